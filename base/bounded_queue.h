@@ -1,0 +1,73 @@
+// A queue of at most `capacity` items between threads. Producers never wait: a full queue refuses at once, which is how
+// overload is felt at the edge instead of as latency inside. One consumer may wait.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace ringside {
+
+template <class T>
+class BoundedQueue {
+ public:
+  explicit BoundedQueue(size_t capacity) : capacity_(capacity) {}
+
+  /// False, and `item` untouched, if the queue is full or closed. Any thread.
+  bool TryPush(T&& item) {
+    {
+      std::lock_guard lock(mutex_);
+      if (closed_ || items_.size() >= capacity_) return false;
+      items_.push_back(std::move(item));
+    }
+    ready_.notify_one();
+    return true;
+  }
+
+  /// Adds beyond the capacity: only for the few messages that must not be lost (cancel, close). False if closed.
+  bool PushUrgent(T&& item) {
+    {
+      std::lock_guard lock(mutex_);
+      if (closed_) return false;
+      items_.push_back(std::move(item));
+    }
+    ready_.notify_one();
+    return true;
+  }
+
+  /// Everything queued, oldest first. With `wait`, blocks until there is something or the queue is closed.
+  std::vector<T> Drain(bool wait) {
+    std::unique_lock lock(mutex_);
+    if (wait) ready_.wait(lock, [&] { return !items_.empty() || closed_; });
+    std::vector<T> out(std::make_move_iterator(items_.begin()), std::make_move_iterator(items_.end()));
+    items_.clear();
+    return out;
+  }
+
+  void Close() {
+    {
+      std::lock_guard lock(mutex_);
+      closed_ = true;
+    }
+    ready_.notify_all();
+  }
+  bool closed() const {
+    std::lock_guard lock(mutex_);
+    return closed_;
+  }
+  size_t size() const {
+    std::lock_guard lock(mutex_);
+    return items_.size();
+  }
+
+ private:
+  const size_t capacity_;
+  mutable std::mutex mutex_;
+  std::condition_variable ready_;
+  std::deque<T> items_;
+  bool closed_ = false;
+};
+
+}  // namespace ringside

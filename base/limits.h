@@ -1,0 +1,39 @@
+// Every limit of the server in one table. Nothing that a client can grow is without one.
+#pragma once
+
+#include <cstdint>
+
+namespace ringside::limits {
+
+// Engine
+inline constexpr int64_t kEngineInboxMessages = 1024;
+inline constexpr int64_t kMaxPrefillChunkTokens = 512;  // rows of one sequence in one step
+inline constexpr int64_t kMaxPinnedTokens = 1024;       // upper bound of --pinned-max
+
+// A request
+inline constexpr int64_t kMaxMessageBytes = 4 << 20;  // one WebSocket message or HTTP body
+inline constexpr int64_t kMaxJsonDepth = 64;
+inline constexpr int64_t kMaxInputItems = 4096;
+inline constexpr int64_t kMaxStopStrings = 16;
+inline constexpr int64_t kMaxStopStringBytes = 256;
+inline constexpr int64_t kMaxLogitBiasEntries = 1024;
+inline constexpr int64_t kMaxBadWords = 256;
+inline constexpr int64_t kMaxTopLogprobs = 20;
+inline constexpr int64_t kMaxMetadataEntries = 16;
+inline constexpr int64_t kMaxMetadataKeyBytes = 64;
+inline constexpr int64_t kMaxMetadataValueBytes = 512;
+
+// A connection
+inline constexpr int64_t kMaxConnections = 16384;
+inline constexpr int64_t kMaxLanesPerConnection = 32;
+inline constexpr int64_t kMaxTurnsInFlightPerConnection = 16;
+inline constexpr int64_t kOutboxSoftBytes = 256 << 10;  // above: deltas are merged
+inline constexpr int64_t kOutboxHardBytes = 4 << 20;    // above: the socket is closed with 1013
+inline constexpr int64_t kHandshakeSeconds = 30;
+inline constexpr int64_t kIdlePingSeconds = 30;
+
+// Memory of what was said
+inline constexpr int64_t kMaxSessions = 1 << 20;
+inline constexpr int64_t kMaxResponsesPerSession = 4096;
+
+}  // namespace ringside::limits

@@ -1,0 +1,29 @@
+// One conversation's keys and values: a ring over a slab lent by a KvPool. Owned by the pool, lent to one Sequence at a
+// time; engine thread only.
+#pragma once
+
+#include "cache/ring.h"
+#include "kernels/kv_shape.h"
+
+namespace ringside {
+
+class KvCache {
+ public:
+  /// `slab` is shape.slab_bytes() of device memory that outlives the cache.
+  KvCache(const KvShape& shape, void* slab) : shape_(shape), slab_(slab), ring_({0, shape.ring_rows()}, shape.ring_rows()) {}
+
+  /// Empties the cache and gives it a new window: pinned <= shape.pinned_capacity(), memory_len < ring rows.
+  void Reset(const RingWindow& window);
+
+  const KvShape& shape() const { return shape_; }
+  void* slab() const { return slab_; }
+  Ring& ring() { return ring_; }
+  const Ring& ring() const { return ring_; }
+
+ private:
+  KvShape shape_;
+  void* slab_;
+  Ring ring_;
+};
+
+}  // namespace ringside

@@ -1,0 +1,55 @@
+#include "cache/ring.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace ringside {
+
+Ring::Ring(RingWindow window, int64_t rows) : window_(window), rows_(rows), resident_(window.pinned) {
+  CHECK_GE(window.pinned, 0);
+  CHECK_GE(window.memory_len, 1);
+  CHECK_GE(rows, window.memory_len);
+}
+
+void Ring::AddMessageStart(int64_t position) {
+  CHECK(starts_.empty() || starts_.back() <= position);
+  if (starts_.empty() || starts_.back() < position) starts_.push_back(position);
+}
+
+int64_t Ring::FirstLive(int64_t t) const {
+  const int64_t oldest = t - window_.memory_len + 1;
+  if (oldest <= window_.pinned) return window_.pinned;
+  const auto start = std::lower_bound(starts_.begin(), starts_.end(), oldest);
+  const bool moves = start != starts_.end() && *start <= std::min(t, oldest + window_.slack());
+  return moves ? *start : oldest;
+}
+
+int64_t Ring::PinnedQueryPosition(int64_t t) const {
+  return t < window_.pinned ? t : window_.pinned + t - FirstLive(t);
+}
+
+int64_t Ring::Append(int64_t n) {
+  CHECK_GE(n, 1);
+  CHECK_LE(n, max_chunk());
+  const int64_t first = next_;
+  next_ += n;
+  resident_ = std::max(resident_, next_ - rows_);
+  return first;
+}
+
+bool Ring::CanRollBack(int64_t to) const {
+  if (to < 0 || to > next_) return false;
+  return to <= window_.pinned || FirstLive(to) >= std::min(to, resident_);
+}
+
+void Ring::RollBack(int64_t to) {
+  CHECK(CanRollBack(to));
+  next_ = to;
+  if (to <= window_.pinned) resident_ = window_.pinned;
+  starts_.erase(std::lower_bound(starts_.begin(), starts_.end(), to), starts_.end());
+}
+
+void Ring::Clear() { RollBack(0); }
+
+}  // namespace ringside

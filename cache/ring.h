@@ -1,0 +1,75 @@
+// The arithmetic of one conversation's ring: which positions a query may see, where the next tokens go, how far back the
+// conversation can be taken without recomputing. No memory, no device. Owned by a KvCache; engine thread only.
+//
+// Letters: S pinned tokens (positions 0 .. S-1, never evicted), W = memory_len, R = ring rows, t a query's position.
+// Live for t: the pinned positions and [FirstLive(t), t]. FirstLive is a pure function of t and of the message starts
+// at or before t, evaluated for each query row: no result can depend on how tokens were cut into chunks.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace ringside {
+
+enum class Eviction {
+  kTurn,   // the window opens at a message start, if one lies within W / 4 tokens of where it would
+  kToken,  // exact sliding window
+};
+
+struct RingWindow {
+  int64_t pinned = 0;      // S
+  int64_t memory_len = 0;  // W, not counting the pinned tokens
+  Eviction eviction = Eviction::kTurn;
+
+  /// How many tokens later than exactly W the window may open, to open at a message.
+  int64_t slack() const { return eviction == Eviction::kTurn ? memory_len / 4 : 0; }
+  friend bool operator==(const RingWindow&, const RingWindow&) = default;
+};
+
+class Ring {
+ public:
+  /// `rows` = R >= memory_len: every chunk appended afterwards must be at most rows - memory_len + 1 tokens.
+  Ring(RingWindow window, int64_t rows);
+
+  const RingWindow& window() const { return window_; }
+  int64_t rows() const { return rows_; }
+  /// Tokens held so far, evicted ones included: the next token's position.
+  int64_t next() const { return next_; }
+  /// Oldest ring position that no write has yet replaced (at least S). Never falls on a roll-back, except to S.
+  int64_t resident() const { return resident_; }
+  /// The largest chunk that Append takes: rows - memory_len + 1.
+  int64_t max_chunk() const { return rows_ - window_.memory_len + 1; }
+
+  /// Declares that a message begins at `position`; positions ascend. Positions at or after next() may be declared early.
+  void AddMessageStart(int64_t position);
+  std::span<const int64_t> message_starts() const { return starts_; }
+
+  /// Oldest ring position (>= S) that the query at position t sees.
+  int64_t FirstLive(int64_t t) const;
+  /// Index of the newest token in a cache that holds only what is live: S + t - FirstLive(t), or t for t < S. The
+  /// angle of the query against pinned keys (StreamingLLM, Xiao et al. 2023).
+  int64_t PinnedQueryPosition(int64_t t) const;
+  /// Claims rows for the next n tokens and returns the position of the first. Aborts if n > max_chunk().
+  int64_t Append(int64_t n);
+
+  /// True if the cache can be taken back to `to` tokens with nothing recomputed: every row that position `to` may see
+  /// is still there.
+  bool CanRollBack(int64_t to) const;
+  /// Forgets every token and message start at or after `to`; CanRollBack(to) must hold.
+  void RollBack(int64_t to);
+  /// Forgets everything.
+  void Clear();
+
+  /// Tokens that the query at position t can no longer see.
+  int64_t EvictedAt(int64_t t) const { return t < window_.pinned ? 0 : FirstLive(t) - window_.pinned; }
+
+ private:
+  RingWindow window_;
+  int64_t rows_;
+  int64_t next_ = 0;
+  int64_t resident_;
+  std::vector<int64_t> starts_;
+};
+
+}  // namespace ringside

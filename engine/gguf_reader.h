@@ -1,0 +1,52 @@
+// GGUF v2 and v3 files (the format of llama.cpp and GGML), memory-mapped and read as hostile input: every offset, count
+// and length is checked before use. Immutable after Open; any thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/status.h"
+#include "kernels/tensor.h"
+
+namespace ringside {
+
+class MappedFile;
+
+struct FileTensor {
+  std::string name;
+  std::vector<int64_t> shape;  // outermost first, as in [out, in]
+  HostTensor data;             // rows = product of all but the last dimension
+};
+
+using GgufValue = std::variant<bool, int64_t, double, std::string, std::vector<int64_t>, std::vector<double>,
+                               std::vector<std::string>>;
+
+class GgufFile {
+ public:
+  /// kIo if it cannot be read; kCorruption, saying what and where, if it is not a sound GGUF file.
+  static Result<GgufFile> Open(const std::string& path);
+
+  const GgufValue* Find(std::string_view key) const;
+  std::optional<std::string> String(std::string_view key) const;
+  std::optional<int64_t> Int(std::string_view key) const;     // any integer type, or a bool
+  std::optional<double> Float(std::string_view key) const;    // any number
+  std::optional<bool> Bool(std::string_view key) const;
+  const std::vector<std::string>* Strings(std::string_view key) const;
+  std::optional<std::vector<int64_t>> Ints(std::string_view key) const;
+  std::optional<std::vector<double>> Floats(std::string_view key) const;
+
+  const std::vector<FileTensor>& tensors() const { return tensors_; }
+
+ private:
+  std::shared_ptr<const MappedFile> file_;
+  std::map<std::string, GgufValue, std::less<>> values_;
+  std::vector<FileTensor> tensors_;
+};
+
+}  // namespace ringside

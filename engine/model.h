@@ -1,0 +1,52 @@
+// The network: hidden states and logits for a batch of sequences. Const after Load, holds no conversation; the forward
+// pass is called from the engine thread only (it uses the model's scratch memory).
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "cache/kv_cache.h"
+#include "engine/model_spec.h"
+#include "engine/tokenizer.h"
+#include "kernels/backend.h"
+
+namespace ringside {
+
+/// One sequence's part of a step: tokens appended to its cache at its next positions.
+struct StepPart {
+  KvCache* cache = nullptr;
+  std::span<const TokenId> tokens;  // 1 .. the ring's max_chunk()
+  enum class Logits { kNone, kLast, kAll } logits = Logits::kLast;
+};
+
+class Model {
+ public:
+  ~Model();
+  /// Loads a GGUF file or a Hugging Face folder (config.json, *.safetensors). A missing, short, misshapen, overlapping
+  /// or unknown tensor refuses to load, naming it. `backend` must outlive the model.
+  static Result<std::unique_ptr<Model>> Load(const std::string& path, Backend& backend);
+
+  const ModelSpec& spec() const;
+  Backend& backend() const;
+  /// What the same file says of the tokenizer and its chat template (Jinja source; "" if it has none).
+  const TokenizerData& tokenizer_data() const;
+  const std::string& chat_template() const;
+  /// Digest over weights and config: two models with equal fingerprints give equal numbers.
+  uint64_t fingerprint() const;
+  /// Bytes of weights held.
+  int64_t weight_bytes() const;
+
+  /// Runs one step: appends each part's tokens to its cache and writes the logits asked for, part after part, to
+  /// `logits` [wanted rows, vocab] (host memory). Rows of all parts share the linear layers.
+  void Forward(std::span<const StepPart> parts, std::span<float> logits);
+
+ private:
+  struct State;
+  explicit Model(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace ringside

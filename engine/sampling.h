@@ -1,0 +1,71 @@
+// How the next token is chosen: the parameters of a turn and the sampler. Order and definitions are in engine/ENGINE.md.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "engine/tokenizer.h"
+
+namespace ringside {
+
+struct SamplingParams {
+  double temperature = 1.0;         // 0 = exact greedy, ties to the lowest id
+  int64_t top_k = 0;                // 0 = off
+  double top_p = 1.0;               // (0, 1]
+  double min_p = 0.0;               // [0, 1]
+  double repetition_penalty = 1.0;  // > 0; CTRL: l < 0 ? l * r : l / r, once per distinct token
+  double presence_penalty = 0.0;    // [-2, 2]
+  double frequency_penalty = 0.0;   // [-2, 2]
+  uint64_t seed = 0;                // with the position: the whole state of the generator
+  int64_t min_tokens = 0;           // ends of turn and stop rules are off before this many new tokens
+  int64_t logprobs = -1;            // -1 = none; n = the chosen token's and the n best (<= 20)
+  double top_p_decay = 1.0;         // factual nucleus (Lee et al. 2022): p = max(p * decay, min) after every token,
+  double top_p_min = 1e-6;          // back to top_p after top_p_reset
+  TokenId top_p_reset = -1;
+  std::vector<std::pair<TokenId, float>> logit_bias;
+  std::vector<std::vector<TokenId>> bad_words;  // the last id of a sequence is banned where the ones before it match
+
+  /// kInvalidArgument with `param` for the first value out of range (NaN included).
+  Status Validate(int64_t vocab) const;
+};
+
+struct TokenLogprob {
+  TokenId id = 0;
+  float logprob = 0;
+};
+struct SampledToken {
+  TokenId id = 0;
+  float logprob = 0;                      // log softmax of the logits after bans, bias and penalties, before temperature
+  std::vector<TokenLogprob> top;          // the `logprobs` best of the same distribution
+};
+
+/// Chooses tokens for one turn. Everything it depends on is the parameters, the token history and the position, so it
+/// is rebuilt after a resume from ids alone. Engine thread.
+class Sampler {
+ public:
+  /// `history`: every token of the timeline so far. `end_of_turn`: ids suppressed while under min_tokens.
+  Sampler(SamplingParams params, int64_t vocab, std::span<const TokenId> history, std::span<const TokenId> end_of_turn);
+
+  /// The token for `position` (the new token's own), from logits [vocab], which are changed. kUnavailable if no logit is
+  /// finite ("NaN or Inf logits end that turn only").
+  Result<SampledToken> Sample(std::span<float> logits, int64_t position);
+  /// Tells the sampler that `id` was appended (Sample does not append).
+  void Append(TokenId id);
+
+ private:
+  SamplingParams params_;
+  int64_t vocab_;
+  std::vector<TokenId> end_of_turn_;
+  std::vector<TokenId> history_;
+  std::vector<int32_t> counts_;       // [vocab]: times each token occurs in this turn's new tokens
+  std::vector<uint8_t> seen_;         // [vocab]: occurs anywhere in the history
+  int64_t new_tokens_ = 0;
+  double top_p_now_ = 1.0;
+  std::vector<std::pair<float, TokenId>> candidates_;  // scratch
+};
+
+}  // namespace ringside

@@ -1,0 +1,67 @@
+// Where the engine sends what happens to a turn. Implemented in session/; called on the engine thread, must not block.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "engine/sampling.h"
+#include "engine/tokenizer.h"
+
+namespace ringside {
+
+enum class CacheSource { kNew, kSlot, kHost, kDisk, kRecomputed };
+const char* CacheSourceName(CacheSource source);
+
+/// What the engine did to make the cache equal the turn's tokens: promise P5.
+struct CacheReport {
+  CacheSource source = CacheSource::kNew;
+  int64_t tokens_reused = 0;     // found in the slot
+  int64_t tokens_computed = 0;   // prefilled for this turn
+  int64_t tokens_evicted = 0;    // of the timeline, no longer visible at the end of the turn
+  int64_t messages_evicted = 0;
+  double restore_ms = 0;
+  int64_t position = 0;          // tokens of the timeline at the end of the turn
+};
+
+enum class FinishReason { kStop, kLength, kSessionFull, kCancelled, kError };
+
+struct OutputToken {
+  TokenId id = 0;
+  float logprob = 0;
+  std::vector<TokenLogprob> top;
+};
+/// One step's worth of an answer. `text` is whole UTF-8 characters and free of stop strings; it may be empty while the
+/// tokens are held back.
+struct TokenDelta {
+  std::vector<OutputToken> tokens;
+  std::string text;
+};
+
+struct TurnTimes {
+  double queue_ms = 0;    // from Submit to the first step
+  double prefill_ms = 0;  // from the first step to the first token: queue + prefill = time to first token
+  double decode_ms = 0;   // from the first token to the end
+};
+
+struct TurnEnd {
+  FinishReason reason = FinishReason::kStop;
+  Status error;                       // for kError
+  std::string stop_string;            // that ended it, if one did
+  std::vector<TokenId> output;        // every sampled id, the stop token included: append these to the timeline
+  CacheReport report;
+  TurnTimes times;
+};
+
+class TokenSink {
+ public:
+  virtual ~TokenSink() = default;
+  /// The turn's first step begins: the cache is known. Called once, before any tokens.
+  virtual void OnStart(const CacheReport& report) = 0;
+  virtual void OnTokens(const TokenDelta& delta) = 0;
+  /// Called exactly once for every accepted turn, last. After it the engine holds no reference to the sink.
+  virtual void OnEnd(const TurnEnd& end) = 0;
+};
+
+}  // namespace ringside

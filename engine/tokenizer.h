@@ -1,0 +1,73 @@
+// Text to token ids and back. A Tokenizer is immutable after it is made and safe to use from any thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+
+namespace ringside {
+
+using TokenId = int32_t;
+
+/// A run of text to encode. Special tokens are recognised in markup only, so that no user can write one; the runs
+/// between special tokens are encoded across piece borders, as if the pieces had been one string.
+struct TextPiece {
+  std::string text;
+  bool markup = false;
+};
+
+class Tokenizer {
+ public:
+  virtual ~Tokenizer() = default;
+  /// Ids of the pieces' concatenation. Bytes that are not UTF-8 are encoded as U+FFFD each, as the reference does.
+  /// Never adds a BOS.
+  virtual std::vector<TokenId> Encode(std::span<const TextPiece> pieces) const = 0;
+  /// The bytes that a token adds to the text: possibly part of a UTF-8 character; "" for special tokens and for ids
+  /// outside the vocabulary.
+  virtual std::string_view TokenBytes(TokenId id) const = 0;
+  /// The token's own spelling ("<|im_end|>" for a special one), for logprobs and logs.
+  virtual std::string_view TokenName(TokenId id) const = 0;
+  virtual bool IsSpecial(TokenId id) const = 0;
+  /// The id of a special token by its spelling.
+  virtual std::optional<TokenId> FindSpecial(std::string_view name) const = 0;
+  virtual int64_t vocab_size() const = 0;
+  /// True where SentencePiece would drop the space it put in front of the text (Llama 2): the first token of an answer
+  /// then loses its leading space.
+  virtual bool strips_leading_space() const = 0;
+};
+
+/// Everything a model file says of its tokenizer, from tokenizer.json or from GGUF metadata.
+struct TokenizerData {
+  enum class Kind { kByteLevelBpe, kSentencePieceBpe };
+  enum class TokenType : uint8_t { kNormal, kUnknown, kControl, kUserDefined, kUnused, kByte };
+
+  Kind kind = Kind::kByteLevelBpe;
+  std::vector<std::string> tokens;  // by id, in the file's spelling (byte-level alphabet, or U+2581 for a space)
+  std::vector<TokenType> types;     // by id
+  std::vector<float> scores;        // by id; SentencePiece only
+  std::vector<std::pair<std::string, std::string>> merges;  // by rank; byte-level only
+  std::vector<std::string> split_patterns;  // PCRE2, applied one after another; each isolates its matches
+  bool normalise_nfc = false;               // Qwen2
+  bool ignore_merges = false;               // a whole word that is a token is taken as it is (Llama 3)
+  bool add_space_prefix = false;            // SentencePiece
+  bool add_bos = false;                     // what the file says; templates decide
+  std::optional<TokenId> bos, eos, unknown;
+  std::vector<TokenId> end_of_turn;         // every token that ends an answer: eos and the template's own (<|im_end|>, <|eot_id|>)
+};
+
+/// kInvalidArgument, naming what is wrong, for inconsistent data.
+Result<std::unique_ptr<Tokenizer>> MakeTokenizer(TokenizerData data);
+
+class GgufFile;
+/// The tokenizer of a GGUF file's metadata. kInvalidArgument if it has none or of an unknown kind or pre-tokenizer.
+Result<TokenizerData> ReadGgufTokenizer(const GgufFile& file);
+/// The tokenizer of `folder`/tokenizer.json, with tokenizer_config.json and generation_config.json where present.
+Result<TokenizerData> ReadHuggingFaceTokenizer(const std::string& folder);
+
+}  // namespace ringside

@@ -1,0 +1,124 @@
+// The device: memory, copies and the coarse operations a decoder network is made of. One implementation per kind of
+// device (kernels/cpu is the reference). Calls come from one thread (the engine's); a backend may spread the work.
+//
+// One arithmetic: every operation computes a row with the same operations in the same order whatever else is in the
+// call - 1 row or 512, 1 thread or many, any instruction set. So a row's bits depend on nothing but the row.
+//
+// Letters: T rows (tokens) of a step, D hidden size, H query heads, G key/value heads, d head size, n outputs, k inputs.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/status.h"
+#include "kernels/kv_shape.h"
+#include "kernels/tensor.h"
+
+namespace ringside {
+
+enum class RopePairs {
+  kNone,        // no rotation (learned positions)
+  kAdjacent,    // dimensions (2j, 2j + 1) rotate together: GGUF's llama order
+  kHalves,      // dimensions (j, j + rotary/2) rotate together: Hugging Face, GPT-NeoX
+};
+
+/// Cosine and sine of position * inverse frequency, taken in float64 and rounded: [T, rotary / 2] each, on the host.
+/// (RoFormer, Su et al. 2021.) `own` belongs to the row's own position t and turns its key and its query against ring
+/// keys; `pinned` to c = S + t - first_live(t), and turns its query against pinned keys (StreamingLLM, Xiao et al.
+/// 2023: a pinned key is at its distance in the cache). Where nothing is evicted c = t and the two rows are equal.
+struct RopeAngles {
+  const float* own_cos = nullptr;
+  const float* own_sin = nullptr;
+  const float* pinned_cos = nullptr;
+  const float* pinned_sin = nullptr;
+};
+
+/// Consecutive rows of a step that belong to one sequence.
+struct AttentionSegment {
+  int64_t first_row = 0;                // in the step
+  int64_t rows = 0;
+  int64_t position = 0;                 // of the first row's token; row r stands at position + r
+  int64_t pinned = 0;                   // S: positions below it are never evicted
+  const int64_t* first_live = nullptr;  // [rows], host: oldest ring position that row r sees (>= S)
+  void* slab = nullptr;                 // the sequence's cache, in the layout of KvShape
+};
+
+struct AttentionArgs {
+  Tensor qkv;     // [T, (H + 2G) d]: queries, keys, values, none rotated
+  Tensor out;     // [T, H d]
+  int64_t layer = 0;
+  KvShape shape;  // G and d of it are the keys'
+  int64_t heads = 0;       // H, a multiple of G
+  int64_t rotary = 0;      // rotated dimensions of a head, even, <= d
+  RopePairs pairs = RopePairs::kNone;
+  RopeAngles angles;
+  float scale = 0;         // of q . k, usually 1 / sqrt(d)
+  std::span<const AttentionSegment> segments;
+};
+
+struct LinearArgs {
+  Tensor x;                                // [T, k]
+  std::span<const Weight* const> weights;  // each [n_i, k]; outputs stand side by side in this order
+  const float* bias = nullptr;             // [sum n_i] on the device, or null
+  Tensor y;                                // [T, sum n_i]
+  bool accumulate = false;                 // y += instead of y =: the residual stream
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  // ---- memory; sizes in bytes -----------------------------------------------------------------------------------
+  /// Zeroed device memory, or kOverloaded naming the bytes. Large blocks may be committed only when touched.
+  virtual Result<Buffer> Allocate(size_t bytes) = 0;
+  virtual void Free(void* data, size_t bytes) = 0;
+  virtual void CopyToDevice(void* device, const void* host, size_t bytes) = 0;
+  virtual void CopyToHost(void* host, const void* device, size_t bytes) = 0;
+  /// Returns when everything issued before has been done.
+  virtual void Synchronize() = 0;
+  /// "avx512_vnni, 2 threads": for the log.
+  virtual std::string Describe() const = 0;
+
+  // ---- weights ----------------------------------------------------------------------------------------------------
+  /// Takes a matrix from its file format to the device's own (interleaved, still quantised). kInvalidArgument if the
+  /// shape does not fit the format (cols must be a multiple of the quantisation block).
+  virtual Result<Weight> LoadWeight(const HostTensor& host) = 0;
+
+  // ---- operations -------------------------------------------------------------------------------------------------
+  /// y[r] = table row ids[r], as float; ids are host memory, all < table.rows. y [T, D].
+  virtual void Embed(const Weight& table, std::span<const int32_t> ids, Tensor y) = 0;
+  /// y[r] += table row positions[r]: learned positions (GPT-2). Positions are host memory, all < table.rows.
+  virtual void AddPositions(const Weight& table, std::span<const int64_t> positions, Tensor y) = 0;
+  /// y = x / sqrt(mean(x^2) + eps) * weight, over each row (Zhang and Sennrich 2019). x, y [T, D], may be the same.
+  virtual void RmsNorm(Tensor x, const float* weight, float eps, Tensor y) = 0;
+  /// RmsNorm of each of `heads` runs of d values in every row of x [T, heads * d], in place: Qwen3's q and k norm.
+  virtual void RmsNormHeads(Tensor x, int64_t heads, const float* weight, float eps) = 0;
+  /// y = (x - mean) / sqrt(var + eps) * weight + bias, over each row (Ba et al. 2016).
+  virtual void LayerNorm(Tensor x, const float* weight, const float* bias, float eps, Tensor y) = 0;
+  /// y (+)= x W^T + bias for one or more matrices of the same input. Quantised weights: x is rounded to int8 per block
+  /// of 32 (scale = largest magnitude / 127), integer dot products, one multiply-add per block in block order.
+  virtual void Linear(const LinearArgs& args) = 0;
+  /// Rotates and stores every row's key and value in its sequence's cache, then attends: out = softmax(scale q K^T) V
+  /// over pinned positions [0, S) and ring positions [first_live, t], one softmax over both, grouped heads
+  /// (Ainslie et al. 2023) sharing keys. Rows are written before any is read.
+  virtual void Attention(const AttentionArgs& args) = 0;
+  /// y = silu(gate) * up, where x [T, 2n] holds gate then up and y is [T, n] (SwiGLU, Shazeer 2020).
+  virtual void SiluMultiply(Tensor x, Tensor y) = 0;
+  /// x = gelu(x), tanh approximation or exact erf (Hendrycks and Gimpel 2016), in place.
+  virtual void Gelu(Tensor x, bool tanh_approximation) = 0;
+  /// y[i] = x[rows[i]]: picks the rows whose logits are wanted. rows is host memory.
+  virtual void GatherRows(Tensor x, std::span<const int64_t> rows, Tensor y) = 0;
+};
+
+struct CpuBackendOptions {
+  int threads = 0;               // 0 = all cores this process may use
+  std::string instruction_set;   // "" = the best there is; "portable", "avx2", "avx512", "avx512_vnni", "amx"
+};
+/// kInvalidArgument if this machine lacks the instruction set asked for.
+Result<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions& options);
+/// What this machine can run, slowest first.
+std::span<const std::string_view> CpuInstructionSets();
+
+}  // namespace ringside

@@ -1,0 +1,19 @@
+#include "kernels/tensor.h"
+
+#include "base/check.h"
+#include "kernels/backend.h"
+
+namespace ringside {
+
+const DTypeTraits& Traits(DType type) {
+  static constexpr DTypeTraits kTraits[] = {
+      {"F32", 1, 4},    {"F16", 1, 2},    {"BF16", 1, 2},     {"Q8_0", 32, 34},   {"Q4_0", 32, 18},  {"Q4_1", 32, 20},
+      {"Q5_0", 32, 22}, {"Q5_1", 32, 24}, {"Q4_K", 256, 144}, {"Q5_K", 256, 176}, {"Q6_K", 256, 210}};
+  return kTraits[static_cast<size_t>(type)];
+}
+
+Buffer::~Buffer() {
+  if (data_ != nullptr) owner_->Free(data_, bytes_);
+}
+
+}  // namespace ringside

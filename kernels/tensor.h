@@ -1,0 +1,85 @@
+// Element types, non-owning views and the owning buffer. Plain data: nothing here computes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <utility>
+
+namespace ringside {
+
+/// Element types of weights, activations and caches. The quantised ones are GGML's block formats: 32 values a block
+/// (Q8_0 ... Q5_1), 256 a super-block (Q4_K, Q5_K, Q6_K).
+enum class DType : uint8_t { kF32, kF16, kBF16, kQ8_0, kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ4_K, kQ5_K, kQ6_K };
+
+struct DTypeTraits {
+  std::string_view name;
+  int64_t block_elements;  // values that share a scale; 1 for float types
+  int64_t block_bytes;     // bytes of such a block in a file
+};
+const DTypeTraits& Traits(DType type);
+
+/// Bytes of `elements` consecutive values as stored in a file; elements is a multiple of the block.
+inline int64_t StorageBytes(DType type, int64_t elements) {
+  return elements / Traits(type).block_elements * Traits(type).block_bytes;
+}
+inline bool IsQuantised(DType type) { return Traits(type).block_elements > 1; }
+
+/// A row-major matrix in host memory in its file format (a vector has one row). Borrowed.
+struct HostTensor {
+  DType dtype = DType::kF32;
+  int64_t rows = 0, cols = 0;
+  std::span<const std::byte> bytes;  // StorageBytes(dtype, rows * cols)
+};
+
+/// A matrix of activations on the backend's device: element (r, c) at data + (r * stride + c). Borrowed.
+struct Tensor {
+  DType dtype = DType::kF32;
+  void* data = nullptr;
+  int64_t rows = 0, cols = 0, stride = 0;
+
+  float* f32() const { return static_cast<float*>(data); }
+  float* f32_row(int64_t r) const { return static_cast<float*>(data) + r * stride; }
+  /// Columns [first, first + count) of every row (float32 only).
+  Tensor Columns(int64_t first, int64_t count) const {
+    return {dtype, static_cast<float*>(data) + first, rows, count, stride};
+  }
+  /// Rows [first, first + count) (float32 only).
+  Tensor Rows(int64_t first, int64_t count) const { return {dtype, f32_row(first), count, cols, stride}; }
+};
+
+class Backend;
+
+/// Memory on a backend's device, given back on destruction. Move-only.
+class Buffer {
+ public:
+  Buffer() = default;
+  Buffer(Backend* owner, void* data, size_t bytes) : owner_(owner), data_(data), bytes_(bytes) {}
+  Buffer(Buffer&& other) noexcept { *this = std::move(other); }
+  Buffer& operator=(Buffer&& other) noexcept {
+    std::swap(owner_, other.owner_);
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+  ~Buffer();
+
+  void* data() const { return data_; }
+  size_t bytes() const { return bytes_; }
+  explicit operator bool() const { return data_ != nullptr; }
+
+ private:
+  Backend* owner_ = nullptr;
+  void* data_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+/// A weight matrix y = W x in the backend's own format: [rows = outputs, cols = inputs]. The one copy in memory.
+struct Weight {
+  DType dtype = DType::kF32;
+  int64_t rows = 0, cols = 0;
+  Buffer data;
+};
+
+}  // namespace ringside
