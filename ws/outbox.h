@@ -1,0 +1,53 @@
+// What waits to be written to one socket. Any thread pushes, the connection's strand takes; the one object of a
+// connection that two threads touch. It wakes the strand once per change from empty to non-empty. Above a soft limit
+// pending deltas of one response are merged (a delta is any text); above a hard limit the socket is to be closed.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+
+namespace ringside {
+
+/// One text message: head + delta + tail. Consecutive waiting frames with the same merge key other than 0 may become
+/// one: the deltas joined, between the newest head and tail. `delta` is already escaped for JSON.
+struct Frame {
+  std::string head, delta, tail;
+  uint64_t merge_key = 0;
+};
+
+class Outbox {
+ public:
+  /// `wake` is called, without the lock, when there is something to take; it must be safe from any thread.
+  explicit Outbox(std::function<void()> wake) : wake_(std::move(wake)) {}
+
+  void Push(Frame frame);
+  void Push(std::string message) { Push(Frame{std::move(message), "", "", 0}); }
+  /// Asks for a close with this code after what is queued; `at_once` drops what is queued. The first call wins.
+  void Close(uint16_t code, std::string reason, bool at_once = false);
+  /// The socket is gone: pushes are dropped from now on and no wake is called again.
+  void Detach();
+
+  struct Closing {
+    uint16_t code;
+    std::string reason;
+  };
+  /// The next message to write, or nothing. Strand only.
+  std::optional<std::string> Take();
+  /// The close asked for, once everything before it has been taken.
+  std::optional<Closing> TakeClose();
+  size_t queued_bytes() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::function<void()> wake_;
+  std::deque<Frame> frames_;
+  std::optional<Closing> closing_;
+  size_t bytes_ = 0;
+  bool detached_ = false;
+};
+
+}  // namespace ringside
