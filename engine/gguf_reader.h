@@ -29,13 +29,14 @@ using GgufValue = std::variant<bool, int64_t, double, std::string, std::vector<i
 
 class GgufFile {
  public:
-  /// kIo if it cannot be read; kCorruption, saying what and where, if it is not a sound GGUF file.
+  /// kNotFound or kIo if it cannot be read; kCorruption, saying what and where, if it is not a sound GGUF file;
+  /// kInvalidArgument, naming it, for a version, byte order or tensor type that is sound but not supported.
   static Result<GgufFile> Open(const std::string& path);
 
   const GgufValue* Find(std::string_view key) const;
   std::optional<std::string> String(std::string_view key) const;
-  std::optional<int64_t> Int(std::string_view key) const;     // any integer type, or a bool
-  std::optional<double> Float(std::string_view key) const;    // any number
+  std::optional<int64_t> Int(std::string_view key) const;   // any integer type, or a bool
+  std::optional<double> Float(std::string_view key) const;  // any number
   std::optional<bool> Bool(std::string_view key) const;
   const std::vector<std::string>* Strings(std::string_view key) const;
   std::optional<std::vector<int64_t>> Ints(std::string_view key) const;
