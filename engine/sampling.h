@@ -1,13 +1,16 @@
-// How the next token is chosen: the parameters of a turn and the sampler. Order and definitions are in engine/ENGINE.md.
+// How the next token is chosen: the parameters of a turn and the sampler. Order and definitions are in
+// engine/ENGINE.md.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "base/status.h"
+#include "engine/sampler_vocabulary.h"
 #include "engine/tokenizer.h"
 
 namespace ringside {
@@ -29,7 +32,7 @@ struct SamplingParams {
   std::vector<std::pair<TokenId, float>> logit_bias;
   std::vector<std::vector<TokenId>> bad_words;  // the last id of a sequence is banned where the ones before it match
 
-  /// kInvalidArgument with `param` for the first value out of range (NaN included).
+  /// kInvalidArgument with `param` (the wire's name) for the first value out of range (NaN included).
   Status Validate(int64_t vocab) const;
 };
 
@@ -39,33 +42,48 @@ struct TokenLogprob {
 };
 struct SampledToken {
   TokenId id = 0;
-  float logprob = 0;                      // log softmax of the logits after bans, bias and penalties, before temperature
-  std::vector<TokenLogprob> top;          // the `logprobs` best of the same distribution
+  float logprob = 0;              // log softmax of the logits after bans, bias and penalties, before temperature;
+                                  // computed only when `logprobs` >= 0, else 0
+  std::vector<TokenLogprob> top;  // the `logprobs` best of the same distribution
 };
 
 /// Chooses tokens for one turn. Everything it depends on is the parameters, the token history and the position, so it
-/// is rebuilt after a resume from ids alone. Engine thread.
+/// is rebuilt after a resume from ids alone: construct it with the history up to the answer, then Append the answer's
+/// tokens so far. Engine thread.
 class Sampler {
  public:
-  /// `history`: every token of the timeline so far. `end_of_turn`: ids suppressed while under min_tokens.
+  /// `params` must have passed Validate(vocab). `history`: every token of the timeline before the answer; read here,
+  /// not kept. `end_of_turn`: ids suppressed while under min_tokens.
   Sampler(SamplingParams params, int64_t vocab, std::span<const TokenId> history, std::span<const TokenId> end_of_turn);
 
-  /// The token for `position` (the new token's own), from logits [vocab], which are changed. kUnavailable if no logit is
-  /// finite ("NaN or Inf logits end that turn only").
+  /// The token for `position` (the new token's own), from logits [vocab], which are changed. kUnavailable if a logit is
+  /// NaN or +inf or none is finite ("NaN or Inf logits end that turn only"); kInvalidArgument if the bans leave no
+  /// token. Neither changes the sampler.
   Result<SampledToken> Sample(std::span<float> logits, int64_t position);
   /// Tells the sampler that `id` was appended (Sample does not append).
   void Append(TokenId id);
 
  private:
+  void ApplyBans(std::span<float> logits) const;
+  void ApplyBiasAndPenalties(std::span<float> logits) const;
+  TokenId Draw(std::span<const float> logits, float max, double uniform);
+  void CutTopK();
+  void CutTopP(double whole, float max, float inverse_temperature);
+  void FillLogprobs(std::span<const float> logits, float max, SampledToken& token);
+  void NoteSeen(TokenId id);
+
   SamplingParams params_;
   int64_t vocab_;
   std::vector<TokenId> end_of_turn_;
-  std::vector<TokenId> history_;
-  std::vector<int32_t> counts_;       // [vocab]: times each token occurs in this turn's new tokens
-  std::vector<uint8_t> seen_;         // [vocab]: occurs anywhere in the history
+  std::vector<TokenId> tail_;      // the last tokens of the timeline, as many as the longest bad word needs
+  size_t tail_tokens_ = 0;         // that many
+  std::vector<uint8_t> seen_;      // [vocab]: occurs anywhere in the timeline; empty without its penalty
+  std::vector<TokenId> distinct_;  // the ids marked in seen_
+  std::unordered_map<TokenId, int32_t> counts_;  // times each token occurs in this turn's new tokens
   int64_t new_tokens_ = 0;
   double top_p_now_ = 1.0;
-  std::vector<std::pair<float, TokenId>> candidates_;  // scratch
+  VocabularyPasses passes_;
+  std::vector<Candidate> candidates_, ranked_;  // scratch: kept tokens in id order; the same, being ranked
 };
 
 }  // namespace ringside
