@@ -20,19 +20,19 @@ std::string DescribeComparison(const char* text, const A& a, const B& b) {
 }  // namespace internal
 }  // namespace ringside
 
-#define CHECK(condition)                                                        \
-  do {                                                                          \
-    if (!(condition)) [[unlikely]]                                              \
-      ::ringside::CheckFailed(__FILE__, __LINE__, #condition);                  \
+#define CHECK(condition)                                       \
+  do {                                                         \
+    if (!(condition)) [[unlikely]]                             \
+      ::ringside::CheckFailed(__FILE__, __LINE__, #condition); \
   } while (false)
 
-#define RINGSIDE_CHECK_OP(op, a, b)                                                                              \
-  do {                                                                                                           \
-    const auto& check_a = (a);                                                                                   \
-    const auto& check_b = (b);                                                                                   \
-    if (!(check_a op check_b)) [[unlikely]]                                                                      \
-      ::ringside::CheckFailed(__FILE__, __LINE__,                                                                \
-                              ::ringside::internal::DescribeComparison(#a " " #op " " #b, check_a, check_b));    \
+#define RINGSIDE_CHECK_OP(op, a, b)                                                                           \
+  do {                                                                                                        \
+    const auto& check_a = (a);                                                                                \
+    const auto& check_b = (b);                                                                                \
+    if (!(check_a op check_b)) [[unlikely]]                                                                   \
+      ::ringside::CheckFailed(__FILE__, __LINE__,                                                             \
+                              ::ringside::internal::DescribeComparison(#a " " #op " " #b, check_a, check_b)); \
   } while (false)
 
 #define CHECK_EQ(a, b) RINGSIDE_CHECK_OP(==, a, b)

@@ -89,8 +89,8 @@ class [[nodiscard]] Result {
 #define RINGSIDE_CONCAT(a, b) RINGSIDE_CONCAT_INNER(a, b)
 
 /// Returns from the enclosing function if `expression` is a failed Status.
-#define RETURN_IF_ERROR(expression)                                          \
-  do {                                                                       \
+#define RETURN_IF_ERROR(expression)                                               \
+  do {                                                                            \
     if (::ringside::Status status_ = (expression); !status_.ok()) return status_; \
   } while (false)
 

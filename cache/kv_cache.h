@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cache/ring.h"
+#include "kernels/backend.h"
 #include "kernels/kv_shape.h"
 
 namespace ringside {
@@ -10,10 +11,14 @@ namespace ringside {
 class KvCache {
  public:
   /// `slab` is shape.slab_bytes() of device memory that outlives the cache.
-  KvCache(const KvShape& shape, void* slab) : shape_(shape), slab_(slab), ring_({0, shape.ring_rows()}, shape.ring_rows()) {}
+  KvCache(const KvShape& shape, void* slab)
+      : shape_(shape), slab_(slab), ring_({0, shape.ring_rows()}, shape.ring_rows()) {}
 
   /// Empties the cache and gives it a new window: pinned <= shape.pinned_capacity(), memory_len < ring rows.
   void Reset(const RingWindow& window);
+
+  /// Makes this cache equal `other`, of the same shape: its ring and every tile in use.
+  void CopyFrom(const KvCache& other, Backend& backend);
 
   const KvShape& shape() const { return shape_; }
   void* slab() const { return slab_; }

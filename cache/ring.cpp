@@ -52,4 +52,10 @@ void Ring::RollBack(int64_t to) {
 
 void Ring::Clear() { RollBack(0); }
 
+void Ring::SkipTo(int64_t position) {
+  CHECK_EQ(next_, window_.pinned);
+  CHECK_GE(position, next_);
+  next_ = resident_ = position;
+}
+
 }  // namespace ringside

@@ -1,5 +1,5 @@
-// The arithmetic of one conversation's ring: which positions a query may see, where the next tokens go, how far back the
-// conversation can be taken without recomputing. No memory, no device. Owned by a KvCache; engine thread only.
+// The arithmetic of one conversation's ring: which positions a query may see, where the next tokens go, how far back
+// the conversation can be taken without recomputing. No memory, no device. Owned by a KvCache; engine thread only.
 //
 // Letters: S pinned tokens (positions 0 .. S-1, never evicted), W = memory_len, R = ring rows, t a query's position.
 // Live for t: the pinned positions and [FirstLive(t), t]. FirstLive is a pure function of t and of the message starts
@@ -41,7 +41,8 @@ class Ring {
   /// The largest chunk that Append takes: rows - memory_len + 1.
   int64_t max_chunk() const { return rows_ - window_.memory_len + 1; }
 
-  /// Declares that a message begins at `position`; positions ascend. Positions at or after next() may be declared early.
+  /// Declares that a message begins at `position`; positions ascend. Positions at or after next() may be declared
+  /// early.
   void AddMessageStart(int64_t position);
   std::span<const int64_t> message_starts() const { return starts_; }
 
@@ -60,6 +61,9 @@ class Ring {
   void RollBack(int64_t to);
   /// Forgets everything.
   void Clear();
+  /// Continues at `position` as if the ring positions before it had been seen and lost: the next token appended has
+  /// that position. Only right after the pinned tokens (next() == S); how a shortened replay begins.
+  void SkipTo(int64_t position);
 
   /// Tokens that the query at position t can no longer see.
   int64_t EvictedAt(int64_t t) const { return t < window_.pinned ? 0 : FirstLive(t) - window_.pinned; }

@@ -14,24 +14,30 @@
 #include "engine/sampling.h"
 #include "engine/token_sink.h"
 #include "engine/tokenizer.h"
+#include "kernels/backend.h"
 
 namespace ringside {
 
 class Model;
+struct StepPart;
 
 using TimelineId = uint64_t;  // a conversation's timeline, chosen by the session layer, unique for the process
 using TurnId = uint64_t;      // chosen by the session layer, unique for the process
 
 struct EngineOptions {
   int64_t slots = 8;
-  int64_t memory_len = 2048;        // largest window of a timeline, in tokens, pinned ones not counted
-  int64_t pinned_max = 256;         // most pinned tokens of a timeline
-  int64_t session_len = 1 << 20;    // most tokens of a timeline, counted exactly
-  int64_t prefill_chunk = 128;      // most rows of one sequence in a step
-  int64_t step_tokens = 256;        // most rows of a step, decode rows come first
-  int64_t queue_limit = 256;        // turns waiting for a slot; one more is refused as overloaded
+  int64_t memory_len = 2048;      // largest window of a timeline, in tokens, pinned ones not counted
+  int64_t pinned_max = 256;       // most pinned tokens of a timeline
+  int64_t session_len = 1 << 20;  // most tokens of a timeline, counted exactly
+  int64_t prefill_chunk = 256;    // most rows of one sequence in a step
+  int64_t step_tokens = 256;      // most prefill rows of a step
+  int64_t mixed_tokens = 64;      // most prefill rows of a step that also decodes
+  int64_t rebuild_windows = 0;    // a lost cache is rebuilt from so many windows; 0 = as many as make it exact
+  int64_t queue_limit = 256;      // turns waiting for a slot; one more is refused as overloaded
   DType kv_dtype = DType::kF16;
 };
+
+class EngineLoop;
 
 struct TurnRequest {
   TurnId turn = 0;
@@ -44,8 +50,8 @@ struct TurnRequest {
   int64_t session_len = 0;              // <= the engine's; 0 = the engine's
   SamplingParams sampling;
   std::vector<std::string> stop_strings;
-  std::vector<TokenId> stop_ids;        // end-of-turn tokens of the model included, unless ignored
-  int64_t max_tokens = 0;               // new tokens at most; 0 = prefill only (warm-up), -1 = until session_len
+  std::vector<TokenId> stop_ids;  // end-of-turn tokens of the model included, unless ignored
+  int64_t max_tokens = 0;         // new tokens at most; 0 = prefill only (warm-up), -1 = until session_len
   std::shared_ptr<TokenSink> sink;
 };
 
@@ -55,8 +61,20 @@ struct EngineStats {
   uint64_t rebuilds = 0, slots_taken = 0;  // slots taken from idle sequences
 };
 
+/// The network as the engine needs it, so that tests can run the engine on another one.
+struct ForwardPass {
+  Backend* backend = nullptr;
+  int64_t layers = 0, kv_heads = 0, head_dim = 0, vocab = 0;
+  int64_t position_limit = 0;  // learned positions: no token may stand at or after it; 0 = none
+  std::function<void(std::span<const StepPart>, std::span<float>)> run;  // as Model::Forward
+};
+
 class Engine {
  public:
+  /// As below, on any network.
+  static Result<std::unique_ptr<Engine>> Start(ForwardPass network, const Tokenizer& tokenizer,
+                                               const EngineOptions& options,
+                                               const Clock& clock = SystemClock::Instance());
   /// Makes the pool and starts the thread. `model` and `tokenizer` must outlive the engine. kOverloaded if the slots
   /// do not fit in memory.
   static Result<std::unique_ptr<Engine>> Start(Model& model, const Tokenizer& tokenizer, const EngineOptions& options,
@@ -82,9 +100,8 @@ class Engine {
   bool healthy() const;
 
  private:
-  struct State;
-  explicit Engine(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
+  explicit Engine(std::unique_ptr<EngineLoop> loop);
+  std::unique_ptr<EngineLoop> loop_;
 };
 
 }  // namespace ringside

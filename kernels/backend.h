@@ -76,6 +76,7 @@ class Backend {
   virtual void Free(void* data, size_t bytes) = 0;
   virtual void CopyToDevice(void* device, const void* host, size_t bytes) = 0;
   virtual void CopyToHost(void* host, const void* device, size_t bytes) = 0;
+  virtual void CopyOnDevice(void* to, const void* from, size_t bytes) = 0;
   /// Returns when everything issued before has been done.
   virtual void Synchronize() = 0;
   /// "avx512_vnni, 2 threads": for the log.

@@ -1,0 +1,113 @@
+#include "engine/running_turn.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace ringside {
+
+void RunningTurn::Begin(Sequence* sequence, const SyncResult& sync, const Tokenizer& tokenizer, int64_t vocab,
+                        int64_t session_len, int64_t now_ns) {
+  sequence_ = sequence;
+  session_len_ = session_len;
+  prompt_tokens_ = request_.tokens.size();
+  begun_ns_ = now_ns;
+  remaining_ = sync.to_feed;
+  report_.source = sync.source;
+  report_.tokens_reused = sync.reused;
+  report_.tokens_computed = sync.to_feed;
+  report_.position = static_cast<int64_t>(prompt_tokens_);
+  sampler_.emplace(request_.sampling, vocab, request_.tokens, request_.stop_ids);
+  detokenizer_.emplace(tokenizer, tokenizer.strips_leading_space());
+  stop_rule_.emplace(request_.stop_strings, request_.stop_ids, request_.sampling.min_tokens);
+  const Ring& ring = sequence_->cache()->ring();
+  evicted_before_ = ring.next() > 0 ? ring.EvictedAt(ring.next() - 1) : 0;
+  request_.sink->OnStart(report_);
+  if (wants_logits()) CheckLimits();
+}
+
+std::span<const TokenId> RunningTurn::NextChunk(int64_t limit) { return sequence_->NextChunk(request_.tokens, limit); }
+
+void RunningTurn::Fed(std::span<const TokenId> chunk) {
+  sequence_->Fed(chunk);
+  remaining_ -= static_cast<int64_t>(chunk.size());
+  CHECK_GE(remaining_, 0);
+}
+
+void RunningTurn::CheckLimits() {
+  const auto length = static_cast<int64_t>(request_.tokens.size());
+  const auto generated = length - static_cast<int64_t>(prompt_tokens_);
+  if (length >= session_len_)
+    Finish(FinishReason::kSessionFull);
+  else if (request_.max_tokens > 0 && generated >= request_.max_tokens)
+    Finish(FinishReason::kLength);
+}
+
+void RunningTurn::Sample(std::span<float> logits, int64_t now_ns) {
+  const auto position = static_cast<int64_t>(request_.tokens.size());
+  Result<SampledToken> sampled = sampler_->Sample(logits, position);
+  if (!sampled.ok()) return Finish(FinishReason::kError, sampled.status());
+  if (first_token_ns_ == 0) first_token_ns_ = now_ns;
+  const TokenId id = sampled->id;
+  sampler_->Append(id);
+  request_.tokens.push_back(id);
+  remaining_ = 1;
+  StopRule::Verdict verdict = stop_rule_->Push(id, detokenizer_->Push(id));
+  TokenDelta delta;
+  delta.tokens.push_back({id, sampled->logprob, std::move(sampled->top)});
+  delta.text = std::move(verdict.text);
+  if (verdict.stop) {
+    stop_string_ = verdict.matched;
+    Finish(FinishReason::kStop);
+  }
+  request_.sink->OnTokens(delta);
+  if (!finished_) CheckLimits();
+}
+
+void RunningTurn::Finish(FinishReason reason, Status error) {
+  if (finished_) return;
+  finished_ = reason;
+  error_ = std::move(error);
+}
+
+int64_t RunningTurn::evicted_since_begin() const {
+  const Ring& ring = sequence_->cache()->ring();
+  const int64_t now = ring.next() > 0 ? ring.EvictedAt(ring.next() - 1) : 0;
+  return std::max<int64_t>(0, now - evicted_before_);
+}
+
+void RunningTurn::FillEvicted(CacheReport* report) const {
+  const Ring& ring = sequence_->cache()->ring();
+  const int64_t last = report->position - 1;
+  report->tokens_evicted = ring.EvictedAt(last);
+  if (report->tokens_evicted == 0) return;
+  const auto starts = ring.message_starts();
+  const auto from = std::lower_bound(starts.begin(), starts.end(), ring.window().pinned);
+  report->messages_evicted = std::lower_bound(from, starts.end(), ring.FirstLive(last)) - from;
+}
+
+void RunningTurn::End(int64_t now_ns) {
+  CHECK(finished_.has_value());
+  const auto ms = [](int64_t from, int64_t to) { return static_cast<double>(to - from) * 1e-6; };
+  TurnEnd end;
+  end.reason = *finished_;
+  end.error = error_;
+  end.stop_string = stop_string_;
+  end.report = report_;
+  if (sequence_ != nullptr) {
+    // A stop string swallows what was held back; any other end shows it, an unfinished character included.
+    std::string rest = stop_string_.empty() ? stop_rule_->Finish() + detokenizer_->Finish() : "";
+    if (!rest.empty()) request_.sink->OnTokens({{}, std::move(rest)});
+    end.output.assign(request_.tokens.begin() + static_cast<int64_t>(prompt_tokens_), request_.tokens.end());
+    end.report.position = static_cast<int64_t>(request_.tokens.size());
+    FillEvicted(&end.report);
+    end.times.queue_ms = ms(submitted_ns_, begun_ns_);
+    if (first_token_ns_ != 0) {
+      end.times.prefill_ms = ms(begun_ns_, first_token_ns_);
+      end.times.decode_ms = ms(first_token_ns_, now_ns);
+    }
+  }
+  request_.sink->OnEnd(end);
+}
+
+}  // namespace ringside

@@ -1,0 +1,70 @@
+// One turn between Submit and OnEnd: its tokens so far, its sampler, and how its text leaves. Owned by the engine loop;
+// engine thread only.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "engine/detokenizer.h"
+#include "engine/engine.h"
+#include "engine/sampling.h"
+#include "engine/sequence.h"
+#include "engine/stop_rule.h"
+
+namespace ringside {
+
+class RunningTurn {
+ public:
+  RunningTurn(TurnRequest request, int64_t submitted_ns) : request_(std::move(request)), submitted_ns_(submitted_ns) {}
+
+  TurnId id() const { return request_.turn; }
+  TimelineId timeline_id() const { return request_.timeline; }
+  bool wants_logits() const { return request_.max_tokens != 0; }
+  const RingWindow& window() const { return request_.window; }
+  Timeline timeline() const { return {request_.tokens, request_.message_starts, request_.window}; }
+  Sequence* sequence() const { return sequence_; }
+  /// Tokens to compute before the next sample; 1 = it decodes.
+  int64_t remaining() const { return remaining_; }
+
+  /// The sequence has been synced: report it and make the sampler.
+  void Begin(Sequence* sequence, const SyncResult& sync, const Tokenizer& tokenizer, int64_t vocab, int64_t session_len,
+             int64_t now_ns);
+  /// The next tokens to feed, at most `limit`.
+  std::span<const TokenId> NextChunk(int64_t limit);
+  /// The model has computed the chunk.
+  void Fed(std::span<const TokenId> chunk);
+  /// Logits of the timeline's last token are here: samples, appends, emits. Ends the turn by setting finished().
+  void Sample(std::span<float> logits, int64_t now_ns);
+  /// A turn without logits (warm-up) has computed everything.
+  void FinishPrefill() { finished_ = FinishReason::kStop; }
+
+  void Finish(FinishReason reason, Status error = {});
+  std::optional<FinishReason> finished() const { return finished_; }
+  /// Tokens that the turn pushed out of the window so far.
+  int64_t evicted_since_begin() const;
+  /// Emits what is held back and OnEnd; the turn is over. Call once.
+  void End(int64_t now_ns);
+
+ private:
+  void CheckLimits();
+  void FillEvicted(CacheReport* report) const;
+
+  TurnRequest request_;  // request_.tokens grows by each sampled token: the timeline
+  size_t prompt_tokens_ = 0;
+  int64_t submitted_ns_, begun_ns_ = 0, first_token_ns_ = 0;
+  int64_t session_len_ = 0;
+  Sequence* sequence_ = nullptr;
+  int64_t remaining_ = 0;
+  CacheReport report_;
+  int64_t evicted_before_ = 0;
+  std::optional<Sampler> sampler_;
+  std::optional<Detokenizer> detokenizer_;
+  std::optional<StopRule> stop_rule_;
+  std::string stop_string_;
+  std::optional<FinishReason> finished_;
+  Status error_;
+};
+
+}  // namespace ringside

@@ -1,0 +1,69 @@
+// One timeline as the engine sees it: the tokens its cache holds and the cache itself, if it has a slot. Sync makes the
+// cache ready to continue any token list. Owned by Engine; engine thread only.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "cache/kv_cache.h"
+#include "engine/token_sink.h"
+#include "engine/tokenizer.h"
+
+namespace ringside {
+
+/// What a timeline should become: its tokens before the answer, where messages begin in them, and its window.
+struct Timeline {
+  std::span<const TokenId> tokens;
+  std::span<const int64_t> message_starts;
+  RingWindow window;
+};
+
+struct SyncResult {
+  CacheSource source = CacheSource::kNew;
+  int64_t reused = 0;    // tokens found in the cache and kept
+  int64_t to_feed = 0;   // tokens to compute before the first new one
+  bool rebuilt = false;  // what was cached could not be used and the history is replayed
+};
+
+class Sequence {
+ public:
+  /// `layers` bounds how far back a token's numbers reach: layers * (memory_len - 1) positions. `rebuild_windows`: a
+  /// rebuild replays only that many windows (another answer of equal quality), 0 = as many as make it exact.
+  Sequence(int64_t layers, int64_t rebuild_windows) : layers_(layers), rebuild_windows_(rebuild_windows) {}
+
+  bool has_cache() const { return cache_ != nullptr; }
+  KvCache* cache() const { return cache_; }
+  /// Tokens whose keys and values are in the cache.
+  int64_t computed() const { return cache_ == nullptr ? 0 : cache_->ring().next(); }
+
+  /// Gives the sequence an empty cache, or takes it away (the caller returns it to the pool).
+  void Attach(KvCache* cache);
+  KvCache* Detach();
+  /// Makes this sequence a copy of `other`, whose cache contents the caller has copied already.
+  void CopyStateFrom(const Sequence& other);
+
+  /// Makes the cache a prefix of `timeline` as cheaply as is exact: keeps the longest common prefix (of tokens and of
+  /// message starts), rolls back what differs if the ring still has the rows, else empties it for a replay. Needs a
+  /// cache with room for the window. With `want_logits`, at least the last token is left to feed.
+  SyncResult Sync(const Timeline& timeline, bool want_logits);
+
+  /// The next tokens to compute, of a timeline that Sync was given (and that may have grown since), at most `limit`.
+  /// A replay that does not begin at 0 computes the pinned tokens first, then jumps.
+  std::span<const TokenId> NextChunk(std::span<const TokenId> timeline, int64_t limit);
+  /// Notes that the model has appended these tokens, as NextChunk returned them, to the cache.
+  void Fed(std::span<const TokenId> tokens);
+
+ private:
+  int64_t CommonPrefix(const Timeline& timeline) const;
+  bool CanContinueFrom(int64_t position) const;
+  int64_t ReplayStart(const Timeline& timeline) const;
+
+  int64_t layers_, rebuild_windows_;
+  KvCache* cache_ = nullptr;
+  std::vector<TokenId> tokens_;  // as far as computed(); those skipped by a shortened replay included
+  int64_t replay_start_ = 0;     // ring positions before it were never computed in this cache
+  bool had_tokens_ = false;      // it has held a cache before
+};
+
+}  // namespace ringside
