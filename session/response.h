@@ -1,0 +1,61 @@
+// What the server remembers of one answer: who may see it, what was asked, the text so far, how it ended. Owned by its
+// Session and read or changed under the session's lock only.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "engine/token_sink.h"
+
+namespace ringside {
+
+enum class ResponseStatus { kInProgress, kCompleted, kIncomplete, kCancelled, kFailed };
+
+struct ResponseDelta {
+  size_t text_end = 0;              // of Response::text
+  std::vector<OutputToken> tokens;  // only where logprobs were asked for
+};
+
+struct Response {
+  std::string id;               // "resp_..."
+  std::string item_id;          // "msg_...", of the assistant's message
+  std::string conversation_id;  // "conv_..."; "" for a chain
+  std::string previous_id;      // the response that this one continues
+  std::string echo;             // the request's fields as the wire repeats them; opaque to this layer
+  std::string request_key;      // client request id and digest, for re-attaching; "" = none
+  uint64_t connection = 0;      // not stored: visible to this connection only; 0 = to its owner
+  bool warm_up = false;         // prefill only
+  bool logprobs = false;
+
+  double created_at = 0;    // seconds since 1970
+  double completed_at = 0;  // 0 = running
+  ResponseStatus status = ResponseStatus::kInProgress;
+  FinishReason reason = FinishReason::kStop;
+  Status error;
+
+  // Wire events are numbered 0 created, 1 in_progress, 2 and 3 the item and its part, then the deltas, then the end
+  // (4 events, or 1 if no item was opened). The session-wide number of an event is first_seq + its own.
+  uint64_t first_seq = 0;
+  int64_t next_sequence = 0;
+  bool opened = false;
+  std::string text;
+  std::deque<ResponseDelta> deltas;  // the newest ones
+  int64_t deltas_dropped = 0;        // older ones, forgotten
+
+  size_t items_before = 0;     // items of the timeline before this turn's input
+  size_t items_end = 0;        // items of the timeline after this response; what it continues from
+  size_t input_items_end = 0;  // of these, the input ends here
+  int64_t input_tokens = 0;    // the whole context of the answer
+  int64_t output_tokens = 0;
+  CacheReport report;
+  TurnTimes times;
+
+  bool running() const { return status == ResponseStatus::kInProgress; }
+  /// Wire number of the first delta, kept or not.
+  static constexpr int64_t kFirstDelta = 4;
+};
+
+}  // namespace ringside

@@ -1,0 +1,13 @@
+// Conversations over HTTP: create, list, get, change, delete, and their items. Handlers run on any io thread and answer
+// at once; the shapes are OpenAI's and described in ws/PROTOCOL.md.
+#pragma once
+
+#include "session/session_table.h"
+#include "ws/http.h"
+
+namespace ringside {
+
+/// Adds /v1/conversations and everything below it. `table` outlives the router.
+void RegisterConversationRoutes(Router& router, SessionTable& table);
+
+}  // namespace ringside
