@@ -177,7 +177,7 @@ bool EngineLoop::Admit(std::unique_ptr<RunningTurn>& turn) {
     return true;
   }
   if (!slot.sequence->has_cache()) {
-    KvCache* cache = AcquireCache(turn->window());
+    KvCache* cache = AcquireCache(turn->request().window);
     if (cache == nullptr) return false;
     slot.sequence->Attach(cache);
   }
@@ -186,7 +186,8 @@ bool EngineLoop::Admit(std::unique_ptr<RunningTurn>& turn) {
   counts_.rebuilds += sync.rebuilt || sync.source == CacheSource::kRecomputed ? 1 : 0;
   slot.turn = turn.get();
   slot.last_used = counts_.steps;
-  turn->Begin(slot.sequence.get(), sync, tokenizer_, network_.vocab, clock_.MonotonicNs());
+  turn->Begin(slot.sequence.get(), sync, tokenizer_, network_.vocab, SessionLimit(turn->request()),
+              clock_.MonotonicNs());
   if (!turn->wants_logits() && turn->remaining() == 0) turn->FinishPrefill();
   running_.push_back(std::move(turn));
   return true;

@@ -22,7 +22,7 @@ class RunningTurn {
   TurnId id() const { return request_.turn; }
   TimelineId timeline_id() const { return request_.timeline; }
   bool wants_logits() const { return request_.max_tokens != 0; }
-  const RingWindow& window() const { return request_.window; }
+  const TurnRequest& request() const { return request_; }
   Timeline timeline() const { return {request_.tokens, request_.message_starts, request_.window}; }
   Sequence* sequence() const { return sequence_; }
   /// Tokens to compute before the next sample; 1 = it decodes.

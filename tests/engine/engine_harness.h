@@ -1,0 +1,112 @@
+// What engine tests share: a tokenizer of plain letters, a sink that waits, and a request builder.
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+
+#include "engine/engine.h"
+
+namespace ringside {
+
+/// Token i is the byte 'A' + i % 26; nothing is special.
+class LetterTokenizer final : public Tokenizer {
+ public:
+  explicit LetterTokenizer(int64_t vocab) : vocab_(vocab) {}
+  std::vector<TokenId> Encode(std::span<const TextPiece> pieces) const override {
+    std::vector<TokenId> ids;
+    for (const auto& piece : pieces) {
+      for (const char c : piece.text) ids.push_back(c - 'A');
+    }
+    return ids;
+  }
+  std::string_view TokenBytes(TokenId id) const override {
+    return std::string_view("ABCDEFGHIJKLMNOPQRSTUVWXYZ").substr(static_cast<size_t>(id % 26), 1);
+  }
+  std::string_view TokenName(TokenId id) const override { return TokenBytes(id); }
+  bool IsSpecial(TokenId) const override { return false; }
+  std::optional<TokenId> FindSpecial(std::string_view) const override { return std::nullopt; }
+  int64_t vocab_size() const override { return vocab_; }
+  bool strips_leading_space() const override { return false; }
+
+ private:
+  int64_t vocab_;
+};
+
+/// Collects a turn and lets a test wait for its end, or for so many tokens.
+class WaitingSink final : public TokenSink {
+ public:
+  void OnStart(const CacheReport& report) override {
+    std::lock_guard lock(mutex_);
+    EXPECT_FALSE(started_ || ended_);
+    started_ = true;
+    start_ = report;
+  }
+  void OnTokens(const TokenDelta& delta) override {
+    std::lock_guard lock(mutex_);
+    EXPECT_TRUE(started_ && !ended_);
+    for (const auto& token : delta.tokens) ids_.push_back(token.id);
+    text_ += delta.text;
+    changed_.notify_all();
+  }
+  void OnEnd(const TurnEnd& end) override {
+    std::lock_guard lock(mutex_);
+    EXPECT_FALSE(ended_);
+    ended_ = true;
+    end_ = end;
+    changed_.notify_all();
+  }
+  TurnEnd Wait() {
+    std::unique_lock lock(mutex_);
+    const bool in_time = changed_.wait_for(lock, std::chrono::seconds(120), [&] { return ended_; });
+    EXPECT_TRUE(in_time) << "the turn never ended";
+    return end_;
+  }
+  void WaitForTokens(size_t n) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, std::chrono::seconds(120), [&] { return ended_ || ids_.size() >= n; });
+  }
+  std::string text() {
+    std::lock_guard lock(mutex_);
+    return text_;
+  }
+  std::vector<TokenId> ids() {
+    std::lock_guard lock(mutex_);
+    return ids_;
+  }
+  CacheReport start() {
+    std::lock_guard lock(mutex_);
+    return start_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool started_ = false, ended_ = false;
+  CacheReport start_;
+  std::vector<TokenId> ids_;
+  std::string text_;
+  TurnEnd end_;
+};
+
+struct SubmittedTurn {
+  std::shared_ptr<WaitingSink> sink = std::make_shared<WaitingSink>();
+  TurnRequest request;
+};
+
+/// A greedy turn of `max_tokens` on a timeline.
+inline SubmittedTurn GreedyTurn(TurnId turn, TimelineId timeline, std::vector<TokenId> tokens,
+                                std::vector<int64_t> starts, RingWindow window, int64_t max_tokens) {
+  SubmittedTurn out;
+  out.request.turn = turn;
+  out.request.timeline = timeline;
+  out.request.tokens = std::move(tokens);
+  out.request.message_starts = std::move(starts);
+  out.request.window = window;
+  out.request.sampling.temperature = 0;
+  out.request.max_tokens = max_tokens;
+  out.request.sink = out.sink;
+  return out;
+}
+
+}  // namespace ringside

@@ -1,0 +1,325 @@
+#include "engine/engine.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <thread>
+
+#include "tests/engine/engine_harness.h"
+#include "tests/engine/hash_network.h"
+
+namespace ringside {
+namespace {
+
+constexpr RingWindow kWindow{4, 24, Eviction::kTurn};
+
+class EngineTest : public testing::Test {
+ protected:
+  void Start(EngineOptions options) {
+    options.memory_len = kWindow.memory_len;
+    options.pinned_max = 8;
+    options.kv_dtype = DType::kF32;
+    auto started = Engine::Start(network_.forward(), tokenizer_, options);
+    ASSERT_TRUE(started.ok()) << started.status().ToString();
+    engine_ = std::move(*started);
+  }
+  TurnEnd RunTurn(SubmittedTurn turn) {
+    const Status accepted = engine_->Submit(turn.request);
+    EXPECT_TRUE(accepted.ok()) << accepted.ToString();
+    return accepted.ok() ? turn.sink->Wait() : TurnEnd{};
+  }
+  // Checks each generated token against the definition.
+  static void ExpectRight(std::vector<TokenId> tokens, const std::vector<int64_t>& starts, const TurnEnd& end,
+                          RingWindow window = kWindow) {
+    for (const TokenId id : end.output) {
+      ASSERT_EQ(id, HashNetwork::Expected(tokens, starts, window)) << "after " << tokens.size() << " tokens";
+      tokens.push_back(id);
+    }
+  }
+  static std::vector<TokenId> Tokens(size_t n, uint32_t seed) {
+    std::mt19937 random(seed);
+    std::vector<TokenId> tokens(n);
+    for (auto& id : tokens) id = static_cast<TokenId>(random() % HashNetwork::kVocab);
+    return tokens;
+  }
+
+  std::unique_ptr<Backend> backend_ = std::move(*MakeCpuBackend({.threads = 1}));
+  HashNetwork network_{*backend_};
+  LetterTokenizer tokenizer_{HashNetwork::kVocab};
+  std::unique_ptr<Engine> engine_;
+};
+
+TEST_F(EngineTest, ATurnComputesOnlyWhatItAdds) {
+  Start({.slots = 2});
+  std::vector<TokenId> tokens = Tokens(40, 1);
+  const TurnEnd first = RunTurn(GreedyTurn(1, 7, tokens, {}, kWindow, 5));
+  EXPECT_EQ(first.report.source, CacheSource::kNew);
+  EXPECT_EQ(first.report.tokens_computed, 40);
+  EXPECT_EQ(first.report.position, 45);
+  EXPECT_EQ(first.reason, FinishReason::kLength);
+  ExpectRight(tokens, {}, first);
+
+  tokens.insert(tokens.end(), first.output.begin(), first.output.end());
+  tokens.push_back(3);
+  const TurnEnd second = RunTurn(GreedyTurn(2, 7, tokens, {}, kWindow, 5));
+  EXPECT_EQ(second.report.source, CacheSource::kSlot);
+  EXPECT_EQ(second.report.tokens_reused, 44);  // the last sampled token was never fed
+  EXPECT_EQ(second.report.tokens_computed, 2);
+  EXPECT_EQ(second.report.tokens_evicted, 51 - 1 - 24 + 1 - 4);
+  ExpectRight(tokens, {}, second);
+}
+
+TEST_F(EngineTest, WarmUpPrefillsAndTheTurnAfterItComputesOnlyItsOwn) {
+  Start({.slots = 1});
+  std::vector<TokenId> tokens = Tokens(30, 2);
+  const TurnEnd warm = RunTurn(GreedyTurn(1, 7, tokens, {}, kWindow, 0));
+  EXPECT_EQ(warm.reason, FinishReason::kStop);
+  EXPECT_TRUE(warm.output.empty());
+  tokens.push_back(5);
+  const TurnEnd turn = RunTurn(GreedyTurn(2, 7, tokens, {}, kWindow, 3));
+  EXPECT_EQ(turn.report.tokens_reused, 30);
+  EXPECT_EQ(turn.report.tokens_computed, 1);
+  ExpectRight(tokens, {}, turn);
+}
+
+TEST_F(EngineTest, RegenerateRollsBackInsideTheRing) {
+  Start({.slots = 1});
+  const std::vector<TokenId> tokens = Tokens(60, 3);
+  const TurnEnd first = RunTurn(GreedyTurn(1, 7, tokens, {}, kWindow, 20));
+  const TurnEnd again = RunTurn(GreedyTurn(2, 7, tokens, {}, kWindow, 20));
+  EXPECT_EQ(again.report.source, CacheSource::kSlot);
+  EXPECT_EQ(again.report.tokens_reused, 59);
+  EXPECT_EQ(again.output, first.output);
+  ExpectRight(tokens, {}, again);
+}
+
+TEST_F(EngineTest, AnEditBeyondTheRingIsRecomputedAndRight) {
+  Start({.slots = 1, .prefill_chunk = 8});
+  std::vector<TokenId> tokens = Tokens(200, 4);
+  RunTurn(GreedyTurn(1, 7, tokens, {}, kWindow, 1));
+  tokens[100] = (tokens[100] + 1) % HashNetwork::kVocab;
+  const TurnEnd edited = RunTurn(GreedyTurn(2, 7, tokens, {}, kWindow, 4));
+  EXPECT_EQ(edited.report.source, CacheSource::kRecomputed);
+  EXPECT_EQ(edited.report.tokens_reused, 0);
+  // The network's two layers reach 2 * (memory_len - 1) tokens back, so no more is replayed behind the pinned prefix.
+  EXPECT_EQ(edited.report.tokens_computed, 4 + 2 * 23);
+  ExpectRight(tokens, {}, edited);
+}
+
+TEST_F(EngineTest, MessageStartsThatChangeInvalidateWhatFollowsThem) {
+  Start({.slots = 1});
+  const std::vector<TokenId> tokens = Tokens(50, 5);
+  RunTurn(GreedyTurn(1, 7, tokens, {0, 20}, kWindow, 1));
+  const TurnEnd moved = RunTurn(GreedyTurn(2, 7, tokens, {0, 29}, kWindow, 6));
+  EXPECT_LE(moved.report.tokens_reused, 20);
+  ExpectRight(tokens, {0, 29}, moved);
+}
+
+TEST_F(EngineTest, SessionLenIsExact) {
+  Start({.slots = 1, .session_len = 50});
+  const TurnEnd below = RunTurn(GreedyTurn(1, 1, Tokens(49, 6), {}, kWindow, 10));
+  EXPECT_EQ(below.reason, FinishReason::kSessionFull);
+  EXPECT_EQ(below.output.size(), 1u);
+  const TurnEnd equal = RunTurn(GreedyTurn(2, 2, Tokens(50, 6), {}, kWindow, 10));
+  EXPECT_EQ(equal.reason, FinishReason::kSessionFull);
+  EXPECT_TRUE(equal.output.empty());
+  const Status above = engine_->Submit(GreedyTurn(3, 3, Tokens(51, 6), {}, kWindow, 10).request);
+  EXPECT_EQ(above.code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(above.reason(), "context_length_exceeded");
+}
+
+TEST_F(EngineTest, ImpossibleTurnsAreRefusedAtTheDoor) {
+  Start({.slots = 1});
+  const auto code = [&](auto change) {
+    SubmittedTurn turn = GreedyTurn(1, 1, Tokens(5, 1), {}, kWindow, 1);
+    change(turn.request);
+    return engine_->Submit(turn.request).code();
+  };
+  EXPECT_EQ(code([](TurnRequest& r) { r.tokens.clear(); }), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code([](TurnRequest& r) { r.tokens[2] = HashNetwork::kVocab; }), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code([](TurnRequest& r) { r.tokens[2] = -1; }), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code([](TurnRequest& r) { r.window.pinned = 9; }), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code([](TurnRequest& r) { r.window.memory_len = 25; }), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code([](TurnRequest& r) { r.window.memory_len = 0; }), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code([](TurnRequest& r) { r.max_tokens = -2; }), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code([](TurnRequest& r) { r.message_starts = {3, 1}; }), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code([](TurnRequest& r) { r.sampling.temperature = -1; }), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code([](TurnRequest& r) { r.sink = nullptr; }), StatusCode::kInvalidArgument);
+}
+
+TEST_F(EngineTest, CancelEndsAtTheNextStepAndKeepsWhatWasSaid) {
+  Start({.slots = 1});
+  std::vector<TokenId> tokens = Tokens(10, 8);
+  SubmittedTurn turn = GreedyTurn(1, 7, tokens, {}, kWindow, -1);
+  ASSERT_TRUE(engine_->Submit(turn.request).ok());
+  turn.sink->WaitForTokens(5);
+  engine_->Cancel(1);
+  const TurnEnd end = turn.sink->Wait();
+  EXPECT_EQ(end.reason, FinishReason::kCancelled);
+  EXPECT_EQ(end.output, turn.sink->ids());
+  ExpectRight(tokens, {}, end);
+  tokens.insert(tokens.end(), end.output.begin(), end.output.end());
+  const TurnEnd next = RunTurn(GreedyTurn(2, 7, tokens, {}, kWindow, 3));
+  EXPECT_EQ(next.report.tokens_computed, 1);
+  ExpectRight(tokens, {}, next);
+}
+
+TEST_F(EngineTest, ASecondTurnOfABusyTimelineIsRefusedAndHarmsNothing) {
+  Start({.slots = 2});
+  SubmittedTurn running = GreedyTurn(1, 7, Tokens(10, 9), {}, kWindow, -1);
+  ASSERT_TRUE(engine_->Submit(running.request).ok());
+  running.sink->WaitForTokens(2);
+  const TurnEnd second = RunTurn(GreedyTurn(2, 7, Tokens(10, 9), {}, kWindow, 3));
+  EXPECT_EQ(second.reason, FinishReason::kError);
+  EXPECT_EQ(second.error.code(), StatusCode::kBusy);
+  engine_->Cancel(1);
+  ExpectRight(Tokens(10, 9), {}, running.sink->Wait());
+}
+
+TEST_F(EngineTest, IdleTimelinesGiveUpTheirSlotLeastRecentlyUsedFirst) {
+  Start({.slots = 2});
+  for (TurnId turn = 1; turn <= 3; ++turn) RunTurn(GreedyTurn(turn, turn, Tokens(12, 10), {}, kWindow, 2));
+  EXPECT_EQ(engine_->stats().slots_taken, 1u);
+  EXPECT_EQ(RunTurn(GreedyTurn(4, 3, Tokens(12, 10), {}, kWindow, 2)).report.source, CacheSource::kSlot);
+  EXPECT_EQ(RunTurn(GreedyTurn(5, 2, Tokens(12, 10), {}, kWindow, 2)).report.source, CacheSource::kSlot);
+  const TurnEnd lost = RunTurn(GreedyTurn(6, 1, Tokens(12, 10), {}, kWindow, 2));
+  EXPECT_EQ(lost.report.source, CacheSource::kRecomputed);
+  ExpectRight(Tokens(12, 10), {}, lost);
+}
+
+TEST_F(EngineTest, MoreTurnsThanSlotsAllRunAndTheQueueIsBounded) {
+  Start({.slots = 2, .queue_limit = 4});
+  std::vector<SubmittedTurn> turns;
+  for (TurnId turn = 0; turn < 12; ++turn) {
+    turns.push_back(GreedyTurn(turn, 100 + turn, Tokens(20, 11), {}, kWindow, 200));
+    ASSERT_TRUE(engine_->Submit(turns.back().request).ok());
+  }
+  int right = 0, refused = 0;
+  for (auto& turn : turns) {
+    const TurnEnd end = turn.sink->Wait();
+    if (end.reason == FinishReason::kError) {
+      EXPECT_EQ(end.error.code(), StatusCode::kOverloaded);
+      ++refused;
+    } else {
+      EXPECT_EQ(end.output.size(), 200u);
+      ++right;
+    }
+  }
+  EXPECT_GE(right, 4);
+  EXPECT_EQ(right + refused, 12);
+}
+
+TEST_F(EngineTest, AForkFindsItsCacheInASlot) {
+  Start({.slots = 2});
+  std::vector<TokenId> tokens = Tokens(50, 12);
+  const TurnEnd first = RunTurn(GreedyTurn(1, 1, tokens, {}, kWindow, 4));
+  engine_->Fork(1, 2);
+  tokens.insert(tokens.end(), first.output.begin(), first.output.end());
+  tokens.push_back(9);
+  const TurnEnd forked = RunTurn(GreedyTurn(2, 2, tokens, {}, kWindow, 4));
+  EXPECT_EQ(forked.report.source, CacheSource::kSlot);
+  EXPECT_EQ(forked.report.tokens_computed, 2);
+  ExpectRight(tokens, {}, forked);
+  tokens.back() = 10;
+  const TurnEnd original = RunTurn(GreedyTurn(3, 1, tokens, {}, kWindow, 4));
+  EXPECT_EQ(original.report.source, CacheSource::kSlot);
+  ExpectRight(tokens, {}, original);
+}
+
+TEST_F(EngineTest, StopStringsEndTheTextBeforeThem) {
+  Start({.slots = 1});
+  const std::vector<TokenId> tokens = Tokens(10, 13);
+  const TurnEnd whole = RunTurn(GreedyTurn(1, 1, tokens, {}, kWindow, 30));
+  std::string text;
+  for (const TokenId id : whole.output) text += tokenizer_.TokenBytes(id);
+  SubmittedTurn turn = GreedyTurn(2, 2, tokens, {}, kWindow, 30);
+  turn.request.stop_strings = {text.substr(12, 3)};
+  const TurnEnd end = RunTurn(turn);
+  EXPECT_EQ(end.reason, FinishReason::kStop);
+  EXPECT_EQ(end.stop_string, text.substr(12, 3));
+  EXPECT_EQ(turn.sink->text(), text.substr(0, text.find(end.stop_string)));
+}
+
+TEST_F(EngineTest, DestructionEndsEveryTurn) {
+  Start({.slots = 1});
+  std::vector<SubmittedTurn> turns;
+  for (TurnId turn = 0; turn < 5; ++turn) {
+    turns.push_back(GreedyTurn(turn, turn, Tokens(20, 14), {}, kWindow, -1));
+    ASSERT_TRUE(engine_->Submit(turns.back().request).ok());
+  }
+  turns[0].sink->WaitForTokens(3);
+  engine_.reset();
+  for (auto& turn : turns) EXPECT_EQ(turn.sink->Wait().reason, FinishReason::kCancelled);
+}
+
+// Conversations that go idle, come back, regenerate, rewind, edit, fork, get cancelled and closed, on few slots, from
+// several threads: not one wrong row.
+TEST_F(EngineTest, RandomConversationsNeverSeeAWrongRow) {
+  Start({.slots = 3, .prefill_chunk = 16, .step_tokens = 32, .mixed_tokens = 8});
+  std::atomic<TurnId> next_turn{1};
+  std::atomic<int64_t> reused{0}, recomputed{0};
+  const auto client = [&](uint32_t seed) {
+    std::mt19937 random(seed);
+    struct Conversation {
+      TimelineId id;
+      std::vector<TokenId> tokens;
+      std::vector<int64_t> starts;
+      RingWindow window;
+    };
+    std::vector<Conversation> conversations;
+    for (uint32_t i = 0; i < 4; ++i) {
+      const auto pinned = static_cast<int64_t>(random() % 5);
+      conversations.push_back(
+          {seed * 1000 + i, {}, {}, {pinned, 24, random() % 2 == 0 ? Eviction::kTurn : Eviction::kToken}});
+    }
+    const auto cut = [&](Conversation& c, size_t length) {
+      c.tokens.resize(length);
+      std::erase_if(c.starts, [&](int64_t start) { return start >= static_cast<int64_t>(length); });
+    };
+    for (int step = 0; step < 60; ++step) {
+      Conversation& c = conversations[random() % conversations.size()];
+      const auto action = random() % 12;
+      if (action == 0 && !c.tokens.empty()) cut(c, random() % c.tokens.size());        // rewind anywhere
+      if (action == 1 && c.tokens.size() > 6) cut(c, c.tokens.size() - random() % 6);  // undo a little
+      if (action == 2 && !c.tokens.empty()) {                                          // edit
+        TokenId& edited = c.tokens[random() % c.tokens.size()];
+        edited = (edited + 1) % HashNetwork::kVocab;
+      }
+      if (action == 3) engine_->Close(c.id);
+      if (action == 4) {
+        const TimelineId fork = seed * 1000 + 100 + static_cast<uint32_t>(step);
+        engine_->Fork(c.id, fork);
+        c.id = fork;
+      }
+      c.starts.push_back(static_cast<int64_t>(c.tokens.size()));
+      for (size_t n = 1 + random() % 30; n > 0; --n)
+        c.tokens.push_back(static_cast<TokenId>(random() % HashNetwork::kVocab));
+      const bool cancelled = random() % 5 == 0;
+      SubmittedTurn turn = GreedyTurn(next_turn++, c.id, c.tokens, c.starts, c.window,
+                                      cancelled ? 400 : static_cast<int64_t>(random() % 12));
+      ASSERT_TRUE(engine_->Submit(turn.request).ok());
+      if (cancelled) {
+        turn.sink->WaitForTokens(random() % 8);
+        engine_->Cancel(turn.request.turn);
+      }
+      const TurnEnd end = turn.sink->Wait();
+      ASSERT_NE(end.reason, FinishReason::kError) << end.error.ToString();
+      const size_t checked = std::min<size_t>(end.output.size(), 12);
+      ExpectRight(c.tokens, c.starts,
+                  {.output = {end.output.begin(), end.output.begin() + static_cast<int64_t>(checked)}}, c.window);
+      c.tokens.insert(c.tokens.end(), end.output.begin(), end.output.end());
+      reused += end.report.tokens_reused;
+      recomputed += end.report.source == CacheSource::kRecomputed ? 1 : 0;
+      if (HasFatalFailure()) return;
+    }
+  };
+  std::vector<std::thread> clients;
+  for (uint32_t seed = 1; seed <= 4; ++seed) clients.emplace_back(client, seed);
+  for (auto& thread : clients) thread.join();
+  EXPECT_GT(reused, 1000);
+  EXPECT_GT(recomputed, 10);
+  EXPECT_GT(engine_->stats().slots_taken, 10u);
+}
+
+}  // namespace
+}  // namespace ringside

@@ -1,0 +1,113 @@
+// A network without arithmetic, for tests of what the engine does with caches. Two layers: a layer-0 row is a hash of
+// its token, position and owner of the slab write; a layer-1 row hashes every layer-0 row its position may see; the
+// next token hashes every layer-1 row. So a row that is lost, stale, swapped, foreign, or computed with the wrong
+// window changes what follows. `Expected` computes the same from the token list alone, with no cache.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+#include <vector>
+
+#include "cache/kv_cache.h"
+#include "engine/engine.h"
+#include "engine/model.h"
+
+namespace ringside {
+
+class HashNetwork {
+ public:
+  static constexpr int64_t kVocab = 97;
+
+  explicit HashNetwork(Backend& backend) : backend_(backend) {}
+
+  ForwardPass forward() {
+    ForwardPass pass;
+    pass.backend = &backend_;
+    pass.layers = 2;
+    pass.kv_heads = 1;
+    pass.head_dim = 2;  // one uint64 in two floats
+    pass.vocab = kVocab;
+    pass.run = [this](std::span<const StepPart> parts, std::span<float> logits) { Run(parts, logits); };
+    return pass;
+  }
+
+  int64_t rows_computed() const { return rows_computed_; }
+  int64_t largest_step() const { return largest_step_; }
+
+  /// The token that follows `tokens`, by the definition.
+  static TokenId Expected(const std::vector<TokenId>& tokens, const std::vector<int64_t>& starts, RingWindow window) {
+    Ring ring(window, 1 << 30);
+    for (const int64_t start : starts) ring.AddMessageStart(start);
+    const auto layer0 = [&](int64_t p) { return Layer0(tokens[static_cast<size_t>(p)], p); };
+    std::map<int64_t, uint64_t> layer1;
+    const auto t = static_cast<int64_t>(tokens.size()) - 1;
+    uint64_t hash = 1;
+    ForEachVisible(ring, t, [&](int64_t p) {
+      uint64_t row = 1;
+      ForEachVisible(ring, p, [&](int64_t q) { row = Mix(row, layer0(q)); });
+      hash = Mix(hash, row);
+    });
+    return static_cast<TokenId>(hash % kVocab);
+  }
+
+ private:
+  static uint64_t Mix(uint64_t a, uint64_t b) {
+    uint64_t x = (a ^ (b + 0x9e3779b97f4a7c15u + (a << 6) + (a >> 2))) * 0xbf58476d1ce4e5b9u;
+    return x ^ (x >> 31);
+  }
+  static uint64_t Layer0(TokenId token, int64_t position) {
+    return Mix(static_cast<uint64_t>(token) + 11, static_cast<uint64_t>(position) + 13);
+  }
+  template <class F>
+  static void ForEachVisible(const Ring& ring, int64_t t, F&& f) {
+    for (int64_t p = 0; p < std::min(ring.window().pinned, t + 1); ++p) f(p);
+    for (int64_t p = ring.FirstLive(t); p <= t; ++p) f(p);
+  }
+
+  static std::byte* Row(const KvCache& cache, int64_t layer, int64_t p) {
+    const int64_t slot = cache.shape().Slot(p, cache.ring().window().pinned);
+    return static_cast<std::byte*>(cache.slab()) + cache.shape().TileOffset(layer, slot / KvShape::kTile, 0) +
+           slot % KvShape::kTile * 8;
+  }
+  static uint64_t Read(const KvCache& cache, int64_t layer, int64_t p) {
+    uint64_t value;
+    std::memcpy(&value, Row(cache, layer, p), sizeof value);
+    return value;
+  }
+  static void Write(const KvCache& cache, int64_t layer, int64_t p, uint64_t value) {
+    std::memcpy(Row(cache, layer, p), &value, sizeof value);
+  }
+
+  void Run(std::span<const StepPart> parts, std::span<float> logits) {
+    size_t row_of_logits = 0;
+    int64_t rows = 0;
+    for (const StepPart& part : parts) {
+      KvCache& cache = *part.cache;
+      const auto n = static_cast<int64_t>(part.tokens.size());
+      const int64_t first = cache.ring().Append(n);
+      for (int64_t i = 0; i < n; ++i)
+        Write(cache, 0, first + i, Layer0(part.tokens[static_cast<size_t>(i)], first + i));
+      for (int64_t t = first; t < first + n; ++t) {
+        uint64_t row = 1;
+        ForEachVisible(cache.ring(), t, [&](int64_t p) { row = Mix(row, Read(cache, 0, p)); });
+        Write(cache, 1, t, row);
+      }
+      rows += n;
+      if (part.logits == StepPart::Logits::kNone) continue;
+      uint64_t hash = 1;
+      ForEachVisible(cache.ring(), first + n - 1, [&](int64_t p) { hash = Mix(hash, Read(cache, 1, p)); });
+      const auto out = logits.subspan(row_of_logits++ * kVocab, kVocab);
+      std::fill(out.begin(), out.end(), 0.0f);
+      out[hash % kVocab] = 10.0f;
+    }
+    rows_computed_ += rows;
+    largest_step_ = std::max(largest_step_, rows);
+  }
+
+  Backend& backend_;
+  std::atomic<int64_t> rows_computed_{0}, largest_step_{0};
+};
+
+}  // namespace ringside
