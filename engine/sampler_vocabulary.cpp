@@ -23,6 +23,10 @@ float BlockMax(const float* block) {
   return lanes[0];
 }
 
+void BlockWeights(const float* __restrict logits, float max, float inverse_temperature, float* __restrict weights) {
+  for (size_t j = 0; j < 64; ++j) weights[j] = SoftmaxWeight(logits[j], max, inverse_temperature);
+}
+
 double BlockSum(const float* weights) {
   double lanes[kLanes / 2] = {};
   for (size_t i = 0; i < 64; i += kLanes / 2) {
@@ -62,7 +66,7 @@ double VocabularyPasses::SumWeights(std::span<const float> logits, float inverse
     const size_t begin = block * kBlock;
     const size_t count = std::min(kBlock, logits.size() - begin);
     if (count == kBlock) {
-      for (size_t j = 0; j < kBlock; ++j) weights[j] = SoftmaxWeight(logits[begin + j], max_, inverse_temperature);
+      BlockWeights(&logits[begin], max_, inverse_temperature, weights);
     } else {
       for (size_t j = 0; j < count; ++j) weights[j] = SoftmaxWeight(logits[begin + j], max_, inverse_temperature);
     }

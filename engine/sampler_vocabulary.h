@@ -24,10 +24,13 @@ inline bool Better(const Candidate& a, const Candidate& b) {
 /// exp(x) for x <= 0 in float with relative error under 3e-7; 0 below -87, where a float would lose bits.
 /// x = n ln 2 + r with |r| <= ln 2 / 2; exp(r) by its Taylor polynomial of degree 7.
 inline float ExpNegative(float x) {
-  const float clamped = x < -87.0f ? -87.0f : x;
+  // Below -87 a mask makes x and the result 0: a mask and no branch, so that loops over it become vector code.
+  const int32_t bits = std::bit_cast<int32_t>(x);
+  const int32_t keep = -static_cast<int32_t>((bits & 0x7fffffff) <= std::bit_cast<int32_t>(87.0f));
+  const float bounded = std::bit_cast<float>(bits & keep);
   constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer in the low bits
-  const float n = (clamped * 1.44269504f + kRound) - kRound;
-  const float r = (clamped - n * 0.693359375f) - n * -2.12194440e-4f;
+  const float n = (bounded * 1.44269504f + kRound) - kRound;
+  const float r = (bounded - n * 0.693359375f) - n * -2.12194440e-4f;
   float p = 1.0f / 5040;
   p = p * r + 1.0f / 720;
   p = p * r + 1.0f / 120;
@@ -36,8 +39,7 @@ inline float ExpNegative(float x) {
   p = p * r + 0.5f;
   p = p * r + 1.0f;
   p = p * r + 1.0f;
-  const float scale = std::bit_cast<float>((static_cast<int32_t>(n) + 127) << 23);
-  return x < -87.0f ? 0.0f : p * scale;
+  return p * std::bit_cast<float>(((static_cast<int32_t>(n) + 127) << 23) & keep);
 }
 
 /// The unnormalised probability of a logit: exp((logit - max) * inverse_temperature).
