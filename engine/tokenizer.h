@@ -51,14 +51,18 @@ struct TokenizerData {
   std::vector<std::string> tokens;  // by id, in the file's spelling (byte-level alphabet, or U+2581 for a space)
   std::vector<TokenType> types;     // by id
   std::vector<float> scores;        // by id; SentencePiece only
-  std::vector<std::pair<std::string, std::string>> merges;  // by rank; byte-level only
+  std::vector<std::pair<std::string, std::string>> merges;  // by rank; SentencePiece without them merges by scores
   std::vector<std::string> split_patterns;  // PCRE2, applied one after another; each isolates its matches
   bool normalise_nfc = false;               // Qwen2
   bool ignore_merges = false;               // a whole word that is a token is taken as it is (Llama 3)
-  bool add_space_prefix = false;            // SentencePiece
-  bool add_bos = false;                     // what the file says; templates decide
+  bool add_space_prefix = false;            // a space goes in front of the text and behind every special token
+  bool space_prefix_first_only = false;     // ... in front of the text only
+  bool space_prefix_if_absent = false;      // ... only where there is none
+  // Special tokens that swallow the white space before or behind them (Phi-3).
+  std::vector<TokenId> strip_left, strip_right;
+  bool add_bos = false;  // what the file says; templates decide
   std::optional<TokenId> bos, eos, unknown;
-  std::vector<TokenId> end_of_turn;         // every token that ends an answer: eos and the template's own (<|im_end|>, <|eot_id|>)
+  std::vector<TokenId> end_of_turn;  // every token that ends an answer: eos and <|im_end|>, <|eot_id|> and their like
 };
 
 /// kInvalidArgument, naming what is wrong, for inconsistent data.
