@@ -1,0 +1,17 @@
+# Shared by the scripts: where things lie, and how to say what is going on. Sourced, not run.
+# Standard output belongs to the answer of a script; everything said to a person goes to standard error.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/ringside
+
+bold='' dim='' red='' plain=''
+if [[ -t 2 && -z ${NO_COLOR:-} && ${TERM:-dumb} != dumb ]]; then
+  bold=$'\e[1m' dim=$'\e[2m' red=$'\e[31m' plain=$'\e[0m'
+fi
+say() { printf '%s==> %s%s\n' "$bold" "$*" "$plain" >&2; }
+note() { printf '%s    %s%s\n' "$dim" "$*" "$plain" >&2; }
+die() {
+  printf '%serror:%s %s\n' "$red" "$plain" "$*" >&2
+  exit 1
+}
