@@ -26,12 +26,15 @@ class Model {
  public:
   ~Model();
   /// Loads a GGUF file or a Hugging Face folder (config.json, *.safetensors). A missing, short, misshapen, overlapping
-  /// or unknown tensor refuses to load, naming it. `backend` must outlive the model.
+  /// or unknown tensor refuses to load, naming it (kCorruption); so does what we do not know or lack
+  /// (kInvalidArgument), an unreadable file (kNotFound, kIo) and want of memory (kOverloaded). `backend` must outlive
+  /// the model.
   static Result<std::unique_ptr<Model>> Load(const std::string& path, Backend& backend);
 
   const ModelSpec& spec() const;
   Backend& backend() const;
-  /// What the same file says of the tokenizer and its chat template (Jinja source; "" if it has none).
+  /// What the same file says of the tokenizer (no tokens if it has none) and its chat template (Jinja source; "" if it
+  /// has none). Every token's id is below the model's vocabulary size.
   const TokenizerData& tokenizer_data() const;
   const std::string& chat_template() const;
   /// Digest over weights and config: two models with equal fingerprints give equal numbers.
@@ -39,8 +42,14 @@ class Model {
   /// Bytes of weights held.
   int64_t weight_bytes() const;
 
+  /// Takes the scratch memory for steps of up to `rows` tokens, so that Forward never needs more. kOverloaded, naming
+  /// the bytes, if the device has no room; larger steps then still work as far as they fit.
+  Status Reserve(int64_t rows);
+
   /// Runs one step: appends each part's tokens to its cache and writes the logits asked for, part after part, to
-  /// `logits` [wanted rows, vocab] (host memory). Rows of all parts share the linear layers.
+  /// `logits` [wanted rows, vocab] (host memory). Rows of all parts share the linear layers. Each part has a cache of
+  /// its own, of this model's shape; ids are below the vocabulary size; with learned positions no token stands at or
+  /// past the trained context. Aborts otherwise, and if the device has no room for scratch memory: see Reserve.
   void Forward(std::span<const StepPart> parts, std::span<float> logits);
 
  private:

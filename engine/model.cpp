@@ -1,0 +1,213 @@
+#include "engine/model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/model_state.h"
+
+namespace ringside {
+namespace {
+
+constexpr int64_t kLogitRows = 32;  // rows of logits on the device at a time
+
+// A [rows, cols] tensor over the buffer, which grows if it must.
+Result<Tensor> Fit(Backend& backend, Buffer* buffer, int64_t rows, int64_t cols) {
+  const auto bytes = static_cast<size_t>(rows * cols) * sizeof(float);
+  if (buffer->bytes() < bytes) {
+    *buffer = Buffer();  // give back first: both at once might not fit
+    ASSIGN_OR_RETURN(*buffer, backend.Allocate(bytes));
+  }
+  return Tensor{DType::kF32, buffer->data(), rows, cols, cols};
+}
+
+int64_t MlpInColumns(const ModelSpec& spec) { return spec.mlp == MlpKind::kSwiGlu ? 2 * spec.ffn : spec.ffn; }
+
+std::vector<const Weight*> Pointers(const std::vector<Weight>& weights) {
+  std::vector<const Weight*> out;
+  for (const Weight& weight : weights) out.push_back(&weight);
+  return out;
+}
+
+// One row of the rotation table: cosine and sine in float64, then rounded.
+void FillAngles(const ModelSpec& spec, int64_t position, float* cosines, float* sines) {
+  for (size_t j = 0; j < spec.inverse_frequencies.size(); ++j) {
+    const double angle = static_cast<double>(position) * spec.inverse_frequencies[j];
+    cosines[j] = static_cast<float>(std::cos(angle) * spec.rope_magnitude);
+    sines[j] = static_cast<float>(std::sin(angle) * spec.rope_magnitude);
+  }
+}
+
+}  // namespace
+
+Model::Model(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Model::~Model() = default;
+
+const ModelSpec& Model::spec() const { return state_->spec; }
+Backend& Model::backend() const { return *state_->backend; }
+const TokenizerData& Model::tokenizer_data() const { return state_->tokenizer; }
+const std::string& Model::chat_template() const { return state_->chat_template; }
+uint64_t Model::fingerprint() const { return state_->weights.fingerprint; }
+int64_t Model::weight_bytes() const { return state_->weights.bytes; }
+
+Status Model::Reserve(int64_t rows) {
+  const ModelSpec& spec = state_->spec;
+  ModelScratch& scratch = state_->scratch;
+  const std::pair<Buffer*, int64_t> wanted[] = {
+      {&scratch.stream, spec.hidden},        {&scratch.normed, spec.hidden},
+      {&scratch.qkv, spec.qkv_columns()},    {&scratch.attended, spec.heads * spec.head_dim},
+      {&scratch.mlp_in, MlpInColumns(spec)}, {&scratch.mlp_mid, spec.mlp == MlpKind::kSwiGlu ? spec.ffn : 0},
+      {&scratch.wanted, spec.hidden}};
+  for (const auto& [buffer, columns] : wanted) {
+    if (columns > 0) RETURN_IF_ERROR(Fit(*state_->backend, buffer, rows, columns).status());
+  }
+  return Fit(*state_->backend, &scratch.logits, std::min(rows, kLogitRows), spec.vocab).status();
+}
+
+// Appends every part to its ring and notes ids, positions, segments and wanted rows, part after part.
+void Model::State::BuildStep(std::span<const StepPart> parts) {
+  step.ids.clear();
+  step.positions.clear();
+  step.first_live.clear();
+  step.wanted_rows.clear();
+  step.segments.clear();
+  for (const StepPart& part : parts) {
+    CHECK(part.cache != nullptr);
+    const KvShape& shape = part.cache->shape();
+    CHECK_EQ(shape.layers, spec.layers);
+    CHECK_EQ(shape.kv_heads, spec.kv_heads);
+    CHECK_EQ(shape.head_dim, spec.head_dim);
+    CHECK(shape == parts.front().cache->shape());
+    const auto rows = static_cast<int64_t>(part.tokens.size());
+    const auto first_row = static_cast<int64_t>(step.ids.size());
+    Ring& ring = part.cache->ring();
+    const int64_t position = ring.Append(rows);
+    if (spec.learned_positions) CHECK_LE(position + rows, spec.trained_context);
+    for (int64_t r = 0; r < rows; ++r) {
+      const TokenId id = part.tokens[static_cast<size_t>(r)];
+      CHECK_GE(id, 0);
+      CHECK_LT(id, spec.vocab);
+      step.ids.push_back(id);
+      step.positions.push_back(position + r);
+      step.first_live.push_back(ring.FirstLive(position + r));
+      const bool last = r + 1 == rows;
+      if (part.logits == StepPart::Logits::kAll || (part.logits == StepPart::Logits::kLast && last)) {
+        step.wanted_rows.push_back(first_row + r);
+      }
+    }
+    step.segments.push_back({first_row, rows, position, ring.window().pinned, nullptr, part.cache->slab()});
+  }
+  // Only now has first_live its final place.
+  for (AttentionSegment& segment : step.segments) segment.first_live = step.first_live.data() + segment.first_row;
+}
+
+// The own angles of every row; those of the pinned query in a second table only if some row has evicted something.
+void Model::State::ComputeAngles(std::span<const StepPart> parts) {
+  const size_t pairs = spec.inverse_frequencies.size(), rows = step.ids.size();
+  step.own_cos.resize(rows * pairs);
+  step.own_sin.resize(rows * pairs);
+  bool evicted = false;
+  for (size_t r = 0; r < rows; ++r) {
+    FillAngles(spec, step.positions[r], &step.own_cos[r * pairs], &step.own_sin[r * pairs]);
+  }
+  for (size_t s = 0; s < parts.size(); ++s) {
+    const AttentionSegment& segment = step.segments[s];
+    const int64_t last = segment.position + segment.rows - 1;
+    // Where c falls behind t it stays behind, so the last row speaks for its segment.
+    evicted |= segment.pinned > 0 && parts[s].cache->ring().PinnedQueryPosition(last) != last;
+  }
+  step.angles = {step.own_cos.data(), step.own_sin.data(), step.own_cos.data(), step.own_sin.data()};
+  if (!evicted) return;
+  step.pinned_cos = step.own_cos;
+  step.pinned_sin = step.own_sin;
+  for (size_t s = 0; s < parts.size(); ++s) {
+    const AttentionSegment& segment = step.segments[s];
+    for (int64_t r = 0; r < segment.rows; ++r) {
+      const int64_t t = segment.position + r, c = parts[s].cache->ring().PinnedQueryPosition(t);
+      const size_t at = static_cast<size_t>(segment.first_row + r) * pairs;
+      if (c != t) FillAngles(spec, c, &step.pinned_cos[at], &step.pinned_sin[at]);
+    }
+  }
+  step.angles.pinned_cos = step.pinned_cos.data();
+  step.angles.pinned_sin = step.pinned_sin.data();
+}
+
+void Model::State::Norm(Tensor x, const DeviceVector& weight, const DeviceVector& bias, Tensor y) const {
+  if (spec.norm == NormKind::kRms)
+    backend->RmsNorm(x, weight.data(), spec.norm_eps, y);
+  else
+    backend->LayerNorm(x, weight.data(), bias.data(), spec.norm_eps, y);
+}
+
+// x += Attention(Norm(x)); x += Mlp(Norm(x)): every family's block (Vaswani et al. 2017, pre-norm).
+void Model::State::DecoderBlock(int64_t layer, const KvShape& shape, Tensor stream) {
+  const LayerWeights& w = weights.layers[static_cast<size_t>(layer)];
+  const int64_t rows = stream.rows, queries = spec.heads * spec.head_dim, keys = spec.kv_heads * spec.head_dim;
+  Backend& device = *backend;
+  const Tensor normed = Fit(device, &scratch.normed, rows, spec.hidden).value();
+  const Tensor qkv = Fit(device, &scratch.qkv, rows, spec.qkv_columns()).value();
+  const Tensor attended = Fit(device, &scratch.attended, rows, queries).value();
+
+  Norm(stream, w.attention_norm, w.attention_norm_bias, normed);
+  device.Linear({normed, Pointers(w.qkv), w.qkv_bias.data(), qkv});
+  if (spec.qk_norm) {
+    device.RmsNormHeads(qkv.Columns(0, queries), spec.heads, w.query_norm.data(), spec.norm_eps);
+    device.RmsNormHeads(qkv.Columns(queries, keys), spec.kv_heads, w.key_norm.data(), spec.norm_eps);
+  }
+  const auto scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(spec.head_dim)));
+  device.Attention(
+      {qkv, attended, layer, shape, spec.heads, spec.rotary, spec.rope_pairs, step.angles, scale, step.segments});
+  const Weight* attention_out[] = {&w.attention_out};
+  device.Linear({attended, attention_out, w.attention_out_bias.data(), stream, true});
+
+  const Tensor mlp_in = Fit(device, &scratch.mlp_in, rows, MlpInColumns(spec)).value();
+  Norm(stream, w.mlp_norm, w.mlp_norm_bias, normed);
+  device.Linear({normed, Pointers(w.mlp_in), w.mlp_in_bias.data(), mlp_in});
+  Tensor mlp_mid = mlp_in;
+  if (spec.mlp == MlpKind::kSwiGlu) {
+    mlp_mid = Fit(device, &scratch.mlp_mid, rows, spec.ffn).value();
+    device.SiluMultiply(mlp_in, mlp_mid);
+  } else {
+    device.Gelu(mlp_mid, spec.mlp == MlpKind::kGeluTanh);
+  }
+  const Weight* mlp_out[] = {&w.mlp_out};
+  device.Linear({mlp_mid, mlp_out, w.mlp_out_bias.data(), stream, true});
+}
+
+// The wanted rows' logits, a few rows at a time: a whole prompt's would not fit.
+void Model::State::Logits(Tensor stream, std::span<float> logits) {
+  const auto rows = static_cast<int64_t>(step.wanted_rows.size());
+  CHECK_EQ(static_cast<int64_t>(logits.size()), rows * spec.vocab);
+  if (rows == 0) return;
+  const Tensor wanted = Fit(*backend, &scratch.wanted, rows, spec.hidden).value();
+  backend->GatherRows(stream, step.wanted_rows, wanted);
+  Norm(wanted, weights.final_norm, weights.final_norm_bias, wanted);
+  const Weight* head[] = {&weights.head()};
+  for (int64_t first = 0; first < rows; first += kLogitRows) {
+    const int64_t count = std::min(kLogitRows, rows - first);
+    const Tensor out = Fit(*backend, &scratch.logits, count, spec.vocab).value();
+    backend->Linear({wanted.Rows(first, count), head, nullptr, out});
+    backend->CopyToHost(logits.data() + first * spec.vocab, out.data,
+                        static_cast<size_t>(count * spec.vocab) * sizeof(float));
+  }
+}
+
+void Model::Forward(std::span<const StepPart> parts, std::span<float> logits) {
+  CHECK(!parts.empty());
+  State& state = *state_;
+  state.BuildStep(parts);
+  state.ComputeAngles(parts);
+  const auto rows = static_cast<int64_t>(state.step.ids.size());
+  const Tensor stream = Fit(*state.backend, &state.scratch.stream, rows, state.spec.hidden).value();
+  state.backend->Embed(state.weights.embedding, state.step.ids, stream);
+  if (state.spec.learned_positions) {
+    state.backend->AddPositions(state.weights.positions, state.step.positions, stream);
+  }
+  const KvShape& shape = parts.front().cache->shape();
+  for (int64_t layer = 0; layer < state.spec.layers; ++layer) state.DecoderBlock(layer, shape, stream);
+  state.Logits(stream, logits);
+  state.backend->Synchronize();
+}
+
+}  // namespace ringside

@@ -1,0 +1,292 @@
+#include "engine/weights.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <xxhash.h>
+
+#include <bit>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <set>
+
+namespace ringside {
+namespace {
+
+float HalfToFloat(uint16_t half) {
+  const uint32_t sign = (half & 0x8000u) << 16, exponent = (half >> 10) & 0x1f, fraction = half & 0x3ff;
+  if (exponent == 31) return std::bit_cast<float>(sign | 0x7f800000u | fraction << 13);
+  if (exponent == 0) {  // zero or subnormal: fraction * 2^-24
+    const float value = static_cast<float>(fraction) * 0x1p-24f;
+    return sign != 0 ? -value : value;
+  }
+  return std::bit_cast<float>(sign | (exponent + 112) << 23 | fraction << 13);
+}
+
+template <class T>
+std::vector<T> Values(std::span<const std::byte> bytes) {
+  std::vector<T> out(bytes.size() / sizeof(T));
+  std::memcpy(out.data(), bytes.data(), out.size() * sizeof(T));
+  return out;
+}
+
+Result<std::vector<float>> ToFloats(const FileTensor& tensor) {
+  if (tensor.data.dtype == DType::kF32) return Values<float>(tensor.data.bytes);
+  if (tensor.data.dtype != DType::kF16 && tensor.data.dtype != DType::kBF16) {
+    return InvalidArgument(fmt::format("tensor '{}' is stored as {}, a vector must be float", tensor.name,
+                                       Traits(tensor.data.dtype).name));
+  }
+  std::vector<float> out;
+  for (const uint16_t bits : Values<uint16_t>(tensor.data.bytes)) {
+    out.push_back(tensor.data.dtype == DType::kF16 ? HalfToFloat(bits)
+                                                   : std::bit_cast<float>(static_cast<uint32_t>(bits) << 16));
+  }
+  return out;
+}
+
+// [rows, cols] to [cols, rows]; T is as wide as an element.
+template <class T>
+std::vector<std::byte> Transpose(const HostTensor& from) {
+  const std::vector<T> in = Values<T>(from.bytes);
+  std::vector<T> out(in.size());
+  for (int64_t r = 0; r < from.rows; ++r) {
+    for (int64_t c = 0; c < from.cols; ++c) {
+      out[static_cast<size_t>(c * from.rows + r)] = in[static_cast<size_t>(r * from.cols + c)];
+    }
+  }
+  std::vector<std::byte> bytes(from.bytes.size());
+  std::memcpy(bytes.data(), out.data(), bytes.size());
+  return bytes;
+}
+
+// Streams what decides a model's numbers into one digest.
+class Fingerprint {
+ public:
+  Fingerprint() : state_(XXH3_createState(), &XXH3_freeState) {
+    CHECK(state_ != nullptr);
+    XXH3_64bits_reset(state_.get());
+  }
+  void Add(const void* data, size_t bytes) { XXH3_64bits_update(state_.get(), data, bytes); }
+  void Add(std::string_view text) {
+    Add(static_cast<int64_t>(text.size()));
+    Add(text.data(), text.size());
+  }
+  void Add(int64_t value) { Add(&value, sizeof(value)); }
+  void Add(double value) { Add(&value, sizeof(value)); }
+  void Add(const FileTensor& tensor) {
+    Add(std::string_view(tensor.name));
+    Add(static_cast<int64_t>(tensor.data.dtype));
+    Add(static_cast<int64_t>(tensor.shape.size()));
+    for (const int64_t size : tensor.shape) Add(size);
+    Add(tensor.data.bytes.data(), tensor.data.bytes.size());
+  }
+  // Everything but the name, which no number depends on.
+  void Add(const ModelSpec& spec) {
+    Add(std::string_view(spec.architecture));
+    for (const int64_t value : {spec.layers,
+                                spec.hidden,
+                                spec.heads,
+                                spec.kv_heads,
+                                spec.head_dim,
+                                spec.ffn,
+                                spec.vocab,
+                                spec.trained_context,
+                                spec.sliding_window,
+                                static_cast<int64_t>(spec.norm),
+                                static_cast<int64_t>(spec.mlp),
+                                static_cast<int64_t>(spec.learned_positions),
+                                static_cast<int64_t>(spec.tied_head),
+                                static_cast<int64_t>(spec.qk_norm),
+                                static_cast<int64_t>(spec.fused_qkv),
+                                static_cast<int64_t>(spec.qkv_bias),
+                                static_cast<int64_t>(spec.attention_out_bias),
+                                static_cast<int64_t>(spec.mlp_bias),
+                                static_cast<int64_t>(spec.rope_pairs),
+                                spec.rotary}) {
+      Add(value);
+    }
+    Add(static_cast<double>(spec.norm_eps));
+    Add(spec.rope_magnitude);
+    for (const double frequency : spec.inverse_frequencies) Add(frequency);
+  }
+  uint64_t Digest() const { return XXH3_64bits_digest(state_.get()); }
+
+ private:
+  std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state_;
+};
+
+using TensorTable = std::map<std::string_view, const FileTensor*>;
+
+// Every planned tensor is there with its shape, and nothing else is.
+Status CheckTensors(const NetworkPlan& plan, const TensorTable& table,
+                    std::span<const std::pair<std::string, std::string>> unsupported) {
+  std::set<std::string_view> known(plan.ignored.begin(), plan.ignored.end());
+  for (const PlannedTensor& planned : plan.tensors) {
+    known.insert(planned.name);
+    for (const auto& [name, type] : unsupported) {
+      if (name == planned.name) {
+        return InvalidArgument(fmt::format("tensor '{}' is stored as {}, which is not supported", name, type));
+      }
+    }
+    const auto found = table.find(planned.name);
+    if (found == table.end()) return Corruption(fmt::format("tensor '{}' is missing", planned.name));
+    if (found->second->shape != planned.shape) {
+      return Corruption(fmt::format("tensor '{}' has shape [{}], the model's metadata ask for [{}]", planned.name,
+                                    fmt::join(found->second->shape, ", "), fmt::join(planned.shape, ", ")));
+    }
+  }
+  const auto unknown = [](std::string_view name) {
+    return Corruption(fmt::format("tensor '{}' is none that this kind of model has", name));
+  };
+  for (const auto& [name, tensor] : table) {
+    if (!known.contains(name)) return unknown(name);
+  }
+  for (const auto& [name, type] : unsupported) {
+    if (!known.contains(name)) return unknown(name);
+  }
+  return Status::Ok();
+}
+
+class Loader {
+ public:
+  Loader(Backend& backend, const ModelSpec& spec) : backend_(backend), spec_(spec) {
+    weights_.layers.resize(static_cast<size_t>(spec.layers));
+    weights_.tied_head = spec.tied_head;
+    fingerprint_.Add(spec);
+  }
+
+  Status Load(const PlannedTensor& planned, const FileTensor& tensor) {
+    fingerprint_.Add(tensor);
+    weights_.bytes += static_cast<int64_t>(tensor.data.bytes.size());
+    // A layer's -1 is never looked at: only roles of no layer have it.
+    LayerWeights& layer = weights_.layers[static_cast<size_t>(planned.layer < 0 ? 0 : planned.layer)];
+    switch (planned.role) {
+      case TensorRole::kEmbedding:
+        return LoadMatrix(planned, tensor, &weights_.embedding);
+      case TensorRole::kPositions:
+        return LoadMatrix(planned, tensor, &weights_.positions);
+      case TensorRole::kHead:
+        return LoadMatrix(planned, tensor, &weights_.own_head);
+      case TensorRole::kFinalNorm:
+        return LoadVector(tensor, &weights_.final_norm);
+      case TensorRole::kFinalNormBias:
+        return LoadVector(tensor, &weights_.final_norm_bias);
+      case TensorRole::kAttentionNorm:
+        return LoadVector(tensor, &layer.attention_norm);
+      case TensorRole::kAttentionNormBias:
+        return LoadVector(tensor, &layer.attention_norm_bias);
+      // The plan lists queries before keys before values, gates before ups.
+      case TensorRole::kQuery:
+      case TensorRole::kKey:
+      case TensorRole::kValue:
+      case TensorRole::kQkv:
+        return LoadMatrix(planned, tensor, &layer.qkv.emplace_back());
+      case TensorRole::kGate:
+      case TensorRole::kUp:
+        return LoadMatrix(planned, tensor, &layer.mlp_in.emplace_back());
+      case TensorRole::kQueryBias:
+      case TensorRole::kKeyBias:
+      case TensorRole::kValueBias:
+      case TensorRole::kQkvBias:
+        return LoadJoined(tensor, spec_.qkv_columns(), &layer.qkv_bias);
+      case TensorRole::kGateBias:
+      case TensorRole::kUpBias:
+        return LoadJoined(tensor, spec_.mlp == MlpKind::kSwiGlu ? 2 * spec_.ffn : spec_.ffn, &layer.mlp_in_bias);
+      case TensorRole::kQueryNorm:
+        return LoadVector(tensor, &layer.query_norm);
+      case TensorRole::kKeyNorm:
+        return LoadVector(tensor, &layer.key_norm);
+      case TensorRole::kAttentionOut:
+        return LoadMatrix(planned, tensor, &layer.attention_out);
+      case TensorRole::kAttentionOutBias:
+        return LoadVector(tensor, &layer.attention_out_bias);
+      case TensorRole::kMlpNorm:
+        return LoadVector(tensor, &layer.mlp_norm);
+      case TensorRole::kMlpNormBias:
+        return LoadVector(tensor, &layer.mlp_norm_bias);
+      case TensorRole::kDown:
+        return LoadMatrix(planned, tensor, &layer.mlp_out);
+      case TensorRole::kDownBias:
+        return LoadVector(tensor, &layer.mlp_out_bias);
+    }
+    return Status::Ok();
+  }
+
+  Weights Finish() {
+    backend_.Synchronize();
+    weights_.fingerprint = fingerprint_.Digest();
+    return std::move(weights_);
+  }
+
+ private:
+  Status LoadMatrix(const PlannedTensor& planned, const FileTensor& tensor, Weight* weight) {
+    HostTensor host = tensor.data;
+    std::vector<std::byte> copy;
+    const auto element_bytes = static_cast<size_t>(StorageBytes(host.dtype, Traits(host.dtype).block_elements));
+    if (planned.transposed) {
+      if (IsQuantised(host.dtype)) {
+        return InvalidArgument(fmt::format("tensor '{}' is quantised but must be transposed", tensor.name));
+      }
+      copy = element_bytes == 4 ? Transpose<uint32_t>(host) : Transpose<uint16_t>(host);
+      host = {host.dtype, host.cols, host.rows, copy};
+    } else if (!IsQuantised(host.dtype) && reinterpret_cast<uintptr_t>(host.bytes.data()) % element_bytes != 0) {
+      // Safetensors data may lie anywhere.
+      copy.assign(host.bytes.begin(), host.bytes.end());
+      host.bytes = copy;
+    }
+    auto loaded = backend_.LoadWeight(host);
+    if (!loaded.ok()) {
+      return Status(loaded.status().code(), fmt::format("tensor '{}': {}", tensor.name, loaded.status().message()));
+    }
+    *weight = std::move(*loaded);
+    return Status::Ok();
+  }
+
+  Status LoadVector(const FileTensor& tensor, DeviceVector* vector) {
+    ASSIGN_OR_RETURN(const std::vector<float> values, ToFloats(tensor));
+    return Upload(values, 0, values.size(), vector);
+  }
+
+  // One bias after another into a vector of `total` values: joined_ says how many are there.
+  Status LoadJoined(const FileTensor& tensor, int64_t total, DeviceVector* vector) {
+    ASSIGN_OR_RETURN(const std::vector<float> values, ToFloats(tensor));
+    size_t& filled = joined_[vector];
+    RETURN_IF_ERROR(Upload(values, filled, static_cast<size_t>(total), vector));
+    filled += values.size();
+    return Status::Ok();
+  }
+
+  Status Upload(const std::vector<float>& values, size_t first, size_t total, DeviceVector* vector) {
+    if (!vector->buffer) {
+      ASSIGN_OR_RETURN(vector->buffer, backend_.Allocate(total * sizeof(float)));
+    }
+    CHECK_LE((first + values.size()) * sizeof(float), vector->buffer.bytes());
+    backend_.CopyToDevice(static_cast<float*>(vector->buffer.data()) + first, values.data(),
+                          values.size() * sizeof(float));
+    return Status::Ok();
+  }
+
+  Backend& backend_;
+  const ModelSpec& spec_;
+  Weights weights_;
+  Fingerprint fingerprint_;
+  std::map<const DeviceVector*, size_t> joined_;
+};
+
+}  // namespace
+
+Result<Weights> LoadWeights(const NetworkPlan& plan, std::span<const FileTensor> tensors,
+                            std::span<const std::pair<std::string, std::string>> unsupported, Backend& backend) {
+  TensorTable table;
+  for (const FileTensor& tensor : tensors) {
+    if (!table.emplace(tensor.name, &tensor).second) {
+      return Corruption(fmt::format("tensor '{}' is there twice", tensor.name));
+    }
+  }
+  RETURN_IF_ERROR(CheckTensors(plan, table, unsupported));
+  Loader loader(backend, plan.spec);
+  for (const PlannedTensor& planned : plan.tensors) RETURN_IF_ERROR(loader.Load(planned, *table.at(planned.name)));
+  return loader.Finish();
+}
+
+}  // namespace ringside
