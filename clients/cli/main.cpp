@@ -1,0 +1,2 @@
+// The terminal client `ringside`.
+int main() { return 0; }
