@@ -27,6 +27,7 @@ struct TurnEvent {
   int64_t sequence = 0;                 // wire number of the first event; kSnapshot: of the first event behind it
   std::string_view text;                // kDelta: new text; kSnapshot: all text so far
   std::span<const OutputToken> tokens;  // kDelta: with logprobs, if asked for
+  int64_t from = 0;                     // in a replay: wire events below this number are known to the receiver
 };
 
 /// How many wire events a TurnEvent stands for.

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <string>
 #include <vector>
 
@@ -13,11 +12,6 @@
 namespace ringside {
 
 enum class ResponseStatus { kInProgress, kCompleted, kIncomplete, kCancelled, kFailed };
-
-struct ResponseDelta {
-  size_t text_end = 0;              // of Response::text
-  std::vector<OutputToken> tokens;  // only where logprobs were asked for
-};
 
 struct Response {
   std::string id;               // "resp_..."
@@ -37,13 +31,15 @@ struct Response {
   Status error;
 
   // Wire events are numbered 0 created, 1 in_progress, 2 and 3 the item and its part, then the deltas, then the end
-  // (4 events, or 1 if no item was opened). The session-wide number of an event is first_seq + its own.
+  // (4 events, or 1 if no item was opened); a warm-up has 0 created and 1 the end. The session-wide number of an event
+  // is first_seq + its own.
   uint64_t first_seq = 0;
   int64_t next_sequence = 0;
   bool opened = false;
   std::string text;
-  std::deque<ResponseDelta> deltas;  // the newest ones
-  int64_t deltas_dropped = 0;        // older ones, forgotten
+  std::vector<uint32_t> delta_ends;        // offset in `text` behind each delta
+  std::vector<OutputToken> tokens;         // with logprobs asked for: every token of the text, until a newer turn ends
+  std::vector<uint32_t> delta_token_ends;  // offset in `tokens` behind each delta
 
   size_t items_before = 0;     // items of the timeline before this turn's input
   size_t items_end = 0;        // items of the timeline after this response; what it continues from
@@ -54,8 +50,11 @@ struct Response {
   TurnTimes times;
 
   bool running() const { return status == ResponseStatus::kInProgress; }
-  /// Wire number of the first delta, kept or not.
-  static constexpr int64_t kFirstDelta = 4;
+  static constexpr int64_t kFirstDelta = 4;  // its wire number
+  /// Wire number of the first event of the end.
+  int64_t end_sequence() const {
+    return opened ? kFirstDelta + static_cast<int64_t>(delta_ends.size()) : (warm_up ? 1 : 2);
+  }
 };
 
 }  // namespace ringside

@@ -127,6 +127,8 @@ class SessionTable {
   Result<std::vector<Item>> AddItems(const Caller& caller, const std::string& id, std::vector<NewItem> items);
   /// Keeps the first `items` items, forgets the others and their responses. Returns the number kept.
   Result<int64_t> Rewind(const Caller& caller, const std::string& id, int64_t items);
+  /// Deletes the last item, as Rewind would; another item is refused (item_not_last).
+  Status DeleteItem(const Caller& caller, const std::string& id, const std::string& item);
   /// A new conversation with the first `items` items (absent = all) and the same settings.
   Result<SessionInfo> Fork(const Caller& caller, const std::string& id, std::optional<int64_t> items);
 
