@@ -41,7 +41,8 @@ enum class TimelineEnd : uint8_t {
 struct Rendering {
   std::vector<TextPiece> pieces;
   std::vector<size_t> message_starts;  // ascending indices into `pieces`, one per message begun (the answer that the
-                                       // generation prompt opens is one; its index may be pieces.size())
+                                       // generation prompt opens is one; its index may be pieces.size()); a system
+                                       // text inside a user message begins that message
   size_t pinned_pieces = 0;            // pieces[0, n) are BOS and the system message; 0 in a later turn
   TimelineEnd end = TimelineEnd::kNothing;  // what the next Render is told, if no ids are sampled in between
 
