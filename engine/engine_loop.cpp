@@ -84,8 +84,8 @@ void EngineLoop::PublishStats() {
 
 void EngineLoop::Run() {
   while (!inbox_.closed()) {
-    // With turns running the inbox is only looked at; a waiting turn needs a running one to end, so that covers both.
-    for (Message& message : inbox_.Drain(/*wait=*/running_.empty())) Handle(std::move(message));
+    // Waits only where there is nothing to do: a turn that waits for a slot gets one as soon as none runs.
+    for (Message& message : inbox_.Drain(/*wait=*/running_.empty() && waiting_.empty())) Handle(std::move(message));
     RetireFinished();
     AdmitWaiting();
     RetireFinished();

@@ -54,7 +54,7 @@ int64_t Sequence::ReplayStart(const Timeline& timeline) const {
   const int64_t windows = rebuild_windows_ > 0 ? rebuild_windows_ : layers_;
   const auto length = static_cast<int64_t>(timeline.tokens.size());
   const int64_t reach = std::max<int64_t>(1, windows * (timeline.window.memory_len - 1));
-  return std::max(timeline.window.pinned, length - reach);
+  return std::max(timeline.window.pinned, length - 1 - reach);
 }
 
 SyncResult Sequence::Sync(const Timeline& timeline, bool want_logits) {

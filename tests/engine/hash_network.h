@@ -6,8 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstring>
-#include <map>
 #include <vector>
 
 #include "cache/kv_cache.h"
@@ -34,14 +34,12 @@ class HashNetwork {
   }
 
   int64_t rows_computed() const { return rows_computed_; }
-  int64_t largest_step() const { return largest_step_; }
 
   /// The token that follows `tokens`, by the definition.
   static TokenId Expected(const std::vector<TokenId>& tokens, const std::vector<int64_t>& starts, RingWindow window) {
     Ring ring(window, 1 << 30);
     for (const int64_t start : starts) ring.AddMessageStart(start);
     const auto layer0 = [&](int64_t p) { return Layer0(tokens[static_cast<size_t>(p)], p); };
-    std::map<int64_t, uint64_t> layer1;
     const auto t = static_cast<int64_t>(tokens.size()) - 1;
     uint64_t hash = 1;
     ForEachVisible(ring, t, [&](int64_t p) {
@@ -103,11 +101,10 @@ class HashNetwork {
       out[hash % kVocab] = 10.0f;
     }
     rows_computed_ += rows;
-    largest_step_ = std::max(largest_step_, rows);
   }
 
   Backend& backend_;
-  std::atomic<int64_t> rows_computed_{0}, largest_step_{0};
+  std::atomic<int64_t> rows_computed_{0};
 };
 
 }  // namespace ringside
