@@ -1,0 +1,200 @@
+"""Enforces the layers: reads every #include of the source tree and fails on an edge that the table below lacks, on a
+third-party header outside its room, on JSON in a header, and on files that have grown too long.
+
+    python3 tests/layering_test.py [root]
+
+Runs its own negative controls first: a checker that cannot fail proves nothing.
+"""
+
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
+MAX_LINES = 600
+
+# Downward only; a folder may use every folder after it. clients/ includes nothing of the server.
+LAYERS = ["ws", "session", "engine", "cache", "kernels", "base"]
+FOLDERS = LAYERS + ["clients", "tests"]
+# Rooms of one folder that do not know one another.
+SEPARATE = {"kernels": ["cpu", "cuda", "comm"]}
+
+# Third-party header -> where it may be included, as path prefixes. tests/ may include anything.
+ROOMS = [
+    (r"boost/", ["ws/", "clients/"]),
+    (r"openssl/", ["ws/", "clients/"]),
+    (r"prometheus/", ["ws/"]),
+    (r"yaml-cpp/", ["ws/"]),
+    (r"CLI/", ["ws/", "clients/"]),
+    (r"spdlog/", ["base/log.cpp"]),
+    (r"pcre2", ["engine/"]),
+    (r"utf8proc", ["engine/", "clients/"]),
+    (r"xxhash", ["engine/", "cache/", "session/", "base/"]),
+    (r"rocksdb/", ["cache/", "session/"]),
+    (r"nlohmann/", ["engine/", "session/", "ws/", "clients/"]),
+    (r"fmt/", ["base/", "kernels/", "cache/", "engine/", "session/", "ws/", "clients/"]),
+    (r"(cuda|cublas|curand|cusparse)", ["kernels/cuda/"]),
+    (r"(nccl|mpi)\.h", ["kernels/comm/"]),
+    (r"(gtest|gmock|benchmark)/", []),
+]
+# Rooms that hold in .cpp files only: these headers never spread through ours.
+CPP_ONLY = [r"nlohmann/", r"spdlog/", r"prometheus/", r"yaml-cpp/", r"CLI/", r"pcre2", r"utf8proc", r"xxhash", r"rocksdb/"]
+# RocksDB has exactly one file in each of its two folders.
+MAX_FILES = {(r"rocksdb/", "cache"): 1, (r"rocksdb/", "session"): 1}
+
+# The standard library and the operating system: lower-case C++ names without a dot, C headers, POSIX and compiler ones.
+SYSTEM = re.compile(
+    r"^([a-z_]+|(sys|arpa|netinet|net|linux|asm)/[a-z_]+\.h|"
+    r"(immintrin|x86intrin|cpuid|unistd|fcntl|signal|termios|poll|sched|pthread|dirent|dlfcn|pwd|netdb|errno|getopt)\.h)$"
+)
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
+
+
+def check_own(path, name, included):
+    """The complaint about an include of one of our own headers, or None."""
+    top, other = path.split("/")[0], included.split("/")[0]
+    if top == "tests":
+        return None
+    if top == "clients" or other == "clients":
+        return None if top == other else f"{name}: clients/ and the server share the wire protocol only: {included}"
+    if other == "tests":
+        return f"{name}: includes a test header: {included}"
+    if LAYERS.index(other) < LAYERS.index(top):
+        return f"{name}: an include upward, {top}/ -> {included}"
+    if top == other and top in SEPARATE:
+        mine, theirs = path.split("/")[1], included.split("/")[1]
+        if theirs in SEPARATE[top] and mine in SEPARATE[top] and mine != theirs:
+            return f"{name}: an include sideways, {top}/{mine}/ -> {included}"
+    return None
+
+
+def check_third_party(path, name, included):
+    """The complaint about an include of a third-party or system header, or None."""
+    for pattern, rooms in ROOMS:
+        if not re.match(pattern, included):
+            continue
+        if path.startswith("tests/"):
+            return None
+        if not any(path.startswith(room) for room in rooms):
+            return f"{name}: {included} belongs to {' '.join(rooms) or 'tests/'}"
+        if Path(path).suffix in {".h", ".cuh"} and any(re.match(p, included) for p in CPP_ONLY):
+            return f"{name}: {included} may be included in .cpp files only"
+        return None
+    return None if SYSTEM.match(included) else f"{name}: {included} has no room in the table of tests/layering_test.py"
+
+
+def check_tree(root):
+    """Every complaint about the tree, and the number of files and includes read."""
+    complaints, files, includes, users = [], 0, 0, {}
+    for folder in FOLDERS:
+        for file in sorted((root / folder).rglob("*")):
+            if file.suffix not in SUFFIXES or not file.is_file():
+                continue
+            files += 1
+            path = file.relative_to(root).as_posix()
+            text = file.read_text(encoding="utf-8")
+            lines = text.count("\n")
+            if lines > MAX_LINES:
+                complaints.append(f"{path}: {lines} lines, more than {MAX_LINES}")
+            for match in INCLUDE.finditer(text):
+                includes += 1
+                name = f"{path}:{text.count(chr(10), 0, match.start()) + 1}"
+                included = match[2]
+                if included.split("/")[0] in FOLDERS and "/" in included:
+                    if match[1] == "<":
+                        complaints.append(f"{name}: our own headers are included with quotes: {included}")
+                    elif not (root / included).is_file():
+                        complaints.append(f"{name}: no such header: {included}")
+                    complaint = check_own(path, name, included)
+                elif match[1] == '"' and not any(re.match(pattern, included) for pattern, _ in ROOMS):
+                    complaint = f"{name}: includes are written from the root: {included}"
+                else:
+                    complaint = check_third_party(path, name, included)
+                    for pattern, top in MAX_FILES:
+                        if re.match(pattern, included) and top == folder:
+                            users.setdefault((pattern, top), set()).add(path)
+                if complaint:
+                    complaints.append(complaint)
+    for key, paths in users.items():
+        if len(paths) > MAX_FILES[key]:
+            complaints.append(f"{', '.join(sorted(paths))}: only {MAX_FILES[key]} file of {key[1]}/ may include {key[0]}")
+    return complaints, files, includes
+
+
+# One line each: a file, its content and the words of the complaint it must bring; None where it must bring none.
+CONTROLS = [
+    ("base/a.h", '#include "kernels/b.h"\n', "upward"),
+    ("kernels/a.cpp", '#include "base/b.h"\n', None),
+    ("ws/a.cpp", '#include "base/b.h"\n', None),
+    ("session/a.h", '#include "ws/b.h"\n', "upward"),
+    ("engine/a.cpp", '  #  include "session/b.h"\n', "upward"),
+    ("clients/cli/a.cpp", '#include "base/b.h"\n', "wire protocol only"),
+    ("clients/cli/a.cpp", '#include "clients/cli/b.h"\n', None),
+    ("ws/a.cpp", '#include "clients/cli/b.h"\n', "wire protocol only"),
+    ("kernels/cpu/a.cpp", '#include "kernels/cuda/b.h"\n', "sideways"),
+    ("kernels/cpu/a.cpp", '#include "kernels/cpu/b.h"\n', None),
+    ("kernels/cpu/a.cpp", '#include "kernels/b.h"\n', None),
+    ("engine/a.cpp", '#include "b.h"\n', "from the root"),
+    ("engine/a.cpp", '#include "engine/gone.h"\n', "no such header"),
+    ("engine/a.cpp", "#include <base/b.h>\n", "with quotes"),
+    ("engine/a.cpp", '#include "tests/b.h"\n', "test header"),
+    ("session/a.cpp", "#include <boost/asio.hpp>\n", "belongs to"),
+    ("ws/a.h", "#include <boost/asio.hpp>\n", None),
+    ("ws/a.cpp", "#include <nlohmann/json.hpp>\n", None),
+    ("ws/a.h", "#include <nlohmann/json.hpp>\n", ".cpp files only"),
+    ("base/a.cpp", "#include <nlohmann/json.hpp>\n", "belongs to"),
+    ("base/a.cpp", "#include <spdlog/spdlog.h>\n", "belongs to"),
+    ("base/log.cpp", "#include <spdlog/spdlog.h>\n", None),
+    ("engine/a.cpp", "#include <cuda_runtime.h>\n", "belongs to"),
+    ("engine/a.cpp", "#include <gtest/gtest.h>\n", "belongs to tests/"),
+    ("tests/a.cpp", "#include <gtest/gtest.h>\n#include <nlohmann/json.hpp>\n", None),
+    ("engine/a.cpp", "#include <absl/strings/str_cat.h>\n", "no room"),
+    ("engine/a.cpp", "#include <vector>\n#include <sys/mman.h>\n#include <immintrin.h>\n", None),
+    ("engine/a.cpp", "// #include <absl/a.h>\n", None),
+    ("engine/a.cpp", "\n" * 600, None),
+    ("engine/a.cpp", "\n" * 601, "601 lines"),
+    ("cache/a.cpp", "#include <rocksdb/db.h>\n", None),
+]
+
+
+def run_controls():
+    failures = []
+    headers = ["base/b.h", "kernels/b.h", "kernels/cpu/b.h", "kernels/cuda/b.h", "session/b.h", "ws/b.h",
+               "clients/cli/b.h", "tests/b.h"]
+    for path, content, words in CONTROLS:
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder)
+            for header in headers:
+                (root / header).parent.mkdir(parents=True, exist_ok=True)
+                (root / header).write_text("")
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text(content)
+            complaints, _, _ = check_tree(root)
+        expected = complaints == [] if words is None else len(complaints) == 1 and words in complaints[0]
+        if not expected:
+            failures.append(f"negative control {path!r} {content[:50]!r}: expected {words!r}, got {complaints}")
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        for name in ("cache/a.cpp", "cache/b.cpp"):
+            (root / name).parent.mkdir(exist_ok=True)
+            (root / name).write_text("#include <rocksdb/db.h>\n")
+        if not any("only 1 file" in complaint for complaint in check_tree(root)[0]):
+            failures.append("negative control: two files with RocksDB in cache/ were accepted")
+    return failures
+
+
+def main():
+    failures = run_controls()
+    complaints, files, includes = check_tree(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT)
+    if files < 20 and len(sys.argv) == 1:
+        failures.append(f"only {files} source files were found: is {ROOT} the repository?")
+    for line in failures + complaints:
+        print(line)
+    print(f"layering: {files} files, {includes} includes, {len(CONTROLS) + 1} controls, {len(failures + complaints)} faults")
+    return 1 if failures or complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,25 @@
+"""Fixtures: one server for a test file, clients of the stock SDK with only base_url and key changed."""
+
+import openai
+import pytest
+from server import Server
+
+
+@pytest.fixture(scope="session")
+def server():
+    server = Server("--slots", "4")
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def client(server):
+    with openai.OpenAI(base_url=server.url + "/v1", api_key="anything", max_retries=0) as client:
+        yield client
+    assert server.alive()
+
+
+@pytest.fixture
+def connection(client):
+    with client.responses.connect() as connection:
+        yield connection

@@ -1,0 +1,76 @@
+"""A ringside-server with the real model, started for tests on a free port of loopback."""
+
+import os
+import re
+import signal
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+# A proxy of the environment must not see loopback traffic; the SDK honours these variables.
+os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1,localhost"
+
+
+def model_path():
+    path = os.environ.get("RINGSIDE_TEST_MODEL")
+    return path or subprocess.check_output([ROOT / "scripts/model"], text=True).strip()
+
+
+def server_path():
+    return os.environ.get("RINGSIDE_SERVER") or str(ROOT / "build/cpu/bin/ringside-server")
+
+
+class Server:
+    """Ready when constructed. `stop` ends it as an operator would and fails if it did not end well."""
+
+    def __init__(self, *flags):
+        self.log = Path(tempfile.mkstemp(prefix="ringside-test-", suffix=".log")[1])
+        command = [server_path(), "--model", model_path(), "--host", "127.0.0.1", "--port", "0", "--log-level", "warning", *flags]
+        with self.log.open("wb") as out:
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT)
+        self.port = self._wait_for_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._wait_until_ready()
+
+    def _wait_for_port(self):
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline:
+            found = re.search(r"http://127\.0\.0\.1:(\d+)", self.log.read_text(errors="replace"))
+            if found:
+                return int(found[1])
+            assert self.process.poll() is None, f"the server ended:\n{self.log.read_text(errors='replace')}"
+            time.sleep(0.02)
+        raise AssertionError(f"the server printed no port:\n{self.log.read_text(errors='replace')}")
+
+    def _wait_until_ready(self):
+        deadline = time.monotonic() + 120
+        while self.get("/readyz")[0] != 200:
+            assert time.monotonic() < deadline, "not ready after two minutes"
+            time.sleep(0.05)
+
+    def get(self, path):
+        """Status and body of a GET."""
+        try:
+            with urllib.request.urlopen(self.url + path, timeout=60) as response:
+                return response.status, response.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    def alive(self):
+        return self.process.poll() is None and self.get("/healthz")[0] == 200
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            code = self.process.wait(timeout=60)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise AssertionError("the server did not end within a minute of SIGTERM")
+        text = self.log.read_text(errors="replace")
+        assert code == 0, f"the server ended with {code}:\n{text[-4000:]}"
+        assert "Sanitizer" not in text and "runtime error" not in text, text[-8000:]
+        self.log.unlink()

@@ -1,0 +1,118 @@
+"""The stock OpenAI SDK over HTTP: models, conversations and finished responses; and the server's own pages."""
+
+import json
+
+import openai
+import pytest
+from turns import ask
+
+
+def test_models(client):
+    models = list(client.models.list())
+    assert len(models) == 1
+    model = client.models.retrieve(models[0].id)
+    assert model.id == models[0].id and model.object == "model"
+    with pytest.raises(openai.NotFoundError) as error:
+        client.models.retrieve("no-such-model")
+    assert error.value.code == "model_not_found"
+
+
+def test_the_model_may_be_named_in_a_request(client, connection):
+    name = next(iter(client.models.list())).id
+    assert ask(connection, "Hello.", model=name).model == name
+
+
+def test_conversation_lifecycle(client):
+    conversation = client.conversations.create(metadata={"topic": "tests"})
+    assert conversation.id.startswith("conv_") and conversation.object == "conversation"
+    assert conversation.metadata == {"topic": "tests"}
+    assert client.conversations.retrieve(conversation.id) == conversation
+    assert client.conversations.update(conversation.id, metadata={"topic": "more"}).metadata == {"topic": "more"}
+    deleted = client.conversations.delete(conversation.id)
+    assert deleted.id == conversation.id and deleted.deleted is True
+    for call in (client.conversations.retrieve, client.conversations.delete):
+        with pytest.raises(openai.NotFoundError):
+            call(conversation.id)
+
+
+def test_ids_cannot_be_guessed(client):
+    ids = {client.conversations.create().id for _ in range(50)}
+    assert len(ids) == 50
+    assert all(len(id) >= len("conv_") + 22 for id in ids), "128 random bits need 22 characters of base 62"
+
+
+def test_conversation_items(client, connection):
+    conversation = client.conversations.create(items=[
+        {"type": "message", "role": "system", "content": "You are terse."},
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "My cat is called Tom."}]},
+    ])
+    added = client.conversations.items.create(
+        conversation.id, items=[{"type": "message", "role": "user", "content": "What is my cat called?"}]
+    )
+    assert len(added.data) == 1
+    answer = ask(connection, [], conversation=conversation.id)
+    assert "Tom" in answer.output_text
+    items = list(client.conversations.items.list(conversation.id, order="asc", limit=2))
+    assert [item.role for item in items] == ["system", "user", "user", "assistant"], "the SDK pages by itself"
+    newest = client.conversations.items.list(conversation.id, limit=1)
+    assert newest.data[0].id == items[-1].id and newest.has_more is True
+    one = client.conversations.items.retrieve(items[1].id, conversation_id=conversation.id)
+    assert one.content[0].text == "My cat is called Tom."
+
+
+def test_the_list_of_conversations(client, server):
+    created = client.conversations.create().id
+    status, body = server.get("/v1/conversations?limit=1")
+    page = json.loads(body)
+    assert status == 200 and page["object"] == "list"
+    assert [entry["id"] for entry in page["data"]] == [created], "newest first"
+
+
+def test_a_finished_response_can_be_read_and_deleted(client, connection):
+    answer = ask(connection, "Say hello.")
+    stored = client.responses.retrieve(answer.id)
+    assert stored.output_text == answer.output_text and stored.usage == answer.usage
+    items = list(client.responses.input_items.list(answer.id))
+    assert items[-1].content[0].text == "Say hello."
+    client.responses.delete(answer.id)
+    with pytest.raises(openai.NotFoundError):
+        client.responses.retrieve(answer.id)
+
+
+@pytest.mark.parametrize("path, status", [
+    ("/v1/models/none", 404), ("/v1/conversations/none", 404), ("/v1/responses/none", 404), ("/v1", 404), ("/none", 404),
+    ("/v1/conversations/%00", 404), ("/v1/conversations/..%2f..", 404), ("/v1/conversations?limit=0", 400),
+    ("/v1/conversations?limit=-1", 400), ("/v1/conversations?limit=x", 400),
+])
+def test_wrong_paths_are_typed_errors(server, path, status):
+    got, body = server.get(path)
+    assert got == status, body
+    error = json.loads(body)["error"]
+    assert error["message"] and error["type"] == "invalid_request_error"
+
+
+@pytest.mark.parametrize("body", [
+    {"metadata": "x"}, {"metadata": {"a": 1}}, {"items": "x"}, {"items": [{"role": "x", "content": "y"}]}, {"colour": 1},
+    {"items": [{"role": "user"}]}, [], 5, None, "x",
+])
+def test_bad_conversation_bodies_are_typed_errors(client, body):
+    with pytest.raises(openai.BadRequestError):
+        client.post("/conversations", body=body, cast_to=object, options={"headers": {"content-type": "application/json"}})
+
+
+def test_health_pages(server):
+    for path in ("/healthz", "/livez", "/readyz"):
+        assert server.get(path)[0] == 200
+
+
+def test_metrics_count_tokens(server, connection):
+    ask(connection, "Say hello.")
+    status, text = server.get("/metrics")
+    assert status == 200
+    values = {}
+    for line in text.splitlines():
+        if line and not line.startswith("#"):
+            name, value = line.rsplit(" ", 1)
+            assert name.startswith("ringside_"), line
+            values[name.split("{")[0]] = float(value)
+    assert any("generation_tokens" in name and value > 0 for name, value in values.items()), sorted(values)
