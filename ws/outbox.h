@@ -1,6 +1,7 @@
 // What waits to be written to one socket. Any thread pushes, the connection's strand takes; the one object of a
 // connection that two threads touch. It wakes the strand once per change from empty to non-empty. Above a soft limit
-// pending deltas of one response are merged (a delta is any text); above a hard limit the socket is to be closed.
+// pending deltas of one response are merged (a delta is any text); above a hard limit everything is dropped and the
+// socket is to be closed with 1013. After a close has been asked for nothing more is taken in.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +13,10 @@
 
 namespace ringside {
 
-/// One text message: head + delta + tail. Consecutive waiting frames with the same merge key other than 0 may become
-/// one: the deltas joined, between the newest head and tail. `delta` is already escaped for JSON.
+/// One text message: head + delta + tail. Waiting frames with the same merge key other than 0 may become one, in the
+/// place of the oldest: the deltas joined, between the newest head and tail. Only deltas of other keys may stand
+/// between them: a frame with key 0 keeps its place behind everything pushed before it. `delta` is already escaped for
+/// JSON.
 struct Frame {
   std::string head, delta, tail;
   uint64_t merge_key = 0;
@@ -28,7 +31,7 @@ class Outbox {
   void Push(std::string message) { Push(Frame{std::move(message), "", "", 0}); }
   /// Asks for a close with this code after what is queued; `at_once` drops what is queued. The first call wins.
   void Close(uint16_t code, std::string reason, bool at_once = false);
-  /// The socket is gone: pushes are dropped from now on and no wake is called again.
+  /// The socket is gone: pushes are dropped from now on and no new wake is begun (one may still be running).
   void Detach();
 
   struct Closing {
@@ -37,7 +40,7 @@ class Outbox {
   };
   /// The next message to write, or nothing. Strand only.
   std::optional<std::string> Take();
-  /// The close asked for, once everything before it has been taken.
+  /// The close asked for, once everything before it has been taken; once only. Strand only.
   std::optional<Closing> TakeClose();
   size_t queued_bytes() const;
 
@@ -48,6 +51,7 @@ class Outbox {
   std::optional<Closing> closing_;
   size_t bytes_ = 0;
   bool detached_ = false;
+  bool close_taken_ = false;
 };
 
 }  // namespace ringside

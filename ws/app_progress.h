@@ -1,0 +1,33 @@
+// Says in the log that a long step of the start is still going on. Lives on the stack of whoever runs the step; owns a
+// thread for as long.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <thread>
+
+namespace ringside {
+
+class ProgressReport {
+ public:
+  /// Logs "`what` ..." now and every five seconds after.
+  explicit ProgressReport(std::string what);
+  /// Logs how long it took, if it took a second or more.
+  ~ProgressReport();
+  ProgressReport(const ProgressReport&) = delete;
+  ProgressReport& operator=(const ProgressReport&) = delete;
+
+ private:
+  double Seconds() const;
+
+  const std::string what_;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool done_ = false;
+  std::thread thread_;
+};
+
+}  // namespace ringside

@@ -1,0 +1,73 @@
+// What the operator asked for: command line over environment over config file over default, decided for every setting
+// on its own. Parsed once in main; a plain value afterwards.
+//
+// Every setting has one name, its long flag: `--memory-len`, RINGSIDE_MEMORY_LEN and `memory-len:` in the file mean the
+// same, and the aliases of a flag are understood in all three places.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "cache/ring.h"
+#include "engine/engine.h"
+#include "kernels/backend.h"
+#include "kernels/tensor.h"
+
+namespace ringside {
+
+struct ModelSpec;
+
+struct ServerConfig {
+  std::string model;              // GGUF file or Hugging Face folder
+  std::string served_model_name;  // "" = the model's own name
+  std::string chat_template;      // "" = recognised from the model
+
+  std::string host = "127.0.0.1";
+  int64_t port = 8080;  // 0 = any free one
+  std::vector<std::string> api_keys;
+  std::vector<std::string> allowed_origins;
+  bool allow_public = false;
+  int64_t max_connections = 1024;
+  int64_t max_connection_age_s = 0;  // 0 = no limit
+  int64_t shutdown_timeout_s = 30;
+  std::string store_path;  // "" = nothing on disk
+
+  int64_t slots = 8;
+  // Nothing = what suits the model and the other settings.
+  std::optional<int64_t> memory_len, session_len, pinned_max, prefill_chunk, step_tokens, mixed_tokens;
+  int64_t rebuild_windows = 0;
+  Eviction eviction = Eviction::kTurn;
+  DType kv_cache_dtype = DType::kF16;
+  int64_t queue_limit = 256;
+  CpuBackendOptions cpu;
+
+  std::optional<double> temperature, top_p;  // where a request says nothing
+  std::optional<int64_t> max_output_tokens;
+
+  LogLevel log_level = LogLevel::kInfo;
+  LogFormat log_format = LogFormat::kAuto;
+};
+
+struct ParsedConfig {
+  ServerConfig config;
+  std::string print;                  // not empty: print this and exit 0 (--help, --version)
+  std::vector<std::string> warnings;  // to be logged once the log is set up
+};
+
+/// `args` without the program's name; `environment` name to value, as of the process. kInvalidArgument with a sentence
+/// that names the setting, the place it came from and what is wrong with it: an unknown key, a bad value, a bad
+/// combination. Reads the config file and the key file.
+Result<ParsedConfig> ParseConfig(const std::vector<std::string>& args,
+                                 const std::map<std::string, std::string>& environment);
+
+/// The engine's options for this model. Settings left open are fitted to what the model was trained for; a setting
+/// given that cannot be met is kInvalidArgument, naming both numbers.
+Result<EngineOptions> ResolveEngineOptions(const ServerConfig& config, const ModelSpec& spec);
+
+}  // namespace ringside

@@ -1,0 +1,57 @@
+#include "ws/health.h"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace ringside {
+namespace {
+
+HttpResponse Alive() {
+  HttpResponse response;
+  response.body = R"({"status":"ok"})";
+  return response;
+}
+
+HttpResponse Readiness(const Health& health) {
+  const std::string reason = health.NotReadyReason();
+  if (reason.empty()) return Alive();
+  HttpResponse response;
+  response.status = 503;
+  response.body = nlohmann::json{{"status", "unavailable"}, {"reason", reason}}.dump();
+  response.headers.emplace_back("Retry-After", "1");
+  return response;
+}
+
+}  // namespace
+
+void Health::SetReady(std::function<bool()> engine_healthy) {
+  std::lock_guard lock(mutex_);
+  reason_.clear();
+  engine_healthy_ = std::move(engine_healthy);
+}
+
+void Health::SetNotReady(std::string reason) {
+  std::lock_guard lock(mutex_);
+  reason_ = std::move(reason);
+  engine_healthy_ = nullptr;
+}
+
+std::string Health::NotReadyReason() const {
+  std::lock_guard lock(mutex_);
+  if (!reason_.empty()) return reason_;
+  return engine_healthy_ && !engine_healthy_() ? "the engine has failed" : "";
+}
+
+void AddHealthRoutes(Service& service, const Health& health) {
+  for (const char* path : {"/healthz", "/livez", "/v2/health/live"}) {
+    service.router.Add("GET", path, [](const HttpRequest&, const Router::Parameters&) { return Alive(); });
+    service.open_paths.insert(path);
+  }
+  for (const char* path : {"/readyz", "/health", "/v2/health/ready"}) {
+    service.router.Add("GET", path,
+                       [&health](const HttpRequest&, const Router::Parameters&) { return Readiness(health); });
+    service.open_paths.insert(path);
+  }
+}
+
+}  // namespace ringside

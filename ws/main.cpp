@@ -1,0 +1,54 @@
+// ringside-server: reads the configuration and runs the server.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <exception>
+
+#include "ws/app.h"
+
+extern char** environ;
+
+namespace ringside {
+namespace {
+
+std::map<std::string, std::string> ReadEnvironment() {
+  std::map<std::string, std::string> out;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string text = *entry;
+    if (const size_t equals = text.find('='); equals != std::string::npos) {
+      out[text.substr(0, equals)] = text.substr(equals + 1);
+    }
+  }
+  return out;
+}
+
+int Main(const std::vector<std::string>& args) {
+  // What the server writes is nobody else's business.
+  umask(077);
+  Result<ParsedConfig> parsed = ParseConfig(args, ReadEnvironment());
+  if (!parsed.ok()) {
+    std::fprintf(stderr, "ringside-server: %s\n", parsed.status().message().c_str());
+    return kExitBadConfig;
+  }
+  if (!parsed->print.empty()) {
+    std::fputs(parsed->print.c_str(), stdout);
+    return kExitOk;
+  }
+  ConfigureLog(parsed->config.log_level, parsed->config.log_format);
+  for (const std::string& warning : parsed->warnings) LogWarning("{}", warning);
+  SignalWatcher signals;
+  return RunServer(parsed->config, signals);
+}
+
+}  // namespace
+}  // namespace ringside
+
+int main(int argc, char** argv) {
+  try {
+    return ringside::Main(std::vector<std::string>(argv + 1, argv + argc));
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "ringside-server: %s\n", error.what());
+    return ringside::kExitFailed;
+  }
+}

@@ -1,0 +1,227 @@
+#include "ws/metrics.h"
+
+#include <prometheus/counter.h>
+#include <prometheus/family.h>
+#include <prometheus/gauge.h>
+#include <prometheus/histogram.h>
+#include <prometheus/registry.h>
+#include <prometheus/text_serializer.h>
+
+#include <array>
+#include <mutex>
+#include <sstream>
+#include <utility>
+
+namespace ringside {
+namespace {
+
+using prometheus::BuildCounter;
+using prometheus::BuildGauge;
+using prometheus::BuildHistogram;
+using prometheus::Counter;
+using prometheus::Family;
+using prometheus::Gauge;
+using prometheus::Histogram;
+using prometheus::Registry;
+
+const Histogram::BucketBoundaries kFirstTokenBuckets = {.001, .005, .01, .02, .04, .06, .08, .1, .25,
+                                                        .5,   .75,  1,   2.5, 5,   7.5, 10,  20, 40};
+const Histogram::BucketBoundaries kTokenBuckets = {.001, .0025, .005, .01, .025, .05, .075, .1, .15,
+                                                   .2,   .3,    .4,   .5,  .75,  1,   2.5,  5};
+const Histogram::BucketBoundaries kTurnBuckets = {.05, .1, .3, .5, .8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 60, 120, 240};
+
+Counter& AddCounter(Registry& registry, const std::string& name, const std::string& help) {
+  return BuildCounter().Name(name).Help(help).Register(registry).Add({});
+}
+Gauge& AddGauge(Registry& registry, const std::string& name, const std::string& help) {
+  return BuildGauge().Name(name).Help(help).Register(registry).Add({});
+}
+Histogram& AddHistogram(Registry& registry, const std::string& name, const std::string& help,
+                        const Histogram::BucketBoundaries& buckets) {
+  return BuildHistogram().Name(name).Help(help).Register(registry).Add({}, buckets);
+}
+
+const char* FinishName(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kStop:
+      return "stop";
+    case FinishReason::kLength:
+      return "length";
+    case FinishReason::kSessionFull:
+      return "session_full";
+    case FinishReason::kCancelled:
+      return "cancelled";
+    case FinishReason::kError:
+      return "error";
+  }
+  return "error";
+}
+
+/// Peers choose close codes; only known ones become a label.
+std::string CloseLabel(int code) {
+  constexpr std::array kKnown = {1000, 1001, 1002, 1003, 1005, 1006, 1007, 1008, 1009, 1011,
+                                 1012, 1013, 4401, 4403, 4404, 4408, 4409, 4410, 4412, 4429};
+  for (const int known : kKnown) {
+    if (known == code) return std::to_string(code);
+  }
+  return "other";
+}
+
+/// A counter that follows a total kept elsewhere.
+class Follower {
+ public:
+  explicit Follower(Counter& counter) : counter_(counter) {}
+  void Set(uint64_t total) {
+    if (total > seen_) counter_.Increment(static_cast<double>(total - std::exchange(seen_, total)));
+  }
+
+ private:
+  Counter& counter_;
+  uint64_t seen_ = 0;
+};
+
+}  // namespace
+
+struct Metrics::State {
+  Registry registry;
+  std::mutex mutex;  // guards the source and the followers
+  std::function<MetricsSnapshot()> source;
+
+  Histogram& first_token = AddHistogram(registry, "ringside_time_to_first_token_seconds",
+                                        "Time from the start of a turn to its first token", kFirstTokenBuckets);
+  Histogram& inter_token = AddHistogram(registry, "ringside_inter_token_latency_seconds",
+                                        "Time between two tokens of an answer", kTokenBuckets);
+  Histogram& turn = AddHistogram(registry, "ringside_e2e_request_latency_seconds",
+                                 "Time from the start of a turn to its end", kTurnBuckets);
+  Histogram& queue = AddHistogram(registry, "ringside_request_queue_time_seconds",
+                                  "Time from the start of a turn to its first step", kTurnBuckets);
+  Family<Counter>& finished =
+      BuildCounter().Name("ringside_request_success_total").Help("Turns ended, by reason").Register(registry);
+
+  Gauge& running = AddGauge(registry, "ringside_num_requests_running", "Turns in the batch");
+  Gauge& waiting = AddGauge(registry, "ringside_num_requests_waiting", "Turns waiting for a slot");
+  Gauge& slots = AddGauge(registry, "ringside_slots_total", "Slots");
+  Gauge& slots_used = AddGauge(registry, "ringside_slots_used", "Slots that hold a conversation");
+  Gauge& sessions = AddGauge(registry, "ringside_sessions", "Conversations and chains kept");
+  Gauge& sockets = AddGauge(registry, "ringside_ws_connections", "Open WebSockets");
+
+  Follower prefilled{AddCounter(registry, "ringside_prompt_tokens_prefilled_total", "Input tokens computed")};
+  Follower cached{AddCounter(registry, "ringside_prompt_tokens_cached_total", "Input tokens found in a slot")};
+  Follower prompt{AddCounter(registry, "ringside_prompt_tokens_total", "Input tokens, computed or found")};
+  Follower generated{AddCounter(registry, "ringside_generation_tokens_total", "Tokens generated")};
+  Follower evicted{AddCounter(registry, "ringside_ring_evicted_tokens_total", "Tokens that left a window")};
+  Follower rebuilds{AddCounter(registry, "ringside_cache_rebuilds_total", "Caches computed anew from their tokens")};
+  Follower taken{AddCounter(registry, "ringside_slots_taken_total", "Slots taken from idle conversations")};
+  Follower steps{AddCounter(registry, "ringside_engine_steps_total", "Steps of the engine")};
+
+  Counter& slow_readers =
+      AddCounter(registry, "ringside_ws_slow_reader_total", "WebSockets closed because they did not read");
+  Family<Counter>& closes =
+      BuildCounter().Name("ringside_ws_close_total").Help("WebSockets closed, by code").Register(registry);
+  Family<Counter>& responses =
+      BuildCounter().Name("ringside_http_responses_total").Help("HTTP answers, by status").Register(registry);
+  Family<Gauge>& model = BuildGauge().Name("ringside_model_info").Help("The model served").Register(registry);
+};
+
+Metrics::Metrics() : state_(std::make_unique<State>()) {
+  BuildGauge()
+      .Name("ringside_build_info")
+      .Help("The server's version")
+      .Register(state_->registry)
+      .Add({{"version", RINGSIDE_VERSION}})
+      .Set(1);
+}
+Metrics::~Metrics() = default;
+
+void Metrics::SetModel(const std::string& name) { state_->model.Add({{"model_name", name}}).Set(1); }
+
+void Metrics::SetSource(std::function<MetricsSnapshot()> source) {
+  std::lock_guard lock(state_->mutex);
+  state_->source = std::move(source);
+}
+
+void Metrics::ObserveTimeToFirstToken(double seconds) { state_->first_token.Observe(seconds); }
+void Metrics::ObserveInterTokenLatency(double seconds) { state_->inter_token.Observe(seconds); }
+void Metrics::ObserveTurnEnd(const TurnEnd& end, double seconds) {
+  state_->turn.Observe(seconds);
+  state_->queue.Observe(end.times.queue_ms * 1e-3);
+  state_->finished.Add({{"finished_reason", FinishName(end.reason)}}).Increment();
+}
+
+void Metrics::WebSocketOpened() { state_->sockets.Increment(); }
+void Metrics::WebSocketClosed(int code) {
+  state_->sockets.Decrement();
+  state_->closes.Add({{"code", CloseLabel(code)}}).Increment();
+}
+void Metrics::SlowReader() { state_->slow_readers.Increment(); }
+void Metrics::HttpResponded(int status) { state_->responses.Add({{"status", std::to_string(status)}}).Increment(); }
+
+std::string Metrics::Scrape() {
+  {
+    std::lock_guard lock(state_->mutex);
+    if (state_->source) {
+      const MetricsSnapshot now = state_->source();
+      state_->running.Set(static_cast<double>(now.engine.turns_running));
+      state_->waiting.Set(static_cast<double>(now.engine.turns_waiting));
+      state_->slots.Set(static_cast<double>(now.engine.slots));
+      state_->slots_used.Set(static_cast<double>(now.engine.slots_used));
+      state_->sessions.Set(static_cast<double>(now.sessions));
+      state_->prefilled.Set(now.engine.tokens_prefilled);
+      state_->cached.Set(now.engine.tokens_reused);
+      state_->prompt.Set(now.engine.tokens_prefilled + now.engine.tokens_reused);
+      state_->generated.Set(now.engine.tokens_decoded);
+      state_->evicted.Set(now.engine.tokens_evicted);
+      state_->rebuilds.Set(now.engine.rebuilds);
+      state_->taken.Set(now.engine.slots_taken);
+      state_->steps.Set(now.engine.steps);
+    }
+  }
+  std::ostringstream out;
+  prometheus::TextSerializer().Serialize(out, state_->registry.Collect());
+  return std::move(out).str();
+}
+
+namespace {
+
+class MeasuringSink final : public TokenSink {
+ public:
+  MeasuringSink(std::shared_ptr<TokenSink> next, Metrics& metrics, const Clock& clock)
+      : next_(std::move(next)), metrics_(metrics), clock_(clock), start_ns_(clock.MonotonicNs()) {}
+
+  void OnStart(const CacheReport& report) override { next_->OnStart(report); }
+
+  void OnTokens(const TokenDelta& delta) override {
+    const int64_t now_ns = clock_.MonotonicNs();
+    if (!delta.tokens.empty()) {
+      if (last_token_ns_ == 0) {
+        metrics_.ObserveTimeToFirstToken(Seconds(now_ns - start_ns_));
+      } else {
+        metrics_.ObserveInterTokenLatency(Seconds(now_ns - last_token_ns_));
+      }
+      last_token_ns_ = now_ns;
+    }
+    next_->OnTokens(delta);
+  }
+
+  void OnEnd(const TurnEnd& end) override {
+    metrics_.ObserveTurnEnd(end, Seconds(clock_.MonotonicNs() - start_ns_));
+    next_->OnEnd(end);
+  }
+
+ private:
+  static double Seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
+
+  const std::shared_ptr<TokenSink> next_;
+  Metrics& metrics_;
+  const Clock& clock_;
+  const int64_t start_ns_;
+  int64_t last_token_ns_ = 0;
+};
+
+}  // namespace
+
+std::shared_ptr<TokenSink> MakeMeasuringSink(std::shared_ptr<TokenSink> next, Metrics& metrics, const Clock& clock) {
+  return std::make_shared<MeasuringSink>(std::move(next), metrics, clock);
+}
+
+}  // namespace ringside
