@@ -91,7 +91,7 @@ Status ValidateSpec(const ModelSpec& spec) {
   RETURN_IF_ERROR(CheckRange("hidden size", spec.hidden, 1, 1 << 17));
   RETURN_IF_ERROR(CheckRange("number of heads", spec.heads, 1, 4096));
   RETURN_IF_ERROR(CheckRange("number of key and value heads", spec.kv_heads, 1, spec.heads));
-  RETURN_IF_ERROR(CheckRange("head size", spec.head_dim, 1, 1024));
+  RETURN_IF_ERROR(CheckRange("head size", spec.head_dim, 1, 256));  // what the kernels have room for
   RETURN_IF_ERROR(CheckRange("feed-forward size", spec.ffn, 1, 1 << 20));
   RETURN_IF_ERROR(CheckRange("vocabulary size", spec.vocab, 1, 1 << 24));
   RETURN_IF_ERROR(CheckRange("trained context", spec.trained_context, 1, int64_t{1} << 31));
