@@ -30,8 +30,12 @@ class Server:
     def __init__(self, *flags):
         self.log = Path(tempfile.mkstemp(prefix="ringside-test-", suffix=".log")[1])
         command = [server_path(), "--model", model_path(), "--host", "127.0.0.1", "--port", "0", "--log-level", "warning", *flags]
+        # Settings of the environment would change what is tested.
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("RINGSIDE_")}
         with self.log.open("wb") as out:
-            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT)
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, env=environment
+            )
         self.port = self._wait_for_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._wait_until_ready()
