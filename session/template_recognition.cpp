@@ -31,12 +31,16 @@ std::optional<TemplateFormat> ChatMl(const TemplateSource& source, const Facts& 
     format.after_end = "";
   }
   // The default system message: a literal of its own, or the value of a variable.
-  std::optional<std::string> text = source.Between("'<|im_start|>system\n", "<|im_end|>");
-  if (!text || text->empty() || text->find('\'') != std::string::npos) {
-    text = source.Between("system_message='", "'");
-    if (text && !source.Has("'<|im_start|>system\n'+system_message")) text.reset();
+  const auto usable = [](const std::optional<std::string>& text) {
+    return text && !text->empty() && text->find('\'') == std::string::npos;
+  };
+  const std::optional<std::string> literal = source.Between("'<|im_start|>system\n", "<|im_end|>");
+  const std::optional<std::string> variable = source.Between("system_message='", "'");
+  if (usable(literal)) {
+    format.default_system = literal;
+  } else if (usable(variable) && source.Has("'<|im_start|>system\n'+system_message")) {
+    format.default_system = variable;
   }
-  if (text && !text->empty() && text->find('\'') == std::string::npos) format.default_system = text;
   if (source.Has("</think>") && source.Has(".split('</think>')")) {
     format.name = "qwen3";
     format.drop_thinking = true;
