@@ -106,7 +106,8 @@ Result<MergeTable> MakeMergeTable(const Vocabulary& vocabulary, const TokenizerD
 Result<std::unique_ptr<Tokenizer>> MakeByteLevelBpe(Vocabulary vocabulary, const TokenizerData& data) {
   ASSIGN_OR_RETURN(TextSplitter splitter, TextSplitter::Make(data.split_patterns));
   ASSIGN_OR_RETURN(MergeTable merges, MakeMergeTable(vocabulary, data));
-  const Options options{data.normalise_nfc, data.ignore_merges, data.add_space_prefix, data.unknown.value_or(-1)};
+  const Options options{data.normalise_nfc, data.ignore_merges, data.space_prefix != TokenizerData::SpacePrefix::kNone,
+                        data.unknown.value_or(-1)};
   return std::unique_ptr<Tokenizer>(
       std::make_unique<ByteLevelBpe>(std::move(vocabulary), std::move(splitter), std::move(merges), options));
 }

@@ -13,12 +13,14 @@ namespace ringside {
 namespace {
 
 using TokenType = TokenizerData::TokenType;
+using SpacePrefix = TokenizerData::SpacePrefix;
 
 // Characters as symbols: a token's id, or, for a character that is only part of tokens, an id past the vocabulary.
 using Characters = std::unordered_map<uint32_t, TokenId>;
 
 struct Options {
-  bool nfc, prefix, prefix_first_only, prefix_if_absent;
+  bool nfc;
+  SpacePrefix prefix;
   TokenId unknown;  // -1: what has no token and no byte tokens vanishes
 };
 
@@ -36,14 +38,18 @@ class SentencePieceBpe : public Tokenizer {
 
   std::vector<TokenId> Encode(std::span<const TextPiece> pieces) const override {
     std::vector<TokenId> ids;
-    bool first = true;
-    for (Vocabulary::Run& run : vocabulary_.Cut(pieces)) {
-      if (run.token >= 0) {
-        ids.push_back(run.token);
+    bool first = true, behind_special = true;
+    for (const Vocabulary::Run& run : vocabulary_.Cut(pieces)) {
+      const bool special = run.token >= 0 && vocabulary_.IsSpecial(run.token);
+      const bool prefixed = !special && WantsPrefix(run, first, behind_special);
+      if (run.token < 0) {
+        EncodeText(prefixed ? " " + run.text : run.text, &ids);
       } else {
-        EncodeText(std::move(run.text), first, &ids);
+        if (prefixed) EncodeText(" ", &ids);
+        ids.push_back(run.token);
       }
       first = false;
+      behind_special = special;
     }
     return ids;
   }
@@ -53,16 +59,30 @@ class SentencePieceBpe : public Tokenizer {
   bool IsSpecial(TokenId id) const override { return vocabulary_.IsSpecial(id); }
   std::optional<TokenId> FindSpecial(std::string_view name) const override { return vocabulary_.FindSpecial(name); }
   int64_t vocab_size() const override { return vocabulary_.size(); }
-  bool strips_leading_space() const override { return options_.prefix; }
+  bool strips_leading_space() const override { return options_.prefix != SpacePrefix::kNone; }
 
  private:
-  // Unknown characters are symbols -2 - code point, which never merge, until they are spelled in bytes.
-  void EncodeText(std::string text, bool first, std::vector<TokenId>* ids) const {
-    if (options_.nfc) text = NormaliseNfc(text);
-    const bool present = text.starts_with(' ') || text.starts_with(kLowerOneEighthBlock);
-    if (options_.prefix && (first || !options_.prefix_first_only) && !(options_.prefix_if_absent && present)) {
-      text.insert(0, 1, ' ');
+  // `run` is text or a user-defined token.
+  bool WantsPrefix(const Vocabulary::Run& run, bool first, bool behind_special) const {
+    const bool is_text = run.token < 0;
+    const bool present = run.text.starts_with(' ') || run.text.starts_with(kLowerOneEighthBlock);
+    switch (options_.prefix) {
+      case SpacePrefix::kNone:
+        return false;
+      case SpacePrefix::kBehindSpecials:
+        return behind_special;
+      case SpacePrefix::kEveryRun:
+        return is_text;
+      case SpacePrefix::kEveryRunIfAbsent:
+        return is_text && !present;
+      case SpacePrefix::kFirstRunIfAbsent:
+        return is_text && first && !present;
     }
+    return false;
+  }
+
+  void EncodeText(const std::string& raw, std::vector<TokenId>* ids) const {
+    const std::string text = options_.nfc ? NormaliseNfc(raw) : raw;
     std::vector<TokenId> symbols;  // of the stretch since the last unknown character
     const auto flush = [&] {
       merges_.Apply(&symbols);
@@ -190,8 +210,7 @@ Result<std::unique_ptr<Tokenizer>> MakeSentencePieceBpe(Vocabulary vocabulary, c
   auto merges =
       data.merges.empty() ? MergesByScore(vocabulary, data.scores, &symbols) : MakeMergeTable(vocabulary, data);
   if (!merges.ok()) return merges.status();
-  const Options options{data.normalise_nfc, data.add_space_prefix, data.space_prefix_first_only,
-                        data.space_prefix_if_absent, data.unknown.value_or(-1)};
+  const Options options{data.normalise_nfc, data.space_prefix, data.unknown.value_or(-1)};
   return std::unique_ptr<Tokenizer>(
       std::make_unique<SentencePieceBpe>(std::move(vocabulary), std::move(*merges), symbols.TakeCharacters(), options));
 }

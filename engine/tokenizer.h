@@ -47,6 +47,16 @@ struct TokenizerData {
   enum class Kind { kByteLevelBpe, kSentencePieceBpe };
   enum class TokenType : uint8_t { kNormal, kUnknown, kControl, kUserDefined, kUnused, kByte };
 
+  // Where a space is put in front of text that is cut at special and user-defined tokens.
+  enum class SpacePrefix {
+    kNone,
+    kBehindSpecials,    // at the start and behind each special token, a user-defined token counting as text
+                        // (SentencePiece)
+    kEveryRun,          // of every run of text between such tokens (tokenizer.json, "Prepend")
+    kEveryRunIfAbsent,  // ... that has none (Metaspace "always")
+    kFirstRunIfAbsent,  // of the text's start, if it has none (Metaspace "first")
+  };
+
   Kind kind = Kind::kByteLevelBpe;
   std::vector<std::string> tokens;  // by id, in the file's spelling (byte-level alphabet, or U+2581 for a space)
   std::vector<TokenType> types;     // by id
@@ -55,9 +65,7 @@ struct TokenizerData {
   std::vector<std::string> split_patterns;  // PCRE2, applied one after another; each isolates its matches
   bool normalise_nfc = false;               // Qwen2
   bool ignore_merges = false;               // a whole word that is a token is taken as it is (Llama 3)
-  bool add_space_prefix = false;            // a space goes in front of the text and behind every special token
-  bool space_prefix_first_only = false;     // ... in front of the text only
-  bool space_prefix_if_absent = false;      // ... only where there is none
+  SpacePrefix space_prefix = SpacePrefix::kNone;
   // Special tokens that swallow the white space before or behind them (Phi-3).
   std::vector<TokenId> strip_left, strip_right;
   bool add_bos = false;  // what the file says; templates decide

@@ -10,6 +10,7 @@ namespace ringside {
 namespace {
 
 using TokenType = TokenizerData::TokenType;
+using SpacePrefix = TokenizerData::SpacePrefix;
 
 // GGUF's numbers for token types are those of SentencePiece.
 Result<TokenType> TypeFromGguf(int64_t type) {
@@ -140,13 +141,14 @@ Result<TokenizerData> ReadGgufTokenizer(const GgufFile& file) {
     if (merges == nullptr) return InvalidArgument("tokenizer.ggml.merges is missing");
     RETURN_IF_ERROR(ReadMerges(*merges, &data));
     RETURN_IF_ERROR(SetPreTokenizer(file.String("tokenizer.ggml.pre").value_or(""), &data));
-    data.add_space_prefix = file.Bool("tokenizer.ggml.add_space_prefix").value_or(false);
+    if (file.Bool("tokenizer.ggml.add_space_prefix").value_or(false))
+      data.space_prefix = SpacePrefix::kEveryRunIfAbsent;
   } else {
     const auto scores = file.Floats("tokenizer.ggml.scores");
     if (!scores) return InvalidArgument("tokenizer.ggml.scores is missing");
     data.scores.assign(scores->begin(), scores->end());
     data.unknown = ReadId(file, "tokenizer.ggml.unknown_token_id", count);
-    data.add_space_prefix = file.Bool("tokenizer.ggml.add_space_prefix").value_or(true);
+    if (file.Bool("tokenizer.ggml.add_space_prefix").value_or(true)) data.space_prefix = SpacePrefix::kBehindSpecials;
   }
   for (const char* key : {"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}) {
     if (const auto id = ReadId(file, key, count)) data.end_of_turn.push_back(*id);

@@ -13,6 +13,7 @@ namespace {
 
 using Json = nlohmann::json;
 using TokenType = TokenizerData::TokenType;
+using SpacePrefix = TokenizerData::SpacePrefix;
 
 constexpr int64_t kMaxTokens = 1 << 24;
 
@@ -144,7 +145,7 @@ Status ReadNormaliser(const Json& normaliser, TokenizerData* data) {
     return Status::Ok();
   }
   if (type == "Prepend" && StringMember(normaliser, "prepend") == kLowerOneEighthBlock) {
-    data->add_space_prefix = true;
+    data->space_prefix = SpacePrefix::kEveryRun;
     data->kind = TokenizerData::Kind::kSentencePieceBpe;
     return Status::Ok();
   }
@@ -186,9 +187,9 @@ Status ReadMetaspace(const Json& metaspace, TokenizerData* data) {
   data->kind = TokenizerData::Kind::kSentencePieceBpe;
   const std::string scheme = StringMember(metaspace, "prepend_scheme");
   const bool always = scheme == "always" || (scheme.empty() && BoolMember(metaspace, "add_prefix_space", true));
-  data->add_space_prefix = always || scheme == "first";
-  data->space_prefix_first_only = scheme == "first";
-  data->space_prefix_if_absent = true;
+  data->space_prefix = always              ? SpacePrefix::kEveryRunIfAbsent
+                       : scheme == "first" ? SpacePrefix::kFirstRunIfAbsent
+                                           : SpacePrefix::kNone;
   return Status::Ok();
 }
 
@@ -216,7 +217,7 @@ Status ReadPreTokenizer(const Json& step, TokenizerData* data, bool* byte_level)
     *byte_level = true;
     if (BoolMember(step, "add_prefix_space", true)) {
       if (!data->split_patterns.empty()) return Unsupported("ByteLevel with add_prefix_space behind another step");
-      data->add_space_prefix = true;
+      data->space_prefix = SpacePrefix::kEveryRunIfAbsent;
     }
     if (BoolMember(step, "use_regex", true)) data->split_patterns.emplace_back(split_patterns::kGpt2);
     return Status::Ok();
