@@ -1,0 +1,266 @@
+// Attention over a paged ring cache, per tile: some rows of a segment and query heads that share one key/value head.
+// One query's arithmetic, whatever the tile, the chunk or the ring's size:
+//
+//   keys fall into blocks of 256 positions, counted from position 0 for pinned keys and from S for ring keys;
+//   score  = sum over dimensions, in order, by fma, of key * (rotated query * scale)
+//   m_b    = largest score of the block's visible keys;  w = exp(score - m_b)
+//   l_b    = sum of w: 16 lanes (key mod 16) in ascending order, then the fixed tree
+//   o_b    = sum of w * value, keys ascending, by fma
+//   blocks are joined in order: m' = max(m, m_b), a = exp(m - m'), b = exp(m_b - m'),
+//   l = fma(l_b, b, l * a), o = fma(o_b, b, o * a); the first block is taken as it is
+//   out    = o * (1 / l) + 0
+//
+// (FlashAttention's online softmax, Dao et al. 2022, with fixed blocks.) A key that a query may not see is never
+// multiplied: its score is replaced before the maximum and its value is not read, so it may hold anything, NaN
+// included. Included by one file per instruction set; any thread.
+#pragma once
+
+#include "kernels/cpu/attention_products_inl.h"
+#include "kernels/cpu/rows_inl.h"
+
+namespace ringside::cpu::RINGSIDE_LANES {
+namespace {
+
+struct AttentionScratch {
+  alignas(64) float own[kMaxHeadDim * kMaxTileQueries];  // [d][queries], scaled
+  alignas(64) float pinned[kMaxHeadDim * kMaxTileQueries];
+  alignas(64) float weights[kMaxTileQueries * kKeyBlock];   // scores, then weights
+  alignas(64) float block[kMaxTileQueries * kMaxHeadDim];   // o_b
+  alignas(64) float joined[kMaxTileQueries * kMaxHeadDim];  // o
+  float block_max[kMaxTileQueries], block_sum[kMaxTileQueries];
+  float joined_max[kMaxTileQueries], joined_sum[kMaxTileQueries];
+  int64_t first[kMaxTileQueries], last[kMaxTileQueries];  // visible keys of the block, relative to its start
+};
+
+constexpr float kNothing = -__builtin_huge_valf();  // m of a query that has seen no key yet
+
+/// y = x rotated, [head_dim]: (a, b) -> (fma(a, cos, -(b sin)), fma(a, sin, b cos)).
+void RotateHead(const AttentionCall& call, const float* x, const float* cosine, const float* sine, float* y) {
+  const int64_t half = call.rotary / 2;
+  int64_t j = 0;
+  for (; j + 16 <= half; j += 16) {
+    F32x16 a, b;
+    if (call.adjacent_pairs) {
+      Deinterleave(x + 2 * j, &a, &b);
+    } else {
+      a = Load(x + j), b = Load(x + half + j);
+    }
+    const F32x16 c = Load(cosine + j), s = Load(sine + j);
+    const F32x16 u = Fma(a, c, Sub(Zero(), Mul(b, s))), v = Fma(a, s, Mul(b, c));
+    if (call.adjacent_pairs) {
+      Interleave(u, v, y + 2 * j);
+    } else {
+      Store(y + j, u), Store(y + half + j, v);
+    }
+  }
+  for (; j < half; ++j) {
+    const int64_t p = call.adjacent_pairs ? 2 * j : j, q = call.adjacent_pairs ? 2 * j + 1 : half + j;
+    const float a = x[p], b = x[q], c = cosine[j], s = sine[j];
+    y[p] = __builtin_fmaf(a, c, 0.0f - b * s);
+    y[q] = __builtin_fmaf(a, s, b * c);
+  }
+  for (int64_t i = call.rotary; i < call.head_dim; ++i) y[i] = x[i];
+}
+
+/// The tile's queries, rotated, times scale, as [d][queries].
+void PackQueries(const AttentionCall& call, const AttentionTile& tile, const float* cosine, const float* sine,
+                 float* out) {
+  const int64_t queries = tile.rows * tile.heads, half = call.rotary / 2;
+  float rotated[kMaxHeadDim];
+  for (int64_t i = 0; i < queries; ++i) {
+    const int64_t row = tile.row + i / tile.heads, head = tile.head + i % tile.heads;
+    const float* q = call.qkv + row * call.qkv_stride + head * call.head_dim;
+    RotateHead(call, q, cosine + row * half, sine + row * half, rotated);
+    for (int64_t d = 0; d < call.head_dim; ++d) out[d * queries + i] = rotated[d] * call.scale;
+  }
+}
+
+/// Which keys of a block each query sees; false if none sees any. `base` is the block's first position.
+bool FindVisible(const AttentionTile& tile, bool pinned, int64_t base, AttentionScratch* s) {
+  bool any = false;
+  for (int64_t r = 0; r < tile.rows; ++r) {
+    const int64_t t = tile.position + r;
+    int64_t first = pinned ? 0 : tile.first_live[r] - base;
+    int64_t last = (pinned && tile.pinned <= t ? tile.pinned : t + 1) - base;
+    if (first < 0) first = 0;
+    if (last > kKeyBlock) last = kKeyBlock;
+    any = any || first < last;
+    if (first >= last) first = last = 0;
+    for (int64_t h = 0; h < tile.heads; ++h) {
+      s->first[r * tile.heads + h] = first;
+      s->last[r * tile.heads + h] = last;
+    }
+  }
+  return any;
+}
+
+/// weights = exp(score - m_b) for visible keys, 0 for the others in the same tiles; m_b and l_b.
+void SoftmaxBlock(int64_t query, AttentionScratch* s) {
+  const int64_t first = s->first[query], last = s->last[query];
+  float* w = s->weights + query * kKeyBlock;
+  F32x16 largest = Set(kNothing);
+  for (int64_t j = first / 16 * 16; j < last; j += 16) {
+    const F32x16 score =
+        KeepLanes(Load(w + j), first > j ? first - j : 0, last - j < 16 ? last - j : 16, Set(kNothing));
+    Store(w + j, score);
+    largest = Max(score, largest);
+  }
+  const float max = Largest(largest);
+  F32x16 sum = Zero();
+  for (int64_t j = first / 16 * 16; j < last; j += 16) {
+    const F32x16 weight = Exp(Sub(Load(w + j), Set(max)));
+    Store(w + j, weight);
+    sum = Add(sum, weight);
+  }
+  s->block_max[query] = max;
+  s->block_sum[query] = Sum(sum);
+}
+
+/// o_b of `count` queries from `query` on: the keys all of them see together, the others one query at a time.
+void SumValues(const AttentionCall& call, const uint8_t* const* tiles, int64_t query, int64_t count,
+               AttentionScratch* s) {
+  int64_t first = 0, last = kKeyBlock;
+  for (int64_t i = query; i < query + count; ++i) {
+    if (s->first[i] > first) first = s->first[i];
+    if (s->last[i] < last) last = s->last[i];
+  }
+  const bool together = first < last;
+  for (int64_t i = query; i < query + count; ++i) {
+    AddValues(call, tiles, s->first[i], together ? first : s->last[i], 1, s->weights + i * kKeyBlock,
+              s->block + i * kMaxHeadDim);
+  }
+  if (!together) return;
+  AddValues(call, tiles, first, last, count, s->weights + query * kKeyBlock, s->block + query * kMaxHeadDim);
+  for (int64_t i = query; i < query + count; ++i) {
+    AddValues(call, tiles, last, s->last[i], 1, s->weights + i * kKeyBlock, s->block + i * kMaxHeadDim);
+  }
+}
+
+/// m_b, l_b, o_b of every query for one block; false if no query sees a key of it.
+bool ComputeBlock(const AttentionCall& call, const AttentionTile& tile, int64_t block, AttentionScratch* s) {
+  const bool pinned = block < tile.pinned_blocks;
+  const int64_t index = pinned ? block : tile.first_ring_block + block - tile.pinned_blocks;
+  const int64_t queries = tile.rows * tile.heads;
+  if (!FindVisible(tile, pinned, index * kKeyBlock + (pinned ? 0 : tile.pinned), s)) return false;
+  int64_t first = kKeyBlock, last = 0;
+  for (int64_t i = 0; i < queries; ++i) {
+    if (s->first[i] == s->last[i]) continue;
+    if (s->first[i] < first) first = s->first[i];
+    if (s->last[i] > last) last = s->last[i];
+  }
+  const uint8_t* tiles[kKeyBlock / 16];
+  const int64_t first_tile = first / 16, last_tile = (last + 15) / 16;
+  for (int64_t j = first_tile; j < last_tile; ++j) {
+    const int64_t t = index * (kKeyBlock / 16) + j;
+    const int64_t physical = pinned ? t : call.pinned_tiles + t % call.ring_tiles;
+    tiles[j] = tile.slab + call.layer_offset + physical * call.tile_bytes + tile.kv_head * 2 * call.half_tile_bytes;
+  }
+  Scores(call, tiles, first_tile, last_tile, queries, pinned ? s->pinned : s->own, s->weights);
+  for (int64_t i = 0; i < queries; ++i) {
+    if (s->first[i] != s->last[i]) SoftmaxBlock(i, s);
+    for (int64_t d = 0; d < call.head_dim; d += 16) Store(s->block + i * kMaxHeadDim + d, Zero());
+  }
+  for (int64_t i = 0; i < queries; i += kValueQueries) {
+    SumValues(call, tiles, i, queries - i < kValueQueries ? queries - i : kValueQueries, s);
+  }
+  return true;
+}
+
+/// (m, l, o) of a query joined with those of its next block. o and o_b have `padded` floats, a multiple of 16.
+LANES_INLINE void JoinBlock(int64_t padded, float block_max, float block_sum, const float* block, float* max,
+                            float* sum, float* o) {
+  if (*max == kNothing) {
+    *max = block_max, *sum = block_sum;
+    for (int64_t d = 0; d < padded; d += 16) Store(o + d, Load(block + d));
+    return;
+  }
+  const float larger = *max > block_max ? *max : block_max;
+  alignas(64) float scales[16];
+  Store(scales, Exp(KeepLanes(Set(*max - larger), 0, 1, Set(block_max - larger))));
+  const F32x16 a = Set(scales[0]), b = Set(scales[1]);
+  *max = larger;
+  *sum = __builtin_fmaf(block_sum, scales[1], *sum * scales[0]);
+  for (int64_t d = 0; d < padded; d += 16) Store(o + d, Fma(Load(block + d), b, Mul(Load(o + d), a)));
+}
+
+/// out = o / l. Adding 0 makes every zero +0: whether a zero weight was added or skipped must not show.
+LANES_INLINE void WriteOut(const AttentionCall& call, const AttentionTile& tile, int64_t query, float sum,
+                           const float* o) {
+  const int64_t row = tile.row + query / tile.heads, head = tile.head + query % tile.heads;
+  float* out = call.out + row * call.out_stride + head * call.head_dim;
+  const F32x16 inverse = Set(1.0f / sum);
+  EachRun(call.head_dim,
+          [&](int64_t d, int64_t n) LANES_LAMBDA { StoreRun(out + d, Add(Mul(Load(o + d), inverse), Zero()), n); });
+}
+
+void PackTile(const AttentionCall& call, const AttentionTile& tile, bool own, bool pinned, AttentionScratch* s) {
+  if (own) PackQueries(call, tile, call.own_cos, call.own_sin, s->own);
+  if (pinned) PackQueries(call, tile, call.pinned_cos, call.pinned_sin, s->pinned);
+}
+
+void AttendTile(const AttentionCall& call, const AttentionTile& tile) {
+  AttentionScratch s;
+  const int64_t queries = tile.rows * tile.heads, padded = (call.head_dim + 15) / 16 * 16;
+  PackTile(call, tile, tile.ring_blocks > 0, tile.pinned_blocks > 0, &s);
+  for (int64_t i = 0; i < queries; ++i) s.joined_max[i] = kNothing, s.joined_sum[i] = 0;
+  for (int64_t b = 0; b < tile.pinned_blocks + tile.ring_blocks; ++b) {
+    if (!ComputeBlock(call, tile, b, &s)) continue;
+    for (int64_t i = 0; i < queries; ++i) {
+      if (s.first[i] == s.last[i]) continue;
+      JoinBlock(padded, s.block_max[i], s.block_sum[i], s.block + i * kMaxHeadDim, &s.joined_max[i], &s.joined_sum[i],
+                s.joined + i * kMaxHeadDim);
+    }
+  }
+  for (int64_t i = 0; i < queries; ++i) WriteOut(call, tile, i, s.joined_sum[i], s.joined + i * kMaxHeadDim);
+}
+
+LANES_INLINE int64_t PartialFloats(const AttentionCall& call) { return (call.head_dim + 15) / 16 * 16 + 16; }
+
+void AttendBlock(const AttentionCall& call, const AttentionTile& tile, int64_t block, float* partial) {
+  AttentionScratch s;
+  const int64_t queries = tile.rows * tile.heads, padded = (call.head_dim + 15) / 16 * 16;
+  const bool pinned = block < tile.pinned_blocks;
+  PackTile(call, tile, !pinned, pinned, &s);
+  const bool any = ComputeBlock(call, tile, block, &s);
+  for (int64_t i = 0; i < queries; ++i, partial += PartialFloats(call)) {
+    const bool seen = any && s.first[i] != s.last[i];
+    partial[padded] = seen ? s.block_max[i] : kNothing;
+    if (!seen) continue;
+    partial[padded + 1] = s.block_sum[i];
+    for (int64_t d = 0; d < padded; d += 16) Store(partial + d, Load(s.block + i * kMaxHeadDim + d));
+  }
+}
+
+void MergeBlocks(const AttentionCall& call, const AttentionTile& tile, const float* partials) {
+  const int64_t queries = tile.rows * tile.heads, padded = (call.head_dim + 15) / 16 * 16;
+  alignas(64) float o[kMaxHeadDim];
+  for (int64_t i = 0; i < queries; ++i) {
+    float max = kNothing, sum = 0;
+    for (int64_t b = 0; b < tile.pinned_blocks + tile.ring_blocks; ++b) {
+      const float* p = partials + (b * queries + i) * PartialFloats(call);
+      if (p[padded] == kNothing) continue;
+      JoinBlock(padded, p[padded], p[padded + 1], p, &max, &sum, o);
+    }
+    WriteOut(call, tile, i, sum, o);
+  }
+}
+
+void StoreRows(const AttentionCall& call, uint8_t* slab, int64_t row, int64_t rows, int64_t position, int64_t pinned) {
+  const int64_t d = call.head_dim, half = call.rotary / 2;
+  float rotated[kMaxHeadDim];
+  for (int64_t r = 0; r < rows; ++r) {
+    const int64_t p = position + r, ring = (p - pinned) % (16 * call.ring_tiles);
+    const int64_t slot = p < pinned ? p : 16 * call.pinned_tiles + ring;
+    for (int64_t g = 0; g < call.kv_heads; ++g) {
+      const float* key = call.qkv + (row + r) * call.qkv_stride + (call.heads + g) * d;
+      uint8_t* keys = slab + call.layer_offset + slot / 16 * call.tile_bytes + g * 2 * call.half_tile_bytes;
+      RotateHead(call, key, call.own_cos + (row + r) * half, call.own_sin + (row + r) * half, rotated);
+      StoreKey(call.kv_dtype, rotated, d, slot % 16, keys);
+      StoreValue(call.kv_dtype, key + call.kv_heads * d, d,
+                 keys + call.half_tile_bytes + slot % 16 * d * call.element_bytes);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ringside::cpu::RINGSIDE_LANES

@@ -1,0 +1,204 @@
+// The two products of attention over tiles of 16 cached positions: scores (a lane is a key) and sums of values (a lane
+// is a dimension), for each element type of the cache; and writing one position. A loaded key or value serves all the
+// queries of a tile. Included by one file per instruction set; any thread.
+#pragma once
+
+#include "kernels/cpu/kernel_table.h"
+#include "kernels/cpu/lanes_prefix.h"
+
+namespace ringside::cpu::RINGSIDE_LANES {
+namespace {
+
+struct CacheF32 {
+  using Element = float;
+  static LANES_INLINE F32x16 Read(const float* p) { return Load(p); }
+  static LANES_INLINE F32x16 ReadPartial(const float* p, int64_t n) { return LoadPartial(p, n); }
+  static LANES_INLINE void Write(float* p, F32x16 a, int64_t n) { StorePartial(p, a, n); }
+};
+struct CacheF16 {
+  using Element = uint16_t;
+  static LANES_INLINE F32x16 Read(const uint16_t* p) { return LoadF16(p); }
+  static LANES_INLINE F32x16 ReadPartial(const uint16_t* p, int64_t n) { return LoadF16Partial(p, n); }
+  static LANES_INLINE void Write(uint16_t* p, F32x16 a, int64_t n) { StoreF16Partial(p, a, n); }
+};
+struct CacheBf16 {
+  using Element = uint16_t;
+  static LANES_INLINE F32x16 Read(const uint16_t* p) { return LoadBf16(p); }
+  static LANES_INLINE F32x16 ReadPartial(const uint16_t* p, int64_t n) { return LoadBf16Partial(p, n); }
+  static LANES_INLINE void Write(uint16_t* p, F32x16 a, int64_t n) { StoreBf16Partial(p, a, n); }
+};
+
+/// Calls f with the cache type that `dtype` names.
+template <class F>
+LANES_INLINE void WithCacheType(DType dtype, F f) {
+  switch (dtype) {
+    case DType::kF32:
+      return f(CacheF32{});
+    case DType::kBF16:
+      return f(CacheBf16{});
+    default:
+      return f(CacheF16{});
+  }
+}
+
+// ---- scores ---------------------------------------------------------------------------------------------------------
+
+/// M queries times N tiles from tile `tile` on. q: [head_dim][pitch].
+template <class C, int M, int N>
+void ScoreTiles(const uint8_t* const* tiles, int64_t tile, int64_t head_dim, const float* q, int64_t pitch,
+                float* scores) {
+  using E = typename C::Element;
+  const E* keys[N];
+  F32x16 acc[M][N];
+  LANES_UNROLL for (int j = 0; j < N; ++j) {
+    keys[j] = reinterpret_cast<const E*>(tiles[tile + j]);
+    LANES_UNROLL for (int i = 0; i < M; ++i) acc[i][j] = Zero();
+  }
+  for (int64_t d = 0; d < head_dim; ++d, q += pitch) {
+    F32x16 k[N];
+    LANES_UNROLL for (int j = 0; j < N; ++j) k[j] = C::Read(keys[j] + 16 * d);
+    LANES_UNROLL for (int i = 0; i < M; ++i) {
+      const F32x16 a = Set(q[i]);
+      LANES_UNROLL for (int j = 0; j < N; ++j) acc[i][j] = Fma(k[j], a, acc[i][j]);
+    }
+  }
+  LANES_UNROLL for (int i = 0; i < M; ++i) {
+    LANES_UNROLL for (int j = 0; j < N; ++j) Store(scores + i * kKeyBlock + 16 * (tile + j), acc[i][j]);
+  }
+}
+
+template <class C, int M, int N>
+void ScoreRange(const uint8_t* const* tiles, int64_t first, int64_t last, int64_t head_dim, const float* q,
+                int64_t pitch, float* scores) {
+  int64_t t = first;
+  for (; t + N <= last; t += N) ScoreTiles<C, M, N>(tiles, t, head_dim, q, pitch, scores);
+  if constexpr (N > 1) {
+    for (; t < last; ++t) ScoreTiles<C, M, 1>(tiles, t, head_dim, q, pitch, scores);
+  }
+}
+
+template <class C>
+void ScoreQueries(const uint8_t* const* tiles, int64_t first, int64_t last, int64_t head_dim, int64_t queries,
+                  const float* q, float* scores) {
+  int64_t i = 0;
+  const auto next = [&](int64_t m) LANES_LAMBDA { q += m, scores += m * kKeyBlock, i += m; };
+  if constexpr (kWideRegisters) {
+    for (; i + 12 <= queries; next(12)) ScoreRange<C, 12, 2>(tiles, first, last, head_dim, q, queries, scores);
+    for (; i + 6 <= queries; next(6)) ScoreRange<C, 6, 4>(tiles, first, last, head_dim, q, queries, scores);
+  }
+  for (; i + 4 <= queries; next(4))
+    ScoreRange<C, 4, kWideRegisters ? 4 : 1>(tiles, first, last, head_dim, q, queries, scores);
+  for (; i + 3 <= queries; next(3))
+    ScoreRange<C, 3, kWideRegisters ? 4 : 2>(tiles, first, last, head_dim, q, queries, scores);
+  for (; i + 2 <= queries; next(2))
+    ScoreRange<C, 2, kWideRegisters ? 4 : 2>(tiles, first, last, head_dim, q, queries, scores);
+  for (; i < queries; next(1)) ScoreRange<C, 1, 4>(tiles, first, last, head_dim, q, queries, scores);
+}
+
+/// scores[query][key of the block] for tiles [first, last) of a block. q: [head_dim][queries].
+void Scores(const AttentionCall& call, const uint8_t* const* tiles, int64_t first, int64_t last, int64_t queries,
+            const float* q, float* scores) {
+  WithCacheType(call.kv_dtype, [&](auto cache) {
+    ScoreQueries<decltype(cache)>(tiles, first, last, call.head_dim, queries, q, scores);
+  });
+}
+
+// ---- values ---------------------------------------------------------------------------------------------------------
+
+constexpr int kValueQueries = kWideRegisters ? 6 : 3;  // queries that share a loaded value
+constexpr int kValueVectors = kWideRegisters ? 4 : 1;  // vectors of 16 dimensions held at a time
+
+/// o[i][0, 16 N) += sum over keys [first, last) of weights[i][key] * value; the last vector has `tail` dimensions.
+template <class C, int M, int N, bool kPartial>
+void SumTiles(const uint8_t* const* tiles, int64_t values_offset, int64_t stride, int64_t first, int64_t last,
+              int64_t tail, const float* weights, float* o) {
+  using E = typename C::Element;
+  F32x16 acc[M][N];
+  LANES_UNROLL for (int i = 0; i < M; ++i) {
+    LANES_UNROLL for (int j = 0; j < N; ++j) acc[i][j] = Load(o + i * kMaxHeadDim + 16 * j);
+  }
+  for (int64_t key = first; key < last;) {
+    const int64_t end = (key / 16 + 1) * 16 < last ? (key / 16 + 1) * 16 : last;
+    const E* value = reinterpret_cast<const E*>(tiles[key / 16] + values_offset) + key % 16 * stride;
+    for (; key < end; ++key, value += stride) {
+      F32x16 v[N];
+      LANES_UNROLL for (int j = 0; j < N; ++j) {
+        v[j] = kPartial && j == N - 1 ? C::ReadPartial(value + 16 * j, tail) : C::Read(value + 16 * j);
+      }
+      LANES_UNROLL for (int i = 0; i < M; ++i) {
+        const F32x16 w = Set(weights[i * kKeyBlock + key]);
+        LANES_UNROLL for (int j = 0; j < N; ++j) acc[i][j] = Fma(v[j], w, acc[i][j]);
+      }
+    }
+  }
+  LANES_UNROLL for (int i = 0; i < M; ++i) {
+    LANES_UNROLL for (int j = 0; j < N; ++j) Store(o + i * kMaxHeadDim + 16 * j, acc[i][j]);
+  }
+}
+
+template <class C, int M>
+void SumQueries(const AttentionCall& call, const uint8_t* const* tiles, int64_t first, int64_t last,
+                const float* weights, float* o) {
+  const int64_t stride = call.head_dim, offset = call.half_tile_bytes;
+  constexpr int64_t kBytes = sizeof(typename C::Element);
+  int64_t d = 0;
+  for (; d + 16 * kValueVectors <= stride; d += 16 * kValueVectors) {
+    SumTiles<C, M, kValueVectors, false>(tiles, offset + d * kBytes, stride, first, last, 16, weights, o + d);
+  }
+  for (; d + 16 <= stride; d += 16)
+    SumTiles<C, M, 1, false>(tiles, offset + d * kBytes, stride, first, last, 16, weights, o + d);
+  if (d < stride) SumTiles<C, M, 1, true>(tiles, offset + d * kBytes, stride, first, last, stride - d, weights, o + d);
+}
+
+template <class C>
+void SumAnyQueries(const AttentionCall& call, const uint8_t* const* tiles, int64_t first, int64_t last, int64_t queries,
+                   const float* weights, float* o) {
+  if constexpr (kWideRegisters) {
+    if (queries == 6) return SumQueries<C, 6>(call, tiles, first, last, weights, o);
+  }
+  if (queries == 3) return SumQueries<C, 3>(call, tiles, first, last, weights, o);
+  int64_t i = 0;
+  for (; i + 2 <= queries; i += 2) {
+    SumQueries<C, 2>(call, tiles, first, last, weights + i * kKeyBlock, o + i * kMaxHeadDim);
+  }
+  if (i < queries) SumQueries<C, 1>(call, tiles, first, last, weights + i * kKeyBlock, o + i * kMaxHeadDim);
+}
+
+/// o[query][d] += weights[query][key] * value[key][d] for keys [first, last) of the block, ascending.
+void AddValues(const AttentionCall& call, const uint8_t* const* tiles, int64_t first, int64_t last, int64_t queries,
+               const float* weights, float* o) {
+  if (first >= last) return;
+  WithCacheType(call.kv_dtype,
+                [&](auto cache) { SumAnyQueries<decltype(cache)>(call, tiles, first, last, queries, weights, o); });
+}
+
+// ---- writing --------------------------------------------------------------------------------------------------------
+
+/// Key of one position: dimension d goes to keys[d][lane].
+void StoreKey(DType dtype, const float* key, int64_t head_dim, int64_t lane, uint8_t* keys) {
+  WithCacheType(dtype, [&](auto cache) {
+    using C = decltype(cache);
+    using E = typename C::Element;
+    E* out = reinterpret_cast<E*>(keys) + lane;
+    for (int64_t d = 0; d < head_dim; d += 16) {
+      const int64_t n = head_dim - d < 16 ? head_dim - d : 16;
+      E narrow[16];
+      C::Write(narrow, LoadPartial(key + d, n), 16);
+      for (int64_t i = 0; i < n; ++i) out[(d + i) * 16] = narrow[i];
+    }
+  });
+}
+
+/// Value of one position: head_dim consecutive elements.
+void StoreValue(DType dtype, const float* value, int64_t head_dim, uint8_t* out) {
+  WithCacheType(dtype, [&](auto cache) {
+    using C = decltype(cache);
+    for (int64_t d = 0; d < head_dim; d += 16) {
+      const int64_t n = head_dim - d < 16 ? head_dim - d : 16;
+      C::Write(reinterpret_cast<typename C::Element*>(out) + d, LoadPartial(value + d, n), n);
+    }
+  });
+}
+
+}  // namespace
+}  // namespace ringside::cpu::RINGSIDE_LANES

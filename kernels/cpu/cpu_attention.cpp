@@ -1,0 +1,185 @@
+// The attention of the CPU backend: cutting segments into tiles of rows and heads, and tiles into key blocks where
+// there are too few of them to keep every thread busy (decoding a long conversation).
+#include <algorithm>
+
+#include "kernels/cpu/cpu_backend.h"
+
+namespace ringside::cpu {
+namespace {
+
+constexpr int64_t kRowsOfStorePiece = 16;
+
+AttentionCall MakeCall(const AttentionArgs& args) {
+  const KvShape& shape = args.shape;
+  return {.qkv = args.qkv.f32(),
+          .qkv_stride = args.qkv.stride,
+          .out = args.out.f32(),
+          .out_stride = args.out.stride,
+          .heads = args.heads,
+          .kv_heads = shape.kv_heads,
+          .head_dim = shape.head_dim,
+          .rotary = args.pairs == RopePairs::kNone ? 0 : args.rotary,
+          .adjacent_pairs = args.pairs == RopePairs::kAdjacent,
+          .own_cos = args.angles.own_cos,
+          .own_sin = args.angles.own_sin,
+          .pinned_cos = args.angles.pinned_cos,
+          .pinned_sin = args.angles.pinned_sin,
+          .scale = args.scale,
+          .kv_dtype = shape.dtype,
+          .element_bytes = shape.element_bytes(),
+          .half_tile_bytes = shape.half_tile_bytes(),
+          .tile_bytes = shape.tile_bytes(),
+          .layer_offset = args.layer * shape.layer_bytes(),
+          .pinned_tiles = shape.pinned_tiles,
+          .ring_tiles = shape.ring_tiles};
+}
+
+void CheckSegment(const AttentionSegment& s, const KvShape& shape, int64_t rows) {
+  CHECK(s.slab != nullptr);
+  CHECK(s.first_row >= 0 && s.rows >= 0 && s.first_row + s.rows <= rows);
+  CHECK(s.position >= 0 && s.pinned >= 0);
+  CHECK_LE(s.pinned, shape.pinned_capacity());
+  for (int64_t r = 0; r < s.rows; ++r) {
+    const int64_t t = s.position + r;
+    if (t < s.pinned) continue;
+    CHECK(s.first_live[r] >= s.pinned && s.first_live[r] <= t);
+    // Rows are written before they are read: nothing that row r still sees may have been overwritten by a later one.
+    CHECK_LT(s.position + s.rows - 1 - s.first_live[r], shape.ring_rows());
+  }
+}
+
+void CheckAttention(const AttentionArgs& args) {
+  const KvShape& shape = args.shape;
+  CHECK(args.qkv.dtype == DType::kF32 && args.out.dtype == DType::kF32);
+  CHECK(!IsQuantised(shape.dtype));
+  CHECK(shape.head_dim > 0 && shape.head_dim <= kMaxHeadDim && shape.head_dim % 2 == 0);
+  CHECK(shape.kv_heads > 0 && args.heads > 0 && args.heads % shape.kv_heads == 0);
+  CHECK_EQ(args.qkv.cols, (args.heads + 2 * shape.kv_heads) * shape.head_dim);
+  CHECK_EQ(args.out.cols, args.heads * shape.head_dim);
+  CHECK(args.layer >= 0 && args.layer < shape.layers);
+  if (args.pairs != RopePairs::kNone) {
+    CHECK(args.rotary >= 0 && args.rotary <= shape.head_dim && args.rotary % 2 == 0);
+  }
+  for (const AttentionSegment& s : args.segments) CheckSegment(s, shape, args.qkv.rows);
+}
+
+/// Fills in the key blocks that the tile's rows see.
+void FindBlocks(AttentionTile* tile) {
+  const int64_t last = tile->position + tile->rows - 1;
+  tile->pinned_blocks = (std::min(tile->pinned, last + 1) + kKeyBlock - 1) / kKeyBlock;
+  tile->first_ring_block = tile->ring_blocks = 0;
+  if (last < tile->pinned) return;
+  int64_t first = last;
+  for (int64_t r = 0; r < tile->rows; ++r) {
+    if (tile->position + r >= tile->pinned) first = std::min(first, tile->first_live[r]);
+  }
+  tile->first_ring_block = (first - tile->pinned) / kKeyBlock;
+  tile->ring_blocks = (last - tile->pinned) / kKeyBlock - tile->first_ring_block + 1;
+}
+
+int64_t Blocks(const AttentionTile& tile) { return tile.pinned_blocks + tile.ring_blocks; }
+
+}  // namespace
+
+void CpuBackend::StoreKeysAndValues(const AttentionCall& call, std::span<const AttentionSegment> segments) {
+  store_pieces_.clear();
+  for (const AttentionSegment& s : segments) {
+    for (int64_t r = 0; r < s.rows; r += kRowsOfStorePiece) {
+      store_pieces_.push_back({&s, r, std::min(kRowsOfStorePiece, s.rows - r)});
+    }
+  }
+  const auto store = [&](int64_t i) {
+    const StorePiece& p = store_pieces_[static_cast<size_t>(i)];
+    kernels_.store_rows(call, static_cast<uint8_t*>(p.segment->slab), p.segment->first_row + p.first, p.rows,
+                        p.segment->position + p.first, p.segment->pinned);
+  };
+  int64_t rows = 0;
+  for (const StorePiece& p : store_pieces_) rows += p.rows;
+  const int64_t count = static_cast<int64_t>(store_pieces_.size());
+  if (rows * call.kv_heads * call.head_dim < 4096) {
+    for (int64_t i = 0; i < count; ++i) store(i);
+  } else {
+    pool_.Run(count, store);
+  }
+}
+
+void CpuBackend::MakeTiles(const AttentionArgs& args) {
+  tiles_.clear();
+  const int64_t group = args.heads / args.shape.kv_heads, heads = std::min(group, kMaxTileQueries);
+  const int64_t rows = kMaxTileQueries / heads;
+  for (const AttentionSegment& s : args.segments) {
+    // Later rows see more keys: first, so that no thread is left with a long one at the end.
+    for (int64_t r = (s.rows - 1) / rows * rows; r >= 0 && s.rows > 0; r -= rows) {
+      for (int64_t g = 0; g < args.shape.kv_heads; ++g) {
+        for (int64_t h = 0; h < group; h += heads) {
+          AttentionTile tile{.first_live = s.first_live + r,
+                             .slab = static_cast<uint8_t*>(s.slab),
+                             .row = s.first_row + r,
+                             .rows = std::min(rows, s.rows - r),
+                             .position = s.position + r,
+                             .pinned = s.pinned,
+                             .kv_head = g,
+                             .head = g * group + h,
+                             .heads = std::min(heads, group - h)};
+          FindBlocks(&tile);
+          tiles_.push_back(tile);
+        }
+      }
+    }
+  }
+}
+
+void CpuBackend::RunTiles(const AttentionCall& call) {
+  int64_t blocks = 0;
+  for (const AttentionTile& tile : tiles_) blocks += Blocks(tile);
+  // A tile with more blocks than its fair share of a thread is split; the others are cheaper in one go.
+  const int64_t fair = std::max<int64_t>(1, blocks / (4 * pool_.threads()));
+  const int64_t partial_floats = (call.head_dim + 15) / 16 * 16 + 16;  // o, then m and l
+  int64_t floats = 0;
+  pieces_.clear();
+  split_tiles_.clear();
+  for (size_t i = 0; i < tiles_.size(); ++i) {
+    AttentionTile& tile = tiles_[i];
+    if (pool_.threads() == 1 || Blocks(tile) <= fair) {
+      pieces_.push_back({static_cast<int64_t>(i), -1});
+      continue;
+    }
+    tile.partial = floats;
+    floats += Blocks(tile) * tile.rows * tile.heads * partial_floats;
+    split_tiles_.push_back(static_cast<int64_t>(i));
+    for (int64_t b = 0; b < Blocks(tile); ++b) pieces_.push_back({static_cast<int64_t>(i), b});
+  }
+  auto* partials =
+      static_cast<float*>(Scratch(static_cast<size_t>(floats) * sizeof(float), &partials_, &partial_bytes_));
+  const auto compute = [&](int64_t i) {
+    const Piece& piece = pieces_[static_cast<size_t>(i)];
+    const AttentionTile& tile = tiles_[static_cast<size_t>(piece.tile)];
+    if (piece.block < 0) return kernels_.attend(call, tile);
+    const int64_t offset = tile.partial + piece.block * tile.rows * tile.heads * partial_floats;
+    kernels_.attend_block(call, tile, piece.block, partials + offset);
+  };
+  // A job has a bounded number of pieces.
+  for (int64_t first = 0; first < static_cast<int64_t>(pieces_.size()); first += ThreadPool::kMaxPieces) {
+    const int64_t count = std::min(ThreadPool::kMaxPieces, static_cast<int64_t>(pieces_.size()) - first);
+    pool_.Run(count, [&](int64_t i) { compute(first + i); });
+  }
+  const auto merge = [&](int64_t i) {
+    const AttentionTile& tile = tiles_[static_cast<size_t>(split_tiles_[static_cast<size_t>(i)])];
+    kernels_.merge_blocks(call, tile, partials + tile.partial);
+  };
+  if (floats < 65536) {
+    for (size_t i = 0; i < split_tiles_.size(); ++i) merge(static_cast<int64_t>(i));
+  } else {
+    pool_.Run(static_cast<int64_t>(split_tiles_.size()), merge);
+  }
+}
+
+void CpuBackend::Attention(const AttentionArgs& args) {
+  CheckAttention(args);
+  const AttentionCall call = MakeCall(args);
+  StoreKeysAndValues(call, args.segments);
+  MakeTiles(args);
+  RunTiles(call);
+}
+
+}  // namespace ringside::cpu

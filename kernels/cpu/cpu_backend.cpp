@@ -1,0 +1,247 @@
+#include "kernels/cpu/cpu_backend.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/cpu/instruction_sets.h"
+#include "kernels/cpu/panels.h"
+
+namespace ringside {
+namespace cpu {
+namespace {
+
+// Below this many element operations a job is done before another thread has woken up.
+constexpr int64_t kWorthSharing = 16384;
+
+void CheckFloat(const Tensor& x) {
+  CHECK(x.dtype == DType::kF32);
+  CHECK(x.rows == 0 || x.data != nullptr);
+  CHECK(x.rows <= 1 || x.stride >= x.cols);
+}
+
+}  // namespace
+
+CpuBackend::~CpuBackend() {
+  if (activations_ != nullptr) memory_.Free(activations_, activation_bytes_);
+  if (partials_ != nullptr) memory_.Free(partials_, partial_bytes_);
+}
+
+template <class Body>
+void CpuBackend::EachRow(int64_t rows, int64_t cost_per_row, const Body& body) {
+  if (rows * cost_per_row < kWorthSharing) {
+    for (int64_t r = 0; r < rows; ++r) body(r);
+    return;
+  }
+  const int64_t per_piece = std::max<int64_t>(
+      1, std::max(kWorthSharing / 4 / std::max<int64_t>(cost_per_row, 1), rows / (8 * pool_.threads())));
+  pool_.Run((rows + per_piece - 1) / per_piece, [&](int64_t piece) {
+    for (int64_t r = piece * per_piece; r < std::min(rows, (piece + 1) * per_piece); ++r) body(r);
+  });
+}
+
+void* CpuBackend::Scratch(size_t bytes, void** data, size_t* held) {
+  if (bytes <= *held) return *data;
+  if (*data != nullptr) memory_.Free(*data, *held);
+  *held = std::max(bytes, 2 * *held);
+  *data = memory_.Allocate(*held);
+  CHECK(*data != nullptr);
+  return *data;
+}
+
+// ---- memory
+// -----------------------------------------------------------------------------------------------------------
+
+Result<Buffer> CpuBackend::Allocate(size_t bytes) {
+  void* data = memory_.Allocate(bytes);
+  if (data == nullptr) return Overloaded("no memory for " + std::to_string(bytes) + " bytes");
+  return Buffer(this, data, bytes);
+}
+void CpuBackend::Free(void* data, size_t bytes) { memory_.Free(data, bytes); }
+void CpuBackend::CopyToDevice(void* device, const void* host, size_t bytes) { std::memcpy(device, host, bytes); }
+void CpuBackend::CopyOnDevice(void* to, const void* from, size_t bytes) { std::memmove(to, from, bytes); }
+void CpuBackend::CopyToHost(void* host, const void* device, size_t bytes) { std::memcpy(host, device, bytes); }
+
+std::string CpuBackend::Describe() const {
+  return std::string(kernels_.name) + ", " + std::to_string(pool_.threads()) +
+         (pool_.threads() == 1 ? " thread" : " threads");
+}
+
+Result<Weight> CpuBackend::LoadWeight(const HostTensor& host) {
+  RETURN_IF_ERROR(CheckWeight(host));
+  const int64_t panels = (host.rows + kLanes - 1) / kLanes;
+  const size_t bytes = static_cast<size_t>(panels * PanelBytes(host.dtype, host.cols));
+  void* data = memory_.AllocateWeight(bytes);
+  if (data == nullptr) return Overloaded("no memory for a weight of " + std::to_string(bytes) + " bytes");
+  const int64_t step = std::max<int64_t>(1, panels / (8 * pool_.threads()));
+  pool_.Run((panels + step - 1) / step, [&](int64_t i) {
+    PackPanels(host, i * step, std::min(panels, (i + 1) * step), static_cast<uint8_t*>(data));
+  });
+  return Weight{host.dtype, host.rows, host.cols, Buffer(this, data, bytes)};
+}
+
+// ---- rows
+// -------------------------------------------------------------------------------------------------------------
+
+void CpuBackend::Embed(const Weight& table, std::span<const int32_t> ids, Tensor y) {
+  CheckFloat(y);
+  CHECK_EQ(y.rows, static_cast<int64_t>(ids.size()));
+  CHECK_EQ(y.cols, table.cols);
+  for (const int32_t id : ids) CHECK(id >= 0 && id < table.rows);
+  EachRow(y.rows, y.cols, [&](int64_t r) {
+    UnpackRow(table.dtype, static_cast<const uint8_t*>(table.data.data()), table.cols, ids[static_cast<size_t>(r)],
+              false, y.f32_row(r));
+  });
+}
+
+void CpuBackend::AddPositions(const Weight& table, std::span<const int64_t> positions, Tensor y) {
+  CheckFloat(y);
+  CHECK_EQ(y.rows, static_cast<int64_t>(positions.size()));
+  CHECK_EQ(y.cols, table.cols);
+  for (const int64_t p : positions) CHECK(p >= 0 && p < table.rows);
+  EachRow(y.rows, y.cols, [&](int64_t r) {
+    UnpackRow(table.dtype, static_cast<const uint8_t*>(table.data.data()), table.cols,
+              positions[static_cast<size_t>(r)], true, y.f32_row(r));
+  });
+}
+
+void CpuBackend::RmsNorm(Tensor x, const float* weight, float eps, Tensor y) {
+  CheckFloat(x), CheckFloat(y);
+  CHECK_EQ(x.rows, y.rows);
+  CHECK_EQ(x.cols, y.cols);
+  EachRow(x.rows, x.cols, [&](int64_t r) { kernels_.rms_norm(x.f32_row(r), weight, eps, x.cols, y.f32_row(r)); });
+}
+
+void CpuBackend::RmsNormHeads(Tensor x, int64_t heads, const float* weight, float eps) {
+  CheckFloat(x);
+  CHECK(heads > 0 && x.cols % heads == 0);
+  const int64_t d = x.cols / heads;
+  EachRow(x.rows, x.cols, [&](int64_t r) {
+    for (int64_t h = 0; h < heads; ++h) {
+      float* head = x.f32_row(r) + h * d;
+      kernels_.rms_norm(head, weight, eps, d, head);
+    }
+  });
+}
+
+void CpuBackend::LayerNorm(Tensor x, const float* weight, const float* bias, float eps, Tensor y) {
+  CheckFloat(x), CheckFloat(y);
+  CHECK_EQ(x.rows, y.rows);
+  CHECK_EQ(x.cols, y.cols);
+  EachRow(x.rows, x.cols,
+          [&](int64_t r) { kernels_.layer_norm(x.f32_row(r), weight, bias, eps, x.cols, y.f32_row(r)); });
+}
+
+void CpuBackend::SiluMultiply(Tensor x, Tensor y) {
+  CheckFloat(x), CheckFloat(y);
+  CHECK_EQ(x.rows, y.rows);
+  CHECK_EQ(x.cols, 2 * y.cols);
+  EachRow(x.rows, 4 * y.cols,
+          [&](int64_t r) { kernels_.silu_multiply(x.f32_row(r), x.f32_row(r) + y.cols, y.cols, y.f32_row(r)); });
+}
+
+void CpuBackend::Gelu(Tensor x, bool tanh_approximation) {
+  CheckFloat(x);
+  EachRow(x.rows, 4 * x.cols, [&](int64_t r) { kernels_.gelu(x.f32_row(r), x.cols, tanh_approximation); });
+}
+
+void CpuBackend::GatherRows(Tensor x, std::span<const int64_t> rows, Tensor y) {
+  CheckFloat(x), CheckFloat(y);
+  CHECK_EQ(y.rows, static_cast<int64_t>(rows.size()));
+  CHECK_EQ(x.cols, y.cols);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    CHECK(rows[i] >= 0 && rows[i] < x.rows);
+    std::memcpy(y.f32_row(static_cast<int64_t>(i)), x.f32_row(rows[i]), static_cast<size_t>(x.cols) * sizeof(float));
+  }
+}
+
+// ---- linear
+// -----------------------------------------------------------------------------------------------------------
+
+void CpuBackend::QuantiseInput(const Tensor& x) {
+  const size_t blocks = static_cast<size_t>(x.rows * (x.cols / kBlock));
+  auto* out =
+      static_cast<ActivationBlock*>(Scratch(blocks * sizeof(ActivationBlock), &activations_, &activation_bytes_));
+  const auto quantise = [&](int64_t first, int64_t last) {
+    kernels_.quantise(x.f32(), x.stride, first, last, x.rows, x.cols, out);
+  };
+  if (x.rows * x.cols < kWorthSharing) return quantise(0, x.rows);
+  pool_.Run((x.rows + kRowTile - 1) / kRowTile,
+            [&](int64_t t) { quantise(t * kRowTile, std::min(x.rows, (t + 1) * kRowTile)); });
+}
+
+void CpuBackend::Linear(const LinearArgs& args) {
+  const Tensor &x = args.x, &y = args.y;
+  CheckFloat(x), CheckFloat(y);
+  CHECK_EQ(x.rows, y.rows);
+  if (x.rows == 0) return;
+  int64_t panels = 0, outputs = 0, bytes = 0;
+  bool quantised = false;
+  for (const Weight* w : args.weights) {
+    CHECK_EQ(w->cols, x.cols);
+    panels += (w->rows + kLanes - 1) / kLanes;
+    outputs += w->rows;
+    bytes += static_cast<int64_t>(w->data.bytes());
+    quantised = quantised || IsQuantised(w->dtype);
+  }
+  CHECK_EQ(outputs, y.cols);
+  if (quantised) QuantiseInput(x);
+
+  // Panels of a piece stay in the second-level cache while its rows pass, and its rows while its panels pass.
+  constexpr int64_t kRowsOfPiece = 128;
+  const int64_t row_blocks = (x.rows + kRowsOfPiece - 1) / kRowsOfPiece;
+  const int64_t wanted = std::max<int64_t>(1, 8 * pool_.threads() / row_blocks);  // pieces per row block
+  int64_t step = std::max<int64_t>((panels + wanted - 1) / wanted, (16384 * panels + bytes - 1) / bytes);
+  if (x.rows > kRowTile) step = std::min<int64_t>(step, 16);
+  step = std::max(step, (panels * row_blocks + ThreadPool::kMaxPieces - 1) / ThreadPool::kMaxPieces);
+  if (x.rows * outputs * x.cols < kWorthSharing) step = panels;
+  const int64_t chunks = (panels + step - 1) / step;
+
+  pool_.Run(chunks * row_blocks, [&](int64_t i) {
+    const int64_t first = i % chunks * step, last = std::min(panels, first + step), row = i / chunks * kRowsOfPiece;
+    int64_t panel = 0, column = 0;
+    for (const Weight* w : args.weights) {
+      const int64_t count = (w->rows + kLanes - 1) / kLanes;
+      LinearPiece piece{.dtype = w->dtype,
+                        .panels = static_cast<const uint8_t*>(w->data.data()),
+                        .outputs = w->rows,
+                        .cols = w->cols,
+                        .first_panel = std::max<int64_t>(0, first - panel),
+                        .last_panel = std::min(count, last - panel),
+                        .first_row = row,
+                        .last_row = std::min(x.rows, row + kRowsOfPiece),
+                        .all_rows = x.rows,
+                        .x = x.f32(),
+                        .x_stride = x.stride,
+                        .activations = static_cast<const ActivationBlock*>(activations_),
+                        .bias = args.bias != nullptr ? args.bias + column : nullptr,
+                        .y = y.f32() + column,
+                        .y_stride = y.stride,
+                        .accumulate = args.accumulate};
+      if (piece.first_panel < piece.last_panel) kernels_.linear(piece);
+      panel += count, column += w->rows;
+    }
+  });
+}
+
+}  // namespace cpu
+
+Result<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions& options) {
+  const cpu::KernelTable* table = cpu::FindKernelTable(options.instruction_set);
+  if (table == nullptr) {
+    return InvalidArgument("this machine cannot run instruction set '" + options.instruction_set + "'",
+                           "instruction_set");
+  }
+  int threads = options.threads;
+  if (threads == 0) {
+    cpu_set_t set;
+    threads = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
+  }
+  if (threads < 1 || threads > 1024) {
+    return InvalidArgument("cannot run on " + std::to_string(options.threads) + " threads", "threads");
+  }
+  return std::unique_ptr<Backend>(std::make_unique<cpu::CpuBackend>(*table, threads));
+}
+
+}  // namespace ringside

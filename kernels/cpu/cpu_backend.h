@@ -1,0 +1,72 @@
+// The CPU backend: checks arguments, cuts every operation into pieces and hands them to the pool. It holds no model and
+// no conversation; its only state is scratch memory. Calls come from one thread.
+#pragma once
+
+#include <vector>
+
+#include "kernels/backend.h"
+#include "kernels/cpu/kernel_table.h"
+#include "kernels/cpu/memory.h"
+#include "kernels/cpu/thread_pool.h"
+
+namespace ringside::cpu {
+
+class CpuBackend final : public Backend {
+ public:
+  CpuBackend(const KernelTable& kernels, int threads) : kernels_(kernels), pool_(threads) {}
+  ~CpuBackend() override;
+
+  Result<Buffer> Allocate(size_t bytes) override;
+  void Free(void* data, size_t bytes) override;
+  void CopyToDevice(void* device, const void* host, size_t bytes) override;
+  void CopyToHost(void* host, const void* device, size_t bytes) override;
+  void CopyOnDevice(void* to, const void* from, size_t bytes) override;
+  void Synchronize() override {}
+  std::string Describe() const override;
+  Result<Weight> LoadWeight(const HostTensor& host) override;
+
+  void Embed(const Weight& table, std::span<const int32_t> ids, Tensor y) override;
+  void AddPositions(const Weight& table, std::span<const int64_t> positions, Tensor y) override;
+  void RmsNorm(Tensor x, const float* weight, float eps, Tensor y) override;
+  void RmsNormHeads(Tensor x, int64_t heads, const float* weight, float eps) override;
+  void LayerNorm(Tensor x, const float* weight, const float* bias, float eps, Tensor y) override;
+  void Linear(const LinearArgs& args) override;
+  void Attention(const AttentionArgs& args) override;
+  void SiluMultiply(Tensor x, Tensor y) override;
+  void Gelu(Tensor x, bool tanh_approximation) override;
+  void GatherRows(Tensor x, std::span<const int64_t> rows, Tensor y) override;
+
+ private:
+  /// body(r) for every row; on the pool if the rows are worth waking it.
+  template <class Body>
+  void EachRow(int64_t rows, int64_t cost_per_row, const Body& body);
+  /// Scratch of at least `bytes`, kept for the next call. What it held is lost.
+  void* Scratch(size_t bytes, void** data, size_t* held);
+  void QuantiseInput(const Tensor& x);
+  void StoreKeysAndValues(const AttentionCall& call, std::span<const AttentionSegment> segments);
+  void MakeTiles(const AttentionArgs& args);
+  void RunTiles(const AttentionCall& call);
+
+  const KernelTable& kernels_;
+  Memory memory_;
+  ThreadPool pool_;
+
+  void* activations_ = nullptr;
+  size_t activation_bytes_ = 0;
+  void* partials_ = nullptr;
+  size_t partial_bytes_ = 0;
+
+  struct Piece {
+    int64_t tile, block;  // block -1: the whole tile
+  };
+  struct StorePiece {
+    const AttentionSegment* segment;
+    int64_t first, rows;
+  };
+  std::vector<AttentionTile> tiles_;
+  std::vector<Piece> pieces_;
+  std::vector<int64_t> split_tiles_;
+  std::vector<StorePiece> store_pieces_;
+};
+
+}  // namespace ringside::cpu

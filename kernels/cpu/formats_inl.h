@@ -1,0 +1,168 @@
+// How a block of 32 quantised weights of 16 outputs (panels.h) becomes 8 groups of bytes and scales, per format.
+// Groups<J> gives group J (inputs 4 J ... 4 J + 3) and group J + 4. w is the weight's value, q its stored integer:
+//
+//   Q8_0  w = d (q - 128)     Q4_0  w = d (q - 8)     Q5_0  w = d (q - 16)     Q4_1, Q5_1  w = d q + m
+//   Q4_K, Q5_K  w = (D s) q - (E t)    s, t: the block's 6-bit scale and minimum; D, E: the super-block's float16
+//   Q6_K  w = D s (q - 32)             s: int8, one for inputs 0 ... 15 and one for 16 ... 31
+//
+// Products of a float16 and a scale of at most 8 bits are exact in float32, and so are all integer sums and their
+// products with Q6_K's scales: all are below 2^24. Included by one file per instruction set.
+#pragma once
+
+#include "kernels/cpu/kernel_table.h"
+#include "kernels/cpu/lanes_prefix.h"
+#include "kernels/cpu/panels.h"
+
+namespace ringside::cpu::RINGSIDE_LANES {
+namespace {
+
+struct BlockScales {
+  F32x16 d, m;       // of the block; Q6_K: d of the super-block
+  F32x16 low, high;  // Q6_K: the two scales
+};
+
+LANES_INLINE const uint16_t* Halves(const uint8_t* p) { return reinterpret_cast<const uint16_t*>(p); }
+
+template <int J>
+LANES_INLINE void Nibbles(const uint8_t* p, U8x64* a, U8x64* b) {
+  const U8x64 both = LoadBytes(p + 64 * J);
+  *a = AndBytes<15>(both);
+  *b = AndBytes<15>(ShiftBytes<-4>(both));
+}
+template <int J>
+LANES_INLINE void NibblesAndFifthBits(const uint8_t* p, int64_t high, U8x64* a, U8x64* b) {
+  Nibbles<J>(p, a, b);
+  const U8x64 bits = LoadBytes(p + high);
+  *a = OrBytes(*a, AndBytes<16>(ShiftBytes<4 - J>(bits)));
+  *b = OrBytes(*b, AndBytes<16>(ShiftBytes<-J>(bits)));
+}
+
+template <int kOffsetBits>  // the format's offset is 2^kOffsetBits; -1: none
+struct FormatBase {
+  static constexpr int kOffset = kOffsetBits;
+  static constexpr bool kMinimum = false, kTwoScales = false, kEightBits = false;
+};
+
+struct Q8_0 : FormatBase<7> {
+  using Layout = Q8_0Layout;
+  static constexpr bool kEightBits = true;
+  template <int J>
+  static LANES_INLINE void Groups(const uint8_t* p, U8x64* a, U8x64* b) {
+    *a = LoadBytes(p + 64 * J);
+    *b = LoadBytes(p + 64 * (J + 4));
+  }
+  static LANES_INLINE void Scales(const uint8_t*, const uint8_t* p, BlockScales* s) {
+    s->d = LoadF16(Halves(p + Layout::kScales));
+  }
+};
+
+struct Q4_0 : FormatBase<3> {
+  using Layout = Q4_0Layout;
+  template <int J>
+  static LANES_INLINE void Groups(const uint8_t* p, U8x64* a, U8x64* b) {
+    Nibbles<J>(p, a, b);
+  }
+  static LANES_INLINE void Scales(const uint8_t*, const uint8_t* p, BlockScales* s) {
+    s->d = LoadF16(Halves(p + Layout::kScales));
+  }
+};
+
+struct Q4_1 : FormatBase<-1> {
+  using Layout = Q4_1Layout;
+  static constexpr bool kMinimum = true;
+  template <int J>
+  static LANES_INLINE void Groups(const uint8_t* p, U8x64* a, U8x64* b) {
+    Nibbles<J>(p, a, b);
+  }
+  static LANES_INLINE void Scales(const uint8_t*, const uint8_t* p, BlockScales* s) {
+    s->d = LoadF16(Halves(p + Layout::kScales));
+    s->m = LoadF16(Halves(p + Layout::kScales + kHalfRow));
+  }
+};
+
+struct Q5_0 : FormatBase<4> {
+  using Layout = Q5_0Layout;
+  template <int J>
+  static LANES_INLINE void Groups(const uint8_t* p, U8x64* a, U8x64* b) {
+    NibblesAndFifthBits<J>(p, Layout::kHigh, a, b);
+  }
+  static LANES_INLINE void Scales(const uint8_t*, const uint8_t* p, BlockScales* s) {
+    s->d = LoadF16(Halves(p + Layout::kScales));
+  }
+};
+
+struct Q5_1 : FormatBase<-1> {
+  using Layout = Q5_1Layout;
+  static constexpr bool kMinimum = true;
+  template <int J>
+  static LANES_INLINE void Groups(const uint8_t* p, U8x64* a, U8x64* b) {
+    NibblesAndFifthBits<J>(p, Layout::kHigh, a, b);
+  }
+  static LANES_INLINE void Scales(const uint8_t*, const uint8_t* p, BlockScales* s) {
+    s->d = LoadF16(Halves(p + Layout::kScales));
+    s->m = LoadF16(Halves(p + Layout::kScales + kHalfRow));
+  }
+};
+
+/// Scale and minimum of a block of Q4_K or Q5_K; `header` holds the super-block's.
+LANES_INLINE void ScalesK(const uint8_t* header, const uint8_t* scales, BlockScales* s) {
+  s->d = Mul(LoadF16(Halves(header)), LoadU8(scales));
+  s->m = Sub(Zero(), Mul(LoadF16(Halves(header + kHalfRow)), LoadU8(scales + 16)));
+}
+
+struct Q4_K : FormatBase<-1> {
+  using Layout = Q4_KLayout;
+  static constexpr bool kMinimum = true;
+  template <int J>
+  static LANES_INLINE void Groups(const uint8_t* p, U8x64* a, U8x64* b) {
+    Nibbles<J>(p, a, b);
+  }
+  static LANES_INLINE void Scales(const uint8_t* header, const uint8_t* p, BlockScales* s) {
+    ScalesK(header, p + Layout::kScales, s);
+  }
+};
+
+struct Q5_K : FormatBase<-1> {
+  using Layout = Q5_KLayout;
+  static constexpr bool kMinimum = true;
+  template <int J>
+  static LANES_INLINE void Groups(const uint8_t* p, U8x64* a, U8x64* b) {
+    NibblesAndFifthBits<J>(p, Layout::kHigh, a, b);
+  }
+  static LANES_INLINE void Scales(const uint8_t* header, const uint8_t* p, BlockScales* s) {
+    ScalesK(header, p + Layout::kScales, s);
+  }
+};
+
+struct Q6_K : FormatBase<5> {
+  using Layout = Q6_KLayout;
+  static constexpr bool kTwoScales = true;
+  template <int J>
+  static LANES_INLINE void Groups(const uint8_t* p, U8x64* a, U8x64* b) {
+    Nibbles<J>(p, a, b);
+    *a = OrBytes(*a, AndBytes<48>(ShiftBytes<4 - 2 * J>(LoadBytes(p + Layout::kHigh))));
+    *b = OrBytes(*b, AndBytes<48>(ShiftBytes<4 - 2 * J>(LoadBytes(p + Layout::kHigh + 64))));
+  }
+  static LANES_INLINE void Scales(const uint8_t* header, const uint8_t* p, BlockScales* s) {
+    s->d = LoadF16(Halves(header));
+    s->low = LoadI8(p + Layout::kScales);
+    s->high = LoadI8(p + Layout::kScales + 16);
+  }
+};
+
+// Float weights: 16 outputs of one input.
+struct FloatF32 {
+  static constexpr int64_t kBytes = 64;
+  static LANES_INLINE F32x16 Read(const uint8_t* p) { return Load(reinterpret_cast<const float*>(p)); }
+};
+struct FloatF16 {
+  static constexpr int64_t kBytes = 32;
+  static LANES_INLINE F32x16 Read(const uint8_t* p) { return LoadF16(Halves(p)); }
+};
+struct FloatBf16 {
+  static constexpr int64_t kBytes = 32;
+  static LANES_INLINE F32x16 Read(const uint8_t* p) { return LoadBf16(Halves(p)); }
+};
+
+}  // namespace
+}  // namespace ringside::cpu::RINGSIDE_LANES

@@ -1,0 +1,51 @@
+// float16 and bfloat16 by integer arithmetic, for machines and files without the instructions. Rounding is to nearest,
+// ties to even; NaN stays NaN. Any thread. Internal to the including file, like the lanes (see kernel_table.h).
+#pragma once
+
+#include <cstdint>
+
+namespace ringside::cpu {
+namespace {
+
+inline float BitsToFloat(uint32_t bits) {
+  float x;
+  __builtin_memcpy(&x, &bits, 4);
+  return x;
+}
+inline uint32_t FloatToBits(float x) {
+  uint32_t bits;
+  __builtin_memcpy(&bits, &x, 4);
+  return bits;
+}
+
+inline float HalfToFloat(uint16_t h) {
+  const uint32_t sign = static_cast<uint32_t>(h & 0x8000) << 16, exponent = (h >> 10) & 31, mantissa = h & 1023;
+  if (exponent == 31) return BitsToFloat(sign | 0x7f800000u | (mantissa != 0 ? 0x400000u : 0) | mantissa << 13);
+  if (exponent != 0) return BitsToFloat(sign | (exponent + 112) << 23 | mantissa << 13);
+  const float tiny = static_cast<float>(mantissa) * (1.0f / 16777216.0f);  // subnormal: mantissa * 2^-24, exact
+  return BitsToFloat(sign | FloatToBits(tiny));
+}
+
+inline uint16_t FloatToHalf(float x) {
+  const uint32_t bits = FloatToBits(x), sign = (bits >> 16) & 0x8000, magnitude = bits & 0x7fffffff;
+  if (magnitude > 0x7f800000) return static_cast<uint16_t>(sign | 0x7e00 | ((magnitude >> 13) & 1023));
+  if (magnitude >= 0x477ff000) return static_cast<uint16_t>(sign | 0x7c00);  // rounds to 65536 or is infinite
+  if (magnitude < 0x38800000) {                                              // subnormal or zero
+    // Adding 0.5 leaves the value in units of 2^-24 in the low mantissa bits, rounded to nearest even by the addition.
+    const float shifted = BitsToFloat(magnitude) + 0.5f;
+    return static_cast<uint16_t>(sign | (FloatToBits(shifted) - 0x3f000000u));
+  }
+  const uint32_t rounded = magnitude + 0xfff + ((magnitude >> 13) & 1);
+  return static_cast<uint16_t>(sign | ((rounded - 0x38000000u) >> 13));
+}
+
+inline float Bf16ToFloat(uint16_t h) { return BitsToFloat(static_cast<uint32_t>(h) << 16); }
+
+inline uint16_t FloatToBf16(float x) {
+  const uint32_t bits = FloatToBits(x);
+  if ((bits & 0x7fffffff) > 0x7f800000) return static_cast<uint16_t>((bits | 0x400000) >> 16);
+  return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+
+}  // namespace
+}  // namespace ringside::cpu

@@ -1,0 +1,116 @@
+// What one instruction set offers: plain functions over raw memory, one table per instruction set, chosen at run time.
+// The backend (cpu_backend.cpp) checks arguments and cuts work into pieces; a function here computes its piece on the
+// calling thread and owns nothing. Files compiled for an instruction set include this header and use no inline function
+// of it or of the standard library, so that no wide instruction can leak into code that other machines run.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/tensor.h"
+
+namespace ringside::cpu {
+
+constexpr int64_t kLanes = 16;           // outputs of a panel, keys of a tile
+constexpr int64_t kBlock = 32;           // activations that share a scale
+constexpr int64_t kRowTile = 16;         // rows whose activations are interleaved
+constexpr int64_t kKeyBlock = 256;       // keys of one softmax block
+constexpr int64_t kMaxTileQueries = 12;  // (row, head) pairs that share key and value loads
+constexpr int64_t kMaxHeadDim = 256;
+
+/// 32 activations as int8: x ~ scale * q, where amax is the largest magnitude, scale = amax / 127 and
+/// q = round_to_even(x * (127 / amax)). A block whose amax is below 1e-30 is all zero.
+/// Rows are interleaved in tiles of up to 16: block b of row i of a tile with m rows is at tile[b * m + i], and tile t
+/// starts at block 16 * t * (cols / 32).
+struct ActivationBlock {
+  int8_t q[kBlock];
+  float scale;
+  float scaled_sum;   // scale * sum of q
+  int32_t minus_sum;  // -(sum of q)
+  int32_t minus_low;  // -(sum of the first 16 q)
+};
+static_assert(sizeof(ActivationBlock) == 48);
+
+/// Panels [first_panel, last_panel) of one weight times rows [first_row, last_row); first_row is a multiple of 16.
+struct LinearPiece {
+  DType dtype;
+  const uint8_t* panels;  // of the weight
+  int64_t outputs, cols;  // n, k
+  int64_t first_panel, last_panel;
+  int64_t first_row, last_row, all_rows;
+  const float* x;  // [all_rows, k], for float weights
+  int64_t x_stride;
+  const ActivationBlock* activations;  // for quantised weights
+  const float* bias;                   // of the weight's first output, or null
+  float* y;                            // row 0, the weight's first output
+  int64_t y_stride;
+  bool accumulate;
+};
+
+struct AttentionCall {
+  const float* qkv;
+  int64_t qkv_stride;
+  float* out;
+  int64_t out_stride;
+  int64_t heads, kv_heads, head_dim, rotary;
+  bool adjacent_pairs;
+  const float *own_cos, *own_sin, *pinned_cos, *pinned_sin;
+  float scale;
+  DType kv_dtype;
+  int64_t element_bytes, half_tile_bytes, tile_bytes;
+  int64_t layer_offset, pinned_tiles, ring_tiles;
+};
+
+/// Rows of one segment and query heads of one key/value head that are computed together.
+struct AttentionTile {
+  const int64_t* first_live;  // of the tile's first row
+  uint8_t* slab;
+  int64_t row;  // of the tile's first row, in the step
+  int64_t rows;
+  int64_t position;  // of the tile's first row
+  int64_t pinned;
+  int64_t kv_head;
+  int64_t head, heads;    // query heads [head, head + heads)
+  int64_t pinned_blocks;  // key blocks: first these, then
+  int64_t first_ring_block, ring_blocks;
+  int64_t partial;  // index of its first partial, when its blocks are computed apart
+};
+
+struct KernelTable {
+  const char* name;
+  // rows [first, last) of the step; first is a multiple of 16
+  void (*quantise)(const float* x, int64_t stride, int64_t first, int64_t last, int64_t all_rows, int64_t cols,
+                   ActivationBlock* out);
+  void (*linear)(const LinearPiece& piece);
+  void (*rms_norm)(const float* x, const float* weight, float eps, int64_t n, float* y);
+  void (*layer_norm)(const float* x, const float* weight, const float* bias, float eps, int64_t n, float* y);
+  void (*silu_multiply)(const float* gate, const float* up, int64_t n, float* y);
+  void (*gelu)(float* x, int64_t n, bool tanh_approximation);
+  /// Keys and values of rows [row, row + rows) of the step, at positions from `position` on, into `slab`.
+  void (*store_rows)(const AttentionCall& call, uint8_t* slab, int64_t row, int64_t rows, int64_t position,
+                     int64_t pinned);
+  /// All blocks of a tile, to call.out.
+  void (*attend)(const AttentionCall& call, const AttentionTile& tile);
+  /// One block of a tile: per query head_dim sums, then the largest score, then the sum of weights.
+  void (*attend_block)(const AttentionCall& call, const AttentionTile& tile, int64_t block, float* partial);
+  /// The blocks' results in block order, to call.out. Block b lies at partials + b * PartialFloats.
+  void (*merge_blocks)(const AttentionCall& call, const AttentionTile& tile, const float* partials);
+};
+
+// Tables; each returns its own constant. Those of x86 exist only there.
+namespace portable {
+const KernelTable& Table();
+}
+namespace avx2 {
+const KernelTable& Table();
+}
+namespace avx512 {
+const KernelTable& Table();
+}
+namespace avx512_vnni {
+const KernelTable& Table();
+}
+namespace amx {
+const KernelTable& Table();
+}
+
+}  // namespace ringside::cpu

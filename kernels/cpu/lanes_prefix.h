@@ -1,0 +1,27 @@
+// Sixteen lanes of float32, the one vector type that every operation is written against. Each instruction set defines
+// the same types and functions (lanes_avx512.h, lanes_avx2.h, lanes_portable.h) with the same result for every bit:
+//
+//   Fma(a, b, c)             a * b + c, rounded once; MinusFma: c - a * b, rounded once
+//   Max(a, b), Min(a, b)     a > b ? a : b, a < b ? a : b: the second where they do not compare
+//   Sum(a)                   lanes i and i + 8, then + 4, + 2, + 1: one fixed tree
+//   KeepLanes(a, f, l, o)    a in lanes [f, l), o elsewhere
+//   RoundToInt               to nearest, ties to even; out of range: INT32_MIN
+//   PowerOfTwo(n)            2^n for n in [-126, 127]
+//   LoadF16, StoreF16Partial to nearest, ties to even; LoadU8, LoadI8: 16 bytes to 16 floats
+//   DotPair(s, a, xa, b, xb) s + per lane the dot product of its 4 bytes of a and of b (each at most 63) with 4 int8
+//   DotOne                   the same for one group (at most 63)
+//   DotEightBits             the same for weights stored with + 128. If kUnsignedEightBits the + 128 is in the sum,
+//                            and the caller starts from -128 * sum(x); otherwise it is not.
+//
+// Everything is internal to the including file.
+#pragma once
+
+#include <cstdint>
+
+#define LANES_INLINE inline __attribute__((always_inline))
+#define LANES_LAMBDA __attribute__((always_inline))
+#if defined(__clang__)
+#define LANES_UNROLL _Pragma("unroll")
+#else
+#define LANES_UNROLL _Pragma("GCC unroll 16")
+#endif

@@ -1,0 +1,231 @@
+// y = x W^T for one piece: some panels of one weight, some rows. One accumulator per output and row, blocks (or inputs,
+// for float weights) in order, so the tile's size changes how many outputs are computed together and nothing else.
+//
+// Quantised, per block b, with s the exact integer sum of q x over the block (offset taken off in integers):
+//   acc = fma(float(s), d * x.scale, acc), and with a minimum: acc = fma(m, x.scaled_sum, acc)
+//   Q6_K: float(s) is s_low * scale_low + s_high * scale_high, also exact.
+// Float: acc = fma(w, x, acc). At the end: y = acc, + bias if given, y_old + that if accumulating.
+// Included by one file per instruction set; any thread.
+#pragma once
+
+#include "kernels/cpu/formats_inl.h"
+
+namespace ringside::cpu::RINGSIDE_LANES {
+namespace {
+
+LANES_INLINE void StoreOutputs(const LinearPiece& piece, int64_t panel, int64_t row, F32x16 acc) {
+  const int64_t first = kLanes * panel, n = piece.outputs - first < kLanes ? piece.outputs - first : kLanes;
+  float* y = piece.y + row * piece.y_stride + first;
+  if (n == kLanes) {
+    if (piece.bias != nullptr) acc = Add(acc, Load(piece.bias + first));
+    if (piece.accumulate) acc = Add(Load(y), acc);
+    Store(y, acc);
+  } else {
+    if (piece.bias != nullptr) acc = Add(acc, LoadPartial(piece.bias + first, n));
+    if (piece.accumulate) acc = Add(LoadPartial(y, n), acc);
+    StorePartial(y, acc, n);
+  }
+}
+
+struct BlockSums {
+  I32x16 low, high;  // high only for formats with two scales
+};
+
+template <class F>
+LANES_INLINE BlockSums StartSums(const ActivationBlock& x) {
+  if constexpr (F::kTwoScales) {
+    const I32x16 low = SetInt(x.minus_low);
+    return {ShiftLeftInt<F::kOffset>(low), ShiftLeftInt<F::kOffset>(SubInt(SetInt(x.minus_sum), low))};
+  } else if constexpr (F::kOffset < 0 || (F::kEightBits && !kUnsignedEightBits)) {
+    return {ZeroInt(), ZeroInt()};
+  } else {
+    return {ShiftLeftInt<F::kOffset>(SetInt(x.minus_sum)), ZeroInt()};
+  }
+}
+
+template <class F, int J>
+LANES_INLINE void AddGroups(U8x64 a, U8x64 b, const ActivationBlock& x, BlockSums* s) {
+  const int8_t *xa = x.q + 4 * J, *xb = x.q + 16 + 4 * J;
+  if constexpr (F::kTwoScales) {
+    s->low = DotOne(s->low, a, xa);
+    s->high = DotOne(s->high, b, xb);
+  } else if constexpr (F::kEightBits) {
+    s->low = DotEightBits(DotEightBits(s->low, a, xa), b, xb);
+  } else {
+    s->low = DotPair(s->low, a, xa, b, xb);
+  }
+}
+
+template <class F>
+LANES_INLINE F32x16 AddBlock(const BlockSums& s, const BlockScales& scales, const ActivationBlock& x, F32x16 acc) {
+  F32x16 sum = ToFloat(s.low);
+  if constexpr (F::kTwoScales) sum = Fma(ToFloat(s.high), scales.high, Mul(sum, scales.low));
+  acc = Fma(sum, Mul(scales.d, Set(x.scale)), acc);
+  if constexpr (F::kMinimum) acc = Fma(scales.m, Set(x.scaled_sum), acc);
+  return acc;
+}
+
+template <int64_t kBytes>
+LANES_INLINE void PrefetchAhead(const uint8_t* p) {
+  LANES_UNROLL for (int64_t i = 0; i < kBytes; i += 64) __builtin_prefetch(p + 2560 + i, 0, 3);
+}
+
+/// All groups of the block stay in registers while the rows pass by.
+template <class F, int M>
+LANES_INLINE void BlockTimesRowsWide(const uint8_t* p, const BlockScales& scales, const ActivationBlock* x,
+                                     F32x16* acc) {
+  U8x64 a[4], b[4];
+  F::template Groups<0>(p, &a[0], &b[0]);
+  F::template Groups<1>(p, &a[1], &b[1]);
+  F::template Groups<2>(p, &a[2], &b[2]);
+  F::template Groups<3>(p, &a[3], &b[3]);
+  LANES_UNROLL for (int i = 0; i < M; ++i) {
+    BlockSums s = StartSums<F>(x[i]);
+    AddGroups<F, 0>(a[0], b[0], x[i], &s);
+    AddGroups<F, 1>(a[1], b[1], x[i], &s);
+    AddGroups<F, 2>(a[2], b[2], x[i], &s);
+    AddGroups<F, 3>(a[3], b[3], x[i], &s);
+    acc[i] = AddBlock<F>(s, scales, x[i], acc[i]);
+  }
+}
+
+template <class F, int M, int J>
+LANES_INLINE void GroupTimesRows(const uint8_t* p, const ActivationBlock* x, BlockSums* s) {
+  U8x64 a, b;
+  F::template Groups<J>(p, &a, &b);
+  LANES_UNROLL for (int i = 0; i < M; ++i) AddGroups<F, J>(a, b, x[i], &s[i]);
+}
+
+/// Two groups at a time; the sums of all rows stay in registers.
+template <class F, int M>
+LANES_INLINE void BlockTimesRowsNarrow(const uint8_t* p, const BlockScales& scales, const ActivationBlock* x,
+                                       F32x16* acc) {
+  BlockSums s[M];
+  LANES_UNROLL for (int i = 0; i < M; ++i) s[i] = StartSums<F>(x[i]);
+  GroupTimesRows<F, M, 0>(p, x, s);
+  GroupTimesRows<F, M, 1>(p, x, s);
+  GroupTimesRows<F, M, 2>(p, x, s);
+  GroupTimesRows<F, M, 3>(p, x, s);
+  LANES_UNROLL for (int i = 0; i < M; ++i) acc[i] = AddBlock<F>(s[i], scales, x[i], acc[i]);
+}
+
+/// One panel times M rows of a tile; consecutive blocks of a row are `pitch` apart.
+template <class F, int M>
+void QuantisedTile(const LinearPiece& piece, const uint8_t* p, int64_t panel, const ActivationBlock* x, int64_t pitch,
+                   int64_t row) {
+  using L = typename F::Layout;
+  F32x16 acc[M];
+  LANES_UNROLL for (int i = 0; i < M; ++i) acc[i] = Zero();
+  for (int64_t unit = piece.cols / (kBlock * L::kBlocks); unit > 0; --unit) {
+    const uint8_t* header = p;
+    p += L::kHeader;
+    for (int64_t b = 0; b < L::kBlocks; ++b, p += L::kBytes, x += pitch) {
+      if constexpr (M <= 2) PrefetchAhead<L::kBytes>(p);
+      BlockScales scales;
+      F::Scales(header, p, &scales);
+      if constexpr (kWideRegisters) {
+        BlockTimesRowsWide<F, M>(p, scales, x, acc);
+      } else {
+        BlockTimesRowsNarrow<F, M>(p, scales, x, acc);
+      }
+    }
+  }
+  LANES_UNROLL for (int i = 0; i < M; ++i) StoreOutputs(piece, panel, row + i, acc[i]);
+}
+
+/// One panel times the rows of one tile of activations.
+template <class F>
+void PanelTimesRowTile(const LinearPiece& piece, const uint8_t* p, int64_t panel, const ActivationBlock* x,
+                       int64_t tile_rows, int64_t row) {
+  int64_t i = 0;
+  if constexpr (kWideRegisters) {
+    for (; i + 8 <= tile_rows; i += 8) QuantisedTile<F, 8>(piece, p, panel, x + i, tile_rows, row + i);
+  }
+  for (; i + 4 <= tile_rows; i += 4) QuantisedTile<F, 4>(piece, p, panel, x + i, tile_rows, row + i);
+  for (; i + 2 <= tile_rows; i += 2) QuantisedTile<F, 2>(piece, p, panel, x + i, tile_rows, row + i);
+  for (; i < tile_rows; ++i) QuantisedTile<F, 1>(piece, p, panel, x + i, tile_rows, row + i);
+}
+
+template <class F>
+void QuantisedPiece(const LinearPiece& piece) {
+  using L = typename F::Layout;
+  const int64_t blocks = piece.cols / kBlock;
+  const int64_t panel_bytes = blocks / L::kBlocks * (L::kHeader + L::kBlocks * L::kBytes);
+  for (int64_t panel = piece.first_panel; panel < piece.last_panel; ++panel) {
+    const uint8_t* p = piece.panels + panel * panel_bytes;
+    for (int64_t row = piece.first_row; row < piece.last_row; row += kRowTile) {
+      const int64_t tile_rows = piece.all_rows - row < kRowTile ? piece.all_rows - row : kRowTile;
+      PanelTimesRowTile<F>(piece, p, panel, piece.activations + row * blocks, tile_rows, row);
+    }
+  }
+}
+
+/// P panels times M rows.
+template <class W, int M, int P>
+void FloatTile(const LinearPiece& piece, int64_t panel, int64_t row) {
+  F32x16 acc[M][P];
+  LANES_UNROLL for (int i = 0; i < M; ++i) { LANES_UNROLL for (int j = 0; j < P; ++j) acc[i][j] = Zero(); }
+  const int64_t panel_bytes = piece.cols * W::kBytes;
+  const uint8_t* w = piece.panels + panel * panel_bytes;
+  const float* x = piece.x + row * piece.x_stride;
+  for (int64_t k = 0; k < piece.cols; ++k, w += W::kBytes) {
+    F32x16 v[P];
+    LANES_UNROLL for (int j = 0; j < P; ++j) v[j] = W::Read(w + j * panel_bytes);
+    LANES_UNROLL for (int i = 0; i < M; ++i) {
+      const F32x16 a = Set(x[i * piece.x_stride + k]);
+      LANES_UNROLL for (int j = 0; j < P; ++j) acc[i][j] = Fma(v[j], a, acc[i][j]);
+    }
+  }
+  LANES_UNROLL for (int i = 0; i < M; ++i) {
+    LANES_UNROLL for (int j = 0; j < P; ++j) StoreOutputs(piece, panel + j, row + i, acc[i][j]);
+  }
+}
+
+template <class W, int P>
+void FloatPanels(const LinearPiece& piece, int64_t panel) {
+  constexpr int kMany = kWideRegisters || P == 1 ? 6 : 3;
+  int64_t row = piece.first_row;
+  for (; row + kMany <= piece.last_row; row += kMany) FloatTile<W, kMany, P>(piece, panel, row);
+  for (; row < piece.last_row; ++row) FloatTile<W, 1, P>(piece, panel, row);
+}
+
+template <class W>
+void FloatPiece(const LinearPiece& piece) {
+  // Narrow registers hold 6 rows of 1 panel, or 1 row of 4 panels: enough independent sums to hide the latency.
+  const bool four = kWideRegisters || piece.last_row - piece.first_row < 6;
+  int64_t panel = piece.first_panel;
+  if (four) {
+    for (; panel + 4 <= piece.last_panel; panel += 4) FloatPanels<W, 4>(piece, panel);
+  }
+  for (; panel < piece.last_panel; ++panel) FloatPanels<W, 1>(piece, panel);
+}
+
+void LinearPieceAny(const LinearPiece& piece) {
+  switch (piece.dtype) {
+    case DType::kF32:
+      return FloatPiece<FloatF32>(piece);
+    case DType::kF16:
+      return FloatPiece<FloatF16>(piece);
+    case DType::kBF16:
+      return FloatPiece<FloatBf16>(piece);
+    case DType::kQ8_0:
+      return QuantisedPiece<Q8_0>(piece);
+    case DType::kQ4_0:
+      return QuantisedPiece<Q4_0>(piece);
+    case DType::kQ4_1:
+      return QuantisedPiece<Q4_1>(piece);
+    case DType::kQ5_0:
+      return QuantisedPiece<Q5_0>(piece);
+    case DType::kQ5_1:
+      return QuantisedPiece<Q5_1>(piece);
+    case DType::kQ4_K:
+      return QuantisedPiece<Q4_K>(piece);
+    case DType::kQ5_K:
+      return QuantisedPiece<Q5_K>(piece);
+    case DType::kQ6_K:
+      return QuantisedPiece<Q6_K>(piece);
+  }
+}
+
+}  // namespace
+}  // namespace ringside::cpu::RINGSIDE_LANES

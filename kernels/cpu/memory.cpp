@@ -1,0 +1,79 @@
+#include "kernels/cpu/memory.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base/check.h"
+
+namespace ringside::cpu {
+namespace {
+
+constexpr size_t kPage = 4096, kHugePage = size_t{2} << 20, kArena = size_t{64} << 20;
+
+size_t RoundUp(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
+
+std::byte* Map(size_t bytes) {
+  void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return p == MAP_FAILED ? nullptr : static_cast<std::byte*>(p);
+}
+
+/// Pages; large blocks start at a huge page.
+std::byte* MapAligned(size_t bytes) {
+  if (bytes > SIZE_MAX / 2) return nullptr;
+  const size_t size = RoundUp(bytes, kPage);
+  if (size < kHugePage) return Map(size);
+  std::byte* raw = Map(size + kHugePage);
+  if (raw == nullptr) return nullptr;
+  const size_t skip = RoundUp(reinterpret_cast<uintptr_t>(raw), kHugePage) - reinterpret_cast<uintptr_t>(raw);
+  if (skip > 0) munmap(raw, skip);
+  munmap(raw + skip + size, kHugePage - skip);
+  madvise(raw + skip, size, MADV_HUGEPAGE);  // a wish; small pages work too
+  return raw + skip;
+}
+
+void Unmap(std::byte* p, size_t bytes) { CHECK_EQ(munmap(p, RoundUp(bytes, kPage)), 0); }
+
+}  // namespace
+
+Memory::~Memory() {
+  for (auto& [base, arena] : arenas_) Unmap(base, arena.bytes);
+}
+
+void* Memory::Allocate(size_t bytes) { return MapAligned(std::max<size_t>(bytes, 1)); }
+
+void* Memory::AllocateWeight(size_t bytes) {
+  if (bytes > SIZE_MAX / 2) return nullptr;
+  const std::lock_guard lock(mutex_);
+  const size_t size = RoundUp(std::max<size_t>(bytes, 1), 64);
+  if (open_ == nullptr || arenas_[open_].bytes - arenas_[open_].used < size) {
+    const size_t arena_bytes = std::max(RoundUp(size, kHugePage), kArena);
+    std::byte* base = MapAligned(arena_bytes);
+    if (base == nullptr) return nullptr;
+    arenas_[base].bytes = arena_bytes;
+    open_ = base;
+  }
+  Arena& arena = arenas_[open_];
+  std::byte* p = open_ + arena.used;
+  arena.used += size;
+  ++arena.live;
+  return p;
+}
+
+void Memory::Free(void* data, size_t bytes) {
+  std::byte* p = static_cast<std::byte*>(data);
+  const std::lock_guard lock(mutex_);
+  auto it = arenas_.upper_bound(p);
+  if (it != arenas_.begin() && p < std::prev(it)->first + std::prev(it)->second.bytes) {
+    it = std::prev(it);
+    if (--it->second.live > 0) return;
+    if (open_ == it->first) open_ = nullptr;
+    Unmap(it->first, it->second.bytes);
+    arenas_.erase(it);
+    return;
+  }
+  Unmap(p, std::max<size_t>(bytes, 1));
+}
+
+}  // namespace ringside::cpu

@@ -1,0 +1,28 @@
+// The last step of a file compiled for one instruction set: its table. RINGSIDE_LANES names it.
+#pragma once
+
+#include "kernels/cpu/attention_inl.h"
+#include "kernels/cpu/linear_inl.h"
+#include "kernels/cpu/rows_inl.h"
+
+#define RINGSIDE_TEXT_INNER(x) #x
+#define RINGSIDE_TEXT(x) RINGSIDE_TEXT_INNER(x)
+
+namespace ringside::cpu::RINGSIDE_LANES {
+
+const KernelTable& Table() {
+  static constexpr KernelTable kTable = {RINGSIDE_TEXT(RINGSIDE_LANES),
+                                         QuantiseRows,
+                                         LinearPieceAny,
+                                         RmsNormRow,
+                                         LayerNormRow,
+                                         SiluMultiplyRow,
+                                         GeluRow,
+                                         StoreRows,
+                                         AttendTile,
+                                         AttendBlock,
+                                         MergeBlocks};
+  return kTable;
+}
+
+}  // namespace ringside::cpu::RINGSIDE_LANES

@@ -1,0 +1,165 @@
+#include <algorithm>
+#include <limits>
+
+#include "tests/kernels/reference.h"
+
+namespace ringside::testing {
+namespace {
+
+double InverseFrequency(const AttentionCase& c, int64_t j) {
+  return std::pow(10000.0, -2.0 * static_cast<double>(j) / static_cast<double>(c.rotary));
+}
+
+/// x [head_dim] rotated to position p.
+std::vector<double> Rotated(const AttentionCase& c, const float* x, int64_t p) {
+  std::vector<double> y(x, x + c.head_dim);
+  if (c.pairs == RopePairs::kNone) return y;
+  for (int64_t j = 0; j < c.rotary / 2; ++j) {
+    const bool adjacent = c.pairs == RopePairs::kAdjacent;
+    const size_t a = static_cast<size_t>(adjacent ? 2 * j : j),
+                 b = static_cast<size_t>(adjacent ? 2 * j + 1 : j + c.rotary / 2);
+    const double angle = static_cast<double>(p) * InverseFrequency(c, j), cosine = std::cos(angle),
+                 sine = std::sin(angle);
+    y[a] = x[a] * cosine - x[b] * sine;
+    y[b] = x[a] * sine + x[b] * cosine;
+  }
+  return y;
+}
+
+/// Position at which row t's query meets pinned keys.
+int64_t PinnedPosition(const AttentionCase& c, int64_t t) { return t < c.pinned ? t : c.pinned + t - c.FirstLive(t); }
+
+template <class E>
+void PoisonElements(const AttentionCase& c, const KvShape& shape, int64_t next, uint8_t* slab, E nan) {
+  const int64_t oldest = next <= c.pinned ? c.pinned : c.FirstLive(next);
+  for (int64_t tile = 0; tile < shape.pinned_tiles + shape.ring_tiles; ++tile) {
+    for (int64_t lane = 0; lane < 16; ++lane) {
+      bool live = false;
+      const int64_t slot = 16 * tile + lane;
+      for (int64_t p = 0; p < c.pinned && p < next; ++p) live = live || shape.Slot(p, c.pinned) == slot;
+      for (int64_t p = oldest; p < next; ++p) live = live || shape.Slot(p, c.pinned) == slot;
+      if (live) continue;
+      for (int64_t g = 0; g < c.kv_heads; ++g) {
+        E* keys = reinterpret_cast<E*>(slab + shape.TileOffset(0, tile, g));
+        E* values = reinterpret_cast<E*>(slab + shape.TileOffset(0, tile, g) + shape.half_tile_bytes());
+        for (int64_t d = 0; d < c.head_dim; ++d) keys[16 * d + lane] = values[lane * c.head_dim + d] = nan;
+      }
+    }
+  }
+}
+
+void Poison(const AttentionCase& c, const KvShape& shape, int64_t next, uint8_t* slab) {
+  if (shape.dtype == DType::kF32) {
+    PoisonElements<float>(c, shape, next, slab, std::numeric_limits<float>::quiet_NaN());
+  } else {
+    PoisonElements<uint16_t>(c, shape, next, slab, 0x7fc1);  // NaN in both 16-bit types
+  }
+}
+
+}  // namespace
+
+int64_t AttentionCase::FirstLive(int64_t t) const {
+  int64_t first = std::max(pinned, t - memory + 1);
+  if (slack > 0 && first > pinned) first = std::min(t, (first + slack - 1) / slack * slack);
+  return first;
+}
+
+int64_t AttentionCase::RingRows(int64_t chunk) const {
+  return ring_rows > 0 ? ring_rows : (memory + std::min(chunk, length) - 1 + 15) / 16 * 16;
+}
+
+KvShape AttentionCase::Shape(int64_t chunk, int64_t layers) const {
+  return {.layers = layers,
+          .kv_heads = kv_heads,
+          .head_dim = head_dim,
+          .dtype = kv_dtype,
+          .pinned_tiles = (pinned + 15) / 16,
+          .ring_tiles = RingRows(chunk) / 16};
+}
+
+std::vector<float> AttentionCase::Qkv() const {
+  return RandomFloats(static_cast<size_t>(length * width()), seed, 1.5f);
+}
+
+std::vector<double> DenseAttention(const AttentionCase& c) {
+  const std::vector<float> qkv = c.Qkv();
+  std::vector<double> out(static_cast<size_t>(c.length * c.heads * c.head_dim), 0.0);
+  for (int64_t h = 0; h < c.heads; ++h) {
+    const int64_t g = h / (c.heads / c.kv_heads);
+    std::vector<std::vector<double>> keys;
+    for (int64_t p = 0; p < c.length; ++p)
+      keys.push_back(Rotated(c, &qkv[static_cast<size_t>(p * c.width() + (c.heads + g) * c.head_dim)], p));
+    for (int64_t t = 0; t < c.length; ++t) {
+      const float* q = &qkv[static_cast<size_t>(t * c.width() + h * c.head_dim)];
+      const std::vector<double> own = Rotated(c, q, t), pinned = Rotated(c, q, PinnedPosition(c, t));
+      std::vector<std::pair<int64_t, double>> scores;
+      for (int64_t p = 0; p <= t; ++p) {
+        if (p >= c.pinned && p < c.FirstLive(t)) continue;
+        double score = 0;
+        for (int64_t d = 0; d < c.head_dim; ++d) {
+          score += (p < c.pinned ? pinned : own)[static_cast<size_t>(d)] *
+                   keys[static_cast<size_t>(p)][static_cast<size_t>(d)];
+        }
+        scores.emplace_back(p, score * c.scale());
+      }
+      double largest = -1e300, sum = 0;
+      for (const auto& [p, score] : scores) largest = std::max(largest, score);
+      for (const auto& [p, score] : scores) sum += std::exp(score - largest);
+      for (const auto& [p, score] : scores) {
+        const float* value = &qkv[static_cast<size_t>(p * c.width() + (c.heads + c.kv_heads + g) * c.head_dim)];
+        for (int64_t d = 0; d < c.head_dim; ++d) {
+          out[static_cast<size_t>((t * c.heads + h) * c.head_dim + d)] += std::exp(score - largest) / sum * value[d];
+        }
+      }
+    }
+  }
+  return out;
+}
+
+AngleRows::AngleRows(const AttentionCase& c, int64_t first, int64_t rows) {
+  for (int64_t t = first; t < first + rows; ++t) {
+    for (int64_t j = 0; j < c.rotary / 2; ++j) {
+      const double own = static_cast<double>(t) * InverseFrequency(c, j);
+      const double pinned = static_cast<double>(PinnedPosition(c, t)) * InverseFrequency(c, j);
+      own_cos.push_back(static_cast<float>(std::cos(own)));
+      own_sin.push_back(static_cast<float>(std::sin(own)));
+      pinned_cos.push_back(static_cast<float>(std::cos(pinned)));
+      pinned_sin.push_back(static_cast<float>(std::sin(pinned)));
+    }
+  }
+}
+
+std::vector<float> RingAttention(Backend& backend, const AttentionCase& c, int64_t chunk, bool poison,
+                                 int64_t ring_rows) {
+  AttentionCase sized = c;
+  if (ring_rows > 0) sized.ring_rows = ring_rows;
+  const KvShape shape = sized.Shape(chunk);
+  Buffer slab = std::move(backend.Allocate(static_cast<size_t>(shape.slab_bytes())).value());
+  std::vector<float> qkv = c.Qkv(), out(static_cast<size_t>(c.length * c.heads * c.head_dim));
+  for (int64_t t = 0; t < c.length; t += chunk) {
+    const int64_t rows = std::min(chunk, c.length - t);
+    if (poison) Poison(c, shape, t, static_cast<uint8_t*>(slab.data()));
+    const AngleRows angles(c, t, rows);
+    std::vector<int64_t> first_live;
+    for (int64_t r = 0; r < rows; ++r) first_live.push_back(c.FirstLive(t + r));
+    const AttentionSegment segment{.first_row = 0,
+                                   .rows = rows,
+                                   .position = t,
+                                   .pinned = c.pinned,
+                                   .first_live = first_live.data(),
+                                   .slab = slab.data()};
+    backend.Attention({.qkv = AsTensor(qkv, c.length, c.width()).Rows(t, rows),
+                       .out = AsTensor(out, c.length, c.heads * c.head_dim).Rows(t, rows),
+                       .layer = 0,
+                       .shape = shape,
+                       .heads = c.heads,
+                       .rotary = c.rotary,
+                       .pairs = c.pairs,
+                       .angles = angles.angles(),
+                       .scale = c.scale(),
+                       .segments = {&segment, 1}});
+  }
+  return out;
+}
+
+}  // namespace ringside::testing

@@ -1,0 +1,259 @@
+// Attention over the ring: against a dense reference in double, and bit for bit against itself under every way to cut
+// the same sequence, every ring size, every thread count and every instruction set.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/kernels/reference.h"
+
+namespace ringside::testing {
+namespace {
+
+std::vector<std::string> Sets() { return {CpuInstructionSets().begin(), CpuInstructionSets().end()}; }
+
+double Tolerance(DType dtype) {
+  switch (dtype) {
+    case DType::kF32:
+      return 2e-5;
+    case DType::kF16:
+      return 4e-3;
+    default:
+      return 3e-2;
+  }
+}
+
+void ExpectNear(const std::vector<float>& got, const std::vector<double>& want, double tolerance) {
+  ASSERT_EQ(got.size(), want.size());
+  for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], want[i], tolerance) << i;
+}
+
+class AttentionOnEachSet : public ::testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(All, AttentionOnEachSet, ::testing::ValuesIn(Sets()),
+                         [](const auto& info) { return info.param; });
+
+TEST_P(AttentionOnEachSet, MatchesDenseAttention) {
+  auto backend = MakeBackend(GetParam(), 2);
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+    for (const int64_t pinned : {0, 1, 4, 32}) {
+      for (const int64_t length : {30, 60, 140}) {  // 0, 1 and 2.5 turns of the ring
+        AttentionCase c{.kv_dtype = dtype, .pinned = pinned, .memory = 48, .length = pinned + length};
+        ExpectNear(RingAttention(*backend, c, 9), DenseAttention(c), Tolerance(dtype));
+      }
+    }
+  }
+}
+
+TEST_P(AttentionOnEachSet, MatchesDenseAttentionForEveryHeadSize) {
+  auto backend = MakeBackend(GetParam(), 2);
+  for (const int64_t d : {2, 6, 8, 16, 24, 64, 80, 96, 128, 256}) {
+    for (const RopePairs pairs : {RopePairs::kAdjacent, RopePairs::kHalves, RopePairs::kNone}) {
+      for (const int64_t rotary : {d, (d / 2 + 1) / 2 * 2}) {
+        AttentionCase c{.heads = 4,
+                        .kv_heads = 2,
+                        .head_dim = d,
+                        .rotary = rotary,
+                        .pairs = pairs,
+                        .kv_dtype = DType::kF32,
+                        .pinned = 3,
+                        .memory = 20,
+                        .length = 45};
+        ExpectNear(RingAttention(*backend, c, 5), DenseAttention(c), Tolerance(c.kv_dtype));
+      }
+    }
+  }
+}
+
+TEST_P(AttentionOnEachSet, MatchesDenseAttentionForEveryGrouping) {
+  auto backend = MakeBackend(GetParam(), 2);
+  for (const auto& [heads, kv_heads] :
+       {std::pair<int64_t, int64_t>{1, 1}, {4, 4}, {6, 3}, {8, 2}, {5, 1}, {8, 1}, {17, 1}, {40, 2}}) {
+    AttentionCase c{.heads = heads,
+                    .kv_heads = kv_heads,
+                    .kv_dtype = DType::kF32,
+                    .pinned = 2,
+                    .memory = 30,
+                    .slack = 7,
+                    .length = 50};
+    ExpectNear(RingAttention(*backend, c, 50), DenseAttention(c), Tolerance(c.kv_dtype));
+  }
+}
+
+// Long enough for several softmax blocks, pinned ones too.
+TEST_P(AttentionOnEachSet, MatchesDenseAttentionOverSeveralBlocks) {
+  auto backend = MakeBackend(GetParam(), 2);
+  AttentionCase c{.heads = 2,
+                  .kv_heads = 1,
+                  .head_dim = 8,
+                  .rotary = 8,
+                  .kv_dtype = DType::kF32,
+                  .pinned = 300,
+                  .memory = 600,
+                  .length = 1500};
+  ExpectNear(RingAttention(*backend, c, 512), DenseAttention(c), Tolerance(c.kv_dtype));
+}
+
+AttentionCase BitCase(int64_t pinned, double wraps, bool grouped) {
+  AttentionCase c{.heads = grouped ? 6 : 2,
+                  .kv_heads = 2,
+                  .head_dim = 24,
+                  .rotary = 24,
+                  .pairs = RopePairs::kHalves,
+                  .pinned = pinned,
+                  .memory = 300,
+                  .slack = 13};
+  c.length = pinned + 290 + static_cast<int64_t>(300 * wraps);
+  return c;
+}
+
+TEST_P(AttentionOnEachSet, SameBitsForEveryChunkRingAndThreadCount) {
+  if (GetParam() == "portable") GTEST_SKIP() << "compared with the others in SameBitsAsPortable";
+  auto one = MakeBackend(GetParam(), 1), two = MakeBackend(GetParam(), 2), three = MakeBackend(GetParam(), 3);
+  for (const int64_t pinned : {0, 1, 4, 32}) {
+    for (const double wraps : {0.0, 1.0, 2.5}) {
+      const AttentionCase c = BitCase(pinned, wraps, pinned != 1);
+      const std::vector<float> want = RingAttention(*one, c, 1);
+      for (const int64_t chunk : {1, 7, 64, 512}) {
+        EXPECT_EQ(RingAttention(*two, c, chunk), want) << pinned << " pinned, chunk " << chunk << ", wraps " << wraps;
+        EXPECT_EQ(RingAttention(*three, c, chunk, true), want) << "poisoned; " << pinned << " pinned, chunk " << chunk;
+      }
+      EXPECT_EQ(RingAttention(*one, c, 7, true, 336), want) << "another ring size";
+      EXPECT_EQ(RingAttention(*two, c, 64, true, 1024), want) << "another ring size";
+    }
+  }
+}
+
+TEST_P(AttentionOnEachSet, SameBitsAsPortable) {
+  auto backend = MakeBackend(GetParam(), 2), portable = MakeBackend("portable", 2);
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+    for (const RopePairs pairs : {RopePairs::kAdjacent, RopePairs::kHalves}) {
+      AttentionCase c{.heads = 6,
+                      .kv_heads = 2,
+                      .head_dim = 40,
+                      .rotary = 36,
+                      .pairs = pairs,
+                      .kv_dtype = dtype,
+                      .pinned = 5,
+                      .memory = 270,
+                      .length = 330};
+      EXPECT_EQ(RingAttention(*backend, c, 64), RingAttention(*portable, c, 33));
+    }
+  }
+}
+
+// Rows of several sequences in one step give what each gives alone.
+TEST_P(AttentionOnEachSet, AloneOrAmongOthersIsTheSame) {
+  auto backend = MakeBackend(GetParam(), 2);
+  std::vector<AttentionCase> cases;
+  for (int64_t i = 0; i < 5; ++i) {
+    cases.push_back(
+        {.pinned = i, .memory = 40, .length = 10 + 25 * i, .ring_rows = 64, .seed = static_cast<uint32_t>(i + 1)});
+  }
+  const KvShape shape{.layers = 1, .kv_heads = 1, .head_dim = 16, .pinned_tiles = 1, .ring_tiles = 4};
+  std::vector<Buffer> slabs;
+  std::vector<std::vector<float>> inputs, outputs;
+  for (const AttentionCase& c : cases) {
+    slabs.push_back(std::move(backend->Allocate(static_cast<size_t>(shape.slab_bytes())).value()));
+    inputs.push_back(c.Qkv());
+    outputs.emplace_back();
+  }
+  for (int64_t done = 0; done < 110; done += 4) {
+    std::vector<AttentionSegment> segments;
+    std::vector<std::vector<int64_t>> first_live;
+    first_live.reserve(cases.size());
+    std::vector<float> qkv, own_cos, own_sin, pinned_cos, pinned_sin;
+    for (size_t i = 0; i < cases.size(); ++i) {
+      const AttentionCase& c = cases[i];
+      const int64_t rows = std::clamp<int64_t>(c.length - done, 0, 4);
+      if (rows == 0) continue;
+      first_live.emplace_back();
+      for (int64_t r = 0; r < rows; ++r) first_live.back().push_back(c.FirstLive(done + r));
+      segments.push_back({static_cast<int64_t>(qkv.size()) / c.width(), rows, done, c.pinned, first_live.back().data(),
+                          slabs[i].data()});
+      qkv.insert(qkv.end(), inputs[i].begin() + done * c.width(), inputs[i].begin() + (done + rows) * c.width());
+      const AngleRows angles(c, done, rows);
+      own_cos.insert(own_cos.end(), angles.own_cos.begin(), angles.own_cos.end());
+      own_sin.insert(own_sin.end(), angles.own_sin.begin(), angles.own_sin.end());
+      pinned_cos.insert(pinned_cos.end(), angles.pinned_cos.begin(), angles.pinned_cos.end());
+      pinned_sin.insert(pinned_sin.end(), angles.pinned_sin.begin(), angles.pinned_sin.end());
+    }
+    if (segments.empty()) break;
+    const AttentionCase& c = cases[0];
+    const int64_t rows = static_cast<int64_t>(qkv.size()) / c.width();
+    std::vector<float> out(static_cast<size_t>(rows * 48));
+    backend->Attention({.qkv = AsTensor(qkv, rows, c.width()),
+                        .out = AsTensor(out, rows, 48),
+                        .layer = 0,
+                        .shape = shape,
+                        .heads = 3,
+                        .rotary = 16,
+                        .pairs = c.pairs,
+                        .angles = {own_cos.data(), own_sin.data(), pinned_cos.data(), pinned_sin.data()},
+                        .scale = c.scale(),
+                        .segments = segments});
+    for (const AttentionSegment& s : segments) {
+      for (size_t i = 0; i < slabs.size(); ++i) {
+        if (slabs[i].data() != s.slab) continue;
+        outputs[i].insert(outputs[i].end(), out.begin() + s.first_row * 48, out.begin() + (s.first_row + s.rows) * 48);
+      }
+    }
+  }
+  for (size_t i = 0; i < cases.size(); ++i)
+    EXPECT_EQ(outputs[i], RingAttention(*backend, cases[i], 17, false, 64)) << i;
+}
+
+// A row's result may not depend on rows after it, not even on an overflow there.
+TEST_P(AttentionOnEachSet, LaterRowsDoNotReachEarlierOnes) {
+  auto backend = MakeBackend(GetParam(), 1);
+  AttentionCase c{.pinned = 1, .memory = 64, .length = 40};
+  const KvShape shape = c.Shape(40);
+  const auto run = [&](float last_value) {
+    Buffer slab = std::move(backend->Allocate(static_cast<size_t>(shape.slab_bytes())).value());
+    std::vector<float> qkv = c.Qkv(), out(40 * 48);
+    for (int64_t i = 0; i < c.width(); ++i) qkv[static_cast<size_t>(39 * c.width() + i)] = last_value;
+    const AngleRows angles(c, 0, 40);
+    std::vector<int64_t> first_live;
+    for (int64_t t = 0; t < 40; ++t) first_live.push_back(c.FirstLive(t));
+    const AttentionSegment segment{0, 40, 0, 1, first_live.data(), slab.data()};
+    backend->Attention({.qkv = AsTensor(qkv, 40, c.width()),
+                        .out = AsTensor(out, 40, 48),
+                        .layer = 0,
+                        .shape = shape,
+                        .heads = 3,
+                        .rotary = 16,
+                        .pairs = c.pairs,
+                        .angles = angles.angles(),
+                        .scale = c.scale(),
+                        .segments = {&segment, 1}});
+    return std::vector<float>(out.begin(), out.begin() + 39 * 48);
+  };
+  EXPECT_EQ(run(1.0f), run(1e30f));
+}
+
+// Layers of one slab do not meet.
+TEST_P(AttentionOnEachSet, LayersAreApart) {
+  auto backend = MakeBackend(GetParam(), 1);
+  AttentionCase a{.pinned = 2, .memory = 30, .length = 25, .seed = 3}, b = a;
+  b.seed = 4;
+  const KvShape shape = a.Shape(25, 2);
+  Buffer slab = std::move(backend->Allocate(static_cast<size_t>(shape.slab_bytes())).value());
+  const AngleRows angles(a, 0, 25);
+  std::vector<int64_t> first_live(25, 2);
+  const AttentionSegment segment{0, 25, 0, 2, first_live.data(), slab.data()};
+  for (const int64_t layer : {0, 1}) {
+    std::vector<float> qkv = (layer == 0 ? a : b).Qkv(), out(25 * 48);
+    backend->Attention({.qkv = AsTensor(qkv, 25, a.width()),
+                        .out = AsTensor(out, 25, 48),
+                        .layer = layer,
+                        .shape = shape,
+                        .heads = 3,
+                        .rotary = 16,
+                        .pairs = a.pairs,
+                        .angles = angles.angles(),
+                        .scale = a.scale(),
+                        .segments = {&segment, 1}});
+    EXPECT_EQ(out, RingAttention(*backend, layer == 0 ? a : b, 25));
+  }
+}
+
+}  // namespace
+}  // namespace ringside::testing

@@ -1,0 +1,76 @@
+// What every operation means, as naive loops in double, and random inputs in every file format. Nothing here shares a
+// line with the code under test: the formats are decoded value by value from GGML's published layouts.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/backend.h"
+
+namespace ringside::testing {
+
+inline const DType kAllTypes[] = {DType::kF32,  DType::kF16,  DType::kBF16, DType::kQ8_0, DType::kQ4_0, DType::kQ4_1,
+                                  DType::kQ5_0, DType::kQ5_1, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K};
+
+/// A weight in file format and the values it stands for.
+struct RandomWeight {
+  DType dtype;
+  int64_t rows, cols;
+  std::vector<std::byte> bytes;
+  std::vector<double> values;  // [rows, cols]
+
+  HostTensor host() const { return {dtype, rows, cols, bytes}; }
+};
+/// Every bit of the integers is random; scales are such that values are mostly below 1.
+RandomWeight MakeRandomWeight(DType dtype, int64_t rows, int64_t cols, uint32_t seed);
+
+/// float16 (value of its bits).
+double HalfValue(uint16_t bits);
+
+std::vector<float> RandomFloats(size_t n, uint32_t seed, float scale = 1.0f);
+inline Tensor AsTensor(std::vector<float>& v, int64_t rows, int64_t cols) {
+  return {DType::kF32, v.data(), rows, cols, cols};
+}
+
+/// The backend of `set` on `threads` threads; the test fails if there is none.
+std::unique_ptr<Backend> MakeBackend(std::string_view set, int threads);
+
+/// Attention of one sequence, dense: every key of every position is kept and rotated as the header of backend.h says.
+struct AttentionCase {
+  int64_t heads = 3, kv_heads = 1, head_dim = 16, rotary = 16;
+  RopePairs pairs = RopePairs::kAdjacent;
+  DType kv_dtype = DType::kF16;
+  int64_t pinned = 0, memory = 40;  // S and W: row t sees ring positions [max(S, t - W + 1), t]
+  int64_t slack = 0;                // > 0: first_live moves up to a multiple of `slack`, as turn eviction does
+  int64_t length = 100;
+  int64_t ring_rows = 0;  // 0: the least that serves `chunk`
+  uint32_t seed = 1;
+
+  int64_t width() const { return (heads + 2 * kv_heads) * head_dim; }
+  float scale() const { return 1.0f / std::sqrt(static_cast<float>(head_dim)); }
+  int64_t FirstLive(int64_t t) const;
+  int64_t RingRows(int64_t chunk) const;
+  KvShape Shape(int64_t chunk, int64_t layers = 1) const;
+  /// [length, width]
+  std::vector<float> Qkv() const;
+};
+/// [length, heads * head_dim] in double.
+std::vector<double> DenseAttention(const AttentionCase& c);
+
+/// cos and sin rows of positions [first, first + rows) of a case: what the engine would hand to the backend.
+struct AngleRows {
+  std::vector<float> own_cos, own_sin, pinned_cos, pinned_sin;
+  AngleRows(const AttentionCase& c, int64_t first, int64_t rows);
+  RopeAngles angles() const { return {own_cos.data(), own_sin.data(), pinned_cos.data(), pinned_sin.data()}; }
+};
+
+/// Feeds the case to a backend, `chunk` rows at a time, into one slab. With `poison`, everything that a later row may
+/// not read is overwritten by NaN before each chunk.
+std::vector<float> RingAttention(Backend& backend, const AttentionCase& c, int64_t chunk, bool poison = false,
+                                 int64_t ring_rows = 0);
+
+}  // namespace ringside::testing

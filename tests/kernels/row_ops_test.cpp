@@ -1,0 +1,144 @@
+// Norms, activations, gathers: against naive loops in double, and bit-equal on every instruction set, for any number
+// of rows and threads.
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "tests/kernels/reference.h"
+
+namespace ringside::testing {
+namespace {
+
+std::vector<std::string> Sets() { return {CpuInstructionSets().begin(), CpuInstructionSets().end()}; }
+
+class RowOps : public ::testing::TestWithParam<std::string> {
+ protected:
+  RowOps() : backend_(MakeBackend(GetParam(), 2)), portable_(MakeBackend("portable", 1)) {}
+  std::unique_ptr<Backend> backend_, portable_;
+};
+INSTANTIATE_TEST_SUITE_P(All, RowOps, ::testing::ValuesIn(Sets()), [](const auto& info) { return info.param; });
+
+constexpr int64_t kWidths[] = {1, 8, 16, 17, 64, 100, 576, 1000};
+
+TEST_P(RowOps, RmsNorm) {
+  for (const int64_t n : kWidths) {
+    const int64_t rows = 40;
+    std::vector<float> x = RandomFloats(static_cast<size_t>(rows * n), 1, 3),
+                       w = RandomFloats(static_cast<size_t>(n), 2), y(x.size()), z(x.size());
+    backend_->RmsNorm(AsTensor(x, rows, n), w.data(), 1e-5f, AsTensor(y, rows, n));
+    portable_->RmsNorm(AsTensor(x, rows, n), w.data(), 1e-5f, AsTensor(z, rows, n));
+    EXPECT_EQ(y, z);
+    for (int64_t r = 0; r < rows; ++r) {
+      double sum = 0;
+      for (int64_t i = 0; i < n; ++i) sum += std::pow(static_cast<double>(x[static_cast<size_t>(r * n + i)]), 2);
+      for (int64_t i = 0; i < n; ++i) {
+        const double want = x[static_cast<size_t>(r * n + i)] / std::sqrt(sum / static_cast<double>(n) + 1e-5) *
+                            w[static_cast<size_t>(i)];
+        ASSERT_NEAR(y[static_cast<size_t>(r * n + i)], want, 1e-5);
+      }
+    }
+    backend_->RmsNorm(AsTensor(x, rows, n), w.data(), 1e-5f, AsTensor(x, rows, n));
+    EXPECT_EQ(x, y) << "in place";
+  }
+}
+
+TEST_P(RowOps, RmsNormHeadsIsRmsNormOfEachHead) {
+  std::vector<float> x = RandomFloats(6 * 5 * 24, 1), w = RandomFloats(24, 2), y(x.size());
+  backend_->RmsNorm(AsTensor(x, 30, 24), w.data(), 1e-6f, AsTensor(y, 30, 24));
+  backend_->RmsNormHeads(AsTensor(x, 6, 120), 5, w.data(), 1e-6f);
+  EXPECT_EQ(x, y);
+}
+
+TEST_P(RowOps, LayerNorm) {
+  for (const int64_t n : kWidths) {
+    const int64_t rows = 5;
+    std::vector<float> x = RandomFloats(static_cast<size_t>(rows * n), 1, 3),
+                       w = RandomFloats(static_cast<size_t>(n), 2), b = RandomFloats(static_cast<size_t>(n), 3),
+                       y(x.size()), z(x.size());
+    for (float& v : x) v += 4;
+    backend_->LayerNorm(AsTensor(x, rows, n), w.data(), b.data(), 1e-5f, AsTensor(y, rows, n));
+    portable_->LayerNorm(AsTensor(x, rows, n), w.data(), b.data(), 1e-5f, AsTensor(z, rows, n));
+    EXPECT_EQ(y, z);
+    for (int64_t r = 0; r < rows; ++r) {
+      double mean = 0, var = 0;
+      for (int64_t i = 0; i < n; ++i) mean += x[static_cast<size_t>(r * n + i)] / static_cast<double>(n);
+      for (int64_t i = 0; i < n; ++i)
+        var += std::pow(x[static_cast<size_t>(r * n + i)] - mean, 2) / static_cast<double>(n);
+      for (int64_t i = 0; i < n; ++i) {
+        const double want =
+            (x[static_cast<size_t>(r * n + i)] - mean) / std::sqrt(var + 1e-5) * w[static_cast<size_t>(i)] +
+            b[static_cast<size_t>(i)];
+        ASSERT_NEAR(y[static_cast<size_t>(r * n + i)], want, 2e-5) << n;
+      }
+    }
+  }
+}
+
+/// Values from -100 to 100, dense around 0, and their neighbourhood of the exponential's limits.
+std::vector<float> Sweep() {
+  std::vector<float> x;
+  for (float v = -12; v < 12; v += 0.0037f) x.push_back(v);
+  for (float v : {-100.0f, -90.0f, -88.1f, -87.4f, -87.29f, -1e-30f, -0.0f, 0.0f, 1e-30f, 1e-6f, 87.29f, 88.1f, 100.0f,
+                  3e4f, -3e4f})
+    x.push_back(v);
+  return x;
+}
+
+TEST_P(RowOps, SiluMultiply) {
+  const std::vector<float> gate = Sweep();
+  const int64_t n = static_cast<int64_t>(gate.size());
+  std::vector<float> x = gate, y(gate.size()), z(gate.size());
+  const std::vector<float> up = RandomFloats(gate.size(), 5);
+  x.insert(x.end(), up.begin(), up.end());
+  backend_->SiluMultiply(AsTensor(x, 1, 2 * n), AsTensor(y, 1, n));
+  portable_->SiluMultiply(AsTensor(x, 1, 2 * n), AsTensor(z, 1, n));
+  EXPECT_EQ(y, z);
+  for (size_t i = 0; i < gate.size(); ++i) {
+    const double want = gate[i] / (1 + std::exp(-static_cast<double>(gate[i]))) * up[i];
+    ASSERT_NEAR(y[i], want, 4e-7 * std::fabs(want) + 1e-30) << gate[i];
+  }
+}
+
+TEST_P(RowOps, Gelu) {
+  for (const bool approximate : {false, true}) {
+    const std::vector<float> x = Sweep();
+    std::vector<float> y = x, z = x;
+    backend_->Gelu(AsTensor(y, 1, static_cast<int64_t>(x.size())), approximate);
+    portable_->Gelu(AsTensor(z, 1, static_cast<int64_t>(x.size())), approximate);
+    EXPECT_EQ(y, z);
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double v = x[i], u = std::sqrt(2 / M_PI) * (v + 0.044715 * v * v * v);
+      const double want = approximate ? 0.5 * v * (1 + std::tanh(u)) : 0.5 * v * std::erfc(-v / std::sqrt(2.0));
+      ASSERT_NEAR(y[i], want, 4e-7 * std::fabs(v) + 1e-30) << v;
+    }
+  }
+}
+
+TEST_P(RowOps, NotANumberStaysOne) {
+  std::vector<float> x = {std::nanf(""), 1.0f}, y(1);
+  backend_->SiluMultiply(AsTensor(x, 1, 2), AsTensor(y, 1, 1));
+  EXPECT_TRUE(std::isnan(y[0]));
+}
+
+TEST_P(RowOps, ManyRowsGiveWhatOneRowGives) {
+  const int64_t rows = 300, n = 576;
+  std::vector<float> x = RandomFloats(static_cast<size_t>(rows * n), 1), w = RandomFloats(static_cast<size_t>(n), 2),
+                     all(x.size()), one(x.size());
+  auto three = MakeBackend(GetParam(), 3);
+  three->RmsNorm(AsTensor(x, rows, n), w.data(), 1e-5f, AsTensor(all, rows, n));
+  for (int64_t r = 0; r < rows; ++r)
+    backend_->RmsNorm(AsTensor(x, rows, n).Rows(r, 1), w.data(), 1e-5f, AsTensor(one, rows, n).Rows(r, 1));
+  EXPECT_EQ(all, one);
+}
+
+TEST_P(RowOps, GatherRowsPicks) {
+  std::vector<float> x = RandomFloats(10 * 7, 1), y(3 * 7);
+  const std::vector<int64_t> rows = {9, 0, 9};
+  backend_->GatherRows(AsTensor(x, 10, 7), rows, AsTensor(y, 3, 7));
+  for (size_t i = 0; i < 3; ++i) {
+    for (size_t c = 0; c < 7; ++c) EXPECT_EQ(y[7 * i + c], x[static_cast<size_t>(rows[i]) * 7 + c]);
+  }
+}
+
+}  // namespace
+}  // namespace ringside::testing
