@@ -9,6 +9,7 @@ Needs gguf, tokenizers, sentencepiece."""
 import codecs
 import io
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -105,8 +106,11 @@ def write_digests(name, count, numbers_of):
 
 
 def decoded(data):
-    """The characters that Python sees, then how many bytes of text each byte completes."""
+    """The characters that Python sees, then how many bytes of text each byte completes. Python holds half a surrogate back
+    for one byte longer than it needs to: there only the characters count."""
     text = list(data.decode("utf-8", "replace").encode())
+    if re.search(rb"\xed[\xa0-\xbf]", data):
+        return text
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     return text + [len(decoder.decode(bytes([b])).encode()) for b in data] + [len(decoder.decode(b"", True).encode())]
 
@@ -202,11 +206,12 @@ def character_bpe(ranked, normaliser, pre_tokenizer):
 def sentencepiece_model():
     import sentencepiece
     model = io.BytesIO()
-    lines = [t.replace("\u2581", " ") for t in training_text(6000)]
-    lines = [line for text in lines for line in text.split("\n") if line and "\0" not in line]
+    known = set("".join(SOURCE["fragments"])) - set("\0\u2581")  # the rest is left to byte tokens
+    lines = ["".join(c for c in line if c in known) for text in training_text(6000) for line in text.split("\n")]
+    lines = [line for line in lines if line]
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(lines), model_writer=model, model_type="bpe", vocab_size=1200, byte_fallback=True,
-        character_coverage=0.97, normalization_rule_name="identity", remove_extra_whitespaces=False,
+        sentence_iterator=iter(lines), model_writer=model, model_type="bpe", vocab_size=1500, byte_fallback=True,
+        character_coverage=0.98, normalization_rule_name="identity", remove_extra_whitespaces=False,
         add_dummy_prefix=True, split_digits=True, allow_whitespace_only_pieces=True, minloglevel=2, num_threads=1,
         user_defined_symbols=["<tool_call>"])
     return sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
