@@ -107,7 +107,9 @@ void RunningTurn::End(int64_t now_ns) {
       end.times.decode_ms = ms(first_token_ns_, now_ns);
     }
   }
-  request_.sink->OnEnd(end);
+  // The sink's own reference: after OnEnd nothing here may keep it alive.
+  const std::shared_ptr<TokenSink> sink = std::move(request_.sink);
+  sink->OnEnd(end);
 }
 
 }  // namespace ringside

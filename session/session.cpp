@@ -190,7 +190,7 @@ Result<Session::Prepared> Session::Begin(const TurnSpec& spec, std::shared_ptr<R
   std::lock_guard lock(mutex_);
   if (!head.empty() && (running_ || head_ != head)) return Mismatch("The timeline went on.");
   if (running_) return ConversationLocked();
-  RunningTurn running;
+  ActiveTurn running;
   running.next = timeline_;
   if (spec.instructions) running.recomputed = running.next.SetInstructions(spec.instructions, context_->codec);
   response->items_before = timeline_.items().size();

@@ -19,7 +19,7 @@
 namespace ringside {
 
 /// A turn between StartTurn and its end.
-struct RunningTurn {
+struct ActiveTurn {
   TurnId id = 0;
   std::shared_ptr<Response> response;
   Timeline next;            // the timeline with this turn's input, to which the answer will be added
@@ -148,7 +148,7 @@ class Session {
   Timeline timeline_;
   std::string head_;                                 // the response that the timeline ends with; "" = none
   std::deque<std::shared_ptr<Response>> responses_;  // oldest first
-  std::optional<RunningTurn> running_;
+  std::optional<ActiveTurn> running_;
   std::weak_ptr<EventSink> attached_;  // by Resume
   uint64_t next_seq_ = 0;
   TimelineId engine_timeline_ = 0;

@@ -44,7 +44,7 @@ void Session::Emit(TurnEvent::Kind kind, std::string_view text, std::span<const 
 }
 
 void Session::AnnounceLocked() {
-  RunningTurn& turn = *running_;
+  ActiveTurn& turn = *running_;
   if (turn.announced) return;
   turn.announced = true;
   turn.response->first_seq = next_seq_;
