@@ -23,7 +23,7 @@ class RunningTurn {
   TimelineId timeline_id() const { return request_.timeline; }
   bool wants_logits() const { return request_.max_tokens != 0; }
   const TurnRequest& request() const { return request_; }
-  Timeline timeline() const { return {request_.tokens, request_.message_starts, request_.window}; }
+  TimelineView timeline() const { return {request_.tokens, request_.message_starts, request_.window}; }
   Sequence* sequence() const { return sequence_; }
   /// Tokens to compute before the next sample; 1 = it decodes.
   int64_t remaining() const { return remaining_; }

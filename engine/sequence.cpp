@@ -26,7 +26,7 @@ void Sequence::CopyStateFrom(const Sequence& other) {
   had_tokens_ = other.had_tokens_;
 }
 
-int64_t Sequence::CommonPrefix(const Timeline& timeline) const {
+int64_t Sequence::CommonPrefix(const TimelineView& timeline) const {
   const auto limit = std::min(tokens_.size(), timeline.tokens.size());
   int64_t common =
       std::mismatch(tokens_.begin(), tokens_.begin() + limit, timeline.tokens.begin()).first - tokens_.begin();
@@ -50,14 +50,14 @@ bool Sequence::CanContinueFrom(int64_t position) const {
   return position - windows * (ring.window().memory_len - 1) >= replay_start_;
 }
 
-int64_t Sequence::ReplayStart(const Timeline& timeline) const {
+int64_t Sequence::ReplayStart(const TimelineView& timeline) const {
   const int64_t windows = rebuild_windows_ > 0 ? rebuild_windows_ : layers_;
   const auto length = static_cast<int64_t>(timeline.tokens.size());
   const int64_t reach = std::max<int64_t>(1, windows * (timeline.window.memory_len - 1));
   return std::max(timeline.window.pinned, length - 1 - reach);
 }
 
-SyncResult Sequence::Sync(const Timeline& timeline, bool want_logits) {
+SyncResult Sequence::Sync(const TimelineView& timeline, bool want_logits) {
   CHECK(cache_ != nullptr);
   const auto length = static_cast<int64_t>(timeline.tokens.size());
   CHECK_GE(length, 1);

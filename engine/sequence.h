@@ -13,7 +13,7 @@
 namespace ringside {
 
 /// What a timeline should become: its tokens before the answer, where messages begin in them, and its window.
-struct Timeline {
+struct TimelineView {
   std::span<const TokenId> tokens;
   std::span<const int64_t> message_starts;
   RingWindow window;
@@ -46,7 +46,7 @@ class Sequence {
   /// Makes the cache a prefix of `timeline` as cheaply as is exact: keeps the longest common prefix (of tokens and of
   /// message starts), rolls back what differs if the ring still has the rows, else empties it for a replay. Needs a
   /// cache with room for the window. With `want_logits`, at least the last token is left to feed.
-  SyncResult Sync(const Timeline& timeline, bool want_logits);
+  SyncResult Sync(const TimelineView& timeline, bool want_logits);
 
   /// The next tokens to compute, of a timeline that Sync was given (and that may have grown since), at most `limit`.
   /// A replay that does not begin at 0 computes the pinned tokens first, then jumps.
@@ -55,9 +55,9 @@ class Sequence {
   void Fed(std::span<const TokenId> tokens);
 
  private:
-  int64_t CommonPrefix(const Timeline& timeline) const;
+  int64_t CommonPrefix(const TimelineView& timeline) const;
   bool CanContinueFrom(int64_t position) const;
-  int64_t ReplayStart(const Timeline& timeline) const;
+  int64_t ReplayStart(const TimelineView& timeline) const;
 
   int64_t layers_, rebuild_windows_;
   KvCache* cache_ = nullptr;
