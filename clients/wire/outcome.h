@@ -1,5 +1,5 @@
-// What a client operation gives back: a value, or a Failure whose message is a whole sentence for the user. Plain values,
-// any thread.
+// What a client operation gives back: a value, or a Failure whose message is a whole sentence for the user. Plain
+// values, any thread.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 namespace ringside::client {
 
 struct Failure {
-  std::string message;   // a sentence
-  int http_status = 0;   // of the server's refusal; 0 = nothing came back from the server
+  std::string message;    // a sentence
+  int http_status = 0;    // of the server's refusal; 0 = nothing came back from the server
   std::string code = {};  // the server's error code ("conversation_busy"), if it gave one
 };
 
@@ -21,7 +21,7 @@ using Done = std::monostate;
 template <class T>
 class [[nodiscard]] Outcome {
  public:
-  Outcome(T value) : state_(std::in_place_index<0>, std::move(value)) {}             // NOLINT: implicit on purpose
+  Outcome(T value) : state_(std::in_place_index<0>, std::move(value)) {}            // NOLINT: implicit on purpose
   Outcome(Failure failure) : state_(std::in_place_index<1>, std::move(failure)) {}  // NOLINT
 
   bool ok() const { return state_.index() == 0; }

@@ -1,0 +1,42 @@
+// The commands of the chat: their names, what they take, completion, and the hint for what is none. Pure functions.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ringside::client {
+
+struct Command {
+  enum class Name {
+    kNone,     // an ordinary input: text
+    kUnknown,  // hint: a sentence
+    kHelp,
+    kRegen,
+    kUndo,
+    kRewind,
+    kFork,
+    kNew,
+    kSystem,
+    kSet,
+    kStats,
+    kSessions,
+    kResume,
+    kSave,
+    kHistory,
+    kBye,
+  };
+  Name name = Name::kNone;
+  std::string text;  // the rest of the line without blanks around it; kNone: the whole input
+  std::string hint;
+};
+
+/// A line that begins with a slash is a command, or kUnknown; two slashes stand for one and make an ordinary input. An
+/// input of several lines is never a command.
+Command ParseCommand(const std::string& input);
+/// What a line may be completed to: command names, and the names of settings behind "/set ".
+std::vector<std::string> CompleteCommand(std::string_view line);
+/// For /help.
+std::string CommandHelp();
+
+}  // namespace ringside::client

@@ -1,0 +1,151 @@
+#include "clients/cli/settings.h"
+
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+namespace ringside::client {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr double kNoLimit = std::numeric_limits<double>::infinity();
+
+enum class Type { kNumber, kInteger, kTexts };
+
+struct Entry {
+  const char* name;
+  const char* wire_name;
+  Type type;
+  double least, most;
+  const char* meaning;
+};
+
+constexpr Entry kEntries[] = {
+    {"temperature", "temperature", Type::kNumber, 0, 2, "0 = always the likeliest token"},
+    {"top_p", "top_p", Type::kNumber, 0, 1, "sample from the likeliest tokens of this probability together"},
+    {"top_k", "top_k", Type::kInteger, 0, 1e9, "sample from so many likeliest tokens; 0 = all"},
+    {"min_p", "min_p", Type::kNumber, 0, 1, "drop tokens less likely than this share of the likeliest"},
+    {"seed", "seed", Type::kInteger, -9.2e18, 9.2e18, "the same seed gives the same answer"},
+    {"max_tokens", "max_output_tokens", Type::kInteger, 1, 1e9, "longest answer"},
+    {"stop", "stop", Type::kTexts, 0, 0, "text that ends an answer, or a JSON list of texts"},
+    {"repetition_penalty", "repetition_penalty", Type::kNumber, 0, kNoLimit, "1 = none"},
+    {"presence_penalty", "presence_penalty", Type::kNumber, -2, 2, "0 = none"},
+    {"frequency_penalty", "frequency_penalty", Type::kNumber, -2, 2, "0 = none"},
+};
+
+const Entry* FindEntry(const std::string& name) {
+  for (const Entry& entry : kEntries) {
+    if (name == entry.name || name == entry.wire_name) return &entry;
+  }
+  return nullptr;
+}
+
+std::string Shown(double number) {
+  std::ostringstream text;
+  text << number;
+  return text.str();
+}
+
+Failure OutOfRange(const Entry& entry) {
+  const std::string what = entry.type == Type::kInteger ? "a whole number" : "a number";
+  std::string range = " from " + Shown(entry.least);
+  if (entry.most != kNoLimit) range += " to " + Shown(entry.most);
+  return Failure{std::string(entry.name) + " takes " + what +
+                 (entry.type == Type::kInteger && entry.most > 1e18 ? "" : range) + "."};
+}
+
+template <class T>
+bool ParseWhole(const std::string& text, T& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+Outcome<std::string> StopTexts(const std::string& value) {
+  if (value.starts_with('[')) {
+    const Json list = Json::parse(value, nullptr, false);
+    bool good = list.is_array() && !list.empty();
+    if (good) {
+      for (const Json& text : list) good = good && text.is_string() && !text.get_ref<const std::string&>().empty();
+    }
+    if (!good) return Failure{"stop takes a text or a JSON list of texts, such as [\"END\", \"\\n\\n\"]."};
+    return list.dump();
+  }
+  std::string text;
+  for (size_t i = 0; i < value.size(); ++i) {
+    if (value[i] == '\\' && i + 1 < value.size() && (value[i + 1] == 'n' || value[i + 1] == '\\')) {
+      text += value[++i] == 'n' ? '\n' : '\\';
+    } else {
+      text += value[i];
+    }
+  }
+  if (text.empty()) return Failure{"stop takes a text that is not empty."};
+  return Json::array({text}).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace
+
+Outcome<Done> Settings::Set(const std::string& name, const std::string& value) {
+  const Entry* entry = FindEntry(name);
+  if (entry == nullptr) {
+    std::string names;
+    for (const Entry& known : kEntries) names += std::string(names.empty() ? "" : ", ") + known.name;
+    return Failure{"There is no setting \"" + name + "\". The settings are " + names + "."};
+  }
+  if (value == "default") {
+    values_.erase(entry->name);
+    return Done{};
+  }
+  if (entry->type == Type::kTexts) {
+    const Outcome<std::string> texts = StopTexts(value);
+    if (!texts) return texts.failure();
+    values_[entry->name] = *texts;
+  } else if (entry->type == Type::kInteger) {
+    int64_t number = 0;
+    const bool good = ParseWhole(value, number) && static_cast<double>(number) >= entry->least &&
+                      static_cast<double>(number) <= entry->most;
+    if (!good) return OutOfRange(*entry);
+    values_[entry->name] = std::to_string(number);
+  } else {
+    double number = 0;
+    const bool good =
+        ParseWhole(value, number) && std::isfinite(number) && number >= entry->least && number <= entry->most;
+    if (!good) return OutOfRange(*entry);
+    values_[entry->name] = Json(number).dump();
+  }
+  return Done{};
+}
+
+std::vector<std::pair<std::string, std::string>> Settings::Fields() const {
+  std::vector<std::pair<std::string, std::string>> fields;
+  for (const Entry& entry : kEntries) {
+    const auto value = values_.find(entry.name);
+    if (value != values_.end()) fields.emplace_back(entry.wire_name, value->second);
+  }
+  return fields;
+}
+
+std::string Settings::Describe() const {
+  std::string lines;
+  for (const Entry& entry : kEntries) {
+    const auto value = values_.find(entry.name);
+    std::string line = std::string("  ") + entry.name;
+    line.resize(std::max<size_t>(line.size() + 1, 22), ' ');
+    line += value != values_.end() ? value->second : "default";
+    line.resize(std::max<size_t>(line.size() + 1, 34), ' ');
+    lines += line + entry.meaning + "\n";
+  }
+  lines.pop_back();
+  return lines;
+}
+
+std::vector<std::string> Settings::Names() {
+  std::vector<std::string> names;
+  for (const Entry& entry : kEntries) names.emplace_back(entry.name);
+  return names;
+}
+
+}  // namespace ringside::client

@@ -1,0 +1,29 @@
+// How the user wants answers sampled: a table of names that /set and the command line know, and the values set so far.
+// A plain value.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "clients/wire/outcome.h"
+
+namespace ringside::client {
+
+class Settings {
+ public:
+  /// Sets one by name ("temperature", "max_tokens", "stop", ...); "default" takes the server's again. `stop` takes a
+  /// text (with \n for a newline) or a JSON list of texts. Fails with a sentence for an unknown name or a bad value.
+  Outcome<Done> Set(const std::string& name, const std::string& value);
+  /// Members for a response.create: wire name, JSON text.
+  std::vector<std::pair<std::string, std::string>> Fields() const;
+  /// One line per name: its value and what it means.
+  std::string Describe() const;
+  static std::vector<std::string> Names();
+
+ private:
+  std::map<std::string, std::string> values_;  // name to JSON text
+};
+
+}  // namespace ringside::client

@@ -1,0 +1,67 @@
+// The terminal that the chat runs in: raw mode, size, writing, and one place to wait for keys, signals and the network
+// at once. One per process, as signal handlers and terminal modes are; main thread only. Puts the terminal back as it
+// was when it goes.
+#pragma once
+
+#include <termios.h>
+
+#include <string>
+#include <string_view>
+
+#include "clients/cli/line_editor.h"
+
+namespace ringside::client {
+
+/// What ended a wait; several may hold at once.
+struct Wake {
+  std::string input;          // bytes typed
+  bool end_of_input = false;  // the terminal is gone, or Ctrl-D outside raw mode
+  bool interrupted = false;   // SIGINT
+  bool terminated = false;    // SIGTERM, SIGHUP
+  bool resized = false;
+  bool readable = false;  // the other file descriptor
+  bool timed_out = false;
+};
+
+class Terminal {
+ public:
+  Terminal();
+  ~Terminal();
+  Terminal(const Terminal&) = delete;
+  Terminal& operator=(const Terminal&) = delete;
+
+  /// True if standard input and output are terminals.
+  static bool IsInteractive();
+  /// True if the terminal understands escape sequences (TERM is neither empty nor "dumb").
+  static bool UnderstandsEscapes();
+
+  /// Keys one by one and unechoed, Ctrl-C as a key, bracketed paste.
+  void EnterRawMode();
+  void LeaveRawMode();
+  /// Gives the terminal to the shell until the process is continued.
+  void Suspend();
+
+  ScreenSize size() const;
+  void Write(std::string_view bytes);
+  /// Waits for typing, a signal, `other` becoming readable (-1 = none) or the timeout (-1 = none).
+  Wake Wait(int other, int timeout_ms);
+
+ private:
+  termios saved_{};
+  bool raw_ = false;
+};
+
+/// SIGINT, SIGTERM, SIGHUP and SIGWINCH no longer end the process but make signal_fd() readable. For one-shot use too.
+class SignalPipe {
+ public:
+  static SignalPipe& Instance();
+  int fd() const { return fds_[0]; }
+  /// Takes what has arrived into `wake`.
+  void Take(Wake& wake);
+
+ private:
+  SignalPipe();
+  int fds_[2] = {-1, -1};
+};
+
+}  // namespace ringside::client

@@ -1,0 +1,137 @@
+#include "clients/wire/conversations.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace ringside::client {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr size_t kPageItems = 100;
+
+Failure Unreadable() { return Failure{"The server's answer is not what this client understands."}; }
+
+Outcome<Json> Ask(const HttpClient& http, const std::string& method, const std::string& path,
+                  const std::string& body = "") {
+  const Outcome<HttpAnswer> answer = http.Request(method, path, body);
+  if (!answer) return answer.failure();
+  Json json = Json::parse(answer->body, nullptr, false);
+  if (!json.is_object()) return Unreadable();
+  return json;
+}
+
+std::string Text(const Json& json, const char* name) {
+  const auto it = json.find(name);
+  return it != json.end() && it->is_string() ? it->get<std::string>() : std::string();
+}
+
+int64_t Integer(const Json& json, const char* name, int64_t otherwise) {
+  const auto it = json.find(name);
+  return it != json.end() && it->is_number() ? it->get<int64_t>() : otherwise;
+}
+
+ConversationSummary Summary(const Json& json) {
+  ConversationSummary summary;
+  summary.id = Text(json, "id");
+  summary.created_at = Integer(json, "created_at", 0);
+  if (json.contains("ringside") && json["ringside"].is_object()) {
+    const Json& ours = json["ringside"];
+    summary.messages = Integer(ours, "messages", Integer(ours, "items", -1));
+    summary.tokens = Integer(ours, "tokens", -1);
+  }
+  return summary;
+}
+
+InputMessage Message(const Json& item) {
+  InputMessage message;
+  message.role = Text(item, "role");
+  if (!item.contains("content")) return message;
+  const Json& content = item["content"];
+  if (content.is_string()) message.text = content.get<std::string>();
+  if (content.is_array()) {
+    for (const Json& part : content) {
+      if (part.is_object()) message.text += Text(part, "text");
+    }
+  }
+  return message;
+}
+
+/// Every element of a paged list, up to `limit`.
+Outcome<std::vector<Json>> AskPages(const HttpClient& http, const std::string& path, const std::string& query,
+                                    size_t limit) {
+  std::vector<Json> all;
+  std::string after;
+  while (all.size() < limit) {
+    const size_t page = std::min(kPageItems, limit - all.size());
+    std::string target = path + "?limit=" + std::to_string(page) + query;
+    if (!after.empty()) target += "&after=" + after;
+    Outcome<Json> json = Ask(http, "GET", target);
+    if (!json) return json.failure();
+    if (!json->contains("data") || !(*json)["data"].is_array()) return Unreadable();
+    Json& data = (*json)["data"];
+    for (Json& element : data) {
+      if (element.is_object()) all.push_back(std::move(element));
+    }
+    const bool has_more = json->contains("has_more") && (*json)["has_more"] == true;
+    if (!has_more || data.empty() || all.empty()) break;
+    const std::string last = Text(all.back(), "id");
+    if (last.empty() || last == after) break;
+    after = last;
+  }
+  return all;
+}
+
+}  // namespace
+
+Outcome<std::string> CreateConversation(const HttpClient& http, const std::vector<InputMessage>& items) {
+  Json body = Json::object();
+  for (const InputMessage& item : items) {
+    body["items"].push_back({{"type", "message"}, {"role", item.role}, {"content", item.text}});
+  }
+  const Outcome<Json> json =
+      Ask(http, "POST", "/conversations", body.dump(-1, ' ', false, Json::error_handler_t::replace));
+  if (!json) return json.failure();
+  std::string id = Text(*json, "id");
+  if (id.empty()) return Unreadable();
+  return id;
+}
+
+Outcome<std::vector<ConversationSummary>> ListConversations(const HttpClient& http, size_t limit) {
+  const Outcome<std::vector<Json>> pages = AskPages(http, "/conversations", "", limit);
+  if (!pages) return pages.failure();
+  std::vector<ConversationSummary> summaries;
+  for (const Json& element : *pages) summaries.push_back(Summary(element));
+  return summaries;
+}
+
+Outcome<ConversationSummary> GetConversation(const HttpClient& http, const std::string& id) {
+  const Outcome<Json> json = Ask(http, "GET", "/conversations/" + id);
+  if (!json) return json.failure();
+  return Summary(*json);
+}
+
+Outcome<std::vector<InputMessage>> GetItems(const HttpClient& http, const std::string& id) {
+  constexpr size_t kEverything = 1u << 20;
+  const Outcome<std::vector<Json>> pages = AskPages(http, "/conversations/" + id + "/items", "&order=asc", kEverything);
+  if (!pages) return pages.failure();
+  std::vector<InputMessage> messages;
+  for (const Json& item : *pages) messages.push_back(Message(item));
+  return messages;
+}
+
+Outcome<Done> DeleteConversation(const HttpClient& http, const std::string& id) {
+  const Outcome<HttpAnswer> answer = http.Request("DELETE", "/conversations/" + id);
+  if (!answer) return answer.failure();
+  return Done{};
+}
+
+Outcome<ServerEvent> GetResponse(const HttpClient& http, const std::string& id) {
+  const Outcome<HttpAnswer> answer = http.Request("GET", "/responses/" + id);
+  if (!answer) return answer.failure();
+  const std::optional<ServerEvent> event = ParseResponse(answer->body);
+  if (!event) return Unreadable();
+  return *event;
+}
+
+}  // namespace ringside::client

@@ -1,0 +1,103 @@
+#include "clients/wire/http_client.h"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/core/tcp_stream.hpp>
+#include <boost/beast/http/message.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/read.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <boost/beast/http/write.hpp>
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+namespace ringside::client {
+namespace {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = beast::http;
+using tcp = asio::ip::tcp;
+using boost::system::error_code;
+
+constexpr auto kTimeout = std::chrono::seconds(30);
+constexpr uint64_t kMaxBodyBytes = 256u << 20;
+
+/// One request on one connection, each step with what is left of the same deadline.
+class Exchange {
+ public:
+  explicit Exchange(const ServerUrl& url) : url_(url) {}
+
+  error_code Run(http::request<http::string_body>& request, http::response_parser<http::string_body>& parser) {
+    tcp::resolver resolver(context_);
+    error_code error;
+    const auto found = resolver.resolve(url_.host, std::to_string(url_.port), error);
+    if (error) return error;
+    stream_.expires_after(kTimeout);
+    const auto keep = [&error](error_code result, auto&&...) { error = result; };
+    stream_.async_connect(found, keep);
+    Wait();
+    if (error) return error;
+    http::async_write(stream_, request, keep);
+    Wait();
+    if (error) return error;
+    http::async_read(stream_, buffer_, parser, keep);
+    Wait();
+    return error;
+  }
+
+ private:
+  void Wait() {
+    context_.run();
+    context_.restart();
+  }
+
+  const ServerUrl& url_;
+  asio::io_context context_{1};
+  beast::tcp_stream stream_{context_};
+  beast::flat_buffer buffer_;
+};
+
+Failure RefusedBy(int status, const std::string& body) {
+  Failure failure{"The server answered HTTP " + std::to_string(status) + ".", status};
+  const auto json = nlohmann::json::parse(body, nullptr, false);
+  if (json.is_object() && json.contains("error") && json["error"].is_object()) {
+    const auto& error = json["error"];
+    if (error.contains("message") && error["message"].is_string()) failure.message = error["message"];
+    if (error.contains("code") && error["code"].is_string()) failure.code = error["code"];
+  }
+  if (status == 401) failure.message += " Give the server's key with --api-key or RINGSIDE_API_KEY.";
+  return failure;
+}
+
+}  // namespace
+
+Outcome<HttpAnswer> HttpClient::Request(const std::string& method, const std::string& path,
+                                        const std::string& body) const {
+  http::request<http::string_body> request;
+  request.version(11);
+  request.method_string(method);
+  request.target(url_.Target(path));
+  request.set(http::field::host, url_.Authority());
+  request.set(http::field::user_agent, "ringside/" RINGSIDE_VERSION);
+  request.set(http::field::accept, "application/json");
+  request.set(http::field::connection, "close");
+  if (!api_key_.empty()) request.set(http::field::authorization, "Bearer " + api_key_);
+  if (method == "POST") {
+    request.set(http::field::content_type, "application/json");
+    request.body() = body;
+    request.prepare_payload();
+  }
+  http::response_parser<http::string_body> parser;
+  parser.body_limit(kMaxBodyBytes);
+  const error_code error = Exchange(url_).Run(request, parser);
+  if (error) {
+    return Failure{"Cannot reach the server at " + url_.Authority() + ": " + error.message() + "."};
+  }
+  HttpAnswer answer{static_cast<int>(parser.get().result_int()), std::move(parser.get().body())};
+  if (answer.status >= 400) return RefusedBy(answer.status, answer.body);
+  return answer;
+}
+
+}  // namespace ringside::client

@@ -1,0 +1,34 @@
+// Plain HTTP requests to a server, one at a time and blocking: what a client asks between turns. Owned by whoever asks;
+// not shared between threads.
+#pragma once
+
+#include <string>
+
+#include "clients/wire/outcome.h"
+#include "clients/wire/server_url.h"
+
+namespace ringside::client {
+
+struct HttpAnswer {
+  int status = 0;
+  std::string body;
+};
+
+class HttpClient {
+ public:
+  /// `api_key` may be empty.
+  HttpClient(ServerUrl url, std::string api_key) : url_(std::move(url)), api_key_(std::move(api_key)) {}
+
+  const ServerUrl& url() const { return url_; }
+  const std::string& api_key() const { return api_key_; }
+
+  /// `method` is GET, POST or DELETE, `path` is below the base path ("/conversations"), `body` is JSON (POST only).
+  /// Waits up to 30 s. Fails if no answer came and for every status from 400 on, with the server's own words.
+  Outcome<HttpAnswer> Request(const std::string& method, const std::string& path, const std::string& body = "") const;
+
+ private:
+  const ServerUrl url_;
+  const std::string api_key_;
+};
+
+}  // namespace ringside::client

@@ -1,0 +1,66 @@
+// What a server says over the socket, read from JSON text into one plain struct. Reading is lenient: a field that is
+// missing or of another type keeps its default, an unknown event is kOther. Pure functions.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace ringside::client {
+
+/// What a finished response reports about its cost.
+struct TurnReport {
+  std::string source;  // "new", "slot", "host", "disk", "recomputed"; "" = not told
+  int64_t input_tokens = 0, cached_tokens = 0, output_tokens = 0;
+  int64_t tokens_reused = 0, tokens_computed = 0, tokens_evicted = 0, messages_evicted = 0;
+  int64_t position = 0;
+  double restore_ms = 0;
+  std::optional<double> ttft_ms, tokens_per_s;
+};
+
+struct ServerEvent {
+  enum class Kind {
+    kOther,
+    kCreated,     // response_id
+    kDelta,       // text
+    kFinished,    // response.completed, .incomplete or .failed: status, text (whole answer), report, error
+    kError,       // error
+    kResumed,     // session, session_present, epoch, next_seq, replay, response_id (the running one)
+    kSnapshot,    // response_id, text (the answer so far), next_seq
+    kRewound,     // session, items
+    kForked,      // session (the new one)
+    kVerbFailed,  // verb, error
+    kEvicted,     // messages and tokens in report
+    kDraining,    // the server is about to go
+  };
+  enum class Replay { kNone, kEvents, kSnapshot };
+  struct Error {
+    std::string code, message, param;
+  };
+
+  Kind kind = Kind::kOther;
+  std::string type;             // as on the wire
+  std::optional<uint64_t> seq;  // session-wide number
+  std::string response_id;
+  std::string text;
+  std::string status;             // "completed", "incomplete", "cancelled", "failed"
+  std::string incomplete_reason;  // "max_output_tokens", ...
+  TurnReport report;
+  Error error;
+  std::string session;
+  bool session_present = false;
+  std::optional<uint64_t> epoch, next_seq;
+  Replay replay = Replay::kNone;
+  int64_t items = 0;
+  std::string verb;
+};
+
+/// Nothing if `message` is no JSON object with a "type".
+std::optional<ServerEvent> ParseServerEvent(std::string_view message);
+
+/// The same fields from a response object as HTTP gives it ("/responses/{id}"): kind is kFinished, or kOther while the
+/// response still runs. Nothing if it is no JSON object.
+std::optional<ServerEvent> ParseResponse(std::string_view body);
+
+}  // namespace ringside::client

@@ -1,0 +1,118 @@
+// How the link reads what the server says.
+#include <utility>
+
+#include "clients/wire/session_link_core.h"
+
+namespace ringside::client {
+
+using Kind = LinkEvent::Kind;
+
+void SessionLink::Core::OnMessage(std::string_view message) {
+  std::optional<ServerEvent> event = ParseServerEvent(message);
+  if (!event) return;
+  switch (event->kind) {
+    case ServerEvent::Kind::kResumed:
+      return OnResumed(*event);
+    case ServerEvent::Kind::kSnapshot:
+      return OnSnapshot(std::move(*event));
+    case ServerEvent::Kind::kRewound:
+    case ServerEvent::Kind::kForked:
+    case ServerEvent::Kind::kVerbFailed:
+      return OnVerbEvent(std::move(*event));
+    case ServerEvent::Kind::kError:
+      return OnError(std::move(*event));
+    case ServerEvent::Kind::kEvicted:
+    case ServerEvent::Kind::kDraining:
+      return Tell({.kind = Kind::kNotice, .server = std::move(*event)});
+    case ServerEvent::Kind::kCreated:
+    case ServerEvent::Kind::kDelta:
+    case ServerEvent::Kind::kFinished:
+    case ServerEvent::Kind::kOther:
+      return OnTurnEvent(std::move(*event));
+  }
+}
+
+bool SessionLink::Core::IsNew(const ServerEvent& event) {
+  if (!event.seq) return true;
+  if (last_seq_ && *event.seq <= *last_seq_) return false;
+  last_seq_ = *event.seq;
+  return true;
+}
+
+void SessionLink::Core::Started(const std::string& response_id) {
+  if (!response_id_.empty()) return;
+  response_id_ = response_id;
+  ServerEvent server;
+  server.response_id = response_id;
+  Tell({.kind = Kind::kStarted, .server = std::move(server)});
+  if (std::exchange(cancel_wanted_, false)) socket_->Send(EncodeCancel(response_id_));
+}
+
+void SessionLink::Core::OnTurnEvent(ServerEvent event) {
+  if (!IsNew(event) || job_ != Job::kTurn) return;
+  switch (event.kind) {
+    case ServerEvent::Kind::kCreated:
+      return Started(event.response_id);
+    case ServerEvent::Kind::kDelta:
+      if (response_id_.empty()) return;  // of a response that is not ours
+      text_ += event.text;
+      return Tell({.kind = Kind::kText, .text = std::move(event.text)});
+    case ServerEvent::Kind::kFinished: {
+      if (response_id_.empty() || event.response_id != response_id_) return;
+      // The terminal event has the whole text: whatever is missing is made good here.
+      if (event.text.size() > text_.size() && event.text.starts_with(text_)) {
+        Tell({.kind = Kind::kText, .text = event.text.substr(text_.size())});
+      }
+      return Finish({.kind = Kind::kFinished, .server = std::move(event)});
+    }
+    default:
+      return;
+  }
+}
+
+void SessionLink::Core::OnResumed(const ServerEvent& event) {
+  const bool same_epoch = !epoch_ || !event.epoch || *epoch_ == *event.epoch;
+  if (event.epoch) epoch_ = event.epoch;
+  if (!same_epoch) last_seq_.reset();  // the numbers begin anew
+  if (job_ != Job::kTurn) return;
+  if (!event.session_present) {
+    return Finish({.kind = Kind::kLost, .message = "The server no longer has this conversation."});
+  }
+  if (event.replay != ServerEvent::Replay::kNone) return;  // the missed events or a snapshot follow
+  ServerEvent server;
+  server.response_id = response_id_;
+  Finish({.kind = Kind::kUnknown, .server = std::move(server)});
+}
+
+void SessionLink::Core::OnSnapshot(ServerEvent event) {
+  if (event.next_seq && *event.next_seq > 0) last_seq_ = *event.next_seq - 1;
+  if (job_ != Job::kTurn || event.response_id != response_id_) return;
+  if (event.text.starts_with(text_)) {
+    std::string rest = event.text.substr(text_.size());
+    if (!rest.empty()) Tell({.kind = Kind::kText, .text = std::move(rest)});
+  } else {
+    Tell({.kind = Kind::kRestarted, .text = event.text});
+  }
+  text_ = std::move(event.text);
+}
+
+void SessionLink::Core::OnVerbEvent(ServerEvent event) {
+  if (job_ != Job::kVerb) return;
+  if (event.kind != ServerEvent::Kind::kVerbFailed) {
+    return Finish({.kind = Kind::kVerbDone, .server = std::move(event)});
+  }
+  std::string message = event.error.message.empty() ? "The server refused it." : event.error.message;
+  Finish({.kind = Kind::kVerbFailed, .message = std::move(message), .server = std::move(event)});
+}
+
+void SessionLink::Core::OnError(ServerEvent event) {
+  std::string message = event.error.message.empty() ? "The server refused the request." : event.error.message;
+  if (job_ == Job::kVerb) {
+    return Finish({.kind = Kind::kVerbFailed, .message = std::move(message), .server = std::move(event)});
+  }
+  if (job_ == Job::kTurn) {
+    Finish({.kind = Kind::kRefused, .message = std::move(message), .server = std::move(event)});
+  }
+}
+
+}  // namespace ringside::client
