@@ -1,5 +1,6 @@
 """Enforces the layers: reads every #include of the source tree and fails on an edge that the table below lacks, on a
-third-party header outside its room, on JSON in a header, and on files that have grown too long.
+third-party header outside its room, on JSON in a header, on files that have grown too long, and on a type that two headers
+define under one name (to the linker they would be one type: a destructor of the one then runs on the other).
 
     python3 tests/layering_test.py [root]
 
@@ -49,6 +50,9 @@ SYSTEM = re.compile(
     r"^([a-z_]+|(sys|arpa|netinet|net|linux|asm)/[a-z_]+\.h|"
     r"(immintrin|x86intrin|cpuid|unistd|fcntl|signal|termios|poll|sched|pthread|dirent|dlfcn|pwd|netdb|errno|getopt)\.h)$"
 )
+# A definition at the margin, thus in the one namespace that all of us share. kernels/cpu compiles its own headers once for
+# each instruction set, in namespaces of their own.
+TYPE = re.compile(r"^(?:struct|class|enum class) (\w+)(?: final)?(?: :[^;{]*)? \{", re.MULTILINE)
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
 
 
@@ -87,7 +91,7 @@ def check_third_party(path, name, included):
 
 def check_tree(root):
     """Every complaint about the tree, and the number of files and includes read."""
-    complaints, files, includes, users = [], 0, 0, {}
+    complaints, files, includes, users, types = [], 0, 0, {}, {}
     for folder in FOLDERS:
         for file in sorted((root / folder).rglob("*")):
             if file.suffix not in SUFFIXES or not file.is_file():
@@ -98,6 +102,9 @@ def check_tree(root):
             lines = text.count("\n")
             if lines > MAX_LINES:
                 complaints.append(f"{path}: {lines} lines, more than {MAX_LINES}")
+            if file.suffix == ".h" and folder in LAYERS and not path.startswith("kernels/cpu/"):
+                for match in TYPE.finditer(text):
+                    types.setdefault(match[1], set()).add(path)
             for match in INCLUDE.finditer(text):
                 includes += 1
                 name = f"{path}:{text.count(chr(10), 0, match.start()) + 1}"
@@ -117,6 +124,9 @@ def check_tree(root):
                             users.setdefault((pattern, top), set()).add(path)
                 if complaint:
                     complaints.append(complaint)
+    for name, paths in types.items():
+        if len(paths) > 1:
+            complaints.append(f"{', '.join(sorted(paths))}: each defines a type {name}")
     for key, paths in users.items():
         if len(paths) > MAX_FILES[key]:
             complaints.append(f"{', '.join(sorted(paths))}: only {MAX_FILES[key]} file of {key[1]}/ may include {key[0]}")
@@ -177,6 +187,16 @@ def run_controls():
             failures.append(f"negative control {path!r} {content[:50]!r}: expected {words!r}, got {complaints}")
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
+        for name, content in (
+            ("engine/a.h", "class A final : public B {\n};\nstruct C;\n"), ("session/a.h", "struct A {\n};\nclass C {\n};\n")
+        ):
+            (root / name).parent.mkdir(exist_ok=True)
+            (root / name).write_text(content)
+        complaints = check_tree(root)[0]
+        if len(complaints) != 1 or "type A" not in complaints[0]:
+            failures.append(f"negative control: two types of one name gave {complaints}")
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
         for name in ("cache/a.cpp", "cache/b.cpp"):
             (root / name).parent.mkdir(exist_ok=True)
             (root / name).write_text("#include <rocksdb/db.h>\n")
@@ -192,7 +212,7 @@ def main():
         failures.append(f"only {files} source files were found: is {ROOT} the repository?")
     for line in failures + complaints:
         print(line)
-    print(f"layering: {files} files, {includes} includes, {len(CONTROLS) + 1} controls, {len(failures + complaints)} faults")
+    print(f"layering: {files} files, {includes} includes, {len(CONTROLS) + 2} controls, {len(failures + complaints)} faults")
     return 1 if failures or complaints else 0
 
 
