@@ -192,17 +192,18 @@ Result<SessionPage> SessionTable::ListSessions(const Caller& caller, const std::
   SessionPage page;
   {
     std::lock_guard lock(state_->mutex);
+    std::optional<uint64_t> before;
+    if (!after.empty()) {
+      const auto last = state_->sessions.find(after);
+      if (last == state_->sessions.end() || last->second.second->owner() != caller.principal) {
+        return NoConversation(after);
+      }
+      before = last->second.first;
+    }
     const auto owner = state_->owners.find(caller.principal);
     if (owner != state_->owners.end()) {
       const State::OwnersSessions& own = owner->second;
-      auto at = own.rbegin();
-      if (!after.empty()) {
-        const auto last = state_->sessions.find(after);
-        if (last == state_->sessions.end() || last->second.second->owner() != caller.principal) {
-          return NoConversation(after);
-        }
-        at = std::make_reverse_iterator(own.lower_bound(last->second.first));
-      }
+      auto at = before ? std::make_reverse_iterator(own.lower_bound(*before)) : own.rbegin();
       for (; at != own.rend() && static_cast<int64_t>(found.size()) < limit; ++at) found.push_back(at->second);
       page.has_more = at != own.rend();
     }

@@ -1,0 +1,232 @@
+// What tests drive sessions with: a tokenizer of one id per byte, and an engine door behind which the test itself plays
+// the engine: it sees every TurnRequest and says what is sampled. One thread unless a test says otherwise.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "engine/engine.h"
+#include "session/session_table.h"
+
+namespace ringside {
+
+/// Ids 0..255 are bytes, then "<|im_start|>" 256, "<|im_end|>" 257.
+class ByteTokenizer final : public Tokenizer {
+ public:
+  static constexpr TokenId kImStart = 256, kImEnd = 257;
+
+  std::vector<TokenId> Encode(std::span<const TextPiece> pieces) const override {
+    std::vector<TokenId> ids;
+    for (const TextPiece& piece : pieces) {
+      std::string_view rest = piece.text;
+      while (!rest.empty()) {
+        TokenId id = static_cast<unsigned char>(rest.front());
+        size_t length = 1;
+        for (const TokenId special : {kImStart, kImEnd}) {
+          if (piece.markup && rest.starts_with(TokenName(special))) {
+            id = special;
+            length = TokenName(special).size();
+          }
+        }
+        ids.push_back(id);
+        rest.remove_prefix(length);
+      }
+    }
+    return ids;
+  }
+  std::string_view TokenBytes(TokenId id) const override {
+    static const std::string bytes = [] {
+      std::string all;
+      for (int i = 0; i < 256; ++i) all.push_back(static_cast<char>(i));
+      return all;
+    }();
+    return id >= 0 && id < 256 ? std::string_view(bytes).substr(static_cast<size_t>(id), 1) : std::string_view();
+  }
+  std::string_view TokenName(TokenId id) const override {
+    if (id == kImStart) return "<|im_start|>";
+    if (id == kImEnd) return "<|im_end|>";
+    return TokenBytes(id);
+  }
+  bool IsSpecial(TokenId id) const override { return id >= 256; }
+  std::optional<TokenId> FindSpecial(std::string_view name) const override {
+    for (const TokenId id : {kImStart, kImEnd}) {
+      if (name == TokenName(id)) return id;
+    }
+    return std::nullopt;
+  }
+  int64_t vocab_size() const override { return 258; }
+  bool strips_leading_space() const override { return false; }
+
+  std::string Decode(std::span<const TokenId> ids) const {
+    std::string text;
+    for (const TokenId id : ids) text += TokenName(id);
+    return text;
+  }
+};
+
+inline std::vector<TokenId> Bytes(std::string_view text) {
+  std::vector<TokenId> ids;
+  for (const char c : text) ids.push_back(static_cast<unsigned char>(c));
+  return ids;
+}
+
+/// Keeps the turns submitted until the test ends them.
+class ScriptedEngine {
+ public:
+  EngineDoor Door() {
+    return {[this](TurnRequest request) { return Submit(std::move(request)); },
+            [this](TurnId turn) {
+              std::lock_guard lock(mutex_);
+              cancelled_.push_back(turn);
+            },
+            [this](TimelineId timeline) {
+              std::lock_guard lock(mutex_);
+              closed_.push_back(timeline);
+            },
+            [this](TimelineId from, TimelineId to) {
+              std::lock_guard lock(mutex_);
+              forks_.emplace_back(from, to);
+            }};
+  }
+
+  /// Every request so far, in order.
+  std::vector<TurnRequest> requests() const {
+    std::lock_guard lock(mutex_);
+    return requests_;
+  }
+  size_t count() const {
+    std::lock_guard lock(mutex_);
+    return requests_.size();
+  }
+  TurnRequest last() const {
+    std::lock_guard lock(mutex_);
+    CHECK(!requests_.empty());
+    return requests_.back();
+  }
+  std::vector<TurnId> cancelled() const {
+    std::lock_guard lock(mutex_);
+    return cancelled_;
+  }
+  std::vector<TimelineId> closed() const {
+    std::lock_guard lock(mutex_);
+    return closed_;
+  }
+  std::vector<std::pair<TimelineId, TimelineId>> forks() const {
+    std::lock_guard lock(mutex_);
+    return forks_;
+  }
+  /// What Submit says from now on.
+  void Refuse(Status status) {
+    std::lock_guard lock(mutex_);
+    refusal_ = std::move(status);
+  }
+
+  // Playing the engine. `index` counts submitted turns from 0.
+  void Start(size_t index) {
+    const TurnRequest request = At(index);
+    CacheReport report = ReportFor(request);
+    request.sink->OnStart(report);
+  }
+  /// One step per character.
+  void Say(size_t index, std::string_view text) {
+    const TurnRequest request = At(index);
+    for (const char c : text) {
+      const TokenId id = static_cast<unsigned char>(c);
+      OutputToken token{id, -0.5F, {}};
+      for (int64_t i = 0; i < request.sampling.logprobs; ++i)
+        token.top.push_back({static_cast<TokenId>('a' + i), -1.0F});
+      request.sink->OnTokens({{token}, std::string(1, c)});
+    }
+    std::lock_guard lock(mutex_);
+    for (const char c : text) outputs_[index].push_back(static_cast<unsigned char>(c));
+  }
+  void End(size_t index, FinishReason reason = FinishReason::kStop, Status error = {}) {
+    const TurnRequest request = At(index);
+    TurnEnd end;
+    end.reason = reason;
+    end.error = std::move(error);
+    {
+      std::lock_guard lock(mutex_);
+      end.output = outputs_[index];
+      requests_[index].sink.reset();  // as the engine does
+    }
+    if (reason == FinishReason::kStop && request.max_tokens != 0) end.output.push_back(ByteTokenizer::kImEnd);
+    end.report = ReportFor(request);
+    end.report.position = static_cast<int64_t>(request.tokens.size() + end.output.size());
+    end.times = {1, 2, 30};
+    request.sink->OnEnd(end);
+  }
+  /// A whole answer.
+  void Answer(size_t index, std::string_view text, FinishReason reason = FinishReason::kStop) {
+    Start(index);
+    Say(index, text);
+    End(index, reason);
+  }
+  void AnswerLast(std::string_view text) { Answer(count() - 1, text); }
+
+ private:
+  Status Submit(TurnRequest request) {
+    std::lock_guard lock(mutex_);
+    if (!refusal_.ok()) return refusal_;
+    requests_.push_back(std::move(request));
+    outputs_.emplace_back();
+    return Status::Ok();
+  }
+  TurnRequest At(size_t index) const {
+    std::lock_guard lock(mutex_);
+    CHECK_LT(index, requests_.size());
+    CHECK(requests_[index].sink != nullptr);
+    return requests_[index];
+  }
+  // As an engine whose slot holds what the timeline's last turn left.
+  CacheReport ReportFor(const TurnRequest& request) {
+    std::lock_guard lock(mutex_);
+    CacheReport report;
+    for (const TurnRequest& earlier : requests_) {
+      if (earlier.turn >= request.turn || earlier.timeline != request.timeline) continue;
+      report.source = CacheSource::kSlot;
+      report.tokens_reused = static_cast<int64_t>(earlier.tokens.size());
+    }
+    report.tokens_computed = static_cast<int64_t>(request.tokens.size()) - report.tokens_reused;
+    report.position = static_cast<int64_t>(request.tokens.size());
+    return report;
+  }
+
+  mutable std::mutex mutex_;
+  std::vector<TurnRequest> requests_;
+  std::vector<std::vector<TokenId>> outputs_;
+  std::vector<TurnId> cancelled_;
+  std::vector<TimelineId> closed_;
+  std::vector<std::pair<TimelineId, TimelineId>> forks_;
+  Status refusal_;
+};
+
+/// A table on a scripted engine.
+struct TableFixture {
+  explicit TableFixture(SessionTableOptions options = Options())
+      : chat(std::move(ChatTemplate::Named("chatml").value())),
+        table(std::move(options), tokenizer, chat, engine.Door(), clock) {}
+
+  static SessionTableOptions Options() {
+    SessionTableOptions options;
+    options.model_name = "tiny";
+    options.session_len = 2000;
+    options.memory_len = 512;
+    options.pinned_max = 64;
+    options.end_of_turn = {ByteTokenizer::kImEnd};
+    return options;
+  }
+
+  ManualClock clock;
+  ByteTokenizer tokenizer;
+  ScriptedEngine engine;
+  ChatTemplate chat;
+  SessionTable table;
+};
+
+}  // namespace ringside
