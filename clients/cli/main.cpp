@@ -1,2 +1,64 @@
 // The terminal client `ringside`.
-int main() { return 0; }
+#include <cstdio>
+#include <exception>
+#include <string>
+
+#include "clients/bench/bench.h"
+#include "clients/cli/one_shot.h"
+#include "clients/cli/options.h"
+#include "clients/cli/repl.h"
+#include "clients/cli/session_list.h"
+#include "clients/cli/terminal.h"
+
+namespace ringside::client {
+namespace {
+
+constexpr size_t kMostSessions = 10000;
+
+int PrintSessions(const Options& options) {
+  const HttpClient http(options.url, options.api_key);
+  const Outcome<std::vector<ConversationSummary>> sessions = ListConversations(http, kMostSessions);
+  if (!sessions) {
+    std::fprintf(stderr, "ringside: %s\n", sessions.failure().message.c_str());
+    return 1;
+  }
+  std::printf("%s\n", DescribeSessions(*sessions, "").c_str());
+  return 0;
+}
+
+int Chat(const Options& options) {
+  if (!options.chat.prompt.empty() || !Terminal::IsInteractive()) return AnswerOnce(options);
+  Terminal terminal;
+  return Repl(options, terminal).Run();
+}
+
+int Main(int argc, const char* const* argv) {
+  const Options options = ParseOptions(argc, argv);
+  switch (options.verb) {
+    case Options::Verb::kNone:
+      std::fputs(options.to_stdout.c_str(), stdout);
+      std::fputs(options.to_stderr.c_str(), stderr);
+      return options.exit_code;
+    case Options::Verb::kChat:
+      return Chat(options);
+    case Options::Verb::kSessions:
+      return PrintSessions(options);
+    case Options::Verb::kBenchAppend:
+      return BenchAppend(options);
+    case Options::Verb::kBenchLoad:
+      return BenchLoad(options);
+  }
+  return 2;
+}
+
+}  // namespace
+}  // namespace ringside::client
+
+int main(int argc, char** argv) {
+  try {
+    return ringside::client::Main(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "ringside: %s\n", error.what());
+    return 1;
+  }
+}

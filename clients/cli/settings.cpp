@@ -119,6 +119,10 @@ Outcome<Done> Settings::Set(const std::string& name, const std::string& value) {
   return Done{};
 }
 
+Outcome<Done> Settings::SetStops(const std::vector<std::string>& texts) {
+  return Set("stop", Json(texts).dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
 std::vector<std::pair<std::string, std::string>> Settings::Fields() const {
   std::vector<std::pair<std::string, std::string>> fields;
   for (const Entry& entry : kEntries) {

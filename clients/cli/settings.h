@@ -16,6 +16,8 @@ class Settings {
   /// Sets one by name ("temperature", "max_tokens", "stop", ...); "default" takes the server's again. `stop` takes a
   /// text (with \n for a newline) or a JSON list of texts. Fails with a sentence for an unknown name or a bad value.
   Outcome<Done> Set(const std::string& name, const std::string& value);
+  /// Sets `stop` to exactly these texts, none of them empty.
+  Outcome<Done> SetStops(const std::vector<std::string>& texts);
   /// Members for a response.create: wire name, JSON text.
   std::vector<std::pair<std::string, std::string>> Fields() const;
   /// One line per name: its value and what it means.

@@ -1,0 +1,20 @@
+// One turn, run to its end and timed as its user sees it. Blocking.
+#pragma once
+
+#include "clients/cli/chat_client.h"
+
+namespace ringside::client {
+
+struct TimedTurn {
+  double ttft_ms = 0;   // from sending to the first text (or the end, where there is none)
+  double total_ms = 0;  // to the end
+  std::string text;
+  TurnReport report;
+};
+
+/// Fails if the turn is refused, fails or is lost; a cut-off answer is fine.
+Outcome<TimedTurn> RunTimedTurn(ChatClient& client, TurnRequest turn);
+/// Keeps the first `to` items.
+Outcome<Done> RunRewind(ChatClient& client, const std::string& conversation, int64_t to);
+
+}  // namespace ringside::client

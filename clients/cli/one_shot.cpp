@@ -1,0 +1,167 @@
+#include "clients/cli/one_shot.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <string>
+
+#include "clients/cli/chat_client.h"
+#include "clients/cli/sanitiser.h"
+#include "clients/cli/session_list.h"
+#include "clients/cli/terminal.h"
+#include "clients/cli/text_width.h"
+
+namespace ringside::client {
+namespace {
+
+constexpr int kInterruptedExit = 130;
+
+void Complain(const std::string& sentence) { std::fprintf(stderr, "ringside: %s\n", Sanitise(sentence).c_str()); }
+
+bool ReadAll(std::string& text) {
+  char buffer[65536];
+  while (true) {
+    const ssize_t got = ::read(STDIN_FILENO, buffer, sizeof buffer);
+    if (got == 0) return true;
+    if (got < 0 && errno != EINTR) return false;
+    if (got > 0) text.append(buffer, static_cast<size_t>(got));
+  }
+}
+
+/// Piped input and the words of the command line, joined.
+Outcome<std::string> Question(const ChatOptions& chat) {
+  std::string piped;
+  if (::isatty(STDIN_FILENO) == 0 && !ReadAll(piped)) return Failure{"Cannot read standard input."};
+  if (!IsUtf8(piped) || !IsUtf8(chat.prompt)) return Failure{"The input is no UTF-8 text."};
+  while (piped.ends_with('\n') || piped.ends_with('\r')) piped.pop_back();
+  if (piped.empty() && chat.prompt.empty()) return Failure{"There is nothing to ask: standard input is empty."};
+  return piped + (piped.empty() || chat.prompt.empty() ? "" : "\n\n") + chat.prompt;
+}
+
+Outcome<std::string> Conversation(const Options& options, const HttpClient& http) {
+  if (options.chat.continue_last) return FindLastConversation(http);
+  if (options.chat.session.empty()) return CreateConversation(http);
+  if (!IsConversationId(options.chat.session)) {
+    return Failure{"\"" + options.chat.session + "\" is no conversation's id (conv_...)."};
+  }
+  return options.chat.session;
+}
+
+class OneAnswer {
+ public:
+  OneAnswer(ChatClient& client, bool stats) : client_(client), stats_(stats) {}
+
+  int Run(TurnRequest turn) {
+    client_.link().StartTurn(std::move(turn));
+    while (!exit_code_) {
+      pollfd fds[] = {{client_.events().fd(), POLLIN, 0}, {SignalPipe::Instance().fd(), POLLIN, 0}};
+      ::poll(fds, 2, -1);
+      Wake wake;
+      SignalPipe::Instance().Take(wake);
+      if (wake.interrupted || wake.terminated) Interrupt();
+      while (const std::optional<LinkEvent> event = client_.events().Take()) OnEvent(*event);
+      std::fflush(stdout);
+    }
+    return std::ferror(stdout) != 0 ? 1 : *exit_code_;
+  }
+
+ private:
+  void Interrupt() {
+    interrupted_ ? client_.link().Abandon() : client_.link().Cancel();
+    interrupted_ = true;
+  }
+
+  void Print(const std::string& text) {
+    if (text.empty()) return;
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    line_open_ = text.back() != '\n';
+  }
+
+  void End(int exit_code) {
+    Print(sanitiser_.Finish());
+    if (line_open_) Print("\n");
+    std::fflush(stdout);
+    exit_code_ = interrupted_ ? kInterruptedExit : exit_code;
+  }
+
+  void OnEvent(const LinkEvent& event) {
+    switch (event.kind) {
+      case LinkEvent::Kind::kText:
+        answer_ += event.text;
+        return Print(sanitiser_.Push(event.text));
+      case LinkEvent::Kind::kFinished:
+        return OnFinished(event.server);
+      case LinkEvent::Kind::kUnknown:
+        return OnUnknown(event.server.response_id);
+      case LinkEvent::Kind::kRefused:
+      case LinkEvent::Kind::kLost:
+        End(1);
+        return Complain(event.message);
+      case LinkEvent::Kind::kRestarted:
+        End(1);
+        Complain("The answer was lost in the middle.");
+        return client_.link().Abandon();
+      case LinkEvent::Kind::kRetrying:
+        return Complain("The connection is lost (" + event.message + "), reconnecting.");
+      default:
+        return;
+    }
+  }
+
+  void OnUnknown(const std::string& response_id) {
+    const Outcome<ServerEvent> response = GetResponse(client_.http(), response_id);
+    if (!response || response->kind != ServerEvent::Kind::kFinished || !response->text.starts_with(answer_)) {
+      End(1);
+      return Complain("The end of the answer was lost with the connection.");
+    }
+    Print(sanitiser_.Push(response->text.substr(answer_.size())));
+    OnFinished(*response);
+  }
+
+  void OnFinished(const ServerEvent& response) {
+    const bool whole = response.status == "completed" || response.status == "incomplete";
+    End(whole ? 0 : 1);
+    if (response.status == "incomplete") Complain("The answer was cut off (" + response.incomplete_reason + ").");
+    if (response.status == "cancelled") Complain("The answer was stopped.");
+    if (response.status == "failed") {
+      Complain(response.error.message.empty() ? "The answer failed." : response.error.message);
+    }
+    if (stats_) Complain(DescribeReport(response.report));
+  }
+
+  ChatClient& client_;
+  const bool stats_;
+  Sanitiser sanitiser_;
+  std::string answer_;
+  bool line_open_ = false, interrupted_ = false;
+  std::optional<int> exit_code_;
+};
+
+}  // namespace
+
+int AnswerOnce(const Options& options) {
+  const Outcome<std::string> question = Question(options.chat);
+  if (!question) {
+    Complain(question.failure().message);
+    return 2;
+  }
+  SignalPipe::Instance();
+  ChatClient client(options.url, options.api_key);
+  const Outcome<std::string> conversation = Conversation(options, client.http());
+  if (!conversation) {
+    Complain(conversation.failure().message);
+    return 1;
+  }
+  RememberLastConversation(options.url, *conversation);
+  TurnRequest turn;
+  turn.conversation = *conversation;
+  turn.input = {{"user", *question}};
+  turn.instructions = options.chat.system;
+  turn.fields = options.chat.settings.Fields();
+  turn.request_id = MakeRequestId();
+  return OneAnswer(client, options.chat.stats).Run(std::move(turn));
+}
+
+}  // namespace ringside::client

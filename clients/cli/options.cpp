@@ -1,0 +1,136 @@
+#include "clients/cli/options.h"
+
+#include <CLI/CLI.hpp>
+#include <map>
+#include <sstream>
+
+namespace ringside::client {
+namespace {
+
+constexpr const char* kDefaultUrl = "ws://127.0.0.1:8080";
+
+struct Raw {
+  std::string colour = "auto";
+  std::map<std::string, std::string> settings;
+  std::vector<std::string> stops, prompt;
+  std::string system;
+  bool no_history = false;
+};
+
+void AddCommon(CLI::App& app, Options& options, Raw& raw) {
+  app.add_option("--url", options.url_text, std::string("The server, such as ") + kDefaultUrl)->envname("RINGSIDE_URL");
+  app.add_option("--api-key", options.api_key, "The server's key")->envname("RINGSIDE_API_KEY");
+  app.add_option("--color,--colour", raw.colour, "Colour: auto (on a terminal, unless NO_COLOR is set), always, never")
+      ->check(CLI::IsMember({"auto", "always", "never"}));
+}
+
+CLI::App* AddChat(CLI::App& app, Options& options, Raw& raw) {
+  CLI::App* chat = app.add_subcommand("chat", "Chat in the terminal; answer once if there is a prompt or piped input");
+  AddCommon(*chat, options, raw);
+  auto* session = chat->add_option("-s,--session", options.chat.session, "Go on with this conversation");
+  auto* last = chat->add_flag("-c,--continue", options.chat.continue_last, "Go on with the conversation used last");
+  auto* system = chat->add_option("--system", raw.system, "System message of a new conversation");
+  session->excludes(last);
+  system->excludes(session)->excludes(last);
+  for (const std::string& name : Settings::Names()) {
+    if (name == "stop") continue;
+    std::string flag = "--" + name;
+    for (char& c : flag) c = c == '_' ? '-' : c;
+    chat->add_option(flag, raw.settings[name], "As /set " + name);
+  }
+  chat->add_option("--stop", raw.stops, "Text that ends an answer; may be given again")->take_all()->expected(1);
+  chat->add_flag("--stats", options.chat.stats, "Show after every answer what it cost");
+  chat->add_flag("--no-history", raw.no_history, "Do not remember what is typed");
+  chat->add_option("prompt", raw.prompt, "Words of the prompt; piped standard input is put before them");
+  return chat;
+}
+
+CLI::App* AddBench(CLI::App& app, Options& options, Raw& raw) {
+  CLI::App* bench = app.add_subcommand("bench", "Measure a running server");
+  bench->require_subcommand(1);
+  CLI::App* append = bench->add_subcommand(
+      "append", "Time to first token of a short turn on a long conversation, against recomputing the whole");
+  AddCommon(*append, options, raw);
+  append->add_option("--rounds", options.append.rounds, "Measurements of each kind")->check(CLI::Range(1, 1000));
+  append->add_option("--history-tokens", options.append.history_tokens, "Tokens before the turn")
+      ->check(CLI::Range(64, 1 << 20));
+  append->add_option("--turn-tokens", options.append.turn_tokens, "Tokens of the turn")->check(CLI::Range(8, 1 << 16));
+  append->add_option("--json", options.append.json_path, "Also write the figures to this file");
+  CLI::App* load = bench->add_subcommand("load", "Many conversations at once, with pauses for thought");
+  AddCommon(*load, options, raw);
+  load->add_option("-n,--conversations", options.load.conversations)->check(CLI::Range(1, 10000));
+  load->add_option("--turns", options.load.turns, "Turns of each conversation")->check(CLI::Range(1, 10000));
+  load->add_option("--think", options.load.think_s, "Mean pause between turns, seconds")
+      ->check(CLI::Range(0.0, 3600.0));
+  load->add_option("--prompt-words", options.load.prompt_words, "Median words of a turn")->check(CLI::Range(1, 10000));
+  load->add_option("--max-tokens", options.load.max_tokens, "Longest answer")->check(CLI::Range(1, 100000));
+  load->add_option("--seed", options.load.seed, "Of lengths, words and pauses");
+  load->add_option("--json", options.load.json_path, "Also write the figures to this file");
+  return bench;
+}
+
+Options Refuse(Options options, const std::string& why) {
+  options.verb = Options::Verb::kNone;
+  options.exit_code = 2;
+  options.to_stderr = "ringside: " + why + "\n";
+  return options;
+}
+
+Options Check(Options options, const Raw& raw) {
+  const Outcome<ServerUrl> url = ParseServerUrl(options.url_text.empty() ? kDefaultUrl : options.url_text);
+  if (!url) return Refuse(std::move(options), url.failure().message);
+  options.url = *url;
+  if (options.api_key.find_first_of("\r\n") != std::string::npos) {
+    return Refuse(std::move(options), "The key must be one line.");
+  }
+  options.colour = raw.colour == "always"  ? ColourMode::kAlways
+                   : raw.colour == "never" ? ColourMode::kNever
+                                           : ColourMode::kAuto;
+  options.chat.history = !raw.no_history;
+  if (!raw.system.empty()) options.chat.system = raw.system;
+  for (const auto& [name, value] : raw.settings) {
+    if (value.empty()) continue;
+    const Outcome<Done> set = options.chat.settings.Set(name, value);
+    if (!set) return Refuse(std::move(options), set.failure().message);
+  }
+  if (!raw.stops.empty()) {
+    const Outcome<Done> set = options.chat.settings.SetStops(raw.stops);
+    if (!set) return Refuse(std::move(options), set.failure().message);
+  }
+  for (const std::string& word : raw.prompt) {
+    options.chat.prompt += (options.chat.prompt.empty() ? "" : " ") + word;
+  }
+  return options;
+}
+
+}  // namespace
+
+Options ParseOptions(int argc, const char* const* argv) {
+  Options options;
+  Raw raw;
+  CLI::App app("ringside: chat with a ringside-server, list its conversations, measure it", "ringside");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", "ringside " RINGSIDE_VERSION);
+  CLI::App* chat = AddChat(app, options, raw);
+  CLI::App* sessions = app.add_subcommand("sessions", "List the conversations on the server");
+  AddCommon(*sessions, options, raw);
+  CLI::App* bench = AddBench(app, options, raw);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    std::ostringstream out, err;
+    const int code = app.exit(error, out, err);
+    options.exit_code = code == 0 ? 0 : 2;
+    options.to_stdout = out.str();
+    options.to_stderr = err.str();
+    return options;
+  }
+  if (chat->parsed()) options.verb = Options::Verb::kChat;
+  if (sessions->parsed()) options.verb = Options::Verb::kSessions;
+  if (bench->parsed()) {
+    options.verb = bench->got_subcommand("append") ? Options::Verb::kBenchAppend : Options::Verb::kBenchLoad;
+  }
+  return Check(std::move(options), raw);
+}
+
+}  // namespace ringside::client
