@@ -1,0 +1,411 @@
+#include "clients/wire/session_link.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <future>
+
+#include "clients/cli/chat_client.h"
+#include "tests/clients/fake_server.h"
+
+namespace ringside::client {
+namespace {
+
+using Json = nlohmann::json;
+using Kind = LinkEvent::Kind;
+using ::testing::HasSubstr;
+
+constexpr int kPatienceMs = 20000;
+
+Json Numbered(Json event, int seq) {
+  event["ringside"] = {{"seq", seq}};
+  return event;
+}
+Json Created(int seq, const std::string& id = "resp_1") {
+  return Numbered({{"type", "response.created"}, {"response", {{"id", id}, {"status", "in_progress"}}}}, seq);
+}
+Json Delta(int seq, const std::string& text) {
+  return Numbered({{"type", "response.output_text.delta"}, {"delta", text}}, seq);
+}
+Json End(int seq, const std::string& text, const std::string& status = "completed", const std::string& id = "resp_1") {
+  const std::string type = status == "completed" ? "response.completed" : "response.incomplete";
+  return Numbered(
+      {{"type", type},
+       {"response",
+        {{"id", id},
+         {"status", status},
+         {"output", {{{"type", "message"}, {"content", {{{"type", "output_text"}, {"text", text}}}}}}},
+         {"usage", {{"input_tokens", 9}, {"output_tokens", 3}, {"input_tokens_details", {{"cached_tokens", 5}}}}}}}},
+      seq);
+}
+Json Resumed(const std::string& replay, int next_seq, uint64_t epoch = 7) {
+  return {{"type", "ringside:session.resumed"},
+          {"session", "conv_a"},
+          {"session_present", true},
+          {"epoch", epoch},
+          {"next_seq", next_seq},
+          {"replay", replay}};
+}
+
+TurnRequest Turn() { return {.conversation = "conv_a", .input = {{"user", "hello"}}, .request_id = "req_x"}; }
+
+/// A link on a scripted server, and what it has told.
+class LinkOnServer {
+ public:
+  explicit LinkOnServer(FakeServer::Script script, int max_attempts = 10)
+      : server_(std::move(script)),
+        link_(runtime_,
+              {.url = server_.url(),
+               .api_key = "key",
+               .max_attempts = max_attempts,
+               .first_delay = std::chrono::milliseconds(1),
+               .longest_delay = std::chrono::milliseconds(5)},
+              [this](LinkEvent event) { events_.Push(std::move(event)); }) {}
+
+  /// Waits for the end of what was begun; adds up the text.
+  LinkEvent WaitForEnd() {
+    while (true) {
+      std::optional<LinkEvent> event = events_.Wait(kPatienceMs);
+      if (!event) {
+        ADD_FAILURE() << "no event";
+        return {Kind::kLost};
+      }
+      if (event->kind == Kind::kText) text += event->text;
+      if (event->kind == Kind::kRestarted) text = event->text;
+      if (event->kind == Kind::kRetrying) ++retries;
+      if (event->kind == Kind::kRestored) ++restores;
+      if (event->ends()) return *event;
+    }
+  }
+  /// Waits for one event of a kind on the way.
+  void WaitFor(Kind kind) {
+    while (const std::optional<LinkEvent> event = events_.Wait(kPatienceMs)) {
+      if (event->kind == Kind::kText) text += event->text;
+      if (event->kind == kind) return;
+      ASSERT_FALSE(event->ends());
+    }
+    FAIL() << "no event";
+  }
+  SessionLink& link() { return link_; }
+
+  std::string text;
+  int retries = 0, restores = 0;
+
+ private:
+  EventQueue events_;
+  FakeServer server_;
+  IoRuntime runtime_;
+  SessionLink link_;
+};
+
+TEST(SessionLink, StreamsATurnAndReportsItsUsage) {
+  Json asked;
+  LinkOnServer on({.on_socket = [&](FakeSocket& socket, int) {
+    asked = socket.Read();
+    for (const Json& event : {Created(0), Delta(1, "Hel"), Delta(2, "lo"), End(3, "Hello")}) socket.Send(event);
+  }});
+  on.link().StartTurn(Turn());
+  const LinkEvent end = on.WaitForEnd();
+  EXPECT_EQ(end.kind, Kind::kFinished);
+  EXPECT_EQ(end.server.status, "completed");
+  EXPECT_EQ(end.server.report.cached_tokens, 5);
+  EXPECT_EQ(on.text, "Hello");
+  EXPECT_EQ(asked["type"], "response.create");
+  EXPECT_EQ(asked["conversation"], "conv_a");
+  EXPECT_EQ(asked["input"], "hello");
+  EXPECT_EQ(asked["metadata"]["client_request_id"], "req_x");
+}
+
+TEST(SessionLink, TakesSeveralTurnsOverOneSocket) {
+  std::atomic<int> sockets = 0;
+  LinkOnServer on({.on_socket = [&](FakeSocket& socket, int) {
+    ++sockets;
+    for (int turn = 0; !socket.Read().is_null(); ++turn) {
+      const std::string id = "resp_" + std::to_string(turn);
+      socket.Send(Created(turn * 3, id));
+      socket.Send(Delta(turn * 3 + 1, "x"));
+      socket.Send(End(turn * 3 + 2, "x", "completed", id));
+    }
+  }});
+  for (int turn = 0; turn < 3; ++turn) {
+    on.link().StartTurn(Turn());
+    EXPECT_EQ(on.WaitForEnd().kind, Kind::kFinished);
+  }
+  EXPECT_EQ(on.text, "xxx");
+  EXPECT_EQ(sockets, 1);
+}
+
+TEST(SessionLink, ResumesByReplayWithoutLosingOrDoublingText) {
+  Json resume;
+  LinkOnServer on({.on_socket = [&](FakeSocket& socket, int number) {
+    const Json first = socket.Read();
+    if (number == 0) {
+      for (const Json& event : {Created(0), Delta(1, "one "), Delta(2, "two ")}) socket.Send(event);
+      return socket.Drop();
+    }
+    resume = first;
+    // A careless server repeats what is known: the link drops it.
+    for (const Json& event :
+         {Resumed("events", 4), Delta(2, "two "), Delta(3, "three "), Delta(4, "four"), End(5, "one two three four")}) {
+      socket.Send(event);
+    }
+  }});
+  on.link().StartTurn(Turn());
+  EXPECT_EQ(on.WaitForEnd().kind, Kind::kFinished);
+  EXPECT_EQ(on.text, "one two three four");
+  EXPECT_EQ(on.retries, 1);
+  EXPECT_EQ(on.restores, 1);
+  EXPECT_EQ(resume["type"], "ringside:session.resume");
+  EXPECT_EQ(resume["session"], "conv_a");
+  EXPECT_EQ(resume["after"], 2);
+}
+
+TEST(SessionLink, ResumesAtEveryCutOfAnAnswer) {
+  const std::vector<std::string> pieces = {"a", "b", "c", "d", "e", "f"};
+  const auto events = [&] {
+    std::vector<Json> all = {Created(0)};
+    for (size_t i = 0; i < pieces.size(); ++i) all.push_back(Delta(static_cast<int>(i) + 1, pieces[i]));
+    all.push_back(End(static_cast<int>(pieces.size()) + 1, "abcdef"));
+    return all;
+  }();
+  for (size_t cut = 1; cut < events.size(); ++cut) {
+    LinkOnServer on({.on_socket = [&](FakeSocket& socket, int number) {
+      const Json first = socket.Read();
+      if (number == 0) {
+        for (size_t i = 0; i < cut; ++i) socket.Send(events[i]);
+        return socket.Drop();
+      }
+      if (first["type"] != "ringside:session.resume") {  // nothing had arrived: the same request again
+        EXPECT_EQ(first["metadata"]["client_request_id"], "req_x");
+        for (const Json& event : events) socket.Send(event);
+        return;
+      }
+      socket.Send(Resumed("events", static_cast<int>(cut)));
+      for (size_t i = first["after"].get<size_t>() + 1; i < events.size(); ++i) socket.Send(events[i]);
+    }});
+    on.link().StartTurn(Turn());
+    EXPECT_EQ(on.WaitForEnd().kind, Kind::kFinished) << cut;
+    EXPECT_EQ(on.text, "abcdef") << cut;
+  }
+}
+
+TEST(SessionLink, ResumesBySnapshot) {
+  LinkOnServer on({.on_socket = [](FakeSocket& socket, int number) {
+    socket.Read();
+    if (number == 0) {
+      for (const Json& event : {Created(0), Delta(1, "one ")}) socket.Send(event);
+      return socket.Drop();
+    }
+    socket.Send(Resumed("snapshot", 40));
+    socket.Send(
+        {{"type", "ringside:session.snapshot"}, {"response_id", "resp_1"}, {"text", "one two "}, {"next_seq", 40}});
+    for (const Json& event : {Delta(39, "lost?"), Delta(40, "three"), End(41, "one two three")}) socket.Send(event);
+  }});
+  on.link().StartTurn(Turn());
+  EXPECT_EQ(on.WaitForEnd().kind, Kind::kFinished);
+  EXPECT_EQ(on.text, "one two three");
+}
+
+TEST(SessionLink, ASnapshotThatContradictsStartsTheAnswerAnew) {
+  LinkOnServer on({.on_socket = [](FakeSocket& socket, int number) {
+    socket.Read();
+    if (number == 0) {
+      for (const Json& event : {Created(0), Delta(1, "one ")}) socket.Send(event);
+      return socket.Drop();
+    }
+    socket.Send(Resumed("snapshot", 40));
+    socket.Send({{"type", "ringside:session.snapshot"}, {"response_id", "resp_1"}, {"text", "uno "}, {"next_seq", 40}});
+    for (const Json& event : {Delta(40, "dos"), End(41, "uno dos")}) socket.Send(event);
+  }});
+  on.link().StartTurn(Turn());
+  EXPECT_EQ(on.WaitForEnd().kind, Kind::kFinished);
+  EXPECT_EQ(on.text, "uno dos");
+}
+
+TEST(SessionLink, SaysWhichResponseItMissedTheEndOf) {
+  LinkOnServer on({.on_socket = [](FakeSocket& socket, int number) {
+    socket.Read();
+    if (number == 0) {
+      for (const Json& event : {Created(0), Delta(1, "one ")}) socket.Send(event);
+      return socket.Drop();
+    }
+    socket.Send(Resumed("none", 9));
+  }});
+  on.link().StartTurn(Turn());
+  const LinkEvent end = on.WaitForEnd();
+  EXPECT_EQ(end.kind, Kind::kUnknown);
+  EXPECT_EQ(end.server.response_id, "resp_1");
+}
+
+TEST(SessionLink, TheTerminalEventMakesGoodWhatWasMissed) {
+  LinkOnServer on({.on_socket = [](FakeSocket& socket, int) {
+    socket.Read();
+    for (const Json& event : {Created(0), Delta(1, "Hel"), End(5, "Hello")}) socket.Send(event);
+  }});
+  on.link().StartTurn(Turn());
+  EXPECT_EQ(on.WaitForEnd().kind, Kind::kFinished);
+  EXPECT_EQ(on.text, "Hello");
+}
+
+TEST(SessionLink, CancelNamesTheResponse) {
+  Json cancel;
+  LinkOnServer on({.on_socket = [&](FakeSocket& socket, int) {
+    socket.Read();
+    for (const Json& event : {Created(0), Delta(1, "Hel")}) socket.Send(event);
+    cancel = socket.Read();
+    socket.Send(End(2, "Hel", "cancelled"));
+  }});
+  on.link().StartTurn(Turn());
+  on.WaitFor(Kind::kText);
+  on.link().Cancel();
+  const LinkEvent end = on.WaitForEnd();
+  EXPECT_EQ(end.kind, Kind::kFinished);
+  EXPECT_EQ(end.server.status, "cancelled");
+  EXPECT_EQ(cancel["type"], "response.cancel");
+  EXPECT_EQ(cancel["response_id"], "resp_1");
+}
+
+TEST(SessionLink, CancelBeforeTheResponseHasANameWaitsForIt) {
+  Json cancel;
+  std::promise<void> asked, cancelled;
+  LinkOnServer on({.on_socket = [&](FakeSocket& socket, int) {
+    socket.Read();
+    asked.set_value();
+    cancelled.get_future().wait();
+    socket.Send(Created(0));
+    cancel = socket.Read();
+    socket.Send(End(1, "", "cancelled"));
+  }});
+  on.link().StartTurn(Turn());
+  asked.get_future().wait();
+  on.link().Cancel();
+  cancelled.set_value();
+  EXPECT_EQ(on.WaitForEnd().server.status, "cancelled");
+  EXPECT_EQ(cancel["response_id"], "resp_1");
+}
+
+TEST(SessionLink, CancelWithoutAConnectionGivesUp) {
+  LinkOnServer on({.on_socket =
+                       [](FakeSocket& socket, int) {
+                         socket.Read();
+                         socket.Send(Created(0));
+                         socket.Drop();
+                       },
+                   .refuse_upgrade = [](int number) { return number == 0 ? 0 : 503; }},
+                  1000000);
+  on.link().StartTurn(Turn());
+  on.WaitFor(Kind::kRetrying);
+  on.link().Cancel();
+  EXPECT_EQ(on.WaitForEnd().kind, Kind::kLost);
+}
+
+TEST(SessionLink, AnErrorRefusesTheTurnAndLeavesTheSocketUsable) {
+  LinkOnServer on({.on_socket = [](FakeSocket& socket, int) {
+    socket.Read();
+    socket.Send({{"type", "error"},
+                 {"status", 400},
+                 {"error", {{"type", "invalid_request_error"}, {"code", "bad"}, {"message", "No such thing."}}}});
+    socket.Read();
+    for (const Json& event : {Created(0), Delta(1, "ok"), End(2, "ok")}) socket.Send(event);
+  }});
+  on.link().StartTurn(Turn());
+  const LinkEvent refused = on.WaitForEnd();
+  EXPECT_EQ(refused.kind, Kind::kRefused);
+  EXPECT_EQ(refused.message, "No such thing.");
+  EXPECT_EQ(refused.server.error.code, "bad");
+  on.link().StartTurn(Turn());
+  EXPECT_EQ(on.WaitForEnd().kind, Kind::kFinished);
+  EXPECT_EQ(on.text, "ok");
+}
+
+TEST(SessionLink, ARefusedKeyIsNotTriedAgain) {
+  std::atomic<int> upgrades = 0;
+  LinkOnServer on({.refuse_upgrade = [&](int) {
+    ++upgrades;
+    return 401;
+  }});
+  on.link().StartTurn(Turn());
+  const LinkEvent end = on.WaitForEnd();
+  EXPECT_EQ(end.kind, Kind::kLost);
+  EXPECT_THAT(end.message, HasSubstr("key"));
+  EXPECT_EQ(upgrades, 1);
+}
+
+TEST(SessionLink, ATakenOverConversationIsNotFoughtOver) {
+  LinkOnServer on({.on_socket = [](FakeSocket& socket, int) {
+    socket.Read();
+    socket.Send(Created(0));
+    socket.Close(4409);
+  }});
+  on.link().StartTurn(Turn());
+  const LinkEvent end = on.WaitForEnd();
+  EXPECT_EQ(end.kind, Kind::kLost);
+  EXPECT_THAT(end.message, HasSubstr("taken"));
+  EXPECT_EQ(on.retries, 0);
+}
+
+TEST(SessionLink, GivesUpAfterItsAttempts) {
+  LinkOnServer on({.refuse_upgrade = [](int) { return 503; }}, 3);
+  on.link().StartTurn(Turn());
+  EXPECT_EQ(on.WaitForEnd().kind, Kind::kLost);
+  EXPECT_EQ(on.retries, 3);
+}
+
+TEST(SessionLink, ReopensAnIdleSocketWhenTheNextTurnNeedsIt) {
+  LinkOnServer on({.on_socket = [](FakeSocket& socket, int number) {
+    const Json asked = socket.Read();
+    EXPECT_EQ(asked["type"], "response.create");
+    const std::string id = "resp_" + std::to_string(number);
+    socket.Send(Created(number * 2, id));
+    socket.Send(End(number * 2 + 1, "x", "completed", id));
+    if (number == 0) socket.Close(1012);
+  }});
+  on.link().StartTurn(Turn());
+  EXPECT_EQ(on.WaitForEnd().kind, Kind::kFinished);
+  on.link().StartTurn(Turn());
+  EXPECT_EQ(on.WaitForEnd().kind, Kind::kFinished);
+  EXPECT_EQ(on.text, "xx");
+}
+
+TEST(SessionLink, RewindsAndForks) {
+  std::vector<Json> asked;
+  LinkOnServer on({.on_socket = [&](FakeSocket& socket, int) {
+    asked.push_back(socket.Read());
+    socket.Send({{"type", "ringside:session.rewound"}, {"session", "conv_a"}, {"items", 2}});
+    asked.push_back(socket.Read());
+    socket.Send({{"type", "ringside:session.forked"}, {"session", "conv_b"}});
+    asked.push_back(socket.Read());
+    socket.Send({{"type", "ringside:session.failed"}, {"verb", "rewind"}, {"error", {{"message", "Too far."}}}});
+  }});
+  on.link().Rewind("conv_a", 2);
+  const LinkEvent rewound = on.WaitForEnd();
+  EXPECT_EQ(rewound.kind, Kind::kVerbDone);
+  EXPECT_EQ(rewound.server.items, 2);
+  on.link().Fork("conv_a", std::nullopt);
+  EXPECT_EQ(on.WaitForEnd().server.session, "conv_b");
+  on.link().Rewind("conv_a", 99);
+  const LinkEvent failed = on.WaitForEnd();
+  EXPECT_EQ(failed.kind, Kind::kVerbFailed);
+  EXPECT_EQ(failed.message, "Too far.");
+  EXPECT_EQ(asked[0], (Json{{"type", "ringside:session.rewind"}, {"session", "conv_a"}, {"to", 2}}));
+  EXPECT_EQ(asked[1], (Json{{"type", "ringside:session.fork"}, {"session", "conv_a"}}));
+}
+
+TEST(SessionLink, SurvivesFramesItCannotRead) {
+  LinkOnServer on({.on_socket = [](FakeSocket& socket, int) {
+    socket.Read();
+    socket.Send("text");
+    socket.Send(Json::array({1, 2}));
+    socket.Send({{"type", 5}});
+    socket.Send({{"type", "response.created"}, {"response", "none"}, {"ringside", "none"}});
+    socket.Send({{"type", "some.future.event"}, {"delta", 1}});
+    for (const Json& event : {Created(0), Delta(1, "ok"), End(2, "ok")}) socket.Send(event);
+  }});
+  on.link().StartTurn(Turn());
+  EXPECT_EQ(on.WaitForEnd().kind, Kind::kFinished);
+  EXPECT_EQ(on.text, "ok");
+}
+
+}  // namespace
+}  // namespace ringside::client

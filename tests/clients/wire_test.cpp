@@ -1,0 +1,195 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "clients/wire/client_event.h"
+#include "clients/wire/conversations.h"
+#include "clients/wire/server_event.h"
+#include "clients/wire/server_url.h"
+#include "tests/clients/fake_server.h"
+
+namespace ringside::client {
+namespace {
+
+using Json = nlohmann::json;
+using ::testing::HasSubstr;
+
+TEST(ServerUrl, ReadsWhatUsersWrite) {
+  struct Case {
+    const char *text, *host;
+    int port;
+    const char* base;
+  };
+  for (const Case& c :
+       {Case{"ws://127.0.0.1:8080", "127.0.0.1", 8080, "/v1"}, Case{"http://localhost:1/", "localhost", 1, "/v1"},
+        Case{"host", "host", 8080, "/v1"}, Case{"host:99", "host", 99, "/v1"}, Case{"http://host", "host", 80, "/v1"},
+        Case{"ws://[::1]:7/v1", "::1", 7, "/v1"}, Case{"ws://h:7/v1/responses", "h", 7, "/v1"},
+        Case{"http://h:7/api/v1/", "h", 7, "/api/v1"}}) {
+    const Outcome<ServerUrl> url = ParseServerUrl(c.text);
+    ASSERT_TRUE(url.ok()) << c.text;
+    EXPECT_EQ(url->host, c.host) << c.text;
+    EXPECT_EQ(url->port, c.port) << c.text;
+    EXPECT_EQ(url->base_path, c.base) << c.text;
+  }
+  EXPECT_EQ(ParseServerUrl("ws://[::1]:7")->Authority(), "[::1]:7");
+}
+
+TEST(ServerUrl, RefusesWhatItCannotReach) {
+  for (const char* text : {"", "wss://h:1", "https://h", "ftp://h", "ws://", "ws://h:0", "ws://h:65536", "ws://h:x",
+                           "ws://h:1?a=b", "ws://[::1", "ws://[::1]x", "ws://user@h:1", "ws://:80"}) {
+    EXPECT_FALSE(ParseServerUrl(text).ok()) << text;
+  }
+  EXPECT_THAT(ParseServerUrl("wss://h").failure().message, HasSubstr("TLS"));
+}
+
+TEST(ClientEvent, ATurnCarriesItsFields) {
+  const Json json = Json::parse(EncodeTurn({.conversation = "conv_a",
+                                            .input = {{"user", "hi \"there\"\n"}},
+                                            .instructions = "be brief",
+                                            .fields = {{"temperature", "0.5"}, {"stop", "[\"x\"]"}, {"bad", "{"}}}));
+  EXPECT_EQ(json, (Json{{"type", "response.create"},
+                        {"conversation", "conv_a"},
+                        {"input", "hi \"there\"\n"},
+                        {"instructions", "be brief"},
+                        {"temperature", 0.5},
+                        {"stop", {"x"}}}));
+}
+
+TEST(ClientEvent, NoInputAndSeveralMessagesAreLists) {
+  EXPECT_EQ(Json::parse(EncodeTurn({.conversation = "conv_a"}))["input"], Json::array());
+  const Json input =
+      Json::parse(EncodeTurn({.conversation = "c", .input = {{"user", "a"}, {"assistant", "b"}}}))["input"];
+  ASSERT_EQ(input.size(), 2u);
+  EXPECT_EQ(input[1]["role"], "assistant");
+  EXPECT_EQ(input[1]["content"], "b");
+}
+
+TEST(ClientEvent, BadUtf8IsReplacedNotSent) {
+  EXPECT_EQ(Json::parse(EncodeTurn({.conversation = "c", .input = {{"user", "a\xff"}}}))["input"], "a\xef\xbf\xbd");
+}
+
+TEST(ClientEvent, ResumeLeavesOutWhatIsUnknown) {
+  EXPECT_EQ(Json::parse(EncodeResume("conv_a", std::nullopt, std::nullopt)),
+            (Json{{"type", "ringside:session.resume"}, {"session", "conv_a"}}));
+  const uint64_t epoch = 18446744073709551615u;
+  const Json json = Json::parse(EncodeResume("conv_a", epoch, 0));
+  EXPECT_EQ(json["epoch"].get<uint64_t>(), epoch);
+  EXPECT_EQ(json["after"], 0);
+}
+
+TEST(ClientEvent, RequestIdsDiffer) { EXPECT_NE(MakeRequestId(), MakeRequestId()); }
+
+TEST(ServerEvent, ReadsAFinishedResponse) {
+  const auto event = ParseServerEvent(R"({"type":"response.incomplete","ringside":{"seq":12},"response":{"id":"resp_1",
+    "status":"incomplete","incomplete_details":{"reason":"max_output_tokens"},
+    "output":[{"type":"message","content":[{"type":"output_text","text":"ab"},{"type":"output_text","text":"c"}]}],
+    "usage":{"input_tokens":10,"input_tokens_details":{"cached_tokens":7},"output_tokens":2},
+    "ringside":{"source":"slot","tokens_reused":7,"tokens_computed":3,"tokens_evicted":1,"messages_evicted":1,
+                "restore_ms":1.5,"position":12,"ttft_ms":20.5,"tokens_per_s":80}}})");
+  ASSERT_TRUE(event.has_value());
+  EXPECT_EQ(event->kind, ServerEvent::Kind::kFinished);
+  EXPECT_EQ(event->seq, 12u);
+  EXPECT_EQ(event->status, "incomplete");
+  EXPECT_EQ(event->incomplete_reason, "max_output_tokens");
+  EXPECT_EQ(event->text, "abc");
+  EXPECT_EQ(event->report.source, "slot");
+  EXPECT_EQ(event->report.input_tokens, 10);
+  EXPECT_EQ(event->report.cached_tokens, 7);
+  EXPECT_EQ(event->report.tokens_computed, 3);
+  EXPECT_EQ(event->report.position, 12);
+  EXPECT_DOUBLE_EQ(event->report.ttft_ms.value(), 20.5);
+}
+
+TEST(ServerEvent, WrongTypesKeepDefaults) {
+  const auto event = ParseServerEvent(
+      R"({"type":"response.completed","response":{"id":3,"output":{},"usage":[],"ringside":{"source":null,"position":"x"}}})");
+  ASSERT_TRUE(event.has_value());
+  EXPECT_EQ(event->response_id, "");
+  EXPECT_EQ(event->report.position, 0);
+  EXPECT_FALSE(event->seq.has_value());
+}
+
+TEST(ServerEvent, NoObjectIsNoEvent) {
+  for (const char* text : {"", "{", "[]", "3", "{}", "{\"type\":null}", "\xff"}) {
+    EXPECT_FALSE(ParseServerEvent(text).has_value()) << text;
+  }
+  EXPECT_FALSE(ParseServerEvent(std::string(100000, '[')).has_value());
+}
+
+TEST(ServerEvent, ARunningResponseIsNotFinished) {
+  EXPECT_EQ(ParseResponse(R"({"id":"resp_1","status":"in_progress"})")->kind, ServerEvent::Kind::kOther);
+  EXPECT_EQ(ParseResponse(R"({"id":"resp_1","status":"cancelled"})")->kind, ServerEvent::Kind::kFinished);
+}
+
+TEST(Conversations, ReadsAllPagesOfItems) {
+  const FakeServer server({.on_request = [](const FakeRequest& request) -> FakeAnswer {
+    EXPECT_THAT(request.target, HasSubstr("/v1/conversations/conv_a/items?"));
+    EXPECT_THAT(request.target, HasSubstr("order=asc"));
+    EXPECT_EQ(request.authorization, "Bearer key");
+    if (request.target.find("after=msg_2") == std::string::npos) {
+      return {200, R"({"data":[{"id":"msg_1","role":"user","content":[{"type":"input_text","text":"a"}]},
+                               {"id":"msg_2","role":"assistant","content":"b"}],"has_more":true})"};
+    }
+    return {200, R"({"data":[{"id":"msg_3","role":"user","content":[]}],"has_more":false})"};
+  }});
+  const HttpClient http(server.url(), "key");
+  const auto items = GetItems(http, "conv_a");
+  ASSERT_TRUE(items.ok());
+  ASSERT_EQ(items->size(), 3u);
+  EXPECT_EQ((*items)[0].text, "a");
+  EXPECT_EQ((*items)[1].text, "b");
+  EXPECT_EQ((*items)[1].role, "assistant");
+  EXPECT_EQ((*items)[2].text, "");
+}
+
+TEST(Conversations, ListsWithWhatTheServerTells) {
+  const FakeServer server({.on_request = [](const FakeRequest&) -> FakeAnswer {
+    return {200, R"({"object":"list","data":[{"id":"conv_b","created_at":1700000000.5,
+                     "ringside":{"messages":4,"tokens":99}},{"id":"conv_a"}],"has_more":false})"};
+  }});
+  const auto list = ListConversations(HttpClient(server.url(), ""), 10);
+  ASSERT_TRUE(list.ok());
+  ASSERT_EQ(list->size(), 2u);
+  EXPECT_EQ((*list)[0].id, "conv_b");
+  EXPECT_EQ((*list)[0].created_at, 1700000000);
+  EXPECT_EQ((*list)[0].messages, 4);
+  EXPECT_EQ((*list)[1].tokens, -1);
+}
+
+TEST(Conversations, CreatesWithMessages) {
+  std::string body;
+  const FakeServer server({.on_request = [&](const FakeRequest& request) -> FakeAnswer {
+    body = request.body;
+    return {200, R"({"id":"conv_new"})"};
+  }});
+  const HttpClient http(server.url(), "");
+  EXPECT_EQ(*CreateConversation(http), "conv_new");
+  EXPECT_EQ(Json::parse(body), Json::object());
+  EXPECT_EQ(*CreateConversation(http, {{"user", "hi"}}), "conv_new");
+  EXPECT_EQ(Json::parse(body)["items"][0]["content"], "hi");
+}
+
+TEST(HttpClient, GivesTheServersOwnWords) {
+  const FakeServer server({.on_request = [](const FakeRequest&) -> FakeAnswer {
+    return {404, R"({"error":{"message":"No such conversation.","code":"not_found"}})"};
+  }});
+  const auto answer = HttpClient(server.url(), "").Request("GET", "/conversations/conv_x");
+  ASSERT_FALSE(answer.ok());
+  EXPECT_EQ(answer.failure().http_status, 404);
+  EXPECT_EQ(answer.failure().message, "No such conversation.");
+  EXPECT_EQ(answer.failure().code, "not_found");
+}
+
+TEST(HttpClient, SaysWhatItCannotReach) {
+  ServerUrl url;
+  {
+    const FakeServer server({});
+    url = server.url();
+  }
+  const auto answer = HttpClient(url, "").Request("GET", "/models");
+  ASSERT_FALSE(answer.ok());
+  EXPECT_EQ(answer.failure().http_status, 0);
+  EXPECT_THAT(answer.failure().message, HasSubstr(url.Authority()));
+}
+
+}  // namespace
+}  // namespace ringside::client
