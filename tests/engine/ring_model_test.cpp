@@ -75,10 +75,11 @@ TEST_P(RingModel, AMissingSecondQueryWouldShow) {
   OwnCache cache(*model, Window(), 16);
   Declare(starts, cache.get());
   const double error = RelativeError(RunAll(*model, cache.get(), ids, 16), absolute.AppendAll(ids));
-  if (Window().pinned == 0)
+  if (Window().pinned == 0) {
     EXPECT_LT(error, 1e-4) << "no pinned key, no second query";
-  else
+  } else {
     EXPECT_GT(error, 0.02);
+  }
 }
 
 TEST_P(RingModel, ALostKeyWouldShow) {
