@@ -1,6 +1,7 @@
 #include "clients/cli/options.h"
 
 #include <CLI/CLI.hpp>
+#include <cstdlib>
 #include <map>
 #include <sstream>
 
@@ -18,8 +19,8 @@ struct Raw {
 };
 
 void AddCommon(CLI::App& app, Options& options, Raw& raw) {
-  app.add_option("--url", options.url_text, std::string("The server, such as ") + kDefaultUrl)->envname("RINGSIDE_URL");
-  app.add_option("--api-key", options.api_key, "The server's key")->envname("RINGSIDE_API_KEY");
+  app.add_option("--url", options.url_text, std::string("The server, such as ") + kDefaultUrl + " (or RINGSIDE_URL)");
+  app.add_option("--api-key", options.api_key, "The server's key (or RINGSIDE_API_KEY)");
   app.add_option("--color,--colour", raw.colour, "Colour: auto (on a terminal, unless NO_COLOR is set), always, never")
       ->check(CLI::IsMember({"auto", "always", "never"}));
 }
@@ -76,7 +77,15 @@ Options Refuse(Options options, const std::string& why) {
   return options;
 }
 
+std::string Environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
 Options Check(Options options, const Raw& raw) {
+  // Not by CLI11's envname: it would let the environment of one subcommand overwrite what another was given.
+  if (options.url_text.empty()) options.url_text = Environment("RINGSIDE_URL");
+  if (options.api_key.empty()) options.api_key = Environment("RINGSIDE_API_KEY");
   const Outcome<ServerUrl> url = ParseServerUrl(options.url_text.empty() ? kDefaultUrl : options.url_text);
   if (!url) return Refuse(std::move(options), url.failure().message);
   options.url = *url;

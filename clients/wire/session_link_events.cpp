@@ -97,6 +97,9 @@ void SessionLink::Core::OnSnapshot(ServerEvent event) {
 }
 
 void SessionLink::Core::OnVerbEvent(ServerEvent event) {
+  if (job_ == Job::kTurn && event.verb == "resume") {
+    return Finish({.kind = Kind::kUnknown, .server = {.response_id = response_id_}});
+  }
   if (job_ != Job::kVerb) return;
   if (event.kind != ServerEvent::Kind::kVerbFailed) {
     return Finish({.kind = Kind::kVerbDone, .server = std::move(event)});

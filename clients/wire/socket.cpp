@@ -119,8 +119,8 @@ class BeastSocket final : public Socket, public std::enable_shared_from_this<Bea
       if (error) return self->EndRefused(error);
       self->open_ = true;
       self->stream_.text(true);
+      if (!self->outgoing_.empty()) self->Write();  // what was sent before; from now on Send begins the writing
       if (self->handlers_.on_open) self->handlers_.on_open();
-      if (!self->outgoing_.empty()) self->Write();
       self->Read();
     });
   }
