@@ -31,16 +31,11 @@ std::optional<TemplateFormat> ChatMl(const TemplateSource& source, const Facts& 
     format.after_end = "";
   }
   // The default system message: a literal of its own, or the value of a variable.
-  const auto usable = [](const std::optional<std::string>& text) {
-    return text && !text->empty() && text->find('\'') == std::string::npos;
-  };
-  const std::optional<std::string> literal = source.Between("'<|im_start|>system\n", "<|im_end|>");
-  const std::optional<std::string> variable = source.Between("system_message='", "'");
-  if (usable(literal)) {
-    format.default_system = literal;
-  } else if (usable(variable) && source.Has("'<|im_start|>system\n'+system_message")) {
-    format.default_system = variable;
+  std::optional<std::string> text = source.LiteralBetween("'<|im_start|>system\n", "<|im_end|>");
+  if (!text && source.Has("'<|im_start|>system\n'+system_message")) {
+    text = source.LiteralBetween("system_message='", "'");
   }
+  if (text) format.default_system = std::move(text);
   if (source.Has("</think>") && source.Has(".split('</think>')")) {
     format.name = "qwen3";
     format.drop_thinking = true;
@@ -71,7 +66,7 @@ std::optional<TemplateFormat> Llama3(const TemplateSource& source, const Facts& 
   format.bos = BosOf(source, facts);
   format.trim_system = format.trim_user = format.trim_assistant = source.Has("message['content']|trim");
   if (dated) {
-    const auto date = source.Between("date_string='", "'");
+    const auto date = source.LiteralBetween("date_string='", "'");
     if (!date) return std::nullopt;
     format.system_open =
         "<|start_header_id|>system<|end_header_id|>\n\nCutting Knowledge Date: December 2023\nToday Date: " + *date +

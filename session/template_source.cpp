@@ -1,5 +1,6 @@
 #include "session/template_source.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -139,12 +140,15 @@ TemplateSource::TemplateSource(std::string_view jinja) : code_(Reader(jinja).Rea
   for (const auto& [from, to] : kSpellings) ReplaceAll(&code_, from, to);
 }
 
-std::optional<std::string> TemplateSource::Between(std::string_view before, std::string_view after) const {
-  const size_t begin = code_.find(before);
-  if (begin == std::string::npos) return std::nullopt;
-  const size_t end = code_.find(after, begin + before.size());
-  if (end == std::string::npos) return std::nullopt;
-  return code_.substr(begin + before.size(), end - begin - before.size());
+std::optional<std::string> TemplateSource::LiteralBetween(std::string_view before, std::string_view after) const {
+  for (size_t at = code_.find(before); at != std::string::npos; at = code_.find(before, at + 1)) {
+    const size_t begin = at + before.size();
+    const size_t end = code_.find(after, begin);
+    if (end == std::string::npos) break;
+    std::string text = code_.substr(begin, std::min(end, code_.find('\'', begin)) - begin);
+    if (!text.empty() && text.size() == end - begin) return text;
+  }
+  return std::nullopt;
 }
 
 }  // namespace ringside

@@ -19,8 +19,8 @@ class TemplateSource {
   /// in \x01...\x02.
   const std::string& code() const { return code_; }
   bool Has(std::string_view text) const { return code_.find(text) != std::string::npos; }
-  /// What stands between the first `before` and the next `after` behind it.
-  std::optional<std::string> Between(std::string_view before, std::string_view after) const;
+  /// The first text that is not empty, has no quote in it and stands between a `before` and the next `after`.
+  std::optional<std::string> LiteralBetween(std::string_view before, std::string_view after) const;
 
  private:
   std::string code_;
