@@ -54,7 +54,8 @@ void RunningTurn::Sample(std::span<float> logits, int64_t now_ns) {
   remaining_ = 1;
   StopRule::Verdict verdict = stop_rule_->Push(id, detokenizer_->Push(id));
   TokenDelta delta;
-  delta.tokens.push_back({id, sampled->logprob, std::move(sampled->top)});
+  const bool ended_by_id = verdict.stop && verdict.matched.empty();
+  if (!ended_by_id) delta.tokens.push_back({id, sampled->logprob, std::move(sampled->top)});
   delta.text = std::move(verdict.text);
   if (verdict.stop) {
     stop_string_ = verdict.matched;

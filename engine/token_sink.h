@@ -17,12 +17,12 @@ const char* CacheSourceName(CacheSource source);
 /// What the engine did to make the cache equal the turn's tokens: promise P5.
 struct CacheReport {
   CacheSource source = CacheSource::kNew;
-  int64_t tokens_reused = 0;     // found in the slot
-  int64_t tokens_computed = 0;   // prefilled for this turn
-  int64_t tokens_evicted = 0;    // of the timeline, no longer visible at the end of the turn
+  int64_t tokens_reused = 0;    // found in the slot
+  int64_t tokens_computed = 0;  // prefilled for this turn
+  int64_t tokens_evicted = 0;   // of the timeline, no longer visible at the end of the turn
   int64_t messages_evicted = 0;
   double restore_ms = 0;
-  int64_t position = 0;          // tokens of the timeline at the end of the turn
+  int64_t position = 0;  // tokens of the timeline at the end of the turn
 };
 
 enum class FinishReason { kStop, kLength, kSessionFull, kCancelled, kError };
@@ -33,7 +33,7 @@ struct OutputToken {
   std::vector<TokenLogprob> top;
 };
 /// One step's worth of an answer. `text` is whole UTF-8 characters and free of stop strings; it may be empty while the
-/// tokens are held back.
+/// tokens are held back. A stop token is no part of the text and not among the tokens; TurnEnd::output has it.
 struct TokenDelta {
   std::vector<OutputToken> tokens;
   std::string text;
@@ -47,9 +47,9 @@ struct TurnTimes {
 
 struct TurnEnd {
   FinishReason reason = FinishReason::kStop;
-  Status error;                       // for kError
-  std::string stop_string;            // that ended it, if one did
-  std::vector<TokenId> output;        // every sampled id, the stop token included: append these to the timeline
+  Status error;                 // for kError
+  std::string stop_string;      // that ended it, if one did
+  std::vector<TokenId> output;  // every sampled id, the stop token included: append these to the timeline
   CacheReport report;
   TurnTimes times;
 };

@@ -81,7 +81,7 @@ def test_a_finished_response_can_be_read_and_deleted(client, connection):
 
 @pytest.mark.parametrize("path, status", [
     ("/v1/models/none", 404), ("/v1/conversations/none", 404), ("/v1/responses/none", 404), ("/v1", 404), ("/none", 404),
-    ("/v1/conversations/%00", 404), ("/v1/conversations/..%2f..", 404), ("/v1/conversations?limit=0", 400),
+    ("/v1/conversations/%00", 400), ("/v1/conversations/..%2f..", 404), ("/v1/conversations?limit=0", 400),
     ("/v1/conversations?limit=-1", 400), ("/v1/conversations?limit=x", 400),
 ])
 def test_wrong_paths_are_typed_errors(server, path, status):
@@ -93,7 +93,7 @@ def test_wrong_paths_are_typed_errors(server, path, status):
 
 @pytest.mark.parametrize("body", [
     {"metadata": "x"}, {"metadata": {"a": 1}}, {"items": "x"}, {"items": [{"role": "x", "content": "y"}]}, {"colour": 1},
-    {"items": [{"role": "user"}]}, [], 5, None, "x",
+    {"items": [{"role": "user"}]}, [], 5, "x",
 ])
 def test_bad_conversation_bodies_are_typed_errors(client, body):
     with pytest.raises(openai.BadRequestError):
