@@ -263,7 +263,6 @@ void Session::OnEnd(TurnId turn, const TurnEnd& end) {
   std::lock_guard lock(mutex_);
   if (!running_ || running_->id != turn) return;
   AnnounceLocked();
-  if (!running_->held.empty() && running_->response->opened) EmitDelta("");
   Finish(end);
 }
 

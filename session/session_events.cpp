@@ -75,7 +75,12 @@ void Session::OnTokens(TurnId turn, const TokenDelta& delta) {
   Response& response = *running_->response;
   if (!response.opened) return;
   response.output_tokens += static_cast<int64_t>(delta.tokens.size());
-  if (response.logprobs) running_->held.insert(running_->held.end(), delta.tokens.begin(), delta.tokens.end());
+  if (response.logprobs) {
+    // Of what was shown only: an end of turn has no text.
+    for (const OutputToken& token : delta.tokens) {
+      if (!context_->codec.tokenizer.IsSpecial(token.id)) running_->held.push_back(token);
+    }
+  }
   if (!delta.text.empty()) EmitDelta(delta.text);
 }
 

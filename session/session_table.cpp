@@ -348,6 +348,7 @@ Result<TurnTicket> SessionTable::StartTurn(const Caller& caller, TurnSpec spec,
   std::string key;
   if (!spec.request_key.empty()) {
     key = caller.principal + '\n' + spec.conversation + '\n' + spec.previous_response_id + '\n' + spec.request_key;
+    if (!spec.store) key += '\n' + std::to_string(caller.connection);  // nobody else can see the first one's answer
     const std::string known = state.FindRequest(key);
     if (!known.empty()) return state.Reattach(caller, known, sink);
   }

@@ -1,6 +1,5 @@
 #include "ws/responses_request.h"
 
-#include <charconv>
 #include <functional>
 #include <map>
 
@@ -8,6 +7,7 @@
 #include "session/ids.h"
 #include "ws/json_writer.h"
 #include "ws/responses_fields.h"
+#include "ws/responses_sampling.h"
 
 namespace ringside {
 namespace {
@@ -35,15 +35,10 @@ class CreateReader {
   Status RequestMetadata(const JsonValue& value, const std::string& param);
   Status EventId(const JsonValue& value, const std::string& param);
   Status Include(const JsonValue& value, const std::string& param);
+  Status TopLogprobs(const JsonValue& value, const std::string& param);
+  Status MaxToolCalls(const JsonValue& value, const std::string& param);
   Status Truncation(const JsonValue& value, const std::string& param);
   Status CacheOptions(const JsonValue& value, const std::string& param);
-  // How to answer.
-  Status Number(const JsonValue& value, const std::string& param);
-  Status Count(const JsonValue& value, const std::string& param);
-  Status Stop(const JsonValue& value, const std::string& param);
-  Status StopIds(const JsonValue& value, const std::string& param);
-  Status LogitBias(const JsonValue& value, const std::string& param);
-  Status BadWords(const JsonValue& value, const std::string& param);
   // What is known and accepted at its harmless value.
   Status Ignored(const JsonValue&, const std::string&) { return Status::Ok(); }
   Status Label(const JsonValue& value, const std::string& param);
@@ -60,8 +55,7 @@ class CreateReader {
   Metadata metadata_;
   std::string client_request_id_, truncation_ = "disabled", tool_choice_ = "auto";
   std::map<std::string, std::string, std::less<>> labels_;
-  bool generate_ = true, wants_logprobs_ = false, parallel_tool_calls_ = true, has_seed_ = false;
-  std::optional<bool> prewarm_;
+  bool generate_ = true, wants_logprobs_ = false, parallel_tool_calls_ = true, has_seed_ = false, prewarm_ = false;
   int64_t top_logprobs_ = 0;
 };
 
@@ -79,32 +73,14 @@ const std::map<std::string, CreateReader::Handler, std::less<>>& CreateReader::H
       {"ringside", &R::Window},
       {"store", &R::Flag},
       {"generate", &R::Flag},
-      {"ignore_eos", &R::Flag},
       {"parallel_tool_calls", &R::Flag},
       {"stream", &R::Flag},
       {"metadata", &R::RequestMetadata},
       {"include", &R::Include},
       {"truncation", &R::Truncation},
       {"prompt_cache_options", &R::CacheOptions},
-      {"temperature", &R::Number},
-      {"top_p", &R::Number},
-      {"min_p", &R::Number},
-      {"repetition_penalty", &R::Number},
-      {"presence_penalty", &R::Number},
-      {"frequency_penalty", &R::Number},
-      {"top_p_decay", &R::Number},
-      {"top_p_min", &R::Number},
-      {"top_k", &R::Count},
-      {"seed", &R::Count},
-      {"min_tokens", &R::Count},
-      {"top_p_reset", &R::Count},
-      {"top_logprobs", &R::Count},
-      {"max_output_tokens", &R::Count},
-      {"max_tool_calls", &R::Count},
-      {"stop", &R::Stop},
-      {"stop_token_ids", &R::StopIds},
-      {"logit_bias", &R::LogitBias},
-      {"bad_words", &R::BadWords},
+      {"top_logprobs", &R::TopLogprobs},
+      {"max_tool_calls", &R::MaxToolCalls},
       {"user", &R::Label},
       {"safety_identifier", &R::Label},
       {"prompt_cache_key", &R::Label},
@@ -128,9 +104,11 @@ const std::map<std::string, CreateReader::Handler, std::less<>>& CreateReader::H
 Result<TurnSpec> CreateReader::Read(const JsonValue& body) {
   for (const auto& [key, value] : body.object()) {
     const auto handler = Handlers().find(key);
-    if (handler == Handlers().end()) return UnknownParameter(key.substr(0, 256));
+    const bool sampling = IsSamplingField(key);
+    if (handler == Handlers().end() && !sampling) return UnknownParameter(key.substr(0, 256));
     if (value.is_null()) continue;
-    RETURN_IF_ERROR((this->*handler->second)(value, key));
+    if (sampling) has_seed_ = has_seed_ || key == "seed";
+    RETURN_IF_ERROR(sampling ? ReadSamplingField(value, key, &spec_) : (this->*handler->second)(value, key));
   }
   if (!spec_.conversation.empty() && !spec_.previous_response_id.empty()) {
     return InvalidArgument("'conversation' and 'previous_response_id' cannot be given together.",
@@ -141,7 +119,7 @@ Result<TurnSpec> CreateReader::Read(const JsonValue& body) {
   if (continues && (window.memory_len || window.session_len || window.eviction)) {
     return InvalidArgument("The window of a conversation is chosen when it begins.", "ringside", "invalid_value");
   }
-  spec_.warm_up = prewarm_.value_or(!generate_);
+  spec_.warm_up = prewarm_ || !generate_;
   if (wants_logprobs_ || top_logprobs_ > 0) spec_.sampling.logprobs = top_logprobs_;
   if (!has_seed_) spec_.sampling.seed = RandomBits();
   WriteEcho();
@@ -204,7 +182,6 @@ Status CreateReader::Flag(const JsonValue& value, const std::string& param) {
   RETURN_IF_ERROR(ReadBool(value, param, &flag));
   if (param == "store") spec_.store = flag;
   if (param == "generate") generate_ = flag;
-  if (param == "ignore_eos") spec_.ignore_end_of_turn = flag;
   if (param == "parallel_tool_calls") parallel_tool_calls_ = flag;
   return Status::Ok();
 }
@@ -239,6 +216,15 @@ Status CreateReader::Include(const JsonValue& value, const std::string& param) {
   return Status::Ok();
 }
 
+Status CreateReader::TopLogprobs(const JsonValue& value, const std::string& param) {
+  return ReadInteger(value, param, 0, limits::kMaxTopLogprobs, &top_logprobs_);
+}
+
+Status CreateReader::MaxToolCalls(const JsonValue& value, const std::string& param) {
+  int64_t count = 0;  // there are no tools to call
+  return ReadInteger(value, param, 0, INT64_MAX, &count);
+}
+
 Status CreateReader::Truncation(const JsonValue& value, const std::string& param) {
   // With "auto" too the window slides by itself; only session_len ends a conversation, and then with an error.
   RETURN_IF_ERROR(ReadString(value, param, &truncation_));
@@ -253,9 +239,7 @@ Status CreateReader::CacheOptions(const JsonValue& value, const std::string& par
     const std::string name = param + "." + key;
     std::string text;
     if (key == "prewarm") {
-      bool prewarm = false;
-      RETURN_IF_ERROR(ReadBool(field, name, &prewarm));
-      prewarm_ = prewarm;
+      RETURN_IF_ERROR(ReadBool(field, name, &prewarm_));
     } else if (key == "mode" || key == "ttl") {
       RETURN_IF_ERROR(ReadString(field, name, &text));
     } else if (key == "comparison_response_id") {
@@ -263,128 +247,6 @@ Status CreateReader::CacheOptions(const JsonValue& value, const std::string& par
     } else {
       return UnknownParameter(name);
     }
-  }
-  return Status::Ok();
-}
-
-Status CreateReader::Number(const JsonValue& value, const std::string& param) {
-  static const std::map<std::string, double SamplingParams::*, std::less<>> members = {
-      {"temperature", &SamplingParams::temperature},
-      {"top_p", &SamplingParams::top_p},
-      {"min_p", &SamplingParams::min_p},
-      {"repetition_penalty", &SamplingParams::repetition_penalty},
-      {"presence_penalty", &SamplingParams::presence_penalty},
-      {"frequency_penalty", &SamplingParams::frequency_penalty},
-      {"top_p_decay", &SamplingParams::top_p_decay},
-      {"top_p_min", &SamplingParams::top_p_min},
-  };
-  return ReadNumber(value, param, &(spec_.sampling.*members.at(param)));
-}
-
-Status CreateReader::Count(const JsonValue& value, const std::string& param) {
-  int64_t count = 0;
-  if (param == "seed") {
-    RETURN_IF_ERROR(ReadInteger(value, param, INT64_MIN, INT64_MAX, &count));
-    spec_.sampling.seed = static_cast<uint64_t>(count);
-    has_seed_ = true;
-  } else if (param == "top_logprobs") {
-    RETURN_IF_ERROR(ReadInteger(value, param, 0, limits::kMaxTopLogprobs, &top_logprobs_));
-  } else if (param == "max_output_tokens") {
-    RETURN_IF_ERROR(ReadInteger(value, param, 1, INT64_MAX, &count));
-    spec_.max_output_tokens = count;
-  } else if (param == "max_tool_calls") {
-    RETURN_IF_ERROR(ReadInteger(value, param, 0, INT64_MAX, &count));
-  } else if (param == "top_k") {
-    RETURN_IF_ERROR(ReadInteger(value, param, -1, INT64_MAX, &count));
-    spec_.sampling.top_k = count < 0 ? 0 : count;  // -1 is off, as elsewhere
-  } else if (param == "min_tokens") {
-    RETURN_IF_ERROR(ReadInteger(value, param, 0, INT64_MAX, &spec_.sampling.min_tokens));
-  } else {
-    RETURN_IF_ERROR(ReadInteger(value, param, -1, INT32_MAX, &count));
-    spec_.sampling.top_p_reset = static_cast<TokenId>(count);
-  }
-  return Status::Ok();
-}
-
-Status CreateReader::Stop(const JsonValue& value, const std::string& param) {
-  const auto add = [&](const JsonValue& entry) {
-    if (!entry.is_string()) return WrongType(entry, param, "a string or an array of strings");
-    if (entry.string().empty() || entry.string().size() > static_cast<size_t>(limits::kMaxStopStringBytes)) {
-      return InvalidArgument("A stop string has 1 to " + std::to_string(limits::kMaxStopStringBytes) + " bytes.", param,
-                             "invalid_value");
-    }
-    spec_.stop_strings.push_back(entry.string());
-    return Status::Ok();
-  };
-  if (!value.is_array()) return add(value);
-  if (value.array().size() > static_cast<size_t>(limits::kMaxStopStrings)) {
-    return InvalidArgument("At most " + std::to_string(limits::kMaxStopStrings) + " stop strings are allowed.", param,
-                           "array_above_max_length");
-  }
-  for (const JsonValue& entry : value.array()) RETURN_IF_ERROR(add(entry));
-  return Status::Ok();
-}
-
-Status CreateReader::StopIds(const JsonValue& value, const std::string& param) {
-  if (!value.is_array()) return WrongType(value, param, "an array of integers");
-  if (value.array().size() > static_cast<size_t>(limits::kMaxLogitBiasEntries)) {
-    return InvalidArgument("Too many ids.", param, "array_above_max_length");
-  }
-  for (const JsonValue& entry : value.array()) {
-    int64_t id = 0;
-    RETURN_IF_ERROR(ReadInteger(entry, param, 0, INT32_MAX, &id));
-    spec_.stop_ids.push_back(static_cast<TokenId>(id));
-  }
-  return Status::Ok();
-}
-
-Status CreateReader::LogitBias(const JsonValue& value, const std::string& param) {
-  if (!value.is_object()) return WrongType(value, param, "an object of token ids to numbers");
-  if (value.object().size() > static_cast<size_t>(limits::kMaxLogitBiasEntries)) {
-    return InvalidArgument("At most " + std::to_string(limits::kMaxLogitBiasEntries) + " entries are allowed.", param,
-                           "array_above_max_length");
-  }
-  for (const auto& [key, entry] : value.object()) {
-    TokenId id = 0;
-    const auto parsed = std::from_chars(key.data(), key.data() + key.size(), id);
-    if (key.empty() || parsed.ec != std::errc() || parsed.ptr != key.data() + key.size()) {
-      return InvalidArgument("Its keys are token ids.", param, "invalid_value");
-    }
-    double bias = 0;
-    RETURN_IF_ERROR(ReadNumber(entry, param, &bias));
-    if (!(bias >= -100 && bias <= 100)) return InvalidArgument("A bias lies in [-100, 100].", param, "invalid_value");
-    spec_.sampling.logit_bias.emplace_back(id, static_cast<float>(bias));
-  }
-  return Status::Ok();
-}
-
-Status CreateReader::BadWords(const JsonValue& value, const std::string& param) {
-  if (!value.is_array()) return WrongType(value, param, "an array of strings or of arrays of token ids");
-  if (value.array().size() > static_cast<size_t>(limits::kMaxBadWords)) {
-    return InvalidArgument("At most " + std::to_string(limits::kMaxBadWords) + " entries are allowed.", param,
-                           "array_above_max_length");
-  }
-  for (const JsonValue& entry : value.array()) {
-    if (entry.is_string()) {
-      if (entry.string().empty() || entry.string().size() > static_cast<size_t>(limits::kMaxStopStringBytes)) {
-        return InvalidArgument("A bad word has 1 to " + std::to_string(limits::kMaxStopStringBytes) + " bytes.", param,
-                               "invalid_value");
-      }
-      spec_.bad_words.push_back(entry.string());
-      continue;
-    }
-    if (!entry.is_array()) return WrongType(entry, param, "an array of strings or of arrays of token ids");
-    std::vector<TokenId> ids;
-    if (entry.array().empty() || entry.array().size() > static_cast<size_t>(limits::kMaxStopStringBytes)) {
-      return InvalidArgument("An entry has 1 to " + std::to_string(limits::kMaxStopStringBytes) + " ids.", param,
-                             "invalid_value");
-    }
-    for (const JsonValue& element : entry.array()) {
-      int64_t id = 0;
-      RETURN_IF_ERROR(ReadInteger(element, param, 0, INT32_MAX, &id));
-      ids.push_back(static_cast<TokenId>(id));
-    }
-    spec_.sampling.bad_words.push_back(std::move(ids));
   }
   return Status::Ok();
 }

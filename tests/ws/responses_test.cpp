@@ -169,6 +169,24 @@ TEST_F(ResponsesTest, LogprobsComeWithEveryTextEvent) {
   EXPECT_EQ(f[9]["response"]["output"][0]["content"][0]["logprobs"], f[6]["logprobs"]);
 }
 
+TEST_F(ResponsesTest, LogprobsAreOfWhatWasShown) {
+  client.Send(Create({{"include", {"message.output_text.logprobs"}}}));
+  const auto sink = engine.last().sink;
+  const auto step = [&](TokenId id, const std::string& text) { sink->OnTokens({{{id, -1, {}}}, text}); };
+  engine.Start(0);
+  step('a', "");  // held back, then shown with the next
+  step('b', "ab");
+  step('E', "");  // the beginning of a stop string
+  step(ByteTokenizer::kImEnd, "");
+  engine.End(0);
+  std::string tokens;
+  for (const Json& frame : client.Frames()) {
+    if (frame["type"] != "response.output_text.delta") continue;
+    for (const Json& entry : frame["logprobs"]) tokens += entry["token"];
+  }
+  EXPECT_EQ(tokens, "ab");
+}
+
 TEST_F(ResponsesTest, WarmUpIsCreatedAndCompleted) {
   for (const Json& how : {Json{{"generate", false}}, Json{{"prompt_cache_options", {{"prewarm", true}}}},
                           Json{{"generate", true}, {"prompt_cache_options", {{"prewarm", true}}}}}) {
