@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -239,6 +240,69 @@ TEST_F(ModelLoad, HuggingFaceRefusals) {
                 corruption, "'lm_head.weight' is missing");
   ExpectRefused(LoadChanged("gpt2", "\"scale_attn_weights\": true", "\"scale_attn_weights\": false"), invalid,
                 "'scale_attn_weights' being false is not supported");
+}
+
+// GPT-2's files carry attention masks, other old ones rotation tables: known, and of no use.
+TEST_F(ModelLoad, KnownExtrasAreIgnoredAndOthersNot) {
+  std::ifstream file(GoldenFolder("gpt2") + "/model.safetensors", std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  uint64_t header_bytes = 0;
+  std::memcpy(&header_bytes, bytes.data(), 8);
+  std::string header = bytes.substr(8, header_bytes);
+  header = header.substr(0, header.rfind('}'));
+  const std::string data = bytes.substr(8 + header_bytes);
+  const auto load_with = [&](const std::string& name) {
+    std::filesystem::copy(GoldenFolder("gpt2"), folder_, kOverwrite);
+    const std::string longer = header + ",\"" + name + R"(":{"dtype":"BOOL","shape":[1,1],"data_offsets":[)" +
+                               std::to_string(data.size()) + "," + std::to_string(data.size() + 1) + "]}}";
+    std::ofstream(folder_ + "/model.safetensors", std::ios::binary | std::ios::trunc)
+        << Writer::Bytes(static_cast<uint64_t>(longer.size())) << longer << data << '\1';
+    return Load(folder_);
+  };
+  const auto model = load_with("transformer.h.1.attn.bias");
+  ASSERT_TRUE(model.ok()) << model.status().ToString();
+  // Data that are no longer aligned give the same numbers.
+  EXPECT_EQ(model.value()->fingerprint(), Load(GoldenFolder("gpt2")).value()->fingerprint());
+  ExpectRefused(load_with("transformer.h.1.attn.scale"), StatusCode::kCorruption,
+                "'transformer.h.1.attn.scale' is none");
+  ExpectRefused(load_with("transformer.h.2.attn.bias"), StatusCode::kCorruption, "'transformer.h.2.attn.bias' is none");
+}
+
+// Whatever still loads must also run.
+TEST_F(ModelLoad, NoFlippedBitOfAFileIsHarmful) {
+  const std::string bytes = Tiny().Finish();
+  const size_t metadata_bytes = bytes.size() - 4 * (80 + 8 * 3 + 64 * 2 + 32 * 2 + 128 * 3);
+  int loaded = 0;
+  for (size_t bit = 0; bit < metadata_bytes * 8; ++bit) {
+    std::string damaged = bytes;
+    damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
+    const std::string path = folder_ + "/model.gguf";
+    std::ofstream(path, std::ios::binary | std::ios::trunc) << damaged;
+    auto model = Load(path);
+    if (!model.ok()) continue;
+    ++loaded;
+    OwnCache cache(*model.value(), {1, 4, Eviction::kToken}, 3);
+    RunAll(*model.value(), cache.get(), std::vector<TokenId>{1, 2, 3, 4, 5, 6, 7}, 3);
+  }
+  EXPECT_GT(loaded, 0) << "names, say, do not matter";
+}
+
+TEST_F(ModelLoad, NoFlippedBitOfAConfigIsHarmful) {
+  std::filesystem::copy(GoldenFolder("llama_biases"), folder_, kOverwrite);
+  std::ifstream file(GoldenFolder("llama_biases") + "/config.json");
+  const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  int loaded = 0;
+  for (size_t bit = 0; bit < bytes.size() * 8; bit += 3) {
+    std::string damaged = bytes;
+    damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
+    std::ofstream(folder_ + "/config.json", std::ios::binary | std::ios::trunc) << damaged;
+    auto model = Load(folder_);
+    if (!model.ok()) continue;
+    ++loaded;
+    OwnCache cache(*model.value(), {1, 4, Eviction::kToken}, 3);
+    RunAll(*model.value(), cache.get(), std::vector<TokenId>{1, 2, 3, 4, 5, 6, 7}, 3);
+  }
+  EXPECT_GT(loaded, 0);
 }
 
 TEST_F(ModelLoad, ATiedHeadsCopyIsIgnored) {
