@@ -43,11 +43,16 @@ LANES_INLINE void WithCacheType(DType dtype, F f) {
 
 // ---- scores ---------------------------------------------------------------------------------------------------------
 
-/// M queries times N tiles from tile `tile` on. q: [head_dim][pitch].
+// A tile is too short for the machine's own prefetching to catch up with it, so both products fetch what they need next
+// themselves. With many queries to a key there is time enough without.
+constexpr int kManyQueries = 12;
+
+/// M queries times N tiles from tile `tile` on. q: [head_dim][pitch]. `next`: N pieces of memory to fetch meanwhile.
 template <class C, int M, int N>
-void ScoreTiles(const uint8_t* const* tiles, int64_t tile, int64_t head_dim, const float* q, int64_t pitch,
-                float* scores) {
+void ScoreTiles(const uint8_t* const* tiles, int64_t tile, const uint8_t* const* next, int64_t head_dim, const float* q,
+                int64_t pitch, float* scores) {
   using E = typename C::Element;
+  constexpr int64_t kDimensionBytes = 16 * sizeof(E), kPerLine = 64 / kDimensionBytes;
   const E* keys[N];
   F32x16 acc[M][N];
   LANES_UNROLL for (int j = 0; j < N; ++j) {
@@ -55,6 +60,9 @@ void ScoreTiles(const uint8_t* const* tiles, int64_t tile, int64_t head_dim, con
     LANES_UNROLL for (int i = 0; i < M; ++i) acc[i][j] = Zero();
   }
   for (int64_t d = 0; d < head_dim; ++d, q += pitch) {
+    if (M < kManyQueries && d % kPerLine == 0) {
+      LANES_UNROLL for (int j = 0; j < N; ++j) __builtin_prefetch(next[j] + kDimensionBytes * d, 0, 3);
+    }
     F32x16 k[N];
     LANES_UNROLL for (int j = 0; j < N; ++j) k[j] = C::Read(keys[j] + 16 * d);
     LANES_UNROLL for (int i = 0; i < M; ++i) {
@@ -67,13 +75,21 @@ void ScoreTiles(const uint8_t* const* tiles, int64_t tile, int64_t head_dim, con
   }
 }
 
+/// Tiles [first, last). While the last of them are scored, the values of the first are fetched.
 template <class C, int M, int N>
 void ScoreRange(const uint8_t* const* tiles, int64_t first, int64_t last, int64_t head_dim, const float* q,
                 int64_t pitch, float* scores) {
+  const int64_t half_tile_bytes = 16 * head_dim * static_cast<int64_t>(sizeof(typename C::Element));
+  const uint8_t* values[N];
+  LANES_UNROLL for (int j = 0; j < N; ++j) values[j] = tiles[first + j < last ? first + j : first] + half_tile_bytes;
   int64_t t = first;
-  for (; t + N <= last; t += N) ScoreTiles<C, M, N>(tiles, t, head_dim, q, pitch, scores);
+  for (; t + N <= last; t += N) {
+    ScoreTiles<C, M, N>(tiles, t, t + 2 * N <= last ? tiles + t + N : values, head_dim, q, pitch, scores);
+  }
   if constexpr (N > 1) {
-    for (; t < last; ++t) ScoreTiles<C, M, 1>(tiles, t, head_dim, q, pitch, scores);
+    for (; t < last; ++t) {
+      ScoreTiles<C, M, 1>(tiles, t, t + 1 < last ? tiles + t + 1 : values, head_dim, q, pitch, scores);
+    }
   }
 }
 
@@ -105,8 +121,10 @@ void Scores(const AttentionCall& call, const uint8_t* const* tiles, int64_t firs
 
 // ---- values ---------------------------------------------------------------------------------------------------------
 
-constexpr int kValueQueries = kWideRegisters ? 6 : 3;  // queries that share a loaded value
-constexpr int kValueVectors = kWideRegisters ? 4 : 1;  // vectors of 16 dimensions held at a time
+constexpr int kValueQueries = kWideRegisters ? 12 : 3;  // queries that share a loaded value
+
+/// Vectors of 16 dimensions that M queries hold at a time.
+constexpr int ValueVectors(int m) { return !kWideRegisters ? 1 : m > 6 ? 2 : 4; }
 
 /// o[i][0, 16 N) += sum over keys [first, last) of weights[i][key] * value; the last vector has `tail` dimensions.
 template <class C, int M, int N, bool kPartial>
@@ -120,7 +138,14 @@ void SumTiles(const uint8_t* const* tiles, int64_t values_offset, int64_t stride
   for (int64_t key = first; key < last;) {
     const int64_t end = (key / 16 + 1) * 16 < last ? (key / 16 + 1) * 16 : last;
     const E* value = reinterpret_cast<const E*>(tiles[key / 16] + values_offset) + key % 16 * stride;
-    for (; key < end; ++key, value += stride) {
+    const int64_t ahead = key / 16 + 2 <= (last - 1) / 16 ? key / 16 + 2 : key / 16;
+    const uint8_t* fetch = tiles[ahead] + values_offset + key % 16 * stride * static_cast<int64_t>(sizeof(E));
+    for (; key < end; ++key, value += stride, fetch += stride * static_cast<int64_t>(sizeof(E))) {
+      if constexpr (M < kManyQueries) {
+        LANES_UNROLL for (int j = 0; j < N; j += 64 / (16 * static_cast<int>(sizeof(E)))) {
+          __builtin_prefetch(fetch + 16 * sizeof(E) * j, 0, 3);
+        }
+      }
       F32x16 v[N];
       LANES_UNROLL for (int j = 0; j < N; ++j) {
         v[j] = kPartial && j == N - 1 ? C::ReadPartial(value + 16 * j, tail) : C::Read(value + 16 * j);
@@ -139,29 +164,29 @@ void SumTiles(const uint8_t* const* tiles, int64_t values_offset, int64_t stride
 template <class C, int M>
 void SumQueries(const AttentionCall& call, const uint8_t* const* tiles, int64_t first, int64_t last,
                 const float* weights, float* o) {
+  constexpr int N = ValueVectors(M);
   const int64_t stride = call.head_dim, offset = call.half_tile_bytes;
   constexpr int64_t kBytes = sizeof(typename C::Element);
   int64_t d = 0;
-  for (; d + 16 * kValueVectors <= stride; d += 16 * kValueVectors) {
-    SumTiles<C, M, kValueVectors, false>(tiles, offset + d * kBytes, stride, first, last, 16, weights, o + d);
+  for (; d + 16 * N <= stride; d += 16 * N) {
+    SumTiles<C, M, N, false>(tiles, offset + d * kBytes, stride, first, last, 16, weights, o + d);
   }
-  for (; d + 16 <= stride; d += 16)
+  for (; d + 16 <= stride; d += 16) {
     SumTiles<C, M, 1, false>(tiles, offset + d * kBytes, stride, first, last, 16, weights, o + d);
+  }
   if (d < stride) SumTiles<C, M, 1, true>(tiles, offset + d * kBytes, stride, first, last, stride - d, weights, o + d);
 }
 
 template <class C>
 void SumAnyQueries(const AttentionCall& call, const uint8_t* const* tiles, int64_t first, int64_t last, int64_t queries,
                    const float* weights, float* o) {
+  const auto next = [&](int64_t m) LANES_LAMBDA { queries -= m, weights += m * kKeyBlock, o += m * kMaxHeadDim; };
   if constexpr (kWideRegisters) {
-    if (queries == 6) return SumQueries<C, 6>(call, tiles, first, last, weights, o);
+    for (; queries >= 12; next(12)) SumQueries<C, 12>(call, tiles, first, last, weights, o);
+    for (; queries >= 6; next(6)) SumQueries<C, 6>(call, tiles, first, last, weights, o);
   }
-  if (queries == 3) return SumQueries<C, 3>(call, tiles, first, last, weights, o);
-  int64_t i = 0;
-  for (; i + 2 <= queries; i += 2) {
-    SumQueries<C, 2>(call, tiles, first, last, weights + i * kKeyBlock, o + i * kMaxHeadDim);
-  }
-  if (i < queries) SumQueries<C, 1>(call, tiles, first, last, weights + i * kKeyBlock, o + i * kMaxHeadDim);
+  for (; queries >= 3; next(3)) SumQueries<C, 3>(call, tiles, first, last, weights, o);
+  for (; queries >= 1; next(1)) SumQueries<C, 1>(call, tiles, first, last, weights, o);
 }
 
 /// o[query][d] += weights[query][key] * value[key][d] for keys [first, last) of the block, ascending.

@@ -1,5 +1,11 @@
 #include "kernels/cpu/instruction_sets.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 #include <span>
 #include <vector>
 
@@ -8,6 +14,23 @@
 namespace ringside {
 namespace cpu {
 namespace {
+
+#if defined(__x86_64__)
+/// True if the processor has int8 tiles, the kernel saves them, and it lets this process use them: the 8 KiB of tile
+/// state must be asked for once, before any thread touches a tile.
+bool MayUseTiles() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (!__get_cpuid_count(1, 0, &a, &b, &c, &d) || (c >> 27 & 1) == 0) return false;  // OSXSAVE
+  unsigned low = 0, high = 0;
+  __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  constexpr unsigned kTileState = 3u << 17;  // configuration and data
+  if ((low & kTileState) != kTileState) return false;
+  constexpr unsigned kTile = 1u << 24, kInt8 = 1u << 25;
+  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & kTile) == 0 || (d & kInt8) == 0) return false;
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+#endif
 
 /// Tables this machine can run, slowest first.
 const std::vector<const KernelTable*>& UsableTables() {
@@ -22,6 +45,7 @@ const std::vector<const KernelTable*>& UsableTables() {
     if (avx2) out.push_back(&avx2::Table());
     if (avx512) out.push_back(&avx512::Table());
     if (vnni) out.push_back(&avx512_vnni::Table());
+    if (vnni && MayUseTiles()) out.push_back(&amx::Table());
 #endif
     return out;
   }();

@@ -8,84 +8,39 @@
 // Included by one file per instruction set; any thread.
 #pragma once
 
-#include "kernels/cpu/formats_inl.h"
+#include "kernels/cpu/block_inl.h"
+#ifdef RINGSIDE_TILE_UNIT
+#include "kernels/cpu/tile_unit_inl.h"
+#endif
 
 namespace ringside::cpu::RINGSIDE_LANES {
 namespace {
-
-LANES_INLINE void StoreOutputs(const LinearPiece& piece, int64_t panel, int64_t row, F32x16 acc) {
-  const int64_t first = kLanes * panel, n = piece.outputs - first < kLanes ? piece.outputs - first : kLanes;
-  float* y = piece.y + row * piece.y_stride + first;
-  if (n == kLanes) {
-    if (piece.bias != nullptr) acc = Add(acc, Load(piece.bias + first));
-    if (piece.accumulate) acc = Add(Load(y), acc);
-    Store(y, acc);
-  } else {
-    if (piece.bias != nullptr) acc = Add(acc, LoadPartial(piece.bias + first, n));
-    if (piece.accumulate) acc = Add(LoadPartial(y, n), acc);
-    StorePartial(y, acc, n);
-  }
-}
-
-struct BlockSums {
-  I32x16 low, high;  // high only for formats with two scales
-};
-
-template <class F>
-LANES_INLINE BlockSums StartSums(const ActivationBlock& x) {
-  if constexpr (F::kTwoScales) {
-    const I32x16 low = SetInt(x.minus_low);
-    return {ShiftLeftInt<F::kOffset>(low), ShiftLeftInt<F::kOffset>(SubInt(SetInt(x.minus_sum), low))};
-  } else if constexpr (F::kOffset < 0 || (F::kEightBits && !kUnsignedEightBits)) {
-    return {ZeroInt(), ZeroInt()};
-  } else {
-    return {ShiftLeftInt<F::kOffset>(SetInt(x.minus_sum)), ZeroInt()};
-  }
-}
-
-template <class F, int J>
-LANES_INLINE void AddGroups(U8x64 a, U8x64 b, const ActivationBlock& x, BlockSums* s) {
-  const int8_t *xa = x.q + 4 * J, *xb = x.q + 16 + 4 * J;
-  if constexpr (F::kTwoScales) {
-    s->low = DotOne(s->low, a, xa);
-    s->high = DotOne(s->high, b, xb);
-  } else if constexpr (F::kEightBits) {
-    s->low = DotEightBits(DotEightBits(s->low, a, xa), b, xb);
-  } else {
-    s->low = DotPair(s->low, a, xa, b, xb);
-  }
-}
-
-template <class F>
-LANES_INLINE F32x16 AddBlock(const BlockSums& s, const BlockScales& scales, const ActivationBlock& x, F32x16 acc) {
-  F32x16 sum = ToFloat(s.low);
-  if constexpr (F::kTwoScales) sum = Fma(ToFloat(s.high), scales.high, Mul(sum, scales.low));
-  acc = Fma(sum, Mul(scales.d, Set(x.scale)), acc);
-  if constexpr (F::kMinimum) acc = Fma(scales.m, Set(x.scaled_sum), acc);
-  return acc;
-}
 
 template <int64_t kBytes>
 LANES_INLINE void PrefetchAhead(const uint8_t* p) {
   LANES_UNROLL for (int64_t i = 0; i < kBytes; i += 64) __builtin_prefetch(p + 2560 + i, 0, 3);
 }
 
-/// All groups of the block stay in registers while the rows pass by.
+/// All groups of the block stay in registers while the rows pass by, up to four at a time: a row's integer sum is one
+/// chain of dependent instructions, so several must be under way.
 template <class F, int M>
 LANES_INLINE void BlockTimesRowsWide(const uint8_t* p, const BlockScales& scales, const ActivationBlock* x,
                                      F32x16* acc) {
+  constexpr int kTogether = M < 4 ? M : 4;
+  static_assert(M % kTogether == 0);
   U8x64 a[4], b[4];
   F::template Groups<0>(p, &a[0], &b[0]);
   F::template Groups<1>(p, &a[1], &b[1]);
   F::template Groups<2>(p, &a[2], &b[2]);
   F::template Groups<3>(p, &a[3], &b[3]);
-  LANES_UNROLL for (int i = 0; i < M; ++i) {
-    BlockSums s = StartSums<F>(x[i]);
-    AddGroups<F, 0>(a[0], b[0], x[i], &s);
-    AddGroups<F, 1>(a[1], b[1], x[i], &s);
-    AddGroups<F, 2>(a[2], b[2], x[i], &s);
-    AddGroups<F, 3>(a[3], b[3], x[i], &s);
-    acc[i] = AddBlock<F>(s, scales, x[i], acc[i]);
+  LANES_UNROLL for (int i = 0; i < M; i += kTogether) {
+    BlockSums s[kTogether];
+    LANES_UNROLL for (int r = 0; r < kTogether; ++r) s[r] = StartSums<F>(x[i + r]);
+    LANES_UNROLL for (int r = 0; r < kTogether; ++r) AddGroups<F, 0>(a[0], b[0], x[i + r], &s[r]);
+    LANES_UNROLL for (int r = 0; r < kTogether; ++r) AddGroups<F, 1>(a[1], b[1], x[i + r], &s[r]);
+    LANES_UNROLL for (int r = 0; r < kTogether; ++r) AddGroups<F, 2>(a[2], b[2], x[i + r], &s[r]);
+    LANES_UNROLL for (int r = 0; r < kTogether; ++r) AddGroups<F, 3>(a[3], b[3], x[i + r], &s[r]);
+    LANES_UNROLL for (int r = 0; r < kTogether; ++r) acc[i + r] = AddBlock<F>(s[r], scales, x[i + r], acc[i + r]);
   }
 }
 
@@ -120,7 +75,7 @@ void QuantisedTile(const LinearPiece& piece, const uint8_t* p, int64_t panel, co
     const uint8_t* header = p;
     p += L::kHeader;
     for (int64_t b = 0; b < L::kBlocks; ++b, p += L::kBytes, x += pitch) {
-      if constexpr (M <= 2) PrefetchAhead<L::kBytes>(p);
+      if constexpr (M <= 8) PrefetchAhead<L::kBytes>(p);
       BlockScales scales;
       F::Scales(header, p, &scales);
       if constexpr (kWideRegisters) {
@@ -133,10 +88,23 @@ void QuantisedTile(const LinearPiece& piece, const uint8_t* p, int64_t panel, co
   LANES_UNROLL for (int i = 0; i < M; ++i) StoreOutputs(piece, panel, row + i, acc[i]);
 }
 
+#ifndef RINGSIDE_TILE_UNIT
+constexpr bool kTileUnit = false;
+template <class F>
+struct TileUnit {  // no tiles: nothing to make ready
+  struct Use {
+    Use() {}
+  };
+};
+#endif
+
 /// One panel times the rows of one tile of activations.
 template <class F>
 void PanelTimesRowTile(const LinearPiece& piece, const uint8_t* p, int64_t panel, const ActivationBlock* x,
                        int64_t tile_rows, int64_t row) {
+  if constexpr (kTileUnit) {
+    if (tile_rows == kRowTile) return TileUnit<F>::PanelTimesRowTile(piece, p, panel, x, row);
+  }
   int64_t i = 0;
   if constexpr (kWideRegisters) {
     for (; i + 8 <= tile_rows; i += 8) QuantisedTile<F, 8>(piece, p, panel, x + i, tile_rows, row + i);
@@ -151,6 +119,7 @@ void QuantisedPiece(const LinearPiece& piece) {
   using L = typename F::Layout;
   const int64_t blocks = piece.cols / kBlock;
   const int64_t panel_bytes = blocks / L::kBlocks * (L::kHeader + L::kBlocks * L::kBytes);
+  const typename TileUnit<F>::Use use;
   for (int64_t panel = piece.first_panel; panel < piece.last_panel; ++panel) {
     const uint8_t* p = piece.panels + panel * panel_bytes;
     for (int64_t row = piece.first_row; row < piece.last_row; row += kRowTile) {
