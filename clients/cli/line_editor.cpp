@@ -215,6 +215,7 @@ std::string LineEditor::EraseDrawn(int columns) const {
   for (size_t row = 0; row < drawn_cursor_row_; ++row) {
     up += std::max(1, (drawn_widths_[row] + columns - 1) / columns);
   }
+  up += drawn_cursor_column_ / columns;
   return (up > 0 ? "\x1b[" + std::to_string(up) + "A" : std::string()) + "\r\x1b[J";
 }
 
@@ -244,6 +245,7 @@ std::string LineEditor::Draw(ScreenSize size) {
     drawn_widths_.push_back(layout.rows[row].width);
   }
   drawn_cursor_row_ = layout.cursor_row;
+  drawn_cursor_column_ = layout.cursor_column;
   const size_t up = layout.rows.size() - 1 - layout.cursor_row;
   if (up > 0) bytes += "\x1b[" + std::to_string(up) + "A";
   bytes += "\r";

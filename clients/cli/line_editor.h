@@ -72,9 +72,10 @@ class LineEditor {
   bool searching_ = false;
   std::string sought_;
 
-  // What is on the screen: column counts of its rows, and the cursor's row.
+  // What is on the screen: column counts of its rows, and the cursor.
   std::vector<int> drawn_widths_;
   size_t drawn_cursor_row_ = 0;
+  int drawn_cursor_column_ = 0;
 };
 
 }  // namespace ringside::client

@@ -1,0 +1,288 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "clients/bench/percentiles.h"
+#include "clients/bench/workload.h"
+#include "clients/cli/chat_client.h"
+#include "clients/cli/commands.h"
+#include "clients/cli/history.h"
+#include "clients/cli/options.h"
+#include "clients/cli/screen.h"
+#include "clients/cli/session_list.h"
+#include "clients/cli/settings.h"
+
+namespace ringside::client {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using Name = Command::Name;
+
+TEST(Commands, ReadsNamesAndArguments) {
+  EXPECT_EQ(ParseCommand("/help").name, Name::kHelp);
+  EXPECT_EQ(ParseCommand("/?").name, Name::kHelp);
+  EXPECT_EQ(ParseCommand("/quit").name, Name::kBye);
+  const Command set = ParseCommand("/set  temperature   0.5  ");
+  EXPECT_EQ(set.name, Name::kSet);
+  EXPECT_EQ(set.text, "temperature   0.5");
+  EXPECT_EQ(ParseCommand("/system You are \"brief\".").text, "You are \"brief\".");
+}
+
+TEST(Commands, EverythingElseIsAnInput) {
+  EXPECT_EQ(ParseCommand("hello /help").name, Name::kNone);
+  EXPECT_EQ(ParseCommand("//etc/passwd").text, "/etc/passwd");
+  EXPECT_EQ(ParseCommand("//etc/passwd").name, Name::kNone);
+  EXPECT_EQ(ParseCommand("/help\nme").name, Name::kNone);
+  EXPECT_EQ(ParseCommand("").name, Name::kNone);
+}
+
+TEST(Commands, AnUnknownOneIsAHintNotAnInput) {
+  const Command command = ParseCommand("/regne");
+  EXPECT_EQ(command.name, Name::kUnknown);
+  EXPECT_THAT(command.hint, HasSubstr("Did you mean /regen?"));
+  EXPECT_EQ(ParseCommand("/etc/passwd").name, Name::kUnknown);
+  EXPECT_EQ(ParseCommand("/").name, Name::kUnknown);
+}
+
+TEST(Commands, HelpNamesThemAll) {
+  for (const char* name : {"/help", "/regen", "/undo", "/rewind", "/fork", "/system", "/set", "/stats", "/sessions",
+                           "/resume", "/save", "/bye"}) {
+    EXPECT_THAT(CommandHelp(), HasSubstr(name));
+  }
+}
+
+TEST(Settings, GoOutUnderTheirWireNames) {
+  Settings settings;
+  for (const auto& [name, value] : std::vector<std::pair<std::string, std::string>>{
+           {"temperature", "0.5"}, {"max_tokens", "12"}, {"stop", "END\\n"}, {"seed", "-3"}, {"top_k", "40"}}) {
+    EXPECT_TRUE(settings.Set(name, value).ok()) << name;
+  }
+  EXPECT_THAT(settings.Fields(),
+              ElementsAre(std::pair("temperature", "0.5"), std::pair("top_k", "40"), std::pair("seed", "-3"),
+                          std::pair("max_output_tokens", "12"), std::pair("stop", R"(["END\n"])")));
+  EXPECT_TRUE(settings.Set("stop", R"(["a", "b"])").ok());
+  EXPECT_EQ(settings.Fields().back().second, R"(["a","b"])");
+  EXPECT_TRUE(settings.Set("temperature", "default").ok());
+  EXPECT_EQ(settings.Fields().front().first, "top_k");
+}
+
+TEST(Settings, RefusesWhatCannotBe) {
+  Settings settings;
+  for (const auto& [name, value] : std::vector<std::pair<std::string, std::string>>{{"temperature", "3"},
+                                                                                    {"temperature", "warm"},
+                                                                                    {"temperature", "nan"},
+                                                                                    {"temperature", "0.5x"},
+                                                                                    {"top_p", "-0.1"},
+                                                                                    {"top_k", "1.5"},
+                                                                                    {"max_tokens", "0"},
+                                                                                    {"seed", "99999999999999999999"},
+                                                                                    {"stop", "[1]"},
+                                                                                    {"stop", ""},
+                                                                                    {"colour", "red"}}) {
+    EXPECT_FALSE(settings.Set(name, value).ok()) << name << " " << value;
+  }
+  EXPECT_TRUE(settings.Fields().empty());
+  EXPECT_THAT(settings.Set("colour", "red").failure().message, HasSubstr("temperature"));
+}
+
+TEST(Settings, DescribesEachOnItsOwnLine) {
+  Settings settings;
+  ASSERT_TRUE(settings.Set("min_p", "0.25").ok());
+  EXPECT_THAT(settings.Describe(), HasSubstr("min_p               0.25"));
+  EXPECT_THAT(settings.Describe(), HasSubstr("top_p               default"));
+}
+
+/// A folder of the test's own.
+class HistoryTest : public ::testing::Test {
+ protected:
+  HistoryTest() : folder_(::testing::TempDir() + "/ringside_history") {
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_);
+  }
+  ~HistoryTest() override { std::filesystem::remove_all(folder_); }
+  const std::string folder_;
+};
+
+TEST_F(HistoryTest, IsReadBackAndPrivate) {
+  const std::string path = folder_ + "/history";
+  {
+    History history(path);
+    for (const char* entry : {"one", "two\nlines \\n", "two\nlines \\n", "  ", "three"}) history.Add(entry);
+  }
+  EXPECT_THAT(History(path).entries(), ElementsAre("one", "two\nlines \\n", "three"));
+  struct stat status {};
+  ASSERT_EQ(::stat(path.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0600u);
+}
+
+TEST_F(HistoryTest, IsBounded) {
+  const std::string path = folder_ + "/history";
+  for (int run = 0; run < 3; ++run) {
+    History history(path);
+    for (size_t i = 0; i < History::kMaxEntries; ++i) history.Add("entry " + std::to_string(i));
+    EXPECT_EQ(history.entries().size(), History::kMaxEntries);
+  }
+  History history(path);
+  EXPECT_EQ(history.entries().size(), History::kMaxEntries);
+  EXPECT_EQ(history.entries().back(), "entry " + std::to_string(History::kMaxEntries - 1));
+  history.Add(std::string(History::kMaxEntryBytes + 1, 'x'));
+  EXPECT_NE(history.entries().back()[0], 'x');
+}
+
+TEST_F(HistoryTest, OffRemembersNothing) {
+  const std::string path = folder_ + "/history";
+  History history(path);
+  history.set_on(false);
+  history.Add("secret");
+  EXPECT_TRUE(history.entries().empty());
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+TEST_F(HistoryTest, AnUnwritableFileCostsNothingElse) {
+  History history(folder_ + "/no/such/folder/history");
+  history.Add("one");
+  EXPECT_THAT(history.entries(), ElementsAre("one"));
+}
+
+TEST_F(HistoryTest, TheLastConversationIsRememberedPerServer) {
+  ::setenv("XDG_STATE_HOME", folder_.c_str(), 1);
+  ServerUrl one, two;
+  two.port = 9;
+  EXPECT_EQ(LastConversation(one), "");
+  RememberLastConversation(one, "conv_a");
+  RememberLastConversation(two, "conv_b");
+  RememberLastConversation(one, "conv_c");
+  EXPECT_EQ(LastConversation(one), "conv_c");
+  EXPECT_EQ(LastConversation(two), "conv_b");
+  ::unsetenv("XDG_STATE_HOME");
+}
+
+TEST(ChatClient, KnowsAnIdFromAnythingElse) {
+  EXPECT_TRUE(IsConversationId("conv_aZ09"));
+  for (const char* bad : {"", "conv_", "resp_a", "conv_a/b", "conv_a b", "conv_a\r\nX: y", "conv_%2e"}) {
+    EXPECT_FALSE(IsConversationId(bad)) << bad;
+  }
+}
+
+TEST(ChatClient, DescribesAReport) {
+  TurnReport report;
+  report.ttft_ms = 35.2;
+  report.tokens_per_s = 78.11;
+  report.tokens_computed = 12;
+  report.cached_tokens = 420;
+  report.position = 433;
+  report.source = "slot";
+  const std::string line = DescribeReport(report);
+  for (const char* part :
+       {"35 ms", "78.1 tokens/s", "12 computed", "420 cached", "position 433", "0 evicted", "slot"}) {
+    EXPECT_THAT(line, HasSubstr(part));
+  }
+}
+
+TEST(SessionList, NumbersAndMarks) {
+  const std::string text = DescribeSessions({{"conv_a", 0, 2, 30}, {"conv_b", 0, -1, -1}}, "conv_b");
+  EXPECT_THAT(text, HasSubstr("  1   conv_a"));
+  EXPECT_THAT(text, HasSubstr("2 messages, 30 tokens"));
+  EXPECT_THAT(text, HasSubstr("* 2   conv_b"));
+  EXPECT_THAT(DescribeSessions({}, ""), HasSubstr("no conversations"));
+}
+
+TEST(Colour, NeedsATerminalAndNoObjection) {
+  ::setenv("TERM", "xterm", 1);
+  ::unsetenv("NO_COLOR");
+  EXPECT_TRUE(WantsColour(ColourMode::kAuto, true));
+  EXPECT_FALSE(WantsColour(ColourMode::kAuto, false));
+  EXPECT_FALSE(WantsColour(ColourMode::kNever, true));
+  ::setenv("NO_COLOR", "", 1);
+  EXPECT_TRUE(WantsColour(ColourMode::kAuto, true));
+  ::setenv("NO_COLOR", "1", 1);
+  EXPECT_FALSE(WantsColour(ColourMode::kAuto, true));
+  EXPECT_TRUE(WantsColour(ColourMode::kAlways, true));
+  ::unsetenv("NO_COLOR");
+  ::setenv("TERM", "dumb", 1);
+  EXPECT_FALSE(WantsColour(ColourMode::kAuto, true));
+}
+
+Options Parse(std::vector<const char*> args) {
+  args.insert(args.begin(), "ringside");
+  return ParseOptions(static_cast<int>(args.size()), args.data());
+}
+
+TEST(Options, ReadsAChat) {
+  const Options options = Parse({"chat", "--url", "ws://h:9", "--temperature", "0", "--stop", "a", "--stop", "b",
+                                 "--system", "Be brief.", "--color", "never", "tell", "me"});
+  EXPECT_EQ(options.verb, Options::Verb::kChat);
+  EXPECT_EQ(options.url.port, 9);
+  EXPECT_EQ(options.colour, ColourMode::kNever);
+  EXPECT_EQ(options.chat.prompt, "tell me");
+  EXPECT_EQ(options.chat.system, "Be brief.");
+  EXPECT_THAT(options.chat.settings.Fields(),
+              ElementsAre(std::pair("temperature", "0.0"), std::pair("stop", R"(["a","b"])")));
+}
+
+TEST(Options, TheEnvironmentStandsInAndTheFlagWins) {
+  ::setenv("RINGSIDE_URL", "ws://env:1", 1);
+  ::setenv("RINGSIDE_API_KEY", "envkey", 1);
+  EXPECT_EQ(Parse({"chat"}).url.host, "env");
+  EXPECT_EQ(Parse({"sessions"}).api_key, "envkey");
+  EXPECT_EQ(Parse({"chat", "--url", "ws://flag:2"}).url.host, "flag");
+  EXPECT_EQ(Parse({"bench", "load", "--api-key", "flagkey"}).api_key, "flagkey");
+  ::unsetenv("RINGSIDE_URL");
+  ::unsetenv("RINGSIDE_API_KEY");
+}
+
+TEST(Options, BadOnesEndWithTwoAndASentence) {
+  for (const std::vector<const char*>& args :
+       std::vector<std::vector<const char*>>{{},
+                                             {"walk"},
+                                             {"chat", "--nonsense"},
+                                             {"chat", "--url", "wss://h"},
+                                             {"chat", "--temperature", "hot"},
+                                             {"chat", "-c", "--session", "conv_a"},
+                                             {"chat", "--session", "conv_a", "--system", "x"},
+                                             {"chat", "--color", "maybe"},
+                                             {"bench"},
+                                             {"bench", "append", "--rounds", "0"}}) {
+    const Options options = Parse(args);
+    EXPECT_EQ(options.verb, Options::Verb::kNone);
+    EXPECT_EQ(options.exit_code, 2);
+    EXPECT_FALSE(options.to_stderr.empty());
+  }
+}
+
+TEST(Options, HelpGoesToStandardOutput) {
+  const Options options = Parse({"chat", "--help"});
+  EXPECT_EQ(options.exit_code, 0);
+  EXPECT_THAT(options.to_stdout, HasSubstr("--session"));
+  EXPECT_TRUE(options.to_stderr.empty());
+}
+
+TEST(Percentiles, AreNearestRank) {
+  const std::vector<double> values = {5, 1, 4, 2, 3};
+  EXPECT_EQ(Percentile(values, 50), 3);
+  EXPECT_EQ(Percentile(values, 90), 5);
+  EXPECT_EQ(Percentile(values, 0), 1);
+  EXPECT_EQ(Percentile({}, 50), 0);
+  EXPECT_EQ(Median({7}), 7);
+}
+
+TEST(Workload, TheSameSeedGivesTheSameText) {
+  EXPECT_EQ(Workload(3).Words(50), Workload(3).Words(50));
+  EXPECT_NE(Workload(3).Words(50), Workload(4).Words(50));
+  Workload workload(1);
+  for (int i = 0; i < 1000; ++i) {
+    const int length = workload.Length(30);
+    EXPECT_GE(length, 1);
+    EXPECT_LE(length, 240);
+    EXPECT_GE(workload.ThinkMs(0.5), 0);
+  }
+  EXPECT_EQ(workload.ThinkMs(0), 0);
+}
+
+}  // namespace
+}  // namespace ringside::client
