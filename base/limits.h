@@ -29,11 +29,22 @@ inline constexpr int64_t kMaxLanesPerConnection = 32;
 inline constexpr int64_t kMaxTurnsInFlightPerConnection = 16;
 inline constexpr int64_t kOutboxSoftBytes = 256 << 10;  // above: deltas are merged
 inline constexpr int64_t kOutboxHardBytes = 4 << 20;    // above: the socket is closed with 1013
+inline constexpr int64_t kMaxQueuedCreatesPerConnection = 256;
+inline constexpr int64_t kMaxQueuedBytesPerConnection = 4 * kMaxMessageBytes;
+inline constexpr int64_t kMaxStreamIdBytes = 256;
+inline constexpr int64_t kMaxResumedSessionsPerConnection = 64;
+inline constexpr int64_t kMaxReplayedEvents = 1 << 16;  // more missed events than this are told as a snapshot
 inline constexpr int64_t kHandshakeSeconds = 30;
 inline constexpr int64_t kIdlePingSeconds = 30;
 
 // Memory of what was said
 inline constexpr int64_t kMaxSessions = 1 << 20;
+inline constexpr int64_t kMaxResponses = kMaxSessions;
 inline constexpr int64_t kMaxResponsesPerSession = 4096;
+inline constexpr int64_t kMaxItemsAddedAtOnce = 20;               // by one HTTP request, as in OpenAI's API
+inline constexpr int64_t kMaxTranscriptBytes = int64_t{4} << 30;  // of all sessions: text, ids, responses
+inline constexpr int64_t kMaxJournalRecordBytes = 16 << 20;
+inline constexpr int64_t kJournalQueueEntries = 8192;
+inline constexpr int64_t kJournalQueueBytes = 64 << 20;
 
 }  // namespace ringside::limits

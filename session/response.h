@@ -49,6 +49,13 @@ struct Response {
   CacheReport report;
   TurnTimes times;
 
+  /// Memory held, about.
+  int64_t bytes() const {
+    size_t sum = sizeof(Response) + text.size() + echo.size() + request_key.size();
+    sum += (delta_ends.size() + delta_token_ends.size()) * sizeof(uint32_t);
+    for (const OutputToken& token : tokens) sum += sizeof(OutputToken) + token.top.size() * sizeof(TokenLogprob);
+    return static_cast<int64_t>(sum);
+  }
   bool running() const { return status == ResponseStatus::kInProgress; }
   static constexpr int64_t kFirstDelta = 4;  // its wire number
   /// Wire number of the first event of the end.

@@ -29,10 +29,20 @@ Session::Session(std::shared_ptr<const SessionContext> context, std::string id, 
       owner_(std::move(owner)),
       created_at_(context_->clock.WallSeconds()),
       metadata_(std::move(metadata)),
-      window_(window) {}
+      window_(window) {
+  CountBytes();
+}
 
 Session::~Session() {
+  *context_->bytes -= bytes_;
   if (engine_timeline_ != 0) context_->retired->Add(engine_timeline_);
+}
+
+void Session::CountBytes() {
+  int64_t bytes = static_cast<int64_t>(sizeof(Session)) + timeline_.bytes();
+  for (const auto& response : responses_) bytes += response->bytes();
+  *context_->bytes += bytes - bytes_;
+  bytes_ = bytes;
 }
 
 int64_t Session::SessionLen() const { return window_.session_len.value_or(context_->options.session_len); }
@@ -99,6 +109,7 @@ void Session::Adopt(Timeline timeline, TimelineId engine_timeline) {
   timeline_ = std::move(timeline);
   engine_timeline_ = engine_timeline;
   engine_window_ = Window(timeline_.pinned());
+  CountBytes();
 }
 
 Result<std::vector<Item>> Session::AddItems(std::vector<NewItem> items) {
@@ -110,6 +121,7 @@ Result<std::vector<Item>> Session::AddItems(std::vector<NewItem> items) {
     timeline_.AddItem(added.back());
   }
   head_.clear();
+  CountBytes();
   return added;
 }
 
@@ -122,6 +134,7 @@ std::vector<std::string> Session::Truncate(size_t items) {
     undone.push_back(response->id);
     return true;
   });
+  CountBytes();
   return undone;
 }
 
@@ -310,6 +323,7 @@ void Session::Finish(const TurnEnd& end) {
     (*it)->delta_token_ends.clear();
   }
   running_.reset();
+  CountBytes();
 }
 
 std::vector<Item> Session::InputItems(const Response& response) const {
@@ -323,6 +337,7 @@ std::vector<Item> Session::InputItems(const Response& response) const {
 void Session::Forget(const std::string& response) {
   std::lock_guard lock(mutex_);
   std::erase_if(responses_, [&](const std::shared_ptr<Response>& have) { return have->id == response; });
+  CountBytes();
 }
 
 std::vector<std::string> Session::ResponseIds() const {

@@ -3,6 +3,7 @@
 // Nothing here calls the engine or the table.
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -54,6 +55,7 @@ struct SessionContext {
   const Clock& clock;
   uint64_t epoch;  // below 2^53, exact in JSON
   std::shared_ptr<RetiredTimelines> retired;
+  std::shared_ptr<std::atomic<int64_t>> bytes;  // held by all sessions
 };
 
 class Session {
@@ -136,6 +138,8 @@ class Session {
   void EmitDelta(std::string_view text);
   void Finish(const TurnEnd& end);
   std::vector<std::string> Truncate(size_t items);
+  /// Brings the context's count of bytes up to date.
+  void CountBytes();
   static void ReplayTo(EventSink& sink, const Response& response, int64_t from);
 
   const std::shared_ptr<const SessionContext> context_;
@@ -154,6 +158,7 @@ class Session {
   TimelineId engine_timeline_ = 0;
   RingWindow engine_window_;
   CacheReport last_report_;
+  int64_t bytes_ = 0;  // as counted last
 };
 
 /// A process-wide number for turns and timelines, never 0.

@@ -1,15 +1,10 @@
 // What a session tells its sinks: numbering, live events, replay and resume.
 #include <algorithm>
 
+#include "base/limits.h"
 #include "session/session.h"
 
 namespace ringside {
-namespace {
-
-constexpr uint64_t kMaxReplayedEvents = 1 << 16;  // more missed events than this are told as a snapshot
-
-}  // namespace
-
 int64_t WireEvents(const TurnEvent& event) {
   switch (event.kind) {
     case TurnEvent::Kind::kCreated:
@@ -147,7 +142,7 @@ void Session::Resume(const std::string& name, std::optional<uint64_t> epoch, std
   const bool numbers_known = after && (!epoch || *epoch == context_->epoch) && *after < next_seq_;
   const uint64_t next = numbers_known ? *after + 1 : 0;
   // Every event from `next` on belongs to a response that is still listed, without a gap.
-  bool whole = numbers_known && next_seq_ - next <= kMaxReplayedEvents;
+  bool whole = numbers_known && next_seq_ - next <= static_cast<uint64_t>(limits::kMaxReplayedEvents);
   uint64_t expected = next_seq_;
   size_t first = responses_.size();
   while (whole && expected > next) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/limits.h"
 #include "base/status.h"
 #include "cache/ring.h"
 #include "engine/engine.h"
@@ -40,6 +41,9 @@ struct SessionTableOptions {
   double top_p = 1.0;                // likewise
   int64_t max_output_tokens = -1;    // likewise; -1 = until session_len
   std::vector<TokenId> end_of_turn;  // ids that end an answer
+  /// Memory for what was said. Above it the oldest responses are forgotten, and chains with their last one; if the
+  /// conversations alone need as much, whatever would add to them is refused (kOverloaded).
+  int64_t transcript_bytes = limits::kMaxTranscriptBytes;
 };
 
 /// Who asks: the authenticated principal and, for what is visible to one socket only, the connection (0 = none).

@@ -168,6 +168,13 @@ void Timeline::KeepItems(size_t count) {
   end_ = items_[count - 1].end;
 }
 
+int64_t Timeline::bytes() const {
+  size_t sum = tokens_.size() * sizeof(TokenId) + message_starts_.size() * sizeof(int64_t);
+  for (const Item& item : items_) sum += sizeof(Item) + item.id.size() + item.text.size();
+  if (instructions_) sum += instructions_->size();
+  return static_cast<int64_t>(sum);
+}
+
 void Timeline::CutTokens(int64_t size) {
   tokens_.resize(static_cast<size_t>(size));
   while (!message_starts_.empty() && message_starts_.back() >= size) message_starts_.pop_back();

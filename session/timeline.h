@@ -44,6 +44,9 @@ class Timeline {
   /// the first 4. Fixed when the first token is rendered; 0 before.
   int64_t pinned() const { return pinned_; }
 
+  /// Memory held, about.
+  int64_t bytes() const;
+
   /// Adds a message behind the others, not rendered yet.
   void AddItem(Item item) { items_.push_back(std::move(item)); }
 

@@ -1,8 +1,6 @@
 #include "ws/conversations.h"
 
-#include <algorithm>
-#include <charconv>
-
+#include "base/limits.h"
 #include "ws/json_writer.h"
 #include "ws/responses_events.h"
 #include "ws/responses_fields.h"
@@ -10,8 +8,6 @@
 
 namespace ringside {
 namespace {
-
-constexpr size_t kMaxItemsAtOnce = 20;  // of items added to a conversation by one request, as in OpenAI's API
 
 Caller CallerOf(const HttpRequest& request) { return {request.principal, 0}; }
 
@@ -109,9 +105,9 @@ Result<std::string> AddItems(SessionTable& table, const HttpRequest& request, co
     given = true;
   }
   if (!given) return InvalidArgument("Missing required parameter: 'items'.", "items", "missing_required_parameter");
-  if (items.size() > kMaxItemsAtOnce) {
-    return InvalidArgument("At most " + std::to_string(kMaxItemsAtOnce) + " items are added at once.", "items",
-                           "array_above_max_length");
+  if (items.size() > static_cast<size_t>(limits::kMaxItemsAddedAtOnce)) {
+    return InvalidArgument("At most " + std::to_string(limits::kMaxItemsAddedAtOnce) + " items are added at once.",
+                           "items", "array_above_max_length");
   }
   ASSIGN_OR_RETURN(const std::vector<Item> added, table.AddItems(CallerOf(request), id, std::move(items)));
   return ItemList(added, false);

@@ -10,17 +10,13 @@
 namespace ringside {
 namespace {
 
-constexpr size_t kMaxQueuedCreates = 256;                                              // per connection
-constexpr size_t kMaxQueuedBytes = 4 * static_cast<size_t>(limits::kMaxMessageBytes);  // per connection
-constexpr size_t kMaxStreamIdBytes = 256;
-
 uint64_t NextConnection() {
   static std::atomic<uint64_t> next{0};
   return ++next;
 }
 
 bool ValidStreamId(std::string_view id) {
-  if (id.empty() || id.size() > kMaxStreamIdBytes) return false;
+  if (id.empty() || id.size() > static_cast<size_t>(limits::kMaxStreamIdBytes)) return false;
   return id.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-") ==
          std::string_view::npos;
 }
@@ -111,7 +107,8 @@ void ResponsesSocket::Impl::Create(JsonValue body, size_t bytes) {
     }
     size_t queued = 0;
     for (const auto& [name, lane] : lanes_) queued += lane.queue.size();
-    if (queued >= kMaxQueuedCreates || queued_bytes_ + bytes > kMaxQueuedBytes) {
+    if (queued >= static_cast<size_t>(limits::kMaxQueuedCreatesPerConnection) ||
+        queued_bytes_ + bytes > static_cast<size_t>(limits::kMaxQueuedBytesPerConnection)) {
       return PushError(Overloaded("Too many requests wait on this connection."), *stream);
     }
     lanes_[*stream].queue.push_back({std::move(body), bytes});

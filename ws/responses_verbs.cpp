@@ -7,8 +7,6 @@
 namespace ringside {
 namespace {
 
-constexpr size_t kMaxResumedSessions = 64;  // per connection
-
 void WriteValue(JsonWriter& json, const JsonValue& value) {
   switch (value.kind()) {
     case JsonValue::Kind::kNull:
@@ -133,7 +131,8 @@ void ResponsesSocket::Impl::Resume(const JsonValue& event) {
   {
     std::lock_guard lock(mutex_);
     if (closed_) return;
-    if (resumed_.size() >= kMaxResumedSessions && resumed_.find(session) == resumed_.end()) {
+    if (resumed_.size() >= static_cast<size_t>(limits::kMaxResumedSessionsPerConnection) &&
+        resumed_.find(session) == resumed_.end()) {
       return FailVerb("resume", Overloaded("This connection has resumed too many sessions."));
     }
     replaced = std::exchange(resumed_[session], sink);

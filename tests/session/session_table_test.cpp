@@ -458,6 +458,38 @@ TEST_F(SessionTableTest, BadSamplingIsRefusedByName) {
   EXPECT_EQ(engine.count(), 0U);
 }
 
+TEST(SessionTableMemory, OldChainsMakeRoomAndConversationsDoNot) {
+  SessionTableOptions options = TableFixture::Options();
+  options.transcript_bytes = 20000;
+  TableFixture f(options);
+  const Caller me{"me", 1};
+  const auto sink = std::make_shared<RecordingSink>();
+  std::vector<std::string> chains;
+  for (int i = 0; i < 50; ++i) {
+    TurnSpec spec;
+    spec.input = {{ChatRole::kUser, std::string(500, 'x')}};
+    chains.push_back(f.table.StartTurn(me, spec, sink)->response_id);
+    f.engine.AnswerLast("Yo");
+  }
+  const auto known = [&](const std::string& id) { return f.table.ReadResponse(me, id, [](const Response&) {}).ok(); };
+  EXPECT_FALSE(known(chains.front()));
+  EXPECT_TRUE(known(chains.back()));
+  Status refused;
+  std::string kept;
+  for (int i = 0; i < 200 && refused.ok(); ++i) {
+    const Result<SessionInfo> info = f.table.CreateSession(me, {}, {}, {{ChatRole::kUser, std::string(500, 'x')}});
+    refused = info.status();
+    if (info.ok()) kept = info->id;
+  }
+  EXPECT_EQ(refused.code(), StatusCode::kOverloaded);
+  EXPECT_TRUE(f.table.GetSession(me, kept).ok());
+  EXPECT_EQ(f.table.AddItems(me, kept, {{ChatRole::kUser, "x"}}).status().code(), StatusCode::kOverloaded);
+  EXPECT_EQ(f.table.Fork(me, kept, {}).status().code(), StatusCode::kOverloaded);
+  for (int i = 0; i < 5; ++i)
+    ASSERT_TRUE(f.table.DeleteSession(me, f.table.ListSessions(me, "", 1)->sessions[0].id).ok());
+  EXPECT_TRUE(f.table.CreateSession(me, {}, {}, {}).ok());
+}
+
 TEST_F(SessionTableTest, InputItemsAreTheContextOfTheAnswer) {
   const std::string first = Turn(Ask("Hi"), "Yo");
   const std::string second = Turn(Ask("More", "", first), "No");
