@@ -1,0 +1,449 @@
+#!/usr/bin/env python3
+"""Drives `ringside chat` in a real terminal (tmux) against a real server, as a person would.
+
+Environment:
+  RINGSIDE_CLIENT      the client's binary
+  RINGSIDE_TEST_URL    a running server; or else
+  RINGSIDE_SERVER      the server's binary, started here with
+  RINGSIDE_TEST_MODEL  this model
+Exits 77 (skipped) if neither is given or tmux is missing.
+"""
+import json
+import os
+import re
+import select
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+
+PATIENCE_S = 120
+CLIENT = os.environ.get("RINGSIDE_CLIENT", "build/cpu/bin/ringside")
+
+
+class Failed(Exception):
+    pass
+
+
+def wait_for(what, condition, patience_s=PATIENCE_S):
+    end = time.monotonic() + patience_s
+    while time.monotonic() < end:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.05)
+    raise Failed(f"waited in vain for {what}")
+
+
+class Server:
+    """A server of our own, or the one that the environment names."""
+
+    def __init__(self, folder):
+        self.process = None
+        self.url = os.environ.get("RINGSIDE_TEST_URL", "")
+        if self.url:
+            return
+        log = open(os.path.join(folder, "server.log"), "w+")
+        self.process = subprocess.Popen(
+            [os.environ["RINGSIDE_SERVER"], "--model", os.environ["RINGSIDE_TEST_MODEL"], "--port", "0",
+             "--max-output-tokens", "2000"],
+            stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+
+        def listening():
+            if self.process.poll() is not None:
+                raise Failed("the server ended: " + open(log.name).read()[-1000:])
+            found = re.search(r"http://127\.0\.0\.1:(\d+)", open(log.name).read())
+            return found and f"ws://127.0.0.1:{found[1]}"
+
+        self.url = wait_for("the server", listening)
+
+    def port(self):
+        return int(self.url.rsplit(":", 1)[1].split("/")[0])
+
+    def get(self, path):
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port()}/v1{path}", timeout=30) as answer:
+            return json.load(answer)
+
+    def texts(self, conversation):
+        items = self.get(f"/conversations/{conversation}/items?order=asc&limit=100")["data"]
+        return [(i["role"], "".join(part["text"] for part in i["content"])) for i in items]
+
+    def stop(self):
+        if self.process:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(60)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+
+
+class Proxy:
+    """A line to the server that can be cut."""
+
+    def __init__(self, port):
+        self.target = port
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.lock = threading.Lock()
+        self.pairs = []
+        self.accepting = True
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            client, _ = self.listener.accept()
+            if not self.accepting:
+                client.close()
+                continue
+            server = socket.create_connection(("127.0.0.1", self.target))
+            with self.lock:
+                self.pairs.append((client, server))
+            threading.Thread(target=self._pump, args=(client, server), daemon=True).start()
+
+    @staticmethod
+    def _pump(client, server):
+        try:
+            while True:
+                for source in select.select([client, server], [], [])[0]:
+                    data = source.recv(65536)
+                    if not data:
+                        raise OSError
+                    (server if source is client else client).sendall(data)
+        except (OSError, ValueError):
+            pass
+        for end in (client, server):
+            end.close()
+
+    def cut(self):
+        self.accepting = False
+        with self.lock:
+            for pair in self.pairs:
+                for end in pair:
+                    try:
+                        end.shutdown(socket.SHUT_RDWR)
+                    except OSError:
+                        pass
+            self.pairs.clear()
+
+    def mend(self):
+        self.accepting = True
+
+
+class Pane:
+    """One terminal with a chat in it."""
+
+    count = 0
+
+    def __init__(self, folder, arguments, columns=100, rows=40, **environment):
+        Pane.count += 1
+        self.tmux = ["tmux", "-f", "/dev/null", "-L", f"ringside-test-{os.getpid()}-{Pane.count}"]
+        settings = {"XDG_STATE_HOME": folder, "TERM": "screen-256color", "LC_ALL": "C.UTF-8", **environment}
+        command = ["env", "-u", "NO_COLOR", "-u", "RINGSIDE_URL", "-u", "RINGSIDE_API_KEY"]
+        command += [f"{name}={value}" for name, value in settings.items()] + [CLIENT, "chat"] + arguments
+        line = " ".join("'" + word.replace("'", "'\\''") + "'" for word in command)
+        self._tmux("new-session", "-d", "-x", str(columns), "-y", str(rows), line + "; echo EXIT=$?; sleep 1000")
+        self._tmux("set-option", "-g", "history-limit", "5000")
+        wait_for("the prompt", self.at_prompt)
+
+    def _tmux(self, *words, text=None):
+        result = subprocess.run(self.tmux + list(words), input=text, capture_output=True, text=True, check=False)
+        if result.returncode != 0:
+            raise Failed(f"tmux {words[0]}: {result.stderr}")
+        return result.stdout
+
+    def screen(self, colours=False):
+        return self._tmux("capture-pane", "-p", "-J", "-S", "-3000", *(["-e"] if colours else [])).rstrip()
+
+    def lines(self):
+        return [line.rstrip() for line in self.screen().split("\n")]
+
+    def prompts(self):
+        return sum(line.startswith(">>>") for line in self.lines())
+
+    def at_prompt(self):
+        return self.lines()[-1] == ">>>"
+
+    def keys(self, *keys):
+        self._tmux("send-keys", *keys)
+
+    def type(self, text):
+        self._tmux("send-keys", "-l", text)
+
+    def paste(self, text):
+        self._tmux("load-buffer", "-", text=text)
+        self._tmux("paste-buffer", "-p")
+
+    def say(self, text, wait=True):
+        """Types a line; returns what the screen shows behind it, up to the next prompt."""
+        before = self.prompts()
+        self.type(text)
+        wait_for("the typed line", lambda: self.lines()[-1].endswith(text[-20:]))
+        self.keys("Enter")
+        if not wait:
+            return ""
+        wait_for(f"the prompt behind {text!r}", lambda: self.at_prompt() and self.prompts() > before)
+        return "\n".join(self.lines()[:-1]).rsplit(text, 1)[-1].strip()
+
+    def wait_text(self, text):
+        wait_for(f"{text!r} on the screen", lambda: text in self.screen())
+
+    def resize(self, columns, rows):
+        self._tmux("resize-window", "-x", str(columns), "-y", str(rows))
+
+    def leave(self):
+        """Ctrl-D; returns the conversation of the resume line."""
+        self.keys("C-d")
+        self.wait_text("EXIT=")
+        check("leaves with 0", "EXIT=0" in self.screen())
+        found = re.findall(r"ringside chat --session (conv_\w+)", self.screen())
+        return found[-1] if found else ""
+
+    def close(self):
+        subprocess.run(self.tmux + ["kill-server"], capture_output=True, check=False)
+
+
+failures = []
+
+
+def check(what, holds, seen=""):
+    print(("ok      " if holds else "FAILED  ") + what, flush=True)
+    if not holds:
+        failures.append(what)
+        if seen:
+            print("    " + str(seen).replace("\n", "\n    "), flush=True)
+
+
+def flat(text):
+    """Without blanks and newlines: what wrapping cannot change."""
+    return re.sub(r"\s+", "", text)
+
+
+def test_conversation(folder, server):
+    pane = Pane(folder, ["--url", server.url, "--temperature", "0", "--max-tokens", "24"])
+    try:
+        answer = pane.say("What is the capital of France?")
+        check("an answer comes", len(answer) > 5, pane.screen())
+        first = pane.say("/sessions")
+        conversation = re.search(r"\* \d+\s+(conv_\w+)", first)[1]
+        texts = server.texts(conversation)
+        check("the screen shows what the server said", flat(texts[1][1]) in flat(pane.screen()), texts)
+
+        check("an unknown command is a hint", "Did you mean /regen?" in pane.say("/regne"))
+        check("and no message", len(server.texts(conversation)) == 2)
+        check("/help lists", all(c in pane.say("/help") for c in ("/rewind N", "/system TEXT", "Ctrl-C")))
+        check("/set shows all", "repetition_penalty" in pane.say("/set"))
+        check("/set refuses", "takes a number" in pane.say("/set temperature hot"))
+        check("/set sets", "max_tokens = 12" in pane.say("/set max_tokens 12"))
+        check("/stats tells of the last answer", "computed" in pane.say("/stats"))
+        pane.say("/stats on")
+        check("/stats on shows each", re.search(r"\d+ computed, [1-9]\d* cached", pane.say("And of Italy?")), pane.screen())
+        check("four messages", len(server.texts(conversation)) == 4)
+
+        pane.say("/regen")
+        again = server.texts(conversation)
+        check("/regen replaces the answer", len(again) == 4 and again[3][0] == "assistant", again)
+        check("/undo says what", "And of Italy?" in pane.say("/undo"))
+        check("/undo takes two messages back", len(server.texts(conversation)) == 2)
+        pane.say("One more question, please")
+        check("/rewind 2 takes back all", "capital" in pane.say("/rewind 2") and not server.texts(conversation))
+        check("/rewind knows its limit", "nothing" in pane.say("/rewind 3"))
+
+        pane.say("Name three colours.")
+        before = server.texts(conversation)
+        copy = re.search(r"copy (conv_\w+)", pane.say("/fork"))[1]
+        pane.say("Now three more.")
+        check("/fork leaves the original", server.texts(conversation) == before and len(server.texts(copy)) == 4)
+        path = os.path.join(folder, "saved.md")
+        check("/save writes", "4 messages" in pane.say(f"/save {path}"), pane.screen())
+        check("the file has it", "## You\n\nNow three more." in open(path).read())
+        check("/save does not overwrite", "already" in pane.say(f"/save {path}"))
+        check("/resume shows the last messages", "Name three colours." in pane.say(f"/resume {conversation}"))
+        check("/resume refuses an unknown id", "no conversation" in pane.say("/resume conv_doesnotexist"))
+        check("/system starts anew", "new conversation" in pane.say("/system You answer in one word.").lower())
+        pane.say("Is water wet?")
+        last = pane.leave()
+        check("Ctrl-D prints how to resume", last not in ("", conversation, copy), pane.screen())
+        check("the new conversation has its own messages", server.texts(last)[0][1] == "Is water wet?")
+    finally:
+        pane.close()
+    pane = Pane(folder, ["--url", server.url, "--session", conversation])
+    try:
+        check("--session goes on", "Name three colours." in pane.screen(), pane.screen())
+        pane.keys("Up")
+        wait_for("the history", lambda: pane.lines()[-1].endswith("Is water wet?"))
+        check("the history is kept between runs", True)
+        pane.keys("C-c")
+        check("Ctrl-D resumes the same", pane.leave() == conversation)
+    finally:
+        pane.close()
+    mode = stat.S_IMODE(os.stat(os.path.join(folder, "ringside", "history")).st_mode)
+    check("the history file is private", mode == 0o600, oct(mode))
+
+
+def test_interrupt(folder, server):
+    pane = Pane(folder, ["--url", server.url, "--temperature", "0"])
+    try:
+        pane.keys("C-c")
+        pane.wait_text("Ctrl-D or /bye leaves")
+        check("Ctrl-C at an empty prompt is a hint", True)
+        pane.type("dropped")
+        pane.keys("C-c")
+        wait_for("an empty prompt", pane.at_prompt)
+        pane.say("Tell me a long story about a dog and a river.", wait=False)
+        wait_for("the answer's beginning", lambda: len(pane.screen().split("a river.", 1)[-1].strip()) > 40)
+        pane.keys("C-c")
+        pane.wait_text("[stopped]")
+        wait_for("the prompt", pane.at_prompt)
+        check("Ctrl-C stops the answer", True)
+        check("and keeps the conversation", re.search(r"[1-9]\d* cached", (pane.say("/set max_tokens 8"), pane.say("Thanks."),
+                                                                            pane.say("/stats"))[2]), pane.screen())
+        conversation = pane.leave()
+        texts = server.texts(conversation)
+        check("the partial answer is kept", len(texts) == 4 and len(texts[1][1]) > 10, texts)
+        check("what was dropped was not sent", all("dropped" not in text for _, text in texts))
+    finally:
+        pane.close()
+
+
+def test_editing(folder, server):
+    pane = Pane(folder, ["--url", server.url, "--max-tokens", "4"], columns=60)
+    try:
+        pane.type("/sta")
+        pane.keys("Tab")
+        wait_for("a completion", lambda: pane.lines()[-1].strip() == ">>> /stats")
+        check("Tab completes", True)
+        pane.keys("C-u")
+        pane.type("wörld 日本")
+        pane.keys("Home")
+        pane.type("hello ")
+        pane.keys("End", "BSpace", "Left", "Delete")
+        wait_for("the edited line", lambda: pane.lines()[-1] == ">>> hello wörld")
+        check("keys edit a line of wide characters", True)
+        pane.keys("C-w", "C-w")
+        wait_for("an empty line", pane.at_prompt)
+        pane.paste("line one\nline two\n  line three")
+        wait_for("the paste", lambda: "... line two" in pane.lines())
+        check("a paste of several lines is not sent by itself", True)
+        pane.resize(44, 30)
+        time.sleep(0.3)
+        wait_for("the paste", lambda: "... line two" in pane.lines())
+        pane.resize(60, 40)
+        time.sleep(0.3)
+        check("a resize keeps one picture", sum(line == "... line two" for line in pane.lines()) == 1, pane.screen())
+        pane.keys("Enter")
+        wait_for("the prompt", lambda: pane.at_prompt() and "..." in pane.screen())
+        for line in ('"""', "first", "second", '"""'):
+            before = pane.screen()
+            pane.type(line)
+            pane.keys("Enter")
+            wait_for("the line", lambda: pane.screen() != before)
+            time.sleep(0.2)
+        wait_for("the prompt", pane.at_prompt)
+        pane.type("one \\")
+        pane.keys("Enter")
+        wait_for("a continuation", lambda: pane.lines()[-1].startswith("..."))
+        pane.type("two")
+        pane.keys("Enter")
+        wait_for("the prompt", pane.at_prompt)
+        asked = [text for role, text in server.texts(pane.leave()) if role == "user"]
+        check("messages of several lines arrive as they are",
+              asked == ["line one\nline two\n  line three", "first\nsecond", "one \ntwo"], asked)
+    finally:
+        pane.close()
+
+
+def test_colour(folder, server):
+    for name, environment, arguments, wanted in (
+            ("colour on a terminal", {}, [], True), ("NO_COLOR", {"NO_COLOR": "1"}, [], False),
+            ("--color never", {}, ["--color", "never"], False), ("--color always", {"NO_COLOR": "1"}, ["--color", "always"], True)):
+        pane = Pane(folder, ["--url", server.url] + arguments, **environment)
+        try:
+            seen = pane.screen(colours=True)
+            check(name, ("\x1b[" in seen) == wanted, repr(seen))
+        finally:
+            pane.close()
+    pane = Pane(folder, ["--url", server.url, "--max-tokens", "4"], TERM="dumb")
+    try:
+        check("TERM=dumb has no colour", "\x1b[" not in pane.screen(colours=True))
+        check("TERM=dumb answers", len(pane.say("Hello there")) > 0)
+        pane.leave()
+    finally:
+        pane.close()
+
+
+def test_reconnect(folder, server):
+    proxy = Proxy(server.port())
+    pane = Pane(folder, ["--url", f"ws://127.0.0.1:{proxy.port}", "--temperature", "0", "--max-tokens", "400"],
+                columns=120, rows=60)
+    try:
+        pane.say("Tell me a long story about a dog and a river.", wait=False)
+        wait_for("the answer's beginning", lambda: len(pane.screen().split("a river.", 1)[-1].strip()) > 40)
+        proxy.cut()
+        pane.wait_text("connection lost")
+        check("a banner tells of the lost connection", True)
+        proxy.mend()
+        wait_for("the prompt", pane.at_prompt)
+        check("the banner is gone", "connection lost" not in pane.screen(), pane.screen())
+        shown = pane.screen().split("a river.", 1)[1]
+        conversation = pane.leave()
+        texts = server.texts(conversation)
+        check("one question, one answer", len(texts) == 2, texts)
+        check("the answer is whole and nothing is doubled",
+              flat(shown).removesuffix(">>>").removesuffix("[cutoff:thelongestanswerisreached]") == flat(texts[1][1]),
+              shown + "\n---\n" + texts[1][1])
+    finally:
+        pane.close()
+
+
+def test_pipe(folder, server):
+    def run(arguments, text):
+        environment = {**os.environ, "XDG_STATE_HOME": folder}
+        return subprocess.run([CLIENT, "chat", *arguments], input=text, capture_output=True, text=True, env=environment,
+                              timeout=PATIENCE_S, check=False)
+
+    done = run(["--url", server.url, "--max-tokens", "8", "Reply", "briefly."], "Hello!\n")
+    check("a pipe is answered on standard output", done.returncode == 0 and done.stdout.strip(), done)
+    check("with nothing else there", ">>>" not in done.stdout and "\x1b" not in done.stdout and done.stdout.endswith("\n"))
+    newest = server.get("/conversations?limit=1")["data"][0]["id"]
+    check("input and words are joined", server.texts(newest)[0][1] == "Hello!\n\nReply briefly.", server.texts(newest))
+    nothing = run(["--url", server.url], "")
+    check("nothing to ask is an error", nothing.returncode == 2 and not nothing.stdout and "empty" in nothing.stderr)
+    nobody = run(["--url", "ws://127.0.0.1:9"], "hi")
+    check("no server is an error", nobody.returncode == 1 and not nobody.stdout and "127.0.0.1:9" in nobody.stderr)
+    unknown = run(["--url", server.url, "--session", "conv_doesnotexist"], "hi")
+    check("an unknown conversation is an error", unknown.returncode == 1 and unknown.stderr.strip(), unknown)
+    listed = subprocess.run([CLIENT, "sessions", "--url", server.url], capture_output=True, text=True, check=False)
+    check("ringside sessions lists", newest in listed.stdout and listed.returncode == 0, listed)
+
+
+def main():
+    has_server = "RINGSIDE_TEST_URL" in os.environ or {"RINGSIDE_SERVER", "RINGSIDE_TEST_MODEL"} <= os.environ.keys()
+    if not has_server or not shutil.which("tmux"):
+        print("skipped: no server or no tmux")
+        return 77
+    tests = [test_pipe, test_conversation, test_interrupt, test_editing, test_colour, test_reconnect]
+    with tempfile.TemporaryDirectory() as folder:
+        server = Server(folder)
+        try:
+            for test in tests:
+                if len(sys.argv) > 1 and not any(name in test.__name__ for name in sys.argv[1:]):
+                    continue
+                print(f"-- {test.__name__}", flush=True)
+                try:
+                    test(folder, server)
+                except Failed as failure:
+                    check(f"{test.__name__}: {failure}", False)
+        finally:
+            server.stop()
+    print(f"{len(failures)} failed" if failures else "all passed")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
