@@ -15,7 +15,7 @@ using Json = nlohmann::json;
 using TokenType = TokenizerData::TokenType;
 using SpacePrefix = TokenizerData::SpacePrefix;
 
-constexpr int64_t kMaxTokens = 1 << 24;
+constexpr int64_t kMaxTokens = 1 << 21;
 
 Status Unsupported(const std::string& what) { return InvalidArgument("tokenizer.json: " + what + " is not supported"); }
 Status Wrong(const std::string& what) { return InvalidArgument("tokenizer.json: " + what); }

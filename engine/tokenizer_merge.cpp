@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <bit>
-#include <queue>
+#include <compare>
+#include <functional>
 
 #include "base/check.h"
 
@@ -22,9 +23,7 @@ struct Candidate {
   uint32_t rank;
   int32_t position;
   TokenId merged;
-  bool operator>(const Candidate& other) const {
-    return rank != other.rank ? rank > other.rank : position > other.position;
-  }
+  auto operator<=>(const Candidate&) const = default;  // by rank, then the leftmost
 };
 
 }  // namespace
@@ -62,19 +61,23 @@ void MergeTable::Apply(std::vector<TokenId>* symbols) const {
   const auto count = static_cast<int32_t>(symbols->size());
   if (count < 2) return;
   std::vector<Symbol> list(symbols->size());
-  std::vector<Candidate> heap_storage;
-  heap_storage.reserve(symbols->size());
-  std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> heap(std::greater<>{},
-                                                                              std::move(heap_storage));
-  const auto offer = [&](int32_t left, int32_t right) {
+  std::vector<Candidate> heap;  // the best in front
+  heap.reserve(symbols->size());
+  const auto find = [&](int32_t left, int32_t right) {
     const Merge merge = Find(list[left].id, list[right].id);
-    if (merge.merged >= 0) heap.push({merge.rank, left, merge.merged});
+    if (merge.merged >= 0) heap.push_back({merge.rank, left, merge.merged});
+    return merge.merged >= 0;
+  };
+  const auto offer = [&](int32_t left, int32_t right) {
+    if (find(left, right)) std::ranges::push_heap(heap, std::greater<>());
   };
   for (int32_t i = 0; i < count; ++i) list[i] = {(*symbols)[i], i - 1, i + 1 < count ? i + 1 : -1};
-  for (int32_t i = 0; i + 1 < count; ++i) offer(i, i + 1);
+  for (int32_t i = 0; i + 1 < count; ++i) find(i, i + 1);
+  std::ranges::make_heap(heap, std::greater<>());
   while (!heap.empty()) {
-    const Candidate best = heap.top();
-    heap.pop();
+    std::ranges::pop_heap(heap, std::greater<>());
+    const Candidate best = heap.back();
+    heap.pop_back();
     Symbol& left = list[best.position];
     if (left.id < 0 || left.next < 0) continue;
     // A candidate outlives its pair when a neighbour is merged first. One that still gives the same token from another

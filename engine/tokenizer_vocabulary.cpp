@@ -92,7 +92,7 @@ std::optional<Vocabulary::Matcher::Match> Vocabulary::Matcher::FindFirst(std::st
 Result<Vocabulary> Vocabulary::Make(TokenizerData& data) {
   const size_t count = data.tokens.size();
   if (count == 0) return InvalidArgument("tokenizer: the vocabulary is empty");
-  if (count > 1u << 24) return InvalidArgument("tokenizer: " + std::to_string(count) + " tokens are too many");
+  if (count > 1u << 21) return InvalidArgument("tokenizer: " + std::to_string(count) + " tokens are too many");
   if (data.types.empty()) data.types.assign(count, TokenType::kNormal);
   if (data.types.size() != count) {
     return InvalidArgument("tokenizer: " + std::to_string(data.types.size()) + " token types for " +
