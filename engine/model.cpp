@@ -111,7 +111,7 @@ void Model::State::ComputeAngles(std::span<const StepPart> parts) {
   step.own_sin.resize(rows * pairs);
   bool evicted = false;
   for (size_t r = 0; r < rows; ++r) {
-    FillAngles(spec, step.positions[r], &step.own_cos[r * pairs], &step.own_sin[r * pairs]);
+    FillAngles(spec, step.positions[r], step.own_cos.data() + r * pairs, step.own_sin.data() + r * pairs);
   }
   for (size_t s = 0; s < parts.size(); ++s) {
     const AttentionSegment& segment = step.segments[s];
@@ -128,7 +128,7 @@ void Model::State::ComputeAngles(std::span<const StepPart> parts) {
     for (int64_t r = 0; r < segment.rows; ++r) {
       const int64_t t = segment.position + r, c = parts[s].cache->ring().PinnedQueryPosition(t);
       const size_t at = static_cast<size_t>(segment.first_row + r) * pairs;
-      if (c != t) FillAngles(spec, c, &step.pinned_cos[at], &step.pinned_sin[at]);
+      if (c != t) FillAngles(spec, c, step.pinned_cos.data() + at, step.pinned_sin.data() + at);
     }
   }
   step.angles.pinned_cos = step.pinned_cos.data();

@@ -9,7 +9,7 @@
 namespace ringside {
 namespace {
 
-class RealModel : public ::testing::Test {
+class RealModelForward : public ::testing::Test {
  protected:
   void SetUp() override {
     const char* path = std::getenv("RINGSIDE_TEST_MODEL");
@@ -36,7 +36,7 @@ class RealModel : public ::testing::Test {
 
 // Rounding activations to int8 moves the lead of a first choice by up to 1.1 (measured), so a first choice must hold
 // where its lead is at least that large, and most others should.
-TEST_F(RealModel, ChoosesTheReferencesTokensWhereTheirLeadIsClear) {
+TEST_F(RealModelForward, ChoosesTheReferencesTokensWhereTheirLeadIsClear) {
   const auto golden = FlatJson::ReadFile(GoldenFolder("smollm2_greedy.json"));
   ASSERT_TRUE(golden.ok()) << golden.status().ToString();
   int steps = 0, equal = 0, leading = 0;
@@ -67,7 +67,7 @@ TEST_F(RealModel, ChoosesTheReferencesTokensWhereTheirLeadIsClear) {
   RecordProperty("leading", leading);
 }
 
-TEST_F(RealModel, SaysWhatItIs) {
+TEST_F(RealModelForward, SaysWhatItIs) {
   const ModelSpec& spec = model_->spec();
   EXPECT_EQ(spec.architecture, "llama");
   EXPECT_EQ(spec.layers, 30);
