@@ -189,7 +189,6 @@ void CpuBackend::Linear(const LinearArgs& args) {
   if (quantised) QuantiseInput(x);
 
   // Panels of a piece stay in the second-level cache while its rows pass, and its rows while its panels pass.
-  constexpr int64_t kRowsOfPiece = 128;
   const int64_t row_blocks = (x.rows + kRowsOfPiece - 1) / kRowsOfPiece;
   const int64_t wanted = std::max<int64_t>(1, 8 * pool_.threads() / row_blocks);  // pieces per row block
   int64_t step = std::max<int64_t>((panels + wanted - 1) / wanted, (16384 * panels + bytes - 1) / bytes);

@@ -102,9 +102,6 @@ struct TileUnit {  // no tiles: nothing to make ready
 template <class F>
 void PanelTimesRowTile(const LinearPiece& piece, const uint8_t* p, int64_t panel, const ActivationBlock* x,
                        int64_t tile_rows, int64_t row) {
-  if constexpr (kTileUnit) {
-    if (tile_rows == kRowTile) return TileUnit<F>::PanelTimesRowTile(piece, p, panel, x, row);
-  }
   int64_t i = 0;
   if constexpr (kWideRegisters) {
     for (; i + 8 <= tile_rows; i += 8) QuantisedTile<F, 8>(piece, p, panel, x + i, tile_rows, row + i);
@@ -122,7 +119,13 @@ void QuantisedPiece(const LinearPiece& piece) {
   const typename TileUnit<F>::Use use;
   for (int64_t panel = piece.first_panel; panel < piece.last_panel; ++panel) {
     const uint8_t* p = piece.panels + panel * panel_bytes;
-    for (int64_t row = piece.first_row; row < piece.last_row; row += kRowTile) {
+    int64_t row = piece.first_row;
+    if constexpr (kTileUnit) {
+      const int64_t tiles = (piece.last_row - row) / kRowTile;
+      if (tiles > 0) TileUnit<F>::PanelTimesRowTiles(piece, p, panel, row, tiles);
+      row += tiles * kRowTile;
+    }
+    for (; row < piece.last_row; row += kRowTile) {
       const int64_t tile_rows = piece.all_rows - row < kRowTile ? piece.all_rows - row : kRowTile;
       PanelTimesRowTile<F>(piece, p, panel, piece.activations + row * blocks, tile_rows, row);
     }

@@ -50,45 +50,67 @@ class TileUse {
   TileUse& operator=(const TileUse&) = delete;
 };
 
-struct alignas(64) TileBuffers {
-  uint8_t weights[512];
+struct alignas(64) TileSums {
   int32_t low[256], high[256];  // [row][output]
 };
 
-/// Integer sums of one block for 16 rows. `x` is the block of the first row; rows follow one another.
+/// Some consecutive blocks of a panel, unpacked once for all row tiles.
+struct alignas(64) UnpackedBlocks {
+  static constexpr int64_t kMost = 24;  // with as many blocks of 16 rows of activations they fit in the first cache
+  uint8_t weights[kMost][512];
+  BlockScales scales[kMost];
+};
+
+/// Unpacks blocks [first, first + count) of the panel whose next byte is p; returns where the next one begins.
 template <class F>
-LANES_INLINE void TileSums(const uint8_t* p, const ActivationBlock* x, TileBuffers* t) {
-  const uint8_t* weights = p;
-  if constexpr (!F::kEightBits) {  // eight bits are stored just so
-    U8x64 a[4], b[4];
-    F::template Groups<0>(p, &a[0], &b[0]);
-    F::template Groups<1>(p, &a[1], &b[1]);
-    F::template Groups<2>(p, &a[2], &b[2]);
-    F::template Groups<3>(p, &a[3], &b[3]);
-    LANES_UNROLL for (int j = 0; j < 4; ++j) {
-      _mm512_store_si512(t->weights + 64 * j, a[j]);
-      _mm512_store_si512(t->weights + 64 * (j + 4), b[j]);
-    }
-    weights = t->weights;
+const uint8_t* Unpack(const uint8_t* p, const uint8_t** header, int64_t first, int64_t count, UnpackedBlocks* out) {
+  using L = typename F::Layout;
+  for (int64_t b = 0; b < count; ++b, p += L::kBytes) {
+    if ((first + b) % L::kBlocks == 0) *header = p, p += L::kHeader;
+    F::Scales(*header, p, &out->scales[b]);
+    U8x64 groups[8];
+    F::template Groups<0>(p, &groups[0], &groups[4]);
+    F::template Groups<1>(p, &groups[1], &groups[5]);
+    F::template Groups<2>(p, &groups[2], &groups[6]);
+    F::template Groups<3>(p, &groups[3], &groups[7]);
+    LANES_UNROLL for (int j = 0; j < 8; ++j) _mm512_store_si512(out->weights[b] + 64 * j, groups[j]);
   }
-  StoresBeforeTiles(weights);
-  _tile_zero(0);
-  _tile_loadd(2, x->q, sizeof(ActivationBlock));
-  _tile_loadd(4, weights, 64);
-  _tile_dpbsud(0, 2, 4);
-  _tile_stored(0, t->low, 64);
+  return p;
+}
+
+/// Integer sums of one block for 16 rows. `x` is the block of the first row; rows follow one another. kTile 0 or 1:
+/// which tiles to use, so that two products are under way at once.
+template <class F, int kTile>
+LANES_INLINE void SumBlock(const uint8_t* weights, const ActivationBlock* x, TileSums* t) {
   if constexpr (F::kTwoScales) {
+    _tile_zero(0);
     _tile_zero(1);
+    _tile_loadd(2, x->q, sizeof(ActivationBlock));
+    _tile_loadd(4, weights, 64);
     _tile_loadd(3, x->q + 16, sizeof(ActivationBlock));
     _tile_loadd(5, weights + 256, 64);
+    _tile_dpbsud(0, 2, 4);
     _tile_dpbsud(1, 3, 5);
+    _tile_stored(0, t->low, 64);
     _tile_stored(1, t->high, 64);
+  } else if constexpr (kTile == 0) {
+    _tile_zero(0);
+    _tile_loadd(2, x->q, sizeof(ActivationBlock));
+    _tile_loadd(4, weights, 64);
+    _tile_dpbsud(0, 2, 4);
+    _tile_stored(0, t->low, 64);
+  } else {
+    _tile_zero(1);
+    _tile_loadd(3, x->q, sizeof(ActivationBlock));
+    _tile_loadd(5, weights, 64);
+    _tile_dpbsud(1, 3, 5);
+    _tile_stored(1, t->low, 64);
   }
 }
 
 /// acc of 16 rows, joined by the block.
 template <class F>
-LANES_INLINE void AddTileSums(const TileBuffers& t, const BlockScales& scales, const ActivationBlock* x, F32x16* acc) {
+LANES_INLINE void AddTileSums(const TileSums& t, const BlockScales& scales, const ActivationBlock* x, F32x16* acc) {
   LANES_UNROLL for (int i = 0; i < 16; ++i) {
     BlockSums s = StartSums<F>(x[i]);
     s.low = _mm512_add_epi32(s.low, _mm512_load_si512(t.low + 16 * i));
@@ -100,27 +122,48 @@ LANES_INLINE void AddTileSums(const TileBuffers& t, const BlockScales& scales, c
 template <class F>
 struct TileUnit {
   using Use = TileUse<F>;
+  static constexpr int64_t kMostTiles = kRowsOfPiece / kRowTile;
 
-  /// One panel times the 16 rows of a full tile. A block's product is under way while the one before is joined.
-  static void PanelTimesRowTile(const LinearPiece& piece, const uint8_t* p, int64_t panel, const ActivationBlock* x,
-                                int64_t row) {
-    using L = typename F::Layout;
-    TileBuffers buffers[2];
-    BlockScales scales[2];
-    F32x16 acc[16];
-    LANES_UNROLL for (int i = 0; i < 16; ++i) acc[i] = Zero();
+  /// One panel times `tiles` full row tiles from `row` on.
+  static void PanelTimesRowTiles(const LinearPiece& piece, const uint8_t* p, int64_t panel, int64_t row,
+                                 int64_t tiles) {
+    UnpackedBlocks unpacked;
+    alignas(64) float sums[kMostTiles][256];  // acc between two runs of blocks: [tile][row][output]
     const int64_t blocks = piece.cols / kBlock;
     const uint8_t* header = p;
-    for (int64_t b = 0; b <= blocks; ++b) {
-      if (b < blocks) {
-        if (b % L::kBlocks == 0) header = p, p += L::kHeader;
-        F::Scales(header, p, &scales[b % 2]);
-        TileSums<F>(p, x + b * kRowTile, &buffers[b % 2]);
-        p += L::kBytes;
+    for (int64_t first = 0; first < blocks; first += UnpackedBlocks::kMost) {
+      const int64_t count = blocks - first < UnpackedBlocks::kMost ? blocks - first : UnpackedBlocks::kMost;
+      p = Unpack<F>(p, &header, first, count, &unpacked);
+      StoresBeforeTiles(&unpacked);
+      for (int64_t tile = 0; tile < tiles; ++tile) {
+        const int64_t tile_row = row + tile * kRowTile;
+        F32x16 acc[16];
+        LANES_UNROLL for (int i = 0; i < 16; ++i) acc[i] = first == 0 ? Zero() : Load(sums[tile] + 16 * i);
+        RunBlocks(unpacked, count, piece.activations + tile_row * blocks + first * kRowTile, acc);
+        if (first + count == blocks) {
+          LANES_UNROLL for (int i = 0; i < 16; ++i) StoreOutputs(piece, panel, tile_row + i, acc[i]);
+        } else {
+          LANES_UNROLL for (int i = 0; i < 16; ++i) Store(sums[tile] + 16 * i, acc[i]);
+        }
       }
-      if (b > 0) AddTileSums<F>(buffers[(b - 1) % 2], scales[(b - 1) % 2], x + (b - 1) * kRowTile, acc);
     }
-    LANES_UNROLL for (int i = 0; i < 16; ++i) StoreOutputs(piece, panel, row + i, acc[i]);
+  }
+
+ private:
+  /// A block's product is under way while the one before is joined.
+  static LANES_INLINE void RunBlocks(const UnpackedBlocks& w, int64_t count, const ActivationBlock* x, F32x16* acc) {
+    TileSums even, odd;
+    SumBlock<F, 0>(w.weights[0], x, &even);
+    int64_t b = 0;
+    for (; b + 2 < count; b += 2) {
+      SumBlock<F, 1>(w.weights[b + 1], x + (b + 1) * kRowTile, &odd);
+      AddTileSums<F>(even, w.scales[b], x + b * kRowTile, acc);
+      SumBlock<F, 0>(w.weights[b + 2], x + (b + 2) * kRowTile, &even);
+      AddTileSums<F>(odd, w.scales[b + 1], x + (b + 1) * kRowTile, acc);
+    }
+    if (b + 1 < count) SumBlock<F, 1>(w.weights[b + 1], x + (b + 1) * kRowTile, &odd);
+    AddTileSums<F>(even, w.scales[b], x + b * kRowTile, acc);
+    if (b + 1 < count) AddTileSums<F>(odd, w.scales[b + 1], x + (b + 1) * kRowTile, acc);
   }
 };
 
