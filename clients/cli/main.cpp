@@ -7,6 +7,7 @@
 #include "clients/cli/one_shot.h"
 #include "clients/cli/options.h"
 #include "clients/cli/repl.h"
+#include "clients/cli/sanitiser.h"
 #include "clients/cli/session_list.h"
 #include "clients/cli/terminal.h"
 
@@ -19,10 +20,10 @@ int PrintSessions(const Options& options) {
   const HttpClient http(options.url, options.api_key);
   const Outcome<std::vector<ConversationSummary>> sessions = ListConversations(http, kMostSessions);
   if (!sessions) {
-    std::fprintf(stderr, "ringside: %s\n", sessions.failure().message.c_str());
+    std::fprintf(stderr, "ringside: %s\n", Sanitise(sessions.failure().message).c_str());
     return 1;
   }
-  std::printf("%s\n", DescribeSessions(*sessions, "").c_str());
+  std::printf("%s\n", Sanitise(DescribeSessions(*sessions, "")).c_str());
   return 0;
 }
 

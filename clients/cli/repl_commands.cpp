@@ -4,7 +4,6 @@
 
 #include "clients/cli/repl.h"
 #include "clients/cli/session_list.h"
-#include "clients/cli/text_width.h"
 #include "clients/cli/transcript.h"
 
 namespace ringside::client {

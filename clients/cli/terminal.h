@@ -51,7 +51,7 @@ class Terminal {
   bool raw_ = false;
 };
 
-/// SIGINT, SIGTERM, SIGHUP and SIGWINCH no longer end the process but make signal_fd() readable. For one-shot use too.
+/// SIGINT, SIGTERM, SIGHUP and SIGWINCH no longer end the process but make fd() readable. For one-shot use too.
 class SignalPipe {
  public:
   static SignalPipe& Instance();

@@ -68,8 +68,6 @@ void SessionLink::Core::Connect() {
 
 void SessionLink::Core::OnOpen() {
   open_ = true;
-  if (attempt_ > 0) Tell({LinkEvent::Kind::kRestored});
-  attempt_ = 0;
   if (job_ == Job::kTurn && !response_id_.empty()) {
     socket_->Send(EncodeResume(session_, epoch_, last_seq_));
   } else if (job_ != Job::kNone) {

@@ -10,6 +10,8 @@ using Kind = LinkEvent::Kind;
 void SessionLink::Core::OnMessage(std::string_view message) {
   std::optional<ServerEvent> event = ParseServerEvent(message);
   if (!event) return;
+  // Only now, not when the socket opened: a server that greets and hangs up must not be tried for ever.
+  if (std::exchange(attempt_, 0) > 0) Tell({Kind::kRestored});
   switch (event->kind) {
     case ServerEvent::Kind::kResumed:
       return OnResumed(*event);

@@ -225,6 +225,14 @@ TEST(Options, ReadsAChat) {
               ElementsAre(std::pair("temperature", "0.0"), std::pair("stop", R"(["a","b"])")));
 }
 
+TEST(Options, TakesNegativeNumbersAndWordsBehindADoubleDash) {
+  const Options options = Parse({"chat", "--seed", "-3", "--presence-penalty=-0.5", "--", "-c", "is", "a", "flag"});
+  EXPECT_EQ(options.exit_code, 0) << options.to_stderr;
+  EXPECT_THAT(options.chat.settings.Fields(),
+              ElementsAre(std::pair("seed", "-3"), std::pair("presence_penalty", "-0.5")));
+  EXPECT_EQ(options.chat.prompt, "-c is a flag");
+}
+
 TEST(Options, TheEnvironmentStandsInAndTheFlagWins) {
   ::setenv("RINGSIDE_URL", "ws://env:1", 1);
   ::setenv("RINGSIDE_API_KEY", "envkey", 1);

@@ -352,6 +352,55 @@ TEST(SessionLink, GivesUpAfterItsAttempts) {
   EXPECT_EQ(on.retries, 3);
 }
 
+TEST(SessionLink, AServerThatGreetsAndHangsUpIsGivenUpToo) {
+  LinkOnServer on({.on_socket = [](FakeSocket& socket, int) { socket.Close(1013); }}, 3);
+  on.link().StartTurn(Turn());
+  EXPECT_EQ(on.WaitForEnd().kind, Kind::kLost);
+  EXPECT_EQ(on.retries, 3);
+  EXPECT_EQ(on.restores, 0);
+}
+
+TEST(SessionLink, ARefusedResumeLeavesTheEndUnknown) {
+  LinkOnServer on({.on_socket = [](FakeSocket& socket, int number) {
+    socket.Read();
+    if (number == 0) {
+      socket.Send(Created(0));
+      return socket.Drop();
+    }
+    socket.Send({{"type", "ringside:session.failed"}, {"verb", "resume"}, {"error", {{"message", "No."}}}});
+  }});
+  on.link().StartTurn(Turn());
+  const LinkEvent end = on.WaitForEnd();
+  EXPECT_EQ(end.kind, Kind::kUnknown);
+  EXPECT_EQ(end.server.response_id, "resp_1");
+}
+
+TEST(SessionLink, AConversationThatIsGoneIsLost) {
+  LinkOnServer on({.on_socket = [](FakeSocket& socket, int number) {
+    socket.Read();
+    if (number == 0) {
+      socket.Send(Created(0));
+      return socket.Drop();
+    }
+    socket.Send({{"type", "ringside:session.resumed"}, {"session", "conv_a"}, {"session_present", false}});
+  }});
+  on.link().StartTurn(Turn());
+  EXPECT_EQ(on.WaitForEnd().kind, Kind::kLost);
+}
+
+TEST(SessionLink, ALinkMayGoInTheMiddleOfAnything) {
+  for (int run = 0; run < 20; ++run) {
+    LinkOnServer on({.on_socket = [run](FakeSocket& socket, int) {
+      socket.Read();
+      socket.Send(Created(0));
+      for (int i = 1; i < 50; ++i) socket.Send(Delta(i, "x"));
+      if (run % 3 == 0) socket.Drop();
+    }});
+    on.link().StartTurn(Turn());
+    if (run % 2 == 0) on.WaitFor(Kind::kText);
+  }
+}
+
 TEST(SessionLink, ReopensAnIdleSocketWhenTheNextTurnNeedsIt) {
   LinkOnServer on({.on_socket = [](FakeSocket& socket, int number) {
     const Json asked = socket.Read();
