@@ -28,6 +28,7 @@ constexpr size_t kMaxReasonBytes = 123;
 constexpr int64_t kFreePieces = 1024;
 constexpr int64_t kLeastPieceBytes = 64;
 constexpr uint16_t kLost = 1006;
+constexpr std::chrono::milliseconds kTeardownTime{1'000};
 
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
@@ -43,11 +44,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   void Start(const UpgradeRequest& request, const SocketOpener& opener, std::string principal, std::string request_id) {
     const ServerOptions& options = context_.options;
-    websocket::stream_base::timeout timeout;
-    timeout.handshake_timeout = options.request_timeout;
-    timeout.idle_timeout = 2 * options.ping_interval;  // Beast pings at half of it
-    timeout.keep_alive_pings = true;
-    stream_.set_option(timeout);
+    SetTimeouts(options.request_timeout);
     stream_.read_message_max(0);  // the limit is ours: a face may still answer before the close
     stream_.auto_fragment(false);
     stream_.text(true);
@@ -66,6 +63,15 @@ class Connection : public std::enable_shared_from_this<Connection> {
   }
 
  private:
+  /// `handshake` bounds the opening and, set again behind it, the closing handshake.
+  void SetTimeouts(std::chrono::milliseconds handshake) {
+    websocket::stream_base::timeout timeout;
+    timeout.handshake_timeout = handshake;
+    timeout.idle_timeout = 2 * context_.options.ping_interval;  // Beast pings at half of it
+    timeout.keep_alive_pings = true;
+    stream_.set_option(timeout);
+  }
+
   // ---- opening and reading ----------------------------------------------------------------------------------------
   void Open(const SocketOpener& opener, const std::string& principal) {
     outbox_ = std::make_shared<Outbox>([weak = weak_from_this()] {
@@ -75,12 +81,14 @@ class Connection : public std::enable_shared_from_this<Connection> {
         asio::post(executor, [self = std::move(self)] { self->Flush(); });
       }
     });
+    SetTimeouts(context_.options.close_timeout);
+    stream_.next_layer().OnTeardown([this] { OnTeardown(); });
     context_.metrics.WebSocketOpened();
-    face_ = opener(principal, outbox_);
     open_ = true;
     member_ = context_.Join({outbox_, [weak = weak_from_this()] {
                                if (const auto self = weak.lock()) self->Finish(kLost);
                              }});
+    face_ = opener(principal, outbox_);
     // The server may have begun to stop between the check and now.
     if (context_.draining) outbox_->Close(1012, "server is stopping");
     if (context_.options.max_connection_age.count() > 0) ArmAge(context_.options.max_connection_age);
@@ -135,8 +143,19 @@ class Connection : public std::enable_shared_from_this<Connection> {
   }
 
   void OnControl(websocket::frame_type kind) {
-    if (kind == websocket::frame_type::close || !outbox_) return;
+    if (!open_ || finished_) return;
+    if (kind == websocket::frame_type::close) {
+      if (!closing_) close_code_ = PeerCode();
+      return;
+    }
     if (!controls_.Allow()) outbox_->Close(1008, "too many pings", true);
+  }
+
+  /// The last frame has been sent; the peer may take its time to let go of the connection, but not for ever.
+  void OnTeardown() {
+    // Nobody asked for a close: Beast did, because the peer broke the rules.
+    if (close_code_ == kLost) close_code_ = 1002;
+    ArmDeadline(std::min(context_.options.close_timeout, kTeardownTime));
   }
 
   // ---- writing ----------------------------------------------------------------------------------------------------
@@ -146,7 +165,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
       // A close that will not wait for a stuck write gets a deadline of its own.
       if (const auto close = outbox_->TakeClose()) {
         pending_close_ = close;
-        ArmDeadline();
+        ArmDeadline(context_.options.close_timeout);
       }
       return;
     }
@@ -169,7 +188,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     closing_ = true;
     close_code_ = code;
     if (code == 1013) context_.metrics.SlowReader();
-    ArmDeadline();
+    ArmDeadline(context_.options.close_timeout);
     stream_.next_layer().Unlimit();
     reason = reason.substr(0, kMaxReasonBytes);
     const websocket::close_reason close(static_cast<websocket::close_code>(code),
@@ -181,17 +200,24 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void OnLost(error_code error) {
     if (closing_) return;  // the close handshake ends by itself or by its deadline
     if (stream_.next_layer().flooded()) return Finish(1008);
-    if (error == websocket::error::closed) {
-      const auto code = static_cast<uint16_t>(stream_.reason().code);
-      return Finish(code == 0 ? 1005 : code);
-    }
-    Finish(kLost);
+    if (error == websocket::error::closed) return Finish(PeerCode());
+    if (error == websocket::error::bad_frame_payload) return Finish(1007);
+    if (error == websocket::condition::protocol_violation) return Finish(1002);
+    Finish(close_code_);
   }
 
-  void ArmDeadline() {
-    if (deadline_set_) return;
+  /// The code of the peer's close frame.
+  uint16_t PeerCode() const {
+    const auto code = static_cast<uint16_t>(stream_.reason().code);
+    return code == 0 ? 1005 : code;
+  }
+
+  /// Cuts the connection if it has not ended by itself after this time; the earliest deadline counts.
+  void ArmDeadline(std::chrono::milliseconds time) {
+    const auto end = std::chrono::steady_clock::now() + time;
+    if (deadline_set_ && deadline_.expiry() <= end) return;
     deadline_set_ = true;
-    deadline_.expires_after(context_.options.close_timeout);
+    deadline_.expires_at(end);
     deadline_.async_wait([weak = weak_from_this()](error_code cancelled) {
       const auto self = weak.lock();
       if (cancelled || !self) return;

@@ -6,6 +6,7 @@
 #include <boost/beast/core/role.hpp>
 #include <boost/beast/websocket/teardown.hpp>
 #include <chrono>
+#include <functional>
 #include <utility>
 
 #include "ws/server_context.h"
@@ -65,12 +66,18 @@ class GuardedSocket {
   void Progress() { fruitless_.Refill(); }
   /// A close handshake has begun: what still comes is dropped, and its deadline bounds it.
   void Unlimit() { unlimited_ = true; }
+  /// `hook` is called when Beast tears the connection down, which it does without any limit in time.
+  void OnTeardown(std::function<void()> hook) { teardown_ = std::move(hook); }
+  void NotifyTeardown() {
+    if (teardown_) teardown_();
+  }
   bool flooded() const { return flooded_; }
 
  private:
   Socket socket_;
   // A read brings up to 1,536 bytes here: 256 empty frames. Honest silence is a ping now and then.
   RateLimit fruitless_{10, 256};
+  std::function<void()> teardown_;
   bool unlimited_ = false;
   bool flooded_ = false;
 };
@@ -78,6 +85,7 @@ class GuardedSocket {
 template <class Handler>
 void async_teardown(boost::beast::role_type role, GuardedSocket& socket, Handler&& handler) {
   using boost::beast::websocket::async_teardown;
+  socket.NotifyTeardown();
   async_teardown(role, socket.next_layer(), std::forward<Handler>(handler));
 }
 inline void teardown(boost::beast::role_type role, GuardedSocket& socket, boost::system::error_code& error) {
