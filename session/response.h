@@ -47,6 +47,7 @@ struct Response {
   int64_t input_tokens = 0;    // the whole context of the answer
   int64_t output_tokens = 0;
   CacheReport report;
+  int64_t tokens_evicted_before = 0, messages_evicted_before = 0;  // what the turn before had reported
   TurnTimes times;
 
   /// Memory held, about.

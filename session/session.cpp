@@ -242,6 +242,8 @@ Result<Session::Prepared> Session::Begin(const TurnSpec& spec, std::shared_ptr<R
   request.max_tokens = spec.warm_up ? 0 : spec.max_output_tokens.value_or(options.max_output_tokens);
 
   response->created_at = context_->clock.WallSeconds();
+  response->tokens_evicted_before = last_report_.tokens_evicted;
+  response->messages_evicted_before = last_report_.messages_evicted;
   response->input_tokens = tokens;
   response->input_items_end = running.next.items().size();
   running.id = turn;

@@ -1,5 +1,6 @@
 #include "ws/responses_events.h"
 
+#include <algorithm>
 #include <atomic>
 
 #include "ws/http.h"
@@ -232,6 +233,18 @@ void EventWriter::WriteOpened(const TurnEvent& event) {
       "\"item_id\":\"" + response.item_id + "\",\"output_index\":0,\"content_index\":0,\"part\":" + TextPart("", "[]"));
 }
 
+// Tells of messages that have left the window during this turn.
+void EventWriter::WriteEvicted(const Response& response) {
+  const int64_t tokens = response.report.tokens_evicted - response.tokens_evicted_before;
+  if (response.conversation_id.empty() || tokens <= 0) return;
+  JsonWriter json;
+  json.BeginObject().Field("type", "ringside:session.evicted").Field("session", response.conversation_id);
+  json.Field("messages", std::max<int64_t>(0, response.report.messages_evicted - response.messages_evicted_before));
+  json.Field("tokens", tokens);
+  if (!stream_id_.empty()) json.Field("stream_id", stream_id_);
+  push_({json.EndObject().Take(), "", "", 0});
+}
+
 void EventWriter::WriteEnd(const TurnEvent& event) {
   const Response& response = event.response;
   int64_t sequence = event.sequence;
@@ -251,6 +264,7 @@ void EventWriter::WriteEnd(const TurnEvent& event) {
     }
     ++sequence;
   }
+  WriteEvicted(response);
   const char* type = response.status == ResponseStatus::kCompleted ? "response.completed"
                      : response.status == ResponseStatus::kFailed  ? "response.failed"
                                                                    : "response.incomplete";

@@ -43,6 +43,7 @@ class EventWriter {
   void WriteDelta(const TurnEvent& event);
   void WriteOpened(const TurnEvent& event);
   void WriteEnd(const TurnEvent& event);
+  void WriteEvicted(const Response& response);
   void WriteSnapshot(const TurnEvent& event);
   std::string Trailer(const Response& response, int64_t sequence) const;
 

@@ -35,8 +35,9 @@ class StreamSink final : public EventSink {
           // The event's name is its type, the frame's first member: {"type":"response.created",...
           const std::string_view head = frame.head;
           const size_t begin = head.find(':') + 2;
-          *out += "event: " + std::string(head.substr(begin, head.find('"', begin) - begin)) + "\ndata: ";
-          *out += frame.head + frame.delta + frame.tail + "\n\n";
+          const std::string type(head.substr(begin, head.find('"', begin) - begin));
+          if (type.starts_with("ringside:")) return;  // without a number, and stock readers compare numbers
+          *out += "event: " + type + "\ndata: " + frame.head + frame.delta + frame.tail + "\n\n";
         }) {}
   void OnEvent(const TurnEvent& event) override { writer_.Write(event); }
   uint64_t connection() const override { return UINT64_MAX; }

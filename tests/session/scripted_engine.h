@@ -161,6 +161,12 @@ class ScriptedEngine {
     end.times = {1, 2, 30};
     request.sink->OnEnd(end);
   }
+  /// What the coming ends report as evicted so far.
+  void Evict(int64_t tokens, int64_t messages) {
+    std::lock_guard lock(mutex_);
+    tokens_evicted_ = tokens;
+    messages_evicted_ = messages;
+  }
   /// A whole answer.
   void Answer(size_t index, std::string_view text, FinishReason reason = FinishReason::kStop) {
     Start(index);
@@ -194,6 +200,8 @@ class ScriptedEngine {
     }
     report.tokens_computed = static_cast<int64_t>(request.tokens.size()) - report.tokens_reused;
     report.position = static_cast<int64_t>(request.tokens.size());
+    report.tokens_evicted = tokens_evicted_;
+    report.messages_evicted = messages_evicted_;
     return report;
   }
 
@@ -204,6 +212,7 @@ class ScriptedEngine {
   std::vector<TimelineId> closed_;
   std::vector<std::pair<TimelineId, TimelineId>> forks_;
   Status refusal_;
+  int64_t tokens_evicted_ = 0, messages_evicted_ = 0;
 };
 
 /// A table on a scripted engine.

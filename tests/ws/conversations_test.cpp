@@ -196,6 +196,18 @@ TEST_F(ConversationsTest, ResponsesAreRetrievedCancelledAndDeleted) {
   Fails(Call("POST", "/v1/responses", {{"input", "x"}}), 400, "unsupported_value", nullptr);
 }
 
+TEST_F(ConversationsTest, AStreamHasNumberedEventsOnly) {
+  engine.Evict(5, 1);
+  client.Send(Create({{"conversation", NewConversation()}}));
+  engine.Answer(0, "Yo");
+  const std::vector<Json> live = client.Frames();
+  const HttpResponse response =
+      Call("GET", "/v1/responses/" + live[0]["response"]["id"].get<std::string>() + "?stream=true");
+  EXPECT_EQ(response.status, 200);
+  EXPECT_NE(response.body.find("event: response.completed"), std::string::npos);
+  EXPECT_EQ(response.body.find("ringside:session"), std::string::npos);
+}
+
 TEST_F(ConversationsTest, AFinishedResponseIsStreamedAgainFromAnyNumber) {
   client.Send(Create());
   engine.Answer(0, "Yo");

@@ -327,6 +327,26 @@ TEST_F(ResponsesTest, TheSeedIsRandomUnlessGiven) {
   EXPECT_NE(engine.requests()[0].sampling.seed, engine.requests()[1].sampling.seed);
 }
 
+TEST_F(ResponsesTest, WhatLeavesTheWindowIsAnnouncedOnce) {
+  const std::string id = NewConversation();
+  const auto turn = [&] {
+    client.Send(Create({{"conversation", id}}));
+    engine.AnswerLast("Yo");
+    return client.Frames();
+  };
+  EXPECT_THAT(turn(), SizeIs(10));
+  engine.Evict(57, 2);
+  const std::vector<Json> frames = turn();
+  ASSERT_THAT(frames, SizeIs(11));
+  EXPECT_EQ(frames[9], (Json{{"type", "ringside:session.evicted"}, {"session", id}, {"messages", 2}, {"tokens", 57}}));
+  EXPECT_EQ(frames[10]["type"], "response.completed");
+  EXPECT_EQ(frames[10]["response"]["ringside"]["tokens_evicted"], 57);
+  EXPECT_THAT(turn(), SizeIs(10));
+  client.Send(Create());  // a chain has nobody to tell
+  engine.AnswerLast("Yo");
+  EXPECT_THAT(client.Frames(), SizeIs(10));
+}
+
 TEST_F(ResponsesTest, ARepeatedCreateReattaches) {
   const std::string id = NewConversation();
   const Json create = Create({{"conversation", id}, {"metadata", {{"client_request_id", "r1"}}}});
