@@ -2,7 +2,7 @@
 
 import openai
 import pytest
-import websockets
+import websockets.exceptions
 from server import Server
 from turns import GREEDY, ask
 
