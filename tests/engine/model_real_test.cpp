@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "engine/flat_json.h"
+#include "engine/sampling.h"
 #include "tests/engine/model_run.h"
 
 namespace ringside {
@@ -65,6 +66,54 @@ TEST_F(RealModelForward, ChoosesTheReferencesTokensWhereTheirLeadIsClear) {
   EXPECT_GE(leading, steps * 100 / 320);
   RecordProperty("equal", equal);
   RecordProperty("leading", leading);
+}
+
+// A cache that was lost is rebuilt from fewer windows than would be exact: another answer of equal quality.
+TEST_F(RealModelForward, AReplayOfFourWindowsNearlyAlwaysChoosesTheSame) {
+  constexpr int64_t kMemory = 256, kFirstResume = 1300, kPositions = 32;
+  const RingWindow window{4, kMemory, Eviction::kToken};
+  const auto vocab = static_cast<size_t>(model_->spec().vocab);
+  // A text of the model's own: sampled, so that it does not repeat itself, and the same on every machine.
+  std::vector<TokenId> text = {1, 9690, 198, 2683, 359, 253, 5356, 5646, 11173, 2, 198};
+  OwnCache kept(*model_, window, 128, DType::kF16);
+  SamplingParams params;
+  params.temperature = 0.9;
+  params.seed = 7;
+  Sampler sampler(params, model_->spec().vocab, text, {});
+  std::vector<std::vector<float>> lead_logits;  // after token kFirstResume + i
+  std::vector<float> logits = Step(kept.get(), text);
+  while (static_cast<int64_t>(text.size()) < kFirstResume + 4 * kPositions) {
+    if (static_cast<int64_t>(text.size()) > kFirstResume) lead_logits.push_back(logits);
+    const auto next = sampler.Sample(logits, static_cast<int64_t>(text.size()));
+    ASSERT_TRUE(next.ok());
+    text.push_back(next->id);
+    sampler.Append(next->id);
+    logits = Step(kept.get(), std::span(text).last(1));
+  }
+  int same = 0, compared = 0;
+  for (int64_t resume = kFirstResume; resume < kFirstResume + 4 * kPositions; resume += kPositions) {
+    OwnCache replayed(*model_, window, 128, DType::kF16);
+    RunAll(*model_, replayed.get(), std::span(text).first(4), 4);
+    replayed->ring().SkipTo(resume - 4 * kMemory);
+    const auto replay = std::span(text).subspan(static_cast<size_t>(resume - 4 * kMemory), 4 * kMemory);
+    for (size_t at = 0; at < replay.size(); at += 128) {
+      const StepPart part{replayed.get(), replay.subspan(at, 128), StepPart::Logits::kNone};
+      model_->Forward({&part, 1}, {});
+    }
+    const auto tail = std::span(text).subspan(static_cast<size_t>(resume), kPositions - 1);
+    const std::vector<float> again = RunAll(*model_, replayed.get(), tail, 16);
+    for (size_t i = 0; i < tail.size(); ++i, ++compared) {
+      const std::vector<float>& want = lead_logits[static_cast<size_t>(resume - kFirstResume) + i];
+      const std::vector<float> got(again.begin() + static_cast<ptrdiff_t>(i * vocab),
+                                   again.begin() + static_cast<ptrdiff_t>((i + 1) * vocab));
+      const TokenId best = Best(want), other = Best(got);
+      same += best == other ? 1 : 0;
+      EXPECT_LT(want[static_cast<size_t>(best)] - want[static_cast<size_t>(other)], 0.5) << resume << " + " << i;
+    }
+  }
+  EXPECT_EQ(compared, 4 * (kPositions - 1));
+  EXPECT_GE(same, (compared * 93 + 99) / 100);
+  RecordProperty("same", same);
 }
 
 TEST_F(RealModelForward, SaysWhatItIs) {
