@@ -1,5 +1,7 @@
 #include "engine/engine.h"
 
+#include <algorithm>
+
 #include "engine/engine_loop.h"
 #include "engine/model.h"
 
@@ -27,6 +29,8 @@ Result<std::unique_ptr<Engine>> Engine::Start(Model& model, const Tokenizer& tok
   network.head_dim = spec.head_dim;
   network.vocab = spec.vocab;
   network.position_limit = spec.learned_positions ? spec.trained_context : 0;
+  // Nothing is allocated while serving: a step has at most these rows.
+  RETURN_IF_ERROR(model.Reserve(options.slots + std::max(options.step_tokens, options.mixed_tokens)));
   network.run = [&model](std::span<const StepPart> parts, std::span<float> logits) { model.Forward(parts, logits); };
   return Start(std::move(network), tokenizer, options, clock);
 }
