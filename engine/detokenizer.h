@@ -1,5 +1,5 @@
-// Token ids to text, one at a time, never emitting half a UTF-8 character: bytes of an unfinished character wait for the
-// next token; bytes that can no longer become one turn into U+FFFD. One per answer; one thread at a time.
+// Token ids to text, one at a time, never emitting half a UTF-8 character: bytes of an unfinished character wait for
+// the next token; bytes that can no longer become one turn into U+FFFD. One per answer; one thread at a time.
 #pragma once
 
 #include <string>

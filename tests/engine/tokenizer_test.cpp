@@ -4,11 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <thread>
 
 #include "engine/gguf_reader.h"
 #include "tests/engine/tokenizer_strings.h"
@@ -102,6 +104,24 @@ TEST(Tokenizer, ATokenMaySwallowTheSpaceBehindIt) {
   const std::vector<TokenId> spaced = Encode(*tokenizer, {{"<|user|> \n", true}, {" hi", false}});
   EXPECT_EQ(spaced, Encode(*tokenizer, {{"<|user|>hi", true}}));
   EXPECT_EQ(spaced.front(), user);
+}
+
+TEST(Tokenizer, ManyThreadsShareOne) {
+  const auto tokenizer = Qwen2();
+  std::vector<std::vector<TokenId>> want;
+  GoldenStrings strings;
+  std::vector<std::string> texts;
+  for (uint64_t i = 100; i < 200; ++i) texts.push_back(strings.Make(i));
+  for (const std::string& text : texts) want.push_back(Encode(*tokenizer, {{text, true}}));
+  std::atomic<int> wrong = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (size_t i = 0; i < texts.size(); ++i) wrong += Encode(*tokenizer, {{texts[i], true}}) != want[i];
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
 }
 
 TEST(Tokenizer, AMegabyteOfOneThing) {
