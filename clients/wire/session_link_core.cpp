@@ -50,18 +50,20 @@ void SessionLink::Core::Begin(Job job, const std::string& session, const std::st
 void SessionLink::Core::Connect() {
   const uint64_t connection = ++connection_;
   open_ = false;
-  const auto mine = [self = shared_from_this(), connection] {
-    return self->connection_ == connection ? self.get() : nullptr;
+  // Weakly: a runtime that stops first would leave a ring of owners behind.
+  const auto mine = [weak = weak_from_this(), connection]() -> std::shared_ptr<Core> {
+    std::shared_ptr<Core> self = weak.lock();
+    return self && self->connection_ == connection ? self : nullptr;
   };
   Socket::Handlers handlers;
   handlers.on_open = [mine] {
-    if (Core* core = mine()) core->OnOpen();
+    if (const std::shared_ptr<Core> core = mine()) core->OnOpen();
   };
   handlers.on_message = [mine](std::string_view message) {
-    if (Core* core = mine()) core->OnMessage(message);
+    if (const std::shared_ptr<Core> core = mine()) core->OnMessage(message);
   };
   handlers.on_end = [mine](const SocketEnd& end) {
-    if (Core* core = mine()) core->OnEnd(end);
+    if (const std::shared_ptr<Core> core = mine()) core->OnEnd(end);
   };
   socket_ = Socket::Open(runtime_, options_.url, options_.api_key, std::move(handlers));
 }
