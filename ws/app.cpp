@@ -11,6 +11,7 @@
 #include "session/session_table.h"
 #include "ws/app_lock.h"
 #include "ws/app_progress.h"
+#include "ws/app_turns.h"
 #include "ws/conversations.h"
 #include "ws/health.h"
 #include "ws/metrics.h"
@@ -22,7 +23,7 @@ namespace ringside {
 namespace {
 
 constexpr std::chrono::milliseconds kWatchInterval{250};
-constexpr std::chrono::milliseconds kDrainPoll{20};
+constexpr std::chrono::milliseconds kCancelPatience{5'000};
 constexpr std::chrono::milliseconds kClosePatience{5'000};
 // Never the session layer's, which counts up from a random number of 52 bits.
 constexpr uint64_t kWarmUpId = std::numeric_limits<uint64_t>::max();
@@ -97,17 +98,23 @@ class Serving {
   std::unique_ptr<Tokenizer> tokenizer_;
   std::optional<ChatTemplate> chat_;
   std::string model_name_;
+  TurnRegistry turns_;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<SessionTable> sessions_;
   std::unique_ptr<Server> server_;
 };
 
 Serving::~Serving() {
+  draining_ = true;
   metrics_.SetSource(nullptr);
   if (server_) server_->Stop(std::chrono::milliseconds(0));
-  // Turns that still run end here; their sessions are still there to hear of it.
-  if (engine_) engine_.reset();
+  // A turn that ends tells its session, and the table may then run what waited for it: both are still there.
+  if (engine_) {
+    turns_.CancelAll(*engine_);
+    turns_.WaitUntilNone(kCancelPatience);
+  }
   sessions_.reset();
+  engine_.reset();
   server_.reset();  // after the last push into an outbox
 }
 
@@ -209,7 +216,7 @@ void Serving::OpenSessions() {
   door.submit = [this](TurnRequest request) {
     if (draining_) return Unavailable("The server is stopping.");
     request.sink = MakeMeasuringSink(std::move(request.sink), metrics_, SystemClock::Instance());
-    return engine_->Submit(std::move(request));
+    return turns_.Submit(*engine_, std::move(request));
   };
   door.cancel = [this](TurnId turn) { engine_->Cancel(turn); };
   door.close = [this](TimelineId timeline) { engine_->Close(timeline); };
@@ -229,7 +236,7 @@ void Serving::Publish() {
                       .on_closed = [face] { face->OnClosed(); },
                       .busy = [face] { return face->busy(); }};
   };
-  metrics_.SetSource([this] { return MetricsSnapshot{engine_->stats(), 0}; });
+  metrics_.SetSource([this] { return MetricsSnapshot{engine_->stats(), sessions_->conversations()}; });
   server_->Publish(std::move(service));
   health_.SetReady([this] { return engine_->healthy(); });
 }
@@ -239,16 +246,17 @@ void Serving::Drain() {
   health_.SetNotReady("stopping");
   draining_ = true;
   server_->Drain(fmt::format(R"({{"type":"ringside:server.draining","deadline_ms":{}}})", timeout_ms));
+  LogInfo("stopping: {} turns may end within {} s", turns_.size(), config_.shutdown_timeout_s);
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
-  const auto turns = [this] {
-    const EngineStats stats = engine_->stats();
-    return stats.turns_running + stats.turns_waiting;
-  };
-  LogInfo("stopping: {} turns may end within {} s", turns(), config_.shutdown_timeout_s);
-  while (turns() > 0 && engine_->healthy() && std::chrono::steady_clock::now() < deadline) {
-    std::this_thread::sleep_for(kDrainPoll);
+  while (engine_->healthy() && std::chrono::steady_clock::now() < deadline) {
+    if (turns_.WaitUntilNone(kWatchInterval)) break;
   }
-  if (const int64_t left = turns(); left > 0) LogWarning("{} turns did not end in time", left);
+  if (const size_t left = turns_.size(); left > 0) {
+    // Cancelled answers still get their last event, in front of the close.
+    LogWarning("{} turns did not end in time and are cancelled", left);
+    turns_.CancelAll(*engine_);
+    turns_.WaitUntilNone(kCancelPatience);
+  }
   server_->Stop(kClosePatience);
 }
 

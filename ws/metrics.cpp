@@ -102,7 +102,7 @@ struct Metrics::State {
   Gauge& waiting = AddGauge(registry, "ringside_num_requests_waiting", "Turns waiting for a slot");
   Gauge& slots = AddGauge(registry, "ringside_slots_total", "Slots");
   Gauge& slots_used = AddGauge(registry, "ringside_slots_used", "Slots that hold a conversation");
-  Gauge& sessions = AddGauge(registry, "ringside_sessions", "Conversations and chains kept");
+  Gauge& sessions = AddGauge(registry, "ringside_sessions", "Conversations kept");
   Gauge& sockets = AddGauge(registry, "ringside_ws_connections", "Open WebSockets");
 
   Follower prefilled{AddCounter(registry, "ringside_prompt_tokens_prefilled_total", "Input tokens computed")};
