@@ -36,6 +36,10 @@ SessionTable::~SessionTable() = default;
 
 const SessionTableOptions& SessionTable::options() const { return state_->context->options; }
 const Tokenizer& SessionTable::tokenizer() const { return state_->context->codec.tokenizer; }
+int64_t SessionTable::conversations() const {
+  std::lock_guard lock(state_->mutex);
+  return static_cast<int64_t>(state_->sessions.size());
+}
 void SessionTable::Post(std::function<void()> work) { state_->work.Post(std::move(work)); }
 
 std::shared_ptr<Session> SessionTable::State::Find(const Caller& caller, const std::string& id) {

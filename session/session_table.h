@@ -115,6 +115,8 @@ class SessionTable {
 
   const SessionTableOptions& options() const;
   const Tokenizer& tokenizer() const;
+  /// Conversations held, chains without a "conv_" id not counted.
+  int64_t conversations() const;
 
   // Conversations. kNotFound (param "conversation") for an id that is unknown or another's; kBusy while a turn runs
   // where the timeline would change under it.
