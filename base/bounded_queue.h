@@ -2,6 +2,7 @@
 // overload is felt at the edge instead of as latency inside. One consumer may wait.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -41,9 +42,14 @@ class BoundedQueue {
   std::vector<T> Drain(bool wait) {
     std::unique_lock lock(mutex_);
     if (wait) ready_.wait(lock, [&] { return !items_.empty() || closed_; });
-    std::vector<T> out(std::make_move_iterator(items_.begin()), std::make_move_iterator(items_.end()));
-    items_.clear();
-    return out;
+    return TakeAll();
+  }
+
+  /// As Drain, but waits at most this long for the first item.
+  std::vector<T> DrainWithin(std::chrono::nanoseconds wait) {
+    std::unique_lock lock(mutex_);
+    ready_.wait_for(lock, wait, [&] { return !items_.empty() || closed_; });
+    return TakeAll();
   }
 
   void Close() {
@@ -63,6 +69,12 @@ class BoundedQueue {
   }
 
  private:
+  std::vector<T> TakeAll() {  // mutex_ held
+    std::vector<T> out(std::make_move_iterator(items_.begin()), std::make_move_iterator(items_.end()));
+    items_.clear();
+    return out;
+  }
+
   const size_t capacity_;
   mutable std::mutex mutex_;
   std::condition_variable ready_;

@@ -38,6 +38,7 @@ class ManualClock final : public Clock {
   int64_t MonotonicNs() const override { return now_ns_.load(); }
   double WallSeconds() const override { return static_cast<double>(now_ns_.load()) * 1e-9; }
   void AdvanceMs(int64_t ms) { now_ns_ += ms * 1'000'000; }
+  void AdvanceNs(int64_t ns) { now_ns_ += ns; }
 
  private:
   std::atomic<int64_t> now_ns_{0};

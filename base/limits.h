@@ -10,6 +10,9 @@ inline constexpr int64_t kEngineInboxMessages = 1024;
 inline constexpr int64_t kMaxPrefillChunkTokens = 512;  // rows of one sequence in one step
 inline constexpr int64_t kMaxPinnedTokens = 1024;       // upper bound of --pinned-max
 
+// Caches on their way between the tiers
+inline constexpr int64_t kBlobReserveBytes = 128 << 20;  // memory kept ready for the next copy out of a slot
+
 // A request
 inline constexpr int64_t kMaxMessageBytes = 4 << 20;  // one WebSocket message or HTTP body
 inline constexpr int64_t kMaxJsonDepth = 64;

@@ -56,6 +56,18 @@ TEST(BoundedQueue, CloseWakesTheWaiterAndRefusesMore) {
   EXPECT_FALSE(queue.PushUrgent(1));
 }
 
+TEST(BoundedQueue, AWaitForSoLongEndsWithNothingOrWithWhatCame) {
+  BoundedQueue<int> queue(2);
+  EXPECT_TRUE(queue.DrainWithin(std::chrono::nanoseconds(0)).empty());
+  EXPECT_TRUE(queue.DrainWithin(std::chrono::milliseconds(1)).empty());
+  std::thread producer([&] { queue.PushUrgent(7); });
+  EXPECT_EQ(queue.DrainWithin(std::chrono::hours(1)), std::vector<int>{7});
+  producer.join();
+  std::thread closer([&] { queue.Close(); });
+  EXPECT_TRUE(queue.DrainWithin(std::chrono::hours(1)).empty());
+  closer.join();
+}
+
 TEST(ManualClock, MovesOnlyWhenTold) {
   ManualClock clock;
   EXPECT_EQ(clock.MonotonicNs(), 0);
