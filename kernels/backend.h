@@ -1,8 +1,13 @@
 // The device: memory, copies and the coarse operations a decoder network is made of. One implementation per kind of
 // device (kernels/cpu is the reference). Calls come from one thread (the engine's); a backend may spread the work.
 //
-// One arithmetic: every operation computes a row with the same operations in the same order whatever else is in the
-// call - 1 row or 512, 1 thread or many, any instruction set. So a row's bits depend on nothing but the row.
+// One arithmetic: on the CPU every operation computes a row with the same operations in the same order whatever else is
+// in the call - 1 row or 512, 1 thread or many, any instruction set. So a row's bits depend on nothing but the row. On
+// CUDA the order may depend on how many rows there are: what is equal there is equal within a tolerance.
+//
+// A backend may put operations off and do them together: results are there after Synchronize. Host memory that an
+// operation takes (ids, segments, angles) is read before it returns; memory that a copy reads or writes on the host
+// must stay until Synchronize.
 //
 // Letters: T rows (tokens) of a step, D hidden size, H query heads, G key/value heads, d head size, n outputs, k inputs.
 #pragma once
@@ -56,6 +61,9 @@ struct AttentionArgs {
   RopeAngles angles;
   float scale = 0;         // of q . k, usually 1 / sqrt(d)
   std::span<const AttentionSegment> segments;
+  // Calls with one number that is not 0 promise equal segments and angles, back to the last Synchronize: a backend may
+  // take them to the device once for all layers.
+  uint64_t step = 0;
 };
 
 struct LinearArgs {
@@ -79,6 +87,9 @@ class Backend {
   virtual void CopyOnDevice(void* to, const void* from, size_t bytes) = 0;
   /// Returns when everything issued before has been done.
   virtual void Synchronize() = 0;
+  /// The element type in which operations hand activations to one another: queries, norms, MLP inputs. The residual
+  /// stream and logits are kF32 everywhere.
+  virtual DType activation_dtype() const { return DType::kF32; }
   /// "avx512_vnni, 2 threads": for the log.
   virtual std::string Describe() const = 0;
 
@@ -119,6 +130,16 @@ struct CpuBackendOptions {
 };
 /// kInvalidArgument if this machine lacks the instruction set asked for.
 Result<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions& options);
+struct CudaBackendOptions {
+  int device = 0;
+  DType dtype = DType::kBF16;        // of weights and activations; kF16 or kBF16
+  double memory_utilization = 0.9;   // share of the free memory taken at start; nothing is allocated later
+  size_t memory_bytes = 0;           // > 0: exactly these bytes instead
+  bool graphs = true;                // off: every operation is launched by itself
+};
+/// kUnavailable if this program was built without CUDA or the machine has no such device; kOverloaded, naming the
+/// bytes, if the memory is not to be had; kInvalidArgument for another dtype.
+Result<std::unique_ptr<Backend>> MakeCudaBackend(const CudaBackendOptions& options);
 /// What this machine can run, slowest first.
 std::span<const std::string_view> CpuInstructionSets();
 

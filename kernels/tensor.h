@@ -41,12 +41,15 @@ struct Tensor {
 
   float* f32() const { return static_cast<float*>(data); }
   float* f32_row(int64_t r) const { return static_cast<float*>(data) + r * stride; }
-  /// Columns [first, first + count) of every row (float32 only).
+  /// Columns [first, first + count) of every row (float types only).
   Tensor Columns(int64_t first, int64_t count) const {
-    return {dtype, static_cast<float*>(data) + first, rows, count, stride};
+    return {dtype, static_cast<std::byte*>(data) + StorageBytes(dtype, first), rows, count, stride};
   }
-  /// Rows [first, first + count) (float32 only).
-  Tensor Rows(int64_t first, int64_t count) const { return {dtype, f32_row(first), count, cols, stride}; }
+  /// Rows [first, first + count) (float types only).
+  Tensor Rows(int64_t first, int64_t count) const {
+    return {dtype, static_cast<std::byte*>(data) + StorageBytes(dtype, first * stride), count, cols, stride};
+  }
+  friend bool operator==(const Tensor&, const Tensor&) = default;
 };
 
 class Backend;

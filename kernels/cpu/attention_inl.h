@@ -169,6 +169,7 @@ bool ComputeBlock(const AttentionCall& call, const AttentionTile& tile, int64_t 
 /// (m, l, o) of a query joined with those of its next block. o and o_b have `padded` floats, a multiple of 16.
 LANES_INLINE void JoinBlock(int64_t padded, float block_max, float block_sum, const float* block, float* max,
                             float* sum, float* o) {
+  if (block_max == kNothing) return;  // every score overflowed to -infinity
   if (*max == kNothing) {
     *max = block_max, *sum = block_sum;
     for (int64_t d = 0; d < padded; d += 16) Store(o + d, Load(block + d));
@@ -202,7 +203,10 @@ void AttendTile(const AttentionCall& call, const AttentionTile& tile) {
   AttentionScratch s;
   const int64_t queries = tile.rows * tile.heads, padded = (call.head_dim + 15) / 16 * 16;
   PackTile(call, tile, tile.ring_blocks > 0, tile.pinned_blocks > 0, &s);
-  for (int64_t i = 0; i < queries; ++i) s.joined_max[i] = kNothing, s.joined_sum[i] = 0;
+  for (int64_t i = 0; i < queries; ++i) {
+    s.joined_max[i] = kNothing, s.joined_sum[i] = 0;
+    for (int64_t d = 0; d < padded; d += 16) Store(s.joined + i * kMaxHeadDim + d, Zero());
+  }
   for (int64_t b = 0; b < tile.pinned_blocks + tile.ring_blocks; ++b) {
     if (!ComputeBlock(call, tile, b, &s)) continue;
     for (int64_t i = 0; i < queries; ++i) {
@@ -236,9 +240,9 @@ void MergeBlocks(const AttentionCall& call, const AttentionTile& tile, const flo
   alignas(64) float o[kMaxHeadDim];
   for (int64_t i = 0; i < queries; ++i) {
     float max = kNothing, sum = 0;
+    for (int64_t d = 0; d < padded; d += 16) Store(o + d, Zero());
     for (int64_t b = 0; b < tile.pinned_blocks + tile.ring_blocks; ++b) {
       const float* p = partials + (b * queries + i) * PartialFloats(call);
-      if (p[padded] == kNothing) continue;
       JoinBlock(padded, p[padded], p[padded + 1], p, &max, &sum, o);
     }
     WriteOut(call, tile, i, sum, o);

@@ -43,16 +43,12 @@ LANES_INLINE void WithCacheType(DType dtype, F f) {
 
 // ---- scores ---------------------------------------------------------------------------------------------------------
 
-// A tile is too short for the machine's own prefetching to catch up with it, so both products fetch what they need next
-// themselves. With many queries to a key there is time enough without.
-constexpr int kManyQueries = 12;
-
-/// M queries times N tiles from tile `tile` on. q: [head_dim][pitch]. `next`: N pieces of memory to fetch meanwhile.
+/// M queries times N tiles from tile `tile` on. q: [head_dim][pitch]. (The machine's own prefetching follows four tiles
+/// at once well; fetching ahead here was measured slower.)
 template <class C, int M, int N>
-void ScoreTiles(const uint8_t* const* tiles, int64_t tile, const uint8_t* const* next, int64_t head_dim, const float* q,
-                int64_t pitch, float* scores) {
+void ScoreTiles(const uint8_t* const* tiles, int64_t tile, int64_t head_dim, const float* q, int64_t pitch,
+                float* scores) {
   using E = typename C::Element;
-  constexpr int64_t kDimensionBytes = 16 * sizeof(E), kPerLine = 64 / kDimensionBytes;
   const E* keys[N];
   F32x16 acc[M][N];
   LANES_UNROLL for (int j = 0; j < N; ++j) {
@@ -60,9 +56,6 @@ void ScoreTiles(const uint8_t* const* tiles, int64_t tile, const uint8_t* const*
     LANES_UNROLL for (int i = 0; i < M; ++i) acc[i][j] = Zero();
   }
   for (int64_t d = 0; d < head_dim; ++d, q += pitch) {
-    if (M < kManyQueries && d % kPerLine == 0) {
-      LANES_UNROLL for (int j = 0; j < N; ++j) __builtin_prefetch(next[j] + kDimensionBytes * d, 0, 3);
-    }
     F32x16 k[N];
     LANES_UNROLL for (int j = 0; j < N; ++j) k[j] = C::Read(keys[j] + 16 * d);
     LANES_UNROLL for (int i = 0; i < M; ++i) {
@@ -75,21 +68,13 @@ void ScoreTiles(const uint8_t* const* tiles, int64_t tile, const uint8_t* const*
   }
 }
 
-/// Tiles [first, last). While the last of them are scored, the values of the first are fetched.
 template <class C, int M, int N>
 void ScoreRange(const uint8_t* const* tiles, int64_t first, int64_t last, int64_t head_dim, const float* q,
                 int64_t pitch, float* scores) {
-  const int64_t half_tile_bytes = 16 * head_dim * static_cast<int64_t>(sizeof(typename C::Element));
-  const uint8_t* values[N];
-  LANES_UNROLL for (int j = 0; j < N; ++j) values[j] = tiles[first + j < last ? first + j : first] + half_tile_bytes;
   int64_t t = first;
-  for (; t + N <= last; t += N) {
-    ScoreTiles<C, M, N>(tiles, t, t + 2 * N <= last ? tiles + t + N : values, head_dim, q, pitch, scores);
-  }
+  for (; t + N <= last; t += N) ScoreTiles<C, M, N>(tiles, t, head_dim, q, pitch, scores);
   if constexpr (N > 1) {
-    for (; t < last; ++t) {
-      ScoreTiles<C, M, 1>(tiles, t, t + 1 < last ? tiles + t + 1 : values, head_dim, q, pitch, scores);
-    }
+    for (; t < last; ++t) ScoreTiles<C, M, 1>(tiles, t, head_dim, q, pitch, scores);
   }
 }
 
@@ -138,14 +123,7 @@ void SumTiles(const uint8_t* const* tiles, int64_t values_offset, int64_t stride
   for (int64_t key = first; key < last;) {
     const int64_t end = (key / 16 + 1) * 16 < last ? (key / 16 + 1) * 16 : last;
     const E* value = reinterpret_cast<const E*>(tiles[key / 16] + values_offset) + key % 16 * stride;
-    const int64_t ahead = key / 16 + 2 <= (last - 1) / 16 ? key / 16 + 2 : key / 16;
-    const uint8_t* fetch = tiles[ahead] + values_offset + key % 16 * stride * static_cast<int64_t>(sizeof(E));
-    for (; key < end; ++key, value += stride, fetch += stride * static_cast<int64_t>(sizeof(E))) {
-      if constexpr (M < kManyQueries) {
-        LANES_UNROLL for (int j = 0; j < N; j += 64 / (16 * static_cast<int>(sizeof(E)))) {
-          __builtin_prefetch(fetch + 16 * sizeof(E) * j, 0, 3);
-        }
-      }
+    for (; key < end; ++key, value += stride) {
       F32x16 v[N];
       LANES_UNROLL for (int j = 0; j < N; ++j) {
         v[j] = kPartial && j == N - 1 ? C::ReadPartial(value + 16 * j, tail) : C::Read(value + 16 * j);

@@ -1,12 +1,11 @@
 #include "kernels/cpu/cpu_backend.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <cstring>
 
 #include "kernels/cpu/instruction_sets.h"
 #include "kernels/cpu/panels.h"
+#include "kernels/file_formats.h"
 
 namespace ringside {
 namespace cpu {
@@ -232,11 +231,7 @@ Result<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions& options
     return InvalidArgument("this machine cannot run instruction set '" + options.instruction_set + "'",
                            "instruction_set");
   }
-  int threads = options.threads;
-  if (threads == 0) {
-    cpu_set_t set;
-    threads = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
-  }
+  const int threads = options.threads == 0 ? cpu::UsableCores() : options.threads;
   if (threads < 1 || threads > 1024) {
     return InvalidArgument("cannot run on " + std::to_string(options.threads) + " threads", "threads");
   }

@@ -1,7 +1,7 @@
 // Sixteen lanes in plain C++: an array. Slow, and the definition of what the others must give. See lanes_prefix.h.
 #pragma once
 
-#include "kernels/cpu/half.h"
+#include "kernels/half.h"
 #include "kernels/cpu/lanes_prefix.h"
 
 namespace ringside::cpu::RINGSIDE_LANES {

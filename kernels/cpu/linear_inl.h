@@ -16,9 +16,12 @@
 namespace ringside::cpu::RINGSIDE_LANES {
 namespace {
 
+/// Bytes that a panel is fetched ahead of its use when the first rows pass over it; the others find it in the cache.
+constexpr int64_t kFetchAhead = 2560, kRowsThatFetch = 8;
+
 template <int64_t kBytes>
-LANES_INLINE void PrefetchAhead(const uint8_t* p) {
-  LANES_UNROLL for (int64_t i = 0; i < kBytes; i += 64) __builtin_prefetch(p + 2560 + i, 0, 3);
+LANES_INLINE void Fetch(const uint8_t* p) {
+  LANES_UNROLL for (int64_t i = 0; i < kBytes; i += 64) __builtin_prefetch(p + i, 0, 3);
 }
 
 /// All groups of the block stay in registers while the rows pass by, up to four at a time: a row's integer sum is one
@@ -69,13 +72,14 @@ template <class F, int M>
 void QuantisedTile(const LinearPiece& piece, const uint8_t* p, int64_t panel, const ActivationBlock* x, int64_t pitch,
                    int64_t row) {
   using L = typename F::Layout;
+  const bool fetch = row < piece.first_row + kRowsThatFetch;
   F32x16 acc[M];
   LANES_UNROLL for (int i = 0; i < M; ++i) acc[i] = Zero();
   for (int64_t unit = piece.cols / (kBlock * L::kBlocks); unit > 0; --unit) {
     const uint8_t* header = p;
     p += L::kHeader;
     for (int64_t b = 0; b < L::kBlocks; ++b, p += L::kBytes, x += pitch) {
-      if constexpr (M <= 8) PrefetchAhead<L::kBytes>(p);
+      if (fetch) Fetch<L::kBytes>(p + kFetchAhead);
       BlockScales scales;
       F::Scales(header, p, &scales);
       if constexpr (kWideRegisters) {
@@ -158,6 +162,7 @@ void FloatPanels(const LinearPiece& piece, int64_t panel) {
   constexpr int kMany = kWideRegisters || P == 1 ? 6 : 3;
   int64_t row = piece.first_row;
   for (; row + kMany <= piece.last_row; row += kMany) FloatTile<W, kMany, P>(piece, panel, row);
+  for (; row + 2 <= piece.last_row; row += 2) FloatTile<W, 2, P>(piece, panel, row);
   for (; row < piece.last_row; ++row) FloatTile<W, 1, P>(piece, panel, row);
 }
 

@@ -14,7 +14,6 @@
 
 #include <cstdint>
 
-#include "base/status.h"
 #include "kernels/tensor.h"
 
 namespace ringside::cpu {
@@ -48,8 +47,6 @@ struct Q6_KLayout {
 
 /// Bytes of one panel of 16 outputs and `cols` inputs.
 int64_t PanelBytes(DType dtype, int64_t cols);
-/// kInvalidArgument if the shape does not fit the format or the bytes do not fit the shape.
-Status CheckWeight(const HostTensor& host);
 /// Writes panels [first, last) of a checked weight; `panels` is the start of the whole and zeroed.
 void PackPanels(const HostTensor& host, int64_t first, int64_t last, uint8_t* panels);
 /// y[c] = (accumulate ? y[c] : 0) + the value of (row, c), c in [0, cols).

@@ -1,6 +1,10 @@
 #include "kernels/cpu/thread_pool.h"
 
+#include <sched.h>
+
+#include <algorithm>
 #include <chrono>
+#include <fstream>
 
 #include "base/check.h"
 
@@ -33,7 +37,21 @@ bool Spin(const Ready& ready) {
   return false;
 }
 
+/// Whole cores' worth of time that the control group grants ("quota period" in microseconds, or "max period").
+int QuotaCores() {
+  std::ifstream file("/sys/fs/cgroup/cpu.max");
+  int64_t quota = 0, period = 0;
+  if (!(file >> quota >> period) || quota <= 0 || period <= 0) return 1 << 20;
+  return static_cast<int>(std::clamp<int64_t>((quota + period - 1) / period, 1, 1 << 20));
+}
+
 }  // namespace
+
+int UsableCores() {
+  cpu_set_t set;
+  const int affinity = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
+  return std::max(1, std::min(affinity, QuotaCores()));
+}
 
 ThreadPool::ThreadPool(int threads) {
   CHECK_GE(threads, 1);

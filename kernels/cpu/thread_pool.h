@@ -11,6 +11,9 @@
 
 namespace ringside::cpu {
 
+/// Cores this process may keep busy: its affinity, and its control group's quota where that is less. At least 1.
+int UsableCores();
+
 class ThreadPool {
  public:
   /// `threads` counts the caller; at least 1.

@@ -48,15 +48,15 @@ void PoisonElements(const AttentionCase& c, const KvShape& shape, int64_t next, 
   }
 }
 
-void Poison(const AttentionCase& c, const KvShape& shape, int64_t next, uint8_t* slab) {
+}  // namespace
+
+void PoisonSlab(const AttentionCase& c, const KvShape& shape, int64_t next, uint8_t* slab) {
   if (shape.dtype == DType::kF32) {
     PoisonElements<float>(c, shape, next, slab, std::numeric_limits<float>::quiet_NaN());
   } else {
     PoisonElements<uint16_t>(c, shape, next, slab, 0x7fc1);  // NaN in both 16-bit types
   }
 }
-
-}  // namespace
 
 int64_t AttentionCase::FirstLive(int64_t t) const {
   int64_t first = std::max(pinned, t - memory + 1);
@@ -138,7 +138,7 @@ std::vector<float> RingAttention(Backend& backend, const AttentionCase& c, int64
   std::vector<float> qkv = c.Qkv(), out(static_cast<size_t>(c.length * c.heads * c.head_dim));
   for (int64_t t = 0; t < c.length; t += chunk) {
     const int64_t rows = std::min(chunk, c.length - t);
-    if (poison) Poison(c, shape, t, static_cast<uint8_t*>(slab.data()));
+    if (poison) PoisonSlab(c, shape, t, static_cast<uint8_t*>(slab.data()));
     const AngleRows angles(c, t, rows);
     std::vector<int64_t> first_live;
     for (int64_t r = 0; r < rows; ++r) first_live.push_back(c.FirstLive(t + r));

@@ -106,10 +106,11 @@ AttentionCase BitCase(int64_t pinned, double wraps, bool grouped) {
 }
 
 TEST_P(AttentionOnEachSet, SameBitsForEveryChunkRingAndThreadCount) {
-  if (GetParam() == "portable") GTEST_SKIP() << "compared with the others in SameBitsAsPortable";
+  const bool slow = GetParam() == "portable";  // one case of it: the rest follows from SameBitsAsPortable
   auto one = MakeBackend(GetParam(), 1), two = MakeBackend(GetParam(), 2), three = MakeBackend(GetParam(), 3);
   for (const int64_t pinned : {0, 1, 4, 32}) {
     for (const double wraps : {0.0, 1.0, 2.5}) {
+      if (slow && (pinned != 4 || wraps != 1.0)) continue;
       const AttentionCase c = BitCase(pinned, wraps, pinned != 1);
       const std::vector<float> want = RingAttention(*one, c, 1);
       for (const int64_t chunk : {1, 7, 64, 512}) {

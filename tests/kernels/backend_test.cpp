@@ -5,7 +5,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "kernels/cpu/half.h"
+#include "kernels/half.h"
 #include "kernels/cpu/thread_pool.h"
 #include "tests/kernels/reference.h"
 
@@ -75,28 +75,33 @@ TEST(Memory, WeightsOfAnySizeComeAndGo) {
 
 TEST(Half, EveryFloat16ComesBack) {
   for (uint32_t h = 0; h < 65536; ++h) {
-    const float x = cpu::HalfToFloat(static_cast<uint16_t>(h));
+    const float x = HalfToFloat(static_cast<uint16_t>(h));
     if ((h >> 10 & 31) == 31) {
       EXPECT_TRUE((h & 1023) != 0 ? std::isnan(x) : std::isinf(x));
       continue;
     }
     ASSERT_EQ(x, HalfValue(static_cast<uint16_t>(h)));
-    ASSERT_EQ(cpu::FloatToHalf(x), h);
+    ASSERT_EQ(FloatToHalf(x), h);
   }
 }
 
 TEST(Half, RoundsToNearestEven) {
-  EXPECT_EQ(cpu::FloatToHalf(1.0f + 1.0f / 2048), 0x3c00);  // halfway: to even
-  EXPECT_EQ(cpu::FloatToHalf(1.0f + 3.0f / 2048), 0x3c02);
-  EXPECT_EQ(cpu::FloatToHalf(1.0f + 1.01f / 2048), 0x3c01);
-  EXPECT_EQ(cpu::FloatToHalf(65519.0f), 0x7bff);
-  EXPECT_EQ(cpu::FloatToHalf(65520.0f), 0x7c00);
-  EXPECT_EQ(cpu::FloatToHalf(std::ldexp(1.0f, -25)), 0);  // halfway to the least subnormal
-  EXPECT_EQ(cpu::FloatToHalf(std::ldexp(1.1f, -25)), 1);
-  EXPECT_EQ(cpu::FloatToHalf(-std::ldexp(3.0f, -25)), 0x8002);
-  EXPECT_EQ(cpu::FloatToBf16(1.0f + 1.0f / 256), 0x3f80);
-  EXPECT_EQ(cpu::FloatToBf16(1.0f + 3.0f / 256), 0x3f82);
-  EXPECT_TRUE(std::isnan(cpu::Bf16ToFloat(cpu::FloatToBf16(std::nanf("")))));
+  EXPECT_EQ(FloatToHalf(1.0f + 1.0f / 2048), 0x3c00);  // halfway: to even
+  EXPECT_EQ(FloatToHalf(1.0f + 3.0f / 2048), 0x3c02);
+  EXPECT_EQ(FloatToHalf(1.0f + 1.01f / 2048), 0x3c01);
+  EXPECT_EQ(FloatToHalf(65519.0f), 0x7bff);
+  EXPECT_EQ(FloatToHalf(65520.0f), 0x7c00);
+  EXPECT_EQ(FloatToHalf(std::ldexp(1.0f, -25)), 0);  // halfway to the least subnormal
+  EXPECT_EQ(FloatToHalf(std::ldexp(1.1f, -25)), 1);
+  EXPECT_EQ(FloatToHalf(-std::ldexp(3.0f, -25)), 0x8002);
+  EXPECT_EQ(FloatToBf16(1.0f + 1.0f / 256), 0x3f80);
+  EXPECT_EQ(FloatToBf16(1.0f + 3.0f / 256), 0x3f82);
+  EXPECT_TRUE(std::isnan(Bf16ToFloat(FloatToBf16(std::nanf("")))));
+}
+
+TEST(ThreadPool, KnowsItsCores) {
+  EXPECT_GE(cpu::UsableCores(), 1);
+  EXPECT_LE(cpu::UsableCores(), static_cast<int>(std::max(1u, std::thread::hardware_concurrency())));
 }
 
 TEST(ThreadPool, RunsEveryPieceOnce) {

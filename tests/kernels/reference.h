@@ -68,7 +68,10 @@ struct AngleRows {
   RopeAngles angles() const { return {own_cos.data(), own_sin.data(), pinned_cos.data(), pinned_sin.data()}; }
 };
 
-/// Feeds the case to a backend, `chunk` rows at a time, into one slab. With `poison`, everything that a later row may
+/// Overwrites everything in a slab in host memory that the row at position `next` and later ones may not read by NaN.
+void PoisonSlab(const AttentionCase& c, const KvShape& shape, int64_t next, uint8_t* slab);
+
+/// Feeds the case to a backend that computes on host memory, `chunk` rows at a time, into one slab. With `poison`, everything that a later row may
 /// not read is overwritten by NaN before each chunk.
 std::vector<float> RingAttention(Backend& backend, const AttentionCase& c, int64_t chunk, bool poison = false,
                                  int64_t ring_rows = 0);

@@ -1,10 +1,10 @@
 // float16 and bfloat16 by integer arithmetic, for machines and files without the instructions. Rounding is to nearest,
-// ties to even; NaN stays NaN. Any thread. Internal to the including file, like the lanes (see kernel_table.h).
+// ties to even; NaN stays NaN. Any thread. Internal to the including file, like the lanes.
 #pragma once
 
 #include <cstdint>
 
-namespace ringside::cpu {
+namespace ringside {
 namespace {
 
 inline float BitsToFloat(uint32_t bits) {
@@ -48,4 +48,4 @@ inline uint16_t FloatToBf16(float x) {
 }
 
 }  // namespace
-}  // namespace ringside::cpu
+}  // namespace ringside

@@ -1,0 +1,93 @@
+// Storing a step's keys and values, and attention for any head size and element type: the plainest kernel there is, for
+// what the tiled one (attention_tiled.cuh) does not take.
+#include "kernels/cuda/attention_inl.cuh"
+#include "kernels/cuda/launch.cuh"
+
+namespace ringside::cuda {
+namespace {
+
+constexpr int kThreads = 128, kMostDims = 256 / 32;
+
+__device__ __forceinline__ int64_t KeyElement(int d, int lane) { return static_cast<int64_t>(d) * 16 + lane; }
+
+// One block a row and head.
+__global__ void StoreRowsKernel(AttentionPlan a) {
+  StartStep();
+  const int row = blockIdx.x, kv_head = blockIdx.y;
+  const StagedRow at = a.rows[row];
+  const int slot = SlotOf(a, at.position, at.pinned);
+  char* keys = TileAddress(a, at.slab, slot / 16, kv_head);
+  char* values = keys + a.half_tile_bytes;
+  WithQkv(a, [&](const auto* x) {
+    for (int d = threadIdx.x; d < a.head_dim; d += blockDim.x) {
+      StoreElement(keys, a.cache, KeyElement(d, slot % 16),
+                   RotatedElement(a, x, KeyAt(a, row, kv_head), d, a.own_cos, a.own_sin, row));
+      StoreElement(values, a.cache, static_cast<int64_t>(slot % 16) * a.head_dim + d,
+                   ToFloat(x[ValueAt(a, row, kv_head) + d]));
+    }
+  });
+}
+
+// One block a row and head; a warp takes every fourth key, its lanes the dimensions.
+__global__ void __launch_bounds__(kThreads) PlainAttentionKernel(AttentionPlan a) {
+  __shared__ float sums[4][256], tops[4], weights[4];
+  StartStep();
+  const int row = blockIdx.x, head = blockIdx.y, kv_head = head / (a.heads / a.kv_heads);
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const StagedRow at = a.rows[row];
+  float own[kMostDims] = {}, pinned[kMostDims] = {}, out[kMostDims] = {};
+  WithQkv(a, [&](const auto* x) {
+    const int64_t from = QueryAt(a, row, head);
+    for (int i = 0; i * 32 + lane < a.head_dim; ++i) {
+      own[i] = RotatedElement(a, x, from, i * 32 + lane, a.own_cos, a.own_sin, row) * a.scale;
+      pinned[i] = RotatedElement(a, x, from, i * 32 + lane, a.pinned_cos, a.pinned_sin, row) * a.scale;
+    }
+  });
+  const int pinned_keys = min(at.pinned, at.position + 1);
+  const int keys = pinned_keys + (at.position < at.pinned ? 0 : at.position - at.first_live + 1);
+  float top = -INFINITY, sum = 0;
+  for (int i = warp; i < keys; i += 4) {
+    const bool is_pinned = i < pinned_keys;
+    const int slot = SlotOf(a, is_pinned ? i : at.first_live + i - pinned_keys, at.pinned);
+    const char* tile = TileAddress(a, at.slab, slot / 16, kv_head);
+    float score = 0;
+    for (int j = 0; j * 32 + lane < a.head_dim; ++j) {
+      score += (is_pinned ? pinned[j] : own[j]) * LoadElement(tile, a.cache, KeyElement(j * 32 + lane, slot % 16));
+    }
+    for (int step = 16; step > 0; step /= 2) score += __shfl_xor_sync(0xffffffffu, score, step);
+    const float higher = fmaxf(top, score), shrink = expf(top - higher), weight = expf(score - higher);
+    top = higher, sum = sum * shrink + weight;
+    for (int j = 0; j * 32 + lane < a.head_dim; ++j) {
+      const float value = LoadElement(tile + a.half_tile_bytes, a.cache, (slot % 16) * a.head_dim + j * 32 + lane);
+      out[j] = out[j] * shrink + weight * value;
+    }
+  }
+  if (lane == 0) tops[warp] = top, weights[warp] = sum;
+  for (int j = 0; j * 32 + lane < a.head_dim; ++j) sums[warp][j * 32 + lane] = out[j];
+  __syncthreads();
+  const float highest = fmaxf(fmaxf(tops[0], tops[1]), fmaxf(tops[2], tops[3]));
+  float total = 0, shrinks[4];
+  for (int w = 0; w < 4; ++w) {
+    shrinks[w] = tops[w] == -INFINITY ? 0 : expf(tops[w] - highest);
+    total += weights[w] * shrinks[w];
+  }
+  for (int d = threadIdx.x; d < a.head_dim; d += kThreads) {
+    float value = 0;
+    for (int w = 0; w < 4; ++w) value += sums[w][d] * shrinks[w];
+    StoreElement(a.out.data, a.out.dtype, row * a.out.stride + static_cast<int64_t>(head) * a.head_dim + d,
+                 value / total);
+  }
+}
+
+}  // namespace
+
+void LaunchStoreRows(const Launcher& on, const AttentionPlan& plan) {
+  Launch(on, StoreRowsKernel, Grid(plan.qkv.rows, plan.kv_heads), 64, 0, plan);
+}
+
+void LaunchPlainAttention(const Launcher& on, const AttentionPlan& plan) {
+  CHECK_LE(plan.head_dim, 256);
+  Launch(on, PlainAttentionKernel, Grid(plan.qkv.rows, plan.heads), kThreads, 0, plan);
+}
+
+}  // namespace ringside::cuda

@@ -1,0 +1,61 @@
+// One attention operation as its kernels see it. What changes from step to step - slabs, positions, angles - stands in
+// device memory behind pointers that do not change, so that a recorded step can be played again. Plain data.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/kv_shape.h"
+#include "kernels/tensor.h"
+
+namespace ringside::cuda {
+
+/// One row of the step.
+struct StagedRow {
+  void* slab;
+  int32_t position;
+  int32_t pinned;      // S
+  int32_t first_live;  // >= S; of no meaning where position < S
+  int32_t reserved;
+};
+
+/// Consecutive rows of one sequence that share a block, and the keys that they see between them.
+struct StagedTile {
+  void* slab;
+  int32_t row, rows;
+  int32_t position;                // of the first row
+  int32_t pinned;                  // S
+  int32_t first, last;             // positions: oldest seen in the ring, newest seen
+  int32_t pinned_tiles;            // tiles of 16 pinned positions
+  int32_t first_tile, ring_tiles;  // tiles of the ring, counted from S and never wrapped
+
+  int32_t tiles() const { return pinned_tiles + ring_tiles; }
+};
+
+struct AttentionPlan {
+  Tensor qkv, out;
+  const StagedRow* rows = nullptr;    // [T]
+  const StagedTile* tiles = nullptr;  // [tile_count]
+  const float* own_cos = nullptr;     // [T, rotary / 2] each
+  const float* own_sin = nullptr;
+  const float* pinned_cos = nullptr;
+  const float* pinned_sin = nullptr;
+  float* partials = nullptr;    // [tile, head tile, split][16][d + 2]
+  int32_t* counters = nullptr;  // [tile, head tile], zero between launches
+  int64_t layer_offset = 0;     // bytes
+  int64_t tile_bytes = 0, half_tile_bytes = 0;
+  int32_t pinned_tiles = 0, ring_tiles = 0;
+  int32_t heads = 0, kv_heads = 0, head_dim = 0;
+  int32_t rotary = 0;  // 0: no rotation
+  int32_t adjacent_pairs = 0;
+  float scale = 0;
+  DType cache = DType::kF16;
+  int32_t tile_count = 0;
+  int32_t tile_heads = 1;  // query heads of a tile, of one group
+  int32_t splits = 1;      // of a tile's keys
+  // Every sequence has one row, whose key and value the attention kernel itself stores: no LaunchStoreRows.
+  int32_t stores = 0;
+
+  friend bool operator==(const AttentionPlan&, const AttentionPlan&) = default;
+};
+
+}  // namespace ringside::cuda

@@ -1,0 +1,306 @@
+#include "kernels/cuda/cuda_backend.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/cuda/cuda_check.h"
+#include "kernels/file_formats.h"
+#include "kernels/half.h"
+
+namespace ringside {
+namespace cuda {
+namespace {
+
+constexpr int64_t kMostRecordedRows = 64;  // of a step that becomes a graph
+constexpr size_t kStagingBytes = size_t{64} << 20;
+constexpr size_t kLandingBytes = size_t{64} << 20;
+constexpr size_t kWorkspaceBytes = size_t{64} << 20;
+constexpr size_t kScratchBytes = size_t{256} << 20;
+constexpr size_t kSmallestArena = kStagingBytes + kWorkspaceBytes + kScratchBytes + (size_t{128} << 20);
+constexpr size_t kUploadBytes = size_t{16} << 20;
+
+void CheckFloat(const Tensor& x) {
+  CHECK(!IsQuantised(x.dtype));
+  CHECK(x.rows == 0 || x.data != nullptr);
+  CHECK(x.rows <= 1 || x.stride >= x.cols);
+}
+
+void StoreAs(DType dtype, float value, std::byte* to) {
+  const uint16_t bits = dtype == DType::kF16 ? FloatToHalf(value) : FloatToBf16(value);
+  std::memcpy(to, &bits, sizeof bits);
+}
+
+}  // namespace
+
+Status CudaBackend::Start() {
+  if (options_.dtype != DType::kF16 && options_.dtype != DType::kBF16) {
+    return InvalidArgument("a CUDA backend computes in f16 or bf16", "dtype");
+  }
+  int devices = 0;
+  if (const cudaError_t error = cudaGetDeviceCount(&devices); error != cudaSuccess || options_.device >= devices) {
+    return Unavailable(
+        fmt::format("no CUDA device {}: {}", options_.device,
+                    error != cudaSuccess ? cudaGetErrorString(error) : fmt::format("{} found", devices)));
+  }
+  CHECK_CUDA(cudaSetDevice(options_.device));
+  CHECK_CUDA(cudaGetDeviceProperties(&properties_, options_.device));
+  CHECK_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+  size_t free_bytes = 0, total_bytes = 0;
+  CHECK_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
+  memory_bytes_ = options_.memory_bytes > 0
+                      ? options_.memory_bytes
+                      : static_cast<size_t>(static_cast<double>(free_bytes) * options_.memory_utilization);
+  if (memory_bytes_ < kSmallestArena || cudaMalloc(&memory_, memory_bytes_) != cudaSuccess) {
+    memory_ = nullptr;
+    return Overloaded(fmt::format("device {} has no room for {} bytes: {} of {} are free, {} are needed at least",
+                                  options_.device, memory_bytes_, free_bytes, total_bytes, kSmallestArena));
+  }
+  arena_.Reset(memory_, memory_bytes_);
+  if (!staging_.Start(arena_.TakeHigh(kStagingBytes), kStagingBytes) ||
+      cudaHostAlloc(reinterpret_cast<void**>(&landing_), kLandingBytes, cudaHostAllocDefault) != cudaSuccess) {
+    return Overloaded(fmt::format("the host has no {} bytes to pin", kStagingBytes + kLandingBytes));
+  }
+  void* workspace = arena_.TakeHigh(kWorkspaceBytes);
+  void* scratch = arena_.TakeHigh(kScratchBytes);
+  partials_ = static_cast<float*>(arena_.TakeHigh(kPartialBytes));
+  counters_ = static_cast<int32_t*>(arena_.TakeHigh(kMostCounters * sizeof(int32_t)));
+  CHECK(counters_ != nullptr);
+  CHECK_CUDA(cudaMemsetAsync(counters_, 0, kMostCounters * sizeof(int32_t), stream_));
+  return runner_.Start({stream_, properties_.multiProcessorCount}, options_.dtype, workspace, kWorkspaceBytes, scratch,
+                       kScratchBytes);
+}
+
+CudaBackend::~CudaBackend() {
+  if (stream_ != nullptr) CHECK_CUDA(cudaStreamSynchronize(stream_));
+  graphs_.Clear();
+  if (landing_ != nullptr) CHECK_CUDA(cudaFreeHost(landing_));
+  if (memory_ != nullptr) CHECK_CUDA(cudaFree(memory_));
+  if (stream_ != nullptr) CHECK_CUDA(cudaStreamDestroy(stream_));
+}
+
+std::string CudaBackend::Describe() const {
+  return fmt::format("{}, {} multiprocessors, {:.1f} of {:.1f} GiB free, {}", properties_.name,
+                     properties_.multiProcessorCount, static_cast<double>(arena_.free_bytes()) / (1 << 30),
+                     static_cast<double>(memory_bytes_) / (1 << 30), options_.dtype == DType::kF16 ? "f16" : "bf16");
+}
+
+// ---- memory
+
+Result<Buffer> CudaBackend::Allocate(size_t bytes) {
+  void* data = arena_.TakeHigh(std::max<size_t>(bytes, 1));
+  if (data == nullptr) {
+    return Overloaded(fmt::format("no device memory for {} bytes: {} are free", bytes, arena_.free_bytes()));
+  }
+  Flush();  // what is recorded may still use these bytes
+  CHECK_CUDA(cudaMemsetAsync(data, 0, bytes, stream_));
+  return Buffer(this, data, bytes);
+}
+
+void CudaBackend::Free(void* data, size_t bytes) { arena_.Give(data, std::max<size_t>(bytes, 1)); }
+
+void CudaBackend::CopyToDevice(void* device, const void* host, size_t bytes) {
+  Flush();
+  CHECK_CUDA(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, stream_));
+}
+
+void CudaBackend::CopyToHost(void* host, const void* device, size_t bytes) {
+  Flush();
+  const size_t room = (bytes + 255) / 256 * 256;
+  if (room > kLandingBytes) {
+    CHECK_CUDA(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream_));
+    return;
+  }
+  if (landing_used_ + room > kLandingBytes) Synchronize();
+  CHECK_CUDA(cudaMemcpyAsync(landing_ + landing_used_, device, bytes, cudaMemcpyDeviceToHost, stream_));
+  host_copies_.push_back({host, landing_ + landing_used_, bytes});
+  landing_used_ += room;
+}
+
+void CudaBackend::CopyOnDevice(void* to, const void* from, size_t bytes) {
+  Flush();
+  CHECK_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_));
+}
+
+void CudaBackend::Synchronize() {
+  Flush();
+  CHECK_CUDA(cudaStreamSynchronize(stream_));
+  for (const HostCopy& copy : host_copies_) std::memcpy(copy.to, copy.from, copy.bytes);
+  host_copies_.clear();
+  landing_used_ = 0;
+  staging_.Rewind();
+  staged_.step = 0;
+}
+
+Result<Weight> CudaBackend::LoadWeight(const HostTensor& host) {
+  RETURN_IF_ERROR(CheckWeight(host));
+  const DType dtype = options_.dtype;
+  const auto row_bytes = static_cast<size_t>(StorageBytes(dtype, host.cols));
+  const size_t bytes = row_bytes * static_cast<size_t>(host.rows);
+  auto* data = static_cast<std::byte*>(arena_.TakeLow(bytes));
+  if (data == nullptr) {
+    return Overloaded(
+        fmt::format("no device memory for a weight of {} bytes: {} are free", bytes, arena_.free_bytes()));
+  }
+  Weight weight{dtype, host.rows, host.cols, Buffer(this, data, bytes)};
+  if (host.dtype == dtype) {
+    CopyToDevice(data, host.bytes.data(), bytes);
+    return weight;
+  }
+  const auto piece_rows = std::max<int64_t>(1, static_cast<int64_t>(kUploadBytes / row_bytes));
+  std::vector<float> row(static_cast<size_t>(host.cols));
+  std::vector<std::byte> piece;
+  for (int64_t first = 0; first < host.rows; first += piece_rows) {
+    const int64_t rows = std::min(piece_rows, host.rows - first);
+    piece.resize(static_cast<size_t>(rows) * row_bytes);
+    for (int64_t r = 0; r < rows; ++r) {
+      ReadFileRow(host, first + r, row.data());
+      for (size_t c = 0; c < row.size(); ++c)
+        StoreAs(dtype, row[c], &piece[static_cast<size_t>(r) * row_bytes + 2 * c]);
+    }
+    CopyToDevice(data + static_cast<size_t>(first) * row_bytes, piece.data(), piece.size());
+    CHECK_CUDA(cudaStreamSynchronize(stream_));  // `piece` is used again
+  }
+  return weight;
+}
+
+// ---- recording
+
+void CudaBackend::Record(StepOp op, int64_t rows) {
+  if (options_.graphs && rows <= kMostRecordedRows) {
+    pending_.push_back(op);
+    return;
+  }
+  Flush();
+  staging_.Upload(stream_);
+  runner_.Run({&op, 1});
+}
+
+void CudaBackend::Flush() {
+  staging_.Upload(stream_);
+  if (pending_.empty()) return;
+  graphs_.Play(pending_, runner_);
+  pending_.clear();
+}
+
+Staging::Place CudaBackend::StageRoom(size_t bytes) {
+  CHECK_LE(bytes, staging_.bytes());
+  Staging::Place place = staging_.Take(bytes);
+  if (place.host == nullptr) {
+    Flush();
+    CHECK_CUDA(cudaStreamSynchronize(stream_));
+    staging_.Rewind();
+    staged_.step = 0;
+    place = staging_.Take(bytes);
+  }
+  return place;
+}
+
+template <class T>
+T* CudaBackend::Stage(std::span<const T> values) {
+  const Staging::Place place = StageRoom(values.size_bytes());
+  if (!values.empty()) std::memcpy(place.host, values.data(), values.size_bytes());
+  return static_cast<T*>(place.device);
+}
+
+const int32_t* CudaBackend::StageIndices(std::span<const int64_t> values) {
+  const std::vector<int32_t> narrow(values.begin(), values.end());
+  return Stage<int32_t>(narrow);
+}
+
+// ---- rows
+
+void CudaBackend::Embed(const Weight& table, std::span<const int32_t> ids, Tensor y) {
+  CheckFloat(y);
+  CHECK_EQ(y.rows, static_cast<int64_t>(ids.size()));
+  CHECK_EQ(y.cols, table.cols);
+  for (const int32_t id : ids) CHECK(id >= 0 && id < table.rows);
+  StepOp op{.kind = OpKind::kEmbed, .y = y, .weight_dtype = table.dtype, .indices = Stage<int32_t>(ids)};
+  op.weights[0] = table.data.data();
+  Record(op, y.rows);
+}
+
+void CudaBackend::AddPositions(const Weight& table, std::span<const int64_t> positions, Tensor y) {
+  CheckFloat(y);
+  CHECK_EQ(y.rows, static_cast<int64_t>(positions.size()));
+  CHECK_EQ(y.cols, table.cols);
+  for (const int64_t p : positions) CHECK(p >= 0 && p < table.rows);
+  StepOp op{
+      .kind = OpKind::kEmbed, .y = y, .weight_dtype = table.dtype, .indices = StageIndices(positions), .flag = true};
+  op.weights[0] = table.data.data();
+  Record(op, y.rows);
+}
+
+void CudaBackend::RmsNorm(Tensor x, const float* weight, float eps, Tensor y) {
+  CheckFloat(x), CheckFloat(y);
+  CHECK(x.dtype == DType::kF32);
+  CHECK_EQ(x.rows, y.rows);
+  CHECK_EQ(x.cols, y.cols);
+  Record({.kind = OpKind::kNorm, .x = x, .y = y, .vector = weight, .eps = eps}, x.rows);
+}
+
+void CudaBackend::RmsNormHeads(Tensor x, int64_t heads, const float* weight, float eps) {
+  CheckFloat(x);
+  CHECK(heads > 0 && x.cols % heads == 0);
+  Record({.kind = OpKind::kNormHeads, .x = x, .y = x, .vector = weight, .eps = eps, .heads = heads}, x.rows);
+}
+
+void CudaBackend::LayerNorm(Tensor x, const float* weight, const float* bias, float eps, Tensor y) {
+  CheckFloat(x), CheckFloat(y);
+  CHECK(x.dtype == DType::kF32);
+  CHECK_EQ(x.rows, y.rows);
+  CHECK_EQ(x.cols, y.cols);
+  Record({.kind = OpKind::kNorm, .x = x, .y = y, .vector = weight, .bias = bias, .eps = eps, .flag = true}, x.rows);
+}
+
+void CudaBackend::SiluMultiply(Tensor x, Tensor y) {
+  CheckFloat(x), CheckFloat(y);
+  CHECK_EQ(x.rows, y.rows);
+  CHECK_EQ(x.cols, 2 * y.cols);
+  Record({.kind = OpKind::kSiluMultiply, .x = x, .y = y}, x.rows);
+}
+
+void CudaBackend::Gelu(Tensor x, bool tanh_approximation) {
+  CheckFloat(x);
+  Record({.kind = OpKind::kGelu, .x = x, .y = x, .flag = tanh_approximation}, x.rows);
+}
+
+void CudaBackend::GatherRows(Tensor x, std::span<const int64_t> rows, Tensor y) {
+  CheckFloat(x), CheckFloat(y);
+  CHECK_EQ(y.rows, static_cast<int64_t>(rows.size()));
+  CHECK_EQ(x.cols, y.cols);
+  for (const int64_t row : rows) CHECK(row >= 0 && row < x.rows);
+  Record({.kind = OpKind::kGatherRows, .x = x, .y = y, .indices = StageIndices(rows)}, std::max(x.rows, y.rows));
+}
+
+void CudaBackend::Linear(const LinearArgs& args) {
+  CheckFloat(args.x), CheckFloat(args.y);
+  CHECK_EQ(args.x.rows, args.y.rows);
+  CHECK(args.weights.size() <= static_cast<size_t>(StepOp::kMaxWeights));
+  StepOp op{.kind = OpKind::kLinear,
+            .x = args.x,
+            .y = args.y,
+            .weight_dtype = options_.dtype,
+            .vector = args.bias,
+            .flag = args.accumulate};
+  int64_t outputs = 0;
+  for (size_t i = 0; i < args.weights.size(); ++i) {
+    CHECK_EQ(args.weights[i]->cols, args.x.cols);
+    op.weights[i] = args.weights[i]->data.data();
+    op.outputs[i] = args.weights[i]->rows;
+    outputs += op.outputs[i];
+  }
+  CHECK_EQ(outputs, args.y.cols);
+  Record(op, args.x.rows);
+}
+
+}  // namespace cuda
+
+Result<std::unique_ptr<Backend>> MakeCudaBackend(const CudaBackendOptions& options) {
+  auto backend = std::make_unique<cuda::CudaBackend>(options);
+  RETURN_IF_ERROR(backend->Start());
+  return std::unique_ptr<Backend>(std::move(backend));
+}
+
+}  // namespace ringside

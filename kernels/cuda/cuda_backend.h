@@ -1,0 +1,94 @@
+// The CUDA backend: checks arguments, brings what is on the host to the device and records operations; they run
+// together when a result is wanted (Synchronize, copies), as one CUDA graph from the second step of a shape on. Steps
+// of many rows run at once instead: their kernels are long and their shapes rarely come again. It holds no model and no
+// conversation. Calls come from one thread.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <vector>
+
+#include "kernels/backend.h"
+#include "kernels/cuda/arena.h"
+#include "kernels/cuda/graph_cache.h"
+#include "kernels/cuda/staging.h"
+#include "kernels/cuda/step_runner.h"
+
+namespace ringside::cuda {
+
+class CudaBackend final : public Backend {
+ public:
+  explicit CudaBackend(const CudaBackendOptions& options) : options_(options) {}
+  ~CudaBackend() override;
+  Status Start();
+
+  Result<Buffer> Allocate(size_t bytes) override;
+  void Free(void* data, size_t bytes) override;
+  void CopyToDevice(void* device, const void* host, size_t bytes) override;
+  void CopyToHost(void* host, const void* device, size_t bytes) override;
+  void CopyOnDevice(void* to, const void* from, size_t bytes) override;
+  void Synchronize() override;
+  DType activation_dtype() const override { return options_.dtype; }
+  std::string Describe() const override;
+  Result<Weight> LoadWeight(const HostTensor& host) override;
+
+  void Embed(const Weight& table, std::span<const int32_t> ids, Tensor y) override;
+  void AddPositions(const Weight& table, std::span<const int64_t> positions, Tensor y) override;
+  void RmsNorm(Tensor x, const float* weight, float eps, Tensor y) override;
+  void RmsNormHeads(Tensor x, int64_t heads, const float* weight, float eps) override;
+  void LayerNorm(Tensor x, const float* weight, const float* bias, float eps, Tensor y) override;
+  void Linear(const LinearArgs& args) override;
+  void Attention(const AttentionArgs& args) override;
+  void SiluMultiply(Tensor x, Tensor y) override;
+  void Gelu(Tensor x, bool tanh_approximation) override;
+  void GatherRows(Tensor x, std::span<const int64_t> rows, Tensor y) override;
+
+ private:
+  /// The staged part of an attention operation, which all layers of a step share.
+  struct StagedStep {
+    uint64_t step = 0;  // 0: none
+    int64_t tile_heads = 0;
+    AttentionPlan plan;
+    int64_t most_keys = 0;  // tiles of keys of the longest tile of rows
+  };
+
+  void Record(StepOp op, int64_t rows);
+  void Flush();
+  template <class T>
+  T* Stage(std::span<const T> values);
+  /// Room for a later Upload; does what is recorded first if there is none left.
+  Staging::Place StageRoom(size_t bytes);
+  const int32_t* StageIndices(std::span<const int64_t> values);
+  void StageSegments(const AttentionArgs& args, int64_t tile_heads);
+  void ChooseSplits(AttentionPlan* plan, int64_t most_keys) const;
+
+  static constexpr size_t kPartialBytes = size_t{64} << 20;
+  static constexpr int64_t kMostCounters = 65536;
+
+  const CudaBackendOptions options_;
+  cudaDeviceProp properties_ = {};
+  cudaStream_t stream_ = nullptr;
+  void* memory_ = nullptr;
+  size_t memory_bytes_ = 0;
+  Arena arena_;
+  Staging staging_;
+  StepRunner runner_;
+  GraphCache graphs_;
+  StepOps pending_;
+  StagedStep staged_;
+
+  float* partials_ = nullptr;
+  int32_t* counters_ = nullptr;
+
+  // Results on their way: the device writes pinned memory, Synchronize moves it on.
+  struct HostCopy {
+    void* to;
+    const std::byte* from;
+    size_t bytes;
+  };
+  std::byte* landing_ = nullptr;
+  size_t landing_used_ = 0;
+  std::vector<HostCopy> host_copies_;
+};
+
+}  // namespace ringside::cuda

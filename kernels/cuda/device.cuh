@@ -1,0 +1,205 @@
+// What every kernel here uses: element types, sums over a block, tensor core and copy instructions, and the two halves
+// of programmatic dependent launch. Included by .cu files only.
+//
+// Every kernel is launched so that it may start before its predecessor has ended (launch.h): it calls StartStep before
+// it reads or writes anything but weights, which no kernel of a step writes.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstdint>
+
+#include "kernels/tensor.h"
+
+namespace ringside::cuda {
+
+/// Waits until everything before this kernel is done and visible.
+__device__ __forceinline__ void WaitForStep() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+/// Lets the next kernel's blocks come onto the device, once all of this kernel's have called it or ended.
+__device__ __forceinline__ void LetNextStart() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+__device__ __forceinline__ void StartStep() {
+  LetNextStart();
+  WaitForStep();
+}
+
+__device__ __forceinline__ float ToFloat(float x) { return x; }
+__device__ __forceinline__ float ToFloat(__half x) { return __half2float(x); }
+__device__ __forceinline__ float ToFloat(__nv_bfloat16 x) { return __bfloat162float(x); }
+
+template <class T>
+__device__ __forceinline__ T FromFloat(float x);
+template <>
+__device__ __forceinline__ float FromFloat<float>(float x) {
+  return x;
+}
+// Saturates: one row's overflow must not become an infinity that another row multiplies by a weight of zero.
+template <>
+__device__ __forceinline__ __half FromFloat<__half>(float x) {
+  return __float2half_rn(x > 65504.0f ? 65504.0f : x < -65504.0f ? -65504.0f : x);
+}
+template <>
+__device__ __forceinline__ __nv_bfloat16 FromFloat<__nv_bfloat16>(float x) {
+  return __float2bfloat16_rn(x > 3.38e38f ? 3.38e38f : x < -3.38e38f ? -3.38e38f : x);
+}
+
+/// Element i of a float tensor whose type is known at run time only; the branch is uniform.
+__device__ __forceinline__ float LoadElement(const void* data, DType dtype, int64_t i) {
+  if (dtype == DType::kF32) return static_cast<const float*>(data)[i];
+  if (dtype == DType::kF16) return __half2float(static_cast<const __half*>(data)[i]);
+  return __bfloat162float(static_cast<const __nv_bfloat16*>(data)[i]);
+}
+__device__ __forceinline__ void StoreElement(void* data, DType dtype, int64_t i, float x) {
+  if (dtype == DType::kF32) {
+    static_cast<float*>(data)[i] = x;
+  } else if (dtype == DType::kF16) {
+    static_cast<__half*>(data)[i] = FromFloat<__half>(x);
+  } else {
+    static_cast<__nv_bfloat16*>(data)[i] = FromFloat<__nv_bfloat16>(x);
+  }
+}
+/// x as it reads back after a store.
+__device__ __forceinline__ float RoundTo(DType dtype, float x) {
+  if (dtype == DType::kF16) return __half2float(FromFloat<__half>(x));
+  if (dtype == DType::kBF16) return __bfloat162float(FromFloat<__nv_bfloat16>(x));
+  return x;
+}
+
+constexpr int kBlockThreads = 256;  // of every kernel that sums over a block
+
+/// The sum over a block of kBlockThreads, in one fixed order, known to all its threads. `shared` holds 8 floats.
+__device__ __forceinline__ float BlockSum(float x, float* shared) {
+  for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(0xffffffffu, x, step);
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = x;
+  __syncthreads();
+  float sum = 0;
+  for (int w = 0; w < kBlockThreads / 32; ++w) sum += shared[w];
+  return sum;
+}
+
+__device__ __forceinline__ bool AllowsVectors(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
+
+/// RMS (Zhang and Sennrich 2019) or layer norm (Ba et al. 2016) of a float32 row of n values; the whole block calls,
+/// and emit(c, value) gets each element once. Rows of up to 1,024 kVectors values are read once, all loads at a time.
+template <int kVectors, class Emit>
+__device__ __forceinline__ void NormRow(const float* x, const float* weight, const float* bias, int n, bool layer,
+                                        float eps, float* shared, const Emit& emit) {
+  float sum = 0, mean = 0;
+  if (n % 4 != 0 || n > 4 * kBlockThreads * kVectors || !AllowsVectors(x)) {
+    if (layer) {
+      for (int i = threadIdx.x; i < n; i += kBlockThreads) sum += x[i];
+      mean = BlockSum(sum, shared) / n;
+      sum = 0;
+    }
+    for (int i = threadIdx.x; i < n; i += kBlockThreads) sum = fmaf(x[i] - mean, x[i] - mean, sum);
+    const float factor = rsqrtf(BlockSum(sum, shared) / n + eps);
+    for (int c = threadIdx.x; c < n; c += kBlockThreads) {
+      emit(c, (x[c] - mean) * factor * weight[c] + (layer ? bias[c] : 0.0f));
+    }
+    return;
+  }
+  float4 v[kVectors];
+#pragma unroll
+  for (int j = 0; j < kVectors; ++j) {
+    const int c = (j * kBlockThreads + static_cast<int>(threadIdx.x)) * 4;
+    v[j] = c < n ? *reinterpret_cast<const float4*>(x + c) : float4{0, 0, 0, 0};
+  }
+  if (layer) {
+#pragma unroll
+    for (int j = 0; j < kVectors; ++j) sum += v[j].x + v[j].y + v[j].z + v[j].w;
+    mean = BlockSum(sum, shared) / n;
+    sum = 0;
+  }
+#pragma unroll
+  for (int j = 0; j < kVectors; ++j) {
+    if ((j * kBlockThreads + static_cast<int>(threadIdx.x)) * 4 >= n) continue;
+    v[j].x -= mean, v[j].y -= mean, v[j].z -= mean, v[j].w -= mean;
+    sum += v[j].x * v[j].x + v[j].y * v[j].y + v[j].z * v[j].z + v[j].w * v[j].w;
+  }
+  const float factor = rsqrtf(BlockSum(sum, shared) / n + eps);
+#pragma unroll
+  for (int j = 0; j < kVectors; ++j) {
+    const int c = (j * kBlockThreads + static_cast<int>(threadIdx.x)) * 4;
+    if (c >= n) continue;
+    const float own[4] = {v[j].x, v[j].y, v[j].z, v[j].w};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) emit(c + i, own[i] * factor * weight[c + i] + (layer ? bias[c + i] : 0.0f));
+  }
+}
+
+__device__ __forceinline__ float SiluOf(float x) { return x / (1.0f + expf(-x)); }
+__device__ __forceinline__ float GeluOf(float x, bool tanh_approximation) {
+  if (!tanh_approximation) return 0.5f * x * erfcf(-x * 0.70710678f);
+  const float u = 0.7978845608f * (x + 0.044715f * x * x * x);
+  return x / (1.0f + expf(-2.0f * u));  // 0.5 x (1 + tanh u)
+}
+
+/// c += a b: a 16 x 16 of rows, b 16 x 8 of columns, float32 sums.
+__device__ __forceinline__ void MultiplyAdd(float c[4], const uint32_t a[4], uint32_t b0, uint32_t b1, __nv_bfloat16) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+__device__ __forceinline__ void MultiplyAdd(float c[4], const uint32_t a[4], uint32_t b0, uint32_t b1, __half) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+__device__ __forceinline__ uint32_t Pack(float low, float high, __nv_bfloat16) {
+  const __nv_bfloat162 both = __floats2bfloat162_rn(low, high);
+  return *reinterpret_cast<const uint32_t*>(&both);
+}
+__device__ __forceinline__ uint32_t Pack(float low, float high, __half) {
+  const __half2 both = __floats2half2_rn(low, high);
+  return *reinterpret_cast<const uint32_t*>(&both);
+}
+
+__device__ __forceinline__ uint32_t SharedAddress(const void* p) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(p));
+}
+/// Four 8 x 8 matrices of 16-bit elements; lane l gives the address of row l % 8 of matrix l / 8.
+__device__ __forceinline__ void LoadMatrices(uint32_t out[4], uint32_t address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
+               : "r"(address)
+               : "memory");
+}
+__device__ __forceinline__ void LoadMatricesTransposed(uint32_t out[4], uint32_t address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
+               : "r"(address)
+               : "memory");
+}
+
+/// 16 bytes from global to shared memory, behind the thread's back.
+__device__ __forceinline__ void CopyAsync(uint32_t shared, const void* global) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared), "l"(global) : "memory");
+}
+__device__ __forceinline__ void CommitCopies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+/// Waits until at most N of the groups committed are still under way.
+template <int N>
+__device__ __forceinline__ void WaitForCopies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
+}
+
+/// 16 bytes of a weight: read once a step, by one block.
+__device__ __forceinline__ uint4 LoadWeightBytes(const void* p) {
+  uint4 v;
+  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "l"(p));
+  return v;
+}
+
+}  // namespace ringside::cuda

@@ -1,0 +1,34 @@
+// The one way kernels are launched here: by default with programmatic dependent launch, so that a kernel may come onto
+// the device while its predecessor ends (device.cuh: StartStep). Included by .cu files only.
+#pragma once
+
+#include "kernels/cuda/cuda_check.h"
+#include "kernels/cuda/launch.h"
+
+namespace ringside::cuda {
+
+template <class... Parameters, class... Arguments>
+void Launch(const Launcher& on, void (*kernel)(Parameters...), dim3 grid, int threads, size_t shared_bytes,
+            Arguments... arguments) {
+  cudaLaunchConfig_t config = {};
+  config.gridDim = grid;
+  config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.dynamicSmemBytes = shared_bytes;
+  config.stream = on.stream;
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  config.attrs = &attribute;
+  config.numAttrs = on.overlap ? 1 : 0;
+  if (shared_bytes > 48 * 1024) {
+    CHECK_CUDA(
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)));
+  }
+  CHECK_CUDA(cudaLaunchKernelEx(&config, kernel, arguments...));
+}
+
+inline dim3 Grid(int64_t x, int64_t y = 1, int64_t z = 1) {
+  return dim3(static_cast<unsigned>(x), static_cast<unsigned>(y), static_cast<unsigned>(z));
+}
+
+}  // namespace ringside::cuda

@@ -1,0 +1,76 @@
+// Launching the kernels of this folder: one plain C++ function each, asynchronous on a stream. Tensors are on the
+// device, float32, float16 or bfloat16. Called by the backend, one thread.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "kernels/cuda/attention_plan.h"
+#include "kernels/tensor.h"
+
+namespace ringside::cuda {
+
+struct Launcher {
+  cudaStream_t stream = nullptr;
+  int multiprocessors = 1;
+  bool overlap = true;  // a kernel may come onto the device while its predecessor ends
+};
+
+// ---- rows.cu
+/// y[r] (+)= row ids[r] of a table of `dtype` with y.cols columns. ids on the device.
+void LaunchEmbed(const Launcher& on, const void* table, DType dtype, const int32_t* ids, Tensor y, bool accumulate);
+/// RMS norm (bias null and !layer) or layer norm of each row.
+void LaunchNorm(const Launcher& on, Tensor x, const float* weight, const float* bias, bool layer, float eps, Tensor y);
+void LaunchNormHeads(const Launcher& on, Tensor x, int64_t heads, const float* weight, float eps);
+void LaunchSiluMultiply(const Launcher& on, Tensor x, Tensor y);
+void LaunchGelu(const Launcher& on, Tensor x, bool tanh_approximation);
+void LaunchGatherRows(const Launcher& on, Tensor x, const int32_t* rows, Tensor y);
+/// y = x in y's type.
+void LaunchConvert(const Launcher& on, Tensor x, Tensor y);
+void LaunchAddBias(const Launcher& on, const float* bias, Tensor y);
+
+// ---- skinny_linear.cu
+/// What follows the product, on its way out.
+enum class AfterLinear { kNothing, kGeluTanh, kGeluErf, kSiluMultiply };
+
+struct SkinnyLinear {
+  static constexpr int kMaxWeights = 3;
+  static constexpr int64_t kMaxRows = 32;              // of x
+  static constexpr int64_t kSmall = int64_t{2} << 20;  // elements of W up to which all these rows are taken
+
+  const void* weights[kMaxWeights] = {};  // [outputs[i], k] each
+  int outputs[kMaxWeights] = {};
+  int total = 0, k = 0;
+  DType dtype = DType::kBF16;  // of weights and x
+  Tensor x;                    // [rows, k]; with `norm`: where the normed rows go
+  const float* bias = nullptr;
+  Tensor y;
+  bool accumulate = false;
+  AfterLinear after = AfterLinear::kNothing;
+  Tensor product;  // kSiluMultiply: [rows, total / 2]
+
+  bool norm = false, layer_norm = false;  // x is the norm of `normed_from` (float32)
+  Tensor normed_from;
+  const float* norm_weight = nullptr;
+  const float* norm_bias = nullptr;
+  float norm_eps = 0;
+};
+/// Whether LaunchSkinnyLinear takes it: few rows, sizes and addresses that allow 16-byte loads.
+bool IsSkinny(const SkinnyLinear& args);
+/// Whether it may also compute the norm in front, which every block repeats.
+bool CanFuseNorm(int64_t rows, int64_t k);
+void LaunchSkinnyLinear(const Launcher& on, const SkinnyLinear& args);
+/// Any shape and any types, slowly.
+void LaunchNaiveLinear(const Launcher& on, const void* weight, DType dtype, int64_t outputs, Tensor x, Tensor y,
+                       bool accumulate);
+
+// ---- attention_*.cu
+void LaunchStoreRows(const Launcher& on, const AttentionPlan& plan);
+/// Whether there is a tensor core kernel for this element type and head size.
+bool HasTiledAttention(DType cache, int64_t head_dim);
+void LaunchTiledAttention(const Launcher& on, const AttentionPlan& plan);
+/// Any head size, any element type, slowly.
+void LaunchPlainAttention(const Launcher& on, const AttentionPlan& plan);
+
+}  // namespace ringside::cuda

@@ -1,0 +1,112 @@
+// Operations on single rows: look-ups, norms, activations. Each is bound by launch and memory, so each is the plainest
+// kernel that reads and writes along rows.
+#include "kernels/cuda/device.cuh"
+#include "kernels/cuda/launch.cuh"
+
+namespace ringside::cuda {
+namespace {
+
+__global__ void EmbedKernel(const void* table, DType dtype, const int32_t* ids, Tensor y, bool accumulate) {
+  StartStep();
+  const int64_t from = static_cast<int64_t>(ids[blockIdx.x]) * y.cols, to = blockIdx.x * y.stride;
+  for (int64_t c = threadIdx.x; c < y.cols; c += blockDim.x) {
+    const float value = LoadElement(table, dtype, from + c);
+    StoreElement(y.data, y.dtype, to + c, accumulate ? LoadElement(y.data, y.dtype, to + c) + value : value);
+  }
+}
+
+// x may be y: a thread reads an element before it writes it, and the sums are over before anything is written.
+__global__ void __launch_bounds__(kBlockThreads)
+    NormKernel(Tensor x, const float* weight, const float* bias, bool layer, float eps, Tensor y) {
+  __shared__ float shared[kBlockThreads / 32];
+  StartStep();
+  NormRow<8>(static_cast<const float*>(x.data) + blockIdx.x * x.stride, weight, bias, static_cast<int>(x.cols), layer,
+             eps, shared, [&](int c, float value) { StoreElement(y.data, y.dtype, blockIdx.x * y.stride + c, value); });
+}
+
+// One warp a head.
+__global__ void NormHeadsKernel(Tensor x, int heads, const float* weight, float eps) {
+  StartStep();
+  const int64_t item = static_cast<int64_t>(blockIdx.x) * (blockDim.x / 32) + threadIdx.x / 32;
+  if (item >= x.rows * heads) return;
+  const int d = static_cast<int>(x.cols) / heads;
+  const int64_t at = item / heads * x.stride + item % heads * d;
+  float sum = 0;
+  for (int i = threadIdx.x % 32; i < d; i += 32) {
+    const float value = LoadElement(x.data, x.dtype, at + i);
+    sum += value * value;
+  }
+  for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
+  const float factor = rsqrtf(sum / d + eps);
+  for (int i = threadIdx.x % 32; i < d; i += 32) {
+    StoreElement(x.data, x.dtype, at + i, LoadElement(x.data, x.dtype, at + i) * factor * weight[i]);
+  }
+}
+
+__global__ void SiluMultiplyKernel(Tensor x, Tensor y) {
+  StartStep();
+  const int64_t c = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x, from = blockIdx.y * x.stride;
+  if (c >= y.cols) return;
+  const float gate = LoadElement(x.data, x.dtype, from + c), up = LoadElement(x.data, x.dtype, from + y.cols + c);
+  StoreElement(y.data, y.dtype, blockIdx.y * y.stride + c, SiluOf(gate) * up);
+}
+
+__global__ void GeluKernel(Tensor x, bool tanh_approximation) {
+  StartStep();
+  const int64_t c = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x, at = blockIdx.y * x.stride + c;
+  if (c >= x.cols) return;
+  StoreElement(x.data, x.dtype, at, GeluOf(LoadElement(x.data, x.dtype, at), tanh_approximation));
+}
+
+__global__ void GatherKernel(Tensor x, const int32_t* rows, Tensor y) {
+  StartStep();
+  const int64_t c = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (c >= y.cols) return;
+  const int64_t row = rows == nullptr ? blockIdx.y : rows[blockIdx.y];
+  StoreElement(y.data, y.dtype, blockIdx.y * y.stride + c, LoadElement(x.data, x.dtype, row * x.stride + c));
+}
+
+__global__ void AddBiasKernel(const float* bias, Tensor y) {
+  StartStep();
+  const int64_t c = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x, at = blockIdx.y * y.stride + c;
+  if (c >= y.cols) return;
+  StoreElement(y.data, y.dtype, at, LoadElement(y.data, y.dtype, at) + bias[c]);
+}
+
+dim3 ElementGrid(int64_t rows, int64_t cols) { return Grid((cols + kBlockThreads - 1) / kBlockThreads, rows); }
+
+}  // namespace
+
+void LaunchEmbed(const Launcher& on, const void* table, DType dtype, const int32_t* ids, Tensor y, bool accumulate) {
+  Launch(on, EmbedKernel, Grid(y.rows), kBlockThreads, 0, table, dtype, ids, y, accumulate);
+}
+
+void LaunchNorm(const Launcher& on, Tensor x, const float* weight, const float* bias, bool layer, float eps, Tensor y) {
+  Launch(on, NormKernel, Grid(x.rows), kBlockThreads, 0, x, weight, bias, layer, eps, y);
+}
+
+void LaunchNormHeads(const Launcher& on, Tensor x, int64_t heads, const float* weight, float eps) {
+  constexpr int kWarps = kBlockThreads / 32;
+  Launch(on, NormHeadsKernel, Grid((x.rows * heads + kWarps - 1) / kWarps), kBlockThreads, 0, x,
+         static_cast<int>(heads), weight, eps);
+}
+
+void LaunchSiluMultiply(const Launcher& on, Tensor x, Tensor y) {
+  Launch(on, SiluMultiplyKernel, ElementGrid(y.rows, y.cols), kBlockThreads, 0, x, y);
+}
+
+void LaunchGelu(const Launcher& on, Tensor x, bool tanh_approximation) {
+  Launch(on, GeluKernel, ElementGrid(x.rows, x.cols), kBlockThreads, 0, x, tanh_approximation);
+}
+
+void LaunchGatherRows(const Launcher& on, Tensor x, const int32_t* rows, Tensor y) {
+  Launch(on, GatherKernel, ElementGrid(y.rows, y.cols), kBlockThreads, 0, x, rows, y);
+}
+
+void LaunchConvert(const Launcher& on, Tensor x, Tensor y) { LaunchGatherRows(on, x, nullptr, y); }
+
+void LaunchAddBias(const Launcher& on, const float* bias, Tensor y) {
+  Launch(on, AddBiasKernel, ElementGrid(y.rows, y.cols), kBlockThreads, 0, bias, y);
+}
+
+}  // namespace ringside::cuda

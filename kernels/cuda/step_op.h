@@ -1,0 +1,36 @@
+// One recorded operation: its kind and every argument that decides which kernels run on which memory. What changes from
+// one decode step to the next is not in it but behind its pointers, so two steps with equal operations are one graph.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/cuda/attention_plan.h"
+#include "kernels/tensor.h"
+
+namespace ringside::cuda {
+
+enum class OpKind { kEmbed, kNorm, kNormHeads, kLinear, kAttention, kSiluMultiply, kGelu, kGatherRows };
+
+struct StepOp {
+  static constexpr int kMaxWeights = 3;
+
+  OpKind kind = OpKind::kEmbed;
+  Tensor x, y;
+  const void* weights[kMaxWeights] = {};  // kEmbed: the table; kLinear
+  int64_t outputs[kMaxWeights] = {};
+  DType weight_dtype = DType::kBF16;
+  const int32_t* indices = nullptr;  // kEmbed, kGatherRows: staged
+  const float* vector = nullptr;     // a norm's weight, a linear layer's bias
+  const float* bias = nullptr;       // of a layer norm
+  float eps = 0;
+  int64_t heads = 0;  // kNormHeads
+  bool flag = false;  // kEmbed, kLinear: add to y; kNorm: layer norm; kGelu: tanh
+  AttentionPlan attention;
+
+  friend bool operator==(const StepOp&, const StepOp&) = default;
+};
+
+using StepOps = std::vector<StepOp>;
+
+}  // namespace ringside::cuda

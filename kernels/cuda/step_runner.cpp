@@ -1,0 +1,169 @@
+#include "kernels/cuda/step_runner.h"
+
+#include "kernels/cuda/cuda_check.h"
+
+namespace ringside::cuda {
+namespace {
+
+cudaDataType_t CudaType(DType dtype) {
+  return dtype == DType::kF32 ? CUDA_R_32F : dtype == DType::kF16 ? CUDA_R_16F : CUDA_R_16BF;
+}
+
+SkinnyLinear AsSkinny(const StepOp& op, DType dtype) {
+  SkinnyLinear out;
+  int64_t total = 0;
+  for (int i = 0; i < StepOp::kMaxWeights; ++i) {
+    out.weights[i] = op.weights[i];
+    out.outputs[i] = static_cast<int>(op.outputs[i]);
+    total += op.outputs[i];
+  }
+  out.total = static_cast<int>(total);
+  out.k = static_cast<int>(op.x.cols);
+  out.dtype = dtype;
+  out.x = op.x;
+  out.bias = op.vector;
+  out.y = op.y;
+  out.accumulate = op.flag;
+  return out;
+}
+
+bool SameMatrix(const Tensor& a, const Tensor& b) {
+  return a.data == b.data && a.rows == b.rows && a.cols == b.cols && a.stride == b.stride && a.dtype == b.dtype;
+}
+
+/// Lets the operation after a linear layer ride with it, if it takes the layer's whole result.
+bool TakeFollower(const StepOp& linear, const StepOp& next, SkinnyLinear* args) {
+  if (linear.flag || !SameMatrix(linear.y, next.x)) return false;
+  if (next.kind == OpKind::kGelu) {
+    args->after = next.flag ? AfterLinear::kGeluTanh : AfterLinear::kGeluErf;
+    return true;
+  }
+  if (next.kind != OpKind::kSiluMultiply || next.y.dtype != args->dtype || args->total % 2 != 0) return false;
+  args->after = AfterLinear::kSiluMultiply;
+  args->product = next.y;
+  return true;
+}
+
+}  // namespace
+
+StepRunner::~StepRunner() {
+  if (blas_ != nullptr) cublasDestroy(blas_);
+}
+
+Status StepRunner::Start(const Launcher& on, DType dtype, void* workspace, size_t workspace_bytes, void* scratch,
+                         size_t scratch_bytes) {
+  on_ = on, dtype_ = dtype, scratch_ = scratch, scratch_bytes_ = scratch_bytes;
+  if (cublasCreate(&blas_) != CUBLAS_STATUS_SUCCESS) return Unavailable("cuBLAS cannot start");
+  CHECK_CUBLAS(cublasSetStream(blas_, on.stream));
+  // Partial sums stay float32, whatever the result is stored as.
+  CHECK_CUBLAS(cublasSetMathMode(
+      blas_, static_cast<cublasMath_t>(CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)));
+  CHECK_CUBLAS(cublasSetWorkspace(blas_, workspace, workspace_bytes));
+  return Status::Ok();
+}
+
+void StepRunner::Run(std::span<const StepOp> ops) {
+  while (!ops.empty()) ops = ops.subspan(RunFirst(ops));
+}
+
+size_t StepRunner::RunFirst(std::span<const StepOp> ops) {
+  const StepOp& op = ops.front();
+  if (op.x.rows == 0 && op.kind != OpKind::kEmbed && op.kind != OpKind::kGatherRows) return 1;
+  switch (op.kind) {
+    case OpKind::kEmbed:
+      if (op.y.rows > 0) LaunchEmbed(on_, op.weights[0], op.weight_dtype, op.indices, op.y, op.flag);
+      return 1;
+    case OpKind::kNorm:
+      if (ops.size() > 1 && ops[1].kind == OpKind::kLinear && SameMatrix(op.y, ops[1].x) &&
+          CanFuseNorm(op.x.rows, op.x.cols)) {
+        if (const size_t taken = RunLinear(ops, 1); taken > 0) return taken;
+      }
+      LaunchNorm(on_, op.x, op.vector, op.bias, op.flag, op.eps, op.y);
+      return 1;
+    case OpKind::kNormHeads:
+      LaunchNormHeads(on_, op.x, op.heads, op.vector, op.eps);
+      return 1;
+    case OpKind::kLinear:
+      if (const size_t taken = RunLinear(ops, 0); taken > 0) return taken;
+      Multiply(op);
+      return 1;
+    case OpKind::kAttention:
+      Attend(op.attention);
+      return 1;
+    case OpKind::kSiluMultiply:
+      LaunchSiluMultiply(on_, op.x, op.y);
+      return 1;
+    case OpKind::kGelu:
+      LaunchGelu(on_, op.x, op.flag);
+      return 1;
+    case OpKind::kGatherRows:
+      if (op.y.rows > 0) LaunchGatherRows(on_, op.x, op.indices, op.y);
+      return 1;
+  }
+  return 1;
+}
+
+size_t StepRunner::RunLinear(std::span<const StepOp> ops, size_t linear) {
+  const StepOp& op = ops[linear];
+  SkinnyLinear args = AsSkinny(op, dtype_);
+  if (!IsSkinny(args)) return 0;
+  size_t taken = linear + 1;
+  if (linear > 0) {
+    const StepOp& norm = ops.front();
+    args.norm = true;
+    args.layer_norm = norm.flag;
+    args.normed_from = norm.x;
+    args.norm_weight = norm.vector;
+    args.norm_bias = norm.bias;
+    args.norm_eps = norm.eps;
+  }
+  if (taken < ops.size() && TakeFollower(op, ops[taken], &args)) ++taken;
+  LaunchSkinnyLinear(on_, args);
+  return taken;
+}
+
+// Many rows, or a shape that the skinny kernel does not take.
+void StepRunner::Multiply(const StepOp& op) {
+  Tensor x = op.x;
+  if (x.dtype != dtype_) {
+    const Tensor converted{dtype_, scratch_, x.rows, x.cols, (x.cols + 7) / 8 * 8};
+    CHECK_LE(static_cast<size_t>(StorageBytes(dtype_, converted.rows * converted.stride)), scratch_bytes_);
+    LaunchConvert(on_, x, converted);
+    x = converted;
+  }
+  int64_t column = 0;
+  for (int i = 0; i < StepOp::kMaxWeights && op.outputs[i] > 0;) {
+    // Matrices that lie side by side are one.
+    int64_t outputs = op.outputs[i];
+    const auto* first = static_cast<const std::byte*>(op.weights[i]);
+    int next = i + 1;
+    while (next < StepOp::kMaxWeights && op.outputs[next] > 0 &&
+           op.weights[next] == first + StorageBytes(dtype_, outputs * x.cols)) {
+      outputs += op.outputs[next++];
+    }
+    MultiplyOne(op, x, first, outputs, op.y.Columns(column, outputs));
+    column += outputs;
+    i = next;
+  }
+  if (op.vector != nullptr) LaunchAddBias(on_, op.vector, op.y);
+}
+
+void StepRunner::MultiplyOne(const StepOp& op, Tensor x, const void* weight, int64_t outputs, Tensor y) {
+  if (x.cols % 8 != 0 || x.stride % 8 != 0 || (y.dtype != DType::kF32 && y.dtype != dtype_)) {
+    return LaunchNaiveLinear(on_, weight, dtype_, outputs, x, y, op.flag);
+  }
+  // cuBLAS counts columns first: y^T [outputs, rows] = W [outputs, k] x^T.
+  const float one = 1, old = op.flag ? 1.0f : 0.0f;
+  CHECK_CUBLAS(cublasGemmEx(blas_, CUBLAS_OP_T, CUBLAS_OP_N, static_cast<int>(outputs), static_cast<int>(x.rows),
+                            static_cast<int>(x.cols), &one, weight, CudaType(dtype_), static_cast<int>(x.cols), x.data,
+                            CudaType(dtype_), static_cast<int>(x.stride), &old, y.data, CudaType(y.dtype),
+                            static_cast<int>(y.stride), CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
+}
+
+void StepRunner::Attend(const AttentionPlan& plan) {
+  if (plan.stores == 0) LaunchStoreRows(on_, plan);
+  if (HasTiledAttention(plan.cache, plan.head_dim)) return LaunchTiledAttention(on_, plan);
+  LaunchPlainAttention(on_, plan);
+}
+
+}  // namespace ringside::cuda

@@ -1,0 +1,45 @@
+// Launches recorded operations, neighbours together where one kernel does the work of several: norm + linear, linear +
+// GELU, linear + SiLU times up. What is launched writes everything that the single operations would have written. Also
+// decides, by rows and shapes, between our own linear kernels and cuBLAS. Owned by the backend, one thread.
+#pragma once
+
+#include <cublas_v2.h>
+
+#include <span>
+
+#include "base/status.h"
+#include "kernels/cuda/launch.h"
+#include "kernels/cuda/step_op.h"
+
+namespace ringside::cuda {
+
+class StepRunner {
+ public:
+  StepRunner() = default;
+  StepRunner(const StepRunner&) = delete;
+  StepRunner& operator=(const StepRunner&) = delete;
+  ~StepRunner();
+
+  /// `workspace` serves cuBLAS, `scratch` inputs in another type; both are borrowed.
+  Status Start(const Launcher& on, DType dtype, void* workspace, size_t workspace_bytes, void* scratch,
+               size_t scratch_bytes);
+  void Run(std::span<const StepOp> ops);
+  const Launcher& launcher() const { return on_; }
+
+ private:
+  /// Runs the first operation, and those after it that go with it; returns how many.
+  size_t RunFirst(std::span<const StepOp> ops);
+  /// The same for operations of which the one at `linear` is a linear layer.
+  size_t RunLinear(std::span<const StepOp> ops, size_t linear);
+  void Multiply(const StepOp& op);
+  void MultiplyOne(const StepOp& op, Tensor x, const void* weight, int64_t outputs, Tensor y);
+  void Attend(const AttentionPlan& plan);
+
+  Launcher on_;
+  DType dtype_ = DType::kBF16;
+  cublasHandle_t blas_ = nullptr;
+  void* scratch_ = nullptr;
+  size_t scratch_bytes_ = 0;
+};
+
+}  // namespace ringside::cuda

@@ -1,0 +1,158 @@
+#include "kernels/file_formats.h"
+
+#include <cstring>
+#include <string>
+
+#include "kernels/half.h"
+
+namespace ringside {
+namespace {
+
+uint16_t ReadU16(const uint8_t* p) {
+  uint16_t x;
+  std::memcpy(&x, p, 2);
+  return x;
+}
+uint32_t ReadU32(const uint8_t* p) {
+  uint32_t x;
+  std::memcpy(&x, p, 4);
+  return x;
+}
+
+void ReadNibbles(const uint8_t* p, uint8_t* q) {
+  for (int i = 0; i < 16; ++i) q[i] = p[i] & 15, q[i + 16] = p[i] >> 4;
+}
+
+void ReadFifthBits(const uint8_t* p, uint8_t* q) {
+  const uint32_t bits = ReadU32(p);
+  for (int i = 0; i < 32; ++i) q[i] |= ((bits >> i) & 1) << 4;
+}
+
+/// The eight 6-bit scales and minima of Q4_K and Q5_K, packed in 12 bytes.
+void ReadSixBitScales(const uint8_t* p, int64_t j, uint8_t* out) {
+  if (j < 4) {
+    out[0] = p[j] & 63, out[1] = p[j + 4] & 63;
+  } else {
+    out[0] = static_cast<uint8_t>((p[j + 4] & 15) | (p[j - 4] >> 6) << 4);
+    out[1] = static_cast<uint8_t>((p[j + 4] >> 4) | (p[j] >> 6) << 4);
+  }
+}
+
+/// Block j (0..7) of a super-block of Q4_K or Q5_K.
+void ReadK(const uint8_t* p, int64_t j, bool fifth, FileBlock* out) {
+  out->d = ReadU16(p), out->m = ReadU16(p + 2);
+  ReadSixBitScales(p + 4, j, out->scale);
+  const uint8_t* low = p + (fifth ? 48 : 16) + 32 * (j / 2);
+  for (int i = 0; i < 32; ++i) {
+    out->q[i] = (j % 2 == 0 ? low[i] & 15 : low[i] >> 4);
+    if (fifth) out->q[i] |= ((p[16 + i] >> j) & 1) << 4;
+  }
+}
+
+void ReadQ6K(const uint8_t* p, int64_t j, FileBlock* out) {
+  const int64_t half = j / 4, part = j % 4;  // 128 values a half, 32 a part
+  const uint8_t* low = p + 64 * half + 32 * (part % 2);
+  const uint8_t* high = p + 128 + 32 * half;
+  for (int i = 0; i < 32; ++i) {
+    out->q[i] = static_cast<uint8_t>((part < 2 ? low[i] & 15 : low[i] >> 4) | ((high[i] >> (2 * part)) & 3) << 4);
+  }
+  out->scale[0] = p[192 + 2 * j], out->scale[1] = p[192 + 2 * j + 1];
+  out->d = ReadU16(p + 208);
+}
+
+}  // namespace
+
+void ReadFileBlock(DType dtype, const uint8_t* row, int64_t b, FileBlock* out) {
+  const DTypeTraits& traits = Traits(dtype);
+  const uint8_t* p = row + (traits.block_elements == 32 ? b : b / 8) * traits.block_bytes;
+  switch (dtype) {
+    case DType::kQ8_0:
+      out->d = ReadU16(p);
+      for (int i = 0; i < 32; ++i) out->q[i] = p[2 + i] ^ 0x80;
+      break;
+    case DType::kQ4_0:
+      out->d = ReadU16(p), ReadNibbles(p + 2, out->q);
+      break;
+    case DType::kQ4_1:
+      out->d = ReadU16(p), out->m = ReadU16(p + 2), ReadNibbles(p + 4, out->q);
+      break;
+    case DType::kQ5_0:
+      out->d = ReadU16(p), ReadNibbles(p + 6, out->q), ReadFifthBits(p + 2, out->q);
+      break;
+    case DType::kQ5_1:
+      out->d = ReadU16(p), out->m = ReadU16(p + 2), ReadNibbles(p + 8, out->q), ReadFifthBits(p + 4, out->q);
+      break;
+    case DType::kQ4_K:
+      ReadK(p, b % 8, false, out);
+      break;
+    case DType::kQ5_K:
+      ReadK(p, b % 8, true, out);
+      break;
+    default:
+      ReadQ6K(p, b % 8, out);
+      break;
+  }
+}
+
+float FileBlockValue(DType dtype, const FileBlock& in, int i) {
+  const float d = HalfToFloat(in.d), m = HalfToFloat(in.m);
+  const int q = in.q[i];
+  switch (dtype) {
+    case DType::kQ8_0:
+      return d * static_cast<float>(q - 128);
+    case DType::kQ4_0:
+      return d * static_cast<float>(q - 8);
+    case DType::kQ5_0:
+      return d * static_cast<float>(q - 16);
+    case DType::kQ4_1:
+    case DType::kQ5_1:
+      return d * static_cast<float>(q) + m;
+    case DType::kQ6_K:
+      return d * static_cast<float>(static_cast<int8_t>(in.scale[i / 16]) * (q - 32));
+    default:
+      return d * static_cast<float>(in.scale[0]) * static_cast<float>(q) - m * static_cast<float>(in.scale[1]);
+  }
+}
+
+float FloatValue(DType dtype, const uint8_t* p) {
+  if (dtype == DType::kF32) return BitsToFloat(ReadU32(p));
+  return dtype == DType::kF16 ? HalfToFloat(ReadU16(p)) : Bf16ToFloat(ReadU16(p));
+}
+
+Status CheckWeight(const HostTensor& host) {
+  if (static_cast<size_t>(host.dtype) > static_cast<size_t>(DType::kQ6_K))
+    return InvalidArgument("unknown element type");
+  const DTypeTraits& traits = Traits(host.dtype);
+  const std::string shape =
+      std::to_string(host.rows) + " x " + std::to_string(host.cols) + " " + std::string(traits.name);
+  constexpr int64_t kMost = int64_t{1} << 31;
+  if (host.rows <= 0 || host.cols <= 0 || host.rows > kMost || host.cols > kMost) {
+    return InvalidArgument("weight of impossible shape " + shape);
+  }
+  if (host.cols % traits.block_elements != 0) {
+    return InvalidArgument("weight " + shape + ": columns must be a multiple of " +
+                           std::to_string(traits.block_elements));
+  }
+  const int64_t row_bytes = StorageBytes(host.dtype, host.cols);
+  if (host.bytes.size() % static_cast<size_t>(row_bytes) != 0 ||
+      static_cast<int64_t>(host.bytes.size() / static_cast<size_t>(row_bytes)) != host.rows) {
+    return InvalidArgument("weight " + shape + " does not have " + std::to_string(host.bytes.size()) + " bytes");
+  }
+  return Status::Ok();
+}
+
+void ReadFileRow(const HostTensor& host, int64_t row, float* y) {
+  const auto* bytes = reinterpret_cast<const uint8_t*>(host.bytes.data()) + row * StorageBytes(host.dtype, host.cols);
+  if (!IsQuantised(host.dtype)) {
+    const int64_t element = Traits(host.dtype).block_bytes;
+    for (int64_t c = 0; c < host.cols; ++c) y[c] = FloatValue(host.dtype, bytes + c * element);
+    return;
+  }
+  FileBlock block{};
+  for (int64_t b = 0; b < host.cols / 32; ++b) {
+    ReadFileBlock(host.dtype, bytes, b, &block);
+    for (int i = 0; i < 32; ++i) y[32 * b + i] = FileBlockValue(host.dtype, block, i);
+  }
+}
+
+}  // namespace ringside

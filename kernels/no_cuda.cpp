@@ -1,0 +1,10 @@
+// What a build without CUDA says when it is asked for it.
+#include "kernels/backend.h"
+
+namespace ringside {
+
+Result<std::unique_ptr<Backend>> MakeCudaBackend(const CudaBackendOptions&) {
+  return Unavailable("this program was built without CUDA (RINGSIDE_CUDA is off)");
+}
+
+}  // namespace ringside

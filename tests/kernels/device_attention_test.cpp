@@ -1,0 +1,203 @@
+// Attention over the ring on every kind of device, against dense attention in double: every head size and grouping, 0 to
+// 2.5 turns of the ring, whole chunks and single rows, one sequence and many, with NaN wherever a row may not look.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tests/kernels/devices.h"
+
+namespace ringside::testing {
+namespace {
+
+class DeviceAttention : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    backend_ = MakeDevice(GetParam());
+    if (backend_ == nullptr) GTEST_SKIP() << "no " << GetParam() << " here";
+    type_ = backend_->activation_dtype();
+  }
+
+  /// Error of the whole against the reference, relative, in the Euclidean norm.
+  void ExpectNear(const std::vector<float>& got, const std::vector<double>& want, DType cache, const char* what) {
+    ASSERT_EQ(got.size(), want.size());
+    double error = 0, size = 0;
+    for (size_t i = 0; i < got.size(); ++i) error += std::pow(got[i] - want[i], 2), size += want[i] * want[i];
+    EXPECT_LT(std::sqrt(error / size), 2 * (Rounding(type_) + Rounding(cache))) << what;
+  }
+
+  std::unique_ptr<Backend> backend_;
+  DType type_ = DType::kF32;
+};
+INSTANTIATE_TEST_SUITE_P(All, DeviceAttention, ::testing::ValuesIn(DeviceNames()),
+                         [](const auto& info) { return info.param; });
+
+/// The next rows of some sequences as one step: rows [done, done + rows) of each case, into its slab.
+std::vector<std::vector<float>> Step(Backend& backend, const std::vector<AttentionCase>& cases, const KvShape& shape,
+                                     const std::vector<const void*>& slabs, int64_t done, int64_t rows) {
+  std::vector<AttentionSegment> segments;
+  std::vector<std::vector<int64_t>> first_live(cases.size());
+  std::vector<float> qkv, angles[4];
+  const AttentionCase& like = cases[0];
+  std::vector<std::vector<float>> out(cases.size());
+  int64_t row = 0;
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const AttentionCase& c = cases[i];
+    const int64_t count = std::clamp<int64_t>(c.length - done, 0, rows);
+    if (count == 0) continue;
+    for (int64_t r = 0; r < count; ++r) first_live[i].push_back(c.FirstLive(done + r));
+    segments.push_back({row, count, done, c.pinned, first_live[i].data(), const_cast<void*>(slabs[i])});
+    const std::vector<float> input = c.Qkv();
+    qkv.insert(qkv.end(), input.begin() + done * c.width(), input.begin() + (done + count) * c.width());
+    const AngleRows own(c, done, count);
+    const std::vector<float>* from[] = {&own.own_cos, &own.own_sin, &own.pinned_cos, &own.pinned_sin};
+    for (size_t k = 0; k < 4; ++k) angles[k].insert(angles[k].end(), from[k]->begin(), from[k]->end());
+    row += count;
+  }
+  if (row == 0) return out;
+  const DType type = backend.activation_dtype();
+  const int64_t columns = like.heads * like.head_dim;
+  DeviceMatrix in(backend, type, row, like.width(), qkv),
+      result(backend, type, row, columns, std::vector<float>(static_cast<size_t>(row * columns), NAN));
+  backend.Attention({.qkv = in.tensor(),
+                     .out = result.tensor(),
+                     .layer = 0,
+                     .shape = shape,
+                     .heads = like.heads,
+                     .rotary = like.rotary,
+                     .pairs = like.pairs,
+                     .angles = {angles[0].data(), angles[1].data(), angles[2].data(), angles[3].data()},
+                     .scale = like.scale(),
+                     .segments = segments});
+  const std::vector<float> all = result.Get();
+  size_t next = 0;
+  for (size_t i = 0; i < cases.size(); ++i) {
+    if (first_live[i].empty()) continue;
+    const AttentionSegment& s = segments[next++];
+    out[i].assign(all.begin() + s.first_row * columns, all.begin() + (s.first_row + s.rows) * columns);
+  }
+  return out;
+}
+
+/// The case, `chunk` rows at a time; before each, NaN wherever its rows may not look.
+std::vector<float> OverTheRing(Backend& backend, const AttentionCase& c, int64_t chunk) {
+  const KvShape shape = c.Shape(chunk);
+  const auto bytes = static_cast<size_t>(shape.slab_bytes());
+  Buffer slab = std::move(backend.Allocate(bytes).value());
+  std::vector<uint8_t> host(bytes);
+  std::vector<float> out;
+  for (int64_t done = 0; done < c.length; done += chunk) {
+    backend.CopyToHost(host.data(), slab.data(), bytes);
+    backend.Synchronize();
+    PoisonSlab(c, shape, done, host.data());
+    backend.CopyToDevice(slab.data(), host.data(), bytes);
+    backend.Synchronize();
+    const auto rows = Step(backend, {c}, shape, {slab.data()}, done, chunk);
+    out.insert(out.end(), rows[0].begin(), rows[0].end());
+  }
+  return out;
+}
+
+TEST_P(DeviceAttention, MatchesDenseAttentionForEveryHeadSize) {
+  for (const int64_t d : {6, 16, 64, 80, 96, 128, 256}) {
+    for (const RopePairs pairs : {RopePairs::kAdjacent, RopePairs::kHalves, RopePairs::kNone}) {
+      for (const DType cache : {DType::kF16, DType::kBF16, DType::kF32}) {
+        const AttentionCase c{.heads = 6,
+                              .kv_heads = 2,
+                              .head_dim = d,
+                              .rotary = pairs == RopePairs::kAdjacent ? d : (d / 2 + 1) / 2 * 2,
+                              .pairs = pairs,
+                              .kv_dtype = cache,
+                              .pinned = 3,
+                              .memory = 20,
+                              .length = 50};
+        ExpectNear(OverTheRing(*backend_, c, 7), DenseAttention(c), cache, Traits(cache).name.data());
+        ExpectNear(OverTheRing(*backend_, c, 1), DenseAttention(c), cache, "single rows");
+      }
+    }
+  }
+}
+
+TEST_P(DeviceAttention, MatchesDenseAttentionForEveryGrouping) {
+  for (const auto& [heads, kv_heads] :
+       {std::pair<int64_t, int64_t>{1, 1}, {4, 4}, {9, 3}, {8, 2}, {5, 1}, {8, 1}, {17, 1}, {40, 2}}) {
+    const AttentionCase c{.heads = heads,
+                          .kv_heads = kv_heads,
+                          .head_dim = 64,
+                          .rotary = 64,
+                          .pinned = 2,
+                          .memory = 30,
+                          .slack = 7,
+                          .length = 50};
+    for (const int64_t chunk : {1, 50}) {
+      ExpectNear(OverTheRing(*backend_, c, chunk), DenseAttention(c), c.kv_dtype, "grouping");
+    }
+  }
+}
+
+TEST_P(DeviceAttention, MatchesDenseAttentionAsTheRingTurns) {
+  for (const int64_t pinned : {0, 1, 4, 32}) {
+    for (const double turns : {0.0, 1.0, 2.5}) {
+      AttentionCase c{.heads = 3,
+                      .kv_heads = 1,
+                      .head_dim = 64,
+                      .rotary = 64,
+                      .pinned = pinned,
+                      .memory = 100,
+                      .slack = 13,
+                      .length = pinned + 90 + static_cast<int64_t>(100 * turns)};
+      for (const int64_t chunk : {1, 9, 64}) {
+        ExpectNear(OverTheRing(*backend_, c, chunk), DenseAttention(c), c.kv_dtype, "turns");
+      }
+    }
+  }
+}
+
+// Long enough that keys are split over blocks, pinned ones too, and that rows are many.
+TEST_P(DeviceAttention, MatchesDenseAttentionOverManyKeys) {
+  AttentionCase c{.heads = 3,
+                  .kv_heads = 1,
+                  .head_dim = 64,
+                  .rotary = 64,
+                  .pinned = 200,
+                  .memory = 600,
+                  .length = 1000};
+  for (const int64_t chunk : {1, 300}) {
+    ExpectNear(OverTheRing(*backend_, c, chunk), DenseAttention(c), c.kv_dtype, "many keys");
+  }
+}
+
+TEST_P(DeviceAttention, ManySequencesInAStep) {
+  std::vector<AttentionCase> cases;
+  for (int64_t i = 0; i < 7; ++i) {
+    cases.push_back({.heads = 8,
+                     .kv_heads = 2,
+                     .head_dim = 128,
+                     .rotary = 128,
+                     .pinned = i,
+                     .memory = 40,
+                     .length = 10 + 25 * i,
+                     .ring_rows = 64,
+                     .seed = static_cast<uint32_t>(i + 1)});
+  }
+  const KvShape shape{.layers = 1, .kv_heads = 2, .head_dim = 128, .pinned_tiles = 1, .ring_tiles = 4};
+  for (const int64_t rows : {1, 4}) {
+    std::vector<Buffer> slabs;
+    std::vector<const void*> addresses;
+    for (size_t i = 0; i < cases.size(); ++i) {
+      slabs.push_back(std::move(backend_->Allocate(static_cast<size_t>(shape.slab_bytes())).value()));
+      addresses.push_back(slabs.back().data());
+    }
+    std::vector<std::vector<float>> outputs(cases.size());
+    for (int64_t done = 0; done < 160; done += rows) {
+      const auto step = Step(*backend_, cases, shape, addresses, done, rows);
+      for (size_t i = 0; i < cases.size(); ++i) outputs[i].insert(outputs[i].end(), step[i].begin(), step[i].end());
+    }
+    for (size_t i = 0; i < cases.size(); ++i) {
+      ExpectNear(outputs[i], DenseAttention(cases[i]), DType::kF16, "among others");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ringside::testing

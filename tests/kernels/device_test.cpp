@@ -1,0 +1,284 @@
+// Every operation on every kind of device - the CPU, CUDA in bfloat16, CUDA in float16 - against naive loops in double,
+// within the rounding of the device's element type. A device that is not here is skipped.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/kernels/devices.h"
+
+namespace ringside::testing {
+namespace {
+
+class Device : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    backend_ = MakeDevice(GetParam());
+    if (backend_ == nullptr) GTEST_SKIP() << "no " << GetParam() << " here";
+    type_ = backend_->activation_dtype();
+    unit_ = Rounding(type_);
+  }
+  std::vector<float> RandomRounded(int64_t n, uint32_t seed, float scale = 1) const {
+    std::vector<float> out = RandomFloats(static_cast<size_t>(n), seed, scale);
+    for (float& x : out) x = Rounded(type_, x);
+    return out;
+  }
+
+  std::unique_ptr<Backend> backend_;
+  DType type_ = DType::kF32;
+  double unit_ = 0;
+};
+INSTANTIATE_TEST_SUITE_P(All, Device, ::testing::ValuesIn(DeviceNames()), [](const auto& info) { return info.param; });
+
+size_t At(int64_t row, int64_t cols, int64_t col) { return static_cast<size_t>(row * cols + col); }
+
+TEST_P(Device, MemoryIsZeroedAndCopied) {
+  Buffer a = std::move(backend_->Allocate(1000).value()), b = std::move(backend_->Allocate(1000).value());
+  std::vector<uint8_t> bytes(1000, 7);
+  backend_->CopyToHost(bytes.data(), a.data(), 1000);
+  backend_->Synchronize();
+  EXPECT_EQ(bytes, std::vector<uint8_t>(1000, 0));
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(i);
+  const std::vector<uint8_t> want = bytes;
+  backend_->CopyToDevice(a.data(), bytes.data(), 1000);
+  backend_->CopyOnDevice(b.data(), a.data(), 1000);
+  backend_->Synchronize();
+  std::fill(bytes.begin(), bytes.end(), uint8_t{0});
+  backend_->CopyToHost(bytes.data(), b.data(), 1000);
+  backend_->Synchronize();
+  EXPECT_EQ(bytes, want);
+  EXPECT_EQ(backend_->Allocate(size_t{1} << 60).status().code(), StatusCode::kOverloaded);
+}
+
+TEST_P(Device, EmbedTakesRowsOfEveryFileType) {
+  for (const DType dtype : kAllTypes) {
+    const RandomWeight w = MakeRandomWeight(dtype, 37, 512, 51);
+    const Weight table = std::move(backend_->LoadWeight(w.host()).value());
+    const std::vector<int32_t> ids = {36, 0, 15, 16, 17, 31, 32, 5, 36};
+    const std::vector<int64_t> positions = {1, 2, 3, 4, 5, 6, 7, 8, 36};
+    DeviceMatrix y(*backend_, DType::kF32, 9, 512, std::vector<float>(9 * 512, 3.0f));
+    backend_->Embed(table, ids, y.tensor());
+    backend_->AddPositions(table, positions, y.tensor());
+    const std::vector<float> got = y.Get();
+    for (int64_t i = 0; i < 9; ++i) {
+      for (int64_t c = 0; c < 512; ++c) {
+        const double first = w.values[At(ids[static_cast<size_t>(i)], 512, c)],
+                     second = w.values[At(positions[static_cast<size_t>(i)], 512, c)];
+        ASSERT_NEAR(got[At(i, 512, c)], first + second, unit_ * (std::fabs(first) + std::fabs(second)) + 1e-6)
+            << Traits(dtype).name;
+      }
+    }
+  }
+}
+
+TEST_P(Device, Norms) {
+  for (const int64_t n : {8, 100, 576, 4096}) {
+    for (const bool layer : {false, true}) {
+      const int64_t rows = 5;
+      const std::vector<float> x = RandomFloats(static_cast<size_t>(rows * n), 1, 3),
+                               w = RandomFloats(static_cast<size_t>(n), 2), b = RandomFloats(static_cast<size_t>(n), 3);
+      DeviceMatrix in(*backend_, DType::kF32, rows, n, x), out(*backend_, type_, rows, n, x);
+      const DeviceFloats weight(*backend_, w), bias(*backend_, b);
+      if (layer) {
+        backend_->LayerNorm(in.tensor(), weight.data(), bias.data(), 1e-5f, out.tensor());
+      } else {
+        backend_->RmsNorm(in.tensor(), weight.data(), 1e-5f, out.tensor());
+        backend_->RmsNorm(in.tensor(), weight.data(), 1e-5f, in.tensor());
+      }
+      const std::vector<float> got = out.Get(), in_place = in.Get();
+      for (int64_t r = 0; r < rows; ++r) {
+        double mean = 0, var = 0;
+        for (int64_t i = 0; layer && i < n; ++i) mean += x[At(r, n, i)] / static_cast<double>(n);
+        for (int64_t i = 0; i < n; ++i) var += std::pow(x[At(r, n, i)] - mean, 2) / static_cast<double>(n);
+        for (int64_t i = 0; i < n; ++i) {
+          const size_t c = static_cast<size_t>(i);
+          const double want = (x[At(r, n, i)] - mean) / std::sqrt(var + 1e-5) * w[c] + (layer ? b[c] : 0);
+          ASSERT_NEAR(got[At(r, n, i)], want, unit_ * std::fabs(want) + 2e-5);
+          if (!layer) {
+            ASSERT_NEAR(in_place[At(r, n, i)], want, 2e-5);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(Device, RmsNormHeads) {
+  const int64_t rows = 6, heads = 5, d = 24;
+  const std::vector<float> x = RandomRounded(rows * heads * d, 1), w = RandomFloats(static_cast<size_t>(d), 2);
+  DeviceMatrix y(*backend_, type_, rows, heads * d, x);
+  const DeviceFloats weight(*backend_, w);
+  backend_->RmsNormHeads(y.tensor(), heads, weight.data(), 1e-6f);
+  const std::vector<float> got = y.Get();
+  for (int64_t h = 0; h < rows * heads; ++h) {
+    double sum = 0;
+    for (int64_t i = 0; i < d; ++i) sum += std::pow(x[At(h, d, i)], 2);
+    for (int64_t i = 0; i < d; ++i) {
+      const double want = x[At(h, d, i)] / std::sqrt(sum / d + 1e-6) * w[static_cast<size_t>(i)];
+      ASSERT_NEAR(got[At(h, d, i)], want, unit_ * std::fabs(want) + 1e-5);
+    }
+  }
+}
+
+TEST_P(Device, ActivationsAndGather) {
+  const int64_t rows = 3, n = 700;
+  const std::vector<float> x = RandomRounded(rows * 2 * n, 5, 4);
+  DeviceMatrix both(*backend_, type_, rows, 2 * n, x), y(*backend_, type_, rows, n, RandomRounded(rows * n, 6));
+  backend_->SiluMultiply(both.tensor(), y.tensor());
+  const std::vector<float> product = y.Get();
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t i = 0; i < n; ++i) {
+      const double gate = x[At(r, 2 * n, i)], want = gate / (1 + std::exp(-gate)) * x[At(r, 2 * n, n + i)];
+      ASSERT_NEAR(product[At(r, n, i)], want, unit_ * std::fabs(want) + 1e-6);
+    }
+  }
+  for (const bool approximate : {false, true}) {
+    DeviceMatrix g(*backend_, type_, rows, 2 * n, x);
+    backend_->Gelu(g.tensor(), approximate);
+    const std::vector<float> got = g.Get();
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double v = x[i], u = std::sqrt(2 / M_PI) * (v + 0.044715 * v * v * v);
+      const double want = approximate ? 0.5 * v * (1 + std::tanh(u)) : 0.5 * v * std::erfc(-v / std::sqrt(2.0));
+      ASSERT_NEAR(got[i], want, unit_ * std::fabs(want) + 3e-6) << v;
+    }
+  }
+  DeviceMatrix stream(*backend_, DType::kF32, rows, 2 * n, x), picked(*backend_, DType::kF32, 2, 2 * n, x);
+  const std::vector<int64_t> wanted = {2, 0};
+  backend_->GatherRows(stream.tensor(), wanted, picked.tensor());
+  const std::vector<float> got = picked.Get();
+  EXPECT_EQ(std::vector<float>(got.begin(), got.begin() + 2 * n),
+            std::vector<float>(x.begin() + 2 * 2 * n, x.begin() + 3 * 2 * n));
+  EXPECT_EQ(std::vector<float>(got.begin() + 2 * n, got.end()), std::vector<float>(x.begin(), x.begin() + 2 * n));
+}
+
+/// sum of x w over an output, and of magnitudes.
+struct Product {
+  double sum = 0, size = 0;
+};
+Product Multiply(const std::vector<float>& x, const RandomWeight& w, int64_t row, int64_t output) {
+  Product p;
+  for (int64_t k = 0; k < w.cols; ++k) {
+    const double term = x[At(row, w.cols, k)] * w.values[At(output, w.cols, k)];
+    p.sum += term, p.size += std::fabs(term);
+  }
+  return p;
+}
+
+// Weights that the device has to round add an error of the roots of their number, int8 activations one of their step.
+TEST_P(Device, LinearOfEveryFileType) {
+  for (const DType dtype : kAllTypes) {
+    const RandomWeight w = MakeRandomWeight(dtype, 70, 512, 11);
+    const Weight weight = std::move(backend_->LoadWeight(w.host()).value());
+    const Weight* const weights[] = {&weight};
+    const std::vector<float> x = RandomRounded(20 * 512, 12);
+    DeviceMatrix in(*backend_, type_, 20, 512, x), y(*backend_, DType::kF32, 20, 70, std::vector<float>(20 * 70, -7.0f));
+    backend_->Linear({.x = in.tensor(), .weights = weights, .y = y.tensor()});
+    const std::vector<float> got = y.Get();
+    for (int64_t r = 0; r < 20; ++r) {
+      for (int64_t n = 0; n < 70; ++n) {
+        const Product want = Multiply(x, w, r, n);
+        ASSERT_NEAR(got[At(r, 70, n)], want.sum, (0.5 * unit_ + (IsQuantised(dtype) ? 0.02 : 1e-5)) * want.size)
+            << Traits(dtype).name;
+      }
+    }
+  }
+}
+
+struct Shape {
+  int64_t rows, outputs, cols;
+};
+
+TEST_P(Device, LinearOfEveryShape) {
+  for (const Shape s : {Shape{1, 16, 256}, {1, 576, 576}, {3, 35, 512}, {8, 130, 96}, {9, 70, 264}, {16, 64, 1536},
+                        {17, 9000, 64}, {32, 576, 576}, {33, 40, 256}, {70, 50, 768}, {2, 20, 30}, {130, 7, 33}}) {
+    const RandomWeight w = MakeRandomWeight(type_, s.outputs, s.cols, 11);
+    const Weight weight = std::move(backend_->LoadWeight(w.host()).value());
+    const Weight* const weights[] = {&weight};
+    const std::vector<float> x = RandomRounded(s.rows * s.cols, 12);
+    for (const DType out : {DType::kF32, type_}) {
+      DeviceMatrix in(*backend_, type_, s.rows, s.cols, x),
+          y(*backend_, out, s.rows, s.outputs, std::vector<float>(static_cast<size_t>(s.rows * s.outputs), -7.0f));
+      backend_->Linear({.x = in.tensor(), .weights = weights, .y = y.tensor()});
+      const std::vector<float> got = y.Get();
+      for (int64_t r = 0; r < s.rows; ++r) {
+        for (int64_t n = 0; n < s.outputs; ++n) {
+          const Product want = Multiply(x, w, r, n);
+          ASSERT_NEAR(got[At(r, s.outputs, n)], want.sum, 2e-6 * want.size + Rounding(out) * std::fabs(want.sum))
+              << s.rows << " x " << s.outputs << " x " << s.cols << " at " << r << "," << n;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(Device, LinearWithSeveralWeightsBiasAndSum) {
+  for (const int64_t rows : {1, 5, 20, 40}) {
+    std::vector<RandomWeight> random;
+    std::vector<Weight> loaded;
+    for (const int64_t n : {24, 40, 7}) {
+      random.push_back(MakeRandomWeight(type_, n, 256, static_cast<uint32_t>(60 + n)));
+      loaded.push_back(std::move(backend_->LoadWeight(random.back().host()).value()));
+    }
+    const Weight* const weights[] = {&loaded[0], &loaded[1], &loaded[2]};
+    const std::vector<float> x = RandomRounded(rows * 256, 64), b = RandomFloats(71, 65);
+    DeviceMatrix in(*backend_, type_, rows, 256, x),
+        y(*backend_, DType::kF32, rows, 71, std::vector<float>(static_cast<size_t>(rows * 71), 0.5f), 80);
+    const DeviceFloats bias(*backend_, b);
+    backend_->Linear(
+        {.x = in.tensor(), .weights = weights, .bias = bias.data(), .y = y.tensor(), .accumulate = true});
+    const std::vector<float> got = y.Get();
+    int64_t column = 0;
+    for (const RandomWeight& w : random) {
+      for (int64_t n = 0; n < w.rows; ++n, ++column) {
+        for (int64_t r = 0; r < rows; ++r) {
+          const Product want = Multiply(x, w, r, n);
+          ASSERT_NEAR(got[At(r, 71, column)], 0.5 + b[static_cast<size_t>(column)] + want.sum,
+                      3e-6 * (want.size + 1));
+        }
+      }
+    }
+  }
+}
+
+// What a device does in one kernel leaves behind what the single operations do, and the same again when the step comes
+// back (the third time it is a graph, where the device has graphs).
+TEST_P(Device, NormLinearAndActivationInARow) {
+  for (const int64_t rows : {1, 7, 20, 33}) {
+    const int64_t d = 256, n = 96;
+    const std::vector<float> x = RandomFloats(static_cast<size_t>(rows * d), 7), w = RandomFloats(d, 8);
+    const RandomWeight gate = MakeRandomWeight(type_, n, d, 9), up = MakeRandomWeight(type_, n, d, 10);
+    const Weight gates = std::move(backend_->LoadWeight(gate.host()).value()),
+                 ups = std::move(backend_->LoadWeight(up.host()).value());
+    const Weight* const weights[] = {&gates, &ups};
+    const DeviceFloats weight(*backend_, w);
+    DeviceMatrix stream(*backend_, DType::kF32, rows, d, x), normed(*backend_, type_, rows, d, x),
+        both(*backend_, type_, rows, 2 * n, RandomFloats(static_cast<size_t>(rows * 2 * n), 1)),
+        mid(*backend_, type_, rows, n, RandomFloats(static_cast<size_t>(rows * n), 1));
+    for (int round = 0; round < 3; ++round) {
+      backend_->RmsNorm(stream.tensor(), weight.data(), 1e-5f, normed.tensor());
+      backend_->Linear({.x = normed.tensor(), .weights = weights, .y = both.tensor()});
+      backend_->SiluMultiply(both.tensor(), mid.tensor());
+      backend_->Synchronize();
+      const std::vector<float> got_normed = normed.Get(), got_both = both.Get(), got = mid.Get();
+      for (int64_t r = 0; r < rows; ++r) {
+        double square = 0;
+        for (int64_t i = 0; i < d; ++i) square += std::pow(x[At(r, d, i)], 2) / static_cast<double>(d);
+        for (int64_t i = 0; i < d; ++i) {
+          const double want = x[At(r, d, i)] / std::sqrt(square + 1e-5) * w[static_cast<size_t>(i)];
+          ASSERT_NEAR(got_normed[At(r, d, i)], want, unit_ * std::fabs(want) + 1e-5);
+        }
+        for (int64_t i = 0; i < 2 * n; ++i) {
+          const Product want = Multiply(got_normed, i < n ? gate : up, r, i % n);
+          ASSERT_NEAR(got_both[At(r, 2 * n, i)], want.sum, unit_ * std::fabs(want.sum) + 2e-6 * want.size);
+        }
+        for (int64_t i = 0; i < n; ++i) {
+          const double g = got_both[At(r, 2 * n, i)];
+          const double want = g / (1 + std::exp(-g)) * got_both[At(r, 2 * n, n + i)];
+          ASSERT_NEAR(got[At(r, n, i)], want, unit_ * std::fabs(want) + 1e-6);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ringside::testing

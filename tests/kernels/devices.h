@@ -1,0 +1,62 @@
+// The backends that one suite of tests runs on: the CPU, and CUDA in both of its element types where this program has it
+// and the machine a device. Tensors of a test live on the device and are compared on the host.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/backend.h"
+#include "tests/kernels/reference.h"
+
+namespace ringside::testing {
+
+/// "cpu", "cuda_bf16", "cuda_f16".
+inline std::vector<std::string> DeviceNames() { return {"cpu", "cuda_bf16", "cuda_f16"}; }
+
+/// Null if there is no such device here.
+inline std::unique_ptr<Backend> MakeDevice(const std::string& name, bool graphs = true) {
+  auto made = name == "cpu" ? MakeCpuBackend({.threads = 1})
+                            : MakeCudaBackend({.dtype = name == "cuda_f16" ? DType::kF16 : DType::kBF16,
+                                               .memory_bytes = size_t{2} << 30,
+                                               .graphs = graphs});
+  if (!made.ok()) {
+    EXPECT_EQ(made.status().code(), StatusCode::kUnavailable) << made.status().ToString();
+    return nullptr;
+  }
+  return std::move(*made);
+}
+
+/// One rounding of the type, relative.
+inline double Rounding(DType dtype) {
+  return dtype == DType::kF32 ? 1e-6 : dtype == DType::kF16 ? 1.0 / 2048 : 1.0 / 256;
+}
+
+/// The value after a round trip through the type.
+float Rounded(DType dtype, float x);
+
+/// A matrix on a device.
+class DeviceMatrix {
+ public:
+  DeviceMatrix(Backend& backend, DType dtype, int64_t rows, int64_t cols, const std::vector<float>& values,
+               int64_t stride = 0);
+  Tensor tensor() const { return tensor_; }
+  std::vector<float> Get() const;
+
+ private:
+  Backend& backend_;
+  Buffer buffer_;
+  Tensor tensor_;
+};
+
+/// A float32 vector on a device.
+class DeviceFloats {
+ public:
+  DeviceFloats(Backend& backend, const std::vector<float>& values);
+  const float* data() const { return static_cast<const float*>(buffer_.data()); }
+
+ private:
+  Buffer buffer_;
+};
+
+}  // namespace ringside::testing
