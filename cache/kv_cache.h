@@ -3,7 +3,6 @@
 #pragma once
 
 #include "cache/ring.h"
-#include "kernels/backend.h"
 #include "kernels/kv_shape.h"
 
 namespace ringside {
@@ -17,8 +16,9 @@ class KvCache {
   /// Empties the cache and gives it a new window: pinned <= shape.pinned_capacity(), memory_len < ring rows.
   void Reset(const RingWindow& window);
 
-  /// Makes this cache equal `other`, of the same shape: its ring and every tile in use.
-  void CopyFrom(const KvCache& other, Backend& backend);
+  /// Which snapshot the rows before ring().unchanged() are in; 0 = none. Set by Snapshot.
+  uint64_t snapshot() const { return snapshot_; }
+  void set_snapshot(uint64_t id) { snapshot_ = id; }
 
   const KvShape& shape() const { return shape_; }
   void* slab() const { return slab_; }
@@ -29,6 +29,7 @@ class KvCache {
   KvShape shape_;
   void* slab_;
   Ring ring_;
+  uint64_t snapshot_ = 0;
 };
 
 }  // namespace ringside

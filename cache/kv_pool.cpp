@@ -1,6 +1,7 @@
 #include "cache/kv_pool.h"
 
 #include "base/check.h"
+#include "base/defect.h"
 
 namespace ringside {
 
@@ -20,7 +21,7 @@ KvCache* KvPool::Acquire(const RingWindow& window) {
   if (free_.empty()) return nullptr;
   KvCache* cache = free_.back();
   free_.pop_back();
-  cache->Reset(window);
+  if (!RINGSIDE_DEFECT("slot_not_reset")) cache->Reset(window);
   return cache;
 }
 

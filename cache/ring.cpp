@@ -1,6 +1,7 @@
 #include "cache/ring.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 
@@ -46,11 +47,32 @@ bool Ring::CanRollBack(int64_t to) const {
 void Ring::RollBack(int64_t to) {
   CHECK(CanRollBack(to));
   next_ = to;
+  unchanged_ = std::min(unchanged_, to);
   if (to <= window_.pinned) resident_ = window_.pinned;
   starts_.erase(std::lower_bound(starts_.begin(), starts_.end(), to), starts_.end());
 }
 
 void Ring::Clear() { RollBack(0); }
+
+Status Ring::Restore(int64_t next, int64_t resident, std::vector<int64_t> message_starts) {
+  Clear();
+  constexpr int64_t kFar = int64_t{1} << 48;  // no sum of a few positions overflows
+  if (next < 0 || next > kFar || resident < window_.pinned || resident > kFar) {
+    return Corruption("ring: a position out of range");
+  }
+  for (size_t i = 0; i < message_starts.size(); ++i) {
+    const bool ascends = i == 0 || message_starts[i - 1] < message_starts[i];
+    if (message_starts[i] < 0 || message_starts[i] > kFar || !ascends) return Corruption("ring: message starts");
+  }
+  next_ = next;
+  resident_ = std::max(resident, next - rows_);
+  starts_ = std::move(message_starts);
+  unchanged_ = next;
+  if (CanRollBack(next)) return Status::Ok();
+  starts_.clear();
+  Clear();
+  return Corruption("ring: rows that the next position sees are gone");
+}
 
 void Ring::SkipTo(int64_t position) {
   CHECK_EQ(next_, window_.pinned);

@@ -10,6 +10,8 @@
 #include <span>
 #include <vector>
 
+#include "base/status.h"
+
 namespace ringside {
 
 enum class Eviction {
@@ -65,6 +67,15 @@ class Ring {
   /// that position. Only right after the pinned tokens (next() == S); how a shortened replay begins.
   void SkipTo(int64_t position);
 
+  /// Takes the ring to a state read from another ring of the same window and any number of rows: what that one held and
+  /// this one has no row for counts as overwritten. Everything before unchanged() afterwards. kCorruption, and an empty
+  /// ring, if no ring can be in that state.
+  Status Restore(int64_t next, int64_t resident, std::vector<int64_t> message_starts);
+
+  /// Rows of positions below it are as they were at the last MarkUnchanged or Restore; 0 = there was none.
+  int64_t unchanged() const { return unchanged_; }
+  void MarkUnchanged() { unchanged_ = next_; }
+
   /// Tokens that the query at position t can no longer see.
   int64_t EvictedAt(int64_t t) const { return t < window_.pinned ? 0 : FirstLive(t) - window_.pinned; }
 
@@ -73,6 +84,7 @@ class Ring {
   int64_t rows_;
   int64_t next_ = 0;
   int64_t resident_;
+  int64_t unchanged_ = 0;
   std::vector<int64_t> starts_;
 };
 

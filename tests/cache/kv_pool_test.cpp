@@ -65,20 +65,5 @@ TEST_F(KvPoolTest, LendsEachSlotOnceAndGivesItEmptyAgain) {
   EXPECT_EQ(again->ring().window().memory_len, 10);
 }
 
-TEST_F(KvPoolTest, ACopyHasTheSameRingAndTheSameRows) {
-  auto pool = KvPool::Make(*backend_, shape_, 2);
-  ASSERT_TRUE(pool.ok());
-  KvCache* from = pool->Acquire({4, 20, Eviction::kToken});
-  KvCache* to = pool->Acquire({0, 10, Eviction::kTurn});
-  for (const int64_t tokens : {4, 5, 5, 5, 5, 5, 5}) from->ring().Append(tokens);  // once around
-  from->ring().AddMessageStart(30);
-  std::memset(from->slab(), 0x5a, static_cast<size_t>(shape_.slab_bytes()));
-  to->CopyFrom(*from, *backend_);
-  EXPECT_EQ(to->ring().next(), from->ring().next());
-  EXPECT_EQ(to->ring().resident(), from->ring().resident());
-  EXPECT_EQ(to->ring().message_starts().size(), 1u);
-  EXPECT_EQ(std::memcmp(to->slab(), from->slab(), static_cast<size_t>(shape_.slab_bytes())), 0);
-}
-
 }  // namespace
 }  // namespace ringside

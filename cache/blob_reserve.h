@@ -1,0 +1,38 @@
+// Memory for blobs that the machine has given pages to already. Copying a cache into fresh memory takes several times
+// as long as into memory that was used before, and the engine's thread waits for that copy: so the blocks of blobs that
+// are gone are kept for the next ones, and a storage thread lays in new ones ahead of need. One for the process,
+// bounded, thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+namespace ringside {
+
+class BlobReserve {
+ public:
+  static BlobReserve& Instance();
+
+  /// Uninitialised memory of so many bytes, which comes back here when its last owner is gone.
+  std::shared_ptr<std::byte[]> Take(size_t bytes);
+  /// Sees to it that `blocks` blocks of this size wait here, as far as the limit allows, in place of other sizes. Takes
+  /// milliseconds.
+  void LayIn(size_t bytes, size_t blocks);
+  /// What waits here: at most limits::kBlobReserveBytes.
+  size_t waiting_bytes() const;
+  size_t waiting_blocks(size_t bytes) const;
+
+ private:
+  using Block = std::unique_ptr<std::byte[]>;
+  BlobReserve() = default;
+  void GiveBack(Block block, size_t bytes);
+
+  mutable std::mutex mutex_;
+  std::unordered_map<size_t, std::vector<Block>> blocks_;  // by size
+  size_t waiting_bytes_ = 0;
+};
+
+}  // namespace ringside

@@ -1,0 +1,274 @@
+#include "cache/snapshot.h"
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+#include <utility>
+
+#include "base/check.h"
+#include "base/defect.h"
+#include "cache/snapshot_layout.h"
+
+namespace ringside {
+namespace {
+
+constexpr int64_t kTile = KvShape::kTile;
+
+uint64_t NewSnapshotId() {
+  static thread_local std::mt19937_64 random = [] {
+    std::random_device device;
+    std::seed_seq seed{device(), device(), device(), device()};
+    return std::mt19937_64(seed);
+  }();
+  return random() | 1;  // 0 means none
+}
+
+// A tile holds, for each head, keys [dimension][lane] and then values [lane][dimension].
+
+void ClearLanes(std::byte* tile, const SnapshotHeader& header, int64_t first, int64_t last) {
+  const int64_t element = StorageBytes(header.dtype, 1), row = header.head_dim * element;
+  for (int64_t head = 0; head < header.kv_heads; ++head) {
+    std::byte* keys = tile + head * 2 * kTile * row;
+    for (int64_t d = 0; d < header.head_dim; ++d) {
+      std::memset(keys + (d * kTile + first) * element, 0, static_cast<size_t>((last - first) * element));
+    }
+    std::memset(keys + kTile * row + first * row, 0, static_cast<size_t>((last - first) * row));
+  }
+}
+
+void MergeLanes(std::byte* tile, const std::byte* other, const SnapshotHeader& header, int64_t first, int64_t last) {
+  const int64_t element = StorageBytes(header.dtype, 1), row = header.head_dim * element;
+  for (int64_t head = 0; head < header.kv_heads; ++head) {
+    const int64_t keys = head * 2 * kTile * row, values = keys + kTile * row;
+    for (int64_t d = 0; d < header.head_dim; ++d) {
+      const int64_t at = keys + (d * kTile + first) * element;
+      std::memcpy(tile + at, other + at, static_cast<size_t>((last - first) * element));
+    }
+    std::memcpy(tile + values + first * row, other + values + first * row, static_cast<size_t>((last - first) * row));
+  }
+}
+
+}  // namespace
+
+int64_t TilesPerChunk(int64_t layers, int64_t layer_tile_bytes) {
+  constexpr int64_t kWanted = int64_t{1} << 20, kMost = 8;
+  return std::clamp<int64_t>(kWanted / std::max<int64_t>(1, layers * layer_tile_bytes), 1, kMost);
+}
+
+Snapshot::TileRange Snapshot::RingTiles(int64_t resident) const {
+  const int64_t pinned = header_.window.pinned;
+  if (header_.next <= resident) return {};
+  return {(resident - pinned) / kTile, (header_.next - 1 - pinned) / kTile};
+}
+
+// Which chunks a snapshot has is a function of its header alone.
+void Snapshot::PlanChunks() {
+  const int64_t per_chunk = header_.tiles_per_chunk;
+  const auto plan = [&](bool pinned, TileRange tiles) {
+    if (tiles.last < tiles.first) return;
+    for (int64_t index = tiles.first / per_chunk; index <= tiles.last / per_chunk; ++index) {
+      chunks_.push_back({pinned, index, std::min(per_chunk, tiles.last + 1 - index * per_chunk), std::nullopt, {}});
+    }
+  };
+  chunks_.clear();
+  const int64_t pinned_rows = std::min(header_.window.pinned, header_.next);
+  plan(true, {0, (pinned_rows + kTile - 1) / kTile - 1});
+  plan(false, RingTiles(header_.resident));
+}
+
+Snapshot Snapshot::Capture(KvCache& cache, Backend& backend, const SnapshotProof& proof,
+                           std::span<const int32_t> tokens, int64_t replay_start, const Snapshot* base) {
+  const Ring& ring = cache.ring();
+  const KvShape& shape = cache.shape();
+  CHECK(CanCapture(cache));
+  CHECK_EQ(static_cast<int64_t>(tokens.size()), ring.next());
+  Snapshot out;
+  SnapshotHeader& header = out.header_;
+  header.proof = proof;
+  header.id = NewSnapshotId();
+  header.dtype = shape.dtype;
+  header.layers = shape.layers;
+  header.kv_heads = shape.kv_heads;
+  header.head_dim = shape.head_dim;
+  header.tiles_per_chunk = TilesPerChunk(shape.layers, shape.tile_bytes());
+  header.window = ring.window();
+  header.next = ring.next();
+  header.first_live = ring.FirstLive(ring.next());
+  header.resident = ring.resident();
+  header.replay_start = replay_start;
+  header.message_starts.assign(ring.message_starts().begin(), ring.message_starts().end());
+  header.tokens.assign(tokens.begin(), tokens.end());
+  out.PlanChunks();
+  const bool based = base != nullptr && cache.snapshot() != 0 && base->header_.id == cache.snapshot() &&
+                     base->header_.tiles_per_chunk == header.tiles_per_chunk;
+  std::vector<SnapshotChunk*> copied;
+  for (SnapshotChunk& chunk : out.chunks_) {
+    const int64_t begin = (chunk.pinned ? 0 : header.window.pinned) + chunk.index * header.chunk_positions();
+    const int64_t end = std::min(begin + chunk.tiles * kTile, chunk.pinned ? header.window.pinned : header.next);
+    const auto same = [&](const SnapshotChunk& other) {
+      return other.pinned == chunk.pinned && other.index == chunk.index && other.tiles == chunk.tiles;
+    };
+    if (based && std::min(end, header.next) <= ring.unchanged()) {
+      const auto found = std::find_if(base->chunks_.begin(), base->chunks_.end(), same);
+      if (found != base->chunks_.end()) {
+        chunk = *found;
+        continue;
+      }
+    }
+    out.CopyFromDevice(cache, backend, chunk);
+    copied.push_back(&chunk);
+  }
+  backend.Synchronize();
+  for (SnapshotChunk* chunk : copied) out.ClearForeignLanes(*chunk);
+  cache.ring().MarkUnchanged();
+  cache.set_snapshot(header.id);
+  return out;
+}
+
+void Snapshot::CopyFromDevice(const KvCache& cache, Backend& backend, SnapshotChunk& chunk) const {
+  const KvShape& shape = cache.shape();
+  const int64_t tile_bytes = shape.tile_bytes();
+  chunk.bytes = Blob::Make(static_cast<size_t>(bytes_of(chunk)));
+  chunk.hash.reset();
+  const TileRange held = chunk.pinned ? TileRange{0, shape.pinned_tiles - 1} : RingTiles(header_.resident);
+  const int64_t begin = chunk.index * header_.tiles_per_chunk;
+  for (int64_t layer = 0; layer < shape.layers; ++layer) {
+    std::byte* to = chunk.bytes.writable() + layer * chunk.tiles * tile_bytes;
+    const std::byte* slab = static_cast<const std::byte*>(cache.slab()) + layer * shape.layer_bytes();
+    for (int64_t i = 0; i < chunk.tiles;) {
+      const int64_t tile = begin + i;
+      if (tile < held.first) {  // overwritten long ago
+        std::memset(to + i * tile_bytes, 0, static_cast<size_t>(tile_bytes));
+        ++i;
+        continue;
+      }
+      // Tiles of the ring follow one another up to its end.
+      const int64_t physical = chunk.pinned ? tile : shape.pinned_tiles + tile % shape.ring_tiles;
+      const int64_t to_wrap = chunk.pinned ? chunk.tiles : shape.ring_tiles - tile % shape.ring_tiles;
+      const int64_t run = std::min(chunk.tiles - i, to_wrap);
+      backend.CopyToHost(to + i * tile_bytes, slab + physical * tile_bytes, static_cast<size_t>(run * tile_bytes));
+      i += run;
+    }
+  }
+}
+
+// The first and the last tile hold lanes that are not of this conversation's present: what a shorter one left behind,
+// what the slab's last tenant wrote. They are no one's business.
+void Snapshot::ClearForeignLanes(SnapshotChunk& chunk) const {
+  const int64_t tile_bytes = header_.layer_tile_bytes();
+  const int64_t pinned = header_.window.pinned;
+  const int64_t first = chunk.pinned ? 0 : header_.resident - pinned;  // rows of the region that are there
+  const int64_t last = chunk.pinned ? std::min(pinned, header_.next) : header_.next - pinned;
+  for (int64_t i = 0; i < chunk.tiles; ++i) {
+    const int64_t row = (chunk.index * header_.tiles_per_chunk + i) * kTile;
+    const int64_t from = std::clamp<int64_t>(first - row, 0, kTile), to = std::clamp<int64_t>(last - row, 0, kTile);
+    for (int64_t layer = 0; layer < header_.layers; ++layer) {
+      std::byte* tile = chunk.bytes.writable() + (layer * chunk.tiles + i) * tile_bytes;
+      if (from > 0) ClearLanes(tile, header_, 0, from);
+      if (to < kTile) ClearLanes(tile, header_, to, kTile);
+    }
+  }
+}
+
+Status Snapshot::CheckFits(const SnapshotProof& proof, const KvShape& shape) const {
+  if (!(header_.proof == proof) && !RINGSIDE_DEFECT("fingerprint_not_compared"))
+    return Mismatch("snapshot: of another model or shard");
+  if (header_.dtype != shape.dtype || header_.layers != shape.layers || header_.kv_heads != shape.kv_heads ||
+      header_.head_dim != shape.head_dim) {
+    return Mismatch("snapshot: of another shape");
+  }
+  if (header_.window.pinned > shape.pinned_capacity() || header_.window.memory_len > shape.ring_rows()) {
+    return Mismatch("snapshot: its window is larger than the cache");
+  }
+  return Status::Ok();
+}
+
+Status Snapshot::Restore(KvCache& cache, Backend& backend, const SnapshotProof& proof) const {
+  RETURN_IF_ERROR(CheckFits(proof, cache.shape()));
+  cache.Reset(header_.window);
+  if (!complete()) return Corruption("snapshot: chunks are missing");
+  RETURN_IF_ERROR(cache.ring().Restore(header_.next, header_.resident, header_.message_starts));
+  if (const Status status = (RINGSIDE_DEFECT("rows_not_restored") ? Status::Ok() : CopyToDevice(cache, backend));
+      !status.ok()) {
+    cache.Reset(header_.window);
+    return status;
+  }
+  cache.set_snapshot(header_.id);
+  return Status::Ok();
+}
+
+Status Snapshot::CopyToDevice(const KvCache& cache, Backend& backend) const {
+  const KvShape& shape = cache.shape();
+  const int64_t tile_bytes = shape.tile_bytes(), ring_tiles = shape.ring_tiles;
+  TileRange wanted = RingTiles(cache.ring().resident());
+  // A ring that is full up to a lane inside a tile holds its oldest rows and its newest in the same one.
+  const bool shared = wanted.last - wanted.first == ring_tiles;
+  const int64_t shared_lanes = (cache.ring().resident() - header_.window.pinned) % kTile;
+  const int64_t oldest = wanted.first;
+  if (shared) ++wanted.first;
+  const auto tile_of = [&](int64_t layer, int64_t tile) -> const std::byte* {
+    for (const SnapshotChunk& chunk : chunks_) {
+      const int64_t i = tile - chunk.index * header_.tiles_per_chunk;
+      if (chunk.pinned || i < 0 || i >= chunk.tiles) continue;
+      return chunk.bytes.data() + (layer * chunk.tiles + i) * tile_bytes;
+    }
+    return nullptr;
+  };
+  for (int64_t layer = 0; layer < shape.layers; ++layer) {
+    std::byte* slab = static_cast<std::byte*>(cache.slab()) + layer * shape.layer_bytes();
+    for (const SnapshotChunk& chunk : chunks_) {
+      const std::byte* from = chunk.bytes.data() + layer * chunk.tiles * tile_bytes;
+      const int64_t begin = chunk.index * header_.tiles_per_chunk;
+      for (int64_t i = 0; i < chunk.tiles;) {
+        const int64_t tile = begin + i;
+        if (!chunk.pinned && (tile < wanted.first || tile > wanted.last)) {
+          ++i;
+          continue;
+        }
+        const int64_t physical = chunk.pinned ? tile : shape.pinned_tiles + tile % ring_tiles;
+        const int64_t to_wrap = chunk.pinned ? chunk.tiles : ring_tiles - tile % ring_tiles;
+        const int64_t run = std::min(chunk.tiles - i, to_wrap);
+        backend.CopyToDevice(slab + physical * tile_bytes, from + i * tile_bytes,
+                             static_cast<size_t>(run * tile_bytes));
+        i += run;
+      }
+    }
+  }
+  if (shared) {
+    std::vector<std::byte> merged(static_cast<size_t>(tile_bytes));
+    for (int64_t layer = 0; layer < shape.layers; ++layer) {
+      const std::byte* new_rows = tile_of(layer, wanted.last);
+      const std::byte* old_rows = tile_of(layer, oldest);
+      if (new_rows == nullptr || old_rows == nullptr) return Corruption("snapshot: chunks are missing");
+      std::memcpy(merged.data(), new_rows, merged.size());
+      MergeLanes(merged.data(), old_rows, header_, shared_lanes, kTile);
+      std::byte* slab = static_cast<std::byte*>(cache.slab()) + layer * shape.layer_bytes();
+      backend.CopyToDevice(slab + (shape.pinned_tiles + wanted.last % ring_tiles) * tile_bytes, merged.data(),
+                           merged.size());
+      backend.Synchronize();  // `merged` is used again
+    }
+  }
+  backend.Synchronize();
+  return Status::Ok();
+}
+
+int64_t Snapshot::chunk_bytes() const {
+  int64_t bytes = 0;
+  for (const SnapshotChunk& chunk : chunks_) bytes += bytes_of(chunk);
+  return bytes;
+}
+
+bool Snapshot::complete() const {
+  return std::all_of(chunks_.begin(), chunks_.end(), [&](const SnapshotChunk& chunk) {
+    return static_cast<int64_t>(chunk.bytes.size()) == bytes_of(chunk);
+  });
+}
+
+Snapshot Snapshot::Share() const {
+  Snapshot out;
+  out.header_ = header_;
+  out.chunks_ = chunks_;
+  return out;
+}
+
+}  // namespace ringside

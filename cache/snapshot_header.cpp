@@ -1,0 +1,244 @@
+// The snapshot's bytes: cache/SNAPSHOT.md. What is read here may have been written by anyone.
+#define XXH_STATIC_LINKING_ONLY  // XXH3 by that name
+#include <xxhash.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <string_view>
+
+#include "base/check.h"
+#include "base/defect.h"
+#include "cache/snapshot.h"
+#include "cache/snapshot_layout.h"
+
+namespace ringside {
+namespace {
+
+constexpr std::string_view kMagic = "RSKVSNAP";
+constexpr uint32_t kVersion = 1;
+constexpr int64_t kFar = int64_t{1} << 40;  // no position is at or behind it
+constexpr int64_t kMostChunkBytes = int64_t{1} << 30;
+constexpr size_t kCheckBytes = 8, kFrontBytes = 16;  // magic, version, length
+
+class Writer {
+ public:
+  template <class T>
+  void Put(T value) {
+    for (size_t i = 0; i < sizeof(T); ++i) {
+      out_.push_back(static_cast<char>(static_cast<std::make_unsigned_t<T>>(value) >> (8 * i)));
+    }
+  }
+  void PutMany(const std::vector<int32_t>& values) {  // there may be a million
+    static_assert(std::endian::native == std::endian::little);
+    out_.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(int32_t));
+  }
+  void PutBytes(std::string_view bytes) { out_.append(bytes); }
+  std::string& out() { return out_; }
+
+ private:
+  std::string out_;
+};
+
+/// Reads little-endian numbers; past the end everything is 0 and ok() is false.
+class Reader {
+ public:
+  explicit Reader(std::span<const std::byte> bytes) : bytes_(bytes) {}
+  template <class T>
+  T Get() {
+    std::make_unsigned_t<T> value = 0;
+    if (left() < sizeof(T)) {
+      ok_ = false;
+      return 0;
+    }
+    for (size_t i = 0; i < sizeof(T); ++i) {
+      value |= static_cast<std::make_unsigned_t<T>>(static_cast<std::make_unsigned_t<T>>(bytes_[at_ + i]) << (8 * i));
+    }
+    at_ += sizeof(T);
+    return static_cast<T>(value);
+  }
+  /// Exactly as many as GetCount promised.
+  void GetMany(std::vector<int32_t>& values) {
+    if (values.empty()) return;
+    std::memcpy(values.data(), bytes_.data() + at_, values.size() * sizeof(int32_t));
+    at_ += values.size() * sizeof(int32_t);
+  }
+  /// A count of elements of `bytes` each that are still to come; 0 and not ok() if there cannot be so many.
+  size_t GetCount(size_t bytes) {
+    const auto count = Get<uint64_t>();
+    if (count <= left() / bytes) return static_cast<size_t>(count);
+    ok_ = false;
+    return 0;
+  }
+  size_t left() const { return bytes_.size() - at_; }
+  bool ok() const { return ok_; }
+
+ private:
+  std::span<const std::byte> bytes_;
+  size_t at_ = 0;
+  bool ok_ = true;
+};
+
+Status Bad(const char* what) { return Corruption(std::string("snapshot: ") + what); }
+
+Status CheckHeader(const SnapshotHeader& header) {
+  const auto within = [](int64_t value, int64_t least, int64_t most) { return value >= least && value <= most; };
+  if (header.dtype != DType::kF32 && header.dtype != DType::kF16 && header.dtype != DType::kBF16) return Bad("dtype");
+  if (!within(header.layers, 1, 4096) || !within(header.kv_heads, 1, 4096) || !within(header.head_dim, 1, 65536) ||
+      !within(header.tiles_per_chunk, 1, 64)) {
+    return Bad("shape");
+  }
+  // At most 2^12 * 2^6 * 2 * 2^12 * 2^4 * 2^16 * 2^2 = 2^53.
+  if (header.layers * header.tiles_per_chunk * header.layer_tile_bytes() > kMostChunkBytes) return Bad("chunk size");
+  if (!within(header.proof.shards, 1, 4096) || !within(header.proof.shard, 0, header.proof.shards - 1)) {
+    return Bad("shard");
+  }
+  if (header.id == 0) return Bad("id");
+  if (!within(header.window.pinned, 0, kFar) || !within(header.window.memory_len, 1, kFar)) return Bad("window");
+  if (!within(header.next, 0, kFar) || !within(header.resident, header.window.pinned, kFar) ||
+      !within(header.replay_start, 0, kFar)) {
+    return Bad("position");
+  }
+  if (static_cast<int64_t>(header.tokens.size()) != header.next) return Bad("number of tokens");
+  // Everything else that a ring cannot be is refused by the ring.
+  Ring ring(header.window, std::max(header.window.memory_len, header.next));
+  RETURN_IF_ERROR(ring.Restore(header.next, header.resident, header.message_starts));
+  if (ring.FirstLive(header.next) != header.first_live) return Bad("first live position");
+  return Status::Ok();
+}
+
+}  // namespace
+
+ChunkHash HashOf(std::span<const std::byte> bytes) {
+  const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
+  return {hash.high64, hash.low64};
+}
+
+void Snapshot::Seal() {
+  for (SnapshotChunk& chunk : chunks_) {
+    if (!chunk.hash) chunk.hash = HashOf(chunk.bytes.bytes());
+  }
+}
+
+std::string Snapshot::EncodeHeader() const {
+  Writer writer;
+  writer.PutBytes(kMagic);
+  writer.Put<uint32_t>(kVersion);
+  writer.Put<uint32_t>(0);  // the length, below
+  for (const uint8_t byte : header_.proof.fingerprint) writer.Put(byte);
+  writer.Put(header_.proof.shard);
+  writer.Put(header_.proof.shards);
+  writer.Put(header_.id);
+  writer.Put(static_cast<uint32_t>(header_.dtype));
+  writer.Put(static_cast<uint32_t>(header_.window.eviction));
+  for (const int64_t value :
+       {header_.layers, header_.kv_heads, header_.head_dim, header_.tiles_per_chunk, header_.window.pinned,
+        header_.window.memory_len, header_.next, header_.first_live, header_.resident, header_.replay_start}) {
+    writer.Put(value);
+  }
+  writer.Put(static_cast<uint64_t>(header_.message_starts.size()));
+  for (const int64_t start : header_.message_starts) writer.Put(start);
+  writer.Put(static_cast<uint64_t>(header_.tokens.size()));
+  writer.PutMany(header_.tokens);
+  writer.Put(static_cast<uint64_t>(chunks_.size()));
+  for (const SnapshotChunk& chunk : chunks_) {
+    CHECK(chunk.hash.has_value());
+    writer.Put(static_cast<uint32_t>(chunk.pinned ? 1 : 0));
+    writer.Put(static_cast<uint32_t>(chunk.tiles));
+    writer.Put(chunk.index);
+    writer.Put(chunk.hash->low);
+    writer.Put(chunk.hash->high);
+  }
+  std::string& out = writer.out();
+  const auto length = static_cast<uint32_t>(out.size() + kCheckBytes);
+  CHECK_EQ(static_cast<size_t>(length), out.size() + kCheckBytes);
+  for (size_t i = 0; i < sizeof(length); ++i) out[kMagic.size() + 4 + i] = static_cast<char>(length >> (8 * i));
+  writer.Put(static_cast<uint64_t>(XXH3_64bits(out.data(), out.size())));
+  return std::move(out);
+}
+
+Result<Snapshot> Snapshot::DecodeHeader(std::span<const std::byte> bytes) {
+  if (bytes.size() < kFrontBytes + kCheckBytes) return Bad("cut short");
+  if (std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) != 0) return Bad("no snapshot");
+  Reader front(bytes.subspan(kMagic.size()));
+  if (front.Get<uint32_t>() != kVersion) return Mismatch("snapshot: of another version of the format");
+  const auto length = front.Get<uint32_t>();
+  if (length != bytes.size()) return Bad("length");
+  const auto body = bytes.first(bytes.size() - kCheckBytes);
+  if (Reader(bytes.subspan(body.size())).Get<uint64_t>() != XXH3_64bits(body.data(), body.size())) {
+    return Bad("checksum of the header");
+  }
+  Reader reader(body.subspan(kFrontBytes));
+  Snapshot out;
+  SnapshotHeader& header = out.header_;
+  for (uint8_t& byte : header.proof.fingerprint) byte = reader.Get<uint8_t>();
+  header.proof.shard = reader.Get<int32_t>();
+  header.proof.shards = reader.Get<int32_t>();
+  header.id = reader.Get<uint64_t>();
+  const auto dtype = reader.Get<uint32_t>(), eviction = reader.Get<uint32_t>();
+  if (dtype > static_cast<uint32_t>(DType::kBF16)) return Bad("dtype");
+  if (eviction > static_cast<uint32_t>(Eviction::kToken)) return Bad("eviction");
+  header.dtype = static_cast<DType>(dtype);
+  header.window.eviction = static_cast<Eviction>(eviction);
+  for (int64_t* value :
+       {&header.layers, &header.kv_heads, &header.head_dim, &header.tiles_per_chunk, &header.window.pinned,
+        &header.window.memory_len, &header.next, &header.first_live, &header.resident, &header.replay_start}) {
+    *value = reader.Get<int64_t>();
+  }
+  header.message_starts.resize(reader.GetCount(sizeof(int64_t)));
+  for (int64_t& start : header.message_starts) start = reader.Get<int64_t>();
+  header.tokens.resize(reader.GetCount(sizeof(int32_t)));
+  reader.GetMany(header.tokens);
+  constexpr size_t kEntryBytes = 32;
+  const size_t chunks = reader.GetCount(kEntryBytes);
+  if (!reader.ok() || reader.left() != chunks * kEntryBytes) return Bad("cut short");
+  RETURN_IF_ERROR(CheckHeader(header));
+  // The header says which chunks there must be: no more of them than positions, and these were bounded above.
+  out.PlanChunks();
+  if (out.chunks_.size() != chunks) return Bad("number of chunks");
+  for (SnapshotChunk& chunk : out.chunks_) {
+    const auto region = reader.Get<uint32_t>(), tiles = reader.Get<uint32_t>();
+    const auto index = reader.Get<int64_t>();
+    if (region != (chunk.pinned ? 1u : 0u) || index != chunk.index || tiles != chunk.tiles) return Bad("chunk table");
+    const auto low = reader.Get<uint64_t>(), high = reader.Get<uint64_t>();
+    chunk.hash = ChunkHash{high, low};
+  }
+  return out;
+}
+
+Status Snapshot::Attach(size_t index, Blob bytes, bool verify) {
+  CHECK_LT(index, chunks_.size());
+  SnapshotChunk& chunk = chunks_[index];
+  if (static_cast<int64_t>(bytes.size()) != bytes_of(chunk)) return Bad("size of a chunk");
+  if (verify && !RINGSIDE_DEFECT("chunk_checksum_skipped") && chunk.hash != HashOf(bytes.bytes()))
+    return Bad("checksum of a chunk");
+  chunk.bytes = std::move(bytes);
+  return Status::Ok();
+}
+
+std::string Snapshot::Encode() const {
+  CHECK(complete());
+  std::string out = EncodeHeader();
+  out.reserve(out.size() + static_cast<size_t>(chunk_bytes()));
+  for (const SnapshotChunk& chunk : chunks_) {
+    out.append(reinterpret_cast<const char*>(chunk.bytes.data()), chunk.bytes.size());
+  }
+  return out;
+}
+
+Result<Snapshot> Snapshot::Decode(std::span<const std::byte> bytes) {
+  if (bytes.size() < kFrontBytes) return Bad("cut short");
+  const auto length = Reader(bytes.subspan(kMagic.size() + 4)).Get<uint32_t>();
+  if (length > bytes.size()) return Bad("cut short");
+  ASSIGN_OR_RETURN(Snapshot out, DecodeHeader(bytes.first(length)));
+  std::span<const std::byte> rest = bytes.subspan(length);
+  if (static_cast<int64_t>(rest.size()) != out.chunk_bytes()) return Bad("length");
+  for (size_t i = 0; i < out.chunks_.size(); ++i) {
+    const auto size = static_cast<size_t>(out.bytes_of(out.chunks_[i]));
+    RETURN_IF_ERROR(out.Attach(i, Blob::CopyOf(rest.first(size))));
+    rest = rest.subspan(size);
+  }
+  return out;
+}
+
+}  // namespace ringside

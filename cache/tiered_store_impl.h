@@ -1,0 +1,122 @@
+// What a TieredStore is made of: the tiers, what is on its way between them, two threads. Shared by the two source
+// files that implement it; nobody else includes this.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "base/bounded_queue.h"
+#include "cache/tiered_store.h"
+
+namespace ringside {
+
+/// Bytes per second, of recent moves.
+class MoveRate {
+ public:
+  void Add(int64_t bytes, double seconds) {
+    if (bytes <= 0 || seconds <= 0) return;
+    const double now = static_cast<double>(bytes) / seconds;
+    rate_ = rate_ == 0 ? now : 0.7 * rate_ + 0.3 * now;
+  }
+  double get() const { return rate_; }
+
+ private:
+  double rate_ = 0;
+};
+
+/// Reads `owner`'s object from one store, every chunk checked against its hash where `verify`. kCorruption also where a
+/// chunk that the manifest names is missing.
+Result<Snapshot> LoadSnapshot(Store& store, const std::string& owner, bool verify);
+/// The object that stores a sealed snapshot.
+StoreObject StoreObjectOf(const Snapshot& snapshot);
+
+class TieredStore::Impl {
+ public:
+  Impl(std::unique_ptr<ringside::Store> host, std::unique_ptr<ringside::Store> disk, const TieredStoreOptions& options,
+       const Clock& clock);
+  ~Impl();
+
+  Status Store(std::string owner, Snapshot snapshot, Done done);
+  void Fetch(std::string owner, FetchDone done);
+  void Prefetch(std::string owner);
+  void Erase(std::string owner, Done done);
+  void Fork(std::string from, std::string to, Done done);
+  void Flush(Done done);
+  std::optional<Snapshot> Base(const std::string& owner);
+  std::optional<Place> Find(const std::string& owner) const;
+  void Sweep();
+  void Reconcile(const std::function<bool(const std::string&)>& exists);
+  TieredStoreStats stats() const;
+
+ private:
+  using Work = std::function<void()>;
+
+  void Answer(Work work) { answering_queue_.PushUrgent(std::move(work)); }
+  void Move(Work work);
+  void RunAnswering();
+  void RunMoving();
+
+  /// Where it is, forks that are still to be made not counted; mutex_ held.
+  std::optional<Place> FindNow(const std::string& owner) const;
+  bool IsForking(const std::string& owner) const;
+  /// Offers what was forked as the newest of `to`, unless the fork has been overtaken.
+  void FinishFork(const std::string& to, uint64_t ticket, Snapshot snapshot, const Done& done);
+
+  // The answering thread.
+  void TakeIn(const std::string& owner, uint64_t id, const Done& done);
+  Result<FetchedSnapshot> Get(const std::string& owner);
+  /// Puts a sealed snapshot into memory if it is still the owner's newest; makes room only by dropping copies of what
+  /// is on disk too. kOverloaded if that is not enough.
+  Status PutInHost(const std::string& owner, const Snapshot& snapshot, bool pending);
+
+  // The moving thread; nothing else writes to the disk.
+  void MakeRoomAndPut(const std::string& owner, const Snapshot& snapshot, const Done& done);
+  /// Copies the host's object to disk. After Ok the disk has it.
+  Status CopyToDisk(const std::string& owner);
+  Status PutOnDisk(const std::string& owner, const Snapshot& snapshot);
+  void DropFromHost(const std::string& owner, uint64_t id);
+  /// Takes the oldest object out of memory, to disk if that is possible. False if there is none.
+  bool DemoteOldest();
+  void ApplyIdleTimes();
+  Status EraseFromDisk(const std::string& owner);
+
+  bool IsOnDisk(const std::string& owner, uint64_t id) const;  // mutex_ held
+  static uint64_t IdInHost(ringside::Store& host, const std::string& owner);
+
+  const std::unique_ptr<ringside::Store> host_, disk_;
+  const TieredStoreOptions options_;
+  const Clock& clock_;
+
+  mutable std::mutex mutex_;
+  std::unordered_map<std::string, Snapshot> pending_;  // offered, not yet in the host store
+  struct QueuedFork {
+    std::string from;
+    uint64_t ticket = 0;
+  };
+  std::unordered_map<std::string, QueuedFork> forks_;  // by the new owner: asked for, not yet made
+  uint64_t last_fork_ = 0;
+  std::unordered_set<std::string> erasing_;             // on disk perhaps, but no longer to be found there
+  std::unordered_map<std::string, uint64_t> disk_ids_;  // what is known to be on disk
+  TieredStoreStats stats_;
+  MoveRate read_rate_, write_rate_;
+
+  BoundedQueue<Work> answering_queue_{1};  // PushUrgent is not held to it; pending_ is
+  std::mutex moving_mutex_;
+  std::condition_variable moving_wake_;
+  std::deque<Work> moving_queue_;
+  bool stopping_ = false;
+  std::atomic<bool> closing_{false};  // what is only moved about is given up: each move is a sync
+  std::thread answering_, moving_;
+};
+
+}  // namespace ringside

@@ -1,0 +1,79 @@
+#include "cache/blob_reserve.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "base/limits.h"
+#include "cache/blob.h"
+
+namespace ringside {
+namespace {
+
+// A size of its own for each test: the reserve is the process's.
+TEST(BlobReserve, ABlobsMemoryWaitsForTheNextOfItsSize) {
+  constexpr size_t kBytes = 1'000'001;
+  BlobReserve& reserve = BlobReserve::Instance();
+  Blob first = Blob::Make(kBytes);
+  const std::byte* memory = first.data();
+  Blob shared = first;
+  first = Blob();
+  EXPECT_EQ(reserve.waiting_blocks(kBytes), 0u) << "still held";
+  shared = Blob();
+  EXPECT_EQ(reserve.waiting_blocks(kBytes), 1u);
+  const Blob other = Blob::Make(kBytes + 1);
+  EXPECT_NE(other.data(), memory);
+  const Blob next = Blob::Make(kBytes);
+  EXPECT_EQ(next.data(), memory);
+  EXPECT_EQ(reserve.waiting_blocks(kBytes), 0u);
+}
+
+TEST(BlobReserve, BlocksAreLaidInAheadOfNeed) {
+  constexpr size_t kBytes = 1'000'003;
+  BlobReserve& reserve = BlobReserve::Instance();
+  reserve.LayIn(kBytes, 3);
+  EXPECT_EQ(reserve.waiting_blocks(kBytes), 3u);
+  reserve.LayIn(kBytes, 2);
+  EXPECT_EQ(reserve.waiting_blocks(kBytes), 3u);
+  std::vector<Blob> blobs;
+  for (int i = 0; i < 3; ++i) blobs.push_back(Blob::Make(kBytes));
+  EXPECT_EQ(reserve.waiting_blocks(kBytes), 0u);
+}
+
+TEST(BlobReserve, ItIsBoundedAndMakesRoomForTheSizeInUse) {
+  constexpr size_t kBytes = 5'000'011, kLimit = static_cast<size_t>(limits::kBlobReserveBytes);
+  BlobReserve& reserve = BlobReserve::Instance();
+  reserve.LayIn(kBytes, 1'000'000);
+  EXPECT_EQ(reserve.waiting_blocks(kBytes), kLimit / kBytes);
+  EXPECT_LE(reserve.waiting_bytes(), kLimit);
+  const size_t full = reserve.waiting_bytes();
+  { const Blob beyond = Blob::Make(kBytes + 1); }  // freed for good
+  EXPECT_EQ(reserve.waiting_bytes(), full);
+  reserve.LayIn(1'000'005, 8);
+  EXPECT_EQ(reserve.waiting_blocks(1'000'005), 8u);
+  EXPECT_LT(reserve.waiting_blocks(kBytes), kLimit / kBytes);
+  EXPECT_LE(reserve.waiting_bytes(), kLimit);
+  reserve.LayIn(100, 10);
+  EXPECT_EQ(reserve.waiting_blocks(100), 0u) << "too small to be worth it";
+}
+
+TEST(BlobReserve, ManyThreadsTakeAndGive) {
+  constexpr size_t kBytes = 100'003;
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong{0};
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 2000; ++i) {
+        Blob blob = Blob::Make(kBytes);
+        blob.writable()[i % kBytes] = std::byte(t);
+        if (i % 7 == 0) std::this_thread::yield();
+        wrong += blob.data()[i % kBytes] != std::byte(t) ? 1 : 0;  // nobody else has it
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+}  // namespace
+}  // namespace ringside

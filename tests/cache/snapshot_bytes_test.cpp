@@ -1,0 +1,218 @@
+// A snapshot's bytes as hostile input: every truncation, every flipped byte, and lies under a right checksum.
+#include <gtest/gtest.h>
+
+#define XXH_STATIC_LINKING_ONLY  // XXH3 by that name
+#include <xxhash.h>
+
+#include <cstring>
+#include <limits>
+#include <random>
+#include <string>
+
+#include "tests/cache/snapshot_cache.h"
+
+namespace ringside {
+namespace {
+
+std::span<const std::byte> Bytes(const std::string& text) { return std::as_bytes(std::span(text)); }
+
+/// Makes the header's checksum right again.
+void Reseal(std::string& header) {
+  const uint64_t check = XXH3_64bits(header.data(), header.size() - 8);
+  std::memcpy(header.data() + header.size() - 8, &check, 8);
+}
+
+class SnapshotBytesTest : public SnapshotCacheTest {
+ protected:
+  void SetUp() override {
+    KvCache& cache = Fresh(0, {5, 40, Eviction::kTurn});
+    Grow(cache, 150);
+    snapshot_ = Capture(cache);
+    snapshot_.Seal();
+    header_ = snapshot_.EncodeHeader();
+    whole_ = snapshot_.Encode();
+  }
+
+  static bool IsTyped(const Status& status) {
+    return status.code() == StatusCode::kCorruption || status.code() == StatusCode::kMismatch;
+  }
+
+  /// Takes a header that decodes as far as it goes: chunks that fit, then into a cache. Nothing may crash; what is
+  /// refused is refused with a type.
+  void Use(Snapshot& snapshot) {
+    for (size_t i = 0; i < snapshot.chunks().size(); ++i) {
+      if (i >= snapshot_.chunks().size()) break;
+      const Status attached = snapshot.Attach(i, snapshot_.chunks()[i].bytes);
+      ASSERT_TRUE(attached.ok() || IsTyped(attached));
+    }
+    KvCache& cache = Fresh(1, {0, 1, Eviction::kToken});
+    const Status restored = snapshot.Restore(cache, *backend_, snapshot.header().proof);
+    if (restored.ok()) {
+      ASSERT_EQ(cache.ring().next(), snapshot.header().next);
+    } else {
+      ASSERT_TRUE(IsTyped(restored)) << restored.ToString();
+    }
+  }
+
+  Snapshot snapshot_;
+  std::string header_, whole_;
+};
+
+TEST_F(SnapshotBytesTest, EveryTruncationIsRefused) {
+  for (size_t length = 0; length < header_.size(); ++length) {
+    const std::string cut = header_.substr(0, length);
+    ASSERT_TRUE(IsTyped(Snapshot::DecodeHeader(Bytes(cut)).status())) << length;
+    ASSERT_TRUE(IsTyped(Snapshot::Decode(Bytes(cut)).status())) << length;
+  }
+  std::mt19937 random(1);
+  for (int i = 0; i < 200; ++i) {
+    const std::string cut = whole_.substr(0, header_.size() + random() % (whole_.size() - header_.size()));
+    ASSERT_TRUE(IsTyped(Snapshot::Decode(Bytes(cut)).status())) << cut.size();
+  }
+  ASSERT_TRUE(IsTyped(Snapshot::Decode(Bytes(whole_ + 'x')).status()));
+  ASSERT_TRUE(IsTyped(Snapshot::DecodeHeader(Bytes(header_ + 'x')).status()));
+}
+
+TEST_F(SnapshotBytesTest, EveryFlippedBitOfTheHeaderIsRefused) {
+  for (size_t i = 0; i < header_.size(); ++i) {
+    for (int bit = 0; bit < 8; ++bit) {
+      std::string damaged = header_;
+      damaged[i] = static_cast<char>(damaged[i] ^ (1 << bit));
+      ASSERT_TRUE(IsTyped(Snapshot::DecodeHeader(Bytes(damaged)).status())) << i;
+    }
+  }
+}
+
+TEST_F(SnapshotBytesTest, RandomFlipsElsewhereAreRefused) {
+  std::mt19937 random(2);
+  for (int i = 0; i < 2000; ++i) {
+    std::string damaged = whole_;
+    char& byte = damaged[header_.size() + random() % (whole_.size() - header_.size())];
+    byte = static_cast<char>(byte ^ (1 << random() % 8));
+    ASSERT_EQ(Snapshot::Decode(Bytes(damaged)).status().code(), StatusCode::kCorruption);
+  }
+}
+
+// Behind the checksum, where only a forger gets: the decoder must hold by its own checks.
+TEST_F(SnapshotBytesTest, LiesUnderARightChecksumAreRefusedOrHarmless) {
+  int accepted = 0;
+  for (size_t i = 0; i + 8 < header_.size(); ++i) {
+    for (int bit = 0; bit < 8; ++bit) {
+      std::string forged = header_;
+      forged[i] = static_cast<char>(forged[i] ^ (1 << bit));
+      Reseal(forged);
+      auto snapshot = Snapshot::DecodeHeader(Bytes(forged));
+      if (!snapshot.ok()) {
+        ASSERT_TRUE(IsTyped(snapshot.status()));
+        continue;
+      }
+      ++accepted;
+      Use(*snapshot);
+    }
+  }
+  EXPECT_GT(accepted, 100);  // fingerprint, id, tokens, hashes: any value is a value
+}
+
+TEST_F(SnapshotBytesTest, AbsurdNumbersUnderARightChecksumAreRefusedOrHarmless) {
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max(), kMin = std::numeric_limits<int64_t>::min();
+  const int64_t absurd[] = {0,
+                            1,
+                            -1,
+                            2,
+                            15,
+                            16,
+                            17,
+                            149,
+                            150,
+                            151,
+                            1 << 20,
+                            int64_t{1} << 31,
+                            int64_t{1} << 32,
+                            int64_t{1} << 39,
+                            int64_t{1} << 40,
+                            int64_t{1} << 47,
+                            int64_t{1} << 48,
+                            int64_t{1} << 62,
+                            kMax,
+                            kMax - 1,
+                            kMin,
+                            kMin + 1};
+  const auto try_it = [&](std::string forged) {
+    Reseal(forged);
+    auto snapshot = Snapshot::DecodeHeader(Bytes(forged));
+    if (snapshot.ok()) {
+      Use(*snapshot);
+    } else {
+      ASSERT_TRUE(IsTyped(snapshot.status()));
+    }
+  };
+  for (size_t at = 8; at + 16 <= header_.size(); at += 4) {
+    for (const int64_t value : absurd) {
+      std::string forged = header_;
+      std::memcpy(forged.data() + at, &value, 8);
+      try_it(forged);
+      if (HasFatalFailure()) return;
+    }
+  }
+  std::mt19937_64 random(3);
+  for (int i = 0; i < 20'000; ++i) {  // several fields at once
+    std::string forged = header_;
+    for (uint64_t n = 2 + random() % 4; n > 0; --n) {
+      const int64_t value = random() % 2 ? absurd[random() % std::size(absurd)] : static_cast<int64_t>(random() % 300);
+      std::memcpy(forged.data() + 72 + random() % 11 * 8, &value, 8);
+    }
+    try_it(forged);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST_F(SnapshotBytesTest, TheDocumentedExampleIsWhatIsWritten) {
+  // cache/SNAPSHOT.md shows this header: 1 layer, 1 head of 2 dimensions, 3 tokens, the first pinned.
+  KvShape shape{1, 1, 2, DType::kF16, 1, 1};
+  auto slab = backend_->Allocate(static_cast<size_t>(shape.slab_bytes()));
+  ASSERT_TRUE(slab.ok());
+  KvCache cache(shape, slab->data());
+  cache.Reset({1, 8, Eviction::kTurn});
+  cache.ring().AddMessageStart(1);
+  cache.ring().Append(3);
+  SnapshotProof proof;
+  proof.fingerprint.fill(0xab);
+  Snapshot snapshot = Snapshot::Capture(cache, *backend_, proof, std::vector<int32_t>{1, 20, 21}, 0);
+  snapshot.Seal();
+  const std::string bytes = snapshot.EncodeHeader();
+  const auto number = [&](size_t at, size_t size) {
+    uint64_t value = 0;
+    std::memcpy(&value, bytes.data() + at, size);
+    return value;
+  };
+  ASSERT_EQ(bytes.size(), 268u);
+  EXPECT_EQ(bytes.substr(0, 8), "RSKVSNAP");
+  EXPECT_EQ(number(8, 4), 1u);     // version
+  EXPECT_EQ(number(12, 4), 268u);  // length
+  EXPECT_EQ(bytes.substr(16, 32), std::string(32, '\xab'));
+  EXPECT_EQ(number(48, 4), 0u);  // shard 0 ...
+  EXPECT_EQ(number(52, 4), 1u);  // ... of 1
+  EXPECT_EQ(number(56, 8), snapshot.header().id);
+  EXPECT_EQ(number(64, 4), 1u);  // f16
+  EXPECT_EQ(number(68, 4), 0u);  // eviction by turn
+  const uint64_t fields[] = {1, 1, 2, 8, 1, 8, 3, 1, 1, 0};
+  for (size_t i = 0; i < 10; ++i) EXPECT_EQ(number(72 + 8 * i, 8), fields[i]) << i;
+  EXPECT_EQ(number(152, 8), 1u);  // message starts
+  EXPECT_EQ(number(160, 8), 1u);
+  EXPECT_EQ(number(168, 8), 3u);  // tokens
+  EXPECT_EQ(number(176, 4), 1u);
+  EXPECT_EQ(number(180, 4), 20u);
+  EXPECT_EQ(number(184, 4), 21u);
+  EXPECT_EQ(number(188, 8), 2u);  // chunks
+  EXPECT_EQ(number(196, 4), 1u);  // the pinned tile
+  EXPECT_EQ(number(200, 4), 1u);
+  EXPECT_EQ(number(204, 8), 0u);
+  EXPECT_EQ(number(228, 4), 0u);  // the ring's
+  EXPECT_EQ(number(232, 4), 1u);
+  EXPECT_EQ(number(236, 8), 0u);
+  EXPECT_EQ(number(260, 8), XXH3_64bits(bytes.data(), 260));
+  EXPECT_EQ(snapshot.chunk_bytes(), 2 * 128);
+}
+
+}  // namespace
+}  // namespace ringside

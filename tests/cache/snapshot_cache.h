@@ -1,0 +1,135 @@
+// Caches with known rows: what the row of position p holds is a function of p and of how often the conversation was
+// rolled back, so that every element of every live row can be compared.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "cache/kv_pool.h"
+#include "cache/snapshot.h"
+
+namespace ringside {
+
+class SnapshotCacheTest : public testing::Test {
+ protected:
+  explicit SnapshotCacheTest(DType dtype = DType::kF16) {
+    proof_.fingerprint.fill(0x5c);
+    for (const int64_t ring_tiles : {4, 4, 3, 9, 4}) {  // R = 64, 64, 48, 144, 64
+      KvShape shape{3, 2, 8, dtype, 2, ring_tiles};
+      auto slab = backend_->Allocate(static_cast<size_t>(shape.slab_bytes()));
+      slabs_.push_back(std::move(*slab));
+      caches_.push_back(std::make_unique<KvCache>(shape, slabs_.back().data()));
+    }
+  }
+
+  /// Cache `i`, empty, with this window. Its slab keeps what was in it.
+  KvCache& Fresh(size_t i, const RingWindow& window) {
+    caches_[i]->Reset(window);
+    return *caches_[i];
+  }
+
+  /// Overwrites the whole slab with noise: the rows of someone else.
+  void Scribble(KvCache& cache) {
+    auto* bytes = static_cast<unsigned char*>(cache.slab());
+    for (int64_t i = 0; i < cache.shape().slab_bytes(); ++i) bytes[i] = static_cast<unsigned char>(random_());
+  }
+
+  /// Appends n tokens and writes their rows, with a message start now and then.
+  void Grow(KvCache& cache, int64_t n) {
+    for (; n > 0; --n) {
+      const int64_t position = cache.ring().next();
+      if (position % 13 == 0) cache.ring().AddMessageStart(position);
+      cache.ring().Append(1);
+      WriteRow(cache, position);
+    }
+  }
+
+  /// Goes back; what is written afterwards differs from what was there.
+  void RollBack(KvCache& cache, int64_t to) {
+    cache.ring().RollBack(to);
+    ++era_;
+  }
+
+  /// Makes `to` what `from`, of the same shape, is, without a snapshot.
+  static void MakeEqual(KvCache& to, const KvCache& from) {
+    ASSERT_TRUE(to.shape() == from.shape());
+    to.ring() = from.ring();
+    std::memcpy(to.slab(), from.slab(), static_cast<size_t>(from.shape().slab_bytes()));
+  }
+
+  Snapshot Capture(KvCache& cache, const Snapshot* base = nullptr, int64_t replay_start = 0) {
+    std::vector<int32_t> tokens(static_cast<size_t>(cache.ring().next()));
+    for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int32_t>(i * 7);
+    return Snapshot::Capture(cache, *backend_, proof_, tokens, replay_start, base);
+  }
+
+  static std::byte* Key(const KvCache& cache, int64_t layer, int64_t position, int64_t head, int64_t d) {
+    const KvShape& shape = cache.shape();
+    const int64_t slot = shape.Slot(position, cache.ring().window().pinned);
+    return static_cast<std::byte*>(cache.slab()) + shape.TileOffset(layer, slot / KvShape::kTile, head) +
+           (d * KvShape::kTile + slot % KvShape::kTile) * shape.element_bytes();
+  }
+  static std::byte* Value(const KvCache& cache, int64_t layer, int64_t position, int64_t head) {
+    const KvShape& shape = cache.shape();
+    const int64_t slot = shape.Slot(position, cache.ring().window().pinned);
+    return static_cast<std::byte*>(cache.slab()) + shape.TileOffset(layer, slot / KvShape::kTile, head) +
+           shape.half_tile_bytes() + slot % KvShape::kTile * shape.head_dim * shape.element_bytes();
+  }
+
+  /// Both rings are in the same state, as far as the smaller one can be, and every row that either may still see is
+  /// equal, bit for bit.
+  static void ExpectSame(const KvCache& a, const KvCache& b) {
+    const Ring &left = a.ring(), &right = b.ring();
+    ASSERT_EQ(left.next(), right.next());
+    ASSERT_TRUE(left.window() == right.window());
+    ASSERT_TRUE(std::equal(left.message_starts().begin(), left.message_starts().end(), right.message_starts().begin(),
+                           right.message_starts().end()));
+    const int64_t pinned = left.window().pinned, resident = std::max(left.resident(), right.resident());
+    ASSERT_LE(resident, std::max(pinned, left.FirstLive(left.next())));
+    const KvShape& shape = a.shape();
+    for (int64_t p = 0; p < left.next(); ++p) {
+      if (p >= pinned && p < resident) continue;
+      for (int64_t layer = 0; layer < shape.layers; ++layer) {
+        for (int64_t head = 0; head < shape.kv_heads; ++head) {
+          const auto row = static_cast<size_t>(shape.head_dim * shape.element_bytes());
+          ASSERT_EQ(std::memcmp(Value(a, layer, p, head), Value(b, layer, p, head), row), 0) << "value of " << p;
+          for (int64_t d = 0; d < shape.head_dim; ++d) {
+            ASSERT_EQ(std::memcmp(Key(a, layer, p, head, d), Key(b, layer, p, head, d),
+                                  static_cast<size_t>(shape.element_bytes())),
+                      0)
+                << "key of " << p;
+          }
+        }
+      }
+    }
+  }
+
+  std::unique_ptr<Backend> backend_ = std::move(*MakeCpuBackend({.threads = 1}));
+  SnapshotProof proof_;
+
+ private:
+  void WriteRow(KvCache& cache, int64_t position) {
+    const KvShape& shape = cache.shape();
+    std::mt19937 row(static_cast<uint32_t>(position * 1000 + era_));
+    const auto fill = [&](std::byte* to, int64_t bytes) {
+      for (int64_t i = 0; i < bytes; ++i) to[i] = static_cast<std::byte>(row());
+    };
+    for (int64_t layer = 0; layer < shape.layers; ++layer) {
+      for (int64_t head = 0; head < shape.kv_heads; ++head) {
+        for (int64_t d = 0; d < shape.head_dim; ++d) fill(Key(cache, layer, position, head, d), shape.element_bytes());
+        fill(Value(cache, layer, position, head), shape.head_dim * shape.element_bytes());
+      }
+    }
+  }
+
+  std::mt19937 random_{1};
+  int64_t era_ = 0;
+  std::vector<Buffer> slabs_;
+  std::vector<std::unique_ptr<KvCache>> caches_;
+};
+
+}  // namespace ringside

@@ -1,0 +1,263 @@
+// Snapshots: equal rows after capture and restore at every place of the ring, in rings of other sizes, from saves that
+// build on one another, and through the bytes.
+#include "cache/snapshot.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+
+#include "cache/kv_pool.h"
+#include "tests/cache/snapshot_cache.h"
+
+namespace ringside {
+namespace {
+
+TEST(RingRestore, GoesOnLikeTheRingItWasTakenFrom) {
+  std::mt19937 random(5);
+  for (int history = 0; history < 200; ++history) {
+    const RingWindow window{static_cast<int64_t>(random() % 6), 20, random() % 2 ? Eviction::kTurn : Eviction::kToken};
+    Ring ring(window, 24);
+    for (int step = 0; step < 30; ++step) {
+      if (random() % 3 == 0) ring.AddMessageStart(ring.next());
+      ring.Append(1 + static_cast<int64_t>(random() % 5));
+      const int64_t back = ring.next() - static_cast<int64_t>(random() % 4);
+      if (ring.CanRollBack(back)) ring.RollBack(back);
+    }
+    Ring copy(window, 24 + static_cast<int64_t>(random() % 3) * 16);
+    const std::vector<int64_t> starts(ring.message_starts().begin(), ring.message_starts().end());
+    ASSERT_TRUE(copy.Restore(ring.next(), ring.resident(), starts).ok());
+    EXPECT_EQ(copy.next(), ring.next());
+    EXPECT_EQ(copy.unchanged(), ring.next());
+    EXPECT_EQ(copy.resident(), ring.resident());
+    for (int64_t to = 0; to <= ring.next(); ++to) {
+      EXPECT_EQ(copy.CanRollBack(to), ring.CanRollBack(to)) << to;
+      EXPECT_EQ(copy.FirstLive(to), ring.FirstLive(to));
+    }
+  }
+}
+
+TEST(RingRestore, ASmallerRingHasFewerRows) {
+  Ring ring({4, 8, Eviction::kToken}, 32);
+  ASSERT_TRUE(ring.Restore(100, 60, {}).ok());
+  EXPECT_EQ(ring.resident(), 68);
+  EXPECT_TRUE(ring.CanRollBack(75));
+  EXPECT_FALSE(ring.CanRollBack(74));
+}
+
+TEST(RingRestore, RefusesWhatNoRingCanBe) {
+  Ring ring({4, 8, Eviction::kToken}, 32);
+  const auto refused = [&](int64_t next, int64_t resident, std::vector<int64_t> starts) {
+    const Status status = ring.Restore(next, resident, std::move(starts));
+    EXPECT_EQ(ring.next(), 0);
+    EXPECT_EQ(ring.resident(), 4);
+    EXPECT_TRUE(ring.message_starts().empty());
+    return status.code() == StatusCode::kCorruption;
+  };
+  EXPECT_TRUE(refused(-1, 4, {}));
+  EXPECT_TRUE(refused(100, 3, {}));
+  EXPECT_TRUE(refused(100, 94, {}));  // the next position sees 93
+  EXPECT_TRUE(refused(100, 90, {5, 5}));
+  EXPECT_TRUE(refused(100, 90, {7, 5}));
+  EXPECT_TRUE(refused(100, 90, {-1}));
+  EXPECT_TRUE(refused(int64_t{1} << 62, 4, {}));
+  EXPECT_TRUE(refused(100, int64_t{1} << 62, {}));
+  EXPECT_TRUE(ring.Restore(100, 93, {5, 9}).ok());
+}
+
+TEST(RingUnchanged, FallsWithRollBacksAndRisesWithMarks) {
+  Ring ring({0, 8, Eviction::kToken}, 32);
+  ring.Append(10);
+  EXPECT_EQ(ring.unchanged(), 0);
+  ring.MarkUnchanged();
+  ring.Append(5);
+  EXPECT_EQ(ring.unchanged(), 10);
+  ring.RollBack(12);
+  EXPECT_EQ(ring.unchanged(), 10);
+  ring.RollBack(8);
+  ring.Append(20);
+  EXPECT_EQ(ring.unchanged(), 8);
+  ring.Clear();
+  EXPECT_EQ(ring.unchanged(), 0);
+}
+
+class SnapshotTest : public SnapshotCacheTest, public testing::WithParamInterface<DType> {
+ protected:
+  SnapshotTest() : SnapshotCacheTest(GetParam()) {}
+};
+
+TEST_P(SnapshotTest, RestoresEveryRowAtEveryLengthAndInEveryRing) {
+  for (const int64_t pinned : {0, 1, 16, 21}) {
+    for (int64_t length = 0; length < 260; length += 1 + length % 7) {
+      KvCache& cache = Fresh(0, {pinned, 40, Eviction::kToken});
+      Grow(cache, length);
+      const Snapshot snapshot = Capture(cache);
+      EXPECT_TRUE(snapshot.complete());
+      for (const size_t other : {1, 2, 3}) {  // the same ring, a smaller and a larger one
+        KvCache& restored = Fresh(other, {0, 1, Eviction::kToken});
+        Scribble(restored);
+        ASSERT_TRUE(snapshot.Restore(restored, *backend_, proof_).ok());
+        ExpectSame(cache, restored);
+        // And both go on alike.
+        Grow(restored, 30);
+        KvCache& reference = Fresh(4, {pinned, 40, Eviction::kToken});
+        MakeEqual(reference, cache);
+        Grow(reference, 30);
+        ExpectSame(reference, restored);
+      }
+    }
+  }
+}
+
+TEST_P(SnapshotTest, HoldsNothingOfTheSlabsLastTenant) {
+  for (const int64_t length : {3, 17, 40, 61, 100, 131}) {
+    KvCache& cache = Fresh(0, {5, 40, Eviction::kToken});
+    Scribble(cache);
+    Grow(cache, length);
+    const Snapshot first = Capture(cache);
+    KvCache& again = Fresh(0, {5, 40, Eviction::kToken});
+    std::memset(again.slab(), 0, static_cast<size_t>(again.shape().slab_bytes()));
+    Grow(again, length);
+    const Snapshot second = Capture(again);
+    ASSERT_EQ(first.chunks().size(), second.chunks().size());
+    for (size_t i = 0; i < first.chunks().size(); ++i) {
+      EXPECT_EQ(HashOf(first.chunks()[i].bytes.bytes()), HashOf(second.chunks()[i].bytes.bytes())) << length;
+    }
+  }
+}
+
+TEST_P(SnapshotTest, SavesThatBuildOnOneAnotherEqualWholeOnes) {
+  std::mt19937 random(11);
+  for (int history = 0; history < 30; ++history) {
+    KvCache& cache = Fresh(0, {static_cast<int64_t>(random() % 20), 40, Eviction::kTurn});
+    Snapshot saved = Capture(cache);
+    for (int save = 0; save < 12; ++save) {
+      for (uint32_t step = random() % 4; step > 0; --step) {
+        Grow(cache, 1 + static_cast<int64_t>(random() % 30));
+        const int64_t back = cache.ring().next() - static_cast<int64_t>(random() % 20);
+        if (random() % 3 == 0 && cache.ring().CanRollBack(back)) RollBack(cache, back);
+      }
+      const int64_t unchanged = cache.ring().unchanged(), next = cache.ring().next();
+      Snapshot incremental = Capture(cache, &saved);
+      // Chunks shared with the base have the base's bytes: nothing was copied for them.
+      size_t shared = 0;
+      for (const SnapshotChunk& chunk : incremental.chunks()) {
+        for (const SnapshotChunk& old : saved.chunks()) shared += chunk.bytes.data() == old.bytes.data();
+      }
+      if (unchanged == next && next == saved.header().next && next > 0) {
+        EXPECT_EQ(shared, incremental.chunks().size());
+      }
+      KvCache& restored = Fresh(1, {0, 1, Eviction::kToken});
+      Scribble(restored);
+      ASSERT_TRUE(incremental.Restore(restored, *backend_, proof_).ok());
+      ExpectSame(cache, restored);
+      saved = std::move(incremental);
+      if (random() % 4 == 0) {  // it leaves its slot and comes back
+        ASSERT_TRUE(saved.Restore(cache, *backend_, proof_).ok());
+      }
+    }
+  }
+}
+
+TEST_P(SnapshotTest, AShortenedReplayIsCapturedOnceItsWindowIsFull) {
+  KvCache& cache = Fresh(0, {4, 40, Eviction::kToken});
+  Grow(cache, 4);
+  cache.ring().SkipTo(500);
+  EXPECT_FALSE(Snapshot::CanCapture(cache));
+  Grow(cache, 20);
+  EXPECT_FALSE(Snapshot::CanCapture(cache));
+  Grow(cache, 25);
+  ASSERT_TRUE(Snapshot::CanCapture(cache));
+  Snapshot snapshot = Capture(cache, nullptr, 500);
+  snapshot.Seal();
+  const std::string header = snapshot.EncodeHeader();
+  EXPECT_EQ(Snapshot::DecodeHeader(std::as_bytes(std::span(header)))->header().replay_start, 500);
+  KvCache& restored = Fresh(1, {0, 1, Eviction::kToken});
+  Scribble(restored);
+  ASSERT_TRUE(snapshot.Restore(restored, *backend_, proof_).ok());
+  ExpectSame(cache, restored);
+  EXPECT_FALSE(restored.ring().CanRollBack(530));
+}
+
+TEST_P(SnapshotTest, AStrangeBaseIsIgnored) {
+  KvCache& other = Fresh(1, {0, 40, Eviction::kToken});
+  Grow(other, 50);
+  const Snapshot foreign = Capture(other);
+  KvCache& cache = Fresh(0, {0, 40, Eviction::kToken});
+  Grow(cache, 70);
+  Capture(cache);  // not kept
+  const Snapshot snapshot = Capture(cache, &foreign);
+  KvCache& restored = Fresh(1, {0, 1, Eviction::kToken});
+  ASSERT_TRUE(snapshot.Restore(restored, *backend_, proof_).ok());
+  ExpectSame(cache, restored);
+}
+
+TEST_P(SnapshotTest, GoesThroughItsBytes) {
+  for (const int64_t length : {0, 4, 39, 100, 201}) {
+    KvCache& cache = Fresh(0, {5, 40, Eviction::kTurn});
+    Grow(cache, length);
+    Snapshot snapshot = Capture(cache, nullptr, 7);
+    snapshot.Seal();
+    const std::string bytes = snapshot.Encode();
+    auto decoded = Snapshot::Decode(std::as_bytes(std::span(bytes)));
+    ASSERT_TRUE(decoded.ok()) << decoded.status().ToString();
+    EXPECT_EQ(decoded->header().tokens, snapshot.header().tokens);
+    EXPECT_EQ(decoded->header().message_starts, snapshot.header().message_starts);
+    EXPECT_EQ(decoded->header().id, snapshot.header().id);
+    EXPECT_EQ(decoded->header().replay_start, 7);
+    EXPECT_EQ(decoded->Encode(), bytes);
+    KvCache& restored = Fresh(1, {0, 1, Eviction::kToken});
+    ASSERT_TRUE(decoded->Restore(restored, *backend_, proof_).ok());
+    ExpectSame(cache, restored);
+  }
+}
+
+TEST_P(SnapshotTest, FitsItsOwnModelAndShapeOnly) {
+  KvCache& cache = Fresh(0, {5, 40, Eviction::kTurn});
+  Grow(cache, 100);
+  const Snapshot snapshot = Capture(cache);
+  const KvShape shape = cache.shape();
+  EXPECT_TRUE(snapshot.CheckFits(proof_, shape).ok());
+  const auto code = [&](auto change) {
+    SnapshotProof proof = proof_;
+    KvShape other = shape;
+    change(proof, other);
+    return snapshot.CheckFits(proof, other).code();
+  };
+  constexpr StatusCode kNo = StatusCode::kMismatch;
+  EXPECT_EQ(code([](SnapshotProof& p, KvShape&) { p.fingerprint[31] ^= 1; }), kNo);
+  EXPECT_EQ(code([](SnapshotProof& p, KvShape&) { p.shard = 1; }), kNo);
+  EXPECT_EQ(code([](SnapshotProof& p, KvShape&) { p.shards = 2; }), kNo);
+  EXPECT_EQ(code([](SnapshotProof&, KvShape& s) { ++s.layers; }), kNo);
+  EXPECT_EQ(code([](SnapshotProof&, KvShape& s) { ++s.kv_heads; }), kNo);
+  EXPECT_EQ(code([](SnapshotProof&, KvShape& s) { ++s.head_dim; }), kNo);
+  EXPECT_EQ(code([](SnapshotProof&, KvShape& s) { s.dtype = s.dtype == DType::kF32 ? DType::kF16 : DType::kF32; }),
+            kNo);
+  EXPECT_EQ(code([](SnapshotProof&, KvShape& s) { s.pinned_tiles = 0; }), kNo);
+  EXPECT_EQ(code([](SnapshotProof&, KvShape& s) { s.ring_tiles = 2; }), kNo);
+  EXPECT_EQ(code([](SnapshotProof&, KvShape& s) { s.ring_tiles = 3; }), StatusCode::kOk);
+  SnapshotProof wrong = proof_;
+  wrong.fingerprint[0] ^= 1;
+  EXPECT_EQ(snapshot.Restore(cache, *backend_, wrong).code(), kNo);
+  EXPECT_EQ(cache.ring().next(), 100);  // refused before anything was touched
+}
+
+TEST_P(SnapshotTest, ASnapshotWithoutItsBytesIsNotRestored) {
+  KvCache& cache = Fresh(0, {5, 40, Eviction::kTurn});
+  Grow(cache, 100);
+  Snapshot snapshot = Capture(cache);
+  snapshot.Seal();
+  const std::string header = snapshot.EncodeHeader();
+  const auto skeleton = Snapshot::DecodeHeader(std::as_bytes(std::span(header)));
+  ASSERT_TRUE(skeleton.ok());
+  EXPECT_FALSE(skeleton->complete());
+  EXPECT_EQ(skeleton->Restore(cache, *backend_, proof_).code(), StatusCode::kCorruption);
+  EXPECT_EQ(cache.ring().next(), 0);
+  EXPECT_EQ(cache.snapshot(), 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, SnapshotTest, testing::Values(DType::kF32, DType::kF16, DType::kBF16),
+                         [](const auto& info) { return std::string(Traits(info.param).name); });
+
+}  // namespace
+}  // namespace ringside
