@@ -1,16 +1,20 @@
 // The engine: one thread that admits turns, forms steps of prefill chunks and decode rows, runs the model, samples and
-// emits. Submit, Cancel and Close are thread-safe and never block. The contract of the thread is engine/ENGINE.md.
+// emits; and that saves the caches of idle conversations to the tiers and takes them back. Everything here is
+// thread-safe and never blocks. The contract of the thread is engine/ENGINE.md.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/status.h"
 #include "cache/ring.h"
+#include "cache/snapshot.h"
+#include "cache/tiered_store.h"
 #include "engine/sampling.h"
 #include "engine/token_sink.h"
 #include "engine/tokenizer.h"
@@ -37,11 +41,25 @@ struct EngineOptions {
   DType kv_dtype = DType::kF16;
 };
 
+/// Where caches go that have no slot. Without tiers nothing is saved: what loses its slot is computed again.
+struct EngineStorage {
+  TieredStore* tiers = nullptr;  // outlives the engine
+  Fingerprint fingerprint{};     // Model::fingerprint() of the network
+  int64_t idle_ms = 60'000;      // a cache unused for so long is saved and gives its slot back
+  /// How long a turn waits for a stored cache before it computes its own. 0 = by measured rates: it waits as long as
+  /// computing would take, and does not begin to wait where reading should take longer.
+  int64_t fetch_deadline_ms = 0;
+};
+
 class EngineLoop;
 
 struct TurnRequest {
   TurnId turn = 0;
-  TimelineId timeline = 0;
+  TimelineId timeline = 0;  // not 0
+  std::string owner;        // the conversation's name in the tiers, 1 to 128 bytes; "" = its cache is never saved
+  /// True if earlier tokens of the conversation were computed before, by an earlier process perhaps: a cache that is
+  /// not found was lost then, and is reported as recomputed.
+  bool continues = false;
   /// The whole timeline before the answer: history and new input. The engine makes the cache equal it, reusing what it
   /// has: a longest common prefix in the slot, rolled back where the ring still allows, else rebuilt.
   std::vector<TokenId> tokens;
@@ -59,6 +77,16 @@ struct EngineStats {
   int64_t slots = 0, slots_used = 0, turns_running = 0, turns_waiting = 0;
   uint64_t steps = 0, tokens_prefilled = 0, tokens_reused = 0, tokens_decoded = 0, tokens_evicted = 0;
   uint64_t rebuilds = 0, slots_taken = 0;  // slots taken from idle sequences
+
+  uint64_t captures = 0, captured_bytes = 0;  // caches copied from their slots, and what had to be copied for them
+  double capture_ms = 0;                      // of all captures: what they took of the engine's time
+  uint64_t saves_refused = 0;                 // the tiers had too much to do; that cache was not saved
+  uint64_t restores_host = 0, restores_disk = 0, restored_bytes = 0;
+  double restore_ms = 0;                 // of all restores: from asking the tiers to the end of the copy into the slot
+  uint64_t recomputed_instead = 0;       // stored caches not asked for because computing was estimated to be faster
+  uint64_t fetches_late = 0;             // asked for, but the turn computed its own, or was over, before the answer
+  uint64_t fetches_failed = 0;           // asked for, but lost, damaged or of another model or window
+  double prefill_tokens_per_second = 0;  // measured, of recent steps; 0 = none yet
 };
 
 /// The network as the engine needs it, so that tests can run the engine on another one.
@@ -73,13 +101,14 @@ class Engine {
  public:
   /// As below, on any network.
   static Result<std::unique_ptr<Engine>> Start(ForwardPass network, const Tokenizer& tokenizer,
-                                               const EngineOptions& options,
+                                               const EngineOptions& options, const EngineStorage& storage = {},
                                                const Clock& clock = SystemClock::Instance());
-  /// Makes the pool and starts the thread. `model` and `tokenizer` must outlive the engine. kOverloaded if the slots
-  /// do not fit in memory.
+  /// Makes the pool and starts the thread. `model`, `tokenizer` and `storage.tiers` must outlive the engine.
+  /// kOverloaded if the slots do not fit in memory.
   static Result<std::unique_ptr<Engine>> Start(Model& model, const Tokenizer& tokenizer, const EngineOptions& options,
+                                               const EngineStorage& storage = {},
                                                const Clock& clock = SystemClock::Instance());
-  /// Ends every turn with kCancelled and joins the thread.
+  /// Ends every turn with kCancelled and joins the thread. Saves nothing by itself: see SaveAll.
   ~Engine();
 
   const EngineOptions& options() const;
@@ -90,10 +119,31 @@ class Engine {
   Status Submit(TurnRequest request);
   /// Ends a turn at the next step; unknown or finished turns are ignored.
   void Cancel(TurnId turn);
-  /// Forgets a timeline's cache; a running turn of it is cancelled first.
+
+  using Done = std::function<void(const Status&)>;
+
+  // These take effect in the order of the calls, of those above too. `done` may be null; it is called exactly once, on
+  // the engine's thread, a storage thread or the caller's, and must not block.
+
+  /// Forgets a timeline and its cache; a running turn of it is cancelled first. What the tiers have stays.
   void Close(TimelineId timeline);
-  /// Copies the cache of `from` so that `to` finds it in a slot, as far as slots allow; best effort.
-  void Fork(TimelineId from, TimelineId to);
+  /// Saves the timeline's cache to the tiers, if its turns had an owner, and forgets the timeline. If it is answering,
+  /// once it no longer is.
+  void Park(TimelineId timeline);
+  /// Closes the timeline (0 = none) and every other of this owner, then takes what the owner has out of every tier.
+  /// `done`: Ok = gone for good; kIo, kUnavailable: the disk would not, but nothing returns it until a restart.
+  void Erase(TimelineId timeline, std::string owner, Done done);
+  /// Lets `to_owner` find what `from` holds in its slot, or else what the tiers have of `from_owner`, sharing the
+  /// bytes. Either owner may be "" (there is nothing to share with, or of, an owner without a name). Best effort.
+  void Fork(TimelineId from, TimelineId to, std::string from_owner, std::string to_owner);
+  /// Brings what is on disk of this owner into memory, as far as there is room: its next turn will want it.
+  void Prefetch(const std::string& owner);
+  /// Saves every cache in a slot whose turns had an owner, those of running turns too, and moves everything that is in
+  /// memory to disk: before a restart. `done`: Ok = all of it is on disk.
+  void SaveAll(Done done);
+
+  /// Where a cache of this owner is: slot, host, disk, or nowhere. A moment's truth.
+  std::optional<CacheSource> Where(const std::string& owner) const;
 
   EngineStats stats() const;
   /// True until a step has failed for good (a sticky device error).

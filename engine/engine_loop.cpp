@@ -11,13 +11,15 @@
 namespace ringside {
 
 EngineLoop::EngineLoop(ForwardPass network, const Tokenizer& tokenizer, const EngineOptions& options, KvPool pool,
-                       const Clock& clock)
+                       const EngineStorage& storage, const Clock& clock)
     : network_(std::move(network)),
       tokenizer_(tokenizer),
       options_(options),
+      storage_(storage),
       clock_(clock),
-      inbox_(limits::kEngineInboxMessages),
-      pool_(std::move(pool)) {
+      inbox_(std::make_shared<Inbox>(limits::kEngineInboxMessages)),
+      pool_(std::move(pool)),
+      sequence_storage_(storage_, *network_.backend, clock_, &counts_) {
   counts_.slots = pool_.slots();
   PublishStats();
   thread_ = std::thread([this] { Run(); });
@@ -25,7 +27,7 @@ EngineLoop::EngineLoop(ForwardPass network, const Tokenizer& tokenizer, const En
 }
 
 EngineLoop::~EngineLoop() {
-  inbox_.Close();
+  inbox_->Close();
   thread_.join();
 }
 
@@ -37,6 +39,7 @@ int64_t EngineLoop::SessionLimit(const TurnRequest& request) const {
 
 Status EngineLoop::Check(const TurnRequest& request) const {
   if (request.sink == nullptr) return InvalidArgument("a turn needs a sink");
+  if (request.owner.size() > TieredStore::kMaxOwnerBytes) return InvalidArgument("the owner's name is too long");
   if (request.tokens.empty()) return InvalidArgument("the input is empty", "input");
   const auto length = static_cast<int64_t>(request.tokens.size());
   if (const int64_t limit = SessionLimit(request); length > limit) {
@@ -63,7 +66,7 @@ Status EngineLoop::Check(const TurnRequest& request) const {
 Status EngineLoop::Submit(TurnRequest request) {
   RETURN_IF_ERROR(Check(request));
   if (!healthy_) return Unavailable("the engine has failed");
-  if (!inbox_.TryPush(SubmitMessage{std::move(request), clock_.MonotonicNs()})) {
+  if (!inbox_->TryPush(SubmitMessage{std::move(request), clock_.MonotonicNs()})) {
     return Overloaded("too many turns are waiting");
   }
   return Status::Ok();
@@ -83,25 +86,45 @@ void EngineLoop::PublishStats() {
 }
 
 void EngineLoop::Run() {
-  while (!inbox_.closed()) {
-    // Waits only where there is nothing to do: a turn that waits for a slot gets one as soon as none runs.
-    for (Message& message : inbox_.Drain(/*wait=*/running_.empty() && waiting_.empty())) Handle(std::move(message));
+  while (!inbox_->closed()) {
+    for (Message& message : NextMessages()) Handle(std::move(message));
     RetireFinished();
     AdmitWaiting();
     RetireFinished();
     if (!running_.empty()) Step();
     RetireFinished();
+    SaveIdle();
     PublishStats();
+    TellPositions();
   }
-  for (Message& message : inbox_.Drain(/*wait=*/false)) {
-    if (auto* submit = std::get_if<SubmitMessage>(&message)) Handle(std::move(*submit));
-  }
+  // Whoever asked for something is told; turns end below.
+  for (Message& message : inbox_->Drain(/*wait=*/false)) Handle(std::move(message));
   for (auto& turn : running_) turn->Finish(FinishReason::kCancelled);
   RetireFinished();
   while (!waiting_.empty()) {
     End(std::move(waiting_.front()), FinishReason::kCancelled, {});
     waiting_.pop_front();
   }
+}
+
+std::vector<EngineLoop::Message> EngineLoop::NextMessages() {
+  if (!running_.empty()) return inbox_->Drain(/*wait=*/false);
+  std::optional<int64_t> next;
+  const auto at = [&](int64_t due_ns) { next = std::min(next.value_or(due_ns), due_ns); };
+  for (const auto& turn : waiting_) {
+    const Slot& slot = timelines_.at(turn->timeline_id());
+    // With none running there is a slot for each that does not wait for its cache.
+    if (!AwaitsCache(slot)) return inbox_->Drain(/*wait=*/false);
+    at(slot.fetch->deadline_ns);
+  }
+  if (storage_.tiers != nullptr) {
+    for (const Slot* slot : cached_) {
+      if (!slot->owner.empty() && !slot->busy()) at(slot->idle_since_ns + storage_.idle_ms * 1'000'000);
+    }
+  }
+  if (!next) return inbox_->Drain(/*wait=*/true);
+  constexpr int64_t kLongest = int64_t{3600} * 1'000'000'000;
+  return inbox_->DrainWithin(std::chrono::nanoseconds(std::clamp<int64_t>(*next - clock_.MonotonicNs(), 0, kLongest)));
 }
 
 void EngineLoop::Handle(Message message) {
@@ -113,6 +136,12 @@ void EngineLoop::Handle(SubmitMessage message) {
   if (static_cast<int64_t>(waiting_.size()) >= options_.queue_limit) {
     return End(std::move(turn), FinishReason::kError, Overloaded("too many turns are waiting for a slot"));
   }
+  Slot& slot = timelines_[turn->timeline_id()];
+  slot.id = turn->timeline_id();
+  if (slot.sequence == nullptr) slot.sequence = std::make_unique<Sequence>(network_.layers, options_.rebuild_windows);
+  if (turn->request().continues) slot.sequence->MarkKnown();
+  slot.parked = false;
+  ++slot.waiting;
   waiting_.push_back(std::move(turn));
 }
 
@@ -120,68 +149,65 @@ void EngineLoop::Handle(CancelMessage message) {
   for (auto& turn : running_) {
     if (turn->id() == message.turn) turn->Finish(FinishReason::kCancelled);
   }
-  const auto found =
-      std::find_if(waiting_.begin(), waiting_.end(), [&](const auto& turn) { return turn->id() == message.turn; });
+  const auto found = std::find_if(waiting_.begin(), waiting_.end(), [&](auto& t) { return t->id() == message.turn; });
   if (found == waiting_.end()) return;
+  const TimelineId timeline = (*found)->timeline_id();
   End(std::move(*found), FinishReason::kCancelled, {});
   waiting_.erase(found);
+  --timelines_.at(timeline).waiting;
+  Settle(timeline);
 }
 
 void EngineLoop::Handle(CloseMessage message) {
+  const auto found = timelines_.find(message.timeline);
+  if (found == timelines_.end()) return;
+  Slot& slot = found->second;
   for (auto& turn : waiting_) {
     if (turn->timeline_id() == message.timeline) End(std::move(turn), FinishReason::kCancelled, {});
   }
   std::erase(waiting_, nullptr);
-  const auto found = timelines_.find(message.timeline);
-  if (found == timelines_.end()) return;
-  if (found->second.turn != nullptr) {
-    found->second.turn->Finish(FinishReason::kCancelled);
+  slot.waiting = 0;
+  slot.parked = false;
+  if (slot.turn != nullptr) {
+    slot.turn->Finish(FinishReason::kCancelled);
     RetireFinished();
   }
-  if (found->second.sequence->has_cache()) pool_.Release(found->second.sequence->Detach());
+  ForgetFetch(slot);
+  if (slot.sequence->has_cache()) DropCache(slot);
   timelines_.erase(found);
 }
 
-void EngineLoop::Handle(ForkMessage message) {
-  const auto from = timelines_.find(message.from);
-  if (from == timelines_.end() || !from->second.sequence->has_cache() || timelines_.contains(message.to)) return;
-  const Sequence& source = *from->second.sequence;
-  KvCache* cache = AcquireCache(source.cache()->ring().window(), &from->second);
-  if (cache == nullptr) return;
-  cache->CopyFrom(*source.cache(), *network_.backend);
-  Slot& to = timelines_[message.to];
-  to.sequence = std::make_unique<Sequence>(network_.layers, options_.rebuild_windows);
-  to.sequence->Attach(cache);
-  to.sequence->CopyStateFrom(source);
-  to.last_used = counts_.steps;
-}
-
-KvCache* EngineLoop::AcquireCache(const RingWindow& window, const Slot* spared) {
+KvCache* EngineLoop::AcquireCache(const RingWindow& window) {
   if (KvCache* cache = pool_.Acquire(window); cache != nullptr) return cache;
   Slot* oldest = nullptr;
-  for (auto& [id, slot] : timelines_) {
-    const bool idle = slot.turn == nullptr && slot.sequence->has_cache() && &slot != spared;
-    if (idle && (oldest == nullptr || slot.last_used < oldest->last_used)) oldest = &slot;
+  for (Slot* slot : cached_) {
+    if (!slot->busy() && (oldest == nullptr || slot->last_used < oldest->last_used)) oldest = slot;
   }
   if (oldest == nullptr) return nullptr;
-  pool_.Release(oldest->sequence->Detach());
+  SaveAndDropCache(*oldest);
   ++counts_.slots_taken;
   return pool_.Acquire(window);
 }
 
 bool EngineLoop::Admit(std::unique_ptr<RunningTurn>& turn) {
-  Slot& slot = timelines_[turn->timeline_id()];
-  if (slot.sequence == nullptr) slot.sequence = std::make_unique<Sequence>(network_.layers, options_.rebuild_windows);
+  Slot& slot = timelines_.at(turn->timeline_id());
   if (slot.turn != nullptr) {
+    --slot.waiting;
     End(std::move(turn), FinishReason::kError, Status(StatusCode::kBusy, "the conversation is answering another turn"));
     return true;
   }
+  std::optional<double> restore_ms;
   if (!slot.sequence->has_cache()) {
     KvCache* cache = AcquireCache(turn->request().window);
     if (cache == nullptr) return false;
-    slot.sequence->Attach(cache);
+    GiveCache(slot, cache);
+    restore_ms = RestoreCache(slot, turn->request().window);
   }
-  const SyncResult sync = slot.sequence->Sync(turn->timeline(), turn->wants_logits());
+  --slot.waiting;
+  ForgetFetch(slot);
+  SetOwner(slot, turn->request().owner);
+  SyncResult sync = slot.sequence->Sync(turn->timeline(), turn->wants_logits());
+  if (sync.reused > 0) sync.restore_ms = restore_ms.value_or(0);
   counts_.tokens_reused += static_cast<uint64_t>(sync.reused);
   counts_.rebuilds += sync.rebuilt || sync.source == CacheSource::kRecomputed ? 1 : 0;
   slot.turn = turn.get();
@@ -196,11 +222,21 @@ bool EngineLoop::Admit(std::unique_ptr<RunningTurn>& turn) {
 void EngineLoop::AdmitWaiting() {
   bool slots_left = true;
   for (auto& turn : waiting_) {
-    const auto known = timelines_.find(turn->timeline_id());
-    const bool has_slot = known != timelines_.end() && known->second.sequence->has_cache();
-    if (slots_left || has_slot) slots_left = Admit(turn) && slots_left;
+    Slot& slot = timelines_.at(turn->timeline_id());
+    AskForCache(slot, turn->request());
+    if (AwaitsCache(slot)) continue;
+    if (slots_left || slot.sequence->has_cache()) slots_left = Admit(turn) && slots_left;
   }
   std::erase(waiting_, nullptr);
+}
+
+void EngineLoop::TellPositions() {
+  int64_t position = 0;
+  for (const auto& turn : waiting_) {
+    ++position;
+    // What waits for its cache has a slot to go to, as far as is known.
+    if (!AwaitsCache(timelines_.at(turn->timeline_id()))) turn->TellPosition(position);
+  }
 }
 
 void EngineLoop::Step() {
@@ -211,7 +247,8 @@ void EngineLoop::Step() {
 
   std::vector<StepPart> parts;
   std::vector<RunningTurn*> turns;
-  int64_t rows = 0;
+  int64_t rows = 0, computed = 0;
+  bool prefills = false;
   for (size_t i = 0; i < running_.size(); ++i) {
     if (take[i] == 0) continue;
     RunningTurn& turn = *running_[i];
@@ -220,13 +257,17 @@ void EngineLoop::Step() {
     parts.push_back({turn.sequence()->cache(), chunk, last ? StepPart::Logits::kLast : StepPart::Logits::kNone});
     turns.push_back(&turn);
     rows += last ? 1 : 0;
+    computed += static_cast<int64_t>(chunk.size());
+    prefills |= turn.remaining() > 1;
     (turn.remaining() == 1 ? counts_.tokens_decoded : counts_.tokens_prefilled) += chunk.size();
   }
   logits_.resize(static_cast<size_t>(rows * network_.vocab));
+  const int64_t begin = clock_.MonotonicNs();
   network_.run(parts, logits_);
   ++counts_.steps;
 
   const int64_t now = clock_.MonotonicNs();
+  if (prefills) sequence_storage_.NotePrefill(computed, now - begin);
   float* row = logits_.data();
   for (size_t i = 0; i < parts.size(); ++i) {
     turns[i]->Fed(parts[i].tokens);
@@ -241,17 +282,25 @@ void EngineLoop::Step() {
 }
 
 void EngineLoop::RetireFinished() {
+  std::vector<TimelineId> retired;
   for (auto& turn : running_) {
     if (!turn->finished()) continue;
-    Slot& slot = timelines_[turn->timeline_id()];
+    Slot& slot = timelines_.at(turn->timeline_id());
     counts_.tokens_evicted += static_cast<uint64_t>(turn->evicted_since_begin());
     slot.turn = nullptr;
-    turn->End(clock_.MonotonicNs());
-    // Poisoned: nothing is known of the numbers that led to an error, so nothing of them is kept.
-    if (*turn->finished() == FinishReason::kError) pool_.Release(slot.sequence->Detach());
+    slot.idle_since_ns = clock_.MonotonicNs();
+    const bool poisoned = *turn->finished() == FinishReason::kError;
+    turn->End(slot.idle_since_ns);
+    if (poisoned) {
+      // Nothing is known of the numbers that led to an error, so nothing of them is kept, in the tiers neither.
+      DropCache(slot);
+      if (storage_.tiers != nullptr && !slot.owner.empty()) storage_.tiers->Erase(slot.owner, nullptr);
+    }
+    retired.push_back(slot.id);
     turn.reset();
   }
   std::erase(running_, nullptr);
+  for (const TimelineId timeline : retired) Settle(timeline);
 }
 
 void EngineLoop::End(std::unique_ptr<RunningTurn> turn, FinishReason reason, Status error) {

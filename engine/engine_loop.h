@@ -4,8 +4,11 @@
 
 #include <atomic>
 #include <deque>
+#include <limits>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <thread>
 #include <unordered_map>
 #include <variant>
@@ -17,19 +20,25 @@
 #include "engine/model.h"
 #include "engine/running_turn.h"
 #include "engine/scheduler.h"
+#include "engine/sequence_storage.h"
 
 namespace ringside {
 
 class EngineLoop {
  public:
   EngineLoop(ForwardPass network, const Tokenizer& tokenizer, const EngineOptions& options, KvPool pool,
-             const Clock& clock);
+             const EngineStorage& storage, const Clock& clock);
   ~EngineLoop();
 
   Status Submit(TurnRequest request);
-  void Cancel(TurnId turn) { inbox_.PushUrgent(CancelMessage{turn}); }
-  void Close(TimelineId timeline) { inbox_.PushUrgent(CloseMessage{timeline}); }
-  void Fork(TimelineId from, TimelineId to) { inbox_.PushUrgent(ForkMessage{from, to}); }
+  void Cancel(TurnId turn) { inbox_->PushUrgent(CancelMessage{turn}); }
+  void Close(TimelineId timeline) { inbox_->PushUrgent(CloseMessage{timeline}); }
+  void Park(TimelineId timeline) { inbox_->PushUrgent(ParkMessage{timeline}); }
+  void Erase(TimelineId timeline, std::string owner, Engine::Done done);
+  void Fork(TimelineId from, TimelineId to, std::string from_owner, std::string to_owner);
+  void Prefetch(const std::string& owner);
+  void SaveAll(Engine::Done done);
+  std::optional<CacheSource> Where(const std::string& owner) const;
 
   const EngineOptions& options() const { return options_; }
   EngineStats stats() const;
@@ -46,15 +55,46 @@ class EngineLoop {
   struct CloseMessage {
     TimelineId timeline;
   };
+  struct ParkMessage {
+    TimelineId timeline;
+  };
+  struct EraseMessage {
+    TimelineId timeline;
+    std::string owner;
+    Engine::Done done;
+  };
   struct ForkMessage {
     TimelineId from, to;
+    std::string from_owner, to_owner;
   };
-  using Message = std::variant<SubmitMessage, CancelMessage, CloseMessage, ForkMessage>;
+  struct SaveAllMessage {
+    Engine::Done done;
+  };
+  struct FetchedMessage {  // the tiers' answer
+    TimelineId timeline;
+    uint64_t ticket;
+    Result<FetchedSnapshot> fetched;
+  };
+  using Message = std::variant<SubmitMessage, CancelMessage, CloseMessage, ParkMessage, EraseMessage, ForkMessage,
+                               SaveAllMessage, FetchedMessage>;
+  using Inbox = BoundedQueue<Message>;
 
+  struct PendingFetch {
+    uint64_t ticket = 0;                                        // 0 = not asked yet
+    int64_t deadline_ns = std::numeric_limits<int64_t>::max();  // after it the turn computes
+    std::optional<Result<FetchedSnapshot>> answer;
+  };
   struct Slot {  // a timeline the engine knows
+    TimelineId id = 0;
     std::unique_ptr<Sequence> sequence;
+    std::string owner;            // of its last turn
     RunningTurn* turn = nullptr;  // running, not waiting
+    int64_t waiting = 0;          // turns of it that wait
     uint64_t last_used = 0;       // step number
+    int64_t idle_since_ns = 0;
+    bool parked = false;                // to be saved and forgotten once it is no longer busy
+    std::optional<PendingFetch> fetch;  // for the turns that wait
+    bool busy() const { return turn != nullptr || waiting > 0; }
   };
 
   Status Check(const TurnRequest& request) const;
@@ -65,15 +105,43 @@ class EngineLoop {
   void Handle(SubmitMessage message);
   void Handle(CancelMessage message);
   void Handle(CloseMessage message);
+  void Handle(ParkMessage message);
+  void Handle(EraseMessage message);
+  void Handle(SaveAllMessage message);
   void Handle(ForkMessage message);
+  void Handle(FetchedMessage message);
+  /// Waits for messages only where there is nothing to do, and not beyond the next deadline.
+  std::vector<Message> NextMessages();
   /// Starts waiting turns, oldest first, while there are slots; one whose timeline has a slot passes those that wait
-  /// for one.
+  /// for one, and one whose cache is on its way lets others pass.
   void AdmitWaiting();
+  /// Tells who waits for a slot, if its place has changed. Whoever has been told is counted in stats() already.
+  void TellPositions();
   /// Takes the turn if it can run, or end: a turn whose timeline is busy ends with kBusy. False = no slot.
   bool Admit(std::unique_ptr<RunningTurn>& turn);
-  /// An empty cache: a free slot, or the one of the least recently used idle timeline but `spared`; null if all are
-  /// busy.
-  KvCache* AcquireCache(const RingWindow& window, const Slot* spared = nullptr);
+  /// An empty cache: a free slot, or the one of the least recently used idle timeline, which is saved first; null if
+  /// all are busy.
+  KvCache* AcquireCache(const RingWindow& window);
+
+  // engine_loop_storage.cpp
+  /// Asks the tiers for the cache of a turn that waits, once, if it may be there.
+  void AskForCache(Slot& slot, const TurnRequest& request);
+  bool AwaitsCache(const Slot& slot) const;
+  /// What was asked for is no longer wanted.
+  void ForgetFetch(Slot& slot);
+  /// Gives the timeline an empty cache and fills it with what the tiers answered, if they did.
+  void GiveCache(Slot& slot, KvCache* cache);
+  std::optional<double> RestoreCache(Slot& slot, const RingWindow& window);
+  /// Gives the cache back to the pool.
+  void DropCache(Slot& slot);
+  void SetOwner(Slot& slot, const std::string& owner);
+  void SaveAndDropCache(Slot& slot);
+  /// After a turn of the timeline has ended or is gone from the queue: what was put off until then.
+  void Settle(TimelineId timeline);
+  /// Saves the cache that is idle for longest, if it is for long enough, and takes its slot. One in a step, so that
+  /// those that decode are never held up by more than one copy.
+  void SaveIdle();
+
   void Step();
   void RetireFinished();
   void End(std::unique_ptr<RunningTurn> turn, FinishReason reason, Status error);
@@ -82,15 +150,22 @@ class EngineLoop {
   const ForwardPass network_;
   const Tokenizer& tokenizer_;
   const EngineOptions options_;
+  const EngineStorage storage_;
   const Clock& clock_;
-  BoundedQueue<Message> inbox_;
+  std::shared_ptr<Inbox> inbox_;  // shared with answers of the tiers that may come after the engine's end
   KvPool pool_;
   std::unordered_map<TimelineId, Slot> timelines_;
+  std::vector<Slot*> cached_;  // those with a cache
+  uint64_t last_ticket_ = 0;
+  int64_t fetches_ = 0;  // asked for and not yet used or forgotten
   std::deque<std::unique_ptr<RunningTurn>> waiting_;
   std::vector<std::unique_ptr<RunningTurn>> running_;
   std::vector<float> logits_;
   size_t first_ = 0;  // whose prefill comes first
   EngineStats counts_;
+  SequenceStorage sequence_storage_;
+  mutable std::mutex owners_mutex_;
+  std::unordered_map<std::string, int64_t> owners_in_slots_;
   mutable std::mutex stats_mutex_;
   EngineStats stats_;
   std::atomic<bool> healthy_{true};

@@ -13,13 +13,13 @@ namespace {
 constexpr int64_t kLogitRows = 32;  // rows of logits on the device at a time
 
 // A [rows, cols] tensor over the buffer, which grows if it must.
-Result<Tensor> Fit(Backend& backend, Buffer* buffer, int64_t rows, int64_t cols) {
-  const auto bytes = static_cast<size_t>(rows * cols) * sizeof(float);
+Result<Tensor> Fit(Backend& backend, Buffer* buffer, int64_t rows, int64_t cols, DType dtype = DType::kF32) {
+  const auto bytes = static_cast<size_t>(StorageBytes(dtype, rows * cols));
   if (buffer->bytes() < bytes) {
     *buffer = Buffer();  // give back first: both at once might not fit
     ASSIGN_OR_RETURN(*buffer, backend.Allocate(bytes));
   }
-  return Tensor{DType::kF32, buffer->data(), rows, cols, cols};
+  return Tensor{dtype, buffer->data(), rows, cols, cols};
 }
 
 int64_t MlpInColumns(const ModelSpec& spec) { return spec.mlp == MlpKind::kSwiGlu ? 2 * spec.ffn : spec.ffn; }
@@ -48,13 +48,13 @@ const ModelSpec& Model::spec() const { return state_->spec; }
 Backend& Model::backend() const { return *state_->backend; }
 const TokenizerData& Model::tokenizer_data() const { return state_->tokenizer; }
 const std::string& Model::chat_template() const { return state_->chat_template; }
-uint64_t Model::fingerprint() const { return state_->weights.fingerprint; }
+const Fingerprint& Model::fingerprint() const { return state_->fingerprint; }
 int64_t Model::weight_bytes() const { return state_->weights.bytes; }
 
 Status Model::Reserve(int64_t rows) {
   const ModelSpec& spec = state_->spec;
   ModelScratch& scratch = state_->scratch;
-  const std::pair<Buffer*, int64_t> wanted[] = {
+  const std::pair<Buffer*, int64_t> wanted[] = {  // room for float32, whatever the device makes of it
       {&scratch.stream, spec.hidden},        {&scratch.normed, spec.hidden},
       {&scratch.qkv, spec.qkv_columns()},    {&scratch.attended, spec.heads * spec.head_dim},
       {&scratch.mlp_in, MlpInColumns(spec)}, {&scratch.mlp_mid, spec.mlp == MlpKind::kSwiGlu ? spec.ffn : 0},
@@ -72,6 +72,7 @@ void Model::State::BuildStep(std::span<const StepPart> parts) {
   step.first_live.clear();
   step.wanted_rows.clear();
   step.segments.clear();
+  ++step.number;
   for (const StepPart& part : parts) {
     CHECK(part.cache != nullptr);
     const KvShape& shape = part.cache->shape();
@@ -147,9 +148,10 @@ void Model::State::DecoderBlock(int64_t layer, const KvShape& shape, Tensor stre
   const LayerWeights& w = weights.layers[static_cast<size_t>(layer)];
   const int64_t rows = stream.rows, queries = spec.heads * spec.head_dim, keys = spec.kv_heads * spec.head_dim;
   Backend& device = *backend;
-  const Tensor normed = Fit(device, &scratch.normed, rows, spec.hidden).value();
-  const Tensor qkv = Fit(device, &scratch.qkv, rows, spec.qkv_columns()).value();
-  const Tensor attended = Fit(device, &scratch.attended, rows, queries).value();
+  const DType between = device.activation_dtype();
+  const Tensor normed = Fit(device, &scratch.normed, rows, spec.hidden, between).value();
+  const Tensor qkv = Fit(device, &scratch.qkv, rows, spec.qkv_columns(), between).value();
+  const Tensor attended = Fit(device, &scratch.attended, rows, queries, between).value();
 
   Norm(stream, w.attention_norm, w.attention_norm_bias, normed);
   device.Linear({normed, Pointers(w.qkv), w.qkv_bias.data(), qkv});
@@ -158,17 +160,17 @@ void Model::State::DecoderBlock(int64_t layer, const KvShape& shape, Tensor stre
     device.RmsNormHeads(qkv.Columns(queries, keys), spec.kv_heads, w.key_norm.data(), spec.norm_eps);
   }
   const auto scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(spec.head_dim)));
-  device.Attention(
-      {qkv, attended, layer, shape, spec.heads, spec.rotary, spec.rope_pairs, step.angles, scale, step.segments});
+  device.Attention({qkv, attended, layer, shape, spec.heads, spec.rotary, spec.rope_pairs, step.angles, scale,
+                    step.segments, step.number});
   const Weight* attention_out[] = {&w.attention_out};
   device.Linear({attended, attention_out, w.attention_out_bias.data(), stream, true});
 
-  const Tensor mlp_in = Fit(device, &scratch.mlp_in, rows, MlpInColumns(spec)).value();
+  const Tensor mlp_in = Fit(device, &scratch.mlp_in, rows, MlpInColumns(spec), between).value();
   Norm(stream, w.mlp_norm, w.mlp_norm_bias, normed);
   device.Linear({normed, Pointers(w.mlp_in), w.mlp_in_bias.data(), mlp_in});
   Tensor mlp_mid = mlp_in;
   if (spec.mlp == MlpKind::kSwiGlu) {
-    mlp_mid = Fit(device, &scratch.mlp_mid, rows, spec.ffn).value();
+    mlp_mid = Fit(device, &scratch.mlp_mid, rows, spec.ffn, between).value();
     device.SiluMultiply(mlp_in, mlp_mid);
   } else {
     device.Gelu(mlp_mid, spec.mlp == MlpKind::kGeluTanh);
@@ -183,13 +185,14 @@ void Model::State::Logits(Tensor stream, std::span<float> logits) {
   CHECK_EQ(static_cast<int64_t>(logits.size()), rows * spec.vocab);
   if (rows == 0) return;
   const Tensor wanted = Fit(*backend, &scratch.wanted, rows, spec.hidden).value();
+  const Tensor normed = Fit(*backend, &scratch.normed, rows, spec.hidden, backend->activation_dtype()).value();
   backend->GatherRows(stream, step.wanted_rows, wanted);
-  Norm(wanted, weights.final_norm, weights.final_norm_bias, wanted);
+  Norm(wanted, weights.final_norm, weights.final_norm_bias, normed);
   const Weight* head[] = {&weights.head()};
   for (int64_t first = 0; first < rows; first += kLogitRows) {
     const int64_t count = std::min(kLogitRows, rows - first);
     const Tensor out = Fit(*backend, &scratch.logits, count, spec.vocab).value();
-    backend->Linear({wanted.Rows(first, count), head, nullptr, out});
+    backend->Linear({normed.Rows(first, count), head, nullptr, out});
     backend->CopyToHost(logits.data() + first * spec.vocab, out.data,
                         static_cast<size_t>(count * spec.vocab) * sizeof(float));
   }

@@ -9,6 +9,7 @@
 
 #include "base/status.h"
 #include "cache/kv_cache.h"
+#include "cache/snapshot.h"
 #include "engine/model_spec.h"
 #include "engine/tokenizer.h"
 #include "kernels/backend.h"
@@ -37,8 +38,10 @@ class Model {
   /// has none). Every token's id is below the model's vocabulary size.
   const TokenizerData& tokenizer_data() const;
   const std::string& chat_template() const;
-  /// Digest over weights and config: two models with equal fingerprints give equal numbers.
-  uint64_t fingerprint() const;
+  /// A digest of everything that decides the numbers and the tokens: every tensor's bytes, the hyper-parameters, the
+  /// rotation, the tokenizer, the chat template, the version of the arithmetic and of the cache's layout. Rows computed
+  /// under equal fingerprints (and with the same element type, which a snapshot names itself) are interchangeable.
+  const Fingerprint& fingerprint() const;
   /// Bytes of weights held.
   int64_t weight_bytes() const;
 

@@ -5,6 +5,7 @@
 
 #include "engine/families.h"
 #include "engine/mapped_file.h"
+#include "engine/model_fingerprint.h"
 #include "engine/model_state.h"
 #include "engine/safetensors_reader.h"
 
@@ -91,6 +92,7 @@ Result<std::unique_ptr<Model>> Model::Load(const std::string& path, Backend& bac
     return InvalidArgument(
         fmt::format("{}: the tokenizer has {} tokens, the model {}", path, tokens, state->spec.vocab));
   }
+  state->fingerprint = FingerprintOf(state->weights.digest, state->tokenizer, state->chat_template);
   return std::unique_ptr<Model>(new Model(std::move(state)));
 }
 

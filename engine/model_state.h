@@ -23,6 +23,7 @@ struct ModelScratch {
 
 /// The host's view of a step, rebuilt for each.
 struct ModelStep {
+  uint64_t number = 0;  // of the step, never 0 while one runs
   std::vector<TokenId> ids;
   std::vector<int64_t> positions, first_live, wanted_rows;
   std::vector<AttentionSegment> segments;
@@ -36,6 +37,7 @@ struct Model::State {
   TokenizerData tokenizer;
   std::string chat_template;
   Weights weights;
+  Fingerprint fingerprint{};
   ModelScratch scratch;
   ModelStep step;
 

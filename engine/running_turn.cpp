@@ -16,6 +16,7 @@ void RunningTurn::Begin(Sequence* sequence, const SyncResult& sync, const Tokeni
   report_.source = sync.source;
   report_.tokens_reused = sync.reused;
   report_.tokens_computed = sync.to_feed;
+  report_.restore_ms = sync.restore_ms;
   report_.position = static_cast<int64_t>(prompt_tokens_);
   sampler_.emplace(request_.sampling, vocab, request_.tokens, request_.stop_ids);
   detokenizer_.emplace(tokenizer, tokenizer.strips_leading_space());

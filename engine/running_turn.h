@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "engine/detokenizer.h"
@@ -28,6 +29,10 @@ class RunningTurn {
   /// Tokens to compute before the next sample; 1 = it decodes.
   int64_t remaining() const { return remaining_; }
 
+  /// It waits for a slot, so far back in line (1 = next): tells the sink if that is news.
+  void TellPosition(int64_t position) {
+    if (position != std::exchange(position_, position)) request_.sink->OnQueued(position);
+  }
   /// The sequence has been synced: report it and make the sampler.
   void Begin(Sequence* sequence, const SyncResult& sync, const Tokenizer& tokenizer, int64_t vocab, int64_t session_len,
              int64_t now_ns);
@@ -56,6 +61,7 @@ class RunningTurn {
   int64_t submitted_ns_, begun_ns_ = 0, first_token_ns_ = 0;
   int64_t session_len_ = 0;
   Sequence* sequence_ = nullptr;
+  int64_t position_ = 0;  // in line, as told
   int64_t remaining_ = 0;
   CacheReport report_;
   int64_t evicted_before_ = 0;

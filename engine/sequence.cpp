@@ -17,13 +17,16 @@ void Sequence::Attach(KvCache* cache) {
 KvCache* Sequence::Detach() {
   tokens_.clear();
   replay_start_ = 0;
+  restored_.reset();
   return std::exchange(cache_, nullptr);
 }
 
-void Sequence::CopyStateFrom(const Sequence& other) {
-  tokens_ = other.tokens_;
-  replay_start_ = other.replay_start_;
-  had_tokens_ = other.had_tokens_;
+void Sequence::Restored(std::span<const TokenId> tokens, int64_t replay_start, CacheSource source) {
+  CHECK_EQ(static_cast<int64_t>(tokens.size()), cache_->ring().next());
+  tokens_.assign(tokens.begin(), tokens.end());
+  replay_start_ = replay_start;
+  known_ = true;
+  restored_ = source;
 }
 
 int64_t Sequence::CommonPrefix(const TimelineView& timeline) const {
@@ -84,8 +87,9 @@ SyncResult Sequence::Sync(const TimelineView& timeline, bool want_logits) {
     if (start >= keep) ring.AddMessageStart(start);
   }
   result.reused = keep;
-  result.source = keep > 0 ? CacheSource::kSlot : had_tokens_ ? CacheSource::kRecomputed : CacheSource::kNew;
-  had_tokens_ = true;
+  const CacheSource from = std::exchange(restored_, std::nullopt).value_or(CacheSource::kSlot);
+  result.source = keep > 0 ? from : known_ ? CacheSource::kRecomputed : CacheSource::kNew;
+  known_ = true;
   return result;
 }
 

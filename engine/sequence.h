@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -21,9 +22,10 @@ struct TimelineView {
 
 struct SyncResult {
   CacheSource source = CacheSource::kNew;
-  int64_t reused = 0;    // tokens found in the cache and kept
-  int64_t to_feed = 0;   // tokens to compute before the first new one
-  bool rebuilt = false;  // what was cached could not be used and the history is replayed
+  int64_t reused = 0;     // tokens found in the cache and kept
+  int64_t to_feed = 0;    // tokens to compute before the first new one
+  bool rebuilt = false;   // what was cached could not be used and the history is replayed
+  double restore_ms = 0;  // set by the engine where the cache was brought back
 };
 
 class Sequence {
@@ -40,8 +42,14 @@ class Sequence {
   /// Gives the sequence an empty cache, or takes it away (the caller returns it to the pool).
   void Attach(KvCache* cache);
   KvCache* Detach();
-  /// Makes this sequence a copy of `other`, whose cache contents the caller has copied already.
-  void CopyStateFrom(const Sequence& other);
+  /// Notes that the cache now holds these tokens (as many as its ring says), brought back from where `source` says.
+  void Restored(std::span<const TokenId> tokens, int64_t replay_start, CacheSource source);
+  /// Notes that tokens of this timeline were computed before: a cache that is not there is a lost one.
+  void MarkKnown() { known_ = true; }
+
+  /// The tokens in the cache, those that a shortened replay skipped included, and where that replay began.
+  std::span<const TokenId> tokens() const { return tokens_; }
+  int64_t replay_start() const { return replay_start_; }
 
   /// Makes the cache a prefix of `timeline` as cheaply as is exact: keeps the longest common prefix (of tokens and of
   /// message starts), rolls back what differs if the ring still has the rows, else empties it for a replay. Needs a
@@ -61,9 +69,10 @@ class Sequence {
 
   int64_t layers_, rebuild_windows_;
   KvCache* cache_ = nullptr;
-  std::vector<TokenId> tokens_;  // as far as computed(); those skipped by a shortened replay included
-  int64_t replay_start_ = 0;     // ring positions before it were never computed in this cache
-  bool had_tokens_ = false;      // it has held a cache before
+  std::vector<TokenId> tokens_;          // as far as computed(); those skipped by a shortened replay included
+  int64_t replay_start_ = 0;             // ring positions before it were never computed in this cache
+  bool known_ = false;                   // tokens of it were computed before
+  std::optional<CacheSource> restored_;  // since the last Sync
 };
 
 }  // namespace ringside

@@ -17,11 +17,11 @@ const char* CacheSourceName(CacheSource source);
 /// What the engine did to make the cache equal the turn's tokens: promise P5.
 struct CacheReport {
   CacheSource source = CacheSource::kNew;
-  int64_t tokens_reused = 0;    // found in the slot
+  int64_t tokens_reused = 0;    // found in the slot, or brought back to it
   int64_t tokens_computed = 0;  // prefilled for this turn
   int64_t tokens_evicted = 0;   // of the timeline, no longer visible at the end of the turn
   int64_t messages_evicted = 0;
-  double restore_ms = 0;
+  double restore_ms = 0;  // host, disk: from asking the tiers to the end of the copy into the slot
   int64_t position = 0;  // tokens of the timeline at the end of the turn
 };
 
@@ -57,6 +57,8 @@ struct TurnEnd {
 class TokenSink {
  public:
   virtual ~TokenSink() = default;
+  /// The turn waits for a slot, `position` in line (1 = next); told when that changes, before OnStart.
+  virtual void OnQueued(int64_t position) { (void)position; }
   /// The turn's first step begins: the cache is known. Called once, before any tokens.
   virtual void OnStart(const CacheReport& report) = 0;
   virtual void OnTokens(const TokenDelta& delta) = 0;

@@ -2,13 +2,14 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <xxhash.h>
 
 #include <bit>
 #include <cstring>
 #include <map>
 #include <memory>
 #include <set>
+
+#include "engine/digest.h"
 
 namespace ringside {
 namespace {
@@ -59,61 +60,43 @@ std::vector<std::byte> Transpose(const HostTensor& from) {
   return bytes;
 }
 
-// Streams what decides a model's numbers into one digest.
-class Fingerprint {
- public:
-  Fingerprint() : state_(XXH3_createState(), &XXH3_freeState) {
-    CHECK(state_ != nullptr);
-    XXH3_64bits_reset(state_.get());
-  }
-  void Add(const void* data, size_t bytes) { XXH3_64bits_update(state_.get(), data, bytes); }
-  void Add(std::string_view text) {
-    Add(static_cast<int64_t>(text.size()));
-    Add(text.data(), text.size());
-  }
-  void Add(int64_t value) { Add(&value, sizeof(value)); }
-  void Add(double value) { Add(&value, sizeof(value)); }
-  void Add(const FileTensor& tensor) {
-    Add(std::string_view(tensor.name));
-    Add(static_cast<int64_t>(tensor.data.dtype));
-    Add(static_cast<int64_t>(tensor.shape.size()));
-    for (const int64_t size : tensor.shape) Add(size);
-    Add(tensor.data.bytes.data(), tensor.data.bytes.size());
-  }
-  // Everything but the name, which no number depends on.
-  void Add(const ModelSpec& spec) {
-    Add(std::string_view(spec.architecture));
-    for (const int64_t value : {spec.layers,
-                                spec.hidden,
-                                spec.heads,
-                                spec.kv_heads,
-                                spec.head_dim,
-                                spec.ffn,
-                                spec.vocab,
-                                spec.trained_context,
-                                spec.sliding_window,
-                                static_cast<int64_t>(spec.norm),
-                                static_cast<int64_t>(spec.mlp),
-                                static_cast<int64_t>(spec.learned_positions),
-                                static_cast<int64_t>(spec.tied_head),
-                                static_cast<int64_t>(spec.qk_norm),
-                                static_cast<int64_t>(spec.fused_qkv),
-                                static_cast<int64_t>(spec.qkv_bias),
-                                static_cast<int64_t>(spec.attention_out_bias),
-                                static_cast<int64_t>(spec.mlp_bias),
-                                static_cast<int64_t>(spec.rope_pairs),
-                                spec.rotary}) {
-      Add(value);
-    }
-    Add(static_cast<double>(spec.norm_eps));
-    Add(spec.rope_magnitude);
-    for (const double frequency : spec.inverse_frequencies) Add(frequency);
-  }
-  uint64_t Digest() const { return XXH3_64bits_digest(state_.get()); }
+void AddTensor(const FileTensor& tensor, Digest* digest) {
+  digest->AddText(tensor.name);
+  digest->AddNumber(static_cast<int64_t>(tensor.data.dtype));
+  digest->AddNumber(static_cast<int64_t>(tensor.shape.size()));
+  for (const int64_t size : tensor.shape) digest->AddNumber(size);
+  digest->AddBytes(tensor.data.bytes.data(), tensor.data.bytes.size());
+}
 
- private:
-  std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state_;
-};
+// Everything but the name, which no number depends on.
+void AddSpec(const ModelSpec& spec, Digest* digest) {
+  digest->AddText(spec.architecture);
+  for (const int64_t value : {spec.layers,
+                              spec.hidden,
+                              spec.heads,
+                              spec.kv_heads,
+                              spec.head_dim,
+                              spec.ffn,
+                              spec.vocab,
+                              spec.trained_context,
+                              spec.sliding_window,
+                              static_cast<int64_t>(spec.norm),
+                              static_cast<int64_t>(spec.mlp),
+                              static_cast<int64_t>(spec.learned_positions),
+                              static_cast<int64_t>(spec.tied_head),
+                              static_cast<int64_t>(spec.qk_norm),
+                              static_cast<int64_t>(spec.fused_qkv),
+                              static_cast<int64_t>(spec.qkv_bias),
+                              static_cast<int64_t>(spec.attention_out_bias),
+                              static_cast<int64_t>(spec.mlp_bias),
+                              static_cast<int64_t>(spec.rope_pairs),
+                              spec.rotary}) {
+    digest->AddNumber(value);
+  }
+  digest->AddFloat(static_cast<double>(spec.norm_eps));
+  digest->AddFloat(spec.rope_magnitude);
+  for (const double frequency : spec.inverse_frequencies) digest->AddFloat(frequency);
+}
 
 using TensorTable = std::map<std::string_view, const FileTensor*>;
 
@@ -152,11 +135,11 @@ class Loader {
   Loader(Backend& backend, const ModelSpec& spec) : backend_(backend), spec_(spec) {
     weights_.layers.resize(static_cast<size_t>(spec.layers));
     weights_.tied_head = spec.tied_head;
-    fingerprint_.Add(spec);
+    AddSpec(spec, &digest_);
   }
 
   Status Load(const PlannedTensor& planned, const FileTensor& tensor) {
-    fingerprint_.Add(tensor);
+    AddTensor(tensor, &digest_);
     weights_.bytes += static_cast<int64_t>(tensor.data.bytes.size());
     // A layer's -1 is never looked at: only roles of no layer have it.
     LayerWeights& layer = weights_.layers[static_cast<size_t>(planned.layer < 0 ? 0 : planned.layer)];
@@ -214,7 +197,7 @@ class Loader {
 
   Weights Finish() {
     backend_.Synchronize();
-    weights_.fingerprint = fingerprint_.Digest();
+    weights_.digest = digest_.Get();
     return std::move(weights_);
   }
 
@@ -269,7 +252,7 @@ class Loader {
   Backend& backend_;
   const ModelSpec& spec_;
   Weights weights_;
-  Fingerprint fingerprint_;
+  Digest digest_;
   std::map<const DeviceVector*, size_t> joined_;
 };
 

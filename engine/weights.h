@@ -2,6 +2,7 @@
 // afterwards; owned by the Model.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -42,8 +43,8 @@ struct Weights {
   DeviceVector final_norm, final_norm_bias;  // [D]
   std::vector<LayerWeights> layers;
   bool tied_head = false;
-  uint64_t fingerprint = 0;  // XXH3 over the spec and every tensor's name, type, shape and bytes
-  int64_t bytes = 0;         // of all tensors, as the file stores them
+  std::array<uint8_t, 16> digest{};  // of the spec and every tensor's name, type, shape and bytes
+  int64_t bytes = 0;                 // of all tensors, as the file stores them
 
   const Weight& head() const { return tied_head ? embedding : own_head; }
 };

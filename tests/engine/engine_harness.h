@@ -36,6 +36,12 @@ class LetterTokenizer final : public Tokenizer {
 /// Collects a turn and lets a test wait for its end, or for so many tokens.
 class WaitingSink final : public TokenSink {
  public:
+  void OnQueued(int64_t position) override {
+    std::lock_guard lock(mutex_);
+    EXPECT_FALSE(started_ || ended_);
+    positions_.push_back(position);
+    changed_.notify_all();
+  }
   void OnStart(const CacheReport& report) override {
     std::lock_guard lock(mutex_);
     EXPECT_FALSE(started_ || ended_);
@@ -45,7 +51,10 @@ class WaitingSink final : public TokenSink {
   void OnTokens(const TokenDelta& delta) override {
     std::lock_guard lock(mutex_);
     EXPECT_TRUE(started_ && !ended_);
-    for (const auto& token : delta.tokens) ids_.push_back(token.id);
+    for (const auto& token : delta.tokens) {
+      ids_.push_back(token.id);
+      logprobs_.push_back(token.logprob);
+    }
     text_ += delta.text;
     changed_.notify_all();
   }
@@ -66,6 +75,17 @@ class WaitingSink final : public TokenSink {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, std::chrono::seconds(120), [&] { return ended_ || ids_.size() >= n; });
   }
+  void WaitForPosition(int64_t position) {
+    std::unique_lock lock(mutex_);
+    const bool in_time = changed_.wait_for(lock, std::chrono::seconds(120),
+                                           [&] { return !positions_.empty() && positions_.back() == position; });
+    EXPECT_TRUE(in_time) << "never told of place " << position;
+  }
+  /// Every place in line that was told.
+  std::vector<int64_t> positions() {
+    std::lock_guard lock(mutex_);
+    return positions_;
+  }
   std::string text() {
     std::lock_guard lock(mutex_);
     return text_;
@@ -73,6 +93,10 @@ class WaitingSink final : public TokenSink {
   std::vector<TokenId> ids() {
     std::lock_guard lock(mutex_);
     return ids_;
+  }
+  std::vector<float> logprobs() {
+    std::lock_guard lock(mutex_);
+    return logprobs_;
   }
   CacheReport start() {
     std::lock_guard lock(mutex_);
@@ -85,6 +109,8 @@ class WaitingSink final : public TokenSink {
   bool started_ = false, ended_ = false;
   CacheReport start_;
   std::vector<TokenId> ids_;
+  std::vector<int64_t> positions_;
+  std::vector<float> logprobs_;
   std::string text_;
   TurnEnd end_;
 };

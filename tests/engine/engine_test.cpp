@@ -209,21 +209,23 @@ TEST_F(EngineTest, MoreTurnsThanSlotsAllRunAndTheQueueIsBounded) {
   EXPECT_EQ(right + refused, 12);
 }
 
-TEST_F(EngineTest, AForkFindsItsCacheInASlot) {
-  Start({.slots = 2});
-  std::vector<TokenId> tokens = Tokens(50, 12);
-  const TurnEnd first = RunTurn(GreedyTurn(1, 1, tokens, {}, kWindow, 4));
-  engine_->Fork(1, 2);
-  tokens.insert(tokens.end(), first.output.begin(), first.output.end());
-  tokens.push_back(9);
-  const TurnEnd forked = RunTurn(GreedyTurn(2, 2, tokens, {}, kWindow, 4));
-  EXPECT_EQ(forked.report.source, CacheSource::kSlot);
-  EXPECT_EQ(forked.report.tokens_computed, 2);
-  ExpectRight(tokens, {}, forked);
-  tokens.back() = 10;
-  const TurnEnd original = RunTurn(GreedyTurn(3, 1, tokens, {}, kWindow, 4));
-  EXPECT_EQ(original.report.source, CacheSource::kSlot);
-  ExpectRight(tokens, {}, original);
+TEST_F(EngineTest, WhoWaitsForASlotHearsOfEachChangeOfItsPlace) {
+  Start({.slots = 1});
+  std::vector<SubmittedTurn> turns;
+  for (TurnId turn = 1; turn <= 4; ++turn) {
+    turns.push_back(GreedyTurn(turn, 10 + turn, Tokens(10, 12), {}, kWindow, turn == 1 ? -1 : 3));
+    ASSERT_TRUE(engine_->Submit(turns.back().request).ok());
+    if (turn == 1) turns[0].sink->WaitForTokens(1);
+  }
+  for (size_t i = 1; i <= 3; ++i) turns[i].sink->WaitForPosition(static_cast<int64_t>(i));
+  engine_->Cancel(3);
+  turns[3].sink->WaitForPosition(2);
+  engine_->Cancel(1);
+  for (auto& turn : turns) turn.sink->Wait();
+  EXPECT_TRUE(turns[0].sink->positions().empty());
+  EXPECT_EQ(turns[1].sink->positions(), std::vector<int64_t>({1}));
+  EXPECT_EQ(turns[2].sink->positions(), std::vector<int64_t>({2}));
+  EXPECT_EQ(turns[3].sink->positions(), std::vector<int64_t>({3, 2, 1}));
 }
 
 TEST_F(EngineTest, StopStringsEndTheTextBeforeThem) {
@@ -252,7 +254,7 @@ TEST_F(EngineTest, DestructionEndsEveryTurn) {
   for (auto& turn : turns) EXPECT_EQ(turn.sink->Wait().reason, FinishReason::kCancelled);
 }
 
-// Conversations that go idle, come back, regenerate, rewind, edit, fork, get cancelled and closed, on few slots, from
+// Conversations that go idle, come back, regenerate, rewind, edit, get cancelled and closed, on few slots, from
 // several threads: not one wrong row.
 TEST_F(EngineTest, RandomConversationsNeverSeeAWrongRow) {
   Start({.slots = 8, .prefill_chunk = 16, .step_tokens = 32, .mixed_tokens = 8});
@@ -286,11 +288,6 @@ TEST_F(EngineTest, RandomConversationsNeverSeeAWrongRow) {
         edited = (edited + 1) % HashNetwork::kVocab;
       }
       if (action == 3) engine_->Close(c.id);
-      if (action == 4) {
-        const TimelineId fork = seed * 1000 + 100 + static_cast<uint32_t>(step);
-        engine_->Fork(c.id, fork);
-        c.id = fork;
-      }
       c.starts.push_back(static_cast<int64_t>(c.tokens.size()));
       for (size_t n = 1 + random() % 30; n > 0; --n)
         c.tokens.push_back(static_cast<TokenId>(random() % HashNetwork::kVocab));

@@ -8,6 +8,9 @@
 
 #include <atomic>
 #include <cstring>
+#include <functional>
+#include <limits>
+#include <mutex>
 #include <vector>
 
 #include "cache/kv_cache.h"
@@ -27,13 +30,20 @@ class HashNetwork {
     pass.backend = &backend_;
     pass.layers = 2;
     pass.kv_heads = 1;
-    pass.head_dim = 2;  // one uint64 in two floats
+    pass.head_dim = 2;
     pass.vocab = kVocab;
     pass.run = [this](std::span<const StepPart> parts, std::span<float> logits) { Run(parts, logits); };
     return pass;
   }
 
   int64_t rows_computed() const { return rows_computed_; }
+  /// From now on every logit is not a number; or no longer.
+  void PoisonLogits(bool poison) { poison_ = poison; }
+  /// Called in every step that begins from now on, on the engine's thread.
+  void OnStep(std::function<void()> call) {
+    std::lock_guard lock(mutex_);
+    on_step_ = std::move(call);
+  }
 
   /// The token that follows `tokens`, by the definition.
   static TokenId Expected(const std::vector<TokenId>& tokens, const std::vector<int64_t>& starts, RingWindow window) {
@@ -64,21 +74,33 @@ class HashNetwork {
     for (int64_t p = ring.FirstLive(t); p <= t; ++p) f(p);
   }
 
-  static std::byte* Row(const KvCache& cache, int64_t layer, int64_t p) {
-    const int64_t slot = cache.shape().Slot(p, cache.ring().window().pinned);
-    return static_cast<std::byte*>(cache.slab()) + cache.shape().TileOffset(layer, slot / KvShape::kTile, 0) +
-           slot % KvShape::kTile * 8;
+  // Half of a row is the first dimension of its key, half the second dimension of its value: in a tile these lie at
+  // both ends, [dimension][lane] and [lane][dimension].
+  static std::pair<std::byte*, std::byte*> Row(const KvCache& cache, int64_t layer, int64_t p) {
+    const KvShape& shape = cache.shape();
+    const int64_t slot = shape.Slot(p, cache.ring().window().pinned), lane = slot % KvShape::kTile;
+    std::byte* tile = static_cast<std::byte*>(cache.slab()) + shape.TileOffset(layer, slot / KvShape::kTile, 0);
+    return {tile + lane * 4, tile + shape.half_tile_bytes() + (lane * 2 + 1) * 4};
   }
   static uint64_t Read(const KvCache& cache, int64_t layer, int64_t p) {
-    uint64_t value;
-    std::memcpy(&value, Row(cache, layer, p), sizeof value);
-    return value;
+    const auto [key, value] = Row(cache, layer, p);
+    uint32_t low, high;
+    std::memcpy(&low, key, 4);
+    std::memcpy(&high, value, 4);
+    return uint64_t{high} << 32 | low;
   }
-  static void Write(const KvCache& cache, int64_t layer, int64_t p, uint64_t value) {
-    std::memcpy(Row(cache, layer, p), &value, sizeof value);
+  static void Write(const KvCache& cache, int64_t layer, int64_t p, uint64_t row) {
+    const auto [key, value] = Row(cache, layer, p);
+    const auto low = static_cast<uint32_t>(row), high = static_cast<uint32_t>(row >> 32);
+    std::memcpy(key, &low, 4);
+    std::memcpy(value, &high, 4);
   }
 
   void Run(std::span<const StepPart> parts, std::span<float> logits) {
+    {
+      std::lock_guard lock(mutex_);
+      if (on_step_) on_step_();
+    }
     size_t row_of_logits = 0;
     int64_t rows = 0;
     for (const StepPart& part : parts) {
@@ -97,7 +119,8 @@ class HashNetwork {
       uint64_t hash = 1;
       ForEachVisible(cache.ring(), first + n - 1, [&](int64_t p) { hash = Mix(hash, Read(cache, 1, p)); });
       const auto out = logits.subspan(row_of_logits++ * kVocab, kVocab);
-      std::fill(out.begin(), out.end(), 0.0f);
+      std::fill(out.begin(), out.end(), poison_ ? std::numeric_limits<float>::quiet_NaN() : 0.0f);
+      if (poison_) continue;
       out[hash % kVocab] = 10.0f;
     }
     rows_computed_ += rows;
@@ -105,6 +128,9 @@ class HashNetwork {
 
   Backend& backend_;
   std::atomic<int64_t> rows_computed_{0};
+  std::atomic<bool> poison_{false};
+  std::mutex mutex_;
+  std::function<void()> on_step_;
 };
 
 }  // namespace ringside

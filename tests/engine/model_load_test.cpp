@@ -180,7 +180,7 @@ TEST_F(ModelLoad, RefusesAbsentFilesAndFolders) {
 
 TEST_F(ModelLoad, FingerprintFollowsBytesNamesAndSpec) {
   const auto fingerprint = [&](const Writer& writer) { return LoadFile(writer).value()->fingerprint(); };
-  const uint64_t base = fingerprint(Tiny());
+  const Fingerprint base = fingerprint(Tiny());
   EXPECT_EQ(fingerprint(Tiny()), base);
   EXPECT_EQ(fingerprint(Tiny().String("general.name", "another")), base) << "a name changes no number";
   EXPECT_NE(fingerprint(Tiny().F32("llama.rope.freq_base", 500000)), base);
@@ -330,7 +330,9 @@ TEST_F(ModelLoad, ChatTemplatesAreFound) {
   write("tokenizer_config.json",
         R"({"chat_template":[{"name":"tools","template":"t"},{"name":"default","template":"d"}]})");
   EXPECT_EQ(chat_template(), "d");
+  const Fingerprint before = Load(folder_).value()->fingerprint();
   write("chat_template.jinja", "file");
+  EXPECT_NE(Load(folder_).value()->fingerprint(), before);
   EXPECT_EQ(chat_template(), "file");
 }
 

@@ -1,0 +1,196 @@
+// The engine loop's dealings with the tiers: caches that are asked for, saved, parked, forked and erased.
+#include <algorithm>
+#include <set>
+
+#include "engine/engine_loop.h"
+
+namespace ringside {
+
+namespace {
+
+bool IsOwner(const std::string& name) { return !name.empty() && name.size() <= TieredStore::kMaxOwnerBytes; }
+
+void Tell(const Engine::Done& done, const Status& status) {
+  if (done) done(status);
+}
+
+}  // namespace
+
+void EngineLoop::Erase(TimelineId timeline, std::string owner, Engine::Done done) {
+  const auto stopped = done;
+  if (!inbox_->PushUrgent(EraseMessage{timeline, std::move(owner), std::move(done)})) {
+    Tell(stopped, Unavailable("the engine has stopped"));
+  }
+}
+
+void EngineLoop::Fork(TimelineId from, TimelineId to, std::string from_owner, std::string to_owner) {
+  inbox_->PushUrgent(ForkMessage{from, to, std::move(from_owner), std::move(to_owner)});
+}
+
+void EngineLoop::Prefetch(const std::string& owner) {
+  if (storage_.tiers != nullptr && IsOwner(owner)) storage_.tiers->Prefetch(owner);
+}
+
+void EngineLoop::SaveAll(Engine::Done done) {
+  const auto stopped = done;
+  if (!inbox_->PushUrgent(SaveAllMessage{std::move(done)})) Tell(stopped, Unavailable("the engine has stopped"));
+}
+
+std::optional<CacheSource> EngineLoop::Where(const std::string& owner) const {
+  {
+    std::lock_guard lock(owners_mutex_);
+    if (owners_in_slots_.contains(owner)) return CacheSource::kSlot;
+  }
+  if (storage_.tiers == nullptr) return std::nullopt;
+  const auto place = storage_.tiers->Find(owner);
+  if (!place) return std::nullopt;
+  return place->tier == StorageTier::kHost ? CacheSource::kHost : CacheSource::kDisk;
+}
+
+void EngineLoop::Handle(ParkMessage message) {
+  const auto found = timelines_.find(message.timeline);
+  if (found == timelines_.end()) return;
+  found->second.parked = true;
+  Settle(message.timeline);
+}
+
+void EngineLoop::Settle(TimelineId timeline) {
+  const auto found = timelines_.find(timeline);
+  if (found == timelines_.end()) return;
+  Slot& slot = found->second;
+  if (slot.waiting == 0) ForgetFetch(slot);
+  if (!slot.parked || slot.busy()) return;
+  if (slot.sequence->has_cache()) SaveAndDropCache(slot);
+  timelines_.erase(found);
+}
+
+void EngineLoop::Handle(EraseMessage message) {
+  // A conversation that was parked and came back has a timeline of another number.
+  std::set<TimelineId> timelines{message.timeline};
+  for (const Slot* slot : cached_) {
+    if (slot->owner == message.owner) timelines.insert(slot->id);
+  }
+  for (const auto& turn : waiting_) {
+    if (turn->request().owner == message.owner) timelines.insert(turn->timeline_id());
+  }
+  if (message.owner.empty()) timelines = {message.timeline};
+  for (const TimelineId timeline : timelines) Handle(CloseMessage{timeline});
+  if (storage_.tiers == nullptr || !IsOwner(message.owner)) return Tell(message.done, Status::Ok());
+  storage_.tiers->Erase(std::move(message.owner), std::move(message.done));
+}
+
+void EngineLoop::Handle(SaveAllMessage message) {
+  if (storage_.tiers == nullptr) return Tell(message.done, Status::Ok());
+  for (Slot* slot : cached_) sequence_storage_.Save(slot->owner, *slot->sequence);
+  storage_.tiers->Flush(std::move(message.done));
+}
+
+void EngineLoop::Handle(ForkMessage message) {
+  if (storage_.tiers == nullptr || !IsOwner(message.to_owner) || message.to_owner == message.from_owner) return;
+  const auto from = timelines_.find(message.from);
+  Slot* source = from != timelines_.end() && from->second.sequence->has_cache() ? &from->second : nullptr;
+  if (!IsOwner(message.from_owner)) {
+    if (source != nullptr) sequence_storage_.SaveCopy(message.to_owner, *source->sequence);
+    return;
+  }
+  if (source != nullptr) sequence_storage_.Save(message.from_owner, *source->sequence);
+  storage_.tiers->Fork(std::move(message.from_owner), std::move(message.to_owner), nullptr);
+}
+
+void EngineLoop::Handle(FetchedMessage message) {
+  const auto found = timelines_.find(message.timeline);
+  if (found == timelines_.end()) return;
+  std::optional<PendingFetch>& fetch = found->second.fetch;
+  if (fetch && fetch->ticket == message.ticket) fetch->answer.emplace(std::move(message.fetched));
+}
+
+void EngineLoop::AskForCache(Slot& slot, const TurnRequest& request) {
+  if (slot.turn != nullptr || slot.sequence->has_cache()) return;
+  if (slot.fetch && (slot.fetch->ticket != 0 || slot.fetch->answer)) return;
+  const bool first = !slot.fetch;
+  if (first) slot.fetch.emplace();
+  // What is brought for turns that wait is memory beyond every budget: not more than the slots hold.
+  if (fetches_ >= pool_.slots()) {
+    if (first) Prefetch(request.owner);
+    return;
+  }
+  const auto length = static_cast<int64_t>(request.tokens.size());
+  const int64_t reach = network_.layers * (request.window.memory_len - 1);
+  const auto plan = sequence_storage_.PlanFetch(request.owner, std::min(length, request.window.pinned + reach + 1));
+  if (plan.stored) slot.sequence->MarkKnown();  // it was computed once
+  if (!plan.ask) {
+    slot.fetch->answer.emplace(NotFound("not asked for"));
+    return;
+  }
+  slot.fetch->ticket = ++last_ticket_;
+  slot.fetch->deadline_ns = plan.deadline_ns;
+  ++fetches_;
+  storage_.tiers->Fetch(request.owner, [inbox = inbox_, timeline = slot.id, ticket = last_ticket_](auto fetched) {
+    inbox->PushUrgent(FetchedMessage{timeline, ticket, std::move(fetched)});
+  });
+}
+
+bool EngineLoop::AwaitsCache(const Slot& slot) const {
+  return slot.fetch && !slot.fetch->answer && clock_.MonotonicNs() < slot.fetch->deadline_ns;
+}
+
+void EngineLoop::ForgetFetch(Slot& slot) {
+  if (slot.fetch && slot.fetch->ticket != 0) {
+    --fetches_;
+    if (!slot.fetch->answer) ++counts_.fetches_late;
+  }
+  slot.fetch.reset();
+}
+
+std::optional<double> EngineLoop::RestoreCache(Slot& slot, const RingWindow& window) {
+  if (!slot.fetch || slot.fetch->ticket == 0 || !slot.fetch->answer) return std::nullopt;
+  return sequence_storage_.Restore(*slot.fetch->answer, window, *slot.sequence);
+}
+
+void EngineLoop::GiveCache(Slot& slot, KvCache* cache) {
+  slot.sequence->Attach(cache);
+  cached_.push_back(&slot);
+  std::lock_guard lock(owners_mutex_);
+  if (!slot.owner.empty()) ++owners_in_slots_[slot.owner];
+}
+
+void EngineLoop::DropCache(Slot& slot) {
+  pool_.Release(slot.sequence->Detach());
+  std::erase(cached_, &slot);
+  std::lock_guard lock(owners_mutex_);
+  const auto owner = owners_in_slots_.find(slot.owner);
+  if (owner != owners_in_slots_.end() && --owner->second == 0) owners_in_slots_.erase(owner);
+}
+
+void EngineLoop::SetOwner(Slot& slot, const std::string& owner) {
+  if (slot.owner == owner) return;
+  std::lock_guard lock(owners_mutex_);
+  const auto before = owners_in_slots_.find(slot.owner);
+  if (before != owners_in_slots_.end() && --before->second == 0) owners_in_slots_.erase(before);
+  slot.owner = owner;
+  if (!owner.empty()) ++owners_in_slots_[owner];
+}
+
+void EngineLoop::SaveAndDropCache(Slot& slot) {
+  sequence_storage_.Save(slot.owner, *slot.sequence);
+  DropCache(slot);
+}
+
+void EngineLoop::SaveIdle() {
+  if (storage_.tiers == nullptr) return;
+  Slot* idle = nullptr;
+  for (Slot* slot : cached_) {
+    if (slot->owner.empty() || slot->busy()) continue;
+    if (idle == nullptr || slot->idle_since_ns < idle->idle_since_ns) idle = slot;
+  }
+  const int64_t now = clock_.MonotonicNs();
+  if (idle == nullptr || now - idle->idle_since_ns < storage_.idle_ms * 1'000'000) return;
+  // Nobody wants the slot yet: if the tiers have too much to do, another time.
+  if (sequence_storage_.Save(idle->owner, *idle->sequence) == SequenceStorage::Saved::kRefused) {
+    idle->idle_since_ns = now;
+    return;
+  }
+  DropCache(*idle);
+}
+
+}  // namespace ringside

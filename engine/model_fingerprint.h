@@ -1,0 +1,16 @@
+// What tells two models' caches apart. Computed once at load; pure functions.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "cache/snapshot.h"
+#include "engine/tokenizer.h"
+
+namespace ringside {
+
+/// `weights`: a digest of the tensors and hyper-parameters.
+Fingerprint FingerprintOf(std::span<const uint8_t, 16> weights, const TokenizerData& tokenizer,
+                          std::string_view chat_template);
+
+}  // namespace ringside

@@ -1,0 +1,224 @@
+// Ten thousand conversations on sixteen slots, in small memory and on a small disk: they go idle, come back, rewind,
+// are edited, forked, cancelled, parked and deleted, from several threads, across restarts. The hash network turns any
+// row that is lost, stale, swapped or foreign into a wrong token; every report is held to what must be true of it.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <random>
+#include <thread>
+
+#include "tests/engine/engine_harness.h"
+#include "tests/engine/hash_network.h"
+#include "tests/engine/tiers_harness.h"
+
+namespace ringside {
+namespace {
+
+constexpr int64_t kClients = 4, kConversationsPerClient = 2500, kTurnsPerClient = 2000, kRounds = 3;
+
+struct Conversation {
+  TimelineId timeline = 0;
+  std::string owner;
+  std::vector<TokenId> tokens;
+  std::vector<int64_t> starts;
+  RingWindow window;
+  bool spoken = false;
+};
+
+class EngineSoak : public testing::Test {
+ protected:
+  void Open() {
+    // Room for some two hundred conversations in memory, a thousand on disk; what the disk does not give in time is
+    // computed again.
+    auto disk = RocksDbStore::Open({.path = folder_.path(), .budget_bytes = 4 << 20});
+    ASSERT_TRUE(disk.ok()) << disk.status().ToString();
+    tiers_ = std::make_unique<TieredStore>(std::make_unique<RamStore>(512 << 10), std::move(*disk),
+                                           TieredStoreOptions{.host_idle_ms = 200, .sweep_ms = 20});
+    EngineOptions options{.slots = 16,
+                          .memory_len = 24,
+                          .pinned_max = 8,
+                          .prefill_chunk = 16,
+                          .step_tokens = 64,
+                          .mixed_tokens = 16,
+                          .kv_dtype = DType::kF32};
+    EngineStorage storage{.tiers = tiers_.get(), .idle_ms = 30, .fetch_deadline_ms = 30};
+    auto started = Engine::Start(network_.forward(), tokenizer_, options, storage);
+    ASSERT_TRUE(started.ok()) << started.status().ToString();
+    engine_ = std::move(*started);
+  }
+
+  void Begin(Conversation& c, std::mt19937& random) {
+    const TimelineId id = next_++;
+    c = {.timeline = id, .owner = "conv_" + std::to_string(id)};
+    c.window = {static_cast<int64_t>(random() % 5), 24, random() % 2 == 0 ? Eviction::kTurn : Eviction::kToken};
+  }
+  static void Cut(Conversation& c, size_t length) {
+    c.tokens.resize(length);
+    std::erase_if(c.starts, [&](int64_t start) { return start >= static_cast<int64_t>(length); });
+  }
+  /// What may happen to a conversation between two turns.
+  void Disturb(Conversation& c, std::mt19937& random) {
+    switch (random() % 30) {
+      case 0:
+        if (!c.tokens.empty()) Cut(c, random() % c.tokens.size());
+        break;
+      case 1:
+      case 2:
+        if (c.tokens.size() > 6) Cut(c, c.tokens.size() - random() % 6);
+        break;
+      case 3:
+        if (!c.tokens.empty()) {
+          TokenId& edited = c.tokens[random() % c.tokens.size()];
+          edited = (edited + 1) % HashNetwork::kVocab;
+        }
+        break;
+      case 4:
+        engine_->Close(c.timeline);
+        break;
+      case 5:
+      case 6: {  // parked, it comes back under another number
+        engine_->Park(c.timeline);
+        c.timeline = next_++;
+        break;
+      }
+      case 7: {
+        const TimelineId fork = next_++;
+        const std::string owner = "conv_" + std::to_string(fork);
+        engine_->Fork(c.timeline, fork, c.owner, owner);
+        if (random() % 4 == 0) engine_->Erase(c.timeline, c.owner, nullptr);
+        c.timeline = fork;
+        c.owner = owner;
+        break;
+      }
+      case 8:
+        engine_->Erase(c.timeline, c.owner, nullptr);
+        if (random() % 2 == 0) Begin(c, random);
+        break;
+      case 9:
+        engine_->Prefetch(c.owner);
+        break;
+      default:
+        break;
+    }
+  }
+  SubmittedTurn Speak(Conversation& c, std::mt19937& random) {
+    c.starts.push_back(static_cast<int64_t>(c.tokens.size()));
+    for (size_t n = 1 + random() % 20; n > 0; --n) {
+      c.tokens.push_back(static_cast<TokenId>(random() % HashNetwork::kVocab));
+    }
+    const bool cancelled = random() % 10 == 0;
+    SubmittedTurn turn = GreedyTurn(next_turn_++, c.timeline, c.tokens, c.starts, c.window,
+                                    cancelled ? 200 : static_cast<int64_t>(random() % 8));
+    turn.request.owner = c.owner;
+    turn.request.continues = c.spoken;
+    const Status accepted = engine_->Submit(turn.request);
+    EXPECT_TRUE(accepted.ok()) << accepted.ToString();
+    if (cancelled) {
+      if (random() % 2 == 0) turn.sink->WaitForTokens(random() % 8);
+      engine_->Cancel(turn.request.turn);
+    }
+    return turn;
+  }
+  void Check(Conversation& c, const SubmittedTurn& turn) {
+    const TurnEnd end = turn.sink->Wait();
+    ASSERT_NE(end.reason, FinishReason::kError) << end.error.ToString();
+    const bool admitted = end.reason != FinishReason::kCancelled || end.report.position > 0;
+    if (admitted) {
+      const CacheReport& report = end.report;
+      ++sources_[static_cast<size_t>(report.source)];
+      const auto length = static_cast<int64_t>(turn.request.tokens.size());
+      const bool nothing = report.source == CacheSource::kNew || report.source == CacheSource::kRecomputed;
+      EXPECT_EQ(report.tokens_reused == 0, nothing);
+      // Where something was there, only what was not is computed; else at most everything.
+      EXPECT_LE(report.tokens_computed, length);
+      if (!nothing && report.tokens_reused > c.window.pinned) {
+        EXPECT_EQ(report.tokens_reused + report.tokens_computed, length);
+      }
+      EXPECT_FALSE(c.spoken && report.source == CacheSource::kNew);
+    }
+    size_t checked = 0;
+    for (const TokenId id : end.output) {
+      if (++checked <= 10) {
+        ASSERT_EQ(id, HashNetwork::Expected(c.tokens, c.starts, c.window)) << c.owner << ", " << c.tokens.size();
+      }
+      c.tokens.push_back(id);
+    }
+    c.spoken |= admitted;
+    if (c.tokens.size() > 400) Cut(c, 5);
+  }
+  void Client(std::vector<Conversation>& conversations, uint32_t seed) {
+    std::mt19937 random(seed);
+    for (int64_t turn = 0; turn < kTurnsPerClient / kRounds; ++turn) {
+      // A few at once, each its own; some conversations are much more in demand than others.
+      std::array<size_t, 3> chosen{};
+      std::vector<SubmittedTurn> turns;
+      for (size_t i = 0; i < chosen.size(); ++i) {
+        do {
+          const double u = static_cast<double>(random()) / 4294967296.0;
+          chosen[i] = random() % 3 == 0 ? random() % conversations.size()
+                                        : static_cast<size_t>(u * u * u * static_cast<double>(conversations.size()));
+        } while (std::find(chosen.begin(), chosen.begin() + static_cast<int64_t>(i), chosen[i]) !=
+                 chosen.begin() + static_cast<int64_t>(i));
+        Conversation& c = conversations[chosen[i]];
+        Disturb(c, random);
+        turns.push_back(Speak(c, random));
+      }
+      for (size_t i = 0; i < chosen.size(); ++i) Check(conversations[chosen[i]], turns[i]);
+      if (HasFatalFailure()) return;
+    }
+  }
+
+  TierFolder folder_{/*in_memory=*/true};  // what a disk does to the rows is tested elsewhere
+  std::unique_ptr<Backend> backend_ = std::move(*MakeCpuBackend({.threads = 1}));
+  HashNetwork network_{*backend_};
+  LetterTokenizer tokenizer_{HashNetwork::kVocab};
+  std::unique_ptr<TieredStore> tiers_;
+  std::unique_ptr<Engine> engine_;
+  std::atomic<TimelineId> next_{1};
+  std::atomic<TurnId> next_turn_{1};
+  std::array<std::atomic<int64_t>, 5> sources_{};
+};
+
+TEST_F(EngineSoak, TenThousandConversationsNeverSeeAWrongRow) {
+  std::vector<std::vector<Conversation>> conversations(kClients);
+  std::mt19937 random(99);
+  for (auto& mine : conversations) {
+    mine.resize(kConversationsPerClient);
+    for (Conversation& c : mine) Begin(c, random);
+  }
+  uint64_t captures = 0, taken = 0;
+  for (uint32_t round = 0; round < kRounds; ++round) {
+    Open();
+    if (HasFatalFailure()) return;
+    std::vector<std::thread> clients;
+    for (uint32_t i = 0; i < kClients; ++i) {
+      clients.emplace_back([&, i] { Client(conversations[i], 100 * round + i); });
+    }
+    for (auto& client : clients) client.join();
+    if (HasFatalFailure()) return;
+    // One restart saves everything, the other is a crash as far as caches go.
+    if (round == 0) {
+      ASSERT_TRUE(WaitFor([&](auto done) { engine_->SaveAll(done); }).ok());
+    }
+    captures += engine_->stats().captures;
+    taken += engine_->stats().slots_taken;
+    engine_.reset();
+    tiers_.reset();
+  }
+  const auto count = [&](CacheSource source) { return sources_[static_cast<size_t>(source)].load(); };
+  EXPECT_GT(count(CacheSource::kSlot), 100);
+  EXPECT_GT(count(CacheSource::kHost), 1000);
+  EXPECT_GT(count(CacheSource::kDisk), 100);
+  EXPECT_GT(count(CacheSource::kRecomputed), 300);
+  EXPECT_GT(count(CacheSource::kNew), 3000);
+  EXPECT_GT(captures, 5000u);
+  EXPECT_GT(taken, 1000u);
+  for (const CacheSource source :
+       {CacheSource::kNew, CacheSource::kSlot, CacheSource::kHost, CacheSource::kDisk, CacheSource::kRecomputed}) {
+    RecordProperty(CacheSourceName(source), std::to_string(count(source)));
+  }
+}
+
+}  // namespace
+}  // namespace ringside
