@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "engine/token_sink.h"
+#include "session/journal.h"
 #include "session/response.h"
 
 namespace ringside {
@@ -42,16 +43,24 @@ struct ResumeReply {
   CacheSource state = CacheSource::kNew;  // where the cache was last seen; kNew = none
   std::string active_response_id;
   int64_t kv_tokens = 0;
+  JournalPosition recorded;  // of the last record that was synced
 };
 
 class EventSink {
  public:
   virtual ~EventSink() = default;
   virtual void OnEvent(const TurnEvent& event) = 0;
+  /// The response waits for a slot, `position` in line (1 = next); told when that changes, behind kInProgress.
+  virtual void OnQueued(const Response& response, int64_t position) {
+    (void)response;
+    (void)position;
+  }
   /// Comes before the replayed events.
   virtual void OnResumed(const ResumeReply&) {}
   /// Another connection resumed the session that this sink had resumed; no event follows.
   virtual void OnTakenOver(const std::string& session) { (void)session; }
+  /// The session that this sink had resumed was deleted; no event follows.
+  virtual void OnGone(const std::string& session) { (void)session; }
   /// Whose sink this is: one connection never hears an event twice. Not 0.
   virtual uint64_t connection() const = 0;
 };

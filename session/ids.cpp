@@ -1,6 +1,7 @@
 #include "session/ids.h"
 
 #include <sys/random.h>
+#include <xxhash.h>
 
 #include <array>
 #include <cerrno>
@@ -21,16 +22,14 @@ void FillRandom(void* out, size_t size) {
   }
 }
 
-}  // namespace
+constexpr char kDigits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+constexpr size_t kIdDigits = 22;  // 62^22 > 2^128
+constexpr size_t kResponseDigits = 10;
 
-std::string MakeId(std::string_view prefix) {
-  static constexpr char kDigits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-  static constexpr int kLength = 22;  // 62^22 > 2^128
-  std::array<uint32_t, 4> words;
-  FillRandom(words.data(), sizeof(words));
-  std::string id(prefix);
-  for (int i = 0; i < kLength; ++i) {
-    uint64_t remainder = 0;  // long division of the 128-bit number by 62
+/// Appends the 128-bit number in base 62.
+void AppendDigits(std::string& id, std::array<uint32_t, 4> words) {
+  for (size_t i = 0; i < kIdDigits; ++i) {
+    uint64_t remainder = 0;  // long division of the number by 62
     for (uint32_t& word : words) {
       const uint64_t part = remainder << 32 | word;
       word = static_cast<uint32_t>(part / 62);
@@ -38,7 +37,36 @@ std::string MakeId(std::string_view prefix) {
     }
     id.push_back(kDigits[remainder]);
   }
+}
+
+}  // namespace
+
+std::string MakeId(std::string_view prefix) {
+  std::array<uint32_t, 4> words;
+  FillRandom(words.data(), sizeof(words));
+  std::string id(prefix);
+  AppendDigits(id, words);
   return id;
+}
+
+std::string HashedId(std::string_view prefix, std::string_view text) {
+  const XXH128_hash_t hash = XXH3_128bits(text.data(), text.size());
+  std::string id(prefix);
+  AppendDigits(id, {static_cast<uint32_t>(hash.high64 >> 32), static_cast<uint32_t>(hash.high64),
+                    static_cast<uint32_t>(hash.low64 >> 32), static_cast<uint32_t>(hash.low64)});
+  return id;
+}
+
+std::string MakeResponseId(std::string_view session_key) {
+  const std::string_view part = session_key.substr(session_key.find('_') + 1);
+  return "resp_" + std::string(part) + MakeId("").substr(0, kResponseDigits);
+}
+
+std::string_view SessionPartOf(std::string_view response_id) {
+  constexpr std::string_view kPrefix = "resp_";
+  if (!response_id.starts_with(kPrefix) || response_id.size() != kPrefix.size() + kIdDigits + kResponseDigits)
+    return {};
+  return response_id.substr(kPrefix.size(), kIdDigits);
 }
 
 uint64_t RandomBits() {

@@ -10,6 +10,12 @@ namespace ringside {
 
 /// "conv_" + 22 characters of [0-9A-Za-z]. `prefix` is "conv_", "resp_" or "msg_".
 std::string MakeId(std::string_view prefix);
+/// The same for what must come out the same for the same text: "chain_" of a repeated request.
+std::string HashedId(std::string_view prefix, std::string_view text);
+/// A response's id leads to its session: "resp_", the 22 characters of the session's key, 10 random ones.
+std::string MakeResponseId(std::string_view session_key);
+/// The 22 characters of the session's key in a response's id; "" if it is none.
+std::string_view SessionPartOf(std::string_view response_id);
 /// 64 random bits of the kernel's generator.
 uint64_t RandomBits();
 

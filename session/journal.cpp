@@ -5,16 +5,19 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <future>
 #include <mutex>
 #include <thread>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
 #include "base/bounded_queue.h"
+#include "base/defect.h"
 #include "base/log.h"
 #include "session/journal_format.h"
+#include "session/journal_keys.h"
 #include "session/journal_log.h"
+#include "session/journal_reader.h"
 
 namespace ringside {
 namespace {
@@ -23,49 +26,12 @@ namespace format = journal_format;
 
 constexpr std::string_view kHeadRest("\0", 1);  // what follows the id in the key of a head
 
-Status Damaged(std::string_view session, std::string_view what) {
-  return Corruption(fmt::format("journal: session {}: {}", session, what));
-}
-Status NoSession(std::string_view session) { return NotFound(fmt::format("journal: no session {}", session)); }
-
-bool In(const JournalCursor& cursor, std::string_view prefix) {
-  return cursor.Valid() && cursor.key().starts_with(prefix);
-}
-
-/// Reads a session's head through `cursor`: kNotFound, kCorruption.
-Result<format::Head> ReadHead(JournalCursor& cursor, std::string_view session) {
-  const std::string key = format::HeadKey(session);
-  cursor.Seek(key);
-  RETURN_IF_ERROR(cursor.status());
-  if (!cursor.Valid() || cursor.key() != key) return NoSession(session);
-  const auto head = format::DecodeHead(key, cursor.value());
-  if (!head) return Damaged(session, "its head is damaged");
-  return *head;
-}
-
-/// Walks a session's records up to its head, checks number and chain of each, and calls `visit`.
-template <class Visit>
-Status WalkRecords(JournalCursor& cursor, std::string_view session, const JournalPosition& last, const Visit& visit) {
-  JournalChain chain = format::FirstChain(session);
-  uint64_t seq = 0;
-  const std::string begin = format::RecordKey(session, 0);
-  const std::string_view prefix = std::string_view(begin).substr(0, begin.size() - 8);
-  for (cursor.Seek(begin); In(cursor, prefix); cursor.Next()) {
-    const auto key = format::ParseSessionKey(cursor.key());
-    const auto number = key ? format::ParseSeq(key->rest) : std::nullopt;
-    if (!number || *number != ++seq) return Damaged(session, fmt::format("record {} is missing", seq));
-    const auto record = format::DecodeRecord(cursor.value());
-    if (!record) return Damaged(session, fmt::format("record {} is cut", seq));
-    chain = format::NextChain(chain, seq, record->type, record->payload);
-    if (!(chain == record->chain)) return Damaged(session, fmt::format("the chain breaks at record {}", seq));
-    visit(*record);
-  }
-  if (const Status status = cursor.status(); !status.ok()) {
-    return status.code() == StatusCode::kCorruption ? Damaged(session, status.message()) : status;
-  }
-  if (seq != last.seq) return Damaged(session, fmt::format("it has {} records, its head says {}", seq, last.seq));
-  if (!(chain == last.chain)) return Damaged(session, "its head is not of these records");
-  return Status::Ok();
+Status Stopped() { return IoError("journal: stopped after a failed write"); }
+Status Full() { return {StatusCode::kUnavailable, "journal: the disk is full", "", "storage_full"}; }
+bool In(const JournalCursor& cursor, char region) { return cursor.Valid() && cursor.key().starts_with(region); }
+Status CheckId(std::string_view session) {
+  if (!session.empty() && session.size() <= kMaxJournalSessionBytes) return Status::Ok();
+  return InvalidArgument("journal: a session id has 1 to 128 bytes");
 }
 
 }  // namespace
@@ -77,20 +43,20 @@ class Journal::Impl {
   static Result<std::unique_ptr<Impl>> Open(const JournalOptions& options);
   ~Impl();
 
-  Status Push(JournalEntry entry, JournalDone done, bool erase);
-  Result<JournalTranscript> Read(const std::string& session) const;
-  Result<JournalPosition> Last(const std::string& session) const;
-  Status ForEachHead(const std::function<void(const JournalHead&)>& visit) const;
-  Result<std::vector<std::string>> Verify(const std::function<bool(const format::Head&)>& wanted) const;
+  Status Append(JournalEntry entry, JournalDone done);
+  Status Erase(std::string session, JournalDone done);
+  void Flush();
+  const JournalReader& reader() const { return *reader_; }
   Status Purge();
   JournalStats stats() const;
   bool healthy() const { return healthy_; }
 
  private:
   struct Operation {
+    enum class Kind { kAppend, kErase, kNothing };
+    Kind kind = Kind::kAppend;
     JournalEntry entry;
     JournalDone done;
-    bool erase = false;
     size_t bytes = 0;
     // What the journal's thread makes of it:
     Status status;
@@ -98,10 +64,12 @@ class Journal::Impl {
   };
   struct Known {  // a session; the journal's thread only
     JournalPosition last;
-    bool head_changed = false;  // in the batch being made
+    bool head_changed = false;        // in the batch being made
+    std::optional<DataKey> key = {};  // once it was needed
   };
 
-  explicit Impl(const JournalOptions& options) : options_(options), queue_(options.queue_entries), log_(nullptr) {}
+  explicit Impl(const JournalOptions& options)
+      : options_(options), keys_(options.master_key), queue_(options.queue_entries) {}
   Status Start();
   Status CheckSchema();
   Status LoadHeads();
@@ -110,27 +78,31 @@ class Journal::Impl {
   Status Stage(Operation& operation, std::vector<RowChange>& changes);
   Status StageErase(const std::string& session, std::vector<RowChange>& changes);
   void Stop(const Status& status);
-  bool IsDamaged(const std::string& session) const;
-  void MarkDamaged(const std::string& session) const;
+  bool DiskIsFull(bool look_now);
 
   const JournalOptions options_;
+  const JournalKeys keys_;
   BoundedQueue<Operation> queue_;
   std::unique_ptr<JournalLog> log_;
+  std::unique_ptr<JournalReader> reader_;
   uint64_t boot_ = 0, clean_boot_ = 0;
   std::unordered_map<std::string, Known> sessions_;
   std::vector<std::string> changed_;  // sessions whose head the batch must write
   std::atomic<bool> healthy_{true};
   std::atomic<size_t> queued_bytes_{0};
-  mutable std::mutex mutex_;  // of what follows
+  std::atomic<bool> full_{false};         // as of the last look at the free space
+  std::atomic<int64_t> next_look_ms_{0};  // on the steady clock
+  mutable std::mutex mutex_;              // of what follows
   JournalStats stats_;
-  mutable std::unordered_set<std::string> damaged_;
   std::thread thread_;
 };
 
 Result<std::unique_ptr<Journal::Impl>> Journal::Impl::Open(const JournalOptions& options) {
   auto impl = std::unique_ptr<Impl>(new Impl(options));
-  const std::vector<RowChange> initial = {{RowChange::Kind::kPut, format::kSchemaKey, std::string(format::kSchema)}};
+  std::vector<RowChange> initial = {{RowChange::Kind::kPut, format::kSchemaKey, std::string(format::kSchema)}};
+  if (auto check = impl->keys_.CheckRow()) initial.push_back(std::move(*check));
   ASSIGN_OR_RETURN(impl->log_, JournalLog::Open(options, initial));
+  impl->reader_ = std::make_unique<JournalReader>(*impl->log_, impl->keys_);
   RETURN_IF_ERROR(impl->Start());
   impl->thread_ = std::thread([raw = impl.get()] { raw->Run(); });
   return impl;
@@ -154,7 +126,7 @@ Status Journal::Impl::Start() {
   const bool all = options_.verify == JournalVerify::kAll;
   if (!all && clean_boot_ + 1 == boot_) return Status::Ok();
   ASSIGN_OR_RETURN(const auto damaged,
-                   Verify([&](const format::Head& head) { return all || head.boot > clean_boot_; }));
+                   reader_->Verify([&](const format::Head& head) { return all || head.boot > clean_boot_; }));
   for (const std::string& session : damaged) LogError("journal: session {} is damaged", session);
   return Status::Ok();
 }
@@ -169,6 +141,7 @@ Status Journal::Impl::CheckSchema() {
   const auto schema = value(format::kSchemaKey);
   RETURN_IF_ERROR(cursor.status());
   if (schema != format::kSchema) return Mismatch("journal: written by another version of the server");
+  RETURN_IF_ERROR(keys_.Check(cursor));
   boot_ = format::DecodeNumber(value(format::kBootKey).value_or("")).value_or(0);
   clean_boot_ = format::DecodeNumber(value(format::kCleanKey).value_or("")).value_or(0);
   return cursor.status();
@@ -176,43 +149,76 @@ Status Journal::Impl::CheckSchema() {
 
 Status Journal::Impl::LoadHeads() {
   JournalCursor cursor = log_->Cursor();
-  for (cursor.Seek({&format::kHeads, 1}); In(cursor, {&format::kHeads, 1}); cursor.Next()) {
+  for (cursor.Seek({&format::kHeads, 1}); In(cursor, format::kHeads); cursor.Next()) {
     const auto key = format::ParseSessionKey(cursor.key());
     if (!key || key->rest != kHeadRest) continue;
     const std::string session(key->session);
     const auto head = format::DecodeHead(cursor.key(), cursor.value());
-    if (!head) MarkDamaged(session);
-    sessions_[session] = {head ? head->last : JournalPosition{}, false};
+    if (!head) reader_->MarkDamaged(session);
+    sessions_[session] = {head ? head->last : JournalPosition{}};
   }
-  for (cursor.Seek({&format::kErased, 1}); In(cursor, {&format::kErased, 1}); cursor.Next()) ++stats_.erased_unpurged;
+  for (cursor.Seek({&format::kErased, 1}); In(cursor, format::kErased); cursor.Next()) ++stats_.erased_unpurged;
   stats_.sessions = static_cast<int64_t>(sessions_.size());
   return cursor.status();
 }
 
-Status Journal::Impl::Push(JournalEntry entry, JournalDone done, bool erase) {
-  if (entry.session.empty() || entry.session.size() > kMaxJournalSessionBytes) {
-    return InvalidArgument("journal: a session id has 1 to 128 bytes");
-  }
+Status Journal::Impl::Append(JournalEntry entry, JournalDone done) {
+  RETURN_IF_ERROR(CheckId(entry.session));
   size_t bytes = entry.summary ? entry.summary->size() : 0;
   if (bytes > limits::kMaxJournalRecordBytes) return InvalidArgument("journal: the summary is too long");
   for (const JournalRecord& record : entry.records) {
     if (record.payload.size() > limits::kMaxJournalRecordBytes) return InvalidArgument("journal: a record is too long");
     bytes += record.payload.size();
   }
-  if (!healthy_) return IoError("journal: stopped after a failed write");
-  Operation operation{std::move(entry), std::move(done), erase, bytes, {}, {}};
-  if (erase) {
-    if (queue_.PushUrgent(std::move(operation))) return Status::Ok();
+  if (!healthy_) return Stopped();
+  const auto refused = [this](Status status) {
+    std::lock_guard lock(mutex_);
+    ++stats_.refused;
+    return status;
+  };
+  if (DiskIsFull(false)) return refused(Full());
+  if (entry.urgent) {
+    queued_bytes_ += bytes;
+    if (queue_.PushUrgent({Operation::Kind::kAppend, std::move(entry), std::move(done), bytes, {}, {}})) {
+      return Status::Ok();
+    }
     return Unavailable("journal: closed");
   }
   const size_t queued = queued_bytes_.fetch_add(bytes);
-  if ((queued == 0 || queued + bytes <= options_.queue_bytes) && queue_.TryPush(std::move(operation))) {
+  if ((queued == 0 || queued + bytes <= options_.queue_bytes) &&
+      queue_.TryPush({Operation::Kind::kAppend, std::move(entry), std::move(done), bytes, {}, {}})) {
     return Status::Ok();
   }
   queued_bytes_ -= bytes;
-  std::lock_guard lock(mutex_);
-  ++stats_.refused;
-  return Overloaded("journal: too much is waiting to be written");
+  return refused(Overloaded("journal: too much is waiting to be written"));
+}
+
+Status Journal::Impl::Erase(std::string session, JournalDone done) {
+  RETURN_IF_ERROR(CheckId(session));
+  if (!healthy_) return Stopped();
+  JournalEntry entry;
+  entry.session = std::move(session);
+  if (queue_.PushUrgent({Operation::Kind::kErase, std::move(entry), std::move(done), 0, {}, {}})) return Status::Ok();
+  return Unavailable("journal: closed");
+}
+
+void Journal::Impl::Flush() {
+  CHECK(std::this_thread::get_id() != thread_.get_id());
+  const auto told = std::make_shared<std::promise<void>>();  // outlives set_value, whoever is first
+  JournalDone done = [told](const Status&, const JournalPosition&) { told->set_value(); };
+  CHECK(queue_.PushUrgent({Operation::Kind::kNothing, {}, std::move(done), 0, {}, {}}));
+  told->get_future().wait();
+}
+
+bool Journal::Impl::DiskIsFull(bool look_now) {
+  const int64_t now_ms =
+      std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now().time_since_epoch())
+          .count();
+  if (look_now || now_ms >= next_look_ms_) {
+    next_look_ms_ = now_ms + options_.space_look_ms;
+    full_ = log_->FreeBytes() < options_.min_free_bytes;
+  }
+  return full_;
 }
 
 void Journal::Impl::Run() {
@@ -225,12 +231,13 @@ void Journal::Impl::Run() {
 
 void Journal::Impl::Commit(std::vector<Operation> operations) {
   std::vector<RowChange> changes;
-  const bool full = healthy_ && log_->FreeBytes() < options_.min_free_bytes;
+  const bool full = healthy_ && DiskIsFull(true);
   for (Operation& operation : operations) {
+    if (operation.kind == Operation::Kind::kNothing) continue;
     if (!healthy_) {
-      operation.status = IoError("journal: stopped after a failed write");
-    } else if (full && !operation.erase) {
-      operation.status = Status(StatusCode::kUnavailable, "journal: the disk is full", "", "storage_full");
+      operation.status = Stopped();
+    } else if (full && operation.kind == Operation::Kind::kAppend) {
+      operation.status = Full();
     } else {
       operation.status = Stage(operation, changes);
     }
@@ -244,6 +251,11 @@ void Journal::Impl::Commit(std::vector<Operation> operations) {
     changes.push_back({RowChange::Kind::kPut, std::move(key), std::move(value)});
   }
   changed_.clear();
+  if (RINGSIDE_DEFECT("ack_before_sync")) {
+    for (Operation& operation : operations) {
+      if (operation.status.ok() && operation.done) std::exchange(operation.done, {})(Status::Ok(), operation.last);
+    }
+  }
   if (!changes.empty()) {
     const auto begin = std::chrono::steady_clock::now();
     const Status written = log_->Commit(changes);
@@ -259,8 +271,8 @@ void Journal::Impl::Commit(std::vector<Operation> operations) {
     stats_.sessions = static_cast<int64_t>(sessions_.size());
   }
   for (Operation& operation : operations) {
-    if (!operation.erase) queued_bytes_ -= operation.bytes;
-    {
+    queued_bytes_ -= operation.bytes;
+    if (operation.kind != Operation::Kind::kNothing) {
       std::lock_guard lock(mutex_);
       if (operation.status.ok()) {
         ++stats_.entries;
@@ -276,26 +288,31 @@ void Journal::Impl::Commit(std::vector<Operation> operations) {
 
 Status Journal::Impl::Stage(Operation& operation, std::vector<RowChange>& changes) {
   const JournalEntry& entry = operation.entry;
-  if (operation.erase) return StageErase(entry.session, changes);
-  if (IsDamaged(entry.session)) return Damaged(entry.session, "damaged; nothing can be added");
+  if (operation.kind == Operation::Kind::kErase) return StageErase(entry.session, changes);
+  if (reader_->IsDamaged(entry.session)) return DamagedSession(entry.session, "damaged; nothing can be added");
   auto known = sessions_.find(entry.session);
   if (known == sessions_.end()) {
     if (!entry.create) return NoSession(entry.session);
-    known = sessions_.emplace(entry.session, Known{{0, format::FirstChain(entry.session)}, false}).first;
+    known = sessions_.emplace(entry.session, Known{{0, format::FirstChain(entry.session)}}).first;
+    known->second.key = keys_.Make(entry.session, changes);
   } else if (entry.create) {
     return InvalidArgument(fmt::format("journal: session {} exists", entry.session));
+  } else if (!known->second.key) {
+    ASSIGN_OR_RETURN(known->second.key, reader_->Key(entry.session));
   }
+  const DataKey& key = *known->second.key;
   JournalPosition& last = known->second.last;
   for (const JournalRecord& record : entry.records) {
     ++last.seq;
-    last.chain = format::NextChain(last.chain, last.seq, record.type, record.payload);
+    const JournalRecord stored = {record.type, StorePayload(key, entry.session, last.seq, record.type, record.payload)};
+    last.chain = format::NextChain(last.chain, last.seq, stored.type, stored.payload);
     changes.push_back(
-        {RowChange::Kind::kPut, format::RecordKey(entry.session, last.seq), format::EncodeRecord(record, last.chain)});
+        {RowChange::Kind::kPut, format::RecordKey(entry.session, last.seq), format::EncodeRecord(stored, last.chain)});
   }
   if (entry.summary) {
-    std::string key = format::SummaryKey(entry.session);
-    std::string value = format::EncodeSummary(key, *entry.summary);
-    changes.push_back({RowChange::Kind::kPut, std::move(key), std::move(value)});
+    std::string row = format::SummaryKey(entry.session);
+    std::string value = format::EncodeSummary(row, StoreSummary(key, entry.session, *entry.summary));
+    changes.push_back({RowChange::Kind::kPut, std::move(row), std::move(value)});
   }
   if (!known->second.head_changed) {
     known->second.head_changed = true;
@@ -311,112 +328,21 @@ Status Journal::Impl::StageErase(const std::string& session, std::vector<RowChan
   sessions_.erase(known);
   changes.push_back({RowChange::Kind::kDelete, format::HeadKey(session), {}});
   changes.push_back({RowChange::Kind::kDelete, format::SummaryKey(session), {}});
-  changes.push_back({RowChange::Kind::kDeleteRange, format::RecordKey(session, 0), format::RecordsEnd(session)});
+  if (options_.master_key && !RINGSIDE_DEFECT("data_key_kept"))
+    changes.push_back({RowChange::Kind::kDelete, format::DataKeyKey(session), {}});
+  if (!RINGSIDE_DEFECT("deleted_rows_kept"))
+    changes.push_back({RowChange::Kind::kDeleteRange, format::RecordKey(session, 0), format::RecordsEnd(session)});
   changes.push_back({RowChange::Kind::kPut, format::ErasedKey(session), {}});
+  reader_->Forget(session);
   std::lock_guard lock(mutex_);
-  damaged_.erase(session);
   ++stats_.erased_unpurged;
   return Status::Ok();
 }
 
 void Journal::Impl::Stop(const Status& status) {
+  if (RINGSIDE_DEFECT("retry_after_failed_sync")) return;
   healthy_ = false;
   LogError("{}; nothing more is written", status.message());
-}
-
-bool Journal::Impl::IsDamaged(const std::string& session) const {
-  std::lock_guard lock(mutex_);
-  return damaged_.contains(session);
-}
-
-void Journal::Impl::MarkDamaged(const std::string& session) const {
-  std::lock_guard lock(mutex_);
-  damaged_.insert(session);
-}
-
-Result<JournalTranscript> Journal::Impl::Read(const std::string& session) const {
-  if (session.empty() || session.size() > kMaxJournalSessionBytes) return NoSession(session);
-  JournalCursor cursor = log_->Cursor();
-  JournalTranscript out;
-  const auto read = [&]() -> Status {
-    ASSIGN_OR_RETURN(const format::Head head, ReadHead(cursor, session));
-    out.last = head.last;
-    const std::string key = format::SummaryKey(session);
-    cursor.Seek(key);
-    RETURN_IF_ERROR(cursor.status());
-    if (cursor.Valid() && cursor.key() == key) {
-      const auto summary = format::DecodeSummary(key, cursor.value());
-      if (!summary) return Damaged(session, "its summary is damaged");
-      out.summary = *summary;
-    }
-    return WalkRecords(cursor, session, head.last, [&](const format::RecordView& record) {
-      out.records.push_back({record.type, std::string(record.payload)});
-    });
-  };
-  Status status = read();
-  if (status.ok()) return out;
-  if (status.code() == StatusCode::kCorruption) MarkDamaged(session);
-  return status;
-}
-
-Result<JournalPosition> Journal::Impl::Last(const std::string& session) const {
-  if (session.empty() || session.size() > kMaxJournalSessionBytes) return NoSession(session);
-  JournalCursor cursor = log_->Cursor();
-  ASSIGN_OR_RETURN(const format::Head head, ReadHead(cursor, session));
-  return head.last;
-}
-
-Status Journal::Impl::ForEachHead(const std::function<void(const JournalHead&)>& visit) const {
-  JournalCursor cursor = log_->Cursor();
-  std::string session, summary;
-  std::optional<format::Head> head;
-  const auto flush = [&] {
-    if (head) visit({session, head->last, summary});
-    head.reset();
-    summary.clear();
-  };
-  for (cursor.Seek({&format::kHeads, 1}); In(cursor, {&format::kHeads, 1}); cursor.Next()) {
-    const auto key = format::ParseSessionKey(cursor.key());
-    if (!key || key->rest.size() != 1) continue;
-    if (key->rest == kHeadRest) {
-      flush();
-      session = key->session;
-      head = format::DecodeHead(cursor.key(), cursor.value());
-    } else if (head && key->session == session) {
-      const auto bytes = format::DecodeSummary(cursor.key(), cursor.value());
-      if (bytes) {
-        summary = *bytes;
-      } else {
-        MarkDamaged(session);
-        head.reset();
-      }
-    }
-  }
-  RETURN_IF_ERROR(cursor.status());
-  flush();
-  return Status::Ok();
-}
-
-Result<std::vector<std::string>> Journal::Impl::Verify(const std::function<bool(const format::Head&)>& wanted) const {
-  JournalCursor cursor = log_->Cursor();  // one for both passes: the records as of the heads' moment
-  std::vector<std::pair<std::string, std::optional<format::Head>>> heads;
-  for (cursor.Seek({&format::kHeads, 1}); In(cursor, {&format::kHeads, 1}); cursor.Next()) {
-    const auto key = format::ParseSessionKey(cursor.key());
-    if (!key || key->rest != kHeadRest) continue;
-    const auto head = format::DecodeHead(cursor.key(), cursor.value());
-    if (!head || wanted(*head)) heads.emplace_back(key->session, head);
-  }
-  RETURN_IF_ERROR(cursor.status());
-  std::vector<std::string> out;
-  for (auto& [session, head] : heads) {
-    const Status status = head ? WalkRecords(cursor, session, head->last, [](const format::RecordView&) {})
-                               : Damaged(session, "its head is damaged");
-    if (status.ok()) continue;
-    if (status.code() != StatusCode::kCorruption) return status;
-    MarkDamaged(session);
-    out.push_back(std::move(session));
-  }
-  return out;
 }
 
 Status Journal::Impl::Purge() {
@@ -424,10 +350,10 @@ Status Journal::Impl::Purge() {
   std::vector<std::pair<std::string, std::string>> ranges;
   {
     JournalCursor cursor = log_->Cursor();
-    for (cursor.Seek({&format::kErased, 1}); In(cursor, {&format::kErased, 1}); cursor.Next()) {
+    for (cursor.Seek({&format::kErased, 1}); In(cursor, format::kErased); cursor.Next()) {
       const auto key = format::ParseSessionKey(cursor.key());
       if (!key) continue;
-      ranges.emplace_back(format::HeadKey(key->session), format::SummaryKey(key->session));
+      ranges.emplace_back(format::HeadKey(key->session), format::DataKeyKey(key->session));
       ranges.emplace_back(format::RecordKey(key->session, 0), format::RecordsEnd(key->session));
       done.push_back({RowChange::Kind::kDelete, std::string(cursor.key()), {}});
     }
@@ -447,7 +373,7 @@ Status Journal::Impl::Purge() {
 JournalStats Journal::Impl::stats() const {
   std::lock_guard lock(mutex_);
   JournalStats out = stats_;
-  out.damaged_sessions = static_cast<int64_t>(damaged_.size());
+  out.damaged_sessions = reader_->damaged();
   out.queued = static_cast<int64_t>(queue_.size());
   return out;
 }
@@ -460,20 +386,23 @@ Journal::Journal(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Journal::~Journal() = default;
 
 Status Journal::Append(JournalEntry entry, JournalDone done) {
-  return impl_->Push(std::move(entry), std::move(done), false);
+  return impl_->Append(std::move(entry), std::move(done));
 }
 Status Journal::Erase(std::string session, JournalDone done) {
-  JournalEntry entry;
-  entry.session = std::move(session);
-  return impl_->Push(std::move(entry), std::move(done), true);
+  return impl_->Erase(std::move(session), std::move(done));
 }
-Result<JournalTranscript> Journal::Read(const std::string& session) const { return impl_->Read(session); }
-Result<JournalPosition> Journal::Last(const std::string& session) const { return impl_->Last(session); }
+void Journal::Flush() { impl_->Flush(); }
+Result<JournalTranscript> Journal::Read(const std::string& session) const { return impl_->reader().Read(session); }
+Result<JournalPosition> Journal::Last(const std::string& session) const { return impl_->reader().Last(session); }
+Result<JournalChain> Journal::ChainAt(const std::string& session, uint64_t seq) const {
+  return impl_->reader().ChainAt(session, seq);
+}
+Result<std::optional<SealKey>> Journal::KeyOf(const std::string& session) const { return impl_->reader().Key(session); }
 Status Journal::ForEachHead(const std::function<void(const JournalHead&)>& visit) const {
-  return impl_->ForEachHead(visit);
+  return impl_->reader().ForEachHead(visit);
 }
 Result<std::vector<std::string>> Journal::Verify() const {
-  return impl_->Verify([](const format::Head&) { return true; });
+  return impl_->reader().Verify([](const format::Head&) { return true; });
 }
 Status Journal::Purge() { return impl_->Purge(); }
 bool Journal::healthy() const { return impl_->healthy(); }

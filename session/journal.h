@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/limits.h"
+#include "base/sealed_box.h"
 #include "base/status.h"
 
 namespace rocksdb {
@@ -53,6 +54,7 @@ struct JournalEntry {
   std::string session;                 // 1 .. kMaxJournalSessionBytes bytes
   bool create = false;                 // the session must not exist yet; without it, it must
   std::vector<JournalRecord> records;  // in order; may be empty
+  bool urgent = false;                 // of a turn that runs: taken however much is queued
   std::optional<std::string> summary;  // replaces the session's summary: what a start wants to know of every session
 };
 
@@ -68,6 +70,7 @@ struct JournalHead {
 
 struct JournalTranscript {
   std::vector<JournalRecord> records;  // record i has the number i + 1
+  std::vector<JournalChain> chains;    // up to each record
   JournalPosition last;
   std::string summary;
 };
@@ -88,6 +91,10 @@ struct JournalOptions {
   /// With less free space on the disk, entries are refused (kUnavailable, reason "storage_full") before they are
   /// written; erasing goes on.
   int64_t min_free_bytes = int64_t{64} << 20;
+  int64_t space_look_ms = 200;  // Append looks at the free space at most so often
+  /// With a key what sessions hold is encrypted (session/journal_format.h). A log is encrypted from its making on, or
+  /// never.
+  std::optional<SealKey> master_key;
   rocksdb::Env* env = nullptr;  // where the files are; null = the machine's file system
 };
 
@@ -106,26 +113,37 @@ class Journal {
  public:
   /// Locks the folder, opens and verifies the log, starts the thread. Sets the process's umask to 077: files are 0600,
   /// folders 0700, whichever thread makes them. kBusy: another process has the folder. kCorruption: damaged, or
-  /// acknowledged records are missing. kMismatch: another schema. kIo: the operating system failed.
+  /// acknowledged records are missing. kMismatch: another schema, or no, another or a needless encryption key. kIo: the
+  /// operating system failed.
   static Result<std::unique_ptr<Journal>> Open(const JournalOptions& options);
   /// Commits what is queued, marks an orderly end and closes.
   ~Journal();
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;
 
-  /// Ok = accepted: `done` will be called. Otherwise it never is: kOverloaded (the queue is full), kIo (stopped),
-  /// kInvalidArgument (the id or a record is too long). `done` says: kNotFound (no such session; erased ones included),
-  /// kInvalidArgument (create, and it exists), kCorruption (the session is damaged), kUnavailable (storage_full), kIo.
+  /// Ok = accepted: `done` will be called. Otherwise it never is: kUnavailable with the reason "storage_full" (so that
+  /// a turn can be refused before it begins), kOverloaded (the queue is full), kIo (stopped), kInvalidArgument (the id
+  /// or a record is too long). `done` says: kNotFound (no such session; erased ones included), kInvalidArgument
+  /// (create, and it exists), kCorruption (the session is damaged), kUnavailable (the disk has filled up meanwhile),
+  /// kIo.
   Status Append(JournalEntry entry, JournalDone done);
   /// Takes a session away: gone for every later call once `done` says Ok; its bytes go with the next Purge. An unknown
   /// session is Ok. Accepted even where Append would be refused as overloaded.
   Status Erase(std::string session, JournalDone done);
+  /// Returns when everything accepted before has been told. Any thread but the journal's.
+  void Flush();
 
   /// Every record of a session, its chain verified. kNotFound; kCorruption naming the session (others are unaffected);
   /// kIo.
   Result<JournalTranscript> Read(const std::string& session) const;
   /// Where a session ends; kNotFound, kCorruption.
   Result<JournalPosition> Last(const std::string& session) const;
+  /// The chain of a session up to its record `seq` (0 = before the first): to compare with what a client knows.
+  /// kNotFound: no such session or no such record; kCorruption: the record is not what was written; kIo.
+  Result<JournalChain> ChainAt(const std::string& session, uint64_t seq) const;
+  /// The key of a session's other bytes at rest, such as its cache: it goes with the session. nullopt: this journal is
+  /// not encrypted. kNotFound, kCorruption, kIo.
+  Result<std::optional<SealKey>> KeyOf(const std::string& session) const;
   /// Calls `visit` for every session, in order of id length and id, as of one moment. Damaged heads are left out (see
   /// stats). The views live during the call.
   Status ForEachHead(const std::function<void(const JournalHead&)>& visit) const;

@@ -53,6 +53,7 @@ std::optional<std::string_view> Checked(std::string_view key, std::string_view v
 
 std::string HeadKey(std::string_view session) { return SessionPrefix(kHeads, session) + '\0'; }
 std::string SummaryKey(std::string_view session) { return SessionPrefix(kHeads, session) + '\1'; }
+std::string DataKeyKey(std::string_view session) { return SessionPrefix(kHeads, session) + '\2'; }
 std::string ErasedKey(std::string_view session) { return SessionPrefix(kErased, session); }
 std::string RecordsEnd(std::string_view session) { return RecordKey(session, ~uint64_t{0}); }
 

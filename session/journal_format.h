@@ -2,14 +2,20 @@
 // functions; any thread. Numbers in keys are big-endian, so that rows sort by them; numbers in values little-endian.
 //
 //   key                                  value
-//   'm' name                             a number or a name: schema, boot, clean boot
+//   'm' name                             a number or a name: schema, boot, clean boot; "key": see below
 //   'h' length(id) id 0x00               head: seq u64, chain 16 bytes, boot u64, check u64
 //   'h' length(id) id 0x01               summary: the session layer's bytes, check u64
+//   'h' length(id) id 0x02               data key, sealed with the master key (an encrypted log only)
 //   'r' length(id) id seq                record: type u8, payload, chain 16 bytes
 //   'x' length(id) id                    erased, its bytes not purged yet: empty
 //
 // chain(0) = XXH3-128(id); chain(n) = XXH3-128(chain(n-1), n, type, payload). check = XXH3-64 of the key and the bytes
 // before it. Both find damage and lost or exchanged rows; neither proves who wrote them.
+//
+// In an encrypted log (base/sealed_box.h) payloads and summaries are sealed with the session's data key, under names
+// that hold the session, and for a record its number and type; chain and check are over the stored bytes. The row "key"
+// seals nothing, and with that proves a master key. Ids, numbers, types and lengths are not hidden. Erasing a session
+// takes its data key away with it: rows of it that are found later cannot be read.
 #pragma once
 
 #include <cstdint>
@@ -27,10 +33,13 @@ inline constexpr char kSchemaKey[] = "mschema";
 inline constexpr char kBootKey[] = "mboot";    // number of the last start
 inline constexpr char kCleanKey[] = "mclean";  // number of the last start that was closed in order
 
+inline constexpr char kKeyCheckKey[] = "mkey";  // only in an encrypted log
+
 inline constexpr char kHeads = 'h', kRecords = 'r', kErased = 'x';
 
 std::string HeadKey(std::string_view session);
 std::string SummaryKey(std::string_view session);
+std::string DataKeyKey(std::string_view session);
 std::string RecordKey(std::string_view session, uint64_t seq);
 std::string ErasedKey(std::string_view session);
 /// Behind every record of the session, before those of any other.

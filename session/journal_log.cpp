@@ -1,6 +1,7 @@
 #include "session/journal_log.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <rocksdb/convenience.h>
 #include <rocksdb/db.h>
 #include <rocksdb/env.h>
@@ -13,12 +14,15 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdarg>
 #include <cstring>
 #include <exception>
 #include <filesystem>
 #include <limits>
 #include <optional>
 
+#include "base/defect.h"
+#include "cache/torn_log.h"
 #include "session/journal_format.h"
 
 namespace ringside {
@@ -112,13 +116,17 @@ class Tip {
   File file_;
 };
 
-/// Refuses a log with a hole: batches carry consecutive sequence numbers, across log files too.
+/// The number of a batch's first change: its first 8 bytes, little-endian.
+std::optional<uint64_t> FirstChange(const rocksdb::WriteBatch& batch) {
+  return journal_format::DecodeNumber(std::string_view(batch.Data()).substr(0, 8));
+}
+
+/// Refuses a log with a hole: batches carry consecutive numbers, across log files too.
 class ContinuityCheck final : public rocksdb::WalFilter {
  public:
   WalProcessingOption LogRecordFound(unsigned long long, const std::string&, const rocksdb::WriteBatch& batch,
                                      rocksdb::WriteBatch*, bool*) override {
-    // A batch begins with its first sequence number (8 bytes, little-endian).
-    const auto first = journal_format::DecodeNumber(std::string_view(batch.Data()).substr(0, 8));
+    const auto first = FirstChange(batch);
     if (!first || (next_ && *first != *next_)) return WalProcessingOption::kCorruptedRecord;
     next_ = *first + batch.Count();
     return WalProcessingOption::kContinueProcessing;
@@ -129,8 +137,30 @@ class ContinuityCheck final : public rocksdb::WalFilter {
   std::optional<uint64_t> next_;
 };
 
+/// Reads no further than to the first batch in the log files.
+class FirstBatch final : public rocksdb::WalFilter {
+ public:
+  WalProcessingOption LogRecordFound(unsigned long long, const std::string&, const rocksdb::WriteBatch& batch,
+                                     rocksdb::WriteBatch*, bool*) override {
+    number_ = FirstChange(batch);
+    return WalProcessingOption::kStopReplay;
+  }
+  const char* Name() const override { return "ringside: the first batch"; }
+  std::optional<uint64_t> number() const { return number_; }
+
+ private:
+  std::optional<uint64_t> number_;
+};
+
 // Left at their defaults on purpose, because RocksDB 7.8 loses or invents data with them: manual_wal_flush,
 // wal_compression, track_and_verify_wals_in_manifest, recycle_log_file_num, WAL_ttl_seconds.
+/// RocksDB's own log file stands on the same disk: where that is full, a second failed write to it aborts the process.
+class NoDatabaseLog final : public rocksdb::Logger {
+ public:
+  using rocksdb::Logger::Logv;
+  void Logv(const char* /*format*/, va_list /*arguments*/) override {}
+};
+
 rocksdb::Options MakeOptions(rocksdb::Env* env) {
   rocksdb::Options options;
   if (env != nullptr) options.env = env;
@@ -142,8 +172,7 @@ rocksdb::Options MakeOptions(rocksdb::Env* env) {
   options.compression = rocksdb::kNoCompression;
   options.write_buffer_size = size_t{16} << 20;
   options.max_background_jobs = 2;
-  options.info_log_level = rocksdb::WARN_LEVEL;
-  options.keep_log_file_num = 2;
+  options.info_log = std::make_shared<NoDatabaseLog>();
   options.max_log_file_size = size_t{1} << 20;
   options.stats_dump_period_sec = 0;
   options.stats_persist_period_sec = 0;
@@ -155,7 +184,7 @@ rocksdb::Options MakeOptions(rocksdb::Env* env) {
 
 rocksdb::WriteOptions Synced() {
   rocksdb::WriteOptions options;
-  options.sync = true;
+  options.sync = !RINGSIDE_DEFECT("sync_skipped");
   return options;
 }
 
@@ -187,6 +216,26 @@ Result<std::unique_ptr<rocksdb::DB>> OpenDatabase(const rocksdb::Options& option
     return Corruption(std::string("journal: ") + error.what());
   }
   return std::unique_ptr<rocksdb::DB>(db);
+}
+
+/// Looks whether the tables reach up to the log files, without changing anything. RocksDB takes a manifest that has
+/// lost its end for a sound one, and does not know of the tables it named there; the log files with their rows are
+/// deleted by then, and so would be the tables. `known` is how far everything reached.
+Status CheckTables(rocksdb::Options options, const std::string& name, std::optional<uint64_t> known) {
+  FirstBatch first;
+  options.wal_filter = &first;
+  rocksdb::DB* opened = nullptr;
+  try {
+    RETURN_IF_ERROR(OpenStatus(rocksdb::DB::OpenForReadOnly(options, name, &opened)));
+  } catch (const std::exception& error) {
+    return Corruption(std::string("journal: ") + error.what());
+  }
+  const std::unique_ptr<rocksdb::DB> db(opened);
+  const uint64_t reached = db->GetLatestSequenceNumber();
+  const std::optional<uint64_t> next = first.number() ? first.number() : known;
+  if (!next || *next <= reached + (first.number() ? 1 : 0)) return Status::Ok();
+  return Corruption(fmt::format("journal: tables are missing in {}: they reach change {}, what follows is change {}",
+                                name, reached, *next));
 }
 
 /// Makes `<path>/log` beside its place and moves it there when it is whole: RocksDB would take the remains of a log
@@ -257,12 +306,25 @@ Result<std::unique_ptr<JournalLog>> JournalLog::Open(const JournalOptions& optio
   } else {
     RETURN_IF_ERROR(OpenStatus(exists));
   }
-  settings.wal_filter = &impl->continuity;
-  ASSIGN_OR_RETURN(impl->db, OpenDatabase(settings, name));
+  const auto known = impl->tip.Read();
+  const auto open = [&]() -> Status {
+    if (!options.accept_lost_tail && !RINGSIDE_DEFECT("lost_tables_accepted"))
+      RETURN_IF_ERROR(CheckTables(settings, name, known));
+    impl->continuity = {};
+    settings.wal_filter = &impl->continuity;
+    ASSIGN_OR_RETURN(impl->db, OpenDatabase(settings, name));
+    return Status::Ok();
+  };
+  Status opened = open();
+  if (opened.code() == StatusCode::kCorruption) {
+    ASSIGN_OR_RETURN(const bool torn, CutTornEnd(name, known.value_or(0)));
+    if (torn) opened = open();
+  }
+  RETURN_IF_ERROR(opened);
   const uint64_t reached = impl->db->GetLatestSequenceNumber();
-  if (const auto known = impl->tip.Read(); known && *known > reached && !options.accept_lost_tail) {
-    return Corruption("journal: the end of " + name + " is missing: it reaches change " + std::to_string(reached) +
-                      ", change " + std::to_string(*known) + " was acknowledged");
+  if (known && *known > reached && !options.accept_lost_tail && !RINGSIDE_DEFECT("lost_tail_accepted")) {
+    return Corruption(fmt::format("journal: the end of {} is missing: it reaches change {}, change {} was acknowledged",
+                                  name, reached, *known));
   }
   impl->tip.Write(reached);
   return std::unique_ptr<JournalLog>(new JournalLog(std::move(impl)));

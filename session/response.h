@@ -8,6 +8,7 @@
 
 #include "base/status.h"
 #include "engine/token_sink.h"
+#include "session/journal.h"
 
 namespace ringside {
 
@@ -21,6 +22,7 @@ struct Response {
   std::string echo;             // the request's fields as the wire repeats them; opaque to this layer
   std::string request_key;      // client request id and digest, for re-attaching; "" = none
   uint64_t connection = 0;      // not stored: visible to this connection only; 0 = to its owner
+  bool stored = true;           // false: gone with its connection
   bool warm_up = false;         // prefill only
   bool logprobs = false;
 
@@ -28,7 +30,11 @@ struct Response {
   double completed_at = 0;  // 0 = running
   ResponseStatus status = ResponseStatus::kInProgress;
   FinishReason reason = FinishReason::kStop;
+  /// For kIncomplete, where `reason` does not say it: "interrupted" (the server died in mid answer; the answer can be
+  /// continued), "detached" (nobody heard it for too long).
+  std::string incomplete_reason;
   Status error;
+  JournalPosition recorded;  // finished and durable: the journal's last record of it
 
   // Wire events are numbered 0 created, 1 in_progress, 2 and 3 the item and its part, then the deltas, then the end
   // (4 events, or 1 if no item was opened); a warm-up has 0 created and 1 the end. The session-wide number of an event

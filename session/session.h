@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -15,70 +16,106 @@
 #include "base/clock.h"
 #include "engine/engine.h"
 #include "session/event_sink.h"
+#include "session/records.h"
 #include "session/session_table.h"
 
 namespace ringside {
 
-/// A turn between StartTurn and its end.
+/// A turn between StartTurn and its end. It is announced once it has been submitted and its record is durable.
 struct ActiveTurn {
   TurnId id = 0;
   std::shared_ptr<Response> response;
-  Timeline next;            // the timeline with this turn's input, to which the answer will be added
-  bool announced = false;   // response.created is out
-  bool recomputed = false;  // the text before the turn changed, whatever the cache then found
+  Timeline next;                       // the timeline with this turn's input, to which the answer will be added
+  std::optional<JournalEntry> record;  // until it is given to the journal
+  bool recorded = false, submitted = false;
+  bool announced = false;       // response.created is out
+  bool recomputed = false;      // the text before the turn changed, whatever the cache then found
+  bool renumbers = false;       // its events are told before they are durable: a crash may take them back
+  Status refused;               // why its record could not be made durable
+  std::vector<TokenId> output;  // sampled and told
   std::vector<std::weak_ptr<EventSink>> sinks;
   std::vector<OutputToken> held;  // with logprobs: tokens whose text has not come yet
+  int64_t unheard_tokens = 0;     // since somebody listened last
+  int64_t queue_position = 0;     // 0 = none was told
+  std::shared_ptr<void> permit;   // of the owner's turns
 };
 
 /// Timelines of the engine that nothing refers to any more. Filled by dying sessions, on any thread; emptied by the
 /// table, which tells the engine.
 class RetiredTimelines {
  public:
-  void Add(TimelineId timeline) {
+  /// `keep`: its cache is worth saving.
+  void Add(TimelineId timeline, bool keep) {
     std::lock_guard lock(mutex_);
-    timelines_.push_back(timeline);
+    timelines_.emplace_back(timeline, keep);
   }
-  std::vector<TimelineId> Take() {
+  std::vector<std::pair<TimelineId, bool>> Take() {
     std::lock_guard lock(mutex_);
     return std::exchange(timelines_, {});
   }
 
  private:
   std::mutex mutex_;
-  std::vector<TimelineId> timelines_;
+  std::vector<std::pair<TimelineId, bool>> timelines_;
 };
 
 /// What is the same for all sessions of a table.
 struct SessionContext {
   SessionTableOptions options;
   Codec codec;
+  std::string codec_name;  // whose token ids these are
   const Clock& clock;
-  uint64_t epoch;  // below 2^53, exact in JSON
-  std::shared_ptr<RetiredTimelines> retired;
-  std::shared_ptr<std::atomic<int64_t>> bytes;  // held by all sessions
+  Journal* journal;  // null = memory only
+  std::function<void(TurnId)> cancel_turn;
+  uint64_t epoch;  // what sessions begin with: below 2^52, exact in JSON
+  std::shared_ptr<RetiredTimelines> retired = std::make_shared<RetiredTimelines>();
+  std::shared_ptr<std::atomic<int64_t>> bytes = std::make_shared<std::atomic<int64_t>>(0);  // held by all sessions
+  std::shared_ptr<std::atomic<uint64_t>> interrupted = std::make_shared<std::atomic<uint64_t>>(0);
 };
 
-class Session {
+class Session : public std::enable_shared_from_this<Session> {
  public:
-  /// `id` is empty for a chain.
-  Session(std::shared_ptr<const SessionContext> context, std::string id, std::string owner, Metadata metadata,
+  /// `key` is "conv_..." or, for a chain, "chain_...": its name in the journal and in the cache's tiers.
+  Session(std::shared_ptr<const SessionContext> context, std::string key, std::string owner, Metadata metadata,
           WindowOverrides window);
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
+  /// A session as its journal tells it. A turn that was cut ends as interrupted, and the journal is told.
+  static Result<std::shared_ptr<Session>> Load(std::shared_ptr<const SessionContext> context, const std::string& key,
+                                               const JournalTranscript& transcript);
+
+  const std::string& key() const { return key_; }
+  /// The conversation's id; empty for a chain.
   const std::string& id() const { return id_; }
   const std::string& owner() const { return owner_; }
+  bool durable() const;
+  /// Its name in the cache's tiers; "" if its cache must not be saved: the journal does not know it, and the disk
+  /// might.
+  std::string cache_owner() const;
+  /// It was deleted: who is attached is told.
+  void Gone();
+  /// True if nothing runs and nobody is attached: it can be taken out of memory if it is durable.
+  bool idle() const;
 
   SessionInfo Info() const;
   std::vector<Item> Items() const;
-  void SetMetadata(Metadata metadata);
-  /// kBusy while a turn runs.
-  Result<std::vector<Item>> AddItems(std::vector<NewItem> items);
-  /// kBusy while a turn runs, kInvalidArgument if there are fewer items. Returns the ids of responses undone by it.
-  Result<std::vector<std::string>> Rewind(int64_t items);
+
+  // Changes. Each waits until it is durable; not from a sink, not from the journal's thread. kBusy while a turn runs or
+  // another change is on its way, and (superseded) for a connection that another one has taken the session from.
+  // kUnavailable (storage_full), kIo: it could not be made durable and nothing has changed.
+  /// Makes a new session durable, if there is a journal.
+  Status Create();
+  Status SetMetadata(Metadata metadata);
+  Result<std::vector<Item>> AddItems(uint64_t connection, std::vector<NewItem> items);
+  /// kInvalidArgument if there are fewer items. Returns the ids of responses undone by it.
+  Result<std::vector<std::string>> Rewind(uint64_t connection, int64_t items);
   /// As Rewind by item: `item` must be the last one. kNotFound if there is no such item.
-  Result<std::vector<std::string>> DropLastItem(const std::string& item);
+  Result<std::vector<std::string>> DropLastItem(uint64_t connection, const std::string& item);
+  /// Drops a response from the session's list; with `durably` the journal is told.
+  Status Forget(const std::string& response, bool durably);
+
   /// The timeline's first `items` items (absent = all), for a fork.
   Result<Timeline> CopyTimeline(std::optional<int64_t> items) const;
   WindowOverrides window() const;
@@ -86,30 +123,34 @@ class Session {
   TimelineId engine_timeline() const;
   /// For a new session: what a fork begins with. `engine_timeline` is the id it shall have.
   void Adopt(Timeline timeline, TimelineId engine_timeline);
+  double updated_at() const;
 
   struct Prepared {
     TurnRequest request;
-    TimelineId retired = 0;              // a timeline of the engine that nothing needs any more; 0 = none
     std::vector<std::string> forgotten;  // responses beyond the session's limit
   };
   /// Checks and renders a turn and makes it the running one. With `head`, only if no turn runs and that response is
   /// what the timeline ends with: kMismatch otherwise. Further errors: kBusy, kInvalidArgument (context_length_exceeded
   /// and others). After an error nothing has changed.
-  Result<Prepared> Begin(const TurnSpec& spec, std::shared_ptr<Response> response, TurnId turn,
-                         const std::shared_ptr<EventSink>& sink, const std::string& head);
+  Result<Prepared> Begin(const TurnSpec& spec, const Caller& caller, std::shared_ptr<Response> response, TurnId turn,
+                         const std::shared_ptr<EventSink>& sink, const std::string& head, std::shared_ptr<void> permit);
+  /// Gives the turn's record to the journal. An error: it did not take it; Abandon the turn.
+  Status Record(TurnId turn);
   /// The engine took the turn: it may be announced (unless the engine was faster).
   void Announce(TurnId turn);
-  /// The engine refused the turn: as if it had never been.
+  /// The turn was refused: as if it had never been.
   void Abandon(TurnId turn);
-  /// A turn that needs no engine: it ends as completed with nothing generated.
-  void FinishEmpty(TurnId turn);
   /// The running turn if it belongs to `response` (empty: any); 0 = none.
   TurnId Running(const std::string& response) const;
 
-  // From the engine's thread, through TurnSink.
-  void OnStart(TurnId turn, const CacheReport& report);
-  void OnTokens(TurnId turn, const TokenDelta& delta);
-  void OnEnd(TurnId turn, const TurnEnd& end);
+  /// From TurnSink: the turn waits for a slot, `position` in line.
+  void OnQueued(TurnId turn, int64_t position);
+  // From TurnSink: what is durable now. `recorded` is where the journal stands ({} = nothing was written).
+  void OnStart(TurnId turn, const CacheReport& report, const JournalPosition& recorded);
+  void OnTokens(TurnId turn, const TokenDelta& delta, const JournalPosition& recorded);
+  void OnEnd(TurnId turn, const TurnEnd& end, double completed_at, const JournalPosition& recorded);
+  /// What came next could not be made durable: the turn ends with what is.
+  void OnLost(TurnId turn, const Status& status);
 
   /// Runs `read` under the lock.
   template <class Read>
@@ -121,32 +162,69 @@ class Session {
   std::vector<Item> InputItems(const Response& response) const;
   /// Gives `sink` the events of `response` from wire number `from` on, and the coming ones.
   void Replay(const Response& response, int64_t from, const std::shared_ptr<EventSink>& sink);
-  void Resume(const std::string& name, std::optional<uint64_t> epoch, std::optional<uint64_t> after,
-              const std::shared_ptr<EventSink>& sink);
-  /// Drops a response from the session's list.
-  void Forget(const std::string& response);
+  /// Attaches the sink and answers it, at once or when the new epoch is durable. `cache` is where the cache is.
+  void Resume(const ResumeRequest& request, CacheSource cache, const std::shared_ptr<EventSink>& sink);
   std::vector<std::string> ResponseIds() const;
+  std::vector<std::shared_ptr<Response>> Responses() const;
+  /// Why the running turn is about to be cut, "" if it is not. Under the lock (Locked).
+  std::string IncompleteReason(TurnId turn) const {
+    return running_ && running_->id == turn ? running_->response->incomplete_reason : "";
+  }
 
  private:
   Item MakeItem(NewItem item) const;
   RingWindow Window(int64_t pinned) const;
   int64_t SessionLen() const;
+  Status CheckFree(uint64_t connection) const;
   Status Check(const TurnSpec& spec, const Timeline& next) const;
   SamplingParams Sampling(const TurnSpec& spec) const;
+  std::optional<JournalEntry> TurnEntry(const TurnSpec& spec, const ActiveTurn& turn, const TurnRequest& request);
+  std::vector<JournalRecord> CreationRecords() const;
+  std::string Summary() const;
+  /// Gives the journal an entry and waits; `apply` runs under the lock once it is durable, or at once where there is no
+  /// journal for it.
+  Status Commit(std::unique_lock<std::mutex>& lock, std::vector<JournalRecord> records, bool create,
+                const std::function<void()>& apply);
+  Status ChangeTimeline(std::unique_lock<std::mutex>& lock, Timeline next, bool truncates,
+                        std::vector<std::string>* undone);
+  void OnRecorded(TurnId turn, const Status& status, const JournalPosition& last);
+  void AttachLocked(const ResumeRequest& request, CacheSource cache, const std::shared_ptr<EventSink>& sink);
+  void Fence(uint64_t old_connection, uint64_t new_connection);
+
   void AnnounceLocked();
+  void TellQueued();
+  /// Calls `tell` for everyone who hears the running turn, each connection once. False = there is nobody.
+  bool TellListeners(const std::function<void(EventSink&)>& tell);
+  void StartLocked(const CacheReport& report);
+  void TokensLocked(const TokenDelta& delta);
   void Emit(TurnEvent::Kind kind, std::string_view text = {}, std::span<const OutputToken> tokens = {});
   void EmitDelta(std::string_view text);
-  void Finish(const TurnEnd& end);
-  std::vector<std::string> Truncate(size_t items);
+  void Finish(const TurnEnd& end, double completed_at);
+  /// Ends the running turn where the journal's record of it ends.
+  void Interrupt();
+  void FailTurn(const Status& status);
+  /// Tells the journal without waiting.
+  void Note(std::vector<JournalRecord> records);
+  std::vector<std::string> DropResponsesBehind(size_t items);
+  std::vector<std::string> TrimResponses();
   /// Brings the context's count of bytes up to date.
   void CountBytes();
   static void ReplayTo(EventSink& sink, const Response& response, int64_t from);
 
+  // Loading.
+  void CutTurn();
+  Status ApplyRecord(const JournalRecord& record);
+  Status ApplyTurn(std::string_view payload);
+  Status ApplyEnd(std::string_view payload);
+  Status ApplyTimeline(std::string_view payload);
+
   const std::shared_ptr<const SessionContext> context_;
-  const std::string id_, owner_;
-  const double created_at_;
+  const std::string key_, id_, owner_;
 
   mutable std::mutex mutex_;
+  double created_at_, updated_at_;
+  bool durable_ = false;
+  bool changing_ = false;  // a change of the timeline waits for the journal
   Metadata metadata_;
   WindowOverrides window_;
   Timeline timeline_;
@@ -154,7 +232,10 @@ class Session {
   std::deque<std::shared_ptr<Response>> responses_;  // oldest first
   std::optional<ActiveTurn> running_;
   std::weak_ptr<EventSink> attached_;  // by Resume
+  std::deque<uint64_t> fenced_;        // connections that the session was taken from
+  uint64_t epoch_, first_epoch_;       // now; the oldest one whose event numbers are still right
   uint64_t next_seq_ = 0;
+  JournalPosition recorded_;
   TimelineId engine_timeline_ = 0;
   RingWindow engine_window_;
   CacheReport last_report_;

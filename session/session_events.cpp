@@ -21,21 +21,38 @@ int64_t WireEvents(const TurnEvent& event) {
   return 0;
 }
 
-void Session::Emit(TurnEvent::Kind kind, std::string_view text, std::span<const OutputToken> tokens) {
-  Response& response = *running_->response;
-  const TurnEvent event{kind, response, response.next_sequence, text, tokens, 0};
-  response.next_sequence += WireEvents(event);
-  next_seq_ = response.first_seq + static_cast<uint64_t>(response.next_sequence);
+bool Session::TellListeners(const std::function<void(EventSink&)>& tell) {
   const std::shared_ptr<EventSink> attached = attached_.lock();
   bool attached_told = attached == nullptr;
   std::erase_if(running_->sinks, [&](const std::weak_ptr<EventSink>& weak) {
     const std::shared_ptr<EventSink> sink = weak.lock();
     if (sink == nullptr) return true;
     attached_told = attached_told || sink->connection() == attached->connection();
-    sink->OnEvent(event);
+    tell(*sink);
     return false;
   });
-  if (!attached_told) attached->OnEvent(event);
+  if (!attached_told) tell(*attached);
+  return attached != nullptr || !running_->sinks.empty();
+}
+
+void Session::Emit(TurnEvent::Kind kind, std::string_view text, std::span<const OutputToken> tokens) {
+  Response& response = *running_->response;
+  const TurnEvent event{kind, response, response.next_sequence, text, tokens, 0};
+  response.next_sequence += WireEvents(event);
+  next_seq_ = response.first_seq + static_cast<uint64_t>(response.next_sequence);
+  if (TellListeners([&](EventSink& sink) { sink.OnEvent(event); })) running_->unheard_tokens = 0;
+}
+
+void Session::OnQueued(TurnId turn, int64_t position) {
+  std::lock_guard lock(mutex_);
+  if (!running_ || running_->id != turn) return;
+  running_->queue_position = position;
+  if (running_->announced) TellQueued();
+}
+
+void Session::TellQueued() {
+  if (running_->queue_position == 0 || running_->response->opened) return;
+  TellListeners([&](EventSink& sink) { sink.OnQueued(*running_->response, running_->queue_position); });
 }
 
 void Session::AnnounceLocked() {
@@ -46,16 +63,16 @@ void Session::AnnounceLocked() {
   responses_.push_back(turn.response);
   Emit(TurnEvent::Kind::kCreated);
   if (!turn.response->warm_up) Emit(TurnEvent::Kind::kInProgress);
+  TellQueued();
 }
 
-void Session::Announce(TurnId turn) {
+void Session::OnStart(TurnId turn, const CacheReport& report, const JournalPosition& recorded) {
   std::lock_guard lock(mutex_);
-  if (running_ && running_->id == turn) AnnounceLocked();
+  if (recorded.seq != 0) recorded_ = recorded;
+  if (running_ && running_->id == turn) StartLocked(report);
 }
 
-void Session::OnStart(TurnId turn, const CacheReport& report) {
-  std::lock_guard lock(mutex_);
-  if (!running_ || running_->id != turn) return;
+void Session::StartLocked(const CacheReport& report) {
   AnnounceLocked();
   Response& response = *running_->response;
   response.report = report;
@@ -64,17 +81,27 @@ void Session::OnStart(TurnId turn, const CacheReport& report) {
   Emit(TurnEvent::Kind::kOpened);
 }
 
-void Session::OnTokens(TurnId turn, const TokenDelta& delta) {
+void Session::OnTokens(TurnId turn, const TokenDelta& delta, const JournalPosition& recorded) {
   std::lock_guard lock(mutex_);
+  if (recorded.seq != 0) recorded_ = recorded;
   if (!running_ || running_->id != turn) return;
+  running_->unheard_tokens += static_cast<int64_t>(delta.tokens.size());
+  TokensLocked(delta);
+  const int64_t limit = context_->options.max_detached_tokens;
+  if (limit > 0 && running_->unheard_tokens > limit && running_->response->incomplete_reason.empty()) {
+    running_->response->incomplete_reason = "detached";
+    context_->cancel_turn(turn);
+  }
+}
+
+void Session::TokensLocked(const TokenDelta& delta) {
   Response& response = *running_->response;
   if (!response.opened) return;
   response.output_tokens += static_cast<int64_t>(delta.tokens.size());
-  if (response.logprobs) {
+  for (const OutputToken& token : delta.tokens) {
+    running_->output.push_back(token.id);
     // Of what was shown only: an end of turn has no text.
-    for (const OutputToken& token : delta.tokens) {
-      if (!context_->codec.tokenizer.IsSpecial(token.id)) running_->held.push_back(token);
-    }
+    if (response.logprobs && !context_->codec.tokenizer.IsSpecial(token.id)) running_->held.push_back(token);
   }
   if (!delta.text.empty()) EmitDelta(delta.text);
 }
@@ -126,21 +153,49 @@ void Session::Replay(const Response& response, int64_t from, const std::shared_p
   if (running_ && running_->response.get() == &response) running_->sinks.push_back(sink);
 }
 
-void Session::Resume(const std::string& name, std::optional<uint64_t> epoch, std::optional<uint64_t> after,
-                     const std::shared_ptr<EventSink>& sink) {
-  std::lock_guard lock(mutex_);
+// A superseded connection may still have a message on its way: it must not act on what is no longer its own.
+void Session::Fence(uint64_t old_connection, uint64_t new_connection) {
+  constexpr size_t kMaxFenced = 64;
+  std::erase(fenced_, new_connection);
+  if (old_connection != new_connection) fenced_.push_back(old_connection);
+  if (fenced_.size() > kMaxFenced) fenced_.pop_front();
+}
+
+void Session::Resume(const ResumeRequest& request, CacheSource cache, const std::shared_ptr<EventSink>& sink) {
+  {
+    std::lock_guard lock(mutex_);
+    if (!durable_) return AttachLocked(request, cache, sink);
+  }
+  JournalEntry entry;
+  entry.session = key_;
+  {
+    std::lock_guard lock(mutex_);
+    entry.records = {Encode(AttachedRecord{++epoch_})};
+  }
+  const auto attach = [self = shared_from_this(), request, cache, sink](const Status&, const JournalPosition& last) {
+    std::lock_guard lock(self->mutex_);
+    if (last.seq != 0) self->recorded_ = last;
+    self->AttachLocked(request, cache, sink);
+  };
+  // Where nothing can be written, reading goes on; the epoch then holds until the next start.
+  if (const Status status = context_->journal->Append(std::move(entry), attach); !status.ok()) attach(status, {});
+}
+
+void Session::AttachLocked(const ResumeRequest& request, CacheSource cache, const std::shared_ptr<EventSink>& sink) {
   const Response* active = running_ && running_->announced ? running_->response.get() : nullptr;
   ResumeReply reply;
-  reply.session = name;
+  reply.session = request.session;
   reply.present = true;
-  reply.epoch = context_->epoch;
+  reply.epoch = epoch_;
   reply.next_seq = next_seq_;
-  reply.state = timeline_.tokens().empty() ? CacheSource::kNew : CacheSource::kSlot;
+  reply.state = cache;
   reply.active_response_id = active != nullptr ? active->id : "";
   reply.kv_tokens = static_cast<int64_t>(timeline_.tokens().size());
+  reply.recorded = recorded_;
 
-  const bool numbers_known = after && (!epoch || *epoch == context_->epoch) && *after < next_seq_;
-  const uint64_t next = numbers_known ? *after + 1 : 0;
+  const bool epoch_known = !request.epoch || (*request.epoch >= first_epoch_ && *request.epoch <= epoch_);
+  const bool numbers_known = request.after && epoch_known && *request.after < next_seq_;
+  const uint64_t next = numbers_known ? *request.after + 1 : 0;
   // Every event from `next` on belongs to a response that is still listed, without a gap.
   bool whole = numbers_known && next_seq_ - next <= static_cast<uint64_t>(limits::kMaxReplayedEvents);
   uint64_t expected = next_seq_;
@@ -171,7 +226,8 @@ void Session::Resume(const std::string& name, std::optional<uint64_t> epoch, std
     sink->OnEvent({TurnEvent::Kind::kSnapshot, *active, active->next_sequence, active->text, {}, 0});
   }
   const std::shared_ptr<EventSink> old = attached_.lock();
-  if (old != nullptr && old->connection() != sink->connection()) old->OnTakenOver(name);
+  if (old != nullptr && old->connection() != sink->connection()) old->OnTakenOver(request.session);
+  Fence(old != nullptr ? old->connection() : sink->connection(), sink->connection());
   attached_ = sink;
 }
 

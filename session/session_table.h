@@ -19,6 +19,7 @@
 #include "engine/engine.h"
 #include "session/chat_template.h"
 #include "session/event_sink.h"
+#include "session/journal.h"
 #include "session/timeline.h"
 
 namespace ringside {
@@ -28,7 +29,18 @@ struct EngineDoor {
   std::function<Status(TurnRequest)> submit;
   std::function<void(TurnId)> cancel;
   std::function<void(TimelineId)> close;
-  std::function<void(TimelineId from, TimelineId to)> fork;
+  std::function<void(TimelineId)> park;
+  /// `from` and `to` are 0 where there is no timeline; the owners are the sessions' keys, "" where there is none.
+  std::function<void(TimelineId from, TimelineId to, const std::string& from_owner, const std::string& to_owner)> fork;
+  std::function<void(TimelineId, const std::string& owner)> erase;
+  std::function<void(const std::string& owner)> prefetch;
+  std::function<std::optional<CacheSource>(const std::string& owner)> where;
+};
+
+/// What a turn's tokens wait for.
+enum class Durability {
+  kToken,  // every delta is sent after its record is synced
+  kTurn,   // deltas are sent at once; the answer's end is sent after everything is synced
 };
 
 struct SessionTableOptions {
@@ -44,6 +56,11 @@ struct SessionTableOptions {
   /// Memory for what was said. Above it the oldest responses are forgotten, and chains with their last one; if the
   /// conversations alone need as much, whatever would add to them is refused (kOverloaded).
   int64_t transcript_bytes = limits::kMaxTranscriptBytes;
+  Durability durability = Durability::kToken;
+  int64_t session_ttl_s = 0;           // a session unused for so long is deleted; 0 = never
+  int64_t max_turns_per_owner = 0;     // running and waiting; 0 = no limit
+  int64_t max_sessions_per_owner = 0;  // conversations; 0 = no limit
+  int64_t max_detached_tokens = 0;     // an answer that nobody hears ends after so many tokens; 0 = no limit
 };
 
 /// Who asks: the authenticated principal and, for what is visible to one socket only, the connection (0 = none).
@@ -73,6 +90,29 @@ struct SessionInfo {
   int64_t memory_len = 0, session_len = 0;
   Eviction eviction = Eviction::kTurn;
   std::string active_response_id;
+  double updated_at = 0;                  // when the last turn began
+  uint64_t epoch = 0;                     // raised at each resume
+  bool durable = false;                   // it is in the journal
+  JournalPosition recorded;               // of the last record that was synced
+  CacheSource cache = CacheSource::kNew;  // where its cache is; kNew = nowhere
+};
+
+/// What a client asks when it comes back.
+struct ResumeRequest {
+  std::string session;                   // "conv_..." or the "resp_..." of a chain
+  std::optional<uint64_t> epoch, after;  // as known from the last OnResumed and the last event's number
+  std::optional<JournalPosition> known;  // the last record that it was told of
+};
+
+struct SessionVerdict {
+  bool ok = false;
+  uint64_t records = 0;
+  std::string message;  // what is wrong
+};
+
+struct SessionTableStats {
+  int64_t conversations = 0, chains = 0, loaded = 0;
+  uint64_t loads = 0, unloads = 0, expired = 0, interrupted = 0;  // interrupted: turns that a crash had cut
 };
 
 struct SessionPage {
@@ -106,10 +146,13 @@ struct TurnTicket {
 
 class SessionTable {
  public:
-  /// `tokenizer`, `chat` and `clock` outlive the table; so does the engine behind `door`, until its last OnEnd.
+  /// `tokenizer`, `chat`, `journal` and `clock` outlive the table; so does the engine behind `door`, until its last
+  /// OnEnd. Without a journal sessions live in memory only.
   SessionTable(SessionTableOptions options, const Tokenizer& tokenizer, const ChatTemplate& chat, EngineDoor door,
-               const Clock& clock = SystemClock::Instance());
+               Journal* journal = nullptr, const Clock& clock = SystemClock::Instance());
   ~SessionTable();
+  /// Learns of the sessions in the journal. Before anything else, once.
+  Status Open();
   SessionTable(const SessionTable&) = delete;
   SessionTable& operator=(const SessionTable&) = delete;
 
@@ -117,6 +160,9 @@ class SessionTable {
   const Tokenizer& tokenizer() const;
   /// Conversations held, chains without a "conv_" id not counted.
   int64_t conversations() const;
+  /// True if there is a session of this key, whoever owns it.
+  bool Knows(const std::string& key) const;
+  SessionTableStats stats() const;
 
   // Conversations. kNotFound (param "conversation") for an id that is unknown or another's; kBusy while a turn runs
   // where the timeline would change under it.
@@ -158,10 +204,23 @@ class SessionTable {
   /// A connection is gone: what only it could see is cancelled and forgotten.
   void DropConnection(uint64_t connection);
 
-  /// Attaches `sink` to a session (by "conv_" id, or by the "resp_" id of one of its responses): OnResumed, then the
-  /// events after session-wide number `after`, then what comes. An unknown session is told by OnResumed, not here.
-  void Resume(const Caller& caller, const std::string& session, std::optional<uint64_t> epoch,
-              std::optional<uint64_t> after, const std::shared_ptr<EventSink>& sink);
+  /// Attaches `sink` to a session: OnResumed, then the events after session-wide number `after`, then what comes,
+  /// possibly after this has returned. An unknown session is told by OnResumed. kMismatch (history_diverged): what the
+  /// client knows is no part of this session's history; nothing was attached.
+  Status Resume(const Caller& caller, const ResumeRequest& request, const std::shared_ptr<EventSink>& sink);
+
+  // Administration.
+  /// The conversation as bytes, exact (token ids included), for ImportSession of any server with the same tokenizer.
+  Result<std::string> ExportSession(const Caller& caller, const std::string& id);
+  /// A new conversation of the caller. kInvalidArgument for bytes that no export made.
+  Result<SessionInfo> ImportSession(const Caller& caller, std::string_view bytes);
+  /// Reads the conversation's journal from end to end.
+  Result<SessionVerdict> VerifySession(const Caller& caller, const std::string& id);
+
+  /// Deletes what has expired and unloads what is not needed; to be called about once a second, from any thread.
+  void Sweep();
+  /// Waits until everything recorded so far is durable and told. Not from a sink.
+  void Flush();
 
   /// Runs `work` soon, on the table's own thread: for what an event leads to but must not be done inside a sink.
   void Post(std::function<void()> work);

@@ -11,42 +11,65 @@ Status NoPreviousResponse(const std::string& id) {
                          "previous_response_not_found");
 }
 
+std::string RequestKey(const Caller& caller, const TurnSpec& spec) {
+  if (spec.request_key.empty()) return "";
+  std::string key =
+      caller.principal + '\n' + spec.conversation + '\n' + spec.previous_response_id + '\n' + spec.request_key;
+  if (!spec.store) key += '\n' + std::to_string(caller.connection);  // nobody else can see the first one's answer
+  return key;
+}
+
 }  // namespace
 
-Result<SessionTable::State::Target> SessionTable::State::FindTarget(const Caller& caller, const TurnSpec& spec) {
+// The same request, sent again after a restart, must lead to the chain that it had begun.
+std::shared_ptr<Session> SessionTable::State::NewChain(const Caller& caller, const WindowOverrides& window,
+                                                       const std::string& request_key) {
+  std::string key = request_key.empty() ? MakeId("chain_") : HashedId("chain_", request_key);
+  {
+    std::lock_guard lock(mutex);
+    if (sessions.contains(key)) key = MakeId("chain_");  // its answer was forgotten, or the name is another's
+  }
+  return std::make_shared<Session>(context, std::move(key), caller.principal, Metadata{}, window);
+}
+
+Result<SessionTable::State::Target> SessionTable::State::FindTarget(const Caller& caller, const TurnSpec& spec,
+                                                                    const std::string& request_key) {
   Target target;
   if (!spec.conversation.empty()) {
-    target.session = Find(caller, spec.conversation);
-    if (target.session == nullptr) return NoConversation(spec.conversation);
+    ASSIGN_OR_RETURN(target.session, Find(caller, spec.conversation));
   } else if (!spec.previous_response_id.empty()) {
-    const std::optional<Entry> entry = FindResponse(caller, spec.previous_response_id);
-    if (!entry) return NoPreviousResponse(spec.previous_response_id);
-    target.parent = entry->session;
-    const bool running = entry->session->Locked([&] {
-      target.parent_items = entry->response->items_end;
-      return entry->response->running();
+    const Result<Found> found = FindResponse(caller, spec.previous_response_id);
+    if (found.status().code() == StatusCode::kNotFound) return NoPreviousResponse(spec.previous_response_id);
+    if (!found.ok()) return found.status();
+    target.parent = found->session;
+    const bool running = found->session->Locked([&] {
+      target.parent_items = found->response->items_end;
+      return found->response->running();
     });
     if (running) {
       return Status{StatusCode::kBusy, "The previous response is still running.", "previous_response_id",
                     "response_not_completed"};
     }
-    if (entry->session->id().empty()) {
-      target.session = entry->session;
+    // What is not to be stored does not go on in what is.
+    if (found->session->id().empty() && (spec.store || !found->session->durable())) {
+      target.session = found->session;
       target.head = spec.previous_response_id;
     } else {
-      RETURN_IF_ERROR(ForkTarget(caller, &target));
+      RETURN_IF_ERROR(ForkTarget(caller, request_key, &target));
     }
   } else {
     RETURN_IF_ERROR(CheckWindow(spec.window));
-    target.session = NewChain(caller, spec.window);
+    target.session = NewChain(caller, spec.window, request_key);
+    target.fresh = true;
   }
   return target;
 }
 
 // Makes the target a new chain that begins with the parent's timeline up to the previous response.
-Status SessionTable::State::ForkTarget(const Caller& caller, Target* target) {
+Status SessionTable::State::ForkTarget(const Caller& caller, const std::string& request_key, Target* target) {
   ASSIGN_OR_RETURN(Timeline timeline, target->parent->CopyTimeline(static_cast<int64_t>(target->parent_items)));
-  target->session = NewChain(caller, target->parent->window());
+  target->session = NewChain(caller, target->parent->window(), request_key);
+  target->fresh = true;
   target->head.clear();
   target->fork_from = target->parent->engine_timeline();
   target->fork_to = NextEngineId();
@@ -56,147 +79,173 @@ Status SessionTable::State::ForkTarget(const Caller& caller, Target* target) {
 
 Result<TurnTicket> SessionTable::State::Reattach(const Caller& caller, const std::string& id,
                                                  const std::shared_ptr<EventSink>& sink) {
-  const std::optional<Entry> entry = FindResponse(caller, id);
-  if (!entry) return NoResponse(id);
-  entry->session->Replay(*entry->response, 0, sink);
+  ASSIGN_OR_RETURN(const Found found, FindResponse(caller, id));
+  found.session->Replay(*found.response, 0, sink);
   return TurnTicket{id, true};
 }
 
-Result<Session::Prepared> SessionTable::State::Begin(const Caller& caller, const TurnSpec& spec, Target* target,
-                                                     TurnId turn, const std::shared_ptr<Response>& response,
-                                                     const std::shared_ptr<EventSink>& sink) {
-  Result<Session::Prepared> prepared = target->session->Begin(spec, response, turn, sink, target->head);
+Result<Session::Prepared> SessionTable::State::Begin(const Caller& caller, const TurnSpec& spec,
+                                                     const std::string& request_key, Target* target, TurnId turn,
+                                                     const std::shared_ptr<Response>& response,
+                                                     const std::shared_ptr<EventSink>& sink,
+                                                     const std::shared_ptr<void>& permit) {
+  const auto begin = [&] {
+    response->id = MakeResponseId(target->session->key());
+    response->conversation_id = target->session->id();
+    return target->session->Begin(spec, caller, response, turn, sink, target->head, permit);
+  };
+  Result<Session::Prepared> prepared = begin();
   if (!prepared.ok() && prepared.status().code() == StatusCode::kMismatch) {
-    RETURN_IF_ERROR(ForkTarget(caller, target));
-    prepared = target->session->Begin(spec, response, turn, sink, "");
+    RETURN_IF_ERROR(ForkTarget(caller, request_key, target));
+    prepared = begin();
   }
   return prepared;
+}
+
+Status SessionTable::State::Launch(const Target& target, Session::Prepared prepared, TurnId turn,
+                                   const Response& response) {
+  RETURN_IF_ERROR(target.session->Record(turn));
+  TurnRequest& request = prepared.request;
+  const auto turn_sink = std::make_shared<TurnSink>(target.session, turn, target.session->durable() ? journal : nullptr,
+                                                    context->options.durability, response.logprobs, context->clock);
+  if (request.tokens.empty()) {  // a warm-up of nothing
+    target.session->Announce(turn);
+    turn_sink->OnEnd(TurnEnd{});
+    return Status::Ok();
+  }
+  if (target.fork_to != 0 && request.timeline == target.fork_to) {
+    door.fork(target.fork_from, target.fork_to, target.parent->cache_owner(), request.owner);
+  }
+  request.sink = turn_sink;
+  RETURN_IF_ERROR(door.submit(std::move(request)));
+  target.session->Announce(turn);
+  return Status::Ok();
 }
 
 Result<TurnTicket> SessionTable::StartTurn(const Caller& caller, TurnSpec spec,
                                            const std::shared_ptr<EventSink>& sink) {
   State& state = *state_;
-  for (const TimelineId timeline : state.context->retired->Take()) state.door.close(timeline);
+  state.CloseRetired();
   RETURN_IF_ERROR(spec.sampling.Validate(state.context->codec.tokenizer.vocab_size()));
-  std::string key;
-  if (!spec.request_key.empty()) {
-    key = caller.principal + '\n' + spec.conversation + '\n' + spec.previous_response_id + '\n' + spec.request_key;
-    if (!spec.store) key += '\n' + std::to_string(caller.connection);  // nobody else can see the first one's answer
-    const std::string known = state.FindRequest(key);
+  const std::string key = RequestKey(caller, spec);
+  if (!key.empty()) {
+    const std::string known = state.FindRequest(caller, spec, key);
     if (!known.empty()) return state.Reattach(caller, known, sink);
   }
+  ASSIGN_OR_RETURN(const std::shared_ptr<void> permit, state.TakePermit(caller.principal));
   RETURN_IF_ERROR(state.MakeRoom());
-  ASSIGN_OR_RETURN(State::Target target, state.FindTarget(caller, spec));
+  ASSIGN_OR_RETURN(State::Target target, state.FindTarget(caller, spec, key));
 
   auto response = std::make_shared<Response>();
-  response->id = MakeId("resp_");
   response->item_id = MakeId("msg_");
-  response->conversation_id = target.session->id();
   response->previous_id = spec.previous_response_id;
+  response->request_key = key;
   response->echo = spec.echo;
   response->connection = spec.store ? 0 : caller.connection;
+  response->stored = spec.store;
   response->warm_up = spec.warm_up;
   response->logprobs = spec.sampling.logprobs >= 0;
   const TurnId turn = NextEngineId();
-  ASSIGN_OR_RETURN(Session::Prepared prepared, state.Begin(caller, spec, &target, turn, response, sink));
+  ASSIGN_OR_RETURN(Session::Prepared prepared, state.Begin(caller, spec, key, &target, turn, response, sink, permit));
   state.Forget(prepared.forgotten);
-  const std::string registered = state.Register({target.session, response, key});
+  const std::string registered = state.Register(target.session, {target.session->key(), target.session, response, key});
   if (registered != response->id) {  // the same request came twice at once
     target.session->Abandon(turn);
     return state.Reattach(caller, registered, sink);
   }
-  if (prepared.request.tokens.empty()) {
-    target.session->FinishEmpty(turn);
-    return TurnTicket{response->id, false};
-  }
-  if (target.fork_from != 0 && prepared.request.timeline == target.fork_to) {
-    state.door.fork(target.fork_from, target.fork_to);
-  }
-  prepared.request.sink = std::make_shared<TurnSink>(target.session, turn);
-  if (Status refused = state.door.submit(std::move(prepared.request)); !refused.ok()) {
+  if (Status refused = state.Launch(target, std::move(prepared), turn, *response); !refused.ok()) {
     target.session->Abandon(turn);
     state.Forget({response->id});
     return refused;
   }
-  target.session->Announce(turn);
   return TurnTicket{response->id, false};
 }
 
 Status SessionTable::Cancel(const Caller& caller, const std::string& response_id) {
-  const auto entry = state_->FindResponse(caller, response_id);
-  if (!entry) return NoResponse(response_id);
-  if (const TurnId turn = entry->session->Running(response_id); turn != 0) state_->door.cancel(turn);
+  ASSIGN_OR_RETURN(const State::Found found, state_->FindResponse(caller, response_id));
+  if (const TurnId turn = found.session->Running(response_id); turn != 0) state_->door.cancel(turn);
   return Status::Ok();
 }
 
 Status SessionTable::ReadResponse(const Caller& caller, const std::string& id,
                                   const std::function<void(const Response&)>& read) const {
-  const auto entry = state_->FindResponse(caller, id);
-  if (!entry) return NoResponse(id);
-  entry->session->Locked([&] { read(*entry->response); });
+  ASSIGN_OR_RETURN(const State::Found found, state_->FindResponse(caller, id));
+  found.session->Locked([&] { read(*found.response); });
   return Status::Ok();
 }
 
 Result<std::vector<Item>> SessionTable::GetInputItems(const Caller& caller, const std::string& response_id) const {
-  const auto entry = state_->FindResponse(caller, response_id);
-  if (!entry) return NoResponse(response_id);
-  return entry->session->InputItems(*entry->response);
+  ASSIGN_OR_RETURN(const State::Found found, state_->FindResponse(caller, response_id));
+  return found.session->InputItems(*found.response);
 }
 
 Status SessionTable::Replay(const Caller& caller, const std::string& response_id, int64_t after,
                             const std::shared_ptr<EventSink>& sink) {
-  const auto entry = state_->FindResponse(caller, response_id);
-  if (!entry) return NoResponse(response_id);
-  entry->session->Replay(*entry->response, after + 1, sink);
+  ASSIGN_OR_RETURN(const State::Found found, state_->FindResponse(caller, response_id));
+  found.session->Replay(*found.response, after + 1, sink);
   return Status::Ok();
 }
 
 Status SessionTable::DeleteResponse(const Caller& caller, const std::string& id) {
-  const auto entry = state_->FindResponse(caller, id);
-  if (!entry) return NoResponse(id);
-  if (const TurnId turn = entry->session->Running(id); turn != 0) state_->door.cancel(turn);
+  ASSIGN_OR_RETURN(const State::Found found, state_->FindResponse(caller, id));
+  if (const TurnId turn = found.session->Running(id); turn != 0) state_->door.cancel(turn);
+  RETURN_IF_ERROR(found.session->Forget(id, found.response->stored));
   state_->Forget({id});
-  entry->session->Forget(id);
   return Status::Ok();
 }
 
 void SessionTable::DropConnection(uint64_t connection) {
   std::vector<std::string> local;
+  std::vector<std::shared_ptr<Session>> owners;
   {
     std::lock_guard lock(state_->mutex);
     const auto at = state_->local_responses.find(connection);
     if (at == state_->local_responses.end()) return;
     local = std::move(at->second);
     state_->local_responses.erase(at);
-  }
-  for (const std::string& id : local) {
-    std::optional<State::Entry> entry;
-    {
-      std::lock_guard lock(state_->mutex);
-      const auto at = state_->responses.find(id);
-      if (at != state_->responses.end()) entry = at->second;
+    for (const std::string& id : local) {
+      const auto response = state_->responses.find(id);
+      owners.push_back(response == state_->responses.end() ? nullptr : response->second.session.lock());
     }
-    if (!entry) continue;
-    if (const TurnId turn = entry->session->Running(id); turn != 0) state_->door.cancel(turn);
-    entry->session->Forget(id);
+  }
+  for (size_t i = 0; i < local.size(); ++i) {
+    if (owners[i] == nullptr) continue;
+    // A chain's goes when the chain is forgotten, below.
+    const TurnId turn = owners[i]->id().empty() ? 0 : owners[i]->Running(local[i]);
+    if (turn != 0) state_->door.cancel(turn);
+    (void)owners[i]->Forget(local[i], false);
   }
   state_->Forget(local);
 }
 
-void SessionTable::Resume(const Caller& caller, const std::string& session, std::optional<uint64_t> epoch,
-                          std::optional<uint64_t> after, const std::shared_ptr<EventSink>& sink) {
-  std::shared_ptr<Session> found = state_->Find(caller, session);
-  if (found == nullptr) {
-    if (const auto entry = state_->FindResponse(caller, session)) found = entry->session;
+Status SessionTable::Resume(const Caller& caller, const ResumeRequest& request,
+                            const std::shared_ptr<EventSink>& sink) {
+  Result<std::shared_ptr<Session>> found = state_->Find(caller, request.session);
+  if (!found.ok() && found.status().code() == StatusCode::kNotFound) {
+    const auto response = state_->FindResponse(caller, request.session);
+    if (response.ok()) found = response->session;
   }
-  if (found != nullptr) {
-    found->Resume(session, epoch, after, sink);
-    return;
+  if (found.status().code() == StatusCode::kNotFound) {
+    ResumeReply reply;
+    reply.session = request.session;
+    sink->OnResumed(reply);
+    return Status::Ok();
   }
-  ResumeReply reply;
-  reply.session = session;
-  reply.epoch = state_->context->epoch;
-  sink->OnResumed(reply);
+  if (!found.ok()) return found.status();
+  Session& session = **found;
+  if (request.known && request.known->seq > 0 && session.durable()) {
+    const auto chain = state_->journal->ChainAt(session.key(), request.known->seq);
+    if (!chain.ok() && chain.status().code() != StatusCode::kNotFound) return chain.status();
+    if (!chain.ok() || !(*chain == request.known->chain)) {
+      return Status(StatusCode::kMismatch, "What this client was told is not part of the conversation's history.",
+                    "known", "history_diverged");
+    }
+  }
+  const std::string owner = session.cache_owner();
+  const CacheSource cache = state_->door.where(owner).value_or(CacheSource::kNew);
+  if (cache == CacheSource::kDisk) state_->door.prefetch(owner);
+  session.Resume(request, cache, sink);
+  return Status::Ok();
 }
 
 }  // namespace ringside

@@ -1,7 +1,8 @@
 // What lies behind SessionTable: the maps and their look-ups. The mutex guards the maps only and is never held while a
-// session's lock is taken or the engine is called.
+// session's lock is taken (but for a session that nobody else can reach) or the engine or the journal is called.
 #pragma once
 
+#include <array>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -18,64 +19,112 @@ Status NoResponse(const std::string& id);
 
 struct SessionTable::State {
   struct Entry {
-    std::shared_ptr<Session> session;
+    std::string key;  // of the session
+    std::weak_ptr<Session> session;
     std::shared_ptr<Response> response;
     std::string request_key;
   };
-  using OwnersSessions = std::map<uint64_t, std::shared_ptr<Session>>;  // by creation
+  struct Found {
+    std::shared_ptr<Session> session;
+    std::shared_ptr<Response> response;
+  };
+  struct Known {  // a session, in memory or in the journal only
+    uint64_t ordinal = 0;
+    std::string owner;
+    double updated_at = 0;
+    std::shared_ptr<Session> session;  // null = not in memory
+    uint64_t last_used = 0;
+    size_t responses = 0;  // of them in `responses`
+  };
+  using OwnersSessions = std::map<uint64_t, std::string>;  // conversations by creation
 
   State(SessionTableOptions options, const Tokenizer& tokenizer, const ChatTemplate& chat, EngineDoor engine,
-        const Clock& clock);
+        Journal* journal, const Clock& clock);
 
   const std::shared_ptr<const SessionContext> context;
   const EngineDoor door;
+  Journal* const journal;
 
-  // Look-ups only. Never held while a session's lock is taken.
-  std::mutex mutex;
-  std::unordered_map<std::string, std::pair<uint64_t, std::shared_ptr<Session>>> sessions;  // "conv_..."
+  // Look-ups only.
+  mutable std::mutex mutex;
+  std::unordered_map<std::string, Known> sessions;  // by key
   std::unordered_map<std::string, OwnersSessions> owners;
-  uint64_t next_ordinal = 0;
-  std::unordered_map<std::string, Entry> responses;  // "resp_..."
+  uint64_t next_ordinal = 0, uses = 0;
+  std::unordered_map<std::string, Entry> responses;  // "resp_...", of sessions in memory
   std::deque<std::string> response_order;            // oldest first; ids forgotten earlier may linger
   std::unordered_map<std::string, std::string> request_keys;
   std::unordered_map<uint64_t, std::vector<std::string>> local_responses;  // by connection
+  SessionTableStats counts;
+  std::array<std::mutex, 16> loading;  // one session is read by one thread only; by hash of its key
+
+  struct Turns {
+    std::mutex mutex;
+    std::unordered_map<std::string, int64_t> by_owner;
+  };
+  const std::shared_ptr<Turns> turns = std::make_shared<Turns>();
+
+  // For expiry: the wall clock is believed as long as it agrees with the monotonic one.
+  double opened_wall_s = 0, next_expiry_s = 0;
+  int64_t opened_ns = 0;
 
   DeferredWork work;
 
-  /// The caller's conversation; nullptr if there is none of this id.
-  std::shared_ptr<Session> Find(const Caller& caller, const std::string& id);
-  /// A response that the caller may see.
-  std::optional<Entry> FindResponse(const Caller& caller, const std::string& id);
+  // Look-ups; all of them read the session from the journal if need be.
+  /// kNotFound; kCorruption (session_damaged); kIo.
+  Result<std::shared_ptr<Session>> Get(const std::string& key, const std::string& owner);
+  /// The caller's conversation.
+  Result<std::shared_ptr<Session>> Find(const Caller& caller, const std::string& id);
+  /// A response that the caller may see. kNotFound, kCorruption, kIo.
+  Result<Found> FindResponse(const Caller& caller, const std::string& id);
+  std::optional<Found> FindLoaded(const Caller& caller, const std::string& id);
+  Result<std::shared_ptr<Session>> Load(const std::string& key);
+  void RegisterLoaded(const std::string& key, const std::shared_ptr<Session>& session);
+
   Status AddSession(const std::shared_ptr<Session>& session);
-  /// Under the mutex.
-  void ForgetLocked(const std::string& id);
+  void AddKnownLocked(const std::string& key, Known known);
+  void RemoveKnownLocked(const std::string& key);
+  /// Takes a session away everywhere and, durably, from the journal.
+  Status Delete(const std::string& key);
+  /// Under the mutex. True if the session is a chain that nothing leads to any more.
+  bool ForgetLocked(const std::string& id);
   void Forget(const std::vector<std::string>& ids);
   /// The response that the entry's request key stands for already, or the entry's own from now on.
-  std::string Register(Entry entry);
+  std::string Register(const std::shared_ptr<Session>& session, Entry entry);
   /// The response of an earlier request with this key; "" if there is none.
-  std::string FindRequest(const std::string& key);
-  /// Forgets the oldest responses while there are too many, or more than their memory. kOverloaded if that is not
-  /// enough.
+  std::string FindRequest(const Caller& caller, const TurnSpec& spec, const std::string& key);
+  /// Takes sessions that the journal has out of memory, then forgets the oldest responses of those that it has not.
+  /// kOverloaded if that is not enough.
   Status MakeRoom();
+  void Unload(int64_t budget_bytes);
+  void ForgetOldestResponses(int64_t budget_bytes);
+  void CloseRetired();
+  void DeleteExpired();
+
+  /// A place among the owner's turns, given back with the last reference. kOverloaded.
+  Result<std::shared_ptr<void>> TakePermit(const std::string& owner);
 
   // Where a turn runs.
   struct Target {
     std::shared_ptr<Session> session;
+    bool fresh = false;                     // made for this turn, not in the maps yet
     std::string head;                       // the response that it must still end with
-    TimelineId fork_from = 0, fork_to = 0;  // caches to copy
+    TimelineId fork_from = 0, fork_to = 0;  // caches to copy; fork_to = 0: none
     std::shared_ptr<Session> parent;        // of `head`, to fork from if it went on
     size_t parent_items = 0;
   };
-  Result<Target> FindTarget(const Caller& caller, const TurnSpec& spec);
-  Status ForkTarget(const Caller& caller, Target* target);
-  std::shared_ptr<Session> NewChain(const Caller& caller, const WindowOverrides& window) {
-    return std::make_shared<Session>(context, "", caller.principal, Metadata{}, window);
-  }
+  Result<Target> FindTarget(const Caller& caller, const TurnSpec& spec, const std::string& request_key);
+  Status ForkTarget(const Caller& caller, const std::string& request_key, Target* target);
+  std::shared_ptr<Session> NewChain(const Caller& caller, const WindowOverrides& window,
+                                    const std::string& request_key);
   Status CheckWindow(const WindowOverrides& window) const;
   Result<TurnTicket> Reattach(const Caller& caller, const std::string& id, const std::shared_ptr<EventSink>& sink);
-  Result<Session::Prepared> Begin(const Caller& caller, const TurnSpec& spec, Target* target, TurnId turn,
-                                  const std::shared_ptr<Response>& response, const std::shared_ptr<EventSink>& sink);
+  Result<Session::Prepared> Begin(const Caller& caller, const TurnSpec& spec, const std::string& request_key,
+                                  Target* target, TurnId turn, const std::shared_ptr<Response>& response,
+                                  const std::shared_ptr<EventSink>& sink, const std::shared_ptr<void>& permit);
+  /// Hands a turn that has begun to the journal and the engine.
+  Status Launch(const Target& target, Session::Prepared prepared, TurnId turn, const Response& response);
   Result<SessionInfo> AddFork(const Caller& caller, const Session& from, std::optional<int64_t> items);
+  SessionInfo InfoOf(const Session& session) const;
 };
 
 }  // namespace ringside

@@ -155,6 +155,27 @@ void Timeline::CloseAnswer(Item answer, std::span<const TokenId> output, const C
   items_.push_back(std::move(answer));
 }
 
+bool Timeline::CanReopen() const {
+  return !items_.empty() && items_.back().role == ChatRole::kAssistant && items_.back().sampled &&
+         !items_.back().complete && items_.back().token_end == static_cast<int64_t>(tokens_.size()) &&
+         end_ == TimelineEnd::kAnswerOpen;
+}
+
+void Timeline::ReopenAnswer() {
+  CHECK(CanReopen());
+  answer_begin_ = static_cast<int64_t>(tokens_.size());
+}
+
+void Timeline::ForgetTokens() {
+  for (Item& item : items_) {
+    item.token_begin = item.token_end = -1;
+    item.sampled = false;
+    item.end = TimelineEnd::kNothing;
+  }
+  answer_begin_ = -1;
+  CutTokens(0);
+}
+
 void Timeline::KeepItems(size_t count) {
   CHECK_LE(count, items_.size());
   items_.resize(count);

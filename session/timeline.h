@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/status.h"
 #include "engine/tokenizer.h"
 #include "session/chat_template.h"
 
@@ -25,6 +26,18 @@ struct Item {
   TimelineEnd end = TimelineEnd::kNothing;  // what a renderer must know of the text up to token_end
 
   bool rendered() const { return token_end >= 0; }
+  friend bool operator==(const Item&, const Item&) = default;
+};
+
+/// What makes one timeline of another that begins like it: the form in which a journal has it.
+struct TimelinePatch {
+  int64_t keep_items = 0, keep_tokens = 0, keep_starts = 0;  // of the other, from its beginning
+  std::vector<Item> items;
+  std::vector<TokenId> tokens;
+  std::vector<int64_t> message_starts;
+  std::optional<std::string> instructions;
+  int64_t pinned = 0, answer_begin = -1;
+  TimelineEnd end = TimelineEnd::kNothing;
 };
 
 /// What turns text into ids. All three outlive every Timeline that is rendered with them.
@@ -61,8 +74,21 @@ class Timeline {
   /// item is added.
   void CloseAnswer(Item answer, std::span<const TokenId> output, const Codec& codec);
 
+  /// Opens the last answer, which was cut short (CanReopen), so that what is sampled next goes on with it.
+  void ReopenAnswer();
+  bool CanReopen() const;
+
   /// Keeps the first `count` items (at most as many as there are) and the ids that belong to them.
   void KeepItems(size_t count);
+
+  /// Forgets every id, so that the text is rendered anew: they were another tokenizer's.
+  void ForgetTokens();
+
+  /// What makes this of `base`.
+  TimelinePatch PatchFrom(const Timeline& base) const;
+  /// Becomes what the patch was taken from, if this is what it was taken against. kCorruption, and nothing changed, if
+  /// no timeline of a vocabulary of `vocab` ids can be that.
+  Status Apply(TimelinePatch patch, int64_t vocab);
 
  private:
   void CutTokens(int64_t size);

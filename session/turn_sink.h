@@ -1,24 +1,41 @@
-// Brings what the engine says of one turn to its session. Owned by the engine until the turn's end.
+// Brings what the engine says of one turn to its session, by way of the journal: what a session tells its listeners is
+// durable then. Owned by the engine until the turn's end; engine thread, and the journal's for what comes of it.
 #pragma once
 
+#include <atomic>
 #include <memory>
-#include <utility>
+#include <vector>
 
 #include "engine/token_sink.h"
+#include "session/journal.h"
 #include "session/session.h"
 
 namespace ringside {
 
 class TurnSink final : public TokenSink {
  public:
-  TurnSink(std::shared_ptr<Session> session, TurnId turn) : session_(std::move(session)), turn_(turn) {}
-  void OnStart(const CacheReport& report) override { session_->OnStart(turn_, report); }
-  void OnTokens(const TokenDelta& delta) override { session_->OnTokens(turn_, delta); }
-  void OnEnd(const TurnEnd& end) override { session_->OnEnd(turn_, end); }
+  /// `journal` is null for a session that is not durable.
+  TurnSink(std::shared_ptr<Session> session, TurnId turn, Journal* journal, Durability durability, bool logprobs,
+           const Clock& clock);
+  void OnQueued(int64_t position) override { session_->OnQueued(turn_, position); }
+  void OnStart(const CacheReport& report) override;
+  void OnTokens(const TokenDelta& delta) override;
+  void OnEnd(const TurnEnd& end) override;
 
  private:
+  using Told = std::function<void(const JournalPosition& recorded)>;
+  /// Calls `told` once the records, and those kept back before them, are durable.
+  void Write(JournalRecord record, Told told);
+
   const std::shared_ptr<Session> session_;
   const TurnId turn_;
+  Journal* const journal_;
+  const Durability durability_;
+  const bool logprobs_;
+  const Clock& clock_;
+  size_t recorded_tokens_ = 0;
+  std::vector<JournalRecord> kept_;  // Durability::kTurn: told already, written with the turn's end
+  std::shared_ptr<std::atomic<int64_t>> untold_ = std::make_shared<std::atomic<int64_t>>(0);
 };
 
 }  // namespace ringside

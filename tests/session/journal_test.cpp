@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <filesystem>
@@ -112,6 +113,39 @@ TEST_F(JournalTest, TheChainSaysWhichHistoryItIs) {
   expected = journal_format::NextChain(expected, 1, 7, "x");
   expected = journal_format::NextChain(expected, 2, 7, "y");
   EXPECT_EQ(a, expected);
+}
+
+TEST_F(JournalTest, TheChainUpToAnyRecordCanBeAskedFor) {
+  std::vector<JournalChain> chains = {journal_format::FirstChain("a")};
+  {
+    auto journal = MustOpen();
+    chains.push_back(Append(*journal, Entry("a", {"one"}, true)).get().last.chain);
+    for (const char* text : {"two", "three"}) chains.push_back(Append(*journal, Entry("a", {text})).get().last.chain);
+    ASSERT_TRUE(Append(*journal, Entry("empty", {}, true)).get().status.ok());
+    ASSERT_TRUE(Append(*journal, Entry("gone", {"x"}, true)).get().status.ok());
+    ASSERT_TRUE(Erase(*journal, "gone").status.ok());
+  }
+  auto journal = MustOpen();
+  for (uint64_t seq = 0; seq < chains.size(); ++seq) EXPECT_EQ(*journal->ChainAt("a", seq), chains[seq]) << seq;
+  EXPECT_EQ(*journal->ChainAt("empty", 0), journal_format::FirstChain("empty"));
+  EXPECT_EQ(journal->ChainAt("a", 4).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(journal->ChainAt("empty", 1).status().code(), StatusCode::kNotFound);
+  for (const char* id : {"gone", "unknown", ""}) {
+    EXPECT_EQ(journal->ChainAt(id, 0).status().code(), StatusCode::kNotFound);
+  }
+}
+
+TEST_F(JournalTest, FlushReturnsWhenEverythingBeforeItHasBeenTold) {
+  auto journal = MustOpen();
+  journal->Flush();  // nothing to wait for
+  std::atomic<int> told = 0;
+  for (int i = 0; i < 200; ++i) {
+    ASSERT_TRUE(
+        journal->Append(Entry("a", {"x"}, i == 0), [&](const Status&, const JournalPosition&) { ++told; }).ok());
+  }
+  journal->Flush();
+  EXPECT_EQ(told, 200);
+  EXPECT_EQ(journal->stats().entries, 200u);
 }
 
 TEST_F(JournalTest, SummariesAreReplacedAndListed) {
@@ -381,6 +415,17 @@ TEST_F(JournalDamageTest, AChangedRecord) {
   Change({RowChange::Kind::kPut, key, value});
   ExpectOnlyHurtIsDamaged();
 }
+TEST_F(JournalDamageTest, TheChainAtAChangedRecordIsNotTold) {
+  const std::string key = journal_format::RecordKey("hurt", 2);
+  std::string value = Value(key);
+  value.back() ^= 1;  // its chain
+  Change({RowChange::Kind::kPut, key, value});
+  auto journal = MustOpen();
+  EXPECT_TRUE(journal->ChainAt("hurt", 1).ok());
+  EXPECT_EQ(journal->ChainAt("hurt", 2).status().code(), StatusCode::kCorruption);
+  EXPECT_EQ(journal->ChainAt("hurt", 3).status().code(), StatusCode::kCorruption);
+  EXPECT_TRUE(journal->ChainAt("sound", 3).ok());
+}
 TEST_F(JournalDamageTest, AChangedType) {
   const std::string key = journal_format::RecordKey("hurt", 3);
   std::string value = Value(key);
@@ -433,13 +478,17 @@ TEST_F(JournalTest, WithTooLittleSpaceEntriesAreRefusedAndErasingGoesOn) {
   { EXPECT_TRUE(Append(*MustOpen(), Entry("a", {"x"}, true)).get().status.ok()); }
   options_.min_free_bytes = int64_t{1} << 60;
   auto journal = MustOpen();
-  const Told told = Append(*journal, Entry("a", {"y"})).get();
-  EXPECT_EQ(told.status.code(), StatusCode::kUnavailable);
-  EXPECT_EQ(told.status.reason(), "storage_full");
+  bool told = false;
+  const Status refused =
+      journal->Append(Entry("a", {"y"}), [&](const Status&, const JournalPosition&) { told = true; });
+  EXPECT_EQ(refused.code(), StatusCode::kUnavailable);  // at once, before anything of a turn is done
+  EXPECT_EQ(refused.reason(), "storage_full");
+  EXPECT_EQ(journal->stats().refused, 1u);
   EXPECT_TRUE(journal->healthy());
   EXPECT_EQ(journal->Read("a")->records.size(), 1u);
   EXPECT_TRUE(Erase(*journal, "a").status.ok());
   EXPECT_EQ(journal->Read("a").status().code(), StatusCode::kNotFound);
+  EXPECT_FALSE(told);
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ class ResumeTest : public ::testing::Test, protected TableFixture {
   std::shared_ptr<RecordingSink> Resume(std::optional<uint64_t> after, std::optional<uint64_t> epoch = {},
                                         uint64_t connection = 2) {
     auto fresh = std::make_shared<RecordingSink>(connection);
-    table.Resume(me, id, epoch, after, fresh);
+    EXPECT_TRUE(table.Resume(me, {id, epoch, after, {}}, fresh).ok());
     return fresh;
   }
 
@@ -106,7 +106,7 @@ TEST_F(ResumeTest, ANumberFromTheFutureIsNotBelieved) {
 
 TEST_F(ResumeTest, AnUnknownSessionIsSaidToBeAbsent) {
   auto fresh = std::make_shared<RecordingSink>(2);
-  table.Resume(me, "conv_nope", {}, {}, fresh);
+  EXPECT_TRUE(table.Resume(me, {"conv_nope", {}, {}, {}}, fresh).ok());
   EXPECT_THAT(fresh->lines(), ElementsAre("resumed none"));
   EXPECT_FALSE(fresh->reply().present);
 }
@@ -157,7 +157,7 @@ TEST_F(ResumeTest, WhileTheEngineSpeaksNoDeltaIsLostOrDoubled) {
   std::vector<std::shared_ptr<RecordingSink>> sinks;
   for (uint64_t i = 0; i < 40; ++i) {
     sinks.push_back(std::make_shared<RecordingSink>(1));  // one connection: none is taken over
-    table.Resume(me, id, {}, 3, sinks.back());
+    EXPECT_TRUE(table.Resume(me, {id, {}, 3, {}}, sinks.back()).ok());
   }
   speaker.join();
   // A sink of the connection that already hears the turn is given the past only: always a prefix.

@@ -88,9 +88,25 @@ class ScriptedEngine {
               std::lock_guard lock(mutex_);
               closed_.push_back(timeline);
             },
-            [this](TimelineId from, TimelineId to) {
+            [this](TimelineId timeline) {
+              std::lock_guard lock(mutex_);
+              parked_.push_back(timeline);
+            },
+            [this](TimelineId from, TimelineId to, const std::string&, const std::string&) {
               std::lock_guard lock(mutex_);
               forks_.emplace_back(from, to);
+            },
+            [this](TimelineId, const std::string& owner) {
+              std::lock_guard lock(mutex_);
+              erased_.push_back(owner);
+            },
+            [](const std::string&) {},
+            [this](const std::string& owner) -> std::optional<CacheSource> {
+              std::lock_guard lock(mutex_);
+              for (const TurnRequest& request : requests_) {
+                if (request.owner == owner) return CacheSource::kSlot;
+              }
+              return std::nullopt;
             }};
   }
 
@@ -115,6 +131,14 @@ class ScriptedEngine {
   std::vector<TimelineId> closed() const {
     std::lock_guard lock(mutex_);
     return closed_;
+  }
+  std::vector<TimelineId> parked() const {
+    std::lock_guard lock(mutex_);
+    return parked_;
+  }
+  std::vector<std::string> erased() const {
+    std::lock_guard lock(mutex_);
+    return erased_;
   }
   std::vector<std::pair<TimelineId, TimelineId>> forks() const {
     std::lock_guard lock(mutex_);
@@ -209,7 +233,8 @@ class ScriptedEngine {
   std::vector<TurnRequest> requests_;
   std::vector<std::vector<TokenId>> outputs_;
   std::vector<TurnId> cancelled_;
-  std::vector<TimelineId> closed_;
+  std::vector<TimelineId> closed_, parked_;
+  std::vector<std::string> erased_;
   std::vector<std::pair<TimelineId, TimelineId>> forks_;
   Status refusal_;
   int64_t tokens_evicted_ = 0, messages_evicted_ = 0;
@@ -219,7 +244,7 @@ class ScriptedEngine {
 struct TableFixture {
   explicit TableFixture(SessionTableOptions options = Options())
       : chat(std::move(ChatTemplate::Named("chatml").value())),
-        table(std::move(options), tokenizer, chat, engine.Door(), clock) {}
+        table(std::move(options), tokenizer, chat, engine.Door(), nullptr, clock) {}
 
   static SessionTableOptions Options() {
     SessionTableOptions options;

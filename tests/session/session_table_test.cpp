@@ -91,7 +91,7 @@ TEST_F(SessionTableTest, AForeignIdLooksLikeAnUnknownOne) {
   EXPECT_EQ(table.StartTurn(other, Ask("Hi", id), sink).status().code(), StatusCode::kNotFound);
   EXPECT_EQ(table.StartTurn(other, Ask("Hi", "", response), sink).status().reason(), "previous_response_not_found");
   const auto theirs = std::make_shared<RecordingSink>(8);
-  table.Resume(other, id, {}, {}, theirs);
+  EXPECT_TRUE(table.Resume(other, {id, {}, {}, {}}, theirs).ok());
   EXPECT_FALSE(theirs->reply().present);
   EXPECT_TRUE(table.ListSessions(other, "", 10)->sessions.empty());
   EXPECT_EQ(table.ListSessions(other, id, 10).status().code(), StatusCode::kNotFound);

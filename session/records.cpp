@@ -1,0 +1,368 @@
+#include "session/records.h"
+
+#include "base/bytes.h"
+
+namespace ringside {
+namespace {
+
+JournalRecord Make(RecordType type, ByteWriter& out) { return {static_cast<uint8_t>(type), out.Take()}; }
+
+template <class T>
+Result<T> Checked(const ByteReader& in, T value, const char* what) {
+  if (!in.done()) return Corruption(std::string("session: a damaged record: ") + what);
+  return value;
+}
+
+void Write(ByteWriter& out, const std::optional<int64_t>& value) {
+  out.Bool(value.has_value());
+  if (value) out.Signed(*value);
+}
+std::optional<int64_t> ReadOptional(ByteReader& in) { return in.Bool() ? std::optional(in.Signed()) : std::nullopt; }
+
+void Write(ByteWriter& out, const Metadata& metadata) {
+  out.Unsigned(metadata.size());
+  for (const auto& [key, value] : metadata) {
+    out.String(key);
+    out.String(value);
+  }
+}
+Metadata ReadMetadata(ByteReader& in) {
+  Metadata metadata(in.Count(2));
+  for (auto& [key, value] : metadata) {
+    key = in.String();
+    value = in.String();
+  }
+  return metadata;
+}
+
+void Write(ByteWriter& out, const Item& item) {
+  out.String(item.id);
+  out.Byte(static_cast<uint8_t>(item.role));
+  out.String(item.text);
+  out.Bool(item.complete);
+  out.Bool(item.sampled);
+  out.Signed(item.token_begin);
+  out.Signed(item.token_end);
+  out.Byte(static_cast<uint8_t>(item.end));
+}
+Item ReadItem(ByteReader& in) {
+  Item item;
+  item.id = in.String();
+  item.role = in.Enum(ChatRole::kAssistant);
+  item.text = in.String();
+  item.complete = in.Bool();
+  item.sampled = in.Bool();
+  item.token_begin = in.Signed();
+  item.token_end = in.Signed();
+  item.end = in.Enum(TimelineEnd::kAnswerEnded);
+  return item;
+}
+
+void Write(ByteWriter& out, const std::vector<TokenId>& tokens) {
+  out.Unsigned(tokens.size());
+  for (const TokenId id : tokens) out.Signed(id);
+}
+std::vector<TokenId> ReadTokens(ByteReader& in) {
+  std::vector<TokenId> tokens(in.Count());
+  for (TokenId& id : tokens) id = static_cast<TokenId>(in.Signed());
+  return tokens;
+}
+
+void Write(ByteWriter& out, const TimelinePatch& patch) {
+  out.Signed(patch.keep_items);
+  out.Signed(patch.keep_tokens);
+  out.Signed(patch.keep_starts);
+  out.Unsigned(patch.items.size());
+  for (const Item& item : patch.items) Write(out, item);
+  Write(out, patch.tokens);
+  out.Unsigned(patch.message_starts.size());
+  for (const int64_t start : patch.message_starts) out.Signed(start);
+  out.Bool(patch.instructions.has_value());
+  if (patch.instructions) out.String(*patch.instructions);
+  out.Signed(patch.pinned);
+  out.Signed(patch.answer_begin);
+  out.Byte(static_cast<uint8_t>(patch.end));
+}
+TimelinePatch ReadPatch(ByteReader& in) {
+  TimelinePatch patch;
+  patch.keep_items = in.Signed();
+  patch.keep_tokens = in.Signed();
+  patch.keep_starts = in.Signed();
+  patch.items.resize(in.Count(8));
+  for (Item& item : patch.items) item = ReadItem(in);
+  patch.tokens = ReadTokens(in);
+  patch.message_starts.resize(in.Count());
+  for (int64_t& start : patch.message_starts) start = in.Signed();
+  if (in.Bool()) patch.instructions = in.String();
+  patch.pinned = in.Signed();
+  patch.answer_begin = in.Signed();
+  patch.end = in.Enum(TimelineEnd::kAnswerEnded);
+  return patch;
+}
+
+void Write(ByteWriter& out, const CacheReport& report) {
+  out.Byte(static_cast<uint8_t>(report.source));
+  for (const int64_t number : {report.tokens_reused, report.tokens_computed, report.tokens_evicted,
+                               report.messages_evicted, report.position}) {
+    out.Signed(number);
+  }
+  out.Double(report.restore_ms);
+}
+CacheReport ReadReport(ByteReader& in) {
+  CacheReport report;
+  report.source = in.Enum(CacheSource::kRecomputed);
+  for (int64_t* number : {&report.tokens_reused, &report.tokens_computed, &report.tokens_evicted,
+                          &report.messages_evicted, &report.position}) {
+    *number = in.Signed();
+  }
+  report.restore_ms = in.Double();
+  return report;
+}
+
+void Write(ByteWriter& out, const SamplingParams& p) {
+  for (const double number : {p.temperature, p.top_p, p.min_p, p.repetition_penalty, p.presence_penalty,
+                              p.frequency_penalty, p.top_p_decay, p.top_p_min}) {
+    out.Double(number);
+  }
+  out.Signed(p.top_k);
+  out.Unsigned(p.seed);
+  out.Signed(p.min_tokens);
+  out.Signed(p.logprobs);
+  out.Signed(p.top_p_reset);
+  out.Unsigned(p.logit_bias.size());
+  for (const auto& [id, bias] : p.logit_bias) {
+    out.Signed(id);
+    out.Double(bias);
+  }
+}
+SamplingParams ReadSampling(ByteReader& in) {
+  SamplingParams p;
+  for (double* number : {&p.temperature, &p.top_p, &p.min_p, &p.repetition_penalty, &p.presence_penalty,
+                         &p.frequency_penalty, &p.top_p_decay, &p.top_p_min}) {
+    *number = in.Double();
+  }
+  p.top_k = in.Signed();
+  p.seed = in.Unsigned();
+  p.min_tokens = in.Signed();
+  p.logprobs = in.Signed();
+  p.top_p_reset = static_cast<TokenId>(in.Signed());
+  p.logit_bias.resize(in.Count(9));
+  for (auto& [id, bias] : p.logit_bias) {
+    id = static_cast<TokenId>(in.Signed());
+    bias = static_cast<float>(in.Double());
+  }
+  return p;
+}
+
+}  // namespace
+
+JournalRecord Encode(const CreatedRecord& record) {
+  ByteWriter out;
+  out.String(record.owner);
+  out.Double(record.created_at);
+  Write(out, record.metadata);
+  Write(out, record.window.memory_len);
+  Write(out, record.window.session_len);
+  out.Bool(record.window.eviction.has_value());
+  if (record.window.eviction) out.Byte(static_cast<uint8_t>(*record.window.eviction));
+  out.Unsigned(record.epoch);
+  out.String(record.codec);
+  return Make(RecordType::kCreated, out);
+}
+Result<CreatedRecord> DecodeCreated(std::string_view bytes) {
+  ByteReader in(bytes);
+  CreatedRecord record;
+  record.owner = in.String();
+  record.created_at = in.Double();
+  record.metadata = ReadMetadata(in);
+  record.window.memory_len = ReadOptional(in);
+  record.window.session_len = ReadOptional(in);
+  if (in.Bool()) record.window.eviction = in.Enum(Eviction::kToken);
+  record.epoch = in.Unsigned();
+  record.codec = in.String();
+  return Checked(in, std::move(record), "created");
+}
+
+JournalRecord EncodeMetadata(const Metadata& metadata) {
+  ByteWriter out;
+  Write(out, metadata);
+  return Make(RecordType::kMetadata, out);
+}
+Result<Metadata> DecodeMetadata(std::string_view bytes) {
+  ByteReader in(bytes);
+  Metadata metadata = ReadMetadata(in);
+  return Checked(in, std::move(metadata), "metadata");
+}
+
+JournalRecord Encode(const TimelineRecord& record) {
+  ByteWriter out;
+  Write(out, record.patch);
+  out.Bool(record.truncates);
+  return Make(RecordType::kTimeline, out);
+}
+Result<TimelineRecord> DecodeTimeline(std::string_view bytes) {
+  ByteReader in(bytes);
+  TimelineRecord record;
+  record.patch = ReadPatch(in);
+  record.truncates = in.Bool();
+  return Checked(in, std::move(record), "timeline");
+}
+
+JournalRecord Encode(const TurnRecord& record) {
+  ByteWriter out;
+  for (const std::string* text :
+       {&record.response_id, &record.item_id, &record.previous_id, &record.request_key, &record.echo}) {
+    out.String(*text);
+  }
+  for (const bool flag : {record.stored, record.warm_up, record.logprobs, record.recomputed, record.renumbers}) {
+    out.Bool(flag);
+  }
+  out.Double(record.created_at);
+  Write(out, record.patch);
+  out.Signed(record.items_before);
+  Write(out, record.sampling);
+  out.Signed(record.max_tokens);
+  return Make(RecordType::kTurn, out);
+}
+Result<TurnRecord> DecodeTurn(std::string_view bytes) {
+  ByteReader in(bytes);
+  TurnRecord record;
+  for (std::string* text :
+       {&record.response_id, &record.item_id, &record.previous_id, &record.request_key, &record.echo}) {
+    *text = in.String();
+  }
+  for (bool* flag : {&record.stored, &record.warm_up, &record.logprobs, &record.recomputed, &record.renumbers}) {
+    *flag = in.Bool();
+  }
+  record.created_at = in.Double();
+  record.patch = ReadPatch(in);
+  record.items_before = in.Signed();
+  record.sampling = ReadSampling(in);
+  record.max_tokens = in.Signed();
+  return Checked(in, std::move(record), "turn");
+}
+
+JournalRecord EncodeStarted(const CacheReport& report) {
+  ByteWriter out;
+  Write(out, report);
+  return Make(RecordType::kStarted, out);
+}
+Result<CacheReport> DecodeStarted(std::string_view bytes) {
+  ByteReader in(bytes);
+  const CacheReport report = ReadReport(in);
+  return Checked(in, report, "started");
+}
+
+JournalRecord Encode(const TokensRecord& record, bool logprobs) {
+  ByteWriter out;
+  out.String(record.text);
+  out.Bool(logprobs);
+  out.Unsigned(record.tokens.size());
+  for (const OutputToken& token : record.tokens) {
+    out.Signed(token.id);
+    if (!logprobs) continue;
+    out.Double(token.logprob);
+    out.Unsigned(token.top.size());
+    for (const TokenLogprob& other : token.top) {
+      out.Signed(other.id);
+      out.Double(other.logprob);
+    }
+  }
+  return Make(RecordType::kTokens, out);
+}
+Result<TokensRecord> DecodeTokens(std::string_view bytes) {
+  ByteReader in(bytes);
+  TokensRecord record;
+  record.text = in.String();
+  const bool logprobs = in.Bool();
+  record.tokens.resize(in.Count());
+  for (OutputToken& token : record.tokens) {
+    token.id = static_cast<TokenId>(in.Signed());
+    if (!logprobs) continue;
+    token.logprob = static_cast<float>(in.Double());
+    token.top.resize(in.Count(9));
+    for (TokenLogprob& other : token.top) {
+      other.id = static_cast<TokenId>(in.Signed());
+      other.logprob = static_cast<float>(in.Double());
+    }
+  }
+  return Checked(in, std::move(record), "tokens");
+}
+
+JournalRecord Encode(const EndRecord& record) {
+  ByteWriter out;
+  out.Byte(static_cast<uint8_t>(record.reason));
+  out.String(record.incomplete_reason);
+  out.String(record.stop_string);
+  out.Byte(static_cast<uint8_t>(record.error.code()));
+  for (const std::string* text : {&record.error.message(), &record.error.param(), &record.error.reason()}) {
+    out.String(*text);
+  }
+  Write(out, record.tail);
+  Write(out, record.report);
+  for (const double ms : {record.times.queue_ms, record.times.prefill_ms, record.times.decode_ms}) out.Double(ms);
+  out.Double(record.completed_at);
+  return Make(RecordType::kEnd, out);
+}
+Result<EndRecord> DecodeEnd(std::string_view bytes) {
+  ByteReader in(bytes);
+  EndRecord record;
+  record.reason = in.Enum(FinishReason::kError);
+  record.incomplete_reason = in.String();
+  record.stop_string = in.String();
+  const auto code = in.Enum(StatusCode::kUnavailable);
+  std::string message = in.String(), param = in.String(), reason = in.String();
+  record.error = Status(code, std::move(message), std::move(param), std::move(reason));
+  record.tail = ReadTokens(in);
+  record.report = ReadReport(in);
+  for (double* ms : {&record.times.queue_ms, &record.times.prefill_ms, &record.times.decode_ms}) *ms = in.Double();
+  record.completed_at = in.Double();
+  return Checked(in, std::move(record), "end");
+}
+
+JournalRecord Encode(const AttachedRecord& record) {
+  ByteWriter out;
+  out.Unsigned(record.epoch);
+  return Make(RecordType::kAttached, out);
+}
+Result<AttachedRecord> DecodeAttached(std::string_view bytes) {
+  ByteReader in(bytes);
+  const AttachedRecord record{in.Unsigned()};
+  return Checked(in, record, "attached");
+}
+
+JournalRecord EncodeForgotten(const std::string& response_id) {
+  ByteWriter out;
+  out.String(response_id);
+  return Make(RecordType::kForgotten, out);
+}
+JournalRecord EncodeRetokenised(const std::string& codec) {
+  ByteWriter out;
+  out.String(codec);
+  return Make(RecordType::kRetokenised, out);
+}
+JournalRecord EncodeAbandoned() { return {static_cast<uint8_t>(RecordType::kAbandoned), ""}; }
+JournalRecord EncodeInterrupted() { return {static_cast<uint8_t>(RecordType::kInterrupted), ""}; }
+Result<std::string> DecodeName(std::string_view bytes) {
+  ByteReader in(bytes);
+  std::string name = in.String();
+  return Checked(in, std::move(name), "name");
+}
+
+std::string Encode(const SessionSummary& summary) {
+  ByteWriter out;
+  out.String(summary.owner);
+  out.Double(summary.created_at);
+  out.Double(summary.updated_at);
+  return out.Take();
+}
+Result<SessionSummary> DecodeSummary(std::string_view bytes) {
+  ByteReader in(bytes);
+  SessionSummary summary;
+  summary.owner = in.String();
+  summary.created_at = in.Double();
+  summary.updated_at = in.Double();
+  return Checked(in, std::move(summary), "summary");
+}
+
+}  // namespace ringside

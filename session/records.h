@@ -1,0 +1,117 @@
+// What a session writes into the journal: one struct per kind of record, and its bytes. What these records say, in
+// their order, is the session: applying them to an empty one gives it back. Plain values; decoding treats bytes as
+// hostile and says kCorruption.
+//
+// A turn is kTurn, then kStarted, kTokens ... and kEnd; without the last a crash has cut it, which the next start notes
+// as kInterrupted. A turn that the engine refused is kTurn, kAbandoned.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "engine/engine.h"
+#include "session/journal.h"
+#include "session/response.h"
+#include "session/session_table.h"
+#include "session/timeline.h"
+
+namespace ringside {
+
+enum class RecordType : uint8_t {
+  kCreated = 1,
+  kMetadata = 2,
+  kTimeline = 3,
+  kTurn = 4,
+  kStarted = 5,
+  kTokens = 6,
+  kEnd = 7,
+  kAttached = 8,
+  kForgotten = 9,
+  kAbandoned = 10,
+  kRetokenised = 11,
+  kInterrupted = 12,
+};
+
+/// First of every session.
+struct CreatedRecord {
+  std::string owner;
+  double created_at = 0;
+  Metadata metadata;
+  WindowOverrides window;
+  uint64_t epoch = 0;
+  std::string codec;  // whose token ids follow
+};
+
+struct TimelineRecord {
+  TimelinePatch patch;
+  bool truncates = false;  // responses that lie behind what is left go with it
+};
+
+struct TurnRecord {
+  std::string response_id, item_id, previous_id, request_key, echo;
+  bool stored = true;  // false: no one can see the response after a restart
+  bool warm_up = false, logprobs = false, recomputed = false;
+  bool renumbers = false;  // its events were told before they were durable
+  double created_at = 0;
+  TimelinePatch patch;  // from the timeline to the one that is answered
+  int64_t items_before = 0;
+  SamplingParams sampling;  // but for bad words, which the request's fields (echo) have
+  int64_t max_tokens = 0;
+};
+
+struct TokensRecord {
+  std::vector<OutputToken> tokens;
+  std::string text;
+};
+
+struct EndRecord {
+  FinishReason reason = FinishReason::kStop;
+  std::string incomplete_reason, stop_string;
+  Status error;
+  std::vector<TokenId> tail;  // sampled ids that no kTokens record has
+  CacheReport report;
+  TurnTimes times;
+  double completed_at = 0;
+};
+
+struct AttachedRecord {
+  uint64_t epoch = 0;
+};
+
+/// What a start wants to know of every session.
+struct SessionSummary {
+  std::string owner;
+  double created_at = 0, updated_at = 0;
+};
+
+JournalRecord Encode(const CreatedRecord& record);
+JournalRecord EncodeMetadata(const Metadata& metadata);
+JournalRecord Encode(const TimelineRecord& record);
+JournalRecord Encode(const TurnRecord& record);
+JournalRecord EncodeStarted(const CacheReport& report);
+JournalRecord Encode(const TokensRecord& record, bool logprobs);
+JournalRecord Encode(const EndRecord& record);
+JournalRecord Encode(const AttachedRecord& record);
+JournalRecord EncodeForgotten(const std::string& response_id);
+JournalRecord EncodeAbandoned();
+JournalRecord EncodeInterrupted();
+JournalRecord EncodeRetokenised(const std::string& codec);
+std::string Encode(const SessionSummary& summary);
+
+Result<CreatedRecord> DecodeCreated(std::string_view bytes);
+Result<Metadata> DecodeMetadata(std::string_view bytes);
+Result<TimelineRecord> DecodeTimeline(std::string_view bytes);
+Result<TurnRecord> DecodeTurn(std::string_view bytes);
+Result<CacheReport> DecodeStarted(std::string_view bytes);
+Result<TokensRecord> DecodeTokens(std::string_view bytes);
+Result<EndRecord> DecodeEnd(std::string_view bytes);
+Result<AttachedRecord> DecodeAttached(std::string_view bytes);
+/// The response's id, or the codec's.
+Result<std::string> DecodeName(std::string_view bytes);
+Result<SessionSummary> DecodeSummary(std::string_view bytes);
+
+}  // namespace ringside

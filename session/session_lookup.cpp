@@ -1,0 +1,365 @@
+// The table's maps: who is there, in memory or in the journal, and what makes room in memory.
+#include <algorithm>
+#include <cmath>
+#include <future>
+
+#include "base/defect.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "session/ids.h"
+#include "session/table_state.h"
+
+namespace ringside {
+
+Status SessionTable::Open() {
+  State& state = *state_;
+  if (state.journal == nullptr) return Status::Ok();
+  std::vector<std::pair<double, std::pair<std::string, State::Known>>> found;
+  RETURN_IF_ERROR(state.journal->ForEachHead([&](const JournalHead& head) {
+    const auto summary = DecodeSummary(head.summary);
+    if (!summary.ok()) return LogError("session {}: its summary makes no sense", head.session);
+    State::Known known;
+    known.owner = summary->owner;
+    known.updated_at = summary->updated_at;
+    found.push_back({summary->created_at, {std::string(head.session), std::move(known)}});
+  }));
+  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::lock_guard lock(state.mutex);
+  for (auto& [created_at, session] : found) {
+    session.second.ordinal = state.next_ordinal++;
+    state.AddKnownLocked(session.first, std::move(session.second));
+  }
+  return Status::Ok();
+}
+
+bool SessionTable::Knows(const std::string& key) const {
+  std::lock_guard lock(state_->mutex);
+  return state_->sessions.contains(key);
+}
+
+void SessionTable::State::AddKnownLocked(const std::string& key, Known known) {
+  const bool conversation = key.starts_with("conv_");
+  ++(conversation ? counts.conversations : counts.chains);
+  if (known.session != nullptr) ++counts.loaded;
+  if (conversation) owners[known.owner].emplace(known.ordinal, key);
+  known.last_used = ++uses;
+  sessions.emplace(key, std::move(known));
+}
+
+void SessionTable::State::RemoveKnownLocked(const std::string& key) {
+  const auto at = sessions.find(key);
+  if (at == sessions.end()) return;
+  const bool conversation = key.starts_with("conv_");
+  --(conversation ? counts.conversations : counts.chains);
+  if (at->second.session != nullptr) --counts.loaded;
+  if (const auto owner = owners.find(at->second.owner); conversation && owner != owners.end()) {
+    owner->second.erase(at->second.ordinal);
+    if (owner->second.empty()) owners.erase(owner);
+  }
+  sessions.erase(at);
+}
+
+Result<std::shared_ptr<Session>> SessionTable::State::Get(const std::string& key, const std::string& owner) {
+  {
+    std::lock_guard lock(mutex);
+    const auto at = sessions.find(key);
+    if (at == sessions.end() || at->second.owner != owner) return NoConversation(key);
+    at->second.last_used = ++uses;
+    if (at->second.session != nullptr) return at->second.session;
+  }
+  return Load(key);
+}
+
+Result<std::shared_ptr<Session>> SessionTable::State::Load(const std::string& key) {
+  std::lock_guard one(loading[std::hash<std::string>()(key) % loading.size()]);
+  {
+    std::lock_guard lock(mutex);
+    const auto at = sessions.find(key);
+    if (at == sessions.end()) return NoConversation(key);
+    if (at->second.session != nullptr) return at->second.session;
+  }
+  const auto transcript = journal->Read(key);
+  if (transcript.status().code() == StatusCode::kNotFound) return NoConversation(key);
+  const auto damaged = [&](const Status& status) {
+    LogError("{}", status.message());
+    return Status(StatusCode::kCorruption, "What was stored of this conversation is damaged.", "conversation",
+                  "session_damaged");
+  };
+  if (transcript.status().code() == StatusCode::kCorruption) return damaged(transcript.status());
+  if (!transcript.ok()) return transcript.status();
+  auto session = Session::Load(context, key, *transcript);
+  if (!session.ok()) return damaged(session.status());
+  std::lock_guard lock(mutex);
+  const auto at = sessions.find(key);
+  if (at == sessions.end()) return NoConversation(key);  // deleted meanwhile
+  at->second.session = *session;
+  ++counts.loaded;
+  ++counts.loads;
+  RegisterLoaded(key, *session);
+  return *session;
+}
+
+// Under the mutex; nobody else has the session yet.
+void SessionTable::State::RegisterLoaded(const std::string& key, const std::shared_ptr<Session>& session) {
+  size_t registered = 0;
+  for (const std::shared_ptr<Response>& response : session->Responses()) {
+    if (!response->stored) continue;
+    if (!response->request_key.empty()) request_keys.emplace(response->request_key, response->id);
+    responses.emplace(response->id, Entry{key, session, response, response->request_key});
+    ++registered;
+  }
+  sessions.at(key).responses = registered;
+}
+
+Result<std::shared_ptr<Session>> SessionTable::State::Find(const Caller& caller, const std::string& id) {
+  if (!id.starts_with("conv_")) return NoConversation(id);
+  return Get(id, caller.principal);
+}
+
+std::optional<SessionTable::State::Found> SessionTable::State::FindLoaded(const Caller& caller, const std::string& id) {
+  std::lock_guard lock(mutex);
+  const auto at = responses.find(id);
+  if (at == responses.end()) return std::nullopt;
+  const Entry& entry = at->second;
+  std::shared_ptr<Session> session = entry.session.lock();
+  if (session == nullptr || session->owner() != caller.principal) return std::nullopt;
+  // `connection` is written before the response is registered and never again.
+  if (entry.response->connection != 0 && entry.response->connection != caller.connection) return std::nullopt;
+  if (const auto known = sessions.find(entry.key); known != sessions.end()) known->second.last_used = ++uses;
+  return Found{std::move(session), entry.response};
+}
+
+Result<SessionTable::State::Found> SessionTable::State::FindResponse(const Caller& caller, const std::string& id) {
+  if (auto found = FindLoaded(caller, id)) return std::move(*found);
+  const std::string part(SessionPartOf(id));
+  if (journal == nullptr || part.empty()) return NoResponse(id);
+  for (const char* kind : {"conv_", "chain_"}) {
+    const auto session = Get(kind + part, caller.principal);
+    if (session.status().code() == StatusCode::kNotFound) continue;
+    if (!session.ok()) return session.status();
+    if (auto found = FindLoaded(caller, id)) return std::move(*found);
+  }
+  return NoResponse(id);
+}
+
+Status SessionTable::State::AddSession(const std::shared_ptr<Session>& session) {
+  const int64_t limit = context->options.max_sessions_per_owner;
+  {
+    std::lock_guard lock(mutex);
+    const auto owner = owners.find(session->owner());
+    if (limit > 0 && owner != owners.end() && static_cast<int64_t>(owner->second.size()) >= limit) {
+      return {StatusCode::kOverloaded, "You have as many conversations as you may: " + std::to_string(limit) + ".", "",
+              "rate_limit_exceeded"};
+    }
+    if (sessions.size() >= static_cast<size_t>(limits::kMaxSessions)) {
+      return Overloaded("The server holds as many conversations as it can.");
+    }
+  }
+  RETURN_IF_ERROR(session->Create());
+  std::lock_guard lock(mutex);
+  AddKnownLocked(session->key(), {.ordinal = next_ordinal++,
+                                  .owner = session->owner(),
+                                  .updated_at = context->clock.WallSeconds(),
+                                  .session = session});
+  return Status::Ok();
+}
+
+Status SessionTable::State::Delete(const std::string& key) {
+  std::shared_ptr<Session> session;
+  {
+    std::lock_guard lock(mutex);
+    const auto at = sessions.find(key);
+    if (at == sessions.end()) return NoConversation(key);
+    session = at->second.session;
+    RemoveKnownLocked(key);
+  }
+  TimelineId timeline = 0;
+  if (session != nullptr) {
+    if (const TurnId turn = session->Running(""); turn != 0) door.cancel(turn);
+    session->Gone();
+    Forget(session->ResponseIds());
+    timeline = session->engine_timeline();
+  }
+  door.erase(timeline, key);
+  if (journal == nullptr || (session != nullptr && !session->durable())) return Status::Ok();
+  const auto told = std::make_shared<std::promise<Status>>();
+  RETURN_IF_ERROR(
+      journal->Erase(key, [told](const Status& status, const JournalPosition&) { told->set_value(status); }));
+  return told->get_future().get();
+}
+
+bool SessionTable::State::ForgetLocked(const std::string& id) {
+  const auto at = responses.find(id);
+  if (at == responses.end()) return false;
+  if (!at->second.request_key.empty()) request_keys.erase(at->second.request_key);
+  const auto local = local_responses.find(at->second.response->connection);
+  if (local != local_responses.end()) std::erase(local->second, id);
+  const auto known = sessions.find(at->second.key);
+  const bool orphan = known != sessions.end() && --known->second.responses == 0 && at->second.key.starts_with("chain_");
+  responses.erase(at);
+  return orphan;
+}
+
+void SessionTable::State::Forget(const std::vector<std::string>& ids) {
+  std::vector<std::string> orphans;
+  {
+    std::lock_guard lock(mutex);
+    for (const std::string& id : ids) {
+      const auto at = responses.find(id);
+      std::string key = at == responses.end() ? "" : at->second.key;
+      if (ForgetLocked(id)) orphans.push_back(std::move(key));
+    }
+  }
+  for (const std::string& key : orphans) {
+    if (const Status status = Delete(key); !status.ok()) LogWarning("session {}: {}", key, status.message());
+  }
+}
+
+std::string SessionTable::State::Register(const std::shared_ptr<Session>& session, Entry entry) {
+  const std::shared_ptr<Response> response = entry.response;
+  std::lock_guard lock(mutex);
+  if (!entry.request_key.empty()) {
+    const auto [at, fresh] = request_keys.emplace(entry.request_key, response->id);
+    if (!fresh) return at->second;
+  }
+  if (!sessions.contains(entry.key)) {
+    AddKnownLocked(entry.key, {.ordinal = next_ordinal++, .owner = session->owner(), .session = session});
+  }
+  Known& known = sessions.at(entry.key);
+  known.updated_at = context->clock.WallSeconds();
+  ++known.responses;
+  if (response->connection != 0) local_responses[response->connection].push_back(response->id);
+  responses.emplace(response->id, std::move(entry));
+  response_order.push_back(response->id);
+  return response->id;
+}
+
+std::string SessionTable::State::FindRequest(const Caller& caller, const TurnSpec& spec, const std::string& key) {
+  // Where it was answered before the server was restarted: read that session first.
+  if (journal != nullptr) {
+    if (!spec.conversation.empty()) (void)Find(caller, spec.conversation);
+    if (!spec.previous_response_id.empty()) (void)FindResponse(caller, spec.previous_response_id);
+    (void)Get(HashedId("chain_", key), caller.principal);
+  }
+  std::lock_guard lock(mutex);
+  const auto at = request_keys.find(key);
+  return at == request_keys.end() || RINGSIDE_DEFECT("request_not_recognised") ? "" : at->second;
+}
+
+Status SessionTable::State::MakeRoom() {
+  const int64_t budget = context->options.transcript_bytes;
+  if (*context->bytes > budget && journal != nullptr) Unload(budget / 5 * 4);
+  ForgetOldestResponses(budget);
+  return *context->bytes > budget ? Overloaded("The server holds as much text as it can.") : Status::Ok();
+}
+
+// What the journal has can be read again.
+void SessionTable::State::Unload(int64_t budget_bytes) {
+  std::vector<std::pair<uint64_t, std::string>> order;
+  {
+    std::lock_guard lock(mutex);
+    for (const auto& [key, known] : sessions) {
+      if (known.session != nullptr) order.emplace_back(known.last_used, key);
+    }
+  }
+  std::sort(order.begin(), order.end());
+  for (const auto& [used, key] : order) {
+    if (*context->bytes <= budget_bytes) return;
+    std::shared_ptr<Session> session;
+    std::lock_guard lock(mutex);
+    const auto at = sessions.find(key);
+    if (at == sessions.end() || at->second.session.use_count() != 1) continue;
+    // Nobody else has it and nobody can get it: its lock is free.
+    if (!at->second.session->durable() || !at->second.session->idle()) continue;
+    session = std::move(at->second.session);
+    at->second.session = nullptr;
+    for (const std::string& id : session->ResponseIds()) {
+      if (const auto response = responses.find(id); response != responses.end()) {
+        if (!response->second.request_key.empty()) request_keys.erase(response->second.request_key);
+        responses.erase(response);
+      }
+    }
+    at->second.responses = 0;
+    --counts.loaded;
+    ++counts.unloads;
+  }
+}
+
+void SessionTable::State::ForgetOldestResponses(int64_t budget_bytes) {
+  while (true) {
+    const bool full = *context->bytes > budget_bytes;
+    std::string id;
+    std::shared_ptr<Session> session;
+    {
+      std::lock_guard lock(mutex);
+      if (!full && response_order.size() < static_cast<size_t>(limits::kMaxResponses)) return;
+      if (response_order.empty()) return;
+      id = std::move(response_order.front());
+      response_order.pop_front();
+      const auto at = responses.find(id);
+      if (at != responses.end()) session = at->second.session.lock();
+    }
+    if (session == nullptr || session->durable()) continue;
+    (void)session->Forget(id, false);
+    Forget({id});
+  }
+}
+
+void SessionTable::State::CloseRetired() {
+  for (const auto& [timeline, keep] : context->retired->Take()) keep ? door.park(timeline) : door.close(timeline);
+}
+
+void SessionTable::State::DeleteExpired() {
+  const double ttl_s = static_cast<double>(context->options.session_ttl_s);
+  const double now = context->clock.WallSeconds();
+  const double elapsed_s = static_cast<double>(context->clock.MonotonicNs() - opened_ns) * 1e-9;
+  constexpr double kJump_s = 600, kInterval_s = 60;
+  std::vector<std::string> expired;
+  {
+    std::lock_guard lock(mutex);
+    if (ttl_s <= 0 || elapsed_s < next_expiry_s) return;
+    next_expiry_s = elapsed_s + std::min(kInterval_s, ttl_s / 4);
+    if (std::abs(now - (opened_wall_s + elapsed_s)) > kJump_s) {
+      return LogWarning("the clock was set: nothing expires until it agrees with itself again");
+    }
+    for (const auto& [key, known] : sessions) {
+      const bool idle = known.session == nullptr || (known.session.use_count() == 1 && known.session->idle());
+      if (known.updated_at + ttl_s < now && idle) expired.push_back(key);
+    }
+    counts.expired += expired.size();
+  }
+  for (const std::string& key : expired) {
+    if (const Status status = Delete(key); !status.ok()) LogWarning("session {}: {}", key, status.message());
+  }
+}
+
+void SessionTable::Sweep() {
+  state_->CloseRetired();
+  state_->DeleteExpired();
+  const int64_t budget = state_->context->options.transcript_bytes;
+  if (state_->journal != nullptr && *state_->context->bytes > budget / 10 * 9) state_->Unload(budget / 5 * 4);
+}
+
+void SessionTable::Flush() {
+  if (state_->journal != nullptr) state_->journal->Flush();
+}
+
+Result<std::shared_ptr<void>> SessionTable::State::TakePermit(const std::string& owner) {
+  const int64_t limit = context->options.max_turns_per_owner;
+  if (limit <= 0) return std::shared_ptr<void>();
+  std::lock_guard lock(turns->mutex);
+  int64_t& count = turns->by_owner[owner];
+  if (count >= limit) {
+    return Status(StatusCode::kOverloaded,
+                  "You have as many answers running and waiting as you may: " + std::to_string(limit) + ".", "",
+                  "rate_limit_exceeded");
+  }
+  ++count;
+  return std::shared_ptr<void>(nullptr, [turns = turns, owner](void*) {
+    std::lock_guard lock(turns->mutex);
+    const auto at = turns->by_owner.find(owner);
+    if (--at->second == 0) turns->by_owner.erase(at);
+  });
+}
+
+}  // namespace ringside

@@ -1,0 +1,166 @@
+// A session made anew from its journal: the same changes that the live one went through, with nobody listening.
+#include "base/log.h"
+#include "session/session.h"
+
+namespace ringside {
+
+Result<std::shared_ptr<Session>> Session::Load(std::shared_ptr<const SessionContext> context, const std::string& key,
+                                               const JournalTranscript& transcript) {
+  const auto damaged = [&] { return Corruption("session " + key + ": its journal makes no sense"); };
+  if (transcript.records.empty() || transcript.records[0].type != static_cast<uint8_t>(RecordType::kCreated)) {
+    return damaged();
+  }
+  ASSIGN_OR_RETURN(CreatedRecord created, DecodeCreated(transcript.records[0].payload));
+  const auto session = std::make_shared<Session>(std::move(context), key, std::move(created.owner),
+                                                 std::move(created.metadata), created.window);
+  std::lock_guard lock(session->mutex_);
+  session->durable_ = true;
+  session->created_at_ = session->updated_at_ = created.created_at;
+  session->epoch_ = session->first_epoch_ = created.epoch;
+  session->recorded_ = transcript.last;
+  std::string codec = created.codec;
+  for (size_t i = 1; i < transcript.records.size(); ++i) {
+    const JournalRecord& record = transcript.records[i];
+    if (record.type == static_cast<uint8_t>(RecordType::kRetokenised)) {
+      ASSIGN_OR_RETURN(codec, DecodeName(record.payload));
+    }
+    if (const Status status = session->ApplyRecord(record); !status.ok()) {
+      return status.code() == StatusCode::kMismatch ? status : damaged();
+    }
+    if (record.type == static_cast<uint8_t>(RecordType::kEnd)) {
+      session->responses_.back()->recorded = {i + 1, transcript.chains[i]};
+    }
+  }
+  std::vector<JournalRecord> news;
+  if (session->running_) {
+    session->CutTurn();
+    ++*session->context_->interrupted;
+    news.push_back(EncodeInterrupted());
+  }
+  if (codec != session->context_->codec_name) {
+    LogWarning("session {}: its tokens are another tokenizer's; its text is tokenised anew", key);
+    session->timeline_.ForgetTokens();
+    news.push_back(EncodeRetokenised(session->context_->codec_name));
+  }
+  if (!news.empty()) session->Note(std::move(news));
+  session->CountBytes();
+  return session;
+}
+
+void Session::CutTurn() {
+  AnnounceLocked();
+  Interrupt();
+}
+
+Status Session::ApplyRecord(const JournalRecord& record) {
+  switch (static_cast<RecordType>(record.type)) {
+    case RecordType::kCreated:
+      return Corruption("session: created twice");
+    case RecordType::kMetadata: {
+      ASSIGN_OR_RETURN(metadata_, DecodeMetadata(record.payload));
+      return Status::Ok();
+    }
+    case RecordType::kTimeline:
+      return ApplyTimeline(record.payload);
+    case RecordType::kTurn:
+      return ApplyTurn(record.payload);
+    case RecordType::kStarted: {
+      ASSIGN_OR_RETURN(const CacheReport report, DecodeStarted(record.payload));
+      if (!running_) return Corruption("session: a start without a turn");
+      StartLocked(report);
+      return Status::Ok();
+    }
+    case RecordType::kTokens: {
+      ASSIGN_OR_RETURN(TokensRecord tokens, DecodeTokens(record.payload));
+      if (!running_) return Corruption("session: tokens without a turn");
+      TokensLocked({std::move(tokens.tokens), std::move(tokens.text)});
+      return Status::Ok();
+    }
+    case RecordType::kEnd:
+      return ApplyEnd(record.payload);
+    case RecordType::kAttached: {
+      ASSIGN_OR_RETURN(const AttachedRecord attached, DecodeAttached(record.payload));
+      epoch_ = std::max(epoch_, attached.epoch);
+      return Status::Ok();
+    }
+    case RecordType::kForgotten: {
+      ASSIGN_OR_RETURN(const std::string response, DecodeName(record.payload));
+      std::erase_if(responses_, [&](const std::shared_ptr<Response>& have) { return have->id == response; });
+      return Status::Ok();
+    }
+    case RecordType::kAbandoned:
+      running_.reset();
+      return Status::Ok();
+    case RecordType::kInterrupted:
+      if (running_) CutTurn();
+      return Status::Ok();
+    case RecordType::kRetokenised:
+      timeline_.ForgetTokens();
+      return Status::Ok();
+  }
+  return Mismatch("session: a record that this version does not know");
+}
+
+Status Session::ApplyTimeline(std::string_view payload) {
+  ASSIGN_OR_RETURN(TimelineRecord record, DecodeTimeline(payload));
+  if (running_) CutTurn();
+  RETURN_IF_ERROR(timeline_.Apply(std::move(record.patch), context_->codec.tokenizer.vocab_size()));
+  head_.clear();
+  if (record.truncates) DropResponsesBehind(timeline_.items().size());
+  return Status::Ok();
+}
+
+Status Session::ApplyTurn(std::string_view payload) {
+  ASSIGN_OR_RETURN(TurnRecord record, DecodeTurn(payload));
+  if (running_) CutTurn();  // the disk was full when it was cut
+  ActiveTurn turn;
+  turn.id = NextEngineId();
+  turn.next = timeline_;
+  RETURN_IF_ERROR(turn.next.Apply(std::move(record.patch), context_->codec.tokenizer.vocab_size()));
+  const auto response = std::make_shared<Response>();
+  response->id = std::move(record.response_id);
+  response->item_id = std::move(record.item_id);
+  response->previous_id = std::move(record.previous_id);
+  response->request_key = std::move(record.request_key);
+  response->echo = std::move(record.echo);
+  response->conversation_id = id_;
+  response->stored = record.stored;
+  response->warm_up = record.warm_up;
+  response->logprobs = record.logprobs;
+  response->created_at = updated_at_ = record.created_at;
+  response->items_before = std::min(static_cast<size_t>(record.items_before), timeline_.items().size());
+  response->input_items_end = turn.next.items().size();
+  response->input_tokens = static_cast<int64_t>(turn.next.tokens().size());
+  response->tokens_evicted_before = last_report_.tokens_evicted;
+  response->messages_evicted_before = last_report_.messages_evicted;
+  turn.response = response;
+  turn.recomputed = record.recomputed;
+  turn.renumbers = record.renumbers;
+  turn.recorded = turn.submitted = true;
+  running_ = std::move(turn);
+  TrimResponses();
+  return Status::Ok();
+}
+
+Status Session::ApplyEnd(std::string_view payload) {
+  ASSIGN_OR_RETURN(EndRecord record, DecodeEnd(payload));
+  if (!running_) return Corruption("session: an end without a turn");
+  const int64_t vocab = context_->codec.tokenizer.vocab_size();
+  TurnEnd end;
+  end.reason = record.reason;
+  end.error = std::move(record.error);
+  end.stop_string = std::move(record.stop_string);
+  end.output = running_->output;
+  end.output.insert(end.output.end(), record.tail.begin(), record.tail.end());
+  for (const TokenId id : end.output) {
+    if (id < 0 || id >= vocab) return Corruption("session: a token outside the vocabulary");
+  }
+  end.report = record.report;
+  end.times = record.times;
+  running_->response->incomplete_reason = std::move(record.incomplete_reason);
+  AnnounceLocked();
+  Finish(end, record.completed_at);
+  return Status::Ok();
+}
+
+}  // namespace ringside

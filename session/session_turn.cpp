@@ -1,0 +1,317 @@
+// A session's turn, from its beginning to its end.
+#include <algorithm>
+
+#include "base/limits.h"
+#include "base/log.h"
+#include "engine/detokenizer.h"
+#include "session/ids.h"
+#include "session/session.h"
+
+namespace ringside {
+
+SamplingParams Session::Sampling(const TurnSpec& spec) const {
+  SamplingParams sampling = spec.sampling;
+  for (const std::string& word : spec.bad_words) {
+    // A word is another token behind a space.
+    for (const std::string& text : {word, " " + word}) {
+      const TextPiece piece{text, false};
+      std::vector<TokenId> ids = context_->codec.tokenizer.Encode({&piece, 1});
+      if (!ids.empty()) sampling.bad_words.push_back(std::move(ids));
+    }
+  }
+  return sampling;
+}
+
+Status Session::Check(const TurnSpec& spec, const Timeline& next) const {
+  if (!spec.warm_up && spec.input.empty()) {
+    if (next.items().empty())
+      return InvalidArgument("There is nothing to answer.", "input", "missing_required_parameter");
+    if (next.items().back().role == ChatRole::kAssistant && !next.CanReopen()) {
+      return InvalidArgument("An empty input answers the conversation's last message, but that is an answer already.",
+                             "input", "invalid_value");
+    }
+  }
+  return Status::Ok();
+}
+
+std::optional<JournalEntry> Session::TurnEntry(const TurnSpec& spec, const ActiveTurn& turn,
+                                               const TurnRequest& request) {
+  const bool creates = !durable_ && context_->journal != nullptr && spec.store;
+  if (!durable_ && !creates) return std::nullopt;
+  const Response& response = *turn.response;
+  JournalEntry entry;
+  entry.session = key_;
+  entry.create = creates;
+  if (creates) entry.records = CreationRecords();
+  entry.records.push_back(Encode(TurnRecord{
+      .response_id = response.id,
+      .item_id = response.item_id,
+      .previous_id = response.previous_id,
+      .request_key = response.request_key,
+      .echo = response.echo,
+      .stored = spec.store,
+      .warm_up = response.warm_up,
+      .logprobs = response.logprobs,
+      .recomputed = turn.recomputed,
+      .renumbers = turn.renumbers,
+      .created_at = response.created_at,
+      .patch = turn.next.PatchFrom(timeline_),
+      .items_before = static_cast<int64_t>(response.items_before),
+      .sampling = request.sampling,
+      .max_tokens = request.max_tokens,
+  }));
+  entry.summary = Summary();
+  return entry;
+}
+
+Result<Session::Prepared> Session::Begin(const TurnSpec& spec, const Caller& caller, std::shared_ptr<Response> response,
+                                         TurnId turn, const std::shared_ptr<EventSink>& sink, const std::string& head,
+                                         std::shared_ptr<void> permit) {
+  const SessionTableOptions& options = context_->options;
+  std::lock_guard lock(mutex_);
+  if (!head.empty() && (running_ || changing_ || head_ != head)) return Mismatch("The timeline went on.");
+  RETURN_IF_ERROR(CheckFree(caller.connection));
+  ActiveTurn running;
+  running.next = timeline_;
+  if (spec.instructions) running.recomputed = running.next.SetInstructions(spec.instructions, context_->codec);
+  response->items_before = timeline_.items().size();
+  for (const NewItem& item : spec.input) running.next.AddItem(MakeItem(item));
+  RETURN_IF_ERROR(Check(spec, running.next));
+  if (spec.input.empty() && !spec.warm_up && running.next.CanReopen()) {
+    running.next.ReopenAnswer();
+  } else {
+    running.next.Render(context_->codec, !spec.warm_up);
+  }
+  const auto tokens = static_cast<int64_t>(running.next.tokens().size());
+  if (tokens > SessionLen()) {
+    return InvalidArgument("The conversation would have " + std::to_string(tokens) + " tokens; its limit is " +
+                               std::to_string(SessionLen()) + ".",
+                           "input", "context_length_exceeded");
+  }
+
+  Prepared prepared;
+  const RingWindow window = Window(running.next.pinned());
+  if (engine_timeline_ == 0 || !(window == engine_window_)) {
+    if (engine_timeline_ != 0) context_->retired->Add(engine_timeline_, false);
+    engine_timeline_ = NextEngineId();
+    engine_window_ = window;
+  }
+  TurnRequest& request = prepared.request;
+  request.turn = turn;
+  request.timeline = engine_timeline_;
+  request.tokens = running.next.tokens();
+  request.message_starts = running.next.message_starts();
+  request.window = window;
+  request.session_len = SessionLen();
+  request.sampling = Sampling(spec);
+  request.stop_strings = spec.stop_strings;
+  const std::vector<std::string>& own_stops = context_->codec.chat.stop_strings();
+  request.stop_strings.insert(request.stop_strings.end(), own_stops.begin(), own_stops.end());
+  request.stop_ids = spec.stop_ids;
+  if (!spec.ignore_end_of_turn) {
+    request.stop_ids.insert(request.stop_ids.end(), options.end_of_turn.begin(), options.end_of_turn.end());
+  }
+  request.owner = durable_ || context_->journal == nullptr || spec.store ? key_ : "";
+  request.continues = !timeline_.tokens().empty();
+  request.max_tokens = spec.warm_up ? 0 : spec.max_output_tokens.value_or(options.max_output_tokens);
+
+  updated_at_ = context_->clock.WallSeconds();
+  response->created_at = updated_at_;
+  response->tokens_evicted_before = last_report_.tokens_evicted;
+  response->messages_evicted_before = last_report_.messages_evicted;
+  response->input_tokens = tokens;
+  response->input_items_end = running.next.items().size();
+  running.id = turn;
+  running.response = std::move(response);
+  running.sinks.push_back(sink);
+  running.permit = std::move(permit);
+  running.renumbers = options.durability == Durability::kTurn;
+  running.record = TurnEntry(spec, running, request);
+  running_ = std::move(running);
+  prepared.forgotten = TrimResponses();
+  return prepared;
+}
+
+std::vector<std::string> Session::TrimResponses() {
+  std::vector<std::string> forgotten;
+  while (responses_.size() >= static_cast<size_t>(limits::kMaxResponsesPerSession)) {
+    forgotten.push_back(responses_.front()->id);
+    responses_.pop_front();
+  }
+  return forgotten;
+}
+
+Status Session::Record(TurnId turn) {
+  JournalEntry entry;
+  {
+    std::lock_guard lock(mutex_);
+    if (!running_ || running_->id != turn) return Status::Ok();
+    if (!running_->record) {
+      running_->recorded = true;
+      return Status::Ok();
+    }
+    entry = std::move(*running_->record);
+    running_->record.reset();
+    durable_ = true;  // so that what follows goes the same way
+  }
+  const bool creates = entry.create;
+  Status status = context_->journal->Append(
+      std::move(entry), [self = shared_from_this(), turn](const Status& told, const JournalPosition& last) {
+        self->OnRecorded(turn, told, last);
+      });
+  if (!status.ok() && creates) {
+    std::lock_guard lock(mutex_);
+    durable_ = false;
+  }
+  return status;
+}
+
+void Session::OnRecorded(TurnId turn, const Status& status, const JournalPosition& last) {
+  std::lock_guard lock(mutex_);
+  if (status.ok())
+    recorded_ = last;
+  else if (recorded_.seq == 0)
+    durable_ = false;  // it was to be created with this turn
+  if (!running_ || running_->id != turn) return;
+  running_->recorded = status.ok();
+  running_->refused = status;
+  if (!running_->submitted) return;
+  if (status.ok())
+    AnnounceLocked();
+  else
+    FailTurn(status);
+}
+
+void Session::FailTurn(const Status& status) {
+  context_->cancel_turn(running_->id);
+  AnnounceLocked();
+  TurnEnd end;
+  end.reason = FinishReason::kError;
+  end.error = status;
+  Finish(end, context_->clock.WallSeconds());
+}
+
+void Session::Announce(TurnId turn) {
+  std::lock_guard lock(mutex_);
+  if (!running_ || running_->id != turn) return;
+  running_->submitted = true;
+  if (!running_->refused.ok())
+    FailTurn(running_->refused);
+  else if (running_->recorded)
+    AnnounceLocked();
+}
+
+void Session::Abandon(TurnId turn) {
+  std::lock_guard lock(mutex_);
+  if (!running_ || running_->id != turn) return;
+  const bool told = durable_ && !running_->record;  // the journal has the turn, or will
+  running_.reset();
+  if (!told) return;
+  Note({EncodeAbandoned()});
+}
+
+void Session::Note(std::vector<JournalRecord> records) {
+  JournalEntry entry;
+  entry.session = key_;
+  entry.records = std::move(records);
+  entry.urgent = true;
+  const Status status = context_->journal->Append(
+      std::move(entry), [self = shared_from_this()](const Status&, const JournalPosition&) {});
+  if (!status.ok()) LogWarning("session {}: {}", key_, status.message());
+}
+
+TurnId Session::Running(const std::string& response) const {
+  std::lock_guard lock(mutex_);
+  return running_ && (response.empty() || running_->response->id == response) ? running_->id : 0;
+}
+
+void Session::OnEnd(TurnId turn, const TurnEnd& end, double completed_at, const JournalPosition& recorded) {
+  std::lock_guard lock(mutex_);
+  if (!running_ || running_->id != turn) return;
+  if (recorded.seq != 0) recorded_ = running_->response->recorded = recorded;
+  AnnounceLocked();
+  Finish(end, completed_at);
+}
+
+void Session::OnLost(TurnId turn, const Status& status) {
+  std::lock_guard lock(mutex_);
+  if (!running_ || running_->id != turn) return;
+  LogWarning("session {}: a turn ends early: {}", key_, status.message());
+  // What was never recorded was never acknowledged, and must not be by its end.
+  if (!running_->recorded) return FailTurn(status);
+  context_->cancel_turn(turn);
+  CutTurn();
+}
+
+// A pure function of the turn's records: a start after a crash and a server whose disk is full come to the same.
+void Session::Interrupt() {
+  ActiveTurn& turn = *running_;
+  Response& response = *turn.response;
+  Detokenizer detokenizer(context_->codec.tokenizer, context_->codec.tokenizer.strips_leading_space());
+  std::string text;
+  for (const TokenId id : turn.output) text += detokenizer.Push(id);
+  text += detokenizer.Finish();
+  // What was held back belongs to the answer now: its ids stay.
+  if (response.opened && text.size() > response.text.size() && text.starts_with(response.text)) {
+    const std::string rest = text.substr(response.text.size());
+    EmitDelta(rest);
+  }
+  response.incomplete_reason = "interrupted";
+  if (turn.renumbers) first_epoch_ = ++epoch_;
+  TurnEnd end;
+  end.reason = FinishReason::kCancelled;
+  end.output = turn.output;
+  end.report = response.report;
+  end.report.position = static_cast<int64_t>(turn.next.tokens().size() + turn.output.size());
+  Finish(end, response.created_at);
+}
+
+void Session::Finish(const TurnEnd& end, double completed_at) {
+  Response& response = *running_->response;
+  response.reason = end.reason;
+  response.error = end.error;
+  response.output_tokens = static_cast<int64_t>(end.output.size());
+  response.report = end.report;
+  response.times = end.times;
+  if (running_->recomputed) response.report.source = CacheSource::kRecomputed;
+  response.completed_at = completed_at;
+  if (end.reason == FinishReason::kError) {
+    // As if the turn had never been: it can be asked for again.
+    response.status = ResponseStatus::kFailed;
+    response.items_end = response.input_items_end = response.items_before;
+  } else {
+    Timeline& next = running_->next;
+    const bool cut = end.reason != FinishReason::kStop;
+    if (response.warm_up) {
+      response.status =
+          end.reason == FinishReason::kCancelled ? ResponseStatus::kCancelled : ResponseStatus::kCompleted;
+    } else {
+      response.status = !cut ? ResponseStatus::kCompleted
+                        : end.reason == FinishReason::kCancelled && response.incomplete_reason.empty()
+                            ? ResponseStatus::kCancelled
+                            : ResponseStatus::kIncomplete;
+      Item answer;
+      answer.id = response.item_id;
+      answer.text = response.text;
+      answer.complete = !cut;
+      next.CloseAnswer(std::move(answer), end.output, context_->codec);
+    }
+    timeline_ = std::move(next);
+    response.items_end = timeline_.items().size();
+    head_ = response.id;
+    last_report_ = response.report;
+  }
+  Emit(TurnEvent::Kind::kEnd);
+  // Logprobs are large: only the newest answer keeps them.
+  for (auto it = responses_.rbegin(); it != responses_.rend(); ++it) {
+    if (it->get() == &response) continue;
+    if ((*it)->tokens.empty()) break;
+    (*it)->tokens.clear();
+    (*it)->tokens.shrink_to_fit();
+    (*it)->delta_token_ends.clear();
+  }
+  running_.reset();
+  CountBytes();
+}
+
+}  // namespace ringside

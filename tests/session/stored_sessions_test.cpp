@@ -1,0 +1,199 @@
+// Sessions in memory and in the journal: what is unloaded, what expires, what a full disk allows, what goes out and in.
+#include <gmock/gmock.h>
+
+#include "tests/session/durable_fixture.h"
+
+namespace ringside {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class StoredSessionsTest : public DurableSessionTest {};
+
+TEST_F(StoredSessionsTest, MemoryIsBoundedAndNothingIsForgotten) {
+  options.transcript_bytes = 100'000;
+  Restart();
+  std::vector<std::pair<std::string, std::string>> turns;  // conversation, response
+  for (int i = 0; i < 100; ++i) {
+    const std::string id = NewConversation();
+    turns.emplace_back(id, Turn(Ask(std::string(1000, 'q'), id), "answer " + std::to_string(i)));
+  }
+  const SessionTableStats stats = table->stats();
+  EXPECT_GT(stats.unloads, 0U);
+  EXPECT_LT(stats.loaded, 60);
+  EXPECT_EQ(stats.conversations, 100);
+  table->Sweep();
+  EXPECT_THAT(engine->parked(), testing::Not(IsEmpty()));  // their caches are saved, not dropped
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_EQ(Texts(turns[static_cast<size_t>(i)].first)[1], "answer " + std::to_string(i));
+    EXPECT_EQ(Events(turns[static_cast<size_t>(i)].second).back().substr(0, 3), "end");
+  }
+}
+
+TEST_F(StoredSessionsTest, WhoIsAttachedOrAnsweringStaysInMemory) {
+  options.transcript_bytes = 20'000;
+  Restart();
+  const std::string watched = NewConversation(), running = NewConversation();
+  const auto watcher = Resume({watched, {}, {}, {}});
+  Start(Ask("Hi", running));
+  for (int i = 0; i < 30; ++i) Turn(Ask(std::string(1000, 'q'), NewConversation()), "a");
+  Turn(Ask("Hi", watched), "heard");
+  EXPECT_EQ(watcher->text(), "heard");
+  engine->Answer(0, "still here");
+  table->Flush();
+  EXPECT_EQ(Texts(running)[1], "still here");
+}
+
+TEST_F(StoredSessionsTest, WhatIsUnusedForTooLongIsDeleted) {
+  options.session_ttl_s = 1000;
+  Restart();
+  const std::string old = NewConversation(), used = NewConversation();
+  clock.AdvanceMs(600'000);
+  Turn(Ask("Hi", used), "Yo");
+  clock.AdvanceMs(600'000);
+  table->Sweep();
+  EXPECT_EQ(table->GetSession(me, old).status().code(), StatusCode::kNotFound);
+  EXPECT_TRUE(table->GetSession(me, used).ok());
+  Restart();
+  EXPECT_EQ(table->GetSession(me, old).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(table->stats().conversations, 1);
+  EXPECT_EQ(journal->stats().sessions, 1);
+}
+
+// Its wall clock can be set without time passing.
+class JumpingClock final : public Clock {
+ public:
+  int64_t MonotonicNs() const override { return now_s * 1'000'000'000; }
+  double WallSeconds() const override { return static_cast<double>(now_s + offset_s); }
+  int64_t now_s = 0, offset_s = 0;
+};
+
+TEST_F(StoredSessionsTest, ASetClockDeletesNothing) {
+  options.session_ttl_s = 1000;
+  JumpingClock jumping;
+  Close();
+  auto opened = Journal::Open({.path = path});
+  ASSERT_TRUE(opened.ok());
+  ScriptedEngine scripted;
+  SessionTable other(options, tokenizer, *chat, scripted.Door(), opened->get(), jumping);
+  const std::string id = other.CreateSession(me, {}, {}, {})->id;
+  jumping.now_s = 300;
+  jumping.offset_s = 100'000;
+  other.Sweep();
+  EXPECT_TRUE(other.GetSession(me, id).ok());
+  jumping.offset_s = 0;
+  jumping.now_s = 2000;
+  other.Sweep();
+  EXPECT_FALSE(other.GetSession(me, id).ok());
+}
+
+TEST_F(StoredSessionsTest, AFullDiskRefusesWhatIsNewAndNothingElse) {
+  const std::string id = NewConversation();
+  const std::string response = Turn(Ask("Hi", id), "Yo");
+  journal_options.min_free_bytes = INT64_MAX;
+  Restart();
+  EXPECT_EQ(table->StartTurn(me, Ask("More", id), sink).status().reason(), "storage_full");
+  EXPECT_EQ(table->StartTurn(me, Ask("More"), sink).status().reason(), "storage_full");
+  EXPECT_EQ(table->CreateSession(me, {}, {}, {}).status().reason(), "storage_full");
+  EXPECT_EQ(table->Rewind(me, id, 0).status().reason(), "storage_full");
+  EXPECT_EQ(engine->count(), 0U);
+  EXPECT_THAT(Texts(id), ElementsAre("Hi", "Yo"));
+  EXPECT_EQ(Events(response).back(), "end 6 completed");
+  EXPECT_EQ(Resume({id, {}, 4, {}})->text(), "o");
+  EXPECT_TRUE(table->DeleteSession(me, id).ok());
+  journal_options.min_free_bytes = 0;
+  Restart();
+  EXPECT_EQ(table->stats().conversations, 0);
+  EXPECT_EQ(table->stats().chains, 0);
+}
+
+TEST_F(StoredSessionsTest, EveryOwnerHasLimits) {
+  options.max_turns_per_owner = 2;
+  options.max_sessions_per_owner = 3;
+  Restart();
+  Start(Ask("A"));
+  Start(Ask("B"));
+  EXPECT_EQ(table->StartTurn(me, Ask("C"), sink).status().reason(), "rate_limit_exceeded");
+  EXPECT_TRUE(table->StartTurn({"another", 9}, Ask("C"), sink).ok());
+  engine->Answer(0, "a");
+  table->Flush();
+  EXPECT_TRUE(table->StartTurn(me, Ask("C"), sink).ok());
+  for (int i = 0; i < 3; ++i) NewConversation();
+  EXPECT_EQ(table->CreateSession(me, {}, {}, {}).status().reason(), "rate_limit_exceeded");
+  EXPECT_TRUE(table->CreateSession({"another", 9}, {}, {}, {}).ok());
+}
+
+TEST_F(StoredSessionsTest, AnAnswerThatNobodyHearsEnds) {
+  options.max_detached_tokens = 10;
+  Restart();
+  const std::string id = NewConversation();
+  const std::string response = Start(Ask("Hi", id));
+  engine->Start(0);
+  engine->Say(0, "0123456789abcdef");
+  table->Flush();
+  EXPECT_THAT(engine->cancelled(), IsEmpty());  // it is heard
+  sink.reset();
+  engine->Say(0, "0123456789");
+  table->Flush();
+  EXPECT_THAT(engine->cancelled(), IsEmpty());
+  engine->Say(0, "a");
+  table->Flush();
+  EXPECT_THAT(engine->cancelled(), ElementsAre(engine->requests()[0].turn));
+  engine->End(0, FinishReason::kCancelled);
+  table->Flush();
+  const auto reason = [&] {
+    std::string out;
+    EXPECT_TRUE(table->ReadResponse(me, response, [&](const Response& found) { out = found.incomplete_reason; }).ok());
+    return out;
+  };
+  EXPECT_EQ(reason(), "detached");
+  Restart();
+  EXPECT_EQ(reason(), "detached");
+}
+
+TEST_F(StoredSessionsTest, AnExportComesInAsItWentOut) {
+  const std::string id = table->CreateSession(me, {{"k", "v"}}, {.memory_len = 100}, {})->id;
+  TurnSpec spec = Ask("Hi", id);
+  spec.instructions = "Be brief.";
+  Turn(spec, "Yo");
+  const std::string bytes = table->ExportSession(me, id).value();
+  EXPECT_EQ(table->ExportSession({"another", 9}, id).status().code(), StatusCode::kNotFound);
+  const SessionInfo in = table->ImportSession({"another", 9}, bytes).value();
+  EXPECT_NE(in.id, id);
+  EXPECT_EQ(in.metadata, (Metadata{{"k", "v"}}));
+  EXPECT_EQ(in.memory_len, 100);
+  Start(Ask("?", id));
+  const auto tokens = engine->last().tokens;
+  ASSERT_TRUE(table->StartTurn({"another", 9}, Ask("?", in.id), sink).ok());
+  EXPECT_EQ(engine->last().tokens, tokens);
+  Restart();
+  EXPECT_EQ(table->GetSession({"another", 9}, in.id)->items, 3);
+}
+
+TEST_F(StoredSessionsTest, ADamagedExportIsRefused) {
+  const std::string id = NewConversation();
+  Turn(Ask("Hi", id), "Yo");
+  const std::string bytes = table->ExportSession(me, id).value();
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    EXPECT_EQ(table->ImportSession(me, std::string_view(bytes).substr(0, i)).status().code(),
+              StatusCode::kInvalidArgument);
+    std::string flipped = bytes;
+    flipped[i] = static_cast<char>(flipped[i] ^ (1 << (i % 8)));
+    EXPECT_EQ(table->ImportSession(me, flipped).status().code(), StatusCode::kInvalidArgument) << i;
+  }
+  EXPECT_EQ(table->stats().conversations, 1);
+}
+
+TEST_F(StoredSessionsTest, VerifyReadsTheWholeHistory) {
+  const std::string id = NewConversation();
+  Turn(Ask("Hi", id), "Yo");
+  const SessionVerdict verdict = table->VerifySession(me, id).value();
+  EXPECT_TRUE(verdict.ok);
+  EXPECT_EQ(verdict.records, table->GetSession(me, id)->recorded.seq);
+  EXPECT_EQ(table->VerifySession({"another", 9}, id).status().code(), StatusCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace ringside
