@@ -9,8 +9,8 @@
 #include "engine/model.h"
 #include "session/chat_template.h"
 #include "session/session_table.h"
-#include "ws/app_lock.h"
 #include "ws/app_progress.h"
+#include "ws/app_storage.h"
 #include "ws/app_turns.h"
 #include "ws/conversations.h"
 #include "ws/health.h"
@@ -25,6 +25,8 @@ namespace {
 constexpr std::chrono::milliseconds kWatchInterval{250};
 constexpr std::chrono::milliseconds kCancelPatience{5'000};
 constexpr std::chrono::milliseconds kClosePatience{5'000};
+constexpr std::chrono::milliseconds kSavePatience{5'000};  // at least
+constexpr int kWatchesPerTend = 4;
 // Never the session layer's, which counts up from a random number of 52 bits.
 constexpr uint64_t kWarmUpId = std::numeric_limits<uint64_t>::max();
 
@@ -79,20 +81,29 @@ class Serving {
   /// Refuses new turns, lets the running ones end, closes the sockets.
   void Drain();
   std::string url() const { return server_->url(); }
+  /// False once nothing can be recorded any more.
+  bool storage_healthy() const { return storage_->healthy(); }
+  /// What is to be done about once a second.
+  void Tend();
+  /// What the process ends with if Start fails.
+  int exit_code() const { return exit_code_; }
 
  private:
   Status Listen();
   Status LoadModel();
   Status StartEngine();
-  void OpenSessions();
+  Status OpenSessions();
+  EngineDoor Door();
   void Publish();
+  void SaveCaches(std::chrono::steady_clock::duration time);
   std::shared_ptr<Service> MakeService();
 
   const ServerConfig config_;
   Metrics metrics_;
   Health health_{"starting"};
   std::atomic<bool> draining_{false};
-  std::optional<StoreLock> lock_;
+  int exit_code_ = kExitFailed;
+  std::unique_ptr<Storage> storage_;
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<Tokenizer> tokenizer_;
@@ -113,6 +124,7 @@ Serving::~Serving() {
     turns_.CancelAll(*engine_);
     turns_.WaitUntilNone(kCancelPatience);
   }
+  if (sessions_) sessions_->Flush();  // what is told now finds its session
   sessions_.reset();
   engine_.reset();
   server_.reset();  // after the last push into an outbox
@@ -122,7 +134,7 @@ Status Serving::Start() {
   RETURN_IF_ERROR(Listen());
   RETURN_IF_ERROR(LoadModel());
   RETURN_IF_ERROR(StartEngine());
-  OpenSessions();
+  RETURN_IF_ERROR(OpenSessions());
   Publish();
   return Status::Ok();
 }
@@ -136,8 +148,12 @@ std::shared_ptr<Service> Serving::MakeService() {
 }
 
 Status Serving::Listen() {
-  if (!config_.store_path.empty()) {
-    ASSIGN_OR_RETURN(lock_, StoreLock::Acquire(config_.store_path));
+  {
+    const ProgressReport progress("opening the store");
+    auto storage = Storage::Open(config_);
+    if (!storage.ok()) exit_code_ = StorageExitCode(storage.status());
+    if (!storage.ok()) return storage.status();
+    storage_ = std::move(*storage);
   }
   ServerOptions options;
   options.host = config_.host;
@@ -145,6 +161,7 @@ Status Serving::Listen() {
   options.access = {config_.api_keys, config_.allowed_origins, config_.host};
   options.max_connections = config_.max_connections;
   options.max_connection_age = std::chrono::seconds(config_.max_connection_age_s);
+  options.idle_timeout = std::chrono::seconds(config_.idle_timeout_s);
   std::shared_ptr<Service> service = MakeService();
   service->starting = "The model is being loaded.";
   ASSIGN_OR_RETURN(server_, Server::Listen(options, std::move(service), metrics_));
@@ -156,7 +173,7 @@ Status Serving::Listen() {
 }
 
 Status Serving::LoadModel() {
-  ASSIGN_OR_RETURN(backend_, MakeCpuBackend(config_.cpu));
+  ASSIGN_OR_RETURN(backend_, config_.cuda ? MakeCudaBackend(config_.gpu) : MakeCpuBackend(config_.cpu));
   LogInfo("backend: {}", backend_->Describe());
   {
     const ProgressReport progress("loading " + config_.model);
@@ -189,7 +206,7 @@ Status Serving::StartEngine() {
   ASSIGN_OR_RETURN(const EngineOptions options, ResolveEngineOptions(config_, model_->spec()));
   {
     const ProgressReport progress("making the engine");
-    ASSIGN_OR_RETURN(engine_, Engine::Start(*model_, *tokenizer_, options));
+    ASSIGN_OR_RETURN(engine_, Engine::Start(*model_, *tokenizer_, options, storage_->ForEngine(*model_)));
   }
   LogInfo("engine: {} slots, {} tokens in view and {} pinned, {} tokens a conversation", options.slots,
           options.memory_len, options.pinned_max, options.session_len);
@@ -200,7 +217,7 @@ Status Serving::StartEngine() {
   return Status::Ok();
 }
 
-void Serving::OpenSessions() {
+Status Serving::OpenSessions() {
   const EngineOptions& engine = engine_->options();
   SessionTableOptions options;
   options.model_name = model_name_;
@@ -212,17 +229,48 @@ void Serving::OpenSessions() {
   options.top_p = config_.top_p.value_or(options.top_p);
   options.max_output_tokens = config_.max_output_tokens.value_or(options.max_output_tokens);
   options.end_of_turn = model_->tokenizer_data().end_of_turn;
+  options.durability = config_.durability == StoreDurability::kTurn ? Durability::kTurn : Durability::kToken;
+  options.session_ttl_s = config_.session_ttl_s;
+  options.max_turns_per_owner = config_.max_turns_per_owner;
+  options.max_sessions_per_owner = config_.max_sessions_per_owner;
+  options.max_detached_tokens = config_.max_detached_tokens;
+  sessions_ = std::make_unique<SessionTable>(std::move(options), *tokenizer_, *chat_, Door(), storage_->journal());
+  if (Status opened = sessions_->Open(); !opened.ok()) {
+    exit_code_ = StorageExitCode(opened);
+    return opened;
+  }
+  const SessionTableStats stored = sessions_->stats();
+  if (storage_->journal() != nullptr)
+    LogInfo("store: {} conversations and {} chains", stored.conversations, stored.chains);
+  storage_->Forget([this](const std::string& key) { return sessions_->Knows(key); });
+  return Status::Ok();
+}
+
+EngineDoor Serving::Door() {
   EngineDoor door;
   door.submit = [this](TurnRequest request) {
     if (draining_) return Unavailable("The server is stopping.");
+    // Before anything has been said of the turn; what comes between two looks at the engine fails there.
+    const EngineStats now = engine_->stats();
+    if (now.turns_running >= now.slots && now.turns_waiting >= config_.queue_limit) {
+      return Overloaded("Too many turns are waiting for a slot.");
+    }
     request.sink = MakeMeasuringSink(std::move(request.sink), metrics_, SystemClock::Instance());
     return turns_.Submit(*engine_, std::move(request));
   };
   door.cancel = [this](TurnId turn) { engine_->Cancel(turn); };
   door.close = [this](TimelineId timeline) { engine_->Close(timeline); };
-  door.fork = [this](TimelineId from, TimelineId to) { engine_->Fork(from, to); };
-  sessions_ = std::make_unique<SessionTable>(std::move(options), *tokenizer_, *chat_, std::move(door));
+  door.park = [this](TimelineId timeline) { engine_->Park(timeline); };
+  door.fork = [this](TimelineId from, TimelineId to, const std::string& from_owner, const std::string& to_owner) {
+    engine_->Fork(from, to, from_owner, to_owner);
+  };
+  door.erase = [this](TimelineId timeline, const std::string& owner) { engine_->Erase(timeline, owner, nullptr); };
+  door.prefetch = [this](const std::string& owner) { engine_->Prefetch(owner); };
+  door.where = [this](const std::string& owner) { return engine_->Where(owner); };
+  return door;
 }
+
+void Serving::Tend() { sessions_->Sweep(); }
 
 void Serving::Publish() {
   std::shared_ptr<Service> service = MakeService();
@@ -230,13 +278,14 @@ void Serving::Publish() {
                                    engine_->options().session_len});
   RegisterConversationRoutes(service->router, *sessions_);
   RegisterResponseRoutes(service->router, *sessions_);
-  service->sockets["/v1/responses"] = [this](const std::string& principal, std::shared_ptr<Outbox> outbox) {
-    const auto face = std::make_shared<ResponsesSocket>(*sessions_, principal, std::move(outbox));
-    return SocketFace{.on_message = [face](std::string_view message) { face->OnMessage(message); },
-                      .on_closed = [face] { face->OnClosed(); },
-                      .busy = [face] { return face->busy(); }};
-  };
-  metrics_.SetSource([this] { return MetricsSnapshot{engine_->stats(), sessions_->conversations()}; });
+  service->sockets["/v1/responses"] = ResponsesRoute(*sessions_, [this] {
+    return metrics_.RetryAfterMs(engine_->stats().turns_waiting, SystemClock::Instance().MonotonicNs());
+  });
+  metrics_.SetSource([this] {
+    return MetricsSnapshot{engine_->stats(), storage_->tiers().stats(),
+                           storage_->journal() != nullptr ? storage_->journal()->stats() : JournalStats{},
+                           sessions_->stats()};
+  });
   server_->Publish(std::move(service));
   health_.SetReady([this] { return engine_->healthy(); });
 }
@@ -257,26 +306,44 @@ void Serving::Drain() {
     turns_.CancelAll(*engine_);
     turns_.WaitUntilNone(kCancelPatience);
   }
+  sessions_->Flush();  // the ends are durable and on their way to the sockets
   server_->Stop(kClosePatience);
+  SaveCaches(std::max<std::chrono::steady_clock::duration>(deadline - std::chrono::steady_clock::now(), kSavePatience));
 }
 
-int Fail(const Status& status) {
+void Serving::SaveCaches(std::chrono::steady_clock::duration time) {
+  if (storage_->journal() == nullptr || !engine_->healthy()) return;
+  const auto saved = std::make_shared<std::promise<Status>>();
+  std::future<Status> status = saved->get_future();
+  engine_->SaveAll([saved](const Status& told) { saved->set_value(told); });
+  if (status.wait_for(time) != std::future_status::ready) {
+    LogWarning("not every cache was saved in time; what was not is computed again");
+  } else if (const Status told = status.get(); !told.ok()) {
+    LogWarning("not every cache was saved: {}", told.message());
+  }
+}
+
+int Fail(const Status& status, int exit_code) {
   // For a person at a terminal and for the log alike: the log goes to standard error.
   LogError("{}", status.message());
-  return status.code() == StatusCode::kBusy              ? kExitStoreInUse
-         : status.code() == StatusCode::kInvalidArgument ? kExitBadConfig
-                                                         : kExitFailed;
+  return exit_code == kExitFailed && status.code() == StatusCode::kInvalidArgument ? kExitBadConfig : exit_code;
 }
 
 }  // namespace
 
 int RunServer(const ServerConfig& config, SignalWatcher& signals) {
   Serving serving(config);
-  if (Status status = serving.Start(); !status.ok()) return Fail(status);
+  if (Status status = serving.Start(); !status.ok()) return Fail(status, serving.exit_code());
   signals.Defer();
   std::printf("ringside-server listening on %s\n", serving.url().c_str());
   std::fflush(stdout);
-  while (!signals.Wait(kWatchInterval)) {
+  for (int watch = 1; !signals.Wait(kWatchInterval); ++watch) {
+    if (watch % kWatchesPerTend == 0) serving.Tend();
+    if (!serving.storage_healthy()) {
+      LogError("nothing more can be recorded: ending, so that a service manager can start anew");
+      serving.Drain();
+      return kExitStorageFailed;
+    }
     if (!serving.healthy()) {
       LogError("the engine has failed: ending, so that a service manager can start anew");
       serving.Drain();

@@ -10,6 +10,7 @@ class TurnRegistry::Sink final : public TokenSink {
   Sink(std::shared_ptr<TokenSink> next, TurnRegistry& registry, TurnId turn)
       : next_(std::move(next)), registry_(registry), turn_(turn) {}
 
+  void OnQueued(int64_t position) override { next_->OnQueued(position); }
   void OnStart(const CacheReport& report) override { next_->OnStart(report); }
   void OnTokens(const TokenDelta& delta) override { next_->OnTokens(delta); }
   void OnEnd(const TurnEnd& end) override {

@@ -19,7 +19,8 @@ Every setting can also come from the environment (RINGSIDE_MEMORY_LEN for --memo
 YAML file (--config; keys are the long flags: `memory-len: 1024`). The command line counts before the environment, the
 environment before the file.
 
-Exit codes: 0 stopped in order, 1 could not start, 73 the store folder is in use, 78 bad configuration.)";
+Exit codes: 0 stopped in order, 1 could not start or the engine failed, 73 the store folder is in use, 74 what is stored
+is damaged, 75 the disk failed, 78 bad configuration, or the store is of another version.)";
 
 /// What one source says of a setting, and how to name the place in a message.
 struct Given {
@@ -161,6 +162,20 @@ Result<Source> ReadFile(const std::string& path) {
   return out;
 }
 
+/// What concerns the disk wants a place there. `durability`: as given, if it was.
+Status CheckStorage(const ServerConfig& config, std::optional<StoreDurability> durability) {
+  const bool stored = !config.store_path.empty();
+  const bool kept = stored && durability != StoreDurability::kNone;
+  if (!stored && durability && durability != StoreDurability::kNone) {
+    return InvalidArgument("--durability: nothing is durable without a --store-path");
+  }
+  const std::string why = stored ? "with --durability none nothing is" : "without a --store-path nothing is";
+  if (!kept && !config.encryption_key.empty()) return InvalidArgument("--encryption-key-file: " + why + " stored");
+  if (!kept && config.verify) return InvalidArgument("--verify: " + why + " stored");
+  if (!kept && config.accept_lost_tail) return InvalidArgument("--accept-lost-tail: " + why + " stored");
+  return Status::Ok();
+}
+
 Status CheckCombinations(const ServerConfig& config) {
   if (config.model.empty()) return InvalidArgument("--model: say which model to serve");
   const EngineOptions standard;
@@ -192,17 +207,22 @@ Result<ParsedConfig> ParseConfig(const std::vector<std::string>& args,
     ASSIGN_OR_RETURN(from_file, ReadFile(*file));
   }
   const std::array<const Source*, 3> sources = {&command_line.settings, &from_environment.settings, &from_file};
+  bool durability_given = false;
   for (const ConfigOption& option : ConfigOptions()) {
     for (const Source* source : sources) {
       const auto found = source->find(&option);
       if (found == source->end()) continue;
+      durability_given = durability_given || option.name == "durability";
       if (Status status = option.apply(out.config, found->second.values); !status.ok()) {
         return InvalidArgument(found->second.place + ": " + status.message());
       }
       break;
     }
   }
-  RETURN_IF_ERROR(CheckCombinations(out.config));
+  ServerConfig& config = out.config;
+  RETURN_IF_ERROR(CheckCombinations(config));
+  RETURN_IF_ERROR(CheckStorage(config, durability_given ? std::optional(config.durability) : std::nullopt));
+  if (config.store_path.empty()) config.durability = StoreDurability::kNone;
   return out;
 }
 

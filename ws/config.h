@@ -23,6 +23,9 @@ namespace ringside {
 
 struct ModelSpec;
 
+/// What of a conversation is on disk before a client hears of it.
+enum class StoreDurability { kToken, kTurn, kNone };
+
 struct ServerConfig {
   std::string model;              // GGUF file or Hugging Face folder
   std::string served_model_name;  // "" = the model's own name
@@ -35,8 +38,20 @@ struct ServerConfig {
   bool allow_public = false;
   int64_t max_connections = 1024;
   int64_t max_connection_age_s = 0;  // 0 = no limit
+  int64_t idle_timeout_s = 0;        // likewise
   int64_t shutdown_timeout_s = 30;
-  std::string store_path;  // "" = nothing on disk
+
+  std::string store_path;                                // "" = nothing on disk
+  StoreDurability durability = StoreDurability::kToken;  // kNone without a store_path
+  std::string encryption_key;                            // 32 bytes; "" = stored as it is
+  bool verify = false, accept_lost_tail = false;
+  int64_t purge_interval_s = 3600;
+
+  int64_t session_idle_host_ms = 60'000, session_idle_disk_ms = 600'000;
+  int64_t session_ttl_s = 30 * 86400;  // 0 = never
+  int64_t host_cache_mb = 1024, disk_cache_mb = 16384;
+  int64_t max_turns_per_owner = 64, max_sessions_per_owner = 0;  // 0 = no limit
+  int64_t max_detached_tokens = 4096;
 
   int64_t slots = 8;
   // Nothing = what suits the model and the other settings.
@@ -45,7 +60,9 @@ struct ServerConfig {
   Eviction eviction = Eviction::kTurn;
   DType kv_cache_dtype = DType::kF16;
   int64_t queue_limit = 256;
+  bool cuda = false;  // the forward pass on a GPU instead of the CPU
   CpuBackendOptions cpu;
+  CudaBackendOptions gpu;
 
   std::optional<double> temperature, top_p;  // where a request says nothing
   std::optional<int64_t> max_output_tokens;

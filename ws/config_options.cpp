@@ -1,87 +1,14 @@
 #include "ws/config_options.h"
 
-#include <charconv>
-#include <cmath>
 #include <fstream>
+
+#include "ws/config_key.h"
+#include "ws/config_values.h"
 
 namespace ringside {
 namespace {
 
 using Kind = ConfigOption::Kind;
-using Values = std::vector<std::string>;
-using Apply = std::function<Status(ServerConfig&, const Values&)>;
-
-Status BadValue(const std::string& text, const std::string& wanted) {
-  return InvalidArgument("\"" + text + "\" is not " + wanted);
-}
-
-Result<int64_t> ParseInteger(const std::string& text, int64_t least, int64_t most) {
-  int64_t value = 0;
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, value);
-  if (text.empty() || error != std::errc() || rest != end || value < least || value > most) {
-    return BadValue(text, "a whole number from " + std::to_string(least) + " to " + std::to_string(most));
-  }
-  return value;
-}
-
-Result<double> ParseReal(const std::string& text, double least, double most) {
-  double value = 0;
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, value);
-  if (text.empty() || error != std::errc() || rest != end || !(value >= least && value <= most)) {
-    return BadValue(text, fmt::format("a number from {} to {}", least, most));
-  }
-  return value;
-}
-
-template <class Field>
-Apply Integer(Field ServerConfig::*field, int64_t least, int64_t most) {
-  return [=](ServerConfig& config, const Values& values) {
-    ASSIGN_OR_RETURN(config.*field, ParseInteger(values.back(), least, most));
-    return Status::Ok();
-  };
-}
-
-Apply Real(std::optional<double> ServerConfig::*field, double least, double most) {
-  return [=](ServerConfig& config, const Values& values) {
-    ASSIGN_OR_RETURN(config.*field, ParseReal(values.back(), least, most));
-    return Status::Ok();
-  };
-}
-
-Apply Text(std::string ServerConfig::*field) {
-  return [=](ServerConfig& config, const Values& values) {
-    if (values.back().empty()) return InvalidArgument("it is empty");
-    config.*field = values.back();
-    return Status::Ok();
-  };
-}
-
-/// One of a few words.
-template <class T>
-Apply Choice(T ServerConfig::*field, std::vector<std::pair<std::string, T>> choices) {
-  return [=](ServerConfig& config, const Values& values) {
-    std::string names;
-    for (const auto& [name, value] : choices) {
-      if (name == values.back()) {
-        config.*field = value;
-        return Status::Ok();
-      }
-      names += (names.empty() ? "" : ", ") + name;
-    }
-    return BadValue(values.back(), "one of " + names);
-  };
-}
-
-Status ApplyAllowPublic(ServerConfig& config, const Values& values) {
-  const std::string& text = values.back();
-  const bool yes = text == "true" || text == "1" || text == "yes" || text == "on";
-  const bool no = text == "false" || text == "0" || text == "no" || text == "off";
-  if (!yes && !no) return BadValue(text, "true or false");
-  config.allow_public = yes;
-  return Status::Ok();
-}
 
 Status AddKey(ServerConfig& config, const std::string& key) {
   for (const char c : key) {
@@ -132,8 +59,21 @@ Status ApplyThreads(ServerConfig& config, const Values& values) {
   return Status::Ok();
 }
 
+Status ApplyDtype(ServerConfig& config, const Values& values) {
+  const std::string& value = values.back();
+  if (value != "f16" && value != "bf16") return BadValue(value, "f16 or bf16");
+  config.gpu.dtype = value == "f16" ? DType::kF16 : DType::kBF16;
+  return Status::Ok();
+}
+
 Status ApplyInstructionSet(ServerConfig& config, const Values& values) {
   config.cpu.instruction_set = values.back();
+  return Status::Ok();
+}
+
+Status ApplyGpuMemory(ServerConfig& config, const Values& values) {
+  ASSIGN_OR_RETURN(const double share, ParseReal(values.back(), 0.01, 1.0));
+  config.gpu.memory_utilization = share;
   return Status::Ok();
 }
 
@@ -168,7 +108,12 @@ std::vector<ConfigOption> ModelAndNetworkOptions() {
        "ORIGIN",
        "web origin that may connect besides the server's own; may be repeated; * allows all",
        ApplyOrigins},
-      {"allow-public", {}, Kind::kSwitch, "", "listen on a public address although no key is set", ApplyAllowPublic},
+      {"allow-public",
+       {},
+       Kind::kSwitch,
+       "",
+       "listen on a public address although no key is set",
+       Switch(&C::allow_public)},
       {"max-connections",
        {},
        Kind::kValue,
@@ -181,19 +126,18 @@ std::vector<ConfigOption> ModelAndNetworkOptions() {
        "SECONDS",
        "close a WebSocket after this time; 0 = never [0]",
        Integer(&C::max_connection_age_s, 0, 365 * 86400)},
+      {"idle-timeout",
+       {},
+       Kind::kValue,
+       "SECONDS",
+       "close a WebSocket that has said nothing and has no answer for so long; 0 = never [0]",
+       Integer(&C::idle_timeout_s, 0, 365 * 86400)},
       {"shutdown-timeout",
        {},
        Kind::kValue,
        "SECONDS",
        "time that running answers get when the server stops [30]",
        Integer(&C::shutdown_timeout_s, 0, 86400)},
-      {"store-path",
-       {},
-       Kind::kValue,
-       "PATH",
-       "folder of the server's own, made with mode 0700 and locked against a second server; today nothing but the "
-       "lock is kept there [none]",
-       Text(&C::store_path)},
   };
 }
 
@@ -237,6 +181,24 @@ std::vector<ConfigOption> EngineSettings() {
        "f32|f16|bf16",
        "number format of keys and values [f16]",
        Choice<DType>(&C::kv_cache_dtype, {{"f16", DType::kF16}, {"bf16", DType::kBF16}, {"f32", DType::kF32}})},
+      {"device",
+       {},
+       Kind::kValue,
+       "cpu|cuda",
+       "where the forward pass runs [cpu]",
+       Choice<bool>(&C::cuda, {{"cpu", false}, {"cuda", true}})},
+      {"dtype",
+       {},
+       Kind::kValue,
+       "f16|bf16",
+       "number format of weights and activations on a GPU [bf16]",
+       ApplyDtype},
+      {"gpu-memory-utilization",
+       {},
+       Kind::kValue,
+       "SHARE",
+       "of the GPU's free memory, taken at start [0.9]",
+       ApplyGpuMemory},
       {"threads", {}, Kind::kValue, "N", "threads of the forward pass; 0 = all cores [0]", ApplyThreads},
       {"instruction-set",
        {},
@@ -301,6 +263,110 @@ std::vector<ConfigOption> EngineSettings() {
   };
 }
 
+Status ApplyEncryptionKey(ServerConfig& config, const Values& values) {
+  ASSIGN_OR_RETURN(config.encryption_key, ReadEncryptionKey(values.back()));
+  return Status::Ok();
+}
+
+std::vector<ConfigOption> StorageSettings() {
+  using C = ServerConfig;
+  return {
+      {"store-path",
+       {},
+       Kind::kValue,
+       "PATH",
+       "folder of the server's own, made with mode 0700 and locked against a second server; conversations are kept "
+       "there [none: they end with the server]",
+       Text(&C::store_path)},
+      {"durability",
+       {},
+       Kind::kValue,
+       "token|turn|none",
+       "what is on disk before it is told: every token; every turn's end; nothing [token, or none without a "
+       "--store-path]",
+       Choice<StoreDurability>(
+           &C::durability,
+           {{"token", StoreDurability::kToken}, {"turn", StoreDurability::kTurn}, {"none", StoreDurability::kNone}})},
+      {"encryption-key-file",
+       {},
+       Kind::kValue,
+       "PATH",
+       "encrypt what is stored with this key: a file of mode 0400 or 0600 with 32 bytes, or 64 hexadecimal digits "
+       "[not encrypted]",
+       ApplyEncryptionKey},
+      {"verify", {}, Kind::kSwitch, "", "check every stored conversation before the start", Switch(&C::verify)},
+      {"accept-lost-tail",
+       {},
+       Kind::kSwitch,
+       "",
+       "start although the end of the stored log is missing; make a copy of the folder first",
+       Switch(&C::accept_lost_tail)},
+      {"purge-interval",
+       {},
+       Kind::kValue,
+       "SECONDS",
+       "bytes of deleted conversations are gone from the disk within this time [3600]",
+       Integer(&C::purge_interval_s, 1, 365 * 86400)},
+  };
+}
+
+std::vector<ConfigOption> SessionSettings() {
+  using C = ServerConfig;
+  constexpr int64_t kMost = int64_t{1} << 40;
+  constexpr double kYear_s = 365 * 86400;
+  constexpr int64_t kMostMegabytes = int64_t{1} << 24;
+  return {
+      {"session-idle-host",
+       {},
+       Kind::kValue,
+       "SECONDS",
+       "a conversation's cache moves from its slot to memory after so long without a turn [60]",
+       Milliseconds(&C::session_idle_host_ms, kYear_s)},
+      {"session-idle-disk",
+       {},
+       Kind::kValue,
+       "SECONDS",
+       "and from memory to the --store-path after so long there [600]",
+       Milliseconds(&C::session_idle_disk_ms, kYear_s)},
+      {"session-ttl",
+       {},
+       Kind::kValue,
+       "SECONDS",
+       "a conversation is deleted after so long without a turn; 0 = never [2592000]",
+       Integer(&C::session_ttl_s, 0, int64_t{100} * 365 * 86400)},
+      {"host-cache-mb",
+       {},
+       Kind::kValue,
+       "N",
+       "memory for caches that have no slot, MiB; 0 = none [1024]",
+       Integer(&C::host_cache_mb, 0, kMostMegabytes)},
+      {"disk-cache-mb",
+       {},
+       Kind::kValue,
+       "N",
+       "room for caches in the --store-path, MiB; 0 = none [16384]",
+       Integer(&C::disk_cache_mb, 0, kMostMegabytes)},
+      {"max-turns-per-owner",
+       {},
+       Kind::kValue,
+       "N",
+       "turns that one key may have running and waiting; 0 = no limit [64]",
+       Integer(&C::max_turns_per_owner, 0, kMost)},
+      {"max-sessions-per-owner",
+       {},
+       Kind::kValue,
+       "N",
+       "conversations that one key may have; 0 = no limit [0]",
+       Integer(&C::max_sessions_per_owner, 0, kMost)},
+      {"max-detached-tokens",
+       {},
+       Kind::kValue,
+       "N",
+       "tokens that an answer goes on for when nobody listens any more; 0 = no limit [4096]",
+       Integer(&C::max_detached_tokens, 0, kMost)},
+  };
+}
+
 }  // namespace
 
 std::vector<std::string> ConfigOption::Spellings() const {
@@ -312,7 +378,9 @@ std::vector<std::string> ConfigOption::Spellings() const {
 const std::vector<ConfigOption>& ConfigOptions() {
   static const std::vector<ConfigOption> options = [] {
     std::vector<ConfigOption> all = ModelAndNetworkOptions();
-    for (ConfigOption& option : EngineSettings()) all.push_back(std::move(option));
+    for (auto* part : {&StorageSettings, &SessionSettings, &EngineSettings}) {
+      for (ConfigOption& option : part()) all.push_back(std::move(option));
+    }
     return all;
   }();
   return options;

@@ -37,12 +37,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
         ticket_(std::move(ticket)),
         stream_(GuardedSocket(std::move(socket))),
         age_(stream_.get_executor()),
+        idle_(stream_.get_executor()),
         deadline_(stream_.get_executor()),
         messages_(static_cast<double>(context.options.messages_per_second),
                   10.0 * static_cast<double>(context.options.messages_per_second)) {}
   ~Connection() { Finish(kLost); }
 
-  void Start(const UpgradeRequest& request, const SocketOpener& opener, std::string principal, std::string request_id) {
+  void Start(const UpgradeRequest& request, const SocketRoute& route, HttpRequest asked, std::string request_id) {
     const ServerOptions& options = context_.options;
     SetTimeouts(options.request_timeout);
     stream_.read_message_max(0);  // the limit is ours: a face may still answer before the close
@@ -56,10 +57,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
       if (!subprotocol.empty()) response.set(http::field::sec_websocket_protocol, subprotocol);
     }));
     stream_.control_callback([this](websocket::frame_type kind, boost::beast::string_view) { OnControl(kind); });
-    stream_.async_accept(request,
-                         [self = shared_from_this(), opener, principal = std::move(principal)](error_code error) {
-                           if (!error) self->Open(opener, principal);
-                         });
+    stream_.async_accept(request, [self = shared_from_this(), route, asked = std::move(asked)](error_code error) {
+      if (!error) self->Open(route, asked);
+    });
   }
 
  private:
@@ -73,7 +73,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   }
 
   // ---- opening and reading ----------------------------------------------------------------------------------------
-  void Open(const SocketOpener& opener, const std::string& principal) {
+  void Open(const SocketRoute& route, const HttpRequest& asked) {
     outbox_ = std::make_shared<Outbox>([weak = weak_from_this()] {
       // Any thread. The face is never entered from here, only the strand's queue.
       if (auto self = weak.lock()) {
@@ -88,10 +88,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
     member_ = context_.Join({outbox_, [weak = weak_from_this()] {
                                if (const auto self = weak.lock()) self->Finish(kLost);
                              }});
-    face_ = opener(principal, outbox_);
+    face_ = route.open(asked, outbox_);
     // The server may have begun to stop between the check and now.
     if (context_.draining) outbox_->Close(1012, "server is stopping");
     if (context_.options.max_connection_age.count() > 0) ArmAge(context_.options.max_connection_age);
+    last_message_ = std::chrono::steady_clock::now();
+    if (context_.options.idle_timeout.count() > 0) ArmIdle();
     Read();
     Flush();
   }
@@ -114,6 +116,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     if (static_cast<int64_t>(buffer_.size()) > context_.options.max_message_bytes) return RefuseMessage();
     if (stream_.is_message_done()) {
       if (!messages_.Allow()) return BeginClose(1008, "too many messages");
+      last_message_ = std::chrono::steady_clock::now();
       Deliver();
       pieces_ = 0;
       buffer_.consume(buffer_.size());
@@ -240,6 +243,19 @@ class Connection : public std::enable_shared_from_this<Connection> {
     });
   }
 
+  void ArmIdle() {
+    idle_.expires_at(last_message_ + context_.options.idle_timeout);
+    idle_.async_wait([weak = weak_from_this()](error_code cancelled) {
+      const auto self = weak.lock();
+      if (cancelled || !self || self->finished_) return;
+      const auto now = std::chrono::steady_clock::now();
+      // Whoever waits for an answer is not idle, and begins to be when it ends.
+      if (self->face_.busy && self->face_.busy()) self->last_message_ = now;
+      if (now < self->last_message_ + self->context_.options.idle_timeout) return self->ArmIdle();
+      self->outbox_->Close(4408, "idle for too long");
+    });
+  }
+
   /// Once: tells the face and lets go of everything. On the strand, or where no strand runs any more.
   void Finish(uint16_t code) {
     if (!open_ || std::exchange(finished_, true)) return;
@@ -247,6 +263,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     context_.Leave(member_);
     context_.metrics.WebSocketClosed(code);
     age_.cancel();
+    idle_.cancel();
     deadline_.cancel();
     error_code ignored;
     stream_.next_layer().next_layer().close(ignored);
@@ -261,7 +278,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   ServerContext& context_;
   ConnectionTicket ticket_;
   websocket::stream<GuardedSocket, false> stream_;
-  Timer age_, deadline_;
+  Timer age_, idle_, deadline_;
+  std::chrono::steady_clock::time_point last_message_;
   RateLimit messages_;
   RateLimit controls_{10, 64};
   std::shared_ptr<Outbox> outbox_;
@@ -278,9 +296,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
 }  // namespace
 
 void StartConnection(Socket socket, ConnectionTicket ticket, ServerContext& context, const UpgradeRequest& request,
-                     const SocketOpener& opener, std::string principal, std::string request_id) {
+                     const SocketRoute& route, HttpRequest asked, std::string request_id) {
   std::make_shared<Connection>(std::move(socket), std::move(ticket), context)
-      ->Start(request, opener, std::move(principal), std::move(request_id));
+      ->Start(request, route, std::move(asked), std::move(request_id));
 }
 
 }  // namespace ringside

@@ -12,9 +12,9 @@ namespace ringside {
 
 using UpgradeRequest = boost::beast::http::request<boost::beast::http::string_body>;
 
-/// Accepts the upgrade (everything about it has been checked) and serves the face that `opener` makes for `principal`.
-/// `request_id` goes into the answer. `context` outlives the connection.
+/// Accepts the upgrade (everything about it has been checked) and serves the face that `route` makes of `asked`, which
+/// is `request` as a value. `request_id` goes into the answer. `context` outlives the connection.
 void StartConnection(Socket socket, ConnectionTicket ticket, ServerContext& context, const UpgradeRequest& request,
-                     const SocketOpener& opener, std::string principal, std::string request_id);
+                     const SocketRoute& route, HttpRequest asked, std::string request_id);
 
 }  // namespace ringside

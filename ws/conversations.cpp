@@ -29,6 +29,9 @@ std::string ConversationObject(const SessionInfo& info) {
   json.Field("memory_len", info.memory_len).Field("session_len", info.session_len);
   json.Field("eviction", info.eviction == Eviction::kTurn ? "turn" : "token");
   json.TextOrNull("active_response_id", info.active_response_id);
+  json.Field("updated_at", static_cast<int64_t>(info.updated_at)).Field("epoch", info.epoch);
+  json.Field("cache", CacheSourceName(info.cache)).Field("durable", info.durable);
+  WriteRecorded(json, info.recorded);
   return json.EndObject().EndObject().Take();
 }
 
@@ -126,6 +129,24 @@ HttpResponse Answer(Result<std::string> body) {
   return body.ok() ? Json(std::move(*body)) : ErrorResponse(body.status());
 }
 
+HttpResponse Export(SessionTable& table, const HttpRequest& request, const std::string& id) {
+  Result<std::string> bytes = table.ExportSession(CallerOf(request), id);
+  if (!bytes.ok()) return ErrorResponse(bytes.status());
+  HttpResponse response;
+  response.body = std::move(*bytes);
+  response.content_type = "application/octet-stream";
+  response.headers.emplace_back("Content-Disposition", "attachment; filename=\"" + id + ".ringside\"");
+  return response;
+}
+
+Result<std::string> Verify(SessionTable& table, const HttpRequest& request, const std::string& id) {
+  ASSIGN_OR_RETURN(const SessionVerdict verdict, table.VerifySession(CallerOf(request), id));
+  JsonWriter json;
+  json.BeginObject().Field("id", id).Field("object", "conversation.verdict").Field("ok", verdict.ok);
+  json.Field("records", verdict.records).TextOrNull("message", verdict.message);
+  return json.EndObject().Take();
+}
+
 }  // namespace
 
 void RegisterConversationRoutes(Router& router, SessionTable& table) {
@@ -133,6 +154,10 @@ void RegisterConversationRoutes(Router& router, SessionTable& table) {
   const std::string all = "/v1/conversations", one = all + "/{id}", items = one + "/items", item = items + "/{item}";
   router.Add("POST", all, [&table](const HttpRequest& r, const Ids&) { return Answer(Create(table, r)); });
   router.Add("GET", all, [&table](const HttpRequest& r, const Ids&) { return Answer(List(table, r)); });
+  // Before the pattern that would take "import" for an id.
+  router.AllowBody(all + "/import", kMaxImportBytes);
+  router.Add("POST", all + "/import",
+             [&table](const HttpRequest& r, const Ids&) { return Answer(table.ImportSession(CallerOf(r), r.body)); });
   router.Add("GET", one,
              [&table](const HttpRequest& r, const Ids& ids) { return Answer(table.GetSession(CallerOf(r), ids[0])); });
   router.Add("POST", one, [&table](const HttpRequest& r, const Ids& ids) { return Answer(Update(table, r, ids[0])); });
@@ -143,6 +168,10 @@ void RegisterConversationRoutes(Router& router, SessionTable& table) {
     json.BeginObject().Field("id", ids[0]).Field("object", "conversation.deleted").Field("deleted", true);
     return Json(json.EndObject().Take());
   });
+  router.Add("GET", one + "/export",
+             [&table](const HttpRequest& r, const Ids& ids) { return Export(table, r, ids[0]); });
+  router.Add("POST", one + "/verify",
+             [&table](const HttpRequest& r, const Ids& ids) { return Answer(Verify(table, r, ids[0])); });
   router.Add("GET", items,
              [&table](const HttpRequest& r, const Ids& ids) { return Answer(ListItems(table, r, ids[0])); });
   router.Add("POST", items,

@@ -34,8 +34,14 @@ constexpr std::array kReasons = {
     ReasonEntry{"misdirected_request", 421, kInvalidRequest},
     ReasonEntry{"upgrade_required", 426, kInvalidRequest},
     ReasonEntry{"headers_too_large", 431, kInvalidRequest},
+    ReasonEntry{"session_damaged", 500, kServerError},
     ReasonEntry{"too_many_connections", 503, kServerError},
+    ReasonEntry{"storage_full", 507, kServerError},
+    ReasonEntry{"storage_failed", 503, kServerError},
 };
+
+// Where nobody knows better.
+constexpr int64_t kRetryAfterMs = 1'000;
 
 WireError MapCode(StatusCode code) {
   switch (code) {
@@ -67,21 +73,25 @@ WireError MapCode(StatusCode code) {
 std::string_view HttpRequest::Query(std::string_view name) const { return FindFirst(query, name); }
 std::string_view HttpRequest::Header(std::string_view name) const { return FindFirst(headers, name); }
 
-WireError MapStatus(const Status& status) {
+WireError MapStatus(const Status& status, int64_t retry_after_ms) {
   WireError wire = MapCode(status.code());
-  if (status.reason().empty()) return wire;
-  wire.code = status.reason();
+  if (!status.reason().empty()) wire.code = status.reason();
   for (const ReasonEntry& entry : kReasons) {
     if (entry.reason != status.reason()) continue;
     wire.http_status = entry.http_status;
     wire.type = entry.type;
   }
+  // A busy conversation becomes free.
+  const bool free_later = status.code() == StatusCode::kBusy && wire.code != "superseded";
+  if (wire.http_status == 429 || wire.http_status == 503 || wire.http_status == 507 || free_later) {
+    wire.retry_after_ms = retry_after_ms > 0 ? retry_after_ms : kRetryAfterMs;
+  }
   return wire;
 }
 
-HttpResponse ErrorResponse(const Status& status) {
+HttpResponse ErrorResponse(const Status& status, int64_t retry_after_ms) {
   CHECK(!status.ok());
-  const WireError wire = MapStatus(status);
+  const WireError wire = MapStatus(status, retry_after_ms);
   nlohmann::json error = {{"message", status.message()}, {"type", wire.type}, {"param", nullptr}, {"code", wire.code}};
   if (!status.param().empty()) error["param"] = status.param();
   HttpResponse response;
@@ -89,23 +99,13 @@ HttpResponse ErrorResponse(const Status& status) {
   // Messages may quote the request: bytes that are no UTF-8 become U+FFFD instead of an exception.
   response.body =
       nlohmann::json{{"error", std::move(error)}}.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  switch (wire.http_status) {
-    case 429:
-    case 503:
-      response.headers.emplace_back("Retry-After", "1");
-      break;
-    case 408:
-    case 409:
-    case 500:
-      // The stock SDKs repeat these on their own. A busy conversation becomes free; a broken one does not mend.
-      if (status.code() == StatusCode::kBusy) {
-        response.headers.emplace_back("Retry-After", "1");
-      } else {
-        response.headers.emplace_back("x-should-retry", "false");
-      }
-      break;
-    default:
-      break;
+  const int http_status = wire.http_status;
+  if (wire.retry_after_ms > 0) {
+    response.headers.emplace_back("Retry-After", std::to_string((wire.retry_after_ms + 999) / 1000));
+    response.headers.emplace_back("retry-after-ms", std::to_string(wire.retry_after_ms));
+  } else if (http_status == 408 || http_status == 409 || http_status >= 500) {
+    // The stock SDKs repeat these on their own, and it would not help.
+    response.headers.emplace_back("x-should-retry", "false");
   }
   return response;
 }

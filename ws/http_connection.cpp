@@ -1,5 +1,6 @@
 #include "ws/http_connection.h"
 
+#include <atomic>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/dispatch.hpp>
 #include <boost/asio/write.hpp>
@@ -14,6 +15,7 @@
 
 #include "base/log.h"
 #include "ws/connection.h"
+#include "ws/http_stream.h"
 #include "ws/http_text.h"
 
 namespace ringside {
@@ -37,6 +39,13 @@ std::string Lower(std::string_view text) {
   std::string out(text);
   for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return out;
+}
+
+/// Those who come all at once, after a restart perhaps, shall not come back all at once.
+int64_t ScatteredRetryMs() {
+  static std::atomic<uint32_t> last{0};
+  constexpr uint32_t kStep = 2654435769u;  // 2^32 / golden ratio: consecutive values lie far apart
+  return 1'000 + static_cast<int64_t>((last.fetch_add(kStep) >> 20) % 4'000);
 }
 
 Status TooLarge() { return InvalidArgument("The request's body is too large.", "", "request_too_large"); }
@@ -63,7 +72,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void NextRequest(bool first) {
     parser_.emplace();
     parser_->header_limit(kMaxHeaderBytes);
-    parser_->body_limit(static_cast<uint64_t>(context_.options.max_message_bytes));
+    parser_->body_limit(boost::none);  // set once the path is known
     header_checked_ = false;
     request_begun_ = buffer_.size() > 0;
     request_id_ = MakeRequestId();
@@ -95,6 +104,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
         header_checked_ = true;
         if (Status status = CheckHeader(); !status.ok()) return Refuse(status);
         if (std::optional<HttpResponse> refusal = Admit()) return Answer(std::move(*refusal));
+        if (Status status = LimitBody(); !status.ok()) return Refuse(status);
         if (WantsContinue()) return SendContinue();
       }
       if (parser_->is_done()) return Dispatch();
@@ -139,6 +149,14 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     if (!encoding.empty() && encoding != "identity") {
       return InvalidArgument("Compressed bodies are not accepted.", "", "unsupported_media_type");
     }
+    return Status::Ok();
+  }
+
+  Status LimitBody() {
+    const auto limit =
+        static_cast<uint64_t>(service_->router.BodyLimit(request_.path, context_.options.max_message_bytes));
+    if (parser_->content_length().value_or(0) > limit) return TooLarge();
+    parser_->body_limit(limit);
     return Status::Ok();
   }
 
@@ -190,7 +208,9 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
       return response;
     }
     request_.principal = std::move(principal.value());
-    if (Status status = CheckRoom(); !status.ok()) return ErrorResponse(status);
+    if (Status status = CheckRoom(); !status.ok()) {
+      return ErrorResponse(status, service_->starting.empty() ? ScatteredRetryMs() : 0);
+    }
     return std::nullopt;
   }
 
@@ -226,16 +246,27 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   }
 
   void Upgrade() {
-    const auto opener = service_->sockets.find(request_.path);
-    if (opener == service_->sockets.end()) {
+    const auto route = service_->sockets.find(request_.path);
+    if (route == service_->sockets.end()) {
       return Answer(ErrorResponse(NotFound("There is no WebSocket at " + request_.path + ".")));
     }
     // Frames before the answer could be a second request in disguise.
     if (buffer_.size() > 0) return Refuse(InvalidArgument("Wait for the upgrade.", "", "bad_request"));
+    if (Status status = AdmitSocket(route->second); !status.ok()) return Answer(ErrorResponse(status));
     timer_.cancel();
     context_.metrics.HttpResponded(101);
-    StartConnection(std::move(socket_), std::move(ticket_), context_, parser_->get(), opener->second,
-                    request_.principal, request_id_);
+    StartConnection(std::move(socket_), std::move(ticket_), context_, parser_->get(), route->second,
+                    std::move(request_), request_id_);
+  }
+
+  Status AdmitSocket(const SocketRoute& route) const {
+    if (!route.admit) return Status::Ok();
+    try {
+      return route.admit(request_);
+    } catch (const std::exception& error) {
+      LogError("an upgrade of {} failed: {}", request_.path, error.what());
+      return IoError("The server failed to answer this request.");
+    }
   }
 
   static HttpResponse PreflightAnswer() {
@@ -262,11 +293,20 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     style.without_body = parser_->is_header_done() && request.method() == http::verb::head;
     style.request_id = request_id_;
     style.allow_origin = allow_origin_;
-    answer_ = WriteAnswer(response, style);
+    if (response.stream) style.body = AnswerStyle::Body::kChunks;
     context_.metrics.HttpResponded(response.status);
+    if (response.stream && !style.without_body) return Stream(std::move(response), style);
+    answer_ = WriteAnswer(response, style);
     Arm(context_.options.request_timeout);
     asio::async_write(socket_, asio::buffer(answer_),
                       [self = shared_from_this()](error_code error, size_t) { self->OnWritten(error); });
+  }
+
+  /// The answer takes the connection with it.
+  void Stream(HttpResponse response, AnswerStyle style) {
+    timer_.cancel();
+    if (parser_->get().version() != 11) style.body = AnswerStyle::Body::kUntilClose;
+    StartHttpStream(std::move(socket_), std::move(ticket_), context_, std::move(response), style);
   }
 
   void OnWritten(error_code error) {

@@ -49,6 +49,8 @@ const char* Reason(int status) {
       return "Internal Server Error";
     case 503:
       return "Service Unavailable";
+    case 507:
+      return "Insufficient Storage";
     default:
       return "Status";
   }
@@ -124,7 +126,8 @@ std::string WriteAnswer(const HttpResponse& response, const AnswerStyle& style) 
   };
   if (response.status != 204) {
     add("Content-Type", response.content_type);
-    add("Content-Length", std::to_string(response.body.size()));
+    if (style.body == AnswerStyle::Body::kSized) add("Content-Length", std::to_string(response.body.size()));
+    if (style.body == AnswerStyle::Body::kChunks) add("Transfer-Encoding", "chunked");
   }
   add("Connection", style.keep_alive ? "keep-alive" : "close");
   add("Cache-Control", "no-store");
@@ -132,7 +135,7 @@ std::string WriteAnswer(const HttpResponse& response, const AnswerStyle& style) 
   add("x-request-id", style.request_id);
   if (!style.allow_origin.empty()) {
     add("Access-Control-Allow-Origin", style.allow_origin);
-    add("Access-Control-Expose-Headers", "x-request-id, Retry-After");
+    add("Access-Control-Expose-Headers", "x-request-id, Retry-After, retry-after-ms");
     add("Vary", "Origin");
   }
   for (const auto& [name, value] : response.headers) add(name, value);

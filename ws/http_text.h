@@ -21,7 +21,10 @@ struct HttpTarget {
 std::optional<HttpTarget> ParseTarget(std::string_view target);
 
 struct AnswerStyle {
+  enum class Body { kSized, kChunks, kUntilClose };
+
   bool keep_alive = true;
+  Body body = Body::kSized;
   bool without_body = false;  // HEAD
   std::string_view request_id;
   std::string_view allow_origin;  // "" = no CORS headers

@@ -12,6 +12,9 @@
 #include <sstream>
 #include <utility>
 
+#include "ws/metrics_storage.h"
+#include "ws/turn_rate.h"
+
 namespace ringside {
 namespace {
 
@@ -85,6 +88,7 @@ class Follower {
 struct Metrics::State {
   Registry registry;
   std::mutex mutex;  // guards the source and the followers
+  TurnRate rate;
   std::function<MetricsSnapshot()> source;
 
   Histogram& first_token = AddHistogram(registry, "ringside_time_to_first_token_seconds",
@@ -97,6 +101,12 @@ struct Metrics::State {
                                   "Time from the start of a turn to its first step", kTurnBuckets);
   Family<Counter>& finished =
       BuildCounter().Name("ringside_request_success_total").Help("Turns ended, by reason").Register(registry);
+
+  Family<Counter>& resumes = BuildCounter()
+                                 .Name("ringside_resumes_total")
+                                 .Help("Turns that continued a conversation, by where its cache was found")
+                                 .Register(registry);
+  StorageMetrics storage{registry};
 
   Gauge& running = AddGauge(registry, "ringside_num_requests_running", "Turns in the batch");
   Gauge& waiting = AddGauge(registry, "ringside_num_requests_waiting", "Turns waiting for a slot");
@@ -142,10 +152,19 @@ void Metrics::SetSource(std::function<MetricsSnapshot()> source) {
 
 void Metrics::ObserveTimeToFirstToken(double seconds) { state_->first_token.Observe(seconds); }
 void Metrics::ObserveInterTokenLatency(double seconds) { state_->inter_token.Observe(seconds); }
-void Metrics::ObserveTurnEnd(const TurnEnd& end, double seconds) {
+void Metrics::ObserveTurnEnd(const TurnEnd& end, double seconds, int64_t now_ns) {
+  state_->rate.OnEnd(now_ns);
   state_->turn.Observe(seconds);
   state_->queue.Observe(end.times.queue_ms * 1e-3);
+  // A turn that failed or never got a slot has found nothing.
+  if (end.report.position > 0 && end.report.source != CacheSource::kNew) {
+    state_->resumes.Add({{"source", CacheSourceName(end.report.source)}}).Increment();
+  }
   state_->finished.Add({{"finished_reason", FinishName(end.reason)}}).Increment();
+}
+
+int64_t Metrics::RetryAfterMs(int64_t waiting, int64_t now_ns) const {
+  return state_->rate.RetryAfterMs(waiting, now_ns);
 }
 
 void Metrics::WebSocketOpened() { state_->sockets.Increment(); }
@@ -165,7 +184,8 @@ std::string Metrics::Scrape() {
       state_->waiting.Set(static_cast<double>(now.engine.turns_waiting));
       state_->slots.Set(static_cast<double>(now.engine.slots));
       state_->slots_used.Set(static_cast<double>(now.engine.slots_used));
-      state_->sessions.Set(static_cast<double>(now.sessions));
+      state_->sessions.Set(static_cast<double>(now.sessions.conversations));
+      state_->storage.Set(now);
       state_->prefilled.Set(now.engine.tokens_prefilled);
       state_->cached.Set(now.engine.tokens_reused);
       state_->prompt.Set(now.engine.tokens_prefilled + now.engine.tokens_reused);
@@ -188,6 +208,7 @@ class MeasuringSink final : public TokenSink {
   MeasuringSink(std::shared_ptr<TokenSink> next, Metrics& metrics, const Clock& clock)
       : next_(std::move(next)), metrics_(metrics), clock_(clock), start_ns_(clock.MonotonicNs()) {}
 
+  void OnQueued(int64_t position) override { next_->OnQueued(position); }
   void OnStart(const CacheReport& report) override { next_->OnStart(report); }
 
   void OnTokens(const TokenDelta& delta) override {
@@ -204,7 +225,8 @@ class MeasuringSink final : public TokenSink {
   }
 
   void OnEnd(const TurnEnd& end) override {
-    metrics_.ObserveTurnEnd(end, Seconds(clock_.MonotonicNs() - start_ns_));
+    const int64_t now_ns = clock_.MonotonicNs();
+    metrics_.ObserveTurnEnd(end, Seconds(now_ns - start_ns_), now_ns);
     next_->OnEnd(end);
   }
 

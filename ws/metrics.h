@@ -8,15 +8,20 @@
 #include <string>
 
 #include "base/clock.h"
+#include "cache/tiered_store.h"
 #include "engine/engine.h"
 #include "engine/token_sink.h"
+#include "session/journal.h"
+#include "session/session_table.h"
 
 namespace ringside {
 
 /// Figures that others keep, read at each scrape.
 struct MetricsSnapshot {
   EngineStats engine;
-  int64_t sessions = 0;
+  TieredStoreStats tiers;
+  JournalStats journal;
+  SessionTableStats sessions;
 };
 
 class Metrics {
@@ -34,7 +39,10 @@ class Metrics {
   // Turns, called on the engine thread.
   void ObserveTimeToFirstToken(double seconds);
   void ObserveInterTokenLatency(double seconds);
-  void ObserveTurnEnd(const TurnEnd& end, double seconds);
+  void ObserveTurnEnd(const TurnEnd& end, double seconds, int64_t now_ns);
+  /// In how many milliseconds there should be room for a turn that is refused now, `waiting` turns being in line. Any
+  /// thread.
+  int64_t RetryAfterMs(int64_t waiting, int64_t now_ns) const;
 
   // Sockets, called on io threads.
   void WebSocketOpened();

@@ -49,7 +49,7 @@ void Outbox::Push(Frame frame) {
       frames_.push_back(std::move(frame));
     }
     // One message larger than the limit is no sign of a slow reader; one behind others is.
-    if (bytes_ > kHardBytes && bytes_before > kSoftBytes) {
+    if (together_ == 0 && bytes_ > kHardBytes + allowance_ && bytes_before > kSoftBytes) {
       frames_.clear();
       bytes_ = 0;
       closing_ = Closing{1013, "slow reader"};
@@ -59,6 +59,25 @@ void Outbox::Push(Frame frame) {
     }
   }
   if (wake) wake();
+}
+
+bool Outbox::BeginTogether() {
+  std::lock_guard lock(mutex_);
+  if (bytes_ > kSoftBytes) return false;
+  ++together_;
+  return true;
+}
+
+void Outbox::EndTogether() {
+  std::lock_guard lock(mutex_);
+  --together_;
+  allowance_ = bytes_;
+}
+
+void Outbox::PushTogether(const std::function<void()>& fill) {
+  const bool counts = BeginTogether();
+  fill();
+  if (counts) EndTogether();
 }
 
 void Outbox::Close(uint16_t code, std::string reason, bool at_once) {
@@ -92,6 +111,7 @@ std::optional<std::string> Outbox::Take() {
   Frame frame = std::move(frames_.front());
   frames_.pop_front();
   bytes_ -= Bytes(frame);
+  allowance_ = std::min(allowance_, bytes_);
   frame.head.reserve(Bytes(frame));
   frame.head += frame.delta;
   frame.head += frame.tail;

@@ -24,11 +24,21 @@ struct Frame {
 
 class Outbox {
  public:
+  /// The close of an HTTP answer that is whole; every other code cuts it short.
+  static constexpr uint16_t kEndOfBody = 1000;
+
   /// `wake` is called, without the lock, when there is something to take; it must be safe from any thread.
   explicit Outbox(std::function<void()> wake) : wake_(std::move(wake)) {}
 
   void Push(Frame frame);
   void Push(std::string message) { Push(Frame{std::move(message), "", "", 0}); }
+  /// Runs `fill`, which pushes what belongs together: a replay, the last events of an answer. A peer cannot have read
+  /// what comes all at once, so however much that is counts as no slowness, unless more than the soft limit was waiting
+  /// before.
+  void PushTogether(const std::function<void()>& fill);
+  /// The same in two calls. True = it counts, and EndTogether must be called.
+  bool BeginTogether();
+  void EndTogether();
   /// Asks for a close with this code after what is queued; `at_once` drops what is queued. The first call wins.
   void Close(uint16_t code, std::string reason, bool at_once = false);
   /// The socket is gone: pushes are dropped from now on and no new wake is begun (one may still be running).
@@ -50,6 +60,8 @@ class Outbox {
   std::deque<Frame> frames_;
   std::optional<Closing> closing_;
   size_t bytes_ = 0;
+  size_t allowance_ = 0;  // of what came together and is not written yet: beyond the hard limit
+  int together_ = 0;      // calls of PushTogether that count
   bool detached_ = false;
   bool close_taken_ = false;
 };

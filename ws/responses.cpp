@@ -44,10 +44,11 @@ class ResponsesSocket::Impl::LaneSink final : public EventSink {
   void OnEvent(const TurnEvent& event) override {
     const std::shared_ptr<Impl> socket = socket_.lock();
     if (socket == nullptr) return;
-    writer_.Write(event);
+    WriteEvent(*socket->outbox_, writer_, event);
     if (event.kind == TurnEvent::Kind::kCreated) socket->OnCreated(lane_, event.response);
     if (event.kind == TurnEvent::Kind::kEnd) socket->OnEnded(lane_, event.response);
   }
+  void OnQueued(const Response& response, int64_t position) override { writer_.WriteQueued(response, position); }
   uint64_t connection() const override { return connection_; }
 
  private:
@@ -57,8 +58,12 @@ class ResponsesSocket::Impl::LaneSink final : public EventSink {
   EventWriter writer_;
 };
 
-ResponsesSocket::Impl::Impl(SessionTable& table, std::string principal, std::shared_ptr<Outbox> outbox)
-    : table_(table), caller_{std::move(principal), NextConnection()}, outbox_(std::move(outbox)) {}
+ResponsesSocket::Impl::Impl(SessionTable& table, std::string principal, std::shared_ptr<Outbox> outbox,
+                            std::function<int64_t()> retry_after_ms)
+    : table_(table),
+      caller_{std::move(principal), NextConnection()},
+      outbox_(std::move(outbox)),
+      retry_after_ms_(std::move(retry_after_ms)) {}
 
 void ResponsesSocket::Impl::PushError(const Status& status, const std::string& stream_id) {
   outbox_->Push(ErrorFrame(status, stream_id));
@@ -167,7 +172,8 @@ bool ResponsesSocket::Impl::Start(const std::string& name, const JsonValue& body
     table_.DropConnection(caller_.connection);  // it closed while the turn was being started
     return true;
   }
-  PushError(refused, name);
+  const bool full = refused.code() == StatusCode::kOverloaded && retry_after_ms_;
+  outbox_->Push(ErrorFrame(refused, name, full ? retry_after_ms_() : 0));
   bool evict = false;
   {
     std::lock_guard lock(mutex_);
@@ -274,11 +280,13 @@ void ResponsesSocket::Impl::Cancel(const JsonValue& event) {
   if (!id.empty()) (void)table_.Cancel(caller_, id);
 }
 
-ResponsesSocket::ResponsesSocket(SessionTable& table, std::string principal, std::shared_ptr<Outbox> outbox)
-    : impl_(std::make_shared<Impl>(table, std::move(principal), std::move(outbox))) {}
+ResponsesSocket::ResponsesSocket(SessionTable& table, std::string principal, std::shared_ptr<Outbox> outbox,
+                                 std::function<int64_t()> retry_after_ms)
+    : impl_(std::make_shared<Impl>(table, std::move(principal), std::move(outbox), std::move(retry_after_ms))) {}
 ResponsesSocket::~ResponsesSocket() { impl_->OnClosed(); }
 void ResponsesSocket::OnMessage(std::string_view message) { impl_->OnMessage(message); }
 void ResponsesSocket::OnClosed() { impl_->OnClosed(); }
+void ResponsesSocket::Attach(const ResumeRequest& request) { impl_->Attach(request, ""); }
 bool ResponsesSocket::busy() const { return impl_->busy(); }
 
 }  // namespace ringside

@@ -95,6 +95,7 @@ void WriteReport(JsonWriter& json, const Response& response) {
   const auto tokens = static_cast<double>(response.output_tokens - 1);
   json.Key("tokens_per_s");
   seconds > 0 && tokens > 0 ? json.Value(tokens / seconds) : json.Null();
+  WriteRecorded(json, response.recorded);
   json.EndObject();
 }
 
@@ -120,7 +121,8 @@ std::string ResponseWith(const Response& response, const std::string& model, con
   WriteFailure(json, response);
   json.Key("incomplete_details");
   if (response.status == ResponseStatus::kIncomplete) {
-    json.BeginObject().Field("reason", "max_output_tokens").EndObject();
+    const std::string& reason = response.incomplete_reason;
+    json.BeginObject().Field("reason", reason.empty() ? "max_output_tokens" : reason).EndObject();
   } else {
     json.Null();
   }
@@ -145,6 +147,11 @@ std::string ResponseWith(const Response& response, const std::string& model, con
 }
 
 }  // namespace
+
+void WriteRecorded(JsonWriter& json, const JournalPosition& recorded) {
+  if (recorded.seq == 0) return;
+  json.Field("seq", recorded.seq).Field("chain", recorded.chain.Hex());
+}
 
 std::string ResponseObject(const Response& response, const Tokenizer& tokenizer, const std::string& model) {
   if (!response.opened) return ResponseWith(response, model, "");
@@ -175,18 +182,20 @@ std::string ItemList(const std::vector<Item>& items, bool has_more) {
   return json.Field("has_more", has_more).EndObject().Take();
 }
 
-std::string ErrorObject(const Status& status) {
-  const WireError wire = MapStatus(status);
+std::string ErrorObject(const Status& status, int64_t retry_after_ms) {
+  const WireError wire = MapStatus(status, retry_after_ms);
   JsonWriter json;
   json.BeginObject().Field("type", wire.type).TextOrNull("code", wire.code).Field("message", status.message());
-  return json.TextOrNull("param", status.param()).EndObject().Take();
+  json.TextOrNull("param", status.param());
+  if (wire.retry_after_ms > 0) json.Field("retry_after_ms", wire.retry_after_ms);
+  return json.EndObject().Take();
 }
 
-std::string ErrorFrame(const Status& status, const std::string& stream_id) {
+std::string ErrorFrame(const Status& status, const std::string& stream_id, int64_t retry_after_ms) {
   JsonWriter json;
   json.BeginObject().Field("type", "error").Field("status", MapStatus(status).http_status);
   if (!stream_id.empty()) json.Field("stream_id", stream_id);
-  return json.Key("error").Raw(ErrorObject(status)).EndObject().Take();
+  return json.Key("error").Raw(ErrorObject(status, retry_after_ms)).EndObject().Take();
 }
 
 EventWriter::EventWriter(const Tokenizer& tokenizer, const std::string& model, std::string stream_id, Push push)
@@ -281,6 +290,14 @@ void EventWriter::WriteSnapshot(const TurnEvent& event) {
   push_({json.EndObject().Take(), "", "", 0});
 }
 
+void EventWriter::WriteQueued(const Response& response, int64_t position) {
+  JsonWriter json;
+  json.BeginObject().Field("type", "ringside:response.queued").Field("response_id", response.id);
+  json.Field("position", position);
+  if (!stream_id_.empty()) json.Field("stream_id", stream_id_);
+  push_({json.EndObject().Take(), "", "", 0});
+}
+
 void EventWriter::Write(const TurnEvent& event) {
   switch (event.kind) {
     case TurnEvent::Kind::kCreated:
@@ -309,6 +326,11 @@ void EventWriter::Write(const TurnEvent& event) {
       WriteSnapshot(event);
       return;
   }
+}
+
+void WriteEvent(Outbox& outbox, EventWriter& writer, const TurnEvent& event) {
+  if (event.kind != TurnEvent::Kind::kEnd) return writer.Write(event);
+  outbox.PushTogether([&] { writer.Write(event); });
 }
 
 }  // namespace ringside

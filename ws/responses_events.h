@@ -10,7 +10,9 @@
 
 #include "engine/tokenizer.h"
 #include "session/event_sink.h"
+#include "session/journal.h"
 #include "session/timeline.h"
+#include "ws/json_writer.h"
 #include "ws/outbox.h"
 
 namespace ringside {
@@ -23,9 +25,12 @@ std::string ItemObject(const Item& item);
 std::string ItemList(const std::vector<Item>& items, bool has_more);
 
 /// An `error` frame. `stream_id` empty = the default lane, no field.
-std::string ErrorFrame(const Status& status, const std::string& stream_id);
-/// {"type","code","message","param"}, what `error` fields hold.
-std::string ErrorObject(const Status& status);
+std::string ErrorFrame(const Status& status, const std::string& stream_id, int64_t retry_after_ms = 0);
+/// {"type","code","message","param"}, and "retry_after_ms" where waiting helps: what `error` fields hold.
+std::string ErrorObject(const Status& status, int64_t retry_after_ms = 0);
+
+/// Members "seq" and "chain" of an object, where anything was recorded.
+void WriteRecorded(JsonWriter& json, const JournalPosition& recorded);
 
 class EventWriter {
  public:
@@ -37,6 +42,8 @@ class EventWriter {
   /// Pushes the event's frames, except those that a replay's receiver knows. Deltas of one response may be merged by
   /// the outbox unless they carry logprobs.
   void Write(const TurnEvent& event);
+  /// Tells that the response waits for a slot, `position` in line.
+  void WriteQueued(const Response& response, int64_t position);
 
  private:
   void Emit(const Response& response, const char* type, int64_t sequence, const std::string& members);
@@ -53,5 +60,9 @@ class EventWriter {
   const Push push_;
   const uint64_t merge_key_;
 };
+
+/// Writes an event whose writer pushes into `outbox`: the events of an end, which may all hold the whole answer, count
+/// as one.
+void WriteEvent(Outbox& outbox, EventWriter& writer, const TurnEvent& event);
 
 }  // namespace ringside

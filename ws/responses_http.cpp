@@ -1,4 +1,5 @@
 // Responses over HTTP: what was answered, looked up, cancelled, forgotten. Answers are made over the WebSocket.
+#include <atomic>
 #include <charconv>
 
 #include "ws/http.h"
@@ -27,23 +28,37 @@ HttpResponse Get(const SessionTable& table, const HttpRequest& request, const st
   return found.ok() ? Json(std::move(body)) : ErrorResponse(found);
 }
 
-// Collects a finished response's events as server-sent events.
+// A response's events as server-sent events, to the end of the response.
 class StreamSink final : public EventSink {
  public:
-  StreamSink(const SessionTable& table, std::string* out)
-      : writer_(table.tokenizer(), table.options().model_name, "", [out](const Frame& frame) {
+  StreamSink(const SessionTable& table, std::shared_ptr<Outbox> outbox)
+      : outbox_(std::move(outbox)), writer_(table.tokenizer(), table.options().model_name, "", [this](Frame frame) {
           // The event's name is its type, the frame's first member: {"type":"response.created",...
           const std::string_view head = frame.head;
           const size_t begin = head.find(':') + 2;
           const std::string type(head.substr(begin, head.find('"', begin) - begin));
           if (type.starts_with("ringside:")) return;  // without a number, and stock readers compare numbers
-          *out += "event: " + type + "\ndata: " + frame.head + frame.delta + frame.tail + "\n\n";
+          frame.head = "event: " + type + "\ndata: " + frame.head;
+          frame.tail += "\n\n";
+          outbox_->Push(std::move(frame));
         }) {}
-  void OnEvent(const TurnEvent& event) override { writer_.Write(event); }
+
+  void OnEvent(const TurnEvent& event) override {
+    WriteEvent(*outbox_, writer_, event);
+    if (event.kind == TurnEvent::Kind::kEnd) Finish();
+  }
+  /// The stream's end. Any thread; the first call counts.
+  void Finish() {
+    if (finished_.exchange(true)) return;
+    outbox_->Push("data: [DONE]\n\n");
+    outbox_->Close(Outbox::kEndOfBody, "");
+  }
   uint64_t connection() const override { return UINT64_MAX; }
 
  private:
+  const std::shared_ptr<Outbox> outbox_;
   EventWriter writer_;
+  std::atomic<bool> finished_{false};
 };
 
 HttpResponse Stream(SessionTable& table, const HttpRequest& request, const std::string& id) {
@@ -55,21 +70,25 @@ HttpResponse Stream(SessionTable& table, const HttpRequest& request, const std::
           InvalidArgument("'starting_after' is a sequence number.", "starting_after", "invalid_value"));
     }
   }
-  bool running = false;
-  const Status found =
-      table.ReadResponse(CallerOf(request), id, [&](const Response& response) { running = response.running(); });
+  // Found out now: an error is a status, never an event of the stream.
+  const Status found = table.ReadResponse(CallerOf(request), id, [](const Response&) {});
   if (!found.ok()) return ErrorResponse(found);
-  if (running) {
-    return ErrorResponse(Unsupported("stream",
-                                     "streaming a running response over HTTP; resume its conversation on the "
-                                     "WebSocket, or ask again when it has ended"));
-  }
   HttpResponse response;
   response.content_type = "text/event-stream";
-  const auto sink = std::make_shared<StreamSink>(table, &response.body);
-  if (Status replayed = table.Replay(CallerOf(request), id, after, sink); !replayed.ok())
-    return ErrorResponse(replayed);
-  response.body += "data: [DONE]\n\n";
+  response.stream = [&table, caller = CallerOf(request), id, after](std::shared_ptr<Outbox> outbox) {
+    auto sink = std::make_shared<StreamSink>(table, outbox);
+    bool running = false;
+    Status status = table.Replay(caller, id, after, sink);
+    if (status.ok()) {
+      status = table.ReadResponse(caller, id, [&](const Response& response) { running = response.running(); });
+    }
+    if (!status.ok()) {
+      outbox->Close(1011, "the response was deleted", true);
+    } else if (!running) {
+      sink->Finish();  // of a finished response with nothing behind `after`
+    }
+    return sink;
+  };
   return response;
 }
 

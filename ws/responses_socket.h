@@ -17,11 +17,14 @@ namespace ringside {
 
 class ResponsesSocket::Impl : public std::enable_shared_from_this<ResponsesSocket::Impl> {
  public:
-  Impl(SessionTable& table, std::string principal, std::shared_ptr<Outbox> outbox);
+  Impl(SessionTable& table, std::string principal, std::shared_ptr<Outbox> outbox,
+       std::function<int64_t()> retry_after_ms);
 
   void OnMessage(std::string_view message);
   void OnClosed();
   bool busy() const;
+  /// Resumes a session for this connection; what comes of it goes into the outbox.
+  void Attach(const ResumeRequest& request, const std::string& stream_id);
 
  private:
   class LaneSink;
@@ -64,6 +67,7 @@ class ResponsesSocket::Impl : public std::enable_shared_from_this<ResponsesSocke
   SessionTable& table_;
   const Caller caller_;
   const std::shared_ptr<Outbox> outbox_;
+  const std::function<int64_t()> retry_after_ms_;
 
   mutable std::mutex mutex_;
   std::map<std::string, Lane> lanes_;

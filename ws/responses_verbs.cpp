@@ -1,5 +1,4 @@
 // The verbs beside response.create: steer, and those of sessions.
-#include "base/limits.h"
 #include "ws/json_writer.h"
 #include "ws/responses_fields.h"
 #include "ws/responses_socket.h"
@@ -58,45 +57,6 @@ Status ReadCount(const JsonValue& event, const char* name, std::optional<int64_t
 
 }  // namespace
 
-// Hears of one session, whoever starts its turns. Owned by the socket; the session holds it weakly.
-class ResponsesSocket::Impl::ResumeSink final : public EventSink {
- public:
-  ResumeSink(const std::shared_ptr<Impl>& socket, std::string stream_id)
-      : outbox_(socket->outbox_),
-        connection_(socket->caller_.connection),
-        stream_id_(std::move(stream_id)),
-        writer_(socket->table_.tokenizer(), socket->table_.options().model_name, stream_id_,
-                [outbox = socket->outbox_](Frame frame) { outbox->Push(std::move(frame)); }) {}
-
-  void OnEvent(const TurnEvent& event) override { writer_.Write(event); }
-
-  void OnResumed(const ResumeReply& reply) override {
-    present_ = reply.present;
-    static constexpr const char* kReplays[] = {"events", "snapshot", "none"};
-    JsonWriter json;
-    json.BeginObject().Field("type", "ringside:session.resumed").Field("session", reply.session);
-    json.Field("session_present", reply.present).Field("epoch", reply.epoch).Field("next_seq", reply.next_seq);
-    json.Field("replay", kReplays[static_cast<size_t>(reply.replay)]);
-    json.Field("state", CacheSourceName(reply.state)).TextOrNull("active_response_id", reply.active_response_id);
-    json.Field("kv_tokens", reply.kv_tokens);
-    if (!stream_id_.empty()) json.Field("stream_id", stream_id_);
-    outbox_->Push(json.EndObject().Take());
-  }
-
-  void OnTakenOver(const std::string&) override {
-    outbox_->Close(4409, "the session was resumed on another connection");
-  }
-  uint64_t connection() const override { return connection_; }
-  bool present() const { return present_; }
-
- private:
-  bool present_ = false;
-  const std::shared_ptr<Outbox> outbox_;
-  const uint64_t connection_;
-  const std::string stream_id_;
-  EventWriter writer_;
-};
-
 void ResponsesSocket::Impl::FailVerb(const char* verb, const Status& status) {
   JsonWriter json;
   json.BeginObject().Field("type", "ringside:session.failed").Field("verb", verb);
@@ -116,31 +76,6 @@ void ResponsesSocket::Impl::Steer(const JsonValue& event) {
   input != nullptr ? WriteValue(json, *input) : WriteValue(json, JsonValue());
   json.EndObject().Field("sequence_number", 0);
   outbox_->Push(json.EndObject().Take());
-}
-
-void ResponsesSocket::Impl::Resume(const JsonValue& event) {
-  std::string session;
-  std::optional<int64_t> epoch, after;
-  if (Status bad = ReadSession(event, &session); !bad.ok()) return FailVerb("resume", bad);
-  if (Status bad = ReadCount(event, "epoch", &epoch); !bad.ok()) return FailVerb("resume", bad);
-  if (Status bad = ReadCount(event, "after", &after); !bad.ok()) return FailVerb("resume", bad);
-  const Result<std::string> stream = StreamId(event);
-  if (!stream.ok()) return FailVerb("resume", stream.status());
-  auto sink = std::make_shared<ResumeSink>(shared_from_this(), *stream);
-  std::shared_ptr<EventSink> replaced;
-  {
-    std::lock_guard lock(mutex_);
-    if (closed_) return;
-    if (resumed_.size() >= static_cast<size_t>(limits::kMaxResumedSessionsPerConnection) &&
-        resumed_.find(session) == resumed_.end()) {
-      return FailVerb("resume", Overloaded("This connection has resumed too many sessions."));
-    }
-    replaced = std::exchange(resumed_[session], sink);
-  }
-  table_.Resume(caller_, session, epoch, after, sink);
-  if (sink->present()) return;
-  std::lock_guard lock(mutex_);
-  resumed_.erase(session);
 }
 
 void ResponsesSocket::Impl::Rewind(const JsonValue& event) {

@@ -142,7 +142,9 @@ void Server::Publish(std::shared_ptr<const Service> service) { state_->context.P
 
 void Server::Drain(const std::string& announcement) {
   state_->context.draining = true;
-  for (const ServerContext::Member& member : state_->context.members()) member.outbox->Push(announcement);
+  for (const ServerContext::Member& member : state_->context.members()) {
+    if (member.announced) member.outbox->Push(announcement);
+  }
 }
 
 void Server::Stop(std::chrono::milliseconds patience) {

@@ -26,14 +26,20 @@ struct SocketFace {
   std::function<void()> on_closed;
   std::function<bool()> busy;  // an answer is running: the socket is not cut for its age now
 };
-using SocketOpener = std::function<SocketFace(const std::string& principal, std::shared_ptr<Outbox> outbox)>;
+/// What is spoken over the WebSockets of one path.
+struct SocketRoute {
+  /// Makes the face of a connection that `request` was upgraded to.
+  std::function<SocketFace(const HttpRequest& request, std::shared_ptr<Outbox> outbox)> open;
+  /// Not null: what speaks against this upgrade, told as an HTTP answer; nothing has been said then.
+  std::function<Status(const HttpRequest& request)> admit = nullptr;
+};
 
 /// Everything that can be asked of the server at one time. Immutable once published.
 struct Service {
   Router router;
-  std::map<std::string, SocketOpener> sockets;  // by path
-  std::set<std::string> open_paths;             // answered without a key and while draining: the health checks
-  std::string starting;                         // not "": why everything not in the router is a 503
+  std::map<std::string, SocketRoute> sockets;  // by path
+  std::set<std::string> open_paths;            // answered without a key and while draining: the health checks
+  std::string starting;                        // not "": why everything not in the router is a 503
 };
 
 struct ServerOptions {
@@ -49,6 +55,7 @@ struct ServerOptions {
   std::chrono::milliseconds ping_interval{limits::kIdlePingSeconds * 1000};     // silence; dead after twice as long
   std::chrono::milliseconds close_timeout{5'000};                               // until a close must be answered
   std::chrono::milliseconds max_connection_age{0};                              // 0 = no limit
+  std::chrono::milliseconds idle_timeout{0};  // of a WebSocket that says nothing and has no answer; 0 = no limit
 };
 
 class Server {
@@ -71,11 +78,11 @@ class Server {
   /// From now on new sockets and requests other than health checks are refused with 503; `announcement` is sent to
   /// every open WebSocket.
   void Drain(const std::string& announcement);
-  /// Closes every WebSocket with 1012 behind what waits to be written, waits at most `patience` for the peers' answers,
-  /// then cuts what is left and joins the io threads. Every face has been told on_closed when this returns. Sinks may
-  /// push into outboxes until the server is destroyed.
+  /// Closes every WebSocket with 1012 (and cuts every running HTTP answer) behind what waits to be written, waits at
+  /// most `patience` for the peers' answers, then cuts what is left and joins the io threads. Every face has been told
+  /// on_closed when this returns. Sinks may push into outboxes until the server is destroyed.
   void Stop(std::chrono::milliseconds patience);
-  /// WebSockets open now.
+  /// WebSockets and running HTTP answers open now.
   int64_t open_sockets() const;
 
  private:

@@ -29,10 +29,11 @@ struct ServerContext {
   ServerContext(const ServerOptions& server_options, std::shared_ptr<const Service> first, Metrics& server_metrics)
       : options(server_options), access(server_options.access), metrics(server_metrics), service_(std::move(first)) {}
 
-  /// An upgraded connection as the server sees it.
+  /// A WebSocket, or an HTTP answer that is still being made, as the server sees it.
   struct Member {
     std::shared_ptr<Outbox> outbox;
     std::function<void()> abandon;  // io threads have ended: finish without them
+    bool announced = true;          // what concerns everyone is sent to it
   };
 
   std::shared_ptr<const Service> service() const {
@@ -44,7 +45,7 @@ struct ServerContext {
     service_ = std::move(service);
   }
 
-  /// Takes note of a WebSocket; returns the number to Leave with.
+  /// Takes note of a connection; returns the number to Leave with.
   uint64_t Join(Member member) {
     std::lock_guard lock(mutex_);
     members_[++last_member_] = std::move(member);

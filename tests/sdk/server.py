@@ -28,8 +28,13 @@ class Server:
     """Ready when constructed. `stop` ends it as an operator would and fails if it did not end well."""
 
     def __init__(self, *flags):
+        self.flags = flags
+        self._start(0)
+
+    def _start(self, port):
         self.log = Path(tempfile.mkstemp(prefix="ringside-test-", suffix=".log")[1])
-        command = [server_path(), "--model", model_path(), "--host", "127.0.0.1", "--port", "0", "--log-level", "warning", *flags]
+        command = [server_path(), "--model", model_path(), "--host", "127.0.0.1", "--port", str(port),
+                   "--log-level", "warning", *self.flags]
         # Settings of the environment would change what is tested.
         environment = {name: value for name, value in os.environ.items() if not name.startswith("RINGSIDE_")}
         with self.log.open("wb") as out:
@@ -55,6 +60,16 @@ class Server:
         while self.get("/readyz")[0] != 200:
             assert time.monotonic() < deadline, "not ready after two minutes"
             time.sleep(0.05)
+
+    def kill(self):
+        """Ends it as a power cut would."""
+        self.process.kill()
+        self.process.wait()
+        self.log.unlink()
+
+    def restart(self):
+        """After a kill or a stop: the same flags, the same port."""
+        self._start(self.port)
 
     def get(self, path):
         """Status and body of a GET."""

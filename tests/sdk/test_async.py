@@ -5,7 +5,7 @@ import asyncio
 import openai
 import pytest
 from openai.lib.responses_websocket import AsyncResponsesWebSocketSession, ResponsesWebSocketLimits
-from turns import GREEDY, check_order, completed, read_answer_async
+from turns import GREEDY, check_order, completed, events_equal, read_answer_async
 
 LIMITS = ResponsesWebSocketLimits(
     max_lanes=8, max_events_per_lane=2048, max_events=8192, max_bytes_per_lane=1 << 24, max_bytes=1 << 25
@@ -26,6 +26,10 @@ def run(server):
         return result
 
     return run
+
+
+async def collect(stream):
+    return [event async for event in stream]
 
 
 async def ask(connection, text, **fields):
@@ -49,6 +53,23 @@ def test_turns_by_previous_response_id(run):
             second = await ask(connection, "What is the secret word?", previous_response_id=first.id)
             assert "banana" in second.output_text.lower()
             assert second.usage.input_tokens_details.cached_tokens >= first.usage.total_tokens - 2
+
+    run(scenario)
+
+
+def test_a_response_is_streamed_in_mid_answer_and_finished(run):
+    async def scenario(client):
+        async with client.responses.connect() as connection:
+            await connection.response.create(input="Count up.", temperature=0, max_output_tokens=48)
+            live = [await connection.recv() for _ in range(6)]
+            id = live[0].response.id
+            stream = await client.responses.retrieve(id, stream=True, starting_after=live[-1].sequence_number)
+            running, rest = await asyncio.gather(collect(stream), read_answer_async(connection))
+            live += rest
+            check_order(live)
+            assert events_equal(running, live[6:])
+            again = await client.responses.retrieve(id, stream=True, starting_after=7)
+            assert events_equal(await collect(again), live[8:])
 
     run(scenario)
 

@@ -4,7 +4,7 @@ import json
 
 import openai
 import pytest
-from turns import ask
+from turns import ask, check_order, completed, events_equal, read_answer
 
 
 def test_models(client):
@@ -77,6 +77,35 @@ def test_a_finished_response_can_be_read_and_deleted(client, connection):
     client.responses.delete(answer.id)
     with pytest.raises(openai.NotFoundError):
         client.responses.retrieve(answer.id)
+
+
+def test_a_response_is_streamed_in_mid_answer_and_finished(client, connection):
+    connection.response.create(input="Tell me a story about a fox.", temperature=0, max_output_tokens=48)
+    live = [connection.recv()]
+    while live[-1].type != "response.output_text.delta":
+        live.append(connection.recv())
+    id, asked = live[0].response.id, len(live)
+    at_once = list(client.responses.retrieve(id, stream=True, starting_after=live[-1].sequence_number))
+    live += read_answer(connection)
+    check_order(live)
+    assert events_equal(at_once, live[asked:]) and at_once[0].sequence_number == asked
+    for after in (0, 2, 5, len(live) - 2):
+        again = list(client.responses.retrieve(id, stream=True, starting_after=after))
+        assert events_equal(again, live[after + 1 :]), after
+    # The helper asks for everything and leaves out what it knows by itself.
+    with client.responses.stream(response_id=id, starting_after=3) as stream:
+        helped = [event for event in stream]
+    assert helped[0].sequence_number == 4 and helped[-1].type == live[-1].type
+
+
+def test_a_reader_who_leaves_a_stream_stops_nothing(client, connection):
+    connection.response.create(input="Tell me a story about a cat.", temperature=0, max_output_tokens=48)
+    first = connection.recv()
+    with client.responses.retrieve(first.response.id, stream=True) as stream:
+        assert next(iter(stream)).type == "response.created"
+    events = [first, *read_answer(connection)]
+    check_order(events)
+    assert completed(events).usage.output_tokens == 48
 
 
 @pytest.mark.parametrize("path, status", [

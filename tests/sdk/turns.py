@@ -34,6 +34,17 @@ def completed(events):
     return last.response
 
 
+def events_equal(streamed, live):
+    """The same events with the same numbers; deltas that a slow reader got as one count as what they hold."""
+
+    def essence(events):
+        text = "".join(event.delta for event in events if event.type == "response.output_text.delta")
+        others = [event.to_dict() for event in events if event.type != "response.output_text.delta"]
+        return text, others
+
+    return bool(live) and essence(streamed) == essence(live) and streamed[-1].sequence_number == live[-1].sequence_number
+
+
 def ask(connection, text, **fields):
     connection.response.create(input=text, **{**GREEDY, **fields})
     return completed(read_answer(connection))

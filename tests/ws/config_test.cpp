@@ -9,7 +9,6 @@
 #include <fstream>
 
 #include "engine/model_spec.h"
-#include "ws/app_lock.h"
 #include "ws/config_options.h"
 
 namespace ringside {
@@ -32,6 +31,13 @@ class ConfigTest : public ::testing::Test {
   std::string Write(const std::string& name, const std::string& text) {
     const std::string path = folder_ / name;
     std::ofstream(path) << text;
+    return path;
+  }
+  std::string WriteKey(const std::string& content, mode_t mode) {
+    std::string path = folder_ / "key";
+    std::filesystem::remove(path);
+    path = Write("key", content);
+    chmod(path.c_str(), mode);
     return path;
   }
   static ServerConfig Parse(const Args& args, const Env& env = {}) {
@@ -61,6 +67,18 @@ TEST_F(ConfigTest, Defaults) {
   EXPECT_EQ(config.kv_cache_dtype, DType::kF16);
   EXPECT_EQ(config.max_connection_age_s, 0);
   EXPECT_TRUE(config.api_keys.empty());
+  EXPECT_EQ(config.durability, StoreDurability::kNone);  // there is no place to store
+  EXPECT_EQ(config.session_idle_host_ms, 60'000);
+  EXPECT_EQ(config.session_idle_disk_ms, 600'000);
+  EXPECT_EQ(config.session_ttl_s, 30 * 86400);
+  EXPECT_EQ(config.host_cache_mb, 1024);
+  EXPECT_EQ(config.disk_cache_mb, 16384);
+  EXPECT_EQ(config.max_turns_per_owner, 64);
+  EXPECT_EQ(config.max_sessions_per_owner, 0);
+  EXPECT_EQ(config.max_detached_tokens, 4096);
+  EXPECT_EQ(config.purge_interval_s, 3600);
+  EXPECT_FALSE(config.verify || config.accept_lost_tail);
+  EXPECT_EQ(Parse({"-m", "m", "--store-path", "/x"}).durability, StoreDurability::kToken);
 }
 
 TEST_F(ConfigTest, EverySpellingOfEverySetting) {
@@ -113,6 +131,8 @@ TEST_F(ConfigTest, EverySpellingOfEverySetting) {
                                      "12",
                                      "--max-connection-age",
                                      "60",
+                                     "--idle-timeout",
+                                     "90",
                                      "--shutdown-timeout",
                                      "5",
                                      "--log-level",
@@ -150,6 +170,7 @@ TEST_F(ConfigTest, EverySpellingOfEverySetting) {
   EXPECT_TRUE(config.allow_public);
   EXPECT_EQ(config.max_connections, 12);
   EXPECT_EQ(config.max_connection_age_s, 60);
+  EXPECT_EQ(config.idle_timeout_s, 90);
   EXPECT_EQ(config.shutdown_timeout_s, 5);
   EXPECT_EQ(config.log_level, LogLevel::kDebug);
   EXPECT_EQ(config.log_format, LogFormat::kJson);
@@ -279,6 +300,14 @@ TEST_F(ConfigTest, BadValuesAreRefusedByFlagAndValue) {
                                                      {"--allowed-origins", "example.org"},
                                                      {"--allowed-origins", "https://a.example/path"},
                                                      {"--api-key-file", "/nowhere/keys"},
+                                                     {"--durability", "disk"},
+                                                     {"--session-idle-host", "-1"},
+                                                     {"--session-idle-disk", "soon"},
+                                                     {"--session-ttl", "-1"},
+                                                     {"--host-cache-mb", "1g"},
+                                                     {"--disk-cache-mb", "-1"},
+                                                     {"--purge-interval", "0"},
+                                                     {"--encryption-key-file", "/nowhere/key"},
                                                      {"--slots", "99999999999999999999"}};
   for (const auto& [flag, value] : bad) {
     const std::string refusal = Refusal({"-m", "m", std::string(flag) + "=" + value});
@@ -317,6 +346,102 @@ TEST_F(ConfigTest, KeysFromAFileAndFromTheEnvironment) {
   EXPECT_NE(Refusal({"-m", "m", "--api-key-file", Write("none", "# nothing\n")}), "");
   EXPECT_NE(Refusal({"-m", "m"}, {{"RINGSIDE_API_KEY", ""}}), "");
   EXPECT_NE(Refusal({"-m", "m", "--api-key", ""}), "");
+}
+
+TEST_F(ConfigTest, EverySettingOfTheStore) {
+  const ServerConfig config = Parse({"-m",
+                                     "m",
+                                     "--store-path",
+                                     "/x",
+                                     "--durability",
+                                     "turn",
+                                     "--session-idle-host",
+                                     "1.5",
+                                     "--session-idle-disk",
+                                     "0",
+                                     "--session-ttl",
+                                     "0",
+                                     "--host-cache-mb",
+                                     "0",
+                                     "--disk-cache-mb",
+                                     "7",
+                                     "--max-turns-per-owner",
+                                     "3",
+                                     "--max-sessions-per-owner",
+                                     "4",
+                                     "--max-detached-tokens",
+                                     "0",
+                                     "--purge-interval",
+                                     "9",
+                                     "--verify",
+                                     "--accept-lost-tail"});
+  EXPECT_EQ(config.durability, StoreDurability::kTurn);
+  EXPECT_EQ(config.session_idle_host_ms, 1500);
+  EXPECT_EQ(config.session_idle_disk_ms, 0);
+  EXPECT_EQ(config.session_ttl_s, 0);
+  EXPECT_EQ(config.host_cache_mb, 0);
+  EXPECT_EQ(config.disk_cache_mb, 7);
+  EXPECT_EQ(config.max_turns_per_owner, 3);
+  EXPECT_EQ(config.max_sessions_per_owner, 4);
+  EXPECT_EQ(config.max_detached_tokens, 0);
+  EXPECT_EQ(config.purge_interval_s, 9);
+  EXPECT_TRUE(config.verify);
+  EXPECT_TRUE(config.accept_lost_tail);
+  EXPECT_EQ(Parse({"-m", "m", "--store-path", "/x", "--durability", "none"}).durability, StoreDurability::kNone);
+}
+
+TEST_F(ConfigTest, WhatConcernsTheDiskWantsAPlaceThere) {
+  const std::string key = WriteKey(std::string(64, 'a'), 0400);
+  const std::pair<Args, const char*> cases[] = {
+      {{"--durability", "token"}, "--durability: nothing is durable without a --store-path"},
+      {{"--durability", "turn"}, "--durability: nothing is durable without a --store-path"},
+      {{"--encryption-key-file", key}, "--encryption-key-file: without a --store-path nothing is stored"},
+      {{"--verify"}, "--verify: without a --store-path nothing is stored"},
+      {{"--accept-lost-tail"}, "--accept-lost-tail: without a --store-path nothing is stored"},
+      {{"--store-path", "/x", "--durability", "none", "--encryption-key-file", key},
+       "--encryption-key-file: with --durability none nothing is stored"},
+      {{"--store-path", "/x", "--durability", "none", "--verify"},
+       "--verify: with --durability none nothing is stored"},
+  };
+  for (const auto& [given, refusal] : cases) {
+    Args args = {"-m", "m"};
+    args.insert(args.end(), given.begin(), given.end());
+    EXPECT_EQ(Refusal(args), refusal);
+  }
+  EXPECT_EQ(Refusal({"-m", "m", "--durability", "none"}), "");
+  EXPECT_EQ(Refusal({"-m", "m", "--store-path", "/x", "--encryption-key-file", key}), "");
+}
+
+TEST_F(ConfigTest, TheEncryptionKeyIsItsOwnersOnly) {
+  const auto key = [&](const std::string& path) {
+    return Parse({"-m", "m", "--store-path", "/x", "--encryption-key-file", path}).encryption_key;
+  };
+  std::string bytes(32, '\0');
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(7 * i);
+  bytes[31] = '\n';
+  EXPECT_EQ(key(WriteKey(bytes, 0400)), bytes);
+  EXPECT_EQ(key(WriteKey(bytes, 0600)), bytes);
+  std::string digits;
+  for (const char c : bytes) digits += fmt::format("{:02x}", static_cast<unsigned char>(c));
+  EXPECT_EQ(key(WriteKey(digits, 0400)), bytes);
+  EXPECT_EQ(key(WriteKey(digits + "\r\n", 0400)), bytes);
+  for (char& c : digits) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  EXPECT_EQ(key(WriteKey(digits + "\n", 0400)), bytes);
+
+  const auto refusal = [&](const std::string& path) {
+    return Refusal({"-m", "m", "--store-path", "/x", "--encryption-key-file", path});
+  };
+  for (const int mode : {0440, 0404, 0640, 0644, 0666, 0500, 0620, 0602}) {
+    EXPECT_NE(refusal(WriteKey(bytes, mode)).find(fmt::format("has mode {:04o}", mode)), std::string::npos) << mode;
+  }
+  for (const std::string& bad : {std::string(), bytes.substr(1), bytes + "x", digits.substr(1), digits + "0",
+                                 digits + "\n\n", digits.substr(2) + "0g", std::string(1000, 'a')}) {
+    const std::string message = refusal(WriteKey(bad, 0400));
+    EXPECT_NE(message.find("holds neither 32 bytes nor 64 hexadecimal digits"), std::string::npos) << message;
+    EXPECT_EQ(message.find(digits.substr(0, 8)), std::string::npos) << "the key is told";
+  }
+  EXPECT_NE(refusal("/nowhere/key").find("/nowhere/key"), std::string::npos);
+  EXPECT_NE(refusal(folder_).find("no plain file"), std::string::npos);
 }
 
 TEST_F(ConfigTest, HelpAndVersion) {
@@ -378,24 +503,6 @@ TEST_F(ConfigTest, StepsHoldAChunk) {
   EXPECT_LE(options.mixed_tokens, 32);
   EXPECT_NE(Refusal({"-m", "m", "--prefill-chunk", "64", "--step-tokens", "32"}).find("--step-tokens"),
             std::string::npos);
-}
-
-TEST_F(ConfigTest, AStoreFolderIsPrivateAndForOneServer) {
-  const std::string path = folder_ / "deep" / "store";
-  auto first = StoreLock::Acquire(path);
-  ASSERT_TRUE(first.ok()) << first.status().ToString();
-  struct stat info {};
-  ASSERT_EQ(stat(path.c_str(), &info), 0);
-  EXPECT_EQ(info.st_mode & 0777, 0700u);
-  ASSERT_EQ(stat((path + "/lock").c_str(), &info), 0);
-  EXPECT_EQ(info.st_mode & 0777, 0600u);
-  const auto second = StoreLock::Acquire(path);
-  ASSERT_FALSE(second.ok());
-  EXPECT_EQ(second.status().code(), StatusCode::kBusy);
-  EXPECT_NE(second.status().message().find(std::to_string(getpid())), std::string::npos);
-  { const StoreLock released = std::move(first.value()); }
-  EXPECT_TRUE(StoreLock::Acquire(path).ok());
-  EXPECT_EQ(StoreLock::Acquire(Write("file", "")).status().code(), StatusCode::kIo);
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
-#include "ws/conversations.h"
-
-#include "tests/ws/responses_fixture.h"
+// Conversations and responses over HTTP, through the router.
+#include "tests/ws/routes_fixture.h"
 
 namespace ringside {
 namespace {
@@ -8,47 +7,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::SizeIs;
 
-class ConversationsTest : public ResponsesTest {
- protected:
-  ConversationsTest() {
-    RegisterConversationRoutes(router, table);
-    RegisterResponseRoutes(router, table);
-  }
-  HttpResponse Call(std::string method, std::string path, Json body = nullptr, std::string principal = "me") {
-    HttpRequest request;
-    request.method = std::move(method);
-    if (const size_t query = path.find('?'); query != std::string::npos) {
-      std::string rest = path.substr(query + 1);
-      path.resize(query);
-      while (!rest.empty()) {
-        const size_t end = std::min(rest.find('&'), rest.size());
-        const size_t equals = rest.find('=');
-        request.query.emplace_back(rest.substr(0, equals), rest.substr(equals + 1, end - equals - 1));
-        rest.erase(0, std::min(end + 1, rest.size()));
-      }
-    }
-    request.path = std::move(path);
-    if (!body.is_null()) request.body = body.is_string() ? body.get<std::string>() : body.dump();
-    request.principal = std::move(principal);
-    return router.Route(request);
-  }
-  Json Ok(const HttpResponse& response) {
-    EXPECT_EQ(response.status, 200) << response.body;
-    return Json::parse(response.body);
-  }
-  void Fails(const HttpResponse& response, int status, const std::string& code, const Json& param) {
-    EXPECT_EQ(response.status, status) << response.body;
-    const Json error = Json::parse(response.body)["error"];
-    EXPECT_EQ(error["code"], code) << error;
-    EXPECT_EQ(error["param"], param) << error;
-    EXPECT_TRUE(error["message"].is_string() && error["type"].is_string());
-  }
-  static Json Message(const std::string& role, const std::string& text) {
-    return {{"type", "message"}, {"role", role}, {"content", text}};
-  }
-
-  Router router;
-};
+using ConversationsTest = RoutesTest;
 
 TEST_F(ConversationsTest, CreateGetUpdateDelete) {
   clock.AdvanceMs(5000);
@@ -165,6 +124,67 @@ TEST_F(ConversationsTest, ABusyConversationIsA409) {
   EXPECT_TRUE(Ok(Call("GET", "/v1/conversations/" + id))["ringside"]["active_response_id"].is_string());
 }
 
+TEST_F(ConversationsTest, ExportsAndImportsExactly) {
+  const std::string id = NewConversation();
+  client.Send(Create({{"conversation", id}}));
+  engine.Answer(0, "Yo");
+  const std::string one = "/v1/conversations/" + id;
+  const HttpResponse exported = Call("GET", one + "/export");
+  EXPECT_EQ(exported.status, 200);
+  EXPECT_EQ(exported.content_type, "application/octet-stream");
+  const Json imported = Ok(Call("POST", "/v1/conversations/import", exported.body));
+  const std::string copy = imported["id"];
+  EXPECT_NE(copy, id);
+  EXPECT_EQ(imported["ringside"]["tokens"], Ok(Call("GET", one))["ringside"]["tokens"]);
+  const Json items = Ok(Call("GET", "/v1/conversations/" + copy + "/items"))["data"];
+  ASSERT_EQ(items.size(), 2U);
+  EXPECT_EQ(items[0]["content"][0]["text"], "Yo");
+  // The next turn of both costs the same tokens.
+  client.Frames();
+  client.Send(Create({{"conversation", id}, {"input", "More"}}));
+  engine.Answer(1, "a");
+  client.Send(Create({{"conversation", copy}, {"input", "More"}}));
+  EXPECT_EQ(engine.requests()[1].tokens, engine.requests()[2].tokens);
+}
+
+TEST_F(ConversationsTest, WhatNoExportMadeIsNotImported) {
+  client.Send(Create({{"conversation", NewConversation()}}));
+  engine.Answer(0, "Yo");
+  const std::string id = Ok(Call("GET", "/v1/conversations"))["data"][0]["id"];
+  const std::string bytes = Call("GET", "/v1/conversations/" + id + "/export").body;
+  std::string flipped = bytes;
+  flipped[flipped.size() / 2] ^= 1;
+  for (const std::string& bad : {std::string("x"), std::string("{}"), bytes.substr(0, bytes.size() - 1), flipped}) {
+    Fails(Call("POST", "/v1/conversations/import", bad), 400, "invalid_value", "body");
+  }
+  EXPECT_EQ(Ok(Call("GET", "/v1/conversations"))["data"].size(), 1U);
+}
+
+TEST_F(ConversationsTest, OneCanBeVerified) {
+  const std::string one = "/v1/conversations/" + NewConversation();
+  const Json verdict = Ok(Call("POST", one + "/verify"));
+  EXPECT_EQ(verdict["ok"], true);
+  EXPECT_EQ("/v1/conversations/" + verdict["id"].get<std::string>(), one);
+  EXPECT_TRUE(verdict["records"].is_number_integer());
+  Fails(Call("POST", one + "/verify", nullptr, "other"), 404, "conversation_not_found", "conversation");
+  Fails(Call("GET", one + "/export", nullptr, "other"), 404, "conversation_not_found", "conversation");
+}
+
+TEST_F(ConversationsTest, SaysWhereItIsKept) {
+  const std::string id = NewConversation();
+  Json ours = Ok(Call("GET", "/v1/conversations/" + id))["ringside"];
+  EXPECT_EQ(ours["cache"], "new");
+  EXPECT_EQ(ours["durable"], false);
+  EXPECT_FALSE(ours.contains("seq"));
+  EXPECT_TRUE(ours["epoch"].is_number_integer());
+  clock.AdvanceMs(7000);
+  client.Send(Create({{"conversation", id}}));
+  engine.Answer(0, "Yo");
+  ours = Ok(Call("GET", "/v1/conversations/" + id))["ringside"];
+  EXPECT_EQ(ours["cache"], "slot");
+  EXPECT_EQ(ours["updated_at"], 7);
+}
+
 TEST_F(ConversationsTest, AnothersConversationIsUnknown) {
   const std::string one = "/v1/conversations/" + NewConversation();
   for (const char* method : {"GET", "DELETE"}) {
@@ -186,7 +206,6 @@ TEST_F(ConversationsTest, ResponsesAreRetrievedCancelledAndDeleted) {
   EXPECT_TRUE(response["usage"].is_null());
   Ok(Call("POST", one + "/cancel"));
   EXPECT_THAT(engine.cancelled(), SizeIs(1));
-  Fails(Call("GET", one + "?stream=true"), 400, "unsupported_value", "stream");
   engine.End(0, FinishReason::kCancelled);
   EXPECT_EQ(Ok(Call("GET", one))["status"], "cancelled");
   EXPECT_EQ(Ok(Call("GET", one + "/input_items"))["data"][0]["content"][0]["text"], "Hi");
@@ -194,40 +213,6 @@ TEST_F(ConversationsTest, ResponsesAreRetrievedCancelledAndDeleted) {
   EXPECT_EQ(Ok(Call("DELETE", one))["deleted"], true);
   Fails(Call("GET", one), 404, "response_not_found", "response_id");
   Fails(Call("POST", "/v1/responses", {{"input", "x"}}), 400, "unsupported_value", nullptr);
-}
-
-TEST_F(ConversationsTest, AStreamHasNumberedEventsOnly) {
-  engine.Evict(5, 1);
-  client.Send(Create({{"conversation", NewConversation()}}));
-  engine.Answer(0, "Yo");
-  const std::vector<Json> live = client.Frames();
-  const HttpResponse response =
-      Call("GET", "/v1/responses/" + live[0]["response"]["id"].get<std::string>() + "?stream=true");
-  EXPECT_EQ(response.status, 200);
-  EXPECT_NE(response.body.find("event: response.completed"), std::string::npos);
-  EXPECT_EQ(response.body.find("ringside:session"), std::string::npos);
-}
-
-TEST_F(ConversationsTest, AFinishedResponseIsStreamedAgainFromAnyNumber) {
-  client.Send(Create());
-  engine.Answer(0, "Yo");
-  const std::vector<Json> live = client.Frames();
-  const std::string one = "/v1/responses/" + live[0]["response"]["id"].get<std::string>() + "?stream=true";
-  for (int after = -1; after < 9; ++after) {
-    const HttpResponse response = Call("GET", after < 0 ? one : one + "&starting_after=" + std::to_string(after));
-    EXPECT_EQ(response.content_type, "text/event-stream");
-    std::vector<Json> events;
-    std::istringstream lines(response.body);
-    std::string name;
-    for (std::string line; std::getline(lines, line);) {
-      if (line.starts_with("event: ")) name = line.substr(7);
-      if (!line.starts_with("data: ") || line == "data: [DONE]") continue;
-      events.push_back(Json::parse(line.substr(6)));
-      EXPECT_EQ(events.back()["type"], name);
-    }
-    EXPECT_EQ(events, std::vector<Json>(live.begin() + after + 1, live.end())) << after;
-    EXPECT_TRUE(response.body.ends_with("data: [DONE]\n\n"));
-  }
 }
 
 }  // namespace

@@ -21,6 +21,7 @@ std::string Sample(Metrics& metrics, const std::string& name) {
 class RecordingSink final : public TokenSink {
  public:
   std::string calls;
+  void OnQueued(int64_t position) override { calls += std::to_string(position); }
   void OnStart(const CacheReport&) override { calls += "S"; }
   void OnTokens(const TokenDelta&) override { calls += "T"; }
   void OnEnd(const TurnEnd&) override { calls += "E"; }
@@ -34,6 +35,7 @@ TEST(MetricsTest, ATurnIsMeasuredAndPassedOn) {
   const auto sink = MakeMeasuringSink(next, metrics, clock);
   TokenDelta delta;
   delta.tokens.resize(1);
+  sink->OnQueued(2);
   sink->OnStart({});
   clock.AdvanceMs(30);
   sink->OnTokens(delta);
@@ -45,7 +47,7 @@ TEST(MetricsTest, ATurnIsMeasuredAndPassedOn) {
   end.reason = FinishReason::kLength;
   end.times.queue_ms = 20;
   sink->OnEnd(end);
-  EXPECT_EQ(next->calls, "STTTE");
+  EXPECT_EQ(next->calls, "2STTTE");
   EXPECT_EQ(Sample(metrics, "ringside_time_to_first_token_seconds_count"), "1");
   EXPECT_EQ(std::stod(Sample(metrics, "ringside_time_to_first_token_seconds_sum")), 0.03);
   EXPECT_EQ(Sample(metrics, "ringside_inter_token_latency_seconds_count"), "1");
@@ -55,6 +57,94 @@ TEST(MetricsTest, ATurnIsMeasuredAndPassedOn) {
   EXPECT_EQ(std::stod(Sample(metrics, "ringside_e2e_request_latency_seconds_sum")), 0.038);
   EXPECT_EQ(std::stod(Sample(metrics, "ringside_request_queue_time_seconds_sum")), 0.02);
   EXPECT_EQ(Sample(metrics, "ringside_request_success_total{finished_reason=\"length\"}"), "1");
+}
+
+TEST(MetricsTest, TellsWhenToAskAgainByTheRateOfTheTurnsThatEnded) {
+  Metrics metrics;
+  ManualClock clock;
+  const auto next = std::make_shared<RecordingSink>();
+  EXPECT_EQ(metrics.RetryAfterMs(4, 0), 1000);  // nothing has ended yet
+  for (int i = 0; i < 3; ++i) {
+    clock.AdvanceMs(500);
+    MakeMeasuringSink(next, metrics, clock)->OnEnd({});
+  }
+  EXPECT_EQ(metrics.RetryAfterMs(4, clock.MonotonicNs()), 1500);
+}
+
+TEST(MetricsTest, CountsResumesBySource) {
+  Metrics metrics;
+  ManualClock clock;
+  const auto next = std::make_shared<RecordingSink>();
+  const std::pair<CacheSource, int> turns[] = {{CacheSource::kNew, 5},
+                                               {CacheSource::kSlot, 4},
+                                               {CacheSource::kHost, 3},
+                                               {CacheSource::kDisk, 2},
+                                               {CacheSource::kRecomputed, 1}};
+  TurnEnd never_began;
+  never_began.report.source = CacheSource::kSlot;
+  MakeMeasuringSink(next, metrics, clock)->OnEnd(never_began);
+  for (const auto& [source, count] : turns) {
+    for (int i = 0; i < count; ++i) {
+      TurnEnd end;
+      end.report.source = source;
+      end.report.position = 9;
+      MakeMeasuringSink(next, metrics, clock)->OnEnd(end);
+    }
+  }
+  EXPECT_EQ(Sample(metrics, "ringside_resumes_total{source=\"slot\"}"), "4");
+  EXPECT_EQ(Sample(metrics, "ringside_resumes_total{source=\"host\"}"), "3");
+  EXPECT_EQ(Sample(metrics, "ringside_resumes_total{source=\"disk\"}"), "2");
+  EXPECT_EQ(Sample(metrics, "ringside_resumes_total{source=\"recomputed\"}"), "1");
+  EXPECT_EQ(Sample(metrics, "ringside_resumes_total{source=\"new\"}"), "");
+}
+
+TEST(MetricsTest, FollowsTiersJournalAndSessions) {
+  Metrics metrics;
+  MetricsSnapshot now;
+  now.tiers.host_bytes = 1 << 30;
+  now.tiers.disk_objects = 3;
+  now.tiers.demoted = 4;
+  now.tiers.demoted_bytes = 500;
+  now.tiers.dropped = 6;
+  now.engine.captures = 7;
+  now.engine.captured_bytes = 800;
+  now.engine.capture_ms = 1500;
+  now.engine.restores_host = 9;
+  now.engine.restores_disk = 10;
+  now.engine.fetches_late = 11;
+  now.journal.commits = 12;
+  now.journal.sync_ms_total = 250;
+  now.journal.sync_ms_max = 125;
+  now.journal.queued = 13;
+  now.sessions.chains = 14;
+  now.sessions.loaded = 15;
+  now.sessions.interrupted = 16;
+  metrics.SetSource([&] { return now; });
+  const std::pair<const char*, double> samples[] = {
+      {"ringside_cache_bytes{tier=\"host\"}", 1 << 30},
+      {"ringside_cache_objects{tier=\"disk\"}", 3},
+      {"ringside_cache_spills_total{to=\"disk\"}", 4},
+      {"ringside_cache_spill_bytes_total{to=\"disk\"}", 500},
+      {"ringside_cache_lost_total{reason=\"room\"}", 6},
+      {"ringside_cache_spills_total{to=\"host\"}", 7},
+      {"ringside_cache_spill_bytes_total{to=\"host\"}", 800},
+      {"ringside_cache_capture_seconds_total", 1.5},
+      {"ringside_cache_restores_total{from=\"host\"}", 9},
+      {"ringside_cache_restores_total{from=\"disk\"}", 10},
+      {"ringside_cache_recomputed_instead_total{reason=\"late\"}", 11},
+      {"ringside_journal_commits_total", 12},
+      {"ringside_journal_sync_seconds_total", 0.25},
+      {"ringside_journal_sync_seconds_max", 0.125},
+      {"ringside_journal_queue_entries", 13},
+      {"ringside_chains", 14},
+      {"ringside_sessions_loaded", 15},
+      {"ringside_turns_interrupted_total", 16},
+  };
+  for (int scrape = 0; scrape < 2; ++scrape) {  // a counter follows a total, it does not add it again
+    for (const auto& [name, value] : samples) EXPECT_EQ(std::stod("0" + Sample(metrics, name)), value) << name;
+  }
+  now.journal.commits = 20;
+  EXPECT_EQ(Sample(metrics, "ringside_journal_commits_total"), "20");
 }
 
 TEST(MetricsTest, FollowsTheEnginesFigures) {
@@ -68,7 +158,7 @@ TEST(MetricsTest, FollowsTheEnginesFigures) {
   now.engine.tokens_reused = 900;
   now.engine.tokens_decoded = 50;
   now.engine.tokens_evicted = 7;
-  now.sessions = 4;
+  now.sessions.conversations = 4;
   metrics.SetSource([&] { return now; });
   EXPECT_EQ(Sample(metrics, "ringside_slots_total"), "8");
   EXPECT_EQ(Sample(metrics, "ringside_slots_used"), "3");

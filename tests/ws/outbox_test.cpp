@@ -39,6 +39,34 @@ TEST_F(OutboxTest, GivesMessagesInTheirOrder) {
   EXPECT_FALSE(outbox_.TakeClose().has_value());
 }
 
+TEST_F(OutboxTest, WhatComesTogetherIsNoSlownessButWhatComesBehindItIs) {
+  outbox_.PushTogether([&] {
+    for (size_t bytes = 0; bytes <= 3 * kHard; bytes += 100'000) outbox_.Push(std::string(100'000, 'b'));
+  });
+  EXPECT_GT(outbox_.queued_bytes(), 3 * kHard);
+  EXPECT_FALSE(outbox_.TakeClose());
+  // Read half of it: the limit then counts from there, and not from what the heap once was.
+  while (outbox_.queued_bytes() > 2 * kHard) outbox_.Take();
+  const size_t left = outbox_.queued_bytes();
+  for (size_t bytes = 0; bytes + 100'000 < kHard; bytes += 100'000) outbox_.Push(std::string(100'000, 'n'));
+  EXPECT_GT(outbox_.queued_bytes(), left + kHard - 200'000);
+  outbox_.Push(std::string(200'000, 'n'));
+  EXPECT_EQ(outbox_.queued_bytes(), 0u);
+  ASSERT_TRUE(outbox_.TakeClose().has_value());
+}
+
+TEST_F(OutboxTest, OneHeapAfterTheOtherWithoutReadingIsSlowness) {
+  const auto fill = [&] {
+    for (size_t bytes = 0; bytes <= kHard; bytes += 100'000) outbox_.Push(std::string(100'000, 'b'));
+  };
+  outbox_.PushTogether(fill);
+  EXPECT_GT(outbox_.queued_bytes(), kHard);
+  outbox_.PushTogether(fill);
+  const auto close = outbox_.TakeClose();
+  ASSERT_TRUE(close.has_value());
+  EXPECT_EQ(close->code, 1013);
+}
+
 TEST_F(OutboxTest, WakesOncePerChangeFromEmpty) {
   for (int i = 0; i < 5; ++i) outbox_.Push("x");
   EXPECT_EQ(wakes_, 1);

@@ -159,6 +159,12 @@ TEST_F(ResponsesErrorsTest, AFullEngineIsA429) {
   const Json frame = client.Frame();
   EXPECT_EQ(frame["status"], 429);
   EXPECT_EQ(frame["error"]["code"], "rate_limit_exceeded");
+  EXPECT_EQ(frame["error"]["retry_after_ms"], 1000);
+  TestSocket advised(table, "me", [] { return int64_t{4321}; });
+  advised.Send(Create());
+  EXPECT_EQ(advised.Error()["retry_after_ms"], 4321);
+  advised.Send(Create({{"temperature", "hot"}}));
+  EXPECT_FALSE(advised.Error().contains("retry_after_ms")) << "waiting does not help";
 }
 
 TEST_F(ResponsesErrorsTest, ABusyConversationIsA409) {

@@ -177,6 +177,27 @@ TEST_F(ResponsesResumeTest, VerbsFailWithTheirOwnEvent) {
   }
 }
 
+TEST_F(ResponsesResumeTest, WaitingForASlotIsToldToWhoListens) {
+  const std::string id = NewConversation();
+  client.Send(Create({{"conversation", id}, {"stream_id", "a"}}));
+  TestSocket attached(table);
+  attached.Send(Resume(id));
+  const std::string response = client.Frames().front()["response"]["id"];
+  attached.Frames();
+  const auto sink = engine.last().sink;
+  for (const int64_t position : {2, 1}) {
+    sink->OnQueued(position);
+    const Json event = {{"type", "ringside:response.queued"}, {"response_id", response}, {"position", position}};
+    EXPECT_EQ(attached.Frame(), event);
+    Json on_lane = event;
+    on_lane["stream_id"] = "a";
+    EXPECT_EQ(client.Frame(), on_lane);
+  }
+  engine.Start(0);
+  sink->OnQueued(1);  // late
+  EXPECT_THAT(Types(client.Frames()), ElementsAre("response.output_item.added", "response.content_part.added"));
+}
+
 TEST_F(ResponsesResumeTest, ASlowReaderGetsFewerButWholeDeltas) {
   const std::string id = NewConversation();
   client.Send(Create({{"conversation", id}}));

@@ -107,6 +107,20 @@ TEST(ErrorMapTest, BodiesHaveTheStandardShape) {
 TEST(ErrorMapTest, SaysWhetherWaitingHelps) {
   EXPECT_EQ(HeaderOf(ErrorResponse(Overloaded("m")), "Retry-After"), "1");
   EXPECT_EQ(HeaderOf(ErrorResponse(Unavailable("m")), "Retry-After"), "1");
+  const HttpResponse later = ErrorResponse(Overloaded("m"), 2'001);
+  EXPECT_EQ(HeaderOf(later, "Retry-After"), "3");
+  EXPECT_EQ(HeaderOf(later, "retry-after-ms"), "2001");
+  EXPECT_EQ(HeaderOf(ErrorResponse(InvalidArgument("m"), 2'001), "Retry-After"), "");
+  const Status full(StatusCode::kUnavailable, "m", "", "storage_full");
+  EXPECT_EQ(ErrorResponse(full).status, 507);
+  EXPECT_EQ(HeaderOf(ErrorResponse(full), "Retry-After"), "1");
+  const Status taken(StatusCode::kBusy, "m", "", "superseded");
+  EXPECT_EQ(ErrorResponse(taken).status, 409);
+  EXPECT_EQ(HeaderOf(ErrorResponse(taken), "Retry-After"), "");
+  EXPECT_EQ(HeaderOf(ErrorResponse(taken), "x-should-retry"), "false");
+  const Status damaged(StatusCode::kCorruption, "m", "conversation", "session_damaged");
+  EXPECT_EQ(ErrorResponse(damaged).status, 500);
+  EXPECT_EQ(HeaderOf(ErrorResponse(damaged), "x-should-retry"), "false");
   EXPECT_EQ(HeaderOf(ErrorResponse(Status(StatusCode::kBusy, "m")), "Retry-After"), "1");
   EXPECT_EQ(HeaderOf(ErrorResponse(Mismatch("m")), "x-should-retry"), "false");
   EXPECT_EQ(HeaderOf(ErrorResponse(IoError("m")), "x-should-retry"), "false");

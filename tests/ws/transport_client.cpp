@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <utility>
 
 #include "base/check.h"
 
@@ -90,6 +91,11 @@ std::optional<WireAnswer> WireClient::ReadAnswer(bool head_only) {
   answer.body = buffer_.substr(0, bytes);
   buffer_.erase(0, bytes);
   return answer;
+}
+
+std::optional<std::string> WireClient::ReadSome() {
+  if (buffer_.empty() && !Fill()) return std::nullopt;
+  return std::exchange(buffer_, {});
 }
 
 std::string WireClient::ReadToEnd() {

@@ -36,6 +36,8 @@ class WireClient {
   size_t SendWithoutWaiting(std::string_view bytes);
   /// One HTTP answer; nothing if the connection ends before it is whole.
   std::optional<WireAnswer> ReadAnswer(bool head_only = false);
+  /// What comes next, at least a byte; nothing if the connection ends.
+  std::optional<std::string> ReadSome();
   /// Everything until the peer closes.
   std::string ReadToEnd();
   /// True if the peer closes (or resets) before it sends anything more.

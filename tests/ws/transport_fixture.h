@@ -21,7 +21,7 @@ class TransportTest : public ::testing::Test {
     std::mutex mutex;
     std::condition_variable changed;
     int opened = 0, closed = 0;
-    std::vector<std::string> principals;
+    std::vector<std::string> principals, queries;
     std::vector<std::shared_ptr<Outbox>> outboxes;
   };
 
@@ -33,11 +33,12 @@ class TransportTest : public ::testing::Test {
 
   ~TransportTest() override { server_.reset(); }
 
-  SocketFace OpenEcho(const std::string& principal, std::shared_ptr<Outbox> outbox) {
+  SocketFace OpenEcho(const HttpRequest& request, std::shared_ptr<Outbox> outbox) {
     {
       std::lock_guard lock(seen_.mutex);
       ++seen_.opened;
-      seen_.principals.push_back(principal);
+      seen_.principals.push_back(request.principal);
+      seen_.queries.emplace_back(request.Query("q"));
       seen_.outboxes.push_back(outbox);
     }
     seen_.changed.notify_all();
@@ -83,9 +84,14 @@ class TransportTest : public ::testing::Test {
     service->router.Add("GET", "/throw", [](const HttpRequest&, const Router::Parameters&) -> HttpResponse {
       throw std::runtime_error("a handler failed");
     });
-    service->sockets["/ws"] = [this](const std::string& principal, std::shared_ptr<Outbox> outbox) {
-      return OpenEcho(principal, std::move(outbox));
-    };
+    service->sockets["/ws"] = {
+        .open = [this](const HttpRequest& request,
+                       std::shared_ptr<Outbox> outbox) { return OpenEcho(request, std::move(outbox)); },
+        .admit =
+            [](const HttpRequest& request) {
+              if (request.Query("q") == "throw") throw std::runtime_error("admitting failed");
+              return request.Query("q") == "none" ? NotFound("There is none.") : Status::Ok();
+            }};
     return service;
   }
 

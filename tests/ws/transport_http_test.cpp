@@ -1,5 +1,7 @@
 // HTTP over a real socket: what a well-behaved client gets, what each kind of bad request gets, and that the server is
 // there afterwards.
+#include <fmt/format.h>
+
 #include <random>
 
 #include "tests/ws/transport_fixture.h"
@@ -40,6 +42,28 @@ TEST_F(TransportHttpTest, ReadsChunkedBodies) {
   client.Send("POST /echo/x HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n");
   client.Send("2\r\nde\r\n0\r\n\r\n");
   EXPECT_EQ(client.ReadAnswer()->body, "x||abcde");
+}
+
+TEST_F(TransportHttpTest, APathMayAllowLargerBodiesThanOthers) {
+  options_.max_message_bytes = 1000;
+  auto service = MakeService();
+  service->router.AllowBody("/echo/large", 4000);
+  Start(std::move(service));
+  const auto post = [&](const std::string& path, size_t bytes, bool chunked) {
+    WireClient client(port());
+    const std::string body(bytes, 'x');
+    client.Send("POST " + path + " HTTP/1.1\r\nHost: localhost\r\n" +
+                (chunked ? fmt::format("Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{}\r\n0\r\n\r\n", bytes, body)
+                         : fmt::format("Content-Length: {}\r\n\r\n{}", bytes, body)));
+    const auto answer = client.ReadAnswer();
+    return answer ? answer->status : 0;
+  };
+  for (const bool chunked : {false, true}) {
+    EXPECT_EQ(post("/echo/small", 1000, chunked), 200);
+    EXPECT_EQ(post("/echo/small", 1001, chunked), 413);
+    EXPECT_EQ(post("/echo/large", 4000, chunked), 200);
+    EXPECT_EQ(post("/echo/large", 4001, chunked), 413);
+  }
 }
 
 TEST_F(TransportHttpTest, AnswersPipelinedRequestsInOrder) {
@@ -199,7 +223,7 @@ TEST_F(TransportHttpTest, ARequestMustBeWholeInTimeHoweverItTrickles) {
 }
 
 TEST_F(TransportHttpTest, SilentConnectionsEnd) {
-  options_.request_timeout = std::chrono::milliseconds(200);
+  options_.request_timeout = std::chrono::milliseconds(1000);
   options_.keep_alive_timeout = std::chrono::milliseconds(200);
   Start();
   WireClient silent(port());
@@ -210,7 +234,7 @@ TEST_F(TransportHttpTest, SilentConnectionsEnd) {
 }
 
 TEST_F(TransportHttpTest, SurvivesRandomBytes) {
-  options_.request_timeout = std::chrono::milliseconds(200);
+  options_.request_timeout = std::chrono::milliseconds(5000);
   Start();
   std::mt19937 random(7);
   const std::string valid = kPost + "Transfer-Encoding: chunked\r\nX: y\r\n\r\n3\r\nabc\r\n0\r\nT: u\r\n\r\n";

@@ -210,7 +210,7 @@ TEST_F(TransportSocketTest, AFloodOfMessagesIsCut) {
 }
 
 TEST_F(TransportSocketTest, PingsSilentClientsAndCutsDeadOnes) {
-  options_.ping_interval = milliseconds(100);
+  options_.ping_interval = milliseconds(500);
   Start();
   const auto alive = Open();
   const auto dead = Open();
@@ -314,6 +314,35 @@ TEST_F(TransportSocketTest, DrainAnnouncesRefusesAndEndsWith1012) {
   EXPECT_TRUE(WaitClosed(2));
   EXPECT_EQ(server_->open_sockets(), 0);
   EXPECT_EQ(Closes(1012), "2");
+}
+
+TEST_F(TransportSocketTest, AnIdleSocketIsClosedOnlyIfTheServerWantsThat) {
+  options_.idle_timeout = milliseconds(50);
+  Start();
+  auto idle = Open();
+  EXPECT_EQ(idle->ReadClose(), 4408);
+  // An answer is no idleness, and what follows it has its full time.
+  busy_ = true;
+  auto waiting = Open();
+  const auto outbox = WaitOutbox(1);
+  waiting->SendText("one");
+  EXPECT_EQ(waiting->ReadText(), "one");
+  std::this_thread::sleep_for(milliseconds(200));
+  outbox->Push("the answer");
+  EXPECT_EQ(waiting->ReadText(), "the answer");
+  busy_ = false;
+  EXPECT_EQ(waiting->ReadClose(), 4408);
+}
+
+TEST_F(TransportSocketTest, AFaceSeesWhatWasAskedAndMayRefuseTheUpgrade) {
+  Start();
+  WireClient client(port());
+  EXPECT_EQ(client.Upgrade("/ws?q=none")->status, 404);
+  EXPECT_EQ(client.Upgrade("/ws?q=throw")->status, 500);
+  ASSERT_EQ(client.Upgrade("/ws?q=x%20y")->status, 101);  // the connection goes on behind a refusal
+  WaitOutbox();
+  EXPECT_EQ(seen_.opened, 1);
+  EXPECT_EQ(seen_.queries, std::vector<std::string>{"x y"});
 }
 
 TEST_F(TransportSocketTest, StoppingTellsEveryFaceEvenWithoutPatience) {
