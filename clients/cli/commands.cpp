@@ -21,6 +21,7 @@ constexpr Entry kCommands[] = {
     {"/help", Name::kHelp, "", "this list"},
     {"/?", Name::kHelp, "", nullptr},
     {"/regen", Name::kRegen, "", "answer the last message again"},
+    {"/continue", Name::kContinue, "", "let an answer that was cut go on where it stopped"},
     {"/undo", Name::kUndo, "", "take back the last message and its answer"},
     {"/rewind", Name::kRewind, " N", "take back the last N messages and their answers"},
     {"/fork", Name::kFork, "", "go on in a copy; this conversation stays as it is"},

@@ -13,6 +13,7 @@ struct Command {
     kUnknown,  // hint: a sentence
     kHelp,
     kRegen,
+    kContinue,
     kUndo,
     kRewind,
     kFork,

@@ -7,25 +7,11 @@
 #include "clients/cli/one_shot.h"
 #include "clients/cli/options.h"
 #include "clients/cli/repl.h"
-#include "clients/cli/sanitiser.h"
-#include "clients/cli/session_list.h"
+#include "clients/cli/sessions.h"
 #include "clients/cli/terminal.h"
 
 namespace ringside::client {
 namespace {
-
-constexpr size_t kMostSessions = 10000;
-
-int PrintSessions(const Options& options) {
-  const HttpClient http(options.url, options.api_key);
-  const Outcome<std::vector<ConversationSummary>> sessions = ListConversations(http, kMostSessions);
-  if (!sessions) {
-    std::fprintf(stderr, "ringside: %s\n", Sanitise(sessions.failure().message).c_str());
-    return 1;
-  }
-  std::printf("%s\n", Sanitise(DescribeSessions(*sessions, "")).c_str());
-  return 0;
-}
 
 int Chat(const Options& options) {
   if (!options.chat.prompt.empty() || !Terminal::IsInteractive()) return AnswerOnce(options);
@@ -43,7 +29,7 @@ int Main(int argc, const char* const* argv) {
     case Options::Verb::kChat:
       return Chat(options);
     case Options::Verb::kSessions:
-      return PrintSessions(options);
+      return LookAfterSessions(options);
     case Options::Verb::kBenchAppend:
       return BenchAppend(options);
     case Options::Verb::kBenchLoad:

@@ -14,7 +14,7 @@ struct Raw {
   std::string colour = "auto";
   std::map<std::string, std::string> settings;
   std::vector<std::string> stops, prompt;
-  std::string system;
+  std::string system, exported;
   bool no_history = false;
 };
 
@@ -44,6 +44,47 @@ CLI::App* AddChat(CLI::App& app, Options& options, Raw& raw) {
   chat->add_flag("--no-history", raw.no_history, "Do not remember what is typed");
   chat->add_option("prompt", raw.prompt, "Words of the prompt; piped standard input is put before them");
   return chat;
+}
+
+/// The sessions verb that has been parsed.
+SessionsOptions::Verb SessionsVerb(const CLI::App& sessions) {
+  using Verb = SessionsOptions::Verb;
+  static constexpr std::pair<const char*, Verb> kVerbs[] = {{"show", Verb::kShow},
+                                                            {"export", Verb::kExport},
+                                                            {"import", Verb::kImport},
+                                                            {"delete", Verb::kDelete},
+                                                            {"verify", Verb::kVerify}};
+  for (const auto& [name, verb] : kVerbs) {
+    if (sessions.got_subcommand(name)) return verb;
+  }
+  return Verb::kList;
+}
+
+CLI::App* AddSessions(CLI::App& app, Options& options, Raw& raw) {
+  CLI::App* sessions = app.add_subcommand("sessions", "The conversations on the server: list them, look after them");
+  AddCommon(*sessions, options, raw);
+  sessions->require_subcommand(0, 1);
+  const auto add = [&](const char* name, const char* help) {
+    CLI::App* verb = sessions->add_subcommand(name, help);
+    AddCommon(*verb, options, raw);
+    return verb;
+  };
+  const auto add_ids = [&](CLI::App* verb, const char* help) {
+    return verb->add_option("id", options.sessions.ids, help)->type_name("ID ...");
+  };
+  CLI::App* list = add("list", "One line for each, the newest first (also without a verb)");
+  list->add_option("-n,--limit", options.sessions.limit, "At most so many")->check(CLI::Range(1, 1000000));
+  add_ids(add("show", "Where a conversation is kept, and how large it is"), "Conversations (conv_...)")->required();
+  CLI::App* exporting = add("export", "Write a conversation to a file, exactly as the server has it");
+  exporting->add_option("id", raw.exported, "The conversation")->required();
+  exporting->add_option("file", options.sessions.path, "A new file; - is standard output [ID.ringside]");
+  add("import", "Make a new conversation of an exported one")
+      ->add_option("file", options.sessions.path, "The file; - is standard input")
+      ->required();
+  add_ids(add("delete", "Delete conversations for good"), "Conversations")->required();
+  add_ids(add("verify", "Let the server check what it has stored; fails if something is damaged"),
+          "Conversations; without one, all");
+  return sessions;
 }
 
 CLI::App* AddBench(CLI::App& app, Options& options, Raw& raw) {
@@ -96,6 +137,7 @@ Options Check(Options options, const Raw& raw) {
                    : raw.colour == "never" ? ColourMode::kNever
                                            : ColourMode::kAuto;
   options.chat.history = !raw.no_history;
+  options.chat.command = Environment("RINGSIDE_CHAT_COMMAND");
   if (!raw.system.empty()) options.chat.system = raw.system;
   for (const auto& [name, value] : raw.settings) {
     if (value.empty()) continue;
@@ -121,8 +163,7 @@ Options ParseOptions(int argc, const char* const* argv) {
   app.require_subcommand(1);
   app.set_version_flag("--version", "ringside " RINGSIDE_VERSION);
   CLI::App* chat = AddChat(app, options, raw);
-  CLI::App* sessions = app.add_subcommand("sessions", "List the conversations on the server");
-  AddCommon(*sessions, options, raw);
+  CLI::App* sessions = AddSessions(app, options, raw);
   CLI::App* bench = AddBench(app, options, raw);
   try {
     app.parse(argc, argv);
@@ -135,7 +176,11 @@ Options ParseOptions(int argc, const char* const* argv) {
     return options;
   }
   if (chat->parsed()) options.verb = Options::Verb::kChat;
-  if (sessions->parsed()) options.verb = Options::Verb::kSessions;
+  if (sessions->parsed()) {
+    options.verb = Options::Verb::kSessions;
+    options.sessions.verb = SessionsVerb(*sessions);
+    if (!raw.exported.empty()) options.sessions.ids = {raw.exported};
+  }
   if (bench->parsed()) {
     options.verb = bench->got_subcommand("append") ? Options::Verb::kBenchAppend : Options::Verb::kBenchLoad;
   }

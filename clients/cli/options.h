@@ -18,7 +18,16 @@ struct ChatOptions {
   Settings settings;
   bool stats = false;
   bool history = true;
-  std::string prompt;  // the words behind the options, joined by blanks
+  std::string command;  // how the user started this, from RINGSIDE_CHAT_COMMAND; "" = as ringside chat
+  std::string prompt;   // the words behind the options, joined by blanks
+};
+
+struct SessionsOptions {
+  enum class Verb { kList, kShow, kExport, kImport, kDelete, kVerify };
+  Verb verb = Verb::kList;
+  std::vector<std::string> ids;  // of kVerify: none = all
+  std::string path;              // of kExport and kImport; "-" = standard output, standard input; "" = the id's
+  size_t limit = 10000;
 };
 
 struct AppendBenchOptions {
@@ -43,6 +52,7 @@ struct Options {
   std::string api_key;
   ColourMode colour = ColourMode::kAuto;
   ChatOptions chat;
+  SessionsOptions sessions;
   AppendBenchOptions append;
   LoadBenchOptions load;
   int exit_code = 0;  // where verb is kNone: print these and end with it

@@ -56,6 +56,7 @@ class Repl {
   void ShowLastMessages();
   void Execute(const Command& command);
   void Regenerate();
+  void Continue();
   void Rewind(const std::string& argument);
   bool TakeBack(size_t exchanges);
   void Fork();

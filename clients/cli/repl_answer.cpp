@@ -14,6 +14,13 @@ std::string Seconds(std::chrono::milliseconds delay) {
   return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " s";
 }
 
+std::string WhyCut(const std::string& reason) {
+  if (reason == "interrupted") return "[the server ended in the middle of this answer; /continue lets it go on]";
+  if (reason == "detached") return "[stopped, because nobody listened; /continue lets it go on]";
+  if (reason.empty() || reason == "max_output_tokens") return "[cut off: the longest answer is reached]";
+  return "[cut off: " + reason + "]";
+}
+
 }  // namespace
 
 void Repl::Ask(const std::string& text) {
@@ -109,6 +116,9 @@ bool Repl::OnLinkEvent(const LinkEvent& event) {
       break;
     case LinkEvent::Kind::kNotice:
       if (event.server.kind == ServerEvent::Kind::kDraining) screen_.Notice("[the server is about to restart]");
+      if (event.server.kind == ServerEvent::Kind::kQueued) {
+        screen_.ShowBanner("[the server is busy; number " + std::to_string(event.server.position) + " in line]");
+      }
       break;
     case LinkEvent::Kind::kVerbDone:
       break;
@@ -125,9 +135,7 @@ void Repl::OnFinished(const ServerEvent& response) {
   } else if (response.status == "cancelled") {
     screen_.Notice("[stopped]");
   } else if (response.status == "incomplete") {
-    const bool length = response.incomplete_reason.empty() || response.incomplete_reason == "max_output_tokens";
-    screen_.Notice(length ? "[cut off: the longest answer is reached]"
-                          : "[cut off: " + response.incomplete_reason + "]");
+    screen_.Notice(WhyCut(response.incomplete_reason));
   }
   if (response.report.messages_evicted > 0 && !stats_) {
     screen_.Notice("[" + std::to_string(response.report.messages_evicted) +

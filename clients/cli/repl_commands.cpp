@@ -20,6 +20,8 @@ bool ParseCount(const std::string& text, size_t& count) {
 }  // namespace
 
 std::string Repl::ResumeLine() const {
+  // A command that starts the server itself has an address of its own each time.
+  if (!options_.chat.command.empty()) return options_.chat.command + " --session " + conversation_;
   std::string line = "ringside chat --session " + conversation_;
   if (!options_.url_text.empty()) line += " --url " + options_.url_text;
   return line;
@@ -77,6 +79,9 @@ void Repl::ShowLastMessages() {
                                                   : message.role + ": ") +
                    message.text);
   }
+  if (!items->empty() && items->back().role == "assistant" && !items->back().complete) {
+    screen_.Notice("[this answer was cut; /continue lets it go on]");
+  }
 }
 
 bool Repl::EnsureConversation() {
@@ -112,6 +117,8 @@ void Repl::Execute(const Command& command) {
       return screen_.Line(CommandHelp());
     case Name::kRegen:
       return Regenerate();
+    case Name::kContinue:
+      return Continue();
     case Name::kUndo:
       return static_cast<void>(TakeBack(1));
     case Name::kRewind:
@@ -147,6 +154,17 @@ void Repl::Regenerate() {
   if (items->back().role == "assistant") {
     client_.link().Rewind(conversation_, static_cast<int64_t>(items->size()) - 1);
     if (!WaitForVerb()) return;
+  }
+  TurnRequest turn;
+  turn.conversation = conversation_;
+  RunTurn(std::move(turn));
+}
+
+void Repl::Continue() {
+  const std::optional<std::vector<InputMessage>> items = Items();
+  if (!items) return;
+  if (items->empty() || items->back().role != "assistant" || items->back().complete) {
+    return screen_.Notice("The last answer is whole; there is nothing to go on with.");
   }
   TurnRequest turn;
   turn.conversation = conversation_;

@@ -8,6 +8,42 @@
 namespace ringside::client {
 namespace {
 
+void Pad(std::string& line, size_t columns) {
+  if (line.size() < columns) line.resize(columns, ' ');
+}
+
+void AddLine(std::string& text, const char* name, const std::string& value) {
+  if (value.empty()) return;
+  std::string line = std::string("\n  ") + name;
+  Pad(line, 12);
+  text += line + value;
+}
+
+std::string Count(int64_t count, const char* one) {
+  return std::to_string(count) + " " + one + (count == 1 ? "" : "s");
+}
+
+std::string DescribeTokens(const ConversationSummary& session) {
+  if (session.tokens < 0) return "";
+  std::string text = Count(session.tokens, "token");
+  if (session.session_len > 0) text += " of at most " + std::to_string(session.session_len);
+  if (session.memory_len > 0) text += "; " + std::to_string(session.memory_len) + " in view";
+  if (session.pinned > 0) text += ", " + std::to_string(session.pinned) + " pinned";
+  if (session.tokens_evicted > 0) text += ", " + std::to_string(session.tokens_evicted) + " evicted";
+  return text;
+}
+
+std::string DescribeStorage(const ConversationSummary& session) {
+  if (!session.durable) return "";
+  if (!*session.durable) return "in memory only: it ends with the server";
+  std::string text = "on disk";
+  if (session.seq) text += ", record " + std::to_string(*session.seq);
+  if (!session.chain.empty()) text += ", chain " + session.chain;
+  return text;
+}
+
+}  // namespace
+
 std::string LocalTime(int64_t seconds) {
   const auto time = static_cast<std::time_t>(seconds);
   std::tm parts{};
@@ -16,11 +52,26 @@ std::string LocalTime(int64_t seconds) {
   return text;
 }
 
-void Pad(std::string& line, size_t columns) {
-  if (line.size() < columns) line.resize(columns, ' ');
+std::string DescribeCache(const std::string& cache) {
+  if (cache == "slot") return "in a slot: the next turn costs its new tokens only";
+  if (cache == "host") return "in memory: to be copied into a slot";
+  if (cache == "disk") return "on disk: to be read into a slot";
+  return cache.empty() ? "" : "nowhere: to be computed anew";
 }
 
-}  // namespace
+std::string DescribeSession(const ConversationSummary& session) {
+  std::string text = session.id;
+  std::string times = LocalTime(session.created_at);
+  if (session.updated_at > 0) times += ", last used " + LocalTime(session.updated_at);
+  AddLine(text, "made", times);
+  AddLine(text, "messages", session.messages >= 0 ? std::to_string(session.messages) : "");
+  AddLine(text, "tokens", DescribeTokens(session));
+  AddLine(text, "cache", DescribeCache(session.cache));
+  AddLine(text, "stored", DescribeStorage(session));
+  AddLine(text, "epoch", session.epoch ? std::to_string(*session.epoch) : "");
+  AddLine(text, "running", session.active_response);
+  return text;
+}
 
 std::string DescribeSessions(const std::vector<ConversationSummary>& sessions, const std::string& current) {
   if (sessions.empty()) return "There are no conversations on the server.";
@@ -32,9 +83,11 @@ std::string DescribeSessions(const std::vector<ConversationSummary>& sessions, c
     Pad(line, 6);
     line += session.id;
     Pad(line, 36);
-    line += LocalTime(session.created_at);
-    if (session.messages >= 0) line += "  " + std::to_string(session.messages) + " messages";
-    if (session.tokens >= 0) line += ", " + std::to_string(session.tokens) + " tokens";
+    line += LocalTime(session.updated_at > 0 ? session.updated_at : session.created_at);
+    if (session.messages >= 0) line += "  " + Count(session.messages, "message");
+    if (session.tokens >= 0) line += ", " + Count(session.tokens, "token");
+    if (!session.cache.empty() && session.cache != "new") line += ", cache: " + session.cache;
+    if (!session.active_response.empty()) line += ", answering";
     text += (i > 0 ? "\n" : "") + line;
   }
   return text;

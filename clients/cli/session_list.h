@@ -8,6 +8,12 @@
 
 namespace ringside::client {
 
+/// Local time to the minute; "" for 0.
+std::string LocalTime(int64_t seconds);
+/// "in a slot of the engine", from a conversation's `cache`.
+std::string DescribeCache(const std::string& cache);
+/// A few lines about one: sizes, times, where it is kept.
+std::string DescribeSession(const ConversationSummary& session);
 /// A numbered line for each; `current` is marked.
 std::string DescribeSessions(const std::vector<ConversationSummary>& sessions, const std::string& current);
 /// The conversation used last from here if the server still has it, else the server's newest; fails if there is none.

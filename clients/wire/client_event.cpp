@@ -35,10 +35,12 @@ std::string EncodeCancel(const std::string& response_id) {
   return Dump({{"type", "response.cancel"}, {"response_id", response_id}});
 }
 
-std::string EncodeResume(const std::string& session, std::optional<uint64_t> epoch, std::optional<uint64_t> after) {
+std::string EncodeResume(const std::string& session, std::optional<uint64_t> epoch, std::optional<uint64_t> after,
+                         const std::optional<HistoryPosition>& known) {
   Json json = {{"type", "ringside:session.resume"}, {"session", session}};
   if (epoch) json["epoch"] = *epoch;
   if (after) json["after"] = *after;
+  if (known) json["known"] = {{"seq", known->seq}, {"chain", known->chain}};
   return Dump(json);
 }
 

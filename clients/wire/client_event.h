@@ -10,8 +10,16 @@
 namespace ringside::client {
 
 struct InputMessage {
-  std::string role;  // "user", "assistant", "system"
-  std::string text;  // UTF-8
+  std::string role;      // "user", "assistant", "system"
+  std::string text;      // UTF-8
+  bool complete = true;  // false: an answer that was cut
+};
+
+/// How much of a conversation's history was told: its journal's last record, and the chain up to there.
+struct HistoryPosition {
+  uint64_t seq = 0;
+  std::string chain;
+  friend bool operator==(const HistoryPosition&, const HistoryPosition&) = default;
 };
 
 /// One response.create.
@@ -26,7 +34,9 @@ struct TurnRequest {
 /// Text that is not UTF-8 is sent with replacement characters.
 std::string EncodeTurn(const TurnRequest& turn);
 std::string EncodeCancel(const std::string& response_id);
-std::string EncodeResume(const std::string& session, std::optional<uint64_t> epoch, std::optional<uint64_t> after);
+/// `known`: the server shall say so if its history is not what was told before.
+std::string EncodeResume(const std::string& session, std::optional<uint64_t> epoch, std::optional<uint64_t> after,
+                         const std::optional<HistoryPosition>& known);
 /// Keeps the first `to` items of the session.
 std::string EncodeRewind(const std::string& session, int64_t to);
 /// A copy of the first `at` items (absent = all).

@@ -38,7 +38,19 @@ ConversationSummary Summary(const Json& json) {
   if (json.contains("ringside") && json["ringside"].is_object()) {
     const Json& ours = json["ringside"];
     summary.messages = Integer(ours, "messages", Integer(ours, "items", -1));
+    summary.updated_at = Integer(ours, "updated_at", 0);
     summary.tokens = Integer(ours, "tokens", -1);
+    summary.position = Integer(ours, "position", -1);
+    summary.pinned = Integer(ours, "pinned", -1);
+    summary.tokens_evicted = Integer(ours, "tokens_evicted", -1);
+    summary.memory_len = Integer(ours, "memory_len", -1);
+    summary.session_len = Integer(ours, "session_len", -1);
+    summary.cache = Text(ours, "cache");
+    summary.active_response = Text(ours, "active_response_id");
+    if (ours.contains("durable") && ours["durable"].is_boolean()) summary.durable = ours["durable"].get<bool>();
+    if (ours.contains("epoch") && ours["epoch"].is_number_unsigned()) summary.epoch = ours["epoch"].get<uint64_t>();
+    if (ours.contains("seq") && ours["seq"].is_number_unsigned()) summary.seq = ours["seq"].get<uint64_t>();
+    summary.chain = Text(ours, "chain");
   }
   return summary;
 }
@@ -46,6 +58,7 @@ ConversationSummary Summary(const Json& json) {
 InputMessage Message(const Json& item) {
   InputMessage message;
   message.role = Text(item, "role");
+  message.complete = Text(item, "status") != "incomplete";
   if (!item.contains("content")) return message;
   const Json& content = item["content"];
   if (content.is_string()) message.text = content.get<std::string>();
@@ -124,6 +137,27 @@ Outcome<Done> DeleteConversation(const HttpClient& http, const std::string& id) 
   const Outcome<HttpAnswer> answer = http.Request("DELETE", "/conversations/" + id);
   if (!answer) return answer.failure();
   return Done{};
+}
+
+Outcome<std::string> ExportConversation(const HttpClient& http, const std::string& id) {
+  Outcome<HttpAnswer> answer = http.Request("GET", "/conversations/" + id + "/export");
+  if (!answer) return answer.failure();
+  return std::move(answer->body);
+}
+
+Outcome<ConversationSummary> ImportConversation(const HttpClient& http, const std::string& bytes) {
+  const Outcome<HttpAnswer> answer = http.Request("POST", "/conversations/import", bytes, "application/octet-stream");
+  if (!answer) return answer.failure();
+  const Json json = Json::parse(answer->body, nullptr, false);
+  if (!json.is_object() || Text(json, "id").empty()) return Unreadable();
+  return Summary(json);
+}
+
+Outcome<ConversationVerdict> VerifyConversation(const HttpClient& http, const std::string& id) {
+  const Outcome<Json> json = Ask(http, "POST", "/conversations/" + id + "/verify");
+  if (!json) return json.failure();
+  if (!json->contains("ok") || !(*json)["ok"].is_boolean()) return Unreadable();
+  return ConversationVerdict{(*json)["ok"].get<bool>(), Integer(*json, "records", 0), Text(*json, "message")};
 }
 
 Outcome<ServerEvent> GetResponse(const HttpClient& http, const std::string& id) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,8 +15,21 @@ namespace ringside::client {
 
 struct ConversationSummary {
   std::string id;
-  int64_t created_at = 0;              // seconds since 1970
-  int64_t messages = -1, tokens = -1;  // -1 = not told
+  int64_t created_at = 0, updated_at = 0;  // seconds since 1970; 0 = not told
+  int64_t messages = -1, tokens = -1;      // -1 = not told
+  int64_t position = -1, pinned = -1, tokens_evicted = -1, memory_len = -1, session_len = -1;  // likewise
+  std::string cache;            // where its cache is: "slot", "host", "disk", "new" (nowhere); "" = not told
+  std::string active_response;  // of the running turn; "" = none
+  std::optional<bool> durable;
+  std::optional<uint64_t> epoch, seq;  // seq: of its journal's last record
+  std::string chain;                   // up to there
+};
+
+/// What the server found when it read a conversation's journal from end to end.
+struct ConversationVerdict {
+  bool ok = false;
+  int64_t records = 0;
+  std::string message;
 };
 
 /// The new conversation's id. `items` are its first messages, not answered yet.
@@ -27,6 +41,11 @@ Outcome<ConversationSummary> GetConversation(const HttpClient& http, const std::
 /// All messages, oldest first.
 Outcome<std::vector<InputMessage>> GetItems(const HttpClient& http, const std::string& id);
 Outcome<Done> DeleteConversation(const HttpClient& http, const std::string& id);
+/// The conversation as bytes that ImportConversation understands, of this or another server.
+Outcome<std::string> ExportConversation(const HttpClient& http, const std::string& id);
+/// The new conversation.
+Outcome<ConversationSummary> ImportConversation(const HttpClient& http, const std::string& bytes);
+Outcome<ConversationVerdict> VerifyConversation(const HttpClient& http, const std::string& id);
 /// A response by its id; see ParseResponse.
 Outcome<ServerEvent> GetResponse(const HttpClient& http, const std::string& id);
 

@@ -73,19 +73,19 @@ Failure RefusedBy(int status, const std::string& body) {
 
 }  // namespace
 
-Outcome<HttpAnswer> HttpClient::Request(const std::string& method, const std::string& path,
-                                        const std::string& body) const {
+Outcome<HttpAnswer> HttpClient::Request(const std::string& method, const std::string& path, const std::string& body,
+                                        const std::string& content_type) const {
   http::request<http::string_body> request;
   request.version(11);
   request.method_string(method);
   request.target(url_.Target(path));
   request.set(http::field::host, url_.Authority());
   request.set(http::field::user_agent, "ringside/" RINGSIDE_VERSION);
-  request.set(http::field::accept, "application/json");
+  request.set(http::field::accept, "application/json, application/octet-stream");
   request.set(http::field::connection, "close");
   if (!api_key_.empty()) request.set(http::field::authorization, "Bearer " + api_key_);
   if (method == "POST") {
-    request.set(http::field::content_type, "application/json");
+    request.set(http::field::content_type, content_type);
     request.body() = body;
     request.prepare_payload();
   }

@@ -22,9 +22,10 @@ class HttpClient {
   const ServerUrl& url() const { return url_; }
   const std::string& api_key() const { return api_key_; }
 
-  /// `method` is GET, POST or DELETE, `path` is below the base path ("/conversations"), `body` is JSON (POST only).
+  /// `method` is GET, POST or DELETE, `path` is below the base path ("/conversations"), `body` goes with POST only.
   /// Waits up to 30 s. Fails if no answer came and for every status from 400 on, with the server's own words.
-  Outcome<HttpAnswer> Request(const std::string& method, const std::string& path, const std::string& body = "") const;
+  Outcome<HttpAnswer> Request(const std::string& method, const std::string& path, const std::string& body = "",
+                              const std::string& content_type = "application/json") const;
 
  private:
   const ServerUrl url_;

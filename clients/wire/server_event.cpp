@@ -38,7 +38,14 @@ std::optional<uint64_t> Unsigned(const Json& json, const char* name) {
 void ReadError(const Json& json, ServerEvent& event) {
   const Json* error = Find(json, "error");
   if (error == nullptr) return;
-  event.error = {Text(*error, "code"), Text(*error, "message"), Text(*error, "param")};
+  event.error = {Text(*error, "code"), Text(*error, "message"), Text(*error, "param"), Count(*error, "retry_after_ms")};
+}
+
+std::optional<HistoryPosition> ReadHistory(const Json& json) {
+  const std::optional<uint64_t> seq = Unsigned(json, "seq");
+  std::string chain = Text(json, "chain");
+  if (!seq || chain.empty()) return std::nullopt;
+  return HistoryPosition{*seq, std::move(chain)};
 }
 
 void ReadReport(const Json& response, TurnReport& report) {
@@ -80,6 +87,7 @@ void ReadResponse(const Json& response, ServerEvent& event) {
   event.text = OutputText(response);
   if (const Json* details = Find(response, "incomplete_details")) event.incomplete_reason = Text(*details, "reason");
   ReadReport(response, event.report);
+  if (const Json* ours = Find(response, "ringside")) event.history = ReadHistory(*ours);
   ReadError(response, event);
 }
 
@@ -91,7 +99,7 @@ Kind KindOf(std::string_view type) {
       {"ringside:session.resumed", Kind::kResumed},   {"ringside:session.snapshot", Kind::kSnapshot},
       {"ringside:session.rewound", Kind::kRewound},   {"ringside:session.forked", Kind::kForked},
       {"ringside:session.failed", Kind::kVerbFailed}, {"ringside:session.evicted", Kind::kEvicted},
-      {"ringside:server.draining", Kind::kDraining},
+      {"ringside:response.queued", Kind::kQueued},    {"ringside:server.draining", Kind::kDraining},
   };
   for (const auto& [name, kind] : kKinds) {
     if (name == type) return kind;
@@ -124,6 +132,7 @@ void ReadFields(const Json& json, ServerEvent& event) {
       event.epoch = Unsigned(json, "epoch");
       event.next_seq = Unsigned(json, "next_seq");
       event.replay = ReplayOf(Text(json, "replay"));
+      if (const Json* position = Find(json, "position")) event.history = ReadHistory(*position);
       break;
     case Kind::kRewound:
       event.items = Count(json, "items");
@@ -138,6 +147,10 @@ void ReadFields(const Json& json, ServerEvent& event) {
     case Kind::kEvicted:
       event.report.messages_evicted = Count(json, "messages");
       event.report.tokens_evicted = Count(json, "tokens");
+      break;
+    case Kind::kQueued:
+      event.response_id = Text(json, "response_id");
+      event.position = Count(json, "position");
       break;
     case Kind::kForked:
     case Kind::kDraining:

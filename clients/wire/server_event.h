@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "clients/wire/client_event.h"
+
 namespace ringside::client {
 
 /// What a finished response reports about its cost.
@@ -26,17 +28,19 @@ struct ServerEvent {
     kDelta,       // text
     kFinished,    // response.completed, .incomplete or .failed: status, text (whole answer), report, error
     kError,       // error
-    kResumed,     // session, session_present, epoch, next_seq, replay, response_id (the running one)
+    kResumed,     // session, session_present, epoch, next_seq, replay, response_id (the running one), history
     kSnapshot,    // response_id, text (the answer so far), next_seq
     kRewound,     // session, items
     kForked,      // session (the new one)
     kVerbFailed,  // verb, error
+    kQueued,      // response_id, position (1 = next)
     kEvicted,     // messages and tokens in report
     kDraining,    // the server is about to go
   };
   enum class Replay { kNone, kEvents, kSnapshot };
   struct Error {
     std::string code, message, param;
+    int64_t retry_after_ms = 0;  // 0 = not told
   };
 
   Kind kind = Kind::kOther;
@@ -45,14 +49,15 @@ struct ServerEvent {
   std::string response_id;
   std::string text;
   std::string status;             // "completed", "incomplete", "cancelled", "failed"
-  std::string incomplete_reason;  // "max_output_tokens", ...
+  std::string incomplete_reason;  // "max_output_tokens", "interrupted" (the server ended in mid answer), ...
   TurnReport report;
   Error error;
   std::string session;
   bool session_present = false;
   std::optional<uint64_t> epoch, next_seq;
   Replay replay = Replay::kNone;
-  int64_t items = 0;
+  std::optional<HistoryPosition> history;  // kFinished, kResumed: where it stands
+  int64_t items = 0, position = 0;
   std::string verb;
 };
 

@@ -29,7 +29,7 @@ struct LinkEvent {
     kLost,        // the turn or verb is given up: message; the server may still finish it
     kRetrying,    // the connection is lost: message, attempt, delay
     kRestored,    // the connection is back
-    kNotice,      // server: kEvicted or kDraining
+    kNotice,      // server: kEvicted, kDraining or kQueued
   };
   Kind kind;
   std::string text = {};

@@ -35,6 +35,7 @@ void SessionLink::Core::Begin(Job job, const std::string& session, const std::st
     session_ = session;
     last_seq_.reset();
     epoch_.reset();
+    known_.reset();
   }
   job_ = job;
   ++job_number_;
@@ -71,7 +72,7 @@ void SessionLink::Core::Connect() {
 void SessionLink::Core::OnOpen() {
   open_ = true;
   if (job_ == Job::kTurn && !response_id_.empty()) {
-    socket_->Send(EncodeResume(session_, epoch_, last_seq_));
+    socket_->Send(EncodeResume(session_, epoch_, last_seq_, known_));
   } else if (job_ != Job::kNone) {
     // Perhaps for the second time: the request's id lets the server recognise a turn it has begun already.
     socket_->Send(frame_);
@@ -85,6 +86,8 @@ void SessionLink::Core::OnEnd(const SocketEnd& end) {
   if (!end.worth_retrying()) {
     std::string why = "The connection was refused: " + end.reason + ".";
     if (end.close_code == 4409) why = "Another client has taken this conversation over.";
+    if (end.close_code == 4410) why = "The conversation was deleted.";
+    if (end.close_code == 4412) why = "The server remembers this conversation differently from what was shown here.";
     if (end.close_code == 4404) why = "The server no longer has this conversation.";
     if (end.http_status == 401 || end.close_code == 4401) why = "The server refused the key (see --api-key).";
     Finish({.kind = LinkEvent::Kind::kLost, .message = why});

@@ -66,6 +66,7 @@ class SessionLink::Core : public std::enable_shared_from_this<SessionLink::Core>
   std::string response_id_;  // of the turn, once the server has told it
   std::string text_;         // of the turn, as told
   std::optional<uint64_t> last_seq_, epoch_;
+  std::optional<HistoryPosition> known_;
 };
 
 }  // namespace ringside::client

@@ -24,6 +24,7 @@ void SessionLink::Core::OnMessage(std::string_view message) {
     case ServerEvent::Kind::kError:
       return OnError(std::move(*event));
     case ServerEvent::Kind::kEvicted:
+    case ServerEvent::Kind::kQueued:
     case ServerEvent::Kind::kDraining:
       return Tell({.kind = Kind::kNotice, .server = std::move(*event)});
     case ServerEvent::Kind::kCreated:
@@ -60,6 +61,7 @@ void SessionLink::Core::OnTurnEvent(ServerEvent event) {
       text_ += event.text;
       return Tell({.kind = Kind::kText, .text = std::move(event.text)});
     case ServerEvent::Kind::kFinished: {
+      if (event.history) known_ = event.history;
       if (response_id_.empty() || event.response_id != response_id_) return;
       // The terminal event has the whole text: whatever is missing is made good here.
       if (event.text.size() > text_.size() && event.text.starts_with(text_)) {
@@ -73,9 +75,13 @@ void SessionLink::Core::OnTurnEvent(ServerEvent event) {
 }
 
 void SessionLink::Core::OnResumed(const ServerEvent& event) {
-  const bool same_epoch = !epoch_ || !event.epoch || *epoch_ == *event.epoch;
   if (event.epoch) epoch_ = event.epoch;
-  if (!same_epoch) last_seq_.reset();  // the numbers begin anew
+  if (event.history) known_ = event.history;
+  if (event.replay != ServerEvent::Replay::kEvents) {
+    // Whatever was counted here so far, the server goes on from its own number.
+    last_seq_.reset();
+    if (event.next_seq && *event.next_seq > 0) last_seq_ = *event.next_seq - 1;
+  }
   if (job_ != Job::kTurn) return;
   if (!event.session_present) {
     return Finish({.kind = Kind::kLost, .message = "The server no longer has this conversation."});
@@ -99,6 +105,11 @@ void SessionLink::Core::OnSnapshot(ServerEvent event) {
 }
 
 void SessionLink::Core::OnVerbEvent(ServerEvent event) {
+  if (job_ == Job::kTurn && event.verb == "resume" && event.error.code == "history_diverged") {
+    known_.reset();
+    return Finish({.kind = Kind::kLost,
+                   .message = "The server remembers this conversation differently from what was shown here."});
+  }
   if (job_ == Job::kTurn && event.verb == "resume") {
     return Finish({.kind = Kind::kUnknown, .server = {.response_id = response_id_}});
   }
@@ -112,6 +123,9 @@ void SessionLink::Core::OnVerbEvent(ServerEvent event) {
 
 void SessionLink::Core::OnError(ServerEvent event) {
   std::string message = event.error.message.empty() ? "The server refused the request." : event.error.message;
+  if (event.error.retry_after_ms > 0) {
+    message += " Try again in " + std::to_string((event.error.retry_after_ms + 999) / 1000) + " s.";
+  }
   if (job_ == Job::kVerb) {
     return Finish({.kind = Kind::kVerbFailed, .message = std::move(message), .server = std::move(event)});
   }

@@ -50,8 +50,8 @@ TEST(Commands, AnUnknownOneIsAHintNotAnInput) {
 }
 
 TEST(Commands, HelpNamesThemAll) {
-  for (const char* name : {"/help", "/regen", "/undo", "/rewind", "/fork", "/system", "/set", "/stats", "/sessions",
-                           "/resume", "/save", "/bye"}) {
+  for (const char* name : {"/help", "/regen", "/continue", "/undo", "/rewind", "/fork", "/system", "/set", "/stats",
+                           "/sessions", "/resume", "/save", "/bye"}) {
     EXPECT_THAT(CommandHelp(), HasSubstr(name));
   }
 }
@@ -185,9 +185,11 @@ TEST(ChatClient, DescribesAReport) {
 }
 
 TEST(SessionList, NumbersAndMarks) {
-  const std::string text = DescribeSessions({{"conv_a", 0, 2, 30}, {"conv_b", 0, -1, -1}}, "conv_b");
+  const std::string text = DescribeSessions(
+      {{.id = "conv_a", .messages = 2, .tokens = 30, .cache = "host"}, {.id = "conv_b", .messages = 1}}, "conv_b");
   EXPECT_THAT(text, HasSubstr("  1   conv_a"));
-  EXPECT_THAT(text, HasSubstr("2 messages, 30 tokens"));
+  EXPECT_THAT(text, HasSubstr("2 messages, 30 tokens, cache: host"));
+  EXPECT_THAT(text, HasSubstr("  1 message"));
   EXPECT_THAT(text, HasSubstr("* 2   conv_b"));
   EXPECT_THAT(DescribeSessions({}, ""), HasSubstr("no conversations"));
 }
@@ -233,11 +235,34 @@ TEST(Options, TakesNegativeNumbersAndWordsBehindADoubleDash) {
   EXPECT_EQ(options.chat.prompt, "-c is a flag");
 }
 
+TEST(Options, ReadsWhatToDoWithSessions) {
+  using Verb = SessionsOptions::Verb;
+  EXPECT_EQ(Parse({"sessions"}).sessions.verb, Verb::kList);
+  EXPECT_EQ(Parse({"sessions", "list", "-n", "5"}).sessions.limit, 5u);
+  const Options shown = Parse({"sessions", "show", "conv_a", "conv_b", "--url", "ws://h:9"});
+  EXPECT_EQ(shown.verb, Options::Verb::kSessions);
+  EXPECT_EQ(shown.sessions.verb, Verb::kShow);
+  EXPECT_EQ(shown.url.port, 9);
+  EXPECT_THAT(shown.sessions.ids, ElementsAre("conv_a", "conv_b"));
+  const Options exported = Parse({"sessions", "--url", "ws://h:8", "export", "conv_a", "file"});
+  EXPECT_EQ(exported.sessions.verb, Verb::kExport);
+  EXPECT_EQ(exported.url.port, 8);
+  EXPECT_THAT(exported.sessions.ids, ElementsAre("conv_a"));
+  EXPECT_EQ(exported.sessions.path, "file");
+  EXPECT_EQ(Parse({"sessions", "import", "-"}).sessions.path, "-");
+  EXPECT_EQ(Parse({"sessions", "delete", "conv_a"}).sessions.verb, Verb::kDelete);
+  EXPECT_EQ(Parse({"sessions", "verify"}).sessions.verb, Verb::kVerify);
+}
+
 TEST(Options, TheEnvironmentStandsInAndTheFlagWins) {
   ::setenv("RINGSIDE_URL", "ws://env:1", 1);
   ::setenv("RINGSIDE_API_KEY", "envkey", 1);
   EXPECT_EQ(Parse({"chat"}).url.host, "env");
   EXPECT_EQ(Parse({"sessions"}).api_key, "envkey");
+  ::setenv("RINGSIDE_CHAT_COMMAND", "./scripts/chat", 1);
+  EXPECT_EQ(Parse({"chat"}).chat.command, "./scripts/chat");
+  ::unsetenv("RINGSIDE_CHAT_COMMAND");
+  EXPECT_EQ(Parse({"chat"}).chat.command, "");
   EXPECT_EQ(Parse({"chat", "--url", "ws://flag:2"}).url.host, "flag");
   EXPECT_EQ(Parse({"bench", "load", "--api-key", "flagkey"}).api_key, "flagkey");
   ::unsetenv("RINGSIDE_URL");
@@ -255,6 +280,12 @@ TEST(Options, BadOnesEndWithTwoAndASentence) {
                                              {"chat", "--session", "conv_a", "--system", "x"},
                                              {"chat", "--color", "maybe"},
                                              {"bench"},
+                                             {"sessions", "show"},
+                                             {"sessions", "export"},
+                                             {"sessions", "import"},
+                                             {"sessions", "delete"},
+                                             {"sessions", "polish"},
+                                             {"sessions", "list", "verify"},
                                              {"bench", "append", "--rounds", "0"}}) {
     const Options options = Parse(args);
     EXPECT_EQ(options.verb, Options::Verb::kNone);

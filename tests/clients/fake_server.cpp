@@ -106,7 +106,8 @@ struct FakeServer::Impl {
     FakeAnswer answer{404, "{}"};
     if (script.on_request) {
       answer = script.on_request({std::string(request.method_string()), std::string(request.target()), request.body(),
-                                  std::string(request[http::field::authorization])});
+                                  std::string(request[http::field::authorization]),
+                                  std::string(request[http::field::content_type])});
     }
     Answer(socket, answer);
   }

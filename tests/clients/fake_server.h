@@ -25,7 +25,7 @@ class FakeSocket {
 };
 
 struct FakeRequest {
-  std::string method, target, body, authorization;
+  std::string method, target, body, authorization, content_type;
 };
 
 struct FakeAnswer {

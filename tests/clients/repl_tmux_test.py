@@ -44,15 +44,18 @@ def wait_for(what, condition, patience_s=PATIENCE_S):
 class Server:
     """A server of our own, or the one that the environment names."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, *flags):
         self.process = None
-        self.url = os.environ.get("RINGSIDE_TEST_URL", "")
-        if self.url:
-            return
-        log = open(os.path.join(folder, "server.log"), "w+")
+        self.folder, self.flags = folder, flags
+        self.url = "" if flags else os.environ.get("RINGSIDE_TEST_URL", "")
+        if not self.url:
+            self.start(0)
+
+    def start(self, port):
+        log = open(os.path.join(self.folder, "server.log"), "w+")
         self.process = subprocess.Popen(
-            [os.environ["RINGSIDE_SERVER"], "--model", os.environ["RINGSIDE_TEST_MODEL"], "--port", "0",
-             "--max-output-tokens", "2000"],
+            [os.environ["RINGSIDE_SERVER"], "--model", os.environ["RINGSIDE_TEST_MODEL"], "--port", str(port),
+             "--max-output-tokens", "2000", *self.flags],
             stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
 
         def listening():
@@ -62,6 +65,10 @@ class Server:
             return found and f"ws://127.0.0.1:{found[1]}"
 
         self.url = wait_for("the server", listening)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
 
     def port(self):
         return int(self.url.rsplit(":", 1)[1].split("/")[0])
@@ -401,6 +408,45 @@ def test_reconnect(folder, server):
         pane.close()
 
 
+def test_lost_server(folder, _):
+    if "RINGSIDE_SERVER" not in os.environ:
+        return
+    server = Server(folder, "--store-path", os.path.join(folder, "store"))
+    pane = Pane(folder, ["--url", server.url, "--temperature", "0", "--max-tokens", "200"], columns=120, rows=60)
+    try:
+        pane.say("Tell me a long story about a dog and a river.", wait=False)
+        wait_for("the answer's beginning", lambda: len(pane.screen().split("a river.", 1)[-1].strip()) > 40)
+        server.kill()
+        pane.wait_text("connection lost")
+        server.start(server.port())
+        pane.wait_text("[the server ended in the middle of this answer; /continue lets it go on]")
+        wait_for("the prompt", pane.at_prompt)
+        check("a server that comes back ends the answer that its death cut", True)
+        shown = pane.screen().split("a river.", 1)[1].split("[the server", 1)[0]
+        conversation = server.get("/conversations?limit=1")["data"][0]["id"]
+        before = server.texts(conversation)
+        check("what was shown is what is kept", len(before) == 2 and flat(before[1][1]) == flat(shown),
+              shown + "\n---\n" + str(before))
+        more = pane.say("/continue")
+        after = server.texts(conversation)
+        check("/continue goes on behind what is there",
+              after[:2] == before and [role for role, _ in after[2:]] == ["assistant"] and after[2][1], after)
+        check("and shows it", flat(after[2][1]) in flat(more), more)
+        pane.say("/set max_tokens 8")
+        check("the conversation goes on", len(pane.say("Thanks.")) > 0 and len(server.texts(conversation)) == 5)
+        check("Ctrl-D prints how to come back", pane.leave() == conversation)
+    finally:
+        pane.close()
+    pane = Pane(folder, ["--url", server.url, "--session", conversation])
+    try:
+        check("an answer that was cut is marked", "/continue" in pane.screen(), pane.screen())
+        check("/regen answers anew", len(pane.say("/regen")) > 0)
+        pane.leave()
+    finally:
+        pane.close()
+        server.stop()
+
+
 def test_pipe(folder, server):
     def run(arguments, text):
         environment = {**os.environ, "XDG_STATE_HOME": folder}
@@ -427,7 +473,7 @@ def main():
     if not has_server or not shutil.which("tmux"):
         print("skipped: no server or no tmux")
         return 77
-    tests = [test_pipe, test_conversation, test_interrupt, test_editing, test_colour, test_reconnect]
+    tests = [test_pipe, test_conversation, test_interrupt, test_editing, test_colour, test_reconnect, test_lost_server]
     with tempfile.TemporaryDirectory() as folder:
         server = Server(folder)
         try:

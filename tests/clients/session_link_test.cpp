@@ -190,6 +190,120 @@ TEST(SessionLink, ResumesAtEveryCutOfAnAnswer) {
   }
 }
 
+Json WithHistory(Json event, uint64_t seq, const std::string& chain) {
+  if (event.contains("response")) {
+    event["response"]["ringside"] = {{"seq", seq}, {"chain", chain}};
+  } else {
+    event["position"] = {{"seq", seq}, {"chain", chain}};
+  }
+  return event;
+}
+
+TEST(SessionLink, TellsTheServerWhatItKnowsOfTheHistory) {
+  std::vector<Json> resumes;
+  LinkOnServer on({.on_socket = [&](FakeSocket& socket, int number) {
+    const Json first = socket.Read();
+    if (number == 0) {
+      for (const Json& event : {Created(0), WithHistory(End(1, ""), 4, "aa")}) socket.Send(event);
+      socket.Read();
+      socket.Send(Created(2, "resp_2"));
+      return socket.Drop();
+    }
+    resumes.push_back(first);
+    if (number == 1) {
+      // The next socket finds the history further on, in another epoch; the numbers go on.
+      for (const Json& event : {WithHistory(Resumed("events", 5, 8), 9, "bb"), Delta(3, "x")}) socket.Send(event);
+      return socket.Drop();
+    }
+    for (const Json& event : {Resumed("events", 6, 9), Delta(4, "y"), End(5, "xy", "completed", "resp_2")}) {
+      socket.Send(event);
+    }
+  }});
+  on.link().StartTurn(Turn());
+  EXPECT_EQ(on.WaitForEnd().kind, Kind::kFinished);
+  on.link().StartTurn(Turn());
+  EXPECT_EQ(on.WaitForEnd().kind, Kind::kFinished);
+  EXPECT_EQ(on.text, "xy");
+  ASSERT_EQ(resumes.size(), 2u);
+  EXPECT_EQ(resumes[0]["known"], (Json{{"seq", 4}, {"chain", "aa"}}));
+  EXPECT_EQ(resumes[0]["after"], 2);
+  EXPECT_EQ(resumes[1]["known"], (Json{{"seq", 9}, {"chain", "bb"}}));
+  EXPECT_EQ(resumes[1]["epoch"], 8);
+  EXPECT_EQ(resumes[1]["after"], 3);
+}
+
+TEST(SessionLink, AHistoryThatDivergedIsToldNotShown) {
+  for (const bool by_event : {true, false}) {
+    LinkOnServer on({.on_socket = [&](FakeSocket& socket, int number) {
+      socket.Read();
+      if (number == 0) {
+        socket.Send(Created(0));
+        return socket.Drop();
+      }
+      if (by_event) {
+        socket.Send({{"type", "ringside:session.failed"},
+                     {"verb", "resume"},
+                     {"error", {{"code", "history_diverged"}, {"message", "No."}}}});
+      }
+      socket.Close(4412);
+    }});
+    on.link().StartTurn(Turn());
+    const LinkEvent end = on.WaitForEnd();
+    EXPECT_EQ(end.kind, Kind::kLost);
+    EXPECT_THAT(end.message, HasSubstr("differently"));
+    EXPECT_EQ(on.retries, 1);
+  }
+}
+
+TEST(SessionLink, AnAnswerThatTheServersEndCutIsFinishedAsInterrupted) {
+  LinkOnServer on({.on_socket =
+                       [](FakeSocket& socket, int number) {
+                         socket.Read();
+                         if (number == 0) {
+                           for (const Json& event : {Created(0), Delta(1, "one ")}) socket.Send(event);
+                           return socket.Drop();
+                         }
+                         Json end = End(3, "one two", "incomplete");
+                         end["response"]["incomplete_details"] = {{"reason", "interrupted"}};
+                         for (const Json& event : {Resumed("events", 4, 9), Delta(2, "two"), end}) socket.Send(event);
+                       },
+                   .refuse_upgrade = [](int number) { return number == 1 ? 503 : 0; }});
+  on.link().StartTurn(Turn());
+  const LinkEvent end = on.WaitForEnd();
+  EXPECT_EQ(end.kind, Kind::kFinished);
+  EXPECT_EQ(end.server.incomplete_reason, "interrupted");
+  EXPECT_EQ(on.text, "one two");
+}
+
+TEST(SessionLink, AnotherEpochsNumbersAreNotComparedWithOnesOwn) {
+  // The server has lost its store: its numbers begin anew, below those seen here.
+  LinkOnServer on({.on_socket = [](FakeSocket& socket, int number) {
+    socket.Read();
+    if (number == 0) {
+      for (const Json& event : {Created(100), Delta(101, "a")}) socket.Send(event);
+      return socket.Drop();
+    }
+    socket.Send(Resumed("snapshot", 5, 9));
+    socket.Send({{"type", "ringside:session.snapshot"}, {"response_id", "resp_1"}, {"text", "ab"}, {"next_seq", 5}});
+    for (const Json& event : {Delta(5, "c"), End(6, "abc")}) socket.Send(event);
+  }});
+  on.link().StartTurn(Turn());
+  EXPECT_EQ(on.WaitForEnd().kind, Kind::kFinished);
+  EXPECT_EQ(on.text, "abc");
+}
+
+TEST(SessionLink, TellsThePlaceInLine) {
+  LinkOnServer on({.on_socket = [](FakeSocket& socket, int) {
+    socket.Read();
+    socket.Send(Created(0));
+    socket.Send({{"type", "ringside:response.queued"}, {"response_id", "resp_1"}, {"position", 2}});
+    for (const Json& event : {Delta(1, "x"), End(2, "x")}) socket.Send(event);
+  }});
+  on.link().StartTurn(Turn());
+  on.WaitFor(Kind::kNotice);
+  EXPECT_EQ(on.WaitForEnd().kind, Kind::kFinished);
+}
+
 TEST(SessionLink, ResumesBySnapshot) {
   LinkOnServer on({.on_socket = [](FakeSocket& socket, int number) {
     socket.Read();
@@ -319,6 +433,17 @@ TEST(SessionLink, AnErrorRefusesTheTurnAndLeavesTheSocketUsable) {
   EXPECT_EQ(on.text, "ok");
 }
 
+TEST(SessionLink, ARefusalForWantOfRoomSaysWhenToTryAgain) {
+  LinkOnServer on({.on_socket = [](FakeSocket& socket, int) {
+    socket.Read();
+    socket.Send({{"type", "error"},
+                 {"status", 429},
+                 {"error", {{"code", "rate_limit_exceeded"}, {"message", "It is full."}, {"retry_after_ms", 1200}}}});
+  }});
+  on.link().StartTurn(Turn());
+  EXPECT_EQ(on.WaitForEnd().message, "It is full. Try again in 2 s.");
+}
+
 TEST(SessionLink, ARefusedKeyIsNotTriedAgain) {
   std::atomic<int> upgrades = 0;
   LinkOnServer on({.refuse_upgrade = [&](int) {
@@ -342,6 +467,19 @@ TEST(SessionLink, ATakenOverConversationIsNotFoughtOver) {
   const LinkEvent end = on.WaitForEnd();
   EXPECT_EQ(end.kind, Kind::kLost);
   EXPECT_THAT(end.message, HasSubstr("taken"));
+  EXPECT_EQ(on.retries, 0);
+}
+
+TEST(SessionLink, ADeletedConversationIsNotTriedAgain) {
+  LinkOnServer on({.on_socket = [](FakeSocket& socket, int) {
+    socket.Read();
+    socket.Send(Created(0));
+    socket.Close(4410);
+  }});
+  on.link().StartTurn(Turn());
+  const LinkEvent end = on.WaitForEnd();
+  EXPECT_EQ(end.kind, Kind::kLost);
+  EXPECT_THAT(end.message, HasSubstr("deleted"));
   EXPECT_EQ(on.retries, 0);
 }
 

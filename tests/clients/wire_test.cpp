@@ -68,12 +68,14 @@ TEST(ClientEvent, BadUtf8IsReplacedNotSent) {
 }
 
 TEST(ClientEvent, ResumeLeavesOutWhatIsUnknown) {
-  EXPECT_EQ(Json::parse(EncodeResume("conv_a", std::nullopt, std::nullopt)),
+  EXPECT_EQ(Json::parse(EncodeResume("conv_a", std::nullopt, std::nullopt, std::nullopt)),
             (Json{{"type", "ringside:session.resume"}, {"session", "conv_a"}}));
   const uint64_t epoch = 18446744073709551615u;
-  const Json json = Json::parse(EncodeResume("conv_a", epoch, 0));
+  const Json json = Json::parse(EncodeResume("conv_a", epoch, 0, HistoryPosition{epoch, "ab"}));
   EXPECT_EQ(json["epoch"].get<uint64_t>(), epoch);
   EXPECT_EQ(json["after"], 0);
+  EXPECT_EQ(json["known"]["seq"].get<uint64_t>(), epoch);
+  EXPECT_EQ(json["known"]["chain"], "ab");
 }
 
 TEST(ClientEvent, RequestIdsDiffer) { EXPECT_NE(MakeRequestId(), MakeRequestId()); }
@@ -153,6 +155,60 @@ TEST(Conversations, ListsWithWhatTheServerTells) {
   EXPECT_EQ((*list)[0].created_at, 1700000000);
   EXPECT_EQ((*list)[0].messages, 4);
   EXPECT_EQ((*list)[1].tokens, -1);
+}
+
+TEST(Conversations, ReadsWhereOneIsKept) {
+  const FakeServer server({.on_request = [](const FakeRequest& request) -> FakeAnswer {
+    EXPECT_EQ(request.target, "/v1/conversations/conv_a");
+    return {200, R"({"id":"conv_a","created_at":1,"ringside":{"items":2,"tokens":9,"position":8,"pinned":4,
+                     "tokens_evicted":3,"memory_len":64,"session_len":128,"updated_at":2,"epoch":18446744073709551615,
+                     "durable":true,"seq":7,"chain":"00ff","cache":"disk","active_response_id":"resp_x"}})"};
+  }});
+  const auto session = GetConversation(HttpClient(server.url(), ""), "conv_a");
+  ASSERT_TRUE(session.ok());
+  EXPECT_EQ(session->updated_at, 2);
+  EXPECT_EQ(session->messages, 2);
+  EXPECT_EQ(session->position, 8);
+  EXPECT_EQ(session->pinned, 4);
+  EXPECT_EQ(session->tokens_evicted, 3);
+  EXPECT_EQ(session->memory_len, 64);
+  EXPECT_EQ(session->session_len, 128);
+  EXPECT_EQ(session->epoch, 18446744073709551615u);
+  EXPECT_EQ(session->durable, true);
+  EXPECT_EQ(session->seq, 7u);
+  EXPECT_EQ(session->chain, "00ff");
+  EXPECT_EQ(session->cache, "disk");
+  EXPECT_EQ(session->active_response, "resp_x");
+}
+
+TEST(Conversations, AnAnswerThatWasCutIsNotComplete) {
+  const FakeServer server({.on_request = [](const FakeRequest&) -> FakeAnswer {
+    return {200, R"({"data":[{"id":"a","role":"user","status":"completed","content":"x"},
+                             {"id":"b","role":"assistant","status":"incomplete","content":"y"}],"has_more":false})"};
+  }});
+  const auto items = GetItems(HttpClient(server.url(), ""), "conv_a");
+  ASSERT_TRUE(items.ok());
+  EXPECT_TRUE((*items)[0].complete);
+  EXPECT_FALSE((*items)[1].complete);
+}
+
+TEST(ServerEvent, ReadsPositionsInHistoryAndInLine) {
+  const auto resumed = ParseServerEvent(
+      R"({"type":"ringside:session.resumed","session":"c","session_present":true,"position":{"seq":5,"chain":"ab"}})");
+  ASSERT_TRUE(resumed && resumed->history);
+  EXPECT_EQ(*resumed->history, (HistoryPosition{5, "ab"}));
+  const auto finished = ParseServerEvent(
+      R"({"type":"response.incomplete","response":{"id":"r","status":"incomplete","ringside":{"seq":6,"chain":"cd"},
+          "incomplete_details":{"reason":"interrupted"}}})");
+  ASSERT_TRUE(finished && finished->history);
+  EXPECT_EQ(*finished->history, (HistoryPosition{6, "cd"}));
+  EXPECT_EQ(finished->incomplete_reason, "interrupted");
+  EXPECT_FALSE(ParseServerEvent(R"({"type":"response.completed","response":{"ringside":{"seq":6}}})")->history);
+  const auto queued = ParseServerEvent(R"({"type":"ringside:response.queued","response_id":"r","position":3})");
+  EXPECT_EQ(queued->kind, ServerEvent::Kind::kQueued);
+  EXPECT_EQ(queued->response_id, "r");
+  EXPECT_EQ(queued->position, 3);
+  EXPECT_EQ(ParseServerEvent(R"({"type":"error","error":{"retry_after_ms":250}})")->error.retry_after_ms, 250);
 }
 
 TEST(Conversations, CreatesWithMessages) {

@@ -1,0 +1,180 @@
+#include "clients/cli/sessions.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "clients/cli/chat_client.h"
+#include "clients/cli/sanitiser.h"
+#include "clients/cli/session_list.h"
+
+namespace ringside::client {
+namespace {
+
+constexpr size_t kEverySession = 1 << 20;
+
+void Complain(const std::string& sentence) { std::fprintf(stderr, "ringside: %s\n", Sanitise(sentence).c_str()); }
+void Print(const std::string& text) { std::printf("%s\n", Sanitise(text).c_str()); }
+std::string Size(size_t bytes) {
+  return bytes < 10'000 ? std::to_string(bytes) + " bytes" : std::to_string((bytes + 512) / 1024) + " KiB";
+}
+
+int Fail(const std::string& subject, const Failure& failure) {
+  Complain((subject.empty() ? "" : subject + ": ") + failure.message);
+  return 1;
+}
+
+int List(const HttpClient& http, size_t limit) {
+  const Outcome<std::vector<ConversationSummary>> sessions = ListConversations(http, limit);
+  if (!sessions) return Fail("", sessions.failure());
+  Print(DescribeSessions(*sessions, ""));
+  return 0;
+}
+
+int Show(const HttpClient& http, const std::vector<std::string>& ids) {
+  int code = 0;
+  for (const std::string& id : ids) {
+    const Outcome<ConversationSummary> session = GetConversation(http, id);
+    if (session) {
+      Print(DescribeSession(*session));
+    } else {
+      code = Fail(id, session.failure());
+    }
+  }
+  return code;
+}
+
+/// All of it, or why not.
+Outcome<Done> WriteAll(int file, const std::string& path, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(file, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return Failure{"Cannot write " + path + ": " + std::strerror(errno) + "."};
+    bytes.remove_prefix(static_cast<size_t>(written));
+  }
+  return Done{};
+}
+
+int Export(const HttpClient& http, const std::string& id, std::string path) {
+  if (path.empty()) path = id + ".ringside";
+  const Outcome<std::string> bytes = ExportConversation(http, id);
+  if (!bytes) return Fail(id, bytes.failure());
+  if (path == "-") {
+    const Outcome<Done> written = WriteAll(STDOUT_FILENO, "standard output", *bytes);
+    return written ? 0 : Fail("", written.failure());
+  }
+  // Somebody's words: for their own eyes, and never in place of something else.
+  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (file < 0) return Fail("", {"Cannot make " + path + ": " + std::strerror(errno) + "."});
+  Outcome<Done> written = WriteAll(file, path, *bytes);
+  if (::close(file) != 0 && written) written = Failure{"Cannot write " + path + ": " + std::strerror(errno) + "."};
+  if (!written) {
+    ::unlink(path.c_str());
+    return Fail("", written.failure());
+  }
+  Print("Wrote " + id + " to " + path + ", " + Size(bytes->size()) + ".");
+  return 0;
+}
+
+Outcome<std::string> ReadAll(const std::string& path) {
+  const bool piped = path == "-";
+  const int file = piped ? STDIN_FILENO : ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return Failure{"Cannot read " + path + ": " + std::strerror(errno) + "."};
+  std::string bytes;
+  char buffer[65536];
+  ssize_t got = 0;
+  while ((got = ::read(file, buffer, sizeof buffer)) != 0) {
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) break;
+    bytes.append(buffer, static_cast<size_t>(got));
+  }
+  const std::string why = got < 0 ? std::strerror(errno) : "";
+  if (!piped) ::close(file);
+  if (got < 0) return Failure{"Cannot read " + path + ": " + why + "."};
+  return bytes;
+}
+
+int Import(const HttpClient& http, const std::string& path) {
+  const Outcome<std::string> bytes = ReadAll(path);
+  if (!bytes) {
+    Complain(bytes.failure().message);
+    return 2;
+  }
+  const Outcome<ConversationSummary> session = ImportConversation(http, *bytes);
+  if (!session) return Fail(path, session.failure());
+  Print(DescribeSession(*session));
+  return 0;
+}
+
+int Delete(const HttpClient& http, const std::vector<std::string>& ids) {
+  int code = 0;
+  for (const std::string& id : ids) {
+    const Outcome<Done> gone = DeleteConversation(http, id);
+    if (gone) {
+      Print("Deleted " + id + ".");
+    } else {
+      code = Fail(id, gone.failure());
+    }
+  }
+  return code;
+}
+
+int Verify(const HttpClient& http, std::vector<std::string> ids) {
+  if (ids.empty()) {
+    const Outcome<std::vector<ConversationSummary>> sessions = ListConversations(http, kEverySession);
+    if (!sessions) return Fail("", sessions.failure());
+    for (const ConversationSummary& session : *sessions) ids.push_back(session.id);
+  }
+  size_t sound = 0;
+  for (const std::string& id : ids) {
+    const Outcome<ConversationVerdict> verdict = VerifyConversation(http, id);
+    if (!verdict) {
+      Fail(id, verdict.failure());
+    } else if (!verdict->ok) {
+      Print(id + "  damaged: " + verdict->message);
+    } else {
+      ++sound;
+      Print(id + "  sound, " + std::to_string(verdict->records) + " records" +
+            (verdict->message.empty() ? "" : ". " + verdict->message));
+    }
+  }
+  if (sound == ids.size()) return 0;
+  Complain(std::to_string(ids.size() - sound) + " of " + std::to_string(ids.size()) +
+           " could not be shown to be sound.");
+  return 1;
+}
+
+}  // namespace
+
+int LookAfterSessions(const Options& options) {
+  using Verb = SessionsOptions::Verb;
+  const SessionsOptions& sessions = options.sessions;
+  for (const std::string& id : sessions.ids) {
+    if (IsConversationId(id)) continue;
+    Complain("\"" + id + "\" is no conversation's id (conv_...).");
+    return 2;
+  }
+  const HttpClient http(options.url, options.api_key);
+  switch (sessions.verb) {
+    case Verb::kList:
+      return List(http, sessions.limit);
+    case Verb::kShow:
+      return Show(http, sessions.ids);
+    case Verb::kExport:
+      return Export(http, sessions.ids.front(), sessions.path);
+    case Verb::kImport:
+      return Import(http, sessions.path);
+    case Verb::kDelete:
+      return Delete(http, sessions.ids);
+    case Verb::kVerify:
+      return Verify(http, sessions.ids);
+  }
+  return 2;
+}
+
+}  // namespace ringside::client
