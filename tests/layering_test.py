@@ -25,7 +25,7 @@ SEPARATE = {"kernels": ["cpu", "cuda", "comm"]}
 # Third-party header -> where it may be included, as path prefixes. tests/ may include anything.
 ROOMS = [
     (r"boost/", ["ws/", "clients/"]),
-    (r"openssl/", ["ws/", "clients/"]),
+    (r"openssl/", ["base/", "ws/", "clients/"]),
     (r"prometheus/", ["ws/"]),
     (r"yaml-cpp/", ["ws/"]),
     (r"CLI/", ["ws/", "clients/"]),

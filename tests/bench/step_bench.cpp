@@ -1,0 +1,184 @@
+// Measures forward passes on any device: decode steps of a batch of conversations at given contexts, prefill of whole
+// prompts, an append onto a long context. Wall time around Model::Forward, results on the host included; one JSON
+// object a measurement, median and spread.
+//   step_bench --model PATH [--device cuda] [--dtype bf16] [--batches 1,8,32] [--contexts 1024,4096]
+//              [--prefill 512,2048] [--append 64] [--steps 64] [--repeats 5]
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <random>
+
+#include "cache/kv_pool.h"
+#include "engine/model.h"
+
+namespace ringside {
+namespace {
+
+struct Options {
+  std::string model, device = "cuda", dtype = "bf16";
+  std::vector<int64_t> batches = {1, 8, 32}, contexts = {1024, 4096}, prefill = {512, 2048}, append;
+  int64_t steps = 64, chunk = 2048;
+  int repeats = 5;
+};
+
+double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+class StepBench {
+ public:
+  StepBench(const Options& options, Model& model) : options_(options), model_(model) {
+    std::mt19937 random(1);
+    for (int i = 0; i < 65536; ++i) {
+      ids_.push_back(static_cast<TokenId>(random() % static_cast<uint64_t>(model.spec().vocab)));
+    }
+  }
+
+  void Run() {
+    for (const int64_t tokens : options_.prefill) Prefill(tokens);
+    for (const int64_t context : options_.contexts) {
+      for (const int64_t tokens : options_.append) Append(context, tokens);
+      for (const int64_t batch : options_.batches) Decode(batch, context);
+    }
+  }
+
+ private:
+  bool MakePool(int64_t room, int64_t slots) {
+    const ModelSpec& spec = model_.spec();
+    const int64_t limit = spec.learned_positions ? spec.trained_context : INT64_MAX;
+    if (room > limit) return false;
+    pool_.reset();
+    const DType type = options_.dtype == "f16" ? DType::kF16 : DType::kBF16;
+    auto pool = KvPool::Make(
+        model_.backend(), MakeKvShape(spec.layers, spec.kv_heads, spec.head_dim, type, kPinned, room, options_.chunk),
+        slots);
+    if (!pool.ok()) fmt::print(stderr, "{}\n", pool.status().ToString());
+    if (pool.ok()) pool_ = std::make_unique<KvPool>(std::move(*pool));
+    room_ = room;
+    return pool_ != nullptr;
+  }
+  KvCache* Acquire() { return pool_->Acquire({kPinned, room_, Eviction::kToken}); }
+
+  void Feed(KvCache* cache, int64_t first, int64_t count, bool logits) {
+    logits_.resize(static_cast<size_t>(model_.spec().vocab));
+    for (int64_t at = 0; at < count; at += options_.chunk) {
+      const int64_t n = std::min(options_.chunk, count - at);
+      const bool last = logits && at + n == count;
+      const StepPart part{cache,
+                          std::span(ids_).subspan(static_cast<size_t>((first + at) % 32768), static_cast<size_t>(n)),
+                          last ? StepPart::Logits::kLast : StepPart::Logits::kNone};
+      model_.Forward({&part, 1}, last ? std::span<float>(logits_) : std::span<float>());
+    }
+  }
+
+  void Report(const char* name, int64_t batch, int64_t context, int64_t tokens, std::vector<double> seconds) {
+    std::sort(seconds.begin(), seconds.end());
+    fmt::print(
+        "{{\"name\":\"{}\",\"model\":\"{}\",\"batch\":{},\"context\":{},\"tokens\":{},\"ms\":{:.4f},\"least\":{:.4f},"
+        "\"most\":{:.4f}}}\n",
+        name, model_.spec().name, batch, context, tokens, seconds[seconds.size() / 2] * 1e3, seconds.front() * 1e3,
+        seconds.back() * 1e3);
+  }
+
+  void Prefill(int64_t tokens) {
+    if (!MakePool(tokens + 16, 1)) return;
+    std::vector<double> seconds;
+    for (int i = 0; i <= options_.repeats; ++i) {
+      KvCache* cache = Acquire();
+      const double begin = Now();
+      Feed(cache, 0, tokens, true);
+      if (i > 0) seconds.push_back(Now() - begin);
+      pool_->Release(cache);
+    }
+    Report("prefill", 1, 0, tokens, seconds);
+  }
+
+  void Append(int64_t context, int64_t tokens) {
+    if (!MakePool(context + (options_.repeats + 1) * tokens + 16, 1)) return;
+    KvCache* cache = Acquire();
+    Feed(cache, 0, context, false);
+    std::vector<double> seconds;
+    for (int i = 0; i <= options_.repeats; ++i) {
+      const double begin = Now();
+      Feed(cache, context + i * tokens, tokens, true);
+      if (i > 0) seconds.push_back(Now() - begin);
+    }
+    Report("append", 1, context, tokens, seconds);
+  }
+
+  // All conversations hold the same context: filled once, then copied.
+  void Decode(int64_t batch, int64_t context) {
+    const int64_t warm = 8, steps = options_.steps;
+    if (!MakePool(context + steps + warm + 16, batch)) return;
+    std::vector<KvCache*> caches;
+    for (int64_t b = 0; b < batch; ++b) caches.push_back(Acquire());
+    Feed(caches[0], 0, context - steps / 2, false);
+    for (int64_t b = 1; b < batch; ++b) {
+      KvCache& cache = *caches[static_cast<size_t>(b)];
+      cache.ring() = caches[0]->ring();
+      model_.backend().CopyOnDevice(cache.slab(), caches[0]->slab(), static_cast<size_t>(cache.shape().slab_bytes()));
+    }
+    std::vector<float> logits(static_cast<size_t>(batch * model_.spec().vocab));
+    for (const bool all_logits : {true, false}) {
+      std::vector<double> seconds;
+      for (int64_t step = 0; step < (warm + steps) / 2; ++step) {
+        std::vector<StepPart> parts;
+        for (int64_t b = 0; b < batch; ++b) {
+          const bool wanted = all_logits || b == 0;
+          parts.push_back({caches[static_cast<size_t>(b)],
+                           std::span(ids_).subspan(static_cast<size_t>(40000 + step * batch + b), 1),
+                           wanted ? StepPart::Logits::kLast : StepPart::Logits::kNone});
+        }
+        const double begin = Now();
+        model_.Forward(parts,
+                       std::span(logits).first(static_cast<size_t>((all_logits ? batch : 1) * model_.spec().vocab)));
+        if (step >= warm / 2) seconds.push_back(Now() - begin);
+      }
+      Report(all_logits ? "decode" : "decode_one_head", batch, context, 1, seconds);
+      if (batch == 1) break;
+    }
+  }
+
+  static constexpr int64_t kPinned = 4;
+  const Options& options_;
+  Model& model_;
+  std::unique_ptr<KvPool> pool_;
+  int64_t room_ = 0;
+  std::vector<TokenId> ids_;
+  std::vector<float> logits_;
+};
+
+int Main(int argc, char** argv) {
+  Options options;
+  CLI::App app("Measures decode steps, prefill and appends of a model on a device.");
+  app.add_option("--model", options.model)->required();
+  app.add_option("--device", options.device);
+  app.add_option("--dtype", options.dtype);
+  app.add_option("--batches", options.batches)->delimiter(',');
+  app.add_option("--contexts", options.contexts)->delimiter(',');
+  app.add_option("--prefill", options.prefill)->delimiter(',');
+  app.add_option("--append", options.append)->delimiter(',');
+  app.add_option("--steps", options.steps);
+  app.add_option("--chunk", options.chunk);
+  app.add_option("--repeats", options.repeats);
+  CLI11_PARSE(app, argc, argv);
+  auto backend = options.device == "cuda"
+                     ? MakeCudaBackend({.dtype = options.dtype == "f16" ? DType::kF16 : DType::kBF16})
+                     : MakeCpuBackend({});
+  if (!backend.ok()) return fmt::print(stderr, "{}\n", backend.status().ToString()), 1;
+  auto model = Model::Load(options.model, **backend);
+  if (!model.ok()) return fmt::print(stderr, "{}\n", model.status().ToString()), 1;
+  fmt::print(stderr, "{}: {}\n", (*model)->spec().name, (*backend)->Describe());
+  if (const Status status = (*model)->Reserve(std::max<int64_t>(options.chunk, 256)); !status.ok()) {
+    return fmt::print(stderr, "{}\n", status.ToString()), 1;
+  }
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  StepBench(options, **model).Run();
+  return 0;
+}
+
+}  // namespace
+}  // namespace ringside
+
+int main(int argc, char** argv) { return ringside::Main(argc, argv); }

@@ -1,0 +1,49 @@
+// Objects whose every byte can be told from their owner and version, random changes to them, and the record of what was
+// said about them, against which a store is checked after a crash.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <random>
+#include <string>
+
+#include "cache/store.h"
+
+namespace ringside {
+
+/// Version n has parts n - 2 .. n: each Put adds one, keeps two and drops one. Some parts are large.
+StoreObject ExpectedObject(const std::string& owner, int version);
+
+inline constexpr int kNoObject = -1, kDamagedObject = -2, kForeignObject = -3;
+/// The version that `store` has of the owner, every part compared; or one of the above: none, refused as damaged or
+/// unreadable, something that was never put there.
+int VersionIn(Store& store, const std::string& owner);
+
+/// What was said to a store about an owner, and what it answered.
+class StoreOracle {
+ public:
+  void PutIssued(const std::string& owner, int version);
+  void PutDone(const std::string& owner, int version);
+  void EraseIssued(const std::string& owner);
+  void EraseDone(const std::string& owner);
+  /// The next version of the owner.
+  int NextVersion(const std::string& owner) const;
+
+  /// After a crash: empty = whole versions only, none older than acknowledged, none that was never put; else what is
+  /// wrong. Then takes what is there for true.
+  std::string Check(Store& store);
+  uint64_t acknowledged() const { return acknowledged_; }
+
+ private:
+  struct Fate {
+    int acknowledged = kNoObject, issued = kNoObject;
+    bool erase_issued = false;
+  };
+  std::map<std::string, Fate> fates_;
+  uint64_t acknowledged_ = 0;
+};
+
+/// Makes random changes and tells the oracle. Returns how many failed.
+int ChangeStore(Store& store, StoreOracle& oracle, std::mt19937& random, int changes);
+
+}  // namespace ringside

@@ -1,0 +1,62 @@
+"""Says a conversation again to a server that never died: greedy and seeded answers must be the same words.
+
+So a cache that went through host memory, disk and crashes is compared with one that never left its slot.
+"""
+
+from wire import Http, Socket, text_of
+
+REPLACEMENT = "\ufffd"  # where an answer was cut inside a character, its two parts do not spell the whole
+
+
+def turns(session):
+    """(message, fields, most tokens, text) of each answer, its parts joined; a number for a rewind to so many items."""
+    out = []
+    for step in session.replay:
+        if step[0] == "keep":
+            out.append(step[1])
+            continue
+        _, turn, tokens, text, cut = step
+        most = tokens if cut else turn.fields["max_output_tokens"]
+        if turn.text is None:
+            message, fields, before, stem = out.pop()
+            out.append((message, fields, before + most, stem + text))
+        else:
+            out.append((turn.text, turn.fields, most, text))
+    return out
+
+
+def can_be_said_again(session):
+    """Not where a character was cut in two, or a rewind came between the parts of an answer: no single turn says that."""
+    whole = True
+    for before, step in zip([None, *session.replay], session.replay):
+        if step[0] == "keep":
+            whole = whole and step[1] is not None
+        elif step[1].text is None:
+            whole = whole and before[0] == "turn"
+        if step[0] == "turn" and step[4]:
+            whole = whole and not step[3].endswith(REPLACEMENT)
+    return whole and bool(session.items)
+
+
+async def say_again(port, session):
+    http, socket = Http(port), await Socket.open(port)
+    status, conversation = await http.call("POST", "/v1/conversations", {})
+    assert status == 200, conversation
+    id = conversation["id"]
+    for step in turns(session):
+        if isinstance(step, int):
+            await socket.send({"type": "ringside:session.rewind", "session": id, "to": step})
+            answer = await socket.receive()
+            assert answer["type"] == "ringside:session.rewound", answer
+            continue
+        message, fields, most, text = step
+        if most == 0:
+            body = {"items": [{"type": "message", "role": "user", "content": message}]}
+            status, answer = await http.call("POST", f"/v1/conversations/{id}/items", body)
+            assert status == 200, answer
+            continue
+        events = await socket.ask(conversation=id, input=message, **{**fields, "max_output_tokens": most})
+        said = text_of(events[-1]["response"])
+        assert said == text, f"{session.id} said {text!r}, a server that never died says {said!r} to {message!r}"
+    http.close()
+    await socket.close()

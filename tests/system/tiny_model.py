@@ -1,0 +1,110 @@
+"""Makes the model of the system tests: a Llama of two thin layers with random weights, a byte-level tokenizer and ChatML.
+
+It is small enough that the server around it is what a test exercises, and its attention is sharp enough that a lost, stale or
+foreign row of the cache changes the text. The same seed gives the same file, byte for byte. Needs nothing but Python.
+"""
+
+import array
+import random
+import struct
+from pathlib import Path
+
+HIDDEN, FFN, LAYERS, HEADS, KV_HEADS, HEAD_DIM = 32, 64, 2, 4, 2, 16
+MERGES = ["t h", "th e", "i n", "a n", "e r", "o u"]
+SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+TEMPLATE = (
+    "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n'}}"
+    "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
+)
+NORMAL, CONTROL = 1, 3  # token types
+U32, F32, BOOL, STRING, ARRAY = 4, 6, 7, 8, 9  # types of values
+ALIGNMENT = 32
+
+
+def byte_tokens():
+    """The 256 bytes as byte-level tokenizers write them: printable ones as themselves, the others from U+0100 on."""
+    plain = {*range(33, 127), *range(161, 173), *range(174, 256)}
+    others = iter(range(256, 512))
+    return [chr(byte) if byte in plain else chr(next(others)) for byte in range(256)]
+
+
+def text(value):
+    data = value.encode()
+    return struct.pack("<Q", len(data)) + data
+
+
+def value_bytes(value):
+    """A metadata value with its type in front."""
+    if isinstance(value, bool):
+        return struct.pack("<I?", BOOL, value)
+    if isinstance(value, int):
+        return struct.pack("<II", U32, value)
+    if isinstance(value, float):
+        return struct.pack("<If", F32, value)
+    if isinstance(value, str):
+        return struct.pack("<I", STRING) + text(value)
+    kind = STRING if isinstance(value[0], str) else U32
+    items = b"".join(text(item) if kind == STRING else struct.pack("<I", item) for item in value)
+    return struct.pack("<IIQ", ARRAY, kind, len(value)) + items
+
+
+def metadata():
+    tokens = byte_tokens() + [merge.replace(" ", "") for merge in MERGES] + SPECIAL
+    end = len(tokens) - 1
+    return {
+        "general.architecture": "llama", "general.name": "tiny", "llama.block_count": LAYERS,
+        "llama.context_length": 1 << 20, "llama.embedding_length": HIDDEN, "llama.feed_forward_length": FFN,
+        "llama.attention.head_count": HEADS, "llama.attention.head_count_kv": KV_HEADS, "llama.attention.key_length": HEAD_DIM,
+        "llama.attention.value_length": HEAD_DIM, "llama.rope.dimension_count": HEAD_DIM, "llama.rope.freq_base": 10000.0,
+        "llama.attention.layer_norm_rms_epsilon": 1e-5, "tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "smollm",
+        "tokenizer.ggml.tokens": tokens,
+        "tokenizer.ggml.token_type": [CONTROL if token in SPECIAL else NORMAL for token in tokens],
+        "tokenizer.ggml.merges": MERGES, "tokenizer.ggml.bos_token_id": end - 2, "tokenizer.ggml.eos_token_id": end,
+        "tokenizer.ggml.add_bos_token": False, "tokenizer.chat_template": TEMPLATE,
+    }
+
+
+def shapes(vocabulary):
+    """Name to (rows, columns), or (columns,) for a norm."""
+    heads, kv = HEADS * HEAD_DIM, KV_HEADS * HEAD_DIM
+    yield "token_embd.weight", (vocabulary, HIDDEN)
+    for layer in range(LAYERS):
+        for name, shape in (
+            ("attn_norm", (HIDDEN,)), ("attn_q", (heads, HIDDEN)), ("attn_k", (kv, HIDDEN)), ("attn_v", (kv, HIDDEN)),
+            ("attn_output", (HIDDEN, heads)), ("ffn_norm", (HIDDEN,)), ("ffn_gate", (FFN, HIDDEN)), ("ffn_up", (FFN, HIDDEN)),
+            ("ffn_down", (HIDDEN, FFN)),
+        ):
+            yield f"blk.{layer}.{name}.weight", shape
+    yield "output_norm.weight", (HIDDEN,)
+    yield "output.weight", (vocabulary, HIDDEN)
+
+
+def values(name, shape, rng):
+    """Matrices keep the size of their input, queries and keys are sharpened, norms lie around 1."""
+    count = shape[0] * (shape[1] if len(shape) == 2 else 1)
+    if len(shape) == 1:
+        centre, spread = 1.0, 0.2
+    elif name == "token_embd.weight":
+        centre, spread = 0.0, 1.0
+    else:
+        sharpness = 1.6 if "attn_q" in name or "attn_k" in name else 1.0
+        centre, spread = 0.0, sharpness / shape[1] ** 0.5
+    # Whole multiples of 2^-12 read the same everywhere.
+    return array.array("f", (round((centre + spread * rng.gauss(0, 1)) * 4096) / 4096 for _ in range(count))).tobytes()
+
+
+def make(path, seed=1):
+    """Writes the model as a GGUF file; returns the path."""
+    facts = metadata()
+    entries, data, count = [], bytearray(), 0
+    rng = random.Random(seed)
+    for name, shape in shapes(len(facts["tokenizer.ggml.tokens"])):
+        data.extend(bytes(-len(data) % ALIGNMENT))
+        dimensions = struct.pack(f"<I{len(shape)}Q", len(shape), *reversed(shape))
+        entries.append(text(name) + dimensions + struct.pack("<IQ", 0, len(data)))
+        data.extend(values(name, shape, rng))
+        count += 1
+    head = b"GGUF" + struct.pack("<IQQ", 3, count, len(facts))
+    head += b"".join(text(key) + value_bytes(value) for key, value in facts.items()) + b"".join(entries)
+    Path(path).write_bytes(head + bytes(-len(head) % ALIGNMENT) + data)
+    return str(path)
