@@ -3,7 +3,7 @@
     RINGSIDE_KILL_CYCLES=200 scripts/python tests/system/kill_test.py [--keep FOLDER]
 
 Fifty clients talk to a few hundred conversations on few slots and a small host tier, so that caches move between the tiers all
-the time; they also delete, rewind, fork and come back. The server is killed at random moments, and just after a delete or
+the time; they also delete, rewind, fork and come back, and go on from answer to answer without a conversation. The server is killed at random moments, and just after a delete or
 a turn on a conversation whose cache lies on disk was sent. After every restart the list of conversations, each with an
 open request and a tenth of the others are compared with what their clients were told (I1 to I3, I17); all of them every
 20 kills and at the end. Then a sample is said again to a server that never
@@ -21,6 +21,7 @@ from pathlib import Path
 
 import tiny_model
 from after_crash import settle_all, settle_position
+from chain import LONGEST, Chain
 from record import Record, Turn
 from say_again import can_be_said_again, say_again
 from server_process import PATIENCE_S, ServerProcess
@@ -28,6 +29,7 @@ from wire import LOST, Http, Socket
 
 CLIENTS = 50
 SESSIONS = 240
+CHAINS = 40
 LEAST_TURNS_PER_S = 100
 LOAD_S = (0.05, 0.75)  # from when to when a kill may come
 SHAPE = ["--memory-len", 128, "--kv-cache-dtype", "f16", "--threads", 1]
@@ -43,6 +45,7 @@ class Load:
         self.aim = aim  # None, "delete" or "restore": what the kill should hit
         self.free = [s for s in record.sessions.values()]
         rng.shuffle(self.free)
+        self.chains = [c for c in record.chains if len(c.answers) < LONGEST]
         self.dead = asyncio.Event()
 
     async def run(self):
@@ -90,6 +93,8 @@ class Load:
             socket.abort()
 
     async def act(self, http, socket):
+        if self.rng.random() < 0.08:
+            return await self.go_on(socket)
         wanted = len(self.record.sessions) + len(self.record.creating)
         if not self.free or wanted < SESSIONS and self.rng.random() < 0.3:
             return await self.create(http)
@@ -107,6 +112,20 @@ class Load:
         else:
             await self.turn(socket, session, f"{session.mark}: {self.rng.randrange(10**6)}")
         self.free.append(session)
+
+    async def go_on(self, socket):
+        if not self.chains:
+            if len(self.record.chains) >= CHAINS:
+                ended = next((c for c in self.record.chains if len(c.answers) >= LONGEST), None)
+                if ended is None:
+                    return  # all are in use
+                self.record.chains.remove(ended)
+            self.chains.append(Chain())
+            self.record.chains.append(self.chains[-1])
+        chain = self.chains.pop(self.rng.randrange(len(self.chains)))
+        await chain.turn(self.record, self.rng, socket)
+        if len(chain.answers) < LONGEST:
+            self.chains.append(chain)
 
     async def create(self, http):
         session = self.record.new_session()
@@ -191,9 +210,11 @@ class Campaign:
     def start(self):
         return ServerProcess(self.model, *SHAPE, *PRESSURE, "--store-path", self.folder / "store", folder=self.folder)
 
-    async def check(self, server, sessions):
+    async def check(self, server, sessions, chains):
         https = [Http(server.port) for _ in range(8)]
         await settle_all(self.record, server.port, sessions, https)
+        for chain in chains:
+            await chain.settle(self.record, https[0])
         for http in https:
             http.close()
 
@@ -207,7 +228,7 @@ class Campaign:
             server.wait_until_ready()
             everything = number % 20 == 0
             sessions = [s for s in self.record.sessions.values() if s.open or everything or self.rng.random() < 0.1]
-            await self.check(server, sessions)
+            await self.check(server, sessions, [c for c in self.record.chains if c.open or everything])
             for session in self.rng.sample(list(self.record.sessions.values()), min(4, len(self.record.sessions))):
                 await settle_position(server.port, session)
             aim = self.rng.choice((None, None, "delete", "restore"))
@@ -220,7 +241,7 @@ class Campaign:
         with self.start() as server:
             server.wait_until_ready()
             sessions = list(self.record.sessions.values())
-            await self.check(server, sessions)
+            await self.check(server, sessions, self.record.chains)
             server.stop()
         sessions = [s for s in self.record.sessions.values() if s.crashes and can_be_said_again(s)]
         sessions.sort(key=lambda s: (s.restores > 0, s.crashes), reverse=True)
@@ -239,7 +260,7 @@ class Campaign:
         await self.finish()
         rate, counts = self.record.turns / self.load_s, self.record.counts
         assert rate >= LEAST_TURNS_PER_S, f"void: {rate:.0f} turns a second of load"
-        for needed in ("host", "disk", "open turn", "open delete", "interrupted"):
+        for needed in ("host", "disk", "open turn", "open delete", "open chain", "interrupted"):
             assert counts[needed] >= self.cycles / 10, f"void: hardly any {needed}: {counts}"
         print(f"0 lost: {self.summary()}; {self.said_again} said again, word for word")
 

@@ -129,6 +129,7 @@ class Record:
     def __init__(self, path):
         self.file = open(path, "a", buffering=1 << 16)
         self.sessions = {}  # id to Session
+        self.chains = []
         self.deleted = set()  # ids whose deletion was acknowledged
         self.creating = {}  # mark to Session: creation sent, no outcome
         self.marks = 0
