@@ -32,7 +32,8 @@ Result<std::unique_ptr<Engine>> Engine::Start(Model& model, const Tokenizer& tok
   network.position_limit = spec.learned_positions ? spec.trained_context : 0;
   // Nothing is allocated while serving: a step has at most these rows.
   RETURN_IF_ERROR(model.Reserve(options.slots + std::max(options.step_tokens, options.mixed_tokens)));
-  network.run = [&model](std::span<const StepPart> parts, std::span<float> logits) { model.Forward(parts, logits); };
+  network.run = [&model](std::span<const StepPart> parts, std::span<const TokenChoice> choices,
+                         std::span<ChosenToken> chosen) { model.Forward(parts, choices, chosen); };
   return Start(std::move(network), tokenizer, options, storage, clock);
 }
 

@@ -94,7 +94,8 @@ struct ForwardPass {
   Backend* backend = nullptr;
   int64_t layers = 0, kv_heads = 0, head_dim = 0, vocab = 0;
   int64_t position_limit = 0;  // learned positions: no token may stand at or after it; 0 = none
-  std::function<void(std::span<const StepPart>, std::span<float>)> run;  // as Model::Forward
+  /// As Model::Forward that chooses tokens.
+  std::function<void(std::span<const StepPart>, std::span<const TokenChoice>, std::span<ChosenToken>)> run;
 };
 
 class Engine {

@@ -247,7 +247,8 @@ void EngineLoop::Step() {
 
   std::vector<StepPart> parts;
   std::vector<RunningTurn*> turns;
-  int64_t rows = 0, computed = 0;
+  choices_.clear();
+  int64_t computed = 0;
   bool prefills = false;
   for (size_t i = 0; i < running_.size(); ++i) {
     if (take[i] == 0) continue;
@@ -256,25 +257,24 @@ void EngineLoop::Step() {
     const bool last = turn.wants_logits() && static_cast<int64_t>(chunk.size()) == turn.remaining();
     parts.push_back({turn.sequence()->cache(), chunk, last ? StepPart::Logits::kLast : StepPart::Logits::kNone});
     turns.push_back(&turn);
-    rows += last ? 1 : 0;
+    if (last) choices_.push_back(turn.Choice());
     computed += static_cast<int64_t>(chunk.size());
     prefills |= turn.remaining() > 1;
     (turn.remaining() == 1 ? counts_.tokens_decoded : counts_.tokens_prefilled) += chunk.size();
   }
-  logits_.resize(static_cast<size_t>(rows * network_.vocab));
+  chosen_.resize(choices_.size());
   const int64_t begin = clock_.MonotonicNs();
-  network_.run(parts, logits_);
+  network_.run(parts, choices_, chosen_);
   ++counts_.steps;
 
   const int64_t now = clock_.MonotonicNs();
   if (prefills) sequence_storage_.NotePrefill(computed, now - begin);
-  float* row = logits_.data();
+  const ChosenToken* next = chosen_.data();
   for (size_t i = 0; i < parts.size(); ++i) {
     turns[i]->Fed(parts[i].tokens);
     timelines_[turns[i]->timeline_id()].last_used = counts_.steps;
     if (parts[i].logits == StepPart::Logits::kLast) {
-      turns[i]->Sample({row, static_cast<size_t>(network_.vocab)}, now);
-      row += network_.vocab;
+      turns[i]->Take(*next++, now);
     } else if (turns[i]->remaining() == 0) {
       turns[i]->FinishPrefill();
     }

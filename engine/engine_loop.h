@@ -160,7 +160,8 @@ class EngineLoop {
   int64_t fetches_ = 0;  // asked for and not yet used or forgotten
   std::deque<std::unique_ptr<RunningTurn>> waiting_;
   std::vector<std::unique_ptr<RunningTurn>> running_;
-  std::vector<float> logits_;
+  std::vector<TokenChoice> choices_;  // of the step at hand
+  std::vector<ChosenToken> chosen_;
   size_t first_ = 0;  // whose prefill comes first
   EngineStats counts_;
   SequenceStorage sequence_storage_;

@@ -10,7 +10,7 @@
 namespace ringside {
 namespace {
 
-constexpr int64_t kLogitRows = 32;  // rows of logits on the device at a time
+constexpr int64_t kLogitRows = 128;  // rows of logits on the device at a time
 
 // A [rows, cols] tensor over the buffer, which grows if it must.
 Result<Tensor> Fit(Backend& backend, Buffer* buffer, int64_t rows, int64_t cols, DType dtype = DType::kF32) {
@@ -54,7 +54,8 @@ int64_t Model::weight_bytes() const { return state_->weights.bytes; }
 Status Model::Reserve(int64_t rows) {
   const ModelSpec& spec = state_->spec;
   ModelScratch& scratch = state_->scratch;
-  const std::pair<Buffer*, int64_t> wanted[] = {  // room for float32, whatever the device makes of it
+  const std::pair<Buffer*, int64_t> wanted[] = {
+      // room for float32, whatever the device makes of it
       {&scratch.stream, spec.hidden},        {&scratch.normed, spec.hidden},
       {&scratch.qkv, spec.qkv_columns()},    {&scratch.attended, spec.heads * spec.head_dim},
       {&scratch.mlp_in, MlpInColumns(spec)}, {&scratch.mlp_mid, spec.mlp == MlpKind::kSwiGlu ? spec.ffn : 0},
@@ -179,10 +180,10 @@ void Model::State::DecoderBlock(int64_t layer, const KvShape& shape, Tensor stre
   device.Linear({mlp_mid, mlp_out, w.mlp_out_bias.data(), stream, true});
 }
 
-// The wanted rows' logits, a few rows at a time: a whole prompt's would not fit.
-void Model::State::Logits(Tensor stream, std::span<float> logits) {
+// A few rows at a time: a whole prompt's logits would not fit.
+template <class Take>
+void Model::State::Logits(Tensor stream, const Take& take) {
   const auto rows = static_cast<int64_t>(step.wanted_rows.size());
-  CHECK_EQ(static_cast<int64_t>(logits.size()), rows * spec.vocab);
   if (rows == 0) return;
   const Tensor wanted = Fit(*backend, &scratch.wanted, rows, spec.hidden).value();
   const Tensor normed = Fit(*backend, &scratch.normed, rows, spec.hidden, backend->activation_dtype()).value();
@@ -193,26 +194,43 @@ void Model::State::Logits(Tensor stream, std::span<float> logits) {
     const int64_t count = std::min(kLogitRows, rows - first);
     const Tensor out = Fit(*backend, &scratch.logits, count, spec.vocab).value();
     backend->Linear({normed.Rows(first, count), head, nullptr, out});
-    backend->CopyToHost(logits.data() + first * spec.vocab, out.data,
-                        static_cast<size_t>(count * spec.vocab) * sizeof(float));
+    take(first, out);
   }
 }
 
-void Model::Forward(std::span<const StepPart> parts, std::span<float> logits) {
+Tensor Model::State::Hidden(std::span<const StepPart> parts) {
   CHECK(!parts.empty());
-  State& state = *state_;
-  state.BuildStep(parts);
-  state.ComputeAngles(parts);
-  const auto rows = static_cast<int64_t>(state.step.ids.size());
-  const Tensor stream = Fit(*state.backend, &state.scratch.stream, rows, state.spec.hidden).value();
-  state.backend->Embed(state.weights.embedding, state.step.ids, stream);
-  if (state.spec.learned_positions) {
-    state.backend->AddPositions(state.weights.positions, state.step.positions, stream);
-  }
+  BuildStep(parts);
+  ComputeAngles(parts);
+  const Tensor stream = Fit(*backend, &scratch.stream, static_cast<int64_t>(step.ids.size()), spec.hidden).value();
+  backend->Embed(weights.embedding, step.ids, stream);
+  if (spec.learned_positions) backend->AddPositions(weights.positions, step.positions, stream);
   const KvShape& shape = parts.front().cache->shape();
-  for (int64_t layer = 0; layer < state.spec.layers; ++layer) state.DecoderBlock(layer, shape, stream);
-  state.Logits(stream, logits);
-  state.backend->Synchronize();
+  for (int64_t layer = 0; layer < spec.layers; ++layer) DecoderBlock(layer, shape, stream);
+  return stream;
+}
+
+void Model::Forward(std::span<const StepPart> parts, std::span<float> logits) {
+  const Tensor stream = state_->Hidden(parts);
+  const int64_t vocab = state_->spec.vocab;
+  CHECK_EQ(static_cast<int64_t>(logits.size()), static_cast<int64_t>(state_->step.wanted_rows.size()) * vocab);
+  state_->Logits(stream, [&](int64_t first, Tensor rows) {
+    backend().CopyToHost(logits.data() + first * vocab, rows.data,
+                         static_cast<size_t>(rows.rows * vocab) * sizeof(float));
+  });
+  backend().Synchronize();
+}
+
+void Model::Forward(std::span<const StepPart> parts, std::span<const TokenChoice> choices,
+                    std::span<ChosenToken> chosen) {
+  const Tensor stream = state_->Hidden(parts);
+  CHECK_EQ(choices.size(), state_->step.wanted_rows.size());
+  CHECK_EQ(chosen.size(), choices.size());
+  state_->Logits(stream, [&](int64_t first, Tensor rows) {
+    const auto begin = static_cast<size_t>(first), count = static_cast<size_t>(rows.rows);
+    backend().ChooseTokens(rows, choices.subspan(begin, count), chosen.subspan(begin, count));
+  });
+  backend().Synchronize();
 }
 
 }  // namespace ringside

@@ -54,6 +54,9 @@ class Model {
   /// its own, of this model's shape; ids are below the vocabulary size; with learned positions no token stands at or
   /// past the trained context. Aborts otherwise, and if the device has no room for scratch memory: see Reserve.
   void Forward(std::span<const StepPart> parts, std::span<float> logits);
+  /// The same step, ending in tokens: chosen[i] is what choices[i] chooses from the i-th row of logits asked for. The
+  /// logits themselves stay on the device.
+  void Forward(std::span<const StepPart> parts, std::span<const TokenChoice> choices, std::span<ChosenToken> chosen);
 
  private:
   struct State;

@@ -48,7 +48,11 @@ struct Model::State {
   void ComputeAngles(std::span<const StepPart> parts);
   void Norm(Tensor x, const DeviceVector& weight, const DeviceVector& bias, Tensor y) const;
   void DecoderBlock(int64_t layer, const KvShape& shape, Tensor stream);
-  void Logits(Tensor stream, std::span<float> logits);
+  /// Runs a step as far as the residual stream [T, D].
+  Tensor Hidden(std::span<const StepPart> parts);
+  /// Logits of the wanted rows, a few at a time: take(first, logits [count, V] on the device).
+  template <class Take>
+  void Logits(Tensor stream, const Take& take);
 };
 
 }  // namespace ringside

@@ -44,19 +44,19 @@ void RunningTurn::CheckLimits() {
     Finish(FinishReason::kLength);
 }
 
-void RunningTurn::Sample(std::span<float> logits, int64_t now_ns) {
-  const auto position = static_cast<int64_t>(request_.tokens.size());
-  Result<SampledToken> sampled = sampler_->Sample(logits, position);
-  if (!sampled.ok()) return Finish(FinishReason::kError, sampled.status());
+TokenChoice RunningTurn::Choice() { return sampler_->Choice(static_cast<int64_t>(request_.tokens.size())); }
+
+void RunningTurn::Take(const ChosenToken& chosen, int64_t now_ns) {
+  if (Status status = StatusOf(chosen); !status.ok()) return Finish(FinishReason::kError, std::move(status));
   if (first_token_ns_ == 0) first_token_ns_ = now_ns;
-  const TokenId id = sampled->id;
+  const TokenId id = chosen.id;
   sampler_->Append(id);
   request_.tokens.push_back(id);
   remaining_ = 1;
   StopRule::Verdict verdict = stop_rule_->Push(id, detokenizer_->Push(id));
   TokenDelta delta;
   const bool ended_by_id = verdict.stop && verdict.matched.empty();
-  if (!ended_by_id) delta.tokens.push_back({id, sampled->logprob, std::move(sampled->top)});
+  if (!ended_by_id) delta.tokens.push_back({id, chosen.logprob, {chosen.best().begin(), chosen.best().end()}});
   delta.text = std::move(verdict.text);
   if (verdict.stop) {
     stop_string_ = verdict.matched;

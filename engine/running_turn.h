@@ -40,8 +40,10 @@ class RunningTurn {
   std::span<const TokenId> NextChunk(int64_t limit);
   /// The model has computed the chunk.
   void Fed(std::span<const TokenId> chunk);
-  /// Logits of the timeline's last token are here: samples, appends, emits. Ends the turn by setting finished().
-  void Sample(std::span<float> logits, int64_t now_ns);
+  /// How the token after the timeline's last one is chosen; valid until Take.
+  TokenChoice Choice();
+  /// That token is here: appends, emits. Ends the turn by setting finished().
+  void Take(const ChosenToken& chosen, int64_t now_ns);
   /// A turn without logits (warm-up) has computed everything.
   void FinishPrefill() { finished_ = FinishReason::kStop; }
 

@@ -1,5 +1,5 @@
-// How the next token is chosen: the parameters of a turn and the sampler. Order and definitions are in
-// engine/ENGINE.md.
+// What a turn's next token depends on: its sampling parameters and its sampler, which turns them and the timeline into
+// plain data. A backend chooses by that (kernels/token_choice.h, where order and definitions are).
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/status.h"
-#include "engine/sampler_vocabulary.h"
 #include "engine/tokenizer.h"
+#include "kernels/token_choice.h"
 
 namespace ringside {
 
@@ -36,40 +36,22 @@ struct SamplingParams {
   Status Validate(int64_t vocab) const;
 };
 
-struct TokenLogprob {
-  TokenId id = 0;
-  float logprob = 0;
-};
-struct SampledToken {
-  TokenId id = 0;
-  float logprob = 0;              // log softmax of the logits after bans, bias and penalties, before temperature;
-                                  // computed only when `logprobs` >= 0, else 0
-  std::vector<TokenLogprob> top;  // the `logprobs` best of the same distribution
-};
-
-/// Chooses tokens for one turn. Everything it depends on is the parameters, the token history and the position, so it
-/// is rebuilt after a resume from ids alone: construct it with the history up to the answer, then Append the answer's
-/// tokens so far. Engine thread.
+/// Knows how a turn's tokens are chosen. Everything it depends on is the parameters, the token history and the
+/// position, so it is rebuilt after a resume from ids alone: construct it with the history up to the answer, then
+/// Append the answer's tokens so far. Engine thread.
 class Sampler {
  public:
   /// `params` must have passed Validate(vocab). `history`: every token of the timeline before the answer; read here,
   /// not kept. `end_of_turn`: ids suppressed while under min_tokens.
   Sampler(SamplingParams params, int64_t vocab, std::span<const TokenId> history, std::span<const TokenId> end_of_turn);
 
-  /// The token for `position` (the new token's own), from logits [vocab], which are changed. kUnavailable if a logit is
-  /// NaN or +inf or none is finite ("NaN or Inf logits end that turn only"); kInvalidArgument if the bans leave no
-  /// token. Neither changes the sampler.
-  Result<SampledToken> Sample(std::span<float> logits, int64_t position);
-  /// Tells the sampler that `id` was appended (Sample does not append).
+  /// How the token for `position` (the new token's own) is chosen. It borrows from the sampler until the next call.
+  TokenChoice Choice(int64_t position);
+  /// Tells the sampler that `id` was appended.
   void Append(TokenId id);
 
  private:
-  void ApplyBans(std::span<float> logits) const;
-  void ApplyBiasAndPenalties(std::span<float> logits) const;
-  TokenId Draw(std::span<const float> logits, float max, double uniform);
-  void CutTopK();
-  void CutTopP(double whole, float max, float inverse_temperature);
-  void FillLogprobs(std::span<const float> logits, float max, SampledToken& token);
+  void MergeBiases();
   void NoteSeen(TokenId id);
 
   SamplingParams params_;
@@ -79,11 +61,15 @@ class Sampler {
   size_t tail_tokens_ = 0;         // that many
   std::vector<uint8_t> seen_;      // [vocab]: occurs anywhere in the timeline; empty without its penalty
   std::vector<TokenId> distinct_;  // the ids marked in seen_
-  std::unordered_map<TokenId, int32_t> counts_;  // times each token occurs in this turn's new tokens
+  std::vector<std::pair<TokenId, int32_t>> counts_;  // times each token occurs in this turn's new tokens
+  std::unordered_map<TokenId, size_t> places_;       // in counts_
+  std::vector<TokenId> banned_;                      // of the choice at hand
   int64_t new_tokens_ = 0;
   double top_p_now_ = 1.0;
-  VocabularyPasses passes_;
-  std::vector<Candidate> candidates_, ranked_;  // scratch: kept tokens in id order; the same, being ranked
 };
+
+/// Why a row of logits gave no token: kUnavailable if a logit is NaN or +inf or none is finite ("NaN or Inf logits end
+/// that turn only"), kInvalidArgument if the bans leave no token.
+Status StatusOf(const ChosenToken& token);
 
 }  // namespace ringside

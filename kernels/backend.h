@@ -20,6 +20,7 @@
 #include "base/status.h"
 #include "kernels/kv_shape.h"
 #include "kernels/tensor.h"
+#include "kernels/token_choice.h"
 
 namespace ringside {
 
@@ -122,6 +123,10 @@ class Backend {
   virtual void Gelu(Tensor x, bool tanh_approximation) = 0;
   /// y[i] = x[rows[i]]: picks the rows whose logits are wanted. rows is host memory.
   virtual void GatherRows(Tensor x, std::span<const int64_t> rows, Tensor y) = 0;
+  /// chosen[r] = the token that choices[r] chooses from row r of `logits` [rows, V] (kF32), which are changed; all by
+  /// the definition in kernels/token_choice.h. What goes wrong with a row is said in its outcome and touches no other.
+  /// `chosen` is host memory and holds the tokens after Synchronize.
+  virtual void ChooseTokens(Tensor logits, std::span<const TokenChoice> choices, std::span<ChosenToken> chosen) = 0;
 };
 
 struct CpuBackendOptions {

@@ -155,6 +155,17 @@ void CpuBackend::GatherRows(Tensor x, std::span<const int64_t> rows, Tensor y) {
   }
 }
 
+void CpuBackend::ChooseTokens(Tensor logits, std::span<const TokenChoice> choices, std::span<ChosenToken> chosen) {
+  CheckFloat(logits);
+  CHECK_EQ(logits.rows, static_cast<int64_t>(choices.size()));
+  CHECK_EQ(choices.size(), chosen.size());
+  choosers_.resize(std::max(choosers_.size(), choices.size()));
+  EachRow(logits.rows, logits.cols, [&](int64_t r) {
+    const auto row = static_cast<size_t>(r);
+    chosen[row] = choosers_[row].Choose({logits.f32_row(r), static_cast<size_t>(logits.cols)}, choices[row]);
+  });
+}
+
 // ---- linear
 // -----------------------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@
 #include "kernels/cpu/kernel_table.h"
 #include "kernels/cpu/memory.h"
 #include "kernels/cpu/thread_pool.h"
+#include "kernels/cpu/token_chooser.h"
 
 namespace ringside::cpu {
 
@@ -35,6 +36,7 @@ class CpuBackend final : public Backend {
   void SiluMultiply(Tensor x, Tensor y) override;
   void Gelu(Tensor x, bool tanh_approximation) override;
   void GatherRows(Tensor x, std::span<const int64_t> rows, Tensor y) override;
+  void ChooseTokens(Tensor logits, std::span<const TokenChoice> choices, std::span<ChosenToken> chosen) override;
 
  private:
   /// body(r) for every row; on the pool if the rows are worth waking it.
@@ -67,6 +69,7 @@ class CpuBackend final : public Backend {
   std::vector<Piece> pieces_;
   std::vector<int64_t> split_tiles_;
   std::vector<StorePiece> store_pieces_;
+  std::vector<TokenChooser> choosers_;  // one a row
 };
 
 }  // namespace ringside::cpu

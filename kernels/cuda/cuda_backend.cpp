@@ -68,8 +68,10 @@ Status CudaBackend::Start() {
   counters_ = static_cast<int32_t*>(arena_.TakeHigh(kMostCounters * sizeof(int32_t)));
   CHECK(counters_ != nullptr);
   CHECK_CUDA(cudaMemsetAsync(counters_, 0, kMostCounters * sizeof(int32_t), stream_));
-  return runner_.Start({stream_, properties_.multiProcessorCount}, options_.dtype, workspace, kWorkspaceBytes, scratch,
-                       kScratchBytes);
+  return runner_.Start({.stream = stream_,
+                        .multiprocessors = properties_.multiProcessorCount,
+                        .largest_cluster = properties_.major >= 9 ? 8 : 1},
+                       options_.dtype, workspace, kWorkspaceBytes, scratch, kScratchBytes);
 }
 
 CudaBackend::~CudaBackend() {
@@ -107,15 +109,18 @@ void CudaBackend::CopyToDevice(void* device, const void* host, size_t bytes) {
 
 void CudaBackend::CopyToHost(void* host, const void* device, size_t bytes) {
   Flush();
+  void* to = bytes > kLandingBytes ? host : Land(host, bytes);
+  CHECK_CUDA(cudaMemcpyAsync(to, device, bytes, cudaMemcpyDeviceToHost, stream_));
+}
+
+std::byte* CudaBackend::Land(void* host, size_t bytes) {
   const size_t room = (bytes + 255) / 256 * 256;
-  if (room > kLandingBytes) {
-    CHECK_CUDA(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream_));
-    return;
-  }
+  CHECK_LE(room, kLandingBytes);
   if (landing_used_ + room > kLandingBytes) Synchronize();
-  CHECK_CUDA(cudaMemcpyAsync(landing_ + landing_used_, device, bytes, cudaMemcpyDeviceToHost, stream_));
-  host_copies_.push_back({host, landing_ + landing_used_, bytes});
+  std::byte* to = landing_ + landing_used_;
+  host_copies_.push_back({host, to, bytes});
   landing_used_ += room;
+  return to;
 }
 
 void CudaBackend::CopyOnDevice(void* to, const void* from, size_t bytes) {

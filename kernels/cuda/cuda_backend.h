@@ -42,6 +42,7 @@ class CudaBackend final : public Backend {
   void SiluMultiply(Tensor x, Tensor y) override;
   void Gelu(Tensor x, bool tanh_approximation) override;
   void GatherRows(Tensor x, std::span<const int64_t> rows, Tensor y) override;
+  void ChooseTokens(Tensor logits, std::span<const TokenChoice> choices, std::span<ChosenToken> chosen) override;
 
  private:
   /// The staged part of an attention operation, which all layers of a step share.
@@ -59,6 +60,9 @@ class CudaBackend final : public Backend {
   /// Room for a later Upload; does what is recorded first if there is none left.
   Staging::Place StageRoom(size_t bytes);
   const int32_t* StageIndices(std::span<const int64_t> values);
+  const ChoiceRow* StageChoices(std::span<const TokenChoice> choices);
+  /// Pinned memory whose contents go to `host` at the next Synchronize.
+  std::byte* Land(void* host, size_t bytes);
   void StageSegments(const AttentionArgs& args, int64_t tile_heads);
   void ChooseSplits(AttentionPlan* plan, int64_t most_keys) const;
 

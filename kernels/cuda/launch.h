@@ -7,7 +7,9 @@
 #include <cstdint>
 
 #include "kernels/cuda/attention_plan.h"
+#include "kernels/cuda/choice_row.h"
 #include "kernels/tensor.h"
+#include "kernels/token_choice.h"
 
 namespace ringside::cuda {
 
@@ -15,6 +17,8 @@ struct Launcher {
   cudaStream_t stream = nullptr;
   int multiprocessors = 1;
   bool overlap = true;  // a kernel may come onto the device while its predecessor ends
+  int cluster = 1;      // neighbouring blocks of a grid's x that share a cluster
+  int largest_cluster = 1;
 };
 
 // ---- rows.cu
@@ -72,5 +76,10 @@ bool HasTiledAttention(DType cache, int64_t head_dim);
 void LaunchTiledAttention(const Launcher& on, const AttentionPlan& plan);
 /// Any head size, any element type, slowly.
 void LaunchPlainAttention(const Launcher& on, const AttentionPlan& plan);
+
+// ---- choose_tokens.cu
+/// chosen[r] = what choices[r] (on the device) chooses from row r of `logits` (float32), which are changed. `chosen`
+/// may be pinned host memory.
+void LaunchChooseTokens(const Launcher& on, Tensor logits, const ChoiceRow* choices, ChosenToken* chosen);
 
 }  // namespace ringside::cuda

@@ -6,11 +6,13 @@
 #include <vector>
 
 #include "kernels/cuda/attention_plan.h"
+#include "kernels/cuda/choice_row.h"
 #include "kernels/tensor.h"
+#include "kernels/token_choice.h"
 
 namespace ringside::cuda {
 
-enum class OpKind { kEmbed, kNorm, kNormHeads, kLinear, kAttention, kSiluMultiply, kGelu, kGatherRows };
+enum class OpKind { kEmbed, kNorm, kNormHeads, kLinear, kAttention, kSiluMultiply, kGelu, kGatherRows, kChooseTokens };
 
 struct StepOp {
   static constexpr int kMaxWeights = 3;
@@ -27,6 +29,8 @@ struct StepOp {
   int64_t heads = 0;  // kNormHeads
   bool flag = false;  // kEmbed, kLinear: add to y; kNorm: layer norm; kGelu: tanh
   AttentionPlan attention;
+  const ChoiceRow* choices = nullptr;  // kChooseTokens: staged
+  ChosenToken* chosen = nullptr;       // pinned host memory
 
   friend bool operator==(const StepOp&, const StepOp&) = default;
 };

@@ -1,6 +1,7 @@
 // Measures forward passes on any device: decode steps of a batch of conversations at given contexts, prefill of whole
-// prompts, an append onto a long context. Wall time around Model::Forward, results on the host included; one JSON
-// object a measurement, median and spread.
+// prompts, an append onto a long context. Decode steps end in tokens chosen on the device (greedy; top_p 0.9), or in
+// all logits on the host. Wall time around Model::Forward, results on the host included; one JSON object a measurement,
+// median and spread.
 //   step_bench --model PATH [--device cuda] [--dtype bf16] [--batches 1,8,32] [--contexts 1024,4096]
 //              [--prefill 512,2048] [--append 64] [--steps 64] [--repeats 5]
 #include <fmt/format.h>
@@ -8,6 +9,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <random>
 
@@ -109,34 +111,41 @@ class StepBench {
 
   // All conversations hold the same context: filled once, then copied.
   void Decode(int64_t batch, int64_t context) {
-    const int64_t warm = 8, steps = options_.steps;
-    if (!MakePool(context + steps + warm + 16, batch)) return;
+    const int64_t warm = 4, steps = options_.steps / 2;
+    if (!MakePool(context + 2 * steps + 3 * warm + 16, batch)) return;
     std::vector<KvCache*> caches;
     for (int64_t b = 0; b < batch; ++b) caches.push_back(Acquire());
-    Feed(caches[0], 0, context - steps / 2, false);
+    Feed(caches[0], 0, context - steps, false);
     for (int64_t b = 1; b < batch; ++b) {
       KvCache& cache = *caches[static_cast<size_t>(b)];
       cache.ring() = caches[0]->ring();
       model_.backend().CopyOnDevice(cache.slab(), caches[0]->slab(), static_cast<size_t>(cache.shape().slab_bytes()));
     }
     std::vector<float> logits(static_cast<size_t>(batch * model_.spec().vocab));
-    for (const bool all_logits : {true, false}) {
+    std::vector<ChosenToken> chosen(static_cast<size_t>(batch));
+    for (const char* name : {"decode", "decode_top_p", "decode_logits"}) {
+      const bool greedy = std::string_view(name) == "decode", to_host = std::string_view(name) == "decode_logits";
       std::vector<double> seconds;
-      for (int64_t step = 0; step < (warm + steps) / 2; ++step) {
+      for (int64_t step = 0; step < warm + steps; ++step) {
         std::vector<StepPart> parts;
+        std::vector<TokenChoice> choices;
         for (int64_t b = 0; b < batch; ++b) {
-          const bool wanted = all_logits || b == 0;
           parts.push_back({caches[static_cast<size_t>(b)],
-                           std::span(ids_).subspan(static_cast<size_t>(40000 + step * batch + b), 1),
-                           wanted ? StepPart::Logits::kLast : StepPart::Logits::kNone});
+                           std::span(ids_).subspan(static_cast<size_t>(40000 + step * batch + b) % 65536, 1),
+                           StepPart::Logits::kLast});
+          choices.push_back({.temperature = greedy ? 0.0 : 1.0,
+                             .top_p = 0.9,
+                             .uniform = std::fmod(static_cast<double>(step * batch + b) * 0.618, 1.0)});
         }
         const double begin = Now();
-        model_.Forward(parts,
-                       std::span(logits).first(static_cast<size_t>((all_logits ? batch : 1) * model_.spec().vocab)));
-        if (step >= warm / 2) seconds.push_back(Now() - begin);
+        if (to_host) {
+          model_.Forward(parts, logits);
+        } else {
+          model_.Forward(parts, choices, chosen);
+        }
+        if (step >= warm) seconds.push_back(Now() - begin);
       }
-      Report(all_logits ? "decode" : "decode_one_head", batch, context, 1, seconds);
-      if (batch == 1) break;
+      Report(name, batch, context, 1, seconds);
     }
   }
 

@@ -32,7 +32,13 @@ class HashNetwork {
     pass.kv_heads = 1;
     pass.head_dim = 2;
     pass.vocab = kVocab;
-    pass.run = [this](std::span<const StepPart> parts, std::span<float> logits) { Run(parts, logits); };
+    pass.run = [this](std::span<const StepPart> parts, std::span<const TokenChoice> choices,
+                      std::span<ChosenToken> chosen) {
+      std::vector<float> logits(choices.size() * kVocab);
+      Run(parts, logits);
+      backend_.ChooseTokens({DType::kF32, logits.data(), static_cast<int64_t>(choices.size()), kVocab, kVocab}, choices,
+                            chosen);
+    };
     return pass;
   }
 

@@ -6,6 +6,7 @@
 #include "engine/flat_json.h"
 #include "engine/sampling.h"
 #include "tests/engine/model_run.h"
+#include "tests/engine/sample_once.h"
 
 namespace ringside {
 namespace {
@@ -84,7 +85,7 @@ TEST_F(RealModelForward, AReplayOfFourWindowsNearlyAlwaysChoosesTheSame) {
   std::vector<float> logits = Step(kept.get(), text);
   while (static_cast<int64_t>(text.size()) < kFirstResume + 4 * kPositions) {
     if (static_cast<int64_t>(text.size()) > kFirstResume) lead_logits.push_back(logits);
-    const auto next = sampler.Sample(logits, static_cast<int64_t>(text.size()));
+    const auto next = SampleOnce(sampler, logits, static_cast<int64_t>(text.size()));
     ASSERT_TRUE(next.ok());
     text.push_back(next->id);
     sampler.Append(next->id);

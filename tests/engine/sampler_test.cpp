@@ -1,5 +1,5 @@
-// The sampler's contract (engine/sampler.cpp): what each parameter does, in which order, and that the draws follow the
-// distribution they claim.
+// The sampler's contract (kernels/token_choice.h, engine/sampler.cpp), on the reference backend: what each parameter
+// does, in which order, and that the draws follow the distribution they claim.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 #include <set>
 
 #include "engine/philox.h"
-#include "engine/sampling.h"
+#include "tests/engine/sample_once.h"
 
 namespace ringside {
 namespace {
@@ -20,7 +20,7 @@ using Logits = std::vector<float>;
 using Probabilities = std::map<TokenId, double>;
 
 SampledToken SampleOne(Sampler& sampler, Logits logits, int64_t position = 0) {
-  auto token = sampler.Sample(logits, position);
+  auto token = SampleOnce(sampler, logits, position);
   EXPECT_TRUE(token.ok()) << token.status().ToString();
   return token.ok() ? *token : SampledToken{.id = -1};
 }
@@ -50,7 +50,7 @@ std::map<TokenId, int> DrawMany(const SamplingParams& params, const Logits& logi
   Logits scratch(logits.size());
   for (int i = 0; i < draws; ++i) {
     scratch = logits;
-    auto token = sampler.Sample(scratch, i);
+    auto token = SampleOnce(sampler, scratch, i);
     EXPECT_TRUE(token.ok());
     if (token.ok()) ++counts[token->id];
   }
@@ -178,13 +178,13 @@ TEST(Sampler, RefusesNanAndInfinityAndAcceptsTheModelsOwnExclusions) {
       Logits logits = RandomLogits(200, 1);
       logits[place] = bad;
       Sampler sampler({}, 200, {}, {});
-      EXPECT_EQ(sampler.Sample(logits, 0).status().code(), StatusCode::kUnavailable);
+      EXPECT_EQ(SampleOnce(sampler, logits, 0).status().code(), StatusCode::kUnavailable);
     }
   }
   EXPECT_EQ(SampleWith(Greedy(), {-kInf, -5, -kInf}).id, 1);
   Logits none(10, -kInf);
   Sampler sampler({}, 10, {}, {});
-  EXPECT_FALSE(sampler.Sample(none, 0).ok());
+  EXPECT_EQ(SampleOnce(sampler, none, 0).status().code(), StatusCode::kUnavailable);
 }
 
 TEST(Sampler, DrawsFollowTheSoftmax) {
@@ -415,7 +415,7 @@ TEST(Sampler, BadWordsBanTheLastIdWhereTheRestMatches) {
 TEST(Sampler, EverythingBannedIsTheClientsError) {
   Logits logits = {1, 2};
   Sampler sampler({.bad_words = {{0}, {1}}}, 2, {}, {});
-  const Status status = sampler.Sample(logits, 0).status();
+  const Status status = SampleOnce(sampler, logits, 0).status();
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(status.param(), "bad_words");
 }

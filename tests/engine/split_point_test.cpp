@@ -31,9 +31,10 @@ class RowWatch {
     pass.kv_heads = model_.spec().kv_heads;
     pass.head_dim = model_.spec().head_dim;
     pass.vocab = model_.spec().vocab;
-    pass.run = [this](std::span<const StepPart> parts, std::span<float> logits) {
+    pass.run = [this](std::span<const StepPart> parts, std::span<const TokenChoice> choices,
+                      std::span<ChosenToken> chosen) {
       for (const StepPart& part : parts) Look(*part.cache);
-      model_.Forward(parts, logits);
+      model_.Forward(parts, choices, chosen);
     };
     return pass;
   }

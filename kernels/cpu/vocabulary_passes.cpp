@@ -1,10 +1,11 @@
-#include "engine/sampler_vocabulary.h"
+#include "kernels/cpu/vocabulary_passes.h"
 
+#include <algorithm>
 #include <functional>
 
 #include "base/check.h"
 
-namespace ringside {
+namespace ringside::cpu {
 namespace {
 
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
@@ -55,7 +56,7 @@ Candidate VocabularyPasses::FindBest(std::span<const float> logits) {
   max_ = block_best_[block];
   size_t id = block * kBlock;
   while (logits[id] != max_) ++id;  // the first of equals: the lowest id
-  return {max_, static_cast<TokenId>(id)};
+  return {max_, static_cast<int32_t>(id)};
 }
 
 double VocabularyPasses::SumWeights(std::span<const float> logits, float inverse_temperature) {
@@ -76,7 +77,7 @@ double VocabularyPasses::SumWeights(std::span<const float> logits, float inverse
   return total;
 }
 
-TokenId VocabularyPasses::Draw(std::span<const float> logits, float inverse_temperature, double uniform) {
+int32_t VocabularyPasses::Draw(std::span<const float> logits, float inverse_temperature, double uniform) {
   const double target = uniform * SumWeights(logits, inverse_temperature);
   double before = 0;
   size_t block = 0, last_used = 0;
@@ -89,12 +90,12 @@ TokenId VocabularyPasses::Draw(std::span<const float> logits, float inverse_temp
     block = last_used;
     before = std::numeric_limits<double>::lowest();
   }
-  TokenId chosen = 0;
+  int32_t chosen = 0;
   const size_t end = std::min((block + 1) * kBlock, logits.size());
   for (size_t id = block * kBlock; id < end; ++id) {
     const float weight = SoftmaxWeight(logits[id], max_, inverse_temperature);
     if (weight <= 0) continue;
-    chosen = static_cast<TokenId>(id);
+    chosen = static_cast<int32_t>(id);
     before += weight;
     if (target < before) break;
   }
@@ -108,7 +109,7 @@ void VocabularyPasses::GatherAtLeast(std::span<const float> logits, float thresh
     const size_t end = std::min((block + 1) * kBlock, logits.size());
     for (size_t id = block * kBlock; id < end; ++id) {
       if (logits[id] >= threshold && logits[id] > kMinusInfinity)
-        out.emplace_back(logits[id], static_cast<TokenId>(id));
+        out.emplace_back(logits[id], static_cast<int32_t>(id));
     }
   }
 }
@@ -121,4 +122,4 @@ float VocabularyPasses::LowerBoundOfTop(int64_t k) {
   return bound_scratch_[k - 1];
 }
 
-}  // namespace ringside
+}  // namespace ringside::cpu

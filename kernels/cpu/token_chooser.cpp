@@ -1,0 +1,150 @@
+#include "kernels/cpu/token_chooser.h"
+
+#include <cmath>
+#include <limits>
+
+#include "base/check.h"
+
+namespace ringside::cpu {
+namespace {
+
+constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
+
+// A hostile combination of penalty and logit must not become an infinity, which would read as a ban or poison the sums.
+float Bounded(double logit) {
+  constexpr double kLimit = std::numeric_limits<float>::max();
+  return static_cast<float>(std::clamp(logit, -kLimit, kLimit));
+}
+
+/// True if a token was banned that the model allows.
+bool ApplyBans(std::span<float> logits, const TokenChoice& choice) {
+  bool taken = false;
+  for (const int32_t id : choice.banned) {
+    taken |= logits[id] != kMinusInfinity;
+    logits[id] = kMinusInfinity;
+  }
+  return taken;
+}
+
+void ApplyBiasAndPenalties(std::span<float> logits, const TokenChoice& choice) {
+  for (const auto& [id, bias] : choice.bias) {
+    if (logits[id] != kMinusInfinity) logits[id] = Bounded(double{logits[id]} + bias);
+  }
+  const double r = choice.repetition_penalty;
+  for (const int32_t id : choice.repeated) {
+    const double logit = logits[id];
+    if (logits[id] != kMinusInfinity) logits[id] = Bounded(logit < 0 ? logit * r : logit / r);
+  }
+  for (const auto& [id, count] : choice.counted) {
+    if (logits[id] == kMinusInfinity) continue;
+    logits[id] = Bounded(logits[id] - choice.presence_penalty - choice.frequency_penalty * count);
+  }
+}
+
+}  // namespace
+
+ChosenToken TokenChooser::Choose(std::span<float> logits, const TokenChoice& choice) {
+  ChosenToken token;
+  token.outcome = ChosenToken::Outcome::kNotFinite;
+  if (!VocabularyPasses::AllUsable(logits)) return token;
+  const bool banned = ApplyBans(logits, choice);
+  ApplyBiasAndPenalties(logits, choice);
+  const auto [max, best] = passes_.FindBest(logits);
+  if (max == kMinusInfinity) {
+    if (banned) token.outcome = ChosenToken::Outcome::kNothingLeft;
+    return token;
+  }
+  token.outcome = ChosenToken::Outcome::kChosen;
+  token.id = choice.greedy() ? best : Draw(logits, max, choice);
+  if (choice.logprobs >= 0) FillLogprobs(logits, max, choice.logprobs, token);
+  return token;
+}
+
+int32_t TokenChooser::Draw(std::span<const float> logits, float max, const TokenChoice& choice) {
+  const float inverse_temperature = choice.inverse_temperature();
+  const auto vocab = static_cast<int64_t>(logits.size());
+  const bool cut_k = choice.top_k > 0 && choice.top_k < vocab;
+  const bool cut_p = choice.top_p < 1.0;
+  const bool cut_min = choice.min_p > 0;
+  if (!cut_k && !cut_p && !cut_min) return passes_.Draw(logits, inverse_temperature, choice.uniform);
+
+  // Only tokens that can survive the cuts are gathered; `slack` keeps rounding from dropping one too many.
+  candidates_.clear();
+  double whole = 0;
+  if (cut_k) {
+    passes_.GatherAtLeast(logits, passes_.LowerBoundOfTop(choice.top_k), candidates_);
+    CutTopK(static_cast<size_t>(choice.top_k));
+    for (const Candidate& c : candidates_) whole += SoftmaxWeight(c.first, max, inverse_temperature);
+  } else {
+    double least = choice.min_p;
+    if (cut_p) {
+      // All tokens lighter than this weigh less than 1 - top_p of the whole together, so the nucleus is without them.
+      whole = passes_.SumWeights(logits, inverse_temperature);
+      least = (1.0 - choice.top_p) * whole / static_cast<double>(vocab);
+    }
+    const double slack = 1e-4 * (1 + choice.temperature) + 1e-6 * std::abs(double{max});
+    const double threshold = max + choice.temperature * std::log(least) - slack;
+    passes_.GatherAtLeast(logits, Bounded(threshold), candidates_);
+  }
+  if (cut_p) CutTopP(choice.top_p * whole, max, inverse_temperature);
+
+  double kept = 0;
+  const double least_weight = cut_min ? choice.min_p : 0;
+  for (const Candidate& c : candidates_) {
+    const double weight = SoftmaxWeight(c.first, max, inverse_temperature);
+    if (weight >= least_weight) kept += weight;
+  }
+  const double target = choice.uniform * kept;
+  double sum = 0;
+  int32_t chosen = 0;
+  for (const auto& [logit, id] : candidates_) {
+    const double weight = SoftmaxWeight(logit, max, inverse_temperature);
+    if (weight <= 0 || weight < least_weight) continue;
+    chosen = id;
+    sum += weight;
+    if (target < sum) break;
+  }
+  return chosen;
+}
+
+// Keeps the k best candidates, in id order.
+void TokenChooser::CutTopK(size_t k) {
+  if (candidates_.size() <= k) return;
+  ranked_ = candidates_;
+  std::nth_element(ranked_.begin(), ranked_.begin() + static_cast<std::ptrdiff_t>(k - 1), ranked_.end(), Better);
+  const Candidate last = ranked_[k - 1];
+  std::erase_if(candidates_, [&](const Candidate& c) { return Better(last, c); });
+}
+
+// Keeps the shortest run of best candidates whose weights reach `wanted`, in id order.
+void TokenChooser::CutTopP(double wanted, float max, float inverse_temperature) {
+  const auto worse = [](const Candidate& a, const Candidate& b) { return Better(b, a); };
+  ranked_ = candidates_;
+  std::make_heap(ranked_.begin(), ranked_.end(), worse);  // a heap, since the nucleus is most often a small part
+  double sum = 0;
+  Candidate last{};
+  for (auto end = ranked_.end(); end != ranked_.begin(); --end) {
+    std::pop_heap(ranked_.begin(), end, worse);
+    last = *(end - 1);
+    sum += SoftmaxWeight(last.first, max, inverse_temperature);
+    if (sum >= wanted) break;
+  }
+  std::erase_if(candidates_, [&](const Candidate& c) { return Better(last, c); });
+}
+
+void TokenChooser::FillLogprobs(std::span<const float> logits, float max, int64_t best, ChosenToken& token) {
+  CHECK_LE(best, limits::kMaxTopLogprobs);
+  const double log_sum = max + std::log(passes_.SumWeights(logits, 1.0f));
+  token.logprob = static_cast<float>(logits[token.id] - log_sum);
+  if (best == 0) return;
+  ranked_.clear();
+  best = std::min(best, static_cast<int64_t>(logits.size()));
+  passes_.GatherAtLeast(logits, passes_.LowerBoundOfTop(best), ranked_);
+  const size_t count = std::min(static_cast<size_t>(best), ranked_.size());
+  std::partial_sort(ranked_.begin(), ranked_.begin() + static_cast<std::ptrdiff_t>(count), ranked_.end(), Better);
+  for (const auto& [logit, id] : std::span(ranked_).first(count)) {
+    token.top[token.tops++] = {id, static_cast<float>(logit - log_sum)};
+  }
+}
+
+}  // namespace ringside::cpu

@@ -1,0 +1,28 @@
+// Chooses one token from one row of logits: the definition of kernels/token_choice.h, step by step. One object per row,
+// kept for its scratch memory; one thread at a time.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "kernels/cpu/vocabulary_passes.h"
+#include "kernels/token_choice.h"
+
+namespace ringside::cpu {
+
+class TokenChooser {
+ public:
+  /// `logits` [V] are changed.
+  ChosenToken Choose(std::span<float> logits, const TokenChoice& choice);
+
+ private:
+  int32_t Draw(std::span<const float> logits, float max, const TokenChoice& choice);
+  void CutTopK(size_t k);
+  void CutTopP(double wanted, float max, float inverse_temperature);
+  void FillLogprobs(std::span<const float> logits, float max, int64_t best, ChosenToken& token);
+
+  VocabularyPasses passes_;
+  std::vector<Candidate> candidates_, ranked_;  // kept tokens in id order; the same, being ranked
+};
+
+}  // namespace ringside::cpu

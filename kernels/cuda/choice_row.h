@@ -1,0 +1,30 @@
+// A TokenChoice as the device reads it: staged with its lists, whose addresses are the device's. Plain data.
+#pragma once
+
+#include <cstdint>
+
+namespace ringside::cuda {
+
+struct CountedId {
+  int32_t id, count;
+};
+struct BiasedId {
+  int32_t id;
+  float bias;
+};
+
+struct ChoiceRow {
+  const BiasedId* bias;
+  const CountedId* counted;
+  const int32_t* repeated;
+  const int32_t* banned;
+  int32_t biases, counts, repeats, bans;  // of these lists
+  double repetition_penalty, presence_penalty, frequency_penalty;
+  double top_p, min_p, uniform;
+  int64_t top_k;  // 0 = off
+  float inverse_temperature;
+  int32_t logprobs;
+  bool greedy;
+};
+
+}  // namespace ringside::cuda

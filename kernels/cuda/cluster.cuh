@@ -1,0 +1,40 @@
+// The blocks of a cluster and their shared memory; where the device has no clusters, a block is one by itself. Included
+// by .cu files only.
+#pragma once
+
+#include <cstdint>
+
+namespace ringside::cuda {
+
+#if __CUDA_ARCH__ >= 900
+__device__ __forceinline__ int ClusterRank() {
+  uint32_t rank;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return static_cast<int>(rank);
+}
+__device__ __forceinline__ int ClusterBlocks() {
+  uint32_t blocks;
+  asm volatile("mov.u32 %0, %%cluster_nctarank;" : "=r"(blocks));
+  return static_cast<int>(blocks);
+}
+__device__ __forceinline__ void ClusterSync() {
+  asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
+}
+/// The same variable in another block's shared memory.
+template <class T>
+__device__ __forceinline__ const T* OfBlock(const T* own, int rank) {
+  uint64_t out;
+  asm volatile("mapa.u64 %0, %1, %2;" : "=l"(out) : "l"(own), "r"(rank));
+  return reinterpret_cast<const T*>(out);
+}
+#else
+__device__ __forceinline__ int ClusterRank() { return 0; }
+__device__ __forceinline__ int ClusterBlocks() { return 1; }
+__device__ __forceinline__ void ClusterSync() { __syncthreads(); }
+template <class T>
+__device__ __forceinline__ const T* OfBlock(const T* own, int) {
+  return own;
+}
+#endif
+
+}  // namespace ringside::cuda

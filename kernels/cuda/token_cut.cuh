@@ -1,0 +1,150 @@
+// Which tokens of a row top_k and top_p keep: a prefix of the order (logit down, id up). Its end is found by narrowing:
+// a histogram over an interval of logits tells the bin in which the end lies, whose least and greatest logits are the
+// next interval, until they are equal; two or three rounds as a rule. Bins are of equal width, not digits of the
+// number: tokens spread over them, and atomics seldom meet. Included by .cu files only.
+#pragma once
+
+#include "kernels/cuda/token_row.cuh"
+
+namespace ringside::cuda {
+
+/// Tokens better than `last`, and the first `tied` of those equal to it.
+struct KeptTokens {
+  float last = -kInfinity;
+  uint32_t tied = 0;
+  Sum weight = 0;  // 0: not known
+};
+
+class TokenCut {
+ public:
+  static constexpr int kBins = TokenRow::kThreads;
+
+  struct Histogram {
+    Sum weight[kBins];
+    uint32_t weight_low[kBins], weight_high[kBins];  // while it is being filled
+    uint32_t count[kBins], least[kBins], greatest[kBins];
+  };
+  /// A bin, and what lies before it.
+  struct Bin {
+    Sum above, weight;
+    uint32_t count_above, count, least, greatest;
+  };
+  struct Shared {
+    Histogram histograms[2];  // as TokenRow's exchanges
+    Sum warp_weights[TokenRow::kWarps];
+    uint32_t warp_counts[TokenRow::kWarps];
+    Bin border;
+  };
+
+  __device__ TokenCut(const TokenRow& row, Shared& shared) : row_(row), shared_(shared) {}
+
+  __device__ KeptTokens Cut() {
+    KeptTokens kept;
+    const ChoiceRow& choice = row_.choice();
+    if (choice.top_k > 0 && choice.top_k < row_.vocab()) kept = Narrow(kept, static_cast<uint32_t>(choice.top_k), 0);
+    if (choice.top_p < 1) kept = Narrow(kept, 0, choice.top_p);
+    return kept;
+  }
+
+ private:
+  // Ordered as the logits are; equal for -0 and 0.
+  __device__ static uint32_t KeyOf(float logit) {
+    const uint32_t bits = __float_as_uint(logit + 0.0f);
+    return bits ^ ((bits >> 31) != 0 ? 0xffffffffu : 0x80000000u);
+  }
+  __device__ static float LogitOf(uint32_t key) {
+    return __uint_as_float(key ^ ((key >> 31) != 0 ? 0x80000000u : 0xffffffffu));
+  }
+
+  // 64 bits by two 32-bit atomics, which the hardware has for shared memory: whose addition to the low half overflows
+  // carries.
+  __device__ static void AddWeight(Histogram& to, int bin, Sum weight) {
+    const auto low = static_cast<uint32_t>(weight);
+    const uint32_t before = atomicAdd(&to.weight_low[bin], low);
+    const uint32_t high = static_cast<uint32_t>(weight >> 32) + (before + low < before ? 1 : 0);
+    if (high != 0) atomicAdd(&to.weight_high[bin], high);
+  }
+
+  /// A histogram of the tokens with keys in [least, greatest], the better the lower; thread t gets bin t of the row.
+  /// Tokens of weight 0 are left out: they can neither be drawn nor move a border.
+  __device__ Bin CountBins(uint32_t least, uint32_t greatest, float width) {
+    const int t = static_cast<int>(threadIdx.x);
+    Histogram& own = shared_.histograms[round_++ % 2];
+    own.weight_low[t] = own.weight_high[t] = own.count[t] = own.greatest[t] = 0;
+    own.least[t] = kAll;
+    __syncthreads();
+    const float top = LogitOf(greatest), per_bin = kBins / width;
+    row_.ForEach([&](int, float logit) {
+      const uint32_t key = KeyOf(logit);
+      if (key < least || key > greatest) return;
+      const Sum weight = row_.Fixed(row_.WeightAt(logit, row_.choice().inverse_temperature));
+      if (weight == 0) return;
+      const int bin = min(kBins - 1, static_cast<int>((top - logit) * per_bin));
+      AddWeight(own, bin, weight);
+      atomicAdd(&own.count[bin], 1u);
+      if (key < own.least[bin]) atomicMin(&own.least[bin], key);
+      if (key > own.greatest[bin]) atomicMax(&own.greatest[bin], key);
+    });
+    __syncthreads();
+    own.weight[t] = static_cast<Sum>(own.weight_high[t]) << 32 | own.weight_low[t];
+    ClusterSync();
+    Bin sum{0, 0, 0, 0, kAll, 0};
+    for (int block = 0; block < row_.blocks(); ++block) {
+      const Histogram& other = *OfBlock(&own, block);
+      sum.weight += other.weight[t];
+      sum.count += other.count[t];
+      sum.least = min(sum.least, other.least[t]);
+      sum.greatest = max(sum.greatest, other.greatest[t]);
+    }
+    return sum;
+  }
+
+  /// Fills in what lies before a thread's bin; returns weight and number of all.
+  __device__ KeptTokens SumAbove(Bin* bin) {
+    const int warp = static_cast<int>(threadIdx.x) / 32;
+    const Sum weight = ScanOverWarp(bin->weight);
+    const uint32_t count = ScanOverWarp(bin->count);
+    if (threadIdx.x % 32 == 31) shared_.warp_weights[warp] = weight, shared_.warp_counts[warp] = count;
+    __syncthreads();
+    KeptTokens all;
+    bin->above = weight - bin->weight, bin->count_above = count - bin->count;
+    for (int w = 0; w < TokenRow::kWarps; ++w) {
+      if (w < warp) bin->above += shared_.warp_weights[w], bin->count_above += shared_.warp_counts[w];
+      all.weight += shared_.warp_weights[w], all.tied += shared_.warp_counts[w];
+    }
+    return all;
+  }
+
+  /// Of the kept tokens the best `k`, or (k = 0) the shortest run of the best that weighs `share` of them all.
+  __device__ KeptTokens Narrow(const KeptTokens& kept, uint32_t k, double share) {
+    uint32_t least = KeyOf(kept.last), greatest = KeyOf(row_.max());
+    float width = 88.0f / row_.choice().inverse_temperature;  // weights below it are 0
+    Sum goal = k;                                             // that the border's bin reaches
+    Bin border{0, 0, 0, 0, 0, 0};
+    for (bool first = true; first || least < greatest; first = false) {
+      Bin bin = CountBins(least, greatest, width);
+      const KeptTokens all = SumAbove(&bin);
+      if (first && k > 0 && all.tied <= k) return {-kInfinity, 0, all.weight};
+      if (first && k == 0) {
+        const Sum whole = kept.weight > 0 ? kept.weight : all.weight;
+        goal = min(whole, max(Sum{1}, static_cast<Sum>(ceil(share * static_cast<double>(whole)))));
+      }
+      bin.above += border.above, bin.count_above += border.count_above;
+      const Sum above = k > 0 ? bin.count_above : bin.above, own = k > 0 ? bin.count : bin.weight;
+      if (above < goal && goal <= above + own) shared_.border = bin;
+      __syncthreads();
+      border = shared_.border;
+      least = border.least, greatest = border.greatest;
+      width = LogitOf(greatest) - LogitOf(least);
+    }
+    const Sum each = border.weight / border.count;  // all of the border's tokens are equal
+    const Sum tied = k > 0 ? k - border.count_above : (goal - border.above + each - 1) / each;
+    return {LogitOf(least), static_cast<uint32_t>(tied), border.above + tied * each};
+  }
+
+  const TokenRow& row_;
+  Shared& shared_;
+  int round_ = 0;
+};
+
+}  // namespace ringside::cuda

@@ -1,0 +1,214 @@
+// A row of logits that a token is chosen from, as one thread of the blocks that share the row sees it: reading,
+// editing, the best token, sums. A warp has one run of consecutive ids and reads it from the second-level cache in
+// every pass. Included by .cu files only.
+//
+// Weights are multiples of 2^-shift in 64 bits, so that sums do not depend on their order: neither on the number of
+// blocks nor on which atomic comes first. 2^shift times the vocabulary just fits: at 128k tokens a row's whole sum is
+// off by less than 2^-30 of the best token's weight. A weight below 2^-(shift + 1) counts as 0.
+#pragma once
+
+#include <climits>
+
+#include "kernels/cuda/choice_row.h"
+#include "kernels/cuda/cluster.cuh"
+#include "kernels/cuda/device.cuh"
+#include "kernels/token_choice.h"
+
+namespace ringside::cuda {
+
+using Sum = unsigned long long;
+
+constexpr unsigned kAll = 0xffffffffu;  // lanes of a warp
+constexpr float kInfinity = __builtin_huge_valf();
+
+/// A token; id = INT_MAX if there is none.
+struct RankedToken {
+  float logit;
+  int32_t id;
+};
+__device__ __forceinline__ bool IsBetter(const RankedToken& a, const RankedToken& b) {
+  return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
+}
+
+__device__ __forceinline__ Sum SumOverWarp(Sum x) {
+  for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(kAll, x, step);
+  return x;
+}
+/// The sum over the lanes up to this one.
+template <class T>
+__device__ __forceinline__ T ScanOverWarp(T x) {
+  for (int step = 1; step < 32; step *= 2) {
+    const T before = __shfl_up_sync(kAll, x, step);
+    if (static_cast<int>(threadIdx.x % 32) >= step) x += before;
+  }
+  return x;
+}
+
+class TokenRow {
+ public:
+  static constexpr int kThreads = 512, kWarps = kThreads / 32;  // of a block
+
+  /// What the warps of a block tell all warps of the row.
+  struct Exchange {
+    RankedToken best[kWarps];
+    uint32_t flags[kWarps];
+    Sum sums[kWarps];
+    uint32_t ties[kWarps];
+  };
+
+  /// `exchanges`, two, are in shared memory: a round writes one while the slowest may still read the other.
+  __device__ TokenRow(const ChoiceRow& choice, float* logits, int vocab, Exchange* exchanges)
+      : choice_(choice), logits_(logits), vocab_(vocab), exchanges_(exchanges) {
+    blocks_ = ClusterBlocks(), rank_ = ClusterRank();
+    run_ = (vocab + warps() * 32 - 1) / (warps() * 32) * 32;
+    begin_ = min(vocab, warp() * run_), end_ = min(vocab, begin_ + run_);
+    scale_ = __uint_as_float(static_cast<uint32_t>(127 + 63 - (32 - __clz(vocab))) << 23);
+  }
+
+  __device__ const ChoiceRow& choice() const { return choice_; }
+  __device__ int vocab() const { return vocab_; }
+  __device__ int blocks() const { return blocks_; }
+  __device__ int warps() const { return blocks_ * kWarps; }
+  __device__ int warp() const { return rank_ * kWarps + static_cast<int>(threadIdx.x) / 32; }  // in the row
+  __device__ int lane() const { return static_cast<int>(threadIdx.x) % 32; }
+  /// True for one thread of the row.
+  __device__ bool speaks() const { return rank_ == 0 && threadIdx.x == 0; }
+  __device__ int begin() const { return begin_; }  // of the warp's run
+  __device__ int end() const { return end_; }
+  __device__ float logit(int id) const { return logits_[id]; }
+  __device__ float max() const { return max_; }
+
+  /// f(id, logit) for every token of this thread, ids ascending.
+  template <class F>
+  __device__ __forceinline__ void ForEach(const F& f) const {
+    constexpr int kAtOnce = 8;
+    for (int first = begin_ + lane(); first < end_; first += 32 * kAtOnce) {
+      float logits[kAtOnce];
+#pragma unroll
+      for (int j = 0; j < kAtOnce; ++j) {
+        if (first + 32 * j < end_) logits[j] = logits_[first + 32 * j];
+      }
+#pragma unroll
+      for (int j = 0; j < kAtOnce; ++j) {
+        if (first + 32 * j < end_) f(first + 32 * j, logits[j]);
+      }
+    }
+  }
+  __device__ __forceinline__ Sum Fixed(float weight) const { return __float2ull_rn(weight * scale_); }
+  __device__ __forceinline__ double Real(Sum sum) const { return static_cast<double>(sum) / scale_; }
+  __device__ __forceinline__ float WeightAt(float logit, float inverse_temperature) const {
+    return SoftmaxWeight(logit, max_, inverse_temperature);
+  }
+
+  /// The row's part of shared memory for the next round.
+  __device__ Exchange& NextExchange() { return exchanges_[round_++ % 2]; }
+  /// What warp w of the row has written there.
+  __device__ const Exchange& OfWarp(const Exchange& own, int w) const { return *OfBlock(&own, w / kWarps); }
+
+  /// Steps 1 to 4: edits the logits and finds the best. False, saying why, if there is none.
+  __device__ bool Prepare(RankedToken* best, ChosenToken::Outcome* outcome) {
+    Edit();
+    *best = FindBest({kInfinity, -1});
+    max_ = best->logit;
+    if ((flags_ & kBad) == 0 && best->id != INT_MAX) return true;
+    const bool banned = (flags_ & (kBad | kTaken)) == kTaken;
+    *outcome = banned ? ChosenToken::Outcome::kNothingLeft : ChosenToken::Outcome::kNotFinite;
+    return false;
+  }
+
+  /// The best token that is worse than `limit`, known to all threads.
+  __device__ RankedToken FindBest(const RankedToken& limit) {
+    RankedToken best{-kInfinity, INT_MAX};
+    bool bad = false;
+    ForEach([&](int id, float logit) {
+      bad |= !(logit < kInfinity);
+      if (logit > best.logit && IsBetter(limit, {logit, id})) best = {logit, id};
+    });
+    if (bad) flags_ |= kBad;
+    best = BestOfWarp(best);
+    const uint32_t flags = __reduce_or_sync(kAll, flags_);
+    Exchange& own = NextExchange();
+    if (lane() == 0) own.best[warp() % kWarps] = best, own.flags[warp() % kWarps] = flags;
+    ClusterSync();
+    best = {-kInfinity, INT_MAX};
+    uint32_t found = 0;
+    for (int w = lane(); w < warps(); w += 32) {
+      const Exchange& other = OfWarp(own, w);
+      const RankedToken theirs = other.best[w % kWarps];
+      if (IsBetter(theirs, best)) best = theirs;
+      found |= other.flags[w % kWarps];
+    }
+    flags_ = __reduce_or_sync(kAll, found);
+    return BestOfWarp(best);
+  }
+
+  /// The sum over all threads, known to all.
+  __device__ Sum SumOverRow(Sum sum) {
+    sum = SumOverWarp(sum);
+    Exchange& own = NextExchange();
+    if (lane() == 0) own.sums[warp() % kWarps] = sum;
+    ClusterSync();
+    sum = 0;
+    for (int w = lane(); w < warps(); w += 32) sum += OfWarp(own, w).sums[w % kWarps];
+    return SumOverWarp(sum);
+  }
+
+ private:
+  enum : uint32_t { kBad = 1, kTaken = 2 };  // a logit was NaN or +inf; a ban took a token that the model allows
+
+  __device__ static RankedToken BestOfWarp(RankedToken best) {
+    for (int step = 16; step > 0; step /= 2) {
+      const RankedToken other{__shfl_xor_sync(kAll, best.logit, step), __shfl_xor_sync(kAll, best.id, step)};
+      if (IsBetter(other, best)) best = other;
+    }
+    return best;
+  }
+
+  // Each block edits its own tokens.
+  __device__ bool IsOurs(int id) const { return static_cast<unsigned>(id - rank_ * kWarps * run_) < kWarps * run_; }
+  template <class T, class F>
+  __device__ void EditEach(const T* items, int count, const F& edit) {
+    if (count == 0) return;
+    for (int i = static_cast<int>(threadIdx.x); i < count; i += kThreads) edit(items[i]);
+    __syncthreads();
+  }
+  // What is not finite stays as it is, to be found later; a huge result must not look like it.
+  template <class F>
+  __device__ void EditOne(int id, const F& change) {
+    if (!IsOurs(id)) return;
+    constexpr double kLimit = 3.40282346638528859812e+38;
+    const float logit = logits_[id];
+    if (!(logit > -kInfinity && logit < kInfinity)) return;
+    logits_[id] = static_cast<float>(fmin(fmax(change(double{logit}), -kLimit), kLimit));
+  }
+  __device__ void Edit() {
+    EditEach(choice_.banned, choice_.bans, [&](int id) {
+      if (!IsOurs(id)) return;
+      const float logit = logits_[id];
+      flags_ |= (logit < kInfinity ? 0 : kBad) | (logit == -kInfinity ? 0 : kTaken);
+      logits_[id] = -kInfinity;
+    });
+    EditEach(choice_.bias, choice_.biases,
+             [&](const BiasedId& item) { EditOne(item.id, [&](double logit) { return logit + item.bias; }); });
+    const double r = choice_.repetition_penalty;
+    EditEach(choice_.repeated, choice_.repeats,
+             [&](int id) { EditOne(id, [&](double logit) { return logit < 0 ? logit * r : logit / r; }); });
+    EditEach(choice_.counted, choice_.counts, [&](const CountedId& item) {
+      EditOne(item.id,
+              [&](double logit) { return logit - choice_.presence_penalty - choice_.frequency_penalty * item.count; });
+    });
+  }
+
+  const ChoiceRow& choice_;
+  float* const logits_;
+  const int vocab_;
+  Exchange* const exchanges_;
+  int blocks_, rank_;
+  int run_, begin_, end_;  // ids that a warp has, at most; this warp's
+  float scale_;            // 2^shift
+  float max_ = 0;
+  uint32_t flags_ = 0;
+  int round_ = 0;
+};
+
+}  // namespace ringside::cuda

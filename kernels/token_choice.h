@@ -1,0 +1,104 @@
+// How one token is chosen from a row of logits, as plain data: what the engine's sampler hands to a backend, and what
+// comes back. The order, and every definition, is a contract with the client:
+//
+//  1. A NaN or +inf logit, or none finite, ends the turn; -inf is a token the model itself excludes.
+//  2. Bans: a banned token has logit -inf from here on.
+//  3. logit_bias is added.
+//  4. repetition_penalty r (CTRL, Keskar et al. 2019): l < 0 ? l * r : l / r. Then presence_penalty and
+//     frequency_penalty as OpenAI defines them: l -= presence + frequency * count. Penalties come before temperature,
+//     as in Hugging Face, vLLM and OpenAI (FasterTransformer divides by the temperature first): so a penalty's
+//     strength, and the log probabilities, do not change with the temperature, and r divides the logits that the model
+//     gave.
+//  5. Log probabilities: log softmax of these logits, before temperature and cuts (FasterTransformer mixes
+//     conditional and unconditional ones, after temperature). The best are those of the same distribution.
+//  6. temperature 0, or top_k 1: the highest logit, ties to the lowest id. Nothing below applies.
+//  7. Weights w = exp((l - max) / temperature), in float: SoftmaxWeight.
+//  8. top_k keeps the k best (ties to the lowest id). top_p then keeps the shortest run of the best tokens whose
+//  weights
+//     reach top_p of the weights left; the token that crosses the border is kept whole and what is kept is renormalised
+//     (FasterTransformer keeps only the part of it inside). min_p then keeps weights of at least min_p of the best.
+//  9. The draw walks the kept tokens in id order until the running sum exceeds `uniform` times the whole.
+//
+// Backends agree on every logit, weight and greedy choice bit for bit. They sum weights in different orders (the CPU in
+// double, CUDA in 64-bit fixed point), so a cut or a draw may differ where a sum is within 1e-9 of the whole of its
+// border, and a log probability in its last digits.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <span>
+#include <utility>
+
+#include "base/limits.h"
+
+namespace ringside {
+
+/// Host memory that `spans` borrow is read before the operation returns. Ids are below the vocabulary size.
+struct TokenChoice {
+  std::span<const int32_t> banned;
+  std::span<const std::pair<int32_t, float>> bias;       // distinct ids
+  std::span<const int32_t> repeated;                     // distinct ids, which repetition_penalty applies to
+  std::span<const std::pair<int32_t, int32_t>> counted;  // distinct ids, and how often each occurs
+  double repetition_penalty = 1.0;                       // > 0
+  double presence_penalty = 0.0, frequency_penalty = 0.0;
+  double temperature = 1.0;  // >= 0
+  int64_t top_k = 0;         // 0 = off
+  double top_p = 1.0;        // (0, 1]
+  double min_p = 0.0;        // [0, 1]
+  double uniform = 0.0;      // [0, 1)
+  int64_t logprobs = -1;     // -1 = none; n = of the chosen token and the n best, <= limits::kMaxTopLogprobs
+
+  bool greedy() const { return temperature == 0 || top_k == 1; }
+  // Bounded, so that 0 * inf cannot arise: at 1e30 the weights are those of greedy anyway.
+  float inverse_temperature() const { return static_cast<float>(std::min(1.0 / temperature, 1e30)); }
+};
+
+struct TokenLogprob {
+  int32_t id = 0;
+  float logprob = 0;
+};
+
+struct ChosenToken {
+  enum class Outcome : int32_t {
+    kChosen,
+    kNotFinite,    // a logit was NaN or +inf, or none was finite
+    kNothingLeft,  // every token was banned
+  };
+  Outcome outcome = Outcome::kChosen;
+  int32_t id = 0;
+  float logprob = 0;  // only if TokenChoice::logprobs >= 0, else 0
+  int32_t tops = 0;   // of `top`: min(logprobs, tokens that are not excluded)
+  TokenLogprob top[limits::kMaxTopLogprobs];
+
+  std::span<const TokenLogprob> best() const { return {top, static_cast<size_t>(tops)}; }
+};
+
+/// exp(x) for x <= 0 in float with relative error under 3e-7; 0 below -87, where a float would lose bits.
+/// x = n ln 2 + r with |r| <= ln 2 / 2; exp(r) by its Taylor polynomial of degree 7. Every machine does the same
+/// operations in the same order (no libm exp, nothing fused), so weights are bit-equal everywhere.
+constexpr float ExpNegative(float x) {
+  // Below -87 a mask makes x and the result 0: a mask and no branch, so that loops over it become vector code.
+  const int32_t bits = std::bit_cast<int32_t>(x);
+  const int32_t keep = -static_cast<int32_t>((bits & 0x7fffffff) <= std::bit_cast<int32_t>(87.0f));
+  const float bounded = std::bit_cast<float>(bits & keep);
+  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer in the low bits
+  const float n = (bounded * 1.44269504f + kRound) - kRound;
+  const float r = (bounded - n * 0.693359375f) - n * -2.12194440e-4f;
+  float p = 1.0f / 5040;
+  p = p * r + 1.0f / 720;
+  p = p * r + 1.0f / 120;
+  p = p * r + 1.0f / 24;
+  p = p * r + 1.0f / 6;
+  p = p * r + 0.5f;
+  p = p * r + 1.0f;
+  p = p * r + 1.0f;
+  return p * std::bit_cast<float>(((static_cast<int32_t>(n) + 127) << 23) & keep);
+}
+
+/// The unnormalised probability of a logit: exp((logit - max) * inverse_temperature).
+constexpr float SoftmaxWeight(float logit, float max, float inverse_temperature) {
+  return ExpNegative((logit - max) * inverse_temperature);
+}
+
+}  // namespace ringside

@@ -1,0 +1,29 @@
+// Choosing single tokens on the host in tests: a sampler's choice, done by the reference backend.
+#pragma once
+
+#include <vector>
+
+#include "engine/sampling.h"
+#include "kernels/backend.h"
+
+namespace ringside {
+
+struct SampledToken {
+  TokenId id = 0;
+  float logprob = 0;
+  std::vector<TokenLogprob> top;
+};
+
+/// `logits` are changed.
+inline Result<SampledToken> SampleOnce(Sampler& sampler, std::span<float> logits, int64_t position) {
+  static const std::unique_ptr<Backend> backend = std::move(MakeCpuBackend({.threads = 1}).value());
+  const TokenChoice choice = sampler.Choice(position);
+  ChosenToken token;
+  const auto vocab = static_cast<int64_t>(logits.size());
+  backend->ChooseTokens({DType::kF32, logits.data(), 1, vocab, vocab}, {&choice, 1}, {&token, 1});
+  backend->Synchronize();
+  RETURN_IF_ERROR(StatusOf(token));
+  return SampledToken{token.id, token.logprob, {token.best().begin(), token.best().end()}};
+}
+
+}  // namespace ringside

@@ -1,0 +1,310 @@
+// ChooseTokens on every kind of device against the definition in kernels/token_choice.h, written plainly: edits, a full
+// sort, sums in order. Tokens must be equal except where a sum in another order may fall on the other side of a border;
+// how many such cases there were is bounded.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <random>
+
+#include "tests/kernels/devices.h"
+
+namespace ringside::testing {
+namespace {
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr double kEdge = 1e-9;  // of the whole
+
+/// A choice and the lists it borrows.
+struct OwnedChoice {
+  TokenChoice choice;
+  std::vector<int32_t> banned, repeated;
+  std::vector<std::pair<int32_t, float>> bias;
+  std::vector<std::pair<int32_t, int32_t>> counted;
+
+  TokenChoice view() const {
+    TokenChoice out = choice;
+    out.banned = banned, out.repeated = repeated, out.bias = bias, out.counted = counted;
+    return out;
+  }
+};
+
+struct Expected {
+  ChosenToken token;
+  bool at_edge = false;  // a border is within kEdge of a sum
+};
+
+float Clamped(double x) {
+  constexpr double kLimit = std::numeric_limits<float>::max();
+  return static_cast<float>(std::min(std::max(x, -kLimit), kLimit));
+}
+
+/// False: the model's logits are unusable. `nothing_left`: bans took what there was.
+bool Edit(std::vector<float>& logits, const TokenChoice& choice, bool* nothing_left) {
+  bool finite = false, left = false;
+  for (const float l : logits) {
+    if (std::isnan(l) || l == kInf) return false;
+    finite |= l != -kInf;
+  }
+  const auto change = [&](int32_t id, const auto& to) {
+    float& l = logits[static_cast<size_t>(id)];
+    if (l != -kInf) l = Clamped(to(static_cast<double>(l)));
+  };
+  for (const int32_t id : choice.banned) logits[static_cast<size_t>(id)] = -kInf;
+  for (const auto& [id, bias] : choice.bias) change(id, [&, b = bias](double l) { return l + b; });
+  const double r = choice.repetition_penalty;
+  for (const int32_t id : choice.repeated) change(id, [&](double l) { return l < 0 ? l * r : l / r; });
+  for (const auto& [id, n] : choice.counted) {
+    change(id, [&, n = n](double l) { return l - choice.presence_penalty - choice.frequency_penalty * n; });
+  }
+  for (const float l : logits) left |= l != -kInf;
+  *nothing_left = finite && !left;
+  return left || finite;
+}
+
+Expected Reference(std::vector<float> logits, const TokenChoice& choice) {
+  Expected out;
+  bool nothing_left = false;
+  if (!Edit(logits, choice, &nothing_left)) return out.token.outcome = ChosenToken::Outcome::kNotFinite, out;
+  if (nothing_left) return out.token.outcome = ChosenToken::Outcome::kNothingLeft, out;
+  std::vector<int32_t> order(logits.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto at = [&](int32_t id) { return logits[static_cast<size_t>(id)]; };
+  std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return at(a) > at(b); });
+  while (at(order.back()) == -kInf) order.pop_back();
+  const float max = at(order[0]);
+  out.token.id = order[0];
+  double all = 0;
+  for (const int32_t id : order) all += SoftmaxWeight(at(id), max, 1.0f);
+  const auto logprob = [&](int32_t id) { return static_cast<float>(at(id) - (max + std::log(all))); };
+  const auto best = std::min(order.size(), static_cast<size_t>(std::max<int64_t>(choice.logprobs, 0)));
+  for (size_t i = 0; i < best; ++i) out.token.top[i] = {order[i], logprob(order[i])};
+  out.token.tops = static_cast<int32_t>(best);
+
+  if (!choice.greedy()) {
+    const auto weight = [&](int32_t id) { return double{SoftmaxWeight(at(id), max, choice.inverse_temperature())}; };
+    if (choice.top_k > 0) order.resize(std::min(order.size(), static_cast<size_t>(choice.top_k)));
+    double whole = 0, sum = 0;
+    for (const int32_t id : order) whole += weight(id);
+    if (choice.top_p < 1) {
+      size_t kept = 0;
+      while (kept < order.size() && (kept == 0 || sum < choice.top_p * whole)) {
+        out.at_edge |= kept > 0 && std::fabs(sum - choice.top_p * whole) < kEdge * whole;
+        sum += weight(order[kept++]);
+      }
+      out.at_edge |= std::fabs(sum - choice.top_p * whole) < kEdge * whole && kept < order.size();
+      order.resize(kept);
+    }
+    std::erase_if(order, [&](int32_t id) { return weight(id) < choice.min_p; });
+    std::sort(order.begin(), order.end());
+    whole = sum = 0;
+    for (const int32_t id : order) whole += weight(id);
+    for (const int32_t id : order) {
+      if (weight(id) <= 0) continue;
+      out.token.id = id;
+      out.at_edge |= std::fabs(sum - choice.uniform * whole) < kEdge * whole && sum > 0;
+      sum += weight(id);
+      if (choice.uniform * whole < sum) break;
+    }
+    out.at_edge |= std::fabs(sum - choice.uniform * whole) < kEdge * whole;
+  }
+  if (choice.logprobs >= 0) out.token.logprob = logprob(out.token.id);
+  return out;
+}
+
+// Rows of many kinds: what models give, and what is hard.
+std::vector<float> MakeLogits(int kind, size_t vocab, std::mt19937& random) {
+  std::vector<float> logits(vocab);
+  std::normal_distribution<float> normal(0, kind == 1 ? 0.01f : kind == 2 ? 8.0f : 2.5f);
+  for (size_t i = 0; i < vocab; ++i) {
+    float& l = logits[i];
+    l = normal(random);
+    if (kind == 3) l = std::round(l * 2) / 2;                              // ties, zeros of both signs
+    if (kind == 4) l = 1.5f;                                               // nothing but ties
+    if (kind == 5 && random() % 10 != 0) l = -kInf;                        // most tokens excluded
+    if (kind == 6) l = i == vocab / 3 ? 0.25f : -kInf;                     // one token
+    if (kind == 7) l = -std::ldexp(1.0f, -static_cast<int>(i % 140));      // each nearer to its neighbour than the last
+    if (kind == 8) l *= 1e37f;                                             // overflows where it can
+    if (kind == 9 && i % 3 != 0) l = -3e38f;                               // masked by a large number
+    if (kind == 10) l = i % 61 == 7 ? 3.0f : i % 2 == 0 ? -1.0f : -60.0f;  // ties at the border of every cut
+  }
+  return logits;
+}
+constexpr int kKinds = 11;
+
+template <class T>
+T OneOf(std::initializer_list<T> values, std::mt19937& random) {
+  return values.begin()[random() % values.size()];
+}
+
+OwnedChoice MakeChoice(int64_t vocab, bool edits, std::mt19937& random) {
+  OwnedChoice out;
+  TokenChoice& c = out.choice;
+  c.temperature = OneOf({0.0, 0.01, 0.7, 1.0, 1.0, 2.0, 1e-300}, random);
+  c.top_k = OneOf<int64_t>({0, 0, 1, 2, 40, vocab - 1, vocab, vocab + 5, 500}, random);
+  c.top_p = OneOf({1.0, 1.0, 0.9, 0.5, 0.999, 1e-6}, random);
+  c.min_p = OneOf({0.0, 0.0, 0.05, 0.9, 1.0}, random);
+  c.uniform = OneOf({0.0, 1 - 0x1p-53, 0.25, 0.5, static_cast<double>(random()) * 0x1p-32,
+                     static_cast<double>(random()) * 0x1p-32, static_cast<double>(random()) * 0x1p-32},
+                    random);
+  c.logprobs = OneOf<int64_t>({-1, -1, 0, 5, 20}, random);
+  if (!edits) return out;
+  c.repetition_penalty = OneOf({1.3, 0.7, 1e-300}, random);
+  c.presence_penalty = OneOf({0.0, 1.5, -2.0}, random);
+  c.frequency_penalty = OneOf({0.0, 0.3}, random);
+  const auto each = [&](int64_t most, const auto& take) {
+    std::vector<uint8_t> seen(static_cast<size_t>(vocab));
+    for (int64_t i = random() % most; i > 0; --i) {
+      const auto id = static_cast<int32_t>(random() % static_cast<uint64_t>(vocab));
+      if (seen[static_cast<size_t>(id)]++ == 0) take(id);
+    }
+  };
+  each(20, [&](int32_t id) { out.banned.push_back(id), out.banned.push_back(id); });
+  each(600, [&](int32_t id) { out.bias.emplace_back(id, static_cast<float>(random() % 200) - 100); });
+  each(3000, [&](int32_t id) { out.repeated.push_back(id); });
+  each(700, [&](int32_t id) { out.counted.emplace_back(id, random() % 9 + 1); });
+  return out;
+}
+
+class ChooseTokens : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    backend_ = MakeDevice(GetParam());
+    if (backend_ == nullptr) GTEST_SKIP() << "no " << GetParam() << " here";
+  }
+  /// Chooses from all rows in one call.
+  std::vector<ChosenToken> Choose(const std::vector<std::vector<float>>& rows,
+                                  const std::vector<TokenChoice>& choices) {
+    std::vector<float> all;
+    for (const auto& row : rows) all.insert(all.end(), row.begin(), row.end());
+    const auto vocab = static_cast<int64_t>(rows[0].size());
+    DeviceMatrix logits(*backend_, DType::kF32, static_cast<int64_t>(rows.size()), vocab, all, vocab + 3);
+    std::vector<ChosenToken> chosen(rows.size());
+    backend_->ChooseTokens(logits.tensor(), choices, chosen);
+    backend_->Synchronize();
+    return chosen;
+  }
+  ChosenToken ChooseOne(const std::vector<float>& logits, const TokenChoice& choice) {
+    return Choose({logits}, {choice})[0];
+  }
+  std::unique_ptr<Backend> backend_;
+};
+INSTANTIATE_TEST_SUITE_P(All, ChooseTokens, ::testing::ValuesIn(DeviceNames()),
+                         [](const auto& info) { return info.param; });
+
+void ExpectEqual(const ChosenToken& got, const Expected& want) {
+  ASSERT_EQ(got.outcome, want.token.outcome);
+  if (got.outcome != ChosenToken::Outcome::kChosen) return;
+  ASSERT_EQ(got.tops, want.token.tops);
+  for (int32_t i = 0; i < got.tops; ++i) {
+    ASSERT_EQ(got.top[i].id, want.token.top[i].id) << "number " << i;
+    ASSERT_NEAR(got.top[i].logprob, want.token.top[i].logprob, 1e-5 + 1e-6 * std::fabs(want.token.top[i].logprob));
+  }
+  if (want.at_edge) return;
+  ASSERT_EQ(got.id, want.token.id);
+  ASSERT_NEAR(got.logprob, want.token.logprob, 1e-5 + 1e-6 * std::fabs(want.token.logprob));
+}
+
+TEST_P(ChooseTokens, FollowsTheDefinition) {
+  std::mt19937 random(7);
+  int64_t choices_made = 0, at_edge = 0;
+  for (const size_t vocab : {1u, 2u, 31u, 33u, 64u, 97u, 1000u, 4096u, 32003u, 50257u}) {
+    for (const bool edits : {false, true}) {
+      std::vector<std::vector<float>> rows;
+      std::vector<OwnedChoice> owned;
+      std::vector<TokenChoice> choices;
+      for (int i = 0; i < (vocab < 10000 ? 96 : 44); ++i) {
+        rows.push_back(MakeLogits(i % kKinds, vocab, random));
+        owned.push_back(MakeChoice(static_cast<int64_t>(vocab), edits, random));
+      }
+      for (const OwnedChoice& choice : owned) choices.push_back(choice.view());
+      const std::vector<ChosenToken> got = Choose(rows, choices);
+      for (size_t i = 0; i < rows.size(); ++i) {
+        const Expected want = Reference(rows[i], choices[i]);
+        ++choices_made, at_edge += want.at_edge ? 1 : 0;
+        SCOPED_TRACE(::testing::Message()
+                     << "vocabulary " << vocab << " row " << i << " kind " << i % kKinds << " edits " << edits << " T "
+                     << choices[i].temperature << " top_k " << choices[i].top_k << " top_p " << choices[i].top_p
+                     << " min_p " << choices[i].min_p << " u " << choices[i].uniform << " logprobs "
+                     << choices[i].logprobs);
+        ASSERT_NO_FATAL_FAILURE(ExpectEqual(got[i], want));
+      }
+    }
+  }
+  RecordProperty("at_edge", static_cast<int>(at_edge));
+  EXPECT_LT(at_edge, choices_made / 4);  // draws of exactly 0.25 and 0.5 from even tokens
+}
+
+TEST_P(ChooseTokens, DrawsLandWhereTheSumsSay) {
+  std::mt19937 random(3);
+  for (const size_t vocab : {500u, 32003u}) {
+    const std::vector<float> logits = MakeLogits(0, vocab, random);
+    std::vector<TokenChoice> choices(64);
+    int at_edge = 0;
+    for (TokenChoice& choice : choices) {
+      choice.top_p = random() % 2 == 0 ? 1 : 0.95;
+      choice.uniform = static_cast<double>(random()) * 0x1p-32;
+    }
+    const auto got = Choose(std::vector<std::vector<float>>(choices.size(), logits), choices);
+    for (size_t i = 0; i < got.size(); ++i) {
+      const Expected want = Reference(logits, choices[i]);
+      at_edge += want.at_edge ? 1 : 0;
+      ASSERT_NO_FATAL_FAILURE(ExpectEqual(got[i], want));
+    }
+    EXPECT_EQ(at_edge, 0);
+  }
+}
+
+TEST_P(ChooseTokens, WhatIsWrongWithARowTouchesNoOther) {
+  std::mt19937 random(5);
+  const std::vector<float> sound = MakeLogits(0, 3001, random);
+  const std::vector<int32_t> all_ids = [] {
+    std::vector<int32_t> ids(3001);
+    std::iota(ids.begin(), ids.end(), 0);
+    return ids;
+  }();
+  const int32_t hidden[] = {1700};
+  std::vector<std::vector<float>> rows(9, sound);
+  std::vector<TokenChoice> choices(rows.size());
+  for (size_t i = 0; i < rows.size(); i += 2) choices[i].top_p = 0.9, choices[i].uniform = 0.37;
+  rows[1][3000] = kInf;
+  rows[2][0] = std::nanf("");
+  rows[3].assign(3001, -kInf);
+  choices[4].banned = all_ids;
+  rows[5][1700] = std::nanf(""), choices[5].banned = hidden;  // a ban does not hide it
+  rows[6].assign(3001, -kInf), choices[6].banned = all_ids;
+  using Outcome = ChosenToken::Outcome;
+  const Outcome want[] = {Outcome::kChosen,    Outcome::kNotFinite,   Outcome::kNotFinite,
+                          Outcome::kNotFinite, Outcome::kNothingLeft, Outcome::kNotFinite,
+                          Outcome::kNotFinite, Outcome::kChosen,      Outcome::kChosen};
+  const auto got = Choose(rows, choices);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_EQ(got[i].outcome, want[i]) << "row " << i;
+    if (want[i] != Outcome::kChosen) continue;
+    EXPECT_EQ(got[i].id, Reference(sound, choices[i]).token.id) << "row " << i;
+  }
+}
+
+// The step that is played again takes its choices from where they are staged now.
+TEST_P(ChooseTokens, RepeatedStepsTakeTheirOwnChoices) {
+  std::mt19937 random(11);
+  const std::vector<float> logits = MakeLogits(0, 5003, random);
+  DeviceMatrix device(*backend_, DType::kF32, 1, 5003, logits);
+  std::vector<int32_t> banned;
+  for (int step = 0; step < 12; ++step) {
+    TokenChoice choice;
+    choice.temperature = step % 3;
+    choice.uniform = 0.07 * step;
+    choice.banned = banned;
+    choice.logprobs = step % 2 == 0 ? 3 : -1;
+    ChosenToken token;
+    backend_->ChooseTokens(device.tensor(), {&choice, 1}, {&token, 1});
+    backend_->Synchronize();
+    ASSERT_NO_FATAL_FAILURE(ExpectEqual(token, Reference(logits, choice))) << "step " << step;
+    banned.push_back(token.id);  // bans stay in the logits, so they grow
+  }
+}
+
+}  // namespace
+}  // namespace ringside::testing
