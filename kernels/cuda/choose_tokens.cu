@@ -8,8 +8,6 @@
 namespace ringside::cuda {
 namespace {
 
-constexpr int kMostBlocks = 8;  // of a cluster
-
 class Chooser {
  public:
   struct Shared {
@@ -18,7 +16,9 @@ class Chooser {
   };
 
   __device__ Chooser(const ChoiceRow& choice, float* logits, int vocab, Shared& shared, ChosenToken* out)
-      : choice_(choice), row_(choice, logits, vocab, shared.exchanges), shared_(shared), out_(out) {}
+      : choice_(choice), row_(choice, logits, vocab, shared.exchanges), shared_(shared), out_(out) {
+    least_weight_ = __double2float_ru(choice.min_p);
+  }
 
   __device__ void Choose() {
     RankedToken best;
@@ -52,9 +52,9 @@ class Chooser {
 
   // Steps 7 to 9. 0 if the token is not kept; `ties` tokens equal to the last kept one are before it.
   __device__ __forceinline__ Sum KeptWeight(const KeptTokens& kept, float logit, uint32_t ties) const {
-    if (!(logit > kept.last || (logit == kept.last && ties < kept.tied))) return 0;
+    const bool keeps = logit > kept.last || (logit == kept.last && ties < kept.tied);
     const float weight = row_.WeightAt(logit, choice_.inverse_temperature);
-    return weight >= choice_.min_p ? row_.Fixed(weight) : 0;
+    return keeps && weight >= least_weight_ ? row_.Fixed(weight) : 0;
   }
 
   /// Every warp says what its run holds, and sees for itself in whose run the draw lies.
@@ -62,8 +62,8 @@ class Chooser {
     Sum sum = 0;
     uint32_t ties = 0;
     row_.ForEach([&](int, float logit) {
-      if (logit == kept.last) ++ties;
-      if (logit > kept.last) sum += KeptWeight(kept, logit, 0);
+      ties += logit == kept.last ? 1 : 0;
+      sum += KeptWeight(kept, logit, kept.tied);  // those that are tied are added below
     });
     sum = SumOverWarp(sum), ties = __reduce_add_sync(kAll, ties);
     TokenRow::Exchange& own = row_.NextExchange();
@@ -72,17 +72,14 @@ class Chooser {
     ClusterSync();
 
     // Lane l looks at the runs of warps 4 l to 4 l + 3: their ties first, then what is kept of each.
-    constexpr int kEach = kMostBlocks * TokenRow::kWarps / 32;
-    uint32_t run_ties[kEach], all_ties = 0;
-    Sum run_sums[kEach], all = 0;
-    for (int j = 0; j < kEach; ++j) {
-      const int w = row_.lane() * kEach + j;
-      const bool exists = w < row_.warps();
-      const TokenRow::Exchange& other = row_.OfWarp(own, exists ? w : 0);
-      run_sums[j] = exists ? other.sums[w % TokenRow::kWarps] : 0;
-      run_ties[j] = exists ? other.ties[w % TokenRow::kWarps] : 0;
+    constexpr int kEach = TokenRow::kWarpsOfLane;
+    uint32_t run_ties[kEach] = {}, all_ties = 0;
+    Sum run_sums[kEach] = {}, all = 0;
+    row_.ReadWarps(own, row_.lane() * kEach, 1, [&](int j, const TokenRow::Exchange& other, int from) {
+      run_sums[j] = other.sums[from];
+      run_ties[j] = other.ties[from];
       all_ties += run_ties[j];
-    }
+    });
     uint32_t ties_before = ScanOverWarp(all_ties) - all_ties;
     const Sum each = KeptWeight(kept, kept.last, 0);
     for (int j = 0; j < kEach; ++j) {
@@ -108,22 +105,31 @@ class Chooser {
 
   /// The warp in whose run the draw lies finds the token at which the running sum first exceeds `target`.
   __device__ void Walk(const KeptTokens& kept, Sum target, uint32_t ties) const {
-    const unsigned lanes_before = (1u << row_.lane()) - 1;
     Sum before = 0;
-    for (int first = row_.begin(); first < row_.end(); first += 32) {
-      const int id = first + row_.lane();
-      const bool exists = id < row_.end();
-      const float logit = exists ? row_.logit(id) : -kInfinity;
-      const unsigned equal = __ballot_sync(kAll, exists && logit == kept.last);
-      const Sum weight = exists ? KeptWeight(kept, logit, ties + __popc(equal & lanes_before)) : 0;
-      const Sum sum = before + ScanOverWarp(weight);
+    for (int first = row_.begin(); first < row_.end(); first += 128) {
+      const int id = first + 4 * row_.lane();  // and three more
+      const float4 four = row_.Load(id);
+      const float logits[4] = {four.x, four.y, four.z, four.w};
+      uint32_t own_ties = 0;
+      for (int j = 0; j < 4; ++j) own_ties += logits[j] == kept.last ? 1 : 0;
+      const uint32_t ties_here = ScanOverWarp(own_ties);
+      uint32_t ties_before = ties + ties_here - own_ties;
+      Sum weights[4], own = 0;
+      for (int j = 0; j < 4; ++j) {
+        weights[j] = KeptWeight(kept, logits[j], ties_before);
+        own += weights[j];
+        ties_before += logits[j] == kept.last ? 1 : 0;
+      }
+      Sum sum = before + ScanOverWarp(own);
       const unsigned beyond = __ballot_sync(kAll, sum > target);
       if (beyond != 0) {
-        if (row_.lane() == __ffs(static_cast<int>(beyond)) - 1) Write({logit, id});
-        return;
+        if (row_.lane() != __ffs(static_cast<int>(beyond)) - 1) return;
+        int j = 3;  // the last of this lane's that leaves the sum above
+        while (j > 0 && sum - weights[j] > target) sum -= weights[j--];
+        return Write({logits[j], id + j});
       }
       before = __shfl_sync(kAll, sum, 31);
-      ties += __popc(equal);
+      ties += __shfl_sync(kAll, ties_here, 31);
     }
   }
 
@@ -133,6 +139,7 @@ class Chooser {
   ChosenToken* const out_;
   double log_sum_ = 0;
   int32_t tops_ = 0;
+  float least_weight_;  // min_p
 };
 
 __global__ void __launch_bounds__(TokenRow::kThreads, 2)
@@ -153,7 +160,7 @@ __global__ void __launch_bounds__(TokenRow::kThreads, 2)
 
 void LaunchChooseTokens(const Launcher& on, Tensor logits, const ChoiceRow* choices, ChosenToken* chosen) {
   Launcher clustered = on;
-  clustered.cluster = std::min(on.largest_cluster, kMostBlocks);
+  clustered.cluster = std::min(on.largest_cluster, TokenRow::kMostBlocks);
   Launch(clustered, ChooseKernel, Grid(clustered.cluster, logits.rows), TokenRow::kThreads, 0, logits, choices, chosen);
 }
 

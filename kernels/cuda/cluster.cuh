@@ -24,7 +24,7 @@ __device__ __forceinline__ void ClusterSync() {
 template <class T>
 __device__ __forceinline__ const T* OfBlock(const T* own, int rank) {
   uint64_t out;
-  asm volatile("mapa.u64 %0, %1, %2;" : "=l"(out) : "l"(own), "r"(rank));
+  asm("mapa.u64 %0, %1, %2;" : "=l"(out) : "l"(own), "r"(rank));
   return reinterpret_cast<const T*>(out);
 }
 #else

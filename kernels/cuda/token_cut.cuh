@@ -20,9 +20,7 @@ class TokenCut {
   static constexpr int kBins = TokenRow::kThreads;
 
   struct Histogram {
-    Sum weight[kBins];
-    uint32_t weight_low[kBins], weight_high[kBins];  // while it is being filled
-    uint32_t count[kBins], least[kBins], greatest[kBins];
+    uint32_t weight_low[kBins], weight_high[kBins], count[kBins], least[kBins], greatest[kBins];
   };
   /// A bin, and what lies before it.
   struct Bin {
@@ -85,14 +83,15 @@ class TokenCut {
       if (key < own.least[bin]) atomicMin(&own.least[bin], key);
       if (key > own.greatest[bin]) atomicMax(&own.greatest[bin], key);
     });
-    __syncthreads();
-    own.weight[t] = static_cast<Sum>(own.weight_high[t]) << 32 | own.weight_low[t];
     ClusterSync();
     Bin sum{0, 0, 0, 0, kAll, 0};
-    for (int block = 0; block < row_.blocks(); ++block) {
+#pragma unroll
+    for (int i = 0; i < TokenRow::kMostBlocks; ++i) {
+      const int block = min(i, row_.blocks() - 1);  // so that all loads are under way at once
       const Histogram& other = *OfBlock(&own, block);
-      sum.weight += other.weight[t];
-      sum.count += other.count[t];
+      const Sum weight = static_cast<Sum>(other.weight_high[t]) << 32 | other.weight_low[t];
+      sum.weight += i == block ? weight : 0;
+      sum.count += i == block ? other.count[t] : 0;
       sum.least = min(sum.least, other.least[t]);
       sum.greatest = max(sum.greatest, other.greatest[t]);
     }

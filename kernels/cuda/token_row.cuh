@@ -46,7 +46,9 @@ __device__ __forceinline__ T ScanOverWarp(T x) {
 
 class TokenRow {
  public:
-  static constexpr int kThreads = 512, kWarps = kThreads / 32;  // of a block
+  static constexpr int kThreads = 512, kWarps = kThreads / 32;    // of a block
+  static constexpr int kMostBlocks = 8;                           // of a row
+  static constexpr int kWarpsOfLane = kMostBlocks * kWarps / 32;  // that a lane reads from an exchange, at most
 
   /// What the warps of a block tell all warps of the row.
   struct Exchange {
@@ -60,8 +62,9 @@ class TokenRow {
   __device__ TokenRow(const ChoiceRow& choice, float* logits, int vocab, Exchange* exchanges)
       : choice_(choice), logits_(logits), vocab_(vocab), exchanges_(exchanges) {
     blocks_ = ClusterBlocks(), rank_ = ClusterRank();
-    run_ = (vocab + warps() * 32 - 1) / (warps() * 32) * 32;
+    run_ = (vocab + warps() * 128 - 1) / (warps() * 128) * 128;
     begin_ = min(vocab, warp() * run_), end_ = min(vocab, begin_ + run_);
+    vectors_ = AllowsVectors(logits);
     scale_ = __uint_as_float(static_cast<uint32_t>(127 + 63 - (32 - __clz(vocab))) << 23);
   }
 
@@ -78,19 +81,24 @@ class TokenRow {
   __device__ float logit(int id) const { return logits_[id]; }
   __device__ float max() const { return max_; }
 
-  /// f(id, logit) for every token of this thread, ids ascending.
+  /// Four neighbouring logits of the warp's run; beyond its end -inf.
+  __device__ __forceinline__ float4 Load(int id) const {
+    if (vectors_ && id + 4 <= end_) return *reinterpret_cast<const float4*>(logits_ + id);
+    return {id < end_ ? logits_[id] : -kInfinity, id + 1 < end_ ? logits_[id + 1] : -kInfinity,
+            id + 2 < end_ ? logits_[id + 2] : -kInfinity, id + 3 < end_ ? logits_[id + 3] : -kInfinity};
+  }
+  /// f(id, logit) for every token of this thread, ids ascending; also for some ids beyond the end, with -inf.
   template <class F>
   __device__ __forceinline__ void ForEach(const F& f) const {
-    constexpr int kAtOnce = 8;
-    for (int first = begin_ + lane(); first < end_; first += 32 * kAtOnce) {
-      float logits[kAtOnce];
+    constexpr int kAtOnce = 4;
+    for (int first = begin_ + 4 * lane(); first < end_; first += 128 * kAtOnce) {
+      float4 logits[kAtOnce];
+#pragma unroll
+      for (int j = 0; j < kAtOnce; ++j) logits[j] = Load(first + 128 * j);
 #pragma unroll
       for (int j = 0; j < kAtOnce; ++j) {
-        if (first + 32 * j < end_) logits[j] = logits_[first + 32 * j];
-      }
-#pragma unroll
-      for (int j = 0; j < kAtOnce; ++j) {
-        if (first + 32 * j < end_) f(first + 32 * j, logits[j]);
+        const int id = first + 128 * j;
+        f(id, logits[j].x), f(id + 1, logits[j].y), f(id + 2, logits[j].z), f(id + 3, logits[j].w);
       }
     }
   }
@@ -102,8 +110,15 @@ class TokenRow {
 
   /// The row's part of shared memory for the next round.
   __device__ Exchange& NextExchange() { return exchanges_[round_++ % 2]; }
-  /// What warp w of the row has written there.
-  __device__ const Exchange& OfWarp(const Exchange& own, int w) const { return *OfBlock(&own, w / kWarps); }
+  /// f(j, exchange, slot) for the warps that this lane reads, of which the j-th is `first + j * step`, if they exist.
+  template <class F>
+  __device__ __forceinline__ void ReadWarps(const Exchange& own, int first, int step, const F& f) const {
+#pragma unroll
+    for (int j = 0; j < kWarpsOfLane; ++j) {
+      const int w = first + j * step;
+      if (w < warps()) f(j, *OfBlock(&own, w / kWarps), w % kWarps);
+    }
+  }
 
   /// Steps 1 to 4: edits the logits and finds the best. False, saying why, if there is none.
   __device__ bool Prepare(RankedToken* best, ChosenToken::Outcome* outcome) {
@@ -132,12 +147,11 @@ class TokenRow {
     ClusterSync();
     best = {-kInfinity, INT_MAX};
     uint32_t found = 0;
-    for (int w = lane(); w < warps(); w += 32) {
-      const Exchange& other = OfWarp(own, w);
-      const RankedToken theirs = other.best[w % kWarps];
+    ReadWarps(own, lane(), 32, [&](int, const Exchange& other, int slot) {
+      const RankedToken theirs = other.best[slot];
       if (IsBetter(theirs, best)) best = theirs;
-      found |= other.flags[w % kWarps];
-    }
+      found |= other.flags[slot];
+    });
     flags_ = __reduce_or_sync(kAll, found);
     return BestOfWarp(best);
   }
@@ -149,7 +163,7 @@ class TokenRow {
     if (lane() == 0) own.sums[warp() % kWarps] = sum;
     ClusterSync();
     sum = 0;
-    for (int w = lane(); w < warps(); w += 32) sum += OfWarp(own, w).sums[w % kWarps];
+    ReadWarps(own, lane(), 32, [&](int, const Exchange& other, int slot) { sum += other.sums[slot]; });
     return SumOverWarp(sum);
   }
 
@@ -205,6 +219,7 @@ class TokenRow {
   Exchange* const exchanges_;
   int blocks_, rank_;
   int run_, begin_, end_;  // ids that a warp has, at most; this warp's
+  bool vectors_;           // 16-byte loads are allowed
   float scale_;            // 2^shift
   float max_ = 0;
   uint32_t flags_ = 0;

@@ -157,7 +157,9 @@ OwnedChoice MakeChoice(int64_t vocab, bool edits, std::mt19937& random) {
     std::vector<uint8_t> seen(static_cast<size_t>(vocab));
     for (int64_t i = random() % most; i > 0; --i) {
       const auto id = static_cast<int32_t>(random() % static_cast<uint64_t>(vocab));
-      if (seen[static_cast<size_t>(id)]++ == 0) take(id);
+      if (seen[static_cast<size_t>(id)] != 0) continue;
+      seen[static_cast<size_t>(id)] = 1;
+      take(id);
     }
   };
   each(20, [&](int32_t id) { out.banned.push_back(id), out.banned.push_back(id); });
