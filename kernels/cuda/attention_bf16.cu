@@ -1,8 +1,11 @@
-// The tiled attention kernels of bfloat16 caches (attention_tiled.cuh).
-#include "kernels/cuda/attention_tiled.cuh"
+// The tiled attention kernels of bfloat16 caches (attention_tiled.cuh, attention_chunk.cuh).
+#include "kernels/cuda/attention_chunk.cuh"
 
 namespace ringside::cuda {
 
 void LaunchTiledBf16(const Launcher& on, const AttentionPlan& plan) { LaunchTiledOfType<__nv_bfloat16>(on, plan); }
+int ResidentBf16(int64_t head_dim, bool chunk, int splits) {
+  return ResidentOfType<__nv_bfloat16>(head_dim, chunk, splits);
+}
 
 }  // namespace ringside::cuda

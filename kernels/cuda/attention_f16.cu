@@ -1,9 +1,11 @@
-// The tiled attention kernels of float16 caches (attention_tiled.cuh), and which of the two element types is meant.
-#include "kernels/cuda/attention_tiled.cuh"
+// The tiled attention kernels of float16 caches (attention_tiled.cuh, attention_chunk.cuh), and which of the two
+// element types is meant.
+#include "kernels/cuda/attention_chunk.cuh"
 
 namespace ringside::cuda {
 
 void LaunchTiledBf16(const Launcher& on, const AttentionPlan& plan);  // attention_bf16.cu
+int ResidentBf16(int64_t head_dim, bool chunk, int splits);
 
 bool HasTiledAttention(DType cache, int64_t head_dim) {
   const bool size = head_dim == 64 || head_dim == 80 || head_dim == 96 || head_dim == 128 || head_dim == 256;
@@ -14,6 +16,11 @@ void LaunchTiledAttention(const Launcher& on, const AttentionPlan& plan) {
   if (plan.cache == DType::kBF16) return LaunchTiledBf16(on, plan);
   CHECK(plan.cache == DType::kF16);
   LaunchTiledOfType<__half>(on, plan);
+}
+
+int ResidentAttentionClusters(DType cache, int64_t head_dim, bool chunk, int splits) {
+  if (cache == DType::kBF16) return ResidentBf16(head_dim, chunk, splits);
+  return ResidentOfType<__half>(head_dim, chunk, splits);
 }
 
 }  // namespace ringside::cuda

@@ -1,6 +1,8 @@
 // Pieces that the attention kernels share: rotation, addresses in a slab, which keys a row sees. Included by .cu files.
 #pragma once
 
+#include <climits>
+
 #include "kernels/cuda/attention_plan.h"
 #include "kernels/cuda/device.cuh"
 
@@ -43,6 +45,30 @@ __device__ __forceinline__ int64_t ValueAt(const AttentionPlan& a, int64_t row, 
   return QueryAt(a, row, a.heads + a.kv_heads + kv_head);
 }
 
+/// The row of a tile that query m belongs to; m < 128.
+__device__ __forceinline__ int RowOfQuery(const AttentionPlan& a, int m) { return m * a.tile_heads_inverse >> 16; }
+
+/// The dimensions of a pair that rotates together; behind the rotated ones neighbours make up pairs.
+__device__ __forceinline__ int FirstOfPair(const AttentionPlan& a, int pair) {
+  return a.adjacent_pairs || pair >= a.rotary / 2 ? 2 * pair : pair;
+}
+__device__ __forceinline__ int SecondOfPair(const AttentionPlan& a, int pair) {
+  return a.adjacent_pairs || pair >= a.rotary / 2 ? 2 * pair + 1 : pair + a.rotary / 2;
+}
+/// A pair's values after rotation by the row's angles (Su et al. 2021).
+__device__ __forceinline__ float2 Rotated(const AttentionPlan& a, float u, float v, const float* cosines,
+                                          const float* sines, int64_t row, int pair) {
+  const int half = a.rotary / 2;
+  const float cosine = pair < half ? cosines[row * half + pair] : 1.0f,
+              sine = pair < half ? sines[row * half + pair] : 0;
+  return float2{u * cosine - v * sine, u * sine + v * cosine};
+}
+
+/// How much of a party's sums counts beside the one with the highest top.
+__device__ __forceinline__ float ShareOf(float highest, float top) {
+  return top == -INFINITY ? 0.0f : Exp2(top - highest);
+}
+
 /// The physical tile of a logical one: tile i holds pinned positions, or ring positions S + 16 j ...
 __device__ __forceinline__ int RingTile(const AttentionPlan& a, int j) { return a.pinned_tiles + j % a.ring_tiles; }
 __device__ __forceinline__ char* TileAddress(const AttentionPlan& a, void* slab, int physical, int kv_head) {
@@ -52,6 +78,45 @@ __device__ __forceinline__ char* TileAddress(const AttentionPlan& a, void* slab,
 __device__ __forceinline__ int SlotOf(const AttentionPlan& a, int p, int pinned) {
   if (p < pinned) return p;
   return RingTile(a, (p - pinned) / 16) * 16 + (p - pinned) % 16;
+}
+
+/// The address of a tile of keys that a tile of rows reads: its i-th pinned one, or its i-th in the ring. `slab` is
+/// where the head's tile 0 of the layer lies.
+__device__ __forceinline__ const char* KeyTile(const AttentionPlan& a, const StagedTile& tile, const char* slab,
+                                               bool is_pinned, int i) {
+  const int in_ring = tile.ring_begin + i;
+  const int physical = is_pinned ? i : a.pinned_tiles + (in_ring >= a.ring_tiles ? in_ring - a.ring_tiles : in_ring);
+  return slab + physical * a.tile_bytes;
+}
+
+/// Which positions a lane's two queries, quad and quad + 8 of a warp's 16, see of one kind of keys.
+struct QueryLimits {
+  int from[2], to[2];
+};
+struct BothLimits {
+  QueryLimits ring, pinned;
+  __device__ __forceinline__ QueryLimits Of(bool is_pinned) const {
+    return {{is_pinned ? pinned.from[0] : ring.from[0], is_pinned ? pinned.from[1] : ring.from[1]},
+            {is_pinned ? pinned.to[0] : ring.to[0], is_pinned ? pinned.to[1] : ring.to[1]}};
+  }
+};
+/// Of `queries` queries from the tile's row `first_row` on; the others see nothing.
+__device__ __forceinline__ BothLimits LimitsOf(const AttentionPlan& a, const StagedTile& tile, int first_row,
+                                               int queries, int lane) {
+  BothLimits out;
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const int m = lane / 4 + 8 * h, row = first_row + RowOfQuery(a, m), t = tile.position + row;
+    const bool real = m < queries;
+    out.ring.from[h] = INT_MAX;
+    if (real && t >= tile.pinned) {
+      out.ring.from[h] = tile.rows == 1 ? tile.first : a.rows[tile.row + row].first_live;
+    }
+    out.ring.to[h] = real ? t : -1;
+    out.pinned.from[h] = real ? 0 : INT_MAX;
+    out.pinned.to[h] = min(out.ring.to[h], tile.pinned - 1);
+  }
+  return out;
 }
 
 }  // namespace ringside::cuda

@@ -19,7 +19,7 @@ struct StagedRow {
 };
 
 /// Consecutive rows of one sequence that share a block, and the keys that they see between them.
-struct StagedTile {
+struct alignas(16) StagedTile {
   void* slab;
   int32_t row, rows;
   int32_t position;                // of the first row
@@ -27,21 +27,23 @@ struct StagedTile {
   int32_t first, last;             // positions: oldest seen in the ring, newest seen
   int32_t pinned_tiles;            // tiles of 16 pinned positions
   int32_t first_tile, ring_tiles;  // tiles of the ring, counted from S and never wrapped
+  int32_t ring_begin;              // where the first of them lies in the ring
 
   int32_t tiles() const { return pinned_tiles + ring_tiles; }
 };
 
+constexpr int kMostSplits = 16;  // blocks of a cluster
+
 struct AttentionPlan {
   Tensor qkv, out;
-  const StagedRow* rows = nullptr;    // [T]
-  const StagedTile* tiles = nullptr;  // [tile_count]
-  const float* own_cos = nullptr;     // [T, rotary / 2] each
+  const StagedRow* rows = nullptr;          // [T]
+  const StagedTile* tiles = nullptr;        // [tile_count], of up to 16 queries a head tile
+  const StagedTile* chunk_tiles = nullptr;  // [chunk_count], of up to 128
+  const float* own_cos = nullptr;           // [T, rotary / 2] each
   const float* own_sin = nullptr;
   const float* pinned_cos = nullptr;
   const float* pinned_sin = nullptr;
-  float* partials = nullptr;    // [tile, head tile, split][16][d + 2]
-  int32_t* counters = nullptr;  // [tile, head tile], zero between launches
-  int64_t layer_offset = 0;     // bytes
+  int64_t layer_offset = 0;  // bytes
   int64_t tile_bytes = 0, half_tile_bytes = 0;
   int32_t pinned_tiles = 0, ring_tiles = 0;
   int32_t heads = 0, kv_heads = 0, head_dim = 0;
@@ -50,10 +52,17 @@ struct AttentionPlan {
   float scale = 0;
   DType cache = DType::kF16;
   int32_t tile_count = 0;
-  int32_t tile_heads = 1;  // query heads of a tile, of one group
-  int32_t splits = 1;      // of a tile's keys
+  int32_t tile_heads = 1;              // query heads of a tile, of one group
+  int32_t tile_heads_inverse = 65536;  // 65536 / tile_heads, rounded up
+  int32_t tiles_of_group = 1;
+  int32_t splits = 1;  // of a tile's keys
+  int32_t chunk_count = 0;
+  int32_t chunk_splits = 1;
   // Every sequence has one row, whose key and value the attention kernel itself stores: no LaunchStoreRows.
   int32_t stores = 0;
+  // No kernel since the last synchronisation has written this layer's cache: keys and values may be read before the
+  // kernel in front has ended. Only with `stores`.
+  int32_t early = 0;
 
   friend bool operator==(const AttentionPlan&, const AttentionPlan&) = default;
 };

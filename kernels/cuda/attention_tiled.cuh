@@ -2,35 +2,37 @@
 // Flash-Decoding). Up to 16 queries - the rows of a tile times the heads that share its keys - are the left operand;
 // the slab's tiles are read where they lie, in whatever order the ring has them, and only the mask knows positions.
 //
-// A block takes one tile of queries and one split of its keys. Each of its 4 warps takes every fourth tile of 16 keys
-// through its own stages of shared memory (no warp waits for another), with a running softmax of its own; the four are
-// joined in warp order, the splits by the block that ends last, in split order. Pinned keys meet the queries rotated to
-// their distance in the cache, ring keys those rotated to the row's own position: one softmax over both.
+// A block takes one tile of queries and one split of its keys. Each of its warps takes tiles of 16 keys through its own
+// slots of shared memory (no warp waits for another), with a running softmax of its own; the warps are joined in warp
+// order. The splits of one tile are the blocks of a cluster: each sends its result, cut into as many slices, to the
+// shared memory of the others, and each joins one slice in split order. Pinned keys meet the queries rotated to their
+// distance in the cache, ring keys those rotated to the row's own position: one softmax over both.
 //
 // A slab tile holds keys [dimension][16] and values [16][dimension]: for both the contraction runs along rows, so both
 // reach the tensor cores through the same transposing load, and no layout of its own is needed for the GPU.
 //
-// Where every sequence has one row, the block that reads the newest tile also rotates and stores its key and value.
+// Where every sequence has one row, the block that reads the newest tile also rotates and stores its key and value;
+// keys and values of earlier steps are then fetched while the kernel before this one still runs.
 #pragma once
 
 #include "kernels/cuda/attention_inl.cuh"
+#include "kernels/cuda/cluster.cuh"
 #include "kernels/cuda/launch.cuh"
 
 namespace ringside::cuda {
 
-constexpr int kAttentionWarps = 4, kAttentionThreads = 32 * kAttentionWarps;
-constexpr int kMostSplits = 64;
-
 /// Sizes in shared memory, in elements of 2 bytes. Rows are padded to an odd number of 16-byte units, so that eight of
 /// them lie in different banks; key rows, of two units, are swizzled instead.
-template <int D>
+template <int D, int kWarps, int kSlots>
 struct AttentionSizes {
-  static constexpr int kStages = D <= 96 ? 4 : 3;
   static constexpr int kValueRow = D + 8, kQueryRow = D + 8;
-  static constexpr int kKeys = 16 * D, kStage = kKeys + 16 * kValueRow;
-  static constexpr int kQueries = 16 * kQueryRow;  // one rotation of them
-  static constexpr int kBytes = 2 * (2 * kQueries + 2 * D + kAttentionWarps * kStages * kStage);
-  static constexpr int kPartial = 16 * (D + 2);  // floats of a split's result
+  static constexpr int kKeys = 16 * D, kSlot = kKeys + 16 * kValueRow;  // one tile
+  static constexpr int kQueries = 16 * kQueryRow;                       // one rotation of them
+  static constexpr int kResultRow = D + 8;                              // floats of a query's sums
+  static constexpr int kResult = 16 * kResultRow + 32;                  // floats of a warp: sums, tops, weights
+  static constexpr int kReceived = 16 * D + 4 * kMostSplits + 32 * kMostSplits;  // floats from the other splits
+  static constexpr int kBytes = 4 * kReceived + 2 * (2 * kQueries + 2 * D + kWarps * kSlots * kSlot);
+  static_assert(4 * kResult <= 2 * kSlots * kSlot);
 };
 
 /// A running softmax over the keys seen so far: queries quad and quad + 8 of the lane.
@@ -44,330 +46,391 @@ struct Softmax {
 __device__ __forceinline__ int KeyUnit(int d, int c) { return (2 * d + (c ^ (d >> 2 & 1))) * 8; }
 
 template <class C, int D>
-__device__ __forceinline__ void FetchTile(const char* tile, int64_t half_tile_bytes, C* stage, int lane) {
-  using Sizes = AttentionSizes<D>;
+__device__ __forceinline__ void FetchTile(const char* tile, C* slot, int lane) {
+  // Keys: D / 16 times 16 dimensions further on, which leaves the swizzle as it is.
+  const uint32_t keys = SharedAddress(slot + KeyUnit(lane / 2, lane % 2));
+  const char* from = tile + lane * 16;
 #pragma unroll
-  for (int i = 0; i < D / 16; ++i) {
-    const int unit = i * 32 + lane;
-    CopyAsync(SharedAddress(stage + KeyUnit(unit / 2, unit % 2)), tile + unit * 16);
-  }
+  for (int i = 0; i < D / 16; ++i) CopyAsync(keys + i * 512, from + i * 512);
+  const uint32_t values = SharedAddress(slot + 16 * D);
 #pragma unroll
   for (int i = 0; i < D / 16; ++i) {
     const int unit = i * 32 + lane, key = unit / (D / 8), part = unit % (D / 8);
-    CopyAsync(SharedAddress(stage + Sizes::kKeys + key * Sizes::kValueRow + part * 8),
-              tile + half_tile_bytes + unit * 16);
+    CopyAsync(values + key * (D + 8) * 2 + part * 16, from + 32 * D + i * 512);
   }
 }
 
-/// The lane's two queries: which positions they see.
-struct QueryLimits {
-  int from[2], to[2];  // of ring keys, or of pinned ones
+/// A warp's 16 queries as the left operand: in registers, or where those do not suffice, in shared memory.
+template <class C, int D>
+class QueryFragments {
+ public:
+  /// Takes the queries [16][D + 8] at `queries`, unless it has them.
+  __device__ __forceinline__ void Load(const C* queries, int lane) {
+    if (queries == queries_) return;
+    queries_ = queries;
+    const int matrix = lane / 8, line = lane % 8;
+    address_ = SharedAddress(queries + (matrix % 2 * 8 + line) * (D + 8) + matrix / 2 * 8);
+    if constexpr (kInRegisters) {
+#pragma unroll
+      for (int k = 0; k < D / 16; ++k) LoadMatrices(held_[k], address_ + k * 32);
+    }
+  }
+  /// Forgets what it has: something else stands there now.
+  __device__ __forceinline__ void Drop() { queries_ = nullptr; }
+  /// Dimensions 16 k ...
+  __device__ __forceinline__ void Get(int k, uint32_t a[4]) const {
+    if constexpr (kInRegisters) {
+      a[0] = held_[k][0], a[1] = held_[k][1], a[2] = held_[k][2], a[3] = held_[k][3];
+    } else {
+      LoadMatrices(a, address_ + k * 32);
+    }
+  }
+
+ private:
+  static constexpr bool kInRegisters = D <= 128;
+  const C* queries_ = nullptr;
+  uint32_t address_ = 0;
+  uint32_t held_[kInRegisters ? D / 16 : 1][4];
 };
 
-/// One tile of 16 keys: scores, softmax, products with the values. `first` is the position of key 0.
-template <class C, int D>
-__device__ __forceinline__ void AttendTile(const C* queries, const C* stage, int first, const QueryLimits& limits,
-                                           int lane, Softmax<D>& state) {
-  using Sizes = AttentionSizes<D>;
+/// Scores of `tiles` tiles of 16 keys (at most kTiles), softmax, products with the values. `slots` is the shared
+/// address of the first tile's slot, the others follow. `first` is the position of key 0; `whole` if every query sees
+/// all these keys; `halves` is 1 if only the first 8 queries are real. Tiles that are not there are computed too, so
+/// that no branch keeps loads and products apart; their values must be zero.
+template <class C, int D, int kTiles>
+__device__ __forceinline__ void AttendTiles(const QueryFragments<C, D>& queries, uint32_t slots, int tiles, int first,
+                                            const QueryLimits& limits, bool whole, int halves, int lane,
+                                            Softmax<D>& state) {
+  constexpr int kSlotBytes = 2 * (16 * D + 16 * (D + 8));
   const int matrix = lane / 8, line = lane % 8;
-  float score[2][4] = {};
+  const uint32_t keys = slots + 2 * KeyUnit(matrix % 2 * 8 + line, matrix / 2);
+  const uint32_t values = slots + 2 * (16 * D + (matrix % 2 * 8 + line) * (D + 8) + matrix / 2 * 8);
+  float score[2 * kTiles][4] = {};
 #pragma unroll
   for (int k = 0; k < D / 16; ++k) {
-    uint32_t a[4], b[4];
-    LoadMatrices(a, SharedAddress(queries + (matrix % 2 * 8 + line) * Sizes::kQueryRow + k * 16 + matrix / 2 * 8));
-    LoadMatricesTransposed(b, SharedAddress(stage + KeyUnit(k * 16 + matrix % 2 * 8 + line, matrix / 2)));
-    MultiplyAdd(score[0], a, b[0], b[1], C());
-    MultiplyAdd(score[1], a, b[2], b[3], C());
+    uint32_t a[4];
+    queries.Get(k, a);
+#pragma unroll
+    for (int t = 0; t < kTiles; ++t) {
+      uint32_t b[4];
+      LoadMatricesTransposed(b, keys + t * kSlotBytes + k * 512);
+      MultiplyAdd(score[2 * t], a, b[0], b[1], C());
+      MultiplyAdd(score[2 * t + 1], a, b[2], b[3], C());
+    }
   }
 #pragma unroll
   for (int h = 0; h < 2; ++h) {  // queries quad, quad + 8
+    if (h >= halves) {
+#pragma unroll
+      for (int i = 0; i < 2 * kTiles; ++i) score[i][2] = score[i][3] = 0;
+      continue;
+    }
+    if (!whole || tiles < kTiles) {
+#pragma unroll
+      for (int i = 0; i < 4 * kTiles; ++i) {
+        const int p = first + i / 2 * 8 + lane % 4 * 2 + i % 2;
+        if (p < limits.from[h] || p > limits.to[h] || i / 4 >= tiles) score[i / 2][2 * h + i % 2] = -INFINITY;
+      }
+    }
     float top = state.top[h];
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      float& s = score[i / 2][2 * h + i % 2];
-      const int p = first + i / 2 * 8 + lane % 4 * 2 + i % 2;
-      if (p < limits.from[h] || p > limits.to[h]) s = -INFINITY;
-      top = fmaxf(top, s);
-    }
+    for (int i = 0; i < 4 * kTiles; ++i) top = fmaxf(top, score[i / 2][2 * h + i % 2]);
     top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 1));
     top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 2));
     const float base = top == -INFINITY ? 0.0f : top;
-    const float shrink = exp2f(state.top[h] - base);
+    const float shrink = Exp2(state.top[h] - base);
     state.top[h] = top;
     state.sum[h] *= shrink;
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < 4 * kTiles; ++i) {
       float& s = score[i / 2][2 * h + i % 2];
-      s = exp2f(s - base);
+      s = Exp2(s - base);
       state.sum[h] += s;
     }
+    if (__all_sync(0xffffffffu, shrink == 1.0f)) continue;
 #pragma unroll
     for (int n = 0; n < D / 8; ++n) state.out[n][2 * h] *= shrink, state.out[n][2 * h + 1] *= shrink;
   }
-  const uint32_t a[4] = {Pack(score[0][0], score[0][1], C()), Pack(score[0][2], score[0][3], C()),
-                         Pack(score[1][0], score[1][1], C()), Pack(score[1][2], score[1][3], C())};
-  const C* values = stage + Sizes::kKeys;
 #pragma unroll
-  for (int n = 0; n < D / 16; ++n) {
-    uint32_t b[4];
-    LoadMatricesTransposed(
-        b, SharedAddress(values + (matrix % 2 * 8 + line) * Sizes::kValueRow + n * 16 + matrix / 2 * 8));
-    MultiplyAdd(state.out[2 * n], a, b[0], b[1], C());
-    MultiplyAdd(state.out[2 * n + 1], a, b[2], b[3], C());
+  for (int t = 0; t < kTiles; ++t) {
+    float(*s)[4] = score + 2 * t;
+    const uint32_t a[4] = {Pack(s[0][0], s[0][1], C()), Pack(s[0][2], s[0][3], C()), Pack(s[1][0], s[1][1], C()),
+                           Pack(s[1][2], s[1][3], C())};
+#pragma unroll
+    for (int n = 0; n < D / 16; ++n) {
+      uint32_t b[4];
+      LoadMatricesTransposed(b, values + t * kSlotBytes + n * 32);
+      MultiplyAdd(state.out[2 * n], a, b[0], b[1], C());
+      MultiplyAdd(state.out[2 * n + 1], a, b[2], b[3], C());
+    }
   }
 }
 
-/// Rows of values that no query of the tile sees become zero: what lies there may be anything, and 0 x NaN is NaN.
+/// Rows of values that no query of the tile sees, none if from > to, become zero: what lies there may be anything, and
+/// 0 x NaN is NaN.
 template <class C, int D>
-__device__ __forceinline__ void ClearForeignValues(C* stage, int first, int from, int to, int lane) {
-  using Sizes = AttentionSizes<D>;
+__device__ __forceinline__ void ClearForeignValues(C* slot, int first, int from, int to, int lane) {
   if (first >= from && first + 15 <= to) return;
   for (int key = 0; key < 16; ++key) {
     if (first + key >= from && first + key <= to) continue;
-    for (int d = lane; d < D; d += 32) stage[Sizes::kKeys + key * Sizes::kValueRow + d] = FromFloat<C>(0);
+    for (int d = lane; d < D; d += 32) slot[16 * D + key * (D + 8) + d] = FromFloat<C>(0);
   }
 }
 
-/// The queries of a tile, rotated and scaled, [16][D]; those past the last are zero.
-template <class C, int D>
-__device__ __forceinline__ void LoadQueries(const AttentionPlan& a, const StagedTile& tile, int first_head,
-                                            const float* cosines, const float* sines, C* to) {
-  constexpr int kRow = AttentionSizes<D>::kQueryRow;
-  // exp2 takes the place of exp.
-  const float scale = a.scale * 1.44269504f;
-  const int real = tile.rows * a.tile_heads * D;
+/// What a block takes from the step's queries, keys and values before it begins. A pair of dimensions a thread: here
+/// every instruction of a thread counts, and the block has threads enough.
+template <class C, int D, int kThreads>
+__device__ __forceinline__ void LoadOwnRows(const AttentionPlan& a, const StagedTile& tile, int first_head, int kv_head,
+                                            C* own_queries, C* pinned_queries, C* own_row, bool to_slab) {
+  const float scale = a.scale * 1.44269504f;  // exp2 takes the place of exp
+  const int queries = tile.rows * a.tile_heads * (D / 2);
+  // The key of a tile's only row, then its value, come behind the queries.
+  const int all = own_row == nullptr ? queries : queries + D;
   WithQkv(a, [&](const auto* x) {
-#pragma unroll 4
-    for (int i = threadIdx.x; i < real; i += kAttentionThreads) {
-      const int m = i / D, d = i % D, row = tile.row + m / a.tile_heads;
-      const float value = RotatedElement(a, x, QueryAt(a, row, first_head + m % a.tile_heads), d, cosines, sines, row);
-      to[m * kRow + d] = FromFloat<C>(value * scale);
+#pragma unroll 2
+    for (int i = threadIdx.x; i < all; i += kThreads) {
+      const int m = i / (D / 2), first = FirstOfPair(a, i % (D / 2)), second = SecondOfPair(a, i % (D / 2));
+      if (i < queries) {
+        const int row = RowOfQuery(a, m);
+        const int64_t at = QueryAt(a, tile.row + row, first_head + m - row * a.tile_heads);
+        const float u = ToFloat(x[at + first]) * scale, v = ToFloat(x[at + second]) * scale;
+        const float2 own = Rotated(a, u, v, a.own_cos, a.own_sin, tile.row + row, i % (D / 2));
+        own_queries[m * (D + 8) + first] = FromFloat<C>(own.x), own_queries[m * (D + 8) + second] = FromFloat<C>(own.y);
+        if (pinned_queries == nullptr) continue;
+        const float2 pinned = Rotated(a, u, v, a.pinned_cos, a.pinned_sin, tile.row + row, i % (D / 2));
+        pinned_queries[m * (D + 8) + first] = FromFloat<C>(pinned.x);
+        pinned_queries[m * (D + 8) + second] = FromFloat<C>(pinned.y);
+        continue;
+      }
+      // Into shared memory for the warp that reads their tile, and into the slab.
+      const int slot = SlotOf(a, tile.position, tile.pinned);
+      C* keys = reinterpret_cast<C*>(TileAddress(a, tile.slab, slot / 16, kv_head));
+      if (i < queries + D / 2) {
+        const int64_t at = KeyAt(a, tile.row, kv_head);
+        const float2 key =
+            Rotated(a, ToFloat(x[at + first]), ToFloat(x[at + second]), a.own_cos, a.own_sin, tile.row, i % (D / 2));
+        own_row[first] = FromFloat<C>(key.x), own_row[second] = FromFloat<C>(key.y);
+        if (to_slab)
+          keys[first * 16 + slot % 16] = FromFloat<C>(key.x), keys[second * 16 + slot % 16] = FromFloat<C>(key.y);
+      } else {
+        const int d = i % (D / 2) * 2;
+        const int64_t at = ValueAt(a, tile.row, kv_head) + d;
+        const C values[2] = {FromFloat<C>(ToFloat(x[at])), FromFloat<C>(ToFloat(x[at + 1]))};
+        own_row[D + d] = values[0], own_row[D + d + 1] = values[1];
+        C* to = keys + 16 * D + slot % 16 * D + d;
+        if (to_slab) to[0] = values[0], to[1] = values[1];
+      }
     }
   });
-  for (int i = real + threadIdx.x; i < 16 * D; i += kAttentionThreads) to[i / D * kRow + i % D] = FromFloat<C>(0);
-}
-
-/// The key and value of a tile's only row: into shared memory for the warp that reads their tile, and into the slab.
-template <class C, int D>
-__device__ __forceinline__ void StoreOwnRow(const AttentionPlan& a, const StagedTile& tile, int kv_head, bool to_slab,
-                                            C* shared_row) {
-  const int slot = SlotOf(a, tile.position, tile.pinned);
-  C* keys = reinterpret_cast<C*>(TileAddress(a, tile.slab, slot / 16, kv_head));
-  C* values = keys + 16 * D;
-  WithQkv(a, [&](const auto* x) {
-#pragma unroll
-    for (int d = threadIdx.x; d < D; d += kAttentionThreads) {
-      const C key = FromFloat<C>(RotatedElement(a, x, KeyAt(a, tile.row, kv_head), d, a.own_cos, a.own_sin, tile.row));
-      const C value = FromFloat<C>(ToFloat(x[ValueAt(a, tile.row, kv_head) + d]));
-      shared_row[d] = key, shared_row[D + d] = value;
-      if (to_slab) keys[d * 16 + slot % 16] = key, values[slot % 16 * D + d] = value;
-    }
-  });
 }
 
 template <class C, int D>
-__device__ __forceinline__ void PatchOwnRow(const C* own, int key, C* stage, int lane) {
-  using Sizes = AttentionSizes<D>;
+__device__ __forceinline__ void PatchOwnRow(const C* own, int key, C* slot, int lane) {
   for (int d = lane; d < D; d += 32) {
-    stage[KeyUnit(d, key / 8) + key % 8] = own[d];
-    stage[Sizes::kKeys + key * Sizes::kValueRow + d] = own[D + d];
+    slot[KeyUnit(d, key / 8) + key % 8] = own[d];
+    slot[16 * D + key * (D + 8) + d] = own[D + d];
   }
 }
 
-/// The warps' results, each [16][D] sums, then tops, then weights, joined in warp order.
-template <int D>
-__device__ __forceinline__ float JoinedElement(const float* parties, int m, int d, float* top, float* sum) {
-  constexpr int kParty = AttentionSizes<D>::kPartial;
-  float highest = -INFINITY, total = 0, value = 0;
-#pragma unroll
-  for (int i = 0; i < kAttentionWarps; ++i) highest = fmaxf(highest, parties[i * kParty + 16 * D + m]);
-#pragma unroll
-  for (int i = 0; i < kAttentionWarps; ++i) {
-    const float own = parties[i * kParty + 16 * D + m];
-    const float shrink = own == -INFINITY ? 0.0f : exp2f(own - highest);
-    total += parties[i * kParty + 16 * D + 16 + m] * shrink;
-    value += parties[i * kParty + m * D + d] * shrink;
-  }
-  *top = highest, *sum = total;
-  return value;
+/// Four elements of a query's result, from dimension d on.
+__device__ __forceinline__ void StoreResult(const AttentionPlan& a, const StagedTile& tile, int first_head, int m,
+                                            int d, float4 value) {
+  const int row = RowOfQuery(a, m), head = first_head + m - row * a.tile_heads;
+  const int64_t at = static_cast<int64_t>(tile.row + row) * a.out.stride + head * a.head_dim + d;
+  StoreFour(a.out.data, a.out.dtype, at, value);
 }
 
-template <int D>
-__device__ __forceinline__ void StoreResult(const AttentionPlan& a, const StagedTile& tile, int first_head, int i,
-                                            float value) {
-  const int m = i / D, d = i % D, head = first_head + m % a.tile_heads;
-  const int64_t at = static_cast<int64_t>(tile.row + m / a.tile_heads) * a.out.stride + head * D + d;
-  StoreElement(a.out.data, a.out.dtype, at, value);
-}
-
-/// The splits' results, joined in split order. First what each counts for, then the sums: all their loads at a time.
-template <int D>
-__device__ __forceinline__ void JoinSplits(const AttentionPlan& a, const StagedTile& tile, int first_head,
-                                           const float* partials, int parties, float* weights) {
-  constexpr int kParty = AttentionSizes<D>::kPartial;
-  const int queries = tile.rows * a.tile_heads;
-  for (int i = threadIdx.x; i < queries * parties; i += kAttentionThreads) {
-    weights[i] = __ldcg(partials + i / queries * kParty + 16 * D + i % queries);
-    weights[kMostSplits * 16 + i] = __ldcg(partials + i / queries * kParty + 16 * D + 16 + i % queries);
-  }
-  __syncthreads();
-  if (static_cast<int>(threadIdx.x) < queries) {
-    float highest = -INFINITY, total = 0;
-    for (int p = 0; p < parties; ++p) highest = fmaxf(highest, weights[p * queries + threadIdx.x]);
-    for (int p = 0; p < parties; ++p) {
-      const int i = p * queries + threadIdx.x;
-      weights[i] = weights[i] == -INFINITY ? 0.0f : exp2f(weights[i] - highest);
-      total += weights[i] * weights[kMostSplits * 16 + i];
-    }
-    for (int p = 0; p < parties; ++p) weights[p * queries + threadIdx.x] /= total;
-  }
-  __syncthreads();
-  for (int i = threadIdx.x; i < queries * D; i += kAttentionThreads) {
-    float value = 0;
-#pragma unroll 8
-    for (int p = 0; p < parties; ++p) value += __ldcg(partials + p * kParty + i) * weights[p * queries + i / D];
-    StoreResult<D>(a, tile, first_head, i, value);
-  }
-}
-
-template <class C, int D>
-__global__ void __launch_bounds__(kAttentionThreads) TiledAttentionKernel(AttentionPlan a) {
-  using Sizes = AttentionSizes<D>;
-  extern __shared__ __align__(16) unsigned char shared[];
-  __shared__ int last_split;
-  C* own_queries = reinterpret_cast<C*>(shared);
-  C* pinned_queries = own_queries + Sizes::kQueries;
-  C* own_row = pinned_queries + Sizes::kQueries;
-  C* stages = own_row + 2 * D;
-  StartStep();
-
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const int group = a.heads / a.kv_heads, tiles_of_group = group / a.tile_heads;
-  const int kv_head = blockIdx.y / tiles_of_group;
-  const int first_head = kv_head * group + blockIdx.y % tiles_of_group * a.tile_heads;
-  const StagedTile tile = a.tiles[blockIdx.z];
-  const int tiles = tile.pinned_tiles + tile.ring_tiles, per_split = (tiles + a.splits - 1) / a.splits;
-  const int begin = blockIdx.x * per_split, end = min(tiles, begin + per_split);
-  if (begin >= end) return;
-  const int parties = (tiles + per_split - 1) / per_split;  // splits that are not empty
-
-  C* own_stages = stages + warp * Sizes::kStages * Sizes::kStage;
-  const auto tile_address = [&](int i) {
-    const int physical = i < tile.pinned_tiles ? i : RingTile(a, tile.first_tile + i - tile.pinned_tiles);
-    return TileAddress(a, tile.slab, physical, kv_head);
-  };
-  const auto fetch = [&](int n) {  // the warp's n-th tile
-    const int i = begin + warp + n * kAttentionWarps;
-    if (i < end) {
-      FetchTile<C, D>(tile_address(i), a.half_tile_bytes, own_stages + n % Sizes::kStages * Sizes::kStage, lane);
-    }
-    CommitCopies();
-  };
-  for (int n = 0; n < Sizes::kStages - 1; ++n) fetch(n);
-
-  LoadQueries<C, D>(a, tile, first_head, a.own_cos, a.own_sin, own_queries);
-  if (begin < tile.pinned_tiles) LoadQueries<C, D>(a, tile, first_head, a.pinned_cos, a.pinned_sin, pinned_queries);
-  const bool stores = a.stores != 0 && end == tiles;
-  if (stores) StoreOwnRow<C, D>(a, tile, kv_head, blockIdx.y % tiles_of_group == 0, own_row);
-  __syncthreads();
-
-  QueryLimits ring, pinned;
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    const int m = lane / 4 + 8 * h, row = m / a.tile_heads;
-    const bool real = m < tile.rows * a.tile_heads;
-    const int t = tile.position + row;
-    ring.from[h] = INT_MAX;
-    if (real && t >= tile.pinned) ring.from[h] = tile.rows == 1 ? tile.first : a.rows[tile.row + row].first_live;
-    ring.to[h] = pinned.to[h] = real ? t : -1;
-    pinned.from[h] = real ? 0 : INT_MAX;
-    pinned.to[h] = min(pinned.to[h], tile.pinned - 1);
-  }
-
-  Softmax<D> state;
-  for (int n = 0; begin + warp + n * kAttentionWarps < end; ++n) {
-    fetch(n + Sizes::kStages - 1);
-    WaitForCopies<Sizes::kStages - 1>();
-    __syncwarp();
-    const int i = begin + warp + n * kAttentionWarps;
-    const bool is_pinned = i < tile.pinned_tiles;
-    C* stage = own_stages + n % Sizes::kStages * Sizes::kStage;
-    const int first = is_pinned ? i * 16 : tile.pinned + (tile.first_tile + i - tile.pinned_tiles) * 16;
-    if (stores && i == tiles - 1) PatchOwnRow<C, D>(own_row, tile.position - first, stage, lane);
-    ClearForeignValues<C, D>(stage, first, is_pinned ? 0 : tile.first,
-                             is_pinned ? min(tile.pinned - 1, tile.last) : tile.last, lane);
-    __syncwarp();
-    const QueryLimits limits = {{is_pinned ? pinned.from[0] : ring.from[0], is_pinned ? pinned.from[1] : ring.from[1]},
-                                {is_pinned ? pinned.to[0] : ring.to[0], is_pinned ? pinned.to[1] : ring.to[1]}};
-    AttendTile<C, D>(is_pinned ? pinned_queries : own_queries, stage, first, limits, lane, state);
-    __syncwarp();
-  }
-  WaitForCopies<0>();
-  __syncthreads();
-
-  // The warps' results, where the stages were.
-  float* results = reinterpret_cast<float*>(stages);
-  float* own = results + warp * Sizes::kPartial;
+/// The warps' results into shared memory: [16][kResultRow] sums, then tops, then weights.
+template <int D, class Sizes>
+__device__ __forceinline__ void LeaveResult(const Softmax<D>& state, int queries, float* own, int lane) {
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const int m = lane / 4 + 8 * h;
     float sum = state.sum[h];
     sum += __shfl_xor_sync(0xffffffffu, sum, 1);
     sum += __shfl_xor_sync(0xffffffffu, sum, 2);
+    if (m >= queries) continue;
 #pragma unroll
     for (int n = 0; n < D / 8; ++n) {
-      own[m * D + n * 8 + lane % 4 * 2] = state.out[n][2 * h];
-      own[m * D + n * 8 + lane % 4 * 2 + 1] = state.out[n][2 * h + 1];
+      *reinterpret_cast<float2*>(own + m * Sizes::kResultRow + n * 8 + lane % 4 * 2) =
+          float2{state.out[n][2 * h], state.out[n][2 * h + 1]};
     }
-    if (lane % 4 == 0) own[16 * D + m] = state.top[h], own[16 * D + 16 + m] = sum;
+    if (lane % 4 == 0) own[16 * Sizes::kResultRow + m] = state.top[h], own[16 * Sizes::kResultRow + 16 + m] = sum;
   }
-  __syncthreads();
-  const int64_t item = static_cast<int64_t>(blockIdx.z) * gridDim.y + blockIdx.y;
-  float* partials = a.partials + item * a.splits * Sizes::kPartial;
-  float* mine = partials + blockIdx.x * Sizes::kPartial;
-  for (int i = threadIdx.x; i < tile.rows * a.tile_heads * D; i += kAttentionThreads) {
-    float top, sum;
-    const float value = JoinedElement<D>(results, i / D, i % D, &top, &sum);
-    if (parties == 1) {
-      StoreResult<D>(a, tile, first_head, i, value / sum);
-      continue;
-    }
-    mine[i] = value;
-    if (i % D == 0) mine[16 * D + i / D] = top, mine[16 * D + 16 + i / D] = sum;
-  }
-  if (parties == 1) return;
-  __threadfence();
-  __syncthreads();
-  if (threadIdx.x == 0) last_split = atomicAdd(&a.counters[item], 1) == parties - 1;
-  __syncthreads();
-  if (!last_split) return;
-  __threadfence();
-  if (threadIdx.x == 0) a.counters[item] = 0;  // for the next launch
-  JoinSplits<D>(a, tile, first_head, partials, parties, results);
 }
 
+/// The highest score of some parties and the sum of their weights beside it.
+struct Shares {
+  float highest = -INFINITY, total = 0;
+};
+/// read(p) is where party p's top lies; its weight lies 16 floats behind.
+template <class Read>
+__device__ __forceinline__ Shares SharesOf(int parties, const Read& read) {
+  Shares out;
+#pragma unroll 8
+  for (int p = 0; p < parties; ++p) out.highest = fmaxf(out.highest, read(p)[0]);
+#pragma unroll 8
+  for (int p = 0; p < parties; ++p) out.total += read(p)[16] * ShareOf(out.highest, read(p)[0]);
+  return out;
+}
+
+__device__ __forceinline__ void AddShare(float4& sum, const float* values, float share) {
+  const float4 v = *reinterpret_cast<const float4*>(values);
+  sum.x += v.x * share, sum.y += v.y * share, sum.z += v.z * share, sum.w += v.w * share;
+}
+__device__ __forceinline__ float4 Times(float4 v, float factor) {
+  return float4{v.x * factor, v.y * factor, v.z * factor, v.w * factor};
+}
+
+/// Dimensions d ... d + 3 of query m, joined in warp order.
+template <int kWarps, class Sizes>
+__device__ __forceinline__ float4 JoinWarps(const float* results, int m, int d, const float* tops, float highest) {
+  float4 sum = {0, 0, 0, 0};
+#pragma unroll
+  for (int w = 0; w < kWarps; ++w) {
+    AddShare(sum, results + w * Sizes::kResult + m * Sizes::kResultRow + d, ShareOf(highest, tops[w * Sizes::kResult]));
+  }
+  return sum;
+}
+
+/// The blocks of a cluster, one a split, send each other their results and join them in split order. `received` holds
+/// [split][slice] sums, then [split][32] tops and weights.
+template <int D, int kWarps, class Sizes>
+__device__ __forceinline__ void JoinSplits(const AttentionPlan& a, const StagedTile& tile, int first_head,
+                                           const float* results, float* received) {
+  constexpr int kThreads = 32 * kWarps, kFours = D / 4;
+  const int all = tile.rows * a.tile_heads * kFours, slice = (all + a.splits - 1) / a.splits;
+  const int rank = static_cast<int>(blockIdx.x);
+  float* stats = received + 16 * D + 4 * kMostSplits;
+  const auto tops_of = [&](int m) { return results + 16 * Sizes::kResultRow + m; };
+  const auto shares_of = [&](int m) {
+    return SharesOf(kWarps, [&](int w) { return tops_of(m) + w * Sizes::kResult; });
+  };
+  WaitForCluster();  // all have begun
+  for (int i = threadIdx.x; i < all; i += kThreads) {
+    const int m = i / kFours, owner = i / slice;
+    const float4 value = JoinWarps<kWarps, Sizes>(results, m, i % kFours * 4, tops_of(m), shares_of(m).highest);
+    StoreInCluster(SharedAddress(received + (rank * slice + i - owner * slice) * 4), owner, value);
+  }
+  for (int i = threadIdx.x; i < 16 * a.splits; i += kThreads) {
+    const int m = i % 16;
+    if (m >= tile.rows * a.tile_heads) continue;
+    const Shares shares = shares_of(m);
+    StoreInCluster(SharedAddress(stats + rank * 32 + m), i / 16, shares.highest);
+    StoreInCluster(SharedAddress(stats + rank * 32 + 16 + m), i / 16, shares.total);
+  }
+  ArriveAtCluster();
+  WaitForCluster();  // all have sent
+  for (int j = threadIdx.x; j < slice && rank * slice + j < all; j += kThreads) {
+    const int i = rank * slice + j, m = i / kFours;
+    const Shares shares = SharesOf(a.splits, [&](int p) { return stats + p * 32 + m; });
+    float4 sum = {0, 0, 0, 0};
+#pragma unroll 8
+    for (int p = 0; p < a.splits; ++p) {
+      AddShare(sum, received + (p * slice + j) * 4, ShareOf(shares.highest, stats[p * 32 + m]));
+    }
+    StoreResult(a, tile, first_head, m, i % kFours * 4, Times(sum, 1.0f / shares.total));
+  }
+}
+
+/// The result of a block that has all keys.
+template <int D, int kWarps, class Sizes>
+__device__ __forceinline__ void StoreUnsplit(const AttentionPlan& a, const StagedTile& tile, int first_head,
+                                             const float* results) {
+  for (int i = threadIdx.x; i < tile.rows * a.tile_heads * (D / 4); i += 32 * kWarps) {
+    const int m = i / (D / 4), d = i % (D / 4) * 4;
+    const float* tops = results + 16 * Sizes::kResultRow + m;
+    const Shares shares = SharesOf(kWarps, [&](int w) { return tops + w * Sizes::kResult; });
+    const float4 sum = JoinWarps<kWarps, Sizes>(results, m, d, tops, shares.highest);
+    StoreResult(a, tile, first_head, m, d, Times(sum, 1.0f / shares.total));
+  }
+}
+
+template <class C, int D, int kWarps, int kSlots>
+__global__ void __launch_bounds__(32 * kWarps) TiledAttentionKernel(AttentionPlan a) {
+  using Sizes = AttentionSizes<D, kWarps, kSlots>;
+  extern __shared__ __align__(16) unsigned char shared[];
+  float* received = reinterpret_cast<float*>(shared);
+  C* own_queries = reinterpret_cast<C*>(received + Sizes::kReceived);
+  C* pinned_queries = own_queries + Sizes::kQueries;
+  C* own_row = pinned_queries + Sizes::kQueries;
+  C* all_slots = own_row + 2 * D;
+  LetNextStart();
+  if (a.splits > 1) ArriveAtCluster();
+  if (a.early == 0) WaitForStep();
+
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const StagedTile tile = a.tiles[blockIdx.z];
+  const int kv_head = a.tiles_of_group == 1 ? blockIdx.y : blockIdx.y / a.tiles_of_group;
+  const int first_head = blockIdx.y * a.tile_heads;
+  const int tiles = tile.pinned_tiles + tile.ring_tiles, shift = __ffs(a.splits) - 1;  // splits are a power of two
+  const int begin = tiles * static_cast<int>(blockIdx.x) >> shift;
+  const int end = tiles * (static_cast<int>(blockIdx.x) + 1) >> shift;
+  const char* slab = TileAddress(a, tile.slab, 0, kv_head);
+  C* slots = all_slots + warp * kSlots * Sizes::kSlot;
+  const auto fetch = [&](int n) {  // the warp's n-th tile
+    const int i = begin + warp + n * kWarps;
+    const bool is_pinned = i < tile.pinned_tiles;
+    const char* from = KeyTile(a, tile, slab, is_pinned, is_pinned ? i : i - tile.pinned_tiles);
+    if (i < end) FetchTile<C, D>(from, slots + n % kSlots * Sizes::kSlot, lane);
+    CommitCopies();
+  };
+  for (int n = 0; n < kSlots - 1; ++n) fetch(n);
+  if (a.early != 0) WaitForStep();
+
+  const bool stores = a.stores != 0 && end == tiles && begin < end;
+  LoadOwnRows<C, D, 32 * kWarps>(a, tile, first_head, kv_head, own_queries,
+                                 begin < tile.pinned_tiles ? pinned_queries : nullptr, stores ? own_row : nullptr,
+                                 kv_head * a.tiles_of_group == static_cast<int>(blockIdx.y));
+  __syncthreads();
+
+  const int queries = tile.rows * a.tile_heads;
+  const BothLimits limits = LimitsOf(a, tile, 0, queries, lane);
+  Softmax<D> state;
+  QueryFragments<C, D> fragments;
+  for (int n = 0, i = begin + warp; i < end; ++n, i += kWarps) {
+    const bool is_pinned = i < tile.pinned_tiles;
+    fragments.Load(is_pinned ? pinned_queries : own_queries, lane);
+    fetch(n + kSlots - 1);
+    WaitForCopies<kSlots - 1>();
+    __syncwarp();
+    const int first = is_pinned ? i * 16 : tile.pinned + (tile.first_tile + i - tile.pinned_tiles) * 16;
+    C* slot = slots + n % kSlots * Sizes::kSlot;
+    if (stores && i == tiles - 1) PatchOwnRow<C, D>(own_row, tile.position - first, slot, lane);
+    ClearForeignValues<C, D>(slot, first, is_pinned ? 0 : tile.first,
+                             is_pinned ? min(tile.pinned - 1, tile.last) : tile.last, lane);
+    __syncwarp();
+    const bool whole = tile.rows == 1 && !is_pinned && first >= tile.first && first + 15 <= tile.position;
+    AttendTiles<C, D, 1>(fragments, SharedAddress(slot), 1, first, limits.Of(is_pinned), whole, queries > 8 ? 2 : 1,
+                         lane, state);
+    __syncwarp();
+  }
+  WaitForCopies<0>();
+  __syncthreads();
+
+  float* results = reinterpret_cast<float*>(all_slots);  // where the tiles were
+  LeaveResult<D, Sizes>(state, queries, results + warp * Sizes::kResult, lane);
+  __syncthreads();
+  if (a.splits > 1) return JoinSplits<D, kWarps, Sizes>(a, tile, first_head, results, received);
+  StoreUnsplit<D, kWarps, Sizes>(a, tile, first_head, results);
+}
+
+/// Warps of a block and slots of a warp for each head size, and what they take. 8 warps and 3 slots of one tile: of
+/// what was tried the fastest at 1 and 32 sequences (2 tiles a unit, 4 warps and 2 to 4 slots: 3 to 30 % slower).
 template <class C, int D>
-void LaunchTiledOfSize(const Launcher& on, const AttentionPlan& plan) {
-  const int64_t head_tiles = plan.heads / plan.tile_heads;
-  Launch(on, TiledAttentionKernel<C, D>, Grid(plan.splits, head_tiles, plan.tile_count), kAttentionThreads,
-         AttentionSizes<D>::kBytes, plan);
-}
+struct TiledLaunch {
+  static constexpr int kWarps = D > 128 ? 4 : 8, kSlots = D > 128 ? 2 : 3;
+  static constexpr int kThreads = 32 * kWarps, kBytes = AttentionSizes<D, kWarps, kSlots>::kBytes;
+  static constexpr auto kKernel = TiledAttentionKernel<C, D, kWarps, kSlots>;
+};
 
-template <class C>
-void LaunchTiledOfType(const Launcher& on, const AttentionPlan& plan) {
-  switch (plan.head_dim) {
-    case 64:
-      return LaunchTiledOfSize<C, 64>(on, plan);
-    case 80:
-      return LaunchTiledOfSize<C, 80>(on, plan);
-    case 96:
-      return LaunchTiledOfSize<C, 96>(on, plan);
-    case 128:
-      return LaunchTiledOfSize<C, 128>(on, plan);
-    default:
-      CHECK_EQ(plan.head_dim, 256);
-      return LaunchTiledOfSize<C, 256>(on, plan);
-  }
+/// One cluster of `splits` blocks a tile and head tile.
+template <class Kind>
+void LaunchSplit(const Launcher& on, const AttentionPlan& plan, int splits, int64_t tiles) {
+  Launcher clustered = on;
+  clustered.cluster = splits;
+  Launch(clustered, Kind::kKernel, Grid(splits, plan.heads / plan.tile_heads, tiles), Kind::kThreads, Kind::kBytes,
+         plan);
 }
 
 }  // namespace ringside::cuda

@@ -37,4 +37,35 @@ __device__ __forceinline__ const T* OfBlock(const T* own, int) {
 }
 #endif
 
+/// The barrier of a thread block cluster, in two halves: what a thread wrote before it arrived is visible, in any block
+/// of the cluster, to a thread that has waited. Every thread of every block takes part each time.
+__device__ __forceinline__ void ArriveAtCluster() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.arrive.release;" ::: "memory");
+#endif
+}
+__device__ __forceinline__ void WaitForCluster() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
+#endif
+}
+/// Stores to the place of another block of the cluster that has `address` here.
+__device__ __forceinline__ void StoreInCluster(uint32_t address, int rank, float value) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile(
+      "{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1; st.shared::cluster.f32 [there], %2; }" ::"r"(address),
+      "r"(rank), "f"(value)
+      : "memory");
+#endif
+}
+__device__ __forceinline__ void StoreInCluster(uint32_t address, int rank, float4 value) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile(
+      "{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1; st.shared::cluster.v4.f32 [there], {%2, %3, %4, %5}; "
+      "}" ::"r"(address),
+      "r"(rank), "f"(value.x), "f"(value.y), "f"(value.z), "f"(value.w)
+      : "memory");
+#endif
+}
+
 }  // namespace ringside::cuda

@@ -10,8 +10,9 @@ namespace ringside::cuda {
 namespace {
 
 constexpr int64_t kTileQueries = 16;
-constexpr int64_t kLeastSplitTiles = 8;  // of 16 keys: less is not worth joining
-constexpr int64_t kMostSplits = 64;      // as the kernel has it
+constexpr int64_t kChunkQueries = 128;
+// Tiles of 16 keys: less is not worth joining.
+constexpr int64_t kLeastSplitTiles = 8, kLeastChunkSplitTiles = 16;
 
 void CheckSegment(const AttentionSegment& s, const KvShape& shape, int64_t rows) {
   CHECK(s.slab != nullptr);
@@ -42,6 +43,11 @@ void CheckAttention(const AttentionArgs& args) {
   for (const AttentionSegment& s : args.segments) CheckSegment(s, shape, args.qkv.rows);
 }
 
+/// Whether every row begins at a multiple of 16 bytes.
+bool AllowsVectors(const Tensor& x) {
+  return reinterpret_cast<uintptr_t>(x.data) % 16 == 0 && StorageBytes(x.dtype, x.stride) % 16 == 0;
+}
+
 /// The largest part of a group of heads, all parts equal, whose queries fit a tile.
 int64_t TileHeads(int64_t group) {
   int64_t heads = std::min(group, kTileQueries);
@@ -50,7 +56,7 @@ int64_t TileHeads(int64_t group) {
 }
 
 /// Rows [first, first + count) of a segment and the keys they see.
-StagedTile MakeTile(const AttentionSegment& s, int64_t first, int64_t count) {
+StagedTile MakeTile(const AttentionSegment& s, const KvShape& shape, int64_t first, int64_t count) {
   const int64_t position = s.position + first, last = position + count - 1;
   int64_t oldest = last, first_tile = 0, ring_tiles = 0;
   for (int64_t r = first; r < first + count; ++r) {
@@ -69,41 +75,92 @@ StagedTile MakeTile(const AttentionSegment& s, int64_t first, int64_t count) {
           .last = static_cast<int32_t>(last),
           .pinned_tiles = static_cast<int32_t>((std::min(s.pinned, last + 1) + KvShape::kTile - 1) / KvShape::kTile),
           .first_tile = static_cast<int32_t>(first_tile),
-          .ring_tiles = static_cast<int32_t>(ring_tiles)};
+          .ring_tiles = static_cast<int32_t>(ring_tiles),
+          .ring_begin = static_cast<int32_t>(ring_tiles > 0 ? first_tile % shape.ring_tiles : 0)};
+}
+
+/// A step's rows as the kernels see them.
+struct CutRows {
+  std::vector<StagedRow> rows;
+  std::vector<StagedTile> tiles;  // of up to 16 queries a head tile, then
+  int64_t few = 0;                // so many of them; the rest has up to 128
+  int64_t most_keys[2] = {0, 0};  // tiles of keys of the longest of either kind
+  bool single = true;             // every sequence has one row
+};
+
+CutRows Cut(const AttentionArgs& args, int64_t tile_heads) {
+  CutRows out;
+  out.rows.resize(static_cast<size_t>(args.qkv.rows));
+  std::vector<StagedTile> chunks;
+  const int64_t tile_rows = kTileQueries / tile_heads, chunk_rows = kChunkQueries / kTileQueries * tile_rows;
+  int64_t covered = 0;
+  for (const AttentionSegment& s : args.segments) {
+    covered += s.rows;
+    out.single = out.single && s.rows == 1;
+    for (int64_t r = 0; r < s.rows; ++r) {
+      const int64_t t = s.position + r;
+      out.rows[static_cast<size_t>(s.first_row + r)] = {s.slab, static_cast<int32_t>(t), static_cast<int32_t>(s.pinned),
+                                                        static_cast<int32_t>(t < s.pinned ? s.pinned : s.first_live[r]),
+                                                        0};
+    }
+    // Later rows see more keys: first, so that no multiprocessor is left with a long one at the end.
+    const bool chunk = s.rows > 2 * tile_rows;
+    const int64_t step = chunk ? chunk_rows : tile_rows;
+    for (int64_t r = (s.rows - 1) / step * step; r >= 0 && s.rows > 0; r -= step) {
+      const StagedTile tile = MakeTile(s, args.shape, r, std::min(step, s.rows - r));
+      (chunk ? chunks : out.tiles).push_back(tile);
+      out.most_keys[chunk] = std::max<int64_t>(out.most_keys[chunk], tile.tiles());
+    }
+  }
+  CHECK_EQ(covered, args.qkv.rows);
+  out.few = static_cast<int64_t>(out.tiles.size());
+  out.tiles.insert(out.tiles.end(), chunks.begin(), chunks.end());
+  return out;
+}
+
+/// What all layers of a step share, but for the splits and what is staged.
+AttentionPlan PlanOf(const AttentionArgs& args, int64_t tile_heads) {
+  const KvShape& shape = args.shape;
+  const bool rotates = args.pairs != RopePairs::kNone && args.rotary > 0;
+  AttentionPlan plan;
+  plan.tile_bytes = shape.tile_bytes(), plan.half_tile_bytes = shape.half_tile_bytes();
+  plan.pinned_tiles = static_cast<int32_t>(shape.pinned_tiles);
+  plan.ring_tiles = static_cast<int32_t>(shape.ring_tiles);
+  plan.heads = static_cast<int32_t>(args.heads), plan.kv_heads = static_cast<int32_t>(shape.kv_heads);
+  plan.head_dim = static_cast<int32_t>(shape.head_dim);
+  plan.rotary = rotates ? static_cast<int32_t>(args.rotary) : 0;
+  plan.adjacent_pairs = args.pairs == RopePairs::kAdjacent ? 1 : 0;
+  plan.scale = args.scale;
+  plan.cache = shape.dtype;
+  plan.tile_heads = static_cast<int32_t>(tile_heads);
+  plan.tile_heads_inverse = static_cast<int32_t>((65536 + tile_heads - 1) / tile_heads);
+  plan.tiles_of_group = static_cast<int32_t>(args.heads / shape.kv_heads / tile_heads);
+  return plan;
+}
+
+/// As many splits of the keys as are on the device together, a power of two: few different graphs.
+int32_t ChooseSplits(const AttentionPlan& plan, bool chunk, int64_t tiles, int64_t most_keys) {
+  const int64_t items = tiles * (plan.heads / plan.tile_heads),
+                least = chunk ? kLeastChunkSplitTiles : kLeastSplitTiles;
+  int32_t splits = kMostSplits;
+  while (splits > 1 &&
+         (most_keys < splits * least || items > ResidentAttentionClusters(plan.cache, plan.head_dim, chunk, splits))) {
+    splits /= 2;
+  }
+  return splits;
 }
 
 }  // namespace
 
 void CudaBackend::StageSegments(const AttentionArgs& args, int64_t tile_heads) {
-  std::vector<StagedRow> rows(static_cast<size_t>(args.qkv.rows));
-  std::vector<StagedTile> tiles;
-  const int64_t tile_rows = kTileQueries / tile_heads;
-  bool single = true;
-  int64_t most_keys = 0, covered = 0;
-  for (const AttentionSegment& s : args.segments) {
-    covered += s.rows;
-    single = single && s.rows == 1;
-    for (int64_t r = 0; r < s.rows; ++r) {
-      const int64_t t = s.position + r;
-      rows[static_cast<size_t>(s.first_row + r)] = {s.slab, static_cast<int32_t>(t), static_cast<int32_t>(s.pinned),
-                                                    static_cast<int32_t>(t < s.pinned ? s.pinned : s.first_live[r]), 0};
-    }
-    // Later rows see more keys: first, so that no multiprocessor is left with a long one at the end.
-    for (int64_t r = (s.rows - 1) / tile_rows * tile_rows; r >= 0 && s.rows > 0; r -= tile_rows) {
-      const int64_t count = std::min(tile_rows, s.rows - r);
-      tiles.push_back(MakeTile(s, r, count));
-      most_keys = std::max<int64_t>(most_keys, tiles.back().tiles());
-    }
-  }
-  CHECK_EQ(covered, args.qkv.rows);
-  AttentionPlan plan;
-  const bool rotates = args.pairs != RopePairs::kNone && args.rotary > 0;
-  const size_t angles = rotates ? static_cast<size_t>(args.qkv.rows * args.rotary / 2) : 0;
+  const CutRows cut = Cut(args, tile_heads);
+  AttentionPlan plan = PlanOf(args, tile_heads);
   const RopeAngles& from = args.angles;
   // One piece: a rewind of the staging memory must not come between its parts.
-  const size_t row_bytes = rows.size() * sizeof(StagedRow),
-               tile_bytes = (tiles.size() * sizeof(StagedTile) + 15) / 16 * 16;
-  const Staging::Place place = StageRoom(row_bytes + tile_bytes + 4 * angles * sizeof(float));
+  const size_t row_bytes = (cut.rows.size() * sizeof(StagedRow) + 15) / 16 * 16,
+               tile_bytes = cut.tiles.size() * sizeof(StagedTile),
+               angle_bytes = static_cast<size_t>(args.qkv.rows * plan.rotary / 2) * sizeof(float);
+  const Staging::Place place = StageRoom(row_bytes + tile_bytes + 4 * angle_bytes);
   auto* host = static_cast<std::byte*>(place.host);
   auto* device = static_cast<std::byte*>(place.device);
   const auto put = [&](const void* data, size_t bytes, size_t room) {
@@ -112,29 +169,22 @@ void CudaBackend::StageSegments(const AttentionArgs& args, int64_t tile_heads) {
     host += room, device += room;
     return at;
   };
-  plan.rows = static_cast<const StagedRow*>(put(rows.data(), row_bytes, row_bytes));
-  plan.tiles = static_cast<const StagedTile*>(put(tiles.data(), tiles.size() * sizeof(StagedTile), tile_bytes));
-  const size_t angle_bytes = angles * sizeof(float);
+  plan.rows = static_cast<const StagedRow*>(put(cut.rows.data(), cut.rows.size() * sizeof(StagedRow), row_bytes));
+  plan.tiles = static_cast<const StagedTile*>(put(cut.tiles.data(), tile_bytes, tile_bytes));
   plan.own_cos = static_cast<const float*>(put(from.own_cos, angle_bytes, angle_bytes));
   plan.own_sin = static_cast<const float*>(put(from.own_sin, angle_bytes, angle_bytes));
   plan.pinned_cos = static_cast<const float*>(put(from.pinned_cos, angle_bytes, angle_bytes));
   plan.pinned_sin = static_cast<const float*>(put(from.pinned_sin, angle_bytes, angle_bytes));
-  plan.rotary = rotates ? static_cast<int32_t>(args.rotary) : 0;
-  plan.adjacent_pairs = args.pairs == RopePairs::kAdjacent ? 1 : 0;
-  plan.tile_count = static_cast<int32_t>(tiles.size());
-  plan.stores = single && HasTiledAttention(args.shape.dtype, args.shape.head_dim) ? 1 : 0;
-  staged_ = {args.step, tile_heads, plan, most_keys};
-}
-
-// As many splits as fill the device once or twice, of at least 128 keys, a power of two: few different graphs.
-void CudaBackend::ChooseSplits(AttentionPlan* plan, int64_t most_keys) const {
-  const int64_t items = static_cast<int64_t>(plan->tile_count) * (plan->heads / plan->tile_heads);
-  const auto wanted = static_cast<int64_t>(2 * properties_.multiProcessorCount) / std::max<int64_t>(1, items);
-  int64_t splits = std::min({wanted, most_keys / kLeastSplitTiles, kMostSplits});
-  const int64_t partial_bytes = items * 16 * (plan->head_dim + 2) * static_cast<int64_t>(sizeof(float));
-  if (items > kMostCounters) splits = 1;
-  splits = std::min(splits, static_cast<int64_t>(kPartialBytes) / std::max<int64_t>(1, partial_bytes));
-  plan->splits = splits < 2 ? 1 : static_cast<int32_t>(std::bit_floor(static_cast<uint64_t>(splits)));
+  plan.chunk_tiles = plan.tiles + cut.few;
+  plan.tile_count = static_cast<int32_t>(cut.few);
+  plan.chunk_count = static_cast<int32_t>(static_cast<int64_t>(cut.tiles.size()) - cut.few);
+  const bool tiled = HasTiledAttention(plan.cache, plan.head_dim);
+  plan.stores = cut.single && tiled ? 1 : 0;
+  if (tiled && properties_.major >= 9) {  // has clusters
+    plan.splits = ChooseSplits(plan, false, plan.tile_count, cut.most_keys[0]);
+    plan.chunk_splits = ChooseSplits(plan, true, plan.chunk_count, cut.most_keys[1]);
+  }
+  staged_ = {args.step, tile_heads, plan};
 }
 
 void CudaBackend::Attention(const AttentionArgs& args) {
@@ -145,17 +195,10 @@ void CudaBackend::Attention(const AttentionArgs& args) {
   if (args.step == 0 || args.step != staged_.step || tile_heads != staged_.tile_heads) StageSegments(args, tile_heads);
   AttentionPlan plan = staged_.plan;
   plan.qkv = args.qkv, plan.out = args.out;
-  plan.partials = partials_, plan.counters = counters_;
   plan.layer_offset = args.layer * shape.layer_bytes();
-  plan.tile_bytes = shape.tile_bytes(), plan.half_tile_bytes = shape.half_tile_bytes();
-  plan.pinned_tiles = static_cast<int32_t>(shape.pinned_tiles),
-  plan.ring_tiles = static_cast<int32_t>(shape.ring_tiles);
-  plan.heads = static_cast<int32_t>(args.heads), plan.kv_heads = static_cast<int32_t>(shape.kv_heads);
-  plan.head_dim = static_cast<int32_t>(shape.head_dim);
-  plan.scale = args.scale;
-  plan.cache = shape.dtype;
-  plan.tile_heads = static_cast<int32_t>(tile_heads);
-  ChooseSplits(&plan, staged_.most_keys);
+  if (HasTiledAttention(plan.cache, plan.head_dim)) CHECK(AllowsVectors(args.out));
+  plan.early = plan.stores != 0 && args.layer > last_layer_ ? 1 : 0;
+  last_layer_ = args.layer;
   Record({.kind = OpKind::kAttention, .x = args.qkv, .y = args.out, .attention = plan}, args.qkv.rows);
 }
 

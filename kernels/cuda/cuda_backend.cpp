@@ -13,13 +13,15 @@ namespace ringside {
 namespace cuda {
 namespace {
 
-constexpr int64_t kMostRecordedRows = 64;  // of a step that becomes a graph
+// Steps become graphs if they are small or whole chunks of a long prompt; others do not come again often enough.
+constexpr int64_t kMostRecordedRows = 64, kChunkRows = 256;
 constexpr size_t kStagingBytes = size_t{64} << 20;
 constexpr size_t kLandingBytes = size_t{64} << 20;
 constexpr size_t kWorkspaceBytes = size_t{64} << 20;
 constexpr size_t kScratchBytes = size_t{256} << 20;
 constexpr size_t kSmallestArena = kStagingBytes + kWorkspaceBytes + kScratchBytes + (size_t{128} << 20);
 constexpr size_t kUploadBytes = size_t{16} << 20;
+constexpr size_t kSharedBytes = size_t{227} << 10;  // of a block: compute capability 9.0 and 10.0 have them
 
 void CheckFloat(const Tensor& x) {
   CHECK(!IsQuantised(x.dtype));
@@ -46,6 +48,11 @@ Status CudaBackend::Start() {
   }
   CHECK_CUDA(cudaSetDevice(options_.device));
   CHECK_CUDA(cudaGetDeviceProperties(&properties_, options_.device));
+  if (properties_.sharedMemPerBlockOptin < kSharedBytes) {
+    return Unavailable(fmt::format("device {} ({}) allows a block {} bytes of shared memory, {} are needed",
+                                   options_.device, properties_.name, properties_.sharedMemPerBlockOptin,
+                                   kSharedBytes));
+  }
   CHECK_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
   size_t free_bytes = 0, total_bytes = 0;
   CHECK_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
@@ -64,10 +71,6 @@ Status CudaBackend::Start() {
   }
   void* workspace = arena_.TakeHigh(kWorkspaceBytes);
   void* scratch = arena_.TakeHigh(kScratchBytes);
-  partials_ = static_cast<float*>(arena_.TakeHigh(kPartialBytes));
-  counters_ = static_cast<int32_t*>(arena_.TakeHigh(kMostCounters * sizeof(int32_t)));
-  CHECK(counters_ != nullptr);
-  CHECK_CUDA(cudaMemsetAsync(counters_, 0, kMostCounters * sizeof(int32_t), stream_));
   return runner_.Start({.stream = stream_,
                         .multiprocessors = properties_.multiProcessorCount,
                         .largest_cluster = properties_.major >= 9 ? 8 : 1},
@@ -136,6 +139,7 @@ void CudaBackend::Synchronize() {
   landing_used_ = 0;
   staging_.Rewind();
   staged_.step = 0;
+  last_layer_ = -1;
 }
 
 Result<Weight> CudaBackend::LoadWeight(const HostTensor& host) {
@@ -172,8 +176,8 @@ Result<Weight> CudaBackend::LoadWeight(const HostTensor& host) {
 
 // ---- recording
 
-void CudaBackend::Record(StepOp op, int64_t rows) {
-  if (options_.graphs && rows <= kMostRecordedRows) {
+void CudaBackend::Record(const StepOp& op, int64_t rows) {
+  if (options_.graphs && (rows <= kMostRecordedRows || rows % kChunkRows == 0)) {
     pending_.push_back(op);
     return;
   }

@@ -1,6 +1,6 @@
 // The CUDA backend: checks arguments, brings what is on the host to the device and records operations; they run
 // together when a result is wanted (Synchronize, copies), as one CUDA graph from the second step of a shape on. Steps
-// of many rows run at once instead: their kernels are long and their shapes rarely come again. It holds no model and no
+// of many rows that are no whole chunk run at once instead: their shapes rarely come again. It holds no model and no
 // conversation. Calls come from one thread.
 #pragma once
 
@@ -50,10 +50,9 @@ class CudaBackend final : public Backend {
     uint64_t step = 0;  // 0: none
     int64_t tile_heads = 0;
     AttentionPlan plan;
-    int64_t most_keys = 0;  // tiles of keys of the longest tile of rows
   };
 
-  void Record(StepOp op, int64_t rows);
+  void Record(const StepOp& op, int64_t rows);
   void Flush();
   template <class T>
   T* Stage(std::span<const T> values);
@@ -64,10 +63,6 @@ class CudaBackend final : public Backend {
   /// Pinned memory whose contents go to `host` at the next Synchronize.
   std::byte* Land(void* host, size_t bytes);
   void StageSegments(const AttentionArgs& args, int64_t tile_heads);
-  void ChooseSplits(AttentionPlan* plan, int64_t most_keys) const;
-
-  static constexpr size_t kPartialBytes = size_t{64} << 20;
-  static constexpr int64_t kMostCounters = 65536;
 
   const CudaBackendOptions options_;
   cudaDeviceProp properties_ = {};
@@ -80,9 +75,7 @@ class CudaBackend final : public Backend {
   GraphCache graphs_;
   StepOps pending_;
   StagedStep staged_;
-
-  float* partials_ = nullptr;
-  int32_t* counters_ = nullptr;
+  int64_t last_layer_ = -1;  // of attention since the last Synchronize; layers before it may be being written
 
   // Results on their way: the device writes pinned memory, Synchronize moves it on.
   struct HostCopy {

@@ -66,6 +66,20 @@ __device__ __forceinline__ void StoreElement(void* data, DType dtype, int64_t i,
     static_cast<__nv_bfloat16*>(data)[i] = FromFloat<__nv_bfloat16>(x);
   }
 }
+/// Elements i ... i + 3, where i and the tensor's address are multiples of four.
+__device__ __forceinline__ void StoreFour(void* data, DType dtype, int64_t i, float4 x) {
+  if (dtype == DType::kF32) {
+    *reinterpret_cast<float4*>(static_cast<float*>(data) + i) = x;
+  } else if (dtype == DType::kF16) {
+    const __half values[4] = {FromFloat<__half>(x.x), FromFloat<__half>(x.y), FromFloat<__half>(x.z),
+                              FromFloat<__half>(x.w)};
+    *reinterpret_cast<uint2*>(static_cast<__half*>(data) + i) = *reinterpret_cast<const uint2*>(values);
+  } else {
+    const __nv_bfloat16 values[4] = {FromFloat<__nv_bfloat16>(x.x), FromFloat<__nv_bfloat16>(x.y),
+                                     FromFloat<__nv_bfloat16>(x.z), FromFloat<__nv_bfloat16>(x.w)};
+    *reinterpret_cast<uint2*>(static_cast<__nv_bfloat16*>(data) + i) = *reinterpret_cast<const uint2*>(values);
+  }
+}
 /// x as it reads back after a store.
 __device__ __forceinline__ float RoundTo(DType dtype, float x) {
   if (dtype == DType::kF16) return __half2float(FromFloat<__half>(x));
@@ -94,7 +108,8 @@ template <int kVectors, class Emit>
 __device__ __forceinline__ void NormRow(const float* x, const float* weight, const float* bias, int n, bool layer,
                                         float eps, float* shared, const Emit& emit) {
   float sum = 0, mean = 0;
-  if (n % 4 != 0 || n > 4 * kBlockThreads * kVectors || !AllowsVectors(x)) {
+  if (n % 4 != 0 || n > 4 * kBlockThreads * kVectors || !AllowsVectors(x) || !AllowsVectors(weight) ||
+      (layer && !AllowsVectors(bias))) {
     if (layer) {
       for (int i = threadIdx.x; i < n; i += kBlockThreads) sum += x[i];
       mean = BlockSum(sum, shared) / n;
@@ -107,12 +122,15 @@ __device__ __forceinline__ void NormRow(const float* x, const float* weight, con
     }
     return;
   }
-  float4 v[kVectors];
-#pragma unroll
-  for (int j = 0; j < kVectors; ++j) {
+  const auto load = [&](const float* p, int j) {
     const int c = (j * kBlockThreads + static_cast<int>(threadIdx.x)) * 4;
-    v[j] = c < n ? *reinterpret_cast<const float4*>(x + c) : float4{0, 0, 0, 0};
-  }
+    return p != nullptr && c < n ? *reinterpret_cast<const float4*>(p + c) : float4{0, 0, 0, 0};
+  };
+  float4 v[kVectors], weights[kVectors], biases[kVectors];
+#pragma unroll
+  for (int j = 0; j < kVectors; ++j) v[j] = load(x, j);
+#pragma unroll
+  for (int j = 0; j < kVectors; ++j) weights[j] = load(weight, j), biases[j] = load(layer ? bias : nullptr, j);
   if (layer) {
 #pragma unroll
     for (int j = 0; j < kVectors; ++j) sum += v[j].x + v[j].y + v[j].z + v[j].w;
@@ -130,9 +148,9 @@ __device__ __forceinline__ void NormRow(const float* x, const float* weight, con
   for (int j = 0; j < kVectors; ++j) {
     const int c = (j * kBlockThreads + static_cast<int>(threadIdx.x)) * 4;
     if (c >= n) continue;
-    const float own[4] = {v[j].x, v[j].y, v[j].z, v[j].w};
-#pragma unroll
-    for (int i = 0; i < 4; ++i) emit(c + i, own[i] * factor * weight[c + i] + (layer ? bias[c + i] : 0.0f));
+    emit(c, v[j].x * factor * weights[j].x + biases[j].x), emit(c + 1, v[j].y * factor * weights[j].y + biases[j].y);
+    emit(c + 2, v[j].z * factor * weights[j].z + biases[j].z);
+    emit(c + 3, v[j].w * factor * weights[j].w + biases[j].w);
   }
 }
 
@@ -143,17 +161,23 @@ __device__ __forceinline__ float GeluOf(float x, bool tanh_approximation) {
   return x / (1.0f + expf(-2.0f * u));  // 0.5 x (1 + tanh u)
 }
 
+/// 2^x in one instruction; x far below zero gives zero.
+__device__ __forceinline__ float Exp2(float x) {
+  float out;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(out) : "f"(x));
+  return out;
+}
+
 /// c += a b: a 16 x 16 of rows, b 16 x 8 of columns, float32 sums.
 __device__ __forceinline__ void MultiplyAdd(float c[4], const uint32_t a[4], uint32_t b0, uint32_t b1, __nv_bfloat16) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 __device__ __forceinline__ void MultiplyAdd(float c[4], const uint32_t a[4], uint32_t b0, uint32_t b1, __half) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
 __device__ __forceinline__ uint32_t Pack(float low, float high, __nv_bfloat16) {
@@ -185,6 +209,11 @@ __device__ __forceinline__ void LoadMatricesTransposed(uint32_t out[4], uint32_t
 /// 16 bytes from global to shared memory, behind the thread's back.
 __device__ __forceinline__ void CopyAsync(uint32_t shared, const void* global) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared), "l"(global) : "memory");
+}
+/// The same, or 16 zero bytes; `global` must be an address either way.
+__device__ __forceinline__ void CopyAsyncOrZero(uint32_t shared, const void* global, bool real) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(real ? 16 : 0)
+               : "memory");
 }
 __device__ __forceinline__ void CommitCopies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 /// Waits until at most N of the groups committed are still under way.

@@ -17,6 +17,7 @@ uint64_t HashOf(const StepOps& ops) {
     add(reinterpret_cast<uintptr_t>(op.y.data));
     add(static_cast<uint64_t>(op.x.rows));
     add(static_cast<uint64_t>(op.attention.splits) << 32 | static_cast<uint64_t>(op.attention.tile_count));
+    add(static_cast<uint64_t>(op.attention.chunk_splits) << 32 | static_cast<uint64_t>(op.attention.chunk_count));
   }
   return hash;
 }

@@ -26,12 +26,31 @@ void Launch(const Launcher& on, void (*kernel)(Parameters...), dim3 grid, int th
     cudaLaunchAttribute& cluster = attributes[config.numAttrs++];
     cluster.id = cudaLaunchAttributeClusterDimension;
     cluster.val.clusterDim = {static_cast<unsigned>(on.cluster), 1, 1};
+    if (on.cluster > 8) CHECK_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
   }
   if (shared_bytes > 48 * 1024) {
     CHECK_CUDA(
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)));
   }
   CHECK_CUDA(cudaLaunchKernelEx(&config, kernel, arguments...));
+}
+
+/// How many clusters of `blocks` > 1 blocks the device holds at a time.
+template <class Kernel>
+int ActiveClusters(Kernel kernel, int blocks, int threads, size_t shared_bytes) {
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(static_cast<unsigned>(blocks));
+  config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.dynamicSmemBytes = shared_bytes;
+  cudaLaunchAttribute cluster = {};
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim = {static_cast<unsigned>(blocks), 1, 1};
+  config.attrs = &cluster, config.numAttrs = 1;
+  CHECK_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)));
+  if (blocks > 8) CHECK_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
+  int count = 0;
+  CHECK_CUDA(cudaOccupancyMaxActiveClusters(&count, kernel, &config));
+  return count;
 }
 
 inline dim3 Grid(int64_t x, int64_t y = 1, int64_t z = 1) {

@@ -65,6 +65,11 @@ bool IsSkinny(const SkinnyLinear& args);
 /// Whether it may also compute the norm in front, which every block repeats.
 bool CanFuseNorm(int64_t rows, int64_t k);
 void LaunchSkinnyLinear(const Launcher& on, const SkinnyLinear& args);
+// ---- stream_linear.cu
+/// Whether LaunchStreamLinear takes what IsSkinny does: up to 4 rows that fit in shared memory.
+bool CanStream(const SkinnyLinear& args);
+void LaunchStreamLinear(const Launcher& on, const SkinnyLinear& args);
+
 /// Any shape and any types, slowly.
 void LaunchNaiveLinear(const Launcher& on, const void* weight, DType dtype, int64_t outputs, Tensor x, Tensor y,
                        bool accumulate);
@@ -74,6 +79,9 @@ void LaunchStoreRows(const Launcher& on, const AttentionPlan& plan);
 /// Whether there is a tensor core kernel for this element type and head size.
 bool HasTiledAttention(DType cache, int64_t head_dim);
 void LaunchTiledAttention(const Launcher& on, const AttentionPlan& plan);
+/// How many tiles of rows (of few or of chunks) are on the device at a time, if the keys of each are split over so many
+/// blocks, a cluster. 0 on a device without clusters.
+int ResidentAttentionClusters(DType cache, int64_t head_dim, bool chunk, int splits);
 /// Any head size, any element type, slowly.
 void LaunchPlainAttention(const Launcher& on, const AttentionPlan& plan);
 

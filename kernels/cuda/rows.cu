@@ -51,6 +51,50 @@ __global__ void SiluMultiplyKernel(Tensor x, Tensor y) {
   StoreElement(y.data, y.dtype, blockIdx.y * y.stride + c, SiluOf(gate) * up);
 }
 
+/// Eight elements of 16 bits, as floats and back.
+template <class T>
+struct Eight {
+  float x[8];
+  __device__ static Eight Load(const T* p) {
+    const uint4 bits = *reinterpret_cast<const uint4*>(p);
+    Eight out;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) out.x[i] = ToFloat(reinterpret_cast<const T*>(&bits)[i]);
+    return out;
+  }
+  __device__ void Store(T* p) const {
+    uint4 bits;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) reinterpret_cast<T*>(&bits)[i] = FromFloat<T>(x[i]);
+    *reinterpret_cast<uint4*>(p) = bits;
+  }
+};
+
+template <class T>
+__global__ void SiluMultiplyWideKernel(Tensor x, Tensor y) {
+  StartStep();
+  const int64_t c = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * 8;
+  if (c >= y.cols) return;
+  const T* from = static_cast<const T*>(x.data) + blockIdx.y * x.stride + c;
+  Eight<T> gate = Eight<T>::Load(from);
+  const Eight<T> up = Eight<T>::Load(from + y.cols);
+#pragma unroll
+  for (int i = 0; i < 8; ++i) gate.x[i] = SiluOf(gate.x[i]) * up.x[i];
+  gate.Store(static_cast<T*>(y.data) + blockIdx.y * y.stride + c);
+}
+
+template <class T>
+__global__ void GeluWideKernel(Tensor x, bool tanh_approximation) {
+  StartStep();
+  const int64_t c = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * 8;
+  if (c >= x.cols) return;
+  T* at = static_cast<T*>(x.data) + blockIdx.y * x.stride + c;
+  Eight<T> values = Eight<T>::Load(at);
+#pragma unroll
+  for (float& value : values.x) value = GeluOf(value, tanh_approximation);
+  values.Store(at);
+}
+
 __global__ void GeluKernel(Tensor x, bool tanh_approximation) {
   StartStep();
   const int64_t c = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x, at = blockIdx.y * x.stride + c;
@@ -73,6 +117,12 @@ __global__ void AddBiasKernel(const float* bias, Tensor y) {
   StoreElement(y.data, y.dtype, at, LoadElement(y.data, y.dtype, at) + bias[c]);
 }
 
+/// Whether rows of 16-bit elements may be read eight at a time.
+bool AllowsEights(const Tensor& x, DType dtype, int64_t cols) {
+  return x.dtype == dtype && (dtype == DType::kF16 || dtype == DType::kBF16) && cols % 8 == 0 && x.stride % 8 == 0 &&
+         reinterpret_cast<uintptr_t>(x.data) % 16 == 0;
+}
+
 dim3 ElementGrid(int64_t rows, int64_t cols) { return Grid((cols + kBlockThreads - 1) / kBlockThreads, rows); }
 
 }  // namespace
@@ -92,10 +142,18 @@ void LaunchNormHeads(const Launcher& on, Tensor x, int64_t heads, const float* w
 }
 
 void LaunchSiluMultiply(const Launcher& on, Tensor x, Tensor y) {
+  if (AllowsEights(x, x.dtype, y.cols) && AllowsEights(y, x.dtype, y.cols)) {
+    const auto kernel = x.dtype == DType::kF16 ? SiluMultiplyWideKernel<__half> : SiluMultiplyWideKernel<__nv_bfloat16>;
+    return Launch(on, kernel, ElementGrid(y.rows, y.cols / 8), kBlockThreads, 0, x, y);
+  }
   Launch(on, SiluMultiplyKernel, ElementGrid(y.rows, y.cols), kBlockThreads, 0, x, y);
 }
 
 void LaunchGelu(const Launcher& on, Tensor x, bool tanh_approximation) {
+  if (AllowsEights(x, x.dtype, x.cols)) {
+    const auto kernel = x.dtype == DType::kF16 ? GeluWideKernel<__half> : GeluWideKernel<__nv_bfloat16>;
+    return Launch(on, kernel, ElementGrid(x.rows, x.cols / 8), kBlockThreads, 0, x, tanh_approximation);
+  }
   Launch(on, GeluKernel, ElementGrid(x.rows, x.cols), kBlockThreads, 0, x, tanh_approximation);
 }
 

@@ -5,10 +5,6 @@
 namespace ringside::cuda {
 namespace {
 
-cudaDataType_t CudaType(DType dtype) {
-  return dtype == DType::kF32 ? CUDA_R_32F : dtype == DType::kF16 ? CUDA_R_16F : CUDA_R_16BF;
-}
-
 SkinnyLinear AsSkinny(const StepOp& op, DType dtype) {
   SkinnyLinear out;
   int64_t total = 0;
@@ -46,20 +42,13 @@ bool TakeFollower(const StepOp& linear, const StepOp& next, SkinnyLinear* args) 
 
 }  // namespace
 
-StepRunner::~StepRunner() {
-  if (blas_ != nullptr) cublasDestroy(blas_);
-}
-
 Status StepRunner::Start(const Launcher& on, DType dtype, void* workspace, size_t workspace_bytes, void* scratch,
                          size_t scratch_bytes) {
   on_ = on, dtype_ = dtype, scratch_ = scratch, scratch_bytes_ = scratch_bytes;
-  if (cublasCreate(&blas_) != CUBLAS_STATUS_SUCCESS) return Unavailable("cuBLAS cannot start");
-  CHECK_CUBLAS(cublasSetStream(blas_, on.stream));
-  // Partial sums stay float32, whatever the result is stored as.
-  CHECK_CUBLAS(cublasSetMathMode(
-      blas_, static_cast<cublasMath_t>(CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)));
-  CHECK_CUBLAS(cublasSetWorkspace(blas_, workspace, workspace_bytes));
-  return Status::Ok();
+  // Converted inputs lie in the first half of the scratch memory, results of trials in the second.
+  scratch_bytes_ = scratch_bytes / 2;
+  return product_.Start(on.stream, workspace, workspace_bytes, static_cast<std::byte*>(scratch) + scratch_bytes_,
+                        scratch_bytes - scratch_bytes_, true);
 }
 
 void StepRunner::Run(std::span<const StepOp> ops) {
@@ -155,12 +144,7 @@ void StepRunner::MultiplyOne(const StepOp& op, Tensor x, const void* weight, int
   if (x.cols % 8 != 0 || x.stride % 8 != 0 || (y.dtype != DType::kF32 && y.dtype != dtype_)) {
     return LaunchNaiveLinear(on_, weight, dtype_, outputs, x, y, op.flag);
   }
-  // cuBLAS counts columns first: y^T [outputs, rows] = W [outputs, k] x^T.
-  const float one = 1, old = op.flag ? 1.0f : 0.0f;
-  CHECK_CUBLAS(cublasGemmEx(blas_, CUBLAS_OP_T, CUBLAS_OP_N, static_cast<int>(outputs), static_cast<int>(x.rows),
-                            static_cast<int>(x.cols), &one, weight, CudaType(dtype_), static_cast<int>(x.cols), x.data,
-                            CudaType(dtype_), static_cast<int>(x.stride), &old, y.data, CudaType(y.dtype),
-                            static_cast<int>(y.stride), CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
+  product_.Multiply(weight, x, y, op.flag);
 }
 
 void StepRunner::Attend(const AttentionPlan& plan) {

@@ -3,12 +3,11 @@
 // decides, by rows and shapes, between our own linear kernels and cuBLAS. Owned by the backend, one thread.
 #pragma once
 
-#include <cublas_v2.h>
-
 #include <span>
 
 #include "base/status.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/matrix_product.h"
 #include "kernels/cuda/step_op.h"
 
 namespace ringside::cuda {
@@ -18,7 +17,6 @@ class StepRunner {
   StepRunner() = default;
   StepRunner(const StepRunner&) = delete;
   StepRunner& operator=(const StepRunner&) = delete;
-  ~StepRunner();
 
   /// `workspace` serves cuBLAS, `scratch` inputs in another type; both are borrowed.
   Status Start(const Launcher& on, DType dtype, void* workspace, size_t workspace_bytes, void* scratch,
@@ -37,7 +35,7 @@ class StepRunner {
 
   Launcher on_;
   DType dtype_ = DType::kBF16;
-  cublasHandle_t blas_ = nullptr;
+  MatrixProduct product_;
   void* scratch_ = nullptr;
   size_t scratch_bytes_ = 0;
 };

@@ -177,11 +177,12 @@ TEST_P(DeviceAttention, ManySequencesInAStep) {
                      .pinned = i,
                      .memory = 40,
                      .length = 10 + 25 * i,
-                     .ring_rows = 64,
+                     .ring_rows = 80,
                      .seed = static_cast<uint32_t>(i + 1)});
   }
-  const KvShape shape{.layers = 1, .kv_heads = 2, .head_dim = 128, .pinned_tiles = 1, .ring_tiles = 4};
-  for (const int64_t rows : {1, 4}) {
+  const KvShape shape{.layers = 1, .kv_heads = 2, .head_dim = 128, .pinned_tiles = 1, .ring_tiles = 5};
+  // 32: steps in which some sequences have a chunk and others a few rows.
+  for (const int64_t rows : {1, 4, 32}) {
     std::vector<Buffer> slabs;
     std::vector<const void*> addresses;
     for (size_t i = 0; i < cases.size(); ++i) {

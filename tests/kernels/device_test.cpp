@@ -189,7 +189,8 @@ struct Shape {
 
 TEST_P(Device, LinearOfEveryShape) {
   for (const Shape s : {Shape{1, 16, 256}, {1, 576, 576}, {3, 35, 512}, {8, 130, 96}, {9, 70, 264}, {16, 64, 1536},
-                        {17, 9000, 64}, {32, 576, 576}, {33, 40, 256}, {70, 50, 768}, {2, 20, 30}, {130, 7, 33}}) {
+                        {17, 9000, 64}, {32, 576, 576}, {33, 40, 256}, {70, 50, 768}, {2, 20, 30}, {130, 7, 33},
+                        {1, 20, 14336}, {4, 5000, 200}, {2, 3001, 72}, {1, 33805, 72}}) {
     const RandomWeight w = MakeRandomWeight(type_, s.outputs, s.cols, 11);
     const Weight weight = std::move(backend_->LoadWeight(w.host()).value());
     const Weight* const weights[] = {&weight};

@@ -1,0 +1,287 @@
+// Attention of many rows of one sequence over the ring, for 16-bit caches (FlashAttention-2, Dao 2023). A block takes
+// up to 128 queries: each of its 8 warps 16 of them, rows times the heads that share their keys, as the single rows'
+// kernel does (attention_tiled.cuh); but all warps read the same tiles from shared memory, which come in units of up to
+// kTiles through kStages stages. A warp passes over units that none of its rows sees. Splits of the keys are the blocks
+// of a cluster: when all have ended, each sends every query's result to the block that owns the query.
+#pragma once
+
+#include <map>
+#include <type_traits>
+#include <utility>
+
+#include "kernels/cuda/attention_tiled.cuh"
+
+namespace ringside::cuda {
+
+constexpr int kChunkWarps = 8, kChunkThreads = 32 * kChunkWarps, kChunkQueries = 16 * kChunkWarps;
+
+template <int D>
+struct ChunkSizes {
+  static constexpr int kTiles = D > 128 ? 2 : 4, kStages = 3;
+  static constexpr int kQueryRow = D + 8, kTile = 16 * D + 16 * (D + 8);  // elements
+  static constexpr int kQueries = kChunkQueries * kQueryRow, kStage = kTiles * kTile;
+  static constexpr int kLoopBytes = 2 * (kQueries + kStages * kStage);
+  // [split][query][D] sums, then [split][query][2] tops and weights; in the same place, afterwards.
+  static constexpr int kReceivedBytes = 4 * kChunkQueries * (D + 2);
+  static constexpr int kBytes = kLoopBytes > kReceivedBytes ? kLoopBytes : kReceivedBytes;
+};
+
+/// A warp's 16 queries, rotated and scaled, into shared memory. What stands in the place of those past the last reaches
+/// no result.
+template <class C, int D>
+__device__ __forceinline__ void RotateQueries(const AttentionPlan& a, int row, int queries, int first_head,
+                                              const float* cosines, const float* sines, C* to, int lane) {
+  const float scale = a.scale * 1.44269504f;  // exp2 takes the place of exp
+  WithQkv(a, [&](const auto* x) {
+#pragma unroll 4
+    for (int i = lane; i < queries * (D / 2); i += 32) {
+      const int m = i / (D / 2), pair = i % (D / 2), r = RowOfQuery(a, m);
+      const int first = FirstOfPair(a, pair), second = SecondOfPair(a, pair);
+      const int64_t at = QueryAt(a, row + r, first_head + m - r * a.tile_heads);
+      const float2 q =
+          Rotated(a, ToFloat(x[at + first]) * scale, ToFloat(x[at + second]) * scale, cosines, sines, row + r, pair);
+      to[m * (D + 8) + first] = FromFloat<C>(q.x), to[m * (D + 8) + second] = FromFloat<C>(q.y);
+    }
+  });
+}
+
+/// A warp's part of the block's queries.
+struct WarpQueries {
+  int row;      // of the step
+  int queries;  // up to 16
+  int first_head;
+};
+
+template <int D, class Emit>
+__device__ __forceinline__ void ForResults(const Softmax<D>& state, int queries, int lane, const Emit& emit) {
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const int m = lane / 4 + 8 * h;
+    float sum = state.sum[h];
+    sum += __shfl_xor_sync(0xffffffffu, sum, 1);
+    sum += __shfl_xor_sync(0xffffffffu, sum, 2);
+    if (m < queries) emit(h, m, sum);
+  }
+}
+
+__device__ __forceinline__ int64_t OutAt(const AttentionPlan& a, const WarpQueries& own, int m) {
+  const int row = RowOfQuery(a, m);
+  return static_cast<int64_t>(own.row + row) * a.out.stride +
+         static_cast<int64_t>(own.first_head + m - row * a.tile_heads) * a.head_dim;
+}
+
+/// The splits' results: block m / share of the cluster owns query m of the 128.
+template <int D>
+__device__ __forceinline__ void JoinChunkSplits(const AttentionPlan& a, const StagedTile& tile, int warp_rows,
+                                                int first_head, const WarpQueries& own, const Softmax<D>& state,
+                                                float* received, int warp, int lane) {
+  const int share = kChunkQueries / a.chunk_splits, rank = static_cast<int>(blockIdx.x);
+  float* stats = received + kChunkQueries * D;
+  ArriveAtCluster();
+  WaitForCluster();  // nobody reads tiles any more
+  ForResults<D>(state, own.queries, lane, [&](int h, int m, float sum) {
+    const int query = warp * 16 + m, owner = query / share, at = rank * share + query % share;
+#pragma unroll
+    for (int n = 0; n < D / 8; ++n) {
+      const uint32_t to = SharedAddress(received + at * D + n * 8 + lane % 4 * 2);
+      StoreInCluster(to, owner, state.out[n][2 * h]);
+      StoreInCluster(to + 4, owner, state.out[n][2 * h + 1]);
+    }
+    if (lane % 4 != 0) return;
+    StoreInCluster(SharedAddress(stats + at * 2), owner, state.top[h]);
+    StoreInCluster(SharedAddress(stats + at * 2 + 1), owner, sum);
+  });
+  ArriveAtCluster();
+  WaitForCluster();
+  for (int i = threadIdx.x; i < share * D; i += kChunkThreads) {
+    const int query = rank * share + i / D, d = i % D, rows_before = query / 16 * warp_rows;
+    const int m = query % 16;
+    if (m >= min(warp_rows, tile.rows - rows_before) * a.tile_heads) continue;
+    float highest = -INFINITY, total = 0, value = 0;
+    for (int p = 0; p < a.chunk_splits; ++p) highest = fmaxf(highest, stats[(p * share + i / D) * 2]);
+    for (int p = 0; p < a.chunk_splits; ++p) {
+      const float* own_stats = stats + (p * share + i / D) * 2;
+      const float shrink = ShareOf(highest, own_stats[0]);
+      total += own_stats[1] * shrink;
+      value += received[(p * share + i / D) * D + d] * shrink;
+    }
+    const WarpQueries at{tile.row + rows_before, 0, first_head};
+    StoreElement(a.out.data, a.out.dtype, OutAt(a, at, m) + d, value / total);
+  }
+}
+
+/// The block's copies of a unit's tiles: a warp takes the keys or the values of one, or a half of them.
+template <class C, int D>
+__device__ __forceinline__ void FetchUnit(const AttentionPlan& a, const StagedTile& tile, const char* slab,
+                                          bool is_pinned, int of, int tiles, C* stage, int warp, int lane) {
+  constexpr int kTiles = ChunkSizes<D>::kTiles, kShares = kChunkWarps / (2 * kTiles);
+  const int t = warp / 2 % kTiles, share = warp / (2 * kTiles);
+  if (t >= tiles) return;
+  const char* from = KeyTile(a, tile, slab, is_pinned, of + t) + lane * 16;
+  C* slot = stage + t * ChunkSizes<D>::kTile;
+  if (warp % 2 == 0) {
+    const uint32_t to = SharedAddress(slot + KeyUnit(lane / 2, lane % 2));
+#pragma unroll
+    for (int i = 0; i < D / 16; ++i) {
+      if (i % kShares == share) CopyAsync(to + i * 512, from + i * 512);
+    }
+    return;
+  }
+  const uint32_t to = SharedAddress(slot + 16 * D);
+#pragma unroll
+  for (int i = 0; i < D / 16; ++i) {
+    const int unit = i * 32 + lane, key = unit / (D / 8), part = unit % (D / 8);
+    if (i % kShares == share) CopyAsync(to + key * (D + 8) * 2 + part * 16, from + 32 * D + i * 512);
+  }
+}
+
+template <int D>
+__device__ __forceinline__ void StoreChunk(const AttentionPlan& a, const WarpQueries& own, const Softmax<D>& state,
+                                           int lane) {
+  ForResults<D>(state, own.queries, lane, [&](int h, int m, float sum) {
+    const int64_t at = OutAt(a, own, m) + lane % 4 * 2;
+    const float factor = 1.0f / sum;
+#pragma unroll
+    for (int n = 0; n < D / 8; ++n) {
+      StoreElement(a.out.data, a.out.dtype, at + n * 8, state.out[n][2 * h] * factor);
+      StoreElement(a.out.data, a.out.dtype, at + n * 8 + 1, state.out[n][2 * h + 1] * factor);
+    }
+  });
+}
+
+template <class C, int D>
+__global__ void __launch_bounds__(kChunkThreads, D <= 64 ? 2 : 1) ChunkAttentionKernel(AttentionPlan a) {
+  using Sizes = ChunkSizes<D>;
+  constexpr int kTiles = Sizes::kTiles, kStages = Sizes::kStages;
+  extern __shared__ __align__(16) unsigned char shared[];
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  C* queries = reinterpret_cast<C*>(shared) + warp * 16 * Sizes::kQueryRow;  // the warp's own
+  C* stages = reinterpret_cast<C*>(shared) + Sizes::kQueries;
+  StartStep();
+
+  const int kv_head = blockIdx.y / a.tiles_of_group, first_head = blockIdx.y * a.tile_heads;
+  const StagedTile tile = a.chunk_tiles[blockIdx.z];
+  const int warp_rows = 16 / a.tile_heads, own_rows = max(0, min(warp_rows, tile.rows - warp * warp_rows));
+  const WarpQueries own{tile.row + warp * warp_rows, own_rows * a.tile_heads, first_head};
+
+  const int pinned_units = (tile.pinned_tiles + kTiles - 1) / kTiles;
+  const int units = pinned_units + (tile.ring_tiles + kTiles - 1) / kTiles;
+  const int shift = __ffs(a.chunk_splits) - 1;  // splits are a power of two
+  const int begin = units * static_cast<int>(blockIdx.x) >> shift;
+  const int end = units * (static_cast<int>(blockIdx.x) + 1) >> shift;
+  const char* slab = TileAddress(a, tile.slab, 0, kv_head);
+  const auto fetch = [&](int unit) {
+    if (unit < end) {
+      const bool is_pinned = unit < pinned_units;
+      const int of = is_pinned ? unit * kTiles : (unit - pinned_units) * kTiles;
+      const int tiles = min(kTiles, (is_pinned ? tile.pinned_tiles : tile.ring_tiles) - of);
+      C* stage = stages + (unit - begin) % kStages * Sizes::kStage;
+      FetchUnit<C, D>(a, tile, slab, is_pinned, of, tiles, stage, warp, lane);
+    }
+    CommitCopies();
+  };
+  for (int n = 0; n < kStages - 1; ++n) fetch(begin + n);
+
+  const BothLimits both = LimitsOf(a, tile, warp * warp_rows, own.queries, lane);
+  Softmax<D> state;
+  QueryFragments<C, D> fragments;
+  int loaded = -1;  // which rotation of the queries is there: 1 pinned
+  for (int unit = begin; unit < end; ++unit) {
+    const bool is_pinned = unit < pinned_units;
+    WaitForCopies<kStages - 2>();
+    __syncthreads();
+    fetch(unit + kStages - 1);
+    const int of = is_pinned ? unit * kTiles : (unit - pinned_units) * kTiles;
+    const int tiles = min(kTiles, (is_pinned ? tile.pinned_tiles : tile.ring_tiles) - of);
+    const int first = is_pinned ? of * 16 : tile.pinned + (tile.first_tile + of) * 16, last = first + tiles * 16 - 1;
+    const int from = is_pinned ? 0 : tile.first, to = is_pinned ? min(tile.pinned - 1, tile.last) : tile.last;
+    C* stage = stages + (unit - begin) % kStages * Sizes::kStage;
+    if (first < from || last > to || tiles < kTiles) {
+      if (warp < kTiles) {
+        ClearForeignValues<C, D>(stage + warp * Sizes::kTile, first + warp * 16, from, warp < tiles ? to : -1, lane);
+      }
+      __syncthreads();
+    }
+    if (own_rows == 0) continue;
+    const QueryLimits limits = both.Of(is_pinned);
+    bool sees = false, whole = true;
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      sees = sees || (first <= limits.to[h] && last >= limits.from[h]);
+      whole = whole && (lane / 4 + 8 * h >= own.queries || (first >= limits.from[h] && last <= limits.to[h]));
+    }
+    if (!__any_sync(0xffffffffu, sees)) continue;
+    whole = __all_sync(0xffffffffu, whole);
+    if (loaded != static_cast<int>(is_pinned)) {
+      RotateQueries<C, D>(a, own.row, own.queries, first_head, is_pinned ? a.pinned_cos : a.own_cos,
+                          is_pinned ? a.pinned_sin : a.own_sin, queries, lane);
+      __syncwarp();
+      fragments.Drop();
+      fragments.Load(queries, lane);
+      __syncwarp();
+      loaded = static_cast<int>(is_pinned);
+    }
+    AttendTiles<C, D, kTiles>(fragments, SharedAddress(stage), tiles, first, limits, whole, own.queries > 8 ? 2 : 1,
+                              lane, state);
+  }
+  WaitForCopies<0>();
+  __syncthreads();
+  if (a.chunk_splits > 1) {
+    return JoinChunkSplits<D>(a, tile, warp_rows, first_head, own, state, reinterpret_cast<float*>(shared), warp, lane);
+  }
+  StoreChunk<D>(a, own, state, lane);
+}
+
+template <class C, int D>
+struct ChunkLaunch {
+  static constexpr int kThreads = kChunkThreads, kBytes = ChunkSizes<D>::kBytes;
+  static constexpr auto kKernel = ChunkAttentionKernel<C, D>;
+};
+
+template <class C, int D>
+void LaunchOfSize(const Launcher& on, const AttentionPlan& plan) {
+  if (plan.tile_count > 0) LaunchSplit<TiledLaunch<C, D>>(on, plan, plan.splits, plan.tile_count);
+  if (plan.chunk_count > 0) LaunchSplit<ChunkLaunch<C, D>>(on, plan, plan.chunk_splits, plan.chunk_count);
+}
+
+/// Clusters of `splits` blocks that are on the device at a time, of either kernel.
+template <class C, int D>
+int ResidentOfSize(bool chunk, int splits) {
+  static std::map<std::pair<bool, int>, int> known;
+  int& clusters = known[{chunk, splits}];
+  if (clusters > 0) return clusters;
+  using Few = TiledLaunch<C, D>;
+  using Chunk = ChunkLaunch<C, D>;
+  clusters = chunk ? ActiveClusters(Chunk::kKernel, splits, Chunk::kThreads, Chunk::kBytes)
+                   : ActiveClusters(Few::kKernel, splits, Few::kThreads, Few::kBytes);
+  return clusters;
+}
+
+/// Calls body(size) with the head size as a constant.
+template <class Body>
+auto WithHeadSize(int64_t head_dim, const Body& body) {
+  switch (head_dim) {
+    case 64:
+      return body(std::integral_constant<int, 64>());
+    case 80:
+      return body(std::integral_constant<int, 80>());
+    case 96:
+      return body(std::integral_constant<int, 96>());
+    case 128:
+      return body(std::integral_constant<int, 128>());
+    default:
+      CHECK_EQ(head_dim, 256);
+      return body(std::integral_constant<int, 256>());
+  }
+}
+
+template <class C>
+void LaunchTiledOfType(const Launcher& on, const AttentionPlan& plan) {
+  WithHeadSize(plan.head_dim, [&](auto size) { LaunchOfSize<C, size()>(on, plan); });
+}
+template <class C>
+int ResidentOfType(int64_t head_dim, bool chunk, int splits) {
+  return WithHeadSize(head_dim, [&](auto size) { return ResidentOfSize<C, size()>(chunk, splits); });
+}
+
+}  // namespace ringside::cuda

@@ -1,0 +1,86 @@
+// What the kernels of linear layers with few rows share: arguments in 32 bits, where a weight's row lies, the norm in
+// front, the way out. Included by .cu files only.
+#pragma once
+
+#include "kernels/cuda/device.cuh"
+#include "kernels/cuda/launch.cuh"
+
+namespace ringside::cuda {
+
+constexpr int kWarps = kBlockThreads / 32;
+
+/// What the kernel reads of SkinnyLinear, in 32 bits.
+struct Skinny {
+  const void* weights[SkinnyLinear::kMaxWeights];
+  int outputs[SkinnyLinear::kMaxWeights];
+  int total, k, rows;
+  void* x;
+  int64_t x_stride;
+  const float* bias;
+  void* y;
+  DType y_dtype;
+  int64_t y_stride;
+  bool accumulate;
+  AfterLinear after;
+  void* product;
+  int64_t product_stride;
+  const float* normed_from;
+  int64_t normed_from_stride;
+  const float* norm_weight;
+  const float* norm_bias;
+  float norm_eps;
+  bool layer_norm;
+  int x_shared_stride;  // elements between rows of x in shared memory
+};
+
+/// The first input of an output's row, or null past the last output.
+template <class T>
+__device__ __forceinline__ const T* WeightRow(const Skinny& a, int output) {
+  if (output >= a.total) return nullptr;
+  int w = 0;
+  while (w + 1 < SkinnyLinear::kMaxWeights && output >= a.outputs[w]) output -= a.outputs[w++];
+  return static_cast<const T*>(a.weights[w]) + static_cast<int64_t>(output) * a.k;
+}
+
+/// The normed rows into shared memory; block 0 also stores them, as the norm by itself would.
+template <class T>
+__device__ void NormToShared(const Skinny& a, T* shared_x, float* shared_sums) {
+  for (int r = 0; r < a.rows; ++r) {
+    const auto emit = [&](int c, float value) {
+      const T rounded = FromFloat<T>(value);
+      shared_x[r * a.x_shared_stride + c] = rounded;
+      if (blockIdx.x == 0) static_cast<T*>(a.x)[r * a.x_stride + c] = rounded;
+    };
+    NormRow<4>(a.normed_from + r * a.normed_from_stride, a.norm_weight, a.norm_bias, a.k, a.layer_norm, a.norm_eps,
+               shared_sums, emit);
+  }
+  __syncthreads();
+}
+
+__device__ __forceinline__ float AddBias(const Skinny& a, float sum, int output) {
+  return a.bias != nullptr ? sum + a.bias[output] : sum;
+}
+
+__device__ __forceinline__ void StoreOutput(const Skinny& a, int row, int output, float value) {
+  const int64_t at = row * a.y_stride + output;
+  StoreElement(a.y, a.y_dtype, at, a.accumulate ? LoadElement(a.y, a.y_dtype, at) + value : value);
+}
+
+inline Skinny Narrow(const SkinnyLinear& args) {
+  Skinny a = {};
+  for (int i = 0; i < SkinnyLinear::kMaxWeights; ++i) a.weights[i] = args.weights[i], a.outputs[i] = args.outputs[i];
+  a.total = args.total, a.k = args.k, a.rows = static_cast<int>(args.x.rows);
+  a.x = args.x.data, a.x_stride = args.x.stride;
+  a.bias = args.bias;
+  a.y = args.y.data, a.y_dtype = args.y.dtype, a.y_stride = args.y.stride;
+  a.accumulate = args.accumulate, a.after = args.after;
+  a.product = args.product.data, a.product_stride = args.product.stride;
+  a.normed_from = static_cast<const float*>(args.normed_from.data), a.normed_from_stride = args.normed_from.stride;
+  a.norm_weight = args.norm_weight, a.norm_bias = args.norm_bias;
+  a.norm_eps = args.norm_eps, a.layer_norm = args.layer_norm;
+  // Rows half a turn of the banks apart: two rows' 64 bytes then lie in different banks.
+  a.x_shared_stride = (args.k + 63) / 64 * 64 + 32;
+  return a;
+}
+
+}  // namespace ringside::cuda

@@ -1,0 +1,167 @@
+#include "kernels/cuda/matrix_product.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "kernels/cuda/cuda_check.h"
+
+namespace ringside::cuda {
+namespace {
+
+constexpr int kMostOffers = 8, kTrials = 4;
+constexpr int64_t kFewRows = 64;
+
+cudaDataType_t CudaType(DType dtype) {
+  return dtype == DType::kF32 ? CUDA_R_32F : dtype == DType::kF16 ? CUDA_R_16F : CUDA_R_16BF;
+}
+
+/// The largest power of two up to 256 that an address is a multiple of.
+uint32_t AlignmentOf(const void* p) { return uint32_t{1} << std::countr_zero(reinterpret_cast<uintptr_t>(p) | 256); }
+
+}  // namespace
+
+// cuBLAS counts columns first: y^T [outputs, rows] = W [outputs, k] x^T.
+struct MatrixProduct::Operands {
+  const void* w;
+  Tensor x, y;
+  float sum;  // what the old y counts
+  cublasLtMatmulDesc_t operation = nullptr;
+  cublasLtMatrixLayout_t w_layout = nullptr, x_layout = nullptr, y_layout = nullptr;
+
+  Operands(const void* weight, const Tensor& in, const Tensor& out, bool accumulate)
+      : w(weight), x(in), y(out), sum(accumulate ? 1.0f : 0.0f) {}
+  Operands(const Operands&) = delete;
+  Operands& operator=(const Operands&) = delete;
+  ~Operands() {
+    if (operation == nullptr) return;
+    cublasLtMatrixLayoutDestroy(w_layout), cublasLtMatrixLayoutDestroy(x_layout), cublasLtMatrixLayoutDestroy(y_layout);
+    cublasLtMatmulDescDestroy(operation);
+  }
+  /// What cuBLASLt wants to know.
+  void Describe() {
+    const cublasOperation_t transposed = CUBLAS_OP_T;
+    const auto rows = static_cast<uint64_t>(x.rows), k = static_cast<uint64_t>(x.cols),
+               outputs = static_cast<uint64_t>(y.cols);
+    CHECK_CUBLAS(cublasLtMatmulDescCreate(&operation, CUBLAS_COMPUTE_32F, CUDA_R_32F));
+    CHECK_CUBLAS(
+        cublasLtMatmulDescSetAttribute(operation, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof transposed));
+    CHECK_CUBLAS(cublasLtMatrixLayoutCreate(&w_layout, CudaType(x.dtype), k, outputs, x.cols));
+    CHECK_CUBLAS(cublasLtMatrixLayoutCreate(&x_layout, CudaType(x.dtype), k, rows, x.stride));
+    CHECK_CUBLAS(cublasLtMatrixLayoutCreate(&y_layout, CudaType(y.dtype), outputs, rows, y.stride));
+  }
+  uint32_t Alignment() const { return std::min({AlignmentOf(w), AlignmentOf(x.data), AlignmentOf(y.data)}); }
+};
+
+MatrixProduct::~MatrixProduct() {
+  if (begin_ != nullptr) cudaEventDestroy(begin_);
+  if (end_ != nullptr) cudaEventDestroy(end_);
+  if (handle_ != nullptr) cublasLtDestroy(handle_);
+  if (blas_ != nullptr) cublasDestroy(blas_);
+}
+
+Status MatrixProduct::Start(cudaStream_t stream, void* workspace, size_t workspace_bytes, void* scratch,
+                            size_t scratch_bytes, bool timed) {
+  stream_ = stream, workspace_ = workspace, workspace_bytes_ = workspace_bytes;
+  scratch_ = scratch, scratch_bytes_ = scratch_bytes, timed_ = timed;
+  if (cublasCreate(&blas_) != CUBLAS_STATUS_SUCCESS || cublasLtCreate(&handle_) != CUBLAS_STATUS_SUCCESS) {
+    return Unavailable("cuBLAS cannot start");
+  }
+  CHECK_CUBLAS(cublasSetStream(blas_, stream));
+  // Partial sums stay float32, whatever the result is stored as.
+  CHECK_CUBLAS(cublasSetMathMode(
+      blas_, static_cast<cublasMath_t>(CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)));
+  CHECK_CUBLAS(cublasSetWorkspace(blas_, workspace, workspace_bytes));
+  CHECK_CUDA(cudaEventCreate(&begin_));
+  CHECK_CUDA(cudaEventCreate(&end_));
+  return Status::Ok();
+}
+
+cublasStatus_t MatrixProduct::Run(const Operands& o, const Choice& choice, void* y) const {
+  const float one = 1;
+  if (choice) {
+    return cublasLtMatmul(handle_, o.operation, &one, o.w, o.w_layout, o.x.data, o.x_layout, &o.sum, y, o.y_layout, y,
+                          o.y_layout, &*choice, workspace_, workspace_bytes_, stream_);
+  }
+  return cublasGemmEx(blas_, CUBLAS_OP_T, CUBLAS_OP_N, static_cast<int>(o.y.cols), static_cast<int>(o.x.rows),
+                      static_cast<int>(o.x.cols), &one, o.w, CudaType(o.x.dtype), static_cast<int>(o.x.cols), o.x.data,
+                      CudaType(o.x.dtype), static_cast<int>(o.x.stride), &o.sum, y, CudaType(o.y.dtype),
+                      static_cast<int>(o.y.stride), CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
+}
+
+// Milliseconds of kTrials runs into scratch memory; infinite if it does not run.
+float MatrixProduct::Time(const Operands& operands, const Choice& choice) const {
+  if (Run(operands, choice, scratch_) != CUBLAS_STATUS_SUCCESS) return INFINITY;
+  CHECK_CUDA(cudaEventRecord(begin_, stream_));
+  for (int i = 0; i < kTrials; ++i) CHECK_CUBLAS(Run(operands, choice, scratch_));
+  CHECK_CUDA(cudaEventRecord(end_, stream_));
+  CHECK_CUDA(cudaEventSynchronize(end_));
+  float milliseconds = 0;
+  CHECK_CUDA(cudaEventElapsedTime(&milliseconds, begin_, end_));
+  return milliseconds;
+}
+
+std::vector<cublasLtMatmulAlgo_t> MatrixProduct::Offers(const Operands& operands) const {
+  cublasLtMatmulPreference_t preference = nullptr;
+  CHECK_CUBLAS(cublasLtMatmulPreferenceCreate(&preference));
+  const auto set = [&](cublasLtMatmulPreferenceAttributes_t name, const auto& value) {
+    CHECK_CUBLAS(cublasLtMatmulPreferenceSetAttribute(preference, name, &value, sizeof value));
+  };
+  set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes_);
+  // Partial sums stay float32, whatever the result is stored as, and are added in a fixed order.
+  set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+      static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, AlignmentOf(operands.w));
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, AlignmentOf(operands.x.data));
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, AlignmentOf(operands.y.data));
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, AlignmentOf(operands.y.data));
+  cublasLtMatmulHeuristicResult_t offers[kMostOffers] = {};
+  int count = 0;
+  const cublasStatus_t status =
+      cublasLtMatmulAlgoGetHeuristic(handle_, operands.operation, operands.w_layout, operands.x_layout,
+                                     operands.y_layout, operands.y_layout, preference, kMostOffers, offers, &count);
+  CHECK_CUBLAS(cublasLtMatmulPreferenceDestroy(preference));
+  std::vector<cublasLtMatmulAlgo_t> out;
+  for (int i = 0; i < count && status == CUBLAS_STATUS_SUCCESS; ++i) out.push_back(offers[i].algo);
+  return out;
+}
+
+MatrixProduct::Choice MatrixProduct::Choose(const Operands& operands) {
+  Choice best;
+  float least = Time(operands, best);
+  for (const cublasLtMatmulAlgo_t& offer : Offers(operands)) {
+    const float time = Time(operands, offer);
+    if (time < least) least = time, best = offer;
+  }
+  return best;
+}
+
+void MatrixProduct::Multiply(const void* weight, Tensor x, Tensor y, bool accumulate) {
+  Operands operands(weight, x, y, accumulate);
+  const auto y_bytes = static_cast<size_t>(StorageBytes(y.dtype, y.rows * y.stride));
+  if (!timed_ || x.rows <= kFewRows || y_bytes > scratch_bytes_) {
+    CHECK_CUBLAS(Run(operands, {}, y.data));
+    return;
+  }
+  const Key key{static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(x.rows))),
+                y.cols,
+                x.cols,
+                y.dtype,
+                accumulate,
+                operands.Alignment()};
+  operands.Describe();
+  auto found = chosen_.find(key);
+  if (found == chosen_.end()) {
+    cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+    CHECK_CUDA(cudaStreamIsCapturing(stream_, &capture));
+    if (capture != cudaStreamCaptureStatusNone) {
+      CHECK_CUBLAS(Run(operands, {}, y.data));
+      return;
+    }
+    found = chosen_.emplace(key, Choose(operands)).first;
+  }
+  if (found->second && Run(operands, found->second, y.data) == CUBLAS_STATUS_SUCCESS) return;
+  CHECK_CUBLAS(Run(operands, {}, y.data));  // or what was chosen for another number of rows is of no use for this one
+}
+
+}  // namespace ringside::cuda

@@ -1,0 +1,223 @@
+// Measures the operations of a decoder layer one by one through the CUDA backend, on random weights and caches that do
+// not fit the L2 cache: microseconds an operation and the rate at which its weights or keys and values are read. A
+// chain of one operation is one CUDA graph; the time to record it is left out.
+//   cuda_kernel_bench [--models smollm2,llama-8b] [--linear-rows 1,32] [--rows 1,32] [--contexts 1024]
+//                     [--chunks 512] [--onto 0,4096]
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <random>
+#include <span>
+
+#include "kernels/backend.h"
+
+namespace ringside {
+namespace {
+
+struct Shape {
+  std::string name;
+  int64_t hidden, ffn, heads, kv_heads, head_dim, vocab;
+  bool gated;
+};
+const Shape kShapes[] = {{"smollm2", 576, 1536, 9, 3, 64, 49152, true},
+                         {"gpt2", 1024, 4096, 16, 16, 64, 50257, false},
+                         {"llama-1b", 2048, 8192, 32, 8, 64, 128256, true},
+                         {"llama-8b", 4096, 14336, 32, 8, 128, 128256, true}};
+
+constexpr int64_t kColdBytes = int64_t{200} << 20;  // what a chain reads before it comes back to the same bytes
+constexpr int kRounds = 5;
+
+double Now() {
+  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+class KernelBench {
+ public:
+  KernelBench(Backend& backend, const Shape& shape, int64_t noise_bytes) : backend_(backend), shape_(shape) {
+    static std::vector<uint64_t> noise;
+    const size_t words = static_cast<size_t>(noise_bytes) / 8 + 1;
+    std::mt19937_64 random(noise.size() + 1);
+    noise.reserve(words);
+    // Sign and mantissa are random, magnitudes 1/64 to 1/32.
+    while (noise.size() < words) noise.push_back((random() & 0x807f807f807f807fu) | 0x3c803c803c803c80u);
+    noise_ = noise;
+  }
+
+  void Linears(int64_t rows) {
+    const Shape& s = shape_;
+    fmt::print("{} rows {}:", s.name, rows);
+    const int64_t kv = s.kv_heads * s.head_dim, queries = s.heads * s.head_dim;
+    double sum = 0;
+    sum += Linear("qkv", rows, s.hidden, {queries, kv, kv}, Before::kNorm, false);
+    sum += Linear("o", rows, queries, {s.hidden}, Before::kNothing, true);
+    if (s.gated) {
+      sum += Linear("gate-up", rows, s.hidden, {s.ffn, s.ffn}, Before::kNorm, false, true);
+    } else {
+      sum += Linear("fc", rows, s.hidden, {s.ffn}, Before::kNorm, false, true);
+    }
+    sum += Linear("down", rows, s.ffn, {s.hidden}, Before::kNothing, true);
+    fmt::print(" | sum {:.1f}", sum);
+    if (rows <= 32) Linear("head", rows, s.hidden, {s.vocab}, Before::kNorm, false);
+    fmt::print(" record {:.2f}\n", record_);
+  }
+
+  /// `batch` sequences of `rows` new tokens each behind `context` old ones.
+  void Attention(int64_t batch, int64_t rows, int64_t context) {
+    const Shape& s = shape_;
+    KvShape kv{1, s.kv_heads, s.head_dim, DType::kBF16, 1, (context + rows + 15) / 16};
+    const int64_t read = batch * (context + rows) * 4 * s.kv_heads * s.head_dim;
+    kv.layers = std::clamp<int64_t>(kColdBytes / read, 4, 32);
+    const int64_t width = (s.heads + 2 * s.kv_heads) * s.head_dim, all = batch * rows;
+    const Buffer slabs = Noise(batch * kv.slab_bytes()), qkv = Noise(2 * all * width), out = Noise(2 * all * width);
+    std::vector<int64_t> first_live(static_cast<size_t>(rows), 4);
+    std::vector<AttentionSegment> segments;
+    for (int64_t b = 0; b < batch; ++b) {
+      segments.push_back(
+          {b * rows, rows, context, 4, first_live.data(), static_cast<std::byte*>(slabs.data()) + b * kv.slab_bytes()});
+    }
+    const std::vector<float> angles(static_cast<size_t>(all * s.head_dim / 2), 0.6f);
+    const auto chain = [&] {
+      ++step_;
+      for (int64_t layer = 0; layer < kv.layers; ++layer) {
+        backend_.Attention({.qkv = {DType::kBF16, qkv.data(), all, width, width},
+                            .out = {DType::kBF16, out.data(), all, s.heads * s.head_dim, s.heads * s.head_dim},
+                            .layer = layer,
+                            .shape = kv,
+                            .heads = s.heads,
+                            .rotary = s.head_dim,
+                            .pairs = RopePairs::kHalves,
+                            .angles = {angles.data(), angles.data(), angles.data(), angles.data()},
+                            .scale = 0.1f,
+                            .segments = segments,
+                            .step = step_});
+      }
+    };
+    const double us = Measure(chain, kv.layers, all);
+    const double flops = 4.0 * static_cast<double>(s.heads * s.head_dim * all) *
+                         (static_cast<double>(context) + static_cast<double>(rows) / 2);
+    if (rows == 1) {
+      fmt::print("{} attention {} @ {}: {:.2f} us, {:.2f} TB/s\n", s.name, batch, context, us,
+                 static_cast<double>(read) / us / 1e6);
+    } else {
+      fmt::print("{} attention {} onto {}: {:.1f} us, {:.0f} TFLOP/s\n", s.name, rows, context, us, flops / us / 1e6);
+    }
+  }
+
+ private:
+  enum class Before { kNothing, kNorm };
+
+  Buffer Noise(int64_t bytes) {
+    Buffer out = std::move(backend_.Allocate(static_cast<size_t>(bytes)).value());
+    const auto most = static_cast<int64_t>(noise_.size() * 8);
+    for (int64_t at = 0; at < bytes; at += most) {
+      backend_.CopyToDevice(static_cast<std::byte*>(out.data()) + at, noise_.data(),
+                            static_cast<size_t>(std::min(most, bytes - at)));
+    }
+    backend_.Synchronize();
+    return out;
+  }
+
+  double Linear(const char* name, int64_t rows, int64_t k, const std::vector<int64_t>& outputs, Before before, bool sum,
+                bool activation = false) {
+    int64_t total = 0;
+    for (const int64_t n : outputs) total += n;
+    const int64_t copies = std::clamp<int64_t>(kColdBytes / (2 * total * k), 1, 64),
+                  calls = std::max<int64_t>(copies, 16);
+    std::vector<std::vector<Weight>> weights(static_cast<size_t>(copies));
+    for (auto& group : weights) {
+      for (const int64_t n : outputs) {
+        group.push_back(std::move(
+            backend_
+                .LoadWeight({DType::kBF16,
+                             n,
+                             k,
+                             {reinterpret_cast<const std::byte*>(noise_.data()), static_cast<size_t>(2 * n * k)}})
+                .value()));
+      }
+    }
+    const DType out = sum || name[0] == 'h' ? DType::kF32 : DType::kBF16;
+    const Buffer stream = Noise(4 * rows * k), vector = Noise(4 * (total + k)), normed = Noise(2 * rows * k),
+                 y = Noise(4 * rows * total), half = Noise(2 * rows * total);
+    const Tensor x{DType::kBF16, normed.data(), rows, k, k}, to{out, y.data(), rows, total, total};
+    const auto* ones = static_cast<const float*>(vector.data());
+    const auto chain = [&] {
+      for (int64_t i = 0; i < calls; ++i) {
+        std::vector<const Weight*> group;
+        for (const Weight& w : weights[static_cast<size_t>(i % copies)]) group.push_back(&w);
+        const Tensor from{DType::kF32, stream.data(), rows, k, k};
+        if (before == Before::kNorm) backend_.RmsNorm(from, ones, 1e-5f, x);
+        backend_.Linear({x, group, shape_.gated ? nullptr : ones, to, sum});
+        if (activation && shape_.gated)
+          backend_.SiluMultiply(to, {DType::kBF16, half.data(), rows, total / 2, total / 2});
+        if (activation && !shape_.gated) backend_.Gelu(to, true);
+      }
+    };
+    const double us = Measure(chain, calls, rows);
+    if (rows > 256) {
+      fmt::print("  {} {:.1f} ({:.0f} TF)", name, us, 2.0 * static_cast<double>(rows * total * k) / us / 1e6);
+    } else {
+      fmt::print("  {} {:.2f} ({:.2f})", name, us, 2.0 * static_cast<double>(total * k) / us / 1e6);
+    }
+    return us;
+  }
+
+  /// Microseconds of one of `calls`: the median over rounds, of which the first two run and record. Many rows run at
+  /// once, not as a graph: then launching them counts.
+  double Measure(const std::function<void()>& chain, int64_t calls, int64_t rows) {
+    std::vector<double> times;
+    for (int i = 0; i < kRounds + 3; ++i) {
+      const double begin = Now();
+      chain();
+      const double recorded = Now();
+      record_ = (recorded - begin) / static_cast<double>(calls);
+      backend_.Synchronize();
+      if (i >= 3) times.push_back(Now() - (rows > 64 ? begin : recorded));
+    }
+    std::sort(times.begin(), times.end());
+    return times[times.size() / 2] / static_cast<double>(calls);
+  }
+
+  Backend& backend_;
+  const Shape& shape_;
+  std::span<const uint64_t> noise_;
+  uint64_t step_ = 0;
+  double record_ = 0;  // microseconds to record one of the last chain
+};
+
+int Main(int argc, char** argv) {
+  std::vector<std::string> models = {"smollm2", "llama-8b"};
+  std::vector<int64_t> rows, contexts = {1024}, chunks, onto = {0}, many;
+  CLI::App app("Measures the operations of a decoder layer on a CUDA device.");
+  app.add_option("--models", models)->delimiter(',');
+  app.add_option("--rows", rows, "decode: one row of each of so many sequences")->delimiter(',');
+  app.add_option("--contexts", contexts)->delimiter(',');
+  app.add_option("--chunks", chunks, "prefill: so many rows of one sequence")->delimiter(',');
+  app.add_option("--onto", onto)->delimiter(',');
+  app.add_option("--linear-rows", many, "linear layers alone")->delimiter(',');
+  CLI11_PARSE(app, argc, argv);
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  auto backend = MakeCudaBackend({.memory_bytes = size_t{24} << 30});
+  if (!backend.ok()) return fmt::print(stderr, "{}\n", backend.status().ToString()), 1;
+  for (const std::string& model : models) {
+    const auto* shape =
+        std::find_if(std::begin(kShapes), std::end(kShapes), [&](const Shape& s) { return s.name == model; });
+    if (shape == std::end(kShapes)) return fmt::print(stderr, "no model {}\n", model), 2;
+    KernelBench bench(**backend, *shape, many.empty() ? int64_t{16} << 20 : 2 * shape->vocab * shape->hidden);
+    for (const int64_t n : rows) {
+      for (const int64_t context : contexts) bench.Attention(n, 1, context);
+    }
+    for (const int64_t chunk : chunks) {
+      for (const int64_t context : onto) bench.Attention(1, chunk, context);
+    }
+    for (const int64_t n : many) bench.Linears(n);
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace ringside
+
+int main(int argc, char** argv) { return ringside::Main(argc, argv); }
