@@ -31,9 +31,28 @@ struct ChunkSizes {
 template <class C, int D>
 __device__ __forceinline__ void RotateQueries(const AttentionPlan& a, int row, int queries, int first_head,
                                               const float* cosines, const float* sines, C* to, int lane) {
-  const float scale = a.scale * 1.44269504f;  // exp2 takes the place of exp
+  constexpr int kTasks = D / 4, kAtATime = 8;  // loads of so many tasks go out together
+  const float scale = a.scale * 1.44269504f;   // exp2 takes the place of exp
   WithQkv(a, [&](const auto* x) {
-#pragma unroll 4
+    if (AllowsTwoPairs(a)) {
+      for (int begin = lane; begin < queries * kTasks; begin += 32 * kAtATime) {
+        TwoPairs pairs[kAtATime];
+#pragma unroll
+        for (int j = 0; j < kAtATime; ++j) {
+          const int i = min(begin + 32 * j, queries * kTasks - 1), m = i / kTasks, r = RowOfQuery(a, m);
+          const int64_t at = QueryAt(a, row + r, first_head + m - r * a.tile_heads);
+          pairs[j] = LoadTwoPairs(a, x, at, i % kTasks, cosines, sines, row + r);
+        }
+#pragma unroll
+        for (int j = 0; j < kAtATime; ++j) {
+          const int i = begin + 32 * j;
+          if (i >= queries * kTasks) break;
+          RotateTwoPairs(a, pairs[j], i % kTasks, scale,
+                         [&](int d, float value) { to[i / kTasks * (D + 8) + d] = FromFloat<C>(value); });
+        }
+      }
+      return;
+    }
     for (int i = lane; i < queries * (D / 2); i += 32) {
       const int m = i / (D / 2), pair = i % (D / 2), r = RowOfQuery(a, m);
       const int first = FirstOfPair(a, pair), second = SecondOfPair(a, pair);

@@ -64,6 +64,53 @@ __device__ __forceinline__ float2 Rotated(const AttentionPlan& a, float u, float
   return float2{u * cosine - v * sine, u * sine + v * cosine};
 }
 
+/// Two neighbouring pairs of a head, 2 task and 2 task + 1, and their angles' cosines and sines: what a thread takes
+/// with few loads, where all dimensions rotate or none and rows are aligned.
+struct TwoPairs {
+  float u[2], v[2];
+  float2 cosine, sine;
+};
+__device__ __forceinline__ bool AllowsTwoPairs(const AttentionPlan& a) {
+  return (a.rotary == 0 || a.rotary == a.head_dim) && a.qkv.stride % 4 == 0 && a.qkv.dtype != DType::kF32 &&
+         a.head_dim % 4 == 0 && reinterpret_cast<uintptr_t>(a.qkv.data) % 8 == 0;
+}
+/// Whether pairs are a half of the head apart, not neighbours; of heads that rotate as a whole or not at all.
+__device__ __forceinline__ bool PairsAreHalves(const AttentionPlan& a) { return a.rotary > 0 && !a.adjacent_pairs; }
+
+template <class Q>
+__device__ __forceinline__ TwoPairs LoadTwoPairs(const AttentionPlan& a, const Q* x, int64_t at, int task,
+                                                 const float* cosines, const float* sines, int64_t row) {
+  const bool halves = PairsAreHalves(a);
+  const int half = a.head_dim / 2;
+  uint2 bits;
+  bits.x = *reinterpret_cast<const uint32_t*>(x + at + (halves ? 2 * task : 4 * task));
+  bits.y = *reinterpret_cast<const uint32_t*>(x + at + (halves ? half + 2 * task : 4 * task + 2));
+  const Q* first = reinterpret_cast<const Q*>(&bits.x);
+  const Q* second = reinterpret_cast<const Q*>(&bits.y);
+  TwoPairs out{{ToFloat(first[0]), halves ? ToFloat(first[1]) : ToFloat(second[0])},
+               {halves ? ToFloat(second[0]) : ToFloat(first[1]), ToFloat(second[1])},
+               {1, 1},
+               {0, 0}};
+  if (a.rotary == 0) return out;
+  out.cosine = *reinterpret_cast<const float2*>(cosines + row * half + 2 * task);
+  out.sine = *reinterpret_cast<const float2*>(sines + row * half + 2 * task);
+  return out;
+}
+/// Calls emit(dimension, value) for the four of them, rotated and scaled.
+template <class Emit>
+__device__ __forceinline__ void RotateTwoPairs(const AttentionPlan& a, const TwoPairs& pairs, int task, float scale,
+                                               const Emit& emit) {
+  const bool halves = PairsAreHalves(a);
+  const float cosine[2] = {pairs.cosine.x, pairs.cosine.y}, sine[2] = {pairs.sine.x, pairs.sine.y};
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const float u = pairs.u[i] * scale, v = pairs.v[i] * scale;
+    const int first = halves ? 2 * task + i : 4 * task + 2 * i;
+    emit(first, u * cosine[i] - v * sine[i]);
+    emit(halves ? first + a.head_dim / 2 : first + 1, u * sine[i] + v * cosine[i]);
+  }
+}
+
 /// How much of a party's sums counts beside the one with the highest top.
 __device__ __forceinline__ float ShareOf(float highest, float top) {
   return top == -INFINITY ? 0.0f : Exp2(top - highest);

@@ -6,6 +6,7 @@
 namespace ringside::cuda {
 namespace {
 
+constexpr int kWideThreads = 256;
 constexpr int kThreads = 128, kMostDims = 256 / 32;
 
 __device__ __forceinline__ int64_t KeyElement(int d, int lane) { return static_cast<int64_t>(d) * 16 + lane; }
@@ -25,6 +26,26 @@ __global__ void StoreRowsKernel(AttentionPlan a) {
       StoreElement(values, a.cache, static_cast<int64_t>(slot % 16) * a.head_dim + d,
                    ToFloat(x[ValueAt(a, row, kv_head) + d]));
     }
+  });
+}
+
+// The same for heads that rotate as a whole or not at all: a thread takes two pairs of dimensions of one row and head.
+__global__ void __launch_bounds__(kWideThreads) StoreRowsWideKernel(AttentionPlan a, int rows) {
+  StartStep();
+  const int tasks = a.head_dim / 4, i = blockIdx.x * kWideThreads + threadIdx.x;
+  const int item = i / tasks, task = i % tasks, row = item / a.kv_heads, kv_head = item % a.kv_heads;
+  if (row >= rows) return;
+  const StagedRow at = a.rows[row];
+  const int slot = SlotOf(a, at.position, at.pinned), lane = slot % 16;
+  char* keys = TileAddress(a, at.slab, slot / 16, kv_head);
+  char* values = keys + a.half_tile_bytes;
+  WithQkv(a, [&](const auto* x) {
+    const TwoPairs pairs = LoadTwoPairs(a, x, KeyAt(a, row, kv_head), task, a.own_cos, a.own_sin, row);
+    const auto* from = x + ValueAt(a, row, kv_head) + task * 4;
+    const float4 value = {ToFloat(from[0]), ToFloat(from[1]), ToFloat(from[2]), ToFloat(from[3])};
+    RotateTwoPairs(a, pairs, task, 1.0f,
+                   [&](int d, float key) { StoreElement(keys, a.cache, KeyElement(d, lane), key); });
+    StoreFour(values, a.cache, static_cast<int64_t>(lane) * a.head_dim + task * 4, value);
   });
 }
 
@@ -82,6 +103,14 @@ __global__ void __launch_bounds__(kThreads) PlainAttentionKernel(AttentionPlan a
 }  // namespace
 
 void LaunchStoreRows(const Launcher& on, const AttentionPlan& plan) {
+  // As AllowsTwoPairs has it.
+  const bool even = plan.rotary == 0 || plan.rotary == plan.head_dim;
+  if (even && plan.head_dim % 4 == 0 && plan.qkv.stride % 4 == 0 && plan.qkv.dtype != DType::kF32 &&
+      reinterpret_cast<uintptr_t>(plan.qkv.data) % 8 == 0) {
+    const int64_t threads = plan.qkv.rows * plan.kv_heads * (plan.head_dim / 4);
+    return Launch(on, StoreRowsWideKernel, Grid((threads + kWideThreads - 1) / kWideThreads), kWideThreads, 0, plan,
+                  static_cast<int>(plan.qkv.rows));
+  }
   Launch(on, StoreRowsKernel, Grid(plan.qkv.rows, plan.kv_heads), 64, 0, plan);
 }
 

@@ -138,7 +138,8 @@ AttentionPlan PlanOf(const AttentionArgs& args, int64_t tile_heads) {
   return plan;
 }
 
-/// As many splits of the keys as are on the device together, a power of two: few different graphs.
+/// As many splits of the keys as are on the device together, a power of two: few different graphs. (Twice as many for
+/// chunks, whose rows see half of the keys on average: 10 to 45 % slower.)
 int32_t ChooseSplits(const AttentionPlan& plan, bool chunk, int64_t tiles, int64_t most_keys) {
   const int64_t items = tiles * (plan.heads / plan.tile_heads),
                 least = chunk ? kLeastChunkSplitTiles : kLeastSplitTiles;
