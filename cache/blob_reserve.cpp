@@ -11,6 +11,7 @@ namespace {
 constexpr size_t kPage = 4096;
 // What the allocator has at hand anyway is not worth keeping.
 constexpr size_t kLeastBytes = 16 * kPage;
+constexpr size_t kPart = 8;  // of a cell must be filled
 
 }  // namespace
 
@@ -19,7 +20,33 @@ BlobReserve& BlobReserve::Instance() {
   return *instance;
 }
 
+BlobReserve::Cell BlobReserve::TakeCell(size_t bytes) {
+  std::lock_guard lock(mutex_);
+  const auto cells = cells_.lower_bound(bytes);
+  if (cells == cells_.end() || cells->second.empty() || bytes < cells->first / kPart) return {};
+  const Cell cell{cells->second.back(), cells->first};
+  cells->second.pop_back();
+  return cell;
+}
+
+void BlobReserve::Lend(std::byte* cells, size_t cell_bytes, size_t count) {
+  std::lock_guard lock(mutex_);
+  for (size_t i = count; i > 0; --i) cells_[cell_bytes].push_back(cells + (i - 1) * cell_bytes);
+}
+
+size_t BlobReserve::free_cells(size_t bytes) const {
+  std::lock_guard lock(mutex_);
+  const auto cells = cells_.lower_bound(bytes);
+  return cells == cells_.end() || bytes < cells->first / kPart ? 0 : cells->second.size();
+}
+
 std::shared_ptr<std::byte[]> BlobReserve::Take(size_t bytes) {
+  if (const Cell cell = TakeCell(bytes); cell.data != nullptr) {
+    return {cell.data, [this, size = cell.bytes](std::byte* data) {
+              std::lock_guard lock(mutex_);
+              cells_[size].push_back(data);
+            }};
+  }
   Block block;
   if (bytes >= kLeastBytes) {
     std::lock_guard lock(mutex_);
@@ -44,7 +71,7 @@ void BlobReserve::GiveBack(Block block, size_t bytes) {
 
 void BlobReserve::LayIn(size_t bytes, size_t blocks) {
   constexpr auto kLimit = static_cast<size_t>(limits::kBlobReserveBytes);
-  if (bytes < kLeastBytes) return;
+  if (bytes < kLeastBytes || free_cells(bytes) >= blocks) return;
   for (blocks = std::min(blocks, kLimit / bytes); waiting_blocks(bytes) < blocks;) {
     Block block = std::make_unique_for_overwrite<std::byte[]>(bytes);
     for (size_t at = 0; at < bytes; at += kPage) block[at] = std::byte{0};  // gives it its pages

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
@@ -21,7 +22,12 @@ class BlobReserve {
   /// Sees to it that `blocks` blocks of this size wait here, as far as the limit allows, in place of other sizes. Takes
   /// milliseconds.
   void LayIn(size_t bytes, size_t blocks);
-  /// What waits here: at most limits::kBlobReserveBytes.
+  /// Gives it, for good, `count` cells of `cell_bytes` of memory that is better than any other: blobs that fill more
+  /// than half of one take cells first.
+  void Lend(std::byte* cells, size_t cell_bytes, size_t count);
+  /// Cells that blobs of so many bytes may still take.
+  size_t free_cells(size_t bytes) const;
+  /// What waits here, cells apart: at most limits::kBlobReserveBytes.
   size_t waiting_bytes() const;
   size_t waiting_blocks(size_t bytes) const;
 
@@ -29,10 +35,16 @@ class BlobReserve {
   using Block = std::unique_ptr<std::byte[]>;
   BlobReserve() = default;
   void GiveBack(Block block, size_t bytes);
+  struct Cell {
+    std::byte* data = nullptr;
+    size_t bytes = 0;
+  };
+  Cell TakeCell(size_t bytes);
 
   mutable std::mutex mutex_;
   std::unordered_map<size_t, std::vector<Block>> blocks_;  // by size
   size_t waiting_bytes_ = 0;
+  std::map<size_t, std::vector<std::byte*>> cells_;  // by size
 };
 
 }  // namespace ringside

@@ -51,8 +51,12 @@ void MergeLanes(std::byte* tile, const std::byte* other, const SnapshotHeader& h
 }  // namespace
 
 int64_t TilesPerChunk(int64_t layers, int64_t layer_tile_bytes) {
-  constexpr int64_t kWanted = int64_t{1} << 20, kMost = 8;
+  constexpr int64_t kWanted = int64_t{8} << 20, kMost = 8;
   return std::clamp<int64_t>(kWanted / std::max<int64_t>(1, layers * layer_tile_bytes), 1, kMost);
+}
+
+int64_t SnapshotChunkBytes(const KvShape& shape) {
+  return TilesPerChunk(shape.layers, shape.tile_bytes()) * shape.layers * shape.tile_bytes();
 }
 
 Snapshot::TileRange Snapshot::RingTiles(int64_t resident) const {
@@ -78,11 +82,17 @@ void Snapshot::PlanChunks() {
 
 Snapshot Snapshot::Capture(KvCache& cache, Backend& backend, const SnapshotProof& proof,
                            std::span<const int32_t> tokens, int64_t replay_start, const Snapshot* base) {
+  return FinishCapture(BeginCapture(cache, backend, proof, tokens, replay_start, base), backend);
+}
+
+PendingCapture Snapshot::BeginCapture(KvCache& cache, Backend& backend, const SnapshotProof& proof,
+                                      std::span<const int32_t> tokens, int64_t replay_start, const Snapshot* base) {
   const Ring& ring = cache.ring();
   const KvShape& shape = cache.shape();
   CHECK(CanCapture(cache));
   CHECK_EQ(static_cast<int64_t>(tokens.size()), ring.next());
-  Snapshot out;
+  PendingCapture pending;
+  Snapshot& out = pending.snapshot;
   SnapshotHeader& header = out.header_;
   header.proof = proof;
   header.id = NewSnapshotId();
@@ -101,8 +111,9 @@ Snapshot Snapshot::Capture(KvCache& cache, Backend& backend, const SnapshotProof
   out.PlanChunks();
   const bool based = base != nullptr && cache.snapshot() != 0 && base->header_.id == cache.snapshot() &&
                      base->header_.tiles_per_chunk == header.tiles_per_chunk;
-  std::vector<SnapshotChunk*> copied;
-  for (SnapshotChunk& chunk : out.chunks_) {
+  std::vector<SlabRun> runs;
+  for (size_t i = 0; i < out.chunks_.size(); ++i) {
+    SnapshotChunk& chunk = out.chunks_[i];
     const int64_t begin = (chunk.pinned ? 0 : header.window.pinned) + chunk.index * header.chunk_positions();
     const int64_t end = std::min(begin + chunk.tiles * kTile, chunk.pinned ? header.window.pinned : header.next);
     const auto same = [&](const SnapshotChunk& other) {
@@ -115,40 +126,45 @@ Snapshot Snapshot::Capture(KvCache& cache, Backend& backend, const SnapshotProof
         continue;
       }
     }
-    out.CopyFromDevice(cache, backend, chunk);
-    copied.push_back(&chunk);
+    out.PlanSave(cache, chunk, &runs);
+    pending.copied.push_back(i);
   }
-  backend.Synchronize();
-  for (SnapshotChunk* chunk : copied) out.ClearForeignLanes(*chunk);
+  if (!runs.empty()) pending.ticket = backend.SaveSlab(shape, cache.slab(), runs);
   cache.ring().MarkUnchanged();
   cache.set_snapshot(header.id);
-  return out;
+  return pending;
 }
 
-void Snapshot::CopyFromDevice(const KvCache& cache, Backend& backend, SnapshotChunk& chunk) const {
+Snapshot Snapshot::FinishCapture(PendingCapture pending, Backend& backend) {
+  if (pending.ticket != 0) backend.WaitForCopy(pending.ticket);
+  for (const size_t chunk : pending.copied) pending.snapshot.ClearForeignLanes(pending.snapshot.chunks_[chunk]);
+  return std::move(pending.snapshot);
+}
+
+// Gives the chunk its memory, and notes which tiles of the slab go where in it.
+void Snapshot::PlanSave(const KvCache& cache, SnapshotChunk& chunk, std::vector<SlabRun>* runs) const {
   const KvShape& shape = cache.shape();
-  const int64_t tile_bytes = shape.tile_bytes();
+  const int64_t tile_bytes = shape.tile_bytes(), stride = chunk.tiles * tile_bytes;
   chunk.bytes = Blob::Make(static_cast<size_t>(bytes_of(chunk)));
   chunk.hash.reset();
   const TileRange held = chunk.pinned ? TileRange{0, shape.pinned_tiles - 1} : RingTiles(header_.resident);
   const int64_t begin = chunk.index * header_.tiles_per_chunk;
-  for (int64_t layer = 0; layer < shape.layers; ++layer) {
-    std::byte* to = chunk.bytes.writable() + layer * chunk.tiles * tile_bytes;
-    const std::byte* slab = static_cast<const std::byte*>(cache.slab()) + layer * shape.layer_bytes();
-    for (int64_t i = 0; i < chunk.tiles;) {
-      const int64_t tile = begin + i;
-      if (tile < held.first) {  // overwritten long ago
-        std::memset(to + i * tile_bytes, 0, static_cast<size_t>(tile_bytes));
-        ++i;
-        continue;
+  for (int64_t i = 0; i < chunk.tiles;) {
+    const int64_t tile = begin + i;
+    std::byte* to = chunk.bytes.writable() + i * tile_bytes;
+    if (tile < held.first) {  // overwritten long ago
+      for (int64_t layer = 0; layer < shape.layers; ++layer) {
+        std::memset(to + layer * stride, 0, static_cast<size_t>(tile_bytes));
       }
-      // Tiles of the ring follow one another up to its end.
-      const int64_t physical = chunk.pinned ? tile : shape.pinned_tiles + tile % shape.ring_tiles;
-      const int64_t to_wrap = chunk.pinned ? chunk.tiles : shape.ring_tiles - tile % shape.ring_tiles;
-      const int64_t run = std::min(chunk.tiles - i, to_wrap);
-      backend.CopyToHost(to + i * tile_bytes, slab + physical * tile_bytes, static_cast<size_t>(run * tile_bytes));
-      i += run;
+      ++i;
+      continue;
     }
+    // Tiles of the ring follow one another up to its end.
+    const int64_t physical = chunk.pinned ? tile : shape.pinned_tiles + tile % shape.ring_tiles;
+    const int64_t to_wrap = chunk.pinned ? chunk.tiles : shape.ring_tiles - tile % shape.ring_tiles;
+    const int64_t run = std::min(chunk.tiles - i, to_wrap);
+    runs->push_back({physical * tile_bytes, run * tile_bytes, to, stride});
+    i += run;
   }
 }
 
@@ -184,72 +200,78 @@ Status Snapshot::CheckFits(const SnapshotProof& proof, const KvShape& shape) con
 }
 
 Status Snapshot::Restore(KvCache& cache, Backend& backend, const SnapshotProof& proof) const {
+  ASSIGN_OR_RETURN(const PendingRestore pending, BeginRestore(cache, backend, proof));
+  if (pending.ticket != 0) backend.WaitForCopy(pending.ticket);
+  return Status::Ok();
+}
+
+Result<PendingRestore> Snapshot::BeginRestore(KvCache& cache, Backend& backend, const SnapshotProof& proof) const {
   RETURN_IF_ERROR(CheckFits(proof, cache.shape()));
   cache.Reset(header_.window);
   if (!complete()) return Corruption("snapshot: chunks are missing");
   RETURN_IF_ERROR(cache.ring().Restore(header_.next, header_.resident, header_.message_starts));
-  if (const Status status = (RINGSIDE_DEFECT("rows_not_restored") ? Status::Ok() : CopyToDevice(cache, backend));
-      !status.ok()) {
+  PendingRestore pending;
+  pending.snapshot = Share();
+  std::vector<SlabRun> runs;
+  if (const Status status = PlanLoad(cache, &pending.merged, &runs); !status.ok()) {
     cache.Reset(header_.window);
     return status;
   }
+  if (!runs.empty() && !RINGSIDE_DEFECT("rows_not_restored")) {
+    pending.ticket = backend.LoadSlab(cache.shape(), cache.slab(), runs);
+  }
   cache.set_snapshot(header_.id);
-  return Status::Ok();
+  return pending;
 }
 
-Status Snapshot::CopyToDevice(const KvCache& cache, Backend& backend) const {
+Status Snapshot::PlanLoad(const KvCache& cache, Blob* merged, std::vector<SlabRun>* runs) const {
   const KvShape& shape = cache.shape();
   const int64_t tile_bytes = shape.tile_bytes(), ring_tiles = shape.ring_tiles;
   TileRange wanted = RingTiles(cache.ring().resident());
   // A ring that is full up to a lane inside a tile holds its oldest rows and its newest in the same one.
   const bool shared = wanted.last - wanted.first == ring_tiles;
-  const int64_t shared_lanes = (cache.ring().resident() - header_.window.pinned) % kTile;
   const int64_t oldest = wanted.first;
   if (shared) ++wanted.first;
-  const auto tile_of = [&](int64_t layer, int64_t tile) -> const std::byte* {
-    for (const SnapshotChunk& chunk : chunks_) {
-      const int64_t i = tile - chunk.index * header_.tiles_per_chunk;
-      if (chunk.pinned || i < 0 || i >= chunk.tiles) continue;
-      return chunk.bytes.data() + (layer * chunk.tiles + i) * tile_bytes;
-    }
-    return nullptr;
-  };
-  for (int64_t layer = 0; layer < shape.layers; ++layer) {
-    std::byte* slab = static_cast<std::byte*>(cache.slab()) + layer * shape.layer_bytes();
-    for (const SnapshotChunk& chunk : chunks_) {
-      const std::byte* from = chunk.bytes.data() + layer * chunk.tiles * tile_bytes;
-      const int64_t begin = chunk.index * header_.tiles_per_chunk;
-      for (int64_t i = 0; i < chunk.tiles;) {
-        const int64_t tile = begin + i;
-        if (!chunk.pinned && (tile < wanted.first || tile > wanted.last)) {
-          ++i;
-          continue;
-        }
-        const int64_t physical = chunk.pinned ? tile : shape.pinned_tiles + tile % ring_tiles;
-        const int64_t to_wrap = chunk.pinned ? chunk.tiles : ring_tiles - tile % ring_tiles;
-        const int64_t run = std::min(chunk.tiles - i, to_wrap);
-        backend.CopyToDevice(slab + physical * tile_bytes, from + i * tile_bytes,
-                             static_cast<size_t>(run * tile_bytes));
-        i += run;
+  for (const SnapshotChunk& chunk : chunks_) {
+    // LoadSlab only reads it.
+    auto* from = const_cast<std::byte*>(chunk.bytes.data());
+    const int64_t begin = chunk.index * header_.tiles_per_chunk;
+    for (int64_t i = 0; i < chunk.tiles;) {
+      const int64_t tile = begin + i;
+      if (!chunk.pinned && (tile < wanted.first || tile > wanted.last)) {
+        ++i;
+        continue;
       }
+      const int64_t physical = chunk.pinned ? tile : shape.pinned_tiles + tile % ring_tiles;
+      const int64_t to_wrap = chunk.pinned ? chunk.tiles : ring_tiles - tile % ring_tiles;
+      const int64_t run = std::min(chunk.tiles - i, to_wrap);
+      runs->push_back({physical * tile_bytes, run * tile_bytes, from + i * tile_bytes, chunk.tiles * tile_bytes});
+      i += run;
     }
   }
-  if (shared) {
-    std::vector<std::byte> merged(static_cast<size_t>(tile_bytes));
-    for (int64_t layer = 0; layer < shape.layers; ++layer) {
-      const std::byte* new_rows = tile_of(layer, wanted.last);
-      const std::byte* old_rows = tile_of(layer, oldest);
-      if (new_rows == nullptr || old_rows == nullptr) return Corruption("snapshot: chunks are missing");
-      std::memcpy(merged.data(), new_rows, merged.size());
-      MergeLanes(merged.data(), old_rows, header_, shared_lanes, kTile);
-      std::byte* slab = static_cast<std::byte*>(cache.slab()) + layer * shape.layer_bytes();
-      backend.CopyToDevice(slab + (shape.pinned_tiles + wanted.last % ring_tiles) * tile_bytes, merged.data(),
-                           merged.size());
-      backend.Synchronize();  // `merged` is used again
-    }
+  if (!shared) return Status::Ok();
+  *merged = Blob::Make(static_cast<size_t>(shape.layers * tile_bytes));
+  for (int64_t layer = 0; layer < shape.layers; ++layer) {
+    const std::byte* new_rows = RingTile(layer, wanted.last);
+    const std::byte* old_rows = RingTile(layer, oldest);
+    if (new_rows == nullptr || old_rows == nullptr) return Corruption("snapshot: chunks are missing");
+    std::byte* tile = merged->writable() + layer * tile_bytes;
+    std::memcpy(tile, new_rows, static_cast<size_t>(tile_bytes));
+    MergeLanes(tile, old_rows, header_, (cache.ring().resident() - header_.window.pinned) % kTile, kTile);
   }
-  backend.Synchronize();
+  // Over the newest rows' tile, which is copied before: runs are copied in order.
+  const int64_t offset = (shape.pinned_tiles + wanted.last % ring_tiles) * tile_bytes;
+  runs->push_back({offset, tile_bytes, merged->writable(), tile_bytes});
   return Status::Ok();
+}
+
+const std::byte* Snapshot::RingTile(int64_t layer, int64_t tile) const {
+  for (const SnapshotChunk& chunk : chunks_) {
+    const int64_t i = tile - chunk.index * header_.tiles_per_chunk;
+    if (chunk.pinned || i < 0 || i >= chunk.tiles) continue;
+    return chunk.bytes.data() + (layer * chunk.tiles + i) * header_.layer_tile_bytes();
+  }
+  return nullptr;
 }
 
 int64_t Snapshot::chunk_bytes() const {

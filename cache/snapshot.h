@@ -60,6 +60,9 @@ struct SnapshotHeader {
   int64_t chunk_positions() const { return tiles_per_chunk * KvShape::kTile; }
 };
 
+struct PendingCapture;
+struct PendingRestore;
+
 class Snapshot {
  public:
   Snapshot() = default;
@@ -68,19 +71,27 @@ class Snapshot {
 
   /// False while the cache lacks rows that its next token sees: in the first window of a shortened replay.
   static bool CanCapture(const KvCache& cache) { return cache.ring().CanRollBack(cache.ring().next()); }
-  /// Copies the rows of `cache`, which CanCapture, from the device. `tokens` are the ids of its ring().next()
+  /// Begins to copy the rows of `cache`, which CanCapture, from the device. `tokens` are the ids of its ring().next()
   /// positions. With `base`, a snapshot that this cache was captured to or restored from last, chunks that have not
   /// changed since are shared with it (whether it has their bytes or not); another base is ignored. The cache remembers
-  /// the result as its base. Returns when the copies are done.
+  /// the result as its base, and may go on at once.
+  static PendingCapture BeginCapture(KvCache& cache, Backend& backend, const SnapshotProof& proof,
+                                     std::span<const int32_t> tokens, int64_t replay_start,
+                                     const Snapshot* base = nullptr);
+  /// Waits for the copies, if they are not done, and returns what was captured.
+  static Snapshot FinishCapture(PendingCapture pending, Backend& backend);
+  /// Both.
   static Snapshot Capture(KvCache& cache, Backend& backend, const SnapshotProof& proof, std::span<const int32_t> tokens,
                           int64_t replay_start, const Snapshot* base = nullptr);
 
   /// Ok if the rows can be restored into a cache of this shape: kMismatch if anything but the numbers of tiles differs,
   /// or the window does not fit.
   Status CheckFits(const SnapshotProof& proof, const KvShape& shape) const;
-  /// Makes `cache`, of any ring size that CheckFits takes, what was captured: ring, rows, base. kMismatch as CheckFits;
-  /// kCorruption if no ring can be in this state or bytes are missing; the cache is then empty. Returns when the copies
-  /// are done.
+  /// Makes `cache`, of any ring size that CheckFits takes, what was captured: ring, rows, base. The cache may be used
+  /// at once, what is returned must be kept until the copies are done. kMismatch as CheckFits; kCorruption if no ring
+  /// can be in this state or bytes are missing; the cache is then empty.
+  Result<PendingRestore> BeginRestore(KvCache& cache, Backend& backend, const SnapshotProof& proof) const;
+  /// The same, and returns when the copies are done.
   Status Restore(KvCache& cache, Backend& backend, const SnapshotProof& proof) const;
 
   const SnapshotHeader& header() const { return header_; }
@@ -113,9 +124,12 @@ class Snapshot {
 
  private:
   void PlanChunks();
-  void CopyFromDevice(const KvCache& cache, Backend& backend, SnapshotChunk& chunk) const;
+  void PlanSave(const KvCache& cache, SnapshotChunk& chunk, std::vector<SlabRun>* runs) const;
   void ClearForeignLanes(SnapshotChunk& chunk) const;
-  Status CopyToDevice(const KvCache& cache, Backend& backend) const;
+  /// `merged` gets the bytes that no chunk has as they are wanted.
+  Status PlanLoad(const KvCache& cache, Blob* merged, std::vector<SlabRun>* runs) const;
+  /// The bytes of one tile of the ring; null if no chunk has it.
+  const std::byte* RingTile(int64_t layer, int64_t tile) const;
   /// Tiles of the ring that hold saved positions: [first, last].
   struct TileRange {
     int64_t first = 0, last = -1;
@@ -125,6 +139,23 @@ class Snapshot {
   SnapshotHeader header_;
   std::vector<SnapshotChunk> chunks_;
 };
+
+/// A snapshot whose copies from the device have begun.
+struct PendingCapture {
+  Snapshot snapshot;
+  std::vector<size_t> copied;  // chunks
+  CopyTicket ticket = 0;
+};
+
+/// What the copies of a restore read.
+struct PendingRestore {
+  Snapshot snapshot;
+  Blob merged;
+  CopyTicket ticket = 0;
+};
+
+/// Bytes of a chunk of a cache of this shape, the last one of a region apart.
+int64_t SnapshotChunkBytes(const KvShape& shape);
 
 /// The XXH3-128 of these bytes.
 ChunkHash HashOf(std::span<const std::byte> bytes);

@@ -1,5 +1,7 @@
 #include "engine/engine.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "engine/engine_loop.h"
@@ -10,13 +12,42 @@ namespace ringside {
 Engine::Engine(std::unique_ptr<EngineLoop> loop) : loop_(std::move(loop)) {}
 Engine::~Engine() = default;
 
+namespace {
+
+constexpr int64_t kMostSlots = 4096;
+
+KvShape ShapeOf(const ForwardPass& network, const EngineOptions& options) {
+  return MakeKvShape(network.layers, network.kv_heads, network.head_dim, options.kv_dtype, options.pinned_max,
+                     options.memory_len, options.prefill_chunk);
+}
+
+/// options.slots, or what the free memory takes.
+Result<int64_t> CountSlots(const Backend& backend, const EngineOptions& options, int64_t slot_bytes) {
+  if (options.slots > 0) return options.slots;
+  const std::optional<size_t> free = backend.free_bytes();
+  if (!free) return EngineOptions().slots;
+  const int64_t slots = std::min(static_cast<int64_t>(*free) / slot_bytes, kMostSlots);
+  if (slots > 0) return slots;
+  return Overloaded(fmt::format("no slot fits: one takes {} bytes (--memory-len, --pinned-max), {} are free on {}",
+                                slot_bytes, *free, backend.Describe()));
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Engine>> Engine::Start(ForwardPass network, const Tokenizer& tokenizer,
                                               const EngineOptions& options, const EngineStorage& storage,
                                               const Clock& clock) {
-  const KvShape shape = MakeKvShape(network.layers, network.kv_heads, network.head_dim, options.kv_dtype,
-                                    options.pinned_max, options.memory_len, options.prefill_chunk);
-  ASSIGN_OR_RETURN(KvPool pool, KvPool::Make(*network.backend, shape, options.slots));
-  auto loop = std::make_unique<EngineLoop>(std::move(network), tokenizer, options, std::move(pool), storage, clock);
+  const KvShape shape = ShapeOf(network, options);
+  Backend& backend = *network.backend;
+  EngineOptions made = options;
+  ASSIGN_OR_RETURN(made.slots, CountSlots(backend, options, shape.slab_bytes()));
+  const std::optional<size_t> free = backend.free_bytes();
+  auto pool = KvPool::Make(backend, shape, made.slots);
+  if (!pool.ok()) {
+    return Overloaded(fmt::format("{} slots of {} bytes do not fit{}: {}", made.slots, shape.slab_bytes(),
+                                  free ? fmt::format(" in {}", *free) : "", pool.status().message()));
+  }
+  auto loop = std::make_unique<EngineLoop>(std::move(network), tokenizer, made, std::move(*pool), storage, clock);
   return std::unique_ptr<Engine>(new Engine(std::move(loop)));
 }
 
@@ -30,14 +61,17 @@ Result<std::unique_ptr<Engine>> Engine::Start(Model& model, const Tokenizer& tok
   network.head_dim = spec.head_dim;
   network.vocab = spec.vocab;
   network.position_limit = spec.learned_positions ? spec.trained_context : 0;
-  // Nothing is allocated while serving: a step has at most these rows.
-  RETURN_IF_ERROR(model.Reserve(options.slots + std::max(options.step_tokens, options.mixed_tokens)));
+  // A step has at most these rows. What they take leaves room for fewer slots, not for more rows.
+  const int64_t slot_bytes = ShapeOf(network, options).slab_bytes();
+  ASSIGN_OR_RETURN(const int64_t most_slots, CountSlots(model.backend(), options, slot_bytes));
+  RETURN_IF_ERROR(model.Reserve(most_slots + std::max(options.step_tokens, options.mixed_tokens)));
   network.run = [&model](std::span<const StepPart> parts, std::span<const TokenChoice> choices,
                          std::span<ChosenToken> chosen) { model.Forward(parts, choices, chosen); };
   return Start(std::move(network), tokenizer, options, storage, clock);
 }
 
 const EngineOptions& Engine::options() const { return loop_->options(); }
+int64_t Engine::slot_bytes() const { return loop_->slot_bytes(); }
 Status Engine::Submit(TurnRequest request) { return loop_->Submit(std::move(request)); }
 void Engine::Cancel(TurnId turn) { loop_->Cancel(turn); }
 void Engine::Close(TimelineId timeline) { loop_->Close(timeline); }

@@ -29,7 +29,7 @@ using TimelineId = uint64_t;  // a conversation's timeline, chosen by the sessio
 using TurnId = uint64_t;      // chosen by the session layer, unique for the process
 
 struct EngineOptions {
-  int64_t slots = 8;
+  int64_t slots = 8;              // 0 = as many as fit, where the backend knows its free memory
   int64_t memory_len = 2048;      // largest window of a timeline, in tokens, pinned ones not counted
   int64_t pinned_max = 256;       // most pinned tokens of a timeline
   int64_t session_len = 1 << 20;  // most tokens of a timeline, counted exactly
@@ -49,6 +49,7 @@ struct EngineStorage {
   /// How long a turn waits for a stored cache before it computes its own. 0 = by measured rates: it waits as long as
   /// computing would take, and does not begin to wait where reading should take longer.
   int64_t fetch_deadline_ms = 0;
+  int64_t pinned_bytes = 0;  // host memory made fit for fast copies, where the backend can; in the background
 };
 
 class EngineLoop;
@@ -105,14 +106,18 @@ class Engine {
                                                const EngineOptions& options, const EngineStorage& storage = {},
                                                const Clock& clock = SystemClock::Instance());
   /// Makes the pool and starts the thread. `model`, `tokenizer` and `storage.tiers` must outlive the engine.
-  /// kOverloaded if the slots do not fit in memory.
+  /// kOverloaded, naming the bytes, if the slots do not fit in memory. Everything the device is to hold is taken here:
+  /// nothing is allocated on it while the engine serves.
   static Result<std::unique_ptr<Engine>> Start(Model& model, const Tokenizer& tokenizer, const EngineOptions& options,
                                                const EngineStorage& storage = {},
                                                const Clock& clock = SystemClock::Instance());
   /// Ends every turn with kCancelled and joins the thread. Saves nothing by itself: see SaveAll.
   ~Engine();
 
+  /// With the slots that there are.
   const EngineOptions& options() const;
+  /// Bytes of one slot.
+  int64_t slot_bytes() const;
 
   /// Hands a turn to the engine. Ok = accepted: its sink gets exactly one OnEnd. kOverloaded = the inbox is full;
   /// kInvalidArgument = it can never run (too long, empty, bad parameter). A timeline runs one turn at a time: a second
@@ -147,7 +152,7 @@ class Engine {
   std::optional<CacheSource> Where(const std::string& owner) const;
 
   EngineStats stats() const;
-  /// True until a step has failed for good (a sticky device error).
+  /// False from the first failure of the device on: the turns of that moment and all later ones end with kError.
   bool healthy() const;
 
  private:

@@ -21,6 +21,11 @@ EngineLoop::EngineLoop(ForwardPass network, const Tokenizer& tokenizer, const En
       pool_(std::move(pool)),
       sequence_storage_(storage_, *network_.backend, clock_, &counts_) {
   counts_.slots = pool_.slots();
+  if (storage_.tiers != nullptr && storage_.pinned_bytes > 0) {
+    // What is on its way out of a slot or two comes on top of what the tiers hold.
+    host_arena_.Start(*network_.backend, static_cast<size_t>(SnapshotChunkBytes(pool_.shape())),
+                      static_cast<size_t>(storage_.pinned_bytes + 2 * slot_bytes()));
+  }
   PublishStats();
   thread_ = std::thread([this] { Run(); });
   pthread_setname_np(thread_.native_handle(), "engine");
@@ -88,6 +93,7 @@ void EngineLoop::PublishStats() {
 void EngineLoop::Run() {
   while (!inbox_->closed()) {
     for (Message& message : NextMessages()) Handle(std::move(message));
+    FinishCopies(/*wait=*/false);
     RetireFinished();
     AdmitWaiting();
     RetireFinished();
@@ -97,6 +103,7 @@ void EngineLoop::Run() {
     PublishStats();
     TellPositions();
   }
+  FinishCopies(/*wait=*/true);
   // Whoever asked for something is told; turns end below.
   for (Message& message : inbox_->Drain(/*wait=*/false)) Handle(std::move(message));
   for (auto& turn : running_) turn->Finish(FinishReason::kCancelled);
@@ -109,6 +116,8 @@ void EngineLoop::Run() {
 
 std::vector<EngineLoop::Message> EngineLoop::NextMessages() {
   if (!running_.empty()) return inbox_->Drain(/*wait=*/false);
+  // A copy that has ended says nothing: it must be asked.
+  if (sequence_storage_.busy()) return inbox_->DrainWithin(std::chrono::microseconds(50));
   std::optional<int64_t> next;
   const auto at = [&](int64_t due_ns) { next = std::min(next.value_or(due_ns), due_ns); };
   for (const auto& turn : waiting_) {
@@ -133,6 +142,7 @@ void EngineLoop::Handle(Message message) {
 
 void EngineLoop::Handle(SubmitMessage message) {
   auto turn = std::make_unique<RunningTurn>(std::move(message.request), message.submitted_ns);
+  if (!healthy_) return End(std::move(turn), FinishReason::kError, Unavailable("the engine has failed"));
   if (static_cast<int64_t>(waiting_.size()) >= options_.queue_limit) {
     return End(std::move(turn), FinishReason::kError, Overloaded("too many turns are waiting for a slot"));
   }
@@ -179,14 +189,25 @@ void EngineLoop::Handle(CloseMessage message) {
 
 KvCache* EngineLoop::AcquireCache(const RingWindow& window) {
   if (KvCache* cache = pool_.Acquire(window); cache != nullptr) return cache;
-  Slot* oldest = nullptr;
-  for (Slot* slot : cached_) {
-    if (!slot->busy() && (oldest == nullptr || slot->last_used < oldest->last_used)) oldest = slot;
+  ++wanting_;
+  // Slots that are being copied out come free soon: not more of them than there are turns for.
+  const auto leaves = [](const Slot* slot) { return slot->leaving != Leaving::kNo && !slot->busy(); };
+  while (std::count_if(cached_.begin(), cached_.end(), leaves) < wanting_) {
+    Slot* oldest = nullptr;
+    for (Slot* slot : cached_) {
+      if (slot->busy() || slot->leaving != Leaving::kNo) continue;
+      if (oldest == nullptr || slot->last_used < oldest->last_used) oldest = slot;
+    }
+    none_idle_ = oldest == nullptr;
+    if (none_idle_) return nullptr;
+    ++counts_.slots_taken;
+    SaveAndDropCache(*oldest, Leaving::kAnyway);
+    if (KvCache* cache = pool_.Acquire(window); cache != nullptr) {
+      --wanting_;
+      return cache;
+    }
   }
-  if (oldest == nullptr) return nullptr;
-  SaveAndDropCache(*oldest);
-  ++counts_.slots_taken;
-  return pool_.Acquire(window);
+  return nullptr;
 }
 
 bool EngineLoop::Admit(std::unique_ptr<RunningTurn>& turn) {
@@ -211,6 +232,7 @@ bool EngineLoop::Admit(std::unique_ptr<RunningTurn>& turn) {
   counts_.tokens_reused += static_cast<uint64_t>(sync.reused);
   counts_.rebuilds += sync.rebuilt || sync.source == CacheSource::kRecomputed ? 1 : 0;
   slot.turn = turn.get();
+  slot.leaving = Leaving::kNo;
   slot.last_used = counts_.steps;
   turn->Begin(slot.sequence.get(), sync, tokenizer_, network_.vocab, SessionLimit(turn->request()),
               clock_.MonotonicNs());
@@ -220,12 +242,13 @@ bool EngineLoop::Admit(std::unique_ptr<RunningTurn>& turn) {
 }
 
 void EngineLoop::AdmitWaiting() {
-  bool slots_left = true;
+  wanting_ = 0;
+  none_idle_ = false;
   for (auto& turn : waiting_) {
     Slot& slot = timelines_.at(turn->timeline_id());
     AskForCache(slot, turn->request());
     if (AwaitsCache(slot)) continue;
-    if (slots_left || slot.sequence->has_cache()) slots_left = Admit(turn) && slots_left;
+    if (!none_idle_ || slot.sequence->has_cache()) Admit(turn);
   }
   std::erase(waiting_, nullptr);
 }
@@ -241,7 +264,11 @@ void EngineLoop::TellPositions() {
 
 void EngineLoop::Step() {
   std::vector<int64_t> remaining;
-  for (const auto& turn : running_) remaining.push_back(turn->remaining());
+  // A turn whose cache is still coming in joins when all of it is there, or others would wait for it; alone it begins
+  // with the first layers.
+  const auto loads = [&](const auto& turn) { return sequence_storage_.Loads(turn->sequence()->cache()); };
+  const bool alone = std::all_of(running_.begin(), running_.end(), loads);
+  for (const auto& turn : running_) remaining.push_back(!alone && loads(turn) ? 0 : turn->remaining());
   const SchedulerLimits limits{options_.step_tokens, options_.mixed_tokens, options_.prefill_chunk};
   const std::vector<int64_t> take = PlanStep(remaining, limits, first_++);
 
@@ -265,6 +292,7 @@ void EngineLoop::Step() {
   chosen_.resize(choices_.size());
   const int64_t begin = clock_.MonotonicNs();
   network_.run(parts, choices_, chosen_);
+  if (const Status status = network_.backend->status(); !status.ok()) return Fail(status);
   ++counts_.steps;
 
   const int64_t now = clock_.MonotonicNs();
@@ -281,6 +309,17 @@ void EngineLoop::Step() {
   }
 }
 
+void EngineLoop::Fail(const Status& status) {
+  if (!healthy_.exchange(false)) return;
+  LogError("no turn is answered any more: {}", status.message());
+  for (auto& turn : running_) turn->Finish(FinishReason::kError, status);
+  for (auto& turn : waiting_) {
+    --timelines_.at(turn->timeline_id()).waiting;
+    End(std::move(turn), FinishReason::kError, status);
+  }
+  waiting_.clear();
+}
+
 void EngineLoop::RetireFinished() {
   std::vector<TimelineId> retired;
   for (auto& turn : running_) {
@@ -292,9 +331,10 @@ void EngineLoop::RetireFinished() {
     const bool poisoned = *turn->finished() == FinishReason::kError;
     turn->End(slot.idle_since_ns);
     if (poisoned) {
-      // Nothing is known of the numbers that led to an error, so nothing of them is kept, in the tiers neither.
+      // Nothing is known of the numbers that led to an error, so nothing of them is kept, in the tiers neither. (What
+      // they have of a device that was sound is.)
       DropCache(slot);
-      if (storage_.tiers != nullptr && !slot.owner.empty()) storage_.tiers->Erase(slot.owner, nullptr);
+      if (storage_.tiers != nullptr && !slot.owner.empty() && healthy_) storage_.tiers->Erase(slot.owner, nullptr);
     }
     retired.push_back(slot.id);
     turn.reset();

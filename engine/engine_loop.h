@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/bounded_queue.h"
+#include "cache/host_arena.h"
 #include "cache/kv_pool.h"
 #include "engine/engine.h"
 #include "engine/model.h"
@@ -41,6 +42,7 @@ class EngineLoop {
   std::optional<CacheSource> Where(const std::string& owner) const;
 
   const EngineOptions& options() const { return options_; }
+  int64_t slot_bytes() const { return pool_.shape().slab_bytes(); }
   EngineStats stats() const;
   bool healthy() const { return healthy_; }
 
@@ -84,6 +86,8 @@ class EngineLoop {
     int64_t deadline_ns = std::numeric_limits<int64_t>::max();  // after it the turn computes
     std::optional<Result<FetchedSnapshot>> answer;
   };
+  /// What a timeline that nobody wants meanwhile does with its slot once its cache has been saved.
+  enum class Leaving { kNo, kIfSaved, kAnyway };
   struct Slot {  // a timeline the engine knows
     TimelineId id = 0;
     std::unique_ptr<Sequence> sequence;
@@ -93,6 +97,7 @@ class EngineLoop {
     uint64_t last_used = 0;       // step number
     int64_t idle_since_ns = 0;
     bool parked = false;                // to be saved and forgotten once it is no longer busy
+    Leaving leaving = Leaving::kNo;     // while its cache is being saved
     std::optional<PendingFetch> fetch;  // for the turns that wait
     bool busy() const { return turn != nullptr || waiting > 0; }
   };
@@ -120,7 +125,7 @@ class EngineLoop {
   /// Takes the turn if it can run, or end: a turn whose timeline is busy ends with kBusy. False = no slot.
   bool Admit(std::unique_ptr<RunningTurn>& turn);
   /// An empty cache: a free slot, or the one of the least recently used idle timeline, which is saved first; null if
-  /// all are busy.
+  /// all are busy or still being copied out.
   KvCache* AcquireCache(const RingWindow& window);
 
   // engine_loop_storage.cpp
@@ -135,7 +140,11 @@ class EngineLoop {
   /// Gives the cache back to the pool.
   void DropCache(Slot& slot);
   void SetOwner(Slot& slot, const std::string& owner);
-  void SaveAndDropCache(Slot& slot);
+  /// Saves the cache and then gives it back: at once, or when the copy is done.
+  void SaveAndDropCache(Slot& slot, Leaving leaving);
+  void AfterSave(Slot& slot, SequenceStorage::Saved saved);
+  /// Deals with the copies that are done; with `wait`, with all that leave a slot.
+  void FinishCopies(bool wait);
   /// After a turn of the timeline has ended or is gone from the queue: what was put off until then.
   void Settle(TimelineId timeline);
   /// Saves the cache that is idle for longest, if it is for long enough, and takes its slot. One in a step, so that
@@ -143,6 +152,8 @@ class EngineLoop {
   void SaveIdle();
 
   void Step();
+  /// The device has failed for good: ends every turn, and every one that comes.
+  void Fail(const Status& status);
   void RetireFinished();
   void End(std::unique_ptr<RunningTurn> turn, FinishReason reason, Status error);
   void PublishStats();
@@ -156,6 +167,8 @@ class EngineLoop {
   KvPool pool_;
   std::unordered_map<TimelineId, Slot> timelines_;
   std::vector<Slot*> cached_;  // those with a cache
+  int64_t wanting_ = 0;        // turns that found no slot in this round of admissions
+  bool none_idle_ = false;     // nor is there one to be had
   uint64_t last_ticket_ = 0;
   int64_t fetches_ = 0;  // asked for and not yet used or forgotten
   std::deque<std::unique_ptr<RunningTurn>> waiting_;
@@ -165,6 +178,7 @@ class EngineLoop {
   size_t first_ = 0;  // whose prefill comes first
   EngineStats counts_;
   SequenceStorage sequence_storage_;
+  HostArena host_arena_;
   mutable std::mutex owners_mutex_;
   std::unordered_map<std::string, int64_t> owners_in_slots_;
   mutable std::mutex stats_mutex_;

@@ -60,8 +60,8 @@ void EngineLoop::Settle(TimelineId timeline) {
   Slot& slot = found->second;
   if (slot.waiting == 0) ForgetFetch(slot);
   if (!slot.parked || slot.busy()) return;
-  if (slot.sequence->has_cache()) SaveAndDropCache(slot);
-  timelines_.erase(found);
+  if (slot.sequence->has_cache()) SaveAndDropCache(slot, Leaving::kAnyway);
+  if (!slot.sequence->has_cache()) timelines_.erase(found);
 }
 
 void EngineLoop::Handle(EraseMessage message) {
@@ -75,26 +75,32 @@ void EngineLoop::Handle(EraseMessage message) {
   }
   if (message.owner.empty()) timelines = {message.timeline};
   for (const TimelineId timeline : timelines) Handle(CloseMessage{timeline});
+  if (!message.owner.empty()) sequence_storage_.Forget(message.owner, nullptr);
   if (storage_.tiers == nullptr || !IsOwner(message.owner)) return Tell(message.done, Status::Ok());
   storage_.tiers->Erase(std::move(message.owner), std::move(message.done));
 }
 
 void EngineLoop::Handle(SaveAllMessage message) {
   if (storage_.tiers == nullptr) return Tell(message.done, Status::Ok());
-  for (Slot* slot : cached_) sequence_storage_.Save(slot->owner, *slot->sequence);
+  // One after the other: they share the way out, and what is on it takes memory beyond the tiers' budgets.
+  FinishCopies(/*wait=*/true);
+  for (size_t i = 0; i < cached_.size(); ++i) {
+    sequence_storage_.Save(cached_[i]->owner, *cached_[i]->sequence);
+    sequence_storage_.TakeSaved(/*wait=*/true);
+  }
   storage_.tiers->Flush(std::move(message.done));
 }
 
 void EngineLoop::Handle(ForkMessage message) {
   if (storage_.tiers == nullptr || !IsOwner(message.to_owner) || message.to_owner == message.from_owner) return;
+  FinishCopies(/*wait=*/true);  // whoever asks for the fork finds it at once
   const auto from = timelines_.find(message.from);
   Slot* source = from != timelines_.end() && from->second.sequence->has_cache() ? &from->second : nullptr;
-  if (!IsOwner(message.from_owner)) {
-    if (source != nullptr) sequence_storage_.SaveCopy(message.to_owner, *source->sequence);
-    return;
-  }
-  if (source != nullptr) sequence_storage_.Save(message.from_owner, *source->sequence);
-  storage_.tiers->Fork(std::move(message.from_owner), std::move(message.to_owner), nullptr);
+  const bool shares = IsOwner(message.from_owner);
+  if (source != nullptr && shares) sequence_storage_.Save(message.from_owner, *source->sequence);
+  if (source != nullptr && !shares) sequence_storage_.SaveCopy(message.to_owner, *source->sequence);
+  sequence_storage_.TakeSaved(/*wait=*/true);
+  if (shares) storage_.tiers->Fork(std::move(message.from_owner), std::move(message.to_owner), nullptr);
 }
 
 void EngineLoop::Handle(FetchedMessage message) {
@@ -109,6 +115,7 @@ void EngineLoop::AskForCache(Slot& slot, const TurnRequest& request) {
   if (slot.fetch && (slot.fetch->ticket != 0 || slot.fetch->answer)) return;
   const bool first = !slot.fetch;
   if (first) slot.fetch.emplace();
+  if (sequence_storage_.Saves(request.owner)) return;  // the tiers have it in a moment
   // What is brought for turns that wait is memory beyond every budget: not more than the slots hold.
   if (fetches_ >= pool_.slots()) {
     if (first) Prefetch(request.owner);
@@ -155,6 +162,7 @@ void EngineLoop::GiveCache(Slot& slot, KvCache* cache) {
 }
 
 void EngineLoop::DropCache(Slot& slot) {
+  sequence_storage_.Forget("", slot.sequence->cache());
   pool_.Release(slot.sequence->Detach());
   std::erase(cached_, &slot);
   std::lock_guard lock(owners_mutex_);
@@ -171,9 +179,42 @@ void EngineLoop::SetOwner(Slot& slot, const std::string& owner) {
   if (!owner.empty()) ++owners_in_slots_[owner];
 }
 
-void EngineLoop::SaveAndDropCache(Slot& slot) {
-  sequence_storage_.Save(slot.owner, *slot.sequence);
+void EngineLoop::SaveAndDropCache(Slot& slot, Leaving leaving) {
+  slot.leaving = std::max(slot.leaving, leaving);
+  if (!sequence_storage_.Saves(slot.sequence->cache())) {
+    AfterSave(slot, sequence_storage_.Save(slot.owner, *slot.sequence));
+  }
+}
+
+void EngineLoop::AfterSave(Slot& slot, SequenceStorage::Saved saved) {
+  if (saved == SequenceStorage::Saved::kCopying) return;
+  const Leaving leaving = std::exchange(slot.leaving, Leaving::kNo);
+  if (leaving == Leaving::kNo || slot.busy()) return;  // wanted again meanwhile
+  if (leaving == Leaving::kIfSaved && saved == SequenceStorage::Saved::kRefused) {
+    slot.idle_since_ns = clock_.MonotonicNs();
+    return;
+  }
   DropCache(slot);
+}
+
+void EngineLoop::FinishCopies(bool wait) {
+  for (const SequenceStorage::Outcome& outcome : sequence_storage_.TakeSaved(wait)) {
+    const auto found = std::find_if(cached_.begin(), cached_.end(),
+                                    [&](const Slot* slot) { return slot->sequence->cache() == outcome.cache; });
+    if (found == cached_.end()) continue;
+    Slot& slot = **found;
+    if (outcome.current || slot.leaving == Leaving::kNo || slot.busy()) {
+      AfterSave(slot, outcome.saved);
+    } else {  // it has gone on since, and leaves all the same
+      SaveAndDropCache(slot, slot.leaving);
+    }
+    Settle(slot.id);
+  }
+  for (const SequenceStorage::Loaded& loaded : sequence_storage_.TakeLoaded()) {
+    for (const auto& turn : running_) {
+      if (turn->sequence()->cache() == loaded.cache) turn->NoteRestored(loaded.ms);
+    }
+  }
 }
 
 void EngineLoop::SaveIdle() {
@@ -181,16 +222,13 @@ void EngineLoop::SaveIdle() {
   Slot* idle = nullptr;
   for (Slot* slot : cached_) {
     if (slot->owner.empty() || slot->busy()) continue;
+    if (slot->leaving != Leaving::kNo) return;  // one at a time
     if (idle == nullptr || slot->idle_since_ns < idle->idle_since_ns) idle = slot;
   }
   const int64_t now = clock_.MonotonicNs();
   if (idle == nullptr || now - idle->idle_since_ns < storage_.idle_ms * 1'000'000) return;
   // Nobody wants the slot yet: if the tiers have too much to do, another time.
-  if (sequence_storage_.Save(idle->owner, *idle->sequence) == SequenceStorage::Saved::kRefused) {
-    idle->idle_since_ns = now;
-    return;
-  }
-  DropCache(*idle);
+  SaveAndDropCache(*idle, Leaving::kIfSaved);
 }
 
 }  // namespace ringside

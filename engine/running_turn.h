@@ -36,6 +36,10 @@ class RunningTurn {
   /// The sequence has been synced: report it and make the sampler.
   void Begin(Sequence* sequence, const SyncResult& sync, const Tokenizer& tokenizer, int64_t vocab, int64_t session_len,
              int64_t now_ns);
+  /// Its cache has come in, so long after the tiers were asked for it.
+  void NoteRestored(double ms) {
+    if (report_.restore_ms > 0) report_.restore_ms = ms;
+  }
   /// The next tokens to feed, at most `limit`.
   std::span<const TokenId> NextChunk(int64_t limit);
   /// The model has computed the chunk.

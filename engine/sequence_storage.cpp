@@ -30,7 +30,7 @@ int64_t CopiedBytes(const Snapshot& snapshot, const Snapshot* base) {
 }  // namespace
 
 SequenceStorage::Saved SequenceStorage::Save(const std::string& owner, Sequence& sequence) {
-  if (storage_.tiers == nullptr || owner.empty()) return Saved::kNothing;
+  if (storage_.tiers == nullptr || owner.empty() || !backend_.status().ok()) return Saved::kNothing;
   const KvCache& cache = *sequence.cache();
   std::optional<Snapshot> base;
   if (cache.snapshot() != 0) base = storage_.tiers->Base(owner);
@@ -51,17 +51,82 @@ SequenceStorage::Saved SequenceStorage::Offer(const std::string& owner, Sequence
   KvCache& cache = *sequence.cache();
   if (cache.ring().next() == 0 || !Snapshot::CanCapture(cache)) return Saved::kNothing;
   const int64_t begin = clock_.MonotonicNs();
-  Snapshot snapshot =
-      Snapshot::Capture(cache, backend_, {storage_.fingerprint}, sequence.tokens(), sequence.replay_start(), base);
+  PendingSave save{owner, &cache, 0,
+                   Snapshot::BeginCapture(cache, backend_, {storage_.fingerprint}, sequence.tokens(),
+                                          sequence.replay_start(), base)};
+  save.snapshot = save.capture.snapshot.header().id;
   ++counts_.captures;
-  counts_.captured_bytes += static_cast<uint64_t>(CopiedBytes(snapshot, base));
+  counts_.captured_bytes += static_cast<uint64_t>(CopiedBytes(save.capture.snapshot, base));
   counts_.capture_ms += static_cast<double>(clock_.MonotonicNs() - begin) * 1e-6;
-  const Status accepted = storage_.tiers->Store(owner, std::move(snapshot), nullptr);
-  if (accepted.ok()) return Saved::kYes;
+  if (save.capture.ticket == 0) return Store(std::move(save));
+  saves_.push_back(std::move(save));
+  return Saved::kCopying;
+}
+
+SequenceStorage::Saved SequenceStorage::Store(PendingSave save) {
+  Snapshot snapshot = Snapshot::FinishCapture(std::move(save.capture), backend_);
+  // Of a device that has failed nothing is worth keeping.
+  if (save.owner.empty() || !backend_.status().ok()) return Saved::kNothing;
+  if (storage_.tiers->Store(save.owner, std::move(snapshot), nullptr).ok()) return Saved::kYes;
   // The tiers have an older one: no base for the next capture.
-  cache.set_snapshot(0);
+  if (save.cache->snapshot() == save.snapshot) save.cache->set_snapshot(0);
   ++counts_.saves_refused;
   return Saved::kRefused;
+}
+
+SequenceStorage::~SequenceStorage() {
+  for (const PendingSave& save : saves_) backend_.WaitForCopy(save.capture.ticket);
+  for (const PendingLoad& load : loads_) backend_.WaitForCopy(load.restore.ticket);
+}
+
+bool SequenceStorage::Saves(const KvCache* cache) const {
+  return std::any_of(saves_.begin(), saves_.end(), [&](const PendingSave& save) { return save.cache == cache; });
+}
+
+bool SequenceStorage::Saves(const std::string& owner) const {
+  return !owner.empty() &&
+         std::any_of(saves_.begin(), saves_.end(), [&](const PendingSave& save) { return save.owner == owner; });
+}
+
+bool SequenceStorage::Loads(const KvCache* cache) const {
+  return std::any_of(loads_.begin(), loads_.end(), [&](const PendingLoad& load) { return load.cache == cache; });
+}
+
+std::vector<SequenceStorage::Outcome> SequenceStorage::TakeSaved(bool wait) {
+  std::vector<Outcome> out;
+  while (!saves_.empty() && (wait || backend_.CopyDone(saves_.front().capture.ticket))) {
+    PendingSave save = std::move(saves_.front());
+    saves_.erase(saves_.begin());
+    const KvCache* cache = save.cache;
+    const bool current =
+        cache != nullptr && cache->snapshot() == save.snapshot && cache->ring().unchanged() == cache->ring().next();
+    const Saved saved = Store(std::move(save));
+    if (cache != nullptr) out.push_back({cache, saved, current});
+  }
+  return out;
+}
+
+std::vector<SequenceStorage::Loaded> SequenceStorage::TakeLoaded() {
+  std::vector<Loaded> out;
+  while (!loads_.empty() && backend_.CopyDone(loads_.front().restore.ticket)) {
+    const PendingLoad& load = loads_.front();
+    const double ms = load.ms + static_cast<double>(clock_.MonotonicNs() - load.begin_ns) * 1e-6;
+    NoteLoaded(load, ms);
+    out.push_back({load.cache, ms});
+    loads_.erase(loads_.begin());
+  }
+  return out;
+}
+
+void SequenceStorage::Forget(const std::string& owner, const KvCache* cache) {
+  for (PendingSave& save : saves_) {
+    if (save.cache != cache && save.owner != owner) continue;
+    save.owner.clear();
+    save.cache = nullptr;  // it may be lent again before the copy is done
+  }
+  for (PendingLoad& load : loads_) {
+    if (load.cache == cache) load.cache = nullptr;
+  }
 }
 
 SequenceStorage::FetchPlan SequenceStorage::PlanFetch(const std::string& owner, int64_t tokens) {
@@ -90,20 +155,34 @@ std::optional<double> SequenceStorage::Restore(const Result<FetchedSnapshot>& fe
   const int64_t begin = clock_.MonotonicNs();
   Status status = fetched.status();
   if (status.ok() && !(fetched->snapshot.header().window == window)) status = Mismatch("snapshot: of another window");
-  if (status.ok()) status = fetched->snapshot.Restore(*sequence.cache(), backend_, {storage_.fingerprint});
+  PendingLoad load{sequence.cache(), false, 0, 0, {}};
+  if (status.ok()) {
+    auto begun = fetched->snapshot.BeginRestore(*sequence.cache(), backend_, {storage_.fingerprint});
+    status = begun.status();
+    if (begun.ok()) load.restore = std::move(*begun);
+  }
   if (!status.ok()) {
     LogDebug("a stored cache is computed again: {}", status.message());
     ++counts_.fetches_failed;
     return std::nullopt;
   }
   const SnapshotHeader& header = fetched->snapshot.header();
-  const bool host = fetched->tier == StorageTier::kHost;
-  sequence.Restored(header.tokens, header.replay_start, host ? CacheSource::kHost : CacheSource::kDisk);
-  const double ms = fetched->ms + static_cast<double>(clock_.MonotonicNs() - begin) * 1e-6;
-  ++(host ? counts_.restores_host : counts_.restores_disk);
-  counts_.restored_bytes += static_cast<uint64_t>(fetched->snapshot.chunk_bytes());
-  counts_.restore_ms += ms;
+  load.host = fetched->tier == StorageTier::kHost;
+  sequence.Restored(header.tokens, header.replay_start, load.host ? CacheSource::kHost : CacheSource::kDisk);
+  load.begin_ns = clock_.MonotonicNs();
+  load.ms = fetched->ms + static_cast<double>(load.begin_ns - begin) * 1e-6;
+  const double ms = load.ms;
+  if (load.restore.ticket == 0)
+    NoteLoaded(load, ms);
+  else
+    loads_.push_back(std::move(load));
   return ms;
+}
+
+void SequenceStorage::NoteLoaded(const PendingLoad& load, double ms) {
+  ++(load.host ? counts_.restores_host : counts_.restores_disk);
+  counts_.restored_bytes += static_cast<uint64_t>(load.restore.snapshot.chunk_bytes());
+  counts_.restore_ms += ms;
 }
 
 void SequenceStorage::NotePrefill(int64_t tokens, int64_t took_ns) {

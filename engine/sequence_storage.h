@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "engine/engine.h"
 #include "engine/sequence.h"
@@ -17,17 +18,42 @@ class SequenceStorage {
   /// Counts what it does in `counts`, which outlives it, as do the others.
   SequenceStorage(const EngineStorage& storage, Backend& backend, const Clock& clock, EngineStats* counts)
       : storage_(storage), backend_(backend), clock_(clock), counts_(*counts) {}
+  ~SequenceStorage();
 
   enum class Saved {
     kYes,
     kNothing,  // no tiers, no owner, an empty cache or the first window of a shortened replay
     kRefused,  // the tiers have too much to do
+    kCopying,  // begun: TakeSaved tells
   };
   /// Puts what the sequence's cache holds where `owner` can find it, copying only what has changed since the last time.
-  /// Blocks for the copy from the device, never for storage.
+  /// Waits neither for the copy from the device nor for storage; the sequence may go on meanwhile.
   Saved Save(const std::string& owner, Sequence& sequence);
   /// As Save, under a name that is not the cache's own: the next Save to its own copies everything again.
   Saved SaveCopy(const std::string& owner, Sequence& sequence);
+  /// True while a copy out of this cache, or for this owner, is under way.
+  bool Saves(const KvCache* cache) const;
+  bool Saves(const std::string& owner) const;
+  /// True while one into it is.
+  bool Loads(const KvCache* cache) const;
+  /// True while anything is copied.
+  bool busy() const { return !saves_.empty() || !loads_.empty(); }
+  /// What came of saves whose copies are done by now; with `wait`, of all.
+  struct Outcome {
+    const KvCache* cache;
+    Saved saved;
+    bool current;  // the cache is still as it was saved
+  };
+  std::vector<Outcome> TakeSaved(bool wait);
+  /// Caches that are all in by now, and how long it took in all since the tiers were asked.
+  struct Loaded {
+    const KvCache* cache;
+    double ms;
+  };
+  std::vector<Loaded> TakeLoaded();
+  /// What is being copied for this owner, or out of this cache, is not stored after all; nor is what comes into it
+  /// wanted.
+  void Forget(const std::string& owner, const KvCache* cache);
 
   /// Whether to ask the tiers for `owner`'s cache, to spare `tokens` tokens of computing, and how long to wait for it.
   struct FetchPlan {
@@ -36,20 +62,37 @@ class SequenceStorage {
     int64_t deadline_ns = 0;
   };
   FetchPlan PlanFetch(const std::string& owner, int64_t tokens);
-  /// Puts what the tiers answered into the sequence's cache, which is empty and has the window that is wanted, and
-  /// returns how long that took in all. nullopt, and an empty cache, if it was not there, damaged, or does not fit.
+  /// Begins to put what the tiers answered into the sequence's cache, which is empty and has the window that is wanted,
+  /// and returns how long that took so far. nullopt, and an empty cache, if it was not there, damaged, or does not fit.
   std::optional<double> Restore(const Result<FetchedSnapshot>& fetched, const RingWindow& window, Sequence& sequence);
 
   /// Notes how fast a step that prefills was.
   void NotePrefill(int64_t tokens, int64_t took_ns);
 
  private:
+  struct PendingSave {
+    std::string owner;  // "" = no longer wanted
+    KvCache* cache;
+    uint64_t snapshot;  // its number
+    PendingCapture capture;
+  };
+  struct PendingLoad {
+    const KvCache* cache;
+    bool host;
+    double ms;         // until the copies began
+    int64_t begin_ns;  // of the copies
+    PendingRestore restore;
+  };
   Saved Offer(const std::string& owner, Sequence& sequence, const Snapshot* base);
+  Saved Store(PendingSave save);
+  void NoteLoaded(const PendingLoad& load, double ms);
 
   const EngineStorage& storage_;
   Backend& backend_;
   const Clock& clock_;
   EngineStats& counts_;
+  std::vector<PendingSave> saves_;  // oldest first
+  std::vector<PendingLoad> loads_;
 };
 
 }  // namespace ringside

@@ -3,17 +3,21 @@
 //
 // One arithmetic: on the CPU every operation computes a row with the same operations in the same order whatever else is
 // in the call - 1 row or 512, 1 thread or many, any instruction set. So a row's bits depend on nothing but the row. On
-// CUDA the order may depend on how many rows there are: what is equal there is equal within a tolerance.
+// CUDA the order may depend on how many rows there are: what is equal there is equal within a tolerance, unless
+// CudaBackendOptions::deterministic.
 //
 // A backend may put operations off and do them together: results are there after Synchronize. Host memory that an
 // operation takes (ids, segments, angles) is read before it returns; memory that a copy reads or writes on the host
-// must stay until Synchronize.
+// must stay until Synchronize. Slabs go to the host and back beside the operations (SaveSlab, LoadSlab).
+//
+// A device that has failed has failed for good: status() says so, and what results hold from then on is not known.
 //
 // Letters: T rows (tokens) of a step, D hidden size, H query heads, G key/value heads, d head size, n outputs, k inputs.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -75,6 +79,16 @@ struct LinearArgs {
   bool accumulate = false;                 // y += instead of y =: the residual stream
 };
 
+/// Some tiles of a slab and their place in host memory: `bytes` of every layer.
+struct SlabRun {
+  int64_t offset = 0;         // from the beginning of a layer of the slab
+  int64_t bytes = 0;          // in each layer
+  std::byte* host = nullptr;  // of layer 0; read only by LoadSlab
+  int64_t host_stride = 0;    // bytes from one layer to the next
+};
+/// Copies of a slab that were begun; 0: they are done.
+using CopyTicket = uint64_t;
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -86,13 +100,30 @@ class Backend {
   virtual void CopyToDevice(void* device, const void* host, size_t bytes) = 0;
   virtual void CopyToHost(void* host, const void* device, size_t bytes) = 0;
   virtual void CopyOnDevice(void* to, const void* from, size_t bytes) = 0;
-  /// Returns when everything issued before has been done.
+  /// Returns when everything issued before has been done, copies of slabs apart.
   virtual void Synchronize() = 0;
   /// The element type in which operations hand activations to one another: queries, norms, MLP inputs. The residual
   /// stream and logits are kF32 everywhere.
   virtual DType activation_dtype() const { return DType::kF32; }
   /// "avx512_vnni, 2 threads": for the log.
   virtual std::string Describe() const = 0;
+  /// Bytes that Allocate still has, as far as it is one block; nullopt where nobody knows.
+  virtual std::optional<size_t> free_bytes() const { return std::nullopt; }
+  /// kUnavailable from the first failure of the device on, naming it. Any thread.
+  virtual Status status() const { return Status::Ok(); }
+
+  // ---- slabs, in the layout of KvShape, to the host and back -------------------------------------------------------
+  /// Begins to copy the runs, in order, beside the operations. The copies see what was issued before; Attention on this
+  /// slab that is issued later waits for them, layer by layer, by itself. The host memory must stay until CopyDone.
+  /// Loads end in the order of their calls, and so do saves.
+  virtual CopyTicket SaveSlab(const KvShape& shape, const void* slab, std::span<const SlabRun> runs) = 0;
+  virtual CopyTicket LoadSlab(const KvShape& shape, void* slab, std::span<const SlabRun> runs) = 0;
+  /// Never blocks.
+  virtual bool CopyDone(CopyTicket) { return true; }
+  virtual void WaitForCopy(CopyTicket) {}
+  /// Makes host memory fit for the fastest copies to and from slabs, for as long as the process lives. False: there is
+  /// nothing to gain, or no more to be had. Any thread.
+  virtual bool PinHost(void* /*data*/, size_t /*bytes*/) { return false; }
 
   // ---- weights ----------------------------------------------------------------------------------------------------
   /// Takes a matrix from its file format to the device's own (interleaved, still quantised). kInvalidArgument if the
@@ -141,6 +172,8 @@ struct CudaBackendOptions {
   double memory_utilization = 0.9;   // share of the free memory taken at start; nothing is allocated later
   size_t memory_bytes = 0;           // > 0: exactly these bytes instead
   bool graphs = true;                // off: every operation is launched by itself
+  /// A row's bits depend on nothing but the row, as on the CPU: one order of summation for any number of rows. Slower.
+  bool deterministic = false;
 };
 /// kUnavailable if this program was built without CUDA or the machine has no such device; kOverloaded, naming the
 /// bytes, if the memory is not to be had; kInvalidArgument for another dtype.

@@ -85,7 +85,8 @@ class Serving {
   bool storage_healthy() const { return storage_->healthy(); }
   /// What is to be done about once a second.
   void Tend();
-  /// What the process ends with if Start fails.
+  bool device_failed() const { return backend_ != nullptr && !backend_->status().ok(); }
+  /// What the process ends with if Start fails, and not for the device's sake.
   int exit_code() const { return exit_code_; }
 
  private:
@@ -208,8 +209,16 @@ Status Serving::StartEngine() {
     const ProgressReport progress("making the engine");
     ASSIGN_OR_RETURN(engine_, Engine::Start(*model_, *tokenizer_, options, storage_->ForEngine(*model_)));
   }
-  LogInfo("engine: {} slots, {} tokens in view and {} pinned, {} tokens a conversation", options.slots,
-          options.memory_len, options.pinned_max, options.session_len);
+  const double mib = 1.0 / (1 << 20), slot_mib = static_cast<double>(engine_->slot_bytes()) * mib;
+  const int64_t slots = engine_->options().slots;
+  LogInfo(
+      "engine: {} slots of {:.1f} MiB, {:.1f} MiB in all; {} tokens in view and {} pinned, {} tokens a conversation",
+      slots, slot_mib, static_cast<double>(slots) * slot_mib, options.memory_len, options.pinned_max,
+      options.session_len);
+  if (const auto free = backend_->free_bytes(); free) {
+    LogInfo("engine: {:.1f} MiB of weights, {:.1f} MiB are left", static_cast<double>(model_->weight_bytes()) * mib,
+            static_cast<double>(*free) * mib);
+  }
   const ProgressReport progress("warming up");
   if (Status status = WarmUp(*engine_, model_->tokenizer_data()); !status.ok()) {
     return Unavailable("the first turn failed: " + status.message());
@@ -333,7 +342,9 @@ int Fail(const Status& status, int exit_code) {
 
 int RunServer(const ServerConfig& config, SignalWatcher& signals) {
   Serving serving(config);
-  if (Status status = serving.Start(); !status.ok()) return Fail(status, serving.exit_code());
+  if (Status status = serving.Start(); !status.ok()) {
+    return Fail(status, serving.device_failed() ? kExitDeviceFailed : serving.exit_code());
+  }
   signals.Defer();
   std::printf("ringside-server listening on %s\n", serving.url().c_str());
   std::fflush(stdout);
@@ -345,9 +356,9 @@ int RunServer(const ServerConfig& config, SignalWatcher& signals) {
       return kExitStorageFailed;
     }
     if (!serving.healthy()) {
-      LogError("the engine has failed: ending, so that a service manager can start anew");
+      LogError("the device has failed: ending, so that a service manager can start anew");
       serving.Drain();
-      return kExitFailed;
+      return kExitDeviceFailed;
     }
   }
   serving.Drain();

@@ -64,7 +64,10 @@ Storage::~Storage() {
 }
 
 EngineStorage Storage::ForEngine(const Model& model) const {
-  return {.tiers = tiers_.get(), .fingerprint = model.fingerprint(), .idle_ms = config_.session_idle_host_ms};
+  return {.tiers = tiers_.get(),
+          .fingerprint = model.fingerprint(),
+          .idle_ms = config_.session_idle_host_ms,
+          .pinned_bytes = config_.host_cache_mb << 20};
 }
 
 void Storage::PurgeNowAndThen() {

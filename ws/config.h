@@ -53,7 +53,7 @@ struct ServerConfig {
   int64_t max_turns_per_owner = 64, max_sessions_per_owner = 0;  // 0 = no limit
   int64_t max_detached_tokens = 4096;
 
-  int64_t slots = 8;
+  int64_t slots = 0;  // 0 = 8, or on a GPU what fits
   // Nothing = what suits the model and the other settings.
   std::optional<int64_t> memory_len, session_len, pinned_max, prefill_chunk, step_tokens, mixed_tokens;
   int64_t rebuild_windows = 0;

@@ -71,6 +71,11 @@ Status ApplyInstructionSet(ServerConfig& config, const Values& values) {
   return Status::Ok();
 }
 
+Status ApplyDeterministic(ServerConfig& config, const Values& values) {
+  ASSIGN_OR_RETURN(config.gpu.deterministic, ParseSwitch(values.back()));
+  return Status::Ok();
+}
+
 Status ApplyGpuMemory(ServerConfig& config, const Values& values) {
   ASSIGN_OR_RETURN(const double share, ParseReal(values.back(), 0.01, 1.0));
   config.gpu.memory_utilization = share;
@@ -149,7 +154,7 @@ std::vector<ConfigOption> EngineSettings() {
        {"max-num-seqs", "parallel"},
        Kind::kValue,
        "N",
-       "conversations held ready at once [8]",
+       "conversations held ready at once [8; on a GPU what fits]",
        Integer(&C::slots, 1, 4096)},
       {"memory-len",
        {"window"},
@@ -187,18 +192,19 @@ std::vector<ConfigOption> EngineSettings() {
        "cpu|cuda",
        "where the forward pass runs [cpu]",
        Choice<bool>(&C::cuda, {{"cpu", false}, {"cuda", true}})},
-      {"dtype",
-       {},
-       Kind::kValue,
-       "f16|bf16",
-       "number format of weights and activations on a GPU [bf16]",
-       ApplyDtype},
+      {"dtype", {}, Kind::kValue, "f16|bf16", "number format of weights and activations on a GPU [bf16]", ApplyDtype},
       {"gpu-memory-utilization",
        {},
        Kind::kValue,
        "SHARE",
        "of the GPU's free memory, taken at start [0.9]",
        ApplyGpuMemory},
+      {"deterministic",
+       {},
+       Kind::kSwitch,
+       "",
+       "on a GPU: the same answer whatever else runs, at a price (the CPU always does) [off]",
+       ApplyDeterministic},
       {"threads", {}, Kind::kValue, "N", "threads of the forward pass; 0 = all cores [0]", ApplyThreads},
       {"instruction-set",
        {},

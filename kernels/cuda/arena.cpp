@@ -1,5 +1,6 @@
 #include "kernels/cuda/arena.h"
 
+#include <algorithm>
 #include <iterator>
 
 #include "base/check.h"
@@ -43,6 +44,12 @@ void* Arena::TakeHigh(size_t bytes) {
     if (gap->second >= bytes) return Take(std::prev(gap.base()), gap->first + gap->second - bytes, bytes);
   }
   return nullptr;
+}
+
+size_t Arena::largest_gap() const {
+  size_t largest = 0;
+  for (const auto& [offset, bytes] : gaps_) largest = std::max(largest, bytes);
+  return largest;
 }
 
 void Arena::Give(void* data, size_t bytes) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include "kernels/cuda/cuda_backend.h"
 
@@ -88,11 +89,12 @@ struct CutRows {
   bool single = true;             // every sequence has one row
 };
 
-CutRows Cut(const AttentionArgs& args, int64_t tile_heads) {
+/// `alone`: every row is a tile, whose keys are then divided among warps as its own position says.
+CutRows Cut(const AttentionArgs& args, int64_t tile_heads, bool alone) {
   CutRows out;
   out.rows.resize(static_cast<size_t>(args.qkv.rows));
   std::vector<StagedTile> chunks;
-  const int64_t tile_rows = kTileQueries / tile_heads, chunk_rows = kChunkQueries / kTileQueries * tile_rows;
+  const int64_t tile_rows = alone ? 1 : kTileQueries / tile_heads, chunk_rows = kChunkQueries / kTileQueries * tile_rows;
   int64_t covered = 0;
   for (const AttentionSegment& s : args.segments) {
     covered += s.rows;
@@ -104,7 +106,7 @@ CutRows Cut(const AttentionArgs& args, int64_t tile_heads) {
                                                         0};
     }
     // Later rows see more keys: first, so that no multiprocessor is left with a long one at the end.
-    const bool chunk = s.rows > 2 * tile_rows;
+    const bool chunk = !alone && s.rows > 2 * tile_rows;
     const int64_t step = chunk ? chunk_rows : tile_rows;
     for (int64_t r = (s.rows - 1) / step * step; r >= 0 && s.rows > 0; r -= step) {
       const StagedTile tile = MakeTile(s, args.shape, r, std::min(step, s.rows - r));
@@ -154,7 +156,7 @@ int32_t ChooseSplits(const AttentionPlan& plan, bool chunk, int64_t tiles, int64
 }  // namespace
 
 void CudaBackend::StageSegments(const AttentionArgs& args, int64_t tile_heads) {
-  const CutRows cut = Cut(args, tile_heads);
+  const CutRows cut = Cut(args, tile_heads, options_.deterministic);
   AttentionPlan plan = PlanOf(args, tile_heads);
   const RopeAngles& from = args.angles;
   // One piece: a rewind of the staging memory must not come between its parts.
@@ -181,16 +183,28 @@ void CudaBackend::StageSegments(const AttentionArgs& args, int64_t tile_heads) {
   plan.chunk_count = static_cast<int32_t>(static_cast<int64_t>(cut.tiles.size()) - cut.few);
   const bool tiled = HasTiledAttention(plan.cache, plan.head_dim);
   plan.stores = cut.single && tiled ? 1 : 0;
-  if (tiled && properties_.major >= 9) {  // has clusters
+  // With clusters, and unless how many others there are must not matter.
+  if (tiled && properties_.major >= 9 && !options_.deterministic) {
     plan.splits = ChooseSplits(plan, false, plan.tile_count, cut.most_keys[0]);
     plan.chunk_splits = ChooseSplits(plan, true, plan.chunk_count, cut.most_keys[1]);
   }
   staged_ = {args.step, tile_heads, plan};
 }
 
+void CudaBackend::AwaitCopies(const AttentionArgs& args) {
+  bool issued = false;
+  for (const AttentionSegment& segment : args.segments) {
+    if (!slab_copies_.Moves(segment.slab)) continue;
+    // A step cut into pieces by waits is not worth keeping as a graph.
+    if (!std::exchange(issued, true)) Issue();
+    slab_copies_.Await(segment.slab, args.layer, stream_);
+  }
+}
+
 void CudaBackend::Attention(const AttentionArgs& args) {
   CheckAttention(args);
   if (args.qkv.rows == 0) return;
+  AwaitCopies(args);
   const KvShape& shape = args.shape;
   const int64_t tile_heads = TileHeads(args.heads / shape.kv_heads);
   if (args.step == 0 || args.step != staged_.step || tile_heads != staged_.tile_heads) StageSegments(args, tile_heads);
@@ -198,7 +212,7 @@ void CudaBackend::Attention(const AttentionArgs& args) {
   plan.qkv = args.qkv, plan.out = args.out;
   plan.layer_offset = args.layer * shape.layer_bytes();
   if (HasTiledAttention(plan.cache, plan.head_dim)) CHECK(AllowsVectors(args.out));
-  plan.early = plan.stores != 0 && args.layer > last_layer_ ? 1 : 0;
+  plan.early = plan.stores != 0 && args.layer > last_layer_ && !slab_copies_.busy() ? 1 : 0;
   last_layer_ = args.layer;
   Record({.kind = OpKind::kAttention, .x = args.qkv, .y = args.out, .attention = plan}, args.qkv.rows);
 }

@@ -65,14 +65,17 @@ Status CudaBackend::Start() {
                                   options_.device, memory_bytes_, free_bytes, total_bytes, kSmallestArena));
   }
   arena_.Reset(memory_, memory_bytes_);
+  slab_copies_.Start();
   if (!staging_.Start(arena_.TakeHigh(kStagingBytes), kStagingBytes) ||
       cudaHostAlloc(reinterpret_cast<void**>(&landing_), kLandingBytes, cudaHostAllocDefault) != cudaSuccess) {
     return Overloaded(fmt::format("the host has no {} bytes to pin", kStagingBytes + kLandingBytes));
   }
   void* workspace = arena_.TakeHigh(kWorkspaceBytes);
   void* scratch = arena_.TakeHigh(kScratchBytes);
+  if (options_.deterministic) runner_.FixOrder();
   return runner_.Start({.stream = stream_,
                         .multiprocessors = properties_.multiProcessorCount,
+                        .overlap = properties_.major >= 9,
                         .largest_cluster = properties_.major >= 9 ? 8 : 1},
                        options_.dtype, workspace, kWorkspaceBytes, scratch, kScratchBytes);
 }
@@ -142,6 +145,23 @@ void CudaBackend::Synchronize() {
   last_layer_ = -1;
 }
 
+Status CudaBackend::status() const { return DeviceStatus(); }
+
+CopyTicket CudaBackend::SaveSlab(const KvShape& shape, const void* slab, std::span<const SlabRun> runs) {
+  Flush();
+  return slab_copies_.Begin(true, shape, static_cast<std::byte*>(const_cast<void*>(slab)), runs, stream_);
+}
+
+CopyTicket CudaBackend::LoadSlab(const KvShape& shape, void* slab, std::span<const SlabRun> runs) {
+  Flush();
+  return slab_copies_.Begin(false, shape, static_cast<std::byte*>(slab), runs, stream_);
+}
+
+bool CudaBackend::PinHost(void* data, size_t bytes) {
+  if (cudaSetDevice(options_.device) != cudaSuccess) return false;  // a thread that has never called before
+  return cudaHostRegister(data, bytes, cudaHostRegisterPortable) == cudaSuccess;
+}
+
 Result<Weight> CudaBackend::LoadWeight(const HostTensor& host) {
   RETURN_IF_ERROR(CheckWeight(host));
   const DType dtype = options_.dtype;
@@ -177,19 +197,26 @@ Result<Weight> CudaBackend::LoadWeight(const HostTensor& host) {
 // ---- recording
 
 void CudaBackend::Record(const StepOp& op, int64_t rows) {
-  if (options_.graphs && (rows <= kMostRecordedRows || rows % kChunkRows == 0)) {
+  // By itself, where the order is fixed: joined with its neighbours it might round elsewhere.
+  if (options_.graphs && !options_.deterministic && (rows <= kMostRecordedRows || rows % kChunkRows == 0)) {
     pending_.push_back(op);
     return;
   }
   Flush();
-  staging_.Upload(stream_);
+  staging_.Upload(runner_.launcher(), slab_copies_.busy());
   runner_.Run({&op, 1});
 }
 
 void CudaBackend::Flush() {
-  staging_.Upload(stream_);
+  staging_.Upload(runner_.launcher(), slab_copies_.busy());
   if (pending_.empty()) return;
   graphs_.Play(pending_, runner_);
+  pending_.clear();
+}
+
+void CudaBackend::Issue() {
+  staging_.Upload(runner_.launcher(), slab_copies_.busy());
+  runner_.Run(pending_);
   pending_.clear();
 }
 
@@ -301,7 +328,13 @@ void CudaBackend::Linear(const LinearArgs& args) {
     outputs += op.outputs[i];
   }
   CHECK_EQ(outputs, args.y.cols);
-  Record(op, args.x.rows);
+  if (!options_.deterministic) return Record(op, args.x.rows);
+  for (int64_t first = 0; first < args.x.rows; first += SkinnyLinear::kMaxRows) {
+    const int64_t rows = std::min(SkinnyLinear::kMaxRows, args.x.rows - first);
+    op.x = args.x.Rows(first, rows);
+    op.y = args.y.Rows(first, rows);
+    Record(op, rows);
+  }
 }
 
 }  // namespace cuda

@@ -11,6 +11,7 @@
 #include "kernels/backend.h"
 #include "kernels/cuda/arena.h"
 #include "kernels/cuda/graph_cache.h"
+#include "kernels/cuda/slab_copies.h"
 #include "kernels/cuda/staging.h"
 #include "kernels/cuda/step_runner.h"
 
@@ -30,6 +31,13 @@ class CudaBackend final : public Backend {
   void Synchronize() override;
   DType activation_dtype() const override { return options_.dtype; }
   std::string Describe() const override;
+  std::optional<size_t> free_bytes() const override { return arena_.largest_gap(); }
+  Status status() const override;
+  CopyTicket SaveSlab(const KvShape& shape, const void* slab, std::span<const SlabRun> runs) override;
+  CopyTicket LoadSlab(const KvShape& shape, void* slab, std::span<const SlabRun> runs) override;
+  bool CopyDone(CopyTicket ticket) override { return slab_copies_.Done(ticket); }
+  void WaitForCopy(CopyTicket ticket) override { slab_copies_.Wait(ticket); }
+  bool PinHost(void* data, size_t bytes) override;
   Result<Weight> LoadWeight(const HostTensor& host) override;
 
   void Embed(const Weight& table, std::span<const int32_t> ids, Tensor y) override;
@@ -54,6 +62,10 @@ class CudaBackend final : public Backend {
 
   void Record(const StepOp& op, int64_t rows);
   void Flush();
+  /// As Flush, without keeping a graph.
+  void Issue();
+  /// What is issued from now on waits for the layer's copies where slabs of the segments are on their way.
+  void AwaitCopies(const AttentionArgs& args);
   template <class T>
   T* Stage(std::span<const T> values);
   /// Room for a later Upload; does what is recorded first if there is none left.
@@ -71,6 +83,7 @@ class CudaBackend final : public Backend {
   size_t memory_bytes_ = 0;
   Arena arena_;
   Staging staging_;
+  SlabCopies slab_copies_;
   StepRunner runner_;
   GraphCache graphs_;
   StepOps pending_;

@@ -4,6 +4,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstddef>
 #include <cstdint>
 
 #include "kernels/cuda/attention_plan.h"
@@ -32,6 +33,8 @@ void LaunchGelu(const Launcher& on, Tensor x, bool tanh_approximation);
 void LaunchGatherRows(const Launcher& on, Tensor x, const int32_t* rows, Tensor y);
 /// y = x in y's type.
 void LaunchConvert(const Launcher& on, Tensor x, Tensor y);
+/// Pinned host memory to the device, read by the multiprocessors; multiples of 16 bytes.
+void LaunchUpload(const Launcher& on, void* to, const void* from, size_t bytes);
 void LaunchAddBias(const Launcher& on, const float* bias, Tensor y);
 
 // ---- skinny_linear.cu
@@ -53,6 +56,7 @@ struct SkinnyLinear {
   bool accumulate = false;
   AfterLinear after = AfterLinear::kNothing;
   Tensor product;  // kSiluMultiply: [rows, total / 2]
+  bool fixed_order = false;  // one order of summation, whatever the number of rows: taken up to kMaxRows
 
   bool norm = false, layer_norm = false;  // x is the norm of `normed_from` (float32)
   Tensor normed_from;

@@ -123,6 +123,11 @@ bool AllowsEights(const Tensor& x, DType dtype, int64_t cols) {
          reinterpret_cast<uintptr_t>(x.data) % 16 == 0;
 }
 
+__global__ void UploadKernel(uint4* to, const uint4* from, int64_t count) {
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i < count) to[i] = from[i];
+}
+
 dim3 ElementGrid(int64_t rows, int64_t cols) { return Grid((cols + kBlockThreads - 1) / kBlockThreads, rows); }
 
 }  // namespace
@@ -162,6 +167,14 @@ void LaunchGatherRows(const Launcher& on, Tensor x, const int32_t* rows, Tensor 
 }
 
 void LaunchConvert(const Launcher& on, Tensor x, Tensor y) { LaunchGatherRows(on, x, nullptr, y); }
+
+void LaunchUpload(const Launcher& on, void* to, const void* from, size_t bytes) {
+  Launcher alone = on;
+  alone.overlap = false;  // it takes part in no chain of kernels that wait for one another
+  const auto count = static_cast<int64_t>(bytes / sizeof(uint4));
+  Launch(alone, UploadKernel, Grid((count + kBlockThreads - 1) / kBlockThreads), kBlockThreads, 0,
+         static_cast<uint4*>(to), static_cast<const uint4*>(from), count);
+}
 
 void LaunchAddBias(const Launcher& on, const float* bias, Tensor y) {
   Launch(on, AddBiasKernel, ElementGrid(y.rows, y.cols), kBlockThreads, 0, bias, y);

@@ -24,10 +24,14 @@ Staging::Place Staging::Take(size_t bytes) {
   return place;
 }
 
-void Staging::Upload(cudaStream_t stream) {
+void Staging::Upload(const Launcher& on, bool by_kernel) {
   if (uploaded_ == used_) return;
-  CHECK_CUDA(
-      cudaMemcpyAsync(device_ + uploaded_, host_ + uploaded_, used_ - uploaded_, cudaMemcpyHostToDevice, stream));
+  std::byte *to = device_ + uploaded_, *from = host_ + uploaded_;
+  if (by_kernel) {
+    LaunchUpload(on, to, from, used_ - uploaded_);
+  } else {
+    CHECK_CUDA(cudaMemcpyAsync(to, from, used_ - uploaded_, cudaMemcpyHostToDevice, on.stream));
+  }
   uploaded_ = used_;
 }
 

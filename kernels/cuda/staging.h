@@ -7,6 +7,8 @@
 
 #include <cstddef>
 
+#include "kernels/cuda/launch.h"
+
 namespace ringside::cuda {
 
 class Staging {
@@ -24,8 +26,9 @@ class Staging {
     void* device;
   };
   Place Take(size_t bytes);
-  /// Copies what was written since the last call.
-  void Upload(cudaStream_t stream);
+  /// Copies what was written since the last call; `by_kernel` where the copy engines have much to do, behind which a
+  /// larger copy would wait.
+  void Upload(const Launcher& on, bool by_kernel);
   /// Starts again at the beginning; everything uploaded must have been used.
   void Rewind() { used_ = uploaded_ = 0; }
   size_t bytes() const { return bytes_; }

@@ -98,6 +98,7 @@ size_t StepRunner::RunFirst(std::span<const StepOp> ops) {
 size_t StepRunner::RunLinear(std::span<const StepOp> ops, size_t linear) {
   const StepOp& op = ops[linear];
   SkinnyLinear args = AsSkinny(op, dtype_);
+  args.fixed_order = fixed_order_;
   if (!IsSkinny(args)) return 0;
   size_t taken = linear + 1;
   if (linear > 0) {

@@ -22,6 +22,8 @@ class StepRunner {
   Status Start(const Launcher& on, DType dtype, void* workspace, size_t workspace_bytes, void* scratch,
                size_t scratch_bytes);
   void Run(std::span<const StepOp> ops);
+  /// Linear layers of up to SkinnyLinear::kMaxRows rows sum in one order.
+  void FixOrder() { fixed_order_ = true; }
   const Launcher& launcher() const { return on_; }
 
  private:
@@ -36,6 +38,7 @@ class StepRunner {
   Launcher on_;
   DType dtype_ = DType::kBF16;
   MatrixProduct product_;
+  bool fixed_order_ = false;
   void* scratch_ = nullptr;
   size_t scratch_bytes_ = 0;
 };

@@ -38,6 +38,12 @@ class AbsoluteDistances final : public Backend {
   void CopyToHost(void* to, const void* from, size_t bytes) override { inner_->CopyToHost(to, from, bytes); }
   void CopyOnDevice(void* to, const void* from, size_t bytes) override { inner_->CopyOnDevice(to, from, bytes); }
   void Synchronize() override { inner_->Synchronize(); }
+  CopyTicket SaveSlab(const KvShape& shape, const void* slab, std::span<const SlabRun> runs) override {
+    return inner_->SaveSlab(shape, slab, runs);
+  }
+  CopyTicket LoadSlab(const KvShape& shape, void* slab, std::span<const SlabRun> runs) override {
+    return inner_->LoadSlab(shape, slab, runs);
+  }
   std::string Describe() const override { return inner_->Describe() + ", absolute distances"; }
   Result<Weight> LoadWeight(const HostTensor& host) override { return inner_->LoadWeight(host); }
   void Embed(const Weight& t, std::span<const int32_t> ids, Tensor y) override { inner_->Embed(t, ids, y); }
@@ -59,6 +65,9 @@ class AbsoluteDistances final : public Backend {
   void SiluMultiply(Tensor x, Tensor y) override { inner_->SiluMultiply(x, y); }
   void Gelu(Tensor x, bool tanh_approximation) override { inner_->Gelu(x, tanh_approximation); }
   void GatherRows(Tensor x, std::span<const int64_t> rows, Tensor y) override { inner_->GatherRows(x, rows, y); }
+  void ChooseTokens(Tensor logits, std::span<const TokenChoice> choices, std::span<ChosenToken> chosen) override {
+    inner_->ChooseTokens(logits, choices, chosen);
+  }
 
  private:
   std::unique_ptr<Backend> inner_;

@@ -3,7 +3,7 @@
 // all logits on the host. Wall time around Model::Forward, results on the host included; one JSON object a measurement,
 // median and spread.
 //   step_bench --model PATH [--device cuda] [--dtype bf16] [--batches 1,8,32] [--contexts 1024,4096]
-//              [--prefill 512,2048] [--append 64] [--steps 64] [--repeats 5]
+//              [--prefill 512,2048] [--append 64] [--steps 64] [--repeats 5] [--deterministic]
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -24,6 +24,7 @@ struct Options {
   std::vector<int64_t> batches = {1, 8, 32}, contexts = {1024, 4096}, prefill = {512, 2048}, append;
   int64_t steps = 64, chunk = 2048;
   int repeats = 5;
+  bool deterministic = false;
 };
 
 double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
@@ -171,9 +172,11 @@ int Main(int argc, char** argv) {
   app.add_option("--steps", options.steps);
   app.add_option("--chunk", options.chunk);
   app.add_option("--repeats", options.repeats);
+  app.add_flag("--deterministic", options.deterministic);
   CLI11_PARSE(app, argc, argv);
   auto backend = options.device == "cuda"
-                     ? MakeCudaBackend({.dtype = options.dtype == "f16" ? DType::kF16 : DType::kBF16})
+                     ? MakeCudaBackend({.dtype = options.dtype == "f16" ? DType::kF16 : DType::kBF16,
+                                        .deterministic = options.deterministic})
                      : MakeCpuBackend({});
   if (!backend.ok()) return fmt::print(stderr, "{}\n", backend.status().ToString()), 1;
   auto model = Model::Load(options.model, **backend);

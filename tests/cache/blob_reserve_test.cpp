@@ -75,5 +75,29 @@ TEST(BlobReserve, ManyThreadsTakeAndGive) {
   EXPECT_EQ(wrong, 0);
 }
 
+TEST(BlobReserve, CellsThatWereLentComeFirstAndComeBack) {
+  constexpr size_t kCell = 3'000'001;
+  static std::vector<std::byte> memory(2 * kCell);  // for good
+  BlobReserve& reserve = BlobReserve::Instance();
+  const auto inside = [](const Blob& blob) {
+    return blob.data() >= memory.data() && blob.data() < memory.data() + memory.size();
+  };
+  EXPECT_FALSE(inside(Blob::Make(kCell)));
+  reserve.Lend(memory.data(), kCell, 2);
+  EXPECT_EQ(reserve.free_cells(kCell), 2u);
+  {
+    const Blob whole = Blob::Make(kCell), part = Blob::Make(kCell / 8), third = Blob::Make(kCell);
+    EXPECT_TRUE(inside(whole));
+    EXPECT_TRUE(inside(part)) << "an eighth is worth it";
+    EXPECT_NE(whole.data(), part.data());
+    EXPECT_FALSE(inside(third)) << "there were two";
+    EXPECT_EQ(reserve.free_cells(kCell), 0u);
+  }
+  EXPECT_EQ(reserve.free_cells(kCell), 2u);
+  EXPECT_EQ(reserve.free_cells(kCell + 1), 0u);
+  EXPECT_FALSE(inside(Blob::Make(kCell / 8 - 1)));
+  EXPECT_FALSE(inside(Blob::Make(kCell + 1)));
+}
+
 }  // namespace
 }  // namespace ringside

@@ -54,6 +54,7 @@ class WaitingSink final : public TokenSink {
     for (const auto& token : delta.tokens) {
       ids_.push_back(token.id);
       logprobs_.push_back(token.logprob);
+      if (token.top.size() >= 2) leads_.push_back(token.top[0].logprob - token.top[1].logprob);
     }
     text_ += delta.text;
     changed_.notify_all();
@@ -98,6 +99,11 @@ class WaitingSink final : public TokenSink {
     std::lock_guard lock(mutex_);
     return logprobs_;
   }
+  /// By how much each token led before the next best, where the turn asked for two log probabilities.
+  std::vector<float> leads() {
+    std::lock_guard lock(mutex_);
+    return leads_;
+  }
   CacheReport start() {
     std::lock_guard lock(mutex_);
     return start_;
@@ -110,7 +116,7 @@ class WaitingSink final : public TokenSink {
   CacheReport start_;
   std::vector<TokenId> ids_;
   std::vector<int64_t> positions_;
-  std::vector<float> logprobs_;
+  std::vector<float> logprobs_, leads_;
   std::string text_;
   TurnEnd end_;
 };

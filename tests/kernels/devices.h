@@ -14,12 +14,16 @@ namespace ringside::testing {
 /// "cpu", "cuda_bf16", "cuda_f16".
 inline std::vector<std::string> DeviceNames() { return {"cpu", "cuda_bf16", "cuda_f16"}; }
 
+/// These, and CUDA with a fixed order of summation: "cuda_bf16_fixed".
+inline std::vector<std::string> EngineDeviceNames() { return {"cpu", "cuda_bf16", "cuda_f16", "cuda_bf16_fixed"}; }
+
 /// Null if there is no such device here.
 inline std::unique_ptr<Backend> MakeDevice(const std::string& name, bool graphs = true) {
   auto made = name == "cpu" ? MakeCpuBackend({.threads = 1})
                             : MakeCudaBackend({.dtype = name == "cuda_f16" ? DType::kF16 : DType::kBF16,
                                                .memory_bytes = size_t{2} << 30,
-                                               .graphs = graphs});
+                                               .graphs = graphs,
+                                               .deterministic = name.ends_with("_fixed")});
   if (!made.ok()) {
     EXPECT_EQ(made.status().code(), StatusCode::kUnavailable) << made.status().ToString();
     return nullptr;

@@ -61,7 +61,7 @@ TEST_F(ConfigTest, Defaults) {
   EXPECT_EQ(config.model, "m.gguf");
   EXPECT_EQ(config.host, "127.0.0.1");
   EXPECT_EQ(config.port, 8080);
-  EXPECT_EQ(config.slots, 8);
+  EXPECT_EQ(config.slots, 0);
   EXPECT_FALSE(config.memory_len.has_value());
   EXPECT_EQ(config.eviction, Eviction::kTurn);
   EXPECT_EQ(config.kv_cache_dtype, DType::kF16);
@@ -180,6 +180,26 @@ TEST_F(ConfigTest, EverySpellingOfEverySetting) {
   EXPECT_EQ(Parse({"-m", "m", "--slots", "5", "--slots", "6"}).slots, 6);  // the last counts
 }
 
+TEST_F(ConfigTest, WhereTheForwardPassRuns) {
+  const ServerConfig standard = Parse({"-m", "m"});
+  EXPECT_FALSE(standard.cuda);
+  EXPECT_EQ(standard.gpu.dtype, DType::kBF16);
+  EXPECT_EQ(standard.gpu.memory_utilization, 0.9);
+  EXPECT_EQ(standard.gpu.device, 0);
+  const ServerConfig gpu = Parse({"-m", "m", "--device", "cuda", "--dtype", "f16", "--gpu-memory-utilization", "0.5"});
+  EXPECT_TRUE(gpu.cuda);
+  EXPECT_EQ(gpu.gpu.dtype, DType::kF16);
+  EXPECT_EQ(gpu.gpu.memory_utilization, 0.5);
+  EXPECT_FALSE(Parse({"-m", "m", "--device", "cuda", "--device", "cpu"}).cuda);
+  EXPECT_EQ(Parse({"-m", "m", "--dtype", "bf16"}).gpu.dtype, DType::kBF16);
+  EXPECT_EQ(Parse({"-m", "m", "--gpu-memory-utilization", "1"}).gpu.memory_utilization, 1.0);
+  EXPECT_FALSE(gpu.gpu.deterministic);
+  EXPECT_TRUE(Parse({"-m", "m", "--device", "cuda", "--deterministic"}).gpu.deterministic);
+  const ServerConfig told = Parse({"-m", "m"}, {{"RINGSIDE_DEVICE", "cuda"}, {"RINGSIDE_DTYPE", "f16"}});
+  EXPECT_TRUE(told.cuda);
+  EXPECT_EQ(told.gpu.dtype, DType::kF16);
+}
+
 /// Every combination of sources that give a setting: the command line over the environment over the file.
 TEST_F(ConfigTest, PrecedenceMatrix) {
   struct Setting {
@@ -189,7 +209,7 @@ TEST_F(ConfigTest, PrecedenceMatrix) {
     std::function<std::string(const ServerConfig&)> read;
   };
   const Setting settings[] = {
-      {"slots", "RINGSIDE_SLOTS", {"1", "2", "3", "8"}, [](const auto& c) { return std::to_string(c.slots); }},
+      {"slots", "RINGSIDE_SLOTS", {"1", "2", "3", "0"}, [](const auto& c) { return std::to_string(c.slots); }},
       {"memory-len",
        "RINGSIDE_MEMORY_LEN",
        {"101", "102", "103", "none"},
@@ -256,7 +276,7 @@ TEST_F(ConfigTest, TheFileIsYaml) {
   EXPECT_EQ(config.api_keys, Args({"one", "two"}));
   EXPECT_EQ(config.allowed_origins, Args({"https://a.example"}));
   EXPECT_TRUE(config.allow_public);
-  EXPECT_EQ(Parse({"-m", "m", "--config", Write("empty.yaml", "")}).slots, 8);
+  EXPECT_EQ(Parse({"-m", "m", "--config", Write("empty.yaml", "")}).slots, 0);
 }
 
 TEST_F(ConfigTest, BadFilesAreRefusedByName) {
@@ -286,6 +306,14 @@ TEST_F(ConfigTest, BadValuesAreRefusedByFlagAndValue) {
                                                      {"--pinned-max", "1025"},
                                                      {"--eviction", "never"},
                                                      {"--kv-cache-dtype", "q8_0"},
+                                                     {"--device", "gpu"},
+                                                     {"--device", ""},
+                                                     {"--dtype", "f32"},
+                                                     {"--dtype", "fp16"},
+                                                     {"--gpu-memory-utilization", "0"},
+                                                     {"--gpu-memory-utilization", "1.01"},
+                                                     {"--gpu-memory-utilization", "90%"},
+                                                     {"--gpu-memory-utilization", "nan"},
                                                      {"--temperature", "nan"},
                                                      {"--temperature", "2.1"},
                                                      {"--temperature", "-1"},

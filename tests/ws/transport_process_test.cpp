@@ -13,6 +13,7 @@
 #include <sstream>
 #include <thread>
 
+#include "kernels/backend.h"
 #include "tests/ws/transport_client.h"
 
 namespace ringside::testing {
@@ -105,6 +106,16 @@ TEST_F(ServerProcessTest, AModelThatIsNotThereEndsWith1) {
   EXPECT_EQ(process.ReadLine(), "");
   EXPECT_EQ(process.Wait(), 1);
   EXPECT_NE(process.Log().find("/nowhere/model.gguf"), std::string::npos);
+}
+
+TEST_F(ServerProcessTest, ADeviceThatIsNotThereEndsWith1AndSaysWhy) {
+  if (MakeCudaBackend({}).ok()) GTEST_SKIP() << "there is one";
+  EXPECT_EQ(MakeCudaBackend({}).status().code(), StatusCode::kUnavailable);
+  Process process({"--model", "/nowhere/model.gguf", "--port", "0", "--device", "cuda"});
+  EXPECT_EQ(process.ReadLine(), "");
+  EXPECT_EQ(process.Wait(), 1);
+  EXPECT_NE(process.Log().find("CUDA"), std::string::npos) << process.Log();
+  EXPECT_EQ(process.Log().find("/nowhere/model.gguf"), std::string::npos) << "the device comes first";
 }
 
 TEST_F(ServerProcessTest, HelpAndVersionEndWith0) {

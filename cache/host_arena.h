@@ -1,0 +1,34 @@
+// Host memory for caches on their way between a device and the tiers: cells of one size, which the backend has made fit
+// for fast copies, and which blobs of about that size take before any other memory. Making them takes a second for a
+// few GiB, so a thread of its own does it, piece by piece, from the start on. The cells outlive the arena, the engine
+// and the backend: they stay with BlobReserve. Owned by the engine loop.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <thread>
+
+#include "kernels/backend.h"
+
+namespace ringside {
+
+class HostArena {
+ public:
+  HostArena() = default;
+  /// Stops making cells where it is.
+  ~HostArena();
+  HostArena(const HostArena&) = delete;
+  HostArena& operator=(const HostArena&) = delete;
+
+  /// Begins to make `bytes` of cells of `cell_bytes`; ends early where the backend has no use for them, or the host no
+  /// more. `backend` outlives the arena. Once.
+  void Start(Backend& backend, size_t cell_bytes, size_t bytes);
+
+ private:
+  void Make(Backend& backend, size_t cell_bytes, size_t bytes);
+
+  std::atomic<bool> stopping_{false};
+  std::thread thread_;
+};
+
+}  // namespace ringside

@@ -1,0 +1,34 @@
+#include "kernels/cuda/cuda_check.h"
+
+#include <atomic>
+#include <mutex>
+
+#include "base/log.h"
+
+namespace ringside::cuda {
+namespace {
+
+std::atomic<bool> failed{false};  // the fast way to know that nothing has happened
+std::mutex mutex;
+std::string& First() {
+  static auto* const first = new std::string;  // outlives every thread
+  return *first;
+}
+
+}  // namespace
+
+void NoteDeviceError(const char* file, int line, const std::string& what) {
+  std::lock_guard lock(mutex);
+  if (failed) return;
+  First() = "the device has failed: " + what;
+  failed = true;
+  LogError("{}:{}: {}", file, line, First());
+}
+
+Status DeviceStatus() {
+  if (!failed) return Status::Ok();
+  std::lock_guard lock(mutex);
+  return Unavailable(First());
+}
+
+}  // namespace ringside::cuda

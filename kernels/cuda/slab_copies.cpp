@@ -1,0 +1,123 @@
+#include "kernels/cuda/slab_copies.h"
+
+#include <algorithm>
+
+#include "kernels/cuda/cuda_check.h"
+
+namespace ringside::cuda {
+namespace {
+
+constexpr int64_t kCallBytes = int64_t{2} << 20;  // of one call, or the pauses between calls are felt
+constexpr int64_t kMostParts = 8;                 // of a load: after each of them some layers are in
+
+// Layers that are copied by one call for each run.
+int64_t LayersPerPart(const KvShape& shape, std::span<const SlabRun> runs) {
+  int64_t bytes = 0;
+  for (const SlabRun& run : runs) bytes = std::max(bytes, run.bytes);
+  const int64_t parts = std::clamp<int64_t>(shape.layers * bytes / kCallBytes, 1, std::min(kMostParts, shape.layers));
+  return (shape.layers + parts - 1) / parts;
+}
+
+}  // namespace
+
+SlabCopies::~SlabCopies() {
+  for (const cudaStream_t stream : {to_host_, to_device_}) {
+    if (stream == nullptr) continue;
+    CHECK_CUDA(cudaStreamSynchronize(stream));
+    CHECK_CUDA(cudaStreamDestroy(stream));
+  }
+  while (!copies_.empty()) Forget(0);
+  for (const cudaEvent_t event : free_events_) CHECK_CUDA(cudaEventDestroy(event));
+}
+
+void SlabCopies::Start() {
+  CHECK_CUDA(cudaStreamCreateWithFlags(&to_host_, cudaStreamNonBlocking));
+  CHECK_CUDA(cudaStreamCreateWithFlags(&to_device_, cudaStreamNonBlocking));
+}
+
+cudaEvent_t SlabCopies::TakeEvent() {
+  cudaEvent_t event = nullptr;
+  if (free_events_.empty()) {
+    CHECK_CUDA(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+    return event;
+  }
+  event = free_events_.back();
+  free_events_.pop_back();
+  return event;
+}
+
+CopyTicket SlabCopies::Begin(bool to_host, const KvShape& shape, std::byte* slab, std::span<const SlabRun> runs,
+                             cudaStream_t step) {
+  const cudaStream_t stream = to_host ? to_host_ : to_device_;
+  const cudaEvent_t before = TakeEvent();
+  CHECK_CUDA(cudaEventRecord(before, step));
+  CHECK_CUDA(cudaStreamWaitEvent(stream, before, 0));
+  free_events_.push_back(before);  // a wait holds what was recorded when it was asked for
+  for (const Copy& copy : copies_) {
+    if (copy.slab == slab) CHECK_CUDA(cudaStreamWaitEvent(stream, copy.events.back(), 0));
+  }
+  Copy copy{++last_ticket_, slab, to_host ? shape.layers : LayersPerPart(shape, runs), {}};
+  const auto layer_bytes = static_cast<size_t>(shape.layer_bytes());
+  for (int64_t layer = 0; layer < shape.layers; layer += copy.layers_per_event) {
+    const auto layers = static_cast<size_t>(std::min(copy.layers_per_event, shape.layers - layer));
+    for (const SlabRun& run : runs) {
+      std::byte* device = slab + layer * shape.layer_bytes() + run.offset;
+      std::byte* host = run.host + layer * run.host_stride;
+      const auto bytes = static_cast<size_t>(run.bytes), stride = static_cast<size_t>(run.host_stride);
+      if (to_host) {
+        CHECK_CUDA(cudaMemcpy2DAsync(host, stride, device, layer_bytes, bytes, layers, cudaMemcpyDeviceToHost, stream));
+      } else {
+        CHECK_CUDA(cudaMemcpy2DAsync(device, layer_bytes, host, stride, bytes, layers, cudaMemcpyHostToDevice, stream));
+      }
+    }
+    copy.events.push_back(TakeEvent());
+    CHECK_CUDA(cudaEventRecord(copy.events.back(), stream));
+  }
+  copies_.push_back(std::move(copy));
+  return last_ticket_;
+}
+
+void SlabCopies::Forget(size_t copy) {
+  free_events_.insert(free_events_.end(), copies_[copy].events.begin(), copies_[copy].events.end());
+  copies_.erase(copies_.begin() + static_cast<std::ptrdiff_t>(copy));
+}
+
+void SlabCopies::ForgetDone() {
+  for (size_t i = 0; i < copies_.size();) {
+    const cudaError_t state = cudaEventQuery(copies_[i].events.back());
+    if (state == cudaErrorNotReady) {
+      ++i;
+      continue;
+    }
+    CHECK_CUDA(state);
+    Forget(i);
+  }
+}
+
+bool SlabCopies::Done(CopyTicket ticket) {
+  ForgetDone();
+  return std::none_of(copies_.begin(), copies_.end(), [&](const Copy& copy) { return copy.ticket == ticket; });
+}
+
+void SlabCopies::Wait(CopyTicket ticket) {
+  const auto found = std::find_if(copies_.begin(), copies_.end(), [&](const Copy& c) { return c.ticket == ticket; });
+  if (found == copies_.end()) return;
+  CHECK_CUDA(cudaEventSynchronize(found->events.back()));
+  Forget(static_cast<size_t>(found - copies_.begin()));
+}
+
+bool SlabCopies::Moves(const void* slab) {
+  const auto is_of = [&](const Copy& copy) { return copy.slab == slab; };
+  if (std::none_of(copies_.begin(), copies_.end(), is_of)) return false;  // without asking the device
+  ForgetDone();
+  return std::any_of(copies_.begin(), copies_.end(), is_of);
+}
+
+void SlabCopies::Await(const void* slab, int64_t layer, cudaStream_t step) {
+  for (const Copy& copy : copies_) {
+    if (copy.slab != slab) continue;
+    CHECK_CUDA(cudaStreamWaitEvent(step, copy.events[static_cast<size_t>(layer / copy.layers_per_event)], 0));
+  }
+}
+
+}  // namespace ringside::cuda

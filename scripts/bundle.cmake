@@ -1,0 +1,30 @@
+# Packs the programs of a build into a folder that runs on another machine: bin/, lib/ with the shared libraries that such
+# a machine is not expected to have, and what its tests read. The programs look for libraries in $ORIGIN/../lib (set when
+# they are linked); expected there are the C and C++ run time, the driver and CUDA.
+#   cmake -DBIN=build/cuda/bin -DTO=build/cuda/bundle -DSOURCE=. "-DPROGRAMS=ringside-server;ringside" -P scripts/bundle.cmake
+file(REMOVE_RECURSE ${TO})
+file(MAKE_DIRECTORY ${TO}/bin ${TO}/lib)
+set(executables)
+foreach(program ${PROGRAMS})
+  if(EXISTS ${BIN}/${program})
+    file(COPY ${BIN}/${program} DESTINATION ${TO}/bin)
+    execute_process(COMMAND strip ${TO}/bin/${program})
+    list(APPEND executables ${TO}/bin/${program})
+  endif()
+endforeach()
+file(GET_RUNTIME_DEPENDENCIES EXECUTABLES ${executables} RESOLVED_DEPENDENCIES_VAR libraries
+  UNRESOLVED_DEPENDENCIES_VAR missing
+  PRE_EXCLUDE_REGEXES "^ld-linux" "^lib(c|m|dl|rt|pthread|resolv|stdc\\+\\+|gcc_s|gomp)\\.so" "^libcu" "^libnv" "^libnccl" "^libmpi")
+foreach(library ${libraries})
+  # Under the name that programs ask for, whatever file it is a link to.
+  file(COPY ${library} DESTINATION ${TO}/lib FOLLOW_SYMLINK_CHAIN)
+endforeach()
+foreach(path scripts/gpu_suite tests/golden tests/system/tiny_model.py tests/bench/make_random_model.py)
+  get_filename_component(folder ${path} DIRECTORY)
+  file(COPY ${SOURCE}/${path} DESTINATION ${TO}/${folder})
+endforeach()
+list(LENGTH libraries count)
+message(STATUS "${TO}: ${count} libraries")
+if(missing)
+  message(WARNING "not found here: ${missing}")
+endif()

@@ -1,0 +1,149 @@
+// The fixture of tests of the engine on every device there is: a real network, slabs that are full of NaN before their
+// first token, turns whose tokens are compared. On the CPU, and on a GPU told to be deterministic, equal means equal;
+// else two answers may part on a GPU where the token that was chosen led by less than rounding can move (a near-tie),
+// and what follows is then another answer.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/engine/engine_harness.h"
+#include "tests/engine/model_run.h"
+#include "tests/engine/tiers_harness.h"
+#include "tests/kernels/devices.h"
+
+namespace ringside {
+
+class DeviceEngineTest : public ::testing::TestWithParam<std::string> {
+ protected:
+  static constexpr RingWindow kWindow{4, 256, Eviction::kTurn}, kSmallWindow{4, 48, Eviction::kTurn};
+
+  void SetUp() override {
+    backend_ = testing::MakeDevice(GetParam());
+    if (backend_ == nullptr) GTEST_SKIP() << "no " << GetParam() << " here";
+    const char* path = std::getenv("RINGSIDE_TEST_DEVICE_MODEL");  // another than the tiny one: any, also random
+    auto model = Model::Load(path != nullptr ? path : GoldenFolder("llama"), *backend_);
+    ASSERT_TRUE(model.ok()) << model.status().ToString();
+    model_ = std::move(*model);
+    tokenizer_ = std::make_unique<LetterTokenizer>(model_->spec().vocab);
+  }
+  void TearDown() override {
+    engine_.reset();
+    folder_.reset();
+    model_.reset();
+  }
+
+  using Watch = std::function<void(std::span<const StepPart>)>;
+  /// `before` and `after`, if any, see every step before and after it runs, on the engine's thread.
+  void Start(EngineOptions options, bool tiers = false, Watch before = nullptr, Watch after = nullptr) {
+    engine_.reset();
+    options.memory_len = kWindow.memory_len;
+    options.pinned_max = 8;
+    options.prefill_chunk = 64;
+    options.kv_dtype = cache_dtype();
+    EngineStorage storage;
+    if (tiers) {
+      folder_ = std::make_unique<TierFolder>(/*in_memory=*/true);
+      tiers_ = &folder_->Open(int64_t{1} << 30, int64_t{1} << 30);
+      storage = {.tiers = tiers_, .fetch_deadline_ms = 60'000, .pinned_bytes = int64_t{64} << 20};
+    }
+    ASSERT_TRUE(model_->Reserve(options.slots + options.step_tokens).ok());
+    ForwardPass network;
+    network.backend = backend_.get();
+    network.layers = model_->spec().layers;
+    network.kv_heads = model_->spec().kv_heads;
+    network.head_dim = model_->spec().head_dim;
+    network.vocab = model_->spec().vocab;
+    network.run = [this, before, after](std::span<const StepPart> parts, std::span<const TokenChoice> choices,
+                                        std::span<ChosenToken> chosen) {
+      for (const StepPart& part : parts) {
+        if (part.cache->ring().next() == 0) FillWithNaN(*part.cache);
+      }
+      if (before) before(parts);
+      model_->Forward(parts, choices, chosen);
+      if (after) after(parts);
+    };
+    auto started = Engine::Start(std::move(network), *tokenizer_, options, storage);
+    ASSERT_TRUE(started.ok()) << started.status().ToString();
+    engine_ = std::move(*started);
+  }
+  DType cache_dtype() const {
+    return backend_->activation_dtype() == DType::kF32 ? DType::kF16 : backend_->activation_dtype();
+  }
+  /// What a slab that was freed holds: nothing that anyone may read.
+  void FillWithNaN(const KvCache& cache) {
+    nan_.assign(static_cast<size_t>(cache.shape().slab_bytes()), 0xff);
+    backend_->CopyToDevice(cache.slab(), nan_.data(), nan_.size());
+    backend_->Synchronize();
+  }
+
+  SubmittedTurn Turn(TimelineId timeline, std::vector<TokenId> tokens, int64_t max_tokens,
+                     RingWindow window = kWindow) {
+    std::vector<int64_t> starts;  // a message now and then, also in what is not said yet: the same in every turn
+    for (int64_t at = 0; at < 4096; at += 17) starts.push_back(at);
+    SubmittedTurn turn = GreedyTurn(++last_turn_, timeline, std::move(tokens), std::move(starts), window, max_tokens);
+    turn.request.sampling.logprobs = 2;
+    turn.request.owner = "conv_" + std::to_string(timeline);
+    return turn;
+  }
+  struct Answer {
+    std::vector<TokenId> ids;
+    std::vector<float> leads;
+    TurnEnd end;
+  };
+  static Answer Wait(const SubmittedTurn& turn) {
+    Answer answer;
+    answer.end = turn.sink->Wait();
+    EXPECT_EQ(answer.end.reason, FinishReason::kLength) << answer.end.error.ToString();
+    answer.ids = turn.sink->ids();
+    answer.leads = turn.sink->leads();
+    return answer;
+  }
+  Answer Run(const SubmittedTurn& turn) {
+    const Status accepted = engine_->Submit(turn.request);
+    EXPECT_TRUE(accepted.ok()) << accepted.ToString();
+    return accepted.ok() ? Wait(turn) : Answer{};
+  }
+  bool fixed() const { return GetParam() == "cpu" || GetParam().ends_with("_fixed"); }
+  /// Where sums have one order, and where `exact`: equal. Elsewhere they may part at a near-tie.
+  void ExpectSame(const Answer& got, const Answer& want, bool exact, const std::string& what) {
+    ASSERT_EQ(got.ids.size(), want.ids.size()) << what;
+    ASSERT_EQ(want.leads.size(), want.ids.size()) << what;
+    ++compared_;
+    for (size_t i = 0; i < want.ids.size(); ++i) {
+      if (got.ids[i] == want.ids[i]) continue;
+      ++parted_;
+      EXPECT_FALSE(exact || fixed()) << what << ": another token at " << i;
+      EXPECT_LT(want.leads[i], NearTie()) << what << ": another token at " << i;
+      return;
+    }
+  }
+  /// In nats: what two orders of summation may make of a log probability, with room.
+  double NearTie() const { return 16 * testing::Rounding(backend_->activation_dtype()); }
+  std::vector<TokenId> Ids(size_t n, uint32_t seed) const { return ScatteredIds(n, model_->spec().vocab, seed); }
+  static std::vector<TokenId> Joined(std::vector<TokenId> a, const std::vector<TokenId>& b) {
+    a.insert(a.end(), b.begin(), b.end());
+    return a;
+  }
+  void ReportParted() const {
+    if (compared_ > 0)
+      std::printf("%s: %d answers compared, %d parted at a near-tie\n", GetParam().c_str(), compared_, parted_);
+  }
+
+  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<LetterTokenizer> tokenizer_;
+  std::unique_ptr<TierFolder> folder_;
+  TieredStore* tiers_ = nullptr;
+  std::unique_ptr<Engine> engine_;
+  TurnId last_turn_ = 0;
+  std::vector<uint8_t> nan_;
+  int compared_ = 0, parted_ = 0;
+};
+
+}  // namespace ringside

@@ -1,0 +1,95 @@
+// A backend over the CPU's whose slab copies take their time, as a GPU's do: they happen when they are asked for often
+// enough, waited for, or when the slab is used. Memory that goes too early, or a slab that is lent too early, shows.
+#pragma once
+
+#include <algorithm>
+#include <deque>
+#include <vector>
+
+#include "engine/model.h"
+#include "tests/engine/failing_backend.h"
+
+namespace ringside {
+
+class LaggingBackend final : public FailingBackend {
+ public:
+  using FailingBackend::FailingBackend;
+
+  /// While on, no copy ends by being asked for. Any thread.
+  void Hold(bool hold) { held_ = hold; }
+  /// Copies that someone waited for.
+  int64_t waits() const { return waits_; }
+  int64_t copies() const { return copies_; }
+
+  CopyTicket SaveSlab(const KvShape& shape, const void* slab, std::span<const SlabRun> runs) override {
+    return Begin(true, shape, const_cast<void*>(slab), runs);
+  }
+  CopyTicket LoadSlab(const KvShape& shape, void* slab, std::span<const SlabRun> runs) override {
+    return Begin(false, shape, slab, runs);
+  }
+  bool CopyDone(CopyTicket ticket) override {
+    const auto found = Find(ticket);
+    if (found == copying_.end()) return true;
+    if (held_ || ++found->asked < 3) return false;
+    RunUntil(ticket);
+    return true;
+  }
+  void WaitForCopy(CopyTicket ticket) override {
+    if (Find(ticket) == copying_.end()) return;
+    ++waits_;
+    RunUntil(ticket);
+  }
+  /// `network`, whose steps use their slabs as Attention does.
+  ForwardPass Over(ForwardPass network) {
+    network.backend = this;
+    network.run = [this, run = std::move(network.run)](std::span<const StepPart> parts,
+                                                       std::span<const TokenChoice> choices,
+                                                       std::span<ChosenToken> chosen) {
+      for (const StepPart& part : parts) {
+        for (size_t i = copying_.size(); i > 0; --i) {
+          if (copying_[i - 1].slab != part.cache->slab()) continue;
+          RunUntil(copying_[i - 1].ticket);
+          break;
+        }
+      }
+      run(parts, choices, chosen);
+    };
+    return network;
+  }
+
+ private:
+  struct Copy {
+    CopyTicket ticket;
+    bool save;
+    KvShape shape;
+    void* slab;
+    std::vector<SlabRun> runs;
+    int asked = 0;
+  };
+  CopyTicket Begin(bool save, const KvShape& shape, void* slab, std::span<const SlabRun> runs) {
+    ++copies_;
+    copying_.push_back({++last_, save, shape, slab, {runs.begin(), runs.end()}});
+    return last_;
+  }
+  std::deque<Copy>::iterator Find(CopyTicket ticket) {
+    return std::find_if(copying_.begin(), copying_.end(), [&](const Copy& copy) { return copy.ticket == ticket; });
+  }
+  // Every copy up to this one, in the order of their calls.
+  void RunUntil(CopyTicket ticket) {
+    while (!copying_.empty() && copying_.front().ticket <= ticket) {
+      const Copy& copy = copying_.front();
+      if (copy.save)
+        FailingBackend::SaveSlab(copy.shape, copy.slab, copy.runs);
+      else
+        FailingBackend::LoadSlab(copy.shape, copy.slab, copy.runs);
+      copying_.pop_front();
+    }
+  }
+
+  std::deque<Copy> copying_;
+  CopyTicket last_ = 0;
+  std::atomic<bool> held_{false};
+  std::atomic<int64_t> waits_{0}, copies_{0};
+};
+
+}  // namespace ringside

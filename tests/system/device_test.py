@@ -1,0 +1,75 @@
+"""What the server does when its device fails for good: the turns end with an error, /readyz says 503, the process ends with
+76, and what was acknowledged is there when a sound one starts on the same store.
+
+    scripts/python -m pytest tests/system/device_test.py
+"""
+
+import asyncio
+import os
+import threading
+
+from conversation import Conversation
+from server_process import ROOT
+from wire import TERMINAL
+
+FAILED = 76
+FAILING_SERVER = os.environ.get("RINGSIDE_FAILING_SERVER") or str(ROOT / "build/cpu/bin/failing_server")
+
+
+def run(coroutine):
+    return asyncio.run(asyncio.wait_for(coroutine, 120))
+
+
+def test_a_device_that_fails_ends_the_server_with_76_and_loses_nothing_acknowledged(start, store, tmp_path):
+    failure = tmp_path / "failure"
+    server = start("--store-path", store, "--device", "cuda", binary=FAILING_SERVER, environment={"FAIL_WHEN_THERE": str(failure)})
+    readiness = []
+
+    def watch():
+        while server.running():
+            try:
+                readiness.append(server.get("/readyz")[0])
+            except OSError:
+                return
+
+    watcher = threading.Thread(target=watch)
+
+    async def lose():
+        async with Conversation(server.port) as talk, Conversation(server.port) as beside:
+            answer = await talk.ask("Hello.", max_output_tokens=8, temperature=0)
+            items = await talk.items()
+            watcher.start()
+            for conversation in (talk, beside):
+                await conversation.begin("Tell me.", deltas=2, max_output_tokens=1 << 18, ignore_eos=True)
+            failure.touch()
+            ends = []
+            for conversation in (talk, beside):
+                event = await conversation.socket.receive()
+                while event["type"] not in TERMINAL:
+                    event = await conversation.socket.receive()
+                ends.append((event["type"], event.get("response", {}).get("error", {})))
+            return talk.id, items, answer["id"], ends
+
+    id, items, answered, ends = run(lose())
+    assert server.wait() == FAILED
+    watcher.join()
+    for kind, error in ends:
+        assert kind == "response.failed" and "device has failed" in error["message"], ends
+    assert readiness[0] == 200 and 503 in readiness, readiness
+    server = start("--store-path", store)
+
+    async def again():
+        async with Conversation(server.port, id) as talk:
+            assert await talk.items() == items
+            assert (await talk.response(answered))["status"] in ("completed", "incomplete")
+            await talk.ask("Still there?", max_output_tokens=4)
+
+    run(again())
+    server.stop()
+
+
+def test_a_device_that_fails_before_the_server_is_ready_ends_it_with_76_too(start, tmp_path):
+    (tmp_path / "failure").touch()
+    environment = {"FAIL_WHEN_THERE": str(tmp_path / "failure")}
+    server = start("--device", "cuda", ready=False, binary=FAILING_SERVER, environment=environment)
+    assert server.wait() == FAILED
