@@ -48,12 +48,13 @@ void AddTokenizer(const TokenizerData& data, Digest* digest) {
 }  // namespace
 
 Fingerprint FingerprintOf(std::span<const uint8_t, 16> weights, const TokenizerData& tokenizer,
-                          std::string_view chat_template) {
+                          std::string_view chat_template, DType activations) {
   Digest rest;
   rest.AddNumber(kArithmeticVersion);
   rest.AddNumber(kLayoutVersion);
   AddTokenizer(tokenizer, &rest);
   rest.AddText(chat_template);
+  rest.AddText(Traits(activations).name);
   const std::array<uint8_t, 16> second = rest.Get();
   Fingerprint out{};
   static_assert(sizeof(out) == 32);

@@ -9,8 +9,9 @@
 
 namespace ringside {
 
-/// `weights`: a digest of the tensors and hyper-parameters.
+/// `weights`: a digest of the tensors and hyper-parameters. `activations`: the backend's, which tells a CPU's rows from
+/// a GPU's.
 Fingerprint FingerprintOf(std::span<const uint8_t, 16> weights, const TokenizerData& tokenizer,
-                          std::string_view chat_template);
+                          std::string_view chat_template, DType activations);
 
 }  // namespace ringside
