@@ -13,14 +13,9 @@
 #include "cache/kv_cache.h"
 #include "cache/kv_pool.h"
 #include "engine/model.h"
+#include "tests/golden_folder.h"
 
 namespace ringside {
-
-/// In the sources, which lie elsewhere where RINGSIDE_SOURCE says so: on a machine that did not build this.
-inline std::string GoldenFolder(const std::string& name) {
-  const char* source = std::getenv("RINGSIDE_SOURCE");
-  return std::string(source != nullptr ? source : RINGSIDE_SOURCE_DIR) + "/tests/golden/" + name;
-}
 
 inline std::unique_ptr<Backend> MakeTestBackend(int threads = 1) {
   CpuBackendOptions options;

@@ -5,12 +5,11 @@
 
 #include "base/check.h"
 #include "engine/unicode.h"
+#include "tests/golden_folder.h"
 
 namespace ringside {
 
-std::string GoldenPath(const std::string& name) {
-  return std::string(RINGSIDE_SOURCE_DIR) + "/tests/golden/tokenizer/" + name;
-}
+std::string GoldenPath(const std::string& name) { return GoldenFolder("tokenizer/" + name); }
 
 std::vector<uint32_t> ReadDigests(const std::string& name) {
   std::ifstream file(GoldenPath(name + ".u32"), std::ios::binary);

@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "engine/gguf_reader.h"
+#include "tests/golden_folder.h"
 
 namespace ringside {
 namespace {
@@ -20,10 +21,10 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-constexpr std::string_view kFolder = RINGSIDE_SOURCE_DIR "/tests/golden/chat_template/";
+const std::string kFolder = GoldenFolder("chat_template/");
 
 std::string ReadFile(const std::string& name) {
-  std::ifstream file(std::string(kFolder) + name, std::ios::binary);
+  std::ifstream file(kFolder + name, std::ios::binary);
   std::stringstream bytes;
   bytes << file.rdbuf();
   return bytes.str();
