@@ -65,8 +65,11 @@ Result<std::unique_ptr<Engine>> Engine::Start(Model& model, const Tokenizer& tok
   const int64_t slot_bytes = ShapeOf(network, options).slab_bytes();
   ASSIGN_OR_RETURN(const int64_t most_slots, CountSlots(model.backend(), options, slot_bytes));
   RETURN_IF_ERROR(model.Reserve(most_slots + std::max(options.step_tokens, options.mixed_tokens)));
-  network.run = [&model](std::span<const StepPart> parts, std::span<const TokenChoice> choices,
-                         std::span<ChosenToken> chosen) { model.Forward(parts, choices, chosen); };
+  network.begin = [&model](std::span<const StepPart> parts, std::span<const TokenChoice> choices) {
+    model.Begin(parts, choices);
+  };
+  network.finish = [&model](std::span<ChosenToken> chosen) { model.Finish(chosen); };
+  network.runs_ahead = model.backend().runs_ahead();
   return Start(std::move(network), tokenizer, options, storage, clock);
 }
 

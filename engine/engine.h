@@ -95,8 +95,10 @@ struct ForwardPass {
   Backend* backend = nullptr;
   int64_t layers = 0, kv_heads = 0, head_dim = 0, vocab = 0;
   int64_t position_limit = 0;  // learned positions: no token may stand at or after it; 0 = none
-  /// As Model::Forward that chooses tokens.
-  std::function<void(std::span<const StepPart>, std::span<const TokenChoice>, std::span<ChosenToken>)> run;
+  std::function<void(std::span<const StepPart>, std::span<const TokenChoice>)> begin;  // as Model::Begin
+  std::function<void(std::span<ChosenToken>)> finish;                                  // as Model::Finish
+  bool runs_ahead =
+      false;  // there is something to be gained from a second step that begins before the first is finished
 };
 
 class Engine {

@@ -92,7 +92,12 @@ void EngineLoop::PublishStats() {
 
 void EngineLoop::Run() {
   while (!inbox_->closed()) {
-    for (Message& message : NextMessages()) Handle(std::move(message));
+    std::vector<Message> messages = NextMessages();
+    if (!messages.empty()) {
+      ConcludeLaunched();
+      RetireFinished();
+    }
+    for (Message& message : messages) Handle(std::move(message));
     FinishCopies(/*wait=*/false);
     RetireFinished();
     AdmitWaiting();
@@ -103,6 +108,7 @@ void EngineLoop::Run() {
     PublishStats();
     TellPositions();
   }
+  ConcludeLaunched();
   FinishCopies(/*wait=*/true);
   // Whoever asked for something is told; turns end below.
   for (Message& message : inbox_->Drain(/*wait=*/false)) Handle(std::move(message));
@@ -263,6 +269,18 @@ void EngineLoop::TellPositions() {
 }
 
 void EngineLoop::Step() {
+  if (!launched_) launched_ = Launch();
+  std::optional<LaunchedStep> next;
+  if (MayRunAhead()) next = LaunchAhead();
+  Conclude(*launched_);
+  launched_ = std::move(next);
+  // A turn that has ended has a row in the next step, which is that of its last token: right, and of no further use.
+  if (std::any_of(running_.begin(), running_.end(), [](auto& turn) { return turn->finished().has_value(); })) {
+    ConcludeLaunched();
+  }
+}
+
+EngineLoop::LaunchedStep EngineLoop::Launch() {
   std::vector<int64_t> remaining;
   // A turn whose cache is still coming in joins when all of it is there, or others would wait for it; alone it begins
   // with the first layers.
@@ -272,9 +290,10 @@ void EngineLoop::Step() {
   const SchedulerLimits limits{options_.step_tokens, options_.mixed_tokens, options_.prefill_chunk};
   const std::vector<int64_t> take = PlanStep(remaining, limits, first_++);
 
+  LaunchedStep step;
   std::vector<StepPart> parts;
+  std::vector<TokenChoice> choices;
   std::vector<RunningTurn*> turns;
-  choices_.clear();
   int64_t computed = 0;
   bool prefills = false;
   for (size_t i = 0; i < running_.size(); ++i) {
@@ -284,29 +303,65 @@ void EngineLoop::Step() {
     const bool last = turn.wants_logits() && static_cast<int64_t>(chunk.size()) == turn.remaining();
     parts.push_back({turn.sequence()->cache(), chunk, last ? StepPart::Logits::kLast : StepPart::Logits::kNone});
     turns.push_back(&turn);
-    if (last) choices_.push_back(turn.Choice());
+    (last ? step.choosing : step.prefilling).push_back(&turn);
+    if (last) choices.push_back(turn.Choice());
     computed += static_cast<int64_t>(chunk.size());
     prefills |= turn.remaining() > 1;
     (turn.remaining() == 1 ? counts_.tokens_decoded : counts_.tokens_prefilled) += chunk.size();
   }
-  chosen_.resize(choices_.size());
-  const int64_t begin = clock_.MonotonicNs();
-  network_.run(parts, choices_, chosen_);
-  if (const Status status = network_.backend->status(); !status.ok()) return Fail(status);
+  step.begun_ns = clock_.MonotonicNs();
+  step.prefilled = prefills ? computed : 0;
+  network_.begin(parts, choices);
   ++counts_.steps;
-
-  const int64_t now = clock_.MonotonicNs();
-  if (prefills) sequence_storage_.NotePrefill(computed, now - begin);
-  const ChosenToken* next = chosen_.data();
   for (size_t i = 0; i < parts.size(); ++i) {
     turns[i]->Fed(parts[i].tokens);
     timelines_[turns[i]->timeline_id()].last_used = counts_.steps;
-    if (parts[i].logits == StepPart::Logits::kLast) {
-      turns[i]->Take(*next++, now);
-    } else if (turns[i]->remaining() == 0) {
-      turns[i]->FinishPrefill();
-    }
   }
+  return step;
+}
+
+bool EngineLoop::MayRunAhead() const {
+  return network_.runs_ahead && launched_->choosing.size() == running_.size() &&
+         std::all_of(running_.begin(), running_.end(), [](auto& turn) { return turn->CanRunAhead(); });
+}
+
+EngineLoop::LaunchedStep EngineLoop::LaunchAhead() {
+  LaunchedStep step;
+  step.choosing = launched_->choosing;
+  const size_t rows = step.choosing.size();
+  std::vector<TokenId> awaited(rows);
+  std::vector<StepPart> parts;
+  std::vector<TokenChoice> choices;
+  for (size_t i = 0; i < rows; ++i) {
+    awaited[i] = ~static_cast<TokenId>(i);
+    parts.push_back({step.choosing[i]->sequence()->cache(), {&awaited[i], 1}, StepPart::Logits::kLast});
+    choices.push_back(step.choosing[i]->RunAhead());
+  }
+  network_.begin(parts, choices);
+  ++counts_.steps;
+  counts_.tokens_decoded += rows;
+  for (const RunningTurn* turn : step.choosing) timelines_[turn->timeline_id()].last_used = counts_.steps;
+  return step;
+}
+
+void EngineLoop::Conclude(const LaunchedStep& step) {
+  std::vector<ChosenToken> chosen(step.choosing.size());
+  network_.finish(chosen);
+  if (const Status status = network_.backend->status(); !status.ok()) return Fail(status);
+  const int64_t now = clock_.MonotonicNs();
+  if (step.prefilled > 0) sequence_storage_.NotePrefill(step.prefilled, now - step.begun_ns);
+  for (size_t i = 0; i < chosen.size(); ++i) {
+    if (!step.choosing[i]->finished()) step.choosing[i]->Take(chosen[i], now);
+  }
+  for (RunningTurn* turn : step.prefilling) {
+    if (turn->remaining() == 0) turn->FinishPrefill();
+  }
+}
+
+void EngineLoop::ConcludeLaunched() {
+  if (!launched_) return;
+  Conclude(*launched_);
+  launched_.reset();
 }
 
 void EngineLoop::Fail(const Status& status) {

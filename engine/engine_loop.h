@@ -151,7 +151,23 @@ class EngineLoop {
   /// those that decode are never held up by more than one copy.
   void SaveIdle();
 
+  /// A step that the network has been given.
+  struct LaunchedStep {
+    std::vector<RunningTurn*> choosing;    // in the order of its choices
+    std::vector<RunningTurn*> prefilling;  // the others
+    int64_t begun_ns = 0;
+    int64_t prefilled = 0;  // tokens, if some of them are a prefill's
+  };
+  /// Gives the network a step and takes its tokens; or, where it runs ahead, those of the step before.
   void Step();
+  LaunchedStep Launch();
+  /// Whether all that runs can be launched once more before the tokens of `launched_` are known.
+  bool MayRunAhead() const;
+  LaunchedStep LaunchAhead();
+  /// Waits for a step and hands its tokens out.
+  void Conclude(const LaunchedStep& step);
+  /// The step that is under way, if there is one: after it nothing is known to the device only.
+  void ConcludeLaunched();
   /// The device has failed for good: ends every turn, and every one that comes.
   void Fail(const Status& status);
   void RetireFinished();
@@ -173,8 +189,7 @@ class EngineLoop {
   int64_t fetches_ = 0;  // asked for and not yet used or forgotten
   std::deque<std::unique_ptr<RunningTurn>> waiting_;
   std::vector<std::unique_ptr<RunningTurn>> running_;
-  std::vector<TokenChoice> choices_;  // of the step at hand
-  std::vector<ChosenToken> chosen_;
+  std::optional<LaunchedStep> launched_;
   size_t first_ = 0;  // whose prefill comes first
   EngineStats counts_;
   SequenceStorage sequence_storage_;

@@ -88,7 +88,6 @@ void Model::State::BuildStep(std::span<const StepPart> parts) {
     if (spec.learned_positions) CHECK_LE(position + rows, spec.trained_context);
     for (int64_t r = 0; r < rows; ++r) {
       const TokenId id = part.tokens[static_cast<size_t>(r)];
-      CHECK_GE(id, 0);
       CHECK_LT(id, spec.vocab);
       step.ids.push_back(id);
       step.positions.push_back(position + r);
@@ -221,16 +220,25 @@ void Model::Forward(std::span<const StepPart> parts, std::span<float> logits) {
   backend().Synchronize();
 }
 
-void Model::Forward(std::span<const StepPart> parts, std::span<const TokenChoice> choices,
-                    std::span<ChosenToken> chosen) {
+void Model::Begin(std::span<const StepPart> parts, std::span<const TokenChoice> choices) {
   const Tensor stream = state_->Hidden(parts);
   CHECK_EQ(choices.size(), state_->step.wanted_rows.size());
-  CHECK_EQ(chosen.size(), choices.size());
+  BegunStep& begun = state_->begun.emplace_back();
+  begun.chosen.resize(choices.size());
   state_->Logits(stream, [&](int64_t first, Tensor rows) {
     const auto begin = static_cast<size_t>(first), count = static_cast<size_t>(rows.rows);
-    backend().ChooseTokens(rows, choices.subspan(begin, count), chosen.subspan(begin, count));
+    backend().ChooseTokens(rows, choices.subspan(begin, count), std::span(begun.chosen).subspan(begin, count));
   });
-  backend().Synchronize();
+  begun.submission = backend().Submit();
+}
+
+void Model::Finish(std::span<ChosenToken> chosen) {
+  CHECK(!state_->begun.empty());
+  const BegunStep& begun = state_->begun.front();
+  CHECK_EQ(chosen.size(), begun.chosen.size());
+  backend().WaitFor(begun.submission);
+  std::copy(begun.chosen.begin(), begun.chosen.end(), chosen.begin());
+  state_->begun.pop_front();
 }
 
 }  // namespace ringside

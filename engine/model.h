@@ -19,7 +19,7 @@ namespace ringside {
 /// One sequence's part of a step: tokens appended to its cache at its next positions.
 struct StepPart {
   KvCache* cache = nullptr;
-  std::span<const TokenId> tokens;  // 1 .. the ring's max_chunk()
+  std::span<const TokenId> tokens;  // 1 .. the ring's max_chunk(); ~i: the i-th token that the last step chooses
   enum class Logits { kNone, kLast, kAll } logits = Logits::kLast;
 };
 
@@ -55,9 +55,11 @@ class Model {
   /// its own, of this model's shape; ids are below the vocabulary size; with learned positions no token stands at or
   /// past the trained context. Aborts otherwise, and if the device has no room for scratch memory: see Reserve.
   void Forward(std::span<const StepPart> parts, std::span<float> logits);
-  /// The same step, ending in tokens: chosen[i] is what choices[i] chooses from the i-th row of logits asked for. The
-  /// logits themselves stay on the device.
-  void Forward(std::span<const StepPart> parts, std::span<const TokenChoice> choices, std::span<ChosenToken> chosen);
+  /// The same step, ending in tokens: choices[i] chooses from the i-th row of logits asked for, which stay on the
+  /// device. Begin does not wait for them if the backend runs ahead, and a second step may begin before the first is
+  /// finished; Finish waits for the oldest step begun and gives its tokens, one a choice.
+  void Begin(std::span<const StepPart> parts, std::span<const TokenChoice> choices);
+  void Finish(std::span<ChosenToken> chosen);
 
  private:
   struct State;

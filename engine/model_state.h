@@ -1,6 +1,7 @@
 // What a Model holds: the parts of Model::State, shared by loading and the forward pass. Nobody else includes this.
 #pragma once
 
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,12 @@ struct ModelStep {
   RopeAngles angles;
 };
 
+/// What a step that has begun will bring.
+struct BegunStep {
+  uint64_t submission = 0;
+  std::vector<ChosenToken> chosen;
+};
+
 struct Model::State {
   Backend* backend = nullptr;
   ModelSpec spec;
@@ -40,6 +47,7 @@ struct Model::State {
   Fingerprint fingerprint{};
   ModelScratch scratch;
   ModelStep step;
+  std::deque<BegunStep> begun;
 
   Status LoadGguf(const std::string& path);
   Status LoadHuggingFace(const std::string& folder);

@@ -46,6 +46,18 @@ void RunningTurn::CheckLimits() {
 
 TokenChoice RunningTurn::Choice() { return sampler_->Choice(static_cast<int64_t>(request_.tokens.size())); }
 
+bool RunningTurn::CanRunAhead() const {
+  const auto length = static_cast<int64_t>(request_.tokens.size());
+  const auto generated = length - static_cast<int64_t>(prompt_tokens_);
+  return remaining_ == 0 && !ahead_ && length + 1 < session_len_ &&
+         (request_.max_tokens < 0 || generated + 1 < request_.max_tokens) && sampler_->Foresees();
+}
+
+TokenChoice RunningTurn::RunAhead() {
+  ahead_ = true;
+  return sampler_->Choice(static_cast<int64_t>(request_.tokens.size()) + 1);
+}
+
 void RunningTurn::Take(const ChosenToken& chosen, int64_t now_ns) {
   if (Status status = StatusOf(chosen); !status.ok()) return Finish(FinishReason::kError, std::move(status));
   if (first_token_ns_ == 0) first_token_ns_ = now_ns;
@@ -53,6 +65,7 @@ void RunningTurn::Take(const ChosenToken& chosen, int64_t now_ns) {
   sampler_->Append(id);
   request_.tokens.push_back(id);
   remaining_ = 1;
+  if (std::exchange(ahead_, false)) Fed(std::span(request_.tokens).last(1));
   StopRule::Verdict verdict = stop_rule_->Push(id, detokenizer_->Push(id));
   TokenDelta delta;
   const bool ended_by_id = verdict.stop && verdict.matched.empty();

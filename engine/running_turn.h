@@ -42,12 +42,16 @@ class RunningTurn {
   }
   /// The next tokens to feed, at most `limit`.
   std::span<const TokenId> NextChunk(int64_t limit);
-  /// The model has computed the chunk.
+  /// The model has been given the chunk.
   void Fed(std::span<const TokenId> chunk);
   /// How the token after the timeline's last one is chosen; valid until Take.
   TokenChoice Choice();
   /// That token is here: appends, emits. Ends the turn by setting finished().
   void Take(const ChosenToken& chosen, int64_t now_ns);
+  /// Whether the token that the model has been asked for may be fed, and the one after it chosen, before it is known.
+  bool CanRunAhead() const;
+  /// The model is given that token unseen: how the one after it is chosen.
+  TokenChoice RunAhead();
   /// A turn without logits (warm-up) has computed everything.
   void FinishPrefill() { finished_ = FinishReason::kStop; }
 
@@ -69,6 +73,7 @@ class RunningTurn {
   Sequence* sequence_ = nullptr;
   int64_t position_ = 0;  // in line, as told
   int64_t remaining_ = 0;
+  bool ahead_ = false;  // the token that is awaited has been fed
   CacheReport report_;
   int64_t evicted_before_ = 0;
   std::optional<Sampler> sampler_;

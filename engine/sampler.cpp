@@ -102,6 +102,12 @@ TokenChoice Sampler::Choice(int64_t position) {
   return choice;
 }
 
+bool Sampler::Foresees() const {
+  return params_.bad_words.empty() && params_.repetition_penalty == 1.0 && params_.presence_penalty == 0 &&
+         params_.frequency_penalty == 0 && params_.top_p_decay == 1.0 && params_.top_p >= params_.top_p_min &&
+         new_tokens_ >= params_.min_tokens;
+}
+
 Status StatusOf(const ChosenToken& token) {
   switch (token.outcome) {
     case ChosenToken::Outcome::kNotFinite:

@@ -47,6 +47,8 @@ class Sampler {
 
   /// How the token for `position` (the new token's own) is chosen. It borrows from the sampler until the next call.
   TokenChoice Choice(int64_t position);
+  /// Whether the choice after the next token's does not depend on which token that is.
+  bool Foresees() const;
   /// Tells the sampler that `id` was appended.
   void Append(TokenId id);
 

@@ -6,13 +6,15 @@
 // CUDA the order may depend on how many rows there are: what is equal there is equal within a tolerance, unless
 // CudaBackendOptions::deterministic.
 //
-// A backend may put operations off and do them together: results are there after Synchronize. Host memory that an
-// operation takes (ids, segments, angles) is read before it returns; memory that a copy reads or writes on the host
-// must stay until Synchronize. Slabs go to the host and back beside the operations (SaveSlab, LoadSlab).
+// A backend may put operations off and do them together: results are there after Synchronize, or after WaitFor what was
+// submitted. Host memory that an operation takes (ids, segments, angles) is read before it returns; memory that a copy
+// reads or writes on the host must stay until then. Slabs go to the host and back beside the operations (SaveSlab,
+// LoadSlab).
 //
 // A device that has failed has failed for good: status() says so, and what results hold from then on is not known.
 //
-// Letters: T rows (tokens) of a step, D hidden size, H query heads, G key/value heads, d head size, n outputs, k inputs.
+// Letters: T rows (tokens) of a step, D hidden size, H query heads, G key/value heads, d head size, n outputs, k
+// inputs.
 #pragma once
 
 #include <cstdint>
@@ -29,9 +31,9 @@
 namespace ringside {
 
 enum class RopePairs {
-  kNone,        // no rotation (learned positions)
-  kAdjacent,    // dimensions (2j, 2j + 1) rotate together: GGUF's llama order
-  kHalves,      // dimensions (j, j + rotary/2) rotate together: Hugging Face, GPT-NeoX
+  kNone,      // no rotation (learned positions)
+  kAdjacent,  // dimensions (2j, 2j + 1) rotate together: GGUF's llama order
+  kHalves,    // dimensions (j, j + rotary/2) rotate together: Hugging Face, GPT-NeoX
 };
 
 /// Cosine and sine of position * inverse frequency, taken in float64 and rounded: [T, rotary / 2] each, on the host.
@@ -47,7 +49,7 @@ struct RopeAngles {
 
 /// Consecutive rows of a step that belong to one sequence.
 struct AttentionSegment {
-  int64_t first_row = 0;                // in the step
+  int64_t first_row = 0;  // in the step
   int64_t rows = 0;
   int64_t position = 0;                 // of the first row's token; row r stands at position + r
   int64_t pinned = 0;                   // S: positions below it are never evicted
@@ -56,15 +58,15 @@ struct AttentionSegment {
 };
 
 struct AttentionArgs {
-  Tensor qkv;     // [T, (H + 2G) d]: queries, keys, values, none rotated
-  Tensor out;     // [T, H d]
+  Tensor qkv;  // [T, (H + 2G) d]: queries, keys, values, none rotated
+  Tensor out;  // [T, H d]
   int64_t layer = 0;
-  KvShape shape;  // G and d of it are the keys'
-  int64_t heads = 0;       // H, a multiple of G
-  int64_t rotary = 0;      // rotated dimensions of a head, even, <= d
+  KvShape shape;       // G and d of it are the keys'
+  int64_t heads = 0;   // H, a multiple of G
+  int64_t rotary = 0;  // rotated dimensions of a head, even, <= d
   RopePairs pairs = RopePairs::kNone;
   RopeAngles angles;
-  float scale = 0;         // of q . k, usually 1 / sqrt(d)
+  float scale = 0;  // of q . k, usually 1 / sqrt(d)
   std::span<const AttentionSegment> segments;
   // Calls with one number that is not 0 promise equal segments and angles, back to the last Synchronize: a backend may
   // take them to the device once for all layers.
@@ -102,6 +104,16 @@ class Backend {
   virtual void CopyOnDevice(void* to, const void* from, size_t bytes) = 0;
   /// Returns when everything issued before has been done, copies of slabs apart.
   virtual void Synchronize() = 0;
+  /// Sends everything issued so far on its way, if possible without waiting for it; returns a number to wait for, never
+  /// 0. At most two submissions are under way: a third waits for the first. Synchronize submits, too.
+  virtual uint64_t Submit() {
+    Synchronize();
+    return 1;
+  }
+  /// Returns when everything issued before that Submit has been done.
+  virtual void WaitFor(uint64_t submission) { (void)submission; }
+  /// Whether Submit returns before the work is done, so that there is something to be gained.
+  virtual bool runs_ahead() const { return false; }
   /// The element type in which operations hand activations to one another: queries, norms, MLP inputs. The residual
   /// stream and logits are kF32 everywhere.
   virtual DType activation_dtype() const { return DType::kF32; }
@@ -131,7 +143,8 @@ class Backend {
   virtual Result<Weight> LoadWeight(const HostTensor& host) = 0;
 
   // ---- operations -------------------------------------------------------------------------------------------------
-  /// y[r] = table row ids[r], as float; ids are host memory, all < table.rows. y [T, D].
+  /// y[r] = table row ids[r], as float; ids are host memory, all < table.rows. y [T, D]. ~i < 0 stands for the i-th
+  /// of the tokens that the last submission with ChooseTokens chooses, known or not.
   virtual void Embed(const Weight& table, std::span<const int32_t> ids, Tensor y) = 0;
   /// y[r] += table row positions[r]: learned positions (GPT-2). Positions are host memory, all < table.rows.
   virtual void AddPositions(const Weight& table, std::span<const int64_t> positions, Tensor y) = 0;
@@ -161,8 +174,8 @@ class Backend {
 };
 
 struct CpuBackendOptions {
-  int threads = 0;               // 0 = all cores this process may use
-  std::string instruction_set;   // "" = the best there is; "portable", "avx2", "avx512", "avx512_vnni", "amx"
+  int threads = 0;              // 0 = all cores this process may use
+  std::string instruction_set;  // "" = the best there is; "portable", "avx2", "avx512", "avx512_vnni", "amx"
 };
 /// kInvalidArgument if this machine lacks the instruction set asked for.
 Result<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions& options);

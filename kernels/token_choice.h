@@ -59,7 +59,7 @@ struct TokenLogprob {
   float logprob = 0;
 };
 
-struct ChosenToken {
+struct alignas(16) ChosenToken {
   enum class Outcome : int32_t {
     kChosen,
     kNotFinite,    // a logit was NaN or +inf, or none was finite

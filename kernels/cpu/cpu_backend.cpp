@@ -108,10 +108,11 @@ void CpuBackend::Embed(const Weight& table, std::span<const int32_t> ids, Tensor
   CheckFloat(y);
   CHECK_EQ(y.rows, static_cast<int64_t>(ids.size()));
   CHECK_EQ(y.cols, table.cols);
-  for (const int32_t id : ids) CHECK(id >= 0 && id < table.rows);
+  for (const int32_t id : ids) CHECK(id < table.rows && ~id < static_cast<int64_t>(last_ids_.size()));
   EachRow(y.rows, y.cols, [&](int64_t r) {
-    UnpackRow(table.dtype, static_cast<const uint8_t*>(table.data.data()), table.cols, ids[static_cast<size_t>(r)],
-              false, y.f32_row(r));
+    const int32_t id = ids[static_cast<size_t>(r)];
+    UnpackRow(table.dtype, static_cast<const uint8_t*>(table.data.data()), table.cols,
+              id >= 0 ? id : last_ids_[static_cast<size_t>(~id)], false, y.f32_row(r));
   });
 }
 
@@ -185,6 +186,12 @@ void CpuBackend::ChooseTokens(Tensor logits, std::span<const TokenChoice> choice
     const auto row = static_cast<size_t>(r);
     chosen[row] = choosers_[row].Choose({logits.f32_row(r), static_cast<size_t>(logits.cols)}, choices[row]);
   });
+  for (const ChosenToken& token : chosen) chosen_ids_.push_back(token.id);
+}
+
+void CpuBackend::Synchronize() {
+  if (!chosen_ids_.empty()) last_ids_.swap(chosen_ids_);
+  chosen_ids_.clear();
 }
 
 // ---- linear

@@ -22,7 +22,7 @@ class CpuBackend final : public Backend {
   void CopyToDevice(void* device, const void* host, size_t bytes) override;
   void CopyToHost(void* host, const void* device, size_t bytes) override;
   void CopyOnDevice(void* to, const void* from, size_t bytes) override;
-  void Synchronize() override {}
+  void Synchronize() override;
   CopyTicket SaveSlab(const KvShape& shape, const void* slab, std::span<const SlabRun> runs) override;
   CopyTicket LoadSlab(const KvShape& shape, void* slab, std::span<const SlabRun> runs) override;
   std::string Describe() const override;
@@ -71,7 +71,8 @@ class CpuBackend final : public Backend {
   std::vector<Piece> pieces_;
   std::vector<int64_t> split_tiles_;
   std::vector<StorePiece> store_pieces_;
-  std::vector<TokenChooser> choosers_;  // one a row
+  std::vector<TokenChooser> choosers_;          // one a row
+  std::vector<int32_t> chosen_ids_, last_ids_;  // since the last Submit; of what it submitted
 };
 
 }  // namespace ringside::cpu

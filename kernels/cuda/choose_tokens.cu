@@ -13,30 +13,40 @@ class Chooser {
   struct Shared {
     TokenRow::Exchange exchanges[2];
     TokenCut::Shared cut;
+    TokenLogprob top[limits::kMaxTopLogprobs];  // of the block that speaks
   };
 
-  __device__ Chooser(const ChoiceRow& choice, float* logits, int vocab, Shared& shared, ChosenToken* out)
-      : choice_(choice), row_(choice, logits, vocab, shared.exchanges), shared_(shared), out_(out) {
+  __device__ Chooser(const ChoiceRow& choice, float* logits, int vocab, Shared& shared, ChosenToken* out, int32_t* id)
+      : choice_(choice), row_(choice, logits, vocab, shared.exchanges), shared_(shared), out_(out), id_(id) {
     least_weight_ = __double2float_ru(choice.min_p);
   }
 
   __device__ void Choose() {
     RankedToken best;
     ChosenToken::Outcome outcome = ChosenToken::Outcome::kChosen;
-    const bool found = row_.Prepare(&best, &outcome);
-    if (row_.speaks()) out_->outcome = outcome;
-    if (!found) return;
+    if (!row_.Prepare(&best, &outcome)) {
+      // A next step may read the id before the host has heard of the failure.
+      if (row_.speaks()) Write(outcome, {0, 0});
+      return;
+    }
     if (choice_.logprobs >= 0) RankBest(best);
-    if (!choice_.greedy) return Draw(TokenCut(row_, shared_.cut).Cut());
-    if (row_.speaks()) Write(best);
+    if (!choice_.greedy) {
+      Draw(TokenCut(row_, shared_.cut).Cut());
+    } else if (row_.speaks()) {
+      Write(outcome, best);
+    }
+    if (row_.warp() == 0 && row_.lane() < tops_) out_->top[row_.lane()] = shared_.top[row_.lane()];
   }
 
  private:
   __device__ float LogprobOf(float logit) const { return static_cast<float>(logit - log_sum_); }
-  __device__ void Write(const RankedToken& token) const {
-    out_->id = token.id;
-    out_->logprob = choice_.logprobs >= 0 ? LogprobOf(token.logit) : 0.0f;
-    out_->tops = tops_;
+  // As one piece and at the very end: the host's memory is far away, and a barrier after this would wait for it.
+  __device__ void Write(ChosenToken::Outcome outcome, const RankedToken& token) const {
+    static_assert(offsetof(ChosenToken, id) == 4 && offsetof(ChosenToken, logprob) == 8 &&
+                  offsetof(ChosenToken, tops) == 12 && offsetof(ChosenToken, top) == 16);
+    const float logprob = choice_.logprobs >= 0 ? LogprobOf(token.logit) : 0.0f;
+    *reinterpret_cast<int4*>(out_) = {static_cast<int32_t>(outcome), token.id, __float_as_int(logprob), tops_};
+    *id_ = token.id;
   }
 
   // Step 5.
@@ -45,7 +55,7 @@ class Chooser {
     row_.ForEach([&](int, float logit) { sum += row_.Fixed(row_.WeightAt(logit, 1.0f)); });
     log_sum_ = row_.max() + log(row_.Real(row_.SumOverRow(sum)));
     for (; tops_ < choice_.logprobs && best.id != INT_MAX; ++tops_) {
-      if (row_.speaks()) out_->top[tops_] = {best.id, LogprobOf(best.logit)};
+      if (row_.speaks()) shared_.top[tops_] = {best.id, LogprobOf(best.logit)};
       best = row_.FindBest(best);
     }
   }
@@ -126,7 +136,7 @@ class Chooser {
         if (row_.lane() != __ffs(static_cast<int>(beyond)) - 1) return;
         int j = 3;  // the last of this lane's that leaves the sum above
         while (j > 0 && sum - weights[j] > target) sum -= weights[j--];
-        return Write({logits[j], id + j});
+        return Write(ChosenToken::Outcome::kChosen, {logits[j], id + j});
       }
       before = __shfl_sync(kAll, sum, 31);
       ties += __shfl_sync(kAll, ties_here, 31);
@@ -137,13 +147,14 @@ class Chooser {
   TokenRow row_;
   Shared& shared_;
   ChosenToken* const out_;
+  int32_t* const id_;
   double log_sum_ = 0;
   int32_t tops_ = 0;
   float least_weight_;  // min_p
 };
 
 __global__ void __launch_bounds__(TokenRow::kThreads, 2)
-    ChooseKernel(Tensor logits, const ChoiceRow* choices, ChosenToken* chosen) {
+    ChooseKernel(Tensor logits, const ChoiceRow* choices, ChosenToken* chosen, int32_t* ids) {
   __shared__ Chooser::Shared shared;
   __shared__ ChoiceRow choice;
   StartStep();
@@ -151,17 +162,19 @@ __global__ void __launch_bounds__(TokenRow::kThreads, 2)
   if (threadIdx.x == 0) choice = choices[row];
   __syncthreads();
   Chooser(choice, static_cast<float*>(logits.data) + row * logits.stride, static_cast<int>(logits.cols), shared,
-          &chosen[row])
+          &chosen[row], &ids[row])
       .Choose();
   ClusterSync();  // others may still read what this block has told them
 }
 
 }  // namespace
 
-void LaunchChooseTokens(const Launcher& on, Tensor logits, const ChoiceRow* choices, ChosenToken* chosen) {
+void LaunchChooseTokens(const Launcher& on, Tensor logits, const ChoiceRow* choices, ChosenToken* chosen,
+                        int32_t* ids) {
   Launcher clustered = on;
   clustered.cluster = std::min(on.largest_cluster, TokenRow::kMostBlocks);
-  Launch(clustered, ChooseKernel, Grid(clustered.cluster, logits.rows), TokenRow::kThreads, 0, logits, choices, chosen);
+  Launch(clustered, ChooseKernel, Grid(clustered.cluster, logits.rows), TokenRow::kThreads, 0, logits, choices, chosen,
+         ids);
 }
 
 }  // namespace ringside::cuda

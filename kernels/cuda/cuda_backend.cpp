@@ -15,11 +15,11 @@ namespace {
 
 // Steps become graphs if they are small or whole chunks of a long prompt; others do not come again often enough.
 constexpr int64_t kMostRecordedRows = 64, kChunkRows = 256;
-constexpr size_t kStagingBytes = size_t{64} << 20;
-constexpr size_t kLandingBytes = size_t{64} << 20;
+constexpr size_t kStagingBytes = size_t{32} << 20;  // of each of two submissions
+constexpr size_t kLandingBytes = size_t{32} << 20;
 constexpr size_t kWorkspaceBytes = size_t{64} << 20;
 constexpr size_t kScratchBytes = size_t{256} << 20;
-constexpr size_t kSmallestArena = kStagingBytes + kWorkspaceBytes + kScratchBytes + (size_t{128} << 20);
+constexpr size_t kSmallestArena = 2 * kStagingBytes + kWorkspaceBytes + kScratchBytes + (size_t{128} << 20);
 constexpr size_t kUploadBytes = size_t{16} << 20;
 constexpr size_t kSharedBytes = size_t{227} << 10;  // of a block: compute capability 9.0 and 10.0 have them
 
@@ -66,12 +66,15 @@ Status CudaBackend::Start() {
   }
   arena_.Reset(memory_, memory_bytes_);
   slab_copies_.Start();
-  if (!staging_.Start(arena_.TakeHigh(kStagingBytes), kStagingBytes) ||
-      cudaHostAlloc(reinterpret_cast<void**>(&landing_), kLandingBytes, cudaHostAllocDefault) != cudaSuccess) {
-    return Overloaded(fmt::format("the host has no {} bytes to pin", kStagingBytes + kLandingBytes));
+  for (Submission& submission : submissions_) {
+    if (!submission.Start(arena_.TakeHigh(kStagingBytes), kStagingBytes, kLandingBytes)) {
+      return Overloaded(fmt::format("the host has no {} bytes to pin", 2 * (kStagingBytes + kLandingBytes)));
+    }
   }
   void* workspace = arena_.TakeHigh(kWorkspaceBytes);
   void* scratch = arena_.TakeHigh(kScratchBytes);
+  chosen_ids_ = static_cast<int32_t*>(arena_.TakeHigh(kMostChosenRows * sizeof(int32_t)));
+  CHECK(chosen_ids_ != nullptr);
   if (options_.deterministic) runner_.FixOrder();
   return runner_.Start({.stream = stream_,
                         .multiprocessors = properties_.multiProcessorCount,
@@ -83,7 +86,6 @@ Status CudaBackend::Start() {
 CudaBackend::~CudaBackend() {
   if (stream_ != nullptr) CHECK_CUDA(cudaStreamSynchronize(stream_));
   graphs_.Clear();
-  if (landing_ != nullptr) CHECK_CUDA(cudaFreeHost(landing_));
   if (memory_ != nullptr) CHECK_CUDA(cudaFree(memory_));
   if (stream_ != nullptr) CHECK_CUDA(cudaStreamDestroy(stream_));
 }
@@ -115,17 +117,16 @@ void CudaBackend::CopyToDevice(void* device, const void* host, size_t bytes) {
 
 void CudaBackend::CopyToHost(void* host, const void* device, size_t bytes) {
   Flush();
-  void* to = bytes > kLandingBytes ? host : Land(host, bytes);
+  void* to = bytes > filling().landing_bytes() ? host : Land(host, bytes);
   CHECK_CUDA(cudaMemcpyAsync(to, device, bytes, cudaMemcpyDeviceToHost, stream_));
 }
 
 std::byte* CudaBackend::Land(void* host, size_t bytes) {
-  const size_t room = (bytes + 255) / 256 * 256;
-  CHECK_LE(room, kLandingBytes);
-  if (landing_used_ + room > kLandingBytes) Synchronize();
-  std::byte* to = landing_ + landing_used_;
-  host_copies_.push_back({host, to, bytes});
-  landing_used_ += room;
+  std::byte* to = filling().Land(host, bytes);
+  if (to != nullptr) return to;
+  Synchronize();
+  to = filling().Land(host, bytes);
+  CHECK(to != nullptr);
   return to;
 }
 
@@ -137,12 +138,28 @@ void CudaBackend::CopyOnDevice(void* to, const void* from, size_t bytes) {
 void CudaBackend::Synchronize() {
   Flush();
   CHECK_CUDA(cudaStreamSynchronize(stream_));
-  for (const HostCopy& copy : host_copies_) std::memcpy(copy.to, copy.from, copy.bytes);
-  host_copies_.clear();
-  landing_used_ = 0;
-  staging_.Rewind();
+  submissions_[1 - filling_].Empty();  // the older one first
+  filling().Empty();
   staged_.step = 0;
   last_layer_ = -1;
+  chosen_rows_ = 0;
+}
+
+uint64_t CudaBackend::Submit() {
+  Flush();
+  filling().Send(stream_, ++last_submission_);
+  filling_ = 1 - filling_;
+  filling().Complete();
+  staged_.step = 0;
+  last_layer_ = -1;  // what follows begins with the upload of its inputs, which waits for all kernels before it
+  chosen_rows_ = 0;
+  return last_submission_;
+}
+
+void CudaBackend::WaitFor(uint64_t submission) {
+  for (Submission& one : submissions_) {
+    if (one.number() == submission) one.Complete();
+  }
 }
 
 Status CudaBackend::status() const { return DeviceStatus(); }
@@ -203,32 +220,33 @@ void CudaBackend::Record(const StepOp& op, int64_t rows) {
     return;
   }
   Flush();
-  staging_.Upload(runner_.launcher(), slab_copies_.busy());
+  filling().staging().Upload(runner_.launcher(), slab_copies_.busy());
   runner_.Run({&op, 1});
 }
 
 void CudaBackend::Flush() {
-  staging_.Upload(runner_.launcher(), slab_copies_.busy());
+  filling().staging().Upload(runner_.launcher(), slab_copies_.busy());
   if (pending_.empty()) return;
   graphs_.Play(pending_, runner_);
   pending_.clear();
 }
 
 void CudaBackend::Issue() {
-  staging_.Upload(runner_.launcher(), slab_copies_.busy());
+  filling().staging().Upload(runner_.launcher(), slab_copies_.busy());
   runner_.Run(pending_);
   pending_.clear();
 }
 
 Staging::Place CudaBackend::StageRoom(size_t bytes) {
-  CHECK_LE(bytes, staging_.bytes());
-  Staging::Place place = staging_.Take(bytes);
+  Staging& staging = filling().staging();
+  CHECK_LE(bytes, staging.bytes());
+  Staging::Place place = staging.Take(bytes);
   if (place.host == nullptr) {
     Flush();
     CHECK_CUDA(cudaStreamSynchronize(stream_));
-    staging_.Rewind();
+    staging.Rewind();
     staged_.step = 0;
-    place = staging_.Take(bytes);
+    place = staging.Take(bytes);
   }
   return place;
 }
@@ -251,8 +269,9 @@ void CudaBackend::Embed(const Weight& table, std::span<const int32_t> ids, Tenso
   CheckFloat(y);
   CHECK_EQ(y.rows, static_cast<int64_t>(ids.size()));
   CHECK_EQ(y.cols, table.cols);
-  for (const int32_t id : ids) CHECK(id >= 0 && id < table.rows);
+  for (const int32_t id : ids) CHECK(id < table.rows && ~id < kMostChosenRows);
   StepOp op{.kind = OpKind::kEmbed, .y = y, .weight_dtype = table.dtype, .indices = Stage<int32_t>(ids)};
+  op.chosen_ids = chosen_ids_;
   op.weights[0] = table.data.data();
   Record(op, y.rows);
 }

@@ -12,8 +12,8 @@
 #include "kernels/cuda/arena.h"
 #include "kernels/cuda/graph_cache.h"
 #include "kernels/cuda/slab_copies.h"
-#include "kernels/cuda/staging.h"
 #include "kernels/cuda/step_runner.h"
+#include "kernels/cuda/submission.h"
 
 namespace ringside::cuda {
 
@@ -29,6 +29,9 @@ class CudaBackend final : public Backend {
   void CopyToHost(void* host, const void* device, size_t bytes) override;
   void CopyOnDevice(void* to, const void* from, size_t bytes) override;
   void Synchronize() override;
+  uint64_t Submit() override;
+  void WaitFor(uint64_t submission) override;
+  bool runs_ahead() const override { return true; }
   DType activation_dtype() const override { return options_.dtype; }
   std::string Describe() const override;
   std::optional<size_t> free_bytes() const override { return arena_.largest_gap(); }
@@ -72,9 +75,12 @@ class CudaBackend final : public Backend {
   Staging::Place StageRoom(size_t bytes);
   const int32_t* StageIndices(std::span<const int64_t> values);
   const ChoiceRow* StageChoices(std::span<const TokenChoice> choices);
-  /// Pinned memory whose contents go to `host` at the next Synchronize.
+  /// Pinned memory whose contents go to `host` when what is issued now has been waited for.
   std::byte* Land(void* host, size_t bytes);
+  Submission& filling() { return submissions_[filling_]; }
   void StageSegments(const AttentionArgs& args, int64_t tile_heads);
+
+  static constexpr int64_t kMostChosenRows = 65536;  // of a submission
 
   const CudaBackendOptions options_;
   cudaDeviceProp properties_ = {};
@@ -82,23 +88,18 @@ class CudaBackend final : public Backend {
   void* memory_ = nullptr;
   size_t memory_bytes_ = 0;
   Arena arena_;
-  Staging staging_;
+  Submission submissions_[2];
+  int filling_ = 0;  // of them
+  uint64_t last_submission_ = 0;
   SlabCopies slab_copies_;
   StepRunner runner_;
   GraphCache graphs_;
   StepOps pending_;
   StagedStep staged_;
-  int64_t last_layer_ = -1;  // of attention since the last Synchronize; layers before it may be being written
+  int64_t last_layer_ = -1;  // of attention in this submission; layers before it may be being written
 
-  // Results on their way: the device writes pinned memory, Synchronize moves it on.
-  struct HostCopy {
-    void* to;
-    const std::byte* from;
-    size_t bytes;
-  };
-  std::byte* landing_ = nullptr;
-  size_t landing_used_ = 0;
-  std::vector<HostCopy> host_copies_;
+  int32_t* chosen_ids_ = nullptr;  // of the last submission that chose, for Embed
+  int64_t chosen_rows_ = 0;        // chosen since the last Submit
 };
 
 }  // namespace ringside::cuda

@@ -90,6 +90,9 @@ void CudaBackend::ChooseTokens(Tensor logits, std::span<const TokenChoice> choic
     StepOp op{.kind = OpKind::kChooseTokens, .x = rows};
     op.chosen = reinterpret_cast<ChosenToken*>(Land(&chosen[first], count * sizeof(ChosenToken)));
     op.choices = StageChoices(choices.subspan(first, count));
+    CHECK_LE(chosen_rows_ + rows.rows, kMostChosenRows);
+    op.chosen_ids = chosen_ids_ + chosen_rows_;
+    chosen_rows_ += rows.rows;
     Record(op, rows.rows);
     first += count;
   }

@@ -23,8 +23,9 @@ struct Launcher {
 };
 
 // ---- rows.cu
-/// y[r] (+)= row ids[r] of a table of `dtype` with y.cols columns. ids on the device.
-void LaunchEmbed(const Launcher& on, const void* table, DType dtype, const int32_t* ids, Tensor y, bool accumulate);
+/// y[r] (+)= row ids[r] of a table of `dtype` with y.cols columns; ~i < 0 stands for chosen[i]. Both on the device.
+void LaunchEmbed(const Launcher& on, const void* table, DType dtype, const int32_t* ids, const int32_t* chosen,
+                 Tensor y, bool accumulate);
 /// RMS norm (bias null and !layer) or layer norm of each row.
 void LaunchNorm(const Launcher& on, Tensor x, const float* weight, const float* bias, bool layer, float eps, Tensor y);
 void LaunchNormHeads(const Launcher& on, Tensor x, int64_t heads, const float* weight, float eps);
@@ -91,7 +92,7 @@ void LaunchPlainAttention(const Launcher& on, const AttentionPlan& plan);
 
 // ---- choose_tokens.cu
 /// chosen[r] = what choices[r] (on the device) chooses from row r of `logits` (float32), which are changed. `chosen`
-/// may be pinned host memory.
-void LaunchChooseTokens(const Launcher& on, Tensor logits, const ChoiceRow* choices, ChosenToken* chosen);
+/// may be pinned host memory; `ids` [rows], on the device, gets the tokens alone.
+void LaunchChooseTokens(const Launcher& on, Tensor logits, const ChoiceRow* choices, ChosenToken* chosen, int32_t* ids);
 
 }  // namespace ringside::cuda

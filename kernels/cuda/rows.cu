@@ -6,9 +6,11 @@
 namespace ringside::cuda {
 namespace {
 
-__global__ void EmbedKernel(const void* table, DType dtype, const int32_t* ids, Tensor y, bool accumulate) {
+__global__ void EmbedKernel(const void* table, DType dtype, const int32_t* ids, const int32_t* chosen, Tensor y,
+                            bool accumulate) {
   StartStep();
-  const int64_t from = static_cast<int64_t>(ids[blockIdx.x]) * y.cols, to = blockIdx.x * y.stride;
+  const int32_t id = ids[blockIdx.x];
+  const int64_t from = static_cast<int64_t>(id >= 0 ? id : chosen[~id]) * y.cols, to = blockIdx.x * y.stride;
   for (int64_t c = threadIdx.x; c < y.cols; c += blockDim.x) {
     const float value = LoadElement(table, dtype, from + c);
     StoreElement(y.data, y.dtype, to + c, accumulate ? LoadElement(y.data, y.dtype, to + c) + value : value);
@@ -132,8 +134,9 @@ dim3 ElementGrid(int64_t rows, int64_t cols) { return Grid((cols + kBlockThreads
 
 }  // namespace
 
-void LaunchEmbed(const Launcher& on, const void* table, DType dtype, const int32_t* ids, Tensor y, bool accumulate) {
-  Launch(on, EmbedKernel, Grid(y.rows), kBlockThreads, 0, table, dtype, ids, y, accumulate);
+void LaunchEmbed(const Launcher& on, const void* table, DType dtype, const int32_t* ids, const int32_t* chosen,
+                 Tensor y, bool accumulate) {
+  Launch(on, EmbedKernel, Grid(y.rows), kBlockThreads, 0, table, dtype, ids, chosen, y, accumulate);
 }
 
 void LaunchNorm(const Launcher& on, Tensor x, const float* weight, const float* bias, bool layer, float eps, Tensor y) {

@@ -31,6 +31,7 @@ struct StepOp {
   AttentionPlan attention;
   const ChoiceRow* choices = nullptr;  // kChooseTokens: staged
   ChosenToken* chosen = nullptr;       // pinned host memory
+  int32_t* chosen_ids = nullptr;       // kChooseTokens: written; kEmbed: read for ids < 0
 
   friend bool operator==(const StepOp&, const StepOp&) = default;
 };

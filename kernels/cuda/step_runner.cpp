@@ -60,7 +60,7 @@ size_t StepRunner::RunFirst(std::span<const StepOp> ops) {
   if (op.x.rows == 0 && op.kind != OpKind::kEmbed && op.kind != OpKind::kGatherRows) return 1;
   switch (op.kind) {
     case OpKind::kEmbed:
-      if (op.y.rows > 0) LaunchEmbed(on_, op.weights[0], op.weight_dtype, op.indices, op.y, op.flag);
+      if (op.y.rows > 0) LaunchEmbed(on_, op.weights[0], op.weight_dtype, op.indices, op.chosen_ids, op.y, op.flag);
       return 1;
     case OpKind::kNorm:
       if (ops.size() > 1 && ops[1].kind == OpKind::kLinear && SameMatrix(op.y, ops[1].x) &&
@@ -89,7 +89,7 @@ size_t StepRunner::RunFirst(std::span<const StepOp> ops) {
       if (op.y.rows > 0) LaunchGatherRows(on_, op.x, op.indices, op.y);
       return 1;
     case OpKind::kChooseTokens:
-      LaunchChooseTokens(on_, op.x, op.choices, op.chosen);
+      LaunchChooseTokens(on_, op.x, op.choices, op.chosen, op.chosen_ids);
       return 1;
   }
   return 1;

@@ -54,13 +54,16 @@ class TokenCut {
     return __uint_as_float(key ^ ((key >> 31) != 0 ? 0x80000000u : 0xffffffffu));
   }
 
-  // 64 bits by two 32-bit atomics, which the hardware has for shared memory: whose addition to the low half overflows
-  // carries.
-  __device__ static void AddWeight(Histogram& to, int bin, Sum weight) {
-    const auto low = static_cast<uint32_t>(weight);
+  // A weight's 64 bits are added by two 32-bit atomics, which the hardware has for shared memory: whose addition to the
+  // low half overflows carries.
+  __device__ static void Add(Histogram& to, int bin, const Bin& tokens) {
+    const auto low = static_cast<uint32_t>(tokens.weight);
     const uint32_t before = atomicAdd(&to.weight_low[bin], low);
-    const uint32_t high = static_cast<uint32_t>(weight >> 32) + (before + low < before ? 1 : 0);
+    const uint32_t high = static_cast<uint32_t>(tokens.weight >> 32) + (before + low < before ? 1 : 0);
     if (high != 0) atomicAdd(&to.weight_high[bin], high);
+    atomicAdd(&to.count[bin], tokens.count);
+    if (tokens.least < to.least[bin]) atomicMin(&to.least[bin], tokens.least);
+    if (tokens.greatest > to.greatest[bin]) atomicMax(&to.greatest[bin], tokens.greatest);
   }
 
   /// A histogram of the tokens with keys in [least, greatest], the better the lower; thread t gets bin t of the row.
@@ -72,17 +75,23 @@ class TokenCut {
     own.least[t] = kAll;
     __syncthreads();
     const float top = LogitOf(greatest), per_bin = kBins / width;
+    Bin rest{0, 0, 0, 0, kAll, 0};  // of this thread in the last bin, where most tokens are
     row_.ForEach([&](int, float logit) {
       const uint32_t key = KeyOf(logit);
       if (key < least || key > greatest) return;
       const Sum weight = row_.Fixed(row_.WeightAt(logit, row_.choice().inverse_temperature));
       if (weight == 0) return;
       const int bin = min(kBins - 1, static_cast<int>((top - logit) * per_bin));
-      AddWeight(own, bin, weight);
-      atomicAdd(&own.count[bin], 1u);
-      if (key < own.least[bin]) atomicMin(&own.least[bin], key);
-      if (key > own.greatest[bin]) atomicMax(&own.greatest[bin], key);
+      if (bin == kBins - 1) {
+        rest.weight += weight, ++rest.count;
+        rest.least = min(rest.least, key), rest.greatest = max(rest.greatest, key);
+      } else {
+        Add(own, bin, {0, weight, 0, 1, key, key});
+      }
     });
+    rest.weight = SumOverWarp(rest.weight), rest.count = __reduce_add_sync(kAll, rest.count);
+    rest.least = __reduce_min_sync(kAll, rest.least), rest.greatest = __reduce_max_sync(kAll, rest.greatest);
+    if (t % 32 == 0 && rest.count > 0) Add(own, kBins - 1, rest);
     ClusterSync();
     Bin sum{0, 0, 0, 0, kAll, 0};
 #pragma unroll
@@ -117,7 +126,7 @@ class TokenCut {
   /// Of the kept tokens the best `k`, or (k = 0) the shortest run of the best that weighs `share` of them all.
   __device__ KeptTokens Narrow(const KeptTokens& kept, uint32_t k, double share) {
     uint32_t least = KeyOf(kept.last), greatest = KeyOf(row_.max());
-    float width = 88.0f / row_.choice().inverse_temperature;  // weights below it are 0
+    float width = 12.0f / row_.choice().inverse_temperature;  // where ends mostly lie; what is below is one bin
     Sum goal = k;                                             // that the border's bin reaches
     Bin border{0, 0, 0, 0, 0, 0};
     for (bool first = true; first || least < greatest; first = false) {

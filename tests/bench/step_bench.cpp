@@ -1,7 +1,7 @@
 // Measures forward passes on any device: decode steps of a batch of conversations at given contexts, prefill of whole
 // prompts, an append onto a long context. Decode steps end in tokens chosen on the device (greedy; top_p 0.9), or in
-// all logits on the host. Wall time around Model::Forward, results on the host included; one JSON object a measurement,
-// median and spread.
+// all logits on the host; ahead: each begins before the tokens of the one before are known. Wall time of a step,
+// results on the host included; one JSON object a measurement, median and spread.
 //   step_bench --model PATH [--device cuda] [--dtype bf16] [--batches 1,8,32] [--contexts 1024,4096]
 //              [--prefill 512,2048] [--append 64] [--steps 64] [--repeats 5] [--deterministic]
 #include <fmt/format.h>
@@ -113,7 +113,7 @@ class StepBench {
   // All conversations hold the same context: filled once, then copied.
   void Decode(int64_t batch, int64_t context) {
     const int64_t warm = 4, steps = options_.steps / 2;
-    if (!MakePool(context + 2 * steps + 3 * warm + 16, batch)) return;
+    if (!MakePool(context + 3 * steps + 4 * warm + 16, batch)) return;
     std::vector<KvCache*> caches;
     for (int64_t b = 0; b < batch; ++b) caches.push_back(Acquire());
     Feed(caches[0], 0, context - steps, false);
@@ -124,29 +124,43 @@ class StepBench {
     }
     std::vector<float> logits(static_cast<size_t>(batch * model_.spec().vocab));
     std::vector<ChosenToken> chosen(static_cast<size_t>(batch));
-    for (const char* name : {"decode", "decode_top_p", "decode_logits"}) {
-      const bool greedy = std::string_view(name) == "decode", to_host = std::string_view(name) == "decode_logits";
+    struct Mode {
+      const char* name;
+      double temperature;
+      bool to_host, ahead;
+    };
+    for (const Mode& mode : {Mode{"decode", 0, false, false}, Mode{"decode_ahead", 0, false, true},
+                             Mode{"decode_top_p", 1, false, false}, Mode{"decode_logits", 0, true, false}}) {
+      if (mode.ahead && !model_.backend().runs_ahead()) continue;
       std::vector<double> seconds;
+      double last = Now();
       for (int64_t step = 0; step < warm + steps; ++step) {
         std::vector<StepPart> parts;
         std::vector<TokenChoice> choices;
+        std::vector<TokenId> ids;
+        const bool unseen = mode.ahead && step > 0;  // the tokens of the step before, which is still under way
         for (int64_t b = 0; b < batch; ++b) {
-          parts.push_back({caches[static_cast<size_t>(b)],
-                           std::span(ids_).subspan(static_cast<size_t>(40000 + step * batch + b) % 65536, 1),
-                           StepPart::Logits::kLast});
-          choices.push_back({.temperature = greedy ? 0.0 : 1.0,
+          ids.push_back(unseen ? static_cast<TokenId>(~b)
+                               : ids_[static_cast<size_t>(40000 + step * batch + b) % 65536]);
+          choices.push_back({.temperature = mode.temperature,
                              .top_p = 0.9,
                              .uniform = std::fmod(static_cast<double>(step * batch + b) * 0.618, 1.0)});
         }
-        const double begin = Now();
-        if (to_host) {
+        for (size_t b = 0; b < ids.size(); ++b) {
+          parts.push_back({caches[b], std::span(ids).subspan(b, 1), StepPart::Logits::kLast});
+        }
+        if (mode.to_host) {
           model_.Forward(parts, logits);
         } else {
-          model_.Forward(parts, choices, chosen);
+          model_.Begin(parts, choices);
+          if (unseen || !mode.ahead) model_.Finish(chosen);
         }
-        if (step >= warm) seconds.push_back(Now() - begin);
+        const double now = Now();
+        if (step >= warm) seconds.push_back(now - last);
+        last = now;
       }
-      Report(name, batch, context, 1, seconds);
+      if (mode.ahead) model_.Finish(chosen);
+      Report(mode.name, batch, context, 1, seconds);
     }
   }
 

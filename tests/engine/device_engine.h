@@ -59,14 +59,18 @@ class DeviceEngineTest : public ::testing::TestWithParam<std::string> {
     network.kv_heads = model_->spec().kv_heads;
     network.head_dim = model_->spec().head_dim;
     network.vocab = model_->spec().vocab;
-    network.run = [this, before, after](std::span<const StepPart> parts, std::span<const TokenChoice> choices,
-                                        std::span<ChosenToken> chosen) {
+    network.finish = [this](std::span<ChosenToken> chosen) { model_->Finish(chosen); };
+    network.runs_ahead = backend_->runs_ahead();
+    network.begin = [this, before, after](std::span<const StepPart> parts, std::span<const TokenChoice> choices) {
       for (const StepPart& part : parts) {
         if (part.cache->ring().next() == 0) FillWithNaN(*part.cache);
       }
       if (before) before(parts);
-      model_->Forward(parts, choices, chosen);
-      if (after) after(parts);
+      model_->Begin(parts, choices);
+      if (after) {
+        backend_->Synchronize();
+        after(parts);
+      }
     };
     auto started = Engine::Start(std::move(network), *tokenizer_, options, storage);
     ASSERT_TRUE(started.ok()) << started.status().ToString();

@@ -13,7 +13,8 @@ namespace {
 
 constexpr RingWindow kWindow{4, 24, Eviction::kTurn};
 
-class EngineTest : public testing::Test {
+// Each test twice: the network is waited for after every step, or given the next one before its tokens are known.
+class EngineTest : public testing::TestWithParam<bool> {
  protected:
   void Start(EngineOptions options) {
     options.memory_len = kWindow.memory_len;
@@ -44,12 +45,15 @@ class EngineTest : public testing::Test {
   }
 
   std::unique_ptr<Backend> backend_ = std::move(*MakeCpuBackend({.threads = 1}));
-  HashNetwork network_{*backend_};
+  HashNetwork network_{*backend_, GetParam()};
   LetterTokenizer tokenizer_{HashNetwork::kVocab};
   std::unique_ptr<Engine> engine_;
 };
 
-TEST_F(EngineTest, ATurnComputesOnlyWhatItAdds) {
+INSTANTIATE_TEST_SUITE_P(All, EngineTest, testing::Bool(),
+                         [](const auto& info) { return info.param ? "Ahead" : "InStep"; });
+
+TEST_P(EngineTest, ATurnComputesOnlyWhatItAdds) {
   Start({.slots = 2});
   std::vector<TokenId> tokens = Tokens(40, 1);
   const TurnEnd first = RunTurn(GreedyTurn(1, 7, tokens, {}, kWindow, 5));
@@ -69,7 +73,7 @@ TEST_F(EngineTest, ATurnComputesOnlyWhatItAdds) {
   ExpectRight(tokens, {}, second);
 }
 
-TEST_F(EngineTest, WarmUpPrefillsAndTheTurnAfterItComputesOnlyItsOwn) {
+TEST_P(EngineTest, WarmUpPrefillsAndTheTurnAfterItComputesOnlyItsOwn) {
   Start({.slots = 1});
   std::vector<TokenId> tokens = Tokens(30, 2);
   const TurnEnd warm = RunTurn(GreedyTurn(1, 7, tokens, {}, kWindow, 0));
@@ -82,7 +86,7 @@ TEST_F(EngineTest, WarmUpPrefillsAndTheTurnAfterItComputesOnlyItsOwn) {
   ExpectRight(tokens, {}, turn);
 }
 
-TEST_F(EngineTest, RegenerateRollsBackInsideTheRing) {
+TEST_P(EngineTest, RegenerateRollsBackInsideTheRing) {
   Start({.slots = 1});
   const std::vector<TokenId> tokens = Tokens(60, 3);
   const TurnEnd first = RunTurn(GreedyTurn(1, 7, tokens, {}, kWindow, 20));
@@ -93,7 +97,7 @@ TEST_F(EngineTest, RegenerateRollsBackInsideTheRing) {
   ExpectRight(tokens, {}, again);
 }
 
-TEST_F(EngineTest, AnEditBeyondTheRingIsRecomputedAndRight) {
+TEST_P(EngineTest, AnEditBeyondTheRingIsRecomputedAndRight) {
   Start({.slots = 1, .prefill_chunk = 8});
   std::vector<TokenId> tokens = Tokens(200, 4);
   RunTurn(GreedyTurn(1, 7, tokens, {}, kWindow, 1));
@@ -106,7 +110,7 @@ TEST_F(EngineTest, AnEditBeyondTheRingIsRecomputedAndRight) {
   ExpectRight(tokens, {}, edited);
 }
 
-TEST_F(EngineTest, MessageStartsThatChangeInvalidateWhatFollowsThem) {
+TEST_P(EngineTest, MessageStartsThatChangeInvalidateWhatFollowsThem) {
   Start({.slots = 1});
   const std::vector<TokenId> tokens = Tokens(50, 5);
   RunTurn(GreedyTurn(1, 7, tokens, {0, 20}, kWindow, 1));
@@ -115,7 +119,7 @@ TEST_F(EngineTest, MessageStartsThatChangeInvalidateWhatFollowsThem) {
   ExpectRight(tokens, {0, 29}, moved);
 }
 
-TEST_F(EngineTest, SessionLenIsExact) {
+TEST_P(EngineTest, SessionLenIsExact) {
   Start({.slots = 1, .session_len = 50});
   const TurnEnd below = RunTurn(GreedyTurn(1, 1, Tokens(49, 6), {}, kWindow, 10));
   EXPECT_EQ(below.reason, FinishReason::kSessionFull);
@@ -128,7 +132,7 @@ TEST_F(EngineTest, SessionLenIsExact) {
   EXPECT_EQ(above.reason(), "context_length_exceeded");
 }
 
-TEST_F(EngineTest, ImpossibleTurnsAreRefusedAtTheDoor) {
+TEST_P(EngineTest, ImpossibleTurnsAreRefusedAtTheDoor) {
   Start({.slots = 1});
   const auto code = [&](auto change) {
     SubmittedTurn turn = GreedyTurn(1, 1, Tokens(5, 1), {}, kWindow, 1);
@@ -147,7 +151,7 @@ TEST_F(EngineTest, ImpossibleTurnsAreRefusedAtTheDoor) {
   EXPECT_EQ(code([](TurnRequest& r) { r.sink = nullptr; }), StatusCode::kInvalidArgument);
 }
 
-TEST_F(EngineTest, CancelEndsAtTheNextStepAndKeepsWhatWasSaid) {
+TEST_P(EngineTest, CancelEndsAtTheNextStepAndKeepsWhatWasSaid) {
   Start({.slots = 1});
   std::vector<TokenId> tokens = Tokens(10, 8);
   SubmittedTurn turn = GreedyTurn(1, 7, tokens, {}, kWindow, -1);
@@ -164,7 +168,7 @@ TEST_F(EngineTest, CancelEndsAtTheNextStepAndKeepsWhatWasSaid) {
   ExpectRight(tokens, {}, next);
 }
 
-TEST_F(EngineTest, ASecondTurnOfABusyTimelineIsRefusedAndHarmsNothing) {
+TEST_P(EngineTest, ASecondTurnOfABusyTimelineIsRefusedAndHarmsNothing) {
   Start({.slots = 2});
   SubmittedTurn running = GreedyTurn(1, 7, Tokens(10, 9), {}, kWindow, -1);
   ASSERT_TRUE(engine_->Submit(running.request).ok());
@@ -176,7 +180,7 @@ TEST_F(EngineTest, ASecondTurnOfABusyTimelineIsRefusedAndHarmsNothing) {
   ExpectRight(Tokens(10, 9), {}, running.sink->Wait());
 }
 
-TEST_F(EngineTest, IdleTimelinesGiveUpTheirSlotLeastRecentlyUsedFirst) {
+TEST_P(EngineTest, IdleTimelinesGiveUpTheirSlotLeastRecentlyUsedFirst) {
   Start({.slots = 2});
   for (TurnId turn = 1; turn <= 3; ++turn) RunTurn(GreedyTurn(turn, turn, Tokens(12, 10), {}, kWindow, 2));
   EXPECT_EQ(engine_->stats().slots_taken, 1u);
@@ -187,7 +191,7 @@ TEST_F(EngineTest, IdleTimelinesGiveUpTheirSlotLeastRecentlyUsedFirst) {
   ExpectRight(Tokens(12, 10), {}, lost);
 }
 
-TEST_F(EngineTest, MoreTurnsThanSlotsAllRunAndTheQueueIsBounded) {
+TEST_P(EngineTest, MoreTurnsThanSlotsAllRunAndTheQueueIsBounded) {
   Start({.slots = 2, .queue_limit = 4});
   std::vector<SubmittedTurn> turns;
   for (TurnId turn = 0; turn < 12; ++turn) {
@@ -209,7 +213,7 @@ TEST_F(EngineTest, MoreTurnsThanSlotsAllRunAndTheQueueIsBounded) {
   EXPECT_EQ(right + refused, 12);
 }
 
-TEST_F(EngineTest, WhoWaitsForASlotHearsOfEachChangeOfItsPlace) {
+TEST_P(EngineTest, WhoWaitsForASlotHearsOfEachChangeOfItsPlace) {
   Start({.slots = 1});
   std::vector<SubmittedTurn> turns;
   for (TurnId turn = 1; turn <= 4; ++turn) {
@@ -228,7 +232,7 @@ TEST_F(EngineTest, WhoWaitsForASlotHearsOfEachChangeOfItsPlace) {
   EXPECT_EQ(turns[3].sink->positions(), std::vector<int64_t>({3, 2, 1}));
 }
 
-TEST_F(EngineTest, StopStringsEndTheTextBeforeThem) {
+TEST_P(EngineTest, StopStringsEndTheTextBeforeThem) {
   Start({.slots = 1});
   const std::vector<TokenId> tokens = Tokens(10, 13);
   const TurnEnd whole = RunTurn(GreedyTurn(1, 1, tokens, {}, kWindow, 30));
@@ -242,7 +246,7 @@ TEST_F(EngineTest, StopStringsEndTheTextBeforeThem) {
   EXPECT_EQ(turn.sink->text(), text.substr(0, text.find(end.stop_string)));
 }
 
-TEST_F(EngineTest, DestructionEndsEveryTurn) {
+TEST_P(EngineTest, DestructionEndsEveryTurn) {
   Start({.slots = 1});
   std::vector<SubmittedTurn> turns;
   for (TurnId turn = 0; turn < 5; ++turn) {
@@ -254,9 +258,59 @@ TEST_F(EngineTest, DestructionEndsEveryTurn) {
   for (auto& turn : turns) EXPECT_EQ(turn.sink->Wait().reason, FinishReason::kCancelled);
 }
 
+TEST_P(EngineTest, RunsAheadWhereChoicesAreForeseenAndOnlyThere) {
+  Start({.slots = 4});
+  const std::vector<TokenId> tokens = Tokens(20, 15);
+  const TurnEnd plain = RunTurn(GreedyTurn(1, 1, tokens, {}, kWindow, 30));
+  ExpectRight(tokens, {}, plain);
+  // 30 tokens in 30 steps. The first is chosen by the prefill's step, and from then on every step begins ahead.
+  EXPECT_EQ(network_.steps_ahead(), GetParam() ? 29 : 0);
+  EXPECT_EQ(network_.rows_computed(), 20 + 29) << "nothing is computed for a token that is not wanted";
+
+  const int64_t before = network_.steps_ahead();
+  const auto choices = {SamplingParams{.temperature = 0, .repetition_penalty = 1.01},
+                        SamplingParams{.temperature = 0, .presence_penalty = 0.01},
+                        SamplingParams{.temperature = 0, .frequency_penalty = 0.01},
+                        SamplingParams{.temperature = 0, .min_tokens = 30},
+                        SamplingParams{.temperature = 0, .top_p_decay = 0.9},
+                        SamplingParams{.temperature = 0, .bad_words = {{1, 2, 3}}}};
+  for (TurnId turn = 2; const SamplingParams& sampling : choices) {
+    SubmittedTurn submitted = GreedyTurn(turn, turn, tokens, {}, kWindow, 30);
+    submitted.request.sampling = sampling;
+    EXPECT_EQ(RunTurn(submitted).output.size(), 30u);
+    ++turn;
+  }
+  EXPECT_EQ(network_.steps_ahead(), before);
+}
+
+TEST_P(EngineTest, ATurnThatEndsUnforeseenLeavesARightCache) {
+  Start({.slots = 2});
+  std::vector<TokenId> tokens = Tokens(20, 16);
+  const TurnEnd whole = RunTurn(GreedyTurn(1, 1, tokens, {}, kWindow, 30));
+  size_t stop = 5;  // a token that does not occur before
+  while (std::find(whole.output.begin(), whole.output.begin() + static_cast<int64_t>(stop), whole.output[stop]) !=
+         whole.output.begin() + static_cast<int64_t>(stop)) {
+    ++stop;
+  }
+  SubmittedTurn stopped = GreedyTurn(2, 2, tokens, {}, kWindow, 30);
+  stopped.request.stop_ids = {whole.output[stop]};
+  SubmittedTurn beside = GreedyTurn(3, 3, tokens, {}, kWindow, 30);
+  ASSERT_TRUE(engine_->Submit(beside.request).ok());
+  const TurnEnd end = RunTurn(stopped);
+  EXPECT_EQ(end.reason, FinishReason::kStop);
+  EXPECT_EQ(end.output.size(), stop + 1);
+  EXPECT_EQ(beside.sink->Wait().output, whole.output);
+  tokens.insert(tokens.end(), end.output.begin(), end.output.end());
+  const std::vector<int64_t> starts = {static_cast<int64_t>(tokens.size())};
+  tokens.push_back(9);
+  const TurnEnd next = RunTurn(GreedyTurn(4, 2, tokens, starts, kWindow, 10));
+  EXPECT_GE(next.report.tokens_reused, 20 + static_cast<int64_t>(stop));
+  ExpectRight(tokens, starts, next);
+}
+
 // Conversations that go idle, come back, regenerate, rewind, edit, get cancelled and closed, on few slots, from
 // several threads: not one wrong row.
-TEST_F(EngineTest, RandomConversationsNeverSeeAWrongRow) {
+TEST_P(EngineTest, RandomConversationsNeverSeeAWrongRow) {
   Start({.slots = 8, .prefill_chunk = 16, .step_tokens = 32, .mixed_tokens = 8});
   std::atomic<TurnId> next_turn{1};
   std::atomic<int64_t> reused{0}, recomputed{0};

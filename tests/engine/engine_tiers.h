@@ -15,7 +15,8 @@
 
 namespace ringside {
 
-class EngineTiersTest : public testing::Test {
+// On a network that is waited for after every step, or that runs ahead.
+class EngineTiersTest : public testing::TestWithParam<bool> {
  protected:
   static constexpr RingWindow kWindow{4, 24, Eviction::kTurn};
   static constexpr int64_t kMinute = 60'000, kMeasured = -1;  // deadlines
@@ -114,7 +115,7 @@ class EngineTiersTest : public testing::Test {
   }
 
   std::unique_ptr<Backend> backend_ = std::move(*MakeCpuBackend({.threads = 1}));
-  HashNetwork network_{*backend_};
+  HashNetwork network_{*backend_, GetParam()};
   LetterTokenizer tokenizer_{HashNetwork::kVocab};
   ManualClock clock_;  // outlives the engine
   GatedStore* gate_ = nullptr;

@@ -7,7 +7,7 @@
 namespace ringside {
 namespace {
 
-TEST_F(EngineTiersTest, DamageIsComputedAgain) {
+TEST_P(EngineTiersTest, DamageIsComputedAgain) {
   StartInMemory({.slots = 1}, {.fetch_deadline_ms = kMinute});
   Say(1);
   engine_->Park(1);
@@ -18,7 +18,7 @@ TEST_F(EngineTiersTest, DamageIsComputedAgain) {
   EXPECT_EQ(tiers_->stats().damaged, 1u);
 }
 
-TEST_F(EngineTiersTest, AnotherModelsCacheIsComputedAgain) {
+TEST_P(EngineTiersTest, AnotherModelsCacheIsComputedAgain) {
   TierFolder folder;
   const auto start = [&](uint8_t model) {
     EngineStorage storage{.tiers = &folder.Open(1 << 20, 1 << 20), .fetch_deadline_ms = kMinute};
@@ -37,7 +37,7 @@ TEST_F(EngineTiersTest, AnotherModelsCacheIsComputedAgain) {
   EXPECT_EQ(Run(Turn(9, 1, Tokens(30, 1), 6)).report.source, CacheSource::kHost);
 }
 
-TEST_F(EngineTiersTest, AnotherWindowIsComputedAgain) {
+TEST_P(EngineTiersTest, AnotherWindowIsComputedAgain) {
   StartInMemory({.slots = 1});
   Say(1);
   engine_->Park(1);
@@ -53,7 +53,7 @@ TEST_F(EngineTiersTest, AnotherWindowIsComputedAgain) {
   }
 }
 
-TEST_F(EngineTiersTest, ATranscriptThatWentAnotherWayKeepsItsPrefix) {
+TEST_P(EngineTiersTest, ATranscriptThatWentAnotherWayKeepsItsPrefix) {
   StartInMemory({.slots = 1});
   Say(1, 20);
   engine_->Park(1);
@@ -66,7 +66,7 @@ TEST_F(EngineTiersTest, ATranscriptThatWentAnotherWayKeepsItsPrefix) {
   ExpectRight(tokens, end);
 }
 
-TEST_F(EngineTiersTest, LostFromTheTiersIsReportedAsRecomputed) {
+TEST_P(EngineTiersTest, LostFromTheTiersIsReportedAsRecomputed) {
   StartInMemory({.slots = 1});
   SubmittedTurn turn = Turn(1, 1, Tokens(32, 1), 6);
   turn.request.continues = true;
@@ -74,7 +74,7 @@ TEST_F(EngineTiersTest, LostFromTheTiersIsReportedAsRecomputed) {
   EXPECT_EQ(Run(Turn(2, 2, Tokens(32, 1), 6)).report.source, CacheSource::kNew);
 }
 
-TEST_F(EngineTiersTest, StorageThatNeverAnswersCostsADeadlineAndNothingElse) {
+TEST_P(EngineTiersTest, StorageThatNeverAnswersCostsADeadlineAndNothingElse) {
   StartInMemory({.slots = 3}, {.fetch_deadline_ms = 500}, 1 << 20, clock_);
   Say(1);
   engine_->Park(1);
@@ -105,7 +105,7 @@ TEST_F(EngineTiersTest, StorageThatNeverAnswersCostsADeadlineAndNothingElse) {
   EXPECT_EQ(Run(Turn(2, 1, tokens, 6)).report.source, CacheSource::kSlot);
 }
 
-TEST_F(EngineTiersTest, AnOutstandingFetchOfATimelineThatIsGoneHarmsNothing) {
+TEST_P(EngineTiersTest, AnOutstandingFetchOfATimelineThatIsGoneHarmsNothing) {
   StartInMemory({.slots = 4}, {.fetch_deadline_ms = kMinute});
   for (TimelineId timeline = 1; timeline <= 4; ++timeline) Say(timeline);
   for (TimelineId timeline = 1; timeline <= 4; ++timeline) engine_->Park(timeline);
@@ -139,7 +139,7 @@ TEST_F(EngineTiersTest, AnOutstandingFetchOfATimelineThatIsGoneHarmsNothing) {
 }
 
 // What is read for turns that wait is held in memory: no more of it than there are slots.
-TEST_F(EngineTiersTest, ManyTurnsThatWaitForTheirCachesAllGetThem) {
+TEST_P(EngineTiersTest, ManyTurnsThatWaitForTheirCachesAllGetThem) {
   StartInMemory({.slots = 2}, {.fetch_deadline_ms = kMinute});
   std::vector<SubmittedTurn> turns;
   for (TimelineId timeline = 1; timeline <= 12; ++timeline) Say(timeline);
@@ -162,7 +162,7 @@ TEST_F(EngineTiersTest, ManyTurnsThatWaitForTheirCachesAllGetThem) {
   EXPECT_EQ(stats.restores_host + stats.restores_disk, 12u);
 }
 
-TEST_F(EngineTiersTest, AnEngineMayEndWithFetchesOutstanding) {
+TEST_P(EngineTiersTest, AnEngineMayEndWithFetchesOutstanding) {
   StartInMemory({.slots = 1}, {.fetch_deadline_ms = kMinute});
   Say(1);
   engine_->Park(1);
@@ -176,7 +176,7 @@ TEST_F(EngineTiersTest, AnEngineMayEndWithFetchesOutstanding) {
   gate_->Open();
 }
 
-TEST_F(EngineTiersTest, ASecondTurnBehindAFetchIsRefusedAsBusyNotTheFirst) {
+TEST_P(EngineTiersTest, ASecondTurnBehindAFetchIsRefusedAsBusyNotTheFirst) {
   StartInMemory({.slots = 2}, {.fetch_deadline_ms = kMinute});
   Say(1);
   engine_->Park(1);
@@ -194,7 +194,7 @@ TEST_F(EngineTiersTest, ASecondTurnBehindAFetchIsRefusedAsBusyNotTheFirst) {
 }
 
 // Storage that is stuck holds nobody up: caches are captured under pressure, offered, refused, and turns go on.
-TEST_F(EngineTiersTest, PressureNeverWaitsForStorage) {
+TEST_P(EngineTiersTest, PressureNeverWaitsForStorage) {
   StartInMemory({.slots = 2}, {}, /*host_bytes=*/8 << 10, SystemClock::Instance(), /*queue=*/4);
   Say(1);
   engine_->Park(1);
@@ -211,7 +211,7 @@ TEST_F(EngineTiersTest, PressureNeverWaitsForStorage) {
   gate_->Open();
 }
 
-TEST_F(EngineTiersTest, WhatLedToAnErrorIsKeptNowhere) {
+TEST_P(EngineTiersTest, WhatLedToAnErrorIsKeptNowhere) {
   StartInMemory({.slots = 2});
   Say(1);
   engine_->Park(1);
@@ -226,7 +226,7 @@ TEST_F(EngineTiersTest, WhatLedToAnErrorIsKeptNowhere) {
   ExpectRecomputed(Resume(1));
 }
 
-TEST_F(EngineTiersTest, TheSlowerWayIsNotTaken) {
+TEST_P(EngineTiersTest, TheSlowerWayIsNotTaken) {
   StartInMemory({.slots = 1}, {.fetch_deadline_ms = kMeasured}, 1 << 20, clock_);
   // A step takes a second of the clock: computing is slow, so whatever is stored is loaded.
   network_.OnStep([&] { clock_.AdvanceMs(1000); });
@@ -246,7 +246,7 @@ TEST_F(EngineTiersTest, TheSlowerWayIsNotTaken) {
   EXPECT_EQ(SettledStats().recomputed_instead, before + 1);
 }
 
-TEST_F(EngineTiersTest, OwnersNamesAreBounded) {
+TEST_P(EngineTiersTest, OwnersNamesAreBounded) {
   StartInMemory({.slots = 1});
   SubmittedTurn turn = Turn(1, 1, Tokens(5, 1), 1);
   turn.request.owner = std::string(129, 'x');
@@ -256,7 +256,7 @@ TEST_F(EngineTiersTest, OwnersNamesAreBounded) {
   EXPECT_TRUE(WaitFor([&](auto done) { engine_->Erase(0, "", done); }).ok());
 }
 
-TEST_F(EngineTiersTest, WithoutTiersEveryDoorStillAnswers) {
+TEST_P(EngineTiersTest, WithoutTiersEveryDoorStillAnswers) {
   Start({.slots = 1}, {});
   Say(1);
   engine_->Fork(1, 2, Owner(1), Owner(2));

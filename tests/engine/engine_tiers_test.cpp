@@ -6,7 +6,10 @@
 namespace ringside {
 namespace {
 
-TEST_F(EngineTiersTest, ATakenSlotComesBackFromHostMemory) {
+INSTANTIATE_TEST_SUITE_P(All, EngineTiersTest, testing::Bool(),
+                         [](const auto& info) { return info.param ? "Ahead" : "InStep"; });
+
+TEST_P(EngineTiersTest, ATakenSlotComesBackFromHostMemory) {
   StartInMemory({.slots = 1});
   Say(1);
   EXPECT_EQ(engine_->Where(Owner(1)), CacheSource::kSlot);
@@ -25,7 +28,7 @@ TEST_F(EngineTiersTest, ATakenSlotComesBackFromHostMemory) {
   EXPECT_GT(stats.restored_bytes, 0u);
 }
 
-TEST_F(EngineTiersTest, ItComesBackFromDiskAndFromBothAfterASecondRound) {
+TEST_P(EngineTiersTest, ItComesBackFromDiskAndFromBothAfterASecondRound) {
   StartInMemory({.slots = 1}, {.fetch_deadline_ms = kMinute});
   Say(1);
   engine_->Park(1);
@@ -35,7 +38,7 @@ TEST_F(EngineTiersTest, ItComesBackFromDiskAndFromBothAfterASecondRound) {
   EXPECT_EQ(SettledStats().restores_disk, 1u);
 }
 
-TEST_F(EngineTiersTest, AWarmUpRestoresToo) {
+TEST_P(EngineTiersTest, AWarmUpRestoresToo) {
   StartInMemory({.slots = 1}, {.fetch_deadline_ms = kMinute});
   Say(1);
   engine_->Park(1);
@@ -52,7 +55,7 @@ TEST_F(EngineTiersTest, AWarmUpRestoresToo) {
   EXPECT_EQ(end.report.tokens_computed, 1);
 }
 
-TEST_F(EngineTiersTest, PrefetchBringsItToMemory) {
+TEST_P(EngineTiersTest, PrefetchBringsItToMemory) {
   StartInMemory({.slots = 1});
   Say(1);
   engine_->Park(1);
@@ -62,7 +65,7 @@ TEST_F(EngineTiersTest, PrefetchBringsItToMemory) {
   ExpectResumed(Resume(1), CacheSource::kHost);
 }
 
-TEST_F(EngineTiersTest, AnIdleCacheIsSavedAndGivesItsSlotBackAndABusyOneNever) {
+TEST_P(EngineTiersTest, AnIdleCacheIsSavedAndGivesItsSlotBackAndABusyOneNever) {
   StartInMemory({.slots = 2}, {.idle_ms = 1000}, 1 << 20, clock_);
   Say(1);
   SubmittedTurn busy = Turn(1, 2, Tokens(10, 2), -1);
@@ -83,7 +86,7 @@ TEST_F(EngineTiersTest, AnIdleCacheIsSavedAndGivesItsSlotBackAndABusyOneNever) {
 }
 
 // The engine's thread sleeps while there is nothing to do; idle times must wake it.
-TEST_F(EngineTiersTest, AnEngineWithNothingToDoStillSavesWhatIsIdle) {
+TEST_P(EngineTiersTest, AnEngineWithNothingToDoStillSavesWhatIsIdle) {
   StartInMemory({.slots = 2}, {.idle_ms = 20});
   Say(1);
   while (engine_->Where(Owner(1)) != CacheSource::kHost) std::this_thread::yield();
@@ -91,7 +94,7 @@ TEST_F(EngineTiersTest, AnEngineWithNothingToDoStillSavesWhatIsIdle) {
   ExpectResumed(Resume(1), CacheSource::kHost);
 }
 
-TEST_F(EngineTiersTest, ParkSavesAndForgets) {
+TEST_P(EngineTiersTest, ParkSavesAndForgets) {
   StartInMemory({.slots = 2});
   Say(1);
   engine_->Park(1);
@@ -108,7 +111,7 @@ TEST_F(EngineTiersTest, ParkSavesAndForgets) {
   ExpectRight(tokens, end);
 }
 
-TEST_F(EngineTiersTest, ParkedWhileItAnswersItIsSavedAfterwards) {
+TEST_P(EngineTiersTest, ParkedWhileItAnswersItIsSavedAfterwards) {
   StartInMemory({.slots = 1});
   SubmittedTurn turn = Turn(1, 1, Tokens(10, 2), -1);
   ASSERT_TRUE(engine_->Submit(turn.request).ok());
@@ -129,7 +132,7 @@ TEST_F(EngineTiersTest, ParkedWhileItAnswersItIsSavedAfterwards) {
   ExpectRight(tokens, next);
 }
 
-TEST_F(EngineTiersTest, CacheWithoutAnOwnerIsNeverSaved) {
+TEST_P(EngineTiersTest, CacheWithoutAnOwnerIsNeverSaved) {
   StartInMemory({.slots = 1}, {.idle_ms = 0});
   const auto say = [&](TurnId id, TimelineId timeline, uint64_t seed) {
     SubmittedTurn turn = Turn(id, timeline, Tokens(30, 1), seed);
@@ -144,7 +147,7 @@ TEST_F(EngineTiersTest, CacheWithoutAnOwnerIsNeverSaved) {
   EXPECT_EQ(tiers_->stats().stored, 0u);
 }
 
-TEST_F(EngineTiersTest, CapturesAreIncremental) {
+TEST_P(EngineTiersTest, CapturesAreIncremental) {
   StartInMemory({.slots = 1});
   std::vector<TokenId> tokens = Tokens(24, 1);
   Run(Turn(1, 1, tokens, 0));
@@ -166,7 +169,7 @@ TEST_F(EngineTiersTest, CapturesAreIncremental) {
   EXPECT_LT(SettledStats().captured_bytes - whole, whole);
 }
 
-TEST_F(EngineTiersTest, EraseTakesItEverywhereAndNothingComesBack) {
+TEST_P(EngineTiersTest, EraseTakesItEverywhereAndNothingComesBack) {
   StartInMemory({.slots = 4}, {.fetch_deadline_ms = kMinute});
   for (TimelineId timeline = 1; timeline <= 4; ++timeline) Say(timeline);
   engine_->Park(2);
@@ -188,7 +191,7 @@ TEST_F(EngineTiersTest, EraseTakesItEverywhereAndNothingComesBack) {
   EXPECT_EQ(Resume(2).report.source, CacheSource::kNew);
 }
 
-TEST_F(EngineTiersTest, EraseFindsTheOwnerUnderAnyTimeline) {
+TEST_P(EngineTiersTest, EraseFindsTheOwnerUnderAnyTimeline) {
   StartInMemory({.slots = 2});
   Say(1);
   const Status erased = WaitFor([&](auto done) { engine_->Erase(0, Owner(1), done); });
@@ -197,7 +200,7 @@ TEST_F(EngineTiersTest, EraseFindsTheOwnerUnderAnyTimeline) {
   EXPECT_EQ(engine_->Where(Owner(1)), std::nullopt);
 }
 
-TEST_F(EngineTiersTest, ATimelineThatWasErasedCanBeginAgain) {
+TEST_P(EngineTiersTest, ATimelineThatWasErasedCanBeginAgain) {
   StartInMemory({.slots = 1});
   Say(1);
   engine_->Erase(1, Owner(1), nullptr);
@@ -206,7 +209,7 @@ TEST_F(EngineTiersTest, ATimelineThatWasErasedCanBeginAgain) {
   ExpectResumed(Resume(1), CacheSource::kHost);
 }
 
-TEST_F(EngineTiersTest, AForkComputesNothingAgain) {
+TEST_P(EngineTiersTest, AForkComputesNothingAgain) {
   StartInMemory({.slots = 2}, {.fetch_deadline_ms = kMinute});
   Say(1);
   engine_->Fork(1, 2, Owner(1), Owner(2));
@@ -228,7 +231,7 @@ TEST_F(EngineTiersTest, AForkComputesNothingAgain) {
   ExpectResumed(Resume(9), CacheSource::kHost);
 }
 
-TEST_F(EngineTiersTest, AForkOfARunningTurnHasWhatWasComputed) {
+TEST_P(EngineTiersTest, AForkOfARunningTurnHasWhatWasComputed) {
   StartInMemory({.slots = 2});
   std::promise<void> begun, asked;
   int steps = 0;
@@ -254,7 +257,7 @@ TEST_F(EngineTiersTest, AForkOfARunningTurnHasWhatWasComputed) {
   ExpectRight(tokens, fork);
 }
 
-TEST_F(EngineTiersTest, AnErasedForkStaysErased) {
+TEST_P(EngineTiersTest, AnErasedForkStaysErased) {
   StartInMemory({.slots = 1});
   Say(1);
   for (TimelineId fork = 100; fork < 150; ++fork) {
@@ -266,7 +269,7 @@ TEST_F(EngineTiersTest, AnErasedForkStaysErased) {
   for (TimelineId fork = 100; fork < 150; ++fork) ASSERT_EQ(engine_->Where(Owner(fork)), std::nullopt) << fork;
 }
 
-TEST_F(EngineTiersTest, SaveAllBringsEverythingToDisk) {
+TEST_P(EngineTiersTest, SaveAllBringsEverythingToDisk) {
   StartInMemory({.slots = 4}, {.fetch_deadline_ms = kMinute});
   Say(1);
   Say(2);

@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <limits>
 #include <mutex>
@@ -23,7 +24,8 @@ class HashNetwork {
  public:
   static constexpr int64_t kVocab = 97;
 
-  explicit HashNetwork(Backend& backend) : backend_(backend) {}
+  /// `runs_ahead`: the engine may begin a step before it has heard of the last one's tokens.
+  explicit HashNetwork(Backend& backend, bool runs_ahead = false) : backend_(backend), runs_ahead_(runs_ahead) {}
 
   ForwardPass forward() {
     ForwardPass pass;
@@ -32,17 +34,27 @@ class HashNetwork {
     pass.kv_heads = 1;
     pass.head_dim = 2;
     pass.vocab = kVocab;
-    pass.run = [this](std::span<const StepPart> parts, std::span<const TokenChoice> choices,
-                      std::span<ChosenToken> chosen) {
+    pass.runs_ahead = runs_ahead_;
+    pass.begin = [this](std::span<const StepPart> parts, std::span<const TokenChoice> choices) {
       std::vector<float> logits(choices.size() * kVocab);
       Run(parts, logits);
+      std::vector<ChosenToken> chosen(choices.size());
       backend_.ChooseTokens({DType::kF32, logits.data(), static_cast<int64_t>(choices.size()), kVocab, kVocab}, choices,
                             chosen);
+      begun_.push_back(chosen);
+      if (begun_.size() > 1) ++steps_ahead_;
+    };
+    pass.finish = [this](std::span<ChosenToken> chosen) {
+      ASSERT_EQ(chosen.size(), begun_.front().size());
+      std::copy(begun_.front().begin(), begun_.front().end(), chosen.begin());
+      begun_.pop_front();
     };
     return pass;
   }
 
   int64_t rows_computed() const { return rows_computed_; }
+  /// Steps that began before the one before them was finished.
+  int64_t steps_ahead() const { return steps_ahead_; }
   /// From now on every logit is not a number; or no longer.
   void PoisonLogits(bool poison) { poison_ = poison; }
   /// Called in every step that begins from now on, on the engine's thread.
@@ -113,8 +125,11 @@ class HashNetwork {
       KvCache& cache = *part.cache;
       const auto n = static_cast<int64_t>(part.tokens.size());
       const int64_t first = cache.ring().Append(n);
-      for (int64_t i = 0; i < n; ++i)
-        Write(cache, 0, first + i, Layer0(part.tokens[static_cast<size_t>(i)], first + i));
+      for (int64_t i = 0; i < n; ++i) {
+        const TokenId id = part.tokens[static_cast<size_t>(i)];
+        const TokenId token = id >= 0 ? id : begun_.back()[static_cast<size_t>(~id)].id;
+        Write(cache, 0, first + i, Layer0(token, first + i));
+      }
       for (int64_t t = first; t < first + n; ++t) {
         uint64_t row = 1;
         ForEachVisible(cache.ring(), t, [&](int64_t p) { row = Mix(row, Read(cache, 0, p)); });
@@ -133,7 +148,9 @@ class HashNetwork {
   }
 
   Backend& backend_;
-  std::atomic<int64_t> rows_computed_{0};
+  const bool runs_ahead_;
+  std::deque<std::vector<ChosenToken>> begun_;
+  std::atomic<int64_t> rows_computed_{0}, steps_ahead_{0};
   std::atomic<bool> poison_{false};
   std::mutex mutex_;
   std::function<void()> on_step_;

@@ -42,9 +42,8 @@ class LaggingBackend final : public FailingBackend {
   /// `network`, whose steps use their slabs as Attention does.
   ForwardPass Over(ForwardPass network) {
     network.backend = this;
-    network.run = [this, run = std::move(network.run)](std::span<const StepPart> parts,
-                                                       std::span<const TokenChoice> choices,
-                                                       std::span<ChosenToken> chosen) {
+    network.begin = [this, begin = std::move(network.begin)](std::span<const StepPart> parts,
+                                                             std::span<const TokenChoice> choices) {
       for (const StepPart& part : parts) {
         for (size_t i = copying_.size(); i > 0; --i) {
           if (copying_[i - 1].slab != part.cache->slab()) continue;
@@ -52,7 +51,7 @@ class LaggingBackend final : public FailingBackend {
           break;
         }
       }
-      run(parts, choices, chosen);
+      begin(parts, choices);
     };
     return network;
   }

@@ -31,10 +31,10 @@ class RowWatch {
     pass.kv_heads = model_.spec().kv_heads;
     pass.head_dim = model_.spec().head_dim;
     pass.vocab = model_.spec().vocab;
-    pass.run = [this](std::span<const StepPart> parts, std::span<const TokenChoice> choices,
-                      std::span<ChosenToken> chosen) {
+    pass.finish = [this](std::span<ChosenToken> chosen) { model_.Finish(chosen); };
+    pass.begin = [this](std::span<const StepPart> parts, std::span<const TokenChoice> choices) {
       for (const StepPart& part : parts) Look(*part.cache);
-      model_.Forward(parts, choices, chosen);
+      model_.Begin(parts, choices);
     };
     return pass;
   }

@@ -308,5 +308,50 @@ TEST_P(ChooseTokens, RepeatedStepsTakeTheirOwnChoices) {
   }
 }
 
+// Two submissions are under way at a time; the second is fed what the first chooses before anyone knows it.
+TEST_P(ChooseTokens, TheNextStepTakesThemUnseen) {
+  std::mt19937 random(13);
+  constexpr int64_t kVocab = 300, kRows = 4, kWidth = 32;
+  const RandomWeight weight = MakeRandomWeight(DType::kF32, kVocab, kWidth, 5);
+  const Weight table = std::move(backend_->LoadWeight(weight.host()).value());
+  std::vector<std::vector<float>> logits;
+  std::vector<float> all;
+  for (int64_t i = 0; i < 8 * kRows; ++i) {
+    logits.push_back(MakeLogits(0, kVocab, random));
+    all.insert(all.end(), logits.back().begin(), logits.back().end());
+  }
+  DeviceMatrix device(*backend_, DType::kF32, 8 * kRows, kVocab, all),
+      y(*backend_, DType::kF32, 8 * kRows, kWidth, std::vector<float>(8 * kRows * kWidth));
+  const std::vector<TokenChoice> choices(kRows, TokenChoice{.temperature = 0});
+  std::vector<ChosenToken> chosen(8 * kRows);
+  uint64_t last = 0;
+  for (int64_t step = 0; step < 8; ++step) {
+    // Row r of a step embeds what row r + 1 of the step before has chosen; the last row a known token.
+    const std::vector<int32_t> ids = {~1, ~2, ~3, 7};
+    const std::vector<int32_t> known = {4, 5, 6, 7};
+    backend_->Embed(table, step == 0 ? known : ids, y.tensor().Rows(step * kRows, kRows));
+    backend_->ChooseTokens(device.tensor().Rows(step * kRows, kRows), choices,
+                           std::span(chosen).subspan(static_cast<size_t>(step * kRows), kRows));
+    const uint64_t submission = backend_->Submit();
+    ASSERT_NE(submission, 0u);
+    if (step > 0) backend_->WaitFor(last);
+    for (int64_t i = (step - 1) * kRows; step > 0 && i < step * kRows; ++i) {
+      const auto row = static_cast<size_t>(i);
+      ASSERT_EQ(chosen[row].id, Reference(logits[row], choices[0]).token.id) << "row " << i;
+    }
+    last = submission;
+  }
+  backend_->WaitFor(last);
+  const std::vector<float> got = y.Get();
+  for (int64_t row = 0; row < 8 * kRows; ++row) {
+    int64_t id = row < kRows ? row + 4 : 7;
+    if (row >= kRows && row % kRows < 3) id = chosen[static_cast<size_t>(row - kRows + 1)].id;
+    for (int64_t c = 0; c < kWidth; ++c) {
+      const double want = weight.values[static_cast<size_t>(id * kWidth + c)];
+      ASSERT_NEAR(got[static_cast<size_t>(row * kWidth + c)], want, std::fabs(want) / 128 + 1e-6) << "row " << row;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ringside::testing
