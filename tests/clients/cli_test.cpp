@@ -100,12 +100,9 @@ TEST(Settings, DescribesEachOnItsOwnLine) {
 /// A folder of the test's own.
 class HistoryTest : public ::testing::Test {
  protected:
-  HistoryTest() : folder_(::testing::TempDir() + "/ringside_history") {
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
-  }
+  HistoryTest() { EXPECT_NE(mkdtemp(folder_.data()), nullptr); }
   ~HistoryTest() override { std::filesystem::remove_all(folder_); }
-  const std::string folder_;
+  std::string folder_ = ::testing::TempDir() + "ringside_history.XXXXXX";
 };
 
 TEST_F(HistoryTest, IsReadBackAndPrivate) {

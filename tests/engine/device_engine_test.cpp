@@ -3,6 +3,7 @@
 // come and go beside others that decode keep every byte.
 #include "tests/engine/device_engine.h"
 
+#include <latch>
 #include <map>
 
 namespace ringside {
@@ -107,14 +108,17 @@ TEST_P(DeviceEngineTest, ARewoundAndAForkedConversationGoOnLikeNewOnes) {
 TEST_P(DeviceEngineTest, NaNLogitsEndTheirOwnTurnOnly) {
   const KvCache* victim = nullptr;
   int64_t steps = 0;
+  std::latch submitted(1);  // all of them, before the first step
   Start({.slots = 3}, false, [&](std::span<const StepPart> parts) {
-    if (++steps != 12) return;
+    submitted.wait();
+    if (parts.size() < 3 || ++steps != 12) return;
     victim = parts[1].cache;
     FillWithNaN(*victim);
   });
   std::vector<SubmittedTurn> turns;
   for (TimelineId i = 1; i <= 3; ++i) turns.push_back(Turn(i, Ids(20, i), 40));
-  for (const SubmittedTurn& turn : turns) ASSERT_TRUE(engine_->Submit(turn.request).ok());
+  for (const SubmittedTurn& turn : turns) EXPECT_TRUE(engine_->Submit(turn.request).ok());
+  submitted.count_down();
   int failed = 0;
   std::vector<int> sound;
   for (int i = 0; i < 3; ++i) {

@@ -37,10 +37,12 @@ class EngineCopiesTest : public EngineTiersTest {
   void TearDown() override { engine_.reset(); }  // before the backend
 
   LaggingBackend lagging_{std::move(*MakeCpuBackend({.threads = 1}))};
-  HashNetwork hashes_{lagging_};
+  HashNetwork hashes_{lagging_, GetParam()};
 };
+INSTANTIATE_TEST_SUITE_P(All, EngineCopiesTest, testing::Bool(),
+                         [](const auto& info) { return info.param ? "Ahead" : "InStep"; });
 
-TEST_F(EngineCopiesTest, OthersGoOnWhileASlotIsCopiedOutAndTheTurnThatWantsItWaits) {
+TEST_P(EngineCopiesTest, OthersGoOnWhileASlotIsCopiedOutAndTheTurnThatWantsItWaits) {
   StartLagging({.slots = 2});
   SubmittedTurn talking = Talk(1);
   Say(2);
@@ -60,7 +62,7 @@ TEST_F(EngineCopiesTest, OthersGoOnWhileASlotIsCopiedOutAndTheTurnThatWantsItWai
   ExpectResumed(Resume(2), CacheSource::kHost);
 }
 
-TEST_F(EngineCopiesTest, ATurnThatComesDuringTheCopyKeepsItsSlot) {
+TEST_P(EngineCopiesTest, ATurnThatComesDuringTheCopyKeepsItsSlot) {
   StartLagging({.slots = 2});
   SubmittedTurn talking = Talk(1);
   Say(2);
@@ -75,7 +77,7 @@ TEST_F(EngineCopiesTest, ATurnThatComesDuringTheCopyKeepsItsSlot) {
   ExpectRight(Tokens(30, 3), third.sink->Wait());
 }
 
-TEST_F(EngineCopiesTest, ATurnUnderAnotherNumberWaitsForTheCopyOfItsOwner) {
+TEST_P(EngineCopiesTest, ATurnUnderAnotherNumberWaitsForTheCopyOfItsOwner) {
   StartLagging({.slots = 2});
   Say(2);
   lagging_.Hold(true);
@@ -93,7 +95,7 @@ TEST_F(EngineCopiesTest, ATurnUnderAnotherNumberWaitsForTheCopyOfItsOwner) {
   ExpectRight(tokens, end);
 }
 
-TEST_F(EngineCopiesTest, WhatIsErasedDuringTheCopyIsNotStored) {
+TEST_P(EngineCopiesTest, WhatIsErasedDuringTheCopyIsNotStored) {
   StartLagging({.slots = 2});
   Say(2);
   lagging_.Hold(true);
@@ -109,7 +111,7 @@ TEST_F(EngineCopiesTest, WhatIsErasedDuringTheCopyIsNotStored) {
   ExpectResumed(Resume(4), CacheSource::kSlot);
 }
 
-TEST_F(EngineCopiesTest, BesideOthersATurnBeginsWhenAllOfItsCacheIsIn) {
+TEST_P(EngineCopiesTest, BesideOthersATurnBeginsWhenAllOfItsCacheIsIn) {
   StartLagging({.slots = 2});
   Say(2);
   engine_->Park(2);
@@ -133,7 +135,7 @@ TEST_F(EngineCopiesTest, BesideOthersATurnBeginsWhenAllOfItsCacheIsIn) {
   talking.sink->Wait();
 }
 
-TEST_F(EngineCopiesTest, AloneItBeginsAtOnce) {
+TEST_P(EngineCopiesTest, AloneItBeginsAtOnce) {
   StartLagging({.slots = 2});
   Say(2);
   engine_->Park(2);
@@ -144,7 +146,7 @@ TEST_F(EngineCopiesTest, AloneItBeginsAtOnce) {
   lagging_.Hold(false);
 }
 
-TEST_F(EngineCopiesTest, WhatIsUnderWayAtTheEndIsStored) {
+TEST_P(EngineCopiesTest, WhatIsUnderWayAtTheEndIsStored) {
   StartLagging({.slots = 2});
   Say(2);
   lagging_.Hold(true);
@@ -156,7 +158,7 @@ TEST_F(EngineCopiesTest, WhatIsUnderWayAtTheEndIsStored) {
 }
 
 // Many conversations, few slots, copies all the time, some of them parked, forked and erased on the way.
-TEST_F(EngineCopiesTest, EveryTokenIsRightAmongManyThatComeAndGo) {
+TEST_P(EngineCopiesTest, EveryTokenIsRightAmongManyThatComeAndGo) {
   StartLagging({.slots = 4}, {.idle_ms = 1});
   std::mt19937 random(1);
   std::map<TimelineId, std::vector<TokenId>> said;
