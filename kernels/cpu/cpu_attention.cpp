@@ -2,6 +2,7 @@
 // there are too few of them to keep every thread busy (decoding a long conversation).
 #include <algorithm>
 
+#include "kernels/attention_checks.h"
 #include "kernels/cpu/cpu_backend.h"
 
 namespace ringside::cpu {
@@ -32,35 +33,6 @@ AttentionCall MakeCall(const AttentionArgs& args) {
           .layer_offset = args.layer * shape.layer_bytes(),
           .pinned_tiles = shape.pinned_tiles,
           .ring_tiles = shape.ring_tiles};
-}
-
-void CheckSegment(const AttentionSegment& s, const KvShape& shape, int64_t rows) {
-  CHECK(s.slab != nullptr);
-  CHECK(s.first_row >= 0 && s.rows >= 0 && s.first_row + s.rows <= rows);
-  CHECK(s.position >= 0 && s.pinned >= 0);
-  CHECK_LE(s.pinned, shape.pinned_capacity());
-  for (int64_t r = 0; r < s.rows; ++r) {
-    const int64_t t = s.position + r;
-    if (t < s.pinned) continue;
-    CHECK(s.first_live[r] >= s.pinned && s.first_live[r] <= t);
-    // Rows are written before they are read: nothing that row r still sees may have been overwritten by a later one.
-    CHECK_LT(s.position + s.rows - 1 - s.first_live[r], shape.ring_rows());
-  }
-}
-
-void CheckAttention(const AttentionArgs& args) {
-  const KvShape& shape = args.shape;
-  CHECK(args.qkv.dtype == DType::kF32 && args.out.dtype == DType::kF32);
-  CHECK(!IsQuantised(shape.dtype));
-  CHECK(shape.head_dim > 0 && shape.head_dim <= kMaxHeadDim && shape.head_dim % 2 == 0);
-  CHECK(shape.kv_heads > 0 && args.heads > 0 && args.heads % shape.kv_heads == 0);
-  CHECK_EQ(args.qkv.cols, (args.heads + 2 * shape.kv_heads) * shape.head_dim);
-  CHECK_EQ(args.out.cols, args.heads * shape.head_dim);
-  CHECK(args.layer >= 0 && args.layer < shape.layers);
-  if (args.pairs != RopePairs::kNone) {
-    CHECK(args.rotary >= 0 && args.rotary <= shape.head_dim && args.rotary % 2 == 0);
-  }
-  for (const AttentionSegment& s : args.segments) CheckSegment(s, shape, args.qkv.rows);
 }
 
 /// Fills in the key blocks that the tile's rows see.
@@ -175,7 +147,8 @@ void CpuBackend::RunTiles(const AttentionCall& call) {
 }
 
 void CpuBackend::Attention(const AttentionArgs& args) {
-  CheckAttention(args);
+  CHECK(args.qkv.dtype == DType::kF32 && args.out.dtype == DType::kF32);
+  CheckAttention(args, kMaxHeadDim);
   const AttentionCall call = MakeCall(args);
   StoreKeysAndValues(call, args.segments);
   MakeTiles(args);

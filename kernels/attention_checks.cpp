@@ -1,0 +1,38 @@
+#include "kernels/attention_checks.h"
+
+#include "base/check.h"
+
+namespace ringside {
+namespace {
+
+void CheckSegment(const AttentionSegment& s, const KvShape& shape, int64_t rows) {
+  CHECK(s.slab != nullptr);
+  CHECK(s.first_row >= 0 && s.rows >= 0 && s.first_row + s.rows <= rows);
+  CHECK(s.position >= 0 && s.pinned >= 0);
+  CHECK_LE(s.pinned, shape.pinned_capacity());
+  for (int64_t r = 0; r < s.rows; ++r) {
+    const int64_t t = s.position + r;
+    if (t < s.pinned) continue;
+    CHECK(s.first_live[r] >= s.pinned && s.first_live[r] <= t);
+    // Rows are written before they are read: nothing that row r still sees may have been overwritten by a later one.
+    CHECK_LT(s.position + s.rows - 1 - s.first_live[r], shape.ring_rows());
+  }
+}
+
+}  // namespace
+
+void CheckAttention(const AttentionArgs& args, int64_t max_head_dim) {
+  const KvShape& shape = args.shape;
+  CHECK(!IsQuantised(shape.dtype));
+  CHECK(shape.head_dim > 0 && shape.head_dim <= max_head_dim && shape.head_dim % 2 == 0);
+  CHECK(shape.kv_heads > 0 && args.heads > 0 && args.heads % shape.kv_heads == 0);
+  CHECK_EQ(args.qkv.cols, (args.heads + 2 * shape.kv_heads) * shape.head_dim);
+  CHECK_EQ(args.out.cols, args.heads * shape.head_dim);
+  CHECK(args.layer >= 0 && args.layer < shape.layers);
+  if (args.pairs != RopePairs::kNone) {
+    CHECK(args.rotary >= 0 && args.rotary <= shape.head_dim && args.rotary % 2 == 0);
+  }
+  for (const AttentionSegment& s : args.segments) CheckSegment(s, shape, args.qkv.rows);
+}
+
+}  // namespace ringside
