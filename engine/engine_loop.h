@@ -140,6 +140,8 @@ class EngineLoop {
   /// Gives the cache back to the pool.
   void DropCache(Slot& slot);
   void SetOwner(Slot& slot, const std::string& owner);
+  /// One slot less of this owner; owners_mutex_ is held.
+  void CountOut(const std::string& owner);
   /// Saves the cache and then gives it back: at once, or when the copy is done.
   void SaveAndDropCache(Slot& slot, Leaving leaving);
   void AfterSave(Slot& slot, SequenceStorage::Saved saved);

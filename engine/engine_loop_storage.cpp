@@ -166,15 +166,18 @@ void EngineLoop::DropCache(Slot& slot) {
   pool_.Release(slot.sequence->Detach());
   std::erase(cached_, &slot);
   std::lock_guard lock(owners_mutex_);
-  const auto owner = owners_in_slots_.find(slot.owner);
-  if (owner != owners_in_slots_.end() && --owner->second == 0) owners_in_slots_.erase(owner);
+  CountOut(slot.owner);
+}
+
+void EngineLoop::CountOut(const std::string& owner) {
+  const auto found = owners_in_slots_.find(owner);
+  if (found != owners_in_slots_.end() && --found->second == 0) owners_in_slots_.erase(found);
 }
 
 void EngineLoop::SetOwner(Slot& slot, const std::string& owner) {
   if (slot.owner == owner) return;
   std::lock_guard lock(owners_mutex_);
-  const auto before = owners_in_slots_.find(slot.owner);
-  if (before != owners_in_slots_.end() && --before->second == 0) owners_in_slots_.erase(before);
+  CountOut(slot.owner);
   slot.owner = owner;
   if (!owner.empty()) ++owners_in_slots_[owner];
 }
