@@ -15,6 +15,7 @@
 #include "cache/host_arena.h"
 #include "cache/kv_pool.h"
 #include "engine/model.h"
+#include "tests/bench/must_have.h"
 
 namespace ringside {
 namespace {
@@ -213,14 +214,11 @@ int Main(int argc, char** argv) {
   auto backend = options.device == "cuda"
                      ? MakeCudaBackend({.dtype = options.dtype == "f16" ? DType::kF16 : DType::kBF16})
                      : MakeCpuBackend({});
-  if (!backend.ok()) return fmt::print(stderr, "{}\n", backend.status().ToString()), 1;
-  auto model = Model::Load(options.model, **backend);
-  if (!model.ok()) return fmt::print(stderr, "{}\n", model.status().ToString()), 1;
-  if (const Status status = (*model)->Reserve(options.chunk); !status.ok()) {
-    return fmt::print(stderr, "{}\n", status.ToString()), 1;
-  }
+  const std::unique_ptr<Backend> device = MustHave(std::move(backend));
+  const std::unique_ptr<Model> model = MustHave(Model::Load(options.model, *device));
+  MustBeOk(model->Reserve(options.chunk));
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
-  RestoreBench(options, **model).Run();
+  RestoreBench(options, *model).Run();
   return 0;
 }
 

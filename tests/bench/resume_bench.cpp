@@ -6,9 +6,6 @@
 //
 // Cold: before each turn the store's files are synced and taken out of the page cache (posix_fadvise), and each round
 // reads a conversation that was not read since the store was opened.
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -21,6 +18,8 @@
 #include "cache/rocksdb_store.h"
 #include "engine/engine.h"
 #include "engine/model.h"
+#include "tests/bench/must_have.h"
+#include "tests/bench/page_cache.h"
 
 namespace ringside {
 namespace {
@@ -31,24 +30,6 @@ struct Options {
   std::string model, path;
   int64_t history = 2000, input = 32, threads = 2, rounds = 5;
 };
-
-template <class T>
-T MustHave(Result<T> result) {
-  if (result.ok()) return std::move(*result);
-  std::fprintf(stderr, "%s\n", result.status().ToString().c_str());
-  std::exit(1);
-}
-
-void MakeCold(const fs::path& folder) {
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    if (!entry.is_regular_file()) continue;
-    const int fd = open(entry.path().c_str(), O_RDONLY);
-    if (fd < 0) continue;
-    fdatasync(fd);
-    posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-    close(fd);
-  }
-}
 
 /// Notes when the first token came.
 class FirstTokenSink final : public TokenSink {

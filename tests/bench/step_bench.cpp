@@ -15,6 +15,7 @@
 
 #include "cache/kv_pool.h"
 #include "engine/model.h"
+#include "tests/bench/must_have.h"
 
 namespace ringside {
 namespace {
@@ -192,15 +193,12 @@ int Main(int argc, char** argv) {
                      ? MakeCudaBackend({.dtype = options.dtype == "f16" ? DType::kF16 : DType::kBF16,
                                         .deterministic = options.deterministic})
                      : MakeCpuBackend({});
-  if (!backend.ok()) return fmt::print(stderr, "{}\n", backend.status().ToString()), 1;
-  auto model = Model::Load(options.model, **backend);
-  if (!model.ok()) return fmt::print(stderr, "{}\n", model.status().ToString()), 1;
-  fmt::print(stderr, "{}: {}\n", (*model)->spec().name, (*backend)->Describe());
-  if (const Status status = (*model)->Reserve(std::max<int64_t>(options.chunk, 256)); !status.ok()) {
-    return fmt::print(stderr, "{}\n", status.ToString()), 1;
-  }
+  const std::unique_ptr<Backend> device = MustHave(std::move(backend));
+  const std::unique_ptr<Model> model = MustHave(Model::Load(options.model, *device));
+  fmt::print(stderr, "{}: {}\n", model->spec().name, device->Describe());
+  MustBeOk(model->Reserve(std::max<int64_t>(options.chunk, 256)));
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
-  StepBench(options, **model).Run();
+  StepBench(options, *model).Run();
   return 0;
 }
 

@@ -22,6 +22,8 @@
 #include "cache/rocksdb_store.h"
 #include "cache/tiered_store.h"
 #include "session/journal.h"
+#include "tests/bench/must_have.h"
+#include "tests/bench/page_cache.h"
 
 namespace ringside {
 namespace {
@@ -48,32 +50,6 @@ double Median(int64_t rounds, const Run& run) {
 
 void Report(const char* what, int64_t bytes, double seconds) {
   std::printf("  %-46s %8.2f ms  %6.2f GB/s\n", what, 1e3 * seconds, static_cast<double>(bytes) / seconds * 1e-9);
-}
-
-template <class T>
-T MustHave(Result<T> result) {
-  if (!result.ok()) {
-    std::fprintf(stderr, "%s\n", result.status().ToString().c_str());
-    std::exit(1);
-  }
-  return std::move(*result);
-}
-void MustBeOk(const Status& status) {
-  if (status.ok()) return;
-  std::fprintf(stderr, "%s\n", status.ToString().c_str());
-  std::exit(1);
-}
-
-/// Takes a folder's files out of the page cache.
-void MakeCold(const fs::path& folder) {
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    if (!entry.is_regular_file()) continue;
-    const int fd = open(entry.path().c_str(), O_RDONLY);
-    if (fd < 0) continue;
-    fdatasync(fd);
-    posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-    close(fd);
-  }
 }
 
 void BenchMemoryAndFile(const Options& options, const std::vector<char>& source, std::vector<char>& target) {
