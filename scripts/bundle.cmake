@@ -19,7 +19,8 @@ foreach(library ${libraries})
   # Under the name that programs ask for, whatever file it is a link to.
   file(COPY ${library} DESTINATION ${TO}/lib FOLLOW_SYMLINK_CHAIN)
 endforeach()
-foreach(path scripts/gpu_suite tests/golden tests/system/tiny_model.py tests/bench/make_random_model.py)
+foreach(path scripts/gpu_suite tests/golden tests/system/tiny_model.py tests/bench/make_random_model.py
+        tests/bench/torch_step_bench.py)
   get_filename_component(folder ${path} DIRECTORY)
   file(COPY ${SOURCE}/${path} DESTINATION ${TO}/${folder})
 endforeach()
