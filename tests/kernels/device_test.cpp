@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 
 #include "tests/kernels/devices.h"
 
@@ -47,6 +48,21 @@ TEST_P(Device, MemoryIsZeroedAndCopied) {
   backend_->Synchronize();
   EXPECT_EQ(bytes, want);
   EXPECT_EQ(backend_->Allocate(size_t{1} << 60).status().code(), StatusCode::kOverloaded);
+}
+
+// In a process of its own: after an illegal address nothing works any more.
+TEST_P(Device, AFailureIsKnownForGood) {
+  if (GetParam() == "cpu") GTEST_SKIP() << "a GPU's memory errors are told, not signalled";
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto fail = [this] {
+    backend_->Gelu({type_, reinterpret_cast<void*>(uintptr_t{4096}), 1, 512, 512}, false);
+    backend_->Synchronize();
+    backend_->WaitFor(backend_->Submit());  // goes on without harm
+    const bool allocates = backend_->Allocate(16).ok();
+    const Status status = backend_->status();
+    std::_Exit(status.code() == StatusCode::kUnavailable && allocates ? 76 : 1);
+  };
+  EXPECT_EXIT(fail(), ::testing::ExitedWithCode(76), "the device has failed");
 }
 
 TEST_P(Device, EmbedTakesRowsOfEveryFileType) {
