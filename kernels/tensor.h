@@ -10,8 +10,9 @@
 namespace ringside {
 
 /// Element types of weights, activations and caches. The quantised ones are GGML's block formats: 32 values a block
-/// (Q8_0 ... Q5_1), 256 a super-block (Q4_K, Q5_K, Q6_K).
-enum class DType : uint8_t { kF32, kF16, kBF16, kQ8_0, kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ4_K, kQ5_K, kQ6_K };
+/// (Q8_0 ... Q5_1), 256 a super-block (Q4_K, Q5_K, Q6_K). No file has the last two, of one byte an element: the scales
+/// of kI8 and of kF8E4M3 (Micikevicius et al. 2022: no infinity, magnitudes up to 448) lie with the owner.
+enum class DType : uint8_t { kF32, kF16, kBF16, kQ8_0, kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ4_K, kQ5_K, kQ6_K, kI8, kF8E4M3 };
 
 struct DTypeTraits {
   std::string_view name;

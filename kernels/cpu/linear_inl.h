@@ -201,6 +201,8 @@ void LinearPieceAny(const LinearPiece& piece) {
       return QuantisedPiece<Q5_K>(piece);
     case DType::kQ6_K:
       return QuantisedPiece<Q6_K>(piece);
+    default:  // never loaded: no file has them
+      return;
   }
 }
 
