@@ -2,12 +2,12 @@
 // up to 128 queries: each of its 8 warps 16 of them, rows times the heads that share their keys, as the single rows'
 // kernel does (attention_tiled.cuh); but all warps read the same tiles from shared memory, which come in units of up to
 // kTiles through kStages stages. A warp passes over units that none of its rows sees. Splits of the keys are the blocks
-// of a cluster: when all have ended, each sends every query's result to the block that owns the query.
+// of a cluster: when all have ended, each sends every query's result to the block that owns the query. (The small set
+// joins them as the single rows' kernel does.)
 #pragma once
 
 #include <map>
 #include <type_traits>
-#include <utility>
 
 #include "kernels/cuda/attention_tiled.cuh"
 
@@ -15,15 +15,16 @@ namespace ringside::cuda {
 
 constexpr int kChunkWarps = 8, kChunkThreads = 32 * kChunkWarps, kChunkQueries = 16 * kChunkWarps;
 
-template <int D>
+template <int D, bool kLarge>
 struct ChunkSizes {
-  static constexpr int kTiles = D > 128 ? 2 : 4, kStages = 3;
+  static constexpr int kTiles = (kLarge ? 4 : 2) / (D > 128 ? 2 : 1), kStages = kLarge || D <= 128 ? 3 : 2;
   static constexpr int kQueryRow = D + 8, kTile = 16 * D + 16 * (D + 8);  // elements
   static constexpr int kQueries = kChunkQueries * kQueryRow, kStage = kTiles * kTile;
   static constexpr int kLoopBytes = 2 * (kQueries + kStages * kStage);
   // [split][query][D] sums, then [split][query][2] tops and weights; in the same place, afterwards.
-  static constexpr int kReceivedBytes = 4 * kChunkQueries * (D + 2);
+  static constexpr int kReceivedBytes = kLarge ? 4 * kChunkQueries * (D + 2) : 0;
   static constexpr int kBytes = kLoopBytes > kReceivedBytes ? kLoopBytes : kReceivedBytes;
+  static_assert(kBytes <= static_cast<int>(SharedBytes(kLarge)));
 };
 
 /// A warp's 16 queries, rotated and scaled, into shared memory. What stands in the place of those past the last reaches
@@ -129,15 +130,33 @@ __device__ __forceinline__ void JoinChunkSplits(const AttentionPlan& a, const St
   }
 }
 
+/// The small set: every split's results into global memory.
+template <int D>
+__device__ __forceinline__ void LeaveChunkSplit(const AttentionPlan& a, const WarpQueries& own, const Softmax<D>& state,
+                                                int warp, int lane) {
+  float* partial = PartialOf<D>(a, kChunkQueries);
+  ForResults<D>(state, own.queries, lane, [&](int h, int m, float sum) {
+    const int query = warp * 16 + m;
+#pragma unroll
+    for (int n = 0; n < D / 8; ++n) {
+      *reinterpret_cast<float2*>(partial + query * D + n * 8 + lane % 4 * 2) =
+          float2{state.out[n][2 * h], state.out[n][2 * h + 1]};
+    }
+    if (lane % 4 == 0) {
+      *reinterpret_cast<float2*>(partial + kChunkQueries * D + 2 * query) = float2{state.top[h], sum};
+    }
+  });
+}
+
 /// The block's copies of a unit's tiles: a warp takes the keys or the values of one, or a half of them.
-template <class C, int D>
+template <class C, int D, class Sizes>
 __device__ __forceinline__ void FetchUnit(const AttentionPlan& a, const StagedTile& tile, const char* slab,
                                           bool is_pinned, int of, int tiles, C* stage, int warp, int lane) {
-  constexpr int kTiles = ChunkSizes<D>::kTiles, kShares = kChunkWarps / (2 * kTiles);
+  constexpr int kTiles = Sizes::kTiles, kShares = kChunkWarps / (2 * kTiles);
   const int t = warp / 2 % kTiles, share = warp / (2 * kTiles);
   if (t >= tiles) return;
   const char* from = KeyTile(a, tile, slab, is_pinned, of + t) + lane * 16;
-  C* slot = stage + t * ChunkSizes<D>::kTile;
+  C* slot = stage + t * Sizes::kTile;
   if (warp % 2 == 0) {
     const uint32_t to = SharedAddress(slot + KeyUnit(lane / 2, lane % 2));
 #pragma unroll
@@ -170,7 +189,7 @@ __device__ __forceinline__ void StoreChunk(const AttentionPlan& a, const WarpQue
 
 template <class C, int D>
 __global__ void __launch_bounds__(kChunkThreads, D <= 64 ? 2 : 1) ChunkAttentionKernel(AttentionPlan a) {
-  using Sizes = ChunkSizes<D>;
+  using Sizes = ChunkSizes<D, kLargeSet>;
   constexpr int kTiles = Sizes::kTiles, kStages = Sizes::kStages;
   extern __shared__ __align__(16) unsigned char shared[];
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -195,7 +214,7 @@ __global__ void __launch_bounds__(kChunkThreads, D <= 64 ? 2 : 1) ChunkAttention
       const int of = is_pinned ? unit * kTiles : (unit - pinned_units) * kTiles;
       const int tiles = min(kTiles, (is_pinned ? tile.pinned_tiles : tile.ring_tiles) - of);
       C* stage = stages + (unit - begin) % kStages * Sizes::kStage;
-      FetchUnit<C, D>(a, tile, slab, is_pinned, of, tiles, stage, warp, lane);
+      FetchUnit<C, D, Sizes>(a, tile, slab, is_pinned, of, tiles, stage, warp, lane);
     }
     CommitCopies();
   };
@@ -246,61 +265,69 @@ __global__ void __launch_bounds__(kChunkThreads, D <= 64 ? 2 : 1) ChunkAttention
   WaitForCopies<0>();
   __syncthreads();
   if (a.chunk_splits > 1) {
+    if constexpr (!kLargeSet) return LeaveChunkSplit<D>(a, own, state, warp, lane);
     return JoinChunkSplits<D>(a, tile, warp_rows, first_head, own, state, reinterpret_cast<float*>(shared), warp, lane);
   }
   StoreChunk<D>(a, own, state, lane);
 }
 
-template <class C, int D>
+template <class C, int D, bool kLarge>
 struct ChunkLaunch {
-  static constexpr int kThreads = kChunkThreads, kBytes = ChunkSizes<D>::kBytes;
+  static constexpr int kThreads = kChunkThreads, kBytes = ChunkSizes<D, kLarge>::kBytes, kQueries = kChunkQueries;
   static constexpr auto kKernel = ChunkAttentionKernel<C, D>;
 };
 
-template <class C, int D>
+template <class C, int D, bool kLarge>
 void LaunchOfSize(const Launcher& on, const AttentionPlan& plan) {
-  if (plan.tile_count > 0) LaunchSplit<TiledLaunch<C, D>>(on, plan, plan.splits, plan.tile_count);
-  if (plan.chunk_count > 0) LaunchSplit<ChunkLaunch<C, D>>(on, plan, plan.chunk_splits, plan.chunk_count);
+  LaunchSplit<TiledLaunch<C, D, kLarge>>(on, plan, plan.splits, plan.tiles, plan.tile_count);
+  LaunchSplit<ChunkLaunch<C, D, kLarge>>(on, plan, plan.chunk_splits, plan.chunk_tiles, plan.chunk_count);
 }
 
-/// Clusters of `splits` blocks that are on the device at a time, of either kernel.
-template <class C, int D>
-int ResidentOfSize(bool chunk, int splits) {
-  static std::map<std::pair<bool, int>, int> known;
-  int& clusters = known[{chunk, splits}];
-  if (clusters > 0) return clusters;
-  using Few = TiledLaunch<C, D>;
-  using Chunk = ChunkLaunch<C, D>;
-  clusters = chunk ? ActiveClusters(Chunk::kKernel, splits, Chunk::kThreads, Chunk::kBytes)
-                   : ActiveClusters(Few::kKernel, splits, Few::kThreads, Few::kBytes);
-  return clusters;
+/// Tiles of `splits` blocks that are on the device at a time.
+template <class Kind>
+int ResidentTiles(const Launcher& on, int splits) {
+  static std::map<int, int> known;
+  int& tiles = known[splits];
+  if (tiles > 0) return tiles;
+  tiles = on.large ? ActiveClusters(Kind::kKernel, splits, Kind::kThreads, Kind::kBytes)
+                   : ActiveBlocks(on, Kind::kKernel, Kind::kThreads, Kind::kBytes) / splits;
+  return tiles;
+}
+template <class C, int D, bool kLarge>
+int ResidentOfSize(const Launcher& on, bool chunk, int splits) {
+  return chunk ? ResidentTiles<ChunkLaunch<C, D, kLarge>>(on, splits)
+               : ResidentTiles<TiledLaunch<C, D, kLarge>>(on, splits);
 }
 
-/// Calls body(size) with the head size as a constant.
+/// Calls body(size, large) with the head size and the set of sizes as constants.
 template <class Body>
-auto WithHeadSize(int64_t head_dim, const Body& body) {
+auto WithSizes(const Launcher& on, int64_t head_dim, const Body& body) {
+  const auto in_set = [&](auto size) {
+    return on.large ? body(size, std::true_type()) : body(size, std::false_type());
+  };
   switch (head_dim) {
     case 64:
-      return body(std::integral_constant<int, 64>());
+      return in_set(std::integral_constant<int, 64>());
     case 80:
-      return body(std::integral_constant<int, 80>());
+      return in_set(std::integral_constant<int, 80>());
     case 96:
-      return body(std::integral_constant<int, 96>());
+      return in_set(std::integral_constant<int, 96>());
     case 128:
-      return body(std::integral_constant<int, 128>());
+      return in_set(std::integral_constant<int, 128>());
     default:
       CHECK_EQ(head_dim, 256);
-      return body(std::integral_constant<int, 256>());
+      return in_set(std::integral_constant<int, 256>());
   }
 }
 
 template <class C>
 void LaunchTiledOfType(const Launcher& on, const AttentionPlan& plan) {
-  WithHeadSize(plan.head_dim, [&](auto size) { LaunchOfSize<C, size()>(on, plan); });
+  WithSizes(on, plan.head_dim, [&](auto size, auto large) { LaunchOfSize<C, size(), large()>(on, plan); });
 }
 template <class C>
-int ResidentOfType(int64_t head_dim, bool chunk, int splits) {
-  return WithHeadSize(head_dim, [&](auto size) { return ResidentOfSize<C, size()>(chunk, splits); });
+int ResidentOfType(const Launcher& on, int64_t head_dim, bool chunk, int splits) {
+  return WithSizes(on, head_dim,
+                   [&](auto size, auto large) { return ResidentOfSize<C, size(), large()>(on, chunk, splits); });
 }
 
 }  // namespace ringside::cuda

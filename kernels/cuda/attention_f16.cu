@@ -5,7 +5,7 @@
 namespace ringside::cuda {
 
 void LaunchTiledBf16(const Launcher& on, const AttentionPlan& plan);  // attention_bf16.cu
-int ResidentBf16(int64_t head_dim, bool chunk, int splits);
+int ResidentBf16(const Launcher& on, int64_t head_dim, bool chunk, int splits);
 
 bool HasTiledAttention(DType cache, int64_t head_dim) {
   const bool size = head_dim == 64 || head_dim == 80 || head_dim == 96 || head_dim == 128 || head_dim == 256;
@@ -18,9 +18,9 @@ void LaunchTiledAttention(const Launcher& on, const AttentionPlan& plan) {
   LaunchTiledOfType<__half>(on, plan);
 }
 
-int ResidentAttentionClusters(DType cache, int64_t head_dim, bool chunk, int splits) {
-  if (cache == DType::kBF16) return ResidentBf16(head_dim, chunk, splits);
-  return ResidentOfType<__half>(head_dim, chunk, splits);
+int ResidentAttentionTiles(const Launcher& on, DType cache, int64_t head_dim, bool chunk, int splits) {
+  if (cache == DType::kBF16) return ResidentBf16(on, head_dim, chunk, splits);
+  return ResidentOfType<__half>(on, head_dim, chunk, splits);
 }
 
 }  // namespace ringside::cuda

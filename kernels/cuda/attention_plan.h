@@ -32,7 +32,7 @@ struct alignas(16) StagedTile {
   int32_t tiles() const { return pinned_tiles + ring_tiles; }
 };
 
-constexpr int kMostSplits = 16;  // blocks of a cluster
+constexpr int kMostSplits = 16;  // of a tile's keys: blocks of a cluster, or without clusters blocks that leave parts
 
 struct AttentionPlan {
   Tensor qkv, out;
@@ -43,6 +43,8 @@ struct AttentionPlan {
   const float* own_sin = nullptr;
   const float* pinned_cos = nullptr;
   const float* pinned_sin = nullptr;
+  // Without clusters, of each block of a split tile: [query][d] sums, then [query][2] tops and weights.
+  float* partial = nullptr;
   int64_t layer_offset = 0;  // bytes
   int64_t tile_bytes = 0, half_tile_bytes = 0;
   int32_t pinned_tiles = 0, ring_tiles = 0;

@@ -5,7 +5,8 @@
 // A block takes one tile of queries and one split of its keys. Each of its warps takes tiles of 16 keys through its own
 // slots of shared memory (no warp waits for another), with a running softmax of its own; the warps are joined in warp
 // order. The splits of one tile are the blocks of a cluster: each sends its result, cut into as many slices, to the
-// shared memory of the others, and each joins one slice in split order. Pinned keys meet the queries rotated to their
+// shared memory of the others, and each joins one slice in split order. (The small set: each leaves its result in
+// global memory, and a second kernel, attention_join.cu, joins them.) Pinned keys meet the queries rotated to their
 // distance in the cache, ring keys those rotated to the row's own position: one softmax over both.
 //
 // A slab tile holds keys [dimension][16] and values [16][dimension]: for both the contraction runs along rows, so both
@@ -23,16 +24,20 @@ namespace ringside::cuda {
 
 /// Sizes in shared memory, in elements of 2 bytes. Rows are padded to an odd number of 16-byte units, so that eight of
 /// them lie in different banks; key rows, of two units, are swizzled instead.
-template <int D, int kWarps, int kSlots>
+///
+/// Warps of a block and slots of a warp for each head size. Large set: 8 warps and 3 slots of one tile, of what was
+/// tried the fastest at 1 and 32 sequences (2 tiles a unit, 4 warps and 2 to 4 slots: 3 to 30 % slower).
+template <int D, bool kLarge>
 struct AttentionSizes {
+  static constexpr int kWarps = (kLarge ? 8 : 4) / (D > 128 ? 2 : 1), kSlots = kLarge && D <= 128 ? 3 : 2;
   static constexpr int kValueRow = D + 8, kQueryRow = D + 8;
-  static constexpr int kKeys = 16 * D, kSlot = kKeys + 16 * kValueRow;  // one tile
-  static constexpr int kQueries = 16 * kQueryRow;                       // one rotation of them
-  static constexpr int kResultRow = D + 8;                              // floats of a query's sums
-  static constexpr int kResult = 16 * kResultRow + 32;                  // floats of a warp: sums, tops, weights
-  static constexpr int kReceived = 16 * D + 4 * kMostSplits + 32 * kMostSplits;  // floats from the other splits
+  static constexpr int kKeys = 16 * D, kSlot = kKeys + 16 * kValueRow;      // one tile
+  static constexpr int kQueries = 16 * kQueryRow;                           // one rotation of them
+  static constexpr int kResultRow = D + 8;                                  // floats of a query's sums
+  static constexpr int kResult = 16 * kResultRow + 32;                      // floats of a warp: sums, tops, weights
+  static constexpr int kReceived = kLarge ? 16 * D + 36 * kMostSplits : 0;  // floats from the other splits
   static constexpr int kBytes = 4 * kReceived + 2 * (2 * kQueries + 2 * D + kWarps * kSlots * kSlot);
-  static_assert(4 * kResult <= 2 * kSlots * kSlot);
+  static_assert(4 * kResult <= 2 * kSlots * kSlot && kBytes <= static_cast<int>(SharedBytes(kLarge)));
 };
 
 /// A running softmax over the keys seen so far: queries quad and quad + 8 of the lane.
@@ -283,11 +288,11 @@ __device__ __forceinline__ float4 Times(float4 v, float factor) {
 }
 
 /// Dimensions d ... d + 3 of query m, joined in warp order.
-template <int kWarps, class Sizes>
+template <class Sizes>
 __device__ __forceinline__ float4 JoinWarps(const float* results, int m, int d, const float* tops, float highest) {
   float4 sum = {0, 0, 0, 0};
 #pragma unroll
-  for (int w = 0; w < kWarps; ++w) {
+  for (int w = 0; w < Sizes::kWarps; ++w) {
     AddShare(sum, results + w * Sizes::kResult + m * Sizes::kResultRow + d, ShareOf(highest, tops[w * Sizes::kResult]));
   }
   return sum;
@@ -295,21 +300,21 @@ __device__ __forceinline__ float4 JoinWarps(const float* results, int m, int d, 
 
 /// The blocks of a cluster, one a split, send each other their results and join them in split order. `received` holds
 /// [split][slice] sums, then [split][32] tops and weights.
-template <int D, int kWarps, class Sizes>
+template <int D, class Sizes>
 __device__ __forceinline__ void JoinSplits(const AttentionPlan& a, const StagedTile& tile, int first_head,
                                            const float* results, float* received) {
-  constexpr int kThreads = 32 * kWarps, kFours = D / 4;
+  constexpr int kThreads = 32 * Sizes::kWarps, kFours = D / 4;
   const int all = tile.rows * a.tile_heads * kFours, slice = (all + a.splits - 1) / a.splits;
   const int rank = static_cast<int>(blockIdx.x);
   float* stats = received + 16 * D + 4 * kMostSplits;
   const auto tops_of = [&](int m) { return results + 16 * Sizes::kResultRow + m; };
   const auto shares_of = [&](int m) {
-    return SharesOf(kWarps, [&](int w) { return tops_of(m) + w * Sizes::kResult; });
+    return SharesOf(Sizes::kWarps, [&](int w) { return tops_of(m) + w * Sizes::kResult; });
   };
   WaitForCluster();  // all have begun
   for (int i = threadIdx.x; i < all; i += kThreads) {
     const int m = i / kFours, owner = i / slice;
-    const float4 value = JoinWarps<kWarps, Sizes>(results, m, i % kFours * 4, tops_of(m), shares_of(m).highest);
+    const float4 value = JoinWarps<Sizes>(results, m, i % kFours * 4, tops_of(m), shares_of(m).highest);
     StoreInCluster(SharedAddress(received + (rank * slice + i - owner * slice) * 4), owner, value);
   }
   for (int i = threadIdx.x; i < 16 * a.splits; i += kThreads) {
@@ -333,22 +338,37 @@ __device__ __forceinline__ void JoinSplits(const AttentionPlan& a, const StagedT
   }
 }
 
-/// The result of a block that has all keys.
-template <int D, int kWarps, class Sizes>
-__device__ __forceinline__ void StoreUnsplit(const AttentionPlan& a, const StagedTile& tile, int first_head,
-                                             const float* results) {
-  for (int i = threadIdx.x; i < tile.rows * a.tile_heads * (D / 4); i += 32 * kWarps) {
+/// Where a block of a split tile leaves the results of `queries` queries.
+template <int D>
+__device__ __forceinline__ float* PartialOf(const AttentionPlan& a, int queries) {
+  const int block = (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
+  return a.partial + static_cast<int64_t>(block) * queries * (D + 2);
+}
+
+/// The result of a block that has all keys, or of the small set: divided by the sum of weights only if there are no
+/// other splits.
+template <int D, class Sizes>
+__device__ __forceinline__ void StoreBlock(const AttentionPlan& a, const StagedTile& tile, int first_head,
+                                           const float* results) {
+  float* partial = PartialOf<D>(a, 16);
+  for (int i = threadIdx.x; i < tile.rows * a.tile_heads * (D / 4); i += 32 * Sizes::kWarps) {
     const int m = i / (D / 4), d = i % (D / 4) * 4;
     const float* tops = results + 16 * Sizes::kResultRow + m;
-    const Shares shares = SharesOf(kWarps, [&](int w) { return tops + w * Sizes::kResult; });
-    const float4 sum = JoinWarps<kWarps, Sizes>(results, m, d, tops, shares.highest);
-    StoreResult(a, tile, first_head, m, d, Times(sum, 1.0f / shares.total));
+    const Shares shares = SharesOf(Sizes::kWarps, [&](int w) { return tops + w * Sizes::kResult; });
+    const float4 sum = JoinWarps<Sizes>(results, m, d, tops, shares.highest);
+    if (a.splits == 1) {
+      StoreResult(a, tile, first_head, m, d, Times(sum, 1.0f / shares.total));
+      continue;
+    }
+    *reinterpret_cast<float4*>(partial + m * D + d) = sum;
+    if (d == 0) *reinterpret_cast<float2*>(partial + 16 * D + 2 * m) = float2{shares.highest, shares.total};
   }
 }
 
-template <class C, int D, int kWarps, int kSlots>
-__global__ void __launch_bounds__(32 * kWarps) TiledAttentionKernel(AttentionPlan a) {
-  using Sizes = AttentionSizes<D, kWarps, kSlots>;
+template <class C, int D>
+__global__ void __launch_bounds__(32 * AttentionSizes<D, kLargeSet>::kWarps) TiledAttentionKernel(AttentionPlan a) {
+  using Sizes = AttentionSizes<D, kLargeSet>;
+  constexpr int kWarps = Sizes::kWarps, kSlots = Sizes::kSlots;
   extern __shared__ __align__(16) unsigned char shared[];
   float* received = reinterpret_cast<float*>(shared);
   C* own_queries = reinterpret_cast<C*>(received + Sizes::kReceived);
@@ -356,7 +376,7 @@ __global__ void __launch_bounds__(32 * kWarps) TiledAttentionKernel(AttentionPla
   C* own_row = pinned_queries + Sizes::kQueries;
   C* all_slots = own_row + 2 * D;
   LetNextStart();
-  if (a.splits > 1) ArriveAtCluster();
+  if (kLargeSet && a.splits > 1) ArriveAtCluster();
   if (a.early == 0) WaitForStep();
 
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -411,26 +431,27 @@ __global__ void __launch_bounds__(32 * kWarps) TiledAttentionKernel(AttentionPla
   float* results = reinterpret_cast<float*>(all_slots);  // where the tiles were
   LeaveResult<D, Sizes>(state, queries, results + warp * Sizes::kResult, lane);
   __syncthreads();
-  if (a.splits > 1) return JoinSplits<D, kWarps, Sizes>(a, tile, first_head, results, received);
-  StoreUnsplit<D, kWarps, Sizes>(a, tile, first_head, results);
+  if (kLargeSet && a.splits > 1) return JoinSplits<D, Sizes>(a, tile, first_head, results, received);
+  StoreBlock<D, Sizes>(a, tile, first_head, results);
 }
 
-/// Warps of a block and slots of a warp for each head size, and what they take. 8 warps and 3 slots of one tile: of
-/// what was tried the fastest at 1 and 32 sequences (2 tiles a unit, 4 warps and 2 to 4 slots: 3 to 30 % slower).
-template <class C, int D>
+/// A kernel and what it takes.
+template <class C, int D, bool kLarge>
 struct TiledLaunch {
-  static constexpr int kWarps = D > 128 ? 4 : 8, kSlots = D > 128 ? 2 : 3;
-  static constexpr int kThreads = 32 * kWarps, kBytes = AttentionSizes<D, kWarps, kSlots>::kBytes;
-  static constexpr auto kKernel = TiledAttentionKernel<C, D, kWarps, kSlots>;
+  using Sizes = AttentionSizes<D, kLarge>;
+  static constexpr int kThreads = 32 * Sizes::kWarps, kBytes = Sizes::kBytes, kQueries = 16;
+  static constexpr auto kKernel = TiledAttentionKernel<C, D>;
 };
 
-/// One cluster of `splits` blocks a tile and head tile.
+/// `splits` blocks a tile and head tile: a cluster, or without clusters joined by a kernel of its own.
 template <class Kind>
-void LaunchSplit(const Launcher& on, const AttentionPlan& plan, int splits, int64_t tiles) {
+void LaunchSplit(const Launcher& on, const AttentionPlan& plan, int splits, const StagedTile* tiles, int64_t count) {
+  if (count == 0) return;
   Launcher clustered = on;
-  clustered.cluster = splits;
-  Launch(clustered, Kind::kKernel, Grid(splits, plan.heads / plan.tile_heads, tiles), Kind::kThreads, Kind::kBytes,
+  clustered.cluster = on.large ? splits : 1;
+  Launch(clustered, Kind::kKernel, Grid(splits, plan.heads / plan.tile_heads, count), Kind::kThreads, Kind::kBytes,
          plan);
+  if (!on.large && splits > 1) LaunchJoinSplits(on, plan, tiles, count, Kind::kQueries, splits);
 }
 
 }  // namespace ringside::cuda

@@ -67,7 +67,8 @@ CutRows Cut(const AttentionArgs& args, int64_t tile_heads, bool alone) {
   CutRows out;
   out.rows.resize(static_cast<size_t>(args.qkv.rows));
   std::vector<StagedTile> chunks;
-  const int64_t tile_rows = alone ? 1 : kTileQueries / tile_heads, chunk_rows = kChunkQueries / kTileQueries * tile_rows;
+  const int64_t tile_rows = alone ? 1 : kTileQueries / tile_heads,
+                chunk_rows = kChunkQueries / kTileQueries * tile_rows;
   int64_t covered = 0;
   for (const AttentionSegment& s : args.segments) {
     covered += s.rows;
@@ -115,12 +116,12 @@ AttentionPlan PlanOf(const AttentionArgs& args, int64_t tile_heads) {
 
 /// As many splits of the keys as are on the device together, a power of two: few different graphs. (Twice as many for
 /// chunks, whose rows see half of the keys on average: 10 to 45 % slower.)
-int32_t ChooseSplits(const AttentionPlan& plan, bool chunk, int64_t tiles, int64_t most_keys) {
+int32_t ChooseSplits(const Launcher& on, const AttentionPlan& plan, bool chunk, int64_t tiles, int64_t most_keys) {
   const int64_t items = tiles * (plan.heads / plan.tile_heads),
                 least = chunk ? kLeastChunkSplitTiles : kLeastSplitTiles;
   int32_t splits = kMostSplits;
   while (splits > 1 &&
-         (most_keys < splits * least || items > ResidentAttentionClusters(plan.cache, plan.head_dim, chunk, splits))) {
+         (most_keys < splits * least || items > ResidentAttentionTiles(on, plan.cache, plan.head_dim, chunk, splits))) {
     splits /= 2;
   }
   return splits;
@@ -156,10 +157,10 @@ void CudaBackend::StageSegments(const AttentionArgs& args, int64_t tile_heads) {
   plan.chunk_count = static_cast<int32_t>(static_cast<int64_t>(cut.tiles.size()) - cut.few);
   const bool tiled = HasTiledAttention(plan.cache, plan.head_dim);
   plan.stores = cut.single && tiled ? 1 : 0;
-  // With clusters, and unless how many others there are must not matter.
-  if (tiled && properties_.major >= 9 && !options_.deterministic) {
-    plan.splits = ChooseSplits(plan, false, plan.tile_count, cut.most_keys[0]);
-    plan.chunk_splits = ChooseSplits(plan, true, plan.chunk_count, cut.most_keys[1]);
+  // Unless how many others there are must not matter.
+  if (tiled && !options_.deterministic) {
+    plan.splits = ChooseSplits(runner_.launcher(), plan, false, plan.tile_count, cut.most_keys[0]);
+    plan.chunk_splits = ChooseSplits(runner_.launcher(), plan, true, plan.chunk_count, cut.most_keys[1]);
   }
   staged_ = {args.step, tile_heads, plan};
 }

@@ -21,7 +21,6 @@ constexpr size_t kWorkspaceBytes = size_t{64} << 20;
 constexpr size_t kScratchBytes = size_t{256} << 20;
 constexpr size_t kSmallestArena = 2 * kStagingBytes + kWorkspaceBytes + kScratchBytes + (size_t{128} << 20);
 constexpr size_t kUploadBytes = size_t{16} << 20;
-constexpr size_t kSharedBytes = size_t{227} << 10;  // of a block: compute capability 9.0 and 10.0 have them
 
 void CheckFloat(const Tensor& x) {
   CHECK(!IsQuantised(x.dtype));
@@ -48,10 +47,11 @@ Status CudaBackend::Start() {
   }
   CHECK_CUDA(cudaSetDevice(options_.device));
   CHECK_CUDA(cudaGetDeviceProperties(&properties_, options_.device));
-  if (properties_.sharedMemPerBlockOptin < kSharedBytes) {
-    return Unavailable(fmt::format("device {} ({}) allows a block {} bytes of shared memory, {} are needed",
-                                   options_.device, properties_.name, properties_.sharedMemPerBlockOptin,
-                                   kSharedBytes));
+  const int architecture = LoadedArchitecture();
+  const bool large = IsLargeSet(architecture);
+  if (architecture == 0 || properties_.sharedMemPerBlockOptin < SharedBytes(large)) {
+    return Unavailable(fmt::format("this program was not compiled for device {} ({}, compute capability {}.{})",
+                                   options_.device, properties_.name, properties_.major, properties_.minor));
   }
   CHECK_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
   size_t free_bytes = 0, total_bytes = 0;
@@ -78,8 +78,9 @@ Status CudaBackend::Start() {
   if (options_.deterministic) runner_.FixOrder();
   return runner_.Start({.stream = stream_,
                         .multiprocessors = properties_.multiProcessorCount,
-                        .overlap = properties_.major >= 9,
-                        .largest_cluster = properties_.major >= 9 ? 8 : 1},
+                        .overlap = architecture >= 900,
+                        .largest_cluster = architecture >= 900 ? 8 : 1,
+                        .large = large},
                        options_.dtype, workspace, kWorkspaceBytes, scratch, kScratchBytes);
 }
 

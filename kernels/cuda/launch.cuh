@@ -53,6 +53,15 @@ int ActiveClusters(Kernel kernel, int blocks, int threads, size_t shared_bytes) 
   return count;
 }
 
+/// How many blocks the device holds at a time.
+template <class Kernel>
+int ActiveBlocks(const Launcher& on, Kernel kernel, int threads, size_t shared_bytes) {
+  CHECK_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)));
+  int blocks = 0;
+  CHECK_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, threads, shared_bytes));
+  return blocks * on.multiprocessors;
+}
+
 inline dim3 Grid(int64_t x, int64_t y = 1, int64_t z = 1) {
   return dim3(static_cast<unsigned>(x), static_cast<unsigned>(y), static_cast<unsigned>(z));
 }

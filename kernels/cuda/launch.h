@@ -9,6 +9,7 @@
 
 #include "kernels/cuda/attention_plan.h"
 #include "kernels/cuda/choice_row.h"
+#include "kernels/cuda/kernel_set.h"
 #include "kernels/tensor.h"
 #include "kernels/token_choice.h"
 
@@ -20,7 +21,12 @@ struct Launcher {
   bool overlap = true;  // a kernel may come onto the device while its predecessor ends
   int cluster = 1;      // neighbouring blocks of a grid's x that share a cluster
   int largest_cluster = 1;
+  bool large = true;  // which set of sizes the kernels here have
 };
+
+/// The architecture that the kernels which this device runs were compiled for (900: compute capability 9.0), or 0 if it
+/// can run none of them.
+int LoadedArchitecture();
 
 // ---- rows.cu
 /// y[r] (+)= row ids[r] of a table of `dtype` with y.cols columns; ~i < 0 stands for chosen[i]. Both on the device.
@@ -56,7 +62,7 @@ struct SkinnyLinear {
   Tensor y;
   bool accumulate = false;
   AfterLinear after = AfterLinear::kNothing;
-  Tensor product;  // kSiluMultiply: [rows, total / 2]
+  Tensor product;            // kSiluMultiply: [rows, total / 2]
   bool fixed_order = false;  // one order of summation, whatever the number of rows: taken up to kMaxRows
 
   bool norm = false, layer_norm = false;  // x is the norm of `normed_from` (float32)
@@ -72,7 +78,7 @@ bool CanFuseNorm(int64_t rows, int64_t k);
 void LaunchSkinnyLinear(const Launcher& on, const SkinnyLinear& args);
 // ---- stream_linear.cu
 /// Whether LaunchStreamLinear takes what IsSkinny does: up to 4 rows that fit in shared memory.
-bool CanStream(const SkinnyLinear& args);
+bool CanStream(const Launcher& on, const SkinnyLinear& args);
 void LaunchStreamLinear(const Launcher& on, const SkinnyLinear& args);
 
 /// Any shape and any types, slowly.
@@ -85,8 +91,11 @@ void LaunchStoreRows(const Launcher& on, const AttentionPlan& plan);
 bool HasTiledAttention(DType cache, int64_t head_dim);
 void LaunchTiledAttention(const Launcher& on, const AttentionPlan& plan);
 /// How many tiles of rows (of few or of chunks) are on the device at a time, if the keys of each are split over so many
-/// blocks, a cluster. 0 on a device without clusters.
-int ResidentAttentionClusters(DType cache, int64_t head_dim, bool chunk, int splits);
+/// blocks.
+int ResidentAttentionTiles(const Launcher& on, DType cache, int64_t head_dim, bool chunk, int splits);
+/// Joins what the blocks of each tile of up to `queries` rows times heads left in plan.partial: the small set's way.
+void LaunchJoinSplits(const Launcher& on, const AttentionPlan& plan, const StagedTile* tiles, int64_t count,
+                      int queries, int splits);
 /// Any head size, any element type, slowly.
 void LaunchPlainAttention(const Launcher& on, const AttentionPlan& plan);
 

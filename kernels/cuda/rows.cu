@@ -134,6 +134,13 @@ dim3 ElementGrid(int64_t rows, int64_t cols) { return Grid((cols + kBlockThreads
 
 }  // namespace
 
+int LoadedArchitecture() {
+  cudaFuncAttributes attributes = {};
+  if (cudaFuncGetAttributes(&attributes, UploadKernel) == cudaSuccess) return attributes.ptxVersion * 10;
+  cudaGetLastError();  // answered by the 0
+  return 0;
+}
+
 void LaunchEmbed(const Launcher& on, const void* table, DType dtype, const int32_t* ids, const int32_t* chosen,
                  Tensor y, bool accumulate) {
   Launch(on, EmbedKernel, Grid(y.rows), kBlockThreads, 0, table, dtype, ids, chosen, y, accumulate);

@@ -150,8 +150,10 @@ void StepRunner::MultiplyOne(const StepOp& op, Tensor x, const void* weight, int
 
 void StepRunner::Attend(const AttentionPlan& plan) {
   if (plan.stores == 0) LaunchStoreRows(on_, plan);
-  if (HasTiledAttention(plan.cache, plan.head_dim)) return LaunchTiledAttention(on_, plan);
-  LaunchPlainAttention(on_, plan);
+  if (!HasTiledAttention(plan.cache, plan.head_dim)) return LaunchPlainAttention(on_, plan);
+  AttentionPlan with_scratch = plan;
+  with_scratch.partial = static_cast<float*>(scratch_);
+  LaunchTiledAttention(on_, with_scratch);
 }
 
 }  // namespace ringside::cuda

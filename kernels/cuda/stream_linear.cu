@@ -14,14 +14,17 @@ namespace {
 
 constexpr int kStreamChunk = 64;  // inputs of a unit: 128 bytes of each of its rows
 constexpr int kTileOutputs = 8;
-constexpr int kRingBytes = 80 << 10;  // of a block
 constexpr int kBlocksPerProcessor = 2;
-constexpr int kShortRow = 1024;                 // inputs: of too few chunks for eight warps
-constexpr size_t kMostStreamBytes = 113 << 10;  // of a block, so that two are on a multiprocessor
+constexpr int kShortRow = 1024;  // inputs: of too few chunks for eight warps
+// Of a block's weights under way, and of a block in all, so that two are on a multiprocessor (8.6, 8.9 and 12.0: one).
+template <bool kLarge>
+constexpr int kRingBytes = (kLarge ? 80 : 48) << 10;
+constexpr size_t MostStreamBytes(bool large) { return size_t{large ? 113u : 81u} << 10; }
 
 constexpr int SumsFloats(int rows, bool pairs) { return 2 * kWarps * rows * kTileOutputs * (pairs ? 2 : 1); }
-constexpr size_t StreamBytes(const Skinny& a, bool pairs) {
-  return kRingBytes + sizeof(float) * SumsFloats(a.rows, pairs) + sizeof(uint16_t) * a.rows * a.x_shared_stride;
+constexpr size_t StreamBytes(bool large, const Skinny& a, bool pairs) {
+  return static_cast<size_t>(large ? kRingBytes<true> : kRingBytes<false>) + sizeof(float) * SumsFloats(a.rows, pairs) +
+         sizeof(uint16_t) * a.rows * a.x_shared_stride;
 }
 
 /// The rows of x into shared memory, with zeros up to a whole chunk.
@@ -139,13 +142,13 @@ __device__ __forceinline__ void FinishTile(const Skinny& a, const float* sums, i
 template <class T, bool kNorm, bool kPairs, int kParts>
 __global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor) StreamKernel(Skinny a) {
   constexpr int kRows = kTileOutputs * (kPairs ? 2 : 1);
-  constexpr int kSlots = kRingBytes / (kWarps * kRows * kStreamChunk * 2);
+  constexpr int kSlots = kRingBytes<kLargeSet> / (kWarps * kRows * kStreamChunk * 2);
   using Stream = WeightStream<T, kRows, kSlots, kParts>;
   extern __shared__ __align__(16) unsigned char shared[];
   __shared__ float shared_sums[kWarps];
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   T* slots = reinterpret_cast<T*>(shared) + warp * kSlots * Stream::kSlot;
-  T* shared_x = reinterpret_cast<T*>(shared + kRingBytes);
+  T* shared_x = reinterpret_cast<T*>(shared + kRingBytes<kLargeSet>);
   float* sums = reinterpret_cast<float*>(shared_x + a.rows * a.x_shared_stride);
 
   const int all = kPairs ? a.total / 2 : a.total;
@@ -220,7 +223,7 @@ void LaunchStream(const Launcher& on, const Skinny& a) {
   // A warp to itself where there is more than one tile for each: short rows do not pay for the barrier.
   const bool alone = a.k <= kShortRow && tiles >= 2 * kWarps * blocks;
   const auto kernel = alone ? StreamKernel<T, kNorm, kPairs, 1> : StreamKernel<T, kNorm, kPairs, kWarps>;
-  Launch(on, kernel, Grid(blocks), kBlockThreads, StreamBytes(a, kPairs), a);
+  Launch(on, kernel, Grid(blocks), kBlockThreads, StreamBytes(on.large, a, kPairs), a);
 }
 
 template <class T>
@@ -239,12 +242,13 @@ Skinny NarrowForStream(const SkinnyLinear& args) {
 
 }  // namespace
 
-bool CanStream(const SkinnyLinear& args) {
-  return args.x.rows <= 4 && args.k >= kStreamChunk && StreamBytes(NarrowForStream(args), true) <= kMostStreamBytes;
+bool CanStream(const Launcher& on, const SkinnyLinear& args) {
+  return args.x.rows <= 4 && args.k >= kStreamChunk &&
+         StreamBytes(on.large, NarrowForStream(args), true) <= MostStreamBytes(on.large);
 }
 
 void LaunchStreamLinear(const Launcher& on, const SkinnyLinear& args) {
-  CHECK(IsSkinny(args) && CanStream(args));
+  CHECK(IsSkinny(args) && CanStream(on, args));
   const Skinny a = NarrowForStream(args);
   if (args.dtype == DType::kF16) return LaunchStreamOfType<__half>(on, args, a);
   LaunchStreamOfType<__nv_bfloat16>(on, args, a);
