@@ -7,7 +7,7 @@
 namespace ringside::cuda {
 namespace {
 
-constexpr int64_t kCallBytes = int64_t{2} << 20;  // of one call, or the pauses between calls are felt
+constexpr int64_t kCallBytes = int64_t{5} << 19;  // of one call, or the 3 us between calls are felt
 constexpr int64_t kMostParts = 8;                 // of a load: after each of them some layers are in
 
 // Layers that are copied by one call for each run.
