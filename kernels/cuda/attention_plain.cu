@@ -29,23 +29,44 @@ __global__ void StoreRowsKernel(AttentionPlan a) {
   });
 }
 
-// The same for heads that rotate as a whole or not at all: a thread takes two pairs of dimensions of one row and head.
+/// Elements at an address that allows one load.
+template <class Q>
+__device__ __forceinline__ float4 LoadFour(const Q* x) {
+  struct alignas(4 * sizeof(Q)) Four {
+    Q values[4];
+  };
+  const Four four = *reinterpret_cast<const Four*>(x);
+  return {ToFloat(four.values[0]), ToFloat(four.values[1]), ToFloat(four.values[2]), ToFloat(four.values[3])};
+}
+
+// The same for heads that rotate as a whole or not at all: a block takes 16 rows of one head. A thread's keys are two
+// pairs of dimensions of a row, its neighbours' those of the next rows, which mostly lie side by side in a tile.
 __global__ void __launch_bounds__(kWideThreads) StoreRowsWideKernel(AttentionPlan a, int rows) {
   StartStep();
-  const int tasks = a.head_dim / 4, i = blockIdx.x * kWideThreads + threadIdx.x;
-  const int item = i / tasks, task = i % tasks, row = item / a.kv_heads, kv_head = item % a.kv_heads;
-  if (row >= rows) return;
-  const StagedRow at = a.rows[row];
-  const int slot = SlotOf(a, at.position, at.pinned), lane = slot % 16;
-  char* keys = TileAddress(a, at.slab, slot / 16, kv_head);
-  char* values = keys + a.half_tile_bytes;
+  const int tasks = a.head_dim / 4, first = blockIdx.x * 16, kv_head = blockIdx.y;
+  const auto key_tile = [&](int row, int& lane) {
+    const StagedRow at = a.rows[row];
+    const int slot = SlotOf(a, at.position, at.pinned);
+    lane = slot % 16;
+    return TileAddress(a, at.slab, slot / 16, kv_head);
+  };
   WithQkv(a, [&](const auto* x) {
-    const TwoPairs pairs = LoadTwoPairs(a, x, KeyAt(a, row, kv_head), task, a.own_cos, a.own_sin, row);
-    const auto* from = x + ValueAt(a, row, kv_head) + task * 4;
-    const float4 value = {ToFloat(from[0]), ToFloat(from[1]), ToFloat(from[2]), ToFloat(from[3])};
-    RotateTwoPairs(a, pairs, task, 1.0f,
-                   [&](int d, float key) { StoreElement(keys, a.cache, KeyElement(d, lane), key); });
-    StoreFour(values, a.cache, static_cast<int64_t>(lane) * a.head_dim + task * 4, value);
+#pragma unroll 2
+    for (int i = threadIdx.x; i < 16 * tasks; i += kWideThreads) {
+      int lane;
+      const int row = min(first + i % 16, rows - 1), value_row = min(first + i / tasks, rows - 1), task = i / 16;
+      const TwoPairs pairs = LoadTwoPairs(a, x, KeyAt(a, row, kv_head), task, a.own_cos, a.own_sin, row);
+      const float4 value = LoadFour(x + ValueAt(a, value_row, kv_head) + i % tasks * 4);
+      char* keys = key_tile(row, lane);
+      if (first + i % 16 < rows) {
+        RotateTwoPairs(a, pairs, task, 1.0f,
+                       [&](int d, float key) { StoreElement(keys, a.cache, KeyElement(d, lane), key); });
+      }
+      char* values = key_tile(value_row, lane) + a.half_tile_bytes;
+      if (first + i / tasks < rows) {
+        StoreFour(values, a.cache, static_cast<int64_t>(lane) * a.head_dim + i % tasks * 4, value);
+      }
+    }
   });
 }
 
@@ -107,8 +128,7 @@ void LaunchStoreRows(const Launcher& on, const AttentionPlan& plan) {
   const bool even = plan.rotary == 0 || plan.rotary == plan.head_dim;
   if (even && plan.head_dim % 4 == 0 && plan.qkv.stride % 4 == 0 && plan.qkv.dtype != DType::kF32 &&
       reinterpret_cast<uintptr_t>(plan.qkv.data) % 8 == 0) {
-    const int64_t threads = plan.qkv.rows * plan.kv_heads * (plan.head_dim / 4);
-    return Launch(on, StoreRowsWideKernel, Grid((threads + kWideThreads - 1) / kWideThreads), kWideThreads, 0, plan,
+    return Launch(on, StoreRowsWideKernel, Grid((plan.qkv.rows + 15) / 16, plan.kv_heads), kWideThreads, 0, plan,
                   static_cast<int>(plan.qkv.rows));
   }
   Launch(on, StoreRowsKernel, Grid(plan.qkv.rows, plan.kv_heads), 64, 0, plan);

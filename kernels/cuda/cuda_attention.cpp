@@ -63,12 +63,11 @@ struct CutRows {
 };
 
 /// `alone`: every row is a tile, whose keys are then divided among warps as its own position says.
-CutRows Cut(const AttentionArgs& args, int64_t tile_heads, bool alone) {
+CutRows Cut(const AttentionArgs& args, int64_t tile_heads, int64_t chunk_rows, bool alone) {
   CutRows out;
   out.rows.resize(static_cast<size_t>(args.qkv.rows));
   std::vector<StagedTile> chunks;
-  const int64_t tile_rows = alone ? 1 : kTileQueries / tile_heads,
-                chunk_rows = kChunkQueries / kTileQueries * tile_rows;
+  const int64_t tile_rows = alone ? 1 : kTileQueries / tile_heads;
   int64_t covered = 0;
   for (const AttentionSegment& s : args.segments) {
     covered += s.rows;
@@ -114,6 +113,18 @@ AttentionPlan PlanOf(const AttentionArgs& args, int64_t tile_heads) {
   return plan;
 }
 
+/// Whether chunks go to Hopper's own kernel (launch.h).
+bool TakesWgmma(const AttentionPlan& plan, const Tensor& qkv) {
+  return (plan.rotary == 0 || (plan.rotary == plan.head_dim && plan.adjacent_pairs == 0)) &&
+         qkv.dtype != DType::kF32 && qkv.stride % 4 == 0 && reinterpret_cast<uintptr_t>(qkv.data) % 8 == 0 &&
+         WgmmaAttentionQueries(plan.cache, plan.head_dim) > 0;
+}
+
+int Resident(const Launcher& on, const AttentionPlan& plan, bool chunk, int splits) {
+  if (chunk && plan.wgmma != 0) return ResidentWgmmaTiles(plan.cache, plan.head_dim, splits);
+  return ResidentAttentionTiles(on, plan.cache, plan.head_dim, chunk, splits);
+}
+
 /// As many splits of the keys as are on the device together, a power of two: few different graphs. (Twice as many for
 /// chunks, whose rows see half of the keys on average: 10 to 45 % slower.)
 int32_t ChooseSplits(const Launcher& on, const AttentionPlan& plan, bool chunk, int64_t tiles, int64_t most_keys) {
@@ -121,7 +132,7 @@ int32_t ChooseSplits(const Launcher& on, const AttentionPlan& plan, bool chunk, 
                 least = chunk ? kLeastChunkSplitTiles : kLeastSplitTiles;
   int32_t splits = kMostSplits;
   while (splits > 1 &&
-         (most_keys < splits * least || items > ResidentAttentionTiles(on, plan.cache, plan.head_dim, chunk, splits))) {
+         (most_keys < splits * least || items > Resident(on, plan, chunk, splits))) {
     splits /= 2;
   }
   return splits;
@@ -130,8 +141,11 @@ int32_t ChooseSplits(const Launcher& on, const AttentionPlan& plan, bool chunk, 
 }  // namespace
 
 void CudaBackend::StageSegments(const AttentionArgs& args, int64_t tile_heads) {
-  const CutRows cut = Cut(args, tile_heads, options_.deterministic);
   AttentionPlan plan = PlanOf(args, tile_heads);
+  plan.wgmma = properties_.major == 9 && TakesWgmma(plan, args.qkv) ? 1 : 0;
+  const int64_t chunk_rows = plan.wgmma != 0 ? WgmmaAttentionQueries(plan.cache, plan.head_dim) / tile_heads
+                                             : kChunkQueries / kTileQueries * (kTileQueries / tile_heads);
+  const CutRows cut = Cut(args, tile_heads, chunk_rows, options_.deterministic);
   const RopeAngles& from = args.angles;
   // One piece: a rewind of the staging memory must not come between its parts.
   const size_t row_bytes = (cut.rows.size() * sizeof(StagedRow) + 15) / 16 * 16,
@@ -188,6 +202,7 @@ void CudaBackend::Attention(const AttentionArgs& args) {
   plan.qkv = args.qkv, plan.out = args.out;
   plan.layer_offset = args.layer * shape.layer_bytes();
   if (HasTiledAttention(plan.cache, plan.head_dim)) CHECK(AllowsVectors(args.out));
+  CHECK(plan.wgmma == 0 || TakesWgmma(plan, args.qkv));
   plan.early = plan.stores != 0 && args.layer > last_layer_ && !slab_copies_.busy() ? 1 : 0;
   last_layer_ = args.layer;
   Record({.kind = OpKind::kAttention, .x = args.qkv, .y = args.out, .attention = plan}, args.qkv.rows);

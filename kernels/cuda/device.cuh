@@ -80,6 +80,17 @@ __device__ __forceinline__ void StoreFour(void* data, DType dtype, int64_t i, fl
     *reinterpret_cast<uint2*>(static_cast<__nv_bfloat16*>(data) + i) = *reinterpret_cast<const uint2*>(values);
   }
 }
+/// Elements i and i + 1, where i and the tensor's address are even.
+__device__ __forceinline__ void StoreTwo(void* data, DType dtype, int64_t i, float2 x) {
+  if (dtype == DType::kF32) {
+    *reinterpret_cast<float2*>(static_cast<float*>(data) + i) = x;
+  } else if (dtype == DType::kF16) {
+    *reinterpret_cast<__half2*>(static_cast<__half*>(data) + i) = {FromFloat<__half>(x.x), FromFloat<__half>(x.y)};
+  } else {
+    *reinterpret_cast<__nv_bfloat162*>(static_cast<__nv_bfloat16*>(data) + i) = {FromFloat<__nv_bfloat16>(x.x),
+                                                                                 FromFloat<__nv_bfloat16>(x.y)};
+  }
+}
 /// x as it reads back after a store.
 __device__ __forceinline__ float RoundTo(DType dtype, float x) {
   if (dtype == DType::kF16) return __half2float(FromFloat<__half>(x));

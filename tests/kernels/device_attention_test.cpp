@@ -111,8 +111,9 @@ TEST_P(DeviceAttention, MatchesDenseAttentionForEveryHeadSize) {
                               .pinned = 3,
                               .memory = 20,
                               .length = 50};
-        ExpectNear(OverTheRing(*backend_, c, 7), DenseAttention(c), cache, Traits(cache).name.data());
-        ExpectNear(OverTheRing(*backend_, c, 1), DenseAttention(c), cache, "single rows");
+        for (const int64_t chunk : {1, 7, 50}) {
+          ExpectNear(OverTheRing(*backend_, c, chunk), DenseAttention(c), cache, Traits(cache).name.data());
+        }
       }
     }
   }
@@ -125,6 +126,7 @@ TEST_P(DeviceAttention, MatchesDenseAttentionForEveryGrouping) {
                           .kv_heads = kv_heads,
                           .head_dim = 64,
                           .rotary = 64,
+                          .pairs = RopePairs::kHalves,
                           .pinned = 2,
                           .memory = 30,
                           .slack = 7,
@@ -142,6 +144,7 @@ TEST_P(DeviceAttention, MatchesDenseAttentionAsTheRingTurns) {
                       .kv_heads = 1,
                       .head_dim = 64,
                       .rotary = 64,
+                      .pairs = RopePairs::kHalves,
                       .pinned = pinned,
                       .memory = 100,
                       .slack = 13,
@@ -159,11 +162,39 @@ TEST_P(DeviceAttention, MatchesDenseAttentionOverManyKeys) {
                   .kv_heads = 1,
                   .head_dim = 64,
                   .rotary = 64,
+                  .pairs = RopePairs::kHalves,
                   .pinned = 200,
                   .memory = 600,
                   .length = 1000};
   for (const int64_t chunk : {1, 300}) {
     ExpectNear(OverTheRing(*backend_, c, chunk), DenseAttention(c), c.kv_dtype, "many keys");
+  }
+}
+
+// Chunks of rows that are a multiple of nothing, with few and many pinned positions.
+TEST_P(DeviceAttention, MatchesDenseAttentionForManyRows) {
+  struct Size {
+    int64_t head_dim, heads, kv_heads, pinned;
+  };
+  for (const Size size : {Size{64, 3, 1, 4}, {64, 2, 2, 0}, {64, 8, 1, 40}, {128, 4, 1, 4}, {128, 8, 1, 37},
+                          {128, 3, 3, 16}, {256, 4, 2, 3}}) {
+    for (const RopePairs pairs : {RopePairs::kHalves, RopePairs::kNone}) {
+      for (const DType cache : {DType::kF16, DType::kBF16}) {
+        const AttentionCase c{.heads = size.heads,
+                              .kv_heads = size.kv_heads,
+                              .head_dim = size.head_dim,
+                              .rotary = size.head_dim,
+                              .pairs = pairs,
+                              .kv_dtype = cache,
+                              .pinned = size.pinned,
+                              .memory = 130,
+                              .slack = 5,
+                              .length = 310};
+        for (const int64_t chunk : {41, 157}) {
+          ExpectNear(OverTheRing(*backend_, c, chunk), DenseAttention(c), cache, "many rows");
+        }
+      }
+    }
   }
 }
 
@@ -174,6 +205,7 @@ TEST_P(DeviceAttention, ManySequencesInAStep) {
                      .kv_heads = 2,
                      .head_dim = 128,
                      .rotary = 128,
+                     .pairs = RopePairs::kHalves,
                      .pinned = i,
                      .memory = 40,
                      .length = 10 + 25 * i,

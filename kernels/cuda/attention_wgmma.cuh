@@ -1,0 +1,345 @@
+// Attention of many rows of one sequence over the ring on Hopper's tensor cores, for 16-bit caches (FlashAttention-3,
+// Shah et al. 2024). A block takes 64 or 128 queries: rows times the heads that share their keys. One warp group only
+// copies keys and values, in units of up to 8 tiles through kStages stages; others, of 64 queries each, follow by
+// barriers in shared memory, at their own pace. A group's products with the values run beside its next softmax.
+// Queries and weights are left operands in registers, keys and values right ones as they lie in the slab: keys with a
+// dimension's 16 side by side, values with a position's dimensions. Splits of the keys are the blocks of a cluster:
+// when all have ended, each sends every query's result to the block that owns the query.
+#pragma once
+
+#include <map>
+
+#include "kernels/cuda/cluster.cuh"
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/wgmma_keys.cuh"
+
+namespace ringside::cuda {
+
+template <class Q>
+__device__ __forceinline__ float2 LoadTwo(const Q* x, float scale) {
+  const uint32_t bits = *reinterpret_cast<const uint32_t*>(x);
+  const Q* both = reinterpret_cast<const Q*>(&bits);
+  return float2{ToFloat(both[0]) * scale, ToFloat(both[1]) * scale};
+}
+
+/// A thread's queries m and m + 8 of the block, rotated and scaled, as left operands: [16 dimensions][register]. Those
+/// past the last are a copy of it.
+template <class C, int D, class Q>
+__device__ __forceinline__ void LoadQueries(const AttentionPlan& a, const Q* x, const StagedTile& tile, int first_head,
+                                            int m, bool is_pinned, int lane, uint32_t (&q)[D / 16][4]) {
+  const float scale = a.scale * 1.44269504f;  // exp2 takes the place of exp
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const int query = min(m + 8 * h, tile.rows * a.tile_heads - 1), r = RowOfQuery(a, query);
+    const Q* from = x + QueryAt(a, tile.row + r, first_head + query - r * a.tile_heads) + lane % 4 * 2;
+    const int64_t angles = static_cast<int64_t>(tile.row + r) * (D / 2) + lane % 4 * 2;
+    const float* cosines = (is_pinned ? a.pinned_cos : a.own_cos) + angles;
+    const float* sines = (is_pinned ? a.pinned_sin : a.own_sin) + angles;
+#pragma unroll
+    for (int i = 0; i < D / 16; ++i) {  // 8 dimensions and their partners
+      float2 u = LoadTwo(from + 8 * i, scale), v = LoadTwo(from + 8 * i + D / 2, scale);
+      if (a.rotary > 0) {
+        const float2 cosine = *reinterpret_cast<const float2*>(cosines + 8 * i);
+        const float2 sine = *reinterpret_cast<const float2*>(sines + 8 * i), w = u;
+        u = {w.x * cosine.x - v.x * sine.x, w.y * cosine.y - v.y * sine.y};
+        v = {w.x * sine.x + v.x * cosine.x, w.y * sine.y + v.y * cosine.y};
+      }
+      q[i / 2][h + i % 2 * 2] = Pack(u.x, u.y, C()), q[i / 2 + D / 32][h + i % 2 * 2] = Pack(v.x, v.y, C());
+    }
+  }
+}
+
+/// A running softmax of the thread's two queries.
+template <int D>
+struct RunningSoftmax {
+  float out[D / 2] = {};  // columns 8 i + 2 (lane % 4) + {0, 1} of query h: out[4 i + 2 h + {0, 1}]
+  float top[2] = {-INFINITY, -INFINITY}, sum[2] = {};
+};
+
+/// Which positions the thread's two queries see, of either kind of keys.
+__device__ __forceinline__ BothLimits LimitsAt(const AttentionPlan& a, const StagedTile& tile, int m) {
+  BothLimits out;
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const int row = RowOfQuery(a, m + 8 * h), t = tile.position + row;
+    const bool real = m + 8 * h < tile.rows * a.tile_heads;
+    out.ring.from[h] = real && t >= tile.pinned ? a.rows[tile.row + row].first_live : INT_MAX;
+    out.ring.to[h] = real ? t : -1;
+    out.pinned.from[h] = real ? 0 : INT_MAX;
+    out.pinned.to[h] = min(out.ring.to[h], tile.pinned - 1);
+  }
+  return out;
+}
+
+/// Scores of a unit's keys become weights; what came before counts `shrink` times as much.
+template <int D, int N>
+__device__ __forceinline__ void Weigh(float (&s)[N / 2], const UnitKeys& unit, const QueryLimits& limits, const bool (&real)[2],
+                                      int lane, RunningSoftmax<D>& state, float (&shrink)[2]) {
+  bool whole = true;
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    whole = whole && (!real[h] || (unit.first >= limits.from[h] && unit.first + N - 1 <= limits.to[h]));
+  }
+  if (!__all_sync(0xffffffffu, whole)) {
+#pragma unroll
+    for (int i = 0; i < N / 2; ++i) {
+      const int p = unit.first + i / 4 * 8 + lane % 4 * 2 + i % 2, h = i / 2 % 2;
+      if (p < limits.from[h] || p > limits.to[h]) s[i] = -INFINITY;
+    }
+  }
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    float top = state.top[h];
+#pragma unroll
+    for (int i = 0; i < N / 8; ++i) top = fmaxf(top, fmaxf(s[4 * i + 2 * h], s[4 * i + 2 * h + 1]));
+    top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 1));
+    top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 2));
+    const float base = top == -INFINITY ? 0.0f : top;
+    shrink[h] = Exp2(state.top[h] - base);
+    state.top[h] = top;
+    float sum = state.sum[h] * shrink[h];
+#pragma unroll
+    for (int i = 0; i < N / 8; ++i) {
+      float& u = s[4 * i + 2 * h];
+      float& v = s[4 * i + 2 * h + 1];
+      u = Exp2(u - base), v = Exp2(v - base);
+      sum += u + v;
+    }
+    state.sum[h] = sum;
+  }
+}
+template <int D>
+__device__ __forceinline__ void Shrink(RunningSoftmax<D>& state, const float (&shrink)[2]) {
+  if (__all_sync(0xffffffffu, shrink[0] == 1.0f && shrink[1] == 1.0f)) return;
+#pragma unroll
+  for (int i = 0; i < D / 2; ++i) state.out[i] *= shrink[i / 2 % 2];
+}
+
+/// The block's n-th to last-th units, of N keys each. The products of a unit's weights with its values run beside the
+/// softmax of the next unit.
+template <class C, int D, int N, class UnitOf>
+__device__ __forceinline__ void AttendUnits(const Stages<D>& stages, const uint32_t (&q)[D / 16][4], int n,
+                                            int last, const UnitOf& unit_of, const QueryLimits& limits,
+                                            const bool (&real)[2], int lane, RunningSoftmax<D>& state) {
+  const uint64_t key_operand = RightOperand<32>(D * 32, 8 * 32);
+  const uint64_t value_operand = RightOperand<128>(WgmmaShape<D>::kKeys * 128, 1024);
+  float scores[N / 2], shrink[2];
+  uint32_t weights[N / 16][4];
+  const auto score = [&](int i) {
+    stages.AwaitFull(i, 0);
+    BeginProducts();
+    const uint32_t keys = stages.Half(i, 0);
+#pragma unroll
+    for (int k = 0; k < D / 16; ++k) {
+      Multiply(scores, q[k], At(key_operand, keys + k * 16 * 32), k > 0, C());
+    }
+    CommitProducts();
+  };
+  const auto pack = [&] {  // not while products read the weights of before
+    Hold(scores);
+#pragma unroll
+    for (int i = 0; i < N / 4; ++i) weights[i / 4][i % 4] = Pack(scores[2 * i], scores[2 * i + 1], C());
+  };
+  const auto add_values = [&] {
+    stages.AwaitFull(n, 1);
+    BeginProducts();
+    const uint32_t values = stages.Half(n, 1);
+#pragma unroll
+    for (int k = 0; k < N / 16; ++k) Multiply(state.out, weights[k], At(value_operand, values + k * 2048), true, C());
+    CommitProducts();
+  };
+  const int begin = n;
+  score(n);
+  WaitForProducts<0>(scores);
+  stages.Release(n, 0, lane);
+  for (; n < last; ++n) {
+    Weigh<D, N>(scores, unit_of(n), limits, real, lane, state, shrink);
+    WaitForProducts<0>(state.out);
+    if (n > begin) stages.Release(n - 1, 1, lane);
+    pack();
+    Shrink(state, shrink);
+    score(n + 1);
+    add_values();
+    WaitForProducts<1>(scores);
+    stages.Release(n + 1, 0, lane);
+  }
+  Weigh<D, N>(scores, unit_of(n), limits, real, lane, state, shrink);
+  WaitForProducts<0>(state.out);
+  if (n > begin) stages.Release(n - 1, 1, lane);
+  pack();
+  Shrink(state, shrink);
+  add_values();
+  WaitForProducts<0>(state.out);
+  stages.Release(n, 1, lane);
+}
+
+/// Calls emit(h, m, sum of weights) for the thread's real queries; the block's m-th.
+template <int D, class Emit>
+__device__ __forceinline__ void ForQueries(const RunningSoftmax<D>& state, int m, const bool (&real)[2],
+                                           const Emit& emit) {
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    float sum = state.sum[h];
+    sum += __shfl_xor_sync(0xffffffffu, sum, 1);
+    sum += __shfl_xor_sync(0xffffffffu, sum, 2);
+    if (real[h]) emit(h, m + 8 * h, sum);
+  }
+}
+
+/// Where the result of a block's m-th query goes.
+__device__ __forceinline__ int64_t ResultAt(const AttentionPlan& a, const StagedTile& tile, int first_head, int m) {
+  const int row = RowOfQuery(a, m);
+  return static_cast<int64_t>(tile.row + row) * a.out.stride +
+         static_cast<int64_t>(first_head + m - row * a.tile_heads) * a.head_dim;
+}
+
+template <int D>
+__device__ __forceinline__ void StoreResults(const AttentionPlan& a, const StagedTile& tile, int first_head,
+                                             const RunningSoftmax<D>& state, int m, const bool (&real)[2],
+                                             int lane) {
+  ForQueries<D>(state, m, real, [&](int h, int query, float sum) {
+    const int64_t at = ResultAt(a, tile, first_head, query) + lane % 4 * 2;
+    const float factor = 1.0f / sum;
+#pragma unroll
+    for (int i = 0; i < D / 8; ++i) {
+      StoreTwo(a.out.data, a.out.dtype, at + i * 8,
+               float2{state.out[4 * i + 2 * h] * factor, state.out[4 * i + 2 * h + 1] * factor});
+    }
+  });
+}
+
+__device__ __forceinline__ void MeetCluster() {
+  ArriveAtCluster();
+  WaitForCluster();
+}
+
+/// A consumer's results to their owners: block m / share of the cluster owns query m. [split][share][D] sums, then
+/// [split][share][2] tops and weights.
+template <int D>
+__device__ __forceinline__ void SendResults(const AttentionPlan& a, const RunningSoftmax<D>& state, int m,
+                                            const bool (&real)[2], float* received, int lane) {
+  using S = WgmmaShape<D>;
+  const int share = S::kQueries / a.chunk_splits, rank = static_cast<int>(blockIdx.x);
+  ForQueries<D>(state, m, real, [&](int h, int query, float sum) {
+    const int owner = query / share, at = rank * share + query % share;
+#pragma unroll
+    for (int i = 0; i < D / 8; ++i) {
+      const uint32_t to = SharedAddress(received + at * D + i * 8 + lane % 4 * 2);
+      StoreInCluster(to, owner, state.out[4 * i + 2 * h]);
+      StoreInCluster(to + 4, owner, state.out[4 * i + 2 * h + 1]);
+    }
+    if (lane % 4 != 0) return;
+    const uint32_t stats = SharedAddress(received + S::kQueries * D + at * 2);
+    StoreInCluster(stats, owner, state.top[h]);
+    StoreInCluster(stats + 4, owner, sum);
+  });
+}
+/// The block's own queries, joined in split order.
+template <int D>
+__device__ __forceinline__ void JoinResults(const AttentionPlan& a, const StagedTile& tile, int first_head,
+                                            const float* received) {
+  using S = WgmmaShape<D>;
+  const int share = S::kQueries / a.chunk_splits, first = static_cast<int>(blockIdx.x) * share;
+  const float* stats = received + S::kQueries * D;
+  for (int i = threadIdx.x; i < share * (D / 4); i += 32 * S::kConsumers) {
+    const int own = i / (D / 4), d = i % (D / 4) * 4;
+    if (first + own >= tile.rows * a.tile_heads) break;
+    float highest = -INFINITY, total = 0;
+    for (int p = 0; p < a.chunk_splits; ++p) highest = fmaxf(highest, stats[(p * share + own) * 2]);
+    float4 sum = {0, 0, 0, 0};
+    for (int p = 0; p < a.chunk_splits; ++p) {
+      const int at = p * share + own;
+      const float part = ShareOf(highest, stats[at * 2]);
+      const float4 v = *reinterpret_cast<const float4*>(received + at * D + d);
+      total += stats[at * 2 + 1] * part;
+      sum.x += v.x * part, sum.y += v.y * part, sum.z += v.z * part, sum.w += v.w * part;
+    }
+    StoreFour(a.out.data, a.out.dtype, ResultAt(a, tile, first_head, first + own) + d,
+              float4{sum.x / total, sum.y / total, sum.z / total, sum.w / total});
+  }
+}
+
+template <class C, int D>
+__global__ void __launch_bounds__(WgmmaShape<D>::kThreads, WgmmaShape<D>::kBlocks) WgmmaAttentionKernel(AttentionPlan a) {
+  using S = WgmmaShape<D>;
+  extern __shared__ __align__(16) unsigned char shared[];
+  const Stages<D> stages(shared);
+  if (threadIdx.x == 0) stages.Init();
+  __syncthreads();
+  StartStep();
+
+  const int warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
+  const int kv_head = blockIdx.y / a.tiles_of_group, first_head = blockIdx.y * a.tile_heads;
+  const StagedTile tile = a.chunk_tiles[blockIdx.z];
+  const KeyUnits units = UnitsOf<D>(tile);
+  const int shift = __ffs(a.chunk_splits) - 1;  // splits are a power of two
+  const int begin = units.all * static_cast<int>(blockIdx.x) >> shift;
+  const int end = units.all * (static_cast<int>(blockIdx.x) + 1) >> shift;
+  if (warp >= S::kConsumers) {
+    GiveRegisters<S::kFetcherRegisters>();
+    FetchUnits<D>(a, tile, units, begin, end, TileAddress(a, tile.slab, 0, kv_head), stages, warp - S::kConsumers,
+                  lane);
+    if (a.chunk_splits > 1) MeetCluster(), MeetCluster();
+    return;
+  }
+  TakeRegisters<S::kRegisters>();
+  const int m = warp * 16 + lane / 4;  // the thread's first query
+  const bool real[2] = {m < tile.rows * a.tile_heads, m + 8 < tile.rows * a.tile_heads};
+  const BothLimits both = LimitsAt(a, tile, m);
+  const auto unit_of = [&](int n) { return UnitAt<D>(tile, units, begin + n); };
+  RunningSoftmax<D> state;
+  uint32_t q[D / 16][4];
+#pragma unroll 1
+  for (int kind = 0; kind < 2; ++kind) {
+    const bool is_pinned = kind == 0;
+    const int from = max(begin, is_pinned ? 0 : units.pinned), to = min(end, is_pinned ? units.pinned : units.all);
+    if (from >= to) continue;
+    if (a.qkv.dtype == DType::kBF16) {
+      LoadQueries<C, D>(a, static_cast<const __nv_bfloat16*>(a.qkv.data), tile, first_head, m, is_pinned, lane, q);
+    } else {
+      LoadQueries<C, D>(a, static_cast<const __half*>(a.qkv.data), tile, first_head, m, is_pinned, lane, q);
+    }
+    if (is_pinned && units.pinned_step == 1) {
+      AttendUnits<C, D, 16>(stages, q, from - begin, to - begin - 1, unit_of, both.pinned, real, lane, state);
+    } else {
+      AttendUnits<C, D, S::kKeys>(stages, q, from - begin, to - begin - 1, unit_of, both.Of(is_pinned), real, lane,
+                                  state);
+    }
+  }
+  if (a.chunk_splits == 1) return StoreResults<D>(a, tile, first_head, state, m, real, lane);
+  float* received = reinterpret_cast<float*>(shared);
+  MeetCluster();  // nobody reads keys and values any more
+  SendResults<D>(a, state, m, real, received, lane);
+  MeetCluster();
+  JoinResults<D>(a, tile, first_head, received);
+}
+
+template <class C, int D>
+void LaunchWgmmaOfSize(const Launcher& on, const AttentionPlan& plan) {
+  Launcher clustered = on;
+  clustered.cluster = plan.chunk_splits;
+  Launch(clustered, WgmmaAttentionKernel<C, D>,
+         Grid(plan.chunk_splits, plan.heads / plan.tile_heads, plan.chunk_count), WgmmaShape<D>::kThreads,
+         WgmmaShape<D>::kBytes, plan);
+}
+template <class C>
+void LaunchWgmmaOfType(const Launcher& on, const AttentionPlan& plan) {
+  if (plan.head_dim == 64) return LaunchWgmmaOfSize<C, 64>(on, plan);
+  LaunchWgmmaOfSize<C, 128>(on, plan);
+}
+
+/// Clusters of `splits` blocks that are on the device at a time.
+template <class C, int D>
+int ResidentWgmmaOfSize(int splits) {
+  static std::map<int, int> known;
+  int& clusters = known[splits];
+  if (clusters > 0) return clusters;
+  clusters = ActiveClusters(WgmmaAttentionKernel<C, D>, splits, WgmmaShape<D>::kThreads, WgmmaShape<D>::kBytes);
+  return clusters;
+}
+template <class C>
+int ResidentWgmmaOfType(int64_t head_dim, int splits) {
+  return head_dim == 64 ? ResidentWgmmaOfSize<C, 64>(splits) : ResidentWgmmaOfSize<C, 128>(splits);
+}
+
+}  // namespace ringside::cuda

@@ -1,0 +1,119 @@
+// Hopper's asynchronous pieces, as PTX has them: products of a warp group (wgmma) whose right operand lies in shared
+// memory, and barriers there (mbarrier) that copies arrive at. Only for sm_90a; included by .cu files.
+#pragma once
+
+#include "kernels/cuda/device.cuh"
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+#define RINGSIDE_WGMMA(...) asm volatile(__VA_ARGS__)
+#else
+#define RINGSIDE_WGMMA(...)
+#endif
+
+namespace ringside::cuda {
+
+// ---- barriers; each has a phase, 0 or 1, that ends when all expected arrivals have come
+__device__ __forceinline__ void InitBarrier(uint32_t barrier, int arrivals) {
+  RINGSIDE_WGMMA("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
+}
+__device__ __forceinline__ void ArriveAt(uint32_t barrier) {
+  RINGSIDE_WGMMA("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+/// Arrives when all copies that this thread has begun (CopyAsync) are there.
+__device__ __forceinline__ void ArriveWhenCopied(uint32_t barrier) {
+  RINGSIDE_WGMMA("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
+}
+/// Returns when the phase is over; that before the first one is.
+__device__ __forceinline__ void WaitAt(uint32_t barrier, int phase) {
+  RINGSIDE_WGMMA(
+      "{ .reg .pred over; wait: mbarrier.try_wait.parity.shared::cta.b64 over, [%0], %1; @!over bra wait; }" ::"r"(
+          barrier),
+      "r"(phase)
+      : "memory");
+}
+/// What threads wrote to shared memory, and are known to have written, becomes visible to wgmma.
+__device__ __forceinline__ void ShowToWgmma() { RINGSIDE_WGMMA("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+// ---- registers of a warp group's threads, from here on; a multiple of 8
+template <int kCount>
+__device__ __forceinline__ void TakeRegisters() {
+  RINGSIDE_WGMMA("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kCount));
+}
+template <int kCount>
+__device__ __forceinline__ void GiveRegisters() {
+  RINGSIDE_WGMMA("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCount));
+}
+
+// ---- products
+/// Registers that a product takes are as the program left them from here on.
+__device__ __forceinline__ void BeginProducts() { RINGSIDE_WGMMA("wgmma.fence.sync.aligned;" ::: "memory"); }
+/// What was begun since the last call is one group.
+__device__ __forceinline__ void CommitProducts() { RINGSIDE_WGMMA("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+/// Nothing that reads or writes these registers later comes earlier.
+template <int N>
+__device__ __forceinline__ void Hold(float (&sums)[N]) {
+#pragma unroll
+  for (int i = 0; i < N; ++i) asm volatile("" : "+f"(sums[i])::"memory");
+}
+/// Waits until at most kLeft groups are under way; `sums` are those of a group that is done then.
+template <int kLeft, int N>
+__device__ __forceinline__ void WaitForProducts(float (&sums)[N]) {
+  RINGSIDE_WGMMA("wgmma.wait_group.sync.aligned %0;" ::"n"(kLeft) : "memory");
+  Hold(sums);
+}
+
+/// How a right operand of 16 rows (the contraction) lies in shared memory, a row's elements side by side in pieces of
+/// kBytes, 16-byte units of a piece exchanged by the row: unit ^ row / (128 / kBytes) % (kBytes / 16). `next_piece` and
+/// `next_rows` (8 further on) are distances in bytes.
+template <int kBytes>
+__device__ __forceinline__ uint64_t RightOperand(int next_piece, int next_rows) {
+  static_assert(kBytes == 32 || kBytes == 128);
+  const uint64_t mode = kBytes == 32 ? 3 : 1;
+  return mode << 62 | static_cast<uint64_t>(next_rows >> 4) << 32 | static_cast<uint64_t>(next_piece >> 4) << 16;
+}
+/// The same at an address of the block's shared memory, whose upper bits are the block's rank in its cluster.
+__device__ __forceinline__ uint64_t At(uint64_t operand, uint32_t address) {
+  return operand | (address & 0x3ffff) >> 4;
+}
+
+// Operands of the instruction in assembly: sums, then the left operand's four registers, the right one, whether to add.
+#define RINGSIDE_SUMS8(c, i)                                                                             \
+  "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3]), "+f"(c[i + 4]), "+f"(c[i + 5]), "+f"(c[i + 6]), \
+      "+f"(c[i + 7])
+#define RINGSIDE_SUMS32(c, i) \
+  RINGSIDE_SUMS8(c, i), RINGSIDE_SUMS8(c, i + 8), RINGSIDE_SUMS8(c, i + 16), RINGSIDE_SUMS8(c, i + 24)
+#define RINGSIDE_NAMES8 "%0,%1,%2,%3,%4,%5,%6,%7"
+#define RINGSIDE_NAMES32 \
+  RINGSIDE_NAMES8 ",%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
+#define RINGSIDE_NAMES64                                                                                                \
+  RINGSIDE_NAMES32                                                                                                      \
+  ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60," \
+  "%61,%62,%63"
+#define RINGSIDE_PRODUCT(element, name, n, names, left, right, add, ...)                                        \
+  __device__ __forceinline__ void Multiply(float(&sums)[n / 2], const uint32_t(&a)[4], uint64_t b, bool adds,   \
+                                           element) {                                                           \
+    RINGSIDE_WGMMA("{ .reg .pred adds; setp.ne.b32 adds, " add ", 0; wgmma.mma_async.sync.aligned.m64n" #n      \
+                   "k16.f32." name "." name " {" names "}, {" left "}, " right ", adds, 1, 1, 1; }"             \
+                   : __VA_ARGS__                                                                                \
+                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(adds)));          \
+  }
+#define RINGSIDE_PRODUCTS(element, name)                                                                         \
+  RINGSIDE_PRODUCT(element, name, 16, RINGSIDE_NAMES8, "%8,%9,%10,%11", "%12", "%13", RINGSIDE_SUMS8(sums, 0))   \
+  RINGSIDE_PRODUCT(element, name, 64, RINGSIDE_NAMES32, "%32,%33,%34,%35", "%36", "%37", RINGSIDE_SUMS32(sums, 0)) \
+  RINGSIDE_PRODUCT(element, name, 128, RINGSIDE_NAMES64, "%64,%65,%66,%67", "%68", "%69", RINGSIDE_SUMS32(sums, 0), \
+                   RINGSIDE_SUMS32(sums, 32))
+
+/// sums (+)= a b: a is 64 x 16, 16 rows a warp, as mma.m16n8k16 has it in registers; b 16 x N, a RightOperand. The sums
+/// of columns 8 i ... are sums[4 i ... 4 i + 3], as that instruction has them. Not done before WaitForProducts.
+RINGSIDE_PRODUCTS(__nv_bfloat16, "bf16")
+RINGSIDE_PRODUCTS(__half, "f16")
+
+#undef RINGSIDE_PRODUCTS
+#undef RINGSIDE_PRODUCT
+#undef RINGSIDE_NAMES64
+#undef RINGSIDE_NAMES32
+#undef RINGSIDE_NAMES8
+#undef RINGSIDE_SUMS32
+#undef RINGSIDE_SUMS8
+
+}  // namespace ringside::cuda

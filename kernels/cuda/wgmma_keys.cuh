@@ -1,0 +1,137 @@
+// How keys and values of the ring reach the products of attention_wgmma.cuh: the shape of a block, how a tile of rows
+// divides its keys into units, stages in shared memory with their barriers, and the warps that fill them. A unit's keys
+// lie there tile by tile as in the slab, a dimension's 16 side by side; its values in columns of 64 dimensions, key by
+// key; both with their 16-byte units exchanged as RightOperand (wgmma.cuh) has it.
+#pragma once
+
+#include "kernels/cuda/attention_inl.cuh"
+#include "kernels/cuda/wgmma.cuh"
+
+namespace ringside::cuda {
+
+/// Shape of a block for a head size.
+template <int D>
+struct WgmmaShape {
+  static_assert(D == 64 || D == 128);
+  static constexpr int kGroups = D / 64;          // that take queries
+  static constexpr int kBlocks = D == 64 ? 2 : 1;  // on a multiprocessor at a time
+  static constexpr int kStages = 3, kTiles = 8, kKeys = 16 * kTiles;
+  static constexpr int kQueries = 64 * kGroups, kConsumers = 4 * kGroups, kFetchers = 4;  // the latter are warps
+  static constexpr int kThreads = 32 * (kConsumers + kFetchers);
+  // Registers of a thread: what a launch gives to all; those that copy leave the others some of theirs.
+  static constexpr int kEven = 65536 / kBlocks / kThreads / 8 * 8, kFetcherRegisters = 40;
+  static constexpr int kRegisters = (kEven * (kGroups + 1) - kFetcherRegisters) / kGroups / 8 * 8;
+  static constexpr int kHalf = kKeys * D * 2, kStage = 2 * kHalf;  // bytes of a unit's keys, of a unit
+  static constexpr int kReceived = 4 * kQueries * (D + 2);  // from the other splits, afterwards in the stages' place
+  static constexpr int kBytes = kStages * (kStage + 4 * 8) + 1024;  // stages begin at a multiple of 1,024
+  static_assert(kReceived <= kStages * kStage);
+};
+
+/// Keys that are fetched and attended to together, tiles of one kind.
+struct UnitKeys {
+  bool is_pinned;
+  int of, tiles;        // from the of-th tile of its kind on
+  int first, from, to;  // position of its first key; positions that some row sees
+};
+/// How a tile of rows divides its keys: few pinned tiles, as attention sinks are, one by one.
+struct KeyUnits {
+  int pinned_step, pinned, all;
+};
+template <int D>
+__device__ __forceinline__ KeyUnits UnitsOf(const StagedTile& tile) {
+  using S = WgmmaShape<D>;
+  const int step = tile.pinned_tiles <= 2 ? 1 : S::kTiles, pinned = (tile.pinned_tiles + step - 1) / step;
+  return {step, pinned, pinned + (tile.ring_tiles + S::kTiles - 1) / S::kTiles};
+}
+template <int D>
+__device__ __forceinline__ UnitKeys UnitAt(const StagedTile& tile, const KeyUnits& units, int i) {
+  constexpr int kTiles = WgmmaShape<D>::kTiles;
+  if (i < units.pinned) {
+    const int of = i * units.pinned_step;
+    return {true, of, min(units.pinned_step, tile.pinned_tiles - of), of * 16, 0, min(tile.pinned - 1, tile.last)};
+  }
+  const int of = (i - units.pinned) * kTiles;
+  return {false,      of,       min(kTiles, tile.ring_tiles - of), tile.pinned + (tile.first_tile + of) * 16,
+          tile.first, tile.last};
+}
+
+/// Stages and their barriers in shared memory: full[2 stage + half], empty[...]; half 0 keys, 1 values.
+template <int D>
+struct Stages {
+  using S = WgmmaShape<D>;
+  uint32_t base, barriers;
+  __device__ __forceinline__ explicit Stages(const void* shared) {
+    base = (SharedAddress(shared) + 1023) / 1024 * 1024;
+    barriers = base + S::kStages * S::kStage;
+  }
+  __device__ __forceinline__ uint32_t Half(int n, int half) const {
+    return base + n % S::kStages * S::kStage + half * S::kHalf;
+  }
+  __device__ __forceinline__ uint32_t Full(int n, int half) const { return barriers + (n % S::kStages * 4 + half) * 8; }
+  __device__ __forceinline__ uint32_t Empty(int n, int half) const { return Full(n, half) + 16; }
+  /// By one thread.
+  __device__ __forceinline__ void Init() const {
+    for (int n = 0; n < S::kStages; ++n) {
+      for (int half = 0; half < 2; ++half) {
+        InitBarrier(Full(n, half), 32 * S::kFetchers);
+        InitBarrier(Empty(n, half), S::kConsumers);
+      }
+    }
+  }
+  // The n-th unit, of the block, counted from 0.
+  __device__ __forceinline__ void AwaitFull(int n, int half) const {
+    WaitAt(Full(n, half), n / S::kStages % 2);
+    ShowToWgmma();
+  }
+  __device__ __forceinline__ void AwaitEmpty(int n, int half) const {
+    WaitAt(Empty(n, half), n / S::kStages % 2 ^ 1);
+  }
+  __device__ __forceinline__ void Release(int n, int half, int lane) const {
+    __syncwarp();
+    if (lane == 0) ArriveAt(Empty(n, half));
+  }
+};
+
+/// A warp copies a tile's keys [D][16] to the t-th tile's place among a unit's.
+template <int D>
+__device__ __forceinline__ void FetchKeys(const char* tile, uint32_t keys, int t, int lane) {
+  const uint32_t to = keys + t * D * 32 + (lane ^ (lane >> 3 & 1)) * 16;  // 16 dimensions at a time, two lanes each
+#pragma unroll
+  for (int i = 0; i < D / 16; ++i) CopyAsync(to + i * 512, tile + (i * 32 + lane) * 16);
+}
+/// Its values [16][D] likewise, whose position is `first`; those that no row sees become zero: what lies there may be
+/// anything, and 0 x NaN is NaN.
+template <int D>
+__device__ __forceinline__ void FetchValues(const char* tile, uint32_t values, int t, int first, const UnitKeys& unit,
+                                            int lane) {
+#pragma unroll
+  for (int i = 0; i < D / 16; ++i) {
+    const int key = (i * 32 + lane) / (D / 8), part = lane % (D / 8), position = first + key;
+    const uint32_t to =
+        values + part / 8 * WgmmaShape<D>::kKeys * 128 + (t * 16 + key) * 128 + (part % 8 ^ key % 8) * 16;
+    CopyAsyncOrZero(to, tile + (i * 32 + lane) * 16, t < unit.tiles && position >= unit.from && position <= unit.to);
+  }
+}
+template <int D>
+__device__ __forceinline__ void FetchUnits(const AttentionPlan& a, const StagedTile& tile, const KeyUnits& units,
+                                           int begin, int end, const char* slab, const Stages<D>& stages, int warp,
+                                           int lane) {
+  using S = WgmmaShape<D>;
+  for (int n = 0; n < end - begin; ++n) {
+    const UnitKeys unit = UnitAt<D>(tile, units, begin + n);
+    const auto address = [&](int t) {
+      return KeyTile(a, tile, slab, unit.is_pinned, unit.of + min(t, unit.tiles - 1));
+    };
+    stages.AwaitEmpty(n, 0);
+    for (int t = warp; t < unit.tiles; t += S::kFetchers) FetchKeys<D>(address(t), stages.Half(n, 0), t, lane);
+    ArriveWhenCopied(stages.Full(n, 0));
+    const int all = unit.is_pinned ? units.pinned_step : S::kTiles;
+    stages.AwaitEmpty(n, 1);
+    for (int t = warp; t < all; t += S::kFetchers) {
+      FetchValues<D>(address(t) + a.half_tile_bytes, stages.Half(n, 1), t, unit.first + t * 16, unit, lane);
+    }
+    ArriveWhenCopied(stages.Full(n, 1));
+  }
+}
+
+}  // namespace ringside::cuda
