@@ -30,15 +30,6 @@ std::vector<const Weight*> Pointers(const std::vector<Weight>& weights) {
   return out;
 }
 
-// One row of the rotation table: cosine and sine in float64, then rounded.
-void FillAngles(const ModelSpec& spec, int64_t position, float* cosines, float* sines) {
-  for (size_t j = 0; j < spec.inverse_frequencies.size(); ++j) {
-    const double angle = static_cast<double>(position) * spec.inverse_frequencies[j];
-    cosines[j] = static_cast<float>(std::cos(angle) * spec.rope_magnitude);
-    sines[j] = static_cast<float>(std::sin(angle) * spec.rope_magnitude);
-  }
-}
-
 }  // namespace
 
 Model::Model(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -112,7 +103,7 @@ void Model::State::ComputeAngles(std::span<const StepPart> parts) {
   step.own_sin.resize(rows * pairs);
   bool evicted = false;
   for (size_t r = 0; r < rows; ++r) {
-    FillAngles(spec, step.positions[r], step.own_cos.data() + r * pairs, step.own_sin.data() + r * pairs);
+    step.table.Fill(spec, step.positions[r], step.own_cos.data() + r * pairs, step.own_sin.data() + r * pairs);
   }
   for (size_t s = 0; s < parts.size(); ++s) {
     const AttentionSegment& segment = step.segments[s];
@@ -129,7 +120,7 @@ void Model::State::ComputeAngles(std::span<const StepPart> parts) {
     for (int64_t r = 0; r < segment.rows; ++r) {
       const int64_t t = segment.position + r, c = parts[s].cache->ring().PinnedQueryPosition(t);
       const size_t at = static_cast<size_t>(segment.first_row + r) * pairs;
-      if (c != t) FillAngles(spec, c, step.pinned_cos.data() + at, step.pinned_sin.data() + at);
+      if (c != t) step.table.Fill(spec, c, step.pinned_cos.data() + at, step.pinned_sin.data() + at);
     }
   }
   step.angles.pinned_cos = step.pinned_cos.data();

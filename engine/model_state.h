@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/angle_table.h"
 #include "engine/model.h"
 #include "engine/weights.h"
 
@@ -28,6 +29,7 @@ struct ModelStep {
   std::vector<TokenId> ids;
   std::vector<int64_t> positions, first_live, wanted_rows;
   std::vector<AttentionSegment> segments;
+  AngleTable table;
   std::vector<float> own_cos, own_sin, pinned_cos, pinned_sin;  // [T, rotary / 2]
   RopeAngles angles;
 };

@@ -12,6 +12,11 @@ foreach(program ${PROGRAMS})
     list(APPEND executables ${TO}/bin/${program})
   endif()
 endforeach()
+foreach(library ${LIBRARIES})
+  if(EXISTS ${BIN}/${library})
+    file(COPY ${BIN}/${library} DESTINATION ${TO}/bin)
+  endif()
+endforeach()
 file(GET_RUNTIME_DEPENDENCIES EXECUTABLES ${executables} RESOLVED_DEPENDENCIES_VAR libraries
   UNRESOLVED_DEPENDENCIES_VAR missing
   PRE_EXCLUDE_REGEXES "^ld-linux" "^lib(c|m|dl|rt|pthread|resolv|stdc\\+\\+|gcc_s|gomp)\\.so" "^libcu" "^libnv" "^libnccl" "^libmpi")
