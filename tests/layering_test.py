@@ -38,7 +38,7 @@ ROOMS = [
     (r"fmt/", ["base/", "kernels/", "cache/", "engine/", "session/", "ws/", "clients/"]),
     (r"(cuda|cublas|curand|cusparse)", ["kernels/cuda/"]),
     (r"(nccl|mpi)\.h", ["kernels/comm/"]),
-    (r"(gtest|gmock|benchmark)/", []),
+    (r"(gtest/|gmock/|benchmark/|cupti)", []),
 ]
 # Rooms that hold in .cpp files only: these headers never spread through ours.
 CPP_ONLY = [r"nlohmann/", r"spdlog/", r"prometheus/", r"yaml-cpp/", r"CLI/", r"pcre2", r"utf8proc", r"xxhash", r"rocksdb/"]
