@@ -32,11 +32,13 @@ int LoadedArchitecture();
 /// y[r] (+)= row ids[r] of a table of `dtype` with y.cols columns; ~i < 0 stands for chosen[i]. Both on the device.
 void LaunchEmbed(const Launcher& on, const void* table, DType dtype, const int32_t* ids, const int32_t* chosen,
                  Tensor y, bool accumulate);
-/// RMS norm (bias null and !layer) or layer norm of each row.
-void LaunchNorm(const Launcher& on, Tensor x, const float* weight, const float* bias, bool layer, float eps, Tensor y);
+/// RMS norm (bias null and !layer) or layer norm of each row; x += added first, if not null.
+void LaunchNorm(const Launcher& on, Tensor x, const float* weight, const float* bias, bool layer, float eps, Tensor y,
+                const float* added = nullptr);
 void LaunchNormHeads(const Launcher& on, Tensor x, int64_t heads, const float* weight, float eps);
 void LaunchSiluMultiply(const Launcher& on, Tensor x, Tensor y);
-void LaunchGelu(const Launcher& on, Tensor x, bool tanh_approximation);
+/// x = gelu(x + bias), in place; the bias may be null.
+void LaunchGelu(const Launcher& on, Tensor x, bool tanh_approximation, const float* bias = nullptr);
 void LaunchGatherRows(const Launcher& on, Tensor x, const int32_t* rows, Tensor y);
 /// y = x in y's type.
 void LaunchConvert(const Launcher& on, Tensor x, Tensor y);

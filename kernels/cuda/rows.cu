@@ -17,14 +17,91 @@ __global__ void EmbedKernel(const void* table, DType dtype, const int32_t* ids, 
   }
 }
 
-// x may be y: a thread reads an element before it writes it, and the sums are over before anything is written.
-__global__ void __launch_bounds__(kBlockThreads)
-    NormKernel(Tensor x, const float* weight, const float* bias, bool layer, float eps, Tensor y) {
+/// What a norm reads and writes; y may be x.
+struct NormArgs {
+  Tensor x;
+  const float* added;  // to every row of x, for good, before the norm; or null
+  const float* weight;
+  const float* bias;
+  bool layer;
+  float eps;
+  Tensor y;
+};
+
+__global__ void __launch_bounds__(kBlockThreads) NormKernel(NormArgs a) {
   __shared__ float shared[kBlockThreads / 32];
   StartStep();
-  NormRow<8>(static_cast<const float*>(x.data) + blockIdx.x * x.stride, weight, bias, static_cast<int>(x.cols), layer,
-             eps, shared, [&](int c, float value) { StoreElement(y.data, y.dtype, blockIdx.x * y.stride + c, value); });
+  const int64_t to = blockIdx.x * a.y.stride;
+  NormRow<8>(static_cast<const float*>(a.x.data) + blockIdx.x * a.x.stride, a.weight, a.bias,
+             static_cast<int>(a.x.cols), a.layer, a.eps, shared,
+             [&](int c, float value) { StoreElement(a.y.data, a.y.dtype, to + c, value); });
 }
+
+/// Rows of whole vectors, each in the registers of kThreads threads, with the weights there before the row is.
+template <int kThreads, int kVectors>
+__global__ void __launch_bounds__(kBlockThreads) NormWideKernel(NormArgs a) {
+  constexpr int kRows = kBlockThreads / kThreads;  // of a block
+  __shared__ float shared[kBlockThreads / 32];
+  const int thread = threadIdx.x % kThreads, n = static_cast<int>(a.x.cols);
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * kRows + threadIdx.x / kThreads;
+  const auto load = [&](const float* p, int j) {
+    const int c = (j * kThreads + thread) * 4;
+    return p != nullptr && c < n ? *reinterpret_cast<const float4*>(p + c) : float4{0, 0, 0, 0};
+  };
+  const auto sum_of = [&](float x) {
+    if constexpr (kThreads == kBlockThreads) {
+      return BlockSum(x, shared);
+    } else {
+      for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(0xffffffffu, x, step);
+      return x;
+    }
+  };
+  LetNextStart();
+  float4 weight[kVectors], bias[kVectors], v[kVectors];
+#pragma unroll
+  for (int j = 0; j < kVectors; ++j) weight[j] = load(a.weight, j), bias[j] = load(a.layer ? a.bias : nullptr, j);
+  WaitForStep();
+  if (row >= a.x.rows) return;  // a whole warp
+  float* x = static_cast<float*>(a.x.data) + row * a.x.stride;
+#pragma unroll
+  for (int j = 0; j < kVectors; ++j) v[j] = load(x, j);
+  if (a.added != nullptr) {
+#pragma unroll
+    for (int j = 0; j < kVectors; ++j) {
+      const int c = (j * kThreads + thread) * 4;
+      if (c >= n) continue;
+      const float4 added = *reinterpret_cast<const float4*>(a.added + c);
+      v[j].x += added.x, v[j].y += added.y, v[j].z += added.z, v[j].w += added.w;
+      *reinterpret_cast<float4*>(x + c) = v[j];
+    }
+  }
+  float sum = 0, mean = 0;
+  if (a.layer) {
+#pragma unroll
+    for (int j = 0; j < kVectors; ++j) sum += v[j].x + v[j].y + v[j].z + v[j].w;
+    mean = sum_of(sum) / n;
+    sum = 0;
+  }
+#pragma unroll
+  for (int j = 0; j < kVectors; ++j) {
+    if ((j * kThreads + thread) * 4 >= n) continue;
+    v[j].x -= mean, v[j].y -= mean, v[j].z -= mean, v[j].w -= mean;
+    sum += v[j].x * v[j].x + v[j].y * v[j].y + v[j].z * v[j].z + v[j].w * v[j].w;
+  }
+  const float factor = rsqrtf(sum_of(sum) / n + a.eps);
+#pragma unroll
+  for (int j = 0; j < kVectors; ++j) {
+    const int c = (j * kThreads + thread) * 4;
+    if (c >= n) continue;
+    StoreFour(a.y.data, a.y.dtype, row * a.y.stride + c,
+              {v[j].x * factor * weight[j].x + bias[j].x, v[j].y * factor * weight[j].y + bias[j].y,
+               v[j].z * factor * weight[j].z + bias[j].z, v[j].w * factor * weight[j].w + bias[j].w});
+  }
+}
+
+bool Aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
+/// Whether rows may be read and written four elements at a time.
+bool AllowsFours(const Tensor& x) { return x.cols % 4 == 0 && x.stride % 4 == 0 && Aligned(x.data); }
 
 // One warp a head.
 __global__ void NormHeadsKernel(Tensor x, int heads, const float* weight, float eps) {
@@ -85,16 +162,44 @@ __global__ void SiluMultiplyWideKernel(Tensor x, Tensor y) {
   gate.Store(static_cast<T*>(y.data) + blockIdx.y * y.stride + c);
 }
 
+/// Four values of a vector behind c, or zeros.
+__device__ __forceinline__ float4 FourOf(const float* vector, int64_t c) {
+  return vector != nullptr ? *reinterpret_cast<const float4*>(vector + c) : float4{0, 0, 0, 0};
+}
+
+enum class Activation { kNone, kGeluTanh, kGeluErf };
+
+/// x = activation(x + bias), eight elements a thread; the sum is rounded as if it were stored in between.
 template <class T>
-__global__ void GeluWideKernel(Tensor x, bool tanh_approximation) {
-  StartStep();
+__global__ void BiasWideKernel(Tensor x, const float* bias, Activation activation) {
   const int64_t c = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * 8;
+  LetNextStart();
   if (c >= x.cols) return;
+  const float4 low = FourOf(bias, c), high = FourOf(bias, c + 4);
+  WaitForStep();
   T* at = static_cast<T*>(x.data) + blockIdx.y * x.stride + c;
   Eight<T> values = Eight<T>::Load(at);
+  const float added[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
 #pragma unroll
-  for (float& value : values.x) value = GeluOf(value, tanh_approximation);
+  for (int i = 0; i < 8; ++i) {
+    values.x[i] += added[i];
+    if (activation != Activation::kNone) {
+      values.x[i] = GeluOf(ToFloat(FromFloat<T>(values.x[i])), activation == Activation::kGeluTanh);
+    }
+  }
   values.Store(at);
+}
+
+__global__ void AddBiasFoursKernel(const float* bias, Tensor y) {
+  const int64_t c = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * 4;
+  LetNextStart();
+  if (c >= y.cols) return;
+  const float4 added = FourOf(bias, c);
+  WaitForStep();
+  auto* at = reinterpret_cast<float4*>(static_cast<float*>(y.data) + blockIdx.y * y.stride + c);
+  float4 value = *at;
+  value.x += added.x, value.y += added.y, value.z += added.z, value.w += added.w;
+  *at = value;
 }
 
 __global__ void GeluKernel(Tensor x, bool tanh_approximation) {
@@ -122,7 +227,7 @@ __global__ void AddBiasKernel(const float* bias, Tensor y) {
 /// Whether rows of 16-bit elements may be read eight at a time.
 bool AllowsEights(const Tensor& x, DType dtype, int64_t cols) {
   return x.dtype == dtype && (dtype == DType::kF16 || dtype == DType::kBF16) && cols % 8 == 0 && x.stride % 8 == 0 &&
-         reinterpret_cast<uintptr_t>(x.data) % 16 == 0;
+         Aligned(x.data);
 }
 
 __global__ void UploadKernel(uint4* to, const uint4* from, int64_t count) {
@@ -131,6 +236,11 @@ __global__ void UploadKernel(uint4* to, const uint4* from, int64_t count) {
 }
 
 dim3 ElementGrid(int64_t rows, int64_t cols) { return Grid((cols + kBlockThreads - 1) / kBlockThreads, rows); }
+
+void LaunchBias(const Launcher& on, Tensor x, const float* bias, Activation activation) {
+  const auto kernel = x.dtype == DType::kF16 ? BiasWideKernel<__half> : BiasWideKernel<__nv_bfloat16>;
+  Launch(on, kernel, ElementGrid(x.rows, x.cols / 8), kBlockThreads, 0, x, bias, activation);
+}
 
 }  // namespace
 
@@ -146,8 +256,24 @@ void LaunchEmbed(const Launcher& on, const void* table, DType dtype, const int32
   Launch(on, EmbedKernel, Grid(y.rows), kBlockThreads, 0, table, dtype, ids, chosen, y, accumulate);
 }
 
-void LaunchNorm(const Launcher& on, Tensor x, const float* weight, const float* bias, bool layer, float eps, Tensor y) {
-  Launch(on, NormKernel, Grid(x.rows), kBlockThreads, 0, x, weight, bias, layer, eps, y);
+void LaunchNorm(const Launcher& on, Tensor x, const float* weight, const float* bias, bool layer, float eps, Tensor y,
+                const float* added) {
+  const bool wide = AllowsFours(x) && AllowsFours(y) && Aligned(weight) && Aligned(bias) && Aligned(added);
+  if (!wide || x.cols > 32 * kBlockThreads) {
+    if (added != nullptr) LaunchAddBias(on, added, x);
+    return Launch(on, NormKernel, Grid(x.rows), kBlockThreads, 0, NormArgs{x, nullptr, weight, bias, layer, eps, y});
+  }
+  const NormArgs a{x, added, weight, bias, layer, eps, y};
+  constexpr int kWarps = kBlockThreads / 32;
+  const auto a_warp_each = [&](auto kernel) {
+    Launch(on, kernel, Grid((x.rows + kWarps - 1) / kWarps), kBlockThreads, 0, a);
+  };
+  const auto a_block_each = [&](auto kernel) { Launch(on, kernel, Grid(x.rows), kBlockThreads, 0, a); };
+  if (x.cols <= 640) return a_warp_each(NormWideKernel<32, 5>);
+  if (x.cols <= 1024) return a_warp_each(NormWideKernel<32, 8>);
+  if (x.cols <= 2048) return a_block_each(NormWideKernel<kBlockThreads, 2>);
+  if (x.cols <= 4096) return a_block_each(NormWideKernel<kBlockThreads, 4>);
+  a_block_each(NormWideKernel<kBlockThreads, 8>);
 }
 
 void LaunchNormHeads(const Launcher& on, Tensor x, int64_t heads, const float* weight, float eps) {
@@ -164,11 +290,11 @@ void LaunchSiluMultiply(const Launcher& on, Tensor x, Tensor y) {
   Launch(on, SiluMultiplyKernel, ElementGrid(y.rows, y.cols), kBlockThreads, 0, x, y);
 }
 
-void LaunchGelu(const Launcher& on, Tensor x, bool tanh_approximation) {
-  if (AllowsEights(x, x.dtype, x.cols)) {
-    const auto kernel = x.dtype == DType::kF16 ? GeluWideKernel<__half> : GeluWideKernel<__nv_bfloat16>;
-    return Launch(on, kernel, ElementGrid(x.rows, x.cols / 8), kBlockThreads, 0, x, tanh_approximation);
+void LaunchGelu(const Launcher& on, Tensor x, bool tanh_approximation, const float* bias) {
+  if (AllowsEights(x, x.dtype, x.cols) && Aligned(bias)) {
+    return LaunchBias(on, x, bias, tanh_approximation ? Activation::kGeluTanh : Activation::kGeluErf);
   }
+  if (bias != nullptr) LaunchAddBias(on, bias, x);
   Launch(on, GeluKernel, ElementGrid(x.rows, x.cols), kBlockThreads, 0, x, tanh_approximation);
 }
 
@@ -187,6 +313,10 @@ void LaunchUpload(const Launcher& on, void* to, const void* from, size_t bytes) 
 }
 
 void LaunchAddBias(const Launcher& on, const float* bias, Tensor y) {
+  if (AllowsEights(y, y.dtype, y.cols) && Aligned(bias)) return LaunchBias(on, y, bias, Activation::kNone);
+  if (y.dtype == DType::kF32 && AllowsFours(y) && Aligned(bias)) {
+    return Launch(on, AddBiasFoursKernel, ElementGrid(y.rows, y.cols / 4), kBlockThreads, 0, bias, y);
+  }
   Launch(on, AddBiasKernel, ElementGrid(y.rows, y.cols), kBlockThreads, 0, bias, y);
 }
 

@@ -74,8 +74,7 @@ size_t StepRunner::RunFirst(std::span<const StepOp> ops) {
       return 1;
     case OpKind::kLinear:
       if (const size_t taken = RunLinear(ops, 0); taken > 0) return taken;
-      Multiply(op);
-      return 1;
+      return Multiply(ops);
     case OpKind::kAttention:
       Attend(op.attention);
       return 1;
@@ -115,8 +114,8 @@ size_t StepRunner::RunLinear(std::span<const StepOp> ops, size_t linear) {
   return taken;
 }
 
-// Many rows, or a shape that the skinny kernel does not take.
-void StepRunner::Multiply(const StepOp& op) {
+size_t StepRunner::Multiply(std::span<const StepOp> ops) {
+  const StepOp& op = ops.front();
   Tensor x = op.x;
   if (x.dtype != dtype_) {
     const Tensor converted{dtype_, scratch_, x.rows, x.cols, (x.cols + 7) / 8 * 8};
@@ -138,7 +137,20 @@ void StepRunner::Multiply(const StepOp& op) {
     column += outputs;
     i = next;
   }
-  if (op.vector != nullptr) LaunchAddBias(on_, op.vector, op.y);
+  if (op.vector == nullptr) return 1;
+  if (ops.size() > 1 && SameMatrix(op.y, ops[1].x)) {
+    const StepOp& next = ops[1];
+    if (next.kind == OpKind::kGelu) {
+      LaunchGelu(on_, op.y, next.flag, op.vector);
+      return 2;
+    }
+    if (next.kind == OpKind::kNorm) {
+      LaunchNorm(on_, next.x, next.vector, next.bias, next.flag, next.eps, next.y, op.vector);
+      return 2;
+    }
+  }
+  LaunchAddBias(on_, op.vector, op.y);
+  return 1;
 }
 
 void StepRunner::MultiplyOne(const StepOp& op, Tensor x, const void* weight, int64_t outputs, Tensor y) {

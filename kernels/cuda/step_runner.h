@@ -31,7 +31,8 @@ class StepRunner {
   size_t RunFirst(std::span<const StepOp> ops);
   /// The same for operations of which the one at `linear` is a linear layer.
   size_t RunLinear(std::span<const StepOp> ops, size_t linear);
-  void Multiply(const StepOp& op);
+  /// A linear layer of many rows, or of a shape that our own kernels do not take; what follows it may take its bias.
+  size_t Multiply(std::span<const StepOp> ops);
   void MultiplyOne(const StepOp& op, Tensor x, const void* weight, int64_t outputs, Tensor y);
   void Attend(const AttentionPlan& plan);
 

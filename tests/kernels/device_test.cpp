@@ -87,9 +87,9 @@ TEST_P(Device, EmbedTakesRowsOfEveryFileType) {
 }
 
 TEST_P(Device, Norms) {
-  for (const int64_t n : {8, 100, 576, 4096}) {
+  for (const int64_t n : {8, 100, 576, 1024, 2048, 4096, 8192, 16384}) {
     for (const bool layer : {false, true}) {
-      const int64_t rows = 5;
+      const int64_t rows = n == 576 ? 300 : 5;
       const std::vector<float> x = RandomFloats(static_cast<size_t>(rows * n), 1, 3),
                                w = RandomFloats(static_cast<size_t>(n), 2), b = RandomFloats(static_cast<size_t>(n), 3);
       DeviceMatrix in(*backend_, DType::kF32, rows, n, x), out(*backend_, type_, rows, n, x);
@@ -293,6 +293,60 @@ TEST_P(Device, NormLinearAndActivationInARow) {
           ASSERT_NEAR(got[At(r, n, i)], want, unit_ * std::fabs(want) + 1e-6);
         }
       }
+    }
+  }
+}
+
+// A bias goes with what follows its layer: GELU, or the norm of the residual stream.
+TEST_P(Device, BiasWithWhatFollows) {
+  const int64_t d = 192, n = 328;
+  const RandomWeight up = MakeRandomWeight(type_, n, d, 9), down = MakeRandomWeight(type_, d, n, 10);
+  const Weight ups = std::move(backend_->LoadWeight(up.host()).value()),
+               downs = std::move(backend_->LoadWeight(down.host()).value());
+  const Weight *const up_weights[] = {&ups}, *const down_weights[] = {&downs};
+  const std::vector<float> up_bias = RandomFloats(n, 3), down_bias = RandomFloats(d, 4), w = RandomFloats(d, 5);
+  const DeviceFloats up_added(*backend_, up_bias), down_added(*backend_, down_bias), weight(*backend_, w);
+  for (const int64_t rows : {1, 5, 32, 64, 65, 300}) {
+    const auto cells = [&](int64_t cols) { return static_cast<size_t>(rows * cols); };
+    const std::vector<float> x = RandomRounded(rows * d, 6), old = RandomFloats(cells(d), 7);
+    DeviceMatrix in(*backend_, type_, rows, d, x), mid(*backend_, type_, rows, n, std::vector<float>(cells(n))),
+        stream(*backend_, DType::kF32, rows, d, old), normed(*backend_, type_, rows, d, x);
+    std::vector<float> before = old;
+    for (int round = 0; round < 3; ++round) {
+      backend_->Linear({.x = in.tensor(), .weights = up_weights, .bias = up_added.data(), .y = mid.tensor()});
+      backend_->Gelu(mid.tensor(), true);
+      backend_->Linear({.x = mid.tensor(),
+                        .weights = down_weights,
+                        .bias = down_added.data(),
+                        .y = stream.tensor(),
+                        .accumulate = true});
+      backend_->LayerNorm(stream.tensor(), weight.data(), weight.data(), 1e-5f, normed.tensor());
+      backend_->Synchronize();
+      const std::vector<float> got_mid = mid.Get(), after = stream.Get(), got = normed.Get();
+      for (int64_t r = 0; r < rows; ++r) {
+        for (int64_t i = 0; i < n; ++i) {
+          const Product product = Multiply(x, up, r, i);
+          const double v = product.sum + up_bias[static_cast<size_t>(i)];
+          const double want = 0.5 * v * (1 + std::tanh(std::sqrt(2 / M_PI) * (v + 0.044715 * v * v * v)));
+          // The product, its sum with the bias and the result are rounded; GELU is at most 1.13 times as steep as v.
+          const double rounding = unit_ * (1.13 * (std::fabs(product.sum) + std::fabs(v)) + std::fabs(want));
+          ASSERT_NEAR(got_mid[At(r, n, i)], want, rounding + 4e-6 * product.size) << rows;
+        }
+        double mean = 0, var = 0;
+        for (int64_t i = 0; i < d; ++i) {
+          const Product product = Multiply(got_mid, down, r, i);
+          const double want = before[At(r, d, i)] + product.sum + down_bias[static_cast<size_t>(i)];
+          ASSERT_NEAR(after[At(r, d, i)], want, 3e-6 * (product.size + std::fabs(before[At(r, d, i)]) + 1)) << rows;
+          mean += after[At(r, d, i)] / static_cast<double>(d);
+        }
+        for (int64_t i = 0; i < d; ++i) var += std::pow(after[At(r, d, i)] - mean, 2) / static_cast<double>(d);
+        for (int64_t i = 0; i < d; ++i) {
+          const double c = w[static_cast<size_t>(i)];
+          const double want = (after[At(r, d, i)] - mean) / std::sqrt(var + 1e-5) * c + c;
+          ASSERT_NEAR(got[At(r, d, i)], want, unit_ * std::fabs(want) + 2e-5) << rows;
+        }
+      }
+      before = after;
     }
   }
 }
