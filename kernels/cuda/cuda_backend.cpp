@@ -80,7 +80,8 @@ Status CudaBackend::Start() {
                         .multiprocessors = properties_.multiProcessorCount,
                         .overlap = architecture >= 900,
                         .largest_cluster = architecture >= 900 ? 8 : 1,
-                        .large = large},
+                        .large = large,
+                        .hopper = properties_.major == 9},
                        options_.dtype, workspace, kWorkspaceBytes, scratch, kScratchBytes);
 }
 

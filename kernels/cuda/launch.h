@@ -21,7 +21,8 @@ struct Launcher {
   bool overlap = true;  // a kernel may come onto the device while its predecessor ends
   int cluster = 1;      // neighbouring blocks of a grid's x that share a cluster
   int largest_cluster = 1;
-  bool large = true;  // which set of sizes the kernels here have
+  bool large = true;    // which set of sizes the kernels here have
+  bool hopper = false;  // compute capability 9.0, with what only it has
 };
 
 /// The architecture that the kernels which this device runs were compiled for (900: compute capability 9.0), or 0 if it
@@ -82,6 +83,12 @@ void LaunchSkinnyLinear(const Launcher& on, const SkinnyLinear& args);
 /// Whether LaunchStreamLinear takes what IsSkinny does: up to 4 rows that fit in shared memory.
 bool CanStream(const Launcher& on, const SkinnyLinear& args);
 void LaunchStreamLinear(const Launcher& on, const SkinnyLinear& args);
+
+// ---- batch_linear.cu
+/// Whether LaunchBatchLinear takes it: 5 to 64 rows, or fewer that LaunchStreamLinear does not take; weights that lie
+/// side by side; no norm in front.
+bool CanBatch(const Launcher& on, const SkinnyLinear& args);
+void LaunchBatchLinear(const Launcher& on, const SkinnyLinear& args);
 
 /// Any shape and any types, slowly.
 void LaunchNaiveLinear(const Launcher& on, const void* weight, DType dtype, int64_t outputs, Tensor x, Tensor y,

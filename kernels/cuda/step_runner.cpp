@@ -98,7 +98,8 @@ size_t StepRunner::RunLinear(std::span<const StepOp> ops, size_t linear) {
   const StepOp& op = ops[linear];
   SkinnyLinear args = AsSkinny(op, dtype_);
   args.fixed_order = fixed_order_;
-  if (!IsSkinny(args)) return 0;
+  const bool batch = linear == 0 && CanBatch(on_, args);
+  if (!batch && !IsSkinny(args)) return 0;
   size_t taken = linear + 1;
   if (linear > 0) {
     const StepOp& norm = ops.front();
@@ -109,8 +110,13 @@ size_t StepRunner::RunLinear(std::span<const StepOp> ops, size_t linear) {
     args.norm_bias = norm.bias;
     args.norm_eps = norm.eps;
   }
-  if (taken < ops.size() && TakeFollower(op, ops[taken], &args)) ++taken;
-  LaunchSkinnyLinear(on_, args);
+  SkinnyLinear joined = args;
+  if (taken < ops.size() && TakeFollower(op, ops[taken], &joined) && (!batch || CanBatch(on_, joined))) {
+    args = joined;
+    ++taken;
+  }
+  const auto launch = batch ? LaunchBatchLinear : LaunchSkinnyLinear;
+  launch(on_, args);
   return taken;
 }
 

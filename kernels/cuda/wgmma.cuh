@@ -55,10 +55,15 @@ __device__ __forceinline__ void Hold(float (&sums)[N]) {
 #pragma unroll
   for (int i = 0; i < N; ++i) asm volatile("" : "+f"(sums[i])::"memory");
 }
-/// Waits until at most kLeft groups are under way; `sums` are those of a group that is done then.
+/// Waits until at most kLeft groups are under way.
+template <int kLeft>
+__device__ __forceinline__ void WaitForProducts() {
+  RINGSIDE_WGMMA("wgmma.wait_group.sync.aligned %0;" ::"n"(kLeft) : "memory");
+}
+/// The same; `sums` are those of a group that is done then.
 template <int kLeft, int N>
 __device__ __forceinline__ void WaitForProducts(float (&sums)[N]) {
-  RINGSIDE_WGMMA("wgmma.wait_group.sync.aligned %0;" ::"n"(kLeft) : "memory");
+  WaitForProducts<kLeft>();
   Hold(sums);
 }
 

@@ -206,7 +206,8 @@ struct Shape {
 TEST_P(Device, LinearOfEveryShape) {
   for (const Shape s : {Shape{1, 16, 256}, {1, 576, 576}, {3, 35, 512}, {8, 130, 96}, {9, 70, 264}, {16, 64, 1536},
                         {17, 9000, 64}, {32, 576, 576}, {33, 40, 256}, {70, 50, 768}, {2, 20, 30}, {130, 7, 33},
-                        {1, 20, 14336}, {4, 5000, 200}, {2, 3001, 72}, {1, 33805, 72}}) {
+                        {1, 20, 14336}, {4, 5000, 200}, {2, 3001, 72}, {1, 33805, 72}, {5, 4096, 1024}, {8, 9216, 576},
+                        {31, 576, 1536}, {64, 1024, 4096}, {65, 2056, 1024}, {128, 576, 2048}, {32, 49160, 64}}) {
     const RandomWeight w = MakeRandomWeight(type_, s.outputs, s.cols, 11);
     const Weight weight = std::move(backend_->LoadWeight(w.host()).value());
     const Weight* const weights[] = {&weight};
@@ -228,17 +229,18 @@ TEST_P(Device, LinearOfEveryShape) {
 }
 
 TEST_P(Device, LinearWithSeveralWeightsBiasAndSum) {
-  for (const int64_t rows : {1, 5, 20, 40}) {
+  for (const int64_t rows : {1, 5, 20, 40, 64, 70}) {
     std::vector<RandomWeight> random;
     std::vector<Weight> loaded;
-    for (const int64_t n : {24, 40, 7}) {
+    for (const int64_t n : {24, 40, rows % 2 == 0 ? 8 : 7}) {
       random.push_back(MakeRandomWeight(type_, n, 256, static_cast<uint32_t>(60 + n)));
       loaded.push_back(std::move(backend_->LoadWeight(random.back().host()).value()));
     }
+    const int64_t outputs = 64 + loaded[2].rows;
     const Weight* const weights[] = {&loaded[0], &loaded[1], &loaded[2]};
-    const std::vector<float> x = RandomRounded(rows * 256, 64), b = RandomFloats(71, 65);
+    const std::vector<float> x = RandomRounded(rows * 256, 64), b = RandomFloats(static_cast<size_t>(outputs), 65);
     DeviceMatrix in(*backend_, type_, rows, 256, x),
-        y(*backend_, DType::kF32, rows, 71, std::vector<float>(static_cast<size_t>(rows * 71), 0.5f), 80);
+        y(*backend_, DType::kF32, rows, outputs, std::vector<float>(static_cast<size_t>(rows * outputs), 0.5f), 80);
     const DeviceFloats bias(*backend_, b);
     backend_->Linear(
         {.x = in.tensor(), .weights = weights, .bias = bias.data(), .y = y.tensor(), .accumulate = true});
@@ -248,7 +250,7 @@ TEST_P(Device, LinearWithSeveralWeightsBiasAndSum) {
       for (int64_t n = 0; n < w.rows; ++n, ++column) {
         for (int64_t r = 0; r < rows; ++r) {
           const Product want = Multiply(x, w, r, n);
-          ASSERT_NEAR(got[At(r, 71, column)], 0.5 + b[static_cast<size_t>(column)] + want.sum,
+          ASSERT_NEAR(got[At(r, outputs, column)], 0.5 + b[static_cast<size_t>(column)] + want.sum,
                       3e-6 * (want.size + 1));
         }
       }
@@ -259,7 +261,7 @@ TEST_P(Device, LinearWithSeveralWeightsBiasAndSum) {
 // What a device does in one kernel leaves behind what the single operations do, and the same again when the step comes
 // back (the third time it is a graph, where the device has graphs).
 TEST_P(Device, NormLinearAndActivationInARow) {
-  for (const int64_t rows : {1, 7, 20, 33}) {
+  for (const int64_t rows : {1, 5, 7, 8, 9, 16, 17, 20, 31, 32, 33, 64, 65, 128, 300, 2048}) {
     const int64_t d = 256, n = 96;
     const std::vector<float> x = RandomFloats(static_cast<size_t>(rows * d), 7), w = RandomFloats(d, 8);
     const RandomWeight gate = MakeRandomWeight(type_, n, d, 9), up = MakeRandomWeight(type_, n, d, 10);

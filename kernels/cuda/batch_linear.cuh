@@ -1,0 +1,216 @@
+// The kernel of batch_linear.cu. Included by it only.
+#pragma once
+
+#include <algorithm>
+#include <type_traits>
+
+#include "kernels/cuda/cluster.cuh"
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/tensor_boxes.cuh"
+#include "kernels/cuda/tensor_map.h"
+
+namespace ringside::cuda {
+
+/// What the kernel reads of SkinnyLinear, and its division.
+struct BatchLinear {
+  int chunks, tiles, slots;  // chunks of inputs; tiles of outputs; slots of the ring
+  int slot_bytes;            // a box of weights and one of rows of x: `rows`, and zeros up to a multiple of eight
+  int total, rows;
+  const float* bias;
+  void* y;
+  DType y_dtype;
+  int64_t y_stride;
+  bool accumulate;
+  AfterLinear after;
+  void* product;
+  int64_t product_stride;
+};
+
+constexpr int kBatchSlots = 32;
+constexpr int kBatchThreads = 128 + 32;  // a warp group that multiplies, a warp that copies
+
+/// kN outputs a tile, of which a cluster has one only: with kPairs kN / 2 gates and their ups.
+template <class T, int kN, bool kPairs>
+struct BatchKernel {
+  static constexpr int kWeightBytes = kN * kBoxColumns * 2;
+  static constexpr int kSumsStride = kN + (8 - kN % 32 + 32) % 32;  // floats: eight banks from row to row
+  static constexpr int kStep = kN % 64 == 0 ? 64 : kN % 32 == 0 ? 32 : kN % 16 == 0 ? 16 : 8;  // outputs of one wgmma
+
+  /// Of shared memory beside the slots: barriers, sums. What is behind the last slot is read as rows of x that are not
+  /// there, up to 64, and of no use.
+  static size_t OtherBytes(int rows) {
+    return 2 * kBatchSlots * 8 + std::max(sizeof(float) * rows * kSumsStride, size_t{64} * kBoxColumns * 2);
+  }
+
+  const BatchLinear& a;
+  uint32_t ring, full, empty;  // shared addresses: the slots, and two barriers a slot
+  int first_chunk, end_chunk, first_tile, tile_step;
+
+  __device__ __forceinline__ BatchKernel(const BatchLinear& args, uint32_t ring_at, uint32_t barriers)
+      : a(args), ring(ring_at), full(barriers), empty(barriers + kBatchSlots * 8) {
+    const int blocks = ClusterBlocks(), rank = ClusterRank();
+    first_chunk = rank * a.chunks / blocks, end_chunk = (rank + 1) * a.chunks / blocks;
+    first_tile = static_cast<int>(blockIdx.x) / blocks, tile_step = static_cast<int>(gridDim.x) / blocks;
+  }
+
+  /// One thread: fills the slots, tile after tile.
+  __device__ __forceinline__ void Copy(const CUtensorMap& w, const CUtensorMap& x) const {
+    const auto copy_weights = [&](int tile, int chunk, int slot) {
+      ArriveAtExpecting(full + slot * 8, a.slot_bytes);
+      if constexpr (kPairs) {
+        CopyPairsBox(ring + slot * a.slot_bytes, w, chunk * kBoxColumns, tile * (kN / 16), full + slot * 8, kReadOnce);
+      } else {
+        CopyBox(ring + slot * a.slot_bytes, w, chunk * kBoxColumns, tile * kN, full + slot * 8, kReadOnce);
+      }
+    };
+    const auto copy_rows = [&](int chunk, int slot) {
+      CopyBox(ring + slot * a.slot_bytes + kWeightBytes, x, chunk * kBoxColumns, 0, full + slot * 8, kReadAgain);
+    };
+    const int chunks = end_chunk - first_chunk, ahead = min(a.slots, chunks);
+    LetNextStart();
+    for (int i = 0; i < ahead; ++i) copy_weights(first_tile, first_chunk + i, i);
+    WaitForStep();  // weights do not wait for the step before
+    for (int i = 0; i < ahead; ++i) copy_rows(first_chunk + i, i);
+    int slot = ahead == a.slots ? 0 : ahead, parity = ahead == a.slots ? 0 : 1, chunk = ahead;
+    for (int tile = first_tile; tile < a.tiles; tile += tile_step, chunk = 0) {
+      for (; chunk < chunks; ++chunk) {
+        WaitAt(empty + slot * 8, parity);
+        copy_weights(tile, first_chunk + chunk, slot);
+        copy_rows(first_chunk + chunk, slot);
+        if (++slot == a.slots) slot = 0, parity ^= 1;
+      }
+    }
+  }
+
+  /// The warp group: products of a tile into `sums` [rows][kSumsStride], then what follows.
+  __device__ __forceinline__ void Multiply(float* sums) const {
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    int slot = 0, parity = 0;
+    for (int tile = first_tile; tile < a.tiles; tile += tile_step) {
+      float c[kN / 2];
+#pragma unroll
+      for (int i = 0; i < kN / 2; ++i) c[i] = 0;
+      int before = -1;
+      for (int chunk = first_chunk; chunk < end_chunk; ++chunk) {
+        WaitAt(full + slot * 8, parity);
+        const uint64_t weights = BoxDescriptor(ring + slot * a.slot_bytes),
+                       rows = BoxDescriptor(ring + slot * a.slot_bytes + kWeightBytes);
+        BeginProducts();
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {  // 16 inputs, 32 bytes of a row
+#pragma unroll
+          for (int n = 0; n < kN / kStep; ++n) {
+            Wgmma<kStep, T>::Add(c + n * kStep / 2, rows + k * 2, weights + n * (kStep * 128 / 16) + k * 2);
+          }
+        }
+        CommitProducts();
+        if (before >= 0) {
+          WaitForProducts<1>();
+          if (lane == 0) ArriveAt(empty + before * 8);
+        }
+        before = slot;
+        if (++slot == a.slots) slot = 0, parity ^= 1;
+      }
+      WaitForProducts<0>(c);
+      if (lane == 0 && before >= 0) ArriveAt(empty + before * 8);
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const int row = warp * 16 + h * 8 + lane / 4;
+        if (row >= a.rows) continue;
+#pragma unroll
+        for (int j = 0; j < kN / 8; ++j) {
+          *reinterpret_cast<float2*>(sums + row * kSumsStride + j * 8 + lane % 4 * 2) =
+              float2{c[j * 4 + h * 2], c[j * 4 + h * 2 + 1]};
+        }
+      }
+      if (ClusterBlocks() > 1) return;
+      asm volatile("bar.sync 1, 128;" ::: "memory");
+      Finish(sums, tile);
+      asm volatile("bar.sync 1, 128;" ::: "memory");  // the sums have been read
+    }
+  }
+
+  __device__ __forceinline__ static float4 Add(float4 p, float4 q) {
+    return {p.x + q.x, p.y + q.y, p.z + q.z, p.w + q.w};
+  }
+
+  /// Four outputs at a time; the blocks of a cluster share them out, and each adds the parts in the order of the
+  /// inputs.
+  __device__ __forceinline__ void Finish(const float* sums, int tile) const {
+    constexpr int kOutputs = kPairs ? kN / 2 : kN, kFours = kOutputs / 4;
+    const int blocks = ClusterBlocks(), rank = ClusterRank(), all = kPairs ? a.total / 2 : a.total;
+    for (int i = rank * 128 + static_cast<int>(threadIdx.x); i < a.rows * kFours; i += blocks * 128) {
+      const int row = i / kFours, place = i % kFours * 4, output = tile * kOutputs + place;
+      if (output >= all) continue;
+      const auto sum_of = [&](int at, int bias_at) {
+        const float* from = sums + row * kSumsStride + at;
+        float4 sum = a.bias != nullptr ? *reinterpret_cast<const float4*>(a.bias + bias_at) : float4{0, 0, 0, 0};
+        if (blocks == 1) return Add(*reinterpret_cast<const float4*>(from), sum);
+        float4 parts[8];  // all on their way at a time
+#pragma unroll
+        for (int b = 0; b < 8; ++b) {
+          if (b < blocks) parts[b] = *reinterpret_cast<const float4*>(OfBlock(from, b));
+        }
+#pragma unroll
+        for (int b = 0; b < 8; ++b) {
+          if (b < blocks) sum = Add(sum, parts[b]);
+        }
+        return sum;
+      };
+      const auto round = [&](float4 v) {
+        return float4{RoundTo(a.y_dtype, v.x), RoundTo(a.y_dtype, v.y), RoundTo(a.y_dtype, v.z),
+                      RoundTo(a.y_dtype, v.w)};
+      };
+      const int64_t at = row * a.y_stride + output;
+      if constexpr (kPairs) {
+        const int gate_place = place / 8 * 16 + place % 8;
+        const float4 gate = round(sum_of(gate_place, output)), up = round(sum_of(gate_place + 8, all + output));
+        StoreFour(a.y, a.y_dtype, at, gate);
+        StoreFour(a.y, a.y_dtype, at + all, up);
+        StoreFour(a.product, std::is_same_v<T, __half> ? DType::kF16 : DType::kBF16, row * a.product_stride + output,
+                  {SiluOf(gate.x) * up.x, SiluOf(gate.y) * up.y, SiluOf(gate.z) * up.z, SiluOf(gate.w) * up.w});
+      } else {
+        float4* sum_place = reinterpret_cast<float4*>(static_cast<float*>(a.y) + at);
+        const float4 old = a.accumulate ? *sum_place : float4{0, 0, 0, 0};
+        float4 value = sum_of(place, output);
+        if (a.after != AfterLinear::kNothing) {
+          const bool tanh_approximation = a.after == AfterLinear::kGeluTanh;
+          value = round(value);
+          value = {GeluOf(value.x, tanh_approximation), GeluOf(value.y, tanh_approximation),
+                   GeluOf(value.z, tanh_approximation), GeluOf(value.w, tanh_approximation)};
+        }
+        StoreFour(a.y, a.y_dtype, at, Add(old, value));
+      }
+    }
+  }
+};
+
+template <class T, int kN, bool kPairs>
+__global__ void __launch_bounds__(kBatchThreads)
+    RunBatchLinear(const __grid_constant__ CUtensorMap w, const __grid_constant__ CUtensorMap x, BatchLinear a) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  using Kernel = BatchKernel<T, kN, kPairs>;
+  extern __shared__ __align__(1024) unsigned char shared[];
+  const Kernel kernel(a, SharedAddress(shared), SharedAddress(shared + a.slots * a.slot_bytes));
+  float* sums = reinterpret_cast<float*>(shared + a.slots * a.slot_bytes + 2 * kBatchSlots * 8);
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < a.slots; ++i) InitBarrier(kernel.full + i * 8, 1), InitBarrier(kernel.empty + i * 8, 4);
+    FenceBarriers();
+  }
+  __syncthreads();
+  if (threadIdx.x == 128) {
+    kernel.Copy(w, x);
+  } else if (threadIdx.x < 128) {
+    WaitForStep();
+    kernel.Multiply(sums);
+  }
+  if (ClusterBlocks() > 1) {
+    __syncwarp();
+    ClusterSync();
+    if (threadIdx.x < 128) kernel.Finish(sums, kernel.first_tile);
+    ClusterSync();  // the sums have been read
+  }
+#endif
+}
+
+}  // namespace ringside::cuda
