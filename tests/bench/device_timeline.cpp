@@ -3,6 +3,7 @@
 //   RINGSIDE_TIMELINE=graphs   every graph launched at least 16 times: the time from its begin to that of the next graph
 //                              and how much of it the device had no work (medians): what the host costs. Hardly slows.
 //   RINGSIDE_TIMELINE=kernels  the time of every kernel by name, those in graphs, too. Slows short kernels.
+//   RINGSIDE_TIMELINE=calls    the time on the host of every call of the CUDA run time.
 // One JSON object a line.
 #include <cupti.h>
 #include <fmt/format.h>
@@ -21,7 +22,7 @@ namespace {
 struct Span {
   uint64_t begin, end;  // ns
   uint32_t graph;       // 0: not a graph
-  std::string kernel;
+  std::string name;     // of a kernel or a call
 };
 std::mutex mutex;
 std::vector<Span> spans;
@@ -52,6 +53,13 @@ void Add(const CUpti_Activity& record) {
     case CUPTI_ACTIVITY_KIND_MEMCPY: {
       const auto& copy = reinterpret_cast<const CUpti_ActivityMemcpy6&>(record);
       spans.push_back({copy.start, copy.end, 0, "copy"});
+      break;
+    }
+    case CUPTI_ACTIVITY_KIND_RUNTIME: {
+      const auto& call = reinterpret_cast<const CUpti_ActivityAPI&>(record);
+      const char* name = nullptr;
+      Check(cuptiGetCallbackName(CUPTI_CB_DOMAIN_RUNTIME_API, call.cbid, &name), "cuptiGetCallbackName");
+      spans.push_back({call.start, call.end, 0, name == nullptr ? "" : name});
       break;
     }
     default:
@@ -100,44 +108,48 @@ void ReportGraphs() {
   }
 }
 
-void ReportKernels() {
+void ReportNames() {
   std::map<std::string, std::pair<int64_t, double>> sums;
   double busy = 0;
   uint64_t busy_until = spans.empty() ? 0 : spans.front().begin;
   for (const Span& span : spans) {
-    auto& [count, us] = sums[span.kernel];
+    auto& [count, us] = sums[span.name];
     ++count, us += static_cast<double>(span.end - span.begin) / 1e3;
     if (span.end > busy_until) busy += static_cast<double>(span.end - std::max(span.begin, busy_until)) / 1e3;
     busy_until = std::max(busy_until, span.end);
   }
   std::vector<std::pair<std::string, std::pair<int64_t, double>>> sorted(sums.begin(), sums.end());
   std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second.second > b.second.second; });
-  for (const auto& [kernel, sum] : sorted) {
-    fmt::print(stderr, "{{\"kernel\":\"{}\",\"times\":{},\"us\":{:.2f},\"sum_us\":{:.0f}}}\n", kernel, sum.first,
+  for (const auto& [name, sum] : sorted) {
+    fmt::print(stderr, "{{\"name\":\"{}\",\"times\":{},\"us\":{:.2f},\"sum_us\":{:.0f}}}\n", name, sum.first,
                sum.second / static_cast<double>(sum.first), sum.second);
   }
-  fmt::print(stderr, "{{\"kernel\":\"any\",\"busy_us\":{:.0f}}}\n", busy);
+  fmt::print(stderr, "{{\"name\":\"any\",\"busy_us\":{:.0f}}}\n", busy);
 }
 
-bool OfKernels() {
+bool Asked(std::string_view what) {
   const char* mode = std::getenv("RINGSIDE_TIMELINE");
-  return mode != nullptr && std::string_view(mode) == "kernels";
+  return mode != nullptr && what == mode;
 }
 
 void Report() {
   Check(cuptiActivityFlushAll(1), "cuptiActivityFlushAll");
   const std::lock_guard lock(mutex);
   std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
-  OfKernels() ? ReportKernels() : ReportGraphs();
+  Asked("graphs") ? ReportGraphs() : ReportNames();
 }
 
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) int InitializeInjection() {
   Check(cuptiActivityRegisterCallbacks(GiveBuffer, TakeBuffer), "cuptiActivityRegisterCallbacks");
-  if (!OfKernels()) Check(cuptiActivityEnable(CUPTI_ACTIVITY_KIND_GRAPH_TRACE), "graphs");
-  Check(cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL), "kernels");
-  Check(cuptiActivityEnable(CUPTI_ACTIVITY_KIND_MEMCPY), "copies");
+  if (Asked("graphs")) Check(cuptiActivityEnable(CUPTI_ACTIVITY_KIND_GRAPH_TRACE), "graphs");
+  if (Asked("calls")) {
+    Check(cuptiActivityEnable(CUPTI_ACTIVITY_KIND_RUNTIME), "calls");
+  } else {
+    Check(cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL), "kernels");
+    Check(cuptiActivityEnable(CUPTI_ACTIVITY_KIND_MEMCPY), "copies");
+  }
   std::atexit(Report);
   return 1;
 }

@@ -3,7 +3,7 @@
 // all logits on the host; ahead: each begins before the tokens of the one before are known. Wall time of a step,
 // results on the host included; one JSON object a measurement, median and spread.
 //   step_bench --model PATH [--device cuda] [--dtype bf16] [--batches 1,8,32] [--contexts 1024,4096]
-//              [--prefill 512,2048] [--append 64] [--steps 64] [--repeats 5] [--deterministic]
+//              [--prefill 512,2048] [--append 64] [--steps 64] [--repeats 5] [--deterministic] [--only-ahead]
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -25,7 +25,7 @@ struct Options {
   std::vector<int64_t> batches = {1, 8, 32}, contexts = {1024, 4096}, prefill = {512, 2048}, append;
   int64_t steps = 64, chunk = 2048;
   int repeats = 5;
-  bool deterministic = false;
+  bool deterministic = false, only_ahead = false;
 };
 
 double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
@@ -132,7 +132,7 @@ class StepBench {
     };
     for (const Mode& mode : {Mode{"decode", 0, false, false}, Mode{"decode_ahead", 0, false, true},
                              Mode{"decode_top_p", 1, false, false}, Mode{"decode_logits", 0, true, false}}) {
-      if (mode.ahead && !model_.backend().runs_ahead()) continue;
+      if (mode.ahead ? !model_.backend().runs_ahead() : options_.only_ahead) continue;
       std::vector<double> seconds;
       double last = Now();
       for (int64_t step = 0; step < warm + steps; ++step) {
@@ -188,6 +188,7 @@ int Main(int argc, char** argv) {
   app.add_option("--chunk", options.chunk);
   app.add_option("--repeats", options.repeats);
   app.add_flag("--deterministic", options.deterministic);
+  app.add_flag("--only-ahead", options.only_ahead, "of decode steps, those begun before the tokens of the last are known");
   CLI11_PARSE(app, argc, argv);
   auto backend = options.device == "cuda"
                      ? MakeCudaBackend({.dtype = options.dtype == "f16" ? DType::kF16 : DType::kBF16,
