@@ -7,7 +7,6 @@
 
 #include "base/check.h"
 #include "base/defect.h"
-#include "cache/snapshot_layout.h"
 
 namespace ringside {
 namespace {
@@ -48,15 +47,16 @@ void MergeLanes(std::byte* tile, const std::byte* other, const SnapshotHeader& h
   }
 }
 
-}  // namespace
-
-int64_t TilesPerChunk(int64_t layers, int64_t layer_tile_bytes) {
-  constexpr int64_t kWanted = int64_t{8} << 20, kMost = 8;
-  return std::clamp<int64_t>(kWanted / std::max<int64_t>(1, layers * layer_tile_bytes), 1, kMost);
+// The larger a chunk, the fewer copies; the smaller, the less a save of a few new tokens copies again.
+int64_t TilesPerChunk(const KvShape& shape, const Backend& backend) {
+  constexpr int64_t kMost = 8;
+  return std::clamp<int64_t>(backend.slab_piece_bytes() / (shape.layers * shape.tile_bytes()), 1, kMost);
 }
 
-int64_t SnapshotChunkBytes(const KvShape& shape) {
-  return TilesPerChunk(shape.layers, shape.tile_bytes()) * shape.layers * shape.tile_bytes();
+}  // namespace
+
+int64_t SnapshotChunkBytes(const KvShape& shape, const Backend& backend) {
+  return TilesPerChunk(shape, backend) * shape.layers * shape.tile_bytes();
 }
 
 Snapshot::TileRange Snapshot::RingTiles(int64_t resident) const {
@@ -100,7 +100,7 @@ PendingCapture Snapshot::BeginCapture(KvCache& cache, Backend& backend, const Sn
   header.layers = shape.layers;
   header.kv_heads = shape.kv_heads;
   header.head_dim = shape.head_dim;
-  header.tiles_per_chunk = TilesPerChunk(shape.layers, shape.tile_bytes());
+  header.tiles_per_chunk = TilesPerChunk(shape, backend);
   header.window = ring.window();
   header.next = ring.next();
   header.first_live = ring.FirstLive(ring.next());

@@ -154,8 +154,8 @@ struct PendingRestore {
   CopyTicket ticket = 0;
 };
 
-/// Bytes of a chunk of a cache of this shape, the last one of a region apart.
-int64_t SnapshotChunkBytes(const KvShape& shape);
+/// Bytes of a chunk of a cache of this shape that this backend saves, the last one of a region apart.
+int64_t SnapshotChunkBytes(const KvShape& shape, const Backend& backend);
 
 /// The XXH3-128 of these bytes.
 ChunkHash HashOf(std::span<const std::byte> bytes);

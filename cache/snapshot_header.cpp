@@ -10,7 +10,6 @@
 #include "base/check.h"
 #include "base/defect.h"
 #include "cache/snapshot.h"
-#include "cache/snapshot_layout.h"
 
 namespace ringside {
 namespace {

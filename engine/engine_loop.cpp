@@ -23,7 +23,7 @@ EngineLoop::EngineLoop(ForwardPass network, const Tokenizer& tokenizer, const En
   counts_.slots = pool_.slots();
   if (storage_.tiers != nullptr && storage_.pinned_bytes > 0) {
     // What is on its way out of a slot or two comes on top of what the tiers hold.
-    host_arena_.Start(*network_.backend, static_cast<size_t>(SnapshotChunkBytes(pool_.shape())),
+    host_arena_.Start(*network_.backend, static_cast<size_t>(SnapshotChunkBytes(pool_.shape(), *network_.backend)),
                       static_cast<size_t>(storage_.pinned_bytes + 2 * slot_bytes()));
   }
   PublishStats();

@@ -133,6 +133,9 @@ class Backend {
   /// Never blocks.
   virtual bool CopyDone(CopyTicket) { return true; }
   virtual void WaitForCopy(CopyTicket) {}
+  /// About how many bytes a piece of a slab should have that is copied by itself: the least that is copied at the full
+  /// rate.
+  virtual int64_t slab_piece_bytes() const { return int64_t{1} << 20; }
   /// Makes host memory fit for the fastest copies to and from slabs, for as long as the process lives. False: there is
   /// nothing to gain, or no more to be had. Any thread.
   virtual bool PinHost(void* /*data*/, size_t /*bytes*/) { return false; }

@@ -40,6 +40,7 @@ class CudaBackend final : public Backend {
   CopyTicket LoadSlab(const KvShape& shape, void* slab, std::span<const SlabRun> runs) override;
   bool CopyDone(CopyTicket ticket) override { return slab_copies_.Done(ticket); }
   void WaitForCopy(CopyTicket ticket) override { slab_copies_.Wait(ticket); }
+  int64_t slab_piece_bytes() const override { return int64_t{8} << 20; }  // the link's full rate begins at 2 MiB a call
   bool PinHost(void* data, size_t bytes) override;
   Result<Weight> LoadWeight(const HostTensor& host) override;
 

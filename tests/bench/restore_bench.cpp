@@ -79,8 +79,8 @@ class RestoreBench {
     fmt::print("{}}}\n", more);
   }
   // Until the arena's cells are there: as many as a cache has chunks, or no more come.
-  static void AwaitCells(const KvShape& shape) {
-    const auto cell = static_cast<size_t>(SnapshotChunkBytes(shape));
+  void AwaitCells(const KvShape& shape) const {
+    const auto cell = static_cast<size_t>(SnapshotChunkBytes(shape, device_));
     const auto wanted = static_cast<size_t>(2 * shape.slab_bytes()) / cell;
     for (int i = 0; i < 100 && BlobReserve::Instance().free_cells(cell) < wanted; ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -103,7 +103,7 @@ class RestoreBench {
     if (!MakePool(tokens)) return;
     KvCache* kept = pool_->Acquire(window_);
     HostArena arena;
-    arena.Start(device_, static_cast<size_t>(SnapshotChunkBytes(kept->shape())),
+    arena.Start(device_, static_cast<size_t>(SnapshotChunkBytes(kept->shape(), device_)),
                 static_cast<size_t>(2 * kept->shape().slab_bytes()));
     others_.clear();
     for (int64_t i = 0; i < options_.beside; ++i) {

@@ -11,8 +11,17 @@
 
 #include "cache/kv_pool.h"
 #include "cache/snapshot.h"
+#include "tests/kernels/forwarding_backend.h"
 
 namespace ringside {
+
+/// The CPU, with pieces of any size.
+struct PieceBackend final : ForwardingBackend {
+  PieceBackend() : ForwardingBackend(std::move(*MakeCpuBackend({.threads = 1}))) {}
+  int64_t slab_piece_bytes() const override { return piece_bytes; }
+
+  int64_t piece_bytes = ForwardingBackend::slab_piece_bytes();
+};
 
 class SnapshotCacheTest : public testing::Test {
  protected:
@@ -108,8 +117,9 @@ class SnapshotCacheTest : public testing::Test {
     }
   }
 
-  std::unique_ptr<Backend> backend_ = std::move(*MakeCpuBackend({.threads = 1}));
+  std::unique_ptr<PieceBackend> backend_ = std::make_unique<PieceBackend>();
   SnapshotProof proof_;
+  std::vector<std::unique_ptr<KvCache>> caches_;
 
  private:
   void WriteRow(KvCache& cache, int64_t position) {
@@ -129,7 +139,6 @@ class SnapshotCacheTest : public testing::Test {
   std::mt19937 random_{1};
   int64_t era_ = 0;
   std::vector<Buffer> slabs_;
-  std::vector<std::unique_ptr<KvCache>> caches_;
 };
 
 }  // namespace ringside

@@ -256,6 +256,31 @@ TEST_P(SnapshotTest, ASnapshotWithoutItsBytesIsNotRestored) {
   EXPECT_EQ(cache.snapshot(), 0u);
 }
 
+TEST_P(SnapshotTest, ChunksHaveTheSizeThatTheSavingBackendAsksFor) {
+  const RingWindow window{5, 40, Eviction::kToken};
+  const int64_t tile = 3 * caches_[0]->shape().tile_bytes();  // in all layers
+  const std::pair<int64_t, int64_t> cases[] = {{1, 1}, {2 * tile, 2}, {4 * tile - 1, 3}, {100 * tile, 8}};
+  for (const auto& [bytes, tiles] : cases) {
+    backend_->piece_bytes = bytes;
+    KvCache& cache = Fresh(0, window);
+    Grow(cache, 100);
+    const Snapshot snapshot = Capture(cache);
+    EXPECT_EQ(snapshot.header().tiles_per_chunk, tiles);
+    EXPECT_EQ(SnapshotChunkBytes(cache.shape(), *backend_), tiles * tile);
+    // Of whatever size: every backend restores them, and a save of its own does not build on them.
+    backend_->piece_bytes = tile;
+    KvCache& restored = Fresh(1, {0, 1, Eviction::kToken});
+    Scribble(restored);
+    ASSERT_TRUE(snapshot.Restore(restored, *backend_, proof_).ok());
+    ExpectSame(cache, restored);
+    const Snapshot again = Capture(restored, &snapshot);
+    EXPECT_EQ(again.header().tiles_per_chunk, 1);
+    KvCache& once_more = Fresh(0, window);
+    ASSERT_TRUE(again.Restore(once_more, *backend_, proof_).ok());
+    ExpectSame(restored, once_more);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Types, SnapshotTest, testing::Values(DType::kF32, DType::kF16, DType::kBF16),
                          [](const auto& info) { return std::string(Traits(info.param).name); });
 

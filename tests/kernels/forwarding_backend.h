@@ -25,6 +25,7 @@ class ForwardingBackend : public Backend {
   CopyTicket LoadSlab(const KvShape& shape, void* slab, std::span<const SlabRun> runs) override {
     return inner_->LoadSlab(shape, slab, runs);
   }
+  int64_t slab_piece_bytes() const override { return inner_->slab_piece_bytes(); }
   std::string Describe() const override { return inner_->Describe(); }
   Result<Weight> LoadWeight(const HostTensor& host) override { return inner_->LoadWeight(host); }
   void Embed(const Weight& t, std::span<const int32_t> ids, Tensor y) override { inner_->Embed(t, ids, y); }
