@@ -78,11 +78,13 @@ class Reader {
   bool ok_ = true;
 };
 
+constexpr DType kTypes[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kF8E4M3};  // their numbers in a header
+
 Status Bad(const char* what) { return Corruption(std::string("snapshot: ") + what); }
 
 Status CheckHeader(const SnapshotHeader& header) {
   const auto within = [](int64_t value, int64_t least, int64_t most) { return value >= least && value <= most; };
-  if (header.dtype != DType::kF32 && header.dtype != DType::kF16 && header.dtype != DType::kBF16) return Bad("dtype");
+  if (std::find(std::begin(kTypes), std::end(kTypes), header.dtype) == std::end(kTypes)) return Bad("dtype");
   if (!within(header.layers, 1, 4096) || !within(header.kv_heads, 1, 4096) || !within(header.head_dim, 1, 65536) ||
       !within(header.tiles_per_chunk, 1, 64)) {
     return Bad("shape");
@@ -128,7 +130,7 @@ std::string Snapshot::EncodeHeader() const {
   writer.Put(header_.proof.shard);
   writer.Put(header_.proof.shards);
   writer.Put(header_.id);
-  writer.Put(static_cast<uint32_t>(header_.dtype));
+  writer.Put(static_cast<uint32_t>(std::find(std::begin(kTypes), std::end(kTypes), header_.dtype) - kTypes));
   writer.Put(static_cast<uint32_t>(header_.window.eviction));
   for (const int64_t value :
        {header_.layers, header_.kv_heads, header_.head_dim, header_.tiles_per_chunk, header_.window.pinned,
@@ -175,9 +177,9 @@ Result<Snapshot> Snapshot::DecodeHeader(std::span<const std::byte> bytes) {
   header.proof.shards = reader.Get<int32_t>();
   header.id = reader.Get<uint64_t>();
   const auto dtype = reader.Get<uint32_t>(), eviction = reader.Get<uint32_t>();
-  if (dtype > static_cast<uint32_t>(DType::kBF16)) return Bad("dtype");
+  if (dtype >= std::size(kTypes)) return Bad("dtype");
   if (eviction > static_cast<uint32_t>(Eviction::kToken)) return Bad("eviction");
-  header.dtype = static_cast<DType>(dtype);
+  header.dtype = kTypes[dtype];
   header.window.eviction = static_cast<Eviction>(eviction);
   for (int64_t* value :
        {&header.layers, &header.kv_heads, &header.head_dim, &header.tiles_per_chunk, &header.window.pinned,

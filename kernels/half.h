@@ -1,5 +1,5 @@
-// float16 and bfloat16 by integer arithmetic, for machines and files without the instructions. Rounding is to nearest,
-// ties to even; NaN stays NaN. Any thread. Internal to the including file, like the lanes.
+// float16, bfloat16 and E4M3 by integer arithmetic, for machines and files without the instructions. Rounding is to
+// nearest, ties to even; NaN stays NaN. Any thread. Internal to the including file, like the lanes.
 #pragma once
 
 #include <cstdint>
@@ -45,6 +45,26 @@ inline uint16_t FloatToBf16(float x) {
   const uint32_t bits = FloatToBits(x);
   if ((bits & 0x7fffffff) > 0x7f800000) return static_cast<uint16_t>((bits | 0x400000) >> 16);
   return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+
+/// The bits of a float16 that is 2^-8 of an E4M3 number (Micikevicius et al. 2022): sign, 4 bits of exponent, 3 of
+/// mantissa, no infinity, magnitudes up to 448.
+inline uint16_t E4M3ToSmallHalf(uint8_t x) {
+  const int magnitude = x & 0x7f;
+  return static_cast<uint16_t>((x & 0x80) << 8 | (magnitude == 0x7f ? 0x7e00 : magnitude << 7));
+}
+inline float E4M3ToFloat(uint8_t x) { return HalfToFloat(E4M3ToSmallHalf(x)) * 256.0f; }
+
+/// Beyond 448: 448.
+inline uint8_t FloatToE4M3(float x) {
+  const uint32_t bits = FloatToBits(x), sign = bits >> 24 & 0x80, magnitude = bits & 0x7fffffff;
+  if (magnitude > 0x7f800000) return static_cast<uint8_t>(sign | 0x7f);
+  if (magnitude >= 0x43e00000) return static_cast<uint8_t>(sign | 0x7e);
+  if (magnitude < 0x3c800000) {  // subnormal or zero: as for float16, in units of 2^-9
+    return static_cast<uint8_t>(sign | (FloatToBits(BitsToFloat(magnitude) + 16384.0f) - 0x46800000u));
+  }
+  const uint32_t rounded = magnitude + 0x7ffff + ((magnitude >> 20) & 1);
+  return static_cast<uint8_t>(sign | (rounded - 0x3c000000u) >> 20);
 }
 
 }  // namespace

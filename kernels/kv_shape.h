@@ -17,7 +17,7 @@ struct KvShape {
   static constexpr int64_t kTile = 16;
 
   int64_t layers = 0, kv_heads = 0, head_dim = 0;
-  DType dtype = DType::kF16;  // kF32, kF16 or kBF16
+  DType dtype = DType::kF16;  // kF32, kF16, kBF16 or kF8E4M3 (saturating, no scale)
   int64_t pinned_tiles = 0;   // room for 16 * pinned_tiles pinned positions
   int64_t ring_tiles = 0;     // R = 16 * ring_tiles
 

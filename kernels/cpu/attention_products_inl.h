@@ -5,6 +5,7 @@
 
 #include "kernels/cpu/kernel_table.h"
 #include "kernels/cpu/lanes_prefix.h"
+#include "kernels/half.h"
 
 namespace ringside::cpu::RINGSIDE_LANES {
 namespace {
@@ -27,6 +28,24 @@ struct CacheBf16 {
   static LANES_INLINE F32x16 ReadPartial(const uint16_t* p, int64_t n) { return LoadBf16Partial(p, n); }
   static LANES_INLINE void Write(uint16_t* p, F32x16 a, int64_t n) { StoreBf16Partial(p, a, n); }
 };
+struct CacheE4M3 {
+  using Element = uint8_t;
+  static LANES_INLINE F32x16 Read(const uint8_t* p) {
+    uint16_t small[16];
+    for (int i = 0; i < 16; ++i) small[i] = E4M3ToSmallHalf(p[i]);
+    return Mul(LoadF16(small), Set(256.0f));
+  }
+  static LANES_INLINE F32x16 ReadPartial(const uint8_t* p, int64_t n) {
+    uint8_t copy[16] = {};
+    for (int64_t i = 0; i < n; ++i) copy[i] = p[i];
+    return Read(copy);
+  }
+  static LANES_INLINE void Write(uint8_t* p, F32x16 a, int64_t n) {
+    float lanes[16];
+    Store(lanes, a);
+    for (int64_t i = 0; i < n; ++i) p[i] = FloatToE4M3(lanes[i]);
+  }
+};
 
 /// Calls f with the cache type that `dtype` names.
 template <class F>
@@ -36,6 +55,8 @@ LANES_INLINE void WithCacheType(DType dtype, F f) {
       return f(CacheF32{});
     case DType::kBF16:
       return f(CacheBf16{});
+    case DType::kF8E4M3:
+      return f(CacheE4M3{});
     default:
       return f(CacheF16{});
   }

@@ -1,9 +1,9 @@
-// Attention of many rows of one sequence over the ring, for 16-bit caches (FlashAttention-2, Dao 2023). A block takes
-// up to 128 queries: each of its 8 warps 16 of them, rows times the heads that share their keys, as the single rows'
-// kernel does (attention_tiled.cuh); but all warps read the same tiles from shared memory, which come in units of up to
-// kTiles through kStages stages. A warp passes over units that none of its rows sees. Splits of the keys are the blocks
-// of a cluster: when all have ended, each sends every query's result to the block that owns the query. (The small set
-// joins them as the single rows' kernel does.)
+// Attention of many rows of one sequence over the ring, for caches of 16 and 8 bits (FlashAttention-2, Dao 2023). A
+// block takes up to 128 queries: each of its 8 warps 16 of them, rows times the heads that share their keys, as the
+// single rows' kernel does (attention_tiled.cuh); but all warps read the same tiles from shared memory, which come in
+// units of up to kTiles through kStages stages. A warp passes over units that none of its rows sees. Splits of the keys
+// are the blocks of a cluster: when all have ended, each sends every query's result to the block that owns the query.
+// (The small set joins them as the single rows' kernel does.)
 #pragma once
 
 #include <map>
@@ -15,12 +15,11 @@ namespace ringside::cuda {
 
 constexpr int kChunkWarps = 8, kChunkThreads = 32 * kChunkWarps, kChunkQueries = 16 * kChunkWarps;
 
-template <int D, bool kLarge>
+template <class C, int D, bool kLarge>
 struct ChunkSizes {
   static constexpr int kTiles = (kLarge ? 4 : 2) / (D > 128 ? 2 : 1), kStages = kLarge || D <= 128 ? 3 : 2;
-  static constexpr int kQueryRow = D + 8, kTile = 16 * D + 16 * (D + 8);  // elements
-  static constexpr int kQueries = kChunkQueries * kQueryRow, kStage = kTiles * kTile;
-  static constexpr int kLoopBytes = 2 * (kQueries + kStages * kStage);
+  static constexpr int kQueryRow = D + 8, kQueries = kChunkQueries * kQueryRow;  // elements
+  static constexpr int kLoopBytes = 2 * kQueries + kStages * kTiles * CacheTile<C, D>::kBytes;
   // [split][query][D] sums, then [split][query][2] tops and weights; in the same place, afterwards.
   static constexpr int kReceivedBytes = kLarge ? 4 * kChunkQueries * (D + 2) : 0;
   static constexpr int kBytes = kLoopBytes > kReceivedBytes ? kLoopBytes : kReceivedBytes;
@@ -29,9 +28,9 @@ struct ChunkSizes {
 
 /// A warp's 16 queries, rotated and scaled, into shared memory. What stands in the place of those past the last reaches
 /// no result.
-template <class C, int D>
+template <int D, class Q>
 __device__ __forceinline__ void RotateQueries(const AttentionPlan& a, int row, int queries, int first_head,
-                                              const float* cosines, const float* sines, C* to, int lane) {
+                                              const float* cosines, const float* sines, Q* to, int lane) {
   constexpr int kTasks = D / 4, kAtATime = 8;  // loads of so many tasks go out together
   const float scale = a.scale * 1.44269504f;   // exp2 takes the place of exp
   WithQkv(a, [&](const auto* x) {
@@ -49,7 +48,7 @@ __device__ __forceinline__ void RotateQueries(const AttentionPlan& a, int row, i
           const int i = begin + 32 * j;
           if (i >= queries * kTasks) break;
           RotateTwoPairs(a, pairs[j], i % kTasks, scale,
-                         [&](int d, float value) { to[i / kTasks * (D + 8) + d] = FromFloat<C>(value); });
+                         [&](int d, float value) { to[i / kTasks * (D + 8) + d] = FromFloat<Q>(value); });
         }
       }
       return;
@@ -60,7 +59,7 @@ __device__ __forceinline__ void RotateQueries(const AttentionPlan& a, int row, i
       const int64_t at = QueryAt(a, row + r, first_head + m - r * a.tile_heads);
       const float2 q =
           Rotated(a, ToFloat(x[at + first]) * scale, ToFloat(x[at + second]) * scale, cosines, sines, row + r, pair);
-      to[m * (D + 8) + first] = FromFloat<C>(q.x), to[m * (D + 8) + second] = FromFloat<C>(q.y);
+      to[m * (D + 8) + first] = FromFloat<Q>(q.x), to[m * (D + 8) + second] = FromFloat<Q>(q.y);
     }
   });
 }
@@ -91,7 +90,7 @@ __device__ __forceinline__ int64_t OutAt(const AttentionPlan& a, const WarpQueri
 }
 
 /// The splits' results: block m / share of the cluster owns query m of the 128.
-template <int D>
+template <class C, int D>
 __device__ __forceinline__ void JoinChunkSplits(const AttentionPlan& a, const StagedTile& tile, int warp_rows,
                                                 int first_head, const WarpQueries& own, const Softmax<D>& state,
                                                 float* received, int warp, int lane) {
@@ -103,9 +102,10 @@ __device__ __forceinline__ void JoinChunkSplits(const AttentionPlan& a, const St
     const int query = warp * 16 + m, owner = query / share, at = rank * share + query % share;
 #pragma unroll
     for (int n = 0; n < D / 8; ++n) {
-      const uint32_t to = SharedAddress(received + at * D + n * 8 + lane % 4 * 2);
-      StoreInCluster(to, owner, state.out[n][2 * h]);
-      StoreInCluster(to + 4, owner, state.out[n][2 * h + 1]);
+      const uint32_t to = SharedAddress(received + at * D + CacheTile<C, D>::DimensionOf(n, lane));
+      const float2 sums = CacheTile<C, D>::SumsOf(state.out, n, h);
+      StoreInCluster(to, owner, sums.x);
+      StoreInCluster(to + 4, owner, sums.y);
     }
     if (lane % 4 != 0) return;
     StoreInCluster(SharedAddress(stats + at * 2), owner, state.top[h]);
@@ -131,7 +131,7 @@ __device__ __forceinline__ void JoinChunkSplits(const AttentionPlan& a, const St
 }
 
 /// The small set: every split's results into global memory.
-template <int D>
+template <class C, int D>
 __device__ __forceinline__ void LeaveChunkSplit(const AttentionPlan& a, const WarpQueries& own, const Softmax<D>& state,
                                                 int warp, int lane) {
   float* partial = PartialOf<D>(a, kChunkQueries);
@@ -139,8 +139,8 @@ __device__ __forceinline__ void LeaveChunkSplit(const AttentionPlan& a, const Wa
     const int query = warp * 16 + m;
 #pragma unroll
     for (int n = 0; n < D / 8; ++n) {
-      *reinterpret_cast<float2*>(partial + query * D + n * 8 + lane % 4 * 2) =
-          float2{state.out[n][2 * h], state.out[n][2 * h + 1]};
+      *reinterpret_cast<float2*>(partial + query * D + CacheTile<C, D>::DimensionOf(n, lane)) =
+          CacheTile<C, D>::SumsOf(state.out, n, h);
     }
     if (lane % 4 == 0) {
       *reinterpret_cast<float2*>(partial + kChunkQueries * D + 2 * query) = float2{state.top[h], sum};
@@ -155,46 +155,41 @@ __device__ __forceinline__ void FetchUnit(const AttentionPlan& a, const StagedTi
   constexpr int kTiles = Sizes::kTiles, kShares = kChunkWarps / (2 * kTiles);
   const int t = warp / 2 % kTiles, share = warp / (2 * kTiles);
   if (t >= tiles) return;
-  const char* from = KeyTile(a, tile, slab, is_pinned, of + t) + lane * 16;
-  C* slot = stage + t * Sizes::kTile;
+  const char* from = KeyTile(a, tile, slab, is_pinned, of + t);
+  C* slot = stage + t * CacheTile<C, D>::kElements;
   if (warp % 2 == 0) {
-    const uint32_t to = SharedAddress(slot + KeyUnit(lane / 2, lane % 2));
-#pragma unroll
-    for (int i = 0; i < D / 16; ++i) {
-      if (i % kShares == share) CopyAsync(to + i * 512, from + i * 512);
-    }
-    return;
-  }
-  const uint32_t to = SharedAddress(slot + 16 * D);
-#pragma unroll
-  for (int i = 0; i < D / 16; ++i) {
-    const int unit = i * 32 + lane, key = unit / (D / 8), part = unit % (D / 8);
-    if (i % kShares == share) CopyAsync(to + key * (D + 8) * 2 + part * 16, from + 32 * D + i * 512);
+    CacheTile<C, D>::template FetchKeys<kShares>(from, slot, share, lane);
+  } else {
+    CacheTile<C, D>::template FetchValues<kShares>(from, slot, share, lane);
   }
 }
 
-template <int D>
+template <class C, int D>
 __device__ __forceinline__ void StoreChunk(const AttentionPlan& a, const WarpQueries& own, const Softmax<D>& state,
                                            int lane) {
   ForResults<D>(state, own.queries, lane, [&](int h, int m, float sum) {
-    const int64_t at = OutAt(a, own, m) + lane % 4 * 2;
+    const int64_t at = OutAt(a, own, m);
     const float factor = 1.0f / sum;
 #pragma unroll
     for (int n = 0; n < D / 8; ++n) {
-      StoreElement(a.out.data, a.out.dtype, at + n * 8, state.out[n][2 * h] * factor);
-      StoreElement(a.out.data, a.out.dtype, at + n * 8 + 1, state.out[n][2 * h + 1] * factor);
+      const int d = CacheTile<C, D>::DimensionOf(n, lane);
+      const float2 sums = CacheTile<C, D>::SumsOf(state.out, n, h);
+      StoreElement(a.out.data, a.out.dtype, at + d, sums.x * factor);
+      StoreElement(a.out.data, a.out.dtype, at + d + 1, sums.y * factor);
     }
   });
 }
 
 template <class C, int D>
 __global__ void __launch_bounds__(kChunkThreads, D <= 64 ? 2 : 1) ChunkAttentionKernel(AttentionPlan a) {
-  using Sizes = ChunkSizes<D, kLargeSet>;
+  using Sizes = ChunkSizes<C, D, kLargeSet>;
+  using Q = typename CacheTile<C, D>::Product;
   constexpr int kTiles = Sizes::kTiles, kStages = Sizes::kStages;
   extern __shared__ __align__(16) unsigned char shared[];
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  C* queries = reinterpret_cast<C*>(shared) + warp * 16 * Sizes::kQueryRow;  // the warp's own
-  C* stages = reinterpret_cast<C*>(shared) + Sizes::kQueries;
+  Q* queries = reinterpret_cast<Q*>(shared) + warp * 16 * Sizes::kQueryRow;  // the warp's own
+  C* stages = reinterpret_cast<C*>(reinterpret_cast<Q*>(shared) + Sizes::kQueries);
+  constexpr int kTile = CacheTile<C, D>::kElements, kStage = kTiles * kTile;
   StartStep();
 
   const int kv_head = blockIdx.y / a.tiles_of_group, first_head = blockIdx.y * a.tile_heads;
@@ -213,7 +208,7 @@ __global__ void __launch_bounds__(kChunkThreads, D <= 64 ? 2 : 1) ChunkAttention
       const bool is_pinned = unit < pinned_units;
       const int of = is_pinned ? unit * kTiles : (unit - pinned_units) * kTiles;
       const int tiles = min(kTiles, (is_pinned ? tile.pinned_tiles : tile.ring_tiles) - of);
-      C* stage = stages + (unit - begin) % kStages * Sizes::kStage;
+      C* stage = stages + (unit - begin) % kStages * kStage;
       FetchUnit<C, D, Sizes>(a, tile, slab, is_pinned, of, tiles, stage, warp, lane);
     }
     CommitCopies();
@@ -222,7 +217,7 @@ __global__ void __launch_bounds__(kChunkThreads, D <= 64 ? 2 : 1) ChunkAttention
 
   const BothLimits both = LimitsOf(a, tile, warp * warp_rows, own.queries, lane);
   Softmax<D> state;
-  QueryFragments<C, D> fragments;
+  QueryFragments<Q, D> fragments;
   int loaded = -1;  // which rotation of the queries is there: 1 pinned
   for (int unit = begin; unit < end; ++unit) {
     const bool is_pinned = unit < pinned_units;
@@ -233,10 +228,10 @@ __global__ void __launch_bounds__(kChunkThreads, D <= 64 ? 2 : 1) ChunkAttention
     const int tiles = min(kTiles, (is_pinned ? tile.pinned_tiles : tile.ring_tiles) - of);
     const int first = is_pinned ? of * 16 : tile.pinned + (tile.first_tile + of) * 16, last = first + tiles * 16 - 1;
     const int from = is_pinned ? 0 : tile.first, to = is_pinned ? min(tile.pinned - 1, tile.last) : tile.last;
-    C* stage = stages + (unit - begin) % kStages * Sizes::kStage;
+    C* stage = stages + (unit - begin) % kStages * kStage;
     if (first < from || last > to || tiles < kTiles) {
       if (warp < kTiles) {
-        ClearForeignValues<C, D>(stage + warp * Sizes::kTile, first + warp * 16, from, warp < tiles ? to : -1, lane);
+        ClearForeignValues<C, D>(stage + warp * kTile, first + warp * 16, from, warp < tiles ? to : -1, lane);
       }
       __syncthreads();
     }
@@ -251,8 +246,8 @@ __global__ void __launch_bounds__(kChunkThreads, D <= 64 ? 2 : 1) ChunkAttention
     if (!__any_sync(0xffffffffu, sees)) continue;
     whole = __all_sync(0xffffffffu, whole);
     if (loaded != static_cast<int>(is_pinned)) {
-      RotateQueries<C, D>(a, own.row, own.queries, first_head, is_pinned ? a.pinned_cos : a.own_cos,
-                          is_pinned ? a.pinned_sin : a.own_sin, queries, lane);
+      RotateQueries<D>(a, own.row, own.queries, first_head, is_pinned ? a.pinned_cos : a.own_cos,
+                       is_pinned ? a.pinned_sin : a.own_sin, queries, lane);
       __syncwarp();
       fragments.Drop();
       fragments.Load(queries, lane);
@@ -265,15 +260,16 @@ __global__ void __launch_bounds__(kChunkThreads, D <= 64 ? 2 : 1) ChunkAttention
   WaitForCopies<0>();
   __syncthreads();
   if (a.chunk_splits > 1) {
-    if constexpr (!kLargeSet) return LeaveChunkSplit<D>(a, own, state, warp, lane);
-    return JoinChunkSplits<D>(a, tile, warp_rows, first_head, own, state, reinterpret_cast<float*>(shared), warp, lane);
+    if constexpr (!kLargeSet) return LeaveChunkSplit<C, D>(a, own, state, warp, lane);
+    return JoinChunkSplits<C, D>(a, tile, warp_rows, first_head, own, state, reinterpret_cast<float*>(shared), warp,
+                                 lane);
   }
-  StoreChunk<D>(a, own, state, lane);
+  StoreChunk<C, D>(a, own, state, lane);
 }
 
 template <class C, int D, bool kLarge>
 struct ChunkLaunch {
-  static constexpr int kThreads = kChunkThreads, kBytes = ChunkSizes<D, kLarge>::kBytes, kQueries = kChunkQueries;
+  static constexpr int kThreads = kChunkThreads, kBytes = ChunkSizes<C, D, kLarge>::kBytes, kQueries = kChunkQueries;
   static constexpr auto kKernel = ChunkAttentionKernel<C, D>;
 };
 

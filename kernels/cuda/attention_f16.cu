@@ -1,4 +1,4 @@
-// The tiled attention kernels of float16 caches (attention_tiled.cuh, attention_chunk.cuh), and which of the two
+// The tiled attention kernels of float16 caches (attention_tiled.cuh, attention_chunk.cuh), and which of the three
 // element types is meant.
 #include "kernels/cuda/attention_chunk.cuh"
 
@@ -7,19 +7,24 @@ namespace ringside::cuda {
 void LaunchTiledBf16(const Launcher& on, const AttentionPlan& plan);  // attention_bf16.cu
 int ResidentBf16(const Launcher& on, int64_t head_dim, bool chunk, int splits);
 
+void LaunchTiledF8(const Launcher& on, const AttentionPlan& plan);  // attention_f8.cu
+int ResidentF8(const Launcher& on, int64_t head_dim, bool chunk, int splits);
+
 bool HasTiledAttention(DType cache, int64_t head_dim) {
   const bool size = head_dim == 64 || head_dim == 80 || head_dim == 96 || head_dim == 128 || head_dim == 256;
-  return size && (cache == DType::kF16 || cache == DType::kBF16);
+  return size && (cache == DType::kF16 || cache == DType::kBF16 || cache == DType::kF8E4M3);
 }
 
 void LaunchTiledAttention(const Launcher& on, const AttentionPlan& plan) {
   if (plan.cache == DType::kBF16) return LaunchTiledBf16(on, plan);
+  if (plan.cache == DType::kF8E4M3) return LaunchTiledF8(on, plan);
   CHECK(plan.cache == DType::kF16);
   LaunchTiledOfType<__half>(on, plan);
 }
 
 int ResidentAttentionTiles(const Launcher& on, DType cache, int64_t head_dim, bool chunk, int splits) {
   if (cache == DType::kBF16) return ResidentBf16(on, head_dim, chunk, splits);
+  if (cache == DType::kF8E4M3) return ResidentF8(on, head_dim, chunk, splits);
   return ResidentOfType<__half>(on, head_dim, chunk, splits);
 }
 

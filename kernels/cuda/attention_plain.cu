@@ -1,6 +1,7 @@
 // Storing a step's keys and values, and attention for any head size and element type: the plainest kernel there is, for
 // what the tiled one (attention_tiled.cuh) does not take.
 #include "kernels/cuda/attention_inl.cuh"
+#include "kernels/cuda/cache_tile.cuh"
 #include "kernels/cuda/launch.cuh"
 
 namespace ringside::cuda {
@@ -21,10 +22,10 @@ __global__ void StoreRowsKernel(AttentionPlan a) {
   char* values = keys + a.half_tile_bytes;
   WithQkv(a, [&](const auto* x) {
     for (int d = threadIdx.x; d < a.head_dim; d += blockDim.x) {
-      StoreElement(keys, a.cache, KeyElement(d, slot % 16),
-                   RotatedElement(a, x, KeyAt(a, row, kv_head), d, a.own_cos, a.own_sin, row));
-      StoreElement(values, a.cache, static_cast<int64_t>(slot % 16) * a.head_dim + d,
-                   ToFloat(x[ValueAt(a, row, kv_head) + d]));
+      StoreCached(keys, a.cache, KeyElement(d, slot % 16),
+                  RotatedElement(a, x, KeyAt(a, row, kv_head), d, a.own_cos, a.own_sin, row));
+      StoreCached(values, a.cache, static_cast<int64_t>(slot % 16) * a.head_dim + d,
+                  ToFloat(x[ValueAt(a, row, kv_head) + d]));
     }
   });
 }
@@ -60,11 +61,11 @@ __global__ void __launch_bounds__(kWideThreads) StoreRowsWideKernel(AttentionPla
       char* keys = key_tile(row, lane);
       if (first + i % 16 < rows) {
         RotateTwoPairs(a, pairs, task, 1.0f,
-                       [&](int d, float key) { StoreElement(keys, a.cache, KeyElement(d, lane), key); });
+                       [&](int d, float key) { StoreCached(keys, a.cache, KeyElement(d, lane), key); });
       }
       char* values = key_tile(value_row, lane) + a.half_tile_bytes;
       if (first + i / tasks < rows) {
-        StoreFour(values, a.cache, static_cast<int64_t>(lane) * a.head_dim + i % tasks * 4, value);
+        StoreFourCached(values, a.cache, static_cast<int64_t>(lane) * a.head_dim + i % tasks * 4, value);
       }
     }
   });
@@ -94,13 +95,13 @@ __global__ void __launch_bounds__(kThreads) PlainAttentionKernel(AttentionPlan a
     const char* tile = TileAddress(a, at.slab, slot / 16, kv_head);
     float score = 0;
     for (int j = 0; j * 32 + lane < a.head_dim; ++j) {
-      score += (is_pinned ? pinned[j] : own[j]) * LoadElement(tile, a.cache, KeyElement(j * 32 + lane, slot % 16));
+      score += (is_pinned ? pinned[j] : own[j]) * LoadCached(tile, a.cache, KeyElement(j * 32 + lane, slot % 16));
     }
     for (int step = 16; step > 0; step /= 2) score += __shfl_xor_sync(0xffffffffu, score, step);
     const float higher = fmaxf(top, score), shrink = expf(top - higher), weight = expf(score - higher);
     top = higher, sum = sum * shrink + weight;
     for (int j = 0; j * 32 + lane < a.head_dim; ++j) {
-      const float value = LoadElement(tile + a.half_tile_bytes, a.cache, (slot % 16) * a.head_dim + j * 32 + lane);
+      const float value = LoadCached(tile + a.half_tile_bytes, a.cache, (slot % 16) * a.head_dim + j * 32 + lane);
       out[j] = out[j] * shrink + weight * value;
     }
   }

@@ -1,6 +1,7 @@
-// Attention over the ring on the tensor cores, for 16-bit caches (FlashAttention-2, Dao 2023, split over keys as in
-// Flash-Decoding). Up to 16 queries - the rows of a tile times the heads that share its keys - are the left operand;
-// the slab's tiles are read where they lie, in whatever order the ring has them, and only the mask knows positions.
+// Attention over the ring on the tensor cores, for caches of 16 and 8 bits (FlashAttention-2, Dao 2023, split over keys
+// as in Flash-Decoding). Up to 16 queries - the rows of a tile times the heads that share its keys - are the left
+// operand; the slab's tiles are read where they lie, in whatever order the ring has them, and only the mask knows
+// positions.
 //
 // A block takes one tile of queries and one split of its keys. Each of its warps takes tiles of 16 keys through its own
 // slots of shared memory (no warp waits for another), with a running softmax of its own; the warps are joined in warp
@@ -9,35 +10,35 @@
 // global memory, and a second kernel, attention_join.cu, joins them.) Pinned keys meet the queries rotated to their
 // distance in the cache, ring keys those rotated to the row's own position: one softmax over both.
 //
-// A slab tile holds keys [dimension][16] and values [16][dimension]: for both the contraction runs along rows, so both
-// reach the tensor cores through the same transposing load, and no layout of its own is needed for the GPU.
-//
 // Where every sequence has one row, the block that reads the newest tile also rotates and stores its key and value;
 // keys and values of earlier steps are then fetched while the kernel before this one still runs.
 #pragma once
 
 #include "kernels/cuda/attention_inl.cuh"
+#include "kernels/cuda/cache_tile.cuh"
 #include "kernels/cuda/cluster.cuh"
 #include "kernels/cuda/launch.cuh"
 
 namespace ringside::cuda {
 
-/// Sizes in shared memory, in elements of 2 bytes. Rows are padded to an odd number of 16-byte units, so that eight of
-/// them lie in different banks; key rows, of two units, are swizzled instead.
+/// Sizes in shared memory, in bytes unless said otherwise. Rows of queries are padded to an odd number of 16-byte
+/// units, so that eight of them lie in different banks.
 ///
 /// Warps of a block and slots of a warp for each head size. Large set: 8 warps and 3 slots of one tile, of what was
 /// tried the fastest at 1 and 32 sequences (2 tiles a unit, 4 warps and 2 to 4 slots: 3 to 30 % slower).
-template <int D, bool kLarge>
+template <class C, int D, bool kLarge>
 struct AttentionSizes {
   static constexpr int kWarps = (kLarge ? 8 : 4) / (D > 128 ? 2 : 1), kSlots = kLarge && D <= 128 ? 3 : 2;
-  static constexpr int kValueRow = D + 8, kQueryRow = D + 8;
-  static constexpr int kKeys = 16 * D, kSlot = kKeys + 16 * kValueRow;      // one tile
-  static constexpr int kQueries = 16 * kQueryRow;                           // one rotation of them
+  static constexpr int kSlot = CacheTile<C, D>::kBytes;                   // one tile
+  static constexpr int kQueryRow = D + 8, kQueries = 2 * 16 * kQueryRow;  // one rotation of them
+  static constexpr int kOwnRow = 2 * D * static_cast<int>(sizeof(C));
   static constexpr int kResultRow = D + 8;                                  // floats of a query's sums
   static constexpr int kResult = 16 * kResultRow + 32;                      // floats of a warp: sums, tops, weights
   static constexpr int kReceived = kLarge ? 16 * D + 36 * kMostSplits : 0;  // floats from the other splits
-  static constexpr int kBytes = 4 * kReceived + 2 * (2 * kQueries + 2 * D + kWarps * kSlots * kSlot);
-  static_assert(4 * kResult <= 2 * kSlots * kSlot && kBytes <= static_cast<int>(SharedBytes(kLarge)));
+  // Results lie where the tiles were.
+  static constexpr int kTiles = kWarps * kSlots * kSlot, kResults = kWarps * 4 * kResult;
+  static constexpr int kBytes = 4 * kReceived + 2 * kQueries + kOwnRow + (kTiles > kResults ? kTiles : kResults);
+  static_assert(kBytes <= static_cast<int>(SharedBytes(kLarge)));
 };
 
 /// A running softmax over the keys seen so far: queries quad and quad + 8 of the lane.
@@ -47,30 +48,12 @@ struct Softmax {
   float top[2] = {-INFINITY, -INFINITY}, sum[2] = {};
 };
 
-/// Element offset of the 16-byte unit with keys 8 c ... of dimension d.
-__device__ __forceinline__ int KeyUnit(int d, int c) { return (2 * d + (c ^ (d >> 2 & 1))) * 8; }
-
-template <class C, int D>
-__device__ __forceinline__ void FetchTile(const char* tile, C* slot, int lane) {
-  // Keys: D / 16 times 16 dimensions further on, which leaves the swizzle as it is.
-  const uint32_t keys = SharedAddress(slot + KeyUnit(lane / 2, lane % 2));
-  const char* from = tile + lane * 16;
-#pragma unroll
-  for (int i = 0; i < D / 16; ++i) CopyAsync(keys + i * 512, from + i * 512);
-  const uint32_t values = SharedAddress(slot + 16 * D);
-#pragma unroll
-  for (int i = 0; i < D / 16; ++i) {
-    const int unit = i * 32 + lane, key = unit / (D / 8), part = unit % (D / 8);
-    CopyAsync(values + key * (D + 8) * 2 + part * 16, from + 32 * D + i * 512);
-  }
-}
-
 /// A warp's 16 queries as the left operand: in registers, or where those do not suffice, in shared memory.
-template <class C, int D>
+template <class Q, int D>
 class QueryFragments {
  public:
   /// Takes the queries [16][D + 8] at `queries`, unless it has them.
-  __device__ __forceinline__ void Load(const C* queries, int lane) {
+  __device__ __forceinline__ void Load(const Q* queries, int lane) {
     if (queries == queries_) return;
     queries_ = queries;
     const int matrix = lane / 8, line = lane % 8;
@@ -93,7 +76,7 @@ class QueryFragments {
 
  private:
   static constexpr bool kInRegisters = D <= 128;
-  const C* queries_ = nullptr;
+  const Q* queries_ = nullptr;
   uint32_t address_ = 0;
   uint32_t held_[kInRegisters ? D / 16 : 1][4];
 };
@@ -103,13 +86,12 @@ class QueryFragments {
 /// all these keys; `halves` is 1 if only the first 8 queries are real. Tiles that are not there are computed too, so
 /// that no branch keeps loads and products apart; their values must be zero.
 template <class C, int D, int kTiles>
-__device__ __forceinline__ void AttendTiles(const QueryFragments<C, D>& queries, uint32_t slots, int tiles, int first,
-                                            const QueryLimits& limits, bool whole, int halves, int lane,
-                                            Softmax<D>& state) {
-  constexpr int kSlotBytes = 2 * (16 * D + 16 * (D + 8));
-  const int matrix = lane / 8, line = lane % 8;
-  const uint32_t keys = slots + 2 * KeyUnit(matrix % 2 * 8 + line, matrix / 2);
-  const uint32_t values = slots + 2 * (16 * D + (matrix % 2 * 8 + line) * (D + 8) + matrix / 2 * 8);
+__device__ __forceinline__ void AttendTiles(const QueryFragments<typename CacheTile<C, D>::Product, D>& queries,
+                                            uint32_t slots, int tiles, int first, const QueryLimits& limits, bool whole,
+                                            int halves, int lane, Softmax<D>& state) {
+  using Tile = CacheTile<C, D>;
+  using Q = typename Tile::Product;
+  const uint32_t keys = Tile::KeyAddress(slots, lane), values = Tile::ValueAddress(slots, lane);
   float score[2 * kTiles][4] = {};
 #pragma unroll
   for (int k = 0; k < D / 16; ++k) {
@@ -118,9 +100,9 @@ __device__ __forceinline__ void AttendTiles(const QueryFragments<C, D>& queries,
 #pragma unroll
     for (int t = 0; t < kTiles; ++t) {
       uint32_t b[4];
-      LoadMatricesTransposed(b, keys + t * kSlotBytes + k * 512);
-      MultiplyAdd(score[2 * t], a, b[0], b[1], C());
-      MultiplyAdd(score[2 * t + 1], a, b[2], b[3], C());
+      Tile::LoadKeys(b, keys + t * Tile::kBytes, k);
+      MultiplyAdd(score[2 * t], a, b[0], b[1], Q());
+      MultiplyAdd(score[2 * t + 1], a, b[2], b[3], Q());
     }
   }
 #pragma unroll
@@ -133,7 +115,7 @@ __device__ __forceinline__ void AttendTiles(const QueryFragments<C, D>& queries,
     if (!whole || tiles < kTiles) {
 #pragma unroll
       for (int i = 0; i < 4 * kTiles; ++i) {
-        const int p = first + i / 2 * 8 + lane % 4 * 2 + i % 2;
+        const int p = first + i / 4 * 16 + Tile::KeyOf(i % 4, lane);
         if (p < limits.from[h] || p > limits.to[h] || i / 4 >= tiles) score[i / 2][2 * h + i % 2] = -INFINITY;
       }
     }
@@ -159,14 +141,14 @@ __device__ __forceinline__ void AttendTiles(const QueryFragments<C, D>& queries,
 #pragma unroll
   for (int t = 0; t < kTiles; ++t) {
     float(*s)[4] = score + 2 * t;
-    const uint32_t a[4] = {Pack(s[0][0], s[0][1], C()), Pack(s[0][2], s[0][3], C()), Pack(s[1][0], s[1][1], C()),
-                           Pack(s[1][2], s[1][3], C())};
+    const uint32_t a[4] = {Pack(s[0][0], s[0][1], Q()), Pack(s[0][2], s[0][3], Q()), Pack(s[1][0], s[1][1], Q()),
+                           Pack(s[1][2], s[1][3], Q())};
 #pragma unroll
     for (int n = 0; n < D / 16; ++n) {
       uint32_t b[4];
-      LoadMatricesTransposed(b, values + t * kSlotBytes + n * 32);
-      MultiplyAdd(state.out[2 * n], a, b[0], b[1], C());
-      MultiplyAdd(state.out[2 * n + 1], a, b[2], b[3], C());
+      Tile::LoadValues(b, values + t * Tile::kBytes, n);
+      MultiplyAdd(state.out[2 * n], a, b[0], b[1], Q());
+      MultiplyAdd(state.out[2 * n + 1], a, b[2], b[3], Q());
     }
   }
 }
@@ -178,15 +160,15 @@ __device__ __forceinline__ void ClearForeignValues(C* slot, int first, int from,
   if (first >= from && first + 15 <= to) return;
   for (int key = 0; key < 16; ++key) {
     if (first + key >= from && first + key <= to) continue;
-    for (int d = lane; d < D; d += 32) slot[16 * D + key * (D + 8) + d] = FromFloat<C>(0);
+    for (int d = lane; d < D; d += 32) slot[CacheTile<C, D>::Value(key, d)] = FromFloat<C>(0);
   }
 }
 
 /// What a block takes from the step's queries, keys and values before it begins. A pair of dimensions a thread: here
 /// every instruction of a thread counts, and the block has threads enough.
-template <class C, int D, int kThreads>
+template <class C, int D, int kThreads, class Q>
 __device__ __forceinline__ void LoadOwnRows(const AttentionPlan& a, const StagedTile& tile, int first_head, int kv_head,
-                                            C* own_queries, C* pinned_queries, C* own_row, bool to_slab) {
+                                            Q* own_queries, Q* pinned_queries, C* own_row, bool to_slab) {
   const float scale = a.scale * 1.44269504f;  // exp2 takes the place of exp
   const int queries = tile.rows * a.tile_heads * (D / 2);
   // The key of a tile's only row, then its value, come behind the queries.
@@ -200,11 +182,11 @@ __device__ __forceinline__ void LoadOwnRows(const AttentionPlan& a, const Staged
         const int64_t at = QueryAt(a, tile.row + row, first_head + m - row * a.tile_heads);
         const float u = ToFloat(x[at + first]) * scale, v = ToFloat(x[at + second]) * scale;
         const float2 own = Rotated(a, u, v, a.own_cos, a.own_sin, tile.row + row, i % (D / 2));
-        own_queries[m * (D + 8) + first] = FromFloat<C>(own.x), own_queries[m * (D + 8) + second] = FromFloat<C>(own.y);
+        own_queries[m * (D + 8) + first] = FromFloat<Q>(own.x), own_queries[m * (D + 8) + second] = FromFloat<Q>(own.y);
         if (pinned_queries == nullptr) continue;
         const float2 pinned = Rotated(a, u, v, a.pinned_cos, a.pinned_sin, tile.row + row, i % (D / 2));
-        pinned_queries[m * (D + 8) + first] = FromFloat<C>(pinned.x);
-        pinned_queries[m * (D + 8) + second] = FromFloat<C>(pinned.y);
+        pinned_queries[m * (D + 8) + first] = FromFloat<Q>(pinned.x);
+        pinned_queries[m * (D + 8) + second] = FromFloat<Q>(pinned.y);
         continue;
       }
       // Into shared memory for the warp that reads their tile, and into the slab.
@@ -232,8 +214,8 @@ __device__ __forceinline__ void LoadOwnRows(const AttentionPlan& a, const Staged
 template <class C, int D>
 __device__ __forceinline__ void PatchOwnRow(const C* own, int key, C* slot, int lane) {
   for (int d = lane; d < D; d += 32) {
-    slot[KeyUnit(d, key / 8) + key % 8] = own[d];
-    slot[16 * D + key * (D + 8) + d] = own[D + d];
+    slot[CacheTile<C, D>::Key(d, key)] = own[d];
+    slot[CacheTile<C, D>::Value(key, d)] = own[D + d];
   }
 }
 
@@ -246,7 +228,7 @@ __device__ __forceinline__ void StoreResult(const AttentionPlan& a, const Staged
 }
 
 /// The warps' results into shared memory: [16][kResultRow] sums, then tops, then weights.
-template <int D, class Sizes>
+template <class C, int D, class Sizes>
 __device__ __forceinline__ void LeaveResult(const Softmax<D>& state, int queries, float* own, int lane) {
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
@@ -257,8 +239,8 @@ __device__ __forceinline__ void LeaveResult(const Softmax<D>& state, int queries
     if (m >= queries) continue;
 #pragma unroll
     for (int n = 0; n < D / 8; ++n) {
-      *reinterpret_cast<float2*>(own + m * Sizes::kResultRow + n * 8 + lane % 4 * 2) =
-          float2{state.out[n][2 * h], state.out[n][2 * h + 1]};
+      *reinterpret_cast<float2*>(own + m * Sizes::kResultRow + CacheTile<C, D>::DimensionOf(n, lane)) =
+          CacheTile<C, D>::SumsOf(state.out, n, h);
     }
     if (lane % 4 == 0) own[16 * Sizes::kResultRow + m] = state.top[h], own[16 * Sizes::kResultRow + 16 + m] = sum;
   }
@@ -366,14 +348,16 @@ __device__ __forceinline__ void StoreBlock(const AttentionPlan& a, const StagedT
 }
 
 template <class C, int D>
-__global__ void __launch_bounds__(32 * AttentionSizes<D, kLargeSet>::kWarps) TiledAttentionKernel(AttentionPlan a) {
-  using Sizes = AttentionSizes<D, kLargeSet>;
+__global__ void __launch_bounds__(32 * AttentionSizes<C, D, kLargeSet>::kWarps) TiledAttentionKernel(AttentionPlan a) {
+  using Sizes = AttentionSizes<C, D, kLargeSet>;
+  using Tile = CacheTile<C, D>;
+  using Q = typename Tile::Product;
   constexpr int kWarps = Sizes::kWarps, kSlots = Sizes::kSlots;
   extern __shared__ __align__(16) unsigned char shared[];
   float* received = reinterpret_cast<float*>(shared);
-  C* own_queries = reinterpret_cast<C*>(received + Sizes::kReceived);
-  C* pinned_queries = own_queries + Sizes::kQueries;
-  C* own_row = pinned_queries + Sizes::kQueries;
+  Q* own_queries = reinterpret_cast<Q*>(received + Sizes::kReceived);
+  Q* pinned_queries = own_queries + 16 * Sizes::kQueryRow;
+  C* own_row = reinterpret_cast<C*>(pinned_queries + 16 * Sizes::kQueryRow);
   C* all_slots = own_row + 2 * D;
   LetNextStart();
   if (kLargeSet && a.splits > 1) ArriveAtCluster();
@@ -387,12 +371,15 @@ __global__ void __launch_bounds__(32 * AttentionSizes<D, kLargeSet>::kWarps) Til
   const int begin = tiles * static_cast<int>(blockIdx.x) >> shift;
   const int end = tiles * (static_cast<int>(blockIdx.x) + 1) >> shift;
   const char* slab = TileAddress(a, tile.slab, 0, kv_head);
-  C* slots = all_slots + warp * kSlots * Sizes::kSlot;
+  C* slots = all_slots + warp * kSlots * Tile::kElements;
   const auto fetch = [&](int n) {  // the warp's n-th tile
     const int i = begin + warp + n * kWarps;
     const bool is_pinned = i < tile.pinned_tiles;
     const char* from = KeyTile(a, tile, slab, is_pinned, is_pinned ? i : i - tile.pinned_tiles);
-    if (i < end) FetchTile<C, D>(from, slots + n % kSlots * Sizes::kSlot, lane);
+    if (i < end) {
+      Tile::template FetchKeys<1>(from, slots + n % kSlots * Tile::kElements, 0, lane);
+      Tile::template FetchValues<1>(from, slots + n % kSlots * Tile::kElements, 0, lane);
+    }
     CommitCopies();
   };
   for (int n = 0; n < kSlots - 1; ++n) fetch(n);
@@ -407,7 +394,7 @@ __global__ void __launch_bounds__(32 * AttentionSizes<D, kLargeSet>::kWarps) Til
   const int queries = tile.rows * a.tile_heads;
   const BothLimits limits = LimitsOf(a, tile, 0, queries, lane);
   Softmax<D> state;
-  QueryFragments<C, D> fragments;
+  QueryFragments<Q, D> fragments;
   for (int n = 0, i = begin + warp; i < end; ++n, i += kWarps) {
     const bool is_pinned = i < tile.pinned_tiles;
     fragments.Load(is_pinned ? pinned_queries : own_queries, lane);
@@ -415,7 +402,7 @@ __global__ void __launch_bounds__(32 * AttentionSizes<D, kLargeSet>::kWarps) Til
     WaitForCopies<kSlots - 1>();
     __syncwarp();
     const int first = is_pinned ? i * 16 : tile.pinned + (tile.first_tile + i - tile.pinned_tiles) * 16;
-    C* slot = slots + n % kSlots * Sizes::kSlot;
+    C* slot = slots + n % kSlots * Tile::kElements;
     if (stores && i == tiles - 1) PatchOwnRow<C, D>(own_row, tile.position - first, slot, lane);
     ClearForeignValues<C, D>(slot, first, is_pinned ? 0 : tile.first,
                              is_pinned ? min(tile.pinned - 1, tile.last) : tile.last, lane);
@@ -429,7 +416,7 @@ __global__ void __launch_bounds__(32 * AttentionSizes<D, kLargeSet>::kWarps) Til
   __syncthreads();
 
   float* results = reinterpret_cast<float*>(all_slots);  // where the tiles were
-  LeaveResult<D, Sizes>(state, queries, results + warp * Sizes::kResult, lane);
+  LeaveResult<C, D, Sizes>(state, queries, results + warp * Sizes::kResult, lane);
   __syncthreads();
   if (kLargeSet && a.splits > 1) return JoinSplits<D, Sizes>(a, tile, first_head, results, received);
   StoreBlock<D, Sizes>(a, tile, first_head, results);
@@ -438,7 +425,7 @@ __global__ void __launch_bounds__(32 * AttentionSizes<D, kLargeSet>::kWarps) Til
 /// A kernel and what it takes.
 template <class C, int D, bool kLarge>
 struct TiledLaunch {
-  using Sizes = AttentionSizes<D, kLarge>;
+  using Sizes = AttentionSizes<C, D, kLarge>;
   static constexpr int kThreads = 32 * Sizes::kWarps, kBytes = Sizes::kBytes, kQueries = 16;
   static constexpr auto kKernel = TiledAttentionKernel<C, D>;
 };

@@ -8,7 +8,7 @@ int ResidentWgmmaBf16(int64_t head_dim, int splits);
 
 int64_t WgmmaAttentionQueries(DType cache, int64_t head_dim) {
 #ifdef RINGSIDE_SM90A
-  if (cache != DType::kF16 && cache != DType::kBF16) return 0;
+  if (cache != DType::kF16 && cache != DType::kBF16) return 0;  // of 8 bits: attention_chunk.cuh widens those
   return head_dim == 64 ? WgmmaShape<64>::kQueries : head_dim == 128 ? WgmmaShape<128>::kQueries : 0;
 #else
   (void)cache, (void)head_dim;

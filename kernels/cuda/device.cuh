@@ -217,6 +217,13 @@ __device__ __forceinline__ void LoadMatricesTransposed(uint32_t out[4], uint32_t
                : "r"(address)
                : "memory");
 }
+/// Two of them; lanes 0 to 15 give the addresses.
+__device__ __forceinline__ void LoadTwoMatricesTransposed(uint32_t out[2], uint32_t address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0,%1}, [%2];"
+               : "=r"(out[0]), "=r"(out[1])
+               : "r"(address)
+               : "memory");
+}
 
 /// 16 bytes from global to shared memory, behind the thread's back.
 __device__ __forceinline__ void CopyAsync(uint32_t shared, const void* global) {

@@ -2,7 +2,7 @@
 // not fit the L2 cache: microseconds an operation and the rate at which its weights or keys and values are read. A
 // chain of one operation is one CUDA graph; the time to record it is left out.
 //   cuda_kernel_bench [--models smollm2,llama-8b] [--linear-rows 1,32] [--rows 1,32] [--contexts 1024]
-//                     [--chunks 512] [--onto 0,4096]
+//                     [--chunks 512] [--onto 0,4096] [--fp8-cache]
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -36,7 +36,8 @@ double Now() {
 
 class KernelBench {
  public:
-  KernelBench(Backend& backend, const Shape& shape, int64_t noise_bytes) : backend_(backend), shape_(shape) {
+  KernelBench(Backend& backend, const Shape& shape, DType cache, int64_t noise_bytes)
+      : backend_(backend), shape_(shape), cache_(cache) {
     static std::vector<uint64_t> noise;
     const size_t words = static_cast<size_t>(noise_bytes) / 8 + 1;
     std::mt19937_64 random(noise.size() + 1);
@@ -67,8 +68,8 @@ class KernelBench {
   /// `batch` sequences of `rows` new tokens each behind `context` old ones.
   void Attention(int64_t batch, int64_t rows, int64_t context) {
     const Shape& s = shape_;
-    KvShape kv{1, s.kv_heads, s.head_dim, DType::kBF16, 1, (context + rows + 15) / 16};
-    const int64_t read = batch * (context + rows) * 4 * s.kv_heads * s.head_dim;
+    KvShape kv{1, s.kv_heads, s.head_dim, cache_, 1, (context + rows + 15) / 16};
+    const int64_t read = batch * (context + rows) * 2 * s.kv_heads * s.head_dim * kv.element_bytes();
     kv.layers = std::clamp<int64_t>(kColdBytes / read, 4, 32);
     const int64_t width = (s.heads + 2 * s.kv_heads) * s.head_dim, all = batch * rows;
     const Buffer slabs = Noise(batch * kv.slab_bytes()), qkv = Noise(2 * all * width), out = Noise(2 * all * width);
@@ -182,6 +183,7 @@ class KernelBench {
 
   Backend& backend_;
   const Shape& shape_;
+  const DType cache_;
   std::span<const uint64_t> noise_;
   uint64_t step_ = 0;
   double record_ = 0;  // microseconds to record one of the last chain
@@ -190,6 +192,7 @@ class KernelBench {
 int Main(int argc, char** argv) {
   std::vector<std::string> models = {"smollm2", "llama-8b"};
   std::vector<int64_t> rows, contexts = {1024}, chunks, onto = {0}, many;
+  bool fp8 = false;
   CLI::App app("Measures the operations of a decoder layer on a CUDA device.");
   app.add_option("--models", models)->delimiter(',');
   app.add_option("--rows", rows, "decode: one row of each of so many sequences")->delimiter(',');
@@ -197,6 +200,7 @@ int Main(int argc, char** argv) {
   app.add_option("--chunks", chunks, "prefill: so many rows of one sequence")->delimiter(',');
   app.add_option("--onto", onto)->delimiter(',');
   app.add_option("--linear-rows", many, "linear layers alone")->delimiter(',');
+  app.add_flag("--fp8-cache", fp8, "keys and values in E4M3, not in bfloat16");
   CLI11_PARSE(app, argc, argv);
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   auto backend = MakeCudaBackend({.memory_bytes = size_t{24} << 30});
@@ -205,7 +209,8 @@ int Main(int argc, char** argv) {
     const auto* shape =
         std::find_if(std::begin(kShapes), std::end(kShapes), [&](const Shape& s) { return s.name == model; });
     if (shape == std::end(kShapes)) return fmt::print(stderr, "no model {}\n", model), 2;
-    KernelBench bench(**backend, *shape, many.empty() ? int64_t{16} << 20 : 2 * shape->vocab * shape->hidden);
+    KernelBench bench(**backend, *shape, fp8 ? DType::kF8E4M3 : DType::kBF16,
+                      many.empty() ? int64_t{16} << 20 : 2 * shape->vocab * shape->hidden);
     for (const int64_t n : rows) {
       for (const int64_t context : contexts) bench.Attention(n, 1, context);
     }

@@ -3,6 +3,7 @@
 // reference for the first and prepares texts.
 //
 //   score_main MODEL TEXT --mode blocks --tokens 20000 --block 2048 --write-ids ids.i32
+//              [--kv-cache-dtype fp8] [--device cuda --dtype bf16]
 //   score_main MODEL TEXT --mode ring  --tokens 16384 --memory 1024 [--pinned N | --no-pins] [--absolute]
 //   score_main MODEL TEXT --mode fresh --tokens 16384 --memory 1024
 #include <fmt/format.h>
@@ -24,7 +25,7 @@ namespace {
 constexpr int64_t kChunk = 128;
 
 struct Options {
-  std::string model, text, mode = "blocks", write_ids;
+  std::string model, text, mode = "blocks", write_ids, device = "cpu", dtype = "bf16", cache = "f16";
   int64_t tokens = 20000, block = 2048, memory = 1024, pinned = -1, from = 10000, threads = 0;
   bool no_pins = false, absolute = false;
 };
@@ -58,6 +59,10 @@ struct Loss {
   }
 };
 
+DType Named(const std::string& dtype) {
+  return dtype == "fp8" ? DType::kF8E4M3 : dtype == "bf16" ? DType::kBF16 : DType::kF16;
+}
+
 // Negative log-likelihood of `id` under one row of logits.
 double TokenLoss(std::span<const float> logits, TokenId id) {
   const float largest = *std::max_element(logits.begin(), logits.end());
@@ -68,10 +73,10 @@ double TokenLoss(std::span<const float> logits, TokenId id) {
 
 class Scorer {
  public:
-  Scorer(Model& model, const RingWindow& window, int64_t rows)
+  Scorer(Model& model, const Options& options, const RingWindow& window, int64_t rows)
       : model_(model),
-        shape_(MakeKvShape(model.spec().layers, model.spec().kv_heads, model.spec().head_dim, DType::kF16,
-                           std::max<int64_t>(window.pinned, 1), rows, kChunk)),
+        shape_(MakeKvShape(model.spec().layers, model.spec().kv_heads, model.spec().head_dim,
+                           Named(options.cache), std::max<int64_t>(window.pinned, 1), rows, kChunk)),
         slab_(std::move(model.backend().Allocate(static_cast<size_t>(shape_.slab_bytes())).value())),
         cache_(shape_, slab_.data()),
         window_(window) {
@@ -117,7 +122,7 @@ void Report(const std::string& what, const Loss& loss) {
 
 // Each block of tokens in a context of its own, all but its first token scored.
 void ScoreBlocks(Model& model, const Options& options, std::span<const TokenId> text) {
-  Scorer scorer(model, {0, options.block, Eviction::kToken}, options.block);
+  Scorer scorer(model, options, {0, options.block, Eviction::kToken}, options.block);
   Loss total;
   for (int64_t at = 0; at + options.block <= static_cast<int64_t>(text.size()); at += options.block) {
     Loss loss;
@@ -161,7 +166,7 @@ void ScoreRing(Model& model, const Options& options, std::span<const TokenId> pr
   const int64_t pinned = options.no_pins ? 0 : options.pinned >= 0 ? options.pinned : all;
   std::vector<TokenId> ids(prefix.begin(), prefix.end());
   ids.insert(ids.end(), text.begin(), text.end());
-  Scorer scorer(model, {pinned, options.memory, Eviction::kToken}, options.memory);
+  Scorer scorer(model, options, {pinned, options.memory, Eviction::kToken}, options.memory);
   ByPosition losses(fmt::format("ring S={}{}", pinned, options.absolute ? " absolute" : ""), options.from);
   const int64_t first = std::max<int64_t>(all, options.from - kChunk);
   scorer.Feed(ids, first, [&](int64_t i, double nll) { losses.Add(i + 1, nll); });
@@ -172,7 +177,7 @@ void ScoreRing(Model& model, const Options& options, std::span<const TokenId> pr
 void ScoreFresh(Model& model, const Options& options, std::span<const TokenId> prefix, std::span<const TokenId> text) {
   const auto all = static_cast<int64_t>(prefix.size()), count = static_cast<int64_t>(text.size());
   const int64_t half = options.memory / 2;
-  Scorer scorer(model, {all, options.memory, Eviction::kToken}, options.memory);
+  Scorer scorer(model, options, {all, options.memory, Eviction::kToken}, options.memory);
   ByPosition losses("fresh", options.from);
   for (int64_t at = std::max<int64_t>(half, (options.from - all - kChunk) / half * half); at < count; at += half) {
     std::vector<TokenId> ids(prefix.begin(), prefix.end());
@@ -194,9 +199,10 @@ Result<std::string> ReadText(const std::string& path) {
 }
 
 Status Run(const Options& options) {
-  CpuBackendOptions cpu;
-  cpu.threads = static_cast<int>(options.threads);
-  ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend, MakeCpuBackend(cpu));
+  ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend,
+                   options.device == "cuda"  // a part of the memory: several settings are scored side by side
+                       ? MakeCudaBackend({.dtype = Named(options.dtype), .memory_utilization = 0.15})
+                       : MakeCpuBackend({.threads = static_cast<int>(options.threads)}));
   if (options.absolute) backend = std::make_unique<AbsoluteDistances>(std::move(backend));
   ASSIGN_OR_RETURN(const auto model, Model::Load(options.model, *backend));
   ASSIGN_OR_RETURN(const auto tokenizer, MakeTokenizer(model->tokenizer_data()));
@@ -240,6 +246,9 @@ int main(int argc, char** argv) {
   app.add_option("--from", options.from, "First position whose loss counts");
   app.add_option("--threads", options.threads);
   app.add_option("--write-ids", options.write_ids, "File for the ids scored, as int32");
+  app.add_option("--device", options.device)->check(CLI::IsMember({"cpu", "cuda"}));
+  app.add_option("--dtype", options.dtype, "On CUDA")->check(CLI::IsMember({"f16", "bf16"}));
+  app.add_option("--kv-cache-dtype", options.cache)->check(CLI::IsMember({"f16", "bf16", "fp8"}));
   app.add_flag("--no-pins", options.no_pins);
   app.add_flag("--absolute", options.absolute, "Leave the second query out");
   CLI11_PARSE(app, argc, argv);

@@ -1,5 +1,5 @@
-// Models on CUDA, where there is a device: tiny ones of every family against the references' logits, SmolLM2 against the
-// recorded greedy choices, and the equalities that sessions rest on.
+// Models on CUDA, where there is a device: tiny ones of every family against the references' logits, SmolLM2 against
+// the recorded greedy choices, and the equalities that sessions rest on.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -34,20 +34,13 @@ class DeviceModel : public ::testing::TestWithParam<const char*> {
 INSTANTIATE_TEST_SUITE_P(All, DeviceModel, ::testing::ValuesIn(kCudaDevices),
                          [](const auto& info) { return std::string(info.param); });
 
-/// ||got - want|| / ||want||.
-double NormError(const std::vector<float>& got, const std::vector<float>& want) {
-  double error = 0, size = 0;
-  for (size_t i = 0; i < want.size(); ++i) error += std::pow(got[i] - want[i], 2), size += std::pow(want[i], 2);
-  return std::sqrt(error / size);
-}
-
 TEST_P(DeviceModel, TinyModelsGiveTheReferencesLogits) {
   // Three roundings of the element type: weights, activations and cache are all kept in it.
   const double tolerance = 3 * testing::Rounding(backend_->activation_dtype());
-  for (const char* name : {"llama", "llama_biases", "mistral", "qwen2", "qwen3", "gpt2", "gguf_f16/model.gguf",
-                           "gguf_bf16/model.gguf", "gguf_q8_0/model.gguf", "gguf_q4_0/model.gguf",
-                           "gguf_q4_1/model.gguf", "gguf_q5_0/model.gguf", "gguf_q5_1/model.gguf",
-                           "gguf_k_quants/model.gguf"}) {
+  for (const char* name :
+       {"llama", "llama_biases", "mistral", "qwen2", "qwen3", "gpt2", "gguf_f16/model.gguf", "gguf_bf16/model.gguf",
+        "gguf_q8_0/model.gguf", "gguf_q4_0/model.gguf", "gguf_q4_1/model.gguf", "gguf_q5_0/model.gguf",
+        "gguf_q5_1/model.gguf", "gguf_k_quants/model.gguf"}) {
     const auto model = LoadModel(GoldenFolder(name));
     ASSERT_NE(model, nullptr) << name;
     std::string folder = GoldenFolder(name);
@@ -60,6 +53,20 @@ TEST_P(DeviceModel, TinyModelsGiveTheReferencesLogits) {
     std::printf("%s %s: %.2e in chunks, %.2e token by token\n", GetParam(), name, error, alone);
     EXPECT_LT(error, tolerance) << name;
     EXPECT_LT(alone, tolerance) << name;
+  }
+}
+
+TEST_P(DeviceModel, TinyModelsOnAnE4M3CacheStayNearTheReferences) {
+  for (const char* name : {"llama", "qwen3", "gpt2"}) {
+    const auto model = LoadModel(GoldenFolder(name));
+    ASSERT_NE(model, nullptr) << name;
+    const std::vector<float> want = ReadFloats(GoldenFolder(name) + "/logits.f32");
+    for (const int64_t chunk : {16, 1}) {
+      OwnCache cache(*model, {0, 64, Eviction::kToken}, 16, DType::kF8E4M3);
+      const double error = NormError(RunAll(*model, cache.get(), GoldenIds(), chunk), want);
+      std::printf("%s %s: %.2e in chunks of %d\n", GetParam(), name, error, static_cast<int>(chunk));
+      EXPECT_LT(error, 0.06) << name;
+    }
   }
 }
 

@@ -56,6 +56,20 @@ TEST_P(GoldenModel, LogitsEqualTheReference) {
   EXPECT_LT(error, GetParam().tolerance);
 }
 
+// Four significant bits a key and a value: far from the reference, on random weights, but not lost.
+TEST(GoldenModelE4M3, ACacheOfOneByteAnElementStaysNearTheReference) {
+  const auto backend = MakeTestBackend();
+  for (const char* name : {"llama", "qwen3", "gpt2"}) {
+    auto model = Model::Load(GoldenFolder(name), *backend);
+    ASSERT_TRUE(model.ok()) << model.status().ToString();
+    OwnCache cache(**model, {0, 64, Eviction::kToken}, 16, DType::kF8E4M3);
+    const double error =
+        NormError(RunAll(**model, cache.get(), GoldenIds(), 16), ReadFloats(GoldenFolder(name) + "/logits.f32"));
+    std::printf("%s: %.2e\n", name, error);
+    EXPECT_LT(error, 0.06) << name;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(HuggingFace, GoldenModel,
                          ::testing::Values(Golden{"llama"}, Golden{"llama_rope_llama3", "", "llama"},
                                            Golden{"llama_rope_linear", "", "llama"},

@@ -136,6 +136,7 @@ constexpr DType kF16 = DType::kF16, kF32 = DType::kF32, kBF16 = DType::kBF16;
 INSTANTIATE_TEST_SUITE_P(Tiny, ModelBits,
                          ::testing::Values(BitsCase{"llama", 4, 600, 300, kF32}, BitsCase{"llama", 4, 96, 300, kF16},
                                            BitsCase{"qwen3", 1, 96, 300, kBF16},
+                                           BitsCase{"qwen3", 4, 96, 300, DType::kF8E4M3},
                                            BitsCase{"gguf_q4_1/model.gguf", 4, 600, 300, kF16},
                                            BitsCase{"gguf_q4_1/model.gguf", 20, 96, 600, kF16},
                                            BitsCase{"gguf_q8_0/model.gguf", 4, 96, 300, kF16},

@@ -69,6 +69,13 @@ double RelativeError(const A& got, const B& want) {
   return worst / largest;
 }
 
+/// ||got - want|| / ||want||.
+inline double NormError(const std::vector<float>& got, const std::vector<float>& want) {
+  double error = 0, size = 0;
+  for (size_t i = 0; i < want.size(); ++i) error += std::pow(got[i] - want[i], 2), size += std::pow(want[i], 2);
+  return std::sqrt(error / size);
+}
+
 inline std::vector<float> ReadFloats(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());

@@ -277,6 +277,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Trip{"disk_seeded", "llama", 256, true, Way::kDisk, {}, DType::kBF16},
                     Trip{"disk_greedy_wrapped", "llama", 40, false, Way::kDisk, {}},
                     Trip{"disk_seeded_wrapped", "llama", 40, true, Way::kDisk, {}},
+                    Trip{"disk_seeded_wrapped_e4m3", "llama", 40, true, Way::kDisk, {}, DType::kF8E4M3},
                     Trip{"restart_greedy", "llama", 256, false, Way::kRestart, {}},
                     Trip{"restart_seeded", "llama", 256, true, Way::kRestart, {}},
                     Trip{"restart_greedy_wrapped", "llama", 40, false, Way::kRestart, {}},

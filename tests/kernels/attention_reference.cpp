@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "kernels/half.h"
 #include "tests/kernels/reference.h"
 
 namespace ringside::testing {
@@ -53,6 +54,8 @@ void PoisonElements(const AttentionCase& c, const KvShape& shape, int64_t next, 
 void PoisonSlab(const AttentionCase& c, const KvShape& shape, int64_t next, uint8_t* slab) {
   if (shape.dtype == DType::kF32) {
     PoisonElements<float>(c, shape, next, slab, std::numeric_limits<float>::quiet_NaN());
+  } else if (shape.dtype == DType::kF8E4M3) {
+    PoisonElements<uint8_t>(c, shape, next, slab, 0x7f);
   } else {
     PoisonElements<uint16_t>(c, shape, next, slab, 0x7fc1);  // NaN in both 16-bit types
   }
@@ -78,17 +81,24 @@ KvShape AttentionCase::Shape(int64_t chunk, int64_t layers) const {
 }
 
 std::vector<float> AttentionCase::Qkv() const {
-  return RandomFloats(static_cast<size_t>(length * width()), seed, 1.5f);
+  std::vector<float> out = RandomFloats(static_cast<size_t>(length * width()), seed, 1.5f);
+  for (float& x : out) x = Bf16ToFloat(FloatToBf16(x));
+  return out;
 }
 
 std::vector<double> DenseAttention(const AttentionCase& c) {
   const std::vector<float> qkv = c.Qkv();
+  const auto cached = [&](double x) {
+    return c.kv_dtype == DType::kF8E4M3 ? E4M3ToFloat(FloatToE4M3(static_cast<float>(x))) : x;
+  };
   std::vector<double> out(static_cast<size_t>(c.length * c.heads * c.head_dim), 0.0);
   for (int64_t h = 0; h < c.heads; ++h) {
     const int64_t g = h / (c.heads / c.kv_heads);
     std::vector<std::vector<double>> keys;
-    for (int64_t p = 0; p < c.length; ++p)
+    for (int64_t p = 0; p < c.length; ++p) {
       keys.push_back(Rotated(c, &qkv[static_cast<size_t>(p * c.width() + (c.heads + g) * c.head_dim)], p));
+      for (double& x : keys.back()) x = cached(x);
+    }
     for (int64_t t = 0; t < c.length; ++t) {
       const float* q = &qkv[static_cast<size_t>(t * c.width() + h * c.head_dim)];
       const std::vector<double> own = Rotated(c, q, t), pinned = Rotated(c, q, PinnedPosition(c, t));
@@ -108,7 +118,8 @@ std::vector<double> DenseAttention(const AttentionCase& c) {
       for (const auto& [p, score] : scores) {
         const float* value = &qkv[static_cast<size_t>(p * c.width() + (c.heads + c.kv_heads + g) * c.head_dim)];
         for (int64_t d = 0; d < c.head_dim; ++d) {
-          out[static_cast<size_t>((t * c.heads + h) * c.head_dim + d)] += std::exp(score - largest) / sum * value[d];
+          out[static_cast<size_t>((t * c.heads + h) * c.head_dim + d)] +=
+              std::exp(score - largest) / sum * cached(value[d]);
         }
       }
     }

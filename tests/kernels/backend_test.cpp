@@ -5,8 +5,8 @@
 #include <cstring>
 #include <numeric>
 
-#include "kernels/half.h"
 #include "kernels/cpu/thread_pool.h"
+#include "kernels/half.h"
 #include "tests/kernels/reference.h"
 
 namespace ringside::testing {
@@ -97,6 +97,28 @@ TEST(Half, RoundsToNearestEven) {
   EXPECT_EQ(FloatToBf16(1.0f + 1.0f / 256), 0x3f80);
   EXPECT_EQ(FloatToBf16(1.0f + 3.0f / 256), 0x3f82);
   EXPECT_TRUE(std::isnan(Bf16ToFloat(FloatToBf16(std::nanf("")))));
+}
+
+TEST(Half, E4M3RoundsToNearestEvenAndSaturates) {
+  for (int code = 0; code < 256; ++code) {
+    const float x = E4M3ToFloat(static_cast<uint8_t>(code));
+    const int magnitude = code & 0x7f;
+    if (magnitude == 0x7f) {
+      EXPECT_TRUE(std::isnan(x));
+    } else {
+      const float want = magnitude < 8 ? std::ldexp(static_cast<float>(magnitude), -9)
+                                       : std::ldexp(1.0f + static_cast<float>(magnitude % 8) / 8, magnitude / 8 - 7);
+      EXPECT_EQ(x, code < 128 ? want : -want);
+    }
+    EXPECT_EQ(FloatToE4M3(x), code);
+    if (magnitude >= 0x7e) continue;
+    const float next = E4M3ToFloat(static_cast<uint8_t>(code + 1)), middle = (x + next) / 2;
+    EXPECT_EQ(FloatToE4M3(middle), code + code % 2) << middle;
+    EXPECT_EQ(FloatToE4M3(std::nextafter(middle, x)), code);
+    EXPECT_EQ(FloatToE4M3(std::nextafter(middle, next)), code + 1);
+  }
+  EXPECT_EQ(FloatToE4M3(1e30f), 0x7e);
+  EXPECT_EQ(FloatToE4M3(-INFINITY), 0xfe);
 }
 
 TEST(ThreadPool, KnowsItsCores) {

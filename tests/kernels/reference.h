@@ -55,10 +55,10 @@ struct AttentionCase {
   int64_t FirstLive(int64_t t) const;
   int64_t RingRows(int64_t chunk) const;
   KvShape Shape(int64_t chunk, int64_t layers = 1) const;
-  /// [length, width]
+  /// [length, width], exact in every type of activations
   std::vector<float> Qkv() const;
 };
-/// [length, heads * head_dim] in double.
+/// [length, heads * head_dim] in double. Keys and values are exact, but for an E4M3 cache, whose rounding they have.
 std::vector<double> DenseAttention(const AttentionCase& c);
 
 /// cos and sin rows of positions [first, first + rows) of a case: what the engine would hand to the backend.
@@ -71,8 +71,8 @@ struct AngleRows {
 /// Overwrites everything in a slab in host memory that the row at position `next` and later ones may not read by NaN.
 void PoisonSlab(const AttentionCase& c, const KvShape& shape, int64_t next, uint8_t* slab);
 
-/// Feeds the case to a backend that computes on host memory, `chunk` rows at a time, into one slab. With `poison`, everything that a later row may
-/// not read is overwritten by NaN before each chunk.
+/// Feeds the case to a backend that computes on host memory, `chunk` rows at a time, into one slab. With `poison`,
+/// everything that a later row may not read is overwritten by NaN before each chunk.
 std::vector<float> RingAttention(Backend& backend, const AttentionCase& c, int64_t chunk, bool poison = false,
                                  int64_t ring_rows = 0);
 

@@ -99,7 +99,7 @@ TEST_F(ConfigTest, EverySpellingOfEverySetting) {
                                      "--eviction",
                                      "token",
                                      "--kv-cache-dtype",
-                                     "bf16",
+                                     "fp8_e4m3",
                                      "--threads",
                                      "2",
                                      "--instruction-set",
@@ -154,7 +154,7 @@ TEST_F(ConfigTest, EverySpellingOfEverySetting) {
   EXPECT_EQ(config.session_len, 9999);
   EXPECT_EQ(config.pinned_max, 7);
   EXPECT_EQ(config.eviction, Eviction::kToken);
-  EXPECT_EQ(config.kv_cache_dtype, DType::kBF16);
+  EXPECT_EQ(config.kv_cache_dtype, DType::kF8E4M3);
   EXPECT_EQ(config.cpu.threads, 2);
   EXPECT_EQ(config.cpu.instruction_set, "avx2");
   EXPECT_EQ(config.chat_template, "chatml");
@@ -306,6 +306,7 @@ TEST_F(ConfigTest, BadValuesAreRefusedByFlagAndValue) {
                                                      {"--pinned-max", "1025"},
                                                      {"--eviction", "never"},
                                                      {"--kv-cache-dtype", "q8_0"},
+                                                     {"--kv-cache-dtype", "fp8_e5m2"},
                                                      {"--device", "gpu"},
                                                      {"--device", ""},
                                                      {"--dtype", "f32"},
