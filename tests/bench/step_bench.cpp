@@ -64,16 +64,21 @@ class StepBench {
   }
   KvCache* Acquire() { return pool_->Acquire({kPinned, room_, Eviction::kToken}); }
 
-  void Feed(KvCache* cache, int64_t first, int64_t count, bool logits) {
-    logits_.resize(static_cast<size_t>(model_.spec().vocab));
+  // Chunk after chunk, each begun before the one before is done; with `choose` the last row chooses a token and the host
+  // waits for it.
+  void Feed(KvCache* cache, int64_t first, int64_t count, bool choose) {
+    const TokenChoice greedy{.temperature = 0};
+    ChosenToken chosen;
     for (int64_t at = 0; at < count; at += options_.chunk) {
       const int64_t n = std::min(options_.chunk, count - at);
-      const bool last = logits && at + n == count;
+      const bool last = choose && at + n == count;
       const StepPart part{cache,
                           std::span(ids_).subspan(static_cast<size_t>((first + at) % 32768), static_cast<size_t>(n)),
                           last ? StepPart::Logits::kLast : StepPart::Logits::kNone};
-      model_.Forward({&part, 1}, last ? std::span<float>(logits_) : std::span<float>());
+      model_.Begin({&part, 1}, std::span(&greedy, last ? 1 : 0));
+      if (at > 0) model_.Finish({});
     }
+    model_.Finish(std::span(&chosen, choose ? 1 : 0));
   }
 
   void Report(const char* name, int64_t batch, int64_t context, int64_t tokens, std::vector<double> seconds) {
@@ -171,7 +176,6 @@ class StepBench {
   std::unique_ptr<KvPool> pool_;
   int64_t room_ = 0;
   std::vector<TokenId> ids_;
-  std::vector<float> logits_;
 };
 
 int Main(int argc, char** argv) {
