@@ -39,11 +39,11 @@ class Model {
   const TokenizerData& tokenizer_data() const;
   const std::string& chat_template() const;
   /// A digest of everything that decides the numbers and the tokens: every tensor's bytes, the hyper-parameters, the
-  /// rotation, the tokenizer, the chat template, the type of the backend's activations, the version of the arithmetic
-  /// and of the cache's layout. Rows computed under equal fingerprints (and with the same element type, which a
-  /// snapshot names itself) are interchangeable.
+  /// rotation, the tokenizer, the chat template, the types of the backend's activations and weights, the version of the
+  /// arithmetic and of the cache's layout. Rows computed under equal fingerprints (and with the same element type,
+  /// which a snapshot names itself) are interchangeable.
   const Fingerprint& fingerprint() const;
-  /// Bytes of weights held.
+  /// Bytes of weights on the device.
   int64_t weight_bytes() const;
 
   /// Takes the scratch memory for steps of up to `rows` tokens, so that Forward never needs more. kOverloaded, naming

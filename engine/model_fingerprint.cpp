@@ -48,13 +48,14 @@ void AddTokenizer(const TokenizerData& data, Digest* digest) {
 }  // namespace
 
 Fingerprint FingerprintOf(std::span<const uint8_t, 16> weights, const TokenizerData& tokenizer,
-                          std::string_view chat_template, DType activations) {
+                          std::string_view chat_template, DType activations, DType weight_type) {
   Digest rest;
   rest.AddNumber(kArithmeticVersion);
   rest.AddNumber(kLayoutVersion);
   AddTokenizer(tokenizer, &rest);
   rest.AddText(chat_template);
   rest.AddText(Traits(activations).name);
+  if (weight_type != activations) rest.AddText(Traits(weight_type).name);
   const std::array<uint8_t, 16> second = rest.Get();
   Fingerprint out{};
   static_assert(sizeof(out) == 32);

@@ -93,7 +93,7 @@ Result<std::unique_ptr<Model>> Model::Load(const std::string& path, Backend& bac
         fmt::format("{}: the tokenizer has {} tokens, the model {}", path, tokens, state->spec.vocab));
   }
   state->fingerprint = FingerprintOf(state->weights.digest, state->tokenizer, state->chat_template,
-                                     backend.activation_dtype());
+                                     backend.activation_dtype(), backend.weight_dtype());
   return std::unique_ptr<Model>(new Model(std::move(state)));
 }
 

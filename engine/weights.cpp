@@ -140,7 +140,6 @@ class Loader {
 
   Status Load(const PlannedTensor& planned, const FileTensor& tensor) {
     AddTensor(tensor, &digest_);
-    weights_.bytes += static_cast<int64_t>(tensor.data.bytes.size());
     // A layer's -1 is never looked at: only roles of no layer have it.
     LayerWeights& layer = weights_.layers[static_cast<size_t>(planned.layer < 0 ? 0 : planned.layer)];
     switch (planned.role) {
@@ -217,11 +216,14 @@ class Loader {
       copy.assign(host.bytes.begin(), host.bytes.end());
       host.bytes = copy;
     }
+    host.table = planned.role == TensorRole::kEmbedding || planned.role == TensorRole::kHead ||
+                 planned.role == TensorRole::kPositions;
     auto loaded = backend_.LoadWeight(host);
     if (!loaded.ok()) {
       return Status(loaded.status().code(), fmt::format("tensor '{}': {}", tensor.name, loaded.status().message()));
     }
     *weight = std::move(*loaded);
+    weights_.bytes += static_cast<int64_t>(weight->data.bytes() + weight->scales.bytes());
     return Status::Ok();
   }
 
@@ -242,6 +244,7 @@ class Loader {
   Status Upload(const std::vector<float>& values, size_t first, size_t total, DeviceVector* vector) {
     if (!vector->buffer) {
       ASSIGN_OR_RETURN(vector->buffer, backend_.Allocate(total * sizeof(float)));
+      weights_.bytes += static_cast<int64_t>(vector->buffer.bytes());
     }
     CHECK_LE((first + values.size()) * sizeof(float), vector->buffer.bytes());
     backend_.CopyToDevice(static_cast<float*>(vector->buffer.data()) + first, values.data(),

@@ -44,7 +44,7 @@ struct Weights {
   std::vector<LayerWeights> layers;
   bool tied_head = false;
   std::array<uint8_t, 16> digest{};  // of the spec and every tensor's name, type, shape and bytes
-  int64_t bytes = 0;                 // of all tensors, as the file stores them
+  int64_t bytes = 0;                 // of all tensors, as the device holds them
 
   const Weight& head() const { return tied_head ? embedding : own_head; }
 };

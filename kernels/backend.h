@@ -117,6 +117,8 @@ class Backend {
   /// The element type in which operations hand activations to one another: queries, norms, MLP inputs. The residual
   /// stream and logits are kF32 everywhere.
   virtual DType activation_dtype() const { return DType::kF32; }
+  /// The element type of linear layers' weights, where a device has one for all files; otherwise activation_dtype().
+  virtual DType weight_dtype() const { return activation_dtype(); }
   /// "avx512_vnni, 2 threads": for the log.
   virtual std::string Describe() const = 0;
   /// Bytes that Allocate still has, as far as it is one block; nullopt where nobody knows.
@@ -184,10 +186,12 @@ struct CpuBackendOptions {
 Result<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions& options);
 struct CudaBackendOptions {
   int device = 0;
-  DType dtype = DType::kBF16;        // of weights and activations; kF16 or kBF16
-  double memory_utilization = 0.9;   // share of the free memory taken at start; nothing is allocated later
-  size_t memory_bytes = 0;           // > 0: exactly these bytes instead
-  bool graphs = true;                // off: every operation is launched by itself
+  DType dtype = DType::kBF16;  // of weights and activations; kF16 or kBF16
+  /// Weights of linear layers in kI8 or kF8E4M3 (kernels/row_quantisation.h) instead; products still are of `dtype`.
+  std::optional<DType> quantization;
+  double memory_utilization = 0.9;  // share of the free memory taken at start; nothing is allocated later
+  size_t memory_bytes = 0;          // > 0: exactly these bytes instead
+  bool graphs = true;               // off: every operation is launched by itself
   /// A row's bits depend on nothing but the row, as on the CPU: one order of summation for any number of rows. Slower.
   bool deterministic = false;
 };

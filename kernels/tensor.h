@@ -26,12 +26,15 @@ inline int64_t StorageBytes(DType type, int64_t elements) {
   return elements / Traits(type).block_elements * Traits(type).block_bytes;
 }
 inline bool IsQuantised(DType type) { return Traits(type).block_elements > 1; }
+/// Types of weights whose rows have one scale each (kernels/row_quantisation.h).
+inline bool HasRowScales(DType type) { return type == DType::kI8 || type == DType::kF8E4M3; }
 
 /// A row-major matrix in host memory in its file format (a vector has one row). Borrowed.
 struct HostTensor {
   DType dtype = DType::kF32;
   int64_t rows = 0, cols = 0;
   std::span<const std::byte> bytes;  // StorageBytes(dtype, rows * cols)
+  bool table = false;                // a row for every token or position: embedding, output head
 };
 
 /// A matrix of activations on the backend's device: element (r, c) at data + (r * stride + c). Borrowed.
@@ -84,6 +87,7 @@ struct Weight {
   DType dtype = DType::kF32;
   int64_t rows = 0, cols = 0;
   Buffer data;
+  Buffer scales;  // of each row, float32; if HasRowScales(dtype)
 };
 
 }  // namespace ringside

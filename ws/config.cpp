@@ -178,6 +178,11 @@ Status CheckStorage(const ServerConfig& config, std::optional<StoreDurability> d
 
 Status CheckCombinations(const ServerConfig& config) {
   if (config.model.empty()) return InvalidArgument("--model: say which model to serve");
+  if (config.gpu.quantization && !config.cuda) {
+    return InvalidArgument(
+        "--quantization: weights are quantised on a GPU only; set --device cuda, or give a model file "
+        "that is quantised itself");
+  }
   const EngineOptions standard;
   const int64_t chunk = config.prefill_chunk.value_or(standard.prefill_chunk);
   if (config.prefill_chunk && config.step_tokens && *config.step_tokens < chunk) {

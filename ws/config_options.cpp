@@ -2,6 +2,7 @@
 
 #include <fstream>
 
+#include "kernels/row_quantisation.h"
 #include "ws/config_key.h"
 #include "ws/config_values.h"
 
@@ -63,6 +64,13 @@ Status ApplyDtype(ServerConfig& config, const Values& values) {
   const std::string& value = values.back();
   if (value != "f16" && value != "bf16") return BadValue(value, "f16 or bf16");
   config.gpu.dtype = value == "f16" ? DType::kF16 : DType::kBF16;
+  return Status::Ok();
+}
+
+Status ApplyQuantization(ServerConfig& config, const Values& values) {
+  const std::string& value = values.back();
+  config.gpu.quantization = QuantizationNamed(value);
+  if (!config.gpu.quantization && value != "none") return BadValue(value, "none, int8 or fp8");
   return Status::Ok();
 }
 
@@ -197,6 +205,12 @@ std::vector<ConfigOption> EngineSettings() {
        "where the forward pass runs [cpu]",
        Choice<bool>(&C::cuda, {{"cpu", false}, {"cuda", true}})},
       {"dtype", {}, Kind::kValue, "f16|bf16", "number format of weights and activations on a GPU [bf16]", ApplyDtype},
+      {"quantization",
+       {"q"},
+       Kind::kValue,
+       "none|int8|fp8",
+       "weights on a GPU: one byte each, with a scale for every output [none]",
+       ApplyQuantization},
       {"gpu-memory-utilization",
        {},
        Kind::kValue,

@@ -125,6 +125,7 @@ bool SideBySide(const SkinnyLinear& args) {
 bool CanBatch(const Launcher& on, const SkinnyLinear& args) {
 #ifdef RINGSIDE_SM90A
   if (!on.hopper || args.fixed_order || args.norm || args.x.rows > kMostBatchRows) return false;
+  if (args.weight_dtype != args.dtype) return false;
   if (args.x.rows < 5 && CanStream(on, args)) return false;
   const bool pairs = args.after == AfterLinear::kSiluMultiply;
   if (args.k % 8 != 0 || args.total % (pairs ? 16 : 4) != 0 || args.x.dtype != args.dtype) return false;

@@ -6,8 +6,6 @@
 #include <cstring>
 
 #include "kernels/cuda/cuda_check.h"
-#include "kernels/file_formats.h"
-#include "kernels/half.h"
 
 namespace ringside {
 namespace cuda {
@@ -20,7 +18,6 @@ constexpr size_t kLandingBytes = size_t{32} << 20;
 constexpr size_t kWorkspaceBytes = size_t{64} << 20;
 constexpr size_t kScratchBytes = size_t{256} << 20;
 constexpr size_t kSmallestArena = 2 * kStagingBytes + kWorkspaceBytes + kScratchBytes + (size_t{128} << 20);
-constexpr size_t kUploadBytes = size_t{16} << 20;
 
 void CheckFloat(const Tensor& x) {
   CHECK(!IsQuantised(x.dtype));
@@ -28,16 +25,14 @@ void CheckFloat(const Tensor& x) {
   CHECK(x.rows <= 1 || x.stride >= x.cols);
 }
 
-void StoreAs(DType dtype, float value, std::byte* to) {
-  const uint16_t bits = dtype == DType::kF16 ? FloatToHalf(value) : FloatToBf16(value);
-  std::memcpy(to, &bits, sizeof bits);
-}
-
 }  // namespace
 
 Status CudaBackend::Start() {
   if (options_.dtype != DType::kF16 && options_.dtype != DType::kBF16) {
     return InvalidArgument("a CUDA backend computes in f16 or bf16", "dtype");
+  }
+  if (options_.quantization && !HasRowScales(*options_.quantization)) {
+    return InvalidArgument("a CUDA backend quantises weights to int8 or fp8", "quantization");
   }
   int devices = 0;
   if (const cudaError_t error = cudaGetDeviceCount(&devices); error != cudaSuccess || options_.device >= devices) {
@@ -93,9 +88,12 @@ CudaBackend::~CudaBackend() {
 }
 
 std::string CudaBackend::Describe() const {
-  return fmt::format("{}, {} multiprocessors, {:.1f} of {:.1f} GiB free, {}", properties_.name,
+  return fmt::format("{}, {} multiprocessors, {:.1f} of {:.1f} GiB free, {}{}", properties_.name,
                      properties_.multiProcessorCount, static_cast<double>(arena_.free_bytes()) / (1 << 30),
-                     static_cast<double>(memory_bytes_) / (1 << 30), options_.dtype == DType::kF16 ? "f16" : "bf16");
+                     static_cast<double>(memory_bytes_) / (1 << 30), options_.dtype == DType::kF16 ? "f16" : "bf16",
+                     !options_.quantization                 ? ""
+                     : *options_.quantization == DType::kI8 ? ", int8 weights"
+                                                            : ", fp8 weights");
 }
 
 // ---- memory
@@ -181,38 +179,6 @@ bool CudaBackend::PinHost(void* data, size_t bytes) {
   return cudaHostRegister(data, bytes, cudaHostRegisterPortable) == cudaSuccess;
 }
 
-Result<Weight> CudaBackend::LoadWeight(const HostTensor& host) {
-  RETURN_IF_ERROR(CheckWeight(host));
-  const DType dtype = options_.dtype;
-  const auto row_bytes = static_cast<size_t>(StorageBytes(dtype, host.cols));
-  const size_t bytes = row_bytes * static_cast<size_t>(host.rows);
-  auto* data = static_cast<std::byte*>(arena_.TakeLow(bytes));
-  if (data == nullptr) {
-    return Overloaded(
-        fmt::format("no device memory for a weight of {} bytes: {} are free", bytes, arena_.free_bytes()));
-  }
-  Weight weight{dtype, host.rows, host.cols, Buffer(this, data, bytes)};
-  if (host.dtype == dtype) {
-    CopyToDevice(data, host.bytes.data(), bytes);
-    return weight;
-  }
-  const auto piece_rows = std::max<int64_t>(1, static_cast<int64_t>(kUploadBytes / row_bytes));
-  std::vector<float> row(static_cast<size_t>(host.cols));
-  std::vector<std::byte> piece;
-  for (int64_t first = 0; first < host.rows; first += piece_rows) {
-    const int64_t rows = std::min(piece_rows, host.rows - first);
-    piece.resize(static_cast<size_t>(rows) * row_bytes);
-    for (int64_t r = 0; r < rows; ++r) {
-      ReadFileRow(host, first + r, row.data());
-      for (size_t c = 0; c < row.size(); ++c)
-        StoreAs(dtype, row[c], &piece[static_cast<size_t>(r) * row_bytes + 2 * c]);
-    }
-    CopyToDevice(data + static_cast<size_t>(first) * row_bytes, piece.data(), piece.size());
-    CHECK_CUDA(cudaStreamSynchronize(stream_));  // `piece` is used again
-  }
-  return weight;
-}
-
 // ---- recording
 
 void CudaBackend::Record(const StepOp& op, int64_t rows) {
@@ -275,6 +241,7 @@ void CudaBackend::Embed(const Weight& table, std::span<const int32_t> ids, Tenso
   StepOp op{.kind = OpKind::kEmbed, .y = y, .weight_dtype = table.dtype, .indices = Stage<int32_t>(ids)};
   op.chosen_ids = chosen_ids_;
   op.weights[0] = table.data.data();
+  op.scales[0] = static_cast<const float*>(table.scales.data());
   Record(op, y.rows);
 }
 
@@ -286,6 +253,7 @@ void CudaBackend::AddPositions(const Weight& table, std::span<const int64_t> pos
   StepOp op{
       .kind = OpKind::kEmbed, .y = y, .weight_dtype = table.dtype, .indices = StageIndices(positions), .flag = true};
   op.weights[0] = table.data.data();
+  op.scales[0] = static_cast<const float*>(table.scales.data());
   Record(op, y.rows);
 }
 
@@ -338,13 +306,15 @@ void CudaBackend::Linear(const LinearArgs& args) {
   StepOp op{.kind = OpKind::kLinear,
             .x = args.x,
             .y = args.y,
-            .weight_dtype = options_.dtype,
+            .weight_dtype = args.weights.empty() ? options_.dtype : args.weights[0]->dtype,
             .vector = args.bias,
             .flag = args.accumulate};
   int64_t outputs = 0;
   for (size_t i = 0; i < args.weights.size(); ++i) {
     CHECK_EQ(args.weights[i]->cols, args.x.cols);
+    CHECK(args.weights[i]->dtype == op.weight_dtype);
     op.weights[i] = args.weights[i]->data.data();
+    op.scales[i] = static_cast<const float*>(args.weights[i]->scales.data());
     op.outputs[i] = args.weights[i]->rows;
     outputs += op.outputs[i];
   }

@@ -33,6 +33,7 @@ class CudaBackend final : public Backend {
   void WaitFor(uint64_t submission) override;
   bool runs_ahead() const override { return true; }
   DType activation_dtype() const override { return options_.dtype; }
+  DType weight_dtype() const override { return options_.quantization.value_or(options_.dtype); }
   std::string Describe() const override;
   std::optional<size_t> free_bytes() const override { return arena_.largest_gap(); }
   Status status() const override;
@@ -63,6 +64,8 @@ class CudaBackend final : public Backend {
     int64_t tile_heads = 0;
     AttentionPlan plan;
   };
+
+  Result<Weight> LoadQuantised(const HostTensor& host);
 
   void Record(const StepOp& op, int64_t rows);
   void Flush();

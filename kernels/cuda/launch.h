@@ -31,8 +31,9 @@ int LoadedArchitecture();
 
 // ---- rows.cu
 /// y[r] (+)= row ids[r] of a table of `dtype` with y.cols columns; ~i < 0 stands for chosen[i]. Both on the device.
-void LaunchEmbed(const Launcher& on, const void* table, DType dtype, const int32_t* ids, const int32_t* chosen,
-                 Tensor y, bool accumulate);
+/// `scales`: of the rows of a quantised table, otherwise null.
+void LaunchEmbed(const Launcher& on, const void* table, DType dtype, const float* scales, const int32_t* ids,
+                 const int32_t* chosen, Tensor y, bool accumulate);
 /// RMS norm (bias null and !layer) or layer norm of each row; x += added first, if not null.
 void LaunchNorm(const Launcher& on, Tensor x, const float* weight, const float* bias, bool layer, float eps, Tensor y,
                 const float* added = nullptr);
@@ -54,13 +55,15 @@ enum class AfterLinear { kNothing, kGeluTanh, kGeluErf, kSiluMultiply };
 struct SkinnyLinear {
   static constexpr int kMaxWeights = 3;
   static constexpr int64_t kMaxRows = 32;              // of x
+  static constexpr int64_t kMaxQuantisedRows = 128;    // of x, where weights have one byte
   static constexpr int64_t kSmall = int64_t{2} << 20;  // elements of W up to which all these rows are taken
 
   const void* weights[kMaxWeights] = {};  // [outputs[i], k] each
+  const float* scales[kMaxWeights] = {};  // [outputs[i]] each, if the weights have them
   int outputs[kMaxWeights] = {};
   int total = 0, k = 0;
-  DType dtype = DType::kBF16;  // of weights and x
-  Tensor x;                    // [rows, k]; with `norm`: where the normed rows go
+  DType dtype = DType::kBF16, weight_dtype = DType::kBF16;  // of x; the same, kI8 or kF8E4M3 (quantised_layout.h)
+  Tensor x;                                                 // [rows, k]; with `norm`: where the normed rows go
   const float* bias = nullptr;
   Tensor y;
   bool accumulate = false;
@@ -83,6 +86,16 @@ void LaunchSkinnyLinear(const Launcher& on, const SkinnyLinear& args);
 /// Whether LaunchStreamLinear takes what IsSkinny does: up to 4 rows that fit in shared memory.
 bool CanStream(const Launcher& on, const SkinnyLinear& args);
 void LaunchStreamLinear(const Launcher& on, const SkinnyLinear& args);
+// ---- stream_linear_8bit.cu
+void LaunchStreamLinear8Bit(const Launcher& on, const SkinnyLinear& args);
+
+// ---- quantised_linear.cu
+/// Weights of one byte, up to SkinnyLinear::kMaxQuantisedRows rows; no norm in front.
+void LaunchQuantisedLinear(const Launcher& on, const SkinnyLinear& args);
+
+// ---- expand_rows.cu
+/// y = rows of a quantised weight, in y's type (kF16 or kBF16); y's rows lie one behind the other.
+void LaunchExpandRows(const Launcher& on, const void* weight, DType dtype, const float* scales, Tensor y);
 
 // ---- batch_linear.cu
 /// Whether LaunchBatchLinear takes it: 5 to 64 rows, or fewer that LaunchStreamLinear does not take; weights that lie

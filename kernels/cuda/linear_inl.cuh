@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/quantised_weights.cuh"
 
 namespace ringside::cuda {
 
@@ -12,6 +13,8 @@ constexpr int kWarps = kBlockThreads / 32;
 /// What the kernel reads of SkinnyLinear, in 32 bits.
 struct Skinny {
   const void* weights[SkinnyLinear::kMaxWeights];
+  const float* scales[SkinnyLinear::kMaxWeights];
+  int64_t row_elements;  // from one row of a weight to the next
   int outputs[SkinnyLinear::kMaxWeights];
   int total, k, rows;
   void* x;
@@ -34,12 +37,20 @@ struct Skinny {
 };
 
 /// The first input of an output's row, or null past the last output.
-template <class T>
-__device__ __forceinline__ const T* WeightRow(const Skinny& a, int output) {
+template <class W>
+__device__ __forceinline__ const W* WeightRow(const Skinny& a, int output) {
   if (output >= a.total) return nullptr;
   int w = 0;
   while (w + 1 < SkinnyLinear::kMaxWeights && output >= a.outputs[w]) output -= a.outputs[w++];
-  return static_cast<const T*>(a.weights[w]) + static_cast<int64_t>(output) * a.k;
+  return static_cast<const W*>(a.weights[w]) + output * a.row_elements;
+}
+/// A sum over the inputs, in the units of an output's row.
+template <class T, class W>
+__device__ __forceinline__ float Scaled(const Skinny& a, float sum, int output) {
+  if constexpr (sizeof(W) > 1) return sum;
+  int w = 0;
+  while (w + 1 < SkinnyLinear::kMaxWeights && output >= a.outputs[w]) output -= a.outputs[w++];
+  return sum * kUnitOf<T, W> * a.scales[w][output];
 }
 
 /// The normed rows into shared memory; block 0 also stores them, as the norm by itself would.
@@ -68,7 +79,10 @@ __device__ __forceinline__ void StoreOutput(const Skinny& a, int row, int output
 
 inline Skinny Narrow(const SkinnyLinear& args) {
   Skinny a = {};
-  for (int i = 0; i < SkinnyLinear::kMaxWeights; ++i) a.weights[i] = args.weights[i], a.outputs[i] = args.outputs[i];
+  for (int i = 0; i < SkinnyLinear::kMaxWeights; ++i) {
+    a.weights[i] = args.weights[i], a.scales[i] = args.scales[i], a.outputs[i] = args.outputs[i];
+  }
+  a.row_elements = HasRowScales(args.weight_dtype) ? QuantisedRowBytes(args.k) : args.k;
   a.total = args.total, a.k = args.k, a.rows = static_cast<int>(args.x.rows);
   a.x = args.x.data, a.x_stride = args.x.stride;
   a.bias = args.bias;

@@ -2,17 +2,20 @@
 // kernel that reads and writes along rows.
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/quantised_layout.h"
+#include "kernels/cuda/quantised_weights.cuh"
 
 namespace ringside::cuda {
 namespace {
 
-__global__ void EmbedKernel(const void* table, DType dtype, const int32_t* ids, const int32_t* chosen, Tensor y,
-                            bool accumulate) {
+__global__ void EmbedKernel(const void* table, DType dtype, const float* scales, const int32_t* ids,
+                            const int32_t* chosen, Tensor y, bool accumulate) {
   StartStep();
   const int32_t id = ids[blockIdx.x];
-  const int64_t from = static_cast<int64_t>(id >= 0 ? id : chosen[~id]) * y.cols, to = blockIdx.x * y.stride;
+  const int64_t row = id >= 0 ? id : chosen[~id], to = blockIdx.x * y.stride;
   for (int64_t c = threadIdx.x; c < y.cols; c += blockDim.x) {
-    const float value = LoadElement(table, dtype, from + c);
+    const float value = scales != nullptr ? LoadQuantised(table, dtype, row, c, y.cols) * scales[row]
+                                          : LoadElement(table, dtype, row * y.cols + c);
     StoreElement(y.data, y.dtype, to + c, accumulate ? LoadElement(y.data, y.dtype, to + c) + value : value);
   }
 }
@@ -251,9 +254,9 @@ int LoadedArchitecture() {
   return 0;
 }
 
-void LaunchEmbed(const Launcher& on, const void* table, DType dtype, const int32_t* ids, const int32_t* chosen,
-                 Tensor y, bool accumulate) {
-  Launch(on, EmbedKernel, Grid(y.rows), kBlockThreads, 0, table, dtype, ids, chosen, y, accumulate);
+void LaunchEmbed(const Launcher& on, const void* table, DType dtype, const float* scales, const int32_t* ids,
+                 const int32_t* chosen, Tensor y, bool accumulate) {
+  Launch(on, EmbedKernel, Grid(y.rows), kBlockThreads, 0, table, dtype, scales, ids, chosen, y, accumulate);
 }
 
 void LaunchNorm(const Launcher& on, Tensor x, const float* weight, const float* bias, bool layer, float eps, Tensor y,

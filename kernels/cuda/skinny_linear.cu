@@ -224,7 +224,8 @@ bool CanFuseNorm(int64_t rows, int64_t k) { return rows <= 4 && k <= 4096 && row
 bool IsSkinny(const SkinnyLinear& args) {
   // Large matrices of more rows are cuBLAS's: it reads W at twice our speed there.
   const bool small = int64_t{args.k} * args.total <= SkinnyLinear::kSmall;
-  const int64_t most = small || args.fixed_order ? SkinnyLinear::kMaxRows : 4;
+  int64_t most = small || args.fixed_order ? SkinnyLinear::kMaxRows : 4;
+  if (HasRowScales(args.weight_dtype)) most = args.k >= 64 ? SkinnyLinear::kMaxQuantisedRows : 0;
   if (args.x.rows > most || args.k % 8 != 0) return false;
   if (args.x.dtype != args.dtype || args.x.stride % 8 != 0 || !AllowsWideLoads(args.x.data)) return false;
   return std::all_of(args.weights, args.weights + SkinnyLinear::kMaxWeights, AllowsWideLoads);
@@ -233,6 +234,7 @@ bool IsSkinny(const SkinnyLinear& args) {
 void LaunchSkinnyLinear(const Launcher& on, const SkinnyLinear& args) {
   CHECK(IsSkinny(args));
   if (!args.fixed_order && CanStream(on, args)) return LaunchStreamLinear(on, args);
+  if (HasRowScales(args.weight_dtype)) return LaunchQuantisedLinear(on, args);
   // Blocks that arrive one by one as their predecessor ends lie unevenly, and here they stay: measured on one step of
   // an 8B model 4.9 ms without overlap and 6.6 to 7.2 with it. A small matrix is read in one go, where overlap saves 10
   // %.

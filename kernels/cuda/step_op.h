@@ -20,6 +20,7 @@ struct StepOp {
   OpKind kind = OpKind::kEmbed;
   Tensor x, y;
   const void* weights[kMaxWeights] = {};  // kEmbed: the table; kLinear
+  const float* scales[kMaxWeights] = {};  // kEmbed, kLinear: of the rows of quantised weights
   int64_t outputs[kMaxWeights] = {};
   DType weight_dtype = DType::kBF16;
   const int32_t* indices = nullptr;  // kEmbed, kGatherRows: staged

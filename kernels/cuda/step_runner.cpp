@@ -1,21 +1,29 @@
 #include "kernels/cuda/step_runner.h"
 
+#include <algorithm>
+
 #include "kernels/cuda/cuda_check.h"
+#include "kernels/cuda/quantised_layout.h"
 
 namespace ringside::cuda {
 namespace {
+
+constexpr int64_t kProductTile = 128;  // rows and outputs of what a multiprocessor computes at a time, about
+constexpr int64_t kCachedPanelBytes = int64_t{32} << 20;
 
 SkinnyLinear AsSkinny(const StepOp& op, DType dtype) {
   SkinnyLinear out;
   int64_t total = 0;
   for (int i = 0; i < StepOp::kMaxWeights; ++i) {
     out.weights[i] = op.weights[i];
+    out.scales[i] = op.scales[i];
     out.outputs[i] = static_cast<int>(op.outputs[i]);
     total += op.outputs[i];
   }
   out.total = static_cast<int>(total);
   out.k = static_cast<int>(op.x.cols);
   out.dtype = dtype;
+  out.weight_dtype = op.weight_dtype;
   out.x = op.x;
   out.bias = op.vector;
   out.y = op.y;
@@ -44,8 +52,9 @@ bool TakeFollower(const StepOp& linear, const StepOp& next, SkinnyLinear* args) 
 
 Status StepRunner::Start(const Launcher& on, DType dtype, void* workspace, size_t workspace_bytes, void* scratch,
                          size_t scratch_bytes) {
-  on_ = on, dtype_ = dtype, scratch_ = scratch, scratch_bytes_ = scratch_bytes;
-  // Converted inputs lie in the first half of the scratch memory, results of trials in the second.
+  on_ = on, dtype_ = dtype, scratch_ = scratch;
+  // Converted inputs and panels of weights lie in the first half of the scratch memory, results of trials in the
+  // second.
   scratch_bytes_ = scratch_bytes / 2;
   return product_.Start(on.stream, workspace, workspace_bytes, static_cast<std::byte*>(scratch) + scratch_bytes_,
                         scratch_bytes - scratch_bytes_, true);
@@ -60,7 +69,9 @@ size_t StepRunner::RunFirst(std::span<const StepOp> ops) {
   if (op.x.rows == 0 && op.kind != OpKind::kEmbed && op.kind != OpKind::kGatherRows) return 1;
   switch (op.kind) {
     case OpKind::kEmbed:
-      if (op.y.rows > 0) LaunchEmbed(on_, op.weights[0], op.weight_dtype, op.indices, op.chosen_ids, op.y, op.flag);
+      if (op.y.rows > 0) {
+        LaunchEmbed(on_, op.weights[0], op.weight_dtype, op.scales[0], op.indices, op.chosen_ids, op.y, op.flag);
+      }
       return 1;
     case OpKind::kNorm:
       if (ops.size() > 1 && ops[1].kind == OpKind::kLinear && SameMatrix(op.y, ops[1].x) &&
@@ -109,6 +120,8 @@ size_t StepRunner::RunLinear(std::span<const StepOp> ops, size_t linear) {
     args.norm_weight = norm.vector;
     args.norm_bias = norm.bias;
     args.norm_eps = norm.eps;
+    // A norm goes with quantised weights only where they are streamed.
+    if (HasRowScales(args.weight_dtype) && (fixed_order_ || !CanStream(on_, args))) return 0;
   }
   SkinnyLinear joined = args;
   if (taken < ops.size() && TakeFollower(op, ops[taken], &joined) && (!batch || CanBatch(on_, joined))) {
@@ -123,25 +136,19 @@ size_t StepRunner::RunLinear(std::span<const StepOp> ops, size_t linear) {
 size_t StepRunner::Multiply(std::span<const StepOp> ops) {
   const StepOp& op = ops.front();
   Tensor x = op.x;
+  std::span<std::byte> scratch(static_cast<std::byte*>(scratch_), scratch_bytes_);
   if (x.dtype != dtype_) {
     const Tensor converted{dtype_, scratch_, x.rows, x.cols, (x.cols + 7) / 8 * 8};
-    CHECK_LE(static_cast<size_t>(StorageBytes(dtype_, converted.rows * converted.stride)), scratch_bytes_);
+    const auto bytes = static_cast<size_t>(StorageBytes(dtype_, converted.rows * converted.stride));
+    CHECK_LE(bytes, scratch.size());
+    scratch = scratch.subspan(std::min((bytes + 255) / 256 * 256, scratch.size()));
     LaunchConvert(on_, x, converted);
     x = converted;
   }
-  int64_t column = 0;
-  for (int i = 0; i < StepOp::kMaxWeights && op.outputs[i] > 0;) {
-    // Matrices that lie side by side are one.
-    int64_t outputs = op.outputs[i];
-    const auto* first = static_cast<const std::byte*>(op.weights[i]);
-    int next = i + 1;
-    while (next < StepOp::kMaxWeights && op.outputs[next] > 0 &&
-           op.weights[next] == first + StorageBytes(dtype_, outputs * x.cols)) {
-      outputs += op.outputs[next++];
-    }
-    MultiplyOne(op, x, first, outputs, op.y.Columns(column, outputs));
-    column += outputs;
-    i = next;
+  if (HasRowScales(op.weight_dtype)) {
+    MultiplyPanels(op, x, scratch);
+  } else {
+    MultiplyRuns(op, x);
   }
   if (op.vector == nullptr) return 1;
   if (ops.size() > 1 && SameMatrix(op.y, ops[1].x)) {
@@ -159,9 +166,55 @@ size_t StepRunner::Multiply(std::span<const StepOp> ops) {
   return 1;
 }
 
+void StepRunner::MultiplyRuns(const StepOp& op, Tensor x) {
+  int64_t column = 0;
+  for (int i = 0; i < StepOp::kMaxWeights && op.outputs[i] > 0;) {
+    // Matrices that lie side by side are one.
+    int64_t outputs = op.outputs[i];
+    const auto* first = static_cast<const std::byte*>(op.weights[i]);
+    int next = i + 1;
+    while (next < StepOp::kMaxWeights && op.outputs[next] > 0 &&
+           op.weights[next] == first + StorageBytes(dtype_, outputs * x.cols)) {
+      outputs += op.outputs[next++];
+    }
+    MultiplyOne(op, x, first, outputs, op.y.Columns(column, outputs));
+    column += outputs;
+    i = next;
+  }
+}
+
+void StepRunner::MultiplyPanels(const StepOp& op, Tensor x, std::span<std::byte> memory) {
+  const int64_t row_bytes = StorageBytes(dtype_, x.cols);
+  const auto most = static_cast<int64_t>(memory.size()) / row_bytes;
+  // What the L2 cache may keep, but enough of a product for every multiprocessor.
+  const int64_t enough = 2 * on_.multiprocessors * kProductTile * kProductTile / x.rows,
+                wanted = std::min(most, std::max(kCachedPanelBytes / row_bytes, enough));
+  CHECK_GT(wanted, 0);
+  const int64_t panels = (op.y.cols + wanted - 1) / wanted,
+                even = ((op.y.cols + panels - 1) / panels + kProductTile - 1) / kProductTile * kProductTile,
+                rows = std::min(even, most);
+  for (int64_t begin = 0; begin < op.y.cols; begin += rows) {
+    const int64_t end = std::min(begin + rows, op.y.cols);
+    Tensor panel{dtype_, memory.data(), end - begin, x.cols, x.cols};
+    int64_t first = 0;  // output of this weight
+    for (int i = 0; i < StepOp::kMaxWeights && first < end; first += op.outputs[i++]) {
+      const int64_t from = std::max(begin, first), to = std::min(end, first + op.outputs[i]);
+      if (from >= to) continue;
+      LaunchExpandRows(on_, static_cast<const std::byte*>(op.weights[i]) + (from - first) * QuantisedRowBytes(x.cols),
+                       op.weight_dtype, op.scales[i] + (from - first), panel.Rows(from - begin, to - from));
+    }
+    MultiplyOne(op, x, panel.data, panel.rows, op.y.Columns(begin, panel.rows));
+  }
+}
+
 void StepRunner::MultiplyOne(const StepOp& op, Tensor x, const void* weight, int64_t outputs, Tensor y) {
   if (x.cols % 8 != 0 || x.stride % 8 != 0 || (y.dtype != DType::kF32 && y.dtype != dtype_)) {
     return LaunchNaiveLinear(on_, weight, dtype_, outputs, x, y, op.flag);
+  }
+  if (fixed_order_ && HasRowScales(op.weight_dtype)) {
+    StepOp panel{.x = x, .y = y, .weight_dtype = dtype_, .flag = op.flag};
+    panel.weights[0] = weight, panel.outputs[0] = outputs;
+    if (RunLinear({&panel, 1}, 0) > 0) return;
   }
   product_.Multiply(weight, x, y, op.flag);
 }

@@ -18,7 +18,7 @@ class StepRunner {
   StepRunner(const StepRunner&) = delete;
   StepRunner& operator=(const StepRunner&) = delete;
 
-  /// `workspace` serves cuBLAS, `scratch` inputs in another type; both are borrowed.
+  /// `workspace` serves cuBLAS, `scratch` inputs in another type and quantised weights in 16 bits; both are borrowed.
   Status Start(const Launcher& on, DType dtype, void* workspace, size_t workspace_bytes, void* scratch,
                size_t scratch_bytes);
   void Run(std::span<const StepOp> ops);
@@ -33,6 +33,9 @@ class StepRunner {
   size_t RunLinear(std::span<const StepOp> ops, size_t linear);
   /// A linear layer of many rows, or of a shape that our own kernels do not take; what follows it may take its bias.
   size_t Multiply(std::span<const StepOp> ops);
+  void MultiplyRuns(const StepOp& op, Tensor x);
+  /// Weights of one byte, a panel of outputs at a time in 16 bits in `memory`.
+  void MultiplyPanels(const StepOp& op, Tensor x, std::span<std::byte> memory);
   void MultiplyOne(const StepOp& op, Tensor x, const void* weight, int64_t outputs, Tensor y);
   void Attend(const AttentionPlan& plan);
 

@@ -2,7 +2,7 @@
 // not fit the L2 cache: microseconds an operation and the rate at which its weights or keys and values are read. A
 // chain of one operation is one CUDA graph; the time to record it is left out.
 //   cuda_kernel_bench [--models smollm2,llama-8b] [--linear-rows 1,32] [--rows 1,32] [--contexts 1024]
-//                     [--chunks 512] [--onto 0,4096] [--fp8-cache]
+//                     [--chunks 512] [--onto 0,4096] [--fp8-cache] [--quantization int8|fp8]
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -13,6 +13,7 @@
 #include <span>
 
 #include "kernels/backend.h"
+#include "kernels/row_quantisation.h"
 
 namespace ringside {
 namespace {
@@ -125,7 +126,8 @@ class KernelBench {
                 bool activation = false) {
     int64_t total = 0;
     for (const int64_t n : outputs) total += n;
-    const int64_t copies = std::clamp<int64_t>(kColdBytes / (2 * total * k), 1, 64),
+    const int64_t element = StorageBytes(backend_.weight_dtype(), 1),
+                  copies = std::clamp<int64_t>(kColdBytes / (element * total * k), 1, 64),
                   calls = std::max<int64_t>(copies, 16);
     std::vector<std::vector<Weight>> weights(static_cast<size_t>(copies));
     for (auto& group : weights) {
@@ -160,7 +162,7 @@ class KernelBench {
     if (rows > 256) {
       fmt::print("  {} {:.1f} ({:.0f} TF)", name, us, 2.0 * static_cast<double>(rows * total * k) / us / 1e6);
     } else {
-      fmt::print("  {} {:.2f} ({:.2f})", name, us, 2.0 * static_cast<double>(total * k) / us / 1e6);
+      fmt::print("  {} {:.2f} ({:.2f})", name, us, static_cast<double>(element * total * k) / us / 1e6);
     }
     return us;
   }
@@ -191,6 +193,7 @@ class KernelBench {
 
 int Main(int argc, char** argv) {
   std::vector<std::string> models = {"smollm2", "llama-8b"};
+  std::string quantization = "none";
   std::vector<int64_t> rows, contexts = {1024}, chunks, onto = {0}, many;
   bool fp8 = false;
   CLI::App app("Measures the operations of a decoder layer on a CUDA device.");
@@ -201,9 +204,10 @@ int Main(int argc, char** argv) {
   app.add_option("--onto", onto)->delimiter(',');
   app.add_option("--linear-rows", many, "linear layers alone")->delimiter(',');
   app.add_flag("--fp8-cache", fp8, "keys and values in E4M3, not in bfloat16");
+  app.add_option("--quantization", quantization)->check(CLI::IsMember({"none", "int8", "fp8"}));
   CLI11_PARSE(app, argc, argv);
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
-  auto backend = MakeCudaBackend({.memory_bytes = size_t{24} << 30});
+  auto backend = MakeCudaBackend({.quantization = QuantizationNamed(quantization), .memory_bytes = size_t{24} << 30});
   if (!backend.ok()) return fmt::print(stderr, "{}\n", backend.status().ToString()), 1;
   for (const std::string& model : models) {
     const auto* shape =

@@ -3,7 +3,7 @@
 // reference for the first and prepares texts.
 //
 //   score_main MODEL TEXT --mode blocks --tokens 20000 --block 2048 --write-ids ids.i32
-//              [--kv-cache-dtype fp8] [--device cuda --dtype bf16]
+//              [--kv-cache-dtype fp8] [--quantization int8|fp8] [--device cuda --dtype bf16]
 //   score_main MODEL TEXT --mode ring  --tokens 16384 --memory 1024 [--pinned N | --no-pins] [--absolute]
 //   score_main MODEL TEXT --mode fresh --tokens 16384 --memory 1024
 #include <fmt/format.h>
@@ -17,7 +17,9 @@
 
 #include "cache/kv_pool.h"
 #include "engine/model.h"
+#include "kernels/row_quantisation.h"
 #include "tests/kernels/forwarding_backend.h"
+#include "tests/kernels/quantised_weights.h"
 
 namespace ringside {
 namespace {
@@ -25,7 +27,8 @@ namespace {
 constexpr int64_t kChunk = 128;
 
 struct Options {
-  std::string model, text, mode = "blocks", write_ids, device = "cpu", dtype = "bf16", cache = "f16";
+  std::string model, text, mode = "blocks", write_ids, device = "cpu", dtype = "bf16", cache = "f16",
+                           quantization = "none";
   int64_t tokens = 20000, block = 2048, memory = 1024, pinned = -1, from = 10000, threads = 0;
   bool no_pins = false, absolute = false;
 };
@@ -75,8 +78,8 @@ class Scorer {
  public:
   Scorer(Model& model, const Options& options, const RingWindow& window, int64_t rows)
       : model_(model),
-        shape_(MakeKvShape(model.spec().layers, model.spec().kv_heads, model.spec().head_dim,
-                           Named(options.cache), std::max<int64_t>(window.pinned, 1), rows, kChunk)),
+        shape_(MakeKvShape(model.spec().layers, model.spec().kv_heads, model.spec().head_dim, Named(options.cache),
+                           std::max<int64_t>(window.pinned, 1), rows, kChunk)),
         slab_(std::move(model.backend().Allocate(static_cast<size_t>(shape_.slab_bytes())).value())),
         cache_(shape_, slab_.data()),
         window_(window) {
@@ -199,10 +202,14 @@ Result<std::string> ReadText(const std::string& path) {
 }
 
 Status Run(const Options& options) {
-  ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend,
-                   options.device == "cuda"  // a part of the memory: several settings are scored side by side
-                       ? MakeCudaBackend({.dtype = Named(options.dtype), .memory_utilization = 0.15})
-                       : MakeCpuBackend({.threads = static_cast<int>(options.threads)}));
+  const bool cuda = options.device == "cuda";
+  const std::optional<DType> quantization = QuantizationNamed(options.quantization);
+  ASSIGN_OR_RETURN(
+      std::unique_ptr<Backend> backend,
+      cuda  // a part of the memory: several settings are scored side by side
+          ? MakeCudaBackend({.dtype = Named(options.dtype), .quantization = quantization, .memory_utilization = 0.15})
+          : MakeCpuBackend({.threads = static_cast<int>(options.threads)}));
+  if (quantization && !cuda) backend = std::make_unique<QuantisedWeights>(std::move(backend), *quantization);
   if (options.absolute) backend = std::make_unique<AbsoluteDistances>(std::move(backend));
   ASSIGN_OR_RETURN(const auto model, Model::Load(options.model, *backend));
   ASSIGN_OR_RETURN(const auto tokenizer, MakeTokenizer(model->tokenizer_data()));
@@ -249,6 +256,7 @@ int main(int argc, char** argv) {
   app.add_option("--device", options.device)->check(CLI::IsMember({"cpu", "cuda"}));
   app.add_option("--dtype", options.dtype, "On CUDA")->check(CLI::IsMember({"f16", "bf16"}));
   app.add_option("--kv-cache-dtype", options.cache)->check(CLI::IsMember({"f16", "bf16", "fp8"}));
+  app.add_option("--quantization", options.quantization)->check(CLI::IsMember({"none", "int8", "fp8"}));
   app.add_flag("--no-pins", options.no_pins);
   app.add_flag("--absolute", options.absolute, "Leave the second query out");
   CLI11_PARSE(app, argc, argv);

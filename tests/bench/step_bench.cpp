@@ -4,6 +4,7 @@
 // results on the host included; one JSON object a measurement, median and spread.
 //   step_bench --model PATH [--device cuda] [--dtype bf16] [--batches 1,8,32] [--contexts 1024,4096]
 //              [--prefill 512,2048] [--append 64] [--steps 64] [--repeats 5] [--deterministic] [--only-ahead]
+//              [--quantization int8|fp8]
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -15,13 +16,14 @@
 
 #include "cache/kv_pool.h"
 #include "engine/model.h"
+#include "kernels/row_quantisation.h"
 #include "tests/bench/must_have.h"
 
 namespace ringside {
 namespace {
 
 struct Options {
-  std::string model, device = "cuda", dtype = "bf16";
+  std::string model, device = "cuda", dtype = "bf16", quantization = "none";
   std::vector<int64_t> batches = {1, 8, 32}, contexts = {1024, 4096}, prefill = {512, 2048}, append;
   int64_t steps = 64, chunk = 2048;
   int repeats = 5;
@@ -184,6 +186,7 @@ int Main(int argc, char** argv) {
   app.add_option("--model", options.model)->required();
   app.add_option("--device", options.device);
   app.add_option("--dtype", options.dtype);
+  app.add_option("--quantization", options.quantization)->check(CLI::IsMember({"none", "int8", "fp8"}));
   app.add_option("--batches", options.batches)->delimiter(',');
   app.add_option("--contexts", options.contexts)->delimiter(',');
   app.add_option("--prefill", options.prefill)->delimiter(',');
@@ -196,6 +199,7 @@ int Main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   auto backend = options.device == "cuda"
                      ? MakeCudaBackend({.dtype = options.dtype == "f16" ? DType::kF16 : DType::kBF16,
+                                        .quantization = QuantizationNamed(options.quantization),
                                         .deterministic = options.deterministic})
                      : MakeCpuBackend({});
   const std::unique_ptr<Backend> device = MustHave(std::move(backend));

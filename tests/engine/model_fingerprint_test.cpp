@@ -24,7 +24,7 @@ TEST(ModelFingerprint, EveryFieldCounts) {
   const auto of = [&](const std::function<void(TokenizerData&)>& change) {
     TokenizerData data = SmallTokenizer();
     change(data);
-    return FingerprintOf(weights, data, "template", DType::kF32);
+    return FingerprintOf(weights, data, "template", DType::kF32, DType::kF32);
   };
   const std::vector<std::function<void(TokenizerData&)>> changes = {
       [](TokenizerData&) {},
@@ -55,13 +55,16 @@ TEST(ModelFingerprint, EveryFieldCounts) {
   };
   std::set<Fingerprint> seen;
   for (size_t i = 0; i < changes.size(); ++i) EXPECT_TRUE(seen.insert(of(changes[i])).second) << "change " << i;
-  EXPECT_EQ(of(changes[0]), FingerprintOf(weights, SmallTokenizer(), "template", DType::kF32));
-  EXPECT_TRUE(seen.insert(FingerprintOf(weights, SmallTokenizer(), "Template", DType::kF32)).second);
-  EXPECT_TRUE(seen.insert(FingerprintOf(weights, SmallTokenizer(), "template", DType::kBF16)).second);
+  EXPECT_EQ(of(changes[0]), FingerprintOf(weights, SmallTokenizer(), "template", DType::kF32, DType::kF32));
+  EXPECT_TRUE(seen.insert(FingerprintOf(weights, SmallTokenizer(), "Template", DType::kF32, DType::kF32)).second);
+  for (const DType weight_type : {DType::kBF16, DType::kI8, DType::kF8E4M3}) {
+    EXPECT_TRUE(seen.insert(FingerprintOf(weights, SmallTokenizer(), "template", DType::kBF16, weight_type)).second);
+  }
   for (size_t byte = 0; byte < weights.size(); ++byte) {
     std::array<uint8_t, 16> other = weights;
     other[byte] ^= 0x80;
-    EXPECT_TRUE(seen.insert(FingerprintOf(other, SmallTokenizer(), "template", DType::kF32)).second) << "byte " << byte;
+    EXPECT_TRUE(seen.insert(FingerprintOf(other, SmallTokenizer(), "template", DType::kF32, DType::kF32)).second)
+        << "byte " << byte;
   }
 }
 

@@ -1,12 +1,14 @@
-// The backends that one suite of tests runs on: the CPU, and CUDA in both of its element types where this program has it
-// and the machine a device. Tensors of a test live on the device and are compared on the host.
+// The backends that one suite of tests runs on: the CPU, and CUDA in both of its element types where this program has
+// it and the machine a device. Tensors of a test live on the device and are compared on the host.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "kernels/backend.h"
+#include "kernels/row_quantisation.h"
 #include "tests/kernels/reference.h"
 
 namespace ringside::testing {
@@ -17,10 +19,22 @@ inline std::vector<std::string> DeviceNames() { return {"cpu", "cuda_bf16", "cud
 /// These, and CUDA with a fixed order of summation: "cuda_bf16_fixed".
 inline std::vector<std::string> EngineDeviceNames() { return {"cpu", "cuda_bf16", "cuda_f16", "cuda_bf16_fixed"}; }
 
+/// CUDA with quantised weights: "cuda_bf16_int8" ...
+inline std::vector<std::string> QuantisedDeviceNames() {
+  return {"cuda_bf16_int8", "cuda_bf16_fp8", "cuda_f16_int8", "cuda_f16_fp8"};
+}
+inline std::optional<DType> QuantizationOf(const std::string& device) {
+  for (const char* name : {"int8", "fp8"}) {
+    if (device.find(name) != std::string::npos) return QuantizationNamed(name);
+  }
+  return std::nullopt;
+}
+
 /// Null if there is no such device here.
 inline std::unique_ptr<Backend> MakeDevice(const std::string& name, bool graphs = true) {
   auto made = name == "cpu" ? MakeCpuBackend({.threads = 1})
-                            : MakeCudaBackend({.dtype = name == "cuda_f16" ? DType::kF16 : DType::kBF16,
+                            : MakeCudaBackend({.dtype = name.starts_with("cuda_f16") ? DType::kF16 : DType::kBF16,
+                                               .quantization = QuantizationOf(name),
                                                .memory_bytes = size_t{2} << 30,
                                                .graphs = graphs,
                                                .deterministic = name.ends_with("_fixed")});

@@ -195,6 +195,10 @@ TEST_F(ConfigTest, WhereTheForwardPassRuns) {
   EXPECT_EQ(Parse({"-m", "m", "--gpu-memory-utilization", "1"}).gpu.memory_utilization, 1.0);
   EXPECT_FALSE(gpu.gpu.deterministic);
   EXPECT_TRUE(Parse({"-m", "m", "--device", "cuda", "--deterministic"}).gpu.deterministic);
+  EXPECT_FALSE(gpu.gpu.quantization);
+  EXPECT_FALSE(Parse({"-m", "m", "--device", "cpu", "--quantization", "none"}).gpu.quantization);
+  EXPECT_EQ(Parse({"-m", "m", "--device", "cuda", "--quantization", "int8"}).gpu.quantization, DType::kI8);
+  EXPECT_EQ(Parse({"-m", "m", "--device", "cuda", "-q", "fp8"}).gpu.quantization, DType::kF8E4M3);
   const ServerConfig told = Parse({"-m", "m"}, {{"RINGSIDE_DEVICE", "cuda"}, {"RINGSIDE_DTYPE", "f16"}});
   EXPECT_TRUE(told.cuda);
   EXPECT_EQ(told.gpu.dtype, DType::kF16);
@@ -322,6 +326,8 @@ TEST_F(ConfigTest, BadValuesAreRefusedByFlagAndValue) {
                                                      {"--log-level", "loud"},
                                                      {"--queue-limit", "-1"},
                                                      {"--threads", "two"},
+                                                     {"--quantization", "int4"},
+                                                     {"--quantization", "int8"},  // without a GPU
                                                      {"--prefill-chunk", "513"},
                                                      {"--api-key", "a b"},
                                                      {"--api-key", "k\xc3\xa4"},

@@ -93,7 +93,8 @@ class ServerProcessTest : public ::testing::Test {
 
 TEST_F(ServerProcessTest, BadConfigurationEndsWith78AndASentence) {
   for (const Args& args : {Args{}, Args{"--model", "m", "--port", "http"}, Args{"--model", "m", "--slot", "1"},
-                           Args{"--model", "m", "--host", "0.0.0.0"}, Args{"--config", "/nowhere.yaml"}}) {
+                           Args{"--model", "m", "--host", "0.0.0.0"}, Args{"--model", "m", "--quantization", "fp8"},
+                           Args{"--config", "/nowhere.yaml"}}) {
     Process process(args);
     EXPECT_EQ(process.ReadLine(), "");
     EXPECT_EQ(process.Wait(), 78);

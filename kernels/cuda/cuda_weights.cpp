@@ -1,0 +1,108 @@
+// Weights on their way from a file to the device: in the backend's type, or quantised.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <thread>
+
+#include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/cuda_check.h"
+#include "kernels/cuda/quantised_layout.h"
+#include "kernels/file_formats.h"
+#include "kernels/half.h"
+#include "kernels/row_quantisation.h"
+
+namespace ringside::cuda {
+namespace {
+
+constexpr size_t kUploadBytes = size_t{16} << 20;
+
+void StoreAs(DType dtype, float value, std::byte* to) {
+  const uint16_t bits = dtype == DType::kF16 ? FloatToHalf(value) : FloatToBf16(value);
+  std::memcpy(to, &bits, sizeof bits);
+}
+
+/// Calls do_part(first, last) for parts of [0, count), on all cores.
+template <class F>
+void OnAllCores(size_t count, const F& do_part) {
+  const size_t threads = std::clamp<size_t>(std::thread::hardware_concurrency(), 1, 16);
+  std::vector<std::jthread> running;
+  for (size_t t = 0; t < threads; ++t) {
+    running.emplace_back([&, t] { do_part(count * t / threads, count * (t + 1) / threads); });
+  }
+}
+
+}  // namespace
+
+Result<Weight> CudaBackend::LoadWeight(const HostTensor& host) {
+  RETURN_IF_ERROR(CheckWeight(host));
+  if (options_.quantization) return LoadQuantised(host);
+  const DType dtype = options_.dtype;
+  const auto row_bytes = static_cast<size_t>(StorageBytes(dtype, host.cols));
+  const size_t bytes = row_bytes * static_cast<size_t>(host.rows);
+  auto* data = static_cast<std::byte*>(arena_.TakeLow(bytes));
+  if (data == nullptr) {
+    return Overloaded(
+        fmt::format("no device memory for a weight of {} bytes: {} are free", bytes, arena_.free_bytes()));
+  }
+  Weight weight{dtype, host.rows, host.cols, Buffer(this, data, bytes), {}};
+  if (host.dtype == dtype) {
+    CopyToDevice(data, host.bytes.data(), bytes);
+    return weight;
+  }
+  const auto piece_rows = std::max<int64_t>(1, static_cast<int64_t>(kUploadBytes / row_bytes));
+  std::vector<float> row(static_cast<size_t>(host.cols));
+  std::vector<std::byte> piece;
+  for (int64_t first = 0; first < host.rows; first += piece_rows) {
+    const int64_t rows = std::min(piece_rows, host.rows - first);
+    piece.resize(static_cast<size_t>(rows) * row_bytes);
+    for (int64_t r = 0; r < rows; ++r) {
+      ReadFileRow(host, first + r, row.data());
+      for (size_t c = 0; c < row.size(); ++c)
+        StoreAs(dtype, row[c], &piece[static_cast<size_t>(r) * row_bytes + 2 * c]);
+    }
+    CopyToDevice(data + static_cast<size_t>(first) * row_bytes, piece.data(), piece.size());
+    CHECK_CUDA(cudaStreamSynchronize(stream_));  // `piece` is used again
+  }
+  return weight;
+}
+
+Result<Weight> CudaBackend::LoadQuantised(const HostTensor& host) {
+  // Three bits of fraction are too few for a token's row.
+  const DType dtype = host.table ? DType::kI8 : *options_.quantization;
+  const auto row_bytes = static_cast<size_t>(QuantisedRowBytes(host.cols)), rows = static_cast<size_t>(host.rows);
+  auto* data = static_cast<std::byte*>(arena_.TakeLow(rows * row_bytes));
+  auto* scales = static_cast<std::byte*>(arena_.TakeHigh(rows * sizeof(float)));
+  Weight weight{dtype, host.rows, host.cols, Buffer(this, data, rows * row_bytes),
+                Buffer(this, scales, rows * sizeof(float))};
+  if (data == nullptr || scales == nullptr) {
+    return Overloaded(fmt::format("no device memory for a weight of {} bytes: {} are free",
+                                  rows * (row_bytes + sizeof(float)), arena_.free_bytes()));
+  }
+  const size_t piece_rows = std::max<size_t>(1, kUploadBytes / row_bytes);
+  std::vector<float> row_scales(rows);
+  std::vector<uint8_t> piece(piece_rows * row_bytes);
+  for (size_t first = 0; first < rows; first += piece_rows) {
+    const size_t count = std::min(piece_rows, rows - first);
+    OnAllCores(count, [&](size_t begin, size_t end) {
+      std::vector<float> row(row_bytes, 0.0f);  // a byte an element
+      std::vector<uint8_t> quantised(row_bytes);
+      for (size_t r = begin; r < end; ++r) {
+        ReadFileRow(host, static_cast<int64_t>(first + r), row.data());
+        row_scales[first + r] = QuantiseRow(dtype, row, quantised.data());
+        PlaceQuantisedRow(dtype, quantised, &piece[r * row_bytes]);
+      }
+    });
+    CopyToDevice(data + first * row_bytes, piece.data(), count * row_bytes);
+    CHECK_CUDA(cudaStreamSynchronize(stream_));  // `piece` is used again
+  }
+  if (!std::all_of(row_scales.begin(), row_scales.end(), [](float x) { return std::isfinite(x); })) {
+    return Corruption("a weight holds a value that is not finite");
+  }
+  CopyToDevice(scales, row_scales.data(), rows * sizeof(float));
+  CHECK_CUDA(cudaStreamSynchronize(stream_));
+  return weight;
+}
+
+}  // namespace ringside::cuda

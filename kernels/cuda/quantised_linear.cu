@@ -1,0 +1,262 @@
+// y (+)= x W^T + bias for up to some hundred rows of x and weights of one byte, bound by reading W once. A block has 64
+// or 128 outputs (with SiLU: 64 gates and their ups) and up to 64 rows of x, and goes through its inputs 128 at a time:
+// weights and rows come into shared memory through a ring that all its threads fill. On the tensor cores the weights,
+// made T on their way, are the left operand; each of the 8 warps has a quarter of the outputs and half of each chunk.
+// Where there are too few outputs for the device, the inputs are split over the blocks of a cluster, by the shape of W
+// alone. All sums are added in one order, so a row's bits do not depend on how many rows there are.
+#include <algorithm>
+
+#include "kernels/cuda/cluster.cuh"
+#include "kernels/cuda/linear_inl.cuh"
+
+namespace ringside::cuda {
+namespace {
+
+constexpr int kChunk = 128;           // inputs of a stage
+constexpr int kOutputs = 64;          // times kTiles: of a block
+constexpr int kRingBytes = 96 << 10;  // so that two blocks are on a multiprocessor of 227 KiB
+constexpr int kMostSplits = 8, kMostColumns = 8;
+
+template <int kTiles, int kColumns>
+struct Sizes {
+  static constexpr int kRows = 8 * kColumns, kAll = kTiles * kOutputs;
+  static constexpr int kWeightBytes = kAll * kChunk, kStage = kWeightBytes + kRows * kChunk * 2;
+  static constexpr int kStages = std::min(6, kRingBytes / kStage);
+  static constexpr int kSumRow = kAll + 4;  // floats between rows of x in the sums
+  static constexpr int kSumBytes = 2 * kRows * kSumRow * static_cast<int>(sizeof(float));
+  static constexpr int kBytes = std::max(kStages * kStage, kSumBytes);
+};
+
+/// The copies of a block's stages. What is not there is zero: a copy of no bytes reads nothing at its address.
+template <class T, class W, int kTiles, int kColumns, bool kPairs>
+class Feed {
+ public:
+  using S = Sizes<kTiles, kColumns>;
+
+  __device__ __forceinline__ Feed(const Skinny& a, int first_output, int first_row, unsigned char* ring)
+      : k_(a.k),
+        weights_to_(SharedAddress(ring) + threadIdx.x / 8 * kChunk + Piece(threadIdx.x % 8, threadIdx.x / 8)),
+        rows_to_(SharedAddress(ring) + S::kWeightBytes + threadIdx.x / 16 * kChunk * 2 +
+                 Piece(threadIdx.x % 16, threadIdx.x / 16)),
+        left_(a.rows - first_row - static_cast<int>(threadIdx.x) / 16),
+        x_stride_(a.x_stride * kRowStep),
+        x_(static_cast<const T*>(a.x) + (first_row + static_cast<int>(threadIdx.x) / 16) * a.x_stride +
+           threadIdx.x % 16 * 8) {
+    const int half = a.total / 2;
+#pragma unroll
+    for (int i = 0; i < kWeightRows; ++i) {
+      const int place = static_cast<int>(threadIdx.x) / 8 + i * kPlaceStep;
+      const W* row;
+      if constexpr (kPairs) {
+        const int output = first_output + place % kOutputs;
+        row = output < half ? WeightRow<W>(a, output + (place >= kOutputs ? half : 0)) : nullptr;
+      } else {
+        row = WeightRow<W>(a, first_output + place);
+      }
+      if (row != nullptr) real_ |= 1u << i;
+      weights_[i] = (row != nullptr ? row : static_cast<const W*>(a.weights[0])) + threadIdx.x % 8 * 16;
+    }
+  }
+  __device__ __forceinline__ void Weights(int chunk, int stage) const {
+    const int input = chunk * kChunk;
+    const bool inside = input + static_cast<int>(threadIdx.x) % 8 * 16 < k_;
+#pragma unroll
+    for (int i = 0; i < kWeightRows; ++i) {
+      CopyAsyncOrZero(weights_to_ + stage * S::kStage + i * kPlaceStep * kChunk, weights_[i] + input,
+                      inside && (real_ >> i & 1) != 0);
+    }
+  }
+  __device__ __forceinline__ void Rows(int chunk, int stage) const {
+    const int input = chunk * kChunk;
+    const bool inside = input + static_cast<int>(threadIdx.x) % 16 * 8 < k_;
+    if (S::kRows < kRowStep && threadIdx.x >= S::kRows * 16) return;
+#pragma unroll
+    for (int i = 0; i < (S::kRows + kRowStep - 1) / kRowStep; ++i) {
+      CopyAsyncOrZero(rows_to_ + stage * S::kStage + i * kRowStep * kChunk * 2, x_ + i * x_stride_ + input,
+                      inside && i * kRowStep < left_);
+    }
+  }
+
+ private:
+  static constexpr int kPlaceStep = kBlockThreads / 8, kRowStep = kBlockThreads / 16;
+  static constexpr int kWeightRows = S::kAll / kPlaceStep;
+  /// Of 16 bytes in a row, such that eight rows lie in different banks.
+  __device__ __forceinline__ static constexpr uint32_t Piece(unsigned piece, unsigned row) {
+    return (piece ^ row % 8) * 16;
+  }
+  const int k_;
+  const uint32_t weights_to_, rows_to_;
+  const int left_;  // rows of x from this thread's first on
+  const int64_t x_stride_;
+  const T* const x_;
+  uint32_t real_ = 0;
+  const W* weights_[kWeightRows];
+};
+
+/// A warp's half of a stage: 64 inputs, of 16 outputs a tile.
+template <class T, class W, int kTiles, int kColumns>
+__device__ __forceinline__ void MultiplyStage(float (&c)[kTiles][kColumns][4], const unsigned char* stage) {
+  using S = Sizes<kTiles, kColumns>;
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, matrix = lane / 8, line = lane % 8;
+  const int quarter = warp % 4, part = warp / 4;
+#pragma unroll
+  for (int step = 0; step < 2; ++step) {  // 32 inputs each
+    const int group = part * 4 + step * 2;
+    uint32_t w[kTiles][4], x[kColumns][4];
+#pragma unroll
+    for (int t = 0; t < kTiles; ++t) {
+      const int row = t * kOutputs + quarter * 16 + matrix % 2 * 8 + line;
+      LoadMatrices(w[t], SharedAddress(stage + row * kChunk + ((group + matrix / 2) ^ line) * 16));
+    }
+#pragma unroll
+    for (int n = 0; n < kColumns; ++n) {
+      LoadMatrices(x[n], SharedAddress(stage + S::kWeightBytes + (n * 8 + line) * kChunk * 2 +
+                                       ((group * 2 + matrix) ^ line) * 16));
+    }
+#pragma unroll
+    for (int k = 0; k < 2; ++k) {
+#pragma unroll
+      for (int t = 0; t < kTiles; ++t) {
+        const uint32_t left[4] = {LowPair(w[t][2 * k], W(), T()), LowPair(w[t][2 * k + 1], W(), T()),
+                                  HighPair(w[t][2 * k], W(), T()), HighPair(w[t][2 * k + 1], W(), T())};
+#pragma unroll
+        for (int n = 0; n < kColumns; ++n) MultiplyAdd(c[t][n], left, x[n][2 * k], x[n][2 * k + 1], T());
+      }
+    }
+  }
+}
+
+/// Adds up what the halves and the blocks of a cluster have, and stores: each block a share of the results.
+template <class T, class W, int kTiles, int kColumns, bool kPairs>
+__device__ __forceinline__ void FinishBlock(const Skinny& a, int first_output, int first_row, const float* sums) {
+  using S = Sizes<kTiles, kColumns>;
+  const int splits = ClusterBlocks(), rank = ClusterRank(), half = a.total / 2;
+  constexpr int kResults = kPairs ? kOutputs : S::kAll;
+  const int rows = min(a.rows - first_row, S::kRows), all = kPairs ? half : a.total;
+  for (int i = rank * kBlockThreads + static_cast<int>(threadIdx.x); i < rows * kResults; i += splits * kBlockThreads) {
+    const int row = i / kResults, place = i % kResults, output = first_output + place;
+    if (output >= all) continue;
+    const auto sum_of = [&](int at) {
+      float sum = 0;
+      for (int s = 0; s < splits; ++s) {
+        const float* of = OfBlock(sums + row * S::kSumRow + at, s);
+        sum += of[0] + of[S::kRows * S::kSumRow];
+      }
+      return sum;
+    };
+    float value = AddBias(a, Scaled<T, W>(a, sum_of(place), output), output);
+    if constexpr (kPairs) {
+      const float up =
+          RoundTo(a.y_dtype, AddBias(a, Scaled<T, W>(a, sum_of(kOutputs + place), half + output), half + output));
+      value = RoundTo(a.y_dtype, value);
+      StoreOutput(a, first_row + row, output, value);
+      StoreOutput(a, first_row + row, half + output, up);
+      static_cast<T*>(a.product)[(first_row + row) * a.product_stride + output] = FromFloat<T>(SiluOf(value) * up);
+    } else {
+      if (a.after == AfterLinear::kGeluTanh || a.after == AfterLinear::kGeluErf) {
+        value = GeluOf(RoundTo(a.y_dtype, value), a.after == AfterLinear::kGeluTanh);
+      }
+      StoreOutput(a, first_row + row, output, value);
+    }
+  }
+}
+
+template <class T, class W, int kTiles, int kColumns, bool kPairs>
+__global__ void __launch_bounds__(kBlockThreads, 2) QuantisedKernel(Skinny a) {
+  using S = Sizes<kTiles, kColumns>;
+  extern __shared__ __align__(16) unsigned char shared[];
+  const int splits = ClusterBlocks(), rank = ClusterRank();
+  const int tile = static_cast<int>(blockIdx.x) / splits, chunks = (a.k + kChunk - 1) / kChunk;
+  const int begin = chunks * rank / splits, count = chunks * (rank + 1) / splits - begin;
+  const int first_output = tile * (kPairs ? kOutputs : S::kAll), first_row = static_cast<int>(blockIdx.y) * S::kRows;
+
+  const Feed<T, W, kTiles, kColumns, kPairs> feed(a, first_output, first_row, shared);
+  LetNextStart();
+  for (int i = 0; i < min(count, S::kStages - 1); ++i) feed.Weights(begin + i, i);  // weights do not wait
+  WaitForStep();
+  for (int i = 0; i < S::kStages - 1; ++i) {
+    if (i < count) feed.Rows(begin + i, i);
+    CommitCopies();  // the first with all weights so far
+  }
+  float c[kTiles][kColumns][4] = {};
+  int stage = 0, ahead = S::kStages - 1;
+  for (int i = 0; i < count; ++i) {
+    WaitForCopies<S::kStages - 2>();
+    __syncthreads();  // everybody's copies are there, and the stage before this one has been read
+    if (i + S::kStages - 1 < count) {
+      feed.Weights(begin + i + S::kStages - 1, ahead);
+      feed.Rows(begin + i + S::kStages - 1, ahead);
+    }
+    CommitCopies();
+    MultiplyStage<T, W, kTiles, kColumns>(c, shared + stage * S::kStage);
+    stage = stage + 1 == S::kStages ? 0 : stage + 1;
+    ahead = ahead + 1 == S::kStages ? 0 : ahead + 1;
+  }
+
+  __syncthreads();  // the ring has been read: the sums take its place
+  float* sums = reinterpret_cast<float*>(shared);
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+#pragma unroll
+  for (int t = 0; t < kTiles; ++t) {
+#pragma unroll
+    for (int n = 0; n < kColumns; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int row = n * 8 + lane % 4 * 2 + i % 2, output = t * kOutputs + warp % 4 * 16 + lane / 4 + i / 2 * 8;
+        sums[(warp / 4 * S::kRows + row) * S::kSumRow + output] = c[t][n][i];
+      }
+    }
+  }
+  ClusterSync();
+  FinishBlock<T, W, kTiles, kColumns, kPairs>(a, first_output, first_row, sums);
+  ClusterSync();  // nobody ends while others read its sums
+}
+
+/// Over how many blocks inputs are split: as many as two blocks on every multiprocessor allow, each with two chunks.
+int SplitsOf(const Launcher& on, int tiles, int k) {
+  const int chunks = (k + kChunk - 1) / kChunk, most = std::min(kMostSplits, on.largest_cluster);
+  int splits = 1;
+  while (splits * 2 <= most && splits * 4 <= chunks && tiles * splits * 2 <= 2 * on.multiprocessors) splits *= 2;
+  return splits;
+}
+
+template <class T, class W, int kTiles, int kColumns, bool kPairs>
+void LaunchTiles(const Launcher& on, const Skinny& a, int tiles, int splits) {
+  using S = Sizes<kTiles, kColumns>;
+  Launcher clustered = on;
+  clustered.cluster = splits;
+  Launch(clustered, QuantisedKernel<T, W, kTiles, kColumns, kPairs>,
+         Grid(tiles * splits, (a.rows + S::kRows - 1) / S::kRows), kBlockThreads, S::kBytes, a);
+}
+
+template <class T, class W, int kTiles, bool kPairs>
+void LaunchOfTiles(const Launcher& on, const Skinny& a) {
+  const int outputs = kPairs ? kOutputs : kTiles * kOutputs, all = kPairs ? a.total / 2 : a.total;
+  const int tiles = (all + outputs - 1) / outputs, splits = SplitsOf(on, tiles, a.k);
+  if (a.rows <= 8) return LaunchTiles<T, W, kTiles, 1, kPairs>(on, a, tiles, splits);
+  if (a.rows <= 16) return LaunchTiles<T, W, kTiles, 2, kPairs>(on, a, tiles, splits);
+  if (a.rows <= 32) return LaunchTiles<T, W, kTiles, 4, kPairs>(on, a, tiles, splits);
+  LaunchTiles<T, W, kTiles, kMostColumns, kPairs>(on, a, tiles, splits);
+}
+
+template <class T, class W>
+void LaunchOfTypes(const Launcher& on, const SkinnyLinear& args) {
+  const Skinny a = Narrow(args);
+  if (args.after == AfterLinear::kSiluMultiply) return LaunchOfTiles<T, W, 2, true>(on, a);
+  // Wide blocks read x less often, if there are enough of them.
+  const bool wide = a.total / (2 * kOutputs) * kMostSplits * 2 >= 3 * on.multiprocessors;
+  return wide ? LaunchOfTiles<T, W, 2, false>(on, a) : LaunchOfTiles<T, W, 1, false>(on, a);
+}
+
+}  // namespace
+
+void LaunchQuantisedLinear(const Launcher& on, const SkinnyLinear& args) {
+  CHECK(IsSkinny(args) && HasRowScales(args.weight_dtype) && !args.norm);
+  const bool integers = args.weight_dtype == DType::kI8;
+  if (args.dtype == DType::kF16) {
+    return integers ? LaunchOfTypes<__half, Int8>(on, args) : LaunchOfTypes<__half, E4M3>(on, args);
+  }
+  return integers ? LaunchOfTypes<__nv_bfloat16, Int8>(on, args) : LaunchOfTypes<__nv_bfloat16, E4M3>(on, args);
+}
+
+}  // namespace ringside::cuda

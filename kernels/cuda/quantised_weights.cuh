@@ -1,0 +1,71 @@
+// Weights of one byte on their way to 16 bits, two of a word at a time (quantised_layout.h). Operations on bits are
+// what there is too little of: a pair of integers costs one or two of them, one of E4M3 three. Included by .cu files
+// only.
+#pragma once
+
+#include "kernels/cuda/device.cuh"
+#include "kernels/cuda/quantised_layout.h"
+
+namespace ringside::cuda {
+
+struct Int8 {
+  uint8_t bits;
+};
+struct E4M3 {
+  uint8_t bits;
+};
+
+/// What a pair's number stands for is this times as large: integers stay below the normal numbers of float16, and half
+/// way up in bfloat16, where no power of two reaches further.
+template <class T, class W>
+constexpr float kUnitOf = 1;
+template <>
+constexpr float kUnitOf<__half, Int8> = 0x1p24f;
+template <>
+constexpr float kUnitOf<__nv_bfloat16, Int8> = 0x1p6f;
+
+__device__ __forceinline__ uint32_t Times(uint32_t a, uint32_t b, __half) {
+  const __half2 out = __hmul2(*reinterpret_cast<const __half2*>(&a), *reinterpret_cast<const __half2*>(&b));
+  return *reinterpret_cast<const uint32_t*>(&out);
+}
+__device__ __forceinline__ uint32_t Times(uint32_t a, uint32_t b, __nv_bfloat16) {
+  const __nv_bfloat162 out =
+      __hmul2(*reinterpret_cast<const __nv_bfloat162*>(&a), *reinterpret_cast<const __nv_bfloat162*>(&b));
+  return *reinterpret_cast<const uint32_t*>(&out);
+}
+
+/// The numbers in the low bytes of a word's halves, as a pair of T.
+__device__ __forceinline__ uint32_t LowPair(uint32_t word, Int8, __half) { return word & 0x807f807fu; }
+__device__ __forceinline__ uint32_t LowPair(uint32_t word, Int8, __nv_bfloat16) {
+  return Times(word & 0x807f807fu, 0x7f007f00u, __nv_bfloat16());  // 2^-133 times 2^127
+}
+/// Those in the high bytes. E4M3: the exponent moves to T's place and a power of two makes up for its bias, below the
+/// normal numbers too.
+template <class T>
+__device__ __forceinline__ uint32_t HighPair(uint32_t word, Int8, T) {
+  return LowPair(__byte_perm(word, 0, 0x2301), Int8(), T());
+}
+__device__ __forceinline__ uint32_t HighPair(uint32_t word, E4M3, __half) {
+  return Times((word & 0x80008000u) | (word & 0x7f007f00u) >> 1, 0x5c005c00u, __half());  // 2^8
+}
+__device__ __forceinline__ uint32_t HighPair(uint32_t word, E4M3, __nv_bfloat16) {
+  return Times((word & 0x80008000u) | (word & 0x7f007f00u) >> 4, 0x7b807b80u, __nv_bfloat16());  // 2^120
+}
+template <class T>
+__device__ __forceinline__ uint32_t LowPair(uint32_t word, E4M3, T) {
+  return HighPair(word << 8, E4M3(), T());
+}
+
+/// One element, before its scale, of a weight with `cols` inputs.
+__device__ __forceinline__ float LoadQuantised(const void* weight, DType dtype, int64_t row, int64_t c, int64_t cols) {
+  const int64_t place = c / kQuantisedGroup * kQuantisedGroup + QuantisedPlace(static_cast<int>(c % kQuantisedGroup));
+  const auto* bytes = static_cast<const uint8_t*>(weight) + row * QuantisedRowBytes(cols);
+  if (dtype == DType::kI8) {
+    const auto magnitude = static_cast<float>(bytes[place] & 0x7f);
+    return bytes[place ^ 1] & 0x80 ? -magnitude : magnitude;
+  }
+  const uint32_t pair = LowPair(bytes[place], E4M3(), __half());
+  return __half2float(__ushort_as_half(static_cast<unsigned short>(pair & 0xffff)));
+}
+
+}  // namespace ringside::cuda

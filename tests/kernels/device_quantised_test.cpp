@@ -1,0 +1,226 @@
+// Weights of one byte on CUDA, where there is a device: every number of rows goes its own way through the kernels, and
+// all give the product with the matrix that the quantised one stands for.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/kernels/devices.h"
+
+namespace ringside::testing {
+namespace {
+
+size_t At(int64_t row, int64_t cols, int64_t col) { return static_cast<size_t>(row * cols + col); }
+
+/// A random weight whose values are what is left of them.
+RandomWeight MakeQuantised(DType dtype, int64_t rows, int64_t cols, uint32_t seed) {
+  RandomWeight w = MakeRandomWeight(DType::kF32, rows, cols, seed);
+  std::vector<uint8_t> q(static_cast<size_t>(cols));
+  for (int64_t r = 0; r < rows; ++r) {
+    std::vector<float> row;
+    for (int64_t c = 0; c < cols; ++c) row.push_back(static_cast<float>(w.values[At(r, cols, c)]));
+    const double scale = QuantiseRow(dtype, row, q.data());
+    for (int64_t c = 0; c < cols; ++c) {
+      w.values[At(r, cols, c)] = scale * QuantisedValue(dtype, q[static_cast<size_t>(c)]);
+    }
+  }
+  return w;
+}
+
+class QuantisedDevice : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override { Make(GetParam()); }
+  void Make(const std::string& name) {
+    backend_ = MakeDevice(name);
+    if (backend_ == nullptr) GTEST_SKIP() << "no " << name << " here";
+    type_ = backend_->activation_dtype();
+    weight_type_ = *QuantizationOf(name);
+  }
+  std::vector<float> RandomRounded(int64_t n, uint32_t seed) const {
+    std::vector<float> out = RandomFloats(static_cast<size_t>(n), seed);
+    for (float& x : out) x = Rounded(type_, x);
+    return out;
+  }
+  /// Of the terms' magnitudes. Many rows, and rows of odd lengths, take the weights in the type of x: each term is off
+  /// by one rounding of it at most, and all may be to one side. (Below f16's normal numbers, 2^-25 for each input
+  /// instead: part of what is allowed beside.) Sums are float32: k terms err by sqrt(k) 2^-24 or so.
+  double Tolerance(int64_t rows, int64_t cols) const {
+    return rows <= 128 && cols % 8 == 0 && cols >= 64 ? 3e-6 : Rounding(type_);
+  }
+  void ExpectProducts(int64_t rows, int64_t outputs, int64_t cols, DType out);
+
+  std::unique_ptr<Backend> backend_;
+  DType type_ = DType::kF32, weight_type_ = DType::kI8;
+};
+INSTANTIATE_TEST_SUITE_P(All, QuantisedDevice, ::testing::ValuesIn(QuantisedDeviceNames()),
+                         [](const auto& info) { return info.param; });
+
+struct Product {
+  double sum = 0, size = 0;
+};
+Product Multiply(const std::vector<float>& x, const RandomWeight& w, int64_t row, int64_t output) {
+  Product p;
+  for (int64_t k = 0; k < w.cols; ++k) {
+    const double term = x[At(row, w.cols, k)] * w.values[At(output, w.cols, k)];
+    p.sum += term, p.size += std::fabs(term);
+  }
+  return p;
+}
+
+void QuantisedDevice::ExpectProducts(int64_t rows, int64_t outputs, int64_t cols, DType out) {
+  const RandomWeight w = MakeQuantised(weight_type_, outputs, cols, 11);
+  const Weight weight = std::move(backend_->LoadWeight(w.host()).value());
+  EXPECT_EQ(weight.dtype, weight_type_);
+  const Weight* const weights[] = {&weight};
+  const std::vector<float> x = RandomRounded(rows * cols, 12);
+  DeviceMatrix in(*backend_, type_, rows, cols, x),
+      y(*backend_, out, rows, outputs, std::vector<float>(static_cast<size_t>(rows * outputs), -7.0f));
+  backend_->Linear({.x = in.tensor(), .weights = weights, .y = y.tensor()});
+  const std::vector<float> got = y.Get();
+  // A few rows of many: the naive loops are slow.
+  for (int64_t r = 0; r<rows; r += rows> 40 ? 13 : 1) {
+    for (int64_t n = 0; n<outputs; n += outputs> 2000 ? 7 : 1) {
+      const Product want = Multiply(x, w, r, n);
+      ASSERT_NEAR(got[At(r, outputs, n)], want.sum,
+                  Tolerance(rows, cols) * want.size + Rounding(out) * std::fabs(want.sum) + 1e-6)
+          << rows << " x " << outputs << " x " << cols << " at " << r << "," << n;
+    }
+  }
+}
+
+TEST_P(QuantisedDevice, LinearOfEveryShape) {
+  struct Shape {
+    int64_t outputs, cols;
+  };
+  for (const Shape s : {Shape{192, 576}, {70, 96}, {3000, 64}, {130, 264}, {20, 14336}, {257, 72}, {50, 30}, {9, 33}}) {
+    for (const int64_t rows : {1, 2, 4, 5, 8, 17, 32, 64, 65, 300}) {
+      if (rows * s.outputs * s.cols > 30'000'000) continue;
+      for (const DType out : {DType::kF32, type_}) ExpectProducts(rows, s.outputs, s.cols, out);
+    }
+  }
+}
+
+TEST_P(QuantisedDevice, SeveralWeightsWithBiasAndSum) {
+  for (const int64_t rows : {1, 3, 5, 20, 40, 100}) {
+    for (const int64_t cols : {256, 100}) {
+      std::vector<RandomWeight> random;
+      std::vector<Weight> loaded;
+      for (const int64_t n : {24, 40, 7}) {
+        random.push_back(MakeQuantised(weight_type_, n, cols, static_cast<uint32_t>(60 + n)));
+        loaded.push_back(std::move(backend_->LoadWeight(random.back().host()).value()));
+      }
+      const Weight* const weights[] = {&loaded[0], &loaded[1], &loaded[2]};
+      const std::vector<float> x = RandomRounded(rows * cols, 64), b = RandomFloats(71, 65);
+      DeviceMatrix in(*backend_, type_, rows, cols, x, cols + 16),
+          y(*backend_, DType::kF32, rows, 71, std::vector<float>(static_cast<size_t>(rows * 71), 0.5f), 80);
+      const DeviceFloats bias(*backend_, b);
+      backend_->Linear(
+          {.x = in.tensor(), .weights = weights, .bias = bias.data(), .y = y.tensor(), .accumulate = true});
+      const std::vector<float> got = y.Get();
+      int64_t column = 0;
+      for (const RandomWeight& w : random) {
+        for (int64_t n = 0; n < w.rows; ++n, ++column) {
+          for (int64_t r = 0; r < rows; ++r) {
+            const Product want = Multiply(x, w, r, n);
+            ASSERT_NEAR(got[At(r, 71, column)], 0.5 + b[static_cast<size_t>(column)] + want.sum,
+                        Tolerance(rows, cols) * (want.size + 1))
+                << rows << " rows of " << cols << " at " << r << "," << column;
+          }
+        }
+      }
+    }
+  }
+}
+
+// What one kernel does for a norm, a layer and its activation; the third time it is a graph.
+TEST_P(QuantisedDevice, NormLinearAndActivationInARow) {
+  for (const int64_t rows : {1, 4, 7, 33}) {
+    const int64_t d = 256, n = 96;
+    const std::vector<float> x = RandomFloats(static_cast<size_t>(rows * d), 7), ones = RandomFloats(d, 8);
+    const RandomWeight gate = MakeQuantised(weight_type_, n, d, 9), up = MakeQuantised(weight_type_, n, d, 10);
+    const Weight gates = std::move(backend_->LoadWeight(gate.host()).value()),
+                 ups = std::move(backend_->LoadWeight(up.host()).value());
+    const Weight* const weights[] = {&gates, &ups};
+    const DeviceFloats weight(*backend_, ones);
+    DeviceMatrix stream(*backend_, DType::kF32, rows, d, x), normed(*backend_, type_, rows, d, x),
+        both(*backend_, type_, rows, 2 * n, std::vector<float>(static_cast<size_t>(rows * 2 * n))),
+        mid(*backend_, type_, rows, n, std::vector<float>(static_cast<size_t>(rows * n)));
+    for (int round = 0; round < 3; ++round) {
+      backend_->RmsNorm(stream.tensor(), weight.data(), 1e-5f, normed.tensor());
+      backend_->Linear({.x = normed.tensor(), .weights = weights, .y = both.tensor()});
+      backend_->SiluMultiply(both.tensor(), mid.tensor());
+      backend_->Synchronize();
+      const std::vector<float> got_normed = normed.Get(), got_both = both.Get(), got = mid.Get();
+      const double unit = Rounding(type_);
+      for (int64_t r = 0; r < rows; ++r) {
+        for (int64_t i = 0; i < 2 * n; ++i) {
+          const Product want = Multiply(got_normed, i < n ? gate : up, r, i % n);
+          ASSERT_NEAR(got_both[At(r, 2 * n, i)], want.sum, unit * std::fabs(want.sum) + Tolerance(rows, d) * want.size);
+        }
+        for (int64_t i = 0; i < n; ++i) {
+          const double g = got_both[At(r, 2 * n, i)];
+          const double want = g / (1 + std::exp(-g)) * got_both[At(r, 2 * n, n + i)];
+          ASSERT_NEAR(got[At(r, n, i)], want, unit * std::fabs(want) + 1e-6);
+        }
+      }
+    }
+  }
+}
+
+TEST_P(QuantisedDevice, TablesAreIntegersWhateverTheRest) {
+  const RandomWeight w = MakeQuantised(DType::kI8, 37, 100, 51);
+  HostTensor host = w.host();
+  host.table = true;
+  const Weight table = std::move(backend_->LoadWeight(host).value());
+  EXPECT_EQ(table.dtype, DType::kI8);
+  const std::vector<int32_t> ids = {36, 0, 15, 16, 36};
+  const std::vector<int64_t> positions = {1, 2, 3, 4, 36};
+  DeviceMatrix y(*backend_, DType::kF32, 5, 100, std::vector<float>(500, 3.0f));
+  backend_->Embed(table, ids, y.tensor());
+  backend_->AddPositions(table, positions, y.tensor());
+  const std::vector<float> got = y.Get();
+  for (size_t i = 0; i < ids.size(); ++i) {
+    for (int64_t c = 0; c < 100; ++c) {
+      const double want = w.values[At(ids[i], 100, c)] + w.values[At(positions[i], 100, c)];
+      ASSERT_NEAR(got[At(static_cast<int64_t>(i), 100, c)], want, 1e-6 * (1 + std::fabs(want)));
+    }
+  }
+}
+
+TEST_P(QuantisedDevice, RefusesWhatIsNotFinite) {
+  std::vector<float> values(64, 1.0f);
+  values[40] = INFINITY;
+  const HostTensor host{DType::kF32, 4, 16, std::as_bytes(std::span(values))};
+  EXPECT_EQ(backend_->LoadWeight(host).status().code(), StatusCode::kCorruption);
+}
+
+// With a fixed order a row's bits are the same alone and among others.
+TEST_P(QuantisedDevice, FixedOrderGivesOneRowsBits) {
+  Make(GetParam() + "_fixed");
+  const RandomWeight w = MakeQuantised(weight_type_, 150, 320, 11);
+  const Weight weight = std::move(backend_->LoadWeight(w.host()).value());
+  const Weight* const weights[] = {&weight};
+  const int64_t rows = 70;
+  const std::vector<float> x = RandomRounded(rows * 320, 12), zero(static_cast<size_t>(rows * 150));
+  DeviceMatrix in(*backend_, type_, rows, 320, x), y(*backend_, DType::kF32, rows, 150, zero),
+      alone(*backend_, DType::kF32, rows, 150, zero);
+  backend_->Linear({.x = in.tensor(), .weights = weights, .y = y.tensor()});
+  for (int64_t r = 0; r < rows; ++r) {
+    backend_->Linear({.x = in.tensor().Rows(r, 1), .weights = weights, .y = alone.tensor().Rows(r, 1)});
+  }
+  EXPECT_EQ(y.Get(), alone.Get());
+
+  // A norm in front of one row, too.
+  const std::vector<float> ones(320, 1.0f);
+  const DeviceFloats norm(*backend_, ones);
+  DeviceMatrix stream(*backend_, DType::kF32, rows, 320, x), normed(*backend_, type_, rows, 320, x);
+  backend_->RmsNorm(stream.tensor(), norm.data(), 1e-5f, normed.tensor());
+  backend_->Linear({.x = normed.tensor(), .weights = weights, .y = y.tensor()});
+  for (int64_t r = 0; r < rows; ++r) {
+    backend_->RmsNorm(stream.tensor().Rows(r, 1), norm.data(), 1e-5f, normed.tensor().Rows(r, 1));
+    backend_->Linear({.x = normed.tensor().Rows(r, 1), .weights = weights, .y = alone.tensor().Rows(r, 1)});
+  }
+  EXPECT_EQ(y.Get(), alone.Get());
+}
+
+}  // namespace
+}  // namespace ringside::testing
