@@ -64,6 +64,12 @@ __device__ __forceinline__ float2 Rotated(const AttentionPlan& a, float u, float
   return float2{u * cosine - v * sine, u * sine + v * cosine};
 }
 
+/// A pair's rotation.
+__device__ __forceinline__ void Rotate(float& u, float& v, float cosine, float sine) {
+  const float w = u;
+  u = w * cosine - v * sine, v = w * sine + v * cosine;
+}
+
 /// Two neighbouring pairs of a head, 2 task and 2 task + 1, and their angles' cosines and sines: what a thread takes
 /// with few loads, where all dimensions rotate or none and rows are aligned.
 struct TwoPairs {

@@ -7,7 +7,6 @@
 namespace ringside::cuda {
 namespace {
 
-constexpr int kWideThreads = 256;
 constexpr int kThreads = 128, kMostDims = 256 / 32;
 
 __device__ __forceinline__ int64_t KeyElement(int d, int lane) { return static_cast<int64_t>(d) * 16 + lane; }
@@ -30,43 +29,40 @@ __global__ void StoreRowsKernel(AttentionPlan a) {
   });
 }
 
-/// Elements at an address that allows one load.
-template <class Q>
-__device__ __forceinline__ float4 LoadFour(const Q* x) {
-  struct alignas(4 * sizeof(Q)) Four {
-    Q values[4];
-  };
-  const Four four = *reinterpret_cast<const Four*>(x);
-  return {ToFloat(four.values[0]), ToFloat(four.values[1]), ToFloat(four.values[2]), ToFloat(four.values[3])};
-}
-
-// The same for heads that rotate as a whole or not at all: a block takes 16 rows of one head. A thread's keys are two
-// pairs of dimensions of a row, its neighbours' those of the next rows, which mostly lie side by side in a tile.
-__global__ void __launch_bounds__(kWideThreads) StoreRowsWideKernel(AttentionPlan a, int rows) {
+// The same for heads that rotate by halves, as a whole or not at all: a block takes 16 rows of one head, the first
+// head_dim threads their keys, 8 dimensions and their partners each, the others their values. Neighbouring threads take
+// the same dimensions of neighbouring rows, which mostly lie side by side in a tile.
+__global__ void StoreRowsWideKernel(AttentionPlan a, int rows) {
   StartStep();
-  const int tasks = a.head_dim / 4, first = blockIdx.x * 16, kv_head = blockIdx.y;
-  const auto key_tile = [&](int row, int& lane) {
-    const StagedRow at = a.rows[row];
-    const int slot = SlotOf(a, at.position, at.pinned);
-    lane = slot % 16;
-    return TileAddress(a, at.slab, slot / 16, kv_head);
-  };
+  const int i = threadIdx.x, key_threads = a.head_dim, kv_head = blockIdx.y, units = a.head_dim / 8;
+  const bool is_key = i < key_threads;
+  const int row = blockIdx.x * 16 + (is_key ? i % 16 : (i - key_threads) / units);
+  if (row >= rows) return;
+  const StagedRow at = a.rows[row];
+  const int slot = SlotOf(a, at.position, at.pinned), lane = slot % 16;
+  char* keys = TileAddress(a, at.slab, slot / 16, kv_head);
   WithQkv(a, [&](const auto* x) {
-#pragma unroll 2
-    for (int i = threadIdx.x; i < 16 * tasks; i += kWideThreads) {
-      int lane;
-      const int row = min(first + i % 16, rows - 1), value_row = min(first + i / tasks, rows - 1), task = i / 16;
-      const TwoPairs pairs = LoadTwoPairs(a, x, KeyAt(a, row, kv_head), task, a.own_cos, a.own_sin, row);
-      const float4 value = LoadFour(x + ValueAt(a, value_row, kv_head) + i % tasks * 4);
-      char* keys = key_tile(row, lane);
-      if (first + i % 16 < rows) {
-        RotateTwoPairs(a, pairs, task, 1.0f,
-                       [&](int d, float key) { StoreCached(keys, a.cache, KeyElement(d, lane), key); });
-      }
-      char* values = key_tile(value_row, lane) + a.half_tile_bytes;
-      if (first + i / tasks < rows) {
-        StoreFourCached(values, a.cache, static_cast<int64_t>(lane) * a.head_dim + i % tasks * 4, value);
-      }
+    if (!is_key) {
+      const int d = (i - key_threads) % units * 8;
+      const Eight value = LoadEight(x + ValueAt(a, row, kv_head) + d);
+      const int64_t to = static_cast<int64_t>(lane) * a.head_dim + d;
+      StoreFourCached(keys + a.half_tile_bytes, a.cache, to, float4{value.x[0], value.x[1], value.x[2], value.x[3]});
+      StoreFourCached(keys + a.half_tile_bytes, a.cache, to + 4,
+                      float4{value.x[4], value.x[5], value.x[6], value.x[7]});
+      return;
+    }
+    const int half = a.head_dim / 2, d = i / 16 * 8;
+    Eight u = LoadEight(x + KeyAt(a, row, kv_head) + d), v = LoadEight(x + KeyAt(a, row, kv_head) + half + d);
+    if (a.rotary > 0) {
+      const Eight cosine = LoadEight(a.own_cos + static_cast<int64_t>(row) * half + d),
+                  sine = LoadEight(a.own_sin + static_cast<int64_t>(row) * half + d);
+#pragma unroll
+      for (int e = 0; e < 8; ++e) Rotate(u.x[e], v.x[e], cosine.x[e], sine.x[e]);
+    }
+#pragma unroll
+    for (int e = 0; e < 8; ++e) {
+      StoreCached(keys, a.cache, KeyElement(d + e, lane), u.x[e]);
+      StoreCached(keys, a.cache, KeyElement(half + d + e, lane), v.x[e]);
     }
   });
 }
@@ -125,12 +121,9 @@ __global__ void __launch_bounds__(kThreads) PlainAttentionKernel(AttentionPlan a
 }  // namespace
 
 void LaunchStoreRows(const Launcher& on, const AttentionPlan& plan) {
-  // As AllowsTwoPairs has it.
-  const bool even = plan.rotary == 0 || plan.rotary == plan.head_dim;
-  if (even && plan.head_dim % 4 == 0 && plan.qkv.stride % 4 == 0 && plan.qkv.dtype != DType::kF32 &&
-      reinterpret_cast<uintptr_t>(plan.qkv.data) % 8 == 0) {
-    return Launch(on, StoreRowsWideKernel, Grid((plan.qkv.rows + 15) / 16, plan.kv_heads), kWideThreads, 0, plan,
-                  static_cast<int>(plan.qkv.rows));
+  if (AllowsEights(plan, plan.qkv) && plan.head_dim % 16 == 0) {
+    return Launch(on, StoreRowsWideKernel, Grid((plan.qkv.rows + 15) / 16, plan.kv_heads),
+                  static_cast<int>(3 * plan.head_dim), 0, plan, static_cast<int>(plan.qkv.rows));
   }
   Launch(on, StoreRowsKernel, Grid(plan.qkv.rows, plan.kv_heads), 64, 0, plan);
 }

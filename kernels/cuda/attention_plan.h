@@ -70,4 +70,11 @@ struct AttentionPlan {
   friend bool operator==(const AttentionPlan&, const AttentionPlan&) = default;
 };
 
+/// Whether kernels may take queries and keys in pieces of 8 dimensions: heads rotate by halves, as a whole or not at
+/// all, and rows are of 16 bits and aligned.
+inline bool AllowsEights(const AttentionPlan& plan, const Tensor& qkv) {
+  return (plan.rotary == 0 || (plan.rotary == plan.head_dim && plan.adjacent_pairs == 0)) && qkv.dtype != DType::kF32 &&
+         qkv.stride % 8 == 0 && reinterpret_cast<uintptr_t>(qkv.data) % 16 == 0;
+}
+
 }  // namespace ringside::cuda

@@ -1,10 +1,10 @@
-// Attention of many rows of one sequence over the ring on Hopper's tensor cores, for 16-bit caches (FlashAttention-3,
-// Shah et al. 2024). A block takes 64 or 128 queries: rows times the heads that share their keys. One warp group only
-// copies keys and values, in units of up to 8 tiles through kStages stages; others, of 64 queries each, follow by
-// barriers in shared memory, at their own pace. A group's products with the values run beside its next softmax.
-// Queries and weights are left operands in registers, keys and values right ones as they lie in the slab: keys with a
-// dimension's 16 side by side, values with a position's dimensions. Splits of the keys are the blocks of a cluster:
-// when all have ended, each sends every query's result to the block that owns the query.
+// Attention of many rows of one sequence over the ring on Hopper's tensor cores, all of one 16-bit type
+// (FlashAttention-3, Shah et al. 2024). A block takes 64 or 128 queries: rows times the heads that share their keys.
+// One warp group only copies keys and values, in units of up to 8 tiles through kStages stages; others, of 64 queries
+// each, follow by barriers in shared memory, at their own pace. A group's products with the values run beside its next
+// softmax. Queries and weights are left operands in registers, keys and values right ones as they lie in the slab: keys
+// with a dimension's 16 side by side, values with a position's dimensions. Splits of the keys are the blocks of a
+// cluster: when all have ended, each sends every query's result to the block that owns the query.
 #pragma once
 
 #include <map>
@@ -15,36 +15,36 @@
 
 namespace ringside::cuda {
 
-template <class Q>
-__device__ __forceinline__ float2 LoadTwo(const Q* x, float scale) {
-  const uint32_t bits = *reinterpret_cast<const uint32_t*>(x);
-  const Q* both = reinterpret_cast<const Q*>(&bits);
-  return float2{ToFloat(both[0]) * scale, ToFloat(both[1]) * scale};
-}
-
-/// A thread's queries m and m + 8 of the block, rotated and scaled, as left operands: [16 dimensions][register]. Those
-/// past the last are a copy of it.
-template <class C, int D, class Q>
-__device__ __forceinline__ void LoadQueries(const AttentionPlan& a, const Q* x, const StagedTile& tile, int first_head,
-                                            int m, bool is_pinned, int lane, uint32_t (&q)[D / 16][4]) {
+/// A thread's queries m and m + 8 of the block, rotated and scaled, as left operands: [16 rows of keys][register],
+/// whose dimensions FetchKeys has chosen. Those past the last are a copy of it.
+template <class C, int D>
+__device__ __forceinline__ void LoadQueries(const AttentionPlan& a, const StagedTile& tile, int first_head, int m,
+                                            bool is_pinned, int lane, uint32_t (&q)[D / 16][4]) {
+  const C* x = static_cast<const C*>(a.qkv.data);
   const float scale = a.scale * 1.44269504f;  // exp2 takes the place of exp
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const int query = min(m + 8 * h, tile.rows * a.tile_heads - 1), r = RowOfQuery(a, query);
-    const Q* from = x + QueryAt(a, tile.row + r, first_head + query - r * a.tile_heads) + lane % 4 * 2;
-    const int64_t angles = static_cast<int64_t>(tile.row + r) * (D / 2) + lane % 4 * 2;
+    const C* from = x + QueryAt(a, tile.row + r, first_head + query - r * a.tile_heads) + lane % 4 * 8;
+    const int64_t angles = static_cast<int64_t>(tile.row + r) * (D / 2) + lane % 4 * 8;
     const float* cosines = (is_pinned ? a.pinned_cos : a.own_cos) + angles;
     const float* sines = (is_pinned ? a.pinned_sin : a.own_sin) + angles;
 #pragma unroll
-    for (int i = 0; i < D / 16; ++i) {  // 8 dimensions and their partners
-      float2 u = LoadTwo(from + 8 * i, scale), v = LoadTwo(from + 8 * i + D / 2, scale);
-      if (a.rotary > 0) {
-        const float2 cosine = *reinterpret_cast<const float2*>(cosines + 8 * i);
-        const float2 sine = *reinterpret_cast<const float2*>(sines + 8 * i), w = u;
-        u = {w.x * cosine.x - v.x * sine.x, w.y * cosine.y - v.y * sine.y};
-        v = {w.x * sine.x + v.x * cosine.x, w.y * sine.y + v.y * cosine.y};
+    for (int g = 0; g < D / 64; ++g) {  // 8 dimensions of 32, and their partners
+      const Eight first = LoadEight(from + 32 * g), second = LoadEight(from + 32 * g + D / 2);
+      Eight cosine, sine;
+      if (a.rotary > 0) cosine = LoadEight(cosines + 32 * g), sine = LoadEight(sines + 32 * g);
+#pragma unroll
+      for (int p = 0; p < 4; ++p) {
+        float u[2], v[2];
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          u[e] = first.x[2 * p + e] * scale, v[e] = second.x[2 * p + e] * scale;
+          if (a.rotary > 0) Rotate(u[e], v[e], cosine.x[2 * p + e], sine.x[2 * p + e]);
+        }
+        q[2 * g + p / 2][h + p % 2 * 2] = Pack(u[0], u[1], C());
+        q[2 * g + D / 32 + p / 2][h + p % 2 * 2] = Pack(v[0], v[1], C());
       }
-      q[i / 2][h + i % 2 * 2] = Pack(u.x, u.y, C()), q[i / 2 + D / 32][h + i % 2 * 2] = Pack(v.x, v.y, C());
     }
   }
 }
@@ -56,34 +56,28 @@ struct RunningSoftmax {
   float top[2] = {-INFINITY, -INFINITY}, sum[2] = {};
 };
 
-/// Which positions the thread's two queries see, of either kind of keys.
-__device__ __forceinline__ BothLimits LimitsAt(const AttentionPlan& a, const StagedTile& tile, int m) {
-  BothLimits out;
+/// Which positions the thread's two queries see, of one kind of keys; what stands for those past the last may see all.
+__device__ __forceinline__ QueryLimits LimitsAt(const AttentionPlan& a, const StagedTile& tile, int m, bool is_pinned) {
+  QueryLimits out;
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const int row = RowOfQuery(a, m + 8 * h), t = tile.position + row;
     const bool real = m + 8 * h < tile.rows * a.tile_heads;
-    out.ring.from[h] = real && t >= tile.pinned ? a.rows[tile.row + row].first_live : INT_MAX;
-    out.ring.to[h] = real ? t : -1;
-    out.pinned.from[h] = real ? 0 : INT_MAX;
-    out.pinned.to[h] = min(out.ring.to[h], tile.pinned - 1);
+    out.from[h] = is_pinned || !real ? 0 : t < tile.pinned ? INT_MAX : a.rows[tile.row + row].first_live;
+    out.to[h] = !real ? INT_MAX : is_pinned ? min(t, tile.pinned - 1) : t;
   }
   return out;
 }
 
-/// Scores of a unit's keys become weights; what came before counts `shrink` times as much.
+/// Scores of N keys, from position `first` on, become weights; what came before counts `shrink` times as much.
 template <int D, int N>
-__device__ __forceinline__ void Weigh(float (&s)[N / 2], const UnitKeys& unit, const QueryLimits& limits, const bool (&real)[2],
-                                      int lane, RunningSoftmax<D>& state, float (&shrink)[2]) {
-  bool whole = true;
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    whole = whole && (!real[h] || (unit.first >= limits.from[h] && unit.first + N - 1 <= limits.to[h]));
-  }
+__device__ __forceinline__ void Weigh(float (&s)[N / 2], int first, const QueryLimits& limits, int lane,
+                                      RunningSoftmax<D>& state, float (&shrink)[2]) {
+  const bool whole = first >= max(limits.from[0], limits.from[1]) && first + N - 1 <= min(limits.to[0], limits.to[1]);
   if (!__all_sync(0xffffffffu, whole)) {
 #pragma unroll
     for (int i = 0; i < N / 2; ++i) {
-      const int p = unit.first + i / 4 * 8 + lane % 4 * 2 + i % 2, h = i / 2 % 2;
+      const int p = first + i / 4 * 8 + lane % 4 * 2 + i % 2, h = i / 2 % 2;
       if (p < limits.from[h] || p > limits.to[h]) s[i] = -INFINITY;
     }
   }
@@ -115,12 +109,11 @@ __device__ __forceinline__ void Shrink(RunningSoftmax<D>& state, const float (&s
   for (int i = 0; i < D / 2; ++i) state.out[i] *= shrink[i / 2 % 2];
 }
 
-/// The block's n-th to last-th units, of N keys each. The products of a unit's weights with its values run beside the
-/// softmax of the next unit.
-template <class C, int D, int N, class UnitOf>
-__device__ __forceinline__ void AttendUnits(const Stages<D>& stages, const uint32_t (&q)[D / 16][4], int n,
-                                            int last, const UnitOf& unit_of, const QueryLimits& limits,
-                                            const bool (&real)[2], int lane, RunningSoftmax<D>& state) {
+/// The block's n-th to last-th units, of N keys each from position `first` on. The products of a unit's weights with
+/// its values run beside the softmax of the next unit.
+template <class C, int D, int N>
+__device__ __forceinline__ void AttendUnits(const Stages<D>& stages, const uint32_t (&q)[D / 16][4], int n, int last,
+                                            int first, const QueryLimits& limits, int lane, RunningSoftmax<D>& state) {
   const uint64_t key_operand = RightOperand<32>(D * 32, 8 * 32);
   const uint64_t value_operand = RightOperand<128>(WgmmaShape<D>::kKeys * 128, 1024);
   float scores[N / 2], shrink[2];
@@ -152,8 +145,8 @@ __device__ __forceinline__ void AttendUnits(const Stages<D>& stages, const uint3
   score(n);
   WaitForProducts<0>(scores);
   stages.Release(n, 0, lane);
-  for (; n < last; ++n) {
-    Weigh<D, N>(scores, unit_of(n), limits, real, lane, state, shrink);
+  for (; n < last; ++n, first += N) {
+    Weigh<D, N>(scores, first, limits, lane, state, shrink);
     WaitForProducts<0>(state.out);
     if (n > begin) stages.Release(n - 1, 1, lane);
     pack();
@@ -163,7 +156,7 @@ __device__ __forceinline__ void AttendUnits(const Stages<D>& stages, const uint3
     WaitForProducts<1>(scores);
     stages.Release(n + 1, 0, lane);
   }
-  Weigh<D, N>(scores, unit_of(n), limits, real, lane, state, shrink);
+  Weigh<D, N>(scores, first, limits, lane, state, shrink);
   WaitForProducts<0>(state.out);
   if (n > begin) stages.Release(n - 1, 1, lane);
   pack();
@@ -173,17 +166,10 @@ __device__ __forceinline__ void AttendUnits(const Stages<D>& stages, const uint3
   stages.Release(n, 1, lane);
 }
 
-/// Calls emit(h, m, sum of weights) for the thread's real queries; the block's m-th.
-template <int D, class Emit>
-__device__ __forceinline__ void ForQueries(const RunningSoftmax<D>& state, int m, const bool (&real)[2],
-                                           const Emit& emit) {
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    float sum = state.sum[h];
-    sum += __shfl_xor_sync(0xffffffffu, sum, 1);
-    sum += __shfl_xor_sync(0xffffffffu, sum, 2);
-    if (real[h]) emit(h, m + 8 * h, sum);
-  }
+/// Over the four threads that share two queries.
+__device__ __forceinline__ float SumOfQuad(float x) {
+  x += __shfl_xor_sync(0xffffffffu, x, 1);
+  return x + __shfl_xor_sync(0xffffffffu, x, 2);
 }
 
 /// Where the result of a block's m-th query goes.
@@ -193,19 +179,39 @@ __device__ __forceinline__ int64_t ResultAt(const AttentionPlan& a, const Staged
          static_cast<int64_t>(first_head + m - row * a.tile_heads) * a.head_dim;
 }
 
-template <int D>
-__device__ __forceinline__ void StoreResults(const AttentionPlan& a, const StagedTile& tile, int first_head,
-                                             const RunningSoftmax<D>& state, int m, const bool (&real)[2],
-                                             int lane) {
-  ForQueries<D>(state, m, real, [&](int h, int query, float sum) {
-    const int64_t at = ResultAt(a, tile, first_head, query) + lane % 4 * 2;
-    const float factor = 1.0f / sum;
+/// Of the four threads that share two queries, thread t gets word t of each: [thread] instead of [word].
+__device__ __forceinline__ void Transpose(uint32_t (&words)[4], int lane) {
 #pragma unroll
-    for (int i = 0; i < D / 8; ++i) {
-      StoreTwo(a.out.data, a.out.dtype, at + i * 8,
-               float2{state.out[4 * i + 2 * h] * factor, state.out[4 * i + 2 * h + 1] * factor});
+  for (int step = 1; step <= 2; step *= 2) {
+    const bool upper = (lane & step) != 0;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      uint32_t& low = words[step == 1 ? 2 * i : i];
+      uint32_t& high = words[step == 1 ? 2 * i + 1 : i + 2];
+      const uint32_t other = __shfl_xor_sync(0xffffffffu, upper ? low : high, step);
+      (upper ? low : high) = other;
     }
-  });
+  }
+}
+template <class C, int D>
+__device__ __forceinline__ void StoreResults(const AttentionPlan& a, const StagedTile& tile, int first_head,
+                                             const RunningSoftmax<D>& state, int m, const bool (&real)[2], int lane) {
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const float factor = 1.0f / SumOfQuad(state.sum[h]);
+    C* to = static_cast<C*>(a.out.data) + (real[h] ? ResultAt(a, tile, first_head, m + 8 * h) : 0) + lane % 4 * 8;
+#pragma unroll
+    for (int b = 0; b < D / 32; ++b) {
+      uint32_t words[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const float* pair = state.out + 4 * (4 * b + i) + 2 * h;
+        words[i] = Pack(pair[0] * factor, pair[1] * factor, C());
+      }
+      Transpose(words, lane);
+      if (real[h]) *reinterpret_cast<uint4*>(to + 32 * b) = uint4{words[0], words[1], words[2], words[3]};
+    }
+  }
 }
 
 __device__ __forceinline__ void MeetCluster() {
@@ -220,19 +226,20 @@ __device__ __forceinline__ void SendResults(const AttentionPlan& a, const Runnin
                                             const bool (&real)[2], float* received, int lane) {
   using S = WgmmaShape<D>;
   const int share = S::kQueries / a.chunk_splits, rank = static_cast<int>(blockIdx.x);
-  ForQueries<D>(state, m, real, [&](int h, int query, float sum) {
-    const int owner = query / share, at = rank * share + query % share;
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const float sum = SumOfQuad(state.sum[h]);
+    if (!real[h]) continue;
+    const int query = m + 8 * h, owner = query / share, at = rank * share + query % share;
 #pragma unroll
     for (int i = 0; i < D / 8; ++i) {
-      const uint32_t to = SharedAddress(received + at * D + i * 8 + lane % 4 * 2);
-      StoreInCluster(to, owner, state.out[4 * i + 2 * h]);
-      StoreInCluster(to + 4, owner, state.out[4 * i + 2 * h + 1]);
+      StoreInCluster(SharedAddress(received + at * D + i * 8 + lane % 4 * 2), owner,
+                     float2{state.out[4 * i + 2 * h], state.out[4 * i + 2 * h + 1]});
     }
-    if (lane % 4 != 0) return;
-    const uint32_t stats = SharedAddress(received + S::kQueries * D + at * 2);
-    StoreInCluster(stats, owner, state.top[h]);
-    StoreInCluster(stats + 4, owner, sum);
-  });
+    if (lane % 4 == 0) {
+      StoreInCluster(SharedAddress(received + S::kQueries * D + at * 2), owner, float2{state.top[h], sum});
+    }
+  }
 }
 /// The block's own queries, joined in split order.
 template <int D>
@@ -260,7 +267,8 @@ __device__ __forceinline__ void JoinResults(const AttentionPlan& a, const Staged
 }
 
 template <class C, int D>
-__global__ void __launch_bounds__(WgmmaShape<D>::kThreads, WgmmaShape<D>::kBlocks) WgmmaAttentionKernel(AttentionPlan a) {
+__global__ void __launch_bounds__(WgmmaShape<D>::kThreads, WgmmaShape<D>::kBlocks)
+    WgmmaAttentionKernel(AttentionPlan a) {
   using S = WgmmaShape<D>;
   extern __shared__ __align__(16) unsigned char shared[];
   const Stages<D> stages(shared);
@@ -285,8 +293,6 @@ __global__ void __launch_bounds__(WgmmaShape<D>::kThreads, WgmmaShape<D>::kBlock
   TakeRegisters<S::kRegisters>();
   const int m = warp * 16 + lane / 4;  // the thread's first query
   const bool real[2] = {m < tile.rows * a.tile_heads, m + 8 < tile.rows * a.tile_heads};
-  const BothLimits both = LimitsAt(a, tile, m);
-  const auto unit_of = [&](int n) { return UnitAt<D>(tile, units, begin + n); };
   RunningSoftmax<D> state;
   uint32_t q[D / 16][4];
 #pragma unroll 1
@@ -294,19 +300,16 @@ __global__ void __launch_bounds__(WgmmaShape<D>::kThreads, WgmmaShape<D>::kBlock
     const bool is_pinned = kind == 0;
     const int from = max(begin, is_pinned ? 0 : units.pinned), to = min(end, is_pinned ? units.pinned : units.all);
     if (from >= to) continue;
-    if (a.qkv.dtype == DType::kBF16) {
-      LoadQueries<C, D>(a, static_cast<const __nv_bfloat16*>(a.qkv.data), tile, first_head, m, is_pinned, lane, q);
-    } else {
-      LoadQueries<C, D>(a, static_cast<const __half*>(a.qkv.data), tile, first_head, m, is_pinned, lane, q);
-    }
+    LoadQueries<C, D>(a, tile, first_head, m, is_pinned, lane, q);
+    const QueryLimits limits = LimitsAt(a, tile, m, is_pinned);
+    const int n = from - begin, last = to - begin - 1, first = UnitAt<D>(tile, units, from).first;
     if (is_pinned && units.pinned_step == 1) {
-      AttendUnits<C, D, 16>(stages, q, from - begin, to - begin - 1, unit_of, both.pinned, real, lane, state);
+      AttendUnits<C, D, 16>(stages, q, n, last, first, limits, lane, state);
     } else {
-      AttendUnits<C, D, S::kKeys>(stages, q, from - begin, to - begin - 1, unit_of, both.Of(is_pinned), real, lane,
-                                  state);
+      AttendUnits<C, D, S::kKeys>(stages, q, n, last, first, limits, lane, state);
     }
   }
-  if (a.chunk_splits == 1) return StoreResults<D>(a, tile, first_head, state, m, real, lane);
+  if (a.chunk_splits == 1) return StoreResults<C, D>(a, tile, first_head, state, m, real, lane);
   float* received = reinterpret_cast<float*>(shared);
   MeetCluster();  // nobody reads keys and values any more
   SendResults<D>(a, state, m, real, received, lane);
@@ -318,9 +321,8 @@ template <class C, int D>
 void LaunchWgmmaOfSize(const Launcher& on, const AttentionPlan& plan) {
   Launcher clustered = on;
   clustered.cluster = plan.chunk_splits;
-  Launch(clustered, WgmmaAttentionKernel<C, D>,
-         Grid(plan.chunk_splits, plan.heads / plan.tile_heads, plan.chunk_count), WgmmaShape<D>::kThreads,
-         WgmmaShape<D>::kBytes, plan);
+  Launch(clustered, WgmmaAttentionKernel<C, D>, Grid(plan.chunk_splits, plan.heads / plan.tile_heads, plan.chunk_count),
+         WgmmaShape<D>::kThreads, WgmmaShape<D>::kBytes, plan);
 }
 template <class C>
 void LaunchWgmmaOfType(const Launcher& on, const AttentionPlan& plan) {

@@ -58,6 +58,15 @@ __device__ __forceinline__ void StoreInCluster(uint32_t address, int rank, float
       : "memory");
 #endif
 }
+__device__ __forceinline__ void StoreInCluster(uint32_t address, int rank, float2 value) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile(
+      "{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1; st.shared::cluster.v2.f32 [there], {%2, %3}; }" ::"r"(
+          address),
+      "r"(rank), "f"(value.x), "f"(value.y)
+      : "memory");
+#endif
+}
 __device__ __forceinline__ void StoreInCluster(uint32_t address, int rank, float4 value) {
 #if __CUDA_ARCH__ >= 900
   asm volatile(

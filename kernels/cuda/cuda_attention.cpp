@@ -113,13 +113,6 @@ AttentionPlan PlanOf(const AttentionArgs& args, int64_t tile_heads) {
   return plan;
 }
 
-/// Whether chunks go to Hopper's own kernel (launch.h).
-bool TakesWgmma(const AttentionPlan& plan, const Tensor& qkv) {
-  return (plan.rotary == 0 || (plan.rotary == plan.head_dim && plan.adjacent_pairs == 0)) &&
-         qkv.dtype != DType::kF32 && qkv.stride % 4 == 0 && reinterpret_cast<uintptr_t>(qkv.data) % 8 == 0 &&
-         WgmmaAttentionQueries(plan.cache, plan.head_dim) > 0;
-}
-
 int Resident(const Launcher& on, const AttentionPlan& plan, bool chunk, int splits) {
   if (chunk && plan.wgmma != 0) return ResidentWgmmaTiles(plan.cache, plan.head_dim, splits);
   return ResidentAttentionTiles(on, plan.cache, plan.head_dim, chunk, splits);
@@ -131,8 +124,7 @@ int32_t ChooseSplits(const Launcher& on, const AttentionPlan& plan, bool chunk, 
   const int64_t items = tiles * (plan.heads / plan.tile_heads),
                 least = chunk ? kLeastChunkSplitTiles : kLeastSplitTiles;
   int32_t splits = kMostSplits;
-  while (splits > 1 &&
-         (most_keys < splits * least || items > Resident(on, plan, chunk, splits))) {
+  while (splits > 1 && (most_keys < splits * least || items > Resident(on, plan, chunk, splits))) {
     splits /= 2;
   }
   return splits;
@@ -142,16 +134,21 @@ int32_t ChooseSplits(const Launcher& on, const AttentionPlan& plan, bool chunk, 
 
 void CudaBackend::StageSegments(const AttentionArgs& args, int64_t tile_heads) {
   AttentionPlan plan = PlanOf(args, tile_heads);
-  plan.wgmma = properties_.major == 9 && TakesWgmma(plan, args.qkv) ? 1 : 0;
-  const int64_t chunk_rows = plan.wgmma != 0 ? WgmmaAttentionQueries(plan.cache, plan.head_dim) / tile_heads
-                                             : kChunkQueries / kTileQueries * (kTileQueries / tile_heads);
+  const bool one_type = args.qkv.dtype == plan.cache && args.out.dtype == plan.cache;
+  const int64_t queries = properties_.major == 9 && one_type && AllowsEights(plan, args.qkv)
+                              ? WgmmaAttentionQueries(plan.cache, plan.head_dim)
+                              : 0;
+  plan.wgmma = queries > 0 ? 1 : 0;
+  const int64_t chunk_rows =
+      plan.wgmma != 0 ? queries / tile_heads : kChunkQueries / kTileQueries * (kTileQueries / tile_heads);
   const CutRows cut = Cut(args, tile_heads, chunk_rows, options_.deterministic);
   const RopeAngles& from = args.angles;
   // One piece: a rewind of the staging memory must not come between its parts.
   const size_t row_bytes = (cut.rows.size() * sizeof(StagedRow) + 15) / 16 * 16,
                tile_bytes = cut.tiles.size() * sizeof(StagedTile),
                angle_bytes = static_cast<size_t>(args.qkv.rows * plan.rotary / 2) * sizeof(float);
-  const Staging::Place place = StageRoom(row_bytes + tile_bytes + 4 * angle_bytes);
+  const bool one_rotation = from.pinned_cos == from.own_cos && from.pinned_sin == from.own_sin;
+  const Staging::Place place = StageRoom(row_bytes + tile_bytes + (one_rotation ? 2 : 4) * angle_bytes);
   auto* host = static_cast<std::byte*>(place.host);
   auto* device = static_cast<std::byte*>(place.device);
   const auto put = [&](const void* data, size_t bytes, size_t room) {
@@ -164,8 +161,11 @@ void CudaBackend::StageSegments(const AttentionArgs& args, int64_t tile_heads) {
   plan.tiles = static_cast<const StagedTile*>(put(cut.tiles.data(), tile_bytes, tile_bytes));
   plan.own_cos = static_cast<const float*>(put(from.own_cos, angle_bytes, angle_bytes));
   plan.own_sin = static_cast<const float*>(put(from.own_sin, angle_bytes, angle_bytes));
-  plan.pinned_cos = static_cast<const float*>(put(from.pinned_cos, angle_bytes, angle_bytes));
-  plan.pinned_sin = static_cast<const float*>(put(from.pinned_sin, angle_bytes, angle_bytes));
+  plan.pinned_cos = plan.own_cos, plan.pinned_sin = plan.own_sin;
+  if (!one_rotation) {
+    plan.pinned_cos = static_cast<const float*>(put(from.pinned_cos, angle_bytes, angle_bytes));
+    plan.pinned_sin = static_cast<const float*>(put(from.pinned_sin, angle_bytes, angle_bytes));
+  }
   plan.chunk_tiles = plan.tiles + cut.few;
   plan.tile_count = static_cast<int32_t>(cut.few);
   plan.chunk_count = static_cast<int32_t>(static_cast<int64_t>(cut.tiles.size()) - cut.few);
@@ -202,7 +202,7 @@ void CudaBackend::Attention(const AttentionArgs& args) {
   plan.qkv = args.qkv, plan.out = args.out;
   plan.layer_offset = args.layer * shape.layer_bytes();
   if (HasTiledAttention(plan.cache, plan.head_dim)) CHECK(AllowsVectors(args.out));
-  CHECK(plan.wgmma == 0 || TakesWgmma(plan, args.qkv));
+  CHECK(plan.wgmma == 0 || AllowsEights(plan, args.qkv));
   plan.early = plan.stores != 0 && args.layer > last_layer_ && !slab_copies_.busy() ? 1 : 0;
   last_layer_ = args.layer;
   Record({.kind = OpKind::kAttention, .x = args.qkv, .y = args.out, .attention = plan}, args.qkv.rows);

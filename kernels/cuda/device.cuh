@@ -80,17 +80,23 @@ __device__ __forceinline__ void StoreFour(void* data, DType dtype, int64_t i, fl
     *reinterpret_cast<uint2*>(static_cast<__nv_bfloat16*>(data) + i) = *reinterpret_cast<const uint2*>(values);
   }
 }
-/// Elements i and i + 1, where i and the tensor's address are even.
-__device__ __forceinline__ void StoreTwo(void* data, DType dtype, int64_t i, float2 x) {
-  if (dtype == DType::kF32) {
-    *reinterpret_cast<float2*>(static_cast<float*>(data) + i) = x;
-  } else if (dtype == DType::kF16) {
-    *reinterpret_cast<__half2*>(static_cast<__half*>(data) + i) = {FromFloat<__half>(x.x), FromFloat<__half>(x.y)};
-  } else {
-    *reinterpret_cast<__nv_bfloat162*>(static_cast<__nv_bfloat16*>(data) + i) = {FromFloat<__nv_bfloat16>(x.x),
-                                                                                 FromFloat<__nv_bfloat16>(x.y)};
+struct Eight {
+  float x[8];
+};
+/// Eight elements at a multiple of 16 bytes.
+template <class T>
+__device__ __forceinline__ Eight LoadEight(const T* data) {
+  alignas(16) T raw[8];
+#pragma unroll
+  for (int i = 0; i < static_cast<int>(sizeof(T)) / 2; ++i) {
+    reinterpret_cast<uint4*>(raw)[i] = reinterpret_cast<const uint4*>(data)[i];
   }
+  Eight out;
+#pragma unroll
+  for (int i = 0; i < 8; ++i) out.x[i] = ToFloat(raw[i]);
+  return out;
 }
+
 /// x as it reads back after a store.
 __device__ __forceinline__ float RoundTo(DType dtype, float x) {
   if (dtype == DType::kF16) return __half2float(FromFloat<__half>(x));

@@ -118,8 +118,8 @@ int ResidentAttentionTiles(const Launcher& on, DType cache, int64_t head_dim, bo
 /// Joins what the blocks of each tile of up to `queries` rows times heads left in plan.partial: the small set's way.
 void LaunchJoinSplits(const Launcher& on, const AttentionPlan& plan, const StagedTile* tiles, int64_t count,
                       int queries, int splits);
-/// Chunks of rows on Hopper: how many queries its blocks take, 0 where there is no such kernel in this program; heads
-/// must rotate by halves, as a whole or not at all, and queries be of 16 bits.
+/// Chunks of rows on Hopper: how many queries its blocks take, 0 where there is no such kernel in this program. Needs
+/// AllowsEights, queries and results of the cache's type.
 int64_t WgmmaAttentionQueries(DType cache, int64_t head_dim);
 void LaunchWgmmaAttention(const Launcher& on, const AttentionPlan& plan);
 int ResidentWgmmaTiles(DType cache, int64_t head_dim, int splits);

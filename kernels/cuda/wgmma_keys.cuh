@@ -1,7 +1,7 @@
 // How keys and values of the ring reach the products of attention_wgmma.cuh: the shape of a block, how a tile of rows
 // divides its keys into units, stages in shared memory with their barriers, and the warps that fill them. A unit's keys
-// lie there tile by tile as in the slab, a dimension's 16 side by side; its values in columns of 64 dimensions, key by
-// key; both with their 16-byte units exchanged as RightOperand (wgmma.cuh) has it.
+// lie there tile by tile, a dimension's 16 side by side; its values in columns of 64 dimensions, key by key; both with
+// their 16-byte units exchanged as RightOperand (wgmma.cuh) has it.
 #pragma once
 
 #include "kernels/cuda/attention_inl.cuh"
@@ -13,7 +13,7 @@ namespace ringside::cuda {
 template <int D>
 struct WgmmaShape {
   static_assert(D == 64 || D == 128);
-  static constexpr int kGroups = D / 64;          // that take queries
+  static constexpr int kGroups = D / 64;           // that take queries
   static constexpr int kBlocks = D == 64 ? 2 : 1;  // on a multiprocessor at a time
   static constexpr int kStages = 3, kTiles = 8, kKeys = 16 * kTiles;
   static constexpr int kQueries = 64 * kGroups, kConsumers = 4 * kGroups, kFetchers = 4;  // the latter are warps
@@ -83,21 +83,22 @@ struct Stages {
     WaitAt(Full(n, half), n / S::kStages % 2);
     ShowToWgmma();
   }
-  __device__ __forceinline__ void AwaitEmpty(int n, int half) const {
-    WaitAt(Empty(n, half), n / S::kStages % 2 ^ 1);
-  }
+  __device__ __forceinline__ void AwaitEmpty(int n, int half) const { WaitAt(Empty(n, half), n / S::kStages % 2 ^ 1); }
   __device__ __forceinline__ void Release(int n, int half, int lane) const {
     __syncwarp();
     if (lane == 0) ArriveAt(Empty(n, half));
   }
 };
 
-/// A warp copies a tile's keys [D][16] to the t-th tile's place among a unit's.
+/// A warp copies a tile's keys [D][16] to the t-th tile's place among a unit's. Of 32 dimensions, 8 t + 2 p + e comes
+/// to lie in row 8 p + 2 t + e: so a thread's part of a left operand is 8 dimensions side by side.
 template <int D>
 __device__ __forceinline__ void FetchKeys(const char* tile, uint32_t keys, int t, int lane) {
-  const uint32_t to = keys + t * D * 32 + (lane ^ (lane >> 3 & 1)) * 16;  // 16 dimensions at a time, two lanes each
+  const int dimension = (lane >> 2 & 1) * 8 + lane / 8 * 2 + (lane >> 1 & 1);  // of 16; every other lane has 8 keys
+  const char* from = tile + dimension * 32 + lane % 2 * 16;
+  const uint32_t to = keys + t * D * 32 + lane / 8 * 256;
 #pragma unroll
-  for (int i = 0; i < D / 16; ++i) CopyAsync(to + i * 512, tile + (i * 32 + lane) * 16);
+  for (int i = 0; i < D / 16; ++i) CopyAsync(to + i / 2 * 1024 + i % 2 * 128 + (lane % 8 ^ i % 2) * 16, from + i * 512);
 }
 /// Its values [16][D] likewise, whose position is `first`; those that no row sees become zero: what lies there may be
 /// anything, and 0 x NaN is NaN.
