@@ -1,10 +1,11 @@
-// Attention of many rows of one sequence over the ring on Hopper's tensor cores, all of one 16-bit type
-// (FlashAttention-3, Shah et al. 2024). A block takes 64 or 128 queries: rows times the heads that share their keys.
-// One warp group only copies keys and values, in units of up to 8 tiles through kStages stages; others, of 64 queries
-// each, follow by barriers in shared memory, at their own pace. A group's products with the values run beside its next
-// softmax. Queries and weights are left operands in registers, keys and values right ones as they lie in the slab: keys
-// with a dimension's 16 side by side, values with a position's dimensions. Splits of the keys are the blocks of a
-// cluster: when all have ended, each sends every query's result to the block that owns the query.
+// Attention of many rows of one sequence over the ring on Hopper's tensor cores (FlashAttention-3, Shah et al. 2024),
+// for activations of 16 bits and caches of 16, whose type the products take, or of 8, which become float16 on their
+// way. A block takes 64 or 128 queries: rows times the heads that share their keys. One warp group only copies keys and
+// values, in units of up to 8 tiles through kStages stages; others, of 64 queries each, follow by barriers in shared
+// memory, at their own pace. A group's products with the values run beside its next softmax. Queries and weights are
+// left operands in registers, keys and values right ones as they lie in the slab: keys with a dimension's 16 side by
+// side, values with a position's dimensions. Splits of the keys are the blocks of a cluster: when all have ended, each
+// sends every query's result to the block that owns the query.
 #pragma once
 
 #include <map>
@@ -12,20 +13,21 @@
 #include "kernels/cuda/cluster.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/wgmma_keys.cuh"
+#include "kernels/cuda/wgmma_widen.cuh"
 
 namespace ringside::cuda {
 
 /// A thread's queries m and m + 8 of the block, rotated and scaled, as left operands: [16 rows of keys][register],
 /// whose dimensions FetchKeys has chosen. Those past the last are a copy of it.
-template <class C, int D>
+template <class Q, class P, int D>
 __device__ __forceinline__ void LoadQueries(const AttentionPlan& a, const StagedTile& tile, int first_head, int m,
                                             bool is_pinned, int lane, uint32_t (&q)[D / 16][4]) {
-  const C* x = static_cast<const C*>(a.qkv.data);
+  const Q* x = static_cast<const Q*>(a.qkv.data);
   const float scale = a.scale * 1.44269504f;  // exp2 takes the place of exp
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const int query = min(m + 8 * h, tile.rows * a.tile_heads - 1), r = RowOfQuery(a, query);
-    const C* from = x + QueryAt(a, tile.row + r, first_head + query - r * a.tile_heads) + lane % 4 * 8;
+    const Q* from = x + QueryAt(a, tile.row + r, first_head + query - r * a.tile_heads) + lane % 4 * 8;
     const int64_t angles = static_cast<int64_t>(tile.row + r) * (D / 2) + lane % 4 * 8;
     const float* cosines = (is_pinned ? a.pinned_cos : a.own_cos) + angles;
     const float* sines = (is_pinned ? a.pinned_sin : a.own_sin) + angles;
@@ -42,8 +44,8 @@ __device__ __forceinline__ void LoadQueries(const AttentionPlan& a, const Staged
           u[e] = first.x[2 * p + e] * scale, v[e] = second.x[2 * p + e] * scale;
           if (a.rotary > 0) Rotate(u[e], v[e], cosine.x[2 * p + e], sine.x[2 * p + e]);
         }
-        q[2 * g + p / 2][h + p % 2 * 2] = Pack(u[0], u[1], C());
-        q[2 * g + D / 32 + p / 2][h + p % 2 * 2] = Pack(v[0], v[1], C());
+        q[2 * g + p / 2][h + p % 2 * 2] = Pack(u[0], u[1], P());
+        q[2 * g + D / 32 + p / 2][h + p % 2 * 2] = Pack(v[0], v[1], P());
       }
     }
   }
@@ -111,7 +113,7 @@ __device__ __forceinline__ void Shrink(RunningSoftmax<D>& state, const float (&s
 
 /// The block's n-th to last-th units, of N keys each from position `first` on. The products of a unit's weights with
 /// its values run beside the softmax of the next unit.
-template <class C, int D, int N>
+template <class P, int D, int N>
 __device__ __forceinline__ void AttendUnits(const Stages<D>& stages, const uint32_t (&q)[D / 16][4], int n, int last,
                                             int first, const QueryLimits& limits, int lane, RunningSoftmax<D>& state) {
   const uint64_t key_operand = RightOperand<32>(D * 32, 8 * 32);
@@ -124,21 +126,21 @@ __device__ __forceinline__ void AttendUnits(const Stages<D>& stages, const uint3
     const uint32_t keys = stages.Half(i, 0);
 #pragma unroll
     for (int k = 0; k < D / 16; ++k) {
-      Multiply(scores, q[k], At(key_operand, keys + k * 16 * 32), k > 0, C());
+      Multiply(scores, q[k], At(key_operand, keys + k * 16 * 32), k > 0, P());
     }
     CommitProducts();
   };
   const auto pack = [&] {  // not while products read the weights of before
     Hold(scores);
 #pragma unroll
-    for (int i = 0; i < N / 4; ++i) weights[i / 4][i % 4] = Pack(scores[2 * i], scores[2 * i + 1], C());
+    for (int i = 0; i < N / 4; ++i) weights[i / 4][i % 4] = Pack(scores[2 * i], scores[2 * i + 1], P());
   };
   const auto add_values = [&] {
     stages.AwaitFull(n, 1);
     BeginProducts();
     const uint32_t values = stages.Half(n, 1);
 #pragma unroll
-    for (int k = 0; k < N / 16; ++k) Multiply(state.out, weights[k], At(value_operand, values + k * 2048), true, C());
+    for (int k = 0; k < N / 16; ++k) Multiply(state.out, weights[k], At(value_operand, values + k * 2048), true, P());
     CommitProducts();
   };
   const int begin = n;
@@ -193,20 +195,20 @@ __device__ __forceinline__ void Transpose(uint32_t (&words)[4], int lane) {
     }
   }
 }
-template <class C, int D>
+template <class Q, int D>
 __device__ __forceinline__ void StoreResults(const AttentionPlan& a, const StagedTile& tile, int first_head,
                                              const RunningSoftmax<D>& state, int m, const bool (&real)[2], int lane) {
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const float factor = 1.0f / SumOfQuad(state.sum[h]);
-    C* to = static_cast<C*>(a.out.data) + (real[h] ? ResultAt(a, tile, first_head, m + 8 * h) : 0) + lane % 4 * 8;
+    Q* to = static_cast<Q*>(a.out.data) + (real[h] ? ResultAt(a, tile, first_head, m + 8 * h) : 0) + lane % 4 * 8;
 #pragma unroll
     for (int b = 0; b < D / 32; ++b) {
       uint32_t words[4];
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const float* pair = state.out + 4 * (4 * b + i) + 2 * h;
-        words[i] = Pack(pair[0] * factor, pair[1] * factor, C());
+        words[i] = Pack(pair[0] * factor, pair[1] * factor, Q());
       }
       Transpose(words, lane);
       if (real[h]) *reinterpret_cast<uint4*>(to + 32 * b) = uint4{words[0], words[1], words[2], words[3]};
@@ -266,10 +268,13 @@ __device__ __forceinline__ void JoinResults(const AttentionPlan& a, const Staged
   }
 }
 
-template <class C, int D>
+template <class Q, class C, int D>
 __global__ void __launch_bounds__(WgmmaShape<D>::kThreads, WgmmaShape<D>::kBlocks)
     WgmmaAttentionKernel(AttentionPlan a) {
   using S = WgmmaShape<D>;
+  using P = typename CacheTile<C, D>::Product;
+  constexpr bool kWidens = sizeof(C) == 1;
+  constexpr int kFetcherRegisters = kWidens ? 64 : 40;
   extern __shared__ __align__(16) unsigned char shared[];
   const Stages<D> stages(shared);
   if (threadIdx.x == 0) stages.Init();
@@ -284,13 +289,17 @@ __global__ void __launch_bounds__(WgmmaShape<D>::kThreads, WgmmaShape<D>::kBlock
   const int begin = units.all * static_cast<int>(blockIdx.x) >> shift;
   const int end = units.all * (static_cast<int>(blockIdx.x) + 1) >> shift;
   if (warp >= S::kConsumers) {
-    GiveRegisters<S::kFetcherRegisters>();
-    FetchUnits<D>(a, tile, units, begin, end, TileAddress(a, tile.slab, 0, kv_head), stages, warp - S::kConsumers,
-                  lane);
+    GiveRegisters<kFetcherRegisters>();
+    const char* slab = TileAddress(a, tile.slab, 0, kv_head);
+    if constexpr (kWidens) {
+      FetchAndWidenUnits<D>(a, tile, units, begin, end, slab, stages, warp - S::kConsumers, lane);
+    } else {
+      FetchUnits<D>(a, tile, units, begin, end, slab, stages, warp - S::kConsumers, lane);
+    }
     if (a.chunk_splits > 1) MeetCluster(), MeetCluster();
     return;
   }
-  TakeRegisters<S::kRegisters>();
+  TakeRegisters<S::template kRegisters<kFetcherRegisters>>();
   const int m = warp * 16 + lane / 4;  // the thread's first query
   const bool real[2] = {m < tile.rows * a.tile_heads, m + 8 < tile.rows * a.tile_heads};
   RunningSoftmax<D> state;
@@ -300,16 +309,16 @@ __global__ void __launch_bounds__(WgmmaShape<D>::kThreads, WgmmaShape<D>::kBlock
     const bool is_pinned = kind == 0;
     const int from = max(begin, is_pinned ? 0 : units.pinned), to = min(end, is_pinned ? units.pinned : units.all);
     if (from >= to) continue;
-    LoadQueries<C, D>(a, tile, first_head, m, is_pinned, lane, q);
+    LoadQueries<Q, P, D>(a, tile, first_head, m, is_pinned, lane, q);
     const QueryLimits limits = LimitsAt(a, tile, m, is_pinned);
     const int n = from - begin, last = to - begin - 1, first = UnitAt<D>(tile, units, from).first;
     if (is_pinned && units.pinned_step == 1) {
-      AttendUnits<C, D, 16>(stages, q, n, last, first, limits, lane, state);
+      AttendUnits<P, D, 16>(stages, q, n, last, first, limits, lane, state);
     } else {
-      AttendUnits<C, D, S::kKeys>(stages, q, n, last, first, limits, lane, state);
+      AttendUnits<P, D, S::kKeys>(stages, q, n, last, first, limits, lane, state);
     }
   }
-  if (a.chunk_splits == 1) return StoreResults<C, D>(a, tile, first_head, state, m, real, lane);
+  if (a.chunk_splits == 1) return StoreResults<Q, D>(a, tile, first_head, state, m, real, lane);
   float* received = reinterpret_cast<float*>(shared);
   MeetCluster();  // nobody reads keys and values any more
   SendResults<D>(a, state, m, real, received, lane);
@@ -317,17 +326,23 @@ __global__ void __launch_bounds__(WgmmaShape<D>::kThreads, WgmmaShape<D>::kBlock
   JoinResults<D>(a, tile, first_head, received);
 }
 
-template <class C, int D>
+template <class Q, class C, int D>
 void LaunchWgmmaOfSize(const Launcher& on, const AttentionPlan& plan) {
   Launcher clustered = on;
   clustered.cluster = plan.chunk_splits;
-  Launch(clustered, WgmmaAttentionKernel<C, D>, Grid(plan.chunk_splits, plan.heads / plan.tile_heads, plan.chunk_count),
-         WgmmaShape<D>::kThreads, WgmmaShape<D>::kBytes, plan);
+  Launch(clustered, WgmmaAttentionKernel<Q, C, D>,
+         Grid(plan.chunk_splits, plan.heads / plan.tile_heads, plan.chunk_count), WgmmaShape<D>::kThreads,
+         WgmmaShape<D>::kBytes, plan);
 }
+/// Of a type of caches.
 template <class C>
 void LaunchWgmmaOfType(const Launcher& on, const AttentionPlan& plan) {
-  if (plan.head_dim == 64) return LaunchWgmmaOfSize<C, 64>(on, plan);
-  LaunchWgmmaOfSize<C, 128>(on, plan);
+  const bool small = plan.head_dim == 64;
+  if (plan.qkv.dtype == DType::kBF16) {
+    return small ? LaunchWgmmaOfSize<__nv_bfloat16, C, 64>(on, plan)
+                 : LaunchWgmmaOfSize<__nv_bfloat16, C, 128>(on, plan);
+  }
+  return small ? LaunchWgmmaOfSize<__half, C, 64>(on, plan) : LaunchWgmmaOfSize<__half, C, 128>(on, plan);
 }
 
 /// Clusters of `splits` blocks that are on the device at a time.
@@ -336,7 +351,7 @@ int ResidentWgmmaOfSize(int splits) {
   static std::map<int, int> known;
   int& clusters = known[splits];
   if (clusters > 0) return clusters;
-  clusters = ActiveClusters(WgmmaAttentionKernel<C, D>, splits, WgmmaShape<D>::kThreads, WgmmaShape<D>::kBytes);
+  clusters = ActiveClusters(WgmmaAttentionKernel<__half, C, D>, splits, WgmmaShape<D>::kThreads, WgmmaShape<D>::kBytes);
   return clusters;
 }
 template <class C>

@@ -134,7 +134,7 @@ int32_t ChooseSplits(const Launcher& on, const AttentionPlan& plan, bool chunk, 
 
 void CudaBackend::StageSegments(const AttentionArgs& args, int64_t tile_heads) {
   AttentionPlan plan = PlanOf(args, tile_heads);
-  const bool one_type = args.qkv.dtype == plan.cache && args.out.dtype == plan.cache;
+  const bool one_type = args.qkv.dtype == args.out.dtype;
   const int64_t queries = properties_.major == 9 && one_type && AllowsEights(plan, args.qkv)
                               ? WgmmaAttentionQueries(plan.cache, plan.head_dim)
                               : 0;

@@ -119,7 +119,7 @@ int ResidentAttentionTiles(const Launcher& on, DType cache, int64_t head_dim, bo
 void LaunchJoinSplits(const Launcher& on, const AttentionPlan& plan, const StagedTile* tiles, int64_t count,
                       int queries, int splits);
 /// Chunks of rows on Hopper: how many queries its blocks take, 0 where there is no such kernel in this program. Needs
-/// AllowsEights, queries and results of the cache's type.
+/// AllowsEights, queries and results of one type.
 int64_t WgmmaAttentionQueries(DType cache, int64_t head_dim);
 void LaunchWgmmaAttention(const Launcher& on, const AttentionPlan& plan);
 int ResidentWgmmaTiles(DType cache, int64_t head_dim, int splits);

@@ -18,9 +18,10 @@ struct WgmmaShape {
   static constexpr int kStages = 3, kTiles = 8, kKeys = 16 * kTiles;
   static constexpr int kQueries = 64 * kGroups, kConsumers = 4 * kGroups, kFetchers = 4;  // the latter are warps
   static constexpr int kThreads = 32 * (kConsumers + kFetchers);
-  // Registers of a thread: what a launch gives to all; those that copy leave the others some of theirs.
-  static constexpr int kEven = 65536 / kBlocks / kThreads / 8 * 8, kFetcherRegisters = 40;
-  static constexpr int kRegisters = (kEven * (kGroups + 1) - kFetcherRegisters) / kGroups / 8 * 8;
+  // Registers of a thread: what a launch gives to all; those that copy keep kFetcher, the others have the rest.
+  static constexpr int kEven = 65536 / kBlocks / kThreads / 8 * 8;
+  template <int kFetcher>
+  static constexpr int kRegisters = (kEven * (kGroups + 1) - kFetcher) / kGroups / 8 * 8;
   static constexpr int kHalf = kKeys * D * 2, kStage = 2 * kHalf;  // bytes of a unit's keys, of a unit
   static constexpr int kReceived = 4 * kQueries * (D + 2);  // from the other splits, afterwards in the stages' place
   static constexpr int kBytes = kStages * (kStage + 4 * 8) + 1024;  // stages begin at a multiple of 1,024

@@ -1,0 +1,112 @@
+// Keys and values of E4M3 on their way to the products of attention_wgmma.cuh: the warps that fill the stages take them
+// through registers, where 8 bits become 16, and one half of a unit - keys or values - ahead, so that what comes next
+// is fetched while this half is widened. In shared memory all lies as wgmma_keys.cuh has it.
+#pragma once
+
+#include "kernels/cuda/cache_tile.cuh"
+#include "kernels/cuda/wgmma_keys.cuh"
+
+namespace ringside::cuda {
+
+__device__ __forceinline__ void StoreShared(uint32_t address, uint4 x) {
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(x.x), "r"(x.y), "r"(x.z), "r"(x.w)
+               : "memory");
+}
+/// Eight float16 of E4M3, in order.
+__device__ __forceinline__ uint4 WidenEight(uint32_t low, uint32_t high) {
+  uint4 out = {};
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  asm("{ .reg .b16 a, b, c, d; mov.b32 {a, b}, %4; mov.b32 {c, d}, %5; cvt.rn.f16x2.e4m3x2 %0, a;"
+      " cvt.rn.f16x2.e4m3x2 %1, b; cvt.rn.f16x2.e4m3x2 %2, c; cvt.rn.f16x2.e4m3x2 %3, d; }"
+      : "=r"(out.x), "=r"(out.y), "=r"(out.z), "=r"(out.w)
+      : "r"(low), "r"(high));
+#endif
+  return out;
+}
+
+/// A lane's part of a tile's keys or values: so many 16 bytes.
+template <int D>
+struct TileHalf {
+  uint4 units[D / 32];
+
+  /// Keys [D][16]. Every unit is a dimension; which one stands in which row, FetchKeys (wgmma_keys.cuh) has chosen.
+  __device__ __forceinline__ void LoadKeys(const char* tile, int lane) {
+    const int dimension = lane / 2 % 4 * 8 + lane / 8 * 2 + lane % 2;
+#pragma unroll
+    for (int i = 0; i < D / 32; ++i) units[i] = reinterpret_cast<const uint4*>(tile)[i * 32 + dimension];
+  }
+  __device__ __forceinline__ void StoreKeys(uint32_t keys, int t, int lane) const {
+    const uint32_t to = keys + t * D * 32 + lane * 32;
+#pragma unroll
+    for (int i = 0; i < D / 32; ++i) {
+      const int swap = lane >> 2 & 1;
+      StoreShared(to + i * 1024 + swap * 16, WidenEight(units[i].x, units[i].y));
+      StoreShared(to + i * 1024 + (swap ^ 1) * 16, WidenEight(units[i].z, units[i].w));
+    }
+  }
+
+  /// Values [16][D] from position `first` on, zero where no row sees them.
+  __device__ __forceinline__ void LoadValues(const char* values, int first, bool real, const UnitKeys& unit, int lane) {
+#pragma unroll
+    for (int i = 0; i < D / 32; ++i) {
+      const int position = first + (i * 32 + lane) / (D / 16);
+      const bool seen = real && position >= unit.from && position <= unit.to;
+      units[i] = seen ? reinterpret_cast<const uint4*>(values)[i * 32 + lane] : uint4{0, 0, 0, 0};
+    }
+  }
+  __device__ __forceinline__ void StoreValues(uint32_t values, int t, int lane) const {
+    // Two parts of 8 dimensions; half of the lanes begin with the second one, which lies in other banks.
+    const int first_part = lane % (D / 16) * 2, swap = D > 64 ? lane >> 2 & 1 : 0;
+#pragma unroll
+    for (int i = 0; i < D / 32; ++i) {
+      const int key = (i * 32 + lane) / (D / 16);
+      const uint32_t to = values + first_part / 8 * WgmmaShape<D>::kKeys * 128 + (t * 16 + key) * 128;
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {
+        const bool second = (j ^ swap) != 0;
+        const uint32_t low = second ? units[i].z : units[i].x, high = second ? units[i].w : units[i].y;
+        StoreShared(to + ((first_part % 8 + second) ^ key % 8) * 16, WidenEight(low, high));
+      }
+    }
+  }
+};
+
+/// FetchUnits (wgmma_keys.cuh) of E4M3.
+template <int D>
+__device__ __forceinline__ void FetchAndWidenUnits(const AttentionPlan& a, const StagedTile& tile,
+                                                   const KeyUnits& units, int begin, int end, const char* slab,
+                                                   const Stages<D>& stages, int warp, int lane) {
+  using S = WgmmaShape<D>;
+  constexpr int kOwn = S::kTiles / S::kFetchers;  // tiles of a unit that a warp takes: warp, warp + kFetchers, ...
+  TileHalf<D> held[kOwn];
+  const auto address = [&](const UnitKeys& unit, int t) {
+    return KeyTile(a, tile, slab, unit.is_pinned, unit.of + min(t, unit.tiles - 1));
+  };
+  UnitKeys unit = UnitAt<D>(tile, units, begin);
+#pragma unroll
+  for (int i = 0; i < kOwn; ++i) held[i].LoadKeys(address(unit, warp + i * S::kFetchers), lane);
+  for (int n = 0; n < end - begin; ++n) {
+    stages.AwaitEmpty(n, 0);
+#pragma unroll
+    for (int i = 0; i < kOwn; ++i) {
+      const int t = warp + i * S::kFetchers;
+      if (t < unit.tiles) held[i].StoreKeys(stages.Half(n, 0), t, lane);
+      held[i].LoadValues(address(unit, t) + a.half_tile_bytes, unit.first + t * 16, t < unit.tiles, unit, lane);
+    }
+    ShowToWgmma();
+    ArriveAt(stages.Full(n, 0));
+    const int all = unit.is_pinned ? units.pinned_step : S::kTiles;
+    unit = UnitAt<D>(tile, units, min(begin + n + 1, end - 1));
+    stages.AwaitEmpty(n, 1);
+#pragma unroll
+    for (int i = 0; i < kOwn; ++i) {
+      const int t = warp + i * S::kFetchers;
+      if (t < all) held[i].StoreValues(stages.Half(n, 1), t, lane);
+      held[i].LoadKeys(address(unit, t), lane);
+    }
+    ShowToWgmma();
+    ArriveAt(stages.Full(n, 1));
+  }
+}
+
+}  // namespace ringside::cuda
