@@ -2,7 +2,7 @@
 // conversations that decode, and the time to the first token of a turn on a cache that is brought back, against one
 // that is computed again. Wall time, medians; one JSON object a measurement.
 //   restore_bench --model PATH [--device cuda] [--dtype bf16] [--tokens 1024,4096] [--turn 64] [--beside 8] [--repeats
-//   5]
+//   5] [--kv-cache-dtype fp8]
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -21,7 +21,7 @@ namespace ringside {
 namespace {
 
 struct Options {
-  std::string model, device = "cuda", dtype = "bf16";
+  std::string model, device = "cuda", dtype = "bf16", cache;
   std::vector<int64_t> tokens = {1024, 4096};
   int64_t turn = 64, beside = 8, chunk = 512;
   int repeats = 5;
@@ -54,11 +54,13 @@ class RestoreBench {
     const ModelSpec& spec = model_.spec();
     window_ = {kPinned, tokens + options_.turn + kSteps * 8, Eviction::kToken};
     pool_.reset();
-    auto pool = KvPool::Make(
-        device_,
-        MakeKvShape(spec.layers, spec.kv_heads, spec.head_dim, options_.dtype == "f16" ? DType::kF16 : DType::kBF16,
-                    kPinned, window_.memory_len, options_.chunk),
-        2 + options_.beside);
+    auto pool = KvPool::Make(device_,
+                             MakeKvShape(spec.layers, spec.kv_heads, spec.head_dim,
+                                         options_.cache == "fp8"   ? DType::kF8E4M3
+                                         : options_.dtype == "f16" ? DType::kF16
+                                                                   : DType::kBF16,
+                                         kPinned, window_.memory_len, options_.chunk),
+                             2 + options_.beside);
     if (!pool.ok()) return fmt::print(stderr, "{}\n", pool.status().ToString()), false;
     pool_ = std::make_unique<KvPool>(std::move(*pool));
     return true;
@@ -205,6 +207,7 @@ int Main(int argc, char** argv) {
   app.add_option("--model", options.model)->required();
   app.add_option("--device", options.device);
   app.add_option("--dtype", options.dtype);
+  app.add_option("--kv-cache-dtype", options.cache, "As --dtype if absent")->check(CLI::IsMember({"fp8"}));
   app.add_option("--tokens", options.tokens)->delimiter(',');
   app.add_option("--turn", options.turn);
   app.add_option("--beside", options.beside);

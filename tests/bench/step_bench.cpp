@@ -4,7 +4,7 @@
 // results on the host included; one JSON object a measurement, median and spread.
 //   step_bench --model PATH [--device cuda] [--dtype bf16] [--batches 1,8,32] [--contexts 1024,4096]
 //              [--prefill 512,2048] [--append 64] [--steps 64] [--repeats 5] [--deterministic] [--only-ahead]
-//              [--quantization int8|fp8]
+//              [--quantization int8|fp8] [--kv-cache-dtype fp8]
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -23,7 +23,7 @@ namespace ringside {
 namespace {
 
 struct Options {
-  std::string model, device = "cuda", dtype = "bf16", quantization = "none";
+  std::string model, device = "cuda", dtype = "bf16", cache, quantization = "none";
   std::vector<int64_t> batches = {1, 8, 32}, contexts = {1024, 4096}, prefill = {512, 2048}, append;
   int64_t steps = 64, chunk = 2048;
   int repeats = 5;
@@ -55,7 +55,7 @@ class StepBench {
     const int64_t limit = spec.learned_positions ? spec.trained_context : INT64_MAX;
     if (room > limit) return false;
     pool_.reset();
-    const DType type = options_.dtype == "f16" ? DType::kF16 : DType::kBF16;
+    const DType type = options_.cache == "fp8" ? DType::kF8E4M3 : options_.dtype == "f16" ? DType::kF16 : DType::kBF16;
     auto pool = KvPool::Make(
         model_.backend(), MakeKvShape(spec.layers, spec.kv_heads, spec.head_dim, type, kPinned, room, options_.chunk),
         slots);
@@ -66,8 +66,8 @@ class StepBench {
   }
   KvCache* Acquire() { return pool_->Acquire({kPinned, room_, Eviction::kToken}); }
 
-  // Chunk after chunk, each begun before the one before is done; with `choose` the last row chooses a token and the host
-  // waits for it.
+  // Chunk after chunk, each begun before the one before is done; with `choose` the last row chooses a token and the
+  // host waits for it.
   void Feed(KvCache* cache, int64_t first, int64_t count, bool choose) {
     const TokenChoice greedy{.temperature = 0};
     ChosenToken chosen;
@@ -186,6 +186,7 @@ int Main(int argc, char** argv) {
   app.add_option("--model", options.model)->required();
   app.add_option("--device", options.device);
   app.add_option("--dtype", options.dtype);
+  app.add_option("--kv-cache-dtype", options.cache, "As --dtype if absent")->check(CLI::IsMember({"fp8"}));
   app.add_option("--quantization", options.quantization)->check(CLI::IsMember({"none", "int8", "fp8"}));
   app.add_option("--batches", options.batches)->delimiter(',');
   app.add_option("--contexts", options.contexts)->delimiter(',');
@@ -195,7 +196,8 @@ int Main(int argc, char** argv) {
   app.add_option("--chunk", options.chunk);
   app.add_option("--repeats", options.repeats);
   app.add_flag("--deterministic", options.deterministic);
-  app.add_flag("--only-ahead", options.only_ahead, "of decode steps, those begun before the tokens of the last are known");
+  app.add_flag("--only-ahead", options.only_ahead,
+               "of decode steps, those begun before the tokens of the last are known");
   CLI11_PARSE(app, argc, argv);
   auto backend = options.device == "cuda"
                      ? MakeCudaBackend({.dtype = options.dtype == "f16" ? DType::kF16 : DType::kBF16,
