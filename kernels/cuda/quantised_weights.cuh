@@ -56,6 +56,16 @@ __device__ __forceinline__ uint32_t LowPair(uint32_t word, E4M3, T) {
   return HighPair(word << 8, E4M3(), T());
 }
 
+/// One of both, without a branch.
+template <class T>
+__device__ __forceinline__ uint32_t PairOf(uint32_t word, bool high, Int8, T) {
+  return LowPair(__byte_perm(word, 0, high ? 0x2301 : 0x3210), Int8(), T());
+}
+template <class T>
+__device__ __forceinline__ uint32_t PairOf(uint32_t word, bool high, E4M3, T) {
+  return HighPair(__byte_perm(word, 0, high ? 0x3210 : 0x2301), E4M3(), T());
+}
+
 /// One element, before its scale, of a weight with `cols` inputs.
 __device__ __forceinline__ float LoadQuantised(const void* weight, DType dtype, int64_t row, int64_t c, int64_t cols) {
   const int64_t place = c / kQuantisedGroup * kQuantisedGroup + QuantisedPlace(static_cast<int>(c % kQuantisedGroup));
