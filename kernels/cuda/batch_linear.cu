@@ -6,8 +6,10 @@
 // through the cluster's shared memory, in one order. So a row's bits depend on how many rows there are by nothing but
 // the choice of this kernel.
 //
-// Measured on an H200, norm and activation included: a layer of an 8B model takes 114 us with 8 rows, 118 with 32 (3.0
-// to 4.0 TB/s; cuBLAS 124 and 129), its head 248 us with 32 (4.2 TB/s).
+// Measured on an H200, norm and activation included, with 8 and 32 rows: a layer of an 8B model takes 112 to 115 and 116
+// to 120 us (3.0 to 4.0 TB/s; cuBLAS 124 and 129), of a 1B model 42 and 44, the head of GPT-2 26 and 35. About 3 us of
+// every layer are not its bytes. (More warp groups a block, weights ahead into the L2 cache, anything that keeps the
+// copying thread longer: slower.)
 //
 // Behind: bias, GELU, or SiLU times up.
 #include <algorithm>
@@ -18,9 +20,10 @@ namespace ringside::cuda {
 namespace {
 
 constexpr int kMostBatchRows = 64;
-constexpr size_t kOneBlockBytes = 224 << 10,
-                 kTwoBlockBytes = 110 << 10;  // of a block alone on a multiprocessor, of two
-constexpr int kShortRow = 1024;               // inputs; not worth a division
+// Of shared memory, for a block alone on a multiprocessor, and for one of two; with less than the least there were
+// three.
+constexpr size_t kOneBlockBytes = 224 << 10, kTwoBlockBytes = 110 << 10, kTwoBlocksLeast = 77 << 10;
+constexpr int kShortRow = 768;  // inputs; not worth a division
 
 /// `outputs` a tile; so many blocks share a tile's inputs, and at most so many clusters of them are there.
 struct Division {
@@ -39,7 +42,7 @@ Division Divide(const Launcher& on, const SkinnyLinear& args) {
       if (args.after == AfterLinear::kSiluMultiply && outputs % 16 != 0) continue;
       const int most = processors / cluster;
       if (TilesOf(args, outputs) <= most)
-        return {outputs, cluster, most, cluster > 1 ? kOneBlockBytes : kTwoBlockBytes};
+        return {outputs, cluster, most, cluster == 2 ? kOneBlockBytes : kTwoBlockBytes};
     }
   }
   Division best = {128, 1, 2 * processors, kTwoBlockBytes};  // as many to each as can be, tile after tile
@@ -49,6 +52,8 @@ Division Divide(const Launcher& on, const SkinnyLinear& args) {
   }
   return best;
 }
+
+bool AllowsFours(const Tensor& x) { return x.stride % 4 == 0 && reinterpret_cast<uintptr_t>(x.data) % 16 == 0; }
 
 template <class T, int kN, bool kPairs>
 void LaunchTiles(const Launcher& on, const SkinnyLinear& args, const Division& division) {
@@ -65,6 +70,7 @@ void LaunchTiles(const Launcher& on, const SkinnyLinear& args, const Division& d
   a.slots = std::min({kBatchSlots, most_slots, turns * ((a.chunks + division.cluster - 1) / division.cluster)});
   a.bias = args.bias;
   a.y = args.y.data, a.y_dtype = args.y.dtype, a.y_stride = args.y.stride;
+  a.fours = a.total % 4 == 0 && AllowsFours(args.y) && reinterpret_cast<uintptr_t>(args.bias) % 16 == 0;
   a.accumulate = args.accumulate, a.after = args.after;
   a.product = args.product.data, a.product_stride = args.product.stride;
   const CUtensorMap w = kPairs ? MapPairs(args.dtype, args.weights[0], args.total, args.k, kN)
@@ -72,8 +78,9 @@ void LaunchTiles(const Launcher& on, const SkinnyLinear& args, const Division& d
   const CUtensorMap x = MapRows(args.dtype, args.x.data, args.x.rows, args.k, args.x.stride, box_rows);
   Launcher in_clusters = on;
   in_clusters.cluster = division.cluster;
-  Launch(in_clusters, RunBatchLinear<T, kN, kPairs>, Grid(clusters * division.cluster), kBatchThreads,
-         static_cast<size_t>(a.slots) * static_cast<size_t>(a.slot_bytes) + others, w, x, a);
+  // No less than lets two blocks share a multiprocessor: more of them lie unevenly.
+  const size_t shared = std::max(kTwoBlocksLeast, static_cast<size_t>(a.slots * a.slot_bytes) + others);
+  Launch(in_clusters, RunBatchLinear<T, kN, kPairs>, Grid(clusters * division.cluster), kBatchThreads, shared, w, x, a);
 }
 
 template <class T, bool kPairs>
@@ -108,8 +115,6 @@ void LaunchOfType(const Launcher& on, const SkinnyLinear& args) {
   LaunchOutputs<T, false>(on, args, division);
 }
 
-bool AllowsFours(const Tensor& x) { return x.stride % 4 == 0 && reinterpret_cast<uintptr_t>(x.data) % 16 == 0; }
-
 /// Whether the matrices are one in memory.
 bool SideBySide(const SkinnyLinear& args) {
   int64_t before = 0;
@@ -127,12 +132,12 @@ bool CanBatch(const Launcher& on, const SkinnyLinear& args) {
   if (!on.hopper || args.fixed_order || args.norm || args.x.rows > kMostBatchRows) return false;
   if (args.weight_dtype != args.dtype) return false;
   if (args.x.rows < 5 && CanStream(on, args)) return false;
-  const bool pairs = args.after == AfterLinear::kSiluMultiply;
-  if (args.k % 8 != 0 || args.total % (pairs ? 16 : 4) != 0 || args.x.dtype != args.dtype) return false;
-  if (pairs && (args.accumulate || !AllowsFours(args.product) || args.product.dtype != args.dtype)) return false;
-  return CanMap(args.weights[0], args.k) && SideBySide(args) && CanMap(args.x.data, args.x.stride) &&
-         AllowsFours(args.y) && (!args.accumulate || args.y.dtype == DType::kF32) &&
-         reinterpret_cast<uintptr_t>(args.bias) % 16 == 0;
+  if (args.x.dtype != args.dtype || (args.accumulate && args.y.dtype != DType::kF32)) return false;
+  if (args.after == AfterLinear::kSiluMultiply) {
+    if (args.total % 16 != 0 || args.accumulate || reinterpret_cast<uintptr_t>(args.bias) % 16 != 0) return false;
+    if (!AllowsFours(args.y) || !AllowsFours(args.product) || args.product.dtype != args.dtype) return false;
+  }
+  return CanMap(args.weights[0], args.k) && SideBySide(args) && CanMap(args.x.data, args.x.stride);
 #else
   (void)on, (void)args;
   return false;

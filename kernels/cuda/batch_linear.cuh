@@ -13,13 +13,14 @@ namespace ringside::cuda {
 
 /// What the kernel reads of SkinnyLinear, and its division.
 struct BatchLinear {
-  int chunks, tiles, slots;  // chunks of inputs; tiles of outputs; slots of the ring
+  int chunks, tiles, slots;  // chunks of 64 inputs; tiles of outputs; slots of the ring
   int slot_bytes;            // a box of weights and one of rows of x: `rows`, and zeros up to a multiple of eight
   int total, rows;
   const float* bias;
   void* y;
   DType y_dtype;
   int64_t y_stride;
+  bool fours;  // y and the number of outputs allow four at a time
   bool accumulate;
   AfterLinear after;
   void* product;
@@ -45,6 +46,7 @@ struct BatchKernel {
   const BatchLinear& a;
   uint32_t ring, full, empty;  // shared addresses: the slots, and two barriers a slot
   int first_chunk, end_chunk, first_tile, tile_step;
+  int slot = 0, parity = 0;  // where Multiply goes on
 
   __device__ __forceinline__ BatchKernel(const BatchLinear& args, uint32_t ring_at, uint32_t barriers)
       : a(args), ring(ring_at), full(barriers), empty(barriers + kBatchSlots * 8) {
@@ -53,7 +55,7 @@ struct BatchKernel {
     first_tile = static_cast<int>(blockIdx.x) / blocks, tile_step = static_cast<int>(gridDim.x) / blocks;
   }
 
-  /// One thread: fills the slots, tile after tile.
+  /// One thread: fills the slots, tile after tile. It has little time for each: weights for a slot come in 200 ns.
   __device__ __forceinline__ void Copy(const CUtensorMap& w, const CUtensorMap& x) const {
     const auto copy_weights = [&](int tile, int chunk, int slot) {
       ArriveAtExpecting(full + slot * 8, a.slot_bytes);
@@ -66,85 +68,122 @@ struct BatchKernel {
     const auto copy_rows = [&](int chunk, int slot) {
       CopyBox(ring + slot * a.slot_bytes + kWeightBytes, x, chunk * kBoxColumns, 0, full + slot * 8, kReadAgain);
     };
-    const int chunks = end_chunk - first_chunk, ahead = min(a.slots, chunks);
+    const int ahead = min(a.slots, end_chunk - first_chunk);
     LetNextStart();
     for (int i = 0; i < ahead; ++i) copy_weights(first_tile, first_chunk + i, i);
+    PrefetchMap(x);
     WaitForStep();  // weights do not wait for the step before
     for (int i = 0; i < ahead; ++i) copy_rows(first_chunk + i, i);
-    int slot = ahead == a.slots ? 0 : ahead, parity = ahead == a.slots ? 0 : 1, chunk = ahead;
-    for (int tile = first_tile; tile < a.tiles; tile += tile_step, chunk = 0) {
-      for (; chunk < chunks; ++chunk) {
+    int slot = ahead == a.slots ? 0 : ahead, parity = ahead == a.slots ? 0 : 1, chunk = first_chunk + ahead;
+    for (int tile = first_tile; tile < a.tiles; tile += tile_step, chunk = first_chunk) {
+      for (; chunk < end_chunk; ++chunk) {
         WaitAt(empty + slot * 8, parity);
-        copy_weights(tile, first_chunk + chunk, slot);
-        copy_rows(first_chunk + chunk, slot);
+        copy_weights(tile, chunk, slot);
+        copy_rows(chunk, slot);
         if (++slot == a.slots) slot = 0, parity ^= 1;
       }
     }
   }
 
-  /// The warp group: products of a tile into `sums` [rows][kSumsStride], then what follows.
-  __device__ __forceinline__ void Multiply(float* sums) const {
+  /// The warp group: products of its next tile into `sums` [rows][kSumsStride].
+  __device__ __forceinline__ void Multiply(float* sums) {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    int slot = 0, parity = 0;
-    for (int tile = first_tile; tile < a.tiles; tile += tile_step) {
-      float c[kN / 2];
+    float c[kN / 2];
 #pragma unroll
-      for (int i = 0; i < kN / 2; ++i) c[i] = 0;
-      int before = -1;
-      for (int chunk = first_chunk; chunk < end_chunk; ++chunk) {
-        WaitAt(full + slot * 8, parity);
-        const uint64_t weights = BoxDescriptor(ring + slot * a.slot_bytes),
-                       rows = BoxDescriptor(ring + slot * a.slot_bytes + kWeightBytes);
-        BeginProducts();
+    for (int i = 0; i < kN / 2; ++i) c[i] = 0;
+    int before = -1;
+    for (int chunk = first_chunk; chunk < end_chunk; ++chunk) {
+      WaitAt(full + slot * 8, parity);
+      const uint64_t weights = BoxDescriptor(ring + slot * a.slot_bytes),
+                     rows = BoxDescriptor(ring + slot * a.slot_bytes + kWeightBytes);
+      BeginProducts();
 #pragma unroll
-        for (int k = 0; k < 4; ++k) {  // 16 inputs, 32 bytes of a row
+      for (int k = 0; k < 4; ++k) {  // 16 inputs, 32 bytes of a row
 #pragma unroll
-          for (int n = 0; n < kN / kStep; ++n) {
-            Wgmma<kStep, T>::Add(c + n * kStep / 2, rows + k * 2, weights + n * (kStep * 128 / 16) + k * 2);
-          }
-        }
-        CommitProducts();
-        if (before >= 0) {
-          WaitForProducts<1>();
-          if (lane == 0) ArriveAt(empty + before * 8);
-        }
-        before = slot;
-        if (++slot == a.slots) slot = 0, parity ^= 1;
-      }
-      WaitForProducts<0>(c);
-      if (lane == 0 && before >= 0) ArriveAt(empty + before * 8);
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        const int row = warp * 16 + h * 8 + lane / 4;
-        if (row >= a.rows) continue;
-#pragma unroll
-        for (int j = 0; j < kN / 8; ++j) {
-          *reinterpret_cast<float2*>(sums + row * kSumsStride + j * 8 + lane % 4 * 2) =
-              float2{c[j * 4 + h * 2], c[j * 4 + h * 2 + 1]};
+        for (int n = 0; n < kN / kStep; ++n) {
+          Wgmma<kStep, T>::Add(c + n * kStep / 2, rows + k * 2, weights + n * (kStep * 128 / 16) + k * 2);
         }
       }
-      if (ClusterBlocks() > 1) return;
-      asm volatile("bar.sync 1, 128;" ::: "memory");
-      Finish(sums, tile);
-      asm volatile("bar.sync 1, 128;" ::: "memory");  // the sums have been read
+      CommitProducts();
+      if (before >= 0) {
+        WaitForProducts<1>();
+        if (lane == 0) ArriveAt(empty + before * 8);
+      }
+      before = slot;
+      if (++slot == a.slots) slot = 0, parity ^= 1;
     }
+    WaitForProducts<0>(c);
+    if (lane == 0) ArriveAt(empty + before * 8);
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int row = warp * 16 + h * 8 + lane / 4;
+      if (row >= a.rows) continue;
+#pragma unroll
+      for (int j = 0; j < kN / 8; ++j) {
+        *reinterpret_cast<float2*>(sums + row * kSumsStride + j * 8 + lane % 4 * 2) =
+            float2{c[j * 4 + h * 2], c[j * 4 + h * 2 + 1]};
+      }
+    }
+  }
+
+  /// Which four outputs of a tile are the i-th, and whether they are there.
+  struct Four {
+    int row, place, output;
+    bool there;
+  };
+  __device__ __forceinline__ Four FourAt(int i, int tile) const {
+    constexpr int kOutputs = kPairs ? kN / 2 : kN, kFours = kOutputs / 4;
+    const int place = i % kFours * 4, output = tile * kOutputs + place;
+    return {i / kFours, place, output, i < a.rows * kFours && output < (kPairs ? a.total / 2 : a.total)};
+  }
+  __device__ __forceinline__ float4 BiasAt(const Four& four) const {
+    return a.bias != nullptr ? *reinterpret_cast<const float4*>(a.bias + four.output) : float4{0, 0, 0, 0};
+  }
+  __device__ __forceinline__ float4 OldAt(const Four& four) const {
+    const float* y = static_cast<const float*>(a.y) + four.row * a.y_stride + four.output;
+    return a.accumulate ? *reinterpret_cast<const float4*>(y) : float4{0, 0, 0, 0};
+  }
+  /// What a thread's first four outputs of a tile need of memory, on its way while they are multiplied.
+  struct Ahead {
+    float4 bias, old;
+  };
+  __device__ __forceinline__ Ahead FetchAhead(int tile) const {
+    const Four four = FourAt(ClusterRank() * 128 + static_cast<int>(threadIdx.x), tile);
+    if (kPairs || !a.fours || !four.there) return {};
+    return {BiasAt(four), OldAt(four)};
   }
 
   __device__ __forceinline__ static float4 Add(float4 p, float4 q) {
     return {p.x + q.x, p.y + q.y, p.z + q.z, p.w + q.w};
   }
 
+  /// One output at a time, where y does not allow four.
+  __device__ __forceinline__ void FinishSingly(const float* sums, int tile) const {
+    const int blocks = ClusterBlocks();
+    for (int i = ClusterRank() * 128 + static_cast<int>(threadIdx.x); i < a.rows * kN; i += blocks * 128) {
+      const int row = i / kN, output = tile * kN + i % kN;
+      if (output >= a.total) continue;
+      const int64_t at = row * a.y_stride + output;
+      float value = a.bias != nullptr ? a.bias[output] : 0;
+      for (int b = 0; b < blocks; ++b) value += *OfBlock(sums + row * kSumsStride + i % kN, b);
+      if (a.after != AfterLinear::kNothing) {
+        value = GeluOf(RoundTo(a.y_dtype, value), a.after == AfterLinear::kGeluTanh);
+      }
+      StoreElement(a.y, a.y_dtype, at, a.accumulate ? LoadElement(a.y, a.y_dtype, at) + value : value);
+    }
+  }
+
   /// Four outputs at a time; the blocks of a cluster share them out, and each adds the parts in the order of the
   /// inputs.
-  __device__ __forceinline__ void Finish(const float* sums, int tile) const {
-    constexpr int kOutputs = kPairs ? kN / 2 : kN, kFours = kOutputs / 4;
-    const int blocks = ClusterBlocks(), rank = ClusterRank(), all = kPairs ? a.total / 2 : a.total;
-    for (int i = rank * 128 + static_cast<int>(threadIdx.x); i < a.rows * kFours; i += blocks * 128) {
-      const int row = i / kFours, place = i % kFours * 4, output = tile * kOutputs + place;
-      if (output >= all) continue;
-      const auto sum_of = [&](int at, int bias_at) {
-        const float* from = sums + row * kSumsStride + at;
-        float4 sum = a.bias != nullptr ? *reinterpret_cast<const float4*>(a.bias + bias_at) : float4{0, 0, 0, 0};
+  __device__ __forceinline__ void Finish(const float* sums, int tile, const Ahead& ahead) const {
+    if (!kPairs && !a.fours) return FinishSingly(sums, tile);
+    const int blocks = ClusterBlocks(), first = ClusterRank() * 128 + static_cast<int>(threadIdx.x);
+    for (int i = first;; i += blocks * 128) {
+      const Four four = FourAt(i, tile);
+      if (four.row >= a.rows) return;
+      if (!four.there) continue;
+      const auto sum_of = [&](int at, float4 sum) {
+        const float* from = sums + four.row * kSumsStride + at;
         if (blocks == 1) return Add(*reinterpret_cast<const float4*>(from), sum);
         float4 parts[8];  // all on their way at a time
 #pragma unroll
@@ -161,25 +200,27 @@ struct BatchKernel {
         return float4{RoundTo(a.y_dtype, v.x), RoundTo(a.y_dtype, v.y), RoundTo(a.y_dtype, v.z),
                       RoundTo(a.y_dtype, v.w)};
       };
-      const int64_t at = row * a.y_stride + output;
+      const int64_t at = four.row * a.y_stride + four.output;
       if constexpr (kPairs) {
-        const int gate_place = place / 8 * 16 + place % 8;
-        const float4 gate = round(sum_of(gate_place, output)), up = round(sum_of(gate_place + 8, all + output));
+        const int half = a.total / 2, gate_place = four.place / 8 * 16 + four.place % 8;
+        Four up_four = four;
+        up_four.output += half;
+        const float4 gate = round(sum_of(gate_place, BiasAt(four))),
+                     up = round(sum_of(gate_place + 8, BiasAt(up_four)));
         StoreFour(a.y, a.y_dtype, at, gate);
-        StoreFour(a.y, a.y_dtype, at + all, up);
-        StoreFour(a.product, std::is_same_v<T, __half> ? DType::kF16 : DType::kBF16, row * a.product_stride + output,
+        StoreFour(a.y, a.y_dtype, at + half, up);
+        StoreFour(a.product, std::is_same_v<T, __half> ? DType::kF16 : DType::kBF16,
+                  four.row * a.product_stride + four.output,
                   {SiluOf(gate.x) * up.x, SiluOf(gate.y) * up.y, SiluOf(gate.z) * up.z, SiluOf(gate.w) * up.w});
       } else {
-        float4* sum_place = reinterpret_cast<float4*>(static_cast<float*>(a.y) + at);
-        const float4 old = a.accumulate ? *sum_place : float4{0, 0, 0, 0};
-        float4 value = sum_of(place, output);
+        float4 value = sum_of(four.place, i == first ? ahead.bias : BiasAt(four));
         if (a.after != AfterLinear::kNothing) {
           const bool tanh_approximation = a.after == AfterLinear::kGeluTanh;
           value = round(value);
           value = {GeluOf(value.x, tanh_approximation), GeluOf(value.y, tanh_approximation),
                    GeluOf(value.z, tanh_approximation), GeluOf(value.w, tanh_approximation)};
         }
-        StoreFour(a.y, a.y_dtype, at, Add(old, value));
+        StoreFour(a.y, a.y_dtype, at, Add(i == first ? ahead.old : OldAt(four), value));
       }
     }
   }
@@ -191,23 +232,32 @@ __global__ void __launch_bounds__(kBatchThreads)
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   using Kernel = BatchKernel<T, kN, kPairs>;
   extern __shared__ __align__(1024) unsigned char shared[];
-  const Kernel kernel(a, SharedAddress(shared), SharedAddress(shared + a.slots * a.slot_bytes));
+  Kernel kernel(a, SharedAddress(shared), SharedAddress(shared + a.slots * a.slot_bytes));
   float* sums = reinterpret_cast<float*>(shared + a.slots * a.slot_bytes + 2 * kBatchSlots * 8);
   if (threadIdx.x == 0) {
     for (int i = 0; i < a.slots; ++i) InitBarrier(kernel.full + i * 8, 1), InitBarrier(kernel.empty + i * 8, 4);
     FenceBarriers();
   }
   __syncthreads();
+  const bool multiplies = threadIdx.x < 128, alone = ClusterBlocks() == 1;
+  typename Kernel::Ahead ahead = {};
   if (threadIdx.x == 128) {
     kernel.Copy(w, x);
-  } else if (threadIdx.x < 128) {
+  } else if (multiplies) {
     WaitForStep();
-    kernel.Multiply(sums);
+    for (int tile = kernel.first_tile; tile < a.tiles; tile += kernel.tile_step) {
+      ahead = kernel.FetchAhead(tile);
+      kernel.Multiply(sums);
+      if (!alone) break;
+      asm volatile("bar.sync 1, 128;" ::: "memory");
+      kernel.Finish(sums, tile, ahead);
+      asm volatile("bar.sync 1, 128;" ::: "memory");  // the sums have been read
+    }
   }
-  if (ClusterBlocks() > 1) {
+  if (!alone) {
     __syncwarp();
     ClusterSync();
-    if (threadIdx.x < 128) kernel.Finish(sums, kernel.first_tile);
+    if (multiplies) kernel.Finish(sums, kernel.first_tile, ahead);
     ClusterSync();  // the sums have been read
   }
 #endif

@@ -40,13 +40,13 @@ __global__ void __launch_bounds__(kBlockThreads) NormKernel(NormArgs a) {
              [&](int c, float value) { StoreElement(a.y.data, a.y.dtype, to + c, value); });
 }
 
-/// Rows of whole vectors, each in the registers of kThreads threads, with the weights there before the row is.
+/// Rows of whole vectors, each in the registers of kThreads threads (a warp, or the whole block of kBlockThreads), with
+/// the weights there before the row is.
 template <int kThreads, int kVectors>
 __global__ void __launch_bounds__(kBlockThreads) NormWideKernel(NormArgs a) {
-  constexpr int kRows = kBlockThreads / kThreads;  // of a block
   __shared__ float shared[kBlockThreads / 32];
   const int thread = threadIdx.x % kThreads, n = static_cast<int>(a.x.cols);
-  const int64_t row = static_cast<int64_t>(blockIdx.x) * kRows + threadIdx.x / kThreads;
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * (blockDim.x / kThreads) + threadIdx.x / kThreads;
   const auto load = [&](const float* p, int j) {
     const int c = (j * kThreads + thread) * 4;
     return p != nullptr && c < n ? *reinterpret_cast<const float4*>(p + c) : float4{0, 0, 0, 0};
@@ -267,9 +267,9 @@ void LaunchNorm(const Launcher& on, Tensor x, const float* weight, const float* 
     return Launch(on, NormKernel, Grid(x.rows), kBlockThreads, 0, NormArgs{x, nullptr, weight, bias, layer, eps, y});
   }
   const NormArgs a{x, added, weight, bias, layer, eps, y};
-  constexpr int kWarps = kBlockThreads / 32;
+  const int warps = x.rows <= on.multiprocessors ? 1 : kBlockThreads / 32;
   const auto a_warp_each = [&](auto kernel) {
-    Launch(on, kernel, Grid((x.rows + kWarps - 1) / kWarps), kBlockThreads, 0, a);
+    Launch(on, kernel, Grid((x.rows + warps - 1) / warps), warps * 32, 0, a);
   };
   const auto a_block_each = [&](auto kernel) { Launch(on, kernel, Grid(x.rows), kBlockThreads, 0, a); };
   if (x.cols <= 640) return a_warp_each(NormWideKernel<32, 5>);

@@ -17,6 +17,10 @@ __device__ __forceinline__ void FenceBarriers() { asm volatile("fence.mbarrier_i
 
 // ---- copies of boxes into shared memory
 
+__device__ __forceinline__ void PrefetchMap(const CUtensorMap& map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+}
+
 constexpr uint64_t kReadOnce = 0x12f0000000000000u, kReadAgain = 0x14f0000000000000u;  // first, last out of L2
 
 __device__ __forceinline__ void CopyBox(uint32_t to, const CUtensorMap& map, int column, int row, uint32_t barrier,
@@ -62,10 +66,10 @@ struct Wgmma;
   };
 #define RINGSIDE_R16 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
 #define RINGSIDE_R32 RINGSIDE_R16 ",%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
-#define RINGSIDE_R64                                                                                      \
-  RINGSIDE_R32                                                                                            \
-      ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55," \
-      "%56,%57,%58,%59,%60,%61,%62,%63"
+#define RINGSIDE_R64                                                                                  \
+  RINGSIDE_R32                                                                                        \
+  ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55," \
+  "%56,%57,%58,%59,%60,%61,%62,%63"
 #define RINGSIDE_ADDS(type, name)                                                                           \
   RINGSIDE_ADD(8, type, name, "%0,%1,%2,%3", "%4", "%5", RINGSIDE_C4(c, 0))                                 \
   RINGSIDE_ADD(16, type, name, "%0,%1,%2,%3,%4,%5,%6,%7", "%8", "%9", RINGSIDE_C4(c, 0), RINGSIDE_C4(c, 4)) \

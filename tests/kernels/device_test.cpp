@@ -186,7 +186,8 @@ TEST_P(Device, LinearOfEveryFileType) {
     const Weight weight = std::move(backend_->LoadWeight(w.host()).value());
     const Weight* const weights[] = {&weight};
     const std::vector<float> x = RandomRounded(20 * 512, 12);
-    DeviceMatrix in(*backend_, type_, 20, 512, x), y(*backend_, DType::kF32, 20, 70, std::vector<float>(20 * 70, -7.0f));
+    DeviceMatrix in(*backend_, type_, 20, 512, x),
+        y(*backend_, DType::kF32, 20, 70, std::vector<float>(20 * 70, -7.0f));
     backend_->Linear({.x = in.tensor(), .weights = weights, .y = y.tensor()});
     const std::vector<float> got = y.Get();
     for (int64_t r = 0; r < 20; ++r) {
@@ -204,10 +205,11 @@ struct Shape {
 };
 
 TEST_P(Device, LinearOfEveryShape) {
-  for (const Shape s : {Shape{1, 16, 256}, {1, 576, 576}, {3, 35, 512}, {8, 130, 96}, {9, 70, 264}, {16, 64, 1536},
-                        {17, 9000, 64}, {32, 576, 576}, {33, 40, 256}, {70, 50, 768}, {2, 20, 30}, {130, 7, 33},
-                        {1, 20, 14336}, {4, 5000, 200}, {2, 3001, 72}, {1, 33805, 72}, {5, 4096, 1024}, {8, 9216, 576},
-                        {31, 576, 1536}, {64, 1024, 4096}, {65, 2056, 1024}, {128, 576, 2048}, {32, 49160, 64}}) {
+  for (const Shape s : {Shape{1, 16, 256}, {1, 576, 576},    {3, 35, 512},    {8, 130, 96},     {9, 70, 264},
+                        {16, 64, 1536},    {17, 9000, 64},   {32, 576, 576},  {33, 40, 256},    {70, 50, 768},
+                        {2, 20, 30},       {130, 7, 33},     {1, 20, 14336},  {4, 5000, 200},   {2, 3001, 72},
+                        {1, 33805, 72},    {5, 4096, 1024},  {8, 9216, 576},  {31, 576, 1536},  {64, 1024, 4096},
+                        {65, 2056, 1024},  {128, 576, 2048}, {32, 49160, 64}, {20, 1001, 2048}, {6, 4097, 128}}) {
     const RandomWeight w = MakeRandomWeight(type_, s.outputs, s.cols, 11);
     const Weight weight = std::move(backend_->LoadWeight(w.host()).value());
     const Weight* const weights[] = {&weight};
@@ -242,8 +244,7 @@ TEST_P(Device, LinearWithSeveralWeightsBiasAndSum) {
     DeviceMatrix in(*backend_, type_, rows, 256, x),
         y(*backend_, DType::kF32, rows, outputs, std::vector<float>(static_cast<size_t>(rows * outputs), 0.5f), 80);
     const DeviceFloats bias(*backend_, b);
-    backend_->Linear(
-        {.x = in.tensor(), .weights = weights, .bias = bias.data(), .y = y.tensor(), .accumulate = true});
+    backend_->Linear({.x = in.tensor(), .weights = weights, .bias = bias.data(), .y = y.tensor(), .accumulate = true});
     const std::vector<float> got = y.Get();
     int64_t column = 0;
     for (const RandomWeight& w : random) {
