@@ -8,7 +8,7 @@
 
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/cuda_check.h"
-#include "kernels/cuda/quantised_layout.h"
+#include "kernels/cuda/linear/quantised_layout.h"
 #include "kernels/file_formats.h"
 #include "kernels/half.h"
 #include "kernels/row_quantisation.h"

@@ -7,9 +7,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/cuda/attention_plan.h"
-#include "kernels/cuda/choice_row.h"
+#include "kernels/cuda/attention/attention_plan.h"
 #include "kernels/cuda/kernel_set.h"
+#include "kernels/cuda/sampling/choice_row.h"
 #include "kernels/tensor.h"
 #include "kernels/token_choice.h"
 
@@ -48,7 +48,7 @@ void LaunchConvert(const Launcher& on, Tensor x, Tensor y);
 void LaunchUpload(const Launcher& on, void* to, const void* from, size_t bytes);
 void LaunchAddBias(const Launcher& on, const float* bias, Tensor y);
 
-// ---- skinny_linear.cu
+// ---- linear/skinny_linear.cu
 /// What follows the product, on its way out.
 enum class AfterLinear { kNothing, kGeluTanh, kGeluErf, kSiluMultiply };
 
@@ -82,22 +82,22 @@ bool IsSkinny(const SkinnyLinear& args);
 /// Whether it may also compute the norm in front, which every block repeats.
 bool CanFuseNorm(int64_t rows, int64_t k);
 void LaunchSkinnyLinear(const Launcher& on, const SkinnyLinear& args);
-// ---- stream_linear.cu
+// ---- linear/stream_linear.cu
 /// Whether LaunchStreamLinear takes what IsSkinny does: up to 4 rows that fit in shared memory.
 bool CanStream(const Launcher& on, const SkinnyLinear& args);
 void LaunchStreamLinear(const Launcher& on, const SkinnyLinear& args);
-// ---- stream_linear_8bit.cu
+// ---- linear/stream_linear_8bit.cu
 void LaunchStreamLinear8Bit(const Launcher& on, const SkinnyLinear& args);
 
-// ---- quantised_linear.cu
+// ---- linear/quantised_linear.cu
 /// Weights of one byte, up to SkinnyLinear::kMaxQuantisedRows rows; no norm in front.
 void LaunchQuantisedLinear(const Launcher& on, const SkinnyLinear& args);
 
-// ---- expand_rows.cu
+// ---- linear/expand_rows.cu
 /// y = rows of a quantised weight, in y's type (kF16 or kBF16); y's rows lie one behind the other.
 void LaunchExpandRows(const Launcher& on, const void* weight, DType dtype, const float* scales, Tensor y);
 
-// ---- batch_linear.cu
+// ---- linear/batch_linear.cu
 /// Whether LaunchBatchLinear takes it: 5 to 64 rows, or fewer that LaunchStreamLinear does not take; weights that lie
 /// side by side; no norm in front.
 bool CanBatch(const Launcher& on, const SkinnyLinear& args);
@@ -107,7 +107,7 @@ void LaunchBatchLinear(const Launcher& on, const SkinnyLinear& args);
 void LaunchNaiveLinear(const Launcher& on, const void* weight, DType dtype, int64_t outputs, Tensor x, Tensor y,
                        bool accumulate);
 
-// ---- attention_*.cu
+// ---- attention/
 void LaunchStoreRows(const Launcher& on, const AttentionPlan& plan);
 /// Whether there is a tensor core kernel for this element type and head size.
 bool HasTiledAttention(DType cache, int64_t head_dim);
@@ -126,7 +126,7 @@ int ResidentWgmmaTiles(DType cache, int64_t head_dim, int splits);
 /// Any head size, any element type, slowly.
 void LaunchPlainAttention(const Launcher& on, const AttentionPlan& plan);
 
-// ---- choose_tokens.cu
+// ---- sampling/choose_tokens.cu
 /// chosen[r] = what choices[r] (on the device) chooses from row r of `logits` (float32), which are changed. `chosen`
 /// may be pinned host memory; `ids` [rows], on the device, gets the tokens alone.
 void LaunchChooseTokens(const Launcher& on, Tensor logits, const ChoiceRow* choices, ChosenToken* chosen, int32_t* ids);

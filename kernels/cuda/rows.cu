@@ -2,8 +2,8 @@
 // kernel that reads and writes along rows.
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/quantised_layout.h"
-#include "kernels/cuda/quantised_weights.cuh"
+#include "kernels/cuda/linear/quantised_layout.h"
+#include "kernels/cuda/linear/quantised_weights.cuh"
 
 namespace ringside::cuda {
 namespace {

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/cuda/attention_plan.h"
-#include "kernels/cuda/choice_row.h"
+#include "kernels/cuda/attention/attention_plan.h"
+#include "kernels/cuda/sampling/choice_row.h"
 #include "kernels/tensor.h"
 #include "kernels/token_choice.h"
 

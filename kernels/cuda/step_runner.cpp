@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "kernels/cuda/cuda_check.h"
-#include "kernels/cuda/quantised_layout.h"
+#include "kernels/cuda/linear/quantised_layout.h"
 
 namespace ringside::cuda {
 namespace {

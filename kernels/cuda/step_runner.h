@@ -7,7 +7,7 @@
 
 #include "base/status.h"
 #include "kernels/cuda/launch.h"
-#include "kernels/cuda/matrix_product.h"
+#include "kernels/cuda/linear/matrix_product.h"
 #include "kernels/cuda/step_op.h"
 
 namespace ringside::cuda {

@@ -7,7 +7,7 @@
 #include <limits>
 #include <set>
 
-#include "kernels/cuda/quantised_layout.h"
+#include "kernels/cuda/linear/quantised_layout.h"
 #include "kernels/half.h"
 #include "tests/kernels/reference.h"
 

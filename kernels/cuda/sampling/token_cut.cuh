@@ -4,7 +4,7 @@
 // number: tokens spread over them, and atomics seldom meet. Included by .cu files only.
 #pragma once
 
-#include "kernels/cuda/token_row.cuh"
+#include "kernels/cuda/sampling/token_row.cuh"
 
 namespace ringside::cuda {
 

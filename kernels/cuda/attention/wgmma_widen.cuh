@@ -3,8 +3,8 @@
 // is fetched while this half is widened. In shared memory all lies as wgmma_keys.cuh has it.
 #pragma once
 
-#include "kernels/cuda/cache_tile.cuh"
-#include "kernels/cuda/wgmma_keys.cuh"
+#include "kernels/cuda/attention/cache_tile.cuh"
+#include "kernels/cuda/attention/wgmma_keys.cuh"
 
 namespace ringside::cuda {
 

@@ -9,7 +9,7 @@
 #include <map>
 #include <type_traits>
 
-#include "kernels/cuda/attention_tiled.cuh"
+#include "kernels/cuda/attention/attention_tiled.cuh"
 
 namespace ringside::cuda {
 

@@ -9,9 +9,9 @@
 
 #include <climits>
 
-#include "kernels/cuda/choice_row.h"
 #include "kernels/cuda/cluster.cuh"
 #include "kernels/cuda/device.cuh"
+#include "kernels/cuda/sampling/choice_row.h"
 #include "kernels/token_choice.h"
 
 namespace ringside::cuda {

@@ -1,5 +1,5 @@
 // The kernels of attention_wgmma.cuh for E4M3 caches.
-#include "kernels/cuda/attention_wgmma.cuh"
+#include "kernels/cuda/attention/attention_wgmma.cuh"
 
 namespace ringside::cuda {
 

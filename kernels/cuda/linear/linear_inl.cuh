@@ -4,7 +4,7 @@
 
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/quantised_weights.cuh"
+#include "kernels/cuda/linear/quantised_weights.cuh"
 
 namespace ringside::cuda {
 

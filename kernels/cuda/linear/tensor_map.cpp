@@ -1,4 +1,4 @@
-#include "kernels/cuda/tensor_map.h"
+#include "kernels/cuda/linear/tensor_map.h"
 
 #include <cudaTypedefs.h>
 #include <cuda_runtime_api.h>

@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "kernels/cuda/cluster.cuh"
-#include "kernels/cuda/linear_inl.cuh"
+#include "kernels/cuda/linear/linear_inl.cuh"
 
 namespace ringside::cuda {
 namespace {

@@ -10,7 +10,7 @@
 // Up to 4 rows that fit in shared memory go to stream_linear.cu, which is faster there.
 #include <algorithm>
 
-#include "kernels/cuda/linear_inl.cuh"
+#include "kernels/cuda/linear/linear_inl.cuh"
 
 namespace ringside::cuda {
 namespace {

@@ -10,10 +10,10 @@
 
 #include <map>
 
+#include "kernels/cuda/attention/wgmma_keys.cuh"
+#include "kernels/cuda/attention/wgmma_widen.cuh"
 #include "kernels/cuda/cluster.cuh"
 #include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/wgmma_keys.cuh"
-#include "kernels/cuda/wgmma_widen.cuh"
 
 namespace ringside::cuda {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/token_cut.cuh"
+#include "kernels/cuda/sampling/token_cut.cuh"
 
 namespace ringside::cuda {
 namespace {

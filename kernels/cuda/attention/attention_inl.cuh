@@ -3,7 +3,7 @@
 
 #include <climits>
 
-#include "kernels/cuda/attention_plan.h"
+#include "kernels/cuda/attention/attention_plan.h"
 #include "kernels/cuda/device.cuh"
 
 namespace ringside::cuda {

@@ -1,6 +1,6 @@
 // The tiled attention kernels of float16 caches (attention_tiled.cuh, attention_chunk.cuh), and which of the three
 // element types is meant.
-#include "kernels/cuda/attention_chunk.cuh"
+#include "kernels/cuda/attention/attention_chunk.cuh"
 
 namespace ringside::cuda {
 

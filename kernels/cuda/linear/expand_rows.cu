@@ -1,7 +1,7 @@
 // Quantised weights as rows of 16 bits, for products of many rows.
 #include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/quantised_layout.h"
-#include "kernels/cuda/quantised_weights.cuh"
+#include "kernels/cuda/linear/quantised_layout.h"
+#include "kernels/cuda/linear/quantised_weights.cuh"
 
 namespace ringside::cuda {
 namespace {

@@ -1,5 +1,5 @@
 // The kernels of attention_wgmma.cuh for float16 caches, and which of the three element types is meant.
-#include "kernels/cuda/attention_wgmma.cuh"
+#include "kernels/cuda/attention/attention_wgmma.cuh"
 
 namespace ringside::cuda {
 

@@ -4,7 +4,7 @@
 // their 16-byte units exchanged as RightOperand (wgmma.cuh) has it.
 #pragma once
 
-#include "kernels/cuda/attention_inl.cuh"
+#include "kernels/cuda/attention/attention_inl.cuh"
 #include "kernels/cuda/wgmma.cuh"
 
 namespace ringside::cuda {

@@ -14,8 +14,8 @@
 
 #include <algorithm>
 
-#include "kernels/cuda/linear_inl.cuh"
-#include "kernels/cuda/quantised_weights.cuh"
+#include "kernels/cuda/linear/linear_inl.cuh"
+#include "kernels/cuda/linear/quantised_weights.cuh"
 
 namespace ringside::cuda {
 

@@ -1,7 +1,7 @@
 // Storing a step's keys and values, and attention for any head size and element type: the plainest kernel there is, for
 // what the tiled one (attention_tiled.cuh) does not take.
-#include "kernels/cuda/attention_inl.cuh"
-#include "kernels/cuda/cache_tile.cuh"
+#include "kernels/cuda/attention/attention_inl.cuh"
+#include "kernels/cuda/attention/cache_tile.cuh"
 #include "kernels/cuda/launch.cuh"
 
 namespace ringside::cuda {

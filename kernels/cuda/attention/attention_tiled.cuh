@@ -14,8 +14,8 @@
 // keys and values of earlier steps are then fetched while the kernel before this one still runs.
 #pragma once
 
-#include "kernels/cuda/attention_inl.cuh"
-#include "kernels/cuda/cache_tile.cuh"
+#include "kernels/cuda/attention/attention_inl.cuh"
+#include "kernels/cuda/attention/cache_tile.cuh"
 #include "kernels/cuda/cluster.cuh"
 #include "kernels/cuda/launch.cuh"
 

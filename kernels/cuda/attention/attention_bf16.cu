@@ -1,5 +1,5 @@
 // The tiled attention kernels of bfloat16 caches (attention_tiled.cuh, attention_chunk.cuh).
-#include "kernels/cuda/attention_chunk.cuh"
+#include "kernels/cuda/attention/attention_chunk.cuh"
 
 namespace ringside::cuda {
 

@@ -6,15 +6,15 @@
 // through the cluster's shared memory, in one order. So a row's bits depend on how many rows there are by nothing but
 // the choice of this kernel.
 //
-// Measured on an H200, norm and activation included, with 8 and 32 rows: a layer of an 8B model takes 112 to 115 and 116
-// to 120 us (3.0 to 4.0 TB/s; cuBLAS 124 and 129), of a 1B model 42 and 44, the head of GPT-2 26 and 35. About 3 us of
-// every layer are not its bytes. (More warp groups a block, weights ahead into the L2 cache, anything that keeps the
+// Measured on an H200, norm and activation included, with 8 and 32 rows: a layer of an 8B model takes 112 to 115 and
+// 116 to 120 us (3.0 to 4.0 TB/s; cuBLAS 124 and 129), of a 1B model 42 and 44, the head of GPT-2 26 and 35. About 3 us
+// of every layer are not its bytes. (More warp groups a block, weights ahead into the L2 cache, anything that keeps the
 // copying thread longer: slower.)
 //
 // Behind: bias, GELU, or SiLU times up.
 #include <algorithm>
 
-#include "kernels/cuda/batch_linear.cuh"
+#include "kernels/cuda/linear/batch_linear.cuh"
 
 namespace ringside::cuda {
 namespace {

@@ -1,4 +1,4 @@
-#include "kernels/cuda/matrix_product.h"
+#include "kernels/cuda/linear/matrix_product.h"
 
 #include <algorithm>
 #include <bit>

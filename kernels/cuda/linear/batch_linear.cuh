@@ -6,8 +6,8 @@
 
 #include "kernels/cuda/cluster.cuh"
 #include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/tensor_boxes.cuh"
-#include "kernels/cuda/tensor_map.h"
+#include "kernels/cuda/linear/tensor_boxes.cuh"
+#include "kernels/cuda/linear/tensor_map.h"
 
 namespace ringside::cuda {
 

@@ -1,5 +1,5 @@
 // The streaming kernel (stream_linear.cuh) of weights in x's type.
-#include "kernels/cuda/stream_linear.cuh"
+#include "kernels/cuda/linear/stream_linear.cuh"
 
 namespace ringside::cuda {
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "kernels/cuda/device.cuh"
-#include "kernels/cuda/quantised_layout.h"
+#include "kernels/cuda/linear/quantised_layout.h"
 
 namespace ringside::cuda {
 
