@@ -93,17 +93,16 @@ std::vector<int64_t> Shape(TensorRole role, const ModelSpec& spec) {
 }  // namespace
 
 void PlanTensors(std::span<const TensorRule> rules, std::string_view prefix, NetworkPlan* plan) {
-  for (const TensorRule& rule : rules) {
-    if (!IsCalledFor(rule.role, plan->spec)) continue;
-    std::vector<int64_t> shape = Shape(rule.role, plan->spec);
-    if (rule.transposed) std::swap(shape.front(), shape.back());
-    const bool per_layer = IsPerLayer(rule.role);
-    for (int64_t layer = 0; layer < (per_layer ? plan->spec.layers : 1); ++layer) {
+  for (int64_t layer = -1; layer < plan->spec.layers; ++layer) {
+    for (const TensorRule& rule : rules) {
+      if (!IsCalledFor(rule.role, plan->spec) || IsPerLayer(rule.role) != (layer >= 0)) continue;
+      std::vector<int64_t> shape = Shape(rule.role, plan->spec);
+      if (rule.transposed) std::swap(shape.front(), shape.back());
       std::string name(rule.name);
       // The head stands beside the prefixed network, not inside it.
       if (rule.role != TensorRole::kHead) name.insert(0, prefix);
       if (const size_t at = name.find("{}"); at != std::string::npos) name.replace(at, 2, std::to_string(layer));
-      plan->tensors.push_back({rule.role, per_layer ? layer : -1, std::move(name), shape, rule.transposed});
+      plan->tensors.push_back({rule.role, layer, std::move(name), std::move(shape), rule.transposed});
     }
   }
 }

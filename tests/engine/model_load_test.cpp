@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -11,6 +12,7 @@
 #include "engine/families.h"
 #include "tests/engine/gguf_file_writer.h"
 #include "tests/engine/model_run.h"
+#include "tests/kernels/forwarding_backend.h"
 
 namespace ringside {
 namespace {
@@ -268,6 +270,38 @@ TEST_F(ModelLoad, KnownExtrasAreIgnoredAndOthersNot) {
   ExpectRefused(load_with("transformer.h.1.attn.scale"), StatusCode::kCorruption,
                 "'transformer.h.1.attn.scale' is none");
   ExpectRefused(load_with("transformer.h.2.attn.bias"), StatusCode::kCorruption, "'transformer.h.2.attn.bias' is none");
+}
+
+// A backend that keeps the rows of weights in the order in which they come.
+class RecordingBackend : public ForwardingBackend {
+ public:
+  RecordingBackend() : ForwardingBackend(MakeTestBackend()) {}
+  Result<Weight> LoadWeight(const HostTensor& host) override {
+    rows_.push_back(host.rows);
+    return ForwardingBackend::LoadWeight(host);
+  }
+  const std::vector<int64_t>& rows() const { return rows_; }
+
+ private:
+  std::vector<int64_t> rows_;
+};
+
+// So that on a device they lie side by side and are one matrix to its kernels.
+TEST_F(ModelLoad, MatricesOfOneInputComeOneAfterAnother) {
+  RecordingBackend backend;
+  const auto model = Model::Load(GoldenFolder("llama"), backend);
+  ASSERT_TRUE(model.ok()) << model.status().ToString();
+  const ModelSpec& spec = model.value()->spec();
+  const int64_t queries = spec.heads * spec.head_dim, keys = spec.kv_heads * spec.head_dim;
+  std::vector<int64_t> layers;
+  for (int64_t i = 0; i < spec.layers; ++i) {
+    for (const int64_t rows : {queries, keys, keys, spec.hidden, spec.ffn, spec.ffn, spec.hidden})
+      layers.push_back(rows);
+  }
+  ASSERT_GT(spec.layers, 1);
+  EXPECT_NE(std::search(backend.rows().begin(), backend.rows().end(), layers.begin(), layers.end()),
+            backend.rows().end())
+      << ::testing::PrintToString(backend.rows());
 }
 
 // Whatever still loads must also run.
