@@ -12,7 +12,10 @@ namespace cuda {
 namespace {
 
 // Steps become graphs if they are small or whole chunks of a long prompt; others do not come again often enough.
-constexpr int64_t kMostRecordedRows = 64, kChunkRows = 256;
+constexpr int64_t kMostSmallRows = 64, kChunkRows = 256;
+// A large step is issued in segments, for the device to begin while the host goes on: kFirstSegment operations, then so
+// many times as many. A segment ends behind an attention, which joins with nothing.
+constexpr size_t kSegmentGrowth = 6;
 constexpr size_t kStagingBytes = size_t{32} << 20;  // of each of two submissions
 constexpr size_t kLandingBytes = size_t{32} << 20;
 constexpr size_t kWorkspaceBytes = size_t{64} << 20;
@@ -182,17 +185,27 @@ bool CudaBackend::PinHost(void* data, size_t bytes) {
 // ---- recording
 
 void CudaBackend::Record(const StepOp& op, int64_t rows) {
-  // By itself, where the order is fixed: joined with its neighbours it might round elsewhere.
-  if (options_.graphs && !options_.deterministic && (rows <= kMostRecordedRows || rows % kChunkRows == 0)) {
-    pending_.push_back(op);
+  if (!options_.graphs || options_.deterministic) {  // joined with its neighbours it might round elsewhere
+    Flush();
+    runner_.Run({&op, 1});
     return;
   }
-  Flush();
-  filling().staging().Upload(runner_.launcher(), slab_copies_.busy());
-  runner_.Run({&op, 1});
+  pending_.push_back(op);
+  const bool large = rows > kMostSmallRows;
+  if (large && rows % kChunkRows != 0) recurs_ = false;
+  if (large && op.kind == OpKind::kAttention && pending_.size() >= segment_) {
+    segment_ *= kSegmentGrowth;
+    PlayPending();
+  }
 }
 
 void CudaBackend::Flush() {
+  segment_ = kFirstSegment;
+  PlayPending();
+}
+
+void CudaBackend::PlayPending() {
+  if (!recurs_) return Issue();
   filling().staging().Upload(runner_.launcher(), slab_copies_.busy());
   if (pending_.empty()) return;
   graphs_.Play(pending_, runner_);
@@ -203,6 +216,7 @@ void CudaBackend::Issue() {
   filling().staging().Upload(runner_.launcher(), slab_copies_.busy());
   runner_.Run(pending_);
   pending_.clear();
+  recurs_ = true;
 }
 
 Staging::Place CudaBackend::StageRoom(size_t bytes) {

@@ -69,7 +69,9 @@ class CudaBackend final : public Backend {
 
   void Record(const StepOp& op, int64_t rows);
   void Flush();
-  /// As Flush, without keeping a graph.
+  /// What is recorded, as a graph if such a step is likely to come again.
+  void PlayPending();
+  /// What is recorded, without keeping a graph.
   void Issue();
   /// What is issued from now on waits for the layer's copies where slabs of the segments are on their way.
   void AwaitCopies(const AttentionArgs& args);
@@ -85,6 +87,7 @@ class CudaBackend final : public Backend {
   void StageSegments(const AttentionArgs& args, int64_t tile_heads);
 
   static constexpr int64_t kMostChosenRows = 65536;  // of a submission
+  static constexpr size_t kFirstSegment = 4;         // operations
 
   const CudaBackendOptions options_;
   cudaDeviceProp properties_ = {};
@@ -99,6 +102,8 @@ class CudaBackend final : public Backend {
   StepRunner runner_;
   GraphCache graphs_;
   StepOps pending_;
+  bool recurs_ = true;              // it may be worth a graph
+  size_t segment_ = kFirstSegment;  // operations of a large step to record before they are played
   StagedStep staged_;
   int64_t last_layer_ = -1;  // of attention in this submission; layers before it may be being written
 
