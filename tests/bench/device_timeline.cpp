@@ -1,8 +1,10 @@
 // A library that the CUDA driver loads into any program (CUDA_INJECTION64_PATH=.../libdevice_timeline.so) and that says
 // at the end, on standard error, what the device did and for how long it did nothing, by CUPTI's clock:
-//   RINGSIDE_TIMELINE=graphs   every graph launched at least 16 times: the time from its begin to that of the next graph
+//   RINGSIDE_TIMELINE=graphs   every graph launched at least 16 times: the time from its begin to that of the next
+//   graph
 //                              and how much of it the device had no work (medians): what the host costs. Hardly slows.
 //   RINGSIDE_TIMELINE=kernels  the time of every kernel by name, those in graphs, too. Slows short kernels.
+//   RINGSIDE_TIMELINE=last     the last 256 kernels and copies in their order: begin and length in us. Slows likewise.
 //   RINGSIDE_TIMELINE=calls    the time on the host of every call of the CUDA run time.
 // One JSON object a line.
 #include <cupti.h>
@@ -26,10 +28,11 @@ struct Span {
 };
 std::mutex mutex;
 std::vector<Span> spans;
-constexpr size_t kBufferBytes = size_t{8} << 20, kFewestLaunches = 16;
+constexpr size_t kBufferBytes = size_t{8} << 20, kFewestLaunches = 16, kLastSpans = 256;
 
 void Check(CUptiResult result, const char* what) {
-  if (result != CUPTI_SUCCESS) fmt::print(stderr, "device_timeline: {} failed with {}\n", what, static_cast<int>(result));
+  if (result != CUPTI_SUCCESS)
+    fmt::print(stderr, "device_timeline: {} failed with {}\n", what, static_cast<int>(result));
 }
 
 void CUPTIAPI GiveBuffer(uint8_t** buffer, size_t* bytes, size_t* most_records) {
@@ -103,8 +106,8 @@ void ReportGraphs() {
   for (const auto& [graph, of] : steps) {
     if (of.step_us.size() < kFewestLaunches) continue;
     const double step = Median(of.step_us), idle_us = Median(of.idle_us);
-    fmt::print(stderr, "{{\"graph\":{},\"launches\":{},\"step_us\":{:.1f},\"idle_us\":{:.2f},\"idle\":{:.4f}}}\n", graph,
-               of.step_us.size() + 1, step, idle_us, idle_us / step);
+    fmt::print(stderr, "{{\"graph\":{},\"launches\":{},\"step_us\":{:.1f},\"idle_us\":{:.2f},\"idle\":{:.4f}}}\n",
+               graph, of.step_us.size() + 1, step, idle_us, idle_us / step);
   }
 }
 
@@ -119,12 +122,22 @@ void ReportNames() {
     busy_until = std::max(busy_until, span.end);
   }
   std::vector<std::pair<std::string, std::pair<int64_t, double>>> sorted(sums.begin(), sums.end());
-  std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second.second > b.second.second; });
+  std::sort(sorted.begin(), sorted.end(),
+            [](const auto& a, const auto& b) { return a.second.second > b.second.second; });
   for (const auto& [name, sum] : sorted) {
     fmt::print(stderr, "{{\"name\":\"{}\",\"times\":{},\"us\":{:.2f},\"sum_us\":{:.0f}}}\n", name, sum.first,
                sum.second / static_cast<double>(sum.first), sum.second);
   }
   fmt::print(stderr, "{{\"name\":\"any\",\"busy_us\":{:.0f}}}\n", busy);
+}
+
+void ReportLast() {
+  const size_t first = spans.size() - std::min(spans.size(), kLastSpans);
+  for (size_t i = first; i < spans.size(); ++i) {
+    fmt::print(stderr, "{{\"name\":\"{}\",\"begin_us\":{:.2f},\"us\":{:.2f}}}\n", spans[i].name,
+               static_cast<double>(spans[i].begin - spans[first].begin) / 1e3,
+               static_cast<double>(spans[i].end - spans[i].begin) / 1e3);
+  }
 }
 
 bool Asked(std::string_view what) {
@@ -136,7 +149,8 @@ void Report() {
   Check(cuptiActivityFlushAll(1), "cuptiActivityFlushAll");
   const std::lock_guard lock(mutex);
   std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
-  Asked("graphs") ? ReportGraphs() : ReportNames();
+  if (Asked("graphs")) return ReportGraphs();
+  Asked("last") ? ReportLast() : ReportNames();
 }
 
 }  // namespace

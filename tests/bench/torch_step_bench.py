@@ -8,13 +8,15 @@ Random bf16 weights N(0, 0.02), N(0, 1) keys and values, greedy. Fused q-k-v and
 with its greedy choice and feedback in one CUDA graph. Attention of decode: FlexAttention over the used blocks of 128 keys,
 or two batched products with a masked softmax; of prefill: scaled_dot_product_attention by FlashAttention or by cuDNN.
 Each is measured; a JSON object a measurement, "ms" of the median and the name of the variant. A step is timed by CUDA
-events over 32 replays, so nothing on the host counts.
+events over 32 replays (a prompt 2), so nothing on the host counts; of a prompt "wall_ms", too: from its ids on the host
+to the token after it on the host, as step_bench counts.
 """
 
 import argparse
 import json
 import statistics
 import sys
+import time
 import traceback
 
 import torch
@@ -146,9 +148,21 @@ def median_ms(graph, steps, reset):
     return statistics.median(found[2:])
 
 
-def report(name, s, variant, batch, context, tokens, ms):
+def median_wall_ms(graph, ids, token):
+    found, prompt = [], ids.cpu().pin_memory()
+    for _ in range(REPEATS + 2):
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        ids.copy_(prompt, non_blocking=True)
+        graph.replay()
+        token.item()
+        found.append((time.perf_counter() - begin) * 1e3)
+    return statistics.median(found[2:])
+
+
+def report(name, s, variant, batch, context, tokens, ms, **more):
     print(json.dumps({"name": name, "model": s.name, "variant": variant, "batch": batch, "context": context,
-                      "tokens": tokens, "ms": round(ms, 4)}), flush=True)
+                      "tokens": tokens, "ms": round(ms, 4), **more}), flush=True)
 
 
 def decode_attention(kind, net, batch, room, place):
@@ -220,6 +234,7 @@ def prefill(net, tokens):
         return
     functions = net.compiled(1, {})
     ids, places = torch.randint(0, s.vocab, (tokens,), device="cuda"), torch.arange(tokens, device="cuda")
+    token = torch.zeros(1, dtype=torch.int64, device="cuda")
     cache = [[random(1, s.kv_heads, tokens, s.dim) for _ in range(2)] for _ in range(s.layers)]
     sizes = [s.heads * s.dim, s.kv_heads * s.dim, s.kv_heads * s.dim]
 
@@ -240,8 +255,9 @@ def prefill(net, tokens):
             return out.transpose(1, 2).reshape(tokens, -1)
 
         try:
-            graph = captured(lambda: net.forward(ids, places, attend, functions))
-            report("prefill", s, kind.name, 1, 0, tokens, median_ms(graph, 2, lambda: None))
+            graph = captured(lambda: token.copy_(net.forward(ids, places, attend, functions)))
+            report("prefill", s, kind.name, 1, 0, tokens, median_ms(graph, 2, lambda: None),
+                   wall_ms=round(median_wall_ms(graph, ids, token), 4))
         except RuntimeError as e:
             print(f"{s.name} prefill {tokens} {kind.name}: {e}", file=sys.stderr)
 
