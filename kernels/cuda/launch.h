@@ -99,7 +99,7 @@ void LaunchExpandRows(const Launcher& on, const void* weight, DType dtype, const
 
 // ---- linear/batch_linear.cu
 /// Whether LaunchBatchLinear takes it: 5 to 64 rows, or fewer that LaunchStreamLinear does not take; weights that lie
-/// side by side; no norm in front.
+/// side by side, not both narrow and small; no norm in front.
 bool CanBatch(const Launcher& on, const SkinnyLinear& args);
 void LaunchBatchLinear(const Launcher& on, const SkinnyLinear& args);
 
