@@ -26,29 +26,22 @@ struct MatrixProduct::Operands {
   const void* w;
   Tensor x, y;
   float sum;  // what the old y counts
-  cublasLtMatmulDesc_t operation = nullptr;
-  cublasLtMatrixLayout_t w_layout = nullptr, x_layout = nullptr, y_layout = nullptr;
+  cublasLtMatmulDescOpaque_t operation;
+  cublasLtMatrixLayoutOpaque_t w_layout, x_layout, y_layout;
 
   Operands(const void* weight, const Tensor& in, const Tensor& out, bool accumulate)
       : w(weight), x(in), y(out), sum(accumulate ? 1.0f : 0.0f) {}
-  Operands(const Operands&) = delete;
-  Operands& operator=(const Operands&) = delete;
-  ~Operands() {
-    if (operation == nullptr) return;
-    cublasLtMatrixLayoutDestroy(w_layout), cublasLtMatrixLayoutDestroy(x_layout), cublasLtMatrixLayoutDestroy(y_layout);
-    cublasLtMatmulDescDestroy(operation);
-  }
   /// What cuBLASLt wants to know.
   void Describe() {
     const cublasOperation_t transposed = CUBLAS_OP_T;
     const auto rows = static_cast<uint64_t>(x.rows), k = static_cast<uint64_t>(x.cols),
                outputs = static_cast<uint64_t>(y.cols);
-    CHECK_CUBLAS(cublasLtMatmulDescCreate(&operation, CUBLAS_COMPUTE_32F, CUDA_R_32F));
+    CHECK_CUBLAS(cublasLtMatmulDescInit(&operation, CUBLAS_COMPUTE_32F, CUDA_R_32F));
     CHECK_CUBLAS(
-        cublasLtMatmulDescSetAttribute(operation, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof transposed));
-    CHECK_CUBLAS(cublasLtMatrixLayoutCreate(&w_layout, CudaType(x.dtype), k, outputs, x.cols));
-    CHECK_CUBLAS(cublasLtMatrixLayoutCreate(&x_layout, CudaType(x.dtype), k, rows, x.stride));
-    CHECK_CUBLAS(cublasLtMatrixLayoutCreate(&y_layout, CudaType(y.dtype), outputs, rows, y.stride));
+        cublasLtMatmulDescSetAttribute(&operation, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof transposed));
+    CHECK_CUBLAS(cublasLtMatrixLayoutInit(&w_layout, CudaType(x.dtype), k, outputs, x.cols));
+    CHECK_CUBLAS(cublasLtMatrixLayoutInit(&x_layout, CudaType(x.dtype), k, rows, x.stride));
+    CHECK_CUBLAS(cublasLtMatrixLayoutInit(&y_layout, CudaType(y.dtype), outputs, rows, y.stride));
   }
   uint32_t Alignment() const { return std::min({AlignmentOf(w), AlignmentOf(x.data), AlignmentOf(y.data)}); }
 };
@@ -77,11 +70,11 @@ Status MatrixProduct::Start(cudaStream_t stream, void* workspace, size_t workspa
   return Status::Ok();
 }
 
-cublasStatus_t MatrixProduct::Run(const Operands& o, const Choice& choice, void* y) const {
+cublasStatus_t MatrixProduct::Run(Operands& o, const Choice& choice, void* y) const {
   const float one = 1;
   if (choice) {
-    return cublasLtMatmul(handle_, o.operation, &one, o.w, o.w_layout, o.x.data, o.x_layout, &o.sum, y, o.y_layout, y,
-                          o.y_layout, &*choice, workspace_, workspace_bytes_, stream_);
+    return cublasLtMatmul(handle_, &o.operation, &one, o.w, &o.w_layout, o.x.data, &o.x_layout, &o.sum, y, &o.y_layout,
+                          y, &o.y_layout, &*choice, workspace_, workspace_bytes_, stream_);
   }
   return cublasGemmEx(blas_, CUBLAS_OP_T, CUBLAS_OP_N, static_cast<int>(o.y.cols), static_cast<int>(o.x.rows),
                       static_cast<int>(o.x.cols), &one, o.w, CudaType(o.x.dtype), static_cast<int>(o.x.cols), o.x.data,
@@ -91,7 +84,7 @@ cublasStatus_t MatrixProduct::Run(const Operands& o, const Choice& choice, void*
 
 // Milliseconds of kTrials runs into scratch memory, each from memory as in a step, where a layer's weights come once:
 // the scratch memory, written before, takes the place of the weights in the L2 cache. Infinite if it does not run.
-float MatrixProduct::Time(const Operands& operands, const Choice& choice) const {
+float MatrixProduct::Time(Operands& operands, const Choice& choice) const {
   if (Run(operands, choice, scratch_) != CUBLAS_STATUS_SUCCESS) return INFINITY;
   float sum = 0;
   for (int i = 0; i < kTrials; ++i) {
@@ -107,7 +100,7 @@ float MatrixProduct::Time(const Operands& operands, const Choice& choice) const 
   return sum;
 }
 
-std::vector<cublasLtMatmulAlgo_t> MatrixProduct::Offers(const Operands& operands) const {
+std::vector<cublasLtMatmulAlgo_t> MatrixProduct::Offers(Operands& operands) const {
   cublasLtMatmulPreference_t preference = nullptr;
   CHECK_CUBLAS(cublasLtMatmulPreferenceCreate(&preference));
   const auto set = [&](cublasLtMatmulPreferenceAttributes_t name, const auto& value) {
@@ -124,15 +117,15 @@ std::vector<cublasLtMatmulAlgo_t> MatrixProduct::Offers(const Operands& operands
   cublasLtMatmulHeuristicResult_t offers[kMostOffers] = {};
   int count = 0;
   const cublasStatus_t status =
-      cublasLtMatmulAlgoGetHeuristic(handle_, operands.operation, operands.w_layout, operands.x_layout,
-                                     operands.y_layout, operands.y_layout, preference, kMostOffers, offers, &count);
+      cublasLtMatmulAlgoGetHeuristic(handle_, &operands.operation, &operands.w_layout, &operands.x_layout,
+                                     &operands.y_layout, &operands.y_layout, preference, kMostOffers, offers, &count);
   CHECK_CUBLAS(cublasLtMatmulPreferenceDestroy(preference));
   std::vector<cublasLtMatmulAlgo_t> out;
   for (int i = 0; i < count && status == CUBLAS_STATUS_SUCCESS; ++i) out.push_back(offers[i].algo);
   return out;
 }
 
-MatrixProduct::Choice MatrixProduct::Choose(const Operands& operands) {
+MatrixProduct::Choice MatrixProduct::Choose(Operands& operands) {
   Choice best;
   float least = Time(operands, best);
   for (const cublasLtMatmulAlgo_t& offer : Offers(operands)) {

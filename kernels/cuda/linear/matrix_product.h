@@ -39,10 +39,10 @@ class MatrixProduct {
   // Rows up to a power of two, outputs, inputs, result type, sum, alignment.
   using Key = std::tuple<int64_t, int64_t, int64_t, DType, bool, uint32_t>;
 
-  Choice Choose(const Operands& operands);
-  std::vector<cublasLtMatmulAlgo_t> Offers(const Operands& operands) const;
-  cublasStatus_t Run(const Operands& operands, const Choice& choice, void* y) const;
-  float Time(const Operands& operands, const Choice& choice) const;
+  Choice Choose(Operands& operands);
+  std::vector<cublasLtMatmulAlgo_t> Offers(Operands& operands) const;
+  cublasStatus_t Run(Operands& operands, const Choice& choice, void* y) const;
+  float Time(Operands& operands, const Choice& choice) const;
 
   cublasHandle_t blas_ = nullptr;
   cublasLtHandle_t handle_ = nullptr;
