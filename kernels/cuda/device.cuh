@@ -119,14 +119,34 @@ __device__ __forceinline__ float BlockSum(float x, float* shared) {
 
 __device__ __forceinline__ bool AllowsVectors(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
 
+/// A norm's weights, and its biases if it is a layer norm, as a block's threads need them for rows of n values: up to
+/// 1,024 kVectors of them, if they may be read four at a time. They are no part of a step and need not wait for it.
+template <int kVectors>
+struct NormVectors {
+  bool wide = false;
+  float4 weight[kVectors] = {}, bias[kVectors] = {};
+
+  static __device__ __forceinline__ float4 Four(const float* p, int j, int n) {
+    const int c = (j * kBlockThreads + static_cast<int>(threadIdx.x)) * 4;
+    return p != nullptr && c < n ? *reinterpret_cast<const float4*>(p + c) : float4{0, 0, 0, 0};
+  }
+  __device__ __forceinline__ void Load(const float* weights, const float* biases, int n, bool layer) {
+    wide =
+        n % 4 == 0 && n <= 4 * kBlockThreads * kVectors && AllowsVectors(weights) && (!layer || AllowsVectors(biases));
+    if (!wide) return;
+#pragma unroll
+    for (int j = 0; j < kVectors; ++j) weight[j] = Four(weights, j, n), bias[j] = Four(layer ? biases : nullptr, j, n);
+  }
+};
+
 /// RMS (Zhang and Sennrich 2019) or layer norm (Ba et al. 2016) of a float32 row of n values; the whole block calls,
-/// and emit(c, value) gets each element once. Rows of up to 1,024 kVectors values are read once, all loads at a time.
+/// and emit(c, value) gets each element once. With `vectors` of this norm a row is read once, all loads at a time.
 template <int kVectors, class Emit>
-__device__ __forceinline__ void NormRow(const float* x, const float* weight, const float* bias, int n, bool layer,
-                                        float eps, float* shared, const Emit& emit) {
+__device__ __forceinline__ void NormRow(const float* x, const NormVectors<kVectors>& vectors, const float* weight,
+                                        const float* bias, int n, bool layer, float eps, float* shared,
+                                        const Emit& emit) {
   float sum = 0, mean = 0;
-  if (n % 4 != 0 || n > 4 * kBlockThreads * kVectors || !AllowsVectors(x) || !AllowsVectors(weight) ||
-      (layer && !AllowsVectors(bias))) {
+  if (!vectors.wide || !AllowsVectors(x)) {
     if (layer) {
       for (int i = threadIdx.x; i < n; i += kBlockThreads) sum += x[i];
       mean = BlockSum(sum, shared) / n;
@@ -139,15 +159,9 @@ __device__ __forceinline__ void NormRow(const float* x, const float* weight, con
     }
     return;
   }
-  const auto load = [&](const float* p, int j) {
-    const int c = (j * kBlockThreads + static_cast<int>(threadIdx.x)) * 4;
-    return p != nullptr && c < n ? *reinterpret_cast<const float4*>(p + c) : float4{0, 0, 0, 0};
-  };
-  float4 v[kVectors], weights[kVectors], biases[kVectors];
+  float4 v[kVectors];
 #pragma unroll
-  for (int j = 0; j < kVectors; ++j) v[j] = load(x, j);
-#pragma unroll
-  for (int j = 0; j < kVectors; ++j) weights[j] = load(weight, j), biases[j] = load(layer ? bias : nullptr, j);
+  for (int j = 0; j < kVectors; ++j) v[j] = NormVectors<kVectors>::Four(x, j, n);
   if (layer) {
 #pragma unroll
     for (int j = 0; j < kVectors; ++j) sum += v[j].x + v[j].y + v[j].z + v[j].w;
@@ -165,9 +179,9 @@ __device__ __forceinline__ void NormRow(const float* x, const float* weight, con
   for (int j = 0; j < kVectors; ++j) {
     const int c = (j * kBlockThreads + static_cast<int>(threadIdx.x)) * 4;
     if (c >= n) continue;
-    emit(c, v[j].x * factor * weights[j].x + biases[j].x), emit(c + 1, v[j].y * factor * weights[j].y + biases[j].y);
-    emit(c + 2, v[j].z * factor * weights[j].z + biases[j].z);
-    emit(c + 3, v[j].w * factor * weights[j].w + biases[j].w);
+    const float4 &w = vectors.weight[j], &b = vectors.bias[j];
+    emit(c, v[j].x * factor * w.x + b.x), emit(c + 1, v[j].y * factor * w.y + b.y);
+    emit(c + 2, v[j].z * factor * w.z + b.z), emit(c + 3, v[j].w * factor * w.w + b.w);
   }
 }
 

@@ -34,10 +34,12 @@ struct NormArgs {
 __global__ void __launch_bounds__(kBlockThreads) NormKernel(NormArgs a) {
   __shared__ float shared[kBlockThreads / 32];
   StartStep();
+  const int n = static_cast<int>(a.x.cols);
   const int64_t to = blockIdx.x * a.y.stride;
-  NormRow<8>(static_cast<const float*>(a.x.data) + blockIdx.x * a.x.stride, a.weight, a.bias,
-             static_cast<int>(a.x.cols), a.layer, a.eps, shared,
-             [&](int c, float value) { StoreElement(a.y.data, a.y.dtype, to + c, value); });
+  NormVectors<8> vectors;
+  vectors.Load(a.weight, a.bias, n, a.layer);
+  NormRow(static_cast<const float*>(a.x.data) + blockIdx.x * a.x.stride, vectors, a.weight, a.bias, n, a.layer, a.eps,
+          shared, [&](int c, float value) { StoreElement(a.y.data, a.y.dtype, to + c, value); });
 }
 
 /// Rows of whole vectors, each in the registers of kThreads threads (a warp, or the whole block of kBlockThreads), with

@@ -53,17 +53,20 @@ __device__ __forceinline__ float Scaled(const Skinny& a, float sum, int output) 
   return sum * kUnitOf<T, W> * a.scales[w][output];
 }
 
+constexpr int kNormVectors = 4;  // of a thread
+
 /// The normed rows into shared memory; block 0 also stores them, as the norm by itself would.
 template <class T>
-__device__ void NormToShared(const Skinny& a, T* shared_x, float* shared_sums) {
+__device__ void NormToShared(const Skinny& a, const NormVectors<kNormVectors>& vectors, T* shared_x,
+                             float* shared_sums) {
   for (int r = 0; r < a.rows; ++r) {
     const auto emit = [&](int c, float value) {
       const T rounded = FromFloat<T>(value);
       shared_x[r * a.x_shared_stride + c] = rounded;
       if (blockIdx.x == 0) static_cast<T*>(a.x)[r * a.x_stride + c] = rounded;
     };
-    NormRow<4>(a.normed_from + r * a.normed_from_stride, a.norm_weight, a.norm_bias, a.k, a.layer_norm, a.norm_eps,
-               shared_sums, emit);
+    NormRow(a.normed_from + r * a.normed_from_stride, vectors, a.norm_weight, a.norm_bias, a.k, a.layer_norm,
+            a.norm_eps, shared_sums, emit);
   }
   __syncthreads();
 }

@@ -63,9 +63,11 @@ __global__ void __launch_bounds__(kBlockThreads) SkinnyKernel(Skinny a) {
       }
     }
   };
+  NormVectors<kNormVectors> vectors;
+  if constexpr (kNorm) vectors.Load(a.norm_weight, a.norm_bias, a.k, a.layer_norm);
   load_weights(warp);  // weights do not wait for the step before
   WaitForStep();
-  if constexpr (kNorm) NormToShared<T>(a, shared_x, shared_sums);
+  if constexpr (kNorm) NormToShared<T>(a, vectors, shared_x, shared_sums);
 
   while (true) {
     float c[kTiles][kColumns][4] = {};

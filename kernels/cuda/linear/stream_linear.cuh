@@ -130,33 +130,54 @@ class WeightStream {
   const W* rows_[kRows / 4] = {};
 };
 
-/// What a block does with the sums of a tile, by one warp.
+/// What a lane needs of memory for one of a tile's results beside the sums; on its way while they are computed.
+struct TileResult {
+  int row = 0, place = 0, output = 0;
+  bool there = false;
+  float bias = 0, up_bias = 0, old = 0;
+
+  /// The i-th of the results of tiles of kOutputs, of `all` outputs.
+  template <int kOutputs, bool kPairs>
+  static __device__ __forceinline__ TileResult Fetch(const Skinny& a, int tile, int i, int all) {
+    TileResult r;
+    r.row = i / kOutputs, r.place = i % kOutputs, r.output = tile * kOutputs + r.place;
+    r.there = r.row < a.rows && r.output < all;
+    if (!r.there) return r;
+    if (a.bias != nullptr) r.bias = a.bias[r.output];
+    if (kPairs && a.bias != nullptr) r.up_bias = a.bias[all + r.output];
+    if (!kPairs && a.accumulate) r.old = LoadElement(a.y, a.y_dtype, r.row * a.y_stride + r.output);
+    return r;
+  }
+};
+
+/// What a block does with the sums of a tile, by one warp; `own` is the first result of the lane.
 template <class T, class W, bool kPairs, int kParts>
-__device__ __forceinline__ void FinishTile(const Skinny& a, const float* sums, int tile, int lane) {
+__device__ __forceinline__ void FinishTile(const Skinny& a, const float* sums, int tile, int lane, TileResult own) {
   constexpr int kRow = kUnitRows<W, kPairs>, kOutputs = kTileOutputs<W, kPairs>;
   const int all = kPairs ? a.total / 2 : a.total;
   for (int i = lane; i < a.rows * kOutputs; i += 32) {
-    const int row = i / kOutputs, place = i % kOutputs, output = tile * kOutputs + place;
-    if (output >= all) continue;
+    if (i != lane) own = TileResult::Fetch<kOutputs, kPairs>(a, tile, i, all);
+    if (!own.there) continue;
     const auto sum_of = [&](int at) {
       float sum = 0;
 #pragma unroll
-      for (int v = 0; v < kParts; ++v) sum += sums[(v * a.rows + row) * kRow + at];
+      for (int v = 0; v < kParts; ++v) sum += sums[(v * a.rows + own.row) * kRow + at];
       return sum;
     };
-    float value = AddBias(a, Scaled<T, W>(a, sum_of(place), output), output);
+    const int64_t to = own.row * a.y_stride + own.output;
+    float value = Scaled<T, W>(a, sum_of(own.place), own.output) + own.bias;
     if constexpr (kPairs) {
       const float up =
-          RoundTo(a.y_dtype, AddBias(a, Scaled<T, W>(a, sum_of(kOutputs + place), all + output), all + output));
+          RoundTo(a.y_dtype, Scaled<T, W>(a, sum_of(kOutputs + own.place), all + own.output) + own.up_bias);
       value = RoundTo(a.y_dtype, value);
-      StoreOutput(a, row, output, value);
-      StoreOutput(a, row, all + output, up);
-      static_cast<T*>(a.product)[row * a.product_stride + output] = FromFloat<T>(SiluOf(value) * up);
+      StoreElement(a.y, a.y_dtype, to, value);
+      StoreElement(a.y, a.y_dtype, to + all, up);
+      static_cast<T*>(a.product)[own.row * a.product_stride + own.output] = FromFloat<T>(SiluOf(value) * up);
     } else {
       if (a.after == AfterLinear::kGeluTanh || a.after == AfterLinear::kGeluErf) {
         value = GeluOf(RoundTo(a.y_dtype, value), a.after == AfterLinear::kGeluTanh);
       }
-      StoreOutput(a, row, output, value);
+      StoreElement(a.y, a.y_dtype, to, own.old + value);
     }
   }
 }
@@ -238,6 +259,8 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor) StreamKern
   // At once: what comes next fetches its own weights meanwhile, and as two blocks fill a multiprocessor, none gets
   // more.
   LetNextStart();
+  NormVectors<kNormVectors> vectors;
+  if constexpr (kNorm) vectors.Load(a.norm_weight, a.norm_bias, a.k, a.layer_norm);
   Stream stream(a, tiles, chunks, slots);
   for (int n = 0; n < kSlots - 1; ++n) stream.Fetch();  // weights do not wait for the step before
   WaitForStep();
@@ -247,7 +270,7 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor) StreamKern
         shared_x[r * a.x_shared_stride + c] = FromFloat<T>(0);
       }
     }
-    NormToShared<T>(a, shared_x, shared_sums);
+    NormToShared<T>(a, vectors, shared_x, shared_sums);
   } else {
     RowsToShared<T, W>(a, shared_x);
   }
@@ -258,6 +281,8 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor) StreamKern
   const WarpWay<kParts> way;
   for (int tile = way.first_tile, turn = 0; tile < tiles; tile += way.step, ++turn) {
     TileSums<T, W, kPairs> tile_sums;
+    TileResult own;
+    if (kParts == 1 || turn % kWarps == warp) own = TileResult::Fetch<kOutputs, kPairs>(a, tile, lane, all);
     for (int chunk = way.part; chunk < chunks; chunk += kParts) {
       WaitForCopies<kSlots - 2>();
       __syncwarp();
@@ -271,10 +296,10 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor) StreamKern
     tile_sums.Store(to + warp * a.rows * kRows, a.rows, lane);
     if constexpr (kParts == 1) {
       __syncwarp();
-      FinishTile<T, W, kPairs, 1>(a, to + warp * a.rows * kRows, tile, lane);
+      FinishTile<T, W, kPairs, 1>(a, to + warp * a.rows * kRows, tile, lane, own);
     } else {
       __syncthreads();
-      if (turn % kWarps == warp) FinishTile<T, W, kPairs, kParts>(a, to, tile, lane);
+      if (turn % kWarps == warp) FinishTile<T, W, kPairs, kParts>(a, to, tile, lane, own);
     }
   }
   WaitForCopies<0>();
