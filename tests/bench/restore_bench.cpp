@@ -54,6 +54,7 @@ class RestoreBench {
     const ModelSpec& spec = model_.spec();
     window_ = {kPinned, tokens + options_.turn + kSteps * 8, Eviction::kToken};
     pool_.reset();
+    if (spec.learned_positions && window_.memory_len + kPinned > spec.trained_context) return false;  // has no place
     auto pool = KvPool::Make(device_,
                              MakeKvShape(spec.layers, spec.kv_heads, spec.head_dim,
                                          options_.cache == "fp8"   ? DType::kF8E4M3
