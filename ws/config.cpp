@@ -176,6 +176,13 @@ Status CheckStorage(const ServerConfig& config, std::optional<StoreDurability> d
   return Status::Ok();
 }
 
+// A GPU is not filled by fewer rows, and hardly slower for them.
+EngineOptions StandardOptions(const ServerConfig& config) {
+  EngineOptions options;
+  if (config.cuda) options.prefill_chunk = options.step_tokens = 512, options.mixed_tokens = 256;
+  return options;
+}
+
 Status CheckCombinations(const ServerConfig& config) {
   if (config.model.empty()) return InvalidArgument("--model: say which model to serve");
   if (config.gpu.quantization && !config.cuda) {
@@ -183,8 +190,7 @@ Status CheckCombinations(const ServerConfig& config) {
         "--quantization: weights are quantised on a GPU only; set --device cuda, or give a model file "
         "that is quantised itself");
   }
-  const EngineOptions standard;
-  const int64_t chunk = config.prefill_chunk.value_or(standard.prefill_chunk);
+  const int64_t chunk = config.prefill_chunk.value_or(StandardOptions(config).prefill_chunk);
   if (config.prefill_chunk && config.step_tokens && *config.step_tokens < chunk) {
     return InvalidArgument("--step-tokens: " + std::to_string(*config.step_tokens) +
                            " is less than --prefill-chunk, which is " + std::to_string(chunk));
@@ -232,7 +238,7 @@ Result<ParsedConfig> ParseConfig(const std::vector<std::string>& args,
 }
 
 Result<EngineOptions> ResolveEngineOptions(const ServerConfig& config, const ModelSpec& spec) {
-  EngineOptions options;
+  EngineOptions options = StandardOptions(config);
   options.slots = config.slots;
   options.rebuild_windows = config.rebuild_windows;
   if (config.step_tokens) {

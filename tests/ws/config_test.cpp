@@ -527,6 +527,21 @@ TEST_F(ConfigTest, WindowsAreFittedToTheModel) {
             std::string::npos);
 }
 
+TEST_F(ConfigTest, AGpuTakesMoreRowsAStep) {
+  ServerConfig config;
+  const EngineOptions cpu = ResolveEngineOptions(config, Spec(8192)).value();
+  config.cuda = true;
+  const EngineOptions gpu = ResolveEngineOptions(config, Spec(8192)).value();
+  EXPECT_EQ(cpu.prefill_chunk, 256);
+  EXPECT_EQ(cpu.mixed_tokens, 64);
+  EXPECT_EQ(gpu.prefill_chunk, 512);
+  EXPECT_EQ(gpu.step_tokens, 512);
+  EXPECT_EQ(gpu.mixed_tokens, 256);
+  config.prefill_chunk = 64, config.mixed_tokens = 16;
+  EXPECT_EQ(ResolveEngineOptions(config, Spec(8192))->prefill_chunk, 64);
+  EXPECT_EQ(ResolveEngineOptions(config, Spec(8192))->mixed_tokens, 16);
+}
+
 TEST_F(ConfigTest, StepsHoldAChunk) {
   ServerConfig config;
   config.prefill_chunk = 512;
