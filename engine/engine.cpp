@@ -32,6 +32,30 @@ Result<int64_t> CountSlots(const Backend& backend, const EngineOptions& options,
                                 slot_bytes, *free, backend.Describe()));
 }
 
+/// Prompts of every power of two of rows up to a chunk, and of a chunk, then a step behind them, all forgotten again:
+/// on a device that runs ahead kernels are loaded and chosen by their times when they are first used, which the first
+/// conversations would wait for.
+Status WarmUp(Model& model, const KvShape& shape, const EngineOptions& options) {
+  auto pool = KvPool::Make(model.backend(), shape, 1);
+  if (!pool.ok()) return Status::Ok();  // Start will say what is missing
+  const ModelSpec& spec = model.spec();
+  const int64_t limit = spec.learned_positions ? spec.trained_context - 1 : INT64_MAX,
+                most = std::min({options.prefill_chunk, options.memory_len, limit});
+  const std::vector<TokenId> ids(static_cast<size_t>(most), 0);
+  const TokenChoice greedy{.temperature = 0};
+  ChosenToken chosen;
+  for (int64_t rows = 1; rows < 2 * most; rows *= 2) {
+    KvCache* cache = pool->Acquire({0, options.memory_len, Eviction::kToken});
+    for (const int64_t count : {std::min(rows, most), int64_t{1}}) {
+      const StepPart part{cache, std::span(ids).first(static_cast<size_t>(count)), StepPart::Logits::kLast};
+      model.Begin({&part, 1}, {&greedy, 1});
+      model.Finish({&chosen, 1});
+    }
+    pool->Release(cache);
+  }
+  return model.backend().status();
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Engine>> Engine::Start(ForwardPass network, const Tokenizer& tokenizer,
@@ -70,6 +94,7 @@ Result<std::unique_ptr<Engine>> Engine::Start(Model& model, const Tokenizer& tok
   };
   network.finish = [&model](std::span<ChosenToken> chosen) { model.Finish(chosen); };
   network.runs_ahead = model.backend().runs_ahead();
+  if (network.runs_ahead) RETURN_IF_ERROR(WarmUp(model, ShapeOf(network, options), options));
   return Start(std::move(network), tokenizer, options, storage, clock);
 }
 

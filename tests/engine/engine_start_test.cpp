@@ -1,0 +1,51 @@
+// What an engine does before its first turn.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tests/engine/engine_harness.h"
+#include "tests/engine/model_run.h"
+#include "tests/kernels/forwarding_backend.h"
+
+namespace ringside {
+namespace {
+
+// Keeps how many rows its linear layers had.
+class RowsBackend final : public ForwardingBackend {
+ public:
+  explicit RowsBackend(bool runs_ahead) : ForwardingBackend(MakeTestBackend()), runs_ahead_(runs_ahead) {}
+  bool runs_ahead() const override { return runs_ahead_; }
+  void Linear(const LinearArgs& args) override {
+    rows_.insert(args.x.rows);
+    ForwardingBackend::Linear(args);
+  }
+  const std::set<int64_t>& rows() const { return rows_; }
+
+ private:
+  const bool runs_ahead_;
+  std::set<int64_t> rows_;
+};
+
+// A device chooses and loads its kernels when it first meets a size: not while somebody waits.
+TEST(EngineStart, ADeviceHasMetEverySizeOfPrompt) {
+  for (const bool device : {true, false}) {
+    RowsBackend backend(device);
+    const auto model = Model::Load(GoldenFolder("llama"), backend);
+    ASSERT_TRUE(model.ok()) << model.status().ToString();
+    const LetterTokenizer tokenizer(model.value()->spec().vocab);
+    EngineOptions options;
+    options.slots = 2, options.memory_len = 64, options.pinned_max = 4, options.prefill_chunk = 48;
+    options.kv_dtype = DType::kF32;
+    const auto engine = Engine::Start(**model, tokenizer, options);
+    ASSERT_TRUE(engine.ok()) << engine.status().ToString();
+    if (device) {
+      EXPECT_THAT(backend.rows(), ::testing::ElementsAre(1, 2, 4, 8, 16, 32, 48));
+    } else {
+      EXPECT_THAT(backend.rows(), ::testing::IsEmpty());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ringside
