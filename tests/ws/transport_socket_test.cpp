@@ -289,7 +289,10 @@ TEST_F(TransportSocketTest, DrainAnnouncesRefusesAndEndsWith1012) {
   Start();
   const auto first = Open();
   const auto second = Open();
-  WaitOutbox(1);
+  for (const auto& client : {first.get(), second.get()}) {  // a socket that is only just opening is closed
+    client->SendText("open");
+    EXPECT_EQ(client->ReadText(), "open");
+  }
   server_->Drain(R"({"type":"ringside:server.draining","deadline_ms":1000})");
   for (const auto& client : {first.get(), second.get()}) {
     EXPECT_EQ(nlohmann::json::parse(client->ReadText().value())["deadline_ms"], 1000);
