@@ -54,18 +54,6 @@ class QuantisedDevice : public ::testing::TestWithParam<std::string> {
 INSTANTIATE_TEST_SUITE_P(All, QuantisedDevice, ::testing::ValuesIn(QuantisedDeviceNames()),
                          [](const auto& info) { return info.param; });
 
-struct Product {
-  double sum = 0, size = 0;
-};
-Product Multiply(const std::vector<float>& x, const RandomWeight& w, int64_t row, int64_t output) {
-  Product p;
-  for (int64_t k = 0; k < w.cols; ++k) {
-    const double term = x[At(row, w.cols, k)] * w.values[At(output, w.cols, k)];
-    p.sum += term, p.size += std::fabs(term);
-  }
-  return p;
-}
-
 void QuantisedDevice::ExpectProducts(int64_t rows, int64_t outputs, int64_t cols, DType out) {
   const RandomWeight w = MakeQuantised(weight_type_, outputs, cols, 11);
   const Weight weight = std::move(backend_->LoadWeight(w.host()).value());

@@ -166,19 +166,6 @@ TEST_P(Device, ActivationsAndGather) {
   EXPECT_EQ(std::vector<float>(got.begin() + 2 * n, got.end()), std::vector<float>(x.begin(), x.begin() + 2 * n));
 }
 
-/// sum of x w over an output, and of magnitudes.
-struct Product {
-  double sum = 0, size = 0;
-};
-Product Multiply(const std::vector<float>& x, const RandomWeight& w, int64_t row, int64_t output) {
-  Product p;
-  for (int64_t k = 0; k < w.cols; ++k) {
-    const double term = x[At(row, w.cols, k)] * w.values[At(output, w.cols, k)];
-    p.sum += term, p.size += std::fabs(term);
-  }
-  return p;
-}
-
 // Weights that the device has to round add an error of the roots of their number, int8 activations one of their step.
 TEST_P(Device, LinearOfEveryFileType) {
   for (const DType dtype : kAllTypes) {

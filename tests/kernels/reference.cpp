@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace ringside::testing {
 namespace {
@@ -142,6 +143,15 @@ std::unique_ptr<Backend> MakeBackend(std::string_view set, int threads) {
   auto backend = MakeCpuBackend({.threads = threads, .instruction_set = std::string(set)});
   EXPECT_TRUE(backend.ok()) << backend.status().ToString();
   return std::move(backend.value());
+}
+
+Product Multiply(const std::vector<float>& x, const RandomWeight& w, int64_t row, int64_t output) {
+  Product p;
+  for (int64_t k = 0; k < w.cols; ++k) {
+    const double term = x[static_cast<size_t>(row * w.cols + k)] * w.values[static_cast<size_t>(output * w.cols + k)];
+    p.sum += term, p.size += std::fabs(term);
+  }
+  return p;
 }
 
 }  // namespace ringside::testing

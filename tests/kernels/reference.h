@@ -28,6 +28,12 @@ struct RandomWeight {
 /// Every bit of the integers is random; scales are such that values are mostly below 1.
 RandomWeight MakeRandomWeight(DType dtype, int64_t rows, int64_t cols, uint32_t seed);
 
+/// The sum of x w over an output, and that of magnitudes; x has w.cols columns.
+struct Product {
+  double sum = 0, size = 0;
+};
+Product Multiply(const std::vector<float>& x, const RandomWeight& w, int64_t row, int64_t output);
+
 /// float16 (value of its bits).
 double HalfValue(uint16_t bits);
 
