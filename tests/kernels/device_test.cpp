@@ -249,7 +249,7 @@ TEST_P(Device, LinearWithSeveralWeightsBiasAndSum) {
 // What a device does in one kernel leaves behind what the single operations do, and the same again when the step comes
 // back (the third time it is a graph, where the device has graphs).
 TEST_P(Device, NormLinearAndActivationInARow) {
-  for (const int64_t rows : {1, 5, 7, 8, 9, 16, 17, 20, 31, 32, 33, 64, 65, 128, 300, 2048}) {
+  for (const int64_t rows : {1, 2, 4, 5, 7, 8, 9, 16, 17, 20, 31, 32, 33, 64, 65, 128, 300, 2048}) {
     const int64_t d = 256, n = 96;
     const std::vector<float> x = RandomFloats(static_cast<size_t>(rows * d), 7), w = RandomFloats(d, 8);
     const RandomWeight gate = MakeRandomWeight(type_, n, d, 9), up = MakeRandomWeight(type_, n, d, 10);
@@ -281,6 +281,42 @@ TEST_P(Device, NormLinearAndActivationInARow) {
           const double g = got_both[At(r, 2 * n, i)];
           const double want = g / (1 + std::exp(-g)) * got_both[At(r, 2 * n, n + i)];
           ASSERT_NEAR(got[At(r, n, i)], want, unit_ * std::fabs(want) + 1e-6);
+        }
+      }
+    }
+  }
+}
+
+// The norm in front of a layer of few rows, by a warp a row or by the whole block (rows too long for a warp).
+TEST_P(Device, LayerNormAndLinear) {
+  for (const int64_t d : {192, 1024, 1280}) {
+    for (const int64_t rows : {1, 2, 3, 4, 5}) {
+      const int64_t n = 72;
+      const std::vector<float> x = RandomFloats(static_cast<size_t>(rows * d), 7),
+                               w = RandomFloats(static_cast<size_t>(d), 8), b = RandomFloats(static_cast<size_t>(d), 9);
+      const RandomWeight random = MakeRandomWeight(type_, n, d, 10);
+      const Weight loaded = std::move(backend_->LoadWeight(random.host()).value());
+      const Weight* const weights[] = {&loaded};
+      const DeviceFloats weight(*backend_, w), bias(*backend_, b);
+      DeviceMatrix stream(*backend_, DType::kF32, rows, d, x),
+          normed(*backend_, type_, rows, d, std::vector<float>(x.size(), -7.0f)),
+          y(*backend_, type_, rows, n, std::vector<float>(static_cast<size_t>(rows * n), -7.0f));
+      backend_->LayerNorm(stream.tensor(), weight.data(), bias.data(), 1e-5f, normed.tensor());
+      backend_->Linear({.x = normed.tensor(), .weights = weights, .y = y.tensor()});
+      backend_->Synchronize();
+      const std::vector<float> got_normed = normed.Get(), got = y.Get();
+      for (int64_t r = 0; r < rows; ++r) {
+        double mean = 0, variance = 0;
+        for (int64_t i = 0; i < d; ++i) mean += x[At(r, d, i)] / static_cast<double>(d);
+        for (int64_t i = 0; i < d; ++i) variance += std::pow(x[At(r, d, i)] - mean, 2) / static_cast<double>(d);
+        for (int64_t i = 0; i < d; ++i) {
+          const auto c = static_cast<size_t>(i);
+          const double want = (x[At(r, d, i)] - mean) / std::sqrt(variance + 1e-5) * w[c] + b[c];
+          ASSERT_NEAR(got_normed[At(r, d, i)], want, unit_ * std::fabs(want) + 1e-5) << rows << " x " << d;
+        }
+        for (int64_t i = 0; i < n; ++i) {
+          const Product want = Multiply(got_normed, random, r, i);
+          ASSERT_NEAR(got[At(r, n, i)], want.sum, unit_ * std::fabs(want.sum) + 2e-6 * want.size) << rows << " x " << d;
         }
       }
     }

@@ -6,7 +6,8 @@
 // are. Measured on an H200, one row, norm and activation included: 3.4 to 4.3 TB/s in the layers of an 8B model, 4.35
 // in its head. (L2 prefetch hints: 2 to 4 % slower. One block a multiprocessor: 4 % slower.)
 //
-// In front: RMS or layer norm of a float32 row, repeated by every block. Behind: bias, GELU, or SiLU times up.
+// In front: RMS or layer norm of a float32 row, repeated by every block (two to four short rows are summed by a warp
+// each, one by the block: there alone a row's last bits may differ). Behind: bias, GELU, or SiLU times up.
 //
 // Weights are of x's type T, or of one byte (quantised_weights.cuh): these are the left operand, 16 rows at a time,
 // become T on their way from shared memory to the tensor cores, and an output's scale multiplies its sum.
