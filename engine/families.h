@@ -75,7 +75,8 @@ struct TensorRule {
   bool transposed = false;
 };
 
-/// The tensors that a network of plan->spec needs, by those rules that the spec calls for.
+/// The tensors that a network of plan->spec needs, by those rules that the spec calls for: first those of no layer, then
+/// layer after layer in the order of the rules, in which they are loaded (and lie on a device).
 void PlanTensors(std::span<const TensorRule> rules, std::string_view prefix, NetworkPlan* plan);
 
 }  // namespace ringside

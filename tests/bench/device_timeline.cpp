@@ -1,7 +1,6 @@
 // A library that the CUDA driver loads into any program (CUDA_INJECTION64_PATH=.../libdevice_timeline.so) and that says
 // at the end, on standard error, what the device did and for how long it did nothing, by CUPTI's clock:
-//   RINGSIDE_TIMELINE=graphs   every graph launched at least 16 times: the time from its begin to that of the next
-//   graph
+//   RINGSIDE_TIMELINE=graphs   every graph launched at least 16 times: the time from its begin to that of the next one
 //                              and how much of it the device had no work (medians): what the host costs. Hardly slows.
 //   RINGSIDE_TIMELINE=kernels  the time of every kernel by name, those in graphs, too. Slows short kernels.
 //   RINGSIDE_TIMELINE=last     the last 256 kernels and copies in their order: begin and length in us. Slows likewise.

@@ -70,6 +70,7 @@ int main() {
   Measure("read", kReadBytes, [&] {
     Read<<<blocks, kThreads>>>(static_cast<const uint4*>(memory), kReadBytes / sizeof(uint4),
                                static_cast<uint32_t*>(sums));
+    Check(cudaGetLastError(), "Read");
   });
   Measure("copy_in", kCopyBytes,
           [&] { Check(cudaMemcpyAsync(memory, host, kCopyBytes, cudaMemcpyHostToDevice), "cudaMemcpyAsync"); });
