@@ -185,7 +185,7 @@ bool CudaBackend::PinHost(void* data, size_t bytes) {
 // ---- recording
 
 void CudaBackend::Record(const StepOp& op, int64_t rows) {
-  if (!options_.graphs || options_.deterministic) {  // joined with its neighbours it might round elsewhere
+  if (!options_.graphs) {
     Flush();
     runner_.Run({&op, 1});
     return;

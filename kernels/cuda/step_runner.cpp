@@ -61,7 +61,8 @@ Status StepRunner::Start(const Launcher& on, DType dtype, void* workspace, size_
 }
 
 void StepRunner::Run(std::span<const StepOp> ops) {
-  while (!ops.empty()) ops = ops.subspan(RunFirst(ops));
+  // By itself, where the order is fixed: joined with its neighbours an operation might round elsewhere.
+  while (!ops.empty()) ops = ops.subspan(RunFirst(fixed_order_ ? ops.first(1) : ops));
 }
 
 size_t StepRunner::RunFirst(std::span<const StepOp> ops) {
