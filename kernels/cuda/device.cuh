@@ -106,9 +106,13 @@ __device__ __forceinline__ float RoundTo(DType dtype, float x) {
 
 constexpr int kBlockThreads = 256;  // of every kernel that sums over a block
 
+__device__ __forceinline__ float WarpSum(float x) {
+  for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(0xffffffffu, x, step);
+  return x;
+}
 /// The sum over a block of kBlockThreads, in one fixed order, known to all its threads. `shared` holds 8 floats.
 __device__ __forceinline__ float BlockSum(float x, float* shared) {
-  for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(0xffffffffu, x, step);
+  x = WarpSum(x);
   __syncthreads();
   if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = x;
   __syncthreads();
@@ -119,6 +123,52 @@ __device__ __forceinline__ float BlockSum(float x, float* shared) {
 
 __device__ __forceinline__ bool AllowsVectors(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
 
+/// Of a row that kThreads threads (a warp, or a block of kBlockThreads) share, four elements each, turn by turn: where
+/// a thread's j-th four begin.
+template <int kThreads>
+__device__ __forceinline__ int PlaceOfFour(int j) {
+  return (j * kThreads + static_cast<int>(threadIdx.x) % kThreads) * 4;
+}
+/// These four of a vector of n values, or zeros.
+template <int kThreads>
+__device__ __forceinline__ float4 RowFour(const float* p, int j, int n) {
+  const int c = PlaceOfFour<kThreads>(j);
+  return p != nullptr && c < n ? *reinterpret_cast<const float4*>(p + c) : float4{0, 0, 0, 0};
+}
+
+/// RMS (Zhang and Sennrich 2019) or layer norm (Ba et al. 2016) of a row of n values in the registers of kThreads
+/// threads; emit(c, four) gets elements c to c + 3. weight(j) and bias(j) are the norm's own fours.
+template <int kThreads, int kVectors, class Weight, class Bias, class Emit>
+__device__ __forceinline__ void NormFours(float4 (&v)[kVectors], int n, bool layer, float eps, float* shared,
+                                          const Weight& weight, const Bias& bias, const Emit& emit) {
+  const auto sum_of = [&](float x) {
+    if constexpr (kThreads == kBlockThreads) return BlockSum(x, shared);
+    return WarpSum(x);
+  };
+  float sum = 0, mean = 0;
+  if (layer) {
+#pragma unroll
+    for (int j = 0; j < kVectors; ++j) sum += v[j].x + v[j].y + v[j].z + v[j].w;
+    mean = sum_of(sum) / n;
+    sum = 0;
+  }
+#pragma unroll
+  for (int j = 0; j < kVectors; ++j) {
+    if (PlaceOfFour<kThreads>(j) >= n) continue;
+    v[j].x -= mean, v[j].y -= mean, v[j].z -= mean, v[j].w -= mean;
+    sum += v[j].x * v[j].x + v[j].y * v[j].y + v[j].z * v[j].z + v[j].w * v[j].w;
+  }
+  const float factor = rsqrtf(sum_of(sum) / n + eps);
+#pragma unroll
+  for (int j = 0; j < kVectors; ++j) {
+    const int c = PlaceOfFour<kThreads>(j);
+    if (c >= n) continue;
+    const float4 w = weight(j), b = bias(j);
+    emit(c, float4{v[j].x * factor * w.x + b.x, v[j].y * factor * w.y + b.y, v[j].z * factor * w.z + b.z,
+                   v[j].w * factor * w.w + b.w});
+  }
+}
+
 /// A norm's weights, and its biases if it is a layer norm, as a block's threads need them for rows of n values: up to
 /// 1,024 kVectors of them, if they may be read four at a time. They are no part of a step and need not wait for it.
 template <int kVectors>
@@ -126,62 +176,42 @@ struct NormVectors {
   bool wide = false;
   float4 weight[kVectors] = {}, bias[kVectors] = {};
 
-  static __device__ __forceinline__ float4 Four(const float* p, int j, int n) {
-    const int c = (j * kBlockThreads + static_cast<int>(threadIdx.x)) * 4;
-    return p != nullptr && c < n ? *reinterpret_cast<const float4*>(p + c) : float4{0, 0, 0, 0};
-  }
   __device__ __forceinline__ void Load(const float* weights, const float* biases, int n, bool layer) {
     wide =
         n % 4 == 0 && n <= 4 * kBlockThreads * kVectors && AllowsVectors(weights) && (!layer || AllowsVectors(biases));
     if (!wide) return;
 #pragma unroll
-    for (int j = 0; j < kVectors; ++j) weight[j] = Four(weights, j, n), bias[j] = Four(layer ? biases : nullptr, j, n);
+    for (int j = 0; j < kVectors; ++j) {
+      weight[j] = RowFour<kBlockThreads>(weights, j, n);
+      bias[j] = RowFour<kBlockThreads>(layer ? biases : nullptr, j, n);
+    }
   }
 };
 
-/// RMS (Zhang and Sennrich 2019) or layer norm (Ba et al. 2016) of a float32 row of n values; the whole block calls,
-/// and emit(c, value) gets each element once. With `vectors` of this norm a row is read once, all loads at a time.
+/// The norm of a float32 row of n values by a whole block; emit(c, value) gets each element once. With `vectors` of
+/// this norm a row is read once, all loads at a time.
 template <int kVectors, class Emit>
 __device__ __forceinline__ void NormRow(const float* x, const NormVectors<kVectors>& vectors, const float* weight,
                                         const float* bias, int n, bool layer, float eps, float* shared,
                                         const Emit& emit) {
-  float sum = 0, mean = 0;
-  if (!vectors.wide || !AllowsVectors(x)) {
-    if (layer) {
-      for (int i = threadIdx.x; i < n; i += kBlockThreads) sum += x[i];
-      mean = BlockSum(sum, shared) / n;
-      sum = 0;
-    }
-    for (int i = threadIdx.x; i < n; i += kBlockThreads) sum = fmaf(x[i] - mean, x[i] - mean, sum);
-    const float factor = rsqrtf(BlockSum(sum, shared) / n + eps);
-    for (int c = threadIdx.x; c < n; c += kBlockThreads) {
-      emit(c, (x[c] - mean) * factor * weight[c] + (layer ? bias[c] : 0.0f));
-    }
-    return;
+  if (vectors.wide && AllowsVectors(x)) {
+    float4 v[kVectors];
+#pragma unroll
+    for (int j = 0; j < kVectors; ++j) v[j] = RowFour<kBlockThreads>(x, j, n);
+    return NormFours<kBlockThreads>(
+        v, n, layer, eps, shared, [&](int j) { return vectors.weight[j]; }, [&](int j) { return vectors.bias[j]; },
+        [&](int c, float4 four) { emit(c, four.x), emit(c + 1, four.y), emit(c + 2, four.z), emit(c + 3, four.w); });
   }
-  float4 v[kVectors];
-#pragma unroll
-  for (int j = 0; j < kVectors; ++j) v[j] = NormVectors<kVectors>::Four(x, j, n);
+  float sum = 0, mean = 0;
   if (layer) {
-#pragma unroll
-    for (int j = 0; j < kVectors; ++j) sum += v[j].x + v[j].y + v[j].z + v[j].w;
+    for (int i = threadIdx.x; i < n; i += kBlockThreads) sum += x[i];
     mean = BlockSum(sum, shared) / n;
     sum = 0;
   }
-#pragma unroll
-  for (int j = 0; j < kVectors; ++j) {
-    if ((j * kBlockThreads + static_cast<int>(threadIdx.x)) * 4 >= n) continue;
-    v[j].x -= mean, v[j].y -= mean, v[j].z -= mean, v[j].w -= mean;
-    sum += v[j].x * v[j].x + v[j].y * v[j].y + v[j].z * v[j].z + v[j].w * v[j].w;
-  }
+  for (int i = threadIdx.x; i < n; i += kBlockThreads) sum = fmaf(x[i] - mean, x[i] - mean, sum);
   const float factor = rsqrtf(BlockSum(sum, shared) / n + eps);
-#pragma unroll
-  for (int j = 0; j < kVectors; ++j) {
-    const int c = (j * kBlockThreads + static_cast<int>(threadIdx.x)) * 4;
-    if (c >= n) continue;
-    const float4 &w = vectors.weight[j], &b = vectors.bias[j];
-    emit(c, v[j].x * factor * w.x + b.x), emit(c + 1, v[j].y * factor * w.y + b.y);
-    emit(c + 2, v[j].z * factor * w.z + b.z), emit(c + 3, v[j].w * factor * w.w + b.w);
+  for (int c = threadIdx.x; c < n; c += kBlockThreads) {
+    emit(c, (x[c] - mean) * factor * weight[c] + (layer ? bias[c] : 0.0f));
   }
 }
 
@@ -260,6 +290,9 @@ template <int N>
 __device__ __forceinline__ void WaitForCopies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
+
+/// Until all of them are done, committed or not.
+__device__ __forceinline__ void WaitForAllCopies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
 /// 16 bytes of a weight: read once a step, by one block.
 __device__ __forceinline__ uint4 LoadWeightBytes(const void* p) {

@@ -47,61 +47,32 @@ __global__ void __launch_bounds__(kBlockThreads) NormKernel(NormArgs a) {
 template <int kThreads, int kVectors>
 __global__ void __launch_bounds__(kBlockThreads) NormWideKernel(NormArgs a) {
   __shared__ float shared[kBlockThreads / 32];
-  const int thread = threadIdx.x % kThreads, n = static_cast<int>(a.x.cols);
+  const int n = static_cast<int>(a.x.cols);
   const int64_t row = static_cast<int64_t>(blockIdx.x) * (blockDim.x / kThreads) + threadIdx.x / kThreads;
-  const auto load = [&](const float* p, int j) {
-    const int c = (j * kThreads + thread) * 4;
-    return p != nullptr && c < n ? *reinterpret_cast<const float4*>(p + c) : float4{0, 0, 0, 0};
-  };
-  const auto sum_of = [&](float x) {
-    if constexpr (kThreads == kBlockThreads) {
-      return BlockSum(x, shared);
-    } else {
-      for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(0xffffffffu, x, step);
-      return x;
-    }
-  };
   LetNextStart();
   float4 weight[kVectors], bias[kVectors], v[kVectors];
 #pragma unroll
-  for (int j = 0; j < kVectors; ++j) weight[j] = load(a.weight, j), bias[j] = load(a.layer ? a.bias : nullptr, j);
+  for (int j = 0; j < kVectors; ++j) {
+    weight[j] = RowFour<kThreads>(a.weight, j, n), bias[j] = RowFour<kThreads>(a.layer ? a.bias : nullptr, j, n);
+  }
   WaitForStep();
   if (row >= a.x.rows) return;  // a whole warp
   float* x = static_cast<float*>(a.x.data) + row * a.x.stride;
 #pragma unroll
-  for (int j = 0; j < kVectors; ++j) v[j] = load(x, j);
+  for (int j = 0; j < kVectors; ++j) v[j] = RowFour<kThreads>(x, j, n);
   if (a.added != nullptr) {
 #pragma unroll
     for (int j = 0; j < kVectors; ++j) {
-      const int c = (j * kThreads + thread) * 4;
+      const int c = PlaceOfFour<kThreads>(j);
       if (c >= n) continue;
       const float4 added = *reinterpret_cast<const float4*>(a.added + c);
       v[j].x += added.x, v[j].y += added.y, v[j].z += added.z, v[j].w += added.w;
       *reinterpret_cast<float4*>(x + c) = v[j];
     }
   }
-  float sum = 0, mean = 0;
-  if (a.layer) {
-#pragma unroll
-    for (int j = 0; j < kVectors; ++j) sum += v[j].x + v[j].y + v[j].z + v[j].w;
-    mean = sum_of(sum) / n;
-    sum = 0;
-  }
-#pragma unroll
-  for (int j = 0; j < kVectors; ++j) {
-    if ((j * kThreads + thread) * 4 >= n) continue;
-    v[j].x -= mean, v[j].y -= mean, v[j].z -= mean, v[j].w -= mean;
-    sum += v[j].x * v[j].x + v[j].y * v[j].y + v[j].z * v[j].z + v[j].w * v[j].w;
-  }
-  const float factor = rsqrtf(sum_of(sum) / n + a.eps);
-#pragma unroll
-  for (int j = 0; j < kVectors; ++j) {
-    const int c = (j * kThreads + thread) * 4;
-    if (c >= n) continue;
-    StoreFour(a.y.data, a.y.dtype, row * a.y.stride + c,
-              {v[j].x * factor * weight[j].x + bias[j].x, v[j].y * factor * weight[j].y + bias[j].y,
-               v[j].z * factor * weight[j].z + bias[j].z, v[j].w * factor * weight[j].w + bias[j].w});
-  }
+  NormFours<kThreads>(
+      v, n, a.layer, a.eps, shared, [&](int j) { return weight[j]; }, [&](int j) { return bias[j]; },
+      [&](int c, float4 four) { StoreFour(a.y.data, a.y.dtype, row * a.y.stride + c, four); });
 }
 
 bool Aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
@@ -120,8 +91,7 @@ __global__ void NormHeadsKernel(Tensor x, int heads, const float* weight, float 
     const float value = LoadElement(x.data, x.dtype, at + i);
     sum += value * value;
   }
-  for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
-  const float factor = rsqrtf(sum / d + eps);
+  const float factor = rsqrtf(WarpSum(sum) / d + eps);
   for (int i = threadIdx.x % 32; i < d; i += 32) {
     StoreElement(x.data, x.dtype, at + i, LoadElement(x.data, x.dtype, at + i) * factor * weight[i]);
   }

@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(kThreads) PlainAttentionKernel(AttentionPlan a
     for (int j = 0; j * 32 + lane < a.head_dim; ++j) {
       score += (is_pinned ? pinned[j] : own[j]) * LoadCached(tile, a.cache, KeyElement(j * 32 + lane, slot % 16));
     }
-    for (int step = 16; step > 0; step /= 2) score += __shfl_xor_sync(0xffffffffu, score, step);
+    score = WarpSum(score);
     const float higher = fmaxf(top, score), shrink = expf(top - higher), weight = expf(score - higher);
     top = higher, sum = sum * shrink + weight;
     for (int j = 0; j * 32 + lane < a.head_dim; ++j) {

@@ -61,43 +61,20 @@ constexpr int kWarpNormVectors = 8;  // of a lane
 /// were loaded as `vectors`.
 template <class T>
 __device__ __forceinline__ void NormRowsByWarps(const Skinny& a, T* shared_x) {
-  const auto at = [](int j) { return (j * 32 + static_cast<int>(threadIdx.x) % 32) * 4; };
-  const auto four = [&](const float* p, int j) {
-    return p != nullptr && at(j) < a.k ? *reinterpret_cast<const float4*>(p + at(j)) : float4{0, 0, 0, 0};
-  };
-  const auto sum_of = [](float x) {
-    for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(0xffffffffu, x, step);
-    return x;
-  };
   for (int r = threadIdx.x / 32; r < a.rows; r += kWarps) {
     float4 v[kWarpNormVectors];
 #pragma unroll
-    for (int j = 0; j < kWarpNormVectors; ++j) v[j] = four(a.normed_from + r * a.normed_from_stride, j);
-    float sum = 0, mean = 0;
-    if (a.layer_norm) {
-#pragma unroll
-      for (int j = 0; j < kWarpNormVectors; ++j) sum += v[j].x + v[j].y + v[j].z + v[j].w;
-      mean = sum_of(sum) / a.k;
-      sum = 0;
-    }
-#pragma unroll
-    for (int j = 0; j < kWarpNormVectors; ++j) {
-      if (at(j) >= a.k) continue;
-      v[j].x -= mean, v[j].y -= mean, v[j].z -= mean, v[j].w -= mean;
-      sum += v[j].x * v[j].x + v[j].y * v[j].y + v[j].z * v[j].z + v[j].w * v[j].w;
-    }
-    const float factor = rsqrtf(sum_of(sum) / a.k + a.norm_eps);
-#pragma unroll
-    for (int j = 0; j < kWarpNormVectors; ++j) {
-      if (at(j) >= a.k) continue;
-      const float4 weight = four(a.norm_weight, j), bias = four(a.layer_norm ? a.norm_bias : nullptr, j);
-      alignas(8) const T out[4] = {
-          FromFloat<T>(v[j].x * factor * weight.x + bias.x), FromFloat<T>(v[j].y * factor * weight.y + bias.y),
-          FromFloat<T>(v[j].z * factor * weight.z + bias.z), FromFloat<T>(v[j].w * factor * weight.w + bias.w)};
-      const uint2 bits = *reinterpret_cast<const uint2*>(out);
-      *reinterpret_cast<uint2*>(shared_x + r * a.x_shared_stride + at(j)) = bits;
-      if (blockIdx.x == 0) *reinterpret_cast<uint2*>(static_cast<T*>(a.x) + r * a.x_stride + at(j)) = bits;
-    }
+    for (int j = 0; j < kWarpNormVectors; ++j) v[j] = RowFour<32>(a.normed_from + r * a.normed_from_stride, j, a.k);
+    NormFours<32>(
+        v, a.k, a.layer_norm, a.norm_eps, nullptr, [&](int j) { return RowFour<32>(a.norm_weight, j, a.k); },
+        [&](int j) { return RowFour<32>(a.layer_norm ? a.norm_bias : nullptr, j, a.k); },
+        [&](int c, float4 four) {
+          alignas(8)
+              const T out[4] = {FromFloat<T>(four.x), FromFloat<T>(four.y), FromFloat<T>(four.z), FromFloat<T>(four.w)};
+          const uint2 bits = *reinterpret_cast<const uint2*>(out);
+          *reinterpret_cast<uint2*>(shared_x + r * a.x_shared_stride + c) = bits;
+          if (blockIdx.x == 0) *reinterpret_cast<uint2*>(static_cast<T*>(a.x) + r * a.x_stride + c) = bits;
+        });
   }
 }
 
