@@ -145,7 +145,7 @@ void Model::State::DecoderBlock(int64_t layer, const KvShape& shape, Tensor stre
   const Tensor attended = Fit(device, &scratch.attended, rows, queries, between).value();
 
   Norm(stream, w.attention_norm, w.attention_norm_bias, normed);
-  device.Linear({normed, Pointers(w.qkv), w.qkv_bias.data(), qkv});
+  device.Linear({normed, Pointers(w.qkv), w.qkv_bias.data(), qkv, false, w.qkv_bias.rounded.data.data()});
   if (spec.qk_norm) {
     device.RmsNormHeads(qkv.Columns(0, queries), spec.heads, w.query_norm.data(), spec.norm_eps);
     device.RmsNormHeads(qkv.Columns(queries, keys), spec.kv_heads, w.key_norm.data(), spec.norm_eps);
@@ -158,7 +158,7 @@ void Model::State::DecoderBlock(int64_t layer, const KvShape& shape, Tensor stre
 
   const Tensor mlp_in = Fit(device, &scratch.mlp_in, rows, MlpInColumns(spec), between).value();
   Norm(stream, w.mlp_norm, w.mlp_norm_bias, normed);
-  device.Linear({normed, Pointers(w.mlp_in), w.mlp_in_bias.data(), mlp_in});
+  device.Linear({normed, Pointers(w.mlp_in), w.mlp_in_bias.data(), mlp_in, false, w.mlp_in_bias.rounded.data.data()});
   Tensor mlp_mid = mlp_in;
   if (spec.mlp == MlpKind::kSwiGlu) {
     mlp_mid = Fit(device, &scratch.mlp_mid, rows, spec.ffn, between).value();

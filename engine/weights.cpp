@@ -229,26 +229,27 @@ class Loader {
 
   Status LoadVector(const FileTensor& tensor, DeviceVector* vector) {
     ASSIGN_OR_RETURN(const std::vector<float> values, ToFloats(tensor));
-    return Upload(values, 0, values.size(), vector);
+    return Upload(values, vector);
   }
 
-  // One bias after another into a vector of `total` values: joined_ says how many are there.
+  // Biases that make up one of `total` values: on the device when all are there.
   Status LoadJoined(const FileTensor& tensor, int64_t total, DeviceVector* vector) {
     ASSIGN_OR_RETURN(const std::vector<float> values, ToFloats(tensor));
-    size_t& filled = joined_[vector];
-    RETURN_IF_ERROR(Upload(values, filled, static_cast<size_t>(total), vector));
-    filled += values.size();
+    std::vector<float>& all = joined_[vector];
+    all.insert(all.end(), values.begin(), values.end());
+    if (static_cast<int64_t>(all.size()) < total) return Status::Ok();
+    RETURN_IF_ERROR(Upload(all, vector));
+    if (StorageBytes(backend_.weight_dtype(), 1) != 2) return Status::Ok();
+    ASSIGN_OR_RETURN(vector->rounded, backend_.LoadWeight({DType::kF32, 1, total, std::as_bytes(std::span(all))}));
+    weights_.bytes += static_cast<int64_t>(vector->rounded.data.bytes());
     return Status::Ok();
   }
 
-  Status Upload(const std::vector<float>& values, size_t first, size_t total, DeviceVector* vector) {
-    if (!vector->buffer) {
-      ASSIGN_OR_RETURN(vector->buffer, backend_.Allocate(total * sizeof(float)));
-      weights_.bytes += static_cast<int64_t>(vector->buffer.bytes());
-    }
-    CHECK_LE((first + values.size()) * sizeof(float), vector->buffer.bytes());
-    backend_.CopyToDevice(static_cast<float*>(vector->buffer.data()) + first, values.data(),
-                          values.size() * sizeof(float));
+  Status Upload(const std::vector<float>& values, DeviceVector* vector) {
+    const size_t bytes = values.size() * sizeof(float);
+    ASSIGN_OR_RETURN(vector->buffer, backend_.Allocate(bytes));
+    weights_.bytes += static_cast<int64_t>(bytes);
+    backend_.CopyToDevice(vector->buffer.data(), values.data(), bytes);
     return Status::Ok();
   }
 
@@ -256,7 +257,7 @@ class Loader {
   const ModelSpec& spec_;
   Weights weights_;
   Digest digest_;
-  std::map<const DeviceVector*, size_t> joined_;
+  std::map<const DeviceVector*, std::vector<float>> joined_;
 };
 
 }  // namespace

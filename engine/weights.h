@@ -18,6 +18,7 @@ namespace ringside {
 /// A float32 vector on the device: a norm's weight, a bias. Empty where the family has none.
 struct DeviceVector {
   Buffer buffer;
+  Weight rounded;  // a bias of what is not added to the stream, if weights have 16 bits: the same in their type
   const float* data() const { return static_cast<const float*>(buffer.data()); }
 };
 

@@ -79,6 +79,7 @@ struct LinearArgs {
   const float* bias = nullptr;             // [sum n_i] on the device, or null
   Tensor y;                                // [T, sum n_i]
   bool accumulate = false;                 // y += instead of y =: the residual stream
+  const void* rounded_bias = nullptr;      // the bias in weight_dtype() too, or null: what products may take instead
 };
 
 /// Some tiles of a slab and their place in host memory: `bytes` of every layer.

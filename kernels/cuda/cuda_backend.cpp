@@ -322,6 +322,7 @@ void CudaBackend::Linear(const LinearArgs& args) {
             .y = args.y,
             .weight_dtype = args.weights.empty() ? options_.dtype : args.weights[0]->dtype,
             .vector = args.bias,
+            .rounded = args.rounded_bias,
             .flag = args.accumulate};
   int64_t outputs = 0;
   for (size_t i = 0; i < args.weights.size(); ++i) {

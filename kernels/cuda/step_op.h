@@ -26,6 +26,7 @@ struct StepOp {
   const int32_t* indices = nullptr;  // kEmbed, kGatherRows: staged
   const float* vector = nullptr;     // a norm's weight, a linear layer's bias
   const float* bias = nullptr;       // of a layer norm
+  const void* rounded = nullptr;     // a linear layer's bias in the type of x
   float eps = 0;
   int64_t heads = 0;  // kNormHeads
   bool flag = false;  // kEmbed, kLinear: add to y; kNorm: layer norm; kGelu: tanh

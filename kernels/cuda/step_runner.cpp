@@ -48,6 +48,22 @@ bool TakeFollower(const StepOp& linear, const StepOp& next, SkinnyLinear* args) 
   return true;
 }
 
+/// Whether cuBLAS takes them.
+bool AllowsProducts(const Tensor& x, const Tensor& y) {
+  return x.cols % 8 == 0 && x.stride % 8 == 0 && (y.dtype == DType::kF32 || y.dtype == x.dtype);
+}
+
+/// Of a layer's matrices from the i-th on that lie side by side and so are one: all outputs.
+int64_t OutputsOfRun(const StepOp& op, int i, DType dtype) {
+  const auto* first = static_cast<const std::byte*>(op.weights[i]);
+  int64_t outputs = op.outputs[i];
+  while (++i < StepOp::kMaxWeights && op.outputs[i] > 0 &&
+         op.weights[i] == first + StorageBytes(dtype, outputs * op.x.cols)) {
+    outputs += op.outputs[i];
+  }
+  return outputs;
+}
+
 }  // namespace
 
 Status StepRunner::Start(const Launcher& on, DType dtype, void* workspace, size_t workspace_bytes, void* scratch,
@@ -146,8 +162,11 @@ size_t StepRunner::Multiply(std::span<const StepOp> ops) {
     LaunchConvert(on_, x, converted);
     x = converted;
   }
+  const bool gelu = ops.size() > 1 && ops[1].kind == OpKind::kGelu && ops[1].flag && SameMatrix(op.y, ops[1].x);
   if (HasRowScales(op.weight_dtype)) {
     MultiplyPanels(op, x, scratch);
+  } else if (MultiplyWithBias(op, x, gelu)) {
+    return gelu ? 2 : 1;
   } else {
     MultiplyRuns(op, x);
   }
@@ -167,20 +186,21 @@ size_t StepRunner::Multiply(std::span<const StepOp> ops) {
   return 1;
 }
 
+bool StepRunner::MultiplyWithBias(const StepOp& op, Tensor x, bool gelu) {
+  if (fixed_order_ || op.rounded == nullptr || op.flag || op.y.dtype != dtype_ || !AllowsProducts(x, op.y))
+    return false;
+  return OutputsOfRun(op, 0, dtype_) == op.y.cols &&
+         product_.MultiplyWithBias(op.weights[0], x, op.rounded, gelu, op.y);
+}
+
 void StepRunner::MultiplyRuns(const StepOp& op, Tensor x) {
   int64_t column = 0;
   for (int i = 0; i < StepOp::kMaxWeights && op.outputs[i] > 0;) {
-    // Matrices that lie side by side are one.
-    int64_t outputs = op.outputs[i];
-    const auto* first = static_cast<const std::byte*>(op.weights[i]);
-    int next = i + 1;
-    while (next < StepOp::kMaxWeights && op.outputs[next] > 0 &&
-           op.weights[next] == first + StorageBytes(dtype_, outputs * x.cols)) {
-      outputs += op.outputs[next++];
-    }
-    MultiplyOne(op, x, first, outputs, op.y.Columns(column, outputs));
-    column += outputs;
-    i = next;
+    const int64_t end = column + OutputsOfRun(op, i, dtype_);
+    const void* first = op.weights[i];
+    const Tensor y = op.y.Columns(column, end - column);
+    while (column < end) column += op.outputs[i++];
+    MultiplyOne(op, x, first, y.cols, y);
   }
 }
 
@@ -209,7 +229,7 @@ void StepRunner::MultiplyPanels(const StepOp& op, Tensor x, std::span<std::byte>
 }
 
 void StepRunner::MultiplyOne(const StepOp& op, Tensor x, const void* weight, int64_t outputs, Tensor y) {
-  if (x.cols % 8 != 0 || x.stride % 8 != 0 || (y.dtype != DType::kF32 && y.dtype != dtype_)) {
+  if (!AllowsProducts(x, y)) {
     return LaunchNaiveLinear(on_, weight, dtype_, outputs, x, y, op.flag);
   }
   if (fixed_order_ && HasRowScales(op.weight_dtype)) {

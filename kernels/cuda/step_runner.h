@@ -33,6 +33,8 @@ class StepRunner {
   size_t RunLinear(std::span<const StepOp> ops, size_t linear);
   /// A linear layer of many rows, or of a shape that our own kernels do not take; what follows it may take its bias.
   size_t Multiply(std::span<const StepOp> ops);
+  /// All of a layer's products by one call that adds the bias and takes the GELU, if there is one for them.
+  bool MultiplyWithBias(const StepOp& op, Tensor x, bool gelu);
   void MultiplyRuns(const StepOp& op, Tensor x);
   /// Weights of one byte, a panel of outputs at a time in 16 bits in `memory`.
   void MultiplyPanels(const StepOp& op, Tensor x, std::span<std::byte> memory);

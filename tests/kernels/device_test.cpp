@@ -323,7 +323,8 @@ TEST_P(Device, LayerNormAndLinear) {
   }
 }
 
-// A bias goes with what follows its layer: GELU, or the norm of the residual stream.
+// A bias goes with its layer's product, where that takes it rounded, or with what follows: GELU, or the norm of the
+// residual stream.
 TEST_P(Device, BiasWithWhatFollows) {
   const int64_t d = 192, n = 328;
   const RandomWeight up = MakeRandomWeight(type_, n, d, 9), down = MakeRandomWeight(type_, d, n, 10);
@@ -332,14 +333,23 @@ TEST_P(Device, BiasWithWhatFollows) {
   const Weight *const up_weights[] = {&ups}, *const down_weights[] = {&downs};
   const std::vector<float> up_bias = RandomFloats(n, 3), down_bias = RandomFloats(d, 4), w = RandomFloats(d, 5);
   const DeviceFloats up_added(*backend_, up_bias), down_added(*backend_, down_bias), weight(*backend_, w);
+  const Weight up_rounded =
+      std::move(backend_->LoadWeight({DType::kF32, 1, n, std::as_bytes(std::span(up_bias))}).value());
   for (const int64_t rows : {1, 5, 32, 64, 65, 300}) {
     const auto cells = [&](int64_t cols) { return static_cast<size_t>(rows * cols); };
     const std::vector<float> x = RandomRounded(rows * d, 6), old = RandomFloats(cells(d), 7);
     DeviceMatrix in(*backend_, type_, rows, d, x), mid(*backend_, type_, rows, n, std::vector<float>(cells(n))),
-        stream(*backend_, DType::kF32, rows, d, old), normed(*backend_, type_, rows, d, x);
+        plain(*backend_, type_, rows, n, std::vector<float>(cells(n))), stream(*backend_, DType::kF32, rows, d, old),
+        normed(*backend_, type_, rows, d, x);
     std::vector<float> before = old;
     for (int round = 0; round < 3; ++round) {
-      backend_->Linear({.x = in.tensor(), .weights = up_weights, .bias = up_added.data(), .y = mid.tensor()});
+      for (const Tensor& y : {plain.tensor(), mid.tensor()}) {
+        backend_->Linear({.x = in.tensor(),
+                          .weights = up_weights,
+                          .bias = up_added.data(),
+                          .y = y,
+                          .rounded_bias = up_rounded.data.data()});
+      }
       backend_->Gelu(mid.tensor(), true);
       backend_->Linear({.x = mid.tensor(),
                         .weights = down_weights,
@@ -348,12 +358,14 @@ TEST_P(Device, BiasWithWhatFollows) {
                         .accumulate = true});
       backend_->LayerNorm(stream.tensor(), weight.data(), weight.data(), 1e-5f, normed.tensor());
       backend_->Synchronize();
-      const std::vector<float> got_mid = mid.Get(), after = stream.Get(), got = normed.Get();
+      const std::vector<float> got_plain = plain.Get(), got_mid = mid.Get(), after = stream.Get(), got = normed.Get();
       for (int64_t r = 0; r < rows; ++r) {
         for (int64_t i = 0; i < n; ++i) {
           const Product product = Multiply(x, up, r, i);
           const double v = product.sum + up_bias[static_cast<size_t>(i)];
           const double want = 0.5 * v * (1 + std::tanh(std::sqrt(2 / M_PI) * (v + 0.044715 * v * v * v)));
+          ASSERT_NEAR(got_plain[At(r, n, i)], v, unit_ * (std::fabs(product.sum) + std::fabs(v)) + 4e-6 * product.size)
+              << rows;
           // The product, its sum with the bias and the result are rounded; GELU is at most 1.13 times as steep as v.
           const double rounding = unit_ * (1.13 * (std::fabs(product.sum) + std::fabs(v)) + std::fabs(want));
           ASSERT_NEAR(got_mid[At(r, n, i)], want, rounding + 4e-6 * product.size) << rows;

@@ -26,6 +26,8 @@ struct MatrixProduct::Operands {
   const void* w;
   Tensor x, y;
   float sum;  // what the old y counts
+  const void* bias = nullptr;
+  cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   cublasLtMatmulDescOpaque_t operation;
   cublasLtMatrixLayoutOpaque_t w_layout, x_layout, y_layout;
 
@@ -34,11 +36,18 @@ struct MatrixProduct::Operands {
   /// What cuBLASLt wants to know.
   void Describe() {
     const cublasOperation_t transposed = CUBLAS_OP_T;
+    const auto set = [&](cublasLtMatmulDescAttributes_t name, const auto& value) {
+      CHECK_CUBLAS(cublasLtMatmulDescSetAttribute(&operation, name, &value, sizeof value));
+    };
     const auto rows = static_cast<uint64_t>(x.rows), k = static_cast<uint64_t>(x.cols),
                outputs = static_cast<uint64_t>(y.cols);
     CHECK_CUBLAS(cublasLtMatmulDescInit(&operation, CUBLAS_COMPUTE_32F, CUDA_R_32F));
-    CHECK_CUBLAS(
-        cublasLtMatmulDescSetAttribute(&operation, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof transposed));
+    set(CUBLASLT_MATMUL_DESC_TRANSA, transposed);
+    if (bias != nullptr) {
+      set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
+      set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+      set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, CudaType(x.dtype));
+    }
     CHECK_CUBLAS(cublasLtMatrixLayoutInit(&w_layout, CudaType(x.dtype), k, outputs, x.cols));
     CHECK_CUBLAS(cublasLtMatrixLayoutInit(&x_layout, CudaType(x.dtype), k, rows, x.stride));
     CHECK_CUBLAS(cublasLtMatrixLayoutInit(&y_layout, CudaType(y.dtype), outputs, rows, y.stride));
@@ -127,7 +136,7 @@ std::vector<cublasLtMatmulAlgo_t> MatrixProduct::Offers(Operands& operands) cons
 
 MatrixProduct::Choice MatrixProduct::Choose(Operands& operands) {
   Choice best;
-  float least = Time(operands, best);
+  float least = operands.bias == nullptr ? Time(operands, best) : INFINITY;  // cuBLAS itself adds no bias
   for (const cublasLtMatmulAlgo_t& offer : Offers(operands)) {
     const float time = Time(operands, offer);
     if (time < least) least = time, best = offer;
@@ -135,32 +144,41 @@ MatrixProduct::Choice MatrixProduct::Choose(Operands& operands) {
   return best;
 }
 
-void MatrixProduct::Multiply(const void* weight, Tensor x, Tensor y, bool accumulate) {
-  Operands operands(weight, x, y, accumulate);
+const MatrixProduct::Choice* MatrixProduct::ChoiceFor(Operands& operands) {
+  const Tensor &x = operands.x, &y = operands.y;
   const auto y_bytes = static_cast<size_t>(StorageBytes(y.dtype, y.rows * y.stride));
-  if (!timed_ || x.rows <= kFewRows || y_bytes > scratch_bytes_) {
-    CHECK_CUBLAS(Run(operands, {}, y.data));
-    return;
-  }
+  if (!timed_ || x.rows <= kFewRows || y_bytes > scratch_bytes_) return nullptr;
+  operands.Describe();
   const Key key{static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(x.rows))),
                 y.cols,
                 x.cols,
                 y.dtype,
-                accumulate,
-                operands.Alignment()};
-  operands.Describe();
+                operands.sum != 0,
+                operands.Alignment(),
+                operands.epilogue};
   auto found = chosen_.find(key);
   if (found == chosen_.end()) {
     cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
     CHECK_CUDA(cudaStreamIsCapturing(stream_, &capture));
-    if (capture != cudaStreamCaptureStatusNone) {
-      CHECK_CUBLAS(Run(operands, {}, y.data));
-      return;
-    }
+    if (capture != cudaStreamCaptureStatusNone) return nullptr;
     found = chosen_.emplace(key, Choose(operands)).first;
   }
-  if (found->second && Run(operands, found->second, y.data) == CUBLAS_STATUS_SUCCESS) return;
+  return &found->second;
+}
+
+void MatrixProduct::Multiply(const void* weight, Tensor x, Tensor y, bool accumulate) {
+  Operands operands(weight, x, y, accumulate);
+  const Choice* choice = ChoiceFor(operands);
+  if (choice != nullptr && *choice && Run(operands, *choice, y.data) == CUBLAS_STATUS_SUCCESS) return;
   CHECK_CUBLAS(Run(operands, {}, y.data));  // or what was chosen for another number of rows is of no use for this one
+}
+
+bool MatrixProduct::MultiplyWithBias(const void* weight, Tensor x, const void* bias, bool gelu, Tensor y) {
+  Operands operands(weight, x, y, false);
+  operands.bias = bias;
+  operands.epilogue = gelu ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
+  const Choice* choice = ChoiceFor(operands);
+  return choice != nullptr && *choice && Run(operands, *choice, y.data) == CUBLAS_STATUS_SUCCESS;
 }
 
 }  // namespace ringside::cuda

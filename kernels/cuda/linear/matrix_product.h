@@ -31,14 +31,20 @@ class MatrixProduct {
                bool timed);
   /// y (+)= x W^T; W [y.cols, x.cols] of x's type, y of that type or float32. Strides are multiples of 8.
   void Multiply(const void* weight, Tensor x, Tensor y, bool accumulate);
+  /// y = x W^T + bias, or the GELU of that by the tanh approximation, rounded once; all of x's type. False, and nothing
+  /// is done, if the shape has not been timed yet and cannot be now, or no algorithm does it.
+  bool MultiplyWithBias(const void* weight, Tensor x, const void* bias, bool gelu, Tensor y);
 
  private:
   struct Operands;  // cuBLASLt's descriptions of one call
 
   using Choice = std::optional<cublasLtMatmulAlgo_t>;  // none: cuBLAS's own
-  // Rows up to a power of two, outputs, inputs, result type, sum, alignment.
-  using Key = std::tuple<int64_t, int64_t, int64_t, DType, bool, uint32_t>;
+  // Rows up to a power of two, outputs, inputs, result type, sum, alignment, what follows the product.
+  using Key = std::tuple<int64_t, int64_t, int64_t, DType, bool, uint32_t, cublasLtEpilogue_t>;
 
+  /// What is chosen for the operands, now if need be; null if they are as many as cuBLAS itself knows best, or if
+  /// nothing can be timed now.
+  const Choice* ChoiceFor(Operands& operands);
   Choice Choose(Operands& operands);
   std::vector<cublasLtMatmulAlgo_t> Offers(Operands& operands) const;
   cublasStatus_t Run(Operands& operands, const Choice& choice, void* y) const;
