@@ -175,9 +175,15 @@ template <class Take>
 void Model::State::Logits(Tensor stream, const Take& take) {
   const auto rows = static_cast<int64_t>(step.wanted_rows.size());
   if (rows == 0) return;
-  const Tensor wanted = Fit(*backend, &scratch.wanted, rows, spec.hidden).value();
+  const int64_t begin = step.wanted_rows.front();
+  Tensor wanted;
+  if (step.wanted_rows.back() - begin + 1 == rows) {  // ascending: all together, as in every step that only decodes
+    wanted = stream.Rows(begin, rows);
+  } else {
+    wanted = Fit(*backend, &scratch.wanted, rows, spec.hidden).value();
+    backend->GatherRows(stream, step.wanted_rows, wanted);
+  }
   const Tensor normed = Fit(*backend, &scratch.normed, rows, spec.hidden, backend->activation_dtype()).value();
-  backend->GatherRows(stream, step.wanted_rows, wanted);
   Norm(wanted, weights.final_norm, weights.final_norm_bias, normed);
   const Weight* head[] = {&weights.head()};
   for (int64_t first = 0; first < rows; first += kLogitRows) {
