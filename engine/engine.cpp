@@ -32,9 +32,9 @@ Result<int64_t> CountSlots(const Backend& backend, const EngineOptions& options,
                                 slot_bytes, *free, backend.Describe()));
 }
 
-/// Prompts of every power of two of rows up to a chunk, and of a chunk, then a step behind them, all forgotten again:
-/// on a device that runs ahead kernels are loaded and chosen by their times when they are first used, which the first
-/// conversations would wait for.
+/// Prompts of every power of two of rows up to a chunk, and of a chunk, and a step behind the first, all forgotten
+/// again: on a device that runs ahead kernels are loaded and chosen by their times when they are first used, which the
+/// first conversations would wait for.
 Status WarmUp(Model& model, const KvShape& shape, const EngineOptions& options) {
   auto pool = KvPool::Make(model.backend(), shape, 1);
   if (!pool.ok()) return Status::Ok();  // Start will say what is missing
@@ -44,13 +44,15 @@ Status WarmUp(Model& model, const KvShape& shape, const EngineOptions& options) 
   const std::vector<TokenId> ids(static_cast<size_t>(most), 0);
   const TokenChoice greedy{.temperature = 0};
   ChosenToken chosen;
+  const auto step = [&](KvCache* cache, int64_t rows) {
+    const StepPart part{cache, std::span(ids).first(static_cast<size_t>(rows)), StepPart::Logits::kLast};
+    model.Begin({&part, 1}, {&greedy, 1});
+    model.Finish({&chosen, 1});
+  };
   for (int64_t rows = 1; rows < 2 * most; rows *= 2) {
     KvCache* cache = pool->Acquire({0, options.memory_len, Eviction::kToken});
-    for (const int64_t count : {std::min(rows, most), int64_t{1}}) {
-      const StepPart part{cache, std::span(ids).first(static_cast<size_t>(count)), StepPart::Logits::kLast};
-      model.Begin({&part, 1}, {&greedy, 1});
-      model.Finish({&chosen, 1});
-    }
+    step(cache, std::min(rows, most));
+    if (rows == 1) step(cache, 1);
     pool->Release(cache);
   }
   return model.backend().status();
