@@ -15,7 +15,7 @@ constexpr int64_t kMaxHeadDim = 256;
 constexpr int64_t kTileQueries = 16;
 constexpr int64_t kChunkQueries = 128;
 // Tiles of 16 keys: less is not worth joining.
-constexpr int64_t kLeastSplitTiles = 8, kLeastChunkSplitTiles = 16;
+constexpr int64_t kLeastSplitTiles = 8, kLeastChunkSplitTiles = 32;
 
 /// Whether every row begins at a multiple of 16 bytes.
 bool AllowsVectors(const Tensor& x) {

@@ -296,7 +296,10 @@ __global__ void __launch_bounds__(WgmmaShape<D>::kThreads, WgmmaShape<D>::kBlock
     } else {
       FetchUnits<D>(a, tile, units, begin, end, slab, stages, warp - S::kConsumers, lane);
     }
-    if (a.chunk_splits > 1) MeetCluster(), MeetCluster();
+    if (a.chunk_splits == 1) return;
+    WaitForAllCopies();  // the results of other splits will lie in their place
+    __syncthreads();
+    MeetCluster(), MeetCluster();
     return;
   }
   TakeRegisters<S::template kRegisters<kFetcherRegisters>>();
@@ -320,6 +323,7 @@ __global__ void __launch_bounds__(WgmmaShape<D>::kThreads, WgmmaShape<D>::kBlock
   }
   if (a.chunk_splits == 1) return StoreResults<Q, D>(a, tile, first_head, state, m, real, lane);
   float* received = reinterpret_cast<float*>(shared);
+  __syncthreads();
   MeetCluster();  // nobody reads keys and values any more
   SendResults<D>(a, state, m, real, received, lane);
   MeetCluster();
