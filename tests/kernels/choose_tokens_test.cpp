@@ -169,11 +169,11 @@ OwnedChoice MakeChoice(int64_t vocab, bool edits, std::mt19937& random) {
   return out;
 }
 
-class ChooseTokens : public ::testing::TestWithParam<std::string> {
+class ChoiceTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    backend_ = MakeDevice(GetParam());
-    if (backend_ == nullptr) GTEST_SKIP() << "no " << GetParam() << " here";
+  void Use(const std::string& device) {
+    backend_ = MakeDevice(device);
+    if (backend_ == nullptr) GTEST_SKIP() << "no " << device << " here";
   }
   /// Chooses from all rows in one call.
   std::vector<ChosenToken> Choose(const std::vector<std::vector<float>>& rows,
@@ -192,8 +192,22 @@ class ChooseTokens : public ::testing::TestWithParam<std::string> {
   }
   std::unique_ptr<Backend> backend_;
 };
+
+class ChooseTokens : public ChoiceTest, public ::testing::WithParamInterface<std::string> {
+ protected:
+  void SetUp() override { Use(GetParam()); }
+};
 INSTANTIATE_TEST_SUITE_P(All, ChooseTokens, ::testing::ValuesIn(DeviceNames()),
                          [](const auto& info) { return info.param; });
+
+class ChooseTokensOfVocabulary : public ChoiceTest, public ::testing::WithParamInterface<DeviceAndNumber> {
+ protected:
+  void SetUp() override { Use(std::get<0>(GetParam())); }
+};
+INSTANTIATE_TEST_SUITE_P(All, ChooseTokensOfVocabulary,
+                         ::testing::Combine(::testing::ValuesIn(DeviceNames()),
+                                            ::testing::Values(1, 2, 31, 33, 64, 97, 1000, 4096, 32003, 50257)),
+                         NameOf);
 
 void ExpectEqual(const ChosenToken& got, const Expected& want) {
   ASSERT_EQ(got.outcome, want.token.outcome);
@@ -208,30 +222,28 @@ void ExpectEqual(const ChosenToken& got, const Expected& want) {
   ASSERT_NEAR(got.logprob, want.token.logprob, 1e-5 + 1e-6 * std::fabs(want.token.logprob));
 }
 
-TEST_P(ChooseTokens, FollowsTheDefinition) {
-  std::mt19937 random(7);
+TEST_P(ChooseTokensOfVocabulary, FollowsTheDefinition) {
+  const auto vocab = static_cast<size_t>(std::get<1>(GetParam()));
+  std::mt19937 random(static_cast<uint32_t>(vocab));
   int64_t choices_made = 0, at_edge = 0;
-  for (const size_t vocab : {1u, 2u, 31u, 33u, 64u, 97u, 1000u, 4096u, 32003u, 50257u}) {
-    for (const bool edits : {false, true}) {
-      std::vector<std::vector<float>> rows;
-      std::vector<OwnedChoice> owned;
-      std::vector<TokenChoice> choices;
-      for (int i = 0; i < (vocab < 10000 ? 96 : 44); ++i) {
-        rows.push_back(MakeLogits(i % kKinds, vocab, random));
-        owned.push_back(MakeChoice(static_cast<int64_t>(vocab), edits, random));
-      }
-      for (const OwnedChoice& choice : owned) choices.push_back(choice.view());
-      const std::vector<ChosenToken> got = Choose(rows, choices);
-      for (size_t i = 0; i < rows.size(); ++i) {
-        const Expected want = Reference(rows[i], choices[i]);
-        ++choices_made, at_edge += want.at_edge ? 1 : 0;
-        SCOPED_TRACE(::testing::Message()
-                     << "vocabulary " << vocab << " row " << i << " kind " << i % kKinds << " edits " << edits << " T "
-                     << choices[i].temperature << " top_k " << choices[i].top_k << " top_p " << choices[i].top_p
-                     << " min_p " << choices[i].min_p << " u " << choices[i].uniform << " logprobs "
-                     << choices[i].logprobs);
-        ASSERT_NO_FATAL_FAILURE(ExpectEqual(got[i], want));
-      }
+  for (const bool edits : {false, true}) {
+    std::vector<std::vector<float>> rows;
+    std::vector<OwnedChoice> owned;
+    std::vector<TokenChoice> choices;
+    for (int i = 0; i < (vocab < 10000 ? 96 : 44); ++i) {
+      rows.push_back(MakeLogits(i % kKinds, vocab, random));
+      owned.push_back(MakeChoice(static_cast<int64_t>(vocab), edits, random));
+    }
+    for (const OwnedChoice& choice : owned) choices.push_back(choice.view());
+    const std::vector<ChosenToken> got = Choose(rows, choices);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const Expected want = Reference(rows[i], choices[i]);
+      ++choices_made, at_edge += want.at_edge ? 1 : 0;
+      SCOPED_TRACE(::testing::Message() << "row " << i << " kind " << i % kKinds << " edits " << edits << " T "
+                                        << choices[i].temperature << " top_k " << choices[i].top_k << " top_p "
+                                        << choices[i].top_p << " min_p " << choices[i].min_p << " u "
+                                        << choices[i].uniform << " logprobs " << choices[i].logprobs);
+      ASSERT_NO_FATAL_FAILURE(ExpectEqual(got[i], want));
     }
   }
   RecordProperty("at_edge", static_cast<int>(at_edge));

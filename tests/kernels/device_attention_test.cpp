@@ -10,11 +10,11 @@
 namespace ringside::testing {
 namespace {
 
-class DeviceAttention : public ::testing::TestWithParam<std::string> {
+class AttentionTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    backend_ = MakeDevice(GetParam());
-    if (backend_ == nullptr) GTEST_SKIP() << "no " << GetParam() << " here";
+  void Use(const std::string& device) {
+    backend_ = MakeDevice(device);
+    if (backend_ == nullptr) GTEST_SKIP() << "no " << device << " here";
     type_ = backend_->activation_dtype();
   }
 
@@ -31,8 +31,28 @@ class DeviceAttention : public ::testing::TestWithParam<std::string> {
   std::unique_ptr<Backend> backend_;
   DType type_ = DType::kF32;
 };
+
+class DeviceAttention : public AttentionTest, public ::testing::WithParamInterface<std::string> {
+ protected:
+  void SetUp() override { Use(GetParam()); }
+};
 INSTANTIATE_TEST_SUITE_P(All, DeviceAttention, ::testing::ValuesIn(DeviceNames()),
                          [](const auto& info) { return info.param; });
+
+class NumberedAttention : public AttentionTest, public ::testing::WithParamInterface<DeviceAndNumber> {
+ protected:
+  void SetUp() override { Use(std::get<0>(GetParam())); }
+  static int64_t number() { return std::get<1>(GetParam()); }
+};
+class DeviceAttentionOfHeadSize : public NumberedAttention {};
+INSTANTIATE_TEST_SUITE_P(All, DeviceAttentionOfHeadSize,
+                         ::testing::Combine(::testing::ValuesIn(DeviceNames()),
+                                            ::testing::Values(6, 16, 64, 80, 96, 128, 256)),
+                         NameOf);
+class DeviceAttentionBehindPins : public NumberedAttention {};
+INSTANTIATE_TEST_SUITE_P(All, DeviceAttentionBehindPins,
+                         ::testing::Combine(::testing::ValuesIn(DeviceNames()), ::testing::Values(0, 1, 4, 32)),
+                         NameOf);
 
 /// The next rows of some sequences as one step: rows [done, done + rows) of each case, into its slab.
 std::vector<std::vector<float>> Step(Backend& backend, const std::vector<AttentionCase>& cases, const KvShape& shape,
@@ -81,41 +101,43 @@ std::vector<std::vector<float>> Step(Backend& backend, const std::vector<Attenti
   return out;
 }
 
-/// The case, `chunk` rows at a time; before each, NaN wherever its rows may not look.
-std::vector<float> OverTheRing(Backend& backend, const AttentionCase& c, int64_t chunk) {
-  const KvShape shape = c.Shape(chunk);
+/// The case, `chunk` rows at a time, its first `before` rows up to 64 at a time; before each, NaN wherever its rows may
+/// not look.
+std::vector<float> OverTheRing(Backend& backend, const AttentionCase& c, int64_t chunk, int64_t before = 0) {
+  constexpr int64_t kBefore = 64;
+  const KvShape shape = c.Shape(before > 0 ? kBefore : chunk);
   const auto bytes = static_cast<size_t>(shape.slab_bytes());
   Buffer slab = std::move(backend.Allocate(bytes).value());
   std::vector<uint8_t> host(bytes);
   std::vector<float> out;
-  for (int64_t done = 0; done < c.length; done += chunk) {
+  for (int64_t done = 0, count = 0; done < c.length; done += count) {
+    count = done < before ? std::min(kBefore, before - done) : chunk;
     backend.CopyToHost(host.data(), slab.data(), bytes);
     backend.Synchronize();
     PoisonSlab(c, shape, done, host.data());
     backend.CopyToDevice(slab.data(), host.data(), bytes);
     backend.Synchronize();
-    const auto rows = Step(backend, {c}, shape, {slab.data()}, done, chunk);
+    const auto rows = Step(backend, {c}, shape, {slab.data()}, done, count);
     out.insert(out.end(), rows[0].begin(), rows[0].end());
   }
   return out;
 }
 
-TEST_P(DeviceAttention, MatchesDenseAttentionForEveryHeadSize) {
-  for (const int64_t d : {6, 16, 64, 80, 96, 128, 256}) {
-    for (const RopePairs pairs : {RopePairs::kAdjacent, RopePairs::kHalves, RopePairs::kNone}) {
-      for (const DType cache : {DType::kF16, DType::kBF16, DType::kF32, DType::kF8E4M3}) {
-        const AttentionCase c{.heads = 6,
-                              .kv_heads = 2,
-                              .head_dim = d,
-                              .rotary = pairs == RopePairs::kAdjacent ? d : (d / 2 + 1) / 2 * 2,
-                              .pairs = pairs,
-                              .kv_dtype = cache,
-                              .pinned = 3,
-                              .memory = 20,
-                              .length = 50};
-        for (const int64_t chunk : {1, 7, 50}) {
-          ExpectNear(OverTheRing(*backend_, c, chunk), DenseAttention(c), cache, Traits(cache).name.data());
-        }
+TEST_P(DeviceAttentionOfHeadSize, MatchesDenseAttention) {
+  const int64_t d = number();
+  for (const RopePairs pairs : {RopePairs::kAdjacent, RopePairs::kHalves, RopePairs::kNone}) {
+    for (const DType cache : {DType::kF16, DType::kBF16, DType::kF32, DType::kF8E4M3}) {
+      const AttentionCase c{.heads = 6,
+                            .kv_heads = 2,
+                            .head_dim = d,
+                            .rotary = pairs == RopePairs::kAdjacent ? d : (d / 2 + 1) / 2 * 2,
+                            .pairs = pairs,
+                            .kv_dtype = cache,
+                            .pinned = 3,
+                            .memory = 20,
+                            .length = 50};
+      for (const int64_t chunk : {1, 7, 50}) {
+        ExpectNear(OverTheRing(*backend_, c, chunk), DenseAttention(c), cache, Traits(cache).name.data());
       }
     }
   }
@@ -139,21 +161,20 @@ TEST_P(DeviceAttention, MatchesDenseAttentionForEveryGrouping) {
   }
 }
 
-TEST_P(DeviceAttention, MatchesDenseAttentionAsTheRingTurns) {
-  for (const int64_t pinned : {0, 1, 4, 32}) {
-    for (const double turns : {0.0, 1.0, 2.5}) {
-      AttentionCase c{.heads = 3,
-                      .kv_heads = 1,
-                      .head_dim = 64,
-                      .rotary = 64,
-                      .pairs = RopePairs::kHalves,
-                      .pinned = pinned,
-                      .memory = 100,
-                      .slack = 13,
-                      .length = pinned + 90 + static_cast<int64_t>(100 * turns)};
-      for (const int64_t chunk : {1, 9, 64}) {
-        ExpectNear(OverTheRing(*backend_, c, chunk), DenseAttention(c), c.kv_dtype, "turns");
-      }
+TEST_P(DeviceAttentionBehindPins, MatchesDenseAttentionAsTheRingTurns) {
+  const int64_t pinned = number();
+  for (const double turns : {0.0, 1.0, 2.5}) {
+    AttentionCase c{.heads = 3,
+                    .kv_heads = 1,
+                    .head_dim = 64,
+                    .rotary = 64,
+                    .pairs = RopePairs::kHalves,
+                    .pinned = pinned,
+                    .memory = 100,
+                    .slack = 13,
+                    .length = pinned + 90 + static_cast<int64_t>(100 * turns)};
+    for (const int64_t chunk : {1, 9, 64}) {
+      ExpectNear(OverTheRing(*backend_, c, chunk), DenseAttention(c), c.kv_dtype, "turns");
     }
   }
 }
@@ -170,8 +191,14 @@ TEST_P(DeviceAttention, MatchesDenseAttentionOverManyKeys) {
                     .pinned = 200,
                     .memory = 600,
                     .length = 1000};
-    for (const int64_t chunk : {1, 300}) {
-      ExpectNear(OverTheRing(*backend_, c, chunk), DenseAttention(c), c.kv_dtype, "many keys");
+    const std::vector<double> want = DenseAttention(c);
+    ExpectNear(OverTheRing(*backend_, c, 300), want, c.kv_dtype, "many keys, many rows");
+    for (const int64_t before : {300, 700, 850, 950}) {  // then rows one by one, also as the ring turns and after
+      AttentionCase part = c;
+      part.length = before + 50;
+      ExpectNear(OverTheRing(*backend_, part, 1, before),
+                 std::vector<double>(want.begin(), want.begin() + part.length * c.heads * c.head_dim), c.kv_dtype,
+                 "many keys, single rows");
     }
   }
 }
@@ -210,8 +237,13 @@ TEST_P(DeviceAttention, MatchesDenseAttentionForManyRows) {
   struct Size {
     int64_t head_dim, heads, kv_heads, pinned;
   };
-  for (const Size size : {Size{64, 3, 1, 4}, {64, 2, 2, 0}, {64, 8, 1, 40}, {128, 4, 1, 4}, {128, 8, 1, 37},
-                          {128, 3, 3, 16}, {256, 4, 2, 3}}) {
+  for (const Size size : {Size{64, 3, 1, 4},
+                          {64, 2, 2, 0},
+                          {64, 8, 1, 40},
+                          {128, 4, 1, 4},
+                          {128, 8, 1, 37},
+                          {128, 3, 3, 16},
+                          {256, 4, 2, 3}}) {
     for (const RopePairs pairs : {RopePairs::kHalves, RopePairs::kNone}) {
       for (const DType cache : {DType::kF16, DType::kBF16, DType::kF8E4M3}) {
         const AttentionCase c{.heads = size.heads,

@@ -2,9 +2,13 @@
 // it and the machine a device. Tensors of a test live on the device and are compared on the host.
 #pragma once
 
+#include <gtest/gtest.h>
+
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "kernels/backend.h"
@@ -15,6 +19,12 @@ namespace ringside::testing {
 
 /// "cpu", "cuda_bf16", "cuda_f16".
 inline std::vector<std::string> DeviceNames() { return {"cpu", "cuda_bf16", "cuda_f16"}; }
+
+/// A device and a number of the test's own, for tests that would be long in one piece: "cuda_bf16_64".
+using DeviceAndNumber = std::tuple<std::string, int64_t>;
+inline std::string NameOf(const ::testing::TestParamInfo<DeviceAndNumber>& info) {
+  return std::get<0>(info.param) + "_" + std::to_string(std::get<1>(info.param));
+}
 
 /// These, and CUDA with a fixed order of summation: "cuda_bf16_fixed".
 inline std::vector<std::string> EngineDeviceNames() { return {"cpu", "cuda_bf16", "cuda_f16", "cuda_bf16_fixed"}; }
@@ -35,7 +45,7 @@ inline std::unique_ptr<Backend> MakeDevice(const std::string& name, bool graphs 
   auto made = name == "cpu" ? MakeCpuBackend({.threads = 1})
                             : MakeCudaBackend({.dtype = name.starts_with("cuda_f16") ? DType::kF16 : DType::kBF16,
                                                .quantization = QuantizationOf(name),
-                                               .memory_bytes = size_t{2} << 30,
+                                               .memory_bytes = size_t{768} << 20,
                                                .graphs = graphs,
                                                .deterministic = name.ends_with("_fixed")});
   if (!made.ok()) {
