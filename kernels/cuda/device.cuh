@@ -106,13 +106,15 @@ __device__ __forceinline__ float RoundTo(DType dtype, float x) {
 
 constexpr int kBlockThreads = 256;  // of every kernel that sums over a block
 
-__device__ __forceinline__ float WarpSum(float x) {
+/// Known to all its lanes.
+template <class T>
+__device__ __forceinline__ T SumOverWarp(T x) {
   for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(0xffffffffu, x, step);
   return x;
 }
 /// The sum over a block of kBlockThreads, in one fixed order, known to all its threads. `shared` holds 8 floats.
 __device__ __forceinline__ float BlockSum(float x, float* shared) {
-  x = WarpSum(x);
+  x = SumOverWarp(x);
   __syncthreads();
   if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = x;
   __syncthreads();
@@ -143,7 +145,7 @@ __device__ __forceinline__ void NormFours(float4 (&v)[kVectors], int n, bool lay
                                           const Weight& weight, const Bias& bias, const Emit& emit) {
   const auto sum_of = [&](float x) {
     if constexpr (kThreads == kBlockThreads) return BlockSum(x, shared);
-    return WarpSum(x);
+    return SumOverWarp(x);
   };
   float sum = 0, mean = 0;
   if (layer) {

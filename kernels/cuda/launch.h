@@ -76,6 +76,8 @@ struct SkinnyLinear {
   const float* norm_weight = nullptr;
   const float* norm_bias = nullptr;
   float norm_eps = 0;
+
+  bool small() const { return int64_t{k} * total <= kSmall; }
 };
 /// Whether LaunchSkinnyLinear takes it: few rows, sizes and addresses that allow 16-byte loads.
 bool IsSkinny(const SkinnyLinear& args);

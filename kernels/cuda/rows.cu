@@ -91,7 +91,7 @@ __global__ void NormHeadsKernel(Tensor x, int heads, const float* weight, float 
     const float value = LoadElement(x.data, x.dtype, at + i);
     sum += value * value;
   }
-  const float factor = rsqrtf(WarpSum(sum) / d + eps);
+  const float factor = rsqrtf(SumOverWarp(sum) / d + eps);
   for (int i = threadIdx.x % 32; i < d; i += 32) {
     StoreElement(x.data, x.dtype, at + i, LoadElement(x.data, x.dtype, at + i) * factor * weight[i]);
   }

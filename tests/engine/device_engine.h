@@ -19,13 +19,13 @@
 
 namespace ringside {
 
-class DeviceEngineTest : public ::testing::TestWithParam<std::string> {
+class DeviceEngineTest : public testing::DeviceTest, public ::testing::WithParamInterface<std::string> {
  protected:
   static constexpr RingWindow kWindow{4, 256, Eviction::kTurn}, kSmallWindow{4, 48, Eviction::kTurn};
 
   void SetUp() override {
-    backend_ = testing::MakeDevice(GetParam());
-    if (backend_ == nullptr) GTEST_SKIP() << "no " << GetParam() << " here";
+    Use(GetParam());
+    if (IsSkipped()) return;
     const char* path = std::getenv("RINGSIDE_TEST_DEVICE_MODEL");  // another than the tiny one: any, also random
     auto model = Model::Load(path != nullptr ? path : GoldenFolder("llama"), *backend_);
     ASSERT_TRUE(model.ok()) << model.status().ToString();
@@ -139,7 +139,6 @@ class DeviceEngineTest : public ::testing::TestWithParam<std::string> {
       std::printf("%s: %d answers compared, %d parted at a near-tie\n", GetParam().c_str(), compared_, parted_);
   }
 
-  std::unique_ptr<Backend> backend_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<LetterTokenizer> tokenizer_;
   std::unique_ptr<TierFolder> folder_;

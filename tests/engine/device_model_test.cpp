@@ -15,12 +15,9 @@ namespace {
 
 const char* const kCudaDevices[] = {"cuda_bf16", "cuda_f16"};
 
-class DeviceModel : public ::testing::TestWithParam<const char*> {
+class DeviceModel : public testing::DeviceTest, public ::testing::WithParamInterface<const char*> {
  protected:
-  void SetUp() override {
-    backend_ = testing::MakeDevice(GetParam());
-    if (backend_ == nullptr) GTEST_SKIP() << "no " << GetParam() << " here";
-  }
+  void SetUp() override { Use(GetParam()); }
   std::unique_ptr<Model> LoadModel(const std::string& path) {
     auto model = Model::Load(path, *backend_);
     EXPECT_TRUE(model.ok()) << model.status().ToString();
@@ -29,7 +26,6 @@ class DeviceModel : public ::testing::TestWithParam<const char*> {
   static TokenId Best(std::span<const float> logits) {
     return static_cast<TokenId>(std::max_element(logits.begin(), logits.end()) - logits.begin());
   }
-  std::unique_ptr<Backend> backend_;
 };
 INSTANTIATE_TEST_SUITE_P(All, DeviceModel, ::testing::ValuesIn(kCudaDevices),
                          [](const auto& info) { return std::string(info.param); });

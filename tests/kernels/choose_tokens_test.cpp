@@ -169,12 +169,8 @@ OwnedChoice MakeChoice(int64_t vocab, bool edits, std::mt19937& random) {
   return out;
 }
 
-class ChoiceTest : public ::testing::Test {
+class ChoiceTest : public DeviceTest {
  protected:
-  void Use(const std::string& device) {
-    backend_ = MakeDevice(device);
-    if (backend_ == nullptr) GTEST_SKIP() << "no " << device << " here";
-  }
   /// Chooses from all rows in one call.
   std::vector<ChosenToken> Choose(const std::vector<std::vector<float>>& rows,
                                   const std::vector<TokenChoice>& choices) {
@@ -190,7 +186,6 @@ class ChoiceTest : public ::testing::Test {
   ChosenToken ChooseOne(const std::vector<float>& logits, const TokenChoice& choice) {
     return Choose({logits}, {choice})[0];
   }
-  std::unique_ptr<Backend> backend_;
 };
 
 class ChooseTokens : public ChoiceTest, public ::testing::WithParamInterface<std::string> {

@@ -10,14 +10,8 @@
 namespace ringside::testing {
 namespace {
 
-class AttentionTest : public ::testing::Test {
+class AttentionTest : public DeviceTest {
  protected:
-  void Use(const std::string& device) {
-    backend_ = MakeDevice(device);
-    if (backend_ == nullptr) GTEST_SKIP() << "no " << device << " here";
-    type_ = backend_->activation_dtype();
-  }
-
   /// Error of the whole against the reference, relative, in the Euclidean norm.
   void ExpectNear(const std::vector<float>& got, const std::vector<double>& want, DType cache, const char* what) {
     ASSERT_EQ(got.size(), want.size());
@@ -27,9 +21,6 @@ class AttentionTest : public ::testing::Test {
     const double cached = cache == DType::kF8E4M3 ? 0 : Rounding(cache);
     EXPECT_LT(std::sqrt(error / size), 2 * (Rounding(type_) + cached)) << what;
   }
-
-  std::unique_ptr<Backend> backend_;
-  DType type_ = DType::kF32;
 };
 
 class DeviceAttention : public AttentionTest, public ::testing::WithParamInterface<std::string> {

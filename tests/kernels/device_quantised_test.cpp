@@ -26,14 +26,11 @@ RandomWeight MakeQuantised(DType dtype, int64_t rows, int64_t cols, uint32_t see
   return w;
 }
 
-class QuantisedDevice : public ::testing::TestWithParam<std::string> {
+class QuantisedDevice : public DeviceTest, public ::testing::WithParamInterface<std::string> {
  protected:
-  void SetUp() override { Make(GetParam()); }
-  void Make(const std::string& name) {
-    backend_ = MakeDevice(name);
-    if (backend_ == nullptr) GTEST_SKIP() << "no " << name << " here";
-    type_ = backend_->activation_dtype();
-    weight_type_ = *QuantizationOf(name);
+  void SetUp() override {
+    Use(GetParam());
+    weight_type_ = *QuantizationOf(GetParam());
   }
   std::vector<float> RandomRounded(int64_t n, uint32_t seed) const {
     std::vector<float> out = RandomFloats(static_cast<size_t>(n), seed);
@@ -48,8 +45,7 @@ class QuantisedDevice : public ::testing::TestWithParam<std::string> {
   }
   void ExpectProducts(int64_t rows, int64_t outputs, int64_t cols, DType out);
 
-  std::unique_ptr<Backend> backend_;
-  DType type_ = DType::kF32, weight_type_ = DType::kI8;
+  DType weight_type_ = DType::kI8;
 };
 INSTANTIATE_TEST_SUITE_P(All, QuantisedDevice, ::testing::ValuesIn(QuantisedDeviceNames()),
                          [](const auto& info) { return info.param; });
@@ -183,7 +179,7 @@ TEST_P(QuantisedDevice, RefusesWhatIsNotFinite) {
 
 // With a fixed order a row's bits are the same alone and among others.
 TEST_P(QuantisedDevice, FixedOrderGivesOneRowsBits) {
-  Make(GetParam() + "_fixed");
+  Use(GetParam() + "_fixed");
   const RandomWeight w = MakeQuantised(weight_type_, 150, 320, 11);
   const Weight weight = std::move(backend_->LoadWeight(w.host()).value());
   const Weight* const weights[] = {&weight};

@@ -9,12 +9,9 @@
 namespace ringside::testing {
 namespace {
 
-class DeviceSlab : public ::testing::TestWithParam<std::string> {
+class DeviceSlab : public DeviceTest, public ::testing::WithParamInterface<std::string> {
  protected:
-  void SetUp() override {
-    backend_ = MakeDevice(GetParam());
-    if (backend_ == nullptr) GTEST_SKIP() << "no " << GetParam() << " here";
-  }
+  void SetUp() override { Use(GetParam()); }
   static std::vector<std::byte> Noise(size_t bytes, uint32_t seed) {
     std::mt19937 random(seed);
     std::vector<std::byte> out(bytes);
@@ -32,8 +29,6 @@ class DeviceSlab : public ::testing::TestWithParam<std::string> {
     const int64_t first = 2 * shape.tile_bytes(), rest = shape.layer_bytes() - first;
     return {{0, first, host, shape.layer_bytes()}, {first, rest, host + first, shape.layer_bytes()}};
   }
-
-  std::unique_ptr<Backend> backend_;
 };
 INSTANTIATE_TEST_SUITE_P(All, DeviceSlab, ::testing::ValuesIn(DeviceNames()),
                          [](const auto& info) { return info.param; });

@@ -10,12 +10,10 @@
 namespace ringside::testing {
 namespace {
 
-class Device : public ::testing::TestWithParam<std::string> {
+class Device : public DeviceTest, public ::testing::WithParamInterface<std::string> {
  protected:
   void SetUp() override {
-    backend_ = MakeDevice(GetParam());
-    if (backend_ == nullptr) GTEST_SKIP() << "no " << GetParam() << " here";
-    type_ = backend_->activation_dtype();
+    Use(GetParam());
     unit_ = Rounding(type_);
   }
   std::vector<float> RandomRounded(int64_t n, uint32_t seed, float scale = 1) const {
@@ -24,8 +22,6 @@ class Device : public ::testing::TestWithParam<std::string> {
     return out;
   }
 
-  std::unique_ptr<Backend> backend_;
-  DType type_ = DType::kF32;
   double unit_ = 0;
 };
 INSTANTIATE_TEST_SUITE_P(All, Device, ::testing::ValuesIn(DeviceNames()), [](const auto& info) { return info.param; });

@@ -55,6 +55,19 @@ inline std::unique_ptr<Backend> MakeDevice(const std::string& name, bool graphs 
   return std::move(*made);
 }
 
+/// A test on a device; skipped where that is not.
+class DeviceTest : public ::testing::Test {
+ protected:
+  void Use(const std::string& device) {
+    backend_ = MakeDevice(device);
+    if (backend_ == nullptr) GTEST_SKIP() << "no " << device << " here";
+    type_ = backend_->activation_dtype();
+  }
+
+  std::unique_ptr<Backend> backend_;
+  DType type_ = DType::kF32;  // of its activations
+};
+
 /// One rounding of the type, relative.
 inline double Rounding(DType dtype) {
   return dtype == DType::kF32 ? 1e-6 : dtype == DType::kF16 ? 1.0 / 2048 : 1.0 / 256;

@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(kThreads) PlainAttentionKernel(AttentionPlan a
     for (int j = 0; j * 32 + lane < a.head_dim; ++j) {
       score += (is_pinned ? pinned[j] : own[j]) * LoadCached(tile, a.cache, KeyElement(j * 32 + lane, slot % 16));
     }
-    score = WarpSum(score);
+    score = SumOverWarp(score);
     const float higher = fmaxf(top, score), shrink = expf(top - higher), weight = expf(score - higher);
     top = higher, sum = sum * shrink + weight;
     for (int j = 0; j * 32 + lane < a.head_dim; ++j) {

@@ -1,10 +1,10 @@
-// y (+)= x W^T + bias for 5 to 64 rows of x (and fewer where stream_linear.cu cannot), on compute capability 9.0, but for
-// the narrow matrices that skinny_linear.cu takes: bound by reading W once. The rows are the left operand of warp group
-// products, 8 to 128 outputs the right one. The tensor memory accelerator copies boxes of 64 inputs of both into a ring
-// of slots; weights come without waiting for the step before. Small matrices are divided among blocks by their outputs;
-// longer rows among the blocks of a cluster, too: the more outputs a block has, the less often x is read and the fewer
-// products wait for one another. The parts are added through the cluster's shared memory, in one order. So a row's bits
-// depend on how many rows there are by nothing but the choice of this kernel.
+// y (+)= x W^T + bias for 5 to 64 rows of x (and fewer where stream_linear.cu cannot), on compute capability 9.0, but
+// for the narrow matrices that skinny_linear.cu takes: bound by reading W once. The rows are the left operand of warp
+// group products, 8 to 128 outputs the right one. The tensor memory accelerator copies boxes of 64 inputs of both into
+// a ring of slots; weights come without waiting for the step before. Small matrices are divided among blocks by their
+// outputs; longer rows among the blocks of a cluster, too: the more outputs a block has, the less often x is read and
+// the fewer products wait for one another. The parts are added through the cluster's shared memory, in one order. So a
+// row's bits depend on how many rows there are by nothing but the choice of this kernel.
 //
 // Measured on an H200, norm and activation included, with 8 and 32 rows: a layer of an 8B model takes 112 to 115 and
 // 116 to 120 us (3.0 to 4.0 TB/s; cuBLAS 124 and 129), of a 1B model 42 and 44, the head of GPT-2 26 and 35. About 3 us
@@ -55,11 +55,10 @@ Division Divide(const Launcher& on, const SkinnyLinear& args) {
 }
 
 /// Left to skinny_linear.cu up to 32 rows: it takes so little of a multiprocessor that the next kernel's blocks come
-/// beside it. Measured on an H200, steps of SmolLM2-135M, all of whose layers are narrow, are 6 to 20 % shorter with it;
-/// GPT-2's with its one layer of 1,024 x 1,024 were 3 to 4 % longer.
+/// beside it. Measured on an H200, steps of SmolLM2-135M, all of whose layers are narrow, are 6 to 20 % shorter with
+/// it; GPT-2's with its one layer of 1,024 x 1,024 were 3 to 4 % longer.
 bool IsNarrow(const SkinnyLinear& args) {
-  return std::min(args.k, args.total) < kNarrow && int64_t{args.k} * args.total <= SkinnyLinear::kSmall &&
-         args.x.rows <= SkinnyLinear::kMaxRows;
+  return std::min(args.k, args.total) < kNarrow && args.small() && args.x.rows <= SkinnyLinear::kMaxRows;
 }
 
 bool AllowsFours(const Tensor& x) { return x.stride % 4 == 0 && reinterpret_cast<uintptr_t>(x.data) % 16 == 0; }

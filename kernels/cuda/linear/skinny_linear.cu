@@ -168,8 +168,6 @@ __global__ void __launch_bounds__(kBlockThreads) SkinnyKernel(Skinny a) {
   }
 }
 
-bool IsSmall(const SkinnyLinear& args) { return int64_t{args.k} * args.total <= SkinnyLinear::kSmall; }
-
 template <class T, int kTiles, int kColumns, bool kNorm, bool kPairs>
 void LaunchKernel(const Launcher& on, const Skinny& a) {
   const int outputs = 16 * (kPairs ? kTiles / 2 : kTiles), all = kPairs ? a.total / 2 : a.total;
@@ -198,7 +196,7 @@ void LaunchOfType(const Launcher& on, const SkinnyLinear& args) {
   }
   // More rows: the more outputs a block has, the less often x is read.
   const bool wide = a.total >= 64 * on.multiprocessors;
-  if (a.rows <= 16 || IsSmall(args)) {
+  if (a.rows <= 16 || args.small()) {
     if (pairs) return LaunchKernel<T, 2, 2, false, true>(on, a);
     return wide ? LaunchKernel<T, 4, 2, false, false>(on, a) : LaunchKernel<T, 1, 2, false, false>(on, a);
   }
@@ -217,7 +215,7 @@ __global__ void NaiveKernel(const void* weight, DType dtype, Tensor x, Tensor y,
     const float value = RoundTo(dtype, LoadElement(x.data, x.dtype, blockIdx.y * x.stride + i));
     sum = fmaf(value, LoadElement(weight, dtype, output * x.cols + i), sum);
   }
-  sum = WarpSum(sum);
+  sum = SumOverWarp(sum);
   const int64_t at = blockIdx.y * y.stride + output;
   if (threadIdx.x % 32 == 0) {
     StoreElement(y.data, y.dtype, at, accumulate ? LoadElement(y.data, y.dtype, at) + sum : sum);
@@ -232,7 +230,7 @@ bool CanFuseNorm(int64_t rows, int64_t k) { return rows <= 4 && k <= 4096 && row
 
 bool IsSkinny(const SkinnyLinear& args) {
   // Large matrices of more rows are cuBLAS's: it reads W at twice our speed there.
-  int64_t most = IsSmall(args) || args.fixed_order ? SkinnyLinear::kMaxRows : 4;
+  int64_t most = args.small() || args.fixed_order ? SkinnyLinear::kMaxRows : 4;
   if (HasRowScales(args.weight_dtype)) most = args.k >= 64 ? SkinnyLinear::kMaxQuantisedRows : 0;
   if (args.x.rows > most || args.k % 8 != 0) return false;
   if (args.x.dtype != args.dtype || args.x.stride % 8 != 0 || !AllowsWideLoads(args.x.data)) return false;
@@ -247,7 +245,7 @@ void LaunchSkinnyLinear(const Launcher& on, const SkinnyLinear& args) {
   // an 8B model 4.9 ms without overlap and 6.6 to 7.2 with it. A small matrix is read in one go, where overlap saves 10
   // %.
   Launcher alone = on;
-  alone.overlap = IsSmall(args);
+  alone.overlap = args.small();
   if (args.dtype == DType::kF16) return LaunchOfType<__half>(alone, args);
   LaunchOfType<__nv_bfloat16>(alone, args);
 }

@@ -30,10 +30,6 @@ __device__ __forceinline__ bool IsBetter(const RankedToken& a, const RankedToken
   return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
 }
 
-__device__ __forceinline__ Sum SumOverWarp(Sum x) {
-  for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(kAll, x, step);
-  return x;
-}
 /// The sum over the lanes up to this one.
 template <class T>
 __device__ __forceinline__ T ScanOverWarp(T x) {
