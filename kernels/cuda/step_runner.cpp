@@ -187,10 +187,10 @@ size_t StepRunner::Multiply(std::span<const StepOp> ops) {
 }
 
 bool StepRunner::MultiplyWithBias(const StepOp& op, Tensor x, bool gelu) {
-  if (fixed_order_ || op.rounded == nullptr || op.flag || op.y.dtype != dtype_ || !AllowsProducts(x, op.y))
-    return false;
-  return OutputsOfRun(op, 0, dtype_) == op.y.cols &&
-         product_.MultiplyWithBias(op.weights[0], x, op.rounded, gelu, op.y);
+  const void* bias = op.y.dtype == DType::kF32 ? op.vector : op.rounded;
+  if (fixed_order_ || bias == nullptr || reinterpret_cast<uintptr_t>(bias) % 16 != 0) return false;
+  if (!AllowsProducts(x, op.y) || OutputsOfRun(op, 0, dtype_) != op.y.cols) return false;
+  return product_.MultiplyWithBias(op.weights[0], x, bias, gelu, op.y, op.flag);
 }
 
 void StepRunner::MultiplyRuns(const StepOp& op, Tensor x) {

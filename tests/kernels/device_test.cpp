@@ -319,8 +319,8 @@ TEST_P(Device, LayerNormAndLinear) {
   }
 }
 
-// A bias goes with its layer's product, where that takes it rounded, or with what follows: GELU, or the norm of the
-// residual stream.
+// A bias goes with its layer's product, rounded where that is, or with what follows: GELU, or the norm of the residual
+// stream.
 TEST_P(Device, BiasWithWhatFollows) {
   const int64_t d = 192, n = 328;
   const RandomWeight up = MakeRandomWeight(type_, n, d, 9), down = MakeRandomWeight(type_, d, n, 10);

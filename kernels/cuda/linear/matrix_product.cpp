@@ -46,7 +46,7 @@ struct MatrixProduct::Operands {
     if (bias != nullptr) {
       set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
       set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
-      set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, CudaType(x.dtype));
+      set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, CudaType(y.dtype));
     }
     CHECK_CUBLAS(cublasLtMatrixLayoutInit(&w_layout, CudaType(x.dtype), k, outputs, x.cols));
     CHECK_CUBLAS(cublasLtMatrixLayoutInit(&x_layout, CudaType(x.dtype), k, rows, x.stride));
@@ -173,8 +173,9 @@ void MatrixProduct::Multiply(const void* weight, Tensor x, Tensor y, bool accumu
   CHECK_CUBLAS(Run(operands, {}, y.data));  // or what was chosen for another number of rows is of no use for this one
 }
 
-bool MatrixProduct::MultiplyWithBias(const void* weight, Tensor x, const void* bias, bool gelu, Tensor y) {
-  Operands operands(weight, x, y, false);
+bool MatrixProduct::MultiplyWithBias(const void* weight, Tensor x, const void* bias, bool gelu, Tensor y,
+                                     bool accumulate) {
+  Operands operands(weight, x, y, accumulate);
   operands.bias = bias;
   operands.epilogue = gelu ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
   const Choice* choice = ChoiceFor(operands);

@@ -31,9 +31,9 @@ class MatrixProduct {
                bool timed);
   /// y (+)= x W^T; W [y.cols, x.cols] of x's type, y of that type or float32. Strides are multiples of 8.
   void Multiply(const void* weight, Tensor x, Tensor y, bool accumulate);
-  /// y = x W^T + bias, or the GELU of that by the tanh approximation, rounded once; all of x's type. False, and nothing
-  /// is done, if the shape has not been timed yet and cannot be now, or no algorithm does it.
-  bool MultiplyWithBias(const void* weight, Tensor x, const void* bias, bool gelu, Tensor y);
+  /// y (+)= x W^T + bias, or the GELU of that by the tanh approximation, rounded once; the bias is of y's type. False,
+  /// and nothing is done, if the shape has not been timed yet and cannot be now, or no algorithm does it.
+  bool MultiplyWithBias(const void* weight, Tensor x, const void* bias, bool gelu, Tensor y, bool accumulate);
 
  private:
   struct Operands;  // cuBLASLt's descriptions of one call
