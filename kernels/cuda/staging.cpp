@@ -6,11 +6,15 @@ namespace ringside::cuda {
 
 Staging::~Staging() {
   if (host_ != nullptr) cudaFreeHost(host_);
+  if (copied_ != nullptr) cudaEventDestroy(copied_);
+  if (stream_ != nullptr) cudaStreamDestroy(stream_);
 }
 
 bool Staging::Start(void* device, size_t bytes) {
   void* host = nullptr;
   if (cudaHostAlloc(&host, bytes, cudaHostAllocDefault) != cudaSuccess) return false;
+  CHECK_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+  CHECK_CUDA(cudaEventCreateWithFlags(&copied_, cudaEventDisableTiming));
   host_ = static_cast<std::byte*>(host), device_ = static_cast<std::byte*>(device), bytes_ = bytes;
   return true;
 }
@@ -30,7 +34,9 @@ void Staging::Upload(const Launcher& on, bool by_kernel) {
   if (by_kernel) {
     LaunchUpload(on, to, from, used_ - uploaded_);
   } else {
-    CHECK_CUDA(cudaMemcpyAsync(to, from, used_ - uploaded_, cudaMemcpyHostToDevice, on.stream));
+    CHECK_CUDA(cudaMemcpyAsync(to, from, used_ - uploaded_, cudaMemcpyHostToDevice, stream_));
+    CHECK_CUDA(cudaEventRecord(copied_, stream_));
+    CHECK_CUDA(cudaStreamWaitEvent(on.stream, copied_, 0));
   }
   uploaded_ = used_;
 }

@@ -26,8 +26,8 @@ class Staging {
     void* device;
   };
   Place Take(size_t bytes);
-  /// Copies what was written since the last call; `by_kernel` where the copy engines have much to do, behind which a
-  /// larger copy would wait.
+  /// Copies what was written since the last call, on a stream of its own, for which that of `on` waits: the step before
+  /// may still run meanwhile. `by_kernel` where the copy engines have much to do, behind which a larger copy would wait.
   void Upload(const Launcher& on, bool by_kernel);
   /// Starts again at the beginning; everything uploaded must have been used.
   void Rewind() { used_ = uploaded_ = 0; }
@@ -37,6 +37,8 @@ class Staging {
   std::byte* host_ = nullptr;
   std::byte* device_ = nullptr;
   size_t bytes_ = 0, used_ = 0, uploaded_ = 0;
+  cudaStream_t stream_ = nullptr;
+  cudaEvent_t copied_ = nullptr;
 };
 
 }  // namespace ringside::cuda
