@@ -6,6 +6,7 @@
 // at or before t, evaluated for each query row: no result can depend on how tokens were cut into chunks.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -31,7 +32,7 @@ struct RingWindow {
 
 class Ring {
  public:
-  /// `rows` = R >= memory_len: every chunk appended afterwards must be at most rows - memory_len + 1 tokens.
+  /// `rows` = R >= memory_len.
   Ring(RingWindow window, int64_t rows);
 
   const RingWindow& window() const { return window_; }
@@ -40,8 +41,9 @@ class Ring {
   int64_t next() const { return next_; }
   /// Oldest ring position that no write has yet replaced (at least S). Never falls on a roll-back, except to S.
   int64_t resident() const { return resident_; }
-  /// The largest chunk that Append takes: rows - memory_len + 1.
-  int64_t max_chunk() const { return rows_ - window_.memory_len + 1; }
+  /// The largest chunk that Append takes now: one that overwrites nothing that its first query sees. At least
+  /// rows - memory_len + 1; as many as there are rows while the ring is empty.
+  int64_t max_chunk() const { return rows_ - (next_ - std::max(FirstLive(next_), resident_)); }
 
   /// Declares that a message begins at `position`; positions ascend. Positions at or after next() may be declared
   /// early.

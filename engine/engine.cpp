@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/limits.h"
 #include "engine/engine_loop.h"
 #include "engine/model.h"
 
@@ -18,7 +19,7 @@ constexpr int64_t kMostSlots = 4096;
 
 KvShape ShapeOf(const ForwardPass& network, const EngineOptions& options) {
   return MakeKvShape(network.layers, network.kv_heads, network.head_dim, options.kv_dtype, options.pinned_max,
-                     options.memory_len, options.prefill_chunk);
+                     options.memory_len, std::min(options.prefill_chunk, limits::kMaxFullRingChunkTokens));
 }
 
 /// options.slots, or what the free memory takes.

@@ -33,7 +33,7 @@ struct EngineOptions {
   int64_t memory_len = 2048;      // largest window of a timeline, in tokens, pinned ones not counted
   int64_t pinned_max = 256;       // most pinned tokens of a timeline
   int64_t session_len = 1 << 20;  // most tokens of a timeline, counted exactly
-  int64_t prefill_chunk = 256;    // most rows of one sequence in a step
+  int64_t prefill_chunk = 256;    // most rows of one sequence in a step; a full ring may take fewer
   int64_t step_tokens = 256;      // most prefill rows of a step
   int64_t mixed_tokens = 64;      // most prefill rows of a step that also decodes
   int64_t rebuild_windows = 0;    // a lost cache is rebuilt from so many windows; 0 = as many as make it exact

@@ -179,7 +179,7 @@ Status CheckStorage(const ServerConfig& config, std::optional<StoreDurability> d
 // A GPU is not filled by fewer rows, and hardly slower for them.
 EngineOptions StandardOptions(const ServerConfig& config) {
   EngineOptions options;
-  if (config.cuda) options.prefill_chunk = options.step_tokens = 512, options.mixed_tokens = 256;
+  if (config.cuda) options.prefill_chunk = options.step_tokens = 2048, options.mixed_tokens = 256;
   return options;
 }
 

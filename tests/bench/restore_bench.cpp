@@ -23,7 +23,7 @@ namespace {
 struct Options {
   std::string model, device = "cuda", dtype = "bf16", cache;
   std::vector<int64_t> tokens = {1024, 4096};
-  int64_t turn = 64, beside = 8, chunk = 512;
+  int64_t turn = 64, beside = 8, chunk = 2048;
   int repeats = 5;
 };
 

@@ -64,7 +64,7 @@ TEST_P(RingWalk, AgreesWithAPlainListOnRandomWalks) {
     const RingWindow window{pinned, memory_len, eviction};
     Ring ring(window, memory_len + chunk - 1);
     NaiveRing naive(window, memory_len + chunk - 1);
-    EXPECT_EQ(ring.max_chunk(), chunk);
+    EXPECT_EQ(ring.max_chunk(), ring.rows() + pinned);
     for (int step = 0; step < 80; ++step) {
       if (random() % 4 == 0 && ring.next() > 0) {
         const int64_t to = ring.next() - static_cast<int64_t>(random() % (2 * chunk + 2));
@@ -77,11 +77,23 @@ TEST_P(RingWalk, AgreesWithAPlainListOnRandomWalks) {
           ring.AddMessageStart(ring.next());
           naive.AddStart(ring.next());
         }
-        const int64_t n = 1 + static_cast<int64_t>(random() % chunk);
-        // Every row of the chunk must find its whole window after the chunk has been written.
-        EXPECT_EQ(ring.Append(n), naive.next());
+        const int64_t first = naive.next(), most = ring.max_chunk();
+        ASSERT_GE(most, chunk);
+        // Every row of the chunk must find its whole window after the chunk has been written; of a larger one not.
+        const auto each_finds_its_window = [first](const NaiveRing& after) {
+          for (int64_t t = first; t < after.next(); ++t) {
+            if (!after.HoldsAllFor(t)) return false;
+          }
+          return true;
+        };
+        NaiveRing beyond = naive;
+        beyond.Append(most + 1);
+        ASSERT_FALSE(each_finds_its_window(beyond)) << first;
+        const int64_t n = 1 + static_cast<int64_t>(random() % (random() % 2 == 0 ? most : chunk));
+        EXPECT_EQ(ring.Append(n), first);
         naive.Append(n);
-        for (int64_t t = ring.next() - n; t < ring.next(); ++t) ASSERT_TRUE(naive.HoldsAllFor(t)) << t;
+        ASSERT_TRUE(each_finds_its_window(naive)) << first;
+        ASSERT_TRUE(ring.CanRollBack(first));
       }
       ASSERT_EQ(ring.next(), naive.next());
       for (int64_t t = std::max<int64_t>(0, ring.next() - 2 * memory_len); t <= ring.next(); ++t) {

@@ -44,7 +44,7 @@ class DeviceEngineTest : public testing::DeviceTest, public ::testing::WithParam
     engine_.reset();
     options.memory_len = kWindow.memory_len;
     options.pinned_max = 8;
-    options.prefill_chunk = 64;
+    options.prefill_chunk = chunk_;
     options.kv_dtype = cache_dtype();
     EngineStorage storage;
     if (tiers) {
@@ -139,6 +139,7 @@ class DeviceEngineTest : public testing::DeviceTest, public ::testing::WithParam
       std::printf("%s: %d answers compared, %d parted at a near-tie\n", GetParam().c_str(), compared_, parted_);
   }
 
+  int64_t chunk_ = 64;  // of engines started from now on
   std::unique_ptr<Model> model_;
   std::unique_ptr<LetterTokenizer> tokenizer_;
   std::unique_ptr<TierFolder> folder_;

@@ -86,6 +86,25 @@ TEST_P(DeviceEngineTest, ARingThatHasTurnedGoesOnAsOneShotDoes) {
   ReportParted();
 }
 
+// Into an unused ring goes as much of a prompt at once as it has rows, more than its window and its spare rows.
+TEST_P(DeviceEngineTest, APromptInOneStepEqualsOneInPieces) {
+  std::vector<Answer> answers;
+  for (const int64_t chunk : {64, 1024}) {
+    chunk_ = chunk;
+    Start({.slots = 1, .step_tokens = chunk});
+    for (const RingWindow& window : {kWindow, kSmallWindow}) {
+      for (uint32_t seed = 1; seed <= 3; ++seed) {
+        answers.push_back(Run(Turn(seed, Ids(560 + 200 * seed, seed), 24, window)));
+        engine_->Close(seed);
+      }
+    }
+  }
+  for (size_t i = 0; i < answers.size() / 2; ++i) {
+    ExpectSame(answers[i + answers.size() / 2], answers[i], false, "prompt " + std::to_string(i));
+  }
+  ReportParted();
+}
+
 TEST_P(DeviceEngineTest, ARewoundAndAForkedConversationGoOnLikeNewOnes) {
   Start({.slots = 4}, /*tiers=*/true);
   const std::vector<TokenId> first = Ids(70, 1);

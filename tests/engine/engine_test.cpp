@@ -110,6 +110,15 @@ TEST_P(EngineTest, AnEditBeyondTheRingIsRecomputedAndRight) {
   ExpectRight(tokens, {}, edited);
 }
 
+// As long as the ring is not full a step takes what fits into it, then what its spare rows hold.
+TEST_P(EngineTest, AnUnusedRingTakesALongPromptInFewSteps) {
+  Start({.slots = 1, .prefill_chunk = 2048, .step_tokens = 2048});
+  std::vector<TokenId> tokens = Tokens(1400, 6);
+  ExpectRight(tokens, {}, RunTurn(GreedyTurn(1, 7, tokens, {}, kWindow, 2)));
+  // Of 544 rows (24 + 512 - 1 in whole tiles) behind 4 pinned: 548, 521 and 331 tokens; then the answer's first.
+  EXPECT_EQ(engine_->stats().steps, 3 + 1);
+}
+
 TEST_P(EngineTest, MessageStartsThatChangeInvalidateWhatFollowsThem) {
   Start({.slots = 1});
   const std::vector<TokenId> tokens = Tokens(50, 5);

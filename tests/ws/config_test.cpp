@@ -328,7 +328,7 @@ TEST_F(ConfigTest, BadValuesAreRefusedByFlagAndValue) {
                                                      {"--threads", "two"},
                                                      {"--quantization", "int4"},
                                                      {"--quantization", "int8"},  // without a GPU
-                                                     {"--prefill-chunk", "513"},
+                                                     {"--prefill-chunk", "2049"},
                                                      {"--api-key", "a b"},
                                                      {"--api-key", "k\xc3\xa4"},
                                                      {"--model", ""},
@@ -534,8 +534,8 @@ TEST_F(ConfigTest, AGpuTakesMoreRowsAStep) {
   const EngineOptions gpu = ResolveEngineOptions(config, Spec(8192)).value();
   EXPECT_EQ(cpu.prefill_chunk, 256);
   EXPECT_EQ(cpu.mixed_tokens, 64);
-  EXPECT_EQ(gpu.prefill_chunk, 512);
-  EXPECT_EQ(gpu.step_tokens, 512);
+  EXPECT_EQ(gpu.prefill_chunk, 2048);
+  EXPECT_EQ(gpu.step_tokens, 2048);
   EXPECT_EQ(gpu.mixed_tokens, 256);
   config.prefill_chunk = 64, config.mixed_tokens = 16;
   EXPECT_EQ(ResolveEngineOptions(config, Spec(8192))->prefill_chunk, 64);
