@@ -193,9 +193,9 @@ int Main(int argc, char** argv) {
   app.add_option("--contexts", options.contexts)->delimiter(',');
   app.add_option("--prefill", options.prefill)->delimiter(',');
   app.add_option("--append", options.append)->delimiter(',');
-  app.add_option("--steps", options.steps);
+  app.add_option("--steps", options.steps)->check(CLI::Range(2, 4096));
   app.add_option("--chunk", options.chunk);
-  app.add_option("--repeats", options.repeats);
+  app.add_option("--repeats", options.repeats)->check(CLI::Range(1, 1000));
   app.add_flag("--deterministic", options.deterministic);
   app.add_flag("--only-ahead", options.only_ahead,
                "of decode steps, those begun before the tokens of the last are known");
