@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "engine/model_state.h"
 
@@ -45,14 +46,17 @@ int64_t Model::weight_bytes() const { return state_->weights.bytes; }
 Status Model::Reserve(int64_t rows) {
   const ModelSpec& spec = state_->spec;
   ModelScratch& scratch = state_->scratch;
-  const std::pair<Buffer*, int64_t> wanted[] = {
-      // room for float32, whatever the device makes of it
-      {&scratch.stream, spec.hidden},        {&scratch.normed, spec.hidden},
-      {&scratch.qkv, spec.qkv_columns()},    {&scratch.attended, spec.heads * spec.head_dim},
-      {&scratch.mlp_in, MlpInColumns(spec)}, {&scratch.mlp_mid, spec.mlp == MlpKind::kSwiGlu ? spec.ffn : 0},
-      {&scratch.wanted, spec.hidden}};
-  for (const auto& [buffer, columns] : wanted) {
-    if (columns > 0) RETURN_IF_ERROR(Fit(*state_->backend, buffer, rows, columns).status());
+  const DType between = state_->backend->activation_dtype();
+  const std::tuple<Buffer*, int64_t, DType> wanted[] = {
+      {&scratch.stream, spec.hidden, DType::kF32},
+      {&scratch.normed, spec.hidden, between},
+      {&scratch.qkv, spec.qkv_columns(), between},
+      {&scratch.attended, spec.heads * spec.head_dim, between},
+      {&scratch.mlp_in, MlpInColumns(spec), between},
+      {&scratch.mlp_mid, spec.mlp == MlpKind::kSwiGlu ? spec.ffn : 0, between},
+      {&scratch.wanted, spec.hidden, DType::kF32}};
+  for (const auto& [buffer, columns, dtype] : wanted) {
+    if (columns > 0) RETURN_IF_ERROR(Fit(*state_->backend, buffer, rows, columns, dtype).status());
   }
   return Fit(*state_->backend, &scratch.logits, std::min(rows, kLogitRows), spec.vocab).status();
 }

@@ -92,12 +92,14 @@ TEST_P(DeviceEngineTest, APromptInOneStepEqualsOneInPieces) {
   for (const int64_t chunk : {64, 1024}) {
     chunk_ = chunk;
     Start({.slots = 1, .step_tokens = chunk});
+    const std::optional<size_t> free = backend_->free_bytes();
     for (const RingWindow& window : {kWindow, kSmallWindow}) {
       for (uint32_t seed = 1; seed <= 3; ++seed) {
         answers.push_back(Run(Turn(seed, Ids(560 + 200 * seed, seed), 24, window)));
         engine_->Close(seed);
       }
     }
+    EXPECT_EQ(backend_->free_bytes(), free) << "steps take no memory";
   }
   for (size_t i = 0; i < answers.size() / 2; ++i) {
     ExpectSame(answers[i + answers.size() / 2], answers[i], false, "prompt " + std::to_string(i));
