@@ -16,8 +16,8 @@ constexpr RingWindow kWindow{4, 24, Eviction::kTurn};
 // Each test twice: the network is waited for after every step, or given the next one before its tokens are known.
 class EngineTest : public testing::TestWithParam<bool> {
  protected:
-  void Start(EngineOptions options) {
-    options.memory_len = kWindow.memory_len;
+  void Start(EngineOptions options, int64_t memory_len = kWindow.memory_len) {
+    options.memory_len = memory_len;
     options.pinned_max = 8;
     options.kv_dtype = DType::kF32;
     auto started = Engine::Start(network_.forward(), tokenizer_, options);
@@ -112,11 +112,17 @@ TEST_P(EngineTest, AnEditBeyondTheRingIsRecomputedAndRight) {
 
 // As long as the ring is not full a step takes what fits into it, then what its spare rows hold.
 TEST_P(EngineTest, AnUnusedRingTakesALongPromptInFewSteps) {
-  Start({.slots = 1, .prefill_chunk = 2048, .step_tokens = 2048});
-  std::vector<TokenId> tokens = Tokens(1400, 6);
-  ExpectRight(tokens, {}, RunTurn(GreedyTurn(1, 7, tokens, {}, kWindow, 2)));
-  // Of 544 rows (24 + 512 - 1 in whole tiles) behind 4 pinned: 548, 521 and 331 tokens; then the answer's first.
-  EXPECT_EQ(engine_->stats().steps, 3 + 1);
+  constexpr RingWindow kLong{4, 600, Eviction::kToken};
+  Start({.slots = 1, .prefill_chunk = 2048, .step_tokens = 2048}, kLong.memory_len);
+  std::atomic<int> steps{0};
+  network_.OnStep([&] { ++steps; });
+  // 1,120 rows (600 + 512 - 1 in whole tiles) behind 4 pinned ones; what is beyond them takes another step.
+  for (const auto& [length, prefills] : {std::pair{size_t{1124}, 1}, {size_t{1125}, 2}, {size_t{1190}, 2}}) {
+    steps = 0;
+    const std::vector<TokenId> tokens = Tokens(length, static_cast<uint32_t>(length));
+    ExpectRight(tokens, {}, RunTurn(GreedyTurn(length, length, tokens, {}, kLong, 2)), kLong);
+    EXPECT_EQ(steps, prefills + 1) << length;
+  }
 }
 
 TEST_P(EngineTest, MessageStartsThatChangeInvalidateWhatFollowsThem) {
