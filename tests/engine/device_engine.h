@@ -42,7 +42,7 @@ class DeviceEngineTest : public testing::DeviceTest, public ::testing::WithParam
   /// `before` and `after`, if any, see every step before and after it runs, on the engine's thread.
   void Start(EngineOptions options, bool tiers = false, Watch before = nullptr, Watch after = nullptr) {
     engine_.reset();
-    options.memory_len = kWindow.memory_len;
+    options.memory_len = memory_len_;
     options.pinned_max = 8;
     options.prefill_chunk = chunk_;
     options.kv_dtype = cache_dtype();
@@ -139,7 +139,7 @@ class DeviceEngineTest : public testing::DeviceTest, public ::testing::WithParam
       std::printf("%s: %d answers compared, %d parted at a near-tie\n", GetParam().c_str(), compared_, parted_);
   }
 
-  int64_t chunk_ = 64;  // of engines started from now on
+  int64_t chunk_ = 64, memory_len_ = kWindow.memory_len;  // of engines started from now on
   std::unique_ptr<Model> model_;
   std::unique_ptr<LetterTokenizer> tokenizer_;
   std::unique_ptr<TierFolder> folder_;

@@ -88,12 +88,14 @@ TEST_P(DeviceEngineTest, ARingThatHasTurnedGoesOnAsOneShotDoes) {
 
 // Into an unused ring goes as much of a prompt at once as it has rows, more than its window and its spare rows.
 TEST_P(DeviceEngineTest, APromptInOneStepEqualsOneInPieces) {
+  constexpr RingWindow kLong{4, 640, Eviction::kTurn};  // two layers reach back over all of the prompt
   std::vector<Answer> answers;
+  memory_len_ = kLong.memory_len;
   for (const int64_t chunk : {64, 1024}) {
     chunk_ = chunk;
     Start({.slots = 1, .step_tokens = chunk});
     const std::optional<size_t> free = backend_->free_bytes();
-    for (const RingWindow& window : {kWindow, kSmallWindow}) {
+    for (const RingWindow& window : {kLong, kSmallWindow}) {
       for (uint32_t seed = 1; seed <= 3; ++seed) {
         answers.push_back(Run(Turn(seed, Ids(560 + 200 * seed, seed), 24, window)));
         engine_->Close(seed);
