@@ -154,7 +154,7 @@ uint64_t CudaBackend::Submit() {
   filling_ = 1 - filling_;
   filling().Complete();
   staged_.step = 0;
-  last_layer_ = -1;  // what follows begins with the upload of its inputs, which waits for all kernels before it
+  last_layer_ = -1;  // what follows begins with a graph or an upload behind all kernels before it
   chosen_rows_ = 0;
   return last_submission_;
 }
@@ -205,18 +205,22 @@ void CudaBackend::Flush() {
 }
 
 void CudaBackend::PlayPending() {
-  if (!recurs_) return Issue();
-  filling().staging().Upload(runner_.launcher(), slab_copies_.busy());
-  if (pending_.empty()) return;
-  graphs_.Play(pending_, runner_);
+  const cudaGraphExec_t graph = recurs_ && !pending_.empty() ? graphs_.Find(pending_, runner_) : nullptr;
+  if (graph == nullptr) return Issue();
+  Upload(Staging::Way::kBeside);  // a graph itself waits for all kernels before it
+  CHECK_CUDA(cudaGraphLaunch(graph, stream_));
   pending_.clear();
 }
 
 void CudaBackend::Issue() {
-  filling().staging().Upload(runner_.launcher(), slab_copies_.busy());
+  Upload(Staging::Way::kBehind);
   runner_.Run(pending_);
   pending_.clear();
   recurs_ = true;
+}
+
+void CudaBackend::Upload(Staging::Way way) {
+  filling().staging().Upload(runner_.launcher(), slab_copies_.busy() ? Staging::Way::kByKernel : way);
 }
 
 Staging::Place CudaBackend::StageRoom(size_t bytes) {

@@ -74,6 +74,7 @@ class CudaBackend final : public Backend {
   void PlayPending();
   /// What is recorded, without keeping a graph.
   void Issue();
+  void Upload(Staging::Way way);
   /// What is issued from now on waits for the layer's copies where slabs of the segments are on their way.
   void AwaitCopies(const AttentionArgs& args);
   template <class T>

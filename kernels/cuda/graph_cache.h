@@ -1,5 +1,5 @@
-// Recorded steps as CUDA graphs. A step seen for the first time is launched operation by operation; from the second on
-// it is one graph. Owned by the backend, one thread.
+// Recorded steps as CUDA graphs. A step seen for the first time is to be launched operation by operation; from the
+// second on it is one graph. Owned by the backend, one thread.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -21,8 +21,8 @@ class GraphCache {
   GraphCache& operator=(const GraphCache&) = delete;
   ~GraphCache() { Clear(); }
 
-  /// Does the operations on the runner's stream.
-  void Play(const StepOps& ops, StepRunner& runner);
+  /// The graph of these operations; null the first time they are asked for.
+  cudaGraphExec_t Find(const StepOps& ops, StepRunner& runner);
   void Clear();
 
  private:

@@ -1,5 +1,7 @@
 #include "kernels/cuda/staging.h"
 
+#include <utility>
+
 #include "kernels/cuda/cuda_check.h"
 
 namespace ringside::cuda {
@@ -28,17 +30,16 @@ Staging::Place Staging::Take(size_t bytes) {
   return place;
 }
 
-void Staging::Upload(const Launcher& on, bool by_kernel) {
+void Staging::Upload(const Launcher& on, Way way) {
   if (uploaded_ == used_) return;
   std::byte *to = device_ + uploaded_, *from = host_ + uploaded_;
-  if (by_kernel) {
-    LaunchUpload(on, to, from, used_ - uploaded_);
-  } else {
-    CHECK_CUDA(cudaMemcpyAsync(to, from, used_ - uploaded_, cudaMemcpyHostToDevice, stream_));
-    CHECK_CUDA(cudaEventRecord(copied_, stream_));
-    CHECK_CUDA(cudaStreamWaitEvent(on.stream, copied_, 0));
-  }
-  uploaded_ = used_;
+  const size_t bytes = used_ - std::exchange(uploaded_, used_);
+  if (way == Way::kByKernel) return LaunchUpload(on, to, from, bytes);
+  const cudaStream_t stream = way == Way::kBeside ? stream_ : on.stream;
+  CHECK_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream));
+  if (way == Way::kBehind) return;
+  CHECK_CUDA(cudaEventRecord(copied_, stream));
+  CHECK_CUDA(cudaStreamWaitEvent(on.stream, copied_, 0));
 }
 
 }  // namespace ringside::cuda

@@ -26,9 +26,10 @@ class Staging {
     void* device;
   };
   Place Take(size_t bytes);
-  /// Copies what was written since the last call, on a stream of its own, for which that of `on` waits: the step before
-  /// may still run meanwhile. `by_kernel` where the copy engines have much to do, behind which a larger copy would wait.
-  void Upload(const Launcher& on, bool by_kernel);
+  /// Copies what was written since the last call: behind all kernels before it; beside them, on a stream of its own for
+  /// which that of `on` waits; or by a kernel, where the copy engines have much to do, behind which a copy would wait.
+  enum class Way { kBehind, kBeside, kByKernel };
+  void Upload(const Launcher& on, Way way);
   /// Starts again at the beginning; everything uploaded must have been used.
   void Rewind() { used_ = uploaded_ = 0; }
   size_t bytes() const { return bytes_; }
