@@ -31,9 +31,8 @@ class KvPool {
   std::vector<KvCache*> free_;
 };
 
-/// The shape whose ring takes any chunk up to `chunk` tokens with a full window of `memory_len`: R >= memory_len +
-/// chunk
-/// - 1.
+/// The shape whose ring takes any chunk up to `chunk` tokens, also behind a full window of `memory_len`: R is at least
+/// memory_len + chunk - 1.
 KvShape MakeKvShape(int64_t layers, int64_t kv_heads, int64_t head_dim, DType dtype, int64_t pinned_max,
                     int64_t memory_len, int64_t chunk);
 

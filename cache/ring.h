@@ -43,7 +43,7 @@ class Ring {
   int64_t resident() const { return resident_; }
   /// The largest chunk that Append takes now: one that overwrites nothing that its first query sees. At least
   /// rows - memory_len + 1; as many as there are rows while the ring is empty.
-  int64_t max_chunk() const { return rows_ - (next_ - std::max(FirstLive(next_), resident_)); }
+  int64_t max_chunk() const { return rows_ - (next_ - FirstHeld(next_)); }
 
   /// Declares that a message begins at `position`; positions ascend. Positions at or after next() may be declared
   /// early.
@@ -52,6 +52,9 @@ class Ring {
 
   /// Oldest ring position (>= S) that the query at position t sees.
   int64_t FirstLive(int64_t t) const;
+  /// The same, but no position that was never written: at the start of a shortened replay the window reaches back to
+  /// such. Changes nothing elsewhere.
+  int64_t FirstHeld(int64_t t) const { return std::max(FirstLive(t), resident_); }
   /// Index of the newest token in a cache that holds only what is live: S + t - FirstLive(t), or t for t < S. The
   /// angle of the query against pinned keys (StreamingLLM, Xiao et al. 2023).
   int64_t PinnedQueryPosition(int64_t t) const;

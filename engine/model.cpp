@@ -86,9 +86,7 @@ void Model::State::BuildStep(std::span<const StepPart> parts) {
       CHECK_LT(id, spec.vocab);
       step.ids.push_back(id);
       step.positions.push_back(position + r);
-      // At the start of a shortened replay the window reaches back to rows that were never written: resident() is its
-      // floor there and changes nothing elsewhere.
-      step.first_live.push_back(std::max(ring.FirstLive(position + r), ring.resident()));
+      step.first_live.push_back(ring.FirstHeld(position + r));
       const bool last = r + 1 == rows;
       if (part.logits == StepPart::Logits::kAll || (part.logits == StepPart::Logits::kLast && last)) {
         step.wanted_rows.push_back(first_row + r);

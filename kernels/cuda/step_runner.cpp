@@ -162,7 +162,8 @@ size_t StepRunner::Multiply(std::span<const StepOp> ops) {
     LaunchConvert(on_, x, converted);
     x = converted;
   }
-  const bool gelu = ops.size() > 1 && ops[1].kind == OpKind::kGelu && ops[1].flag && SameMatrix(op.y, ops[1].x);
+  const StepOp* next = ops.size() > 1 && SameMatrix(op.y, ops[1].x) ? &ops[1] : nullptr;
+  const bool gelu = next != nullptr && next->kind == OpKind::kGelu && next->flag;
   if (HasRowScales(op.weight_dtype)) {
     MultiplyPanels(op, x, scratch);
   } else if (MultiplyWithBias(op, x, gelu)) {
@@ -171,16 +172,13 @@ size_t StepRunner::Multiply(std::span<const StepOp> ops) {
     MultiplyRuns(op, x);
   }
   if (op.vector == nullptr) return 1;
-  if (ops.size() > 1 && SameMatrix(op.y, ops[1].x)) {
-    const StepOp& next = ops[1];
-    if (next.kind == OpKind::kGelu) {
-      LaunchGelu(on_, op.y, next.flag, op.vector);
-      return 2;
-    }
-    if (next.kind == OpKind::kNorm) {
-      LaunchNorm(on_, next.x, next.vector, next.bias, next.flag, next.eps, next.y, op.vector);
-      return 2;
-    }
+  if (next != nullptr && next->kind == OpKind::kGelu) {
+    LaunchGelu(on_, op.y, next->flag, op.vector);
+    return 2;
+  }
+  if (next != nullptr && next->kind == OpKind::kNorm) {
+    LaunchNorm(on_, next->x, next->vector, next->bias, next->flag, next->eps, next->y, op.vector);
+    return 2;
   }
   LaunchAddBias(on_, op.vector, op.y);
   return 1;
