@@ -22,9 +22,12 @@ inline std::vector<std::string> DeviceNames() { return {"cpu", "cuda_bf16", "cud
 
 /// A device and a number of the test's own, for tests that would be long in one piece: "cuda_bf16_64".
 using DeviceAndNumber = std::tuple<std::string, int64_t>;
-inline std::string NameOf(const ::testing::TestParamInfo<DeviceAndNumber>& info) {
-  return std::get<0>(info.param) + "_" + std::to_string(std::get<1>(info.param));
-}
+/// Of a device and any numbers.
+inline constexpr auto NameOf = [](const auto& info) {
+  return std::apply([](const std::string& device,
+                       const auto&... numbers) { return (device + ... + ("_" + std::to_string(numbers))); },
+                    info.param);
+};
 
 /// These, and CUDA with a fixed order of summation: "cuda_bf16_fixed".
 inline std::vector<std::string> EngineDeviceNames() { return {"cpu", "cuda_bf16", "cuda_f16", "cuda_bf16_fixed"}; }
@@ -58,6 +61,7 @@ inline std::unique_ptr<Backend> MakeDevice(const std::string& name, bool graphs 
 /// A test on a device; skipped where that is not.
 class DeviceTest : public ::testing::Test {
  protected:
+  /// For SetUp. A test that changes to another device returns at once if it IsSkipped() then.
   void Use(const std::string& device) {
     backend_ = MakeDevice(device);
     if (backend_ == nullptr) GTEST_SKIP() << "no " << device << " here";
