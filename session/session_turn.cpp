@@ -301,6 +301,7 @@ void Session::Finish(const TurnEnd& end, double completed_at) {
     head_ = response.id;
     last_report_ = response.report;
   }
+  running_->permit.reset();  // whoever hears of the end may begin the next
   Emit(TurnEvent::Kind::kEnd);
   // Logprobs are large: only the newest answer keeps them.
   for (auto it = responses_.rbegin(); it != responses_.rend(); ++it) {
