@@ -195,7 +195,8 @@ class Pane:
         if not wait:
             return ""
         wait_for(f"the prompt behind {text!r}", lambda: self.at_prompt() and self.prompts() > before)
-        return "\n".join(self.lines()[:-1]).rsplit(text, 1)[-1].strip()
+        # With the prompt: an answer may repeat the words.
+        return "\n".join(self.lines()[:-1]).rsplit(f">>> {text}", 1)[1].strip()
 
     def wait_text(self, text):
         wait_for(f"{text!r} on the screen", lambda: text in self.screen())
@@ -375,7 +376,7 @@ def test_colour(folder, server):
             check(name, ("\x1b[" in seen) == wanted, repr(seen))
         finally:
             pane.close()
-    pane = Pane(folder, ["--url", server.url, "--max-tokens", "4"], TERM="dumb")
+    pane = Pane(folder, ["--url", server.url, "--temperature", "0", "--max-tokens", "4"], TERM="dumb")
     try:
         check("TERM=dumb has no colour", "\x1b[" not in pane.screen(colours=True))
         check("TERM=dumb answers", len(pane.say("Hello there")) > 0)
