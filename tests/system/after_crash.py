@@ -25,7 +25,7 @@ async def settle(record, http, session):
         return False
     exact, items = items, joined(items)
     if kind == "turn":
-        await settle_turn(http, session, opened[1], items)
+        await settle_turn(http, session, opened[1], exact)
         session.items = exact  # a rewind counts the parts of an answer
         record.counts["interrupted"] += session.cut is not None
     elif kind == "rewind" and items != joined(session.items):
@@ -38,9 +38,10 @@ async def settle(record, http, session):
     return True
 
 
-async def settle_turn(http, session, turn, items):
-    """A turn without an outcome: absent, cut short, or whole."""
+async def settle_turn(http, session, turn, exact):
+    """A turn without an outcome: absent, cut short, or whole. `exact`: the items, an answer in two parts as two."""
     where = (session.id, turn.request_id, turn.response_id, turn.heard)
+    items = joined(exact)
     before = joined(session.items)
     if turn.text is not None:
         expected = before + [("user", turn.text)]
@@ -59,8 +60,8 @@ async def settle_turn(http, session, turn, items):
         whole = items[-1][1] if len(items) > len(head) else ""
         assert whole.startswith(stem), (where, before, items)
         text = whole[len(stem) :]
-        if not text and turn.response_id is None:
-            return  # not begun, or cut before its first word: it can be asked for again
+        if turn.response_id is None and len(exact) == len(session.items):
+            return  # not begun, or cut before its first token: it can be asked for again
     assert text.startswith(turn.heard), f"acknowledged text lost: {where}, {text!r}"
     if turn.response_id is None:
         await ask_again(http, session, turn, items)

@@ -176,6 +176,8 @@ class Load:
         long = self.rng.random() < 0.05
         fields = {"max_output_tokens": self.rng.randint(40, 120) if long else self.rng.randint(1, 12),
                   "temperature": self.rng.choice((0, 1)), "seed": self.rng.randrange(2**31)}
+        if self.rng.random() < 0.4:
+            fields["logit_bias"] = {str(tiny_model.END_OF_TURN): 3.5}  # often an answer without a word
         if text is None:
             fields = session.cut.fields
         self.record.marks += 1

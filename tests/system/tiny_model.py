@@ -12,6 +12,7 @@ from pathlib import Path
 HIDDEN, FFN, LAYERS, HEADS, KV_HEADS, HEAD_DIM = 32, 64, 2, 4, 2, 16
 MERGES = ["t h", "th e", "i n", "a n", "e r", "o u"]
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+END_OF_TURN = 256 + len(MERGES) + 2  # the id of the last of them
 TEMPLATE = (
     "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n'}}"
     "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
@@ -50,7 +51,6 @@ def value_bytes(value):
 
 def metadata():
     tokens = byte_tokens() + [merge.replace(" ", "") for merge in MERGES] + SPECIAL
-    end = len(tokens) - 1
     return {
         "general.architecture": "llama", "general.name": "tiny", "llama.block_count": LAYERS,
         "llama.context_length": 1 << 20, "llama.embedding_length": HIDDEN, "llama.feed_forward_length": FFN,
@@ -59,7 +59,8 @@ def metadata():
         "llama.attention.layer_norm_rms_epsilon": 1e-5, "tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "smollm",
         "tokenizer.ggml.tokens": tokens,
         "tokenizer.ggml.token_type": [CONTROL if token in SPECIAL else NORMAL for token in tokens],
-        "tokenizer.ggml.merges": MERGES, "tokenizer.ggml.bos_token_id": end - 2, "tokenizer.ggml.eos_token_id": end,
+        "tokenizer.ggml.merges": MERGES, "tokenizer.ggml.bos_token_id": END_OF_TURN - 2,
+        "tokenizer.ggml.eos_token_id": END_OF_TURN,
         "tokenizer.ggml.add_bos_token": False, "tokenizer.chat_template": TEMPLATE,
     }
 
