@@ -1,10 +1,7 @@
 #include "engine/model.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
-#include <tuple>
 
 #include "engine/model_state.h"
 
@@ -13,18 +10,6 @@ namespace {
 
 constexpr int64_t kLogitRows = 128;  // rows of logits on the device at a time
 
-// A [rows, cols] tensor over the buffer, which grows if it must.
-Result<Tensor> Fit(Backend& backend, Buffer* buffer, int64_t rows, int64_t cols, DType dtype = DType::kF32) {
-  const auto bytes = static_cast<size_t>(StorageBytes(dtype, rows * cols));
-  if (buffer->bytes() < bytes) {
-    *buffer = Buffer();  // give back first: both at once might not fit
-    ASSIGN_OR_RETURN(*buffer, backend.Allocate(bytes));
-  }
-  return Tensor{dtype, buffer->data(), rows, cols, cols};
-}
-
-int64_t MlpInColumns(const ModelSpec& spec) { return spec.mlp == MlpKind::kSwiGlu ? 2 * spec.ffn : spec.ffn; }
-
 std::vector<const Weight*> Pointers(const std::vector<Weight>& weights) {
   std::vector<const Weight*> out;
   for (const Weight& weight : weights) out.push_back(&weight);
@@ -32,6 +17,25 @@ std::vector<const Weight*> Pointers(const std::vector<Weight>& weights) {
 }
 
 }  // namespace
+
+Result<Tensor> ScratchTensor::Rows(Backend& backend, int64_t rows) {
+  const auto bytes = static_cast<size_t>(StorageBytes(dtype, rows * columns));
+  if (memory.bytes() < bytes) {
+    memory = Buffer();  // give back first: both at once might not fit
+    ASSIGN_OR_RETURN(memory, backend.Allocate(bytes));
+  }
+  return Tensor{dtype, memory.data(), rows, columns, columns};
+}
+
+ModelScratch::ModelScratch(const ModelSpec& spec, DType between)
+    : stream{spec.hidden},
+      normed{spec.hidden, between},
+      qkv{spec.qkv_columns(), between},
+      attended{spec.heads * spec.head_dim, between},
+      mlp_in{spec.mlp == MlpKind::kSwiGlu ? 2 * spec.ffn : spec.ffn, between},
+      mlp_mid{spec.mlp == MlpKind::kSwiGlu ? spec.ffn : 0, between},
+      wanted{spec.hidden},
+      logits{spec.vocab} {}
 
 Model::Model(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Model::~Model() = default;
@@ -44,21 +48,12 @@ const Fingerprint& Model::fingerprint() const { return state_->fingerprint; }
 int64_t Model::weight_bytes() const { return state_->weights.bytes; }
 
 Status Model::Reserve(int64_t rows) {
-  const ModelSpec& spec = state_->spec;
-  ModelScratch& scratch = state_->scratch;
-  const DType between = state_->backend->activation_dtype();
-  const std::tuple<Buffer*, int64_t, DType> wanted[] = {
-      {&scratch.stream, spec.hidden, DType::kF32},
-      {&scratch.normed, spec.hidden, between},
-      {&scratch.qkv, spec.qkv_columns(), between},
-      {&scratch.attended, spec.heads * spec.head_dim, between},
-      {&scratch.mlp_in, MlpInColumns(spec), between},
-      {&scratch.mlp_mid, spec.mlp == MlpKind::kSwiGlu ? spec.ffn : 0, between},
-      {&scratch.wanted, spec.hidden, DType::kF32}};
-  for (const auto& [buffer, columns, dtype] : wanted) {
-    if (columns > 0) RETURN_IF_ERROR(Fit(*state_->backend, buffer, rows, columns, dtype).status());
+  ModelScratch& own = state_->scratch;
+  for (ScratchTensor* tensor :
+       {&own.stream, &own.normed, &own.qkv, &own.attended, &own.mlp_in, &own.mlp_mid, &own.wanted}) {
+    if (tensor->columns > 0) RETURN_IF_ERROR(tensor->Rows(*state_->backend, rows).status());
   }
-  return Fit(*state_->backend, &scratch.logits, std::min(rows, kLogitRows), spec.vocab).status();
+  return own.logits.Rows(*state_->backend, std::min(rows, kLogitRows)).status();
 }
 
 // Appends every part to its ring and notes ids, positions, segments and wanted rows, part after part.
@@ -141,10 +136,9 @@ void Model::State::DecoderBlock(int64_t layer, const KvShape& shape, Tensor stre
   const LayerWeights& w = weights.layers[static_cast<size_t>(layer)];
   const int64_t rows = stream.rows, queries = spec.heads * spec.head_dim, keys = spec.kv_heads * spec.head_dim;
   Backend& device = *backend;
-  const DType between = device.activation_dtype();
-  const Tensor normed = Fit(device, &scratch.normed, rows, spec.hidden, between).value();
-  const Tensor qkv = Fit(device, &scratch.qkv, rows, spec.qkv_columns(), between).value();
-  const Tensor attended = Fit(device, &scratch.attended, rows, queries, between).value();
+  const Tensor normed = scratch.normed.Rows(device, rows).value();
+  const Tensor qkv = scratch.qkv.Rows(device, rows).value();
+  const Tensor attended = scratch.attended.Rows(device, rows).value();
 
   Norm(stream, w.attention_norm, w.attention_norm_bias, normed);
   device.Linear({normed, Pointers(w.qkv), w.qkv_bias.data(), qkv, false, w.qkv_bias.rounded.data.data()});
@@ -158,12 +152,12 @@ void Model::State::DecoderBlock(int64_t layer, const KvShape& shape, Tensor stre
   const Weight* attention_out[] = {&w.attention_out};
   device.Linear({attended, attention_out, w.attention_out_bias.data(), stream, true});
 
-  const Tensor mlp_in = Fit(device, &scratch.mlp_in, rows, MlpInColumns(spec), between).value();
+  const Tensor mlp_in = scratch.mlp_in.Rows(device, rows).value();
   Norm(stream, w.mlp_norm, w.mlp_norm_bias, normed);
   device.Linear({normed, Pointers(w.mlp_in), w.mlp_in_bias.data(), mlp_in, false, w.mlp_in_bias.rounded.data.data()});
   Tensor mlp_mid = mlp_in;
   if (spec.mlp == MlpKind::kSwiGlu) {
-    mlp_mid = Fit(device, &scratch.mlp_mid, rows, spec.ffn, between).value();
+    mlp_mid = scratch.mlp_mid.Rows(device, rows).value();
     device.SiluMultiply(mlp_in, mlp_mid);
   } else {
     device.Gelu(mlp_mid, spec.mlp == MlpKind::kGeluTanh);
@@ -182,15 +176,15 @@ void Model::State::Logits(Tensor stream, const Take& take) {
   if (step.wanted_rows.back() - begin + 1 == rows) {  // ascending: all together, as in every step that only decodes
     wanted = stream.Rows(begin, rows);
   } else {
-    wanted = Fit(*backend, &scratch.wanted, rows, spec.hidden).value();
+    wanted = scratch.wanted.Rows(*backend, rows).value();
     backend->GatherRows(stream, step.wanted_rows, wanted);
   }
-  const Tensor normed = Fit(*backend, &scratch.normed, rows, spec.hidden, backend->activation_dtype()).value();
+  const Tensor normed = scratch.normed.Rows(*backend, rows).value();
   Norm(wanted, weights.final_norm, weights.final_norm_bias, normed);
   const Weight* head[] = {&weights.head()};
   for (int64_t first = 0; first < rows; first += kLogitRows) {
     const int64_t count = std::min(kLogitRows, rows - first);
-    const Tensor out = Fit(*backend, &scratch.logits, count, spec.vocab).value();
+    const Tensor out = scratch.logits.Rows(*backend, count).value();
     backend->Linear({normed.Rows(first, count), head, nullptr, out});
     take(first, out);
   }
@@ -200,7 +194,7 @@ Tensor Model::State::Hidden(std::span<const StepPart> parts) {
   CHECK(!parts.empty());
   BuildStep(parts);
   ComputeAngles(parts);
-  const Tensor stream = Fit(*backend, &scratch.stream, static_cast<int64_t>(step.ids.size()), spec.hidden).value();
+  const Tensor stream = scratch.stream.Rows(*backend, static_cast<int64_t>(step.ids.size())).value();
   backend->Embed(weights.embedding, step.ids, stream);
   if (spec.learned_positions) backend->AddPositions(weights.positions, step.positions, stream);
   const KvShape& shape = parts.front().cache->shape();

@@ -92,6 +92,7 @@ Result<std::unique_ptr<Model>> Model::Load(const std::string& path, Backend& bac
     return InvalidArgument(
         fmt::format("{}: the tokenizer has {} tokens, the model {}", path, tokens, state->spec.vocab));
   }
+  state->scratch = ModelScratch(state->spec, backend.activation_dtype());
   state->fingerprint = FingerprintOf(state->weights.digest, state->tokenizer, state->chat_template,
                                      backend.activation_dtype(), backend.weight_dtype());
   return std::unique_ptr<Model>(new Model(std::move(state)));

@@ -11,16 +11,28 @@
 
 namespace ringside {
 
-/// Device memory that grows to the largest step seen and is used again by every step.
+/// Device memory of a step: [T, columns], grown to the largest step seen and used again by every step.
+struct ScratchTensor {
+  int64_t columns = 0;  // 0: this model has none
+  DType dtype = DType::kF32;
+  Buffer memory;
+
+  /// The first `rows` rows. kOverloaded, naming the bytes, if it must grow and the device has no room.
+  Result<Tensor> Rows(Backend& backend, int64_t rows);
+};
+
 struct ModelScratch {
-  Buffer stream;    // [T, D] the residual stream
-  Buffer normed;    // [T, D]
-  Buffer qkv;       // [T, (H + 2G) d]
-  Buffer attended;  // [T, H d]
-  Buffer mlp_in;    // [T, 2F] or [T, F]
-  Buffer mlp_mid;   // [T, F], SwiGLU only
-  Buffer wanted;    // [rows, D] of which logits are wanted
-  Buffer logits;    // [a few rows, V]
+  ModelScratch() = default;
+  ModelScratch(const ModelSpec& spec, DType between);
+
+  ScratchTensor stream;    // [T, D] the residual stream
+  ScratchTensor normed;    // [T, D]
+  ScratchTensor qkv;       // [T, (H + 2G) d]
+  ScratchTensor attended;  // [T, H d]
+  ScratchTensor mlp_in;    // [T, 2F] or [T, F]
+  ScratchTensor mlp_mid;   // [T, F], SwiGLU only
+  ScratchTensor wanted;    // [rows, D] of which logits are wanted
+  ScratchTensor logits;    // [a few rows, V]
 };
 
 /// The host's view of a step, rebuilt for each.
