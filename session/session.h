@@ -131,9 +131,11 @@ class Session : public std::enable_shared_from_this<Session> {
   };
   /// Checks and renders a turn and makes it the running one. With `head`, only if no turn runs and that response is
   /// what the timeline ends with: kMismatch otherwise. Further errors: kBusy, kInvalidArgument (context_length_exceeded
-  /// and others). After an error nothing has changed.
+  /// and others). After an error nothing has changed; otherwise the turn has taken `permit` and gives it back before
+  /// its end is told.
   Result<Prepared> Begin(const TurnSpec& spec, const Caller& caller, std::shared_ptr<Response> response, TurnId turn,
-                         const std::shared_ptr<EventSink>& sink, const std::string& head, std::shared_ptr<void> permit);
+                         const std::shared_ptr<EventSink>& sink, const std::string& head,
+                         std::shared_ptr<void>* permit);
   /// Gives the turn's record to the journal. An error: it did not take it; Abandon the turn.
   Status Record(TurnId turn);
   /// The engine took the turn: it may be announced (unless the engine was faster).

@@ -66,7 +66,7 @@ std::optional<JournalEntry> Session::TurnEntry(const TurnSpec& spec, const Activ
 
 Result<Session::Prepared> Session::Begin(const TurnSpec& spec, const Caller& caller, std::shared_ptr<Response> response,
                                          TurnId turn, const std::shared_ptr<EventSink>& sink, const std::string& head,
-                                         std::shared_ptr<void> permit) {
+                                         std::shared_ptr<void>* permit) {
   const SessionTableOptions& options = context_->options;
   std::lock_guard lock(mutex_);
   if (!head.empty() && (running_ || changing_ || head_ != head)) return Mismatch("The timeline went on.");
@@ -124,7 +124,7 @@ Result<Session::Prepared> Session::Begin(const TurnSpec& spec, const Caller& cal
   running.id = turn;
   running.response = std::move(response);
   running.sinks.push_back(sink);
-  running.permit = std::move(permit);
+  running.permit = std::move(*permit);
   running.renumbers = options.durability == Durability::kTurn;
   running.record = TurnEntry(spec, running, request);
   running_ = std::move(running);

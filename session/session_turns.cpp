@@ -88,7 +88,7 @@ Result<Session::Prepared> SessionTable::State::Begin(const Caller& caller, const
                                                      const std::string& request_key, Target* target, TurnId turn,
                                                      const std::shared_ptr<Response>& response,
                                                      const std::shared_ptr<EventSink>& sink,
-                                                     const std::shared_ptr<void>& permit) {
+                                                     std::shared_ptr<void>* permit) {
   const auto begin = [&] {
     response->id = MakeResponseId(target->session->key());
     response->conversation_id = target->session->id();
@@ -132,7 +132,7 @@ Result<TurnTicket> SessionTable::StartTurn(const Caller& caller, TurnSpec spec,
     const std::string known = state.FindRequest(caller, spec, key);
     if (!known.empty()) return state.Reattach(caller, known, sink);
   }
-  ASSIGN_OR_RETURN(const std::shared_ptr<void> permit, state.TakePermit(caller.principal));
+  ASSIGN_OR_RETURN(std::shared_ptr<void> permit, state.TakePermit(caller.principal));
   RETURN_IF_ERROR(state.MakeRoom());
   ASSIGN_OR_RETURN(State::Target target, state.FindTarget(caller, spec, key));
 
@@ -146,7 +146,7 @@ Result<TurnTicket> SessionTable::StartTurn(const Caller& caller, TurnSpec spec,
   response->warm_up = spec.warm_up;
   response->logprobs = spec.sampling.logprobs >= 0;
   const TurnId turn = NextEngineId();
-  ASSIGN_OR_RETURN(Session::Prepared prepared, state.Begin(caller, spec, key, &target, turn, response, sink, permit));
+  ASSIGN_OR_RETURN(Session::Prepared prepared, state.Begin(caller, spec, key, &target, turn, response, sink, &permit));
   state.Forget(prepared.forgotten);
   const std::string registered = state.Register(target.session, {target.session->key(), target.session, response, key});
   if (registered != response->id) {  // the same request came twice at once

@@ -120,7 +120,7 @@ struct SessionTable::State {
   Result<TurnTicket> Reattach(const Caller& caller, const std::string& id, const std::shared_ptr<EventSink>& sink);
   Result<Session::Prepared> Begin(const Caller& caller, const TurnSpec& spec, const std::string& request_key,
                                   Target* target, TurnId turn, const std::shared_ptr<Response>& response,
-                                  const std::shared_ptr<EventSink>& sink, const std::shared_ptr<void>& permit);
+                                  const std::shared_ptr<EventSink>& sink, std::shared_ptr<void>* permit);
   /// Hands a turn that has begun to the journal and the engine.
   Status Launch(const Target& target, Session::Prepared prepared, TurnId turn, const Response& response);
   Result<SessionInfo> AddFork(const Caller& caller, const Session& from, std::optional<int64_t> items);

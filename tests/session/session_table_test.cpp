@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <future>
+#include <optional>
+
 #include "tests/session/recording_sink.h"
 #include "tests/session/scripted_engine.h"
 
@@ -488,6 +492,36 @@ TEST(SessionTableMemory, OldChainsMakeRoomAndConversationsDoNot) {
   for (int i = 0; i < 5; ++i)
     ASSERT_TRUE(f.table.DeleteSession(me, f.table.ListSessions(me, "", 1)->sessions[0].id).ok());
   EXPECT_TRUE(f.table.CreateSession(me, {}, {}, {}).ok());
+}
+
+// Asks for a turn as soon as one has ended. Blocks meanwhile, which no real sink may: nobody can ask sooner.
+class AskingSink final : public EventSink {
+ public:
+  explicit AskingSink(std::function<Status()> ask) : ask_(std::move(ask)) {}
+
+  void OnEvent(const TurnEvent& event) override {
+    if (event.kind == TurnEvent::Kind::kEnd) asked_ = std::async(std::launch::async, ask_).get();
+  }
+  uint64_t connection() const override { return 7; }
+  const std::optional<Status>& asked() const { return asked_; }
+
+ private:
+  std::function<Status()> ask_;
+  std::optional<Status> asked_;
+};
+
+TEST(SessionTableLimits, WhoHearsOfAnEndMayBeginTheNextTurn) {
+  SessionTableOptions options = TableFixture::Options();
+  options.max_turns_per_owner = 1;
+  TableFixture f(options);
+  const Caller me{"me", 7};
+  const auto listener = std::make_shared<RecordingSink>(7);
+  TurnSpec warm;  // of nothing: it ends before StartTurn returns
+  warm.warm_up = true;
+  const auto sink = std::make_shared<AskingSink>([&] { return f.table.StartTurn(me, warm, listener).status(); });
+  ASSERT_TRUE(f.table.StartTurn(me, warm, sink).ok());
+  ASSERT_TRUE(sink->asked());
+  EXPECT_TRUE(sink->asked()->ok()) << sink->asked()->message();
 }
 
 TEST_F(SessionTableTest, InputItemsAreTheContextOfTheAnswer) {
