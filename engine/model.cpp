@@ -32,7 +32,7 @@ ModelScratch::ModelScratch(const ModelSpec& spec, DType between)
       normed{spec.hidden, between},
       qkv{spec.qkv_columns(), between},
       attended{spec.heads * spec.head_dim, between},
-      mlp_in{spec.mlp == MlpKind::kSwiGlu ? 2 * spec.ffn : spec.ffn, between},
+      mlp_in{spec.mlp_in_columns(), between},
       mlp_mid{spec.mlp == MlpKind::kSwiGlu ? spec.ffn : 0, between},
       wanted{spec.hidden},
       logits{spec.vocab} {}
@@ -51,7 +51,7 @@ Status Model::Reserve(int64_t rows) {
   ModelScratch& own = state_->scratch;
   for (ScratchTensor* tensor :
        {&own.stream, &own.normed, &own.qkv, &own.attended, &own.mlp_in, &own.mlp_mid, &own.wanted}) {
-    if (tensor->columns > 0) RETURN_IF_ERROR(tensor->Rows(*state_->backend, rows).status());
+    RETURN_IF_ERROR(tensor->Rows(*state_->backend, rows).status());
   }
   return own.logits.Rows(*state_->backend, std::min(rows, kLogitRows)).status();
 }

@@ -35,6 +35,8 @@ struct ModelSpec {
 
   /// Columns of a row of queries, keys and values: (H + 2G) d.
   int64_t qkv_columns() const { return (heads + 2 * kv_heads) * head_dim; }
+  /// Columns of what goes into the activation: 2F (gate and up) or F.
+  int64_t mlp_in_columns() const { return mlp == MlpKind::kSwiGlu ? 2 * ffn : ffn; }
 };
 
 /// kInvalidArgument, naming field and value, unless every size is sane and they fit one another.

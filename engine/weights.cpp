@@ -173,7 +173,7 @@ class Loader {
         return LoadJoined(tensor, spec_.qkv_columns(), &layer.qkv_bias);
       case TensorRole::kGateBias:
       case TensorRole::kUpBias:
-        return LoadJoined(tensor, spec_.mlp == MlpKind::kSwiGlu ? 2 * spec_.ffn : spec_.ffn, &layer.mlp_in_bias);
+        return LoadJoined(tensor, spec_.mlp_in_columns(), &layer.mlp_in_bias);
       case TensorRole::kQueryNorm:
         return LoadVector(tensor, &layer.query_norm);
       case TensorRole::kKeyNorm:
