@@ -176,7 +176,7 @@ void CudaBackend::StageSegments(const AttentionArgs& args, int64_t tile_heads) {
     plan.splits = ChooseSplits(runner_.launcher(), plan, false, plan.tile_count, cut.most_keys[0]);
     plan.chunk_splits = ChooseSplits(runner_.launcher(), plan, true, plan.chunk_count, cut.most_keys[1]);
   }
-  staged_ = {args.step, tile_heads, plan, !cut.single && args.segments.size() > 1};
+  staged_ = {args.step, tile_heads, plan};
 }
 
 void CudaBackend::AwaitCopies(const AttentionArgs& args) {
@@ -206,7 +206,8 @@ void CudaBackend::Attention(const AttentionArgs& args) {
   plan.early = plan.stores != 0 && args.layer > last_layer_ && !slab_copies_.busy() ? 1 : 0;
   last_layer_ = args.layer;
   // Prompts among others' rows come in as many mixtures as there are steps.
-  if (staged_.mixed) recurs_ = false;
+  const auto sequences = static_cast<int64_t>(args.segments.size());
+  if (sequences > 1 && args.qkv.rows > sequences) recurs_ = false;
   Record({.kind = OpKind::kAttention, .x = args.qkv, .y = args.out, .attention = plan}, args.qkv.rows);
 }
 

@@ -63,7 +63,6 @@ class CudaBackend final : public Backend {
     uint64_t step = 0;  // 0: none
     int64_t tile_heads = 0;
     AttentionPlan plan;
-    bool mixed = false;  // rows of several sequences, a prompt's among them
   };
 
   Result<Weight> LoadQuantised(const HostTensor& host);
