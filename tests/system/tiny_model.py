@@ -12,7 +12,7 @@ from pathlib import Path
 HIDDEN, FFN, LAYERS, HEADS, KV_HEADS, HEAD_DIM = 32, 64, 2, 4, 2, 16
 MERGES = ["t h", "th e", "i n", "a n", "e r", "o u"]
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
-END_OF_TURN = 256 + len(MERGES) + 2  # the id of the last of them
+END_OF_TURN = 256 + len(MERGES) + len(SPECIAL) - 1  # the id of the last of them
 TEMPLATE = (
     "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n'}}"
     "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
