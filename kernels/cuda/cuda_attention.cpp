@@ -113,8 +113,20 @@ AttentionPlan PlanOf(const AttentionArgs& args, int64_t tile_heads) {
   return plan;
 }
 
+/// Queries of the longest chunk and keys of the one that sees most choose the shape of a block.
+int32_t WgmmaQueries(const AttentionArgs& args, int64_t tile_heads) {
+  int64_t rows = 0, keys = 0;
+  for (const AttentionSegment& s : args.segments) {
+    if (s.rows <= 1) continue;
+    const int64_t next = s.position + s.rows;
+    rows = std::max(rows, s.rows);
+    keys = std::max(keys, next <= s.pinned ? next : next - s.first_live[s.rows - 1] + s.pinned);
+  }
+  return WgmmaAttentionQueries(args.shape.dtype, args.shape.head_dim, rows * tile_heads, keys);
+}
+
 int Resident(const Launcher& on, const AttentionPlan& plan, bool chunk, int splits) {
-  if (chunk && plan.wgmma != 0) return ResidentWgmmaTiles(plan.cache, plan.head_dim, splits);
+  if (chunk && plan.wgmma_queries > 0) return ResidentWgmmaTiles(plan, splits);
   return ResidentAttentionTiles(on, plan.cache, plan.head_dim, chunk, splits);
 }
 
@@ -135,12 +147,11 @@ int32_t ChooseSplits(const Launcher& on, const AttentionPlan& plan, bool chunk, 
 void CudaBackend::StageSegments(const AttentionArgs& args, int64_t tile_heads) {
   AttentionPlan plan = PlanOf(args, tile_heads);
   const bool one_type = args.qkv.dtype == args.out.dtype;
-  const int64_t queries = properties_.major == 9 && one_type && AllowsEights(plan, args.qkv)
-                              ? WgmmaAttentionQueries(plan.cache, plan.head_dim)
-                              : 0;
-  plan.wgmma = queries > 0 ? 1 : 0;
-  const int64_t chunk_rows =
-      plan.wgmma != 0 ? queries / tile_heads : kChunkQueries / kTileQueries * (kTileQueries / tile_heads);
+  if (properties_.major == 9 && one_type && AllowsEights(plan, args.qkv)) {
+    plan.wgmma_queries = WgmmaQueries(args, tile_heads);
+  }
+  const int64_t chunk_rows = plan.wgmma_queries > 0 ? plan.wgmma_queries / tile_heads
+                                                    : kChunkQueries / kTileQueries * (kTileQueries / tile_heads);
   const CutRows cut = Cut(args, tile_heads, chunk_rows, options_.deterministic);
   const RopeAngles& from = args.angles;
   // One piece: a rewind of the staging memory must not come between its parts.
@@ -202,7 +213,7 @@ void CudaBackend::Attention(const AttentionArgs& args) {
   plan.qkv = args.qkv, plan.out = args.out;
   plan.layer_offset = args.layer * shape.layer_bytes();
   if (HasTiledAttention(plan.cache, plan.head_dim)) CHECK(AllowsVectors(args.out));
-  CHECK(plan.wgmma == 0 || AllowsEights(plan, args.qkv));
+  CHECK(plan.wgmma_queries == 0 || AllowsEights(plan, args.qkv));
   plan.early = plan.stores != 0 && args.layer > last_layer_ && !slab_copies_.busy() ? 1 : 0;
   last_layer_ = args.layer;
   // Prompts among others' rows come in as many mixtures as there are steps.

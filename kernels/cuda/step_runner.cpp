@@ -241,7 +241,7 @@ void StepRunner::MultiplyOne(const StepOp& op, Tensor x, const void* weight, int
 void StepRunner::Attend(const AttentionPlan& plan) {
   if (plan.stores == 0) LaunchStoreRows(on_, plan);
   if (!HasTiledAttention(plan.cache, plan.head_dim)) return LaunchPlainAttention(on_, plan);
-  if (plan.chunk_count > 0 && plan.wgmma != 0) LaunchWgmmaAttention(on_, plan);
+  if (plan.chunk_count > 0 && plan.wgmma_queries > 0) LaunchWgmmaAttention(on_, plan);
   AttentionPlan with_scratch = plan;
   with_scratch.partial = static_cast<float*>(scratch_);
   LaunchTiledAttention(on_, with_scratch);

@@ -49,11 +49,16 @@ __device__ __forceinline__ void GiveRegisters() {
 __device__ __forceinline__ void BeginProducts() { RINGSIDE_WGMMA("wgmma.fence.sync.aligned;" ::: "memory"); }
 /// What was begun since the last call is one group.
 __device__ __forceinline__ void CommitProducts() { RINGSIDE_WGMMA("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-/// Nothing that reads or writes these registers later comes earlier.
+/// What writes these registers comes before, what reads or writes them later comes after.
 template <int N>
-__device__ __forceinline__ void Hold(float (&sums)[N]) {
+__device__ __forceinline__ void Hold(float (&x)[N]) {
 #pragma unroll
-  for (int i = 0; i < N; ++i) asm volatile("" : "+f"(sums[i])::"memory");
+  for (int i = 0; i < N; ++i) asm volatile("" : "+f"(x[i])::"memory");
+}
+template <int N>
+__device__ __forceinline__ void Hold(uint32_t (&x)[N]) {
+#pragma unroll
+  for (int i = 0; i < N; ++i) asm volatile("" : "+r"(x[i])::"memory");
 }
 /// Waits until at most kLeft groups are under way.
 template <int kLeft>
@@ -94,6 +99,10 @@ __device__ __forceinline__ uint64_t At(uint64_t operand, uint32_t address) {
   RINGSIDE_NAMES32                                                                                                      \
   ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60," \
   "%61,%62,%63"
+#define RINGSIDE_NAMES96                                                                                                 \
+  RINGSIDE_NAMES64                                                                                                      \
+  ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,"    \
+  "%92,%93,%94,%95"
 #define RINGSIDE_PRODUCT(element, name, n, names, left, right, add, ...)                                        \
   __device__ __forceinline__ void Multiply(float(&sums)[n / 2], const uint32_t(&a)[4], uint64_t b, bool adds,   \
                                            element) {                                                           \
@@ -106,7 +115,9 @@ __device__ __forceinline__ uint64_t At(uint64_t operand, uint32_t address) {
   RINGSIDE_PRODUCT(element, name, 16, RINGSIDE_NAMES8, "%8,%9,%10,%11", "%12", "%13", RINGSIDE_SUMS8(sums, 0))   \
   RINGSIDE_PRODUCT(element, name, 64, RINGSIDE_NAMES32, "%32,%33,%34,%35", "%36", "%37", RINGSIDE_SUMS32(sums, 0)) \
   RINGSIDE_PRODUCT(element, name, 128, RINGSIDE_NAMES64, "%64,%65,%66,%67", "%68", "%69", RINGSIDE_SUMS32(sums, 0), \
-                   RINGSIDE_SUMS32(sums, 32))
+                   RINGSIDE_SUMS32(sums, 32))                                                                     \
+  RINGSIDE_PRODUCT(element, name, 192, RINGSIDE_NAMES96, "%96,%97,%98,%99", "%100", "%101",                       \
+                   RINGSIDE_SUMS32(sums, 0), RINGSIDE_SUMS32(sums, 32), RINGSIDE_SUMS32(sums, 64))
 
 /// sums (+)= a b: a is 64 x 16, 16 rows a warp, as mma.m16n8k16 has it in registers; b 16 x N, a RightOperand. The sums
 /// of columns 8 i ... are sums[4 i ... 4 i + 3], as that instruction has them. Not done before WaitForProducts.
@@ -115,6 +126,7 @@ RINGSIDE_PRODUCTS(__half, "f16")
 
 #undef RINGSIDE_PRODUCTS
 #undef RINGSIDE_PRODUCT
+#undef RINGSIDE_NAMES96
 #undef RINGSIDE_NAMES64
 #undef RINGSIDE_NAMES32
 #undef RINGSIDE_NAMES8

@@ -276,7 +276,7 @@ struct ChunkLaunch {
 template <class C, int D, bool kLarge>
 void LaunchOfSize(const Launcher& on, const AttentionPlan& plan) {
   LaunchSplit<TiledLaunch<C, D, kLarge>>(on, plan, plan.splits, plan.tiles, plan.tile_count);
-  if (plan.wgmma != 0) return;
+  if (plan.wgmma_queries > 0) return;
   LaunchSplit<ChunkLaunch<C, D, kLarge>>(on, plan, plan.chunk_splits, plan.chunk_tiles, plan.chunk_count);
 }
 

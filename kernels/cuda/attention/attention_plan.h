@@ -60,7 +60,7 @@ struct AttentionPlan {
   int32_t splits = 1;  // of a tile's keys
   int32_t chunk_count = 0;
   int32_t chunk_splits = 1;
-  int32_t wgmma = 0;  // chunks are cut for LaunchWgmmaAttention
+  int32_t wgmma_queries = 0;  // of a block, where chunks are cut for LaunchWgmmaAttention
   // Every sequence has one row, whose key and value the attention kernel itself stores: no LaunchStoreRows.
   int32_t stores = 0;
   // No kernel since the last synchronisation has written this layer's cache: keys and values may be read before the

@@ -17,8 +17,22 @@
 
 namespace ringside::cuda {
 
-/// A thread's queries m and m + 8 of the block, rotated and scaled, as left operands: [16 rows of keys][register],
-/// whose dimensions FetchKeys has chosen. Those past the last are a copy of it.
+/// Of the four threads that share two queries, thread t gets word t of each: [thread] instead of [word].
+__device__ __forceinline__ void Transpose(uint32_t (&words)[4], int lane) {
+#pragma unroll
+  for (int step = 1; step <= 2; step *= 2) {
+    const bool upper = (lane & step) != 0;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      uint32_t& low = words[step == 1 ? 2 * i : i];
+      uint32_t& high = words[step == 1 ? 2 * i + 1 : i + 2];
+      const uint32_t other = __shfl_xor_sync(0xffffffffu, upper ? low : high, step);
+      (upper ? low : high) = other;
+    }
+  }
+}
+/// A thread's queries m and m + 8 of the block, rotated and scaled, as left operands: [16 dimensions][register]. Those
+/// past the last are a copy of it.
 template <class Q, class P, int D>
 __device__ __forceinline__ void LoadQueries(const AttentionPlan& a, const StagedTile& tile, int first_head, int m,
                                             bool is_pinned, int lane, uint32_t (&q)[D / 16][4]) {
@@ -36,6 +50,7 @@ __device__ __forceinline__ void LoadQueries(const AttentionPlan& a, const Staged
       const Eight first = LoadEight(from + 32 * g), second = LoadEight(from + 32 * g + D / 2);
       Eight cosine, sine;
       if (a.rotary > 0) cosine = LoadEight(cosines + 32 * g), sine = LoadEight(sines + 32 * g);
+      uint32_t near[4], far[4];
 #pragma unroll
       for (int p = 0; p < 4; ++p) {
         float u[2], v[2];
@@ -44,8 +59,13 @@ __device__ __forceinline__ void LoadQueries(const AttentionPlan& a, const Staged
           u[e] = first.x[2 * p + e] * scale, v[e] = second.x[2 * p + e] * scale;
           if (a.rotary > 0) Rotate(u[e], v[e], cosine.x[2 * p + e], sine.x[2 * p + e]);
         }
-        q[2 * g + p / 2][h + p % 2 * 2] = Pack(u[0], u[1], P());
-        q[2 * g + D / 32 + p / 2][h + p % 2 * 2] = Pack(v[0], v[1], P());
+        near[p] = Pack(u[0], u[1], P()), far[p] = Pack(v[0], v[1], P());
+      }
+      Transpose(near, lane), Transpose(far, lane);
+#pragma unroll
+      for (int p = 0; p < 4; ++p) {
+        q[2 * g + p / 2][h + p % 2 * 2] = near[p];
+        q[2 * g + D / 32 + p / 2][h + p % 2 * 2] = far[p];
       }
     }
   }
@@ -111,13 +131,26 @@ __device__ __forceinline__ void Shrink(RunningSoftmax<D>& state, const float (&s
   for (int i = 0; i < D / 2; ++i) state.out[i] *= shrink[i / 2 % 2];
 }
 
+/// Where a block has two groups they begin their products in turns, so that one's run beside the softmax of the other.
+/// Barriers 1 and 2: each is one group's to wait at and the other's to pass. The second group passes the first turn.
+template <class S>
+__device__ __forceinline__ void AwaitTurn(int group) {
+  if constexpr (S::kGroups == 2) asm volatile("bar.sync %0, 256;" ::"r"(1 + group) : "memory");
+}
+template <class S>
+__device__ __forceinline__ void PassTurn(int group) {
+  if constexpr (S::kGroups == 2) asm volatile("bar.arrive %0, 256;" ::"r"(2 - group) : "memory");
+}
+
 /// The block's n-th to last-th units, of N keys each from position `first` on. The products of a unit's weights with
 /// its values run beside the softmax of the next unit.
-template <class P, int D, int N>
-__device__ __forceinline__ void AttendUnits(const Stages<D>& stages, const uint32_t (&q)[D / 16][4], int n, int last,
-                                            int first, const QueryLimits& limits, int lane, RunningSoftmax<D>& state) {
+template <class P, class S, int N>
+__device__ __forceinline__ void AttendUnits(const Stages<S>& stages, const uint32_t (&q)[S::kDim / 16][4], int n,
+                                            int last, int first, const QueryLimits& limits, int group, int lane,
+                                            RunningSoftmax<S::kDim>& state) {
+  constexpr int D = S::kDim;
   const uint64_t key_operand = RightOperand<32>(D * 32, 8 * 32);
-  const uint64_t value_operand = RightOperand<128>(WgmmaShape<D>::kKeys * 128, 1024);
+  const uint64_t value_operand = RightOperand<128>(S::kKeys * 128, 1024);
   float scores[N / 2], shrink[2];
   uint32_t weights[N / 16][4];
   const auto score = [&](int i) {
@@ -134,6 +167,12 @@ __device__ __forceinline__ void AttendUnits(const Stages<D>& stages, const uint3
     Hold(scores);
 #pragma unroll
     for (int i = 0; i < N / 4; ++i) weights[i / 4][i % 4] = Pack(scores[2 * i], scores[2 * i + 1], P());
+  };
+  const auto all_done = [&] {  // nothing of it is left for the turn
+#pragma unroll
+    for (int i = 0; i < N / 16; ++i) Hold(weights[i]);
+    Hold(state.out);
+    Hold(state.sum);
   };
   const auto add_values = [&] {
     stages.AwaitFull(n, 1);
@@ -153,8 +192,11 @@ __device__ __forceinline__ void AttendUnits(const Stages<D>& stages, const uint3
     if (n > begin) stages.Release(n - 1, 1, lane);
     pack();
     Shrink(state, shrink);
+    all_done();
+    AwaitTurn<S>(group);
     score(n + 1);
     add_values();
+    PassTurn<S>(group);
     WaitForProducts<1>(scores);
     stages.Release(n + 1, 0, lane);
   }
@@ -181,20 +223,6 @@ __device__ __forceinline__ int64_t ResultAt(const AttentionPlan& a, const Staged
          static_cast<int64_t>(first_head + m - row * a.tile_heads) * a.head_dim;
 }
 
-/// Of the four threads that share two queries, thread t gets word t of each: [thread] instead of [word].
-__device__ __forceinline__ void Transpose(uint32_t (&words)[4], int lane) {
-#pragma unroll
-  for (int step = 1; step <= 2; step *= 2) {
-    const bool upper = (lane & step) != 0;
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      uint32_t& low = words[step == 1 ? 2 * i : i];
-      uint32_t& high = words[step == 1 ? 2 * i + 1 : i + 2];
-      const uint32_t other = __shfl_xor_sync(0xffffffffu, upper ? low : high, step);
-      (upper ? low : high) = other;
-    }
-  }
-}
 template <class Q, int D>
 __device__ __forceinline__ void StoreResults(const AttentionPlan& a, const StagedTile& tile, int first_head,
                                              const RunningSoftmax<D>& state, int m, const bool (&real)[2], int lane) {
@@ -223,10 +251,10 @@ __device__ __forceinline__ void MeetCluster() {
 
 /// A consumer's results to their owners: block m / share of the cluster owns query m. [split][share][D] sums, then
 /// [split][share][2] tops and weights.
-template <int D>
-__device__ __forceinline__ void SendResults(const AttentionPlan& a, const RunningSoftmax<D>& state, int m,
+template <class S>
+__device__ __forceinline__ void SendResults(const AttentionPlan& a, const RunningSoftmax<S::kDim>& state, int m,
                                             const bool (&real)[2], float* received, int lane) {
-  using S = WgmmaShape<D>;
+  constexpr int D = S::kDim;
   const int share = S::kQueries / a.chunk_splits, rank = static_cast<int>(blockIdx.x);
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
@@ -244,10 +272,10 @@ __device__ __forceinline__ void SendResults(const AttentionPlan& a, const Runnin
   }
 }
 /// The block's own queries, joined in split order.
-template <int D>
+template <class S>
 __device__ __forceinline__ void JoinResults(const AttentionPlan& a, const StagedTile& tile, int first_head,
                                             const float* received) {
-  using S = WgmmaShape<D>;
+  constexpr int D = S::kDim;
   const int share = S::kQueries / a.chunk_splits, first = static_cast<int>(blockIdx.x) * share;
   const float* stats = received + S::kQueries * D;
   for (int i = threadIdx.x; i < share * (D / 4); i += 32 * S::kConsumers) {
@@ -268,15 +296,14 @@ __device__ __forceinline__ void JoinResults(const AttentionPlan& a, const Staged
   }
 }
 
-template <class Q, class C, int D>
-__global__ void __launch_bounds__(WgmmaShape<D>::kThreads, WgmmaShape<D>::kBlocks)
-    WgmmaAttentionKernel(AttentionPlan a) {
-  using S = WgmmaShape<D>;
+template <class Q, class C, class S>
+__global__ void __launch_bounds__(S::kThreads, S::kBlocks) WgmmaAttentionKernel(AttentionPlan a) {
+  constexpr int D = S::kDim;
   using P = typename CacheTile<C, D>::Product;
   constexpr bool kWidens = sizeof(C) == 1;
-  constexpr int kFetcherRegisters = kWidens ? 64 : 40;
+  constexpr int kFetcherRegisters = kWidens ? 56 : 40;
   extern __shared__ __align__(16) unsigned char shared[];
-  const Stages<D> stages(shared);
+  const Stages<S> stages(shared);
   if (threadIdx.x == 0) stages.Init();
   __syncthreads();
   StartStep();
@@ -284,7 +311,7 @@ __global__ void __launch_bounds__(WgmmaShape<D>::kThreads, WgmmaShape<D>::kBlock
   const int warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
   const int kv_head = blockIdx.y / a.tiles_of_group, first_head = blockIdx.y * a.tile_heads;
   const StagedTile tile = a.chunk_tiles[blockIdx.z];
-  const KeyUnits units = UnitsOf<D>(tile);
+  const KeyUnits units = UnitsOf<S>(tile);
   const int shift = __ffs(a.chunk_splits) - 1;  // splits are a power of two
   const int begin = units.all * static_cast<int>(blockIdx.x) >> shift;
   const int end = units.all * (static_cast<int>(blockIdx.x) + 1) >> shift;
@@ -292,9 +319,9 @@ __global__ void __launch_bounds__(WgmmaShape<D>::kThreads, WgmmaShape<D>::kBlock
     GiveRegisters<kFetcherRegisters>();
     const char* slab = TileAddress(a, tile.slab, 0, kv_head);
     if constexpr (kWidens) {
-      FetchAndWidenUnits<D>(a, tile, units, begin, end, slab, stages, warp - S::kConsumers, lane);
+      FetchAndWidenUnits<S>(a, tile, units, begin, end, slab, stages, warp - S::kConsumers, lane);
     } else {
-      FetchUnits<D>(a, tile, units, begin, end, slab, stages, warp - S::kConsumers, lane);
+      FetchUnits<S>(a, tile, units, begin, end, slab, stages, warp - S::kConsumers, lane);
     }
     if (a.chunk_splits == 1) return;
     WaitForAllCopies();  // the results of other splits will lie in their place
@@ -303,6 +330,7 @@ __global__ void __launch_bounds__(WgmmaShape<D>::kThreads, WgmmaShape<D>::kBlock
     return;
   }
   TakeRegisters<S::template kRegisters<kFetcherRegisters>>();
+  if (warp / 4 == 1) PassTurn<S>(1);
   const int m = warp * 16 + lane / 4;  // the thread's first query
   const bool real[2] = {m < tile.rows * a.tile_heads, m + 8 < tile.rows * a.tile_heads};
   RunningSoftmax<D> state;
@@ -314,53 +342,53 @@ __global__ void __launch_bounds__(WgmmaShape<D>::kThreads, WgmmaShape<D>::kBlock
     if (from >= to) continue;
     LoadQueries<Q, P, D>(a, tile, first_head, m, is_pinned, lane, q);
     const QueryLimits limits = LimitsAt(a, tile, m, is_pinned);
-    const int n = from - begin, last = to - begin - 1, first = UnitAt<D>(tile, units, from).first;
+    const int n = from - begin, last = to - begin - 1, first = UnitAt<S>(tile, units, from).first;
     if (is_pinned && units.pinned_step == 1) {
-      AttendUnits<P, D, 16>(stages, q, n, last, first, limits, lane, state);
+      AttendUnits<P, S, 16>(stages, q, n, last, first, limits, warp / 4, lane, state);
     } else {
-      AttendUnits<P, D, S::kKeys>(stages, q, n, last, first, limits, lane, state);
+      AttendUnits<P, S, S::kKeys>(stages, q, n, last, first, limits, warp / 4, lane, state);
     }
   }
   if (a.chunk_splits == 1) return StoreResults<Q, D>(a, tile, first_head, state, m, real, lane);
   float* received = reinterpret_cast<float*>(shared);
   __syncthreads();
   MeetCluster();  // nobody reads keys and values any more
-  SendResults<D>(a, state, m, real, received, lane);
+  SendResults<S>(a, state, m, real, received, lane);
   MeetCluster();
-  JoinResults<D>(a, tile, first_head, received);
+  JoinResults<S>(a, tile, first_head, received);
 }
 
-template <class Q, class C, int D>
-void LaunchWgmmaOfSize(const Launcher& on, const AttentionPlan& plan) {
-  Launcher clustered = on;
-  clustered.cluster = plan.chunk_splits;
-  Launch(clustered, WgmmaAttentionKernel<Q, C, D>,
-         Grid(plan.chunk_splits, plan.heads / plan.tile_heads, plan.chunk_count), WgmmaShape<D>::kThreads,
-         WgmmaShape<D>::kBytes, plan);
+/// Calls body(WgmmaShape) with the plan's.
+template <class Body>
+auto WithShape(const AttentionPlan& plan, const Body& body) {
+  if (plan.head_dim == 128) return body(WgmmaShape<128, 2>());
+  return plan.wgmma_queries == 64 ? body(WgmmaShape<64, 1>()) : body(WgmmaShape<64, 2>());
 }
+
 /// Of a type of caches.
 template <class C>
 void LaunchWgmmaOfType(const Launcher& on, const AttentionPlan& plan) {
-  const bool small = plan.head_dim == 64;
-  if (plan.qkv.dtype == DType::kBF16) {
-    return small ? LaunchWgmmaOfSize<__nv_bfloat16, C, 64>(on, plan)
-                 : LaunchWgmmaOfSize<__nv_bfloat16, C, 128>(on, plan);
-  }
-  return small ? LaunchWgmmaOfSize<__half, C, 64>(on, plan) : LaunchWgmmaOfSize<__half, C, 128>(on, plan);
+  Launcher clustered = on;
+  clustered.cluster = plan.chunk_splits;
+  const dim3 grid = Grid(plan.chunk_splits, plan.heads / plan.tile_heads, plan.chunk_count);
+  WithShape(plan, [&](auto shape) {
+    using S = decltype(shape);
+    plan.qkv.dtype == DType::kBF16
+        ? Launch(clustered, WgmmaAttentionKernel<__nv_bfloat16, C, S>, grid, S::kThreads, S::kBytes, plan)
+        : Launch(clustered, WgmmaAttentionKernel<__half, C, S>, grid, S::kThreads, S::kBytes, plan);
+  });
 }
 
 /// Clusters of `splits` blocks that are on the device at a time.
-template <class C, int D>
-int ResidentWgmmaOfSize(int splits) {
-  static std::map<int, int> known;
-  int& clusters = known[splits];
-  if (clusters > 0) return clusters;
-  clusters = ActiveClusters(WgmmaAttentionKernel<__half, C, D>, splits, WgmmaShape<D>::kThreads, WgmmaShape<D>::kBytes);
-  return clusters;
-}
 template <class C>
-int ResidentWgmmaOfType(int64_t head_dim, int splits) {
-  return head_dim == 64 ? ResidentWgmmaOfSize<C, 64>(splits) : ResidentWgmmaOfSize<C, 128>(splits);
+int ResidentWgmmaOfType(const AttentionPlan& plan, int splits) {
+  return WithShape(plan, [&](auto shape) {
+    using S = decltype(shape);
+    static std::map<int, int> known;
+    int& clusters = known[splits];
+    if (clusters == 0) clusters = ActiveClusters(WgmmaAttentionKernel<__half, C, S>, splits, S::kThreads, S::kBytes);
+    return clusters;
+  });
 }
 
 }  // namespace ringside::cuda

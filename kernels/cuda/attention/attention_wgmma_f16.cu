@@ -4,17 +4,18 @@
 namespace ringside::cuda {
 
 void LaunchWgmmaBf16(const Launcher& on, const AttentionPlan& plan);  // attention_wgmma_bf16.cu
-int ResidentWgmmaBf16(int64_t head_dim, int splits);
+int ResidentWgmmaBf16(const AttentionPlan& plan, int splits);
 
 void LaunchWgmmaF8(const Launcher& on, const AttentionPlan& plan);  // attention_wgmma_f8.cu
-int ResidentWgmmaF8(int64_t head_dim, int splits);
+int ResidentWgmmaF8(const AttentionPlan& plan, int splits);
 
-int64_t WgmmaAttentionQueries(DType cache, int64_t head_dim) {
+int32_t WgmmaAttentionQueries(DType cache, int64_t head_dim, int64_t queries, int64_t keys) {
 #ifdef RINGSIDE_SM90A
   if (cache != DType::kF16 && cache != DType::kBF16 && cache != DType::kF8E4M3) return 0;
-  return head_dim == 64 ? WgmmaShape<64>::kQueries : head_dim == 128 ? WgmmaShape<128>::kQueries : 0;
+  if (head_dim == 128) return 128;
+  return head_dim != 64 ? 0 : queries >= 128 && keys >= 1280 ? 128 : 64;
 #else
-  (void)cache, (void)head_dim;
+  (void)cache, (void)head_dim, (void)queries, (void)keys;
   return 0;
 #endif
 }
@@ -25,10 +26,10 @@ void LaunchWgmmaAttention(const Launcher& on, const AttentionPlan& plan) {
   LaunchWgmmaOfType<__half>(on, plan);
 }
 
-int ResidentWgmmaTiles(DType cache, int64_t head_dim, int splits) {
-  if (cache == DType::kBF16) return ResidentWgmmaBf16(head_dim, splits);
-  if (cache == DType::kF8E4M3) return ResidentWgmmaF8(head_dim, splits);
-  return ResidentWgmmaOfType<__half>(head_dim, splits);
+int ResidentWgmmaTiles(const AttentionPlan& plan, int splits) {
+  if (plan.cache == DType::kBF16) return ResidentWgmmaBf16(plan, splits);
+  if (plan.cache == DType::kF8E4M3) return ResidentWgmmaF8(plan, splits);
+  return ResidentWgmmaOfType<__half>(plan, splits);
 }
 
 }  // namespace ringside::cuda

@@ -4,6 +4,6 @@
 namespace ringside::cuda {
 
 void LaunchWgmmaF8(const Launcher& on, const AttentionPlan& plan) { LaunchWgmmaOfType<__nv_fp8_e4m3>(on, plan); }
-int ResidentWgmmaF8(int64_t head_dim, int splits) { return ResidentWgmmaOfType<__nv_fp8_e4m3>(head_dim, splits); }
+int ResidentWgmmaF8(const AttentionPlan& plan, int splits) { return ResidentWgmmaOfType<__nv_fp8_e4m3>(plan, splits); }
 
 }  // namespace ringside::cuda

@@ -9,13 +9,15 @@
 
 namespace ringside::cuda {
 
-/// Shape of a block for a head size.
-template <int D>
+/// Shape of a block for a head size: one group takes queries, or two do. Heads of 64 come in both: two groups are faster
+/// once there are many keys, one is where there are few.
+template <int D, int kGroupsOfQueries>
 struct WgmmaShape {
-  static_assert(D == 64 || D == 128);
-  static constexpr int kGroups = D / 64;           // that take queries
-  static constexpr int kBlocks = D == 64 ? 2 : 1;  // on a multiprocessor at a time
-  static constexpr int kStages = 3, kTiles = 8, kKeys = 16 * kTiles;
+  static_assert(D == 64 || (D == 128 && kGroupsOfQueries == 2));
+  static constexpr int kDim = D, kGroups = kGroupsOfQueries;
+  static constexpr int kBlocks = kGroups == 1 ? 2 : 1;  // on a multiprocessor at a time
+  static constexpr bool kWide = D == 64 && kGroups == 2;
+  static constexpr int kStages = kWide ? 4 : 3, kTiles = kWide ? 12 : 8, kKeys = 16 * kTiles;
   static constexpr int kQueries = 64 * kGroups, kConsumers = 4 * kGroups, kFetchers = 4;  // the latter are warps
   static constexpr int kThreads = 32 * (kConsumers + kFetchers);
   // Registers of a thread: what a launch gives to all; those that copy keep kFetcher, the others have the rest.
@@ -38,28 +40,25 @@ struct UnitKeys {
 struct KeyUnits {
   int pinned_step, pinned, all;
 };
-template <int D>
+template <class S>
 __device__ __forceinline__ KeyUnits UnitsOf(const StagedTile& tile) {
-  using S = WgmmaShape<D>;
   const int step = tile.pinned_tiles <= 2 ? 1 : S::kTiles, pinned = (tile.pinned_tiles + step - 1) / step;
   return {step, pinned, pinned + (tile.ring_tiles + S::kTiles - 1) / S::kTiles};
 }
-template <int D>
+template <class S>
 __device__ __forceinline__ UnitKeys UnitAt(const StagedTile& tile, const KeyUnits& units, int i) {
-  constexpr int kTiles = WgmmaShape<D>::kTiles;
   if (i < units.pinned) {
     const int of = i * units.pinned_step;
     return {true, of, min(units.pinned_step, tile.pinned_tiles - of), of * 16, 0, min(tile.pinned - 1, tile.last)};
   }
-  const int of = (i - units.pinned) * kTiles;
-  return {false,      of,       min(kTiles, tile.ring_tiles - of), tile.pinned + (tile.first_tile + of) * 16,
+  const int of = (i - units.pinned) * S::kTiles;
+  return {false,      of,       min(S::kTiles, tile.ring_tiles - of), tile.pinned + (tile.first_tile + of) * 16,
           tile.first, tile.last};
 }
 
 /// Stages and their barriers in shared memory: full[2 stage + half], empty[...]; half 0 keys, 1 values.
-template <int D>
+template <class S>
 struct Stages {
-  using S = WgmmaShape<D>;
   uint32_t base, barriers;
   __device__ __forceinline__ explicit Stages(const void* shared) {
     base = (SharedAddress(shared) + 1023) / 1024 * 1024;
@@ -91,46 +90,43 @@ struct Stages {
   }
 };
 
-/// A warp copies a tile's keys [D][16] to the t-th tile's place among a unit's. Of 32 dimensions, 8 t + 2 p + e comes
-/// to lie in row 8 p + 2 t + e: so a thread's part of a left operand is 8 dimensions side by side.
+/// A warp copies a tile's keys [D][16] to the t-th tile's place among a unit's.
 template <int D>
 __device__ __forceinline__ void FetchKeys(const char* tile, uint32_t keys, int t, int lane) {
-  const int dimension = (lane >> 2 & 1) * 8 + lane / 8 * 2 + (lane >> 1 & 1);  // of 16; every other lane has 8 keys
-  const char* from = tile + dimension * 32 + lane % 2 * 16;
-  const uint32_t to = keys + t * D * 32 + lane / 8 * 256;
+  const uint32_t to = keys + t * D * 32 + (lane ^ lane >> 3 & 1) * 16;
 #pragma unroll
-  for (int i = 0; i < D / 16; ++i) CopyAsync(to + i / 2 * 1024 + i % 2 * 128 + (lane % 8 ^ i % 2) * 16, from + i * 512);
+  for (int i = 0; i < D / 16; ++i) CopyAsync(to + i * 512, tile + i * 512 + lane * 16);
 }
 /// Its values [16][D] likewise, whose position is `first`; those that no row sees become zero: what lies there may be
 /// anything, and 0 x NaN is NaN.
-template <int D>
+template <class S>
 __device__ __forceinline__ void FetchValues(const char* tile, uint32_t values, int t, int first, const UnitKeys& unit,
                                             int lane) {
+  constexpr int D = S::kDim;
 #pragma unroll
   for (int i = 0; i < D / 16; ++i) {
     const int key = (i * 32 + lane) / (D / 8), part = lane % (D / 8), position = first + key;
     const uint32_t to =
-        values + part / 8 * WgmmaShape<D>::kKeys * 128 + (t * 16 + key) * 128 + (part % 8 ^ key % 8) * 16;
+        values + part / 8 * S::kKeys * 128 + (t * 16 + key) * 128 + (part % 8 ^ key % 8) * 16;
     CopyAsyncOrZero(to, tile + (i * 32 + lane) * 16, t < unit.tiles && position >= unit.from && position <= unit.to);
   }
 }
-template <int D>
+template <class S>
 __device__ __forceinline__ void FetchUnits(const AttentionPlan& a, const StagedTile& tile, const KeyUnits& units,
-                                           int begin, int end, const char* slab, const Stages<D>& stages, int warp,
+                                           int begin, int end, const char* slab, const Stages<S>& stages, int warp,
                                            int lane) {
-  using S = WgmmaShape<D>;
   for (int n = 0; n < end - begin; ++n) {
-    const UnitKeys unit = UnitAt<D>(tile, units, begin + n);
+    const UnitKeys unit = UnitAt<S>(tile, units, begin + n);
     const auto address = [&](int t) {
       return KeyTile(a, tile, slab, unit.is_pinned, unit.of + min(t, unit.tiles - 1));
     };
     stages.AwaitEmpty(n, 0);
-    for (int t = warp; t < unit.tiles; t += S::kFetchers) FetchKeys<D>(address(t), stages.Half(n, 0), t, lane);
+    for (int t = warp; t < unit.tiles; t += S::kFetchers) FetchKeys<S::kDim>(address(t), stages.Half(n, 0), t, lane);
     ArriveWhenCopied(stages.Full(n, 0));
     const int all = unit.is_pinned ? units.pinned_step : S::kTiles;
     stages.AwaitEmpty(n, 1);
     for (int t = warp; t < all; t += S::kFetchers) {
-      FetchValues<D>(address(t) + a.half_tile_bytes, stages.Half(n, 1), t, unit.first + t * 16, unit, lane);
+      FetchValues<S>(address(t) + a.half_tile_bytes, stages.Half(n, 1), t, unit.first + t * 16, unit, lane);
     }
     ArriveWhenCopied(stages.Full(n, 1));
   }

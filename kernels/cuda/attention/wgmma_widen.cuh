@@ -29,11 +29,10 @@ template <int D>
 struct TileHalf {
   uint4 units[D / 32];
 
-  /// Keys [D][16]. Every unit is a dimension; which one stands in which row, FetchKeys (wgmma_keys.cuh) has chosen.
+  /// Keys [D][16]: every unit is a dimension.
   __device__ __forceinline__ void LoadKeys(const char* tile, int lane) {
-    const int dimension = lane / 2 % 4 * 8 + lane / 8 * 2 + lane % 2;
 #pragma unroll
-    for (int i = 0; i < D / 32; ++i) units[i] = reinterpret_cast<const uint4*>(tile)[i * 32 + dimension];
+    for (int i = 0; i < D / 32; ++i) units[i] = reinterpret_cast<const uint4*>(tile)[i * 32 + lane];
   }
   __device__ __forceinline__ void StoreKeys(uint32_t keys, int t, int lane) const {
     const uint32_t to = keys + t * D * 32 + lane * 32;
@@ -54,13 +53,14 @@ struct TileHalf {
       units[i] = seen ? reinterpret_cast<const uint4*>(values)[i * 32 + lane] : uint4{0, 0, 0, 0};
     }
   }
+  template <int kKeys>
   __device__ __forceinline__ void StoreValues(uint32_t values, int t, int lane) const {
     // Two parts of 8 dimensions; half of the lanes begin with the second one, which lies in other banks.
     const int first_part = lane % (D / 16) * 2, swap = D > 64 ? lane >> 2 & 1 : 0;
 #pragma unroll
     for (int i = 0; i < D / 32; ++i) {
       const int key = (i * 32 + lane) / (D / 16);
-      const uint32_t to = values + first_part / 8 * WgmmaShape<D>::kKeys * 128 + (t * 16 + key) * 128;
+      const uint32_t to = values + first_part / 8 * kKeys * 128 + (t * 16 + key) * 128;
 #pragma unroll
       for (int j = 0; j < 2; ++j) {
         const bool second = (j ^ swap) != 0;
@@ -72,17 +72,16 @@ struct TileHalf {
 };
 
 /// FetchUnits (wgmma_keys.cuh) of E4M3.
-template <int D>
+template <class S>
 __device__ __forceinline__ void FetchAndWidenUnits(const AttentionPlan& a, const StagedTile& tile,
                                                    const KeyUnits& units, int begin, int end, const char* slab,
-                                                   const Stages<D>& stages, int warp, int lane) {
-  using S = WgmmaShape<D>;
+                                                   const Stages<S>& stages, int warp, int lane) {
   constexpr int kOwn = S::kTiles / S::kFetchers;  // tiles of a unit that a warp takes: warp, warp + kFetchers, ...
-  TileHalf<D> held[kOwn];
+  TileHalf<S::kDim> held[kOwn];
   const auto address = [&](const UnitKeys& unit, int t) {
     return KeyTile(a, tile, slab, unit.is_pinned, unit.of + min(t, unit.tiles - 1));
   };
-  UnitKeys unit = UnitAt<D>(tile, units, begin);
+  UnitKeys unit = UnitAt<S>(tile, units, begin);
 #pragma unroll
   for (int i = 0; i < kOwn; ++i) held[i].LoadKeys(address(unit, warp + i * S::kFetchers), lane);
   for (int n = 0; n < end - begin; ++n) {
@@ -96,12 +95,12 @@ __device__ __forceinline__ void FetchAndWidenUnits(const AttentionPlan& a, const
     ShowToWgmma();
     ArriveAt(stages.Full(n, 0));
     const int all = unit.is_pinned ? units.pinned_step : S::kTiles;
-    unit = UnitAt<D>(tile, units, min(begin + n + 1, end - 1));
+    unit = UnitAt<S>(tile, units, min(begin + n + 1, end - 1));
     stages.AwaitEmpty(n, 1);
 #pragma unroll
     for (int i = 0; i < kOwn; ++i) {
       const int t = warp + i * S::kFetchers;
-      if (t < all) held[i].StoreValues(stages.Half(n, 1), t, lane);
+      if (t < all) held[i].template StoreValues<S::kKeys>(stages.Half(n, 1), t, lane);
       held[i].LoadKeys(address(unit, t), lane);
     }
     ShowToWgmma();
