@@ -120,8 +120,8 @@ int ResidentAttentionTiles(const Launcher& on, DType cache, int64_t head_dim, bo
 /// Joins what the blocks of each tile of up to `queries` rows times heads left in plan.partial: the small set's way.
 void LaunchJoinSplits(const Launcher& on, const AttentionPlan& plan, const StagedTile* tiles, int64_t count,
                       int queries, int splits);
-/// Chunks of rows on Hopper: how many queries a block should take where a chunk has up to `queries` that see up to `keys`
-/// keys; 0 where there is no such kernel in this program. Needs AllowsEights, queries and results of one type.
+/// Chunks of rows on Hopper: how many queries a block should take where a chunk has up to `queries` that see up to
+/// `keys` keys; 0 where there is no such kernel in this program. Needs AllowsEights, queries and results of one type.
 int32_t WgmmaAttentionQueries(DType cache, int64_t head_dim, int64_t queries, int64_t keys);
 void LaunchWgmmaAttention(const Launcher& on, const AttentionPlan& plan);
 int ResidentWgmmaTiles(const AttentionPlan& plan, int splits);

@@ -87,7 +87,7 @@ __device__ __forceinline__ uint64_t At(uint64_t operand, uint32_t address) {
 }
 
 // Operands of the instruction in assembly: sums, then the left operand's four registers, the right one, whether to add.
-#define RINGSIDE_SUMS8(c, i)                                                                             \
+#define RINGSIDE_SUMS8(c, i)                                                                                  \
   "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3]), "+f"(c[i + 4]), "+f"(c[i + 5]), "+f"(c[i + 6]), \
       "+f"(c[i + 7])
 #define RINGSIDE_SUMS32(c, i) \
@@ -95,29 +95,30 @@ __device__ __forceinline__ uint64_t At(uint64_t operand, uint32_t address) {
 #define RINGSIDE_NAMES8 "%0,%1,%2,%3,%4,%5,%6,%7"
 #define RINGSIDE_NAMES32 \
   RINGSIDE_NAMES8 ",%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
-#define RINGSIDE_NAMES64                                                                                                \
-  RINGSIDE_NAMES32                                                                                                      \
-  ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60," \
+#define RINGSIDE_NAMES64                                                                                               \
+  RINGSIDE_NAMES32                                                                                                     \
+  ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%" \
+  "60,"                                                                                                                \
   "%61,%62,%63"
-#define RINGSIDE_NAMES96                                                                                                 \
-  RINGSIDE_NAMES64                                                                                                      \
-  ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,"    \
+#define RINGSIDE_NAMES96                                                                                              \
+  RINGSIDE_NAMES64                                                                                                    \
+  ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91," \
   "%92,%93,%94,%95"
-#define RINGSIDE_PRODUCT(element, name, n, names, left, right, add, ...)                                        \
-  __device__ __forceinline__ void Multiply(float(&sums)[n / 2], const uint32_t(&a)[4], uint64_t b, bool adds,   \
-                                           element) {                                                           \
-    RINGSIDE_WGMMA("{ .reg .pred adds; setp.ne.b32 adds, " add ", 0; wgmma.mma_async.sync.aligned.m64n" #n      \
-                   "k16.f32." name "." name " {" names "}, {" left "}, " right ", adds, 1, 1, 1; }"             \
-                   : __VA_ARGS__                                                                                \
-                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(adds)));          \
+#define RINGSIDE_PRODUCT(element, name, n, names, left, right, add, ...)                                      \
+  __device__ __forceinline__ void Multiply(float(&sums)[n / 2], const uint32_t(&a)[4], uint64_t b, bool adds, \
+                                           element) {                                                         \
+    RINGSIDE_WGMMA("{ .reg .pred adds; setp.ne.b32 adds, " add ", 0; wgmma.mma_async.sync.aligned.m64n" #n    \
+                   "k16.f32." name "." name " {" names "}, {" left "}, " right ", adds, 1, 1, 1; }"           \
+                   : __VA_ARGS__                                                                              \
+                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(adds)));        \
   }
-#define RINGSIDE_PRODUCTS(element, name)                                                                         \
-  RINGSIDE_PRODUCT(element, name, 16, RINGSIDE_NAMES8, "%8,%9,%10,%11", "%12", "%13", RINGSIDE_SUMS8(sums, 0))   \
-  RINGSIDE_PRODUCT(element, name, 64, RINGSIDE_NAMES32, "%32,%33,%34,%35", "%36", "%37", RINGSIDE_SUMS32(sums, 0)) \
-  RINGSIDE_PRODUCT(element, name, 128, RINGSIDE_NAMES64, "%64,%65,%66,%67", "%68", "%69", RINGSIDE_SUMS32(sums, 0), \
-                   RINGSIDE_SUMS32(sums, 32))                                                                     \
-  RINGSIDE_PRODUCT(element, name, 192, RINGSIDE_NAMES96, "%96,%97,%98,%99", "%100", "%101",                       \
-                   RINGSIDE_SUMS32(sums, 0), RINGSIDE_SUMS32(sums, 32), RINGSIDE_SUMS32(sums, 64))
+#define RINGSIDE_PRODUCTS(element, name)                                                                              \
+  RINGSIDE_PRODUCT(element, name, 16, RINGSIDE_NAMES8, "%8,%9,%10,%11", "%12", "%13", RINGSIDE_SUMS8(sums, 0))        \
+  RINGSIDE_PRODUCT(element, name, 64, RINGSIDE_NAMES32, "%32,%33,%34,%35", "%36", "%37", RINGSIDE_SUMS32(sums, 0))    \
+  RINGSIDE_PRODUCT(element, name, 128, RINGSIDE_NAMES64, "%64,%65,%66,%67", "%68", "%69", RINGSIDE_SUMS32(sums, 0),   \
+                   RINGSIDE_SUMS32(sums, 32))                                                                         \
+  RINGSIDE_PRODUCT(element, name, 192, RINGSIDE_NAMES96, "%96,%97,%98,%99", "%100", "%101", RINGSIDE_SUMS32(sums, 0), \
+                   RINGSIDE_SUMS32(sums, 32), RINGSIDE_SUMS32(sums, 64))
 
 /// sums (+)= a b: a is 64 x 16, 16 rows a warp, as mma.m16n8k16 has it in registers; b 16 x N, a RightOperand. The sums
 /// of columns 8 i ... are sums[4 i ... 4 i + 3], as that instruction has them. Not done before WaitForProducts.

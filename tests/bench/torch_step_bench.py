@@ -1,18 +1,20 @@
 """The peer of step_bench: the fastest decode and prefill in PyTorch that we know how to write, for the same shapes.
 
     python3 tests/bench/torch_step_bench.py smollm2|gpt2|llama-1b|llama-8b [--batches 1,8,32,128] [--contexts 1024,4096]
-                                            [--prefill 512,2048,8192]
+                                            [--prefill 512,2048,8192] [--append 64]  (onto the longest context)
 
 Random bf16 weights N(0, 0.02), N(0, 1) keys and values, greedy. Fused q-k-v and gate-up matrices, static cache, Inductor
 (coordinate descent at batch 1, max-autotune at 32, cuBLAS elsewhere), every layer the same compiled code, the whole step
 with its greedy choice and feedback in one CUDA graph. Attention of decode: FlexAttention over the used blocks of 128 keys,
-or two batched products with a masked softmax; of prefill: scaled_dot_product_attention by FlashAttention or by cuDNN.
+or two batched products with a masked softmax; of prefill: scaled_dot_product_attention by FlashAttention or by cuDNN;
+of an append: FlashAttention with its mask at the lower right, FlexAttention, or two batched products.
 Each is measured; a JSON object a measurement, "ms" of the median and the name of the variant. A step is timed by CUDA
 events over 32 replays (a prompt 2), so nothing on the host counts; of a prompt "wall_ms", too: from its ids on the host
 to the token after it on the host, as step_bench counts.
 """
 
 import argparse
+import functools
 import json
 import statistics
 import sys
@@ -23,7 +25,8 @@ import torch
 import torch.nn.functional as F
 from make_random_model import SHAPES
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.nn.attention.flex_attention import BlockMask, flex_attention
+from torch.nn.attention.bias import causal_lower_right
+from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
 
 STEPS, REPEATS = 32, 7
 
@@ -228,38 +231,61 @@ def decode(net, batch, contexts):
         torch.cuda.empty_cache()
 
 
-def prefill(net, tokens):
-    s = net.shape
-    if tokens > s.positions:
+def append_attention(s, tokens, context):
+    """Of rows behind `context` others: name -> a backend, f(q, keys, values)."""
+    room, group = context + tokens, s.heads // s.kv_heads
+    flash = functools.partial(F.scaled_dot_product_attention, attn_mask=causal_lower_right(tokens, room), enable_gqa=True)
+    blocks = create_block_mask(lambda b, h, q, k: k <= q + context, 1, 1, tokens, room)
+    flex = functools.partial(torch.compile(flex_attention, dynamic=False, fullgraph=True), block_mask=blocks,
+                             enable_gqa=True)
+
+    def products(q, keys, values):
+        scores = torch.matmul(q.reshape(1, s.kv_heads, group * tokens, s.dim), keys.transpose(-1, -2)).float()
+        hidden = torch.arange(room, device="cuda") > torch.arange(context, room, device="cuda").repeat(group)[:, None]
+        weights = torch.softmax((scores * s.dim**-0.5).masked_fill(hidden, float("-inf")), -1).to(q.dtype)
+        return torch.matmul(weights, values).view(1, s.heads, tokens, s.dim)
+
+    return {"FLASH_ATTENTION": (SDPBackend.FLASH_ATTENTION, flash), "flex": (SDPBackend.MATH, flex),
+            "products": (SDPBackend.MATH, torch.compile(products, dynamic=False, fullgraph=True))}
+
+
+def prefill(net, tokens, context=0):
+    s, room = net.shape, context + tokens
+    if room > s.positions:
         return
     functions = net.compiled(1, {})
-    ids, places = torch.randint(0, s.vocab, (tokens,), device="cuda"), torch.arange(tokens, device="cuda")
+    ids, places = torch.randint(0, s.vocab, (tokens,), device="cuda"), torch.arange(context, room, device="cuda")
     token = torch.zeros(1, dtype=torch.int64, device="cuda")
-    cache = [[random(1, s.kv_heads, tokens, s.dim) for _ in range(2)] for _ in range(s.layers)]
+    cache = [[random(1, s.kv_heads, room, s.dim) for _ in range(2)] for _ in range(s.layers)]
     sizes = [s.heads * s.dim, s.kv_heads * s.dim, s.kv_heads * s.dim]
 
     def split(qkv, keys, values, cos, sin):
         q, k, v = (part.view(1, tokens, -1, s.dim).transpose(1, 2) for part in qkv.split(sizes, -1))
-        keys.copy_(net.rotated(k, cos[:tokens], sin[:tokens]))
-        values.copy_(v)
-        return net.rotated(q, cos[:tokens], sin[:tokens])
+        c, sn = cos[context:room], sin[context:room]
+        keys[:, :, context:].copy_(net.rotated(k, c, sn))
+        values[:, :, context:].copy_(v)
+        return net.rotated(q, c, sn)
 
     split = torch.compile(split, dynamic=False, fullgraph=True)
-    for kind in (SDPBackend.FLASH_ATTENTION, SDPBackend.CUDNN_ATTENTION):
+    scaled = functools.partial(F.scaled_dot_product_attention, is_causal=True, enable_gqa=True)
+    variants = {kind.name: (kind, scaled) for kind in (SDPBackend.FLASH_ATTENTION, SDPBackend.CUDNN_ATTENTION)}
+    if context > 0:
+        variants = append_attention(s, tokens, context)
+    for kind, (backend, attention) in variants.items():
 
         def attend(i, qkv):
             keys, values = cache[i]
             q = split(qkv, keys, values, net.cos, net.sin)
-            with sdpa_kernel(kind):
-                out = F.scaled_dot_product_attention(q, keys, values, is_causal=True, enable_gqa=True)
+            with sdpa_kernel(backend):
+                out = attention(q, keys, values)
             return out.transpose(1, 2).reshape(tokens, -1)
 
         try:
             graph = captured(lambda: token.copy_(net.forward(ids, places, attend, functions)))
-            report("prefill", s, kind.name, 1, 0, tokens, median_ms(graph, 2, lambda: None),
-                   wall_ms=round(median_wall_ms(graph, ids, token), 4))
-        except RuntimeError as e:
-            print(f"{s.name} prefill {tokens} {kind.name}: {e}", file=sys.stderr)
+            report("append" if context > 0 else "prefill", s, kind, 1, context, tokens,
+                   median_ms(graph, 2, lambda: None), wall_ms=round(median_wall_ms(graph, ids, token), 4))
+        except (RuntimeError, ValueError) as e:
+            print(f"{s.name} prefill {tokens} onto {context} {kind}: {e}", file=sys.stderr)
 
 
 def main():
@@ -269,12 +295,14 @@ def main():
     p.add_argument("--batches", type=numbers, default=[1, 8, 32, 128])
     p.add_argument("--contexts", type=numbers, default=[1024, 4096])
     p.add_argument("--prefill", type=numbers, default=[512, 2048, 8192])
+    p.add_argument("--append", type=numbers, default=[64])
     a = p.parse_args()
     torch.set_grad_enabled(False)
     torch.manual_seed(1)
     net = Network(Shape(a.shape))
     failed = False
-    for f, arguments in [(prefill, (n,)) for n in a.prefill] + [(decode, (b, a.contexts)) for b in a.batches]:
+    for f, arguments in ([(prefill, (n,)) for n in a.prefill] + [(prefill, (n, max(a.contexts))) for n in a.append] +
+                         [(decode, (b, a.contexts)) for b in a.batches]):
         try:
             f(net, *arguments)
         except Exception:  # one that cannot be measured does not take the others with it

@@ -4,6 +4,8 @@
 namespace ringside::cuda {
 
 void LaunchWgmmaBf16(const Launcher& on, const AttentionPlan& plan) { LaunchWgmmaOfType<__nv_bfloat16>(on, plan); }
-int ResidentWgmmaBf16(const AttentionPlan& plan, int splits) { return ResidentWgmmaOfType<__nv_bfloat16>(plan, splits); }
+int ResidentWgmmaBf16(const AttentionPlan& plan, int splits) {
+  return ResidentWgmmaOfType<__nv_bfloat16>(plan, splits);
+}
 
 }  // namespace ringside::cuda

@@ -9,8 +9,8 @@
 
 namespace ringside::cuda {
 
-/// Shape of a block for a head size: one group takes queries, or two do. Heads of 64 come in both: two groups are faster
-/// once there are many keys, one is where there are few.
+/// Shape of a block for a head size: one group takes queries, or two do. Heads of 64 come in both: two groups are
+/// faster once there are many keys, one is where there are few.
 template <int D, int kGroupsOfQueries>
 struct WgmmaShape {
   static_assert(D == 64 || (D == 128 && kGroupsOfQueries == 2));
@@ -106,8 +106,7 @@ __device__ __forceinline__ void FetchValues(const char* tile, uint32_t values, i
 #pragma unroll
   for (int i = 0; i < D / 16; ++i) {
     const int key = (i * 32 + lane) / (D / 8), part = lane % (D / 8), position = first + key;
-    const uint32_t to =
-        values + part / 8 * S::kKeys * 128 + (t * 16 + key) * 128 + (part % 8 ^ key % 8) * 16;
+    const uint32_t to = values + part / 8 * S::kKeys * 128 + (t * 16 + key) * 128 + (part % 8 ^ key % 8) * 16;
     CopyAsyncOrZero(to, tile + (i * 32 + lane) * 16, t < unit.tiles && position >= unit.from && position <= unit.to);
   }
 }
