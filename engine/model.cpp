@@ -93,21 +93,32 @@ void Model::State::BuildStep(std::span<const StepPart> parts) {
   for (AttentionSegment& segment : step.segments) segment.first_live = step.first_live.data() + segment.first_row;
 }
 
-// The own angles of every row; those of the pinned query in a second table only if some row has evicted something.
+// The own angles of every row, one sequence's in the table itself; those of the pinned query in a second table only if
+// some row has evicted something.
 void Model::State::ComputeAngles(std::span<const StepPart> parts) {
   const size_t pairs = spec.inverse_frequencies.size(), rows = step.ids.size();
-  step.own_cos.resize(rows * pairs);
-  step.own_sin.resize(rows * pairs);
   bool evicted = false;
-  for (size_t r = 0; r < rows; ++r) {
-    step.table.Fill(spec, step.positions[r], step.own_cos.data() + r * pairs, step.own_sin.data() + r * pairs);
-  }
   for (size_t s = 0; s < parts.size(); ++s) {
     const AttentionSegment& segment = step.segments[s];
     const int64_t last = segment.position + segment.rows - 1;
     // Where c falls behind t it stays behind, so the last row speaks for its segment.
     evicted |= segment.pinned > 0 && parts[s].cache->ring().PinnedQueryPosition(last) != last;
   }
+  const auto count = static_cast<int64_t>(rows);
+  if (parts.size() == 1 && !evicted && AngleTable::SideBySide(step.positions.front(), count)) {
+    const AngleTable::Angles own = step.table.Of(spec, step.positions.front());
+    for (const int64_t position : step.positions) step.table.Of(spec, position);
+    step.angles = {own.cosines, own.sines, own.cosines, own.sines};
+    return;
+  }
+  const auto copy = [&](int64_t position, size_t row, std::vector<float>& cosines, std::vector<float>& sines) {
+    const AngleTable::Angles angles = step.table.Of(spec, position);
+    std::copy_n(angles.cosines, pairs, cosines.data() + row * pairs);
+    std::copy_n(angles.sines, pairs, sines.data() + row * pairs);
+  };
+  step.own_cos.resize(rows * pairs);
+  step.own_sin.resize(rows * pairs);
+  for (size_t r = 0; r < rows; ++r) copy(step.positions[r], r, step.own_cos, step.own_sin);
   step.angles = {step.own_cos.data(), step.own_sin.data(), step.own_cos.data(), step.own_sin.data()};
   if (!evicted) return;
   step.pinned_cos = step.own_cos;
@@ -116,8 +127,7 @@ void Model::State::ComputeAngles(std::span<const StepPart> parts) {
     const AttentionSegment& segment = step.segments[s];
     for (int64_t r = 0; r < segment.rows; ++r) {
       const int64_t t = segment.position + r, c = parts[s].cache->ring().PinnedQueryPosition(t);
-      const size_t at = static_cast<size_t>(segment.first_row + r) * pairs;
-      if (c != t) step.table.Fill(spec, c, step.pinned_cos.data() + at, step.pinned_sin.data() + at);
+      if (c != t) copy(c, static_cast<size_t>(segment.first_row + r), step.pinned_cos, step.pinned_sin);
     }
   }
   step.angles.pinned_cos = step.pinned_cos.data();
