@@ -1,7 +1,9 @@
 // Measures the ceilings that figures of a GPU are put beside: how fast all multiprocessors together read its memory, by
-// the fastest of a few ways, and how fast pinned host memory is copied to and from it. One JSON object a measurement,
-// GB/s (10^9) of the median.
-//   memory_rate
+// the fastest of a few ways, how fast pinned host memory is copied to and from it, and how fast cuBLAS multiplies large
+// bfloat16 matrices (random ones: what they hold decides how much power that takes). One JSON object a measurement,
+// GB/s (10^9) or TFLOP/s of the median.
+//   device_ceilings
+#include <cublas_v2.h>
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -14,6 +16,7 @@
 namespace {
 
 constexpr size_t kReadBytes = size_t{8} << 30, kCopyBytes = size_t{1} << 30;
+constexpr int64_t kMatrix = 8192;
 constexpr int kRounds = 9, kThreads = 512;
 
 void Check(cudaError_t error, const char* what) {
@@ -39,7 +42,15 @@ __global__ void __launch_bounds__(kThreads) Read(const uint4* from, int64_t coun
   if (sum == 0x5eed5eed) sums[blockIdx.x] = sum;
 }
 
-double Rate(const char* name, size_t bytes, const std::function<void()>& run) {
+// Sign and mantissa are random, magnitudes 1/64 to 1/32.
+__global__ void FillAtRandom(uint16_t* x) {
+  uint64_t bits = (static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * 0x9e3779b97f4a7c15u;
+  bits = (bits ^ bits >> 30) * 0xbf58476d1ce4e5b9u;
+  x[static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x] = (bits >> 40 & 0x807f) | 0x3c80;
+}
+
+// 10^9 a second of `amount` a run.
+double Rate(const char* name, double amount, const std::function<void()>& run) {
   cudaEvent_t begin, end;
   Check(cudaEventCreate(&begin), "cudaEventCreate");
   Check(cudaEventCreate(&end), "cudaEventCreate");
@@ -54,9 +65,29 @@ double Rate(const char* name, size_t bytes, const std::function<void()>& run) {
     if (i > 0) times.push_back(milliseconds);
   }
   std::sort(times.begin(), times.end());
-  return static_cast<double>(bytes) / times[times.size() / 2] / 1e6;
+  return amount / times[times.size() / 2] / 1e6;
 }
 void Print(const char* name, double rate) { std::printf("{\"name\":\"%s\",\"gb_per_s\":%.1f}\n", name, rate); }
+
+double ProductRate(void* memory) {
+  auto* a = static_cast<uint16_t*>(memory);
+  uint16_t *b = a + kMatrix * kMatrix, *c = b + kMatrix * kMatrix;
+  FillAtRandom<<<static_cast<unsigned>(2 * kMatrix * kMatrix / kThreads), kThreads>>>(a);
+  Check(cudaGetLastError(), "FillAtRandom");
+  cublasHandle_t cublas = nullptr;
+  const auto check = [](cublasStatus_t status) {
+    if (status == CUBLAS_STATUS_SUCCESS) return;
+    std::fprintf(stderr, "cuBLAS: %s\n", cublasGetStatusString(status));
+    std::exit(1);
+  };
+  check(cublasCreate(&cublas));
+  const float one = 1, zero = 0;
+  const int n = kMatrix;
+  return Rate("products", 2.0 * kMatrix * kMatrix * kMatrix, [&] {
+    check(cublasGemmEx(cublas, CUBLAS_OP_T, CUBLAS_OP_N, n, n, n, &one, a, CUDA_R_16BF, n, b, CUDA_R_16BF, n, &zero, c,
+                       CUDA_R_16BF, n, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
+  });
+}
 
 }  // namespace
 
@@ -86,5 +117,6 @@ int main() {
   Print("copy_out", Rate("copy_out", kCopyBytes, [&] {
           Check(cudaMemcpyAsync(host, memory, kCopyBytes, cudaMemcpyDeviceToHost), "cudaMemcpyAsync");
         }));
+  std::printf("{\"name\":\"products\",\"tflop_per_s\":%.0f}\n", ProductRate(memory) / 1e3);
   return 0;
 }
