@@ -7,7 +7,7 @@ namespace ringside::limits {
 
 // Engine
 inline constexpr int64_t kEngineInboxMessages = 1024;
-inline constexpr int64_t kMaxPrefillChunkTokens = 2048;  // rows of one sequence in one step
+inline constexpr int64_t kMaxPrefillChunkTokens = 8192;  // rows of one sequence in one step
 inline constexpr int64_t kMaxFullRingChunkTokens = 512;  // of them, where the ring is full
 inline constexpr int64_t kMaxPinnedTokens = 1024;        // upper bound of --pinned-max
 

@@ -3,12 +3,21 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "base/limits.h"
 #include "engine/engine_loop.h"
 #include "engine/model.h"
 
 namespace ringside {
+
+int64_t GpuPrefillChunk(const ModelSpec& spec, int64_t memory_len) {
+  constexpr int64_t kLeast = 2048, kProductsOfAStep = 15'000'000'000'000;
+  const int64_t rows = kProductsOfAStep / std::max<int64_t>(spec.layer_weights(), 1);
+  const auto most =
+      static_cast<uint64_t>(std::clamp(std::min(rows, memory_len), kLeast, limits::kMaxPrefillChunkTokens));
+  return static_cast<int64_t>(std::bit_floor(most));
+}
 
 Engine::Engine(std::unique_ptr<EngineLoop> loop) : loop_(std::move(loop)) {}
 Engine::~Engine() = default;

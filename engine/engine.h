@@ -23,6 +23,7 @@
 namespace ringside {
 
 class Model;
+struct ModelSpec;
 struct StepPart;
 
 using TimelineId = uint64_t;  // a conversation's timeline, chosen by the session layer, unique for the process
@@ -40,6 +41,10 @@ struct EngineOptions {
   int64_t queue_limit = 256;      // turns waiting for a slot; one more is refused as overloaded
   DType kv_dtype = DType::kF16;
 };
+
+/// The prefill_chunk for a GPU: as many rows as a window of `memory_len` tokens takes and as 3e13 operations compute
+/// (50 ms of an H200), a power of two from 2,048 to 8,192.
+int64_t GpuPrefillChunk(const ModelSpec& spec, int64_t memory_len);
 
 /// Where caches go that have no slot. Without tiers nothing is saved: what loses its slot is computed again.
 struct EngineStorage {

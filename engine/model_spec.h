@@ -37,6 +37,10 @@ struct ModelSpec {
   int64_t qkv_columns() const { return (heads + 2 * kv_heads) * head_dim; }
   /// Columns of what goes into the activation: 2F (gate and up) or F.
   int64_t mlp_in_columns() const { return mlp == MlpKind::kSwiGlu ? 2 * ffn : ffn; }
+  /// Elements of the layers' matrices: products that a token takes, but for attention and the head.
+  int64_t layer_weights() const {
+    return layers * (hidden * (qkv_columns() + mlp_in_columns()) + (heads * head_dim + ffn) * hidden);
+  }
 };
 
 /// kInvalidArgument, naming field and value, unless every size is sane and they fit one another.

@@ -176,13 +176,6 @@ Status CheckStorage(const ServerConfig& config, std::optional<StoreDurability> d
   return Status::Ok();
 }
 
-// A GPU is not filled by fewer rows, and hardly slower for them.
-EngineOptions StandardOptions(const ServerConfig& config) {
-  EngineOptions options;
-  if (config.cuda) options.prefill_chunk = options.step_tokens = 2048, options.mixed_tokens = 256;
-  return options;
-}
-
 Status CheckCombinations(const ServerConfig& config) {
   if (config.model.empty()) return InvalidArgument("--model: say which model to serve");
   if (config.gpu.quantization && !config.cuda) {
@@ -190,10 +183,9 @@ Status CheckCombinations(const ServerConfig& config) {
         "--quantization: weights are quantised on a GPU only; set --device cuda, or give a model file "
         "that is quantised itself");
   }
-  const int64_t chunk = config.prefill_chunk.value_or(StandardOptions(config).prefill_chunk);
-  if (config.prefill_chunk && config.step_tokens && *config.step_tokens < chunk) {
+  if (config.prefill_chunk && config.step_tokens && *config.step_tokens < *config.prefill_chunk) {
     return InvalidArgument("--step-tokens: " + std::to_string(*config.step_tokens) +
-                           " is less than --prefill-chunk, which is " + std::to_string(chunk));
+                           " is less than --prefill-chunk, which is " + std::to_string(*config.prefill_chunk));
   }
   if (!IsLoopbackHost(config.host) && config.api_keys.empty() && !config.allow_public) {
     return InvalidArgument("--host: " + config.host +
@@ -201,6 +193,22 @@ Status CheckCombinations(const ServerConfig& config) {
                            "everyone in");
   }
   return Status::Ok();
+}
+
+void SetStepSizes(const ServerConfig& config, const ModelSpec& spec, EngineOptions& options) {
+  if (config.cuda) {  // is not filled by fewer rows, and hardly slower for them
+    options.prefill_chunk = options.step_tokens = GpuPrefillChunk(spec, options.memory_len);
+    options.mixed_tokens = 256;
+  }
+  if (config.step_tokens) {
+    options.step_tokens = *config.step_tokens;
+    options.prefill_chunk = std::min(options.prefill_chunk, options.step_tokens);
+  }
+  if (config.prefill_chunk) {
+    options.prefill_chunk = *config.prefill_chunk;
+    options.step_tokens = std::max(options.step_tokens, options.prefill_chunk);
+  }
+  options.mixed_tokens = std::min(config.mixed_tokens.value_or(options.mixed_tokens), options.step_tokens);
 }
 
 }  // namespace
@@ -238,18 +246,9 @@ Result<ParsedConfig> ParseConfig(const std::vector<std::string>& args,
 }
 
 Result<EngineOptions> ResolveEngineOptions(const ServerConfig& config, const ModelSpec& spec) {
-  EngineOptions options = StandardOptions(config);
+  EngineOptions options;
   options.slots = config.slots;
   options.rebuild_windows = config.rebuild_windows;
-  if (config.step_tokens) {
-    options.step_tokens = *config.step_tokens;
-    options.prefill_chunk = std::min(options.prefill_chunk, options.step_tokens);
-  }
-  if (config.prefill_chunk) {
-    options.prefill_chunk = *config.prefill_chunk;
-    options.step_tokens = std::max(options.step_tokens, options.prefill_chunk);
-  }
-  options.mixed_tokens = std::min(config.mixed_tokens.value_or(options.mixed_tokens), options.step_tokens);
   options.queue_limit = config.queue_limit;
   options.kv_dtype = config.kv_cache_dtype;
 
@@ -270,6 +269,7 @@ Result<EngineOptions> ResolveEngineOptions(const ServerConfig& config, const Mod
                            std::to_string(trained) + ", pinned " + std::to_string(options.pinned_max) +
                            (spec.sliding_window > 0 ? ", window " + std::to_string(spec.sliding_window) : "") + ")");
   }
+  SetStepSizes(config, spec, options);
   // Learned positions end with the table they were learned in; rotations go on.
   const int64_t longest = spec.learned_positions ? trained : int64_t{1} << 40;
   options.session_len = config.session_len.value_or(std::min<int64_t>(int64_t{1} << 20, longest));

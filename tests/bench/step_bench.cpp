@@ -4,7 +4,7 @@
 // results on the host included; one JSON object a measurement, median and spread.
 //   step_bench --model PATH [--device cuda] [--dtype bf16] [--batches 1,8,32] [--contexts 1024,4096]
 //              [--prefill 512,2048] [--append 64] [--steps 64] [--repeats 5] [--deterministic] [--only-ahead]
-//              [--quantization int8|fp8] [--kv-cache-dtype fp8]
+//              [--quantization int8|fp8] [--kv-cache-dtype fp8] [--chunk N]
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -14,7 +14,9 @@
 #include <cstdio>
 #include <random>
 
+#include "base/limits.h"
 #include "cache/kv_pool.h"
+#include "engine/engine.h"
 #include "engine/model.h"
 #include "kernels/row_quantisation.h"
 #include "tests/bench/must_have.h"
@@ -25,7 +27,7 @@ namespace {
 struct Options {
   std::string model, device = "cuda", dtype = "bf16", cache, quantization = "none";
   std::vector<int64_t> batches = {1, 8, 32}, contexts = {1024, 4096}, prefill = {512, 2048}, append;
-  int64_t steps = 64, chunk = 2048;
+  int64_t steps = 64, chunk = 0;
   int repeats = 5;
   bool deterministic = false, only_ahead = false;
 };
@@ -57,7 +59,8 @@ class StepBench {
     pool_.reset();
     const DType type = options_.cache == "fp8" ? DType::kF8E4M3 : options_.dtype == "f16" ? DType::kF16 : DType::kBF16;
     auto pool = KvPool::Make(
-        model_.backend(), MakeKvShape(spec.layers, spec.kv_heads, spec.head_dim, type, kPinned, room, options_.chunk),
+        model_.backend(),
+        MakeKvShape(spec.layers, spec.kv_heads, spec.head_dim, type, kPinned, room, limits::kMaxFullRingChunkTokens),
         slots);
     if (!pool.ok()) fmt::print(stderr, "{}\n", pool.status().ToString());
     if (pool.ok()) pool_ = std::make_unique<KvPool>(std::move(*pool));
@@ -194,7 +197,7 @@ int Main(int argc, char** argv) {
   app.add_option("--prefill", options.prefill)->delimiter(',');
   app.add_option("--append", options.append)->delimiter(',');
   app.add_option("--steps", options.steps)->check(CLI::Range(2, 4096));
-  app.add_option("--chunk", options.chunk);
+  app.add_option("--chunk", options.chunk, "Rows of a prompt in a step; as the server if absent");
   app.add_option("--repeats", options.repeats)->check(CLI::Range(1, 1000));
   app.add_flag("--deterministic", options.deterministic);
   app.add_flag("--only-ahead", options.only_ahead,
@@ -208,6 +211,7 @@ int Main(int argc, char** argv) {
   const std::unique_ptr<Backend> device = MustHave(std::move(backend));
   const std::unique_ptr<Model> model = MustHave(Model::Load(options.model, *device));
   fmt::print(stderr, "{}: {}\n", model->spec().name, device->Describe());
+  if (options.chunk == 0) options.chunk = GpuPrefillChunk(model->spec(), limits::kMaxPrefillChunkTokens);
   MustBeOk(model->Reserve(std::max<int64_t>(options.chunk, 256)));
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   StepBench(options, *model).Run();

@@ -47,5 +47,19 @@ TEST(EngineStart, ADeviceHasMetEverySizeOfPrompt) {
   }
 }
 
+TEST(GpuPrefillChunk, FollowsTheModelAndTheWindow) {
+  const auto chunk = [](int64_t layers, int64_t hidden, int64_t ffn, int64_t memory_len) {
+    const ModelSpec spec{
+        .layers = layers, .hidden = hidden, .heads = hidden / 64, .kv_heads = 8, .head_dim = 64, .ffn = ffn};
+    return GpuPrefillChunk(spec, memory_len);
+  };
+  EXPECT_EQ(chunk(16, 2048, 8192, 16384), 8192);   // 1B
+  EXPECT_EQ(chunk(28, 3072, 8192, 16384), 4096);   // 3B
+  EXPECT_EQ(chunk(32, 4096, 14336, 16384), 2048);  // 8B
+  EXPECT_EQ(chunk(80, 8192, 28672, 16384), 2048);  // 70B
+  EXPECT_EQ(chunk(16, 2048, 8192, 4095), 2048);
+  EXPECT_EQ(chunk(16, 2048, 8192, 100), 2048);
+}
+
 }  // namespace
 }  // namespace ringside

@@ -328,7 +328,7 @@ TEST_F(ConfigTest, BadValuesAreRefusedByFlagAndValue) {
                                                      {"--threads", "two"},
                                                      {"--quantization", "int4"},
                                                      {"--quantization", "int8"},  // without a GPU
-                                                     {"--prefill-chunk", "2049"},
+                                                     {"--prefill-chunk", "8193"},
                                                      {"--api-key", "a b"},
                                                      {"--api-key", "k\xc3\xa4"},
                                                      {"--model", ""},
@@ -537,6 +537,9 @@ TEST_F(ConfigTest, AGpuTakesMoreRowsAStep) {
   EXPECT_EQ(gpu.prefill_chunk, 2048);
   EXPECT_EQ(gpu.step_tokens, 2048);
   EXPECT_EQ(gpu.mixed_tokens, 256);
+  config.memory_len = 6000;
+  EXPECT_EQ(ResolveEngineOptions(config, Spec(8192))->prefill_chunk, 4096);
+  EXPECT_EQ(ResolveEngineOptions(config, Spec(8192))->step_tokens, 4096);
   config.prefill_chunk = 64, config.mixed_tokens = 16;
   EXPECT_EQ(ResolveEngineOptions(config, Spec(8192))->prefill_chunk, 64);
   EXPECT_EQ(ResolveEngineOptions(config, Spec(8192))->mixed_tokens, 16);
