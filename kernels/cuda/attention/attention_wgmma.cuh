@@ -1,11 +1,11 @@
 // Attention of many rows of one sequence over the ring on Hopper's tensor cores (FlashAttention-3, Shah et al. 2024),
 // for activations of 16 bits and caches of 16, whose type the products take, or of 8, which become float16 on their
 // way. A block takes 64 or 128 queries: rows times the heads that share their keys. One warp group only copies keys and
-// values, in units of up to 8 tiles through kStages stages; others, of 64 queries each, follow by barriers in shared
-// memory, at their own pace. A group's products with the values run beside its next softmax. Queries and weights are
-// left operands in registers, keys and values right ones as they lie in the slab: keys with a dimension's 16 side by
-// side, values with a position's dimensions. Splits of the keys are the blocks of a cluster: when all have ended, each
-// sends every query's result to the block that owns the query.
+// values, in units of up to 12 tiles through kStages stages; one or two others, of 64 queries each, follow by barriers
+// in shared memory. A group's products run beside the other's softmax, those with the values beside its own next one,
+// too. Queries and weights are left operands in registers, keys and values right ones as they lie in the slab: keys
+// with a dimension's 16 side by side, values with a position's dimensions. Splits of the keys are the blocks of a
+// cluster: when all have ended, each sends every query's result to the block that owns the query.
 #pragma once
 
 #include <map>
