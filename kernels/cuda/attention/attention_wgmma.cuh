@@ -11,26 +11,13 @@
 #include <map>
 
 #include "kernels/cuda/attention/wgmma_keys.cuh"
+#include "kernels/cuda/attention/wgmma_results.cuh"
+#include "kernels/cuda/attention/wgmma_softmax.cuh"
 #include "kernels/cuda/attention/wgmma_widen.cuh"
-#include "kernels/cuda/cluster.cuh"
 #include "kernels/cuda/launch.cuh"
 
 namespace ringside::cuda {
 
-/// Of the four threads that share two queries, thread t gets word t of each: [thread] instead of [word].
-__device__ __forceinline__ void Transpose(uint32_t (&words)[4], int lane) {
-#pragma unroll
-  for (int step = 1; step <= 2; step *= 2) {
-    const bool upper = (lane & step) != 0;
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      uint32_t& low = words[step == 1 ? 2 * i : i];
-      uint32_t& high = words[step == 1 ? 2 * i + 1 : i + 2];
-      const uint32_t other = __shfl_xor_sync(0xffffffffu, upper ? low : high, step);
-      (upper ? low : high) = other;
-    }
-  }
-}
 /// A thread's queries m and m + 8 of the block, rotated and scaled, as left operands: [16 dimensions][register]. Those
 /// past the last are a copy of it.
 template <class Q, class P, int D>
@@ -69,66 +56,6 @@ __device__ __forceinline__ void LoadQueries(const AttentionPlan& a, const Staged
       }
     }
   }
-}
-
-/// A running softmax of the thread's two queries.
-template <int D>
-struct RunningSoftmax {
-  float out[D / 2] = {};  // columns 8 i + 2 (lane % 4) + {0, 1} of query h: out[4 i + 2 h + {0, 1}]
-  float top[2] = {-INFINITY, -INFINITY}, sum[2] = {};
-};
-
-/// Which positions the thread's two queries see, of one kind of keys; what stands for those past the last may see all.
-__device__ __forceinline__ QueryLimits LimitsAt(const AttentionPlan& a, const StagedTile& tile, int m, bool is_pinned) {
-  QueryLimits out;
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    const int row = RowOfQuery(a, m + 8 * h), t = tile.position + row;
-    const bool real = m + 8 * h < tile.rows * a.tile_heads;
-    out.from[h] = is_pinned || !real ? 0 : t < tile.pinned ? INT_MAX : a.rows[tile.row + row].first_live;
-    out.to[h] = !real ? INT_MAX : is_pinned ? min(t, tile.pinned - 1) : t;
-  }
-  return out;
-}
-
-/// Scores of N keys, from position `first` on, become weights; what came before counts `shrink` times as much.
-template <int D, int N>
-__device__ __forceinline__ void Weigh(float (&s)[N / 2], int first, const QueryLimits& limits, int lane,
-                                      RunningSoftmax<D>& state, float (&shrink)[2]) {
-  const bool whole = first >= max(limits.from[0], limits.from[1]) && first + N - 1 <= min(limits.to[0], limits.to[1]);
-  if (!__all_sync(0xffffffffu, whole)) {
-#pragma unroll
-    for (int i = 0; i < N / 2; ++i) {
-      const int p = first + i / 4 * 8 + lane % 4 * 2 + i % 2, h = i / 2 % 2;
-      if (p < limits.from[h] || p > limits.to[h]) s[i] = -INFINITY;
-    }
-  }
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    float top = state.top[h];
-#pragma unroll
-    for (int i = 0; i < N / 8; ++i) top = fmaxf(top, fmaxf(s[4 * i + 2 * h], s[4 * i + 2 * h + 1]));
-    top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 1));
-    top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 2));
-    const float base = top == -INFINITY ? 0.0f : top;
-    shrink[h] = Exp2(state.top[h] - base);
-    state.top[h] = top;
-    float sum = state.sum[h] * shrink[h];
-#pragma unroll
-    for (int i = 0; i < N / 8; ++i) {
-      float& u = s[4 * i + 2 * h];
-      float& v = s[4 * i + 2 * h + 1];
-      u = Exp2(u - base), v = Exp2(v - base);
-      sum += u + v;
-    }
-    state.sum[h] = sum;
-  }
-}
-template <int D>
-__device__ __forceinline__ void Shrink(RunningSoftmax<D>& state, const float (&shrink)[2]) {
-  if (__all_sync(0xffffffffu, shrink[0] == 1.0f && shrink[1] == 1.0f)) return;
-#pragma unroll
-  for (int i = 0; i < D / 2; ++i) state.out[i] *= shrink[i / 2 % 2];
 }
 
 /// Where a block has two groups they begin their products in turns, so that one's run beside the softmax of the other.
@@ -208,92 +135,6 @@ __device__ __forceinline__ void AttendUnits(const Stages<S>& stages, const uint3
   add_values();
   WaitForProducts<0>(state.out);
   stages.Release(n, 1, lane);
-}
-
-/// Over the four threads that share two queries.
-__device__ __forceinline__ float SumOfQuad(float x) {
-  x += __shfl_xor_sync(0xffffffffu, x, 1);
-  return x + __shfl_xor_sync(0xffffffffu, x, 2);
-}
-
-/// Where the result of a block's m-th query goes.
-__device__ __forceinline__ int64_t ResultAt(const AttentionPlan& a, const StagedTile& tile, int first_head, int m) {
-  const int row = RowOfQuery(a, m);
-  return static_cast<int64_t>(tile.row + row) * a.out.stride +
-         static_cast<int64_t>(first_head + m - row * a.tile_heads) * a.head_dim;
-}
-
-template <class Q, int D>
-__device__ __forceinline__ void StoreResults(const AttentionPlan& a, const StagedTile& tile, int first_head,
-                                             const RunningSoftmax<D>& state, int m, const bool (&real)[2], int lane) {
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    const float factor = 1.0f / SumOfQuad(state.sum[h]);
-    Q* to = static_cast<Q*>(a.out.data) + (real[h] ? ResultAt(a, tile, first_head, m + 8 * h) : 0) + lane % 4 * 8;
-#pragma unroll
-    for (int b = 0; b < D / 32; ++b) {
-      uint32_t words[4];
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const float* pair = state.out + 4 * (4 * b + i) + 2 * h;
-        words[i] = Pack(pair[0] * factor, pair[1] * factor, Q());
-      }
-      Transpose(words, lane);
-      if (real[h]) *reinterpret_cast<uint4*>(to + 32 * b) = uint4{words[0], words[1], words[2], words[3]};
-    }
-  }
-}
-
-__device__ __forceinline__ void MeetCluster() {
-  ArriveAtCluster();
-  WaitForCluster();
-}
-
-/// A consumer's results to their owners: block m / share of the cluster owns query m. [split][share][D] sums, then
-/// [split][share][2] tops and weights.
-template <class S>
-__device__ __forceinline__ void SendResults(const AttentionPlan& a, const RunningSoftmax<S::kDim>& state, int m,
-                                            const bool (&real)[2], float* received, int lane) {
-  constexpr int D = S::kDim;
-  const int share = S::kQueries / a.chunk_splits, rank = static_cast<int>(blockIdx.x);
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    const float sum = SumOfQuad(state.sum[h]);
-    if (!real[h]) continue;
-    const int query = m + 8 * h, owner = query / share, at = rank * share + query % share;
-#pragma unroll
-    for (int i = 0; i < D / 8; ++i) {
-      StoreInCluster(SharedAddress(received + at * D + i * 8 + lane % 4 * 2), owner,
-                     float2{state.out[4 * i + 2 * h], state.out[4 * i + 2 * h + 1]});
-    }
-    if (lane % 4 == 0) {
-      StoreInCluster(SharedAddress(received + S::kQueries * D + at * 2), owner, float2{state.top[h], sum});
-    }
-  }
-}
-/// The block's own queries, joined in split order.
-template <class S>
-__device__ __forceinline__ void JoinResults(const AttentionPlan& a, const StagedTile& tile, int first_head,
-                                            const float* received) {
-  constexpr int D = S::kDim;
-  const int share = S::kQueries / a.chunk_splits, first = static_cast<int>(blockIdx.x) * share;
-  const float* stats = received + S::kQueries * D;
-  for (int i = threadIdx.x; i < share * (D / 4); i += 32 * S::kConsumers) {
-    const int own = i / (D / 4), d = i % (D / 4) * 4;
-    if (first + own >= tile.rows * a.tile_heads) break;
-    float highest = -INFINITY, total = 0;
-    for (int p = 0; p < a.chunk_splits; ++p) highest = fmaxf(highest, stats[(p * share + own) * 2]);
-    float4 sum = {0, 0, 0, 0};
-    for (int p = 0; p < a.chunk_splits; ++p) {
-      const int at = p * share + own;
-      const float part = ShareOf(highest, stats[at * 2]);
-      const float4 v = *reinterpret_cast<const float4*>(received + at * D + d);
-      total += stats[at * 2 + 1] * part;
-      sum.x += v.x * part, sum.y += v.y * part, sum.z += v.z * part, sum.w += v.w * part;
-    }
-    StoreFour(a.out.data, a.out.dtype, ResultAt(a, tile, first_head, first + own) + d,
-              float4{sum.x / total, sum.y / total, sum.z / total, sum.w / total});
-  }
 }
 
 template <class Q, class C, class S>

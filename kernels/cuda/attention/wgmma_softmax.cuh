@@ -1,0 +1,74 @@
+// The running softmax of attention_wgmma.cuh: of two queries a thread, over the sums as the products leave them.
+#pragma once
+
+#include "kernels/cuda/attention/attention_inl.cuh"
+
+namespace ringside::cuda {
+
+/// A running softmax of the thread's two queries.
+template <int D>
+struct RunningSoftmax {
+  float out[D / 2] = {};  // columns 8 i + 2 (lane % 4) + {0, 1} of query h: out[4 i + 2 h + {0, 1}]
+  float top[2] = {-INFINITY, -INFINITY}, sum[2] = {};
+};
+
+/// Which positions the thread's two queries see, of one kind of keys; what stands for those past the last may see all.
+__device__ __forceinline__ QueryLimits LimitsAt(const AttentionPlan& a, const StagedTile& tile, int m, bool is_pinned) {
+  QueryLimits out;
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const int row = RowOfQuery(a, m + 8 * h), t = tile.position + row;
+    const bool real = m + 8 * h < tile.rows * a.tile_heads;
+    out.from[h] = is_pinned || !real ? 0 : t < tile.pinned ? INT_MAX : a.rows[tile.row + row].first_live;
+    out.to[h] = !real ? INT_MAX : is_pinned ? min(t, tile.pinned - 1) : t;
+  }
+  return out;
+}
+
+/// Scores of N keys, from position `first` on, become weights; what came before counts `shrink` times as much.
+template <int D, int N>
+__device__ __forceinline__ void Weigh(float (&s)[N / 2], int first, const QueryLimits& limits, int lane,
+                                      RunningSoftmax<D>& state, float (&shrink)[2]) {
+  const bool whole = first >= max(limits.from[0], limits.from[1]) && first + N - 1 <= min(limits.to[0], limits.to[1]);
+  if (!__all_sync(0xffffffffu, whole)) {
+#pragma unroll
+    for (int i = 0; i < N / 2; ++i) {
+      const int p = first + i / 4 * 8 + lane % 4 * 2 + i % 2, h = i / 2 % 2;
+      if (p < limits.from[h] || p > limits.to[h]) s[i] = -INFINITY;
+    }
+  }
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    float top = state.top[h];
+#pragma unroll
+    for (int i = 0; i < N / 8; ++i) top = fmaxf(top, fmaxf(s[4 * i + 2 * h], s[4 * i + 2 * h + 1]));
+    top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 1));
+    top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 2));
+    const float base = top == -INFINITY ? 0.0f : top;
+    shrink[h] = Exp2(state.top[h] - base);
+    state.top[h] = top;
+    float sum = state.sum[h] * shrink[h];
+#pragma unroll
+    for (int i = 0; i < N / 8; ++i) {
+      float& u = s[4 * i + 2 * h];
+      float& v = s[4 * i + 2 * h + 1];
+      u = Exp2(u - base), v = Exp2(v - base);
+      sum += u + v;
+    }
+    state.sum[h] = sum;
+  }
+}
+template <int D>
+__device__ __forceinline__ void Shrink(RunningSoftmax<D>& state, const float (&shrink)[2]) {
+  if (__all_sync(0xffffffffu, shrink[0] == 1.0f && shrink[1] == 1.0f)) return;
+#pragma unroll
+  for (int i = 0; i < D / 2; ++i) state.out[i] *= shrink[i / 2 % 2];
+}
+
+/// Over the four threads that share two queries.
+__device__ __forceinline__ float SumOfQuad(float x) {
+  x += __shfl_xor_sync(0xffffffffu, x, 1);
+  return x + __shfl_xor_sync(0xffffffffu, x, 2);
+}
+
+}  // namespace ringside::cuda
