@@ -49,7 +49,8 @@ __device__ __forceinline__ void GiveRegisters() {
 __device__ __forceinline__ void BeginProducts() { RINGSIDE_WGMMA("wgmma.fence.sync.aligned;" ::: "memory"); }
 /// What was begun since the last call is one group.
 __device__ __forceinline__ void CommitProducts() { RINGSIDE_WGMMA("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-/// What writes these registers comes before, what reads or writes them later comes after.
+/// What writes these registers comes before, what reads or writes them later comes after, as far as the compiler to PTX
+/// goes: ptxas does not see it.
 template <int N>
 __device__ __forceinline__ void Hold(float (&x)[N]) {
 #pragma unroll
@@ -95,15 +96,14 @@ __device__ __forceinline__ uint64_t At(uint64_t operand, uint32_t address) {
 #define RINGSIDE_NAMES8 "%0,%1,%2,%3,%4,%5,%6,%7"
 #define RINGSIDE_NAMES32 \
   RINGSIDE_NAMES8 ",%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
-#define RINGSIDE_NAMES64                                                                                               \
-  RINGSIDE_NAMES32                                                                                                     \
-  ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%" \
-  "60,"                                                                                                                \
-  "%61,%62,%63"
-#define RINGSIDE_NAMES96                                                                                              \
-  RINGSIDE_NAMES64                                                                                                    \
-  ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91," \
-  "%92,%93,%94,%95"
+#define RINGSIDE_NAMES64                                              \
+  RINGSIDE_NAMES32                                                    \
+  ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47," \
+  "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
+#define RINGSIDE_NAMES96                                              \
+  RINGSIDE_NAMES64                                                    \
+  ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79," \
+  "%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95"
 #define RINGSIDE_PRODUCT(element, name, n, names, left, right, add, ...)                                      \
   __device__ __forceinline__ void Multiply(float(&sums)[n / 2], const uint32_t(&a)[4], uint64_t b, bool adds, \
                                            element) {                                                         \

@@ -197,7 +197,7 @@ int Main(int argc, char** argv) {
   app.add_option("--prefill", options.prefill)->delimiter(',');
   app.add_option("--append", options.append)->delimiter(',');
   app.add_option("--steps", options.steps)->check(CLI::Range(2, 4096));
-  app.add_option("--chunk", options.chunk, "Rows of a prompt in a step; as the server if absent");
+  app.add_option("--chunk", options.chunk, "Rows of a prompt in a step; as the server on a GPU if absent");
   app.add_option("--repeats", options.repeats)->check(CLI::Range(1, 1000));
   app.add_flag("--deterministic", options.deterministic);
   app.add_flag("--only-ahead", options.only_ahead,

@@ -12,8 +12,11 @@ int ResidentWgmmaF8(const AttentionPlan& plan, int splits);
 int32_t WgmmaAttentionQueries(DType cache, int64_t head_dim, int64_t queries, int64_t keys) {
 #ifdef RINGSIDE_SM90A
   if (cache != DType::kF16 && cache != DType::kBF16 && cache != DType::kF8E4M3) return 0;
-  if (head_dim == 128) return 128;
-  return head_dim != 64 ? 0 : queries >= 128 && keys >= 1280 ? 128 : 64;
+  if (head_dim == 128) return WgmmaShape<128, 2>::kQueries;
+  if (head_dim != 64) return 0;
+  constexpr int64_t kManyKeys = 1280;  // from there on the large block is faster, by measurement
+  const bool many = queries >= WgmmaShape<64, 2>::kQueries && keys >= kManyKeys;
+  return many ? WgmmaShape<64, 2>::kQueries : WgmmaShape<64, 1>::kQueries;
 #else
   (void)cache, (void)head_dim, (void)queries, (void)keys;
   return 0;
