@@ -7,6 +7,7 @@
 
 #include "kernels/attention_checks.h"
 #include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/tensor_map.h"
 
 namespace ringside::cuda {
 namespace {
@@ -146,9 +147,13 @@ int32_t ChooseSplits(const Launcher& on, const AttentionPlan& plan, bool chunk, 
 
 void CudaBackend::StageSegments(const AttentionArgs& args, int64_t tile_heads) {
   AttentionPlan plan = PlanOf(args, tile_heads);
+  plan.memory = memory_, plan.memory_bytes = static_cast<int64_t>(memory_bytes_);
   const bool one_type = args.qkv.dtype == args.out.dtype;
   if (properties_.major == 9 && one_type && AllowsEights(plan, args.qkv)) {
     plan.wgmma_queries = WgmmaQueries(args, tile_heads);
+    for (const AttentionSegment& s : args.segments) {
+      CHECK_EQ((static_cast<std::byte*>(s.slab) - static_cast<std::byte*>(memory_)) % kPieceBytes, 0);
+    }
   }
   const int64_t chunk_rows = plan.wgmma_queries > 0 ? plan.wgmma_queries / tile_heads
                                                     : kChunkQueries / kTileQueries * (kTileQueries / tile_heads);

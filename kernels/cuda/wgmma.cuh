@@ -2,6 +2,8 @@
 // memory, and barriers there (mbarrier) that copies arrive at. Only for sm_90a; included by .cu files.
 #pragma once
 
+#include <cuda.h>
+
 #include "kernels/cuda/device.cuh"
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -19,10 +21,16 @@ __device__ __forceinline__ void InitBarrier(uint32_t barrier, int arrivals) {
 __device__ __forceinline__ void ArriveAt(uint32_t barrier) {
   RINGSIDE_WGMMA("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
-/// Arrives when all copies that this thread has begun (CopyAsync) are there.
-__device__ __forceinline__ void ArriveWhenCopied(uint32_t barrier) {
-  RINGSIDE_WGMMA("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
+/// Arrives, and the phase does not end before so many bytes have been copied.
+__device__ __forceinline__ void ArriveAtExpecting(uint32_t barrier, int bytes) {
+  RINGSIDE_WGMMA("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
+/// The phase does not end before all copies that this thread has begun (CopyAsync) are there. It must arrive, too.
+__device__ __forceinline__ void ExpectCopies(uint32_t barrier) {
+  RINGSIDE_WGMMA("cp.async.mbarrier.arrive.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
+}
+/// Makes initialised barriers known to copies.
+__device__ __forceinline__ void FenceBarriers() { RINGSIDE_WGMMA("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 /// Returns when the phase is over; that before the first one is.
 __device__ __forceinline__ void WaitAt(uint32_t barrier, int phase) {
   RINGSIDE_WGMMA(
@@ -33,6 +41,11 @@ __device__ __forceinline__ void WaitAt(uint32_t barrier, int phase) {
 }
 /// What threads wrote to shared memory, and are known to have written, becomes visible to wgmma.
 __device__ __forceinline__ void ShowToWgmma() { RINGSIDE_WGMMA("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+/// The description of boxes comes into a cache.
+__device__ __forceinline__ void PrefetchMap(const CUtensorMap& map) {
+  RINGSIDE_WGMMA("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+}
 
 // ---- registers of a warp group's threads, from here on; a multiple of 8
 template <int kCount>
@@ -85,6 +98,10 @@ __device__ __forceinline__ uint64_t RightOperand(int next_piece, int next_rows) 
 /// The same at an address of the block's shared memory, whose upper bits are the block's rank in its cluster.
 __device__ __forceinline__ uint64_t At(uint64_t operand, uint32_t address) {
   return operand | (address & 0x3ffff) >> 4;
+}
+/// The same so many bytes further on; one addition.
+__device__ __forceinline__ uint64_t Further(uint64_t operand, int bytes) {
+  return (operand & 0xffffffff00000000) | static_cast<uint32_t>(static_cast<uint32_t>(operand) + (bytes >> 4));
 }
 
 // Operands of the instruction in assembly: sums, then the left operand's four registers, the right one, whether to add.

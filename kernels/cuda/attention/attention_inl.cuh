@@ -133,13 +133,15 @@ __device__ __forceinline__ int SlotOf(const AttentionPlan& a, int p, int pinned)
   return RingTile(a, (p - pinned) / 16) * 16 + (p - pinned) % 16;
 }
 
-/// The address of a tile of keys that a tile of rows reads: its i-th pinned one, or its i-th in the ring. `slab` is
-/// where the head's tile 0 of the layer lies.
+/// The physical tile of keys that a tile of rows reads: its i-th pinned one, or its i-th in the ring.
+__device__ __forceinline__ int PhysicalTile(const AttentionPlan& a, const StagedTile& tile, bool is_pinned, int i) {
+  const int in_ring = tile.ring_begin + i;
+  return is_pinned ? i : a.pinned_tiles + (in_ring >= a.ring_tiles ? in_ring - a.ring_tiles : in_ring);
+}
+/// Its address. `slab` is where the head's tile 0 of the layer lies.
 __device__ __forceinline__ const char* KeyTile(const AttentionPlan& a, const StagedTile& tile, const char* slab,
                                                bool is_pinned, int i) {
-  const int in_ring = tile.ring_begin + i;
-  const int physical = is_pinned ? i : a.pinned_tiles + (in_ring >= a.ring_tiles ? in_ring - a.ring_tiles : in_ring);
-  return slab + physical * a.tile_bytes;
+  return slab + PhysicalTile(a, tile, is_pinned, i) * a.tile_bytes;
 }
 
 /// Which positions a lane's two queries, quad and quad + 8 of a warp's 16, see of one kind of keys.

@@ -45,6 +45,8 @@ struct AttentionPlan {
   const float* pinned_sin = nullptr;
   // Without clusters, of each block of a split tile: [query][d] sums, then [query][2] tops and weights.
   float* partial = nullptr;
+  const void* memory = nullptr;  // all slabs lie in these bytes
+  int64_t memory_bytes = 0;
   int64_t layer_offset = 0;  // bytes
   int64_t tile_bytes = 0, half_tile_bytes = 0;
   int32_t pinned_tiles = 0, ring_tiles = 0;

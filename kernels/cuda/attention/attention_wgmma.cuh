@@ -1,11 +1,11 @@
 // Attention of many rows of one sequence over the ring on Hopper's tensor cores (FlashAttention-3, Shah et al. 2024),
 // for activations of 16 bits and caches of 16, whose type the products take, or of 8, which become float16 on their
 // way. A block takes 64 or 128 queries: rows times the heads that share their keys. One warp group only copies keys and
-// values, in units of up to 12 tiles through kStages stages; one or two others, of 64 queries each, follow by barriers
-// in shared memory. A group's products run beside the other's softmax. Queries and weights are left operands in
-// registers, keys and values right ones as they lie in the slab: keys with a dimension's 16 side by side, values with a
-// position's dimensions. Splits of the keys are the blocks of a cluster: when all have ended, each sends every query's
-// result to the block that owns the query.
+// values, in units of up to 12 tiles through kStages stages, mostly by the tensor memory accelerator; one or two
+// others, of 64 queries each, follow by barriers in shared memory. A group's products run beside the other's softmax.
+// Queries and weights are left operands in registers, keys and values right ones as they lie in the slab: keys with a
+// dimension's 16 side by side, values with a position's dimensions. Splits of the keys are the blocks of a cluster:
+// when all have ended, each sends every query's result to the block that owns the query.
 #pragma once
 
 #include <map>
@@ -15,6 +15,7 @@
 #include "kernels/cuda/attention/wgmma_softmax.cuh"
 #include "kernels/cuda/attention/wgmma_widen.cuh"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/tensor_map.h"
 
 namespace ringside::cuda {
 
@@ -83,11 +84,9 @@ __device__ __forceinline__ void AttendUnits(const Stages<S>& stages, const uint3
   const auto score = [&](int i) {
     stages.AwaitFull(i, 0);
     BeginProducts();
-    const uint32_t keys = stages.Half(i, 0);
+    const uint64_t keys = At(key_operand, stages.Half(i, 0));
 #pragma unroll
-    for (int k = 0; k < D / 16; ++k) {
-      Multiply(scores, q[k], At(key_operand, keys + k * 16 * 32), k > 0, P());
-    }
+    for (int k = 0; k < D / 16; ++k) Multiply(scores, q[k], Further(keys, k * 16 * 32), k > 0, P());
     CommitProducts();
   };
   const auto pack = [&] {  // not while products read the weights of before
@@ -104,9 +103,9 @@ __device__ __forceinline__ void AttendUnits(const Stages<S>& stages, const uint3
   const auto add_values = [&] {
     stages.AwaitFull(n, 1);
     BeginProducts();
-    const uint32_t values = stages.Half(n, 1);
+    const uint64_t values = At(value_operand, stages.Half(n, 1));
 #pragma unroll
-    for (int k = 0; k < N / 16; ++k) Multiply(state.out, weights[k], At(value_operand, values + k * 2048), true, P());
+    for (int k = 0; k < N / 16; ++k) Multiply(state.out, weights[k], Further(values, k * 2048), true, P());
     CommitProducts();
   };
   const int begin = n;
@@ -138,7 +137,8 @@ __device__ __forceinline__ void AttendUnits(const Stages<S>& stages, const uint3
 }
 
 template <class Q, class C, class S>
-__global__ void __launch_bounds__(S::kThreads, S::kBlocks) WgmmaAttentionKernel(AttentionPlan a) {
+__global__ void __launch_bounds__(S::kThreads, S::kBlocks)
+    WgmmaAttentionKernel(AttentionPlan a, const __grid_constant__ KeyMaps maps) {
   constexpr int D = S::kDim;
   using P = typename CacheTile<C, D>::Product;
   constexpr bool kWidens = sizeof(C) == 1;
@@ -146,6 +146,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks) WgmmaAttentionKernel(
   extern __shared__ __align__(16) unsigned char shared[];
   const Stages<S> stages(shared);
   if (threadIdx.x == 0) stages.Init();
+  if (!kWidens && threadIdx.x == 32) PrefetchMap(maps.keys), PrefetchMap(maps.values);
   __syncthreads();
   StartStep();
 
@@ -162,7 +163,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks) WgmmaAttentionKernel(
     if constexpr (kWidens) {
       FetchAndWidenUnits<S>(a, tile, units, begin, end, slab, stages, warp - S::kConsumers, lane);
     } else {
-      FetchUnits<S>(a, tile, units, begin, end, slab, stages, warp - S::kConsumers, lane);
+      FetchUnits<S>(a, tile, units, begin, end, slab, stages, maps, warp - S::kConsumers, lane);
     }
     if (a.chunk_splits == 1) return;
     WaitForAllCopies();  // the results of other splits will lie in their place
@@ -207,17 +208,26 @@ auto WithShape(const AttentionPlan& plan, const Body& body) {
   return plan.wgmma_queries == Small::kQueries ? body(Small()) : body(WgmmaShape<64, 2>());
 }
 
+/// Of the plan's memory; caches of 8 bits are not copied by boxes.
+template <class C>
+KeyMaps MapsOf(const AttentionPlan& plan) {
+  if (sizeof(C) == 1) return {};
+  return {MapKeyTiles(plan.memory, plan.memory_bytes, plan.head_dim),
+          MapValueTiles(plan.memory, plan.memory_bytes, plan.head_dim)};
+}
+
 /// Of a type of caches.
 template <class C>
 void LaunchWgmmaOfType(const Launcher& on, const AttentionPlan& plan) {
   Launcher clustered = on;
   clustered.cluster = plan.chunk_splits;
   const dim3 grid = Grid(plan.chunk_splits, plan.heads / plan.tile_heads, plan.chunk_count);
+  const KeyMaps maps = MapsOf<C>(plan);
   WithShape(plan, [&](auto shape) {
     using S = decltype(shape);
     plan.qkv.dtype == DType::kBF16
-        ? Launch(clustered, WgmmaAttentionKernel<__nv_bfloat16, C, S>, grid, S::kThreads, S::kBytes, plan)
-        : Launch(clustered, WgmmaAttentionKernel<__half, C, S>, grid, S::kThreads, S::kBytes, plan);
+        ? Launch(clustered, WgmmaAttentionKernel<__nv_bfloat16, C, S>, grid, S::kThreads, S::kBytes, plan, maps)
+        : Launch(clustered, WgmmaAttentionKernel<__half, C, S>, grid, S::kThreads, S::kBytes, plan, maps);
   });
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "kernels/cuda/attention/attention_inl.cuh"
+#include "kernels/cuda/tensor_map.h"
 #include "kernels/cuda/wgmma.cuh"
 
 namespace ringside::cuda {
@@ -73,35 +74,49 @@ struct Stages {
   __device__ __forceinline__ void Init() const {
     for (int n = 0; n < S::kStages; ++n) {
       for (int half = 0; half < 2; ++half) {
-        InitBarrier(Full(n, half), 32 * S::kFetchers);
+        InitBarrier(Full(n, half), S::kFetchers);
         InitBarrier(Empty(n, half), S::kConsumers);
       }
     }
+    FenceBarriers();
   }
   // The n-th unit, of the block, counted from 0.
   __device__ __forceinline__ void AwaitFull(int n, int half) const {
     WaitAt(Full(n, half), n / S::kStages % 2);
-    ShowToWgmma();
+    if (half == 1) ShowToWgmma();  // some values are copied thread by thread; boxes need not be shown
   }
   __device__ __forceinline__ void AwaitEmpty(int n, int half) const { WaitAt(Empty(n, half), n / S::kStages % 2 ^ 1); }
+  /// By a warp that has written its part itself.
+  __device__ __forceinline__ void Fill(int n, int half, int lane) const {
+    ShowToWgmma();
+    __syncwarp();
+    if (lane == 0) ArriveAt(Full(n, half));
+  }
   __device__ __forceinline__ void Release(int n, int half, int lane) const {
     __syncwarp();
     if (lane == 0) ArriveAt(Empty(n, half));
   }
 };
 
-/// A warp copies a tile's keys [D][16] to the t-th tile's place among a unit's.
-template <int D>
-__device__ __forceinline__ void FetchKeys(const char* tile, uint32_t keys, int t, int lane) {
-  const uint32_t to = keys + t * D * 32 + (lane ^ lane >> 3 & 1) * 16;
-#pragma unroll
-  for (int i = 0; i < D / 16; ++i) CopyAsync(to + i * 512, tile + i * 512 + lane * 16);
+/// Boxes of the tiles in the memory of all slabs (MapKeyTiles, MapValueTiles).
+struct KeyMaps {
+  CUtensorMap keys, values;
+};
+/// One thread copies a box; the barrier has been told of its bytes (ArriveAtExpecting).
+__device__ __forceinline__ void CopyTileBox(uint32_t to, const CUtensorMap& map, int column, int piece,
+                                            uint32_t barrier) {
+  RINGSIDE_WGMMA(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];" ::
+          "r"(to),
+      "l"(&map), "r"(0), "r"(column), "r"(piece), "r"(barrier)
+      : "memory");
 }
-/// Its values [16][D] likewise, whose position is `first`; those that no row sees become zero: what lies there may be
-/// anything, and 0 x NaN is NaN.
+
+/// A warp copies the values [16][D] of the t-th tile, whose position is `first`, to its place among a unit's; those
+/// that no row sees become zero: what lies there may be anything, and 0 x NaN is NaN.
 template <class S>
-__device__ __forceinline__ void FetchValues(const char* tile, uint32_t values, int t, int first, const UnitKeys& unit,
-                                            int lane) {
+__device__ __forceinline__ void FetchSeenValues(const char* tile, uint32_t values, int t, int first,
+                                                const UnitKeys& unit, int lane) {
   constexpr int D = S::kDim;
 #pragma unroll
   for (int i = 0; i < D / 16; ++i) {
@@ -110,24 +125,51 @@ __device__ __forceinline__ void FetchValues(const char* tile, uint32_t values, i
     CopyAsyncOrZero(to, tile + (i * 32 + lane) * 16, t < unit.tiles && position >= unit.from && position <= unit.to);
   }
 }
+/// A warp's tiles of the block's units, one after the other: by boxes, values thread by thread where some are not to be
+/// seen. `slab` is where the head's tile 0 of the layer lies.
 template <class S>
 __device__ __forceinline__ void FetchUnits(const AttentionPlan& a, const StagedTile& tile, const KeyUnits& units,
-                                           int begin, int end, const char* slab, const Stages<S>& stages, int warp,
-                                           int lane) {
+                                           int begin, int end, const char* slab, const Stages<S>& stages,
+                                           const KeyMaps& maps, int warp, int lane) {
+  constexpr int D = S::kDim, kHalfTile = D * 32, kPiece = static_cast<int>(kPieceBytes);
+  const int first_piece = static_cast<int>((slab - static_cast<const char*>(a.memory)) / kPiece);
+  const int tile_pieces = static_cast<int>(a.tile_bytes / kPiece);
   for (int n = 0; n < end - begin; ++n) {
     const UnitKeys unit = UnitAt<S>(tile, units, begin + n);
-    const auto address = [&](int t) {
-      return KeyTile(a, tile, slab, unit.is_pinned, unit.of + min(t, unit.tiles - 1));
-    };
-    stages.AwaitEmpty(n, 0);
-    for (int t = warp; t < unit.tiles; t += S::kFetchers) FetchKeys<S::kDim>(address(t), stages.Half(n, 0), t, lane);
-    ArriveWhenCopied(stages.Full(n, 0));
     const int all = unit.is_pinned ? units.pinned_step : S::kTiles;
-    stages.AwaitEmpty(n, 1);
-    for (int t = warp; t < all; t += S::kFetchers) {
-      FetchValues<S>(address(t) + a.half_tile_bytes, stages.Half(n, 1), t, unit.first + t * 16, unit, lane);
+    const auto piece = [&](int t) {
+      return first_piece + PhysicalTile(a, tile, unit.is_pinned, unit.of + t) * tile_pieces;
+    };
+    const int own = max(0, (unit.tiles - warp + S::kFetchers - 1) / S::kFetchers);
+    stages.AwaitEmpty(n, 0);
+    if (lane == 0) {
+      ArriveAtExpecting(stages.Full(n, 0), own * kHalfTile);
+      for (int t = warp; t < unit.tiles; t += S::kFetchers) {
+        CopyTileBox(stages.Half(n, 0) + t * kHalfTile, maps.keys, 0, piece(t), stages.Full(n, 0));
+      }
     }
-    ArriveWhenCopied(stages.Full(n, 1));
+    stages.AwaitEmpty(n, 1);
+    const uint32_t values = stages.Half(n, 1);
+    if (unit.tiles == all && unit.first >= unit.from && unit.first + all * 16 - 1 <= unit.to) {
+      if (lane == 0) {
+        ArriveAtExpecting(stages.Full(n, 1), own * kHalfTile);
+        for (int t = warp; t < all; t += S::kFetchers) {
+          for (int column = 0; column < D / 64; ++column) {
+            CopyTileBox(values + column * S::kKeys * 128 + t * 2048, maps.values, column, piece(t) + kHalfTile / kPiece,
+                        stages.Full(n, 1));
+          }
+        }
+      }
+    } else {
+      for (int t = warp; t < all; t += S::kFetchers) {
+        const char* tile_of_keys = KeyTile(a, tile, slab, unit.is_pinned, unit.of + min(t, unit.tiles - 1));
+        FetchSeenValues<S>(tile_of_keys + a.half_tile_bytes, values, t, unit.first + t * 16, unit, lane);
+      }
+      ExpectCopies(stages.Full(n, 1));
+      __syncwarp();
+      if (lane == 0) ArriveAt(stages.Full(n, 1));
+    }
+    __syncwarp();
   }
 }
 

@@ -92,8 +92,7 @@ __device__ __forceinline__ void FetchAndWidenUnits(const AttentionPlan& a, const
       if (t < unit.tiles) held[i].StoreKeys(stages.Half(n, 0), t, lane);
       held[i].LoadValues(address(unit, t) + a.half_tile_bytes, unit.first + t * 16, t < unit.tiles, unit, lane);
     }
-    ShowToWgmma();
-    ArriveAt(stages.Full(n, 0));
+    stages.Fill(n, 0, lane);
     const int all = unit.is_pinned ? units.pinned_step : S::kTiles;
     unit = UnitAt<S>(tile, units, min(begin + n + 1, end - 1));
     stages.AwaitEmpty(n, 1);
@@ -103,8 +102,7 @@ __device__ __forceinline__ void FetchAndWidenUnits(const AttentionPlan& a, const
       if (t < all) held[i].template StoreValues<S::kKeys>(stages.Half(n, 1), t, lane);
       held[i].LoadKeys(address(unit, t), lane);
     }
-    ShowToWgmma();
-    ArriveAt(stages.Full(n, 1));
+    stages.Fill(n, 1, lane);
   }
 }
 

@@ -7,7 +7,7 @@
 #include "kernels/cuda/cluster.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/linear/tensor_boxes.cuh"
-#include "kernels/cuda/linear/tensor_map.h"
+#include "kernels/cuda/tensor_map.h"
 
 namespace ringside::cuda {
 

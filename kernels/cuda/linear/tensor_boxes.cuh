@@ -8,18 +8,7 @@
 
 namespace ringside::cuda {
 
-/// Arrives, and the phase does not end before so many bytes have been copied.
-__device__ __forceinline__ void ArriveAtExpecting(uint32_t barrier, int bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
-}
-/// Makes initialised barriers known to copies.
-__device__ __forceinline__ void FenceBarriers() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
-
 // ---- copies of boxes into shared memory
-
-__device__ __forceinline__ void PrefetchMap(const CUtensorMap& map) {
-  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
-}
 
 constexpr uint64_t kReadOnce = 0x12f0000000000000u, kReadAgain = 0x14f0000000000000u;  // first, last out of L2
 

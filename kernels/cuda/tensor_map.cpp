@@ -1,4 +1,4 @@
-#include "kernels/cuda/linear/tensor_map.h"
+#include "kernels/cuda/tensor_map.h"
 
 #include <cudaTypedefs.h>
 #include <cuda_runtime_api.h>
@@ -25,14 +25,15 @@ PFN_cuTensorMapEncodeTiled_v12000 Encoder() {
 
 template <int kDimensions>
 CUtensorMap Encode(DType dtype, const void* data, const cuuint64_t (&sizes)[kDimensions],
-                   const cuuint64_t (&strides)[kDimensions - 1], const cuuint32_t (&box)[kDimensions]) {
+                   const cuuint64_t (&strides)[kDimensions - 1], const cuuint32_t (&box)[kDimensions],
+                   CUtensorMapSwizzle swizzle = CU_TENSOR_MAP_SWIZZLE_128B) {
   CUtensorMap map;
   cuuint32_t steps[kDimensions];
   for (cuuint32_t& step : steps) step = 1;
   const CUresult result =
       Encoder()(&map, dtype == DType::kF16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
                 kDimensions, const_cast<void*>(data), sizes, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-                CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+                swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   CHECK_EQ(result, CUDA_SUCCESS);
   return map;
 }
@@ -50,6 +51,18 @@ CUtensorMap MapPairs(DType dtype, const void* data, int64_t rows, int64_t cols, 
   const auto n = static_cast<cuuint64_t>(rows / 2), row_bytes = static_cast<cuuint64_t>(cols) * 2;
   return Encode<4>(dtype, data, {static_cast<cuuint64_t>(cols), 8, 2, n / 8}, {row_bytes, n * row_bytes, 8 * row_bytes},
                    {kBoxColumns, 8, 2, static_cast<cuuint32_t>(box_rows / 16)});
+}
+
+CUtensorMap MapKeyTiles(const void* memory, int64_t bytes, int dims) {
+  return Encode<3>(DType::kBF16, memory, {16, 8, static_cast<cuuint64_t>(bytes / kPieceBytes)}, {32, kPieceBytes},
+                   {16, 8, static_cast<cuuint32_t>(dims / 8)}, CU_TENSOR_MAP_SWIZZLE_32B);
+}
+
+CUtensorMap MapValueTiles(const void* memory, int64_t bytes, int dims) {
+  CHECK(dims == 64 || dims == 128);  // a piece is two positions, or one
+  const auto columns = static_cast<cuuint32_t>(dims / kBoxColumns);
+  return Encode<3>(DType::kBF16, memory, {kBoxColumns, 2, static_cast<cuuint64_t>(bytes / kPieceBytes)},
+                   {128, kPieceBytes}, {kBoxColumns, 2 / columns, 8 * columns});
 }
 
 }  // namespace ringside::cuda
