@@ -1,6 +1,7 @@
-// Descriptions of matrices for the tensor memory accelerator (compute capability 9.0 on): boxes of a matrix with 64
-// elements of 16 bits to a row, which it puts into shared memory in the pattern that tensor cores read without bank
-// conflicts (128-byte swizzle: row r, 16-byte piece p at r * 128 + (p ^ r % 8) * 16). What lies outside is zero.
+// Descriptions of matrices, and of the tiles of KV caches, for the tensor memory accelerator (compute capability 9.0
+// on): boxes with 64 elements of 16 bits to a row, which it puts into shared memory in the pattern that tensor cores
+// read without bank conflicts (128-byte swizzle: row r, 16-byte piece p at r * 128 + (p ^ r % 8) * 16). What lies
+// outside is zero.
 #pragma once
 
 #include <cuda.h>

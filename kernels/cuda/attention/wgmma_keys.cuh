@@ -1,7 +1,8 @@
 // How keys and values of the ring reach the products of attention_wgmma.cuh: the shape of a block, how a tile of rows
-// divides its keys into units, stages in shared memory with their barriers, and the warps that fill them. A unit's keys
-// lie there tile by tile, a dimension's 16 side by side; its values in columns of 64 dimensions, key by key; both with
-// their 16-byte units exchanged as RightOperand (wgmma.cuh) has it.
+// divides its keys into units, stages in shared memory with their barriers, and the warps that fill them: whole tiles
+// as boxes (tensor_map.h), values that no row may see as zeros. A unit's keys lie there tile by tile, a dimension's 16
+// side by side; its values in columns of 64 dimensions, key by key; both with their 16-byte units exchanged as
+// RightOperand (wgmma.cuh) has it.
 #pragma once
 
 #include "kernels/cuda/attention/attention_inl.cuh"
