@@ -21,6 +21,11 @@ __device__ __forceinline__ void InitBarrier(uint32_t barrier, int arrivals) {
 __device__ __forceinline__ void ArriveAt(uint32_t barrier) {
   RINGSIDE_WGMMA("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
+/// By a warp: arrives once, behind what its threads did.
+__device__ __forceinline__ void ArriveAsWarp(uint32_t barrier, int lane) {
+  __syncwarp();
+  if (lane == 0) ArriveAt(barrier);
+}
 /// Arrives, and the phase does not end before so many bytes have been copied.
 __device__ __forceinline__ void ArriveAtExpecting(uint32_t barrier, int bytes) {
   RINGSIDE_WGMMA("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");

@@ -90,13 +90,9 @@ struct Stages {
   /// By a warp that has written its part itself.
   __device__ __forceinline__ void Fill(int n, int half, int lane) const {
     ShowToWgmma();
-    __syncwarp();
-    if (lane == 0) ArriveAt(Full(n, half));
+    ArriveAsWarp(Full(n, half), lane);
   }
-  __device__ __forceinline__ void Release(int n, int half, int lane) const {
-    __syncwarp();
-    if (lane == 0) ArriveAt(Empty(n, half));
-  }
+  __device__ __forceinline__ void Release(int n, int half, int lane) const { ArriveAsWarp(Empty(n, half), lane); }
 };
 
 /// Boxes of the tiles in the memory of all slabs (MapKeyTiles, MapValueTiles).
@@ -126,8 +122,13 @@ __device__ __forceinline__ void FetchSeenValues(const char* tile, uint32_t value
     CopyAsyncOrZero(to, tile + (i * 32 + lane) * 16, t < unit.tiles && position >= unit.from && position <= unit.to);
   }
 }
+/// The address of a unit's t-th tile, or of its last. `slab` is where the head's tile 0 of the layer lies.
+__device__ __forceinline__ const char* TileOfUnit(const AttentionPlan& a, const StagedTile& tile, const char* slab,
+                                                  const UnitKeys& unit, int t) {
+  return KeyTile(a, tile, slab, unit.is_pinned, unit.of + min(t, unit.tiles - 1));
+}
 /// A warp's tiles of the block's units, one after the other: by boxes, values thread by thread where some are not to be
-/// seen. `slab` is where the head's tile 0 of the layer lies.
+/// seen.
 template <class S>
 __device__ __forceinline__ void FetchUnits(const AttentionPlan& a, const StagedTile& tile, const KeyUnits& units,
                                            int begin, int end, const char* slab, const Stages<S>& stages,
@@ -163,12 +164,11 @@ __device__ __forceinline__ void FetchUnits(const AttentionPlan& a, const StagedT
       }
     } else {
       for (int t = warp; t < all; t += S::kFetchers) {
-        const char* tile_of_keys = KeyTile(a, tile, slab, unit.is_pinned, unit.of + min(t, unit.tiles - 1));
-        FetchSeenValues<S>(tile_of_keys + a.half_tile_bytes, values, t, unit.first + t * 16, unit, lane);
+        FetchSeenValues<S>(TileOfUnit(a, tile, slab, unit, t) + a.half_tile_bytes, values, t, unit.first + t * 16, unit,
+                           lane);
       }
       ExpectCopies(stages.Full(n, 1));
-      __syncwarp();
-      if (lane == 0) ArriveAt(stages.Full(n, 1));
+      ArriveAsWarp(stages.Full(n, 1), lane);
     }
     __syncwarp();
   }

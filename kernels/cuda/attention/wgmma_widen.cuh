@@ -78,9 +78,7 @@ __device__ __forceinline__ void FetchAndWidenUnits(const AttentionPlan& a, const
                                                    const Stages<S>& stages, int warp, int lane) {
   constexpr int kOwn = S::kTiles / S::kFetchers;  // tiles of a unit that a warp takes: warp, warp + kFetchers, ...
   TileHalf<S::kDim> held[kOwn];
-  const auto address = [&](const UnitKeys& unit, int t) {
-    return KeyTile(a, tile, slab, unit.is_pinned, unit.of + min(t, unit.tiles - 1));
-  };
+  const auto address = [&](const UnitKeys& unit, int t) { return TileOfUnit(a, tile, slab, unit, t); };
   UnitKeys unit = UnitAt<S>(tile, units, begin);
 #pragma unroll
   for (int i = 0; i < kOwn; ++i) held[i].LoadKeys(address(unit, warp + i * S::kFetchers), lane);
