@@ -7,7 +7,7 @@
 
 #include "base/limits.h"
 #include "engine/engine_loop.h"
-#include "engine/model.h"
+#include "engine/model/model.h"
 
 namespace ringside {
 

@@ -16,8 +16,8 @@
 #include "cache/snapshot.h"
 #include "cache/tiered_store.h"
 #include "engine/sampling.h"
+#include "engine/text/tokenizer.h"
 #include "engine/token_sink.h"
-#include "engine/tokenizer.h"
 #include "kernels/backend.h"
 
 namespace ringside {

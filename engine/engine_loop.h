@@ -18,7 +18,7 @@
 #include "cache/host_arena.h"
 #include "cache/kv_pool.h"
 #include "engine/engine.h"
-#include "engine/model.h"
+#include "engine/model/model.h"
 #include "engine/running_turn.h"
 #include "engine/scheduler.h"
 #include "engine/sequence_storage.h"

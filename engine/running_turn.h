@@ -8,11 +8,11 @@
 #include <utility>
 #include <vector>
 
-#include "engine/detokenizer.h"
 #include "engine/engine.h"
 #include "engine/sampling.h"
 #include "engine/sequence.h"
-#include "engine/stop_rule.h"
+#include "engine/text/detokenizer.h"
+#include "engine/text/stop_rule.h"
 
 namespace ringside {
 

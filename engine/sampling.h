@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "engine/tokenizer.h"
+#include "engine/text/tokenizer.h"
 #include "kernels/token_choice.h"
 
 namespace ringside {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "cache/kv_cache.h"
+#include "engine/text/tokenizer.h"
 #include "engine/token_sink.h"
-#include "engine/tokenizer.h"
 
 namespace ringside {
 

@@ -7,7 +7,7 @@
 
 #include "base/status.h"
 #include "engine/sampling.h"
-#include "engine/tokenizer.h"
+#include "engine/text/tokenizer.h"
 
 namespace ringside {
 

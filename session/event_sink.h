@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "engine/token_sink.h"
-#include "session/journal.h"
+#include "session/journal/journal.h"
 #include "session/response.h"
 
 namespace ringside {

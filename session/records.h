@@ -14,10 +14,10 @@
 
 #include "base/status.h"
 #include "engine/engine.h"
-#include "session/journal.h"
+#include "session/chat/timeline.h"
+#include "session/journal/journal.h"
 #include "session/response.h"
 #include "session/session_table.h"
-#include "session/timeline.h"
 
 namespace ringside {
 

@@ -8,7 +8,7 @@
 
 #include "base/status.h"
 #include "engine/token_sink.h"
-#include "session/journal.h"
+#include "session/journal/journal.h"
 
 namespace ringside {
 

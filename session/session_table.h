@@ -17,10 +17,10 @@
 #include "base/status.h"
 #include "cache/ring.h"
 #include "engine/engine.h"
-#include "session/chat_template.h"
+#include "session/chat/chat_template.h"
+#include "session/chat/timeline.h"
 #include "session/event_sink.h"
-#include "session/journal.h"
-#include "session/timeline.h"
+#include "session/journal/journal.h"
 
 namespace ringside {
 

@@ -3,7 +3,7 @@
 
 #include "base/limits.h"
 #include "base/log.h"
-#include "engine/detokenizer.h"
+#include "engine/text/detokenizer.h"
 #include "session/ids.h"
 #include "session/session.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/token_sink.h"
-#include "session/journal.h"
+#include "session/journal/journal.h"
 #include "session/session.h"
 
 namespace ringside {

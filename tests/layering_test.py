@@ -16,22 +16,40 @@ ROOT = Path(__file__).resolve().parent.parent
 SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
 MAX_LINES = 600
 
-# Downward only; a folder may use every folder after it. clients/ includes nothing of the server.
-LAYERS = ["ws", "session", "engine", "cache", "kernels", "base"]
-FOLDERS = LAYERS + ["clients", "tests"]
-# Rooms of one folder that do not know one another.
-SEPARATE = {"kernels": ["cpu", "cuda", "comm"]}
+# Each room and the rooms whose headers it may include, besides its own. clients/ includes nothing of the server.
+MAY_INCLUDE = {
+    "base": "",
+    "kernels": "base kernels/cpu kernels/cuda kernels/comm",
+    "kernels/cpu": "base kernels",
+    "kernels/cuda": "base kernels",
+    "kernels/comm": "base kernels",
+    "cache": "base kernels",
+    "engine/files": "base kernels",
+    "engine/text": "base engine/files",
+    "engine/model": "base kernels cache engine/files engine/text",
+    "engine": "base kernels cache engine/files engine/text engine/model",
+    "session/journal": "base cache",
+    "session/chat": "base engine/text",
+    "session": "base cache engine/text engine session/journal session/chat",
+    "ws/json": "base",
+    "ws/transport": "base",
+    "ws/config": "base kernels cache engine/model engine ws/transport",
+    "ws/openai": "base engine/text engine session/journal session/chat session ws/json ws/transport",
+    "ws": "base kernels cache engine/text engine/model engine session/journal session/chat session ws/json ws/transport"
+          " ws/config ws/openai",
+}
+FOLDERS = ["base", "kernels", "cache", "engine", "session", "ws", "clients", "tests"]
 
 # Third-party header -> where it may be included, as path prefixes. tests/ may include anything.
 ROOMS = [
-    (r"boost/", ["ws/", "clients/"]),
-    (r"openssl/", ["base/", "ws/", "clients/"]),
-    (r"prometheus/", ["ws/"]),
-    (r"yaml-cpp/", ["ws/"]),
-    (r"CLI/", ["ws/", "clients/"]),
+    (r"boost/", ["ws/transport/", "clients/"]),
+    (r"openssl/", ["base/", "ws/transport/", "clients/"]),
+    (r"prometheus/", ["ws/metrics"]),
+    (r"yaml-cpp/", ["ws/config/"]),
+    (r"CLI/", ["ws/config/", "clients/"]),
     (r"spdlog/", ["base/log.cpp"]),
-    (r"pcre2", ["engine/"]),
-    (r"utf8proc", ["engine/", "clients/"]),
+    (r"pcre2", ["engine/text/"]),
+    (r"utf8proc", ["engine/text/", "clients/"]),
     (r"xxhash", ["engine/", "cache/", "session/", "base/"]),
     (r"rocksdb/", ["cache/", "session/"]),
     (r"nlohmann/", ["engine/", "session/", "ws/", "clients/"]),
@@ -65,13 +83,18 @@ def check_own(path, name, included):
         return None if top == other else f"{name}: clients/ and the server share the wire protocol only: {included}"
     if other == "tests":
         return f"{name}: includes a test header: {included}"
-    if LAYERS.index(other) < LAYERS.index(top):
-        return f"{name}: an include upward, {top}/ -> {included}"
-    if top == other and top in SEPARATE:
-        mine, theirs = path.split("/")[1], included.split("/")[1]
-        if theirs in SEPARATE[top] and mine in SEPARATE[top] and mine != theirs:
-            return f"{name}: an include sideways, {top}/{mine}/ -> {included}"
+    mine, theirs = room_of(path), room_of(included)
+    if mine != theirs and theirs not in MAY_INCLUDE[mine].split():
+        return f"{name}: {mine}/ may not include {theirs}/: {included}"
     return None
+
+
+def room_of(path):
+    """The innermost room of the table that a file lies in: "kernels/cuda" for kernels/cuda/linear/panels.cu."""
+    folders = path.split("/")[:-1]
+    while "/".join(folders) not in MAY_INCLUDE:
+        folders.pop()
+    return "/".join(folders)
 
 
 def check_third_party(path, name, included):
@@ -102,7 +125,7 @@ def check_tree(root):
             lines = text.count("\n")
             if lines > MAX_LINES:
                 complaints.append(f"{path}: {lines} lines, more than {MAX_LINES}")
-            if file.suffix == ".h" and folder in LAYERS and not path.startswith("kernels/cpu/"):
+            if file.suffix == ".h" and folder in MAY_INCLUDE and not path.startswith("kernels/cpu/"):
                 for match in TYPE.finditer(text):
                     types.setdefault(match[1], set()).add(path)
             for match in INCLUDE.finditer(text):
@@ -135,15 +158,20 @@ def check_tree(root):
 
 # One line each: a file, its content and the words of the complaint it must bring; None where it must bring none.
 CONTROLS = [
-    ("base/a.h", '#include "kernels/b.h"\n', "upward"),
+    ("base/a.h", '#include "kernels/b.h"\n', "base/ may not include kernels/"),
     ("kernels/a.cpp", '#include "base/b.h"\n', None),
     ("ws/a.cpp", '#include "base/b.h"\n', None),
-    ("session/a.h", '#include "ws/b.h"\n', "upward"),
-    ("engine/a.cpp", '  #  include "session/b.h"\n', "upward"),
+    ("session/a.h", '#include "ws/b.h"\n', "session/ may not include ws/"),
+    ("engine/a.cpp", '  #  include "session/b.h"\n', "engine/ may not include session/"),
+    ("ws/transport/a.h", '#include "session/b.h"\n', "ws/transport/ may not include session/"),
+    ("ws/a.h", '#include "ws/transport/b.h"\n', None),
+    ("ws/transport/a.h", '#include "ws/b.h"\n', "ws/transport/ may not include ws/"),
+    ("engine/text/a.h", '#include "engine/b.h"\n', "engine/text/ may not include engine/"),
     ("clients/cli/a.cpp", '#include "base/b.h"\n', "wire protocol only"),
     ("clients/cli/a.cpp", '#include "clients/cli/b.h"\n', None),
     ("ws/a.cpp", '#include "clients/cli/b.h"\n', "wire protocol only"),
-    ("kernels/cpu/a.cpp", '#include "kernels/cuda/b.h"\n', "sideways"),
+    ("kernels/cpu/a.cpp", '#include "kernels/cuda/b.h"\n', "kernels/cpu/ may not include kernels/cuda/"),
+    ("kernels/cuda/linear/a.cpp", '#include "kernels/cpu/b.h"\n', "kernels/cuda/ may not include kernels/cpu/"),
     ("kernels/cpu/a.cpp", '#include "kernels/cpu/b.h"\n', None),
     ("kernels/cpu/a.cpp", '#include "kernels/b.h"\n', None),
     ("engine/a.cpp", '#include "b.h"\n', "from the root"),
@@ -151,7 +179,8 @@ CONTROLS = [
     ("engine/a.cpp", "#include <base/b.h>\n", "with quotes"),
     ("engine/a.cpp", '#include "tests/b.h"\n', "test header"),
     ("session/a.cpp", "#include <boost/asio.hpp>\n", "belongs to"),
-    ("ws/a.h", "#include <boost/asio.hpp>\n", None),
+    ("ws/a.h", "#include <boost/asio.hpp>\n", "belongs to"),
+    ("ws/transport/a.h", "#include <boost/asio.hpp>\n", None),
     ("ws/a.cpp", "#include <nlohmann/json.hpp>\n", None),
     ("ws/a.h", "#include <nlohmann/json.hpp>\n", ".cpp files only"),
     ("base/a.cpp", "#include <nlohmann/json.hpp>\n", "belongs to"),
@@ -171,8 +200,8 @@ CONTROLS = [
 
 def run_controls():
     failures = []
-    headers = ["base/b.h", "kernels/b.h", "kernels/cpu/b.h", "kernels/cuda/b.h", "session/b.h", "ws/b.h",
-               "clients/cli/b.h", "tests/b.h"]
+    headers = ["base/b.h", "kernels/b.h", "kernels/cpu/b.h", "kernels/cuda/b.h", "engine/b.h", "session/b.h", "ws/b.h",
+               "ws/transport/b.h", "clients/cli/b.h", "tests/b.h"]
     for path, content, words in CONTROLS:
         with tempfile.TemporaryDirectory() as folder:
             root = Path(folder)

@@ -6,18 +6,18 @@
 #include <optional>
 
 #include "base/log.h"
-#include "engine/model.h"
-#include "session/chat_template.h"
+#include "engine/model/model.h"
+#include "session/chat/chat_template.h"
 #include "session/session_table.h"
 #include "ws/app_progress.h"
 #include "ws/app_storage.h"
 #include "ws/app_turns.h"
-#include "ws/conversations.h"
 #include "ws/health.h"
 #include "ws/metrics.h"
-#include "ws/models.h"
-#include "ws/responses.h"
-#include "ws/server.h"
+#include "ws/openai/conversations.h"
+#include "ws/openai/models.h"
+#include "ws/openai/responses.h"
+#include "ws/transport/server.h"
 
 namespace ringside {
 namespace {
@@ -100,7 +100,8 @@ class Serving {
   std::shared_ptr<Service> MakeService();
 
   const ServerConfig config_;
-  Metrics metrics_;
+  TransportCounters transport_;
+  Metrics metrics_{transport_};
   Health health_{"starting"};
   std::atomic<bool> draining_{false};
   int exit_code_ = kExitFailed;
@@ -165,7 +166,7 @@ Status Serving::Listen() {
   options.idle_timeout = std::chrono::seconds(config_.idle_timeout_s);
   std::shared_ptr<Service> service = MakeService();
   service->starting = "The model is being loaded.";
-  ASSIGN_OR_RETURN(server_, Server::Listen(options, std::move(service), metrics_));
+  ASSIGN_OR_RETURN(server_, Server::Listen(options, std::move(service), transport_));
   LogInfo("port {} is open; the model comes next", server_->port());
   if (!IsLoopbackHost(config_.host) && config_.api_keys.empty()) {
     LogWarning("{} is reachable from outside and no key is set: everyone may ask", config_.host);

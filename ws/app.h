@@ -3,7 +3,7 @@
 #pragma once
 
 #include "ws/app_signals.h"
-#include "ws/config.h"
+#include "ws/config/config.h"
 
 namespace ringside {
 

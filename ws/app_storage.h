@@ -13,9 +13,9 @@
 #include "cache/rocksdb_store.h"
 #include "cache/tiered_store.h"
 #include "engine/engine.h"
-#include "engine/model.h"
-#include "session/journal.h"
-#include "ws/config.h"
+#include "engine/model/model.h"
+#include "session/journal/journal.h"
+#include "ws/config/config.h"
 
 namespace ringside {
 

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <string>
 
-#include "ws/server.h"
+#include "ws/transport/server.h"
 
 namespace ringside {
 

@@ -8,6 +8,7 @@
 #include <prometheus/text_serializer.h>
 
 #include <array>
+#include <map>
 #include <mutex>
 #include <sstream>
 #include <utility>
@@ -70,22 +71,29 @@ std::string CloseLabel(int code) {
   return "other";
 }
 
+/// Brings a counter up to a total that is kept elsewhere.
+void RaiseTo(Counter& counter, uint64_t total) {
+  const double more = static_cast<double>(total) - counter.Value();
+  if (more > 0) counter.Increment(more);
+}
+
 /// A counter that follows a total kept elsewhere.
 class Follower {
  public:
   explicit Follower(Counter& counter) : counter_(counter) {}
-  void Set(uint64_t total) {
-    if (total > seen_) counter_.Increment(static_cast<double>(total - std::exchange(seen_, total)));
-  }
+  void Set(uint64_t total) { RaiseTo(counter_, total); }
 
  private:
   Counter& counter_;
-  uint64_t seen_ = 0;
 };
 
 }  // namespace
 
 struct Metrics::State {
+  explicit State(const TransportCounters& counters) : transport(counters) {}
+  void ShowTransport();
+
+  const TransportCounters& transport;
   Registry registry;
   std::mutex mutex;  // guards the source and the followers
   TurnRate rate;
@@ -124,8 +132,8 @@ struct Metrics::State {
   Follower taken{AddCounter(registry, "ringside_slots_taken_total", "Slots taken from idle conversations")};
   Follower steps{AddCounter(registry, "ringside_engine_steps_total", "Steps of the engine")};
 
-  Counter& slow_readers =
-      AddCounter(registry, "ringside_ws_slow_reader_total", "WebSockets closed because they did not read");
+  Follower slow_readers{
+      AddCounter(registry, "ringside_ws_slow_reader_total", "WebSockets closed because they did not read")};
   Family<Counter>& closes =
       BuildCounter().Name("ringside_ws_close_total").Help("WebSockets closed, by code").Register(registry);
   Family<Counter>& responses =
@@ -133,7 +141,7 @@ struct Metrics::State {
   Family<Gauge>& model = BuildGauge().Name("ringside_model_info").Help("The model served").Register(registry);
 };
 
-Metrics::Metrics() : state_(std::make_unique<State>()) {
+Metrics::Metrics(const TransportCounters& transport) : state_(std::make_unique<State>(transport)) {
   BuildGauge()
       .Name("ringside_build_info")
       .Help("The server's version")
@@ -167,17 +175,22 @@ int64_t Metrics::RetryAfterMs(int64_t waiting, int64_t now_ns) const {
   return state_->rate.RetryAfterMs(waiting, now_ns);
 }
 
-void Metrics::WebSocketOpened() { state_->sockets.Increment(); }
-void Metrics::WebSocketClosed(int code) {
-  state_->sockets.Decrement();
-  state_->closes.Add({{"code", CloseLabel(code)}}).Increment();
+void Metrics::State::ShowTransport() {
+  const TransportCounters::Totals now = transport.totals();
+  sockets.Set(static_cast<double>(now.open_websockets));
+  slow_readers.Set(now.slow_readers);
+  std::map<std::string, uint64_t> by_label;
+  for (const auto& [code, count] : now.closes_by_code) by_label[CloseLabel(code)] += count;
+  for (const auto& [label, count] : by_label) RaiseTo(closes.Add({{"code", label}}), count);
+  for (const auto& [status, count] : now.http_answers_by_status) {
+    RaiseTo(responses.Add({{"status", std::to_string(status)}}), count);
+  }
 }
-void Metrics::SlowReader() { state_->slow_readers.Increment(); }
-void Metrics::HttpResponded(int status) { state_->responses.Add({{"status", std::to_string(status)}}).Increment(); }
 
 std::string Metrics::Scrape() {
   {
     std::lock_guard lock(state_->mutex);
+    state_->ShowTransport();
     if (state_->source) {
       const MetricsSnapshot now = state_->source();
       state_->running.Set(static_cast<double>(now.engine.turns_running));

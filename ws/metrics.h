@@ -11,8 +11,9 @@
 #include "cache/tiered_store.h"
 #include "engine/engine.h"
 #include "engine/token_sink.h"
-#include "session/journal.h"
+#include "session/journal/journal.h"
 #include "session/session_table.h"
+#include "ws/transport/transport_counters.h"
 
 namespace ringside {
 
@@ -26,7 +27,8 @@ struct MetricsSnapshot {
 
 class Metrics {
  public:
-  Metrics();
+  /// `transport` outlives the metrics.
+  explicit Metrics(const TransportCounters& transport);
   ~Metrics();
   Metrics(const Metrics&) = delete;
   Metrics& operator=(const Metrics&) = delete;
@@ -43,13 +45,6 @@ class Metrics {
   /// In how many milliseconds there should be room for a turn that is refused now, `waiting` turns being in line. Any
   /// thread.
   int64_t RetryAfterMs(int64_t waiting, int64_t now_ns) const;
-
-  // Sockets, called on io threads.
-  void WebSocketOpened();
-  /// `code`: the close code of the socket, 1006 where it was lost without one.
-  void WebSocketClosed(int code);
-  void SlowReader();
-  void HttpResponded(int status);
 
   /// The registry in the text format of Prometheus, version 0.0.4.
   std::string Scrape();

@@ -19,7 +19,7 @@
 
 #include "cache/kv_pool.h"
 #include "engine/engine.h"
-#include "engine/model.h"
+#include "engine/model/model.h"
 
 namespace ringside {
 namespace {

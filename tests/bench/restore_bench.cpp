@@ -14,7 +14,7 @@
 
 #include "cache/host_arena.h"
 #include "cache/kv_pool.h"
-#include "engine/model.h"
+#include "engine/model/model.h"
 #include "tests/bench/must_have.h"
 
 namespace ringside {

@@ -17,7 +17,7 @@
 #include "cache/ram_store.h"
 #include "cache/rocksdb_store.h"
 #include "engine/engine.h"
-#include "engine/model.h"
+#include "engine/model/model.h"
 #include "tests/bench/must_have.h"
 #include "tests/bench/page_cache.h"
 

@@ -16,7 +16,7 @@
 #include <sstream>
 
 #include "cache/kv_pool.h"
-#include "engine/model.h"
+#include "engine/model/model.h"
 #include "kernels/row_quantisation.h"
 #include "tests/kernels/forwarding_backend.h"
 #include "tests/kernels/quantised_weights.h"

@@ -17,7 +17,7 @@
 #include "base/limits.h"
 #include "cache/kv_pool.h"
 #include "engine/engine.h"
-#include "engine/model.h"
+#include "engine/model/model.h"
 #include "kernels/row_quantisation.h"
 #include "tests/bench/must_have.h"
 

@@ -11,7 +11,7 @@
 #include <future>
 
 #include "cache/rocksdb_store.h"
-#include "session/journal.h"
+#include "session/journal/journal.h"
 
 namespace ringside {
 namespace {

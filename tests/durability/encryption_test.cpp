@@ -7,8 +7,8 @@
 
 #include "cache/rocksdb_store.h"
 #include "gtest/gtest.h"
-#include "session/journal_format.h"
-#include "session/journal_log.h"
+#include "session/journal/journal_format.h"
+#include "session/journal/journal_log.h"
 #include "tests/durability/data_folder.h"
 #include "tests/durability/fault_file_system.h"
 

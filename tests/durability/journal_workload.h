@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "session/journal.h"
+#include "session/journal/journal.h"
 
 namespace ringside {
 

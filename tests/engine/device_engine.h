@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "tests/engine/engine_harness.h"
-#include "tests/engine/model_run.h"
+#include "tests/engine/model/model_run.h"
 #include "tests/engine/tiers_harness.h"
 #include "tests/kernels/devices.h"
 

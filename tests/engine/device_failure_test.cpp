@@ -3,7 +3,7 @@
 
 #include "tests/engine/engine_harness.h"
 #include "tests/engine/failing_backend.h"
-#include "tests/engine/model_run.h"
+#include "tests/engine/model/model_run.h"
 #include "tests/engine/tiers_harness.h"
 
 namespace ringside {

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "tests/engine/engine_harness.h"
-#include "tests/engine/model_run.h"
+#include "tests/engine/model/model_run.h"
 #include "tests/kernels/forwarding_backend.h"
 
 namespace ringside {

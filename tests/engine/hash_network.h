@@ -16,7 +16,7 @@
 
 #include "cache/kv_cache.h"
 #include "engine/engine.h"
-#include "engine/model.h"
+#include "engine/model/model.h"
 
 namespace ringside {
 

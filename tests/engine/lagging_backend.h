@@ -6,7 +6,7 @@
 #include <deque>
 #include <vector>
 
-#include "engine/model.h"
+#include "engine/model/model.h"
 #include "tests/engine/failing_backend.h"
 
 namespace ringside {

@@ -9,7 +9,7 @@
 #include <map>
 
 #include "tests/engine/engine_harness.h"
-#include "tests/engine/model_run.h"
+#include "tests/engine/model/model_run.h"
 #include "tests/engine/tiers_harness.h"
 
 namespace ringside {

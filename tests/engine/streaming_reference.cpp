@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "engine/safetensors_reader.h"
+#include "engine/files/safetensors_reader.h"
 
 namespace ringside {
 

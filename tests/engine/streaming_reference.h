@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "cache/ring.h"
-#include "engine/model_spec.h"
-#include "engine/tokenizer.h"
+#include "engine/model/model_spec.h"
+#include "engine/text/tokenizer.h"
 
 namespace ringside {
 

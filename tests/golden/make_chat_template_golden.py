@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes what tests/session/chat_template_test.cpp compares against: chat templates in Jinja, written here to behave as the
+"""Writes what tests/session/chat/chat_template_test.cpp compares against: chat templates in Jinja, written here to behave as the
 published ones of their families do, random conversations, and a digest of what jinja2 makes of each.
 make_chat_template_golden.py MODEL.gguf        (the model's own template is read from it, and not kept)
 Needs jinja2, gguf."""

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes what tests/engine/tokenizer_golden_test.cpp compares against: digests of token ids that the Python `tokenizers`
+"""Writes what tests/engine/text/tokenizer_golden_test.cpp compares against: digests of token ids that the Python `tokenizers`
 and `sentencepiece` libraries give for thousands of strings.    make_tokenizer_golden.py MODEL.gguf
 
 The strings come from a generator that the test has too (class Strings), so only digests are kept: 32 bits a string. For

@@ -1,8 +1,8 @@
 // Makes a store look as if another version of the server had written it: set_schema FOLDER SCHEMA, with no server running.
 #include <cstdio>
 
-#include "session/journal_format.h"
-#include "session/journal_log.h"
+#include "session/journal/journal_format.h"
+#include "session/journal/journal_log.h"
 
 int main(int argc, char** argv) {
   if (argc != 3) return 2;

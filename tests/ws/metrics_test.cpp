@@ -28,7 +28,8 @@ class RecordingSink final : public TokenSink {
 };
 
 TEST(MetricsTest, ATurnIsMeasuredAndPassedOn) {
-  Metrics metrics;
+  TransportCounters transport;
+  Metrics metrics{transport};
   ManualClock clock;
   clock.AdvanceMs(1000);
   const auto next = std::make_shared<RecordingSink>();
@@ -60,7 +61,8 @@ TEST(MetricsTest, ATurnIsMeasuredAndPassedOn) {
 }
 
 TEST(MetricsTest, TellsWhenToAskAgainByTheRateOfTheTurnsThatEnded) {
-  Metrics metrics;
+  TransportCounters transport;
+  Metrics metrics{transport};
   ManualClock clock;
   const auto next = std::make_shared<RecordingSink>();
   EXPECT_EQ(metrics.RetryAfterMs(4, 0), 1000);  // nothing has ended yet
@@ -72,7 +74,8 @@ TEST(MetricsTest, TellsWhenToAskAgainByTheRateOfTheTurnsThatEnded) {
 }
 
 TEST(MetricsTest, CountsResumesBySource) {
-  Metrics metrics;
+  TransportCounters transport;
+  Metrics metrics{transport};
   ManualClock clock;
   const auto next = std::make_shared<RecordingSink>();
   const std::pair<CacheSource, int> turns[] = {{CacheSource::kNew, 5},
@@ -99,7 +102,8 @@ TEST(MetricsTest, CountsResumesBySource) {
 }
 
 TEST(MetricsTest, FollowsTiersJournalAndSessions) {
-  Metrics metrics;
+  TransportCounters transport;
+  Metrics metrics{transport};
   MetricsSnapshot now;
   now.tiers.host_bytes = 1 << 30;
   now.tiers.disk_objects = 3;
@@ -148,7 +152,8 @@ TEST(MetricsTest, FollowsTiersJournalAndSessions) {
 }
 
 TEST(MetricsTest, FollowsTheEnginesFigures) {
-  Metrics metrics;
+  TransportCounters transport;
+  Metrics metrics{transport};
   MetricsSnapshot now;
   now.engine.slots = 8;
   now.engine.slots_used = 3;
@@ -176,24 +181,26 @@ TEST(MetricsTest, FollowsTheEnginesFigures) {
 }
 
 TEST(MetricsTest, CountsSocketsAndKeepsLabelsFew) {
-  Metrics metrics;
-  metrics.WebSocketOpened();
-  metrics.WebSocketOpened();
-  metrics.WebSocketClosed(1012);
+  TransportCounters transport;
+  Metrics metrics{transport};
+  transport.WebSocketOpened();
+  transport.WebSocketOpened();
+  transport.WebSocketClosed(1012);
   EXPECT_EQ(Sample(metrics, "ringside_ws_connections"), "1");
   EXPECT_EQ(Sample(metrics, "ringside_ws_close_total{code=\"1012\"}"), "1");
   for (int code = 3000; code < 3050; ++code) {
-    metrics.WebSocketOpened();
-    metrics.WebSocketClosed(code);
+    transport.WebSocketOpened();
+    transport.WebSocketClosed(code);
   }
   EXPECT_EQ(Sample(metrics, "ringside_ws_close_total{code=\"other\"}"), "50");
   EXPECT_EQ(Sample(metrics, "ringside_ws_close_total{code=\"3000\"}"), "");
-  metrics.HttpResponded(404);
+  transport.HttpAnswered(404);
   EXPECT_EQ(Sample(metrics, "ringside_http_responses_total{status=\"404\"}"), "1");
 }
 
 TEST(MetricsTest, NamesTheBuildAndTheModelInPrometheusText) {
-  Metrics metrics;
+  TransportCounters transport;
+  Metrics metrics{transport};
   metrics.SetModel("a \"quoted\"\nname");
   const std::string text = metrics.Scrape();
   EXPECT_NE(text.find("ringside_build_info{version=\""), std::string::npos);
@@ -203,14 +210,15 @@ TEST(MetricsTest, NamesTheBuildAndTheModelInPrometheusText) {
 }
 
 TEST(MetricsTest, ManyThreadsCountWhileOneScrapes) {
-  Metrics metrics;
+  TransportCounters transport;
+  Metrics metrics{transport};
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&] {
       for (int i = 0; i < 500; ++i) {
         metrics.ObserveInterTokenLatency(0.01);
-        metrics.WebSocketOpened();
-        metrics.WebSocketClosed(1000 + i % 20);
+        transport.WebSocketOpened();
+        transport.WebSocketClosed(1000 + i % 20);
       }
     });
   }

@@ -1,0 +1,82 @@
+// The model families we know: how their files spell hyper-parameters and tensors. A plan is made once at load from a
+// file's metadata: the spec, and every tensor that must be there with its exact shape. Plain data; any thread.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "engine/files/flat_json.h"
+#include "engine/files/gguf_reader.h"
+#include "engine/model/model_spec.h"
+
+namespace ringside {
+
+/// What a tensor is in the network. The attention and MLP ones are per layer.
+enum class TensorRole {
+  kEmbedding,          // [V, D]
+  kPositions,          // [trained context, D]
+  kHead,               // [V, D]
+  kFinalNorm,          // [D]
+  kFinalNormBias,      // [D]
+  kAttentionNorm,      // [D]
+  kAttentionNormBias,  // [D]
+  kQuery,              // [H d, D]
+  kKey,                // [G d, D]
+  kValue,              // [G d, D]
+  kQkv,                // [(H + 2G) d, D]
+  kQueryBias,          // [H d]
+  kKeyBias,            // [G d]
+  kValueBias,          // [G d]
+  kQkvBias,            // [(H + 2G) d]
+  kQueryNorm,          // [d]
+  kKeyNorm,            // [d]
+  kAttentionOut,       // [D, H d]
+  kAttentionOutBias,   // [D]
+  kMlpNorm,            // [D]
+  kMlpNormBias,        // [D]
+  kGate,               // [F, D]
+  kUp,                 // [F, D]
+  kDown,               // [D, F]
+  kGateBias,           // [F]
+  kUpBias,             // [F]
+  kDownBias,           // [D]
+};
+
+struct PlannedTensor {
+  TensorRole role;
+  int64_t layer = -1;          // -1: not of a layer
+  std::string name;            // in the file
+  std::vector<int64_t> shape;  // in the file
+  bool transposed = false;     // the file has [in, out]
+};
+
+struct NetworkPlan {
+  ModelSpec spec;
+  std::vector<PlannedTensor> tensors;
+  std::vector<std::string> ignored;  // names that may be in the file and mean nothing to us
+};
+
+/// The plan of a GGUF file. kInvalidArgument, naming it, for an unknown architecture, rope scaling or a feature that we
+/// lack; for metadata that is missing or does not fit.
+Result<NetworkPlan> PlanGguf(const GgufFile& file, const std::string& path);
+
+/// The plan of a Hugging Face folder: its config.json and the names of its tensors (which tell how GPT-2's are
+/// prefixed). Errors as PlanGguf.
+Result<NetworkPlan> PlanHuggingFace(const FlatJson& config, std::span<const std::string_view> tensor_names,
+                                    const std::string& folder);
+
+/// How one kind of file spells the tensors of one kind of network. "{}" stands for the layer's number.
+struct TensorRule {
+  TensorRole role;
+  std::string_view name;
+  bool transposed = false;
+};
+
+/// The tensors that a network of plan->spec needs, by those rules that the spec calls for: first those of no layer, then
+/// layer after layer in the order of the rules, in which they are loaded (and lie on a device).
+void PlanTensors(std::span<const TensorRule> rules, std::string_view prefix, NetworkPlan* plan);
+
+}  // namespace ringside

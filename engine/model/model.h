@@ -1,0 +1,70 @@
+// The network: hidden states and logits for a batch of sequences. Const after Load, holds no conversation; the forward
+// pass is called from the engine thread only (it uses the model's scratch memory).
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "cache/kv_cache.h"
+#include "cache/snapshot.h"
+#include "engine/model/model_spec.h"
+#include "engine/text/tokenizer.h"
+#include "kernels/backend.h"
+
+namespace ringside {
+
+/// One sequence's part of a step: tokens appended to its cache at its next positions.
+struct StepPart {
+  KvCache* cache = nullptr;
+  std::span<const TokenId> tokens;  // 1 .. the ring's max_chunk(); ~i: the i-th token that the last step chooses
+  enum class Logits { kNone, kLast, kAll } logits = Logits::kLast;
+};
+
+class Model {
+ public:
+  ~Model();
+  /// Loads a GGUF file or a Hugging Face folder (config.json, *.safetensors). A missing, short, misshapen, overlapping
+  /// or unknown tensor refuses to load, naming it (kCorruption); so does what we do not know or lack
+  /// (kInvalidArgument), an unreadable file (kNotFound, kIo) and want of memory (kOverloaded). `backend` must outlive
+  /// the model.
+  static Result<std::unique_ptr<Model>> Load(const std::string& path, Backend& backend);
+
+  const ModelSpec& spec() const;
+  Backend& backend() const;
+  /// What the same file says of the tokenizer (no tokens if it has none) and its chat template (Jinja source; "" if it
+  /// has none). Every token's id is below the model's vocabulary size.
+  const TokenizerData& tokenizer_data() const;
+  const std::string& chat_template() const;
+  /// A digest of everything that decides the numbers and the tokens: every tensor's bytes, the hyper-parameters, the
+  /// rotation, the tokenizer, the chat template, the types of the backend's activations and weights, the version of the
+  /// arithmetic and of the cache's layout. Rows computed under equal fingerprints (and with the same element type,
+  /// which a snapshot names itself) are interchangeable.
+  const Fingerprint& fingerprint() const;
+  /// Bytes of weights on the device.
+  int64_t weight_bytes() const;
+
+  /// Takes the scratch memory for steps of up to `rows` tokens, so that Forward never needs more. kOverloaded, naming
+  /// the bytes, if the device has no room; larger steps then still work as far as they fit.
+  Status Reserve(int64_t rows);
+
+  /// Runs one step: appends each part's tokens to its cache and writes the logits asked for, part after part, to
+  /// `logits` [wanted rows, vocab] (host memory). Rows of all parts share the linear layers. Each part has a cache of
+  /// its own, of this model's shape; ids are below the vocabulary size; with learned positions no token stands at or
+  /// past the trained context. Aborts otherwise, and if the device has no room for scratch memory: see Reserve.
+  void Forward(std::span<const StepPart> parts, std::span<float> logits);
+  /// The same step, ending in tokens: choices[i] chooses from the i-th row of logits asked for, which stay on the
+  /// device. Begin does not wait for them if the backend runs ahead, and a second step may begin before the first is
+  /// finished; Finish waits for the oldest step begun and gives its tokens, one a choice.
+  void Begin(std::span<const StepPart> parts, std::span<const TokenChoice> choices);
+  void Finish(std::span<ChosenToken> chosen);
+
+ private:
+  struct State;
+  explicit Model(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace ringside

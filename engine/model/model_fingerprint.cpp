@@ -1,0 +1,66 @@
+#include "engine/model/model_fingerprint.h"
+
+#include <algorithm>
+
+#include "engine/model/digest.h"
+
+namespace ringside {
+namespace {
+
+// Raised with every change after which the same weights and tokens give other rows: an operation's order or rounding,
+// angles, the place of an element in a tile. Old snapshots are computed again then.
+constexpr int64_t kArithmeticVersion = 1;
+constexpr int64_t kLayoutVersion = 1;
+
+void AddTexts(std::span<const std::string> texts, Digest* digest) {
+  digest->AddNumber(static_cast<int64_t>(texts.size()));
+  for (const std::string& text : texts) digest->AddText(text);
+}
+
+void AddIds(std::span<const TokenId> ids, Digest* digest) {
+  digest->AddNumber(static_cast<int64_t>(ids.size()));
+  digest->AddBytes(ids.data(), ids.size_bytes());
+}
+
+void AddTokenizer(const TokenizerData& data, Digest* digest) {
+  digest->AddNumber(static_cast<int64_t>(data.kind));
+  AddTexts(data.tokens, digest);
+  digest->AddNumber(static_cast<int64_t>(data.types.size()));
+  digest->AddBytes(data.types.data(), data.types.size());
+  digest->AddNumber(static_cast<int64_t>(data.scores.size()));
+  digest->AddBytes(data.scores.data(), data.scores.size() * sizeof(float));
+  digest->AddNumber(static_cast<int64_t>(data.merges.size()));
+  for (const auto& [left, right] : data.merges) {
+    digest->AddText(left);
+    digest->AddText(right);
+  }
+  AddTexts(data.split_patterns, digest);
+  digest->AddNumber(data.normalise_nfc);
+  digest->AddNumber(data.ignore_merges);
+  digest->AddNumber(static_cast<int64_t>(data.space_prefix));
+  AddIds(data.strip_left, digest);
+  AddIds(data.strip_right, digest);
+  digest->AddNumber(data.add_bos);
+  for (const auto& id : {data.bos, data.eos, data.unknown}) digest->AddNumber(id ? int64_t{*id} : -1);
+  AddIds(data.end_of_turn, digest);
+}
+
+}  // namespace
+
+Fingerprint FingerprintOf(std::span<const uint8_t, 16> weights, const TokenizerData& tokenizer,
+                          std::string_view chat_template, DType activations, DType weight_type) {
+  Digest rest;
+  rest.AddNumber(kArithmeticVersion);
+  rest.AddNumber(kLayoutVersion);
+  AddTokenizer(tokenizer, &rest);
+  rest.AddText(chat_template);
+  rest.AddText(Traits(activations).name);
+  if (weight_type != activations) rest.AddText(Traits(weight_type).name);
+  const std::array<uint8_t, 16> second = rest.Get();
+  Fingerprint out{};
+  static_assert(sizeof(out) == 32);
+  std::copy(second.begin(), second.end(), std::copy(weights.begin(), weights.end(), out.begin()));
+  return out;
+}
+
+}  // namespace ringside

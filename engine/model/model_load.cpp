@@ -1,0 +1,101 @@
+// Model::Load: from a GGUF file or a Hugging Face folder to weights on the device.
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "engine/files/mapped_file.h"
+#include "engine/files/safetensors_reader.h"
+#include "engine/model/families.h"
+#include "engine/model/model_fingerprint.h"
+#include "engine/model/model_state.h"
+
+namespace ringside {
+namespace {
+
+constexpr size_t kMaxChatTemplateBytes = 1 << 20;
+
+Status In(const std::string& path, const Status& status) {
+  if (status.ok() || status.message().starts_with(path)) return status;
+  return {status.code(), fmt::format("{}: {}", path, status.message())};
+}
+
+// The template of a tokenizer_config.json: one text, or a list of named ones of which we take "default".
+std::string ChatTemplate(const FlatJson& config) {
+  if (auto text = config.String("chat_template")) return std::move(*text);
+  const auto* list = config.Find("chat_template");
+  const auto* array = list == nullptr ? nullptr : std::get_if<FlatJson::Array>(list);
+  for (int64_t i = 0; array != nullptr && i < array->members; ++i) {
+    const std::string entry = fmt::format("chat_template.{}.", i);
+    if (config.String(entry + "name") == "default") return config.String(entry + "template").value_or("");
+  }
+  return "";
+}
+
+Result<std::string> ReadChatTemplate(const std::string& folder) {
+  const std::string jinja = folder + "/chat_template.jinja", config_path = folder + "/tokenizer_config.json";
+  std::error_code ignored;
+  if (std::filesystem::exists(jinja, ignored)) {
+    ASSIGN_OR_RETURN(const auto file, MappedFile::Open(jinja));
+    if (file->bytes().size() > kMaxChatTemplateBytes) return Corruption(jinja + ": too long for a chat template");
+    return std::string(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size());
+  }
+  if (!std::filesystem::exists(config_path, ignored)) return std::string();
+  ASSIGN_OR_RETURN(const FlatJson config, FlatJson::ReadFile(config_path));
+  return ChatTemplate(config);
+}
+
+}  // namespace
+
+Status Model::State::LoadGguf(const std::string& path) {
+  ASSIGN_OR_RETURN(const GgufFile file, GgufFile::Open(path));
+  auto plan = PlanGguf(file, path);
+  RETURN_IF_ERROR(In(path, plan.status()));
+  auto loaded = LoadWeights(*plan, file.tensors(), {}, *backend);
+  RETURN_IF_ERROR(In(path, loaded.status()));
+  spec = std::move(plan->spec);
+  weights = std::move(*loaded);
+  chat_template = file.String("tokenizer.chat_template").value_or("");
+  if (file.Find("tokenizer.ggml.model") == nullptr) return Status::Ok();
+  auto read = ReadGgufTokenizer(file);
+  RETURN_IF_ERROR(In(path, read.status()));
+  tokenizer = std::move(*read);
+  return Status::Ok();
+}
+
+Status Model::State::LoadHuggingFace(const std::string& folder) {
+  ASSIGN_OR_RETURN(const FlatJson config, FlatJson::ReadFile(folder + "/config.json"));
+  ASSIGN_OR_RETURN(const SafeTensors file, SafeTensors::OpenFolder(folder));
+  std::vector<std::string_view> names;
+  for (const FileTensor& tensor : file.tensors()) names.push_back(tensor.name);
+  auto plan = PlanHuggingFace(config, names, folder);
+  RETURN_IF_ERROR(In(folder, plan.status()));
+  auto loaded = LoadWeights(*plan, file.tensors(), file.unsupported(), *backend);
+  RETURN_IF_ERROR(In(folder, loaded.status()));
+  spec = std::move(plan->spec);
+  weights = std::move(*loaded);
+  ASSIGN_OR_RETURN(chat_template, ReadChatTemplate(folder));
+  std::error_code ignored;
+  if (!std::filesystem::exists(folder + "/tokenizer.json", ignored)) return Status::Ok();
+  auto read = ReadHuggingFaceTokenizer(folder);
+  RETURN_IF_ERROR(In(folder, read.status()));
+  tokenizer = std::move(*read);
+  return Status::Ok();
+}
+
+Result<std::unique_ptr<Model>> Model::Load(const std::string& path, Backend& backend) {
+  auto state = std::make_unique<State>();
+  state->backend = &backend;
+  std::error_code ignored;
+  RETURN_IF_ERROR(std::filesystem::is_directory(path, ignored) ? state->LoadHuggingFace(path) : state->LoadGguf(path));
+  const auto tokens = static_cast<int64_t>(state->tokenizer.tokens.size());
+  if (tokens > state->spec.vocab) {
+    return InvalidArgument(
+        fmt::format("{}: the tokenizer has {} tokens, the model {}", path, tokens, state->spec.vocab));
+  }
+  state->scratch = ModelScratch(state->spec, backend.activation_dtype());
+  state->fingerprint = FingerprintOf(state->weights.digest, state->tokenizer, state->chat_template,
+                                     backend.activation_dtype(), backend.weight_dtype());
+  return std::unique_ptr<Model>(new Model(std::move(state)));
+}
+
+}  // namespace ringside

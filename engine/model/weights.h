@@ -1,0 +1,60 @@
+// The parameters of a network on a backend's device, and their way there from a file. Made once at load, const
+// afterwards; owned by the Model.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "engine/model/families.h"
+#include "kernels/backend.h"
+
+namespace ringside {
+
+/// A float32 vector on the device: a norm's weight, a bias. Empty where the family has none.
+struct DeviceVector {
+  Buffer buffer;
+  Weight rounded;  // a bias of what is not added to the stream, if weights have 16 bits: the same in their type
+  const float* data() const { return static_cast<const float*>(buffer.data()); }
+};
+
+/// One decoder block. Matrices are [outputs, inputs]; those of one input stand together, in the order of their outputs.
+struct LayerWeights {
+  DeviceVector attention_norm, attention_norm_bias;  // [D]
+  std::vector<Weight> qkv;                           // queries, keys, values; or all in one
+  DeviceVector qkv_bias;                             // [(H + 2G) d]
+  DeviceVector query_norm, key_norm;                 // [d]
+  Weight attention_out;                              // [D, H d]
+  DeviceVector attention_out_bias;                   // [D]
+  DeviceVector mlp_norm, mlp_norm_bias;              // [D]
+  std::vector<Weight> mlp_in;                        // gate, up; or up alone
+  DeviceVector mlp_in_bias;                          // [2F] or [F]
+  Weight mlp_out;                                    // [D, F]
+  DeviceVector mlp_out_bias;                         // [D]
+};
+
+struct Weights {
+  Weight embedding;                          // [V, D]
+  Weight positions;                          // [trained context, D]; learned positions only
+  Weight own_head;                           // [V, D]; empty if tied
+  DeviceVector final_norm, final_norm_bias;  // [D]
+  std::vector<LayerWeights> layers;
+  bool tied_head = false;
+  std::array<uint8_t, 16> digest{};  // of the spec and every tensor's name, type, shape and bytes
+  int64_t bytes = 0;                 // of all tensors, as the device holds them
+
+  const Weight& head() const { return tied_head ? embedding : own_head; }
+};
+
+/// Takes the planned tensors to the device, in their file's types; norms and biases become float32. `unsupported` are
+/// names and element types of further tensors that the reader could not represent. kCorruption, naming it, for a tensor
+/// that is missing, misshapen, there twice or in neither the plan nor its ignored names; kInvalidArgument for a type
+/// that does not suit its role; kOverloaded if the device has no room.
+Result<Weights> LoadWeights(const NetworkPlan& plan, std::span<const FileTensor> tensors,
+                            std::span<const std::pair<std::string, std::string>> unsupported, Backend& backend);
+
+}  // namespace ringside

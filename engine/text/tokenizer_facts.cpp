@@ -1,0 +1,45 @@
+#include "engine/text/tokenizer_facts.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+namespace ringside {
+namespace {
+
+constexpr std::array<std::string_view, 6> kTurnEnders = {"<|im_end|>",    "<|eot_id|>",    "<|end|>",
+                                                         "<end_of_turn>", "<|endoftext|>", "</s>"};
+
+}  // namespace
+
+bool IsMarkupSpelling(std::string_view name) {
+  static constexpr std::array<std::string_view, 9> kOthers = {
+      "<s>", "</s>", "<unk>", "<pad>", "<bos>", "<eos>", "<start_of_turn>", "<end_of_turn>", "<mask>"};
+  if (std::ranges::find(kOthers, name) != kOthers.end()) return true;
+  if (name.size() < 5 || !name.starts_with("<|") || !name.ends_with("|>")) return false;
+  return name.find(' ') == std::string_view::npos && name.find("|>") == name.size() - 2;
+}
+
+void CompleteSpecialTokens(TokenizerData* data) {
+  using TokenType = TokenizerData::TokenType;
+  if (data->types.empty()) data->types.assign(data->tokens.size(), TokenType::kNormal);
+  const size_t count = std::min(data->tokens.size(), data->types.size());
+  for (size_t i = 0; i < count; ++i) {
+    TokenType& type = data->types[i];
+    const std::string& name = data->tokens[i];
+    if ((type == TokenType::kNormal || type == TokenType::kUserDefined) && IsMarkupSpelling(name)) {
+      type = TokenType::kControl;
+    }
+    if (type == TokenType::kControl && std::ranges::find(kTurnEnders, name) != kTurnEnders.end()) {
+      data->end_of_turn.push_back(static_cast<TokenId>(i));
+    }
+  }
+  if (data->eos) data->end_of_turn.push_back(*data->eos);
+  std::erase_if(data->end_of_turn,
+                [&](TokenId id) { return id < 0 || static_cast<size_t>(id) >= data->tokens.size(); });
+  std::ranges::sort(data->end_of_turn);
+  const auto repeated = std::ranges::unique(data->end_of_turn);
+  data->end_of_turn.erase(repeated.begin(), repeated.end());
+}
+
+}  // namespace ringside

@@ -1,0 +1,20 @@
+// What every model file leaves to custom about its special tokens: which spellings are markup even where the file calls
+// them ordinary, and which tokens end an answer. Pure functions; any thread.
+#pragma once
+
+#include <string_view>
+
+#include "engine/text/tokenizer.h"
+
+namespace ringside {
+
+/// True for spellings that are markup in every known model (<|im_end|>, <start_of_turn>, <s>): no user may write them,
+/// even where a file lists them as ordinary tokens.
+bool IsMarkupSpelling(std::string_view name);
+
+/// Turns tokens with a markup spelling into control tokens, then adds eos and the well-known turn enders of the
+/// vocabulary to `data->end_of_turn`, which may hold ids already; sorted, each once, ids outside the vocabulary
+/// dropped.
+void CompleteSpecialTokens(TokenizerData* data);
+
+}  // namespace ringside

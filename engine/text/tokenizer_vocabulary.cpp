@@ -1,0 +1,203 @@
+#include "engine/text/tokenizer_vocabulary.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "engine/text/unicode.h"
+
+namespace ringside {
+namespace {
+
+using TokenType = TokenizerData::TokenType;
+
+constexpr size_t kMaxTokenBytes = 4096;
+
+std::string ReplaceAll(std::string_view text, std::string_view from, std::string_view to) {
+  std::string out;
+  for (size_t i = 0;;) {
+    const size_t found = text.find(from, i);
+    out.append(text.substr(i, found - i));
+    if (found == std::string_view::npos) return out;
+    out.append(to);
+    i = found + from.size();
+  }
+}
+
+// "<0x0A>"
+std::optional<uint8_t> ParseByteToken(std::string_view name) {
+  if (name.size() != 6 || !name.starts_with("<0x") || name.back() != '>') return std::nullopt;
+  uint8_t byte = 0;
+  const auto [end, error] = std::from_chars(name.data() + 3, name.data() + 5, byte, 16);
+  if (error != std::errc() || end != name.data() + 5) return std::nullopt;
+  return byte;
+}
+
+std::string TokenText(TokenizerData::Kind kind, TokenType type, const std::string& name) {
+  if (type == TokenType::kControl || type == TokenType::kUnknown) return "";
+  if (kind == TokenizerData::Kind::kSentencePieceBpe) {
+    if (type == TokenType::kByte) {
+      if (const auto byte = ParseByteToken(name)) return std::string(1, static_cast<char>(*byte));
+    }
+    return ReplaceAll(name, kLowerOneEighthBlock, " ");
+  }
+  std::string bytes;
+  return type != TokenType::kUserDefined && ByteLevelToBytes(name, &bytes) ? bytes : name;
+}
+
+void TrimLeft(std::string* text) {
+  size_t begin = 0;
+  while (begin < text->size()) {
+    const CodePoint c = FirstCodePoint(std::string_view(*text).substr(begin));
+    if (!IsUnicodeSpace(c.value)) break;
+    begin += c.length;
+  }
+  text->erase(0, begin);
+}
+
+void TrimRight(std::string* text) {
+  size_t end = text->size();
+  while (end > 0) {
+    size_t begin = end - 1;
+    while (begin > 0 && (static_cast<uint8_t>((*text)[begin]) & 0xC0) == 0x80) --begin;
+    if (!IsUnicodeSpace(FirstCodePoint(std::string_view(*text).substr(begin)).value)) break;
+    end = begin;
+  }
+  text->resize(end);
+}
+
+}  // namespace
+
+void Vocabulary::Matcher::Add(TokenId id, std::string_view spelling) {
+  if (spelling.empty()) return;
+  by_first_byte_[static_cast<uint8_t>(spelling.front())].emplace_back(spelling, id);
+  empty_ = false;
+}
+
+void Vocabulary::Matcher::Finish() {
+  for (auto& tokens : by_first_byte_) {
+    std::ranges::stable_sort(tokens, [](const auto& a, const auto& b) { return a.first.size() > b.first.size(); });
+  }
+}
+
+std::optional<Vocabulary::Matcher::Match> Vocabulary::Matcher::FindFirst(std::string_view text, size_t from) const {
+  if (empty_) return std::nullopt;
+  for (size_t i = from; i < text.size(); ++i) {
+    for (const auto& [spelling, id] : by_first_byte_[static_cast<uint8_t>(text[i])]) {
+      if (text.substr(i).starts_with(spelling)) return Match{i, i + spelling.size(), id};
+    }
+  }
+  return std::nullopt;
+}
+
+Result<Vocabulary> Vocabulary::Make(TokenizerData& data) {
+  const size_t count = data.tokens.size();
+  if (count == 0) return InvalidArgument("tokenizer: the vocabulary is empty");
+  if (count > 1u << 21) return InvalidArgument("tokenizer: " + std::to_string(count) + " tokens are too many");
+  if (data.types.empty()) data.types.assign(count, TokenType::kNormal);
+  if (data.types.size() != count) {
+    return InvalidArgument("tokenizer: " + std::to_string(data.types.size()) + " token types for " +
+                           std::to_string(count) + " tokens");
+  }
+  Vocabulary vocabulary;
+  vocabulary.names_ = std::move(data.tokens);
+  vocabulary.types_ = std::move(data.types);
+  vocabulary.bytes_.reserve(count);
+  vocabulary.byte_tokens_.fill(-1);
+  for (size_t i = 0; i < count; ++i) {
+    const std::string& name = vocabulary.names_[i];
+    const TokenType type = vocabulary.types_[i];
+    const auto id = static_cast<TokenId>(i);
+    if (name.size() > kMaxTokenBytes) {  // a longer one would make the merge table quadratically slow to fill
+      return InvalidArgument("tokenizer: token " + std::to_string(i) + " is longer than 4096 bytes");
+    }
+    vocabulary.bytes_.push_back(TokenText(data.kind, type, name));
+    if (type == TokenType::kControl || type == TokenType::kUnknown) {
+      if (vocabulary.specials_.emplace(name, id).second) vocabulary.special_matcher_.Add(id, name);
+    } else if (type == TokenType::kUserDefined) {
+      vocabulary.user_matcher_.Add(id, name);
+    } else if (type == TokenType::kByte) {
+      if (const auto byte = ParseByteToken(name)) vocabulary.byte_tokens_[*byte] = id;
+    }
+  }
+  for (size_t i = 0; i < count; ++i) {  // after the last push_back: the keys are views into bytes_
+    const TokenType type = vocabulary.types_[i];
+    if ((type == TokenType::kNormal || type == TokenType::kUserDefined) && !vocabulary.bytes_[i].empty()) {
+      vocabulary.by_bytes_.emplace(vocabulary.bytes_[i], static_cast<TokenId>(i));
+    }
+  }
+  vocabulary.special_matcher_.Finish();
+  vocabulary.user_matcher_.Finish();
+  const auto mark = [&](const std::vector<TokenId>& ids, std::vector<bool>* flags) -> Status {
+    flags->assign(count, false);
+    for (const TokenId id : ids) {
+      if (!vocabulary.Contains(id)) return InvalidArgument("tokenizer: no token has the id " + std::to_string(id));
+      (*flags)[static_cast<size_t>(id)] = true;
+    }
+    return Status::Ok();
+  };
+  RETURN_IF_ERROR(mark(data.strip_left, &vocabulary.strips_left_));
+  RETURN_IF_ERROR(mark(data.strip_right, &vocabulary.strips_right_));
+  return vocabulary;
+}
+
+bool Vocabulary::IsSpecial(TokenId id) const {
+  return Contains(id) && (type(id) == TokenType::kControl || type(id) == TokenType::kUnknown);
+}
+
+std::optional<TokenId> Vocabulary::FindSpecial(std::string_view name) const {
+  const auto found = specials_.find(name);
+  return found == specials_.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::optional<TokenId> Vocabulary::FindBytes(std::string_view bytes) const {
+  const auto found = by_bytes_.find(bytes);
+  return found == by_bytes_.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::vector<Vocabulary::Run> Vocabulary::Cut(std::span<const TextPiece> pieces) const {
+  std::vector<Run> runs;
+  std::string text;
+  bool trim_left = false;
+  const auto flush = [&](bool trim_right) {
+    text = ToValidUtf8(text);
+    if (trim_left) TrimLeft(&text);
+    if (trim_right) TrimRight(&text);
+    CutUserDefined(text, &runs);
+    text.clear();
+  };
+  for (const TextPiece& piece : pieces) {
+    size_t from = 0;
+    while (piece.markup) {
+      const auto match = special_matcher_.FindFirst(piece.text, from);
+      if (!match) break;
+      text.append(piece.text, from, match->begin - from);
+      flush(strips_left_[static_cast<size_t>(match->id)]);
+      runs.push_back({match->id, ""});
+      trim_left = strips_right_[static_cast<size_t>(match->id)];
+      from = match->end;
+    }
+    text.append(piece.text, from);
+  }
+  flush(false);
+  return runs;
+}
+
+void Vocabulary::CutUserDefined(std::string_view text, std::vector<Run>* runs) const {
+  size_t from = 0;
+  while (const auto match = user_matcher_.FindFirst(text, from)) {
+    std::string before(text.substr(from, match->begin - from));
+    const auto id = static_cast<size_t>(match->id);
+    if (strips_left_[id]) TrimRight(&before);
+    if (!before.empty()) runs->push_back({-1, std::move(before)});
+    runs->push_back({match->id, ""});
+    from = match->end;
+    while (strips_right_[id] && from < text.size()) {
+      const CodePoint c = FirstCodePoint(text.substr(from));
+      if (!IsUnicodeSpace(c.value)) break;
+      from += c.length;
+    }
+  }
+  if (from < text.size()) runs->push_back({-1, std::string(text.substr(from))});
+}
+
+}  // namespace ringside

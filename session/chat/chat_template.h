@@ -1,0 +1,101 @@
+// Chat templates: messages to the text a model was trained on. A template is recognised from the model's own Jinja
+// source (or chosen by name) and is then plain data: no Jinja runs here. Rendering is incremental, as a cache that only
+// grows needs it: each turn renders its new messages only, and the concatenation of all renderings and answers equals
+// the model's template rendered over the whole conversation. Immutable, cheap to copy, safe from any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "engine/text/tokenizer.h"
+
+namespace ringside {
+
+enum class ChatRole : uint8_t { kSystem, kUser, kAssistant };
+
+/// "system", "developer" (the same), "user" or "assistant"; kInvalidArgument for anything else.
+Result<ChatRole> ParseChatRole(std::string_view name);
+const char* ChatRoleName(ChatRole role);
+
+struct ChatMessage {
+  ChatRole role = ChatRole::kUser;
+  std::string content;  // UTF-8; never read as markup
+};
+
+/// Where a conversation's timeline ends: what Render must know of everything before. Kept by the session between turns.
+enum class TimelineEnd : uint8_t {
+  kNothing = 0,      // no text yet
+  kUserOpen = 1,     // inside the first user message, which so far holds the system text only (Llama 2, Gemma)
+  kMessageDone = 2,  // behind a whole message
+  kAnswerOpen = 3,  // inside the assistant's message: a generation prompt and perhaps some sampled ids, without its end
+  kAnswerEnded = 4,  // the last id is the template's end_of_turn()
+};
+
+/// The new text of one turn. Every message begins at a piece border.
+struct Rendering {
+  std::vector<TextPiece> pieces;
+  std::vector<size_t> message_starts;  // ascending indices into `pieces`, one per message begun (the answer that the
+                                       // generation prompt opens is one; its index may be pieces.size()); a system
+                                       // text inside a user message begins that message
+  size_t pinned_pieces = 0;            // pieces[0, n) are BOS and the system message; 0 in a later turn
+  TimelineEnd end = TimelineEnd::kNothing;  // what the next Render is told, if no ids are sampled in between
+
+  std::string Text() const;  // the pieces' concatenation
+};
+
+/// A rendering as token ids, with its message borders as offsets into `ids`. A border that lies inside a token
+/// (templates whose markup is no special token) moves to the next token's start.
+struct EncodedRendering {
+  std::vector<TokenId> ids;
+  std::vector<int64_t> message_starts;
+  int64_t pinned_tokens = 0;
+};
+EncodedRendering EncodeRendering(const Tokenizer& tokenizer, const Rendering& rendering);
+
+struct TemplateFormat;
+
+class ChatTemplate {
+ public:
+  /// How the tokenizer spells the tokens that templates call bos_token and eos_token; "" where there is none.
+  struct Facts {
+    std::string bos, eos;
+  };
+
+  /// The template whose Jinja source this is. kInvalidArgument, naming the choices, if it is none that we know.
+  static Result<ChatTemplate> Recognise(std::string_view jinja_source, const Facts& facts);
+  /// One of Names(). Missing facts take the family's usual spelling. kInvalidArgument for another name.
+  static Result<ChatTemplate> Named(std::string_view name, const Facts& facts);
+  static Result<ChatTemplate> Named(std::string_view name) { return Named(name, Facts{}); }
+  static std::vector<std::string_view> Names();
+
+  /// "chatml", "llama3", ...: Named(name()) is the same family, though a recognised template may differ in details.
+  const std::string& name() const;
+  /// What a recognised template's own rendering does that this one cannot, for the log; "" where they are equal.
+  const std::string& caveat() const;
+
+  /// Renders new messages behind `before`. The first messages of a conversation (kNothing) get BOS and, where the
+  /// template has one and no system message is first, the default system message. After an answer, its close comes
+  /// first: the end of turn unless it was sampled (kAnswerEnded), then what the template puts behind it. Roles out of
+  /// order, where templates raise, are rendered one after another.
+  Rendering Render(std::span<const ChatMessage> messages, TimelineEnd before, bool add_generation_prompt) const;
+
+  /// The text that ends an assistant message ("<|im_end|>"), a special token of the model; "" for plain. After an
+  /// answer whose last id is this token's the timeline is at kAnswerEnded, after any other at kAnswerOpen.
+  const std::string& end_of_turn() const;
+  /// The text that begins an assistant message ("<|im_start|>assistant\n"); "" for Llama 2 and Mistral.
+  const std::string& assistant_open() const;
+  /// Texts that a model without an end of turn writes where it should have stopped (plain: "\nUser:"); never shown.
+  const std::vector<std::string>& stop_strings() const;
+
+ private:
+  explicit ChatTemplate(std::shared_ptr<const TemplateFormat> format) : format_(std::move(format)) {}
+  std::shared_ptr<const TemplateFormat> format_;
+};
+
+}  // namespace ringside

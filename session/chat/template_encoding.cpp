@@ -1,0 +1,52 @@
+#include <algorithm>
+#include <span>
+
+#include "session/chat/chat_template.h"
+
+namespace ringside {
+namespace {
+
+// A border between two pieces is exact where a special token begins the next one. Elsewhere both sides are encoded as
+// one text, and the border moves to the first token that begins at or behind it.
+bool BeginsWithSpecial(const Tokenizer& tokenizer, const TextPiece& piece) {
+  if (!piece.markup) return false;
+  const std::vector<TokenId> ids = tokenizer.Encode({&piece, 1});
+  return !ids.empty() && tokenizer.IsSpecial(ids.front()) && piece.text.starts_with(tokenizer.TokenName(ids.front()));
+}
+
+}  // namespace
+
+EncodedRendering EncodeRendering(const Tokenizer& tokenizer, const Rendering& rendering) {
+  const std::vector<TextPiece>& pieces = rendering.pieces;
+  std::vector<size_t> borders = rendering.message_starts;
+  borders.push_back(rendering.pinned_pieces);
+  std::ranges::sort(borders);
+  std::vector<int64_t> first_token(pieces.size() + 1, 0);  // by piece; filled at borders
+  EncodedRendering encoded;
+  for (size_t begin = 0; begin < pieces.size();) {
+    size_t end = begin + 1;
+    while (end < pieces.size() &&
+           !(std::ranges::binary_search(borders, end) && BeginsWithSpecial(tokenizer, pieces[end]))) {
+      ++end;
+    }
+    const std::vector<TokenId> ids = tokenizer.Encode(std::span(pieces).subspan(begin, end - begin));
+    size_t token = 0, piece_byte = 0, token_byte = 0;
+    for (size_t piece = begin; piece < end; ++piece) {
+      while (token < ids.size() && token_byte < piece_byte) {
+        const bool special = tokenizer.IsSpecial(ids[token]);
+        token_byte += special ? tokenizer.TokenName(ids[token]).size() : tokenizer.TokenBytes(ids[token]).size();
+        ++token;
+      }
+      first_token[piece] = static_cast<int64_t>(encoded.ids.size() + token);
+      piece_byte += pieces[piece].text.size();
+    }
+    encoded.ids.insert(encoded.ids.end(), ids.begin(), ids.end());
+    begin = end;
+  }
+  first_token[pieces.size()] = static_cast<int64_t>(encoded.ids.size());
+  for (const size_t start : rendering.message_starts) encoded.message_starts.push_back(first_token[start]);
+  encoded.pinned_tokens = first_token[rendering.pinned_pieces];
+  return encoded;
+}
+
+}  // namespace ringside

@@ -1,0 +1,181 @@
+#include "session/chat/template_format.h"
+
+#include <array>
+
+#include "engine/text/unicode.h"
+
+namespace ringside {
+namespace {
+
+using SystemPlace = TemplateFormat::SystemPlace;
+
+// White_Space, and the four separators that Python's str.isspace() adds.
+bool IsPythonSpace(uint32_t c) { return IsUnicodeSpace(c) || (c >= 0x1C && c <= 0x1F); }
+
+TemplateFormat ChatMl(std::string_view name, std::optional<std::string> default_system) {
+  TemplateFormat format;
+  format.name = name;
+  format.default_system = std::move(default_system);
+  format.system_open = "<|im_start|>system\n";
+  format.user_open = "<|im_start|>user\n";
+  format.assistant_open = "<|im_start|>assistant\n";
+  format.system_close = format.user_close = "<|im_end|>\n";
+  format.end_of_turn = "<|im_end|>";
+  format.after_end = "\n";
+  return format;
+}
+
+TemplateFormat Llama3(std::string_view name, std::string bos) {
+  TemplateFormat format;
+  format.name = name;
+  format.bos = std::move(bos);
+  format.system_open = "<|start_header_id|>system<|end_header_id|>\n\n";
+  format.user_open = "<|start_header_id|>user<|end_header_id|>\n\n";
+  format.assistant_open = "<|start_header_id|>assistant<|end_header_id|>\n\n";
+  format.system_close = format.user_close = format.end_of_turn = "<|eot_id|>";
+  format.trim_system = format.trim_user = format.trim_assistant = true;
+  if (name == "llama3.1") {
+    format.default_system = "";
+    format.late_system_open = format.system_open;
+    format.system_open += "Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n";
+  }
+  return format;
+}
+
+TemplateFormat Llama2(std::string bos, std::string eos) {
+  TemplateFormat format;
+  format.name = "llama2";
+  format.bos = std::move(bos);
+  format.bos_each_user = true;
+  format.system_place = SystemPlace::kFirstUser;
+  format.system_open = "<<SYS>>\n";
+  format.system_close = "\n<</SYS>>\n\n";
+  format.user_open = "[INST] ";
+  format.user_close = " [/INST]";
+  format.answer_lead = format.answer_trail = " ";
+  format.end_of_turn = std::move(eos);
+  format.trim_user = format.trim_assistant = true;
+  format.trim_user_right_only_behind_system = true;
+  return format;
+}
+
+// The instruct releases differ in where single spaces stand.
+TemplateFormat Mistral(std::string_view name, std::string bos, std::string eos) {
+  TemplateFormat format;
+  format.name = name;
+  format.bos = std::move(bos);
+  format.system_place = SystemPlace::kFirstUser;
+  format.system_close = "\n\n";
+  format.user_open = "[INST] ";
+  format.user_close = " [/INST]";
+  format.end_of_turn = std::move(eos);
+  return format;
+}
+
+TemplateFormat Gemma(std::string bos) {
+  TemplateFormat format;
+  format.name = "gemma";
+  format.bos = std::move(bos);
+  format.system_place = SystemPlace::kFirstUser;
+  format.system_close = "\n\n";
+  format.user_open = "<start_of_turn>user\n";
+  format.user_close = "<end_of_turn>\n";
+  format.assistant_open = "<start_of_turn>model\n";
+  format.end_of_turn = "<end_of_turn>";
+  format.after_end = "\n";
+  format.trim_user = format.trim_assistant = true;
+  return format;
+}
+
+// "<|user|>\n...": Zephyr with the model's eos, Phi-3 with <|end|>.
+TemplateFormat BarRoles(std::string_view name, std::string bos, std::string end) {
+  TemplateFormat format;
+  format.name = name;
+  format.bos = std::move(bos);
+  format.system_open = "<|system|>\n";
+  format.user_open = "<|user|>\n";
+  format.assistant_open = "<|assistant|>\n";
+  format.system_close = format.user_close = end + "\n";
+  format.end_of_turn = std::move(end);
+  format.after_end = "\n";
+  return format;
+}
+
+TemplateFormat Phi4() {
+  TemplateFormat format = ChatMl("phi4", std::nullopt);
+  format.system_open = "<|im_start|>system<|im_sep|>";
+  format.user_open = "<|im_start|>user<|im_sep|>";
+  format.assistant_open = "<|im_start|>assistant<|im_sep|>";
+  format.system_close = format.user_close = "<|im_end|>";
+  format.after_end = "";
+  return format;
+}
+
+// For models that were never given a template: a transcript that they may continue.
+TemplateFormat Plain() {
+  TemplateFormat format;
+  format.name = "plain";
+  format.system_close = "\n\n";
+  format.user_open = "User: ";
+  format.user_close = "\n";
+  format.assistant_open = "Assistant:";
+  format.answer_lead = " ";
+  format.after_end = "\n";
+  format.stop_strings = {"\nUser:"};
+  return format;
+}
+
+}  // namespace
+
+const std::vector<std::string_view>& FormatNames() {
+  static const std::vector<std::string_view> names = {"chatml", "smollm",   "qwen2",  "qwen2.5", "qwen3",
+                                                      "llama3", "llama3.1", "llama2", "mistral", "gemma",
+                                                      "zephyr", "phi3",     "phi4",   "plain"};
+  return names;
+}
+
+std::optional<TemplateFormat> FormatByName(std::string_view name, const ChatTemplate::Facts& facts) {
+  const auto bos = [&](const char* usual) { return facts.bos.empty() ? std::string(usual) : facts.bos; };
+  const auto eos = [&](const char* usual) { return facts.eos.empty() ? std::string(usual) : facts.eos; };
+  if (name == "chatml") return ChatMl(name, std::nullopt);
+  if (name == "smollm") return ChatMl(name, "You are a helpful AI assistant named SmolLM, trained by Hugging Face");
+  if (name == "qwen2") return ChatMl(name, "You are a helpful assistant.");
+  if (name == "qwen2.5") {
+    return ChatMl(name, "You are Qwen, created by Alibaba Cloud. You are a helpful assistant.");
+  }
+  if (name == "qwen3") {
+    TemplateFormat format = ChatMl(name, std::nullopt);
+    format.drop_thinking = true;
+    return format;
+  }
+  if (name == "llama3" || name == "llama3.1") return Llama3(name, bos("<|begin_of_text|>"));
+  if (name == "llama2") return Llama2(bos("<s>"), eos("</s>"));
+  if (name == "mistral") return Mistral(name, bos("<s>"), eos("</s>"));
+  if (name == "gemma") return Gemma(bos("<bos>"));
+  if (name == "zephyr") return BarRoles(name, "", eos("</s>"));
+  if (name == "phi3") return BarRoles(name, "", "<|end|>");
+  if (name == "phi4") return Phi4();
+  if (name == "plain") return Plain();
+  return std::nullopt;
+}
+
+std::string_view StripLeft(std::string_view text) {
+  while (!text.empty()) {
+    const CodePoint c = FirstCodePoint(text);
+    if (!IsPythonSpace(c.value)) break;
+    text.remove_prefix(std::min(c.length, text.size()));
+  }
+  return text;
+}
+
+std::string_view StripRight(std::string_view text) {
+  while (!text.empty()) {
+    size_t begin = text.size() - 1;
+    while (begin > 0 && (static_cast<uint8_t>(text[begin]) & 0xC0) == 0x80) --begin;
+    if (!IsPythonSpace(FirstCodePoint(text.substr(begin)).value)) break;
+    text = text.substr(0, begin);
+  }
+  return text;
+}
+
+}  // namespace ringside

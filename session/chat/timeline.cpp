@@ -1,0 +1,208 @@
+#include "session/chat/timeline.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace ringside {
+namespace {
+
+constexpr int64_t kPinnedWithoutSystem = 4;  // sink tokens that a window needs to stay fluent
+
+// Renderings of consecutive messages, joined, with the piece index behind each item.
+class Joined {
+ public:
+  void Add(const Rendering& part) {
+    for (const size_t start : part.message_starts) message_starts_.push_back(pieces() + start);
+    if (pieces() == 0) rendering_.pinned_pieces = part.pinned_pieces;
+    rendering_.pieces.insert(rendering_.pieces.end(), part.pieces.begin(), part.pieces.end());
+  }
+  size_t pieces() const { return rendering_.pieces.size(); }
+
+  // Ids, with offsets for every message start and for each of `borders` (piece indices).
+  struct Ids {
+    EncodedRendering encoded;
+    std::vector<int64_t> message_starts, borders;
+  };
+  Ids Encode(const Tokenizer& tokenizer, const std::vector<size_t>& borders) {
+    std::vector<size_t> all = message_starts_;
+    all.insert(all.end(), borders.begin(), borders.end());
+    std::sort(all.begin(), all.end());
+    all.erase(std::unique(all.begin(), all.end()), all.end());
+    rendering_.message_starts = all;
+    Ids ids{EncodeRendering(tokenizer, rendering_), {}, {}};
+    const auto offset = [&](size_t piece) {
+      const auto at = std::lower_bound(all.begin(), all.end(), piece) - all.begin();
+      return ids.encoded.message_starts[static_cast<size_t>(at)];
+    };
+    for (const size_t start : message_starts_) ids.message_starts.push_back(offset(start));
+    for (const size_t border : borders) ids.borders.push_back(offset(border));
+    return ids;
+  }
+
+ private:
+  Rendering rendering_;
+  std::vector<size_t> message_starts_;
+};
+
+}  // namespace
+
+bool Timeline::SetInstructions(std::optional<std::string> text, const Codec& codec) {
+  if (text == instructions_) return false;
+  instructions_ = std::move(text);
+  if (tokens_.empty()) return false;
+
+  const auto first = static_cast<size_t>(
+      std::find_if(items_.begin(), items_.end(), [](const Item& item) { return item.sampled; }) - items_.begin());
+  const auto rendered = static_cast<size_t>(
+      std::find_if(items_.begin(), items_.end(), [](const Item& item) { return !item.rendered(); }) - items_.begin());
+  // What stands from the first sampled answer on is kept as ids and moved.
+  const bool has_tail = first < items_.size();
+  const int64_t tail_begin = has_tail ? (first > 0 ? items_[first - 1].token_end : items_[first].token_begin) : 0;
+  const std::vector<TokenId> old_tokens = std::move(tokens_);
+  const std::vector<int64_t> old_starts = std::move(message_starts_);
+  const TimelineEnd old_end = end_;
+  std::vector<Item> later(std::make_move_iterator(items_.begin() + static_cast<ptrdiff_t>(first)),
+                          std::make_move_iterator(items_.end()));
+  items_.resize(first);
+  for (Item& item : items_) item.token_begin = item.token_end = -1;
+  CutTokens(0);
+  Render(codec, false);
+
+  if (has_tail) {
+    const int64_t shift = static_cast<int64_t>(tokens_.size()) - tail_begin;
+    tokens_.insert(tokens_.end(), old_tokens.begin() + tail_begin, old_tokens.end());
+    for (const int64_t start : old_starts) {
+      if (start >= tail_begin) message_starts_.push_back(start + shift);
+    }
+    for (size_t i = 0; i < rendered - first; ++i) {
+      later[i].token_begin += shift;
+      later[i].token_end += shift;
+    }
+    end_ = old_end;
+  }
+  items_.insert(items_.end(), std::make_move_iterator(later.begin()), std::make_move_iterator(later.end()));
+  return true;
+}
+
+void Timeline::Render(const Codec& codec, bool open_answer) {
+  Joined joined;
+  std::vector<size_t> borders;  // [begin, end) of each item rendered, then the opened answer's begin
+  const bool fresh = tokens_.empty();
+  TimelineEnd end = fresh ? TimelineEnd::kNothing : end_;
+  if (fresh && instructions_) {
+    const ChatMessage system{ChatRole::kSystem, *instructions_};
+    const Rendering part = codec.chat.Render({&system, 1}, end, false);
+    end = part.end;
+    joined.Add(part);
+  }
+  size_t index = 0;
+  while (index < items_.size() && items_[index].rendered()) ++index;
+  const size_t first = index;
+  for (; index < items_.size(); ++index) {
+    const ChatMessage message{items_[index].role, items_[index].text};
+    const Rendering part = codec.chat.Render({&message, 1}, end, false);
+    end = part.end;
+    borders.push_back(joined.pieces() + (part.message_starts.empty() ? 0 : part.message_starts.back()));
+    joined.Add(part);
+    borders.push_back(joined.pieces());
+    items_[index].end = end;
+  }
+  if (open_answer) {
+    const Rendering part = codec.chat.Render({}, end, true);
+    end = part.end;
+    borders.push_back(joined.pieces() + (part.message_starts.empty() ? 0 : part.message_starts.back()));
+    joined.Add(part);
+  }
+
+  const auto base = static_cast<int64_t>(tokens_.size());
+  const Joined::Ids ids = joined.Encode(codec.tokenizer, borders);
+  tokens_.insert(tokens_.end(), ids.encoded.ids.begin(), ids.encoded.ids.end());
+  for (const int64_t start : ids.message_starts) {
+    const int64_t position = base + start;
+    if (message_starts_.empty() || position > message_starts_.back()) message_starts_.push_back(position);
+  }
+  size_t border = 0;
+  for (index = first; index < items_.size(); ++index) {
+    items_[index].token_begin = base + ids.borders[border++];
+    items_[index].token_end = base + ids.borders[border++];
+  }
+  answer_begin_ = open_answer ? base + ids.borders[border] : -1;
+  end_ = end;
+  if (fresh) {
+    // One pinned token is the BOS alone: no system message.
+    const int64_t wanted = ids.encoded.pinned_tokens > 1 ? ids.encoded.pinned_tokens : kPinnedWithoutSystem;
+    pinned_ = std::min({wanted, codec.pinned_max, static_cast<int64_t>(tokens_.size())});
+  }
+}
+
+void Timeline::CloseAnswer(Item answer, std::span<const TokenId> output, const Codec& codec) {
+  CHECK_GE(answer_begin_, 0);
+  if (output.empty()) {
+    KeepItems(items_.size());
+    return;
+  }
+  tokens_.insert(tokens_.end(), output.begin(), output.end());
+  const std::string& end_of_turn = codec.chat.end_of_turn();
+  const std::optional<TokenId> end_id = end_of_turn.empty() ? std::nullopt : codec.tokenizer.FindSpecial(end_of_turn);
+  end_ = end_id && output.back() == *end_id ? TimelineEnd::kAnswerEnded : TimelineEnd::kAnswerOpen;
+  answer.role = ChatRole::kAssistant;
+  answer.sampled = true;
+  answer.token_begin = answer_begin_;
+  answer.token_end = static_cast<int64_t>(tokens_.size());
+  answer.end = end_;
+  answer_begin_ = -1;
+  items_.push_back(std::move(answer));
+}
+
+bool Timeline::CanReopen() const {
+  return !items_.empty() && items_.back().role == ChatRole::kAssistant && items_.back().sampled &&
+         !items_.back().complete && items_.back().token_end == static_cast<int64_t>(tokens_.size()) &&
+         end_ == TimelineEnd::kAnswerOpen;
+}
+
+void Timeline::ReopenAnswer() {
+  CHECK(CanReopen());
+  answer_begin_ = static_cast<int64_t>(tokens_.size());
+}
+
+void Timeline::ForgetTokens() {
+  for (Item& item : items_) {
+    item.token_begin = item.token_end = -1;
+    item.sampled = false;
+    item.end = TimelineEnd::kNothing;
+  }
+  answer_begin_ = -1;
+  CutTokens(0);
+}
+
+void Timeline::KeepItems(size_t count) {
+  CHECK_LE(count, items_.size());
+  items_.resize(count);
+  answer_begin_ = -1;
+  while (count > 0 && !items_[count - 1].rendered()) --count;
+  if (count == 0) {
+    CutTokens(0);
+    return;
+  }
+  CutTokens(items_[count - 1].token_end);
+  end_ = items_[count - 1].end;
+}
+
+int64_t Timeline::bytes() const {
+  size_t sum = tokens_.size() * sizeof(TokenId) + message_starts_.size() * sizeof(int64_t);
+  for (const Item& item : items_) sum += sizeof(Item) + item.id.size() + item.text.size();
+  if (instructions_) sum += instructions_->size();
+  return static_cast<int64_t>(sum);
+}
+
+void Timeline::CutTokens(int64_t size) {
+  tokens_.resize(static_cast<size_t>(size));
+  while (!message_starts_.empty() && message_starts_.back() >= size) message_starts_.pop_back();
+  if (size == 0) {
+    pinned_ = 0;
+    end_ = TimelineEnd::kNothing;
+  }
+}
+
+}  // namespace ringside

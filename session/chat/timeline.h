@@ -1,0 +1,105 @@
+// One conversation's text as messages and as token ids. The ids are the truth: what was sampled is kept and never
+// tokenised again. Items at the end may not be rendered yet; a turn renders them. A plain value, owned by a Session
+// (and by its running turn as the state that the turn will leave behind); no locks of its own.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "engine/text/tokenizer.h"
+#include "session/chat/chat_template.h"
+
+namespace ringside {
+
+struct Item {
+  std::string id;  // "msg_..."
+  ChatRole role = ChatRole::kUser;
+  std::string text;
+  bool complete = true;      // false: an answer that was cut short
+  bool sampled = false;      // its ids came from the sampler
+  int64_t token_begin = -1;  // [token_begin, token_end) of the timeline; -1 = not rendered yet
+  int64_t token_end = -1;
+  TimelineEnd end = TimelineEnd::kNothing;  // what a renderer must know of the text up to token_end
+
+  bool rendered() const { return token_end >= 0; }
+  friend bool operator==(const Item&, const Item&) = default;
+};
+
+/// What makes one timeline of another that begins like it: the form in which a journal has it.
+struct TimelinePatch {
+  int64_t keep_items = 0, keep_tokens = 0, keep_starts = 0;  // of the other, from its beginning
+  std::vector<Item> items;
+  std::vector<TokenId> tokens;
+  std::vector<int64_t> message_starts;
+  std::optional<std::string> instructions;
+  int64_t pinned = 0, answer_begin = -1;
+  TimelineEnd end = TimelineEnd::kNothing;
+};
+
+/// What turns text into ids. All three outlive every Timeline that is rendered with them.
+struct Codec {
+  const Tokenizer& tokenizer;
+  const ChatTemplate& chat;
+  int64_t pinned_max = 0;  // most pinned tokens, at least 1
+};
+
+class Timeline {
+ public:
+  const std::vector<Item>& items() const { return items_; }
+  const std::vector<TokenId>& tokens() const { return tokens_; }
+  const std::vector<int64_t>& message_starts() const { return message_starts_; }
+  const std::optional<std::string>& instructions() const { return instructions_; }
+  /// Tokens that the ring never evicts: BOS and the system message, at most codec.pinned_max; without a system message
+  /// the first 4. Fixed when the first token is rendered; 0 before.
+  int64_t pinned() const { return pinned_; }
+
+  /// Memory held, about.
+  int64_t bytes() const;
+
+  /// Adds a message behind the others, not rendered yet.
+  void AddItem(Item item) { items_.push_back(std::move(item)); }
+
+  /// Sets the system message that stands before all items. If ids exist already they are made anew up to the first
+  /// sampled answer, whose ids and all behind them are kept. Returns true if ids changed.
+  bool SetInstructions(std::optional<std::string> text, const Codec& codec);
+
+  /// Renders what is not rendered yet and, with `open_answer`, the text that begins an answer.
+  void Render(const Codec& codec, bool open_answer);
+
+  /// Ends the answer that Render opened: `output` are the sampled ids. Without any, the opening text goes again and no
+  /// item is added.
+  void CloseAnswer(Item answer, std::span<const TokenId> output, const Codec& codec);
+
+  /// Opens the last answer, which was cut short (CanReopen), so that what is sampled next goes on with it.
+  void ReopenAnswer();
+  bool CanReopen() const;
+
+  /// Keeps the first `count` items (at most as many as there are) and the ids that belong to them.
+  void KeepItems(size_t count);
+
+  /// Forgets every id, so that the text is rendered anew: they were another tokenizer's.
+  void ForgetTokens();
+
+  /// What makes this of `base`.
+  TimelinePatch PatchFrom(const Timeline& base) const;
+  /// Becomes what the patch was taken from, if this is what it was taken against. kCorruption, and nothing changed, if
+  /// no timeline of a vocabulary of `vocab` ids can be that.
+  Status Apply(TimelinePatch patch, int64_t vocab);
+
+ private:
+  void CutTokens(int64_t size);
+
+  std::optional<std::string> instructions_;
+  std::vector<Item> items_;
+  std::vector<TokenId> tokens_;
+  std::vector<int64_t> message_starts_;  // ascending
+  int64_t pinned_ = 0;
+  int64_t answer_begin_ = -1;  // where an opened answer's message begins
+  TimelineEnd end_ = TimelineEnd::kNothing;
+};
+
+}  // namespace ringside

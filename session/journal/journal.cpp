@@ -1,0 +1,411 @@
+#include "session/journal/journal.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+
+#include "base/bounded_queue.h"
+#include "base/defect.h"
+#include "base/log.h"
+#include "session/journal/journal_format.h"
+#include "session/journal/journal_keys.h"
+#include "session/journal/journal_log.h"
+#include "session/journal/journal_reader.h"
+
+namespace ringside {
+namespace {
+
+namespace format = journal_format;
+
+constexpr std::string_view kHeadRest("\0", 1);  // what follows the id in the key of a head
+
+Status Stopped() { return IoError("journal: stopped after a failed write"); }
+Status Full() { return {StatusCode::kUnavailable, "journal: the disk is full", "", "storage_full"}; }
+bool In(const JournalCursor& cursor, char region) { return cursor.Valid() && cursor.key().starts_with(region); }
+Status CheckId(std::string_view session) {
+  if (!session.empty() && session.size() <= kMaxJournalSessionBytes) return Status::Ok();
+  return InvalidArgument("journal: a session id has 1 to 128 bytes");
+}
+
+}  // namespace
+
+std::string JournalChain::Hex() const { return fmt::format("{:016x}{:016x}", high, low); }
+
+class Journal::Impl {
+ public:
+  static Result<std::unique_ptr<Impl>> Open(const JournalOptions& options);
+  ~Impl();
+
+  Status Append(JournalEntry entry, JournalDone done);
+  Status Erase(std::string session, JournalDone done);
+  void Flush();
+  const JournalReader& reader() const { return *reader_; }
+  Status Purge();
+  JournalStats stats() const;
+  bool healthy() const { return healthy_; }
+
+ private:
+  struct Operation {
+    enum class Kind { kAppend, kErase, kNothing };
+    Kind kind = Kind::kAppend;
+    JournalEntry entry;
+    JournalDone done;
+    size_t bytes = 0;
+    // What the journal's thread makes of it:
+    Status status;
+    JournalPosition last;
+  };
+  struct Known {  // a session; the journal's thread only
+    JournalPosition last;
+    bool head_changed = false;        // in the batch being made
+    std::optional<DataKey> key = {};  // once it was needed
+  };
+
+  explicit Impl(const JournalOptions& options)
+      : options_(options), keys_(options.master_key), queue_(options.queue_entries) {}
+  Status Start();
+  Status CheckSchema();
+  Status LoadHeads();
+  void Run();
+  void Commit(std::vector<Operation> operations);
+  Status Stage(Operation& operation, std::vector<RowChange>& changes);
+  Status StageErase(const std::string& session, std::vector<RowChange>& changes);
+  void Stop(const Status& status);
+  bool DiskIsFull(bool look_now);
+
+  const JournalOptions options_;
+  const JournalKeys keys_;
+  BoundedQueue<Operation> queue_;
+  std::unique_ptr<JournalLog> log_;
+  std::unique_ptr<JournalReader> reader_;
+  uint64_t boot_ = 0, clean_boot_ = 0;
+  std::unordered_map<std::string, Known> sessions_;
+  std::vector<std::string> changed_;  // sessions whose head the batch must write
+  std::atomic<bool> healthy_{true};
+  std::atomic<size_t> queued_bytes_{0};
+  std::atomic<bool> full_{false};         // as of the last look at the free space
+  std::atomic<int64_t> next_look_ms_{0};  // on the steady clock
+  mutable std::mutex mutex_;              // of what follows
+  JournalStats stats_;
+  std::thread thread_;
+};
+
+Result<std::unique_ptr<Journal::Impl>> Journal::Impl::Open(const JournalOptions& options) {
+  auto impl = std::unique_ptr<Impl>(new Impl(options));
+  std::vector<RowChange> initial = {{RowChange::Kind::kPut, format::kSchemaKey, std::string(format::kSchema)}};
+  if (auto check = impl->keys_.CheckRow()) initial.push_back(std::move(*check));
+  ASSIGN_OR_RETURN(impl->log_, JournalLog::Open(options, initial));
+  impl->reader_ = std::make_unique<JournalReader>(*impl->log_, impl->keys_);
+  RETURN_IF_ERROR(impl->Start());
+  impl->thread_ = std::thread([raw = impl.get()] { raw->Run(); });
+  return impl;
+}
+
+Journal::Impl::~Impl() {
+  queue_.Close();
+  if (!thread_.joinable()) return;  // was never started
+  thread_.join();
+  if (!healthy_) return;
+  const Status status = log_->Commit({{RowChange::Kind::kPut, format::kCleanKey, format::EncodeNumber(boot_)}});
+  if (!status.ok()) LogError("{}", status.message());
+}
+
+Status Journal::Impl::Start() {
+  RETURN_IF_ERROR(CheckSchema());
+  RETURN_IF_ERROR(LoadHeads());
+  ++boot_;
+  RETURN_IF_ERROR(log_->Commit({{RowChange::Kind::kPut, format::kBootKey, format::EncodeNumber(boot_)}}));
+  if (options_.verify == JournalVerify::kNone) return Status::Ok();
+  const bool all = options_.verify == JournalVerify::kAll;
+  if (!all && clean_boot_ + 1 == boot_) return Status::Ok();
+  ASSIGN_OR_RETURN(const auto damaged,
+                   reader_->Verify([&](const format::Head& head) { return all || head.boot > clean_boot_; }));
+  for (const std::string& session : damaged) LogError("journal: session {} is damaged", session);
+  return Status::Ok();
+}
+
+Status Journal::Impl::CheckSchema() {
+  JournalCursor cursor = log_->Cursor();
+  const auto value = [&](std::string_view key) -> std::optional<std::string_view> {
+    cursor.Seek(key);
+    if (!cursor.Valid() || cursor.key() != key) return std::nullopt;
+    return cursor.value();
+  };
+  const auto schema = value(format::kSchemaKey);
+  RETURN_IF_ERROR(cursor.status());
+  if (schema != format::kSchema) return Mismatch("journal: written by another version of the server");
+  RETURN_IF_ERROR(keys_.Check(cursor));
+  boot_ = format::DecodeNumber(value(format::kBootKey).value_or("")).value_or(0);
+  clean_boot_ = format::DecodeNumber(value(format::kCleanKey).value_or("")).value_or(0);
+  return cursor.status();
+}
+
+Status Journal::Impl::LoadHeads() {
+  JournalCursor cursor = log_->Cursor();
+  for (cursor.Seek({&format::kHeads, 1}); In(cursor, format::kHeads); cursor.Next()) {
+    const auto key = format::ParseSessionKey(cursor.key());
+    if (!key || key->rest != kHeadRest) continue;
+    const std::string session(key->session);
+    const auto head = format::DecodeHead(cursor.key(), cursor.value());
+    if (!head) reader_->MarkDamaged(session);
+    sessions_[session] = {head ? head->last : JournalPosition{}};
+  }
+  for (cursor.Seek({&format::kErased, 1}); In(cursor, format::kErased); cursor.Next()) ++stats_.erased_unpurged;
+  stats_.sessions = static_cast<int64_t>(sessions_.size());
+  return cursor.status();
+}
+
+Status Journal::Impl::Append(JournalEntry entry, JournalDone done) {
+  RETURN_IF_ERROR(CheckId(entry.session));
+  size_t bytes = entry.summary ? entry.summary->size() : 0;
+  if (bytes > limits::kMaxJournalRecordBytes) return InvalidArgument("journal: the summary is too long");
+  for (const JournalRecord& record : entry.records) {
+    if (record.payload.size() > limits::kMaxJournalRecordBytes) return InvalidArgument("journal: a record is too long");
+    bytes += record.payload.size();
+  }
+  if (!healthy_) return Stopped();
+  const auto refused = [this](Status status) {
+    std::lock_guard lock(mutex_);
+    ++stats_.refused;
+    return status;
+  };
+  if (DiskIsFull(false)) return refused(Full());
+  if (entry.urgent) {
+    queued_bytes_ += bytes;
+    if (queue_.PushUrgent({Operation::Kind::kAppend, std::move(entry), std::move(done), bytes, {}, {}})) {
+      return Status::Ok();
+    }
+    return Unavailable("journal: closed");
+  }
+  const size_t queued = queued_bytes_.fetch_add(bytes);
+  if ((queued == 0 || queued + bytes <= options_.queue_bytes) &&
+      queue_.TryPush({Operation::Kind::kAppend, std::move(entry), std::move(done), bytes, {}, {}})) {
+    return Status::Ok();
+  }
+  queued_bytes_ -= bytes;
+  return refused(Overloaded("journal: too much is waiting to be written"));
+}
+
+Status Journal::Impl::Erase(std::string session, JournalDone done) {
+  RETURN_IF_ERROR(CheckId(session));
+  if (!healthy_) return Stopped();
+  JournalEntry entry;
+  entry.session = std::move(session);
+  if (queue_.PushUrgent({Operation::Kind::kErase, std::move(entry), std::move(done), 0, {}, {}})) return Status::Ok();
+  return Unavailable("journal: closed");
+}
+
+void Journal::Impl::Flush() {
+  CHECK(std::this_thread::get_id() != thread_.get_id());
+  const auto told = std::make_shared<std::promise<void>>();  // outlives set_value, whoever is first
+  JournalDone done = [told](const Status&, const JournalPosition&) { told->set_value(); };
+  CHECK(queue_.PushUrgent({Operation::Kind::kNothing, {}, std::move(done), 0, {}, {}}));
+  told->get_future().wait();
+}
+
+bool Journal::Impl::DiskIsFull(bool look_now) {
+  const int64_t now_ms =
+      std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now().time_since_epoch())
+          .count();
+  if (look_now || now_ms >= next_look_ms_) {
+    next_look_ms_ = now_ms + options_.space_look_ms;
+    full_ = log_->FreeBytes() < options_.min_free_bytes;
+  }
+  return full_;
+}
+
+void Journal::Impl::Run() {
+  for (;;) {
+    std::vector<Operation> operations = queue_.Drain(true);
+    if (operations.empty()) return;  // closed
+    Commit(std::move(operations));
+  }
+}
+
+void Journal::Impl::Commit(std::vector<Operation> operations) {
+  std::vector<RowChange> changes;
+  const bool full = healthy_ && DiskIsFull(true);
+  for (Operation& operation : operations) {
+    if (operation.kind == Operation::Kind::kNothing) continue;
+    if (!healthy_) {
+      operation.status = Stopped();
+    } else if (full && operation.kind == Operation::Kind::kAppend) {
+      operation.status = Full();
+    } else {
+      operation.status = Stage(operation, changes);
+    }
+  }
+  for (const std::string& session : changed_) {
+    const auto known = sessions_.find(session);
+    if (known == sessions_.end() || !known->second.head_changed) continue;
+    known->second.head_changed = false;
+    std::string key = format::HeadKey(session);
+    std::string value = format::EncodeHead(key, {known->second.last, boot_});
+    changes.push_back({RowChange::Kind::kPut, std::move(key), std::move(value)});
+  }
+  changed_.clear();
+  if (RINGSIDE_DEFECT("ack_before_sync")) {
+    for (Operation& operation : operations) {
+      if (operation.status.ok() && operation.done) std::exchange(operation.done, {})(Status::Ok(), operation.last);
+    }
+  }
+  if (!changes.empty()) {
+    const auto begin = std::chrono::steady_clock::now();
+    const Status written = log_->Commit(changes);
+    const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+    if (!written.ok()) Stop(written);
+    for (Operation& operation : operations) {
+      if (operation.status.ok() && !written.ok()) operation.status = IoError(written.message());
+    }
+    std::lock_guard lock(mutex_);
+    if (written.ok()) ++stats_.commits;
+    stats_.sync_ms_total += ms;
+    stats_.sync_ms_max = std::max(stats_.sync_ms_max, ms);
+    stats_.sessions = static_cast<int64_t>(sessions_.size());
+  }
+  for (Operation& operation : operations) {
+    queued_bytes_ -= operation.bytes;
+    if (operation.kind != Operation::Kind::kNothing) {
+      std::lock_guard lock(mutex_);
+      if (operation.status.ok()) {
+        ++stats_.entries;
+        stats_.records += operation.entry.records.size();
+        for (const JournalRecord& record : operation.entry.records) stats_.bytes += record.payload.size();
+      } else {
+        ++stats_.refused;
+      }
+    }
+    if (operation.done) operation.done(operation.status, operation.last);
+  }
+}
+
+Status Journal::Impl::Stage(Operation& operation, std::vector<RowChange>& changes) {
+  const JournalEntry& entry = operation.entry;
+  if (operation.kind == Operation::Kind::kErase) return StageErase(entry.session, changes);
+  if (reader_->IsDamaged(entry.session)) return DamagedSession(entry.session, "damaged; nothing can be added");
+  auto known = sessions_.find(entry.session);
+  if (known == sessions_.end()) {
+    if (!entry.create) return NoSession(entry.session);
+    known = sessions_.emplace(entry.session, Known{{0, format::FirstChain(entry.session)}}).first;
+    known->second.key = keys_.Make(entry.session, changes);
+  } else if (entry.create) {
+    return InvalidArgument(fmt::format("journal: session {} exists", entry.session));
+  } else if (!known->second.key) {
+    ASSIGN_OR_RETURN(known->second.key, reader_->Key(entry.session));
+  }
+  const DataKey& key = *known->second.key;
+  JournalPosition& last = known->second.last;
+  for (const JournalRecord& record : entry.records) {
+    ++last.seq;
+    const JournalRecord stored = {record.type, StorePayload(key, entry.session, last.seq, record.type, record.payload)};
+    last.chain = format::NextChain(last.chain, last.seq, stored.type, stored.payload);
+    changes.push_back(
+        {RowChange::Kind::kPut, format::RecordKey(entry.session, last.seq), format::EncodeRecord(stored, last.chain)});
+  }
+  if (entry.summary) {
+    std::string row = format::SummaryKey(entry.session);
+    std::string value = format::EncodeSummary(row, StoreSummary(key, entry.session, *entry.summary));
+    changes.push_back({RowChange::Kind::kPut, std::move(row), std::move(value)});
+  }
+  if (!known->second.head_changed) {
+    known->second.head_changed = true;
+    changed_.push_back(entry.session);
+  }
+  operation.last = last;
+  return Status::Ok();
+}
+
+Status Journal::Impl::StageErase(const std::string& session, std::vector<RowChange>& changes) {
+  const auto known = sessions_.find(session);
+  if (known == sessions_.end()) return Status::Ok();
+  sessions_.erase(known);
+  changes.push_back({RowChange::Kind::kDelete, format::HeadKey(session), {}});
+  changes.push_back({RowChange::Kind::kDelete, format::SummaryKey(session), {}});
+  if (options_.master_key && !RINGSIDE_DEFECT("data_key_kept"))
+    changes.push_back({RowChange::Kind::kDelete, format::DataKeyKey(session), {}});
+  if (!RINGSIDE_DEFECT("deleted_rows_kept"))
+    changes.push_back({RowChange::Kind::kDeleteRange, format::RecordKey(session, 0), format::RecordsEnd(session)});
+  changes.push_back({RowChange::Kind::kPut, format::ErasedKey(session), {}});
+  reader_->Forget(session);
+  std::lock_guard lock(mutex_);
+  ++stats_.erased_unpurged;
+  return Status::Ok();
+}
+
+void Journal::Impl::Stop(const Status& status) {
+  if (RINGSIDE_DEFECT("retry_after_failed_sync")) return;
+  healthy_ = false;
+  LogError("{}; nothing more is written", status.message());
+}
+
+Status Journal::Impl::Purge() {
+  std::vector<RowChange> done;
+  std::vector<std::pair<std::string, std::string>> ranges;
+  {
+    JournalCursor cursor = log_->Cursor();
+    for (cursor.Seek({&format::kErased, 1}); In(cursor, format::kErased); cursor.Next()) {
+      const auto key = format::ParseSessionKey(cursor.key());
+      if (!key) continue;
+      ranges.emplace_back(format::HeadKey(key->session), format::DataKeyKey(key->session));
+      ranges.emplace_back(format::RecordKey(key->session, 0), format::RecordsEnd(key->session));
+      done.push_back({RowChange::Kind::kDelete, std::string(cursor.key()), {}});
+    }
+    RETURN_IF_ERROR(cursor.status());
+  }
+  if (done.empty()) return Status::Ok();
+  // Rewriting the same files once for each of many sessions costs more than rewriting everything once.
+  constexpr size_t kManyRanges = 16;
+  if (ranges.size() > kManyRanges) ranges = {{std::string(1, '\0'), std::string(1, '\xff')}};
+  RETURN_IF_ERROR(log_->Rewrite(ranges));
+  RETURN_IF_ERROR(log_->Commit(done));
+  std::lock_guard lock(mutex_);
+  stats_.erased_unpurged -= static_cast<int64_t>(done.size());
+  return Status::Ok();
+}
+
+JournalStats Journal::Impl::stats() const {
+  std::lock_guard lock(mutex_);
+  JournalStats out = stats_;
+  out.damaged_sessions = reader_->damaged();
+  out.queued = static_cast<int64_t>(queue_.size());
+  return out;
+}
+
+Result<std::unique_ptr<Journal>> Journal::Open(const JournalOptions& options) {
+  ASSIGN_OR_RETURN(auto impl, Impl::Open(options));
+  return std::unique_ptr<Journal>(new Journal(std::move(impl)));
+}
+Journal::Journal(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Journal::~Journal() = default;
+
+Status Journal::Append(JournalEntry entry, JournalDone done) {
+  return impl_->Append(std::move(entry), std::move(done));
+}
+Status Journal::Erase(std::string session, JournalDone done) {
+  return impl_->Erase(std::move(session), std::move(done));
+}
+void Journal::Flush() { impl_->Flush(); }
+Result<JournalTranscript> Journal::Read(const std::string& session) const { return impl_->reader().Read(session); }
+Result<JournalPosition> Journal::Last(const std::string& session) const { return impl_->reader().Last(session); }
+Result<JournalChain> Journal::ChainAt(const std::string& session, uint64_t seq) const {
+  return impl_->reader().ChainAt(session, seq);
+}
+Result<std::optional<SealKey>> Journal::KeyOf(const std::string& session) const { return impl_->reader().Key(session); }
+Status Journal::ForEachHead(const std::function<void(const JournalHead&)>& visit) const {
+  return impl_->reader().ForEachHead(visit);
+}
+Result<std::vector<std::string>> Journal::Verify() const {
+  return impl_->reader().Verify([](const format::Head&) { return true; });
+}
+Status Journal::Purge() { return impl_->Purge(); }
+bool Journal::healthy() const { return impl_->healthy(); }
+JournalStats Journal::stats() const { return impl_->stats(); }
+
+}  // namespace ringside

@@ -1,0 +1,367 @@
+#include "session/journal/journal_log.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <rocksdb/convenience.h>
+#include <rocksdb/db.h>
+#include <rocksdb/env.h>
+#include <rocksdb/file_checksum.h>
+#include <rocksdb/file_system.h>
+#include <rocksdb/table.h>
+#include <rocksdb/wal_filter.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdarg>
+#include <cstring>
+#include <exception>
+#include <filesystem>
+#include <limits>
+#include <optional>
+
+#include "base/defect.h"
+#include "cache/torn_log.h"
+#include "session/journal/journal_format.h"
+
+namespace ringside {
+namespace {
+
+/// What RocksDB says while opening. A missing file is damage here: we never open what we have not made.
+Status OpenStatus(const rocksdb::Status& status) {
+  const std::string text = "journal: " + status.ToString();
+  if (status.ok()) return Status::Ok();
+  if (status.IsNotSupported()) return Mismatch(text);
+  if (status.IsIOError() && text.find("lock") != std::string::npos) return {StatusCode::kBusy, text};
+  if (status.IsIOError() && !status.IsPathNotFound()) return IoError(text);
+  return Corruption(text);
+}
+
+Status RunStatus(const rocksdb::Status& status) {
+  if (status.ok()) return Status::Ok();
+  const std::string text = "journal: " + status.ToString();
+  return status.IsCorruption() ? Corruption(text) : IoError(text);
+}
+
+Status SystemError(const std::string& what) { return IoError("journal: " + what + ": " + std::strerror(errno)); }
+
+/// A file descriptor that closes itself.
+class File {
+ public:
+  explicit File(int fd = -1) : fd_(fd) {}
+  File(File&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  File& operator=(File&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~File() {
+    if (fd_ >= 0) close(fd_);
+  }
+  int fd() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+Status SyncFolder(const std::string& path) {
+  const File folder(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder.fd() < 0 || fsync(folder.fd()) != 0) return SystemError("sync of " + path);
+  return Status::Ok();
+}
+
+Result<File> LockFolder(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) return IoError("journal: " + path + ": " + error.message());
+  const std::string name = path + "/lock";
+  File file(open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (file.fd() < 0) return SystemError(name);
+  if (flock(file.fd(), LOCK_EX | LOCK_NB) == 0) return file;
+  if (errno == EWOULDBLOCK) return Status(StatusCode::kBusy, "journal: " + path + " is in use by another process");
+  return SystemError("lock of " + name);
+}
+
+/// How far the log is known to reach: RocksDB's sequence number after the last acknowledged batch, written behind each
+/// sync into a file of its own. RocksDB takes a synced log whose end was cut off for a sound one; this tells. Written
+/// after the sync it never runs ahead of the log, so it needs no sync itself: at worst it says less than is there.
+class Tip {
+ public:
+  static Result<Tip> Open(const std::string& path) {
+    const std::string name = path + "/tip";
+    File file(open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (file.fd() < 0) return SystemError(name);
+    return Tip(std::move(file));
+  }
+
+  /// nullopt: nothing is known (a new or damaged file).
+  std::optional<uint64_t> Read() const {
+    char bytes[kBytes];
+    if (pread(file_.fd(), bytes, kBytes, 0) != kBytes) return std::nullopt;
+    const std::string_view all(bytes, kBytes);
+    if (journal_format::DecodeNumber(all.substr(8)) != journal_format::Checksum(kName, all.substr(0, 8))) return {};
+    return journal_format::DecodeNumber(all.substr(0, 8));
+  }
+  /// A failure is no failure of the commit: less is known, that is all.
+  void Write(uint64_t sequence) const {
+    std::string bytes = journal_format::EncodeNumber(sequence);
+    bytes += journal_format::EncodeNumber(journal_format::Checksum(kName, bytes));
+    [[maybe_unused]] const ssize_t written = pwrite(file_.fd(), bytes.data(), bytes.size(), 0);
+  }
+
+ private:
+  static constexpr ssize_t kBytes = 16;
+  static constexpr std::string_view kName = "ringside-tip 1";
+  explicit Tip(File file) : file_(std::move(file)) {}
+  File file_;
+};
+
+/// The number of a batch's first change: its first 8 bytes, little-endian.
+std::optional<uint64_t> FirstChange(const rocksdb::WriteBatch& batch) {
+  return journal_format::DecodeNumber(std::string_view(batch.Data()).substr(0, 8));
+}
+
+/// Refuses a log with a hole: batches carry consecutive numbers, across log files too.
+class ContinuityCheck final : public rocksdb::WalFilter {
+ public:
+  WalProcessingOption LogRecordFound(unsigned long long, const std::string&, const rocksdb::WriteBatch& batch,
+                                     rocksdb::WriteBatch*, bool*) override {
+    const auto first = FirstChange(batch);
+    if (!first || (next_ && *first != *next_)) return WalProcessingOption::kCorruptedRecord;
+    next_ = *first + batch.Count();
+    return WalProcessingOption::kContinueProcessing;
+  }
+  const char* Name() const override { return "ringside: batches are missing"; }
+
+ private:
+  std::optional<uint64_t> next_;
+};
+
+/// Reads no further than to the first batch in the log files.
+class FirstBatch final : public rocksdb::WalFilter {
+ public:
+  WalProcessingOption LogRecordFound(unsigned long long, const std::string&, const rocksdb::WriteBatch& batch,
+                                     rocksdb::WriteBatch*, bool*) override {
+    number_ = FirstChange(batch);
+    return WalProcessingOption::kStopReplay;
+  }
+  const char* Name() const override { return "ringside: the first batch"; }
+  std::optional<uint64_t> number() const { return number_; }
+
+ private:
+  std::optional<uint64_t> number_;
+};
+
+// Left at their defaults on purpose, because RocksDB 7.8 loses or invents data with them: manual_wal_flush,
+// wal_compression, track_and_verify_wals_in_manifest, recycle_log_file_num, WAL_ttl_seconds.
+/// RocksDB's own log file stands on the same disk: where that is full, a second failed write to it aborts the process.
+class NoDatabaseLog final : public rocksdb::Logger {
+ public:
+  using rocksdb::Logger::Logv;
+  void Logv(const char* /*format*/, va_list /*arguments*/) override {}
+};
+
+rocksdb::Options MakeOptions(rocksdb::Env* env) {
+  rocksdb::Options options;
+  if (env != nullptr) options.env = env;
+  // The default, kPointInTimeRecovery, silently drops every synced record behind a damaged one.
+  options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
+  options.paranoid_checks = true;
+  options.paranoid_file_checks = true;
+  options.file_checksum_gen_factory = rocksdb::GetFileChecksumGenCrc32cFactory();
+  options.compression = rocksdb::kNoCompression;
+  options.write_buffer_size = size_t{16} << 20;
+  options.max_background_jobs = 2;
+  options.info_log = std::make_shared<NoDatabaseLog>();
+  options.max_log_file_size = size_t{1} << 20;
+  options.stats_dump_period_sec = 0;
+  options.stats_persist_period_sec = 0;
+  rocksdb::BlockBasedTableOptions table;
+  table.checksum = rocksdb::kXXH3;
+  options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+  return options;
+}
+
+rocksdb::WriteOptions Synced() {
+  rocksdb::WriteOptions options;
+  options.sync = !RINGSIDE_DEFECT("sync_skipped");
+  return options;
+}
+
+rocksdb::Status Write(rocksdb::DB& db, const std::vector<RowChange>& changes) {
+  rocksdb::WriteBatch batch(0, 0, /*protection_bytes_per_key=*/8, 0);
+  for (const RowChange& change : changes) {
+    rocksdb::Status status;
+    switch (change.kind) {
+      case RowChange::Kind::kPut:
+        status = batch.Put(change.key, change.value);
+        break;
+      case RowChange::Kind::kDelete:
+        status = batch.Delete(change.key);
+        break;
+      case RowChange::Kind::kDeleteRange:
+        status = batch.DeleteRange(change.key, change.value);
+        break;
+    }
+    if (!status.ok()) return status;
+  }
+  return db.Write(Synced(), &batch);
+}
+
+Result<std::unique_ptr<rocksdb::DB>> OpenDatabase(const rocksdb::Options& options, const std::string& name) {
+  rocksdb::DB* db = nullptr;
+  try {
+    RETURN_IF_ERROR(OpenStatus(rocksdb::DB::Open(options, name, &db)));
+  } catch (const std::exception& error) {
+    return Corruption(std::string("journal: ") + error.what());
+  }
+  return std::unique_ptr<rocksdb::DB>(db);
+}
+
+/// Looks whether the tables reach up to the log files, without changing anything. RocksDB takes a manifest that has
+/// lost its end for a sound one, and does not know of the tables it named there; the log files with their rows are
+/// deleted by then, and so would be the tables. `known` is how far everything reached.
+Status CheckTables(rocksdb::Options options, const std::string& name, std::optional<uint64_t> known) {
+  FirstBatch first;
+  options.wal_filter = &first;
+  rocksdb::DB* opened = nullptr;
+  try {
+    RETURN_IF_ERROR(OpenStatus(rocksdb::DB::OpenForReadOnly(options, name, &opened)));
+  } catch (const std::exception& error) {
+    return Corruption(std::string("journal: ") + error.what());
+  }
+  const std::unique_ptr<rocksdb::DB> db(opened);
+  const uint64_t reached = db->GetLatestSequenceNumber();
+  const std::optional<uint64_t> next = first.number() ? first.number() : known;
+  if (!next || *next <= reached + (first.number() ? 1 : 0)) return Status::Ok();
+  return Corruption(fmt::format("journal: tables are missing in {}: they reach change {}, what follows is change {}",
+                                name, reached, *next));
+}
+
+/// Makes `<path>/log` beside its place and moves it there when it is whole: RocksDB would take the remains of a log
+/// whose CURRENT file is gone for none at all, and make an empty one over them.
+Status CreateLog(const JournalOptions& options, const std::vector<RowChange>& initial) {
+  rocksdb::Options settings = MakeOptions(options.env);
+  const std::string draft = options.path + "/log.new", name = options.path + "/log";
+  const auto files = settings.env->GetFileSystem();
+  const rocksdb::IOOptions io;
+  if (files->FileExists(draft, io, nullptr).ok()) {
+    RETURN_IF_ERROR(RunStatus(rocksdb::DestroyDB(draft, settings)));
+    files->DeleteDir(draft, io, nullptr).PermitUncheckedError();
+  }
+  settings.create_if_missing = true;
+  settings.error_if_exists = true;
+  ASSIGN_OR_RETURN(const std::unique_ptr<rocksdb::DB> db, OpenDatabase(settings, draft));
+  RETURN_IF_ERROR(RunStatus(Write(*db, initial)));
+  RETURN_IF_ERROR(RunStatus(db->Close()));
+  RETURN_IF_ERROR(RunStatus(files->RenameFile(draft, name, io, nullptr)));
+  return SyncFolder(options.path);
+}
+
+}  // namespace
+
+class JournalCursor::Impl {
+ public:
+  std::unique_ptr<rocksdb::Iterator> iterator;
+};
+JournalCursor::JournalCursor(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+JournalCursor::JournalCursor(JournalCursor&&) noexcept = default;
+JournalCursor::~JournalCursor() = default;
+void JournalCursor::Seek(std::string_view key) { impl_->iterator->Seek({key.data(), key.size()}); }
+bool JournalCursor::Valid() const { return impl_->iterator->Valid(); }
+void JournalCursor::Next() { impl_->iterator->Next(); }
+std::string_view JournalCursor::key() const { return impl_->iterator->key().ToStringView(); }
+std::string_view JournalCursor::value() const { return impl_->iterator->value().ToStringView(); }
+Status JournalCursor::status() const { return RunStatus(impl_->iterator->status()); }
+
+class JournalLog::Impl {
+ public:
+  Impl(File lock, Tip tip) : lock(std::move(lock)), tip(std::move(tip)) {}
+
+  std::string path;
+  File lock;  // until the database is closed
+  Tip tip;
+  ContinuityCheck continuity;
+  rocksdb::Env* env = nullptr;
+  std::unique_ptr<rocksdb::DB> db;
+};
+
+Result<std::unique_ptr<JournalLog>> JournalLog::Open(const JournalOptions& options,
+                                                     const std::vector<RowChange>& initial) {
+  umask(077);
+  ASSIGN_OR_RETURN(File lock, LockFolder(options.path));
+  ASSIGN_OR_RETURN(Tip tip, Tip::Open(options.path));
+  auto impl = std::make_unique<Impl>(std::move(lock), std::move(tip));
+  impl->path = options.path;
+  rocksdb::Options settings = MakeOptions(options.env);
+  impl->env = settings.env;
+  const std::string name = options.path + "/log";
+  const rocksdb::Status exists = impl->env->FileExists(name);
+  if (exists.IsNotFound()) {
+    if (impl->tip.Read() && !options.accept_lost_tail) {
+      return Corruption("journal: " + name + " is gone, but " + options.path + "/tip says that it held records");
+    }
+    RETURN_IF_ERROR(CreateLog(options, initial));
+    impl->tip.Write(0);
+  } else {
+    RETURN_IF_ERROR(OpenStatus(exists));
+  }
+  const auto known = impl->tip.Read();
+  const auto open = [&]() -> Status {
+    if (!options.accept_lost_tail && !RINGSIDE_DEFECT("lost_tables_accepted"))
+      RETURN_IF_ERROR(CheckTables(settings, name, known));
+    impl->continuity = {};
+    settings.wal_filter = &impl->continuity;
+    ASSIGN_OR_RETURN(impl->db, OpenDatabase(settings, name));
+    return Status::Ok();
+  };
+  Status opened = open();
+  if (opened.code() == StatusCode::kCorruption) {
+    ASSIGN_OR_RETURN(const bool torn, CutTornEnd(name, known.value_or(0)));
+    if (torn) opened = open();
+  }
+  RETURN_IF_ERROR(opened);
+  const uint64_t reached = impl->db->GetLatestSequenceNumber();
+  if (known && *known > reached && !options.accept_lost_tail && !RINGSIDE_DEFECT("lost_tail_accepted")) {
+    return Corruption(fmt::format("journal: the end of {} is missing: it reaches change {}, change {} was acknowledged",
+                                  name, reached, *known));
+  }
+  impl->tip.Write(reached);
+  return std::unique_ptr<JournalLog>(new JournalLog(std::move(impl)));
+}
+
+JournalLog::JournalLog(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+JournalLog::~JournalLog() { impl_->db->Close().PermitUncheckedError(); }
+
+Status JournalLog::Commit(const std::vector<RowChange>& changes) {
+  RETURN_IF_ERROR(RunStatus(Write(*impl_->db, changes)));
+  impl_->tip.Write(impl_->db->GetLatestSequenceNumber());
+  return Status::Ok();
+}
+
+JournalCursor JournalLog::Cursor() const {
+  auto impl = std::make_unique<JournalCursor::Impl>();
+  impl->iterator.reset(impl_->db->NewIterator(rocksdb::ReadOptions()));
+  return JournalCursor(std::move(impl));
+}
+
+int64_t JournalLog::FreeBytes() const {
+  uint64_t bytes = 0;
+  const auto status = impl_->env->GetFileSystem()->GetFreeSpace(impl_->path, {}, &bytes, nullptr);
+  constexpr auto kMany = std::numeric_limits<int64_t>::max();
+  return status.ok() && bytes < static_cast<uint64_t>(kMany) ? static_cast<int64_t>(bytes) : kMany;
+}
+
+Status JournalLog::Rewrite(const std::vector<std::pair<std::string, std::string>>& ranges) {
+  RETURN_IF_ERROR(RunStatus(impl_->db->Flush(rocksdb::FlushOptions())));
+  rocksdb::CompactRangeOptions options;
+  options.exclusive_manual_compaction = false;
+  options.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForceOptimized;
+  for (const auto& [first, last] : ranges) {
+    const rocksdb::Slice begin(first), end(last);
+    RETURN_IF_ERROR(RunStatus(impl_->db->CompactRange(options, &begin, &end)));
+  }
+  return Status::Ok();
+}
+
+}  // namespace ringside

@@ -1,0 +1,222 @@
+#include "session/journal/journal_reader.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/defect.h"
+
+namespace ringside {
+namespace {
+
+namespace format = journal_format;
+
+// What follows the id in the key of a head, a summary, a data key.
+constexpr std::string_view kHeadRest("\0", 1), kSummaryRest("\1", 1), kDataKeyRest("\2", 1);
+
+bool Exists(std::string_view session) { return !session.empty() && session.size() <= kMaxJournalSessionBytes; }
+
+bool In(const JournalCursor& cursor, std::string_view prefix) {
+  return cursor.Valid() && cursor.key().starts_with(prefix);
+}
+
+/// Reads a session's head through `cursor`: kNotFound, kCorruption.
+Result<format::Head> ReadHead(JournalCursor& cursor, std::string_view session) {
+  const std::string key = format::HeadKey(session);
+  cursor.Seek(key);
+  RETURN_IF_ERROR(cursor.status());
+  if (!cursor.Valid() || cursor.key() != key) return NoSession(session);
+  const auto head = format::DecodeHead(key, cursor.value());
+  if (!head) return DamagedSession(session, "its head is damaged");
+  return *head;
+}
+
+/// Walks a session's records up to its head, checks number and chain of each, and calls `visit`.
+template <class Visit>
+Status WalkRecords(JournalCursor& cursor, std::string_view session, const JournalPosition& last, const Visit& visit) {
+  JournalChain chain = format::FirstChain(session);
+  uint64_t seq = 0;
+  const std::string begin = format::RecordKey(session, 0);
+  const std::string_view prefix = std::string_view(begin).substr(0, begin.size() - 8);
+  for (cursor.Seek(begin); In(cursor, prefix); cursor.Next()) {
+    const auto key = format::ParseSessionKey(cursor.key());
+    const auto number = key ? format::ParseSeq(key->rest) : std::nullopt;
+    if (!number || *number != ++seq) return DamagedSession(session, fmt::format("record {} is missing", seq));
+    const auto record = format::DecodeRecord(cursor.value());
+    if (!record) return DamagedSession(session, fmt::format("record {} is cut", seq));
+    chain = format::NextChain(chain, seq, record->type, record->payload);
+    if (RINGSIDE_DEFECT("chain_not_checked")) chain = record->chain;
+    if (!(chain == record->chain)) return DamagedSession(session, fmt::format("the chain breaks at record {}", seq));
+    visit(*record);
+  }
+  if (const Status status = cursor.status(); !status.ok()) {
+    return status.code() == StatusCode::kCorruption ? DamagedSession(session, status.message()) : status;
+  }
+  if (seq != last.seq)
+    return DamagedSession(session, fmt::format("it has {} records, its head says {}", seq, last.seq));
+  if (!(chain == last.chain)) return DamagedSession(session, "its head is not of these records");
+  return Status::Ok();
+}
+
+}  // namespace
+
+Status DamagedSession(std::string_view session, std::string_view what) {
+  return Corruption(fmt::format("journal: session {}: {}", session, what));
+}
+Status NoSession(std::string_view session) { return NotFound(fmt::format("journal: no session {}", session)); }
+
+bool JournalReader::IsDamaged(const std::string& session) const {
+  std::lock_guard lock(mutex_);
+  return damaged_.contains(session);
+}
+
+void JournalReader::MarkDamaged(const std::string& session) const {
+  std::lock_guard lock(mutex_);
+  damaged_.insert(session);
+}
+
+void JournalReader::Forget(const std::string& session) const {
+  std::lock_guard lock(mutex_);
+  damaged_.erase(session);
+}
+
+int64_t JournalReader::damaged() const {
+  std::lock_guard lock(mutex_);
+  return static_cast<int64_t>(damaged_.size());
+}
+
+Result<DataKey> JournalReader::FindKey(JournalCursor& cursor, const std::string& session) const {
+  auto key = keys_.Find(cursor, session);
+  if (key.status().code() == StatusCode::kCorruption) return DamagedSession(session, key.status().message());
+  return key;
+}
+
+Result<DataKey> JournalReader::Key(const std::string& session) const {
+  if (!Exists(session)) return NoSession(session);
+  JournalCursor cursor = log_.Cursor();
+  RETURN_IF_ERROR(ReadHead(cursor, session).status());
+  return FindKey(cursor, session);
+}
+
+Result<JournalTranscript> JournalReader::Read(const std::string& session) const {
+  if (!Exists(session)) return NoSession(session);
+  JournalCursor cursor = log_.Cursor();
+  JournalTranscript out;
+  const auto read = [&]() -> Status {
+    ASSIGN_OR_RETURN(const format::Head head, ReadHead(cursor, session));
+    out.last = head.last;
+    ASSIGN_OR_RETURN(const DataKey data_key, FindKey(cursor, session));
+    const std::string key = format::SummaryKey(session);
+    cursor.Seek(key);
+    RETURN_IF_ERROR(cursor.status());
+    if (cursor.Valid() && cursor.key() == key) {
+      const auto stored = format::DecodeSummary(key, cursor.value());
+      auto summary = stored ? LoadSummary(data_key, session, *stored) : Corruption("");
+      if (!summary.ok()) return DamagedSession(session, "its summary is damaged");
+      out.summary = std::move(*summary);
+    }
+    Status payloads;
+    RETURN_IF_ERROR(WalkRecords(cursor, session, head.last, [&](const format::RecordView& record) {
+      const uint64_t seq = out.records.size() + 1;
+      auto payload = LoadPayload(data_key, session, seq, record.type, record.payload);
+      if (!payload.ok())
+        payloads = DamagedSession(session, fmt::format("record {}: {}", seq, payload.status().message()));
+      out.records.push_back({record.type, payload.ok() ? std::move(*payload) : ""});
+      out.chains.push_back(record.chain);
+    }));
+    return payloads;
+  };
+  Status status = read();
+  if (status.ok()) return out;
+  if (status.code() == StatusCode::kCorruption) MarkDamaged(session);
+  return status;
+}
+
+Result<JournalPosition> JournalReader::Last(const std::string& session) const {
+  if (!Exists(session)) return NoSession(session);
+  JournalCursor cursor = log_.Cursor();
+  ASSIGN_OR_RETURN(const format::Head head, ReadHead(cursor, session));
+  return head.last;
+}
+
+Result<JournalChain> JournalReader::ChainAt(const std::string& session, uint64_t seq) const {
+  ASSIGN_OR_RETURN(const JournalPosition last, Last(session));
+  if (seq > last.seq) return NotFound(fmt::format("journal: session {} has no record {}", session, seq));
+  JournalChain before = format::FirstChain(session);
+  JournalCursor cursor = log_.Cursor();
+  // The record's own chain is only believed if it follows from the one before.
+  for (uint64_t at = seq > 1 ? seq - 1 : 1; at <= seq; ++at) {
+    const std::string key = format::RecordKey(session, at);
+    cursor.Seek(key);
+    RETURN_IF_ERROR(cursor.status());
+    const auto record = cursor.Valid() && cursor.key() == key ? format::DecodeRecord(cursor.value()) : std::nullopt;
+    if (!record) return DamagedSession(session, fmt::format("record {} is missing", at));
+    const bool follows = record->chain == format::NextChain(before, at, record->type, record->payload);
+    if (at == seq && !follows) return DamagedSession(session, fmt::format("the chain breaks at record {}", at));
+    before = record->chain;
+  }
+  return before;
+}
+
+Status JournalReader::ForEachHead(const std::function<void(const JournalHead&)>& visit) const {
+  struct Rows {
+    std::string session;
+    std::optional<format::Head> head;
+    std::optional<std::string> summary, key;  // as stored
+    bool sound = true;
+  };
+  const auto tell = [&](const Rows& rows) {
+    if (!rows.head) return;  // marked when the journal was opened
+    const auto key = keys_.Unwrap(rows.session, rows.key.value_or(""));
+    auto summary = !rows.summary ? Result<std::string>(std::string())
+                   : key.ok()    ? LoadSummary(*key, rows.session, *rows.summary)
+                                 : Result<std::string>(key.status());
+    if (rows.sound && key.ok() && summary.ok()) return visit({rows.session, rows.head->last, *summary});
+    MarkDamaged(rows.session);
+  };
+  JournalCursor cursor = log_.Cursor();
+  Rows rows;
+  for (cursor.Seek({&format::kHeads, 1}); In(cursor, {&format::kHeads, 1}); cursor.Next()) {
+    const auto key = format::ParseSessionKey(cursor.key());
+    if (!key) continue;
+    if (key->rest == kHeadRest) {
+      tell(rows);
+      rows = {std::string(key->session), format::DecodeHead(cursor.key(), cursor.value()), {}, {}, true};
+    } else if (key->session != rows.session) {
+      continue;
+    } else if (key->rest == kSummaryRest) {
+      const auto stored = format::DecodeSummary(cursor.key(), cursor.value());
+      rows.summary = stored.value_or("");
+      rows.sound = stored.has_value();
+    } else if (key->rest == kDataKeyRest) {
+      rows.key = cursor.value();
+    }
+  }
+  RETURN_IF_ERROR(cursor.status());
+  tell(rows);
+  return Status::Ok();
+}
+
+Result<std::vector<std::string>> JournalReader::Verify(const std::function<bool(const format::Head&)>& wanted) const {
+  JournalCursor cursor = log_.Cursor();  // one for both passes: the records as of the heads' moment
+  std::vector<std::pair<std::string, std::optional<format::Head>>> heads;
+  for (cursor.Seek({&format::kHeads, 1}); In(cursor, {&format::kHeads, 1}); cursor.Next()) {
+    const auto key = format::ParseSessionKey(cursor.key());
+    if (!key || key->rest != kHeadRest) continue;
+    const auto head = format::DecodeHead(cursor.key(), cursor.value());
+    if (!head || wanted(*head)) heads.emplace_back(key->session, head);
+  }
+  RETURN_IF_ERROR(cursor.status());
+  std::vector<std::string> out;
+  for (auto& [session, head] : heads) {
+    Status status = head ? FindKey(cursor, session).status() : DamagedSession(session, "its head is damaged");
+    if (status.ok()) status = WalkRecords(cursor, session, head->last, [](const format::RecordView&) {});
+    if (status.ok()) continue;
+    if (status.code() != StatusCode::kCorruption) return status;
+    MarkDamaged(session);
+    out.push_back(std::move(session));
+  }
+  return out;
+}
+
+}  // namespace ringside

@@ -1,0 +1,107 @@
+// Models on CUDA, where there is a device: tiny ones of every family against the references' logits, SmolLM2 against
+// the recorded greedy choices, and the equalities that sessions rest on.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "engine/files/flat_json.h"
+#include "tests/engine/model/model_run.h"
+#include "tests/kernels/devices.h"
+
+namespace ringside {
+namespace {
+
+const char* const kCudaDevices[] = {"cuda_bf16", "cuda_f16"};
+
+class DeviceModel : public testing::DeviceTest, public ::testing::WithParamInterface<const char*> {
+ protected:
+  void SetUp() override { Use(GetParam()); }
+  std::unique_ptr<Model> LoadModel(const std::string& path) {
+    auto model = Model::Load(path, *backend_);
+    EXPECT_TRUE(model.ok()) << model.status().ToString();
+    return model.ok() ? std::move(*model) : nullptr;
+  }
+  static TokenId Best(std::span<const float> logits) {
+    return static_cast<TokenId>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+  }
+};
+INSTANTIATE_TEST_SUITE_P(All, DeviceModel, ::testing::ValuesIn(kCudaDevices),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST_P(DeviceModel, TinyModelsGiveTheReferencesLogits) {
+  // Three roundings of the element type: weights, activations and cache are all kept in it.
+  const double tolerance = 3 * testing::Rounding(backend_->activation_dtype());
+  for (const char* name :
+       {"llama", "llama_biases", "mistral", "qwen2", "qwen3", "gpt2", "gguf_f16/model.gguf", "gguf_bf16/model.gguf",
+        "gguf_q8_0/model.gguf", "gguf_q4_0/model.gguf", "gguf_q4_1/model.gguf", "gguf_q5_0/model.gguf",
+        "gguf_q5_1/model.gguf", "gguf_k_quants/model.gguf"}) {
+    const auto model = LoadModel(GoldenFolder(name));
+    ASSERT_NE(model, nullptr) << name;
+    std::string folder = GoldenFolder(name);
+    if (folder.ends_with(".gguf")) folder = std::filesystem::path(folder).parent_path().string();
+    const std::vector<float> want = ReadFloats(folder + "/logits.f32");
+    OwnCache cache(*model, {0, 64, Eviction::kToken}, 16, backend_->activation_dtype());
+    const double error = NormError(RunAll(*model, cache.get(), GoldenIds(), 16), want);
+    OwnCache single(*model, {0, 64, Eviction::kToken}, 16, backend_->activation_dtype());
+    const double alone = NormError(RunAll(*model, single.get(), GoldenIds(), 1), want);
+    std::printf("%s %s: %.2e in chunks, %.2e token by token\n", GetParam(), name, error, alone);
+    EXPECT_LT(error, tolerance) << name;
+    EXPECT_LT(alone, tolerance) << name;
+  }
+}
+
+TEST_P(DeviceModel, TinyModelsOnAnE4M3CacheStayNearTheReferences) {
+  for (const char* name : {"llama", "qwen3", "gpt2"}) {
+    const auto model = LoadModel(GoldenFolder(name));
+    ASSERT_NE(model, nullptr) << name;
+    const std::vector<float> want = ReadFloats(GoldenFolder(name) + "/logits.f32");
+    for (const int64_t chunk : {16, 1}) {
+      OwnCache cache(*model, {0, 64, Eviction::kToken}, 16, DType::kF8E4M3);
+      const double error = NormError(RunAll(*model, cache.get(), GoldenIds(), chunk), want);
+      std::printf("%s %s: %.2e in chunks of %d\n", GetParam(), name, error, static_cast<int>(chunk));
+      EXPECT_LT(error, 0.06) << name;
+    }
+  }
+}
+
+// Choices hold wherever the reference's lead over the runner-up is not a matter of rounding.
+TEST_P(DeviceModel, ChoosesTheReferencesTokens) {
+  const char* path = std::getenv("RINGSIDE_TEST_MODEL");
+  if (path == nullptr) GTEST_SKIP() << "RINGSIDE_TEST_MODEL is not set";
+  const auto model = LoadModel(path);
+  ASSERT_NE(model, nullptr);
+  const auto golden = FlatJson::ReadFile(GoldenFolder("smollm2_greedy.json"));
+  ASSERT_TRUE(golden.ok()) << golden.status().ToString();
+  const auto vocab = static_cast<size_t>(model->spec().vocab);
+  int steps = 0, equal = 0;
+  double widest = 0;
+  for (int c = 0; golden.value().Has("cases." + std::to_string(c)); ++c) {
+    const std::string base = "cases." + std::to_string(c) + ".";
+    const auto prompt = golden.value().Ints(base + "prompt_ids"), want = golden.value().Ints(base + "ids");
+    ASSERT_TRUE(prompt && want);
+    OwnCache cache(*model, {4, 512, Eviction::kTurn}, 128, backend_->activation_dtype());
+    std::vector<TokenId> ids(prompt->begin(), prompt->end());
+    ids.insert(ids.end(), want->begin(), want->end());
+    std::vector<float> logits(vocab);
+    std::span<const TokenId> next = std::span(ids).first(prompt->size());
+    for (size_t i = 0; i < want->size(); ++i) {
+      const StepPart part{cache.get(), next, StepPart::Logits::kLast};
+      model->Forward({&part, 1}, logits);
+      const double lead = golden.value().Float(base + "gaps." + std::to_string(i)).value();
+      const bool same = Best(logits) == static_cast<TokenId>((*want)[i]);
+      ++steps;
+      equal += same ? 1 : 0;
+      if (!same) widest = std::max(widest, lead);
+      next = std::span(ids).subspan(prompt->size() + i, 1);
+    }
+  }
+  std::printf("%s: %d of %d choices equal, largest lead among the others %.3f\n", GetParam(), equal, steps, widest);
+  EXPECT_EQ(steps, 140);
+  EXPECT_LT(widest, 0.1);
+  EXPECT_GE(equal, 135);
+}
+
+}  // namespace
+}  // namespace ringside

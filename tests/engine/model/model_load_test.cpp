@@ -1,0 +1,398 @@
+// What Model::Load accepts and refuses, GGUF and Hugging Face.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "engine/model/families.h"
+#include "tests/engine/files/gguf_file_writer.h"
+#include "tests/engine/model/model_run.h"
+#include "tests/kernels/forwarding_backend.h"
+
+namespace ringside {
+namespace {
+
+using ::testing::HasSubstr;
+using Writer = GgufFileWriter;
+
+constexpr auto kOverwrite =
+    std::filesystem::copy_options::overwrite_existing | std::filesystem::copy_options::recursive;
+
+class ModelLoad : public ::testing::Test {
+ protected:
+  ModelLoad() { std::filesystem::create_directories(folder_); }
+  ~ModelLoad() override { std::filesystem::remove_all(folder_); }
+
+  Result<std::unique_ptr<Model>> Load(const std::string& path) { return Model::Load(path, *backend_); }
+  Result<std::unique_ptr<Model>> LoadFile(const Writer& writer) {
+    const std::string path = folder_ + "/model.gguf";
+    std::ofstream(path, std::ios::binary | std::ios::trunc) << writer.Finish();
+    return Load(path);
+  }
+  void ExpectRefused(const Result<std::unique_ptr<Model>>& model, StatusCode code, const std::string& message) {
+    ASSERT_FALSE(model.ok()) << message;
+    EXPECT_EQ(model.status().code(), code) << model.status().ToString();
+    EXPECT_THAT(model.status().message(), HasSubstr(message));
+    EXPECT_THAT(model.status().message(), HasSubstr(folder_));
+  }
+  // A golden folder with text replaced in its config.json.
+  Result<std::unique_ptr<Model>> LoadChanged(const std::string& golden, const std::string& from,
+                                             const std::string& to) {
+    std::filesystem::copy(GoldenFolder(golden), folder_, kOverwrite);
+    std::ifstream file(GoldenFolder(golden) + "/config.json");
+    std::stringstream text;
+    text << file.rdbuf();
+    std::string config = text.str();
+    const size_t at = config.find(from);
+    CHECK(at != std::string::npos);
+    config.replace(at, from.size(), to);
+    std::ofstream(folder_ + "/config.json", std::ios::trunc) << config;
+    return Load(folder_);
+  }
+
+  const std::string folder_ = ::testing::TempDir() + "model_load_" + std::to_string(::getpid());
+  std::unique_ptr<Backend> backend_ = MakeTestBackend();
+};
+
+// A llama of one layer, hidden size 8, 2 heads of 4, feed-forward 16, 10 tokens. `skip` leaves out one tensor or key.
+Writer Tiny(const std::string& skip = "", const std::string& architecture = "llama") {
+  Writer writer;
+  writer.String("general.architecture", architecture);
+  const std::pair<const char*, uint32_t> keys[] = {{"block_count", 1},          {"context_length", 64},
+                                                   {"embedding_length", 8},     {"feed_forward_length", 16},
+                                                   {"attention.head_count", 2}, {"attention.head_count_kv", 1}};
+  for (const auto& [key, value] : keys) {
+    if (skip != key) writer.U32(architecture + "." + key, value);
+  }
+  if (skip != "epsilon") writer.F32(architecture + ".attention.layer_norm_rms_epsilon", 1e-5f);
+  const std::pair<const char*, std::vector<uint64_t>> tensors[] = {
+      {"token_embd.weight", {8, 10}},       {"output_norm.weight", {8}},       {"blk.0.attn_norm.weight", {8}},
+      {"blk.0.attn_q.weight", {8, 8}},      {"blk.0.attn_k.weight", {8, 4}},   {"blk.0.attn_v.weight", {8, 4}},
+      {"blk.0.attn_output.weight", {8, 8}}, {"blk.0.ffn_norm.weight", {8}},    {"blk.0.ffn_gate.weight", {8, 16}},
+      {"blk.0.ffn_up.weight", {8, 16}},     {"blk.0.ffn_down.weight", {16, 8}}};
+  for (const auto& [name, shape] : tensors) {
+    if (skip != name) writer.Ones(name, shape);
+  }
+  return writer;
+}
+
+TEST_F(ModelLoad, TakesAWholeFile) {
+  const auto model = LoadFile(Tiny());
+  ASSERT_TRUE(model.ok()) << model.status().ToString();
+  const ModelSpec& spec = model.value()->spec();
+  EXPECT_EQ(spec.name, "model");
+  EXPECT_EQ(spec.head_dim, 4);
+  EXPECT_EQ(spec.vocab, 10);
+  EXPECT_TRUE(spec.tied_head);
+  EXPECT_TRUE(spec.rope_pairs == RopePairs::kAdjacent);
+  EXPECT_TRUE(model.value()->tokenizer_data().tokens.empty());
+  EXPECT_EQ(model.value()->chat_template(), "");
+  const int64_t stored = 4 * (80 + 8 + 8 + 64 + 32 + 32 + 64 + 8 + 128 * 3);
+  EXPECT_GE(model.value()->weight_bytes(), stored);
+  EXPECT_LE(model.value()->weight_bytes(), 4 * stored);  // rows are filled up to 16
+}
+
+TEST_F(ModelLoad, NamesEveryMissingTensor) {
+  for (const std::string name :
+       {"token_embd.weight", "output_norm.weight", "blk.0.attn_norm.weight", "blk.0.attn_q.weight",
+        "blk.0.attn_k.weight", "blk.0.attn_v.weight", "blk.0.attn_output.weight", "blk.0.ffn_norm.weight",
+        "blk.0.ffn_gate.weight", "blk.0.ffn_up.weight", "blk.0.ffn_down.weight"}) {
+    ExpectRefused(LoadFile(Tiny(name)), StatusCode::kCorruption, "'" + name + "' is missing");
+  }
+}
+
+TEST_F(ModelLoad, NamesEveryMissingKey) {
+  for (const std::string key :
+       {"block_count", "context_length", "embedding_length", "feed_forward_length", "attention.head_count"}) {
+    ExpectRefused(LoadFile(Tiny(key)), StatusCode::kInvalidArgument, "'llama." + key + "' is missing");
+  }
+  ExpectRefused(LoadFile(Tiny("epsilon")), StatusCode::kInvalidArgument, "norm epsilon is 0");
+  ExpectRefused(LoadFile(Writer()), StatusCode::kInvalidArgument, "'general.architecture' is missing");
+}
+
+TEST_F(ModelLoad, RefusesTensorsThatDoNotBelong) {
+  const auto corruption = StatusCode::kCorruption;
+  ExpectRefused(LoadFile(Tiny().Ones("blk.0.attn_rot.weight", {8})), corruption, "'blk.0.attn_rot.weight' is none");
+  ExpectRefused(LoadFile(Tiny().Ones("blk.1.attn_norm.weight", {8})), corruption, "'blk.1.attn_norm.weight' is none");
+  ExpectRefused(LoadFile(Tiny("blk.0.attn_q.weight").Ones("blk.0.attn_q.weight", {8, 4})), corruption,
+                "'blk.0.attn_q.weight' has shape [4, 8], the model's metadata ask for [8, 8]");
+  ExpectRefused(LoadFile(Tiny("blk.0.attn_norm.weight").Ones("blk.0.attn_norm.weight", {8, 1})), corruption,
+                "'blk.0.attn_norm.weight' has shape [1, 8]");
+  // One bias asks for its companions.
+  ExpectRefused(LoadFile(Tiny().Ones("blk.0.attn_q.bias", {8})), corruption, "'blk.0.attn_k.bias' is missing");
+  ExpectRefused(LoadFile(Tiny().Ones("blk.0.attn_k.bias", {4})), corruption, "'blk.0.attn_k.bias' is none");
+  ExpectRefused(LoadFile(Tiny("blk.0.attn_norm.weight").Tensor("blk.0.attn_norm.weight", {8}, 28, std::string(64, 0))),
+                StatusCode::kInvalidArgument, "stored as F64");
+}
+
+TEST_F(ModelLoad, TakesAHeadOfItsOwnAndBiases) {
+  auto model = LoadFile(Tiny().Ones("output.weight", {8, 10}));
+  ASSERT_TRUE(model.ok()) << model.status().ToString();
+  EXPECT_FALSE((*model)->spec().tied_head);
+  model = LoadFile(Tiny()
+                       .Ones("blk.0.attn_q.bias", {8})
+                       .Ones("blk.0.attn_k.bias", {4})
+                       .Ones("blk.0.attn_v.bias", {4})
+                       .Ones("blk.0.attn_output.bias", {8}));
+  ASSERT_TRUE(model.ok()) << model.status().ToString();
+  EXPECT_TRUE((*model)->spec().qkv_bias);
+  EXPECT_TRUE((*model)->spec().attention_out_bias);
+}
+
+TEST_F(ModelLoad, RefusesWhatItDoesNotKnow) {
+  const auto invalid = StatusCode::kInvalidArgument;
+  ExpectRefused(LoadFile(Tiny("", "mamba")), invalid, "architecture 'mamba' is not supported");
+  ExpectRefused(LoadFile(Tiny().String("llama.rope.scaling.type", "longrope")), invalid, "'longrope' is not supported");
+  ExpectRefused(LoadFile(Tiny().U32("llama.rope.scaling.type", 1)), invalid, "'llama.rope.scaling.type' is no text");
+  ExpectRefused(LoadFile(Tiny().U32("llama.expert_count", 8)), invalid, "'llama.expert_count' is 8");
+  ExpectRefused(LoadFile(Tiny().U32("split.count", 2)), invalid, "split model");
+}
+
+TEST_F(ModelLoad, RefusesMetadataThatDoNotFit) {
+  const auto invalid = StatusCode::kInvalidArgument;
+  const auto with = [&](const std::string& key, uint32_t value) {
+    return LoadFile(Tiny(key).U32("llama." + key, value));
+  };
+  ExpectRefused(with("attention.head_count", 3), invalid, "hidden size 8 is no multiple of its 3 heads");
+  ExpectRefused(with("attention.head_count", 0), invalid, "number of heads is 0");
+  ExpectRefused(with("attention.head_count_kv", 0), invalid, "number of key and value heads is 0");
+  ExpectRefused(with("attention.head_count_kv", 4), invalid, "number of key and value heads is 4");
+  ExpectRefused(with("block_count", 0), invalid, "number of layers is 0");
+  ExpectRefused(with("block_count", 4'000'000'000), invalid, "number of layers is 4000000000");
+  ExpectRefused(with("embedding_length", 1 << 30), invalid, "hidden size is 1073741824");
+  ExpectRefused(with("feed_forward_length", 0), invalid, "feed-forward size is 0");
+  ExpectRefused(with("context_length", 0), invalid, "trained context is 0");
+  ExpectRefused(with("vocab_size", 11), invalid, "'llama.vocab_size' is 11, its embedding has 10 rows");
+  ExpectRefused(with("rope.dimension_count", 6), invalid, "rotated dimensions is 6");
+  ExpectRefused(with("rope.dimension_count", 3), invalid, "rotated dimensions is 3, an odd number");
+  ExpectRefused(with("attention.value_length", 6), invalid, "keys of 4 and values of 6");
+  ExpectRefused(LoadFile(Tiny().F32("llama.rope.freq_base", -1)), invalid, "rope base is -1");
+  ExpectRefused(LoadFile(Tiny().String("llama.rope.scaling.type", "linear").F32("llama.rope.scaling.factor", 0)),
+                invalid, "rope scaling factor is 0");
+  ExpectRefused(LoadFile(Tiny().Ones("rope_freqs.weight", {3})), invalid, "3 rope factors, not 2");
+}
+
+TEST_F(ModelLoad, RefusesAbsentFilesAndFolders) {
+  EXPECT_EQ(Load(folder_ + "/absent.gguf").status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(Load(folder_).status().code(), StatusCode::kNotFound);
+}
+
+TEST_F(ModelLoad, FingerprintFollowsBytesNamesAndSpec) {
+  const auto fingerprint = [&](const Writer& writer) { return LoadFile(writer).value()->fingerprint(); };
+  const Fingerprint base = fingerprint(Tiny());
+  EXPECT_EQ(fingerprint(Tiny()), base);
+  EXPECT_EQ(fingerprint(Tiny().String("general.name", "another")), base) << "a name changes no number";
+  EXPECT_NE(fingerprint(Tiny().F32("llama.rope.freq_base", 500000)), base);
+  EXPECT_NE(fingerprint(Tiny("epsilon").F32("llama.attention.layer_norm_rms_epsilon", 1e-6f)), base);
+  EXPECT_NE(fingerprint(Tiny().Ones("output.weight", {8, 10})), base);
+  std::string ones;
+  for (int i = 0; i < 8; ++i) ones += Writer::Bytes(i == 7 ? 1.0000001f : 1.0f);
+  EXPECT_NE(fingerprint(Tiny("blk.0.attn_norm.weight").Tensor("blk.0.attn_norm.weight", {8}, 0, ones)), base);
+}
+
+TEST_F(ModelLoad, HuggingFaceSpecs) {
+  const auto spec = [&](const char* name) { return Load(GoldenFolder(name)).value()->spec(); };
+  EXPECT_EQ(spec("llama").name, "llama");
+  EXPECT_EQ(spec("llama").architecture, "llama");
+  EXPECT_EQ(spec("llama").head_dim, 16);
+  EXPECT_FALSE(spec("llama").tied_head);
+  EXPECT_TRUE(spec("llama").rope_pairs == RopePairs::kHalves);
+  EXPECT_EQ(spec("mistral").sliding_window, 64);
+  EXPECT_TRUE(spec("qwen2").qkv_bias);
+  EXPECT_FALSE(spec("qwen2").attention_out_bias);
+  EXPECT_TRUE(spec("qwen2").tied_head);
+  EXPECT_TRUE(spec("qwen3").qk_norm);
+  EXPECT_TRUE(spec("gpt2").learned_positions);
+  EXPECT_EQ(spec("gpt2").trained_context, 64);
+  EXPECT_EQ(spec("gpt2").rotary, 0);
+  EXPECT_TRUE(spec("gpt2").norm == NormKind::kLayer);
+  EXPECT_TRUE(spec("gpt2").mlp == MlpKind::kGeluTanh);
+}
+
+TEST_F(ModelLoad, HuggingFaceRefusals) {
+  const auto invalid = StatusCode::kInvalidArgument, corruption = StatusCode::kCorruption;
+  ExpectRefused(LoadChanged("llama", "\"llama\"", "\"phi\""), invalid, "architecture 'phi' is not supported");
+  ExpectRefused(LoadChanged("llama", "\"model_type\"", "\"model_tipe\""), invalid, "'model_type' is missing");
+  ExpectRefused(LoadChanged("llama", "\"silu\"", "\"relu\""), invalid, "'hidden_act' 'relu' is not supported");
+  ExpectRefused(LoadChanged("llama", "\"hidden_size\": 32", "\"hidden_size\": \"32\""), invalid,
+                "'hidden_size' is missing");
+  ExpectRefused(LoadChanged("llama", "\"hidden_size\": 32", "\"hidden_size\": 64"), corruption,
+                "'model.embed_tokens.weight' has shape [96, 32], the model's metadata ask for [96, 64]");
+  ExpectRefused(LoadChanged("llama", "\"num_hidden_layers\": 2", "\"num_hidden_layers\": 1"), corruption,
+                "'model.layers.1.");
+  ExpectRefused(LoadChanged("llama", "\"num_hidden_layers\": 2", "\"num_hidden_layers\": 3"), corruption,
+                "'model.layers.2.input_layernorm.weight' is missing");
+  ExpectRefused(LoadChanged("llama", "\"num_key_value_heads\": 2", "\"num_key_value_heads\": 3"), invalid,
+                "4 heads are no multiple of its 3");
+  ExpectRefused(LoadChanged("llama", "\"mlp_bias\": false", "\"mlp_bias\": true"), corruption,
+                "gate_proj.bias' is missing");
+  ExpectRefused(LoadChanged("llama", "\"rope_type\": \"default\"", "\"rope_type\": \"dynamic\", \"factor\": 2.0"),
+                invalid, "rope scaling 'dynamic' is not supported");
+  ExpectRefused(LoadChanged("llama", "\"rope_type\": \"default\"", "\"rope_type\": \"linear\""), invalid,
+                "'rope_parameters.factor' is missing");
+  ExpectRefused(LoadChanged("llama", "\"vocab_size\": 96", "\"vocab_size\": 96, \"vocab_size\": 96"), corruption,
+                "'vocab_size' is there twice");
+  ExpectRefused(
+      LoadChanged("llama", "\"vocab_size\": 96", "\"vocab_size\": 96, \"quantization_config\": {\"bits\": 4}"), invalid,
+      "'quantization_config' is not supported");
+  ExpectRefused(LoadChanged("llama_biases", "\"tie_word_embeddings\": true", "\"tie_word_embeddings\": false"),
+                corruption, "'lm_head.weight' is missing");
+  ExpectRefused(LoadChanged("gpt2", "\"scale_attn_weights\": true", "\"scale_attn_weights\": false"), invalid,
+                "'scale_attn_weights' being false is not supported");
+}
+
+// GPT-2's files carry attention masks, other old ones rotation tables: known, and of no use.
+TEST_F(ModelLoad, KnownExtrasAreIgnoredAndOthersNot) {
+  std::ifstream file(GoldenFolder("gpt2") + "/model.safetensors", std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  uint64_t header_bytes = 0;
+  std::memcpy(&header_bytes, bytes.data(), 8);
+  std::string header = bytes.substr(8, header_bytes);
+  header = header.substr(0, header.rfind('}'));
+  const std::string data = bytes.substr(8 + header_bytes);
+  const auto load_with = [&](const std::string& name) {
+    std::filesystem::copy(GoldenFolder("gpt2"), folder_, kOverwrite);
+    const std::string longer = header + ",\"" + name + R"(":{"dtype":"BOOL","shape":[1,1],"data_offsets":[)" +
+                               std::to_string(data.size()) + "," + std::to_string(data.size() + 1) + "]}}";
+    std::ofstream(folder_ + "/model.safetensors", std::ios::binary | std::ios::trunc)
+        << Writer::Bytes(static_cast<uint64_t>(longer.size())) << longer << data << '\1';
+    return Load(folder_);
+  };
+  const auto model = load_with("transformer.h.1.attn.bias");
+  ASSERT_TRUE(model.ok()) << model.status().ToString();
+  // Data that are no longer aligned give the same numbers.
+  EXPECT_EQ(model.value()->fingerprint(), Load(GoldenFolder("gpt2")).value()->fingerprint());
+  ExpectRefused(load_with("transformer.h.1.attn.scale"), StatusCode::kCorruption,
+                "'transformer.h.1.attn.scale' is none");
+  ExpectRefused(load_with("transformer.h.2.attn.bias"), StatusCode::kCorruption, "'transformer.h.2.attn.bias' is none");
+}
+
+// A backend that keeps the rows of weights in the order in which they come.
+class RecordingBackend : public ForwardingBackend {
+ public:
+  RecordingBackend() : ForwardingBackend(MakeTestBackend()) {}
+  Result<Weight> LoadWeight(const HostTensor& host) override {
+    rows_.push_back(host.rows);
+    return ForwardingBackend::LoadWeight(host);
+  }
+  const std::vector<int64_t>& rows() const { return rows_; }
+
+ private:
+  std::vector<int64_t> rows_;
+};
+
+// So that on a device they lie side by side and are one matrix to its kernels.
+TEST_F(ModelLoad, MatricesOfOneInputComeOneAfterAnother) {
+  RecordingBackend backend;
+  const auto model = Model::Load(GoldenFolder("llama"), backend);
+  ASSERT_TRUE(model.ok()) << model.status().ToString();
+  const ModelSpec& spec = model.value()->spec();
+  const int64_t queries = spec.heads * spec.head_dim, keys = spec.kv_heads * spec.head_dim;
+  std::vector<int64_t> layers;
+  for (int64_t i = 0; i < spec.layers; ++i) {
+    for (const int64_t rows : {queries, keys, keys, spec.hidden, spec.ffn, spec.ffn, spec.hidden})
+      layers.push_back(rows);
+  }
+  ASSERT_GT(spec.layers, 1);
+  EXPECT_NE(std::search(backend.rows().begin(), backend.rows().end(), layers.begin(), layers.end()),
+            backend.rows().end())
+      << ::testing::PrintToString(backend.rows());
+}
+
+// Whatever still loads must also run.
+TEST_F(ModelLoad, NoFlippedBitOfMetadataIsHarmful) {
+  const std::string bytes = Tiny().Finish();
+  const size_t metadata_bytes = bytes.size() - 4 * (80 + 8 * 3 + 64 * 2 + 32 * 2 + 128 * 3);
+  int loaded = 0;
+  for (size_t bit = 0; bit < metadata_bytes * 8; bit += 3) {
+    std::string damaged = bytes;
+    damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
+    const std::string path = folder_ + "/model.gguf";
+    std::ofstream(path, std::ios::binary | std::ios::trunc) << damaged;
+    auto model = Load(path);
+    if (!model.ok()) continue;
+    ++loaded;
+    OwnCache cache(*model.value(), {1, 4, Eviction::kToken}, 3);
+    RunAll(*model.value(), cache.get(), ScatteredIds(7, model.value()->spec().vocab), 3);
+  }
+  EXPECT_GT(loaded, 0) << "names, say, do not matter";
+}
+
+TEST_F(ModelLoad, NoFlippedBitOfAConfigIsHarmful) {
+  std::filesystem::copy(GoldenFolder("llama_biases"), folder_, kOverwrite);
+  std::ifstream file(GoldenFolder("llama_biases") + "/config.json");
+  const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  int loaded = 0;
+  for (size_t bit = 0; bit < bytes.size() * 8; bit += 11) {
+    std::string damaged = bytes;
+    damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
+    std::ofstream(folder_ + "/config.json", std::ios::binary | std::ios::trunc) << damaged;
+    auto model = Load(folder_);
+    if (!model.ok()) continue;
+    ++loaded;
+    OwnCache cache(*model.value(), {1, 4, Eviction::kToken}, 3);
+    RunAll(*model.value(), cache.get(), ScatteredIds(7, model.value()->spec().vocab), 3);
+  }
+  EXPECT_GT(loaded, 0);
+}
+
+TEST_F(ModelLoad, ATiedHeadsCopyIsIgnored) {
+  EXPECT_TRUE(LoadChanged("llama", "\"tie_word_embeddings\": false", "\"tie_word_embeddings\": true").ok());
+}
+
+TEST_F(ModelLoad, TheOlderSpellingOfRopeScalingIsRead) {
+  const auto changed = LoadChanged(
+      "llama_biases", "\"rope_parameters\": {\n    \"rope_theta\": 10000.0,\n    \"rope_type\": \"default\"\n  }",
+      "\"rope_theta\": 500000.0, \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2.0}");
+  ASSERT_TRUE(changed.ok()) << changed.status().ToString();
+  EXPECT_DOUBLE_EQ(changed.value()->spec().inverse_frequencies[0], 0.5);
+  EXPECT_DOUBLE_EQ(changed.value()->spec().inverse_frequencies[4], 0.5 / std::sqrt(500000.0));
+}
+
+TEST_F(ModelLoad, ChatTemplatesAreFound) {
+  std::filesystem::copy(GoldenFolder("llama"), folder_, kOverwrite);
+  const auto chat_template = [&] { return Load(folder_).value()->chat_template(); };
+  EXPECT_EQ(chat_template(), "");
+  const auto write = [&](const std::string& name, const std::string& text) {
+    std::ofstream(folder_ + "/" + name) << text;
+  };
+  write("tokenizer_config.json", R"({"chat_template":"one {{ x }}"})");
+  EXPECT_EQ(chat_template(), "one {{ x }}");
+  write("tokenizer_config.json",
+        R"({"chat_template":[{"name":"tools","template":"t"},{"name":"default","template":"d"}]})");
+  EXPECT_EQ(chat_template(), "d");
+  const Fingerprint before = Load(folder_).value()->fingerprint();
+  write("chat_template.jinja", "file");
+  EXPECT_NE(Load(folder_).value()->fingerprint(), before);
+  EXPECT_EQ(chat_template(), "file");
+}
+
+TEST(RopeScaling, LlamaThreeKeepsShortAndStretchesLongWaves) {
+  ModelSpec spec;
+  spec.rotary = 64;
+  RopeScaling scaling;
+  scaling.base = 500000;
+  ASSERT_TRUE(ApplyRopeScaling(scaling, &spec).ok());
+  const std::vector<double> plain = spec.inverse_frequencies;
+  EXPECT_EQ(plain.front(), 1.0);
+  scaling.kind = RopeScaling::Kind::kLlama3;
+  scaling.factor = 8;
+  scaling.original_context = 8192;
+  ASSERT_TRUE(ApplyRopeScaling(scaling, &spec).ok());
+  EXPECT_EQ(spec.inverse_frequencies.front(), 1.0);
+  EXPECT_DOUBLE_EQ(spec.inverse_frequencies.back(), plain.back() / 8);
+  for (size_t j = 0; j < plain.size(); ++j) {
+    EXPECT_LE(spec.inverse_frequencies[j], plain[j]);
+    EXPECT_GE(spec.inverse_frequencies[j], plain[j] / 8 * (1 - 1e-12));
+  }
+  scaling.low_freq_factor = 4;
+  EXPECT_EQ(ApplyRopeScaling(scaling, &spec).code(), StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace ringside

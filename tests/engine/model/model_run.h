@@ -1,0 +1,105 @@
+// Running a Model over id sequences in tests: a cache of its own, chunks, all logits. Test threads only.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cache/kv_cache.h"
+#include "cache/kv_pool.h"
+#include "engine/model/model.h"
+#include "tests/golden_folder.h"
+
+namespace ringside {
+
+inline std::unique_ptr<Backend> MakeTestBackend(int threads = 1) {
+  CpuBackendOptions options;
+  options.threads = threads;
+  auto backend = MakeCpuBackend(options);
+  CHECK(backend.ok());
+  return std::move(*backend);
+}
+
+/// A conversation of its own: slab and ring for `model`, for chunks of up to `chunk` tokens.
+class OwnCache {
+ public:
+  OwnCache(const Model& model, const RingWindow& window, int64_t chunk, DType dtype = DType::kF32)
+      : shape_(MakeKvShape(model.spec().layers, model.spec().kv_heads, model.spec().head_dim, dtype, window.pinned,
+                           window.memory_len, chunk)),
+        slab_(std::move(model.backend().Allocate(static_cast<size_t>(shape_.slab_bytes())).value())),
+        cache_(shape_, slab_.data()) {
+    cache_.Reset(window);
+  }
+  KvCache* operator->() { return &cache_; }
+  KvCache* get() { return &cache_; }
+
+ private:
+  KvShape shape_;
+  Buffer slab_;
+  KvCache cache_;
+};
+
+/// Appends the ids in chunks; returns the logits after each of them, [ids, vocab].
+inline std::vector<float> RunAll(Model& model, KvCache* cache, std::span<const TokenId> ids, int64_t chunk) {
+  const auto vocab = static_cast<size_t>(model.spec().vocab);
+  std::vector<float> out(ids.size() * vocab);
+  for (size_t at = 0; at < ids.size(); at += static_cast<size_t>(chunk)) {
+    const size_t count = std::min(static_cast<size_t>(chunk), ids.size() - at);
+    const StepPart part{cache, ids.subspan(at, count), StepPart::Logits::kAll};
+    model.Forward({&part, 1}, std::span(out).subspan(at * vocab, count * vocab));
+  }
+  return out;
+}
+
+/// Largest difference, relative to the largest magnitude of `want`; NaN counts as infinitely far.
+template <class A, class B>
+double RelativeError(const A& got, const B& want) {
+  CHECK_EQ(got.size(), want.size());
+  double worst = 0, largest = 0;
+  for (size_t i = 0; i < want.size(); ++i) {
+    const double difference = std::abs(static_cast<double>(got[i]) - static_cast<double>(want[i]));
+    if (!(difference <= worst)) worst = std::isnan(difference) ? INFINITY : difference;
+    largest = std::max(largest, std::abs(static_cast<double>(want[i])));
+  }
+  return worst / largest;
+}
+
+/// ||got - want|| / ||want||.
+inline double NormError(const std::vector<float>& got, const std::vector<float>& want) {
+  double error = 0, size = 0;
+  for (size_t i = 0; i < want.size(); ++i) error += std::pow(got[i] - want[i], 2), size += std::pow(want[i], 2);
+  return std::sqrt(error / size);
+}
+
+inline std::vector<float> ReadFloats(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  std::vector<float> out(bytes.size() / sizeof(float));
+  std::memcpy(out.data(), bytes.data(), out.size() * sizeof(float));
+  return out;
+}
+
+/// The id sequence of the golden logits: as make_golden.py has it.
+inline std::vector<TokenId> GoldenIds() {
+  std::vector<TokenId> ids;
+  for (int i = 0; i < 40; ++i) ids.push_back((i * i * 7 + i * 13 + 5) % 96);
+  return ids;
+}
+
+/// Ids that look random and are the same everywhere.
+inline std::vector<TokenId> ScatteredIds(size_t count, int64_t vocab, uint32_t seed = 1) {
+  std::vector<TokenId> ids;
+  uint32_t state = seed * 2654435761u + 1;
+  for (size_t i = 0; i < count; ++i) {
+    state = state * 1664525u + 1013904223u;
+    ids.push_back(static_cast<TokenId>((state >> 8) % static_cast<uint32_t>(vocab)));
+  }
+  return ids;
+}
+
+}  // namespace ringside

@@ -1,0 +1,350 @@
+// The tokenizer's contract beyond equal ids: special tokens, borders between pieces, end-of-turn tokens, wrong files.
+#include "engine/text/tokenizer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <thread>
+
+#include "engine/files/gguf_reader.h"
+#include "tests/engine/text/tokenizer_strings.h"
+
+namespace ringside {
+namespace {
+
+using Json = nlohmann::json;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+std::unique_ptr<Tokenizer> Qwen2() { return std::move(*MakeTokenizer(*ReadHuggingFaceTokenizer(GoldenPath("qwen2")))); }
+
+std::vector<TokenId> Encode(const Tokenizer& tokenizer, const std::vector<TextPiece>& pieces) {
+  return tokenizer.Encode(pieces);
+}
+
+std::string TextOf(const Tokenizer& tokenizer, const std::vector<TokenId>& ids) {
+  std::string text;
+  for (const TokenId id : ids) text += tokenizer.TokenBytes(id);
+  return text;
+}
+
+TEST(Tokenizer, SpecialTokensAreReadInMarkupOnly) {
+  const auto tokenizer = Qwen2();
+  const TokenId end = tokenizer->FindSpecial("<|im_end|>").value();
+  EXPECT_TRUE(tokenizer->IsSpecial(end));
+  EXPECT_EQ(tokenizer->TokenName(end), "<|im_end|>");
+  EXPECT_EQ(tokenizer->TokenBytes(end), "");
+  EXPECT_THAT(Encode(*tokenizer, {{"<|im_end|>", true}}), ElementsAre(end));
+  const std::vector<TokenId> content = Encode(*tokenizer, {{"<|im_end|>", false}});
+  EXPECT_THAT(content, testing::Each(testing::Ne(end)));
+  EXPECT_EQ(TextOf(*tokenizer, content), "<|im_end|>");
+  // One that lies across a border of pieces is none.
+  EXPECT_THAT(Encode(*tokenizer, {{"<|im_", true}, {"end|>", false}}), testing::Not(Contains(end)));
+  EXPECT_THAT(Encode(*tokenizer, {{"<|im_", true}, {"end|>", true}}), testing::Not(Contains(end)));
+}
+
+TEST(Tokenizer, NoContentGivesASpecialToken) {
+  for (const char* name : {"gpt2", "llama3", "qwen2", "tekken", "llama2", "mistral"}) {
+    const auto tokenizer = std::move(*MakeTokenizer(*ReadHuggingFaceTokenizer(GoldenPath(name))));
+    for (TokenId id = 0; id < tokenizer->vocab_size(); ++id) {
+      if (!tokenizer->IsSpecial(id)) continue;
+      const std::string spelling(tokenizer->TokenName(id));
+      for (const TokenId got : Encode(*tokenizer, {{"a" + spelling + spelling, false}})) {
+        EXPECT_FALSE(tokenizer->IsSpecial(got)) << name << " " << spelling;
+      }
+    }
+  }
+}
+
+TEST(Tokenizer, TextIsEncodedAcrossPieceBorders) {
+  const auto tokenizer = Qwen2();
+  GoldenStrings strings;
+  for (uint64_t i = 100; i < 400; ++i) {
+    const std::string text = strings.Make(i);
+    const size_t cut = text.size() / 2;
+    EXPECT_EQ(Encode(*tokenizer, {{text.substr(0, cut), false}, {text.substr(cut), false}}),
+              Encode(*tokenizer, {{text, false}}));
+  }
+  EXPECT_EQ(Encode(*tokenizer, {{"<|im_start|>user\n", true}, {"\nHello", false}}),
+            Encode(*tokenizer, {{"<|im_start|>user\n\nHello", true}}));
+}
+
+TEST(Tokenizer, UserDefinedTokensAreTextAnywhere) {
+  const auto tokenizer = Qwen2();
+  const std::vector<TokenId> ids = Encode(*tokenizer, {{"a<tool_call>b", false}});
+  ASSERT_EQ(ids.size(), 3u);
+  EXPECT_EQ(tokenizer->TokenName(ids[1]), "<tool_call>");
+  EXPECT_EQ(tokenizer->TokenBytes(ids[1]), "<tool_call>");
+  EXPECT_FALSE(tokenizer->IsSpecial(ids[1]));
+  EXPECT_EQ(tokenizer->FindSpecial("<tool_call>"), std::nullopt);
+}
+
+TEST(Tokenizer, IdsOutsideTheVocabularyAreEmpty) {
+  const auto tokenizer = Qwen2();
+  for (const int64_t id : {int64_t{-1}, tokenizer->vocab_size(), int64_t{INT32_MAX}, int64_t{INT32_MIN}}) {
+    EXPECT_EQ(tokenizer->TokenBytes(static_cast<TokenId>(id)), "");
+    EXPECT_EQ(tokenizer->TokenName(static_cast<TokenId>(id)), "");
+    EXPECT_FALSE(tokenizer->IsSpecial(static_cast<TokenId>(id)));
+  }
+  EXPECT_THAT(Encode(*tokenizer, {}), IsEmpty());
+  EXPECT_THAT(Encode(*tokenizer, {{"", true}, {"", false}}), IsEmpty());
+}
+
+TEST(Tokenizer, ATokenMaySwallowTheSpaceBehindIt) {
+  const auto tokenizer = std::move(*MakeTokenizer(*ReadHuggingFaceTokenizer(GoldenPath("llama2"))));
+  const TokenId user = tokenizer->FindSpecial("<|user|>").value();
+  const std::vector<TokenId> spaced = Encode(*tokenizer, {{"<|user|> \n", true}, {" hi", false}});
+  EXPECT_EQ(spaced, Encode(*tokenizer, {{"<|user|>hi", true}}));
+  EXPECT_EQ(spaced.front(), user);
+}
+
+TEST(Tokenizer, ManyThreadsShareOne) {
+  const auto tokenizer = Qwen2();
+  std::vector<std::vector<TokenId>> want;
+  GoldenStrings strings;
+  std::vector<std::string> texts;
+  for (uint64_t i = 100; i < 200; ++i) texts.push_back(strings.Make(i));
+  for (const std::string& text : texts) want.push_back(Encode(*tokenizer, {{text, true}}));
+  std::atomic<int> wrong = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (size_t i = 0; i < texts.size(); ++i) wrong += Encode(*tokenizer, {{texts[i], true}}) != want[i];
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(Tokenizer, AMegabyteOfOneThing) {
+  const auto bpe = Qwen2();
+  const auto pieces = std::move(*MakeTokenizer(*ReadHuggingFaceTokenizer(GoldenPath("llama2"))));
+  for (const std::string unit : {" ", "a", "\n", "\u0323\u0301", "\xFF", "<", " \n", "9"}) {
+    std::string text;
+    while (text.size() < 1u << 20) text += unit;
+    EXPECT_FALSE(Encode(*bpe, {{text, true}}).empty());
+    EXPECT_FALSE(Encode(*pieces, {{text, true}}).empty());
+  }
+}
+
+// ---- what files say ----
+
+std::string ReadJsonText(const std::string& name) {
+  std::ifstream file(GoldenPath(name + "/tokenizer.json"), std::ios::binary);
+  std::stringstream bytes;
+  bytes << file.rdbuf();
+  return bytes.str();
+}
+
+class TokenizerFolder {
+ public:
+  TokenizerFolder() {
+    std::string pattern = testing::TempDir() + "/tokenizer.XXXXXX";
+    path_ = mkdtemp(pattern.data());
+  }
+  ~TokenizerFolder() { std::filesystem::remove_all(path_); }
+  void Write(const std::string& name, const std::string& text) {
+    std::ofstream(path_ + "/" + name, std::ios::binary) << text;
+  }
+  Result<TokenizerData> Read() const { return ReadHuggingFaceTokenizer(path_); }
+
+ private:
+  std::string path_;
+};
+
+TEST(TokenizerFiles, EndOfTurnTokensComeFromEverywhere) {
+  TokenizerFolder folder;
+  folder.Write("tokenizer.json", ReadJsonText("qwen2"));
+  folder.Write("tokenizer_config.json", R"({"eos_token": {"content": "<|im_end|>"}, "bos_token": null})");
+  folder.Write("generation_config.json", R"({"eos_token_id": [5, 7, 99999999]})");
+  const Result<TokenizerData> data = folder.Read();
+  ASSERT_TRUE(data.ok()) << data.status().ToString();
+  const auto id_of = [&](const std::string& name) {
+    return static_cast<TokenId>(std::ranges::find(data->tokens, name) - data->tokens.begin());
+  };
+  EXPECT_EQ(data->eos, id_of("<|im_end|>"));
+  EXPECT_EQ(data->bos, std::nullopt);
+  EXPECT_FALSE(data->add_bos);
+  EXPECT_THAT(data->end_of_turn, ElementsAre(5, 7, id_of("<|endoftext|>"), id_of("<|im_end|>")));
+}
+
+TEST(TokenizerFiles, TheConfigSaysWhetherTextBeginsWithBos) {
+  EXPECT_TRUE(ReadHuggingFaceTokenizer(GoldenPath("llama2"))->add_bos);
+  EXPECT_EQ(ReadHuggingFaceTokenizer(GoldenPath("llama2"))->bos, 1);
+  EXPECT_EQ(ReadHuggingFaceTokenizer(GoldenPath("llama2"))->eos, 2);
+  Json json = Json::parse(ReadJsonText("llama3"));
+  json["post_processor"] = Json::parse(
+      R"({"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<|begin_of_text|>", "type_id": 0}}]})");
+  TokenizerFolder folder;
+  folder.Write("tokenizer.json", json.dump());
+  folder.Write("tokenizer_config.json", R"({"bos_token": "<|begin_of_text|>"})");
+  EXPECT_TRUE(folder.Read()->add_bos);
+}
+
+TEST(TokenizerFiles, MarkupSpellingsAreSpecialWhateverTheFileSays) {
+  Json json = Json::parse(ReadJsonText("qwen2"));
+  for (Json& token : json["added_tokens"]) token["special"] = false;
+  TokenizerFolder folder;
+  folder.Write("tokenizer.json", json.dump());
+  const auto tokenizer = std::move(*MakeTokenizer(*folder.Read()));
+  EXPECT_TRUE(tokenizer->FindSpecial("<|im_start|>").has_value());
+  EXPECT_FALSE(tokenizer->FindSpecial("<tool_call>").has_value());
+}
+
+TEST(TokenizerFiles, WhatIsNotSupportedIsRefusedByName) {
+  const auto refuse = [](const char* name, const std::function<void(Json&)>& change, const std::string& what) {
+    Json json = Json::parse(ReadJsonText(name));
+    change(json);
+    TokenizerFolder folder;
+    folder.Write("tokenizer.json", json.dump());
+    const Result<TokenizerData> data = folder.Read();
+    if (data.ok()) {
+      const auto made = MakeTokenizer(*data);
+      ASSERT_FALSE(made.ok()) << what;
+      EXPECT_THAT(made.status().message(), HasSubstr(what));
+    } else {
+      EXPECT_EQ(data.status().code(), StatusCode::kInvalidArgument);
+      EXPECT_THAT(data.status().message(), HasSubstr(what));
+    }
+  };
+  refuse(
+      "gpt2", [](Json& j) { j["model"]["type"] = "Unigram"; }, "Unigram");
+  refuse(
+      "gpt2", [](Json& j) { j["pre_tokenizer"] = nullptr; }, "BPE on characters");
+  refuse(
+      "gpt2",
+      [](Json& j) {
+        j["pre_tokenizer"] = {{"type", "BertPreTokenizer"}};
+      },
+      "BertPreTokenizer");
+  refuse(
+      "gpt2",
+      [](Json& j) {
+        j["normalizer"] = {{"type", "Lowercase"}};
+      },
+      "Lowercase");
+  refuse(
+      "gpt2", [](Json& j) { j["model"]["merges"][0] = "nospace"; }, "nospace");
+  refuse(
+      "gpt2",
+      [](Json& j) {
+        j["model"]["merges"][0] = {"zzzzz", "yyyyy"};
+      },
+      "zzzzz");
+  refuse(
+      "gpt2", [](Json& j) { j["model"]["vocab"]["x"] = -4; }, "valid id");
+  refuse(
+      "gpt2", [](Json& j) { j["model"]["vocab"]["x"] = int64_t{1} << 40; }, "valid id");
+  refuse(
+      "gpt2", [](Json& j) { j["model"].erase("vocab"); }, "vocab");
+  refuse(
+      "gpt2", [](Json& j) { j["model"]["end_of_word_suffix"] = "</w>"; }, "end_of_word_suffix");
+  refuse(
+      "llama3", [](Json& j) { j["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = "(a"; }, "(a");
+  refuse(
+      "llama3", [](Json& j) { j["pre_tokenizer"]["pretokenizers"][0]["behavior"] = "MergedWithNext"; },
+      "MergedWithNext");
+  TokenizerFolder empty;
+  EXPECT_EQ(empty.Read().status().code(), StatusCode::kIo);
+  empty.Write("tokenizer.json", "{");
+  EXPECT_EQ(empty.Read().status().code(), StatusCode::kInvalidArgument);
+  empty.Write("tokenizer.json", std::string(1 << 20, '['));
+  EXPECT_EQ(empty.Read().status().code(), StatusCode::kInvalidArgument);
+}
+
+// Any member of any shape anywhere: a Status or a tokenizer that works, never a crash.
+TEST(TokenizerFiles, ShapesThatNobodyExpects) {
+  const std::vector<Json> odd = {
+      nullptr, true, -1, 1e300, "x", "", Json::array(), Json::object(), Json::array({1, nullptr})};
+  for (const char* name : {"gpt2", "llama3", "llama2", "mistral"}) {
+    const Json original = Json::parse(ReadJsonText(name));
+    std::vector<std::string> places;
+    const Json flat = original.flatten();
+    for (const auto& [place, value] : flat.items()) {
+      if (place.starts_with("/model/vocab/") && places.size() % 97 != 0) continue;
+      for (size_t slash = place.find('/', 1); slash != std::string::npos; slash = place.find('/', slash + 1)) {
+        places.push_back(place.substr(0, slash));
+      }
+      places.push_back(place);
+    }
+    std::ranges::sort(places);
+    const auto repeated = std::ranges::unique(places);
+    places.erase(repeated.begin(), repeated.end());
+    int read = 0;
+    for (size_t i = 0; i < places.size(); i += places[i].starts_with("/model/") ? 37 : 1) {
+      Json json = original;
+      json[Json::json_pointer(places[i])] = odd[i % odd.size()];
+      TokenizerFolder folder;
+      folder.Write("tokenizer.json", json.dump(-1, ' ', false, Json::error_handler_t::replace));
+      Result<TokenizerData> data = folder.Read();
+      if (!data.ok()) continue;
+      const auto tokenizer = MakeTokenizer(std::move(*data));
+      if (tokenizer.ok()) (*tokenizer)->Encode(std::vector<TextPiece>{{"Hello  world \xF0\x9F", true}});
+      ++read;
+    }
+    EXPECT_GT(read, 0);
+  }
+}
+
+TEST(MakeTokenizer, RefusesInconsistentData) {
+  const auto data = [] {
+    TokenizerData d;
+    d.tokens = {"a", "b", "ab"};
+    d.types.assign(3, TokenizerData::TokenType::kNormal);
+    d.scores = {0, 0, -1};
+    d.merges = {{"a", "b"}};
+    return d;
+  };
+  EXPECT_TRUE(MakeTokenizer(data()).ok());
+  const auto refuse = [&](const std::function<void(TokenizerData&)>& change) {
+    TokenizerData d = data();
+    change(d);
+    EXPECT_EQ(MakeTokenizer(std::move(d)).status().code(), StatusCode::kInvalidArgument);
+  };
+  refuse([](TokenizerData& d) { d.tokens.clear(); });
+  refuse([](TokenizerData& d) { d.types.pop_back(); });
+  refuse([](TokenizerData& d) { d.eos = 3; });
+  refuse([](TokenizerData& d) { d.bos = -1; });
+  refuse([](TokenizerData& d) { d.strip_left = {7}; });
+  refuse([](TokenizerData& d) { d.merges.push_back({"a", "a"}); });
+  refuse([](TokenizerData& d) { d.split_patterns = {"["}; });
+  refuse([](TokenizerData& d) { d.tokens[0] = std::string(5000, 'a'); });
+  refuse([](TokenizerData& d) {
+    d.kind = TokenizerData::Kind::kSentencePieceBpe;
+    d.merges.clear();
+    d.scores.pop_back();
+  });
+  refuse([](TokenizerData& d) {
+    d.kind = TokenizerData::Kind::kSentencePieceBpe;
+    d.merges.clear();
+    d.scores[1] = std::numeric_limits<float>::quiet_NaN();
+  });
+}
+
+TEST(RealModelTokenizer, ReadsTheModelsFacts) {
+  const char* model = std::getenv("RINGSIDE_TEST_MODEL");
+  if (model == nullptr) GTEST_SKIP() << "RINGSIDE_TEST_MODEL is not set";
+  const Result<GgufFile> file = GgufFile::Open(model);
+  const Result<TokenizerData> data = ReadGgufTokenizer(*file);
+  ASSERT_TRUE(data.ok()) << data.status().ToString();
+  EXPECT_FALSE(data->add_bos);
+  EXPECT_EQ(data->bos, 1);
+  EXPECT_EQ(data->eos, 2);
+  EXPECT_THAT(data->end_of_turn, ElementsAre(0, 2));
+  const auto tokenizer = std::move(*MakeTokenizer(*data));
+  EXPECT_EQ(tokenizer->vocab_size(), 49152);
+  EXPECT_EQ(tokenizer->FindSpecial("<|im_end|>"), 2);
+  // Two spaces before a digit: the digit stands alone, so the spaces are one token.
+  EXPECT_EQ(Encode(*tokenizer, {{"a  1", false}}).size(), 3u);
+}
+
+}  // namespace
+}  // namespace ringside

@@ -1,0 +1,138 @@
+#include "session/chat/timeline.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/session/scripted_engine.h"
+
+namespace ringside {
+namespace {
+
+class TimelineTest : public ::testing::Test {
+ protected:
+  static Item Message(ChatRole role, std::string text) {
+    Item item;
+    item.role = role;
+    item.text = std::move(text);
+    return item;
+  }
+  // A turn: the user's message and the answer, sampled with its end of turn unless it is cut.
+  void Turn(const std::string& user, const std::string& answer, bool cut = false) {
+    timeline_.AddItem(Message(ChatRole::kUser, user));
+    timeline_.Render(codec_, true);
+    std::vector<TokenId> ids = Bytes(answer);
+    if (!cut) ids.push_back(ByteTokenizer::kImEnd);
+    timeline_.CloseAnswer(Message(ChatRole::kAssistant, answer), ids, codec_);
+  }
+  std::string Text() const { return tokenizer_.Decode(timeline_.tokens()); }
+
+  ByteTokenizer tokenizer_;
+  ChatTemplate chat_ = std::move(ChatTemplate::Named("chatml").value());
+  Codec codec_{tokenizer_, chat_, 64};
+  Timeline timeline_;
+};
+
+TEST_F(TimelineTest, TurnsConcatenateToTheWholeConversation) {
+  timeline_.SetInstructions("Be kind.", codec_);
+  Turn("Hi", "Hello");
+  Turn("Bye", "Ciao");
+  EXPECT_EQ(Text(),
+            "<|im_start|>system\nBe kind.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"
+            "Hello<|im_end|>\n<|im_start|>user\nBye<|im_end|>\n<|im_start|>assistant\nCiao<|im_end|>");
+  ASSERT_EQ(timeline_.items().size(), 4U);
+  for (const Item& item : timeline_.items()) {
+    EXPECT_EQ(timeline_.tokens()[static_cast<size_t>(item.token_begin)], ByteTokenizer::kImStart);
+  }
+  EXPECT_EQ(timeline_.message_starts().size(), 5U);  // the system message too
+  for (const int64_t start : timeline_.message_starts()) {
+    EXPECT_EQ(timeline_.tokens()[static_cast<size_t>(start)], ByteTokenizer::kImStart);
+  }
+}
+
+TEST_F(TimelineTest, AnAnswerCutShortIsClosedByTheNextTurn) {
+  Turn("Hi", "Hel", true);
+  Turn("Go on", "lo");
+  EXPECT_NE(Text().find("assistant\nHel<|im_end|>\n<|im_start|>user\nGo on"), std::string::npos);
+}
+
+TEST_F(TimelineTest, PinsTheSystemMessageUpToTheCap) {
+  timeline_.SetInstructions("Be kind.", codec_);
+  Turn("Hi", "Hello");
+  const std::vector<TokenId> pinned(timeline_.tokens().begin(), timeline_.tokens().begin() + timeline_.pinned());
+  EXPECT_EQ(tokenizer_.Decode(pinned), "<|im_start|>system\nBe kind.<|im_end|>\n");
+
+  Timeline capped;
+  capped.SetInstructions(std::string(200, 'x'), codec_);
+  capped.AddItem(Message(ChatRole::kUser, "Hi"));
+  capped.Render(codec_, true);
+  EXPECT_EQ(capped.pinned(), 64);
+}
+
+TEST_F(TimelineTest, PinsFourTokensWithoutASystemMessage) {
+  Turn("Hi", "Hello");
+  EXPECT_EQ(timeline_.pinned(), 4);
+}
+
+TEST_F(TimelineTest, KeepItemsCutsTheIdsToTheItem) {
+  Turn("Hi", "Hello");
+  const std::vector<TokenId> one_turn = timeline_.tokens();
+  Turn("Bye", "Ciao");
+  timeline_.KeepItems(2);
+  EXPECT_EQ(timeline_.tokens(), one_turn);
+  EXPECT_EQ(timeline_.message_starts().back(), timeline_.items()[1].token_begin);
+  Turn("Bye", "Addio");
+  EXPECT_NE(Text().find("Hello<|im_end|>\n<|im_start|>user\nBye<|im_end|>\n<|im_start|>assistant\nAddio"),
+            std::string::npos);
+}
+
+TEST_F(TimelineTest, RegeneratingBehindAUserMessageOpensTheSameAnswer) {
+  Turn("Hi", "Hello");
+  std::vector<TokenId> prompt = timeline_.tokens();
+  prompt.resize(prompt.size() - 6);  // Hello<|im_end|>
+  timeline_.KeepItems(1);
+  timeline_.Render(codec_, true);
+  EXPECT_EQ(timeline_.tokens(), prompt);
+}
+
+TEST_F(TimelineTest, AnEmptyAnswerLeavesNoTrace) {
+  timeline_.AddItem(Message(ChatRole::kUser, "Hi"));
+  timeline_.Render(codec_, true);
+  timeline_.CloseAnswer(Message(ChatRole::kAssistant, ""), {}, codec_);
+  EXPECT_EQ(timeline_.items().size(), 1U);
+  EXPECT_EQ(Text().substr(Text().size() - 13), "Hi<|im_end|>\n");
+}
+
+TEST_F(TimelineTest, OtherInstructionsKeepTheSampledIds) {
+  timeline_.SetInstructions("Be kind.", codec_);
+  Turn("Hi", "Hello");
+  Turn("Bye", "Ciao");
+  Timeline fresh = timeline_;
+  EXPECT_FALSE(timeline_.SetInstructions("Be kind.", codec_));
+  EXPECT_TRUE(timeline_.SetInstructions("Be brief, please.", codec_));
+  EXPECT_EQ(Text(),
+            "<|im_start|>system\nBe brief, please.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"
+            "Hello<|im_end|>\n<|im_start|>user\nBye<|im_end|>\n<|im_start|>assistant\nCiao<|im_end|>");
+  for (const Item& item : timeline_.items()) {
+    EXPECT_EQ(timeline_.tokens()[static_cast<size_t>(item.token_begin)], ByteTokenizer::kImStart);
+  }
+  timeline_.KeepItems(2);
+  fresh.KeepItems(2);
+  EXPECT_EQ(timeline_.tokens().size(), fresh.tokens().size() + 9);
+}
+
+TEST_F(TimelineTest, MarkupInAMessageIsText) {
+  Turn("<|im_end|>", "x");
+  EXPECT_EQ(std::count(timeline_.tokens().begin(), timeline_.tokens().end(), ByteTokenizer::kImEnd),
+            std::count(timeline_.tokens().begin(), timeline_.tokens().end(), ByteTokenizer::kImStart));
+}
+
+TEST_F(TimelineTest, KeepingNothingStartsOver) {
+  Turn("Hi", "Hello");
+  timeline_.KeepItems(0);
+  EXPECT_TRUE(timeline_.tokens().empty());
+  EXPECT_EQ(timeline_.pinned(), 0);
+  Turn("Hi", "Hello");
+  EXPECT_EQ(timeline_.pinned(), 4);
+}
+
+}  // namespace
+}  // namespace ringside

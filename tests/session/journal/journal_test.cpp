@@ -1,0 +1,495 @@
+// The journal on a real folder: what it keeps, in which order, what it refuses, what it costs in syncs.
+#include "session/journal/journal.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <mutex>
+#include <sstream>
+#include <thread>
+
+#include "session/journal/journal_format.h"
+#include "session/journal/journal_log.h"
+
+namespace ringside {
+namespace {
+
+namespace fs = std::filesystem;
+
+class JournalTest : public testing::Test {
+ protected:
+  JournalTest() {
+    std::string name = (fs::temp_directory_path() / "journal_test.XXXXXX").string();
+    CHECK(mkdtemp(name.data()) != nullptr);
+    options_.path = folder_ = name;
+    options_.path += "/data";
+    options_.min_free_bytes = 0;
+  }
+  ~JournalTest() override { fs::remove_all(folder_); }
+
+  std::unique_ptr<Journal> MustOpen() {
+    auto journal = Journal::Open(options_);
+    EXPECT_TRUE(journal.ok()) << journal.status().ToString();
+    return journal.ok() ? std::move(*journal) : nullptr;
+  }
+  StatusCode OpenCode() {
+    const auto journal = Journal::Open(options_);
+    return journal.ok() ? StatusCode::kOk : journal.status().code();
+  }
+
+  fs::path folder_;
+  JournalOptions options_;
+};
+
+struct Told {
+  Status status;
+  JournalPosition last;
+};
+
+std::future<Told> Append(Journal& journal, JournalEntry entry) {
+  auto promise = std::make_shared<std::promise<Told>>();
+  const Status accepted =
+      journal.Append(std::move(entry), [promise](const Status& status, const JournalPosition& last) {
+        promise->set_value({status, last});
+      });
+  if (!accepted.ok()) promise->set_value({accepted, {}});
+  return promise->get_future();
+}
+Told Erase(Journal& journal, const std::string& session) {
+  std::promise<Told> promise;
+  const Status accepted = journal.Erase(session, [&](const Status& status, const JournalPosition& last) {
+    promise.set_value({status, last});
+  });
+  return accepted.ok() ? promise.get_future().get() : Told{accepted, {}};
+}
+
+JournalEntry Entry(std::string session, std::vector<std::string> payloads, bool create = false) {
+  JournalEntry entry{.session = std::move(session), .create = create, .records = {}, .summary = {}};
+  for (std::string& payload : payloads) entry.records.push_back({7, std::move(payload)});
+  return entry;
+}
+
+TEST_F(JournalTest, KeepsRecordsInOrderAcrossReopening) {
+  JournalPosition last;
+  {
+    auto journal = MustOpen();
+    EXPECT_TRUE(Append(*journal, Entry("a", {"one", "two"}, true)).get().status.ok());
+    EXPECT_TRUE(Append(*journal, Entry("b", {"other"}, true)).get().status.ok());
+    const Told told = Append(*journal, Entry("a", {"", "four"})).get();
+    EXPECT_TRUE(told.status.ok());
+    last = told.last;
+    EXPECT_EQ(last.seq, 4u);
+  }
+  auto journal = MustOpen();
+  const auto read = journal->Read("a");
+  ASSERT_TRUE(read.ok()) << read.status().ToString();
+  EXPECT_EQ(read->records, (std::vector<JournalRecord>{{7, "one"}, {7, "two"}, {7, ""}, {7, "four"}}));
+  EXPECT_EQ(read->last, last);
+  EXPECT_EQ(*journal->Last("a"), last);
+  EXPECT_EQ(journal->Read("b")->records.size(), 1u);
+  EXPECT_EQ(journal->Read("c").status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(Append(*journal, Entry("a", {"five"})).get().last.seq, 5u);
+}
+
+TEST_F(JournalTest, TheChainSaysWhichHistoryItIs) {
+  auto journal = MustOpen();
+  const auto chain = [&](const std::string& session, std::vector<std::string> payloads) {
+    return Append(*journal, Entry(session, std::move(payloads), true)).get().last.chain;
+  };
+  const JournalChain a = chain("a", {"x", "y"});
+  EXPECT_NE(a, chain("b", {"x", "y"}));  // the same records of another session
+  EXPECT_NE(a, chain("c", {"y", "x"}));
+  EXPECT_NE(chain("d", {"xy"}), chain("e", {"x", "y"}));
+  EXPECT_EQ(a.Hex().size(), 32u);
+  // The chain is a function of the records, not of how they were cut into entries.
+  JournalChain expected = journal_format::FirstChain("a");
+  expected = journal_format::NextChain(expected, 1, 7, "x");
+  expected = journal_format::NextChain(expected, 2, 7, "y");
+  EXPECT_EQ(a, expected);
+}
+
+TEST_F(JournalTest, TheChainUpToAnyRecordCanBeAskedFor) {
+  std::vector<JournalChain> chains = {journal_format::FirstChain("a")};
+  {
+    auto journal = MustOpen();
+    chains.push_back(Append(*journal, Entry("a", {"one"}, true)).get().last.chain);
+    for (const char* text : {"two", "three"}) chains.push_back(Append(*journal, Entry("a", {text})).get().last.chain);
+    ASSERT_TRUE(Append(*journal, Entry("empty", {}, true)).get().status.ok());
+    ASSERT_TRUE(Append(*journal, Entry("gone", {"x"}, true)).get().status.ok());
+    ASSERT_TRUE(Erase(*journal, "gone").status.ok());
+  }
+  auto journal = MustOpen();
+  for (uint64_t seq = 0; seq < chains.size(); ++seq) EXPECT_EQ(*journal->ChainAt("a", seq), chains[seq]) << seq;
+  EXPECT_EQ(*journal->ChainAt("empty", 0), journal_format::FirstChain("empty"));
+  EXPECT_EQ(journal->ChainAt("a", 4).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(journal->ChainAt("empty", 1).status().code(), StatusCode::kNotFound);
+  for (const char* id : {"gone", "unknown", ""}) {
+    EXPECT_EQ(journal->ChainAt(id, 0).status().code(), StatusCode::kNotFound);
+  }
+}
+
+TEST_F(JournalTest, FlushReturnsWhenEverythingBeforeItHasBeenTold) {
+  auto journal = MustOpen();
+  journal->Flush();  // nothing to wait for
+  std::atomic<int> told = 0;
+  for (int i = 0; i < 200; ++i) {
+    ASSERT_TRUE(
+        journal->Append(Entry("a", {"x"}, i == 0), [&](const Status&, const JournalPosition&) { ++told; }).ok());
+  }
+  journal->Flush();
+  EXPECT_EQ(told, 200);
+  EXPECT_EQ(journal->stats().entries, 200u);
+}
+
+TEST_F(JournalTest, SummariesAreReplacedAndListed) {
+  {
+    auto journal = MustOpen();
+    JournalEntry entry = Entry("a", {"one"}, true);
+    entry.summary = "first";
+    EXPECT_TRUE(Append(*journal, entry).get().status.ok());
+    EXPECT_TRUE(Append(*journal, Entry("bb", {}, true)).get().status.ok());
+    JournalEntry second = Entry("a", {});
+    second.summary = std::string("sec\0nd", 6);
+    EXPECT_TRUE(Append(*journal, second).get().status.ok());
+  }
+  auto journal = MustOpen();
+  std::map<std::string, std::pair<uint64_t, std::string>> heads;
+  const Status status = journal->ForEachHead([&](const JournalHead& head) {
+    heads[std::string(head.session)] = {head.last.seq, std::string(head.summary)};
+  });
+  EXPECT_TRUE(status.ok());
+  EXPECT_EQ(heads, (std::map<std::string, std::pair<uint64_t, std::string>>{{"a", {1, std::string("sec\0nd", 6)}},
+                                                                            {"bb", {0, ""}}}));
+  EXPECT_EQ(journal->Read("a")->summary, std::string("sec\0nd", 6));
+  EXPECT_EQ(journal->stats().sessions, 2);
+}
+
+TEST_F(JournalTest, ASessionIsMadeOnceAndAddedToOnlyIfItExists) {
+  auto journal = MustOpen();
+  EXPECT_EQ(Append(*journal, Entry("a", {"x"})).get().status.code(), StatusCode::kNotFound);
+  EXPECT_TRUE(Append(*journal, Entry("a", {"x"}, true)).get().status.ok());
+  EXPECT_EQ(Append(*journal, Entry("a", {"x"}, true)).get().status.code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(journal->Read("a")->records.size(), 1u);
+  EXPECT_EQ(Append(*journal, Entry("", {"x"}, true)).get().status.code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(Append(*journal, Entry(std::string(129, 'x'), {}, true)).get().status.code(), StatusCode::kInvalidArgument);
+}
+
+TEST_F(JournalTest, AnErasedSessionIsGoneAndStaysGone) {
+  {
+    auto journal = MustOpen();
+    for (const char* id : {"a", "b", "bb"})
+      EXPECT_TRUE(Append(*journal, Entry(id, {"x", "y"}, true)).get().status.ok());
+    EXPECT_TRUE(Erase(*journal, "b").status.ok());
+    EXPECT_TRUE(Erase(*journal, "unknown").status.ok());
+    EXPECT_EQ(journal->Read("b").status().code(), StatusCode::kNotFound);
+    // What a turn of the erased session still wants to say does not bring it back.
+    EXPECT_EQ(Append(*journal, Entry("b", {"z"})).get().status.code(), StatusCode::kNotFound);
+  }
+  auto journal = MustOpen();
+  EXPECT_EQ(journal->Read("b").status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(journal->Read("a")->records.size(), 2u);
+  EXPECT_EQ(journal->Read("bb")->records.size(), 2u);
+  EXPECT_EQ(journal->stats().sessions, 2);
+  EXPECT_TRUE(Append(*journal, Entry("b", {"new"}, true)).get().status.ok());
+  EXPECT_EQ(journal->Read("b")->records, (std::vector<JournalRecord>{{7, "new"}}));
+}
+
+bool AnyFileHolds(const fs::path& folder, const std::string& text) {
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (!entry.is_regular_file()) continue;
+    std::ostringstream bytes;
+    bytes << std::ifstream(entry.path(), std::ios::binary).rdbuf();
+    if (bytes.str().find(text) != std::string::npos) return true;
+  }
+  return false;
+}
+
+TEST_F(JournalTest, PurgeTakesTheBytesOfErasedSessionsOffTheDisk) {
+  const std::string canary = "canary-of-an-erased-session", summary = "canary-in-its-summary";
+  for (const bool reopened : {false, true}) {
+    auto journal = MustOpen();
+    const std::string id = reopened ? "gone-again" : "gone";
+    JournalEntry entry = Entry(id, {canary}, true);
+    entry.summary = summary;
+    EXPECT_TRUE(Append(*journal, entry).get().status.ok());
+    EXPECT_TRUE(Append(*journal, Entry("kept" + id, {"stays"}, true)).get().status.ok());
+    if (reopened) journal = nullptr, journal = MustOpen();  // its rows are in a table file now
+    EXPECT_TRUE(AnyFileHolds(folder_, canary));
+    EXPECT_TRUE(Erase(*journal, id).status.ok());
+    EXPECT_EQ(journal->stats().erased_unpurged, 1);
+    EXPECT_TRUE(journal->Purge().ok());
+    EXPECT_EQ(journal->stats().erased_unpurged, 0);
+    EXPECT_FALSE(AnyFileHolds(folder_, canary));
+    EXPECT_FALSE(AnyFileHolds(folder_, summary));
+    EXPECT_EQ(journal->Read("kept" + id)->records.size(), 1u);
+  }
+}
+
+TEST_F(JournalTest, AnErasureNotYetPurgedIsRememberedAcrossAStart) {
+  {
+    auto journal = MustOpen();
+    EXPECT_TRUE(Append(*journal, Entry("a", {"canary"}, true)).get().status.ok());
+    EXPECT_TRUE(Erase(*journal, "a").status.ok());
+  }
+  auto journal = MustOpen();
+  EXPECT_EQ(journal->stats().erased_unpurged, 1);
+  EXPECT_TRUE(journal->Purge().ok());
+  EXPECT_FALSE(AnyFileHolds(folder_, "canary"));
+}
+
+TEST_F(JournalTest, EverythingPendingIsOneSync) {
+  auto journal = MustOpen();
+  // The first callback holds the journal's thread until all others are queued behind it.
+  std::promise<void> queued;
+  std::shared_future<void> go(queued.get_future());
+  ASSERT_TRUE(journal->Append(Entry("a", {}, true), [go](const Status&, const JournalPosition&) { go.wait(); }).ok());
+  while (journal->stats().commits == 0) std::this_thread::yield();
+  std::mutex mutex;
+  std::vector<uint64_t> order;
+  constexpr uint64_t kEntries = 500;
+  std::promise<void> all;
+  for (uint64_t i = 0; i < kEntries; ++i) {
+    ASSERT_TRUE(journal
+                    ->Append(Entry("a", {std::to_string(i)}),
+                             [&](const Status& status, const JournalPosition& last) {
+                               EXPECT_TRUE(status.ok());
+                               std::lock_guard lock(mutex);
+                               order.push_back(last.seq);
+                               if (order.size() == kEntries) all.set_value();
+                             })
+                    .ok());
+  }
+  queued.set_value();
+  all.get_future().wait();
+  for (uint64_t i = 0; i < kEntries; ++i) ASSERT_EQ(order[i], i + 1);
+  EXPECT_EQ(journal->stats().commits, 2u);
+  EXPECT_EQ(journal->Read("a")->records.size(), kEntries);
+}
+
+TEST_F(JournalTest, AFullQueueRefusesAtOnceAndErasingStillWorks) {
+  options_.queue_entries = 4;
+  options_.queue_bytes = 1000;
+  auto journal = MustOpen();
+  std::promise<void> release;
+  std::shared_future<void> go(release.get_future());
+  ASSERT_TRUE(journal->Append(Entry("a", {}, true), [go](const Status&, const JournalPosition&) { go.wait(); }).ok());
+  while (journal->stats().commits == 0) std::this_thread::yield();
+  ASSERT_TRUE(journal->Append(Entry("a", {std::string(900, 'x')}), nullptr).ok());
+  EXPECT_EQ(journal->Append(Entry("a", {std::string(200, 'x')}), nullptr).code(), StatusCode::kOverloaded);  // bytes
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(journal->Append(Entry("a", {"y"}), nullptr).ok());
+  EXPECT_EQ(journal->Append(Entry("a", {"y"}), nullptr).code(), StatusCode::kOverloaded);  // entries
+  auto erased = std::async(std::launch::async, [&] { return Erase(*journal, "unknown"); });
+  release.set_value();
+  EXPECT_TRUE(erased.get().status.ok());
+  EXPECT_EQ(Append(*journal, Entry("a", {"z"})).get().last.seq, 5u);
+}
+
+TEST_F(JournalTest, ClosingCommitsWhatIsQueued) {
+  int told = 0;
+  {
+    auto journal = MustOpen();
+    for (int i = 0; i < 100; ++i) {
+      ASSERT_TRUE(journal
+                      ->Append(Entry("a", {"x"}, i == 0),
+                               [&](const Status& status, const JournalPosition&) { told += status.ok(); })
+                      .ok());
+    }
+  }
+  EXPECT_EQ(told, 100);
+  EXPECT_EQ(MustOpen()->Read("a")->records.size(), 100u);
+}
+
+TEST_F(JournalTest, ManyThreadsKeepEachSessionInOrder) {
+  auto journal = MustOpen();
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([&, t] {
+      const std::string id = "s" + std::to_string(t);
+      std::vector<std::future<Told>> told;
+      for (int i = 0; i < 100; ++i) told.push_back(Append(*journal, Entry(id, {std::to_string(i)}, i == 0)));
+      for (auto& one : told) EXPECT_TRUE(one.get().status.ok());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (int t = 0; t < 8; ++t) {
+    const auto read = journal->Read("s" + std::to_string(t));
+    ASSERT_TRUE(read.ok());
+    ASSERT_EQ(read->records.size(), 100u);
+    for (int i = 0; i < 100; ++i) EXPECT_EQ(read->records[i].payload, std::to_string(i));
+  }
+  EXPECT_TRUE(journal->Verify()->empty());
+}
+
+TEST_F(JournalTest, OneProcessAtATime) {
+  auto journal = MustOpen();
+  EXPECT_EQ(OpenCode(), StatusCode::kBusy);
+  journal.reset();
+  EXPECT_EQ(OpenCode(), StatusCode::kOk);
+}
+
+TEST_F(JournalTest, FilesAreForTheOwnerOnly) {
+  MustOpen();
+  int files = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(folder_)) {
+    struct stat info {};
+    ASSERT_EQ(stat(entry.path().c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & 0777, entry.is_directory() ? 0700u : 0600u) << entry.path();
+    ++files;
+  }
+  EXPECT_GT(files, 4);
+}
+
+TEST_F(JournalTest, AnotherSchemaIsRefused) {
+  MustOpen();
+  {
+    auto log = JournalLog::Open(options_, {});
+    ASSERT_TRUE(log.ok());
+    EXPECT_TRUE((*log)->Commit({{RowChange::Kind::kPut, journal_format::kSchemaKey, "ringside-log 2"}}).ok());
+  }
+  EXPECT_EQ(OpenCode(), StatusCode::kMismatch);
+}
+
+TEST_F(JournalTest, ALogThatIsGoneOrBeheadedIsNotMadeAnew) {
+  { EXPECT_TRUE(Append(*MustOpen(), Entry("a", {"x"}, true)).get().status.ok()); }
+  fs::copy(options_.path, folder_ / "copy", fs::copy_options::recursive);
+  fs::remove(options_.path + "/log/CURRENT");
+  EXPECT_EQ(OpenCode(), StatusCode::kCorruption);
+  fs::remove_all(options_.path + "/log");
+  EXPECT_EQ(OpenCode(), StatusCode::kCorruption);
+  fs::remove_all(options_.path);
+  fs::rename(folder_ / "copy", options_.path);
+  EXPECT_EQ(MustOpen()->Read("a")->records.size(), 1u);
+}
+
+// Damage inside rows that RocksDB's own checksums cannot see: rows changed through a second door.
+class JournalDamageTest : public JournalTest {
+ protected:
+  void SetUp() override {
+    auto journal = MustOpen();
+    for (const char* id : {"hurt", "sound"}) {
+      JournalEntry entry = Entry(id, {"one", "two", "three"}, true);
+      entry.summary = "summary";
+      ASSERT_TRUE(Append(*journal, entry).get().status.ok());
+    }
+  }
+  void Change(const RowChange& change) {
+    auto log = JournalLog::Open(options_, {});
+    ASSERT_TRUE(log.ok());
+    ASSERT_TRUE((*log)->Commit({change}).ok());
+  }
+  std::string Value(const std::string& key) {
+    auto log = JournalLog::Open(options_, {});
+    JournalCursor cursor = (*log)->Cursor();
+    cursor.Seek(key);
+    return std::string(cursor.value());
+  }
+  void ExpectOnlyHurtIsDamaged() {
+    auto journal = MustOpen();
+    const auto damaged = journal->Verify();
+    ASSERT_TRUE(damaged.ok());
+    EXPECT_EQ(*damaged, std::vector<std::string>{"hurt"});
+    const auto read = journal->Read("hurt");
+    ASSERT_FALSE(read.ok());
+    EXPECT_EQ(read.status().code(), StatusCode::kCorruption);
+    EXPECT_NE(read.status().message().find("hurt"), std::string::npos);
+    EXPECT_EQ(Append(*journal, Entry("hurt", {"more"})).get().status.code(), StatusCode::kCorruption);
+    EXPECT_EQ(journal->Read("sound")->records.size(), 3u);
+    EXPECT_TRUE(Append(*journal, Entry("sound", {"four"})).get().status.ok());
+    EXPECT_EQ(journal->stats().damaged_sessions, 1);
+    EXPECT_TRUE(Erase(*journal, "hurt").status.ok());
+    EXPECT_EQ(journal->stats().damaged_sessions, 0);
+  }
+};
+
+TEST_F(JournalDamageTest, AChangedRecord) {
+  const std::string key = journal_format::RecordKey("hurt", 2);
+  std::string value = Value(key);
+  value[1] ^= 1;
+  Change({RowChange::Kind::kPut, key, value});
+  ExpectOnlyHurtIsDamaged();
+}
+TEST_F(JournalDamageTest, TheChainAtAChangedRecordIsNotTold) {
+  const std::string key = journal_format::RecordKey("hurt", 2);
+  std::string value = Value(key);
+  value.back() ^= 1;  // its chain
+  Change({RowChange::Kind::kPut, key, value});
+  auto journal = MustOpen();
+  EXPECT_TRUE(journal->ChainAt("hurt", 1).ok());
+  EXPECT_EQ(journal->ChainAt("hurt", 2).status().code(), StatusCode::kCorruption);
+  EXPECT_EQ(journal->ChainAt("hurt", 3).status().code(), StatusCode::kCorruption);
+  EXPECT_TRUE(journal->ChainAt("sound", 3).ok());
+}
+TEST_F(JournalDamageTest, AChangedType) {
+  const std::string key = journal_format::RecordKey("hurt", 3);
+  std::string value = Value(key);
+  value[0] ^= 1;
+  Change({RowChange::Kind::kPut, key, value});
+  ExpectOnlyHurtIsDamaged();
+}
+TEST_F(JournalDamageTest, AMissingRecord) {
+  Change({RowChange::Kind::kDelete, journal_format::RecordKey("hurt", 2), ""});
+  ExpectOnlyHurtIsDamaged();
+}
+TEST_F(JournalDamageTest, AMissingLastRecord) {
+  Change({RowChange::Kind::kDelete, journal_format::RecordKey("hurt", 3), ""});
+  ExpectOnlyHurtIsDamaged();
+}
+TEST_F(JournalDamageTest, ARecordTooMany) {
+  const std::string value = Value(journal_format::RecordKey("hurt", 3));
+  Change({RowChange::Kind::kPut, journal_format::RecordKey("hurt", 4), value});
+  ExpectOnlyHurtIsDamaged();
+}
+TEST_F(JournalDamageTest, ARecordCutShort) {
+  Change({RowChange::Kind::kPut, journal_format::RecordKey("hurt", 1), "short"});
+  ExpectOnlyHurtIsDamaged();
+}
+TEST_F(JournalDamageTest, AnotherSessionsRecord) {
+  Change({RowChange::Kind::kPut, journal_format::RecordKey("hurt", 1), Value(journal_format::RecordKey("sound", 1))});
+  ExpectOnlyHurtIsDamaged();
+}
+
+TEST_F(JournalDamageTest, AnotherSessionsHeadIsNotListed) {
+  Change({RowChange::Kind::kPut, journal_format::HeadKey("hurt"), Value(journal_format::HeadKey("sound"))});
+  {
+    int heads = 0;
+    EXPECT_TRUE(
+        MustOpen()->ForEachHead([&](const JournalHead& head) { heads += head.session == "sound" ? 1 : 9; }).ok());
+    EXPECT_EQ(heads, 1);
+  }
+  ExpectOnlyHurtIsDamaged();
+}
+
+TEST_F(JournalTest, ARecordAndAnIdAreBounded) {
+  auto journal = MustOpen();
+  const std::string big(limits::kMaxJournalRecordBytes, 'x');
+  EXPECT_TRUE(Append(*journal, Entry("a", {big}, true)).get().status.ok());
+  EXPECT_EQ(Append(*journal, Entry("a", {big + 'x'})).get().status.code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(journal->Read("a")->records[0].payload, big);
+}
+
+TEST_F(JournalTest, WithTooLittleSpaceEntriesAreRefusedAndErasingGoesOn) {
+  { EXPECT_TRUE(Append(*MustOpen(), Entry("a", {"x"}, true)).get().status.ok()); }
+  options_.min_free_bytes = int64_t{1} << 60;
+  auto journal = MustOpen();
+  bool told = false;
+  const Status refused =
+      journal->Append(Entry("a", {"y"}), [&](const Status&, const JournalPosition&) { told = true; });
+  EXPECT_EQ(refused.code(), StatusCode::kUnavailable);  // at once, before anything of a turn is done
+  EXPECT_EQ(refused.reason(), "storage_full");
+  EXPECT_EQ(journal->stats().refused, 1u);
+  EXPECT_TRUE(journal->healthy());
+  EXPECT_EQ(journal->Read("a")->records.size(), 1u);
+  EXPECT_TRUE(Erase(*journal, "a").status.ok());
+  EXPECT_EQ(journal->Read("a").status().code(), StatusCode::kNotFound);
+  EXPECT_FALSE(told);
+}
+
+}  // namespace
+}  // namespace ringside

@@ -1,0 +1,562 @@
+// The configuration: every setting from every source, their precedence, and what is refused with which words.
+#include "ws/config/config.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "engine/model/model_spec.h"
+#include "ws/config/config_options.h"
+
+namespace ringside {
+namespace {
+
+using Args = std::vector<std::string>;
+using Env = std::map<std::string, std::string>;
+
+class ConfigTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ =
+        std::filesystem::temp_directory_path() / ("ringside_config_" + std::to_string(getpid()) + "_" +
+                                                  ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string Write(const std::string& name, const std::string& text) {
+    const std::string path = folder_ / name;
+    std::ofstream(path) << text;
+    return path;
+  }
+  std::string WriteKey(const std::string& content, mode_t mode) {
+    std::string path = folder_ / "key";
+    std::filesystem::remove(path);
+    path = Write("key", content);
+    chmod(path.c_str(), mode);
+    return path;
+  }
+  static ServerConfig Parse(const Args& args, const Env& env = {}) {
+    auto parsed = ParseConfig(args, env);
+    EXPECT_TRUE(parsed.ok()) << parsed.status().ToString();
+    return parsed.ok() ? parsed->config : ServerConfig();
+  }
+  /// The message of a refusal; "" if there was none.
+  static std::string Refusal(const Args& args, const Env& env = {}) {
+    const auto parsed = ParseConfig(args, env);
+    if (parsed.ok()) return "";
+    EXPECT_EQ(parsed.status().code(), StatusCode::kInvalidArgument);
+    return parsed.status().message();
+  }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(ConfigTest, Defaults) {
+  const ServerConfig config = Parse({"--model", "m.gguf"});
+  EXPECT_EQ(config.model, "m.gguf");
+  EXPECT_EQ(config.host, "127.0.0.1");
+  EXPECT_EQ(config.port, 8080);
+  EXPECT_EQ(config.slots, 0);
+  EXPECT_FALSE(config.memory_len.has_value());
+  EXPECT_EQ(config.eviction, Eviction::kTurn);
+  EXPECT_EQ(config.kv_cache_dtype, DType::kF16);
+  EXPECT_EQ(config.max_connection_age_s, 0);
+  EXPECT_TRUE(config.api_keys.empty());
+  EXPECT_EQ(config.durability, StoreDurability::kNone);  // there is no place to store
+  EXPECT_EQ(config.session_idle_host_ms, 60'000);
+  EXPECT_EQ(config.session_idle_disk_ms, 600'000);
+  EXPECT_EQ(config.session_ttl_s, 30 * 86400);
+  EXPECT_EQ(config.host_cache_mb, 1024);
+  EXPECT_EQ(config.disk_cache_mb, 16384);
+  EXPECT_EQ(config.max_turns_per_owner, 64);
+  EXPECT_EQ(config.max_sessions_per_owner, 0);
+  EXPECT_EQ(config.max_detached_tokens, 4096);
+  EXPECT_EQ(config.purge_interval_s, 3600);
+  EXPECT_FALSE(config.verify || config.accept_lost_tail);
+  EXPECT_EQ(Parse({"-m", "m", "--store-path", "/x"}).durability, StoreDurability::kToken);
+}
+
+TEST_F(ConfigTest, EverySpellingOfEverySetting) {
+  const ServerConfig config = Parse({"-m",
+                                     "m",
+                                     "--alias",
+                                     "name",
+                                     "--host=127.0.0.2",
+                                     "--port=0",
+                                     "--parallel",
+                                     "3",
+                                     "--window",
+                                     "1000",
+                                     "--session-len",
+                                     "9999",
+                                     "--keep",
+                                     "7",
+                                     "--eviction",
+                                     "token",
+                                     "--kv-cache-dtype",
+                                     "fp8_e4m3",
+                                     "--threads",
+                                     "2",
+                                     "--instruction-set",
+                                     "avx2",
+                                     "--chat-template",
+                                     "chatml",
+                                     "--prefill-chunk",
+                                     "64",
+                                     "--step-tokens",
+                                     "512",
+                                     "--mixed-tokens",
+                                     "32",
+                                     "--rebuild-windows",
+                                     "4",
+                                     "--queue-limit",
+                                     "9",
+                                     "--temperature",
+                                     "0.5",
+                                     "--top-p",
+                                     "0.9",
+                                     "--max-output-tokens",
+                                     "77",
+                                     "--allowed-origins",
+                                     "https://a.example",
+                                     "--allowed-origins",
+                                     "http://b.example:3000/",
+                                     "--allow-public",
+                                     "--max-connections",
+                                     "12",
+                                     "--max-connection-age",
+                                     "60",
+                                     "--idle-timeout",
+                                     "90",
+                                     "--shutdown-timeout",
+                                     "5",
+                                     "--log-level",
+                                     "debug",
+                                     "--log-format",
+                                     "json",
+                                     "--store-path",
+                                     "/x",
+                                     "--api-key",
+                                     "k1",
+                                     "--api-key",
+                                     "k2"});
+  EXPECT_EQ(config.model, "m");
+  EXPECT_EQ(config.served_model_name, "name");
+  EXPECT_EQ(config.host, "127.0.0.2");
+  EXPECT_EQ(config.port, 0);
+  EXPECT_EQ(config.slots, 3);
+  EXPECT_EQ(config.memory_len, 1000);
+  EXPECT_EQ(config.session_len, 9999);
+  EXPECT_EQ(config.pinned_max, 7);
+  EXPECT_EQ(config.eviction, Eviction::kToken);
+  EXPECT_EQ(config.kv_cache_dtype, DType::kF8E4M3);
+  EXPECT_EQ(config.cpu.threads, 2);
+  EXPECT_EQ(config.cpu.instruction_set, "avx2");
+  EXPECT_EQ(config.chat_template, "chatml");
+  EXPECT_EQ(config.prefill_chunk, 64);
+  EXPECT_EQ(config.step_tokens, 512);
+  EXPECT_EQ(config.mixed_tokens, 32);
+  EXPECT_EQ(config.rebuild_windows, 4);
+  EXPECT_EQ(config.queue_limit, 9);
+  EXPECT_EQ(config.temperature, 0.5);
+  EXPECT_EQ(config.top_p, 0.9);
+  EXPECT_EQ(config.max_output_tokens, 77);
+  EXPECT_EQ(config.allowed_origins, Args({"https://a.example", "http://b.example:3000"}));
+  EXPECT_TRUE(config.allow_public);
+  EXPECT_EQ(config.max_connections, 12);
+  EXPECT_EQ(config.max_connection_age_s, 60);
+  EXPECT_EQ(config.idle_timeout_s, 90);
+  EXPECT_EQ(config.shutdown_timeout_s, 5);
+  EXPECT_EQ(config.log_level, LogLevel::kDebug);
+  EXPECT_EQ(config.log_format, LogFormat::kJson);
+  EXPECT_EQ(config.store_path, "/x");
+  EXPECT_EQ(config.api_keys, Args({"k1", "k2"}));
+  EXPECT_EQ(Parse({"-m", "m", "--max-num-seqs", "5"}).slots, 5);
+  EXPECT_EQ(Parse({"-m", "m", "--slots", "5", "--slots", "6"}).slots, 6);  // the last counts
+}
+
+TEST_F(ConfigTest, WhereTheForwardPassRuns) {
+  const ServerConfig standard = Parse({"-m", "m"});
+  EXPECT_FALSE(standard.cuda);
+  EXPECT_EQ(standard.gpu.dtype, DType::kBF16);
+  EXPECT_EQ(standard.gpu.memory_utilization, 0.9);
+  EXPECT_EQ(standard.gpu.device, 0);
+  const ServerConfig gpu = Parse({"-m", "m", "--device", "cuda", "--dtype", "f16", "--gpu-memory-utilization", "0.5"});
+  EXPECT_TRUE(gpu.cuda);
+  EXPECT_EQ(gpu.gpu.dtype, DType::kF16);
+  EXPECT_EQ(gpu.gpu.memory_utilization, 0.5);
+  EXPECT_FALSE(Parse({"-m", "m", "--device", "cuda", "--device", "cpu"}).cuda);
+  EXPECT_EQ(Parse({"-m", "m", "--dtype", "bf16"}).gpu.dtype, DType::kBF16);
+  EXPECT_EQ(Parse({"-m", "m", "--gpu-memory-utilization", "1"}).gpu.memory_utilization, 1.0);
+  EXPECT_FALSE(gpu.gpu.deterministic);
+  EXPECT_TRUE(Parse({"-m", "m", "--device", "cuda", "--deterministic"}).gpu.deterministic);
+  EXPECT_FALSE(gpu.gpu.quantization);
+  EXPECT_FALSE(Parse({"-m", "m", "--device", "cpu", "--quantization", "none"}).gpu.quantization);
+  EXPECT_EQ(Parse({"-m", "m", "--device", "cuda", "--quantization", "int8"}).gpu.quantization, DType::kI8);
+  EXPECT_EQ(Parse({"-m", "m", "--device", "cuda", "-q", "fp8"}).gpu.quantization, DType::kF8E4M3);
+  const ServerConfig told = Parse({"-m", "m"}, {{"RINGSIDE_DEVICE", "cuda"}, {"RINGSIDE_DTYPE", "f16"}});
+  EXPECT_TRUE(told.cuda);
+  EXPECT_EQ(told.gpu.dtype, DType::kF16);
+}
+
+/// Every combination of sources that give a setting: the command line over the environment over the file.
+TEST_F(ConfigTest, PrecedenceMatrix) {
+  struct Setting {
+    const char* flag;
+    const char* variable;
+    std::vector<std::string> values;  // of flag, environment, file, and by default
+    std::function<std::string(const ServerConfig&)> read;
+  };
+  const Setting settings[] = {
+      {"slots", "RINGSIDE_SLOTS", {"1", "2", "3", "0"}, [](const auto& c) { return std::to_string(c.slots); }},
+      {"memory-len",
+       "RINGSIDE_MEMORY_LEN",
+       {"101", "102", "103", "none"},
+       [](const auto& c) { return c.memory_len ? std::to_string(*c.memory_len) : "none"; }},
+      {"eviction",
+       "RINGSIDE_EVICTION",
+       {"token", "turn", "token", "turn"},
+       [](const auto& c) { return c.eviction == Eviction::kToken ? "token" : "turn"; }},
+      {"allow-public",
+       "RINGSIDE_ALLOW_PUBLIC",
+       {"true", "false", "true", "false"},
+       [](const auto& c) { return c.allow_public ? "true" : "false"; }},
+      {"api-key",
+       "RINGSIDE_API_KEY",
+       {"k1", "k2", "k3", ""},
+       [](const auto& c) {
+         std::string all;
+         for (const auto& key : c.api_keys) all += key;
+         return all;
+       }},
+  };
+  for (const Setting& setting : settings) {
+    for (int sources = 0; sources < 8; ++sources) {
+      Args args = {"--model", "m"};
+      Env env;
+      if (sources & 1) {
+        args.push_back(std::string("--") + setting.flag +
+                       (setting.flag == std::string("allow-public") ? "" : "=" + setting.values[0]));
+      }
+      if (sources & 2) env[setting.variable] = setting.values[1];
+      if (sources & 4) {
+        args.push_back("--config=" + Write("c.yaml", std::string(setting.flag) + ": " + setting.values[2] + "\n"));
+      }
+      const size_t winner = sources & 1 ? 0 : sources & 2 ? 1 : sources & 4 ? 2 : 3;
+      EXPECT_EQ(setting.read(Parse(args, env)), setting.values[winner]) << setting.flag << " from " << sources;
+    }
+  }
+}
+
+TEST_F(ConfigTest, EverySettingIsUnderstoodInAllThreePlacesUnderAllItsNames) {
+  for (const ConfigOption& option : ConfigOptions()) {
+    const std::string wrong = option.kind == ConfigOption::Kind::kSwitch ? "perhaps" : "";
+    for (const std::string& name : option.Spellings()) {
+      if (name.size() == 1) continue;
+      std::string variable = "RINGSIDE_" + name;
+      for (char& c : variable) c = c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+      // A bad value is refused with the place it came from: so it was read.
+      const Args args = option.name == "model" ? Args{} : Args{"-m", "m"};
+      if (name == "instruction-set") continue;  // checked by the backend
+      EXPECT_TRUE(Refusal(args, {{variable, wrong}}).starts_with("environment: " + variable + ": ")) << name;
+      const std::string file = Write("c.yaml", name + ": \"" + wrong + "\"\n");
+      EXPECT_TRUE(Refusal(args, {{"RINGSIDE_CONFIG", file}}).starts_with(file + ": " + name + ": ")) << name;
+    }
+  }
+}
+
+TEST_F(ConfigTest, TheFileIsYaml) {
+  const std::string path = Write("c.yaml",
+                                 "# a comment\nmodel: /models/m.gguf\nport: 0\ntemperature: 0.25\n"
+                                 "api-key: [one, two]\nallowed-origins:\n  - https://a.example\nallow-public: yes\n");
+  const ServerConfig config = Parse({}, {{"RINGSIDE_CONFIG", path}});
+  EXPECT_EQ(config.model, "/models/m.gguf");
+  EXPECT_EQ(config.temperature, 0.25);
+  EXPECT_EQ(config.api_keys, Args({"one", "two"}));
+  EXPECT_EQ(config.allowed_origins, Args({"https://a.example"}));
+  EXPECT_TRUE(config.allow_public);
+  EXPECT_EQ(Parse({"-m", "m", "--config", Write("empty.yaml", "")}).slots, 0);
+}
+
+TEST_F(ConfigTest, BadFilesAreRefusedByName) {
+  const auto refusal = [&](const std::string& text) { return Refusal({"-m", "m", "--config", Write("c.yaml", text)}); };
+  EXPECT_NE(refusal("slot: 3\n").find("c.yaml: slot: there is no such setting"), std::string::npos);
+  EXPECT_NE(refusal("slots: many\n").find("slots: \"many\""), std::string::npos);
+  EXPECT_NE(refusal("slots: [1, 2]\n").find("slots"), std::string::npos);
+  EXPECT_NE(refusal("slots: 1\nparallel: 2\n").find("repeats --slots"), std::string::npos);
+  EXPECT_NE(refusal("slots: {a: 1}\n").find("slots"), std::string::npos);
+  EXPECT_NE(refusal("- slots\n").find("c.yaml"), std::string::npos);
+  EXPECT_NE(refusal("slots: [1\n").find("c.yaml"), std::string::npos);
+  EXPECT_NE(refusal("api-key: [[a]]\n").find("api-key"), std::string::npos);
+  EXPECT_NE(refusal("? [a]\n: 1\n").find("c.yaml"), std::string::npos);
+  EXPECT_NE(Refusal({"-m", "m", "--config", "/nowhere/c.yaml"}).find("/nowhere/c.yaml"), std::string::npos);
+}
+
+TEST_F(ConfigTest, BadValuesAreRefusedByFlagAndValue) {
+  const std::pair<const char*, const char*> bad[] = {{"--port", "65536"},
+                                                     {"--port", "-1"},
+                                                     {"--port", "http"},
+                                                     {"--port", "80x"},
+                                                     {"--port", "1e3"},
+                                                     {"--slots", "0"},
+                                                     {"--slots", ""},
+                                                     {"--memory-len", "15"},
+                                                     {"--pinned-max", "0"},
+                                                     {"--pinned-max", "1025"},
+                                                     {"--eviction", "never"},
+                                                     {"--kv-cache-dtype", "q8_0"},
+                                                     {"--kv-cache-dtype", "fp8_e5m2"},
+                                                     {"--device", "gpu"},
+                                                     {"--device", ""},
+                                                     {"--dtype", "f32"},
+                                                     {"--dtype", "fp16"},
+                                                     {"--gpu-memory-utilization", "0"},
+                                                     {"--gpu-memory-utilization", "1.01"},
+                                                     {"--gpu-memory-utilization", "90%"},
+                                                     {"--gpu-memory-utilization", "nan"},
+                                                     {"--temperature", "nan"},
+                                                     {"--temperature", "2.1"},
+                                                     {"--temperature", "-1"},
+                                                     {"--top-p", "0"},
+                                                     {"--log-level", "loud"},
+                                                     {"--queue-limit", "-1"},
+                                                     {"--threads", "two"},
+                                                     {"--quantization", "int4"},
+                                                     {"--quantization", "int8"},  // without a GPU
+                                                     {"--prefill-chunk", "8193"},
+                                                     {"--api-key", "a b"},
+                                                     {"--api-key", "k\xc3\xa4"},
+                                                     {"--model", ""},
+                                                     {"--allowed-origins", "example.org"},
+                                                     {"--allowed-origins", "https://a.example/path"},
+                                                     {"--api-key-file", "/nowhere/keys"},
+                                                     {"--durability", "disk"},
+                                                     {"--session-idle-host", "-1"},
+                                                     {"--session-idle-disk", "soon"},
+                                                     {"--session-ttl", "-1"},
+                                                     {"--host-cache-mb", "1g"},
+                                                     {"--disk-cache-mb", "-1"},
+                                                     {"--purge-interval", "0"},
+                                                     {"--encryption-key-file", "/nowhere/key"},
+                                                     {"--slots", "99999999999999999999"}};
+  for (const auto& [flag, value] : bad) {
+    const std::string refusal = Refusal({"-m", "m", std::string(flag) + "=" + value});
+    EXPECT_NE(refusal.find(flag), std::string::npos) << flag << "=" << value << ": " << refusal;
+  }
+  EXPECT_NE(Refusal({"-m", "m", "--slot", "3"}).find("--slot"), std::string::npos);
+  EXPECT_NE(Refusal({"-m", "m", "stray"}).find("stray"), std::string::npos);
+  EXPECT_NE(Refusal({"-m"}), "");
+  EXPECT_NE(Refusal({}).find("--model"), std::string::npos);
+}
+
+TEST_F(ConfigTest, UnknownVariablesAreWarnedOfOnly) {
+  const auto parsed = ParseConfig({"-m", "m"}, {{"RINGSIDE_SLOT", "3"}, {"PATH", "/bin"}});
+  ASSERT_TRUE(parsed.ok());
+  ASSERT_EQ(parsed->warnings.size(), 1u);
+  EXPECT_NE(parsed->warnings[0].find("RINGSIDE_SLOT"), std::string::npos);
+  EXPECT_NE(Refusal({"-m", "m"}, {{"RINGSIDE_SLOTS", "1"}, {"RINGSIDE_PARALLEL", "2"}}), "");
+}
+
+TEST_F(ConfigTest, APublicAddressWantsAKeyOrAWord) {
+  for (const char* host : {"0.0.0.0", "::", "192.168.1.2"}) {
+    EXPECT_NE(Refusal({"-m", "m", "--host", host}).find(host), std::string::npos);
+    EXPECT_EQ(Refusal({"-m", "m", "--host", host, "--api-key", "k"}), "");
+    EXPECT_EQ(Refusal({"-m", "m", "--host", host, "--allow-public"}), "");
+  }
+  for (const char* host : {"127.0.0.1", "localhost", "::1"})
+    EXPECT_EQ(Refusal({"-m", "m", "--host", host}), "") << host;
+}
+
+TEST_F(ConfigTest, KeysFromAFileAndFromTheEnvironment) {
+  const std::string path = Write("keys", "# two keys\nfirst\r\n\nsecond \n");
+  EXPECT_EQ(Parse({"-m", "m", "--api-key-file", path}).api_keys, Args({"first", "second"}));
+  EXPECT_EQ(Parse({"-m", "m"}, {{"RINGSIDE_API_KEY", "a,b"}}).api_keys, Args({"a", "b"}));
+  EXPECT_EQ(Parse({"-m", "m", "--api-key", "a", "--api-key-file", path}).api_keys, Args({"a", "first", "second"}));
+  // A file without a key must not open the door.
+  EXPECT_NE(Refusal({"-m", "m", "--api-key-file", Write("none", "# nothing\n")}), "");
+  EXPECT_NE(Refusal({"-m", "m"}, {{"RINGSIDE_API_KEY", ""}}), "");
+  EXPECT_NE(Refusal({"-m", "m", "--api-key", ""}), "");
+}
+
+TEST_F(ConfigTest, EverySettingOfTheStore) {
+  const ServerConfig config = Parse({"-m",
+                                     "m",
+                                     "--store-path",
+                                     "/x",
+                                     "--durability",
+                                     "turn",
+                                     "--session-idle-host",
+                                     "1.5",
+                                     "--session-idle-disk",
+                                     "0",
+                                     "--session-ttl",
+                                     "0",
+                                     "--host-cache-mb",
+                                     "0",
+                                     "--disk-cache-mb",
+                                     "7",
+                                     "--max-turns-per-owner",
+                                     "3",
+                                     "--max-sessions-per-owner",
+                                     "4",
+                                     "--max-detached-tokens",
+                                     "0",
+                                     "--purge-interval",
+                                     "9",
+                                     "--verify",
+                                     "--accept-lost-tail"});
+  EXPECT_EQ(config.durability, StoreDurability::kTurn);
+  EXPECT_EQ(config.session_idle_host_ms, 1500);
+  EXPECT_EQ(config.session_idle_disk_ms, 0);
+  EXPECT_EQ(config.session_ttl_s, 0);
+  EXPECT_EQ(config.host_cache_mb, 0);
+  EXPECT_EQ(config.disk_cache_mb, 7);
+  EXPECT_EQ(config.max_turns_per_owner, 3);
+  EXPECT_EQ(config.max_sessions_per_owner, 4);
+  EXPECT_EQ(config.max_detached_tokens, 0);
+  EXPECT_EQ(config.purge_interval_s, 9);
+  EXPECT_TRUE(config.verify);
+  EXPECT_TRUE(config.accept_lost_tail);
+  EXPECT_EQ(Parse({"-m", "m", "--store-path", "/x", "--durability", "none"}).durability, StoreDurability::kNone);
+}
+
+TEST_F(ConfigTest, WhatConcernsTheDiskWantsAPlaceThere) {
+  const std::string key = WriteKey(std::string(64, 'a'), 0400);
+  const std::pair<Args, const char*> cases[] = {
+      {{"--durability", "token"}, "--durability: nothing is durable without a --store-path"},
+      {{"--durability", "turn"}, "--durability: nothing is durable without a --store-path"},
+      {{"--encryption-key-file", key}, "--encryption-key-file: without a --store-path nothing is stored"},
+      {{"--verify"}, "--verify: without a --store-path nothing is stored"},
+      {{"--accept-lost-tail"}, "--accept-lost-tail: without a --store-path nothing is stored"},
+      {{"--store-path", "/x", "--durability", "none", "--encryption-key-file", key},
+       "--encryption-key-file: with --durability none nothing is stored"},
+      {{"--store-path", "/x", "--durability", "none", "--verify"},
+       "--verify: with --durability none nothing is stored"},
+  };
+  for (const auto& [given, refusal] : cases) {
+    Args args = {"-m", "m"};
+    args.insert(args.end(), given.begin(), given.end());
+    EXPECT_EQ(Refusal(args), refusal);
+  }
+  EXPECT_EQ(Refusal({"-m", "m", "--durability", "none"}), "");
+  EXPECT_EQ(Refusal({"-m", "m", "--store-path", "/x", "--encryption-key-file", key}), "");
+}
+
+TEST_F(ConfigTest, TheEncryptionKeyIsItsOwnersOnly) {
+  const auto key = [&](const std::string& path) {
+    return Parse({"-m", "m", "--store-path", "/x", "--encryption-key-file", path}).encryption_key;
+  };
+  std::string bytes(32, '\0');
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(7 * i);
+  bytes[31] = '\n';
+  EXPECT_EQ(key(WriteKey(bytes, 0400)), bytes);
+  EXPECT_EQ(key(WriteKey(bytes, 0600)), bytes);
+  std::string digits;
+  for (const char c : bytes) digits += fmt::format("{:02x}", static_cast<unsigned char>(c));
+  EXPECT_EQ(key(WriteKey(digits, 0400)), bytes);
+  EXPECT_EQ(key(WriteKey(digits + "\r\n", 0400)), bytes);
+  for (char& c : digits) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  EXPECT_EQ(key(WriteKey(digits + "\n", 0400)), bytes);
+
+  const auto refusal = [&](const std::string& path) {
+    return Refusal({"-m", "m", "--store-path", "/x", "--encryption-key-file", path});
+  };
+  for (const int mode : {0440, 0404, 0640, 0644, 0666, 0500, 0620, 0602}) {
+    EXPECT_NE(refusal(WriteKey(bytes, mode)).find(fmt::format("has mode {:04o}", mode)), std::string::npos) << mode;
+  }
+  for (const std::string& bad : {std::string(), bytes.substr(1), bytes + "x", digits.substr(1), digits + "0",
+                                 digits + "\n\n", digits.substr(2) + "0g", std::string(1000, 'a')}) {
+    const std::string message = refusal(WriteKey(bad, 0400));
+    EXPECT_NE(message.find("holds neither 32 bytes nor 64 hexadecimal digits"), std::string::npos) << message;
+    EXPECT_EQ(message.find(digits.substr(0, 8)), std::string::npos) << "the key is told";
+  }
+  EXPECT_NE(refusal("/nowhere/key").find("/nowhere/key"), std::string::npos);
+  EXPECT_NE(refusal(folder_).find("no plain file"), std::string::npos);
+}
+
+TEST_F(ConfigTest, HelpAndVersion) {
+  const auto help = ParseConfig({"--help"}, {});
+  ASSERT_TRUE(help.ok());
+  for (const ConfigOption& option : ConfigOptions()) {
+    EXPECT_NE(help->print.find("--" + option.name), std::string::npos) << option.name;
+  }
+  EXPECT_NE(help->print.find("Exit codes"), std::string::npos);
+  const auto version = ParseConfig({"--version"}, {});
+  ASSERT_TRUE(version.ok());
+  EXPECT_TRUE(version->print.starts_with("ringside-server "));
+}
+
+ModelSpec Spec(int64_t trained, int64_t sliding = 0, bool learned = false) {
+  ModelSpec spec;
+  spec.trained_context = trained;
+  spec.sliding_window = sliding;
+  spec.learned_positions = learned;
+  return spec;
+}
+
+TEST_F(ConfigTest, WindowsAreFittedToTheModel) {
+  ServerConfig config;
+  EngineOptions options = ResolveEngineOptions(config, Spec(8192)).value();
+  EXPECT_EQ(options.memory_len, 2048);
+  EXPECT_EQ(options.pinned_max, 256);
+  EXPECT_EQ(options.session_len, 1 << 20);
+
+  options = ResolveEngineOptions(config, Spec(512)).value();
+  EXPECT_EQ(options.pinned_max, 128);
+  EXPECT_EQ(options.memory_len, 384);
+
+  EXPECT_EQ(ResolveEngineOptions(config, Spec(8192, 1000))->memory_len, 1000);
+  EXPECT_EQ(ResolveEngineOptions(config, Spec(1024, 0, true))->session_len, 1024);
+  EXPECT_EQ(ResolveEngineOptions(config, Spec(0))->memory_len, 2048);
+
+  config.memory_len = 4000;
+  EXPECT_EQ(ResolveEngineOptions(config, Spec(8192))->memory_len, 4000);
+  EXPECT_NE(ResolveEngineOptions(config, Spec(4096)).status().message().find("--memory-len: 4000"), std::string::npos);
+  EXPECT_FALSE(ResolveEngineOptions(config, Spec(8192, 1000)).ok());
+  config.memory_len.reset();
+  config.pinned_max = 600;
+  EXPECT_NE(ResolveEngineOptions(config, Spec(512)).status().message().find("--pinned-max: 600"), std::string::npos);
+  config.pinned_max.reset();
+  config.session_len = 2000;
+  EXPECT_NE(ResolveEngineOptions(config, Spec(1024, 0, true)).status().message().find("--session-len"),
+            std::string::npos);
+}
+
+TEST_F(ConfigTest, AGpuTakesMoreRowsAStep) {
+  ServerConfig config;
+  const EngineOptions cpu = ResolveEngineOptions(config, Spec(8192)).value();
+  config.cuda = true;
+  const EngineOptions gpu = ResolveEngineOptions(config, Spec(8192)).value();
+  EXPECT_EQ(cpu.prefill_chunk, 256);
+  EXPECT_EQ(cpu.mixed_tokens, 64);
+  EXPECT_EQ(gpu.prefill_chunk, 2048);
+  EXPECT_EQ(gpu.step_tokens, 2048);
+  EXPECT_EQ(gpu.mixed_tokens, 256);
+  config.memory_len = 6000;
+  EXPECT_EQ(ResolveEngineOptions(config, Spec(8192))->prefill_chunk, 4096);
+  EXPECT_EQ(ResolveEngineOptions(config, Spec(8192))->step_tokens, 4096);
+  config.prefill_chunk = 64, config.mixed_tokens = 16;
+  EXPECT_EQ(ResolveEngineOptions(config, Spec(8192))->prefill_chunk, 64);
+  EXPECT_EQ(ResolveEngineOptions(config, Spec(8192))->mixed_tokens, 16);
+}
+
+TEST_F(ConfigTest, StepsHoldAChunk) {
+  ServerConfig config;
+  config.prefill_chunk = 512;
+  EXPECT_EQ(ResolveEngineOptions(config, Spec(8192))->step_tokens, 512);
+  config.prefill_chunk.reset();
+  config.step_tokens = 32;
+  const EngineOptions options = ResolveEngineOptions(config, Spec(8192)).value();
+  EXPECT_EQ(options.prefill_chunk, 32);
+  EXPECT_LE(options.mixed_tokens, 32);
+  EXPECT_NE(Refusal({"-m", "m", "--prefill-chunk", "64", "--step-tokens", "32"}).find("--step-tokens"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace ringside

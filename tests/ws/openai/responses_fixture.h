@@ -1,0 +1,81 @@
+// A ResponsesSocket on a scripted engine: tests send client events and read the frames that would go out, as JSON.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/session/scripted_engine.h"
+#include "ws/openai/responses.h"
+
+namespace ringside {
+
+using Json = nlohmann::ordered_json;
+
+/// One connection.
+class TestSocket {
+ public:
+  explicit TestSocket(SessionTable& table, std::string principal = "me", std::function<int64_t()> retry = nullptr)
+      : outbox(std::make_shared<Outbox>([] {})), socket(table, std::move(principal), outbox, std::move(retry)) {}
+
+  void Send(const std::string& text) { socket.OnMessage(text); }
+  void Send(const Json& event) { socket.OnMessage(event.dump()); }
+  /// Every frame waiting.
+  std::vector<Json> Frames() {
+    std::vector<Json> frames;
+    while (std::optional<std::string> text = outbox->Take()) frames.push_back(Json::parse(*text));
+    return frames;
+  }
+  /// The only frame waiting.
+  Json Frame() {
+    const std::vector<Json> frames = Frames();
+    EXPECT_EQ(frames.size(), 1U);
+    return frames.empty() ? Json() : frames.front();
+  }
+  /// The error object of the only frame waiting, an `error`.
+  Json Error() {
+    const Json frame = Frame();
+    EXPECT_EQ(frame.value("type", ""), "error") << frame;
+    return frame.value("error", Json());
+  }
+
+  std::shared_ptr<Outbox> outbox;
+  ResponsesSocket socket;
+};
+
+inline std::vector<std::string> Types(const std::vector<Json>& frames) {
+  std::vector<std::string> types;
+  for (const Json& frame : frames) types.push_back(frame.at("type"));
+  return types;
+}
+
+/// Waits for what another thread is about to make true.
+template <class Condition>
+bool Eventually(const Condition& condition) {
+  for (int i = 0; i < 2000; ++i) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return condition();
+}
+
+class ResponsesTest : public ::testing::Test, protected TableFixture {
+ protected:
+  std::string NewConversation() { return table.CreateSession({"me", 0}, {}, {}, {})->id; }
+  static Json Create(Json fields = Json::object()) {
+    Json event = {{"type", "response.create"}};
+    if (!fields.contains("input")) event["input"] = "Hi";
+    event.update(fields);
+    return event;
+  }
+
+  TestSocket client{table};
+};
+
+}  // namespace ringside

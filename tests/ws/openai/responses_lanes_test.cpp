@@ -1,0 +1,246 @@
+#include <set>
+
+#include "tests/ws/openai/responses_fixture.h"
+
+namespace ringside {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::SizeIs;
+
+class ResponsesLanesTest : public ResponsesTest {
+ protected:
+  bool Submitted(size_t count) {
+    return Eventually([&] { return engine.count() >= count; });
+  }
+};
+
+TEST_F(ResponsesLanesTest, EveryEventOfANamedLaneCarriesItsName) {
+  client.Send(Create({{"stream_id", "a.b-C_1"}}));
+  engine.Answer(0, "Yo");
+  for (const Json& frame : client.Frames()) EXPECT_EQ(frame["stream_id"], "a.b-C_1");
+  client.Send(Create({{"stream_id", "a.b-C_1"}, {"temperature", -1}}));
+  EXPECT_EQ(client.Frame()["stream_id"], "a.b-C_1");
+  client.Send(Json{{"type", "nonsense"}, {"stream_id", "x"}});
+  EXPECT_EQ(client.Frame()["stream_id"], "x");
+}
+
+TEST_F(ResponsesLanesTest, OneLaneIsFifoAndLanesRunSideBySide) {
+  client.Send(Create({{"input", "1"}}));
+  client.Send(Create({{"input", "2"}}));
+  client.Send(Create({{"input", "3"}, {"stream_id", "b"}}));
+  EXPECT_EQ(engine.count(), 2U);  // the second waits for the first
+  engine.Answer(1, "b");
+  engine.Answer(0, "a");
+  ASSERT_TRUE(Submitted(3));
+  EXPECT_NE(tokenizer.Decode(engine.last().tokens).find("user\n2"), std::string::npos);
+  engine.Answer(2, "c");
+  EXPECT_TRUE(Eventually([&] { return !client.socket.busy(); }));
+}
+
+TEST_F(ResponsesLanesTest, ABadRequestInTheQueueAnswersInItsTurn) {
+  client.Send(Create({{"input", "1"}}));
+  client.Send(Create({{"temperature", -1}}));
+  client.Send(Create({{"input", "3"}}));
+  engine.Answer(0, "a");
+  ASSERT_TRUE(Submitted(2));
+  engine.Answer(1, "c");
+  std::vector<std::string> ends;
+  for (const Json& frame : client.Frames()) {
+    const std::string type = frame["type"];
+    if (type == "response.completed" || type == "error" || type == "response.created") ends.push_back(type);
+  }
+  EXPECT_THAT(ends,
+              ElementsAre("response.created", "response.completed", "error", "response.created", "response.completed"));
+}
+
+TEST_F(ResponsesLanesTest, BadNamesAreRefused) {
+  for (const Json& name : {Json(""), Json("a b"), Json("\xc3\xa9"), Json(std::string(257, 'a')), Json(5)}) {
+    client.Send(Create({{"stream_id", name}}));
+    const Json frame = client.Frame();
+    EXPECT_EQ(frame["error"]["code"], "invalid_stream_id") << name;
+    EXPECT_FALSE(frame.contains("stream_id"));
+  }
+  client.Send(Create({{"stream_id", std::string(256, 'a')}}));
+  EXPECT_EQ(engine.count(), 1U);
+}
+
+TEST_F(ResponsesLanesTest, ThereAre32NamesBesideTheDefaultLane) {
+  for (int i = 0; i < 32; ++i) {
+    client.Send(Create({{"stream_id", "s" + std::to_string(i)}, {"temperature", -1}}));
+    EXPECT_EQ(client.Error()["code"], "invalid_value");
+  }
+  client.Send(Create({{"stream_id", "s32"}}));
+  EXPECT_EQ(client.Error()["code"], "websocket_stream_limit_reached");
+  client.Send(Create({{"stream_id", "s0"}}));
+  client.Send(Create());
+  EXPECT_EQ(engine.count(), 2U);
+}
+
+TEST_F(ResponsesLanesTest, SixteenRunAndTheOthersWait) {
+  for (int i = 0; i < 20; ++i) client.Send(Create({{"stream_id", "s" + std::to_string(i)}}));
+  EXPECT_EQ(engine.count(), 16U);
+  for (size_t i = 0; i < 20; ++i) {
+    ASSERT_TRUE(Submitted(i + 1)) << i;
+    engine.Answer(i, "x");
+  }
+  std::set<std::string> done;
+  for (const Json& frame : client.Frames()) {
+    if (frame["type"] == "response.completed") done.insert(frame["stream_id"].get<std::string>());
+  }
+  EXPECT_THAT(done, SizeIs(20));
+}
+
+TEST_F(ResponsesLanesTest, ANewLaneWithAnOldIdForks) {
+  client.Send(Create());
+  engine.Answer(0, "Yo");
+  const std::string first = client.Frames().back()["response"]["id"];
+  client.Send(Create({{"previous_response_id", first}, {"input", "A"}}));
+  client.Send(Create({{"previous_response_id", first}, {"input", "B"}, {"stream_id", "b"}}));
+  ASSERT_EQ(engine.count(), 3U);
+  EXPECT_NE(engine.requests()[1].timeline, engine.requests()[2].timeline);
+  EXPECT_EQ(engine.requests()[1].tokens.size(), engine.requests()[2].tokens.size());
+}
+
+TEST_F(ResponsesLanesTest, ALaneWithoutPreviousStartsANewChain) {
+  client.Send(Create({{"stream_id", "a"}}));
+  engine.Answer(0, "Yo");
+  client.Send(Create({{"stream_id", "a"}}));
+  ASSERT_TRUE(Submitted(2));
+  EXPECT_EQ(engine.requests()[0].tokens, engine.requests()[1].tokens);
+  EXPECT_NE(engine.requests()[0].timeline, engine.requests()[1].timeline);
+}
+
+TEST_F(ResponsesLanesTest, OnlyTheLanesNewestUnstoredResponseIsKept) {
+  client.Send(Create({{"store", false}}));
+  engine.Answer(0, "1");
+  const std::string first = client.Frames().back()["response"]["id"];
+  client.Send(Create({{"store", false}, {"previous_response_id", first}}));
+  engine.Answer(1, "2");
+  const std::string second = client.Frames().back()["response"]["id"];
+  EXPECT_TRUE(Eventually([&] {  // the first is gone for its own connection too, once the end has been worked off
+    client.Send(Create({{"previous_response_id", first}, {"stream_id", "other"}}));
+    const std::vector<Json> frames = client.Frames();
+    if (frames[0]["type"] == "error") return true;
+    engine.Answer(engine.count() - 1, "");
+    client.Frames();
+    return false;
+  }));
+  const size_t before = engine.count();
+  client.Send(Create({{"previous_response_id", second}, {"store", false}}));
+  EXPECT_EQ(engine.count(), before + 1);
+}
+
+TEST_F(ResponsesLanesTest, AFailedContinuationEvictsItsUnstoredParent) {
+  client.Send(Create({{"store", false}}));
+  engine.Answer(0, "1");
+  const std::string first = client.Frames().back()["response"]["id"];
+  client.Send(Create({{"previous_response_id", first}, {"temperature", -1}, {"stream_id", "other"}}));
+  EXPECT_EQ(client.Error()["param"], "temperature");  // a failed fork evicts nothing
+  client.Send(Create({{"previous_response_id", first}, {"temperature", -1}}));
+  EXPECT_EQ(client.Error()["param"], "temperature");
+  client.Send(Create({{"previous_response_id", first}}));
+  EXPECT_EQ(client.Error()["code"], "previous_response_not_found");
+}
+
+TEST_F(ResponsesLanesTest, UnstoredResponsesDieWithTheirSocket) {
+  std::string first;
+  {
+    TestSocket brief(table);
+    brief.Send(Create({{"store", false}}));
+    engine.Answer(0, "1");
+    first = brief.Frames().back()["response"]["id"];
+    TestSocket same_owner(table);
+    same_owner.Send(Create({{"previous_response_id", first}}));
+    EXPECT_EQ(same_owner.Error()["code"], "previous_response_not_found");
+    brief.Send(Create({{"store", false}, {"previous_response_id", first}}));
+    ASSERT_EQ(engine.count(), 2U);
+  }
+  EXPECT_THAT(engine.cancelled(), ElementsAre(engine.requests()[1].turn));
+}
+
+TEST_F(ResponsesLanesTest, StoredResponsesOutliveTheirSocket) {
+  std::string first;
+  {
+    TestSocket brief(table);
+    brief.Send(Create());
+    first = brief.Frames().front()["response"]["id"];
+  }
+  engine.Answer(0, "1");
+  EXPECT_THAT(engine.cancelled(), SizeIs(0));
+  client.Send(Create({{"previous_response_id", first}}));
+  EXPECT_EQ(engine.count(), 2U);
+}
+
+TEST_F(ResponsesLanesTest, CancelFindsTheLane) {
+  client.Send(Create({{"stream_id", "a"}}));
+  client.Send(Create({{"stream_id", "b"}}));
+  client.Send(Json{{"type", "response.cancel"}, {"stream_id", "b"}});
+  EXPECT_THAT(engine.cancelled(), ElementsAre(engine.requests()[1].turn));
+  client.Send(Json{{"type", "response.cancel"}});  // no default lane, and two to choose from
+  EXPECT_THAT(engine.cancelled(), SizeIs(1));
+  engine.End(1, FinishReason::kCancelled);
+  client.Send(Json{{"type", "response.cancel"}});  // the only one left
+  EXPECT_THAT(engine.cancelled(), SizeIs(2));
+}
+
+TEST_F(ResponsesLanesTest, QueuedRequestsAreBounded) {
+  client.Send(Create());
+  for (int i = 0; i < 256; ++i) client.Send(Create());
+  EXPECT_TRUE(Types(client.Frames()).size() < 3);
+  client.Send(Create());
+  EXPECT_EQ(client.Error()["code"], "rate_limit_exceeded");
+}
+
+TEST_F(ResponsesLanesTest, AClosedSocketStartsNothingMore) {
+  client.Send(Create());
+  client.Send(Create());
+  client.socket.OnClosed();
+  engine.Answer(0, "x");
+  client.Send(Create());
+  EXPECT_EQ(engine.count(), 1U);
+  EXPECT_FALSE(client.socket.busy());
+}
+
+TEST_F(ResponsesLanesTest, ManySocketsAtOnce) {
+  constexpr int kSockets = 8, kTurns = 20;
+  std::atomic<bool> over{false};
+  std::thread answers([&] {  // the engine's thread
+    for (size_t next = 0; !over || next < engine.count();) {
+      if (next < engine.count()) {
+        engine.Answer(next++, "abc");
+      } else {
+        std::this_thread::yield();
+      }
+    }
+  });
+  std::vector<std::thread> clients;
+  std::atomic<int> completed{0};
+  for (int s = 0; s < kSockets; ++s) {
+    clients.emplace_back([&] {
+      TestSocket mine(table);
+      const std::string id = NewConversation();
+      for (int turn = 0; turn < kTurns; ++turn) {
+        mine.Send(Create({{"conversation", id}}));
+        std::string text;
+        EXPECT_TRUE(Eventually([&] {
+          for (const Json& frame : mine.Frames()) {
+            if (frame["type"] == "response.output_text.delta") text += frame["delta"];
+            if (frame["type"] == "response.completed") return true;
+          }
+          return false;
+        }));
+        EXPECT_EQ(text, "abc");
+        ++completed;
+      }
+      EXPECT_EQ(table.GetItems({"me", 0}, id)->size(), 2U * kTurns);
+    });
+  }
+  for (std::thread& each : clients) each.join();
+  over = true;
+  answers.join();
+  EXPECT_EQ(completed, kSockets * kTurns);
+}
+
+}  // namespace
+}  // namespace ringside

@@ -1,0 +1,223 @@
+// The outbox alone: order, merging, wakes, limits, closing.
+#include "ws/transport/outbox.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "base/limits.h"
+
+namespace ringside {
+namespace {
+
+constexpr size_t kSoft = limits::kOutboxSoftBytes;
+constexpr size_t kHard = limits::kOutboxHardBytes;
+
+class OutboxTest : public ::testing::Test {
+ protected:
+  std::atomic<int> wakes_{0};
+  Outbox outbox_{[this] { ++wakes_; }};
+
+  std::vector<std::string> TakeAll() {
+    std::vector<std::string> all;
+    while (auto message = outbox_.Take()) all.push_back(std::move(*message));
+    return all;
+  }
+  /// Something unmergeable that puts the outbox above its soft limit.
+  void FillToSoftLimit() { outbox_.Push(std::string(kSoft + 1, 'f')); }
+};
+
+TEST_F(OutboxTest, GivesMessagesInTheirOrder) {
+  outbox_.Push("one");
+  outbox_.Push(Frame{"<", "two", ">", 5});
+  outbox_.Push(Frame{"<", "three", ">", 5});
+  EXPECT_EQ(outbox_.queued_bytes(), 3u + 5 + 7);
+  EXPECT_EQ(TakeAll(), std::vector<std::string>({"one", "<two>", "<three>"}));
+  EXPECT_EQ(outbox_.queued_bytes(), 0u);
+  EXPECT_FALSE(outbox_.TakeClose().has_value());
+}
+
+TEST_F(OutboxTest, WhatComesTogetherIsNoSlownessButWhatComesBehindItIs) {
+  outbox_.PushTogether([&] {
+    for (size_t bytes = 0; bytes <= 3 * kHard; bytes += 100'000) outbox_.Push(std::string(100'000, 'b'));
+  });
+  EXPECT_GT(outbox_.queued_bytes(), 3 * kHard);
+  EXPECT_FALSE(outbox_.TakeClose());
+  // Read half of it: the limit then counts from there, and not from what the heap once was.
+  while (outbox_.queued_bytes() > 2 * kHard) outbox_.Take();
+  const size_t left = outbox_.queued_bytes();
+  for (size_t bytes = 0; bytes + 100'000 < kHard; bytes += 100'000) outbox_.Push(std::string(100'000, 'n'));
+  EXPECT_GT(outbox_.queued_bytes(), left + kHard - 200'000);
+  outbox_.Push(std::string(200'000, 'n'));
+  EXPECT_EQ(outbox_.queued_bytes(), 0u);
+  ASSERT_TRUE(outbox_.TakeClose().has_value());
+}
+
+TEST_F(OutboxTest, OneHeapAfterTheOtherWithoutReadingIsSlowness) {
+  const auto fill = [&] {
+    for (size_t bytes = 0; bytes <= kHard; bytes += 100'000) outbox_.Push(std::string(100'000, 'b'));
+  };
+  outbox_.PushTogether(fill);
+  EXPECT_GT(outbox_.queued_bytes(), kHard);
+  outbox_.PushTogether(fill);
+  const auto close = outbox_.TakeClose();
+  ASSERT_TRUE(close.has_value());
+  EXPECT_EQ(close->code, 1013);
+}
+
+TEST_F(OutboxTest, WakesOncePerChangeFromEmpty) {
+  for (int i = 0; i < 5; ++i) outbox_.Push("x");
+  EXPECT_EQ(wakes_, 1);
+  outbox_.Take();
+  outbox_.Push("x");
+  EXPECT_EQ(wakes_, 1);  // four were still waiting
+  TakeAll();
+  outbox_.Push("x");
+  EXPECT_EQ(wakes_, 2);
+  outbox_.Close(1012, "stop");
+  EXPECT_EQ(wakes_, 2);  // the message in front of the close has woken already
+}
+
+TEST_F(OutboxTest, AWakeMayTouchTheOutbox) {
+  std::unique_ptr<Outbox> outbox;
+  std::string taken;
+  outbox = std::make_unique<Outbox>([&] { taken = outbox->Take().value_or(""); });
+  outbox->Push("hello");
+  EXPECT_EQ(taken, "hello");
+}
+
+TEST_F(OutboxTest, MergesNothingBelowTheSoftLimit) {
+  for (int i = 0; i < 100; ++i) outbox_.Push(Frame{"<", "d", ">", 5});
+  EXPECT_EQ(TakeAll().size(), 100u);
+}
+
+TEST_F(OutboxTest, MergesDeltasAboveTheSoftLimitBetweenTheNewestHeadAndTail) {
+  FillToSoftLimit();
+  outbox_.Push(Frame{"<1 ", "a", " 1>", 5});
+  outbox_.Push(Frame{"<2 ", "b", " 2>", 5});
+  outbox_.Push(Frame{"<3 ", "c", " 3>", 5});
+  const auto all = TakeAll();
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[1], "<3 abc 3>");
+}
+
+TEST_F(OutboxTest, NothingMovesAcrossAFrameThatMustKeepItsPlace) {
+  FillToSoftLimit();
+  outbox_.Push(Frame{"<", "a", ">", 5});
+  outbox_.Push("done");
+  outbox_.Push(Frame{"<", "b", ">", 5});
+  outbox_.Push(Frame{"", "never", "", 0});
+  outbox_.Push(Frame{"", "merged", "", 0});
+  const auto all = TakeAll();
+  EXPECT_EQ(std::vector<std::string>(all.begin() + 1, all.end()),
+            std::vector<std::string>({"<a>", "done", "<b>", "never", "merged"}));
+}
+
+TEST_F(OutboxTest, MergesTheDeltasOfLanesThatAnswerSideBySide) {
+  FillToSoftLimit();
+  for (const char* letter : {"a", "b", "c"}) {
+    for (uint64_t lane = 1; lane <= 3; ++lane) {
+      outbox_.Push(Frame{std::to_string(lane) + ":", letter, ";", lane});
+    }
+  }
+  const auto all = TakeAll();
+  EXPECT_EQ(std::vector<std::string>(all.begin() + 1, all.end()),
+            std::vector<std::string>({"1:abc;", "2:abc;", "3:abc;"}));
+}
+
+TEST_F(OutboxTest, ClosesASlowReaderAtTheHardLimit) {
+  const std::string block(kSoft / 2, 'x');
+  size_t pushed = 0;
+  while (outbox_.queued_bytes() + block.size() <= kHard) {
+    outbox_.Push(block);
+    pushed += block.size();
+    ASSERT_EQ(outbox_.queued_bytes(), pushed);
+    ASSERT_FALSE(outbox_.TakeClose().has_value());
+  }
+  outbox_.Push(block);
+  EXPECT_EQ(outbox_.queued_bytes(), 0u);
+  EXPECT_FALSE(outbox_.Take().has_value());
+  EXPECT_EQ(wakes_, 2);  // the reader waits in a write and must hear of it
+  const auto close = outbox_.TakeClose();
+  ASSERT_TRUE(close.has_value());
+  EXPECT_EQ(close->code, 1013);
+  outbox_.Push("more");
+  EXPECT_EQ(outbox_.queued_bytes(), 0u);
+}
+
+TEST_F(OutboxTest, MergedDeltasReachTheHardLimitToo) {
+  const std::string block(64 << 10, 'x');
+  for (size_t bytes = 0; bytes <= kHard; bytes += block.size()) outbox_.Push(Frame{"<", block, ">", 5});
+  const auto close = outbox_.TakeClose();
+  ASSERT_TRUE(close.has_value());
+  EXPECT_EQ(close->code, 1013);
+}
+
+TEST_F(OutboxTest, OneLargeMessageIsNoSlowReader) {
+  outbox_.Push(std::string(kHard + 1, 'x'));
+  EXPECT_FALSE(outbox_.TakeClose().has_value());
+  EXPECT_EQ(TakeAll().size(), 1u);
+}
+
+TEST_F(OutboxTest, ClosesBehindWhatWaits) {
+  outbox_.Push("last words");
+  outbox_.Close(4409, "taken over");
+  outbox_.Push("too late");
+  EXPECT_FALSE(outbox_.TakeClose().has_value());
+  EXPECT_EQ(TakeAll(), std::vector<std::string>({"last words"}));
+  const auto close = outbox_.TakeClose();
+  ASSERT_TRUE(close.has_value());
+  EXPECT_EQ(close->code, 4409);
+  EXPECT_EQ(close->reason, "taken over");
+  EXPECT_FALSE(outbox_.TakeClose().has_value());  // once
+}
+
+TEST_F(OutboxTest, ClosesAtOnceAndOnlyOnce) {
+  outbox_.Push("dropped");
+  outbox_.Close(1011, "broken", true);
+  outbox_.Close(1012, "second");
+  EXPECT_FALSE(outbox_.Take().has_value());
+  EXPECT_EQ(outbox_.TakeClose()->code, 1011);
+  EXPECT_EQ(wakes_, 2);
+}
+
+TEST_F(OutboxTest, ACloseOfAnEmptyOutboxWakes) {
+  outbox_.Close(1012, "stop");
+  EXPECT_EQ(wakes_, 1);
+}
+
+TEST_F(OutboxTest, AfterDetachNothingIsKeptAndNobodyWoken) {
+  outbox_.Push("waiting");
+  outbox_.Detach();
+  EXPECT_EQ(outbox_.queued_bytes(), 0u);
+  outbox_.Push("dropped");
+  outbox_.Close(1012, "stop");
+  EXPECT_FALSE(outbox_.Take().has_value());
+  EXPECT_FALSE(outbox_.TakeClose().has_value());
+  EXPECT_EQ(wakes_, 1);
+}
+
+TEST_F(OutboxTest, ManyThreadsPushWhileOneTakes) {
+  constexpr int kThreads = 4, kEach = 5000;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < kEach; ++i) outbox_.Push(std::to_string(t) + " " + std::to_string(i));
+    });
+  }
+  std::vector<int> next(kThreads, 0);
+  for (int taken = 0; taken < kThreads * kEach;) {
+    const auto message = outbox_.Take();
+    if (!message) continue;
+    const int thread = message->at(0) - '0';
+    ASSERT_EQ(*message, std::to_string(thread) + " " + std::to_string(next[thread]++));
+    ++taken;
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(outbox_.queued_bytes(), 0u);
+}
+
+}  // namespace
+}  // namespace ringside

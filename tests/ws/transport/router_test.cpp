@@ -1,0 +1,193 @@
+// Routing, the mapping of errors to the wire, and the text of HTTP.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "ws/health.h"
+#include "ws/openai/models.h"
+#include "ws/transport/http.h"
+#include "ws/transport/http_text.h"
+
+namespace ringside {
+namespace {
+
+HttpResponse Ask(const Router& router, const std::string& method, const std::string& path) {
+  HttpRequest request;
+  request.method = method;
+  request.path = path;
+  return router.Route(request);
+}
+
+std::string HeaderOf(const HttpResponse& response, const std::string& name) {
+  for (const auto& [key, value] : response.headers) {
+    if (key == name) return value;
+  }
+  return "";
+}
+
+Router::Handler Join(const std::string& name) {
+  return [name](const HttpRequest&, const Router::Parameters& values) {
+    HttpResponse response;
+    response.body = name;
+    for (const std::string& value : values) response.body += "," + value;
+    return response;
+  };
+}
+
+TEST(RouterTest, FindsTheHandlerAndItsParameters) {
+  Router router;
+  router.Add("GET", "/", Join("root"));
+  router.Add("GET", "/things", Join("list"));
+  router.Add("POST", "/things", Join("make"));
+  router.Add("GET", "/things/count", Join("count"));
+  router.Add("GET", "/things/{id}", Join("get"));
+  router.Add("GET", "/things/{id}/parts/{part}", Join("part"));
+  EXPECT_EQ(Ask(router, "GET", "/").body, "root");
+  EXPECT_EQ(Ask(router, "GET", "/things").body, "list");
+  EXPECT_EQ(Ask(router, "POST", "/things").body, "make");
+  EXPECT_EQ(Ask(router, "GET", "/things/count").body, "count");  // the first that fits, in the order of Add
+  EXPECT_EQ(Ask(router, "GET", "/things/a b").body, "get,a b");
+  EXPECT_EQ(Ask(router, "GET", "/things/x/parts/y").body, "part,x,y");
+  EXPECT_EQ(Ask(router, "HEAD", "/things").body, "list");
+}
+
+TEST(RouterTest, RefusesWhatItDoesNotKnow) {
+  Router router;
+  router.Add("GET", "/things/{id}", Join("get"));
+  router.Add("DELETE", "/things/{id}", Join("delete"));
+  for (const char* path : {"/", "/thing/x", "/things", "/things/", "/things/x/", "/things/x/y", "//things/x", ""}) {
+    EXPECT_EQ(Ask(router, "GET", path).status, 404) << path;
+  }
+  const HttpResponse response = Ask(router, "PATCH", "/things/x");
+  EXPECT_EQ(response.status, 405);
+  EXPECT_EQ(HeaderOf(response, "Allow"), "GET, DELETE");
+}
+
+TEST(RouterTest, FindsQueryParametersAndHeaders) {
+  HttpRequest request;
+  request.query = {{"a", "1"}, {"b", ""}, {"a", "2"}};
+  request.headers = {{"host", "x"}};
+  EXPECT_EQ(request.Query("a"), "1");
+  EXPECT_EQ(request.Query("c"), "");
+  EXPECT_EQ(request.Header("host"), "x");
+  EXPECT_EQ(request.Header("origin"), "");
+}
+
+TEST(ErrorMapTest, EveryCodeHasAWireForm) {
+  const std::pair<StatusCode, int> expected[] = {
+      {StatusCode::kInvalidArgument, 400}, {StatusCode::kNotFound, 404},  {StatusCode::kBusy, 409},
+      {StatusCode::kOverloaded, 429},      {StatusCode::kCancelled, 409}, {StatusCode::kCorruption, 500},
+      {StatusCode::kMismatch, 409},        {StatusCode::kIo, 500},        {StatusCode::kUnavailable, 503}};
+  for (const auto& [code, http_status] : expected) {
+    const WireError wire = MapStatus(Status(code, "m"));
+    EXPECT_EQ(wire.http_status, http_status) << StatusCodeName(code);
+    EXPECT_NE(wire.type, "");
+    EXPECT_NE(wire.code, "");
+  }
+}
+
+TEST(ErrorMapTest, AReasonIsTheCodeAndMayChangeTheStatus) {
+  EXPECT_EQ(MapStatus(InvalidArgument("m", "input", "context_length_exceeded")).code, "context_length_exceeded");
+  EXPECT_EQ(MapStatus(InvalidArgument("m", "input", "context_length_exceeded")).http_status, 400);
+  EXPECT_EQ(MapStatus(NotFound("m", "", "previous_response_not_found")).http_status, 400);
+  EXPECT_EQ(MapStatus(NotFound("m", "model", "model_not_found")).http_status, 404);
+  EXPECT_EQ(MapStatus(InvalidArgument("m", "", "invalid_api_key")).http_status, 401);
+}
+
+TEST(ErrorMapTest, BodiesHaveTheStandardShape) {
+  const HttpResponse response = ErrorResponse(InvalidArgument("No \"x\" \xff here", "input"));
+  const auto error = nlohmann::json::parse(response.body)["error"];
+  EXPECT_EQ(error["type"], "invalid_request_error");
+  EXPECT_EQ(error["param"], "input");
+  EXPECT_EQ(error["code"], "invalid_value");
+  EXPECT_NE(error["message"].get<std::string>().find("No \"x\""), std::string::npos);
+  EXPECT_TRUE(nlohmann::json::parse(ErrorResponse(Unavailable("m")).body)["error"]["param"].is_null());
+}
+
+TEST(ErrorMapTest, SaysWhetherWaitingHelps) {
+  EXPECT_EQ(HeaderOf(ErrorResponse(Overloaded("m")), "Retry-After"), "1");
+  EXPECT_EQ(HeaderOf(ErrorResponse(Unavailable("m")), "Retry-After"), "1");
+  const HttpResponse later = ErrorResponse(Overloaded("m"), 2'001);
+  EXPECT_EQ(HeaderOf(later, "Retry-After"), "3");
+  EXPECT_EQ(HeaderOf(later, "retry-after-ms"), "2001");
+  EXPECT_EQ(HeaderOf(ErrorResponse(InvalidArgument("m"), 2'001), "Retry-After"), "");
+  const Status full(StatusCode::kUnavailable, "m", "", "storage_full");
+  EXPECT_EQ(ErrorResponse(full).status, 507);
+  EXPECT_EQ(HeaderOf(ErrorResponse(full), "Retry-After"), "1");
+  const Status taken(StatusCode::kBusy, "m", "", "superseded");
+  EXPECT_EQ(ErrorResponse(taken).status, 409);
+  EXPECT_EQ(HeaderOf(ErrorResponse(taken), "Retry-After"), "");
+  EXPECT_EQ(HeaderOf(ErrorResponse(taken), "x-should-retry"), "false");
+  const Status damaged(StatusCode::kCorruption, "m", "conversation", "session_damaged");
+  EXPECT_EQ(ErrorResponse(damaged).status, 500);
+  EXPECT_EQ(HeaderOf(ErrorResponse(damaged), "x-should-retry"), "false");
+  EXPECT_EQ(HeaderOf(ErrorResponse(Status(StatusCode::kBusy, "m")), "Retry-After"), "1");
+  EXPECT_EQ(HeaderOf(ErrorResponse(Mismatch("m")), "x-should-retry"), "false");
+  EXPECT_EQ(HeaderOf(ErrorResponse(IoError("m")), "x-should-retry"), "false");
+  EXPECT_TRUE(ErrorResponse(InvalidArgument("m")).headers.empty());
+}
+
+TEST(HttpTextTest, ParsesTargets) {
+  const auto target = ParseTarget("/a%20b/c?x=1&y=%26+z&flag&&empty=#fragment");
+  ASSERT_TRUE(target.has_value());
+  EXPECT_EQ(target->path, "/a b/c");
+  using Pair = std::pair<std::string, std::string>;
+  EXPECT_EQ(target->query, std::vector<Pair>({{"x", "1"}, {"y", "& z"}, {"flag", ""}, {"empty", ""}}));
+  EXPECT_EQ(ParseTarget("/a+b")->path, "/a+b");
+  EXPECT_EQ(ParseTarget("http://host:1/p?q=1")->path, "/p");
+  for (const char* bad : {"", "a", "*", "/%", "/%4", "/%zz", "/%00", "/?a=%0", "http://host"}) {
+    EXPECT_FALSE(ParseTarget(bad).has_value()) << bad;
+  }
+}
+
+TEST(HttpTextTest, NoHeaderCanBeSmuggledIntoAnAnswer) {
+  HttpResponse response;
+  response.headers = {{"X-Good", "1"}, {"X-Bad", "1\r\nSet-Cookie: a"}};
+  response.body = "b";
+  const std::string text = WriteAnswer(response, {.request_id = "r"});
+  EXPECT_NE(text.find("X-Good: 1\r\n"), std::string::npos);
+  EXPECT_EQ(text.find("Set-Cookie"), std::string::npos);
+  EXPECT_TRUE(text.ends_with("\r\n\r\nb"));
+}
+
+TEST(ModelsTest, ListsTheOneModel) {
+  Router router;
+  AddModelRoutes(router, {"owner/name", 1234, 4096});
+  const auto list = nlohmann::json::parse(Ask(router, "GET", "/v1/models").body);
+  EXPECT_EQ(list["object"], "list");
+  ASSERT_EQ(list["data"].size(), 1u);
+  EXPECT_EQ(list["data"][0]["id"], "owner/name");
+  EXPECT_EQ(list["data"][0]["object"], "model");
+  EXPECT_EQ(list["data"][0]["created"], 1234);
+  EXPECT_EQ(nlohmann::json::parse(Ask(router, "GET", "/v1/models/owner/name").body), list["data"][0]);
+  const HttpResponse missing = Ask(router, "GET", "/v1/models/other");
+  EXPECT_EQ(missing.status, 404);
+  EXPECT_EQ(nlohmann::json::parse(missing.body)["error"]["code"], "model_not_found");
+}
+
+TEST(HealthTest, LivesAtOnceAndIsReadyWhenSaidSo) {
+  Health health("loading");
+  Service service;
+  AddHealthRoutes(service, health);
+  bool engine_healthy = true;
+  const auto ready = [&] { return Ask(service.router, "GET", "/readyz").status; };
+  for (const char* path : {"/healthz", "/livez", "/v2/health/live"}) {
+    EXPECT_EQ(Ask(service.router, "GET", path).status, 200) << path;
+    EXPECT_TRUE(service.open_paths.contains(path));
+  }
+  EXPECT_EQ(ready(), 503);
+  EXPECT_EQ(nlohmann::json::parse(Ask(service.router, "GET", "/health").body)["reason"], "loading");
+  health.SetReady([&] { return engine_healthy; });
+  for (const char* path : {"/readyz", "/health", "/v2/health/ready"}) {
+    EXPECT_EQ(Ask(service.router, "GET", path).status, 200) << path;
+  }
+  engine_healthy = false;
+  EXPECT_EQ(ready(), 503);
+  engine_healthy = true;
+  health.SetNotReady("stopping");
+  EXPECT_EQ(ready(), 503);
+  EXPECT_EQ(health.NotReadyReason(), "stopping");
+}
+
+}  // namespace
+}  // namespace ringside

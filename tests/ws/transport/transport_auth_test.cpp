@@ -1,0 +1,163 @@
+// Keys, origins and host names: the rules by themselves, then over a real socket.
+#include "tests/ws/transport/transport_fixture.h"
+#include "ws/transport/auth.h"
+
+namespace ringside::testing {
+namespace {
+
+AccessRequest FromHost(std::string_view host) {
+  AccessRequest request;
+  request.host = host;
+  return request;
+}
+
+AccessRequest FromOrigin(std::string_view host, std::string_view origin) {
+  AccessRequest request = FromHost(host);
+  request.origin = origin;
+  request.has_origin = true;
+  return request;
+}
+
+TEST(TransportAuthRules, LoopbackHosts) {
+  for (const char* host : {"localhost", "LocalHost:80", "127.0.0.1", "127.1.2.3:99", "::1", "[::1]:80"}) {
+    EXPECT_TRUE(IsLoopbackHost(host)) << host;
+  }
+  for (const char* host : {"", "0.0.0.0", "::", "10.0.0.1", "localhost.example.org", "128.0.0.1", "127.0.0.1.nip.io"}) {
+    EXPECT_FALSE(IsLoopbackHost(host)) << host;
+  }
+}
+
+TEST(TransportAuthRules, ALoopbackServerAnswersToItsOwnNamesOnly) {
+  const AccessPolicy policy({{}, {"https://chat.example.org"}, "127.0.0.1"});
+  for (const char* host : {"localhost:8080", "127.0.0.1:8080", "[::1]:8080", "chat.example.org"}) {
+    EXPECT_TRUE(policy.CheckSource(FromHost(host)).ok()) << host;
+  }
+  for (const char* host : {"evil.example.org", "evil.example.org:8080", "127.0.0.1.evil.example.org", ""}) {
+    const Status status = policy.CheckSource(FromHost(host));
+    EXPECT_EQ(status.reason(), "misdirected_request") << host;
+  }
+  EXPECT_TRUE(AccessPolicy({{"k"}, {}, "0.0.0.0"}).CheckSource(FromHost("anything.example.org")).ok());
+}
+
+TEST(TransportAuthRules, OriginsMustBeOwnOrAllowed) {
+  const AccessPolicy policy({{}, {"https://chat.example.org", "http://localhost:3000"}, "127.0.0.1"});
+  EXPECT_TRUE(policy.CheckSource(FromHost("127.0.0.1:80")).ok());
+  EXPECT_TRUE(policy.CheckSource(FromOrigin("127.0.0.1:80", "http://127.0.0.1:80")).ok());
+  EXPECT_TRUE(policy.CheckSource(FromOrigin("127.0.0.1:80", "https://Chat.Example.org")).ok());
+  EXPECT_TRUE(policy.CheckSource(FromOrigin("127.0.0.1:80", "http://localhost:3000")).ok());
+  for (const char* origin : {"null", "", "http://127.0.0.1:81", "http://evil.example.org", "http://chat.example.org",
+                             "https://chat.example.org.evil.example.org", "file://", "http://127.0.0.1:80.evil"}) {
+    EXPECT_EQ(policy.CheckSource(FromOrigin("127.0.0.1:80", origin)).reason(), "origin_not_allowed") << origin;
+  }
+  EXPECT_TRUE(AccessPolicy({{}, {"*"}, "127.0.0.1"}).CheckSource(FromOrigin("127.0.0.1", "http://a.b")).ok());
+}
+
+TEST(TransportAuthRules, KeysMakePrincipals) {
+  const AccessPolicy open({{}, {}, "127.0.0.1"});
+  EXPECT_EQ(open.Authenticate({}).value(), "");
+
+  const AccessPolicy policy({{"first-key", "second-key"}, {}, "127.0.0.1"});
+  const auto with = [&](std::string_view header) {
+    AccessRequest request;
+    request.authorization = header;
+    return policy.Authenticate(request);
+  };
+  const std::string first = with("Bearer first-key").value();
+  EXPECT_EQ(first.size(), 32u);
+  EXPECT_EQ(with("bearer   first-key ").value(), first);
+  EXPECT_NE(with("Bearer second-key").value(), first);
+  EXPECT_EQ(first.find("first"), std::string::npos);
+  for (const char* header : {"", "Bearer", "Bearer ", "first-key", "Basic first-key", "Bearer first-ke",
+                             "Bearer first-key2", "Bearer FIRST-KEY", "Bearer first-key,second-key"}) {
+    EXPECT_EQ(with(header).status().reason(), "invalid_api_key") << header;
+  }
+}
+
+TEST(TransportAuthRules, BrowsersPresentTheirKeyAsASubprotocol) {
+  const AccessPolicy policy({{"the-key"}, {}, "127.0.0.1"});
+  AccessRequest request;
+  request.subprotocols = "realtime, openai-insecure-api-key.the-key, openai-beta.realtime-v1";
+  EXPECT_FALSE(policy.Authenticate(request).ok());  // not on a plain request
+  request.upgrade = true;
+  EXPECT_TRUE(policy.Authenticate(request).ok());
+  request.subprotocols = "openai-insecure-api-key.other";
+  EXPECT_FALSE(policy.Authenticate(request).ok());
+
+  EXPECT_EQ(SelectSubprotocol("realtime, openai-insecure-api-key.k"), "realtime");
+  EXPECT_EQ(SelectSubprotocol("openai-insecure-api-key.k,responses"), "responses");
+  EXPECT_EQ(SelectSubprotocol("openai-insecure-api-key.k"), "openai-insecure-api-key.k");
+  EXPECT_EQ(SelectSubprotocol("chat, superchat"), "");
+  EXPECT_EQ(SelectSubprotocol(""), "");
+}
+
+class TransportAuthTest : public TransportTest {
+ protected:
+  void SetUp() override {
+    options_.access.api_keys = {"key-one", "key-two"};
+    options_.access.allowed_origins = {"https://chat.example.org"};
+    Start();
+  }
+};
+
+TEST_F(TransportAuthTest, EveryRouteButHealthWantsAKey) {
+  for (const char* path : {"/hello", "/who", "/nothing", "/ws"}) {
+    for (const char* header : {"", "Authorization: Bearer wrong\r\n", "Authorization: Basic key-one\r\n"}) {
+      WireClient client(port());
+      const auto answer = client.Get(path, header);
+      EXPECT_EQ(answer->status, 401) << path << " " << header;
+      EXPECT_EQ(ErrorCode(answer->body), "invalid_api_key");
+      EXPECT_EQ(answer->Header("www-authenticate"), "Bearer");
+      EXPECT_EQ(WireClient(port()).Upgrade(path, header)->status, 401);
+    }
+  }
+  EXPECT_EQ(WireClient(port()).Get("/healthz")->status, 200);
+  ExpectAlive("Authorization: Bearer key-one\r\n");
+}
+
+TEST_F(TransportAuthTest, APrincipalIsTheSameOverHttpAndSockets) {
+  WireClient http(port());
+  const std::string principal = http.Get("/who", "Authorization: Bearer key-two\r\n")->body;
+  WireClient header(port()), subprotocol(port());
+  EXPECT_EQ(header.Upgrade("/ws", "Authorization: Bearer key-two\r\n")->status, 101);
+  const auto answer = subprotocol.Upgrade("/ws", "Sec-WebSocket-Protocol: openai-insecure-api-key.key-two\r\n");
+  EXPECT_EQ(answer->status, 101);
+  EXPECT_EQ(answer->Header("sec-websocket-protocol"), "openai-insecure-api-key.key-two");
+  WaitOutbox(1);
+  std::lock_guard lock(seen_.mutex);
+  EXPECT_EQ(seen_.principals, std::vector<std::string>({principal, principal}));
+  EXPECT_NE(principal, "");
+}
+
+TEST_F(TransportAuthTest, AnUploadWithoutAKeyIsRefusedBeforeItsBody) {
+  WireClient client(port());
+  client.Send("POST /echo/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n");
+  EXPECT_EQ(client.ReadAnswer()->status, 401);
+}
+
+TEST_F(TransportAuthTest, OriginAndHostAreCheckedBeforeTheUpgrade) {
+  const std::string key = "Authorization: Bearer key-one\r\n";
+  EXPECT_EQ(WireClient(port()).Upgrade("/ws", key + "Origin: https://evil.example.org\r\n")->status, 403);
+  EXPECT_EQ(WireClient(port()).Get("/hello", key + "Origin: null\r\n")->status, 403);
+  EXPECT_EQ(WireClient(port()).Upgrade("/ws", key + "Origin: https://chat.example.org\r\n")->status, 101);
+  WireClient rebound(port());
+  rebound.Send("GET /hello HTTP/1.1\r\nHost: evil.example.org\r\n" + key + "\r\n");
+  const auto answer = rebound.ReadAnswer();
+  EXPECT_EQ(answer->status, 421);
+  EXPECT_EQ(ErrorCode(answer->body), "misdirected_request");
+}
+
+TEST_F(TransportAuthTest, AllowedOriginsGetCorsHeaders) {
+  WireClient client(port());
+  const auto plain = client.Get("/healthz", "Origin: https://chat.example.org\r\n");
+  EXPECT_EQ(plain->Header("access-control-allow-origin"), "https://chat.example.org");
+  client.Send(
+      "OPTIONS /hello HTTP/1.1\r\nHost: localhost\r\nOrigin: https://chat.example.org\r\n"
+      "Access-Control-Request-Method: POST\r\n\r\n");
+  const auto preflight = client.ReadAnswer();
+  EXPECT_EQ(preflight->status, 204);
+  EXPECT_NE(preflight->Header("access-control-allow-methods").find("POST"), std::string::npos);
+  EXPECT_EQ(client.Get("/healthz")->Header("access-control-allow-origin"), "");
+}
+
+}  // namespace
+}  // namespace ringside::testing

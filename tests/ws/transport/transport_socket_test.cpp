@@ -1,0 +1,402 @@
+// WebSockets over a real connection: what a well-behaved client gets, and what each kind of misbehaviour costs it.
+#include "tests/ws/transport/transport_fixture.h"
+
+namespace ringside::testing {
+namespace {
+
+using std::chrono::milliseconds;
+
+class TransportSocketTest : public TransportTest {
+ protected:
+  /// An upgraded client.
+  std::unique_ptr<WireClient> Open(const std::string& headers = "", int receive_buffer_bytes = 0) {
+    auto client = std::make_unique<WireClient>(port(), receive_buffer_bytes);
+    const auto answer = client->Upgrade("/ws", headers);
+    EXPECT_TRUE(answer.has_value());
+    EXPECT_EQ(answer->status, 101);
+    return client;
+  }
+  std::string Closes(int code) { return Sample("ringside_ws_close_total{code=\"" + std::to_string(code) + "\"}"); }
+};
+
+TEST_F(TransportSocketTest, EchoesTextBinaryAndFragments) {
+  Start();
+  const auto client = Open();
+  client->SendText("one");
+  EXPECT_EQ(client->ReadText(), "one");
+  client->SendFrame(2, "binary is the same JSON");
+  EXPECT_EQ(client->ReadText(), "binary is the same JSON");
+  client->SendFrame(1, "in ", false);
+  client->SendFrame(9, "a ping between");
+  client->SendFrame(0, "three ", false);
+  client->SendFrame(0, "parts", true);
+  const auto pong = client->ReadFrame();
+  ASSERT_TRUE(pong.has_value());
+  EXPECT_EQ(pong->opcode, 10);
+  EXPECT_EQ(pong->payload, "a ping between");
+  EXPECT_EQ(client->ReadText(), "in three parts");
+  EXPECT_EQ(Sample("ringside_ws_connections"), "1");
+}
+
+TEST_F(TransportSocketTest, KeepsTheOrderOfManyMessages) {
+  Start();
+  const auto client = Open();
+  for (int i = 0; i < 500; ++i) client->SendText(std::to_string(i));
+  for (int i = 0; i < 500; ++i) ASSERT_EQ(client->ReadText(), std::to_string(i));
+}
+
+TEST_F(TransportSocketTest, MessagesUpToTheLimitPass) {
+  options_.max_message_bytes = 100'000;
+  Start();
+  const auto client = Open();
+  const std::string most(100'000, 'x');
+  client->SendText(most);
+  EXPECT_EQ(client->ReadText(), most);
+}
+
+TEST_F(TransportSocketTest, ALargerMessageIsToldAndClosedWith1009) {
+  options_.max_message_bytes = 100'000;
+  Start();
+  const auto client = Open();
+  std::thread sender([&] { client->SendText(std::string(8 << 20, 'x')); });
+  const auto error = client->ReadText();
+  ASSERT_TRUE(error.has_value());
+  EXPECT_EQ(nlohmann::json::parse(*error)["type"], "error");
+  EXPECT_EQ(ErrorCode(*error), "message_too_big");
+  EXPECT_EQ(client->ReadClose(), 1009);
+  sender.join();
+  EXPECT_TRUE(WaitClosed(1));
+  ExpectAlive();
+}
+
+TEST_F(TransportSocketTest, PushesFromOtherThreadsArrive) {
+  Start();
+  const auto client = Open();
+  const auto outbox = WaitOutbox();
+  std::thread pusher([&] {
+    for (int i = 0; i < 200; ++i) outbox->Push(std::to_string(i));
+  });
+  for (int i = 0; i < 200; ++i) ASSERT_EQ(client->ReadText(), std::to_string(i));
+  pusher.join();
+}
+
+TEST_F(TransportSocketTest, AFaceClosesWithItsOwnCodeBehindWhatWaits) {
+  Start();
+  const auto client = Open();
+  client->SendText("first");
+  client->SendText("close 4409");
+  EXPECT_EQ(client->ReadText(), "first");
+  EXPECT_EQ(client->ReadClose(), 4409);
+  client->SendFrame(8, "\x11\x39");
+  EXPECT_TRUE(WaitClosed(1));
+  EXPECT_EQ(Closes(4409), "1");
+  EXPECT_EQ(Sample("ringside_ws_connections"), "0");
+}
+
+TEST_F(TransportSocketTest, AnswersThePeersCloseAtOnceEvenIfItStays) {
+  options_.close_timeout = milliseconds(200);
+  Start();
+  const auto client = Open();
+  client->SendFrame(8, "\x03\xe8");  // 1000
+  EXPECT_EQ(client->ReadClose(), 1000);
+  // The peer keeps its end open; the face is told all the same.
+  EXPECT_TRUE(WaitClosed(1));
+  EXPECT_EQ(Closes(1000), "1");
+}
+
+TEST_F(TransportSocketTest, ACloseThatIsNotAnsweredEndsInACut) {
+  options_.close_timeout = milliseconds(200);
+  Start();
+  const auto client = Open();
+  client->SendText("close 4409");
+  EXPECT_EQ(client->ReadClose(), 4409);
+  EXPECT_TRUE(client->PeerCloses());
+  EXPECT_TRUE(WaitClosed(1));
+}
+
+TEST_F(TransportSocketTest, AVanishedClientIsNoticed) {
+  Start();
+  { const auto client = Open(); }
+  EXPECT_TRUE(WaitClosed(1));
+  EXPECT_EQ(Closes(1006), "1");
+}
+
+TEST_F(TransportSocketTest, AnExceptionInAFaceCostsThatSocketOnly) {
+  Start();
+  const auto other = Open();
+  const auto client = Open();
+  client->SendText("throw");
+  EXPECT_EQ(client->ReadClose(), 1011);
+  other->SendText("here");
+  EXPECT_EQ(other->ReadText(), "here");
+}
+
+struct BadFrames {
+  const char* name;
+  std::string bytes;
+  int code;
+};
+std::ostream& operator<<(std::ostream& out, const BadFrames& frames) { return out << frames.name; }
+
+class TransportBadFramesTest : public TransportSocketTest, public ::testing::WithParamInterface<BadFrames> {};
+
+TEST_P(TransportBadFramesTest, CloseTheSocketAndTheServerLives) {
+  options_.close_timeout = milliseconds(500);
+  Start();
+  const auto client = Open();
+  client->Send(GetParam().bytes);
+  EXPECT_EQ(client->ReadClose(), GetParam().code);
+  EXPECT_TRUE(client->PeerCloses());
+  EXPECT_TRUE(WaitClosed(1));
+  ExpectAlive();
+}
+
+std::string Repeat(const std::string& text, int times) {
+  std::string all;
+  for (int i = 0; i < times; ++i) all += text;
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, TransportBadFramesTest,
+    ::testing::Values(BadFrames{"Unmasked", MakeFrame(1, "hello", true, false), 1002},
+                      BadFrames{"ReservedBit", "\xc1\x80\x01\x02\x03\x04", 1002},
+                      BadFrames{"ReservedOpcode", MakeFrame(3, "hello"), 1002},
+                      BadFrames{"FragmentedPing", MakeFrame(9, "x", false), 1002},
+                      BadFrames{"LongPing", MakeFrame(9, std::string(126, 'x')), 1002},
+                      BadFrames{"StrayContinuation", MakeFrame(0, "x"), 1002},
+                      BadFrames{"TextInText", MakeFrame(1, "x", false) + MakeFrame(1, "y"), 1002},
+                      BadFrames{"OneByteClose", MakeFrame(8, "x"), 1002},
+                      BadFrames{"BadUtf8", MakeFrame(1, "\xff\xfe"), 1007},
+                      BadFrames{"HalfCharacter", MakeFrame(1, "\xe2\x82"), 1007},
+                      BadFrames{"TinyFragments", MakeFrame(1, "x", false) + Repeat(MakeFrame(0, "x", false), 20'000),
+                                1008}),
+    [](const auto& info) { return info.param.name; });
+
+/// Sends the same bytes until the server has had enough of them; false if it never has.
+bool FloodUntilClosed(WireClient& client, const std::string& bytes) {
+  const std::string block = Repeat(bytes, static_cast<int>(65536 / bytes.size()) + 1);
+  for (int i = 0; i < 20'000; ++i) {
+    if (!client.Send(block)) return true;
+  }
+  return false;
+}
+
+TEST_F(TransportSocketTest, AFloodOfEmptyFramesIsCut) {
+  Start();
+  const auto client = Open();
+  client->SendFrame(1, "x", false);
+  EXPECT_TRUE(FloodUntilClosed(*client, MakeFrame(0, "", false)));
+  EXPECT_TRUE(WaitClosed(1));
+  EXPECT_EQ(Closes(1008), "1");
+  ExpectAlive();
+}
+
+TEST_F(TransportSocketTest, AFloodOfPingsIsCut) {
+  Start();
+  const auto client = Open();
+  EXPECT_TRUE(FloodUntilClosed(*client, MakeFrame(9, "")));
+  EXPECT_TRUE(WaitClosed(1));
+  ExpectAlive();
+}
+
+TEST_F(TransportSocketTest, AFloodOfMessagesIsCut) {
+  options_.messages_per_second = 10;
+  Start();
+  const auto client = Open();
+  for (int i = 0; i < 300; ++i) client->SendText("x");
+  EXPECT_EQ(client->ReadClose(), 1008);
+  ExpectAlive();
+}
+
+TEST_F(TransportSocketTest, PingsSilentClientsAndCutsDeadOnes) {
+  options_.ping_interval = milliseconds(500);
+  Start();
+  const auto alive = Open();
+  const auto dead = Open();
+  // The live one answers pings and is kept although the other has been given up meanwhile.
+  std::atomic<bool> done{false};
+  std::thread reader([&] {
+    while (const auto frame = alive->ReadFrame()) {
+      if (frame->opcode == 9) alive->SendFrame(10, frame->payload);
+      if (frame->opcode == 1) done = true;
+      if (done) return;
+    }
+  });
+  EXPECT_TRUE(WaitClosed(1));
+  EXPECT_EQ(Closes(1006), "1");
+  alive->SendText("here");
+  reader.join();
+  EXPECT_TRUE(done);
+}
+
+TEST_F(TransportSocketTest, ASlowReaderIsCutAndHoldsUpNobody) {
+  options_.close_timeout = milliseconds(200);
+  Start();
+  const auto slow = Open("", 4096);
+  const auto outbox = WaitOutbox();
+  const auto quick = Open();
+  const std::string delta(32 << 10, 'd');
+  // More than the kernel's buffers and the outbox hold.
+  for (int i = 0; i < 2000; ++i) {
+    outbox->Push(Frame{R"({"delta":")", delta, R"("})", 7});
+  }
+  EXPECT_TRUE(WaitClosed(1));
+  EXPECT_EQ(Closes(1013), "1");
+  EXPECT_EQ(Sample("ringside_ws_slow_reader_total"), "1");
+  EXPECT_EQ(outbox->queued_bytes(), 0u);
+  quick->SendText("quick");
+  EXPECT_EQ(quick->ReadText(), "quick");
+}
+
+TEST_F(TransportSocketTest, AReaderThatCatchesUpLosesNothing) {
+  Start();
+  const auto client = Open("", 4096);
+  const auto outbox = WaitOutbox();
+  std::string expected;
+  for (int i = 0; i < 20'000; ++i) {
+    const std::string delta = std::to_string(i) + "-" + std::string(40, 'd');
+    outbox->Push(Frame{"<", delta, ">", 7});
+    expected += delta;
+  }
+  outbox->Push("end");
+  std::string received;
+  for (;;) {
+    const auto text = client->ReadText();
+    ASSERT_TRUE(text.has_value());
+    if (*text == "end") break;
+    ASSERT_EQ(text->front(), '<');
+    ASSERT_EQ(text->back(), '>');
+    received += text->substr(1, text->size() - 2);
+  }
+  EXPECT_TRUE(received == expected);
+}
+
+TEST_F(TransportSocketTest, OldConnectionsAreClosedWith1012ButNotWhileBusy) {
+  options_.max_connection_age = milliseconds(100);
+  busy_ = true;
+  Start();
+  const auto client = Open();
+  std::this_thread::sleep_for(milliseconds(400));
+  client->SendText("an answer runs");
+  EXPECT_EQ(client->ReadText(), "an answer runs");
+  busy_ = false;
+  EXPECT_EQ(client->ReadClose(), 1012);
+}
+
+TEST_F(TransportSocketTest, DrainAnnouncesRefusesAndEndsWith1012) {
+  options_.close_timeout = milliseconds(500);
+  Start();
+  const auto first = Open();
+  const auto second = Open();
+  for (const auto& client : {first.get(), second.get()}) {  // a socket that is only just opening is closed
+    client->SendText("open");
+    EXPECT_EQ(client->ReadText(), "open");
+  }
+  server_->Drain(R"({"type":"ringside:server.draining","deadline_ms":1000})");
+  for (const auto& client : {first.get(), second.get()}) {
+    EXPECT_EQ(nlohmann::json::parse(client->ReadText().value())["deadline_ms"], 1000);
+  }
+  // What runs goes on.
+  first->SendText("still running");
+  EXPECT_EQ(first->ReadText(), "still running");
+  {
+    WireClient late(port());
+    EXPECT_EQ(late.Upgrade("/ws")->status, 503);
+    EXPECT_EQ(WireClient(port()).Get("/hello")->status, 503);
+    EXPECT_EQ(WireClient(port()).Get("/healthz")->status, 200);
+  }
+  // `first` answers the close; `second` never reads again and is cut.
+  std::thread reader([&] {
+    EXPECT_EQ(first->ReadClose(), 1012);
+    first->SendFrame(8, "\x03\xf4");
+    EXPECT_TRUE(first->PeerCloses());
+  });
+  server_->Stop(milliseconds(5000));
+  reader.join();
+  EXPECT_TRUE(WaitClosed(2));
+  EXPECT_EQ(server_->open_sockets(), 0);
+  EXPECT_EQ(Closes(1012), "2");
+}
+
+TEST_F(TransportSocketTest, AnIdleSocketIsClosedOnlyIfTheServerWantsThat) {
+  options_.idle_timeout = milliseconds(50);
+  Start();
+  auto idle = Open();
+  EXPECT_EQ(idle->ReadClose(), 4408);
+  // An answer is no idleness, and what follows it has its full time.
+  busy_ = true;
+  auto waiting = Open();
+  const auto outbox = WaitOutbox(1);
+  waiting->SendText("one");
+  EXPECT_EQ(waiting->ReadText(), "one");
+  std::this_thread::sleep_for(milliseconds(200));
+  outbox->Push("the answer");
+  EXPECT_EQ(waiting->ReadText(), "the answer");
+  busy_ = false;
+  EXPECT_EQ(waiting->ReadClose(), 4408);
+}
+
+TEST_F(TransportSocketTest, AFaceSeesWhatWasAskedAndMayRefuseTheUpgrade) {
+  Start();
+  WireClient client(port());
+  EXPECT_EQ(client.Upgrade("/ws?q=none")->status, 404);
+  EXPECT_EQ(client.Upgrade("/ws?q=throw")->status, 500);
+  ASSERT_EQ(client.Upgrade("/ws?q=x%20y")->status, 101);  // the connection goes on behind a refusal
+  WaitOutbox();
+  EXPECT_EQ(seen_.opened, 1);
+  EXPECT_EQ(seen_.queries, std::vector<std::string>{"x y"});
+}
+
+TEST_F(TransportSocketTest, StoppingTellsEveryFaceEvenWithoutPatience) {
+  Start();
+  std::vector<std::unique_ptr<WireClient>> clients;
+  for (int i = 0; i < 20; ++i) clients.push_back(Open());
+  WaitOutbox(19);
+  const auto outbox = WaitOutbox();
+  std::atomic<bool> done{false};
+  std::thread pusher([&] {
+    while (!done) outbox->Push("late");
+  });
+  server_->Stop(milliseconds(0));
+  EXPECT_TRUE(WaitClosed(20));
+  done = true;
+  pusher.join();
+}
+
+TEST_F(TransportSocketTest, ABadHandshakeIsNoWebSocket) {
+  Start();
+  WireClient old(port());
+  const auto version = old.Get("/ws",
+                               "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 8\r\n"
+                               "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n");
+  ASSERT_TRUE(version.has_value());
+  EXPECT_EQ(version->status, 426);
+  WireClient keyless(port());
+  const auto key = keyless.Get("/ws", "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n");
+  ASSERT_TRUE(key.has_value());
+  EXPECT_EQ(key->status, 400);
+  ExpectAlive();
+}
+
+TEST_F(TransportSocketTest, SixtyFourClientsAtOnce) {
+  Start();
+  std::vector<std::thread> threads;
+  std::atomic<int> right{0};
+  for (int t = 0; t < 64; ++t) {
+    threads.emplace_back([&, t] {
+      const auto client = Open();
+      for (int i = 0; i < 20; ++i) {
+        const std::string text = std::to_string(t) + ":" + std::to_string(i);
+        client->SendText(text);
+        if (client->ReadText() == text) ++right;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(right, 64 * 20);
+  EXPECT_TRUE(WaitClosed(64));
+}
+
+}  // namespace
+}  // namespace ringside::testing

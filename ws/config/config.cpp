@@ -1,0 +1,283 @@
+#include "ws/config/config.h"
+
+#include <yaml-cpp/yaml.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+
+#include "engine/model/model_spec.h"
+#include "ws/config/config_options.h"
+#include "ws/transport/auth.h"
+
+namespace ringside {
+namespace {
+
+constexpr char kEnvironmentPrefix[] = "RINGSIDE_";
+constexpr char kFooter[] = R"(
+Every setting can also come from the environment (RINGSIDE_MEMORY_LEN for --memory-len; lists with commas) and from a
+YAML file (--config; keys are the long flags: `memory-len: 1024`). The command line counts before the environment, the
+environment before the file.
+
+Exit codes: 0 stopped in order, 1 could not start or the engine failed, 73 the store folder is in use, 74 what is stored
+is damaged, 75 the disk failed, 78 bad configuration, or the store is of another version.)";
+
+/// What one source says of a setting, and how to name the place in a message.
+struct Given {
+  std::vector<std::string> values;
+  std::string place;
+};
+using Source = std::map<const ConfigOption*, Given>;
+
+struct CommandLine {
+  Source settings;
+  std::optional<std::string> config_file;
+  std::string print;
+};
+
+std::string FlagSpelling(const ConfigOption& option) {
+  std::string all;
+  for (const std::string& name : option.Spellings()) {
+    all += (all.empty() ? "" : ",") + std::string(name.size() == 1 ? "-" : "--") + name;
+  }
+  return all;
+}
+
+Result<CommandLine> ReadCommandLine(const std::vector<std::string>& args) {
+  CLI::App app("Ringside: a chat server that remembers", "ringside-server");
+  app.footer(kFooter);
+  app.set_version_flag("--version", std::string("ringside-server ") + RINGSIDE_VERSION);
+  std::string config_file;
+  CLI::Option* config_option = app.add_option("--config", config_file, "YAML file with settings")->type_name("PATH");
+
+  std::map<const ConfigOption*, std::vector<std::string>> raw;
+  std::map<const ConfigOption*, CLI::Option*> declared;
+  for (const ConfigOption& option : ConfigOptions()) {
+    const std::string flags = FlagSpelling(option);
+    if (option.kind == ConfigOption::Kind::kSwitch) {
+      declared[&option] = app.add_flag(flags + "{true}", raw[&option], option.help);
+    } else {
+      declared[&option] =
+          app.add_option(flags, raw[&option], option.help)->type_name(option.placeholder)->allow_extra_args(false);
+    }
+  }
+
+  CommandLine out;
+  try {
+    app.parse(std::vector<std::string>(args.rbegin(), args.rend()));
+  } catch (const CLI::CallForVersion& version) {
+    out.print = std::string(version.what()) + "\n";
+    return out;
+  } catch (const CLI::CallForHelp&) {
+    out.print = app.help();
+    return out;
+  } catch (const CLI::Error& error) {
+    return InvalidArgument(std::string("command line: ") + error.what());
+  }
+  if (config_option->count() > 0) out.config_file = config_file;
+  for (const auto& [option, parsed] : declared) {
+    if (parsed->count() > 0) out.settings[option] = {raw[option], "--" + option->name};
+  }
+  return out;
+}
+
+std::vector<std::string> SplitCommas(const std::string& text) {
+  std::vector<std::string> parts;
+  size_t start = 0;
+  while (start <= text.size()) {
+    const size_t comma = std::min(text.find(',', start), text.size());
+    if (comma > start) parts.push_back(text.substr(start, comma - start));
+    start = comma + 1;
+  }
+  return parts;
+}
+
+struct Environment {
+  Source settings;
+  std::optional<std::string> config_file;
+};
+
+Result<Environment> ReadEnvironment(const std::map<std::string, std::string>& environment,
+                                    std::vector<std::string>& warnings) {
+  Environment out;
+  for (const auto& [variable, value] : environment) {
+    if (!variable.starts_with(kEnvironmentPrefix)) continue;
+    std::string name = variable.substr(sizeof(kEnvironmentPrefix) - 1);
+    for (char& c : name) c = c == '_' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    if (name == "config") {
+      out.config_file = value;
+      continue;
+    }
+    const ConfigOption* option = FindConfigOption(name);
+    if (option == nullptr) {
+      // Not an error: the client and the tests have variables of their own.
+      warnings.push_back("environment: " + variable + " is no setting of the server");
+      continue;
+    }
+    if (out.settings.contains(option)) {
+      return InvalidArgument("environment: " + variable + " repeats --" + option->name);
+    }
+    const bool list = option->kind == ConfigOption::Kind::kList;
+    Given given{list ? SplitCommas(value) : std::vector<std::string>{value}, "environment: " + variable};
+    if (given.values.empty()) given.values.emplace_back();
+    out.settings[option] = std::move(given);
+  }
+  return out;
+}
+
+Status ReadFileEntry(const std::string& path, const YAML::Node& key, const YAML::Node& value, Source& out) {
+  const std::string name = key.as<std::string>();
+  const ConfigOption* option = FindConfigOption(name);
+  const std::string place = path + ": " + name;
+  if (option == nullptr) return InvalidArgument(place + ": there is no such setting");
+  if (out.contains(option)) return InvalidArgument(place + ": repeats --" + option->name);
+  Given given{{}, place};
+  if (value.IsScalar()) {
+    given.values.push_back(value.as<std::string>());
+  } else if (value.IsSequence() && option->kind == ConfigOption::Kind::kList) {
+    for (const YAML::Node& item : value) {
+      if (!item.IsScalar()) return InvalidArgument(place + ": holds something that is no value");
+      given.values.push_back(item.as<std::string>());
+    }
+    if (given.values.empty()) return Status::Ok();
+  } else {
+    return InvalidArgument(place + ": wants one value");
+  }
+  out[option] = std::move(given);
+  return Status::Ok();
+}
+
+Result<Source> ReadFile(const std::string& path) {
+  Source out;
+  try {
+    const YAML::Node root = YAML::LoadFile(path);
+    if (root.IsNull()) return out;
+    if (!root.IsMap()) return InvalidArgument(path + ": is not a list of `setting: value` lines");
+    for (const auto& entry : root) RETURN_IF_ERROR(ReadFileEntry(path, entry.first, entry.second, out));
+  } catch (const YAML::BadFile&) {
+    return InvalidArgument("--config: cannot read \"" + path + "\"");
+  } catch (const YAML::Exception& error) {
+    return InvalidArgument(path + ": " + error.what());
+  }
+  return out;
+}
+
+/// What concerns the disk wants a place there. `durability`: as given, if it was.
+Status CheckStorage(const ServerConfig& config, std::optional<StoreDurability> durability) {
+  const bool stored = !config.store_path.empty();
+  const bool kept = stored && durability != StoreDurability::kNone;
+  if (!stored && durability && durability != StoreDurability::kNone) {
+    return InvalidArgument("--durability: nothing is durable without a --store-path");
+  }
+  const std::string why = stored ? "with --durability none nothing is" : "without a --store-path nothing is";
+  if (!kept && !config.encryption_key.empty()) return InvalidArgument("--encryption-key-file: " + why + " stored");
+  if (!kept && config.verify) return InvalidArgument("--verify: " + why + " stored");
+  if (!kept && config.accept_lost_tail) return InvalidArgument("--accept-lost-tail: " + why + " stored");
+  return Status::Ok();
+}
+
+Status CheckCombinations(const ServerConfig& config) {
+  if (config.model.empty()) return InvalidArgument("--model: say which model to serve");
+  if (config.gpu.quantization && !config.cuda) {
+    return InvalidArgument(
+        "--quantization: weights are quantised on a GPU only; set --device cuda, or give a model file "
+        "that is quantised itself");
+  }
+  if (config.prefill_chunk && config.step_tokens && *config.step_tokens < *config.prefill_chunk) {
+    return InvalidArgument("--step-tokens: " + std::to_string(*config.step_tokens) +
+                           " is less than --prefill-chunk, which is " + std::to_string(*config.prefill_chunk));
+  }
+  if (!IsLoopbackHost(config.host) && config.api_keys.empty() && !config.allow_public) {
+    return InvalidArgument("--host: " + config.host +
+                           " is reachable from outside and no key is set; set --api-key, or --allow-public to let "
+                           "everyone in");
+  }
+  return Status::Ok();
+}
+
+void SetStepSizes(const ServerConfig& config, const ModelSpec& spec, EngineOptions& options) {
+  if (config.cuda) {  // is not filled by fewer rows, and hardly slower for them
+    options.prefill_chunk = options.step_tokens = GpuPrefillChunk(spec, options.memory_len);
+    options.mixed_tokens = 256;
+  }
+  if (config.step_tokens) {
+    options.step_tokens = *config.step_tokens;
+    options.prefill_chunk = std::min(options.prefill_chunk, options.step_tokens);
+  }
+  if (config.prefill_chunk) {
+    options.prefill_chunk = *config.prefill_chunk;
+    options.step_tokens = std::max(options.step_tokens, options.prefill_chunk);
+  }
+  options.mixed_tokens = std::min(config.mixed_tokens.value_or(options.mixed_tokens), options.step_tokens);
+}
+
+}  // namespace
+
+Result<ParsedConfig> ParseConfig(const std::vector<std::string>& args,
+                                 const std::map<std::string, std::string>& environment) {
+  ParsedConfig out;
+  ASSIGN_OR_RETURN(const CommandLine command_line, ReadCommandLine(args));
+  out.print = command_line.print;
+  if (!out.print.empty()) return out;
+  ASSIGN_OR_RETURN(const Environment from_environment, ReadEnvironment(environment, out.warnings));
+  Source from_file;
+  const auto& file = command_line.config_file ? command_line.config_file : from_environment.config_file;
+  if (file) {
+    ASSIGN_OR_RETURN(from_file, ReadFile(*file));
+  }
+  const std::array<const Source*, 3> sources = {&command_line.settings, &from_environment.settings, &from_file};
+  bool durability_given = false;
+  for (const ConfigOption& option : ConfigOptions()) {
+    for (const Source* source : sources) {
+      const auto found = source->find(&option);
+      if (found == source->end()) continue;
+      durability_given = durability_given || option.name == "durability";
+      if (Status status = option.apply(out.config, found->second.values); !status.ok()) {
+        return InvalidArgument(found->second.place + ": " + status.message());
+      }
+      break;
+    }
+  }
+  ServerConfig& config = out.config;
+  RETURN_IF_ERROR(CheckCombinations(config));
+  RETURN_IF_ERROR(CheckStorage(config, durability_given ? std::optional(config.durability) : std::nullopt));
+  if (config.store_path.empty()) config.durability = StoreDurability::kNone;
+  return out;
+}
+
+Result<EngineOptions> ResolveEngineOptions(const ServerConfig& config, const ModelSpec& spec) {
+  EngineOptions options;
+  options.slots = config.slots;
+  options.rebuild_windows = config.rebuild_windows;
+  options.queue_limit = config.queue_limit;
+  options.kv_dtype = config.kv_cache_dtype;
+
+  const int64_t trained = spec.trained_context;
+  const bool bounded = trained > 0;
+  // A small context leaves most of its room to the window.
+  options.pinned_max = config.pinned_max.value_or(bounded ? std::clamp<int64_t>(trained / 4, 1, 256) : 256);
+  if (bounded && options.pinned_max >= trained) {
+    return InvalidArgument("--pinned-max: " + std::to_string(options.pinned_max) +
+                           " leaves no room in the model's trained context of " + std::to_string(trained));
+  }
+  int64_t most = bounded ? trained - options.pinned_max : int64_t{1} << 40;
+  if (spec.sliding_window > 0) most = std::min(most, spec.sliding_window);
+  options.memory_len = config.memory_len.value_or(std::min<int64_t>(2048, most));
+  if (options.memory_len > most) {
+    return InvalidArgument("--memory-len: " + std::to_string(options.memory_len) + " is more than the " +
+                           std::to_string(most) + " tokens that this model can use (trained context " +
+                           std::to_string(trained) + ", pinned " + std::to_string(options.pinned_max) +
+                           (spec.sliding_window > 0 ? ", window " + std::to_string(spec.sliding_window) : "") + ")");
+  }
+  SetStepSizes(config, spec, options);
+  // Learned positions end with the table they were learned in; rotations go on.
+  const int64_t longest = spec.learned_positions ? trained : int64_t{1} << 40;
+  options.session_len = config.session_len.value_or(std::min<int64_t>(int64_t{1} << 20, longest));
+  if (options.session_len > longest) {
+    return InvalidArgument("--session-len: " + std::to_string(options.session_len) + " is more than the model's " +
+                           std::to_string(longest) + " learned positions");
+  }
+  return options;
+}
+
+}  // namespace ringside

@@ -1,0 +1,423 @@
+#include "ws/config/config_options.h"
+
+#include <fstream>
+
+#include "kernels/row_quantisation.h"
+#include "ws/config/config_key.h"
+#include "ws/config/config_values.h"
+
+namespace ringside {
+namespace {
+
+using Kind = ConfigOption::Kind;
+
+Status AddKey(ServerConfig& config, const std::string& key) {
+  for (const char c : key) {
+    // A key travels in a header and in a subprotocol name.
+    if (c <= ' ' || c >= 127) return InvalidArgument("a key holds visible ASCII characters only");
+  }
+  if (key.empty()) return InvalidArgument("a key is empty");
+  config.api_keys.push_back(key);
+  return Status::Ok();
+}
+
+Status ApplyKeys(ServerConfig& config, const Values& values) {
+  for (const std::string& key : values) RETURN_IF_ERROR(AddKey(config, key));
+  return Status::Ok();
+}
+
+Status ApplyKeyFile(ServerConfig& config, const Values& values) {
+  std::ifstream file(values.back());
+  if (!file) return InvalidArgument("cannot read \"" + values.back() + "\"");
+  size_t keys = 0;
+  for (std::string line; std::getline(file, line);) {
+    while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
+    if (line.empty() || line[0] == '#') continue;
+    RETURN_IF_ERROR(AddKey(config, line));
+    ++keys;
+  }
+  // An empty file that was meant to close the door must not leave it open.
+  if (keys == 0) return InvalidArgument("\"" + values.back() + "\" holds no key");
+  return Status::Ok();
+}
+
+Status ApplyOrigins(ServerConfig& config, const Values& values) {
+  for (const std::string& value : values) {
+    std::string origin = value;
+    while (!origin.empty() && origin.back() == '/') origin.pop_back();
+    const bool web = origin.starts_with("http://") || origin.starts_with("https://");
+    if (origin != "*" && (!web || origin.find('/', 8) != std::string::npos)) {
+      return BadValue(value, "an origin such as https://chat.example.org, or *");
+    }
+    config.allowed_origins.push_back(origin);
+  }
+  return Status::Ok();
+}
+
+Status ApplyThreads(ServerConfig& config, const Values& values) {
+  ASSIGN_OR_RETURN(const int64_t threads, ParseInteger(values.back(), 0, 1024));
+  config.cpu.threads = static_cast<int>(threads);
+  return Status::Ok();
+}
+
+Status ApplyDtype(ServerConfig& config, const Values& values) {
+  const std::string& value = values.back();
+  if (value != "f16" && value != "bf16") return BadValue(value, "f16 or bf16");
+  config.gpu.dtype = value == "f16" ? DType::kF16 : DType::kBF16;
+  return Status::Ok();
+}
+
+Status ApplyQuantization(ServerConfig& config, const Values& values) {
+  const std::string& value = values.back();
+  config.gpu.quantization = QuantizationNamed(value);
+  if (!config.gpu.quantization && value != "none") return BadValue(value, "none, int8 or fp8");
+  return Status::Ok();
+}
+
+Status ApplyInstructionSet(ServerConfig& config, const Values& values) {
+  config.cpu.instruction_set = values.back();
+  return Status::Ok();
+}
+
+Status ApplyDeterministic(ServerConfig& config, const Values& values) {
+  ASSIGN_OR_RETURN(config.gpu.deterministic, ParseSwitch(values.back()));
+  return Status::Ok();
+}
+
+Status ApplyGpuMemory(ServerConfig& config, const Values& values) {
+  ASSIGN_OR_RETURN(const double share, ParseReal(values.back(), 0.01, 1.0));
+  config.gpu.memory_utilization = share;
+  return Status::Ok();
+}
+
+std::vector<ConfigOption> ModelAndNetworkOptions() {
+  using C = ServerConfig;
+  return {
+      {"model", {"m"}, Kind::kValue, "PATH", "GGUF file or Hugging Face folder (required)", Text(&C::model)},
+      {"served-model-name",
+       {"alias"},
+       Kind::kValue,
+       "NAME",
+       "name under which clients ask for the model [its own]",
+       Text(&C::served_model_name)},
+      {"chat-template", {}, Kind::kValue, "NAME", "chat template [recognised from the model]", Text(&C::chat_template)},
+      {"host", {}, Kind::kValue, "ADDRESS", "address to listen on [127.0.0.1]", Text(&C::host)},
+      {"port",
+       {},
+       Kind::kValue,
+       "N",
+       "port to listen on; 0 takes a free one and prints it [8080]",
+       Integer(&C::port, 0, 65535)},
+      {"api-key",
+       {},
+       Kind::kList,
+       "KEY",
+       "key that clients must present; may be repeated [none: everyone may ask]",
+       ApplyKeys},
+      {"api-key-file", {}, Kind::kValue, "PATH", "file with one key a line", ApplyKeyFile},
+      {"allowed-origins",
+       {},
+       Kind::kList,
+       "ORIGIN",
+       "web origin that may connect besides the server's own; may be repeated; * allows all",
+       ApplyOrigins},
+      {"allow-public",
+       {},
+       Kind::kSwitch,
+       "",
+       "listen on a public address although no key is set",
+       Switch(&C::allow_public)},
+      {"max-connections",
+       {},
+       Kind::kValue,
+       "N",
+       "most open sockets [1024]",
+       Integer(&C::max_connections, 1, limits::kMaxConnections)},
+      {"max-connection-age",
+       {},
+       Kind::kValue,
+       "SECONDS",
+       "close a WebSocket after this time; 0 = never [0]",
+       Integer(&C::max_connection_age_s, 0, 365 * 86400)},
+      {"idle-timeout",
+       {},
+       Kind::kValue,
+       "SECONDS",
+       "close a WebSocket that has said nothing and has no answer for so long; 0 = never [0]",
+       Integer(&C::idle_timeout_s, 0, 365 * 86400)},
+      {"shutdown-timeout",
+       {},
+       Kind::kValue,
+       "SECONDS",
+       "time that running answers get when the server stops [30]",
+       Integer(&C::shutdown_timeout_s, 0, 86400)},
+  };
+}
+
+std::vector<ConfigOption> EngineSettings() {
+  using C = ServerConfig;
+  constexpr int64_t kMost = int64_t{1} << 40;
+  return {
+      {"slots",
+       {"max-num-seqs", "parallel"},
+       Kind::kValue,
+       "N",
+       "conversations held ready at once [8; on a GPU what fits]",
+       Integer(&C::slots, 1, 4096)},
+      {"memory-len",
+       {"window"},
+       Kind::kValue,
+       "N",
+       "tokens of a conversation that stay visible [2048, or what fits]",
+       Integer(&C::memory_len, 16, kMost)},
+      {"session-len",
+       {},
+       Kind::kValue,
+       "N",
+       "tokens a conversation may have in all [1048576, or what fits]",
+       Integer(&C::session_len, 16, kMost)},
+      {"pinned-max",
+       {"keep"},
+       Kind::kValue,
+       "N",
+       "most tokens of the system message that are never evicted [256]",
+       Integer(&C::pinned_max, 1, limits::kMaxPinnedTokens)},
+      {"eviction",
+       {},
+       Kind::kValue,
+       "turn|token",
+       "whether the window moves by whole messages or by tokens [turn]",
+       Choice<Eviction>(&C::eviction, {{"turn", Eviction::kTurn}, {"token", Eviction::kToken}})},
+      {"kv-cache-dtype",
+       {},
+       Kind::kValue,
+       "f32|f16|bf16|fp8",
+       "number format of keys and values [f16]",
+       Choice<DType>(&C::kv_cache_dtype, {{"f16", DType::kF16},
+                                          {"bf16", DType::kBF16},
+                                          {"f32", DType::kF32},
+                                          {"fp8", DType::kF8E4M3},
+                                          {"fp8_e4m3", DType::kF8E4M3}})},
+      {"device",
+       {},
+       Kind::kValue,
+       "cpu|cuda",
+       "where the forward pass runs [cpu]",
+       Choice<bool>(&C::cuda, {{"cpu", false}, {"cuda", true}})},
+      {"dtype", {}, Kind::kValue, "f16|bf16", "number format of weights and activations on a GPU [bf16]", ApplyDtype},
+      {"quantization",
+       {"q"},
+       Kind::kValue,
+       "none|int8|fp8",
+       "weights on a GPU: one byte each, with a scale for every output [none]",
+       ApplyQuantization},
+      {"gpu-memory-utilization",
+       {},
+       Kind::kValue,
+       "SHARE",
+       "of the GPU's free memory, taken at start [0.9]",
+       ApplyGpuMemory},
+      {"deterministic",
+       {},
+       Kind::kSwitch,
+       "",
+       "on a GPU: the same answer whatever else runs, at a price (the CPU always does) [off]",
+       ApplyDeterministic},
+      {"threads", {}, Kind::kValue, "N", "threads of the forward pass; 0 = all cores [0]", ApplyThreads},
+      {"instruction-set",
+       {},
+       Kind::kValue,
+       "NAME",
+       "portable, avx2, avx512, avx512_vnni or amx [the best there is]",
+       ApplyInstructionSet},
+      {"prefill-chunk",
+       {},
+       Kind::kValue,
+       "N",
+       "most new tokens of one conversation in a step; 512 where its window is full [256; GPU: 2048, of small models "
+       "up to 8192 if --memory-len allows]",
+       Integer(&C::prefill_chunk, 1, limits::kMaxPrefillChunkTokens)},
+      {"step-tokens",
+       {},
+       Kind::kValue,
+       "N",
+       "most new tokens of all conversations in a step [256, or a chunk; GPU: a chunk]",
+       Integer(&C::step_tokens, 1, 65536)},
+      {"mixed-tokens",
+       {},
+       Kind::kValue,
+       "N",
+       "the same in a step that also writes answers [64; GPU: 256]",
+       Integer(&C::mixed_tokens, 1, 65536)},
+      {"rebuild-windows",
+       {},
+       Kind::kValue,
+       "N",
+       "windows from which a lost cache is rebuilt; 0 = as many as make it exact [0]",
+       Integer(&C::rebuild_windows, 0, 1 << 20)},
+      {"queue-limit",
+       {},
+       Kind::kValue,
+       "N",
+       "turns that may wait for a slot [256]",
+       Integer(&C::queue_limit, 0, limits::kEngineInboxMessages)},
+      {"temperature", {}, Kind::kValue, "X", "where a request gives none", Real(&C::temperature, 0, 2)},
+      {"top-p", {}, Kind::kValue, "X", "where a request gives none", Real(&C::top_p, 1e-6, 1)},
+      {"max-output-tokens",
+       {},
+       Kind::kValue,
+       "N",
+       "where a request gives none",
+       Integer(&C::max_output_tokens, 1, kMost)},
+      {"log-level",
+       {},
+       Kind::kValue,
+       "debug|info|warning|error",
+       "least level written [info]",
+       Choice<LogLevel>(&C::log_level, {{"debug", LogLevel::kDebug},
+                                        {"info", LogLevel::kInfo},
+                                        {"warning", LogLevel::kWarning},
+                                        {"error", LogLevel::kError}})},
+      {"log-format",
+       {},
+       Kind::kValue,
+       "auto|text|json",
+       "auto = text on a terminal, else JSON lines [auto]",
+       Choice<LogFormat>(&C::log_format,
+                         {{"auto", LogFormat::kAuto}, {"text", LogFormat::kText}, {"json", LogFormat::kJson}})},
+  };
+}
+
+Status ApplyEncryptionKey(ServerConfig& config, const Values& values) {
+  ASSIGN_OR_RETURN(config.encryption_key, ReadEncryptionKey(values.back()));
+  return Status::Ok();
+}
+
+std::vector<ConfigOption> StorageSettings() {
+  using C = ServerConfig;
+  return {
+      {"store-path",
+       {},
+       Kind::kValue,
+       "PATH",
+       "folder of the server's own, made with mode 0700 and locked against a second server; conversations are kept "
+       "there [none: they end with the server]",
+       Text(&C::store_path)},
+      {"durability",
+       {},
+       Kind::kValue,
+       "token|turn|none",
+       "what is on disk before it is told: every token; every turn's end; nothing [token, or none without a "
+       "--store-path]",
+       Choice<StoreDurability>(
+           &C::durability,
+           {{"token", StoreDurability::kToken}, {"turn", StoreDurability::kTurn}, {"none", StoreDurability::kNone}})},
+      {"encryption-key-file",
+       {},
+       Kind::kValue,
+       "PATH",
+       "encrypt what is stored with this key: a file of mode 0400 or 0600 with 32 bytes, or 64 hexadecimal digits "
+       "[not encrypted]",
+       ApplyEncryptionKey},
+      {"verify", {}, Kind::kSwitch, "", "check every stored conversation before the start", Switch(&C::verify)},
+      {"accept-lost-tail",
+       {},
+       Kind::kSwitch,
+       "",
+       "start although the end of the stored log is missing; make a copy of the folder first",
+       Switch(&C::accept_lost_tail)},
+      {"purge-interval",
+       {},
+       Kind::kValue,
+       "SECONDS",
+       "bytes of deleted conversations are gone from the disk within this time [3600]",
+       Integer(&C::purge_interval_s, 1, 365 * 86400)},
+  };
+}
+
+std::vector<ConfigOption> SessionSettings() {
+  using C = ServerConfig;
+  constexpr int64_t kMost = int64_t{1} << 40;
+  constexpr double kYear_s = 365 * 86400;
+  constexpr int64_t kMostMegabytes = int64_t{1} << 24;
+  return {
+      {"session-idle-host",
+       {},
+       Kind::kValue,
+       "SECONDS",
+       "a conversation's cache moves from its slot to memory after so long without a turn [60]",
+       Milliseconds(&C::session_idle_host_ms, kYear_s)},
+      {"session-idle-disk",
+       {},
+       Kind::kValue,
+       "SECONDS",
+       "and from memory to the --store-path after so long there [600]",
+       Milliseconds(&C::session_idle_disk_ms, kYear_s)},
+      {"session-ttl",
+       {},
+       Kind::kValue,
+       "SECONDS",
+       "a conversation is deleted after so long without a turn; 0 = never [2592000]",
+       Integer(&C::session_ttl_s, 0, int64_t{100} * 365 * 86400)},
+      {"host-cache-mb",
+       {},
+       Kind::kValue,
+       "N",
+       "memory for caches that have no slot, MiB; 0 = none [1024]",
+       Integer(&C::host_cache_mb, 0, kMostMegabytes)},
+      {"disk-cache-mb",
+       {},
+       Kind::kValue,
+       "N",
+       "room for caches in the --store-path, MiB; 0 = none [16384]",
+       Integer(&C::disk_cache_mb, 0, kMostMegabytes)},
+      {"max-turns-per-owner",
+       {},
+       Kind::kValue,
+       "N",
+       "turns that one key may have running and waiting; 0 = no limit [64]",
+       Integer(&C::max_turns_per_owner, 0, kMost)},
+      {"max-sessions-per-owner",
+       {},
+       Kind::kValue,
+       "N",
+       "conversations that one key may have; 0 = no limit [0]",
+       Integer(&C::max_sessions_per_owner, 0, kMost)},
+      {"max-detached-tokens",
+       {},
+       Kind::kValue,
+       "N",
+       "tokens that an answer goes on for when nobody listens any more; 0 = no limit [4096]",
+       Integer(&C::max_detached_tokens, 0, kMost)},
+  };
+}
+
+}  // namespace
+
+std::vector<std::string> ConfigOption::Spellings() const {
+  std::vector<std::string> all = {name};
+  all.insert(all.end(), aliases.begin(), aliases.end());
+  return all;
+}
+
+const std::vector<ConfigOption>& ConfigOptions() {
+  static const std::vector<ConfigOption> options = [] {
+    std::vector<ConfigOption> all = ModelAndNetworkOptions();
+    for (auto* part : {&StorageSettings, &SessionSettings, &EngineSettings}) {
+      for (ConfigOption& option : part()) all.push_back(std::move(option));
+    }
+    return all;
+  }();
+  return options;
+}
+
+const ConfigOption* FindConfigOption(std::string_view spelling) {
+  for (const ConfigOption& option : ConfigOptions()) {
+    for (const std::string& known : option.Spellings()) {
+      if (known.size() > 1 && known == spelling) return &option;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace ringside

@@ -1,0 +1,148 @@
+#include "ws/json/json_value.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <unordered_map>
+
+#include "base/limits.h"
+
+namespace ringside {
+
+const char* JsonValue::KindName() const {
+  switch (kind_) {
+    case Kind::kNull:
+      return "null";
+    case Kind::kBool:
+      return "a boolean";
+    case Kind::kInteger:
+      return "an integer";
+    case Kind::kNumber:
+      return "a number";
+    case Kind::kString:
+      return "a string";
+    case Kind::kArray:
+      return "an array";
+    case Kind::kObject:
+      return "an object";
+  }
+  return "?";
+}
+
+const JsonValue* JsonValue::Find(std::string_view key) const {
+  for (const Member& member : object_) {
+    if (member.first == key) return member.second.is_null() ? nullptr : &member.second;
+  }
+  return nullptr;
+}
+
+// Takes the parser's events. The parser keeps its own stack on the heap, so no depth can overflow ours before the cap.
+class JsonBuilder final : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  JsonValue& root() { return root_; }
+  std::string& error() { return error_; }
+
+  bool null() override { return Place() != nullptr; }
+  bool boolean(bool value) override { return Scalar(JsonValue::Kind::kBool, value ? 1 : 0, 0); }
+  bool number_integer(number_integer_t value) override { return Scalar(JsonValue::Kind::kInteger, value, 0); }
+  bool number_unsigned(number_unsigned_t value) override {
+    if (value > static_cast<uint64_t>(INT64_MAX)) {
+      return Scalar(JsonValue::Kind::kNumber, 0, static_cast<double>(value));
+    }
+    return Scalar(JsonValue::Kind::kInteger, static_cast<int64_t>(value), 0);
+  }
+  bool number_float(number_float_t value, const string_t&) override {
+    if (!std::isfinite(value)) return Fail("a number is out of range");
+    return Scalar(JsonValue::Kind::kNumber, 0, value);
+  }
+  bool string(string_t& value) override {
+    JsonValue* place = Place();
+    place->kind_ = JsonValue::Kind::kString;
+    place->string_ = std::move(value);
+    return true;
+  }
+  bool binary(binary_t&) override { return Fail("binary data"); }
+  bool start_object(size_t) override { return Open(JsonValue::Kind::kObject); }
+  bool start_array(size_t) override { return Open(JsonValue::Kind::kArray); }
+  bool end_array() override { return Close(); }
+  bool end_object() override { return Close(); }
+  bool key(string_t& value) override {
+    // A vector keeps the client's order; look for the same key only among what this object has so far.
+    Level& level = open_.back();
+    std::vector<JsonValue::Member>& members = level.value->object_;
+    const auto [at, fresh] = level.keys.emplace(value, members.size());
+    level.member = at->second;
+    if (fresh) {
+      members.emplace_back(std::move(value), JsonValue());
+    } else {
+      members[level.member].second = JsonValue();
+    }
+    return true;
+  }
+  bool parse_error(size_t position, const std::string&, const nlohmann::detail::exception& exception) override {
+    // "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error ...": the last part says it.
+    const std::string what = exception.what();
+    const size_t colon = what.find(": ");
+    return Fail("at byte " + std::to_string(position) + ": " +
+                (colon == std::string::npos ? "not JSON" : what.substr(colon + 2)));
+  }
+
+ private:
+  struct Level {
+    JsonValue* value;
+    size_t member = 0;
+    std::unordered_map<std::string, size_t> keys;
+  };
+
+  bool Fail(std::string what) {
+    if (error_.empty()) error_ = std::move(what);
+    return false;
+  }
+  // Where the next value belongs.
+  JsonValue* Place() {
+    if (open_.empty()) return &root_;
+    Level& level = open_.back();
+    if (level.value->is_object()) return &level.value->object_[level.member].second;
+    return &level.value->array_.emplace_back();
+  }
+  bool Scalar(JsonValue::Kind kind, int64_t integer, double number) {
+    JsonValue* place = Place();
+    place->kind_ = kind;
+    place->integer_ = integer;
+    place->number_ = number;
+    return true;
+  }
+  bool Open(JsonValue::Kind kind) {
+    if (open_.size() >= static_cast<size_t>(limits::kMaxJsonDepth)) {
+      return Fail("nested deeper than " + std::to_string(limits::kMaxJsonDepth) + " levels");
+    }
+    JsonValue* place = Place();
+    place->kind_ = kind;
+    open_.push_back({place, 0, {}});
+    return true;
+  }
+  bool Close() {
+    open_.pop_back();
+    return true;
+  }
+
+  JsonValue root_;
+  std::vector<Level> open_;  // a value stays where it is while it is open: only the innermost one grows
+  std::string error_;
+};
+
+Result<JsonValue> ParseJson(std::string_view text) {
+  JsonBuilder builder;
+  try {
+    if (nlohmann::json::sax_parse(text.begin(), text.end(), &builder)) return std::move(builder.root());
+  } catch (const std::exception& exception) {
+    builder.error() = exception.what();
+  }
+  // The parser quotes what it read, which may hold anything: keep the message printable.
+  std::string message = builder.error().substr(0, 200);
+  for (char& c : message) {
+    if (static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) > 0x7e) c = '?';
+  }
+  return InvalidArgument("The message is not valid JSON: " + message, "", "invalid_json");
+}
+
+}  // namespace ringside

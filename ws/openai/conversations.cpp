@@ -1,0 +1,187 @@
+#include "ws/openai/conversations.h"
+
+#include "base/limits.h"
+#include "ws/json/json_writer.h"
+#include "ws/openai/responses_events.h"
+#include "ws/openai/responses_fields.h"
+#include "ws/openai/responses_paging.h"
+
+namespace ringside {
+namespace {
+
+Caller CallerOf(const HttpRequest& request) { return {request.principal, 0}; }
+
+// The body as an object; an empty body is {}.
+Result<JsonValue> ReadBody(const HttpRequest& request) {
+  ASSIGN_OR_RETURN(JsonValue body, ParseJson(request.body.empty() ? std::string_view("{}") : request.body));
+  if (!body.is_object()) return WrongType(body, "body", "an object");
+  return body;
+}
+
+std::string ConversationObject(const SessionInfo& info) {
+  JsonWriter json;
+  json.BeginObject().Field("id", info.id).Field("object", "conversation");
+  json.Field("created_at", static_cast<int64_t>(info.created_at)).Key("metadata").BeginObject();
+  for (const auto& [key, value] : info.metadata) json.Field(key, value);
+  json.EndObject().Key("ringside").BeginObject();
+  json.Field("items", info.items).Field("tokens", info.tokens).Field("position", info.position);
+  json.Field("pinned", info.pinned).Field("tokens_evicted", info.tokens_evicted);
+  json.Field("memory_len", info.memory_len).Field("session_len", info.session_len);
+  json.Field("eviction", info.eviction == Eviction::kTurn ? "turn" : "token");
+  json.TextOrNull("active_response_id", info.active_response_id);
+  json.Field("updated_at", static_cast<int64_t>(info.updated_at)).Field("epoch", info.epoch);
+  json.Field("cache", CacheSourceName(info.cache)).Field("durable", info.durable);
+  WriteRecorded(json, info.recorded);
+  return json.EndObject().EndObject().Take();
+}
+
+HttpResponse Json(std::string body) {
+  HttpResponse response;
+  response.body = std::move(body);
+  return response;
+}
+
+HttpResponse Answer(const Result<SessionInfo>& info) {
+  return info.ok() ? Json(ConversationObject(*info)) : ErrorResponse(info.status());
+}
+
+Result<SessionInfo> Create(SessionTable& table, const HttpRequest& request) {
+  ASSIGN_OR_RETURN(const JsonValue body, ReadBody(request));
+  Metadata metadata;
+  WindowOverrides window;
+  std::vector<NewItem> items;
+  for (const auto& [key, value] : body.object()) {
+    if (value.is_null() && (key == "metadata" || key == "items" || key == "ringside")) continue;
+    if (key == "metadata") {
+      RETURN_IF_ERROR(ReadMetadata(value, key, &metadata));
+    } else if (key == "items") {
+      RETURN_IF_ERROR(ReadItems(value, key, &items));
+    } else if (key == "ringside") {
+      RETURN_IF_ERROR(ReadWindow(value, key, &window));
+    } else {
+      return UnknownParameter(key.substr(0, 256));
+    }
+  }
+  return table.CreateSession(CallerOf(request), std::move(metadata), window, std::move(items));
+}
+
+Result<SessionInfo> Update(SessionTable& table, const HttpRequest& request, const std::string& id) {
+  ASSIGN_OR_RETURN(const JsonValue body, ReadBody(request));
+  Metadata metadata;
+  bool given = false;
+  for (const auto& [key, value] : body.object()) {
+    if (key != "metadata") return UnknownParameter(key.substr(0, 256));
+    given = true;
+    if (!value.is_null()) RETURN_IF_ERROR(ReadMetadata(value, key, &metadata));
+  }
+  if (!given) {
+    return InvalidArgument("Missing required parameter: 'metadata'.", "metadata", "missing_required_parameter");
+  }
+  return table.SetMetadata(CallerOf(request), id, std::move(metadata));
+}
+
+Result<std::string> List(const SessionTable& table, const HttpRequest& request) {
+  ASSIGN_OR_RETURN(const Paging paging, ReadPaging(request));
+  if (paging.ascending) return Unsupported("order", "listing conversations from the oldest on");
+  ASSIGN_OR_RETURN(const SessionPage page, table.ListSessions(CallerOf(request), paging.after, paging.limit));
+  JsonWriter json;
+  json.BeginObject().Field("object", "list").Key("data").BeginArray();
+  for (const SessionInfo& info : page.sessions) json.Raw(ConversationObject(info));
+  json.EndArray().Field("first_id", page.sessions.empty() ? "" : page.sessions.front().id);
+  json.Field("last_id", page.sessions.empty() ? "" : page.sessions.back().id);
+  return json.Field("has_more", page.has_more).EndObject().Take();
+}
+
+Result<std::string> ListItems(const SessionTable& table, const HttpRequest& request, const std::string& id) {
+  ASSIGN_OR_RETURN(const Paging paging, ReadPaging(request));
+  ASSIGN_OR_RETURN(std::vector<Item> items, table.GetItems(CallerOf(request), id));
+  return PageOfItems(std::move(items), paging);
+}
+
+Result<std::string> AddItems(SessionTable& table, const HttpRequest& request, const std::string& id) {
+  ASSIGN_OR_RETURN(const JsonValue body, ReadBody(request));
+  std::vector<NewItem> items;
+  bool given = false;
+  for (const auto& [key, value] : body.object()) {
+    if (key != "items") return UnknownParameter(key.substr(0, 256));
+    RETURN_IF_ERROR(ReadItems(value, key, &items));
+    given = true;
+  }
+  if (!given) return InvalidArgument("Missing required parameter: 'items'.", "items", "missing_required_parameter");
+  if (items.size() > static_cast<size_t>(limits::kMaxItemsAddedAtOnce)) {
+    return InvalidArgument("At most " + std::to_string(limits::kMaxItemsAddedAtOnce) + " items are added at once.",
+                           "items", "array_above_max_length");
+  }
+  ASSIGN_OR_RETURN(const std::vector<Item> added, table.AddItems(CallerOf(request), id, std::move(items)));
+  return ItemList(added, false);
+}
+
+Result<std::string> GetItem(const SessionTable& table, const HttpRequest& request, const std::string& id,
+                            const std::string& item_id) {
+  ASSIGN_OR_RETURN(const std::vector<Item> items, table.GetItems(CallerOf(request), id));
+  for (const Item& item : items) {
+    if (item.id == item_id) return ItemObject(item);
+  }
+  return NotFound("No item '" + item_id + "' in this conversation.", "item_id", "item_not_found");
+}
+
+HttpResponse Answer(Result<std::string> body) {
+  return body.ok() ? Json(std::move(*body)) : ErrorResponse(body.status());
+}
+
+HttpResponse Export(SessionTable& table, const HttpRequest& request, const std::string& id) {
+  Result<std::string> bytes = table.ExportSession(CallerOf(request), id);
+  if (!bytes.ok()) return ErrorResponse(bytes.status());
+  HttpResponse response;
+  response.body = std::move(*bytes);
+  response.content_type = "application/octet-stream";
+  response.headers.emplace_back("Content-Disposition", "attachment; filename=\"" + id + ".ringside\"");
+  return response;
+}
+
+Result<std::string> Verify(SessionTable& table, const HttpRequest& request, const std::string& id) {
+  ASSIGN_OR_RETURN(const SessionVerdict verdict, table.VerifySession(CallerOf(request), id));
+  JsonWriter json;
+  json.BeginObject().Field("id", id).Field("object", "conversation.verdict").Field("ok", verdict.ok);
+  json.Field("records", verdict.records).TextOrNull("message", verdict.message);
+  return json.EndObject().Take();
+}
+
+}  // namespace
+
+void RegisterConversationRoutes(Router& router, SessionTable& table) {
+  using Ids = Router::Parameters;
+  const std::string all = "/v1/conversations", one = all + "/{id}", items = one + "/items", item = items + "/{item}";
+  router.Add("POST", all, [&table](const HttpRequest& r, const Ids&) { return Answer(Create(table, r)); });
+  router.Add("GET", all, [&table](const HttpRequest& r, const Ids&) { return Answer(List(table, r)); });
+  // Before the pattern that would take "import" for an id.
+  router.AllowBody(all + "/import", kMaxImportBytes);
+  router.Add("POST", all + "/import",
+             [&table](const HttpRequest& r, const Ids&) { return Answer(table.ImportSession(CallerOf(r), r.body)); });
+  router.Add("GET", one,
+             [&table](const HttpRequest& r, const Ids& ids) { return Answer(table.GetSession(CallerOf(r), ids[0])); });
+  router.Add("POST", one, [&table](const HttpRequest& r, const Ids& ids) { return Answer(Update(table, r, ids[0])); });
+  router.Add("DELETE", one, [&table](const HttpRequest& r, const Ids& ids) {
+    const Status gone = table.DeleteSession(CallerOf(r), ids[0]);
+    if (!gone.ok()) return ErrorResponse(gone);
+    JsonWriter json;
+    json.BeginObject().Field("id", ids[0]).Field("object", "conversation.deleted").Field("deleted", true);
+    return Json(json.EndObject().Take());
+  });
+  router.Add("GET", one + "/export",
+             [&table](const HttpRequest& r, const Ids& ids) { return Export(table, r, ids[0]); });
+  router.Add("POST", one + "/verify",
+             [&table](const HttpRequest& r, const Ids& ids) { return Answer(Verify(table, r, ids[0])); });
+  router.Add("GET", items,
+             [&table](const HttpRequest& r, const Ids& ids) { return Answer(ListItems(table, r, ids[0])); });
+  router.Add("POST", items,
+             [&table](const HttpRequest& r, const Ids& ids) { return Answer(AddItems(table, r, ids[0])); });
+  router.Add("GET", item,
+             [&table](const HttpRequest& r, const Ids& ids) { return Answer(GetItem(table, r, ids[0], ids[1])); });
+  router.Add("DELETE", item, [&table](const HttpRequest& r, const Ids& ids) {
+    const Status gone = table.DeleteItem(CallerOf(r), ids[0], ids[1]);
+    return gone.ok() ? Answer(table.GetSession(CallerOf(r), ids[0])) : ErrorResponse(gone);
+  });
+}
+
+}  // namespace ringside

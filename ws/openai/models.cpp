@@ -1,0 +1,43 @@
+#include "ws/openai/models.h"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace ringside {
+namespace {
+
+nlohmann::json Describe(const ServedModel& model) {
+  return {{"id", model.name},
+          {"object", "model"},
+          {"created", model.created},
+          {"owned_by", "ringside"},
+          {"max_model_len", model.session_len}};
+}
+
+/// A name comes from a file: bytes that are no UTF-8 become U+FFFD instead of an exception.
+HttpResponse Json(const nlohmann::json& value) {
+  HttpResponse response;
+  response.body = value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return response;
+}
+
+HttpResponse GetModel(const ServedModel& model, const std::string& id) {
+  if (id == model.name) return Json(Describe(model));
+  return ErrorResponse(NotFound("The model '" + id + "' does not exist.", "model", "model_not_found"));
+}
+
+}  // namespace
+
+void AddModelRoutes(Router& router, ServedModel model) {
+  router.Add("GET", "/v1/models", [model](const HttpRequest&, const Router::Parameters&) {
+    return Json({{"object", "list"}, {"data", {Describe(model)}}});
+  });
+  router.Add("GET", "/v1/models/{id}",
+             [model](const HttpRequest&, const Router::Parameters& ids) { return GetModel(model, ids[0]); });
+  // "owner/name", as Hugging Face writes them.
+  router.Add("GET", "/v1/models/{owner}/{name}", [model](const HttpRequest&, const Router::Parameters& ids) {
+    return GetModel(model, ids[0] + "/" + ids[1]);
+  });
+}
+
+}  // namespace ringside

@@ -1,0 +1,19 @@
+// The list of models, which has one entry: /v1/models and /v1/models/{id}. Immutable; any thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "ws/transport/http.h"
+
+namespace ringside {
+
+struct ServedModel {
+  std::string name;
+  int64_t created = 0;      // seconds since 1970: when it was loaded
+  int64_t session_len = 0;  // told as max_model_len, as vLLM does
+};
+
+void AddModelRoutes(Router& router, ServedModel model);
+
+}  // namespace ringside

@@ -1,0 +1,47 @@
+// The OpenAI Responses protocol in WebSocket mode, one object per upgraded connection: reads client events, starts
+// turns on lanes, answers into the connection's Outbox. OnMessage and OnClosed are called on the connection's strand;
+// events of turns arrive on other threads and touch the Outbox only. The wire as built is described in ws/PROTOCOL.md.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "session/session_table.h"
+#include "ws/transport/server.h"
+
+namespace ringside {
+
+class ResponsesSocket {
+ public:
+  /// `table` outlives the socket. `principal` is who connected, after authentication. `retry_after_ms` says when there
+  /// should be room for a turn that was refused for want of it; null = not known.
+  ResponsesSocket(SessionTable& table, std::string principal, std::shared_ptr<Outbox> outbox,
+                  std::function<int64_t()> retry_after_ms = nullptr);
+  ~ResponsesSocket();
+  ResponsesSocket(const ResponsesSocket&) = delete;
+  ResponsesSocket& operator=(const ResponsesSocket&) = delete;
+
+  /// One whole message, text or binary: a JSON object. Never fails: what is wrong with it is answered.
+  void OnMessage(std::string_view message);
+  /// As ringside:session.resume would.
+  void Attach(const ResumeRequest& request);
+  /// The connection is gone. Turns run on, except those that only this connection could see.
+  void OnClosed();
+  /// True while an answer is running or waits to run: a close in the middle of it is 1012, never 1000 or 1001.
+  bool busy() const;
+
+ private:
+  class Impl;
+  std::shared_ptr<Impl> impl_;
+};
+
+/// The WebSocket of /v1/responses; `?session=&epoch=&after=&seq=&chain=` attaches at the upgrade, which is refused for
+/// an unknown session. `table` outlives it; `retry_after_ms` as above.
+SocketRoute ResponsesRoute(SessionTable& table, std::function<int64_t()> retry_after_ms = nullptr);
+
+/// GET, DELETE /v1/responses/{id}, POST /v1/responses/{id}/cancel, GET /v1/responses/{id}/input_items.
+void RegisterResponseRoutes(Router& router, SessionTable& table);
+
+}  // namespace ringside

@@ -1,0 +1,36 @@
+// Typed reading of request fields, with the errors that OpenAI's API gives: what was expected, what came, which
+// `param`. Pure functions, any thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "session/session_table.h"
+#include "ws/json/json_value.h"
+
+namespace ringside {
+
+Status UnknownParameter(std::string_view param);
+/// "Invalid type for 'x': expected ..., but got ... instead."
+Status WrongType(const JsonValue& value, std::string_view param, std::string_view expected);
+/// A known field that asks for what this server lacks.
+Status Unsupported(std::string_view param, std::string_view what);
+
+// Each leaves the target alone and fails if the value is of another type or out of range.
+Status ReadBool(const JsonValue& value, std::string_view param, bool* out);
+/// An integer in [low, high]; 16.0 counts as one.
+Status ReadInteger(const JsonValue& value, std::string_view param, int64_t low, int64_t high, int64_t* out);
+Status ReadNumber(const JsonValue& value, std::string_view param, double* out);
+Status ReadString(const JsonValue& value, std::string_view param, std::string* out);
+/// Strings to strings, within the limits for metadata.
+Status ReadMetadata(const JsonValue& value, std::string_view param, Metadata* out);
+/// {"memory_len", "session_len", "eviction": "turn" | "token"}.
+Status ReadWindow(const JsonValue& value, std::string_view param, WindowOverrides* out);
+/// Messages: items as in `input` (EasyInputMessage, Message, our own output items sent back). `param` is "input" or
+/// "items".
+Status ReadItems(const JsonValue& value, const std::string& param, std::vector<NewItem>* out);
+
+}  // namespace ringside

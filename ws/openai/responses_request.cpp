@@ -1,0 +1,350 @@
+#include "ws/openai/responses_request.h"
+
+#include <functional>
+#include <map>
+
+#include "base/limits.h"
+#include "session/ids.h"
+#include "ws/json/json_writer.h"
+#include "ws/openai/responses_fields.h"
+#include "ws/openai/responses_sampling.h"
+
+namespace ringside {
+namespace {
+
+class CreateReader {
+ public:
+  explicit CreateReader(const SessionTableOptions& options) : options_(options) {
+    spec_.sampling.temperature = options.temperature;
+    spec_.sampling.top_p = options.top_p;
+  }
+  Result<TurnSpec> Read(const JsonValue& body);
+
+ private:
+  using Handler = Status (CreateReader::*)(const JsonValue&, const std::string&);
+  static const std::map<std::string, Handler, std::less<>>& Handlers();
+
+  // What is asked.
+  Status Model(const JsonValue& value, const std::string& param);
+  Status Input(const JsonValue& value, const std::string& param);
+  Status Instructions(const JsonValue& value, const std::string& param);
+  Status PreviousResponse(const JsonValue& value, const std::string& param);
+  Status Conversation(const JsonValue& value, const std::string& param);
+  Status Window(const JsonValue& value, const std::string& param);
+  Status Flag(const JsonValue& value, const std::string& param);
+  Status RequestMetadata(const JsonValue& value, const std::string& param);
+  Status EventId(const JsonValue& value, const std::string& param);
+  Status Include(const JsonValue& value, const std::string& param);
+  Status TopLogprobs(const JsonValue& value, const std::string& param);
+  Status MaxToolCalls(const JsonValue& value, const std::string& param);
+  Status Truncation(const JsonValue& value, const std::string& param);
+  Status CacheOptions(const JsonValue& value, const std::string& param);
+  // What is known and accepted at its harmless value.
+  Status Ignored(const JsonValue&, const std::string&) { return Status::Ok(); }
+  Status Label(const JsonValue& value, const std::string& param);
+  Status Empty(const JsonValue& value, const std::string& param);
+  Status False(const JsonValue& value, const std::string& param);
+  Status OneOf(const JsonValue& value, const std::string& param);
+  Status Text(const JsonValue& value, const std::string& param);
+  Status Reasoning(const JsonValue& value, const std::string& param);
+
+  void WriteEcho();
+
+  const SessionTableOptions& options_;
+  TurnSpec spec_;
+  Metadata metadata_;
+  std::string client_request_id_, truncation_ = "disabled", tool_choice_ = "auto";
+  std::map<std::string, std::string, std::less<>> labels_;
+  bool generate_ = true, wants_logprobs_ = false, parallel_tool_calls_ = true, has_seed_ = false, prewarm_ = false;
+  int64_t top_logprobs_ = 0;
+};
+
+const std::map<std::string, CreateReader::Handler, std::less<>>& CreateReader::Handlers() {
+  using R = CreateReader;
+  static const std::map<std::string, Handler, std::less<>> handlers = {
+      {"type", &R::Ignored},
+      {"stream_id", &R::Ignored},
+      {"event_id", &R::EventId},
+      {"model", &R::Model},
+      {"input", &R::Input},
+      {"instructions", &R::Instructions},
+      {"previous_response_id", &R::PreviousResponse},
+      {"conversation", &R::Conversation},
+      {"ringside", &R::Window},
+      {"store", &R::Flag},
+      {"generate", &R::Flag},
+      {"parallel_tool_calls", &R::Flag},
+      {"stream", &R::Flag},
+      {"metadata", &R::RequestMetadata},
+      {"include", &R::Include},
+      {"truncation", &R::Truncation},
+      {"prompt_cache_options", &R::CacheOptions},
+      {"top_logprobs", &R::TopLogprobs},
+      {"max_tool_calls", &R::MaxToolCalls},
+      {"user", &R::Label},
+      {"safety_identifier", &R::Label},
+      {"prompt_cache_key", &R::Label},
+      {"tools", &R::Empty},
+      {"context_management", &R::Empty},
+      {"moderation", &R::Empty},
+      {"image", &R::Empty},
+      {"access_programs", &R::Empty},
+      {"prompt", &R::Empty},
+      {"background", &R::False},
+      {"service_tier", &R::OneOf},
+      {"tool_choice", &R::OneOf},
+      {"prompt_cache_retention", &R::OneOf},
+      {"stream_options", &R::Ignored},
+      {"text", &R::Text},
+      {"reasoning", &R::Reasoning},
+  };
+  return handlers;
+}
+
+Result<TurnSpec> CreateReader::Read(const JsonValue& body) {
+  for (const auto& [key, value] : body.object()) {
+    const auto handler = Handlers().find(key);
+    const bool sampling = IsSamplingField(key);
+    if (handler == Handlers().end() && !sampling) return UnknownParameter(key.substr(0, 256));
+    if (value.is_null()) continue;
+    if (sampling) has_seed_ = has_seed_ || key == "seed";
+    RETURN_IF_ERROR(sampling ? ReadSamplingField(value, key, &spec_) : (this->*handler->second)(value, key));
+  }
+  if (!spec_.conversation.empty() && !spec_.previous_response_id.empty()) {
+    return InvalidArgument("'conversation' and 'previous_response_id' cannot be given together.",
+                           "previous_response_id", "mutually_exclusive_parameters");
+  }
+  const bool continues = !spec_.conversation.empty() || !spec_.previous_response_id.empty();
+  const WindowOverrides& window = spec_.window;
+  if (continues && (window.memory_len || window.session_len || window.eviction)) {
+    return InvalidArgument("The window of a conversation is chosen when it begins.", "ringside", "invalid_value");
+  }
+  spec_.warm_up = prewarm_ || !generate_;
+  if (wants_logprobs_ || top_logprobs_ > 0) spec_.sampling.logprobs = top_logprobs_;
+  if (!has_seed_) spec_.sampling.seed = RandomBits();
+  WriteEcho();
+  if (!client_request_id_.empty()) {
+    std::string content = spec_.echo + (spec_.warm_up ? "w" : "g") + spec_.instructions.value_or("");
+    for (const NewItem& item : spec_.input) content += '\n' + std::string(ChatRoleName(item.role)) + ':' + item.text;
+    spec_.request_key = client_request_id_ + '\n' + std::to_string(std::hash<std::string>()(content));
+  }
+  return std::move(spec_);
+}
+
+Status CreateReader::Model(const JsonValue& value, const std::string& param) {
+  std::string name;
+  RETURN_IF_ERROR(ReadString(value, param, &name));
+  if (name.empty() || name == options_.model_name) return Status::Ok();
+  return NotFound(
+      "The model '" + name.substr(0, 256) + "' does not exist; this server has '" + options_.model_name + "'.", param,
+      "model_not_found");
+}
+
+Status CreateReader::Input(const JsonValue& value, const std::string& param) {
+  if (value.is_string()) {
+    spec_.input = {{ChatRole::kUser, value.string()}};
+    return Status::Ok();
+  }
+  if (!value.is_array()) return WrongType(value, param, "a string or an array of items");
+  return ReadItems(value, param, &spec_.input);
+}
+
+Status CreateReader::Instructions(const JsonValue& value, const std::string& param) {
+  std::string text;
+  RETURN_IF_ERROR(ReadString(value, param, &text));
+  spec_.instructions = std::move(text);
+  return Status::Ok();
+}
+
+Status CreateReader::PreviousResponse(const JsonValue& value, const std::string& param) {
+  RETURN_IF_ERROR(ReadString(value, param, &spec_.previous_response_id));
+  if (!spec_.previous_response_id.empty()) return Status::Ok();
+  return InvalidArgument("An id is never empty.", param, "invalid_value");
+}
+
+Status CreateReader::Conversation(const JsonValue& value, const std::string& param) {
+  const JsonValue* id = value.is_object() ? value.Find("id") : &value;
+  if (id == nullptr || !id->is_string()) return WrongType(value, param, "an id or an object with an id");
+  for (const auto& [key, ignored] : value.object()) {
+    if (key != "id") return UnknownParameter(param + "." + key);
+  }
+  if (id->string().empty()) return InvalidArgument("An id is never empty.", param, "invalid_value");
+  spec_.conversation = id->string();
+  return Status::Ok();
+}
+
+Status CreateReader::Window(const JsonValue& value, const std::string& param) {
+  return ReadWindow(value, param, &spec_.window);
+}
+
+Status CreateReader::Flag(const JsonValue& value, const std::string& param) {
+  bool flag = false;
+  RETURN_IF_ERROR(ReadBool(value, param, &flag));
+  if (param == "store") spec_.store = flag;
+  if (param == "generate") generate_ = flag;
+  if (param == "parallel_tool_calls") parallel_tool_calls_ = flag;
+  return Status::Ok();
+}
+
+Status CreateReader::RequestMetadata(const JsonValue& value, const std::string& param) {
+  RETURN_IF_ERROR(ReadMetadata(value, param, &metadata_));
+  for (const auto& [key, text] : metadata_) {
+    if (key == "client_request_id") client_request_id_ = text;
+  }
+  return Status::Ok();
+}
+
+Status CreateReader::EventId(const JsonValue& value, const std::string& param) {
+  std::string id;
+  RETURN_IF_ERROR(ReadString(value, param, &id));
+  if (id.size() > static_cast<size_t>(limits::kMaxMetadataValueBytes)) {
+    return InvalidArgument("The id is too long.", param, "string_above_max_length");
+  }
+  if (client_request_id_.empty()) client_request_id_ = std::move(id);
+  return Status::Ok();
+}
+
+Status CreateReader::Include(const JsonValue& value, const std::string& param) {
+  if (!value.is_array()) return WrongType(value, param, "an array of strings");
+  for (const JsonValue& entry : value.array()) {
+    if (!entry.is_string()) return WrongType(entry, param, "an array of strings");
+    if (entry.string() != "message.output_text.logprobs") {
+      return Unsupported(param, "including '" + entry.string().substr(0, 256) + "'");
+    }
+    wants_logprobs_ = true;
+  }
+  return Status::Ok();
+}
+
+Status CreateReader::TopLogprobs(const JsonValue& value, const std::string& param) {
+  return ReadInteger(value, param, 0, limits::kMaxTopLogprobs, &top_logprobs_);
+}
+
+Status CreateReader::MaxToolCalls(const JsonValue& value, const std::string& param) {
+  int64_t count = 0;  // there are no tools to call
+  return ReadInteger(value, param, 0, INT64_MAX, &count);
+}
+
+Status CreateReader::Truncation(const JsonValue& value, const std::string& param) {
+  // With "auto" too the window slides by itself; only session_len ends a conversation, and then with an error.
+  RETURN_IF_ERROR(ReadString(value, param, &truncation_));
+  if (truncation_ == "auto" || truncation_ == "disabled") return Status::Ok();
+  return InvalidArgument("Supported values are: 'auto' and 'disabled'.", param, "invalid_value");
+}
+
+Status CreateReader::CacheOptions(const JsonValue& value, const std::string& param) {
+  if (!value.is_object()) return WrongType(value, param, "an object");
+  for (const auto& [key, field] : value.object()) {
+    if (field.is_null()) continue;
+    const std::string name = param + "." + key;
+    std::string text;
+    if (key == "prewarm") {
+      RETURN_IF_ERROR(ReadBool(field, name, &prewarm_));
+    } else if (key == "mode" || key == "ttl") {
+      RETURN_IF_ERROR(ReadString(field, name, &text));
+    } else if (key == "comparison_response_id") {
+      return Unsupported(name, "cache comparisons");
+    } else {
+      return UnknownParameter(name);
+    }
+  }
+  return Status::Ok();
+}
+
+Status CreateReader::Label(const JsonValue& value, const std::string& param) {
+  std::string text;
+  RETURN_IF_ERROR(ReadString(value, param, &text));
+  if (text.size() > static_cast<size_t>(limits::kMaxMetadataValueBytes)) {
+    return InvalidArgument("'" + param + "' is too long.", param, "string_above_max_length");
+  }
+  labels_[param] = std::move(text);
+  return Status::Ok();
+}
+
+Status CreateReader::Empty(const JsonValue& value, const std::string& param) {
+  const bool empty = (value.is_array() && value.array().empty()) || (value.is_object() && value.object().empty());
+  return empty ? Status::Ok() : Unsupported(param, "'" + param + "'");
+}
+
+Status CreateReader::False(const JsonValue& value, const std::string& param) {
+  bool flag = false;
+  RETURN_IF_ERROR(ReadBool(value, param, &flag));
+  return flag ? Unsupported(param, "'" + param + "'") : Status::Ok();
+}
+
+Status CreateReader::OneOf(const JsonValue& value, const std::string& param) {
+  static const std::map<std::string, std::vector<std::string>, std::less<>> accepted = {
+      {"service_tier", {"auto", "default"}},
+      {"tool_choice", {"auto", "none"}},
+      {"prompt_cache_retention", {"in_memory", "24h"}},
+  };
+  if (!value.is_string()) {
+    return value.is_object() ? Unsupported(param, "such a '" + param + "'") : WrongType(value, param, "a string");
+  }
+  for (const std::string& choice : accepted.at(param)) {
+    if (value.string() != choice) continue;
+    if (param == "tool_choice") tool_choice_ = choice;
+    return Status::Ok();
+  }
+  return Unsupported(param, "'" + param + "' of '" + value.string().substr(0, 256) + "'");
+}
+
+Status CreateReader::Text(const JsonValue& value, const std::string& param) {
+  if (!value.is_object()) return WrongType(value, param, "an object");
+  for (const auto& [key, field] : value.object()) {
+    if (field.is_null()) continue;
+    const std::string name = param + "." + key;
+    if (key == "format") {
+      const JsonValue* type = field.Find("type");
+      if (!field.is_object() || type == nullptr) return WrongType(field, name, "an object with a type");
+      if (!type->is_string() || type->string() != "text" || field.object().size() != 1) {
+        return Unsupported(name, "formats other than text");
+      }
+    } else if (key == "verbosity") {
+      if (!field.is_string() || field.string() != "medium") return Unsupported(name, "a verbosity");
+    } else {
+      return UnknownParameter(name);
+    }
+  }
+  return Status::Ok();
+}
+
+Status CreateReader::Reasoning(const JsonValue& value, const std::string& param) {
+  if (!value.is_object()) return WrongType(value, param, "an object");
+  for (const auto& [key, field] : value.object()) {
+    const bool none = key == "effort" && field.is_string() && field.string() == "none";
+    if (!field.is_null() && !none) return Unsupported(param + "." + key, "reasoning");
+  }
+  return Status::Ok();
+}
+
+void CreateReader::WriteEcho() {
+  JsonWriter json;
+  json.Key("instructions");
+  spec_.instructions ? json.Value(*spec_.instructions) : json.Null();
+  json.Key("max_output_tokens");
+  spec_.max_output_tokens ? json.Value(*spec_.max_output_tokens) : json.Null();
+  json.Key("metadata").BeginObject();
+  for (const auto& [key, text] : metadata_) json.Field(key, text);
+  json.EndObject();
+  json.Field("temperature", spec_.sampling.temperature).Field("top_p", spec_.sampling.top_p);
+  json.Field("top_logprobs", top_logprobs_).Field("truncation", truncation_);
+  json.Field("tool_choice", tool_choice_).Field("parallel_tool_calls", parallel_tool_calls_);
+  json.Key("tools").BeginArray().EndArray().Field("background", false).Field("service_tier", "default");
+  json.Key("text").BeginObject().Key("format").BeginObject().Field("type", "text").EndObject().EndObject();
+  json.Key("reasoning").Null();
+  for (const char* label : {"user", "safety_identifier", "prompt_cache_key"}) {
+    const auto at = labels_.find(label);
+    json.TextOrNull(label, at == labels_.end() ? "" : at->second);
+  }
+  json.Field("store", spec_.store);
+  spec_.echo = json.Take();
+}
+
+}  // namespace
+
+Result<TurnSpec> ReadCreate(const JsonValue& body, const SessionTableOptions& options) {
+  return CreateReader(options).Read(body);
+}
+
+}  // namespace ringside

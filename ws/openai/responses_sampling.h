@@ -1,0 +1,18 @@
+// The fields of a request that say how to choose tokens and when to stop, by chat's names. Ranges that depend on the
+// model are checked by SamplingParams::Validate. Pure.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "session/session_table.h"
+#include "ws/json/json_value.h"
+
+namespace ringside {
+
+bool IsSamplingField(std::string_view key);
+/// Reads one, not null, into `spec`. kInvalidArgument with `param`.
+Status ReadSamplingField(const JsonValue& value, const std::string& param, TurnSpec* spec);
+
+}  // namespace ringside

@@ -1,0 +1,109 @@
+// The verbs beside response.create: steer, and those of sessions.
+#include "ws/json/json_writer.h"
+#include "ws/openai/responses_fields.h"
+#include "ws/openai/responses_socket.h"
+
+namespace ringside {
+namespace {
+
+void WriteValue(JsonWriter& json, const JsonValue& value) {
+  switch (value.kind()) {
+    case JsonValue::Kind::kNull:
+      json.Null();
+      return;
+    case JsonValue::Kind::kBool:
+      json.Value(value.boolean());
+      return;
+    case JsonValue::Kind::kInteger:
+      json.Value(value.integer());
+      return;
+    case JsonValue::Kind::kNumber:
+      json.Value(value.number());
+      return;
+    case JsonValue::Kind::kString:
+      json.Value(value.string());
+      return;
+    case JsonValue::Kind::kArray:
+      json.BeginArray();
+      for (const JsonValue& element : value.array()) WriteValue(json, element);
+      json.EndArray();
+      return;
+    case JsonValue::Kind::kObject:
+      json.BeginObject();
+      for (const auto& [key, member] : value.object()) WriteValue(json.Key(key), member);
+      json.EndObject();
+      return;
+  }
+}
+
+// The session that a verb names.
+Status ReadSession(const JsonValue& event, std::string* session) {
+  const JsonValue* value = event.Find("session");
+  if (value == nullptr) {
+    return InvalidArgument("Missing required parameter: 'session'.", "session", "missing_required_parameter");
+  }
+  return ReadString(*value, "session", session);
+}
+
+// An optional count, such as `after`.
+Status ReadCount(const JsonValue& event, const char* name, std::optional<int64_t>* out) {
+  const JsonValue* value = event.Find(name);
+  if (value == nullptr) return Status::Ok();
+  int64_t count = 0;
+  RETURN_IF_ERROR(ReadInteger(*value, name, 0, INT64_MAX, &count));
+  *out = count;
+  return Status::Ok();
+}
+
+}  // namespace
+
+void ResponsesSocket::Impl::FailVerb(const char* verb, const Status& status) {
+  JsonWriter json;
+  json.BeginObject().Field("type", "ringside:session.failed").Field("verb", verb);
+  outbox_->Push(json.Key("error").Raw(ErrorObject(status)).EndObject().Take());
+}
+
+void ResponsesSocket::Impl::Steer(const JsonValue& event) {
+  JsonWriter json;
+  json.BeginObject().Field("type", "response.steer.failed").Key("error").BeginObject();
+  json.Field("type", "invalid_request_error").Field("code", "steering_not_supported");
+  json.Field("message", "This server does not support steering. Cancel the response and create another.").EndObject();
+  json.Key("steer").BeginObject().Key("previous_response_id");
+  const JsonValue* previous = event.Find("previous_response_id");
+  previous != nullptr && previous->is_string() ? json.Value(previous->string()) : json.Value("");
+  json.Key("input");
+  const JsonValue* input = event.Find("input");
+  input != nullptr ? WriteValue(json, *input) : WriteValue(json, JsonValue());
+  json.EndObject().Field("sequence_number", 0);
+  outbox_->Push(json.EndObject().Take());
+}
+
+void ResponsesSocket::Impl::Rewind(const JsonValue& event) {
+  std::string session;
+  std::optional<int64_t> to;
+  if (Status bad = ReadSession(event, &session); !bad.ok()) return FailVerb("rewind", bad);
+  if (Status bad = ReadCount(event, "to", &to); !bad.ok()) return FailVerb("rewind", bad);
+  if (!to) {
+    return FailVerb("rewind", InvalidArgument("Missing required parameter: 'to'.", "to", "missing_required_parameter"));
+  }
+  const Result<int64_t> kept = table_.Rewind(caller_, session, *to);
+  if (!kept.ok()) return FailVerb("rewind", kept.status());
+  JsonWriter json;
+  json.BeginObject().Field("type", "ringside:session.rewound").Field("session", session).Field("items", *kept);
+  outbox_->Push(json.EndObject().Take());
+}
+
+void ResponsesSocket::Impl::Fork(const JsonValue& event) {
+  std::string session;
+  std::optional<int64_t> at;
+  if (Status bad = ReadSession(event, &session); !bad.ok()) return FailVerb("fork", bad);
+  if (Status bad = ReadCount(event, "at", &at); !bad.ok()) return FailVerb("fork", bad);
+  const Result<SessionInfo> fork = table_.Fork(caller_, session, at);
+  if (!fork.ok()) return FailVerb("fork", fork.status());
+  JsonWriter json;
+  json.BeginObject().Field("type", "ringside:session.forked").Field("session", fork->id).Field("from", session);
+  json.Field("items", fork->items);
+  outbox_->Push(json.EndObject().Take());
+}
+
+}  // namespace ringside

@@ -1,0 +1,169 @@
+#include "ws/transport/auth.h"
+
+#include <arpa/inet.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "base/check.h"
+
+namespace ringside {
+namespace {
+
+std::array<unsigned char, 32> Sha256(std::string_view domain, std::string_view text) {
+  const std::string joined = std::string(domain) + std::string(text);
+  std::array<unsigned char, 32> digest{};
+  unsigned int size = 0;
+  CHECK(EVP_Digest(joined.data(), joined.size(), digest.data(), &size, EVP_sha256(), nullptr) == 1);
+  CHECK_EQ(size, digest.size());
+  return digest;
+}
+
+/// The digest compared against and the principal come from different domains, so that the principal, which may be
+/// stored, says nothing about the comparison.
+constexpr std::string_view kCompareDomain = "ringside key\n";
+constexpr std::string_view kPrincipalDomain = "ringside principal\n";
+
+std::string Hex(const std::array<unsigned char, 32>& digest, size_t bytes) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  for (size_t i = 0; i < bytes; ++i) {
+    text += kDigits[digest[i] >> 4];
+    text += kDigits[digest[i] & 15];
+  }
+  return text;
+}
+
+std::string Lower(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return out;
+}
+
+/// "localhost" of "localhost:8080", "::1" of "[::1]:8080" and of itself.
+std::string_view HostName(std::string_view host) {
+  if (host.starts_with('[')) {
+    const size_t end = host.find(']');
+    return end == std::string_view::npos ? host : host.substr(1, end - 1);
+  }
+  const size_t colon = host.find(':');
+  return host.find(':', colon + 1) != std::string_view::npos ? host : host.substr(0, colon);
+}
+
+/// "host:port" of "http://host:port"; "" for "null" and everything else that is no web origin.
+std::string_view OriginAuthority(std::string_view origin) {
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (origin.starts_with(scheme)) return origin.substr(scheme.size());
+  }
+  return {};
+}
+
+std::string_view Trim(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
+  return text;
+}
+
+std::vector<std::string_view> SplitList(std::string_view list) {
+  std::vector<std::string_view> items;
+  while (!list.empty()) {
+    const size_t comma = list.find(',');
+    if (const std::string_view item = Trim(list.substr(0, comma)); !item.empty()) items.push_back(item);
+    if (comma == std::string_view::npos) break;
+    list.remove_prefix(comma + 1);
+  }
+  return items;
+}
+
+/// The key a request presents, in a header or, before an upgrade, in a subprotocol.
+std::string_view PresentedKey(const AccessRequest& request) {
+  constexpr std::string_view kBearer = "bearer ";
+  const std::string_view header = Trim(request.authorization);
+  if (header.size() > kBearer.size() && Lower(header.substr(0, kBearer.size())) == kBearer) {
+    return Trim(header.substr(kBearer.size()));
+  }
+  if (!request.upgrade) return {};
+  for (const std::string_view item : SplitList(request.subprotocols)) {
+    if (item.starts_with(kKeySubprotocol)) return item.substr(kKeySubprotocol.size());
+  }
+  return {};
+}
+
+}  // namespace
+
+bool IsLoopbackHost(std::string_view host) {
+  const std::string name = Lower(HostName(host));
+  if (name == "localhost") return true;
+  in_addr v4{};
+  if (inet_pton(AF_INET, name.c_str(), &v4) == 1) return (ntohl(v4.s_addr) >> 24) == 127;
+  in6_addr v6{};
+  return inet_pton(AF_INET6, name.c_str(), &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
+}
+
+AccessPolicy::AccessPolicy(const AccessOptions& options)
+    : own_host_(Lower(options.host)), check_host_(IsLoopbackHost(options.host)) {
+  for (const std::string& key : options.api_keys) {
+    keys_.push_back({Sha256(kCompareDomain, key), Hex(Sha256(kPrincipalDomain, key), 16)});
+  }
+  for (const std::string& origin : options.allowed_origins) {
+    any_origin_ = any_origin_ || origin == "*";
+    allowed_origins_.push_back(Lower(origin));
+  }
+}
+
+bool AccessPolicy::IsAllowedOrigin(std::string_view origin) const {
+  return any_origin_ ||
+         std::find(allowed_origins_.begin(), allowed_origins_.end(), Lower(origin)) != allowed_origins_.end();
+}
+
+Status AccessPolicy::CheckSource(const AccessRequest& request) const {
+  const std::string host = Lower(request.host);
+  if (check_host_ && !any_origin_) {
+    const bool own = IsLoopbackHost(host) || HostName(host) == own_host_;
+    const bool allowed = std::any_of(allowed_origins_.begin(), allowed_origins_.end(),
+                                     [&](const std::string& origin) { return OriginAuthority(origin) == host; });
+    if (!own && !allowed) {
+      return InvalidArgument("This server does not answer to the name in the Host header.", "", "misdirected_request");
+    }
+  }
+  if (!request.has_origin) return Status::Ok();
+  const std::string_view authority = OriginAuthority(request.origin);
+  if (!authority.empty() && Lower(authority) == host) return Status::Ok();
+  if (IsAllowedOrigin(request.origin)) return Status::Ok();
+  return InvalidArgument(
+      "Pages of this origin may not use the server; the operator can allow it with "
+      "--allowed-origins.",
+      "", "origin_not_allowed");
+}
+
+Result<std::string> AccessPolicy::Authenticate(const AccessRequest& request) const {
+  if (keys_.empty()) return std::string();
+  const Digest presented = Sha256(kCompareDomain, PresentedKey(request));
+  // Every key is compared, and digests are, so that time tells neither which key nor how much of it was right.
+  const Key* match = nullptr;
+  for (const Key& key : keys_) {
+    if (CRYPTO_memcmp(key.digest.data(), presented.data(), presented.size()) == 0) match = &key;
+  }
+  if (match != nullptr) return match->principal;
+  const bool none = PresentedKey(request).empty();
+  return InvalidArgument(none ? "No API key was given. Send it as `Authorization: Bearer KEY`."
+                              : "The API key is not one of this server's.",
+                         "", "invalid_api_key");
+}
+
+bool AccessPolicy::IsForeignAllowed(std::string_view origin, std::string_view host) const {
+  return Lower(OriginAuthority(origin)) != Lower(host) && IsAllowedOrigin(origin);
+}
+
+std::string SelectSubprotocol(std::string_view offered) {
+  std::string_view key;
+  for (const std::string_view item : SplitList(offered)) {
+    if (item == "responses" || item == "realtime" || item == "ringside") return std::string(item);
+    if (key.empty() && item.starts_with(kKeySubprotocol)) key = item;
+  }
+  return std::string(key);
+}
+
+}  // namespace ringside

@@ -1,0 +1,304 @@
+#include "ws/transport/connection.h"
+
+#include <boost/asio/bind_executor.hpp>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http/field.hpp>
+#include <boost/beast/websocket/error.hpp>
+#include <boost/beast/websocket/option.hpp>
+#include <boost/beast/websocket/stream.hpp>
+#include <optional>
+
+#include "base/log.h"
+#include "ws/transport/connection_guard.h"
+
+namespace ringside {
+namespace {
+
+namespace asio = boost::asio;
+namespace http = boost::beast::http;
+namespace websocket = boost::beast::websocket;
+using boost::system::error_code;
+
+constexpr size_t kReadBytes = 64 << 10;
+constexpr size_t kKeptBufferBytes = 256 << 10;
+constexpr size_t kMaxReasonBytes = 123;
+// Pieces of one message: so many are free, and beyond them each must bring something.
+constexpr int64_t kFreePieces = 1024;
+constexpr int64_t kLeastPieceBytes = 64;
+constexpr uint16_t kLost = 1006;
+constexpr std::chrono::milliseconds kTeardownTime{1'000};
+
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  Connection(Socket socket, ConnectionTicket ticket, ServerContext& context)
+      : context_(context),
+        ticket_(std::move(ticket)),
+        stream_(GuardedSocket(std::move(socket))),
+        age_(stream_.get_executor()),
+        idle_(stream_.get_executor()),
+        deadline_(stream_.get_executor()),
+        messages_(static_cast<double>(context.options.messages_per_second),
+                  10.0 * static_cast<double>(context.options.messages_per_second)) {}
+  ~Connection() { Finish(kLost); }
+
+  void Start(const UpgradeRequest& request, const SocketRoute& route, HttpRequest asked, std::string request_id) {
+    const ServerOptions& options = context_.options;
+    SetTimeouts(options.request_timeout);
+    stream_.read_message_max(0);  // the limit is ours: a face may still answer before the close
+    stream_.auto_fragment(false);
+    stream_.text(true);
+    const std::string subprotocol = SelectSubprotocol(std::string_view(
+        request[http::field::sec_websocket_protocol].data(), request[http::field::sec_websocket_protocol].size()));
+    stream_.set_option(websocket::stream_base::decorator([=](websocket::response_type& response) {
+      response.set(http::field::server, "ringside");
+      response.set("x-request-id", request_id);
+      if (!subprotocol.empty()) response.set(http::field::sec_websocket_protocol, subprotocol);
+    }));
+    stream_.control_callback([this](websocket::frame_type kind, boost::beast::string_view) { OnControl(kind); });
+    stream_.async_accept(request, [self = shared_from_this(), route, asked = std::move(asked)](error_code error) {
+      if (!error) self->Open(route, asked);
+    });
+  }
+
+ private:
+  /// `handshake` bounds the opening and, set again behind it, the closing handshake.
+  void SetTimeouts(std::chrono::milliseconds handshake) {
+    websocket::stream_base::timeout timeout;
+    timeout.handshake_timeout = handshake;
+    timeout.idle_timeout = 2 * context_.options.ping_interval;  // Beast pings at half of it
+    timeout.keep_alive_pings = true;
+    stream_.set_option(timeout);
+  }
+
+  // ---- opening and reading ----------------------------------------------------------------------------------------
+  void Open(const SocketRoute& route, const HttpRequest& asked) {
+    outbox_ = std::make_shared<Outbox>([weak = weak_from_this()] {
+      // Any thread. The face is never entered from here, only the strand's queue.
+      if (auto self = weak.lock()) {
+        const auto executor = self->stream_.get_executor();
+        asio::post(executor, [self = std::move(self)] { self->Flush(); });
+      }
+    });
+    SetTimeouts(context_.options.close_timeout);
+    stream_.next_layer().OnTeardown([this] { OnTeardown(); });
+    context_.counters.WebSocketOpened();
+    open_ = true;
+    member_ = context_.Join({outbox_, [weak = weak_from_this()] {
+                               if (const auto self = weak.lock()) self->Finish(kLost);
+                             }});
+    face_ = route.open(asked, outbox_);
+    // The server may have begun to stop between the check and now.
+    if (context_.draining) outbox_->Close(1012, "server is stopping");
+    if (context_.options.max_connection_age.count() > 0) ArmAge(context_.options.max_connection_age);
+    last_message_ = std::chrono::steady_clock::now();
+    if (context_.options.idle_timeout.count() > 0) ArmIdle();
+    Read();
+    Flush();
+  }
+
+  void Read() {
+    stream_.async_read_some(buffer_, kReadBytes, [self = shared_from_this()](error_code error, size_t bytes) {
+      self->OnRead(error, bytes);
+    });
+  }
+
+  void OnRead(error_code error, size_t bytes) {
+    if (error) return OnLost(error);
+    if (closing_) return;  // the close handshake reads from here on
+    stream_.next_layer().Progress();
+    ++pieces_;
+    if (pieces_ > kFreePieces + static_cast<int64_t>(buffer_.size()) / kLeastPieceBytes) {
+      return BeginClose(1008, "message in too many pieces");
+    }
+    (void)bytes;
+    if (static_cast<int64_t>(buffer_.size()) > context_.options.max_message_bytes) return RefuseMessage();
+    if (stream_.is_message_done()) {
+      if (!messages_.Allow()) return BeginClose(1008, "too many messages");
+      last_message_ = std::chrono::steady_clock::now();
+      Deliver();
+      pieces_ = 0;
+      buffer_.consume(buffer_.size());
+      // A large message must not hold its memory for as long as the socket lives.
+      if (buffer_.capacity() > kKeptBufferBytes) buffer_ = boost::beast::flat_buffer();
+    }
+    if (!closing_) Read();
+  }
+
+  void Deliver() {
+    const auto data = buffer_.data();
+    try {
+      face_.on_message(std::string_view(static_cast<const char*>(data.data()), data.size()));
+    } catch (const std::exception& error) {
+      LogError("a message was answered by an exception: {}", error.what());
+      outbox_->Close(1011, "internal error");
+    }
+  }
+
+  void RefuseMessage() {
+    outbox_->Push(
+        R"({"type":"error","status":413,"error":{"type":"invalid_request_error","code":"message_too_big","message":)"
+        R"("The message is larger than )" +
+        std::to_string(context_.options.max_message_bytes) + R"( bytes.","param":null}})");
+    outbox_->Close(1009, "message too big");
+    // What follows of the message is read and dropped by the close handshake.
+  }
+
+  void OnControl(websocket::frame_type kind) {
+    if (!open_ || finished_) return;
+    if (kind == websocket::frame_type::close) {
+      if (!closing_) close_code_ = PeerCode();
+      return;
+    }
+    if (!controls_.Allow()) outbox_->Close(1008, "too many pings", true);
+  }
+
+  /// The last frame has been sent; the peer may take its time to let go of the connection, but not for ever.
+  void OnTeardown() {
+    // Nobody asked for a close: Beast did, because the peer broke the rules.
+    if (close_code_ == kLost) close_code_ = 1002;
+    ArmDeadline(std::min(context_.options.close_timeout, kTeardownTime));
+  }
+
+  // ---- writing ----------------------------------------------------------------------------------------------------
+  void Flush() {
+    if (!open_ || closing_ || finished_) return;
+    if (writing_) {
+      // A close that will not wait for a stuck write gets a deadline of its own.
+      if (const auto close = outbox_->TakeClose()) {
+        pending_close_ = close;
+        ArmDeadline(context_.options.close_timeout);
+      }
+      return;
+    }
+    if (pending_close_) return BeginClose(pending_close_->code, pending_close_->reason);
+    if (std::optional<std::string> message = outbox_->Take()) {
+      written_ = std::move(*message);
+      writing_ = true;
+      stream_.async_write(asio::buffer(written_), [self = shared_from_this()](error_code error, size_t) {
+        self->writing_ = false;
+        if (!error) self->Flush();  // an error ends the pending read as well
+      });
+      return;
+    }
+    if (const auto close = outbox_->TakeClose()) BeginClose(close->code, close->reason);
+  }
+
+  // ---- ending -----------------------------------------------------------------------------------------------------
+  void BeginClose(uint16_t code, std::string_view reason) {
+    if (closing_ || finished_) return;
+    closing_ = true;
+    close_code_ = code;
+    if (code == 1013) context_.counters.SlowReader();
+    ArmDeadline(context_.options.close_timeout);
+    stream_.next_layer().Unlimit();
+    reason = reason.substr(0, kMaxReasonBytes);
+    const websocket::close_reason close(static_cast<websocket::close_code>(code),
+                                        boost::beast::string_view(reason.data(), reason.size()));
+    stream_.async_close(close, [self = shared_from_this()](error_code) { self->Finish(self->close_code_); });
+  }
+
+  /// The peer's close frame, a timeout or a broken connection.
+  void OnLost(error_code error) {
+    if (closing_) return;  // the close handshake ends by itself or by its deadline
+    if (stream_.next_layer().flooded()) return Finish(1008);
+    if (error == websocket::error::closed) return Finish(PeerCode());
+    if (error == websocket::error::bad_frame_payload) return Finish(1007);
+    if (error == websocket::condition::protocol_violation) return Finish(1002);
+    Finish(close_code_);
+  }
+
+  /// The code of the peer's close frame.
+  uint16_t PeerCode() const {
+    const auto code = static_cast<uint16_t>(stream_.reason().code);
+    return code == 0 ? 1005 : code;
+  }
+
+  /// Cuts the connection if it has not ended by itself after this time; the earliest deadline counts.
+  void ArmDeadline(std::chrono::milliseconds time) {
+    const auto end = std::chrono::steady_clock::now() + time;
+    if (deadline_set_ && deadline_.expiry() <= end) return;
+    deadline_set_ = true;
+    deadline_.expires_at(end);
+    deadline_.async_wait([weak = weak_from_this()](error_code cancelled) {
+      const auto self = weak.lock();
+      if (cancelled || !self) return;
+      if (self->pending_close_ && !self->closing_) {
+        self->close_code_ = self->pending_close_->code;
+        if (self->close_code_ == 1013) self->context_.counters.SlowReader();
+      }
+      self->Finish(self->close_code_);
+    });
+  }
+
+  void ArmAge(std::chrono::milliseconds time) {
+    age_.expires_after(time);
+    age_.async_wait([weak = weak_from_this()](error_code cancelled) {
+      const auto self = weak.lock();
+      if (cancelled || !self || self->finished_) return;
+      // An answer is not cut for its socket's age.
+      if (self->face_.busy && self->face_.busy()) return self->ArmAge(std::chrono::milliseconds(500));
+      self->outbox_->Close(1012, "connection too old");
+    });
+  }
+
+  void ArmIdle() {
+    idle_.expires_at(last_message_ + context_.options.idle_timeout);
+    idle_.async_wait([weak = weak_from_this()](error_code cancelled) {
+      const auto self = weak.lock();
+      if (cancelled || !self || self->finished_) return;
+      const auto now = std::chrono::steady_clock::now();
+      // Whoever waits for an answer is not idle, and begins to be when it ends.
+      if (self->face_.busy && self->face_.busy()) self->last_message_ = now;
+      if (now < self->last_message_ + self->context_.options.idle_timeout) return self->ArmIdle();
+      self->outbox_->Close(4408, "idle for too long");
+    });
+  }
+
+  /// Once: tells the face and lets go of everything. On the strand, or where no strand runs any more.
+  void Finish(uint16_t code) {
+    if (!open_ || std::exchange(finished_, true)) return;
+    outbox_->Detach();
+    context_.Leave(member_);
+    context_.counters.WebSocketClosed(code);
+    age_.cancel();
+    idle_.cancel();
+    deadline_.cancel();
+    error_code ignored;
+    stream_.next_layer().next_layer().close(ignored);
+    try {
+      if (face_.on_closed) face_.on_closed();
+    } catch (const std::exception& error) {
+      LogError("a face failed to close: {}", error.what());
+    }
+    face_ = {};
+  }
+
+  ServerContext& context_;
+  ConnectionTicket ticket_;
+  websocket::stream<GuardedSocket, false> stream_;
+  Timer age_, idle_, deadline_;
+  std::chrono::steady_clock::time_point last_message_;
+  RateLimit messages_;
+  RateLimit controls_{10, 64};
+  std::shared_ptr<Outbox> outbox_;
+  SocketFace face_;
+  boost::beast::flat_buffer buffer_;
+  std::string written_;
+  std::optional<Outbox::Closing> pending_close_;
+  uint64_t member_ = 0;
+  int64_t pieces_ = 0;  // of the message being read
+  uint16_t close_code_ = kLost;
+  bool open_ = false, writing_ = false, closing_ = false, finished_ = false, deadline_set_ = false;
+};
+
+}  // namespace
+
+void StartConnection(Socket socket, ConnectionTicket ticket, ServerContext& context, const UpgradeRequest& request,
+                     const SocketRoute& route, HttpRequest asked, std::string request_id) {
+  std::make_shared<Connection>(std::move(socket), std::move(ticket), context)
+      ->Start(request, route, std::move(asked), std::move(request_id));
+}
+
+}  // namespace ringside

@@ -1,0 +1,96 @@
+// Guards of one WebSocket against peers that send much and say nothing. Used on the connection's strand.
+#pragma once
+
+#include <algorithm>
+#include <boost/asio/error.hpp>
+#include <boost/beast/core/role.hpp>
+#include <boost/beast/websocket/teardown.hpp>
+#include <chrono>
+#include <functional>
+#include <utility>
+
+#include "ws/transport/server_context.h"
+
+namespace ringside {
+
+/// Permits `burst` events at once and `per_second` on average.
+class RateLimit {
+ public:
+  RateLimit(double per_second, double burst) : per_second_(per_second), burst_(burst), level_(burst) {}
+
+  /// Counts an event; false if it is one too many.
+  bool Allow() {
+    const auto now = std::chrono::steady_clock::now();
+    const double passed = std::chrono::duration<double>(now - last_).count();
+    last_ = now;
+    level_ = std::min(burst_, level_ + passed * per_second_);
+    if (level_ < 1) return false;
+    level_ -= 1;
+    return true;
+  }
+  void Refill() { level_ = burst_; }
+
+ private:
+  double per_second_, burst_, level_;
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+/// The TCP socket under a Beast WebSocket. It counts reads that brought the application nothing: Beast swallows empty
+/// frames and answers pings by itself, without end, and would never let us know. Past the limit the socket is closed.
+class GuardedSocket {
+ public:
+  using next_layer_type = Socket;
+  using executor_type = Socket::executor_type;
+
+  explicit GuardedSocket(Socket socket) : socket_(std::move(socket)) {}
+
+  executor_type get_executor() noexcept { return socket_.get_executor(); }
+  next_layer_type& next_layer() noexcept { return socket_; }
+  const next_layer_type& next_layer() const noexcept { return socket_; }
+
+  template <class Buffers, class Handler>
+  auto async_read_some(const Buffers& buffers, Handler&& handler) {
+    if (!unlimited_ && !fruitless_.Allow()) {
+      flooded_ = true;
+      boost::system::error_code ignored;
+      socket_.close(ignored);
+    }
+    return socket_.async_read_some(buffers, std::forward<Handler>(handler));
+  }
+  template <class Buffers, class Handler>
+  auto async_write_some(const Buffers& buffers, Handler&& handler) {
+    return socket_.async_write_some(buffers, std::forward<Handler>(handler));
+  }
+
+  /// The application received something.
+  void Progress() { fruitless_.Refill(); }
+  /// A close handshake has begun: what still comes is dropped, and its deadline bounds it.
+  void Unlimit() { unlimited_ = true; }
+  /// `hook` is called when Beast tears the connection down, which it does without any limit in time.
+  void OnTeardown(std::function<void()> hook) { teardown_ = std::move(hook); }
+  void NotifyTeardown() {
+    if (teardown_) teardown_();
+  }
+  bool flooded() const { return flooded_; }
+
+ private:
+  Socket socket_;
+  // A read brings up to 1,536 bytes here: 256 empty frames. Honest silence is a ping now and then.
+  RateLimit fruitless_{10, 256};
+  std::function<void()> teardown_;
+  bool unlimited_ = false;
+  bool flooded_ = false;
+};
+
+template <class Handler>
+void async_teardown(boost::beast::role_type role, GuardedSocket& socket, Handler&& handler) {
+  using boost::beast::websocket::async_teardown;
+  socket.NotifyTeardown();
+  async_teardown(role, socket.next_layer(), std::forward<Handler>(handler));
+}
+inline void teardown(boost::beast::role_type role, GuardedSocket& socket, boost::system::error_code& error) {
+  using boost::beast::websocket::teardown;
+  teardown(role, socket.next_layer(), error);
+}
+
+}  // namespace ringside

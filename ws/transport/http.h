@@ -1,0 +1,81 @@
+// An HTTP request and its answer as plain values, between the transport and the faces. No Boost type crosses here.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "ws/transport/outbox.h"
+
+namespace ringside {
+
+struct HttpRequest {
+  std::string method;  // "GET"
+  std::string path;    // percent-decoded, without the query: "/v1/conversations/conv_x"
+  std::vector<std::pair<std::string, std::string>> query;    // decoded, in order
+  std::vector<std::pair<std::string, std::string>> headers;  // names in lower case
+  std::string body;
+  std::string principal;  // who asks, after authentication; "" where no key is configured
+
+  /// First value of a query parameter or header; "" if absent.
+  std::string_view Query(std::string_view name) const;
+  std::string_view Header(std::string_view name) const;
+};
+
+struct HttpResponse {
+  int status = 200;
+  std::string body;
+  std::string content_type = "application/json";
+  std::vector<std::pair<std::string, std::string>> headers;
+  /// Not null: the body is not `body` but what is pushed into this outbox until it is closed with
+  /// Outbox::kEndOfBody. Called once, after the head has been sent; what it returns is kept until the answer has ended
+  /// or the peer is gone.
+  std::function<std::shared_ptr<void>(std::shared_ptr<Outbox>)> stream;
+};
+
+/// What a Status is on the wire: HTTP status, error.type and error.code. The one place where codes are mapped.
+struct WireError {
+  int http_status = 500;
+  std::string type;            // "invalid_request_error", ...
+  std::string code;            // "context_length_exceeded", ...
+  int64_t retry_after_ms = 0;  // > 0: asking again helps, and not before
+};
+/// `retry_after_ms`: known by the caller; 0 = a second, where waiting helps at all.
+WireError MapStatus(const Status& status, int64_t retry_after_ms = 0);
+/// {"error":{"message","type","param","code"}} with the mapped HTTP status, Retry-After and retry-after-ms where
+/// waiting helps and x-should-retry: false where it does not.
+HttpResponse ErrorResponse(const Status& status, int64_t retry_after_ms = 0);
+
+/// Method and path pattern to handler. A pattern segment in braces matches one path segment: "/v1/conversations/{id}".
+class Router {
+ public:
+  using Parameters = std::vector<std::string>;  // values of the braces, in order
+  using Handler = std::function<HttpResponse(const HttpRequest&, const Parameters&)>;
+
+  void Add(std::string method, std::string pattern, Handler handler);
+  /// Requests of this very path may have bodies of so many bytes, whatever the limit of others is.
+  void AllowBody(std::string path, int64_t bytes) { body_bytes_[std::move(path)] = bytes; }
+  /// The largest body of a request of this path; `others` where nothing else is allowed.
+  int64_t BodyLimit(const std::string& path, int64_t others) const {
+    const auto at = body_bytes_.find(path);
+    return at == body_bytes_.end() ? others : at->second;
+  }
+  /// The handler's answer; 404 for an unknown path, 405 with Allow for an unknown method. Any thread, after all Adds.
+  HttpResponse Route(const HttpRequest& request) const;
+
+ private:
+  struct Entry {
+    std::string method;
+    std::vector<std::string> segments;
+    Handler handler;
+  };
+  std::vector<Entry> entries_;
+  std::map<std::string, int64_t> body_bytes_;
+};
+
+}  // namespace ringside

@@ -1,0 +1,17 @@
+// An HTTP answer that is written while it is made: server-sent events of a running turn. Takes over the connection of
+// the request and ends it when the answer ends. Lives in its own pending operations; everything runs on its strand, and
+// what others want written goes through its Outbox, with the limits of a WebSocket's.
+#pragma once
+
+#include "ws/transport/http_text.h"
+#include "ws/transport/server_context.h"
+
+namespace ringside {
+
+/// Sends `response`'s head, then what its `stream` pushes: each message as it is. A close of the Outbox with
+/// Outbox::kEndOfBody ends the body in order; any other cuts it short, so that the peer can tell. A comment line is
+/// sent into a silence of a ping interval. The peer's going away ends it. `context` outlives the stream.
+void StartHttpStream(Socket socket, ConnectionTicket ticket, ServerContext& context, HttpResponse response,
+                     AnswerStyle style);
+
+}  // namespace ringside

@@ -1,0 +1,167 @@
+#include "ws/transport/server.h"
+
+#include <netinet/tcp.h>
+
+#include <boost/asio/basic_socket_acceptor.hpp>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/ip/v6_only.hpp>
+#include <boost/asio/post.hpp>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "base/log.h"
+#include "ws/transport/http_connection.h"
+#include "ws/transport/server_context.h"
+
+namespace ringside {
+namespace {
+
+namespace asio = boost::asio;
+using boost::system::error_code;
+using tcp = asio::ip::tcp;
+using Acceptor = asio::basic_socket_acceptor<tcp, Strand>;
+
+// Sockets beyond the limit that still get an answer instead of a cut.
+constexpr int64_t kRefusalRoom = 64;
+constexpr std::chrono::milliseconds kAcceptPause{100};
+
+Result<tcp::endpoint> ResolveAddress(const std::string& host, uint16_t port) {
+  error_code error;
+  std::string name = host;
+  if (name.starts_with('[') && name.ends_with(']')) name = name.substr(1, name.size() - 2);
+  if (name == "localhost") name = "127.0.0.1";
+  const asio::ip::address address = asio::ip::make_address(name, error);
+  if (error) return InvalidArgument("--host: \"" + host + "\" is no address of this machine; give an IP address");
+  return tcp::endpoint(address, port);
+}
+
+}  // namespace
+
+struct Server::State {
+  State(const ServerOptions& options, std::shared_ptr<const Service> service, TransportCounters& counters)
+      : context(options, std::move(service), counters),
+        io(options.io_threads),
+        acceptor(asio::make_strand(io)),
+        pause(acceptor.get_executor()) {}
+
+  Status Open(const tcp::endpoint& endpoint);
+  void Accept();
+  void OnSocket(error_code error, Socket socket);
+  void RunThread();
+
+  ServerContext context;  // before io: pending operations refer to it when io is destroyed
+  asio::io_context io;
+  Acceptor acceptor;
+  Timer pause;
+  std::optional<asio::executor_work_guard<asio::io_context::executor_type>> work;
+  std::vector<std::thread> threads;
+  tcp::endpoint local;
+  bool stopped = false;
+};
+
+Status Server::State::Open(const tcp::endpoint& endpoint) {
+  error_code error;
+  const auto failed = [&](const char* what) {
+    return IoError(
+        fmt::format("cannot {} {}:{}: {}", what, endpoint.address().to_string(), endpoint.port(), error.message()));
+  };
+  if (acceptor.open(endpoint.protocol(), error); error) return failed("open a socket for");
+  if (acceptor.set_option(asio::socket_base::reuse_address(true), error); error) return failed("prepare");
+  if (acceptor.bind(endpoint, error); error) return failed("bind");
+  if (acceptor.listen(asio::socket_base::max_listen_connections, error); error) return failed("listen on");
+  local = acceptor.local_endpoint(error);
+  return error ? failed("listen on") : Status::Ok();
+}
+
+void Server::State::Accept() {
+  acceptor.async_accept(asio::make_strand(io),
+                        [this](error_code error, Socket socket) { OnSocket(error, std::move(socket)); });
+}
+
+void Server::State::OnSocket(error_code error, Socket socket) {
+  if (error == asio::error::operation_aborted || !acceptor.is_open()) return;
+  if (error) {
+    // Most likely no file descriptor is left: trying again at once would spin.
+    LogWarning("accept failed: {}", error.message());
+    pause.expires_after(kAcceptPause);
+    pause.async_wait([this](error_code cancelled) {
+      if (!cancelled) Accept();
+    });
+    return;
+  }
+  ConnectionTicket ticket(context);
+  if (ticket.number() <= context.options.max_connections + kRefusalRoom) {
+    error_code ignored;
+    socket.set_option(tcp::no_delay(true), ignored);
+    // A peer that stops acknowledging is gone long before TCP gives up by itself.
+    const unsigned int timeout_ms = 30'000;
+    setsockopt(socket.native_handle(), IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof(timeout_ms));
+    StartHttpConnection(std::move(socket), std::move(ticket), context);
+  }
+  Accept();
+}
+
+void Server::State::RunThread() {
+  for (;;) {
+    try {
+      io.run();
+      return;
+    } catch (const std::exception& error) {
+      // The door for third-party exceptions: the operation that threw took its connection with it, the others go on.
+      LogError("a connection was cut by an exception: {}", error.what());
+    }
+  }
+}
+
+Result<std::unique_ptr<Server>> Server::Listen(const ServerOptions& options, std::shared_ptr<const Service> service,
+                                               TransportCounters& counters) {
+  ASSIGN_OR_RETURN(const tcp::endpoint endpoint, ResolveAddress(options.host, options.port));
+  auto state = std::make_unique<State>(options, std::move(service), counters);
+  RETURN_IF_ERROR(state->Open(endpoint));
+  state->work.emplace(state->io.get_executor());
+  asio::post(state->acceptor.get_executor(), [raw = state.get()] { raw->Accept(); });
+  for (int i = 0; i < options.io_threads; ++i) {
+    state->threads.emplace_back([raw = state.get()] { raw->RunThread(); });
+  }
+  return std::unique_ptr<Server>(new Server(std::move(state)));
+}
+
+Server::Server(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Server::~Server() { Stop(std::chrono::milliseconds(0)); }
+
+uint16_t Server::port() const { return state_->local.port(); }
+
+std::string Server::url() const {
+  const asio::ip::address address = state_->local.address();
+  return address.is_v6() ? fmt::format("http://[{}]:{}", address.to_string(), port())
+                         : fmt::format("http://{}:{}", address.to_string(), port());
+}
+
+void Server::Publish(std::shared_ptr<const Service> service) { state_->context.Publish(std::move(service)); }
+
+void Server::Drain(const std::string& announcement) {
+  state_->context.draining = true;
+  for (const ServerContext::Member& member : state_->context.members()) {
+    if (member.announced) member.outbox->Push(announcement);
+  }
+}
+
+void Server::Stop(std::chrono::milliseconds patience) {
+  if (std::exchange(state_->stopped, true)) return;
+  ServerContext& context = state_->context;
+  context.draining = true;
+  for (const ServerContext::Member& member : context.members()) member.outbox->Close(1012, "server is stopping");
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  while (context.open_sockets() > 0 && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  state_->work.reset();
+  state_->io.stop();
+  for (std::thread& thread : state_->threads) thread.join();
+  for (const ServerContext::Member& member : context.members()) member.abandon();
+}
+
+int64_t Server::open_sockets() const { return state_->context.open_sockets(); }
+
+}  // namespace ringside

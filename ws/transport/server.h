@@ -1,0 +1,94 @@
+// The transport: listens, reads HTTP, upgrades to WebSockets and carries messages between sockets and protocol faces.
+// It knows nothing of sessions or models. Owned by the App; its io threads run every connection on a strand of its own.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "base/limits.h"
+#include "base/status.h"
+#include "ws/transport/auth.h"
+#include "ws/transport/http.h"
+#include "ws/transport/outbox.h"
+#include "ws/transport/transport_counters.h"
+
+namespace ringside {
+
+/// One upgraded connection's protocol. The functions are called on the connection's strand, `on_closed` once and last.
+struct SocketFace {
+  std::function<void(std::string_view)> on_message;  // one whole message, text or binary
+  std::function<void()> on_closed;
+  std::function<bool()> busy;  // an answer is running: the socket is not cut for its age now
+};
+/// What is spoken over the WebSockets of one path.
+struct SocketRoute {
+  /// Makes the face of a connection that `request` was upgraded to.
+  std::function<SocketFace(const HttpRequest& request, std::shared_ptr<Outbox> outbox)> open;
+  /// Not null: what speaks against this upgrade, told as an HTTP answer; nothing has been said then.
+  std::function<Status(const HttpRequest& request)> admit = nullptr;
+};
+
+/// Everything that can be asked of the server at one time. Immutable once published.
+struct Service {
+  Router router;
+  std::map<std::string, SocketRoute> sockets;  // by path
+  std::set<std::string> open_paths;            // answered without a key and while draining: the health checks
+  std::string starting;                        // not "": why everything not in the router is a 503
+};
+
+struct ServerOptions {
+  std::string host = "127.0.0.1";
+  uint16_t port = 0;  // 0 = any free one
+  AccessOptions access;
+  int io_threads = 2;
+  int64_t max_connections = 1024;
+  int64_t max_message_bytes = limits::kMaxMessageBytes;  // one WebSocket message or HTTP body
+  int64_t messages_per_second = 200;                     // of one WebSocket, beyond a burst of ten times as many
+  std::chrono::milliseconds request_timeout{limits::kHandshakeSeconds * 1000};  // a whole HTTP request, absolute
+  std::chrono::milliseconds keep_alive_timeout{75'000};                         // between two requests
+  std::chrono::milliseconds ping_interval{limits::kIdlePingSeconds * 1000};     // silence; dead after twice as long
+  std::chrono::milliseconds close_timeout{5'000};                               // until a close must be answered
+  std::chrono::milliseconds max_connection_age{0};                              // 0 = no limit
+  std::chrono::milliseconds idle_timeout{0};  // of a WebSocket that says nothing and has no answer; 0 = no limit
+};
+
+class Server {
+ public:
+  /// Binds and starts the io threads; every request is answered by the service published last. kInvalidArgument for an
+  /// address that is none, kIo if the port cannot be had. `counters` outlive the server.
+  static Result<std::unique_ptr<Server>> Listen(const ServerOptions& options, std::shared_ptr<const Service> service,
+                                                TransportCounters& counters);
+  /// Stops first if Stop was not called.
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  /// The port listened on.
+  uint16_t port() const;
+  /// "http://127.0.0.1:8080".
+  std::string url() const;
+  void Publish(std::shared_ptr<const Service> service);
+
+  /// From now on new sockets and requests other than health checks are refused with 503; `announcement` is sent to
+  /// every open WebSocket.
+  void Drain(const std::string& announcement);
+  /// Closes every WebSocket with 1012 (and cuts every running HTTP answer) behind what waits to be written, waits at
+  /// most `patience` for the peers' answers, then cuts what is left and joins the io threads. Every face has been told
+  /// on_closed when this returns. Sinks may push into outboxes until the server is destroyed.
+  void Stop(std::chrono::milliseconds patience);
+  /// WebSockets and running HTTP answers open now.
+  int64_t open_sockets() const;
+
+ private:
+  struct State;
+  explicit Server(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace ringside

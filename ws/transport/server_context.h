@@ -1,0 +1,100 @@
+// What the connections of one server share: the options, the service of the moment, who is connected. Owned by the
+// Server, outlives every connection; any thread. Also the types of Asio as this server uses them.
+#pragma once
+
+#include <atomic>
+#include <boost/asio/basic_stream_socket.hpp>
+#include <boost/asio/basic_waitable_timer.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/strand.hpp>
+#include <boost/asio/wait_traits.hpp>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "ws/transport/server.h"
+
+namespace ringside {
+
+using Strand = boost::asio::strand<boost::asio::io_context::executor_type>;
+using Socket = boost::asio::basic_stream_socket<boost::asio::ip::tcp, Strand>;
+using Timer = boost::asio::basic_waitable_timer<std::chrono::steady_clock,
+                                                boost::asio::wait_traits<std::chrono::steady_clock>, Strand>;
+
+struct ServerContext {
+  ServerContext(const ServerOptions& server_options, std::shared_ptr<const Service> first, TransportCounters& transport_counters)
+      : options(server_options), access(server_options.access), counters(transport_counters), service_(std::move(first)) {}
+
+  /// A WebSocket, or an HTTP answer that is still being made, as the server sees it.
+  struct Member {
+    std::shared_ptr<Outbox> outbox;
+    std::function<void()> abandon;  // io threads have ended: finish without them
+    bool announced = true;          // what concerns everyone is sent to it
+  };
+
+  std::shared_ptr<const Service> service() const {
+    std::lock_guard lock(mutex_);
+    return service_;
+  }
+  void Publish(std::shared_ptr<const Service> service) {
+    std::lock_guard lock(mutex_);
+    service_ = std::move(service);
+  }
+
+  /// Takes note of a connection; returns the number to Leave with.
+  uint64_t Join(Member member) {
+    std::lock_guard lock(mutex_);
+    members_[++last_member_] = std::move(member);
+    return last_member_;
+  }
+  void Leave(uint64_t number) {
+    std::lock_guard lock(mutex_);
+    members_.erase(number);
+  }
+  std::vector<Member> members() const {
+    std::lock_guard lock(mutex_);
+    std::vector<Member> all;
+    for (const auto& [number, member] : members_) all.push_back(member);
+    return all;
+  }
+  int64_t open_sockets() const {
+    std::lock_guard lock(mutex_);
+    return static_cast<int64_t>(members_.size());
+  }
+
+  const ServerOptions options;
+  const AccessPolicy access;
+  TransportCounters& counters;
+  std::atomic<bool> draining{false};
+  std::atomic<int64_t> connections{0};  // sockets of either kind
+
+ private:
+  mutable std::mutex mutex_;
+  std::shared_ptr<const Service> service_;
+  std::unordered_map<uint64_t, Member> members_;
+  uint64_t last_member_ = 0;
+};
+
+/// Counts one socket for as long as it lives; handed from the HTTP connection to the WebSocket it becomes.
+class ConnectionTicket {
+ public:
+  explicit ConnectionTicket(ServerContext& context) : context_(&context), number_(++context.connections) {}
+  ConnectionTicket(ConnectionTicket&& other) noexcept
+      : context_(std::exchange(other.context_, nullptr)), number_(other.number_) {}
+  ConnectionTicket& operator=(ConnectionTicket&&) = delete;
+  ~ConnectionTicket() {
+    if (context_ != nullptr) --context_->connections;
+  }
+  /// How many sockets were open when this one came, itself included.
+  int64_t number() const { return number_; }
+
+ private:
+  ServerContext* context_;
+  int64_t number_;
+};
+
+}  // namespace ringside
