@@ -1,0 +1,65 @@
+#include "ws/config/config_key.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace ringside {
+namespace {
+
+constexpr size_t kKeyBytes = 32;
+
+int HexDigit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+/// The bytes behind 64 digits and at most one line end; "" for anything else.
+std::string FromHex(std::string_view text) {
+  if (text.ends_with('\n')) text.remove_suffix(1);
+  if (text.ends_with('\r')) text.remove_suffix(1);
+  if (text.size() != 2 * kKeyBytes) return "";
+  std::string key;
+  for (size_t i = 0; i < text.size(); i += 2) {
+    const int high = HexDigit(text[i]), low = HexDigit(text[i + 1]);
+    if (high < 0 || low < 0) return "";
+    key += static_cast<char>(high * 16 + low);
+  }
+  return key;
+}
+
+Result<std::string> ReadKey(int file, const std::string& path) {
+  struct stat info {};
+  if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode)) return InvalidArgument("\"" + path + "\" is no plain file");
+  if ((info.st_mode & 0177) != 0) {
+    return InvalidArgument(fmt::format("\"{}\" has mode {:04o}: nobody but its owner may read it; chmod 0400 it", path,
+                                       info.st_mode & 07777));
+  }
+  char bytes[4 * kKeyBytes];
+  const ssize_t got = read(file, bytes, sizeof(bytes));
+  if (got < 0) return InvalidArgument("cannot read \"" + path + "\": " + std::strerror(errno));
+  const std::string text(bytes, static_cast<size_t>(got));
+  if (text.size() == kKeyBytes) return text;
+  std::string key = FromHex(text);
+  // Its content is nobody's business, a log's least of all.
+  if (key.empty()) return InvalidArgument("\"" + path + "\" holds neither 32 bytes nor 64 hexadecimal digits");
+  return key;
+}
+
+}  // namespace
+
+Result<std::string> ReadEncryptionKey(const std::string& path) {
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0) return InvalidArgument("cannot read \"" + path + "\": " + std::strerror(errno));
+  Result<std::string> key = ReadKey(file, path);
+  close(file);
+  return key;
+}
+
+}  // namespace ringside
