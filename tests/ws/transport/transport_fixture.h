@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "tests/ws/transport/transport_client.h"
+#include "ws/metrics.h"
 #include "ws/transport/server.h"
 
 namespace ringside::testing {
