@@ -9,18 +9,18 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/clock.h"
-#include "base/limits.h"
 #include "base/status.h"
-#include "cache/ring.h"
 #include "engine/engine.h"
 #include "session/chat/chat_template.h"
 #include "session/chat/timeline.h"
 #include "session/event_sink.h"
 #include "session/journal/journal.h"
+#include "session/session_info.h"
+#include "session/session_options.h"
+#include "session/turn_spec.h"
 
 namespace ringside {
 
@@ -35,113 +35,6 @@ struct EngineDoor {
   std::function<void(TimelineId, const std::string& owner)> erase;
   std::function<void(const std::string& owner)> prefetch;
   std::function<std::optional<CacheSource>(const std::string& owner)> where;
-};
-
-/// What a turn's tokens wait for.
-enum class Durability {
-  kToken,  // every delta is sent after its record is synced
-  kTurn,   // deltas are sent at once; the answer's end is sent after everything is synced
-};
-
-struct SessionTableOptions {
-  std::string model_name;
-  int64_t session_len = 1 << 20;  // tokens of a session, counted exactly
-  int64_t memory_len = 2048;      // tokens of the window; sessions may ask for less
-  int64_t pinned_max = 256;       // most pinned tokens
-  Eviction eviction = Eviction::kTurn;
-  double temperature = 1.0;          // where a request says nothing
-  double top_p = 1.0;                // likewise
-  int64_t max_output_tokens = -1;    // likewise; -1 = until session_len
-  std::vector<TokenId> end_of_turn;  // ids that end an answer
-  /// Memory for what was said. Above it the oldest responses are forgotten, and chains with their last one; if the
-  /// conversations alone need as much, whatever would add to them is refused (kOverloaded).
-  int64_t transcript_bytes = limits::kMaxTranscriptBytes;
-  Durability durability = Durability::kToken;
-  int64_t session_ttl_s = 0;           // a session unused for so long is deleted; 0 = never
-  int64_t max_turns_per_owner = 0;     // running and waiting; 0 = no limit
-  int64_t max_sessions_per_owner = 0;  // conversations; 0 = no limit
-  int64_t max_detached_tokens = 0;     // an answer that nobody hears ends after so many tokens; 0 = no limit
-};
-
-/// Who asks: the authenticated principal and, for what is visible to one socket only, the connection (0 = none).
-struct Caller {
-  std::string principal;
-  uint64_t connection = 0;
-};
-
-using Metadata = std::vector<std::pair<std::string, std::string>>;
-
-/// What a session may set for itself; absent = the server's.
-struct WindowOverrides {
-  std::optional<int64_t> memory_len, session_len;
-  std::optional<Eviction> eviction;
-};
-
-struct NewItem {
-  ChatRole role = ChatRole::kUser;
-  std::string text;  // UTF-8
-};
-
-struct SessionInfo {
-  std::string id;
-  double created_at = 0;
-  Metadata metadata;
-  int64_t items = 0, tokens = 0, position = 0, pinned = 0, tokens_evicted = 0;
-  int64_t memory_len = 0, session_len = 0;
-  Eviction eviction = Eviction::kTurn;
-  std::string active_response_id;
-  double updated_at = 0;                  // when the last turn began
-  uint64_t epoch = 0;                     // raised at each resume
-  bool durable = false;                   // it is in the journal
-  JournalPosition recorded;               // of the last record that was synced
-  CacheSource cache = CacheSource::kNew;  // where its cache is; kNew = nowhere
-};
-
-/// What a client asks when it comes back.
-struct ResumeRequest {
-  std::string session;                   // "conv_..." or the "resp_..." of a chain
-  std::optional<uint64_t> epoch, after;  // as known from the last OnResumed and the last event's number
-  std::optional<JournalPosition> known;  // the last record that it was told of
-};
-
-struct SessionVerdict {
-  bool ok = false;
-  uint64_t records = 0;
-  std::string message;  // what is wrong
-};
-
-struct SessionTableStats {
-  int64_t conversations = 0, chains = 0, loaded = 0;
-  uint64_t loads = 0, unloads = 0, expired = 0, interrupted = 0;  // interrupted: turns that a crash had cut
-};
-
-struct SessionPage {
-  std::vector<SessionInfo> sessions;
-  bool has_more = false;
-};
-
-/// A checked request for an answer.
-struct TurnSpec {
-  std::string conversation;          // "" = none; not together with previous_response_id
-  std::string previous_response_id;  // "" = none
-  std::vector<NewItem> input;        // may be empty: answer what stands there
-  std::optional<std::string> instructions;
-  WindowOverrides window;  // for a new chain only
-  SamplingParams sampling;
-  std::vector<std::string> stop_strings;
-  std::vector<std::string> bad_words;  // as text; SamplingParams::bad_words has those given as ids
-  std::vector<TokenId> stop_ids;
-  bool ignore_end_of_turn = false;
-  std::optional<int64_t> max_output_tokens;
-  bool warm_up = false;
-  bool store = true;
-  std::string request_key;  // not "": a repeated request re-attaches to the first one's response
-  std::string echo;         // kept in the Response
-};
-
-struct TurnTicket {
-  std::string response_id;
-  bool reattached = false;  // the sink was given the events of a response that existed already
 };
 
 class SessionTable {

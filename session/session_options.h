@@ -1,0 +1,40 @@
+// What an operator sets for all sessions of a server. Plain values.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/limits.h"
+#include "cache/ring.h"
+#include "engine/text/tokenizer.h"
+
+namespace ringside {
+
+/// What a turn's tokens wait for.
+enum class Durability {
+  kToken,  // every delta is sent after its record is synced
+  kTurn,   // deltas are sent at once; the answer's end is sent after everything is synced
+};
+
+struct SessionTableOptions {
+  std::string model_name;
+  int64_t session_len = 1 << 20;  // tokens of a session, counted exactly
+  int64_t memory_len = 2048;      // tokens of the window; sessions may ask for less
+  int64_t pinned_max = 256;       // most pinned tokens
+  Eviction eviction = Eviction::kTurn;
+  double temperature = 1.0;          // where a request says nothing
+  double top_p = 1.0;                // likewise
+  int64_t max_output_tokens = -1;    // likewise; -1 = until session_len
+  std::vector<TokenId> end_of_turn;  // ids that end an answer
+  /// Memory for what was said. Above it the oldest responses are forgotten, and chains with their last one; if the
+  /// conversations alone need as much, whatever would add to them is refused (kOverloaded).
+  int64_t transcript_bytes = limits::kMaxTranscriptBytes;
+  Durability durability = Durability::kToken;
+  int64_t session_ttl_s = 0;           // a session unused for so long is deleted; 0 = never
+  int64_t max_turns_per_owner = 0;     // running and waiting; 0 = no limit
+  int64_t max_sessions_per_owner = 0;  // conversations; 0 = no limit
+  int64_t max_detached_tokens = 0;     // an answer that nobody hears ends after so many tokens; 0 = no limit
+};
+
+}  // namespace ringside

@@ -1,0 +1,67 @@
+// What a caller asks of the session table: who asks, what is to be answered and how. Plain values, checked by the table.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cache/ring.h"
+#include "engine/sampling.h"
+#include "session/chat/timeline.h"
+#include "session/journal/journal.h"
+
+namespace ringside {
+
+/// Who asks: the authenticated principal and, for what is visible to one socket only, the connection (0 = none).
+struct Caller {
+  std::string principal;
+  uint64_t connection = 0;
+};
+
+using Metadata = std::vector<std::pair<std::string, std::string>>;
+
+/// What a session may set for itself; absent = the server's.
+struct WindowOverrides {
+  std::optional<int64_t> memory_len, session_len;
+  std::optional<Eviction> eviction;
+};
+
+struct NewItem {
+  ChatRole role = ChatRole::kUser;
+  std::string text;  // UTF-8
+};
+
+/// What a client asks when it comes back.
+struct ResumeRequest {
+  std::string session;                   // "conv_..." or the "resp_..." of a chain
+  std::optional<uint64_t> epoch, after;  // as known from the last OnResumed and the last event's number
+  std::optional<JournalPosition> known;  // the last record that it was told of
+};
+
+/// A checked request for an answer.
+struct TurnSpec {
+  std::string conversation;          // "" = none; not together with previous_response_id
+  std::string previous_response_id;  // "" = none
+  std::vector<NewItem> input;        // may be empty: answer what stands there
+  std::optional<std::string> instructions;
+  WindowOverrides window;  // for a new chain only
+  SamplingParams sampling;
+  std::vector<std::string> stop_strings;
+  std::vector<std::string> bad_words;  // as text; SamplingParams::bad_words has those given as ids
+  std::vector<TokenId> stop_ids;
+  bool ignore_end_of_turn = false;
+  std::optional<int64_t> max_output_tokens;
+  bool warm_up = false;
+  bool store = true;
+  std::string request_key;  // not "": a repeated request re-attaches to the first one's response
+  std::string echo;         // kept in the Response
+};
+
+struct TurnTicket {
+  std::string response_id;
+  bool reattached = false;  // the sink was given the events of a response that existed already
+};
+
+}  // namespace ringside
