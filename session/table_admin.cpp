@@ -46,7 +46,7 @@ Result<SessionInfo> SessionTable::ImportSession(const Caller& caller, std::strin
   if (!in.done()) return NoExport("they are cut");
   Result<CreatedRecord> created = DecodeCreated(created_bytes);
   Result<TimelineRecord> record = DecodeTimeline(timeline_bytes);
-  if (!created.ok() || !record.ok()) return NoExport("they make no sense");
+  if (!created.ok() || !record.ok() || record->patch.answer_begin != -1) return NoExport("they make no sense");
   Timeline timeline;
   const bool ours = created->codec == state_->context->codec_name;
   if (!timeline.Apply(std::move(record->patch), ours ? tokenizer().vocab_size() : INT64_MAX).ok()) {

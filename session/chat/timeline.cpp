@@ -52,12 +52,12 @@ bool Timeline::SetInstructions(std::optional<std::string> text, const Codec& cod
   instructions_ = std::move(text);
   if (tokens_.empty()) return false;
 
-  const auto first = static_cast<size_t>(
-      std::find_if(items_.begin(), items_.end(), [](const Item& item) { return item.sampled; }) - items_.begin());
-  const auto rendered = static_cast<size_t>(
-      std::find_if(items_.begin(), items_.end(), [](const Item& item) { return !item.rendered(); }) - items_.begin());
+  const auto unrendered = std::find_if(items_.begin(), items_.end(), [](const Item& item) { return !item.rendered(); });
+  const auto sampled = std::find_if(items_.begin(), unrendered, [](const Item& item) { return item.sampled; });
   // What stands from the first sampled answer on is kept as ids and moved.
-  const bool has_tail = first < items_.size();
+  const bool has_tail = sampled != unrendered;
+  const auto first = has_tail ? static_cast<size_t>(sampled - items_.begin()) : items_.size();
+  const auto rendered = static_cast<size_t>(unrendered - items_.begin());
   const int64_t tail_begin = has_tail ? (first > 0 ? items_[first - 1].token_end : items_[first].token_begin) : 0;
   const std::vector<TokenId> old_tokens = std::move(tokens_);
   const std::vector<int64_t> old_starts = std::move(message_starts_);

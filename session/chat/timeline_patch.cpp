@@ -26,13 +26,15 @@ std::vector<T> Joined(const std::vector<T>& first, int64_t keep, std::vector<T> 
 
 bool InRange(int64_t count, size_t size) { return count >= 0 && count <= static_cast<int64_t>(size); }
 
-/// Rendered items first, each where the ids are and behind the one before it.
+/// Rendered items first, each where the ids are and behind the one before it; the others have no ids, least of all
+/// sampled ones.
 bool ItemsFit(const std::vector<Item>& items, int64_t tokens) {
   int64_t end = 0;
   bool rendered = true;
   for (const Item& item : items) {
     if (!item.rendered()) {
       rendered = false;
+      if (item.sampled || item.token_begin != -1 || item.token_end != -1) return false;
       continue;
     }
     if (!rendered || item.token_begin < end || item.token_end < item.token_begin || item.token_end > tokens)

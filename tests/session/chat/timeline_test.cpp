@@ -134,5 +134,30 @@ TEST_F(TimelineTest, KeepingNothingStartsOver) {
   EXPECT_EQ(timeline_.pinned(), 4);
 }
 
+// Items in front of the first sampled answer, none of which has ids: a server that was fed them must not run past them.
+TEST_F(TimelineTest, OtherInstructionsLeaveItemsWithoutIdsAlone) {
+  timeline_.SetInstructions("Be kind.", codec_);
+  timeline_.Render(codec_, false);
+  timeline_.AddItem(Message(ChatRole::kUser, "Hi"));
+  Item answer = Message(ChatRole::kAssistant, "Hello");
+  answer.sampled = true;
+  timeline_.AddItem(answer);
+  EXPECT_TRUE(timeline_.SetInstructions("Be brief.", codec_));
+  timeline_.Render(codec_, false);
+  EXPECT_EQ(Text(),
+            "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"
+            "Hello<|im_end|>\n");
+}
+
+TEST_F(TimelineTest, APatchCannotHoldASampledItemWithoutIds) {
+  Turn("Hi", "Hello");
+  TimelinePatch patch = timeline_.PatchFrom(Timeline());
+  patch.items[1].token_begin = patch.items[1].token_end = -1;
+  Timeline other;
+  EXPECT_EQ(other.Apply(patch, tokenizer_.vocab_size()).code(), StatusCode::kCorruption);
+  patch.items[1].sampled = false;
+  EXPECT_TRUE(other.Apply(patch, tokenizer_.vocab_size()).ok());
+}
+
 }  // namespace
 }  // namespace ringside
