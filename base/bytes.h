@@ -72,13 +72,15 @@ class ByteReader {
     return value;
   }
   double Double() { return std::bit_cast<double>(Fixed64()); }
-  std::string String() {
+  std::string String() { return std::string(View()); }
+  /// A string where it lies: not a copy.
+  std::string_view View() {
     const uint64_t size = Unsigned();
     if (size > rest_.size()) {
       Fail();
       return {};
     }
-    std::string value(rest_.substr(0, size));
+    const std::string_view value = rest_.substr(0, size);
     rest_.remove_prefix(size);
     return value;
   }

@@ -49,6 +49,11 @@ std::string MakeId(std::string_view prefix) {
   return id;
 }
 
+bool IsId(std::string_view prefix, std::string_view id) {
+  if (!id.starts_with(prefix) || id.size() != prefix.size() + kIdDigits) return false;
+  return id.substr(prefix.size()).find_first_not_of(kDigits) == std::string_view::npos;
+}
+
 std::string HashedId(std::string_view prefix, std::string_view text) {
   const XXH128_hash_t hash = XXH3_128bits(text.data(), text.size());
   std::string id(prefix);

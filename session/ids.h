@@ -10,6 +10,8 @@ namespace ringside {
 
 /// "conv_" + 22 characters of [0-9A-Za-z]. `prefix` is "conv_", "resp_" or "msg_".
 std::string MakeId(std::string_view prefix);
+/// True if MakeId can have made it with this prefix.
+bool IsId(std::string_view prefix, std::string_view id);
 /// The same for what must come out the same for the same text: "chain_" of a repeated request.
 std::string HashedId(std::string_view prefix, std::string_view text);
 /// A response's id leads to its session: "resp_", the 22 characters of the session's key, 10 random ones.

@@ -1,6 +1,7 @@
 #include "session/records.h"
 
 #include "base/bytes.h"
+#include "base/limits.h"
 
 namespace ringside {
 namespace {
@@ -27,7 +28,9 @@ void Write(ByteWriter& out, const Metadata& metadata) {
   }
 }
 Metadata ReadMetadata(ByteReader& in) {
-  Metadata metadata(in.Count(2));
+  const size_t count = in.Count(2);
+  if (count > static_cast<size_t>(limits::kMaxMetadataEntries)) return {};  // leaves bytes unread: not sound
+  Metadata metadata(count);
   for (auto& [key, value] : metadata) {
     key = in.String();
     value = in.String();
@@ -83,15 +86,29 @@ void Write(ByteWriter& out, const TimelinePatch& patch) {
   out.Signed(patch.answer_begin);
   out.Byte(static_cast<uint8_t>(patch.end));
 }
-TimelinePatch ReadPatch(ByteReader& in) {
+/// More elements than this are refused before there is memory for them.
+struct PatchLimits {
+  size_t items = SIZE_MAX, tokens = SIZE_MAX;
+};
+Result<TimelinePatch> ReadPatch(ByteReader& in, const PatchLimits& most = {}) {
+  const auto refused = [](const char* what, size_t limit, const char* reason) {
+    return InvalidArgument("A conversation has at most " + std::to_string(limit) + what, "body", reason);
+  };
   TimelinePatch patch;
   patch.keep_items = in.Signed();
   patch.keep_tokens = in.Signed();
   patch.keep_starts = in.Signed();
-  patch.items.resize(in.Count(8));
+  const size_t items = in.Count(8);
+  if (items > most.items) return refused(" items.", most.items, "array_above_max_length");
+  patch.items.resize(items);
   for (Item& item : patch.items) item = ReadItem(in);
-  patch.tokens = ReadTokens(in);
-  patch.message_starts.resize(in.Count());
+  const size_t tokens = in.Count();
+  if (tokens > most.tokens) return refused(" tokens here.", most.tokens, "context_length_exceeded");
+  patch.tokens.resize(tokens);
+  for (TokenId& id : patch.tokens) id = static_cast<TokenId>(in.Signed());
+  const size_t starts = in.Count();
+  if (starts > most.tokens) return refused(" tokens here.", most.tokens, "context_length_exceeded");
+  patch.message_starts.resize(starts);
   for (int64_t& start : patch.message_starts) start = in.Signed();
   if (in.Bool()) patch.instructions = in.String();
   patch.pinned = in.Signed();
@@ -154,6 +171,14 @@ SamplingParams ReadSampling(ByteReader& in) {
   return p;
 }
 
+Result<TimelineRecord> ReadTimeline(std::string_view bytes, const PatchLimits& most) {
+  ByteReader in(bytes);
+  TimelineRecord record;
+  ASSIGN_OR_RETURN(record.patch, ReadPatch(in, most));
+  record.truncates = in.Bool();
+  return Checked(in, std::move(record), "timeline");
+}
+
 }  // namespace
 
 JournalRecord Encode(const CreatedRecord& record) {
@@ -200,12 +225,9 @@ JournalRecord Encode(const TimelineRecord& record) {
   out.Bool(record.truncates);
   return Make(RecordType::kTimeline, out);
 }
-Result<TimelineRecord> DecodeTimeline(std::string_view bytes) {
-  ByteReader in(bytes);
-  TimelineRecord record;
-  record.patch = ReadPatch(in);
-  record.truncates = in.Bool();
-  return Checked(in, std::move(record), "timeline");
+Result<TimelineRecord> DecodeTimeline(std::string_view bytes) { return ReadTimeline(bytes, {}); }
+Result<TimelineRecord> DecodeImportedTimeline(std::string_view bytes, int64_t max_tokens) {
+  return ReadTimeline(bytes, {kMaxTimelineItems, static_cast<size_t>(max_tokens)});
 }
 
 JournalRecord Encode(const TurnRecord& record) {
@@ -235,7 +257,7 @@ Result<TurnRecord> DecodeTurn(std::string_view bytes) {
     *flag = in.Bool();
   }
   record.created_at = in.Double();
-  record.patch = ReadPatch(in);
+  ASSIGN_OR_RETURN(record.patch, ReadPatch(in));
   record.items_before = in.Signed();
   record.sampling = ReadSampling(in);
   record.max_tokens = in.Signed();

@@ -105,6 +105,9 @@ std::string Encode(const SessionSummary& summary);
 Result<CreatedRecord> DecodeCreated(std::string_view bytes);
 Result<Metadata> DecodeMetadata(std::string_view bytes);
 Result<TimelineRecord> DecodeTimeline(std::string_view bytes);
+/// The same of bytes that anybody may have made. kInvalidArgument, before there is memory for them, if they hold more
+/// than kMaxTimelineItems items (array_above_max_length) or `max_tokens` tokens (context_length_exceeded).
+Result<TimelineRecord> DecodeImportedTimeline(std::string_view bytes, int64_t max_tokens);
 Result<TurnRecord> DecodeTurn(std::string_view bytes);
 Result<CacheReport> DecodeStarted(std::string_view bytes);
 Result<TokensRecord> DecodeTokens(std::string_view bytes);

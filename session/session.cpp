@@ -150,6 +150,12 @@ Status Session::CheckFree(uint64_t connection) const {
   return running_ || changing_ ? ConversationLocked() : Status::Ok();
 }
 
+Status Session::CheckItems(size_t added, const char* param) const {
+  if (timeline_.items().size() + added <= kMaxTimelineItems) return Status::Ok();
+  return InvalidArgument("A conversation has at most " + std::to_string(kMaxTimelineItems) + " items.", param,
+                         "array_above_max_length");
+}
+
 std::string Session::Summary() const { return Encode(SessionSummary{owner_, created_at_, updated_at_}); }
 
 std::vector<JournalRecord> Session::CreationRecords() const {
@@ -220,6 +226,7 @@ Status Session::ChangeTimeline(std::unique_lock<std::mutex>& lock, Timeline next
 Result<std::vector<Item>> Session::AddItems(uint64_t connection, std::vector<NewItem> items) {
   std::unique_lock lock(mutex_);
   RETURN_IF_ERROR(CheckFree(connection));
+  RETURN_IF_ERROR(CheckItems(items.size(), "items"));
   Timeline next = timeline_;
   std::vector<Item> added;
   for (NewItem& item : items) {

@@ -71,6 +71,7 @@ Result<Session::Prepared> Session::Begin(const TurnSpec& spec, const Caller& cal
   std::lock_guard lock(mutex_);
   if (!head.empty() && (running_ || changing_ || head_ != head)) return Mismatch("The timeline went on.");
   RETURN_IF_ERROR(CheckFree(caller.connection));
+  RETURN_IF_ERROR(CheckItems(spec.input.size() + 1, "input"));  // and the answer
   ActiveTurn running;
   running.next = timeline_;
   if (spec.instructions) running.recomputed = running.next.SetInstructions(spec.instructions, context_->codec);

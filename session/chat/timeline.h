@@ -3,6 +3,7 @@
 // (and by its running turn as the state that the turn will leave behind); no locks of its own.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -14,6 +15,8 @@
 #include "session/chat/chat_template.h"
 
 namespace ringside {
+
+inline constexpr size_t kMaxTimelineItems = 1 << 17;  // of one conversation; who adds items sees to it
 
 struct Item {
   std::string id;  // "msg_..."

@@ -19,6 +19,7 @@ std::vector<T> From(const std::vector<T>& all, int64_t first) {
 
 template <class T>
 std::vector<T> Joined(const std::vector<T>& first, int64_t keep, std::vector<T> rest) {
+  if (keep == 0) return rest;
   std::vector<T> out(first.begin(), first.begin() + keep);
   out.insert(out.end(), std::make_move_iterator(rest.begin()), std::make_move_iterator(rest.end()));
   return out;

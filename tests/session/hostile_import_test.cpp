@@ -7,8 +7,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/bytes.h"
+#include "base/limits.h"
+#include "session/ids.h"
 #include "session/records.h"
 #include "session/session_table.h"
 #include "tests/session/recording_sink.h"
@@ -36,10 +40,11 @@ class HostileImportTest : public ::testing::Test, protected TableFixture {
     record = DecodeTimeline(in.String()).value();
   }
   /// An export of what `created` and `record` say now.
-  std::string Forge() const {
+  std::string Forge() const { return Forge(Encode(created).payload, Encode(record).payload); }
+  static std::string Forge(const std::string& created_bytes, const std::string& timeline_bytes) {
     ByteWriter out;
-    out.String(Encode(created).payload);
-    out.String(Encode(record).payload);
+    out.String(created_bytes);
+    out.String(timeline_bytes);
     std::string bytes = std::string(kMagic) + out.Take();
     ByteWriter checksum;
     checksum.Fixed64(XXH3_64bits(bytes.data(), bytes.size()));
@@ -96,6 +101,106 @@ TEST_F(HostileImportTest, AnItemHasBothItsEndsOrNone) {
 TEST_F(HostileImportTest, NoAnswerIsOpen) {
   record.patch.answer_begin = 0;
   EXPECT_EQ(Import().status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST_F(HostileImportTest, MetadataHasTheLimitsOfTheOrdinaryRequests) {
+  const auto refused = [&](Metadata metadata) {
+    created.metadata = std::move(metadata);
+    const Result<SessionInfo> info = Import();
+    return info.status().code() == StatusCode::kInvalidArgument && info.status().param() == "body";
+  };
+  Metadata seventeen;
+  for (int i = 0; i < 17; ++i) seventeen.emplace_back("k" + std::to_string(i), "v");
+  EXPECT_TRUE(refused(seventeen));
+  EXPECT_TRUE(refused({{std::string(65, 'k'), "v"}}));
+  EXPECT_TRUE(refused({{"k", std::string(513, 'v')}}));
+  EXPECT_TRUE(refused({{"k", "1"}, {"k", "2"}}));
+  EXPECT_TRUE(refused({{"k", "\xff"}}));
+  EXPECT_TRUE(refused({{"\xff", "v"}}));
+  seventeen.pop_back();
+  EXPECT_FALSE(refused(seventeen));
+  EXPECT_FALSE(refused({{std::string(64, 'k'), std::string(512, 'v')}}));
+}
+
+TEST_F(HostileImportTest, ItemsAreWhatTheServerWouldHaveMade) {
+  const TimelineRecord sound = record;
+  const auto refused = [&](const std::function<void(std::vector<Item>&)>& change) {
+    record = sound;
+    change(record.patch.items);
+    const Result<SessionInfo> info = Import();
+    return info.status().code() == StatusCode::kInvalidArgument && info.status().param() == "body";
+  };
+  EXPECT_TRUE(refused([](auto& items) { items[1].id = items[0].id; }));
+  EXPECT_TRUE(refused([](auto& items) { items[0].id = ""; }));
+  EXPECT_TRUE(refused([](auto& items) { items[0].id = "msg_1"; }));
+  EXPECT_TRUE(refused([](auto& items) { items[0].id.back() = '"'; }));
+  EXPECT_TRUE(refused([](auto& items) { items[0].text = "\xed\xa0\x80"; }));
+  EXPECT_TRUE(refused([](auto& items) { items[0].text = std::string(limits::kMaxMessageBytes + 1, 'a'); }));
+  EXPECT_TRUE(refused([](auto& items) { items[1].role = ChatRole::kUser; }));
+  EXPECT_TRUE(refused([](auto& items) { items[0].complete = false; }));
+  EXPECT_FALSE(refused([](auto& items) { items[0].text = std::string(1000, 'a'); }));
+  record = sound;
+  record.patch.instructions = "\xff";
+  EXPECT_EQ(Import().status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST_F(HostileImportTest, MoreItemsThanAConversationMayHaveAreRefused) {
+  const auto add = [&](size_t count) {
+    while (record.patch.items.size() < count) {
+      Item item;
+      item.id = MakeId("msg_");
+      record.patch.items.push_back(std::move(item));
+    }
+  };
+  add(kMaxTimelineItems);
+  const Result<SessionInfo> info = Import();
+  ASSERT_TRUE(info.ok()) << info.status().ToString();
+  EXPECT_EQ(table.AddItems(me, info->id, {{ChatRole::kUser, "x"}}).status().reason(), "array_above_max_length");
+  EXPECT_EQ(AskAnew(info->id, "Be long.").status().reason(), "array_above_max_length");
+  EXPECT_EQ(table.GetSession(me, info->id)->items, kMaxTimelineItems);
+  add(kMaxTimelineItems + 1);
+  EXPECT_EQ(Import().status().reason(), "array_above_max_length");
+}
+
+TEST_F(HostileImportTest, MoreTokensThanTheServerAllowsAreRefused) {
+  const auto add = [&](size_t count) {
+    while (record.patch.tokens.size() < count) record.patch.tokens.push_back('a');
+  };
+  add(static_cast<size_t>(table.options().session_len));
+  EXPECT_TRUE(Import().ok());
+  add(static_cast<size_t>(table.options().session_len) + 1);
+  EXPECT_EQ(Import().status().reason(), "context_length_exceeded");
+}
+
+TEST_F(HostileImportTest, PinnedTokensAreTokensOfTheTimeline) {
+  record.patch.pinned = static_cast<int64_t>(record.patch.tokens.size()) + 1;
+  EXPECT_EQ(Import().status().code(), StatusCode::kInvalidArgument);
+  record.patch.pinned = -1;
+  EXPECT_EQ(Import().status().code(), StatusCode::kInvalidArgument);
+}
+
+// Each of these bodies says that more follows than a conversation can have.
+TEST_F(HostileImportTest, CountsAreBelievedOnlyWithinTheLimits) {
+  constexpr size_t kMany = 4 << 20;
+  ByteWriter metadata;  // pairs of empty strings
+  metadata.String("");
+  metadata.Double(0);
+  metadata.Unsigned(kMany);
+  const std::string pairs = metadata.Take() + std::string(2 * kMany, '\0');
+  EXPECT_EQ(table.ImportSession(me, Forge(pairs, "")).status().code(), StatusCode::kInvalidArgument);
+
+  const std::string sound = Encode(created).payload;
+  ByteWriter items;  // of eight zero bytes each
+  for (int i = 0; i < 3; ++i) items.Signed(0);
+  items.Unsigned(kMany);
+  EXPECT_EQ(table.ImportSession(me, Forge(sound, items.Take() + std::string(8 * kMany, '\0'))).status().reason(),
+            "array_above_max_length");
+  ByteWriter tokens;
+  for (int i = 0; i < 3; ++i) tokens.Signed(0);
+  tokens.Unsigned(0);
+  tokens.Unsigned(kMany);
+  EXPECT_EQ(table.ImportSession(me, Forge(sound, tokens.Take() + std::string(kMany, '\0'))).status().reason(),
+            "context_length_exceeded");
 }
 
 }  // namespace

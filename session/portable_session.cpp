@@ -1,0 +1,90 @@
+#include "session/portable_session.h"
+
+#include <xxhash.h>
+
+#include <unordered_set>
+
+#include "base/bytes.h"
+#include "base/limits.h"
+#include "engine/text/unicode.h"
+#include "session/ids.h"
+
+namespace ringside {
+namespace {
+
+constexpr std::string_view kMagic = "ringside session 1\n";
+constexpr size_t kCheckBytes = 8;
+
+Status NoExport(const char* what) {
+  return InvalidArgument(std::string("These bytes are no exported conversation: ") + what + ".", "body",
+                         "invalid_value");
+}
+
+std::string Check(std::string_view bytes) {
+  ByteWriter check;
+  check.Fixed64(XXH3_64bits(bytes.data(), bytes.size()));
+  return check.Take();
+}
+
+bool IsText(std::string_view text, int64_t max_bytes) {
+  if (text.size() > static_cast<size_t>(max_bytes)) return false;
+  while (!text.empty()) {
+    const Utf8Unit unit = ReadUtf8Unit(text);
+    if (unit.kind != Utf8Unit::Kind::kCharacter) return false;
+    text.remove_prefix(unit.length);
+  }
+  return true;
+}
+
+bool IsMetadata(const Metadata& metadata) {
+  std::unordered_set<std::string_view> keys;
+  for (const auto& [key, value] : metadata) {
+    if (!IsText(key, limits::kMaxMetadataKeyBytes) || !IsText(value, limits::kMaxMetadataValueBytes)) return false;
+    if (!keys.insert(key).second) return false;
+  }
+  return metadata.size() <= static_cast<size_t>(limits::kMaxMetadataEntries);
+}
+
+/// As requests and answers make them. An answer may be longer than a request.
+bool AreItems(const std::vector<Item>& items) {
+  std::unordered_set<std::string_view> ids;
+  for (const Item& item : items) {
+    const bool answer = item.sampled || !item.complete;
+    if (!IsId("msg_", item.id) || !ids.insert(item.id).second) return false;
+    if (answer && item.role != ChatRole::kAssistant) return false;
+    if (!IsText(item.text, answer ? INT64_MAX : limits::kMaxMessageBytes)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string EncodePortable(const CreatedRecord& created, const TimelineRecord& timeline) {
+  ByteWriter out;
+  out.String(Encode(created).payload);
+  out.String(Encode(timeline).payload);
+  const std::string bytes = std::string(kMagic) + out.Take();
+  return bytes + Check(bytes);
+}
+
+Result<PortableSession> DecodePortable(std::string_view bytes, const std::string& codec, int64_t max_tokens) {
+  if (!bytes.starts_with(kMagic)) return NoExport("they begin otherwise");
+  if (bytes.size() < kMagic.size() + kCheckBytes) return NoExport("they are cut");
+  const std::string_view content = bytes.substr(0, bytes.size() - kCheckBytes);
+  if (bytes.substr(content.size()) != Check(content)) return NoExport("they are damaged");
+  ByteReader in(content.substr(kMagic.size()));
+  const std::string_view created_bytes = in.View(), timeline_bytes = in.View();
+  if (!in.done()) return NoExport("they are cut");
+  Result<CreatedRecord> created = DecodeCreated(created_bytes);
+  if (!created.ok() || !IsMetadata(created->metadata)) return NoExport("their metadata is none");
+  Result<TimelineRecord> record =
+      DecodeImportedTimeline(timeline_bytes, created->codec == codec ? max_tokens : INT64_MAX);
+  if (record.status().code() == StatusCode::kInvalidArgument) return record.status();
+  if (!record.ok() || record->patch.answer_begin != -1) return NoExport("they make no sense");
+  if (!AreItems(record->patch.items)) return NoExport("they hold items that no server makes");
+  const std::string& instructions = record->patch.instructions.value_or("");
+  if (!IsText(instructions, limits::kMaxMessageBytes)) return NoExport("their instructions are no text, or too long");
+  return PortableSession{std::move(*created), std::move(record->patch)};
+}
+
+}  // namespace ringside
