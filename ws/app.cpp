@@ -12,6 +12,7 @@
 #include "ws/app_progress.h"
 #include "ws/app_storage.h"
 #include "ws/app_turns.h"
+#include "ws/config/machine.h"
 #include "ws/health.h"
 #include "ws/metrics.h"
 #include "ws/openai/conversations.h"
@@ -133,6 +134,7 @@ Serving::~Serving() {
 }
 
 Status Serving::Start() {
+  RETURN_IF_ERROR(CheckMemory({.host_cache_mb = config_.host_cache_mb}, MachineMemoryBytes()));
   RETURN_IF_ERROR(Listen());
   RETURN_IF_ERROR(LoadModel());
   RETURN_IF_ERROR(StartEngine());
@@ -208,7 +210,18 @@ Status Serving::StartEngine() {
   ASSIGN_OR_RETURN(const EngineOptions options, ResolveEngineOptions(config_, model_->spec()));
   {
     const ProgressReport progress("making the engine");
-    ASSIGN_OR_RETURN(engine_, Engine::Start(*model_, *tokenizer_, options, storage_->ForEngine(*model_)));
+    auto engine = Engine::Start(*model_, *tokenizer_, options, storage_->ForEngine(*model_));
+    if (engine.status().code() == StatusCode::kOverloaded) {
+      return InvalidArgument("--slots: " + engine.status().message());
+    }
+    ASSIGN_OR_RETURN(engine_, std::move(engine));
+  }
+  if (!config_.cuda) {
+    RETURN_IF_ERROR(CheckMemory({.host_cache_mb = config_.host_cache_mb,
+                                 .slots = engine_->options().slots,
+                                 .slot_bytes = engine_->slot_bytes(),
+                                 .weight_bytes = model_->weight_bytes()},
+                                MachineMemoryBytes()));
   }
   const double mib = 1.0 / (1 << 20), slot_mib = static_cast<double>(engine_->slot_bytes()) * mib;
   const int64_t slots = engine_->options().slots;

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "cache/ram_store.h"
 #include "ws/app.h"
+#include "ws/config/machine.h"
 
 namespace ringside {
 
@@ -14,6 +15,7 @@ int StorageExitCode(const Status& status) {
       return kExitStoreInUse;
     case StatusCode::kCorruption:
       return kExitStoreDamaged;
+    case StatusCode::kInvalidArgument:
     case StatusCode::kMismatch:
       return kExitBadConfig;
     default:
@@ -25,6 +27,7 @@ Result<std::unique_ptr<Storage>> Storage::Open(const ServerConfig& config) {
   std::unique_ptr<Storage> storage(new Storage(config));
   std::unique_ptr<RocksDbStore> disk;
   if (!config.store_path.empty() && config.durability != StoreDurability::kNone) {
+    RETURN_IF_ERROR(PrepareStoreFolder(config.store_path));
     JournalOptions log;
     log.path = config.store_path;
     log.verify = config.verify ? JournalVerify::kAll : JournalVerify::kTouched;

@@ -36,7 +36,6 @@ int Main(const std::vector<std::string>& args) {
     return kExitOk;
   }
   ConfigureLog(parsed->config.log_level, parsed->config.log_format);
-  for (const std::string& warning : parsed->warnings) LogWarning("{}", warning);
   SignalWatcher signals;
   return RunServer(parsed->config, signals);
 }

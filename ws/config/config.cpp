@@ -5,6 +5,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <filesystem>
+#include <string_view>
 
 #include "engine/model/model_spec.h"
 #include "ws/config/config_options.h"
@@ -14,6 +16,9 @@ namespace ringside {
 namespace {
 
 constexpr char kEnvironmentPrefix[] = "RINGSIDE_";
+// Variables of the client and of the tests, which a shell may hold for all of them.
+constexpr std::string_view kOthersVariables[] = {"RINGSIDE_URL", "RINGSIDE_CHAT_COMMAND"};
+constexpr std::string_view kTestsPrefix = "RINGSIDE_TEST_";
 constexpr char kFooter[] = R"(
 Every setting can also come from the environment (RINGSIDE_MEMORY_LEN for --memory-len; lists with commas) and from a
 YAML file (--config; keys are the long flags: `memory-len: 1024`). The command line counts before the environment, the
@@ -97,11 +102,15 @@ struct Environment {
   std::optional<std::string> config_file;
 };
 
-Result<Environment> ReadEnvironment(const std::map<std::string, std::string>& environment,
-                                    std::vector<std::string>& warnings) {
+bool IsOthers(const std::string& variable) {
+  return variable.starts_with(kTestsPrefix) ||
+         std::find(std::begin(kOthersVariables), std::end(kOthersVariables), variable) != std::end(kOthersVariables);
+}
+
+Result<Environment> ReadEnvironment(const std::map<std::string, std::string>& environment) {
   Environment out;
   for (const auto& [variable, value] : environment) {
-    if (!variable.starts_with(kEnvironmentPrefix)) continue;
+    if (!variable.starts_with(kEnvironmentPrefix) || IsOthers(variable)) continue;
     std::string name = variable.substr(sizeof(kEnvironmentPrefix) - 1);
     for (char& c : name) c = c == '_' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
     if (name == "config") {
@@ -109,11 +118,7 @@ Result<Environment> ReadEnvironment(const std::map<std::string, std::string>& en
       continue;
     }
     const ConfigOption* option = FindConfigOption(name);
-    if (option == nullptr) {
-      // Not an error: the client and the tests have variables of their own.
-      warnings.push_back("environment: " + variable + " is no setting of the server");
-      continue;
-    }
+    if (option == nullptr) return InvalidArgument("environment: " + variable + " is no setting of the server");
     if (out.settings.contains(option)) {
       return InvalidArgument("environment: " + variable + " repeats --" + option->name);
     }
@@ -139,7 +144,8 @@ Status ReadFileEntry(const std::string& path, const YAML::Node& key, const YAML:
       if (!item.IsScalar()) return InvalidArgument(place + ": holds something that is no value");
       given.values.push_back(item.as<std::string>());
     }
-    if (given.values.empty()) return Status::Ok();
+    // A list of keys that is empty by mistake must not open the door.
+    if (given.values.empty()) return InvalidArgument(place + ": the list is empty");
   } else {
     return InvalidArgument(place + ": wants one value");
   }
@@ -149,6 +155,9 @@ Status ReadFileEntry(const std::string& path, const YAML::Node& key, const YAML:
 
 Result<Source> ReadFile(const std::string& path) {
   Source out;
+  if (std::error_code error; std::filesystem::is_directory(path, error)) {
+    return InvalidArgument("--config: \"" + path + "\" is a folder");
+  }
   try {
     const YAML::Node root = YAML::LoadFile(path);
     if (root.IsNull()) return out;
@@ -219,7 +228,7 @@ Result<ParsedConfig> ParseConfig(const std::vector<std::string>& args,
   ASSIGN_OR_RETURN(const CommandLine command_line, ReadCommandLine(args));
   out.print = command_line.print;
   if (!out.print.empty()) return out;
-  ASSIGN_OR_RETURN(const Environment from_environment, ReadEnvironment(environment, out.warnings));
+  ASSIGN_OR_RETURN(const Environment from_environment, ReadEnvironment(environment));
   Source from_file;
   const auto& file = command_line.config_file ? command_line.config_file : from_environment.config_file;
   if (file) {

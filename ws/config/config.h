@@ -73,8 +73,7 @@ struct ServerConfig {
 
 struct ParsedConfig {
   ServerConfig config;
-  std::string print;                  // not empty: print this and exit 0 (--help, --version)
-  std::vector<std::string> warnings;  // to be logged once the log is set up
+  std::string print;  // not empty: print this and exit 0 (--help, --version)
 };
 
 /// `args` without the program's name; `environment` name to value, as of the process. kInvalidArgument with a sentence

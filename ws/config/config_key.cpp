@@ -12,6 +12,7 @@ namespace ringside {
 namespace {
 
 constexpr size_t kKeyBytes = 32;
+constexpr off_t kMostSecretBytes = 1 << 20;
 
 int HexDigit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -34,31 +35,37 @@ std::string FromHex(std::string_view text) {
   return key;
 }
 
-Result<std::string> ReadKey(int file, const std::string& path) {
+Result<std::string> ReadOpened(int file, const std::string& path) {
   struct stat info {};
   if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode)) return InvalidArgument("\"" + path + "\" is no plain file");
   if ((info.st_mode & 0177) != 0) {
     return InvalidArgument(fmt::format("\"{}\" has mode {:04o}: nobody but its owner may read it; chmod 0400 it", path,
                                        info.st_mode & 07777));
   }
-  char bytes[4 * kKeyBytes];
-  const ssize_t got = read(file, bytes, sizeof(bytes));
+  if (info.st_size > kMostSecretBytes) return InvalidArgument("\"" + path + "\" is longer than 1 MiB");
+  std::string bytes(static_cast<size_t>(info.st_size), '\0');
+  const ssize_t got = read(file, bytes.data(), bytes.size());
   if (got < 0) return InvalidArgument("cannot read \"" + path + "\": " + std::strerror(errno));
-  const std::string text(bytes, static_cast<size_t>(got));
-  if (text.size() == kKeyBytes) return text;
-  std::string key = FromHex(text);
-  // Its content is nobody's business, a log's least of all.
-  if (key.empty()) return InvalidArgument("\"" + path + "\" holds neither 32 bytes nor 64 hexadecimal digits");
-  return key;
+  bytes.resize(static_cast<size_t>(got));
+  return bytes;
 }
 
 }  // namespace
 
-Result<std::string> ReadEncryptionKey(const std::string& path) {
+Result<std::string> ReadSecretFile(const std::string& path) {
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) return InvalidArgument("cannot read \"" + path + "\": " + std::strerror(errno));
-  Result<std::string> key = ReadKey(file, path);
+  Result<std::string> bytes = ReadOpened(file, path);
   close(file);
+  return bytes;
+}
+
+Result<std::string> ReadEncryptionKey(const std::string& path) {
+  ASSIGN_OR_RETURN(const std::string bytes, ReadSecretFile(path));
+  if (bytes.size() == kKeyBytes) return bytes;
+  std::string key = FromHex(bytes);
+  // Its content is nobody's business, a log's least of all.
+  if (key.empty()) return InvalidArgument("\"" + path + "\" holds neither 32 bytes nor 64 hexadecimal digits");
   return key;
 }
 

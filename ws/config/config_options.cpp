@@ -1,6 +1,6 @@
 #include "ws/config/config_options.h"
 
-#include <fstream>
+#include <sstream>
 
 #include "kernels/row_quantisation.h"
 #include "ws/config/config_key.h"
@@ -27,8 +27,8 @@ Status ApplyKeys(ServerConfig& config, const Values& values) {
 }
 
 Status ApplyKeyFile(ServerConfig& config, const Values& values) {
-  std::ifstream file(values.back());
-  if (!file) return InvalidArgument("cannot read \"" + values.back() + "\"");
+  ASSIGN_OR_RETURN(const std::string text, ReadSecretFile(values.back()));
+  std::istringstream file(text);
   size_t keys = 0;
   for (std::string line; std::getline(file, line);) {
     while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
@@ -114,7 +114,7 @@ std::vector<ConfigOption> ModelAndNetworkOptions() {
        "KEY",
        "key that clients must present; may be repeated [none: everyone may ask]",
        ApplyKeys},
-      {"api-key-file", {}, Kind::kValue, "PATH", "file with one key a line", ApplyKeyFile},
+      {"api-key-file", {}, Kind::kValue, "PATH", "file of mode 0400 or 0600 with one key a line", ApplyKeyFile},
       {"allowed-origins",
        {},
        Kind::kList,
@@ -260,7 +260,7 @@ std::vector<ConfigOption> EngineSettings() {
        Kind::kValue,
        "N",
        "turns that may wait for a slot [256]",
-       Integer(&C::queue_limit, 0, limits::kEngineInboxMessages)},
+       Integer(&C::queue_limit, 1, limits::kEngineInboxMessages)},
       {"temperature", {}, Kind::kValue, "X", "where a request gives none", Real(&C::temperature, 0, 2)},
       {"top-p", {}, Kind::kValue, "X", "where a request gives none", Real(&C::top_p, 1e-6, 1)},
       {"max-output-tokens",

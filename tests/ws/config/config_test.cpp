@@ -295,6 +295,7 @@ TEST_F(ConfigTest, BadFilesAreRefusedByName) {
   EXPECT_NE(refusal("api-key: [[a]]\n").find("api-key"), std::string::npos);
   EXPECT_NE(refusal("? [a]\n: 1\n").find("c.yaml"), std::string::npos);
   EXPECT_NE(Refusal({"-m", "m", "--config", "/nowhere/c.yaml"}).find("/nowhere/c.yaml"), std::string::npos);
+  EXPECT_EQ(Refusal({"-m", "m", "--config", folder_}), "--config: \"" + folder_.string() + "\" is a folder");
 }
 
 TEST_F(ConfigTest, BadValuesAreRefusedByFlagAndValue) {
@@ -324,7 +325,7 @@ TEST_F(ConfigTest, BadValuesAreRefusedByFlagAndValue) {
                                                      {"--temperature", "-1"},
                                                      {"--top-p", "0"},
                                                      {"--log-level", "loud"},
-                                                     {"--queue-limit", "-1"},
+                                                     {"--queue-limit", "0"},
                                                      {"--threads", "two"},
                                                      {"--quantization", "int4"},
                                                      {"--quantization", "int8"},  // without a GPU
@@ -354,11 +355,10 @@ TEST_F(ConfigTest, BadValuesAreRefusedByFlagAndValue) {
   EXPECT_NE(Refusal({}).find("--model"), std::string::npos);
 }
 
-TEST_F(ConfigTest, UnknownVariablesAreWarnedOfOnly) {
-  const auto parsed = ParseConfig({"-m", "m"}, {{"RINGSIDE_SLOT", "3"}, {"PATH", "/bin"}});
-  ASSERT_TRUE(parsed.ok());
-  ASSERT_EQ(parsed->warnings.size(), 1u);
-  EXPECT_NE(parsed->warnings[0].find("RINGSIDE_SLOT"), std::string::npos);
+TEST_F(ConfigTest, UnknownVariablesAreRefused) {
+  EXPECT_EQ(Refusal({"-m", "m"}, {{"RINGSIDE_SLOT", "3"}, {"PATH", "/bin"}}),
+            "environment: RINGSIDE_SLOT is no setting of the server");
+  EXPECT_EQ(Refusal({"-m", "m"}, {{"RINGSIDE_URL", "ws://a"}, {"RINGSIDE_TEST_MODEL", "m"}}), "");
   EXPECT_NE(Refusal({"-m", "m"}, {{"RINGSIDE_SLOTS", "1"}, {"RINGSIDE_PARALLEL", "2"}}), "");
 }
 
@@ -373,12 +373,16 @@ TEST_F(ConfigTest, APublicAddressWantsAKeyOrAWord) {
 }
 
 TEST_F(ConfigTest, KeysFromAFileAndFromTheEnvironment) {
-  const std::string path = Write("keys", "# two keys\nfirst\r\n\nsecond \n");
+  const std::string path = WriteKey("# two keys\nfirst\r\n\nsecond \n", 0600);
   EXPECT_EQ(Parse({"-m", "m", "--api-key-file", path}).api_keys, Args({"first", "second"}));
   EXPECT_EQ(Parse({"-m", "m"}, {{"RINGSIDE_API_KEY", "a,b"}}).api_keys, Args({"a", "b"}));
   EXPECT_EQ(Parse({"-m", "m", "--api-key", "a", "--api-key-file", path}).api_keys, Args({"a", "first", "second"}));
   // A file without a key must not open the door.
-  EXPECT_NE(Refusal({"-m", "m", "--api-key-file", Write("none", "# nothing\n")}), "");
+  EXPECT_NE(Refusal({"-m", "m", "--api-key-file", WriteKey("# nothing\n", 0600)}).find("holds no key"),
+            std::string::npos);
+  EXPECT_NE(Refusal({"-m", "m", "--api-key-file", WriteKey("first\n", 0644)}).find("has mode 0644"), std::string::npos);
+  const std::string none = Write("none.yaml", "api-key: []\n");
+  EXPECT_EQ(Refusal({"-m", "m", "--config", none}), none + ": api-key: the list is empty");
   EXPECT_NE(Refusal({"-m", "m"}, {{"RINGSIDE_API_KEY", ""}}), "");
   EXPECT_NE(Refusal({"-m", "m", "--api-key", ""}), "");
 }

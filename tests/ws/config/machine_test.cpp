@@ -1,0 +1,43 @@
+// What the settings ask of the machine: refused by name where it cannot be had.
+#include "ws/config/machine.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace ringside {
+namespace {
+
+constexpr int64_t kMiB = 1 << 20;
+
+TEST(Machine, MemoryHoldsCachesSlotsAndWeights) {
+  EXPECT_TRUE(CheckMemory({.host_cache_mb = 1024}, 1024 * kMiB).ok());
+  EXPECT_EQ(CheckMemory({.host_cache_mb = 1025}, 1024 * kMiB).message(),
+            "--host-cache-mb: 1025 MiB are more than the 1024 MiB of memory that this machine has");
+  const MemoryNeed need{.host_cache_mb = 100, .slots = 8, .slot_bytes = 64 * kMiB, .weight_bytes = 90 * kMiB};
+  EXPECT_TRUE(CheckMemory(need, 702 * kMiB).ok());
+  EXPECT_EQ(
+      CheckMemory(need, 701 * kMiB).message(),
+      "--slots: 8 slots of 64.0 MiB (--memory-len), 90.0 MiB of weights and --host-cache-mb 100 are more than the "
+      "701 MiB of memory that this machine has");
+  EXPECT_GT(MachineMemoryBytes(), 16 * kMiB);
+}
+
+TEST(Machine, AStoreIsAFolderThatCanBeWritten) {
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("ringside_machine_" + std::to_string(getpid()));
+  std::filesystem::remove_all(folder);
+  EXPECT_TRUE(PrepareStoreFolder(folder / "a/b").ok());
+  EXPECT_TRUE(std::filesystem::is_directory(folder / "a/b"));
+  EXPECT_TRUE(PrepareStoreFolder(folder / "a/b").ok());
+  const std::string file = folder / "file";
+  std::ofstream(file) << "x";
+  EXPECT_EQ(PrepareStoreFolder(file).message(), "--store-path: \"" + file + "\" cannot be made: Not a directory");
+  EXPECT_EQ(PrepareStoreFolder(file + "/b").code(), StatusCode::kInvalidArgument);
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace ringside

@@ -1,0 +1,74 @@
+#include "ws/config/machine.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+
+namespace ringside {
+namespace {
+
+constexpr double kMiB = 1 << 20;
+
+/// The limit in this file; "max", which stands for none, and a file that is not there set none.
+int64_t LimitIn(const std::filesystem::path& file) {
+  int64_t bytes = 0;
+  return std::ifstream(file) >> bytes && bytes > 0 ? bytes : std::numeric_limits<int64_t>::max();
+}
+
+/// The least limit of this process's control group (version 2) and of those that hold it.
+int64_t GroupMemoryBytes() {
+  const std::filesystem::path root = "/sys/fs/cgroup";
+  std::ifstream groups("/proc/self/cgroup");
+  std::filesystem::path group = "/";
+  for (std::string line; std::getline(groups, line);) {
+    if (line.starts_with("0::/")) group = line.substr(3);
+  }
+  int64_t least = LimitIn(root / "memory.max");
+  for (; group != group.parent_path(); group = group.parent_path()) {
+    least = std::min(least, LimitIn(root / group.relative_path() / "memory.max"));
+  }
+  return least;
+}
+
+}  // namespace
+
+int64_t MachineMemoryBytes() {
+  return std::min(int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE), GroupMemoryBytes());
+}
+
+Status PrepareStoreFolder(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error == std::errc::io_error || error == std::errc::no_space_on_device) return Status::Ok();
+  if (error) return InvalidArgument("--store-path: \"" + path + "\" cannot be made: " + error.message());
+  if (access(path.c_str(), R_OK | W_OK | X_OK) != 0) {
+    return InvalidArgument("--store-path: \"" + path + "\" cannot be written: " + std::strerror(errno));
+  }
+  return Status::Ok();
+}
+
+Status CheckMemory(const MemoryNeed& need, int64_t memory_bytes) {
+  const double memory_mib = static_cast<double>(memory_bytes) / kMiB;
+  if (static_cast<double>(need.host_cache_mb) > memory_mib) {
+    return InvalidArgument(
+        fmt::format("--host-cache-mb: {} MiB are more than the {:.0f} MiB of memory that this machine has",
+                    need.host_cache_mb, memory_mib));
+  }
+  const double slot_mib = static_cast<double>(need.slot_bytes) / kMiB,
+               weights_mib = static_cast<double>(need.weight_bytes) / kMiB;
+  if (static_cast<double>(need.slots) * slot_mib + static_cast<double>(need.host_cache_mb) + weights_mib > memory_mib) {
+    return InvalidArgument(fmt::format(
+        "--slots: {} slots of {:.1f} MiB (--memory-len), {:.1f} MiB of weights and --host-cache-mb {} are more than "
+        "the {:.0f} MiB of memory that this machine has",
+        need.slots, slot_mib, weights_mib, need.host_cache_mb, memory_mib));
+  }
+  return Status::Ok();
+}
+
+}  // namespace ringside

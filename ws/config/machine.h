@@ -1,0 +1,28 @@
+// What the settings ask of the machine that they are for: a folder for the store, memory. Asked once at start, before
+// anything is served; a setting that cannot be met is kInvalidArgument, naming it. Any thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/status.h"
+
+namespace ringside {
+
+/// Memory that this process may use, in bytes: the machine's, or the limit of its control group if that is less.
+int64_t MachineMemoryBytes();
+
+/// Makes the folder with its parents if it is not there. kInvalidArgument if none can be at this path or it is not this
+/// user's to write; a disk that fails is left to whoever opens the store.
+Status PrepareStoreFolder(const std::string& path);
+
+/// The memory that a server fills in the end.
+struct MemoryNeed {
+  int64_t host_cache_mb = 0;
+  int64_t slots = 0, slot_bytes = 0;  // 0 slots = they are elsewhere, or not known yet
+  int64_t weight_bytes = 0;
+};
+/// kInvalidArgument if `memory_bytes` are less than that.
+Status CheckMemory(const MemoryNeed& need, int64_t memory_bytes);
+
+}  // namespace ringside
