@@ -83,7 +83,7 @@ class SentencePieceBpe : public Tokenizer {
 
   void EncodeText(const std::string& raw, std::vector<TokenId>* ids) const {
     const std::string text = options_.nfc ? NormaliseNfc(raw) : raw;
-    std::vector<TokenId> symbols;  // of the stretch since the last unknown character
+    std::vector<TokenId> symbols;  // of the stretch that merges may join
     const auto flush = [&] {
       merges_.Apply(&symbols);
       for (const TokenId symbol : symbols) {
@@ -96,12 +96,15 @@ class SentencePieceBpe : public Tokenizer {
       symbols.clear();
     };
     bool after_unknown = false;
+    uint32_t previous = 0;
     for (size_t i = 0; i < text.size();) {
       CodePoint c = FirstCodePoint(std::string_view(text).substr(i));
       i += c.length;
       if (c.value == ' ') c.value = 0x2581;
       const auto found = characters_.find(c.value);
       if (found != characters_.end()) {
+        if (!symbols.empty() && !merges_.MayJoin(previous, c.value)) flush();
+        previous = c.value;
         symbols.push_back(found->second);
         after_unknown = false;
         continue;
@@ -197,7 +200,8 @@ Result<MergeTable> MergesByScore(const Vocabulary& vocabulary, const std::vector
       const bool right_character = FirstCodePoint(name.substr(cut)).length == name.size() - cut;
       if ((left < 0 && !left_character) || (right < 0 && !right_character)) continue;
       table.Add(symbols->Find(name.substr(0, cut), true), symbols->Find(name.substr(cut), true),
-                {static_cast<uint32_t>(rank), id});
+                {static_cast<uint32_t>(rank), id}, LastCodePoint(name.substr(0, cut)).value,
+                FirstCodePoint(name.substr(cut)).value);
     }
   }
   return table;

@@ -57,34 +57,45 @@ void TrimLeft(std::string* text) {
 void TrimRight(std::string* text) {
   size_t end = text->size();
   while (end > 0) {
-    size_t begin = end - 1;
-    while (begin > 0 && (static_cast<uint8_t>((*text)[begin]) & 0xC0) == 0x80) --begin;
-    if (!IsUnicodeSpace(FirstCodePoint(std::string_view(*text).substr(begin)).value)) break;
-    end = begin;
+    const CodePoint c = LastCodePoint(std::string_view(*text).substr(0, end));
+    if (!IsUnicodeSpace(c.value)) break;
+    end -= c.length;
   }
   text->resize(end);
 }
 
 }  // namespace
 
-void Vocabulary::Matcher::Add(TokenId id, std::string_view spelling) {
-  if (spelling.empty()) return;
-  by_first_byte_[static_cast<uint8_t>(spelling.front())].emplace_back(spelling, id);
-  empty_ = false;
+uint32_t Vocabulary::Matcher::Step(uint32_t node, char byte) const {
+  if (node == 0) return first_[static_cast<uint8_t>(byte)];
+  const auto found = steps_.find(uint64_t{node} << 8 | static_cast<uint8_t>(byte));
+  return found == steps_.end() ? 0 : found->second;
 }
 
-void Vocabulary::Matcher::Finish() {
-  for (auto& tokens : by_first_byte_) {
-    std::ranges::stable_sort(tokens, [](const auto& a, const auto& b) { return a.first.size() > b.first.size(); });
+void Vocabulary::Matcher::Add(TokenId id, std::string_view spelling) {
+  if (spelling.empty()) return;
+  uint32_t node = 0;
+  for (const char byte : spelling) {
+    uint32_t next = Step(node, byte);
+    if (next == 0) {
+      next = static_cast<uint32_t>(token_.size());
+      token_.push_back(-1);
+      (node == 0 ? first_[static_cast<uint8_t>(byte)] : steps_[uint64_t{node} << 8 | static_cast<uint8_t>(byte)]) =
+          next;
+    }
+    node = next;
   }
+  if (token_[node] < 0) token_[node] = id;
 }
 
 std::optional<Vocabulary::Matcher::Match> Vocabulary::Matcher::FindFirst(std::string_view text, size_t from) const {
-  if (empty_) return std::nullopt;
-  for (size_t i = from; i < text.size(); ++i) {
-    for (const auto& [spelling, id] : by_first_byte_[static_cast<uint8_t>(text[i])]) {
-      if (text.substr(i).starts_with(spelling)) return Match{i, i + spelling.size(), id};
+  for (size_t begin = from; begin < text.size(); ++begin) {
+    std::optional<Match> longest;
+    uint32_t node = 0;
+    for (size_t i = begin; i < text.size() && (node = Step(node, text[i])) != 0; ++i) {
+      if (token_[node] >= 0) longest = Match{begin, i + 1, token_[node]};
     }
+    if (longest) return longest;
   }
   return std::nullopt;
 }
@@ -125,8 +136,6 @@ Result<Vocabulary> Vocabulary::Make(TokenizerData& data) {
       vocabulary.by_bytes_.emplace(vocabulary.bytes_[i], static_cast<TokenId>(i));
     }
   }
-  vocabulary.special_matcher_.Finish();
-  vocabulary.user_matcher_.Finish();
   const auto mark = [&](const std::vector<TokenId>& ids, std::vector<bool>* flags) -> Status {
     flags->assign(count, false);
     for (const TokenId id : ids) {

@@ -46,11 +46,11 @@ class Vocabulary {
   std::vector<Run> Cut(std::span<const TextPiece> pieces) const;
 
  private:
-  // Tokens found by their spelling: the leftmost, and the longest there.
+  // Tokens found by their spelling: the leftmost, and the longest there; the first added of equals. A tree of bytes, so
+  // that thousands of tokens with the same beginning cost no more than one.
   class Matcher {
    public:
     void Add(TokenId id, std::string_view spelling);
-    void Finish();
     struct Match {
       size_t begin = 0, end = 0;
       TokenId id = -1;
@@ -58,8 +58,12 @@ class Vocabulary {
     std::optional<Match> FindFirst(std::string_view text, size_t from) const;
 
    private:
-    std::array<std::vector<std::pair<std::string, TokenId>>, 256> by_first_byte_;
-    bool empty_ = true;
+    // The node behind `node` and `byte`, or 0, which is the root.
+    uint32_t Step(uint32_t node, char byte) const;
+
+    std::array<uint32_t, 256> first_{};                         // the root's steps
+    std::unordered_map<uint64_t, uint32_t> steps_;              // the others', by node and byte
+    std::vector<TokenId> token_ = std::vector<TokenId>(1, -1);  // by node; -1: no token ends there
   };
 
   Vocabulary() = default;

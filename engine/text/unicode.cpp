@@ -97,6 +97,12 @@ CodePoint FirstCodePoint(std::string_view text) {
   return {(lead & 0x07) << 18 | (at(1) & 0x3F) << 12 | (at(2) & 0x3F) << 6 | (at(3) & 0x3F), 4};
 }
 
+CodePoint LastCodePoint(std::string_view text) {
+  size_t begin = text.size() - 1;
+  while (begin > 0 && IsContinuation(static_cast<uint8_t>(text[begin]))) --begin;
+  return FirstCodePoint(text.substr(begin));
+}
+
 void AppendCodePoint(uint32_t code_point, std::string* out) {
   utf8proc_uint8_t bytes[4];
   const utf8proc_ssize_t length = utf8proc_encode_char(static_cast<utf8proc_int32_t>(code_point), bytes);

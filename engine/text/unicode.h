@@ -37,6 +37,8 @@ struct CodePoint {
   size_t length;
 };
 CodePoint FirstCodePoint(std::string_view text);
+/// The last character, of text that is well-formed and not empty as well.
+CodePoint LastCodePoint(std::string_view text);
 void AppendCodePoint(uint32_t code_point, std::string* out);
 
 /// Normalisation form C of well-formed UTF-8, in O(n log n) whatever the text.
