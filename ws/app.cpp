@@ -25,8 +25,10 @@ namespace {
 
 constexpr std::chrono::milliseconds kWatchInterval{250};
 constexpr std::chrono::milliseconds kCancelPatience{5'000};
-constexpr std::chrono::milliseconds kClosePatience{5'000};
-constexpr std::chrono::milliseconds kSavePatience{5'000};  // at least
+// Of the grace of a stop, what is left for all that comes behind the turns: a third, at most so much.
+constexpr std::chrono::milliseconds kWindUpTime{10'000};
+// What each of those steps gets, however little is left.
+constexpr std::chrono::milliseconds kLeastPatience{500};
 constexpr int kWatchesPerTend = 4;
 // Never the session layer's, which counts up from a random number of 52 bits.
 constexpr uint64_t kWarmUpId = std::numeric_limits<uint64_t>::max();
@@ -105,6 +107,7 @@ class Serving {
   Metrics metrics_{transport_};
   Health health_{"starting"};
   std::atomic<bool> draining_{false};
+  std::atomic<bool> disk_full_{false};  // as of the last Tend: who asks whether the server is ready waits for no disk
   int exit_code_ = kExitFailed;
   std::unique_ptr<Storage> storage_;
   std::unique_ptr<Backend> backend_;
@@ -293,7 +296,10 @@ EngineDoor Serving::Door() {
   return door;
 }
 
-void Serving::Tend() { sessions_->Sweep(); }
+void Serving::Tend() {
+  sessions_->Sweep();
+  disk_full_ = storage_->full();
+}
 
 void Serving::Publish() {
   std::shared_ptr<Service> service = MakeService();
@@ -310,7 +316,12 @@ void Serving::Publish() {
                            sessions_->stats()};
   });
   server_->Publish(std::move(service));
-  health_.SetReady([this] { return engine_->healthy(); });
+  Tend();
+  health_.SetReady([this]() -> std::string {
+    if (!engine_->healthy()) return "the engine has failed";
+    if (!storage_->healthy()) return "the disk has failed";
+    return disk_full_ ? "the disk is full" : "";
+  });
 }
 
 void Serving::Drain() {
@@ -320,18 +331,24 @@ void Serving::Drain() {
   server_->Drain(fmt::format(R"({{"type":"ringside:server.draining","deadline_ms":{}}})", timeout_ms));
   LogInfo("stopping: {} turns may end within {} s", turns_.size(), config_.shutdown_timeout_s);
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
-  while (engine_->healthy() && std::chrono::steady_clock::now() < deadline) {
+  const auto turns_end = deadline - std::min(std::chrono::milliseconds(timeout_ms / 3), kWindUpTime);
+  // A share of what is left of the grace.
+  const auto patience = [deadline](int share) {
+    const auto left = (deadline - std::chrono::steady_clock::now()) / share;
+    return std::max(std::chrono::duration_cast<std::chrono::milliseconds>(left), kLeastPatience);
+  };
+  while (engine_->healthy() && std::chrono::steady_clock::now() < turns_end) {
     if (turns_.WaitUntilNone(kWatchInterval)) break;
   }
   if (const size_t left = turns_.size(); left > 0) {
     // Cancelled answers still get their last event, in front of the close.
     LogWarning("{} turns did not end in time and are cancelled", left);
     turns_.CancelAll(*engine_);
-    turns_.WaitUntilNone(kCancelPatience);
+    turns_.WaitUntilNone(patience(3));
   }
   sessions_->Flush();  // the ends are durable and on their way to the sockets
-  server_->Stop(kClosePatience);
-  SaveCaches(std::max<std::chrono::steady_clock::duration>(deadline - std::chrono::steady_clock::now(), kSavePatience));
+  server_->Stop(patience(2));
+  SaveCaches(patience(1));
 }
 
 void Serving::SaveCaches(std::chrono::steady_clock::duration time) {

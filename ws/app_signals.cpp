@@ -21,6 +21,7 @@ sigset_t StopSignals() {
 
 SignalWatcher::SignalWatcher() {
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);
   const sigset_t set = StopSignals();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   thread_ = std::thread([this] { Watch(); });

@@ -12,7 +12,8 @@ namespace ringside {
 
 class SignalWatcher {
  public:
-  /// Blocks the signals for this thread and all made after it; SIGPIPE is ignored for the process.
+  /// Blocks the signals for this thread and all made after it; SIGPIPE and SIGXFSZ (a file beyond the
+  /// process's limit) are ignored for the process: the call that meets them fails instead.
   SignalWatcher();
   ~SignalWatcher();
   SignalWatcher(const SignalWatcher&) = delete;

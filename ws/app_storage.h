@@ -36,6 +36,8 @@ class Storage {
   void Forget(const std::function<bool(const std::string& session)>& exists) { tiers_->Reconcile(exists); }
   /// False once a write of the journal has failed.
   bool healthy() const { return journal_ == nullptr || journal_->healthy(); }
+  /// True while turns are refused for want of space. Asks the file system.
+  bool full() const { return journal_ != nullptr && journal_->full(); }
 
  private:
   explicit Storage(const ServerConfig& config) : config_(config) {}

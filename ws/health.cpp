@@ -24,22 +24,22 @@ HttpResponse Readiness(const Health& health) {
 
 }  // namespace
 
-void Health::SetReady(std::function<bool()> engine_healthy) {
+void Health::SetReady(std::function<std::string()> trouble) {
   std::lock_guard lock(mutex_);
   reason_.clear();
-  engine_healthy_ = std::move(engine_healthy);
+  trouble_ = std::move(trouble);
 }
 
 void Health::SetNotReady(std::string reason) {
   std::lock_guard lock(mutex_);
   reason_ = std::move(reason);
-  engine_healthy_ = nullptr;
+  trouble_ = nullptr;
 }
 
 std::string Health::NotReadyReason() const {
   std::lock_guard lock(mutex_);
   if (!reason_.empty()) return reason_;
-  return engine_healthy_ && !engine_healthy_() ? "the engine has failed" : "";
+  return trouble_ ? trouble_() : "";
 }
 
 void AddHealthRoutes(Service& service, const Health& health) {

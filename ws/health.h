@@ -15,8 +15,8 @@ class Health {
   /// Starts as not ready, for `reason`.
   explicit Health(std::string reason) : reason_(std::move(reason)) {}
 
-  /// Ready from now on, for as long as `engine_healthy` says so.
-  void SetReady(std::function<bool()> engine_healthy);
+  /// Ready from now on, for as long as `trouble` returns "": it says what stands against answering. It must not block.
+  void SetReady(std::function<std::string()> trouble);
   void SetNotReady(std::string reason);
   /// "" = ready; else why not.
   std::string NotReadyReason() const;
@@ -24,7 +24,7 @@ class Health {
  private:
   mutable std::mutex mutex_;
   std::string reason_;
-  std::function<bool()> engine_healthy_;
+  std::function<std::string()> trouble_;
 };
 
 /// /healthz and /livez: 200 as soon as the event loop answers. /readyz: 200 if a turn would be answered, else 503 with

@@ -118,7 +118,7 @@ struct Metrics::State {
 
   Gauge& running = AddGauge(registry, "ringside_num_requests_running", "Turns in the batch");
   Gauge& waiting = AddGauge(registry, "ringside_num_requests_waiting", "Turns waiting for a slot");
-  Gauge& slots = AddGauge(registry, "ringside_slots_total", "Slots");
+  Gauge& slots = AddGauge(registry, "ringside_slots", "Slots");
   Gauge& slots_used = AddGauge(registry, "ringside_slots_used", "Slots that hold a conversation");
   Gauge& sessions = AddGauge(registry, "ringside_sessions", "Conversations kept");
   Gauge& sockets = AddGauge(registry, "ringside_ws_connections", "Open WebSockets");

@@ -26,7 +26,10 @@ namespace format = journal_format;
 
 constexpr std::string_view kHeadRest("\0", 1);  // what follows the id in the key of a head
 
-Status Stopped() { return IoError("journal: stopped after a failed write"); }
+/// What the disk said is in the log.
+Status Failed() {
+  return {StatusCode::kIo, "The disk has failed: nothing more can be recorded.", "", "storage_failed"};
+}
 Status Full() { return {StatusCode::kUnavailable, "journal: the disk is full", "", "storage_full"}; }
 bool In(const JournalCursor& cursor, char region) { return cursor.Valid() && cursor.key().starts_with(region); }
 Status CheckId(std::string_view session) {
@@ -50,6 +53,7 @@ class Journal::Impl {
   Status Purge();
   JournalStats stats() const;
   bool healthy() const { return healthy_; }
+  bool full() { return DiskIsFull(false); }
 
  private:
   struct Operation {
@@ -170,13 +174,13 @@ Status Journal::Impl::Append(JournalEntry entry, JournalDone done) {
     if (record.payload.size() > limits::kMaxJournalRecordBytes) return InvalidArgument("journal: a record is too long");
     bytes += record.payload.size();
   }
-  if (!healthy_) return Stopped();
+  if (!healthy_) return Failed();
   const auto refused = [this](Status status) {
     std::lock_guard lock(mutex_);
     ++stats_.refused;
     return status;
   };
-  if (DiskIsFull(false)) return refused(Full());
+  if (full()) return refused(Full());
   if (entry.urgent) {
     queued_bytes_ += bytes;
     if (queue_.PushUrgent({Operation::Kind::kAppend, std::move(entry), std::move(done), bytes, {}, {}})) {
@@ -195,7 +199,7 @@ Status Journal::Impl::Append(JournalEntry entry, JournalDone done) {
 
 Status Journal::Impl::Erase(std::string session, JournalDone done) {
   RETURN_IF_ERROR(CheckId(session));
-  if (!healthy_) return Stopped();
+  if (!healthy_) return Failed();
   JournalEntry entry;
   entry.session = std::move(session);
   if (queue_.PushUrgent({Operation::Kind::kErase, std::move(entry), std::move(done), 0, {}, {}})) return Status::Ok();
@@ -235,7 +239,7 @@ void Journal::Impl::Commit(std::vector<Operation> operations) {
   for (Operation& operation : operations) {
     if (operation.kind == Operation::Kind::kNothing) continue;
     if (!healthy_) {
-      operation.status = Stopped();
+      operation.status = Failed();
     } else if (full && operation.kind == Operation::Kind::kAppend) {
       operation.status = Full();
     } else {
@@ -262,7 +266,7 @@ void Journal::Impl::Commit(std::vector<Operation> operations) {
     const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
     if (!written.ok()) Stop(written);
     for (Operation& operation : operations) {
-      if (operation.status.ok() && !written.ok()) operation.status = IoError(written.message());
+      if (operation.status.ok() && !written.ok()) operation.status = Failed();
     }
     std::lock_guard lock(mutex_);
     if (written.ok()) ++stats_.commits;
@@ -406,6 +410,7 @@ Result<std::vector<std::string>> Journal::Verify() const {
 }
 Status Journal::Purge() { return impl_->Purge(); }
 bool Journal::healthy() const { return impl_->healthy(); }
+bool Journal::full() const { return impl_->full(); }
 JournalStats Journal::stats() const { return impl_->stats(); }
 
 }  // namespace ringside

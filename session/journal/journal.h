@@ -92,8 +92,8 @@ struct JournalOptions {
   /// written; erasing goes on.
   int64_t min_free_bytes = int64_t{64} << 20;
   int64_t space_look_ms = 200;  // Append looks at the free space at most so often
-  /// With a key what sessions hold is encrypted (session/journal/journal_format.h). A log is encrypted from its making on, or
-  /// never.
+  /// With a key what sessions hold is encrypted (session/journal/journal_format.h). A log is encrypted from its making
+  /// on, or never.
   std::optional<SealKey> master_key;
   rocksdb::Env* env = nullptr;  // where the files are; null = the machine's file system
 };
@@ -156,6 +156,8 @@ class Journal {
 
   /// False once a write has failed: nothing will be acknowledged any more.
   bool healthy() const;
+  /// True while entries are refused for want of space. Asks the file system, every space_look_ms at most.
+  bool full() const;
   JournalStats stats() const;
 
  private:

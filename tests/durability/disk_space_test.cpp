@@ -81,11 +81,13 @@ TEST_F(SmallDiskTest, AFullDiskRefusesTurnsAndKeepsTheRest) {
   const Status refused = Append(**journal, "a", false, 1000);
   EXPECT_EQ(refused.code(), StatusCode::kUnavailable);
   EXPECT_EQ(refused.reason(), "storage_full");
+  EXPECT_TRUE((*journal)->full());
   EXPECT_EQ((*journal)->Read("a")->records.size(), 1u);
   EXPECT_TRUE(Erase(**journal, "b").ok());
   EXPECT_TRUE((*journal)->healthy());
   fs::remove(folder_ / "filler");
   EXPECT_TRUE(Append(**journal, "a", false, 1000).ok());
+  EXPECT_FALSE((*journal)->full());
   EXPECT_EQ((*journal)->Read("a")->records.size(), 2u);
 }
 
@@ -101,6 +103,7 @@ TEST_F(SmallDiskTest, ADiskThatFillsUpUnderTheJournalStopsItAndLosesNothing) {
     Status status;
     while ((status = Append(**journal, "a", false, 10'000)).ok()) ++acknowledged;
     EXPECT_EQ(status.code(), StatusCode::kIo);
+    EXPECT_EQ(status.reason(), "storage_failed");
     EXPECT_FALSE((*journal)->healthy());
   }
   fs::remove(folder_ / "filler");

@@ -5,6 +5,7 @@
 
 import asyncio
 import stat
+import time
 
 import pytest
 import websockets
@@ -90,6 +91,28 @@ def test_an_answer_that_does_not_end_in_time_is_kept_as_far_as_it_came(start, st
 
     run(again())
     server.stop()
+
+
+def test_a_stop_takes_no_longer_than_its_grace_whatever_clients_do(start, store):
+    grace_s = 9
+    server = start("--store-path", store, "--shutdown-timeout", grace_s)
+
+    async def main():
+        # One that never reads again, nor answers a close.
+        deaf, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(b"GET /v1/responses HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+                     b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
+        assert b" 101 " in await deaf.readuntil(b"\r\n\r\n")
+        async with Conversation(server.port) as talk:
+            await talk.begin("Tell me.", **LONG)
+            server.terminate()
+            end = time.monotonic() + grace_s
+            events, code = await read_to_close(talk.socket)
+            assert events[-1]["response"]["status"] == "cancelled" and code == SERVICE_RESTART
+            assert await asyncio.to_thread(server.wait, end + 2 - time.monotonic()) == 0
+        writer.close()
+
+    run(main())
 
 
 def test_a_second_signal_ends_at_once_and_loses_nothing_acknowledged(start, store):

@@ -22,9 +22,8 @@ def server_path():
 class ServerProcess:
     """Started, but perhaps not yet ready, when constructed. What it logs goes to `log`, appended to over restarts."""
 
-    def __init__(self, model, *flags, folder=None, keep_signals=False, binary=None, environment=None):
-        """`keep_signals`: what Python ignores stays ignored, so that a write beyond a limit fails instead of killing.
-        `binary`: another than the server. `environment`: more variables."""
+    def __init__(self, model, *flags, folder=None, binary=None, environment=None):
+        """`binary`: another than the server. `environment`: more variables."""
         self.log = Path(folder or tempfile.mkdtemp(prefix="ringside-system-")) / "server.log"
         command = [binary or server_path(), "--model", model, "--host", "127.0.0.1", "--port", "0", "--log-level", "warning",
                    "--log-format", "text", *map(str, flags)]
@@ -32,7 +31,7 @@ class ServerProcess:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("RINGSIDE_")}
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
-                                            env=inherited | (environment or {}), restore_signals=not keep_signals)
+                                            env=inherited | (environment or {}))
         self.port = None
 
     def wait_until_ready(self):

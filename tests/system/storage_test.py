@@ -70,7 +70,7 @@ def test_a_store_of_another_version_ends_with_78(start, store):
 
 def test_storage_that_fails_ends_the_server_with_75_and_loses_nothing_acknowledged(start, store):
     """Every write fails from one moment on, as on a dead disk."""
-    server = start("--store-path", store, keep_signals=True)
+    server = start("--store-path", store)
     id, items = run(say(server.port, turns=3))
     resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (0, 0))
 
@@ -80,7 +80,10 @@ def test_storage_that_fails_ends_the_server_with_75_and_loses_nothing_acknowledg
             try:
                 await talk.socket.send({"type": "response.create", "conversation": id, "input": "Heard?", **SHORT})
                 while True:
-                    heard.append((await talk.socket.receive())["type"])
+                    event = await talk.socket.receive()
+                    assert str(store) not in str(event), event
+                    assert event["type"] != "error" or event["error"]["code"] in ("storage_failed", "unavailable"), event
+                    heard.append(event["type"])
             except (websockets.ConnectionClosed, ConnectionError):
                 return heard
 
@@ -119,6 +122,14 @@ def fill(folder, leave_mib):
                 file.write(bytes(1 << 16))
 
 
+async def ready(http, status):
+    """Waits until /readyz says so."""
+    deadline = time.monotonic() + 60
+    while (await http.call("GET", "/readyz"))[0] != status:
+        assert time.monotonic() < deadline, f"/readyz never said {status}"
+        await asyncio.sleep(0.1)
+
+
 @pytest.mark.parametrize("leave_mib", (40, 0))
 def test_a_full_disk_refuses_new_turns_and_nothing_else(start, small_disk, leave_mib):
     """With some space left the server stops in time; with none at all it must not lie either."""
@@ -136,6 +147,7 @@ def test_a_full_disk_refuses_new_turns_and_nothing_else(start, small_disk, leave
                     break
                 assert time.monotonic() < deadline, "a full disk was not noticed"
             assert events[-1]["error"]["code"] == "storage_full" and events[-1]["status"] == 507, events
+            await ready(talk.http, 503)
             had = await talk.items()
             assert had[: len(items)] == items
             resumed = await talk.socket.resume(id)
@@ -154,6 +166,7 @@ def test_a_full_disk_refuses_new_turns_and_nothing_else(start, small_disk, leave
             while (events := await talk.socket.ask(conversation=id, input="Now?", **SHORT))[-1]["type"] == "error":
                 assert time.monotonic() < deadline, events
                 await asyncio.sleep(0.1)
+            await ready(talk.http, 200)
             return await talk.items()
 
     items = run(room())

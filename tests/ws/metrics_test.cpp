@@ -165,7 +165,7 @@ TEST(MetricsTest, FollowsTheEnginesFigures) {
   now.engine.tokens_evicted = 7;
   now.sessions.conversations = 4;
   metrics.SetSource([&] { return now; });
-  EXPECT_EQ(Sample(metrics, "ringside_slots_total"), "8");
+  EXPECT_EQ(Sample(metrics, "ringside_slots"), "8");
   EXPECT_EQ(Sample(metrics, "ringside_slots_used"), "3");
   EXPECT_EQ(Sample(metrics, "ringside_num_requests_running"), "2");
   EXPECT_EQ(Sample(metrics, "ringside_num_requests_waiting"), "1");

@@ -149,7 +149,7 @@ std::vector<ConfigOption> ModelAndNetworkOptions() {
        {},
        Kind::kValue,
        "SECONDS",
-       "time that running answers get when the server stops [30]",
+       "time to stop in: running answers may end in two thirds of it, or all but 10 s [30]",
        Integer(&C::shutdown_timeout_s, 0, 86400)},
   };
 }

@@ -134,7 +134,7 @@ Result<JsonValue> ParseJson(std::string_view text) {
   JsonBuilder builder;
   try {
     if (nlohmann::json::sax_parse(text.begin(), text.end(), &builder)) return std::move(builder.root());
-  } catch (const std::exception& exception) {
+  } catch (const nlohmann::json::exception& exception) {
     builder.error() = exception.what();
   }
   // The parser quotes what it read, which may hold anything: keep the message printable.

@@ -109,7 +109,7 @@ void WriteFailure(JsonWriter& json, const Response& response) {
   const char* name = code == StatusCode::kOverloaded        ? "rate_limit_exceeded"
                      : code == StatusCode::kInvalidArgument ? "invalid_prompt"
                                                             : "server_error";
-  json.BeginObject().Field("code", name).Field("message", response.error.message()).EndObject();
+  json.BeginObject().Field("code", name).Field("message", MapStatus(response.error).message).EndObject();
 }
 
 std::string ResponseWith(const Response& response, const std::string& model, const std::string& output) {
@@ -185,8 +185,8 @@ std::string ItemList(const std::vector<Item>& items, bool has_more) {
 std::string ErrorObject(const Status& status, int64_t retry_after_ms) {
   const WireError wire = MapStatus(status, retry_after_ms);
   JsonWriter json;
-  json.BeginObject().Field("type", wire.type).TextOrNull("code", wire.code).Field("message", status.message());
-  json.TextOrNull("param", status.param());
+  json.BeginObject().Field("type", wire.type).TextOrNull("code", wire.code).Field("message", wire.message);
+  json.TextOrNull("param", wire.param);
   if (wire.retry_after_ms > 0) json.Field("retry_after_ms", wire.retry_after_ms);
   return json.EndObject().Take();
 }

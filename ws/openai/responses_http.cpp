@@ -102,12 +102,17 @@ Result<std::string> ListInput(const SessionTable& table, const HttpRequest& requ
 
 void RegisterResponseRoutes(Router& router, SessionTable& table) {
   using Ids = Router::Parameters;
-  const std::string one = "/v1/responses/{id}";
+  const std::string all = "/v1/responses", one = all + "/{id}";
   router.Add("POST", "/v1/responses", [](const HttpRequest&, const Ids&) {
     return ErrorResponse(Unsupported("",
                                      "creating responses by POST; open a WebSocket on this path and send "
                                      "response.create"));
   });
+  // Before the pattern that would take these words for ids.
+  for (const std::string verb : {"input_tokens", "compact"}) {
+    router.Add("POST", all + "/" + verb,
+               [verb](const HttpRequest&, const Ids&) { return ErrorResponse(Unsupported("", "'" + verb + "'")); });
+  }
   router.Add("GET", one, [&table](const HttpRequest& r, const Ids& ids) {
     const std::string_view stream = r.Query("stream");
     return stream == "true" || stream == "1" ? Stream(table, r, ids[0]) : Get(table, r, ids[0]);

@@ -154,6 +154,9 @@ void ResponsesSocket::Impl::Resume(const JsonValue& event) {
   Status bad = session == nullptr
                    ? InvalidArgument("Missing required parameter: 'session'.", "session", "missing_required_parameter")
                    : ReadString(*session, "session", &request.session);
+  if (bad.ok() && request.session.size() > kMaxJournalSessionBytes) {
+    bad = InvalidArgument("No session has so long an id.", "session", "string_above_max_length");
+  }
   if (bad.ok()) bad = ReadCount(event, "epoch", &request.epoch);
   if (bad.ok()) bad = ReadCount(event, "after", &request.after);
   if (bad.ok()) bad = ReadKnown(event, &request.known);

@@ -6,6 +6,8 @@
 namespace ringside {
 namespace {
 
+constexpr size_t kMaxInputGivenBack = 16 << 10;
+
 void WriteValue(JsonWriter& json, const JsonValue& value) {
   switch (value.kind()) {
     case JsonValue::Kind::kNull:
@@ -70,10 +72,14 @@ void ResponsesSocket::Impl::Steer(const JsonValue& event) {
   json.Field("message", "This server does not support steering. Cancel the response and create another.").EndObject();
   json.Key("steer").BeginObject().Key("previous_response_id");
   const JsonValue* previous = event.Find("previous_response_id");
-  previous != nullptr && previous->is_string() ? json.Value(previous->string()) : json.Value("");
-  json.Key("input");
-  const JsonValue* input = event.Find("input");
-  input != nullptr ? WriteValue(json, *input) : WriteValue(json, JsonValue());
+  const bool named = previous != nullptr && previous->is_string() && previous->string().size() <= kMaxInputGivenBack;
+  json.Value(named ? previous->string() : "");
+  // Given back, as the protocol has it, unless it is large: an answer does not grow with what it refuses.
+  JsonWriter input;
+  const JsonValue* given = event.Find("input");
+  WriteValue(input, given != nullptr ? *given : JsonValue());
+  std::string text = input.Take();
+  json.Key("input").Raw(text.size() <= kMaxInputGivenBack ? text : "null");
   json.EndObject().Field("sequence_number", 0);
   outbox_->Push(json.EndObject().Take());
 }

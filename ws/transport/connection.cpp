@@ -12,6 +12,7 @@
 
 #include "base/log.h"
 #include "ws/transport/connection_guard.h"
+#include "ws/transport/frame_watch.h"
 
 namespace ringside {
 namespace {
@@ -39,6 +40,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
         age_(stream_.get_executor()),
         idle_(stream_.get_executor()),
         deadline_(stream_.get_executor()),
+        watch_(context.options.max_message_bytes),
         messages_(static_cast<double>(context.options.messages_per_second),
                   10.0 * static_cast<double>(context.options.messages_per_second)) {}
   ~Connection() { Finish(kLost); }
@@ -83,6 +85,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     });
     SetTimeouts(context_.options.close_timeout);
     stream_.next_layer().OnTeardown([this] { OnTeardown(); });
+    stream_.next_layer().OnBytes([this](std::string_view bytes) { Watch(bytes); });
     context_.counters.WebSocketOpened();
     open_ = true;
     member_ = context_.Join({outbox_, [weak = weak_from_this()] {
@@ -99,21 +102,25 @@ class Connection : public std::enable_shared_from_this<Connection> {
   }
 
   void Read() {
-    stream_.async_read_some(buffer_, kReadBytes, [self = shared_from_this()](error_code error, size_t bytes) {
-      self->OnRead(error, bytes);
-    });
+    stream_.async_read_some(buffer_, kReadBytes,
+                            [self = shared_from_this()](error_code error, size_t) { self->OnRead(error); });
   }
 
-  void OnRead(error_code error, size_t bytes) {
+  /// What comes from the peer, before Beast sees it.
+  void Watch(std::string_view bytes) {
+    const uint16_t code = closing_ ? 0 : watch_.Read(bytes);
+    if (code == 1009) return RefuseMessage();
+    if (code != 0) BeginClose(code, "bad close frame");
+  }
+
+  void OnRead(error_code error) {
     if (error) return OnLost(error);
-    if (closing_) return;  // the close handshake reads from here on
+    if (closing_ || refused_) return;  // the close handshake reads from here on
     stream_.next_layer().Progress();
     ++pieces_;
     if (pieces_ > kFreePieces + static_cast<int64_t>(buffer_.size()) / kLeastPieceBytes) {
       return BeginClose(1008, "message in too many pieces");
     }
-    (void)bytes;
-    if (static_cast<int64_t>(buffer_.size()) > context_.options.max_message_bytes) return RefuseMessage();
     if (stream_.is_message_done()) {
       if (!messages_.Allow()) return BeginClose(1008, "too many messages");
       last_message_ = std::chrono::steady_clock::now();
@@ -137,6 +144,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   }
 
   void RefuseMessage() {
+    refused_ = true;
     outbox_->Push(
         R"({"type":"error","status":413,"error":{"type":"invalid_request_error","code":"message_too_big","message":)"
         R"("The message is larger than )" +
@@ -280,6 +288,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   websocket::stream<GuardedSocket, false> stream_;
   Timer age_, idle_, deadline_;
   std::chrono::steady_clock::time_point last_message_;
+  FrameWatch watch_;
   RateLimit messages_;
   RateLimit controls_{10, 64};
   std::shared_ptr<Outbox> outbox_;
@@ -291,6 +300,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   int64_t pieces_ = 0;  // of the message being read
   uint16_t close_code_ = kLost;
   bool open_ = false, writing_ = false, closing_ = false, finished_ = false, deadline_set_ = false;
+  bool refused_ = false;  // a message was too large: nothing more is read but by the close
 };
 
 }  // namespace

@@ -2,11 +2,14 @@
 #pragma once
 
 #include <algorithm>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/compose.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/beast/core/role.hpp>
 #include <boost/beast/websocket/teardown.hpp>
 #include <chrono>
 #include <functional>
+#include <string_view>
 #include <utility>
 
 #include "ws/transport/server_context.h"
@@ -37,6 +40,7 @@ class RateLimit {
 
 /// The TCP socket under a Beast WebSocket. It counts reads that brought the application nothing: Beast swallows empty
 /// frames and answers pings by itself, without end, and would never let us know. Past the limit the socket is closed.
+/// What is read it shows to the connection before Beast sees it.
 class GuardedSocket {
  public:
   using next_layer_type = Socket;
@@ -55,13 +59,21 @@ class GuardedSocket {
       boost::system::error_code ignored;
       socket_.close(ignored);
     }
-    return socket_.async_read_some(buffers, std::forward<Handler>(handler));
+    return boost::asio::async_compose<Handler, void(boost::system::error_code, size_t)>(
+        [this, buffers, begun = false](auto& self, boost::system::error_code error = {}, size_t bytes = 0) mutable {
+          if (!std::exchange(begun, true)) return socket_.async_read_some(buffers, std::move(self));
+          if (!error) Show(buffers, bytes);
+          self.complete(error, bytes);
+        },
+        handler, socket_);
   }
   template <class Buffers, class Handler>
   auto async_write_some(const Buffers& buffers, Handler&& handler) {
     return socket_.async_write_some(buffers, std::forward<Handler>(handler));
   }
 
+  /// `hook` is called with what has been read, before anything else is done with it.
+  void OnBytes(std::function<void(std::string_view)> hook) { bytes_ = std::move(hook); }
   /// The application received something.
   void Progress() { fruitless_.Refill(); }
   /// A close handshake has begun: what still comes is dropped, and its deadline bounds it.
@@ -74,10 +86,22 @@ class GuardedSocket {
   bool flooded() const { return flooded_; }
 
  private:
+  template <class Buffers>
+  void Show(const Buffers& buffers, size_t bytes) {
+    if (!bytes_) return;
+    for (auto at = boost::asio::buffer_sequence_begin(buffers); at != boost::asio::buffer_sequence_end(buffers); ++at) {
+      const boost::asio::mutable_buffer piece(*at);
+      const size_t taken = std::min(bytes, piece.size());
+      if (taken > 0) bytes_(std::string_view(static_cast<const char*>(piece.data()), taken));
+      bytes -= taken;
+    }
+  }
+
   Socket socket_;
   // A read brings up to 1,536 bytes here: 256 empty frames. Honest silence is a ping now and then.
   RateLimit fruitless_{10, 256};
   std::function<void()> teardown_;
+  std::function<void(std::string_view)> bytes_;
   bool unlimited_ = false;
   bool flooded_ = false;
 };

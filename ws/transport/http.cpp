@@ -3,6 +3,8 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "base/log.h"
+
 namespace ringside {
 namespace {
 
@@ -35,10 +37,27 @@ constexpr std::array kReasons = {
     ReasonEntry{"upgrade_required", 426, kInvalidRequest},
     ReasonEntry{"headers_too_large", 431, kInvalidRequest},
     ReasonEntry{"session_damaged", 500, kServerError},
+    ReasonEntry{"expectation_failed", 417, kInvalidRequest},
     ReasonEntry{"too_many_connections", 503, kServerError},
     ReasonEntry{"storage_full", 507, kServerError},
     ReasonEntry{"storage_failed", 503, kServerError},
 };
+
+// What an error may quote of a request.
+constexpr size_t kMaxMessageBytes = 512;
+constexpr size_t kMaxParamBytes = 256;
+
+/// The first `bytes` of `text`, less a character that would be cut in two.
+std::string Cut(const std::string& text, size_t bytes) {
+  if (text.size() <= bytes) return text;
+  while (bytes > 0 && (static_cast<unsigned char>(text[bytes]) & 0xC0) == 0x80) --bytes;
+  return text.substr(0, bytes) + "...";
+}
+
+/// Failures of the machine are named by their reason; what the system says of them, paths included, is for the log.
+bool IsInternal(const Status& status) {
+  return status.reason().empty() && (status.code() == StatusCode::kIo || status.code() == StatusCode::kCorruption);
+}
 
 // Where nobody knows better.
 constexpr int64_t kRetryAfterMs = 1'000;
@@ -76,6 +95,9 @@ std::string_view HttpRequest::Header(std::string_view name) const { return FindF
 WireError MapStatus(const Status& status, int64_t retry_after_ms) {
   WireError wire = MapCode(status.code());
   if (!status.reason().empty()) wire.code = status.reason();
+  wire.message =
+      IsInternal(status) ? "The server failed to answer this request." : Cut(status.message(), kMaxMessageBytes);
+  wire.param = Cut(status.param(), kMaxParamBytes);
   for (const ReasonEntry& entry : kReasons) {
     if (entry.reason != status.reason()) continue;
     wire.http_status = entry.http_status;
@@ -92,8 +114,9 @@ WireError MapStatus(const Status& status, int64_t retry_after_ms) {
 HttpResponse ErrorResponse(const Status& status, int64_t retry_after_ms) {
   CHECK(!status.ok());
   const WireError wire = MapStatus(status, retry_after_ms);
-  nlohmann::json error = {{"message", status.message()}, {"type", wire.type}, {"param", nullptr}, {"code", wire.code}};
-  if (!status.param().empty()) error["param"] = status.param();
+  if (IsInternal(status)) LogError("a request failed: {}", status.message());
+  nlohmann::json error = {{"message", wire.message}, {"type", wire.type}, {"param", nullptr}, {"code", wire.code}};
+  if (!wire.param.empty()) error["param"] = wire.param;
   HttpResponse response;
   response.status = wire.http_status;
   // Messages may quote the request: bytes that are no UTF-8 become U+FFFD instead of an exception.

@@ -38,11 +38,13 @@ struct HttpResponse {
   std::function<std::shared_ptr<void>(std::shared_ptr<Outbox>)> stream;
 };
 
-/// What a Status is on the wire: HTTP status, error.type and error.code. The one place where codes are mapped.
+/// What a Status is on the wire: HTTP status and the members of `error`. The one place where codes are mapped.
 struct WireError {
   int http_status = 500;
-  std::string type;            // "invalid_request_error", ...
-  std::string code;            // "context_length_exceeded", ...
+  std::string type;     // "invalid_request_error", ...
+  std::string code;     // "context_length_exceeded", ...
+  std::string message;  // cut where it quotes too much of a request; says nothing of files or the machine
+  std::string param;
   int64_t retry_after_ms = 0;  // > 0: asking again helps, and not before
 };
 /// `retry_after_ms`: known by the caller; 0 = a second, where waiting helps at all.
@@ -65,7 +67,9 @@ class Router {
     const auto at = body_bytes_.find(path);
     return at == body_bytes_.end() ? others : at->second;
   }
-  /// The handler's answer; 404 for an unknown path, 405 with Allow for an unknown method. Any thread, after all Adds.
+  /// The handler's answer; 404 for an unknown path, 405 with Allow for an unknown method. The first pattern that fits
+  /// decides: "/v1/conversations/import", added first, is no "/v1/conversations/{id}" whatever the method. Any thread,
+  /// after all Adds.
   HttpResponse Route(const HttpRequest& request) const;
 
  private:

@@ -11,6 +11,7 @@
 #include <boost/beast/http/string_body.hpp>
 #include <boost/beast/websocket/rfc6455.hpp>
 #include <cctype>
+#include <new>
 #include <optional>
 
 #include "base/log.h"
@@ -50,6 +51,21 @@ int64_t ScatteredRetryMs() {
 
 Status TooLarge() { return InvalidArgument("The request's body is too large.", "", "request_too_large"); }
 
+Status OutOfMemory() { return Unavailable("The server has no memory left for this request."); }
+
+/// True if a line of the head goes on in the next, as HTTP once allowed: whoever stands between may read it otherwise.
+bool HasFoldedLine(std::string_view head) {
+  head = head.substr(0, head.find("\r\n\r\n"));
+  return head.find("\r\n ") != std::string_view::npos || head.find("\r\n\t") != std::string_view::npos;
+}
+
+/// 16 bytes in base64.
+bool IsSocketKey(std::string_view key) {
+  constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  return key.size() == 24 && key.ends_with("==") &&
+         key.substr(0, 22).find_first_not_of(kAlphabet) == std::string_view::npos;
+}
+
 Status ParseFailure(const error_code& error) {
   if (error == http::error::header_limit) {
     return InvalidArgument("The request's headers are too large.", "", "headers_too_large");
@@ -73,7 +89,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     parser_.emplace();
     parser_->header_limit(kMaxHeaderBytes);
     parser_->body_limit(boost::none);  // set once the path is known
-    header_checked_ = false;
+    header_checked_ = folded_ = false;
     request_begun_ = buffer_.size() > 0;
     request_id_ = MakeRequestId();
     allow_origin_.clear();
@@ -113,9 +129,14 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
       size_t used = 0;
       try {
         used = parser_->put(buffer_.data(), error);
+      } catch (const std::bad_alloc&) {
+        return Refuse(OutOfMemory());
       } catch (const std::exception&) {
         // This version of Beast throws for an over-long trailer.
         return Refuse(InvalidArgument("This is no HTTP request.", "", "bad_request"));
+      }
+      if (!header_checked_ && parser_->is_header_done()) {
+        folded_ = HasFoldedLine({static_cast<const char*>(buffer_.data().data()), used});
       }
       buffer_.consume(used);
       if (error == http::error::need_more) {
@@ -128,15 +149,25 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   }
 
   /// What this version of Beast lets pass and we do not.
-  Status CheckHeader() const {
+  Status CheckHeader() {
     const auto& request = parser_->get();
     const auto bad = [](std::string text) { return InvalidArgument(std::move(text), "", "bad_request"); };
+    if (folded_) return bad("A header is one line.");
     if (request.version() != 10 && request.version() != 11) return bad("Only HTTP/1.0 and HTTP/1.1 are spoken here.");
     if (request.target().size() > kMaxTargetBytes) {
       return InvalidArgument("The request's path is too long.", "", "uri_too_long");
     }
     if (request.count(http::field::host) > 1 || (request.version() == 11 && request.count(http::field::host) == 0)) {
       return bad("A request has exactly one Host header.");
+    }
+    if (request.count(http::field::origin) > 1) return bad("A request has at most one Origin header.");
+    target_ = ParseTarget(View(request.target()));
+    if (!target_) return bad("The request's path cannot be read.");
+    if (!target_->authority.empty() && Lower(target_->authority) != Lower(View(request[http::field::host]))) {
+      return bad("The request's path names another host than the Host header.");
+    }
+    if (request.version() == 11 && request.count(http::field::expect) > 0 && !ExpectsContinue()) {
+      return InvalidArgument("The only expectation that is met here is 100-continue.", "", "expectation_failed");
     }
     if (request.count(http::field::transfer_encoding) > 0) {
       const bool chunked = request.count(http::field::transfer_encoding) == 1 &&
@@ -160,10 +191,12 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     return Status::Ok();
   }
 
-  bool WantsContinue() const {
-    return !parser_->is_done() && parser_->get().version() == 11 &&
-           Lower(View(parser_->get()[http::field::expect])) == "100-continue";
+  bool ExpectsContinue() const {
+    const auto& request = parser_->get();
+    return request.count(http::field::expect) == 1 && Lower(View(request[http::field::expect])) == "100-continue";
   }
+
+  bool WantsContinue() const { return !parser_->is_done() && parser_->get().version() == 11 && ExpectsContinue(); }
 
   void SendContinue() {
     static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
@@ -175,12 +208,10 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   /// Decides, before any body is read, whether the request may be made at all; the answer if not.
   std::optional<HttpResponse> Admit() {
     const auto& message = parser_->get();
-    std::optional<HttpTarget> target = ParseTarget(View(message.target()));
-    if (!target) return ErrorResponse(InvalidArgument("The request's path cannot be read.", "", "bad_request"));
     request_ = HttpRequest();
     request_.method = std::string(View(message.method_string()));
-    request_.path = std::move(target->path);
-    request_.query = std::move(target->query);
+    request_.path = std::move(target_->path);
+    request_.query = std::move(target_->query);
     for (const auto& field : message) {
       request_.headers.emplace_back(Lower(View(field.name_string())), std::string(View(field.value())));
     }
@@ -239,6 +270,9 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
         response.headers.emplace_back("Upgrade", "websocket");
       }
       return response;
+    } catch (const std::bad_alloc&) {
+      LogError("{} {} failed for want of memory", request_.method, request_.path);
+      return ErrorResponse(OutOfMemory());
     } catch (const std::exception& error) {
       LogError("{} {} failed: {}", request_.method, request_.path, error.what());
       return ErrorResponse(IoError("The server failed to answer this request."));
@@ -249,6 +283,10 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     const auto route = service_->sockets.find(request_.path);
     if (route == service_->sockets.end()) {
       return Answer(ErrorResponse(NotFound("There is no WebSocket at " + request_.path + ".")));
+    }
+    if (parser_->get().count(http::field::sec_websocket_key) != 1 ||
+        !IsSocketKey(request_.Header("sec-websocket-key"))) {
+      return Refuse(InvalidArgument("A Sec-WebSocket-Key is 16 bytes in base64.", "", "bad_request"));
     }
     // Frames before the answer could be a second request in disguise.
     if (buffer_.size() > 0) return Refuse(InvalidArgument("Wait for the upgrade.", "", "bad_request"));
@@ -368,10 +406,12 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   boost::beast::flat_buffer buffer_;
   std::optional<Parser> parser_;
   bool header_checked_ = false;
+  bool folded_ = false;         // a line of the head went on in the next
   bool request_begun_ = false;  // its first byte has come
   bool keep_alive_ = true;
   bool upgrade_ = false;
   std::shared_ptr<const Service> service_;  // the one that admitted the request
+  std::optional<HttpTarget> target_;
   HttpRequest request_;
   std::string request_id_, allow_origin_, answer_;
   size_t lingered_bytes_ = 0;

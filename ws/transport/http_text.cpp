@@ -37,6 +37,8 @@ const char* Reason(int status) {
       return "URI Too Long";
     case 415:
       return "Unsupported Media Type";
+    case 417:
+      return "Expectation Failed";
     case 421:
       return "Misdirected Request";
     case 426:
@@ -94,13 +96,15 @@ bool IsHeaderText(std::string_view text) {
 }  // namespace
 
 std::optional<HttpTarget> ParseTarget(std::string_view target) {
+  HttpTarget out;
   if (target.starts_with("http://") || target.starts_with("https://")) {
-    const size_t slash = target.find('/', target.find("//") + 2);
+    const size_t host = target.find("//") + 2;
+    const size_t slash = target.find('/', host);
     if (slash == std::string_view::npos) return std::nullopt;
+    out.authority = target.substr(host, slash - host);
     target.remove_prefix(slash);
   }
   if (!target.starts_with('/')) return std::nullopt;
-  HttpTarget out;
   const size_t mark = target.find('?');
   if (!Decode(target.substr(0, mark), false, out.path)) return std::nullopt;
   std::string_view query = mark == std::string_view::npos ? std::string_view() : target.substr(mark + 1);

@@ -1,5 +1,5 @@
-// The text of HTTP around the values of ws/transport/http.h: targets and queries decoded, answers written out. No socket here;
-// any thread.
+// The text of HTTP around the values of ws/transport/http.h: targets and queries decoded, answers written out. No
+// socket here; any thread.
 #pragma once
 
 #include <optional>
@@ -13,6 +13,7 @@
 namespace ringside {
 
 struct HttpTarget {
+  std::string authority;  // "host:port" of the absolute form, as written; "" of the other
   std::string path;
   std::vector<std::pair<std::string, std::string>> query;
 };

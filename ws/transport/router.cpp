@@ -47,9 +47,11 @@ HttpResponse Router::Route(const HttpRequest& request) const {
   // HEAD is GET without the body, which the transport leaves out.
   const std::string& method = request.method == "HEAD" ? "GET" : request.method;
   std::vector<std::string> allowed;
+  const std::vector<std::string>* pattern = nullptr;  // the first that fits
   Parameters values;
   for (const Entry& entry : entries_) {
-    if (!Match(entry.segments, path, values)) continue;
+    if (pattern != nullptr ? entry.segments != *pattern : !Match(entry.segments, path, values)) continue;
+    pattern = &entry.segments;
     if (entry.method == method) return entry.handler(request, values);
     if (std::find(allowed.begin(), allowed.end(), entry.method) == allowed.end()) allowed.push_back(entry.method);
   }

@@ -4,6 +4,15 @@
 namespace ringside {
 namespace {
 
+TEST_F(RoutesTest, WordsOfPathsAreNoIds) {
+  for (const char* path : {"/v1/responses/input_tokens", "/v1/responses/compact"}) {
+    Fails(Call("POST", path, Json::object()), 400, "unsupported_value", nullptr);
+    Fails(Call("GET", path), 405, "method_not_allowed", nullptr);
+    Fails(Call("DELETE", path), 405, "method_not_allowed", nullptr);
+  }
+  Fails(Call("GET", "/v1/conversations/import"), 405, "method_not_allowed", nullptr);
+}
+
 using ::testing::ElementsAre;
 using ::testing::SizeIs;
 

@@ -119,6 +119,32 @@ TEST_F(ResponsesErrorsTest, HarmlessValuesAndNullsAreAccepted) {
   EXPECT_EQ(engine.last().sampling.temperature, 1.0);
 }
 
+TEST_F(ResponsesErrorsTest, WhatIsSentBackOfABadMessageIsShort) {
+  const std::string large(1 << 20, 'x');
+  const std::vector<Json> messages = {
+      {{"type", large}},
+      Create({{large, 1}}),
+      Create({{"model", large}}),
+      Create({{"conversation", large}}),
+      Create({{"previous_response_id", large}}),
+      Create({{"include", {large}}}),
+      Create({{"input", {{{"role", large}, {"content", "x"}}}}}),
+      Create({{"input", {{{"role", "user"}, {"content", {{{"type", large}}}}}}}}),
+      Create({{"metadata", {{large, "x"}}}}),
+      {{"type", "ringside:session.resume"}, {"session", large}},
+      {{"type", "ringside:session.rewind"}, {"session", large}, {"to", 0}},
+      {{"type", "ringside:session.fork"}, {"session", large}},
+      {{"type", "response.steer"}, {"input", large}},
+      {{"type", "response.steer"}, {"previous_response_id", large}},
+  };
+  for (const Json& message : messages) {
+    client.Send(message);
+    const std::vector<Json> frames = client.Frames();
+    ASSERT_THAT(frames, SizeIs(1)) << message.dump().substr(0, 100);
+    EXPECT_LT(frames[0].dump().size(), 2'000U) << message.dump().substr(0, 100);
+  }
+}
+
 TEST_F(ResponsesErrorsTest, UnreadableFramesGetTypedErrors) {
   const std::string deep = std::string(100000, '[') + std::string(100000, ']');
   std::string deep_objects;

@@ -94,6 +94,41 @@ TEST(ErrorMapTest, AReasonIsTheCodeAndMayChangeTheStatus) {
   EXPECT_EQ(MapStatus(InvalidArgument("m", "", "invalid_api_key")).http_status, 401);
 }
 
+TEST(RouterTest, AWordOfThePathIsNoIdWhereverItIsOne) {
+  Router router;
+  router.Add("POST", "/things/import", [](const HttpRequest&, const Router::Parameters&) { return HttpResponse(); });
+  router.Add("GET", "/things/{id}", [](const HttpRequest&, const Router::Parameters&) { return HttpResponse(); });
+  EXPECT_EQ(Ask(router, "POST", "/things/import").status, 200);
+  EXPECT_EQ(Ask(router, "GET", "/things/x").status, 200);
+  const HttpResponse refused = Ask(router, "GET", "/things/import");
+  EXPECT_EQ(refused.status, 405);
+  EXPECT_EQ(HeaderOf(refused, "Allow"), "POST");
+}
+
+TEST(ErrorMapTest, TellsNothingOfTheMachine) {
+  const std::string path = "journal: /var/lib/secret/000012.log: No space left on device";
+  EXPECT_EQ(ErrorResponse(IoError(path)).status, 500);
+  EXPECT_EQ(ErrorResponse(IoError(path)).body.find("secret"), std::string::npos);
+  EXPECT_EQ(ErrorResponse(Corruption(path)).body.find("secret"), std::string::npos);
+  const Status failed(StatusCode::kIo, "The disk has failed.", "", "storage_failed");
+  EXPECT_EQ(ErrorResponse(failed).status, 503);
+  EXPECT_EQ(nlohmann::json::parse(ErrorResponse(failed).body)["error"]["message"], "The disk has failed.");
+}
+
+TEST(ErrorMapTest, QuotesLittle) {
+  const WireError wire = MapStatus(InvalidArgument(std::string(4 << 20, 'm'), std::string(4 << 20, 'p')));
+  EXPECT_LT(wire.message.size() + wire.param.size(), 1'000u);
+  // A character is not cut in two.
+  const std::string characters = MapStatus(InvalidArgument("x" +
+                                                           [] {
+                                                             std::string text;
+                                                             for (int i = 0; i < 1000; ++i) text += "\xC3\xA4";
+                                                             return text;
+                                                           }()))
+                                     .message;
+  EXPECT_EQ(nlohmann::json(characters).dump().find("\xEF\xBF\xBD"), std::string::npos);
+}
+
 TEST(ErrorMapTest, BodiesHaveTheStandardShape) {
   const HttpResponse response = ErrorResponse(InvalidArgument("No \"x\" \xff here", "input"));
   const auto error = nlohmann::json::parse(response.body)["error"];
@@ -169,7 +204,7 @@ TEST(HealthTest, LivesAtOnceAndIsReadyWhenSaidSo) {
   Health health("loading");
   Service service;
   AddHealthRoutes(service, health);
-  bool engine_healthy = true;
+  std::string trouble;
   const auto ready = [&] { return Ask(service.router, "GET", "/readyz").status; };
   for (const char* path : {"/healthz", "/livez", "/v2/health/live"}) {
     EXPECT_EQ(Ask(service.router, "GET", path).status, 200) << path;
@@ -177,13 +212,15 @@ TEST(HealthTest, LivesAtOnceAndIsReadyWhenSaidSo) {
   }
   EXPECT_EQ(ready(), 503);
   EXPECT_EQ(nlohmann::json::parse(Ask(service.router, "GET", "/health").body)["reason"], "loading");
-  health.SetReady([&] { return engine_healthy; });
+  health.SetReady([&] { return trouble; });
   for (const char* path : {"/readyz", "/health", "/v2/health/ready"}) {
     EXPECT_EQ(Ask(service.router, "GET", path).status, 200) << path;
   }
-  engine_healthy = false;
+  trouble = "the disk is full";
   EXPECT_EQ(ready(), 503);
-  engine_healthy = true;
+  EXPECT_EQ(health.NotReadyReason(), trouble);
+  trouble.clear();
+  EXPECT_EQ(ready(), 200);
   health.SetNotReady("stopping");
   EXPECT_EQ(ready(), 503);
   EXPECT_EQ(health.NotReadyReason(), "stopping");

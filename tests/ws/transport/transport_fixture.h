@@ -6,6 +6,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -86,6 +87,8 @@ class TransportTest : public ::testing::Test {
     service->router.Add("GET", "/throw", [](const HttpRequest&, const Router::Parameters&) -> HttpResponse {
       throw std::runtime_error("a handler failed");
     });
+    service->router.Add("GET", "/out-of-memory",
+                        [](const HttpRequest&, const Router::Parameters&) -> HttpResponse { throw std::bad_alloc(); });
     service->sockets["/ws"] = {
         .open = [this](const HttpRequest& request,
                        std::shared_ptr<Outbox> outbox) { return OpenEcho(request, std::move(outbox)); },

@@ -178,6 +178,17 @@ INSTANTIATE_TEST_SUITE_P(
         BadRequest{"HeadersTooLong", "GET /hello HTTP/1.1\r\nHost: localhost\r\nX: " + std::string(40'000, 'x'), 431},
         BadRequest{"PathTooLong", "GET /" + std::string(5'000, 'x') + " HTTP/1.1\r\nHost: localhost\r\n\r\n", 414},
         BadRequest{"Compressed", kPost + "Content-Encoding: gzip\r\nContent-Length: 2\r\n\r\nxx", 415},
+        BadRequest{"FoldedHeader", "GET /hello HTTP/1.1\r\nHost: localhost\r\nX: a\r\n b\r\n\r\n", 400},
+        BadRequest{"FoldedFirstHeader", "GET /hello HTTP/1.1\r\n\tX: a\r\nHost: localhost\r\n\r\n", 400},
+        BadRequest{
+            "TwoOrigins",
+            "GET /hello HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost\r\nOrigin: http://evil.example\r\n\r\n",
+            400},
+        BadRequest{"AbsoluteFormOfAnotherHost", "GET http://localhost:8080/hello HTTP/1.1\r\nHost: localhost\r\n\r\n",
+                   400},
+        BadRequest{"UnknownExpectation", kPost + "Expect: foo\r\nContent-Length: 2\r\n\r\nok", 417},
+        BadRequest{"TwoExpectations", kPost + "Expect: 100-continue\r\nExpect: foo\r\nContent-Length: 2\r\n\r\nok",
+                   417},
         BadRequest{"LongTrailer",
                    kPost + "Transfer-Encoding: chunked\r\n\r\n0\r\nX: " + std::string(64 << 10, 'x') + "\r\n\r\n",
                    431}),
@@ -193,8 +204,25 @@ TEST_F(TransportHttpTest, BadTargetsAreRefused) {
     EXPECT_EQ(answer->status, 400) << target;
   }
   WireClient client(port());
-  client.Send("GET http://localhost/hello HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  client.Send("GET http://LOCALHOST/hello HTTP/1.1\r\nHost: localhost\r\n\r\n");
   EXPECT_EQ(client.ReadAnswer()->body, "hello");
+}
+
+TEST_F(TransportHttpTest, WantOfMemoryIsNotTheClientsFault) {
+  Start();
+  WireClient client(port());
+  const auto answer = client.Get("/out-of-memory");
+  EXPECT_EQ(answer->status, 503);
+  EXPECT_EQ(answer->Header("retry-after"), "1");
+  ExpectAlive();
+}
+
+TEST_F(TransportHttpTest, ErrorsQuoteLittleOfARequest) {
+  Start();
+  WireClient client(port());
+  const auto answer = client.Get("/" + std::string(3'000, 'x'));
+  EXPECT_EQ(answer->status, 404);
+  EXPECT_LT(answer->body.size(), 1'000u);
 }
 
 TEST_F(TransportHttpTest, ABodyOfExactlyTheLimitIsRead) {

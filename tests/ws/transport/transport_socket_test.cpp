@@ -69,6 +69,44 @@ TEST_F(TransportSocketTest, ALargerMessageIsToldAndClosedWith1009) {
   ExpectAlive();
 }
 
+/// The head of a client's frame that says to hold so many bytes, without them.
+std::string HeadOf(int opcode, uint64_t bytes, bool fin) {
+  std::string head(1, static_cast<char>((fin ? 0x80 : 0) | opcode));
+  head += static_cast<char>(0x80 | 127);
+  for (int shift = 56; shift >= 0; shift -= 8) head += static_cast<char>((bytes >> shift) & 255);
+  return head + "\x12\x34\x56\x78";
+}
+
+TEST_F(TransportSocketTest, ALengthOverTheLimitIsRefusedBeforeAnythingOfItComes) {
+  options_.max_message_bytes = 100'000;
+  options_.close_timeout = milliseconds(200);
+  Start();
+  for (const std::string& bytes :
+       {HeadOf(1, 100'001, true), HeadOf(2, uint64_t{1} << 62, true), HeadOf(1, uint64_t{1} << 40, false),
+        MakeFrame(1, "the first piece ", false) + HeadOf(0, 99'990, true)}) {
+    const auto client = Open();
+    client->Send(bytes);
+    const auto error = client->ReadText();
+    ASSERT_TRUE(error.has_value());
+    EXPECT_EQ(ErrorCode(*error), "message_too_big");
+    EXPECT_EQ(client->ReadClose(), 1009);
+  }
+  EXPECT_TRUE(WaitClosed(4));
+  ExpectAlive();
+}
+
+TEST_F(TransportSocketTest, ManyMessagesMayTogetherBeLargerThanOneMay) {
+  options_.max_message_bytes = 1'000;
+  Start();
+  const auto client = Open();
+  for (int i = 0; i < 10; ++i) {
+    client->SendFrame(1, std::string(500, 'a'), false);
+    client->SendFrame(9, "between");
+    client->SendFrame(0, std::string(500, 'b'));
+    EXPECT_EQ(client->ReadText(), std::string(500, 'a') + std::string(500, 'b'));
+  }
+}
+
 TEST_F(TransportSocketTest, PushesFromOtherThreadsArrive) {
   Start();
   const auto client = Open();
@@ -167,6 +205,11 @@ INSTANTIATE_TEST_SUITE_P(
                       BadFrames{"StrayContinuation", MakeFrame(0, "x"), 1002},
                       BadFrames{"TextInText", MakeFrame(1, "x", false) + MakeFrame(1, "y"), 1002},
                       BadFrames{"OneByteClose", MakeFrame(8, "x"), 1002},
+                      BadFrames{"ReservedCloseCode", MakeFrame(8, std::string("\x03\xed", 2)), 1002},  // 1005
+                      BadFrames{"UnusedCloseCode", MakeFrame(8, "\x07\xd0"), 1002},                    // 2000
+                      BadFrames{"CloseCode5000", MakeFrame(8, "\x13\x88"), 1002},
+                      BadFrames{"CloseCode65535", MakeFrame(8, "\xff\xff"), 1002},
+                      BadFrames{"BadUtf8InCloseReason", MakeFrame(8, "\x03\xe8ok\xff"), 1007},
                       BadFrames{"BadUtf8", MakeFrame(1, "\xff\xfe"), 1007},
                       BadFrames{"HalfCharacter", MakeFrame(1, "\xe2\x82"), 1007},
                       BadFrames{"TinyFragments", MakeFrame(1, "x", false) + Repeat(MakeFrame(0, "x", false), 20'000),
@@ -376,6 +419,16 @@ TEST_F(TransportSocketTest, ABadHandshakeIsNoWebSocket) {
   const auto key = keyless.Get("/ws", "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n");
   ASSERT_TRUE(key.has_value());
   EXPECT_EQ(key->status, 400);
+  for (const char* bad :
+       {"c2hvcnQ=", "dGhlIHNhbXBsZSBub25jZQ", "dGhlIHNhbXBsZSBub25j!Q==", "dGhlIHNhbXBsZSBub25jZTEy"}) {
+    WireClient client(port());
+    const auto answer = client.Get("/ws",
+                                   "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+                                   "Sec-WebSocket-Key: " +
+                                       std::string(bad) + "\r\n");
+    ASSERT_TRUE(answer.has_value());
+    EXPECT_EQ(answer->status, 400) << bad;
+  }
   ExpectAlive();
 }
 

@@ -1,0 +1,22 @@
+#include "ws/app_signals.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+namespace ringside {
+namespace {
+
+TEST(SignalWatcherDeathTest, WhatAFailedWriteRaisesEndsNothing) {
+  EXPECT_EXIT(
+      {
+        SignalWatcher signals;
+        raise(SIGPIPE);
+        raise(SIGXFSZ);
+        _exit(7);
+      },
+      ::testing::ExitedWithCode(7), "");
+}
+
+}  // namespace
+}  // namespace ringside
