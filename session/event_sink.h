@@ -1,44 +1,44 @@
-// How a session tells what happens to its turns. Implemented in ws/. Called under the session's lock, on the engine's
-// thread or on the caller's: must not block and must not call back into the session table. Sessions hold sinks weakly:
-// a socket that is gone costs nothing and stops nothing.
+// How a session tells what happens to its turns. Implemented in ws/, by each protocol in its own events and numbers.
+// Called under the session's lock, on the engine's thread, the journal's or the caller's: must not block, must not call
+// back into the session table, and writes nothing out here, however much is replayed. Sessions hold sinks weakly: a
+// socket that is gone costs nothing and stops nothing.
 #pragma once
 
 #include <cstdint>
-#include <span>
+#include <memory>
 #include <string>
-#include <string_view>
+#include <vector>
 
 #include "engine/token_sink.h"
+#include "session/event_numbers.h"
 #include "session/journal/journal.h"
 #include "session/response.h"
 
 namespace ringside {
 
+/// One thing that happened to a response. A plain value, which may be kept.
 struct TurnEvent {
   enum class Kind {
-    kCreated,     // 1 wire event: response.created
-    kInProgress,  // 1: response.in_progress
-    kOpened,      // 2: output_item.added, content_part.added
-    kDelta,       // 1: output_text.delta
-    kEnd,         // 4 if an item was opened, else 1; the last is the terminal event
-    kSnapshot,    // 1, without a number of its own: the text so far, in place of events no longer kept
+    kBegun,   // the response exists
+    kOpened,  // its message begins
+    kText,    // a piece of it
+    kEnded,
   };
   Kind kind;
-  const Response& response;             // valid during the call
-  int64_t sequence = 0;                 // wire number of the first event; kSnapshot: of the first event behind it
-  std::string_view text;                // kDelta: new text; kSnapshot: all text so far
-  std::span<const OutputToken> tokens;  // kDelta: with logprobs, if asked for
-  int64_t from = 0;                     // in a replay: wire events below this number are known to the receiver
+  std::shared_ptr<const Response> response;  // as it ended for kEnded, else as it began; never changes
+  uint64_t piece = 0;                        // kText: which one, from 0
+  std::string text;                          // kText
+  std::vector<OutputToken> tokens;           // kText: with logprobs, if asked for
 };
 
-/// How many wire events a TurnEvent stands for.
-int64_t WireEvents(const TurnEvent& event);
+/// Responses of one session that follow one another, as they are now.
+using ResponseCopies = std::vector<std::shared_ptr<const Response>>;
 
 struct ResumeReply {
   std::string session;  // as asked for
   bool present = false;
   uint64_t epoch = 0;     // a client that knows another epoch knows nothing of these numbers
-  uint64_t next_seq = 0;  // of the first event that was not sent yet when this was written
+  uint64_t next_seq = 0;  // of the first event that was not sent yet when this was written, by the sink's numbers
   enum class Replay { kEvents, kSnapshot, kNone } replay = Replay::kNone;
   CacheSource state = CacheSource::kNew;  // where the cache was last seen; kNew = none
   std::string active_response_id;
@@ -49,8 +49,14 @@ struct ResumeReply {
 class EventSink {
  public:
   virtual ~EventSink() = default;
+  /// How this wire numbers events.
+  virtual const EventNumbers& numbers() const = 0;
   virtual void OnEvent(const TurnEvent& event) = 0;
-  /// The response waits for a slot, `position` in line (1 = next); told when that changes, behind kInProgress.
+  /// What happened so far to these responses, from the event on that has the session-wide number `from`.
+  virtual void OnReplay(const ResponseCopies& responses, uint64_t from) = 0;
+  /// The text so far of a running response, in place of events that are no longer kept.
+  virtual void OnSnapshot(const std::shared_ptr<const Response>& response) { (void)response; }
+  /// The response waits for a slot, `position` in line (1 = next); told when that changes, behind kBegun.
   virtual void OnQueued(const Response& response, int64_t position) {
     (void)response;
     (void)position;

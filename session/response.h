@@ -3,11 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
 #include "engine/token_sink.h"
+#include "session/event_numbers.h"
 #include "session/journal/journal.h"
 
 namespace ringside {
@@ -36,16 +39,13 @@ struct Response {
   Status error;
   JournalPosition recorded;  // finished and durable: the journal's last record of it
 
-  // Wire events are numbered 0 created, 1 in_progress, 2 and 3 the item and its part, then the deltas, then the end
-  // (4 events, or 1 if no item was opened); a warm-up has 0 created and 1 the end. The session-wide number of an event
-  // is first_seq + its own.
-  uint64_t first_seq = 0;
-  int64_t next_sequence = 0;
+  EventCounts before;  // what had happened in its session when it began
+  bool begun = false;  // it was announced
   bool opened = false;
   std::string text;
-  std::vector<uint32_t> delta_ends;        // offset in `text` behind each delta
+  std::vector<uint32_t> piece_ends;        // offset in `text` behind each piece, as it came
   std::vector<OutputToken> tokens;         // with logprobs asked for: every token of the text, until a newer turn ends
-  std::vector<uint32_t> delta_token_ends;  // offset in `tokens` behind each delta
+  std::vector<uint32_t> piece_token_ends;  // offset in `tokens` behind each piece
 
   size_t items_before = 0;     // items of the timeline before this turn's input
   size_t items_end = 0;        // items of the timeline after this response; what it continues from
@@ -59,15 +59,31 @@ struct Response {
   /// Memory held, about.
   int64_t bytes() const {
     size_t sum = sizeof(Response) + text.size() + echo.size() + request_key.size();
-    sum += (delta_ends.size() + delta_token_ends.size()) * sizeof(uint32_t);
+    sum += (piece_ends.size() + piece_token_ends.size()) * sizeof(uint32_t);
     for (const OutputToken& token : tokens) sum += sizeof(OutputToken) + token.top.size() * sizeof(TokenLogprob);
     return static_cast<int64_t>(sum);
   }
   bool running() const { return status == ResponseStatus::kInProgress; }
-  static constexpr int64_t kFirstDelta = 4;  // its wire number
-  /// Wire number of the first event of the end.
-  int64_t end_sequence() const {
-    return opened ? kFirstDelta + static_cast<int64_t>(delta_ends.size()) : (warm_up ? 1 : 2);
+  /// What has happened to it so far.
+  EventCounts events() const {
+    const bool ended = begun && !running();
+    return {.answers = begun && !warm_up,
+            .warm_ups = begun && warm_up,
+            .opened = opened,
+            .pieces = piece_ends.size(),
+            .ended = ended && opened,
+            .ended_bare = ended && !opened};
+  }
+  /// The i-th piece of the text.
+  std::string_view piece(size_t i) const {
+    const size_t begin = i > 0 ? piece_ends[i - 1] : 0;
+    return std::string_view(text).substr(begin, piece_ends[i] - begin);
+  }
+  /// Its tokens, where they are kept.
+  std::span<const OutputToken> piece_tokens(size_t i) const {
+    if (i >= piece_token_ends.size()) return {};
+    const size_t begin = i > 0 ? piece_token_ends[i - 1] : 0;
+    return std::span(tokens).subspan(begin, piece_token_ends[i] - begin);
   }
 };
 

@@ -77,13 +77,12 @@ std::string Session::cache_owner() const {
 
 void Session::Gone() {
   std::lock_guard lock(mutex_);
-  if (const std::shared_ptr<EventSink> attached = attached_.lock()) attached->OnGone(id_);
-  attached_.reset();
+  listeners_.Gone(id_);
 }
 
 bool Session::idle() const {
   std::lock_guard lock(mutex_);
-  return !running_ && !changing_ && attached_.expired();
+  return !running_ && !changing_ && !listeners_.attached();
 }
 
 double Session::updated_at() const {
@@ -143,8 +142,7 @@ void Session::Adopt(Timeline timeline, TimelineId engine_timeline) {
 }
 
 Status Session::CheckFree(uint64_t connection) const {
-  const bool fenced = std::find(fenced_.begin(), fenced_.end(), connection) != fenced_.end();
-  if (fenced && !RINGSIDE_DEFECT("superseded_accepted")) {
+  if (listeners_.Fenced(connection) && !RINGSIDE_DEFECT("superseded_accepted")) {
     return {StatusCode::kBusy, "Another connection has resumed this conversation since.", "conversation", "superseded"};
   }
   return running_ || changing_ ? ConversationLocked() : Status::Ok();
@@ -311,7 +309,7 @@ std::vector<std::string> Session::ResponseIds() const {
   std::lock_guard lock(mutex_);
   std::vector<std::string> ids;
   for (const auto& response : responses_) ids.push_back(response->id);
-  if (running_ && !running_->announced) ids.push_back(running_->response->id);
+  if (running_ && !running_->heard()) ids.push_back(running_->response->id);
   return ids;
 }
 

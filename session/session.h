@@ -15,30 +15,12 @@
 
 #include "base/clock.h"
 #include "engine/engine.h"
-#include "session/event_sink.h"
+#include "session/active_turn.h"
+#include "session/listeners.h"
 #include "session/records.h"
 #include "session/session_table.h"
 
 namespace ringside {
-
-/// A turn between StartTurn and its end. It is announced once it has been submitted and its record is durable.
-struct ActiveTurn {
-  TurnId id = 0;
-  std::shared_ptr<Response> response;
-  Timeline next;                       // the timeline with this turn's input, to which the answer will be added
-  std::optional<JournalEntry> record;  // until it is given to the journal
-  bool recorded = false, submitted = false;
-  bool announced = false;       // response.created is out
-  bool recomputed = false;      // the text before the turn changed, whatever the cache then found
-  bool renumbers = false;       // its events are told before they are durable: a crash may take them back
-  Status refused;               // why its record could not be made durable
-  std::vector<TokenId> output;  // sampled and told
-  std::vector<std::weak_ptr<EventSink>> sinks;
-  std::vector<OutputToken> held;  // with logprobs: tokens whose text has not come yet
-  int64_t unheard_tokens = 0;     // since somebody listened last
-  int64_t queue_position = 0;     // 0 = none was told
-  std::shared_ptr<void> permit;   // of the owner's turns
-};
 
 /// Timelines of the engine that nothing refers to any more. Filled by dying sessions, on any thread; emptied by the
 /// table, which tells the engine.
@@ -162,15 +144,17 @@ class Session : public std::enable_shared_from_this<Session> {
   }
   /// Items of the input of a response, up to its answer.
   std::vector<Item> InputItems(const Response& response) const;
-  /// Gives `sink` the events of `response` from wire number `from` on, and the coming ones.
-  void Replay(const Response& response, int64_t from, const std::shared_ptr<EventSink>& sink);
+  /// The response as it is now.
+  std::shared_ptr<const Response> Copy(const Response& response) const;
+  /// Gives `sink` the events of `response` from its own number `from` on, as the sink counts, and the coming ones.
+  void Replay(const Response& response, uint64_t from, const std::shared_ptr<EventSink>& sink);
   /// Attaches the sink and answers it, at once or when the new epoch is durable. `cache` is where the cache is.
   void Resume(const ResumeRequest& request, CacheSource cache, const std::shared_ptr<EventSink>& sink);
   std::vector<std::string> ResponseIds() const;
   std::vector<std::shared_ptr<Response>> Responses() const;
   /// Why the running turn is about to be cut, "" if it is not. Under the lock (Locked).
   std::string IncompleteReason(TurnId turn) const {
-    return running_ && running_->id == turn ? running_->response->incomplete_reason : "";
+    return Runs(turn) ? running_->response->incomplete_reason : "";
   }
 
  private:
@@ -192,27 +176,31 @@ class Session : public std::enable_shared_from_this<Session> {
                         std::vector<std::string>* undone);
   void OnRecorded(TurnId turn, const Status& status, const JournalPosition& last);
   void AttachLocked(const ResumeRequest& request, CacheSource cache, const std::shared_ptr<EventSink>& sink);
-  void Fence(uint64_t old_connection, uint64_t new_connection);
+  /// The listed responses that hold every event from `next` on, by the sink's numbers, without a gap: the first one's
+  /// place. Nothing if some are no longer kept.
+  std::optional<size_t> FirstToReplay(const EventNumbers& numbers, uint64_t next) const;
 
+  bool Runs(TurnId turn) const { return running_ && running_->id() == turn; }
+  /// Does what the running turn's new stage asks for.
+  void Advance(ActiveTurn::Next next);
   void AnnounceLocked();
   void TellQueued();
-  /// Calls `tell` for everyone who hears the running turn, each connection once. False = there is nobody.
-  bool TellListeners(const std::function<void(EventSink&)>& tell);
   void StartLocked(const CacheReport& report);
   void TokensLocked(const TokenDelta& delta);
-  void Emit(TurnEvent::Kind kind, std::string_view text = {}, std::span<const OutputToken> tokens = {});
-  void EmitDelta(std::string_view text);
+  /// Tells the listeners, and counts.
+  void Emit(TurnEvent event);
+  void EmitText(std::string_view text);
   void Finish(const TurnEnd& end, double completed_at);
   /// Ends the running turn where the journal's record of it ends.
   void Interrupt();
   void FailTurn(const Status& status);
+  void DropTurn();
   /// Tells the journal without waiting.
   void Note(std::vector<JournalRecord> records);
   std::vector<std::string> DropResponsesBehind(size_t items);
   std::vector<std::string> TrimResponses();
   /// Brings the context's count of bytes up to date.
   void CountBytes();
-  static void ReplayTo(EventSink& sink, const Response& response, int64_t from);
 
   // Loading.
   void CutTurn();
@@ -234,10 +222,9 @@ class Session : public std::enable_shared_from_this<Session> {
   std::string head_;                                 // the response that the timeline ends with; "" = none
   std::deque<std::shared_ptr<Response>> responses_;  // oldest first
   std::optional<ActiveTurn> running_;
-  std::weak_ptr<EventSink> attached_;  // by Resume
-  std::deque<uint64_t> fenced_;        // connections that the session was taken from
-  uint64_t epoch_, first_epoch_;       // now; the oldest one whose event numbers are still right
-  uint64_t next_seq_ = 0;
+  Listeners listeners_;
+  uint64_t epoch_, first_epoch_;  // now; the oldest one whose event numbers are still right
+  EventCounts told_;              // in this session so far
   JournalPosition recorded_;
   TimelineId engine_timeline_ = 0;
   RingWindow engine_window_;

@@ -89,7 +89,7 @@ Status Session::ApplyRecord(const JournalRecord& record) {
       return Status::Ok();
     }
     case RecordType::kAbandoned:
-      running_.reset();
+      DropTurn();
       return Status::Ok();
     case RecordType::kInterrupted:
       if (running_) CutTurn();
@@ -113,9 +113,7 @@ Status Session::ApplyTimeline(std::string_view payload) {
 Status Session::ApplyTurn(std::string_view payload) {
   ASSIGN_OR_RETURN(TurnRecord record, DecodeTurn(payload));
   if (running_) CutTurn();  // the disk was full when it was cut
-  ActiveTurn turn;
-  turn.id = NextEngineId();
-  turn.next = timeline_;
+  ActiveTurn turn(NextEngineId(), timeline_);
   RETURN_IF_ERROR(turn.next.Apply(std::move(record.patch), context_->codec.tokenizer.vocab_size()));
   const auto response = std::make_shared<Response>();
   response->id = std::move(record.response_id);
@@ -136,7 +134,7 @@ Status Session::ApplyTurn(std::string_view payload) {
   turn.response = response;
   turn.recomputed = record.recomputed;
   turn.renumbers = record.renumbers;
-  turn.recorded = turn.submitted = true;
+  (void)turn.Recorded(Status::Ok());
   running_ = std::move(turn);
   TrimResponses();
   return Status::Ok();

@@ -84,13 +84,15 @@ class SessionTable {
   Result<TurnTicket> StartTurn(const Caller& caller, TurnSpec spec, const std::shared_ptr<EventSink>& sink);
   /// Ends a running response at the next step; a finished one is left alone. kNotFound for an unknown one.
   Status Cancel(const Caller& caller, const std::string& response_id);
-  /// Calls `read` with the response, under its session's lock. kNotFound.
-  Status ReadResponse(const Caller& caller, const std::string& id,
-                      const std::function<void(const Response&)>& read) const;
+  /// The response as it is now. kNotFound.
+  Result<std::shared_ptr<const Response>> GetResponse(const Caller& caller, const std::string& id) const;
+  /// kNotFound for a response that the caller may not see.
+  Status FindResponse(const Caller& caller, const std::string& id) const;
   /// The response's input: the items of its timeline up to its answer. kNotFound.
   Result<std::vector<Item>> GetInputItems(const Caller& caller, const std::string& response_id) const;
-  /// Gives `sink` every event of a response from wire number `after` + 1 on, and the coming ones if it still runs.
-  Status Replay(const Caller& caller, const std::string& response_id, int64_t after,
+  /// Gives `sink` the events of a response from its own number `from` on, as the sink counts, and the coming ones if it
+  /// still runs.
+  Status Replay(const Caller& caller, const std::string& response_id, uint64_t from,
                 const std::shared_ptr<EventSink>& sink);
   /// Forgets a response (not the messages it led to); a running one is cancelled first. kNotFound.
   Status DeleteResponse(const Caller& caller, const std::string& id);

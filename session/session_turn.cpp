@@ -72,8 +72,7 @@ Result<Session::Prepared> Session::Begin(const TurnSpec& spec, const Caller& cal
   if (!head.empty() && (running_ || changing_ || head_ != head)) return Mismatch("The timeline went on.");
   RETURN_IF_ERROR(CheckFree(caller.connection));
   RETURN_IF_ERROR(CheckItems(spec.input.size() + 1, "input"));  // and the answer
-  ActiveTurn running;
-  running.next = timeline_;
+  ActiveTurn running(turn, timeline_);
   if (spec.instructions) running.recomputed = running.next.SetInstructions(spec.instructions, context_->codec);
   response->items_before = timeline_.items().size();
   for (const NewItem& item : spec.input) running.next.AddItem(MakeItem(item));
@@ -122,9 +121,8 @@ Result<Session::Prepared> Session::Begin(const TurnSpec& spec, const Caller& cal
   response->messages_evicted_before = last_report_.messages_evicted;
   response->input_tokens = tokens;
   response->input_items_end = running.next.items().size();
-  running.id = turn;
   running.response = std::move(response);
-  running.sinks.push_back(sink);
+  listeners_.AddToTurn(sink);
   running.permit = std::move(*permit);
   running.renumbers = options.durability == Durability::kTurn;
   running.record = TurnEntry(spec, running, request);
@@ -146,9 +144,9 @@ Status Session::Record(TurnId turn) {
   JournalEntry entry;
   {
     std::lock_guard lock(mutex_);
-    if (!running_ || running_->id != turn) return Status::Ok();
+    if (!Runs(turn)) return Status::Ok();
     if (!running_->record) {
-      running_->recorded = true;
+      Advance(running_->Recorded(Status::Ok()));
       return Status::Ok();
     }
     entry = std::move(*running_->record);
@@ -173,18 +171,16 @@ void Session::OnRecorded(TurnId turn, const Status& status, const JournalPositio
     recorded_ = last;
   else if (recorded_.seq == 0)
     durable_ = false;  // it was to be created with this turn
-  if (!running_ || running_->id != turn) return;
-  running_->recorded = status.ok();
-  running_->refused = status;
-  if (!running_->submitted) return;
-  if (status.ok())
-    AnnounceLocked();
-  else
-    FailTurn(status);
+  if (Runs(turn)) Advance(running_->Recorded(status));
+}
+
+void Session::Advance(ActiveTurn::Next next) {
+  if (next == ActiveTurn::Next::kAnnounce) AnnounceLocked();
+  if (next == ActiveTurn::Next::kFail) FailTurn(running_->refused);
 }
 
 void Session::FailTurn(const Status& status) {
-  context_->cancel_turn(running_->id);
+  context_->cancel_turn(running_->id());
   AnnounceLocked();
   TurnEnd end;
   end.reason = FinishReason::kError;
@@ -194,19 +190,14 @@ void Session::FailTurn(const Status& status) {
 
 void Session::Announce(TurnId turn) {
   std::lock_guard lock(mutex_);
-  if (!running_ || running_->id != turn) return;
-  running_->submitted = true;
-  if (!running_->refused.ok())
-    FailTurn(running_->refused);
-  else if (running_->recorded)
-    AnnounceLocked();
+  if (Runs(turn)) Advance(running_->Submitted());
 }
 
 void Session::Abandon(TurnId turn) {
   std::lock_guard lock(mutex_);
-  if (!running_ || running_->id != turn) return;
+  if (!Runs(turn)) return;
   const bool told = durable_ && !running_->record;  // the journal has the turn, or will
-  running_.reset();
+  DropTurn();
   if (!told) return;
   Note({EncodeAbandoned()});
 }
@@ -223,12 +214,12 @@ void Session::Note(std::vector<JournalRecord> records) {
 
 TurnId Session::Running(const std::string& response) const {
   std::lock_guard lock(mutex_);
-  return running_ && (response.empty() || running_->response->id == response) ? running_->id : 0;
+  return running_ && (response.empty() || running_->response->id == response) ? running_->id() : 0;
 }
 
 void Session::OnEnd(TurnId turn, const TurnEnd& end, double completed_at, const JournalPosition& recorded) {
   std::lock_guard lock(mutex_);
-  if (!running_ || running_->id != turn) return;
+  if (!Runs(turn)) return;
   if (recorded.seq != 0) recorded_ = running_->response->recorded = recorded;
   AnnounceLocked();
   Finish(end, completed_at);
@@ -236,10 +227,10 @@ void Session::OnEnd(TurnId turn, const TurnEnd& end, double completed_at, const 
 
 void Session::OnLost(TurnId turn, const Status& status) {
   std::lock_guard lock(mutex_);
-  if (!running_ || running_->id != turn) return;
+  if (!Runs(turn)) return;
   LogWarning("session {}: a turn ends early: {}", key_, status.message());
   // What was never recorded was never acknowledged, and must not be by its end.
-  if (!running_->recorded) return FailTurn(status);
+  if (!running_->recorded()) return FailTurn(status);
   context_->cancel_turn(turn);
   CutTurn();
 }
@@ -254,8 +245,7 @@ void Session::Interrupt() {
   text += detokenizer.Finish();
   // What was held back belongs to the answer now: its ids stay.
   if (response.opened && text.size() > response.text.size() && text.starts_with(response.text)) {
-    const std::string rest = text.substr(response.text.size());
-    EmitDelta(rest);
+    EmitText(std::string_view(text).substr(response.text.size()));
   }
   response.incomplete_reason = "interrupted";
   if (turn.renumbers) first_epoch_ = ++epoch_;
@@ -303,17 +293,22 @@ void Session::Finish(const TurnEnd& end, double completed_at) {
     last_report_ = response.report;
   }
   running_->permit.reset();  // whoever hears of the end may begin the next
-  Emit(TurnEvent::Kind::kEnd);
+  Emit({TurnEvent::Kind::kEnded, std::make_shared<const Response>(response), 0, {}, {}});
   // Logprobs are large: only the newest answer keeps them.
   for (auto it = responses_.rbegin(); it != responses_.rend(); ++it) {
     if (it->get() == &response) continue;
     if ((*it)->tokens.empty()) break;
     (*it)->tokens.clear();
     (*it)->tokens.shrink_to_fit();
-    (*it)->delta_token_ends.clear();
+    (*it)->piece_token_ends.clear();
   }
-  running_.reset();
+  DropTurn();
   CountBytes();
+}
+
+void Session::DropTurn() {
+  running_.reset();
+  listeners_.EndTurn();
 }
 
 }  // namespace ringside

@@ -167,11 +167,13 @@ Status SessionTable::Cancel(const Caller& caller, const std::string& response_id
   return Status::Ok();
 }
 
-Status SessionTable::ReadResponse(const Caller& caller, const std::string& id,
-                                  const std::function<void(const Response&)>& read) const {
+Result<std::shared_ptr<const Response>> SessionTable::GetResponse(const Caller& caller, const std::string& id) const {
   ASSIGN_OR_RETURN(const State::Found found, state_->FindResponse(caller, id));
-  found.session->Locked([&] { read(*found.response); });
-  return Status::Ok();
+  return found.session->Copy(*found.response);
+}
+
+Status SessionTable::FindResponse(const Caller& caller, const std::string& id) const {
+  return state_->FindResponse(caller, id).status();
 }
 
 Result<std::vector<Item>> SessionTable::GetInputItems(const Caller& caller, const std::string& response_id) const {
@@ -179,10 +181,10 @@ Result<std::vector<Item>> SessionTable::GetInputItems(const Caller& caller, cons
   return found.session->InputItems(*found.response);
 }
 
-Status SessionTable::Replay(const Caller& caller, const std::string& response_id, int64_t after,
+Status SessionTable::Replay(const Caller& caller, const std::string& response_id, uint64_t from,
                             const std::shared_ptr<EventSink>& sink) {
   ASSIGN_OR_RETURN(const State::Found found, state_->FindResponse(caller, response_id));
-  found.session->Replay(*found.response, after + 1, sink);
+  found.session->Replay(*found.response, from, sink);
   return Status::Ok();
 }
 

@@ -84,7 +84,7 @@ class DurableSessionTest : public ::testing::Test {
   /// Every event of a response, as a reader from the start gets them.
   std::vector<std::string> Events(const std::string& response) {
     const auto reader = std::make_shared<RecordingSink>(99);
-    const Status status = table->Replay(me, response, -1, reader);
+    const Status status = table->Replay(me, response, 0, reader);
     return status.ok() ? reader->lines() : std::vector<std::string>{status.ToString()};
   }
   /// What the engine is asked to continue when this conversation's next turn comes.

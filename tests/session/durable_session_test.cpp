@@ -40,8 +40,8 @@ TEST_F(DurableSessionTest, AChainIsFoundByItsResponses) {
   const std::string second = Turn(Ask("More", "", first), "No");
   EXPECT_THAT(tokenizer.Decode(engine->last().tokens), testing::HasSubstr("Yo<|im_end|>"));
   Restart();
-  EXPECT_THAT(Events(first), Contains("end 6 completed"));
-  EXPECT_THAT(Events(second), Contains("end 6 completed"));
+  EXPECT_THAT(Events(first), Contains("ended 6 completed"));
+  EXPECT_THAT(Events(second), Contains("ended 6 completed"));
   EXPECT_TRUE(table->ListSessions(me, "", 10)->sessions.empty());
 }
 
@@ -59,11 +59,10 @@ TEST_F(DurableSessionTest, WhereverAnAnswerIsCutItEndsWithWhatWasTold) {
     ASSERT_THAT(events.back(), EndsWith("incomplete"));
     events.pop_back();
     EXPECT_EQ(events, told);
-    const Status read = table->ReadResponse(me, response, [&](const Response& found) {
-      EXPECT_EQ(found.incomplete_reason, "interrupted");
-      EXPECT_EQ(found.text, answer.substr(0, said));
-    });
-    EXPECT_TRUE(read.ok());
+    const auto found = table->GetResponse(me, response);
+    ASSERT_TRUE(found.ok());
+    EXPECT_EQ((*found)->incomplete_reason, "interrupted");
+    EXPECT_EQ((*found)->text, answer.substr(0, said));
     const auto reread = Events(response);
     Restart();  // the same once more
     EXPECT_EQ(Events(response), reread);
@@ -75,7 +74,7 @@ TEST_F(DurableSessionTest, ATurnThatHadNotBegunIsInterruptedWithItsInputKept) {
   const std::string id = NewConversation();
   const std::string response = Start(Ask("Hi", id));
   Restart();
-  EXPECT_THAT(Events(response), ElementsAre("created 0", "in_progress 1", "end 2 incomplete"));
+  EXPECT_THAT(Events(response), ElementsAre("begun 0", "ended 2 incomplete"));
   EXPECT_THAT(Texts(id), ElementsAre("Hi"));
 }
 
@@ -190,8 +189,10 @@ TEST_F(DurableSessionTest, NoDeltaIsToldBeforeItsRecordStands) {
   class Checking final : public EventSink {
    public:
     Checking(Journal& journal, std::string key) : journal_(journal), key_(std::move(key)) {}
+    const EventNumbers& numbers() const override { return numbers_; }
+    void OnReplay(const ResponseCopies&, uint64_t) override {}
     void OnEvent(const TurnEvent& event) override {
-      if (event.kind != TurnEvent::Kind::kDelta) return;
+      if (event.kind != TurnEvent::Kind::kText) return;
       ++deltas;
       int64_t records = 0;
       const Result<JournalTranscript> transcript = journal_.Read(key_);
@@ -207,6 +208,7 @@ TEST_F(DurableSessionTest, NoDeltaIsToldBeforeItsRecordStands) {
    private:
     Journal& journal_;
     const std::string key_;
+    const EventNumbers numbers_;
   };
   const std::string id = NewConversation();
   const auto checking = std::make_shared<Checking>(*journal, id);
@@ -229,23 +231,23 @@ TEST_F(DurableSessionTest, WithTurnDurabilityACrashTakesBackWhatWasToldAndSaysSo
   EXPECT_EQ(sink->text(), "ab");  // at once
   const uint64_t epoch = Resume({id, {}, {}, {}})->reply().epoch;
   Restart();
-  EXPECT_THAT(Events(response).back(), "end 4 incomplete");
+  EXPECT_THAT(Events(response).back(), "ended 4 incomplete");
   EXPECT_EQ(Resume({id, epoch, 4, {}})->reply().replay, ResumeReply::Replay::kNone);
   EXPECT_GT(Resume({id, {}, {}, {}})->reply().epoch, epoch);
   const std::string whole = Turn(Ask("Go", id), "cd");
   Restart();
-  EXPECT_THAT(Events(whole), Contains("delta 5 d"));
+  EXPECT_THAT(Events(whole), Contains("text 5 d"));
 }
 
 TEST_F(DurableSessionTest, EventNumbersOutliveTheServerAndEachAttachRaisesTheEpoch) {
   const std::string id = NewConversation();
   Turn(Ask("Hi", id), "abc");  // numbers 0..10
   const auto first = Resume({id, {}, 4, {}});
-  EXPECT_THAT(first->lines(), ElementsAre("resumed events", "delta 5 b", "delta 6 c", "end 7 completed"));
+  EXPECT_THAT(first->lines(), ElementsAre("resumed events", "text 5 b", "text 6 c", "ended 7 completed"));
   const uint64_t epoch = first->reply().epoch;
   Restart();
   const auto second = Resume({id, epoch, 4, {}});
-  EXPECT_THAT(second->lines(), ElementsAre("resumed events", "delta 5 b", "delta 6 c", "end 7 completed"));
+  EXPECT_THAT(second->lines(), ElementsAre("resumed events", "text 5 b", "text 6 c", "ended 7 completed"));
   EXPECT_EQ(second->reply().epoch, epoch + 1);
   EXPECT_EQ(Resume({id, epoch + 9, 4, {}})->reply().replay, ResumeReply::Replay::kNone);  // nobody was told of it
 }

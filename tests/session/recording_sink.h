@@ -3,6 +3,7 @@
 
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "session/event_sink.h"
@@ -13,19 +14,41 @@ class RecordingSink final : public EventSink {
  public:
   explicit RecordingSink(uint64_t connection = 1) : connection_(connection) {}
 
+  const EventNumbers& numbers() const override {
+    static constexpr EventNumbers kNumbers{
+        .answer = 2, .warm_up = 1, .opened = 2, .piece = 1, .ended = 4, .ended_bare = 1};
+    return kNumbers;
+  }
   void OnEvent(const TurnEvent& event) override {
-    static constexpr const char* kNames[] = {"created", "in_progress", "opened", "delta", "end", "snapshot"};
-    std::string line = kNames[static_cast<size_t>(event.kind)];
-    line += ' ' + std::to_string(event.sequence);
-    if (event.kind == TurnEvent::Kind::kDelta || event.kind == TurnEvent::Kind::kSnapshot) {
-      line += ' ' + std::string(event.text);
-      if (event.kind == TurnEvent::Kind::kDelta) text_ += event.text;
+    const Response& response = *event.response;
+    switch (event.kind) {
+      case TurnEvent::Kind::kBegun:
+        return Write("begun", 0);
+      case TurnEvent::Kind::kOpened:
+        return Write("opened", 2);
+      case TurnEvent::Kind::kText:
+        text_ += event.text;
+        return Write("text", kFirstPiece + event.piece, event.text);
+      case TurnEvent::Kind::kEnded:
+        return WriteEnd(response);
     }
-    if (event.kind == TurnEvent::Kind::kEnd) {
-      static constexpr const char* kStatus[] = {"in_progress", "completed", "incomplete", "cancelled", "failed"};
-      line += std::string(" ") + kStatus[static_cast<size_t>(event.response.status)];
+  }
+  void OnReplay(const ResponseCopies& responses, uint64_t from) override {
+    for (const auto& response : responses) {
+      const uint64_t first = numbers().Of(response->before);
+      const uint64_t known = from > first ? from - first : 0;
+      // Of what stands for several events some may be known.
+      if (known < (response->warm_up ? 1 : 2)) Write("begun", 0);
+      if (response->opened && known < kFirstPiece) Write("opened", 2);
+      for (size_t i = known > kFirstPiece ? known - kFirstPiece : 0; i < response->piece_ends.size(); ++i) {
+        text_ += response->piece(i);
+        Write("text", kFirstPiece + i, response->piece(i));
+      }
+      if (!response->running() && known < numbers().Of(response->events())) WriteEnd(*response);
     }
-    lines_.push_back(line);
+  }
+  void OnSnapshot(const std::shared_ptr<const Response>& response) override {
+    Write("snapshot", numbers().Of(response->events()), response->text);
   }
   void OnResumed(const ResumeReply& reply) override {
     static constexpr const char* kReplays[] = {"events", "snapshot", "none"};
@@ -40,6 +63,17 @@ class RecordingSink final : public EventSink {
   const ResumeReply& reply() const { return reply_; }
 
  private:
+  static constexpr uint64_t kFirstPiece = 4;
+
+  void Write(const std::string& what, uint64_t number, std::string_view text = {}) {
+    lines_.push_back(what + ' ' + std::to_string(number) + (text.empty() ? "" : ' ' + std::string(text)));
+  }
+  void WriteEnd(const Response& response) {
+    static constexpr const char* kStatus[] = {"in_progress", "completed", "incomplete", "cancelled", "failed"};
+    const uint64_t events = response.opened ? numbers().ended : numbers().ended_bare;
+    Write("ended", numbers().Of(response.events()) - events, kStatus[static_cast<size_t>(response.status)]);
+  }
+
   const uint64_t connection_;
   std::vector<std::string> lines_;
   std::string text_;

@@ -41,7 +41,7 @@ TEST_F(ResumeTest, GivesEveryMissedEventOnceAndThenTheTail) {
   engine.Say(0, "de");
   engine.End(0);
   EXPECT_THAT(fresh->lines(),
-              ElementsAre("resumed events", "delta 5 b", "delta 6 c", "delta 7 d", "delta 8 e", "end 9 completed"));
+              ElementsAre("resumed events", "text 5 b", "text 6 c", "text 7 d", "text 8 e", "ended 9 completed"));
   EXPECT_EQ(sink->text(), "abcde");  // who listened before goes on listening
 }
 
@@ -64,7 +64,7 @@ TEST_F(ResumeTest, WithoutANumberItGivesTheTextSoFar) {
   engine.Say(0, "abc");
   const auto fresh = Resume({});
   engine.Say(0, "d");
-  EXPECT_THAT(fresh->lines(), ElementsAre("resumed snapshot", "snapshot 7 abc", "delta 7 d"));
+  EXPECT_THAT(fresh->lines(), ElementsAre("resumed snapshot", "snapshot 7 abc", "text 7 d"));
 }
 
 TEST_F(ResumeTest, AnotherEpochMakesNumbersWorthless) {
@@ -86,7 +86,7 @@ TEST_F(ResumeTest, NumbersRunOverTheWholeSession) {
   engine.Say(1, "c");
   const auto fresh = Resume(8);
   EXPECT_THAT(fresh->lines(),
-              ElementsAre("resumed events", "end 6 completed", "created 0", "in_progress 1", "opened 2", "delta 4 c"));
+              ElementsAre("resumed events", "ended 6 completed", "begun 0", "opened 2", "text 4 c"));
 }
 
 TEST_F(ResumeTest, WhatARewindHasForgottenIsNotReplayed) {
@@ -118,7 +118,7 @@ TEST_F(ResumeTest, ANewerResumeTakesOverFromAnOlderOne) {
   const auto second = Resume(3, {}, 3);
   engine.Say(0, "a");
   EXPECT_THAT(first->lines(), ElementsAre("resumed events", "taken over"));
-  EXPECT_THAT(second->lines(), ElementsAre("resumed events", "delta 4 a"));
+  EXPECT_THAT(second->lines(), ElementsAre("resumed events", "text 4 a"));
 }
 
 TEST_F(ResumeTest, AConnectionThatHearsTheTurnAlreadyHearsItOnce) {
@@ -134,15 +134,15 @@ TEST_F(ResumeTest, TellsOfTurnsThatOthersStart) {
   Ask("Hi");
   engine.Answer(0, "a");
   EXPECT_THAT(watcher->lines(),
-              ElementsAre("resumed none", "created 0", "in_progress 1", "opened 2", "delta 4 a", "end 5 completed"));
+              ElementsAre("resumed none", "begun 0", "opened 2", "text 4 a", "ended 5 completed"));
 }
 
 TEST_F(ResumeTest, AReplayOfAResponseHasItsOwnNumbers) {
   const std::string response = Ask("Hi");
   engine.Answer(0, "abc");
   auto fresh = std::make_shared<RecordingSink>(2);
-  ASSERT_TRUE(table.Replay(me, response, 4, fresh).ok());
-  EXPECT_THAT(fresh->lines(), ElementsAre("delta 5 b", "delta 6 c", "end 7 completed"));
+  ASSERT_TRUE(table.Replay(me, response, 5, fresh).ok());
+  EXPECT_THAT(fresh->lines(), ElementsAre("text 5 b", "text 6 c", "ended 7 completed"));
 }
 
 TEST_F(ResumeTest, WhileTheEngineSpeaksNoDeltaIsLostOrDoubled) {

@@ -169,6 +169,12 @@ class ScriptedEngine {
     std::lock_guard lock(mutex_);
     for (const char c : text) outputs_[index].push_back(static_cast<unsigned char>(c));
   }
+  /// One step whose text is all of this, however long.
+  void SayAtOnce(size_t index, const std::string& text) {
+    At(index).sink->OnTokens({{OutputToken{'x', -0.5F, {}}}, text});
+    std::lock_guard lock(mutex_);
+    outputs_[index].push_back('x');
+  }
   void End(size_t index, FinishReason reason = FinishReason::kStop, Status error = {}) {
     const TurnRequest request = At(index);
     TurnEnd end;

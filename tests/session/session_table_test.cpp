@@ -46,9 +46,7 @@ class SessionTableTest : public ::testing::Test, protected TableFixture {
     return texts;
   }
   ResponseStatus StatusOf(const std::string& id) {
-    ResponseStatus status{};
-    CHECK(table.ReadResponse(me, id, [&](const Response& response) { status = response.status; }).ok());
-    return status;
+    return table.GetResponse(me, id).value()->status;
   }
 
   const Caller me{"me", 7};
@@ -59,7 +57,7 @@ class SessionTableTest : public ::testing::Test, protected TableFixture {
 TEST_F(SessionTableTest, ATurnTellsItsEventsInOrderWithTheirNumbers) {
   Turn(Ask("Hi", NewConversation()), "Yo");
   EXPECT_THAT(sink->lines(),
-              ElementsAre("created 0", "in_progress 1", "opened 2", "delta 4 Y", "delta 5 o", "end 6 completed"));
+              ElementsAre("begun 0", "opened 2", "text 4 Y", "text 5 o", "ended 6 completed"));
 }
 
 TEST_F(SessionTableTest, TheSecondTurnSendsTheSampledIdsBackUntouched) {
@@ -91,7 +89,7 @@ TEST_F(SessionTableTest, AForeignIdLooksLikeAnUnknownOne) {
   EXPECT_EQ(table.Cancel(other, response).code(), StatusCode::kNotFound);
   EXPECT_EQ(table.DeleteResponse(other, response).code(), StatusCode::kNotFound);
   EXPECT_EQ(table.GetInputItems(other, response).status().code(), StatusCode::kNotFound);
-  EXPECT_EQ(table.ReadResponse(other, response, [](const Response&) {}).code(), StatusCode::kNotFound);
+  EXPECT_EQ(table.FindResponse(other, response).code(), StatusCode::kNotFound);
   EXPECT_EQ(table.StartTurn(other, Ask("Hi", id), sink).status().code(), StatusCode::kNotFound);
   EXPECT_EQ(table.StartTurn(other, Ask("Hi", "", response), sink).status().reason(), "previous_response_not_found");
   const auto theirs = std::make_shared<RecordingSink>(8);
@@ -202,7 +200,7 @@ TEST_F(SessionTableTest, ATurnCancelledInTheQueueCanBeAskedAgain) {
   const std::string id = NewConversation();
   ASSERT_TRUE(table.StartTurn(me, Ask("Hi", id), sink).ok());
   engine.End(0, FinishReason::kCancelled);
-  EXPECT_THAT(sink->lines(), ElementsAre("created 0", "in_progress 1", "end 2 cancelled"));
+  EXPECT_THAT(sink->lines(), ElementsAre("begun 0", "ended 2 cancelled"));
   TurnSpec again;
   again.conversation = id;
   Turn(std::move(again), "Yo");
@@ -240,7 +238,7 @@ TEST_F(SessionTableTest, RewindForgetsItemsAndTheirResponses) {
   ASSERT_TRUE(table.Rewind(me, id, 2).ok());
   EXPECT_THAT(Texts(id), ElementsAre("Hi", "Yo"));
   EXPECT_EQ(StatusOf(first), ResponseStatus::kCompleted);
-  EXPECT_EQ(table.ReadResponse(me, second, [](const Response&) {}).code(), StatusCode::kNotFound);
+  EXPECT_EQ(table.FindResponse(me, second).code(), StatusCode::kNotFound);
   Turn(Ask("More", id), "Si");
   EXPECT_EQ(engine.requests()[1].tokens, engine.requests()[2].tokens);
   EXPECT_EQ(table.Rewind(me, id, 5).status().code(), StatusCode::kInvalidArgument);
@@ -289,7 +287,7 @@ TEST_F(SessionTableTest, WarmUpPrefillsAndCanBeContinued) {
   EXPECT_EQ(engine.last().max_tokens, 0);
   EXPECT_EQ(Prompt(engine.last()), "<|im_start|>system\nBe kind.<|im_end|>\n");
   engine.Answer(0, "");
-  EXPECT_THAT(sink->lines(), ElementsAre("created 0", "end 1 completed"));
+  EXPECT_THAT(sink->lines(), ElementsAre("begun 0", "ended 1 completed"));
   Turn(Ask("Hi", "", first), "Yo");
   EXPECT_EQ(engine.requests()[0].timeline, engine.requests()[1].timeline);
   EXPECT_EQ(Prompt(engine.last()).find(Prompt(engine.requests()[0])), 0U);
@@ -300,7 +298,7 @@ TEST_F(SessionTableTest, WarmUpOfNothingNeedsNoEngine) {
   warm.warm_up = true;
   const std::string first = table.StartTurn(me, warm, sink)->response_id;
   EXPECT_EQ(engine.count(), 0U);
-  EXPECT_THAT(sink->lines(), ElementsAre("created 0", "end 1 completed"));
+  EXPECT_THAT(sink->lines(), ElementsAre("begun 0", "ended 1 completed"));
   Turn(Ask("Hi", "", first), "Yo");
   EXPECT_EQ(engine.count(), 1U);
 }
@@ -317,9 +315,7 @@ TEST_F(SessionTableTest, OtherInstructionsRecomputeAndSaySo) {
   const std::string changed = Turn(spec, "K");
   EXPECT_NE(Prompt(engine.last()).find("Be brief."), std::string::npos);
   EXPECT_EQ(Prompt(engine.last()).find("Be kind."), std::string::npos);
-  CacheSource source{};
-  CHECK(table.ReadResponse(me, changed, [&](const Response& response) { source = response.report.source; }).ok());
-  EXPECT_EQ(source, CacheSource::kRecomputed);
+  EXPECT_EQ(table.GetResponse(me, changed).value()->report.source, CacheSource::kRecomputed);
 }
 
 TEST_F(SessionTableTest, ARepeatedRequestReattachesAndGeneratesOnce) {
@@ -398,7 +394,7 @@ TEST_F(SessionTableTest, DeleteCancelsAndForgets) {
   EXPECT_THAT(engine.cancelled(), SizeIs(1));
   engine.End(1, FinishReason::kCancelled);
   EXPECT_EQ(table.GetSession(me, id).status().code(), StatusCode::kNotFound);
-  EXPECT_EQ(table.ReadResponse(me, first, [](const Response&) {}).code(), StatusCode::kNotFound);
+  EXPECT_EQ(table.FindResponse(me, first).code(), StatusCode::kNotFound);
   Turn(Ask("Else"), "k");  // the next turn tells the engine what is gone
   EXPECT_THAT(engine.closed(), ElementsAre(engine.requests()[0].timeline));
 }
@@ -475,7 +471,7 @@ TEST(SessionTableMemory, OldChainsMakeRoomAndConversationsDoNot) {
     chains.push_back(f.table.StartTurn(me, spec, sink)->response_id);
     f.engine.AnswerLast("Yo");
   }
-  const auto known = [&](const std::string& id) { return f.table.ReadResponse(me, id, [](const Response&) {}).ok(); };
+  const auto known = [&](const std::string& id) { return f.table.FindResponse(me, id).ok(); };
   EXPECT_FALSE(known(chains.front()));
   EXPECT_TRUE(known(chains.back()));
   Status refused;
@@ -499,8 +495,10 @@ class AskingSink final : public EventSink {
  public:
   explicit AskingSink(std::function<Status()> ask) : ask_(std::move(ask)) {}
 
+  const EventNumbers& numbers() const override { return numbers_; }
+  void OnReplay(const ResponseCopies&, uint64_t) override {}
   void OnEvent(const TurnEvent& event) override {
-    if (event.kind == TurnEvent::Kind::kEnd) asked_ = std::async(std::launch::async, ask_).get();
+    if (event.kind == TurnEvent::Kind::kEnded) asked_ = std::async(std::launch::async, ask_).get();
   }
   uint64_t connection() const override { return 7; }
   const std::optional<Status>& asked() const { return asked_; }
@@ -508,6 +506,7 @@ class AskingSink final : public EventSink {
  private:
   std::function<Status()> ask_;
   std::optional<Status> asked_;
+  const EventNumbers numbers_;
 };
 
 TEST(SessionTableLimits, WhoHearsOfAnEndMayBeginTheNextTurn) {

@@ -100,7 +100,7 @@ TEST_F(StoredSessionsTest, AFullDiskRefusesWhatIsNewAndNothingElse) {
   EXPECT_EQ(table->Rewind(me, id, 0).status().reason(), "storage_full");
   EXPECT_EQ(engine->count(), 0U);
   EXPECT_THAT(Texts(id), ElementsAre("Hi", "Yo"));
-  EXPECT_EQ(Events(response).back(), "end 6 completed");
+  EXPECT_EQ(Events(response).back(), "ended 6 completed");
   EXPECT_EQ(Resume({id, {}, 4, {}})->text(), "o");
   EXPECT_TRUE(table->DeleteSession(me, id).ok());
   journal_options.min_free_bytes = 0;
@@ -144,9 +144,8 @@ TEST_F(StoredSessionsTest, AnAnswerThatNobodyHearsEnds) {
   engine->End(0, FinishReason::kCancelled);
   table->Flush();
   const auto reason = [&] {
-    std::string out;
-    EXPECT_TRUE(table->ReadResponse(me, response, [&](const Response& found) { out = found.incomplete_reason; }).ok());
-    return out;
+    const auto found = table->GetResponse(me, response);
+    return found.ok() ? (*found)->incomplete_reason : found.status().message();
   };
   EXPECT_EQ(reason(), "detached");
   Restart();

@@ -2,7 +2,7 @@
 
 #include "base/limits.h"
 #include "ws/json/json_writer.h"
-#include "ws/openai/responses_events.h"
+#include "ws/openai/responses_objects.h"
 #include "ws/openai/responses_fields.h"
 #include "ws/openai/responses_paging.h"
 

@@ -38,25 +38,37 @@ class ResponsesSocket::Impl::LaneSink final : public EventSink {
       : socket_(socket),
         connection_(socket->caller_.connection),
         lane_(std::move(lane)),
-        writer_(socket->table_.tokenizer(), socket->table_.options().model_name, lane_,
-                [outbox = socket->outbox_](Frame frame) { outbox->Push(std::move(frame)); }) {}
+        events_(socket->Writer(lane_), socket->outbox_) {}
+  const EventNumbers& numbers() const override { return kResponsesNumbers; }
 
   void OnEvent(const TurnEvent& event) override {
     const std::shared_ptr<Impl> socket = socket_.lock();
     if (socket == nullptr) return;
-    WriteEvent(*socket->outbox_, writer_, event);
-    if (event.kind == TurnEvent::Kind::kCreated) socket->OnCreated(lane_, event.response);
-    if (event.kind == TurnEvent::Kind::kEnd) socket->OnEnded(lane_, event.response);
+    events_.Push(event);
+    if (event.kind == TurnEvent::Kind::kBegun) socket->OnCreated(lane_, *event.response);
+    if (event.kind == TurnEvent::Kind::kEnded) socket->OnEnded(lane_, *event.response);
   }
-  void OnQueued(const Response& response, int64_t position) override { writer_.WriteQueued(response, position); }
+  // A repeated request leads to the answer of the first one.
+  void OnReplay(const ResponseCopies& responses, uint64_t from) override {
+    const std::shared_ptr<Impl> socket = socket_.lock();
+    if (socket == nullptr) return;
+    events_.PushReplay(responses, from);
+    socket->OnCreated(lane_, *responses.back());
+    if (!responses.back()->running()) socket->OnEnded(lane_, *responses.back());
+  }
+  void OnQueued(const Response& response, int64_t position) override { events_.PushQueued(response, position); }
   uint64_t connection() const override { return connection_; }
 
  private:
   const std::weak_ptr<Impl> socket_;
   const uint64_t connection_;
   const std::string lane_;
-  EventWriter writer_;
+  EventOutbox events_;
 };
+
+EventWriter ResponsesSocket::Impl::Writer(const std::string& stream_id) const {
+  return {table_.tokenizer(), table_.options().model_name, stream_id, EventWriter::Framing::kMessages};
+}
 
 ResponsesSocket::Impl::Impl(SessionTable& table, std::string principal, std::shared_ptr<Outbox> outbox,
                             std::function<int64_t()> retry_after_ms)

@@ -1,68 +1,54 @@
-// Turn events as the Responses protocol's server events, and the response and item objects inside them. Used by the
-// socket (frames into an Outbox), by the HTTP routes and by replays, so that all show the same. Pure but for the
-// Outbox; called under a session's lock: copies what it needs, calls nothing back.
+// The Responses protocol's server events as text. Every event of a response has a number: 0 created, 1 in_progress, 2
+// and 3 the item and its part, then a delta for each piece of text, then the end: 4 events, or 1 if no item was opened.
+// A warm-up has 0 created and 1 the end. Pure; any thread.
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "engine/text/tokenizer.h"
-#include "session/chat/timeline.h"
-#include "session/event_sink.h"
-#include "session/journal/journal.h"
-#include "ws/json/json_writer.h"
-#include "ws/transport/outbox.h"
+#include "session/event_numbers.h"
+#include "session/response.h"
 
 namespace ringside {
 
-/// The response object as it stands, as JSON. `model` is the served name.
-std::string ResponseObject(const Response& response, const Tokenizer& tokenizer, const std::string& model);
-/// A conversation item, as JSON.
-std::string ItemObject(const Item& item);
-/// {"object":"list","data":[...],"first_id","last_id","has_more"} of items already chosen, in their order.
-std::string ItemList(const std::vector<Item>& items, bool has_more);
-
-/// An `error` frame. `stream_id` empty = the default lane, no field.
-std::string ErrorFrame(const Status& status, const std::string& stream_id, int64_t retry_after_ms = 0);
-/// {"type","code","message","param"}, and "retry_after_ms" where waiting helps: what `error` fields hold.
-std::string ErrorObject(const Status& status, int64_t retry_after_ms = 0);
-
-/// Members "seq" and "chain" of an object, where anything was recorded.
-void WriteRecorded(JsonWriter& json, const JournalPosition& recorded);
+inline constexpr EventNumbers kResponsesNumbers{
+    .answer = 2, .warm_up = 1, .opened = 2, .piece = 1, .ended = 4, .ended_bare = 1};
 
 class EventWriter {
  public:
-  using Push = std::function<void(Frame)>;
+  enum class Framing {
+    kMessages,          // each event a WebSocket message
+    kServerSentEvents,  // each with its name in front; without the events that have no number
+  };
 
   /// `tokenizer` and `model` outlive the writer. `stream_id` empty = no field.
-  EventWriter(const Tokenizer& tokenizer, const std::string& model, std::string stream_id, Push push);
+  EventWriter(const Tokenizer& tokenizer, const std::string& model, std::string stream_id, Framing framing);
 
-  /// Pushes the event's frames, except those that a replay's receiver knows. Deltas of one response may be merged by
-  /// the outbox unless they carry logprobs.
-  void Write(const TurnEvent& event);
-  /// Tells that the response waits for a slot, `position` in line.
-  void WriteQueued(const Response& response, int64_t position);
+  Framing framing() const { return framing_; }
+  /// The event of `response` with this number.
+  std::string Numbered(const Response& response, uint64_t number) const;
+  /// A delta: the text that came up to the event `number`, with the logprobs of its tokens.
+  std::string Delta(const Response& response, uint64_t number, std::string_view text,
+                    std::span<const OutputToken> tokens) const;
+  /// Tells of messages that have left the window during this turn; "" if none have.
+  std::string Evicted(const Response& response) const;
+  /// The text so far, in place of events no longer kept.
+  std::string Snapshot(const Response& response) const;
+  /// The response waits for a slot, `position` in line.
+  std::string Queued(const Response& response, int64_t position) const;
 
  private:
-  void Emit(const Response& response, const char* type, int64_t sequence, const std::string& members);
-  void WriteDelta(const TurnEvent& event);
-  void WriteOpened(const TurnEvent& event);
-  void WriteEnd(const TurnEvent& event);
-  void WriteEvicted(const Response& response);
-  void WriteSnapshot(const TurnEvent& event);
-  std::string Trailer(const Response& response, int64_t sequence) const;
+  std::string Event(const Response& response, std::string_view type, uint64_t number, std::string_view members) const;
+  std::string Opened(const Response& response, uint64_t number) const;
+  std::string Ended(const Response& response, uint64_t number, uint64_t first) const;
 
   const Tokenizer& tokenizer_;
   const std::string& model_;
   const std::string stream_id_;
-  const Push push_;
-  const uint64_t merge_key_;
+  const Framing framing_;
 };
-
-/// Writes an event whose writer pushes into `outbox`: the events of an end, which may all hold the whole answer, count
-/// as one.
-void WriteEvent(Outbox& outbox, EventWriter& writer, const TurnEvent& event);
 
 }  // namespace ringside

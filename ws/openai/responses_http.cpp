@@ -4,8 +4,9 @@
 
 #include "ws/json/json_writer.h"
 #include "ws/openai/responses.h"
-#include "ws/openai/responses_events.h"
 #include "ws/openai/responses_fields.h"
+#include "ws/openai/responses_objects.h"
+#include "ws/openai/responses_outbox.h"
 #include "ws/openai/responses_paging.h"
 #include "ws/transport/http.h"
 
@@ -21,72 +22,59 @@ HttpResponse Json(std::string body) {
 }
 
 HttpResponse Get(const SessionTable& table, const HttpRequest& request, const std::string& id) {
-  std::string body;
-  const Status found = table.ReadResponse(CallerOf(request), id, [&](const Response& response) {
-    body = ResponseObject(response, table.tokenizer(), table.options().model_name);
-  });
-  return found.ok() ? Json(std::move(body)) : ErrorResponse(found);
+  const auto response = table.GetResponse(CallerOf(request), id);
+  if (!response.ok()) return ErrorResponse(response.status());
+  return Json(ResponseObject(**response, table.tokenizer(), table.options().model_name));
 }
 
 // A response's events as server-sent events, to the end of the response.
 class StreamSink final : public EventSink {
  public:
   StreamSink(const SessionTable& table, std::shared_ptr<Outbox> outbox)
-      : outbox_(std::move(outbox)), writer_(table.tokenizer(), table.options().model_name, "", [this](Frame frame) {
-          // The event's name is its type, the frame's first member: {"type":"response.created",...
-          const std::string_view head = frame.head;
-          const size_t begin = head.find(':') + 2;
-          const std::string type(head.substr(begin, head.find('"', begin) - begin));
-          if (type.starts_with("ringside:")) return;  // without a number, and stock readers compare numbers
-          frame.head = "event: " + type + "\ndata: " + frame.head;
-          frame.tail += "\n\n";
-          outbox_->Push(std::move(frame));
-        }) {}
+      : events_(EventWriter(table.tokenizer(), table.options().model_name, "", EventWriter::Framing::kServerSentEvents),
+                std::move(outbox)) {}
 
+  const EventNumbers& numbers() const override { return kResponsesNumbers; }
   void OnEvent(const TurnEvent& event) override {
-    WriteEvent(*outbox_, writer_, event);
-    if (event.kind == TurnEvent::Kind::kEnd) Finish();
+    events_.Push(event);
+    if (event.kind == TurnEvent::Kind::kEnded) Finish();
+  }
+  void OnReplay(const ResponseCopies& responses, uint64_t from) override {
+    events_.PushReplay(responses, from);
+    if (!responses.back()->running()) Finish();
   }
   /// The stream's end. Any thread; the first call counts.
   void Finish() {
     if (finished_.exchange(true)) return;
-    outbox_->Push("data: [DONE]\n\n");
-    outbox_->Close(Outbox::kEndOfBody, "");
+    events_.outbox().Push("data: [DONE]\n\n");
+    events_.outbox().Close(Outbox::kEndOfBody, "");
   }
   uint64_t connection() const override { return UINT64_MAX; }
 
  private:
-  const std::shared_ptr<Outbox> outbox_;
-  EventWriter writer_;
+  EventOutbox events_;
   std::atomic<bool> finished_{false};
 };
 
 HttpResponse Stream(SessionTable& table, const HttpRequest& request, const std::string& id) {
-  int64_t after = -1;
+  uint64_t from = 0;
   if (const std::string_view text = request.Query("starting_after"); !text.empty()) {
+    int64_t after = -1;
     const auto parsed = std::from_chars(text.data(), text.data() + text.size(), after);
     if (parsed.ec != std::errc() || parsed.ptr != text.data() + text.size() || after < 0) {
       return ErrorResponse(
           InvalidArgument("'starting_after' is a sequence number.", "starting_after", "invalid_value"));
     }
+    from = static_cast<uint64_t>(after) + 1;
   }
   // Found out now: an error is a status, never an event of the stream.
-  const Status found = table.ReadResponse(CallerOf(request), id, [](const Response&) {});
+  const Status found = table.FindResponse(CallerOf(request), id);
   if (!found.ok()) return ErrorResponse(found);
   HttpResponse response;
   response.content_type = "text/event-stream";
-  response.stream = [&table, caller = CallerOf(request), id, after](std::shared_ptr<Outbox> outbox) {
+  response.stream = [&table, caller = CallerOf(request), id, from](std::shared_ptr<Outbox> outbox) {
     auto sink = std::make_shared<StreamSink>(table, outbox);
-    bool running = false;
-    Status status = table.Replay(caller, id, after, sink);
-    if (status.ok()) {
-      status = table.ReadResponse(caller, id, [&](const Response& response) { running = response.running(); });
-    }
-    if (!status.ok()) {
-      outbox->Close(1011, "the response was deleted", true);
-    } else if (!running) {
-      sink->Finish();  // of a finished response with nothing behind `after`
-    }
+    if (!table.Replay(caller, id, from, sink).ok()) outbox->Close(1011, "the response was deleted", true);
     return sink;
   };
   return response;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "ws/openai/responses_events.h"
+#include "ws/openai/responses_objects.h"
 
 namespace ringside {
 

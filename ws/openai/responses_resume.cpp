@@ -92,14 +92,13 @@ Result<ResumeRequest> ReadQuery(const HttpRequest& request) {
 // Hears of one session, whoever starts its turns. Owned by the socket; the session holds it weakly.
 class ResponsesSocket::Impl::ResumeSink final : public EventSink {
  public:
-  ResumeSink(const std::shared_ptr<Impl>& socket, std::string stream_id, std::optional<uint64_t> after)
+  ResumeSink(const std::shared_ptr<Impl>& socket, std::string stream_id)
       : outbox_(socket->outbox_),
         connection_(socket->caller_.connection),
         stream_id_(std::move(stream_id)),
-        after_(after),
-        writer_(socket->table_.tokenizer(), socket->table_.options().model_name, stream_id_,
-                [outbox = socket->outbox_](Frame frame) { outbox->Push(std::move(frame)); }) {}
+        events_(socket->Writer(stream_id_), socket->outbox_) {}
 
+  const EventNumbers& numbers() const override { return kResponsesNumbers; }
   void OnResumed(const ResumeReply& reply) override {
     absent_ = !reply.present;
     static constexpr const char* kReplays[] = {"events", "snapshot", "none"};
@@ -116,20 +115,12 @@ class ResponsesSocket::Impl::ResumeSink final : public EventSink {
     }
     if (!stream_id_.empty()) json.Field("stream_id", stream_id_);
     outbox_->Push(json.EndObject().Take());
-    // What was missed comes at once, under the lock that is held now; what comes behind it is live.
-    const bool missed = reply.replay == ResumeReply::Replay::kEvents && after_ && *after_ + 1 < reply.next_seq;
-    if (missed && outbox_->BeginTogether()) replay_end_ = reply.next_seq;
   }
 
-  void OnEvent(const TurnEvent& event) override {
-    WriteEvent(*outbox_, writer_, event);
-    const uint64_t behind = event.response.first_seq + static_cast<uint64_t>(event.sequence + WireEvents(event));
-    if (replay_end_ == 0 || behind < replay_end_) return;
-    replay_end_ = 0;
-    outbox_->EndTogether();
-  }
-
-  void OnQueued(const Response& response, int64_t position) override { writer_.WriteQueued(response, position); }
+  void OnEvent(const TurnEvent& event) override { events_.Push(event); }
+  void OnReplay(const ResponseCopies& responses, uint64_t from) override { events_.PushReplay(responses, from); }
+  void OnSnapshot(const std::shared_ptr<const Response>& response) override { events_.PushSnapshot(response); }
+  void OnQueued(const Response& response, int64_t position) override { events_.PushQueued(response, position); }
   void OnTakenOver(const std::string&) override {
     outbox_->Close(4409, "the session was resumed on another connection");
   }
@@ -143,9 +134,7 @@ class ResponsesSocket::Impl::ResumeSink final : public EventSink {
   const std::shared_ptr<Outbox> outbox_;
   const uint64_t connection_;
   const std::string stream_id_;
-  const std::optional<uint64_t> after_;
-  EventWriter writer_;
-  uint64_t replay_end_ = 0;  // not 0: what is being replayed ends before this number
+  EventOutbox events_;
 };
 
 void ResponsesSocket::Impl::Resume(const JsonValue& event) {
@@ -167,7 +156,7 @@ void ResponsesSocket::Impl::Resume(const JsonValue& event) {
 }
 
 void ResponsesSocket::Impl::Attach(const ResumeRequest& request, const std::string& stream_id) {
-  auto sink = std::make_shared<ResumeSink>(shared_from_this(), stream_id, request.after);
+  auto sink = std::make_shared<ResumeSink>(shared_from_this(), stream_id);
   std::shared_ptr<EventSink> replaced;
   {
     std::lock_guard lock(mutex_);
@@ -195,7 +184,7 @@ SocketRoute ResponsesRoute(SessionTable& table, std::function<int64_t()> retry_a
     const Caller caller{request.principal, 0};
     const Result<SessionInfo> session = table.GetSession(caller, resume.session);
     if (session.status().code() != StatusCode::kNotFound) return session.status();
-    return table.ReadResponse(caller, resume.session, [](const Response&) {}).ok() ? Status::Ok() : session.status();
+    return table.FindResponse(caller, resume.session).ok() ? Status::Ok() : session.status();
   };
   route.open = [&table, retry_after_ms](const HttpRequest& request, std::shared_ptr<Outbox> outbox) {
     const auto face = std::make_shared<ResponsesSocket>(table, request.principal, std::move(outbox), retry_after_ms);

@@ -11,7 +11,8 @@
 
 #include "ws/json/json_value.h"
 #include "ws/openai/responses.h"
-#include "ws/openai/responses_events.h"
+#include "ws/openai/responses_objects.h"
+#include "ws/openai/responses_outbox.h"
 
 namespace ringside {
 
@@ -60,6 +61,8 @@ class ResponsesSocket::Impl : public std::enable_shared_from_this<ResponsesSocke
   void Rewind(const JsonValue& event);
   void Fork(const JsonValue& event);
   void FailVerb(const char* verb, const Status& status);
+  /// Of events on the lane, "" = the default one.
+  EventWriter Writer(const std::string& stream_id) const;
   void PushError(const Status& status, const std::string& stream_id);
   /// The lane that an event names, "" for none; kInvalidArgument (invalid_stream_id) for an unusable name.
   static Result<std::string> StreamId(const JsonValue& event);

@@ -50,7 +50,7 @@ class HttpStream : public std::enable_shared_from_this<HttpStream> {
     // The server may have begun to stop between the check and now.
     if (context_.draining) outbox_->Close(1012, "server is stopping");
     try {
-      outbox_->PushTogether([&] { source_ = response.stream(outbox_); });
+      source_ = response.stream(outbox_);
     } catch (const std::exception& error) {
       LogError("a stream failed to start: {}", error.what());
       outbox_->Close(1011, "internal error", true);

@@ -10,48 +10,63 @@ namespace {
 
 constexpr size_t kSoftBytes = limits::kOutboxSoftBytes;
 constexpr size_t kHardBytes = limits::kOutboxHardBytes;
-// How far back a delta looks for one of its own response: lanes answer side by side, so it need not be the newest.
+// How far back a piece looks for one of its own answer: lanes answer side by side, so it need not be the newest.
 constexpr size_t kMergeReach = 2 * limits::kMaxTurnsInFlightPerConnection;
 
-size_t Bytes(const Frame& frame) { return frame.head.size() + frame.delta.size() + frame.tail.size(); }
+class TextEntry final : public OutboxEntry {
+ public:
+  explicit TextEntry(std::string message) : message_(std::move(message)) {}
+  std::string Next() override {
+    done_ = true;
+    return std::move(message_);
+  }
+  bool done() const override { return done_; }
+  size_t bytes() const override { return std::max<size_t>(1, message_.size()); }
 
-/// The waiting frame that `frame` may join: nothing but deltas of other responses stands behind it, so the order
-/// within each response stays.
-Frame* FindMergeable(std::deque<Frame>& frames, const Frame& frame) {
-  if (frame.merge_key == 0) return nullptr;
-  const size_t reach = std::min(frames.size(), kMergeReach);
+ private:
+  std::string message_;
+  bool done_ = false;
+};
+
+/// The waiting entry that `entry` may join: nothing but pieces of other answers stands behind it, so the order within
+/// each answer stays.
+OutboxEntry* FindMergeable(const std::deque<std::unique_ptr<OutboxEntry>>& entries, const OutboxEntry& entry) {
+  if (entry.merge_key() == 0) return nullptr;
+  const size_t reach = std::min(entries.size(), kMergeReach);
   for (size_t back = 1; back <= reach; ++back) {
-    Frame& waiting = frames[frames.size() - back];
-    if (waiting.merge_key == frame.merge_key) return &waiting;
-    if (waiting.merge_key == 0) return nullptr;
+    OutboxEntry& waiting = *entries[entries.size() - back];
+    if (waiting.merge_key() == entry.merge_key()) return &waiting;
+    if (waiting.merge_key() == 0) return nullptr;
   }
   return nullptr;
 }
 
 }  // namespace
 
-void Outbox::Push(Frame frame) {
+void Outbox::Push(std::string message) { Push(std::make_unique<TextEntry>(std::move(message))); }
+
+void Outbox::Push(std::unique_ptr<OutboxEntry> entry) {
   std::function<void()> wake;
+  Entries dropped;
   {
     std::lock_guard lock(mutex_);
     if (detached_ || closing_) return;
-    const bool was_empty = frames_.empty();
-    const size_t bytes_before = bytes_;
-    Frame* waiting = bytes_ > kSoftBytes ? FindMergeable(frames_, frame) : nullptr;
+    const bool was_empty = entries_.empty() && open_bytes_ == 0;
+    const bool slow = bytes_ > kSoftBytes;
+    const bool allowed = entry->bulk() && !slow;
+    OutboxEntry* waiting = slow ? FindMergeable(entries_, *entry) : nullptr;
     if (waiting != nullptr) {
-      bytes_ -= Bytes(*waiting);
-      waiting->head = std::move(frame.head);
-      waiting->delta += frame.delta;
-      waiting->tail = std::move(frame.tail);
-      bytes_ += Bytes(*waiting);
+      bytes_ -= waiting->bytes();
+      waiting->Absorb(*entry);
+      bytes_ += waiting->bytes();
     } else {
-      bytes_ += Bytes(frame);
-      frames_.push_back(std::move(frame));
+      bytes_ += entry->bytes();
+      entries_.push_back(std::move(entry));
     }
+    if (allowed) allowance_ = bytes_;
     // One message larger than the limit is no sign of a slow reader; one behind others is.
-    if (together_ == 0 && bytes_ > kHardBytes + allowance_ && bytes_before > kSoftBytes) {
-      frames_.clear();
-      bytes_ = 0;
+    if (slow && bytes_ > kHardBytes + allowance_) {
+      dropped = Drop();
       closing_ = Closing{1013, "slow reader"};
       wake = wake_;
     } else if (was_empty) {
@@ -61,66 +76,61 @@ void Outbox::Push(Frame frame) {
   if (wake) wake();
 }
 
-bool Outbox::BeginTogether() {
-  std::lock_guard lock(mutex_);
-  if (bytes_ > kSoftBytes) return false;
-  ++together_;
-  return true;
-}
-
-void Outbox::EndTogether() {
-  std::lock_guard lock(mutex_);
-  --together_;
-  allowance_ = bytes_;
-}
-
-void Outbox::PushTogether(const std::function<void()>& fill) {
-  const bool counts = BeginTogether();
-  fill();
-  if (counts) EndTogether();
+Outbox::Entries Outbox::Drop() {
+  bytes_ = open_bytes_ = allowance_ = 0;
+  return std::exchange(entries_, {});
 }
 
 void Outbox::Close(uint16_t code, std::string reason, bool at_once) {
   std::function<void()> wake;
+  Entries dropped;
   {
     std::lock_guard lock(mutex_);
     if (detached_ || closing_) return;
     closing_ = Closing{code, std::move(reason)};
-    if (at_once) {
-      frames_.clear();
-      bytes_ = 0;
-    }
-    if (frames_.empty()) wake = wake_;
+    if (at_once) dropped = Drop();
+    if (bytes_ == 0) wake = wake_;
   }
   if (wake) wake();
 }
 
 void Outbox::Detach() {
   std::function<void()> dropped;  // destroyed without the lock: it may own what calls back here
-  std::deque<Frame> frames;
+  Entries entries;
   std::lock_guard lock(mutex_);
   detached_ = true;
   dropped.swap(wake_);
-  frames.swap(frames_);
-  bytes_ = 0;
+  entries = Drop();
 }
 
 std::optional<std::string> Outbox::Take() {
+  {
+    std::lock_guard lock(mutex_);
+    if (open_bytes_ == 0) open_.reset();  // it was dropped
+    if (open_ == nullptr) {
+      if (entries_.empty()) return std::nullopt;
+      open_ = std::move(entries_.front());
+      entries_.pop_front();
+      open_bytes_ = open_->bytes();
+    }
+  }
+  // Without the lock: a message may be long, and the engine pushes.
+  std::string message = open_->Next();
+  const bool done = open_->done();
+  const size_t left = done ? 0 : open_->bytes();
   std::lock_guard lock(mutex_);
-  if (frames_.empty()) return std::nullopt;
-  Frame frame = std::move(frames_.front());
-  frames_.pop_front();
-  bytes_ -= Bytes(frame);
-  allowance_ = std::min(allowance_, bytes_);
-  frame.head.reserve(Bytes(frame));
-  frame.head += frame.delta;
-  frame.head += frame.tail;
-  return std::move(frame.head);
+  if (open_bytes_ > 0) {
+    bytes_ = bytes_ - open_bytes_ + left;
+    open_bytes_ = left;
+    allowance_ = std::min(allowance_, bytes_);
+  }
+  if (done) open_.reset();
+  return message;
 }
 
 std::optional<Outbox::Closing> Outbox::TakeClose() {
   std::lock_guard lock(mutex_);
-  if (!frames_.empty() || !closing_ || close_taken_) return std::nullopt;
+  if (bytes_ > 0 || !closing_ || close_taken_) return std::nullopt;
   close_taken_ = true;
   return closing_;
 }

@@ -1,25 +1,37 @@
 // What waits to be written to one socket. Any thread pushes, the connection's strand takes; the one object of a
-// connection that two threads touch. It wakes the strand once per change from empty to non-empty. Above a soft limit
-// pending deltas of one response are merged (a delta is any text); above a hard limit everything is dropped and the
-// socket is to be closed with 1013. After a close has been asked for nothing more is taken in.
+// connection that two threads touch. What is pushed is written out as text when it is taken, on the strand: whoever
+// pushes pays for a pointer, however long the text becomes. It wakes the strand once per change from empty to
+// non-empty. Above a soft limit waiting entries of one answer are merged; above a hard limit everything is dropped and
+// the socket is to be closed with 1013. After a close has been asked for nothing more is taken in.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 
 namespace ringside {
 
-/// One text message: head + delta + tail. Waiting frames with the same merge key other than 0 may become one, in the
-/// place of the oldest: the deltas joined, between the newest head and tail. Only deltas of other keys may stand
-/// between them: a frame with key 0 keeps its place behind everything pushed before it. `delta` is already escaped for
-/// JSON.
-struct Frame {
-  std::string head, delta, tail;
-  uint64_t merge_key = 0;
+/// One or more messages that wait. Made on any thread, written out on the strand.
+class OutboxEntry {
+ public:
+  virtual ~OutboxEntry() = default;
+  /// The next message, as text. Not called once it is done().
+  virtual std::string Next() = 0;
+  virtual bool done() const = 0;
+  /// Memory held, about; at least 1.
+  virtual size_t bytes() const = 0;
+  /// True for much that comes at once: a replay, the last events of an answer. A peer cannot have read it yet, so
+  /// however much it is counts as no slowness, unless more than the soft limit was waiting before.
+  virtual bool bulk() const { return false; }
+  /// Entries with the same key other than 0 may become one by Absorb. Only entries of other keys may stand between
+  /// them: one with key 0 keeps its place behind everything pushed before it.
+  virtual uint64_t merge_key() const { return 0; }
+  /// Takes in what a newer entry with the same key says.
+  virtual void Absorb(OutboxEntry& newer) { (void)newer; }
 };
 
 class Outbox {
@@ -30,15 +42,9 @@ class Outbox {
   /// `wake` is called, without the lock, when there is something to take; it must be safe from any thread.
   explicit Outbox(std::function<void()> wake) : wake_(std::move(wake)) {}
 
-  void Push(Frame frame);
-  void Push(std::string message) { Push(Frame{std::move(message), "", "", 0}); }
-  /// Runs `fill`, which pushes what belongs together: a replay, the last events of an answer. A peer cannot have read
-  /// what comes all at once, so however much that is counts as no slowness, unless more than the soft limit was waiting
-  /// before.
-  void PushTogether(const std::function<void()>& fill);
-  /// The same in two calls. True = it counts, and EndTogether must be called.
-  bool BeginTogether();
-  void EndTogether();
+  void Push(std::unique_ptr<OutboxEntry> entry);
+  /// One message that is text already.
+  void Push(std::string message);
   /// Asks for a close with this code after what is queued; `at_once` drops what is queued. The first call wins.
   void Close(uint16_t code, std::string reason, bool at_once = false);
   /// The socket is gone: pushes are dropped from now on and no new wake is begun (one may still be running).
@@ -55,13 +61,18 @@ class Outbox {
   size_t queued_bytes() const;
 
  private:
+  using Entries = std::deque<std::unique_ptr<OutboxEntry>>;
+  /// Under the lock. The entries are to be destroyed without it.
+  Entries Drop();
+
   mutable std::mutex mutex_;
   std::function<void()> wake_;
-  std::deque<Frame> frames_;
+  Entries entries_;  // behind `open_`
+  std::unique_ptr<OutboxEntry> open_;  // of which some messages have been taken. Strand only
   std::optional<Closing> closing_;
-  size_t bytes_ = 0;
-  size_t allowance_ = 0;  // of what came together and is not written yet: beyond the hard limit
-  int together_ = 0;      // calls of PushTogether that count
+  size_t bytes_ = 0;       // of all entries
+  size_t open_bytes_ = 0;  // of these, of `open_`; 0 = there is none, or it was dropped
+  size_t allowance_ = 0;   // of what came in bulk and is not written yet: beyond the hard limit
   bool detached_ = false;
   bool close_taken_ = false;
 };

@@ -55,7 +55,7 @@ class StreamedAnswer {
     EXPECT_EQ(response.status, 200) << response.body;
     EXPECT_EQ(response.content_type, "text/event-stream");
     EXPECT_TRUE(response.stream != nullptr);
-    if (response.stream) outbox->PushTogether([&] { source = response.stream(outbox); });
+    if (response.stream) source = response.stream(outbox);
   }
 
   /// What has come since the last call.

@@ -85,13 +85,13 @@ TEST_F(ResponseStreamTest, AReaderWhoGoesStopsNothing) {
 }
 
 TEST_F(ResponseStreamTest, AReaderTooSlowIsCutAndTheAnswerGoesOn) {
-  client.Send(Create({{"top_logprobs", 20}, {"include", {"message.output_text.logprobs"}}}));
+  client.Send(Create());
   engine.Start(0);
   StreamedAnswer slow(Stream(PathOf(client.Frames())));
   slow.Events();
   std::optional<Outbox::Closing> closing;
   for (int i = 0; i < 100 && !closing; ++i) {
-    engine.Say(0, std::string(100, 'x'));
+    engine.SayAtOnce(0, std::string(100'000, 'x'));
     client.Frames();
     EXPECT_LE(slow.outbox->queued_bytes(), static_cast<size_t>(limits::kOutboxHardBytes));
     closing = slow.outbox->queued_bytes() == 0 ? slow.outbox->TakeClose() : std::nullopt;
@@ -103,11 +103,11 @@ TEST_F(ResponseStreamTest, AReaderTooSlowIsCutAndTheAnswerGoesOn) {
 }
 
 TEST_F(ResponseStreamTest, AnAnswerLargerThanTheLimitIsNoSlowness) {
-  client.Send(Create({{"top_logprobs", 20}, {"include", {"message.output_text.logprobs"}}}));
+  client.Send(Create());
   engine.Start(0);
   std::vector<Json> live = client.Frames();
   for (int i = 0; i < 50; ++i) {
-    engine.Say(0, std::string(100, 'x'));
+    engine.SayAtOnce(0, std::string(100'000, 'x'));
     for (Json& frame : client.Frames()) live.push_back(std::move(frame));
   }
   StreamedAnswer answer(Stream(PathOf(live)));

@@ -1,4 +1,5 @@
 // WebSockets over a real connection: what a well-behaved client gets, and what each kind of misbehaviour costs it.
+#include "tests/ws/transport/outbox_piece.h"
 #include "tests/ws/transport/transport_fixture.h"
 
 namespace ringside::testing {
@@ -282,7 +283,7 @@ TEST_F(TransportSocketTest, ASlowReaderIsCutAndHoldsUpNobody) {
   const std::string delta(32 << 10, 'd');
   // More than the kernel's buffers and the outbox hold.
   for (int i = 0; i < 2000; ++i) {
-    outbox->Push(Frame{R"({"delta":")", delta, R"("})", 7});
+    outbox->Push(Piece::Make(delta, 7));
   }
   EXPECT_TRUE(WaitClosed(1));
   EXPECT_EQ(Closes(1013), "1");
@@ -299,7 +300,7 @@ TEST_F(TransportSocketTest, AReaderThatCatchesUpLosesNothing) {
   std::string expected;
   for (int i = 0; i < 20'000; ++i) {
     const std::string delta = std::to_string(i) + "-" + std::string(40, 'd');
-    outbox->Push(Frame{"<", delta, ">", 7});
+    outbox->Push(Piece::Make(delta, 7));
     expected += delta;
   }
   outbox->Push("end");

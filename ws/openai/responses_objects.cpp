@@ -1,0 +1,199 @@
+#include "ws/openai/responses_objects.h"
+
+#include "ws/json/json_writer.h"
+#include "ws/transport/http.h"
+
+namespace ringside {
+namespace {
+
+const char* StatusName(ResponseStatus status) {
+  switch (status) {
+    case ResponseStatus::kInProgress:
+      return "in_progress";
+    case ResponseStatus::kCompleted:
+      return "completed";
+    case ResponseStatus::kIncomplete:
+      return "incomplete";
+    case ResponseStatus::kCancelled:
+      return "cancelled";
+    case ResponseStatus::kFailed:
+      return "failed";
+  }
+  return "failed";
+}
+
+// The answer's item may be cut short where the response is cancelled or failed.
+const char* ItemStatus(const Response& response) {
+  if (response.running()) return "in_progress";
+  return response.status == ResponseStatus::kCompleted ? "completed" : "incomplete";
+}
+
+void WriteLogprob(JsonWriter& json, const Tokenizer& tokenizer, TokenId id, float logprob) {
+  const std::string_view bytes = tokenizer.TokenBytes(id);
+  json.Field("token", bytes.empty() ? tokenizer.TokenName(id) : bytes);
+  json.Field("logprob", static_cast<double>(logprob));
+  json.Key("bytes").BeginArray();
+  for (const char c : bytes) json.Value(static_cast<int>(static_cast<unsigned char>(c)));
+  json.EndArray();
+}
+
+void WriteUsage(JsonWriter& json, const Response& response) {
+  json.BeginObject().Field("input_tokens", response.input_tokens);
+  json.Key("input_tokens_details").BeginObject();
+  json.Field("cached_tokens", response.report.tokens_reused);
+  json.Field("cache_write_tokens", response.report.tokens_computed).EndObject();
+  json.Field("output_tokens", response.output_tokens);
+  json.Key("output_tokens_details").BeginObject().Field("reasoning_tokens", 0).EndObject();
+  json.Field("total_tokens", response.input_tokens + response.output_tokens).EndObject();
+}
+
+void WriteReport(JsonWriter& json, const Response& response) {
+  const CacheReport& report = response.report;
+  json.BeginObject().Field("source", CacheSourceName(report.source)).Field("tokens_reused", report.tokens_reused);
+  json.Field("tokens_computed", report.tokens_computed).Field("tokens_evicted", report.tokens_evicted);
+  json.Field("messages_evicted", report.messages_evicted).Field("restore_ms", report.restore_ms);
+  json.Field("position", report.position);
+  json.Field("ttft_ms", response.times.queue_ms + response.times.prefill_ms);
+  // The first token belongs to the prefill.
+  const double seconds = response.times.decode_ms / 1000;
+  const auto tokens = static_cast<double>(response.output_tokens - 1);
+  json.Key("tokens_per_s");
+  seconds > 0 && tokens > 0 ? json.Value(tokens / seconds) : json.Null();
+  WriteRecorded(json, response.recorded);
+  json.EndObject();
+}
+
+void WriteFailure(JsonWriter& json, const Response& response, ResponseStatus status) {
+  json.Key("error");
+  if (status != ResponseStatus::kFailed) {
+    json.Null();
+    return;
+  }
+  const StatusCode code = response.error.code();
+  const char* name = code == StatusCode::kOverloaded        ? "rate_limit_exceeded"
+                     : code == StatusCode::kInvalidArgument ? "invalid_prompt"
+                                                            : "server_error";
+  json.BeginObject().Field("code", name).Field("message", MapStatus(response.error).message).EndObject();
+}
+
+}  // namespace
+
+std::string Logprobs(std::span<const OutputToken> tokens, const Tokenizer& tokenizer) {
+  JsonWriter json;
+  json.BeginArray();
+  for (const OutputToken& token : tokens) {
+    json.BeginObject();
+    WriteLogprob(json, tokenizer, token.id, token.logprob);
+    json.Key("top_logprobs").BeginArray();
+    for (const TokenLogprob& top : token.top) {
+      json.BeginObject();
+      WriteLogprob(json, tokenizer, top.id, top.logprob);
+      json.EndObject();
+    }
+    json.EndArray().EndObject();
+  }
+  return json.EndArray().Take();
+}
+
+std::string TextPart(std::string_view text, const std::string& logprobs) {
+  JsonWriter json;
+  json.BeginObject().Field("type", "output_text").Field("text", text);
+  json.Key("annotations").BeginArray().EndArray();
+  json.Key("logprobs").Raw(logprobs).EndObject();
+  return json.Take();
+}
+
+std::string OutputItem(const Response& response, const std::string& part) {
+  JsonWriter json;
+  json.BeginObject().Field("id", response.item_id).Field("type", "message").Field("status", ItemStatus(response));
+  json.Field("role", "assistant").Key("content").BeginArray();
+  if (!part.empty()) json.Raw(part);
+  return json.EndArray().EndObject().Take();
+}
+
+std::string ResponseWith(const Response& response, ResponseStatus status, const std::string& model,
+                         const std::string& output) {
+  JsonWriter json;
+  json.BeginObject().Field("id", response.id).Field("object", "response").Field("created_at", response.created_at);
+  json.Field("status", StatusName(status)).Key("completed_at");
+  response.completed_at > 0 && status == ResponseStatus::kCompleted ? json.Value(response.completed_at)
+                                                                             : json.Null();
+  WriteFailure(json, response, status);
+  json.Key("incomplete_details");
+  if (status == ResponseStatus::kIncomplete) {
+    const std::string& reason = response.incomplete_reason;
+    json.BeginObject().Field("reason", reason.empty() ? "max_output_tokens" : reason).EndObject();
+  } else {
+    json.Null();
+  }
+  json.Field("model", model).TextOrNull("previous_response_id", response.previous_id).Key("conversation");
+  if (response.conversation_id.empty()) {
+    json.Null();
+  } else {
+    json.BeginObject().Field("id", response.conversation_id).EndObject();
+  }
+  if (!response.echo.empty()) json.Raw(response.echo);
+  json.Key("output").BeginArray();
+  if (!output.empty()) json.Raw(output);
+  json.EndArray().Key("usage");
+  if (status == ResponseStatus::kInProgress) {
+    json.Null();
+  } else {
+    WriteUsage(json, response);
+    json.Key("ringside");
+    WriteReport(json, response);
+  }
+  return json.EndObject().Take();
+}
+
+void WriteRecorded(JsonWriter& json, const JournalPosition& recorded) {
+  if (recorded.seq == 0) return;
+  json.Field("seq", recorded.seq).Field("chain", recorded.chain.Hex());
+}
+
+std::string ResponseObject(const Response& response, const Tokenizer& tokenizer, const std::string& model) {
+  if (!response.opened) return ResponseWith(response, response.status, model, "");
+  const std::string part = TextPart(response.text, Logprobs(response.tokens, tokenizer));
+  return ResponseWith(response, response.status, model, OutputItem(response, part));
+}
+
+std::string ItemObject(const Item& item) {
+  const bool answer = item.role == ChatRole::kAssistant;
+  JsonWriter json;
+  json.BeginObject().Field("id", item.id).Field("type", "message");
+  json.Field("status", item.complete ? "completed" : "incomplete").Field("role", ChatRoleName(item.role));
+  json.Key("content").BeginArray().BeginObject();
+  json.Field("type", answer ? "output_text" : "input_text").Field("text", item.text);
+  if (answer) {
+    json.Key("annotations").BeginArray().EndArray();
+    json.Key("logprobs").BeginArray().EndArray();
+  }
+  return json.EndObject().EndArray().EndObject().Take();
+}
+
+std::string ItemList(const std::vector<Item>& items, bool has_more) {
+  JsonWriter json;
+  json.BeginObject().Field("object", "list").Key("data").BeginArray();
+  for (const Item& item : items) json.Raw(ItemObject(item));
+  json.EndArray().Field("first_id", items.empty() ? "" : items.front().id);
+  json.Field("last_id", items.empty() ? "" : items.back().id);
+  return json.Field("has_more", has_more).EndObject().Take();
+}
+
+std::string ErrorObject(const Status& status, int64_t retry_after_ms) {
+  const WireError wire = MapStatus(status, retry_after_ms);
+  JsonWriter json;
+  json.BeginObject().Field("type", wire.type).TextOrNull("code", wire.code).Field("message", wire.message);
+  json.TextOrNull("param", wire.param);
+  if (wire.retry_after_ms > 0) json.Field("retry_after_ms", wire.retry_after_ms);
+  return json.EndObject().Take();
+}
+
+std::string ErrorFrame(const Status& status, const std::string& stream_id, int64_t retry_after_ms) {
+  JsonWriter json;
+  json.BeginObject().Field("type", "error").Field("status", MapStatus(status).http_status);
+  if (!stream_id.empty()) json.Field("stream_id", stream_id);
+  return json.Key("error").Raw(ErrorObject(status, retry_after_ms)).EndObject().Take();
+}
+
+}  // namespace ringside

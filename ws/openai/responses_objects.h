@@ -1,0 +1,43 @@
+// The Responses protocol's objects as JSON: responses, items, lists, errors. Used by the socket's events, by the HTTP
+// routes and by replays, so that all show the same. Pure; any thread.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/text/tokenizer.h"
+#include "session/chat/timeline.h"
+#include "session/journal/journal.h"
+#include "session/response.h"
+#include "ws/json/json_writer.h"
+
+namespace ringside {
+
+/// The response object as it stands, as JSON. `model` is the served name.
+std::string ResponseObject(const Response& response, const Tokenizer& tokenizer, const std::string& model);
+/// The same with this status and these output items ("" = none): an event may show a response as it was earlier.
+std::string ResponseWith(const Response& response, ResponseStatus status, const std::string& model,
+                         const std::string& output);
+/// The response's output item around its content part ("" = none).
+std::string OutputItem(const Response& response, const std::string& part);
+/// A content part; `logprobs` is JSON.
+std::string TextPart(std::string_view text, const std::string& logprobs);
+std::string Logprobs(std::span<const OutputToken> tokens, const Tokenizer& tokenizer);
+
+/// A conversation item, as JSON.
+std::string ItemObject(const Item& item);
+/// {"object":"list","data":[...],"first_id","last_id","has_more"} of items already chosen, in their order.
+std::string ItemList(const std::vector<Item>& items, bool has_more);
+
+/// An `error` frame. `stream_id` empty = the default lane, no field.
+std::string ErrorFrame(const Status& status, const std::string& stream_id, int64_t retry_after_ms = 0);
+/// {"type","code","message","param"}, and "retry_after_ms" where waiting helps: what `error` fields hold.
+std::string ErrorObject(const Status& status, int64_t retry_after_ms = 0);
+
+/// Members "seq" and "chain" of an object, where anything was recorded.
+void WriteRecorded(JsonWriter& json, const JournalPosition& recorded);
+
+}  // namespace ringside
