@@ -12,12 +12,11 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "cache/ring.h"
 #include "cache/snapshot.h"
 #include "cache/tiered_store.h"
-#include "engine/sampling.h"
+#include "engine/engine_options.h"
 #include "engine/text/tokenizer.h"
-#include "engine/token_sink.h"
+#include "engine/turn_request.h"
 #include "kernels/backend.h"
 
 namespace ringside {
@@ -25,22 +24,6 @@ namespace ringside {
 class Model;
 struct ModelSpec;
 struct StepPart;
-
-using TimelineId = uint64_t;  // a conversation's timeline, chosen by the session layer, unique for the process
-using TurnId = uint64_t;      // chosen by the session layer, unique for the process
-
-struct EngineOptions {
-  int64_t slots = 8;              // 0 = as many as fit, where the backend knows its free memory
-  int64_t memory_len = 2048;      // largest window of a timeline, in tokens, pinned ones not counted
-  int64_t pinned_max = 256;       // most pinned tokens of a timeline
-  int64_t session_len = 1 << 20;  // most tokens of a timeline, counted exactly
-  int64_t prefill_chunk = 256;    // most rows of one sequence in a step; a full ring may take fewer
-  int64_t step_tokens = 256;      // most prefill rows of a step
-  int64_t mixed_tokens = 64;      // most prefill rows of a step that also decodes
-  int64_t rebuild_windows = 0;    // a lost cache is rebuilt from so many windows; 0 = as many as make it exact
-  int64_t queue_limit = 256;      // turns waiting for a slot; one more is refused as overloaded
-  DType kv_dtype = DType::kF16;
-};
 
 /// The prefill_chunk for a GPU: as many rows as a window of `memory_len` tokens takes and as 3e13 operations compute
 /// (50 ms of an H200), a power of two from 2,048 to 8,192.
@@ -58,42 +41,6 @@ struct EngineStorage {
 };
 
 class EngineLoop;
-
-struct TurnRequest {
-  TurnId turn = 0;
-  TimelineId timeline = 0;  // not 0
-  std::string owner;        // the conversation's name in the tiers, 1 to 128 bytes; "" = its cache is never saved
-  /// True if earlier tokens of the conversation were computed before, by an earlier process perhaps: a cache that is
-  /// not found was lost then, and is reported as recomputed.
-  bool continues = false;
-  /// The whole timeline before the answer: history and new input. The engine makes the cache equal it, reusing what it
-  /// has: a longest common prefix in the slot, rolled back where the ring still allows, else rebuilt.
-  std::vector<TokenId> tokens;
-  std::vector<int64_t> message_starts;  // ascending positions of `tokens` at which messages begin
-  RingWindow window;                    // pinned <= pinned_max, memory_len <= the engine's
-  int64_t session_len = 0;              // <= the engine's; 0 = the engine's
-  SamplingParams sampling;
-  std::vector<std::string> stop_strings;
-  std::vector<TokenId> stop_ids;  // end-of-turn tokens of the model included, unless ignored
-  int64_t max_tokens = 0;         // new tokens at most; 0 = prefill only (warm-up), -1 = until session_len
-  std::shared_ptr<TokenSink> sink;
-};
-
-struct EngineStats {
-  int64_t slots = 0, slots_used = 0, turns_running = 0, turns_waiting = 0;
-  uint64_t steps = 0, tokens_prefilled = 0, tokens_reused = 0, tokens_decoded = 0, tokens_evicted = 0;
-  uint64_t rebuilds = 0, slots_taken = 0;  // slots taken from idle sequences
-
-  uint64_t captures = 0, captured_bytes = 0;  // caches copied from their slots, and what had to be copied for them
-  double capture_ms = 0;                      // of all captures: what they took of the engine's time
-  uint64_t saves_refused = 0;                 // the tiers had too much to do; that cache was not saved
-  uint64_t restores_host = 0, restores_disk = 0, restored_bytes = 0;
-  double restore_ms = 0;                 // of all restores: from asking the tiers to the end of the copy into the slot
-  uint64_t recomputed_instead = 0;       // stored caches not asked for because computing was estimated to be faster
-  uint64_t fetches_late = 0;             // asked for, but the turn computed its own, or was over, before the answer
-  uint64_t fetches_failed = 0;           // asked for, but lost, damaged or of another model or window
-  double prefill_tokens_per_second = 0;  // measured, of recent steps; 0 = none yet
-};
 
 /// The network as the engine needs it, so that tests can run the engine on another one.
 struct ForwardPass {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "engine/engine.h"
+#include "engine/turn_request.h"
 #include "session/chat/timeline.h"
 #include "session/journal/journal.h"
 #include "session/response.h"

@@ -13,11 +13,10 @@
 #include <vector>
 
 #include "base/status.h"
-#include "engine/engine.h"
 #include "session/chat/timeline.h"
 #include "session/journal/journal.h"
 #include "session/response.h"
-#include "session/session_table.h"
+#include "session/turn_spec.h"
 
 namespace ringside {
 

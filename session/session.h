@@ -14,11 +14,12 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "engine/engine.h"
 #include "session/active_turn.h"
 #include "session/listeners.h"
 #include "session/records.h"
-#include "session/session_table.h"
+#include "session/session_info.h"
+#include "session/session_options.h"
+#include "session/turn_engine.h"
 
 namespace ringside {
 
@@ -48,7 +49,7 @@ struct SessionContext {
   std::string codec_name;  // whose token ids these are
   const Clock& clock;
   Journal* journal;  // null = memory only
-  std::function<void(TurnId)> cancel_turn;
+  TurnEngine& engine;
   uint64_t epoch;  // what sessions begin with: below 2^52, exact in JSON
   std::shared_ptr<RetiredTimelines> retired = std::make_shared<RetiredTimelines>();
   std::shared_ptr<std::atomic<int64_t>> bytes = std::make_shared<std::atomic<int64_t>>(0);  // held by all sessions

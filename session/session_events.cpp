@@ -59,7 +59,7 @@ void Session::OnTokens(TurnId turn, const TokenDelta& delta, const JournalPositi
   const int64_t limit = context_->options.max_detached_tokens;
   if (limit > 0 && running_->unheard_tokens > limit && running_->response->incomplete_reason.empty()) {
     running_->response->incomplete_reason = "detached";
-    context_->cancel_turn(turn);
+    context_->engine.Cancel(turn);
   }
 }
 

@@ -20,7 +20,7 @@ std::string NameCodec(const Tokenizer& tokenizer, const ChatTemplate& chat) {
 }
 
 std::shared_ptr<const SessionContext> MakeContext(SessionTableOptions options, const Tokenizer& tokenizer,
-                                                  const ChatTemplate& chat, const EngineDoor& door, Journal* journal,
+                                                  const ChatTemplate& chat, TurnEngine& engine, Journal* journal,
                                                   const Clock& clock) {
   const Codec codec{tokenizer, chat, options.pinned_max};
   return std::make_shared<SessionContext>(SessionContext{.options = std::move(options),
@@ -28,7 +28,7 @@ std::shared_ptr<const SessionContext> MakeContext(SessionTableOptions options, c
                                                          .codec_name = NameCodec(tokenizer, chat),
                                                          .clock = clock,
                                                          .journal = journal,
-                                                         .cancel_turn = door.cancel,
+                                                         .engine = engine,
                                                          .epoch = RandomBits() >> 12});
 }
 
@@ -42,16 +42,16 @@ Status NoResponse(const std::string& id) {
 }
 
 SessionTable::State::State(SessionTableOptions options, const Tokenizer& tokenizer, const ChatTemplate& chat,
-                           EngineDoor engine, Journal* the_journal, const Clock& clock)
-    : context(MakeContext(std::move(options), tokenizer, chat, engine, the_journal, clock)),
-      door(std::move(engine)),
+                           TurnEngine& the_engine, Journal* the_journal, const Clock& clock)
+    : context(MakeContext(std::move(options), tokenizer, chat, the_engine, the_journal, clock)),
+      engine(the_engine),
       journal(the_journal),
       opened_wall_s(clock.WallSeconds()),
       opened_ns(clock.MonotonicNs()) {}
 
 SessionTable::SessionTable(SessionTableOptions options, const Tokenizer& tokenizer, const ChatTemplate& chat,
-                           EngineDoor door, Journal* journal, const Clock& clock)
-    : state_(std::make_unique<State>(std::move(options), tokenizer, chat, std::move(door), journal, clock)) {}
+                           TurnEngine& engine, Journal* journal, const Clock& clock)
+    : state_(std::make_unique<State>(std::move(options), tokenizer, chat, engine, journal, clock)) {}
 
 SessionTable::~SessionTable() = default;
 
@@ -81,7 +81,7 @@ Status SessionTable::State::CheckWindow(const WindowOverrides& window) const {
 
 SessionInfo SessionTable::State::InfoOf(const Session& session) const {
   SessionInfo info = session.Info();
-  if (info.tokens > 0) info.cache = door.where(session.cache_owner()).value_or(CacheSource::kNew);
+  if (info.tokens > 0) info.cache = engine.Where(session.cache_owner()).value_or(CacheSource::kNew);
   return info;
 }
 
@@ -181,7 +181,7 @@ Result<SessionInfo> SessionTable::State::AddFork(const Caller& caller, const Ses
   const bool rendered = !timeline.tokens().empty();
   session->Adopt(std::move(timeline), own);
   RETURN_IF_ERROR(AddSession(session));
-  if (rendered) door.fork(from.engine_timeline(), own, from.cache_owner(), session->cache_owner());
+  if (rendered) engine.Fork(from.engine_timeline(), own, from.cache_owner(), session->cache_owner());
   return InfoOf(*session);
 }
 

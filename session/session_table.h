@@ -1,5 +1,5 @@
-// Every conversation and chain of the server: who owns it, what was said, which turn runs. The door between the
-// protocol faces (any io thread) and the engine (its own thread). Thread-safe; the table's lock covers look-ups only,
+// Every conversation and chain of the server: who owns it, what was said, which turn runs. It stands between
+// the protocol faces (any io thread) and the engine (its own thread). Thread-safe; the table's lock covers look-ups only,
 // each session has its own, and none is held while the engine is called. A foreign id looks exactly like an unknown
 // one.
 #pragma once
@@ -13,35 +13,22 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "engine/engine.h"
 #include "session/chat/chat_template.h"
 #include "session/chat/timeline.h"
 #include "session/event_sink.h"
 #include "session/journal/journal.h"
 #include "session/session_info.h"
 #include "session/session_options.h"
+#include "session/turn_engine.h"
 #include "session/turn_spec.h"
 
 namespace ringside {
 
-/// The engine as sessions see it. Each function is thread-safe and never blocks; see Engine for what they do.
-struct EngineDoor {
-  std::function<Status(TurnRequest)> submit;
-  std::function<void(TurnId)> cancel;
-  std::function<void(TimelineId)> close;
-  std::function<void(TimelineId)> park;
-  /// `from` and `to` are 0 where there is no timeline; the owners are the sessions' keys, "" where there is none.
-  std::function<void(TimelineId from, TimelineId to, const std::string& from_owner, const std::string& to_owner)> fork;
-  std::function<void(TimelineId, const std::string& owner)> erase;
-  std::function<void(const std::string& owner)> prefetch;
-  std::function<std::optional<CacheSource>(const std::string& owner)> where;
-};
-
 class SessionTable {
  public:
-  /// `tokenizer`, `chat`, `journal` and `clock` outlive the table; so does the engine behind `door`, until its last
-  /// OnEnd. Without a journal sessions live in memory only.
-  SessionTable(SessionTableOptions options, const Tokenizer& tokenizer, const ChatTemplate& chat, EngineDoor door,
+  /// `tokenizer`, `chat`, `journal` and `clock` outlive the table; so does `engine`, until its
+  /// last OnEnd. Without a journal sessions live in memory only.
+  SessionTable(SessionTableOptions options, const Tokenizer& tokenizer, const ChatTemplate& chat, TurnEngine& engine,
                Journal* journal = nullptr, const Clock& clock = SystemClock::Instance());
   ~SessionTable();
   /// Learns of the sessions in the journal. Before anything else, once.

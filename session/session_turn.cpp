@@ -180,7 +180,7 @@ void Session::Advance(ActiveTurn::Next next) {
 }
 
 void Session::FailTurn(const Status& status) {
-  context_->cancel_turn(running_->id());
+  context_->engine.Cancel(running_->id());
   AnnounceLocked();
   TurnEnd end;
   end.reason = FinishReason::kError;
@@ -231,7 +231,7 @@ void Session::OnLost(TurnId turn, const Status& status) {
   LogWarning("session {}: a turn ends early: {}", key_, status.message());
   // What was never recorded was never acknowledged, and must not be by its end.
   if (!running_->recorded()) return FailTurn(status);
-  context_->cancel_turn(turn);
+  context_->engine.Cancel(turn);
   CutTurn();
 }
 

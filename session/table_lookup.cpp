@@ -175,12 +175,12 @@ Status SessionTable::State::Delete(const std::string& key) {
   }
   TimelineId timeline = 0;
   if (session != nullptr) {
-    if (const TurnId turn = session->Running(""); turn != 0) door.cancel(turn);
+    if (const TurnId turn = session->Running(""); turn != 0) engine.Cancel(turn);
     session->Gone();
     Forget(session->ResponseIds());
     timeline = session->engine_timeline();
   }
-  door.erase(timeline, key);
+  engine.Erase(timeline, key);
   if (journal == nullptr || (session != nullptr && !session->durable())) return Status::Ok();
   const auto told = std::make_shared<std::promise<Status>>();
   RETURN_IF_ERROR(
@@ -306,7 +306,7 @@ void SessionTable::State::ForgetOldestResponses(int64_t budget_bytes) {
 }
 
 void SessionTable::State::CloseRetired() {
-  for (const auto& [timeline, keep] : context->retired->Take()) keep ? door.park(timeline) : door.close(timeline);
+  for (const auto& [timeline, keep] : context->retired->Take()) keep ? engine.Park(timeline) : engine.Close(timeline);
 }
 
 void SessionTable::State::DeleteExpired() {

@@ -38,11 +38,11 @@ struct SessionTable::State {
   };
   using OwnersSessions = std::map<uint64_t, std::string>;  // conversations by creation
 
-  State(SessionTableOptions options, const Tokenizer& tokenizer, const ChatTemplate& chat, EngineDoor engine,
-        Journal* journal, const Clock& clock);
+  State(SessionTableOptions options, const Tokenizer& tokenizer, const ChatTemplate& chat, TurnEngine& the_engine,
+        Journal* the_journal, const Clock& clock);
 
   const std::shared_ptr<const SessionContext> context;
-  const EngineDoor door;
+  TurnEngine& engine;
   Journal* const journal;
 
   // Look-ups only.

@@ -114,10 +114,10 @@ Status SessionTable::State::Launch(const Target& target, Session::Prepared prepa
     return Status::Ok();
   }
   if (target.fork_to != 0 && request.timeline == target.fork_to) {
-    door.fork(target.fork_from, target.fork_to, target.parent->cache_owner(), request.owner);
+    engine.Fork(target.fork_from, target.fork_to, target.parent->cache_owner(), request.owner);
   }
   request.sink = turn_sink;
-  RETURN_IF_ERROR(door.submit(std::move(request)));
+  RETURN_IF_ERROR(engine.Submit(std::move(request)));
   target.session->Announce(turn);
   return Status::Ok();
 }
@@ -163,7 +163,7 @@ Result<TurnTicket> SessionTable::StartTurn(const Caller& caller, TurnSpec spec,
 
 Status SessionTable::Cancel(const Caller& caller, const std::string& response_id) {
   ASSIGN_OR_RETURN(const State::Found found, state_->FindResponse(caller, response_id));
-  if (const TurnId turn = found.session->Running(response_id); turn != 0) state_->door.cancel(turn);
+  if (const TurnId turn = found.session->Running(response_id); turn != 0) state_->engine.Cancel(turn);
   return Status::Ok();
 }
 
@@ -190,7 +190,7 @@ Status SessionTable::Replay(const Caller& caller, const std::string& response_id
 
 Status SessionTable::DeleteResponse(const Caller& caller, const std::string& id) {
   ASSIGN_OR_RETURN(const State::Found found, state_->FindResponse(caller, id));
-  if (const TurnId turn = found.session->Running(id); turn != 0) state_->door.cancel(turn);
+  if (const TurnId turn = found.session->Running(id); turn != 0) state_->engine.Cancel(turn);
   RETURN_IF_ERROR(found.session->Forget(id, found.response->stored));
   state_->Forget({id});
   return Status::Ok();
@@ -214,7 +214,7 @@ void SessionTable::DropConnection(uint64_t connection) {
     if (owners[i] == nullptr) continue;
     // A chain's goes when the chain is forgotten, below.
     const TurnId turn = owners[i]->id().empty() ? 0 : owners[i]->Running(local[i]);
-    if (turn != 0) state_->door.cancel(turn);
+    if (turn != 0) state_->engine.Cancel(turn);
     (void)owners[i]->Forget(local[i], false);
   }
   state_->Forget(local);
@@ -244,8 +244,8 @@ Status SessionTable::Resume(const Caller& caller, const ResumeRequest& request,
     }
   }
   const std::string owner = session.cache_owner();
-  const CacheSource cache = state_->door.where(owner).value_or(CacheSource::kNew);
-  if (cache == CacheSource::kDisk) state_->door.prefetch(owner);
+  const CacheSource cache = state_->engine.Where(owner).value_or(CacheSource::kNew);
+  if (cache == CacheSource::kDisk) state_->engine.Prefetch(owner);
   session.Resume(request, cache, sink);
   return Status::Ok();
 }

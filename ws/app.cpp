@@ -11,7 +11,7 @@
 #include "session/session_table.h"
 #include "ws/app_progress.h"
 #include "ws/app_storage.h"
-#include "ws/app_turns.h"
+#include "ws/app_engine.h"
 #include "ws/config/machine.h"
 #include "ws/health.h"
 #include "ws/metrics.h"
@@ -97,7 +97,6 @@ class Serving {
   Status LoadModel();
   Status StartEngine();
   Status OpenSessions();
-  EngineDoor Door();
   void Publish();
   void SaveCaches(std::chrono::steady_clock::duration time);
   std::shared_ptr<Service> MakeService();
@@ -106,7 +105,6 @@ class Serving {
   TransportCounters transport_;
   Metrics metrics_{transport_};
   Health health_{"starting"};
-  std::atomic<bool> draining_{false};
   std::atomic<bool> disk_full_{false};  // as of the last Tend: who asks whether the server is ready waits for no disk
   int exit_code_ = kExitFailed;
   std::unique_ptr<Storage> storage_;
@@ -115,20 +113,20 @@ class Serving {
   std::unique_ptr<Tokenizer> tokenizer_;
   std::optional<ChatTemplate> chat_;
   std::string model_name_;
-  TurnRegistry turns_;
   std::unique_ptr<Engine> engine_;
+  std::unique_ptr<AppEngine> turns_;
   std::unique_ptr<SessionTable> sessions_;
   std::unique_ptr<Server> server_;
 };
 
 Serving::~Serving() {
-  draining_ = true;
+  if (turns_) turns_->RefuseTurns();
   metrics_.SetSource(nullptr);
   if (server_) server_->Stop(std::chrono::milliseconds(0));
   // A turn that ends tells its session, and the table may then run what waited for it: both are still there.
-  if (engine_) {
-    turns_.CancelAll(*engine_);
-    turns_.WaitUntilNone(kCancelPatience);
+  if (turns_) {
+    turns_->CancelAll();
+    turns_->WaitUntilNone(kCancelPatience);
   }
   if (sessions_) sessions_->Flush();  // what is told now finds its session
   sessions_.reset();
@@ -236,6 +234,7 @@ Status Serving::StartEngine() {
     LogInfo("engine: {:.1f} MiB of weights, {:.1f} MiB are left", static_cast<double>(model_->weight_bytes()) * mib,
             static_cast<double>(*free) * mib);
   }
+  turns_ = std::make_unique<AppEngine>(*engine_, metrics_, config_.queue_limit);
   const ProgressReport progress("warming up");
   if (Status status = WarmUp(*engine_, model_->tokenizer_data()); !status.ok()) {
     return Unavailable("the first turn failed: " + status.message());
@@ -260,7 +259,7 @@ Status Serving::OpenSessions() {
   options.max_turns_per_owner = config_.max_turns_per_owner;
   options.max_sessions_per_owner = config_.max_sessions_per_owner;
   options.max_detached_tokens = config_.max_detached_tokens;
-  sessions_ = std::make_unique<SessionTable>(std::move(options), *tokenizer_, *chat_, Door(), storage_->journal());
+  sessions_ = std::make_unique<SessionTable>(std::move(options), *tokenizer_, *chat_, *turns_, storage_->journal());
   if (Status opened = sessions_->Open(); !opened.ok()) {
     exit_code_ = StorageExitCode(opened);
     return opened;
@@ -270,30 +269,6 @@ Status Serving::OpenSessions() {
     LogInfo("store: {} conversations and {} chains", stored.conversations, stored.chains);
   storage_->Forget([this](const std::string& key) { return sessions_->Knows(key); });
   return Status::Ok();
-}
-
-EngineDoor Serving::Door() {
-  EngineDoor door;
-  door.submit = [this](TurnRequest request) {
-    if (draining_) return Unavailable("The server is stopping.");
-    // Before anything has been said of the turn; what comes between two looks at the engine fails there.
-    const EngineStats now = engine_->stats();
-    if (now.turns_running >= now.slots && now.turns_waiting >= config_.queue_limit) {
-      return Overloaded("Too many turns are waiting for a slot.");
-    }
-    request.sink = MakeMeasuringSink(std::move(request.sink), metrics_, SystemClock::Instance());
-    return turns_.Submit(*engine_, std::move(request));
-  };
-  door.cancel = [this](TurnId turn) { engine_->Cancel(turn); };
-  door.close = [this](TimelineId timeline) { engine_->Close(timeline); };
-  door.park = [this](TimelineId timeline) { engine_->Park(timeline); };
-  door.fork = [this](TimelineId from, TimelineId to, const std::string& from_owner, const std::string& to_owner) {
-    engine_->Fork(from, to, from_owner, to_owner);
-  };
-  door.erase = [this](TimelineId timeline, const std::string& owner) { engine_->Erase(timeline, owner, nullptr); };
-  door.prefetch = [this](const std::string& owner) { engine_->Prefetch(owner); };
-  door.where = [this](const std::string& owner) { return engine_->Where(owner); };
-  return door;
 }
 
 void Serving::Tend() {
@@ -327,9 +302,9 @@ void Serving::Publish() {
 void Serving::Drain() {
   const int64_t timeout_ms = config_.shutdown_timeout_s * 1000;
   health_.SetNotReady("stopping");
-  draining_ = true;
+  turns_->RefuseTurns();
   server_->Drain(fmt::format(R"({{"type":"ringside:server.draining","deadline_ms":{}}})", timeout_ms));
-  LogInfo("stopping: {} turns may end within {} s", turns_.size(), config_.shutdown_timeout_s);
+  LogInfo("stopping: {} turns may end within {} s", turns_->turns(), config_.shutdown_timeout_s);
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
   const auto turns_end = deadline - std::min(std::chrono::milliseconds(timeout_ms / 3), kWindUpTime);
   // A share of what is left of the grace.
@@ -338,13 +313,13 @@ void Serving::Drain() {
     return std::max(std::chrono::duration_cast<std::chrono::milliseconds>(left), kLeastPatience);
   };
   while (engine_->healthy() && std::chrono::steady_clock::now() < turns_end) {
-    if (turns_.WaitUntilNone(kWatchInterval)) break;
+    if (turns_->WaitUntilNone(kWatchInterval)) break;
   }
-  if (const size_t left = turns_.size(); left > 0) {
+  if (const size_t left = turns_->turns(); left > 0) {
     // Cancelled answers still get their last event, in front of the close.
     LogWarning("{} turns did not end in time and are cancelled", left);
-    turns_.CancelAll(*engine_);
-    turns_.WaitUntilNone(patience(3));
+    turns_->CancelAll();
+    turns_->WaitUntilNone(patience(3));
   }
   sessions_->Flush();  // the ends are durable and on their way to the sockets
   server_->Stop(patience(2));

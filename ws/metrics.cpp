@@ -218,8 +218,12 @@ namespace {
 
 class MeasuringSink final : public TokenSink {
  public:
-  MeasuringSink(std::shared_ptr<TokenSink> next, Metrics& metrics, const Clock& clock)
-      : next_(std::move(next)), metrics_(metrics), clock_(clock), start_ns_(clock.MonotonicNs()) {}
+  MeasuringSink(std::shared_ptr<TokenSink> next, Metrics& metrics, const Clock& clock, std::function<void()> ended)
+      : next_(std::move(next)),
+        metrics_(metrics),
+        clock_(clock),
+        ended_(std::move(ended)),
+        start_ns_(clock.MonotonicNs()) {}
 
   void OnQueued(int64_t position) override { next_->OnQueued(position); }
   void OnStart(const CacheReport& report) override { next_->OnStart(report); }
@@ -241,22 +245,26 @@ class MeasuringSink final : public TokenSink {
     const int64_t now_ns = clock_.MonotonicNs();
     metrics_.ObserveTurnEnd(end, Seconds(now_ns - start_ns_), now_ns);
     next_->OnEnd(end);
+    next_.reset();  // before anyone is told that the turn is over
+    if (ended_) ended_();
   }
 
  private:
   static double Seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
-  const std::shared_ptr<TokenSink> next_;
+  std::shared_ptr<TokenSink> next_;
   Metrics& metrics_;
   const Clock& clock_;
+  const std::function<void()> ended_;
   const int64_t start_ns_;
   int64_t last_token_ns_ = 0;
 };
 
 }  // namespace
 
-std::shared_ptr<TokenSink> MakeMeasuringSink(std::shared_ptr<TokenSink> next, Metrics& metrics, const Clock& clock) {
-  return std::make_shared<MeasuringSink>(std::move(next), metrics, clock);
+std::shared_ptr<TokenSink> MakeMeasuringSink(std::shared_ptr<TokenSink> next, Metrics& metrics, const Clock& clock,
+                                             std::function<void()> ended) {
+  return std::make_shared<MeasuringSink>(std::move(next), metrics, clock, std::move(ended));
 }
 
 }  // namespace ringside

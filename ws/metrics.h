@@ -9,10 +9,10 @@
 
 #include "base/clock.h"
 #include "cache/tiered_store.h"
-#include "engine/engine.h"
+#include "engine/engine_options.h"
 #include "engine/token_sink.h"
 #include "session/journal/journal.h"
-#include "session/session_table.h"
+#include "session/session_info.h"
 #include "ws/transport/transport_counters.h"
 
 namespace ringside {
@@ -55,7 +55,8 @@ class Metrics {
 };
 
 /// A sink that measures what passes through it to `next`: time to the first token from now on, between tokens, whole.
-/// `metrics` and `clock` outlive it.
-std::shared_ptr<TokenSink> MakeMeasuringSink(std::shared_ptr<TokenSink> next, Metrics& metrics, const Clock& clock);
+/// Calls `ended`, if there is one, once `next` has heard of the end and is let go. `metrics` and `clock` outlive it.
+std::shared_ptr<TokenSink> MakeMeasuringSink(std::shared_ptr<TokenSink> next, Metrics& metrics, const Clock& clock,
+                                             std::function<void()> ended = nullptr);
 
 }  // namespace ringside

@@ -35,7 +35,7 @@ class DurableSessionTest : public ::testing::Test {
     ASSERT_TRUE(opened.ok()) << opened.status().ToString();
     journal = std::move(*opened);
     engine = std::make_unique<ScriptedEngine>();
-    table = std::make_unique<SessionTable>(options, tokenizer, *chat, engine->Door(), journal.get(), clock);
+    table = std::make_unique<SessionTable>(options, tokenizer, *chat, *engine, journal.get(), clock);
     ASSERT_TRUE(table->Open().ok());
   }
   void Close() {

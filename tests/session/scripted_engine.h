@@ -1,5 +1,5 @@
-// What tests drive sessions with: a tokenizer of one id per byte, and an engine door behind which the test itself plays
-// the engine: it sees every TurnRequest and says what is sampled. One thread unless a test says otherwise.
+// What tests drive sessions with: a tokenizer of one id per byte, and a TurnEngine by which the test itself plays the
+// engine: it sees every TurnRequest and says what is sampled. One thread unless a test says otherwise.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "base/check.h"
-#include "engine/engine.h"
 #include "session/session_table.h"
 
 namespace ringside {
@@ -76,38 +75,42 @@ inline std::vector<TokenId> Bytes(std::string_view text) {
 }
 
 /// Keeps the turns submitted until the test ends them.
-class ScriptedEngine {
+class ScriptedEngine final : public TurnEngine {
  public:
-  EngineDoor Door() {
-    return {[this](TurnRequest request) { return Submit(std::move(request)); },
-            [this](TurnId turn) {
-              std::lock_guard lock(mutex_);
-              cancelled_.push_back(turn);
-            },
-            [this](TimelineId timeline) {
-              std::lock_guard lock(mutex_);
-              closed_.push_back(timeline);
-            },
-            [this](TimelineId timeline) {
-              std::lock_guard lock(mutex_);
-              parked_.push_back(timeline);
-            },
-            [this](TimelineId from, TimelineId to, const std::string&, const std::string&) {
-              std::lock_guard lock(mutex_);
-              forks_.emplace_back(from, to);
-            },
-            [this](TimelineId, const std::string& owner) {
-              std::lock_guard lock(mutex_);
-              erased_.push_back(owner);
-            },
-            [](const std::string&) {},
-            [this](const std::string& owner) -> std::optional<CacheSource> {
-              std::lock_guard lock(mutex_);
-              for (const TurnRequest& request : requests_) {
-                if (request.owner == owner) return CacheSource::kSlot;
-              }
-              return std::nullopt;
-            }};
+  Status Submit(TurnRequest request) override {
+    std::lock_guard lock(mutex_);
+    if (!refusal_.ok()) return refusal_;
+    requests_.push_back(std::move(request));
+    outputs_.emplace_back();
+    return Status::Ok();
+  }
+  void Cancel(TurnId turn) override {
+    std::lock_guard lock(mutex_);
+    cancelled_.push_back(turn);
+  }
+  void Close(TimelineId timeline) override {
+    std::lock_guard lock(mutex_);
+    closed_.push_back(timeline);
+  }
+  void Park(TimelineId timeline) override {
+    std::lock_guard lock(mutex_);
+    parked_.push_back(timeline);
+  }
+  void Fork(TimelineId from, TimelineId to, const std::string&, const std::string&) override {
+    std::lock_guard lock(mutex_);
+    forks_.emplace_back(from, to);
+  }
+  void Erase(TimelineId, const std::string& owner) override {
+    std::lock_guard lock(mutex_);
+    erased_.push_back(owner);
+  }
+  void Prefetch(const std::string&) override {}
+  std::optional<CacheSource> Where(const std::string& owner) const override {
+    std::lock_guard lock(mutex_);
+    for (const TurnRequest& request : requests_) {
+      if (request.owner == owner) return CacheSource::kSlot;
+    }
+    return std::nullopt;
   }
 
   /// Every request so far, in order.
@@ -206,13 +209,6 @@ class ScriptedEngine {
   void AnswerLast(std::string_view text) { Answer(count() - 1, text); }
 
  private:
-  Status Submit(TurnRequest request) {
-    std::lock_guard lock(mutex_);
-    if (!refusal_.ok()) return refusal_;
-    requests_.push_back(std::move(request));
-    outputs_.emplace_back();
-    return Status::Ok();
-  }
   TurnRequest At(size_t index) const {
     std::lock_guard lock(mutex_);
     CHECK_LT(index, requests_.size());
@@ -250,7 +246,7 @@ class ScriptedEngine {
 struct TableFixture {
   explicit TableFixture(SessionTableOptions options = Options())
       : chat(std::move(ChatTemplate::Named("chatml").value())),
-        table(std::move(options), tokenizer, chat, engine.Door(), nullptr, clock) {}
+        table(std::move(options), tokenizer, chat, engine, nullptr, clock) {}
 
   static SessionTableOptions Options() {
     SessionTableOptions options;

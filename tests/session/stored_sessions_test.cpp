@@ -77,7 +77,7 @@ TEST_F(StoredSessionsTest, ASetClockDeletesNothing) {
   auto opened = Journal::Open({.path = path});
   ASSERT_TRUE(opened.ok());
   ScriptedEngine scripted;
-  SessionTable other(options, tokenizer, *chat, scripted.Door(), opened->get(), jumping);
+  SessionTable other(options, tokenizer, *chat, scripted, opened->get(), jumping);
   const std::string id = other.CreateSession(me, {}, {}, {})->id;
   jumping.now_s = 300;
   jumping.offset_s = 100'000;

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <string_view>
 
+#include "engine/engine.h"
 #include "engine/model/model_spec.h"
 #include "ws/config/config_options.h"
 #include "ws/transport/auth.h"

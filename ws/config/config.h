@@ -15,7 +15,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "cache/ring.h"
-#include "engine/engine.h"
+#include "engine/engine_options.h"
 #include "kernels/backend.h"
 #include "kernels/tensor.h"
 

@@ -37,7 +37,7 @@ class ResponsesDurableTest : public ::testing::Test {
     auto journal = Journal::Open({.path = folder_});
     ASSERT_TRUE(journal.ok()) << journal.status().ToString();
     journal_ = std::move(*journal);
-    table = std::make_unique<SessionTable>(TableFixture::Options(), tokenizer_, chat_, engine().Door(), journal_.get(),
+    table = std::make_unique<SessionTable>(TableFixture::Options(), tokenizer_, chat_, engine(), journal_.get(),
                                            clock_);
     ASSERT_TRUE(table->Open().ok());
   }

@@ -1,0 +1,39 @@
+// How large an engine is, and what it counts. Plain values.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/tensor.h"
+
+namespace ringside {
+
+struct EngineOptions {
+  int64_t slots = 8;              // 0 = as many as fit, where the backend knows its free memory
+  int64_t memory_len = 2048;      // largest window of a timeline, in tokens, pinned ones not counted
+  int64_t pinned_max = 256;       // most pinned tokens of a timeline
+  int64_t session_len = 1 << 20;  // most tokens of a timeline, counted exactly
+  int64_t prefill_chunk = 256;    // most rows of one sequence in a step; a full ring may take fewer
+  int64_t step_tokens = 256;      // most prefill rows of a step
+  int64_t mixed_tokens = 64;      // most prefill rows of a step that also decodes
+  int64_t rebuild_windows = 0;    // a lost cache is rebuilt from so many windows; 0 = as many as make it exact
+  int64_t queue_limit = 256;      // turns waiting for a slot; one more is refused as overloaded
+  DType kv_dtype = DType::kF16;
+};
+
+struct EngineStats {
+  int64_t slots = 0, slots_used = 0, turns_running = 0, turns_waiting = 0;
+  uint64_t steps = 0, tokens_prefilled = 0, tokens_reused = 0, tokens_decoded = 0, tokens_evicted = 0;
+  uint64_t rebuilds = 0, slots_taken = 0;  // slots taken from idle sequences
+
+  uint64_t captures = 0, captured_bytes = 0;  // caches copied from their slots, and what had to be copied for them
+  double capture_ms = 0;                      // of all captures: what they took of the engine's time
+  uint64_t saves_refused = 0;                 // the tiers had too much to do; that cache was not saved
+  uint64_t restores_host = 0, restores_disk = 0, restored_bytes = 0;
+  double restore_ms = 0;                 // of all restores: from asking the tiers to the end of the copy into the slot
+  uint64_t recomputed_instead = 0;       // stored caches not asked for because computing was estimated to be faster
+  uint64_t fetches_late = 0;             // asked for, but the turn computed its own, or was over, before the answer
+  uint64_t fetches_failed = 0;           // asked for, but lost, damaged or of another model or window
+  double prefill_tokens_per_second = 0;  // measured, of recent steps; 0 = none yet
+};
+
+}  // namespace ringside

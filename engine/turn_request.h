@@ -1,0 +1,39 @@
+// What the engine is asked to do for one turn. A plain value; see Engine::Submit.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cache/ring.h"
+#include "engine/sampling.h"
+#include "engine/text/tokenizer.h"
+#include "engine/token_sink.h"
+
+namespace ringside {
+
+using TimelineId = uint64_t;  // a conversation's timeline, chosen by the session layer, unique for the process
+using TurnId = uint64_t;      // chosen by the session layer, unique for the process
+
+struct TurnRequest {
+  TurnId turn = 0;
+  TimelineId timeline = 0;  // not 0
+  std::string owner;        // the conversation's name in the tiers, 1 to 128 bytes; "" = its cache is never saved
+  /// True if earlier tokens of the conversation were computed before, by an earlier process perhaps: a cache that is
+  /// not found was lost then, and is reported as recomputed.
+  bool continues = false;
+  /// The whole timeline before the answer: history and new input. The engine makes the cache equal it, reusing what it
+  /// has: a longest common prefix in the slot, rolled back where the ring still allows, else rebuilt.
+  std::vector<TokenId> tokens;
+  std::vector<int64_t> message_starts;  // ascending positions of `tokens` at which messages begin
+  RingWindow window;                    // pinned <= pinned_max, memory_len <= the engine's
+  int64_t session_len = 0;              // <= the engine's; 0 = the engine's
+  SamplingParams sampling;
+  std::vector<std::string> stop_strings;
+  std::vector<TokenId> stop_ids;  // end-of-turn tokens of the model included, unless ignored
+  int64_t max_tokens = 0;         // new tokens at most; 0 = prefill only (warm-up), -1 = until session_len
+  std::shared_ptr<TokenSink> sink;
+};
+
+}  // namespace ringside

@@ -1,0 +1,28 @@
+// The engine as sessions see it: what takes turns and keeps their caches. Implemented by the server's AppEngine, and by
+// tests that play the engine themselves. Every function is thread-safe and never blocks; none is called under a
+// session's lock but Cancel. See Engine for what they do.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/status.h"
+#include "engine/turn_request.h"
+
+namespace ringside {
+
+class TurnEngine {
+ public:
+  virtual ~TurnEngine() = default;
+  virtual Status Submit(TurnRequest request) = 0;
+  virtual void Cancel(TurnId turn) = 0;
+  virtual void Close(TimelineId timeline) = 0;
+  virtual void Park(TimelineId timeline) = 0;
+  /// `from` and `to` are 0 where there is no timeline; the owners are the sessions' keys, "" where there is none.
+  virtual void Fork(TimelineId from, TimelineId to, const std::string& from_owner, const std::string& to_owner) = 0;
+  virtual void Erase(TimelineId timeline, const std::string& owner) = 0;
+  virtual void Prefetch(const std::string& owner) = 0;
+  virtual std::optional<CacheSource> Where(const std::string& owner) const = 0;
+};
+
+}  // namespace ringside

@@ -1,0 +1,55 @@
+// The engine as sessions get it from the server: turns are measured, counted, and refused where too many wait or the
+// server is stopping; stopping can wait for those that run, and end them. Owned by the App; any thread.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <unordered_set>
+
+#include "session/turn_engine.h"
+
+namespace ringside {
+
+class Engine;
+class Metrics;
+
+class AppEngine final : public TurnEngine {
+ public:
+  /// `engine` and `metrics` outlive it; it outlives the engine's last turn. More than `queue_limit` waiting turns are
+  /// refused.
+  AppEngine(Engine& engine, Metrics& metrics, int64_t queue_limit);
+
+  /// As Engine's; kOverloaded where too many wait, kUnavailable once new turns are refused.
+  Status Submit(TurnRequest request) override;
+  void Cancel(TurnId turn) override;
+  void Close(TimelineId timeline) override;
+  void Park(TimelineId timeline) override;
+  void Fork(TimelineId from, TimelineId to, const std::string& from_owner, const std::string& to_owner) override;
+  void Erase(TimelineId timeline, const std::string& owner) override;
+  void Prefetch(const std::string& owner) override;
+  std::optional<CacheSource> Where(const std::string& owner) const override;
+
+  /// The server is stopping: from now on new turns are refused.
+  void RefuseTurns() { refusing_ = true; }
+  /// Turns whose OnEnd has not returned.
+  size_t turns() const;
+  void CancelAll();
+  /// True if no turn is left within `time`.
+  bool WaitUntilNone(std::chrono::milliseconds time);
+
+ private:
+  void Remove(TurnId turn);
+
+  Engine& engine_;
+  Metrics& metrics_;
+  const int64_t queue_limit_;
+  std::atomic<bool> refusing_{false};
+  mutable std::mutex mutex_;
+  std::condition_variable removed_;
+  std::unordered_set<TurnId> turns_;
+};
+
+}  // namespace ringside
