@@ -12,7 +12,8 @@ inline constexpr int64_t kMaxFullRingChunkTokens = 512;  // of them, where the r
 inline constexpr int64_t kMaxPinnedTokens = 1024;        // upper bound of --pinned-max
 
 // Caches on their way between the tiers
-inline constexpr int64_t kBlobReserveBytes = 128 << 20;  // memory kept ready for the next copy out of a slot
+inline constexpr int64_t kBlobReserveBytes = 128 << 20;           // memory kept ready for the next copy out of a slot
+inline constexpr int64_t kLeastWaitingSnapshotBytes = 256 << 20;  // may wait for the disk, however small --host-cache-mb
 
 // A request
 inline constexpr int64_t kMaxMessageBytes = 4 << 20;  // one WebSocket message or HTTP body

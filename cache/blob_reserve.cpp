@@ -41,8 +41,10 @@ size_t BlobReserve::free_cells(size_t bytes) const {
 }
 
 std::shared_ptr<std::byte[]> BlobReserve::Take(size_t bytes) {
+  taken_bytes_ += bytes;
   if (const Cell cell = TakeCell(bytes); cell.data != nullptr) {
-    return {cell.data, [this, size = cell.bytes](std::byte* data) {
+    return {cell.data, [this, bytes, size = cell.bytes](std::byte* data) {
+              taken_bytes_ -= bytes;
               std::lock_guard lock(mutex_);
               cells_[size].push_back(data);
             }};
@@ -58,7 +60,10 @@ std::shared_ptr<std::byte[]> BlobReserve::Take(size_t bytes) {
     }
   }
   if (block == nullptr) block = std::make_unique_for_overwrite<std::byte[]>(bytes);
-  return {block.release(), [this, bytes](std::byte* data) { GiveBack(Block(data), bytes); }};
+  return {block.release(), [this, bytes](std::byte* data) {
+            taken_bytes_ -= bytes;
+            GiveBack(Block(data), bytes);
+          }};
 }
 
 void BlobReserve::GiveBack(Block block, size_t bytes) {

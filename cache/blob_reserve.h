@@ -4,6 +4,7 @@
 // bounded, thread-safe.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <map>
 #include <memory>
@@ -27,6 +28,8 @@ class BlobReserve {
   void Lend(std::byte* cells, size_t cell_bytes, size_t count);
   /// Cells that blobs of so many bytes may still take.
   size_t free_cells(size_t bytes) const;
+  /// Bytes of all blobs that are in use, in cells too.
+  size_t taken_bytes() const { return taken_bytes_; }
   /// What waits here, cells apart: at most limits::kBlobReserveBytes.
   size_t waiting_bytes() const;
   size_t waiting_blocks(size_t bytes) const;
@@ -41,6 +44,7 @@ class BlobReserve {
   };
   Cell TakeCell(size_t bytes);
 
+  std::atomic<size_t> taken_bytes_{0};
   mutable std::mutex mutex_;
   std::unordered_map<size_t, std::vector<Block>> blocks_;  // by size
   size_t waiting_bytes_ = 0;

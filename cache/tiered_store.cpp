@@ -123,54 +123,94 @@ Status TieredStore::Impl::Store(std::string owner, Snapshot snapshot, Done done)
   const uint64_t id = snapshot.header().id;
   {
     std::lock_guard lock(mutex_);
-    if (static_cast<int64_t>(pending_.size()) >= options_.queue) {
-      return Overloaded("tiers: too many snapshots are waiting");
-    }
+    if (waiting_.size() >= options_.queue) return Overloaded("tiers: too many snapshots are waiting");
     forks_.erase(owner);
-    pending_[owner] = std::move(snapshot);
+    Await(owner, std::move(snapshot));
   }
   Answer([this, owner = std::move(owner), id, done = std::move(done)] { TakeIn(owner, id, done); });
   return Status::Ok();
 }
 
+void TieredStore::Impl::Await(const std::string& owner, Snapshot snapshot) {
+  if (const Status erased = host_->Erase(owner); !erased.ok()) LogWarning("{}", erased.message());
+  waiting_.Add(owner, std::move(snapshot));
+  DropWhatIsOverTheBound();
+}
+
+void TieredStore::Impl::DropWhatIsOverTheBound() {
+  const int64_t bound = std::max(host_->budget_bytes(), options_.least_waiting_bytes);
+  while (waiting_.bytes_but_last() > bound) {
+    const std::string oldest = *waiting_.OldestButLast();
+    overflown_.emplace(oldest, waiting_.Find(oldest)->header().id);
+    waiting_.Erase(oldest);
+    ++stats_.dropped;
+  }
+  while (host_->index().bytes() + waiting_.bytes_but_last() > bound) {
+    const auto oldest = host_->index().Oldest();
+    if (!oldest) return;
+    // One that is being written is on disk in a moment, or counted when that fails.
+    const bool lost = *oldest != writing_ && !IsOnDisk(*oldest, IdInHost(*host_, *oldest));
+    if (!host_->Erase(*oldest).ok()) return;
+    if (lost) ++stats_.dropped;
+  }
+}
+
+std::optional<Snapshot> TieredStore::Impl::ShareWaiting(const std::string& owner, std::optional<uint64_t> id) const {
+  std::lock_guard lock(mutex_);
+  const Snapshot* const found = id ? waiting_.Find(owner, *id) : waiting_.Find(owner);
+  return found == nullptr ? std::nullopt : std::optional(found->Share());
+}
+
+Status TieredStore::Impl::WhyGone(const std::string& owner, uint64_t id) {
+  std::lock_guard lock(mutex_);
+  if (overflown_.erase({owner, id}) > 0) return Overloaded("tiers: the disk is too slow for what leaves the slots");
+  return Status::Ok();  // a newer one has taken its place, or the owner is gone
+}
+
 void TieredStore::Impl::TakeIn(const std::string& owner, uint64_t id, const Done& done) {
-  std::optional<Snapshot> snapshot;
+  std::optional<Snapshot> snapshot = ShareWaiting(owner, id);
+  if (!snapshot) return Tell(done, WhyGone(owner, id));
   {
     std::lock_guard lock(mutex_);
-    const auto waiting = pending_.find(owner);
-    if (waiting != pending_.end() && waiting->second.header().id == id) {
-      snapshot = waiting->second.Share();
-      ++stats_.stored;
-      for (const SnapshotChunk& chunk : snapshot->chunks()) {
-        if (!chunk.hash) stats_.stored_bytes += chunk.bytes.size();
-      }
+    ++stats_.stored;
+    for (const SnapshotChunk& chunk : snapshot->chunks()) {
+      if (!chunk.hash) stats_.stored_bytes += chunk.bytes.size();
     }
   }
-  if (!snapshot) return Tell(done, Status::Ok());  // a newer one has taken its place, or the owner is gone
   snapshot->Seal();
   const Status status = PutInHost(owner, *snapshot, true);
   if (const auto& chunks = snapshot->chunks(); !chunks.empty()) {
     // The next one will be about as large; whoever copies it must not wait for its memory.
     const size_t bytes = chunks[chunks.size() / 2].bytes.size(), blocks = chunks.size();
-    Move([bytes, blocks] { BlobReserve::Instance().LayIn(bytes, blocks); });
+    if (!laying_in_.exchange(true)) {
+      Move([this, bytes, blocks] {
+        laying_in_ = false;
+        BlobReserve::Instance().LayIn(bytes, blocks);
+      });
+    }
   }
   if (status.code() != StatusCode::kOverloaded) return Tell(done, status);
-  auto shared = std::make_shared<Snapshot>(std::move(*snapshot));
-  Move([this, owner, shared, done] { MakeRoomAndPut(owner, *shared, done); });
+  {
+    std::lock_guard lock(mutex_);
+    if (waiting_.Find(owner, id) != nullptr) waiting_.Replace(owner, std::move(*snapshot));
+  }
+  // It holds no bytes: what is dropped meanwhile is gone at once.
+  Move([this, owner, id, done] { MakeRoomAndPut(owner, id, done); });
 }
 
 Status TieredStore::Impl::PutInHost(const std::string& owner, const Snapshot& snapshot, bool pending) {
   const uint64_t id = snapshot.header().id;
   for (;;) {
     StoreObject object = StoreObjectOf(snapshot);
-    std::lock_guard lock(mutex_);
-    const auto waiting = pending_.find(owner);
-    const bool newest = waiting != pending_.end() && waiting->second.header().id == id;
-    const bool wanted = pending ? newest : waiting == pending_.end() && !erasing_.contains(owner);
-    if (!wanted) return Status::Ok();  // superseded or erased
+    std::unique_lock lock(mutex_);
+    if (pending && waiting_.Find(owner, id) == nullptr) {
+      lock.unlock();
+      return WhyGone(owner, id);
+    }
+    if (!pending && (waiting_.Find(owner) != nullptr || erasing_.contains(owner))) return Status::Ok();
     const Status status = host_->Put(owner, std::move(object));
     if (status.ok()) {
-      if (pending) pending_.erase(waiting);
+      if (pending) waiting_.Erase(owner);
       return status;
     }
     const auto oldest = host_->index().Oldest();
@@ -251,7 +291,7 @@ void TieredStore::Impl::Erase(std::string owner, Done done) {
   Status status;
   {
     std::lock_guard lock(mutex_);
-    pending_.erase(owner);
+    waiting_.Erase(owner);
     forks_.erase(owner);
     status = host_->Erase(owner);
     if (disk_ != nullptr) erasing_.insert(owner);
@@ -306,7 +346,7 @@ void TieredStore::Impl::FinishFork(const std::string& to, uint64_t ticket, Snaps
     const bool wanted = fork != forks_.end() && fork->second.ticket == ticket;
     if (wanted) {
       forks_.erase(fork);
-      pending_[to] = std::move(snapshot);
+      Await(to, std::move(snapshot));
     }
     if (!wanted) ticket = 0;
   }
@@ -330,13 +370,10 @@ void TieredStore::Impl::Flush(Done done) {
 }
 
 std::optional<Snapshot> TieredStore::Impl::Base(const std::string& owner) {
-  {
-    std::lock_guard lock(mutex_);
-    if (const auto waiting = pending_.find(owner); waiting != pending_.end()) return waiting->second.Share();
-  }
+  if (auto waiting = ShareWaiting(owner)) return waiting;
   auto loaded = LoadSnapshot(*host_, owner, false);
-  if (!loaded.ok()) return std::nullopt;
-  return std::move(*loaded);
+  if (loaded.ok()) return std::move(*loaded);
+  return ShareWaiting(owner);  // a newer one that came in between took the host's away
 }
 
 std::optional<TieredStore::Place> TieredStore::Impl::Find(const std::string& owner) const {
@@ -346,8 +383,8 @@ std::optional<TieredStore::Place> TieredStore::Impl::Find(const std::string& own
 }
 
 std::optional<TieredStore::Place> TieredStore::Impl::FindNow(const std::string& owner) const {
-  if (const auto waiting = pending_.find(owner); waiting != pending_.end()) {
-    return Place{StorageTier::kHost, waiting->second.chunk_bytes(), 0};
+  if (const Snapshot* const waiting = waiting_.Find(owner)) {
+    return Place{StorageTier::kHost, waiting->chunk_bytes(), 0};
   }
   if (const auto entry = host_->index().Find(owner)) return Place{StorageTier::kHost, entry->bytes, 0};
   if (disk_ == nullptr || erasing_.contains(owner)) return std::nullopt;
@@ -386,6 +423,8 @@ TieredStoreStats TieredStore::Impl::stats() const {
   TieredStoreStats out = stats_;
   out.host_bytes = host_->index().bytes();
   out.host_objects = host_->index().owners();
+  out.waiting_bytes = waiting_.bytes();
+  out.memory_bytes = static_cast<int64_t>(BlobReserve::Instance().taken_bytes());
   if (disk_ != nullptr) {
     out.disk_bytes = disk_->index().bytes();
     out.disk_objects = disk_->index().owners();

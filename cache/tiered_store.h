@@ -4,6 +4,8 @@
 // should post to the engine's inbox. No call waits for storage. Owned by whoever made it, with both stores.
 //
 // A snapshot is offered by Store and kept as long as there is room: losing one is never an error, and Fetch says so.
+// Memory is bounded however slow the disk is: what waits to be stored counts against the host's budget, and what is
+// oldest goes (cache/SNAPSHOT.md, "Memory").
 // What is stored on disk survives a restart; what is only in memory does not, unless Flush was called.
 #pragma once
 
@@ -14,6 +16,7 @@
 #include <string>
 
 #include "base/clock.h"
+#include "base/limits.h"
 #include "base/status.h"
 #include "cache/snapshot.h"
 #include "cache/store.h"
@@ -27,6 +30,8 @@ struct TieredStoreOptions {
   int64_t disk_idle_ms = int64_t{7} * 24 * 3600 * 1000;  // unused for so long on disk: gone
   int64_t sweep_ms = 1000;  // how often idle times are looked at; 0 = only when Sweep is called
   int64_t queue = 1024;     // most snapshots waiting to be stored
+  // A host tier with a smaller budget, or none, lets so much wait for the disk.
+  int64_t least_waiting_bytes = limits::kLeastWaitingSnapshotBytes;
 };
 
 struct FetchedSnapshot {
@@ -37,6 +42,8 @@ struct FetchedSnapshot {
 
 struct TieredStoreStats {
   int64_t host_bytes = 0, host_objects = 0, disk_bytes = 0, disk_objects = 0;
+  int64_t waiting_bytes = 0;  // offered, in neither tier yet
+  int64_t memory_bytes = 0;   // of all chunks of this process: stored, waiting, on their way to or from a slot
   uint64_t stored = 0, stored_bytes = 0;  // snapshots taken in; bytes of chunks not shared with what was there
   uint64_t host_hits = 0, disk_hits = 0, misses = 0, damaged = 0;
   uint64_t demoted = 0, demoted_bytes = 0;  // moved from memory to disk
@@ -64,7 +71,8 @@ class TieredStore {
   // storage thread, must not block, and may be null.
 
   /// Offers a complete snapshot as the newest of `owner` (1 to kMaxOwnerBytes bytes). Returns kOverloaded, and `done`
-  /// is never called, if too many are waiting. `done`: Ok = in one of the tiers; kOverloaded = there was no room.
+  /// is never called, if too many are waiting. `done`: Ok = in one of the tiers, or no longer the owner's newest;
+  /// kOverloaded = there was no room. Where memory is full and the disk too slow, the caches used least recently go.
   Status Store(std::string owner, Snapshot snapshot, Done done);
   /// The newest snapshot of `owner`; it stays where it was. kNotFound = there is none; kCorruption = it was damaged and
   /// is gone; kIo.

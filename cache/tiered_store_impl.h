@@ -10,13 +10,16 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include "base/bounded_queue.h"
 #include "cache/tiered_store.h"
+#include "cache/waiting_snapshots.h"
 
 namespace ringside {
 
@@ -69,6 +72,14 @@ class TieredStore::Impl {
   /// Where it is, forks that are still to be made not counted; mutex_ held.
   std::optional<Place> FindNow(const std::string& owner) const;
   bool IsForking(const std::string& owner) const;
+  /// What is offered becomes the owner's newest; mutex_ held. Whatever memory has of this owner is older and goes, and
+  /// with it what was used least recently, until all but the last to come is within the bound.
+  void Await(const std::string& owner, Snapshot snapshot);
+  void DropWhatIsOverTheBound();
+  /// What waits for this owner, of any capture or of this one.
+  std::optional<Snapshot> ShareWaiting(const std::string& owner, std::optional<uint64_t> id = std::nullopt) const;
+  /// Why a snapshot that was offered no longer waits. Told once.
+  Status WhyGone(const std::string& owner, uint64_t id);
   /// Offers what was forked as the newest of `to`, unless the fork has been overtaken.
   void FinishFork(const std::string& to, uint64_t ticket, Snapshot snapshot, const Done& done);
 
@@ -80,7 +91,9 @@ class TieredStore::Impl {
   Status PutInHost(const std::string& owner, const Snapshot& snapshot, bool pending);
 
   // The moving thread; nothing else writes to the disk.
-  void MakeRoomAndPut(const std::string& owner, const Snapshot& snapshot, const Done& done);
+  void MakeRoomAndPut(const std::string& owner, uint64_t id, const Done& done);
+  /// What did not fit into memory goes to disk, if it still waits.
+  Status PutWaitingOnDisk(const std::string& owner, uint64_t id);
   /// Copies the host's object to disk. After Ok the disk has it.
   Status CopyToDisk(const std::string& owner);
   Status PutOnDisk(const std::string& owner, const Snapshot& snapshot);
@@ -98,7 +111,9 @@ class TieredStore::Impl {
   const Clock& clock_;
 
   mutable std::mutex mutex_;
-  std::unordered_map<std::string, Snapshot> pending_;  // offered, not yet in the host store
+  WaitingSnapshots waiting_;                              // their owners have nothing in the host store
+  std::set<std::pair<std::string, uint64_t>> overflown_;  // dropped while they waited; whoever looks for one says so
+  std::string writing_;                                   // whose object is being copied to disk
   struct QueuedFork {
     std::string from;
     uint64_t ticket = 0;
@@ -110,11 +125,12 @@ class TieredStore::Impl {
   TieredStoreStats stats_;
   MoveRate read_rate_, write_rate_;
 
-  BoundedQueue<Work> answering_queue_{1};  // PushUrgent is not held to it; pending_ is
+  BoundedQueue<Work> answering_queue_{1};  // PushUrgent is not held to it; waiting_ is
   std::mutex moving_mutex_;
   std::condition_variable moving_wake_;
   std::deque<Work> moving_queue_;
   bool stopping_ = false;
+  std::atomic<bool> laying_in_{false};
   std::atomic<bool> closing_{false};  // what is only moved about is given up: each move is a sync
   std::thread answering_, moving_;
 };

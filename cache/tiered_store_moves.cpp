@@ -18,24 +18,34 @@ void Tell(const TieredStore::Done& done, const Status& status) {
 
 }  // namespace
 
-void TieredStore::Impl::MakeRoomAndPut(const std::string& owner, const Snapshot& snapshot, const Done& done) {
-  for (;;) {
-    Status status = PutInHost(owner, snapshot, true);
+void TieredStore::Impl::MakeRoomAndPut(const std::string& owner, uint64_t id, const Done& done) {
+  bool room = true;
+  while (room) {
+    std::optional<Snapshot> snapshot = ShareWaiting(owner, id);
+    if (!snapshot) return Tell(done, WhyGone(owner, id));
+    const Status status = PutInHost(owner, *snapshot, true);
     if (status.code() != StatusCode::kOverloaded) return Tell(done, status);
-    if (!closing_ && snapshot.chunk_bytes() <= host_->budget_bytes() && DemoteOldest()) continue;
-    // Too large for memory, whatever else goes.
-    if (disk_ != nullptr && !closing_) status = PutOnDisk(owner, snapshot);
-    {
-      std::lock_guard lock(mutex_);
-      const auto waiting = pending_.find(owner);
-      const bool newest = waiting != pending_.end() && waiting->second.header().id == snapshot.header().id;
-      if (newest) pending_.erase(waiting);
-      if (newest && !status.ok()) ++stats_.dropped;
-      // What memory has of this owner is older.
-      if (newest && status.ok() && host_->index().Find(owner)) status = host_->Erase(owner);
-    }
-    return Tell(done, status);
+    room = !closing_ && snapshot->chunk_bytes() <= host_->budget_bytes();
+    snapshot.reset();
+    room = room && DemoteOldest();
   }
+  Tell(done, PutWaitingOnDisk(owner, id));  // too large for memory, whatever else goes
+}
+
+Status TieredStore::Impl::PutWaitingOnDisk(const std::string& owner, uint64_t id) {
+  const std::optional<Snapshot> snapshot = ShareWaiting(owner, id);
+  if (!snapshot) return WhyGone(owner, id);
+  Status status = Overloaded("tiers: no room in memory, and none on disk");
+  if (disk_ != nullptr && !closing_) status = PutOnDisk(owner, *snapshot);
+  {
+    std::lock_guard lock(mutex_);
+    if (waiting_.Find(owner, id) != nullptr) {
+      waiting_.Erase(owner);
+      if (!status.ok()) ++stats_.dropped;
+      return status;
+    }
+  }
+  return WhyGone(owner, id);
 }
 
 Status TieredStore::Impl::PutOnDisk(const std::string& owner, const Snapshot& snapshot) {
@@ -68,9 +78,12 @@ Status TieredStore::Impl::CopyToDisk(const std::string& owner) {
     std::lock_guard lock(mutex_);
     if (IsOnDisk(owner, snapshot.header().id)) return Status::Ok();
     if (erasing_.contains(owner)) return NotFound("tiers: erased");
+    writing_ = owner;
   }
-  RETURN_IF_ERROR(PutOnDisk(owner, snapshot));
+  const Status written = PutOnDisk(owner, snapshot);
   std::lock_guard lock(mutex_);
+  writing_.clear();
+  RETURN_IF_ERROR(written);
   ++stats_.demoted;
   stats_.demoted_bytes += static_cast<uint64_t>(snapshot.chunk_bytes());
   return Status::Ok();

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -71,6 +72,7 @@ class EngineLoop {
   };
   struct SaveAllMessage {
     Engine::Done done;
+    std::set<TimelineId> saved = {};  // so far
   };
   struct FetchedMessage {  // the tiers' answer
     TimelineId timeline;

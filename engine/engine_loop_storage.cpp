@@ -82,13 +82,18 @@ void EngineLoop::Handle(EraseMessage message) {
 
 void EngineLoop::Handle(SaveAllMessage message) {
   if (storage_.tiers == nullptr) return Tell(message.done, Status::Ok());
-  // One after the other: they share the way out, and what is on it takes memory beyond the tiers' budgets.
   FinishCopies(/*wait=*/true);
-  for (size_t i = 0; i < cached_.size(); ++i) {
-    sequence_storage_.Save(cached_[i]->owner, *cached_[i]->sequence);
-    sequence_storage_.TakeSaved(/*wait=*/true);
-  }
-  storage_.tiers->Flush(std::move(message.done));
+  const auto next = std::find_if(cached_.begin(), cached_.end(),
+                                 [&](const Slot* slot) { return !message.saved.contains(slot->id); });
+  if (next == cached_.end()) return storage_.tiers->Flush(std::move(message.done));
+  sequence_storage_.Save((*next)->owner, *(*next)->sequence);
+  sequence_storage_.TakeSaved(/*wait=*/true);
+  message.saved.insert((*next)->id);
+  // The next one when this is on disk: memory holds less than the slots do.
+  storage_.tiers->Flush([inbox = inbox_, message = std::move(message)](const Status&) mutable {
+    const Engine::Done stopped = message.done;
+    if (!inbox->PushUrgent(std::move(message))) Tell(stopped, Unavailable("the engine has stopped"));
+  });
 }
 
 void EngineLoop::Handle(ForkMessage message) {

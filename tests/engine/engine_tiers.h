@@ -23,11 +23,13 @@ class EngineTiersTest : public testing::TestWithParam<bool> {
 
   // Tiers of memory: `host` and, behind a gate, `disk`.
   void StartInMemory(EngineOptions options, EngineStorage storage = {}, int64_t host_bytes = 1 << 20,
-                     const Clock& clock = SystemClock::Instance(), int64_t queue = 1024) {
+                     const Clock& clock = SystemClock::Instance(),
+                     TieredStoreOptions limits = {}) {
     auto disk = std::make_unique<GatedStore>(1 << 20);
     gate_ = disk.get();
+    limits.host_idle_ms = limits.sweep_ms = 0;
     tiers_ = std::make_unique<TieredStore>(std::make_unique<RamStore>(host_bytes), std::move(disk),
-                                           TieredStoreOptions{.host_idle_ms = 0, .sweep_ms = 0, .queue = queue});
+                                           limits);
     storage.tiers = tiers_.get();
     // However busy the machine: what is stored comes back.
     if (storage.fetch_deadline_ms == 0) storage.fetch_deadline_ms = kMinute;

@@ -195,7 +195,7 @@ TEST_P(EngineTiersTest, ASecondTurnBehindAFetchIsRefusedAsBusyNotTheFirst) {
 
 // Storage that is stuck holds nobody up: caches are captured under pressure, offered, refused, and turns go on.
 TEST_P(EngineTiersTest, PressureNeverWaitsForStorage) {
-  StartInMemory({.slots = 2}, {}, /*host_bytes=*/8 << 10, SystemClock::Instance(), /*queue=*/4);
+  StartInMemory({.slots = 2}, {}, /*host_bytes=*/8 << 10, SystemClock::Instance(), {.queue = 4});
   Say(1);
   engine_->Park(1);
   MoveToDisk();

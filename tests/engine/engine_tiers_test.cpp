@@ -283,5 +283,13 @@ TEST_P(EngineTiersTest, SaveAllBringsEverythingToDisk) {
   ExpectRight(Tokens(10, 2), running.sink->Wait());
 }
 
+TEST_P(EngineTiersTest, SaveAllBringsMoreToDiskThanMemoryHolds) {
+  StartInMemory({.slots = 8}, {}, /*host_bytes=*/8 << 10, SystemClock::Instance(), {.least_waiting_bytes = 0});
+  for (TimelineId timeline = 1; timeline <= 8; ++timeline) Say(timeline);
+  ASSERT_TRUE(WaitFor([&](auto done) { engine_->SaveAll(done); }).ok());
+  EXPECT_EQ(tiers_->stats().disk_objects, 8);
+  EXPECT_EQ(tiers_->stats().dropped, 0u);
+}
+
 }  // namespace
 }  // namespace ringside

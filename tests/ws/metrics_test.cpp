@@ -107,6 +107,8 @@ TEST(MetricsTest, FollowsTiersJournalAndSessions) {
   MetricsSnapshot now;
   now.tiers.host_bytes = 1 << 30;
   now.tiers.disk_objects = 3;
+  now.tiers.waiting_bytes = 17;
+  now.tiers.memory_bytes = 18;
   now.tiers.demoted = 4;
   now.tiers.demoted_bytes = 500;
   now.tiers.dropped = 6;
@@ -127,6 +129,8 @@ TEST(MetricsTest, FollowsTiersJournalAndSessions) {
   const std::pair<const char*, double> samples[] = {
       {"ringside_cache_bytes{tier=\"host\"}", 1 << 30},
       {"ringside_cache_objects{tier=\"disk\"}", 3},
+      {"ringside_cache_waiting_bytes", 17},
+      {"ringside_cache_memory_bytes", 18},
       {"ringside_cache_spills_total{to=\"disk\"}", 4},
       {"ringside_cache_spill_bytes_total{to=\"disk\"}", 500},
       {"ringside_cache_lost_total{reason=\"room\"}", 6},
