@@ -165,7 +165,7 @@ class Session : public std::enable_shared_from_this<Session> {
   Status CheckFree(uint64_t connection) const;
   Status CheckItems(size_t added, const char* param) const;
   Status Check(const TurnSpec& spec, const Timeline& next) const;
-  SamplingParams Sampling(const TurnSpec& spec) const;
+  Result<SamplingParams> Sampling(const TurnSpec& spec) const;
   std::optional<JournalEntry> TurnEntry(const TurnSpec& spec, const ActiveTurn& turn, const TurnRequest& request);
   std::vector<JournalRecord> CreationRecords() const;
   std::string Summary() const;

@@ -9,14 +9,18 @@
 
 namespace ringside {
 
-SamplingParams Session::Sampling(const TurnSpec& spec) const {
+Result<SamplingParams> Session::Sampling(const TurnSpec& spec) const {
   SamplingParams sampling = spec.sampling;
   for (const std::string& word : spec.bad_words) {
     // A word is another token behind a space.
     for (const std::string& text : {word, " " + word}) {
       const TextPiece piece{text, false};
-      std::vector<TokenId> ids = context_->codec.tokenizer.Encode({&piece, 1});
-      if (!ids.empty()) sampling.bad_words.push_back(std::move(ids));
+      auto ids = context_->codec.tokenizer.Encode({&piece, 1}, limits::kMaxStopStringBytes);
+      if (!ids) {
+        return InvalidArgument("A bad word has at most " + std::to_string(limits::kMaxStopStringBytes) + " tokens.",
+                               "bad_words");
+      }
+      if (!ids->empty()) sampling.bad_words.push_back(*std::move(ids));
     }
   }
   return sampling;
@@ -73,14 +77,17 @@ Result<Session::Prepared> Session::Begin(const TurnSpec& spec, const Caller& cal
   RETURN_IF_ERROR(CheckFree(caller.connection));
   RETURN_IF_ERROR(CheckItems(spec.input.size() + 1, "input"));  // and the answer
   ActiveTurn running(turn, timeline_);
-  if (spec.instructions) running.recomputed = running.next.SetInstructions(spec.instructions, context_->codec);
+  if (spec.instructions) {
+    ASSIGN_OR_RETURN(running.recomputed,
+                     running.next.SetInstructions(spec.instructions, context_->codec, SessionLen()));
+  }
   response->items_before = timeline_.items().size();
   for (const NewItem& item : spec.input) running.next.AddItem(MakeItem(item));
   RETURN_IF_ERROR(Check(spec, running.next));
   if (spec.input.empty() && !spec.warm_up && running.next.CanReopen()) {
     running.next.ReopenAnswer();
   } else {
-    running.next.Render(context_->codec, !spec.warm_up);
+    RETURN_IF_ERROR(running.next.Render(context_->codec, !spec.warm_up, SessionLen()));
   }
   const auto tokens = static_cast<int64_t>(running.next.tokens().size());
   if (tokens > SessionLen()) {
@@ -88,6 +95,7 @@ Result<Session::Prepared> Session::Begin(const TurnSpec& spec, const Caller& cal
                                std::to_string(SessionLen()) + ".",
                            "input", "context_length_exceeded");
   }
+  ASSIGN_OR_RETURN(SamplingParams sampling, Sampling(spec));
 
   Prepared prepared;
   const RingWindow window = Window(running.next.pinned());
@@ -103,7 +111,7 @@ Result<Session::Prepared> Session::Begin(const TurnSpec& spec, const Caller& cal
   request.message_starts = running.next.message_starts();
   request.window = window;
   request.session_len = SessionLen();
-  request.sampling = Sampling(spec);
+  request.sampling = std::move(sampling);
   request.stop_strings = spec.stop_strings;
   const std::vector<std::string>& own_stops = context_->codec.chat.stop_strings();
   request.stop_strings.insert(request.stop_strings.end(), own_stops.begin(), own_stops.end());

@@ -1,7 +1,10 @@
 #include "engine/text/byte_level_bpe.h"
 
+#include <algorithm>
+#include <array>
 #include <unordered_map>
 
+#include "engine/text/token_list.h"
 #include "engine/text/tokenizer_merge.h"
 #include "engine/text/tokenizer_split.h"
 #include "engine/text/unicode.h"
@@ -25,18 +28,22 @@ class ByteLevelBpe : public Tokenizer {
       const char c = static_cast<char>(byte);
       byte_ids_[byte] = vocabulary_.FindBytes(std::string_view(&c, 1)).value_or(options_.unknown);
     }
+    if (std::ranges::any_of(byte_ids_, [](TokenId id) { return id < 0; })) return;
+    for (TokenId id = 0; id < vocabulary_.size(); ++id) {
+      longest_token_ = std::max(longest_token_, std::ssize(vocabulary_.Bytes(id)));
+    }
   }
 
-  std::vector<TokenId> Encode(std::span<const TextPiece> pieces) const override {
-    std::vector<TokenId> ids;
+  std::optional<std::vector<TokenId>> Encode(std::span<const TextPiece> pieces, int64_t max_tokens) const override {
+    TokenList ids(max_tokens, longest_token_);
     for (Vocabulary::Run& run : vocabulary_.Cut(pieces)) {
       if (run.token >= 0) {
-        ids.push_back(run.token);
-      } else {
-        EncodeText(std::move(run.text), &ids);
+        ids.Add(run.token);
+      } else if (!EncodeText(std::move(run.text), &ids)) {
+        break;
       }
     }
-    return ids;
+    return ids.Take();
   }
 
   std::string_view TokenBytes(TokenId id) const override { return vocabulary_.Bytes(id); }
@@ -47,17 +54,18 @@ class ByteLevelBpe : public Tokenizer {
   bool strips_leading_space() const override { return false; }
 
  private:
-  void EncodeText(std::string text, std::vector<TokenId>* ids) const {
+  // False if there is no room for it.
+  bool EncodeText(std::string text, TokenList* ids) const {
     if (options_.normalise_nfc) text = NormaliseNfc(text);
     if (options_.add_space_prefix && !text.starts_with(' ')) text.insert(0, 1, ' ');
-    std::vector<std::string_view> words;
-    splitter_.Split(text, &words);
+    if (!ids->HasRoomFor(text)) return false;
     std::vector<TokenId> symbols;
-    for (const std::string_view word : words) {
+    return splitter_.Split(text, [&](std::string_view word) {
+      if (!ids->HasRoomFor(word)) return false;
       if (options_.ignore_merges) {
         if (const auto whole = vocabulary_.FindBytes(word)) {
-          ids->push_back(*whole);
-          continue;
+          ids->Add(*whole);
+          return true;
         }
       }
       symbols.clear();
@@ -66,8 +74,9 @@ class ByteLevelBpe : public Tokenizer {
         if (id >= 0) symbols.push_back(id);
       }
       merges_.Apply(&symbols);
-      ids->insert(ids->end(), symbols.begin(), symbols.end());
-    }
+      ids->Add(symbols);
+      return true;
+    });
   }
 
   Vocabulary vocabulary_;
@@ -75,6 +84,7 @@ class ByteLevelBpe : public Tokenizer {
   MergeTable merges_;
   Options options_;
   std::array<TokenId, 256> byte_ids_{};
+  int64_t longest_token_ = TokenList::kUnknown;  // in bytes
 };
 
 }  // namespace

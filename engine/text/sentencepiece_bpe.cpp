@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "engine/text/byte_level_bpe.h"
+#include "engine/text/token_list.h"
 #include "engine/text/tokenizer_merge.h"
 #include "engine/text/unicode.h"
 
@@ -34,24 +35,30 @@ class SentencePieceBpe : public Tokenizer {
     for (const auto& [character, id] : characters_) {
       if (id >= vocabulary_.size()) character_of_[id] = character;
     }
+    for (int byte = 0; byte < 256; ++byte) {
+      if (vocabulary_.ByteToken(static_cast<uint8_t>(byte)) < 0) return;
+    }
+    for (TokenId id = 0; id < vocabulary_.size(); ++id) {
+      if (!vocabulary_.IsSpecial(id)) longest_token_ = std::max(longest_token_, std::ssize(vocabulary_.Name(id)));
+    }
   }
 
-  std::vector<TokenId> Encode(std::span<const TextPiece> pieces) const override {
-    std::vector<TokenId> ids;
+  std::optional<std::vector<TokenId>> Encode(std::span<const TextPiece> pieces, int64_t max_tokens) const override {
+    TokenList ids(max_tokens, longest_token_);
     bool first = true, behind_special = true;
     for (const Vocabulary::Run& run : vocabulary_.Cut(pieces)) {
       const bool special = run.token >= 0 && vocabulary_.IsSpecial(run.token);
       const bool prefixed = !special && WantsPrefix(run, first, behind_special);
       if (run.token < 0) {
-        EncodeText(prefixed ? " " + run.text : run.text, &ids);
+        if (!EncodeText(prefixed ? " " + run.text : run.text, &ids)) break;
       } else {
-        if (prefixed) EncodeText(" ", &ids);
-        ids.push_back(run.token);
+        if (prefixed && !EncodeText(" ", &ids)) break;
+        ids.Add(run.token);
       }
       first = false;
       behind_special = special;
     }
-    return ids;
+    return ids.Take();
   }
 
   std::string_view TokenBytes(TokenId id) const override { return vocabulary_.Bytes(id); }
@@ -81,54 +88,58 @@ class SentencePieceBpe : public Tokenizer {
     return false;
   }
 
-  void EncodeText(const std::string& raw, std::vector<TokenId>* ids) const {
+  // False if there is no room for it.
+  bool EncodeText(const std::string& raw, TokenList* ids) const {
     const std::string text = options_.nfc ? NormaliseNfc(raw) : raw;
+    if (!ids->HasRoomFor(text)) return false;
     std::vector<TokenId> symbols;  // of the stretch that merges may join
-    const auto flush = [&] {
+    const auto flush = [&](std::string_view rest) {
       merges_.Apply(&symbols);
       for (const TokenId symbol : symbols) {
         if (symbol < vocabulary_.size()) {
-          ids->push_back(symbol);
+          ids->Add(symbol);
         } else {
           SpellOut(character_of_.at(symbol), ids);
         }
       }
       symbols.clear();
+      return ids->HasRoomFor(rest);
     };
     bool after_unknown = false;
     uint32_t previous = 0;
     for (size_t i = 0; i < text.size();) {
-      CodePoint c = FirstCodePoint(std::string_view(text).substr(i));
+      const std::string_view rest = std::string_view(text).substr(i);
+      CodePoint c = FirstCodePoint(rest);
       i += c.length;
       if (c.value == ' ') c.value = 0x2581;
       const auto found = characters_.find(c.value);
       if (found != characters_.end()) {
-        if (!symbols.empty() && !merges_.MayJoin(previous, c.value)) flush();
+        if (!symbols.empty() && !merges_.MayJoin(previous, c.value) && !flush(rest)) return false;
         previous = c.value;
         symbols.push_back(found->second);
         after_unknown = false;
         continue;
       }
-      flush();
+      if (!flush(rest)) return false;
       const bool unknown = SpellOut(c.value, ids);
-      if (unknown && after_unknown) ids->pop_back();  // a run of unknown characters is one unknown token
+      if (unknown && after_unknown) ids->Drop();  // a run of unknown characters is one unknown token
       after_unknown = unknown;
     }
-    flush();
+    return flush({});
   }
 
   // The character's byte tokens; where one is missing, the unknown token, and true.
-  bool SpellOut(uint32_t character, std::vector<TokenId>* ids) const {
+  bool SpellOut(uint32_t character, TokenList* ids) const {
     std::string bytes;
     AppendCodePoint(character, &bytes);
     const bool spelled =
         std::ranges::all_of(bytes, [&](char c) { return vocabulary_.ByteToken(static_cast<uint8_t>(c)) >= 0; });
     if (spelled) {
-      for (const char c : bytes) ids->push_back(vocabulary_.ByteToken(static_cast<uint8_t>(c)));
+      for (const char c : bytes) ids->Add(vocabulary_.ByteToken(static_cast<uint8_t>(c)));
       return false;
     }
     if (options_.unknown < 0) return false;
-    ids->push_back(options_.unknown);
+    ids->Add(options_.unknown);
     return true;
   }
 
@@ -137,6 +148,7 @@ class SentencePieceBpe : public Tokenizer {
   Characters characters_;
   std::unordered_map<TokenId, uint32_t> character_of_;  // of ids past the vocabulary
   Options options_;
+  int64_t longest_token_ = TokenList::kUnknown;  // in bytes
 };
 
 // Makes symbols of single characters, and finds a token or character by its spelling.

@@ -1,10 +1,16 @@
 #include "engine/text/tokenizer.h"
 
+#include <limits>
+
 #include "engine/text/byte_level_bpe.h"
 #include "engine/text/sentencepiece_bpe.h"
 #include "engine/text/tokenizer_vocabulary.h"
 
 namespace ringside {
+
+std::vector<TokenId> Tokenizer::EncodeAll(std::span<const TextPiece> pieces) const {
+  return *Encode(pieces, std::numeric_limits<int64_t>::max());
+}
 
 Result<std::unique_ptr<Tokenizer>> MakeTokenizer(TokenizerData data) {
   const auto count = static_cast<TokenId>(data.tokens.size());

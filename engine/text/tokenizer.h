@@ -25,9 +25,12 @@ struct TextPiece {
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
-  /// Ids of the pieces' concatenation. Bytes that are not UTF-8 are encoded as U+FFFD each, as the reference does.
-  /// Never adds a BOS.
-  virtual std::vector<TokenId> Encode(std::span<const TextPiece> pieces) const = 0;
+  /// Ids of the pieces' concatenation; nothing where they would be more than `max_tokens`. Text that is too long for
+  /// that even in the vocabulary's longest tokens is not looked at any further; other text up to the word that is too
+  /// much. Bytes that are not UTF-8 are encoded as U+FFFD each, as the reference does. Never adds a BOS.
+  virtual std::optional<std::vector<TokenId>> Encode(std::span<const TextPiece> pieces, int64_t max_tokens) const = 0;
+  /// However many they are.
+  std::vector<TokenId> EncodeAll(std::span<const TextPiece> pieces) const;
   /// The bytes that a token adds to the text: possibly part of a UTF-8 character; "" for special tokens and for ids
   /// outside the vocabulary.
   virtual std::string_view TokenBytes(TokenId id) const = 0;

@@ -3,6 +3,7 @@
 
 #include <pcre2.h>
 
+#include <optional>
 #include <utility>
 
 #include "base/check.h"
@@ -69,34 +70,58 @@ std::string ErrorText(int code) {
 
 }  // namespace
 
+// What one call of Split needs for its matches.
+struct TextSplitter::Scratch {
+  std::unique_ptr<pcre2_match_context, FreeMatchContext> context{pcre2_match_context_create(nullptr)};
+  std::unique_ptr<pcre2_match_data, FreeMatchData> match{pcre2_match_data_create(1, nullptr)};
+
+  Scratch() {
+    CHECK(context != nullptr);
+    CHECK(match != nullptr);
+    // Backtracking over one long run of spaces is linear but counts every step; the default limit is 10 million.
+    pcre2_set_match_limit(context.get(), 200'000'000);
+    pcre2_set_heap_limit(context.get(), 256 << 10);  // KiB
+  }
+};
+
 struct TextSplitter::Pattern {
   std::unique_ptr<pcre2_code, FreeCode> code;
 
-  void Split(std::string_view text, pcre2_match_data* match, pcre2_match_context* context,
-             std::vector<std::string_view>* words) const {
+  struct Range {
+    size_t begin, end;
+  };
+  // The first match at or behind `from`, if there is one and it stays within the limits.
+  std::optional<Range> Match(std::string_view text, size_t from, Scratch& scratch) const {
+    const auto match = [&](uint32_t options) {
+      return pcre2_match(code.get(), reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), from,
+                         PCRE2_NO_UTF_CHECK | options, scratch.match.get(), scratch.context.get());
+    };
+    int found = match(0);
+    if (found == PCRE2_ERROR_JIT_STACKLIMIT) found = match(PCRE2_NO_JIT);
+    if (found < 0) return std::nullopt;
+    const PCRE2_SIZE* ends = pcre2_get_ovector_pointer(scratch.match.get());
+    return Range{ends[0], ends[1]};
+  }
+
+  bool Split(std::string_view text, Scratch& scratch, const TakeWord& take) const {
     size_t word_begin = 0, from = 0;  // [word_begin, from) is a gap still open, of characters where an empty match lay
     const auto close_word = [&](size_t end) {
-      if (end > word_begin) words->push_back(text.substr(word_begin, end - word_begin));
+      const std::string_view word = text.substr(word_begin, end - word_begin);
       word_begin = end;
+      return word.empty() || take(word);
     };
     while (from < text.size()) {
-      const auto subject = reinterpret_cast<PCRE2_SPTR>(text.data());
-      int found = pcre2_match(code.get(), subject, text.size(), from, PCRE2_NO_UTF_CHECK, match, context);
-      if (found == PCRE2_ERROR_JIT_STACKLIMIT) {
-        found = pcre2_match(code.get(), subject, text.size(), from, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, match, context);
-      }
-      if (found < 0) break;
-      const PCRE2_SIZE* ends = pcre2_get_ovector_pointer(match);
-      if (ends[1] <= ends[0]) {  // an empty match cuts nothing; go on behind the next character
-        from = ends[0] + 1;
+      const std::optional<Range> match = Match(text, from, scratch);
+      if (!match) break;
+      if (match->end <= match->begin) {  // an empty match cuts nothing; go on behind the next character
+        from = match->begin + 1;
         while (from < text.size() && (static_cast<uint8_t>(text[from]) & 0xC0) == 0x80) ++from;
         continue;
       }
-      close_word(ends[0]);
-      close_word(ends[1]);
-      from = ends[1];
+      if (!close_word(match->begin) || !close_word(match->end)) return false;
+      from = match->end;
     }
-    close_word(text.size());
+    return close_word(text.size());
   }
 };
 
@@ -123,22 +148,16 @@ Result<TextSplitter> TextSplitter::Make(const std::vector<std::string>& patterns
   return TextSplitter(std::move(compiled));
 }
 
-void TextSplitter::Split(std::string_view text, std::vector<std::string_view>* words) const {
-  std::vector<std::string_view> now{text}, next;
-  if (text.empty()) return;
-  const std::unique_ptr<pcre2_match_context, FreeMatchContext> context(pcre2_match_context_create(nullptr));
-  CHECK(context != nullptr);
-  // Backtracking over one long run of spaces is linear but counts every step; the default limit is 10 million.
-  pcre2_set_match_limit(context.get(), 200'000'000);
-  pcre2_set_heap_limit(context.get(), 256 << 10);  // KiB
-  const std::unique_ptr<pcre2_match_data, FreeMatchData> match(pcre2_match_data_create(1, nullptr));
-  CHECK(match != nullptr);
-  for (const Pattern& pattern : patterns_) {
-    next.clear();
-    for (const std::string_view word : now) pattern.Split(word, match.get(), context.get(), &next);
-    now.swap(next);
-  }
-  words->insert(words->end(), now.begin(), now.end());
+bool TextSplitter::SplitFrom(size_t pattern, std::string_view text, Scratch& scratch, const TakeWord& take) const {
+  if (pattern == patterns_.size()) return take(text);
+  return patterns_[pattern].Split(text, scratch,
+                                  [&](std::string_view word) { return SplitFrom(pattern + 1, word, scratch, take); });
+}
+
+bool TextSplitter::Split(std::string_view text, const TakeWord& take) const {
+  if (text.empty()) return true;
+  Scratch scratch;
+  return SplitFrom(0, text, scratch, take);
 }
 
 }  // namespace ringside

@@ -2,6 +2,7 @@
 // Owned by a tokenizer; immutable after Make, any thread.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -22,12 +23,17 @@ class TextSplitter {
   TextSplitter& operator=(TextSplitter&&) noexcept;
   ~TextSplitter();
 
-  /// Appends the words of `text` (well-formed UTF-8) to `words`, as views into it, in order and without a gap. Linear
-  /// for the patterns of the known models; where a match meets PCRE2's limits, the rest of the text is left uncut.
-  void Split(std::string_view text, std::vector<std::string_view>* words) const;
+  /// What becomes of a word; false ends the splitting.
+  using TakeWord = std::function<bool(std::string_view word)>;
+  /// Gives the words of `text` (well-formed UTF-8) to `take`, as views into it, in order and without a gap. False if
+  /// `take` ended it. Linear for the patterns of the known models; where a match meets PCRE2's limits, the rest of the
+  /// text is left uncut.
+  bool Split(std::string_view text, const TakeWord& take) const;
 
  private:
   struct Pattern;
+  struct Scratch;
+  bool SplitFrom(size_t pattern, std::string_view text, Scratch& scratch, const TakeWord& take) const;
   explicit TextSplitter(std::vector<Pattern> patterns);
   std::vector<Pattern> patterns_;
 };

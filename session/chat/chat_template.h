@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -56,7 +57,9 @@ struct EncodedRendering {
   std::vector<int64_t> message_starts;
   int64_t pinned_tokens = 0;
 };
-EncodedRendering EncodeRendering(const Tokenizer& tokenizer, const Rendering& rendering);
+/// Nothing where there would be more than `max_tokens` ids; then the text was not tokenised to its end.
+std::optional<EncodedRendering> EncodeRendering(const Tokenizer& tokenizer, const Rendering& rendering,
+                                                int64_t max_tokens);
 
 struct TemplateFormat;
 

@@ -10,13 +10,14 @@ namespace {
 // one text, and the border moves to the first token that begins at or behind it.
 bool BeginsWithSpecial(const Tokenizer& tokenizer, const TextPiece& piece) {
   if (!piece.markup) return false;
-  const std::vector<TokenId> ids = tokenizer.Encode({&piece, 1});
+  const std::vector<TokenId> ids = tokenizer.EncodeAll({&piece, 1});
   return !ids.empty() && tokenizer.IsSpecial(ids.front()) && piece.text.starts_with(tokenizer.TokenName(ids.front()));
 }
 
 }  // namespace
 
-EncodedRendering EncodeRendering(const Tokenizer& tokenizer, const Rendering& rendering) {
+std::optional<EncodedRendering> EncodeRendering(const Tokenizer& tokenizer, const Rendering& rendering,
+                                                int64_t max_tokens) {
   const std::vector<TextPiece>& pieces = rendering.pieces;
   std::vector<size_t> borders = rendering.message_starts;
   borders.push_back(rendering.pinned_pieces);
@@ -29,7 +30,10 @@ EncodedRendering EncodeRendering(const Tokenizer& tokenizer, const Rendering& re
            !(std::ranges::binary_search(borders, end) && BeginsWithSpecial(tokenizer, pieces[end]))) {
       ++end;
     }
-    const std::vector<TokenId> ids = tokenizer.Encode(std::span(pieces).subspan(begin, end - begin));
+    const std::optional<std::vector<TokenId>> fitting = tokenizer.Encode(
+        std::span(pieces).subspan(begin, end - begin), max_tokens - static_cast<int64_t>(encoded.ids.size()));
+    if (!fitting) return std::nullopt;
+    const std::vector<TokenId>& ids = *fitting;
     size_t token = 0, piece_byte = 0, token_byte = 0;
     for (size_t piece = begin; piece < end; ++piece) {
       while (token < ids.size() && token_byte < piece_byte) {

@@ -24,13 +24,15 @@ class Joined {
     EncodedRendering encoded;
     std::vector<int64_t> message_starts, borders;
   };
-  Ids Encode(const Tokenizer& tokenizer, const std::vector<size_t>& borders) {
+  std::optional<Ids> Encode(const Tokenizer& tokenizer, const std::vector<size_t>& borders, int64_t max_tokens) {
     std::vector<size_t> all = message_starts_;
     all.insert(all.end(), borders.begin(), borders.end());
     std::sort(all.begin(), all.end());
     all.erase(std::unique(all.begin(), all.end()), all.end());
     rendering_.message_starts = all;
-    Ids ids{EncodeRendering(tokenizer, rendering_), {}, {}};
+    std::optional<EncodedRendering> encoded = EncodeRendering(tokenizer, rendering_, max_tokens);
+    if (!encoded) return std::nullopt;
+    Ids ids{*std::move(encoded), {}, {}};
     const auto offset = [&](size_t piece) {
       const auto at = std::lower_bound(all.begin(), all.end(), piece) - all.begin();
       return ids.encoded.message_starts[static_cast<size_t>(at)];
@@ -47,7 +49,7 @@ class Joined {
 
 }  // namespace
 
-bool Timeline::SetInstructions(std::optional<std::string> text, const Codec& codec) {
+Result<bool> Timeline::SetInstructions(std::optional<std::string> text, const Codec& codec, int64_t max_tokens) {
   if (text == instructions_) return false;
   instructions_ = std::move(text);
   if (tokens_.empty()) return false;
@@ -67,7 +69,7 @@ bool Timeline::SetInstructions(std::optional<std::string> text, const Codec& cod
   items_.resize(first);
   for (Item& item : items_) item.token_begin = item.token_end = -1;
   CutTokens(0);
-  Render(codec, false);
+  RETURN_IF_ERROR(Render(codec, false, max_tokens));
 
   if (has_tail) {
     const int64_t shift = static_cast<int64_t>(tokens_.size()) - tail_begin;
@@ -85,7 +87,7 @@ bool Timeline::SetInstructions(std::optional<std::string> text, const Codec& cod
   return true;
 }
 
-void Timeline::Render(const Codec& codec, bool open_answer) {
+Status Timeline::Render(const Codec& codec, bool open_answer, int64_t max_tokens) {
   Joined joined;
   std::vector<size_t> borders;  // [begin, end) of each item rendered, then the opened answer's begin
   const bool fresh = tokens_.empty();
@@ -99,6 +101,7 @@ void Timeline::Render(const Codec& codec, bool open_answer) {
   size_t index = 0;
   while (index < items_.size() && items_[index].rendered()) ++index;
   const size_t first = index;
+  std::vector<TimelineEnd> ends;  // of the items rendered
   for (; index < items_.size(); ++index) {
     const ChatMessage message{items_[index].role, items_[index].text};
     const Rendering part = codec.chat.Render({&message, 1}, end, false);
@@ -106,7 +109,7 @@ void Timeline::Render(const Codec& codec, bool open_answer) {
     borders.push_back(joined.pieces() + (part.message_starts.empty() ? 0 : part.message_starts.back()));
     joined.Add(part);
     borders.push_back(joined.pieces());
-    items_[index].end = end;
+    ends.push_back(end);
   }
   if (open_answer) {
     const Rendering part = codec.chat.Render({}, end, true);
@@ -116,7 +119,13 @@ void Timeline::Render(const Codec& codec, bool open_answer) {
   }
 
   const auto base = static_cast<int64_t>(tokens_.size());
-  const Joined::Ids ids = joined.Encode(codec.tokenizer, borders);
+  const std::optional<Joined::Ids> fitting = joined.Encode(codec.tokenizer, borders, max_tokens - base);
+  if (!fitting) {
+    return InvalidArgument(
+        "The conversation would have more than " + std::to_string(max_tokens) + " tokens, its limit.", "input",
+        "context_length_exceeded");
+  }
+  const Joined::Ids& ids = *fitting;
   tokens_.insert(tokens_.end(), ids.encoded.ids.begin(), ids.encoded.ids.end());
   for (const int64_t start : ids.message_starts) {
     const int64_t position = base + start;
@@ -126,6 +135,7 @@ void Timeline::Render(const Codec& codec, bool open_answer) {
   for (index = first; index < items_.size(); ++index) {
     items_[index].token_begin = base + ids.borders[border++];
     items_[index].token_end = base + ids.borders[border++];
+    items_[index].end = ends[index - first];
   }
   answer_begin_ = open_answer ? base + ids.borders[border] : -1;
   end_ = end;
@@ -134,6 +144,7 @@ void Timeline::Render(const Codec& codec, bool open_answer) {
     const int64_t wanted = ids.encoded.pinned_tokens > 1 ? ids.encoded.pinned_tokens : kPinnedWithoutSystem;
     pinned_ = std::min({wanted, codec.pinned_max, static_cast<int64_t>(tokens_.size())});
   }
+  return Status::Ok();
 }
 
 void Timeline::CloseAnswer(Item answer, std::span<const TokenId> output, const Codec& codec) {

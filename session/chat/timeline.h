@@ -67,11 +67,15 @@ class Timeline {
   void AddItem(Item item) { items_.push_back(std::move(item)); }
 
   /// Sets the system message that stands before all items. If ids exist already they are made anew up to the first
-  /// sampled answer, whose ids and all behind them are kept. Returns true if ids changed.
-  bool SetInstructions(std::optional<std::string> text, const Codec& codec);
+  /// sampled answer, whose ids and all behind them are kept. True if ids changed.
+  /// kInvalidArgument (context_length_exceeded) where there would be more than `max_tokens` ids; the timeline is then
+  /// of no further use.
+  Result<bool> SetInstructions(std::optional<std::string> text, const Codec& codec, int64_t max_tokens);
 
-  /// Renders what is not rendered yet and, with `open_answer`, the text that begins an answer.
-  void Render(const Codec& codec, bool open_answer);
+  /// Renders what is not rendered yet and, with `open_answer`, the text that begins an answer. kInvalidArgument
+  /// (context_length_exceeded), and nothing changed, where there would be more than `max_tokens` ids: such a text is
+  /// not tokenised to its end.
+  Status Render(const Codec& codec, bool open_answer, int64_t max_tokens);
 
   /// Ends the answer that Render opened: `output` are the sampled ids. Without any, the opening text goes again and no
   /// item is added.

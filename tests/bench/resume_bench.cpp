@@ -59,7 +59,7 @@ double Median(std::vector<double> values) {
 class NoText final : public Tokenizer {
  public:
   explicit NoText(int64_t vocab) : vocab_(vocab) {}
-  std::vector<TokenId> Encode(std::span<const TextPiece>) const override { return {}; }
+  std::optional<std::vector<TokenId>> Encode(std::span<const TextPiece>, int64_t) const override { return {}; }
   std::string_view TokenBytes(TokenId) const override { return "x"; }
   std::string_view TokenName(TokenId) const override { return "x"; }
   bool IsSpecial(TokenId) const override { return false; }

@@ -219,8 +219,8 @@ Status Run(const Options& options) {
       "Face<|im_end|>\n<|im_start|>user\nContinue the text.\n",
       true};
   const TextPiece piece = {source, false};
-  const std::vector<TokenId> prefix = tokenizer->Encode({&system, 1});
-  std::vector<TokenId> ids = tokenizer->Encode({&piece, 1});
+  const std::vector<TokenId> prefix = tokenizer->EncodeAll({&system, 1});
+  std::vector<TokenId> ids = tokenizer->EncodeAll({&piece, 1});
   fmt::print("{}: {} tokens, prefix {}; {}\n", options.text, ids.size(), prefix.size(), backend->Describe());
   if (static_cast<int64_t>(ids.size()) < options.tokens) return InvalidArgument("the text is too short");
   ids.resize(static_cast<size_t>(options.tokens));

@@ -1,11 +1,12 @@
 // Measures tokenising texts that clients could send to hold a server up: processor seconds a megabyte, for each kind of
 // text at two sizes, so that growth faster than the text shows. Prints one JSON object a measurement.
 //   tokenizer_bench (--gguf FILE | --folder FOLDER) [--megabytes 1,4] [--markup]
-//                   [--added COUNT]
+//                   [--added COUNT] [--max-tokens COUNT]
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <ctime>
+#include <limits>
 #include <random>
 
 #include "engine/files/gguf_reader.h"
@@ -77,6 +78,7 @@ int Main(int argc, char** argv) {
   std::vector<double> sizes = {1, 4};
   bool markup = false;
   int added = 0;
+  int64_t max_tokens = std::numeric_limits<int64_t>::max();
   CLI::App app("Measures tokenising hostile texts.");
   auto* group = app.add_option_group("model");
   group->add_option("--gguf", gguf);
@@ -84,6 +86,7 @@ int Main(int argc, char** argv) {
   group->require_option(1);
   app.add_option("--megabytes", sizes)->delimiter(',');
   app.add_option("--added", added, "user-defined tokens <unused0>, <unused1> ... added to the vocabulary");
+  app.add_option("--max-tokens", max_tokens, "what the tokenizer may give; -1 tokens: there are more");
   app.add_flag("--markup", markup, "read special tokens in the text");
   CLI11_PARSE(app, argc, argv);
   const auto read = [&]() -> Result<TokenizerData> {
@@ -103,7 +106,8 @@ int Main(int argc, char** argv) {
     for (const double megabytes : sizes) {
       const TextPiece piece{MakeText(kind, static_cast<size_t>(megabytes * (1 << 20))), markup};
       const double begin = ProcessorSeconds();
-      const size_t tokens = tokenizer->Encode({&piece, 1}).size();
+      const auto ids = tokenizer->Encode({&piece, 1}, max_tokens);
+      const int64_t tokens = ids ? std::ssize(*ids) : -1;
       fmt::print("{{\"name\":\"tokenize\",\"text\":\"{}\",\"megabytes\":{},\"tokens\":{},\"seconds_per_mb\":{:.3f}}}\n",
                  kind.name, megabytes, tokens, (ProcessorSeconds() - begin) / megabytes);
     }

@@ -13,7 +13,7 @@ namespace ringside {
 class LetterTokenizer final : public Tokenizer {
  public:
   explicit LetterTokenizer(int64_t vocab) : vocab_(vocab) {}
-  std::vector<TokenId> Encode(std::span<const TextPiece> pieces) const override {
+  std::optional<std::vector<TokenId>> Encode(std::span<const TextPiece> pieces, int64_t) const override {
     std::vector<TokenId> ids;
     for (const auto& piece : pieces) {
       for (const char c : piece.text) ids.push_back(c - 'A');

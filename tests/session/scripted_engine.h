@@ -19,7 +19,7 @@ class ByteTokenizer final : public Tokenizer {
  public:
   static constexpr TokenId kImStart = 256, kImEnd = 257;
 
-  std::vector<TokenId> Encode(std::span<const TextPiece> pieces) const override {
+  std::optional<std::vector<TokenId>> Encode(std::span<const TextPiece> pieces, int64_t max_tokens) const override {
     std::vector<TokenId> ids;
     for (const TextPiece& piece : pieces) {
       std::string_view rest = piece.text;
@@ -32,6 +32,7 @@ class ByteTokenizer final : public Tokenizer {
             length = TokenName(special).size();
           }
         }
+        if (static_cast<int64_t>(ids.size()) >= max_tokens) return std::nullopt;
         ids.push_back(id);
         rest.remove_prefix(length);
       }

@@ -11,7 +11,7 @@ namespace {
 class TableTokens : public Tokenizer {
  public:
   TableTokens(std::map<TokenId, std::string> table, bool strips) : table_(std::move(table)), strips_(strips) {}
-  std::vector<TokenId> Encode(std::span<const TextPiece>) const override { return {}; }
+  std::optional<std::vector<TokenId>> Encode(std::span<const TextPiece>, int64_t) const override { return {}; }
   std::string_view TokenBytes(TokenId id) const override {
     const auto found = table_.find(id);
     return found == table_.end() ? std::string_view() : std::string_view(found->second);

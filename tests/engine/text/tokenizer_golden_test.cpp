@@ -26,7 +26,7 @@ std::unique_ptr<Tokenizer> FromFolder(const std::string& name) {
 
 std::vector<TokenId> EncodeOne(const Tokenizer& tokenizer, std::string text, bool markup) {
   const TextPiece piece{std::move(text), markup};
-  return tokenizer.Encode({&piece, 1});
+  return tokenizer.EncodeAll({&piece, 1});
 }
 
 std::string Decode(const Tokenizer& tokenizer, const std::vector<TokenId>& ids) {
@@ -114,7 +114,7 @@ class ByteTokens : public Tokenizer {
   ByteTokens() {
     for (int i = 0; i < 256; ++i) bytes_[i] = static_cast<char>(i);
   }
-  std::vector<TokenId> Encode(std::span<const TextPiece>) const override { return {}; }
+  std::optional<std::vector<TokenId>> Encode(std::span<const TextPiece>, int64_t) const override { return {}; }
   std::string_view TokenBytes(TokenId id) const override { return id < 256 ? std::string_view(&bytes_[id], 1) : ""; }
   std::string_view TokenName(TokenId) const override { return ""; }
   bool IsSpecial(TokenId id) const override { return id >= 256; }

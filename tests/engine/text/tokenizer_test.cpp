@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "engine/files/gguf_reader.h"
+#include "engine/text/token_list.h"
 #include "tests/engine/text/tokenizer_strings.h"
 
 namespace ringside {
@@ -27,7 +28,7 @@ using testing::IsEmpty;
 std::unique_ptr<Tokenizer> Qwen2() { return std::move(*MakeTokenizer(*ReadHuggingFaceTokenizer(GoldenPath("qwen2")))); }
 
 std::vector<TokenId> Encode(const Tokenizer& tokenizer, const std::vector<TextPiece>& pieces) {
-  return tokenizer.Encode(pieces);
+  return tokenizer.EncodeAll(pieces);
 }
 
 std::string TextOf(const Tokenizer& tokenizer, const std::vector<TokenId>& ids) {
@@ -132,6 +133,33 @@ TEST(Tokenizer, AMegabyteOfOneThing) {
     while (text.size() < 1u << 20) text += unit;
     EXPECT_FALSE(Encode(*bpe, {{text, true}}).empty());
     EXPECT_FALSE(Encode(*pieces, {{text, true}}).empty());
+  }
+}
+
+TEST(Tokenizer, MoreThanALimitGivesNothing) {
+  for (const char* name : {"gpt2", "llama3", "qwen2", "tekken", "llama2", "mistral"}) {
+    const auto tokenizer = std::move(*MakeTokenizer(*ReadHuggingFaceTokenizer(GoldenPath(name))));
+    GoldenStrings strings;
+    for (uint64_t i = 0; i < 300; ++i) {
+      const TextPiece piece{strings.Make(i), i % 2 == 0};
+      const std::vector<TokenId> all = tokenizer->EncodeAll({&piece, 1});
+      const auto count = static_cast<int64_t>(all.size());
+      EXPECT_EQ(tokenizer->Encode({&piece, 1}, count), all) << name << " " << i;
+      for (const int64_t fewer : {count - 1, count / 2, int64_t{0}, int64_t{-1}}) {
+        if (fewer >= count) continue;
+        EXPECT_EQ(tokenizer->Encode({&piece, 1}, fewer), std::nullopt) << name << " " << i;
+      }
+    }
+  }
+}
+
+TEST(TokenList, IsFullBeforeATextThatCannotFit) {
+  for (const int64_t longest : {int64_t{8}, TokenList::kUnknown}) {
+    TokenList ids(3, longest);
+    EXPECT_TRUE(ids.HasRoomFor(std::string(24, 'x')));
+    ids.Add(7);
+    EXPECT_EQ(ids.HasRoomFor(std::string(24, 'x')), longest == TokenList::kUnknown);
+    EXPECT_EQ(ids.Take().has_value(), longest == TokenList::kUnknown) << "it was told that the text is not added";
   }
 }
 
@@ -287,7 +315,7 @@ TEST(TokenizerFiles, ShapesThatNobodyExpects) {
       Result<TokenizerData> data = folder.Read();
       if (!data.ok()) continue;
       const auto tokenizer = MakeTokenizer(std::move(*data));
-      if (tokenizer.ok()) (*tokenizer)->Encode(std::vector<TextPiece>{{"Hello  world \xF0\x9F", true}});
+      if (tokenizer.ok()) (*tokenizer)->EncodeAll(std::vector<TextPiece>{{"Hello  world \xF0\x9F", true}});
       ++read;
     }
     EXPECT_GT(read, 0);

@@ -7,6 +7,8 @@
 namespace ringside {
 namespace {
 
+constexpr int64_t kRoom = 1 << 20;  // tokens
+
 class TimelineTest : public ::testing::Test {
  protected:
   static Item Message(ChatRole role, std::string text) {
@@ -18,7 +20,7 @@ class TimelineTest : public ::testing::Test {
   // A turn: the user's message and the answer, sampled with its end of turn unless it is cut.
   void Turn(const std::string& user, const std::string& answer, bool cut = false) {
     timeline_.AddItem(Message(ChatRole::kUser, user));
-    timeline_.Render(codec_, true);
+    ASSERT_TRUE(timeline_.Render(codec_, true, kRoom).ok());
     std::vector<TokenId> ids = Bytes(answer);
     if (!cut) ids.push_back(ByteTokenizer::kImEnd);
     timeline_.CloseAnswer(Message(ChatRole::kAssistant, answer), ids, codec_);
@@ -32,7 +34,7 @@ class TimelineTest : public ::testing::Test {
 };
 
 TEST_F(TimelineTest, TurnsConcatenateToTheWholeConversation) {
-  timeline_.SetInstructions("Be kind.", codec_);
+  ASSERT_TRUE(timeline_.SetInstructions("Be kind.", codec_, kRoom).ok());
   Turn("Hi", "Hello");
   Turn("Bye", "Ciao");
   EXPECT_EQ(Text(),
@@ -55,15 +57,15 @@ TEST_F(TimelineTest, AnAnswerCutShortIsClosedByTheNextTurn) {
 }
 
 TEST_F(TimelineTest, PinsTheSystemMessageUpToTheCap) {
-  timeline_.SetInstructions("Be kind.", codec_);
+  ASSERT_TRUE(timeline_.SetInstructions("Be kind.", codec_, kRoom).ok());
   Turn("Hi", "Hello");
   const std::vector<TokenId> pinned(timeline_.tokens().begin(), timeline_.tokens().begin() + timeline_.pinned());
   EXPECT_EQ(tokenizer_.Decode(pinned), "<|im_start|>system\nBe kind.<|im_end|>\n");
 
   Timeline capped;
-  capped.SetInstructions(std::string(200, 'x'), codec_);
+  ASSERT_TRUE(capped.SetInstructions(std::string(200, 'x'), codec_, kRoom).ok());
   capped.AddItem(Message(ChatRole::kUser, "Hi"));
-  capped.Render(codec_, true);
+  ASSERT_TRUE(capped.Render(codec_, true, kRoom).ok());
   EXPECT_EQ(capped.pinned(), 64);
 }
 
@@ -89,25 +91,25 @@ TEST_F(TimelineTest, RegeneratingBehindAUserMessageOpensTheSameAnswer) {
   std::vector<TokenId> prompt = timeline_.tokens();
   prompt.resize(prompt.size() - 6);  // Hello<|im_end|>
   timeline_.KeepItems(1);
-  timeline_.Render(codec_, true);
+  ASSERT_TRUE(timeline_.Render(codec_, true, kRoom).ok());
   EXPECT_EQ(timeline_.tokens(), prompt);
 }
 
 TEST_F(TimelineTest, AnEmptyAnswerLeavesNoTrace) {
   timeline_.AddItem(Message(ChatRole::kUser, "Hi"));
-  timeline_.Render(codec_, true);
+  ASSERT_TRUE(timeline_.Render(codec_, true, kRoom).ok());
   timeline_.CloseAnswer(Message(ChatRole::kAssistant, ""), {}, codec_);
   EXPECT_EQ(timeline_.items().size(), 1U);
   EXPECT_EQ(Text().substr(Text().size() - 13), "Hi<|im_end|>\n");
 }
 
 TEST_F(TimelineTest, OtherInstructionsKeepTheSampledIds) {
-  timeline_.SetInstructions("Be kind.", codec_);
+  ASSERT_TRUE(timeline_.SetInstructions("Be kind.", codec_, kRoom).ok());
   Turn("Hi", "Hello");
   Turn("Bye", "Ciao");
   Timeline fresh = timeline_;
-  EXPECT_FALSE(timeline_.SetInstructions("Be kind.", codec_));
-  EXPECT_TRUE(timeline_.SetInstructions("Be brief, please.", codec_));
+  EXPECT_FALSE(timeline_.SetInstructions("Be kind.", codec_, kRoom).value());
+  EXPECT_TRUE(timeline_.SetInstructions("Be brief, please.", codec_, kRoom).value());
   EXPECT_EQ(Text(),
             "<|im_start|>system\nBe brief, please.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"
             "Hello<|im_end|>\n<|im_start|>user\nBye<|im_end|>\n<|im_start|>assistant\nCiao<|im_end|>");
@@ -117,6 +119,25 @@ TEST_F(TimelineTest, OtherInstructionsKeepTheSampledIds) {
   timeline_.KeepItems(2);
   fresh.KeepItems(2);
   EXPECT_EQ(timeline_.tokens().size(), fresh.tokens().size() + 9);
+}
+
+TEST_F(TimelineTest, WhatIsTooLongIsRefusedAndChangesNothing) {
+  Turn("Hi", "Hello");
+  const Timeline before = timeline_;
+  timeline_.AddItem(Message(ChatRole::kUser, "Bye"));
+  const Timeline added = timeline_;
+  ASSERT_TRUE(timeline_.Render(codec_, true, kRoom).ok());
+  const auto tokens = static_cast<int64_t>(timeline_.tokens().size());
+  for (const int64_t room : {int64_t{-1}, int64_t{0}, static_cast<int64_t>(before.tokens().size()), tokens - 1}) {
+    timeline_ = added;
+    const Status status = timeline_.Render(codec_, true, room);
+    EXPECT_EQ(status.reason(), "context_length_exceeded") << room;
+    EXPECT_EQ(timeline_.tokens(), before.tokens());
+    EXPECT_EQ(timeline_.items(), added.items());
+  }
+  EXPECT_TRUE(timeline_.Render(codec_, true, tokens).ok());
+  Timeline instructed = before;
+  EXPECT_EQ(instructed.SetInstructions(std::string(100, 'x'), codec_, 90).status().reason(), "context_length_exceeded");
 }
 
 TEST_F(TimelineTest, MarkupInAMessageIsText) {
@@ -136,14 +157,14 @@ TEST_F(TimelineTest, KeepingNothingStartsOver) {
 
 // Items in front of the first sampled answer, none of which has ids: a server that was fed them must not run past them.
 TEST_F(TimelineTest, OtherInstructionsLeaveItemsWithoutIdsAlone) {
-  timeline_.SetInstructions("Be kind.", codec_);
-  timeline_.Render(codec_, false);
+  ASSERT_TRUE(timeline_.SetInstructions("Be kind.", codec_, kRoom).ok());
+  ASSERT_TRUE(timeline_.Render(codec_, false, kRoom).ok());
   timeline_.AddItem(Message(ChatRole::kUser, "Hi"));
   Item answer = Message(ChatRole::kAssistant, "Hello");
   answer.sampled = true;
   timeline_.AddItem(answer);
-  EXPECT_TRUE(timeline_.SetInstructions("Be brief.", codec_));
-  timeline_.Render(codec_, false);
+  EXPECT_TRUE(timeline_.SetInstructions("Be brief.", codec_, kRoom).value());
+  ASSERT_TRUE(timeline_.Render(codec_, false, kRoom).ok());
   EXPECT_EQ(Text(),
             "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"
             "Hello<|im_end|>\n");
