@@ -147,6 +147,7 @@ Status Serving::Start() {
 std::shared_ptr<Service> Serving::MakeService() {
   auto service = std::make_shared<Service>();
   AddHealthRoutes(*service, health_);
+  service->router.AnswerAtOnce("/metrics");
   service->router.Add("GET", "/metrics",
                       [this](const HttpRequest&, const Router::Parameters&) { return MetricsAnswer(metrics_); });
   return service;
@@ -164,6 +165,8 @@ Status Serving::Listen() {
   options.host = config_.host;
   options.port = static_cast<uint16_t>(config_.port);
   options.access = {config_.api_keys, config_.allowed_origins, config_.host};
+  options.io_threads = static_cast<int>(config_.io_threads);
+  options.worker_threads = static_cast<int>(config_.worker_threads);
   options.max_connections = config_.max_connections;
   options.max_connection_age = std::chrono::seconds(config_.max_connection_age_s);
   options.idle_timeout = std::chrono::seconds(config_.idle_timeout_s);

@@ -46,11 +46,13 @@ void AddHealthRoutes(Service& service, const Health& health) {
   for (const char* path : {"/healthz", "/livez", "/v2/health/live"}) {
     service.router.Add("GET", path, [](const HttpRequest&, const Router::Parameters&) { return Alive(); });
     service.open_paths.insert(path);
+    service.router.AnswerAtOnce(path);
   }
   for (const char* path : {"/readyz", "/health", "/v2/health/ready"}) {
     service.router.Add("GET", path,
                        [&health](const HttpRequest&, const Router::Parameters&) { return Readiness(health); });
     service.open_paths.insert(path);
+    service.router.AnswerAtOnce(path);
   }
 }
 

@@ -36,6 +36,8 @@ struct ServerConfig {
   std::vector<std::string> api_keys;
   std::vector<std::string> allowed_origins;
   bool allow_public = false;
+  int64_t io_threads = 2;
+  int64_t worker_threads = 2;
   int64_t max_connections = 1024;
   int64_t max_connection_age_s = 0;  // 0 = no limit
   int64_t idle_timeout_s = 0;        // likewise

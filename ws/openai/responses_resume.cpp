@@ -188,10 +188,12 @@ SocketRoute ResponsesRoute(SessionTable& table, std::function<int64_t()> retry_a
   };
   route.open = [&table, retry_after_ms](const HttpRequest& request, std::shared_ptr<Outbox> outbox) {
     const auto face = std::make_shared<ResponsesSocket>(table, request.principal, std::move(outbox), retry_after_ms);
-    if (!request.Query("session").empty()) {
-      if (const Result<ResumeRequest> resume = ReadQuery(request); resume.ok()) face->Attach(*resume);
+    std::function<void()> attach;
+    if (const Result<ResumeRequest> resume = ReadQuery(request); resume.ok() && !resume->session.empty()) {
+      attach = [face, resume = *resume] { face->Attach(resume); };
     }
-    return SocketFace{.on_message = [face](std::string_view message) { face->OnMessage(message); },
+    return SocketFace{.on_opened = std::move(attach),
+                      .on_message = [face](std::string_view message) { face->OnMessage(message); },
                       .on_closed = [face] { face->OnClosed(); },
                       .busy = [face] { return face->busy(); }};
   };

@@ -8,6 +8,8 @@
 #include <boost/beast/websocket/error.hpp>
 #include <boost/beast/websocket/option.hpp>
 #include <boost/beast/websocket/stream.hpp>
+#include <deque>
+#include <new>
 #include <optional>
 
 #include "base/log.h"
@@ -24,6 +26,7 @@ using boost::system::error_code;
 
 constexpr size_t kReadBytes = 64 << 10;
 constexpr size_t kKeptBufferBytes = 256 << 10;
+constexpr size_t kMaxMessagesWaiting = 256;
 constexpr size_t kMaxReasonBytes = 123;
 // Pieces of one message: so many are free, and beyond them each must bring something.
 constexpr int64_t kFreePieces = 1024;
@@ -43,7 +46,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
         watch_(context.options.max_message_bytes),
         messages_(static_cast<double>(context.options.messages_per_second),
                   10.0 * static_cast<double>(context.options.messages_per_second)) {}
-  ~Connection() { Finish(kLost); }
+  ~Connection() { Abandon(); }
 
   void Start(const UpgradeRequest& request, const SocketRoute& route, HttpRequest asked, std::string request_id) {
     const ServerOptions& options = context_.options;
@@ -59,6 +62,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
       if (!subprotocol.empty()) response.set(http::field::sec_websocket_protocol, subprotocol);
     }));
     stream_.control_callback([this](websocket::frame_type kind, boost::beast::string_view) { OnControl(kind); });
+    client_ = ticket_.Client(asked.principal);
     stream_.async_accept(request, [self = shared_from_this(), route, asked = std::move(asked)](error_code error) {
       if (!error) self->Open(route, asked);
     });
@@ -89,9 +93,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
     context_.counters.WebSocketOpened();
     open_ = true;
     member_ = context_.Join({outbox_, [weak = weak_from_this()] {
-                               if (const auto self = weak.lock()) self->Finish(kLost);
+                               if (const auto self = weak.lock()) self->Abandon();
                              }});
-    face_ = route.open(asked, outbox_);
+    face_ = std::make_shared<SocketFace>(route.open(asked, outbox_));
+    if (face_->on_opened) Submit(0, [face = face_] { face->on_opened(); });
     // The server may have begun to stop between the check and now.
     if (context_.draining) outbox_->Close(1012, "server is stopping");
     if (context_.options.max_connection_age.count() > 0) ArmAge(context_.options.max_connection_age);
@@ -124,31 +129,74 @@ class Connection : public std::enable_shared_from_this<Connection> {
     if (stream_.is_message_done()) {
       if (!messages_.Allow()) return BeginClose(1008, "too many messages");
       last_message_ = std::chrono::steady_clock::now();
-      Deliver();
+      const auto data = buffer_.data();
+      messages_waiting_.emplace_back(static_cast<const char*>(data.data()), data.size());
+      waiting_bytes_ += data.size();
       pieces_ = 0;
       buffer_.consume(buffer_.size());
       // A large message must not hold its memory for as long as the socket lives.
       if (buffer_.capacity() > kKeptBufferBytes) buffer_ = boost::beast::flat_buffer();
     }
-    if (!closing_) Read();
+    Deliver();
+    // Behind a message that takes long the next may be read, but not any number of them.
+    paused_ = static_cast<int64_t>(waiting_bytes_) >= context_.options.max_message_bytes ||
+              messages_waiting_.size() >= kMaxMessagesWaiting;
+    if (!paused_ && !closing_) Read();
   }
 
+  // ---- working ----------------------------------------------------------------------------------------------------
+  /// Hands the next message to a worker, unless one is there.
   void Deliver() {
-    const auto data = buffer_.data();
+    while (!working_ && !finished_ && !messages_waiting_.empty()) {
+      std::string message = std::move(messages_waiting_.front());
+      messages_waiting_.pop_front();
+      waiting_bytes_ -= message.size();
+      const size_t bytes = message.size();
+      Submit(bytes, [face = face_, message = std::move(message)] { face->on_message(message); });
+    }
+  }
+
+  void Submit(size_t bytes, std::function<void()> call) {
+    const Status accepted =
+        context_.workers.Submit(client_, bytes, [self = shared_from_this(), call = std::move(call)] {
+          if (!self->gone_) self->Call(call);
+          const auto executor = self->stream_.get_executor();
+          asio::post(executor, [self] { self->OnWorked(); });
+        });
+    working_ = accepted.ok();
+    if (!working_) outbox_->Push(ErrorEvent(accepted));
+  }
+
+  /// On a worker.
+  void Call(const std::function<void()>& call) {
     try {
-      face_.on_message(std::string_view(static_cast<const char*>(data.data()), data.size()));
+      call();
+    } catch (const std::bad_alloc&) {
+      LogError("a message was not answered for want of memory");
+      outbox_->Push(ErrorEvent(Unavailable("The server has no memory left for this request.")));
     } catch (const std::exception& error) {
       LogError("a message was answered by an exception: {}", error.what());
       outbox_->Close(1011, "internal error");
     }
   }
 
+  void OnWorked() {
+    working_ = false;
+    if (finished_) return TellClosed();
+    Deliver();
+    const bool room = static_cast<int64_t>(waiting_bytes_) < context_.options.max_message_bytes &&
+                      messages_waiting_.size() < kMaxMessagesWaiting;
+    if (!room || !std::exchange(paused_, false)) return;
+    if (!closing_ && !refused_) Read();
+  }
+
+  bool Busy() const { return working_ || !messages_waiting_.empty() || (face_->busy && face_->busy()); }
+
   void RefuseMessage() {
     refused_ = true;
-    outbox_->Push(
-        R"({"type":"error","status":413,"error":{"type":"invalid_request_error","code":"message_too_big","message":)"
-        R"("The message is larger than )" +
-        std::to_string(context_.options.max_message_bytes) + R"( bytes.","param":null}})");
+    outbox_->Push(ErrorEvent(
+        InvalidArgument("The message is larger than " + std::to_string(context_.options.max_message_bytes) + " bytes.",
+                        "", "message_too_big")));
     outbox_->Close(1009, "message too big");
     // What follows of the message is read and dropped by the close handshake.
   }
@@ -246,7 +294,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
       const auto self = weak.lock();
       if (cancelled || !self || self->finished_) return;
       // An answer is not cut for its socket's age.
-      if (self->face_.busy && self->face_.busy()) return self->ArmAge(std::chrono::milliseconds(500));
+      if (self->Busy()) return self->ArmAge(std::chrono::milliseconds(500));
       self->outbox_->Close(1012, "connection too old");
     });
   }
@@ -258,13 +306,19 @@ class Connection : public std::enable_shared_from_this<Connection> {
       if (cancelled || !self || self->finished_) return;
       const auto now = std::chrono::steady_clock::now();
       // Whoever waits for an answer is not idle, and begins to be when it ends.
-      if (self->face_.busy && self->face_.busy()) self->last_message_ = now;
+      if (self->Busy()) self->last_message_ = now;
       if (now < self->last_message_ + self->context_.options.idle_timeout) return self->ArmIdle();
       self->outbox_->Close(4408, "idle for too long");
     });
   }
 
-  /// Once: tells the face and lets go of everything. On the strand, or where no strand runs any more.
+  /// Where neither strands nor workers run any more.
+  void Abandon() {
+    Finish(kLost);
+    TellClosed();
+  }
+
+  /// Once: lets go of everything and tells the face, behind what a worker is still at. On the strand, or by Abandon.
   void Finish(uint16_t code) {
     if (!open_ || std::exchange(finished_, true)) return;
     outbox_->Detach();
@@ -275,12 +329,18 @@ class Connection : public std::enable_shared_from_this<Connection> {
     deadline_.cancel();
     error_code ignored;
     stream_.next_layer().next_layer().close(ignored);
+    gone_ = true;
+    messages_waiting_.clear();
+    if (!working_) TellClosed();
+  }
+
+  void TellClosed() {
+    const std::shared_ptr<SocketFace> face = std::exchange(face_, nullptr);
     try {
-      if (face_.on_closed) face_.on_closed();
+      if (face != nullptr && face->on_closed) face->on_closed();
     } catch (const std::exception& error) {
       LogError("a face failed to close: {}", error.what());
     }
-    face_ = {};
   }
 
   ServerContext& context_;
@@ -292,7 +352,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
   RateLimit messages_;
   RateLimit controls_{10, 64};
   std::shared_ptr<Outbox> outbox_;
-  SocketFace face_;
+  std::shared_ptr<SocketFace> face_;
+  std::string client_;  // in whose name workers are asked for
+  std::deque<std::string> messages_waiting_;
+  size_t waiting_bytes_ = 0;
+  std::atomic<bool> gone_{false};  // what has not been begun is not to be
   boost::beast::flat_buffer buffer_;
   std::string written_;
   std::optional<Outbox::Closing> pending_close_;
@@ -300,7 +364,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   int64_t pieces_ = 0;  // of the message being read
   uint16_t close_code_ = kLost;
   bool open_ = false, writing_ = false, closing_ = false, finished_ = false, deadline_set_ = false;
-  bool refused_ = false;  // a message was too large: nothing more is read but by the close
+  bool working_ = false, paused_ = false;  // a worker has a message; nothing is read until there is room
+  bool refused_ = false;                   // a message was too large: nothing more is read but by the close
 };
 
 }  // namespace

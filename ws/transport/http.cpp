@@ -30,6 +30,7 @@ constexpr std::array kReasons = {
     ReasonEntry{"origin_not_allowed", 403, kInvalidRequest},
     ReasonEntry{"method_not_allowed", 405, kInvalidRequest},
     ReasonEntry{"request_timeout", 408, kInvalidRequest},
+    ReasonEntry{"message_too_big", 413, kInvalidRequest},
     ReasonEntry{"request_too_large", 413, kInvalidRequest},
     ReasonEntry{"uri_too_long", 414, kInvalidRequest},
     ReasonEntry{"unsupported_media_type", 415, kInvalidRequest},
@@ -57,6 +58,12 @@ std::string Cut(const std::string& text, size_t bytes) {
 /// Failures of the machine are named by their reason; what the system says of them, paths included, is for the log.
 bool IsInternal(const Status& status) {
   return status.reason().empty() && (status.code() == StatusCode::kIo || status.code() == StatusCode::kCorruption);
+}
+
+nlohmann::json ErrorMembers(const WireError& wire) {
+  nlohmann::json error = {{"message", wire.message}, {"type", wire.type}, {"param", nullptr}, {"code", wire.code}};
+  if (!wire.param.empty()) error["param"] = wire.param;
+  return error;
 }
 
 // Where nobody knows better.
@@ -111,12 +118,18 @@ WireError MapStatus(const Status& status, int64_t retry_after_ms) {
   return wire;
 }
 
+std::string ErrorEvent(const Status& status) {
+  const WireError wire = MapStatus(status);
+  nlohmann::json error = ErrorMembers(wire);
+  if (wire.retry_after_ms > 0) error["retry_after_ms"] = wire.retry_after_ms;
+  return nlohmann::json{{"type", "error"}, {"status", wire.http_status}, {"error", std::move(error)}}.dump();
+}
+
 HttpResponse ErrorResponse(const Status& status, int64_t retry_after_ms) {
   CHECK(!status.ok());
   const WireError wire = MapStatus(status, retry_after_ms);
   if (IsInternal(status)) LogError("a request failed: {}", status.message());
-  nlohmann::json error = {{"message", wire.message}, {"type", wire.type}, {"param", nullptr}, {"code", wire.code}};
-  if (!wire.param.empty()) error["param"] = wire.param;
+  nlohmann::json error = ErrorMembers(wire);
   HttpResponse response;
   response.status = wire.http_status;
   // Messages may quote the request: bytes that are no UTF-8 become U+FFFD instead of an exception.

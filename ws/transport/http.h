@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -33,8 +34,8 @@ struct HttpResponse {
   std::string content_type = "application/json";
   std::vector<std::pair<std::string, std::string>> headers;
   /// Not null: the body is not `body` but what is pushed into this outbox until it is closed with
-  /// Outbox::kEndOfBody. Called once, after the head has been sent; what it returns is kept until the answer has ended
-  /// or the peer is gone.
+  /// Outbox::kEndOfBody. Called once, on a worker, while the head is sent; what it returns is kept until the answer has
+  /// ended or the peer is gone.
   std::function<std::shared_ptr<void>(std::shared_ptr<Outbox>)> stream;
 };
 
@@ -53,6 +54,9 @@ WireError MapStatus(const Status& status, int64_t retry_after_ms = 0);
 /// waiting helps and x-should-retry: false where it does not.
 HttpResponse ErrorResponse(const Status& status, int64_t retry_after_ms = 0);
 
+/// The same as a WebSocket event: {"type":"error","status","error"}.
+std::string ErrorEvent(const Status& status);
+
 /// Method and path pattern to handler. A pattern segment in braces matches one path segment: "/v1/conversations/{id}".
 class Router {
  public:
@@ -62,6 +66,10 @@ class Router {
   void Add(std::string method, std::string pattern, Handler handler);
   /// Requests of this very path may have bodies of so many bytes, whatever the limit of others is.
   void AllowBody(std::string path, int64_t bytes) { body_bytes_[std::move(path)] = bytes; }
+  /// Requests of this very path are answered on the io threads: their handlers wait for nothing. All others run on the
+  /// workers.
+  void AnswerAtOnce(std::string path) { at_once_.insert(std::move(path)); }
+  bool IsAnsweredAtOnce(const std::string& path) const { return at_once_.contains(path); }
   /// The largest body of a request of this path; `others` where nothing else is allowed.
   int64_t BodyLimit(const std::string& path, int64_t others) const {
     const auto at = body_bytes_.find(path);
@@ -80,6 +88,7 @@ class Router {
   };
   std::vector<Entry> entries_;
   std::map<std::string, int64_t> body_bytes_;
+  std::set<std::string> at_once_;
 };
 
 }  // namespace ringside

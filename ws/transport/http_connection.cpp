@@ -1,8 +1,10 @@
 #include "ws/transport/http_connection.h"
 
+#include <array>
 #include <atomic>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/dispatch.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/error.hpp>
@@ -257,7 +259,21 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void Dispatch() {
     if (upgrade_) return Upgrade();
     request_.body = std::move(parser_->get().body());
-    Answer(Route());
+    if (service_->router.IsAnsweredAtOnce(request_.path)) return Answer(Route());
+    OnWorker([](const HttpConnection& self) { return self.Route(); },
+             [](HttpConnection& self, HttpResponse response) { self.Answer(std::move(response)); });
+  }
+
+  /// Runs `work` on a worker and `then`, with what it returned, on the strand. Nothing else happens here in between.
+  template <class Work, class Then>
+  void OnWorker(Work work, Then then) {
+    timer_.expires_at(Timer::time_point::max());
+    const Status accepted = context_.workers.Submit(
+        ticket_.Client(request_.principal), request_.body.size(), [self = shared_from_this(), work, then] {
+          asio::post(self->socket_.get_executor(),
+                     [self, then, result = work(std::as_const(*self))]() mutable { then(*self, std::move(result)); });
+        });
+    if (!accepted.ok()) Answer(ErrorResponse(accepted));
   }
 
   HttpResponse Route() const {
@@ -290,15 +306,21 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     }
     // Frames before the answer could be a second request in disguise.
     if (buffer_.size() > 0) return Refuse(InvalidArgument("Wait for the upgrade.", "", "bad_request"));
-    if (Status status = AdmitSocket(route->second); !status.ok()) return Answer(ErrorResponse(status));
+    if (!route->second.admit) return Open(route->second);
+    OnWorker([&route = route->second](const HttpConnection& self) { return self.AdmitSocket(route); },
+             [&route = route->second](HttpConnection& self, const Status& status) {
+               status.ok() ? self.Open(route) : self.Answer(ErrorResponse(status));
+             });
+  }
+
+  void Open(const SocketRoute& route) {
     timer_.cancel();
     context_.counters.HttpAnswered(101);
-    StartConnection(std::move(socket_), std::move(ticket_), context_, parser_->get(), route->second,
-                    std::move(request_), request_id_);
+    StartConnection(std::move(socket_), std::move(ticket_), context_, parser_->get(), route, std::move(request_),
+                    request_id_);
   }
 
   Status AdmitSocket(const SocketRoute& route) const {
-    if (!route.admit) return Status::Ok();
     try {
       return route.admit(request_);
     } catch (const std::exception& error) {
@@ -334,9 +356,10 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     if (response.stream) style.body = AnswerStyle::Body::kChunks;
     context_.counters.HttpAnswered(response.status);
     if (response.stream && !style.without_body) return Stream(std::move(response), style);
-    answer_ = WriteAnswer(response, style);
+    answer_ = WriteHead(response, style);
+    body_ = HasBody(response, style) ? std::move(response.body) : std::string();
     Arm(context_.options.request_timeout);
-    asio::async_write(socket_, asio::buffer(answer_),
+    asio::async_write(socket_, std::array{asio::buffer(answer_), asio::buffer(body_)},
                       [self = shared_from_this()](error_code error, size_t) { self->OnWritten(error); });
   }
 
@@ -344,12 +367,13 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void Stream(HttpResponse response, AnswerStyle style) {
     timer_.cancel();
     if (parser_->get().version() != 11) style.body = AnswerStyle::Body::kUntilClose;
-    StartHttpStream(std::move(socket_), std::move(ticket_), context_, std::move(response), style);
+    StartHttpStream(std::move(socket_), std::move(ticket_), context_, request_.principal, std::move(response), style);
   }
 
   void OnWritten(error_code error) {
     if (error) return Cut();
     answer_.clear();
+    body_ = std::string();  // it may have been large
     if (keep_alive_) return NextRequest(false);
     // Closing with unread bytes would reset the connection and could take the answer with it.
     socket_.shutdown(asio::socket_base::shutdown_send, error);
@@ -413,7 +437,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   std::shared_ptr<const Service> service_;  // the one that admitted the request
   std::optional<HttpTarget> target_;
   HttpRequest request_;
-  std::string request_id_, allow_origin_, answer_;
+  std::string request_id_, allow_origin_, answer_, body_;
   size_t lingered_bytes_ = 0;
 };
 

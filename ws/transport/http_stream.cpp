@@ -29,7 +29,7 @@ class HttpStream : public std::enable_shared_from_this<HttpStream> {
         quiet_(socket_.get_executor()) {}
   ~HttpStream() { Finish(); }
 
-  void Start(const HttpResponse& response, AnswerStyle style) {
+  void Start(const std::string& principal, const HttpResponse& response, AnswerStyle style) {
     outbox_ = std::make_shared<Outbox>([weak = weak_from_this()] {
       if (auto self = weak.lock()) {
         const auto executor = self->socket_.get_executor();
@@ -49,15 +49,27 @@ class HttpStream : public std::enable_shared_from_this<HttpStream> {
     Read();
     // The server may have begun to stop between the check and now.
     if (context_.draining) outbox_->Close(1012, "server is stopping");
+    const Status accepted =
+        context_.workers.Submit(ticket_.Client(principal), 0,
+                                [self = shared_from_this(), stream = response.stream] { self->OpenSource(stream); });
+    if (!accepted.ok()) outbox_->Close(1012, "server is busy");
+  }
+
+ private:
+  /// On a worker.
+  void OpenSource(const std::function<std::shared_ptr<void>(std::shared_ptr<Outbox>)>& stream) {
+    std::shared_ptr<void> source;
     try {
-      source_ = response.stream(outbox_);
+      source = stream(outbox_);
     } catch (const std::exception& error) {
       LogError("a stream failed to start: {}", error.what());
       outbox_->Close(1011, "internal error", true);
     }
+    asio::post(socket_.get_executor(), [self = shared_from_this(), source = std::move(source)]() mutable {
+      if (!self->finished_) self->source_ = std::move(source);
+    });
   }
 
- private:
   /// Nothing is expected from the peer: the read is there to notice that it goes.
   void Read() {
     socket_.async_read_some(asio::buffer(read_), [self = shared_from_this()](error_code error, size_t bytes) {
@@ -176,9 +188,9 @@ class HttpStream : public std::enable_shared_from_this<HttpStream> {
 
 }  // namespace
 
-void StartHttpStream(Socket socket, ConnectionTicket ticket, ServerContext& context, HttpResponse response,
-                     AnswerStyle style) {
-  std::make_shared<HttpStream>(std::move(socket), std::move(ticket), context)->Start(response, style);
+void StartHttpStream(Socket socket, ConnectionTicket ticket, ServerContext& context, const std::string& principal,
+                     HttpResponse response, AnswerStyle style) {
+  std::make_shared<HttpStream>(std::move(socket), std::move(ticket), context)->Start(principal, response, style);
 }
 
 }  // namespace ringside

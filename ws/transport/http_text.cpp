@@ -123,7 +123,11 @@ std::optional<HttpTarget> ParseTarget(std::string_view target) {
   return out;
 }
 
-std::string WriteAnswer(const HttpResponse& response, const AnswerStyle& style) {
+bool HasBody(const HttpResponse& response, const AnswerStyle& style) {
+  return !style.without_body && response.status != 204;
+}
+
+std::string WriteHead(const HttpResponse& response, const AnswerStyle& style) {
   std::string out = fmt::format("HTTP/1.1 {} {}\r\nServer: ringside\r\n", response.status, Reason(response.status));
   const auto add = [&out](std::string_view name, std::string_view value) {
     if (IsHeaderText(name) && IsHeaderText(value)) out += fmt::format("{}: {}\r\n", name, value);
@@ -143,8 +147,12 @@ std::string WriteAnswer(const HttpResponse& response, const AnswerStyle& style) 
     add("Vary", "Origin");
   }
   for (const auto& [name, value] : response.headers) add(name, value);
-  out += "\r\n";
-  if (!style.without_body && response.status != 204) out += response.body;
+  return out += "\r\n";
+}
+
+std::string WriteAnswer(const HttpResponse& response, const AnswerStyle& style) {
+  std::string out = WriteHead(response, style);
+  if (HasBody(response, style)) out += response.body;
   return out;
 }
 

@@ -30,7 +30,10 @@ struct AnswerStyle {
   std::string_view request_id;
   std::string_view allow_origin;  // "" = no CORS headers
 };
-/// The whole answer as it goes onto the wire.
+/// An answer's head as it goes onto the wire, and whether the body follows it.
+std::string WriteHead(const HttpResponse& response, const AnswerStyle& style);
+bool HasBody(const HttpResponse& response, const AnswerStyle& style);
+/// The whole answer.
 std::string WriteAnswer(const HttpResponse& response, const AnswerStyle& style);
 
 /// "req_" and 128 random bits.

@@ -159,6 +159,7 @@ void Server::Stop(std::chrono::milliseconds patience) {
   state_->work.reset();
   state_->io.stop();
   for (std::thread& thread : state_->threads) thread.join();
+  context.workers.Stop();
   for (const ServerContext::Member& member : context.members()) member.abandon();
 }
 

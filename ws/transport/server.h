@@ -20,17 +20,19 @@
 
 namespace ringside {
 
-/// One upgraded connection's protocol. The functions are called on the connection's strand, `on_closed` once and last.
+/// One upgraded connection's protocol. `on_opened` and `on_message` are called on the server's workers, where they may
+/// block, one at a time and in order; `on_closed` once and last; `busy` on the connection's strand, at any time.
 struct SocketFace {
+  std::function<void()> on_opened = nullptr;         // before every message; may be null
   std::function<void(std::string_view)> on_message;  // one whole message, text or binary
   std::function<void()> on_closed;
   std::function<bool()> busy;  // an answer is running: the socket is not cut for its age now
 };
 /// What is spoken over the WebSockets of one path.
 struct SocketRoute {
-  /// Makes the face of a connection that `request` was upgraded to.
+  /// Makes the face of a connection that `request` was upgraded to. On its strand: must not block.
   std::function<SocketFace(const HttpRequest& request, std::shared_ptr<Outbox> outbox)> open;
-  /// Not null: what speaks against this upgrade, told as an HTTP answer; nothing has been said then.
+  /// Not null: what speaks against this upgrade, told as an HTTP answer; nothing has been said then. On a worker.
   std::function<Status(const HttpRequest& request)> admit = nullptr;
 };
 
@@ -46,7 +48,8 @@ struct ServerOptions {
   std::string host = "127.0.0.1";
   uint16_t port = 0;  // 0 = any free one
   AccessOptions access;
-  int io_threads = 2;
+  int io_threads = 2;      // read, write and frame; wait for nothing
+  int worker_threads = 2;  // do everything else
   int64_t max_connections = 1024;
   int64_t max_message_bytes = limits::kMaxMessageBytes;  // one WebSocket message or HTTP body
   int64_t messages_per_second = 200;                     // of one WebSocket, beyond a burst of ten times as many

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "ws/transport/server.h"
+#include "ws/transport/worker_pool.h"
 
 namespace ringside {
 
@@ -26,8 +27,12 @@ using Timer = boost::asio::basic_waitable_timer<std::chrono::steady_clock,
                                                 boost::asio::wait_traits<std::chrono::steady_clock>, Strand>;
 
 struct ServerContext {
-  ServerContext(const ServerOptions& server_options, std::shared_ptr<const Service> first, TransportCounters& transport_counters)
-      : options(server_options), access(server_options.access), counters(transport_counters), service_(std::move(first)) {}
+  ServerContext(const ServerOptions& server_options, std::shared_ptr<const Service> first,
+                TransportCounters& transport_counters)
+      : options(server_options),
+        access(server_options.access),
+        counters(transport_counters),
+        service_(std::move(first)) {}
 
   /// A WebSocket, or an HTTP answer that is still being made, as the server sees it.
   struct Member {
@@ -69,8 +74,10 @@ struct ServerContext {
   const ServerOptions options;
   const AccessPolicy access;
   TransportCounters& counters;
+  WorkerPool workers{{.threads = options.worker_threads}};
   std::atomic<bool> draining{false};
   std::atomic<int64_t> connections{0};  // sockets of either kind
+  std::atomic<uint64_t> sockets_seen{0};
 
  private:
   mutable std::mutex mutex_;
@@ -82,19 +89,25 @@ struct ServerContext {
 /// Counts one socket for as long as it lives; handed from the HTTP connection to the WebSocket it becomes.
 class ConnectionTicket {
  public:
-  explicit ConnectionTicket(ServerContext& context) : context_(&context), number_(++context.connections) {}
+  explicit ConnectionTicket(ServerContext& context)
+      : context_(&context), number_(++context.connections), id_(++context.sockets_seen) {}
   ConnectionTicket(ConnectionTicket&& other) noexcept
-      : context_(std::exchange(other.context_, nullptr)), number_(other.number_) {}
+      : context_(std::exchange(other.context_, nullptr)), number_(other.number_), id_(other.id_) {}
   ConnectionTicket& operator=(ConnectionTicket&&) = delete;
   ~ConnectionTicket() {
     if (context_ != nullptr) --context_->connections;
   }
   /// How many sockets were open when this one came, itself included.
   int64_t number() const { return number_; }
+  /// Who asks, for a fair share of the workers: the principal, or this socket where no key tells clients apart.
+  std::string Client(const std::string& principal) const {
+    return principal.empty() ? "socket " + std::to_string(id_) : principal;
+  }
 
  private:
   ServerContext* context_;
   int64_t number_;
+  uint64_t id_;  // like no other's
 };
 
 }  // namespace ringside

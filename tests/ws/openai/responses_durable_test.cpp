@@ -236,6 +236,7 @@ TEST_F(ResponsesDurableTest, AnUpgradeMayAttachAtOnce) {
     EXPECT_TRUE(route.admit(request).ok());
     auto outbox = std::make_shared<Outbox>([] {});
     const SocketFace face = route.open(request, outbox);
+    if (face.on_opened) face.on_opened();
     table->Flush();
     std::vector<Json> frames;
     while (std::optional<std::string> text = outbox->Take()) frames.push_back(Json::parse(*text));

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <future>
 #include <mutex>
 #include <new>
 #include <nlohmann/json.hpp>
@@ -27,6 +28,27 @@ class TransportTest : public ::testing::Test {
     std::vector<std::shared_ptr<Outbox>> outboxes;
   };
 
+  /// Where handlers wait until a test lets them go.
+  class Gate {
+   public:
+    void Pass() {
+      ++waiting_;
+      opened_.wait();
+      --waiting_;
+    }
+    void Open() { open_.set_value(); }
+    /// Until so many wait.
+    void WaitFor(int count) const {
+      while (waiting_ < count) std::this_thread::yield();
+    }
+
+   private:
+    std::promise<void> open_;
+    std::shared_future<void> opened_{open_.get_future()};
+    std::atomic<int> waiting_{0};
+  };
+
+  Gate gate_;
   ServerOptions options_;
   TransportCounters counters_;
   Metrics metrics_{counters_};
@@ -46,8 +68,9 @@ class TransportTest : public ::testing::Test {
     }
     seen_.changed.notify_all();
     return {.on_message =
-                [outbox](std::string_view message) {
+                [this, outbox](std::string_view message) {
                   if (message == "throw") throw std::runtime_error("a face failed");
+                  if (message == "block") gate_.Pass();
                   if (message == "close 4409") return outbox->Close(4409, "taken over");
                   outbox->Push(std::string(message));
                 },
@@ -73,6 +96,7 @@ class TransportTest : public ::testing::Test {
       };
     };
     service->router.Add("GET", "/healthz", say("alive"));
+    service->router.AnswerAtOnce("/healthz");
     service->router.Add("GET", "/hello", say("hello"));
     service->router.Add("POST", "/echo/{id}", [](const HttpRequest& request, const Router::Parameters& values) {
       HttpResponse response;
@@ -89,6 +113,10 @@ class TransportTest : public ::testing::Test {
     });
     service->router.Add("GET", "/out-of-memory",
                         [](const HttpRequest&, const Router::Parameters&) -> HttpResponse { throw std::bad_alloc(); });
+    service->router.Add("GET", "/block", [this](const HttpRequest&, const Router::Parameters&) {
+      gate_.Pass();
+      return HttpResponse();
+    });
     service->sockets["/ws"] = {
         .open = [this](const HttpRequest& request,
                        std::shared_ptr<Outbox> outbox) { return OpenEcho(request, std::move(outbox)); },

@@ -1,0 +1,118 @@
+// What takes long holds up its own client only: the io threads go on, and workers are left to others.
+#include "tests/ws/transport/transport_fixture.h"
+
+namespace ringside::testing {
+namespace {
+
+class TransportWorkersTest : public TransportTest {
+ protected:
+  TransportWorkersTest() {
+    options_.io_threads = 1;
+    options_.worker_threads = 2;
+  }
+  std::unique_ptr<WireClient> Open() {
+    auto client = std::make_unique<WireClient>(port());
+    const auto answer = client->Upgrade("/ws");
+    EXPECT_TRUE(answer && answer->status == 101);
+    return client;
+  }
+};
+
+const std::string kBlock = "GET /block HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+TEST_F(TransportWorkersTest, HealthIsAnsweredWhateverHandlersWaitFor) {
+  Start();
+  WireClient first(port()), second(port()), third(port());
+  for (WireClient* client : {&first, &second, &third}) client->Send(kBlock);
+  gate_.WaitFor(2);  // both workers
+  EXPECT_EQ(WireClient(port()).Get("/healthz")->body, "alive");
+  gate_.Open();
+  for (WireClient* client : {&first, &second, &third}) EXPECT_EQ(client->ReadAnswer()->status, 200);
+}
+
+TEST_F(TransportWorkersTest, OthersAreHeardWhileAMessageTakesLong) {
+  Start();
+  const auto slow = Open(), other = Open();
+  slow->SendText("block");
+  gate_.WaitFor(1);
+  slow->SendText("behind it");
+  other->SendText("here");
+  EXPECT_EQ(other->ReadText(), "here");
+  EXPECT_EQ(WireClient(port()).Get("/hello")->body, "hello");
+  // What is pushed goes out, and pings are answered, before the message is done.
+  WaitOutbox(0)->Push("a delta");
+  EXPECT_EQ(slow->ReadText(), "a delta");
+  slow->SendFrame(9, "still there?");
+  const auto pong = slow->ReadFrame();
+  ASSERT_TRUE(pong.has_value());
+  EXPECT_EQ(pong->opcode, 10);
+  gate_.Open();
+  EXPECT_EQ(slow->ReadText(), "block");
+  EXPECT_EQ(slow->ReadText(), "behind it");
+}
+
+TEST_F(TransportWorkersTest, WhoeverAsksForMuchLeavesAWorkerToTheOthers) {
+  options_.access.api_keys = {"greedy", "modest"};
+  Start();
+  const std::string greedy = "Authorization: Bearer greedy\r\n", modest = "Authorization: Bearer modest\r\n";
+  std::vector<std::unique_ptr<WireClient>> clients;
+  for (int i = 0; i < 8; ++i) {
+    clients.push_back(std::make_unique<WireClient>(port()));
+    clients.back()->Send("GET /block HTTP/1.1\r\nHost: localhost\r\n" + greedy + "\r\n");
+  }
+  gate_.WaitFor(1);
+  EXPECT_EQ(WireClient(port()).Get("/hello", modest)->body, "hello");
+  gate_.Open();
+  for (const auto& client : clients) EXPECT_EQ(client->ReadAnswer()->status, 200);
+}
+
+TEST_F(TransportWorkersTest, MoreMessagesThanAreKeptWaitInTheSocket) {
+  options_.max_message_bytes = 1'000;
+  options_.messages_per_second = 100'000;
+  Start();
+  const auto client = Open();
+  client->SendText("block");
+  gate_.WaitFor(1);
+  std::thread sender([&] {
+    for (int i = 0; i < 5'000; ++i) client->SendText(std::to_string(i));
+  });
+  EXPECT_EQ(WireClient(port()).Get("/healthz")->body, "alive");
+  gate_.Open();
+  EXPECT_EQ(client->ReadText(), "block");
+  for (int i = 0; i < 5'000; ++i) ASSERT_EQ(client->ReadText(), std::to_string(i));
+  sender.join();
+}
+
+TEST_F(TransportWorkersTest, AFaceIsToldOfTheEndBehindItsLastMessage) {
+  Start();
+  {
+    const auto client = Open();
+    client->SendText("block");
+    gate_.WaitFor(1);
+  }
+  // The peer is gone, and its message is still being worked on.
+  while (server_->open_sockets() > 0) std::this_thread::yield();
+  {
+    std::lock_guard lock(seen_.mutex);
+    EXPECT_EQ(seen_.closed, 0);
+  }
+  gate_.Open();
+  EXPECT_TRUE(WaitClosed(1));
+}
+
+TEST_F(TransportWorkersTest, AStopWaitsForWhatRunsAndTellsEveryFace) {
+  Start();
+  const auto first = Open(), second = Open(), third = Open();
+  for (const auto& client : {first.get(), second.get(), third.get()}) client->SendText("block");
+  gate_.WaitFor(2);
+  std::thread opener([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    gate_.Open();
+  });
+  server_->Stop(std::chrono::milliseconds(0));
+  opener.join();
+  EXPECT_TRUE(WaitClosed(3));
+}
+
+}  // namespace
+}  // namespace ringside::testing

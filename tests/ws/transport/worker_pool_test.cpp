@@ -1,0 +1,134 @@
+#include "ws/transport/worker_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <future>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace ringside {
+namespace {
+
+/// Calls that wait until they are let go.
+class Gate {
+ public:
+  std::function<void()> Call() {
+    return [this] {
+      ++entered_;
+      opened_.wait();
+    };
+  }
+  void Open() { open_.set_value(); }
+  /// Waits until so many calls are inside.
+  void WaitEntered(int count) const {
+    while (entered_ < count) std::this_thread::yield();
+  }
+  int entered() const { return entered_; }
+
+ private:
+  std::promise<void> open_;
+  std::shared_future<void> opened_{open_.get_future()};
+  std::atomic<int> entered_{0};
+};
+
+TEST(WorkerPoolTest, TheCallsOfAClientBeginInOrder) {
+  WorkerPool pool({.threads = 1});
+  std::vector<int> order;
+  std::promise<void> done;
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(pool.Submit("a", 0, [&order, i] { order.push_back(i); }).ok());
+  ASSERT_TRUE(pool.Submit("a", 0, [&] { done.set_value(); }).ok());
+  done.get_future().wait();
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(order[static_cast<size_t>(i)], i);
+}
+
+TEST(WorkerPoolTest, OneClientLeavesAWorkerToTheOthers) {
+  WorkerPool pool({.threads = 3});
+  Gate gate;
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(pool.Submit("greedy", 0, gate.Call()).ok());
+  gate.WaitEntered(2);
+  std::promise<void> other;
+  ASSERT_TRUE(pool.Submit("other", 0, [&] { other.set_value(); }).ok());
+  other.get_future().wait();
+  EXPECT_EQ(gate.entered(), 2);
+  gate.Open();
+  gate.WaitEntered(10);
+}
+
+TEST(WorkerPoolTest, LargeCallsLeaveAWorkerToSmallOnes) {
+  WorkerPool pool({.threads = 3, .large_bytes = 100});
+  Gate gate;
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(pool.Submit("large " + std::to_string(i), 101, gate.Call()).ok());
+  gate.WaitEntered(2);
+  for (int i = 0; i < 10; ++i) {
+    std::promise<void> small;
+    ASSERT_TRUE(pool.Submit("small", 100, [&] { small.set_value(); }).ok());
+    small.get_future().wait();
+  }
+  EXPECT_EQ(gate.entered(), 2);
+  gate.Open();
+  gate.WaitEntered(10);
+}
+
+TEST(WorkerPoolTest, ClientsTakeTurns) {
+  WorkerPool pool({.threads = 1});
+  Gate gate;
+  ASSERT_TRUE(pool.Submit("first", 0, gate.Call()).ok());
+  gate.WaitEntered(1);
+  std::string order;
+  std::promise<void> done;
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(pool.Submit("a", 0, [&] { order += 'a'; }).ok());
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(pool.Submit("b", 0, [&] { order += 'b'; }).ok());
+  ASSERT_TRUE(pool.Submit("a", 0, [&] { done.set_value(); }).ok());
+  gate.Open();
+  done.get_future().wait();
+  EXPECT_EQ(order, "ababab");
+}
+
+TEST(WorkerPoolTest, WhatWaitsIsBoundedForAllAndForEach) {
+  WorkerPool pool({.threads = 1, .queue_calls = 4, .queue_bytes = 1'000});
+  Gate gate;
+  ASSERT_TRUE(pool.Submit("first", 0, gate.Call()).ok());
+  gate.WaitEntered(1);
+  EXPECT_TRUE(pool.Submit("a", 0, [] {}).ok());
+  EXPECT_TRUE(pool.Submit("a", 0, [] {}).ok());
+  EXPECT_EQ(pool.Submit("a", 0, [] {}).code(), StatusCode::kUnavailable);  // half of the queue
+  EXPECT_TRUE(pool.Submit("b", 600, [] {}).ok());                          // beyond its share, but its only one
+  EXPECT_EQ(pool.Submit("b", 1, [] {}).code(), StatusCode::kUnavailable);
+  EXPECT_EQ(pool.Submit("c", 401, [] {}).code(), StatusCode::kUnavailable);
+  EXPECT_TRUE(pool.Submit("c", 400, [] {}).ok());
+  EXPECT_EQ(pool.Submit("d", 0, [] {}).code(), StatusCode::kUnavailable);
+  gate.Open();
+  // Room comes back with the work that is done.
+  while (!pool.Submit("d", 1'000, [] {}).ok()) std::this_thread::yield();
+}
+
+TEST(WorkerPoolTest, AnExceptionCostsOneCall) {
+  WorkerPool pool({.threads = 1});
+  std::promise<void> done;
+  ASSERT_TRUE(pool.Submit("a", 0, [] { throw std::runtime_error("it failed"); }).ok());
+  ASSERT_TRUE(pool.Submit("a", 0, [&] { done.set_value(); }).ok());
+  done.get_future().wait();
+}
+
+TEST(WorkerPoolTest, StopEndsWhatRunsAndDropsWhatWaits) {
+  WorkerPool pool({.threads = 1});
+  Gate gate;
+  const auto held = std::make_shared<int>(0);
+  ASSERT_TRUE(pool.Submit("a", 0, gate.Call()).ok());
+  gate.WaitEntered(1);
+  std::atomic<bool> ran{false};
+  ASSERT_TRUE(pool.Submit("a", 0, [held, &ran] { ran = true; }).ok());
+  std::thread stopper([&] { pool.Stop(); });
+  while (pool.Submit("b", 0, [] {}).ok()) std::this_thread::yield();
+  gate.Open();
+  stopper.join();
+  EXPECT_FALSE(ran);
+  EXPECT_EQ(held.use_count(), 1);
+}
+
+}  // namespace
+}  // namespace ringside
