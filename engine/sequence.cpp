@@ -73,7 +73,7 @@ SyncResult Sequence::Sync(const TimelineView& timeline, bool want_logits) {
   Ring& ring = cache_->ring();
   int64_t keep = std::min(CommonPrefix(timeline), want_logits ? length - 1 : length);
   if (!CanContinueFrom(keep)) {
-    keep = 0;
+    keep = std::min(keep, timeline.window.pinned);  // the ring's rows are gone, the pinned ones never go
     result.rebuilt = true;
   }
   ring.RollBack(keep);
@@ -88,7 +88,7 @@ SyncResult Sequence::Sync(const TimelineView& timeline, bool want_logits) {
   }
   result.reused = keep;
   const CacheSource from = std::exchange(restored_, std::nullopt).value_or(CacheSource::kSlot);
-  result.source = keep > 0 ? from : known_ ? CacheSource::kRecomputed : CacheSource::kNew;
+  result.source = keep > 0 && !result.rebuilt ? from : known_ ? CacheSource::kRecomputed : CacheSource::kNew;
   known_ = true;
   return result;
 }
