@@ -7,9 +7,6 @@
 namespace ringside {
 namespace {
 
-// Raised with every change after which the same weights and tokens give other rows: an operation's order or rounding,
-// angles, the place of an element in a tile. Old snapshots are computed again then.
-constexpr int64_t kArithmeticVersion = 1;
 constexpr int64_t kLayoutVersion = 1;
 
 void AddTexts(std::span<const std::string> texts, Digest* digest) {

@@ -1,0 +1,89 @@
+// The rows of keys and values that fixed inputs give on every kind of device, as digests beside the version of the
+// arithmetic: stored caches are taken for valid under one version, so rows must not change without it. All paths through
+// the CPU's kernels give the same rows.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/model/digest.h"
+#include "engine/model/model_fingerprint.h"
+#include "tests/engine/model/model_run.h"
+#include "tests/kernels/devices.h"
+
+namespace ringside {
+namespace {
+
+constexpr int64_t kRecordedVersion = 1;  // of the arithmetic that gave these
+struct RecordedRows {
+  std::string_view device;
+  std::string_view digest;
+};
+constexpr RecordedRows kRecorded[] = {
+    {.device = "cpu", .digest = "31ad3b65eaf91a776f90660efa87f7e8"},
+};
+
+std::unique_ptr<Backend> MakeDeviceOrCpuPath(const std::string& name) {
+  if (!name.starts_with("cpu_")) return testing::MakeDevice(name);
+  auto made = MakeCpuBackend({.threads = 1, .instruction_set = name.substr(4)});
+  return made.ok() ? std::move(*made) : nullptr;
+}
+
+/// Of the whole slab after 40 tokens, in chunks, in a window that they wrap. Rows no token has written are zero.
+void AddRows(const std::string& model_path, Backend& backend, DType dtype, Digest* digest) {
+  auto model = Model::Load(model_path, backend);
+  ASSERT_TRUE(model.ok()) << model.status().ToString();
+  OwnCache cache(**model, {4, 24, Eviction::kToken}, 16, dtype);
+  RunAll(**model, cache.get(), GoldenIds(), 16);
+  std::vector<std::byte> rows(static_cast<size_t>(cache->shape().slab_bytes()));
+  backend.CopyToHost(rows.data(), cache->slab(), rows.size());
+  backend.Synchronize();
+  digest->AddBytes(rows.data(), rows.size());
+}
+
+std::string DigestOfRows(Backend& backend) {
+  Digest digest;
+  for (const DType dtype : {backend.activation_dtype(), DType::kF16}) {
+    for (const char* name : {"llama", "mistral", "qwen2", "qwen3", "gpt2", "gguf_f16/model.gguf",
+                             "gguf_q8_0/model.gguf", "gguf_q4_0/model.gguf", "gguf_q4_1/model.gguf",
+                             "gguf_q5_0/model.gguf", "gguf_q5_1/model.gguf", "gguf_k_quants/model.gguf"}) {
+      AddRows(GoldenFolder(name), backend, dtype, &digest);
+    }
+  }
+  std::string hex;
+  for (const uint8_t byte : digest.Get()) {
+    constexpr char kDigits[] = "0123456789abcdef";
+    hex += {kDigits[byte >> 4], kDigits[byte & 15]};
+  }
+  return hex;
+}
+
+class GoldenRows : public ::testing::TestWithParam<const char*> {};
+
+// No digest recorded: skipped, and prints what to record.
+TEST_P(GoldenRows, ChangeWithTheArithmeticsVersionOnly) {
+  const std::string device = GetParam();
+  const std::unique_ptr<Backend> backend = MakeDeviceOrCpuPath(device);
+  if (backend == nullptr) GTEST_SKIP() << "no " << device << " here";
+  const std::string digest = DigestOfRows(*backend);
+  const std::string kind = device.starts_with("cpu_") ? "cpu" : device;
+  const std::string record = "{.device = \"" + kind + "\", .digest = \"" + digest + "\"}";
+  ASSERT_EQ(kArithmeticVersion, kRecordedVersion) << "record the rows of this version: " << record;
+  const auto recorded = std::find_if(std::begin(kRecorded), std::end(kRecorded),
+                                     [&](const RecordedRows& rows) { return rows.device == kind; });
+  if (recorded == std::end(kRecorded)) GTEST_SKIP() << "nothing is recorded for this device: " << record;
+  EXPECT_EQ(digest, recorded->digest) << "rows have changed: raise kArithmeticVersion and record " << record;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GoldenRows,
+                         ::testing::Values("cpu_portable", "cpu_avx2", "cpu_avx512", "cpu_avx512_vnni", "cpu_amx",
+                                           "cuda_bf16", "cuda_f16", "cuda_bf16_fixed"),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace ringside
