@@ -7,6 +7,7 @@
 
 #include "base/limits.h"
 #include "cache/ring.h"
+#include "engine/sampling.h"
 #include "engine/text/tokenizer.h"
 
 namespace ringside {
@@ -23,8 +24,7 @@ struct SessionTableOptions {
   int64_t memory_len = 2048;      // tokens of the window; sessions may ask for less
   int64_t pinned_max = 256;       // most pinned tokens
   Eviction eviction = Eviction::kTurn;
-  double temperature = 1.0;          // where a request says nothing
-  double top_p = 1.0;                // likewise
+  SamplingParams sampling;           // where a request says nothing
   int64_t max_output_tokens = -1;    // likewise; -1 = until session_len
   std::vector<TokenId> end_of_turn;  // ids that end an answer
   /// Memory for what was said. Above it the oldest responses are forgotten, and chains with their last one; if the

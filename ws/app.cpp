@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "engine/model/model.h"
+#include "engine/sampling_defaults.h"
 #include "session/chat/chat_template.h"
 #include "session/session_table.h"
 #include "ws/app_progress.h"
@@ -113,6 +114,7 @@ class Serving {
   std::unique_ptr<Tokenizer> tokenizer_;
   std::optional<ChatTemplate> chat_;
   std::string model_name_;
+  SamplingParams sampling_;  // where a request says nothing
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<AppEngine> turns_;
   std::unique_ptr<SessionTable> sessions_;
@@ -207,6 +209,11 @@ Status Serving::LoadModel() {
                 : !spec.name.empty()               ? spec.name
                                                    : "ringside";
   metrics_.SetModel(model_name_);
+  ASSIGN_OR_RETURN(sampling_, ReadSamplingDefaults(config_.model));
+  sampling_.temperature = config_.temperature.value_or(sampling_.temperature);
+  sampling_.top_p = config_.top_p.value_or(sampling_.top_p);
+  LogInfo("sampling: temperature {}, top_p {}, top_k {}, min_p {}, repetition_penalty {}", sampling_.temperature,
+          sampling_.top_p, sampling_.top_k, sampling_.min_p, sampling_.repetition_penalty);
   return Status::Ok();
 }
 
@@ -253,9 +260,8 @@ Status Serving::OpenSessions() {
   options.memory_len = engine.memory_len;
   options.pinned_max = engine.pinned_max;
   options.eviction = config_.eviction;
-  options.temperature = config_.temperature.value_or(options.temperature);
-  options.top_p = config_.top_p.value_or(options.top_p);
-  options.max_output_tokens = config_.max_output_tokens.value_or(options.max_output_tokens);
+  options.sampling = sampling_;
+  options.max_output_tokens = config_.max_output_tokens;
   options.end_of_turn = model_->tokenizer_data().end_of_turn;
   options.durability = config_.durability == StoreDurability::kTurn ? Durability::kTurn : Durability::kToken;
   options.session_ttl_s = config_.session_ttl_s;
@@ -281,8 +287,11 @@ void Serving::Tend() {
 
 void Serving::Publish() {
   std::shared_ptr<Service> service = MakeService();
-  AddModelRoutes(service->router, {model_name_, static_cast<int64_t>(SystemClock::Instance().WallSeconds()),
-                                   engine_->options().session_len});
+  AddModelRoutes(service->router, {.name = model_name_,
+                                   .created = static_cast<int64_t>(SystemClock::Instance().WallSeconds()),
+                                   .session_len = engine_->options().session_len,
+                                   .sampling = sampling_,
+                                   .max_output_tokens = config_.max_output_tokens});
   RegisterConversationRoutes(service->router, *sessions_);
   RegisterResponseRoutes(service->router, *sessions_);
   service->sockets["/v1/responses"] = ResponsesRoute(*sessions_, [this] {

@@ -5,6 +5,7 @@
 #include "clients/cli/repl.h"
 #include "clients/cli/session_list.h"
 #include "clients/cli/transcript.h"
+#include "clients/wire/models.h"
 
 namespace ringside::client {
 namespace {
@@ -38,13 +39,13 @@ bool Repl::Start() {
     wanted = *last;
   }
   if (!wanted.empty()) return Attach(wanted);
-  const Outcome<std::string> model = ModelName(client_.http());
+  const Outcome<ServedModel> model = GetModel(client_.http());
   if (!model) {
     screen_.Error(model.failure().message);
     if (model.failure().http_status == 0) screen_.Error("Start it with ringside-server, or name another with --url.");
     return false;
   }
-  screen_.Notice("ringside · " + *model + " · /help for commands, Ctrl-D to leave");
+  screen_.Notice("ringside · " + model->name + " · /help for commands, Ctrl-D to leave");
   return true;
 }
 
@@ -224,7 +225,10 @@ void Repl::SetSystem(const std::string& text) {
 }
 
 void Repl::SetSetting(const std::string& argument) {
-  if (argument.empty()) return screen_.Line(settings_.Describe());
+  if (argument.empty()) {
+    const Outcome<ServedModel> model = GetModel(client_.http());
+    return screen_.Line(settings_.Describe(model ? model->defaults : std::map<std::string, std::string>()));
+  }
   const size_t blank = argument.find_first_of(" \t=");
   const std::string name = argument.substr(0, blank);
   const size_t value_at = blank == std::string::npos ? blank : argument.find_first_not_of(" \t=", blank);

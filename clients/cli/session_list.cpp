@@ -1,7 +1,6 @@
 #include "clients/cli/session_list.h"
 
 #include <ctime>
-#include <nlohmann/json.hpp>
 
 #include "clients/cli/chat_client.h"
 
@@ -104,15 +103,6 @@ Outcome<std::string> FindLastConversation(const HttpClient& http) {
   if (!newest) return newest.failure();
   if (newest->empty()) return Failure{"There is no conversation on the server to go on with."};
   return newest->front().id;
-}
-
-Outcome<std::string> ModelName(const HttpClient& http) {
-  const Outcome<HttpAnswer> answer = http.Request("GET", "/models");
-  if (!answer) return answer.failure();
-  const auto json = nlohmann::json::parse(answer->body, nullptr, false);
-  const auto path = nlohmann::json::json_pointer("/data/0/id");
-  if (!json.is_object() || !json.contains(path) || !json[path].is_string()) return std::string("a model");
-  return json[path].get<std::string>();
 }
 
 }  // namespace ringside::client

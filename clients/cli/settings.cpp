@@ -132,14 +132,17 @@ std::vector<std::pair<std::string, std::string>> Settings::Fields() const {
   return fields;
 }
 
-std::string Settings::Describe() const {
+std::string Settings::Describe(const std::map<std::string, std::string>& defaults) const {
   std::string lines;
   for (const Entry& entry : kEntries) {
     const auto value = values_.find(entry.name);
     std::string line = std::string("  ") + entry.name;
     line.resize(std::max<size_t>(line.size() + 1, 22), ' ');
-    line += value != values_.end() ? value->second : "default";
-    line.resize(std::max<size_t>(line.size() + 1, 34), ' ');
+    const auto servers = defaults.find(entry.wire_name);
+    line += value != values_.end()      ? value->second
+            : servers != defaults.end() ? servers->second + " (default)"
+                                        : "default";
+    line.resize(std::max<size_t>(line.size() + 1, 38), ' ');
     lines += line + entry.meaning + "\n";
   }
   lines.pop_back();

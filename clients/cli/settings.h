@@ -20,8 +20,9 @@ class Settings {
   Outcome<Done> SetStops(const std::vector<std::string>& texts);
   /// Members for a response.create: wire name, JSON text.
   std::vector<std::pair<std::string, std::string>> Fields() const;
-  /// One line per name: its value and what it means.
-  std::string Describe() const;
+  /// One line per name: its value and what it means. What is not set is the server's: `defaults` has its JSON text by
+  /// the wire's name where it is known.
+  std::string Describe(const std::map<std::string, std::string>& defaults) const;
   static std::vector<std::string> Names();
 
  private:

@@ -93,8 +93,11 @@ TEST(Settings, RefusesWhatCannotBe) {
 TEST(Settings, DescribesEachOnItsOwnLine) {
   Settings settings;
   ASSERT_TRUE(settings.Set("min_p", "0.25").ok());
-  EXPECT_THAT(settings.Describe(), HasSubstr("min_p               0.25"));
-  EXPECT_THAT(settings.Describe(), HasSubstr("top_p               default"));
+  const std::string text = settings.Describe({{"min_p", "0"}, {"top_p", "0.9"}, {"max_output_tokens", "1024"}});
+  EXPECT_THAT(text, HasSubstr("  min_p               0.25            drop tokens"));
+  EXPECT_THAT(text, HasSubstr("  top_p               0.9 (default)   sample from"));
+  EXPECT_THAT(text, HasSubstr("  max_tokens          1024 (default)  longest answer"));
+  EXPECT_THAT(text, HasSubstr("  temperature         default         0 = always"));
 }
 
 /// A folder of the test's own.

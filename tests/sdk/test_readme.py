@@ -33,7 +33,7 @@ def run(model, *flags):
 
 
 def test_prints_an_answer(model):
-    done = run(model, "--max-output-tokens", "40")
+    done = run(model, "--max-output-tokens", "40", "--temperature", "0")
     assert done.returncode == 0, done.stderr
     assert len(done.stdout) > 10 and done.stderr == ""
 

@@ -94,9 +94,9 @@ def values(name, shape, rng):
     return array.array("f", (round((centre + spread * rng.gauss(0, 1)) * 4096) / 4096 for _ in range(count))).tobytes()
 
 
-def make(path, seed=1):
-    """Writes the model as a GGUF file; returns the path."""
-    facts = metadata()
+def make(path, seed=1, more=None):
+    """Writes the model as a GGUF file; returns the path. `more`: metadata besides."""
+    facts = metadata() | (more or {})
     entries, data, count = [], bytearray(), 0
     rng = random.Random(seed)
     for name, shape in shapes(len(facts["tokenizer.ggml.tokens"])):

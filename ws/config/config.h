@@ -66,8 +66,8 @@ struct ServerConfig {
   CpuBackendOptions cpu;
   CudaBackendOptions gpu;
 
-  std::optional<double> temperature, top_p;  // where a request says nothing
-  std::optional<int64_t> max_output_tokens;
+  std::optional<double> temperature, top_p;  // where a request says nothing; nothing = as the model's makers want it
+  int64_t max_output_tokens = 1024;          // where a request says nothing
 
   LogLevel log_level = LogLevel::kInfo;
   LogFormat log_format = LogFormat::kAuto;

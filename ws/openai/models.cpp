@@ -11,7 +11,14 @@ nlohmann::json Describe(const ServedModel& model) {
           {"object", "model"},
           {"created", model.created},
           {"owned_by", "ringside"},
-          {"max_model_len", model.session_len}};
+          {"max_model_len", model.session_len},
+          {"defaults",
+           {{"temperature", model.sampling.temperature},
+            {"top_p", model.sampling.top_p},
+            {"top_k", model.sampling.top_k},
+            {"min_p", model.sampling.min_p},
+            {"repetition_penalty", model.sampling.repetition_penalty},
+            {"max_output_tokens", model.max_output_tokens}}}};
 }
 
 /// A name comes from a file: bytes that are no UTF-8 become U+FFFD instead of an exception.

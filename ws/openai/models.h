@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "engine/sampling.h"
 #include "ws/transport/http.h"
 
 namespace ringside {
@@ -12,6 +13,8 @@ struct ServedModel {
   std::string name;
   int64_t created = 0;      // seconds since 1970: when it was loaded
   int64_t session_len = 0;  // told as max_model_len, as vLLM does
+  SamplingParams sampling;  // where a request says nothing
+  int64_t max_output_tokens = 0;
 };
 
 void AddModelRoutes(Router& router, ServedModel model);

@@ -14,10 +14,7 @@ namespace {
 
 class CreateReader {
  public:
-  explicit CreateReader(const SessionTableOptions& options) : options_(options) {
-    spec_.sampling.temperature = options.temperature;
-    spec_.sampling.top_p = options.top_p;
-  }
+  explicit CreateReader(const SessionTableOptions& options) : options_(options) { spec_.sampling = options.sampling; }
   Result<TurnSpec> Read(const JsonValue& body);
 
  private:

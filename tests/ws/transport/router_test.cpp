@@ -187,13 +187,18 @@ TEST(HttpTextTest, NoHeaderCanBeSmuggledIntoAnAnswer) {
 
 TEST(ModelsTest, ListsTheOneModel) {
   Router router;
-  AddModelRoutes(router, {"owner/name", 1234, 4096});
+  SamplingParams sampling;
+  sampling.top_p = 0.9;
+  AddModelRoutes(router, {"owner/name", 1234, 4096, sampling, 64});
   const auto list = nlohmann::json::parse(Ask(router, "GET", "/v1/models").body);
   EXPECT_EQ(list["object"], "list");
   ASSERT_EQ(list["data"].size(), 1u);
   EXPECT_EQ(list["data"][0]["id"], "owner/name");
   EXPECT_EQ(list["data"][0]["object"], "model");
   EXPECT_EQ(list["data"][0]["created"], 1234);
+  EXPECT_EQ(list["data"][0]["max_model_len"], 4096);
+  EXPECT_EQ(list["data"][0]["defaults"]["top_p"], 0.9);
+  EXPECT_EQ(list["data"][0]["defaults"]["max_output_tokens"], 64);
   EXPECT_EQ(nlohmann::json::parse(Ask(router, "GET", "/v1/models/owner/name").body), list["data"][0]);
   const HttpResponse missing = Ask(router, "GET", "/v1/models/other");
   EXPECT_EQ(missing.status, 404);
