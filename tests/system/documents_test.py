@@ -1,0 +1,65 @@
+"""What the documents say of the programs is true: every flag, every metric, every file that they name.
+
+    scripts/python -m pytest tests/system/documents_test.py
+"""
+
+import asyncio
+import re
+import subprocess
+import urllib.request
+
+import pytest
+from conversation import Conversation
+from server_process import ROOT, server_path
+
+DOCUMENTS = ["README.md", "OPERATING.md", "BENCHMARKS.md"]
+
+
+def read(name):
+    return (ROOT / name).read_text()
+
+
+def flags_of_the_server():
+    help = subprocess.run([server_path(), "--help"], capture_output=True, text=True, check=True, env={}).stdout
+    spellings = [line.split()[0] for line in help.splitlines() if line.startswith("  -")]
+    return {flag for spelling in spellings for flag in re.findall(r"--[a-z][a-z-]*", spelling)}
+
+
+def test_every_flag_of_the_server_has_its_line():
+    told = set(re.findall(r"--[a-z][a-z-]*", "\n".join(line for line in read("OPERATING.md").splitlines() if line.startswith("| `-"))))
+    flags = flags_of_the_server() - {"--help", "--version", "--config"}
+    assert len(flags) > 50
+    assert told - flags == set() and flags - told == set()
+
+
+@pytest.mark.parametrize("name", ["README.md", "OPERATING.md"])
+def test_no_flag_is_named_that_is_none(name):
+    client = {"--session", "--url"}  # of `ringside chat`
+    builds = {"--peer", "--preset", "--build", "--target"}  # of scripts and cmake
+    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", read(name))) - flags_of_the_server() - client - builds == set()
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_what_is_named_is_there(name):
+    text = read(name)
+    files = set(re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text)) | set(re.findall(r"(?:\./)?(scripts/\w+(?:\.py)?)", text))
+    assert files
+    assert [file for file in files if not (ROOT / file).exists()] == []
+    headings = {re.sub(r"[^\w -]", "", line.lstrip("# ").lower()).replace(" ", "-") for line in text.splitlines() if line.startswith("#")}
+    assert [link for link in re.findall(r"\]\(#([^)]+)\)", text) if link not in headings] == []
+
+
+async def two_turns(port):
+    async with Conversation(port) as talk:
+        for _ in range(2):
+            await talk.ask("Hello.", max_output_tokens=2)
+
+
+def test_every_metric_that_is_named_is_there(start, store):
+    server = start("--store-path", store)
+    asyncio.run(asyncio.wait_for(two_turns(server.port), 60))
+    metrics = urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics", timeout=30).read().decode()
+    there = set(re.findall(r"^# HELP (\w+)", metrics, re.MULTILINE))
+    named = set(re.findall(r"ringside_[a-z_]+", read("OPERATING.md")))
+    assert len(named) > 10 and named - there == set()
+    server.stop()
