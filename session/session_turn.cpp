@@ -6,6 +6,7 @@
 #include "engine/text/detokenizer.h"
 #include "session/ids.h"
 #include "session/session.h"
+#include "session/turn_input.h"
 
 namespace ringside {
 
@@ -84,6 +85,7 @@ Result<Session::Prepared> Session::Begin(const TurnSpec& spec, const Caller& cal
   response->items_before = timeline_.items().size();
   for (const NewItem& item : spec.input) running.next.AddItem(MakeItem(item));
   RETURN_IF_ERROR(Check(spec, running.next));
+  const size_t first_new = FirstNewItem(spec, running.next);
   if (spec.input.empty() && !spec.warm_up && running.next.CanReopen()) {
     running.next.ReopenAnswer();
   } else {
@@ -97,8 +99,10 @@ Result<Session::Prepared> Session::Begin(const TurnSpec& spec, const Caller& cal
   }
   ASSIGN_OR_RETURN(SamplingParams sampling, Sampling(spec));
 
-  Prepared prepared;
   const RingWindow window = Window(running.next.pinned());
+  RETURN_IF_ERROR(CheckNewInput(spec, running.next, first_new, window));
+
+  Prepared prepared;
   if (engine_timeline_ == 0 || !(window == engine_window_)) {
     if (engine_timeline_ != 0) context_->retired->Add(engine_timeline_, false);
     engine_timeline_ = NextEngineId();

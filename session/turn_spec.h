@@ -54,6 +54,7 @@ struct TurnSpec {
   bool ignore_end_of_turn = false;
   std::optional<int64_t> max_output_tokens;
   bool warm_up = false;
+  bool truncates = false;  // takes new input that is longer than the window, whose beginning is forgotten
   bool store = true;
   std::string request_key;  // not "": a repeated request re-attaches to the first one's response
   std::string echo;         // kept in the Response

@@ -237,7 +237,7 @@ def overhead(small_server):
 @pytest.mark.parametrize("spare", [2, 1])
 def test_generation_stops_exactly_at_session_len(small_server, overhead, spare):
     with Socket(small_server) as raw:
-        last = raw.ask(words(SESSION_LEN - spare - overhead), max_output_tokens=100, ignore_eos=True)
+        last = raw.ask(words(SESSION_LEN - spare - overhead), max_output_tokens=100, ignore_eos=True, truncation="auto")
         assert last["type"] == "response.incomplete", last
         assert last["response"]["incomplete_details"]["reason"] == "max_output_tokens"
         usage = last["response"]["usage"]
@@ -246,7 +246,7 @@ def test_generation_stops_exactly_at_session_len(small_server, overhead, spare):
 
 def test_an_input_that_fills_the_session_is_accepted(small_server, overhead):
     with Socket(small_server) as raw:
-        last = raw.ask(words(SESSION_LEN - overhead), max_output_tokens=100)
+        last = raw.ask(words(SESSION_LEN - overhead), max_output_tokens=100, truncation="auto")
         assert last["type"] == "response.incomplete", last
         assert last["response"]["usage"]["input_tokens"] == SESSION_LEN
         assert last["response"]["usage"]["output_tokens"] == 0

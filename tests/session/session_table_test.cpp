@@ -467,7 +467,7 @@ TEST(SessionTableMemory, OldChainsMakeRoomAndConversationsDoNot) {
   std::vector<std::string> chains;
   for (int i = 0; i < 50; ++i) {
     TurnSpec spec;
-    spec.input = {{ChatRole::kUser, std::string(500, 'x')}};
+    spec.input = {{ChatRole::kUser, std::string(450, 'x')}};
     chains.push_back(f.table.StartTurn(me, spec, sink)->response_id);
     f.engine.AnswerLast("Yo");
   }
@@ -477,7 +477,7 @@ TEST(SessionTableMemory, OldChainsMakeRoomAndConversationsDoNot) {
   Status refused;
   std::string kept;
   for (int i = 0; i < 200 && refused.ok(); ++i) {
-    const Result<SessionInfo> info = f.table.CreateSession(me, {}, {}, {{ChatRole::kUser, std::string(500, 'x')}});
+    const Result<SessionInfo> info = f.table.CreateSession(me, {}, {}, {{ChatRole::kUser, std::string(450, 'x')}});
     refused = info.status();
     if (info.ok()) kept = info->id;
   }

@@ -14,6 +14,7 @@ class StoredSessionsTest : public DurableSessionTest {};
 
 TEST_F(StoredSessionsTest, MemoryIsBoundedAndNothingIsForgotten) {
   options.transcript_bytes = 100'000;
+  options.memory_len = 1500;
   Restart();
   std::vector<std::pair<std::string, std::string>> turns;  // conversation, response
   for (int i = 0; i < 100; ++i) {
@@ -34,6 +35,7 @@ TEST_F(StoredSessionsTest, MemoryIsBoundedAndNothingIsForgotten) {
 
 TEST_F(StoredSessionsTest, WhoIsAttachedOrAnsweringStaysInMemory) {
   options.transcript_bytes = 20'000;
+  options.memory_len = 1500;
   Restart();
   const std::string watched = NewConversation(), running = NewConversation();
   const auto watcher = Resume({watched, {}, {}, {}});

@@ -223,8 +223,9 @@ Status CreateReader::MaxToolCalls(const JsonValue& value, const std::string& par
 }
 
 Status CreateReader::Truncation(const JsonValue& value, const std::string& param) {
-  // With "auto" too the window slides by itself; only session_len ends a conversation, and then with an error.
+  // History slides out of the window in both; new input that alone is longer than it is taken with "auto" only.
   RETURN_IF_ERROR(ReadString(value, param, &truncation_));
+  spec_.truncates = truncation_ == "auto";
   if (truncation_ == "auto" || truncation_ == "disabled") return Status::Ok();
   return InvalidArgument("Supported values are: 'auto' and 'disabled'.", param, "invalid_value");
 }

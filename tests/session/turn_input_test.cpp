@@ -1,0 +1,68 @@
+// New input against the window: what is refused, with which numbers, and what slides.
+#include "session/turn_input.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "session/session_table.h"
+#include "tests/session/recording_sink.h"
+#include "tests/session/scripted_engine.h"
+
+namespace ringside {
+namespace {
+
+using ::testing::HasSubstr;
+
+class TurnInput : public ::testing::Test, protected TableFixture {
+ protected:
+  Status Ask(const std::string& conversation, size_t letters, bool truncates = false) {
+    TurnSpec spec;
+    spec.conversation = conversation;
+    spec.input = {{ChatRole::kUser, std::string(letters, 'a')}};
+    spec.truncates = truncates;
+    const auto ticket = table.StartTurn(me, spec, sink);
+    if (ticket.ok()) engine.AnswerLast("Yo");
+    return ticket.status();
+  }
+  std::string NewConversation() { return table.CreateSession(me, {}, {}, {})->id; }
+
+  const Caller me{"me", 7};
+  std::shared_ptr<RecordingSink> sink = std::make_shared<RecordingSink>(7);
+};
+
+TEST_F(TurnInput, LongerThanTheWindowIsRefusedWithBothNumbers) {
+  const std::string id = NewConversation();
+  const Status refused = Ask(id, 600);
+  EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(refused.reason(), "context_length_exceeded");
+  EXPECT_EQ(refused.param(), "input");
+  EXPECT_THAT(refused.message(), HasSubstr("The new input has 6"));
+  EXPECT_THAT(refused.message(), HasSubstr("; the window shows 516 (--memory-len)"));  // and the 4 that are pinned
+  EXPECT_TRUE(table.GetItems(me, id)->empty());
+  EXPECT_TRUE(Ask(id, 600, true).ok());
+  EXPECT_TRUE(Ask(id, 450).ok()) << "history slides";
+  EXPECT_EQ(Ask(id, 512).reason(), "context_length_exceeded") << "of 512 shown some open the message and the answer";
+}
+
+TEST_F(TurnInput, WhatWasAddedAndNotAnsweredIsNew) {
+  const std::string id = NewConversation();
+  ASSERT_TRUE(Ask(id, 10).ok());
+  ASSERT_TRUE(table.AddItems(me, id, {{ChatRole::kUser, std::string(300, 'b')}}).ok());
+  EXPECT_EQ(Ask(id, 300).reason(), "context_length_exceeded");
+  EXPECT_TRUE(Ask(id, 100).ok());
+  EXPECT_TRUE(Ask(id, 300).ok()) << "the item was answered";
+}
+
+TEST_F(TurnInput, WhatWasPrefilledAheadIsHistory) {
+  const std::string id = NewConversation();
+  TurnSpec warm_up;
+  warm_up.conversation = id;
+  warm_up.input = {{ChatRole::kUser, std::string(400, 'a')}};
+  warm_up.warm_up = true;
+  ASSERT_TRUE(table.StartTurn(me, warm_up, sink).ok());
+  engine.AnswerLast("");
+  EXPECT_TRUE(Ask(id, 300).ok());
+}
+
+}  // namespace
+}  // namespace ringside
