@@ -106,7 +106,7 @@ async def fill(port, wanted, clients=32):
 def bench_stored(options, folder):
     model = tiny_model.make(folder / "tiny.gguf")
     flags = ["--store-path", folder / "store", "--max-connections", 16384, "--slots", 8, "--memory-len", 512,
-             "--host-cache-mb", 64, "--shutdown-timeout", 5]
+             "--host-cache-mb", 64, "--shutdown-timeout", 5, "--max-sessions-per-owner", 0]
     with ServerProcess(model, *flags, folder=folder) as server:
         server.wait_until_ready()
         empty = server.resident_bytes()

@@ -34,12 +34,14 @@ Session::Session(std::shared_ptr<const SessionContext> context, std::string key,
       metadata_(std::move(metadata)),
       window_(window),
       epoch_(context_->epoch),
-      first_epoch_(context_->epoch) {
+      first_epoch_(context_->epoch),
+      owners_bytes_(context_->bytes_by_owner->Of(owner_)) {
   CountBytes();
 }
 
 Session::~Session() {
   *context_->bytes -= bytes_;
+  *owners_bytes_ -= bytes_;
   if (engine_timeline_ != 0) context_->retired->Add(engine_timeline_, durable_);
 }
 
@@ -47,6 +49,7 @@ void Session::CountBytes() {
   int64_t bytes = static_cast<int64_t>(sizeof(Session)) + timeline_.bytes();
   for (const auto& response : responses_) bytes += response->bytes();
   *context_->bytes += bytes - bytes_;
+  *owners_bytes_ += bytes - bytes_;
   bytes_ = bytes;
 }
 

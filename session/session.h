@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "session/active_turn.h"
+#include "session/bytes_by_owner.h"
 #include "session/listeners.h"
 #include "session/records.h"
 #include "session/session_info.h"
@@ -53,6 +54,7 @@ struct SessionContext {
   uint64_t epoch;  // what sessions begin with: below 2^52, exact in JSON
   std::shared_ptr<RetiredTimelines> retired = std::make_shared<RetiredTimelines>();
   std::shared_ptr<std::atomic<int64_t>> bytes = std::make_shared<std::atomic<int64_t>>(0);  // held by all sessions
+  std::shared_ptr<BytesByOwner> bytes_by_owner = std::make_shared<BytesByOwner>();          // of them, by each owner's
   std::shared_ptr<std::atomic<uint64_t>> interrupted = std::make_shared<std::atomic<uint64_t>>(0);
 };
 
@@ -127,6 +129,8 @@ class Session : public std::enable_shared_from_this<Session> {
   void Abandon(TurnId turn);
   /// The running turn if it belongs to `response` (empty: any); 0 = none.
   TurnId Running(const std::string& response) const;
+  /// Ends the turn, if it runs still, as incomplete for this reason.
+  void EndTurn(TurnId turn, const std::string& reason);
 
   /// From TurnSink: the turn waits for a slot, `position` in line.
   void OnQueued(TurnId turn, int64_t position);
@@ -231,6 +235,7 @@ class Session : public std::enable_shared_from_this<Session> {
   RingWindow engine_window_;
   CacheReport last_report_;
   int64_t bytes_ = 0;  // as counted last
+  const std::shared_ptr<std::atomic<int64_t>> owners_bytes_;
 };
 
 /// A process-wide number for turns and timelines, never 0.

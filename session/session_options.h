@@ -24,9 +24,12 @@ struct SessionTableOptions {
   int64_t memory_len = 2048;      // tokens of the window; sessions may ask for less
   int64_t pinned_max = 256;       // most pinned tokens
   Eviction eviction = Eviction::kTurn;
-  SamplingParams sampling;           // where a request says nothing
-  int64_t max_output_tokens = -1;    // likewise; -1 = until session_len
-  std::vector<TokenId> end_of_turn;  // ids that end an answer
+  SamplingParams sampling;              // where a request says nothing
+  int64_t max_output_tokens = -1;       // likewise; -1 = until session_len
+  int64_t max_output_tokens_limit = 0;  // most that a request may ask for; 0 = no limit
+  int64_t max_input_tokens = 0;         // of one turn's new input; 0 = no limit
+  int64_t turn_timeout_s = 0;           // a turn ends after so long, waiting included; 0 = never
+  std::vector<TokenId> end_of_turn;     // ids that end an answer
   /// Memory for what was said. Above it the oldest responses are forgotten, and chains with their last one; if the
   /// conversations alone need as much, whatever would add to them is refused (kOverloaded).
   int64_t transcript_bytes = limits::kMaxTranscriptBytes;
@@ -34,6 +37,7 @@ struct SessionTableOptions {
   int64_t session_ttl_s = 0;           // a session unused for so long is deleted; 0 = never
   int64_t max_turns_per_owner = 0;     // running and waiting; 0 = no limit
   int64_t max_sessions_per_owner = 0;  // conversations; 0 = no limit
+  int64_t max_bytes_per_owner = 0;     // like transcript_bytes, of one owner; 0 = no limit
   int64_t max_detached_tokens = 0;     // an answer that nobody hears ends after so many tokens; 0 = no limit
 };
 

@@ -88,7 +88,7 @@ SessionInfo SessionTable::State::InfoOf(const Session& session) const {
 Result<SessionInfo> SessionTable::CreateSession(const Caller& caller, Metadata metadata, const WindowOverrides& window,
                                                 std::vector<NewItem> items) {
   RETURN_IF_ERROR(state_->CheckWindow(window));
-  RETURN_IF_ERROR(state_->MakeRoom());
+  RETURN_IF_ERROR(state_->MakeRoom(caller.principal));
   auto session =
       std::make_shared<Session>(state_->context, MakeId("conv_"), caller.principal, std::move(metadata), window);
   ASSIGN_OR_RETURN(const std::vector<Item> added, session->AddItems(caller.connection, std::move(items)));
@@ -154,7 +154,7 @@ Result<std::vector<Item>> SessionTable::GetItems(const Caller& caller, const std
 Result<std::vector<Item>> SessionTable::AddItems(const Caller& caller, const std::string& id,
                                                  std::vector<NewItem> items) {
   ASSIGN_OR_RETURN(const auto session, state_->Find(caller, id));
-  RETURN_IF_ERROR(state_->MakeRoom());
+  RETURN_IF_ERROR(state_->MakeRoom(caller.principal));
   return session->AddItems(caller.connection, std::move(items));
 }
 
@@ -174,7 +174,7 @@ Status SessionTable::DeleteItem(const Caller& caller, const std::string& id, con
 
 Result<SessionInfo> SessionTable::State::AddFork(const Caller& caller, const Session& from,
                                                  std::optional<int64_t> items) {
-  RETURN_IF_ERROR(MakeRoom());
+  RETURN_IF_ERROR(MakeRoom(caller.principal));
   ASSIGN_OR_RETURN(Timeline timeline, from.CopyTimeline(items));
   auto session = std::make_shared<Session>(context, MakeId("conv_"), caller.principal, from.metadata(), from.window());
   const TimelineId own = NextEngineId();

@@ -100,7 +100,7 @@ Result<Session::Prepared> Session::Begin(const TurnSpec& spec, const Caller& cal
   ASSIGN_OR_RETURN(SamplingParams sampling, Sampling(spec));
 
   const RingWindow window = Window(running.next.pinned());
-  RETURN_IF_ERROR(CheckNewInput(spec, running.next, first_new, window));
+  RETURN_IF_ERROR(CheckNewInput(spec, running.next, first_new, window, options.max_input_tokens));
 
   Prepared prepared;
   if (engine_timeline_ == 0 || !(window == engine_window_)) {
@@ -227,6 +227,13 @@ void Session::Note(std::vector<JournalRecord> records) {
 TurnId Session::Running(const std::string& response) const {
   std::lock_guard lock(mutex_);
   return running_ && (response.empty() || running_->response->id == response) ? running_->id() : 0;
+}
+
+void Session::EndTurn(TurnId turn, const std::string& reason) {
+  std::lock_guard lock(mutex_);
+  if (!Runs(turn) || !running_->response->incomplete_reason.empty()) return;
+  running_->response->incomplete_reason = reason;
+  context_->engine.Cancel(turn);
 }
 
 void Session::OnEnd(TurnId turn, const TurnEnd& end, double completed_at, const JournalPosition& recorded) {

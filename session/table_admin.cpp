@@ -29,7 +29,7 @@ Result<SessionInfo> SessionTable::ImportSession(const Caller& caller, std::strin
     return InvalidArgument("The conversation pins more tokens than this server does.", "body", "invalid_value");
   }
   RETURN_IF_ERROR(state_->CheckWindow(in.created.window));
-  RETURN_IF_ERROR(state_->MakeRoom());
+  RETURN_IF_ERROR(state_->MakeRoom(caller.principal));
   auto session = std::make_shared<Session>(state_->context, MakeId("conv_"), caller.principal,
                                            std::move(in.created.metadata), in.created.window);
   session->Adopt(std::move(timeline), NextEngineId());

@@ -1,4 +1,6 @@
 // The table's maps: who is there, in memory or in the journal, and what makes room in memory.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <future>
@@ -246,25 +248,34 @@ std::string SessionTable::State::FindRequest(const Caller& caller, const TurnSpe
   return at == request_keys.end() || RINGSIDE_DEFECT("request_not_recognised") ? "" : at->second;
 }
 
-Status SessionTable::State::MakeRoom() {
+Status SessionTable::State::MakeRoom(const std::string& owner) {
+  const int64_t share = context->options.max_bytes_per_owner;
+  const auto owners_bytes = context->bytes_by_owner->Of(owner);
+  if (share > 0 && *owners_bytes > share && journal != nullptr) Unload(*owners_bytes, share / 5 * 4, owner);
+  if (share > 0 && *owners_bytes > share) {
+    return Status(StatusCode::kOverloaded,
+                  fmt::format("Your conversations hold {} MiB of text; they may hold {} (--max-text-mb-per-owner).",
+                              *owners_bytes >> 20, share >> 20),
+                  "", "rate_limit_exceeded");
+  }
   const int64_t budget = context->options.transcript_bytes;
-  if (*context->bytes > budget && journal != nullptr) Unload(budget / 5 * 4);
+  if (*context->bytes > budget && journal != nullptr) Unload(*context->bytes, budget / 5 * 4);
   ForgetOldestResponses(budget);
   return *context->bytes > budget ? Overloaded("The server holds as much text as it can.") : Status::Ok();
 }
 
 // What the journal has can be read again.
-void SessionTable::State::Unload(int64_t budget_bytes) {
+void SessionTable::State::Unload(const std::atomic<int64_t>& bytes, int64_t budget_bytes, const std::string& owner) {
   std::vector<std::pair<uint64_t, std::string>> order;
   {
     std::lock_guard lock(mutex);
     for (const auto& [key, known] : sessions) {
-      if (known.session != nullptr) order.emplace_back(known.last_used, key);
+      if (known.session != nullptr && (owner.empty() || known.owner == owner)) order.emplace_back(known.last_used, key);
     }
   }
   std::sort(order.begin(), order.end());
   for (const auto& [used, key] : order) {
-    if (*context->bytes <= budget_bytes) return;
+    if (bytes <= budget_bytes) return;
     std::shared_ptr<Session> session;
     std::lock_guard lock(mutex);
     const auto at = sessions.find(key);
@@ -336,8 +347,32 @@ void SessionTable::State::DeleteExpired() {
 void SessionTable::Sweep() {
   state_->CloseRetired();
   state_->DeleteExpired();
+  state_->EndLateTurns();
   const int64_t budget = state_->context->options.transcript_bytes;
-  if (state_->journal != nullptr && *state_->context->bytes > budget / 10 * 9) state_->Unload(budget / 5 * 4);
+  if (state_->journal != nullptr && *state_->context->bytes > budget / 10 * 9) {
+    state_->Unload(*state_->context->bytes, budget / 5 * 4);
+  }
+}
+
+// Every turn has the same time: the first to end are the first that began.
+void SessionTable::State::EndLateTurns() {
+  const int64_t timeout_s = context->options.turn_timeout_s;
+  if (timeout_s <= 0) return;
+  std::deque<StartedTurn> running;
+  {
+    std::lock_guard lock(mutex);
+    running.swap(started);
+  }
+  const int64_t begun_before = context->clock.MonotonicNs() - timeout_s * 1'000'000'000;
+  std::erase_if(running, [&](const StartedTurn& begun) {
+    const std::shared_ptr<Session> session = begun.session.lock();
+    if (session == nullptr || session->Running("") != begun.turn) return true;
+    if (begun.started_ns >= begun_before) return false;
+    session->EndTurn(begun.turn, "turn_timeout");
+    return true;
+  });
+  std::lock_guard lock(mutex);
+  started.insert(started.begin(), running.begin(), running.end());
 }
 
 void SessionTable::Flush() {

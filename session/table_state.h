@@ -67,6 +67,13 @@ struct SessionTable::State {
   double opened_wall_s = 0, next_expiry_s = 0;
   int64_t opened_ns = 0;
 
+  struct StartedTurn {
+    TurnId turn = 0;
+    int64_t started_ns = 0;
+    std::weak_ptr<Session> session;
+  };
+  std::deque<StartedTurn> started;  // in the order of their starts; ended ones linger until the next sweep
+
   DeferredWork work;
 
   // Look-ups; all of them read the session from the journal if need be.
@@ -94,11 +101,13 @@ struct SessionTable::State {
   std::string FindRequest(const Caller& caller, const TurnSpec& spec, const std::string& key);
   /// Takes sessions that the journal has out of memory, then forgets the oldest responses of those that it has not.
   /// kOverloaded if that is not enough.
-  Status MakeRoom();
-  void Unload(int64_t budget_bytes);
+  Status MakeRoom(const std::string& owner);
+  /// Takes sessions out of memory, of this owner's or ("") of all, until `bytes` is within the budget.
+  void Unload(const std::atomic<int64_t>& bytes, int64_t budget_bytes, const std::string& owner = "");
   void ForgetOldestResponses(int64_t budget_bytes);
   void CloseRetired();
   void DeleteExpired();
+  void EndLateTurns();
 
   /// A place among the owner's turns, given back with the last reference. kOverloaded.
   Result<std::shared_ptr<void>> TakePermit(const std::string& owner);

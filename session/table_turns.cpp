@@ -1,4 +1,6 @@
 // The table's turns and responses.
+#include <fmt/format.h>
+
 #include "session/ids.h"
 #include "session/table_state.h"
 #include "session/turn_sink.h"
@@ -117,6 +119,10 @@ Status SessionTable::State::Launch(const Target& target, Session::Prepared prepa
     engine.Fork(target.fork_from, target.fork_to, target.parent->cache_owner(), request.owner);
   }
   request.sink = turn_sink;
+  if (context->options.turn_timeout_s > 0) {
+    std::lock_guard lock(mutex);
+    started.push_back({turn, context->clock.MonotonicNs(), target.session});
+  }
   RETURN_IF_ERROR(engine.Submit(std::move(request)));
   target.session->Announce(turn);
   return Status::Ok();
@@ -127,13 +133,18 @@ Result<TurnTicket> SessionTable::StartTurn(const Caller& caller, TurnSpec spec,
   State& state = *state_;
   state.CloseRetired();
   RETURN_IF_ERROR(spec.sampling.Validate(state.context->codec.tokenizer.vocab_size()));
+  const int64_t longest = options().max_output_tokens_limit;
+  if (longest > 0 && spec.max_output_tokens.value_or(0) > longest) {
+    return InvalidArgument(fmt::format("max_output_tokens may be at most {} (--max-output-tokens-limit).", longest),
+                           "max_output_tokens", "invalid_value");
+  }
   const std::string key = RequestKey(caller, spec);
   if (!key.empty()) {
     const std::string known = state.FindRequest(caller, spec, key);
     if (!known.empty()) return state.Reattach(caller, known, sink);
   }
   ASSIGN_OR_RETURN(std::shared_ptr<void> permit, state.TakePermit(caller.principal));
-  RETURN_IF_ERROR(state.MakeRoom());
+  RETURN_IF_ERROR(state.MakeRoom(caller.principal));
   ASSIGN_OR_RETURN(State::Target target, state.FindTarget(caller, spec, key));
 
   auto response = std::make_shared<Response>();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "base/status.h"
 #include "cache/ring.h"
@@ -15,7 +16,8 @@ namespace ringside {
 size_t FirstNewItem(const TurnSpec& spec, const Timeline& next);
 
 /// `next` is rendered by now. kInvalidArgument (context_length_exceeded), naming both numbers, if the new input alone
-/// is longer than what `window` shows, unless the turn truncates.
-Status CheckNewInput(const TurnSpec& spec, const Timeline& next, size_t first_new, const RingWindow& window);
+/// has more than `max_tokens` (0 = no limit), or more than what `window` shows, unless the turn truncates.
+Status CheckNewInput(const TurnSpec& spec, const Timeline& next, size_t first_new, const RingWindow& window,
+                     int64_t max_tokens);
 
 }  // namespace ringside

@@ -31,6 +31,7 @@ constexpr std::chrono::milliseconds kWindUpTime{10'000};
 // What each of those steps gets, however little is left.
 constexpr std::chrono::milliseconds kLeastPatience{500};
 constexpr int kWatchesPerTend = 4;
+constexpr int64_t kMaxOutputTokens = 1024, kMaxInputTokens = 32768;  // where the operator says nothing
 // Never the session layer's, which counts up from a random number of 52 bits.
 constexpr uint64_t kWarmUpId = std::numeric_limits<uint64_t>::max();
 
@@ -98,6 +99,10 @@ class Serving {
   Status LoadModel();
   Status StartEngine();
   Status OpenSessions();
+  /// Where a request says nothing.
+  int64_t max_output_tokens() const {
+    return config_.max_output_tokens.value_or(std::min(kMaxOutputTokens, config_.max_output_tokens_limit));
+  }
   void Publish();
   void SaveCaches(std::chrono::steady_clock::duration time);
   std::shared_ptr<Service> MakeService();
@@ -261,12 +266,17 @@ Status Serving::OpenSessions() {
   options.pinned_max = engine.pinned_max;
   options.eviction = config_.eviction;
   options.sampling = sampling_;
-  options.max_output_tokens = config_.max_output_tokens;
+  options.max_output_tokens = max_output_tokens();
+  options.max_output_tokens_limit = config_.max_output_tokens_limit;
+  options.max_input_tokens =
+      config_.max_input_tokens.value_or(std::max<int64_t>(kMaxInputTokens, engine.memory_len + engine.pinned_max));
+  options.turn_timeout_s = config_.turn_timeout_s;
   options.end_of_turn = model_->tokenizer_data().end_of_turn;
   options.durability = config_.durability == StoreDurability::kTurn ? Durability::kTurn : Durability::kToken;
   options.session_ttl_s = config_.session_ttl_s;
   options.max_turns_per_owner = config_.max_turns_per_owner;
   options.max_sessions_per_owner = config_.max_sessions_per_owner;
+  options.max_bytes_per_owner = config_.max_text_mb_per_owner << 20;
   options.max_detached_tokens = config_.max_detached_tokens;
   sessions_ = std::make_unique<SessionTable>(std::move(options), *tokenizer_, *chat_, *turns_, storage_->journal());
   if (Status opened = sessions_->Open(); !opened.ok()) {
@@ -291,7 +301,7 @@ void Serving::Publish() {
                                    .created = static_cast<int64_t>(SystemClock::Instance().WallSeconds()),
                                    .session_len = engine_->options().session_len,
                                    .sampling = sampling_,
-                                   .max_output_tokens = config_.max_output_tokens});
+                                   .max_output_tokens = max_output_tokens()});
   RegisterConversationRoutes(service->router, *sessions_);
   RegisterResponseRoutes(service->router, *sessions_);
   service->sockets["/v1/responses"] = ResponsesRoute(*sessions_, [this] {

@@ -8,7 +8,7 @@ from server import Server
 from turns import completed, read_answer
 
 # Ends when it is cancelled, however slow or fast the machine is.
-LONG = {"input": "Tell me a long story.", "temperature": 0, "max_output_tokens": 100_000, "ignore_eos": True}
+LONG = {"input": "Tell me a long story.", "temperature": 0, "max_output_tokens": 30_000, "ignore_eos": True}
 SHORT = {"input": "Say hello.", "temperature": 0, "max_output_tokens": 8}
 
 

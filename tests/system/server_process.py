@@ -26,7 +26,8 @@ class ServerProcess:
         """`binary`: another than the server. `environment`: more variables."""
         self.log = Path(folder or tempfile.mkdtemp(prefix="ringside-system-")) / "server.log"
         command = [binary or server_path(), "--model", model, "--host", "127.0.0.1", "--port", "0", "--log-level", "warning",
-                   "--log-format", "text", *map(str, flags)]
+                   "--log-format", "text", "--max-output-tokens-limit", str(1 << 30),  # tests ask for answers that never end
+                   *map(str, flags)]
         # Settings of the environment would change what is tested.
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("RINGSIDE_")}
         with self.log.open("ab") as log:

@@ -1,5 +1,6 @@
 #include "ws/config/config.h"
 
+#include <fmt/format.h>
 #include <yaml-cpp/yaml.h>
 
 #include <CLI/CLI.hpp>
@@ -192,6 +193,10 @@ Status CheckCombinations(const ServerConfig& config) {
     return InvalidArgument(
         "--quantization: weights are quantised on a GPU only; set --device cuda, or give a model file "
         "that is quantised itself");
+  }
+  if (config.max_output_tokens && *config.max_output_tokens > config.max_output_tokens_limit) {
+    return InvalidArgument(fmt::format("--max-output-tokens: {} is more than --max-output-tokens-limit, which is {}",
+                                       *config.max_output_tokens, config.max_output_tokens_limit));
   }
   if (config.prefill_chunk && config.step_tokens && *config.step_tokens < *config.prefill_chunk) {
     return InvalidArgument("--step-tokens: " + std::to_string(*config.step_tokens) +

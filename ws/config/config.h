@@ -52,7 +52,7 @@ struct ServerConfig {
   int64_t session_idle_host_ms = 60'000, session_idle_disk_ms = 600'000;
   int64_t session_ttl_s = 30 * 86400;  // 0 = never
   int64_t host_cache_mb = 1024, disk_cache_mb = 16384;
-  int64_t max_turns_per_owner = 64, max_sessions_per_owner = 0;  // 0 = no limit
+  int64_t max_turns_per_owner = 64, max_sessions_per_owner = 10'000, max_text_mb_per_owner = 1024;  // 0 = no limit
   int64_t max_detached_tokens = 4096;
 
   int64_t slots = 0;  // 0 = 8, or on a GPU what fits
@@ -67,7 +67,10 @@ struct ServerConfig {
   CudaBackendOptions gpu;
 
   std::optional<double> temperature, top_p;  // where a request says nothing; nothing = as the model's makers want it
-  int64_t max_output_tokens = 1024;          // where a request says nothing
+  std::optional<int64_t> max_output_tokens;  // likewise; nothing = 1,024, or the limit if that is less
+  int64_t max_output_tokens_limit = 32768;
+  std::optional<int64_t> max_input_tokens;  // nothing = 32,768, or what the window shows if that is more
+  int64_t turn_timeout_s = 1800;            // 0 = never
 
   LogLevel log_level = LogLevel::kInfo;
   LogFormat log_format = LogFormat::kAuto;

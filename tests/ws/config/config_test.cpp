@@ -74,7 +74,7 @@ TEST_F(ConfigTest, Defaults) {
   EXPECT_EQ(config.host_cache_mb, 1024);
   EXPECT_EQ(config.disk_cache_mb, 16384);
   EXPECT_EQ(config.max_turns_per_owner, 64);
-  EXPECT_EQ(config.max_sessions_per_owner, 0);
+  EXPECT_EQ(config.max_sessions_per_owner, 10'000);
   EXPECT_EQ(config.max_detached_tokens, 4096);
   EXPECT_EQ(config.purge_interval_s, 3600);
   EXPECT_FALSE(config.verify || config.accept_lost_tail);
@@ -326,6 +326,10 @@ TEST_F(ConfigTest, BadValuesAreRefusedByFlagAndValue) {
                                                      {"--top-p", "0"},
                                                      {"--log-level", "loud"},
                                                      {"--queue-limit", "0"},
+                                                     {"--max-output-tokens-limit", "0"},
+                                                     {"--max-input-tokens", "0"},
+                                                     {"--turn-timeout", "-1"},
+                                                     {"--max-text-mb-per-owner", "-1"},
                                                      {"--threads", "two"},
                                                      {"--quantization", "int4"},
                                                      {"--quantization", "int8"},  // without a GPU
@@ -547,6 +551,20 @@ TEST_F(ConfigTest, AGpuTakesMoreRowsAStep) {
   config.prefill_chunk = 64, config.mixed_tokens = 16;
   EXPECT_EQ(ResolveEngineOptions(config, Spec(8192))->prefill_chunk, 64);
   EXPECT_EQ(ResolveEngineOptions(config, Spec(8192))->mixed_tokens, 16);
+}
+
+TEST_F(ConfigTest, TheDefaultLengthKeepsToTheLimit) {
+  const ServerConfig config =
+      Parse({"-m", "m", "--max-output-tokens", "50", "--max-output-tokens-limit", "50", "--max-input-tokens", "60",
+             "--turn-timeout", "0", "--max-text-mb-per-owner", "7"});
+  EXPECT_EQ(config.max_output_tokens, 50);
+  EXPECT_EQ(config.max_output_tokens_limit, 50);
+  EXPECT_EQ(config.max_input_tokens, 60);
+  EXPECT_EQ(config.turn_timeout_s, 0);
+  EXPECT_EQ(config.max_text_mb_per_owner, 7);
+  EXPECT_EQ(Refusal({"-m", "m", "--max-output-tokens", "51", "--max-output-tokens-limit", "50"}),
+            "--max-output-tokens: 51 is more than --max-output-tokens-limit, which is 50");
+  EXPECT_EQ(Refusal({"-m", "m", "--max-output-tokens-limit", "50"}), "");
 }
 
 TEST_F(ConfigTest, StepsHoldAChunk) {

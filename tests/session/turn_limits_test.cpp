@@ -1,0 +1,104 @@
+// What one turn and one owner may take: length of input and answer, time, memory.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "session/session_table.h"
+#include "tests/session/durable_fixture.h"
+#include "tests/session/recording_sink.h"
+#include "tests/session/scripted_engine.h"
+
+namespace ringside {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+SessionTableOptions Limited() {
+  SessionTableOptions options = TableFixture::Options();
+  options.max_output_tokens_limit = 100;
+  options.max_input_tokens = 200;
+  options.turn_timeout_s = 60;
+  options.max_bytes_per_owner = 64 << 10;
+  return options;
+}
+
+class TurnLimits : public ::testing::Test, protected TableFixture {
+ protected:
+  TurnLimits() : TableFixture(Limited()) {}
+  static TurnSpec Ask(size_t letters) {
+    TurnSpec spec;
+    spec.input = {{ChatRole::kUser, std::string(letters, 'a')}};
+    return spec;
+  }
+  std::string IncompleteReason(const std::string& id) { return table.GetResponse(me, id).value()->incomplete_reason; }
+
+  const Caller me{"me", 7};
+  std::shared_ptr<RecordingSink> sink = std::make_shared<RecordingSink>(7);
+};
+
+TEST_F(TurnLimits, NoAnswerMayBeLonger) {
+  TurnSpec spec = Ask(10);
+  spec.max_output_tokens = 101;
+  const Status refused = table.StartTurn(me, spec, sink).status();
+  EXPECT_EQ(refused.param(), "max_output_tokens");
+  EXPECT_EQ(refused.message(), "max_output_tokens may be at most 100 (--max-output-tokens-limit).");
+  spec.max_output_tokens = 100;
+  EXPECT_TRUE(table.StartTurn(me, spec, sink).ok());
+}
+
+TEST_F(TurnLimits, NoInputMayBeLongerTruncatedOrNot) {
+  TurnSpec spec = Ask(200);
+  for (const bool truncates : {false, true}) {
+    spec.truncates = truncates;
+    const Status refused = table.StartTurn(me, spec, sink).status();
+    EXPECT_EQ(refused.reason(), "context_length_exceeded");
+    EXPECT_THAT(refused.message(), HasSubstr("a turn may have 200 (--max-input-tokens)"));
+  }
+  EXPECT_TRUE(table.StartTurn(me, Ask(150), sink).ok());
+}
+
+TEST_F(TurnLimits, NoTurnTakesLonger) {
+  const std::string first = table.StartTurn(me, Ask(10), sink)->response_id;
+  clock.AdvanceMs(30'000);
+  const std::string second = table.StartTurn(me, Ask(10), sink)->response_id;
+  table.Sweep();
+  EXPECT_THAT(engine.cancelled(), ElementsAre());
+  clock.AdvanceMs(31'000);
+  table.Sweep();
+  table.Sweep();
+  EXPECT_THAT(engine.cancelled(), ElementsAre(engine.requests()[0].turn));
+  engine.End(0, FinishReason::kCancelled);
+  EXPECT_EQ(IncompleteReason(first), "turn_timeout");
+  engine.Answer(1, "Yo");
+  clock.AdvanceMs(61'000);
+  table.Sweep();
+  EXPECT_THAT(engine.cancelled(), ElementsAre(engine.requests()[0].turn)) << "what has ended is left alone";
+  EXPECT_EQ(IncompleteReason(second), "");
+}
+
+TEST_F(TurnLimits, NoOwnerHoldsMoreMemory) {
+  Status refused;
+  for (int turns = 0; turns < 1000 && refused.ok(); ++turns) {
+    refused = table.StartTurn(me, Ask(100), sink).status();
+    if (refused.ok()) engine.AnswerLast("Yo");
+  }
+  EXPECT_EQ(refused.code(), StatusCode::kOverloaded);
+  EXPECT_EQ(refused.reason(), "rate_limit_exceeded");
+  EXPECT_EQ(table.CreateSession(me, {}, {}, {}).status().reason(), "rate_limit_exceeded");
+  EXPECT_TRUE(table.StartTurn({"another", 9}, Ask(100), sink).ok());
+}
+
+TEST_F(DurableSessionTest, AnOwnersIdleConversationsLeaveMemoryForItsOwn) {
+  options.max_bytes_per_owner = 64 << 10;
+  Restart();
+  const std::string others = table->CreateSession({"another", 9}, {}, {}, {})->id;
+  const std::string first = NewConversation();
+  Turn(Ask(std::string(100, 'a'), first), "Yo");
+  for (int i = 0; i < 200; ++i) Turn(Ask(std::string(100, 'a'), NewConversation()), "Yo");
+  EXPECT_GT(table->stats().unloads, 0u);
+  EXPECT_LT(table->stats().loaded, 150);
+  EXPECT_THAT(Texts(first), ElementsAre(std::string(100, 'a'), "Yo")) << "read again";
+}
+
+}  // namespace
+}  // namespace ringside
