@@ -268,8 +268,11 @@ void CudaBackend::AddPositions(const Weight& table, std::span<const int64_t> pos
   CHECK_EQ(y.rows, static_cast<int64_t>(positions.size()));
   CHECK_EQ(y.cols, table.cols);
   for (const int64_t p : positions) CHECK(p >= 0 && p < table.rows);
-  StepOp op{
-      .kind = OpKind::kEmbed, .y = y, .weight_dtype = table.dtype, .indices = StageIndices(positions), .flag = true};
+  StepOp op{.kind = OpKind::kEmbed,
+            .y = y,
+            .weight_dtype = table.dtype,
+            .indices = StageIndices(positions),
+            .accumulate = true};
   op.weights[0] = table.data.data();
   op.scales[0] = static_cast<const float*>(table.scales.data());
   Record(op, y.rows);
@@ -294,7 +297,8 @@ void CudaBackend::LayerNorm(Tensor x, const float* weight, const float* bias, fl
   CHECK(x.dtype == DType::kF32);
   CHECK_EQ(x.rows, y.rows);
   CHECK_EQ(x.cols, y.cols);
-  Record({.kind = OpKind::kNorm, .x = x, .y = y, .vector = weight, .bias = bias, .eps = eps, .flag = true}, x.rows);
+  Record({.kind = OpKind::kNorm, .x = x, .y = y, .vector = weight, .bias = bias, .eps = eps, .layer_norm = true},
+         x.rows);
 }
 
 void CudaBackend::SiluMultiply(Tensor x, Tensor y) {
@@ -306,7 +310,7 @@ void CudaBackend::SiluMultiply(Tensor x, Tensor y) {
 
 void CudaBackend::Gelu(Tensor x, bool tanh_approximation) {
   CheckFloat(x);
-  Record({.kind = OpKind::kGelu, .x = x, .y = x, .flag = tanh_approximation}, x.rows);
+  Record({.kind = OpKind::kGelu, .x = x, .y = x, .tanh_approximation = tanh_approximation}, x.rows);
 }
 
 void CudaBackend::GatherRows(Tensor x, std::span<const int64_t> rows, Tensor y) {
@@ -327,7 +331,7 @@ void CudaBackend::Linear(const LinearArgs& args) {
             .weight_dtype = args.weights.empty() ? options_.dtype : args.weights[0]->dtype,
             .vector = args.bias,
             .rounded = args.rounded_bias,
-            .flag = args.accumulate};
+            .accumulate = args.accumulate};
   int64_t outputs = 0;
   for (size_t i = 0; i < args.weights.size(); ++i) {
     CHECK_EQ(args.weights[i]->cols, args.x.cols);

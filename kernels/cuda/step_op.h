@@ -28,8 +28,10 @@ struct StepOp {
   const float* bias = nullptr;       // of a layer norm
   const void* rounded = nullptr;     // a linear layer's bias in the type of x
   float eps = 0;
-  int64_t heads = 0;  // kNormHeads
-  bool flag = false;  // kEmbed, kLinear: add to y; kNorm: layer norm; kGelu: tanh
+  int64_t heads = 0;                // kNormHeads
+  bool accumulate = false;          // kEmbed, kLinear: y += instead of y =
+  bool layer_norm = false;          // kNorm: with mean and bias, not RMS
+  bool tanh_approximation = false;  // kGelu: not the exact erf
   AttentionPlan attention;
   const ChoiceRow* choices = nullptr;  // kChooseTokens: staged
   ChosenToken* chosen = nullptr;       // pinned host memory

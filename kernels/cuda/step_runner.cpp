@@ -27,7 +27,7 @@ SkinnyLinear AsSkinny(const StepOp& op, DType dtype) {
   out.x = op.x;
   out.bias = op.vector;
   out.y = op.y;
-  out.accumulate = op.flag;
+  out.accumulate = op.accumulate;
   return out;
 }
 
@@ -37,9 +37,9 @@ bool SameMatrix(const Tensor& a, const Tensor& b) {
 
 /// Lets the operation after a linear layer ride with it, if it takes the layer's whole result.
 bool TakeFollower(const StepOp& linear, const StepOp& next, SkinnyLinear* args) {
-  if (linear.flag || !SameMatrix(linear.y, next.x)) return false;
+  if (linear.accumulate || !SameMatrix(linear.y, next.x)) return false;
   if (next.kind == OpKind::kGelu) {
-    args->after = next.flag ? AfterLinear::kGeluTanh : AfterLinear::kGeluErf;
+    args->after = next.tanh_approximation ? AfterLinear::kGeluTanh : AfterLinear::kGeluErf;
     return true;
   }
   if (next.kind != OpKind::kSiluMultiply || next.y.dtype != args->dtype || args->total % 2 != 0) return false;
@@ -87,7 +87,7 @@ size_t StepRunner::RunFirst(std::span<const StepOp> ops) {
   switch (op.kind) {
     case OpKind::kEmbed:
       if (op.y.rows > 0) {
-        LaunchEmbed(on_, op.weights[0], op.weight_dtype, op.scales[0], op.indices, op.chosen_ids, op.y, op.flag);
+        LaunchEmbed(on_, op.weights[0], op.weight_dtype, op.scales[0], op.indices, op.chosen_ids, op.y, op.accumulate);
       }
       return 1;
     case OpKind::kNorm:
@@ -95,7 +95,7 @@ size_t StepRunner::RunFirst(std::span<const StepOp> ops) {
           CanFuseNorm(op.x.rows, op.x.cols)) {
         if (const size_t taken = RunLinear(ops, 1); taken > 0) return taken;
       }
-      LaunchNorm(on_, op.x, op.vector, op.bias, op.flag, op.eps, op.y);
+      LaunchNorm(on_, op.x, op.vector, op.bias, op.layer_norm, op.eps, op.y);
       return 1;
     case OpKind::kNormHeads:
       LaunchNormHeads(on_, op.x, op.heads, op.vector, op.eps);
@@ -110,7 +110,7 @@ size_t StepRunner::RunFirst(std::span<const StepOp> ops) {
       LaunchSiluMultiply(on_, op.x, op.y);
       return 1;
     case OpKind::kGelu:
-      LaunchGelu(on_, op.x, op.flag);
+      LaunchGelu(on_, op.x, op.tanh_approximation);
       return 1;
     case OpKind::kGatherRows:
       if (op.y.rows > 0) LaunchGatherRows(on_, op.x, op.indices, op.y);
@@ -132,7 +132,7 @@ size_t StepRunner::RunLinear(std::span<const StepOp> ops, size_t linear) {
   if (linear > 0) {
     const StepOp& norm = ops.front();
     args.norm = true;
-    args.layer_norm = norm.flag;
+    args.layer_norm = norm.layer_norm;
     args.normed_from = norm.x;
     args.norm_weight = norm.vector;
     args.norm_bias = norm.bias;
@@ -163,7 +163,7 @@ size_t StepRunner::Multiply(std::span<const StepOp> ops) {
     x = converted;
   }
   const StepOp* next = ops.size() > 1 && SameMatrix(op.y, ops[1].x) ? &ops[1] : nullptr;
-  const bool gelu = next != nullptr && next->kind == OpKind::kGelu && next->flag;
+  const bool gelu = next != nullptr && next->kind == OpKind::kGelu && next->tanh_approximation;
   if (HasRowScales(op.weight_dtype)) {
     MultiplyPanels(op, x, scratch);
   } else if (MultiplyWithBias(op, x, gelu)) {
@@ -173,11 +173,11 @@ size_t StepRunner::Multiply(std::span<const StepOp> ops) {
   }
   if (op.vector == nullptr) return 1;
   if (next != nullptr && next->kind == OpKind::kGelu) {
-    LaunchGelu(on_, op.y, next->flag, op.vector);
+    LaunchGelu(on_, op.y, next->tanh_approximation, op.vector);
     return 2;
   }
   if (next != nullptr && next->kind == OpKind::kNorm) {
-    LaunchNorm(on_, next->x, next->vector, next->bias, next->flag, next->eps, next->y, op.vector);
+    LaunchNorm(on_, next->x, next->vector, next->bias, next->layer_norm, next->eps, next->y, op.vector);
     return 2;
   }
   LaunchAddBias(on_, op.vector, op.y);
@@ -188,7 +188,7 @@ bool StepRunner::MultiplyWithBias(const StepOp& op, Tensor x, bool gelu) {
   const void* bias = op.y.dtype == DType::kF32 ? op.vector : op.rounded;
   if (fixed_order_ || bias == nullptr || reinterpret_cast<uintptr_t>(bias) % 16 != 0) return false;
   if (!AllowsProducts(x, op.y) || OutputsOfRun(op, 0, dtype_) != op.y.cols) return false;
-  return product_.MultiplyWithBias(op.weights[0], x, bias, gelu, op.y, op.flag);
+  return product_.MultiplyWithBias(op.weights[0], x, bias, gelu, op.y, op.accumulate);
 }
 
 void StepRunner::MultiplyRuns(const StepOp& op, Tensor x) {
@@ -228,14 +228,14 @@ void StepRunner::MultiplyPanels(const StepOp& op, Tensor x, std::span<std::byte>
 
 void StepRunner::MultiplyOne(const StepOp& op, Tensor x, const void* weight, int64_t outputs, Tensor y) {
   if (!AllowsProducts(x, y)) {
-    return LaunchNaiveLinear(on_, weight, dtype_, outputs, x, y, op.flag);
+    return LaunchNaiveLinear(on_, weight, dtype_, outputs, x, y, op.accumulate);
   }
   if (fixed_order_ && HasRowScales(op.weight_dtype)) {
-    StepOp panel{.x = x, .y = y, .weight_dtype = dtype_, .flag = op.flag};
+    StepOp panel{.x = x, .y = y, .weight_dtype = dtype_, .accumulate = op.accumulate};
     panel.weights[0] = weight, panel.outputs[0] = outputs;
     if (RunLinear({&panel, 1}, 0) > 0) return;
   }
-  product_.Multiply(weight, x, y, op.flag);
+  product_.Multiply(weight, x, y, op.accumulate);
 }
 
 void StepRunner::Attend(const AttentionPlan& plan) {
