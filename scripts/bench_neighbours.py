@@ -1,0 +1,183 @@
+"""Measures what noisy neighbours cost the others; see scripts/bench_neighbours."""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import multiprocessing
+import resource
+import socket
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/system"))
+import tiny_model  # noqa: E402
+from conversation import Conversation  # noqa: E402
+from server_process import ServerProcess  # noqa: E402
+from wire import Http  # noqa: E402
+
+ATTACK_BYTES = 4_000_000
+LARGE_ITEMS, LARGE_ITEM_BYTES = 20, 50_000
+
+
+def percentile(values, share):
+    """In milliseconds."""
+    values = sorted(values)
+    return 1000 * values[min(len(values) - 1, int(share * len(values)))] if values else float("nan")
+
+
+# ---- the neighbours: processes of their own, until they are ended ---------------------------------------------------------------
+
+
+async def keep_house(port):
+    """Lists, exports, imports and deletes large sessions without pause."""
+    http = Http(port)
+    items = [{"type": "message", "role": "user", "content": "word " * (LARGE_ITEM_BYTES // 5)} for _ in range(LARGE_ITEMS)]
+    status, made = await http.call("POST", "/v1/conversations", {})
+    assert status == 200, made
+    for item in items:
+        status, added = await http.call("POST", f"/v1/conversations/{made['id']}/items", {"items": [item]})
+        assert status == 200, added
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+
+    async def call(method, path, body=b""):
+        writer.write(f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+        head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+        return int(head.split()[1]), await reader.readexactly(int(head.split("content-length: ")[1].split()[0]))
+
+    while True:
+        await call("GET", "/v1/conversations?limit=100")
+        status, exported = await call("GET", f"/v1/conversations/{made['id']}/export")
+        if status != 200:
+            continue
+        status, imported = await call("POST", "/v1/conversations/import", exported)
+        if status == 200:
+            await call("DELETE", f"/v1/conversations/{json.loads(imported)['id']}")
+
+
+def neighbour(port):
+    asyncio.run(keep_house(port))
+
+
+def attacker(port):
+    """Asks for turns with an input of 4 MB without a space, the next as soon as the last is answered."""
+    message = json.dumps({"type": "response.create", "input": "x" * ATTACK_BYTES}).encode()
+    # A mask of zeros leaves the bytes as they are.
+    frame = b"\x81\xff" + len(message).to_bytes(8, "big") + bytes(4) + message
+    while True:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)) as connection:
+            connection.sendall(b"GET /v1/responses HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+                               b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
+            while connection.recv(1 << 16):
+                connection.sendall(frame)
+
+
+@contextlib.contextmanager
+def processes(target, port, count):
+    running = [multiprocessing.Process(target=target, args=(port,), daemon=True) for _ in range(count)]
+    for process in running:
+        process.start()
+    time.sleep(1)
+    try:
+        yield
+        assert all(process.is_alive() for process in running), "a neighbour has failed"
+    finally:
+        for process in running:
+            process.kill()
+            process.join()
+
+
+# ---- those who are measured -----------------------------------------------------------------------------------------------------
+
+
+async def stream(port, end, gaps):
+    """Answers one after another; the times between their deltas."""
+    async with Conversation(port) as talk:
+        while time.monotonic() < end:
+            await talk.socket.send({"type": "response.create", "conversation": talk.id, "input": "Go on.",
+                                    "max_output_tokens": 300, "ignore_eos": True})
+            last = None
+            while True:
+                event = await talk.socket.connection.recv()
+                if event.startswith('{"type":"response.output_text.delta"'):
+                    now = time.perf_counter()
+                    if last is not None and time.monotonic() < end:
+                        gaps.append(now - last)
+                    last = now
+                elif event.startswith(('{"type":"response.incomplete"', '{"type":"response.completed"')):
+                    break
+                elif event.startswith('{"type":"error"'):
+                    raise AssertionError(event[:300])
+
+
+async def health(port, end, times):
+    http = Http(port)
+    while time.monotonic() < end:
+        began = time.perf_counter()
+        status, _ = await http.call("GET", "/healthz")
+        assert status == 200
+        times.append(time.perf_counter() - began)
+        await asyncio.sleep(0.01)
+
+
+def watch(port, clients, seconds, results):
+    """Streams in one process, asks for health in another: neither waits for the other's events."""
+
+    def measured(coroutine, values):
+        asyncio.run(coroutine)
+        results.put(values)
+
+    gaps, times = [], []
+    end = time.monotonic() + seconds
+
+    async def streams():
+        await asyncio.gather(*(stream(port, end, gaps) for _ in range(clients)))
+
+    watchers = [multiprocessing.Process(target=lambda: measured(streams(), ("gaps", gaps))),
+                multiprocessing.Process(target=lambda: measured(health(port, end, times), ("health", times)))]
+    for watcher in watchers:
+        watcher.start()
+    found = dict(results.get(timeout=seconds + 300) for _ in watchers)
+    for watcher in watchers:
+        watcher.join()
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--clients", type=int, default=50)
+    parser.add_argument("--attackers", type=int, default=20)
+    parser.add_argument("--seconds", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--binary", help="another server")
+    parser.add_argument("--folder", type=Path, help="where the store is made")
+    options = parser.parse_args()
+    multiprocessing.set_start_method("fork")
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    cases = {"alone": (neighbour, 0), "housekeeping": (neighbour, 1), "attackers": (attacker, options.attackers)}
+    found = {name: {"gaps": [], "health": []} for name in cases}
+    with tempfile.TemporaryDirectory(prefix="ringside-bench-", dir=options.folder) as folder:
+        folder = Path(folder)
+        model = tiny_model.make(folder / "tiny.gguf")
+        with ServerProcess(model, "--threads", 1, "--slots", options.clients, "--memory-len", 512, "--store-path",
+                           folder / "store", folder=folder, binary=options.binary) as server:
+            server.wait_until_ready()
+            results = multiprocessing.Queue()
+            for _ in range(options.rounds):  # in turn, so that what else the machine does meets all
+                for name, (target, count) in cases.items():
+                    with processes(target, server.port, count):
+                        values = watch(server.port, options.clients, options.seconds, results)
+                    for kind in values:
+                        found[name][kind] += values[kind]
+            server.kill()
+    print(f"{options.clients} streaming clients | deltas | gap p50, ms | p99 | longest | /healthz p50, ms | p99 | longest")
+    print("--- | --- | --- | --- | --- | --- | --- | ---")
+    for name, kinds in found.items():
+        columns = [f"{percentile(kinds[kind], share):.1f}" for kind in ("gaps", "health") for share in (0.5, 0.99, 1)]
+        print(" | ".join([name, str(len(kinds["gaps"])), *columns]))
+
+
+main()
