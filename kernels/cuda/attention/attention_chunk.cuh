@@ -20,7 +20,8 @@ struct ChunkSizes {
   static constexpr int kTiles = (kLarge ? 4 : 2) / (D > 128 ? 2 : 1), kStages = kLarge || D <= 128 ? 3 : 2;
   static constexpr int kQueryRow = D + 8, kQueries = kChunkQueries * kQueryRow;  // elements
   static constexpr int kLoopBytes = 2 * kQueries + kStages * kTiles * CacheTile<C, D>::kBytes;
-  // [split][query][D] sums, then [split][query][2] tops and weights; in the same place, afterwards.
+  // [split][query][D] sums, then [split][query][2] running maxima and sums of probabilities; in the same place,
+  // afterwards.
   static constexpr int kReceivedBytes = kLarge ? 4 * kChunkQueries * (D + 2) : 0;
   static constexpr int kBytes = kLoopBytes > kReceivedBytes ? kLoopBytes : kReceivedBytes;
   static_assert(kBytes <= static_cast<int>(SharedBytes(kLarge)));
@@ -108,7 +109,7 @@ __device__ __forceinline__ void JoinChunkSplits(const AttentionPlan& a, const St
       StoreInCluster(to + 4, owner, sums.y);
     }
     if (lane % 4 != 0) return;
-    StoreInCluster(SharedAddress(stats + at * 2), owner, state.top[h]);
+    StoreInCluster(SharedAddress(stats + at * 2), owner, state.running_max[h]);
     StoreInCluster(SharedAddress(stats + at * 2 + 1), owner, sum);
   });
   ArriveAtCluster();
@@ -121,9 +122,9 @@ __device__ __forceinline__ void JoinChunkSplits(const AttentionPlan& a, const St
     for (int p = 0; p < a.chunk_splits; ++p) highest = fmaxf(highest, stats[(p * share + i / D) * 2]);
     for (int p = 0; p < a.chunk_splits; ++p) {
       const float* own_stats = stats + (p * share + i / D) * 2;
-      const float shrink = ShareOf(highest, own_stats[0]);
-      total += own_stats[1] * shrink;
-      value += received[(p * share + i / D) * D + d] * shrink;
+      const float rescale = ShareOf(highest, own_stats[0]);
+      total += own_stats[1] * rescale;
+      value += received[(p * share + i / D) * D + d] * rescale;
     }
     const WarpQueries at{tile.row + rows_before, 0, first_head};
     StoreElement(a.out.data, a.out.dtype, OutAt(a, at, m) + d, value / total);
@@ -143,7 +144,7 @@ __device__ __forceinline__ void LeaveChunkSplit(const AttentionPlan& a, const Wa
           CacheTile<C, D>::SumsOf(state.out, n, h);
     }
     if (lane % 4 == 0) {
-      *reinterpret_cast<float2*>(partial + kChunkQueries * D + 2 * query) = float2{state.top[h], sum};
+      *reinterpret_cast<float2*>(partial + kChunkQueries * D + 2 * query) = float2{state.running_max[h], sum};
     }
   });
 }

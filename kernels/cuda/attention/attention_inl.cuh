@@ -117,9 +117,9 @@ __device__ __forceinline__ void RotateTwoPairs(const AttentionPlan& a, const Two
   }
 }
 
-/// How much of a party's sums counts beside the one with the highest top.
-__device__ __forceinline__ float ShareOf(float highest, float top) {
-  return top == -INFINITY ? 0.0f : Exp2(top - highest);
+/// How much of a party's sums counts beside the one with the largest running max.
+__device__ __forceinline__ float ShareOf(float highest, float running_max) {
+  return running_max == -INFINITY ? 0.0f : Exp2(running_max - highest);
 }
 
 /// The physical tile of a logical one: tile i holds pinned positions, or ring positions S + 16 j ...

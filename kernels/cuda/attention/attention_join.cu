@@ -1,5 +1,6 @@
 // Joins the splits of attention tiles where there are no clusters (attention_tiled.cuh): every block left its sums,
-// tops and weights in global memory, and a thread adds up four dimensions of a query in split order.
+// running maxima and sums of probabilities in global memory, and a thread adds up four dimensions of a query in split
+// order.
 #include "kernels/cuda/attention/attention_inl.cuh"
 #include "kernels/cuda/launch.cuh"
 

@@ -69,7 +69,7 @@ __global__ void StoreRowsWideKernel(AttentionPlan a, int rows) {
 
 // One block a row and head; a warp takes every fourth key, its lanes the dimensions.
 __global__ void __launch_bounds__(kThreads) PlainAttentionKernel(AttentionPlan a) {
-  __shared__ float sums[4][256], tops[4], weights[4];
+  __shared__ float sums[4][256], maxima[4], denominators[4];
   StartStep();
   const int row = blockIdx.x, head = blockIdx.y, kv_head = head / (a.heads / a.kv_heads);
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(kThreads) PlainAttentionKernel(AttentionPlan a
   });
   const int pinned_keys = min(at.pinned, at.position + 1);
   const int keys = pinned_keys + (at.position < at.pinned ? 0 : at.position - at.first_live + 1);
-  float top = -INFINITY, sum = 0;
+  float running_max = -INFINITY, sum = 0;
   for (int i = warp; i < keys; i += 4) {
     const bool is_pinned = i < pinned_keys;
     const int slot = SlotOf(a, is_pinned ? i : at.first_live + i - pinned_keys, at.pinned);
@@ -94,25 +94,26 @@ __global__ void __launch_bounds__(kThreads) PlainAttentionKernel(AttentionPlan a
       score += (is_pinned ? pinned[j] : own[j]) * LoadCached(tile, a.cache, KeyElement(j * 32 + lane, slot % 16));
     }
     score = SumOverWarp(score);
-    const float higher = fmaxf(top, score), shrink = expf(top - higher), weight = expf(score - higher);
-    top = higher, sum = sum * shrink + weight;
+    const float new_max = fmaxf(running_max, score), rescale = expf(running_max - new_max),
+                probability = expf(score - new_max);
+    running_max = new_max, sum = sum * rescale + probability;
     for (int j = 0; j * 32 + lane < a.head_dim; ++j) {
       const float value = LoadCached(tile + a.half_tile_bytes, a.cache, (slot % 16) * a.head_dim + j * 32 + lane);
-      out[j] = out[j] * shrink + weight * value;
+      out[j] = out[j] * rescale + probability * value;
     }
   }
-  if (lane == 0) tops[warp] = top, weights[warp] = sum;
+  if (lane == 0) maxima[warp] = running_max, denominators[warp] = sum;
   for (int j = 0; j * 32 + lane < a.head_dim; ++j) sums[warp][j * 32 + lane] = out[j];
   __syncthreads();
-  const float highest = fmaxf(fmaxf(tops[0], tops[1]), fmaxf(tops[2], tops[3]));
-  float total = 0, shrinks[4];
+  const float highest = fmaxf(fmaxf(maxima[0], maxima[1]), fmaxf(maxima[2], maxima[3]));
+  float total = 0, rescales[4];
   for (int w = 0; w < 4; ++w) {
-    shrinks[w] = tops[w] == -INFINITY ? 0 : expf(tops[w] - highest);
-    total += weights[w] * shrinks[w];
+    rescales[w] = maxima[w] == -INFINITY ? 0 : expf(maxima[w] - highest);
+    total += denominators[w] * rescales[w];
   }
   for (int d = threadIdx.x; d < a.head_dim; d += kThreads) {
     float value = 0;
-    for (int w = 0; w < 4; ++w) value += sums[w][d] * shrinks[w];
+    for (int w = 0; w < 4; ++w) value += sums[w][d] * rescales[w];
     StoreElement(a.out.data, a.out.dtype, row * a.out.stride + static_cast<int64_t>(head) * a.head_dim + d,
                  value / total);
   }

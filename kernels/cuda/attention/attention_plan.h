@@ -43,7 +43,8 @@ struct AttentionPlan {
   const float* own_sin = nullptr;
   const float* pinned_cos = nullptr;
   const float* pinned_sin = nullptr;
-  // Without clusters, of each block of a split tile: [query][d] sums, then [query][2] tops and weights.
+  // Without clusters, of each block of a split tile: [query][d] sums, then [query][2] running maxima and sums of
+  // probabilities.
   float* partial = nullptr;
   const void* memory = nullptr;  // all slabs lie in these bytes
   int64_t memory_bytes = 0;

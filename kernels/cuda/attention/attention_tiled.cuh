@@ -32,8 +32,8 @@ struct AttentionSizes {
   static constexpr int kSlot = CacheTile<C, D>::kBytes;                   // one tile
   static constexpr int kQueryRow = D + 8, kQueries = 2 * 16 * kQueryRow;  // one rotation of them
   static constexpr int kOwnRow = 2 * D * static_cast<int>(sizeof(C));
-  static constexpr int kResultRow = D + 8;                                  // floats of a query's sums
-  static constexpr int kResult = 16 * kResultRow + 32;                      // floats of a warp: sums, tops, weights
+  static constexpr int kResultRow = D + 8;              // floats of a query's sums
+  static constexpr int kResult = 16 * kResultRow + 32;  // floats of a warp: sums, running maxima, sums of probabilities
   static constexpr int kReceived = kLarge ? 16 * D + 36 * kMostSplits : 0;  // floats from the other splits
   // Results lie where the tiles were.
   static constexpr int kTiles = kWarps * kSlots * kSlot, kResults = kWarps * 4 * kResult;
@@ -45,7 +45,7 @@ struct AttentionSizes {
 template <int D>
 struct Softmax {
   float out[D / 8][4] = {};
-  float top[2] = {-INFINITY, -INFINITY}, sum[2] = {};
+  float running_max[2] = {-INFINITY, -INFINITY}, sum[2] = {};
 };
 
 /// A warp's 16 queries as the left operand: in registers, or where those do not suffice, in shared memory.
@@ -119,24 +119,24 @@ __device__ __forceinline__ void AttendTiles(const QueryFragments<typename CacheT
         if (p < limits.from[h] || p > limits.to[h] || i / 4 >= tiles) score[i / 2][2 * h + i % 2] = -INFINITY;
       }
     }
-    float top = state.top[h];
+    float running_max = state.running_max[h];
 #pragma unroll
-    for (int i = 0; i < 4 * kTiles; ++i) top = fmaxf(top, score[i / 2][2 * h + i % 2]);
-    top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 1));
-    top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 2));
-    const float base = top == -INFINITY ? 0.0f : top;
-    const float shrink = Exp2(state.top[h] - base);
-    state.top[h] = top;
-    state.sum[h] *= shrink;
+    for (int i = 0; i < 4 * kTiles; ++i) running_max = fmaxf(running_max, score[i / 2][2 * h + i % 2]);
+    running_max = fmaxf(running_max, __shfl_xor_sync(0xffffffffu, running_max, 1));
+    running_max = fmaxf(running_max, __shfl_xor_sync(0xffffffffu, running_max, 2));
+    const float base = running_max == -INFINITY ? 0.0f : running_max;
+    const float rescale = Exp2(state.running_max[h] - base);
+    state.running_max[h] = running_max;
+    state.sum[h] *= rescale;
 #pragma unroll
     for (int i = 0; i < 4 * kTiles; ++i) {
       float& s = score[i / 2][2 * h + i % 2];
       s = Exp2(s - base);
       state.sum[h] += s;
     }
-    if (__all_sync(0xffffffffu, shrink == 1.0f)) continue;
+    if (__all_sync(0xffffffffu, rescale == 1.0f)) continue;
 #pragma unroll
-    for (int n = 0; n < D / 8; ++n) state.out[n][2 * h] *= shrink, state.out[n][2 * h + 1] *= shrink;
+    for (int n = 0; n < D / 8; ++n) state.out[n][2 * h] *= rescale, state.out[n][2 * h + 1] *= rescale;
   }
 #pragma unroll
   for (int t = 0; t < kTiles; ++t) {
@@ -227,7 +227,7 @@ __device__ __forceinline__ void StoreResult(const AttentionPlan& a, const Staged
   StoreFour(a.out.data, a.out.dtype, at, value);
 }
 
-/// The warps' results into shared memory: [16][kResultRow] sums, then tops, then weights.
+/// The warps' results into shared memory: [16][kResultRow] sums, then running maxima, then sums of probabilities.
 template <class C, int D, class Sizes>
 __device__ __forceinline__ void LeaveResult(const Softmax<D>& state, int queries, float* own, int lane) {
 #pragma unroll
@@ -242,15 +242,16 @@ __device__ __forceinline__ void LeaveResult(const Softmax<D>& state, int queries
       *reinterpret_cast<float2*>(own + m * Sizes::kResultRow + CacheTile<C, D>::DimensionOf(n, lane)) =
           CacheTile<C, D>::SumsOf(state.out, n, h);
     }
-    if (lane % 4 == 0) own[16 * Sizes::kResultRow + m] = state.top[h], own[16 * Sizes::kResultRow + 16 + m] = sum;
+    if (lane % 4 == 0)
+      own[16 * Sizes::kResultRow + m] = state.running_max[h], own[16 * Sizes::kResultRow + 16 + m] = sum;
   }
 }
 
-/// The highest score of some parties and the sum of their weights beside it.
+/// The highest score of some parties and the sum of their probabilities beside it.
 struct Shares {
   float highest = -INFINITY, total = 0;
 };
-/// read(p) is where party p's top lies; its weight lies 16 floats behind.
+/// read(p) is where party p's running max lies; its sum of probabilities lies 16 floats behind.
 template <class Read>
 __device__ __forceinline__ Shares SharesOf(int parties, const Read& read) {
   Shares out;
@@ -271,17 +272,18 @@ __device__ __forceinline__ float4 Times(float4 v, float factor) {
 
 /// Dimensions d ... d + 3 of query m, joined in warp order.
 template <class Sizes>
-__device__ __forceinline__ float4 JoinWarps(const float* results, int m, int d, const float* tops, float highest) {
+__device__ __forceinline__ float4 JoinWarps(const float* results, int m, int d, const float* maxima, float highest) {
   float4 sum = {0, 0, 0, 0};
 #pragma unroll
   for (int w = 0; w < Sizes::kWarps; ++w) {
-    AddShare(sum, results + w * Sizes::kResult + m * Sizes::kResultRow + d, ShareOf(highest, tops[w * Sizes::kResult]));
+    AddShare(sum, results + w * Sizes::kResult + m * Sizes::kResultRow + d,
+             ShareOf(highest, maxima[w * Sizes::kResult]));
   }
   return sum;
 }
 
 /// The blocks of a cluster, one a split, send each other their results and join them in split order. `received` holds
-/// [split][slice] sums, then [split][32] tops and weights.
+/// [split][slice] sums, then [split][32] running maxima and sums of probabilities.
 template <int D, class Sizes>
 __device__ __forceinline__ void JoinSplits(const AttentionPlan& a, const StagedTile& tile, int first_head,
                                            const float* results, float* received) {
@@ -289,14 +291,14 @@ __device__ __forceinline__ void JoinSplits(const AttentionPlan& a, const StagedT
   const int all = tile.rows * a.tile_heads * kFours, slice = (all + a.splits - 1) / a.splits;
   const int rank = static_cast<int>(blockIdx.x);
   float* stats = received + 16 * D + 4 * kMostSplits;
-  const auto tops_of = [&](int m) { return results + 16 * Sizes::kResultRow + m; };
+  const auto maxima_of = [&](int m) { return results + 16 * Sizes::kResultRow + m; };
   const auto shares_of = [&](int m) {
-    return SharesOf(Sizes::kWarps, [&](int w) { return tops_of(m) + w * Sizes::kResult; });
+    return SharesOf(Sizes::kWarps, [&](int w) { return maxima_of(m) + w * Sizes::kResult; });
   };
   WaitForCluster();  // all have begun
   for (int i = threadIdx.x; i < all; i += kThreads) {
     const int m = i / kFours, owner = i / slice;
-    const float4 value = JoinWarps<Sizes>(results, m, i % kFours * 4, tops_of(m), shares_of(m).highest);
+    const float4 value = JoinWarps<Sizes>(results, m, i % kFours * 4, maxima_of(m), shares_of(m).highest);
     StoreInCluster(SharedAddress(received + (rank * slice + i - owner * slice) * 4), owner, value);
   }
   for (int i = threadIdx.x; i < 16 * a.splits; i += kThreads) {
@@ -327,17 +329,17 @@ __device__ __forceinline__ float* PartialOf(const AttentionPlan& a, int queries)
   return a.partial + static_cast<int64_t>(block) * queries * (D + 2);
 }
 
-/// The result of a block that has all keys, or of the small set: divided by the sum of weights only if there are no
-/// other splits.
+/// The result of a block that has all keys, or of the small set: divided by the sum of probabilities only if there are
+/// no other splits.
 template <int D, class Sizes>
 __device__ __forceinline__ void StoreBlock(const AttentionPlan& a, const StagedTile& tile, int first_head,
                                            const float* results) {
   float* partial = PartialOf<D>(a, 16);
   for (int i = threadIdx.x; i < tile.rows * a.tile_heads * (D / 4); i += 32 * Sizes::kWarps) {
     const int m = i / (D / 4), d = i % (D / 4) * 4;
-    const float* tops = results + 16 * Sizes::kResultRow + m;
-    const Shares shares = SharesOf(Sizes::kWarps, [&](int w) { return tops + w * Sizes::kResult; });
-    const float4 sum = JoinWarps<Sizes>(results, m, d, tops, shares.highest);
+    const float* maxima = results + 16 * Sizes::kResultRow + m;
+    const Shares shares = SharesOf(Sizes::kWarps, [&](int w) { return maxima + w * Sizes::kResult; });
+    const float4 sum = JoinWarps<Sizes>(results, m, d, maxima, shares.highest);
     if (a.splits == 1) {
       StoreResult(a, tile, first_head, m, d, Times(sum, 1.0f / shares.total));
       continue;

@@ -3,9 +3,9 @@
 // way. A block takes 64 or 128 queries: rows times the heads that share their keys. One warp group only copies keys and
 // values, in units of up to 12 tiles through kStages stages, mostly by the tensor memory accelerator; one or two
 // others, of 64 queries each, follow by barriers in shared memory. A group's products run beside the other's softmax.
-// Queries and weights are left operands in registers, keys and values right ones as they lie in the slab: keys with a
-// dimension's 16 side by side, values with a position's dimensions. Splits of the keys are the blocks of a cluster:
-// when all have ended, each sends every query's result to the block that owns the query.
+// Queries and probabilities are left operands in registers, keys and values right ones as they lie in the slab: keys
+// with a dimension's 16 side by side, values with a position's dimensions. Splits of the keys are the blocks of a
+// cluster: when all have ended, each sends every query's result to the block that owns the query.
 #pragma once
 
 #include <map>
@@ -70,8 +70,8 @@ __device__ __forceinline__ void PassTurn(int group) {
   if constexpr (S::kGroups == 2) asm volatile("bar.arrive %0, 256;" ::"r"(2 - group) : "memory");
 }
 
-/// The block's n-th to last-th units, of N keys each from position `first` on. The products of a unit's weights with
-/// its values may run beside the softmax of the next unit (ptxas 13.0 moves the wait for them in front of it).
+/// The block's n-th to last-th units, of N keys each from position `first` on. The products of a unit's probabilities
+/// with its values may run beside the softmax of the next unit (ptxas 13.0 moves the wait for them in front of it).
 template <class P, class S, int N>
 __device__ __forceinline__ void AttendUnits(const Stages<S>& stages, const uint32_t (&q)[S::kDim / 16][4], int n,
                                             int last, int first, const QueryLimits& limits, int group, int lane,
@@ -79,8 +79,8 @@ __device__ __forceinline__ void AttendUnits(const Stages<S>& stages, const uint3
   constexpr int D = S::kDim;
   const uint64_t key_operand = RightOperand<32>(D * 32, 8 * 32);
   const uint64_t value_operand = RightOperand<128>(S::kKeys * 128, 1024);
-  float scores[N / 2], shrink[2];
-  uint32_t weights[N / 16][4];
+  float scores[N / 2], rescale[2];
+  uint32_t probabilities[N / 16][4];
   const auto score = [&](int i) {
     stages.AwaitFull(i, 0);
     BeginProducts();
@@ -89,14 +89,14 @@ __device__ __forceinline__ void AttendUnits(const Stages<S>& stages, const uint3
     for (int k = 0; k < D / 16; ++k) Multiply(scores, q[k], Further(keys, k * 16 * 32), k > 0, P());
     CommitProducts();
   };
-  const auto pack = [&] {  // not while products read the weights of before
+  const auto pack = [&] {  // not while products read the probabilities of before
     Hold(scores);
 #pragma unroll
-    for (int i = 0; i < N / 4; ++i) weights[i / 4][i % 4] = Pack(scores[2 * i], scores[2 * i + 1], P());
+    for (int i = 0; i < N / 4; ++i) probabilities[i / 4][i % 4] = Pack(scores[2 * i], scores[2 * i + 1], P());
   };
   const auto all_done = [&] {  // before the turn, as far as the compiler to PTX goes: 1 to 2 % of all
 #pragma unroll
-    for (int i = 0; i < N / 16; ++i) Hold(weights[i]);
+    for (int i = 0; i < N / 16; ++i) Hold(probabilities[i]);
     Hold(state.out);
     Hold(state.sum);
   };
@@ -105,7 +105,7 @@ __device__ __forceinline__ void AttendUnits(const Stages<S>& stages, const uint3
     BeginProducts();
     const uint64_t values = At(value_operand, stages.Half(n, 1));
 #pragma unroll
-    for (int k = 0; k < N / 16; ++k) Multiply(state.out, weights[k], Further(values, k * 2048), true, P());
+    for (int k = 0; k < N / 16; ++k) Multiply(state.out, probabilities[k], Further(values, k * 2048), true, P());
     CommitProducts();
   };
   const int begin = n;
@@ -113,11 +113,11 @@ __device__ __forceinline__ void AttendUnits(const Stages<S>& stages, const uint3
   WaitForProducts<0>(scores);
   stages.Release(n, 0, lane);
   for (; n < last; ++n, first += N) {
-    Weigh<D, N>(scores, first, limits, lane, state, shrink);
+    ToProbabilities<D, N>(scores, first, limits, lane, state, rescale);
     WaitForProducts<0>(state.out);
     if (n > begin) stages.Release(n - 1, 1, lane);
     pack();
-    Shrink(state, shrink);
+    Rescale(state, rescale);
     all_done();
     AwaitTurn<S>(group);
     score(n + 1);
@@ -126,11 +126,11 @@ __device__ __forceinline__ void AttendUnits(const Stages<S>& stages, const uint3
     WaitForProducts<1>(scores);
     stages.Release(n + 1, 0, lane);
   }
-  Weigh<D, N>(scores, first, limits, lane, state, shrink);
+  ToProbabilities<D, N>(scores, first, limits, lane, state, rescale);
   WaitForProducts<0>(state.out);
   if (n > begin) stages.Release(n - 1, 1, lane);
   pack();
-  Shrink(state, shrink);
+  Rescale(state, rescale);
   add_values();
   WaitForProducts<0>(state.out);
   stages.Release(n, 1, lane);

@@ -57,7 +57,7 @@ __device__ __forceinline__ void MeetCluster() {
 }
 
 /// A consumer's results to their owners: block m / share of the cluster owns query m. [split][share][D] sums, then
-/// [split][share][2] tops and weights.
+/// [split][share][2] running maxima and sums of probabilities.
 template <class S>
 __device__ __forceinline__ void SendResults(const AttentionPlan& a, const RunningSoftmax<S::kDim>& state, int m,
                                             const bool (&real)[2], float* received, int lane) {
@@ -74,7 +74,7 @@ __device__ __forceinline__ void SendResults(const AttentionPlan& a, const Runnin
                      float2{state.out[4 * i + 2 * h], state.out[4 * i + 2 * h + 1]});
     }
     if (lane % 4 == 0) {
-      StoreInCluster(SharedAddress(received + S::kQueries * D + at * 2), owner, float2{state.top[h], sum});
+      StoreInCluster(SharedAddress(received + S::kQueries * D + at * 2), owner, float2{state.running_max[h], sum});
     }
   }
 }

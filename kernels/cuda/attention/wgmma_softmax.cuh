@@ -9,7 +9,7 @@ namespace ringside::cuda {
 template <int D>
 struct RunningSoftmax {
   float out[D / 2] = {};  // columns 8 i + 2 (lane % 4) + {0, 1} of query h: out[4 i + 2 h + {0, 1}]
-  float top[2] = {-INFINITY, -INFINITY}, sum[2] = {};
+  float running_max[2] = {-INFINITY, -INFINITY}, sum[2] = {};
 };
 
 /// Which positions the thread's two queries see, of one kind of keys; what stands for those past the last may see all.
@@ -25,10 +25,11 @@ __device__ __forceinline__ QueryLimits LimitsAt(const AttentionPlan& a, const St
   return out;
 }
 
-/// Scores of N keys, from position `first` on, become weights; what came before counts `shrink` times as much.
+/// Scores of N keys, from position `first` on, become attention probabilities, not divided by their sum yet; what came
+/// before is to be rescaled.
 template <int D, int N>
-__device__ __forceinline__ void Weigh(float (&s)[N / 2], int first, const QueryLimits& limits, int lane,
-                                      RunningSoftmax<D>& state, float (&shrink)[2]) {
+__device__ __forceinline__ void ToProbabilities(float (&s)[N / 2], int first, const QueryLimits& limits, int lane,
+                                                RunningSoftmax<D>& state, float (&rescale)[2]) {
   const bool whole = first >= max(limits.from[0], limits.from[1]) && first + N - 1 <= min(limits.to[0], limits.to[1]);
   if (!__all_sync(0xffffffffu, whole)) {
 #pragma unroll
@@ -39,15 +40,15 @@ __device__ __forceinline__ void Weigh(float (&s)[N / 2], int first, const QueryL
   }
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
-    float top = state.top[h];
+    float running_max = state.running_max[h];
 #pragma unroll
-    for (int i = 0; i < N / 8; ++i) top = fmaxf(top, fmaxf(s[4 * i + 2 * h], s[4 * i + 2 * h + 1]));
-    top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 1));
-    top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 2));
-    const float base = top == -INFINITY ? 0.0f : top;
-    shrink[h] = Exp2(state.top[h] - base);
-    state.top[h] = top;
-    float sum = state.sum[h] * shrink[h];
+    for (int i = 0; i < N / 8; ++i) running_max = fmaxf(running_max, fmaxf(s[4 * i + 2 * h], s[4 * i + 2 * h + 1]));
+    running_max = fmaxf(running_max, __shfl_xor_sync(0xffffffffu, running_max, 1));
+    running_max = fmaxf(running_max, __shfl_xor_sync(0xffffffffu, running_max, 2));
+    const float base = running_max == -INFINITY ? 0.0f : running_max;
+    rescale[h] = Exp2(state.running_max[h] - base);
+    state.running_max[h] = running_max;
+    float sum = state.sum[h] * rescale[h];
 #pragma unroll
     for (int i = 0; i < N / 8; ++i) {
       float& u = s[4 * i + 2 * h];
@@ -59,10 +60,10 @@ __device__ __forceinline__ void Weigh(float (&s)[N / 2], int first, const QueryL
   }
 }
 template <int D>
-__device__ __forceinline__ void Shrink(RunningSoftmax<D>& state, const float (&shrink)[2]) {
-  if (__all_sync(0xffffffffu, shrink[0] == 1.0f && shrink[1] == 1.0f)) return;
+__device__ __forceinline__ void Rescale(RunningSoftmax<D>& state, const float (&rescale)[2]) {
+  if (__all_sync(0xffffffffu, rescale[0] == 1.0f && rescale[1] == 1.0f)) return;
 #pragma unroll
-  for (int i = 0; i < D / 2; ++i) state.out[i] *= shrink[i / 2 % 2];
+  for (int i = 0; i < D / 2; ++i) state.out[i] *= rescale[i / 2 % 2];
 }
 
 /// Over the four threads that share two queries.
