@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "base/bytes.h"
+#include "base/hmac.h"
 #include "base/limits.h"
 #include "engine/text/unicode.h"
 #include "session/ids.h"
@@ -12,7 +13,7 @@
 namespace ringside {
 namespace {
 
-constexpr std::string_view kMagic = "ringside session 1\n";
+constexpr std::string_view kMagic = "ringside session 2\n";
 constexpr size_t kCheckBytes = 8;
 
 Status NoExport(const char* what) {
@@ -59,26 +60,34 @@ bool AreItems(const std::vector<Item>& items) {
 
 }  // namespace
 
-std::string EncodePortable(const CreatedRecord& created, const TimelineRecord& timeline) {
+std::string EncodePortable(const SealKey& key, const CreatedRecord& created, const TimelineRecord& timeline) {
   ByteWriter out;
   out.String(Encode(created).payload);
   out.String(Encode(timeline).payload);
-  const std::string bytes = std::string(kMagic) + out.Take();
-  return bytes + Check(bytes);
+  std::string bytes = std::string(kMagic) + out.Take();
+  bytes += Check(bytes);
+  return bytes + HmacSha256(key, bytes);
 }
 
-Result<PortableSession> DecodePortable(std::string_view bytes, const std::string& codec, int64_t max_tokens) {
+Result<PortableSession> DecodePortable(std::string_view bytes, const ImportRules& rules) {
   if (!bytes.starts_with(kMagic)) return NoExport("they begin otherwise");
-  if (bytes.size() < kMagic.size() + kCheckBytes) return NoExport("they are cut");
-  const std::string_view content = bytes.substr(0, bytes.size() - kCheckBytes);
-  if (bytes.substr(content.size()) != Check(content)) return NoExport("they are damaged");
+  if (bytes.size() < kMagic.size() + kCheckBytes + kHmacBytes) return NoExport("they are cut");
+  const std::string_view sealed = bytes.substr(0, bytes.size() - kHmacBytes);
+  const std::string_view content = sealed.substr(0, sealed.size() - kCheckBytes);
+  if (sealed.substr(content.size()) != Check(content)) return NoExport("they are damaged");
+  if (!rules.accept_foreign && !IsHmac(rules.key, sealed, bytes.substr(sealed.size()))) {
+    return InvalidArgument(
+        "This conversation is not sealed with this server's export key. Servers that exchange "
+        "conversations share one --export-key-file.",
+        "body", "foreign_export");
+  }
   ByteReader in(content.substr(kMagic.size()));
   const std::string_view created_bytes = in.View(), timeline_bytes = in.View();
   if (!in.done()) return NoExport("they are cut");
   Result<CreatedRecord> created = DecodeCreated(created_bytes);
   if (!created.ok() || !IsMetadata(created->metadata)) return NoExport("their metadata is none");
   Result<TimelineRecord> record =
-      DecodeImportedTimeline(timeline_bytes, created->codec == codec ? max_tokens : INT64_MAX);
+      DecodeImportedTimeline(timeline_bytes, created->codec == rules.codec ? rules.max_tokens : INT64_MAX);
   if (record.status().code() == StatusCode::kInvalidArgument) return record.status();
   if (!record.ok() || record->patch.answer_begin != -1) return NoExport("they make no sense");
   if (!AreItems(record->patch.items)) return NoExport("they hold items that no server makes");

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/limits.h"
+#include "base/sealed_box.h"
 #include "cache/ring.h"
 #include "engine/sampling.h"
 #include "engine/text/tokenizer.h"
@@ -34,11 +35,13 @@ struct SessionTableOptions {
   /// conversations alone need as much, whatever would add to them is refused (kOverloaded).
   int64_t transcript_bytes = limits::kMaxTranscriptBytes;
   Durability durability = Durability::kToken;
-  int64_t session_ttl_s = 0;           // a session unused for so long is deleted; 0 = never
-  int64_t max_turns_per_owner = 0;     // running and waiting; 0 = no limit
-  int64_t max_sessions_per_owner = 0;  // conversations; 0 = no limit
-  int64_t max_bytes_per_owner = 0;     // like transcript_bytes, of one owner; 0 = no limit
-  int64_t max_detached_tokens = 0;     // an answer that nobody hears ends after so many tokens; 0 = no limit
+  int64_t session_ttl_s = 0;               // a session unused for so long is deleted; 0 = never
+  int64_t max_turns_per_owner = 0;         // running and waiting; 0 = no limit
+  int64_t max_sessions_per_owner = 0;      // conversations; 0 = no limit
+  int64_t max_bytes_per_owner = 0;         // like transcript_bytes, of one owner; 0 = no limit
+  int64_t max_detached_tokens = 0;         // an answer that nobody hears ends after so many tokens; 0 = no limit
+  SealKey export_key = SealKey::Random();  // seals exported conversations
+  bool accept_foreign_imports = false;     // take in conversations that are sealed with another key, too
 };
 
 }  // namespace ringside

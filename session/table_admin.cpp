@@ -9,7 +9,8 @@ Result<std::string> SessionTable::ExportSession(const Caller& caller, const std:
   ASSIGN_OR_RETURN(const auto session, state_->Find(caller, id));
   ASSIGN_OR_RETURN(const Timeline timeline, session->CopyTimeline(std::nullopt));
   const SessionInfo info = session->Info();
-  return EncodePortable({.created_at = info.created_at,
+  return EncodePortable(options().export_key,
+                        {.created_at = info.created_at,
                          .metadata = info.metadata,
                          .window = session->window(),
                          .codec = state_->context->codec_name},
@@ -18,7 +19,8 @@ Result<std::string> SessionTable::ExportSession(const Caller& caller, const std:
 
 Result<SessionInfo> SessionTable::ImportSession(const Caller& caller, std::string_view bytes) {
   const std::string& codec = state_->context->codec_name;
-  ASSIGN_OR_RETURN(PortableSession in, DecodePortable(bytes, codec, options().session_len));
+  const ImportRules rules{options().export_key, options().accept_foreign_imports, codec, options().session_len};
+  ASSIGN_OR_RETURN(PortableSession in, DecodePortable(bytes, rules));
   const bool ours = in.created.codec == codec;
   Timeline timeline;
   if (!timeline.Apply(std::move(in.timeline), ours ? tokenizer().vocab_size() : INT64_MAX).ok()) {

@@ -278,6 +278,8 @@ Status Serving::OpenSessions() {
   options.max_sessions_per_owner = config_.max_sessions_per_owner;
   options.max_bytes_per_owner = config_.max_text_mb_per_owner << 20;
   options.max_detached_tokens = config_.max_detached_tokens;
+  ASSIGN_OR_RETURN(options.export_key, OpenExportKey(config_));
+  options.accept_foreign_imports = config_.accept_foreign_imports;
   sessions_ = std::make_unique<SessionTable>(std::move(options), *tokenizer_, *chat_, *turns_, storage_->journal());
   if (Status opened = sessions_->Open(); !opened.ok()) {
     exit_code_ = StorageExitCode(opened);

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "cache/ram_store.h"
 #include "ws/app.h"
+#include "ws/config/config_key.h"
 #include "ws/config/machine.h"
 
 namespace ringside {
@@ -21,6 +22,16 @@ int StorageExitCode(const Status& status) {
     default:
       return kExitStorageFailed;
   }
+}
+
+Result<SealKey> OpenExportKey(const ServerConfig& config) {
+  std::string path = config.export_key_file;
+  const bool stored = !config.store_path.empty() && config.durability != StoreDurability::kNone;
+  if (path.empty() && stored) path = config.store_path + "/export.key";
+  if (path.empty()) return SealKey::Random();
+  const Result<std::string> key = ReadOrMakeKey(path);
+  if (!key.ok()) return InvalidArgument("--export-key-file: " + key.status().message());
+  return SealKey(*key);
 }
 
 Result<std::unique_ptr<Storage>> Storage::Open(const ServerConfig& config) {

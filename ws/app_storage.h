@@ -22,6 +22,10 @@ namespace ringside {
 /// How the process ends where the storage would not open, or failed.
 int StorageExitCode(const Status& status);
 
+/// The key that seals exports: from its file, or from the one beside what is stored, each made if it is not there; a
+/// key of this process alone where nothing is stored. The folder must be there. kInvalidArgument, naming the file.
+Result<SealKey> OpenExportKey(const ServerConfig& config);
+
 class Storage {
  public:
   /// Without a store path: host memory only. Errors as Journal::Open and RocksDbStore::Open.

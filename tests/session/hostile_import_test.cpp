@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/hmac.h"
 #include "base/limits.h"
 #include "session/ids.h"
 #include "session/records.h"
@@ -39,16 +40,17 @@ class HostileImportTest : public ::testing::Test, protected TableFixture {
     created = DecodeCreated(in.String()).value();
     record = DecodeTimeline(in.String()).value();
   }
-  /// An export of what `created` and `record` say now.
+  /// An export of what `created` and `record` say now, sealed with `key`.
   std::string Forge() const { return Forge(Encode(created).payload, Encode(record).payload); }
-  static std::string Forge(const std::string& created_bytes, const std::string& timeline_bytes) {
+  std::string Forge(const std::string& created_bytes, const std::string& timeline_bytes) const {
     ByteWriter out;
     out.String(created_bytes);
     out.String(timeline_bytes);
     std::string bytes = std::string(kMagic) + out.Take();
-    ByteWriter checksum;
-    checksum.Fixed64(XXH3_64bits(bytes.data(), bytes.size()));
-    return bytes + checksum.bytes();
+    ByteWriter check;
+    check.Fixed64(XXH3_64bits(bytes.data(), bytes.size()));
+    bytes += check.bytes();
+    return bytes + HmacSha256(key, bytes);
   }
   Result<SessionInfo> Import() { return table.ImportSession(me, Forge()); }
   Result<TurnTicket> AskAnew(const std::string& conversation, const std::string& instructions) {
@@ -59,12 +61,40 @@ class HostileImportTest : public ::testing::Test, protected TableFixture {
     return table.StartTurn(me, spec, sink);
   }
 
-  static constexpr std::string_view kMagic = "ringside session 1\n";
+  static constexpr std::string_view kMagic = "ringside session 2\n";
   const Caller me{"me", 7};
   std::shared_ptr<RecordingSink> sink = std::make_shared<RecordingSink>(7);
+  SealKey key = table.options().export_key;
   CreatedRecord created;
   TimelineRecord record;
 };
+
+TEST_F(HostileImportTest, AnotherServersExportsAreRefused) {
+  key = SealKey::Random();
+  EXPECT_EQ(Import().status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(Import().status().reason(), "foreign_export");
+  EXPECT_EQ(table.conversations(), 1);
+}
+
+TEST_F(HostileImportTest, AnotherServersExportsComeInWhereTheOperatorSaysSo) {
+  key = SealKey::Random();
+  SessionTableOptions trusting = Options();
+  trusting.accept_foreign_imports = true;
+  ScriptedEngine other_engine;
+  SessionTable other(trusting, tokenizer, chat, other_engine);
+  EXPECT_TRUE(other.ImportSession(me, Forge()).ok());
+  record.patch.items[1].token_end = -1;
+  EXPECT_EQ(other.ImportSession(me, Forge()).status().code(), StatusCode::kInvalidArgument);  // a limit is a limit
+}
+
+TEST_F(HostileImportTest, ServersWithOneKeyExchangeConversations) {
+  SessionTableOptions sharing = Options();
+  sharing.export_key = table.options().export_key;
+  ScriptedEngine other_engine;
+  SessionTable other(sharing, tokenizer, chat, other_engine);
+  const std::string exported = table.ExportSession(me, table.ListSessions(me, "", 1)->sessions[0].id).value();
+  EXPECT_TRUE(other.ImportSession(me, exported).ok());
+}
 
 TEST_F(HostileImportTest, WhatIsNotChangedComesInAndGoesOn) {
   const Result<SessionInfo> info = Import();

@@ -46,6 +46,8 @@ struct ServerConfig {
   std::string store_path;                                // "" = nothing on disk
   StoreDurability durability = StoreDurability::kToken;  // kNone without a store_path
   std::string encryption_key;                            // 32 bytes; "" = stored as it is
+  std::string export_key_file;                           // "" = beside what is stored
+  bool accept_foreign_imports = false;
   bool verify = false, accept_lost_tail = false;
   int64_t purge_interval_s = 3600;
 

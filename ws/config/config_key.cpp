@@ -6,7 +6,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+
+#include "base/sealed_box.h"
 
 namespace ringside {
 namespace {
@@ -50,6 +53,31 @@ Result<std::string> ReadOpened(int file, const std::string& path) {
   return bytes;
 }
 
+Status WriteKey(int file, const std::string& path) {
+  const SealKey key = SealKey::Random();
+  std::string digits;
+  for (const char byte : key.bytes()) digits += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+  digits += '\n';
+  if (write(file, digits.data(), digits.size()) != static_cast<ssize_t>(digits.size()) || fsync(file) != 0) {
+    return InvalidArgument("cannot write \"" + path + "\": " + std::strerror(errno));
+  }
+  return Status::Ok();
+}
+
+/// Under another name first: nobody ever sees a part of a key.
+Status MakeKey(const std::string& path) {
+  std::string draft = path + ".XXXXXX";
+  const int file = mkostemp(draft.data(), O_CLOEXEC);  // mode 0600
+  if (file < 0) return InvalidArgument("cannot make \"" + path + "\": " + std::strerror(errno));
+  Status status = WriteKey(file, path);
+  close(file);
+  if (status.ok() && link(draft.c_str(), path.c_str()) != 0 && errno != EEXIST) {
+    status = InvalidArgument("cannot make \"" + path + "\": " + std::strerror(errno));
+  }
+  unlink(draft.c_str());
+  return status;
+}
+
 }  // namespace
 
 Result<std::string> ReadSecretFile(const std::string& path) {
@@ -60,13 +88,18 @@ Result<std::string> ReadSecretFile(const std::string& path) {
   return bytes;
 }
 
-Result<std::string> ReadEncryptionKey(const std::string& path) {
+Result<std::string> ReadKey(const std::string& path) {
   ASSIGN_OR_RETURN(const std::string bytes, ReadSecretFile(path));
   if (bytes.size() == kKeyBytes) return bytes;
   std::string key = FromHex(bytes);
   // Its content is nobody's business, a log's least of all.
   if (key.empty()) return InvalidArgument("\"" + path + "\" holds neither 32 bytes nor 64 hexadecimal digits");
   return key;
+}
+
+Result<std::string> ReadOrMakeKey(const std::string& path) {
+  if (access(path.c_str(), F_OK) != 0 && errno == ENOENT) RETURN_IF_ERROR(MakeKey(path));
+  return ReadKey(path);
 }
 
 }  // namespace ringside

@@ -324,7 +324,7 @@ std::vector<ConfigOption> EngineSettings() {
 }
 
 Status ApplyEncryptionKey(ServerConfig& config, const Values& values) {
-  ASSIGN_OR_RETURN(config.encryption_key, ReadEncryptionKey(values.back()));
+  ASSIGN_OR_RETURN(config.encryption_key, ReadKey(values.back()));
   return Status::Ok();
 }
 
@@ -354,6 +354,19 @@ std::vector<ConfigOption> StorageSettings() {
        "encrypt what is stored with this key: a file of mode 0400 or 0600 with 32 bytes, or 64 hexadecimal digits "
        "[not encrypted]",
        ApplyEncryptionKey},
+      {"export-key-file",
+       {},
+       Kind::kValue,
+       "PATH",
+       "key that seals exported conversations, as above; made if it is not there. Servers that exchange conversations "
+       "share it [export.key in the --store-path, or another one at each start]",
+       Text(&C::export_key_file)},
+      {"accept-foreign-imports",
+       {},
+       Kind::kSwitch,
+       "",
+       "take in conversations that are sealed with another key, too: whoever asks may have made them up",
+       Switch(&C::accept_foreign_imports)},
       {"verify", {}, Kind::kSwitch, "", "check every stored conversation before the start", Switch(&C::verify)},
       {"accept-lost-tail",
        {},

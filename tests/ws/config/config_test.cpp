@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "engine/model/model_spec.h"
+#include "ws/config/config_key.h"
 #include "ws/config/config_options.h"
 
 namespace ringside {
@@ -485,6 +486,29 @@ TEST_F(ConfigTest, TheEncryptionKeyIsItsOwnersOnly) {
   }
   EXPECT_NE(refusal("/nowhere/key").find("/nowhere/key"), std::string::npos);
   EXPECT_NE(refusal(folder_).find("no plain file"), std::string::npos);
+}
+
+TEST_F(ConfigTest, AKeyIsMadeOnceForItsOwnerOnly) {
+  const std::string path = folder_ / "made.key";
+  const Result<std::string> made = ReadOrMakeKey(path);
+  ASSERT_TRUE(made.ok()) << made.status().ToString();
+  EXPECT_EQ(made->size(), 32U);
+  struct stat info {};
+  ASSERT_EQ(stat(path.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 07777, 0600U);
+  EXPECT_EQ(*ReadOrMakeKey(path), *made);
+  EXPECT_EQ(*ReadKey(path), *made);
+  EXPECT_NE(*ReadOrMakeKey(folder_ / "other.key"), *made);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 2) << "a draft is left";
+  EXPECT_NE(ReadOrMakeKey("/nowhere/key").status().message().find("/nowhere/key"), std::string::npos);
+  EXPECT_EQ(ReadOrMakeKey(WriteKey("short", 0600)).status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST_F(ConfigTest, ExportsHaveAKeyFile) {
+  const ServerConfig config = Parse({"-m", "m", "--export-key-file", "/x/key", "--accept-foreign-imports"});
+  EXPECT_EQ(config.export_key_file, "/x/key");
+  EXPECT_TRUE(config.accept_foreign_imports);
+  EXPECT_FALSE(Parse({"-m", "m"}).accept_foreign_imports);
 }
 
 TEST_F(ConfigTest, HelpAndVersion) {
