@@ -16,10 +16,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/system"))
 import tiny_model  # noqa: E402
 from conversation import Conversation  # noqa: E402
 from server_process import ServerProcess  # noqa: E402
-from wire import Http  # noqa: E402
+from websockets.asyncio.client import connect  # noqa: E402
+from wire import TERMINAL, Http  # noqa: E402
 
 ATTACK_BYTES = 4_000_000
 LARGE_ITEMS, LARGE_ITEM_BYTES = 20, 50_000
+MISSED_EVENTS = 60_000
 
 
 def percentile(values, share):
@@ -74,9 +76,39 @@ def attacker(port):
                 connection.sendall(frame)
 
 
+async def say_much(port):
+    """A conversation that a client has missed MISSED_EVENTS of."""
+    async with Conversation(port) as talk:
+        seq = 0
+        while seq < MISSED_EVENTS:
+            await talk.socket.send({"type": "response.create", "conversation": talk.id, "input": "Go on.",
+                                    "max_output_tokens": 2_000, "ignore_eos": True})
+            event = {"type": ""}
+            while event["type"] not in TERMINAL:
+                event = await talk.socket.receive()
+            assert event["type"] == "response.incomplete", event
+            seq = event["ringside"]["seq"]
+        return talk.id
+
+
+async def come_back(port, session):
+    """Resumes the conversation from its first event, reads everything, and comes back again."""
+    while True:
+        async with connect(f"ws://127.0.0.1:{port}/v1/responses?session={session}&after=0", max_size=None) as socket:
+            resumed = json.loads(await socket.recv())
+            assert resumed["replay"] == "events", resumed
+            last = f'"ringside":{{"seq":{resumed["next_seq"] - 1}}}}}'
+            while not (await socket.recv()).endswith(last):
+                pass
+
+
+def returner(port, session):
+    asyncio.run(come_back(port, session))
+
+
 @contextlib.contextmanager
-def processes(target, port, count):
-    running = [multiprocessing.Process(target=target, args=(port,), daemon=True) for _ in range(count)]
+def processes(target, arguments, count):
+    running = [multiprocessing.Process(target=target, args=arguments, daemon=True) for _ in range(count)]
     for process in running:
         process.start()
     time.sleep(1)
@@ -157,18 +189,21 @@ def main():
     multiprocessing.set_start_method("fork")
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    cases = {"alone": (neighbour, 0), "housekeeping": (neighbour, 1), "attackers": (attacker, options.attackers)}
-    found = {name: {"gaps": [], "health": []} for name in cases}
     with tempfile.TemporaryDirectory(prefix="ringside-bench-", dir=options.folder) as folder:
         folder = Path(folder)
         model = tiny_model.make(folder / "tiny.gguf")
         with ServerProcess(model, "--threads", 1, "--slots", options.clients, "--memory-len", 512, "--store-path",
                            folder / "store", folder=folder, binary=options.binary) as server:
             server.wait_until_ready()
+            session = asyncio.run(say_much(server.port))
+            cases = {"alone": (neighbour, (server.port,), 0), "housekeeping": (neighbour, (server.port,), 1),
+                     "resumes": (returner, (server.port, session), 1),
+                     "attackers": (attacker, (server.port,), options.attackers)}
+            found = {name: {"gaps": [], "health": []} for name in cases}
             results = multiprocessing.Queue()
             for _ in range(options.rounds):  # in turn, so that what else the machine does meets all
-                for name, (target, count) in cases.items():
-                    with processes(target, server.port, count):
+                for name, (target, arguments, count) in cases.items():
+                    with processes(target, arguments, count):
                         values = watch(server.port, options.clients, options.seconds, results)
                     for kind in values:
                         found[name][kind] += values[kind]
