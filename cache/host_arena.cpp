@@ -27,6 +27,7 @@ void HostArena::Start(Backend& backend, size_t cell_bytes, size_t bytes) {
 }
 
 void HostArena::Make(Backend& backend, size_t cell_bytes, size_t bytes) {
+  backend.UseOnThisThread();
   const size_t piece_cells = std::max<size_t>(1, std::min(kPieceBytes, bytes) / cell_bytes);
   size_t made = 0;
   for (; made < bytes && !stopping_; made += piece_cells * cell_bytes) {

@@ -75,6 +75,7 @@ Result<std::unique_ptr<Engine>> Engine::Start(ForwardPass network, const Tokeniz
                                               const Clock& clock) {
   const KvShape shape = ShapeOf(network, options);
   Backend& backend = *network.backend;
+  backend.UseOnThisThread();
   EngineOptions made = options;
   ASSIGN_OR_RETURN(made.slots, CountSlots(backend, options, shape.slab_bytes()));
   const std::optional<size_t> free = backend.free_bytes();
@@ -90,6 +91,7 @@ Result<std::unique_ptr<Engine>> Engine::Start(ForwardPass network, const Tokeniz
 Result<std::unique_ptr<Engine>> Engine::Start(Model& model, const Tokenizer& tokenizer, const EngineOptions& options,
                                               const EngineStorage& storage, const Clock& clock) {
   const ModelSpec& spec = model.spec();
+  model.backend().UseOnThisThread();
   ForwardPass network;
   network.backend = &model.backend();
   network.layers = spec.layers;

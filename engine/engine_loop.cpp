@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "kernels/awaited_token.h"
 
 namespace ringside {
 
@@ -91,6 +92,7 @@ void EngineLoop::PublishStats() {
 }
 
 void EngineLoop::Run() {
+  network_.backend->UseOnThisThread();
   while (!inbox_->closed()) {
     std::vector<Message> messages = NextMessages();
     if (!messages.empty()) {
@@ -333,7 +335,7 @@ EngineLoop::LaunchedStep EngineLoop::LaunchAhead() {
   std::vector<StepPart> parts;
   std::vector<TokenChoice> choices;
   for (size_t i = 0; i < rows; ++i) {
-    awaited[i] = ~static_cast<TokenId>(i);
+    awaited[i] = AwaitedToken(i);
     parts.push_back({step.choosing[i]->sequence()->cache(), {&awaited[i], 1}, StepPart::Logits::kLast});
     choices.push_back(step.choosing[i]->RunAhead());
   }

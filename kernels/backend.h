@@ -96,6 +96,10 @@ class Backend {
  public:
   virtual ~Backend() = default;
 
+  /// Selects this backend's device for the calling thread: once before its first other call, and again where the thread
+  /// has called, or made, another backend meanwhile. Whoever makes a backend may call it at once.
+  virtual void UseOnThisThread() {}
+
   // ---- memory; sizes in bytes -----------------------------------------------------------------------------------
   /// Zeroed device memory, or kOverloaded naming the bytes. Large blocks may be committed only when touched.
   virtual Result<Buffer> Allocate(size_t bytes) = 0;
@@ -149,8 +153,8 @@ class Backend {
   virtual Result<Weight> LoadWeight(const HostTensor& host) = 0;
 
   // ---- operations -------------------------------------------------------------------------------------------------
-  /// y[r] = table row ids[r], as float; ids are host memory, all < table.rows. y [T, D]. ~i < 0 stands for the i-th
-  /// of the tokens that the last submission with ChooseTokens chooses, known or not.
+  /// y[r] = table row ids[r], as float; ids are host memory, all < table.rows, or AwaitedToken
+  /// (kernels/awaited_token.h) of the last submission with ChooseTokens. y [T, D].
   virtual void Embed(const Weight& table, std::span<const int32_t> ids, Tensor y) = 0;
   /// y[r] += table row positions[r]: learned positions (GPT-2). Positions are host memory, all < table.rows.
   virtual void AddPositions(const Weight& table, std::span<const int64_t> positions, Tensor y) = 0;

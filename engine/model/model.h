@@ -19,7 +19,7 @@ namespace ringside {
 /// One sequence's part of a step: tokens appended to its cache at its next positions.
 struct StepPart {
   KvCache* cache = nullptr;
-  std::span<const TokenId> tokens;  // 1 .. the ring's max_chunk(); ~i: the i-th token that the last step chooses
+  std::span<const TokenId> tokens;  // 1 .. the ring's max_chunk(); or AwaitedToken (kernels/awaited_token.h)
   enum class Logits { kNone, kLast, kAll } logits = Logits::kLast;
 };
 

@@ -85,6 +85,7 @@ Status Model::State::LoadHuggingFace(const std::string& folder) {
 Result<std::unique_ptr<Model>> Model::Load(const std::string& path, Backend& backend) {
   auto state = std::make_unique<State>();
   state->backend = &backend;
+  backend.UseOnThisThread();
   std::error_code ignored;
   RETURN_IF_ERROR(std::filesystem::is_directory(path, ignored) ? state->LoadHuggingFace(path) : state->LoadGguf(path));
   const auto tokens = static_cast<int64_t>(state->tokenizer.tokens.size());

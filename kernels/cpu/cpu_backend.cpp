@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/awaited_token.h"
 #include "kernels/cpu/instruction_sets.h"
 #include "kernels/cpu/panels.h"
 #include "kernels/file_formats.h"
@@ -108,11 +109,11 @@ void CpuBackend::Embed(const Weight& table, std::span<const int32_t> ids, Tensor
   CheckFloat(y);
   CHECK_EQ(y.rows, static_cast<int64_t>(ids.size()));
   CHECK_EQ(y.cols, table.cols);
-  for (const int32_t id : ids) CHECK(id < table.rows && ~id < static_cast<int64_t>(last_ids_.size()));
+  for (const int32_t id : ids) CHECK(IsAwaited(id) ? AwaitedIndex(id) < last_ids_.size() : id < table.rows);
   EachRow(y.rows, y.cols, [&](int64_t r) {
     const int32_t id = ids[static_cast<size_t>(r)];
     UnpackRow(table.dtype, static_cast<const uint8_t*>(table.data.data()), table.cols,
-              id >= 0 ? id : last_ids_[static_cast<size_t>(~id)], false, y.f32_row(r));
+              IsAwaited(id) ? last_ids_[AwaitedIndex(id)] : id, false, y.f32_row(r));
   });
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/awaited_token.h"
 #include "kernels/cuda/cuda_check.h"
 
 namespace ringside {
@@ -83,7 +84,10 @@ Status CudaBackend::Start() {
                        options_.dtype, workspace, kWorkspaceBytes, scratch, kScratchBytes);
 }
 
+void CudaBackend::UseOnThisThread() { CHECK_CUDA(cudaSetDevice(options_.device)); }
+
 CudaBackend::~CudaBackend() {
+  if (stream_ != nullptr) UseOnThisThread();  // whoever destroys it may have made another one since
   if (stream_ != nullptr) CHECK_CUDA(cudaStreamSynchronize(stream_));
   graphs_.Clear();
   if (memory_ != nullptr) CHECK_CUDA(cudaFree(memory_));
@@ -178,7 +182,6 @@ CopyTicket CudaBackend::LoadSlab(const KvShape& shape, void* slab, std::span<con
 }
 
 bool CudaBackend::PinHost(void* data, size_t bytes) {
-  if (cudaSetDevice(options_.device) != cudaSuccess) return false;  // a thread that has never called before
   return cudaHostRegister(data, bytes, cudaHostRegisterPortable) == cudaSuccess;
 }
 
@@ -255,7 +258,9 @@ void CudaBackend::Embed(const Weight& table, std::span<const int32_t> ids, Tenso
   CheckFloat(y);
   CHECK_EQ(y.rows, static_cast<int64_t>(ids.size()));
   CHECK_EQ(y.cols, table.cols);
-  for (const int32_t id : ids) CHECK(id < table.rows && ~id < kMostChosenRows);
+  for (const int32_t id : ids) {
+    CHECK(IsAwaited(id) ? AwaitedIndex(id) < static_cast<size_t>(kMostChosenRows) : id < table.rows);
+  }
   StepOp op{.kind = OpKind::kEmbed, .y = y, .weight_dtype = table.dtype, .indices = Stage<int32_t>(ids)};
   op.chosen_ids = chosen_ids_;
   op.weights[0] = table.data.data();

@@ -1,7 +1,7 @@
 // The CUDA backend: checks arguments, brings what is on the host to the device and records operations; they run
 // together when a result is wanted (Synchronize, copies), as one CUDA graph from the second step of a shape on. Steps
 // of many rows that are no whole chunk run at once instead: their shapes rarely come again. It holds no model and no
-// conversation. Calls come from one thread.
+// conversation. Calls come from one thread at a time, each of which has called UseOnThisThread.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -23,6 +23,7 @@ class CudaBackend final : public Backend {
   ~CudaBackend() override;
   Status Start();
 
+  void UseOnThisThread() override;
   Result<Buffer> Allocate(size_t bytes) override;
   void Free(void* data, size_t bytes) override;
   void CopyToDevice(void* device, const void* host, size_t bytes) override;

@@ -30,7 +30,7 @@ struct Launcher {
 int LoadedArchitecture();
 
 // ---- rows.cu
-/// y[r] (+)= row ids[r] of a table of `dtype` with y.cols columns; ~i < 0 stands for chosen[i]. Both on the device.
+/// y[r] (+)= row ids[r] of a table of `dtype` with y.cols columns; AwaitedToken(i) stands for chosen[i]. Both on the device.
 /// `scales`: of the rows of a quantised table, otherwise null.
 void LaunchEmbed(const Launcher& on, const void* table, DType dtype, const float* scales, const int32_t* ids,
                  const int32_t* chosen, Tensor y, bool accumulate);

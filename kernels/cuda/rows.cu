@@ -11,7 +11,7 @@ namespace {
 __global__ void EmbedKernel(const void* table, DType dtype, const float* scales, const int32_t* ids,
                             const int32_t* chosen, Tensor y, bool accumulate) {
   StartStep();
-  const int32_t id = ids[blockIdx.x];
+  const int32_t id = ids[blockIdx.x];  // or an awaited token (kernels/awaited_token.h)
   const int64_t row = id >= 0 ? id : chosen[~id], to = blockIdx.x * y.stride;
   for (int64_t c = threadIdx.x; c < y.cols; c += blockDim.x) {
     const float value = scales != nullptr ? LoadQuantised(table, dtype, row, c, y.cols) * scales[row]

@@ -17,6 +17,7 @@
 #include "cache/kv_cache.h"
 #include "engine/engine.h"
 #include "engine/model/model.h"
+#include "kernels/awaited_token.h"
 
 namespace ringside {
 
@@ -127,7 +128,7 @@ class HashNetwork {
       const int64_t first = cache.ring().Append(n);
       for (int64_t i = 0; i < n; ++i) {
         const TokenId id = part.tokens[static_cast<size_t>(i)];
-        const TokenId token = id >= 0 ? id : begun_.back()[static_cast<size_t>(~id)].id;
+        const TokenId token = IsAwaited(id) ? begun_.back()[AwaitedIndex(id)].id : id;
         Write(cache, 0, first + i, Layer0(token, first + i));
       }
       for (int64_t t = first; t < first + n; ++t) {

@@ -13,6 +13,7 @@ class ForwardingBackend : public Backend {
  public:
   explicit ForwardingBackend(std::unique_ptr<Backend> inner) : inner_(std::move(inner)) {}
 
+  void UseOnThisThread() override { inner_->UseOnThisThread(); }
   Result<Buffer> Allocate(size_t bytes) override { return inner_->Allocate(bytes); }
   void Free(void* data, size_t bytes) override { inner_->Free(data, bytes); }
   void CopyToDevice(void* to, const void* from, size_t bytes) override { inner_->CopyToDevice(to, from, bytes); }

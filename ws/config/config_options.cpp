@@ -1,6 +1,7 @@
 #include "ws/config/config_options.h"
 
 #include <sstream>
+#include <string_view>
 
 #include "kernels/row_quantisation.h"
 #include "ws/config/config_key.h"
@@ -57,6 +58,18 @@ Status ApplyOrigins(ServerConfig& config, const Values& values) {
 Status ApplyThreads(ServerConfig& config, const Values& values) {
   ASSIGN_OR_RETURN(const int64_t threads, ParseInteger(values.back(), 0, 1024));
   config.cpu.threads = static_cast<int>(threads);
+  return Status::Ok();
+}
+
+Status ApplyDevice(ServerConfig& config, const Values& values) {
+  const std::string_view value = values.back();
+  constexpr std::string_view kNumbered = "cuda:";
+  config.cuda = value != "cpu";
+  config.gpu.device = 0;
+  if (value == "cpu" || value == "cuda") return Status::Ok();
+  if (!value.starts_with(kNumbered)) return BadValue(values.back(), "cpu, cuda or cuda:N");
+  ASSIGN_OR_RETURN(const int64_t device, ParseInteger(std::string(value.substr(kNumbered.size())), 0, 1023));
+  config.gpu.device = static_cast<int>(device);
   return Status::Ok();
 }
 
@@ -208,9 +221,9 @@ std::vector<ConfigOption> EngineSettings() {
       {"device",
        {},
        Kind::kValue,
-       "cpu|cuda",
-       "where the forward pass runs [cpu]",
-       Choice<bool>(&C::cuda, {{"cpu", false}, {"cuda", true}})},
+       "cpu|cuda|cuda:N",
+       "where the forward pass runs; cuda is cuda:0 [cpu]",
+       ApplyDevice},
       {"dtype", {}, Kind::kValue, "f16|bf16", "number format of weights and activations on a GPU [bf16]", ApplyDtype},
       {"quantization",
        {"q"},

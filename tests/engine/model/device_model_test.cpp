@@ -5,6 +5,9 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
+#include <thread>
+#include <vector>
 
 #include "engine/files/flat_json.h"
 #include "tests/engine/model/model_run.h"
@@ -101,6 +104,29 @@ TEST_P(DeviceModel, ChoosesTheReferencesTokens) {
   EXPECT_EQ(steps, 140);
   EXPECT_LT(widest, 0.1);
   EXPECT_GE(equal, 135);
+}
+
+// Where the first device was selected last, by a thread that has selected none yet.
+TEST(SecondDevice, GivesTheFirstOnesLogits) {
+  std::vector<float> logits[2];
+  std::unique_ptr<Backend> backends[2];
+  for (const int device : {1, 0}) {
+    auto made = MakeCudaBackend({.device = device, .memory_bytes = size_t{768} << 20});
+    if (made.status().code() == StatusCode::kUnavailable) GTEST_SKIP() << made.status().ToString();
+    ASSERT_TRUE(made.ok()) << made.status().ToString();
+    backends[device] = std::move(*made);
+  }
+  for (const int device : {1, 0}) {
+    std::thread([&] {
+      Backend& backend = *backends[device];
+      const auto model = Model::Load(GoldenFolder("llama"), backend);
+      ASSERT_TRUE(model.ok()) << model.status().ToString();
+      OwnCache cache(**model, {0, 64, Eviction::kToken}, 16, backend.activation_dtype());
+      logits[device] = RunAll(**model, cache.get(), GoldenIds(), 16);
+      EXPECT_TRUE(backend.status().ok()) << backend.status().ToString();
+    }).join();
+  }
+  EXPECT_TRUE(logits[0] == logits[1]);
 }
 
 }  // namespace

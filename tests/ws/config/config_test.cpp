@@ -192,6 +192,10 @@ TEST_F(ConfigTest, WhereTheForwardPassRuns) {
   EXPECT_EQ(gpu.gpu.dtype, DType::kF16);
   EXPECT_EQ(gpu.gpu.memory_utilization, 0.5);
   EXPECT_FALSE(Parse({"-m", "m", "--device", "cuda", "--device", "cpu"}).cuda);
+  const ServerConfig third = Parse({"-m", "m", "--device", "cuda:2"});
+  EXPECT_TRUE(third.cuda);
+  EXPECT_EQ(third.gpu.device, 2);
+  EXPECT_EQ(Parse({"-m", "m", "--device", "cuda:2", "--device", "cuda"}).gpu.device, 0);
   EXPECT_EQ(Parse({"-m", "m", "--dtype", "bf16"}).gpu.dtype, DType::kBF16);
   EXPECT_EQ(Parse({"-m", "m", "--gpu-memory-utilization", "1"}).gpu.memory_utilization, 1.0);
   EXPECT_FALSE(gpu.gpu.deterministic);
@@ -315,6 +319,10 @@ TEST_F(ConfigTest, BadValuesAreRefusedByFlagAndValue) {
                                                      {"--kv-cache-dtype", "fp8_e5m2"},
                                                      {"--device", "gpu"},
                                                      {"--device", ""},
+                                                     {"--device", "cuda:"},
+                                                     {"--device", "cuda:-1"},
+                                                     {"--device", "cuda:x"},
+                                                     {"--device", "cpu:0"},
                                                      {"--dtype", "f32"},
                                                      {"--dtype", "fp16"},
                                                      {"--gpu-memory-utilization", "0"},
