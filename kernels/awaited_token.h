@@ -1,5 +1,5 @@
-// An input of a step that is not known yet: the i-th of the tokens that the last step chooses. It goes where ids go, as a
-// negative number, and the device puts the token in its place.
+// An input of a step that is not known yet: the i-th of the tokens that the last step chooses. It goes where ids go, as
+// a negative number, and the device puts the token in its place.
 #pragma once
 
 #include <cstddef>

@@ -3,9 +3,9 @@
 //
 //   keys fall into blocks of 256 positions, counted from position 0 for pinned keys and from S for ring keys;
 //   score  = sum over dimensions, in order, by fma, of key * (rotated query * scale)
-//   m_b    = largest score of the block's visible keys;  w = exp(score - m_b)
-//   l_b    = sum of w: 16 lanes (key mod 16) in ascending order, then the fixed tree
-//   o_b    = sum of w * value, keys ascending, by fma
+//   m_b    = largest score of the block's visible keys;  p = exp(score - m_b), not divided by their sum yet
+//   l_b    = sum of p: 16 lanes (key mod 16) in ascending order, then the fixed tree
+//   o_b    = sum of p * value, keys ascending, by fma
 //   blocks are joined in order: m' = max(m, m_b), a = exp(m - m'), b = exp(m_b - m'),
 //   l = fma(l_b, b, l * a), o = fma(o_b, b, o * a); the first block is taken as it is
 //   out    = o * (1 / l) + 0
@@ -24,9 +24,9 @@ namespace {
 struct AttentionScratch {
   alignas(64) float own[kMaxHeadDim * kMaxTileQueries];  // [d][queries], scaled
   alignas(64) float pinned[kMaxHeadDim * kMaxTileQueries];
-  alignas(64) float weights[kMaxTileQueries * kKeyBlock];   // scores, then weights
-  alignas(64) float block[kMaxTileQueries * kMaxHeadDim];   // o_b
-  alignas(64) float joined[kMaxTileQueries * kMaxHeadDim];  // o
+  alignas(64) float probabilities[kMaxTileQueries * kKeyBlock];  // scores, then probabilities
+  alignas(64) float block[kMaxTileQueries * kMaxHeadDim];        // o_b
+  alignas(64) float joined[kMaxTileQueries * kMaxHeadDim];       // o
   float block_max[kMaxTileQueries], block_sum[kMaxTileQueries];
   float joined_max[kMaxTileQueries], joined_sum[kMaxTileQueries];
   int64_t first[kMaxTileQueries], last[kMaxTileQueries];  // visible keys of the block, relative to its start
@@ -94,23 +94,23 @@ bool FindVisible(const AttentionTile& tile, bool pinned, int64_t base, Attention
   return any;
 }
 
-/// weights = exp(score - m_b) for visible keys, 0 for the others in the same tiles; m_b and l_b.
+/// probabilities = exp(score - m_b) for visible keys, 0 for the others in the same tiles; m_b and l_b.
 void SoftmaxBlock(int64_t query, AttentionScratch* s) {
   const int64_t first = s->first[query], last = s->last[query];
-  float* w = s->weights + query * kKeyBlock;
+  float* p = s->probabilities + query * kKeyBlock;
   F32x16 largest = Set(kNothing);
   for (int64_t j = first / 16 * 16; j < last; j += 16) {
     const F32x16 score =
-        KeepLanes(Load(w + j), first > j ? first - j : 0, last - j < 16 ? last - j : 16, Set(kNothing));
-    Store(w + j, score);
+        KeepLanes(Load(p + j), first > j ? first - j : 0, last - j < 16 ? last - j : 16, Set(kNothing));
+    Store(p + j, score);
     largest = Max(score, largest);
   }
   const float max = Largest(largest);
   F32x16 sum = Zero();
   for (int64_t j = first / 16 * 16; j < last; j += 16) {
-    const F32x16 weight = Exp(Sub(Load(w + j), Set(max)));
-    Store(w + j, weight);
-    sum = Add(sum, weight);
+    const F32x16 probability = Exp(Sub(Load(p + j), Set(max)));
+    Store(p + j, probability);
+    sum = Add(sum, probability);
   }
   s->block_max[query] = max;
   s->block_sum[query] = Sum(sum);
@@ -126,13 +126,13 @@ void SumValues(const AttentionCall& call, const uint8_t* const* tiles, int64_t q
   }
   const bool together = first < last;
   for (int64_t i = query; i < query + count; ++i) {
-    AddValues(call, tiles, s->first[i], together ? first : s->last[i], 1, s->weights + i * kKeyBlock,
+    AddValues(call, tiles, s->first[i], together ? first : s->last[i], 1, s->probabilities + i * kKeyBlock,
               s->block + i * kMaxHeadDim);
   }
   if (!together) return;
-  AddValues(call, tiles, first, last, count, s->weights + query * kKeyBlock, s->block + query * kMaxHeadDim);
+  AddValues(call, tiles, first, last, count, s->probabilities + query * kKeyBlock, s->block + query * kMaxHeadDim);
   for (int64_t i = query; i < query + count; ++i) {
-    AddValues(call, tiles, last, s->last[i], 1, s->weights + i * kKeyBlock, s->block + i * kMaxHeadDim);
+    AddValues(call, tiles, last, s->last[i], 1, s->probabilities + i * kKeyBlock, s->block + i * kMaxHeadDim);
   }
 }
 
@@ -155,7 +155,7 @@ bool ComputeBlock(const AttentionCall& call, const AttentionTile& tile, int64_t 
     const int64_t physical = pinned ? t : call.pinned_tiles + t % call.ring_tiles;
     tiles[j] = tile.slab + call.layer_offset + physical * call.tile_bytes + tile.kv_head * 2 * call.half_tile_bytes;
   }
-  Scores(call, tiles, first_tile, last_tile, queries, pinned ? s->pinned : s->own, s->weights);
+  Scores(call, tiles, first_tile, last_tile, queries, pinned ? s->pinned : s->own, s->probabilities);
   for (int64_t i = 0; i < queries; ++i) {
     if (s->first[i] != s->last[i]) SoftmaxBlock(i, s);
     for (int64_t d = 0; d < call.head_dim; d += 16) Store(s->block + i * kMaxHeadDim + d, Zero());
@@ -184,7 +184,7 @@ LANES_INLINE void JoinBlock(int64_t padded, float block_max, float block_sum, co
   for (int64_t d = 0; d < padded; d += 16) Store(o + d, Fma(Load(block + d), b, Mul(Load(o + d), a)));
 }
 
-/// out = o / l. Adding 0 makes every zero +0: whether a zero weight was added or skipped must not show.
+/// out = o / l. Adding 0 makes every zero +0: whether a zero probability was added or skipped must not show.
 LANES_INLINE void WriteOut(const AttentionCall& call, const AttentionTile& tile, int64_t query, float sum,
                            const float* o) {
   const int64_t row = tile.row + query / tile.heads, head = tile.head + query % tile.heads;

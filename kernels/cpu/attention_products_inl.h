@@ -132,10 +132,11 @@ constexpr int kValueQueries = kWideRegisters ? 12 : 3;  // queries that share a 
 /// Vectors of 16 dimensions that M queries hold at a time.
 constexpr int ValueVectors(int m) { return !kWideRegisters ? 1 : m > 6 ? 2 : 4; }
 
-/// o[i][0, 16 N) += sum over keys [first, last) of weights[i][key] * value; the last vector has `tail` dimensions.
+/// o[i][0, 16 N) += sum over keys [first, last) of probabilities[i][key] * value; the last vector has `tail`
+/// dimensions.
 template <class C, int M, int N, bool kPartial>
 void SumTiles(const uint8_t* const* tiles, int64_t values_offset, int64_t stride, int64_t first, int64_t last,
-              int64_t tail, const float* weights, float* o) {
+              int64_t tail, const float* probabilities, float* o) {
   using E = typename C::Element;
   F32x16 acc[M][N];
   LANES_UNROLL for (int i = 0; i < M; ++i) {
@@ -150,7 +151,7 @@ void SumTiles(const uint8_t* const* tiles, int64_t values_offset, int64_t stride
         v[j] = kPartial && j == N - 1 ? C::ReadPartial(value + 16 * j, tail) : C::Read(value + 16 * j);
       }
       LANES_UNROLL for (int i = 0; i < M; ++i) {
-        const F32x16 w = Set(weights[i * kKeyBlock + key]);
+        const F32x16 w = Set(probabilities[i * kKeyBlock + key]);
         LANES_UNROLL for (int j = 0; j < N; ++j) acc[i][j] = Fma(v[j], w, acc[i][j]);
       }
     }
@@ -162,38 +163,40 @@ void SumTiles(const uint8_t* const* tiles, int64_t values_offset, int64_t stride
 
 template <class C, int M>
 void SumQueries(const AttentionCall& call, const uint8_t* const* tiles, int64_t first, int64_t last,
-                const float* weights, float* o) {
+                const float* probabilities, float* o) {
   constexpr int N = ValueVectors(M);
   const int64_t stride = call.head_dim, offset = call.half_tile_bytes;
   constexpr int64_t kBytes = sizeof(typename C::Element);
   int64_t d = 0;
   for (; d + 16 * N <= stride; d += 16 * N) {
-    SumTiles<C, M, N, false>(tiles, offset + d * kBytes, stride, first, last, 16, weights, o + d);
+    SumTiles<C, M, N, false>(tiles, offset + d * kBytes, stride, first, last, 16, probabilities, o + d);
   }
   for (; d + 16 <= stride; d += 16) {
-    SumTiles<C, M, 1, false>(tiles, offset + d * kBytes, stride, first, last, 16, weights, o + d);
+    SumTiles<C, M, 1, false>(tiles, offset + d * kBytes, stride, first, last, 16, probabilities, o + d);
   }
-  if (d < stride) SumTiles<C, M, 1, true>(tiles, offset + d * kBytes, stride, first, last, stride - d, weights, o + d);
+  if (d < stride)
+    SumTiles<C, M, 1, true>(tiles, offset + d * kBytes, stride, first, last, stride - d, probabilities, o + d);
 }
 
 template <class C>
 void SumAnyQueries(const AttentionCall& call, const uint8_t* const* tiles, int64_t first, int64_t last, int64_t queries,
-                   const float* weights, float* o) {
-  const auto next = [&](int64_t m) LANES_LAMBDA { queries -= m, weights += m * kKeyBlock, o += m * kMaxHeadDim; };
+                   const float* probabilities, float* o) {
+  const auto next = [&](int64_t m) LANES_LAMBDA { queries -= m, probabilities += m * kKeyBlock, o += m * kMaxHeadDim; };
   if constexpr (kWideRegisters) {
-    for (; queries >= 12; next(12)) SumQueries<C, 12>(call, tiles, first, last, weights, o);
-    for (; queries >= 6; next(6)) SumQueries<C, 6>(call, tiles, first, last, weights, o);
+    for (; queries >= 12; next(12)) SumQueries<C, 12>(call, tiles, first, last, probabilities, o);
+    for (; queries >= 6; next(6)) SumQueries<C, 6>(call, tiles, first, last, probabilities, o);
   }
-  for (; queries >= 3; next(3)) SumQueries<C, 3>(call, tiles, first, last, weights, o);
-  for (; queries >= 1; next(1)) SumQueries<C, 1>(call, tiles, first, last, weights, o);
+  for (; queries >= 3; next(3)) SumQueries<C, 3>(call, tiles, first, last, probabilities, o);
+  for (; queries >= 1; next(1)) SumQueries<C, 1>(call, tiles, first, last, probabilities, o);
 }
 
-/// o[query][d] += weights[query][key] * value[key][d] for keys [first, last) of the block, ascending.
+/// o[query][d] += probabilities[query][key] * value[key][d] for keys [first, last) of the block, ascending.
 void AddValues(const AttentionCall& call, const uint8_t* const* tiles, int64_t first, int64_t last, int64_t queries,
-               const float* weights, float* o) {
+               const float* probabilities, float* o) {
   if (first >= last) return;
-  WithCacheType(call.kv_dtype,
-                [&](auto cache) { SumAnyQueries<decltype(cache)>(call, tiles, first, last, queries, weights, o); });
+  WithCacheType(call.kv_dtype, [&](auto cache) {
+    SumAnyQueries<decltype(cache)>(call, tiles, first, last, queries, probabilities, o);
+  });
 }
 
 // ---- writing --------------------------------------------------------------------------------------------------------

@@ -30,8 +30,8 @@ struct Launcher {
 int LoadedArchitecture();
 
 // ---- rows.cu
-/// y[r] (+)= row ids[r] of a table of `dtype` with y.cols columns; AwaitedToken(i) stands for chosen[i]. Both on the device.
-/// `scales`: of the rows of a quantised table, otherwise null.
+/// y[r] (+)= row ids[r] of a table of `dtype` with y.cols columns; AwaitedToken(i) stands for chosen[i]. Both on the
+/// device. `scales`: of the rows of a quantised table, otherwise null.
 void LaunchEmbed(const Launcher& on, const void* table, DType dtype, const float* scales, const int32_t* ids,
                  const int32_t* chosen, Tensor y, bool accumulate);
 /// RMS norm (bias null and !layer) or layer norm of each row; x += added first, if not null.
