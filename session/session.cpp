@@ -118,7 +118,7 @@ SessionInfo Session::Info() const {
 
 std::vector<Item> Session::Items() const {
   std::lock_guard lock(mutex_);
-  return timeline_.items();
+  return timeline_.items().From(0);
 }
 
 WindowOverrides Session::window() const {
@@ -266,7 +266,7 @@ Result<std::vector<std::string>> Session::DropLastItem(uint64_t connection, cons
   int64_t last = 0;
   {
     std::lock_guard lock(mutex_);
-    const std::vector<Item>& items = timeline_.items();
+    const SharedList<Item>& items = timeline_.items();
     const auto at = std::find_if(items.begin(), items.end(), [&](const Item& have) { return have.id == item; });
     if (at == items.end()) return NotFound("No item '" + item + "' in this conversation.", "item_id", "item_not_found");
     if (at + 1 != items.end()) {
@@ -303,7 +303,7 @@ Result<Timeline> Session::CopyTimeline(std::optional<int64_t> items) const {
 std::vector<Item> Session::InputItems(const Response& response) const {
   std::lock_guard lock(mutex_);
   const bool active = running_ && running_->response.get() == &response;
-  const std::vector<Item>& items = active ? running_->next.items() : timeline_.items();
+  const SharedList<Item>& items = active ? running_->next.items() : timeline_.items();
   const size_t count = std::min(response.input_items_end, items.size());
   return {items.begin(), items.begin() + static_cast<ptrdiff_t>(count)};
 }

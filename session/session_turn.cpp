@@ -9,6 +9,11 @@
 #include "session/turn_input.h"
 
 namespace ringside {
+namespace {
+
+constexpr size_t kAnswerReserve = 1024;  // tokens
+
+}  // namespace
 
 Result<SamplingParams> Session::Sampling(const TurnSpec& spec) const {
   SamplingParams sampling = spec.sampling;
@@ -111,8 +116,9 @@ Result<Session::Prepared> Session::Begin(const TurnSpec& spec, const Caller& cal
   TurnRequest& request = prepared.request;
   request.turn = turn;
   request.timeline = engine_timeline_;
-  request.tokens = running.next.tokens();
-  request.message_starts = running.next.message_starts();
+  // The engine adds what it samples: without room for it, it would have to copy the history once more.
+  request.tokens = running.next.tokens().From(0, kAnswerReserve);
+  request.message_starts = running.next.message_starts().From(0);
   request.window = window;
   request.session_len = SessionLen();
   request.sampling = std::move(sampling);

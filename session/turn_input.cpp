@@ -5,7 +5,7 @@
 namespace ringside {
 
 size_t FirstNewItem(const TurnSpec& spec, const Timeline& next) {
-  const std::vector<Item>& items = next.items();
+  const SharedList<Item>& items = next.items();
   size_t first = items.size() - spec.input.size();
   while (first > 0 && !items[first - 1].rendered() && items[first - 1].role != ChatRole::kAssistant) --first;
   return first;

@@ -61,19 +61,22 @@ Result<bool> Timeline::SetInstructions(std::optional<std::string> text, const Co
   const auto first = has_tail ? static_cast<size_t>(sampled - items_.begin()) : items_.size();
   const auto rendered = static_cast<size_t>(unrendered - items_.begin());
   const int64_t tail_begin = has_tail ? (first > 0 ? items_[first - 1].token_end : items_[first].token_begin) : 0;
-  const std::vector<TokenId> old_tokens = std::move(tokens_);
-  const std::vector<int64_t> old_starts = std::move(message_starts_);
+  const std::vector<TokenId> old_tokens = tokens_.From(static_cast<size_t>(tail_begin));
+  const std::vector<int64_t> old_starts = message_starts_.From(0);
   const TimelineEnd old_end = end_;
-  std::vector<Item> later(std::make_move_iterator(items_.begin() + static_cast<ptrdiff_t>(first)),
-                          std::make_move_iterator(items_.end()));
-  items_.resize(first);
-  for (Item& item : items_) item.token_begin = item.token_end = -1;
+  std::vector<Item> all = items_.From(0);
+  std::vector<Item> later(std::make_move_iterator(all.begin() + static_cast<ptrdiff_t>(first)),
+                          std::make_move_iterator(all.end()));
+  all.resize(first);
+  for (Item& item : all) item.token_begin = item.token_end = -1;
+  items_.Truncate(0);
+  items_.Append(std::move(all));
   CutTokens(0);
   RETURN_IF_ERROR(Render(codec, false, max_tokens));
 
   if (has_tail) {
     const int64_t shift = static_cast<int64_t>(tokens_.size()) - tail_begin;
-    tokens_.insert(tokens_.end(), old_tokens.begin() + tail_begin, old_tokens.end());
+    tokens_.Append(old_tokens);
     for (const int64_t start : old_starts) {
       if (start >= tail_begin) message_starts_.push_back(start + shift);
     }
@@ -83,7 +86,7 @@ Result<bool> Timeline::SetInstructions(std::optional<std::string> text, const Co
     }
     end_ = old_end;
   }
-  items_.insert(items_.end(), std::make_move_iterator(later.begin()), std::make_move_iterator(later.end()));
+  items_.Append(std::move(later));
   return true;
 }
 
@@ -98,18 +101,19 @@ Status Timeline::Render(const Codec& codec, bool open_answer, int64_t max_tokens
     end = part.end;
     joined.Add(part);
   }
-  size_t index = 0;
-  while (index < items_.size() && items_[index].rendered()) ++index;
-  const size_t first = index;
-  std::vector<TimelineEnd> ends;  // of the items rendered
-  for (; index < items_.size(); ++index) {
-    const ChatMessage message{items_[index].role, items_[index].text};
+  // Rendered items come first.
+  const auto first = static_cast<size_t>(
+      std::partition_point(items_.begin(), items_.end(), [](const Item& item) { return item.rendered(); }) -
+      items_.begin());
+  std::vector<Item> added = items_.From(first);
+  for (Item& item : added) {
+    const ChatMessage message{item.role, item.text};
     const Rendering part = codec.chat.Render({&message, 1}, end, false);
     end = part.end;
     borders.push_back(joined.pieces() + (part.message_starts.empty() ? 0 : part.message_starts.back()));
     joined.Add(part);
     borders.push_back(joined.pieces());
-    ends.push_back(end);
+    item.end = end;
   }
   if (open_answer) {
     const Rendering part = codec.chat.Render({}, end, true);
@@ -126,17 +130,18 @@ Status Timeline::Render(const Codec& codec, bool open_answer, int64_t max_tokens
         "context_length_exceeded");
   }
   const Joined::Ids& ids = *fitting;
-  tokens_.insert(tokens_.end(), ids.encoded.ids.begin(), ids.encoded.ids.end());
+  tokens_.Append(ids.encoded.ids);
   for (const int64_t start : ids.message_starts) {
     const int64_t position = base + start;
     if (message_starts_.empty() || position > message_starts_.back()) message_starts_.push_back(position);
   }
   size_t border = 0;
-  for (index = first; index < items_.size(); ++index) {
-    items_[index].token_begin = base + ids.borders[border++];
-    items_[index].token_end = base + ids.borders[border++];
-    items_[index].end = ends[index - first];
+  for (Item& item : added) {
+    item.token_begin = base + ids.borders[border++];
+    item.token_end = base + ids.borders[border++];
   }
+  items_.Truncate(first);
+  items_.Append(std::move(added));
   answer_begin_ = open_answer ? base + ids.borders[border] : -1;
   end_ = end;
   if (fresh) {
@@ -153,7 +158,7 @@ void Timeline::CloseAnswer(Item answer, std::span<const TokenId> output, const C
     KeepItems(items_.size());
     return;
   }
-  tokens_.insert(tokens_.end(), output.begin(), output.end());
+  tokens_.Append(output);
   const std::string& end_of_turn = codec.chat.end_of_turn();
   const std::optional<TokenId> end_id = end_of_turn.empty() ? std::nullopt : codec.tokenizer.FindSpecial(end_of_turn);
   end_ = end_id && output.back() == *end_id ? TimelineEnd::kAnswerEnded : TimelineEnd::kAnswerOpen;
@@ -178,18 +183,21 @@ void Timeline::ReopenAnswer() {
 }
 
 void Timeline::ForgetTokens() {
-  for (Item& item : items_) {
+  std::vector<Item> all = items_.From(0);
+  for (Item& item : all) {
     item.token_begin = item.token_end = -1;
     item.sampled = false;
     item.end = TimelineEnd::kNothing;
   }
+  items_.Truncate(0);
+  items_.Append(std::move(all));
   answer_begin_ = -1;
   CutTokens(0);
 }
 
 void Timeline::KeepItems(size_t count) {
   CHECK_LE(count, items_.size());
-  items_.resize(count);
+  items_.Truncate(count);
   answer_begin_ = -1;
   while (count > 0 && !items_[count - 1].rendered()) --count;
   if (count == 0) {
@@ -208,8 +216,9 @@ int64_t Timeline::bytes() const {
 }
 
 void Timeline::CutTokens(int64_t size) {
-  tokens_.resize(static_cast<size_t>(size));
-  while (!message_starts_.empty() && message_starts_.back() >= size) message_starts_.pop_back();
+  tokens_.Truncate(static_cast<size_t>(size));
+  message_starts_.Truncate(static_cast<size_t>(std::lower_bound(message_starts_.begin(), message_starts_.end(), size) -
+                                               message_starts_.begin()));
   if (size == 0) {
     pinned_ = 0;
     end_ = TimelineEnd::kNothing;

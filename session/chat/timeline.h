@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "engine/text/tokenizer.h"
 #include "session/chat/chat_template.h"
+#include "session/chat/shared_list.h"
 
 namespace ringside {
 
@@ -52,9 +53,9 @@ struct Codec {
 
 class Timeline {
  public:
-  const std::vector<Item>& items() const { return items_; }
-  const std::vector<TokenId>& tokens() const { return tokens_; }
-  const std::vector<int64_t>& message_starts() const { return message_starts_; }
+  const SharedList<Item>& items() const { return items_; }
+  const SharedList<TokenId>& tokens() const { return tokens_; }
+  const SharedList<int64_t>& message_starts() const { return message_starts_; }
   const std::optional<std::string>& instructions() const { return instructions_; }
   /// Tokens that the ring never evicts: BOS and the system message, at most codec.pinned_max; without a system message
   /// the first 4. Fixed when the first token is rendered; 0 before.
@@ -101,9 +102,9 @@ class Timeline {
   void CutTokens(int64_t size);
 
   std::optional<std::string> instructions_;
-  std::vector<Item> items_;
-  std::vector<TokenId> tokens_;
-  std::vector<int64_t> message_starts_;  // ascending
+  SharedList<Item> items_;
+  SharedList<TokenId> tokens_;
+  SharedList<int64_t> message_starts_;  // ascending
   int64_t pinned_ = 0;
   int64_t answer_begin_ = -1;  // where an opened answer's message begins
   TimelineEnd end_ = TimelineEnd::kNothing;

@@ -7,29 +7,22 @@ namespace ringside {
 namespace {
 
 template <class T>
-int64_t CommonPrefix(const std::vector<T>& a, const std::vector<T>& b) {
-  const size_t length = std::min(a.size(), b.size());
-  return std::mismatch(a.begin(), a.begin() + static_cast<ptrdiff_t>(length), b.begin()).first - a.begin();
+int64_t CommonPrefix(const SharedList<T>& a, const SharedList<T>& b) {
+  return static_cast<int64_t>(SharedList<T>::CommonPrefix(a, b));
 }
 
 template <class T>
-std::vector<T> From(const std::vector<T>& all, int64_t first) {
-  return {all.begin() + first, all.end()};
-}
-
-template <class T>
-std::vector<T> Joined(const std::vector<T>& first, int64_t keep, std::vector<T> rest) {
-  if (keep == 0) return rest;
-  std::vector<T> out(first.begin(), first.begin() + keep);
-  out.insert(out.end(), std::make_move_iterator(rest.begin()), std::make_move_iterator(rest.end()));
-  return out;
+SharedList<T> Joined(SharedList<T> first, int64_t keep, std::vector<T> rest) {
+  first.Truncate(static_cast<size_t>(keep));
+  first.Append(std::move(rest));
+  return first;
 }
 
 bool InRange(int64_t count, size_t size) { return count >= 0 && count <= static_cast<int64_t>(size); }
 
 /// Rendered items first, each where the ids are and behind the one before it; the others have no ids, least of all
 /// sampled ones.
-bool ItemsFit(const std::vector<Item>& items, int64_t tokens) {
+bool ItemsFit(const SharedList<Item>& items, int64_t tokens) {
   int64_t end = 0;
   bool rendered = true;
   for (const Item& item : items) {
@@ -52,9 +45,9 @@ TimelinePatch Timeline::PatchFrom(const Timeline& base) const {
   patch.keep_items = CommonPrefix(items_, base.items_);
   patch.keep_tokens = CommonPrefix(tokens_, base.tokens_);
   patch.keep_starts = CommonPrefix(message_starts_, base.message_starts_);
-  patch.items = From(items_, patch.keep_items);
-  patch.tokens = From(tokens_, patch.keep_tokens);
-  patch.message_starts = From(message_starts_, patch.keep_starts);
+  patch.items = items_.From(static_cast<size_t>(patch.keep_items));
+  patch.tokens = tokens_.From(static_cast<size_t>(patch.keep_tokens));
+  patch.message_starts = message_starts_.From(static_cast<size_t>(patch.keep_starts));
   patch.instructions = instructions_;
   patch.pinned = pinned_;
   patch.answer_begin = answer_begin_;
@@ -79,9 +72,9 @@ Status Timeline::Apply(TimelinePatch patch, int64_t vocab) {
   next.end_ = patch.end;
 
   const auto tokens = static_cast<int64_t>(next.tokens_.size());
-  const std::vector<int64_t>& starts = next.message_starts_;
+  const SharedList<int64_t>& starts = next.message_starts_;
   const bool ascending = std::adjacent_find(starts.begin(), starts.end(), std::greater_equal<>()) == starts.end();
-  const bool inside = starts.empty() || (starts.front() >= 0 && starts.back() <= tokens);
+  const bool inside = starts.empty() || (starts[0] >= 0 && starts.back() <= tokens);
   if (!known || !ascending || !inside || next.pinned_ < 0 || next.pinned_ > tokens || next.answer_begin_ < -1 ||
       next.answer_begin_ > tokens || !ItemsFit(next.items_, tokens)) {
     return Corruption("timeline: a change that leads to none");
