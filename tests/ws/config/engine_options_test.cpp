@@ -1,0 +1,80 @@
+// What the configuration and the model together make of the engine's options.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "engine/model/model_spec.h"
+#include "ws/config/config.h"
+
+namespace ringside {
+namespace {
+
+ModelSpec Spec(int64_t trained, int64_t sliding = 0, bool learned = false) {
+  ModelSpec spec;
+  spec.trained_context = trained;
+  spec.sliding_window = sliding;
+  spec.learned_positions = learned;
+  return spec;
+}
+
+TEST(EngineOptionsOfConfig, WindowsAreFittedToTheModel) {
+  ServerConfig config;
+  EngineOptions options = ResolveEngineOptions(config, Spec(8192)).value();
+  EXPECT_EQ(options.memory_len, 2048);
+  EXPECT_EQ(options.pinned_max, 256);
+  EXPECT_EQ(options.session_len, 1 << 20);
+
+  options = ResolveEngineOptions(config, Spec(512)).value();
+  EXPECT_EQ(options.pinned_max, 128);
+  EXPECT_EQ(options.memory_len, 384);
+
+  EXPECT_EQ(ResolveEngineOptions(config, Spec(8192, 1000))->memory_len, 1000);
+  EXPECT_EQ(ResolveEngineOptions(config, Spec(1024, 0, true))->session_len, 1024);
+  EXPECT_EQ(ResolveEngineOptions(config, Spec(0))->memory_len, 2048);
+
+  config.memory_len = 4000;
+  EXPECT_EQ(ResolveEngineOptions(config, Spec(8192))->memory_len, 4000);
+  EXPECT_NE(ResolveEngineOptions(config, Spec(4096)).status().message().find("--memory-len: 4000"), std::string::npos);
+  EXPECT_FALSE(ResolveEngineOptions(config, Spec(8192, 1000)).ok());
+  config.memory_len.reset();
+  config.pinned_max = 600;
+  EXPECT_NE(ResolveEngineOptions(config, Spec(512)).status().message().find("--pinned-max: 600"), std::string::npos);
+  config.pinned_max.reset();
+  config.session_len = 2000;
+  EXPECT_NE(ResolveEngineOptions(config, Spec(1024, 0, true)).status().message().find("--session-len"),
+            std::string::npos);
+}
+
+TEST(EngineOptionsOfConfig, AGpuTakesMoreRowsAStep) {
+  ServerConfig config;
+  const EngineOptions cpu = ResolveEngineOptions(config, Spec(8192)).value();
+  config.cuda = true;
+  const EngineOptions gpu = ResolveEngineOptions(config, Spec(8192)).value();
+  EXPECT_EQ(cpu.prefill_chunk, 256);
+  EXPECT_EQ(cpu.mixed_tokens, 64);
+  EXPECT_EQ(gpu.prefill_chunk, 2048);
+  EXPECT_EQ(gpu.step_tokens, 2048);
+  EXPECT_EQ(gpu.mixed_tokens, 256);
+  config.memory_len = 6000;
+  EXPECT_EQ(ResolveEngineOptions(config, Spec(8192))->prefill_chunk, 4096);
+  EXPECT_EQ(ResolveEngineOptions(config, Spec(8192))->step_tokens, 4096);
+  config.prefill_chunk = 64, config.mixed_tokens = 16;
+  EXPECT_EQ(ResolveEngineOptions(config, Spec(8192))->prefill_chunk, 64);
+  EXPECT_EQ(ResolveEngineOptions(config, Spec(8192))->mixed_tokens, 16);
+}
+
+TEST(EngineOptionsOfConfig, StepsHoldAChunk) {
+  ServerConfig config;
+  config.prefill_chunk = 512;
+  EXPECT_EQ(ResolveEngineOptions(config, Spec(8192))->step_tokens, 512);
+  config.prefill_chunk.reset();
+  config.step_tokens = 32;
+  const EngineOptions options = ResolveEngineOptions(config, Spec(8192)).value();
+  EXPECT_EQ(options.prefill_chunk, 32);
+  EXPECT_LE(options.mixed_tokens, 32);
+  const auto refused = ParseConfig({"-m", "m", "--prefill-chunk", "64", "--step-tokens", "32"}, {});
+  EXPECT_NE(refused.status().message().find("--step-tokens"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace ringside
