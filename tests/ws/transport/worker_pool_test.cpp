@@ -123,7 +123,8 @@ TEST(WorkerPoolTest, StopEndsWhatRunsAndDropsWhatWaits) {
   std::atomic<bool> ran{false};
   ASSERT_TRUE(pool.Submit("a", 0, [held, &ran] { ran = true; }).ok());
   std::thread stopper([&] { pool.Stop(); });
-  while (pool.Submit("b", 0, [] {}).ok()) std::this_thread::yield();
+  // Until Stop has begun: before that only a full queue refuses.
+  while (pool.Submit("b", 0, [] {}).message() != "The server is stopping.") std::this_thread::yield();
   gate.Open();
   stopper.join();
   EXPECT_FALSE(ran);
