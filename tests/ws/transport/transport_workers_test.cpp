@@ -103,6 +103,7 @@ TEST_F(TransportWorkersTest, AFaceIsToldOfTheEndBehindItsLastMessage) {
 TEST_F(TransportWorkersTest, AStopWaitsForWhatRunsAndTellsEveryFace) {
   Start();
   const auto first = Open(), second = Open(), third = Open();
+  WaitOutbox(2);  // the third face is open, too
   for (const auto& client : {first.get(), second.get(), third.get()}) client->SendText("block");
   gate_.WaitFor(2);
   std::thread opener([&] {
