@@ -255,27 +255,28 @@ Result<std::vector<std::string>> Session::Rewind(uint64_t connection, int64_t it
   if (items < 0 || items > have) {
     return InvalidArgument("The conversation has " + std::to_string(have) + " items.", "to", "invalid_value");
   }
+  return KeepItems(lock, static_cast<size_t>(items));
+}
+
+Result<std::vector<std::string>> Session::KeepItems(std::unique_lock<std::mutex>& lock, size_t items) {
   Timeline next = timeline_;
-  next.KeepItems(static_cast<size_t>(items));
+  next.KeepItems(items);
   std::vector<std::string> undone;
   RETURN_IF_ERROR(ChangeTimeline(lock, std::move(next), true, &undone));
   return undone;
 }
 
 Result<std::vector<std::string>> Session::DropLastItem(uint64_t connection, const std::string& item) {
-  int64_t last = 0;
-  {
-    std::lock_guard lock(mutex_);
-    const SharedList<Item>& items = timeline_.items();
-    const auto at = std::find_if(items.begin(), items.end(), [&](const Item& have) { return have.id == item; });
-    if (at == items.end()) return NotFound("No item '" + item + "' in this conversation.", "item_id", "item_not_found");
-    if (at + 1 != items.end()) {
-      return InvalidArgument("Only the last item of a conversation can be deleted: what follows was made from it.",
-                             "item_id", "item_not_last");
-    }
-    last = static_cast<int64_t>(items.size()) - 1;
+  std::unique_lock lock(mutex_);
+  RETURN_IF_ERROR(CheckFree(connection));
+  const SharedList<Item>& items = timeline_.items();
+  const auto at = std::find_if(items.begin(), items.end(), [&](const Item& have) { return have.id == item; });
+  if (at == items.end()) return NotFound("No item '" + item + "' in this conversation.", "item_id", "item_not_found");
+  if (at + 1 != items.end()) {
+    return InvalidArgument("Only the last item of a conversation can be deleted: what follows was made from it.",
+                           "item_id", "item_not_last");
   }
-  return Rewind(connection, last);
+  return KeepItems(lock, items.size() - 1);
 }
 
 Status Session::Forget(const std::string& response, bool durably) {

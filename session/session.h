@@ -177,6 +177,8 @@ class Session : public std::enable_shared_from_this<Session> {
   /// journal for it.
   Status Commit(std::unique_lock<std::mutex>& lock, std::vector<JournalRecord> records, bool create,
                 const std::function<void()>& apply);
+  /// Rewind, under the lock.
+  Result<std::vector<std::string>> KeepItems(std::unique_lock<std::mutex>& lock, size_t items);
   Status ChangeTimeline(std::unique_lock<std::mutex>& lock, Timeline next, bool truncates,
                         std::vector<std::string>* undone);
   void OnRecorded(TurnId turn, const Status& status, const JournalPosition& last);
