@@ -1,11 +1,11 @@
 #include "ws/openai/responses_request.h"
 
-#include <functional>
 #include <map>
 
 #include "base/limits.h"
 #include "session/ids.h"
 #include "ws/json/json_writer.h"
+#include "ws/openai/request_digest.h"
 #include "ws/openai/responses_fields.h"
 #include "ws/openai/responses_sampling.h"
 
@@ -17,10 +17,10 @@ class CreateReader {
   explicit CreateReader(const SessionTableOptions& options) : options_(options) { spec_.sampling = options.sampling; }
   Result<TurnSpec> Read(const JsonValue& body);
 
- private:
   using Handler = Status (CreateReader::*)(const JsonValue&, const std::string&);
   static const std::map<std::string, Handler, std::less<>>& Handlers();
 
+ private:
   // What is asked.
   Status Model(const JsonValue& value, const std::string& param);
   Status Input(const JsonValue& value, const std::string& param);
@@ -120,11 +120,7 @@ Result<TurnSpec> CreateReader::Read(const JsonValue& body) {
   if (wants_logprobs_ || top_logprobs_ > 0) spec_.sampling.logprobs = top_logprobs_;
   if (!has_seed_) spec_.sampling.seed = RandomBits();
   WriteEcho();
-  if (!client_request_id_.empty()) {
-    std::string content = spec_.echo + (spec_.warm_up ? "w" : "g") + spec_.instructions.value_or("");
-    for (const NewItem& item : spec_.input) content += '\n' + std::string(ChatRoleName(item.role)) + ':' + item.text;
-    spec_.request_key = client_request_id_ + '\n' + std::to_string(std::hash<std::string>()(content));
-  }
+  if (!client_request_id_.empty()) spec_.request_key = client_request_id_ + '\n' + RequestDigest(body);
   return std::move(spec_);
 }
 
@@ -343,6 +339,12 @@ void CreateReader::WriteEcho() {
 
 Result<TurnSpec> ReadCreate(const JsonValue& body, const SessionTableOptions& options) {
   return CreateReader(options).Read(body);
+}
+
+std::vector<std::string> CreateFields() {
+  std::vector<std::string> fields = SamplingFields();
+  for (const auto& [field, handler] : CreateReader::Handlers()) fields.push_back(field);
+  return fields;
 }
 
 }  // namespace ringside

@@ -161,6 +161,12 @@ const std::map<std::string, Handler, std::less<>>& Handlers() {
 
 bool IsSamplingField(std::string_view key) { return Handlers().find(key) != Handlers().end(); }
 
+std::vector<std::string> SamplingFields() {
+  std::vector<std::string> fields;
+  for (const auto& [field, handler] : Handlers()) fields.push_back(field);
+  return fields;
+}
+
 Status ReadSamplingField(const JsonValue& value, const std::string& param, TurnSpec* spec) {
   return Handlers().find(param)->second(value, param, spec);
 }

@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/status.h"
 #include "session/session_table.h"
@@ -12,6 +13,7 @@
 namespace ringside {
 
 bool IsSamplingField(std::string_view key);
+std::vector<std::string> SamplingFields();
 /// Reads one, not null, into `spec`. kInvalidArgument with `param`.
 Status ReadSamplingField(const JsonValue& value, const std::string& param, TurnSpec* spec);
 

@@ -37,8 +37,8 @@ class ResponsesDurableTest : public ::testing::Test {
     auto journal = Journal::Open({.path = folder_});
     ASSERT_TRUE(journal.ok()) << journal.status().ToString();
     journal_ = std::move(*journal);
-    table = std::make_unique<SessionTable>(TableFixture::Options(), tokenizer_, chat_, engine(), journal_.get(),
-                                           clock_);
+    table =
+        std::make_unique<SessionTable>(TableFixture::Options(), tokenizer_, chat_, engine(), journal_.get(), clock_);
     ASSERT_TRUE(table->Open().ok());
   }
   ScriptedEngine& engine() { return *engines_.back(); }
@@ -142,6 +142,38 @@ TEST_F(ResponsesDurableTest, WhatIsKnownHasAForm) {
   EXPECT_FALSE(client.outbox->TakeClose());
   client.Send(Resume(id, {{"known", nullptr}}));
   EXPECT_EQ(Frames(client).front()["session_present"], true);
+}
+
+TEST_F(ResponsesDurableTest, ARepeatedCreateIsKnownAfterARestartByEveryField) {
+  Json create = {{"type", "response.create"},
+                 {"conversation", NewConversation()},
+                 {"input", "Hi"},
+                 {"metadata", {{"client_request_id", "r1"}}},
+                 {"seed", 1},
+                 {"stop", "X"}};
+  std::vector<Json> told;
+  {
+    TestSocket client(*table);
+    client.Send(create);
+    table->Flush();
+    engine().AnswerLast("Yo");
+    told = Frames(client);
+  }
+  Restart();
+  TestSocket again(*table);
+  again.Send(create);
+  EXPECT_EQ(Frames(again), told);
+  EXPECT_EQ(engine().count(), 0U);
+  for (const auto& [field, value] : {std::pair<std::string, Json>{"seed", 2}, {"stop", "Y"}}) {
+    Json other = create;
+    other[field] = value;
+    const size_t before = engine().count();
+    again.Send(other);
+    table->Flush();
+    ASSERT_EQ(engine().count(), before + 1) << field;
+    engine().AnswerLast("No");
+    EXPECT_EQ(Frames(again).back()["response"]["output"][0]["content"][0]["text"], "No");
+  }
 }
 
 TEST_F(ResponsesDurableTest, EachAttachmentRaisesTheEpochAndTheNumbersStayGood) {
