@@ -24,11 +24,13 @@ Result<std::shared_ptr<Session>> Session::Load(std::shared_ptr<const SessionCont
     if (record.type == static_cast<uint8_t>(RecordType::kRetokenised)) {
       ASSIGN_OR_RETURN(codec, DecodeName(record.payload));
     }
+    // Still there when it ends, even if it was deleted in mid answer.
+    const std::shared_ptr<Response> answer = session->running_ ? session->running_->response : nullptr;
     if (const Status status = session->ApplyRecord(record); !status.ok()) {
       return status.code() == StatusCode::kMismatch ? status : damaged();
     }
     if (record.type == static_cast<uint8_t>(RecordType::kEnd)) {
-      session->responses_.back()->recorded = {i + 1, transcript.chains[i]};
+      answer->recorded = {i + 1, transcript.chains[i]};
     }
   }
   std::vector<JournalRecord> news;

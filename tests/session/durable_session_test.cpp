@@ -144,6 +144,22 @@ TEST_F(DurableSessionTest, WhatWasDeletedStaysAway) {
   EXPECT_EQ(table->stats().chains, 0);
 }
 
+TEST_F(DurableSessionTest, AResponseDeletedInMidAnswerLeavesItsMessage) {
+  const std::string id = NewConversation();
+  const std::string before = Turn(Ask("Hi", id), "Yo"), deleted = Start(Ask("More", id));
+  engine->Start(1);
+  engine->Say(1, "We");
+  ASSERT_TRUE(table->DeleteResponse(me, before).ok());
+  ASSERT_TRUE(table->DeleteResponse(me, deleted).ok());
+  engine->End(1, FinishReason::kCancelled);
+  table->Flush();
+  const std::vector<std::string> texts = Texts(id);
+  EXPECT_EQ(texts.back(), "We...");
+  Restart();
+  EXPECT_EQ(Texts(id), texts);
+  EXPECT_EQ(Events(deleted).size(), 1U);  // that there is none
+}
+
 TEST_F(DurableSessionTest, ATurnThatTheEngineRefusedLeavesNothing) {
   const std::string id = NewConversation();
   engine->Refuse(Overloaded("no"));
