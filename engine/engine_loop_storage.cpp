@@ -119,7 +119,7 @@ void EngineLoop::AskForCache(Slot& slot, const TurnRequest& request) {
   if (slot.turn != nullptr || slot.sequence->has_cache()) return;
   if (slot.fetch && (slot.fetch->ticket != 0 || slot.fetch->answer)) return;
   const bool first = !slot.fetch;
-  if (first) slot.fetch.emplace();
+  if (first) slot.fetch = PendingFetch{};
   if (sequence_storage_.Saves(request.owner)) return;  // the tiers have it in a moment
   // What is brought for turns that wait is memory beyond every budget: not more than the slots hold.
   if (fetches_ >= pool_.slots()) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <boost/locale/utf.hpp>
+#include <cstddef>
 #include <utility>
 
 namespace ringside {
@@ -67,7 +68,7 @@ uint16_t FrameWatch::OnHead() {
     closing_ = opcode == kClose;
     // Beast refuses a longer or an unmasked one, and the connection with it.
     done_ = payload_left_ > kMaxControlBytes || (head_[1] & kMasked) == 0;
-    if (closing_ && !done_) std::copy_n(head_.begin() + static_cast<ptrdiff_t>(head_bytes) - 4, 4, key_.begin());
+    if (closing_ && !done_) std::copy_n(head_.begin() + static_cast<std::ptrdiff_t>(head_bytes) - 4, 4, key_.begin());
     return 0;
   }
   closing_ = false;
