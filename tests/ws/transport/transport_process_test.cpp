@@ -11,6 +11,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <stdexcept>
 #include <thread>
 
 #include "kernels/backend.h"
@@ -148,6 +149,8 @@ class RealModelServerProcessTest : public ServerProcessTest {
     return static_cast<uint16_t>(std::atoi(line.substr(line.rfind(':') + 1).c_str()));
   }
   /// A socket on which an answer of so many tokens has begun.
+  static constexpr int kLong = 30'000;  // tokens: minutes of work, and no more than one may ask for
+
   static std::unique_ptr<WireClient> BeginAnswer(uint16_t port, int tokens) {
     auto client = std::make_unique<WireClient>(port);
     EXPECT_EQ(client->Upgrade("/v1/responses")->status, 101);
@@ -158,10 +161,11 @@ class RealModelServerProcessTest : public ServerProcessTest {
         {"min_tokens",
          tokens}}.dump());
     while (const auto text = client->ReadText()) {
-      if (nlohmann::json::parse(*text)["type"] == "response.output_text.delta") return client;
+      const auto event = nlohmann::json::parse(*text);
+      if (event["type"] == "response.output_text.delta") return client;
+      if (event["type"] == "error") throw std::runtime_error("no answer began: " + *text);
     }
-    ADD_FAILURE() << "no answer began";
-    return client;
+    throw std::runtime_error("no answer began");
   }
 
   std::filesystem::path store_;
@@ -206,7 +210,7 @@ TEST_F(RealModelServerProcessTest, AnswersAndLetsARunningAnswerEndBeforeItStops)
 
 TEST_F(RealModelServerProcessTest, CancelsWhatDoesNotEndInTime) {
   Process process(ModelArgs({"--shutdown-timeout", "0"}));
-  const auto client = BeginAnswer(ReadPort(process), 100'000);
+  const auto client = BeginAnswer(ReadPort(process), kLong);
   process.Signal(SIGINT);
   std::string status;
   while (const auto text = client->ReadText()) {
@@ -219,7 +223,7 @@ TEST_F(RealModelServerProcessTest, CancelsWhatDoesNotEndInTime) {
 
 TEST_F(RealModelServerProcessTest, ASecondSignalEndsAtOnce) {
   Process process(ModelArgs({"--shutdown-timeout", "600"}));
-  const auto client = BeginAnswer(ReadPort(process), 100'000);
+  const auto client = BeginAnswer(ReadPort(process), kLong);
   process.Signal(SIGTERM);
   while (const auto text = client->ReadText()) {
     if (nlohmann::json::parse(*text)["type"] == "ringside:server.draining") break;
