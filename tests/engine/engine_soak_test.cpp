@@ -129,7 +129,9 @@ class EngineSoak : public testing::Test {
       ++sources_[static_cast<size_t>(report.source)];
       const auto length = static_cast<int64_t>(turn.request.tokens.size());
       const bool nothing = report.source == CacheSource::kNew || report.source == CacheSource::kRecomputed;
-      EXPECT_EQ(report.tokens_reused == 0, nothing);
+      // A rebuild keeps what was pinned, if that is still right.
+      EXPECT_LE(report.tokens_reused, report.source == CacheSource::kNew ? 0 : nothing ? c.window.pinned : length);
+      EXPECT_TRUE(nothing || report.tokens_reused > 0);
       // Where something was there, only what was not is computed; else at most everything.
       EXPECT_LE(report.tokens_computed, length);
       if (!nothing && report.tokens_reused > c.window.pinned) {
