@@ -1,5 +1,5 @@
 // The verbs beside response.create: steer, and those of sessions.
-#include "ws/json/json_writer.h"
+#include "ws/json/json_text.h"
 #include "ws/openai/responses_fields.h"
 #include "ws/openai/responses_socket.h"
 
@@ -7,36 +7,6 @@ namespace ringside {
 namespace {
 
 constexpr size_t kMaxInputGivenBack = 16 << 10;
-
-void WriteValue(JsonWriter& json, const JsonValue& value) {
-  switch (value.kind()) {
-    case JsonValue::Kind::kNull:
-      json.Null();
-      return;
-    case JsonValue::Kind::kBool:
-      json.Value(value.boolean());
-      return;
-    case JsonValue::Kind::kInteger:
-      json.Value(value.integer());
-      return;
-    case JsonValue::Kind::kNumber:
-      json.Value(value.number());
-      return;
-    case JsonValue::Kind::kString:
-      json.Value(value.string());
-      return;
-    case JsonValue::Kind::kArray:
-      json.BeginArray();
-      for (const JsonValue& element : value.array()) WriteValue(json, element);
-      json.EndArray();
-      return;
-    case JsonValue::Kind::kObject:
-      json.BeginObject();
-      for (const auto& [key, member] : value.object()) WriteValue(json.Key(key), member);
-      json.EndObject();
-      return;
-  }
-}
 
 // The session that a verb names.
 Status ReadSession(const JsonValue& event, std::string* session) {
@@ -77,7 +47,7 @@ void ResponsesSocket::Impl::Steer(const JsonValue& event) {
   // Given back, as the protocol has it, unless it is large: an answer does not grow with what it refuses.
   JsonWriter input;
   const JsonValue* given = event.Find("input");
-  WriteValue(input, given != nullptr ? *given : JsonValue());
+  WriteJson(input, given != nullptr ? *given : JsonValue());
   std::string text = input.Take();
   json.Key("input").Raw(text.size() <= kMaxInputGivenBack ? text : "null");
   json.EndObject().Field("sequence_number", 0);

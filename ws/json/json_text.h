@@ -1,0 +1,21 @@
+// A parsed JSON value as text again. Pure functions; any thread.
+#pragma once
+
+#include <vector>
+
+#include "ws/json/json_value.h"
+#include "ws/json/json_writer.h"
+
+namespace ringside {
+
+enum class JsonForm {
+  kAsRead,     // members in the order in which they were read
+  kCanonical,  // the same text for the same value: members sorted by name, none that is null, 2 for 2.0
+};
+
+void WriteJson(JsonWriter& json, const JsonValue& value, JsonForm form = JsonForm::kAsRead);
+
+/// The members of an object that its canonical form has, in its order.
+std::vector<const JsonValue::Member*> CanonicalMembers(const JsonValue& object);
+
+}  // namespace ringside
