@@ -236,7 +236,8 @@ bool EngineLoop::Admit(std::unique_ptr<RunningTurn>& turn) {
   ForgetFetch(slot);
   SetOwner(slot, turn->request().owner);
   SyncResult sync = slot.sequence->Sync(turn->timeline(), turn->wants_logits());
-  if (sync.reused > 0) sync.restore_ms = restore_ms.value_or(0);
+  const bool restored = sync.source == CacheSource::kHost || sync.source == CacheSource::kDisk;
+  if (restored) sync.restore_ms = restore_ms.value_or(0);
   counts_.tokens_reused += static_cast<uint64_t>(sync.reused);
   counts_.rebuilds += sync.rebuilt || sync.source == CacheSource::kRecomputed ? 1 : 0;
   slot.turn = turn.get();

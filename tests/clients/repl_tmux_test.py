@@ -53,10 +53,12 @@ class Server:
 
     def start(self, port):
         log = open(os.path.join(self.folder, "server.log"), "w+")
+        # Variables of this test are no settings of the server.
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("RINGSIDE_")}
         self.process = subprocess.Popen(
             [os.environ["RINGSIDE_SERVER"], "--model", os.environ["RINGSIDE_TEST_MODEL"], "--port", str(port),
              "--max-output-tokens", "2000", *self.flags],
-            stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+            stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=environment)
 
         def listening():
             if self.process.poll() is not None:

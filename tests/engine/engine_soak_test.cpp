@@ -132,6 +132,8 @@ class EngineSoak : public testing::Test {
       // A rebuild keeps what was pinned, if that is still right.
       EXPECT_LE(report.tokens_reused, report.source == CacheSource::kNew ? 0 : nothing ? c.window.pinned : length);
       EXPECT_TRUE(nothing || report.tokens_reused > 0);
+      const bool restored = report.source == CacheSource::kHost || report.source == CacheSource::kDisk;
+      EXPECT_TRUE(restored || report.restore_ms == 0);
       // Where something was there, only what was not is computed; else at most everything.
       EXPECT_LE(report.tokens_computed, length);
       if (!nothing && report.tokens_reused > c.window.pinned) {
