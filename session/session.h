@@ -70,6 +70,9 @@ class Session : public std::enable_shared_from_this<Session> {
   /// A session as its journal tells it. A turn that was cut ends as interrupted, and the journal is told.
   static Result<std::shared_ptr<Session>> Load(std::shared_ptr<const SessionContext> context, const std::string& key,
                                                const JournalTranscript& transcript);
+  /// Whether Load would succeed, and why not, in a few words; nobody is told of anything.
+  static Status CheckLoads(std::shared_ptr<const SessionContext> context, const std::string& key,
+                           const JournalTranscript& transcript);
 
   const std::string& key() const { return key_; }
   /// The conversation's id; empty for a chain.
@@ -210,6 +213,10 @@ class Session : public std::enable_shared_from_this<Session> {
   void CountBytes();
 
   // Loading.
+  /// What the records make, and in `news` what the journal has yet to be told. Errors in a few words.
+  static Result<std::shared_ptr<Session>> FromRecords(std::shared_ptr<const SessionContext> context,
+                                                      const std::string& key, const JournalTranscript& transcript,
+                                                      std::vector<JournalRecord>* news);
   void CutTurn();
   Status ApplyRecord(const JournalRecord& record);
   Status ApplyTurn(std::string_view payload);

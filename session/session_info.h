@@ -24,6 +24,7 @@ struct SessionInfo {
   bool durable = false;                   // it is in the journal
   JournalPosition recorded;               // of the last record that was synced
   CacheSource cache = CacheSource::kNew;  // where its cache is; kNew = nowhere
+  std::string damage;                     // what is known to be damaged of what is stored; "" = nothing
 };
 
 struct SessionVerdict {

@@ -6,45 +6,66 @@ namespace ringside {
 
 Result<std::shared_ptr<Session>> Session::Load(std::shared_ptr<const SessionContext> context, const std::string& key,
                                                const JournalTranscript& transcript) {
-  const auto damaged = [&] { return Corruption("session " + key + ": its journal makes no sense"); };
-  if (transcript.records.empty() || transcript.records[0].type != static_cast<uint8_t>(RecordType::kCreated)) {
-    return damaged();
+  std::vector<JournalRecord> news;
+  ASSIGN_OR_RETURN(const auto session, FromRecords(std::move(context), key, transcript, &news));
+  for (const JournalRecord& record : news) {
+    if (record.type == static_cast<uint8_t>(RecordType::kInterrupted)) ++*session->context_->interrupted;
+    if (record.type == static_cast<uint8_t>(RecordType::kRetokenised))
+      LogWarning("session {}: its tokens are another tokenizer's; its text is tokenised anew", key);
   }
-  ASSIGN_OR_RETURN(CreatedRecord created, DecodeCreated(transcript.records[0].payload));
-  const auto session = std::make_shared<Session>(std::move(context), key, std::move(created.owner),
-                                                 std::move(created.metadata), created.window);
+  if (!news.empty()) session->Note(std::move(news));
+  return session;
+}
+
+Status Session::CheckLoads(std::shared_ptr<const SessionContext> context, const std::string& key,
+                           const JournalTranscript& transcript) {
+  std::vector<JournalRecord> news;
+  return FromRecords(std::move(context), key, transcript, &news).status();
+}
+
+Result<std::shared_ptr<Session>> Session::FromRecords(std::shared_ptr<const SessionContext> context,
+                                                      const std::string& key, const JournalTranscript& transcript,
+                                                      std::vector<JournalRecord>* news) {
+  const auto damaged = [](size_t record) {
+    return Corruption("record " + std::to_string(record + 1) + " makes no sense");
+  };
+  if (transcript.records.empty() || transcript.records[0].type != static_cast<uint8_t>(RecordType::kCreated)) {
+    return damaged(0);
+  }
+  Result<CreatedRecord> created = DecodeCreated(transcript.records[0].payload);
+  if (!created.ok()) return damaged(0);
+  const auto session = std::make_shared<Session>(std::move(context), key, std::move(created->owner),
+                                                 std::move(created->metadata), created->window);
   std::lock_guard lock(session->mutex_);
   session->durable_ = true;
-  session->created_at_ = session->updated_at_ = created.created_at;
-  session->epoch_ = session->first_epoch_ = created.epoch;
+  session->created_at_ = session->updated_at_ = created->created_at;
+  session->epoch_ = session->first_epoch_ = created->epoch;
   session->recorded_ = transcript.last;
-  std::string codec = created.codec;
+  std::string codec = created->codec;
   for (size_t i = 1; i < transcript.records.size(); ++i) {
     const JournalRecord& record = transcript.records[i];
     if (record.type == static_cast<uint8_t>(RecordType::kRetokenised)) {
-      ASSIGN_OR_RETURN(codec, DecodeName(record.payload));
+      const auto name = DecodeName(record.payload);
+      if (!name.ok()) return damaged(i);
+      codec = *name;
     }
     // Still there when it ends, even if it was deleted in mid answer.
     const std::shared_ptr<Response> answer = session->running_ ? session->running_->response : nullptr;
     if (const Status status = session->ApplyRecord(record); !status.ok()) {
-      return status.code() == StatusCode::kMismatch ? status : damaged();
+      return status.code() == StatusCode::kMismatch ? status : damaged(i);
     }
     if (record.type == static_cast<uint8_t>(RecordType::kEnd)) {
       answer->recorded = {i + 1, transcript.chains[i]};
     }
   }
-  std::vector<JournalRecord> news;
   if (session->running_) {
     session->CutTurn();
-    ++*session->context_->interrupted;
-    news.push_back(EncodeInterrupted());
+    news->push_back(EncodeInterrupted());
   }
   if (codec != session->context_->codec_name) {
-    LogWarning("session {}: its tokens are another tokenizer's; its text is tokenised anew", key);
     session->timeline_.ForgetTokens();
-    news.push_back(EncodeRetokenised(session->context_->codec_name));
+    news->push_back(EncodeRetokenised(session->context_->codec_name));
   }
-  if (!news.empty()) session->Note(std::move(news));
   session->CountBytes();
   return session;
 }
@@ -100,7 +121,7 @@ Status Session::ApplyRecord(const JournalRecord& record) {
       timeline_.ForgetTokens();
       return Status::Ok();
   }
-  return Mismatch("session: a record that this version does not know");
+  return Mismatch("a record is of a kind that this version does not know");
 }
 
 Status Session::ApplyTimeline(std::string_view payload) {

@@ -81,6 +81,7 @@ Status SessionTable::State::CheckWindow(const WindowOverrides& window) const {
 
 SessionInfo SessionTable::State::InfoOf(const Session& session) const {
   SessionInfo info = session.Info();
+  if (journal != nullptr) info.damage = journal->DamageOf(session.key()).value_or("");
   if (info.tokens > 0) info.cache = engine.Where(session.cache_owner()).value_or(CacheSource::kNew);
   return info;
 }
@@ -123,8 +124,13 @@ Result<SessionPage> SessionTable::ListSessions(const Caller& caller, const std::
   }
   for (const std::string& id : found) {
     const auto session = state_->Find(caller, id);
-    // Deleted meanwhile, or damaged: the list is of those that can be used.
-    if (session.ok()) page.sessions.push_back(state_->InfoOf(**session));
+    if (session.ok()) {
+      page.sessions.push_back(state_->InfoOf(**session));
+    } else if (session.status().code() == StatusCode::kCorruption) {
+      page.sessions.push_back({.id = id, .durable = true, .damage = state_->journal->DamageOf(id).value_or("")});
+    } else if (session.status().code() != StatusCode::kNotFound) {
+      return session.status();
+    }
   }
   return page;
 }

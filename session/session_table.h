@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -96,8 +97,11 @@ class SessionTable {
   Result<std::string> ExportSession(const Caller& caller, const std::string& id);
   /// A new conversation of the caller. kInvalidArgument for bytes that no export made.
   Result<SessionInfo> ImportSession(const Caller& caller, std::string_view bytes);
-  /// Reads the conversation's journal from end to end.
+  /// Reads what is stored of the conversation from end to end, as the next start will when it is asked for.
   Result<SessionVerdict> VerifySession(const Caller& caller, const std::string& id);
+  /// The same for every conversation and chain that is there now; JournalStats counts the damaged ones. Blocks: at the
+  /// disk's speed. kCancelled, kIo.
+  Status CheckStored(const std::stop_token& stop);
 
   /// Deletes what has expired and unloads what is not needed; to be called about once a second, from any thread.
   void Sweep();

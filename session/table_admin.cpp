@@ -48,10 +48,26 @@ Result<SessionVerdict> SessionTable::VerifySession(const Caller& caller, const s
     }
   }
   if (state_->journal == nullptr) return SessionVerdict{true, 0, "It is in memory only."};
-  const auto transcript = state_->journal->Read(id);
-  if (transcript.ok()) return SessionVerdict{true, transcript->last.seq, ""};
-  if (transcript.status().code() != StatusCode::kCorruption) return transcript.status();
-  return SessionVerdict{false, 0, transcript.status().message()};
+  const Result<uint64_t> records = state_->CheckStored(id);
+  if (records.ok()) return SessionVerdict{true, *records, ""};
+  if (records.status().code() != StatusCode::kCorruption) return records.status();
+  return SessionVerdict{false, 0, state_->journal->DamageOf(id).value_or("")};
+}
+
+Status SessionTable::CheckStored(const std::stop_token& stop) {
+  if (state_->journal == nullptr) return Status::Ok();
+  std::vector<std::string> keys;
+  {
+    std::lock_guard lock(state_->mutex);
+    keys.reserve(state_->sessions.size());
+    for (const auto& [key, known] : state_->sessions) keys.push_back(key);
+  }
+  for (const std::string& key : keys) {
+    if (stop.stop_requested()) return {StatusCode::kCancelled, "the check of what is stored was stopped"};
+    const Status checked = state_->CheckStored(key).status();
+    if (checked.code() == StatusCode::kIo) return checked;  // not found: deleted meanwhile; damaged: known from now on
+  }
+  return Status::Ok();
 }
 
 }  // namespace ringside

@@ -12,19 +12,32 @@
 #include "session/table_state.h"
 
 namespace ringside {
+namespace {
+
+constexpr char kSenselessSummary[] = "its summary makes no sense";
+
+}  // namespace
 
 Status SessionTable::Open() {
   State& state = *state_;
   if (state.journal == nullptr) return Status::Ok();
   std::vector<std::pair<double, std::pair<std::string, State::Known>>> found;
+  std::vector<std::string> senseless;
   RETURN_IF_ERROR(state.journal->ForEachHead([&](const JournalHead& head) {
-    const auto summary = DecodeSummary(head.summary);
-    if (!summary.ok()) return LogError("session {}: its summary makes no sense", head.session);
+    // Nobody's, and to expire like one that is made now, where that cannot be read.
+    SessionSummary summary{.owner = "", .created_at = 0, .updated_at = state.opened_wall_s};
+    auto read = DecodeSummary(head.summary);
+    if (read.ok()) {
+      summary = *std::move(read);
+    } else if (head.damage.empty()) {
+      senseless.emplace_back(head.session);
+    }
     State::Known known;
-    known.owner = summary->owner;
-    known.updated_at = summary->updated_at;
-    found.push_back({summary->created_at, {std::string(head.session), std::move(known)}});
+    known.owner = std::move(summary.owner);
+    known.updated_at = summary.updated_at;
+    found.push_back({summary.created_at, {std::string(head.session), std::move(known)}});
   }));
+  for (const std::string& session : senseless) state.journal->MarkDamaged(session, kSenselessSummary);
   std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   std::lock_guard lock(state.mutex);
   for (auto& [created_at, session] : found) {
@@ -80,17 +93,10 @@ Result<std::shared_ptr<Session>> SessionTable::State::Load(const std::string& ke
     if (at == sessions.end()) return NoConversation(key);
     if (at->second.session != nullptr) return at->second.session;
   }
-  const auto transcript = journal->Read(key);
-  if (transcript.status().code() == StatusCode::kNotFound) return NoConversation(key);
-  const auto damaged = [&](const Status& status) {
-    LogError("{}", status.message());
-    return Status(StatusCode::kCorruption, "What was stored of this conversation is damaged.", "conversation",
-                  "session_damaged");
-  };
-  if (transcript.status().code() == StatusCode::kCorruption) return damaged(transcript.status());
-  if (!transcript.ok()) return transcript.status();
-  auto session = Session::Load(context, key, *transcript);
-  if (!session.ok()) return damaged(session.status());
+  if (const auto damage = journal->DamageOf(key)) return DamagedSession(key, *damage);
+  ASSIGN_OR_RETURN(const JournalTranscript transcript, ReadTranscript(key));
+  auto session = Session::Load(context, key, transcript);
+  if (!session.ok()) return Senseless(key, session.status());
   std::lock_guard lock(mutex);
   const auto at = sessions.find(key);
   if (at == sessions.end()) return NoConversation(key);  // deleted meanwhile
@@ -99,6 +105,26 @@ Result<std::shared_ptr<Session>> SessionTable::State::Load(const std::string& ke
   ++counts.loads;
   RegisterLoaded(key, *session);
   return *session;
+}
+
+Result<JournalTranscript> SessionTable::State::ReadTranscript(const std::string& key) {
+  auto transcript = journal->Read(key);
+  if (transcript.status().code() == StatusCode::kNotFound) return NoConversation(key);
+  return transcript;
+}
+
+// Its bytes are sound: whoever wrote them was mistaken, or was another version.
+Status SessionTable::State::Senseless(const std::string& key, const Status& why) {
+  journal->MarkDamaged(key, why.message());
+  return DamagedSession(key, why.message());
+}
+
+Result<uint64_t> SessionTable::State::CheckStored(const std::string& key) {
+  ASSIGN_OR_RETURN(const JournalTranscript transcript, ReadTranscript(key));
+  if (!DecodeSummary(transcript.summary).ok()) return Senseless(key, Corruption(kSenselessSummary));
+  const Status loads = Session::CheckLoads(context, key, transcript);
+  if (!loads.ok()) return Senseless(key, loads);
+  return transcript.last.seq;
 }
 
 // Under the mutex; nobody else has the session yet.

@@ -77,7 +77,7 @@ struct SessionTable::State {
   DeferredWork work;
 
   // Look-ups; all of them read the session from the journal if need be.
-  /// kNotFound; kCorruption (session_damaged); kIo.
+  /// kNotFound; DamagedSession; kIo.
   Result<std::shared_ptr<Session>> Get(const std::string& key, const std::string& owner);
   /// The caller's conversation.
   Result<std::shared_ptr<Session>> Find(const Caller& caller, const std::string& id);
@@ -85,6 +85,11 @@ struct SessionTable::State {
   Result<Found> FindResponse(const Caller& caller, const std::string& id);
   std::optional<Found> FindLoaded(const Caller& caller, const std::string& id);
   Result<std::shared_ptr<Session>> Load(const std::string& key);
+  Result<JournalTranscript> ReadTranscript(const std::string& key);
+  Status Senseless(const std::string& key, const Status& why);
+  /// Reads everything that is stored of a session as Load would, and keeps nothing: the number of its records, or
+  /// Load's errors.
+  Result<uint64_t> CheckStored(const std::string& key);
   void RegisterLoaded(const std::string& key, const std::shared_ptr<Session>& session);
 
   Status AddSession(const std::shared_ptr<Session>& session);

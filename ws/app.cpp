@@ -1,9 +1,12 @@
 #include "ws/app.h"
 
+#include <sys/resource.h>
+
 #include <cstdio>
 #include <future>
 #include <limits>
 #include <optional>
+#include <thread>
 
 #include "base/log.h"
 #include "engine/model/model.h"
@@ -103,6 +106,9 @@ class Serving {
   int64_t max_output_tokens() const {
     return config_.max_output_tokens.value_or(std::min(kMaxOutputTokens, config_.max_output_tokens_limit));
   }
+  /// Reads everything that is stored, as verify does, and logs what comes of it.
+  void CheckStored(const std::stop_token& stop);
+  void LogStored() const;
   void Publish();
   void SaveCaches(std::chrono::steady_clock::duration time);
   std::shared_ptr<Service> MakeService();
@@ -124,9 +130,12 @@ class Serving {
   std::unique_ptr<AppEngine> turns_;
   std::unique_ptr<SessionTable> sessions_;
   std::unique_ptr<Server> server_;
+  std::atomic<bool> stored_checked_{false};
+  std::jthread checking_;  // what is stored, beside the work
 };
 
 Serving::~Serving() {
+  checking_ = {};
   if (turns_) turns_->RefuseTurns();
   metrics_.SetSource(nullptr);
   if (server_) server_->Stop(std::chrono::milliseconds(0));
@@ -285,16 +294,44 @@ Status Serving::OpenSessions() {
     exit_code_ = StorageExitCode(opened);
     return opened;
   }
-  const SessionTableStats stored = sessions_->stats();
-  if (storage_->journal() != nullptr)
-    LogInfo("store: {} conversations and {} chains", stored.conversations, stored.chains);
+  if (config_.verify) {
+    const ProgressReport progress("checking what is stored");
+    CheckStored({});
+  } else if (storage_->journal() != nullptr) {
+    LogStored();
+  }
   storage_->Forget([this](const std::string& key) { return sessions_->Knows(key); });
   return Status::Ok();
+}
+
+void Serving::CheckStored(const std::stop_token& stop) {
+  if (const Status checked = sessions_->CheckStored(stop); checked.code() == StatusCode::kCancelled) {
+    return;
+  } else if (!checked.ok()) {
+    return LogError("store: not everything could be checked: {}", checked.message());
+  }
+  stored_checked_ = true;
+  LogStored();
+}
+
+void Serving::LogStored() const {
+  const SessionTableStats stored = sessions_->stats();
+  const int64_t damaged = storage_->journal()->stats().damaged_sessions;
+  const std::string line =
+      fmt::format("store: {} conversations and {} chains, {} of them damaged{}", stored.conversations, stored.chains,
+                  damaged, stored_checked_ ? "; all were checked" : " as far as is known; the others are checked next");
+  damaged > 0 ? LogError("{}", line) : LogInfo("{}", line);
 }
 
 void Serving::Tend() {
   sessions_->Sweep();
   disk_full_ = storage_->full();
+  if (storage_->journal() == nullptr) return;
+  const SessionTableStats stored = sessions_->stats();
+  health_.SetStored({.conversations = stored.conversations,
+                     .chains = stored.chains,
+                     .damaged = storage_->journal()->stats().damaged_sessions,
+                     .checked = stored_checked_});
 }
 
 void Serving::Publish() {
@@ -316,6 +353,14 @@ void Serving::Publish() {
   });
   server_->Publish(std::move(service));
   Tend();
+  if (storage_->journal() != nullptr && !stored_checked_) {
+    checking_ = std::jthread([this](const std::stop_token& stop) {
+      pthread_setname_np(pthread_self(), "check");
+      constexpr int kLeastUrgent = 19;
+      setpriority(PRIO_PROCESS, 0, kLeastUrgent);  // of this thread: turns come first
+      CheckStored(stop);
+    });
+  }
   health_.SetReady([this]() -> std::string {
     if (!engine_->healthy()) return "the engine has failed";
     if (!storage_->healthy()) return "the disk has failed";
@@ -326,6 +371,7 @@ void Serving::Publish() {
 void Serving::Drain() {
   const int64_t timeout_ms = config_.shutdown_timeout_s * 1000;
   health_.SetNotReady("stopping");
+  checking_.request_stop();
   turns_->RefuseTurns();
   server_->Drain(fmt::format(R"({{"type":"ringside:server.draining","deadline_ms":{}}})", timeout_ms));
   LogInfo("stopping: {} turns may end within {} s", turns_->turns(), config_.shutdown_timeout_s);

@@ -41,7 +41,6 @@ Result<std::unique_ptr<Storage>> Storage::Open(const ServerConfig& config) {
     RETURN_IF_ERROR(PrepareStoreFolder(config.store_path));
     JournalOptions log;
     log.path = config.store_path;
-    log.verify = config.verify ? JournalVerify::kAll : JournalVerify::kTouched;
     log.accept_lost_tail = config.accept_lost_tail;
     if (!config.encryption_key.empty()) log.master_key = SealKey(config.encryption_key);
     ASSIGN_OR_RETURN(storage->journal_, Journal::Open(log));

@@ -14,10 +14,18 @@ HttpResponse Alive() {
 
 HttpResponse Readiness(const Health& health) {
   const std::string reason = health.NotReadyReason();
-  if (reason.empty()) return Alive();
+  nlohmann::json body = {{"status", reason.empty() ? "ok" : "unavailable"}};
+  if (!reason.empty()) body["reason"] = reason;
+  if (const auto stored = health.stored()) {
+    body["stored"] = {{"conversations", stored->conversations},
+                      {"chains", stored->chains},
+                      {"damaged", stored->damaged},
+                      {"checked", stored->checked}};
+  }
   HttpResponse response;
+  response.body = body.dump();
+  if (reason.empty()) return response;
   response.status = 503;
-  response.body = nlohmann::json{{"status", "unavailable"}, {"reason", reason}}.dump();
   response.headers.emplace_back("Retry-After", "1");
   return response;
 }
@@ -34,6 +42,16 @@ void Health::SetNotReady(std::string reason) {
   std::lock_guard lock(mutex_);
   reason_ = std::move(reason);
   trouble_ = nullptr;
+}
+
+void Health::SetStored(const StoredCounts& stored) {
+  std::lock_guard lock(mutex_);
+  stored_ = stored;
+}
+
+std::optional<StoredCounts> Health::stored() const {
+  std::lock_guard lock(mutex_);
+  return stored_;
 }
 
 std::string Health::NotReadyReason() const {

@@ -82,7 +82,7 @@ CLI::App* AddSessions(CLI::App& app, Options& options, Raw& raw) {
       ->add_option("file", options.sessions.path, "The file; - is standard input")
       ->required();
   add_ids(add("delete", "Delete conversations for good"), "Conversations")->required();
-  add_ids(add("verify", "Let the server check what it has stored; fails if something is damaged"),
+  add_ids(add("verify", "Let the server check what it has stored; ends with 74 if something is damaged"),
           "Conversations; without one, all");
   return sessions;
 }

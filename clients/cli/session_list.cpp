@@ -69,6 +69,7 @@ std::string DescribeSession(const ConversationSummary& session) {
   AddLine(text, "stored", DescribeStorage(session));
   AddLine(text, "epoch", session.epoch ? std::to_string(*session.epoch) : "");
   AddLine(text, "running", session.active_response);
+  AddLine(text, "damaged", session.damage);
   return text;
 }
 
@@ -83,6 +84,10 @@ std::string DescribeSessions(const std::vector<ConversationSummary>& sessions, c
     line += session.id;
     Pad(line, 36);
     line += LocalTime(session.updated_at > 0 ? session.updated_at : session.created_at);
+    if (!session.damage.empty()) {
+      text += (i > 0 ? "\n" : "") + line + "  damaged: " + session.damage;
+      continue;
+    }
     if (session.messages >= 0) line += "  " + Count(session.messages, "message");
     if (session.tokens >= 0) line += ", " + Count(session.tokens, "token");
     if (!session.cache.empty() && session.cache != "new") line += ", cache: " + session.cache;

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -17,6 +18,7 @@ namespace ringside::client {
 namespace {
 
 constexpr size_t kEverySession = 1 << 20;
+constexpr int kExitDamaged = 74;  // as the server ends with
 
 void Complain(const std::string& sentence) { std::fprintf(stderr, "ringside: %s\n", Sanitise(sentence).c_str()); }
 void Print(const std::string& text) { std::printf("%s\n", Sanitise(text).c_str()); }
@@ -33,7 +35,11 @@ int List(const HttpClient& http, size_t limit) {
   const Outcome<std::vector<ConversationSummary>> sessions = ListConversations(http, limit);
   if (!sessions) return Fail("", sessions.failure());
   Print(DescribeSessions(*sessions, ""));
-  return 0;
+  const auto damaged = std::count_if(sessions->begin(), sessions->end(),
+                                     [](const ConversationSummary& session) { return !session.damage.empty(); });
+  if (damaged == 0) return 0;
+  Complain(std::to_string(damaged) + " of " + std::to_string(sessions->size()) + " listed are damaged.");
+  return kExitDamaged;
 }
 
 int Show(const HttpClient& http, const std::vector<std::string>& ids) {
@@ -130,12 +136,13 @@ int Verify(const HttpClient& http, std::vector<std::string> ids) {
     if (!sessions) return Fail("", sessions.failure());
     for (const ConversationSummary& session : *sessions) ids.push_back(session.id);
   }
-  size_t sound = 0;
+  size_t sound = 0, damaged = 0;
   for (const std::string& id : ids) {
     const Outcome<ConversationVerdict> verdict = VerifyConversation(http, id);
     if (!verdict) {
       Fail(id, verdict.failure());
     } else if (!verdict->ok) {
+      ++damaged;
       Print(id + "  damaged: " + verdict->message);
     } else {
       ++sound;
@@ -143,10 +150,11 @@ int Verify(const HttpClient& http, std::vector<std::string> ids) {
             (verdict->message.empty() ? "" : ". " + verdict->message));
     }
   }
-  if (sound == ids.size()) return 0;
-  Complain(std::to_string(ids.size() - sound) + " of " + std::to_string(ids.size()) +
-           " could not be shown to be sound.");
-  return 1;
+  const size_t unknown = ids.size() - sound - damaged;
+  Print(std::to_string(sound) + " sound, " + std::to_string(damaged) + " damaged" +
+        (unknown > 0 ? ", " + std::to_string(unknown) + " not checked" : ""));
+  if (damaged > 0) return kExitDamaged;
+  return unknown > 0 ? 1 : 0;
 }
 
 }  // namespace

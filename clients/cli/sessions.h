@@ -5,8 +5,8 @@
 
 namespace ringside::client {
 
-/// Runs the verb of options.sessions. Returns the process's exit code: 0; 1 if anything failed or, of verify, is
-/// damaged; 2 for an id or a file that cannot be used.
+/// Runs the verb of options.sessions. Returns the process's exit code: 0; 1 if anything failed; 2 for an id or a
+/// file that cannot be used; 74 if verify or list finds something damaged.
 int LookAfterSessions(const Options& options);
 
 }  // namespace ringside::client

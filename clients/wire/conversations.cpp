@@ -51,6 +51,7 @@ ConversationSummary Summary(const Json& json) {
     if (ours.contains("epoch") && ours["epoch"].is_number_unsigned()) summary.epoch = ours["epoch"].get<uint64_t>();
     if (ours.contains("seq") && ours["seq"].is_number_unsigned()) summary.seq = ours["seq"].get<uint64_t>();
     summary.chain = Text(ours, "chain");
+    summary.damage = Text(ours, "damaged");
   }
   return summary;
 }

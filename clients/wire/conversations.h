@@ -23,6 +23,7 @@ struct ConversationSummary {
   std::optional<bool> durable;
   std::optional<uint64_t> epoch, seq;  // seq: of its journal's last record
   std::string chain;                   // up to there
+  std::string damage;                  // why it cannot be used; "" = nothing is known to be damaged
 };
 
 /// What the server found when it read a conversation's journal from end to end.

@@ -126,13 +126,8 @@ Status Journal::Impl::Start() {
   RETURN_IF_ERROR(LoadHeads());
   ++boot_;
   RETURN_IF_ERROR(log_->Commit({{RowChange::Kind::kPut, format::kBootKey, format::EncodeNumber(boot_)}}));
-  if (options_.verify == JournalVerify::kNone) return Status::Ok();
-  const bool all = options_.verify == JournalVerify::kAll;
-  if (!all && clean_boot_ + 1 == boot_) return Status::Ok();
-  ASSIGN_OR_RETURN(const auto damaged,
-                   reader_->Verify([&](const format::Head& head) { return all || head.boot > clean_boot_; }));
-  for (const std::string& session : damaged) LogError("journal: session {} is damaged", session);
-  return Status::Ok();
+  if (clean_boot_ + 1 == boot_) return Status::Ok();  // the last end was an orderly one
+  return reader_->Verify([&](const format::Head& head) { return head.boot > clean_boot_; }).status();
 }
 
 Status Journal::Impl::CheckSchema() {
@@ -158,7 +153,7 @@ Status Journal::Impl::LoadHeads() {
     if (!key || key->rest != kHeadRest) continue;
     const std::string session(key->session);
     const auto head = format::DecodeHead(cursor.key(), cursor.value());
-    if (!head) reader_->MarkDamaged(session);
+    if (!head) reader_->MarkDamaged(session, "its head is damaged");
     sessions_[session] = {head ? head->last : JournalPosition{}};
   }
   for (cursor.Seek({&format::kErased, 1}); In(cursor, format::kErased); cursor.Next()) ++stats_.erased_unpurged;
@@ -276,6 +271,7 @@ void Journal::Impl::Commit(std::vector<Operation> operations) {
   }
   for (Operation& operation : operations) {
     queued_bytes_ -= operation.bytes;
+    if (operation.kind == Operation::Kind::kErase && operation.status.ok()) reader_->Forget(operation.entry.session);
     if (operation.kind != Operation::Kind::kNothing) {
       std::lock_guard lock(mutex_);
       if (operation.status.ok()) {
@@ -293,8 +289,10 @@ void Journal::Impl::Commit(std::vector<Operation> operations) {
 Status Journal::Impl::Stage(Operation& operation, std::vector<RowChange>& changes) {
   const JournalEntry& entry = operation.entry;
   if (operation.kind == Operation::Kind::kErase) return StageErase(entry.session, changes);
-  if (reader_->IsDamaged(entry.session)) return DamagedSession(entry.session, "damaged; nothing can be added");
   auto known = sessions_.find(entry.session);
+  if (known != sessions_.end()) {
+    if (const auto damage = reader_->DamageOf(entry.session)) return DamagedSession(entry.session, *damage);
+  }
   if (known == sessions_.end()) {
     if (!entry.create) return NoSession(entry.session);
     known = sessions_.emplace(entry.session, Known{{0, format::FirstChain(entry.session)}}).first;
@@ -337,7 +335,6 @@ Status Journal::Impl::StageErase(const std::string& session, std::vector<RowChan
   if (!RINGSIDE_DEFECT("deleted_rows_kept"))
     changes.push_back({RowChange::Kind::kDeleteRange, format::RecordKey(session, 0), format::RecordsEnd(session)});
   changes.push_back({RowChange::Kind::kPut, format::ErasedKey(session), {}});
-  reader_->Forget(session);
   std::lock_guard lock(mutex_);
   ++stats_.erased_unpurged;
   return Status::Ok();
@@ -383,8 +380,12 @@ JournalStats Journal::Impl::stats() const {
 }
 
 Result<std::unique_ptr<Journal>> Journal::Open(const JournalOptions& options) {
-  ASSIGN_OR_RETURN(auto impl, Impl::Open(options));
-  return std::unique_ptr<Journal>(new Journal(std::move(impl)));
+  auto impl = Impl::Open(options);
+  if (impl.ok()) return std::unique_ptr<Journal>(new Journal(std::move(*impl)));
+  if (impl.status().code() != StatusCode::kCorruption) return impl.status();
+  std::string_view why = impl.status().message();
+  if (constexpr std::string_view kWho = "journal: "; why.starts_with(kWho)) why.remove_prefix(kWho.size());
+  return Corruption(fmt::format("what is stored in {} is damaged and is not served: {}", options.path, why));
 }
 Journal::Journal(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Journal::~Journal() = default;
@@ -407,6 +408,12 @@ Status Journal::ForEachHead(const std::function<void(const JournalHead&)>& visit
 }
 Result<std::vector<std::string>> Journal::Verify() const {
   return impl_->reader().Verify([](const format::Head&) { return true; });
+}
+std::optional<std::string> Journal::DamageOf(const std::string& session) const {
+  return impl_->reader().DamageOf(session);
+}
+void Journal::MarkDamaged(const std::string& session, std::string_view what) const {
+  impl_->reader().MarkDamaged(session, what);
 }
 Status Journal::Purge() { return impl_->Purge(); }
 bool Journal::healthy() const { return impl_->healthy(); }

@@ -58,6 +58,9 @@ struct JournalEntry {
   std::optional<std::string> summary;  // replaces the session's summary: what a start wants to know of every session
 };
 
+/// kCorruption (session_damaged), naming the session and what is damaged of it.
+Status DamagedSession(std::string_view session, std::string_view what);
+
 /// Called once for every accepted entry, on the journal's thread, in the order of acceptance of one caller. `last` is
 /// where the session then ends. Must not block.
 using JournalDone = std::function<void(const Status& status, const JournalPosition& last)>;
@@ -65,7 +68,8 @@ using JournalDone = std::function<void(const Status& status, const JournalPositi
 struct JournalHead {
   std::string_view session;
   JournalPosition last;
-  std::string_view summary;
+  std::string_view summary;  // empty where it cannot be read
+  std::string_view damage;   // what is known to be damaged; "" = nothing
 };
 
 struct JournalTranscript {
@@ -75,15 +79,8 @@ struct JournalTranscript {
   std::string summary;
 };
 
-enum class JournalVerify {
-  kNone,     // at start; reads verify what they read in any case
-  kTouched,  // sessions written since the last orderly end; nothing after an orderly end
-  kAll,
-};
-
 struct JournalOptions {
   std::string path;  // the data folder; made (0700) if it is not there
-  JournalVerify verify = JournalVerify::kTouched;
   /// Open even though the end of the log is known to be missing: the operator's decision, after a copy.
   bool accept_lost_tail = false;
   size_t queue_entries = limits::kJournalQueueEntries;
@@ -111,7 +108,8 @@ struct JournalStats {
 
 class Journal {
  public:
-  /// Locks the folder, opens and verifies the log, starts the thread. Sets the process's umask to 077: files are 0600,
+  /// Locks the folder, opens the log, verifies the sessions that were written since the last orderly end, starts the
+  /// thread. Sets the process's umask to 077: files are 0600,
   /// folders 0700, whichever thread makes them. kBusy: another process has the folder. kCorruption: damaged, or
   /// acknowledged records are missing. kMismatch: another schema, or no, another or a needless encryption key. kIo: the
   /// operating system failed.
@@ -133,8 +131,7 @@ class Journal {
   /// Returns when everything accepted before has been told. Any thread but the journal's.
   void Flush();
 
-  /// Every record of a session, its chain verified. kNotFound; kCorruption naming the session (others are unaffected);
-  /// kIo.
+  /// Every record of a session, its chain verified. kNotFound; DamagedSession (others are unaffected); kIo.
   Result<JournalTranscript> Read(const std::string& session) const;
   /// Where a session ends; kNotFound, kCorruption.
   Result<JournalPosition> Last(const std::string& session) const;
@@ -144,11 +141,15 @@ class Journal {
   /// The key of a session's other bytes at rest, such as its cache: it goes with the session. nullopt: this journal is
   /// not encrypted. kNotFound, kCorruption, kIo.
   Result<std::optional<SealKey>> KeyOf(const std::string& session) const;
-  /// Calls `visit` for every session, in order of id length and id, as of one moment. Damaged heads are left out (see
-  /// stats). The views live during the call.
+  /// Calls `visit` for every session, in order of id length and id, as of one moment; of a damaged one with what could
+  /// be read. The views live during the call.
   Status ForEachHead(const std::function<void(const JournalHead&)>& visit) const;
   /// Verifies every chain; the ids of the damaged sessions.
   Result<std::vector<std::string>> Verify() const;
+  /// What is damaged of a session, in a few words, as far as anything was read of it; nullopt = nothing is known.
+  std::optional<std::string> DamageOf(const std::string& session) const;
+  /// The session's records are sound, but not what they say: from now on it is a damaged one.
+  void MarkDamaged(const std::string& session, std::string_view what) const;
 
   /// Rewrites the files that still hold bytes of erased sessions. Blocks, seconds to minutes; any thread but the
   /// journal's. Everything else goes on.

@@ -7,12 +7,14 @@
 #include <rocksdb/env.h>
 #include <rocksdb/file_checksum.h>
 #include <rocksdb/file_system.h>
+#include <rocksdb/listener.h>
 #include <rocksdb/table.h>
 #include <rocksdb/wal_filter.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdarg>
 #include <cstring>
@@ -22,6 +24,7 @@
 #include <optional>
 
 #include "base/defect.h"
+#include "base/log.h"
 #include "cache/torn_log.h"
 #include "session/journal/journal_format.h"
 
@@ -161,6 +164,26 @@ class NoDatabaseLog final : public rocksdb::Logger {
   void Logv(const char* /*format*/, va_list /*arguments*/) override {}
 };
 
+/// A block that fails its checksum concerns the sessions with rows in it, and whoever reads them is told. RocksDB takes
+/// no more writes when a compaction meets one; so it is told that nothing happened, and compacts no more.
+class DamagedTables final : public rocksdb::EventListener {
+ public:
+  void OnBackgroundError(rocksdb::BackgroundErrorReason reason, rocksdb::Status* error) override {
+    if (reason != rocksdb::BackgroundErrorReason::kCompaction || !error->IsCorruption()) return;
+    if (!found_.exchange(true)) LogError("journal: {}; until the next start tables are not merged", error->ToString());
+    *error = rocksdb::Status::OK();
+  }
+  /// Ends the attempts, which would go on once a second. Not from a listener: it waits for the database.
+  void StopCompactions(rocksdb::DB& db) {
+    if (!found_ || std::exchange(stopped_, true)) return;
+    db.SetOptions({{"disable_auto_compactions", "true"}}).PermitUncheckedError();
+  }
+
+ private:
+  std::atomic<bool> found_{false};
+  bool stopped_ = false;
+};
+
 rocksdb::Options MakeOptions(rocksdb::Env* env) {
   rocksdb::Options options;
   if (env != nullptr) options.env = env;
@@ -282,6 +305,7 @@ class JournalLog::Impl {
   File lock;  // until the database is closed
   Tip tip;
   ContinuityCheck continuity;
+  const std::shared_ptr<DamagedTables> damaged_tables = std::make_shared<DamagedTables>();
   rocksdb::Env* env = nullptr;
   std::unique_ptr<rocksdb::DB> db;
 };
@@ -312,6 +336,7 @@ Result<std::unique_ptr<JournalLog>> JournalLog::Open(const JournalOptions& optio
       RETURN_IF_ERROR(CheckTables(settings, name, known));
     impl->continuity = {};
     settings.wal_filter = &impl->continuity;
+    settings.listeners = {impl->damaged_tables};
     ASSIGN_OR_RETURN(impl->db, OpenDatabase(settings, name));
     return Status::Ok();
   };
@@ -334,6 +359,7 @@ JournalLog::JournalLog(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 JournalLog::~JournalLog() { impl_->db->Close().PermitUncheckedError(); }
 
 Status JournalLog::Commit(const std::vector<RowChange>& changes) {
+  impl_->damaged_tables->StopCompactions(*impl_->db);
   RETURN_IF_ERROR(RunStatus(Write(*impl_->db, changes)));
   impl_->tip.Write(impl_->db->GetLatestSequenceNumber());
   return Status::Ok();

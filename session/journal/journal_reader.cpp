@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/defect.h"
+#include "base/log.h"
 
 namespace ringside {
 namespace {
@@ -20,14 +21,24 @@ bool In(const JournalCursor& cursor, std::string_view prefix) {
   return cursor.Valid() && cursor.key().starts_with(prefix);
 }
 
+// What is found damaged of a session is told as kCorruption with a few words; Noted makes of it what callers are told.
+
+/// RocksDB's words name files: they are for the log only.
+Status StatusOf(const JournalCursor& cursor) {
+  const Status status = cursor.status();
+  if (status.code() != StatusCode::kCorruption) return status;
+  LogError("{}", status.message());
+  return Corruption("a block of the log fails its checksum");
+}
+
 /// Reads a session's head through `cursor`: kNotFound, kCorruption.
 Result<format::Head> ReadHead(JournalCursor& cursor, std::string_view session) {
   const std::string key = format::HeadKey(session);
   cursor.Seek(key);
-  RETURN_IF_ERROR(cursor.status());
+  RETURN_IF_ERROR(StatusOf(cursor));
   if (!cursor.Valid() || cursor.key() != key) return NoSession(session);
   const auto head = format::DecodeHead(key, cursor.value());
-  if (!head) return DamagedSession(session, "its head is damaged");
+  if (!head) return Corruption("its head is damaged");
   return *head;
 }
 
@@ -41,38 +52,41 @@ Status WalkRecords(JournalCursor& cursor, std::string_view session, const Journa
   for (cursor.Seek(begin); In(cursor, prefix); cursor.Next()) {
     const auto key = format::ParseSessionKey(cursor.key());
     const auto number = key ? format::ParseSeq(key->rest) : std::nullopt;
-    if (!number || *number != ++seq) return DamagedSession(session, fmt::format("record {} is missing", seq));
+    if (!number || *number != ++seq) return Corruption(fmt::format("record {} is missing", seq));
     const auto record = format::DecodeRecord(cursor.value());
-    if (!record) return DamagedSession(session, fmt::format("record {} is cut", seq));
+    if (!record) return Corruption(fmt::format("record {} is cut", seq));
     chain = format::NextChain(chain, seq, record->type, record->payload);
     if (RINGSIDE_DEFECT("chain_not_checked")) chain = record->chain;
-    if (!(chain == record->chain)) return DamagedSession(session, fmt::format("the chain breaks at record {}", seq));
+    if (!(chain == record->chain)) return Corruption(fmt::format("the chain breaks at record {}", seq));
     visit(*record);
   }
-  if (const Status status = cursor.status(); !status.ok()) {
-    return status.code() == StatusCode::kCorruption ? DamagedSession(session, status.message()) : status;
-  }
-  if (seq != last.seq)
-    return DamagedSession(session, fmt::format("it has {} records, its head says {}", seq, last.seq));
-  if (!(chain == last.chain)) return DamagedSession(session, "its head is not of these records");
-  return Status::Ok();
+  const bool whole = seq == last.seq && chain == last.chain;
+  if (whole) return Status::Ok();  // a block behind its last record that cannot be read is not its own
+  RETURN_IF_ERROR(StatusOf(cursor));
+  if (seq != last.seq) return Corruption(fmt::format("it has {} records, its head says {}", seq, last.seq));
+  return Corruption("its head is not of these records");
 }
 
 }  // namespace
 
 Status DamagedSession(std::string_view session, std::string_view what) {
-  return Corruption(fmt::format("journal: session {}: {}", session, what));
+  return {StatusCode::kCorruption, fmt::format("What is stored of {} is damaged: {}.", session, what), "conversation",
+          "session_damaged"};
 }
 Status NoSession(std::string_view session) { return NotFound(fmt::format("journal: no session {}", session)); }
 
-bool JournalReader::IsDamaged(const std::string& session) const {
+std::optional<std::string> JournalReader::DamageOf(const std::string& session) const {
   std::lock_guard lock(mutex_);
-  return damaged_.contains(session);
+  const auto at = damaged_.find(session);
+  return at == damaged_.end() ? std::nullopt : std::optional(at->second);
 }
 
-void JournalReader::MarkDamaged(const std::string& session) const {
+void JournalReader::MarkDamaged(const std::string& session, std::string_view what) const {
   std::lock_guard lock(mutex_);
-  damaged_.insert(session);
+  // It may have been erased while it was read. Looked up under the lock, which Forget then waits for.
+  JournalCursor cursor = log_.Cursor();
+  if (ReadHead(cursor, session).status().code() == StatusCode::kNotFound) return;
+  if (damaged_.emplace(session, what).second) LogError("session {} is damaged: {}", session, what);
 }
 
 void JournalReader::Forget(const std::string& session) const {
@@ -85,17 +99,25 @@ int64_t JournalReader::damaged() const {
   return static_cast<int64_t>(damaged_.size());
 }
 
+Status JournalReader::Noted(const std::string& session, Status status) const {
+  if (status.code() != StatusCode::kCorruption) return status;
+  MarkDamaged(session, status.message());
+  return DamagedSession(session, status.message());
+}
+
 Result<DataKey> JournalReader::FindKey(JournalCursor& cursor, const std::string& session) const {
   auto key = keys_.Find(cursor, session);
-  if (key.status().code() == StatusCode::kCorruption) return DamagedSession(session, key.status().message());
+  RETURN_IF_ERROR(StatusOf(cursor));
   return key;
 }
 
 Result<DataKey> JournalReader::Key(const std::string& session) const {
   if (!Exists(session)) return NoSession(session);
   JournalCursor cursor = log_.Cursor();
-  RETURN_IF_ERROR(ReadHead(cursor, session).status());
-  return FindKey(cursor, session);
+  Status status = ReadHead(cursor, session).status();
+  if (!status.ok()) return Noted(session, std::move(status));
+  auto key = FindKey(cursor, session);
+  return key.ok() ? key : Noted(session, key.status());
 }
 
 Result<JournalTranscript> JournalReader::Read(const std::string& session) const {
@@ -108,11 +130,11 @@ Result<JournalTranscript> JournalReader::Read(const std::string& session) const 
     ASSIGN_OR_RETURN(const DataKey data_key, FindKey(cursor, session));
     const std::string key = format::SummaryKey(session);
     cursor.Seek(key);
-    RETURN_IF_ERROR(cursor.status());
+    RETURN_IF_ERROR(StatusOf(cursor));
     if (cursor.Valid() && cursor.key() == key) {
       const auto stored = format::DecodeSummary(key, cursor.value());
       auto summary = stored ? LoadSummary(data_key, session, *stored) : Corruption("");
-      if (!summary.ok()) return DamagedSession(session, "its summary is damaged");
+      if (!summary.ok()) return Corruption("its summary is damaged");
       out.summary = std::move(*summary);
     }
     Status payloads;
@@ -120,7 +142,7 @@ Result<JournalTranscript> JournalReader::Read(const std::string& session) const 
       const uint64_t seq = out.records.size() + 1;
       auto payload = LoadPayload(data_key, session, seq, record.type, record.payload);
       if (!payload.ok())
-        payloads = DamagedSession(session, fmt::format("record {}: {}", seq, payload.status().message()));
+        payloads = Corruption(fmt::format("record {}: {}", seq, payload.status().message()));
       out.records.push_back({record.type, payload.ok() ? std::move(*payload) : ""});
       out.chains.push_back(record.chain);
     }));
@@ -128,15 +150,15 @@ Result<JournalTranscript> JournalReader::Read(const std::string& session) const 
   };
   Status status = read();
   if (status.ok()) return out;
-  if (status.code() == StatusCode::kCorruption) MarkDamaged(session);
-  return status;
+  return Noted(session, std::move(status));
 }
 
 Result<JournalPosition> JournalReader::Last(const std::string& session) const {
   if (!Exists(session)) return NoSession(session);
   JournalCursor cursor = log_.Cursor();
-  ASSIGN_OR_RETURN(const format::Head head, ReadHead(cursor, session));
-  return head.last;
+  const auto head = ReadHead(cursor, session);
+  if (!head.ok()) return Noted(session, head.status());
+  return head->last;
 }
 
 Result<JournalChain> JournalReader::ChainAt(const std::string& session, uint64_t seq) const {
@@ -148,11 +170,11 @@ Result<JournalChain> JournalReader::ChainAt(const std::string& session, uint64_t
   for (uint64_t at = seq > 1 ? seq - 1 : 1; at <= seq; ++at) {
     const std::string key = format::RecordKey(session, at);
     cursor.Seek(key);
-    RETURN_IF_ERROR(cursor.status());
+    if (Status status = StatusOf(cursor); !status.ok()) return Noted(session, std::move(status));
     const auto record = cursor.Valid() && cursor.key() == key ? format::DecodeRecord(cursor.value()) : std::nullopt;
-    if (!record) return DamagedSession(session, fmt::format("record {} is missing", at));
+    if (!record) return Noted(session, Corruption(fmt::format("record {} is missing", at)));
     const bool follows = record->chain == format::NextChain(before, at, record->type, record->payload);
-    if (at == seq && !follows) return DamagedSession(session, fmt::format("the chain breaks at record {}", at));
+    if (at == seq && !follows) return Noted(session, Corruption(fmt::format("the chain breaks at record {}", at)));
     before = record->chain;
   }
   return before;
@@ -166,13 +188,19 @@ Status JournalReader::ForEachHead(const std::function<void(const JournalHead&)>&
     bool sound = true;
   };
   const auto tell = [&](const Rows& rows) {
-    if (!rows.head) return;  // marked when the journal was opened
+    if (rows.session.empty()) return;
     const auto key = keys_.Unwrap(rows.session, rows.key.value_or(""));
     auto summary = !rows.summary ? Result<std::string>(std::string())
                    : key.ok()    ? LoadSummary(*key, rows.session, *rows.summary)
                                  : Result<std::string>(key.status());
-    if (rows.sound && key.ok() && summary.ok()) return visit({rows.session, rows.head->last, *summary});
-    MarkDamaged(rows.session);
+    if (!key.ok()) {
+      MarkDamaged(rows.session, key.status().message());
+    } else if (!rows.sound || !summary.ok()) {
+      MarkDamaged(rows.session, "its summary is damaged");
+    }
+    const std::string damage = DamageOf(rows.session).value_or("");  // a head's is known since the journal was opened
+    const bool readable = rows.sound && summary.ok();
+    visit({rows.session, rows.head ? rows.head->last : JournalPosition{}, readable ? *summary : "", damage});
   };
   JournalCursor cursor = log_.Cursor();
   Rows rows;
@@ -209,11 +237,11 @@ Result<std::vector<std::string>> JournalReader::Verify(const std::function<bool(
   RETURN_IF_ERROR(cursor.status());
   std::vector<std::string> out;
   for (auto& [session, head] : heads) {
-    Status status = head ? FindKey(cursor, session).status() : DamagedSession(session, "its head is damaged");
+    Status status = head ? FindKey(cursor, session).status() : Corruption("its head is damaged");
     if (status.ok()) status = WalkRecords(cursor, session, head->last, [](const format::RecordView&) {});
     if (status.ok()) continue;
     if (status.code() != StatusCode::kCorruption) return status;
-    MarkDamaged(session);
+    MarkDamaged(session, status.message());
     out.push_back(std::move(session));
   }
   return out;

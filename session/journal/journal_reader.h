@@ -5,8 +5,9 @@
 
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
-#include <unordered_set>
+#include <unordered_map>
 #include <vector>
 
 #include "session/journal/journal_format.h"
@@ -14,8 +15,7 @@
 
 namespace ringside {
 
-/// kCorruption naming the session; kNotFound.
-Status DamagedSession(std::string_view session, std::string_view what);
+/// kNotFound.
 Status NoSession(std::string_view session);
 
 class JournalReader {
@@ -31,18 +31,22 @@ class JournalReader {
   /// Of the sessions with a damaged head or one that is `wanted`.
   Result<std::vector<std::string>> Verify(const std::function<bool(const journal_format::Head&)>& wanted) const;
 
-  bool IsDamaged(const std::string& session) const;
-  void MarkDamaged(const std::string& session) const;
+  std::optional<std::string> DamageOf(const std::string& session) const;
+  /// Nothing happens where there is no such session any more. Logs what is new.
+  void MarkDamaged(const std::string& session, std::string_view what) const;
+  /// For a session that is erased: once its rows are gone.
   void Forget(const std::string& session) const;
   int64_t damaged() const;
 
  private:
   Result<DataKey> FindKey(JournalCursor& cursor, const std::string& session) const;
+  /// Marks the session if the status is that of a damaged one.
+  Status Noted(const std::string& session, Status status) const;
 
   const JournalLog& log_;
   const JournalKeys& keys_;
   mutable std::mutex mutex_;
-  mutable std::unordered_set<std::string> damaged_;
+  mutable std::unordered_map<std::string, std::string> damaged_;  // and what is
 };
 
 }  // namespace ringside

@@ -304,10 +304,10 @@ void BenchJournal(const Options& options) {
     }
     journal.reset();
   }
-  where.verify = JournalVerify::kAll;
-  const Moment verifying = Now();
   journal = MustHave(Journal::Open(where));
-  std::printf("  start with every chain verified: %.2f s\n", Seconds(verifying));
+  const Moment verifying = Now();
+  MustHave(journal->Verify());
+  std::printf("  every chain verified: %.2f s\n", Seconds(verifying));
   journal.reset();
   fs::remove_all(where.path);
 }

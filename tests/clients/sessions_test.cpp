@@ -164,11 +164,21 @@ TEST_F(SessionsTest, VerifiesOneOrAllAndFailsForDamage) {
   On("POST /v1/conversations/conv_a/verify", R"({"id":"conv_a","ok":true,"records":12,"message":null})");
   On("POST /v1/conversations/conv_b/verify", R"({"id":"conv_b","ok":false,"records":3,"message":"record 4 is torn"})");
   EXPECT_EQ(Run(Verb::kVerify, {"conv_a"}), 0);
-  EXPECT_EQ(out_, "conv_a  sound, 12 records\n");
-  EXPECT_EQ(Run(Verb::kVerify), 1);
-  EXPECT_THAT(out_, HasSubstr("conv_b  damaged: record 4 is torn"));
-  EXPECT_THAT(err_, HasSubstr("1 of 2"));
+  EXPECT_EQ(out_, "conv_a  sound, 12 records\n1 sound, 0 damaged\n");
+  EXPECT_EQ(Run(Verb::kVerify), 74);
+  EXPECT_THAT(out_, HasSubstr("conv_b  damaged: record 4 is torn\n1 sound, 1 damaged\n"));
   EXPECT_EQ(Run(Verb::kVerify, {"conv_no"}), 1);
+  EXPECT_EQ(out_, "0 sound, 0 damaged, 1 not checked\n");
+}
+
+TEST_F(SessionsTest, ListNamesTheDamagedAndFailsForThem) {
+  On("GET /v1/conversations?limit=100", R"({"data":[{"id":"conv_a","ringside":{"items":2,"damaged":null}},
+      {"id":"conv_b","ringside":{"items":0,"damaged":"the chain breaks at record 4"}}],"has_more":false})");
+  EXPECT_EQ(Run(Verb::kList), 74);
+  EXPECT_THAT(out_, HasSubstr("conv_a"));
+  EXPECT_THAT(out_, HasSubstr("conv_b"));
+  EXPECT_THAT(out_, HasSubstr("damaged: the chain breaks at record 4\n"));
+  EXPECT_THAT(err_, HasSubstr("1 of 2 listed are damaged"));
 }
 
 }  // namespace

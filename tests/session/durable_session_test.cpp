@@ -327,7 +327,7 @@ TEST_F(DurableSessionTest, ADamagedSessionIsSaidToBeAndHarmsNoOther) {
   EXPECT_EQ(table->GetSession(me, id).status().reason(), "session_damaged");
   EXPECT_EQ(table->StartTurn(me, Ask("Hi", id), sink).status().reason(), "session_damaged");
   EXPECT_TRUE(table->GetSession(me, other).ok());
-  EXPECT_EQ(table->ListSessions(me, "", 10)->sessions.size(), 1U);
+  EXPECT_EQ(table->ListSessions(me, "", 10)->sessions.size(), 2U);
   EXPECT_TRUE(table->DeleteSession(me, id).ok());
 }
 

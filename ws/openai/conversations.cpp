@@ -31,6 +31,7 @@ std::string ConversationObject(const SessionInfo& info) {
   json.TextOrNull("active_response_id", info.active_response_id);
   json.Field("updated_at", static_cast<int64_t>(info.updated_at)).Field("epoch", info.epoch);
   json.Field("cache", CacheSourceName(info.cache)).Field("durable", info.durable);
+  json.TextOrNull("damaged", info.damage);
   WriteRecorded(json, info.recorded);
   return json.EndObject().EndObject().Take();
 }

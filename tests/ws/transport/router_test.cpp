@@ -226,6 +226,11 @@ TEST(HealthTest, LivesAtOnceAndIsReadyWhenSaidSo) {
   EXPECT_EQ(health.NotReadyReason(), trouble);
   trouble.clear();
   EXPECT_EQ(ready(), 200);
+  EXPECT_EQ(Ask(service.router, "GET", "/readyz").body, R"({"status":"ok"})");
+  health.SetStored({.conversations = 3, .chains = 1, .damaged = 2, .checked = true});
+  EXPECT_EQ(nlohmann::json::parse(Ask(service.router, "GET", "/readyz").body),
+            nlohmann::json::parse(
+                R"({"status":"ok","stored":{"conversations":3,"chains":1,"damaged":2,"checked":true}})"));
   health.SetNotReady("stopping");
   EXPECT_EQ(ready(), 503);
   EXPECT_EQ(health.NotReadyReason(), "stopping");
