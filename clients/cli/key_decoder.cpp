@@ -1,5 +1,6 @@
 #include "clients/cli/key_decoder.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -110,12 +111,13 @@ bool KeyDecoder::DecodeEscape(std::vector<Key>& keys) {
     return true;
   }
   size_t end = 2;  // at the final byte of the sequence
-  while (end < pending_.size() && (pending_[end] < 0x40 || pending_[end] > 0x7E)) ++end;
-  if (end >= pending_.size()) {
-    if (pending_.size() < kLongestSequence) return false;
+  const size_t known = std::min(pending_.size(), kLongestSequence);
+  while (end < known && (pending_[end] < 0x40 || pending_[end] > 0x7E)) ++end;
+  if (end >= kLongestSequence) {
     pending_.erase(0, 1);  // no sequence: drop the escape, read on
     return true;
   }
+  if (end >= known) return false;
   const std::string parameters = pending_.substr(2, end - 2);
   const char final_byte = pending_[end];
   pending_.erase(0, end + 1);

@@ -272,6 +272,15 @@ TEST(KeyDecoder, ALoneEscapeWaitsAndIsGivenUp) {
   EXPECT_EQ(keys[0].text, "[");
 }
 
+TEST(KeyDecoder, AnEscapeSequenceEndsSoonOrIsNone) {
+  const std::string bytes = "\x1b[" + std::string(40, '1') + "A";
+  KeyDecoder at_once, byte_by_byte;
+  size_t keys = 0;
+  for (const char byte : bytes) keys += byte_by_byte.Push({&byte, 1}).size();
+  EXPECT_EQ(keys, bytes.size() - 1);
+  EXPECT_EQ(at_once.Push(bytes).size(), keys);
+}
+
 TEST(KeyDecoder, RandomBytesNeverLeaveBadTextOrControlCharacters) {
   uint32_t state = 1;
   for (int run = 0; run < 200; ++run) {
