@@ -58,15 +58,11 @@ InputFolder::~InputFolder() {
 
 std::string InputFolder::Write(std::string_view name, std::string_view bytes) const {
   const std::string file = path_ + '/' + std::string(name);
-  std::ofstream out(file, std::ios::binary | std::ios::trunc);
+  std::filesystem::remove(file);  // to cut a file and close it waits for the disk
+  std::ofstream out(file, std::ios::binary);
   out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   Require(out.good(), "the input can be written to " + file);
   return file;
-}
-
-void InputFolder::Remove(std::string_view name) const {
-  std::error_code ignored;
-  std::filesystem::remove(path_ + '/' + std::string(name), ignored);
 }
 
 std::string ReadGolden(const std::string& name) {

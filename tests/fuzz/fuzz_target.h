@@ -55,7 +55,6 @@ class InputFolder {
   ~InputFolder();
   /// The path of the file, which now holds `bytes`.
   std::string Write(std::string_view name, std::string_view bytes) const;
-  void Remove(std::string_view name) const;
   const std::string& path() const { return path_; }
 
  private:

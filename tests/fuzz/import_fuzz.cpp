@@ -1,7 +1,5 @@
 // Imports of conversations that their sender made himself, sealed with the right key; and every verb on what came in.
 // Input: "created" record, "timeline" record, verbs.
-#include <random>
-
 #include "base/bytes.h"
 #include "base/hmac.h"
 #include "session/journal/journal_format.h"
@@ -24,35 +22,27 @@ std::string SealExport(std::string_view created, std::string_view timeline) {
   return sealed + HmacSha256(TableUser::Options().export_key, sealed);
 }
 
-/// The records of a conversation, its ids the same in every run.
+/// The records of a conversation.
 std::vector<std::string> Export(TableUser& user, const std::string& conversation) {
   const std::string bytes = user.table().ExportSession(user.me, conversation).value();
   ByteReader in(std::string_view(bytes).substr(kMagic.size()));
-  const std::string created = in.String();
-  TimelineRecord timeline = DecodeTimeline(in.String()).value();
-  int number = 100;
-  for (Item& item : timeline.patch.items) item.id = "msg_" + std::string(19, 'i') + std::to_string(number++);
-  return {created, Encode(timeline).payload};
+  const std::string created = in.String(), timeline = in.String();
+  return {created, FixedIds().Replace(timeline)};
 }
 
 }  // namespace
 
 std::vector<std::string> Seeds() {
   std::mt19937 random;
-  const auto any_verbs = [&random] {
-    std::string verbs;
-    while (verbs.size() < 200) verbs.push_back(static_cast<char>(random()));
-    return verbs;
-  };
   std::vector<std::string> seeds;
   for (int i = 0; i < 24; ++i) {
     TableUser user;
     user.Meet(user.table().CreateSession(user.me, {{"topic", "x"}}, {}, {{ChatRole::kUser, "Hello"}})->id);
-    user.RunVerbs(Choices(any_verbs()));
+    user.RunVerbs(Choices(AnyVerbs(random)));
     for (const std::string& id : user.conversations()) {
       if (!user.table().GetSession(user.me, id).ok()) continue;  // a verb has deleted it
       std::vector<std::string> parts = Export(user, id);
-      parts.push_back(any_verbs());
+      parts.push_back(AnyVerbs(random));
       seeds.push_back(JoinParts(parts));
     }
   }

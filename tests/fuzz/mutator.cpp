@@ -45,7 +45,8 @@ std::string Mutator::Next() {
 }
 
 void Mutator::Change(std::string& bytes) {
-  const size_t at = Below(bytes.size() + 1),
+  // Often near the beginning: that is where files have their heads.
+  const size_t at = Below(std::min(bytes.size(), size_t{16} << Below(20)) + 1),
                length = Below(std::min<size_t>(bytes.size() - at, size_t{1} << Below(12)) + 1);
   switch (Below(9)) {
     case 0:
@@ -80,7 +81,7 @@ void Mutator::Change(std::string& bytes) {
 void Mutator::SetNumber(std::string& bytes) {
   const size_t width = size_t{1} << Below(4);
   if (bytes.size() < width) return;
-  const size_t at = Below(bytes.size() - width + 1);
+  const size_t at = Below(std::min(bytes.size() - width, size_t{16} << Below(20)) + 1);
   uint64_t number = Below(3) == 0 ? bytes.size() - Below(3) : kNumbers[Below(std::size(kNumbers))];
   for (size_t i = 0; i < width; ++i, number >>= 8) bytes[at + i] = static_cast<char>(number);
 }

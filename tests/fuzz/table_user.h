@@ -3,7 +3,9 @@
 // status that says whose fault it is. One thread.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -60,5 +62,17 @@ class TableUser {
   std::vector<bool> begun_;  // of the engine's turns
   std::vector<std::string> conversations_, responses_;
 };
+
+/// Gives random ids in bytes other ones of the same length, which are the same in every run.
+class FixedIds {
+ public:
+  std::string Replace(std::string bytes);
+
+ private:
+  std::map<std::string, std::string> names_;
+};
+
+/// Bytes that stand for some verbs, other ones at every call.
+std::string AnyVerbs(std::mt19937& random);
 
 }  // namespace ringside

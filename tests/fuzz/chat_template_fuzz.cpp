@@ -1,0 +1,36 @@
+// A model's chat template, and what is said through it. Input: its Jinja source.
+#include "session/chat/chat_template.h"
+#include "session/chat/template_source.h"
+#include "tests/fuzz/fuzz_target.h"
+
+namespace ringside {
+
+std::vector<std::string> Seeds() {
+  std::vector<std::string> seeds;
+  for (const std::string name :
+       {"chatml", "gemma3", "llama2", "llama3.1", "mistral_v7", "phi4", "plain", "qwen3", "zephyr"}) {
+    seeds.push_back(ReadGolden("chat_template/" + name + ".jinja"));
+  }
+  return seeds;
+}
+
+}  // namespace ringside
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace ringside;
+  const std::string_view source(reinterpret_cast<const char*>(data), size);
+  Require(TemplateSource(source).code().size() <= 4 * size + 64, "one spelling of a source is not much longer");
+  const Result<ChatTemplate> chat = ChatTemplate::Recognise(source, {"<s>", "</s>"});
+  if (!chat.ok()) return 0;
+  const ChatMessage messages[] = {{ChatRole::kSystem, " Be kind. "},
+                                  {ChatRole::kUser, "Hi</think>"},
+                                  {ChatRole::kAssistant, "<think>a</think> Yo "}};
+  const Rendering first = chat->Render(messages, TimelineEnd::kNothing, true);
+  const Rendering next = chat->Render(std::span(messages).subspan(1, 1), TimelineEnd::kAnswerOpen, true);
+  for (const Rendering& rendering : {first, next}) {
+    for (const size_t start : rendering.message_starts)
+      Require(start <= rendering.pieces.size(), "a message begins in the text");
+  }
+  Require(next.Text().find("Hi</think>") != std::string::npos, "what a user says is in the text");
+  return 0;
+}

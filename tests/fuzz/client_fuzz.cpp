@@ -1,0 +1,78 @@
+// What the terminal client reads: events and answers of a server, text for the screen, keys, an address. Input: lengths
+// of the pieces that the rest comes in, then the bytes.
+#include <algorithm>
+
+#include "clients/cli/key_decoder.h"
+#include "clients/cli/line_layout.h"
+#include "clients/cli/sanitiser.h"
+#include "clients/cli/text_width.h"
+#include "clients/wire/server_event.h"
+#include "clients/wire/server_url.h"
+#include "tests/fuzz/fuzz_target.h"
+
+namespace ringside {
+namespace {
+
+using namespace client;
+
+void Show(std::string_view text) {
+  const std::string safe = Sanitise(text);
+  Require(IsUtf8(safe), "what is shown is UTF-8");
+  Require(std::none_of(safe.begin(), safe.end(),
+                       [](unsigned char c) { return (c < 0x20 && c != '\n' && c != '\t') || c == 0x7f; }),
+          "what is shown commands no terminal");
+  Require(Sanitise(safe) == safe, "what can be shown stays as it is");
+  for (std::string_view rest = safe; !rest.empty(); rest.remove_prefix(FirstCluster(rest))) {
+    Require(FirstCluster(rest) > 0 && FirstCluster(rest) <= rest.size(), "a character ends in the text");
+    Require(LastCluster(rest) > 0 && LastCluster(rest) <= rest.size(), "a character begins in the text");
+    if (safe.size() > 200) break;  // each look-up reads all of the text
+  }
+  for (const int columns : {1, 7, 80}) {
+    const LineLayout layout = LayOut("> ", ". ", safe, safe.size() / 2, columns);
+    Require(layout.cursor_row < layout.rows.size(), "the cursor is in the text");
+  }
+}
+
+void ReadInPieces(std::string_view bytes, Choices choices) {
+  Sanitiser sanitiser;
+  KeyDecoder keys, keys_at_once;
+  std::string shown;
+  size_t pressed = 0;
+  for (std::string_view rest = bytes; !rest.empty();) {
+    const std::string_view piece = rest.substr(0, 1 + choices.Below(8));
+    rest.remove_prefix(piece.size());
+    shown += sanitiser.Push(piece);
+    pressed += keys.Push(piece).size();
+  }
+  Require(shown + sanitiser.Finish() == Sanitise(bytes), "text in pieces is the same text");
+  Require(pressed == keys_at_once.Push(bytes).size(), "keys in pieces are the same keys");
+}
+
+}  // namespace
+
+std::vector<std::string> Seeds() {
+  const std::string events[] = {
+      R"({"type":"response.completed","sequence_number":9,"response":{"id":"resp_1","status":"completed","output":[{"type":"message","content":[{"type":"output_text","text":"Yo"}]}],"usage":{"input_tokens":5,"input_tokens_details":{"cached_tokens":4},"output_tokens":2},"error":null,"incomplete_details":{"reason":"max_output_tokens"},"ringside":{"source":"slot","tokens_reused":4,"tokens_computed":1,"tokens_evicted":0,"messages_evicted":0,"restore_ms":0.5,"position":7,"ttft_ms":1.5,"tokens_per_s":30}}})",
+      R"({"type":"response.output_text.delta","sequence_number":3,"delta":"Yo","item_id":"msg_1"})",
+      R"({"type":"error","status":429,"error":{"type":"x","code":"overloaded","message":"no","param":"input","retry_after_ms":100}})",
+      R"({"type":"ringside:session.resumed","session":"conv_1","session_present":true,"epoch":2,"next_seq":7,"replay":"events","state":"slot","active_response_id":null,"kv_tokens":12,"seq":4,"chain":"00ff"})",
+      "http://[::1]:8080/v1/responses",
+      "A\x1b[31mred\x1b[0m\r\n\x1b[200~paste\nd\x1b[201~\x1b[1;"
+      "5C\x1bOH\x7f\x01\xc3\xa9\xf0\x9f\x91\xa9\xe2\x80\x8d\xf0\x9f\x92\xbb\xe2\x80\xae\xc2\x9b\xff"};
+  std::vector<std::string> seeds;
+  for (const std::string& event : events) seeds.push_back(JoinParts({"\1\2\3\4\5", event}));
+  return seeds;
+}
+
+}  // namespace ringside
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace ringside;
+  const auto parts = SplitParts(data, size, 2);
+  (void)client::ParseServerEvent(parts[1]);
+  (void)client::ParseResponse(parts[1]);
+  (void)client::ParseServerUrl(parts[1]);
+  Show(parts[1]);
+  ReadInPieces(parts[1], Choices(parts[0]));
+  return 0;
+}

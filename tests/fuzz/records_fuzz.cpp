@@ -1,0 +1,124 @@
+// What the journal and an export hold, decoder by decoder. Input: which one, then the bytes. What decodes is encoded to
+// bytes that decode to the same.
+#include "cache/sealed_object.h"
+#include "session/journal/journal_format.h"
+#include "session/journal/journal_keys.h"
+#include "session/portable_session.h"
+#include "session/records.h"
+#include "tests/fuzz/fuzz_target.h"
+
+namespace ringside {
+namespace {
+
+/// `decode` takes bytes, `encode` what it gives.
+template <class Decode, class Encode>
+void RoundTrip(std::string_view bytes, const Decode& decode, const Encode& encode) {
+  const auto value = decode(bytes);
+  if (!value.ok()) return;
+  const std::string once = encode(*value);
+  const auto again = decode(std::string_view(once));
+  Require(again.ok() && encode(*again) == once, "what was read can be written and read");
+}
+
+constexpr auto kPayload = [](const auto& record) { return Encode(record).payload; };
+
+void DecodeAsRecord(size_t kind, std::string_view bytes) {
+  switch (kind) {
+    case 0:
+      return RoundTrip(bytes, DecodeCreated, kPayload);
+    case 1:
+      return RoundTrip(bytes, DecodeMetadata, [](const Metadata& value) { return EncodeMetadata(value).payload; });
+    case 2:
+      (void)DecodeImportedTimeline(bytes, 100);
+      return RoundTrip(bytes, DecodeTimeline, kPayload);
+    case 3:
+      return RoundTrip(bytes, DecodeTurn, kPayload);
+    case 4:
+      return RoundTrip(bytes, DecodeStarted, [](const CacheReport& value) { return EncodeStarted(value).payload; });
+    case 5:
+      return RoundTrip(bytes, DecodeTokens, [](const TokensRecord& value) { return Encode(value, true).payload; });
+    case 6:
+      return RoundTrip(bytes, DecodeEnd, kPayload);
+    case 7:
+      return RoundTrip(bytes, DecodeAttached, kPayload);
+    case 8:
+      return RoundTrip(bytes, DecodeName, [](const std::string& value) { return EncodeForgotten(value).payload; });
+    default:
+      return RoundTrip(bytes, DecodeSummary, [](const SessionSummary& value) { return Encode(value); });
+  }
+}
+
+/// As a row of the journal's database, and as bytes that should be sealed.
+void DecodeAsStored(std::string_view bytes) {
+  namespace format = journal_format;
+  if (const auto key = format::ParseSessionKey(bytes)) (void)format::ParseSeq(key->rest);
+  (void)format::DecodeHead("key", bytes);
+  (void)format::DecodeSummary("key", bytes);
+  (void)format::DecodeRecord(bytes);
+  (void)format::DecodeNumber(bytes);
+  const SealKey key(std::string(kSealKeyBytes, 'k'));
+  Require(!LoadPayload(key, "s", 1, 2, bytes).ok() && !LoadSummary(key, "s", bytes).ok() &&
+              !OpenManifest(key, "s", std::string(bytes)).ok(),
+          "nobody seals without the key");
+  const std::string codec = "codec";
+  Require(!DecodePortable(bytes, {key, false, codec, 100}).ok(), "nobody exports without the key");
+  (void)DecodePortable(bytes, {key, true, codec, 100});
+}
+
+}  // namespace
+
+std::vector<std::string> Seeds() {
+  TimelineRecord timeline;
+  timeline.patch.items = {{"msg_1", ChatRole::kUser, "Hi", true, false, 0, 3},
+                          {"msg_2", ChatRole::kAssistant, "Yo", false, true, 3, 5}};
+  timeline.patch.tokens = {1, 2, 3, 300, 70000};
+  timeline.patch.message_starts = {0, 3};
+  timeline.patch.instructions = "Be brief.";
+  TurnRecord turn;
+  turn.response_id = "resp_1";
+  turn.echo = "{}";
+  turn.patch = timeline.patch;
+  turn.sampling.logit_bias = {{5, -100.0F}};
+  TokensRecord tokens{{{7, -0.5F, {{1, -1.0F}, {2, -2.0F}}}, {8, -0.25F, {}}}, "Yo"};
+  EndRecord end;
+  end.tail = {257};
+  end.stop_string = "x";
+  end.error = Overloaded("no");
+  const CreatedRecord created{.owner = "me",
+                              .created_at = 1,
+                              .metadata = {{"k", "v"}},
+                              .window = {64, 128, Eviction::kToken},
+                              .epoch = 2,
+                              .codec = "codec"};
+  const std::string payloads[] = {Encode(created).payload,
+                                  EncodeMetadata(created.metadata).payload,
+                                  Encode(timeline).payload,
+                                  Encode(turn).payload,
+                                  EncodeStarted({}).payload,
+                                  Encode(tokens, true).payload,
+                                  Encode(end).payload,
+                                  Encode(AttachedRecord{3}).payload,
+                                  EncodeForgotten("resp_1").payload,
+                                  Encode(SessionSummary{"me", 1, 2})};
+  std::vector<std::string> seeds;
+  for (const std::string& payload : payloads) seeds.push_back(static_cast<char>(seeds.size()) + payload);
+  namespace format = journal_format;
+  const SealKey key(std::string(32, 'o'));  // another's
+  for (const std::string& stored :
+       {format::EncodeHead("key", {{1, {2, 3}}, 4}), format::EncodeSummary("key", payloads[9]),
+        format::EncodeRecord({3, payloads[2]}, {1, 2}), format::RecordKey("conv_1", 7), format::SummaryKey("conv_1"),
+        EncodePortable(key, created, timeline)}) {
+    seeds.push_back('\x0a' + stored);
+  }
+  return seeds;
+}
+
+}  // namespace ringside
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace ringside;
+  if (size == 0) return 0;
+  const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
+  data[0] < 10 ? DecodeAsRecord(data[0], bytes) : DecodeAsStored(bytes);
+  return 0;
+}
