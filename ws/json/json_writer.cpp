@@ -126,6 +126,7 @@ JsonWriter& JsonWriter::Value(std::string_view text) {
 
 JsonWriter& JsonWriter::Value(double value) {
   if (!std::isfinite(value)) return Null();
+  if (value == 0 && std::signbit(value)) return Raw("-0.0");  // "-0" is an integer, which has no sign
   char digits[32];
   const auto end = std::to_chars(digits, digits + sizeof(digits), value);
   return Raw(std::string_view(digits, static_cast<size_t>(end.ptr - digits)));

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -84,6 +85,13 @@ std::string RandomText(std::mt19937& random, size_t size) {
     }
   }
   return text;
+}
+
+TEST(JsonWriter, ADoubleReadsBackAsItself) {
+  for (const double value : {0.0, -0.0, 0.1, -3.5e-7, 1e308, 5e-324, 1e18}) {
+    const double read = ParseJson(JsonWriter().Value(value).text())->number();
+    EXPECT_EQ(std::bit_cast<uint64_t>(read), std::bit_cast<uint64_t>(value)) << value;
+  }
 }
 
 TEST(JsonWriter, EscapesLikeNlohmannWhateverTheBytes) {
