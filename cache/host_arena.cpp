@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "cache/blob_reserve.h"
+#include "kernels/backend.h"
 
 namespace ringside {
 namespace {

@@ -8,9 +8,9 @@
 #include <cstddef>
 #include <thread>
 
-#include "kernels/backend.h"
-
 namespace ringside {
+
+class Backend;
 
 class HostArena {
  public:

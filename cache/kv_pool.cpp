@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/defect.h"
+#include "kernels/backend.h"
 
 namespace ringside {
 

@@ -7,9 +7,11 @@
 
 #include "base/status.h"
 #include "cache/kv_cache.h"
-#include "kernels/backend.h"
+#include "kernels/tensor.h"
 
 namespace ringside {
+
+class Backend;
 
 class KvPool {
  public:

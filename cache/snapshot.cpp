@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/defect.h"
+#include "kernels/backend.h"
 
 namespace ringside {
 namespace {

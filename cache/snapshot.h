@@ -17,9 +17,11 @@
 #include "base/status.h"
 #include "cache/blob.h"
 #include "cache/kv_cache.h"
-#include "kernels/backend.h"
+#include "kernels/slab_run.h"
 
 namespace ringside {
+
+class Backend;
 
 /// A digest of everything that changes the numbers: weights, configuration, tokenizer, template, rope, kernels.
 using Fingerprint = std::array<uint8_t, 32>;

@@ -8,6 +8,7 @@
 #include "base/limits.h"
 #include "engine/engine_loop.h"
 #include "engine/model/model.h"
+#include "kernels/backend.h"
 
 namespace ringside {
 
@@ -26,7 +27,7 @@ namespace {
 
 constexpr int64_t kMostSlots = 4096;
 
-KvShape ShapeOf(const ForwardPass& network, const EngineOptions& options) {
+KvShape CacheShape(const NetworkShape& network, const EngineOptions& options) {
   return MakeKvShape(network.layers, network.kv_heads, network.head_dim, options.kv_dtype, options.pinned_max,
                      options.memory_len, std::min(options.prefill_chunk, limits::kMaxFullRingChunkTokens));
 }
@@ -45,19 +46,19 @@ Result<int64_t> CountSlots(const Backend& backend, const EngineOptions& options,
 /// Prompts of every power of two of rows up to a chunk, and of a chunk, and a step behind the first, all forgotten
 /// again: on a device that runs ahead kernels are loaded and chosen by their times when they are first used, which the
 /// first conversations would wait for.
-Status WarmUp(Model& model, const KvShape& shape, const EngineOptions& options) {
-  auto pool = KvPool::Make(model.backend(), shape, 1);
+Status WarmUp(Network& network, const EngineOptions& options) {
+  const NetworkShape shape = network.shape();
+  auto pool = KvPool::Make(network.backend(), CacheShape(shape, options), 1);
   if (!pool.ok()) return Status::Ok();  // Start will say what is missing
-  const ModelSpec& spec = model.spec();
-  const int64_t limit = spec.learned_positions ? spec.trained_context - 1 : INT64_MAX,
+  const int64_t limit = shape.position_limit > 0 ? shape.position_limit - 1 : INT64_MAX,
                 most = std::min({options.prefill_chunk, options.memory_len, limit});
   const std::vector<TokenId> ids(static_cast<size_t>(most), 0);
   const TokenChoice greedy{.temperature = 0};
   ChosenToken chosen;
   const auto step = [&](KvCache* cache, int64_t rows) {
     const StepPart part{cache, std::span(ids).first(static_cast<size_t>(rows)), StepPart::Logits::kLast};
-    model.Begin({&part, 1}, {&greedy, 1});
-    model.Finish({&chosen, 1});
+    network.Begin({&part, 1}, {&greedy, 1});
+    network.Finish({&chosen, 1});
   };
   for (int64_t rows = 1; rows < 2 * most; rows *= 2) {
     KvCache* cache = pool->Acquire({0, options.memory_len, Eviction::kToken});
@@ -65,16 +66,16 @@ Status WarmUp(Model& model, const KvShape& shape, const EngineOptions& options) 
     if (rows == 1) step(cache, 1);
     pool->Release(cache);
   }
-  return model.backend().status();
+  return network.backend().status();
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Engine>> Engine::Start(ForwardPass network, const Tokenizer& tokenizer,
+Result<std::unique_ptr<Engine>> Engine::Start(Network& network, const Tokenizer& tokenizer,
                                               const EngineOptions& options, const EngineStorage& storage,
                                               const Clock& clock) {
-  const KvShape shape = ShapeOf(network, options);
-  Backend& backend = *network.backend;
+  const KvShape shape = CacheShape(network.shape(), options);
+  Backend& backend = network.backend();
   backend.UseOnThisThread();
   EngineOptions made = options;
   ASSIGN_OR_RETURN(made.slots, CountSlots(backend, options, shape.slab_bytes()));
@@ -84,32 +85,20 @@ Result<std::unique_ptr<Engine>> Engine::Start(ForwardPass network, const Tokeniz
     return Overloaded(fmt::format("{} slots of {} bytes do not fit{}: {}", made.slots, shape.slab_bytes(),
                                   free ? fmt::format(" in {}", *free) : "", pool.status().message()));
   }
-  auto loop = std::make_unique<EngineLoop>(std::move(network), tokenizer, made, std::move(*pool), storage, clock);
+  auto loop = std::make_unique<EngineLoop>(network, tokenizer, made, std::move(*pool), storage, clock);
   return std::unique_ptr<Engine>(new Engine(std::move(loop)));
 }
 
 Result<std::unique_ptr<Engine>> Engine::Start(Model& model, const Tokenizer& tokenizer, const EngineOptions& options,
                                               const EngineStorage& storage, const Clock& clock) {
-  const ModelSpec& spec = model.spec();
-  model.backend().UseOnThisThread();
-  ForwardPass network;
-  network.backend = &model.backend();
-  network.layers = spec.layers;
-  network.kv_heads = spec.kv_heads;
-  network.head_dim = spec.head_dim;
-  network.vocab = spec.vocab;
-  network.position_limit = spec.learned_positions ? spec.trained_context : 0;
+  Network& network = model;
+  network.backend().UseOnThisThread();
   // A step has at most these rows. What they take leaves room for fewer slots, not for more rows.
-  const int64_t slot_bytes = ShapeOf(network, options).slab_bytes();
-  ASSIGN_OR_RETURN(const int64_t most_slots, CountSlots(model.backend(), options, slot_bytes));
+  const int64_t slot_bytes = CacheShape(network.shape(), options).slab_bytes();
+  ASSIGN_OR_RETURN(const int64_t most_slots, CountSlots(network.backend(), options, slot_bytes));
   RETURN_IF_ERROR(model.Reserve(most_slots + std::max(options.step_tokens, options.mixed_tokens)));
-  network.begin = [&model](std::span<const StepPart> parts, std::span<const TokenChoice> choices) {
-    model.Begin(parts, choices);
-  };
-  network.finish = [&model](std::span<ChosenToken> chosen) { model.Finish(chosen); };
-  network.runs_ahead = model.backend().runs_ahead();
-  if (network.runs_ahead) RETURN_IF_ERROR(WarmUp(model, ShapeOf(network, options), options));
-  return Start(std::move(network), tokenizer, options, storage, clock);
+  if (network.runs_ahead()) RETURN_IF_ERROR(WarmUp(network, options));
+  return Start(network, tokenizer, options, storage, clock);
 }
 
 const EngineOptions& Engine::options() const { return loop_->options(); }

@@ -17,13 +17,12 @@
 #include "engine/engine_options.h"
 #include "engine/text/tokenizer.h"
 #include "engine/turn_request.h"
-#include "kernels/backend.h"
 
 namespace ringside {
 
 class Model;
+class Network;
 struct ModelSpec;
-struct StepPart;
 
 /// The prefill_chunk for a GPU: as many rows as a window of `memory_len` tokens takes and as 3e13 operations compute
 /// (50 ms of an H200), a power of two from 2,048 to 8,192.
@@ -42,26 +41,15 @@ struct EngineStorage {
 
 class EngineLoop;
 
-/// The network as the engine needs it, so that tests can run the engine on another one.
-struct ForwardPass {
-  Backend* backend = nullptr;
-  int64_t layers = 0, kv_heads = 0, head_dim = 0, vocab = 0;
-  int64_t position_limit = 0;  // learned positions: no token may stand at or after it; 0 = none
-  std::function<void(std::span<const StepPart>, std::span<const TokenChoice>)> begin;  // as Model::Begin
-  std::function<void(std::span<ChosenToken>)> finish;                                  // as Model::Finish
-  bool runs_ahead =
-      false;  // there is something to be gained from a second step that begins before the first is finished
-};
-
 class Engine {
  public:
-  /// As below, on any network.
-  static Result<std::unique_ptr<Engine>> Start(ForwardPass network, const Tokenizer& tokenizer,
+  /// Makes the pool and starts the thread. `network`, `tokenizer` and `storage.tiers` must outlive the engine.
+  /// kOverloaded, naming the bytes, if the slots do not fit in memory.
+  static Result<std::unique_ptr<Engine>> Start(Network& network, const Tokenizer& tokenizer,
                                                const EngineOptions& options, const EngineStorage& storage = {},
                                                const Clock& clock = SystemClock::Instance());
-  /// Makes the pool and starts the thread. `model`, `tokenizer` and `storage.tiers` must outlive the engine.
-  /// kOverloaded, naming the bytes, if the slots do not fit in memory. Everything the device is to hold is taken here:
-  /// nothing is allocated on it while the engine serves.
+  /// The same for a model, whose memory for steps is taken first and which is run warm: nothing is allocated on its
+  /// device while the engine serves.
   static Result<std::unique_ptr<Engine>> Start(Model& model, const Tokenizer& tokenizer, const EngineOptions& options,
                                                const EngineStorage& storage = {},
                                                const Clock& clock = SystemClock::Instance());

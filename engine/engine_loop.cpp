@@ -8,23 +8,24 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "kernels/awaited_token.h"
+#include "kernels/backend.h"
 
 namespace ringside {
 
-EngineLoop::EngineLoop(ForwardPass network, const Tokenizer& tokenizer, const EngineOptions& options, KvPool pool,
+EngineLoop::EngineLoop(Network& network, const Tokenizer& tokenizer, const EngineOptions& options, KvPool pool,
                        const EngineStorage& storage, const Clock& clock)
-    : network_(std::move(network)),
+    : network_(network),
       tokenizer_(tokenizer),
       options_(options),
       storage_(storage),
       clock_(clock),
       inbox_(std::make_shared<Inbox>(limits::kEngineInboxMessages)),
       pool_(std::move(pool)),
-      sequence_storage_(storage_, *network_.backend, clock_, &counts_) {
+      sequence_storage_(storage_, network_.backend(), clock_, &counts_) {
   counts_.slots = pool_.slots();
   if (storage_.tiers != nullptr && storage_.pinned_bytes > 0) {
     // What is on its way out of a slot or two comes on top of what the tiers hold.
-    host_arena_.Start(*network_.backend, static_cast<size_t>(SnapshotChunkBytes(pool_.shape(), *network_.backend)),
+    host_arena_.Start(network_.backend(), static_cast<size_t>(SnapshotChunkBytes(pool_.shape(), network_.backend())),
                       static_cast<size_t>(storage_.pinned_bytes + 2 * slot_bytes()));
   }
   PublishStats();
@@ -39,7 +40,7 @@ EngineLoop::~EngineLoop() {
 
 int64_t EngineLoop::SessionLimit(const TurnRequest& request) const {
   int64_t limit = request.session_len > 0 ? std::min(request.session_len, options_.session_len) : options_.session_len;
-  if (network_.position_limit > 0) limit = std::min(limit, network_.position_limit);
+  if (const int64_t most = network_.shape().position_limit; most > 0) limit = std::min(limit, most);
   return limit;
 }
 
@@ -52,8 +53,9 @@ Status EngineLoop::Check(const TurnRequest& request) const {
     return InvalidArgument(fmt::format("the conversation would be {} tokens long; the limit is {}", length, limit),
                            "input", "context_length_exceeded");
   }
-  const auto unknown = std::find_if(request.tokens.begin(), request.tokens.end(),
-                                    [&](TokenId id) { return id < 0 || id >= network_.vocab; });
+  const int64_t vocab = network_.shape().vocab;
+  const auto unknown =
+      std::find_if(request.tokens.begin(), request.tokens.end(), [&](TokenId id) { return id < 0 || id >= vocab; });
   if (unknown != request.tokens.end()) return InvalidArgument(fmt::format("no token has the id {}", *unknown), "input");
   if (request.window.pinned < 0 || request.window.pinned > options_.pinned_max) {
     return InvalidArgument(fmt::format("pinned tokens must be 0 to {}", options_.pinned_max), "pinned");
@@ -66,7 +68,7 @@ Status EngineLoop::Check(const TurnRequest& request) const {
   if (!std::is_sorted(starts.begin(), starts.end()) || (!starts.empty() && starts.front() < 0)) {
     return InvalidArgument("message starts must ascend", "message_starts");
   }
-  return request.sampling.Validate(network_.vocab);
+  return request.sampling.Validate(vocab);
 }
 
 Status EngineLoop::Submit(TurnRequest request) {
@@ -92,7 +94,7 @@ void EngineLoop::PublishStats() {
 }
 
 void EngineLoop::Run() {
-  network_.backend->UseOnThisThread();
+  network_.backend().UseOnThisThread();
   while (!inbox_->closed()) {
     std::vector<Message> messages = NextMessages();
     if (!messages.empty()) {
@@ -156,7 +158,8 @@ void EngineLoop::Handle(SubmitMessage message) {
   }
   Slot& slot = timelines_[turn->timeline_id()];
   slot.id = turn->timeline_id();
-  if (slot.sequence == nullptr) slot.sequence = std::make_unique<Sequence>(network_.layers, options_.rebuild_windows);
+  if (slot.sequence == nullptr)
+    slot.sequence = std::make_unique<Sequence>(network_.shape().layers, options_.rebuild_windows);
   if (turn->request().continues) slot.sequence->MarkKnown();
   slot.parked = false;
   ++slot.waiting;
@@ -243,7 +246,7 @@ bool EngineLoop::Admit(std::unique_ptr<RunningTurn>& turn) {
   slot.turn = turn.get();
   slot.leaving = Leaving::kNo;
   slot.last_used = counts_.steps;
-  turn->Begin(slot.sequence.get(), sync, tokenizer_, network_.vocab, SessionLimit(turn->request()),
+  turn->Begin(slot.sequence.get(), sync, tokenizer_, network_.shape().vocab, SessionLimit(turn->request()),
               clock_.MonotonicNs());
   if (!turn->wants_logits() && turn->remaining() == 0) turn->FinishPrefill();
   running_.push_back(std::move(turn));
@@ -314,7 +317,7 @@ EngineLoop::LaunchedStep EngineLoop::Launch() {
   }
   step.begun_ns = clock_.MonotonicNs();
   step.prefilled = prefills ? computed : 0;
-  network_.begin(parts, choices);
+  network_.Begin(parts, choices);
   ++counts_.steps;
   for (size_t i = 0; i < parts.size(); ++i) {
     turns[i]->Fed(parts[i].tokens);
@@ -324,7 +327,7 @@ EngineLoop::LaunchedStep EngineLoop::Launch() {
 }
 
 bool EngineLoop::MayRunAhead() const {
-  return network_.runs_ahead && launched_->choosing.size() == running_.size() &&
+  return network_.runs_ahead() && launched_->choosing.size() == running_.size() &&
          std::all_of(running_.begin(), running_.end(), [](auto& turn) { return turn->CanRunAhead(); });
 }
 
@@ -340,7 +343,7 @@ EngineLoop::LaunchedStep EngineLoop::LaunchAhead() {
     parts.push_back({step.choosing[i]->sequence()->cache(), {&awaited[i], 1}, StepPart::Logits::kLast});
     choices.push_back(step.choosing[i]->RunAhead());
   }
-  network_.begin(parts, choices);
+  network_.Begin(parts, choices);
   ++counts_.steps;
   counts_.tokens_decoded += rows;
   for (const RunningTurn* turn : step.choosing) timelines_[turn->timeline_id()].last_used = counts_.steps;
@@ -349,8 +352,8 @@ EngineLoop::LaunchedStep EngineLoop::LaunchAhead() {
 
 void EngineLoop::Conclude(const LaunchedStep& step) {
   std::vector<ChosenToken> chosen(step.choosing.size());
-  network_.finish(chosen);
-  if (const Status status = network_.backend->status(); !status.ok()) return Fail(status);
+  network_.Finish(chosen);
+  if (const Status status = network_.backend().status(); !status.ok()) return Fail(status);
   const int64_t now = clock_.MonotonicNs();
   if (step.prefilled > 0) sequence_storage_.NotePrefill(step.prefilled, now - step.begun_ns);
   for (size_t i = 0; i < chosen.size(); ++i) {

@@ -19,7 +19,7 @@
 #include "cache/host_arena.h"
 #include "cache/kv_pool.h"
 #include "engine/engine.h"
-#include "engine/model/model.h"
+#include "engine/model/network.h"
 #include "engine/running_turn.h"
 #include "engine/scheduler.h"
 #include "engine/sequence_storage.h"
@@ -28,7 +28,7 @@ namespace ringside {
 
 class EngineLoop {
  public:
-  EngineLoop(ForwardPass network, const Tokenizer& tokenizer, const EngineOptions& options, KvPool pool,
+  EngineLoop(Network& network, const Tokenizer& tokenizer, const EngineOptions& options, KvPool pool,
              const EngineStorage& storage, const Clock& clock);
   ~EngineLoop();
 
@@ -178,7 +178,7 @@ class EngineLoop {
   void End(std::unique_ptr<RunningTurn> turn, FinishReason reason, Status error);
   void PublishStats();
 
-  const ForwardPass network_;
+  Network& network_;
   const Tokenizer& tokenizer_;
   const EngineOptions options_;
   const EngineStorage storage_;

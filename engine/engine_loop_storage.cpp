@@ -127,7 +127,7 @@ void EngineLoop::AskForCache(Slot& slot, const TurnRequest& request) {
     return;
   }
   const auto length = static_cast<int64_t>(request.tokens.size());
-  const int64_t reach = network_.layers * (request.window.memory_len - 1);
+  const int64_t reach = network_.shape().layers * (request.window.memory_len - 1);
   const auto plan = sequence_storage_.PlanFetch(request.owner, std::min(length, request.window.pinned + reach + 1));
   if (plan.stored) slot.sequence->MarkKnown();  // it was computed once
   if (!plan.ask) {

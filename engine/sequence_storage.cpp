@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "kernels/backend.h"
 
 namespace ringside {
 namespace {

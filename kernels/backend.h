@@ -24,17 +24,14 @@
 #include <string>
 
 #include "base/status.h"
+#include "kernels/backend_options.h"
 #include "kernels/kv_shape.h"
+#include "kernels/rope_pairs.h"
+#include "kernels/slab_run.h"
 #include "kernels/tensor.h"
 #include "kernels/token_choice.h"
 
 namespace ringside {
-
-enum class RopePairs {
-  kNone,      // no rotation (learned positions)
-  kAdjacent,  // dimensions (2j, 2j + 1) rotate together: GGUF's llama order
-  kHalves,    // dimensions (j, j + rotary/2) rotate together: Hugging Face, GPT-NeoX
-};
 
 /// Cosine and sine of position * inverse frequency, taken in float64 and rounded: [T, rotary / 2] each, on the host.
 /// (RoFormer, Su et al. 2021.) `own` belongs to the row's own position t and turns its key and its query against ring
@@ -81,16 +78,6 @@ struct LinearArgs {
   bool accumulate = false;                 // y += instead of y =: the residual stream
   const void* rounded_bias = nullptr;      // the bias in weight_dtype() too, or null: what products may take instead
 };
-
-/// Some tiles of a slab and their place in host memory: `bytes` of every layer.
-struct SlabRun {
-  int64_t offset = 0;         // from the beginning of a layer of the slab
-  int64_t bytes = 0;          // in each layer
-  std::byte* host = nullptr;  // of layer 0; read only by LoadSlab
-  int64_t host_stride = 0;    // bytes from one layer to the next
-};
-/// Copies of a slab that were begun; 0: they are done.
-using CopyTicket = uint64_t;
 
 class Backend {
  public:
@@ -183,23 +170,8 @@ class Backend {
   virtual void ChooseTokens(Tensor logits, std::span<const TokenChoice> choices, std::span<ChosenToken> chosen) = 0;
 };
 
-struct CpuBackendOptions {
-  int threads = 0;              // 0 = all cores this process may use
-  std::string instruction_set;  // "" = the best there is; "portable", "avx2", "avx512", "avx512_vnni", "amx"
-};
 /// kInvalidArgument if this machine lacks the instruction set asked for.
 Result<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions& options);
-struct CudaBackendOptions {
-  int device = 0;
-  DType dtype = DType::kBF16;  // of weights and activations; kF16 or kBF16
-  /// Weights of linear layers in kI8 or kF8E4M3 (kernels/row_quantisation.h) instead; products still are of `dtype`.
-  std::optional<DType> quantization;
-  double memory_utilization = 0.9;  // share of the free memory taken at start; nothing is allocated later
-  size_t memory_bytes = 0;          // > 0: exactly these bytes instead
-  bool graphs = true;               // off: every operation is launched by itself
-  /// A row's bits depend on nothing but the row, as on the CPU: one order of summation for any number of rows. Slower.
-  bool deterministic = false;
-};
 /// kUnavailable if this program was built without CUDA or the machine has no such device; kOverloaded, naming the
 /// bytes, if the memory is not to be had; kInvalidArgument for another dtype.
 Result<std::unique_ptr<Backend>> MakeCudaBackend(const CudaBackendOptions& options);

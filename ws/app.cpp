@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "engine/model/model.h"
 #include "engine/sampling_defaults.h"
+#include "kernels/backend.h"
 #include "session/chat/chat_template.h"
 #include "session/session_table.h"
 #include "ws/app_progress.h"

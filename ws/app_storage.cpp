@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "cache/ram_store.h"
+#include "engine/model/model.h"
 #include "ws/app.h"
 #include "ws/config/config_key.h"
 #include "ws/config/machine.h"

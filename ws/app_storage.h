@@ -13,11 +13,12 @@
 #include "cache/rocksdb_store.h"
 #include "cache/tiered_store.h"
 #include "engine/engine.h"
-#include "engine/model/model.h"
 #include "session/journal/journal.h"
 #include "ws/config/config.h"
 
 namespace ringside {
+
+class Model;
 
 /// How the process ends where the storage would not open, or failed.
 int StorageExitCode(const Status& status);

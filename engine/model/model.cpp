@@ -42,6 +42,15 @@ Model::~Model() = default;
 
 const ModelSpec& Model::spec() const { return state_->spec; }
 Backend& Model::backend() const { return *state_->backend; }
+NetworkShape Model::shape() const {
+  const ModelSpec& spec = state_->spec;
+  return {.layers = spec.layers,
+          .kv_heads = spec.kv_heads,
+          .head_dim = spec.head_dim,
+          .vocab = spec.vocab,
+          .position_limit = spec.learned_positions ? spec.trained_context : 0};
+}
+bool Model::runs_ahead() const { return backend().runs_ahead(); }
 const TokenizerData& Model::tokenizer_data() const { return state_->tokenizer; }
 const std::string& Model::chat_template() const { return state_->chat_template; }
 const Fingerprint& Model::fingerprint() const { return state_->fingerprint; }

@@ -8,24 +8,16 @@
 #include <vector>
 
 #include "base/status.h"
-#include "cache/kv_cache.h"
 #include "cache/snapshot.h"
 #include "engine/model/model_spec.h"
+#include "engine/model/network.h"
 #include "engine/text/tokenizer.h"
-#include "kernels/backend.h"
 
 namespace ringside {
 
-/// One sequence's part of a step: tokens appended to its cache at its next positions.
-struct StepPart {
-  KvCache* cache = nullptr;
-  std::span<const TokenId> tokens;  // 1 .. the ring's max_chunk(); or AwaitedToken (kernels/awaited_token.h)
-  enum class Logits { kNone, kLast, kAll } logits = Logits::kLast;
-};
-
-class Model {
+class Model final : public Network {
  public:
-  ~Model();
+  ~Model() override;
   /// Loads a GGUF file or a Hugging Face folder (config.json, *.safetensors). A missing, short, misshapen, overlapping
   /// or unknown tensor refuses to load, naming it (kCorruption); so does what we do not know or lack
   /// (kInvalidArgument), an unreadable file (kNotFound, kIo) and want of memory (kOverloaded). `backend` must outlive
@@ -33,7 +25,9 @@ class Model {
   static Result<std::unique_ptr<Model>> Load(const std::string& path, Backend& backend);
 
   const ModelSpec& spec() const;
-  Backend& backend() const;
+  Backend& backend() const override;
+  NetworkShape shape() const override;
+  bool runs_ahead() const override;
   /// What the same file says of the tokenizer (no tokens if it has none) and its chat template (Jinja source; "" if it
   /// has none). Every token's id is below the model's vocabulary size.
   const TokenizerData& tokenizer_data() const;
@@ -46,8 +40,8 @@ class Model {
   /// Bytes of weights on the device.
   int64_t weight_bytes() const;
 
-  /// Takes the scratch memory for steps of up to `rows` tokens, so that Forward never needs more. kOverloaded, naming
-  /// the bytes, if the device has no room; larger steps then still work as far as they fit.
+  /// Takes the scratch memory for steps of up to `rows` tokens, so that no step needs more. kOverloaded, naming the
+  /// bytes, if the device has no room; larger steps then still work as far as they fit.
   Status Reserve(int64_t rows);
 
   /// Runs one step: appends each part's tokens to its cache and writes the logits asked for, part after part, to
@@ -55,11 +49,9 @@ class Model {
   /// its own, of this model's shape; ids are below the vocabulary size; with learned positions no token stands at or
   /// past the trained context. Aborts otherwise, and if the device has no room for scratch memory: see Reserve.
   void Forward(std::span<const StepPart> parts, std::span<float> logits);
-  /// The same step, ending in tokens: choices[i] chooses from the i-th row of logits asked for, which stay on the
-  /// device. Begin does not wait for them if the backend runs ahead, and a second step may begin before the first is
-  /// finished; Finish waits for the oldest step begun and gives its tokens, one a choice.
-  void Begin(std::span<const StepPart> parts, std::span<const TokenChoice> choices);
-  void Finish(std::span<ChosenToken> chosen);
+  /// The same step, ending in tokens; the logits stay on the device.
+  void Begin(std::span<const StepPart> parts, std::span<const TokenChoice> choices) override;
+  void Finish(std::span<ChosenToken> chosen) override;
 
  private:
   struct State;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "kernels/backend.h"
+#include "kernels/rope_pairs.h"
 
 namespace ringside {
 

@@ -8,6 +8,7 @@
 #include "engine/model/angle_table.h"
 #include "engine/model/model.h"
 #include "engine/model/weights.h"
+#include "kernels/backend.h"
 
 namespace ringside {
 

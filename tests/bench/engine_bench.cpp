@@ -20,6 +20,7 @@
 #include "cache/kv_pool.h"
 #include "engine/engine.h"
 #include "engine/model/model.h"
+#include "kernels/backend.h"
 
 namespace ringside {
 namespace {

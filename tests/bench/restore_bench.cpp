@@ -15,6 +15,7 @@
 #include "cache/host_arena.h"
 #include "cache/kv_pool.h"
 #include "engine/model/model.h"
+#include "kernels/backend.h"
 #include "tests/bench/must_have.h"
 
 namespace ringside {

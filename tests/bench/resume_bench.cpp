@@ -18,6 +18,7 @@
 #include "cache/rocksdb_store.h"
 #include "engine/engine.h"
 #include "engine/model/model.h"
+#include "kernels/backend.h"
 #include "tests/bench/must_have.h"
 #include "tests/bench/page_cache.h"
 

@@ -18,6 +18,7 @@
 #include "cache/kv_pool.h"
 #include "engine/engine.h"
 #include "engine/model/model.h"
+#include "kernels/backend.h"
 #include "kernels/row_quantisation.h"
 #include "tests/bench/must_have.h"
 

@@ -21,6 +21,7 @@
 #include "cache/ram_store.h"
 #include "cache/rocksdb_store.h"
 #include "cache/tiered_store.h"
+#include "kernels/backend.h"
 #include "session/journal/journal.h"
 #include "tests/bench/must_have.h"
 #include "tests/bench/page_cache.h"

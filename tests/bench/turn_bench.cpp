@@ -11,7 +11,8 @@
 #include <future>
 
 #include "engine/engine.h"
-#include "engine/model/model.h"
+#include "engine/model/network.h"
+#include "kernels/backend.h"
 #include "session/event_sink.h"
 #include "session/session_table.h"
 #include "tests/bench/must_have.h"
@@ -27,23 +28,20 @@ double NowMs() {
 }
 
 // Fills no row and always chooses the same letter.
-class NoNetwork {
+class NoNetwork final : public Network {
  public:
   explicit NoNetwork(Backend& backend) : backend_(backend) {}
-  ForwardPass forward() {
-    ForwardPass pass;
-    pass.backend = &backend_;
-    pass.layers = 1;
-    pass.kv_heads = 1;
-    pass.head_dim = 2;
-    pass.vocab = ByteTokenizer().vocab_size();
-    pass.begin = [](std::span<const StepPart> parts, std::span<const TokenChoice>) {
-      for (const StepPart& part : parts) part.cache->ring().Append(static_cast<int64_t>(part.tokens.size()));
-    };
-    pass.finish = [](std::span<ChosenToken> chosen) {
-      for (ChosenToken& one : chosen) one = {.id = 'x'};
-    };
-    return pass;
+
+  Backend& backend() const override { return backend_; }
+  NetworkShape shape() const override {
+    return {.layers = 1, .kv_heads = 1, .head_dim = 2, .vocab = ByteTokenizer().vocab_size()};
+  }
+  bool runs_ahead() const override { return false; }
+  void Begin(std::span<const StepPart> parts, std::span<const TokenChoice>) override {
+    for (const StepPart& part : parts) part.cache->ring().Append(static_cast<int64_t>(part.tokens.size()));
+  }
+  void Finish(std::span<ChosenToken> chosen) override {
+    for (ChosenToken& one : chosen) one = {.id = 'x'};
   }
 
  private:
@@ -89,7 +87,7 @@ class Bench {
       : backend_(MustHave(MakeCpuBackend({.threads = 1}))),
         network_(*backend_),
         chat_(MustHave(ChatTemplate::Named("chatml"))),
-        engine_(MustHave(Engine::Start(network_.forward(), tokenizer_,
+        engine_(MustHave(Engine::Start(network_, tokenizer_,
                                        {.slots = 2,
                                         .memory_len = kMemoryLen,
                                         .session_len = kSessionLen,

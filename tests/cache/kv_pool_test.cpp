@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include "kernels/backend.h"
+
 namespace ringside {
 namespace {
 

@@ -13,11 +13,43 @@
 #include <vector>
 
 #include "tests/engine/engine_harness.h"
+#include "tests/engine/forwarding_network.h"
 #include "tests/engine/model/model_run.h"
 #include "tests/engine/tiers_harness.h"
 #include "tests/kernels/devices.h"
 
 namespace ringside {
+
+/// A network whose slabs are full of NaN before their first token.
+class WatchedNetwork final : public ForwardingNetwork {
+ public:
+  using Watch = std::function<void(std::span<const StepPart>)>;
+  /// `before` and `after`, if any, see every step before and after it runs, on the engine's thread.
+  WatchedNetwork(Network& network, Watch before, Watch after)
+      : ForwardingNetwork(network), before_(std::move(before)), after_(std::move(after)) {}
+
+  void Begin(std::span<const StepPart> parts, std::span<const TokenChoice> choices) override {
+    for (const StepPart& part : parts) {
+      if (part.cache->ring().next() == 0) FillWithNaN(*part.cache);
+    }
+    if (before_) before_(parts);
+    ForwardingNetwork::Begin(parts, choices);
+    if (after_) {
+      backend().Synchronize();
+      after_(parts);
+    }
+  }
+  /// What a slab that was freed holds: nothing that anyone may read.
+  void FillWithNaN(const KvCache& cache) {
+    nan_.assign(static_cast<size_t>(cache.shape().slab_bytes()), 0xff);
+    backend().CopyToDevice(cache.slab(), nan_.data(), nan_.size());
+    backend().Synchronize();
+  }
+
+ private:
+  const Watch before_, after_;
+  std::vector<uint8_t> nan_;
+};
 
 class DeviceEngineTest : public testing::DeviceTest, public ::testing::WithParamInterface<std::string> {
  protected:
@@ -38,9 +70,9 @@ class DeviceEngineTest : public testing::DeviceTest, public ::testing::WithParam
     model_.reset();
   }
 
-  using Watch = std::function<void(std::span<const StepPart>)>;
-  /// `before` and `after`, if any, see every step before and after it runs, on the engine's thread.
-  void Start(EngineOptions options, bool tiers = false, Watch before = nullptr, Watch after = nullptr) {
+  /// `before` and `after` as WatchedNetwork has them.
+  void Start(EngineOptions options, bool tiers = false, WatchedNetwork::Watch before = nullptr,
+             WatchedNetwork::Watch after = nullptr) {
     engine_.reset();
     options.memory_len = memory_len_;
     options.pinned_max = 8;
@@ -53,39 +85,14 @@ class DeviceEngineTest : public testing::DeviceTest, public ::testing::WithParam
       storage = {.tiers = tiers_, .fetch_deadline_ms = 60'000, .pinned_bytes = int64_t{64} << 20};
     }
     ASSERT_TRUE(model_->Reserve(options.slots + options.step_tokens).ok());
-    ForwardPass network;
-    network.backend = backend_.get();
-    network.layers = model_->spec().layers;
-    network.kv_heads = model_->spec().kv_heads;
-    network.head_dim = model_->spec().head_dim;
-    network.vocab = model_->spec().vocab;
-    network.finish = [this](std::span<ChosenToken> chosen) { model_->Finish(chosen); };
-    network.runs_ahead = backend_->runs_ahead();
-    network.begin = [this, before, after](std::span<const StepPart> parts, std::span<const TokenChoice> choices) {
-      for (const StepPart& part : parts) {
-        if (part.cache->ring().next() == 0) FillWithNaN(*part.cache);
-      }
-      if (before) before(parts);
-      model_->Begin(parts, choices);
-      if (after) {
-        backend_->Synchronize();
-        after(parts);
-      }
-    };
-    auto started = Engine::Start(std::move(network), *tokenizer_, options, storage);
+    network_ = std::make_unique<WatchedNetwork>(*model_, std::move(before), std::move(after));
+    auto started = Engine::Start(*network_, *tokenizer_, options, storage);
     ASSERT_TRUE(started.ok()) << started.status().ToString();
     engine_ = std::move(*started);
   }
   DType cache_dtype() const {
     return backend_->activation_dtype() == DType::kF32 ? DType::kF16 : backend_->activation_dtype();
   }
-  /// What a slab that was freed holds: nothing that anyone may read.
-  void FillWithNaN(const KvCache& cache) {
-    nan_.assign(static_cast<size_t>(cache.shape().slab_bytes()), 0xff);
-    backend_->CopyToDevice(cache.slab(), nan_.data(), nan_.size());
-    backend_->Synchronize();
-  }
-
   SubmittedTurn Turn(TimelineId timeline, std::vector<TokenId> tokens, int64_t max_tokens,
                      RingWindow window = kWindow) {
     std::vector<int64_t> starts;  // a message now and then, also in what is not said yet: the same in every turn
@@ -141,12 +148,12 @@ class DeviceEngineTest : public testing::DeviceTest, public ::testing::WithParam
 
   int64_t chunk_ = 64, memory_len_ = kWindow.memory_len;  // of engines started from now on
   std::unique_ptr<Model> model_;
+  std::unique_ptr<WatchedNetwork> network_;
   std::unique_ptr<LetterTokenizer> tokenizer_;
   std::unique_ptr<TierFolder> folder_;
   TieredStore* tiers_ = nullptr;
   std::unique_ptr<Engine> engine_;
   TurnId last_turn_ = 0;
-  std::vector<uint8_t> nan_;
   int compared_ = 0, parted_ = 0;
 };
 

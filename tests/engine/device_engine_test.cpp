@@ -136,7 +136,7 @@ TEST_P(DeviceEngineTest, NaNLogitsEndTheirOwnTurnOnly) {
     submitted.wait();
     if (parts.size() < 3 || ++steps != 12) return;
     victim = parts[1].cache;
-    FillWithNaN(*victim);
+    network_->FillWithNaN(*victim);
   });
   std::vector<SubmittedTurn> turns;
   for (TimelineId i = 1; i <= 3; ++i) turns.push_back(Turn(i, Ids(20, i), 40));

@@ -18,7 +18,7 @@ class EngineCopiesTest : public EngineTiersTest {
     options.memory_len = kWindow.memory_len;
     options.pinned_max = 8;
     options.kv_dtype = DType::kF32;
-    auto started = Engine::Start(lagging_.Over(hashes_.forward()), tokenizer_, options, storage);
+    auto started = Engine::Start(lagging_network_, tokenizer_, options, storage);
     ASSERT_TRUE(started.ok()) << started.status().ToString();
     engine_ = std::move(*started);
   }
@@ -38,6 +38,7 @@ class EngineCopiesTest : public EngineTiersTest {
 
   LaggingBackend lagging_{std::move(*MakeCpuBackend({.threads = 1}))};
   HashNetwork hashes_{lagging_, GetParam()};
+  LaggingNetwork lagging_network_{lagging_, hashes_};
 };
 INSTANTIATE_TEST_SUITE_P(All, EngineCopiesTest, testing::Bool(),
                          [](const auto& info) { return info.param ? "Ahead" : "InStep"; });

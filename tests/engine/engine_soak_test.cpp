@@ -43,7 +43,7 @@ class EngineSoak : public testing::Test {
                           .mixed_tokens = 16,
                           .kv_dtype = DType::kF32};
     EngineStorage storage{.tiers = tiers_.get(), .idle_ms = 30, .fetch_deadline_ms = 30};
-    auto started = Engine::Start(network_.forward(), tokenizer_, options, storage);
+    auto started = Engine::Start(network_, tokenizer_, options, storage);
     ASSERT_TRUE(started.ok()) << started.status().ToString();
     engine_ = std::move(*started);
   }

@@ -20,7 +20,7 @@ class EngineTest : public testing::TestWithParam<bool> {
     options.memory_len = memory_len;
     options.pinned_max = 8;
     options.kv_dtype = DType::kF32;
-    auto started = Engine::Start(network_.forward(), tokenizer_, options);
+    auto started = Engine::Start(network_, tokenizer_, options);
     ASSERT_TRUE(started.ok()) << started.status().ToString();
     engine_ = std::move(*started);
   }

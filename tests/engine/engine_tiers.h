@@ -40,7 +40,7 @@ class EngineTiersTest : public testing::TestWithParam<bool> {
     options.memory_len = kWindow.memory_len;
     options.pinned_max = 8;
     options.kv_dtype = DType::kF32;
-    auto started = Engine::Start(network_.forward(), tokenizer_, options, storage, clock);
+    auto started = Engine::Start(network_, tokenizer_, options, storage, clock);
     ASSERT_TRUE(started.ok()) << started.status().ToString();
     engine_ = std::move(*started);
   }

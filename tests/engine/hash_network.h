@@ -16,41 +16,35 @@
 
 #include "cache/kv_cache.h"
 #include "engine/engine.h"
-#include "engine/model/model.h"
+#include "engine/model/network.h"
 #include "kernels/awaited_token.h"
+#include "kernels/backend.h"
 
 namespace ringside {
 
-class HashNetwork {
+class HashNetwork final : public Network {
  public:
   static constexpr int64_t kVocab = 97;
 
   /// `runs_ahead`: the engine may begin a step before it has heard of the last one's tokens.
   explicit HashNetwork(Backend& backend, bool runs_ahead = false) : backend_(backend), runs_ahead_(runs_ahead) {}
 
-  ForwardPass forward() {
-    ForwardPass pass;
-    pass.backend = &backend_;
-    pass.layers = 2;
-    pass.kv_heads = 1;
-    pass.head_dim = 2;
-    pass.vocab = kVocab;
-    pass.runs_ahead = runs_ahead_;
-    pass.begin = [this](std::span<const StepPart> parts, std::span<const TokenChoice> choices) {
-      std::vector<float> logits(choices.size() * kVocab);
-      Run(parts, logits);
-      std::vector<ChosenToken> chosen(choices.size());
-      backend_.ChooseTokens({DType::kF32, logits.data(), static_cast<int64_t>(choices.size()), kVocab, kVocab}, choices,
-                            chosen);
-      begun_.push_back(chosen);
-      if (begun_.size() > 1) ++steps_ahead_;
-    };
-    pass.finish = [this](std::span<ChosenToken> chosen) {
-      ASSERT_EQ(chosen.size(), begun_.front().size());
-      std::copy(begun_.front().begin(), begun_.front().end(), chosen.begin());
-      begun_.pop_front();
-    };
-    return pass;
+  Backend& backend() const override { return backend_; }
+  NetworkShape shape() const override { return {.layers = 2, .kv_heads = 1, .head_dim = 2, .vocab = kVocab}; }
+  bool runs_ahead() const override { return runs_ahead_; }
+  void Begin(std::span<const StepPart> parts, std::span<const TokenChoice> choices) override {
+    std::vector<float> logits(choices.size() * kVocab);
+    Run(parts, logits);
+    std::vector<ChosenToken> chosen(choices.size());
+    backend_.ChooseTokens({DType::kF32, logits.data(), static_cast<int64_t>(choices.size()), kVocab, kVocab}, choices,
+                          chosen);
+    begun_.push_back(chosen);
+    if (begun_.size() > 1) ++steps_ahead_;
+  }
+  void Finish(std::span<ChosenToken> chosen) override {
+    ASSERT_EQ(chosen.size(), begun_.front().size());
+    std::copy(begun_.front().begin(), begun_.front().end(), chosen.begin());
+    begun_.pop_front();
   }
 
   int64_t rows_computed() const { return rows_computed_; }

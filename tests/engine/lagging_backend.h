@@ -6,8 +6,8 @@
 #include <deque>
 #include <vector>
 
-#include "engine/model/model.h"
 #include "tests/engine/failing_backend.h"
+#include "tests/engine/forwarding_network.h"
 
 namespace ringside {
 
@@ -39,21 +39,11 @@ class LaggingBackend final : public FailingBackend {
     ++waits_;
     RunUntil(ticket);
   }
-  /// `network`, whose steps use their slabs as Attention does.
-  ForwardPass Over(ForwardPass network) {
-    network.backend = this;
-    network.begin = [this, begin = std::move(network.begin)](std::span<const StepPart> parts,
-                                                             std::span<const TokenChoice> choices) {
-      for (const StepPart& part : parts) {
-        for (size_t i = copying_.size(); i > 0; --i) {
-          if (copying_[i - 1].slab != part.cache->slab()) continue;
-          RunUntil(copying_[i - 1].ticket);
-          break;
-        }
-      }
-      begin(parts, choices);
-    };
-    return network;
+  /// A step uses this slab, as Attention does: copies to and from it are done first.
+  void UseSlab(const void* slab) {
+    for (size_t i = copying_.size(); i > 0; --i) {
+      if (copying_[i - 1].slab == slab) return RunUntil(copying_[i - 1].ticket);
+    }
   }
 
  private:
@@ -89,6 +79,20 @@ class LaggingBackend final : public FailingBackend {
   CopyTicket last_ = 0;
   std::atomic<bool> held_{false};
   std::atomic<int64_t> waits_{0}, copies_{0};
+};
+
+/// A network on a LaggingBackend, whose steps use their slabs.
+class LaggingNetwork final : public ForwardingNetwork {
+ public:
+  LaggingNetwork(LaggingBackend& backend, Network& network) : ForwardingNetwork(network), backend_(backend) {}
+
+  void Begin(std::span<const StepPart> parts, std::span<const TokenChoice> choices) override {
+    for (const StepPart& part : parts) backend_.UseSlab(part.cache->slab());
+    ForwardingNetwork::Begin(parts, choices);
+  }
+
+ private:
+  LaggingBackend& backend_;
 };
 
 }  // namespace ringside

@@ -9,6 +9,7 @@
 #include <map>
 
 #include "tests/engine/engine_harness.h"
+#include "tests/engine/forwarding_network.h"
 #include "tests/engine/model/model_run.h"
 #include "tests/engine/tiers_harness.h"
 
@@ -20,29 +21,18 @@ constexpr int64_t kMinute = 60'000;
 
 /// A model that hashes, before each step, the rows that the next token of each part may see, and compares them with
 /// those that were there when it was told to remember.
-class RowWatch {
+class RowWatch final : public ForwardingNetwork {
  public:
-  explicit RowWatch(Model& model) : model_(model) {}
+  using ForwardingNetwork::ForwardingNetwork;
 
-  ForwardPass forward() {
-    ForwardPass pass;
-    pass.backend = &model_.backend();
-    pass.layers = model_.spec().layers;
-    pass.kv_heads = model_.spec().kv_heads;
-    pass.head_dim = model_.spec().head_dim;
-    pass.vocab = model_.spec().vocab;
-    pass.finish = [this](std::span<ChosenToken> chosen) { model_.Finish(chosen); };
-    pass.begin = [this](std::span<const StepPart> parts, std::span<const TokenChoice> choices) {
-      for (const StepPart& part : parts) Look(*part.cache);
-      model_.Begin(parts, choices);
-    };
-    return pass;
+  void Begin(std::span<const StepPart> parts, std::span<const TokenChoice> choices) override {
+    for (const StepPart& part : parts) Look(*part.cache);
+    ForwardingNetwork::Begin(parts, choices);
   }
   void set_remembering(bool remembering) { remembering_ = remembering; }
   size_t remembered() const { return rows_.size(); }
   int64_t compared() const { return compared_; }
-  /// Counts anew.
-  void Begin() {
+  void CountAnew() {
     compared_ = 0;
     different_.clear();
   }
@@ -84,7 +74,6 @@ class RowWatch {
     }
   }
 
-  Model& model_;
   bool remembering_ = false;
   std::map<int64_t, ChunkHash> rows_;  // by the position of the next token
   std::vector<std::byte> bytes_;
@@ -122,7 +111,7 @@ class SplitPoint : public testing::TestWithParam<Trip> {
     options.prefill_chunk = chunk;
     options.kv_dtype = GetParam().dtype;
     EngineStorage storage{.tiers = tiers, .fingerprint = model_->fingerprint(), .fetch_deadline_ms = kMinute};
-    auto engine = Engine::Start(watch_->forward(), *tokenizer_, options, storage);
+    auto engine = Engine::Start(*watch_, *tokenizer_, options, storage);
     ASSERT_TRUE(engine.ok()) << engine.status().ToString();
     engine_ = std::move(*engine);
   }
@@ -211,7 +200,7 @@ class SplitPoint : public testing::TestWithParam<Trip> {
     for (const int64_t split : Splits()) engine_->Park(static_cast<TimelineId>(split));
     Leave(folder, &tiers, slots);
     // The first rows of a shortened replay are not those of the uninterrupted run, what is brought back is.
-    watch_->Begin();
+    watch_->CountAnew();
     int64_t compared = 0;
     const std::vector<int64_t> splits = Splits();
     for (size_t first = 0; first < splits.size(); first += static_cast<size_t>(slots)) {
@@ -236,7 +225,7 @@ class SplitPoint : public testing::TestWithParam<Trip> {
     TieredStore* tiers = &folder.Open(kRoom, kRoom);
     StartEngine(1, 16, tiers);
     Turn(1, kSplits, kPrompt - 1, 0).sink->Wait();
-    watch_->Begin();
+    watch_->CountAnew();
     for (int64_t split = kPrompt - 1; split < kSplits; ++split) {
       engine_->Park(kSplits);
       Leave(folder, &tiers, 1);

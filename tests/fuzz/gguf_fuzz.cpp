@@ -2,6 +2,7 @@
 #include "engine/files/gguf_reader.h"
 #include "engine/model/model.h"
 #include "engine/sampling_defaults.h"
+#include "kernels/backend.h"
 #include "session/chat/chat_template.h"
 #include "tests/fuzz/use_tokenizer.h"
 

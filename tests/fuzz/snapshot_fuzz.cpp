@@ -4,6 +4,7 @@
 
 #include "cache/kv_pool.h"
 #include "cache/snapshot.h"
+#include "kernels/backend.h"
 #include "session/journal/journal_format.h"
 #include "tests/fuzz/fuzz_target.h"
 

@@ -16,7 +16,7 @@
 #include "base/status.h"
 #include "cache/ring.h"
 #include "engine/engine_options.h"
-#include "kernels/backend.h"
+#include "kernels/backend_options.h"
 #include "kernels/tensor.h"
 
 namespace ringside {

@@ -13,6 +13,7 @@
 #include "cache/kv_cache.h"
 #include "cache/kv_pool.h"
 #include "engine/model/model.h"
+#include "kernels/backend.h"
 #include "tests/golden_folder.h"
 
 namespace ringside {

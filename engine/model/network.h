@@ -1,0 +1,48 @@
+// What the engine runs: a network that appends tokens to caches and chooses the tokens that follow. Model is the one of
+// the server; tests run the engine on others. Called from the engine's thread only.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "cache/kv_cache.h"
+#include "engine/text/tokenizer.h"
+#include "kernels/token_choice.h"
+
+namespace ringside {
+
+class Backend;
+
+/// One sequence's part of a step: tokens appended to its cache at its next positions.
+struct StepPart {
+  KvCache* cache = nullptr;
+  std::span<const TokenId> tokens;  // 1 .. the ring's max_chunk(); or AwaitedToken (kernels/awaited_token.h)
+  enum class Logits { kNone, kLast, kAll } logits = Logits::kLast;
+};
+
+/// What the engine must know of a network to make its caches and to refuse what it cannot run.
+struct NetworkShape {
+  int64_t layers = 0, kv_heads = 0, head_dim = 0, vocab = 0;
+  int64_t position_limit = 0;  // learned positions: no token may stand at or after it; 0 = none
+};
+
+class Network {
+ public:
+  virtual ~Network() = default;
+
+  /// Where the caches lie and the steps run.
+  virtual Backend& backend() const = 0;
+  virtual NetworkShape shape() const = 0;
+  /// Whether there is something to be gained from a step that begins before the one before it is finished.
+  virtual bool runs_ahead() const = 0;
+
+  /// Begins one step: appends each part's tokens to its cache; choices[i] chooses from the i-th row of logits asked
+  /// for, part after part. Each part has a cache of its own, of this network's shape; ids are below the vocabulary
+  /// size. Does not wait for the tokens where the network runs ahead, and a second step may begin before the first is
+  /// finished.
+  virtual void Begin(std::span<const StepPart> parts, std::span<const TokenChoice> choices) = 0;
+  /// Waits for the oldest step begun and gives its tokens, one a choice.
+  virtual void Finish(std::span<ChosenToken> chosen) = 0;
+};
+
+}  // namespace ringside

@@ -1,0 +1,29 @@
+// How a backend is to be made, as plain data: what settings say of it (kernels/backend.h makes it).
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include "kernels/tensor.h"
+
+namespace ringside {
+
+struct CpuBackendOptions {
+  int threads = 0;              // 0 = all cores this process may use
+  std::string instruction_set;  // "" = the best there is; "portable", "avx2", "avx512", "avx512_vnni", "amx"
+};
+
+struct CudaBackendOptions {
+  int device = 0;
+  DType dtype = DType::kBF16;  // of weights and activations; kF16 or kBF16
+  /// Weights of linear layers in kI8 or kF8E4M3 (kernels/row_quantisation.h) instead; products still are of `dtype`.
+  std::optional<DType> quantization;
+  double memory_utilization = 0.9;  // share of the free memory taken at start; nothing is allocated later
+  size_t memory_bytes = 0;          // > 0: exactly these bytes instead
+  bool graphs = true;               // off: every operation is launched by itself
+  /// A row's bits depend on nothing but the row, as on the CPU: one order of summation for any number of rows. Slower.
+  bool deterministic = false;
+};
+
+}  // namespace ringside
