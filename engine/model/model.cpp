@@ -96,7 +96,11 @@ void Model::State::BuildStep(std::span<const StepPart> parts) {
         step.wanted_rows.push_back(first_row + r);
       }
     }
-    step.segments.push_back({first_row, rows, position, ring.window().pinned, nullptr, part.cache->slab()});
+    step.segments.push_back({.first_row = first_row,
+                             .rows = rows,
+                             .position = position,
+                             .pinned = ring.window().pinned,
+                             .slab = part.cache->slab()});
   }
   // Only now has first_live its final place.
   for (AttentionSegment& segment : step.segments) segment.first_live = step.first_live.data() + segment.first_row;
@@ -160,20 +164,38 @@ void Model::State::DecoderBlock(int64_t layer, const KvShape& shape, Tensor stre
   const Tensor attended = scratch.attended.Rows(device, rows).value();
 
   Norm(stream, w.attention_norm, w.attention_norm_bias, normed);
-  device.Linear({normed, Pointers(w.qkv), w.qkv_bias.data(), qkv, false, w.qkv_bias.rounded.data.data()});
+  device.Linear({.x = normed,
+                 .weights = Pointers(w.qkv),
+                 .bias = w.qkv_bias.data(),
+                 .y = qkv,
+                 .rounded_bias = w.qkv_bias.rounded.data.data()});
   if (spec.qk_norm) {
     device.RmsNormHeads(qkv.Columns(0, queries), spec.heads, w.query_norm.data(), spec.norm_eps);
     device.RmsNormHeads(qkv.Columns(queries, keys), spec.kv_heads, w.key_norm.data(), spec.norm_eps);
   }
   const auto scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(spec.head_dim)));
-  device.Attention({qkv, attended, layer, shape, spec.heads, spec.rotary, spec.rope_pairs, step.angles, scale,
-                    step.segments, step.number});
+  device.Attention({.qkv = qkv,
+                    .out = attended,
+                    .layer = layer,
+                    .shape = shape,
+                    .heads = spec.heads,
+                    .rotary = spec.rotary,
+                    .pairs = spec.rope_pairs,
+                    .angles = step.angles,
+                    .scale = scale,
+                    .segments = step.segments,
+                    .step = step.number});
   const Weight* attention_out[] = {&w.attention_out};
-  device.Linear({attended, attention_out, w.attention_out_bias.data(), stream, true});
+  device.Linear(
+      {.x = attended, .weights = attention_out, .bias = w.attention_out_bias.data(), .y = stream, .accumulate = true});
 
   const Tensor mlp_in = scratch.mlp_in.Rows(device, rows).value();
   Norm(stream, w.mlp_norm, w.mlp_norm_bias, normed);
-  device.Linear({normed, Pointers(w.mlp_in), w.mlp_in_bias.data(), mlp_in, false, w.mlp_in_bias.rounded.data.data()});
+  device.Linear({.x = normed,
+                 .weights = Pointers(w.mlp_in),
+                 .bias = w.mlp_in_bias.data(),
+                 .y = mlp_in,
+                 .rounded_bias = w.mlp_in_bias.rounded.data.data()});
   Tensor mlp_mid = mlp_in;
   if (spec.mlp == MlpKind::kSwiGlu) {
     mlp_mid = scratch.mlp_mid.Rows(device, rows).value();
@@ -182,7 +204,7 @@ void Model::State::DecoderBlock(int64_t layer, const KvShape& shape, Tensor stre
     device.Gelu(mlp_mid, spec.mlp == MlpKind::kGeluTanh);
   }
   const Weight* mlp_out[] = {&w.mlp_out};
-  device.Linear({mlp_mid, mlp_out, w.mlp_out_bias.data(), stream, true});
+  device.Linear({.x = mlp_mid, .weights = mlp_out, .bias = w.mlp_out_bias.data(), .y = stream, .accumulate = true});
 }
 
 // A few rows at a time: a whole prompt's logits would not fit.
@@ -204,7 +226,7 @@ void Model::State::Logits(Tensor stream, const Take& take) {
   for (int64_t first = 0; first < rows; first += kLogitRows) {
     const int64_t count = std::min(kLogitRows, rows - first);
     const Tensor out = scratch.logits.Rows(*backend, count).value();
-    backend->Linear({normed.Rows(first, count), head, nullptr, out});
+    backend->Linear({.x = normed.Rows(first, count), .weights = head, .y = out});
     take(first, out);
   }
 }

@@ -19,7 +19,7 @@ struct Layout {
 };
 template <class L>
 constexpr Layout LayoutOf(int64_t high = 0) {
-  return {L::kHeader, L::kBlocks, high, L::kScales, L::kBytes};
+  return {.header = L::kHeader, .blocks = L::kBlocks, .high = high, .scales = L::kScales, .bytes = L::kBytes};
 }
 Layout LayoutOf(DType dtype) {
   switch (dtype) {

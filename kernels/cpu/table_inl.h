@@ -11,17 +11,17 @@
 namespace ringside::cpu::RINGSIDE_LANES {
 
 const KernelTable& Table() {
-  static constexpr KernelTable kTable = {RINGSIDE_TEXT(RINGSIDE_LANES),
-                                         QuantiseRows,
-                                         LinearPieceAny,
-                                         RmsNormRow,
-                                         LayerNormRow,
-                                         SiluMultiplyRow,
-                                         GeluRow,
-                                         StoreRows,
-                                         AttendTile,
-                                         AttendBlock,
-                                         MergeBlocks};
+  static constexpr KernelTable kTable = {.name = RINGSIDE_TEXT(RINGSIDE_LANES),
+                                         .quantise = QuantiseRows,
+                                         .linear = LinearPieceAny,
+                                         .rms_norm = RmsNormRow,
+                                         .layer_norm = LayerNormRow,
+                                         .silu_multiply = SiluMultiplyRow,
+                                         .gelu = GeluRow,
+                                         .store_rows = StoreRows,
+                                         .attend = AttendTile,
+                                         .attend_block = AttendBlock,
+                                         .merge_blocks = MergeBlocks};
   return kTable;
 }
 

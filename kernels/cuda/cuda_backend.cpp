@@ -288,13 +288,13 @@ void CudaBackend::RmsNorm(Tensor x, const float* weight, float eps, Tensor y) {
   CHECK(x.dtype == DType::kF32);
   CHECK_EQ(x.rows, y.rows);
   CHECK_EQ(x.cols, y.cols);
-  Record({.kind = OpKind::kNorm, .x = x, .y = y, .vector = weight, .eps = eps}, x.rows);
+  Record({.kind = OpKind::kNorm, .x = x, .y = y, .norm_weight = weight, .eps = eps}, x.rows);
 }
 
 void CudaBackend::RmsNormHeads(Tensor x, int64_t heads, const float* weight, float eps) {
   CheckFloat(x);
   CHECK(heads > 0 && x.cols % heads == 0);
-  Record({.kind = OpKind::kNormHeads, .x = x, .y = x, .vector = weight, .eps = eps, .heads = heads}, x.rows);
+  Record({.kind = OpKind::kNormHeads, .x = x, .y = x, .norm_weight = weight, .eps = eps, .heads = heads}, x.rows);
 }
 
 void CudaBackend::LayerNorm(Tensor x, const float* weight, const float* bias, float eps, Tensor y) {
@@ -302,7 +302,7 @@ void CudaBackend::LayerNorm(Tensor x, const float* weight, const float* bias, fl
   CHECK(x.dtype == DType::kF32);
   CHECK_EQ(x.rows, y.rows);
   CHECK_EQ(x.cols, y.cols);
-  Record({.kind = OpKind::kNorm, .x = x, .y = y, .vector = weight, .bias = bias, .eps = eps, .layer_norm = true},
+  Record({.kind = OpKind::kNorm, .x = x, .y = y, .norm_weight = weight, .bias = bias, .eps = eps, .layer_norm = true},
          x.rows);
 }
 
@@ -334,8 +334,8 @@ void CudaBackend::Linear(const LinearArgs& args) {
             .x = args.x,
             .y = args.y,
             .weight_dtype = args.weights.empty() ? options_.dtype : args.weights[0]->dtype,
-            .vector = args.bias,
-            .rounded = args.rounded_bias,
+            .bias = args.bias,
+            .rounded_bias = args.rounded_bias,
             .accumulate = args.accumulate};
   int64_t outputs = 0;
   for (size_t i = 0; i < args.weights.size(); ++i) {

@@ -1,5 +1,6 @@
 // Operations on single rows: look-ups, norms, activations. Each is bound by launch and memory, so each is the plainest
 // kernel that reads and writes along rows.
+#include "kernels/awaited_token.h"
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/linear/quantised_layout.h"
@@ -11,8 +12,8 @@ namespace {
 __global__ void EmbedKernel(const void* table, DType dtype, const float* scales, const int32_t* ids,
                             const int32_t* chosen, Tensor y, bool accumulate) {
   StartStep();
-  const int32_t id = ids[blockIdx.x];  // or an awaited token (kernels/awaited_token.h)
-  const int64_t row = id >= 0 ? id : chosen[~id], to = blockIdx.x * y.stride;
+  const int32_t id = ids[blockIdx.x];
+  const int64_t row = IsAwaited(id) ? chosen[AwaitedIndex(id)] : id, to = blockIdx.x * y.stride;
   for (int64_t c = threadIdx.x; c < y.cols; c += blockDim.x) {
     const float value = scales != nullptr ? LoadQuantised(table, dtype, row, c, y.cols) * scales[row]
                                           : LoadElement(table, dtype, row * y.cols + c);
@@ -233,12 +234,13 @@ void LaunchEmbed(const Launcher& on, const void* table, DType dtype, const float
 
 void LaunchNorm(const Launcher& on, Tensor x, const float* weight, const float* bias, bool layer, float eps, Tensor y,
                 const float* added) {
+  NormArgs a{.x = x, .added = added, .weight = weight, .bias = bias, .layer = layer, .eps = eps, .y = y};
   const bool wide = AllowsFours(x) && AllowsFours(y) && Aligned(weight) && Aligned(bias) && Aligned(added);
   if (!wide || x.cols > 32 * kBlockThreads) {
     if (added != nullptr) LaunchAddBias(on, added, x);
-    return Launch(on, NormKernel, Grid(x.rows), kBlockThreads, 0, NormArgs{x, nullptr, weight, bias, layer, eps, y});
+    a.added = nullptr;
+    return Launch(on, NormKernel, Grid(x.rows), kBlockThreads, 0, a);
   }
-  const NormArgs a{x, added, weight, bias, layer, eps, y};
   const int warps = x.rows <= on.multiprocessors ? 1 : kBlockThreads / 32;
   const auto a_warp_each = [&](auto kernel) {
     Launch(on, kernel, Grid((x.rows + warps - 1) / warps), warps * 32, 0, a);

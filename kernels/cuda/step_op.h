@@ -23,10 +23,10 @@ struct StepOp {
   const float* scales[kMaxWeights] = {};  // kEmbed, kLinear: of the rows of quantised weights
   int64_t outputs[kMaxWeights] = {};
   DType weight_dtype = DType::kBF16;
-  const int32_t* indices = nullptr;  // kEmbed, kGatherRows: staged
-  const float* vector = nullptr;     // a norm's weight, a linear layer's bias
-  const float* bias = nullptr;       // of a layer norm
-  const void* rounded = nullptr;     // a linear layer's bias in the type of x
+  const int32_t* indices = nullptr;    // kEmbed, kGatherRows: staged
+  const float* norm_weight = nullptr;  // kNorm, kNormHeads
+  const float* bias = nullptr;         // of a linear layer, or of a layer norm
+  const void* rounded_bias = nullptr;  // of a linear layer, in the type of x
   float eps = 0;
   int64_t heads = 0;                // kNormHeads
   bool accumulate = false;          // kEmbed, kLinear: y += instead of y =
@@ -35,7 +35,7 @@ struct StepOp {
   AttentionPlan attention;
   const ChoiceRow* choices = nullptr;  // kChooseTokens: staged
   ChosenToken* chosen = nullptr;       // pinned host memory
-  int32_t* chosen_ids = nullptr;       // kChooseTokens: written; kEmbed: read for ids < 0
+  int32_t* chosen_ids = nullptr;       // kChooseTokens: written; kEmbed: read for awaited tokens
 
   friend bool operator==(const StepOp&, const StepOp&) = default;
 };

@@ -25,7 +25,7 @@ SkinnyLinear AsSkinny(const StepOp& op, DType dtype) {
   out.dtype = dtype;
   out.weight_dtype = op.weight_dtype;
   out.x = op.x;
-  out.bias = op.vector;
+  out.bias = op.bias;
   out.y = op.y;
   out.accumulate = op.accumulate;
   return out;
@@ -95,10 +95,10 @@ size_t StepRunner::RunFirst(std::span<const StepOp> ops) {
           CanFuseNorm(op.x.rows, op.x.cols)) {
         if (const size_t taken = RunLinear(ops, 1); taken > 0) return taken;
       }
-      LaunchNorm(on_, op.x, op.vector, op.bias, op.layer_norm, op.eps, op.y);
+      LaunchNorm(on_, op.x, op.norm_weight, op.bias, op.layer_norm, op.eps, op.y);
       return 1;
     case OpKind::kNormHeads:
-      LaunchNormHeads(on_, op.x, op.heads, op.vector, op.eps);
+      LaunchNormHeads(on_, op.x, op.heads, op.norm_weight, op.eps);
       return 1;
     case OpKind::kLinear:
       if (const size_t taken = RunLinear(ops, 0); taken > 0) return taken;
@@ -134,7 +134,7 @@ size_t StepRunner::RunLinear(std::span<const StepOp> ops, size_t linear) {
     args.norm = true;
     args.layer_norm = norm.layer_norm;
     args.normed_from = norm.x;
-    args.norm_weight = norm.vector;
+    args.norm_weight = norm.norm_weight;
     args.norm_bias = norm.bias;
     args.norm_eps = norm.eps;
     // A norm goes with quantised weights only where they are streamed.
@@ -171,21 +171,21 @@ size_t StepRunner::Multiply(std::span<const StepOp> ops) {
   } else {
     MultiplyRuns(op, x);
   }
-  if (op.vector == nullptr) return 1;
+  if (op.bias == nullptr) return 1;
   if (next != nullptr && next->kind == OpKind::kGelu) {
-    LaunchGelu(on_, op.y, next->tanh_approximation, op.vector);
+    LaunchGelu(on_, op.y, next->tanh_approximation, op.bias);
     return 2;
   }
   if (next != nullptr && next->kind == OpKind::kNorm) {
-    LaunchNorm(on_, next->x, next->vector, next->bias, next->layer_norm, next->eps, next->y, op.vector);
+    LaunchNorm(on_, next->x, next->norm_weight, next->bias, next->layer_norm, next->eps, next->y, op.bias);
     return 2;
   }
-  LaunchAddBias(on_, op.vector, op.y);
+  LaunchAddBias(on_, op.bias, op.y);
   return 1;
 }
 
 bool StepRunner::MultiplyWithBias(const StepOp& op, Tensor x, bool gelu) {
-  const void* bias = op.y.dtype == DType::kF32 ? op.vector : op.rounded;
+  const void* bias = op.y.dtype == DType::kF32 ? op.bias : op.rounded_bias;
   if (fixed_order_ || bias == nullptr || reinterpret_cast<uintptr_t>(bias) % 16 != 0) return false;
   if (!AllowsProducts(x, op.y) || OutputsOfRun(op, 0, dtype_) != op.y.cols) return false;
   return product_.MultiplyWithBias(op.weights[0], x, bias, gelu, op.y, op.accumulate);

@@ -51,11 +51,20 @@ template <class S>
 __device__ __forceinline__ UnitKeys UnitAt(const StagedTile& tile, const KeyUnits& units, int i) {
   if (i < units.pinned) {
     const int of = i * units.pinned_step;
-    return {true, of, min(units.pinned_step, tile.pinned_tiles - of), of * 16, 0, min(tile.pinned - 1, tile.last)};
+    return {.is_pinned = true,
+            .of = of,
+            .tiles = min(units.pinned_step, tile.pinned_tiles - of),
+            .first = of * 16,
+            .from = 0,
+            .to = min(tile.pinned - 1, tile.last)};
   }
   const int of = (i - units.pinned) * S::kTiles;
-  return {false,      of,       min(S::kTiles, tile.ring_tiles - of), tile.pinned + (tile.first_tile + of) * 16,
-          tile.first, tile.last};
+  return {.is_pinned = false,
+          .of = of,
+          .tiles = min(S::kTiles, tile.ring_tiles - of),
+          .first = tile.pinned + (tile.first_tile + of) * 16,
+          .from = tile.first,
+          .to = tile.last};
 }
 
 /// Stages and their barriers in shared memory: full[2 stage + half], empty[...]; half 0 keys, 1 values.
