@@ -7,13 +7,28 @@
 namespace ringside {
 
 std::vector<std::string> Seeds() {
-  return {JoinParts({"model: /m.gguf\nhost: 0.0.0.0\nport: 8080\napi-key: [a, b]\nallow-public: true\nslots: "
-                     "4\nmemory-len: 2048\n"
-                     "temperature: 0.7\ntop-p: 0.9\neviction: token\nkv-cache-dtype: f16\nsession-idle-host: 1.5\n",
+  return {JoinParts({R"(model: /m.gguf
+host: 0.0.0.0
+port: 8080
+api-key: [a, b]
+allow-public: true
+slots: 4
+memory-len: 2048
+temperature: 0.7
+eviction: token
+kv-cache-dtype: f16
+session-idle-host: 1.5
+)",
                      "RINGSIDE_PORT=9\nRINGSIDE_STORE_PATH=/x\nRINGSIDE_MAX_OUTPUT_TOKENS=5\n"}),
-          JoinParts({"# c\nmodel: &a \"m\"\nallowed-origin:\n  - https://x.example\n  - *a\nlog-level: "
-                     "debug\nstore-durability: turn\n",
-                     "RINGSIDE_API_KEY=k\nRINGSIDE_ALLOWED_ORIGIN=*\nHOME=/\n"})};
+          JoinParts({R"(# a comment
+model: &a "m"
+served-model-name: *a
+allowed-origins:
+  - https://x.example
+log-level: debug
+durability: turn
+)",
+                     "RINGSIDE_API_KEY=k\nRINGSIDE_HOST_CACHE_MB=64\nRINGSIDE_STORE_PATH=/x\nHOME=/\n"})};
 }
 
 }  // namespace ringside
