@@ -116,7 +116,7 @@ class Reader {
       }
       out_ += c;
     }
-    ++at_;
+    if (at_ < source_.size()) ++at_;
     out_ += '\'';
   }
 

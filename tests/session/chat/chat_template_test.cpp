@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "engine/files/gguf_reader.h"
+#include "session/chat/template_source.h"
 #include "tests/golden_folder.h"
 
 namespace ringside {
@@ -184,6 +185,12 @@ INSTANTIATE_TEST_SUITE_P(All, ChatTemplateGolden, testing::ValuesIn(CaseNames())
       name.begin(), name.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
   return name;
 });
+
+TEST(TemplateSource, ALiteralWithoutAnEndIsReadToTheEnd) {
+  constexpr std::string_view kSource = "{{ 'x";
+  const std::vector<char> bytes(kSource.begin(), kSource.end());  // nothing stands behind them, as AddressSanitizer knows
+  EXPECT_EQ(TemplateSource({bytes.data(), bytes.size()}).code(), "{{'x'}}");
+}
 
 TEST(RealModelChatTemplate, EqualsJinja) {
   if (std::getenv("RINGSIDE_TEST_MODEL") == nullptr) GTEST_SKIP() << "RINGSIDE_TEST_MODEL is not set";
