@@ -26,6 +26,9 @@ struct RecordedRows {
 };
 constexpr RecordedRows kRecorded[] = {
     {.device = "cpu", .digest = "31ad3b65eaf91a776f90660efa87f7e8"},
+    {.device = "cuda_bf16, NVIDIA H200", .digest = "5704fbacfae7d16613d6cc13e7b340ba"},
+    {.device = "cuda_bf16_fixed, NVIDIA H200", .digest = "5704fbacfae7d16613d6cc13e7b340ba"},
+    {.device = "cuda_f16, NVIDIA H200", .digest = "b2b3abc2de44390a67ad55d4e3296b5d"},
 };
 
 std::unique_ptr<Backend> MakeDeviceOrCpuPath(const std::string& name) {
@@ -63,6 +66,12 @@ std::string DigestOfRows(Backend& backend) {
   return hex;
 }
 
+// GPUs of other makes take other paths.
+std::string KindOf(const std::string& device, const Backend& backend) {
+  const std::string description = backend.Describe();  // its model first
+  return device.starts_with("cpu_") ? "cpu" : device + ", " + description.substr(0, description.find(','));
+}
+
 class GoldenRows : public ::testing::TestWithParam<const char*> {};
 
 // No digest recorded: skipped, and prints what to record.
@@ -71,7 +80,7 @@ TEST_P(GoldenRows, ChangeWithTheArithmeticsVersionOnly) {
   const std::unique_ptr<Backend> backend = MakeDeviceOrCpuPath(device);
   if (backend == nullptr) GTEST_SKIP() << "no " << device << " here";
   const std::string digest = DigestOfRows(*backend);
-  const std::string kind = device.starts_with("cpu_") ? "cpu" : device;
+  const std::string kind = KindOf(device, *backend);
   const std::string record = "{.device = \"" + kind + "\", .digest = \"" + digest + "\"}";
   ASSERT_EQ(kArithmeticVersion, kRecordedVersion) << "record the rows of this version: " << record;
   const auto recorded = std::find_if(std::begin(kRecorded), std::end(kRecorded),
