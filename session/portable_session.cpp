@@ -46,6 +46,11 @@ bool IsMetadata(const Metadata& metadata) {
   return metadata.size() <= static_cast<size_t>(limits::kMaxMetadataEntries);
 }
 
+/// More than this server has is clamped, and kept for one that has it.
+bool IsWindow(const WindowOverrides& window) {
+  return window.memory_len.value_or(1) >= 1 && window.session_len.value_or(1) >= 1;
+}
+
 /// As requests and answers make them. An answer may be longer than a request.
 bool AreItems(const std::vector<Item>& items) {
   std::unordered_set<std::string_view> ids;
@@ -86,8 +91,9 @@ Result<PortableSession> DecodePortable(std::string_view bytes, const ImportRules
   if (!in.done()) return NoExport("they are cut");
   Result<CreatedRecord> created = DecodeCreated(created_bytes);
   if (!created.ok() || !IsMetadata(created->metadata)) return NoExport("their metadata is none");
+  if (!IsWindow(created->window)) return NoExport("their window is none");
   Result<TimelineRecord> record =
-      DecodeImportedTimeline(timeline_bytes, created->codec == rules.codec ? rules.max_tokens : INT64_MAX);
+      DecodeImportedTimeline(timeline_bytes, SameCodec(created->codec, rules.codec) ? rules.max_tokens : INT64_MAX);
   if (record.status().code() == StatusCode::kInvalidArgument) return record.status();
   if (!record.ok() || record->patch.answer_begin != -1) return NoExport("they make no sense");
   if (!AreItems(record->patch.items)) return NoExport("they hold items that no server makes");

@@ -65,9 +65,13 @@ void Write(ByteWriter& out, const std::vector<TokenId>& tokens) {
   out.Unsigned(tokens.size());
   for (const TokenId id : tokens) out.Signed(id);
 }
+TokenId ReadToken(ByteReader& in) {
+  const int64_t id = in.Signed();
+  return id >= 0 && id < kAnyVocabulary ? static_cast<TokenId>(id) : -1;
+}
 std::vector<TokenId> ReadTokens(ByteReader& in) {
   std::vector<TokenId> tokens(in.Count());
-  for (TokenId& id : tokens) id = static_cast<TokenId>(in.Signed());
+  for (TokenId& id : tokens) id = ReadToken(in);
   return tokens;
 }
 
@@ -105,7 +109,7 @@ Result<TimelinePatch> ReadPatch(ByteReader& in, const PatchLimits& most = {}) {
   const size_t tokens = in.Count();
   if (tokens > most.tokens) return refused(" tokens here.", most.tokens, "context_length_exceeded");
   patch.tokens.resize(tokens);
-  for (TokenId& id : patch.tokens) id = static_cast<TokenId>(in.Signed());
+  for (TokenId& id : patch.tokens) id = ReadToken(in);
   const size_t starts = in.Count();
   if (starts > most.tokens) return refused(" tokens here.", most.tokens, "context_length_exceeded");
   patch.message_starts.resize(starts);
@@ -113,7 +117,7 @@ Result<TimelinePatch> ReadPatch(ByteReader& in, const PatchLimits& most = {}) {
   if (in.Bool()) patch.instructions = in.String();
   patch.pinned = in.Signed();
   patch.answer_begin = in.Signed();
-  patch.end = in.Enum(TimelineEnd::kAnswerEnded);
+  patch.end = in.Enum(TimelineEnd::kForgotten);
   return patch;
 }
 
@@ -134,6 +138,19 @@ CacheReport ReadReport(ByteReader& in) {
   }
   report.restore_ms = in.Double();
   return report;
+}
+
+void Write(ByteWriter& out, const ClampedLimits& clamped) {
+  Write(out, clamped.memory_len);
+  Write(out, clamped.session_len);
+  Write(out, clamped.pinned);
+}
+ClampedLimits ReadClamped(ByteReader& in) {
+  ClampedLimits clamped;
+  clamped.memory_len = ReadOptional(in);
+  clamped.session_len = ReadOptional(in);
+  clamped.pinned = ReadOptional(in);
+  return clamped;
 }
 
 void Write(ByteWriter& out, const SamplingParams& p) {
@@ -162,10 +179,10 @@ SamplingParams ReadSampling(ByteReader& in) {
   p.seed = in.Unsigned();
   p.min_tokens = in.Signed();
   p.logprobs = in.Signed();
-  p.top_p_reset = static_cast<TokenId>(in.Signed());
+  p.top_p_reset = ReadToken(in);
   p.logit_bias.resize(in.Count(9));
   for (auto& [id, bias] : p.logit_bias) {
-    id = static_cast<TokenId>(in.Signed());
+    id = ReadToken(in);
     bias = static_cast<float>(in.Double());
   }
   return p;
@@ -180,6 +197,10 @@ Result<TimelineRecord> ReadTimeline(std::string_view bytes, const PatchLimits& m
 }
 
 }  // namespace
+
+bool SameCodec(std::string_view stored, std::string_view ours) {
+  return stored == ours || (ours.starts_with(stored) && ours.substr(stored.size()).starts_with('.'));
+}
 
 JournalRecord Encode(const CreatedRecord& record) {
   ByteWriter out;
@@ -244,6 +265,7 @@ JournalRecord Encode(const TurnRecord& record) {
   out.Signed(record.items_before);
   Write(out, record.sampling);
   out.Signed(record.max_tokens);
+  if (record.clamped.any()) Write(out, record.clamped);  // else as before there were such limits
   return Make(RecordType::kTurn, out);
 }
 Result<TurnRecord> DecodeTurn(std::string_view bytes) {
@@ -261,6 +283,7 @@ Result<TurnRecord> DecodeTurn(std::string_view bytes) {
   record.items_before = in.Signed();
   record.sampling = ReadSampling(in);
   record.max_tokens = in.Signed();
+  if (!in.rest().empty()) record.clamped = ReadClamped(in);
   return Checked(in, std::move(record), "turn");
 }
 
@@ -299,12 +322,12 @@ Result<TokensRecord> DecodeTokens(std::string_view bytes) {
   const bool logprobs = in.Bool();
   record.tokens.resize(in.Count());
   for (OutputToken& token : record.tokens) {
-    token.id = static_cast<TokenId>(in.Signed());
+    token.id = ReadToken(in);
     if (!logprobs) continue;
     token.logprob = static_cast<float>(in.Double());
     token.top.resize(in.Count(9));
     for (TokenLogprob& other : token.top) {
-      other.id = static_cast<TokenId>(in.Signed());
+      other.id = ReadToken(in);
       other.logprob = static_cast<float>(in.Double());
     }
   }

@@ -1,9 +1,10 @@
 // What a session writes into the journal: one struct per kind of record, and its bytes. What these records say, in
 // their order, is the session: applying them to an empty one gives it back. Plain values; decoding treats bytes as
-// hostile and says kCorruption.
+// hostile and says kCorruption. A token id that no vocabulary can have is read as -1.
 //
 // A turn is kTurn, then kStarted, kTokens ... and kEnd; without the last a crash has cut it, which the next start notes
-// as kInterrupted. A turn that the engine refused is kTurn, kAbandoned.
+// as kInterrupted. A turn that the engine refused is kTurn, kAbandoned. Token ids are those of the codec that the last
+// kCreated or kRetokenised names; what stood before a kRetokenised lost its ids, and a turn that ran was cut by it.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +43,7 @@ struct CreatedRecord {
   Metadata metadata;
   WindowOverrides window;
   uint64_t epoch = 0;
-  std::string codec;  // whose token ids follow
+  std::string codec;  // whose token ids follow; see SameCodec
 };
 
 struct TimelineRecord {
@@ -60,6 +61,7 @@ struct TurnRecord {
   int64_t items_before = 0;
   SamplingParams sampling;  // but for bad words, which the request's fields (echo) have
   int64_t max_tokens = 0;
+  ClampedLimits clamped;
 };
 
 struct TokensRecord {
@@ -86,6 +88,10 @@ struct SessionSummary {
   std::string owner;
   double created_at = 0, updated_at = 0;
 };
+
+/// True if token ids stored under the codec's name `stored` are those of `ours`. A name says the vocabulary and, behind
+/// a point, the chat template; older ones end before the point and are taken for what they were.
+bool SameCodec(std::string_view stored, std::string_view ours);
 
 JournalRecord Encode(const CreatedRecord& record);
 JournalRecord EncodeMetadata(const Metadata& metadata);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,6 +17,12 @@
 namespace ringside {
 
 enum class ResponseStatus { kInProgress, kCompleted, kIncomplete, kCancelled, kFailed };
+
+/// What of a session's own settings is more than this server has: the server's limits, which hold instead.
+struct ClampedLimits {
+  std::optional<int64_t> memory_len, session_len, pinned;
+  bool any() const { return memory_len || session_len || pinned; }
+};
 
 struct Response {
   std::string id;               // "resp_..."
@@ -53,6 +60,8 @@ struct Response {
   int64_t input_tokens = 0;    // the whole context of the answer
   int64_t output_tokens = 0;
   CacheReport report;
+  bool retokenised = false;  // the history's ids were another tokenizer's or template's: they were made anew
+  ClampedLimits clamped;
   int64_t tokens_evicted_before = 0, messages_evicted_before = 0;  // what the turn before had reported
   TurnTimes times;
 

@@ -35,6 +35,7 @@ Session::Session(std::shared_ptr<const SessionContext> context, std::string key,
       window_(window),
       epoch_(context_->epoch),
       first_epoch_(context_->epoch),
+      recorded_codec_(context_->codec_name),
       owners_bytes_(context_->bytes_by_owner->Of(owner_)) {
   CountBytes();
 }
@@ -53,11 +54,26 @@ void Session::CountBytes() {
   bytes_ = bytes;
 }
 
-int64_t Session::SessionLen() const { return window_.session_len.value_or(context_->options.session_len); }
+// A session's own settings stay as they are, for a server that has more; here they hold as far as the server's go.
+int64_t Session::SessionLen() const {
+  const int64_t most = context_->options.session_len;
+  return std::min(window_.session_len.value_or(most), most);
+}
 
 RingWindow Session::Window(int64_t pinned) const {
-  return {pinned, window_.memory_len.value_or(context_->options.memory_len),
-          window_.eviction.value_or(context_->options.eviction)};
+  const SessionTableOptions& options = context_->options;
+  return {std::min(pinned, options.pinned_max),
+          std::min(window_.memory_len.value_or(options.memory_len), options.memory_len),
+          window_.eviction.value_or(options.eviction)};
+}
+
+ClampedLimits Session::Clamped(int64_t pinned) const {
+  const SessionTableOptions& options = context_->options;
+  ClampedLimits clamped;
+  if (window_.memory_len > options.memory_len) clamped.memory_len = options.memory_len;
+  if (window_.session_len > options.session_len) clamped.session_len = options.session_len;
+  if (pinned > options.pinned_max) clamped.pinned = options.pinned_max;
+  return clamped;
 }
 
 Item Session::MakeItem(NewItem item) const {
@@ -102,9 +118,9 @@ SessionInfo Session::Info() const {
   info.items = static_cast<int64_t>(timeline_.items().size());
   info.tokens = static_cast<int64_t>(timeline_.tokens().size());
   info.position = last_report_.position;
-  info.pinned = timeline_.pinned();
   info.tokens_evicted = last_report_.tokens_evicted;
-  const RingWindow window = Window(0);
+  const RingWindow window = Window(timeline_.pinned());
+  info.pinned = window.pinned;
   info.memory_len = window.memory_len;
   info.eviction = window.eviction;
   info.session_len = SessionLen();
@@ -212,10 +228,14 @@ Status Session::SetMetadata(Metadata metadata) {
 Status Session::ChangeTimeline(std::unique_lock<std::mutex>& lock, Timeline next, bool truncates,
                                std::vector<std::string>* undone) {
   std::vector<JournalRecord> records;
-  if (durable_) records.push_back(Encode(TimelineRecord{next.PatchFrom(timeline_), truncates}));
+  if (durable_) {
+    if (Foreign()) records.push_back(EncodeRetokenised(context_->codec_name));
+    records.push_back(Encode(TimelineRecord{next.PatchFrom(timeline_), truncates}));
+  }
   changing_ = true;
   const Status status = Commit(lock, std::move(records), false, [&] {
     timeline_ = std::move(next);
+    recorded_codec_ = context_->codec_name;
     head_.clear();
     if (truncates) *undone = DropResponsesBehind(timeline_.items().size());
     CountBytes();

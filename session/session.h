@@ -47,7 +47,7 @@ class RetiredTimelines {
 struct SessionContext {
   SessionTableOptions options;
   Codec codec;
-  std::string codec_name;  // whose token ids these are
+  std::string codec_name;  // whose token ids sessions have; see SameCodec
   const Clock& clock;
   Journal* journal;  // null = memory only
   TurnEngine& engine;
@@ -169,12 +169,18 @@ class Session : public std::enable_shared_from_this<Session> {
   Item MakeItem(NewItem item) const;
   RingWindow Window(int64_t pinned) const;
   int64_t SessionLen() const;
+  ClampedLimits Clamped(int64_t pinned) const;
   Status CheckFree(uint64_t connection) const;
   Status CheckItems(size_t added, const char* param) const;
   Status Check(const TurnSpec& spec, const Timeline& next) const;
   Result<SamplingParams> Sampling(const TurnSpec& spec) const;
   std::optional<JournalEntry> TurnEntry(const TurnSpec& spec, const ActiveTurn& turn, const TurnRequest& request);
   std::vector<JournalRecord> CreationRecords() const;
+  /// The ids that the journal has are another codec's: kRetokenised must stand before any of ours.
+  bool Foreign() const { return !SameCodec(recorded_codec_, context_->codec_name); }
+  int64_t RecordedVocabulary() const { return Foreign() ? kAnyVocabulary : context_->codec.tokenizer.vocab_size(); }
+  /// Makes all text new text: no id is known any more.
+  void ForgetIds();
   std::string Summary() const;
   /// Gives the journal an entry and waits; `apply` runs under the lock once it is durable, or at once where there is no
   /// journal for it.
@@ -201,7 +207,9 @@ class Session : public std::enable_shared_from_this<Session> {
   void Emit(TurnEvent event);
   void EmitText(std::string_view text);
   void Finish(const TurnEnd& end, double completed_at);
-  /// Ends the running turn where the journal's record of it ends.
+  /// Ends the running turn where the journal's record of it ends: with all text of its ids, or (Interrupt) with what
+  /// was told.
+  void CutTurn();
   void Interrupt();
   void FailTurn(const Status& status);
   void DropTurn();
@@ -217,9 +225,11 @@ class Session : public std::enable_shared_from_this<Session> {
   static Result<std::shared_ptr<Session>> FromRecords(std::shared_ptr<const SessionContext> context,
                                                       const std::string& key, const JournalTranscript& transcript,
                                                       std::vector<JournalRecord>* news);
-  void CutTurn();
   Status ApplyRecord(const JournalRecord& record);
+  Status ApplyRetokenised(std::string_view payload);
   Status ApplyTurn(std::string_view payload);
+  Status ApplyTokens(std::string_view payload);
+  Status CheckRecorded(TokenId id) const;
   Status ApplyEnd(std::string_view payload);
   Status ApplyTimeline(std::string_view payload);
 
@@ -240,6 +250,7 @@ class Session : public std::enable_shared_from_this<Session> {
   uint64_t epoch_, first_epoch_;  // now; the oldest one whose event numbers are still right
   EventCounts told_;              // in this session so far
   JournalPosition recorded_;
+  std::string recorded_codec_;  // of the ids in the journal, as far as it is read or written
   TimelineId engine_timeline_ = 0;
   RingWindow engine_window_;
   CacheReport last_report_;

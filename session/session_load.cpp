@@ -10,8 +10,9 @@ Result<std::shared_ptr<Session>> Session::Load(std::shared_ptr<const SessionCont
   ASSIGN_OR_RETURN(const auto session, FromRecords(std::move(context), key, transcript, &news));
   for (const JournalRecord& record : news) {
     if (record.type == static_cast<uint8_t>(RecordType::kInterrupted)) ++*session->context_->interrupted;
-    if (record.type == static_cast<uint8_t>(RecordType::kRetokenised))
-      LogWarning("session {}: its tokens are another tokenizer's; its text is tokenised anew", key);
+  }
+  if (session->Foreign()) {
+    LogWarning("session {}: its tokens are another tokenizer's or template's; its text is tokenised anew", key);
   }
   if (!news.empty()) session->Note(std::move(news));
   return session;
@@ -41,14 +42,9 @@ Result<std::shared_ptr<Session>> Session::FromRecords(std::shared_ptr<const Sess
   session->created_at_ = session->updated_at_ = created->created_at;
   session->epoch_ = session->first_epoch_ = created->epoch;
   session->recorded_ = transcript.last;
-  std::string codec = created->codec;
+  session->recorded_codec_ = std::move(created->codec);
   for (size_t i = 1; i < transcript.records.size(); ++i) {
     const JournalRecord& record = transcript.records[i];
-    if (record.type == static_cast<uint8_t>(RecordType::kRetokenised)) {
-      const auto name = DecodeName(record.payload);
-      if (!name.ok()) return damaged(i);
-      codec = *name;
-    }
     // Still there when it ends, even if it was deleted in mid answer.
     const std::shared_ptr<Response> answer = session->running_ ? session->running_->response : nullptr;
     if (const Status status = session->ApplyRecord(record); !status.ok()) {
@@ -60,19 +56,23 @@ Result<std::shared_ptr<Session>> Session::FromRecords(std::shared_ptr<const Sess
   }
   if (session->running_) {
     session->CutTurn();
+    // What follows says whether the cut turn's ids could be read: a later start must come to the same text.
+    if (session->Foreign()) news->push_back(EncodeRetokenised(session->context_->codec_name));
     news->push_back(EncodeInterrupted());
   }
-  if (codec != session->context_->codec_name) {
-    session->timeline_.ForgetTokens();
-    news->push_back(EncodeRetokenised(session->context_->codec_name));
-  }
+  // The journal is told with the next change: until then a server with the former model finds its ids again.
+  if (session->Foreign()) session->ForgetIds();
   session->CountBytes();
   return session;
 }
 
-void Session::CutTurn() {
-  AnnounceLocked();
-  Interrupt();
+void Session::ForgetIds() {
+  timeline_.ForgetTokens();
+  last_report_ = {};
+  for (const auto& response : responses_) {
+    response->tokens.clear();
+    response->piece_token_ends.clear();
+  }
 }
 
 Status Session::ApplyRecord(const JournalRecord& record) {
@@ -93,12 +93,8 @@ Status Session::ApplyRecord(const JournalRecord& record) {
       StartLocked(report);
       return Status::Ok();
     }
-    case RecordType::kTokens: {
-      ASSIGN_OR_RETURN(TokensRecord tokens, DecodeTokens(record.payload));
-      if (!running_) return Corruption("session: tokens without a turn");
-      TokensLocked({std::move(tokens.tokens), std::move(tokens.text)});
-      return Status::Ok();
-    }
+    case RecordType::kTokens:
+      return ApplyTokens(record.payload);
     case RecordType::kEnd:
       return ApplyEnd(record.payload);
     case RecordType::kAttached: {
@@ -118,16 +114,22 @@ Status Session::ApplyRecord(const JournalRecord& record) {
       if (running_) CutTurn();
       return Status::Ok();
     case RecordType::kRetokenised:
-      timeline_.ForgetTokens();
-      return Status::Ok();
+      return ApplyRetokenised(record.payload);
   }
   return Mismatch("a record is of a kind that this version does not know");
+}
+
+Status Session::ApplyRetokenised(std::string_view payload) {
+  ASSIGN_OR_RETURN(recorded_codec_, DecodeName(payload));
+  if (running_) Interrupt();
+  ForgetIds();
+  return Status::Ok();
 }
 
 Status Session::ApplyTimeline(std::string_view payload) {
   ASSIGN_OR_RETURN(TimelineRecord record, DecodeTimeline(payload));
   if (running_) CutTurn();
-  RETURN_IF_ERROR(timeline_.Apply(std::move(record.patch), context_->codec.tokenizer.vocab_size()));
+  RETURN_IF_ERROR(timeline_.Apply(std::move(record.patch), RecordedVocabulary()));
   head_.clear();
   if (record.truncates) DropResponsesBehind(timeline_.items().size());
   return Status::Ok();
@@ -137,7 +139,7 @@ Status Session::ApplyTurn(std::string_view payload) {
   ASSIGN_OR_RETURN(TurnRecord record, DecodeTurn(payload));
   if (running_) CutTurn();  // the disk was full when it was cut
   ActiveTurn turn(NextEngineId(), timeline_);
-  RETURN_IF_ERROR(turn.next.Apply(std::move(record.patch), context_->codec.tokenizer.vocab_size()));
+  RETURN_IF_ERROR(turn.next.Apply(std::move(record.patch), RecordedVocabulary()));
   const auto response = std::make_shared<Response>();
   response->id = std::move(record.response_id);
   response->item_id = std::move(record.item_id);
@@ -148,6 +150,8 @@ Status Session::ApplyTurn(std::string_view payload) {
   response->stored = record.stored;
   response->warm_up = record.warm_up;
   response->logprobs = record.logprobs;
+  response->retokenised = timeline_.forgotten();
+  response->clamped = record.clamped;
   response->created_at = updated_at_ = record.created_at;
   response->items_before = std::min(static_cast<size_t>(record.items_before), timeline_.items().size());
   response->input_items_end = turn.next.items().size();
@@ -163,19 +167,31 @@ Status Session::ApplyTurn(std::string_view payload) {
   return Status::Ok();
 }
 
+Status Session::ApplyTokens(std::string_view payload) {
+  ASSIGN_OR_RETURN(TokensRecord record, DecodeTokens(payload));
+  if (!running_) return Corruption("session: tokens without a turn");
+  for (const OutputToken& token : record.tokens) {
+    RETURN_IF_ERROR(CheckRecorded(token.id));
+    for (const TokenLogprob& other : token.top) RETURN_IF_ERROR(CheckRecorded(other.id));
+  }
+  TokensLocked({std::move(record.tokens), std::move(record.text)});
+  return Status::Ok();
+}
+
+Status Session::CheckRecorded(TokenId id) const {
+  return id >= 0 && id < RecordedVocabulary() ? Status::Ok() : Corruption("session: a token outside the vocabulary");
+}
+
 Status Session::ApplyEnd(std::string_view payload) {
   ASSIGN_OR_RETURN(EndRecord record, DecodeEnd(payload));
   if (!running_) return Corruption("session: an end without a turn");
-  const int64_t vocab = context_->codec.tokenizer.vocab_size();
+  for (const TokenId id : record.tail) RETURN_IF_ERROR(CheckRecorded(id));
   TurnEnd end;
   end.reason = record.reason;
   end.error = std::move(record.error);
   end.stop_string = std::move(record.stop_string);
   end.output = running_->output;
   end.output.insert(end.output.end(), record.tail.begin(), record.tail.end());
-  for (const TokenId id : end.output) {
-    if (id < 0 || id >= vocab) return Corruption("session: a token outside the vocabulary");
-  }
   end.report = record.report;
   end.times = record.times;
   running_->response->incomplete_reason = std::move(record.incomplete_reason);

@@ -9,14 +9,29 @@
 namespace ringside {
 namespace {
 
-/// Names what makes ids of text: the vocabulary and the template.
+/// Two templates are one if they make the same of these messages.
+std::string NameTemplate(const ChatTemplate& chat) {
+  const std::vector<ChatMessage> talk = {{ChatRole::kSystem, " system "},
+                                         {ChatRole::kUser, " user "},
+                                         {ChatRole::kAssistant, "<think> thought </think> answer "},
+                                         {ChatRole::kSystem, " later system "},
+                                         {ChatRole::kUser, " user "}};
+  std::string all = chat.Render(talk, TimelineEnd::kNothing, true).Text();
+  all += '\0' + chat.Render({&talk[1], 1}, TimelineEnd::kNothing, true).Text();
+  for (const TimelineEnd end : {TimelineEnd::kAnswerOpen, TimelineEnd::kAnswerEnded}) {
+    all += '\0' + chat.Render({&talk[1], 1}, end, true).Text();
+  }
+  return HashedId("", all);
+}
+
+/// Names what makes ids of text: the vocabulary, with the family of templates, and the template.
 std::string NameCodec(const Tokenizer& tokenizer, const ChatTemplate& chat) {
   std::string all = chat.name();
   for (TokenId id = 0; id < tokenizer.vocab_size(); ++id) {
     all.push_back('\0');
     all += tokenizer.TokenName(id);
   }
-  return HashedId("", all);
+  return HashedId("", all) + '.' + NameTemplate(chat);
 }
 
 std::shared_ptr<const SessionContext> MakeContext(SessionTableOptions options, const Tokenizer& tokenizer,

@@ -93,7 +93,8 @@ class SessionTable {
   Status Resume(const Caller& caller, const ResumeRequest& request, const std::shared_ptr<EventSink>& sink);
 
   // Administration.
-  /// The conversation as bytes, exact (token ids included), for ImportSession of any server with the same tokenizer.
+  /// The conversation as bytes, exact (token ids included), for ImportSession of any server. One with another tokenizer
+  /// or template renders the text anew; one with smaller limits clamps the conversation's own.
   Result<std::string> ExportSession(const Caller& caller, const std::string& id);
   /// A new conversation of the caller. kInvalidArgument for bytes that no export made.
   Result<SessionInfo> ImportSession(const Caller& caller, std::string_view bytes);

@@ -53,6 +53,7 @@ std::optional<JournalEntry> Session::TurnEntry(const TurnSpec& spec, const Activ
   entry.session = key_;
   entry.create = creates;
   if (creates) entry.records = CreationRecords();
+  if (!creates && Foreign()) entry.records.push_back(EncodeRetokenised(context_->codec_name));
   entry.records.push_back(Encode(TurnRecord{
       .response_id = response.id,
       .item_id = response.item_id,
@@ -69,6 +70,7 @@ std::optional<JournalEntry> Session::TurnEntry(const TurnSpec& spec, const Activ
       .items_before = static_cast<int64_t>(response.items_before),
       .sampling = request.sampling,
       .max_tokens = request.max_tokens,
+      .clamped = response.clamped,
   }));
   entry.summary = Summary();
   return entry;
@@ -83,9 +85,11 @@ Result<Session::Prepared> Session::Begin(const TurnSpec& spec, const Caller& cal
   RETURN_IF_ERROR(CheckFree(caller.connection));
   RETURN_IF_ERROR(CheckItems(spec.input.size() + 1, "input"));  // and the answer
   ActiveTurn running(turn, timeline_);
+  running.recomputed = response->retokenised = timeline_.forgotten();
   if (spec.instructions) {
-    ASSIGN_OR_RETURN(running.recomputed,
+    ASSIGN_OR_RETURN(const bool changed,
                      running.next.SetInstructions(spec.instructions, context_->codec, SessionLen()));
+    running.recomputed |= changed;
   }
   response->items_before = timeline_.items().size();
   for (const NewItem& item : spec.input) running.next.AddItem(MakeItem(item));
@@ -106,6 +110,7 @@ Result<Session::Prepared> Session::Begin(const TurnSpec& spec, const Caller& cal
 
   const RingWindow window = Window(running.next.pinned());
   RETURN_IF_ERROR(CheckNewInput(spec, running.next, first_new, window, options.max_input_tokens));
+  response->clamped = Clamped(running.next.pinned());
 
   Prepared prepared;
   if (engine_timeline_ == 0 || !(window == engine_window_)) {
@@ -130,7 +135,7 @@ Result<Session::Prepared> Session::Begin(const TurnSpec& spec, const Caller& cal
     request.stop_ids.insert(request.stop_ids.end(), options.end_of_turn.begin(), options.end_of_turn.end());
   }
   request.owner = durable_ || context_->journal == nullptr || spec.store ? key_ : "";
-  request.continues = !timeline_.tokens().empty();
+  request.continues = !timeline_.tokens().empty() || timeline_.forgotten();
   request.max_tokens = spec.warm_up ? 0 : spec.max_output_tokens.value_or(options.max_output_tokens);
 
   updated_at_ = context_->clock.WallSeconds();
@@ -185,10 +190,12 @@ Status Session::Record(TurnId turn) {
 
 void Session::OnRecorded(TurnId turn, const Status& status, const JournalPosition& last) {
   std::lock_guard lock(mutex_);
-  if (status.ok())
+  if (status.ok()) {
     recorded_ = last;
-  else if (recorded_.seq == 0)
+    recorded_codec_ = context_->codec_name;
+  } else if (recorded_.seq == 0) {
     durable_ = false;  // it was to be created with this turn
+  }
   if (Runs(turn)) Advance(running_->Recorded(status));
 }
 
@@ -261,17 +268,26 @@ void Session::OnLost(TurnId turn, const Status& status) {
 }
 
 // A pure function of the turn's records: a start after a crash and a server whose disk is full come to the same.
+void Session::CutTurn() {
+  AnnounceLocked();
+  const Response& response = *running_->response;
+  if (response.opened && !Foreign()) {
+    Detokenizer detokenizer(context_->codec.tokenizer, context_->codec.tokenizer.strips_leading_space());
+    std::string text;
+    for (const TokenId id : running_->output) text += detokenizer.Push(id);
+    text += detokenizer.Finish();
+    // What was held back belongs to the answer now: its ids stay.
+    if (text.size() > response.text.size() && text.starts_with(response.text)) {
+      EmitText(std::string_view(text).substr(response.text.size()));
+    }
+  }
+  Interrupt();
+}
+
 void Session::Interrupt() {
+  AnnounceLocked();
   ActiveTurn& turn = *running_;
   Response& response = *turn.response;
-  Detokenizer detokenizer(context_->codec.tokenizer, context_->codec.tokenizer.strips_leading_space());
-  std::string text;
-  for (const TokenId id : turn.output) text += detokenizer.Push(id);
-  text += detokenizer.Finish();
-  // What was held back belongs to the answer now: its ids stay.
-  if (response.opened && text.size() > response.text.size() && text.starts_with(response.text)) {
-    EmitText(std::string_view(text).substr(response.text.size()));
-  }
   response.incomplete_reason = "interrupted";
   if (turn.renumbers) first_epoch_ = ++epoch_;
   TurnEnd end;

@@ -21,16 +21,12 @@ Result<SessionInfo> SessionTable::ImportSession(const Caller& caller, std::strin
   const std::string& codec = state_->context->codec_name;
   const ImportRules rules{options().export_key, options().accept_foreign_imports, codec, options().session_len};
   ASSIGN_OR_RETURN(PortableSession in, DecodePortable(bytes, rules));
-  const bool ours = in.created.codec == codec;
+  const bool ours = SameCodec(in.created.codec, codec);
   Timeline timeline;
-  if (!timeline.Apply(std::move(in.timeline), ours ? tokenizer().vocab_size() : INT64_MAX).ok()) {
+  if (!timeline.Apply(std::move(in.timeline), ours ? tokenizer().vocab_size() : kAnyVocabulary).ok()) {
     return InvalidArgument("These bytes are no exported conversation: they make no sense.", "body", "invalid_value");
   }
   if (!ours) timeline.ForgetTokens();
-  if (timeline.pinned() > options().pinned_max) {
-    return InvalidArgument("The conversation pins more tokens than this server does.", "body", "invalid_value");
-  }
-  RETURN_IF_ERROR(state_->CheckWindow(in.created.window));
   RETURN_IF_ERROR(state_->MakeRoom(caller.principal));
   auto session = std::make_shared<Session>(state_->context, MakeId("conv_"), caller.principal,
                                            std::move(in.created.metadata), in.created.window);

@@ -7,6 +7,7 @@ namespace ringside {
 size_t FirstNewItem(const TurnSpec& spec, const Timeline& next) {
   const SharedList<Item>& items = next.items();
   size_t first = items.size() - spec.input.size();
+  if (next.forgotten()) return first;
   while (first > 0 && !items[first - 1].rendered() && items[first - 1].role != ChatRole::kAssistant) --first;
   return first;
 }

@@ -12,7 +12,8 @@
 namespace ringside {
 
 /// Index of the first item of `next`, not rendered yet, that is new input: the turn's own items and those before them
-/// that were added since the last answer and never computed.
+/// that were added since the last answer and never computed. Where ids were forgotten nobody knows what was computed:
+/// the turn's own items alone.
 size_t FirstNewItem(const TurnSpec& spec, const Timeline& next);
 
 /// `next` is rendered by now. kInvalidArgument (context_length_exceeded), naming both numbers, if the new input alone

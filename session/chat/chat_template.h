@@ -36,6 +36,7 @@ enum class TimelineEnd : uint8_t {
   kMessageDone = 2,  // behind a whole message
   kAnswerOpen = 3,  // inside the assistant's message: a generation prompt and perhaps some sampled ids, without its end
   kAnswerEnded = 4,  // the last id is the template's end_of_turn()
+  kForgotten = 5,    // of a timeline: no ids, there were others and its text is to be rendered anew (from kNothing)
 };
 
 /// The new text of one turn. Every message begins at a piece border.

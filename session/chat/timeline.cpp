@@ -183,6 +183,7 @@ void Timeline::ReopenAnswer() {
 }
 
 void Timeline::ForgetTokens() {
+  const bool forgets = forgotten() || !tokens_.empty();
   std::vector<Item> all = items_.From(0);
   for (Item& item : all) {
     item.token_begin = item.token_end = -1;
@@ -193,6 +194,7 @@ void Timeline::ForgetTokens() {
   items_.Append(std::move(all));
   answer_begin_ = -1;
   CutTokens(0);
+  if (forgets) end_ = TimelineEnd::kForgotten;
 }
 
 void Timeline::KeepItems(size_t count) {
@@ -221,7 +223,7 @@ void Timeline::CutTokens(int64_t size) {
                                                message_starts_.begin()));
   if (size == 0) {
     pinned_ = 0;
-    end_ = TimelineEnd::kNothing;
+    if (!forgotten()) end_ = TimelineEnd::kNothing;
   }
 }
 

@@ -18,6 +18,7 @@
 namespace ringside {
 
 inline constexpr size_t kMaxTimelineItems = 1 << 17;  // of one conversation; who adds items sees to it
+inline constexpr int64_t kAnyVocabulary = int64_t{1} << 31;  // ids of a tokenizer that is not here
 
 struct Item {
   std::string id;  // "msg_..."
@@ -91,11 +92,13 @@ class Timeline {
 
   /// Forgets every id, so that the text is rendered anew: they were another tokenizer's.
   void ForgetTokens();
+  /// Ids were forgotten, and nothing has been rendered since.
+  bool forgotten() const { return end_ == TimelineEnd::kForgotten; }
 
   /// What makes this of `base`.
   TimelinePatch PatchFrom(const Timeline& base) const;
   /// Becomes what the patch was taken from, if this is what it was taken against. kCorruption, and nothing changed, if
-  /// no timeline of a vocabulary of `vocab` ids can be that.
+  /// no timeline of a vocabulary of `vocab` ids (kAnyVocabulary: of some) can be that.
   Status Apply(TimelinePatch patch, int64_t vocab);
 
  private:

@@ -76,7 +76,7 @@ Status Timeline::Apply(TimelinePatch patch, int64_t vocab) {
   const bool ascending = std::adjacent_find(starts.begin(), starts.end(), std::greater_equal<>()) == starts.end();
   const bool inside = starts.empty() || (starts[0] >= 0 && starts.back() <= tokens);
   if (!known || !ascending || !inside || next.pinned_ < 0 || next.pinned_ > tokens || next.answer_begin_ < -1 ||
-      next.answer_begin_ > tokens || !ItemsFit(next.items_, tokens)) {
+      next.answer_begin_ > tokens || (next.forgotten() && tokens > 0) || !ItemsFit(next.items_, tokens)) {
     return Corruption("timeline: a change that leads to none");
   }
   *this = std::move(next);

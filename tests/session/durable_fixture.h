@@ -34,7 +34,7 @@ class DurableSessionTest : public ::testing::Test {
     auto opened = Journal::Open(log);
     ASSERT_TRUE(opened.ok()) << opened.status().ToString();
     journal = std::move(*opened);
-    engine = std::make_unique<ScriptedEngine>();
+    engine = std::make_unique<ScriptedEngine>(tokenizer.first_id());
     table = std::make_unique<SessionTable>(options, tokenizer, *chat, *engine, journal.get(), clock);
     ASSERT_TRUE(table->Open().ok());
   }

@@ -209,6 +209,49 @@ TEST_F(HostileImportTest, PinnedTokensAreTokensOfTheTimeline) {
   EXPECT_EQ(Import().status().code(), StatusCode::kInvalidArgument);
 }
 
+TEST_F(HostileImportTest, IdsThatNoVocabularyHasAreRefused) {
+  const auto bytes_of = [](int64_t id) {
+    ByteWriter out;
+    out.Signed(id);
+    return out.Take();
+  };
+  constexpr TokenId kHere = 123456;  // to be found among the bytes
+  record.patch.tokens[0] = kHere;
+  const std::string timeline = Encode(record).payload;
+  const size_t at = timeline.find(bytes_of(kHere));
+  ASSERT_NE(at, std::string::npos);
+  const auto import = [&](int64_t id) {
+    std::string changed = timeline;
+    changed.replace(at, bytes_of(kHere).size(), bytes_of(id));
+    return table.ImportSession(me, Forge(Encode(created).payload, changed)).status();
+  };
+  const std::string ours = created.codec;
+  for (const std::string& codec : {ours, std::string("another's")}) {
+    created.codec = codec;
+    for (const int64_t id : {int64_t{-1}, INT64_MIN, int64_t{1} << 31, (int64_t{1} << 32) + 'a', INT64_MAX}) {
+      EXPECT_EQ(import(id).code(), StatusCode::kInvalidArgument) << codec << " " << id;
+    }
+    EXPECT_EQ(import(tokenizer.vocab_size()).ok(), codec != ours);
+    EXPECT_TRUE(import('a').ok());
+  }
+}
+
+TEST_F(HostileImportTest, AWindowIsOfAtLeastOneToken) {
+  for (const int64_t length : {int64_t{0}, int64_t{-1}, INT64_MIN}) {
+    created.window = {.memory_len = length};
+    EXPECT_EQ(Import().status().code(), StatusCode::kInvalidArgument) << length;
+    created.window = {.session_len = length};
+    EXPECT_EQ(Import().status().code(), StatusCode::kInvalidArgument) << length;
+  }
+  created.window = {.memory_len = INT64_MAX, .session_len = INT64_MAX};
+  EXPECT_EQ(Import()->memory_len, table.options().memory_len);
+}
+
+TEST_F(HostileImportTest, WhereIdsAreForgottenThereAreNone) {
+  record.patch.end = TimelineEnd::kForgotten;
+  EXPECT_EQ(Import().status().code(), StatusCode::kInvalidArgument);
+}
+
 // Each of these bodies says that more follows than a conversation can have.
 TEST_F(HostileImportTest, CountsAreBelievedOnlyWithinTheLimits) {
   constexpr size_t kMany = 4 << 20;

@@ -14,10 +14,15 @@
 
 namespace ringside {
 
-/// Ids 0..255 are bytes, then "<|im_start|>" 256, "<|im_end|>" 257.
+/// Ids 0..255 are bytes, then "<|im_start|>" 256, "<|im_end|>" 257; with `first_id` all of them so much higher, behind
+/// ids that mean nothing.
 class ByteTokenizer final : public Tokenizer {
  public:
   static constexpr TokenId kImStart = 256, kImEnd = 257;
+
+  explicit ByteTokenizer(TokenId first_id = 0) : first_id_(first_id) {}
+  TokenId first_id() const { return first_id_; }
+  TokenId im_end() const { return first_id_ + kImEnd; }
 
   std::optional<std::vector<TokenId>> Encode(std::span<const TextPiece> pieces, int64_t max_tokens) const override {
     std::vector<TokenId> ids;
@@ -27,13 +32,14 @@ class ByteTokenizer final : public Tokenizer {
         TokenId id = static_cast<unsigned char>(rest.front());
         size_t length = 1;
         for (const TokenId special : {kImStart, kImEnd}) {
-          if (piece.markup && rest.starts_with(TokenName(special))) {
+          const std::string_view name = TokenName(first_id_ + special);
+          if (piece.markup && rest.starts_with(name)) {
             id = special;
-            length = TokenName(special).size();
+            length = name.size();
           }
         }
         if (static_cast<int64_t>(ids.size()) >= max_tokens) return std::nullopt;
-        ids.push_back(id);
+        ids.push_back(first_id_ + id);
         rest.remove_prefix(length);
       }
     }
@@ -45,21 +51,22 @@ class ByteTokenizer final : public Tokenizer {
       for (int i = 0; i < 256; ++i) all.push_back(static_cast<char>(i));
       return all;
     }();
-    return id >= 0 && id < 256 ? std::string_view(bytes).substr(static_cast<size_t>(id), 1) : std::string_view();
+    const TokenId byte = id - first_id_;
+    return byte >= 0 && byte < 256 ? std::string_view(bytes).substr(static_cast<size_t>(byte), 1) : std::string_view();
   }
   std::string_view TokenName(TokenId id) const override {
-    if (id == kImStart) return "<|im_start|>";
-    if (id == kImEnd) return "<|im_end|>";
+    if (id == first_id_ + kImStart) return "<|im_start|>";
+    if (id == first_id_ + kImEnd) return "<|im_end|>";
     return TokenBytes(id);
   }
-  bool IsSpecial(TokenId id) const override { return id >= 256; }
+  bool IsSpecial(TokenId id) const override { return id >= first_id_ + 256; }
   std::optional<TokenId> FindSpecial(std::string_view name) const override {
-    for (const TokenId id : {kImStart, kImEnd}) {
+    for (const TokenId id : {first_id_ + kImStart, first_id_ + kImEnd}) {
       if (name == TokenName(id)) return id;
     }
     return std::nullopt;
   }
-  int64_t vocab_size() const override { return 258; }
+  int64_t vocab_size() const override { return first_id_ + 258; }
   bool strips_leading_space() const override { return false; }
 
   std::string Decode(std::span<const TokenId> ids) const {
@@ -67,6 +74,9 @@ class ByteTokenizer final : public Tokenizer {
     for (const TokenId id : ids) text += TokenName(id);
     return text;
   }
+
+ private:
+  TokenId first_id_;
 };
 
 inline std::vector<TokenId> Bytes(std::string_view text) {
@@ -78,6 +88,9 @@ inline std::vector<TokenId> Bytes(std::string_view text) {
 /// Keeps the turns submitted until the test ends them.
 class ScriptedEngine final : public TurnEngine {
  public:
+  /// `first_id`: of the table's ByteTokenizer.
+  explicit ScriptedEngine(TokenId first_id = 0) : first_id_(first_id) {}
+
   Status Submit(TurnRequest request) override {
     std::lock_guard lock(mutex_);
     if (!refusal_.ok()) return refusal_;
@@ -164,20 +177,25 @@ class ScriptedEngine final : public TurnEngine {
   void Say(size_t index, std::string_view text) {
     const TurnRequest request = At(index);
     for (const char c : text) {
-      const TokenId id = static_cast<unsigned char>(c);
-      OutputToken token{id, -0.5F, {}};
+      OutputToken token{IdOf(c), -0.5F, {}};
       for (int64_t i = 0; i < request.sampling.logprobs; ++i)
-        token.top.push_back({static_cast<TokenId>('a' + i), -1.0F});
+        token.top.push_back({first_id_ + static_cast<TokenId>('a' + i), -1.0F});
       request.sink->OnTokens({{token}, std::string(1, c)});
     }
     std::lock_guard lock(mutex_);
-    for (const char c : text) outputs_[index].push_back(static_cast<unsigned char>(c));
+    for (const char c : text) outputs_[index].push_back(IdOf(c));
+  }
+  /// Steps whose text is not told yet.
+  void HoldBack(size_t index, std::string_view text) {
+    for (const char c : text) At(index).sink->OnTokens({{OutputToken{IdOf(c), -0.5F, {}}}, ""});
+    std::lock_guard lock(mutex_);
+    for (const char c : text) outputs_[index].push_back(IdOf(c));
   }
   /// One step whose text is all of this, however long.
   void SayAtOnce(size_t index, const std::string& text) {
-    At(index).sink->OnTokens({{OutputToken{'x', -0.5F, {}}}, text});
+    At(index).sink->OnTokens({{OutputToken{IdOf('x'), -0.5F, {}}}, text});
     std::lock_guard lock(mutex_);
-    outputs_[index].push_back('x');
+    outputs_[index].push_back(IdOf('x'));
   }
   void End(size_t index, FinishReason reason = FinishReason::kStop, Status error = {}) {
     const TurnRequest request = At(index);
@@ -189,7 +207,8 @@ class ScriptedEngine final : public TurnEngine {
       end.output = outputs_[index];
       requests_[index].sink.reset();  // as the engine does
     }
-    if (reason == FinishReason::kStop && request.max_tokens != 0) end.output.push_back(ByteTokenizer::kImEnd);
+    if (reason == FinishReason::kStop && request.max_tokens != 0)
+      end.output.push_back(first_id_ + ByteTokenizer::kImEnd);
     end.report = ReportFor(request);
     end.report.position = static_cast<int64_t>(request.tokens.size() + end.output.size());
     end.times = {1, 2, 30};
@@ -210,6 +229,7 @@ class ScriptedEngine final : public TurnEngine {
   void AnswerLast(std::string_view text) { Answer(count() - 1, text); }
 
  private:
+  TokenId IdOf(char c) const { return first_id_ + static_cast<unsigned char>(c); }
   TurnRequest At(size_t index) const {
     std::lock_guard lock(mutex_);
     CHECK_LT(index, requests_.size());
@@ -232,6 +252,7 @@ class ScriptedEngine final : public TurnEngine {
     return report;
   }
 
+  const TokenId first_id_;
   mutable std::mutex mutex_;
   std::vector<TurnRequest> requests_;
   std::vector<std::vector<TokenId>> outputs_;

@@ -47,12 +47,22 @@ void WriteUsage(JsonWriter& json, const Response& response) {
   json.Field("total_tokens", response.input_tokens + response.output_tokens).EndObject();
 }
 
+void WriteClamped(JsonWriter& json, const ClampedLimits& clamped) {
+  json.Key("clamped").BeginObject();
+  if (clamped.memory_len) json.Field("memory_len", *clamped.memory_len);
+  if (clamped.session_len) json.Field("session_len", *clamped.session_len);
+  if (clamped.pinned) json.Field("pinned", *clamped.pinned);
+  json.EndObject();
+}
+
 void WriteReport(JsonWriter& json, const Response& response) {
   const CacheReport& report = response.report;
   json.BeginObject().Field("source", CacheSourceName(report.source)).Field("tokens_reused", report.tokens_reused);
   json.Field("tokens_computed", report.tokens_computed).Field("tokens_evicted", report.tokens_evicted);
   json.Field("messages_evicted", report.messages_evicted).Field("restore_ms", report.restore_ms);
   json.Field("position", report.position);
+  if (response.retokenised) json.Field("retokenised", true);
+  if (response.clamped.any()) WriteClamped(json, response.clamped);
   json.Field("ttft_ms", response.times.queue_ms + response.times.prefill_ms);
   // The first token belongs to the prefill.
   const double seconds = response.times.decode_ms / 1000;
