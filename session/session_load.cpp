@@ -137,6 +137,7 @@ Status Session::ApplyTimeline(std::string_view payload) {
 
 Status Session::ApplyTurn(std::string_view payload) {
   ASSIGN_OR_RETURN(TurnRecord record, DecodeTurn(payload));
+  if (!record.warm_up && record.patch.answer_begin < 0) return Corruption("session: a turn that opens no answer");
   if (running_) CutTurn();  // the disk was full when it was cut
   ActiveTurn turn(NextEngineId(), timeline_);
   RETURN_IF_ERROR(turn.next.Apply(std::move(record.patch), RecordedVocabulary()));

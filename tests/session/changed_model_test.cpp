@@ -273,6 +273,18 @@ TEST_F(ChangedModelTest, StoredIdsThatNoVocabularyHasAreDamage) {
   EXPECT_TRUE(table->GetSession(me, beyond).ok());
 }
 
+TEST_F(ChangedModelTest, AStoredTurnThatOpensNoAnswerIsDamage) {
+  const std::string session = NewConversation();
+  TurnRecord turn;
+  turn.response_id = "resp_1";
+  turn.patch.tokens = {'a'};
+  const JournalEntry entry{.session = session, .records = {Encode(turn), EncodeInterrupted()}};
+  ASSERT_TRUE(journal->Append(entry, [](const Status&, const JournalPosition&) {}).ok());
+  journal->Flush();
+  Restart();
+  EXPECT_EQ(table->GetSession(me, session).status().reason(), "session_damaged");
+}
+
 // A session that was stored before the template was part of the name of its ids' codec.
 TEST_F(ChangedModelTest, NamesOfCodecsThatEndEarlierAreKnown) {
   EXPECT_TRUE(SameCodec("v.t", "v.t"));
