@@ -188,7 +188,7 @@ INSTANTIATE_TEST_SUITE_P(All, ChatTemplateGolden, testing::ValuesIn(CaseNames())
 
 TEST(TemplateSource, ALiteralWithoutAnEndIsReadToTheEnd) {
   constexpr std::string_view kSource = "{{ 'x";
-  const std::vector<char> bytes(kSource.begin(), kSource.end());  // nothing stands behind them, as AddressSanitizer knows
+  const std::vector<char> bytes(kSource.begin(), kSource.end());  // with nothing behind them
   EXPECT_EQ(TemplateSource({bytes.data(), bytes.size()}).code(), "{{'x'}}");
 }
 
