@@ -350,7 +350,7 @@ void Serving::Publish() {
   metrics_.SetSource([this] {
     return MetricsSnapshot{engine_->stats(), storage_->tiers().stats(),
                            storage_->journal() != nullptr ? storage_->journal()->stats() : JournalStats{},
-                           sessions_->stats()};
+                           sessions_->stats(), server_->workers()};
   });
   server_->Publish(std::move(service));
   Tend();

@@ -121,6 +121,11 @@ struct Metrics::State {
   Gauge& slots = AddGauge(registry, "ringside_slots", "Slots");
   Gauge& slots_used = AddGauge(registry, "ringside_slots_used", "Slots that hold a conversation");
   Gauge& sessions = AddGauge(registry, "ringside_sessions", "Conversations kept");
+  Gauge& worker_calls =
+      AddGauge(registry, "ringside_worker_queue_calls", "Requests and messages that wait for a worker");
+  Gauge& worker_bytes = AddGauge(registry, "ringside_worker_queue_bytes", "Bytes of these");
+  Follower worker_refusals{AddCounter(registry, "ringside_worker_refused_total",
+                                      "Requests and messages refused because too many waited for a worker")};
   Gauge& sockets = AddGauge(registry, "ringside_ws_connections", "Open WebSockets");
 
   Follower prefilled{AddCounter(registry, "ringside_prompt_tokens_prefilled_total", "Input tokens computed")};
@@ -198,6 +203,9 @@ std::string Metrics::Scrape() {
       state_->slots.Set(static_cast<double>(now.engine.slots));
       state_->slots_used.Set(static_cast<double>(now.engine.slots_used));
       state_->sessions.Set(static_cast<double>(now.sessions.conversations));
+      state_->worker_calls.Set(static_cast<double>(now.workers.calls));
+      state_->worker_bytes.Set(static_cast<double>(now.workers.bytes));
+      state_->worker_refusals.Set(now.workers.refused);
       state_->storage.Set(now);
       state_->prefilled.Set(now.engine.tokens_prefilled);
       state_->cached.Set(now.engine.tokens_reused);

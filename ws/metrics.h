@@ -14,6 +14,7 @@
 #include "session/journal/journal.h"
 #include "session/session_info.h"
 #include "ws/transport/transport_counters.h"
+#include "ws/transport/worker_pool.h"
 
 namespace ringside {
 
@@ -23,6 +24,7 @@ struct MetricsSnapshot {
   TieredStoreStats tiers;
   JournalStats journal;
   SessionTableStats sessions;
+  WorkerPoolStats workers;
 };
 
 class Metrics {

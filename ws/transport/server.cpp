@@ -163,6 +163,8 @@ void Server::Stop(std::chrono::milliseconds patience) {
   for (const ServerContext::Member& member : context.members()) member.abandon();
 }
 
+WorkerPoolStats Server::workers() const { return state_->context.workers.stats(); }
+
 int64_t Server::open_sockets() const { return state_->context.open_sockets(); }
 
 }  // namespace ringside

@@ -17,6 +17,7 @@
 #include "ws/transport/http.h"
 #include "ws/transport/outbox.h"
 #include "ws/transport/transport_counters.h"
+#include "ws/transport/worker_pool.h"
 
 namespace ringside {
 
@@ -85,6 +86,7 @@ class Server {
   /// most `patience` for the peers' answers, then cuts what is left and joins the io threads. Every face has been told
   /// on_closed when this returns. Sinks may push into outboxes until the server is destroyed.
   void Stop(std::chrono::milliseconds patience);
+  WorkerPoolStats workers() const;
   /// WebSockets and running HTTP answers open now.
   int64_t open_sockets() const;
 

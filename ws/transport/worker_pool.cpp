@@ -28,6 +28,7 @@ Status WorkerPool::Submit(const std::string& client, size_t bytes, std::function
                                                       asking.bytes + bytes > options_.queue_bytes / 2);
     if (own_full || calls_ >= options_.queue_calls || bytes_ + bytes > options_.queue_bytes) {
       if (asking.waiting.empty() && asking.running == 0) clients_.erase(client);
+      ++refused_;
       return Unavailable("Too many requests are waiting to be worked on.");
     }
     if (asking.waiting.empty()) line_.push_back(client);
@@ -81,6 +82,11 @@ void WorkerPool::Work() {
     const auto done = clients_.find(name);
     if (--done->second.running == 0 && done->second.waiting.empty()) clients_.erase(done);
   }
+}
+
+WorkerPoolStats WorkerPool::stats() const {
+  std::lock_guard lock(mutex_);
+  return {calls_, bytes_, refused_};
 }
 
 void WorkerPool::Stop() {

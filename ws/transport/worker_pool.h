@@ -4,6 +4,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <mutex>
@@ -23,6 +24,11 @@ struct WorkerPoolOptions {
   size_t large_bytes = 64 << 10;  // larger calls leave a worker to others
 };
 
+struct WorkerPoolStats {
+  size_t calls = 0, bytes = 0;  // that wait now
+  uint64_t refused = 0;         // calls, since the start
+};
+
 class WorkerPool {
  public:
   explicit WorkerPool(const WorkerPoolOptions& options);
@@ -37,6 +43,7 @@ class WorkerPool {
   Status Submit(const std::string& client, size_t bytes, std::function<void()> call);
   /// Waits for the calls that run, drops those that wait.
   void Stop();
+  WorkerPoolStats stats() const;
 
  private:
   struct Call {
@@ -56,12 +63,13 @@ class WorkerPool {
 
   const WorkerPoolOptions options_;
   const int most_running_;  // calls of one client, and large ones
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::unordered_map<std::string, Client> clients_;  // those that wait or run
   std::deque<std::string> line_;                     // clients with waiting calls, each once
   int large_running_ = 0;
   size_t calls_ = 0, bytes_ = 0;  // that wait
+  uint64_t refused_ = 0;
   bool stopping_ = false;
   std::vector<std::thread> threads_;
 };

@@ -45,6 +45,24 @@ TEST(WorkerPoolTest, TheCallsOfAClientBeginInOrder) {
   for (int i = 0; i < 100; ++i) EXPECT_EQ(order[static_cast<size_t>(i)], i);
 }
 
+TEST(WorkerPoolTest, WhatWaitsAndWhatWasRefusedIsCounted) {
+  WorkerPool pool({.threads = 1, .queue_calls = 4, .queue_bytes = 1000});
+  Gate gate;
+  ASSERT_TRUE(pool.Submit("a", 10, gate.Call()).ok());
+  gate.WaitEntered(1);
+  EXPECT_EQ(pool.stats().calls, 0U);
+  ASSERT_TRUE(pool.Submit("a", 20, [] {}).ok());
+  ASSERT_TRUE(pool.Submit("a", 30, [] {}).ok());
+  EXPECT_FALSE(pool.Submit("a", 40, [] {}).ok());  // half the line is its share
+  ASSERT_TRUE(pool.Submit("b", 50, [] {}).ok());
+  EXPECT_EQ(pool.stats().calls, 3U);
+  EXPECT_EQ(pool.stats().bytes, 100U);
+  EXPECT_EQ(pool.stats().refused, 1U);
+  gate.Open();
+  while (pool.stats().calls > 0) std::this_thread::yield();
+  EXPECT_EQ(pool.stats().bytes, 0U);
+}
+
 TEST(WorkerPoolTest, OneClientLeavesAWorkerToTheOthers) {
   WorkerPool pool({.threads = 3});
   Gate gate;
