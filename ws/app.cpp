@@ -344,9 +344,12 @@ void Serving::Publish() {
                                    .max_output_tokens = max_output_tokens()});
   RegisterConversationRoutes(service->router, *sessions_);
   RegisterResponseRoutes(service->router, *sessions_);
-  service->sockets["/v1/responses"] = ResponsesRoute(*sessions_, [this] {
-    return metrics_.RetryAfterMs(engine_->stats().turns_waiting, SystemClock::Instance().MonotonicNs());
-  });
+  service->sockets["/v1/responses"] = ResponsesRoute(
+      *sessions_,
+      [this] { return metrics_.RetryAfterMs(engine_->stats().turns_waiting, SystemClock::Instance().MonotonicNs()); },
+      [this](const std::string& client, size_t bytes, std::function<void()> call) {
+        return server_->RunOnWorker(client, bytes, std::move(call));
+      });
   metrics_.SetSource([this] {
     return MetricsSnapshot{engine_->stats(), storage_->tiers().stats(),
                            storage_->journal() != nullptr ? storage_->journal()->stats() : JournalStats{},

@@ -71,11 +71,12 @@ EventWriter ResponsesSocket::Impl::Writer(const std::string& stream_id) const {
 }
 
 ResponsesSocket::Impl::Impl(SessionTable& table, std::string principal, std::shared_ptr<Outbox> outbox,
-                            std::function<int64_t()> retry_after_ms)
+                            std::function<int64_t()> retry_after_ms, RunOnWorker run)
     : table_(table),
       caller_{std::move(principal), NextConnection()},
       outbox_(std::move(outbox)),
-      retry_after_ms_(std::move(retry_after_ms)) {}
+      retry_after_ms_(std::move(retry_after_ms)),
+      run_(std::move(run)) {}
 
 void ResponsesSocket::Impl::PushError(const Status& status, const std::string& stream_id) {
   outbox_->Push(ErrorFrame(status, stream_id));
@@ -246,9 +247,43 @@ void ResponsesSocket::Impl::OnEnded(const std::string& name, const Response& res
   }
   table_.Post([self = shared_from_this(), name, stale] {
     if (!stale.empty()) (void)self->table_.DeleteResponse(self->caller_, stale);
+    self->PumpOnWorker(name);
+  });
+}
+
+// A turn's beginning renders and tokenises, which takes long for a long text: not on the table's thread.
+void ResponsesSocket::Impl::PumpOnWorker(const std::string& name) {
+  const auto pump = [self = shared_from_this(), name] {
     self->Pump(name);
     self->PumpWaiting();
-  });
+  };
+  if (!run_) return pump();
+  size_t bytes = 0;
+  {
+    std::lock_guard lock(mutex_);
+    const auto at = lanes_.find(name);
+    if (closed_) return;
+    if (at != lanes_.end() && !at->second.queue.empty()) bytes = at->second.queue.front().bytes;
+  }
+  const std::string& principal = caller_.principal;
+  const std::string client = principal.empty() ? "lanes of " + std::to_string(caller_.connection) : principal;
+  if (const Status refused = run_(client, bytes, pump); !refused.ok()) RefuseWaiting(refused);
+}
+
+// Nobody comes back for what is left in a lane where nothing runs.
+void ResponsesSocket::Impl::RefuseWaiting(const Status& status) {
+  std::vector<std::string> refused;
+  {
+    std::lock_guard lock(mutex_);
+    for (auto& [name, lane] : lanes_) {
+      refused.insert(refused.end(), lane.queue.size(), name);
+      lane.queue.clear();
+      lane.waiting = false;
+    }
+    waiting_.clear();
+    queued_bytes_ = 0;
+  }
+  for (const std::string& name : refused) PushError(status, name);
 }
 
 void ResponsesSocket::Impl::OnClosed() {
@@ -293,8 +328,9 @@ void ResponsesSocket::Impl::Cancel(const JsonValue& event) {
 }
 
 ResponsesSocket::ResponsesSocket(SessionTable& table, std::string principal, std::shared_ptr<Outbox> outbox,
-                                 std::function<int64_t()> retry_after_ms)
-    : impl_(std::make_shared<Impl>(table, std::move(principal), std::move(outbox), std::move(retry_after_ms))) {}
+                                 std::function<int64_t()> retry_after_ms, RunOnWorker run)
+    : impl_(std::make_shared<Impl>(table, std::move(principal), std::move(outbox), std::move(retry_after_ms),
+                                   std::move(run))) {}
 ResponsesSocket::~ResponsesSocket() { impl_->OnClosed(); }
 void ResponsesSocket::OnMessage(std::string_view message) { impl_->OnMessage(message); }
 void ResponsesSocket::OnClosed() { impl_->OnClosed(); }

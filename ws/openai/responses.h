@@ -13,12 +13,17 @@
 
 namespace ringside {
 
+/// Runs a call on one of the workers, which `client` shares with the others; `bytes` are what it holds. kUnavailable: too
+/// many wait, and it never runs.
+using RunOnWorker = std::function<Status(const std::string& client, size_t bytes, std::function<void()> call)>;
+
 class ResponsesSocket {
  public:
   /// `table` outlives the socket. `principal` is who connected, after authentication. `retry_after_ms` says when there
-  /// should be room for a turn that was refused for want of it; null = not known.
+  /// should be room for a turn that was refused for want of it; null = not known. `run` starts the turns that waited in
+  /// a lane; null = the table's own thread does.
   ResponsesSocket(SessionTable& table, std::string principal, std::shared_ptr<Outbox> outbox,
-                  std::function<int64_t()> retry_after_ms = nullptr);
+                  std::function<int64_t()> retry_after_ms = nullptr, RunOnWorker run = nullptr);
   ~ResponsesSocket();
   ResponsesSocket(const ResponsesSocket&) = delete;
   ResponsesSocket& operator=(const ResponsesSocket&) = delete;
@@ -38,8 +43,9 @@ class ResponsesSocket {
 };
 
 /// The WebSocket of /v1/responses; `?session=&epoch=&after=&seq=&chain=` attaches at the upgrade, which is refused for
-/// an unknown session. `table` outlives it; `retry_after_ms` as above.
-SocketRoute ResponsesRoute(SessionTable& table, std::function<int64_t()> retry_after_ms = nullptr);
+/// an unknown session. `table` outlives it; the others as above.
+SocketRoute ResponsesRoute(SessionTable& table, std::function<int64_t()> retry_after_ms = nullptr,
+                           RunOnWorker run = nullptr);
 
 /// GET, DELETE /v1/responses/{id}, POST /v1/responses/{id}/cancel, GET /v1/responses/{id}/input_items.
 void RegisterResponseRoutes(Router& router, SessionTable& table);

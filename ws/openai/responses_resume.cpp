@@ -176,7 +176,7 @@ void ResponsesSocket::Impl::Attach(const ResumeRequest& request, const std::stri
   resumed_.erase(request.session);
 }
 
-SocketRoute ResponsesRoute(SessionTable& table, std::function<int64_t()> retry_after_ms) {
+SocketRoute ResponsesRoute(SessionTable& table, std::function<int64_t()> retry_after_ms, RunOnWorker run) {
   SocketRoute route;
   route.admit = [&table](const HttpRequest& request) -> Status {
     if (request.Query("session").empty()) return Status::Ok();
@@ -186,8 +186,9 @@ SocketRoute ResponsesRoute(SessionTable& table, std::function<int64_t()> retry_a
     if (session.status().code() != StatusCode::kNotFound) return session.status();
     return table.FindResponse(caller, resume.session).ok() ? Status::Ok() : session.status();
   };
-  route.open = [&table, retry_after_ms](const HttpRequest& request, std::shared_ptr<Outbox> outbox) {
-    const auto face = std::make_shared<ResponsesSocket>(table, request.principal, std::move(outbox), retry_after_ms);
+  route.open = [&table, retry_after_ms, run](const HttpRequest& request, std::shared_ptr<Outbox> outbox) {
+    const auto face =
+        std::make_shared<ResponsesSocket>(table, request.principal, std::move(outbox), retry_after_ms, run);
     std::function<void()> attach;
     if (const Result<ResumeRequest> resume = ReadQuery(request); resume.ok() && !resume->session.empty()) {
       attach = [face, resume = *resume] { face->Attach(resume); };

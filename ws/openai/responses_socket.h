@@ -19,7 +19,7 @@ namespace ringside {
 class ResponsesSocket::Impl : public std::enable_shared_from_this<ResponsesSocket::Impl> {
  public:
   Impl(SessionTable& table, std::string principal, std::shared_ptr<Outbox> outbox,
-       std::function<int64_t()> retry_after_ms);
+       std::function<int64_t()> retry_after_ms, RunOnWorker run);
 
   void OnMessage(std::string_view message);
   void OnClosed();
@@ -54,6 +54,9 @@ class ResponsesSocket::Impl : public std::enable_shared_from_this<ResponsesSocke
   /// The lane's turn is over. Under the mutex.
   void Release(Lane& lane);
   void PumpWaiting();
+  /// Has a worker pump the lane, then what waits for a place. Where none can, all that waits is refused.
+  void PumpOnWorker(const std::string& name);
+  void RefuseWaiting(const Status& status);
 
   void Cancel(const JsonValue& event);
   void Steer(const JsonValue& event);
@@ -71,6 +74,7 @@ class ResponsesSocket::Impl : public std::enable_shared_from_this<ResponsesSocke
   const Caller caller_;
   const std::shared_ptr<Outbox> outbox_;
   const std::function<int64_t()> retry_after_ms_;
+  const RunOnWorker run_;
 
   mutable std::mutex mutex_;
   std::map<std::string, Lane> lanes_;

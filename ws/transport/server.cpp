@@ -163,6 +163,10 @@ void Server::Stop(std::chrono::milliseconds patience) {
   for (const ServerContext::Member& member : context.members()) member.abandon();
 }
 
+Status Server::RunOnWorker(const std::string& client, size_t bytes, std::function<void()> call) {
+  return state_->context.workers.Submit(client, bytes, std::move(call));
+}
+
 WorkerPoolStats Server::workers() const { return state_->context.workers.stats(); }
 
 int64_t Server::open_sockets() const { return state_->context.open_sockets(); }

@@ -86,6 +86,8 @@ class Server {
   /// most `patience` for the peers' answers, then cuts what is left and joins the io threads. Every face has been told
   /// on_closed when this returns. Sinks may push into outboxes until the server is destroyed.
   void Stop(std::chrono::milliseconds patience);
+  /// As WorkerPool::Submit: for what a face does later than in answer to a message. Any thread.
+  Status RunOnWorker(const std::string& client, size_t bytes, std::function<void()> call);
   WorkerPoolStats workers() const;
   /// WebSockets and running HTTP answers open now.
   int64_t open_sockets() const;

@@ -21,8 +21,10 @@ using Json = nlohmann::ordered_json;
 /// One connection.
 class TestSocket {
  public:
-  explicit TestSocket(SessionTable& table, std::string principal = "me", std::function<int64_t()> retry = nullptr)
-      : outbox(std::make_shared<Outbox>([] {})), socket(table, std::move(principal), outbox, std::move(retry)) {}
+  explicit TestSocket(SessionTable& table, std::string principal = "me", std::function<int64_t()> retry = nullptr,
+                      RunOnWorker run = nullptr)
+      : outbox(std::make_shared<Outbox>([] {})),
+        socket(table, std::move(principal), outbox, std::move(retry), std::move(run)) {}
 
   void Send(const std::string& text) { socket.OnMessage(text); }
   void Send(const Json& event) { socket.OnMessage(event.dump()); }

@@ -1,4 +1,7 @@
+#include <functional>
+#include <mutex>
 #include <set>
+#include <vector>
 
 #include "tests/ws/openai/responses_fixture.h"
 
@@ -36,6 +39,59 @@ TEST_F(ResponsesLanesTest, OneLaneIsFifoAndLanesRunSideBySide) {
   EXPECT_NE(tokenizer.Decode(engine.last().tokens).find("user\n2"), std::string::npos);
   engine.Answer(2, "c");
   EXPECT_TRUE(Eventually([&] { return !client.socket.busy(); }));
+}
+
+TEST_F(ResponsesLanesTest, WhatWaitedInALaneIsStartedByAWorker) {
+  std::mutex mutex;
+  std::vector<std::function<void()>> calls;
+  size_t held = 0;
+  TestSocket socket(table, "me", nullptr, [&](const std::string& client, size_t bytes, std::function<void()> call) {
+    std::lock_guard lock(mutex);
+    EXPECT_EQ(client, "me");
+    held = bytes;
+    calls.push_back(std::move(call));
+    return Status::Ok();
+  });
+  const auto asked = [&] {
+    std::lock_guard lock(mutex);
+    return calls.size();
+  };
+  socket.Send(Create({{"input", "1"}}));
+  socket.Send(Create({{"input", std::string(200, 'x')}}));
+  engine.Answer(0, "a");
+  ASSERT_TRUE(Eventually([&] { return asked() == 1; }));
+  EXPECT_GT(held, 200U);
+  EXPECT_EQ(engine.count(), 1U);  // nothing is rendered before a worker comes
+  calls.front()();
+  EXPECT_EQ(engine.count(), 2U);
+  calls.clear();
+  engine.Answer(1, "b");
+  EXPECT_TRUE(Eventually([&] { return !socket.socket.busy(); }));
+}
+
+TEST_F(ResponsesLanesTest, WhatNoWorkerTakesIsRefused) {
+  TestSocket socket(table, "me", nullptr, [](const std::string&, size_t, const std::function<void()>&) {
+    return Unavailable("Too many requests are waiting to be worked on.");
+  });
+  for (const char* lane : {"a", "a", "a", "b", "b"}) socket.Send(Create({{"stream_id", lane}}));
+  EXPECT_EQ(engine.count(), 2U);
+  engine.Answer(0, "Yo");
+  std::vector<std::string> refused;
+  EXPECT_TRUE(Eventually([&] {
+    for (const Json& frame : socket.Frames()) {
+      if (frame["type"] != "error") continue;
+      EXPECT_EQ(frame["status"], 503);
+      EXPECT_EQ(frame["error"]["code"], "unavailable");
+      refused.push_back(frame["stream_id"]);
+    }
+    return refused.size() >= 3;
+  }));
+  EXPECT_THAT(refused, ElementsAre("a", "a", "b"));
+  EXPECT_TRUE(socket.socket.busy());  // b's first goes on
+  engine.Answer(1, "Yo");
+  EXPECT_TRUE(Eventually([&] { return !socket.socket.busy(); }));
+  socket.Send(Create({{"stream_id", "a"}}));
+  EXPECT_EQ(engine.count(), 3U);
 }
 
 TEST_F(ResponsesLanesTest, ABadRequestInTheQueueAnswersInItsTurn) {
