@@ -38,6 +38,20 @@ Metadata ReadMetadata(ByteReader& in) {
   return metadata;
 }
 
+void Write(ByteWriter& out, const WindowOverrides& window) {
+  Write(out, window.memory_len);
+  Write(out, window.session_len);
+  out.Bool(window.eviction.has_value());
+  if (window.eviction) out.Byte(static_cast<uint8_t>(*window.eviction));
+}
+WindowOverrides ReadWindow(ByteReader& in) {
+  WindowOverrides window;
+  window.memory_len = ReadOptional(in);
+  window.session_len = ReadOptional(in);
+  if (in.Bool()) window.eviction = in.Enum(Eviction::kToken);
+  return window;
+}
+
 void Write(ByteWriter& out, const Item& item) {
   out.String(item.id);
   out.Byte(static_cast<uint8_t>(item.role));
@@ -207,10 +221,7 @@ JournalRecord Encode(const CreatedRecord& record) {
   out.String(record.owner);
   out.Double(record.created_at);
   Write(out, record.metadata);
-  Write(out, record.window.memory_len);
-  Write(out, record.window.session_len);
-  out.Bool(record.window.eviction.has_value());
-  if (record.window.eviction) out.Byte(static_cast<uint8_t>(*record.window.eviction));
+  Write(out, record.window);
   out.Unsigned(record.epoch);
   out.String(record.codec);
   return Make(RecordType::kCreated, out);
@@ -221,9 +232,7 @@ Result<CreatedRecord> DecodeCreated(std::string_view bytes) {
   record.owner = in.String();
   record.created_at = in.Double();
   record.metadata = ReadMetadata(in);
-  record.window.memory_len = ReadOptional(in);
-  record.window.session_len = ReadOptional(in);
-  if (in.Bool()) record.window.eviction = in.Enum(Eviction::kToken);
+  record.window = ReadWindow(in);
   record.epoch = in.Unsigned();
   record.codec = in.String();
   return Checked(in, std::move(record), "created");
@@ -399,6 +408,14 @@ std::string Encode(const SessionSummary& summary) {
   out.String(summary.owner);
   out.Double(summary.created_at);
   out.Double(summary.updated_at);
+  out.Unsigned(summary.seq);
+  Write(out, summary.metadata);
+  Write(out, summary.window);
+  for (const int64_t number :
+       {summary.items, summary.tokens, summary.position, summary.pinned, summary.tokens_evicted}) {
+    out.Signed(number);
+  }
+  out.Unsigned(summary.epoch);
   return out.Take();
 }
 Result<SessionSummary> DecodeSummary(std::string_view bytes) {
@@ -407,6 +424,15 @@ Result<SessionSummary> DecodeSummary(std::string_view bytes) {
   summary.owner = in.String();
   summary.created_at = in.Double();
   summary.updated_at = in.Double();
+  if (in.done()) return summary;  // an older version's ends here
+  summary.seq = in.Unsigned();
+  summary.metadata = ReadMetadata(in);
+  summary.window = ReadWindow(in);
+  for (int64_t* number :
+       {&summary.items, &summary.tokens, &summary.position, &summary.pinned, &summary.tokens_evicted}) {
+    *number = in.Signed();
+  }
+  summary.epoch = in.Unsigned();
   return Checked(in, std::move(summary), "summary");
 }
 

@@ -83,10 +83,17 @@ struct AttachedRecord {
   uint64_t epoch = 0;
 };
 
-/// What a start wants to know of every session.
+/// What a start wants to know of every session, and a list of those that it shows.
 struct SessionSummary {
   std::string owner;
   double created_at = 0, updated_at = 0;
+  /// What follows is so as of this record; where that is not the last one, the session must be read. 0: nothing of it is
+  /// told, by an older version or while a turn runs.
+  uint64_t seq = 0;
+  Metadata metadata;
+  WindowOverrides window;
+  int64_t items = 0, tokens = 0, position = 0, pinned = 0, tokens_evicted = 0;
+  uint64_t epoch = 0;
 };
 
 /// True if token ids stored under the codec's name `stored` are those of `ours`. A name says the vocabulary and, behind

@@ -18,6 +18,24 @@ Status ConversationLocked() {
 
 }  // namespace
 
+SessionInfo Describe(const SessionSummary& summary, const SessionTableOptions& options) {
+  SessionInfo info;
+  info.created_at = summary.created_at;
+  info.metadata = summary.metadata;
+  info.items = summary.items;
+  info.tokens = summary.tokens;
+  info.position = summary.position;
+  info.pinned = std::min(summary.pinned, options.pinned_max);
+  info.tokens_evicted = summary.tokens_evicted;
+  // What it has for itself stays stored and is clamped.
+  info.memory_len = std::min(summary.window.memory_len.value_or(options.memory_len), options.memory_len);
+  info.session_len = std::min(summary.window.session_len.value_or(options.session_len), options.session_len);
+  info.eviction = summary.window.eviction.value_or(options.eviction);
+  info.updated_at = summary.updated_at;
+  info.epoch = summary.epoch;
+  return info;
+}
+
 uint64_t NextEngineId() {
   static std::atomic<uint64_t> next{0};
   return ++next;
@@ -43,7 +61,7 @@ Session::Session(std::shared_ptr<const SessionContext> context, std::string key,
 Session::~Session() {
   *context_->bytes -= bytes_;
   *owners_bytes_ -= bytes_;
-  if (engine_timeline_ != 0) context_->retired->Add(engine_timeline_, durable_);
+  if (engine_timeline_ != 0) context_->retired->Add({engine_timeline_, durable_});
 }
 
 void Session::CountBytes() {
@@ -111,21 +129,8 @@ double Session::updated_at() const {
 
 SessionInfo Session::Info() const {
   std::lock_guard lock(mutex_);
-  SessionInfo info;
+  SessionInfo info = Describe(Summary(recorded_.seq), context_->options);
   info.id = id_;
-  info.created_at = created_at_;
-  info.metadata = metadata_;
-  info.items = static_cast<int64_t>(timeline_.items().size());
-  info.tokens = static_cast<int64_t>(timeline_.tokens().size());
-  info.position = last_report_.position;
-  info.tokens_evicted = last_report_.tokens_evicted;
-  const RingWindow window = Window(timeline_.pinned());
-  info.pinned = window.pinned;
-  info.memory_len = window.memory_len;
-  info.eviction = window.eviction;
-  info.session_len = SessionLen();
-  info.updated_at = updated_at_;
-  info.epoch = epoch_;
   info.durable = durable_;
   info.recorded = recorded_;
   if (running_) info.active_response_id = running_->response->id;
@@ -173,7 +178,40 @@ Status Session::CheckItems(size_t added, const char* param) const {
                          "array_above_max_length");
 }
 
-std::string Session::Summary() const { return Encode(SessionSummary{owner_, created_at_, updated_at_}); }
+SessionSummary Session::Summary(uint64_t seq) const {
+  return {.owner = owner_,
+          .created_at = created_at_,
+          .updated_at = updated_at_,
+          .seq = seq,
+          .metadata = metadata_,
+          .window = window_,
+          .items = static_cast<int64_t>(timeline_.items().size()),
+          .tokens = static_cast<int64_t>(timeline_.tokens().size()),
+          .position = last_report_.position,
+          .pinned = timeline_.pinned(),
+          .tokens_evicted = last_report_.tokens_evicted,
+          .epoch = epoch_};
+}
+
+void Session::Changed() {
+  std::lock_guard lock(mutex_);
+  ChangedLocked();
+}
+
+void Session::ChangedLocked() {
+  if (durable_ && !std::exchange(changed_, true)) context_->changed->Add(weak_from_this());
+}
+
+void Session::WriteSummary() {
+  std::lock_guard lock(mutex_);
+  changed_ = false;
+  if (!durable_ || running_ || changing_) return;
+  JournalEntry entry;
+  entry.session = key_;
+  entry.summary = Encode(Summary(recorded_.seq));
+  // Under the lock, so that no turn's summary comes before. A list reads the whole session where this is refused.
+  (void)context_->journal->Append(std::move(entry), nullptr);
+}
 
 std::vector<JournalRecord> Session::CreationRecords() const {
   std::vector<JournalRecord> records = {
@@ -194,7 +232,7 @@ Status Session::Commit(std::unique_lock<std::mutex>& lock, std::vector<JournalRe
   entry.session = key_;
   entry.create = create;
   entry.records = std::move(records);
-  if (create) entry.summary = Summary();
+  if (create) entry.summary = Encode(Summary(entry.records.size()));
   const auto told = std::make_shared<std::promise<Status>>();
   // Applied on the journal's thread: changes then happen in the journal's order.
   const auto done = [&, told](const Status& status, const JournalPosition& last) {
@@ -202,6 +240,7 @@ Status Session::Commit(std::unique_lock<std::mutex>& lock, std::vector<JournalRe
       std::lock_guard relock(mutex_);
       recorded_ = last;
       apply();
+      if (!create) ChangedLocked();
     }
     told->set_value(status);
   };

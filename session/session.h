@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "session/active_turn.h"
 #include "session/bytes_by_owner.h"
+#include "session/gathered.h"
 #include "session/listeners.h"
 #include "session/records.h"
 #include "session/session_info.h"
@@ -24,23 +25,12 @@
 
 namespace ringside {
 
-/// Timelines of the engine that nothing refers to any more. Filled by dying sessions, on any thread; emptied by the
-/// table, which tells the engine.
-class RetiredTimelines {
- public:
-  /// `keep`: its cache is worth saving.
-  void Add(TimelineId timeline, bool keep) {
-    std::lock_guard lock(mutex_);
-    timelines_.emplace_back(timeline, keep);
-  }
-  std::vector<std::pair<TimelineId, bool>> Take() {
-    std::lock_guard lock(mutex_);
-    return std::exchange(timelines_, {});
-  }
+class Session;
 
- private:
-  std::mutex mutex_;
-  std::vector<std::pair<TimelineId, bool>> timelines_;
+/// A timeline of the engine that nothing refers to any more.
+struct RetiredTimeline {
+  TimelineId timeline = 0;
+  bool keep = false;  // its cache is worth saving
 };
 
 /// What is the same for all sessions of a table.
@@ -52,7 +42,9 @@ struct SessionContext {
   Journal* journal;  // null = memory only
   TurnEngine& engine;
   uint64_t epoch;  // what sessions begin with: below 2^52, exact in JSON
-  std::shared_ptr<RetiredTimelines> retired = std::make_shared<RetiredTimelines>();
+  // Added to by sessions, on any thread; taken by the table.
+  std::shared_ptr<Gathered<RetiredTimeline>> retired = std::make_shared<Gathered<RetiredTimeline>>();
+  std::shared_ptr<Gathered<std::weak_ptr<Session>>> changed = std::make_shared<Gathered<std::weak_ptr<Session>>>();
   std::shared_ptr<std::atomic<int64_t>> bytes = std::make_shared<std::atomic<int64_t>>(0);  // held by all sessions
   std::shared_ptr<BytesByOwner> bytes_by_owner = std::make_shared<BytesByOwner>();          // of them, by each owner's
   std::shared_ptr<std::atomic<uint64_t>> interrupted = std::make_shared<std::atomic<uint64_t>>(0);
@@ -88,6 +80,11 @@ class Session : public std::enable_shared_from_this<Session> {
   bool idle() const;
 
   SessionInfo Info() const;
+  /// Its summary in the journal is not up to date: it is among the changed ones from now on.
+  void Changed();
+  /// Gives the journal the summary of a changed session, without waiting. Nothing happens while a turn runs: it will be
+  /// changed again when that ends.
+  void WriteSummary();
   std::vector<Item> Items() const;
 
   // Changes. Each waits until it is durable; not from a sink, not from the journal's thread. kBusy while a turn runs or
@@ -181,7 +178,8 @@ class Session : public std::enable_shared_from_this<Session> {
   int64_t RecordedVocabulary() const { return Foreign() ? kAnyVocabulary : context_->codec.tokenizer.vocab_size(); }
   /// Makes all text new text: no id is known any more.
   void ForgetIds();
-  std::string Summary() const;
+  SessionSummary Summary(uint64_t seq) const;
+  void ChangedLocked();
   /// Gives the journal an entry and waits; `apply` runs under the lock once it is durable, or at once where there is no
   /// journal for it.
   Status Commit(std::unique_lock<std::mutex>& lock, std::vector<JournalRecord> records, bool create,
@@ -240,6 +238,7 @@ class Session : public std::enable_shared_from_this<Session> {
   double created_at_, updated_at_;
   bool durable_ = false;
   bool changing_ = false;  // a change of the timeline waits for the journal
+  bool changed_ = false;   // since its summary was written
   Metadata metadata_;
   WindowOverrides window_;
   Timeline timeline_;
@@ -257,6 +256,9 @@ class Session : public std::enable_shared_from_this<Session> {
   int64_t bytes_ = 0;  // as counted last
   const std::shared_ptr<std::atomic<int64_t>> owners_bytes_;
 };
+
+/// What is told of a session, by its summary. Without its id, and what only its table knows.
+SessionInfo Describe(const SessionSummary& summary, const SessionTableOptions& options);
 
 /// A process-wide number for turns and timelines, never 0.
 uint64_t NextEngineId();

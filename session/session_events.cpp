@@ -110,7 +110,10 @@ void Session::Resume(const ResumeRequest& request, CacheSource cache, const std:
   }
   const auto attach = [self = shared_from_this(), request, cache, sink](const Status&, const JournalPosition& last) {
     std::lock_guard lock(self->mutex_);
-    if (last.seq != 0) self->recorded_ = last;
+    if (last.seq != 0) {
+      self->recorded_ = last;
+      self->ChangedLocked();
+    }
     self->AttachLocked(request, cache, sink);
   };
   // Where nothing can be written, reading goes on; the epoch then holds until the next start.

@@ -68,7 +68,7 @@ SessionTable::SessionTable(SessionTableOptions options, const Tokenizer& tokeniz
                            TurnEngine& engine, Journal* journal, const Clock& clock)
     : state_(std::make_unique<State>(std::move(options), tokenizer, chat, engine, journal, clock)) {}
 
-SessionTable::~SessionTable() = default;
+SessionTable::~SessionTable() { state_->WriteSummaries(); }
 
 const SessionTableOptions& SessionTable::options() const { return state_->context->options; }
 const Tokenizer& SessionTable::tokenizer() const { return state_->context->codec.tokenizer; }
@@ -99,6 +99,43 @@ SessionInfo SessionTable::State::InfoOf(const Session& session) const {
   if (journal != nullptr) info.damage = journal->DamageOf(session.key()).value_or("");
   if (info.tokens > 0) info.cache = engine.Where(session.cache_owner()).value_or(CacheSource::kNew);
   return info;
+}
+
+// Of one that is not in memory by its summary, without reading it, if that is up to date.
+Result<SessionInfo> SessionTable::State::ListEntry(const std::string& key, const std::string& owner) {
+  std::shared_ptr<Session> session;
+  {
+    std::lock_guard lock(mutex);
+    const auto at = sessions.find(key);
+    if (at == sessions.end()) return NoConversation(key);
+    session = at->second.session;
+  }
+  if (session != nullptr) return InfoOf(*session);
+  const auto stored = journal->Summary(key);
+  if (stored.status().code() == StatusCode::kNotFound) return NoConversation(key);
+  if (!stored.ok() && stored.status().code() != StatusCode::kCorruption) return stored.status();
+  const Result<SessionSummary> summary = stored.ok() ? DecodeSummary(stored->summary) : stored.status();
+  auto damage = journal->DamageOf(key);
+  if (!damage && summary.ok() && summary->seq != stored->last.seq) {
+    const auto loaded = Get(key, owner);
+    if (loaded.ok()) (*loaded)->Changed();
+    if (loaded.ok()) return InfoOf(**loaded);
+    if (loaded.status().code() != StatusCode::kCorruption) return loaded.status();
+    damage = journal->DamageOf(key);
+  }
+  SessionInfo info = summary.ok() ? Describe(*summary, context->options) : SessionInfo{};
+  info.id = key;
+  info.durable = true;
+  info.damage = damage.value_or("");
+  if (stored.ok()) info.recorded = stored->last;
+  if (info.tokens > 0) info.cache = engine.Where(key).value_or(CacheSource::kNew);
+  return info;
+}
+
+void SessionTable::State::WriteSummaries() {
+  for (const std::weak_ptr<Session>& changed : context->changed->Take()) {
+    if (const std::shared_ptr<Session> session = changed.lock()) session->WriteSummary();
+  }
 }
 
 Result<SessionInfo> SessionTable::CreateSession(const Caller& caller, Metadata metadata, const WindowOverrides& window,
@@ -138,13 +175,11 @@ Result<SessionPage> SessionTable::ListSessions(const Caller& caller, const std::
     }
   }
   for (const std::string& id : found) {
-    const auto session = state_->Find(caller, id);
-    if (session.ok()) {
-      page.sessions.push_back(state_->InfoOf(**session));
-    } else if (session.status().code() == StatusCode::kCorruption) {
-      page.sessions.push_back({.id = id, .durable = true, .damage = state_->journal->DamageOf(id).value_or("")});
-    } else if (session.status().code() != StatusCode::kNotFound) {
-      return session.status();
+    Result<SessionInfo> info = state_->ListEntry(id, caller.principal);
+    if (info.ok()) {
+      page.sessions.push_back(*std::move(info));
+    } else if (info.status().code() != StatusCode::kNotFound) {  // deleted meanwhile
+      return info.status();
     }
   }
   return page;

@@ -104,7 +104,7 @@ class SessionTable {
   /// disk's speed. kCancelled, kIo.
   Status CheckStored(const std::stop_token& stop);
 
-  /// Deletes what has expired and unloads what is not needed; to be called about once a second, from any thread.
+  /// Deletes what has expired, unloads what is not needed, keeps the journal's summaries up to date; to be called about once a second, from any thread.
   void Sweep();
   /// Waits until everything recorded so far is durable and told. Not from a sink.
   void Flush();

@@ -72,7 +72,7 @@ std::optional<JournalEntry> Session::TurnEntry(const TurnSpec& spec, const Activ
       .max_tokens = request.max_tokens,
       .clamped = response.clamped,
   }));
-  entry.summary = Summary();
+  entry.summary = Encode(Summary(0));  // not how it will be when the turn has ended
   return entry;
 }
 
@@ -114,7 +114,7 @@ Result<Session::Prepared> Session::Begin(const TurnSpec& spec, const Caller& cal
 
   Prepared prepared;
   if (engine_timeline_ == 0 || !(window == engine_window_)) {
-    if (engine_timeline_ != 0) context_->retired->Add(engine_timeline_, false);
+    if (engine_timeline_ != 0) context_->retired->Add({engine_timeline_, false});
     engine_timeline_ = NextEngineId();
     engine_window_ = window;
   }
@@ -233,7 +233,12 @@ void Session::Note(std::vector<JournalRecord> records) {
   entry.records = std::move(records);
   entry.urgent = true;
   const Status status = context_->journal->Append(
-      std::move(entry), [self = shared_from_this()](const Status&, const JournalPosition&) {});
+      std::move(entry), [self = shared_from_this()](const Status& told, const JournalPosition& last) {
+        if (!told.ok()) return;
+        std::lock_guard lock(self->mutex_);
+        self->recorded_ = last;
+        self->ChangedLocked();
+      });
   if (!status.ok()) LogWarning("session {}: {}", key_, status.message());
 }
 
@@ -255,6 +260,7 @@ void Session::OnEnd(TurnId turn, const TurnEnd& end, double completed_at, const 
   if (recorded.seq != 0) recorded_ = running_->response->recorded = recorded;
   AnnounceLocked();
   Finish(end, completed_at);
+  ChangedLocked();
 }
 
 void Session::OnLost(TurnId turn, const Status& status) {

@@ -292,6 +292,7 @@ Status SessionTable::State::MakeRoom(const std::string& owner) {
 
 // What the journal has can be read again.
 void SessionTable::State::Unload(const std::atomic<int64_t>& bytes, int64_t budget_bytes, const std::string& owner) {
+  WriteSummaries();  // a list then needs nothing of what leaves memory
   std::vector<std::pair<uint64_t, std::string>> order;
   {
     std::lock_guard lock(mutex);
@@ -343,7 +344,7 @@ void SessionTable::State::ForgetOldestResponses(int64_t budget_bytes) {
 }
 
 void SessionTable::State::CloseRetired() {
-  for (const auto& [timeline, keep] : context->retired->Take()) keep ? engine.Park(timeline) : engine.Close(timeline);
+  for (const auto [timeline, keep] : context->retired->Take()) keep ? engine.Park(timeline) : engine.Close(timeline);
 }
 
 void SessionTable::State::DeleteExpired() {
@@ -372,6 +373,7 @@ void SessionTable::State::DeleteExpired() {
 
 void SessionTable::Sweep() {
   state_->CloseRetired();
+  state_->WriteSummaries();
   state_->DeleteExpired();
   state_->EndLateTurns();
   const int64_t budget = state_->context->options.transcript_bytes;

@@ -139,6 +139,9 @@ struct SessionTable::State {
   Status Launch(const Target& target, Session::Prepared prepared, TurnId turn, const Response& response);
   Result<SessionInfo> AddFork(const Caller& caller, const Session& from, std::optional<int64_t> items);
   SessionInfo InfoOf(const Session& session) const;
+  Result<SessionInfo> ListEntry(const std::string& key, const std::string& owner);
+  /// Of the sessions that have changed.
+  void WriteSummaries();
 };
 
 }  // namespace ringside

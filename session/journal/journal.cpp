@@ -398,6 +398,7 @@ Status Journal::Erase(std::string session, JournalDone done) {
 }
 void Journal::Flush() { impl_->Flush(); }
 Result<JournalTranscript> Journal::Read(const std::string& session) const { return impl_->reader().Read(session); }
+Result<JournalSummary> Journal::Summary(const std::string& session) const { return impl_->reader().Summary(session); }
 Result<JournalPosition> Journal::Last(const std::string& session) const { return impl_->reader().Last(session); }
 Result<JournalChain> Journal::ChainAt(const std::string& session, uint64_t seq) const {
   return impl_->reader().ChainAt(session, seq);

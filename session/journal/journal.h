@@ -72,6 +72,11 @@ struct JournalHead {
   std::string_view damage;   // what is known to be damaged; "" = nothing
 };
 
+struct JournalSummary {
+  JournalPosition last;
+  std::string summary;
+};
+
 struct JournalTranscript {
   std::vector<JournalRecord> records;  // record i has the number i + 1
   std::vector<JournalChain> chains;    // up to each record
@@ -133,6 +138,8 @@ class Journal {
 
   /// Every record of a session, its chain verified. kNotFound; DamagedSession (others are unaffected); kIo.
   Result<JournalTranscript> Read(const std::string& session) const;
+  /// Where a session ends, and its summary. Errors as Read, of these two alone.
+  Result<JournalSummary> Summary(const std::string& session) const;
   /// Where a session ends; kNotFound, kCorruption.
   Result<JournalPosition> Last(const std::string& session) const;
   /// The chain of a session up to its record `seq` (0 = before the first): to compare with what a client knows.

@@ -120,25 +120,42 @@ Result<DataKey> JournalReader::Key(const std::string& session) const {
   return key.ok() ? key : Noted(session, key.status());
 }
 
+Result<JournalSummary> JournalReader::ReadSummary(JournalCursor& cursor, const std::string& session,
+                                                  DataKey* key) const {
+  JournalSummary out;
+  ASSIGN_OR_RETURN(const format::Head head, ReadHead(cursor, session));
+  out.last = head.last;
+  ASSIGN_OR_RETURN(*key, FindKey(cursor, session));
+  const std::string row = format::SummaryKey(session);
+  cursor.Seek(row);
+  RETURN_IF_ERROR(StatusOf(cursor));
+  if (!cursor.Valid() || cursor.key() != row) return out;
+  const auto stored = format::DecodeSummary(row, cursor.value());
+  auto summary = stored ? LoadSummary(*key, session, *stored) : Corruption("");
+  if (!summary.ok()) return Corruption("its summary is damaged");
+  out.summary = std::move(*summary);
+  return out;
+}
+
+Result<JournalSummary> JournalReader::Summary(const std::string& session) const {
+  if (!Exists(session)) return NoSession(session);
+  JournalCursor cursor = log_.Cursor();
+  DataKey key;
+  auto summary = ReadSummary(cursor, session, &key);
+  return summary.ok() ? summary : Noted(session, summary.status());
+}
+
 Result<JournalTranscript> JournalReader::Read(const std::string& session) const {
   if (!Exists(session)) return NoSession(session);
   JournalCursor cursor = log_.Cursor();
   JournalTranscript out;
   const auto read = [&]() -> Status {
-    ASSIGN_OR_RETURN(const format::Head head, ReadHead(cursor, session));
-    out.last = head.last;
-    ASSIGN_OR_RETURN(const DataKey data_key, FindKey(cursor, session));
-    const std::string key = format::SummaryKey(session);
-    cursor.Seek(key);
-    RETURN_IF_ERROR(StatusOf(cursor));
-    if (cursor.Valid() && cursor.key() == key) {
-      const auto stored = format::DecodeSummary(key, cursor.value());
-      auto summary = stored ? LoadSummary(data_key, session, *stored) : Corruption("");
-      if (!summary.ok()) return Corruption("its summary is damaged");
-      out.summary = std::move(*summary);
-    }
+    DataKey data_key;
+    ASSIGN_OR_RETURN(JournalSummary summary, ReadSummary(cursor, session, &data_key));
+    out.last = summary.last;
+    out.summary = std::move(summary.summary);
     Status payloads;
-    RETURN_IF_ERROR(WalkRecords(cursor, session, head.last, [&](const format::RecordView& record) {
+    RETURN_IF_ERROR(WalkRecords(cursor, session, out.last, [&](const format::RecordView& record) {
       const uint64_t seq = out.records.size() + 1;
       auto payload = LoadPayload(data_key, session, seq, record.type, record.payload);
       if (!payload.ok())

@@ -23,6 +23,7 @@ class JournalReader {
   JournalReader(const JournalLog& log, const JournalKeys& keys) : log_(log), keys_(keys) {}
 
   Result<JournalTranscript> Read(const std::string& session) const;
+  Result<JournalSummary> Summary(const std::string& session) const;
   Result<JournalPosition> Last(const std::string& session) const;
   Result<JournalChain> ChainAt(const std::string& session, uint64_t seq) const;
   /// kNotFound, kCorruption.
@@ -40,6 +41,7 @@ class JournalReader {
 
  private:
   Result<DataKey> FindKey(JournalCursor& cursor, const std::string& session) const;
+  Result<JournalSummary> ReadSummary(JournalCursor& cursor, const std::string& session, DataKey* key) const;
   /// Marks the session if the status is that of a damaged one.
   Status Noted(const std::string& session, Status status) const;
 

@@ -132,7 +132,7 @@ TEST_F(DamagedStoreTest, AFlippedByteHidesNothing) {
   ASSERT_EQ(largest.extension(), ".sst");
   const auto size = static_cast<int64_t>(fs::file_size(largest));
   int refused = 0, named = 0;
-  constexpr int kPlaces = 60;
+  constexpr int kPlaces = 30;
   for (int place = 0; place < kPlaces; ++place) {
     fs::remove_all(path);
     fs::copy(copy, path, fs::copy_options::recursive);

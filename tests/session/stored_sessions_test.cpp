@@ -1,6 +1,8 @@
 // Sessions in memory and in the journal: what is unloaded, what expires, what a full disk allows, what goes out and in.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include "base/bytes.h"
 #include "tests/session/durable_fixture.h"
 
 namespace ringside {
@@ -46,6 +48,88 @@ TEST_F(StoredSessionsTest, WhoIsAttachedOrAnsweringStaysInMemory) {
   engine->Answer(0, "still here");
   table->Flush();
   EXPECT_EQ(Texts(running)[1], "still here");
+}
+
+// As a list shows them.
+std::vector<std::string> Listed(const SessionTable& table, const Caller& caller) {
+  std::vector<std::string> lines;
+  const auto page = table.ListSessions(caller, "", 100);
+  if (!page.ok()) return {page.status().ToString()};
+  for (const SessionInfo& info : page->sessions) {
+    std::string line = info.id + fmt::format(" made {} used {} items {} tokens {} position {} pinned {} evicted {}",
+                                             info.created_at, info.updated_at, info.items, info.tokens, info.position,
+                                             info.pinned, info.tokens_evicted);
+    line += fmt::format(" window {} {} {} epoch {} durable {} seq {} chain {}", info.memory_len, info.session_len,
+                        static_cast<int>(info.eviction), info.epoch, info.durable, info.recorded.seq,
+                        info.recorded.chain.Hex());
+    for (const auto& [key, value] : info.metadata) line += " " + key + "=" + value;
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+TEST_F(StoredSessionsTest, AListLoadsNoSession) {
+  for (int i = 0; i < 30; ++i) {
+    clock.AdvanceMs(1000);
+    const WindowOverrides window{.memory_len = i % 2 == 0 ? std::optional<int64_t>(100 + i) : std::nullopt};
+    const std::string id = table->CreateSession(me, {{"n", std::to_string(i)}}, window, {})->id;
+    if (i % 3 == 0) continue;  // never used
+    engine->Evict(i, 1);
+    Turn(Ask("Hi", id), std::string(static_cast<size_t>(i), 'x'));
+    if (i % 3 == 1) Resume({id, {}, {}, {}});
+    if (i % 5 == 0) CHECK(table->SetMetadata(me, id, {{"changed", "yes"}}).ok());
+    if (i % 5 == 1) CHECK(table->AddItems(me, id, {{ChatRole::kUser, "More"}}).ok());
+    if (i % 5 == 2) CHECK(table->Rewind(me, id, 1).ok());
+  }
+  const auto before = Listed(*table, me);
+  ASSERT_EQ(before.size(), 30U);
+  Restart();
+  EXPECT_EQ(Listed(*table, me), before);
+  EXPECT_EQ(table->stats().loads, 0U);
+  EXPECT_EQ(table->stats().loaded, 0);
+}
+
+TEST_F(StoredSessionsTest, AListReadsWhatItsSummaryIsBehindOfAndWritesThat) {
+  const std::string id = NewConversation();
+  clock.AdvanceMs(1000);
+  const std::string old = NewConversation();
+  clock.AdvanceMs(1000);
+  NewConversation();
+  Turn(Ask("Hi", old), "Yo");
+  Restart();
+  JournalEntry behind;  // a process that was killed before it wrote the summary
+  behind.session = id;
+  behind.records = {EncodeMetadata({{"k", "v"}})};
+  ASSERT_TRUE(journal->Append(behind, nullptr).ok());
+  SessionSummary whole = DecodeSummary(journal->Summary(old)->summary).value();
+  JournalEntry older;  // as an older version wrote it
+  older.session = old;
+  ByteWriter out;
+  out.String(whole.owner);
+  out.Double(whole.created_at);
+  out.Double(whole.updated_at);
+  older.summary = out.Take();
+  ASSERT_TRUE(journal->Append(older, nullptr).ok());
+  Restart();
+  const auto listed = Listed(*table, me);
+  ASSERT_EQ(listed.size(), 3U);
+  EXPECT_THAT(listed[2], HasSubstr(" k=v"));
+  EXPECT_THAT(listed[1], HasSubstr(" items 2 "));
+  EXPECT_EQ(table->stats().loads, 2U);
+  Restart();
+  EXPECT_EQ(Listed(*table, me), listed);
+  EXPECT_EQ(table->stats().loads, 0U);
+}
+
+TEST_F(StoredSessionsTest, WhatLeavesMemoryIsListedWithoutBeingReadAgain) {
+  options.transcript_bytes = 20'000;
+  options.memory_len = 1500;
+  Restart();
+  for (int i = 0; i < 30; ++i) Turn(Ask(std::string(1000, 'q'), NewConversation()), "a");
+  const uint64_t loads = table->stats().loads;
+  EXPECT_GT(table->stats().unloads, 0U);
+  EXPECT_EQ(Listed(*table, me).size(), 30U);
+  EXPECT_EQ(table->stats().loads, loads);
 }
 
 TEST_F(StoredSessionsTest, WhatIsUnusedForTooLongIsDeleted) {
