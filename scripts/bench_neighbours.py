@@ -185,14 +185,16 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--binary", help="another server")
     parser.add_argument("--folder", type=Path, help="where the store is made")
+    parser.add_argument("--model", type=Path, help="another than the tiny one")
+    parser.add_argument("--threads", type=int, default=1, help="of the engine")
     options = parser.parse_args()
     multiprocessing.set_start_method("fork")
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     with tempfile.TemporaryDirectory(prefix="ringside-bench-", dir=options.folder) as folder:
         folder = Path(folder)
-        model = tiny_model.make(folder / "tiny.gguf")
-        with ServerProcess(model, "--threads", 1, "--slots", options.clients, "--memory-len", 512, "--store-path",
+        model = options.model or tiny_model.make(folder / "tiny.gguf")
+        with ServerProcess(model, "--threads", options.threads, "--slots", options.clients, "--memory-len", 512, "--store-path",
                            folder / "store", folder=folder, binary=options.binary) as server:
             server.wait_until_ready()
             session = asyncio.run(say_much(server.port))
