@@ -26,6 +26,8 @@ void Tell(const TieredStore::Done& done, const Status& status) {
   if (done) done(status);
 }
 
+Status TooSlow() { return Overloaded("tiers: the disk is too slow for what leaves the slots"); }
+
 }  // namespace
 
 StoreObject StoreObjectOf(const Snapshot& snapshot) {
@@ -77,12 +79,26 @@ void TieredStore::Impl::RunAnswering() {
   }
 }
 
-void TieredStore::Impl::Move(Work work) {
+void TieredStore::Impl::Move(Work work, const std::string& owner, const Done& done) {
   {
     std::lock_guard lock(moving_mutex_);
-    moving_queue_.push_back(std::move(work));
+    moving_queue_.push_back({std::move(work), owner, done});
   }
   moving_wake_.notify_all();
+}
+
+bool TieredStore::Impl::CallOff(const std::string& owner, const Status& why) {
+  Moving called_off;
+  {
+    std::lock_guard lock(moving_mutex_);
+    const auto at = std::find_if(moving_queue_.begin(), moving_queue_.end(),
+                                 [&](const Moving& moving) { return moving.owner == owner; });
+    if (owner.empty() || at == moving_queue_.end()) return false;
+    called_off = std::move(*at);
+    moving_queue_.erase(at);
+  }
+  Answer([done = std::move(called_off.done), why] { Tell(done, why); });
+  return true;
 }
 
 void TieredStore::Impl::RunMoving() {
@@ -95,12 +111,15 @@ void TieredStore::Impl::RunMoving() {
       moving_wake_.wait(lock, ready);
     }
     if (moving_queue_.empty() && stopping_) return;
-    std::deque<Work> works = std::exchange(moving_queue_, {});
-    const bool sweep = works.empty();
+    const bool sweep = moving_queue_.empty();
+    Moving moving;
+    if (!sweep) {
+      moving = std::move(moving_queue_.front());
+      moving_queue_.pop_front();
+    }
     lock.unlock();
-    for (const Work& work : works) work();
-    works.clear();
-    if (sweep) ApplyIdleTimes();
+    sweep ? ApplyIdleTimes() : moving.work();
+    moving = {};  // what it holds goes without the lock
     lock.lock();
   }
 }
@@ -133,6 +152,7 @@ Status TieredStore::Impl::Store(std::string owner, Snapshot snapshot, Done done)
 
 void TieredStore::Impl::Await(const std::string& owner, Snapshot snapshot) {
   if (const Status erased = host_->Erase(owner); !erased.ok()) LogWarning("{}", erased.message());
+  CallOff(owner, Status::Ok());
   waiting_.Add(owner, std::move(snapshot));
   DropWhatIsOverTheBound();
 }
@@ -141,7 +161,7 @@ void TieredStore::Impl::DropWhatIsOverTheBound() {
   const int64_t bound = std::max(host_->budget_bytes(), options_.least_waiting_bytes);
   while (waiting_.bytes_but_last() > bound) {
     const std::string oldest = *waiting_.OldestButLast();
-    overflown_.emplace(oldest, waiting_.Find(oldest)->header().id);
+    if (!CallOff(oldest, TooSlow())) overflown_.emplace(oldest, waiting_.Find(oldest)->header().id);
     waiting_.Erase(oldest);
     ++stats_.dropped;
   }
@@ -163,7 +183,7 @@ std::optional<Snapshot> TieredStore::Impl::ShareWaiting(const std::string& owner
 
 Status TieredStore::Impl::WhyGone(const std::string& owner, uint64_t id) {
   std::lock_guard lock(mutex_);
-  if (overflown_.erase({owner, id}) > 0) return Overloaded("tiers: the disk is too slow for what leaves the slots");
+  if (overflown_.erase({owner, id}) > 0) return TooSlow();
   return Status::Ok();  // a newer one has taken its place, or the owner is gone
 }
 
@@ -190,12 +210,14 @@ void TieredStore::Impl::TakeIn(const std::string& owner, uint64_t id, const Done
     }
   }
   if (status.code() != StatusCode::kOverloaded) return Tell(done, status);
-  {
-    std::lock_guard lock(mutex_);
-    if (waiting_.Find(owner, id) != nullptr) waiting_.Replace(owner, std::move(*snapshot));
+  // It holds no bytes: what is dropped meanwhile is gone at once, and this with it.
+  std::unique_lock lock(mutex_);
+  if (waiting_.Find(owner, id) != nullptr) {
+    waiting_.Replace(owner, std::move(*snapshot));
+    return Move([this, owner, id, done] { MakeRoomAndPut(owner, id, done); }, owner, done);
   }
-  // It holds no bytes: what is dropped meanwhile is gone at once.
-  Move([this, owner, id, done] { MakeRoomAndPut(owner, id, done); });
+  lock.unlock();
+  Tell(done, WhyGone(owner, id));
 }
 
 Status TieredStore::Impl::PutInHost(const std::string& owner, const Snapshot& snapshot, bool pending) {
@@ -291,6 +313,7 @@ void TieredStore::Impl::Erase(std::string owner, Done done) {
   Status status;
   {
     std::lock_guard lock(mutex_);
+    CallOff(owner, Status::Ok());
     waiting_.Erase(owner);
     forks_.erase(owner);
     status = host_->Erase(owner);

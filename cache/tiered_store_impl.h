@@ -65,7 +65,11 @@ class TieredStore::Impl {
   using Work = std::function<void()>;
 
   void Answer(Work work) { answering_queue_.PushUrgent(std::move(work)); }
-  void Move(Work work);
+  /// Queues work for the moving thread. With an `owner`: it is to place what waits of this one, and `done` to be told.
+  void Move(Work work, const std::string& owner = "", const Done& done = nullptr);
+  /// Takes back what was queued to place what waited of this owner, and tells its callback `why`. False if nothing is
+  /// queued: then whoever is at it will find out. mutex_ held.
+  bool CallOff(const std::string& owner, const Status& why);
   void RunAnswering();
   void RunMoving();
 
@@ -128,7 +132,12 @@ class TieredStore::Impl {
   BoundedQueue<Work> answering_queue_{1};  // PushUrgent is not held to it; waiting_ is
   std::mutex moving_mutex_;
   std::condition_variable moving_wake_;
-  std::deque<Work> moving_queue_;
+  struct Moving {
+    Work work;
+    std::string owner;
+    Done done;
+  };
+  std::deque<Moving> moving_queue_;  // however long one move takes, no more of these than snapshots wait, and erasures
   bool stopping_ = false;
   std::atomic<bool> laying_in_{false};
   std::atomic<bool> closing_{false};  // what is only moved about is given up: each move is a sync

@@ -1,12 +1,16 @@
 // Conversations that leave their slots faster than the disk takes them: memory stays within the bound that
 // cache/SNAPSHOT.md states, what is oldest goes, what is newest is kept.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <fstream>
 #include <future>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "cache/blob_reserve.h"
 #include "cache/ram_store.h"
@@ -73,6 +77,71 @@ TEST_F(TieredPressureTest, AChurnOfTenThousandOntoASlowDiskStaysWithinItsBound) 
   const TieredStoreStats stats = tiers_->stats();
   EXPECT_GE(static_cast<int>(stats.dropped), kSnapshots - kSnapshots / kPutEvery - 2 * kBudget);
   EXPECT_GE(kept, kBudget);
+}
+
+// One Put that never comes back: what was given up is told at once and leaves nothing behind that waits for the disk.
+TEST_F(TieredPressureTest, WhatIsGivenUpWhileThePutHangsLeavesNothingBehind) {
+  constexpr int kSnapshots = 3'000, kBudget = 20;
+  Open(kBudget * (size_ + 2048));
+  KvCache& cache = *caches_[0];
+  const auto living = std::make_shared<int>();  // held by each callback that has not been called
+  for (int i = 0; i < kSnapshots; ++i) {
+    // Every second one replaces what waits of one of a few owners.
+    const std::string owner = i % 2 == 0 ? std::to_string(i) : "again " + std::to_string(i % 6);
+    ASSERT_TRUE(tiers_->Store(owner, Capture(cache), [living](const Status&) {}).ok());
+  }
+  gate_->WaitForPut();
+  const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(60);  // waited out by a fault only
+  while (living.use_count() > 2 * kBudget && std::chrono::steady_clock::now() < patience) std::this_thread::yield();
+  EXPECT_LE(living.use_count(), 2 * kBudget);
+  EXPECT_EQ(gate_->puts(), 1) << "the first Put still hangs";
+}
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;  // resident memory would be the sanitizer's
+#else
+constexpr bool kSanitized = false;
+#endif
+
+int64_t ResidentBytes() {
+  int64_t pages = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> pages >> resident;
+  return resident * sysconf(_SC_PAGESIZE);
+}
+
+// The same of whole snapshots of more than 1 MiB, by what the process really holds: the formula of cache/SNAPSHOT.md
+// and what is kept ready, and beside them what the allocator keeps of freed blocks.
+TEST_F(TieredPressureTest, ResidentMemoryStaysWithinTheFormula) {
+  constexpr int kSnapshots = kSanitized ? 300 : 10'000, kBudget = 32, kPutEvery = 100;
+  constexpr int64_t kMiB = 1 << 20, kAllowance = 64 * kMiB;
+  const KvShape shape{4, 4, 64, DType::kF16, 2, 16};
+  auto slab = backend_->Allocate(static_cast<size_t>(shape.slab_bytes()));
+  ASSERT_TRUE(slab.ok());
+  KvCache cache(shape, slab->data());
+  cache.Reset({4, 200, Eviction::kTurn});
+  Grow(cache, 300);
+  const int64_t size = Capture(cache).chunk_bytes();
+  ASSERT_GE(size, kMiB);
+  const int64_t budget = kBudget * (size + 16 * 1024);  // with their headers
+  tiers_ = std::make_unique<TieredStore>(std::make_unique<RamStore>(budget),
+                                         std::make_unique<HeldDisk>(gate_, /*budget_bytes=*/3 * size),
+                                         TieredStoreOptions{.sweep_ms = 0, .least_waiting_bytes = 2 * size});
+  const auto taken_before = static_cast<int64_t>(BlobReserve::Instance().taken_bytes());
+  const int64_t resident_before = ResidentBytes();
+  int64_t most_taken = 0, most_resident = 0;
+  for (int i = 0; i < kSnapshots; ++i) {
+    if (i % kPutEvery == 0) gate_->LetThrough(1);
+    ASSERT_TRUE(tiers_->Store(std::to_string(i), Capture(cache), nullptr).ok()) << i;
+    most_taken = std::max(most_taken, static_cast<int64_t>(BlobReserve::Instance().taken_bytes()) - taken_before);
+    if (i % 16 == 0) most_resident = std::max(most_resident, ResidentBytes() - resident_before);
+  }
+  const int64_t formula = budget + 3 * size + 3 * size;  // and three on the "disk", which is memory here
+  EXPECT_LE(most_taken, formula);
+  if (!kSanitized) {
+    EXPECT_LE(most_resident, formula + limits::kBlobReserveBytes + kAllowance)
+        << "MiB: " << most_resident / kMiB << " of " << formula / kMiB << " + " << limits::kBlobReserveBytes / kMiB;
+  }
+  RecordProperty("most_resident_mib", static_cast<int>(most_resident / kMiB));
 }
 
 }  // namespace
