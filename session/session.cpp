@@ -137,14 +137,9 @@ SessionInfo Session::Info() const {
   return info;
 }
 
-std::vector<Item> Session::Items() const {
+SharedList<Item> Session::Items() const {
   std::lock_guard lock(mutex_);
-  return timeline_.items().From(0);
-}
-
-WindowOverrides Session::window() const {
-  std::lock_guard lock(mutex_);
-  return window_;
+  return timeline_.items();
 }
 
 Metadata Session::metadata() const {
@@ -350,22 +345,25 @@ Status Session::Forget(const std::string& response, bool durably) {
 }
 
 Result<Timeline> Session::CopyTimeline(std::optional<int64_t> items) const {
-  std::lock_guard lock(mutex_);
-  const auto have = static_cast<int64_t>(timeline_.items().size());
+  std::unique_lock lock(mutex_);
+  Timeline copy = timeline_;
+  lock.unlock();
+  const auto have = static_cast<int64_t>(copy.items().size());
   if (items && (*items < 0 || *items > have)) {
     return InvalidArgument("The conversation has " + std::to_string(have) + " items.", "at", "invalid_value");
   }
-  Timeline copy = timeline_;
   if (items && *items < have) copy.KeepItems(static_cast<size_t>(*items));
   return copy;
 }
 
-std::vector<Item> Session::InputItems(const Response& response) const {
-  std::lock_guard lock(mutex_);
+SharedList<Item> Session::InputItems(const Response& response) const {
+  std::unique_lock lock(mutex_);
   const bool active = running_ && running_->response.get() == &response;
-  const SharedList<Item>& items = active ? running_->next.items() : timeline_.items();
-  const size_t count = std::min(response.input_items_end, items.size());
-  return {items.begin(), items.begin() + static_cast<ptrdiff_t>(count)};
+  SharedList<Item> items = active ? running_->next.items() : timeline_.items();
+  const size_t end = response.input_items_end;
+  lock.unlock();
+  items.Truncate(std::min(end, items.size()));
+  return items;
 }
 
 std::vector<std::string> Session::ResponseIds() const {

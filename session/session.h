@@ -85,7 +85,7 @@ class Session : public std::enable_shared_from_this<Session> {
   /// Gives the journal the summary of a changed session, without waiting. Nothing happens while a turn runs: it will be
   /// changed again when that ends.
   void WriteSummary();
-  std::vector<Item> Items() const;
+  SharedList<Item> Items() const;
 
   // Changes. Each waits until it is durable; not from a sink, not from the journal's thread. kBusy while a turn runs or
   // another change is on its way, and (superseded) for a connection that another one has taken the session from.
@@ -103,7 +103,7 @@ class Session : public std::enable_shared_from_this<Session> {
 
   /// The timeline's first `items` items (absent = all), for a fork.
   Result<Timeline> CopyTimeline(std::optional<int64_t> items) const;
-  WindowOverrides window() const;
+  const WindowOverrides& window() const { return window_; }
   Metadata metadata() const;
   TimelineId engine_timeline() const;
   /// For a new session: what a fork begins with. `engine_timeline` is the id it shall have.
@@ -148,11 +148,11 @@ class Session : public std::enable_shared_from_this<Session> {
     return read();
   }
   /// Items of the input of a response, up to its answer.
-  std::vector<Item> InputItems(const Response& response) const;
+  SharedList<Item> InputItems(const Response& response) const;
   /// The response as it is now.
-  std::shared_ptr<const Response> Copy(const Response& response) const;
+  std::shared_ptr<const Response> Snapshot(const std::shared_ptr<Response>& response) const;
   /// Gives `sink` the events of `response` from its own number `from` on, as the sink counts, and the coming ones.
-  void Replay(const Response& response, uint64_t from, const std::shared_ptr<EventSink>& sink);
+  void Replay(const std::shared_ptr<Response>& response, uint64_t from, const std::shared_ptr<EventSink>& sink);
   /// Attaches the sink and answers it, at once or when the new epoch is durable. `cache` is where the cache is.
   void Resume(const ResumeRequest& request, CacheSource cache, const std::shared_ptr<EventSink>& sink);
   std::vector<std::string> ResponseIds() const;
@@ -188,6 +188,7 @@ class Session : public std::enable_shared_from_this<Session> {
   Result<std::vector<std::string>> KeepItems(std::unique_lock<std::mutex>& lock, size_t items);
   Status ChangeTimeline(std::unique_lock<std::mutex>& lock, Timeline next, bool truncates,
                         std::vector<std::string>* undone);
+  static std::shared_ptr<const Response> SnapshotLocked(const std::shared_ptr<Response>& response);
   void OnRecorded(TurnId turn, const Status& status, const JournalPosition& last);
   void AttachLocked(const ResumeRequest& request, CacheSource cache, const std::shared_ptr<EventSink>& sink);
   /// The listed responses that hold every event from `next` on, by the sink's numbers, without a gap: the first one's
@@ -240,7 +241,7 @@ class Session : public std::enable_shared_from_this<Session> {
   bool changing_ = false;  // a change of the timeline waits for the journal
   bool changed_ = false;   // since its summary was written
   Metadata metadata_;
-  WindowOverrides window_;
+  const WindowOverrides window_;
   Timeline timeline_;
   std::string head_;                                 // the response that the timeline ends with; "" = none
   std::deque<std::shared_ptr<Response>> responses_;  // oldest first

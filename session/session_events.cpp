@@ -85,16 +85,22 @@ void Session::EmitText(std::string_view text) {
   Emit({TurnEvent::Kind::kText, running_->begun, response.piece_ends.size() - 1, std::string(text), std::move(tokens)});
 }
 
-std::shared_ptr<const Response> Session::Copy(const Response& response) const {
-  std::lock_guard lock(mutex_);
-  return std::make_shared<const Response>(response);
+// One that has ended changes no more but for its logprobs, which the next one's end takes from it.
+std::shared_ptr<const Response> Session::SnapshotLocked(const std::shared_ptr<Response>& response) {
+  if (!response->running() && response->tokens.empty()) return response;
+  return std::make_shared<const Response>(*response);
 }
 
-void Session::Replay(const Response& response, uint64_t from, const std::shared_ptr<EventSink>& sink) {
+std::shared_ptr<const Response> Session::Snapshot(const std::shared_ptr<Response>& response) const {
   std::lock_guard lock(mutex_);
-  const uint64_t first = sink->numbers().Of(response.before);
-  if (response.begun) sink->OnReplay({std::make_shared<const Response>(response)}, first + from);
-  if (running_ && running_->response.get() == &response) listeners_.AddToTurn(sink);
+  return SnapshotLocked(response);
+}
+
+void Session::Replay(const std::shared_ptr<Response>& response, uint64_t from, const std::shared_ptr<EventSink>& sink) {
+  std::lock_guard lock(mutex_);
+  const uint64_t first = sink->numbers().Of(response->before);
+  if (response->begun) sink->OnReplay({SnapshotLocked(response)}, first + from);
+  if (running_ && running_->response == response) listeners_.AddToTurn(sink);
 }
 
 void Session::Resume(const ResumeRequest& request, CacheSource cache, const std::shared_ptr<EventSink>& sink) {
@@ -135,7 +141,7 @@ std::optional<size_t> Session::FirstToReplay(const EventNumbers& numbers, uint64
 }
 
 void Session::AttachLocked(const ResumeRequest& request, CacheSource cache, const std::shared_ptr<EventSink>& sink) {
-  const Response* active = running_ && running_->heard() ? running_->response.get() : nullptr;
+  const std::shared_ptr<Response> active = running_ && running_->heard() ? running_->response : nullptr;
   const EventNumbers& numbers = sink->numbers();
   ResumeReply reply;
   reply.session = request.session;
@@ -159,12 +165,10 @@ void Session::AttachLocked(const ResumeRequest& request, CacheSource cache, cons
   sink->OnResumed(reply);
   if (reply.replay == ResumeReply::Replay::kEvents) {
     ResponseCopies copies;
-    for (size_t i = *first; i < responses_.size(); ++i) {
-      copies.push_back(std::make_shared<const Response>(*responses_[i]));
-    }
+    for (size_t i = *first; i < responses_.size(); ++i) copies.push_back(SnapshotLocked(responses_[i]));
     if (!copies.empty()) sink->OnReplay(copies, next);
   } else if (reply.replay == ResumeReply::Replay::kSnapshot) {
-    sink->OnSnapshot(std::make_shared<const Response>(*active));
+    sink->OnSnapshot(SnapshotLocked(active));
   }
   listeners_.Attach(sink, request.session);
 }

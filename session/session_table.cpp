@@ -202,7 +202,7 @@ Status SessionTable::DeleteSession(const Caller& caller, const std::string& id) 
   return state_->Delete(id);
 }
 
-Result<std::vector<Item>> SessionTable::GetItems(const Caller& caller, const std::string& id) const {
+Result<SharedList<Item>> SessionTable::GetItems(const Caller& caller, const std::string& id) const {
   ASSIGN_OR_RETURN(const auto session, state_->Find(caller, id));
   return session->Items();
 }

@@ -1,7 +1,7 @@
 // Every conversation and chain of the server: who owns it, what was said, which turn runs. It stands between
-// the protocol faces (any io thread) and the engine (its own thread). Thread-safe; the table's lock covers look-ups only,
-// each session has its own, and none is held while the engine is called. A foreign id looks exactly like an unknown
-// one.
+// the protocol faces (any io thread) and the engine (its own thread). Thread-safe; the table's lock covers look-ups
+// only, each session has its own, and none is held while the engine is called. A foreign id looks exactly like an
+// unknown one.
 #pragma once
 
 #include <cstdint>
@@ -55,7 +55,7 @@ class SessionTable {
   Result<SessionInfo> SetMetadata(const Caller& caller, const std::string& id, Metadata metadata);
   /// A running turn is cancelled; the conversation's responses go with it.
   Status DeleteSession(const Caller& caller, const std::string& id);
-  Result<std::vector<Item>> GetItems(const Caller& caller, const std::string& id) const;
+  Result<SharedList<Item>> GetItems(const Caller& caller, const std::string& id) const;
   /// Adds messages without an answer; returns them with their ids.
   Result<std::vector<Item>> AddItems(const Caller& caller, const std::string& id, std::vector<NewItem> items);
   /// Keeps the first `items` items, forgets the others and their responses. Returns the number kept.
@@ -77,7 +77,7 @@ class SessionTable {
   /// kNotFound for a response that the caller may not see.
   Status FindResponse(const Caller& caller, const std::string& id) const;
   /// The response's input: the items of its timeline up to its answer. kNotFound.
-  Result<std::vector<Item>> GetInputItems(const Caller& caller, const std::string& response_id) const;
+  Result<SharedList<Item>> GetInputItems(const Caller& caller, const std::string& response_id) const;
   /// Gives `sink` the events of a response from its own number `from` on, as the sink counts, and the coming ones if it
   /// still runs.
   Status Replay(const Caller& caller, const std::string& response_id, uint64_t from,
@@ -104,7 +104,8 @@ class SessionTable {
   /// disk's speed. kCancelled, kIo.
   Status CheckStored(const std::stop_token& stop);
 
-  /// Deletes what has expired, unloads what is not needed, keeps the journal's summaries up to date; to be called about once a second, from any thread.
+  /// Deletes what has expired, unloads what is not needed, keeps the journal's summaries up to date; to be called about
+  /// once a second, from any thread.
   void Sweep();
   /// Waits until everything recorded so far is durable and told. Not from a sink.
   void Flush();

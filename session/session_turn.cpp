@@ -340,7 +340,7 @@ void Session::Finish(const TurnEnd& end, double completed_at) {
     last_report_ = response.report;
   }
   running_->permit.reset();  // whoever hears of the end may begin the next
-  Emit({TurnEvent::Kind::kEnded, std::make_shared<const Response>(response), 0, {}, {}});
+  Emit({TurnEvent::Kind::kEnded, SnapshotLocked(running_->response), 0, {}, {}});
   // Logprobs are large: only the newest answer keeps them.
   for (auto it = responses_.rbegin(); it != responses_.rend(); ++it) {
     if (it->get() == &response) continue;

@@ -82,7 +82,7 @@ Status SessionTable::State::ForkTarget(const Caller& caller, const std::string& 
 Result<TurnTicket> SessionTable::State::Reattach(const Caller& caller, const std::string& id,
                                                  const std::shared_ptr<EventSink>& sink) {
   ASSIGN_OR_RETURN(const Found found, FindResponse(caller, id));
-  found.session->Replay(*found.response, 0, sink);
+  found.session->Replay(found.response, 0, sink);
   return TurnTicket{id, true};
 }
 
@@ -180,14 +180,14 @@ Status SessionTable::Cancel(const Caller& caller, const std::string& response_id
 
 Result<std::shared_ptr<const Response>> SessionTable::GetResponse(const Caller& caller, const std::string& id) const {
   ASSIGN_OR_RETURN(const State::Found found, state_->FindResponse(caller, id));
-  return found.session->Copy(*found.response);
+  return found.session->Snapshot(found.response);
 }
 
 Status SessionTable::FindResponse(const Caller& caller, const std::string& id) const {
   return state_->FindResponse(caller, id).status();
 }
 
-Result<std::vector<Item>> SessionTable::GetInputItems(const Caller& caller, const std::string& response_id) const {
+Result<SharedList<Item>> SessionTable::GetInputItems(const Caller& caller, const std::string& response_id) const {
   ASSIGN_OR_RETURN(const State::Found found, state_->FindResponse(caller, response_id));
   return found.session->InputItems(*found.response);
 }
@@ -195,7 +195,7 @@ Result<std::vector<Item>> SessionTable::GetInputItems(const Caller& caller, cons
 Status SessionTable::Replay(const Caller& caller, const std::string& response_id, uint64_t from,
                             const std::shared_ptr<EventSink>& sink) {
   ASSIGN_OR_RETURN(const State::Found found, state_->FindResponse(caller, response_id));
-  found.session->Replay(*found.response, from, sink);
+  found.session->Replay(found.response, from, sink);
   return Status::Ok();
 }
 

@@ -7,6 +7,8 @@
 namespace ringside {
 namespace {
 
+int64_t BytesOf(const Item& item) { return static_cast<int64_t>(sizeof(Item) + item.id.size() + item.text.size()); }
+
 constexpr int64_t kPinnedWithoutSystem = 4;  // sink tokens that a window needs to stay fluent
 
 // Renderings of consecutive messages, joined, with the piece index behind each item.
@@ -48,6 +50,11 @@ class Joined {
 };
 
 }  // namespace
+
+void Timeline::AddItem(Item item) {
+  item_bytes_ += BytesOf(item);
+  items_.push_back(std::move(item));
+}
 
 Result<bool> Timeline::SetInstructions(std::optional<std::string> text, const Codec& codec, int64_t max_tokens) {
   if (text == instructions_) return false;
@@ -168,7 +175,7 @@ void Timeline::CloseAnswer(Item answer, std::span<const TokenId> output, const C
   answer.token_end = static_cast<int64_t>(tokens_.size());
   answer.end = end_;
   answer_begin_ = -1;
-  items_.push_back(std::move(answer));
+  AddItem(std::move(answer));
 }
 
 bool Timeline::CanReopen() const {
@@ -199,7 +206,7 @@ void Timeline::ForgetTokens() {
 
 void Timeline::KeepItems(size_t count) {
   CHECK_LE(count, items_.size());
-  items_.Truncate(count);
+  TruncateItems(count);
   answer_begin_ = -1;
   while (count > 0 && !items_[count - 1].rendered()) --count;
   if (count == 0) {
@@ -212,9 +219,13 @@ void Timeline::KeepItems(size_t count) {
 
 int64_t Timeline::bytes() const {
   size_t sum = tokens_.size() * sizeof(TokenId) + message_starts_.size() * sizeof(int64_t);
-  for (const Item& item : items_) sum += sizeof(Item) + item.id.size() + item.text.size();
   if (instructions_) sum += instructions_->size();
-  return static_cast<int64_t>(sum);
+  return static_cast<int64_t>(sum) + item_bytes_;
+}
+
+void Timeline::TruncateItems(size_t count) {
+  for (size_t i = count; i < items_.size(); ++i) item_bytes_ -= BytesOf(items_[i]);
+  items_.Truncate(count);
 }
 
 void Timeline::CutTokens(int64_t size) {

@@ -14,6 +14,7 @@
 #include "engine/text/tokenizer.h"
 #include "session/chat/chat_template.h"
 #include "session/chat/shared_list.h"
+#include "session/chat/shared_text.h"
 
 namespace ringside {
 
@@ -23,7 +24,7 @@ inline constexpr int64_t kAnyVocabulary = int64_t{1} << 31;  // ids of a tokeniz
 struct Item {
   std::string id;  // "msg_..."
   ChatRole role = ChatRole::kUser;
-  std::string text;
+  SharedText text;
   bool complete = true;      // false: an answer that was cut short
   bool sampled = false;      // its ids came from the sampler
   int64_t token_begin = -1;  // [token_begin, token_end) of the timeline; -1 = not rendered yet
@@ -62,11 +63,11 @@ class Timeline {
   /// the first 4. Fixed when the first token is rendered; 0 before.
   int64_t pinned() const { return pinned_; }
 
-  /// Memory held, about.
+  /// Memory held, about. Takes no longer for a long one.
   int64_t bytes() const;
 
   /// Adds a message behind the others, not rendered yet.
-  void AddItem(Item item) { items_.push_back(std::move(item)); }
+  void AddItem(Item item);
 
   /// Sets the system message that stands before all items. If ids exist already they are made anew up to the first
   /// sampled answer, whose ids and all behind them are kept. True if ids changed.
@@ -103,9 +104,11 @@ class Timeline {
 
  private:
   void CutTokens(int64_t size);
+  void TruncateItems(size_t count);
 
   std::optional<std::string> instructions_;
   SharedList<Item> items_;
+  int64_t item_bytes_ = 0;  // of items_
   SharedList<TokenId> tokens_;
   SharedList<int64_t> message_starts_;  // ascending
   int64_t pinned_ = 0;

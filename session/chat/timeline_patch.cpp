@@ -63,7 +63,10 @@ Status Timeline::Apply(TimelinePatch patch, int64_t vocab) {
   const bool known =
       std::all_of(patch.tokens.begin(), patch.tokens.end(), [&](TokenId id) { return id >= 0 && id < vocab; });
   Timeline next;
-  next.items_ = Joined(items_, patch.keep_items, std::move(patch.items));
+  next.items_ = items_;
+  next.item_bytes_ = item_bytes_;
+  next.TruncateItems(static_cast<size_t>(patch.keep_items));
+  for (Item& item : patch.items) next.AddItem(std::move(item));
   next.tokens_ = Joined(tokens_, patch.keep_tokens, std::move(patch.tokens));
   next.message_starts_ = Joined(message_starts_, patch.keep_starts, std::move(patch.message_starts));
   next.instructions_ = std::move(patch.instructions);

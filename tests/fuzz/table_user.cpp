@@ -199,7 +199,7 @@ void TableUser::ChangeItems(Choices& choices) {
       return Note(table_->Rewind(me, id, info.ok() ? std::max<int64_t>(info->items - back, 0) : 1).status());
     }
     case 3: {
-      const Result<std::vector<Item>> items = table_->GetItems(me, id);
+      const Result<SharedList<Item>> items = table_->GetItems(me, id);
       const size_t from_end = choices.Below(3);
       const bool there = items.ok() && items->size() > from_end;
       return Note(table_->DeleteItem(me, id, there ? (*items)[items->size() - 1 - from_end].id : "msg_unknown"));
@@ -276,9 +276,9 @@ void TableUser::ExportAndImport(const std::string& conversation) {
 void TableUser::Reopen() {
   if (journal_ == nullptr) return;
   EndTurns();
-  std::vector<std::optional<std::vector<Item>>> before;
+  std::vector<std::optional<SharedList<Item>>> before;
   for (const std::string& id : conversations_) {
-    Result<std::vector<Item>> items = table_->GetItems(me, id);
+    Result<SharedList<Item>> items = table_->GetItems(me, id);
     Note(items.status());
     before.push_back(items.ok() ? std::optional(std::move(*items)) : std::nullopt);
   }
@@ -288,7 +288,7 @@ void TableUser::Reopen() {
   table_ = std::make_unique<SessionTable>(Options(), tokenizer_, chat_, *engine_, journal_, clock_);
   Note(table_->Open());
   for (size_t i = 0; i < conversations_.size(); ++i) {
-    const Result<std::vector<Item>> items = table_->GetItems(me, conversations_[i]);
+    const Result<SharedList<Item>> items = table_->GetItems(me, conversations_[i]);
     if (may_be_damaged_) continue;
     Require(items.ok() == before[i].has_value(), "a stored conversation is still there: " + items.status().ToString());
     Require(!items.ok() || *items == *before[i], "a stored conversation is what it was");

@@ -37,7 +37,7 @@ TEST(ConcurrentItems, DeletingTheLastItemTakesNoOther) {
   done = true;
   deleting.join();
   std::vector<std::string> kept;
-  const std::vector<Item> left = table.GetItems(me, id).value();
+  const SharedList<Item> left = table.GetItems(me, id).value();
   for (const Item& item : left) kept.push_back(item.id);
   kept.insert(kept.end(), deleted.begin(), deleted.end());
   std::sort(kept.begin(), kept.end());

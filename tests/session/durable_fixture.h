@@ -76,9 +76,9 @@ class DurableSessionTest : public ::testing::Test {
   }
   std::vector<std::string> Texts(const std::string& conversation) {
     std::vector<std::string> texts;
-    const Result<std::vector<Item>> items = table->GetItems(me, conversation);
+    const Result<SharedList<Item>> items = table->GetItems(me, conversation);
     if (!items.ok()) return {items.status().ToString()};
-    for (const Item& item : *items) texts.push_back(item.text + (item.complete ? "" : "..."));
+    for (const Item& item : *items) texts.push_back(std::string(item.text) + (item.complete ? "" : "..."));
     return texts;
   }
   /// Every event of a response, as a reader from the start gets them.

@@ -40,14 +40,12 @@ class SessionTableTest : public ::testing::Test, protected TableFixture {
   std::string Prompt(const TurnRequest& request) const { return tokenizer.Decode(request.tokens); }
   std::vector<std::string> Texts(const std::string& conversation) {
     std::vector<std::string> texts;
-    const Result<std::vector<Item>> items = table.GetItems(me, conversation);
+    const Result<SharedList<Item>> items = table.GetItems(me, conversation);
     CHECK(items.ok());
     for (const Item& item : *items) texts.push_back(item.text);
     return texts;
   }
-  ResponseStatus StatusOf(const std::string& id) {
-    return table.GetResponse(me, id).value()->status;
-  }
+  ResponseStatus StatusOf(const std::string& id) { return table.GetResponse(me, id).value()->status; }
 
   const Caller me{"me", 7};
   const Caller other{"other", 8};
@@ -56,8 +54,7 @@ class SessionTableTest : public ::testing::Test, protected TableFixture {
 
 TEST_F(SessionTableTest, ATurnTellsItsEventsInOrderWithTheirNumbers) {
   Turn(Ask("Hi", NewConversation()), "Yo");
-  EXPECT_THAT(sink->lines(),
-              ElementsAre("begun 0", "opened 2", "text 4 Y", "text 5 o", "ended 6 completed"));
+  EXPECT_THAT(sink->lines(), ElementsAre("begun 0", "opened 2", "text 4 Y", "text 5 o", "ended 6 completed"));
 }
 
 TEST_F(SessionTableTest, TheSecondTurnSendsTheSampledIdsBackUntouched) {
@@ -413,7 +410,7 @@ TEST_F(SessionTableTest, AddedItemsAreRenderedByTheNextTurn) {
 TEST_F(SessionTableTest, OnlyTheLastItemCanBeDeleted) {
   const std::string id = NewConversation();
   Turn(Ask("Hi", id), "Yo");
-  const std::vector<Item> items = *table.GetItems(me, id);
+  const SharedList<Item> items = *table.GetItems(me, id);
   EXPECT_EQ(table.DeleteItem(me, id, items[0].id).reason(), "item_not_last");
   EXPECT_EQ(table.DeleteItem(me, id, "msg_x").code(), StatusCode::kNotFound);
   EXPECT_TRUE(table.DeleteItem(me, id, items[1].id).ok());
@@ -528,6 +525,35 @@ TEST_F(SessionTableTest, InputItemsAreTheContextOfTheAnswer) {
   const std::string second = Turn(Ask("More", "", first), "No");
   EXPECT_THAT(*table.GetInputItems(me, first), SizeIs(1));
   EXPECT_THAT(*table.GetInputItems(me, second), SizeIs(3));
+}
+
+// A look takes a session's lock for a moment only: it copies neither texts nor answers that have ended.
+TEST_F(SessionTableTest, LooksShareWhatTheSessionHas) {
+  const std::string id = NewConversation();
+  const std::string response = Turn(Ask(std::string(400, 'a'), id), "Yo");
+  const auto first_text = [](const SharedList<Item>& items) { return std::string_view(items[0].text).data(); };
+  EXPECT_EQ(first_text(*table.GetItems(me, id)), first_text(*table.GetItems(me, id)));
+  EXPECT_EQ(first_text(*table.GetItems(me, id)), first_text(*table.GetInputItems(me, response)));
+  EXPECT_EQ(*table.GetResponse(me, response), *table.GetResponse(me, response));
+}
+
+// Only one that can still change is copied: what a reader has stays as it was.
+TEST_F(SessionTableTest, ASnapshotOfAResponseStaysAsItIs) {
+  const std::string running = table.StartTurn(me, Ask("Hi"), sink)->response_id;
+  engine.Start(0);
+  engine.Say(0, "Y");
+  const auto early = *table.GetResponse(me, running);
+  engine.Say(0, "o");
+  engine.End(0);
+  EXPECT_EQ(early->text, "Y");
+  TurnSpec with_logprobs = Ask("Hi", NewConversation());
+  with_logprobs.sampling.logprobs = 1;
+  const std::string logged = Turn(with_logprobs, "Yo");
+  const auto kept = *table.GetResponse(me, logged);
+  with_logprobs.input[0].text = "More";
+  Turn(with_logprobs, "No");
+  EXPECT_THAT(kept->tokens, SizeIs(2));
+  EXPECT_THAT((*table.GetResponse(me, logged))->tokens, SizeIs(0)) << "only the newest answer has them";
 }
 
 }  // namespace

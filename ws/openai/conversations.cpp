@@ -95,8 +95,8 @@ Result<std::string> List(const SessionTable& table, const HttpRequest& request) 
 
 Result<std::string> ListItems(const SessionTable& table, const HttpRequest& request, const std::string& id) {
   ASSIGN_OR_RETURN(const Paging paging, ReadPaging(request));
-  ASSIGN_OR_RETURN(std::vector<Item> items, table.GetItems(CallerOf(request), id));
-  return PageOfItems(std::move(items), paging);
+  ASSIGN_OR_RETURN(const SharedList<Item> items, table.GetItems(CallerOf(request), id));
+  return PageOfItems(items, paging);
 }
 
 Result<std::string> AddItems(SessionTable& table, const HttpRequest& request, const std::string& id) {
@@ -119,7 +119,7 @@ Result<std::string> AddItems(SessionTable& table, const HttpRequest& request, co
 
 Result<std::string> GetItem(const SessionTable& table, const HttpRequest& request, const std::string& id,
                             const std::string& item_id) {
-  ASSIGN_OR_RETURN(const std::vector<Item> items, table.GetItems(CallerOf(request), id));
+  ASSIGN_OR_RETURN(const SharedList<Item> items, table.GetItems(CallerOf(request), id));
   for (const Item& item : items) {
     if (item.id == item_id) return ItemObject(item);
   }

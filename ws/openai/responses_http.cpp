@@ -82,8 +82,8 @@ HttpResponse Stream(SessionTable& table, const HttpRequest& request, const std::
 
 Result<std::string> ListInput(const SessionTable& table, const HttpRequest& request, const std::string& id) {
   ASSIGN_OR_RETURN(const Paging paging, ReadPaging(request));
-  ASSIGN_OR_RETURN(std::vector<Item> items, table.GetInputItems(CallerOf(request), id));
-  return PageOfItems(std::move(items), paging);
+  ASSIGN_OR_RETURN(const SharedList<Item> items, table.GetInputItems(CallerOf(request), id));
+  return PageOfItems(items, paging);
 }
 
 }  // namespace

@@ -173,7 +173,7 @@ std::string ItemObject(const Item& item) {
   json.BeginObject().Field("id", item.id).Field("type", "message");
   json.Field("status", item.complete ? "completed" : "incomplete").Field("role", ChatRoleName(item.role));
   json.Key("content").BeginArray().BeginObject();
-  json.Field("type", answer ? "output_text" : "input_text").Field("text", item.text);
+  json.Field("type", answer ? "output_text" : "input_text").Field("text", std::string_view(item.text));
   if (answer) {
     json.Key("annotations").BeginArray().EndArray();
     json.Key("logprobs").BeginArray().EndArray();

@@ -27,17 +27,20 @@ Result<Paging> ReadPaging(const HttpRequest& request) {
   return paging;
 }
 
-Result<std::string> PageOfItems(std::vector<Item> items, const Paging& paging) {
-  if (!paging.ascending) std::reverse(items.begin(), items.end());
-  auto first = items.begin();
+Result<std::string> PageOfItems(const SharedList<Item>& items, const Paging& paging) {
+  const size_t size = items.size();
+  // Places count in the order that is asked for.
+  const auto at = [&](size_t place) -> const Item& { return items[paging.ascending ? place : size - 1 - place]; };
+  size_t first = 0;
   if (!paging.after.empty()) {
-    first = std::find_if(items.begin(), items.end(), [&](const Item& item) { return item.id == paging.after; });
-    if (first == items.end()) return NotFound("No item '" + paging.after + "'.", "after", "item_not_found");
+    while (first < size && at(first).id != paging.after) ++first;
+    if (first == size) return NotFound("No item '" + paging.after + "'.", "after", "item_not_found");
     ++first;
   }
-  const bool has_more = items.end() - first > paging.limit;
-  const auto last = has_more ? first + paging.limit : items.end();
-  return ItemList({std::make_move_iterator(first), std::make_move_iterator(last)}, has_more);
+  const size_t end = std::min(size, first + static_cast<size_t>(paging.limit));
+  std::vector<Item> page;
+  for (size_t place = first; place < end; ++place) page.push_back(at(place));
+  return ItemList(page, end < size);
 }
 
 }  // namespace ringside

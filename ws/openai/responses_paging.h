@@ -18,7 +18,7 @@ struct Paging {
 
 /// From the query's order (asc, desc), limit (1 to 100) and after. kInvalidArgument with `param`.
 Result<Paging> ReadPaging(const HttpRequest& request);
-/// The list object of one page of `items` (given oldest first). kNotFound if `after` is none of them.
-Result<std::string> PageOfItems(std::vector<Item> items, const Paging& paging);
+/// The list object of one page of `items` (given oldest first), copying no others. kNotFound if `after` is none of them.
+Result<std::string> PageOfItems(const SharedList<Item>& items, const Paging& paging);
 
 }  // namespace ringside

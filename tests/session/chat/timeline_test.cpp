@@ -56,6 +56,29 @@ TEST_F(TimelineTest, AnAnswerCutShortIsClosedByTheNextTurn) {
   EXPECT_NE(Text().find("assistant\nHel<|im_end|>\n<|im_start|>user\nGo on"), std::string::npos);
 }
 
+// They are counted as they come and go: a walk over a long conversation would take its session's lock for as long.
+TEST_F(TimelineTest, ItsBytesAreThoseOfWhatItHas) {
+  const auto expect_counted = [](const Timeline& timeline) {
+    size_t bytes = timeline.tokens().size() * sizeof(TokenId) + timeline.message_starts().size() * sizeof(int64_t);
+    for (const Item& item : timeline.items()) bytes += sizeof(Item) + item.id.size() + item.text.size();
+    bytes += timeline.instructions().value_or("").size();
+    EXPECT_EQ(timeline.bytes(), static_cast<int64_t>(bytes));
+  };
+  for (int i = 0; i < 300; ++i) Turn("Hi", std::string(static_cast<size_t>(i % 7), 'x'));
+  expect_counted(timeline_);
+  const Timeline before = timeline_;
+  ASSERT_TRUE(timeline_.SetInstructions("Be kind.", codec_, kRoom).ok());
+  timeline_.AddItem(Message(ChatRole::kUser, "Bye"));
+  expect_counted(timeline_);
+  Timeline applied = before;
+  ASSERT_TRUE(applied.Apply(timeline_.PatchFrom(before), tokenizer_.vocab_size()).ok());
+  expect_counted(applied);
+  timeline_.KeepItems(5);
+  expect_counted(timeline_);
+  timeline_.ForgetTokens();
+  expect_counted(timeline_);
+}
+
 TEST_F(TimelineTest, PinsTheSystemMessageUpToTheCap) {
   ASSERT_TRUE(timeline_.SetInstructions("Be kind.", codec_, kRoom).ok());
   Turn("Hi", "Hello");
