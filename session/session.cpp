@@ -200,7 +200,8 @@ void Session::ChangedLocked() {
 void Session::WriteSummary() {
   std::lock_guard lock(mutex_);
   changed_ = false;
-  if (!durable_ || running_ || changing_) return;
+  if (!durable_ || running_) return;
+  if (changing_) return ChangedLocked();
   JournalEntry entry;
   entry.session = key_;
   entry.summary = Encode(Summary(recorded_.seq));

@@ -83,7 +83,7 @@ class Session : public std::enable_shared_from_this<Session> {
   /// Its summary in the journal is not up to date: it is among the changed ones from now on.
   void Changed();
   /// Gives the journal the summary of a changed session, without waiting. Nothing happens while a turn runs: it will be
-  /// changed again when that ends.
+  /// changed again when that ends; while one begins it stays changed.
   void WriteSummary();
   SharedList<Item> Items() const;
 
@@ -114,10 +114,10 @@ class Session : public std::enable_shared_from_this<Session> {
     TurnRequest request;
     std::vector<std::string> forgotten;  // responses beyond the session's limit
   };
-  /// Checks and renders a turn and makes it the running one. With `head`, only if no turn runs and that response is
-  /// what the timeline ends with: kMismatch otherwise. Further errors: kBusy, kInvalidArgument (context_length_exceeded
-  /// and others). After an error nothing has changed; otherwise the turn has taken `permit` and gives it back before
-  /// its end is told.
+  /// Checks and renders a turn and makes it the running one; others find the session busy meanwhile. With `head`, only
+  /// if no turn runs and that response is what the timeline ends with: kMismatch otherwise. Further errors: kBusy,
+  /// kInvalidArgument (context_length_exceeded and others). After an error nothing has changed; otherwise the turn has
+  /// taken `permit` and gives it back before its end is told.
   Result<Prepared> Begin(const TurnSpec& spec, const Caller& caller, std::shared_ptr<Response> response, TurnId turn,
                          const std::shared_ptr<EventSink>& sink, const std::string& head,
                          std::shared_ptr<void>* permit);
@@ -158,9 +158,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::vector<std::string> ResponseIds() const;
   std::vector<std::shared_ptr<Response>> Responses() const;
   /// Why the running turn is about to be cut, "" if it is not. Under the lock (Locked).
-  std::string IncompleteReason(TurnId turn) const {
-    return Runs(turn) ? running_->response->incomplete_reason : "";
-  }
+  std::string IncompleteReason(TurnId turn) const { return Runs(turn) ? running_->response->incomplete_reason : ""; }
 
  private:
   Item MakeItem(NewItem item) const;
@@ -169,9 +167,19 @@ class Session : public std::enable_shared_from_this<Session> {
   ClampedLimits Clamped(int64_t pinned) const;
   Status CheckFree(uint64_t connection) const;
   Status CheckItems(size_t added, const char* param) const;
-  Status Check(const TurnSpec& spec, const Timeline& next) const;
+  /// A turn that is rendered and not the running one yet.
+  struct Begun {
+    ActiveTurn turn;
+    TurnRequest request;
+    JournalRecord record;  // of the turn
+  };
+  struct BusyUnlocked;
+  /// Without the lock, which is what it is for.
+  Result<Begun> Render(const TurnSpec& spec, TurnId turn, std::shared_ptr<Response> response,
+                       const Timeline& base) const;
   Result<SamplingParams> Sampling(const TurnSpec& spec) const;
-  std::optional<JournalEntry> TurnEntry(const TurnSpec& spec, const ActiveTurn& turn, const TurnRequest& request);
+  /// The running turn's, with what makes the session durable if it is not; nothing if it is not to be.
+  std::optional<JournalEntry> TurnEntry(bool store, JournalRecord turn) const;
   std::vector<JournalRecord> CreationRecords() const;
   /// The ids that the journal has are another codec's: kRetokenised must stand before any of ours.
   bool Foreign() const { return !SameCodec(recorded_codec_, context_->codec_name); }
@@ -238,7 +246,7 @@ class Session : public std::enable_shared_from_this<Session> {
   mutable std::mutex mutex_;
   double created_at_, updated_at_;
   bool durable_ = false;
-  bool changing_ = false;  // a change of the timeline waits for the journal
+  bool changing_ = false;  // a turn is being rendered, or a change of the timeline waits for the journal
   bool changed_ = false;   // since its summary was written
   Metadata metadata_;
   const WindowOverrides window_;

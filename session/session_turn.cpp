@@ -13,6 +13,28 @@ namespace {
 
 constexpr size_t kAnswerReserve = 1024;  // tokens
 
+JournalRecord RecordOf(const TurnSpec& spec, const ActiveTurn& turn, const Timeline& base, const TurnRequest& request) {
+  const Response& response = *turn.response;
+  return Encode(TurnRecord{
+      .response_id = response.id,
+      .item_id = response.item_id,
+      .previous_id = response.previous_id,
+      .request_key = response.request_key,
+      .echo = response.echo,
+      .stored = spec.store,
+      .warm_up = response.warm_up,
+      .logprobs = response.logprobs,
+      .recomputed = turn.recomputed,
+      .renumbers = turn.renumbers,
+      .created_at = response.created_at,
+      .patch = turn.next.PatchFrom(base),
+      .items_before = static_cast<int64_t>(response.items_before),
+      .sampling = request.sampling,
+      .max_tokens = request.max_tokens,
+      .clamped = response.clamped,
+  });
+}
+
 }  // namespace
 
 Result<SamplingParams> Session::Sampling(const TurnSpec& spec) const {
@@ -32,98 +54,38 @@ Result<SamplingParams> Session::Sampling(const TurnSpec& spec) const {
   return sampling;
 }
 
-Status Session::Check(const TurnSpec& spec, const Timeline& next) const {
-  if (!spec.warm_up && spec.input.empty()) {
-    if (next.items().empty())
-      return InvalidArgument("There is nothing to answer.", "input", "missing_required_parameter");
-    if (next.items().back().role == ChatRole::kAssistant && !next.CanReopen()) {
-      return InvalidArgument("An empty input answers the conversation's last message, but that is an answer already.",
-                             "input", "invalid_value");
-    }
-  }
-  return Status::Ok();
-}
-
-std::optional<JournalEntry> Session::TurnEntry(const TurnSpec& spec, const ActiveTurn& turn,
-                                               const TurnRequest& request) {
-  const bool creates = !durable_ && context_->journal != nullptr && spec.store;
+std::optional<JournalEntry> Session::TurnEntry(bool store, JournalRecord turn) const {
+  const bool creates = !durable_ && context_->journal != nullptr && store;
   if (!durable_ && !creates) return std::nullopt;
-  const Response& response = *turn.response;
   JournalEntry entry;
   entry.session = key_;
   entry.create = creates;
   if (creates) entry.records = CreationRecords();
   if (!creates && Foreign()) entry.records.push_back(EncodeRetokenised(context_->codec_name));
-  entry.records.push_back(Encode(TurnRecord{
-      .response_id = response.id,
-      .item_id = response.item_id,
-      .previous_id = response.previous_id,
-      .request_key = response.request_key,
-      .echo = response.echo,
-      .stored = spec.store,
-      .warm_up = response.warm_up,
-      .logprobs = response.logprobs,
-      .recomputed = turn.recomputed,
-      .renumbers = turn.renumbers,
-      .created_at = response.created_at,
-      .patch = turn.next.PatchFrom(timeline_),
-      .items_before = static_cast<int64_t>(response.items_before),
-      .sampling = request.sampling,
-      .max_tokens = request.max_tokens,
-      .clamped = response.clamped,
-  }));
+  entry.records.push_back(std::move(turn));
   entry.summary = Encode(Summary(0));  // not how it will be when the turn has ended
   return entry;
 }
 
-Result<Session::Prepared> Session::Begin(const TurnSpec& spec, const Caller& caller, std::shared_ptr<Response> response,
-                                         TurnId turn, const std::shared_ptr<EventSink>& sink, const std::string& head,
-                                         std::shared_ptr<void>* permit) {
+// Takes as long as the new text is long, and nobody else is kept waiting: no lock is held.
+Result<Session::Begun> Session::Render(const TurnSpec& spec, TurnId turn, std::shared_ptr<Response> response,
+                                       const Timeline& base) const {
   const SessionTableOptions& options = context_->options;
-  std::lock_guard lock(mutex_);
-  if (!head.empty() && (running_ || changing_ || head_ != head)) return Mismatch("The timeline went on.");
-  RETURN_IF_ERROR(CheckFree(caller.connection));
-  RETURN_IF_ERROR(CheckItems(spec.input.size() + 1, "input"));  // and the answer
-  ActiveTurn running(turn, timeline_);
-  running.recomputed = response->retokenised = timeline_.forgotten();
-  if (spec.instructions) {
-    ASSIGN_OR_RETURN(const bool changed,
-                     running.next.SetInstructions(spec.instructions, context_->codec, SessionLen()));
-    running.recomputed |= changed;
-  }
-  response->items_before = timeline_.items().size();
-  for (const NewItem& item : spec.input) running.next.AddItem(MakeItem(item));
-  RETURN_IF_ERROR(Check(spec, running.next));
-  const size_t first_new = FirstNewItem(spec, running.next);
-  if (spec.input.empty() && !spec.warm_up && running.next.CanReopen()) {
-    running.next.ReopenAnswer();
-  } else {
-    RETURN_IF_ERROR(running.next.Render(context_->codec, !spec.warm_up, SessionLen()));
-  }
-  const auto tokens = static_cast<int64_t>(running.next.tokens().size());
-  if (tokens > SessionLen()) {
-    return InvalidArgument("The conversation would have " + std::to_string(tokens) + " tokens; its limit is " +
-                               std::to_string(SessionLen()) + ".",
-                           "input", "context_length_exceeded");
-  }
+  response->retokenised = base.forgotten();
+  response->items_before = base.items().size();
+  std::vector<Item> items;
+  for (const NewItem& item : spec.input) items.push_back(MakeItem(item));
+  ASSIGN_OR_RETURN(TurnInput input, RenderInput(spec, std::move(items), base, context_->codec,
+                                                {SessionLen(), options.max_input_tokens}));
+  const RingWindow window = Window(input.next.pinned());
+  RETURN_IF_ERROR(CheckShown(spec, input, window));
   ASSIGN_OR_RETURN(SamplingParams sampling, Sampling(spec));
 
-  const RingWindow window = Window(running.next.pinned());
-  RETURN_IF_ERROR(CheckNewInput(spec, running.next, first_new, window, options.max_input_tokens));
-  response->clamped = Clamped(running.next.pinned());
-
-  Prepared prepared;
-  if (engine_timeline_ == 0 || !(window == engine_window_)) {
-    if (engine_timeline_ != 0) context_->retired->Add({engine_timeline_, false});
-    engine_timeline_ = NextEngineId();
-    engine_window_ = window;
-  }
-  TurnRequest& request = prepared.request;
+  TurnRequest request;
   request.turn = turn;
-  request.timeline = engine_timeline_;
   // The engine adds what it samples: without room for it, it would have to copy the history once more.
-  request.tokens = running.next.tokens().From(0, kAnswerReserve);
-  request.message_starts = running.next.message_starts().From(0);
+  request.tokens = input.next.tokens().From(0, kAnswerReserve);
+  request.message_starts = input.next.message_starts().From(0);
   request.window = window;
   request.session_len = SessionLen();
   request.sampling = std::move(sampling);
@@ -134,22 +96,67 @@ Result<Session::Prepared> Session::Begin(const TurnSpec& spec, const Caller& cal
   if (!spec.ignore_end_of_turn) {
     request.stop_ids.insert(request.stop_ids.end(), options.end_of_turn.begin(), options.end_of_turn.end());
   }
-  request.owner = durable_ || context_->journal == nullptr || spec.store ? key_ : "";
-  request.continues = !timeline_.tokens().empty() || timeline_.forgotten();
+  request.continues = !base.tokens().empty() || base.forgotten();
   request.max_tokens = spec.warm_up ? 0 : spec.max_output_tokens.value_or(options.max_output_tokens);
 
-  updated_at_ = context_->clock.WallSeconds();
-  response->created_at = updated_at_;
-  response->tokens_evicted_before = last_report_.tokens_evicted;
-  response->messages_evicted_before = last_report_.messages_evicted;
-  response->input_tokens = tokens;
-  response->input_items_end = running.next.items().size();
-  running.response = std::move(response);
-  listeners_.AddToTurn(sink);
-  running.permit = std::move(*permit);
+  response->clamped = Clamped(input.next.pinned());
+  response->created_at = context_->clock.WallSeconds();
+  response->input_tokens = static_cast<int64_t>(request.tokens.size());
+  response->input_items_end = input.next.items().size();
+  ActiveTurn running(turn, std::move(input.next));
+  running.recomputed = input.recomputed;
   running.renumbers = options.durability == Durability::kTurn;
-  running.record = TurnEntry(spec, running, request);
-  running_ = std::move(running);
+  running.response = std::move(response);
+  JournalRecord record = RecordOf(spec, running, base, request);
+  return Begun{std::move(running), std::move(request), std::move(record)};
+}
+
+// Unlocked for as long as this lives, and busy to everyone else: the timeline stays what it is.
+struct Session::BusyUnlocked {
+  BusyUnlocked(Session& the_session, std::unique_lock<std::mutex>& the_lock) : session(the_session), lock(the_lock) {
+    session.changing_ = true;
+    lock.unlock();
+  }
+  ~BusyUnlocked() {
+    lock.lock();
+    session.changing_ = false;
+  }
+  Session& session;
+  std::unique_lock<std::mutex>& lock;
+};
+
+Result<Session::Prepared> Session::Begin(const TurnSpec& spec, const Caller& caller, std::shared_ptr<Response> response,
+                                         TurnId turn, const std::shared_ptr<EventSink>& sink, const std::string& head,
+                                         std::shared_ptr<void>* permit) {
+  std::unique_lock lock(mutex_);
+  if (!head.empty() && (running_ || changing_ || head_ != head)) return Mismatch("The timeline went on.");
+  RETURN_IF_ERROR(CheckFree(caller.connection));
+  RETURN_IF_ERROR(CheckItems(spec.input.size() + 1, "input"));  // and the answer
+  const Timeline base = timeline_;
+  Result<Begun> begun = [&] {
+    const BusyUnlocked busy(*this, lock);
+    return Render(spec, turn, std::move(response), base);
+  }();
+  if (!begun.ok()) return begun.status();
+  RETURN_IF_ERROR(CheckFree(caller.connection));  // another connection may have resumed the session meanwhile
+
+  Prepared prepared{std::move(begun->request), {}};
+  TurnRequest& request = prepared.request;
+  if (engine_timeline_ == 0 || !(request.window == engine_window_)) {
+    if (engine_timeline_ != 0) context_->retired->Add({engine_timeline_, false});
+    engine_timeline_ = NextEngineId();
+    engine_window_ = request.window;
+  }
+  request.timeline = engine_timeline_;
+  request.owner = durable_ || context_->journal == nullptr || spec.store ? key_ : "";
+
+  ActiveTurn& running = running_.emplace(std::move(begun->turn));
+  updated_at_ = running.response->created_at;
+  running.response->tokens_evicted_before = last_report_.tokens_evicted;
+  running.response->messages_evicted_before = last_report_.messages_evicted;
+  running.record = TurnEntry(spec.store, std::move(begun->record));
+  running.permit = std::move(*permit);
+  listeners_.AddToTurn(sink);
   prepared.forgotten = TrimResponses();
   return prepared;
 }

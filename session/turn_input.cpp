@@ -2,33 +2,91 @@
 
 #include <fmt/format.h>
 
-namespace ringside {
+#include <algorithm>
+#include <limits>
 
-size_t FirstNewItem(const TurnSpec& spec, const Timeline& next) {
-  const SharedList<Item>& items = next.items();
-  size_t first = items.size() - spec.input.size();
-  if (next.forgotten()) return first;
-  while (first > 0 && !items[first - 1].rendered() && items[first - 1].role != ChatRole::kAssistant) --first;
-  return first;
+namespace ringside {
+namespace {
+
+size_t FirstUnrendered(const Timeline& timeline) {
+  // Rendered items come first.
+  const SharedList<Item>& items = timeline.items();
+  const auto rendered = [](const Item& item) { return item.rendered(); };
+  return static_cast<size_t>(std::partition_point(items.begin(), items.end(), rendered) - items.begin());
 }
 
-Status CheckNewInput(const TurnSpec& spec, const Timeline& next, size_t first_new, const RingWindow& window,
-                     int64_t max_tokens) {
-  if (first_new >= next.items().size()) return Status::Ok();
-  const auto tokens = static_cast<int64_t>(next.tokens().size());
-  const int64_t input = first_new == 0 ? tokens : tokens - next.items()[first_new].token_begin;
-  if (max_tokens > 0 && input > max_tokens) {
-    return InvalidArgument(
-        fmt::format("The new input has {} tokens; a turn may have {} (--max-input-tokens).", input, max_tokens),
-        "input", "context_length_exceeded");
+/// Of everything from the first new item on.
+int64_t NewTokens(const TurnInput& input) {
+  const SharedList<Item>& items = input.next.items();
+  const auto tokens = static_cast<int64_t>(input.next.tokens().size());
+  if (input.first_new >= items.size()) return 0;
+  return input.first_new == 0 ? tokens : tokens - items[input.first_new].token_begin;
+}
+
+Status CheckAnswerable(const TurnSpec& spec, const Timeline& next) {
+  if (spec.warm_up || !spec.input.empty()) return Status::Ok();
+  if (next.items().empty())
+    return InvalidArgument("There is nothing to answer.", "input", "missing_required_parameter");
+  if (next.items().back().role == ChatRole::kAssistant && !next.CanReopen()) {
+    return InvalidArgument("An empty input answers the conversation's last message, but that is an answer already.",
+                           "input", "invalid_value");
   }
-  const int64_t shown = window.memory_len + (first_new == 0 ? window.pinned : 0);
-  if (spec.truncates || input <= shown) return Status::Ok();
+  return Status::Ok();
+}
+
+/// What Render and SetInstructions say of too many tokens, in the words of the limit that was the lower one.
+Status TooLong(const Status& status, int64_t session_room, int64_t input_room, int64_t max_input_tokens) {
+  if (session_room <= input_room) return status;
+  return InvalidArgument(
+      fmt::format("The new input has too many tokens: a turn may have {} (--max-input-tokens).", max_input_tokens),
+      "input", "context_length_exceeded");
+}
+
+}  // namespace
+
+Result<TurnInput> RenderInput(const TurnSpec& spec, std::vector<Item> items, const Timeline& base, const Codec& codec,
+                              const InputLimits& limits) {
+  const bool forgotten = base.forgotten();
+  const int64_t most = limits.max_input_tokens;
+  int64_t room = most > 0 && !forgotten ? most : std::numeric_limits<int64_t>::max();  // of what may be rendered
+  TurnInput input{
+      .next = base, .first_new = forgotten ? base.items().size() : FirstUnrendered(base), .recomputed = forgotten};
+  Timeline& next = input.next;
+  if (spec.instructions) {
+    const auto made = next.SetInstructions(spec.instructions, codec, std::min(limits.session_len, room));
+    if (!made.ok()) return TooLong(made.status(), limits.session_len, room, most);
+    input.recomputed |= made->has_value();
+    room -= made->value_or(0);
+  }
+  for (Item& item : items) next.AddItem(std::move(item));
+  RETURN_IF_ERROR(CheckAnswerable(spec, next));
+  if (spec.input.empty() && !spec.warm_up && next.CanReopen()) {
+    next.ReopenAnswer();
+  } else {
+    const auto before = static_cast<int64_t>(next.tokens().size());
+    const int64_t session_room = limits.session_len - before;
+    const Status rendered = next.Render(codec, !spec.warm_up, before + std::min(session_room, room));
+    if (!rendered.ok()) return TooLong(rendered, session_room, room, most);
+  }
+  const auto tokens = static_cast<int64_t>(next.tokens().size());
+  if (tokens > limits.session_len) {
+    return InvalidArgument(
+        fmt::format("The conversation would have {} tokens; its limit is {}.", tokens, limits.session_len), "input",
+        "context_length_exceeded");
+  }
+  if (forgotten && most > 0 && NewTokens(input) > most) return TooLong({}, limits.session_len, 0, most);
+  return input;
+}
+
+Status CheckShown(const TurnSpec& spec, const TurnInput& input, const RingWindow& window) {
+  const int64_t tokens = NewTokens(input);
+  const int64_t shown = window.memory_len + (input.first_new == 0 ? window.pinned : 0);
+  if (spec.truncates || tokens <= shown) return Status::Ok();
   return InvalidArgument(
       fmt::format(
           "The new input has {} tokens; the window shows {} (--memory-len). With truncation \"auto\" it is taken "
           "and its beginning is forgotten.",
-          input, shown),
+          tokens, shown),
       "input", "context_length_exceeded");
 }
 

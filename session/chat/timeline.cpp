@@ -56,10 +56,11 @@ void Timeline::AddItem(Item item) {
   items_.push_back(std::move(item));
 }
 
-Result<bool> Timeline::SetInstructions(std::optional<std::string> text, const Codec& codec, int64_t max_tokens) {
-  if (text == instructions_) return false;
+Result<std::optional<int64_t>> Timeline::SetInstructions(std::optional<std::string> text, const Codec& codec,
+                                                         int64_t max_tokens) {
+  if (text == instructions_) return std::optional<int64_t>();
   instructions_ = std::move(text);
-  if (tokens_.empty()) return false;
+  if (tokens_.empty()) return std::optional<int64_t>();
 
   const auto unrendered = std::find_if(items_.begin(), items_.end(), [](const Item& item) { return !item.rendered(); });
   const auto sampled = std::find_if(items_.begin(), unrendered, [](const Item& item) { return item.sampled; });
@@ -81,8 +82,9 @@ Result<bool> Timeline::SetInstructions(std::optional<std::string> text, const Co
   CutTokens(0);
   RETURN_IF_ERROR(Render(codec, false, max_tokens));
 
+  const auto made = static_cast<int64_t>(tokens_.size());
   if (has_tail) {
-    const int64_t shift = static_cast<int64_t>(tokens_.size()) - tail_begin;
+    const int64_t shift = made - tail_begin;
     tokens_.Append(old_tokens);
     for (const int64_t start : old_starts) {
       if (start >= tail_begin) message_starts_.push_back(start + shift);
@@ -94,7 +96,7 @@ Result<bool> Timeline::SetInstructions(std::optional<std::string> text, const Co
     end_ = old_end;
   }
   items_.Append(std::move(later));
-  return true;
+  return std::optional(made);
 }
 
 Status Timeline::Render(const Codec& codec, bool open_answer, int64_t max_tokens) {

@@ -18,7 +18,7 @@
 
 namespace ringside {
 
-inline constexpr size_t kMaxTimelineItems = 1 << 17;  // of one conversation; who adds items sees to it
+inline constexpr size_t kMaxTimelineItems = 1 << 17;         // of one conversation; who adds items sees to it
 inline constexpr int64_t kAnyVocabulary = int64_t{1} << 31;  // ids of a tokenizer that is not here
 
 struct Item {
@@ -70,10 +70,11 @@ class Timeline {
   void AddItem(Item item);
 
   /// Sets the system message that stands before all items. If ids exist already they are made anew up to the first
-  /// sampled answer, whose ids and all behind them are kept. True if ids changed.
+  /// sampled answer, whose ids and all behind them are kept. How many were made anew; nothing if no id changed.
   /// kInvalidArgument (context_length_exceeded) where there would be more than `max_tokens` ids; the timeline is then
   /// of no further use.
-  Result<bool> SetInstructions(std::optional<std::string> text, const Codec& codec, int64_t max_tokens);
+  Result<std::optional<int64_t>> SetInstructions(std::optional<std::string> text, const Codec& codec,
+                                                 int64_t max_tokens);
 
   /// Renders what is not rendered yet and, with `open_answer`, the text that begins an answer. kInvalidArgument
   /// (context_length_exceeded), and nothing changed, where there would be more than `max_tokens` ids: such a text is

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -25,6 +27,7 @@ class ByteTokenizer final : public Tokenizer {
   TokenId im_end() const { return first_id_ + kImEnd; }
 
   std::optional<std::vector<TokenId>> Encode(std::span<const TextPiece> pieces, int64_t max_tokens) const override {
+    if (const auto call = std::exchange(on_next_encode, nullptr)) call();
     std::vector<TokenId> ids;
     for (const TextPiece& piece : pieces) {
       std::string_view rest = piece.text;
@@ -40,6 +43,7 @@ class ByteTokenizer final : public Tokenizer {
         }
         if (static_cast<int64_t>(ids.size()) >= max_tokens) return std::nullopt;
         ids.push_back(first_id_ + id);
+        ++*tokens_made_;
         rest.remove_prefix(length);
       }
     }
@@ -69,6 +73,12 @@ class ByteTokenizer final : public Tokenizer {
   int64_t vocab_size() const override { return first_id_ + 258; }
   bool strips_leading_space() const override { return false; }
 
+  /// Called once, on the thread that asks for ids next: what happens while a text is tokenised.
+  mutable std::function<void()> on_next_encode;
+
+  /// By all calls, those that came to nothing included.
+  int64_t tokens_made() const { return *tokens_made_; }
+
   std::string Decode(std::span<const TokenId> ids) const {
     std::string text;
     for (const TokenId id : ids) text += TokenName(id);
@@ -77,6 +87,7 @@ class ByteTokenizer final : public Tokenizer {
 
  private:
   TokenId first_id_;
+  std::shared_ptr<std::atomic<int64_t>> tokens_made_ = std::make_shared<std::atomic<int64_t>>(0);
 };
 
 inline std::vector<TokenId> Bytes(std::string_view text) {

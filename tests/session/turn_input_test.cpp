@@ -64,5 +64,30 @@ TEST_F(TurnInput, WhatWasPrefilledAheadIsHistory) {
   EXPECT_TRUE(Ask(id, 300).ok());
 }
 
+// Answers that were never sampled here, too: their ids are to be computed like a question's.
+TEST_F(TurnInput, AddedAnswersThatWereNotComputedAreNew) {
+  const std::string id = NewConversation();
+  ASSERT_TRUE(Ask(id, 10).ok());
+  ASSERT_TRUE(table.AddItems(me, id, {{ChatRole::kUser, "b"}, {ChatRole::kAssistant, std::string(400, 'c')}}).ok());
+  EXPECT_THAT(Ask(id, 100).message(), HasSubstr("The new input has 5"));
+  EXPECT_TRUE(Ask(id, 100, true).ok());
+}
+
+TEST_F(TurnInput, ItemsBehindChangedInstructionsAreNewAllTheSame) {
+  const std::string id = NewConversation();
+  TurnSpec warm_up;
+  warm_up.conversation = id;
+  warm_up.warm_up = true;
+  warm_up.input = {{ChatRole::kUser, "a"}};
+  ASSERT_TRUE(table.StartTurn(me, warm_up, sink).ok());
+  engine.AnswerLast("");
+  ASSERT_TRUE(table.AddItems(me, id, {{ChatRole::kUser, std::string(600, 'b')}}).ok());
+  TurnSpec spec;
+  spec.conversation = id;
+  spec.input = {{ChatRole::kUser, "c"}};
+  spec.instructions = "Be kind.";
+  EXPECT_EQ(table.StartTurn(me, spec, sink).status().reason(), "context_length_exceeded");
+}
+
 }  // namespace
 }  // namespace ringside

@@ -57,6 +57,28 @@ TEST_F(TurnLimits, NoInputMayBeLongerTruncatedOrNot) {
   EXPECT_TRUE(table.StartTurn(me, Ask(150), sink).ok());
 }
 
+TEST_F(TurnLimits, WhatIsToBeComputedCountsWhoeverSaidIt) {
+  const std::string id = table.CreateSession(me, {}, {}, {})->id;
+  TurnSpec spec = Ask(10);
+  spec.conversation = id;
+  ASSERT_TRUE(table.StartTurn(me, spec, sink).ok());
+  engine.AnswerLast("Yo");
+  spec.instructions = std::string(300, 'i');
+  EXPECT_THAT(table.StartTurn(me, spec, sink).status().message(), HasSubstr("a turn may have 200 (--max-input-tokens)"))
+      << "changed instructions are rendered, too";
+  spec.instructions = std::string(100, 'i');
+  EXPECT_TRUE(table.StartTurn(me, spec, sink).ok());
+  engine.AnswerLast("Yo");
+  ASSERT_TRUE(table.AddItems(me, id, {{ChatRole::kAssistant, std::string(300, 'b')}}).ok());
+  EXPECT_EQ(table.StartTurn(me, spec, sink).status().reason(), "context_length_exceeded");
+}
+
+// 1 MiB of text costs no more of a tokenizer's time than what a turn may have.
+TEST_F(TurnLimits, NoMoreIsTokenisedThanATurnMayHave) {
+  EXPECT_EQ(table.StartTurn(me, Ask(1 << 20), sink).status().reason(), "context_length_exceeded");
+  EXPECT_LE(tokenizer.tokens_made(), 2 * 200);
+}
+
 TEST_F(TurnLimits, NoTurnTakesLonger) {
   const std::string first = table.StartTurn(me, Ask(10), sink)->response_id;
   clock.AdvanceMs(30'000);

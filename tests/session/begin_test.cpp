@@ -1,0 +1,67 @@
+// What others may do while a turn begins: rendering a long text takes its time and must take nobody else's.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <future>
+
+#include "tests/session/durable_fixture.h"
+
+namespace ringside {
+namespace {
+
+using ::testing::ElementsAre;
+
+constexpr std::chrono::seconds kPatience{30};  // waited in vain only by a server that is wrong
+
+// Resuming a session and changing its metadata end on the journal's thread, which tells every other session's tokens.
+TEST_F(DurableSessionTest, OthersHearTheirAnswersWhileALongTextIsTokenised) {
+  const std::string slow = NewConversation(), other = NewConversation();
+  const auto attached_before = Resume({slow, {}, {}, {}}, 7);
+  Start(Ask("Hello", other));
+  std::future<std::string> heard;
+  bool in_time = false;
+  tokenizer.on_next_encode = [&] {
+    heard = std::async(std::launch::async, [&] {
+      const auto attached = Resume({slow, {}, {}, {}}, 8);
+      EXPECT_TRUE(table->SetMetadata(me, slow, {{"k", "v"}}).ok());
+      engine->Start(0);
+      engine->Say(0, "abc");
+      table->Flush();
+      return sink->text();
+    });
+    in_time = heard.wait_for(kPatience) == std::future_status::ready;
+  };
+  const auto ticket = table->StartTurn(me, Ask("A long text", slow), std::make_shared<RecordingSink>(7));
+  EXPECT_TRUE(in_time);
+  EXPECT_EQ(heard.get(), "abc");
+  EXPECT_EQ(ticket.status().reason(), "superseded") << "another connection has resumed the session meanwhile";
+}
+
+TEST_F(DurableSessionTest, ASessionWhoseTurnBeginsIsBusy) {
+  const std::string id = NewConversation();
+  std::vector<StatusCode> codes;
+  tokenizer.on_next_encode = [&] {
+    codes = {table->StartTurn(me, Ask("Me, too", id), sink).status().code(),
+             table->AddItems(me, id, {{ChatRole::kUser, "x"}}).status().code(),
+             table->Rewind(me, id, 0).status().code()};
+    table->Sweep();
+  };
+  const std::string response = Start(Ask("Hello", id));
+  EXPECT_THAT(codes, ElementsAre(StatusCode::kBusy, StatusCode::kBusy, StatusCode::kBusy));
+  engine->AnswerLast("Yo");
+  table->Flush();
+  EXPECT_THAT(Texts(id), ElementsAre("Hello", "Yo"));
+}
+
+TEST_F(DurableSessionTest, ATurnThatCannotBeginLeavesTheSessionFree) {
+  const std::string id = NewConversation();
+  EXPECT_EQ(table->StartTurn(me, Ask(std::string(3'000, 'a'), id), sink).status().reason(), "context_length_exceeded");
+  tokenizer.on_next_encode = [] { throw std::bad_alloc(); };
+  EXPECT_THROW((void)table->StartTurn(me, Ask("Hello", id), sink), std::bad_alloc);
+  Turn(Ask("Hello", id), "Yo");
+  EXPECT_THAT(Texts(id), ElementsAre("Hello", "Yo"));
+}
+
+}  // namespace
+}  // namespace ringside
