@@ -243,12 +243,13 @@ void SessionTable::State::Forget(const std::vector<std::string>& ids) {
   }
 }
 
-std::string SessionTable::State::Register(const std::shared_ptr<Session>& session, Entry entry) {
+Result<std::string> SessionTable::State::Register(const std::shared_ptr<Session>& session, bool fresh, Entry entry) {
   const std::shared_ptr<Response> response = entry.response;
   std::lock_guard lock(mutex);
+  if (!fresh && !sessions.contains(entry.key)) return NoConversation(entry.key);
   if (!entry.request_key.empty()) {
-    const auto [at, fresh] = request_keys.emplace(entry.request_key, response->id);
-    if (!fresh) return at->second;
+    const auto [at, added] = request_keys.emplace(entry.request_key, response->id);
+    if (!added) return at->second;
   }
   if (!sessions.contains(entry.key)) {
     AddKnownLocked(entry.key, {.ordinal = next_ordinal++, .owner = session->owner(), .session = session});

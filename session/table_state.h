@@ -100,8 +100,9 @@ struct SessionTable::State {
   /// Under the mutex. True if the session is a chain that nothing leads to any more.
   bool ForgetLocked(const std::string& id);
   void Forget(const std::vector<std::string>& ids);
-  /// The response that the entry's request key stands for already, or the entry's own from now on.
-  std::string Register(const std::shared_ptr<Session>& session, Entry entry);
+  /// The response that the entry's request key stands for already, or the entry's own from now on. A `fresh` session is
+  /// known from now on, too; kNotFound: another one has been deleted meanwhile.
+  Result<std::string> Register(const std::shared_ptr<Session>& session, bool fresh, Entry entry);
   /// The response of an earlier request with this key; "" if there is none.
   std::string FindRequest(const Caller& caller, const TurnSpec& spec, const std::string& key);
   /// Takes sessions that the journal has out of memory, then forgets the oldest responses of those that it has not.

@@ -159,10 +159,15 @@ Result<TurnTicket> SessionTable::StartTurn(const Caller& caller, TurnSpec spec,
   const TurnId turn = NextEngineId();
   ASSIGN_OR_RETURN(Session::Prepared prepared, state.Begin(caller, spec, key, &target, turn, response, sink, &permit));
   state.Forget(prepared.forgotten);
-  const std::string registered = state.Register(target.session, {target.session->key(), target.session, response, key});
-  if (registered != response->id) {  // the same request came twice at once
+  const Result<std::string> registered =
+      state.Register(target.session, target.fresh, {target.session->key(), target.session, response, key});
+  if (!registered.ok()) {
     target.session->Abandon(turn);
-    return state.Reattach(caller, registered, sink);
+    return spec.conversation.empty() ? NoPreviousResponse(spec.previous_response_id) : registered.status();
+  }
+  if (*registered != response->id) {  // the same request came twice at once
+    target.session->Abandon(turn);
+    return state.Reattach(caller, *registered, sink);
   }
   if (Status refused = state.Launch(target, std::move(prepared), turn, *response); !refused.ok()) {
     target.session->Abandon(turn);

@@ -63,5 +63,29 @@ TEST_F(DurableSessionTest, ATurnThatCannotBeginLeavesTheSessionFree) {
   EXPECT_THAT(Texts(id), ElementsAre("Hello", "Yo"));
 }
 
+// What was deleted stays so, whoever was about to add to it.
+TEST_F(DurableSessionTest, ATurnThatBeginsDoesNotBringADeletedConversationBack) {
+  const std::string id = NewConversation();
+  tokenizer.on_next_encode = [&] { EXPECT_TRUE(table->DeleteSession(me, id).ok()); };
+  const auto ticket = table->StartTurn(me, Ask("Hello", id), sink);
+  EXPECT_EQ(ticket.status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(ticket.status().reason(), "conversation_not_found");
+  EXPECT_FALSE(table->Knows(id));
+  EXPECT_TRUE(table->ListSessions(me, "", 10)->sessions.empty());
+  EXPECT_EQ(engine->count(), 0u);
+  Restart();
+  EXPECT_FALSE(table->Knows(id));
+}
+
+// The same of a chain, whose last response is deleted while another is about to follow it.
+TEST_F(DurableSessionTest, ATurnThatBeginsDoesNotBringADeletedChainBack) {
+  const std::string first = Turn(Ask("Hi"), "Yo");
+  tokenizer.on_next_encode = [&] { EXPECT_TRUE(table->DeleteResponse(me, first).ok()); };
+  const auto ticket = table->StartTurn(me, Ask("More", "", first), sink);
+  EXPECT_EQ(ticket.status().reason(), "previous_response_not_found");
+  EXPECT_EQ(table->stats().chains, 0);
+  EXPECT_EQ(engine->count(), 1u);
+}
+
 }  // namespace
 }  // namespace ringside
