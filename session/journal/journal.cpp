@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "session/journal/journal_format.h"
 #include "session/journal/journal_keys.h"
+#include "session/journal/journal_line.h"
 #include "session/journal/journal_log.h"
 #include "session/journal/journal_reader.h"
 
@@ -56,24 +57,14 @@ class Journal::Impl {
   bool full() { return DiskIsFull(false); }
 
  private:
-  struct Operation {
-    enum class Kind { kAppend, kErase, kNothing };
-    Kind kind = Kind::kAppend;
-    JournalEntry entry;
-    JournalDone done;
-    size_t bytes = 0;
-    // What the journal's thread makes of it:
-    Status status;
-    JournalPosition last;
-  };
+  using Operation = JournalOperation;
   struct Known {  // a session; the journal's thread only
     JournalPosition last;
     bool head_changed = false;        // in the batch being made
     std::optional<DataKey> key = {};  // once it was needed
   };
 
-  explicit Impl(const JournalOptions& options)
-      : options_(options), keys_(options.master_key), queue_(options.queue_entries) {}
+  explicit Impl(const JournalOptions& options) : options_(options), keys_(options.master_key) {}
   Status Start();
   Status CheckSchema();
   Status LoadHeads();
@@ -86,14 +77,15 @@ class Journal::Impl {
 
   const JournalOptions options_;
   const JournalKeys keys_;
-  BoundedQueue<Operation> queue_;
+  BoundedQueue<Operation> queue_{1};  // not held to its capacity: what waits is counted until it is told
+  JournalLine line_;
   std::unique_ptr<JournalLog> log_;
   std::unique_ptr<JournalReader> reader_;
   uint64_t boot_ = 0, clean_boot_ = 0;
   std::unordered_map<std::string, Known> sessions_;
   std::vector<std::string> changed_;  // sessions whose head the batch must write
   std::atomic<bool> healthy_{true};
-  std::atomic<size_t> queued_bytes_{0};
+  std::atomic<size_t> queued_entries_{0}, queued_bytes_{0};
   std::atomic<bool> full_{false};         // as of the last look at the free space
   std::atomic<int64_t> next_look_ms_{0};  // on the steady clock
   mutable std::mutex mutex_;              // of what follows
@@ -176,18 +168,13 @@ Status Journal::Impl::Append(JournalEntry entry, JournalDone done) {
     return status;
   };
   if (full()) return refused(Full());
-  if (entry.urgent) {
-    queued_bytes_ += bytes;
-    if (queue_.PushUrgent({Operation::Kind::kAppend, std::move(entry), std::move(done), bytes, {}, {}})) {
-      return Status::Ok();
-    }
+  const bool urgent = entry.urgent;
+  const size_t entries = queued_entries_.fetch_add(1), queued = queued_bytes_.fetch_add(bytes);
+  if (urgent || (entries < options_.queue_entries && (queued == 0 || queued + bytes <= options_.queue_bytes))) {
+    if (queue_.PushUrgent({.entry = std::move(entry), .done = std::move(done), .bytes = bytes})) return Status::Ok();
     return Unavailable("journal: closed");
   }
-  const size_t queued = queued_bytes_.fetch_add(bytes);
-  if ((queued == 0 || queued + bytes <= options_.queue_bytes) &&
-      queue_.TryPush({Operation::Kind::kAppend, std::move(entry), std::move(done), bytes, {}, {}})) {
-    return Status::Ok();
-  }
+  --queued_entries_;
   queued_bytes_ -= bytes;
   return refused(Overloaded("journal: too much is waiting to be written"));
 }
@@ -197,7 +184,9 @@ Status Journal::Impl::Erase(std::string session, JournalDone done) {
   if (!healthy_) return Failed();
   JournalEntry entry;
   entry.session = std::move(session);
-  if (queue_.PushUrgent({Operation::Kind::kErase, std::move(entry), std::move(done), 0, {}, {}})) return Status::Ok();
+  ++queued_entries_;
+  if (queue_.PushUrgent({.kind = Operation::Kind::kErase, .entry = std::move(entry), .done = std::move(done)}))
+    return Status::Ok();
   return Unavailable("journal: closed");
 }
 
@@ -205,7 +194,7 @@ void Journal::Impl::Flush() {
   CHECK(std::this_thread::get_id() != thread_.get_id());
   const auto told = std::make_shared<std::promise<void>>();  // outlives set_value, whoever is first
   JournalDone done = [told](const Status&, const JournalPosition&) { told->set_value(); };
-  CHECK(queue_.PushUrgent({Operation::Kind::kNothing, {}, std::move(done), 0, {}, {}}));
+  CHECK(queue_.PushUrgent({.kind = Operation::Kind::kFlush, .done = std::move(done)}));
   told->get_future().wait();
 }
 
@@ -222,9 +211,9 @@ bool Journal::Impl::DiskIsFull(bool look_now) {
 
 void Journal::Impl::Run() {
   for (;;) {
-    std::vector<Operation> operations = queue_.Drain(true);
-    if (operations.empty()) return;  // closed
-    Commit(std::move(operations));
+    if (line_.wants_more()) line_.Add(queue_.Drain(line_.empty()));
+    if (line_.empty()) return;  // closed
+    Commit(line_.Take());
   }
 }
 
@@ -232,7 +221,7 @@ void Journal::Impl::Commit(std::vector<Operation> operations) {
   std::vector<RowChange> changes;
   const bool full = healthy_ && DiskIsFull(true);
   for (Operation& operation : operations) {
-    if (operation.kind == Operation::Kind::kNothing) continue;
+    if (operation.kind == Operation::Kind::kFlush) continue;
     if (!healthy_) {
       operation.status = Failed();
     } else if (full && operation.kind == Operation::Kind::kAppend) {
@@ -272,7 +261,8 @@ void Journal::Impl::Commit(std::vector<Operation> operations) {
   for (Operation& operation : operations) {
     queued_bytes_ -= operation.bytes;
     if (operation.kind == Operation::Kind::kErase && operation.status.ok()) reader_->Forget(operation.entry.session);
-    if (operation.kind != Operation::Kind::kNothing) {
+    if (operation.kind != Operation::Kind::kFlush) {
+      --queued_entries_;
       std::lock_guard lock(mutex_);
       if (operation.status.ok()) {
         ++stats_.entries;
@@ -375,7 +365,7 @@ JournalStats Journal::Impl::stats() const {
   std::lock_guard lock(mutex_);
   JournalStats out = stats_;
   out.damaged_sessions = reader_->damaged();
-  out.queued = static_cast<int64_t>(queue_.size());
+  out.queued = static_cast<int64_t>(queued_entries_);
   return out;
 }
 

@@ -1,5 +1,5 @@
 // The durable transcript: an append-only log of opaque records per session, bound by a hash chain, with one group
-// commit for everything pending. It owns `<path>/log` and one thread; whoever made it owns it. Append and Erase come
+// commit for what is pending. It owns `<path>/log` and one thread; whoever made it owns it. Append and Erase come
 // from any thread and never wait; what they lead to is told by a callback on the journal's thread, in order, after the
 // sync. Reads come from any thread and do block. The rows are described in session/journal/journal_format.h.
 //
@@ -61,8 +61,9 @@ struct JournalEntry {
 /// kCorruption (session_damaged), naming the session and what is damaged of it.
 Status DamagedSession(std::string_view session, std::string_view what);
 
-/// Called once for every accepted entry, on the journal's thread, in the order of acceptance of one caller. `last` is
-/// where the session then ends. Must not block.
+/// Called once for every accepted entry, on the journal's thread, in the order of acceptance of one session; a large
+/// entry may be told behind later ones of other sessions (session/journal/journal_line.h). `last` is where the session
+/// then ends. Must not block.
 using JournalDone = std::function<void(const Status& status, const JournalPosition& last)>;
 
 struct JournalHead {
@@ -88,7 +89,7 @@ struct JournalOptions {
   std::string path;  // the data folder; made (0700) if it is not there
   /// Open even though the end of the log is known to be missing: the operator's decision, after a copy.
   bool accept_lost_tail = false;
-  size_t queue_entries = limits::kJournalQueueEntries;
+  size_t queue_entries = limits::kJournalQueueEntries;  // accepted and not told yet
   size_t queue_bytes = limits::kJournalQueueBytes;
   /// With less free space on the disk, entries are refused (kUnavailable, reason "storage_full") before they are
   /// written; erasing goes on.

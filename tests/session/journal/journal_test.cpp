@@ -273,6 +273,31 @@ TEST_F(JournalTest, EverythingPendingIsOneSync) {
   EXPECT_EQ(journal->Read("a")->records.size(), kEntries);
 }
 
+// What other sessions stream does not wait until a large import is written.
+TEST_F(JournalTest, ATokenIsToldBeforeAnImportThatWaited) {
+  auto journal = MustOpen();
+  std::promise<void> queued;
+  std::shared_future<void> go(queued.get_future());
+  ASSERT_TRUE(journal->Append(Entry("a", {}, true), [go](const Status&, const JournalPosition&) { go.wait(); }).ok());
+  while (journal->stats().commits == 0) std::this_thread::yield();
+  std::vector<std::string> told;
+  const auto note = [&](const char* what) {
+    return [&told, what](const Status& status, const JournalPosition&) {
+      EXPECT_TRUE(status.ok());
+      told.emplace_back(what);
+    };
+  };
+  ASSERT_TRUE(journal->Append(Entry("import", {std::string(16 << 20, 'x')}, true), note("import")).ok());
+  ASSERT_TRUE(journal->Append(Entry("import", {"more"}), note("more of it")).ok());
+  JournalEntry token = Entry("a", {"token"});
+  token.urgent = true;
+  ASSERT_TRUE(journal->Append(std::move(token), note("token")).ok());
+  queued.set_value();
+  journal->Flush();
+  EXPECT_EQ(told, (std::vector<std::string>{"token", "import", "more of it"}));
+  EXPECT_EQ(journal->Read("import")->records.size(), 2u);
+}
+
 TEST_F(JournalTest, AFullQueueRefusesAtOnceAndErasingStillWorks) {
   options_.queue_entries = 4;
   options_.queue_bytes = 1000;
@@ -465,8 +490,8 @@ TEST_F(JournalDamageTest, AnotherSessionsHeadIsListedAsDamaged) {
                       heads[std::string(head.session)] = std::string(head.summary) + ": " + std::string(head.damage);
                     })
                     .ok());
-    EXPECT_EQ(heads, (std::map<std::string, std::string>{{"hurt", "summary: its head is damaged"},
-                                                         {"sound", "summary: "}}));
+    EXPECT_EQ(heads,
+              (std::map<std::string, std::string>{{"hurt", "summary: its head is damaged"}, {"sound", "summary: "}}));
   }
   ExpectOnlyHurtIsDamaged();
 }
