@@ -33,6 +33,7 @@ constexpr int64_t kFreePieces = 1024;
 constexpr int64_t kLeastPieceBytes = 64;
 constexpr uint16_t kLost = 1006;
 constexpr std::chrono::milliseconds kTeardownTime{1'000};
+constexpr std::chrono::milliseconds kRetryTime{50};  // until the workers are asked again
 
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
@@ -43,6 +44,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
         age_(stream_.get_executor()),
         idle_(stream_.get_executor()),
         deadline_(stream_.get_executor()),
+        retry_(stream_.get_executor()),
         watch_(context.options.max_message_bytes),
         messages_(static_cast<double>(context.options.messages_per_second),
                   10.0 * static_cast<double>(context.options.messages_per_second)) {}
@@ -96,7 +98,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
                                if (const auto self = weak.lock()) self->Abandon();
                              }});
     face_ = std::make_shared<SocketFace>(route.open(asked, outbox_));
-    if (face_->on_opened) Submit(0, [face = face_] { face->on_opened(); });
+    opening_ = face_->on_opened != nullptr;
+    Deliver();
     // The server may have begun to stop between the check and now.
     if (context_.draining) outbox_->Close(1012, "server is stopping");
     if (context_.options.max_connection_age.count() > 0) ArmAge(context_.options.max_connection_age);
@@ -130,7 +133,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
       if (!messages_.Allow()) return BeginClose(1008, "too many messages");
       last_message_ = std::chrono::steady_clock::now();
       const auto data = buffer_.data();
-      messages_waiting_.emplace_back(static_cast<const char*>(data.data()), data.size());
+      messages_waiting_.push_back(
+          std::make_shared<const std::string>(static_cast<const char*>(data.data()), data.size()));
       waiting_bytes_ += data.size();
       pieces_ = 0;
       buffer_.consume(buffer_.size());
@@ -138,25 +142,28 @@ class Connection : public std::enable_shared_from_this<Connection> {
       if (buffer_.capacity() > kKeptBufferBytes) buffer_ = boost::beast::flat_buffer();
     }
     Deliver();
-    // Behind a message that takes long the next may be read, but not any number of them.
+    // Behind a message that takes long the next may be read, but not any number of them; none where no worker is free.
     paused_ = static_cast<int64_t>(waiting_bytes_) >= context_.options.max_message_bytes ||
-              messages_waiting_.size() >= kMaxMessagesWaiting;
+              messages_waiting_.size() >= kMaxMessagesWaiting || (!working_ && !messages_waiting_.empty());
     if (!paused_ && !closing_) Read();
   }
 
   // ---- working ----------------------------------------------------------------------------------------------------
-  /// Hands the next message to a worker, unless one is there.
+  /// Hands the opening or the next message to a worker, unless one is there. Where the workers have too much to do it
+  /// waits: what it says only the face can tell, and so only the face could refuse it.
   void Deliver() {
-    while (!working_ && !finished_ && !messages_waiting_.empty()) {
-      std::string message = std::move(messages_waiting_.front());
+    if (working_ || finished_) return;
+    if (opening_) {
+      opening_ = !Submit(0, [face = face_] { face->on_opened(); });
+    } else if (!messages_waiting_.empty()) {
+      const std::shared_ptr<const std::string> message = messages_waiting_.front();
+      if (!Submit(message->size(), [face = face_, message] { face->on_message(*message); })) return;
       messages_waiting_.pop_front();
-      waiting_bytes_ -= message.size();
-      const size_t bytes = message.size();
-      Submit(bytes, [face = face_, message = std::move(message)] { face->on_message(message); });
+      waiting_bytes_ -= message->size();
     }
   }
 
-  void Submit(size_t bytes, std::function<void()> call) {
+  bool Submit(size_t bytes, std::function<void()> call) {
     const Status accepted =
         context_.workers.Submit(client_, bytes, [self = shared_from_this(), call = std::move(call)] {
           if (!self->gone_) self->Call(call);
@@ -164,7 +171,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
           asio::post(executor, [self] { self->OnWorked(); });
         });
     working_ = accepted.ok();
-    if (!working_) outbox_->Push(ErrorEvent(accepted));
+    if (working_) return true;
+    retry_.expires_after(kRetryTime);
+    // Nothing else holds this connection: it is read no further meanwhile.
+    retry_.async_wait([self = shared_from_this()](error_code cancelled) {
+      if (!cancelled) self->Deliver();
+    });
+    return false;
   }
 
   /// On a worker.
@@ -190,7 +203,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     if (!closing_ && !refused_) Read();
   }
 
-  bool Busy() const { return working_ || !messages_waiting_.empty() || (face_->busy && face_->busy()); }
+  bool Busy() const { return working_ || opening_ || !messages_waiting_.empty() || (face_->busy && face_->busy()); }
 
   void RefuseMessage() {
     refused_ = true;
@@ -327,6 +340,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     age_.cancel();
     idle_.cancel();
     deadline_.cancel();
+    retry_.cancel();
     error_code ignored;
     stream_.next_layer().next_layer().close(ignored);
     gone_ = true;
@@ -346,15 +360,16 @@ class Connection : public std::enable_shared_from_this<Connection> {
   ServerContext& context_;
   ConnectionTicket ticket_;
   websocket::stream<GuardedSocket, false> stream_;
-  Timer age_, idle_, deadline_;
+  Timer age_, idle_, deadline_, retry_;
   std::chrono::steady_clock::time_point last_message_;
   FrameWatch watch_;
   RateLimit messages_;
   RateLimit controls_{10, 64};
   std::shared_ptr<Outbox> outbox_;
   std::shared_ptr<SocketFace> face_;
-  std::string client_;  // in whose name workers are asked for
-  std::deque<std::string> messages_waiting_;
+  std::string client_;    // in whose name workers are asked for
+  bool opening_ = false;  // the face has yet to be told of its opening
+  std::deque<std::shared_ptr<const std::string>> messages_waiting_;
   size_t waiting_bytes_ = 0;
   std::atomic<bool> gone_{false};  // what has not been begun is not to be
   boost::beast::flat_buffer buffer_;

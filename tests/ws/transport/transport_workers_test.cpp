@@ -100,6 +100,24 @@ TEST_F(TransportWorkersTest, AFaceIsToldOfTheEndBehindItsLastMessage) {
   EXPECT_TRUE(WaitClosed(1));
 }
 
+// A message may be one that must never be answered by an error: only its face knows. It waits for a worker.
+TEST_F(TransportWorkersTest, AMessageThatNoWorkerTakesWaits) {
+  Start();
+  const auto client = Open();
+  for (const char* name : {"one", "another"}) {
+    ASSERT_TRUE(server_->RunOnWorker(name, 0, [this] { gate_.Pass(); }).ok());
+  }
+  gate_.WaitFor(2);
+  for (int i = 0; server_->RunOnWorker("filler " + std::to_string(i), 0, [] {}).ok();) ++i;
+  const uint64_t refused = server_->workers().refused;
+  client->SendText("first");
+  client->SendText("second");
+  while (server_->workers().refused == refused) std::this_thread::yield();
+  gate_.Open();
+  EXPECT_EQ(client->ReadText(), "first");
+  EXPECT_EQ(client->ReadText(), "second");
+}
+
 TEST_F(TransportWorkersTest, AStopWaitsForWhatRunsAndTellsEveryFace) {
   Start();
   const auto first = Open(), second = Open(), third = Open();
