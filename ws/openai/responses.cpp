@@ -291,13 +291,14 @@ void ResponsesSocket::Impl::OnClosed() {
   std::map<std::string, std::shared_ptr<EventSink>> resumed;
   {
     std::lock_guard lock(mutex_);
-    closed_ = true;
+    if (std::exchange(closed_, true)) return;
     lanes.swap(lanes_);
     resumed.swap(resumed_);
     waiting_.clear();
     in_flight_ = queued_bytes_ = 0;
   }
-  table_.DropConnection(caller_.connection);
+  // This is an io thread, and that may wait for a session or for the disk.
+  table_.Post([&table = table_, connection = caller_.connection] { table.DropConnection(connection); });
 }
 
 bool ResponsesSocket::Impl::busy() const {

@@ -32,7 +32,8 @@ class ResponsesSocket {
   void OnMessage(std::string_view message);
   /// As ringside:session.resume would.
   void Attach(const ResumeRequest& request);
-  /// The connection is gone. Turns run on, except those that only this connection could see.
+  /// The connection is gone. Turns run on, except those that only this connection could see: these are cancelled soon, on
+  /// the table's thread.
   void OnClosed();
   /// True while an answer is running or waits to run: a close in the middle of it is 1012, never 1000 or 1001.
   bool busy() const;

@@ -1,4 +1,5 @@
 #include <functional>
+#include <future>
 #include <mutex>
 #include <set>
 #include <vector>
@@ -212,6 +213,9 @@ TEST_F(ResponsesLanesTest, UnstoredResponsesDieWithTheirSocket) {
     brief.Send(Create({{"store", false}, {"previous_response_id", first}}));
     ASSERT_EQ(engine.count(), 2U);
   }
+  std::promise<void> behind;  // the table's own thread ends it
+  table.Post([&] { behind.set_value(); });
+  behind.get_future().wait();
   EXPECT_THAT(engine.cancelled(), ElementsAre(engine.requests()[1].turn));
 }
 
