@@ -267,23 +267,28 @@ void ResponsesSocket::Impl::PumpOnWorker(const std::string& name) {
   }
   const std::string& principal = caller_.principal;
   const std::string client = principal.empty() ? "lanes of " + std::to_string(caller_.connection) : principal;
-  if (const Status refused = run_(client, bytes, pump); !refused.ok()) RefuseWaiting(refused);
+  if (const Status refused = run_(client, bytes, pump); !refused.ok()) RefuseWaiting(name, refused);
 }
 
-// Nobody comes back for what is left in a lane where nothing runs.
-void ResponsesSocket::Impl::RefuseWaiting(const Status& status) {
+// Nobody comes back for what is left in a lane whose turn is over and, where nothing runs at all, for the lanes that
+// wait for a place. The end of whatever runs tries again for all others.
+void ResponsesSocket::Impl::RefuseWaiting(const std::string& name, const Status& status) {
   std::vector<std::string> refused;
   {
     std::lock_guard lock(mutex_);
-    for (auto& [name, lane] : lanes_) {
-      refused.insert(refused.end(), lane.queue.size(), name);
-      lane.queue.clear();
-      lane.waiting = false;
+    std::vector<std::string> left = {name};
+    if (in_flight_ == 0) left.insert(left.end(), waiting_.begin(), waiting_.end());
+    for (const std::string& each : left) {
+      const auto at = lanes_.find(each);
+      if (at == lanes_.end() || at->second.running || (at->second.waiting && in_flight_ > 0)) continue;
+      for (const Queued& queued : at->second.queue) queued_bytes_ -= queued.bytes;
+      refused.insert(refused.end(), at->second.queue.size(), each);
+      at->second.queue.clear();
+      at->second.waiting = false;
     }
-    waiting_.clear();
-    queued_bytes_ = 0;
+    if (in_flight_ == 0) waiting_.clear();
   }
-  for (const std::string& name : refused) PushError(status, name);
+  for (const std::string& lane : refused) PushError(status, lane);
 }
 
 void ResponsesSocket::Impl::OnClosed() {

@@ -54,9 +54,10 @@ class ResponsesSocket::Impl : public std::enable_shared_from_this<ResponsesSocke
   /// The lane's turn is over. Under the mutex.
   void Release(Lane& lane);
   void PumpWaiting();
-  /// Has a worker pump the lane, then what waits for a place. Where none can, all that waits is refused.
+  /// Has a worker pump the lane, then what waits for a place. Where none can, what nobody else
+  /// would come back for is refused.
   void PumpOnWorker(const std::string& name);
-  void RefuseWaiting(const Status& status);
+  void RefuseWaiting(const std::string& name, const Status& status);
 
   void Cancel(const JsonValue& event);
   void Steer(const JsonValue& event);

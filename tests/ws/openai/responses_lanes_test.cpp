@@ -71,8 +71,11 @@ TEST_F(ResponsesLanesTest, WhatWaitedInALaneIsStartedByAWorker) {
 }
 
 TEST_F(ResponsesLanesTest, WhatNoWorkerTakesIsRefused) {
-  TestSocket socket(table, "me", nullptr, [](const std::string&, size_t, const std::function<void()>&) {
-    return Unavailable("Too many requests are waiting to be worked on.");
+  std::atomic<bool> full{true};
+  TestSocket socket(table, "me", nullptr, [&](const std::string&, size_t, const std::function<void()>& call) {
+    if (full) return Unavailable("Too many requests are waiting to be worked on.");
+    call();
+    return Status::Ok();
   });
   for (const char* lane : {"a", "a", "a", "b", "b"}) socket.Send(Create({{"stream_id", lane}}));
   EXPECT_EQ(engine.count(), 2U);
@@ -85,14 +88,32 @@ TEST_F(ResponsesLanesTest, WhatNoWorkerTakesIsRefused) {
       EXPECT_EQ(frame["error"]["code"], "unavailable");
       refused.push_back(frame["stream_id"]);
     }
-    return refused.size() >= 3;
+    return refused.size() >= 2;
   }));
-  EXPECT_THAT(refused, ElementsAre("a", "a", "b"));
-  EXPECT_TRUE(socket.socket.busy());  // b's first goes on
+  full = false;
   engine.Answer(1, "Yo");
-  EXPECT_TRUE(Eventually([&] { return !socket.socket.busy(); }));
+  EXPECT_TRUE(Submitted(3)) << "b's second waited for the end of its first, which came back for it";
+  EXPECT_THAT(refused, ElementsAre("a", "a"));
   socket.Send(Create({{"stream_id", "a"}}));
-  EXPECT_EQ(engine.count(), 3U);
+  EXPECT_EQ(engine.count(), 4U);
+}
+
+TEST_F(ResponsesLanesTest, WhereNothingRunsAllThatWaitIsRefused) {
+  TestSocket socket(table, "me", nullptr, [](const std::string&, size_t, const std::function<void()>&) {
+    return Unavailable("Too many requests are waiting to be worked on.");
+  });
+  for (int i = 0; i < 18; ++i) socket.Send(Create({{"stream_id", "s" + std::to_string(i)}}));
+  ASSERT_EQ(engine.count(), 16U);
+  for (size_t i = 0; i < 16; ++i) engine.Answer(i, "Yo");
+  std::vector<std::string> refused;
+  EXPECT_TRUE(Eventually([&] {
+    for (const Json& frame : socket.Frames()) {
+      if (frame["type"] == "error") refused.push_back(frame["stream_id"]);
+    }
+    return refused.size() >= 2;
+  }));
+  EXPECT_THAT(refused, ElementsAre("s16", "s17"));
+  EXPECT_FALSE(socket.socket.busy());
 }
 
 TEST_F(ResponsesLanesTest, ABadRequestInTheQueueAnswersInItsTurn) {
