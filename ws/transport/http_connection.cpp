@@ -53,6 +53,8 @@ int64_t ScatteredRetryMs() {
 
 Status TooLarge() { return InvalidArgument("The request's body is too large.", "", "request_too_large"); }
 
+Status TooManyBodies() { return Unavailable("Too many large requests are being read."); }
+
 Status OutOfMemory() { return Unavailable("The server has no memory left for this request."); }
 
 /// True if a line of the head goes on in the next, as HTTP once allowed: whoever stands between may read it otherwise.
@@ -141,6 +143,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
         folded_ = HasFoldedLine({static_cast<const char*>(buffer_.data().data()), used});
       }
       buffer_.consume(used);
+      if (!body_share_.Grow(parser_->get().body().size())) return Refuse(TooManyBodies());
       if (error == http::error::need_more) {
         // What one header or chunk line may need has a limit; the buffer has the same.
         if (buffer_.size() > 2 * kMaxHeaderBytes) return Refuse(ParseFailure(http::error::header_limit));
@@ -345,6 +348,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   }
 
   void Answer(HttpResponse response) {
+    request_.body = parser_->get().body() = std::string();
+    body_share_.GiveBack();
     const auto& request = parser_->get();
     const bool whole = parser_->is_header_done() && parser_->is_done();
     AnswerStyle style;
@@ -437,6 +442,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   std::shared_ptr<const Service> service_;  // the one that admitted the request
   std::optional<HttpTarget> target_;
   HttpRequest request_;
+  BodyShare body_share_{context_.bodies};
   std::string request_id_, allow_origin_, answer_, body_;
   size_t lingered_bytes_ = 0;
 };

@@ -53,6 +53,7 @@ struct ServerOptions {
   int worker_threads = 2;  // do everything else
   int64_t max_connections = 1024;
   int64_t max_message_bytes = limits::kMaxMessageBytes;  // one WebSocket message or HTTP body
+  int64_t bodies_bytes = 256 << 20;  // of all HTTP requests being read or answered, beyond 64 KiB of each
   int64_t messages_per_second = 200;                     // of one WebSocket, beyond a burst of ten times as many
   std::chrono::milliseconds request_timeout{limits::kHandshakeSeconds * 1000};  // a whole HTTP request, absolute
   std::chrono::milliseconds keep_alive_timeout{75'000};                         // between two requests

@@ -16,6 +16,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "ws/transport/body_budget.h"
 #include "ws/transport/server.h"
 #include "ws/transport/worker_pool.h"
 
@@ -74,6 +75,7 @@ struct ServerContext {
   const ServerOptions options;
   const AccessPolicy access;
   TransportCounters& counters;
+  BodyBudget bodies{options.bodies_bytes};
   WorkerPool workers{{.threads = options.worker_threads}};
   std::atomic<bool> draining{false};
   std::atomic<int64_t> connections{0};  // sockets of either kind
