@@ -102,6 +102,7 @@ class Proxy:
         self.lock = threading.Lock()
         self.pairs = []
         self.accepting = True
+        self.left = None  # bytes that the server may still say before the line is cut
         threading.Thread(target=self._accept, daemon=True).start()
 
     def _accept(self):
@@ -115,15 +116,20 @@ class Proxy:
                 self.pairs.append((client, server))
             threading.Thread(target=self._pump, args=(client, server), daemon=True).start()
 
-    @staticmethod
-    def _pump(client, server):
+    def _pump(self, client, server):
         try:
             while True:
                 for source in select.select([client, server], [], [])[0]:
                     data = source.recv(65536)
                     if not data:
                         raise OSError
+                    if source is server and self.left is not None:
+                        data = data[: self.left]
+                        self.left -= len(data)
                     (server if source is client else client).sendall(data)
+                    if self.left == 0:
+                        self.left = None
+                        self.cut()
         except (OSError, ValueError):
             pass
         for end in (client, server):
@@ -392,10 +398,10 @@ def test_reconnect(folder, server):
     pane = Pane(folder, ["--url", f"ws://127.0.0.1:{proxy.port}", "--temperature", "0", "--max-tokens", "400"],
                 columns=120, rows=60)
     try:
+        proxy.left = 20_000  # dozens of words, a fraction of the answer
         pane.say("Tell me a long story about a dog and a river.", wait=False)
-        wait_for("the answer's beginning", lambda: len(pane.screen().split("a river.", 1)[-1].strip()) > 40)
-        proxy.cut()
         pane.wait_text("connection lost")
+        check("words were shown before", len(pane.screen().split("a river.", 1)[-1].strip()) > 40, pane.screen())
         check("a banner tells of the lost connection", True)
         proxy.mend()
         wait_for("the prompt", pane.at_prompt)
@@ -415,7 +421,7 @@ def test_lost_server(folder, _):
     if "RINGSIDE_SERVER" not in os.environ:
         return
     server = Server(folder, "--store-path", os.path.join(folder, "store"))
-    pane = Pane(folder, ["--url", server.url, "--temperature", "0", "--max-tokens", "200"], columns=120, rows=60)
+    pane = Pane(folder, ["--url", server.url, "--temperature", "0", "--max-tokens", "2000"], columns=120, rows=60)
     try:
         pane.say("Tell me a long story about a dog and a river.", wait=False)
         wait_for("the answer's beginning", lambda: len(pane.screen().split("a river.", 1)[-1].strip()) > 40)
@@ -430,6 +436,7 @@ def test_lost_server(folder, _):
         before = server.texts(conversation)
         check("what was shown is what is kept", len(before) == 2 and flat(before[1][1]) == flat(shown),
               shown + "\n---\n" + str(before))
+        pane.say("/set max_tokens 40")
         more = pane.say("/continue")
         after = server.texts(conversation)
         check("/continue goes on behind what is there",

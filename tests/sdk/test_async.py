@@ -116,7 +116,7 @@ def test_warm_up_cancel_and_steer(run):
             warm = completed(await read_answer_async(connection))
             assert warm.output == []
             await connection.send({"type": "response.create", "input": "Go on for ever.", "temperature": 0,
-                                   "previous_response_id": warm.id, "max_output_tokens": 2000, "ignore_eos": True})
+                                   "previous_response_id": warm.id, "max_output_tokens": 30_000, "ignore_eos": True})
             created = await connection.recv()
             await connection.response.steer(previous_response_id=created.response.id, input="Stop!")
             steer = None

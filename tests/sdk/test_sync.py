@@ -164,7 +164,7 @@ def test_a_fork_on_another_lane_keeps_both_branches(client):
 
 
 def test_cancel_ends_the_answer_and_keeps_the_conversation(connection):
-    fields = {"temperature": 0, "max_output_tokens": 2000, "ignore_eos": True}
+    fields = {"temperature": 0, "max_output_tokens": 30_000, "ignore_eos": True}
     connection.send({"type": "response.create", "input": "Tell me a very long story about the sea.", **fields})
     events = []
     for event in connection:
@@ -179,7 +179,7 @@ def test_cancel_ends_the_answer_and_keeps_the_conversation(connection):
     assert last.response.output[0].status == "incomplete"
     text = "".join(event.delta for event in events if event.type == "response.output_text.delta")
     assert last.response.output_text == text != ""
-    assert last.response.usage.output_tokens < 2000
+    assert last.response.usage.output_tokens < 30_000
     # A late cancel is a no-op, and the conversation goes on from the part that was said.
     connection.send({"type": "response.cancel", "response_id": last.response.id})
     connection.send({"type": "response.cancel"})

@@ -6,10 +6,9 @@
 
 import asyncio
 import os
-import threading
 
 from conversation import Conversation
-from server_process import ROOT
+from server_process import ROOT, wait_for
 from wire import TERMINAL
 
 FAILED = 76
@@ -23,22 +22,12 @@ def run(coroutine):
 def test_a_device_that_fails_ends_the_server_with_76_and_loses_nothing_acknowledged(start, store, tmp_path):
     failure = tmp_path / "failure"
     server = start("--store-path", store, "--device", "cuda", binary=FAILING_SERVER, environment={"FAIL_WHEN_THERE": str(failure)})
-    readiness = []
-
-    def watch():
-        while server.running():
-            try:
-                readiness.append(server.get("/readyz")[0])
-            except OSError:
-                return
-
-    watcher = threading.Thread(target=watch)
 
     async def lose():
         async with Conversation(server.port) as talk, Conversation(server.port) as beside:
             answer = await talk.ask("Hello.", max_output_tokens=8, temperature=0)
             items = await talk.items()
-            watcher.start()
+            assert server.get("/readyz")[0] == 200
             for conversation in (talk, beside):
                 await conversation.begin("Tell me.", deltas=2, max_output_tokens=1 << 18, ignore_eos=True)
             failure.touch()
@@ -48,14 +37,14 @@ def test_a_device_that_fails_ends_the_server_with_76_and_loses_nothing_acknowled
                 while event["type"] not in TERMINAL:
                     event = await conversation.socket.receive()
                 ends.append((event["type"], event.get("response", {}).get("error", {})))
+            # Nothing else runs in here meanwhile: the server waits for the answers to its closes, so it is still there.
+            wait_for(lambda: server.get("/readyz")[0] == 503, "/readyz to tell of the failure")
             return talk.id, items, answer["id"], ends
 
     id, items, answered, ends = run(lose())
     assert server.wait() == FAILED
-    watcher.join()
     for kind, error in ends:
         assert kind == "response.failed" and "device has failed" in error["message"], ends
-    assert readiness[0] == 200 and 503 in readiness, readiness
     server = start("--store-path", store)
 
     async def again():

@@ -7,7 +7,7 @@ the time; they also delete, rewind, fork and come back, and go on from answer to
 a turn on a conversation whose cache lies on disk was sent. After every restart the list of conversations, each with an
 open request and a tenth of the others are compared with what their clients were told (I1 to I3, I17); all of them every
 20 kills and at the end. Then a sample is said again to a server that never
-died: the same words. A run with less than 100 finished turns a second of load is void, and fails.
+died: the same words. A run with less than RINGSIDE_KILL_LEAST_RATE finished turns a second of load is void, and fails.
 """
 
 import argparse
@@ -30,7 +30,7 @@ from wire import LOST, Http, Socket
 CLIENTS = 50
 SESSIONS = 240
 CHAINS = 40
-LEAST_TURNS_PER_S = 100
+LEAST_TURNS_PER_S = float(os.environ.get("RINGSIDE_KILL_LEAST_RATE", 100))
 LOAD_S = (0.05, 0.75)  # from when to when a kill may come
 SHAPE = ["--memory-len", 128, "--kv-cache-dtype", "f16", "--threads", 1]
 PRESSURE = ["--slots", 20, "--host-cache-mb", 1, "--session-idle-host", 1, "--session-idle-disk", 1, "--durability", "token"]

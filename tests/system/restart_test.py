@@ -11,7 +11,9 @@ import pytest
 import websockets
 from conversation import Conversation, answer_text, reused
 
-LONG = {"max_output_tokens": 1 << 18, "ignore_eos": True}
+# More than any machine writes while a test looks on.
+LONG = {"max_output_tokens": 1 << 24, "ignore_eos": True}
+LONG_FLAGS = ("--session-len", 1 << 25)
 SAMPLINGS = {"greedy": {"temperature": 0}, "seeded": {"temperature": 1, "seed": 7}}
 SERVICE_RESTART = 1012
 
@@ -32,11 +34,11 @@ async def read_to_close(socket):
 
 
 def test_a_drain_is_announced_and_answers_may_end(start, store):
-    server = start("--store-path", store)
+    server = start("--store-path", store, "--shutdown-timeout", 100)
 
     async def main():
         async with Conversation(server.port) as talk, Conversation(server.port) as idle:
-            id, heard = await talk.begin("Tell me.", max_output_tokens=3000, ignore_eos=True, temperature=0)
+            id, heard = await talk.begin("Tell me.", max_output_tokens=10_000, ignore_eos=True, temperature=0)
             server.terminate()
             events, code = await read_to_close(talk.socket)
             told, idle_code = await read_to_close(idle.socket)
@@ -48,8 +50,9 @@ def test_a_drain_is_announced_and_answers_may_end(start, store):
     for heard_events in (events, told):
         draining = [event for event in heard_events if event["type"] == "ringside:server.draining"]
         assert len(draining) == 1 and draining[0]["deadline_ms"] > 0
-    assert events[-1]["response"]["usage"]["output_tokens"] == 3000
-    text = answer_text(events[-1]["response"])
+    (answer,) = [event["response"] for event in events if event["type"] == "response.incomplete"]
+    assert answer["usage"]["output_tokens"] == 10_000
+    text = answer_text(answer)
     assert text.startswith(heard)
 
     server = start("--store-path", store)
@@ -63,7 +66,7 @@ def test_a_drain_is_announced_and_answers_may_end(start, store):
 
 
 def test_an_answer_that_does_not_end_in_time_is_kept_as_far_as_it_came(start, store):
-    server = start("--store-path", store, "--shutdown-timeout", 1)
+    server = start("--store-path", store, "--shutdown-timeout", 1, *LONG_FLAGS)
 
     async def main():
         async with Conversation(server.port) as talk:
@@ -95,7 +98,7 @@ def test_an_answer_that_does_not_end_in_time_is_kept_as_far_as_it_came(start, st
 
 def test_a_stop_takes_no_longer_than_its_grace_whatever_clients_do(start, store):
     grace_s = 9
-    server = start("--store-path", store, "--shutdown-timeout", grace_s)
+    server = start("--store-path", store, "--shutdown-timeout", grace_s, *LONG_FLAGS)
 
     async def main():
         # One that never reads again, nor answers a close.
@@ -108,7 +111,8 @@ def test_a_stop_takes_no_longer_than_its_grace_whatever_clients_do(start, store)
             server.terminate()
             end = time.monotonic() + grace_s
             events, code = await read_to_close(talk.socket)
-            assert events[-1]["response"]["status"] == "cancelled" and code == SERVICE_RESTART
+            ends = [event["response"]["status"] for event in events if event["type"] == "response.incomplete"]
+            assert ends == ["cancelled"] and code == SERVICE_RESTART
             assert await asyncio.to_thread(server.wait, end + 2 - time.monotonic()) == 0
         writer.close()
 
@@ -116,7 +120,7 @@ def test_a_stop_takes_no_longer_than_its_grace_whatever_clients_do(start, store)
 
 
 def test_a_second_signal_ends_at_once_and_loses_nothing_acknowledged(start, store):
-    server = start("--store-path", store, "--shutdown-timeout", 3600)
+    server = start("--store-path", store, "--shutdown-timeout", 3600, *LONG_FLAGS)
 
     async def main():
         async with Conversation(server.port) as talk:
@@ -207,21 +211,13 @@ def test_every_conversation_comes_back_from_disk_not_only_those_in_slots(start, 
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 def test_an_answer_cut_by_a_crash_can_be_continued_to_the_same_words(start, store, sampling):
     # Whole characters only: one that a crash cuts in two is no character.
-    fields = {"max_output_tokens": 2000, "ignore_eos": True, "logit_bias": {str(byte): -100 for byte in range(128, 256)},
-              **SAMPLINGS[sampling]}
-    server = start()
-
-    async def whole():
-        async with Conversation(server.port) as talk:
-            return answer_text(await talk.ask("Tell me a story.", **fields))
-
-    expected = run(whole())
-    server.stop()
-    server = start("--store-path", store)
+    fields = {"ignore_eos": True, "logit_bias": {str(byte): -100 for byte in range(128, 256)}, **SAMPLINGS[sampling]}
+    rest_tokens = 1000
+    server = start("--store-path", store, *LONG_FLAGS)
 
     async def cut():
         async with Conversation(server.port) as talk:
-            id, heard = await talk.begin("Tell me a story.", deltas=40, **fields)
+            id, heard = await talk.begin("Tell me a story.", deltas=40, **LONG | fields)
             server.kill()
             try:
                 while True:
@@ -230,7 +226,7 @@ def test_an_answer_cut_by_a_crash_can_be_continued_to_the_same_words(start, stor
                 return talk.id, id, heard
 
     conversation, id, heard = run(cut())
-    server = start("--store-path", store)
+    server = start("--store-path", store, *LONG_FLAGS)
 
     async def again():
         async with Conversation(server.port, conversation) as talk:
@@ -238,13 +234,21 @@ def test_an_answer_cut_by_a_crash_can_be_continued_to_the_same_words(start, stor
             assert response["status"] == "incomplete"
             assert response["incomplete_details"]["reason"] == "interrupted", response
             said = answer_text(response)
-            assert said.startswith(heard) and expected.startswith(said)
-            rest = await talk.ask([], **{**fields, "max_output_tokens": 2000 - response["usage"]["output_tokens"]})
-            items = await talk.items()
-            assert "".join(text for role, text in items if role == "assistant") == expected
-            assert [role for role, _ in items][0] == "user" and answer_text(rest)
+            assert said.startswith(heard)
+            rest = await talk.ask([], max_output_tokens=rest_tokens, **fields)
+            (role, _), *answers = await talk.items()
+            assert role == "user" and answer_text(rest)
+            return response["usage"]["output_tokens"] + rest_tokens, "".join(text for _, text in answers)
 
-    run(again())
+    tokens, together = run(again())
+    server.stop()
+    server = start(*LONG_FLAGS)
+
+    async def whole():
+        async with Conversation(server.port) as talk:
+            return answer_text(await talk.ask("Tell me a story.", max_output_tokens=tokens, **fields))
+
+    assert run(whole()) == together
     server.stop()
 
 

@@ -250,12 +250,16 @@ TEST_F(TransportHttpTest, ARequestMustBeWholeInTimeHoweverItTrickles) {
   ExpectAlive();
 }
 
-TEST_F(TransportHttpTest, SilentConnectionsEnd) {
-  options_.request_timeout = std::chrono::milliseconds(1000);
-  options_.keep_alive_timeout = std::chrono::milliseconds(200);
+TEST_F(TransportHttpTest, ASilentConnectionEnds) {
+  options_.request_timeout = std::chrono::milliseconds(200);
   Start();
   WireClient silent(port());
   EXPECT_TRUE(silent.PeerCloses());
+}
+
+TEST_F(TransportHttpTest, AnIdleConnectionEnds) {
+  options_.keep_alive_timeout = std::chrono::milliseconds(200);
+  Start();
   WireClient idle(port());
   EXPECT_EQ(idle.Get("/hello")->status, 200);
   EXPECT_TRUE(idle.PeerCloses());

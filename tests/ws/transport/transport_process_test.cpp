@@ -172,7 +172,7 @@ class RealModelServerProcessTest : public ServerProcessTest {
 };
 
 TEST_F(RealModelServerProcessTest, AnswersAndLetsARunningAnswerEndBeforeItStops) {
-  Process process(ModelArgs({"--store-path", store_, "--shutdown-timeout", "60"}));
+  Process process(ModelArgs({"--store-path", store_, "--shutdown-timeout", "600"}));
   const uint16_t port = ReadPort(process);
   EXPECT_EQ(WireClient(port).Get("/readyz")->status, 200);
   EXPECT_EQ(nlohmann::json::parse(WireClient(port).Get("/v1/models")->body)["data"].size(), 1u);
@@ -181,14 +181,15 @@ TEST_F(RealModelServerProcessTest, AnswersAndLetsARunningAnswerEndBeforeItStops)
     EXPECT_EQ(second.ReadLine(), "");
     EXPECT_EQ(second.Wait(), 73);
   }
-  const auto client = BeginAnswer(port, 80);
+  constexpr int kTokens = 600;  // it must still run when the signal arrives
+  const auto client = BeginAnswer(port, kTokens);
   process.Signal(SIGTERM);
   bool draining = false, ended = false;
   while (const auto text = client->ReadText()) {
     const auto event = nlohmann::json::parse(*text);
     if (event["type"] == "ringside:server.draining") {
       draining = true;
-      EXPECT_EQ(event["deadline_ms"], 60'000);
+      EXPECT_EQ(event["deadline_ms"], 600'000);
       EXPECT_EQ(WireClient(port).Get("/readyz")->status, 503);
       EXPECT_EQ(WireClient(port).Get("/v1/models")->status, 503);
       EXPECT_EQ(WireClient(port).Get("/livez")->status, 200);
@@ -196,7 +197,7 @@ TEST_F(RealModelServerProcessTest, AnswersAndLetsARunningAnswerEndBeforeItStops)
     if (event["type"] == "response.incomplete") {
       ended = true;
       EXPECT_EQ(event["response"]["status"], "incomplete");
-      EXPECT_EQ(event["response"]["usage"]["output_tokens"], 80);
+      EXPECT_EQ(event["response"]["usage"]["output_tokens"], kTokens);
       break;
     }
   }
