@@ -47,6 +47,7 @@ inline constexpr int64_t kMaxSessions = 1 << 20;
 inline constexpr int64_t kMaxResponses = kMaxSessions;
 inline constexpr int64_t kMaxResponsesPerSession = 4096;
 inline constexpr int64_t kMaxItemsAddedAtOnce = 20;               // by one HTTP request, as in OpenAI's API
+inline constexpr int64_t kMaxForeignTokens = 1 << 22;             // of an import in another vocabulary's ids
 inline constexpr int64_t kMaxTranscriptBytes = int64_t{4} << 30;  // of all sessions: text, ids, responses
 inline constexpr int64_t kMaxJournalRecordBytes = 16 << 20;
 inline constexpr int64_t kJournalQueueEntries = 8192;

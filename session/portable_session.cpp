@@ -2,6 +2,7 @@
 
 #include <xxhash.h>
 
+#include <algorithm>
 #include <unordered_set>
 
 #include "base/bytes.h"
@@ -92,8 +93,9 @@ Result<PortableSession> DecodePortable(std::string_view bytes, const ImportRules
   Result<CreatedRecord> created = DecodeCreated(created_bytes);
   if (!created.ok() || !IsMetadata(created->metadata)) return NoExport("their metadata is none");
   if (!IsWindow(created->window)) return NoExport("their window is none");
-  Result<TimelineRecord> record =
-      DecodeImportedTimeline(timeline_bytes, SameCodec(created->codec, rules.codec) ? rules.max_tokens : INT64_MAX);
+  Result<TimelineRecord> record = DecodeImportedTimeline(
+      timeline_bytes, SameCodec(created->codec, rules.codec) ? rules.max_tokens
+                                                             : std::max(rules.max_tokens, limits::kMaxForeignTokens));
   if (record.status().code() == StatusCode::kInvalidArgument) return record.status();
   if (!record.ok() || record->patch.answer_begin != -1) return NoExport("they make no sense");
   if (!AreItems(record->patch.items)) return NoExport("they hold items that no server makes");

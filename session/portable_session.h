@@ -28,7 +28,8 @@ struct ImportRules {
   const SealKey& key;           // of its own exports
   bool accept_foreign = false;  // others' too
   const std::string& codec;     // whose token ids it uses
-  int64_t max_tokens = 0;       // for conversations in these; other codecs' ids are only good for being forgotten
+  int64_t max_tokens = 0;       // of conversations in these; others' ids are only good for being forgotten, but have a
+                                // limit, too (kMaxForeignTokens): whoever sends them says whose they are
 };
 /// kInvalidArgument, param "body", naming what is wrong: no export, damaged, sealed with another key (foreign_export),
 /// or beyond a limit of the ordinary requests (items, their ids, metadata, lengths of texts, UTF-8).

@@ -107,6 +107,7 @@ void Write(ByteWriter& out, const TimelinePatch& patch) {
 /// More elements than this are refused before there is memory for them.
 struct PatchLimits {
   size_t items = SIZE_MAX, tokens = SIZE_MAX;
+  bool whole = false;  // a timeline from its beginning on, not the difference to another
 };
 Result<TimelinePatch> ReadPatch(ByteReader& in, const PatchLimits& most = {}) {
   const auto refused = [](const char* what, size_t limit, const char* reason) {
@@ -125,7 +126,7 @@ Result<TimelinePatch> ReadPatch(ByteReader& in, const PatchLimits& most = {}) {
   patch.tokens.resize(tokens);
   for (TokenId& id : patch.tokens) id = ReadToken(in);
   const size_t starts = in.Count();
-  if (starts > most.tokens) return refused(" tokens here.", most.tokens, "context_length_exceeded");
+  if (most.whole && starts > tokens + 1) return Corruption("session: more messages begin than there are tokens");
   patch.message_starts.resize(starts);
   for (int64_t& start : patch.message_starts) start = in.Signed();
   if (in.Bool()) patch.instructions = in.String();
@@ -257,7 +258,7 @@ JournalRecord Encode(const TimelineRecord& record) {
 }
 Result<TimelineRecord> DecodeTimeline(std::string_view bytes) { return ReadTimeline(bytes, {}); }
 Result<TimelineRecord> DecodeImportedTimeline(std::string_view bytes, int64_t max_tokens) {
-  return ReadTimeline(bytes, {kMaxTimelineItems, static_cast<size_t>(max_tokens)});
+  return ReadTimeline(bytes, {kMaxTimelineItems, static_cast<size_t>(max_tokens), true});
 }
 
 JournalRecord Encode(const TurnRecord& record) {

@@ -16,6 +16,7 @@
 #include "session/ids.h"
 #include "session/records.h"
 #include "session/session_table.h"
+#include "tests/held_memory.h"
 #include "tests/session/recording_sink.h"
 #include "tests/session/scripted_engine.h"
 
@@ -252,28 +253,38 @@ TEST_F(HostileImportTest, WhereIdsAreForgottenThereAreNone) {
   EXPECT_EQ(Import().status().code(), StatusCode::kInvalidArgument);
 }
 
-// Each of these bodies says that more follows than a conversation can have.
+// Each of these bodies says that more follows than a conversation can have: that is found before there is memory for
+// it.
 TEST_F(HostileImportTest, CountsAreBelievedOnlyWithinTheLimits) {
-  constexpr size_t kMany = 4 << 20;
+  constexpr size_t kMany = 8 << 20;
+  const auto refused = [&](const std::string& created_bytes, const std::string& timeline_bytes) {
+    const std::string body = Forge(created_bytes, timeline_bytes);
+    const int64_t before = most_held_memory = held_memory;
+    const Status status = table.ImportSession(me, body).status();
+    EXPECT_LT(most_held_memory - before, 1 << 20);
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    return status.reason();
+  };
   ByteWriter metadata;  // pairs of empty strings
   metadata.String("");
   metadata.Double(0);
   metadata.Unsigned(kMany);
-  const std::string pairs = metadata.Take() + std::string(2 * kMany, '\0');
-  EXPECT_EQ(table.ImportSession(me, Forge(pairs, "")).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(refused(metadata.Take() + std::string(2 * kMany, '\0'), ""), "invalid_value");
 
-  const std::string sound = Encode(created).payload;
-  ByteWriter items;  // of eight zero bytes each
-  for (int i = 0; i < 3; ++i) items.Signed(0);
-  items.Unsigned(kMany);
-  EXPECT_EQ(table.ImportSession(me, Forge(sound, items.Take() + std::string(8 * kMany, '\0'))).status().reason(),
-            "array_above_max_length");
-  ByteWriter tokens;
-  for (int i = 0; i < 3; ++i) tokens.Signed(0);
-  tokens.Unsigned(0);
-  tokens.Unsigned(kMany);
-  EXPECT_EQ(table.ImportSession(me, Forge(sound, tokens.Take() + std::string(kMany, '\0'))).status().reason(),
-            "context_length_exceeded");
+  /// A timeline that begins with these counts, its elements of zero bytes.
+  const auto timeline = [](std::initializer_list<size_t> counts, size_t bytes) {
+    ByteWriter out;
+    for (int i = 0; i < 3; ++i) out.Signed(0);
+    for (const size_t count : counts) out.Unsigned(count);
+    return out.Take() + std::string(bytes, '\0');
+  };
+  for (const char* codec : {"", "another's"}) {
+    if (*codec != '\0') created.codec = codec;  // as the sender says
+    const std::string sound = Encode(created).payload;
+    EXPECT_EQ(refused(sound, timeline({kMany}, 8 * kMany)), "array_above_max_length");
+    EXPECT_EQ(refused(sound, timeline({0, kMany}, kMany)), "context_length_exceeded");
+    EXPECT_EQ(refused(sound, timeline({0, 0, kMany}, kMany)), "invalid_value");
+  }
 }
 
 }  // namespace
