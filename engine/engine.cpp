@@ -103,6 +103,9 @@ Result<std::unique_ptr<Engine>> Engine::Start(Model& model, const Tokenizer& tok
 
 const EngineOptions& Engine::options() const { return loop_->options(); }
 int64_t Engine::slot_bytes() const { return loop_->slot_bytes(); }
+int64_t Engine::SlotBytes(const NetworkShape& network, const EngineOptions& options) {
+  return CacheShape(network, options).slab_bytes();
+}
 Status Engine::Submit(TurnRequest request) { return loop_->Submit(std::move(request)); }
 void Engine::Cancel(TurnId turn) { loop_->Cancel(turn); }
 void Engine::Close(TimelineId timeline) { loop_->Close(timeline); }

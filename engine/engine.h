@@ -23,6 +23,7 @@ namespace ringside {
 class Model;
 class Network;
 struct ModelSpec;
+struct NetworkShape;
 
 /// The prefill_chunk for a GPU: as many rows as a window of `memory_len` tokens takes and as 3e13 operations compute
 /// (50 ms of an H200), a power of two from 2,048 to 8,192.
@@ -60,6 +61,8 @@ class Engine {
   const EngineOptions& options() const;
   /// Bytes of one slot.
   int64_t slot_bytes() const;
+  /// What one would take, before there is an engine.
+  static int64_t SlotBytes(const NetworkShape& network, const EngineOptions& options);
 
   /// Hands a turn to the engine. Ok = accepted: its sink gets exactly one OnEnd. kOverloaded = the inbox is full;
   /// kInvalidArgument = it can never run (too long, empty, bad parameter). A timeline runs one turn at a time: a second

@@ -234,6 +234,14 @@ Status Serving::LoadModel() {
 
 Status Serving::StartEngine() {
   ASSIGN_OR_RETURN(const EngineOptions options, ResolveEngineOptions(config_, model_->spec()));
+  if (!config_.cuda) {
+    // Before it is taken: what the system then says of it, or does, depends on the machine.
+    RETURN_IF_ERROR(CheckMemory({.host_cache_mb = config_.host_cache_mb,
+                                 .slots = options.slots > 0 ? options.slots : EngineOptions().slots,
+                                 .slot_bytes = Engine::SlotBytes(model_->shape(), options),
+                                 .weight_bytes = model_->weight_bytes()},
+                                MachineMemoryBytes()));
+  }
   {
     const ProgressReport progress("making the engine");
     auto engine = Engine::Start(*model_, *tokenizer_, options, storage_->ForEngine(*model_));
@@ -241,13 +249,6 @@ Status Serving::StartEngine() {
       return InvalidArgument("--slots: " + engine.status().message());
     }
     ASSIGN_OR_RETURN(engine_, std::move(engine));
-  }
-  if (!config_.cuda) {
-    RETURN_IF_ERROR(CheckMemory({.host_cache_mb = config_.host_cache_mb,
-                                 .slots = engine_->options().slots,
-                                 .slot_bytes = engine_->slot_bytes(),
-                                 .weight_bytes = model_->weight_bytes()},
-                                MachineMemoryBytes()));
   }
   const double mib = 1.0 / (1 << 20), slot_mib = static_cast<double>(engine_->slot_bytes()) * mib;
   const int64_t slots = engine_->options().slots;
