@@ -54,7 +54,8 @@ Session::Session(std::shared_ptr<const SessionContext> context, std::string key,
       epoch_(context_->epoch),
       first_epoch_(context_->epoch),
       recorded_codec_(context_->codec_name),
-      owners_bytes_(context_->bytes_by_owner->Of(owner_)) {
+      owners_bytes_(context_->bytes_by_owner->Of(owner_)),
+      owners_stored_(context_->stored_by_owner->Of(owner_)) {
   CountBytes();
 }
 
@@ -115,6 +116,8 @@ std::string Session::cache_owner() const {
 void Session::Gone() {
   std::lock_guard lock(mutex_);
   listeners_.Gone(id_);
+  deleted_ = true;
+  *owners_stored_ -= static_cast<int64_t>(recorded_.bytes);
 }
 
 bool Session::idle() const {
@@ -188,6 +191,11 @@ SessionSummary Session::Summary(uint64_t seq) const {
           .epoch = epoch_};
 }
 
+void Session::SetRecorded(const JournalPosition& last) {
+  if (!deleted_) *owners_stored_ += static_cast<int64_t>(last.bytes) - static_cast<int64_t>(recorded_.bytes);
+  recorded_ = last;
+}
+
 void Session::Changed() {
   std::lock_guard lock(mutex_);
   ChangedLocked();
@@ -234,7 +242,7 @@ Status Session::Commit(std::unique_lock<std::mutex>& lock, std::vector<JournalRe
   const auto done = [&, told](const Status& status, const JournalPosition& last) {
     if (status.ok()) {
       std::lock_guard relock(mutex_);
-      recorded_ = last;
+      SetRecorded(last);
       apply();
       if (!create) ChangedLocked();
     }

@@ -47,6 +47,7 @@ struct SessionContext {
   std::shared_ptr<Gathered<std::weak_ptr<Session>>> changed = std::make_shared<Gathered<std::weak_ptr<Session>>>();
   std::shared_ptr<std::atomic<int64_t>> bytes = std::make_shared<std::atomic<int64_t>>(0);  // held by all sessions
   std::shared_ptr<BytesByOwner> bytes_by_owner = std::make_shared<BytesByOwner>();          // of them, by each owner's
+  std::shared_ptr<BytesByOwner> stored_by_owner = std::make_shared<BytesByOwner>();         // in the journal
   std::shared_ptr<std::atomic<uint64_t>> interrupted = std::make_shared<std::atomic<uint64_t>>(0);
 };
 
@@ -198,6 +199,8 @@ class Session : public std::enable_shared_from_this<Session> {
                         std::vector<std::string>* undone);
   static std::shared_ptr<const Response> SnapshotLocked(const std::shared_ptr<Response>& response);
   void OnRecorded(TurnId turn, const Status& status, const JournalPosition& last);
+  /// The journal now ends here.
+  void SetRecorded(const JournalPosition& last);
   void AttachLocked(const ResumeRequest& request, CacheSource cache, const std::shared_ptr<EventSink>& sink);
   /// The listed responses that hold every event from `next` on, by the sink's numbers, without a gap: the first one's
   /// place. Nothing if some are no longer kept.
@@ -263,7 +266,8 @@ class Session : public std::enable_shared_from_this<Session> {
   RingWindow engine_window_;
   CacheReport last_report_;
   int64_t bytes_ = 0;  // as counted last
-  const std::shared_ptr<std::atomic<int64_t>> owners_bytes_;
+  bool deleted_ = false;
+  const std::shared_ptr<std::atomic<int64_t>> owners_bytes_, owners_stored_;
 };
 
 /// What is told of a session, by its summary. Without its id, and what only its table knows.

@@ -37,7 +37,7 @@ void Session::AnnounceLocked() {
 
 void Session::OnStart(TurnId turn, const CacheReport& report, const JournalPosition& recorded) {
   std::lock_guard lock(mutex_);
-  if (recorded.seq != 0) recorded_ = recorded;
+  if (recorded.seq != 0) SetRecorded(recorded);
   if (Runs(turn)) StartLocked(report);
 }
 
@@ -52,7 +52,7 @@ void Session::StartLocked(const CacheReport& report) {
 
 void Session::OnTokens(TurnId turn, const TokenDelta& delta, const JournalPosition& recorded) {
   std::lock_guard lock(mutex_);
-  if (recorded.seq != 0) recorded_ = recorded;
+  if (recorded.seq != 0) SetRecorded(recorded);
   if (!Runs(turn)) return;
   running_->unheard_tokens += static_cast<int64_t>(delta.tokens.size());
   TokensLocked(delta);
@@ -117,7 +117,7 @@ void Session::Resume(const ResumeRequest& request, CacheSource cache, const std:
   const auto attach = [self = shared_from_this(), request, cache, sink](const Status&, const JournalPosition& last) {
     std::lock_guard lock(self->mutex_);
     if (last.seq != 0) {
-      self->recorded_ = last;
+      self->SetRecorded(last);
       self->ChangedLocked();
     }
     self->AttachLocked(request, cache, sink);

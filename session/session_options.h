@@ -39,6 +39,8 @@ struct SessionTableOptions {
   int64_t max_turns_per_owner = 0;         // running and waiting; 0 = no limit
   int64_t max_sessions_per_owner = 0;      // conversations; 0 = no limit
   int64_t max_bytes_per_owner = 0;         // like transcript_bytes, of one owner; 0 = no limit
+  int64_t max_chains_per_owner = 0;        // the least recently used is deleted for one more; 0 = no limit
+  int64_t max_stored_bytes_per_owner = 0;  // in the journal; 0 = no limit
   int64_t max_detached_tokens = 0;         // an answer that nobody hears ends after so many tokens; 0 = no limit
   SealKey export_key = SealKey::Random();  // seals exported conversations
   bool accept_foreign_imports = false;     // take in conversations that are sealed with another key, too

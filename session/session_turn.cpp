@@ -198,7 +198,7 @@ Status Session::Record(TurnId turn) {
 void Session::OnRecorded(TurnId turn, const Status& status, const JournalPosition& last) {
   std::lock_guard lock(mutex_);
   if (status.ok()) {
-    recorded_ = last;
+    SetRecorded(last);
     recorded_codec_ = context_->codec_name;
   } else if (recorded_.seq == 0) {
     durable_ = false;  // it was to be created with this turn
@@ -243,7 +243,7 @@ void Session::Note(std::vector<JournalRecord> records) {
       std::move(entry), [self = shared_from_this()](const Status& told, const JournalPosition& last) {
         if (!told.ok()) return;
         std::lock_guard lock(self->mutex_);
-        self->recorded_ = last;
+        self->SetRecorded(last);
         self->ChangedLocked();
       });
   if (!status.ok()) LogWarning("session {}: {}", key_, status.message());
@@ -264,7 +264,7 @@ void Session::EndTurn(TurnId turn, const std::string& reason) {
 void Session::OnEnd(TurnId turn, const TurnEnd& end, double completed_at, const JournalPosition& recorded) {
   std::lock_guard lock(mutex_);
   if (!Runs(turn)) return;
-  if (recorded.seq != 0) recorded_ = running_->response->recorded = recorded;
+  if (recorded.seq != 0) SetRecorded(running_->response->recorded = recorded);
   AnnounceLocked();
   Finish(end, completed_at);
   ChangedLocked();

@@ -33,17 +33,19 @@ Status SessionTable::Open() {
       senseless.emplace_back(head.session);
     }
     State::Known known;
+    *state.context->stored_by_owner->Of(summary.owner) += static_cast<int64_t>(head.last.bytes);
     known.owner = std::move(summary.owner);
     known.updated_at = summary.updated_at;
     found.push_back({summary.created_at, {std::string(head.session), std::move(known)}});
   }));
   for (const std::string& session : senseless) state.journal->MarkDamaged(session, kSenselessSummary);
-  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   std::lock_guard lock(state.mutex);
-  for (auto& [created_at, session] : found) {
-    session.second.ordinal = state.next_ordinal++;
-    state.AddKnownLocked(session.first, std::move(session.second));
-  }
+  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (auto& [created_at, session] : found) session.second.ordinal = state.next_ordinal++;
+  // What is added first counts as used least recently.
+  std::sort(found.begin(), found.end(),
+            [](const auto& a, const auto& b) { return a.second.second.updated_at < b.second.second.updated_at; });
+  for (auto& [created_at, session] : found) state.AddKnownLocked(session.first, std::move(session.second));
   return Status::Ok();
 }
 
@@ -57,8 +59,15 @@ void SessionTable::State::AddKnownLocked(const std::string& key, Known known) {
   ++(conversation ? counts.conversations : counts.chains);
   if (known.session != nullptr) ++counts.loaded;
   if (conversation) owners[known.owner].emplace(known.ordinal, key);
-  known.last_used = ++uses;
-  sessions.emplace(key, std::move(known));
+  UseLocked(key, sessions.emplace(key, std::move(known)).first->second);
+}
+
+void SessionTable::State::UseLocked(const std::string& key, Known& known) {
+  const uint64_t before = std::exchange(known.last_used, ++uses);
+  if (key.starts_with("conv_")) return;
+  OwnersSessions& chains = chains_of[known.owner];
+  chains.erase(before);
+  chains.emplace(known.last_used, key);
 }
 
 void SessionTable::State::RemoveKnownLocked(const std::string& key) {
@@ -67,9 +76,10 @@ void SessionTable::State::RemoveKnownLocked(const std::string& key) {
   const bool conversation = key.starts_with("conv_");
   --(conversation ? counts.conversations : counts.chains);
   if (at->second.session != nullptr) --counts.loaded;
-  if (const auto owner = owners.find(at->second.owner); conversation && owner != owners.end()) {
-    owner->second.erase(at->second.ordinal);
-    if (owner->second.empty()) owners.erase(owner);
+  auto& by_owner = conversation ? owners : chains_of;
+  if (const auto owner = by_owner.find(at->second.owner); owner != by_owner.end()) {
+    owner->second.erase(conversation ? at->second.ordinal : at->second.last_used);
+    if (owner->second.empty()) by_owner.erase(owner);
   }
   sessions.erase(at);
 }
@@ -79,7 +89,7 @@ Result<std::shared_ptr<Session>> SessionTable::State::Get(const std::string& key
     std::lock_guard lock(mutex);
     const auto at = sessions.find(key);
     if (at == sessions.end() || at->second.owner != owner) return NoConversation(key);
-    at->second.last_used = ++uses;
+    UseLocked(key, at->second);
     if (at->second.session != nullptr) return at->second.session;
   }
   return Load(key);
@@ -153,7 +163,7 @@ std::optional<SessionTable::State::Found> SessionTable::State::FindLoaded(const 
   if (session == nullptr || session->owner() != caller.principal) return std::nullopt;
   // `connection` is written before the response is registered and never again.
   if (entry.response->connection != 0 && entry.response->connection != caller.connection) return std::nullopt;
-  if (const auto known = sessions.find(entry.key); known != sessions.end()) known->second.last_used = ++uses;
+  if (const auto known = sessions.find(entry.key); known != sessions.end()) UseLocked(entry.key, known->second);
   return Found{std::move(session), entry.response};
 }
 
@@ -175,16 +185,22 @@ Status SessionTable::State::AddSession(const std::shared_ptr<Session>& session) 
   {
     std::lock_guard lock(mutex);
     const auto owner = owners.find(session->owner());
-    if (limit > 0 && owner != owners.end() && static_cast<int64_t>(owner->second.size()) >= limit) {
+    const auto making = being_made.find(session->owner());
+    const int64_t held = (owner == owners.end() ? 0 : static_cast<int64_t>(owner->second.size())) +
+                         (making == being_made.end() ? 0 : making->second);
+    if (limit > 0 && held >= limit) {
       return {StatusCode::kOverloaded, "You have as many conversations as you may: " + std::to_string(limit) + ".", "",
               "rate_limit_exceeded"};
     }
     if (sessions.size() >= static_cast<size_t>(limits::kMaxSessions)) {
       return Overloaded("The server holds as many conversations as it can.");
     }
+    ++being_made[session->owner()];
   }
-  RETURN_IF_ERROR(session->Create());
+  const Status created = session->Create();
   std::lock_guard lock(mutex);
+  if (--being_made[session->owner()] == 0) being_made.erase(session->owner());
+  RETURN_IF_ERROR(created);
   AddKnownLocked(session->key(), {.ordinal = next_ordinal++,
                                   .owner = session->owner(),
                                   .updated_at = context->clock.WallSeconds(),
@@ -194,15 +210,21 @@ Status SessionTable::State::AddSession(const std::shared_ptr<Session>& session) 
 
 Status SessionTable::State::Delete(const std::string& key) {
   std::shared_ptr<Session> session;
+  std::string owner;
   {
     std::lock_guard lock(mutex);
     const auto at = sessions.find(key);
     if (at == sessions.end()) return NoConversation(key);
     session = at->second.session;
+    owner = at->second.owner;
     RemoveKnownLocked(key);
   }
   TimelineId timeline = 0;
-  if (session != nullptr) {
+  if (session == nullptr) {
+    if (const auto last = journal->Last(key); last.ok()) {
+      *context->stored_by_owner->Of(owner) -= static_cast<int64_t>(last->bytes);
+    }
+  } else {
     if (const TurnId turn = session->Running(""); turn != 0) engine.Cancel(turn);
     session->Gone();
     Forget(session->ResponseIds());
@@ -285,6 +307,14 @@ Status SessionTable::State::MakeRoom(const std::string& owner) {
                               *owners_bytes >> 20, share >> 20),
                   "", "rate_limit_exceeded");
   }
+  const int64_t most_stored = context->options.max_stored_bytes_per_owner;
+  if (const int64_t stored = *context->stored_by_owner->Of(owner); most_stored > 0 && stored > most_stored) {
+    return Status(StatusCode::kOverloaded,
+                  fmt::format("Your conversations hold {} MiB of the disk; they may hold {} "
+                              "(--max-stored-mb-per-owner). Deleting some makes room.",
+                              stored >> 20, most_stored >> 20),
+                  "", "rate_limit_exceeded");
+  }
   const int64_t budget = context->options.transcript_bytes;
   if (*context->bytes > budget && journal != nullptr) Unload(*context->bytes, budget / 5 * 4);
   ForgetOldestResponses(budget);
@@ -341,6 +371,28 @@ void SessionTable::State::ForgetOldestResponses(int64_t budget_bytes) {
     if (session == nullptr || session->durable()) continue;
     (void)session->Forget(id, false);
     Forget({id});
+  }
+}
+
+void SessionTable::State::TrimChains(const std::string& owner) {
+  const int64_t limit = context->options.max_chains_per_owner;
+  std::vector<std::string> beyond;
+  {
+    std::lock_guard lock(mutex);
+    const auto own = chains_of.find(owner);
+    if (own == chains_of.end()) return;
+    size_t excess = 0;
+    const size_t held = own->second.size();
+    if (limit > 0 && held > static_cast<size_t>(limit)) excess = held - static_cast<size_t>(limit);
+    if (sessions.size() > static_cast<size_t>(limits::kMaxSessions)) excess = std::max<size_t>(excess, 1);
+    for (auto at = own->second.begin(); at != own->second.end() && beyond.size() < excess; ++at) {
+      const std::shared_ptr<Session>& session = sessions.at(at->second).session;
+      // Where nobody else has it, and nobody can get it, its lock is free.
+      if (session == nullptr || (session.use_count() == 1 && session->idle())) beyond.push_back(at->second);
+    }
+  }
+  for (const std::string& key : beyond) {
+    if (const Status status = Delete(key); !status.ok()) LogWarning("session {}: {}", key, status.message());
   }
 }
 

@@ -36,7 +36,7 @@ struct SessionTable::State {
     uint64_t last_used = 0;
     size_t responses = 0;  // of them in `responses`
   };
-  using OwnersSessions = std::map<uint64_t, std::string>;  // conversations by creation
+  using OwnersSessions = std::map<uint64_t, std::string>;  // conversations by creation, or chains by last use
 
   State(SessionTableOptions options, const Tokenizer& tokenizer, const ChatTemplate& chat, TurnEngine& the_engine,
         Journal* the_journal, const Clock& clock);
@@ -48,7 +48,8 @@ struct SessionTable::State {
   // Look-ups only.
   mutable std::mutex mutex;
   std::unordered_map<std::string, Known> sessions;  // by key
-  std::unordered_map<std::string, OwnersSessions> owners;
+  std::unordered_map<std::string, OwnersSessions> owners, chains_of;
+  std::unordered_map<std::string, int64_t> being_made;  // conversations by owner, on their way into the journal
   uint64_t next_ordinal = 0, uses = 0;
   std::unordered_map<std::string, Entry> responses;  // "resp_...", of sessions in memory
   std::deque<std::string> response_order;            // oldest first; ids forgotten earlier may linger
@@ -95,6 +96,7 @@ struct SessionTable::State {
   Status AddSession(const std::shared_ptr<Session>& session);
   void AddKnownLocked(const std::string& key, Known known);
   void RemoveKnownLocked(const std::string& key);
+  void UseLocked(const std::string& key, Known& known);
   /// Takes a session away everywhere and, durably, from the journal.
   Status Delete(const std::string& key);
   /// Under the mutex. True if the session is a chain that nothing leads to any more.
@@ -111,6 +113,8 @@ struct SessionTable::State {
   /// Takes sessions out of memory, of this owner's or ("") of all, until `bytes` is within the budget.
   void Unload(const std::atomic<int64_t>& bytes, int64_t budget_bytes, const std::string& owner = "");
   void ForgetOldestResponses(int64_t budget_bytes);
+  /// Deletes the owner's least recently used chains that are beyond the limit, but for those in use.
+  void TrimChains(const std::string& owner);
   void CloseRetired();
   void DeleteExpired();
   void EndLateTurns();

@@ -174,6 +174,7 @@ Result<TurnTicket> SessionTable::StartTurn(const Caller& caller, TurnSpec spec,
     state.Forget({response->id});
     return refused;
   }
+  if (target.fresh) state.TrimChains(caller.principal);
   return TurnTicket{response->id, false};
 }
 

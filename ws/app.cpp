@@ -288,6 +288,8 @@ Status Serving::OpenSessions() {
   options.max_turns_per_owner = config_.max_turns_per_owner;
   options.max_sessions_per_owner = config_.max_sessions_per_owner;
   options.max_bytes_per_owner = config_.max_text_mb_per_owner << 20;
+  options.max_chains_per_owner = config_.max_chains_per_owner;
+  options.max_stored_bytes_per_owner = config_.max_stored_mb_per_owner << 20;
   options.max_detached_tokens = config_.max_detached_tokens;
   ASSIGN_OR_RETURN(options.export_key, OpenExportKey(config_));
   options.accept_foreign_imports = config_.accept_foreign_imports;

@@ -298,6 +298,7 @@ Status Journal::Impl::Stage(Operation& operation, std::vector<RowChange>& change
     ++last.seq;
     const JournalRecord stored = {record.type, StorePayload(key, entry.session, last.seq, record.type, record.payload)};
     last.chain = format::NextChain(last.chain, last.seq, stored.type, stored.payload);
+    last.bytes += stored.payload.size();
     changes.push_back(
         {RowChange::Kind::kPut, format::RecordKey(entry.session, last.seq), format::EncodeRecord(stored, last.chain)});
   }

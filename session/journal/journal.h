@@ -40,6 +40,7 @@ struct JournalChain {
 struct JournalPosition {
   uint64_t seq = 0;
   JournalChain chain;
+  uint64_t bytes = 0;  // of the payloads up to it, as stored; those that an older version wrote are not counted
   friend bool operator==(const JournalPosition&, const JournalPosition&) = default;
 };
 

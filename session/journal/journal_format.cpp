@@ -81,14 +81,18 @@ std::string EncodeHead(std::string_view key, const Head& head) {
   AppendLittle(value, head.last.seq);
   AppendChain(value, head.last.chain);
   AppendLittle(value, head.boot);
+  AppendLittle(value, head.last.bytes);
   AppendLittle(value, Checksum(key, value));
   return value;
 }
 
 std::optional<Head> DecodeHead(std::string_view key, std::string_view value) {
   const auto body = Checked(key, value);
-  if (!body || body->size() != 2 * kWord + kChainBytes) return std::nullopt;
-  return Head{{ReadLittle(*body), ReadChain(body->substr(kWord))}, ReadLittle(body->substr(kWord + kChainBytes))};
+  constexpr size_t kOlder = 2 * kWord + kChainBytes;  // an older version's has no bytes
+  if (!body || (body->size() != kOlder && body->size() != kOlder + kWord)) return std::nullopt;
+  Head head{{ReadLittle(*body), ReadChain(body->substr(kWord))}, ReadLittle(body->substr(kWord + kChainBytes))};
+  if (body->size() > kOlder) head.last.bytes = ReadLittle(body->substr(kOlder));
+  return head;
 }
 
 std::string EncodeSummary(std::string_view key, std::string_view summary) {

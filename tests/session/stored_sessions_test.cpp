@@ -211,6 +211,75 @@ TEST_F(StoredSessionsTest, EveryOwnerHasLimits) {
   EXPECT_TRUE(table->CreateSession({"another", 9}, {}, {}, {}).ok());
 }
 
+TEST_F(StoredSessionsTest, AnOwnersBytesOnTheDiskHaveALimit) {
+  options.max_stored_bytes_per_owner = 100'000;
+  Restart();
+  const auto add = [&](const Caller& caller, const std::string& id) {
+    return table->AddItems(caller, id, {{ChatRole::kUser, std::string(30'000, 'x')}}).status();
+  };
+  const std::string first = NewConversation(), second = NewConversation();
+  EXPECT_TRUE(add(me, first).ok());
+  // What was taken back is still there, and counts.
+  EXPECT_TRUE(table->Rewind(me, first, 0).ok());
+  EXPECT_TRUE(add(me, first).ok());
+  Turn(Ask("Hi"), "Yo");
+  EXPECT_TRUE(add(me, second).ok());
+  EXPECT_TRUE(add(me, second).ok());
+  const auto refused = [&](const Status& status) {
+    EXPECT_NE(status.message().find("--max-stored-mb-per-owner"), std::string::npos) << status.ToString();
+    return status.reason();
+  };
+  for (int start = 0; start < 2; ++start, Restart()) {
+    EXPECT_EQ(refused(add(me, first)), "rate_limit_exceeded");
+    EXPECT_EQ(refused(table->StartTurn(me, Ask("Hi"), sink).status()), "rate_limit_exceeded");
+    EXPECT_EQ(refused(table->CreateSession(me, {}, {}, {}).status()), "rate_limit_exceeded");
+    EXPECT_TRUE(table->CreateSession({"another", 9}, {}, {}, {}).ok());
+    EXPECT_THAT(Texts(second), testing::SizeIs(2));  // it is read, and comes into memory
+  }
+  // Deleting makes room, of what is in memory and of what is not.
+  EXPECT_TRUE(table->DeleteSession(me, first).ok());
+  EXPECT_TRUE(add(me, second).ok());
+  EXPECT_TRUE(add(me, second).ok());
+  EXPECT_EQ(add(me, second).reason(), "rate_limit_exceeded");
+  EXPECT_TRUE(table->DeleteSession(me, second).ok());
+  const std::string third = NewConversation();
+  EXPECT_TRUE(add(me, third).ok());
+  Restart();
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(add(me, third).ok()) << i;
+  EXPECT_EQ(add(me, third).reason(), "rate_limit_exceeded");
+}
+
+TEST_F(StoredSessionsTest, OfTooManyChainsTheLeastRecentlyUsedGo) {
+  options.max_chains_per_owner = 3;
+  Restart();
+  const auto known = [&](const std::string& id) { return table->GetResponse(me, id).ok(); };
+  const std::string conversation = NewConversation();
+  Turn(Ask("Hi", conversation), "Yo");
+  const std::string a = Turn(Ask("a"), "A"), b = Turn(Ask("b"), "B"), c = Turn(Ask("c"), "C");
+  ASSERT_TRUE(known(a));  // and it is used
+  const std::string d = Turn(Ask("d"), "D");
+  EXPECT_FALSE(known(b));
+  EXPECT_TRUE(known(a) && known(c) && known(d));
+  Restart();  // they are known by their ids only
+  const std::string e = Turn(Ask("e"), "E");
+  EXPECT_EQ(table->stats().chains, 3);
+  EXPECT_TRUE(known(e));
+  EXPECT_FALSE(known(b));
+  // What runs stays, and so do others' chains and every conversation.
+  const std::string f = Start(Ask("f")), g = Start(Ask("g")), h = Start(Ask("h")), i = Start(Ask("i"));
+  for (const std::string& id : {f, g, h, i}) EXPECT_TRUE(known(id));
+  EXPECT_EQ(table->stats().chains, 4);
+  ASSERT_TRUE(table->StartTurn({"another", 9}, Ask("?"), sink).ok());
+  EXPECT_EQ(table->stats().chains, 5);
+  EXPECT_THAT(Texts(conversation), ElementsAre("Hi", "Yo"));
+  for (size_t turn = 1; turn < 6; ++turn) engine->Answer(turn, "Yo");
+  table->Flush();
+  Turn(Ask("j"), "J");
+  EXPECT_EQ(table->stats().chains, 4);
+  EXPECT_FALSE(known(f) || known(g));
+  EXPECT_TRUE(known(h) && known(i));
+}
+
 TEST_F(StoredSessionsTest, AnAnswerThatNobodyHearsEnds) {
   options.max_detached_tokens = 10;
   Restart();

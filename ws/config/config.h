@@ -55,6 +55,7 @@ struct ServerConfig {
   int64_t session_ttl_s = 30 * 86400;  // 0 = never
   int64_t host_cache_mb = 1024, disk_cache_mb = 16384;
   int64_t max_turns_per_owner = 64, max_sessions_per_owner = 10'000, max_text_mb_per_owner = 1024;  // 0 = no limit
+  int64_t max_chains_per_owner = 10'000, max_stored_mb_per_owner = 16384;                           // likewise
   int64_t max_detached_tokens = 4096;
 
   int64_t slots = 0;  // 0 = 8, or on a GPU what fits

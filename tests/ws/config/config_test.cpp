@@ -75,6 +75,8 @@ TEST_F(ConfigTest, Defaults) {
   EXPECT_EQ(config.disk_cache_mb, 16384);
   EXPECT_EQ(config.max_turns_per_owner, 64);
   EXPECT_EQ(config.max_sessions_per_owner, 10'000);
+  EXPECT_EQ(config.max_chains_per_owner, 10'000);
+  EXPECT_EQ(config.max_stored_mb_per_owner, 16384);
   EXPECT_EQ(config.max_detached_tokens, 4096);
   EXPECT_EQ(config.purge_interval_s, 3600);
   EXPECT_FALSE(config.verify || config.accept_lost_tail);
@@ -531,14 +533,16 @@ TEST_F(ConfigTest, HelpAndVersion) {
 }
 
 TEST_F(ConfigTest, TheDefaultLengthKeepsToTheLimit) {
-  const ServerConfig config =
-      Parse({"-m", "m", "--max-output-tokens", "50", "--max-output-tokens-limit", "50", "--max-input-tokens", "60",
-             "--turn-timeout", "0", "--max-text-mb-per-owner", "7"});
+  const ServerConfig config = Parse({"-m", "m", "--max-output-tokens", "50", "--max-output-tokens-limit", "50",
+                                     "--max-input-tokens", "60", "--turn-timeout", "0", "--max-text-mb-per-owner", "7",
+                                     "--max-chains-per-owner", "8", "--max-stored-mb-per-owner", "9"});
   EXPECT_EQ(config.max_output_tokens, 50);
   EXPECT_EQ(config.max_output_tokens_limit, 50);
   EXPECT_EQ(config.max_input_tokens, 60);
   EXPECT_EQ(config.turn_timeout_s, 0);
   EXPECT_EQ(config.max_text_mb_per_owner, 7);
+  EXPECT_EQ(config.max_chains_per_owner, 8);
+  EXPECT_EQ(config.max_stored_mb_per_owner, 9);
   EXPECT_EQ(Refusal({"-m", "m", "--max-output-tokens", "51", "--max-output-tokens-limit", "50"}),
             "--max-output-tokens: 51 is more than --max-output-tokens-limit, which is 50");
   EXPECT_EQ(Refusal({"-m", "m", "--max-output-tokens-limit", "50"}), "");
