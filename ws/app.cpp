@@ -14,9 +14,10 @@
 #include "kernels/backend.h"
 #include "session/chat/chat_template.h"
 #include "session/session_table.h"
+#include "ws/app_deadline.h"
+#include "ws/app_engine.h"
 #include "ws/app_progress.h"
 #include "ws/app_storage.h"
-#include "ws/app_engine.h"
 #include "ws/config/machine.h"
 #include "ws/health.h"
 #include "ws/metrics.h"
@@ -34,6 +35,8 @@ constexpr std::chrono::milliseconds kCancelPatience{5'000};
 constexpr std::chrono::milliseconds kWindUpTime{10'000};
 // What each of those steps gets, however little is left.
 constexpr std::chrono::milliseconds kLeastPatience{500};
+// Behind the grace the stop has this time to end by itself.
+constexpr std::chrono::milliseconds kStopMargin{2'000};
 constexpr int kWatchesPerTend = 4;
 constexpr int64_t kMaxOutputTokens = 1024, kMaxInputTokens = 32768;  // where the operator says nothing
 // Never the session layer's, which counts up from a random number of 52 bits.
@@ -424,7 +427,13 @@ int Fail(const Status& status, int exit_code) {
 }  // namespace
 
 int RunServer(const ServerConfig& config, SignalWatcher& signals) {
+  std::optional<StopDeadline> deadline;  // goes last
   Serving serving(config);
+  const auto stop = [&](int exit_code) {
+    deadline.emplace(std::chrono::seconds(config.shutdown_timeout_s) + kStopMargin, exit_code);
+    serving.Drain();
+    return exit_code;
+  };
   if (Status status = serving.Start(); !status.ok()) {
     return Fail(status, serving.device_failed() ? kExitDeviceFailed : serving.exit_code());
   }
@@ -435,18 +444,16 @@ int RunServer(const ServerConfig& config, SignalWatcher& signals) {
     if (watch % kWatchesPerTend == 0) serving.Tend();
     if (!serving.storage_healthy()) {
       LogError("nothing more can be recorded: ending, so that a service manager can start anew");
-      serving.Drain();
-      return kExitStorageFailed;
+      return stop(kExitStorageFailed);
     }
     if (!serving.healthy()) {
       LogError("the device has failed: ending, so that a service manager can start anew");
-      serving.Drain();
-      return kExitDeviceFailed;
+      return stop(kExitDeviceFailed);
     }
   }
-  serving.Drain();
+  const int exit_code = stop(kExitOk);
   LogInfo("stopped");
-  return kExitOk;
+  return exit_code;
 }
 
 }  // namespace ringside

@@ -1,11 +1,15 @@
 """What the server does when its device fails for good: the turns end with an error, /readyz says 503, the process ends with
-76, and what was acknowledged is there when a sound one starts on the same store.
+76, and what was acknowledged is there when a sound one starts on the same store. And when its disk does not answer: it stops
+all the same.
 
     scripts/python -m pytest tests/system/device_test.py
 """
 
 import asyncio
+import contextlib
 import os
+import threading
+import urllib.request
 
 from conversation import Conversation
 from server_process import ROOT, wait_for
@@ -62,3 +66,38 @@ def test_a_device_that_fails_before_the_server_is_ready_ends_it_with_76_too(star
     environment = {"FAIL_WHEN_THERE": str(tmp_path / "failure")}
     server = start("--device", "cuda", ready=False, binary=FAILING_SERVER, environment=environment)
     assert server.wait() == FAILED
+
+
+def test_a_stop_ends_although_the_disk_does_not_answer(start, store, tmp_path):
+    """A call on a worker and the journal's thread wait for it for ever."""
+    hang = tmp_path / "hang"
+    flags = ("--store-path", store, "--shutdown-timeout", 1)
+    server = start(*flags, binary=FAILING_SERVER, environment={"HANG_WHEN_THERE": str(hang)})
+
+    async def talk():
+        async with Conversation(server.port) as talk:
+            await talk.ask("Hello.", max_output_tokens=4)
+            return talk.id, await talk.items()
+
+    id, items = run(talk())
+    hang.touch()
+
+    def create():
+        with contextlib.suppress(OSError):
+            urllib.request.urlopen(f"http://127.0.0.1:{server.port}/v1/conversations", data=b"{}")
+
+    asking = threading.Thread(target=create)
+    asking.start()
+    wait_for((tmp_path / "hang.reached").exists, "a call that hangs")
+    server.terminate()
+    assert server.wait() == 0
+    asking.join()
+    hang.unlink()
+    server = start(*flags)
+
+    async def again():
+        async with Conversation(server.port, id) as talk:
+            assert await talk.items() == items
+
+    run(again())
+    server.stop()

@@ -1,10 +1,26 @@
 // The server on a device that fails for good in the first step after a file appears, which FAIL_WHEN_THERE names: the
-// CPU in a GPU's place. This definition of MakeCudaBackend comes before the libraries'.
+// CPU in a GPU's place; and on a disk that does not answer any more once the file that HANG_WHEN_THERE names is there.
+// These definitions of MakeCudaBackend and of the disk's calls come before the libraries'.
+#include <fcntl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <string>
 
 #include "tests/engine/failing_backend.h"
+
+/// Makes a second file, so that a test knows that a call hangs.
+static int Sync(long number, int file) {
+  const char* name = std::getenv("HANG_WHEN_THERE");
+  if (name != nullptr && access(name, F_OK) == 0) {
+    close(open((std::string(name) + ".reached").c_str(), O_CREAT | O_WRONLY, 0600));
+    for (;;) pause();
+  }
+  return static_cast<int>(syscall(number, file));
+}
+extern "C" int fsync(int file) { return Sync(SYS_fsync, file); }
+extern "C" int fdatasync(int file) { return Sync(SYS_fdatasync, file); }
 
 namespace ringside {
 namespace {
