@@ -4,8 +4,10 @@
 """
 
 import asyncio
+import json
 
 from conversation import Conversation
+from wire import Http, Socket
 
 
 def test_length_and_time_of_a_turn(start):
@@ -25,3 +27,37 @@ def test_length_and_time_of_a_turn(start):
             assert (await talk.ask("And now?", max_output_tokens=4))["status"] in ("completed", "incomplete")
 
     asyncio.run(asyncio.wait_for(talk(), 120))
+
+
+def test_large_messages_of_many_leave_room_for_others(start):
+    """Twenty clients never stop asking for what is refused; an honest one's long message comes through, and so does health."""
+    server = start("--max-input-tokens", 300_000, "--memory-len", 256)
+    large = json.dumps({"type": "response.create", "input": "x" * ((4 << 20) - 100), "truncation": "auto"})
+
+    async def attack(refused):
+        socket = await Socket.open(server.port)
+        try:
+            while True:
+                await socket.connection.send(large)
+                event = await socket.receive()
+                assert event["error"]["code"] == "context_length_exceeded", event
+                refused.set()
+        finally:
+            socket.abort()
+
+    async def main():
+        refused = [asyncio.Event() for _ in range(20)]
+        attackers = [asyncio.create_task(attack(event)) for event in refused]
+        await asyncio.gather(*(event.wait() for event in refused))
+        http = Http(server.port)
+        async with Conversation(server.port) as talk:
+            answer = await talk.ask("y" * (100 << 10), truncation="auto", max_output_tokens=4)
+            assert answer["usage"]["input_tokens"] > 100 << 10
+            assert (await http.call("GET", "/healthz"))[0] == 200
+        assert not any(attacker.done() for attacker in attackers)
+        for attacker in attackers:
+            attacker.cancel()
+        await asyncio.gather(*attackers, return_exceptions=True)
+        http.close()
+
+    asyncio.run(asyncio.wait_for(main(), 120))

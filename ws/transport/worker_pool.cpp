@@ -9,6 +9,11 @@
 #include "base/log.h"
 
 namespace ringside {
+namespace {
+
+constexpr uint64_t kCallBytes = 4 << 10;  // what the smallest call counts as
+
+}  // namespace
 
 WorkerPool::WorkerPool(const WorkerPoolOptions& options)
     : options_(options), most_running_(std::max(1, options.threads - 1)) {
@@ -31,8 +36,8 @@ Status WorkerPool::Submit(const std::string& client, size_t bytes, std::function
       ++refused_;
       return Unavailable("Too many requests are waiting to be worked on.");
     }
-    if (asking.waiting.empty()) line_.push_back(client);
     asking.waiting.push_back({bytes, std::move(call)});
+    if (asking.waiting.size() == 1) StandInLine(client, asking);
     asking.bytes += bytes;
     bytes_ += bytes;
     ++calls_;
@@ -41,11 +46,17 @@ Status WorkerPool::Submit(const std::string& client, size_t bytes, std::function
   return Status::Ok();
 }
 
+void WorkerPool::StandInLine(const std::string& name, Client& client) {
+  client.share = std::max(clock_, client.share) + kCallBytes + client.waiting.front().bytes;
+  line_.emplace(std::pair(client.share, ++arrivals_), name);
+}
+
 std::unordered_map<std::string, WorkerPool::Client>::iterator WorkerPool::TakeTurn() {
   for (auto at = line_.begin(); at != line_.end(); ++at) {
-    const auto client = clients_.find(*at);
+    const auto client = clients_.find(at->second);
     if (client->second.running >= most_running_) continue;
     if (IsLarge(client->second.waiting.front().bytes) && large_running_ >= most_running_) continue;
+    clock_ = std::max(clock_, at->first.first);
     line_.erase(at);
     return client;
   }
@@ -67,7 +78,7 @@ void WorkerPool::Work() {
     --calls_;
     ++taken.running;
     if (IsLarge(call.bytes)) ++large_running_;
-    if (!taken.waiting.empty()) line_.push_back(name);
+    if (!taken.waiting.empty()) StandInLine(name, taken);
     lock.unlock();
     try {
       call.run();

@@ -7,10 +7,12 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <string>
 #include <thread>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -36,10 +38,11 @@ class WorkerPool {
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
-  /// Runs `call` on a worker. Clients take turns, and the calls of one are begun in their order. With more than one
-  /// thread, one is left by every client to the others, and by calls of many `bytes`, which is what they hold, to small
-  /// ones. kUnavailable, and the call never runs: too much waits, of everyone together or, at half of that, of this
-  /// client; or Stop has been called.
+  /// Runs `call` on a worker. Clients share the workers by `bytes`, which is what their calls hold (self-clocked fair
+  /// queueing): a large call waits until every other client has had as much, and no longer; equal ones take turns. The
+  /// calls of one client are begun in their order. With more than one thread, one is left by every client to the
+  /// others, and by large calls to small ones. kUnavailable, and the call never runs: too much waits, of everyone
+  /// together or, at half of that, of this client; or Stop has been called.
   Status Submit(const std::string& client, size_t bytes, std::function<void()> call);
   /// Waits for the calls that run, drops those that wait.
   void Stop();
@@ -54,10 +57,13 @@ class WorkerPool {
     std::deque<Call> waiting;
     size_t bytes = 0;  // of what waits
     int running = 0;
+    uint64_t share = 0;  // on the clock, what its calls up to the next one come to
   };
 
   bool IsLarge(size_t bytes) const { return bytes > options_.large_bytes; }
   void Work();
+  /// Puts the client into the line for the call that it has in front.
+  void StandInLine(const std::string& name, Client& client);
   /// The client whose turn it is, taken out of the line; end() if none may have another worker now.
   std::unordered_map<std::string, Client>::iterator TakeTurn();
 
@@ -65,8 +71,10 @@ class WorkerPool {
   const int most_running_;  // calls of one client, and large ones
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::unordered_map<std::string, Client> clients_;  // those that wait or run
-  std::deque<std::string> line_;                     // clients with waiting calls, each once
+  std::unordered_map<std::string, Client> clients_;            // those that wait or run
+  std::map<std::pair<uint64_t, uint64_t>, std::string> line_;  // clients with waiting calls, by share and arrival
+  uint64_t clock_ = 0;                                         // the share of the call that was begun last
+  uint64_t arrivals_ = 0;
   int large_running_ = 0;
   size_t calls_ = 0, bytes_ = 0;  // that wait
   uint64_t refused_ = 0;

@@ -106,6 +106,43 @@ TEST(WorkerPoolTest, ClientsTakeTurns) {
   EXPECT_EQ(order, "ababab");
 }
 
+TEST(WorkerPoolTest, ACallWaitsForNoLargerOneOfAnotherClientThatHasNotBegun) {
+  WorkerPool pool({.threads = 1});
+  Gate gate;
+  ASSERT_TRUE(pool.Submit("first", 0, gate.Call()).ok());
+  gate.WaitEntered(1);
+  std::string order;
+  std::promise<void> done;
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_TRUE(pool.Submit("attacker " + std::to_string(i), 4 << 20, [&] { order += 'X'; }).ok());
+  }
+  ASSERT_TRUE(pool.Submit("honest", 100 << 10, [&] { order += 'h'; }).ok());
+  ASSERT_TRUE(pool.Submit("last", 5 << 20, [&] { done.set_value(); }).ok());
+  gate.Open();
+  done.get_future().wait();
+  EXPECT_EQ(order, "h" + std::string(20, 'X'));
+}
+
+TEST(WorkerPoolTest, ALargeCallWaitsUntilTheOthersHaveHadAsMuchAndNoLonger) {
+  WorkerPool pool({.threads = 1});
+  Gate gate;
+  ASSERT_TRUE(pool.Submit("first", 0, gate.Call()).ok());
+  gate.WaitEntered(1);
+  std::atomic<bool> begun{false};
+  std::promise<int> small_calls;
+  ASSERT_TRUE(pool.Submit("large", 1 << 20, [&] { begun = true; }).ok());
+  // Small ones without end, each of another client.
+  const std::function<void(int)> next = [&](int count) {
+    if (begun || count == 10'000) return small_calls.set_value(count);
+    EXPECT_TRUE(pool.Submit("small " + std::to_string(count), 60 << 10, [&next, count] { next(count + 1); }).ok());
+  };
+  ASSERT_TRUE(pool.Submit("small", 60 << 10, [&next] { next(0); }).ok());
+  gate.Open();
+  const int count = small_calls.get_future().get();
+  EXPECT_GT(count, 10);
+  EXPECT_LT(count, 20);
+}
+
 TEST(WorkerPoolTest, WhatWaitsIsBoundedForAllAndForEach) {
   WorkerPool pool({.threads = 1, .queue_calls = 4, .queue_bytes = 1'000});
   Gate gate;
