@@ -18,6 +18,7 @@ inline constexpr int64_t kLeastWaitingSnapshotBytes = 256 << 20;  // may wait fo
 // A request
 inline constexpr int64_t kMaxMessageBytes = 4 << 20;  // one WebSocket message or HTTP body
 inline constexpr int64_t kMaxJsonDepth = 64;
+inline constexpr int64_t kMaxJsonValues = 1 << 18;  // each takes 40 bytes, however short it was written
 inline constexpr int64_t kMaxInputItems = 4096;
 inline constexpr int64_t kMaxStopStrings = 16;
 inline constexpr int64_t kMaxStopStringBytes = 256;

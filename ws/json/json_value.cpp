@@ -9,7 +9,7 @@
 namespace ringside {
 
 const char* JsonValue::KindName() const {
-  switch (kind_) {
+  switch (kind()) {
     case Kind::kNull:
       return "null";
     case Kind::kBool:
@@ -29,7 +29,7 @@ const char* JsonValue::KindName() const {
 }
 
 const JsonValue* JsonValue::Find(std::string_view key) const {
-  for (const Member& member : object_) {
+  for (const Member& member : object()) {
     if (member.first == key) return member.second.is_null() ? nullptr : &member.second;
   }
   return nullptr;
@@ -42,33 +42,26 @@ class JsonBuilder final : public nlohmann::json_sax<nlohmann::json> {
   std::string& error() { return error_; }
 
   bool null() override { return Place() != nullptr; }
-  bool boolean(bool value) override { return Scalar(JsonValue::Kind::kBool, value ? 1 : 0, 0); }
-  bool number_integer(number_integer_t value) override { return Scalar(JsonValue::Kind::kInteger, value, 0); }
+  bool boolean(bool value) override { return Set(value); }
+  bool number_integer(number_integer_t value) override { return Set(int64_t{value}); }
   bool number_unsigned(number_unsigned_t value) override {
-    if (value > static_cast<uint64_t>(INT64_MAX)) {
-      return Scalar(JsonValue::Kind::kNumber, 0, static_cast<double>(value));
-    }
-    return Scalar(JsonValue::Kind::kInteger, static_cast<int64_t>(value), 0);
+    if (value > static_cast<uint64_t>(INT64_MAX)) return Set(static_cast<double>(value));
+    return Set(static_cast<int64_t>(value));
   }
   bool number_float(number_float_t value, const string_t&) override {
     if (!std::isfinite(value)) return Fail("a number is out of range");
-    return Scalar(JsonValue::Kind::kNumber, 0, value);
+    return Set(value);
   }
-  bool string(string_t& value) override {
-    JsonValue* place = Place();
-    place->kind_ = JsonValue::Kind::kString;
-    place->string_ = std::move(value);
-    return true;
-  }
+  bool string(string_t& value) override { return Set(std::move(value)); }
   bool binary(binary_t&) override { return Fail("binary data"); }
-  bool start_object(size_t) override { return Open(JsonValue::Kind::kObject); }
-  bool start_array(size_t) override { return Open(JsonValue::Kind::kArray); }
+  bool start_object(size_t) override { return Open(Members()); }
+  bool start_array(size_t) override { return Open(Values()); }
   bool end_array() override { return Close(); }
   bool end_object() override { return Close(); }
   bool key(string_t& value) override {
     // A vector keeps the client's order; look for the same key only among what this object has so far.
     Level& level = open_.back();
-    std::vector<JsonValue::Member>& members = level.value->object_;
+    Members& members = std::get<Members>(level.value->value_);
     const auto [at, fresh] = level.keys.emplace(value, members.size());
     level.member = at->second;
     if (fresh) {
@@ -87,6 +80,8 @@ class JsonBuilder final : public nlohmann::json_sax<nlohmann::json> {
   }
 
  private:
+  using Values = std::vector<JsonValue>;
+  using Members = std::vector<JsonValue::Member>;
   struct Level {
     JsonValue* value;
     size_t member = 0;
@@ -97,26 +92,31 @@ class JsonBuilder final : public nlohmann::json_sax<nlohmann::json> {
     if (error_.empty()) error_ = std::move(what);
     return false;
   }
-  // Where the next value belongs.
+  // Where the next value belongs; nullptr if it is one too many.
   JsonValue* Place() {
+    if (++values_ > limits::kMaxJsonValues) {
+      Fail("more than " + std::to_string(limits::kMaxJsonValues) + " values");
+      return nullptr;
+    }
     if (open_.empty()) return &root_;
     Level& level = open_.back();
-    if (level.value->is_object()) return &level.value->object_[level.member].second;
-    return &level.value->array_.emplace_back();
+    if (level.value->is_object()) return &std::get<Members>(level.value->value_)[level.member].second;
+    return &std::get<Values>(level.value->value_).emplace_back();
   }
-  bool Scalar(JsonValue::Kind kind, int64_t integer, double number) {
+  template <class T>
+  bool Set(T value) {
     JsonValue* place = Place();
-    place->kind_ = kind;
-    place->integer_ = integer;
-    place->number_ = number;
-    return true;
+    if (place != nullptr) place->value_ = std::move(value);
+    return place != nullptr;
   }
-  bool Open(JsonValue::Kind kind) {
+  template <class T>
+  bool Open(T empty) {
     if (open_.size() >= static_cast<size_t>(limits::kMaxJsonDepth)) {
       return Fail("nested deeper than " + std::to_string(limits::kMaxJsonDepth) + " levels");
     }
     JsonValue* place = Place();
-    place->kind_ = kind;
+    if (place == nullptr) return false;
+    place->value_ = std::move(empty);
     open_.push_back({place, 0, {}});
     return true;
   }
@@ -126,6 +126,7 @@ class JsonBuilder final : public nlohmann::json_sax<nlohmann::json> {
   }
 
   JsonValue root_;
+  int64_t values_ = 0;
   std::vector<Level> open_;  // a value stays where it is while it is open: only the innermost one grows
   std::string error_;
 };

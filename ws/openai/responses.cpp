@@ -98,7 +98,7 @@ void ResponsesSocket::Impl::OnMessage(std::string_view message) {
                      stream.ok() ? *stream : "");
   }
   const std::string& name = type->string();
-  if (name == "response.create") return Create(std::move(*parsed), message.size());
+  if (name == "response.create") return Create(event, message);
   if (name == "response.cancel") return Cancel(event);
   if (name == "response.steer") return Steer(event);
   if (name == "ringside:session.resume") return Resume(event);
@@ -109,9 +109,10 @@ void ResponsesSocket::Impl::OnMessage(std::string_view message) {
             stream.ok() ? *stream : "");
 }
 
-void ResponsesSocket::Impl::Create(JsonValue body, size_t bytes) {
+void ResponsesSocket::Impl::Create(const JsonValue& body, std::string_view message) {
   const Result<std::string> stream = StreamId(body);
   if (!stream.ok()) return PushError(stream.status(), "");
+  std::shared_ptr<LaneSink> sink;
   {
     std::lock_guard lock(mutex_);
     if (closed_) return;
@@ -126,13 +127,17 @@ void ResponsesSocket::Impl::Create(JsonValue body, size_t bytes) {
     size_t queued = 0;
     for (const auto& [name, lane] : lanes_) queued += lane.queue.size();
     if (queued >= static_cast<size_t>(limits::kMaxQueuedCreatesPerConnection) ||
-        queued_bytes_ + bytes > static_cast<size_t>(limits::kMaxQueuedBytesPerConnection)) {
+        queued_bytes_ + message.size() > static_cast<size_t>(limits::kMaxQueuedBytesPerConnection)) {
       return PushError(Overloaded("Too many requests wait on this connection."), *stream);
     }
-    lanes_[*stream].queue.push_back({std::move(body), bytes});
-    queued_bytes_ += bytes;
+    Lane& lane = lanes_[*stream];
+    if (lane.queue.empty()) sink = Occupy(*stream, lane);
+    if (sink == nullptr) {
+      lane.queue.emplace_back(message);
+      queued_bytes_ += message.size();
+    }
   }
-  Pump(*stream);
+  if (sink == nullptr || !Start(*stream, body, sink)) Pump(*stream);
 }
 
 // Starts what the lane has queued until a turn runs.
@@ -143,28 +148,34 @@ void ResponsesSocket::Impl::Pump(const std::string& name) {
 
 // True if a queued create was tried and refused, so that the next one may be tried.
 bool ResponsesSocket::Impl::StartNext(const std::string& name) {
-  Queued next;
+  std::string next;
   std::shared_ptr<LaneSink> sink;
   {
     std::lock_guard lock(mutex_);
     if (closed_) return false;
     Lane& lane = lanes_[name];
-    if (lane.running || lane.queue.empty()) return false;
-    if (in_flight_ >= static_cast<size_t>(limits::kMaxTurnsInFlightPerConnection)) {
-      if (!lane.waiting) waiting_.push_back(name);
-      lane.waiting = true;
-      return false;
-    }
+    if (!lane.queue.empty()) sink = Occupy(name, lane);
+    if (sink == nullptr) return false;
     next = std::move(lane.queue.front());
     lane.queue.pop_front();
-    queued_bytes_ -= next.bytes;
-    ++in_flight_;
-    lane.running = true;
-    lane.cancel_asked = false;
-    lane.response_id.clear();
-    lane.sink = sink = std::make_shared<LaneSink>(shared_from_this(), name);
+    queued_bytes_ -= next.size();
   }
-  return !Start(name, next.body, sink);
+  return !Start(name, ParseJson(next).value(), sink);  // it was JSON when it came
+}
+
+std::shared_ptr<ResponsesSocket::Impl::LaneSink> ResponsesSocket::Impl::Occupy(const std::string& name, Lane& lane) {
+  if (lane.running) return nullptr;
+  if (in_flight_ >= static_cast<size_t>(limits::kMaxTurnsInFlightPerConnection)) {
+    if (!lane.waiting) waiting_.push_back(name);
+    lane.waiting = true;
+    return nullptr;
+  }
+  ++in_flight_;
+  lane.running = true;
+  lane.cancel_asked = false;
+  lane.response_id.clear();
+  lane.sink = std::make_shared<LaneSink>(shared_from_this(), name);
+  return lane.sink;
 }
 
 // False if the create was refused; the lane is free again then.
@@ -263,7 +274,7 @@ void ResponsesSocket::Impl::PumpOnWorker(const std::string& name) {
     std::lock_guard lock(mutex_);
     const auto at = lanes_.find(name);
     if (closed_) return;
-    if (at != lanes_.end() && !at->second.queue.empty()) bytes = at->second.queue.front().bytes;
+    if (at != lanes_.end() && !at->second.queue.empty()) bytes = at->second.queue.front().size();
   }
   const std::string& principal = caller_.principal;
   const std::string client = principal.empty() ? "lanes of " + std::to_string(caller_.connection) : principal;

@@ -30,13 +30,9 @@ class ResponsesSocket::Impl : public std::enable_shared_from_this<ResponsesSocke
  private:
   class LaneSink;
   class ResumeSink;
-  struct Queued {
-    JsonValue body;
-    size_t bytes = 0;
-  };
   /// Creates that share a stream_id: one after another. "" is the default lane.
   struct Lane {
-    std::deque<Queued> queue;
+    std::deque<std::string> queue;   // as they came: parsed, they could take many times as much
     std::shared_ptr<LaneSink> sink;  // of the running turn
     bool running = false;
     bool waiting = false;       // in line for a place among the connection's turns
@@ -45,9 +41,12 @@ class ResponsesSocket::Impl : public std::enable_shared_from_this<ResponsesSocke
     std::string local_id;       // the newest response that only this connection can see
   };
 
-  void Create(JsonValue body, size_t bytes);
+  void Create(const JsonValue& body, std::string_view message);
   void Pump(const std::string& name);
   bool StartNext(const std::string& name);
+  /// The sink of the lane's next turn, which runs from now on; null if one runs or the lane has to wait for a place.
+  /// Under the mutex.
+  std::shared_ptr<LaneSink> Occupy(const std::string& name, Lane& lane);
   bool Start(const std::string& name, const JsonValue& body, const std::shared_ptr<LaneSink>& sink);
   void OnCreated(const std::string& name, const Response& response);
   void OnEnded(const std::string& name, const Response& response);

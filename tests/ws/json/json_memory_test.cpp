@@ -1,25 +1,13 @@
-// A reader that runs out of memory says so by an exception: it is not the message that is wrong.
+// What a reader of JSON takes of memory: no more than a multiple of the message. If there is none, it says so by an
+// exception: it is not the message that is wrong.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <new>
 #include <string>
 
+#include "base/limits.h"
+#include "tests/held_memory.h"
 #include "ws/json/json_value.h"
-
-namespace {
-thread_local size_t largest_allocation = SIZE_MAX;
-}  // namespace
-
-// Of the whole test binary: plain, but where a test sets a limit. The compiler sees one half of the pair at a time.
-#pragma GCC diagnostic ignored "-Wmismatched-new-delete"
-void* operator new(size_t bytes) {
-  void* memory = bytes <= largest_allocation ? std::malloc(bytes) : nullptr;
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
 namespace ringside {
 namespace {
@@ -36,6 +24,24 @@ TEST(JsonMemory, WantOfMemoryIsNoFaultOfTheMessage) {
   }
   largest_allocation = SIZE_MAX;
   EXPECT_TRUE(thrown);
+}
+
+TEST(JsonMemory, ManySmallValuesTakeNoMoreThanAMultipleOfTheMessage) {
+  const auto zeros = [](int64_t count) {
+    std::string text = "[0";
+    for (int64_t i = 1; i < count; ++i) text += ",0";
+    return text + "]";
+  };
+  for (const int64_t values : {limits::kMaxJsonValues - 1, limits::kMaxMessageBytes / 2}) {
+    const std::string message = zeros(values);
+    const int64_t before = most_held_memory = held_memory;
+    const Result<JsonValue> parsed = ParseJson(message);
+    EXPECT_LT(most_held_memory - before, 64 << 20) << values;
+    EXPECT_EQ(parsed.ok(), values < limits::kMaxJsonValues);
+    if (parsed.ok()) continue;
+    EXPECT_EQ(parsed.status().reason(), "invalid_json");
+    EXPECT_EQ(parsed.status().message(), "The message is not valid JSON: more than 262144 values");
+  }
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 #include <set>
 #include <vector>
 
+#include "base/limits.h"
+#include "tests/held_memory.h"
 #include "tests/ws/openai/responses_fixture.h"
 
 namespace ringside {
@@ -68,6 +70,27 @@ TEST_F(ResponsesLanesTest, WhatWaitedInALaneIsStartedByAWorker) {
   calls.clear();
   engine.Answer(1, "b");
   EXPECT_TRUE(Eventually([&] { return !socket.socket.busy(); }));
+}
+
+TEST_F(ResponsesLanesTest, WhatWaitsTakesNoMoreMemoryThanItsBytes) {
+  client.Send(Create({{"input", "1"}}));
+  std::string message = R"({"type":"response.create","input":[0)";
+  for (int i = 0; i < 200'000; ++i) message += ",0";
+  message += std::string((4 << 20) - message.size() - 2, ' ') + "]}";
+  ASSERT_EQ(message.size(), static_cast<size_t>(limits::kMaxMessageBytes));
+  const int64_t before = held_memory;
+  for (int i = 0; i < 4; ++i) client.Send(message);
+  EXPECT_LT(held_memory - before, limits::kMaxQueuedBytesPerConnection + (1 << 20));
+  client.Send(message);
+  const std::vector<Json> frames = client.Frames();
+  ASSERT_EQ(frames.back()["type"], "error");
+  EXPECT_EQ(frames.back()["error"]["code"], "rate_limit_exceeded");
+  engine.Answer(0, "Yo");  // and each is answered in its turn
+  size_t refused = 0;
+  EXPECT_TRUE(Eventually([&] {
+    for (const Json& frame : client.Frames()) refused += frame["type"] == "error";
+    return refused == 4;
+  }));
 }
 
 TEST_F(ResponsesLanesTest, WhatNoWorkerTakesIsRefused) {
