@@ -26,9 +26,10 @@ bool In(const JournalCursor& cursor, std::string_view prefix) {
 /// RocksDB's words name files: they are for the log only.
 Status StatusOf(const JournalCursor& cursor) {
   const Status status = cursor.status();
-  if (status.code() != StatusCode::kCorruption) return status;
+  if (status.ok()) return status;
   LogError("{}", status.message());
-  return Corruption("a block of the log fails its checksum");
+  if (status.code() == StatusCode::kCorruption) return Corruption("a block of the log fails its checksum");
+  return {status.code(), "The disk has failed: what is stored cannot be read.", "", "storage_failed"};
 }
 
 /// Reads a session's head through `cursor`: kNotFound, kCorruption.
@@ -158,8 +159,7 @@ Result<JournalTranscript> JournalReader::Read(const std::string& session) const 
     RETURN_IF_ERROR(WalkRecords(cursor, session, out.last, [&](const format::RecordView& record) {
       const uint64_t seq = out.records.size() + 1;
       auto payload = LoadPayload(data_key, session, seq, record.type, record.payload);
-      if (!payload.ok())
-        payloads = Corruption(fmt::format("record {}: {}", seq, payload.status().message()));
+      if (!payload.ok()) payloads = Corruption(fmt::format("record {}: {}", seq, payload.status().message()));
       out.records.push_back({record.type, payload.ok() ? std::move(*payload) : ""});
       out.chains.push_back(record.chain);
     }));

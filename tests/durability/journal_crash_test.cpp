@@ -121,6 +121,31 @@ TEST_F(JournalCrashTest, AFailedSyncStopsTheJournalForGood) {
   EXPECT_EQ((*journal)->Read("a")->records.size(), 1u);
 }
 
+TEST_F(JournalCrashTest, AReadThatFailsSaysSoAndNamesNoFile) {
+  const auto files = std::make_shared<FaultFileSystem>();
+  const std::unique_ptr<rocksdb::Env> env = MakeFaultEnv(files);
+  options_.env = env.get();
+  auto journal = Journal::Open(options_);
+  ASSERT_TRUE(journal.ok());
+  JournalEntry entry;
+  entry.session = "a";
+  entry.create = true;
+  for (int i = 0; i < 10; ++i) entry.records.push_back({1, std::string(100'000, 'x')});
+  ASSERT_TRUE((*journal)->Append(entry, nullptr).ok());
+  for (int start = 0; start < 2; ++start) {  // what was in the log is in a table then
+    journal->reset();
+    journal = Journal::Open(options_);
+    ASSERT_TRUE(journal.ok()) << journal.status().ToString();
+  }
+  files->FailAt(1, true);
+  const Status failed = (*journal)->Read("a").status();
+  EXPECT_EQ(failed.code(), StatusCode::kIo);
+  EXPECT_EQ(failed.reason(), "storage_failed");
+  EXPECT_EQ(failed.message().find(options_.path), std::string::npos) << failed.message();
+  files->FailNever();
+  EXPECT_EQ((*journal)->Read("a")->records.size(), 10u);
+}
+
 // ---- damaged files
 
 class JournalFilesTest : public JournalCrashTest {
