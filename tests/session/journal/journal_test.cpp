@@ -76,6 +76,20 @@ JournalEntry Entry(std::string session, std::vector<std::string> payloads, bool 
   return entry;
 }
 
+TEST(JournalFormat, AHeadOfAnOlderVersionHasNoBytes) {
+  const std::string head = journal_format::EncodeHead("key", {{7, {2, 3}, 100}, 4});
+  const auto read = journal_format::DecodeHead("key", head);
+  ASSERT_TRUE(read.has_value());
+  EXPECT_EQ(read->last.bytes, 100U);
+  std::string older = head.substr(0, head.size() - 16);
+  const uint64_t check = journal_format::Checksum("key", older);
+  for (int i = 0; i < 8; ++i) older.push_back(static_cast<char>(check >> (8 * i)));
+  const auto before = journal_format::DecodeHead("key", older);
+  ASSERT_TRUE(before.has_value());
+  EXPECT_EQ(before->last, (JournalPosition{7, {2, 3}, 0}));
+  EXPECT_EQ(before->boot, 4U);
+}
+
 TEST_F(JournalTest, KeepsRecordsInOrderAcrossReopening) {
   JournalPosition last;
   {
