@@ -229,10 +229,11 @@ Status SessionTable::DeleteItem(const Caller& caller, const std::string& id, con
 }
 
 Result<SessionInfo> SessionTable::State::AddFork(const Caller& caller, const Session& from,
-                                                 std::optional<int64_t> items) {
+                                                 std::optional<int64_t> items, std::optional<Metadata> metadata) {
   RETURN_IF_ERROR(MakeRoom(caller.principal));
   ASSIGN_OR_RETURN(Timeline timeline, from.CopyTimeline(items));
-  auto session = std::make_shared<Session>(context, MakeId("conv_"), caller.principal, from.metadata(), from.window());
+  auto session = std::make_shared<Session>(context, MakeId("conv_"), caller.principal,
+                                           metadata ? std::move(*metadata) : from.metadata(), from.window());
   const TimelineId own = NextEngineId();
   const bool rendered = !timeline.tokens().empty();
   session->Adopt(std::move(timeline), own);
@@ -241,9 +242,10 @@ Result<SessionInfo> SessionTable::State::AddFork(const Caller& caller, const Ses
   return InfoOf(*session);
 }
 
-Result<SessionInfo> SessionTable::Fork(const Caller& caller, const std::string& id, std::optional<int64_t> items) {
+Result<SessionInfo> SessionTable::Fork(const Caller& caller, const std::string& id, std::optional<int64_t> items,
+                                       std::optional<Metadata> metadata) {
   ASSIGN_OR_RETURN(const auto session, state_->Find(caller, id));
-  return state_->AddFork(caller, *session, items);
+  return state_->AddFork(caller, *session, items, std::move(metadata));
 }
 
 }  // namespace ringside

@@ -62,8 +62,10 @@ class SessionTable {
   Result<int64_t> Rewind(const Caller& caller, const std::string& id, int64_t items);
   /// Deletes the last item, as Rewind would; another item is refused (item_not_last).
   Status DeleteItem(const Caller& caller, const std::string& id, const std::string& item);
-  /// A new conversation with the first `items` items (absent = all) and the same settings.
-  Result<SessionInfo> Fork(const Caller& caller, const std::string& id, std::optional<int64_t> items);
+  /// A new conversation with the first `items` items (absent = all) and the same settings; its metadata are the same,
+  /// too, unless others are given.
+  Result<SessionInfo> Fork(const Caller& caller, const std::string& id, std::optional<int64_t> items,
+                           std::optional<Metadata> metadata = std::nullopt);
 
   // Turns.
   /// Starts an answer. The sink hears of it from response.created on, possibly before this returns. Errors (the sink
@@ -74,6 +76,9 @@ class SessionTable {
   Status Cancel(const Caller& caller, const std::string& response_id);
   /// The response as it is now. kNotFound.
   Result<std::shared_ptr<const Response>> GetResponse(const Caller& caller, const std::string& id) const;
+  /// The newest responses of a conversation, at most `most`, oldest first, without those that only a connection sees.
+  Result<std::vector<std::shared_ptr<const Response>>> ListResponses(const Caller& caller, const std::string& id,
+                                                                     size_t most) const;
   /// kNotFound for a response that the caller may not see.
   Status FindResponse(const Caller& caller, const std::string& id) const;
   /// The response's input: the items of its timeline up to its answer. kNotFound.

@@ -142,7 +142,8 @@ struct SessionTable::State {
                                   const std::shared_ptr<EventSink>& sink, std::shared_ptr<void>* permit);
   /// Hands a turn that has begun to the journal and the engine.
   Status Launch(const Target& target, Session::Prepared prepared, TurnId turn, const Response& response);
-  Result<SessionInfo> AddFork(const Caller& caller, const Session& from, std::optional<int64_t> items);
+  Result<SessionInfo> AddFork(const Caller& caller, const Session& from, std::optional<int64_t> items,
+                              std::optional<Metadata> metadata);
   SessionInfo InfoOf(const Session& session) const;
   Result<SessionInfo> ListEntry(const std::string& key, const std::string& owner);
   /// Of the sessions that have changed.

@@ -1,6 +1,8 @@
 // The table's turns and responses.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "session/ids.h"
 #include "session/table_state.h"
 #include "session/turn_sink.h"
@@ -187,6 +189,19 @@ Status SessionTable::Cancel(const Caller& caller, const std::string& response_id
 Result<std::shared_ptr<const Response>> SessionTable::GetResponse(const Caller& caller, const std::string& id) const {
   ASSIGN_OR_RETURN(const State::Found found, state_->FindResponse(caller, id));
   return found.session->Snapshot(found.response);
+}
+
+Result<std::vector<std::shared_ptr<const Response>>> SessionTable::ListResponses(const Caller& caller,
+                                                                                 const std::string& id,
+                                                                                 size_t most) const {
+  ASSIGN_OR_RETURN(const auto session, state_->Find(caller, id));
+  const std::vector<std::shared_ptr<Response>> all = session->Responses();
+  std::vector<std::shared_ptr<const Response>> newest;
+  for (auto at = all.rbegin(); at != all.rend() && newest.size() < most; ++at) {
+    if ((*at)->stored) newest.push_back(session->Copy(**at));
+  }
+  std::reverse(newest.begin(), newest.end());
+  return newest;
 }
 
 Status SessionTable::FindResponse(const Caller& caller, const std::string& id) const {

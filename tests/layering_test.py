@@ -35,8 +35,9 @@ MAY_INCLUDE = {
     "ws/transport": "base",
     "ws/config": "base kernels cache engine/model engine ws/transport",
     "ws/openai": "base engine/text engine session/journal session/chat session ws/json ws/transport",
+    "ws/page": "base ws/transport",
     "ws": "base kernels cache engine/text engine/model engine session/journal session/chat session ws/json ws/transport"
-          " ws/config ws/openai",
+          " ws/config ws/openai ws/page",
 }
 FOLDERS = ["base", "kernels", "cache", "engine", "session", "ws", "clients", "tests"]
 

@@ -24,6 +24,7 @@
 #include "ws/openai/conversations.h"
 #include "ws/openai/models.h"
 #include "ws/openai/responses.h"
+#include "ws/page/page.h"
 #include "ws/transport/server.h"
 
 namespace ringside {
@@ -167,6 +168,7 @@ Status Serving::Start() {
 std::shared_ptr<Service> Serving::MakeService() {
   auto service = std::make_shared<Service>();
   AddHealthRoutes(*service, health_);
+  if (!config_.no_ui) AddPageRoutes(*service, config_.ui_dir);
   service->router.AnswerAtOnce("/metrics");
   service->router.Add("GET", "/metrics",
                       [this](const HttpRequest&, const Router::Parameters&) { return MetricsAnswer(metrics_); });

@@ -36,6 +36,8 @@ struct ServerConfig {
   std::vector<std::string> api_keys;
   std::vector<std::string> allowed_origins;
   bool allow_public = false;
+  bool no_ui = false;  // no page at /
+  std::string ui_dir;  // read the page's files from here at every request; "" = those in the program
   int64_t io_threads = 2;
   int64_t worker_threads = 2;
   int64_t max_connections = 1024;

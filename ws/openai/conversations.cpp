@@ -2,12 +2,14 @@
 
 #include "base/limits.h"
 #include "ws/json/json_writer.h"
-#include "ws/openai/responses_objects.h"
 #include "ws/openai/responses_fields.h"
+#include "ws/openai/responses_objects.h"
 #include "ws/openai/responses_paging.h"
 
 namespace ringside {
 namespace {
+
+constexpr size_t kMaxTurnsOfMemory = 256;  // told by one answer
 
 Caller CallerOf(const HttpRequest& request) { return {request.principal, 0}; }
 
@@ -148,6 +150,34 @@ Result<std::string> Verify(SessionTable& table, const HttpRequest& request, cons
   return json.EndObject().Take();
 }
 
+// The window as a range of the timeline, the messages in it, and where each answer's context came from.
+Result<std::string> Memory(const SessionTable& table, const HttpRequest& request, const std::string& id) {
+  ASSIGN_OR_RETURN(const SessionInfo info, table.GetSession(CallerOf(request), id));
+  ASSIGN_OR_RETURN(const std::vector<Item> items, table.GetItems(CallerOf(request), id));
+  ASSIGN_OR_RETURN(const auto turns, table.ListResponses(CallerOf(request), id, kMaxTurnsOfMemory));
+  const int64_t first_live = info.pinned + info.tokens_evicted;
+  JsonWriter json;
+  json.BeginObject().Field("id", id).Field("object", "conversation.memory");
+  json.Field("memory_len", info.memory_len).Field("pinned", info.pinned).Field("first_live", first_live);
+  json.Field("position", info.position).Field("cache", CacheSourceName(info.cache));
+  json.Key("messages").BeginArray();
+  for (const Item& item : items) {
+    if (!item.rendered() || item.token_end <= first_live) continue;
+    json.BeginObject().Field("id", item.id).Field("role", ChatRoleName(item.role));
+    json.Field("begin", item.token_begin).Field("end", item.token_end).EndObject();
+  }
+  json.EndArray().Key("turns").BeginArray();
+  for (const std::shared_ptr<const Response>& turn : turns) {
+    if (turn->running() || turn->warm_up) continue;
+    json.BeginObject().Field("response_id", turn->id).Field("item_id", turn->item_id);
+    json.Field("status", ResponseStatusName(turn->status)).TextOrNull("incomplete_reason", turn->incomplete_reason);
+    json.Field("output_tokens", turn->output_tokens).Key("ringside");
+    WriteReport(json, *turn);
+    json.EndObject();
+  }
+  return json.EndArray().EndObject().Take();
+}
+
 }  // namespace
 
 void RegisterConversationRoutes(Router& router, SessionTable& table) {
@@ -171,6 +201,8 @@ void RegisterConversationRoutes(Router& router, SessionTable& table) {
   });
   router.Add("GET", one + "/export",
              [&table](const HttpRequest& r, const Ids& ids) { return Export(table, r, ids[0]); });
+  router.Add("GET", one + "/memory",
+             [&table](const HttpRequest& r, const Ids& ids) { return Answer(Memory(table, r, ids[0])); });
   router.Add("POST", one + "/verify",
              [&table](const HttpRequest& r, const Ids& ids) { return Answer(Verify(table, r, ids[0])); });
   router.Add("GET", items,

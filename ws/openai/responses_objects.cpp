@@ -6,22 +6,6 @@
 namespace ringside {
 namespace {
 
-const char* StatusName(ResponseStatus status) {
-  switch (status) {
-    case ResponseStatus::kInProgress:
-      return "in_progress";
-    case ResponseStatus::kCompleted:
-      return "completed";
-    case ResponseStatus::kIncomplete:
-      return "incomplete";
-    case ResponseStatus::kCancelled:
-      return "cancelled";
-    case ResponseStatus::kFailed:
-      return "failed";
-  }
-  return "failed";
-}
-
 // The answer's item may be cut short where the response is cancelled or failed.
 const char* ItemStatus(const Response& response) {
   if (response.running()) return "in_progress";
@@ -55,6 +39,37 @@ void WriteClamped(JsonWriter& json, const ClampedLimits& clamped) {
   json.EndObject();
 }
 
+void WriteFailure(JsonWriter& json, const Response& response, ResponseStatus status) {
+  json.Key("error");
+  if (status != ResponseStatus::kFailed) {
+    json.Null();
+    return;
+  }
+  const StatusCode code = response.error.code();
+  const char* name = code == StatusCode::kOverloaded        ? "rate_limit_exceeded"
+                     : code == StatusCode::kInvalidArgument ? "invalid_prompt"
+                                                            : "server_error";
+  json.BeginObject().Field("code", name).Field("message", MapStatus(response.error).message).EndObject();
+}
+
+}  // namespace
+
+const char* ResponseStatusName(ResponseStatus status) {
+  switch (status) {
+    case ResponseStatus::kInProgress:
+      return "in_progress";
+    case ResponseStatus::kCompleted:
+      return "completed";
+    case ResponseStatus::kIncomplete:
+      return "incomplete";
+    case ResponseStatus::kCancelled:
+      return "cancelled";
+    case ResponseStatus::kFailed:
+      return "failed";
+  }
+  return "failed";
+}
+
 void WriteReport(JsonWriter& json, const Response& response) {
   const CacheReport& report = response.report;
   json.BeginObject().Field("source", CacheSourceName(report.source)).Field("tokens_reused", report.tokens_reused);
@@ -72,21 +87,6 @@ void WriteReport(JsonWriter& json, const Response& response) {
   WriteRecorded(json, response.recorded);
   json.EndObject();
 }
-
-void WriteFailure(JsonWriter& json, const Response& response, ResponseStatus status) {
-  json.Key("error");
-  if (status != ResponseStatus::kFailed) {
-    json.Null();
-    return;
-  }
-  const StatusCode code = response.error.code();
-  const char* name = code == StatusCode::kOverloaded        ? "rate_limit_exceeded"
-                     : code == StatusCode::kInvalidArgument ? "invalid_prompt"
-                                                            : "server_error";
-  json.BeginObject().Field("code", name).Field("message", MapStatus(response.error).message).EndObject();
-}
-
-}  // namespace
 
 std::string Logprobs(std::span<const OutputToken> tokens, const Tokenizer& tokenizer) {
   JsonWriter json;
@@ -125,9 +125,8 @@ std::string ResponseWith(const Response& response, ResponseStatus status, const 
                          const std::string& output) {
   JsonWriter json;
   json.BeginObject().Field("id", response.id).Field("object", "response").Field("created_at", response.created_at);
-  json.Field("status", StatusName(status)).Key("completed_at");
-  response.completed_at > 0 && status == ResponseStatus::kCompleted ? json.Value(response.completed_at)
-                                                                             : json.Null();
+  json.Field("status", ResponseStatusName(status)).Key("completed_at");
+  response.completed_at > 0 && status == ResponseStatus::kCompleted ? json.Value(response.completed_at) : json.Null();
   WriteFailure(json, response, status);
   json.Key("incomplete_details");
   if (status == ResponseStatus::kIncomplete) {

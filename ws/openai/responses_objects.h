@@ -37,6 +37,10 @@ std::string ErrorFrame(const Status& status, const std::string& stream_id, int64
 /// {"type","code","message","param"}, and "retry_after_ms" where waiting helps: what `error` fields hold.
 std::string ErrorObject(const Status& status, int64_t retry_after_ms = 0);
 
+/// What a finished response says of its cache: the object "ringside".
+void WriteReport(JsonWriter& json, const Response& response);
+/// "completed", "incomplete", ...
+const char* ResponseStatusName(ResponseStatus status);
 /// Members "seq" and "chain" of an object, where anything was recorded.
 void WriteRecorded(JsonWriter& json, const JournalPosition& recorded);
 

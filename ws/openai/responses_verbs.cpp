@@ -74,7 +74,11 @@ void ResponsesSocket::Impl::Fork(const JsonValue& event) {
   std::optional<int64_t> at;
   if (Status bad = ReadSession(event, &session); !bad.ok()) return FailVerb("fork", bad);
   if (Status bad = ReadCount(event, "at", &at); !bad.ok()) return FailVerb("fork", bad);
-  const Result<SessionInfo> fork = table_.Fork(caller_, session, at);
+  std::optional<Metadata> metadata;
+  if (const JsonValue* given = event.Find("metadata"); given != nullptr && !given->is_null()) {
+    if (Status bad = ReadMetadata(*given, "metadata", &metadata.emplace()); !bad.ok()) return FailVerb("fork", bad);
+  }
+  const Result<SessionInfo> fork = table_.Fork(caller_, session, at, std::move(metadata));
   if (!fork.ok()) return FailVerb("fork", fork.status());
   JsonWriter json;
   json.BeginObject().Field("type", "ringside:session.forked").Field("session", fork->id).Field("from", session);

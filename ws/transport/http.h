@@ -32,6 +32,7 @@ struct HttpResponse {
   int status = 200;
   std::string body;
   std::string content_type = "application/json";
+  std::string cache_control = "no-store";
   std::vector<std::pair<std::string, std::string>> headers;
   /// Not null: the body is not `body` but what is pushed into this outbox until it is closed with
   /// Outbox::kEndOfBody. Called once, on a worker, while the head is sent; what it returns is kept until the answer has

@@ -17,6 +17,8 @@ const char* Reason(int status) {
       return "Created";
     case 204:
       return "No Content";
+    case 304:
+      return "Not Modified";
     case 400:
       return "Bad Request";
     case 401:
@@ -85,6 +87,9 @@ bool Decode(std::string_view text, bool plus_is_space, std::string& out) {
   return true;
 }
 
+/// Answers that have no body by their status.
+bool IsBodiless(int status) { return status == 204 || status == 304; }
+
 /// Nothing that a handler puts into a header may end it.
 bool IsHeaderText(std::string_view text) {
   for (const char c : text) {
@@ -124,7 +129,7 @@ std::optional<HttpTarget> ParseTarget(std::string_view target) {
 }
 
 bool HasBody(const HttpResponse& response, const AnswerStyle& style) {
-  return !style.without_body && response.status != 204;
+  return !style.without_body && !IsBodiless(response.status);
 }
 
 std::string WriteHead(const HttpResponse& response, const AnswerStyle& style) {
@@ -132,13 +137,13 @@ std::string WriteHead(const HttpResponse& response, const AnswerStyle& style) {
   const auto add = [&out](std::string_view name, std::string_view value) {
     if (IsHeaderText(name) && IsHeaderText(value)) out += fmt::format("{}: {}\r\n", name, value);
   };
-  if (response.status != 204) {
+  if (!IsBodiless(response.status)) {
     add("Content-Type", response.content_type);
     if (style.body == AnswerStyle::Body::kSized) add("Content-Length", std::to_string(response.body.size()));
     if (style.body == AnswerStyle::Body::kChunks) add("Transfer-Encoding", "chunked");
   }
   add("Connection", style.keep_alive ? "keep-alive" : "close");
-  add("Cache-Control", "no-store");
+  add("Cache-Control", response.cache_control);
   add("X-Content-Type-Options", "nosniff");
   add("x-request-id", style.request_id);
   if (!style.allow_origin.empty()) {

@@ -125,6 +125,39 @@ TEST_F(ConversationsTest, TheLastItemCanBeDeleted) {
   EXPECT_EQ(Ok(Call("DELETE", items + "/" + list["data"][0]["id"].get<std::string>()))["ringside"]["items"], 1);
 }
 
+TEST_F(ConversationsTest, MemoryTellsTheWindowItsMessagesAndWhatEachTurnFound) {
+  const std::string id = NewConversation(), path = "/v1/conversations/" + id + "/memory";
+  Json memory = Ok(Call("GET", path));
+  EXPECT_EQ(memory["object"], "conversation.memory");
+  EXPECT_EQ(memory["position"], 0);
+  EXPECT_THAT(memory["messages"], SizeIs(0));
+  EXPECT_THAT(memory["turns"], SizeIs(0));
+  client.Send(Create({{"conversation", id}}));
+  EXPECT_THAT(Ok(Call("GET", path))["turns"], SizeIs(0)) << "it runs";
+  engine.Answer(0, "Yo");
+  client.Send(Create({{"conversation", id}, {"input", "More"}}));
+  engine.Answer(1, "a");
+  memory = Ok(Call("GET", path));
+  const Json info = Ok(Call("GET", "/v1/conversations/" + id))["ringside"];
+  for (const char* field : {"memory_len", "pinned", "position", "cache"})
+    EXPECT_EQ(memory[field], info[field]) << field;
+  EXPECT_EQ(memory["first_live"], info["pinned"].get<int64_t>() + info["tokens_evicted"].get<int64_t>());
+  ASSERT_THAT(memory["messages"], SizeIs(4));
+  int64_t end = 0;
+  for (const Json& message : memory["messages"]) {
+    EXPECT_GE(message["begin"], end);
+    end = message["end"];
+    EXPECT_GT(end, message["begin"].get<int64_t>());
+  }
+  ASSERT_THAT(memory["turns"], SizeIs(2));
+  EXPECT_EQ(memory["turns"][1]["item_id"], memory["messages"][3]["id"]);
+  EXPECT_EQ(memory["turns"][1]["status"], "completed");
+  EXPECT_EQ(memory["turns"][1]["incomplete_reason"], nullptr);
+  EXPECT_EQ(memory["turns"][1]["ringside"]["source"], "slot");
+  EXPECT_GT(memory["turns"][1]["ringside"]["tokens_reused"], 0);
+  Fails(Call("GET", path, nullptr, "other"), 404, "conversation_not_found", "conversation");
+}
+
 TEST_F(ConversationsTest, ABusyConversationIsA409) {
   const std::string id = NewConversation();
   client.Send(Create({{"conversation", id}}));

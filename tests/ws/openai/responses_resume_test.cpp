@@ -153,6 +153,22 @@ TEST_F(ResponsesResumeTest, RewindForkAndRegenerate) {
   EXPECT_EQ(table.GetItems({"me", 0}, fork)->size(), 2U);
 }
 
+TEST_F(ResponsesResumeTest, AForkHasTheMetadataThatItIsGiven) {
+  const std::string id = NewConversation();
+  client.Send(Create({{"conversation", id}}));
+  engine.Answer(0, "Yo");
+  ASSERT_TRUE(table.SetMetadata({"me", 0}, id, {{"title", "First"}}).ok());
+  client.Frames();
+  client.Send(Json{{"type", "ringside:session.fork"}, {"session", id}, {"metadata", nullptr}});
+  EXPECT_EQ(table.GetSession({"me", 0}, client.Frame()["session"])->metadata, (Metadata{{"title", "First"}}));
+  client.Send(Json{{"type", "ringside:session.fork"}, {"session", id}, {"at", 1}, {"metadata", {{"parent", id}}}});
+  EXPECT_EQ(table.GetSession({"me", 0}, client.Frame()["session"])->metadata, (Metadata{{"parent", id}}));
+  client.Send(Json{{"type", "ringside:session.fork"}, {"session", id}, {"metadata", {{"parent", 5}}}});
+  const Json failed = client.Frame();
+  EXPECT_EQ(failed["verb"], "fork");
+  EXPECT_EQ(failed["error"]["param"], "metadata.parent");
+}
+
 TEST_F(ResponsesResumeTest, VerbsFailWithTheirOwnEvent) {
   const std::string id = NewConversation();
   client.Send(Create({{"conversation", id}}));

@@ -1,0 +1,64 @@
+// The server over HTTP: conversations, models. Every failure is an ApiError that says what the server said.
+import { apiKey } from "./store.js";
+
+export class ApiError extends Error {
+  constructor(status, error = {}, retryAfterMs = 0) {
+    super(error.message || (status ? `The server answered ${status}.` : "The server cannot be reached."));
+    this.status = status; // 0: it was not reached
+    this.code = error.code || "";
+    this.retryAfterMs = error.retry_after_ms || retryAfterMs;
+  }
+}
+
+async function request(method, path, { body, type } = {}) {
+  const headers = {};
+  const key = apiKey.load();
+  if (key) headers.Authorization = `Bearer ${key}`;
+  if (body !== undefined) headers["Content-Type"] = type || "application/json";
+  let response;
+  try {
+    response = await fetch(path, { method, headers, body: body === undefined || type ? body : JSON.stringify(body), cache: "no-store" });
+  } catch {
+    throw new ApiError(0);
+  }
+  if (response.ok) return response;
+  const answer = await response.json().catch(() => ({}));
+  throw new ApiError(response.status, answer.error, Number(response.headers.get("retry-after-ms") || 0));
+}
+
+const json = async (method, path, options) => (await request(method, path, options)).json();
+const one = (id) => `/v1/conversations/${encodeURIComponent(id)}`;
+
+export const getModel = async () => (await json("GET", "/v1/models")).data[0];
+export const getConversation = (id) => json("GET", one(id));
+export const createConversation = (metadata) => json("POST", "/v1/conversations", { body: { metadata } });
+export const setMetadata = (id, metadata) => json("POST", one(id), { body: { metadata } });
+export const deleteConversation = (id) => json("DELETE", one(id));
+export const getMemory = (id) => json("GET", `${one(id)}/memory`);
+export const exportConversation = async (id) => (await request("GET", `${one(id)}/export`)).blob();
+export const importConversation = (bytes) =>
+  json("POST", "/v1/conversations/import", { body: bytes, type: "application/octet-stream" });
+
+// Pages of a list, as they come.
+async function* pages(path) {
+  for (let after = ""; ; ) {
+    const page = await json("GET", path + after);
+    yield page.data;
+    if (!page.has_more) return;
+    after = `&after=${encodeURIComponent(page.last_id)}`;
+  }
+}
+export const listConversations = () => pages("/v1/conversations?limit=100");
+async function allItems(path) {
+  const items = [];
+  for await (const page of pages(`${path}?order=asc&limit=100`)) items.push(...page);
+  return items.map((item) => ({
+    id: item.id,
+    role: item.role,
+    text: item.content.map((part) => part.text || "").join(""),
+    complete: item.status !== "incomplete",
+  }));
+}
+export const getItems = (id) => allItems(`${one(id)}/items`);
+// What an answer, running or finished, had before it: while it runs, its question is in no other list.
+export const getInputItems = (response) => allItems(`/v1/responses/${encodeURIComponent(response)}/input_items`);

@@ -1,0 +1,461 @@
+// The page's beginning: makes its parts, follows the address, joins what one part does with what the others show.
+import * as api from "./api.js";
+import { rootOf, siblingsOf } from "./branches.js";
+import { Composer } from "./composer.js";
+import { Conversation } from "./conversation.js";
+import { announce, byId, el } from "./dom.js";
+import { count, titleOf } from "./format.js";
+import { icon } from "./icons.js";
+import { MemoryPanel } from "./memory.js";
+import { drawRing } from "./ring.js";
+import { askText, confirmDialog, dialogOpen, openHelp, openSettings, preferences, requestFields } from "./settings.js";
+import { Sidebar } from "./sidebar.js";
+import { draft, load, save, theme } from "./store.js";
+import { Thread } from "./thread.js";
+
+const WIDE = matchMedia("(min-width: 900px)");
+const LIST_INTERVAL_MS = 5_000; // while another conversation is being answered
+const RING_INTERVAL_MS = 250; // between two pictures of a memory that grows
+const LOOK_INTERVAL_MS = 10_000; // at where the cache is
+
+const EMPTY = { messages: () => [], live: null, pending: null, turns: new Map(), busy: false };
+
+let conversation = null;
+let model = null;
+let creating = false;
+let countdown = 0;
+let looking = 0;
+
+const sidebar = new Sidebar({
+  create: () => go(""),
+  rename, exportOne, exportText, remove, importFile,
+  settings: () => settings(),
+  help: openHelp,
+  theme: nextTheme,
+  toggle: () => showSidebar(!sidebarShown()),
+});
+const thread = new Thread({
+  regenerate, edit,
+  proceed: () => conversation.answer(requestOptions()),
+  retry: () => conversation.retry(),
+  dismiss: () => {
+    const { text } = conversation.pending;
+    conversation.forget();
+    if (text) composer.put(text);
+    thread.render();
+  },
+  open: go,
+});
+const composer = new Composer({ send, stop: () => conversation?.stop(), editLast: () => conversation && thread.editLast() });
+const memory = new MemoryPanel({ toggle: () => showMemory(false) });
+const top = makeTop();
+
+// ---- what is open --------------------------------------------------------------------------------------------------
+
+const idOfAddress = () => {
+  const found = /^#\/(conv_[A-Za-z0-9_-]{1,100})$/.exec(location.hash);
+  return found ? found[1] : "";
+};
+
+function go(id) {
+  const hash = id ? `#/${id}` : "#/";
+  if (location.hash === hash) follow();
+  else location.hash = hash;
+  if (!WIDE.matches) showSidebar(false);
+}
+
+function follow() {
+  const id = idOfAddress();
+  if (conversation?.id !== id || !id) {
+    conversation?.close();
+    const opened = id ? new Conversation(id, (what) => conversation === opened && onChange(what)) : null;
+    conversation = opened;
+    thread.show(conversation ?? EMPTY);
+    composer.open(id || "new");
+    sidebar.setCurrent(id);
+  }
+  showAll();
+  composer.focus();
+}
+
+function onChange(what) {
+  if (what === "messages" || what === "live") thread.render();
+  if (what === "text") thread.grow();
+  if (what === "end") {
+    thread.settle();
+    sidebar.refresh().catch(() => {});
+  }
+  if (what === "live") {
+    announce("The answer begins.");
+    sidebar.refresh().catch(() => {});
+  }
+  if (what === "state") thread.showState();
+  if (what === "text") lazily();
+  else showAll();
+}
+
+// What is around an answer that grows need not follow each token.
+function lazily() {
+  looking ||= setTimeout(() => {
+    looking = 0;
+    showTop();
+    memory.show(conversation);
+  }, RING_INTERVAL_MS);
+}
+
+function showAll() {
+  showTop();
+  showBanner();
+  composer.setBusy(Boolean(conversation?.busy));
+  memory.show(conversation);
+  if (conversation?.info) {
+    sidebar.conversations.set(conversation.id, Object.assign(conversation.info, { order: sidebar.conversations.get(conversation.id)?.order ?? 0 }));
+    thread.setSiblings(siblingsOf(conversation.info, sidebar.family(rootOf(conversation.info))));
+    thread.refreshStats();
+  }
+  const blank = !conversation;
+  byId("main").classList.toggle("blank", blank);
+  const failed = conversation?.loadError;
+  if (blank) byId("thread").replaceChildren(welcome());
+  else if (failed && !conversation.items.length) byId("thread").replaceChildren(loadFailed(failed));
+}
+
+function welcome() {
+  const ideas = ["Explain how a ring buffer works", "Write a haiku about memory", "What can you help me with?"];
+  return el("div", { class: "welcome" }, drawRing({ pinned: 8, memory_len: 92, first_live: 8, position: 71, messages: [
+    { begin: 8, end: 20, role: "user" }, { begin: 20, end: 41, role: "assistant" }, { begin: 41, end: 47, role: "user" }, { begin: 47, end: 71, role: "assistant" }] }),
+    el("h2", {}, "What is on your mind?"),
+    el("p", {}, model ? `${model.id} remembers this conversation for as long as it goes on.` : "Conversations are kept on the server, and go on where they were."),
+    el("div", { class: "ideas" }, ...ideas.map((text) => el("button", { type: "button", onclick: () => composer.put(text) }, text))));
+}
+
+function loadFailed(error) {
+  const gone = error.status === 404;
+  return el("div", { class: "welcome" }, el("h2", {}, gone ? "Not here any more" : "This could not be loaded"), el("p", {}, error.message),
+    el("div", { class: "ideas" }, gone
+      ? el("button", { type: "button", onclick: () => go("") }, "Begin a new conversation")
+      : el("button", { type: "button", onclick: () => conversation.reconnect() }, "Try again")));
+}
+
+// ---- asking --------------------------------------------------------------------------------------------------------
+
+function requestOptions(first = false) {
+  const fields = requestFields(first);
+  if (conversation) {
+    const next = load(`instructions.next.${conversation.id}`);
+    if (next !== null) {
+      fields.instructions = next.text;
+      save(`instructions.${conversation.id}`, next);
+      save(`instructions.next.${conversation.id}`, null);
+    } else if (first && fields.instructions) {
+      save(`instructions.${conversation.id}`, { text: fields.instructions });
+    }
+  }
+  return fields;
+}
+
+async function send(text, sent) {
+  if (conversation) {
+    if (conversation.busy || conversation.pending) return;
+    conversation.send(text, requestOptions(conversation.items.length === 0));
+    sent();
+    thread.toBottom();
+    return;
+  }
+  if (creating) return;
+  creating = true;
+  try {
+    const made = await api.createConversation({ title: titleOf(text) });
+    sidebar.put(made);
+    draft.save(made.id, text); // until the question itself is kept, under its own name
+    sent();
+    history.replaceState(null, "", `#/${made.id}`);
+    follow();
+    conversation.send(text, requestOptions(true));
+    composer.put("");
+  } catch (error) {
+    onFailure(error);
+  } finally {
+    creating = false;
+  }
+}
+
+// The same history with another answer, or another question, as a version of its own.
+async function fork(at, then) {
+  if (conversation.busy) return;
+  const from = conversation;
+  try {
+    const id = await from.fork(at, sidebar.title(from.info));
+    const instructions = load(`instructions.${from.id}`);
+    if (instructions) save(`instructions.${id}`, instructions);
+    sidebar.put(await api.getConversation(id));
+    if (conversation !== from) return;
+    from.forget();
+    go(id);
+    if (location.hash === `#/${id}` && conversation.id !== id) follow();
+    then();
+  } catch (error) {
+    onFailure(error);
+    thread.render();
+  }
+}
+function regenerate(group) {
+  fork(group.start, () => conversation.answer(requestOptions()));
+}
+
+function edit(group, text) {
+  fork(group.start, () => {
+    conversation.send(text, requestOptions(group.start === 0));
+    composer.focus();
+  });
+}
+
+function onFailure(error) {
+  if (error.status === 401) return void settings("The server wants a key.");
+  const bar = byId("banner");
+  bar.className = "shown bad";
+  bar.replaceChildren(icon("warn", 17), el("span", {}, error.message), el("button", { type: "button", class: "button small plain", onclick: () => showBanner() }, "Dismiss"));
+}
+
+// ---- the list's verbs ----------------------------------------------------------------------------------------------
+
+async function rename(entry) {
+  const title = await askText("Rename", "Title", entry.title);
+  if (!title) return;
+  try {
+    const first = sidebar.conversations.get(entry.root) ?? sidebar.conversations.get(entry.id);
+    const renamed = await api.setMetadata(first.id, { ...first.metadata, title: titleOf(title) });
+    sidebar.put(renamed);
+    if (conversation?.id === renamed.id) conversation.info = renamed;
+    showTop();
+  } catch (error) {
+    onFailure(error);
+  }
+}
+
+async function remove(entry) {
+  const versions = entry.members.length;
+  const what = versions > 1 ? `“${entry.title}” and its ${count(versions)} versions will be gone for good.` : `“${entry.title}” will be gone for good.`;
+  if (!(await confirmDialog("Delete this conversation?", what, "Delete"))) return;
+  try {
+    const open = entry.members.some(({ id }) => id === conversation?.id);
+    for (const { id } of entry.members) {
+      await api.deleteConversation(id);
+      sidebar.conversations.delete(id);
+      for (const name of ["draft", "pending", "instructions", "instructions.next"]) save(`${name}.${id}`, null);
+    }
+    sidebar.render();
+    if (open) go("");
+  } catch (error) {
+    onFailure(error);
+    sidebar.refresh().catch(() => {});
+  }
+}
+
+function download(blob, name) {
+  const link = el("a", { href: URL.createObjectURL(blob), download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+}
+const fileName = (title) => title.replace(/[^\p{L}\p{N} _-]+/gu, "").trim().slice(0, 60) || "conversation";
+
+async function exportOne(entry) {
+  try {
+    download(await api.exportConversation(entry.id), `${fileName(entry.title)}.ringside`);
+  } catch (error) {
+    onFailure(error);
+  }
+}
+
+async function exportText(entry) {
+  try {
+    const items = await api.getItems(entry.id);
+    const names = { user: "You", assistant: "Answer", system: "System", developer: "System" };
+    const text = items.map(({ role, text: said }) => `## ${names[role]}\n\n${said}\n`).join("\n");
+    download(new Blob([`# ${entry.title}\n\n${text}`], { type: "text/markdown" }), `${fileName(entry.title)}.md`);
+  } catch (error) {
+    onFailure(error);
+  }
+}
+
+async function importFile(file) {
+  try {
+    const made = await api.importConversation(await file.arrayBuffer());
+    // It is a conversation of its own here, whatever it was a version of.
+    const title = made.metadata.title || titleOf(file.name.replace(/\.ringside$/, ""));
+    sidebar.put(await api.setMetadata(made.id, { title }));
+    go(made.id);
+  } catch (error) {
+    onFailure(error);
+  }
+}
+
+// ---- what is around the messages -----------------------------------------------------------------------------------
+
+function makeTop() {
+  const button = (name, label, onclick) => el("button", { type: "button", class: "icon", "aria-label": label, title: label, onclick }, icon(name));
+  const menu = button("menu", "Show conversations", () => showSidebar(!sidebarShown()));
+  menu.classList.add("open-list");
+  const title = el("p", { class: "title" });
+  const create = button("plus", "New conversation", () => go(""));
+  create.classList.add("open-list");
+  const ring = el("button", { type: "button", class: "ring-button", onclick: () => showMemory(!memory.open) });
+  byId("top").append(menu, create, title, ring);
+  return { menu, title, ring };
+}
+
+function showTop() {
+  const title = conversation?.info ? sidebar.title(conversation.info) : "";
+  document.title = title ? `${title} · Ringside` : "Ringside";
+  top.title.replaceChildren(el("bdi", {}, title));
+  const seen = conversation?.memory;
+  const written = conversation?.live?.tokens ?? 0;
+  const live = seen ? Math.min(seen.memory_len, seen.position + written - Math.max(seen.first_live, seen.pinned)) : 0;
+  const part = seen ? Math.max(0, Math.round((100 * live) / seen.memory_len)) : 0;
+  top.ring.hidden = !conversation;
+  top.ring.setAttribute("aria-label", `Memory: ${part} % of the window in use`);
+  top.ring.setAttribute("aria-expanded", String(memory.open));
+  top.ring.title = `Memory: ${part} % of the window in use`;
+  top.ring.replaceChildren(drawRing(seen, { written, small: true }), el("span", { "aria-hidden": "true" }, `${part} %`));
+}
+
+function showBanner() {
+  const bar = byId("banner");
+  clearInterval(countdown);
+  const state = conversation?.connection;
+  const again = el("button", { type: "button", class: "button small", onclick: () => conversation.retryNow() }, "Try now");
+  const show = (kind, ...parts) => {
+    bar.className = `shown ${kind}`;
+    bar.replaceChildren(...parts);
+  };
+  if (!state || state.state === "open" || (state.state === "connecting" && !bar.classList.contains("lost"))) {
+    bar.className = "";
+    bar.replaceChildren();
+  } else if (state.state === "connecting") {
+    show("lost", el("span", {}, "Connecting again …"));
+  } else if (state.state === "waiting") {
+    const text = el("span", {});
+    const left = el("span", { class: "left", "aria-hidden": "true" });
+    const tick = () => {
+      const wait = Math.max(0, Math.ceil((state.until - Date.now()) / 1000));
+      left.textContent = wait > 0 ? `Next attempt in ${wait} s.` : "Connecting again …";
+    };
+    text.textContent = state.reason || "The connection is lost. Nothing you wrote is.";
+    tick();
+    countdown = setInterval(tick, 250);
+    show("lost", text, left, again);
+  } else if (state.reason === "taken") {
+    show("lost", el("span", {}, "This conversation goes on in another window."), el("button", { type: "button", class: "button small", onclick: () => conversation.reconnect() }, "Use it here"));
+  } else if (state.reason === "key") {
+    show("bad", icon("warn", 17), el("span", {}, "The server wants a key."), el("button", { type: "button", class: "button small", onclick: () => settings() }, "Settings"));
+  } else if (state.reason === "diverged") {
+    show("lost", el("span", {}, "The server remembers this conversation differently."), el("button", { type: "button", class: "button small", onclick: () => location.reload() }, "Load it anew"));
+  } else if (state.reason !== "deleted") {
+    show("bad", icon("warn", 17), el("span", {}, state.reason), again);
+  }
+}
+
+async function settings() {
+  if (dialogOpen()) return;
+  const open = conversation;
+  const instructions = open && (load(`instructions.next.${open.id}`) ?? load(`instructions.${open.id}`))?.text;
+  const changed = await openSettings(model?.defaults, open && {
+    instructions: instructions ?? "",
+    apply: (text) => save(`instructions.next.${open.id}`, { text }),
+  });
+  if (!changed) return;
+  conversation?.reconnect();
+  begin();
+}
+
+function nextTheme() {
+  const order = ["auto", "light", "dark"];
+  const name = order[(order.indexOf(theme.load()) + 1) % order.length];
+  theme.save(name);
+  sidebar.setTheme(name);
+}
+
+const sidebarShown = () => !document.body.classList.contains(WIDE.matches ? "list-hidden" : "list-closed");
+function showSidebar(shown) {
+  if (WIDE.matches) {
+    document.body.classList.toggle("list-hidden", !shown);
+    save("list-hidden", !shown || null);
+  } else {
+    document.body.classList.toggle("list-closed", !shown);
+    byId("main").inert = shown;
+  }
+  byId("scrim").hidden = WIDE.matches || !shown;
+  byId("sidebar").inert = !shown;
+  top.menu.setAttribute("aria-expanded", String(shown));
+  if (shown && !WIDE.matches) sidebar.search.focus({ preventScroll: true });
+}
+
+function showMemory(shown) {
+  byId("memory").hidden = !shown;
+  document.body.classList.toggle("memory-shown", shown);
+  save("memory-shown", shown || null);
+  if (shown) conversation?.refresh();
+  memory.show(conversation);
+  showTop();
+}
+
+addEventListener("keydown", (event) => {
+  if (dialogOpen()) return;
+  const mod = event.ctrlKey || event.metaKey;
+  const run = (work) => {
+    event.preventDefault();
+    work();
+  };
+  if (mod && !event.shiftKey && event.key.toLowerCase() === "k") {
+    run(() => {
+      showSidebar(true);
+      sidebar.search.focus();
+      sidebar.search.select();
+    });
+  } else if (mod && !event.shiftKey && event.key.toLowerCase() === "b") run(() => showSidebar(!sidebarShown()));
+  else if (mod && event.key === ".") run(() => showMemory(!memory.open));
+  else if (mod && event.shiftKey && event.key.toLowerCase() === "o") run(() => go(""));
+  else if (event.key === "Escape" && !WIDE.matches && sidebarShown()) run(() => showSidebar(false));
+  else if (event.key === "Escape" && !WIDE.matches && memory.open) run(() => showMemory(false));
+  else if (event.key === "Escape" && conversation?.live) run(() => conversation.stop());
+  else if (event.key === "?" && !/^(INPUT|TEXTAREA)$/.test(document.activeElement.tagName)) run(openHelp);
+});
+
+// ---- beginning -----------------------------------------------------------------------------------------------------
+
+async function begin() {
+  try {
+    model = await api.getModel();
+    composer.setNote(el("span", {}, model.id));
+    await sidebar.refresh();
+    showAll();
+  } catch (error) {
+    if (error.status === 401) return void settings();
+    // The server starts, or is away: asked again until it is there.
+    if (!conversation) onFailure(error);
+    setTimeout(begin, Math.max(1500, error.retryAfterMs || 0));
+    return;
+  }
+  if (!conversation) showBanner();
+}
+
+setInterval(() => {
+  const others = [...sidebar.conversations.values()].some((one) => one.ringside.active_response_id && one.id !== conversation?.id);
+  if (others && !document.hidden) sidebar.refresh().catch(() => {});
+}, LIST_INTERVAL_MS);
+setInterval(() => {
+  if (memory.open && !document.hidden && conversation && !conversation.busy) conversation.refresh();
+}, LOOK_INTERVAL_MS);
+document.addEventListener("visibilitychange", () => document.hidden || sidebar.refresh().catch(() => {}));
+addEventListener("hashchange", follow);
+byId("scrim").addEventListener("click", () => showSidebar(false));
+WIDE.addEventListener("change", () => {
+  byId("main").inert = false;
+  showSidebar(WIDE.matches ? !load("list-hidden") : false);
+});
+
+sidebar.setTheme(theme.load());
+showSidebar(WIDE.matches ? !load("list-hidden") : false);
+if (WIDE.matches && load("memory-shown")) showMemory(true);
+follow();
+begin();

@@ -1,0 +1,89 @@
+// Versions of one conversation. Editing a message, or asking for another answer, forks the conversation on the server;
+// the fork's metadata say from which one (`parent`) and after how many items (`fork_at`), and to which first one all of
+// them belong (`root`). From that alone every browser finds the same siblings. Pure functions.
+
+export const rootOf = (conversation) => conversation.metadata.root || conversation.id;
+
+export function forkMetadata(parent, at, title) {
+  return { title, root: rootOf(parent), parent: parent.id, fork_at: String(at) };
+}
+
+// From the first conversation to this one: [{id, at}], `at` the items shared with the one before. Null where a link is
+// missing, or is no number, or goes round in a circle.
+function pathOf(conversation, byId) {
+  const path = [];
+  for (let here = conversation; ; ) {
+    const parent = here.metadata.parent;
+    const at = Number(here.metadata.fork_at);
+    if (!parent) {
+      path.unshift({ id: here.id, at: 0 });
+      return path;
+    }
+    path.unshift({ id: here.id, at });
+    here = byId.get(parent);
+    if (!here || !Number.isInteger(at) || at < 0 || path.length > 10_000) return null;
+  }
+}
+
+// How many leading items two paths of one family share; Infinity for one and the same.
+function shared(a, b) {
+  let i = 0;
+  while (i < a.length && i < b.length && a[i].id === b[i].id) ++i;
+  const left = a.slice(i).map((step) => step.at);
+  const right = b.slice(i).map((step) => step.at);
+  // A later fork of a branch may lie before its own beginning: what is shared is the least of the way.
+  return Math.min(...left, ...right, Infinity);
+}
+
+// Versions that part from `current` at an item: Map item index -> {index, versions: [conversation]}, the versions in the
+// order they were made (their `order`), each the branch used last among those that begin alike; `index` is where `current` stands.
+export function siblingsOf(current, family) {
+  const byId = new Map(family.map((conversation) => [conversation.id, conversation]));
+  byId.set(current.id, current);
+  const paths = new Map();
+  for (const conversation of byId.values()) {
+    const path = pathOf(conversation, byId);
+    if (path) paths.set(conversation.id, path);
+  }
+  const mine = paths.get(current.id);
+  const result = new Map();
+  if (!mine) return result;
+  const points = new Map(); // where they part -> those who part there
+  for (const [id, path] of paths) {
+    if (id === current.id || path[0].id !== mine[0].id) continue;
+    const at = shared(mine, path);
+    if (!points.has(at)) points.set(at, []);
+    points.get(at).push(byId.get(id));
+  }
+  for (const [at, others] of points) {
+    const groups = [];
+    const members = [...byId.values()].filter(
+      (conversation) => paths.has(conversation.id) && paths.get(conversation.id)[0].id === mine[0].id &&
+        shared(mine, paths.get(conversation.id)) > at,
+    );
+    groups.push({ members, mine: true });
+    for (const other of others) {
+      const group = groups.find((known) => !known.mine && shared(paths.get(known.members[0].id), paths.get(other.id)) > at);
+      if (group) group.members.push(other);
+      else groups.push({ members: [other], mine: false });
+    }
+    const born = (group) => Math.min(...group.members.map((member) => bornAt(member, paths, byId, at)));
+    const order = groups.map((group) => ({ group, born: born(group) }));
+    order.sort((a, b) => a.born - b.born || (a.group.members[0].id < b.group.members[0].id ? -1 : 1));
+    const latest = (group) =>
+      group.mine ? current : group.members.reduce((a, b) => (b.ringside.updated_at > a.ringside.updated_at ? b : a));
+    result.set(at, {
+      index: order.findIndex(({ group }) => group.mine),
+      versions: order.map(({ group }) => latest(group)),
+    });
+  }
+  return result;
+}
+
+// When the version that a conversation shows behind item `at` was made: the first one of its way that had it.
+function bornAt(conversation, paths, byId, at) {
+  const path = paths.get(conversation.id);
+  let step = path.length - 1;
+  while (step > 0 && path[step].at > at) --step;
+  return byId.get(path[step].id).order;
+}

@@ -1,0 +1,36 @@
+// Numbers and times as people read them.
+const WHOLE = new Intl.NumberFormat("en");
+
+export const count = (number) => WHOLE.format(Math.round(number));
+export const plural = (number, one, many = one + "s") => `${count(number)} ${number === 1 ? one : many}`;
+
+export function short(number) {
+  if (number < 10_000) return count(number);
+  if (number < 1_000_000) return `${(number / 1000).toFixed(number < 100_000 ? 1 : 0)}k`;
+  return `${(number / 1_000_000).toFixed(1)}M`;
+}
+
+export const seconds = (ms) => (ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(ms < 10_000 ? 1 : 0)} s`);
+
+// The heading in the list that a time belongs under; `seconds` since 1970.
+export function period(time, now = Date.now()) {
+  const midnight = new Date(now);
+  midnight.setHours(0, 0, 0, 0);
+  const age = midnight.getTime() - time * 1000;
+  const day = 86_400_000;
+  if (age <= 0) return "Today";
+  if (age <= day) return "Yesterday";
+  if (age <= 7 * day) return "Last 7 days";
+  if (age <= 30 * day) return "Last 30 days";
+  return "Older";
+}
+
+// A conversation's title: the first words of what was asked, at most 60 characters and 200 bytes.
+export function titleOf(text) {
+  const words = text.replace(/[\s\p{Cc}\p{Cf}]+/gu, " ").trim();
+  const letters = Array.from(words);
+  if (letters.length <= 60) return words.slice(0, 200);
+  const cut = letters.slice(0, 58).join("");
+  const space = cut.lastIndexOf(" ");
+  return (space > 30 ? cut.slice(0, space) : cut) + "…";
+}

@@ -1,0 +1,91 @@
+// The panel beside the conversation: its memory as a ring, where its cache is now, and what each answer found there.
+import { byId, el } from "./dom.js";
+import { count, plural, seconds, short } from "./format.js";
+import { icon } from "./icons.js";
+import { drawRing } from "./ring.js";
+
+const TIERS = [
+  ["slot", "Slot", "ready: the next turn begins at once"],
+  ["host", "Host", "in memory: back in milliseconds"],
+  ["disk", "Disk", "on disk: back in tenths of a second"],
+];
+const SOURCES = {
+  new: "begun", slot: "from its slot", host: "from host memory", disk: "from disk", recomputed: "read again",
+};
+const MOST_TURNS = 40;
+
+export class MemoryPanel {
+  constructor(act) {
+    this.panel = byId("memory");
+    this.figure = el("div", { class: "figure" });
+    this.legend = el("dl", { class: "legend" });
+    this.tiers = el("ol", { class: "tiers", "aria-label": "Where the cache is" });
+    this.tierNote = el("p", { class: "tier-note" });
+    this.turns = el("ol", { class: "turns" });
+    this.empty = el("p", { class: "none" }, "Once something has been said, this shows what the model still sees of it, and what each answer cost.");
+    this.content = el("div", { class: "memory-content" }, this.figure, this.legend, el("h3", {}, "Cache"), this.tiers, this.tierNote,
+      el("h3", {}, "Turns"), el("p", { class: "key" }, el("span", { class: "found" }, "found"), el("span", { class: "computed" }, "computed")), this.turns);
+    this.panel.append(el("header", {}, el("h2", {}, "Memory"),
+      el("button", { type: "button", class: "icon", "aria-label": "Hide the memory", onclick: act.toggle }, icon("close"))), this.empty, this.content);
+  }
+
+  get open() {
+    return !this.panel.hidden;
+  }
+
+  show(conversation) {
+    if (!this.open) return;
+    const memory = conversation?.memory;
+    const said = Boolean(memory && (memory.position || conversation.live));
+    this.empty.hidden = said;
+    this.content.hidden = !said;
+    if (!said) return;
+    const written = conversation.live?.tokens ?? 0;
+    this.#showRing(memory, written);
+    this.#showTier(conversation.live ? "slot" : memory.cache);
+    if (this.shown !== memory) this.#showTurns(memory);
+    this.shown = memory;
+  }
+
+  #showRing(memory, written) {
+    const end = memory.position + written;
+    const pinned = Math.min(memory.pinned, end);
+    const firstLive = Math.max(memory.first_live, memory.pinned, end - memory.memory_len);
+    const live = Math.max(0, end - firstLive);
+    const gone = Math.max(0, firstLive - memory.pinned);
+    this.figure.replaceChildren(drawRing(memory, { written }),
+      el("p", { class: "centre" }, el("strong", {}, short(pinned + live)), el("span", {}, `of ${count(memory.memory_len + memory.pinned)}`), el("span", {}, "tokens in view")));
+    const row = (kind, name, tokens, title) => el("div", { title }, el("dt", {}, el("i", { class: `mark ${kind}` }), name), el("dd", {}, count(tokens)));
+    this.legend.replaceChildren(
+      row("pinned", "Pinned", pinned, "The system message: it never leaves"),
+      row("answer", "In view", live, "What the model sees of the conversation"),
+      row("gone", "Left the window", gone, "Still kept and shown, but not seen by the model any more"),
+      row("free", "Free", Math.max(0, memory.memory_len - live), "Room before the oldest messages leave"));
+  }
+
+  #showTier(cache) {
+    const at = TIERS.findIndex(([name]) => name === cache);
+    if (this.tier === cache && this.tiers.firstChild) return;
+    this.tier = cache;
+    this.tiers.replaceChildren(...TIERS.map(([, label], i) => el("li", { class: i === at ? "here" : null, "aria-current": i === at && "true" }, label)));
+    this.tierNote.textContent = at < 0 ? "Nowhere now: the next turn reads the conversation again." : `The cache is ${TIERS[at][2]}.`;
+  }
+
+  #showTurns(memory) {
+    // What has left is counted from the beginning; a turn's own share is what it adds.
+    const gone = memory.turns.map(({ ringside }, i) => ringside.messages_evicted - (memory.turns[i - 1]?.ringside.messages_evicted ?? 0));
+    const turns = memory.turns.map((turn, i) => ({ ...turn, gone: gone[i] })).slice(-MOST_TURNS).reverse();
+    const most = Math.max(1, ...turns.map(({ ringside }) => ringside.tokens_reused + ringside.tokens_computed));
+    this.turns.replaceChildren(...turns.map(({ ringside, output_tokens: output, gone: left }) => {
+      const found = ringside.tokens_reused;
+      const computed = ringside.tokens_computed;
+      const bar = el("div", { class: "bar", "aria-hidden": "true" }, el("i", { class: "found" }), el("i", { class: "computed" }));
+      bar.children[0].style.width = `${(100 * found) / most}%`;
+      bar.children[1].style.width = `${Math.max((100 * computed) / most, computed ? 1.5 : 0)}%`;
+      const restored = ringside.restore_ms >= 1 ? `, ${seconds(ringside.restore_ms)}` : "";
+      const note = left > 0 ? el("span", { class: "gone-note" }, `${plural(left, "message")} left the window`) : null;
+      return el("li", {}, el("div", { class: "turn-head" }, el("span", {}, `${SOURCES[ringside.source] ?? ringside.source}${restored}`), el("span", {}, plural(output, "token"))),
+        bar, el("div", { class: "turn-foot" }, el("span", {}, `${count(found)} found`), el("span", {}, `${count(computed)} computed`)), note);
+    }));
+  }
+}

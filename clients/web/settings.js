@@ -1,0 +1,126 @@
+// Preferences of this browser, and the dialogs: settings, help, questions. All are native dialogs, which keep the focus
+// and give it back.
+import { el } from "./dom.js";
+import { icon } from "./icons.js";
+import { apiKey, load, save } from "./store.js";
+
+const NUMBERS = {
+  temperature: { label: "Temperature", min: 0, max: 2, step: 0.05, hint: "Higher is livelier" },
+  top_p: { label: "Top-p", min: 0.05, max: 1, step: 0.05, hint: "Share of likely words considered" },
+  max_output_tokens: { label: "Longest answer", min: 1, max: 1_000_000, step: 1, hint: "Tokens" },
+};
+
+export const preferences = () => load("preferences", {});
+
+// Fields of response.create. `first`: of a conversation that has no system prompt yet.
+export function requestFields(first) {
+  const { instructions, ...numbers } = preferences();
+  const fields = {};
+  for (const name of Object.keys(NUMBERS)) if (Number.isFinite(numbers[name])) fields[name] = numbers[name];
+  if (first && instructions) fields.instructions = instructions;
+  return fields;
+}
+
+// Shows a dialog and takes it away when it is closed; resolves to what it was closed with.
+function show(title, content, { className = "", actions = [] } = {}) {
+  const close = el("button", { type: "button", class: "icon", "aria-label": "Close", onclick: () => dialog.close("") }, icon("close"));
+  const dialog = el("dialog", { class: `dialog ${className}`, "aria-labelledby": "dialog-title" },
+    el("header", {}, el("h2", { id: "dialog-title" }, title), close), content,
+    actions.length ? el("footer", {}, ...actions.map(({ label, value, kind }) =>
+      el("button", { type: "button", class: `button ${kind ?? ""}`, onclick: () => dialog.close(value) }, label))) : null);
+  document.body.append(dialog);
+  // A click beside it is a way out, too.
+  dialog.addEventListener("mousedown", (event) => event.target === dialog && dialog.close(""));
+  return new Promise((resolve) => {
+    dialog.addEventListener("close", () => {
+      dialog.remove();
+      resolve(dialog.returnValue);
+    });
+    dialog.showModal();
+  });
+}
+
+export async function confirmDialog(title, text, label) {
+  const answer = await show(title, el("p", { class: "question" }, text), {
+    className: "small", actions: [{ label: "Cancel", value: "" }, { label, value: "yes", kind: "danger" }],
+  });
+  return answer === "yes";
+}
+
+// What was typed, or null.
+export async function askText(title, label, value) {
+  const input = el("input", { type: "text", id: "ask", maxlength: "120", autocomplete: "off", autofocus: true });
+  input.value = value;
+  input.addEventListener("keydown", (event) => {
+    if (event.key === "Enter") {
+      event.preventDefault();
+      input.closest("dialog").close("yes");
+    }
+  });
+  const done = show(title, el("div", { class: "field" }, el("label", { for: "ask" }, label), input), {
+    className: "small", actions: [{ label: "Cancel", value: "" }, { label: "Save", value: "yes", kind: "primary" }],
+  });
+  input.select();
+  return (await done) === "yes" ? input.value.trim() : null;
+}
+
+// The settings, with what the server does where nothing is said. `current`: {instructions, apply(text)} of the open
+// conversation, or null. True if the key has changed.
+export async function openSettings(defaults, current) {
+  const stored = preferences();
+  const prompt = el("textarea", { id: "set-instructions", rows: "5", placeholder: "You are a helpful assistant." });
+  prompt.value = current ? current.instructions : stored.instructions || "";
+  const fields = Object.entries(NUMBERS).map(([name, { label, hint, ...limits }]) => {
+    const input = el("input", {
+      type: "number", id: `set-${name}`, ...limits, inputmode: "decimal", "aria-describedby": `hint-${name}`,
+      placeholder: defaults?.[name] !== undefined ? String(Math.round(defaults[name] * 1000) / 1000) : "",
+    });
+    input.value = stored[name] ?? "";
+    return { name, input, row: el("div", { class: "field" }, el("label", { for: `set-${name}` }, label), input, el("p", { class: "hint", id: `hint-${name}` }, hint)) };
+  });
+  const key = el("input", { type: "password", id: "set-key", autocomplete: "off", spellcheck: "false", "aria-describedby": "hint-key" });
+  key.value = apiKey.load();
+  const content = el("form", { class: "form", onsubmit: (event) => { event.preventDefault(); event.target.closest("dialog").close("yes"); } },
+    el("div", { class: "field" }, el("label", { for: "set-instructions" }, "System prompt"), prompt,
+      el("p", { class: "hint" }, current
+        ? "Of this conversation, from the next message on. Changing it makes the model read the conversation again."
+        : "Of new conversations. It stays in the model's memory for as long as the conversation goes on.")),
+    el("div", { class: "columns" }, ...fields.map(({ row }) => row)),
+    el("div", { class: "field" }, el("label", { for: "set-key" }, "API key"), key,
+      el("p", { class: "hint", id: "hint-key" }, "Kept until this tab is closed.")));
+  const answer = await show("Settings", content, { className: "settings", actions: [{ label: "Cancel", value: "" }, { label: "Save", value: "yes", kind: "primary" }] });
+  if (answer !== "yes") return false;
+  const next = {};
+  for (const { name, input } of fields) if (input.value !== "" && input.validity.valid) next[name] = Number(input.value);
+  const text = prompt.value.trim();
+  const instructions = current ? stored.instructions : text;
+  if (instructions) next.instructions = instructions;
+  save("preferences", Object.keys(next).length ? next : null);
+  if (current && text !== current.instructions) current.apply(text);
+  const changed = key.value.trim() !== apiKey.load();
+  if (changed) apiKey.save(key.value.trim());
+  return changed;
+}
+
+const MAC = /Mac|iPhone|iPad/.test(navigator.platform);
+const KEYS = [
+  ["Send", ["Enter"]],
+  ["New line", ["Shift", "Enter"]],
+  ["Stop the answer", ["Esc"]],
+  ["Edit your last message", ["↑"]],
+  ["Search conversations", ["Mod", "K"]],
+  ["Show or hide conversations", ["Mod", "B"]],
+  ["Show or hide the memory", ["Mod", "."]],
+  ["New conversation", ["Mod", "Shift", "O"]],
+  ["This list", ["?"]],
+];
+
+export function openHelp() {
+  if (document.querySelector("dialog")) return;
+  const rows = KEYS.map(([what, keys]) =>
+    el("div", { class: "key-row" }, el("dt", {}, what),
+      el("dd", {}, ...keys.map((key) => el("kbd", {}, key === "Mod" ? (MAC ? "⌘" : "Ctrl") : key)))));
+  return show("Keyboard", el("dl", { class: "keys" }, ...rows), { className: "small" });
+}
+
+export const dialogOpen = () => document.querySelector("dialog[open]") !== null;

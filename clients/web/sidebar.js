@@ -1,0 +1,206 @@
+// The list of conversations. The versions of one conversation are one entry, named by the first of them.
+import * as api from "./api.js";
+import { rootOf } from "./branches.js";
+import { byId, el } from "./dom.js";
+import { period } from "./format.js";
+import { icon } from "./icons.js";
+
+export class Sidebar {
+  conversations = new Map(); // id -> conversation object, with its `order` of creation
+  loaded = false;
+  #query = "";
+  #current = "";
+  #newest = 0;
+  #menu = null;
+
+  // `act`: open(id), create(), rename(entry), exportOne(entry), exportText(entry), remove(entry), importFile(file),
+  // settings(), help(), theme(), toggle().
+  constructor(act) {
+    this.act = act;
+    this.search = el("input", { type: "search", id: "search", placeholder: "Search", "aria-label": "Search conversations", autocomplete: "off", spellcheck: "false" });
+    this.search.addEventListener("input", () => {
+      this.#query = this.search.value.trim().toLowerCase();
+      this.render();
+    });
+    this.search.addEventListener("keydown", (event) => this.#searchKey(event));
+    this.list = el("div", { class: "list" });
+    this.file = el("input", { type: "file", class: "unseen", accept: ".ringside", tabindex: "-1", "aria-hidden": "true", onchange: () => {
+      if (this.file.files[0]) act.importFile(this.file.files[0]);
+      this.file.value = "";
+    } });
+    const tool = (name, label, onclick) => el("button", { type: "button", class: "icon", "aria-label": label, title: label, onclick }, icon(name));
+    this.themeButton = tool("auto", "Theme", () => act.theme());
+    byId("sidebar").append(
+      el("div", { class: "brand" }, el("h1", {}, "Ringside"), tool("panel", "Hide conversations", () => act.toggle())),
+      el("button", { type: "button", class: "new", onclick: () => act.create() }, icon("plus"), "New conversation"),
+      el("div", { class: "search" }, icon("search", 16), this.search), this.list, this.file,
+      el("div", { class: "tools" }, tool("settings", "Settings", () => act.settings()), this.themeButton,
+        tool("load", "Import a conversation", () => this.file.click()), tool("help", "Keyboard", () => act.help())));
+    this.list.addEventListener("keydown", (event) => this.#listKey(event));
+    document.addEventListener("click", (event) => this.#menu && !this.#menu.contains(event.target) && this.#closeMenu());
+    document.addEventListener("keydown", (event) => {
+      if (event.key !== "Escape" || !this.#menu) return;
+      event.stopPropagation();
+      this.#closeMenu(true);
+    }, true);
+  }
+
+  setTheme(name) {
+    this.themeButton.replaceChildren(icon({ light: "sun", dark: "moon", auto: "auto" }[name]));
+    this.themeButton.setAttribute("aria-label", `Theme: ${{ light: "light", dark: "dark", auto: "as the system" }[name]}`);
+    this.themeButton.title = this.themeButton.getAttribute("aria-label");
+  }
+
+  // Reads the list, page by page; what is there already is shown meanwhile.
+  async refresh() {
+    const seen = new Set();
+    let order = 0;
+    for await (const page of api.listConversations()) {
+      for (const conversation of page) {
+        conversation.order = --order;
+        seen.add(conversation.id);
+        this.conversations.set(conversation.id, conversation);
+      }
+      this.render();
+    }
+    for (const id of [...this.conversations.keys()]) if (!seen.has(id)) this.conversations.delete(id);
+    this.#newest = 0;
+    this.loaded = true;
+    this.render();
+  }
+
+  // One that is new, or has changed.
+  put(conversation) {
+    const known = this.conversations.get(conversation.id);
+    conversation.order = known?.order ?? ++this.#newest;
+    this.conversations.set(conversation.id, conversation);
+    this.render();
+  }
+
+  setCurrent(id) {
+    this.#current = id;
+    this.render();
+  }
+
+  family(root) {
+    return [...this.conversations.values()].filter((conversation) => rootOf(conversation) === root);
+  }
+
+  // What the list shows: [{root, id, title, updated, running, members}], the last used first.
+  entries() {
+    const entries = new Map();
+    for (const conversation of this.conversations.values()) {
+      const root = rootOf(conversation);
+      const entry = entries.get(root);
+      if (entry) entry.members.push(conversation);
+      else entries.set(root, { root, members: [conversation] });
+    }
+    for (const entry of entries.values()) {
+      const latest = entry.members.reduce((a, b) => (b.ringside.updated_at > a.ringside.updated_at ? b : a));
+      const first = this.conversations.get(entry.root) ?? latest;
+      Object.assign(entry, {
+        id: latest.id, updated: latest.ringside.updated_at, running: entry.members.some((one) => one.ringside.active_response_id),
+        damaged: entry.members.some((one) => one.ringside.damaged), title: first.metadata.title || latest.metadata.title || "Untitled",
+      });
+    }
+    return [...entries.values()].sort((a, b) => b.updated - a.updated);
+  }
+
+  title(conversation) {
+    const first = this.conversations.get(rootOf(conversation)) ?? conversation;
+    return first.metadata.title || conversation.metadata.title || "Untitled";
+  }
+
+  render() {
+    const focused = document.activeElement?.closest?.("[data-id]")?.dataset.id;
+    const top = this.list.scrollTop;
+    const entries = this.entries().filter(({ title }) => title.toLowerCase().includes(this.#query));
+    const groups = [];
+    let last = null;
+    for (const entry of entries) {
+      const name = period(entry.updated);
+      if (name !== last) {
+        groups.push({ name, rows: [] });
+        last = name;
+      }
+      groups.at(-1).rows.push(this.#row(entry));
+    }
+    this.list.replaceChildren(...groups.map(({ name, rows }, i) =>
+      el("section", { "aria-labelledby": `period-${i}` }, el("h2", { id: `period-${i}` }, name), el("ul", {}, ...rows))));
+    if (!entries.length && this.loaded) {
+      this.list.append(el("p", { class: "none" }, this.#query ? "Nothing has such a title." : "Conversations will be listed here."));
+    }
+    this.list.scrollTop = top;
+    if (focused) this.list.querySelector(`[data-id="${CSS.escape(focused)}"] a`)?.focus({ preventScroll: true });
+  }
+
+  #row(entry) {
+    const current = entry.members.some(({ id }) => id === this.#current);
+    const more = el("button", { type: "button", class: "icon quiet more", "aria-label": `More for ${entry.title}`, "aria-haspopup": "menu", onclick: (event) => {
+      event.stopPropagation();
+      this.#openMenu(entry, more);
+    } }, icon("more"));
+    return el("li", { class: current ? "entry current" : "entry", "data-id": entry.id },
+      el("a", { href: `#/${encodeURIComponent(entry.id)}`, "aria-current": current && "page" },
+        entry.running ? el("span", { class: "running", role: "img", "aria-label": "being answered" }) : null,
+        entry.damaged ? el("span", { class: "broken", role: "img", "aria-label": "damaged" }, icon("warn", 15)) : null,
+        el("span", { class: "title" }, el("bdi", {}, entry.title))), more);
+  }
+
+  #openMenu(entry, button) {
+    this.#closeMenu();
+    const item = (name, label, run, kind) => el("button", { type: "button", role: "menuitem", class: kind, onclick: () => { this.#closeMenu(true); run(entry); } }, icon(name, 16), label);
+    const menu = el("div", { class: "menu", role: "menu", "aria-label": entry.title }, item("edit", "Rename", this.act.rename), item("save", "Export", this.act.exportOne),
+      item("copy", "Save as text", this.act.exportText), item("trash", "Delete", this.act.remove, "danger"));
+    menu.addEventListener("keydown", (event) => {
+      if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;
+      event.preventDefault();
+      const items = [...menu.children];
+      const step = event.key === "ArrowDown" ? 1 : -1;
+      items[(items.indexOf(document.activeElement) + step + items.length) % items.length].focus();
+    });
+    this.#menu = menu;
+    menu.opener = button;
+    button.setAttribute("aria-expanded", "true");
+    const place = button.getBoundingClientRect();
+    document.body.append(menu);
+    const height = menu.offsetHeight;
+    menu.style.left = `${Math.max(8, Math.min(place.left, innerWidth - menu.offsetWidth - 8))}px`;
+    menu.style.top = `${place.bottom + height + 8 > innerHeight ? place.top - height - 4 : place.bottom + 4}px`;
+    menu.firstElementChild.focus();
+  }
+
+  #closeMenu(giveBack = false) {
+    if (!this.#menu) return;
+    const { opener } = this.#menu;
+    opener.removeAttribute("aria-expanded");
+    this.#menu.remove();
+    this.#menu = null;
+    if (giveBack) opener.focus();
+  }
+
+  #searchKey(event) {
+    const first = this.list.querySelector(".entry a");
+    if (event.key === "Escape" && this.search.value) {
+      event.stopPropagation();
+      this.search.value = this.#query = "";
+      this.render();
+    } else if (event.key === "ArrowDown" && first) {
+      event.preventDefault();
+      first.focus();
+    } else if (event.key === "Enter" && first) {
+      event.preventDefault();
+      first.click();
+    }
+  }
+
+  #listKey(event) {
+    if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;
+    const links = [...this.list.querySelectorAll(".entry a")];
+    const at = links.indexOf(document.activeElement);
+    if (at < 0) return;
+    event.preventDefault();
+    const next = links[at + (event.key === "ArrowDown" ? 1 : -1)];
+    (next ?? (at === 0 ? this.search : links[at])).focus();
+  }
+}

@@ -1,0 +1,261 @@
+// The messages on the screen. What was said is rendered once; the answer that is being written grows in place.
+import { announce, byId, copyText, el } from "./dom.js";
+import { count, plural, seconds } from "./format.js";
+import { icon } from "./icons.js";
+import { LiveText } from "./live_text.js";
+import { markdown } from "./markdown.js";
+
+const NEAR_BOTTOM_PX = 90;
+
+const action = (name, label, onclick) =>
+  el("button", { type: "button", class: "icon quiet", "aria-label": label, title: label, onclick }, icon(name, 17));
+
+export class Thread {
+  #conversation = null;
+  #siblings = new Map();
+  #live = null; // {element, body, writer, stats, prefix}
+  #follow = true;
+  #editing = null;
+
+  // `act` are what the buttons do: regenerate(group), edit(group, text), proceed(), retry(), dismiss(), open(id).
+  constructor(act) {
+    this.act = act;
+    this.scroller = byId("scroll");
+    this.list = byId("thread");
+    this.latest = byId("latest");
+    this.latest.prepend(icon("down", 16));
+    this.latest.addEventListener("click", () => this.toBottom());
+    this.scroller.addEventListener("scroll", () => this.#onScroll(), { passive: true });
+    new ResizeObserver(() => this.#follow && this.#jump()).observe(this.list);
+    new ResizeObserver(() => this.#follow && this.#jump()).observe(this.scroller);
+  }
+
+  // Shows a conversation from its beginning; null for the empty page.
+  show(conversation) {
+    this.#conversation = conversation;
+    this.#siblings = new Map();
+    this.#editing = null;
+    this.#follow = true;
+    this.render();
+  }
+
+  setSiblings(siblings) {
+    const key = (map) => JSON.stringify([...map].map(([at, { index, versions }]) => [at, index, versions.map(({ id }) => id)]));
+    if (key(siblings) === key(this.#siblings)) return;
+    this.#siblings = siblings;
+    if (!this.#live && this.#editing === null) this.render();
+  }
+
+  render() {
+    const conversation = this.#conversation;
+    this.#live?.writer.stop();
+    this.#live = null;
+    const groups = conversation.messages();
+    const live = conversation.live;
+    const last = groups.at(-1);
+    const goesOn = live && last?.role === "assistant";
+    const elements = groups.map((group) => (goesOn && group === last ? null : this.#message(group, group === last)));
+    if (live) elements.push(this.#liveMessage(goesOn ? last : null));
+    if (conversation.pending) elements.push(...this.#pendingMessage());
+    else if (!live && last?.role === "user") elements.push(this.#unanswered());
+    this.list.replaceChildren(...elements.filter(Boolean));
+    if (this.#live) this.#live.writer.set(this.#live.prefix + live.text);
+    this.#jump();
+  }
+
+  // More of the answer has come.
+  grow() {
+    const { live } = this.#conversation;
+    if (!this.#live || !live) return this.render();
+    this.#live.writer.set(this.#live.prefix + live.text);
+    this.#live.element.classList.remove("waits");
+    this.#showPace(live);
+  }
+
+  showState() {
+    const { live } = this.#conversation;
+    if (this.#live && live) this.#showPace(live);
+  }
+
+  // The answer has ended: its element stays as it is, with its buttons.
+  settle() {
+    const conversation = this.#conversation;
+    const groups = conversation.messages();
+    const last = groups.at(-1);
+    if (!this.#live || conversation.pending || last?.role !== "assistant") return this.render();
+    const { element, writer } = this.#live;
+    this.#live = null;
+    writer.set(last.text);
+    writer.finish();
+    element.replaceWith(this.#message(last, true, element.querySelector(".body")));
+    announce("The answer is complete.");
+  }
+
+  refreshStats() {
+    if (this.#live || this.#editing !== null) return;
+    for (const group of this.#conversation.messages()) {
+      const stats = this.list.querySelector(`[data-start="${group.start}"] .stats`);
+      if (stats && group.role === "assistant") stats.replaceChildren(...this.#stats(group));
+    }
+  }
+
+  editLast() {
+    const group = this.#conversation?.messages().findLast(({ role }) => role === "user");
+    if (group && !this.#conversation.busy) this.#edit(group);
+  }
+
+  toBottom() {
+    this.#follow = true;
+    this.#jump();
+  }
+
+  #jump() {
+    if (this.#follow) this.scroller.scrollTop = this.scroller.scrollHeight;
+  }
+
+  #onScroll() {
+    const { scrollTop, scrollHeight, clientHeight } = this.scroller;
+    this.#follow = scrollHeight - scrollTop - clientHeight < NEAR_BOTTOM_PX;
+    this.latest.hidden = this.#follow;
+  }
+
+  #message(group, isLast, body = null) {
+    const said = group.role === "assistant" ? "Answer" : group.role === "user" ? "You" : "System";
+    const article = el("article", { class: `message ${group.role}`, "data-start": group.start, "aria-label": said },
+      el("h2", { class: "unseen" }, said === "You" ? "You said" : said));
+    if (group.role === "assistant") {
+      article.append(body ?? el("div", { class: "body prose" }, markdown(group.text)));
+      if (!group.complete) article.append(this.#cut(group, isLast));
+      article.append(this.#foot(group));
+    } else {
+      article.append(body ?? el("div", { class: "body" }, group.text), this.#foot(group));
+    }
+    return article;
+  }
+
+  #foot(group) {
+    const answer = group.role === "assistant";
+    const copy = action("copy", "Copy", () => copyText(group.text, copy, { idle: () => [icon("copy", 17)], done: () => [icon("check", 17)] }));
+    const buttons = el("div", { class: "buttons" }, this.#arrows(group), copy,
+      answer ? action("again", "Answer again", () => this.act.regenerate(group)) : group.role === "user" ? action("edit", "Edit", () => this.#edit(group)) : null);
+    return el("div", { class: "foot" }, buttons, answer ? el("div", { class: "stats" }, ...this.#stats(group)) : null);
+  }
+
+  #arrows(group) {
+    const found = this.#siblings.get(group.start);
+    if (!found) return null;
+    const { index, versions } = found;
+    const go = (step, name, label) => {
+      const button = action(name, label, () => this.act.open(versions[index + step].id));
+      button.disabled = !versions[index + step];
+      return button;
+    };
+    return el("div", { class: "versions", role: "group", "aria-label": "Versions" }, go(-1, "left", "Earlier version"),
+      el("span", { "aria-label": `Version ${index + 1} of ${versions.length}` , role: "img" }, `${index + 1}/${versions.length}`), go(1, "right", "Later version"));
+  }
+
+  // What the turns of one answer say: how fast, and what the cache was good for.
+  #stats(group) {
+    const turns = group.ids.map((id) => this.#conversation.turns.get(id)).filter(Boolean);
+    const first = turns[0]?.ringside;
+    if (!first) return [];
+    const rate = turns.at(-1).ringside.tokens_per_s;
+    const parts = [];
+    if (rate) parts.push(el("span", {}, `${rate < 100 ? rate.toFixed(1) : count(rate)} tokens/s`));
+    parts.push(el("span", { title: "Time to the first token" }, `first after ${seconds(first.ttft_ms)}`));
+    parts.push(el("span", { title: `Found in the cache (${first.source}), and read for this turn` },
+      `${count(first.tokens_reused)} found, ${count(first.tokens_computed)} computed`));
+    return parts;
+  }
+
+  #cut(group, isLast) {
+    const turn = this.#conversation.turns.get(group.ids.at(-1));
+    const why = {
+      interrupted: "The server stopped in the middle of this answer.",
+      max_output_tokens: "The answer reached its greatest length.",
+      detached: "Nobody was listening, so the answer was paused.",
+      turn_timeout: "The answer took longer than the server allows.",
+    }[turn?.incomplete_reason] ?? (turn?.status === "cancelled" ? "You stopped this answer." : "This answer was cut short.");
+    return el("p", { class: "cut" }, why, isLast
+      ? el("button", { type: "button", class: "button small", onclick: () => this.act.proceed() }, icon("forward", 15), "Continue") : null);
+  }
+
+  #unanswered() {
+    return el("p", { class: "cut alone" }, "This message has no answer yet.",
+      el("button", { type: "button", class: "button small", onclick: () => this.act.proceed() }, icon("again", 15), "Answer"));
+  }
+
+  #liveMessage(group) {
+    const { live } = this.#conversation;
+    const stats = el("div", { class: "stats", "aria-hidden": "true" });
+    const body = el("div", { class: "body prose" });
+    const element = el("article", { class: `message assistant live${live.text ? "" : " waits"}`, "aria-label": "Answer", "aria-busy": "true", "data-start": group?.start ?? -1 },
+      el("h2", { class: "unseen" }, "Answer"), body, el("div", { class: "pulse", "aria-hidden": "true" }), el("div", { class: "foot" }, stats));
+    this.#live = { element, body, stats, prefix: group?.text ?? "", writer: new LiveText(body, () => this.#jump()) };
+    this.#showPace(live);
+    return element;
+  }
+
+  #showPace(live) {
+    let text = "";
+    if (live.queued) text = `Waiting in line: place ${count(live.queued)}`;
+    else if (live.firstAt && live.tokens > 4) {
+      const rate = ((live.tokens - 1) * 1000) / (performance.now() - live.firstAt);
+      text = `${plural(live.tokens, "token")}, ${rate < 100 ? rate.toFixed(1) : count(rate)} tokens/s`;
+    }
+    if (this.#live.stats.textContent !== text) this.#live.stats.textContent = text;
+  }
+
+  #pendingMessage() {
+    const { pending } = this.#conversation;
+    const elements = [];
+    if (pending.text !== null) {
+      elements.push(el("article", { class: "message user pending", "aria-label": "You" }, el("h2", { class: "unseen" }, "You said"),
+        el("div", { class: "body" }, pending.text)));
+    }
+    if (pending.error) elements.push(this.#error(pending));
+    else elements.push(el("article", { class: "message assistant waits", "aria-label": "Answer", "aria-busy": "true" }, el("div", { class: "pulse", "aria-hidden": "true" })));
+    return elements;
+  }
+
+  #error({ error, text }) {
+    return el("div", { class: "failed", role: "alert" }, icon("warn"), el("p", {}, error.message),
+      el("div", { class: "buttons" },
+        el("button", { type: "button", class: "button small", onclick: () => this.act.retry() }, icon("again", 15), "Try again"),
+        el("button", { type: "button", class: "button small plain", onclick: () => this.act.dismiss() }, text === null ? "Dismiss" : "Edit")));
+  }
+
+  #edit(group) {
+    const article = this.list.querySelector(`[data-start="${group.start}"]`);
+    if (!article) return;
+    this.#editing = group.start;
+    const area = el("textarea", { "aria-label": "Edit your message", rows: "2" });
+    area.value = group.text;
+    const done = () => {
+      this.#editing = null;
+      this.render();
+    };
+    const send = () => {
+      if (!area.value.trim()) return;
+      this.#editing = null;
+      this.act.edit(group, area.value);
+    };
+    area.addEventListener("keydown", (event) => {
+      if (event.key === "Escape") {
+        event.stopPropagation();
+        done();
+        byId("composer-text").focus();
+      } else if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+        event.preventDefault();
+        send();
+      }
+    });
+    article.classList.add("editing");
+    article.replaceChildren(area, el("div", { class: "buttons" },
+      el("p", { class: "hint" }, "What was said stays: both versions can be gone through."),
+      el("button", { type: "button", class: "button small plain", onclick: done }, "Cancel"),
+      el("button", { type: "button", class: "button small primary", onclick: send }, "Send")));
+    area.focus();
+    area.setSelectionRange(area.value.length, area.value.length);
+  }
+}
