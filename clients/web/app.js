@@ -109,7 +109,7 @@ function showAll() {
   composer.setBusy(Boolean(conversation?.busy));
   memory.show(conversation);
   if (conversation?.info) {
-    sidebar.conversations.set(conversation.id, Object.assign(conversation.info, { order: sidebar.conversations.get(conversation.id)?.order ?? 0 }));
+    sidebar.learn(conversation.info);
     thread.setSiblings(siblingsOf(conversation.info, sidebar.family(rootOf(conversation.info))));
     thread.refreshStats();
   }
@@ -296,18 +296,19 @@ function makeTop() {
   const button = (name, label, onclick) => el("button", { type: "button", class: "icon", "aria-label": label, title: label, onclick }, icon(name));
   const menu = button("menu", "Show conversations", () => showSidebar(!sidebarShown()));
   menu.classList.add("open-list");
-  const title = el("p", { class: "title" });
+  const title = el("h1", { class: "title" });
   const create = button("plus", "New conversation", () => go(""));
   create.classList.add("open-list");
   const ring = el("button", { type: "button", class: "ring-button", onclick: () => showMemory(!memory.open) });
-  byId("top").append(menu, create, title, ring);
+  byId("top").append(menu, create, title, el("span", { class: "gap" }), ring);
   return { menu, title, ring };
 }
 
 function showTop() {
   const title = conversation?.info ? sidebar.title(conversation.info) : "";
   document.title = title ? `${title} · Ringside` : "Ringside";
-  top.title.replaceChildren(el("bdi", {}, title));
+  top.title.classList.toggle("unseen", !title);
+  top.title.replaceChildren(el("bdi", {}, title || "New conversation"));
   const seen = conversation?.memory;
   const written = conversation?.live?.tokens ?? 0;
   const live = seen ? Math.min(seen.memory_len, seen.position + written - Math.max(seen.first_live, seen.pinned)) : 0;

@@ -18,5 +18,5 @@ export function codeBlock(info, text, whole) {
     el("pre", { tabindex: "0", role: "group", "aria-label": language ? `${language} code` : "Code" }, code));
 }
 
-// The text node of a block that grows, or null.
-export const growingText = (block) => block.querySelector?.("pre > code")?.lastChild ?? null;
+// The element whose text grows, or null for another block.
+export const growingCode = (block) => block.querySelector?.("pre > code") ?? null;

@@ -161,7 +161,7 @@ function list(lines, depth) {
   let loose = false;
   for (const [i, line] of lines.entries()) {
     const item = ITEM.exec(line);
-    if (item && indent(line) < Math.max(2, inside) && kind(item[2]) === kind(first[2])) {
+    if (item && (i === 0 || indent(line) < Math.max(2, inside)) && kind(item[2]) === kind(first[2])) {
       inside = inset(item);
       groups.push([line.slice(inside)]);
       if (i > 0 && blank(lines[i - 1])) loose = true;
@@ -191,8 +191,8 @@ export function render(lines, depth = 0, tight = false) {
     return codeBlock(fence[3].trim(), body.join("\n"), closed);
   }
   const heading = HEADING.exec(line);
-  // The page's own headings come first.
-  if (heading) return el(`h${Math.min(6, heading[1].length + 2)}`, {}, inline(heading[2] ?? ""));
+  // The page's own headings come first; models begin with one or two marks.
+  if (heading) return el(`h${Math.max(3, Math.min(6, heading[1].length + 1))}`, {}, inline(heading[2] ?? ""));
   if (RULE.test(line)) return el("hr");
   if (depth < DEEPEST && QUOTE.test(line)) {
     const inner = lines.map((text) => text.replace(QUOTE, "")).join("\n");

@@ -10,7 +10,7 @@ const TIERS = [
   ["disk", "Disk", "on disk: back in tenths of a second"],
 ];
 const SOURCES = {
-  new: "begun", slot: "from its slot", host: "from host memory", disk: "from disk", recomputed: "read again",
+  new: "new", slot: "from its slot", host: "from host memory", disk: "from disk", recomputed: "read again",
 };
 const MOST_TURNS = 40;
 
@@ -79,9 +79,13 @@ export class MemoryPanel {
     this.turns.replaceChildren(...turns.map(({ ringside, output_tokens: output, gone: left }) => {
       const found = ringside.tokens_reused;
       const computed = ringside.tokens_computed;
-      const bar = el("div", { class: "bar", "aria-hidden": "true" }, el("i", { class: "found" }), el("i", { class: "computed" }));
-      bar.children[0].style.width = `${(100 * found) / most}%`;
-      bar.children[1].style.width = `${Math.max((100 * computed) / most, computed ? 1.5 : 0)}%`;
+      const bar = el("div", { class: "bar", "aria-hidden": "true" });
+      for (const [name, tokens] of [["found", found], ["computed", computed]]) {
+        if (!tokens) continue;
+        const part = el("i", { class: name });
+        part.style.width = `${Math.max((100 * tokens) / most, 1.5)}%`;
+        bar.append(part);
+      }
       const restored = ringside.restore_ms >= 1 ? `, ${seconds(ringside.restore_ms)}` : "";
       const note = left > 0 ? el("span", { class: "gone-note" }, `${plural(left, "message")} left the window`) : null;
       return el("li", {}, el("div", { class: "turn-head" }, el("span", {}, `${SOURCES[ringside.source] ?? ringside.source}${restored}`), el("span", {}, plural(output, "token"))),

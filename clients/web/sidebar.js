@@ -31,7 +31,7 @@ export class Sidebar {
     const tool = (name, label, onclick) => el("button", { type: "button", class: "icon", "aria-label": label, title: label, onclick }, icon(name));
     this.themeButton = tool("auto", "Theme", () => act.theme());
     byId("sidebar").append(
-      el("div", { class: "brand" }, el("h1", {}, "Ringside"), tool("panel", "Hide conversations", () => act.toggle())),
+      el("div", { class: "brand" }, el("p", {}, "Ringside"), tool("panel", "Hide conversations", () => act.toggle())),
       el("button", { type: "button", class: "new", onclick: () => act.create() }, icon("plus"), "New conversation"),
       el("div", { class: "search" }, icon("search", 16), this.search), this.list, this.file,
       el("div", { class: "tools" }, tool("settings", "Settings", () => act.settings()), this.themeButton,
@@ -67,6 +67,14 @@ export class Sidebar {
     this.#newest = 0;
     this.loaded = true;
     this.render();
+  }
+
+  // What is known of one by the way: drawn anew only if it was not there.
+  learn(conversation) {
+    const known = this.conversations.get(conversation.id);
+    if (!known) return this.put(conversation);
+    conversation.order = known.order;
+    this.conversations.set(conversation.id, conversation);
   }
 
   // One that is new, or has changed.
@@ -163,7 +171,7 @@ export class Sidebar {
     menu.opener = button;
     button.setAttribute("aria-expanded", "true");
     const place = button.getBoundingClientRect();
-    document.body.append(menu);
+    byId("sidebar").append(menu);
     const height = menu.offsetHeight;
     menu.style.left = `${Math.max(8, Math.min(place.left, innerWidth - menu.offsetWidth - 8))}px`;
     menu.style.top = `${place.bottom + height + 8 > innerHeight ? place.top - height - 4 : place.bottom + 4}px`;

@@ -69,7 +69,6 @@ export class Thread {
     if (!this.#live || !live) return this.render();
     this.#live.writer.set(this.#live.prefix + live.text);
     this.#live.element.classList.remove("waits");
-    this.#showPace(live);
   }
 
   showState() {
@@ -107,6 +106,11 @@ export class Thread {
   toBottom() {
     this.#follow = true;
     this.#jump();
+  }
+
+  #onWritten() {
+    this.#jump();
+    if (this.#live && this.#conversation.live) this.#showPace(this.#conversation.live);
   }
 
   #jump() {
@@ -191,7 +195,7 @@ export class Thread {
     const body = el("div", { class: "body prose" });
     const element = el("article", { class: `message assistant live${live.text ? "" : " waits"}`, "aria-label": "Answer", "aria-busy": "true", "data-start": group?.start ?? -1 },
       el("h2", { class: "unseen" }, "Answer"), body, el("div", { class: "pulse", "aria-hidden": "true" }), el("div", { class: "foot" }, stats));
-    this.#live = { element, body, stats, prefix: group?.text ?? "", writer: new LiveText(body, () => this.#jump()) };
+    this.#live = { element, body, stats, prefix: group?.text ?? "", writer: new LiveText(body, () => this.#onWritten()) };
     this.#showPace(live);
     return element;
   }

@@ -94,8 +94,19 @@ def values(name, shape, rng):
     return array.array("f", (round((centre + spread * rng.gauss(0, 1)) * 4096) / 4096 for _ in range(count))).tobytes()
 
 
-def make(path, seed=1, more=None):
-    """Writes the model as a GGUF file; returns the path. `more`: metadata besides."""
+def hide_all_but_text(data):
+    """The output matrix without the rows of tokens that are no printed ASCII: where the likeliest token is taken, the others,
+    the end of a turn among them, never are."""
+    tokens = byte_tokens() + MERGES + SPECIAL
+    for row, token in enumerate(tokens):
+        if token in SPECIAL or not all(" " <= c <= "~" or c in "\u010a\u0120" for c in token):  # line feed and space
+            data[row * HIDDEN * 4 : (row + 1) * HIDDEN * 4] = bytes(HIDDEN * 4)
+    return data
+
+
+def make(path, seed=1, more=None, endless=False):
+    """Writes the model as a GGUF file; returns the path. `more`: metadata besides. `endless`: it writes printed ASCII and
+    never ends, at temperature 0."""
     facts = metadata() | (more or {})
     entries, data, count = [], bytearray(), 0
     rng = random.Random(seed)
@@ -103,7 +114,8 @@ def make(path, seed=1, more=None):
         data.extend(bytes(-len(data) % ALIGNMENT))
         dimensions = struct.pack(f"<I{len(shape)}Q", len(shape), *reversed(shape))
         entries.append(text(name) + dimensions + struct.pack("<IQ", 0, len(data)))
-        data.extend(values(name, shape, rng))
+        numbers = values(name, shape, rng)
+        data.extend(hide_all_but_text(bytearray(numbers)) if endless and name == "output.weight" else numbers)
         count += 1
     head = b"GGUF" + struct.pack("<IQQ", 3, count, len(facts))
     head += b"".join(text(key) + value_bytes(value) for key, value in facts.items()) + b"".join(entries)

@@ -170,7 +170,7 @@ Result<std::string> Memory(const SessionTable& table, const HttpRequest& request
   for (const std::shared_ptr<const Response>& turn : turns) {
     if (turn->running() || turn->warm_up) continue;
     json.BeginObject().Field("response_id", turn->id).Field("item_id", turn->item_id);
-    json.Field("status", ResponseStatusName(turn->status)).TextOrNull("incomplete_reason", turn->incomplete_reason);
+    json.Field("status", ResponseStatusName(turn->status)).TextOrNull("incomplete_reason", IncompleteReason(*turn));
     json.Field("output_tokens", turn->output_tokens).Key("ringside");
     WriteReport(json, *turn);
     json.EndObject();

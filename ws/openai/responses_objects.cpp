@@ -70,6 +70,11 @@ const char* ResponseStatusName(ResponseStatus status) {
   return "failed";
 }
 
+std::string IncompleteReason(const Response& response) {
+  if (response.status != ResponseStatus::kIncomplete) return "";
+  return response.incomplete_reason.empty() ? "max_output_tokens" : response.incomplete_reason;
+}
+
 void WriteReport(JsonWriter& json, const Response& response) {
   const CacheReport& report = response.report;
   json.BeginObject().Field("source", CacheSourceName(report.source)).Field("tokens_reused", report.tokens_reused);
@@ -130,8 +135,7 @@ std::string ResponseWith(const Response& response, ResponseStatus status, const 
   WriteFailure(json, response, status);
   json.Key("incomplete_details");
   if (status == ResponseStatus::kIncomplete) {
-    const std::string& reason = response.incomplete_reason;
-    json.BeginObject().Field("reason", reason.empty() ? "max_output_tokens" : reason).EndObject();
+    json.BeginObject().Field("reason", IncompleteReason(response)).EndObject();
   } else {
     json.Null();
   }

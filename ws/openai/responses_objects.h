@@ -39,6 +39,8 @@ std::string ErrorObject(const Status& status, int64_t retry_after_ms = 0);
 
 /// What a finished response says of its cache: the object "ringside".
 void WriteReport(JsonWriter& json, const Response& response);
+/// Why a response is incomplete, "" for another.
+std::string IncompleteReason(const Response& response);
 /// "completed", "incomplete", ...
 const char* ResponseStatusName(ResponseStatus status);
 /// Members "seq" and "chain" of an object, where anything was recorded.

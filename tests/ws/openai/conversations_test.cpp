@@ -155,6 +155,9 @@ TEST_F(ConversationsTest, MemoryTellsTheWindowItsMessagesAndWhatEachTurnFound) {
   EXPECT_EQ(memory["turns"][1]["incomplete_reason"], nullptr);
   EXPECT_EQ(memory["turns"][1]["ringside"]["source"], "slot");
   EXPECT_GT(memory["turns"][1]["ringside"]["tokens_reused"], 0);
+  client.Send(Create({{"conversation", id}, {"input", "Long"}}));
+  engine.Answer(2, "b", FinishReason::kLength);
+  EXPECT_EQ(Ok(Call("GET", path))["turns"][2]["incomplete_reason"], "max_output_tokens");
   Fails(Call("GET", path, nullptr, "other"), 404, "conversation_not_found", "conversation");
 }
 

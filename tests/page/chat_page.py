@@ -1,0 +1,105 @@
+"""The page as a person uses it, by what is seen and read out, and the server's own account of the same conversation."""
+
+import json
+import urllib.request
+
+from playwright.sync_api import expect
+
+# Greedy: the model of these tests then never ends by itself.
+ENDLESS = {"temperature": 0, "max_output_tokens": 1_000_000}
+GOES_ON = "Go on and on"
+
+
+class ChatPage:
+    def __init__(self, page, server):
+        self.page, self.server = page, server
+        self.box = page.get_by_role("textbox", name="Message")
+        self.stop = page.get_by_role("button", name="Stop", exact=True)
+        self.answers = page.get_by_role("article", name="Answer")
+        self.questions = page.get_by_role("article", name="You")
+        self.entries = page.locator("#sidebar .entry")
+        self.banner = page.locator("#banner")
+
+    # ---- doing ------------------------------------------------------------------------------------------------------
+    def prefer(self, **preferences):
+        self.page.evaluate("(text) => localStorage.setItem('ringside.preferences', text)", json.dumps(preferences))
+
+    def ask(self, text):
+        self.box.fill(text)
+        self.box.press("Enter")
+
+    def ask_and_wait(self, text, **preferences):
+        self.prefer(**({"temperature": 0, "max_output_tokens": 12} | preferences))
+        before = self.answers.count()
+        self.ask(text)
+        expect(self.answers).to_have_count(before + 1)
+        self.settled()
+
+    def settled(self):
+        """Waits until nothing is being answered."""
+        expect(self.page.locator("[aria-busy]")).to_have_count(0)
+        expect(self.stop).to_have_count(0)
+
+    def streaming(self, characters=1):
+        """Waits until an answer is being written and so much of it is there; what is there."""
+        self.page.wait_for_function(
+            "(least) => (document.querySelector('.message.live .body')?.textContent.length ?? 0) >= least", arg=characters)
+        return self.shown()
+
+    # ---- seeing -----------------------------------------------------------------------------------------------------
+    def shown(self):
+        """The text of the last answer, as the page shows it."""
+        return self.page.evaluate("() => [...document.querySelectorAll('.message.assistant .body')].at(-1)?.textContent ?? ''")
+
+    def id(self):
+        return self.page.evaluate("() => location.hash.slice(2)")
+
+    def rendered(self, text):
+        """What the page makes of a whole text at once, as its markup."""
+        return self.page.evaluate(
+            """async (text) => {
+              const { markdown } = await import("/page/markdown.js");
+              const box = document.createElement("div");
+              box.append(markdown(text));
+              return box.innerHTML;
+            }""", text)
+
+    def markup(self):
+        return self.page.evaluate("() => [...document.querySelectorAll('.message.assistant .body')].at(-1).innerHTML")
+
+    # ---- what the server has ----------------------------------------------------------------------------------------
+    def call(self, method, path, body=None):
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(f"http://127.0.0.1:{self.server.port}{path}", data, method=method,
+                                         headers={"Content-Type": "application/json"})
+        with urllib.request.urlopen(request) as response:
+            return json.load(response)
+
+    def items(self, id=None):
+        """(role, text) of each item."""
+        items, after = [], ""
+        while True:
+            page = self.call("GET", f"/v1/conversations/{id or self.id()}/items?order=asc&limit=100{after}")
+            items += [(item["role"], item["content"][0]["text"]) for item in page["data"]]
+            if not page["has_more"]:
+                return items
+            after = f"&after={page['last_id']}"
+
+    def answer(self):
+        """The last answer as the server has it: items that went on from each other are one."""
+        text = ""
+        for role, said in reversed(self.items()):
+            if role != "assistant":
+                break
+            text = said + text
+        return text
+
+    def make(self, *items, **metadata):
+        """A conversation with these (role, text) items; its id."""
+        made = self.call("POST", "/v1/conversations", {
+            "metadata": metadata, "items": [{"role": role, "content": text} for role, text in items]})
+        return made["id"]
+
+    def open(self, id):
+        self.page.evaluate("(id) => { location.hash = `#/${id}`; }", id)
+        expect(self.page.locator("#sidebar .entry.current")).to_have_count(1)

@@ -1,0 +1,88 @@
+"""Fixtures: a browser, servers with the tiny model, and tabs that fail their test if the page complains of anything."""
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect, sync_playwright
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "system"))
+import tiny_model  # noqa: E402
+from chat_page import ChatPage  # noqa: E402
+from server_process import PATIENCE_S, ServerProcess  # noqa: E402
+
+expect.set_options(timeout=PATIENCE_S * 1000)
+# Nothing but what a test asks for goes over the network. Running as root needs --no-sandbox.
+FLAGS = ["--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run",
+         "--disable-dev-shm-usage"]
+
+
+@pytest.fixture(scope="session")
+def browser():
+    path = shutil.which("chromium") or shutil.which("chromium-browser")
+    assert path, "these tests need chromium (scripts/install)"
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory):
+    return tiny_model.make(tmp_path_factory.mktemp("model") / "tiny.gguf", endless=True)
+
+
+@pytest.fixture(scope="session")
+def server(model, tmp_path_factory):
+    """One server for all tests that need none of their own."""
+    folder = tmp_path_factory.mktemp("server")
+    with ServerProcess(model, "--threads", 1, "--store-path", folder / "store", folder=folder) as server:
+        yield server.wait_until_ready()
+
+
+@pytest.fixture
+def start(model, tmp_path):
+    """Starts a server with these flags."""
+    servers = []
+
+    def start(*flags):
+        servers.append(ServerProcess(model, "--threads", 1, *flags, folder=tmp_path))
+        return servers[-1].wait_until_ready()
+
+    yield start
+    for server in servers:
+        if server.running():
+            server.kill()
+
+
+@pytest.fixture
+def tab(browser):
+    """tab(server, ...) opens the page in a browser of its own; with `beside=other` in another tab of that one's browser."""
+    contexts, pages, complaints = [], [], []
+
+    def tab(server, path="/", beside=None, lost_lines=False, **options):
+        if beside is None:
+            context = browser.new_context(**options)
+            context.set_default_timeout(PATIENCE_S * 1000)
+            contexts.append(context)
+        else:
+            context = beside.page.context
+        page = context.new_page()
+
+        def on_console(message):
+            # A browser logs every request that is refused, whatever a page makes of it.
+            lost = "ERR_CONNECTION" in message.text or "401" in message.text
+            if message.type in ("error", "warning") and not (lost_lines and lost):
+                complaints.append(message.text)
+
+        page.on("console", on_console)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.goto(f"http://127.0.0.1:{server.port}{path}")
+        pages.append(page)
+        return ChatPage(page, server)
+
+    yield tab
+    for context in contexts:
+        context.close()
+    assert complaints == []
