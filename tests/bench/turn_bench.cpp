@@ -1,7 +1,8 @@
 // Measures what a turn costs besides the network: sessions with histories of several lengths answer turns of 32 tokens
 // on an engine whose network computes nothing. Prints one JSON object a length, times in milliseconds: of the whole
-// turn from StartTurn to its last event, and of the caller's part of it, StartTurn alone.
-//   turn_bench [--tokens 5000,500000] [--turns 200]
+// turn from StartTurn to its last event, and of the caller's part of it, StartTurn alone. With --path there is a
+// journal in a new folder for each length, and a turn is all in: every token is synced to that disk before it is told.
+//   turn_bench [--tokens 5000,500000] [--turns 200] [--path FOLDER]
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -10,10 +11,12 @@
 #include <deque>
 #include <future>
 
+#include "base/check.h"
 #include "engine/engine.h"
 #include "engine/model/network.h"
 #include "kernels/backend.h"
 #include "session/event_sink.h"
+#include "session/journal/journal.h"
 #include "session/session_table.h"
 #include "tests/bench/must_have.h"
 #include "tests/session/scripted_engine.h"
@@ -53,14 +56,15 @@ class EndSink : public EventSink {
   const EventNumbers& numbers() const override { return numbers_; }
   void OnReplay(const ResponseCopies&, uint64_t) override {}
   void OnEvent(const TurnEvent& event) override {
-    if (event.kind == TurnEvent::Kind::kEnded) ended_.set_value();
+    if (event.kind == TurnEvent::Kind::kEnded) ended_.set_value(event.response);
   }
   uint64_t connection() const override { return 1; }
-  void Wait() { ended_.get_future().wait(); }
+  /// The response as it ended.
+  std::shared_ptr<const Response> Wait() { return ended_.get_future().get(); }
 
  private:
   const EventNumbers numbers_;
-  std::promise<void> ended_;
+  std::promise<std::shared_ptr<const Response>> ended_;
 };
 
 class DirectEngine final : public TurnEngine {
@@ -83,8 +87,10 @@ class DirectEngine final : public TurnEngine {
 
 class Bench {
  public:
-  Bench()
-      : backend_(MustHave(MakeCpuBackend({.threads = 1}))),
+  /// `path`: of the journal; "" = there is none.
+  explicit Bench(const std::string& path)
+      : journal_(path.empty() ? nullptr : MustHave(Journal::Open({.path = path}))),
+        backend_(MustHave(MakeCpuBackend({.threads = 1}))),
         network_(*backend_),
         chat_(MustHave(ChatTemplate::Named("chatml"))),
         engine_(MustHave(Engine::Start(network_, tokenizer_,
@@ -94,7 +100,9 @@ class Bench {
                                         .prefill_chunk = 512,
                                         .step_tokens = 512}))),
         direct_(*engine_),
-        table_(TableOptions(), tokenizer_, chat_, direct_) {}
+        table_(TableOptions(), tokenizer_, chat_, direct_, journal_.get()) {
+    MustBeOk(table_.Open());
+  }
 
   void Measure(int64_t tokens, int turns) {
     const std::string id = MustHave(table_.CreateSession(me_, {}, {}, {})).id;
@@ -119,8 +127,11 @@ class Bench {
     std::sort(all.begin(), all.end());
     std::sort(begin.begin(), begin.end());
     const auto middle = static_cast<size_t>(turns / 2);
-    fmt::print("{{\"name\":\"turn\",\"history\":{},\"turn_ms\":{:.3f},\"start_ms\":{:.3f},\"least_ms\":{:.3f}}}\n",
-               tokens, all[middle], begin[middle], all.front());
+    table_.Flush();
+    fmt::print(
+        "{{\"name\":\"turn\",\"journal\":{},\"history\":{},\"turn_ms\":{:.3f},\"start_ms\":{:.3f},\"least_ms\":{:.3f}}}"
+        "\n",
+        journal_ != nullptr, tokens, all[middle], begin[middle], all.front());
   }
 
  private:
@@ -135,12 +146,16 @@ class Bench {
     const double begin = NowMs();
     (void)MustHave(table_.StartTurn(me_, std::move(spec), sink));
     const double started = NowMs();
-    sink->Wait();
-    return {NowMs() - begin, started - begin};
+    const std::shared_ptr<const Response> response = sink->Wait();
+    const double end = NowMs();
+    MustBeOk(response->error);
+    CHECK_EQ(response->output_tokens, response->warm_up ? 0 : kAnswerTokens);
+    return {end - begin, started - begin};
   }
 
   const Caller me_{"bench", 1};
   const ByteTokenizer tokenizer_;
+  const std::unique_ptr<Journal> journal_;
   std::unique_ptr<Backend> backend_;
   NoNetwork network_;
   const ChatTemplate chat_;
@@ -152,11 +167,15 @@ class Bench {
 int Main(int argc, char** argv) {
   std::vector<int64_t> tokens = {5000, 500'000};
   int turns = 200;
+  std::string path;
   CLI::App app("Measures turns behind long histories.");
   app.add_option("--tokens", tokens)->delimiter(',');
   app.add_option("--turns", turns)->check(CLI::PositiveNumber);
+  app.add_option("--path", path);
   CLI11_PARSE(app, argc, argv);
-  for (const int64_t length : tokens) Bench().Measure(length, turns);
+  for (const int64_t length : tokens) {
+    Bench(path.empty() ? "" : fmt::format("{}/{}", path, length)).Measure(length, turns);
+  }
   return 0;
 }
 
