@@ -94,9 +94,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
     stream_.next_layer().OnBytes([this](std::string_view bytes) { Watch(bytes); });
     context_.counters.WebSocketOpened();
     open_ = true;
-    member_ = context_.Join({outbox_, [weak = weak_from_this()] {
-                               if (const auto self = weak.lock()) self->Abandon();
-                             }});
+    member_ = context_.Join({.stop = [outbox = outbox_] { outbox->Close(1012, "server is stopping"); },
+                             .abandon =
+                                 [weak = weak_from_this()] {
+                                   if (const auto self = weak.lock()) self->Abandon();
+                                 },
+                             .outbox = outbox_});
     face_ = std::make_shared<SocketFace>(route.open(asked, outbox_));
     opening_ = face_->on_opened != nullptr;
     Deliver();

@@ -96,6 +96,30 @@ WireError MapCode(StatusCode code) {
 
 }  // namespace
 
+void LateAnswer::Give(std::function<HttpResponse()> make) {
+  std::function<void()> wake;
+  {
+    std::lock_guard lock(mutex_);
+    if (std::exchange(given_, true)) return;
+    make_ = std::move(make);
+    wake.swap(wake_);
+  }
+  if (wake) wake();
+}
+
+void LateAnswer::Await(std::function<void()> wake) {
+  {
+    std::lock_guard lock(mutex_);
+    if (!given_) wake.swap(wake_);
+  }
+  if (wake) wake();
+}
+
+std::function<HttpResponse()> LateAnswer::Take() {
+  std::lock_guard lock(mutex_);
+  return std::exchange(make_, nullptr);
+}
+
 std::string_view HttpRequest::Query(std::string_view name) const { return FindFirst(query, name); }
 std::string_view HttpRequest::Header(std::string_view name) const { return FindFirst(headers, name); }
 

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <string>
 #include <string_view>
@@ -28,6 +29,29 @@ struct HttpRequest {
   std::string_view Header(std::string_view name) const;
 };
 
+struct HttpResponse;
+
+/// An answer that is not known yet, such as that of a turn that has just begun. The handler makes it, gives it to
+/// whoever will know, and returns it in HttpResponse::later. Thread-safe.
+class LateAnswer {
+ public:
+  /// The first call counts. `make` is called once, on the connection's strand, when the answer is written; not at all
+  /// if the peer is gone by then. What it throws is answered by 500. May be called under any lock, and before the
+  /// handler has returned.
+  void Give(std::function<HttpResponse()> make);
+  /// Of the transport: `wake` is called once, by the call that gives the answer or at once; it must be safe from any
+  /// thread.
+  void Await(std::function<void()> wake);
+  /// What was given. Behind `wake`, once.
+  std::function<HttpResponse()> Take();
+
+ private:
+  std::mutex mutex_;
+  std::function<HttpResponse()> make_;
+  std::function<void()> wake_;
+  bool given_ = false;
+};
+
 struct HttpResponse {
   int status = 200;
   std::string body;
@@ -38,6 +62,13 @@ struct HttpResponse {
   /// Outbox::kEndOfBody. Called once, on a worker, while the head is sent; what it returns is kept until the answer has
   /// ended or the peer is gone.
   std::function<std::shared_ptr<void>(std::shared_ptr<Outbox>)> stream;
+  /// Not null: nothing of this answer counts but `held`; the answer is what `later` will be given. No thread waits for
+  /// it, and the head is written when it has come. The next request of the connection is read behind it.
+  std::shared_ptr<LateAnswer> later = nullptr;
+  /// Let go of when a streamed or a late answer has ended, when its peer has gone before that (a peer that ends its
+  /// sending side counts as gone) and, at the latest, before Server::Stop returns. So its destructor is the place to
+  /// cancel what nobody waits for any more.
+  std::shared_ptr<void> held = nullptr;
 };
 
 /// What a Status is on the wire: HTTP status and the members of `error`. The one place where codes are mapped.

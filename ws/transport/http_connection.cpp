@@ -83,6 +83,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   HttpConnection(Socket socket, ConnectionTicket ticket, ServerContext& context)
       : socket_(std::move(socket)), ticket_(std::move(ticket)), context_(context), timer_(socket_.get_executor()) {}
 
+  ~HttpConnection() { Leave(); }
+
   void Start() {
     asio::dispatch(socket_.get_executor(), [self = shared_from_this()] { self->NextRequest(true); });
   }
@@ -280,8 +282,9 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   }
 
   HttpResponse Route() const {
-    try {
+    return Guarded([this] {
       HttpResponse response = service_->router.Route(request_);
+      response.held = context_.Keep(std::move(response.held));
       if ((response.status == 404 || response.status == 405) && request_.method == "GET" &&
           service_->sockets.contains(request_.path)) {
         response = ErrorResponse(
@@ -289,6 +292,14 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
         response.headers.emplace_back("Upgrade", "websocket");
       }
       return response;
+    });
+  }
+
+  /// What `make` returns, or the answer to what it throws.
+  template <class Make>
+  HttpResponse Guarded(Make make) const {
+    try {
+      return make();
     } catch (const std::bad_alloc&) {
       LogError("{} {} failed for want of memory", request_.method, request_.path);
       return ErrorResponse(OutOfMemory());
@@ -350,6 +361,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void Answer(HttpResponse response) {
     request_.body = parser_->get().body() = std::string();
     body_share_.GiveBack();
+    if (response.later) return Wait(response);
     const auto& request = parser_->get();
     const bool whole = parser_->is_header_done() && parser_->is_done();
     AnswerStyle style;
@@ -375,7 +387,68 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     StartHttpStream(std::move(socket_), std::move(ticket_), context_, request_.principal, std::move(response), style);
   }
 
+  // ---- waiting for an answer that comes later ---------------------------------------------------------------------
+  void Wait(const HttpResponse& response) {
+    late_ = response.later;
+    held_ = response.held;
+    self_ = shared_from_this();
+    member_ = context_.Join({.stop = [late = late_] { late->Give(StoppingAnswer); },
+                             .abandon =
+                                 [weak = weak_from_this()] {
+                                   if (const auto self = weak.lock()) self->Cut();
+                                 }});
+    late_->Await([weak = weak_from_this()] {
+      if (auto self = weak.lock()) {
+        const auto executor = self->socket_.get_executor();
+        asio::post(executor, [self = std::move(self)] { self->OnGiven(); });
+      }
+    });
+    // The server may have begun to stop between the check and now.
+    if (context_.stopping) late_->Give(StoppingAnswer);
+    WatchPeer();
+  }
+
+  static HttpResponse StoppingAnswer() {
+    return ErrorResponse(Unavailable("The server is stopping."), ScatteredRetryMs());
+  }
+
+  /// Reads on, to notice that the peer goes. What it already sends of its next request is kept, up to a limit; one that
+  /// sends more is read again, and missed, when its answer is written.
+  void WatchPeer() {
+    if (buffer_.size() >= kReadBytes) return;
+    watching_ = true;
+    socket_.async_read_some(buffer_.prepare(kReadBytes), [self = shared_from_this()](error_code error, size_t bytes) {
+      self->watching_ = false;
+      self->buffer_.commit(bytes);
+      if (self->given_) return self->AnswerLate();
+      error ? self->Cut() : self->WatchPeer();
+    });
+  }
+
+  void OnGiven() {
+    if (late_ == nullptr) return;  // the peer has gone
+    given_ = true;
+    if (!watching_) return AnswerLate();
+    error_code ignored;
+    socket_.cancel(ignored);  // the read goes on to the answer
+  }
+
+  void AnswerLate() {
+    given_ = false;
+    if (late_ == nullptr) return;
+    const std::shared_ptr<HttpConnection> self = std::move(self_);
+    const std::function<HttpResponse()> make = std::exchange(late_, nullptr)->Take();
+    Answer(Guarded([&make] { return make(); }));
+    held_.reset();
+  }
+
+  void Leave() {
+    if (member_ != 0) context_.Leave(std::exchange(member_, 0));
+  }
+
+  // ---- after the answer -------------------------------------------------------------------------------------------
   void OnWritten(error_code error) {
+    Leave();
     if (error) return Cut();
     answer_.clear();
     body_ = std::string();  // it may have been large
@@ -424,6 +497,10 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
 
   void Cut() {
     error_code ignored;
+    Leave();
+    const std::shared_ptr<HttpConnection> self = std::move(self_);
+    late_.reset();
+    held_.reset();
     timer_.cancel();
     socket_.close(ignored);
   }
@@ -444,6 +521,12 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   HttpRequest request_;
   BodyShare body_share_{context_.bodies};
   std::string request_id_, allow_origin_, answer_, body_;
+  std::shared_ptr<LateAnswer> late_;      // not null: it is awaited
+  std::shared_ptr<void> held_;            // by that answer
+  std::shared_ptr<HttpConnection> self_;  // while it is awaited: no operation need be pending then
+  uint64_t member_ = 0;
+  bool watching_ = false;  // a read is pending while the answer is awaited
+  bool given_ = false;     // the answer has come, and waits for that read to end
   size_t lingered_bytes_ = 0;
 };
 

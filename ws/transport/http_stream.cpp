@@ -30,17 +30,18 @@ class HttpStream : public std::enable_shared_from_this<HttpStream> {
   ~HttpStream() { Finish(); }
 
   void Start(const std::string& principal, const HttpResponse& response, AnswerStyle style) {
+    held_ = response.held;
     outbox_ = std::make_shared<Outbox>([weak = weak_from_this()] {
       if (auto self = weak.lock()) {
         const auto executor = self->socket_.get_executor();
         asio::post(executor, [self = std::move(self)] { self->Flush(); });
       }
     });
-    member_ = context_.Join({outbox_,
-                             [weak = weak_from_this()] {
-                               if (const auto self = weak.lock()) self->Finish();
-                             },
-                             /*announced=*/false});
+    member_ = context_.Join({.stop = [outbox = outbox_] { outbox->Close(1012, "server is stopping"); },
+                             .abandon =
+                                 [weak = weak_from_this()] {
+                                   if (const auto self = weak.lock()) self->Finish();
+                                 }});
     style.keep_alive = false;
     chunks_ = style.body == AnswerStyle::Body::kChunks;
     // The head goes first and at once: from then on nothing is asked a second time.
@@ -48,7 +49,7 @@ class HttpStream : public std::enable_shared_from_this<HttpStream> {
     Write();
     Read();
     // The server may have begun to stop between the check and now.
-    if (context_.draining) outbox_->Close(1012, "server is stopping");
+    if (context_.stopping) outbox_->Close(1012, "server is stopping");
     const Status accepted =
         context_.workers.Submit(ticket_.Client(principal), 0,
                                 [self = shared_from_this(), stream = response.stream] { self->OpenSource(stream); });
@@ -60,7 +61,7 @@ class HttpStream : public std::enable_shared_from_this<HttpStream> {
   void OpenSource(const std::function<std::shared_ptr<void>(std::shared_ptr<Outbox>)>& stream) {
     std::shared_ptr<void> source;
     try {
-      source = stream(outbox_);
+      source = context_.Keep(stream(outbox_));
     } catch (const std::exception& error) {
       LogError("a stream failed to start: {}", error.what());
       outbox_->Close(1011, "internal error", true);
@@ -166,6 +167,7 @@ class HttpStream : public std::enable_shared_from_this<HttpStream> {
     outbox_->Detach();
     context_.Leave(member_);
     source_.reset();
+    held_.reset();
     deadline_.cancel();
     quiet_.cancel();
     error_code ignored;
@@ -178,6 +180,7 @@ class HttpStream : public std::enable_shared_from_this<HttpStream> {
   Timer deadline_, quiet_;
   std::shared_ptr<Outbox> outbox_;
   std::shared_ptr<void> source_;  // what pushes into the outbox
+  std::shared_ptr<void> held_;    // by the answer
   std::optional<Outbox::Closing> close_;
   std::string written_;
   std::array<char, 1024> read_{};

@@ -143,7 +143,7 @@ void Server::Publish(std::shared_ptr<const Service> service) { state_->context.P
 void Server::Drain(const std::string& announcement) {
   state_->context.draining = true;
   for (const ServerContext::Member& member : state_->context.members()) {
-    if (member.announced) member.outbox->Push(announcement);
+    if (member.outbox != nullptr) member.outbox->Push(announcement);
   }
 }
 
@@ -151,7 +151,8 @@ void Server::Stop(std::chrono::milliseconds patience) {
   if (std::exchange(state_->stopped, true)) return;
   ServerContext& context = state_->context;
   context.draining = true;
-  for (const ServerContext::Member& member : context.members()) member.outbox->Close(1012, "server is stopping");
+  context.stopping = true;
+  for (const ServerContext::Member& member : context.members()) member.stop();
   const auto deadline = std::chrono::steady_clock::now() + patience;
   while (context.open_sockets() > 0 && std::chrono::steady_clock::now() < deadline) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -161,6 +162,7 @@ void Server::Stop(std::chrono::milliseconds patience) {
   for (std::thread& thread : state_->threads) thread.join();
   context.workers.Stop();
   for (const ServerContext::Member& member : context.members()) member.abandon();
+  context.LetGo();
 }
 
 Status Server::RunOnWorker(const std::string& client, size_t bytes, std::function<void()> call) {

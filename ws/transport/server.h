@@ -83,8 +83,8 @@ class Server {
   /// From now on new sockets and requests other than health checks are refused with 503; `announcement` is sent to
   /// every open WebSocket.
   void Drain(const std::string& announcement);
-  /// Closes every WebSocket with 1012 (and cuts every running HTTP answer) behind what waits to be written, waits at
-  /// most `patience` for the peers' answers, then cuts what is left and joins the io threads. Every face has been told
+  /// Closes every WebSocket with 1012 (and cuts every running HTTP answer) behind what waits to be written, answers
+  /// 503 where an answer is still awaited, waits at most `patience` for the peers' answers, then cuts what is left and joins the io threads. Every face has been told
   /// on_closed when this returns. Sinks may push into outboxes until the server is destroyed.
   void Stop(std::chrono::milliseconds patience);
   /// As WorkerPool::Submit: for what a face does later than in answer to a message. Any thread.

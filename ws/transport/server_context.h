@@ -37,9 +37,9 @@ struct ServerContext {
 
   /// A WebSocket, or an HTTP answer that is still being made, as the server sees it.
   struct Member {
-    std::shared_ptr<Outbox> outbox;
-    std::function<void()> abandon;  // io threads have ended: finish without them
-    bool announced = true;          // what concerns everyone is sent to it
+    std::function<void()> stop;                // the server stops: end it in order. Any thread
+    std::function<void()> abandon;             // io threads have ended: finish without them
+    std::shared_ptr<Outbox> outbox = nullptr;  // for what concerns everyone; null = it is not told
   };
 
   std::shared_ptr<const Service> service() const {
@@ -72,12 +72,32 @@ struct ServerContext {
     return static_cast<int64_t>(members_.size());
   }
 
+  /// Keeps what an answer holds for as long as what is returned lives, but not beyond LetGo: an operation that is never
+  /// completed, because the io threads have ended, lives until the server is destroyed.
+  std::shared_ptr<void> Keep(std::shared_ptr<void> held) {
+    if (held == nullptr) return nullptr;
+    std::lock_guard lock(mutex_);
+    const uint64_t number = ++last_held_;
+    held_[number] = std::move(held);
+    return {this, [number](ServerContext* self) {
+              std::unique_lock guard(self->mutex_);
+              const auto released = self->held_.extract(number);
+              guard.unlock();  // what is let go of may call anything
+            }};
+  }
+  void LetGo() {
+    std::unique_lock lock(mutex_);
+    const auto released = std::exchange(held_, {});
+    lock.unlock();
+  }
+
   const ServerOptions options;
   const AccessPolicy access;
   TransportCounters& counters;
   BodyBudget bodies{options.bodies_bytes};
   WorkerPool workers{{.threads = options.worker_threads}};
   std::atomic<bool> draining{false};
+  std::atomic<bool> stopping{false};    // what waits or runs is ended
   std::atomic<int64_t> connections{0};  // sockets of either kind
   std::atomic<uint64_t> sockets_seen{0};
 
@@ -86,6 +106,8 @@ struct ServerContext {
   std::shared_ptr<const Service> service_;
   std::unordered_map<uint64_t, Member> members_;
   uint64_t last_member_ = 0;
+  std::unordered_map<uint64_t, std::shared_ptr<void>> held_;  // by open answers
+  uint64_t last_held_ = 0;
 };
 
 /// Counts one socket for as long as it lives; handed from the HTTP connection to the WebSocket it becomes.
