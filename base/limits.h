@@ -12,8 +12,9 @@ inline constexpr int64_t kMaxFullRingChunkTokens = 512;  // of them, where the r
 inline constexpr int64_t kMaxPinnedTokens = 1024;        // upper bound of --pinned-max
 
 // Caches on their way between the tiers
-inline constexpr int64_t kBlobReserveBytes = 128 << 20;           // memory kept ready for the next copy out of a slot
-inline constexpr int64_t kLeastWaitingSnapshotBytes = 256 << 20;  // may wait for the disk, however small --host-cache-mb
+inline constexpr int64_t kBlobReserveBytes = 128 << 20;  // memory kept ready for the next copy out of a slot
+inline constexpr int64_t kLeastWaitingSnapshotBytes = 256
+                                                      << 20;  // may wait for the disk, however small --host-cache-mb
 
 // A request
 inline constexpr int64_t kMaxMessageBytes = 4 << 20;  // one WebSocket message or HTTP body
@@ -47,6 +48,8 @@ inline constexpr int64_t kIdlePingSeconds = 30;
 inline constexpr int64_t kMaxSessions = 1 << 20;
 inline constexpr int64_t kMaxResponses = kMaxSessions;
 inline constexpr int64_t kMaxResponsesPerSession = 4096;
+inline constexpr int64_t kRepeatSeconds = 600;  // a client gives up that late, and then sends its request again
+inline constexpr int64_t kMaxRequestsRemembered = 16384;          // when they were sent
 inline constexpr int64_t kMaxItemsAddedAtOnce = 20;               // by one HTTP request, as in OpenAI's API
 inline constexpr int64_t kMaxForeignTokens = 1 << 22;             // of an import in another vocabulary's ids
 inline constexpr int64_t kMaxTranscriptBytes = int64_t{4} << 30;  // of all sessions: text, ids, responses

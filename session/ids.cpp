@@ -4,6 +4,7 @@
 #include <xxhash.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 
 #include "base/check.h"
@@ -72,6 +73,11 @@ std::string_view SessionPartOf(std::string_view response_id) {
   if (!response_id.starts_with(kPrefix) || response_id.size() != kPrefix.size() + kIdDigits + kResponseDigits)
     return {};
   return response_id.substr(kPrefix.size(), kIdDigits);
+}
+
+uint64_t NextConnection() {
+  static std::atomic<uint64_t> next{0};
+  return ++next;
 }
 
 uint64_t RandomBits() {

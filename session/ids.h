@@ -18,6 +18,8 @@ std::string HashedId(std::string_view prefix, std::string_view text);
 std::string MakeResponseId(std::string_view session_key);
 /// The 22 characters of the session's key in a response's id; "" if it is none.
 std::string_view SessionPartOf(std::string_view response_id);
+/// A Caller::connection like no other's of this process; not 0.
+uint64_t NextConnection();
 /// 64 random bits of the kernel's generator.
 uint64_t RandomBits();
 

@@ -122,6 +122,9 @@ class Session : public std::enable_shared_from_this<Session> {
   Result<Prepared> Begin(const TurnSpec& spec, const Caller& caller, std::shared_ptr<Response> response, TurnId turn,
                          const std::shared_ptr<EventSink>& sink, const std::string& head,
                          std::shared_ptr<void>* permit);
+  /// How many tokens the turn's answer would have before it. Without `head` what runs counts for nothing. Errors as
+  /// Begin's.
+  Result<int64_t> CountInput(const TurnSpec& spec, const std::string& head) const;
   /// Gives the turn's record to the journal. An error: it did not take it; Abandon the turn.
   Status Record(TurnId turn);
   /// The engine took the turn: it may be announced (unless the engine was faster).

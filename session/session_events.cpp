@@ -57,7 +57,7 @@ void Session::OnTokens(TurnId turn, const TokenDelta& delta, const JournalPositi
   running_->unheard_tokens += static_cast<int64_t>(delta.tokens.size());
   TokensLocked(delta);
   const int64_t limit = context_->options.max_detached_tokens;
-  if (limit > 0 && running_->unheard_tokens > limit && running_->response->incomplete_reason.empty()) {
+  if (limit > 0 && !running_->background && running_->unheard_tokens > limit && running_->response->incomplete_reason.empty()) {
     running_->response->incomplete_reason = "detached";
     context_->engine.Cancel(turn);
   }

@@ -68,10 +68,13 @@ class SessionTable {
                            std::optional<Metadata> metadata = std::nullopt);
 
   // Turns.
-  /// Starts an answer. The sink hears of it from response.created on, possibly before this returns. Errors (the sink
+  /// Starts an answer. The sink, which may be null, hears of it from response.created on, possibly before this returns.
+  /// Errors (the sink
   /// then hears nothing): kNotFound for the conversation or previous response, kBusy (conversation_busy),
   /// kInvalidArgument (context_length_exceeded, or with `param`), kOverloaded.
   Result<TurnTicket> StartTurn(const Caller& caller, TurnSpec spec, const std::shared_ptr<EventSink>& sink);
+  /// How many tokens StartTurn's answer would have before it; nothing is started. Errors likewise.
+  Result<int64_t> CountInput(const Caller& caller, const TurnSpec& spec);
   /// Ends a running response at the next step; a finished one is left alone. kNotFound for an unknown one.
   Status Cancel(const Caller& caller, const std::string& response_id);
   /// The response as it is now. kNotFound.

@@ -104,6 +104,7 @@ Result<Session::Begun> Session::Render(const TurnSpec& spec, TurnId turn, std::s
   response->input_tokens = static_cast<int64_t>(request.tokens.size());
   response->input_items_end = input.next.items().size();
   ActiveTurn running(turn, std::move(input.next));
+  running.background = spec.background;
   running.recomputed = input.recomputed;
   running.renumbers = options.durability == Durability::kTurn;
   running.response = std::move(response);
@@ -159,6 +160,19 @@ Result<Session::Prepared> Session::Begin(const TurnSpec& spec, const Caller& cal
   listeners_.AddToTurn(sink);
   prepared.forgotten = TrimResponses();
   return prepared;
+}
+
+Result<int64_t> Session::CountInput(const TurnSpec& spec, const std::string& head) const {
+  std::unique_lock lock(mutex_);
+  if (!head.empty() && (running_ || changing_ || head_ != head)) return Mismatch("The timeline went on.");
+  RETURN_IF_ERROR(CheckItems(spec.input.size() + 1, "input"));
+  const Timeline base = timeline_;
+  lock.unlock();  // rendering takes as long as the new text is long
+  std::vector<Item> items;
+  for (const NewItem& item : spec.input) items.push_back(MakeItem(item));
+  ASSIGN_OR_RETURN(const TurnInput input, RenderInput(spec, std::move(items), base, context_->codec,
+                                                      {SessionLen(), context_->options.max_input_tokens}));
+  return static_cast<int64_t>(input.next.tokens().size());
 }
 
 std::vector<std::string> Session::TrimResponses() {

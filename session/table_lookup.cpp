@@ -142,7 +142,7 @@ void SessionTable::State::RegisterLoaded(const std::string& key, const std::shar
   size_t registered = 0;
   for (const std::shared_ptr<Response>& response : session->Responses()) {
     if (!response->stored) continue;
-    if (!response->request_key.empty()) request_keys.emplace(response->request_key, response->id);
+    if (!response->request_key.empty()) request_keys.Load(response->request_key, response->id, response->created_at);
     responses.emplace(response->id, Entry{key, session, response, response->request_key});
     ++registered;
   }
@@ -241,7 +241,7 @@ Status SessionTable::State::Delete(const std::string& key) {
 bool SessionTable::State::ForgetLocked(const std::string& id) {
   const auto at = responses.find(id);
   if (at == responses.end()) return false;
-  if (!at->second.request_key.empty()) request_keys.erase(at->second.request_key);
+  request_keys.Remove(at->second.request_key, id);
   const auto local = local_responses.find(at->second.response->connection);
   if (local != local_responses.end()) std::erase(local->second, id);
   const auto known = sessions.find(at->second.key);
@@ -270,8 +270,8 @@ Result<std::string> SessionTable::State::Register(const std::shared_ptr<Session>
   std::lock_guard lock(mutex);
   if (!fresh && !sessions.contains(entry.key)) return NoConversation(entry.key);
   if (!entry.request_key.empty()) {
-    const auto [at, added] = request_keys.emplace(entry.request_key, response->id);
-    if (!added) return at->second;
+    std::string known = request_keys.Add(entry.request_key, entry.sending, entry.asked, response->id);
+    if (known != response->id) return known;
   }
   if (!sessions.contains(entry.key)) {
     AddKnownLocked(entry.key, {.ordinal = next_ordinal++, .owner = session->owner(), .session = session});
@@ -286,15 +286,34 @@ Result<std::string> SessionTable::State::Register(const std::shared_ptr<Session>
 }
 
 std::string SessionTable::State::FindRequest(const Caller& caller, const TurnSpec& spec, const std::string& key) {
+  if (spec.sending == TurnSpec::Sending::kFirst) return "";
   // Where it was answered before the server was restarted: read that session first.
   if (journal != nullptr) {
     if (!spec.conversation.empty()) (void)Find(caller, spec.conversation);
     if (!spec.previous_response_id.empty()) (void)FindResponse(caller, spec.previous_response_id);
     (void)Get(HashedId("chain_", key), caller.principal);
   }
+  std::string known;
+  {
+    std::lock_guard lock(mutex);
+    if (!RINGSIDE_DEFECT("request_not_recognised")) known = request_keys.Find(key);
+  }
+  if (spec.sending != TurnSpec::Sending::kAgain || known.empty()) return known;
+  const Result<Found> found = FindResponse(caller, known);
+  if (found.ok() && IsRecent(*found)) return known;
   std::lock_guard lock(mutex);
-  const auto at = request_keys.find(key);
-  return at == request_keys.end() || RINGSIDE_DEFECT("request_not_recognised") ? "" : at->second;
+  request_keys.Remove(key, known);
+  return "";
+}
+
+bool SessionTable::State::IsRecent(const Found& found) const {
+  const double now = context->clock.WallSeconds();
+  return found.session->Locked([&] {
+    const Response& response = *found.response;
+    if (response.running()) return true;
+    return response.status != ResponseStatus::kFailed &&
+           now - response.completed_at <= static_cast<double>(limits::kRepeatSeconds);
+  });
 }
 
 Status SessionTable::State::MakeRoom(const std::string& owner) {
@@ -344,7 +363,7 @@ void SessionTable::State::Unload(const std::atomic<int64_t>& bytes, int64_t budg
     at->second.session = nullptr;
     for (const std::string& id : session->ResponseIds()) {
       if (const auto response = responses.find(id); response != responses.end()) {
-        if (!response->second.request_key.empty()) request_keys.erase(response->second.request_key);
+        request_keys.Remove(response->second.request_key, id);
         responses.erase(response);
       }
     }

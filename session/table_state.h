@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "session/deferred_work.h"
+#include "session/request_keys.h"
 #include "session/session.h"
 #include "session/session_table.h"
 
@@ -23,6 +24,8 @@ struct SessionTable::State {
     std::weak_ptr<Session> session;
     std::shared_ptr<Response> response;
     std::string request_key;
+    TurnSpec::Sending sending = TurnSpec::Sending::kNamed;
+    uint64_t asked = 0;  // when, for RequestKeys
   };
   struct Found {
     std::shared_ptr<Session> session;
@@ -53,7 +56,7 @@ struct SessionTable::State {
   uint64_t next_ordinal = 0, uses = 0;
   std::unordered_map<std::string, Entry> responses;  // "resp_...", of sessions in memory
   std::deque<std::string> response_order;            // oldest first; ids forgotten earlier may linger
-  std::unordered_map<std::string, std::string> request_keys;
+  RequestKeys request_keys;
   std::unordered_map<uint64_t, std::vector<std::string>> local_responses;  // by connection
   SessionTableStats counts;
   std::array<std::mutex, 16> loading;  // one session is read by one thread only; by hash of its key
@@ -105,8 +108,10 @@ struct SessionTable::State {
   /// The response that the entry's request key stands for already, or the entry's own from now on. A `fresh` session is
   /// known from now on, too; kNotFound: another one has been deleted meanwhile.
   Result<std::string> Register(const std::shared_ptr<Session>& session, bool fresh, Entry entry);
-  /// The response of an earlier request with this key; "" if there is none.
+  /// The response of the same request, sent earlier with this key; "" if there is none.
   std::string FindRequest(const Caller& caller, const TurnSpec& spec, const std::string& key);
+  /// False if the response is not what a request that is sent again asks for.
+  bool IsRecent(const Found& found) const;
   /// Takes sessions that the journal has out of memory, then forgets the oldest responses of those that it has not.
   /// kOverloaded if that is not enough.
   Status MakeRoom(const std::string& owner);

@@ -84,7 +84,7 @@ Status SessionTable::State::ForkTarget(const Caller& caller, const std::string& 
 Result<TurnTicket> SessionTable::State::Reattach(const Caller& caller, const std::string& id,
                                                  const std::shared_ptr<EventSink>& sink) {
   ASSIGN_OR_RETURN(const Found found, FindResponse(caller, id));
-  found.session->Replay(found.response, 0, sink);
+  if (sink != nullptr) found.session->Replay(found.response, 0, sink);
   return TurnTicket{id, true};
 }
 
@@ -141,7 +141,12 @@ Result<TurnTicket> SessionTable::StartTurn(const Caller& caller, TurnSpec spec,
                            "max_output_tokens", "invalid_value");
   }
   const std::string key = RequestKey(caller, spec);
+  uint64_t asked = 0;
   if (!key.empty()) {
+    {
+      std::lock_guard lock(state.mutex);
+      asked = state.request_keys.Asked(key, spec.sending, state.context->clock.WallSeconds());
+    }
     const std::string known = state.FindRequest(caller, spec, key);
     if (!known.empty()) return state.Reattach(caller, known, sink);
   }
@@ -162,7 +167,8 @@ Result<TurnTicket> SessionTable::StartTurn(const Caller& caller, TurnSpec spec,
   ASSIGN_OR_RETURN(Session::Prepared prepared, state.Begin(caller, spec, key, &target, turn, response, sink, &permit));
   state.Forget(prepared.forgotten);
   const Result<std::string> registered =
-      state.Register(target.session, target.fresh, {target.session->key(), target.session, response, key});
+      state.Register(target.session, target.fresh,
+                     {target.session->key(), target.session, response, key, spec.sending, asked});
   if (!registered.ok()) {
     target.session->Abandon(turn);
     return spec.conversation.empty() ? NoPreviousResponse(spec.previous_response_id) : registered.status();
@@ -178,6 +184,15 @@ Result<TurnTicket> SessionTable::StartTurn(const Caller& caller, TurnSpec spec,
   }
   if (target.fresh) state.TrimChains(caller.principal);
   return TurnTicket{response->id, false};
+}
+
+Result<int64_t> SessionTable::CountInput(const Caller& caller, const TurnSpec& spec) {
+  State& state = *state_;
+  ASSIGN_OR_RETURN(State::Target target, state.FindTarget(caller, spec, ""));
+  Result<int64_t> count = target.session->CountInput(spec, target.head);
+  if (count.ok() || count.status().code() != StatusCode::kMismatch) return count;
+  RETURN_IF_ERROR(state.ForkTarget(caller, "", &target));
+  return target.session->CountInput(spec, "");
 }
 
 Status SessionTable::Cancel(const Caller& caller, const std::string& response_id) {

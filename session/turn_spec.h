@@ -1,4 +1,5 @@
-// What a caller asks of the session table: who asks, what is to be answered and how. Plain values, checked by the table.
+// What a caller asks of the session table: who asks, what is to be answered and how. Plain values, checked by the
+// table.
 #pragma once
 
 #include <cstdint>
@@ -56,8 +57,17 @@ struct TurnSpec {
   bool warm_up = false;
   bool truncates = false;  // takes new input that is longer than the window, whose beginning is forgotten
   bool store = true;
+  bool background = false;  // nobody need hear it: it does not end for want of listeners
   std::string request_key;  // not "": a repeated request re-attaches to the first one's response
-  std::string echo;         // kept in the Response
+  /// What `request_key` is.
+  enum class Sending {
+    kNamed,  // an id that the client chose: whatever has it is the same request
+    kFirst,  // what is asked, in a request that says that it is sent for the first time: another turn
+    kAgain,  // likewise, but it says that it is sent again: it re-attaches to the newest response of its key that runs
+             // or has ended not long ago, unless that failed
+  };
+  Sending sending = Sending::kNamed;
+  std::string echo;  // kept in the Response
 };
 
 struct TurnTicket {

@@ -351,13 +351,14 @@ void Serving::Publish() {
                                    .sampling = sampling_,
                                    .max_output_tokens = max_output_tokens()});
   RegisterConversationRoutes(service->router, *sessions_);
-  RegisterResponseRoutes(service->router, *sessions_);
-  service->sockets["/v1/responses"] = ResponsesRoute(
-      *sessions_,
-      [this] { return metrics_.RetryAfterMs(engine_->stats().turns_waiting, SystemClock::Instance().MonotonicNs()); },
-      [this](const std::string& client, size_t bytes, std::function<void()> call) {
-        return server_->RunOnWorker(client, bytes, std::move(call));
-      });
+  const auto retry_after_ms = [this] {
+    return metrics_.RetryAfterMs(engine_->stats().turns_waiting, SystemClock::Instance().MonotonicNs());
+  };
+  RegisterResponseRoutes(service->router, *sessions_, retry_after_ms);
+  const RunOnWorker run = [this](const std::string& client, size_t bytes, std::function<void()> call) {
+    return server_->RunOnWorker(client, bytes, std::move(call));
+  };
+  service->sockets["/v1/responses"] = ResponsesRoute(*sessions_, retry_after_ms, run);
   metrics_.SetSource([this] {
     return MetricsSnapshot{engine_->stats(), storage_->tiers().stats(),
                            storage_->journal() != nullptr ? storage_->journal()->stats() : JournalStats{},

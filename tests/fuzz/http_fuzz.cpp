@@ -51,7 +51,14 @@ class Client : TableFixture {
     request.path = std::move(parsed->path);
     request.query = std::move(parsed->query);
     (void)ReadPaging(request);
-    const HttpResponse response = router_.Route(request);
+    HttpResponse response = router_.Route(request);
+    if (response.later != nullptr) {
+      const std::vector<TurnRequest> turns = engine.requests();
+      for (size_t i = 0; i < turns.size(); ++i) {
+        if (turns[i].sink != nullptr) engine.Answer(i, "Yo");
+      }
+      response = response.later->Take()();
+    }
     Require(response.status < 500, "what a client sends is no fault of the server: " + response.body);
     Require(response.status == 200 || ParseJson(response.body).ok(), "an error is JSON: " + response.body);
     const std::string head = WriteHead(response, {.request_id = "req_1"});
@@ -81,6 +88,9 @@ std::vector<std::string> Seeds() {
           JoinParts({"GET\n/v1/responses/resp_x?stream=true&starting_after=3" + who,
                      "POST\n/v1/responses/resp_x/cancel" + who, "GET\n/v1/responses/resp_x/input_items" + who,
                      "POST\n/v1/responses" + who + R"({"input":"Hi","conversation":"CONVERSATION","stream":true})",
+                     "POST\n/v1/responses" + who + R"({"input":"Hi","store":false,"stream":false})",
+                     "POST\n/v1/responses" + who + R"({"input":"Hi","background":true})",
+                     "POST\n/v1/responses/input_tokens" + who + R"({"input":"Hi","conversation":"CONVERSATION"})",
                      "POST\n/v1/conversations/import" + who + "ringside session 2\n",
                      "DELETE\n/v1/conversations/CONVERSATION" + who})};
 }

@@ -114,6 +114,24 @@ TEST_F(DurableSessionTest, ARepeatedRequestFindsItsAnswerAfterARestart) {
   }
 }
 
+TEST_F(DurableSessionTest, SoDoesOneThatOnlySaysThatItIsSentAgain) {
+  const std::string id = NewConversation(), base = Turn(Ask("Base"), "b");
+  TurnSpec in_conversation = Ask("Hi", id), new_chain = Ask("Hi"), in_chain = Ask("Hi", "", base);
+  for (TurnSpec* spec : {&in_conversation, &new_chain, &in_chain}) {
+    spec->request_key = "digest";
+    spec->sending = TurnSpec::Sending::kFirst;
+    Start(*spec);
+    engine->Start(engine->count() - 1);
+    engine->Say(engine->count() - 1, "Yo");
+    Restart();  // in mid answer
+    spec->sending = TurnSpec::Sending::kAgain;
+    const auto reader = std::make_shared<RecordingSink>(8);
+    EXPECT_TRUE(table->StartTurn(me, *spec, reader)->reattached);
+    EXPECT_EQ(reader->text(), "Yo");
+    EXPECT_EQ(engine->count(), 0U);
+  }
+}
+
 TEST_F(DurableSessionTest, ChangesBetweenTurnsAreKept) {
   const std::string id = NewConversation();
   Turn(Ask("A", id), "1");

@@ -280,6 +280,19 @@ TEST_F(StoredSessionsTest, OfTooManyChainsTheLeastRecentlyUsedGo) {
   EXPECT_TRUE(known(h) && known(i));
 }
 
+TEST_F(StoredSessionsTest, AnAnswerInTheBackgroundNeedsNobody) {
+  options.max_detached_tokens = 10;
+  Restart();
+  TurnSpec spec = Ask("Hi");
+  spec.background = true;
+  sink.reset();
+  const std::string response = Start(spec);
+  engine->Answer(0, "0123456789abcdef");
+  table->Flush();
+  EXPECT_THAT(engine->cancelled(), IsEmpty());
+  EXPECT_EQ(table->GetResponse(me, response).value()->text, "0123456789abcdef");
+}
+
 TEST_F(StoredSessionsTest, AnAnswerThatNobodyHearsEnds) {
   options.max_detached_tokens = 10;
   Restart();

@@ -1,6 +1,7 @@
 #include "ws/openai/responses.h"
 
 #include "base/limits.h"
+#include "session/ids.h"
 #include "ws/json/json_writer.h"
 #include "ws/openai/responses_fields.h"
 #include "ws/openai/responses_request.h"
@@ -9,11 +10,6 @@
 
 namespace ringside {
 namespace {
-
-uint64_t NextConnection() {
-  static std::atomic<uint64_t> next{0};
-  return ++next;
-}
 
 bool ValidStreamId(std::string_view id) {
   if (id.empty() || id.size() > static_cast<size_t>(limits::kMaxStreamIdBytes)) return false;

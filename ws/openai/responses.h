@@ -13,8 +13,8 @@
 
 namespace ringside {
 
-/// Runs a call on one of the workers, which `client` shares with the others; `bytes` are what it holds. kUnavailable: too
-/// many wait, and it never runs.
+/// Runs a call on one of the workers, which `client` shares with the others; `bytes` are what it holds. kUnavailable:
+/// too many wait, and it never runs.
 using RunOnWorker = std::function<Status(const std::string& client, size_t bytes, std::function<void()> call)>;
 
 class ResponsesSocket {
@@ -48,7 +48,8 @@ class ResponsesSocket {
 SocketRoute ResponsesRoute(SessionTable& table, std::function<int64_t()> retry_after_ms = nullptr,
                            RunOnWorker run = nullptr);
 
-/// GET, DELETE /v1/responses/{id}, POST /v1/responses/{id}/cancel, GET /v1/responses/{id}/input_items.
-void RegisterResponseRoutes(Router& router, SessionTable& table);
+/// Everything of /v1/responses that is no WebSocket. `retry_after_ms` as above.
+void RegisterResponseRoutes(Router& router, SessionTable& table,
+                            const std::function<int64_t()>& retry_after_ms = nullptr);
 
 }  // namespace ringside

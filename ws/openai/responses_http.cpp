@@ -1,13 +1,12 @@
-// Responses over HTTP: what was answered, looked up, cancelled, forgotten. Answers are made over the WebSocket.
-#include <atomic>
+// Responses over HTTP: what was answered, looked up, streamed again, cancelled, forgotten.
 #include <charconv>
 
 #include "ws/json/json_writer.h"
 #include "ws/openai/responses.h"
+#include "ws/openai/responses_delivery.h"
 #include "ws/openai/responses_fields.h"
-#include "ws/openai/responses_objects.h"
-#include "ws/openai/responses_outbox.h"
 #include "ws/openai/responses_paging.h"
+#include "ws/openai/responses_post.h"
 #include "ws/transport/http.h"
 
 namespace ringside {
@@ -20,41 +19,6 @@ HttpResponse Json(std::string body) {
   response.body = std::move(body);
   return response;
 }
-
-HttpResponse Get(const SessionTable& table, const HttpRequest& request, const std::string& id) {
-  const auto response = table.GetResponse(CallerOf(request), id);
-  if (!response.ok()) return ErrorResponse(response.status());
-  return Json(ResponseObject(**response, table.tokenizer(), table.options().model_name));
-}
-
-// A response's events as server-sent events, to the end of the response.
-class StreamSink final : public EventSink {
- public:
-  StreamSink(const SessionTable& table, std::shared_ptr<Outbox> outbox)
-      : events_(EventWriter(table.tokenizer(), table.options().model_name, "", EventWriter::Framing::kServerSentEvents),
-                std::move(outbox)) {}
-
-  const EventNumbers& numbers() const override { return kResponsesNumbers; }
-  void OnEvent(const TurnEvent& event) override {
-    events_.Push(event);
-    if (event.kind == TurnEvent::Kind::kEnded) Finish();
-  }
-  void OnReplay(const ResponseCopies& responses, uint64_t from) override {
-    events_.PushReplay(responses, from);
-    if (!responses.back()->running()) Finish();
-  }
-  /// The stream's end. Any thread; the first call counts.
-  void Finish() {
-    if (finished_.exchange(true)) return;
-    events_.outbox().Push("data: [DONE]\n\n");
-    events_.outbox().Close(Outbox::kEndOfBody, "");
-  }
-  uint64_t connection() const override { return UINT64_MAX; }
-
- private:
-  EventOutbox events_;
-  std::atomic<bool> finished_{false};
-};
 
 HttpResponse Stream(SessionTable& table, const HttpRequest& request, const std::string& id) {
   uint64_t from = 0;
@@ -70,14 +34,7 @@ HttpResponse Stream(SessionTable& table, const HttpRequest& request, const std::
   // Found out now: an error is a status, never an event of the stream.
   const Status found = table.FindResponse(CallerOf(request), id);
   if (!found.ok()) return ErrorResponse(found);
-  HttpResponse response;
-  response.content_type = "text/event-stream";
-  response.stream = [&table, caller = CallerOf(request), id, from](std::shared_ptr<Outbox> outbox) {
-    auto sink = std::make_shared<StreamSink>(table, outbox);
-    if (!table.Replay(caller, id, from, sink).ok()) outbox->Close(1011, "the response was deleted", true);
-    return sink;
-  };
-  return response;
+  return StreamEvents(table, CallerOf(request), id, from);
 }
 
 Result<std::string> ListInput(const SessionTable& table, const HttpRequest& request, const std::string& id) {
@@ -88,22 +45,20 @@ Result<std::string> ListInput(const SessionTable& table, const HttpRequest& requ
 
 }  // namespace
 
-void RegisterResponseRoutes(Router& router, SessionTable& table) {
+void RegisterResponseRoutes(Router& router, SessionTable& table, const std::function<int64_t()>& retry_after_ms) {
   using Ids = Router::Parameters;
   const std::string all = "/v1/responses", one = all + "/{id}";
-  router.Add("POST", "/v1/responses", [](const HttpRequest&, const Ids&) {
-    return ErrorResponse(Unsupported("",
-                                     "creating responses by POST; open a WebSocket on this path and send "
-                                     "response.create"));
+  router.Add("POST", all, [&table, retry_after_ms](const HttpRequest& r, const Ids&) {
+    return CreateResponse(table, r, retry_after_ms);
   });
   // Before the pattern that would take these words for ids.
-  for (const std::string verb : {"input_tokens", "compact"}) {
-    router.Add("POST", all + "/" + verb,
-               [verb](const HttpRequest&, const Ids&) { return ErrorResponse(Unsupported("", "'" + verb + "'")); });
-  }
+  router.Add("POST", all + "/input_tokens",
+             [&table](const HttpRequest& r, const Ids&) { return CountInputTokens(table, r); });
+  router.Add("POST", all + "/compact",
+             [](const HttpRequest&, const Ids&) { return ErrorResponse(Unsupported("", "'compact'")); });
   router.Add("GET", one, [&table](const HttpRequest& r, const Ids& ids) {
     const std::string_view stream = r.Query("stream");
-    return stream == "true" || stream == "1" ? Stream(table, r, ids[0]) : Get(table, r, ids[0]);
+    return stream == "true" || stream == "1" ? Stream(table, r, ids[0]) : ResponseNow(table, CallerOf(r), ids[0]);
   });
   router.Add("DELETE", one, [&table](const HttpRequest& r, const Ids& ids) {
     const Status gone = table.DeleteResponse(CallerOf(r), ids[0]);
@@ -114,7 +69,8 @@ void RegisterResponseRoutes(Router& router, SessionTable& table) {
   });
   router.Add("POST", one + "/cancel", [&table](const HttpRequest& r, const Ids& ids) {
     const Status cancelled = table.Cancel(CallerOf(r), ids[0]);
-    return cancelled.ok() ? Get(table, r, ids[0]) : ErrorResponse(cancelled);
+    if (!cancelled.ok()) return ErrorResponse(cancelled);
+    return AwaitEnd(table, CallerOf(r), ids[0], WhenFailed::kTellResponse);
   });
   router.Add("GET", one + "/input_items", [&table](const HttpRequest& r, const Ids& ids) {
     Result<std::string> list = ListInput(table, r, ids[0]);

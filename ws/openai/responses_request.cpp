@@ -14,7 +14,9 @@ namespace {
 
 class CreateReader {
  public:
-  explicit CreateReader(const SessionTableOptions& options) : options_(options) { spec_.sampling = options.sampling; }
+  CreateReader(const SessionTableOptions& options, HttpDelivery* http) : options_(options), http_(http) {
+    spec_.sampling = options.sampling;
+  }
   Result<TurnSpec> Read(const JsonValue& body);
 
   using Handler = Status (CreateReader::*)(const JsonValue&, const std::string&);
@@ -40,7 +42,8 @@ class CreateReader {
   Status Ignored(const JsonValue&, const std::string&) { return Status::Ok(); }
   Status Label(const JsonValue& value, const std::string& param);
   Status Empty(const JsonValue& value, const std::string& param);
-  Status False(const JsonValue& value, const std::string& param);
+  Status Background(const JsonValue& value, const std::string& param);
+  Status StreamId(const JsonValue& value, const std::string& param);
   Status OneOf(const JsonValue& value, const std::string& param);
   Status Text(const JsonValue& value, const std::string& param);
   Status Reasoning(const JsonValue& value, const std::string& param);
@@ -48,6 +51,7 @@ class CreateReader {
   void WriteEcho();
 
   const SessionTableOptions& options_;
+  HttpDelivery* const http_;  // null = a WebSocket
   TurnSpec spec_;
   Metadata metadata_;
   std::string client_request_id_, truncation_ = "disabled", tool_choice_ = "auto";
@@ -60,7 +64,7 @@ const std::map<std::string, CreateReader::Handler, std::less<>>& CreateReader::H
   using R = CreateReader;
   static const std::map<std::string, Handler, std::less<>> handlers = {
       {"type", &R::Ignored},
-      {"stream_id", &R::Ignored},
+      {"stream_id", &R::StreamId},
       {"event_id", &R::EventId},
       {"model", &R::Model},
       {"input", &R::Input},
@@ -87,7 +91,7 @@ const std::map<std::string, CreateReader::Handler, std::less<>>& CreateReader::H
       {"image", &R::Empty},
       {"access_programs", &R::Empty},
       {"prompt", &R::Empty},
-      {"background", &R::False},
+      {"background", &R::Background},
       {"service_tier", &R::OneOf},
       {"tool_choice", &R::OneOf},
       {"prompt_cache_retention", &R::OneOf},
@@ -115,6 +119,10 @@ Result<TurnSpec> CreateReader::Read(const JsonValue& body) {
   const WindowOverrides& window = spec_.window;
   if (continues && (window.memory_len || window.session_len || window.eviction)) {
     return InvalidArgument("The window of a conversation is chosen when it begins.", "ringside", "invalid_value");
+  }
+  if (spec_.background && !spec_.store) {
+    return InvalidArgument("An answer in the background is stored: whoever asked for it fetches it.", "background",
+                           "invalid_value");
   }
   spec_.warm_up = prewarm_ || !generate_;
   if (wants_logprobs_ || top_logprobs_ > 0) spec_.sampling.logprobs = top_logprobs_;
@@ -175,6 +183,7 @@ Status CreateReader::Flag(const JsonValue& value, const std::string& param) {
   RETURN_IF_ERROR(ReadBool(value, param, &flag));
   if (param == "store") spec_.store = flag;
   if (param == "generate") generate_ = flag;
+  if (param == "stream" && http_ != nullptr) http_->stream = flag;
   if (param == "parallel_tool_calls") parallel_tool_calls_ = flag;
   return Status::Ok();
 }
@@ -260,10 +269,15 @@ Status CreateReader::Empty(const JsonValue& value, const std::string& param) {
   return empty ? Status::Ok() : Unsupported(param, "'" + param + "'");
 }
 
-Status CreateReader::False(const JsonValue& value, const std::string& param) {
-  bool flag = false;
-  RETURN_IF_ERROR(ReadBool(value, param, &flag));
-  return flag ? Unsupported(param, "'" + param + "'") : Status::Ok();
+Status CreateReader::Background(const JsonValue& value, const std::string& param) {
+  RETURN_IF_ERROR(ReadBool(value, param, &spec_.background));
+  const bool socket = spec_.background && http_ == nullptr;
+  return socket ? Unsupported(param, "'" + param + "' over a WebSocket") : Status::Ok();
+}
+
+// The socket has read it.
+Status CreateReader::StreamId(const JsonValue&, const std::string& param) {
+  return http_ != nullptr ? Unsupported(param, "lanes over HTTP") : Status::Ok();
 }
 
 Status CreateReader::OneOf(const JsonValue& value, const std::string& param) {
@@ -324,7 +338,7 @@ void CreateReader::WriteEcho() {
   json.Field("temperature", spec_.sampling.temperature).Field("top_p", spec_.sampling.top_p);
   json.Field("top_logprobs", top_logprobs_).Field("truncation", truncation_);
   json.Field("tool_choice", tool_choice_).Field("parallel_tool_calls", parallel_tool_calls_);
-  json.Key("tools").BeginArray().EndArray().Field("background", false).Field("service_tier", "default");
+  json.Key("tools").BeginArray().EndArray().Field("background", spec_.background).Field("service_tier", "default");
   json.Key("text").BeginObject().Key("format").BeginObject().Field("type", "text").EndObject().EndObject();
   json.Key("reasoning").Null();
   for (const char* label : {"user", "safety_identifier", "prompt_cache_key"}) {
@@ -337,8 +351,8 @@ void CreateReader::WriteEcho() {
 
 }  // namespace
 
-Result<TurnSpec> ReadCreate(const JsonValue& body, const SessionTableOptions& options) {
-  return CreateReader(options).Read(body);
+Result<TurnSpec> ReadCreate(const JsonValue& body, const SessionTableOptions& options, HttpDelivery* http) {
+  return CreateReader(options, http).Read(body);
 }
 
 std::vector<std::string> CreateFields() {

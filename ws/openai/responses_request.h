@@ -11,8 +11,13 @@
 
 namespace ringside {
 
-/// `body` is the client event (an object). kInvalidArgument with `param`; kNotFound (model_not_found).
-Result<TurnSpec> ReadCreate(const JsonValue& body, const SessionTableOptions& options);
+/// How an answer is to come over HTTP, which is asked for among the other fields.
+struct HttpDelivery {
+  bool stream = false;
+};
+/// `body` is the client event (an object), or with `http` the body of an HTTP request. kInvalidArgument with `param`;
+/// kNotFound (model_not_found).
+Result<TurnSpec> ReadCreate(const JsonValue& body, const SessionTableOptions& options, HttpDelivery* http = nullptr);
 /// The names of all fields that it knows.
 std::vector<std::string> CreateFields();
 

@@ -5,8 +5,8 @@ namespace ringside {
 namespace {
 
 TEST_F(RoutesTest, WordsOfPathsAreNoIds) {
+  Fails(Call("POST", "/v1/responses/compact", Json::object()), 400, "unsupported_value", nullptr);
   for (const char* path : {"/v1/responses/input_tokens", "/v1/responses/compact"}) {
-    Fails(Call("POST", path, Json::object()), 400, "unsupported_value", nullptr);
     Fails(Call("GET", path), 405, "method_not_allowed", nullptr);
     Fails(Call("DELETE", path), 405, "method_not_allowed", nullptr);
   }
@@ -249,15 +249,19 @@ TEST_F(ConversationsTest, ResponsesAreRetrievedCancelledAndDeleted) {
   EXPECT_EQ(response["status"], "in_progress");
   EXPECT_EQ(response["output"][0]["content"][0]["text"], "Ye");
   EXPECT_TRUE(response["usage"].is_null());
-  Ok(Call("POST", one + "/cancel"));
+  const HttpResponse cancelled = Call("POST", one + "/cancel");
   EXPECT_THAT(engine.cancelled(), SizeIs(1));
+  EXPECT_EQ(Come(cancelled).status, 0) << "the answer ends at the next step";
   engine.End(0, FinishReason::kCancelled);
-  EXPECT_EQ(Ok(Call("GET", one))["status"], "cancelled");
+  const Json as_cancelled = Ok(cancelled);
+  EXPECT_EQ(as_cancelled["status"], "cancelled");
+  EXPECT_EQ(as_cancelled["output"][0]["content"][0]["text"], "Ye");
+  EXPECT_EQ(Ok(Call("POST", one + "/cancel")), as_cancelled) << "what has ended is left alone";
+  EXPECT_EQ(Ok(Call("GET", one)), as_cancelled);
   EXPECT_EQ(Ok(Call("GET", one + "/input_items"))["data"][0]["content"][0]["text"], "Hi");
   Fails(Call("GET", one, nullptr, "other"), 404, "response_not_found", "response_id");
   EXPECT_EQ(Ok(Call("DELETE", one))["deleted"], true);
   Fails(Call("GET", one), 404, "response_not_found", "response_id");
-  Fails(Call("POST", "/v1/responses", {{"input", "x"}}), 400, "unsupported_value", nullptr);
 }
 
 }  // namespace

@@ -12,8 +12,10 @@ class RoutesTest : public ResponsesTest {
     RegisterConversationRoutes(router, table);
     RegisterResponseRoutes(router, table);
   }
-  HttpResponse Call(std::string method, std::string path, Json body = nullptr, std::string principal = "me") {
+  HttpResponse Call(std::string method, std::string path, Json body = nullptr, std::string principal = "me",
+                    std::vector<std::pair<std::string, std::string>> headers = {}) {
     HttpRequest request;
+    request.headers = std::move(headers);
     request.method = std::move(method);
     if (const size_t query = path.find('?'); query != std::string::npos) {
       std::string rest = path.substr(query + 1);
@@ -30,7 +32,18 @@ class RoutesTest : public ResponsesTest {
     request.principal = std::move(principal);
     return router.Route(request);
   }
+  /// The answer that has come by now to a request that waited for it; status 0 if none has.
+  static HttpResponse Come(const HttpResponse& waiting) {
+    HttpResponse answer;
+    answer.status = 0;
+    EXPECT_NE(waiting.later, nullptr) << waiting.body;
+    if (waiting.later == nullptr) return answer;
+    const auto given = std::make_shared<bool>(false);
+    waiting.later->Await([given] { *given = true; });
+    return *given ? waiting.later->Take()() : answer;
+  }
   Json Ok(const HttpResponse& response) {
+    if (response.later != nullptr) return Ok(Come(response));
     EXPECT_EQ(response.status, 200) << response.body;
     return Json::parse(response.body);
   }

@@ -175,6 +175,7 @@ TEST_F(TransportLateTest, DrainingWaitsForTheAnswerAndStoppingDoesNot) {
   WaitAnswer(0);
   second.Send(Request());
   WaitAnswer(1);
+  while (server_->open_sockets() < 2) std::this_thread::yield();  // the handlers have returned
   server_->Drain("draining");
   WaitAnswer(0)->Give([] { return Whole("in time"); });
   const auto answer = first.ReadAnswer();
