@@ -36,8 +36,9 @@ MAY_INCLUDE = {
     "ws/config": "base kernels cache engine/model engine ws/transport",
     "ws/openai": "base engine/text engine session/journal session/chat session ws/json ws/transport",
     "ws/page": "base ws/transport",
+    "ws/realtime": "base engine/text engine session/journal session/chat session ws/json ws/transport ws/openai",
     "ws": "base kernels cache engine/text engine/model engine session/journal session/chat session ws/json ws/transport"
-          " ws/config ws/openai ws/page",
+          " ws/config ws/openai ws/page ws/realtime",
 }
 FOLDERS = ["base", "kernels", "cache", "engine", "session", "ws", "clients", "tests"]
 

@@ -25,6 +25,7 @@
 #include "ws/openai/models.h"
 #include "ws/openai/responses.h"
 #include "ws/page/page.h"
+#include "ws/realtime/realtime.h"
 #include "ws/transport/server.h"
 
 namespace ringside {
@@ -359,6 +360,7 @@ void Serving::Publish() {
     return server_->RunOnWorker(client, bytes, std::move(call));
   };
   service->sockets["/v1/responses"] = ResponsesRoute(*sessions_, retry_after_ms, run);
+  service->sockets["/v1/realtime"] = RealtimeRoute(*sessions_, run);
   metrics_.SetSource([this] {
     return MetricsSnapshot{engine_->stats(), storage_->tiers().stats(),
                            storage_->journal() != nullptr ? storage_->journal()->stats() : JournalStats{},

@@ -49,6 +49,8 @@ Status ReadContent(const JsonValue& content, const std::string& param, std::stri
   return Status::Ok();
 }
 
+}  // namespace
+
 Status ReadItem(const JsonValue& item, const std::string& param, NewItem* out) {
   if (!item.is_object()) return WrongType(item, param, "an object");
   if (const JsonValue* type = item.Find("type"); type != nullptr) {
@@ -82,8 +84,6 @@ Status ReadItem(const JsonValue& item, const std::string& param, NewItem* out) {
   const std::string missing = Within(param, has_role ? "content" : "role");
   return InvalidArgument("Missing required parameter: " + Quoted(missing) + ".", missing, "missing_required_parameter");
 }
-
-}  // namespace
 
 Status UnknownParameter(std::string_view param) {
   return InvalidArgument("Unknown parameter: " + Quoted(param) + ".", std::string(param), "unknown_parameter");

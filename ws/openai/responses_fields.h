@@ -29,8 +29,9 @@ Status ReadString(const JsonValue& value, std::string_view param, std::string* o
 Status ReadMetadata(const JsonValue& value, std::string_view param, Metadata* out);
 /// {"memory_len", "session_len", "eviction": "turn" | "token"}.
 Status ReadWindow(const JsonValue& value, std::string_view param, WindowOverrides* out);
-/// Messages: items as in `input` (EasyInputMessage, Message, our own output items sent back). `param` is "input" or
-/// "items".
+/// A message: an item as in `input` (EasyInputMessage, Message, our own output items sent back).
+Status ReadItem(const JsonValue& value, const std::string& param, NewItem* out);
+/// Messages. `param` is "input" or "items".
 Status ReadItems(const JsonValue& value, const std::string& param, std::vector<NewItem>* out);
 
 }  // namespace ringside

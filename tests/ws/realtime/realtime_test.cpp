@@ -1,0 +1,488 @@
+// The Realtime protocol's text subset: a session's settings, its items, its responses.
+#include "ws/realtime/realtime.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/session/scripted_engine.h"
+
+namespace ringside {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+class RealtimeTest : public ::testing::Test, protected TableFixture {
+ protected:
+  /// One connection, opened. Events are checked for what all of them have.
+  class Client {
+   public:
+    explicit Client(SessionTable& table, std::vector<std::pair<std::string, std::string>> query = {}) {
+      HttpRequest request;
+      request.principal = "me";
+      request.query = std::move(query);
+      const SocketRoute route = RealtimeRoute(table);
+      EXPECT_TRUE(route.admit(request).ok());
+      face_ = route.open(request, outbox);
+      face_.on_opened();
+    }
+    void Close() { face_.on_closed(); }
+    void Send(const Json& event) { face_.on_message(event.dump()); }
+    void SendText(const std::string& text) { face_.on_message(text); }
+    bool busy() const { return face_.busy(); }
+    std::vector<Json> Events() {
+      std::vector<Json> events;
+      while (const std::optional<std::string> text = outbox->Take()) {
+        events.push_back(Json::parse(*text));
+        EXPECT_TRUE(events.back()["type"].is_string() && events.back()["event_id"].is_string()) << *text;
+      }
+      return events;
+    }
+    /// The only event waiting, of this type.
+    Json Event(const std::string& type) {
+      const std::vector<Json> events = Events();
+      EXPECT_THAT(events, SizeIs(1)) << Json(events);
+      if (events.size() != 1) return Json();
+      EXPECT_EQ(events[0]["type"], type) << events[0];
+      return events[0];
+    }
+    void ExpectError(const std::string& code, const Json& param, const Json& event_id = nullptr) {
+      const Json error = Event("error")["error"];
+      EXPECT_EQ(error["code"], code) << error;
+      EXPECT_EQ(error["param"], param) << error;
+      EXPECT_EQ(error["event_id"], event_id) << error;
+      EXPECT_TRUE(error["type"].is_string() && error["message"].is_string());
+    }
+    /// Adds a message; the item as it was told.
+    Json Say(const std::string& text, const Json& more = Json::object()) {
+      Json item = {{"type", "message"}, {"role", "user"}, {"content", Json::array({Text(text)})}};
+      item.update(more);
+      Send({{"type", "conversation.item.create"}, {"item", item}});
+      const std::vector<Json> events = Events();
+      EXPECT_EQ(Types(events), (std::vector<std::string>{"conversation.item.added", "conversation.item.done"}))
+          << Json(events);
+      return events.empty() ? Json() : events[0]["item"];
+    }
+
+    std::shared_ptr<Outbox> outbox = std::make_shared<Outbox>([] {});
+
+   private:
+    SocketFace face_;
+  };
+
+  static Json Text(const std::string& text) { return {{"type", "input_text"}, {"text", text}}; }
+  static std::vector<std::string> Types(const std::vector<Json>& events) {
+    std::vector<std::string> types;
+    for (const Json& event : events) types.push_back(event["type"]);
+    return types;
+  }
+  /// A connection that has read its greeting.
+  Client Open(std::vector<std::pair<std::string, std::string>> query = {}) {
+    Client opened(table, std::move(query));
+    conversation_ = opened.Event("session.created")["session"]["ringside"]["conversation"];
+    return opened;
+  }
+  std::vector<Item> Items() { return std::move(table.GetItems({"me", 0}, conversation_).value()); }
+  std::vector<std::string> Texts() {
+    std::vector<std::string> texts;
+    const std::vector<Item> items = Items();
+    for (const Item& item : items) texts.push_back(item.text);
+    return texts;
+  }
+  std::string Prompt() { return tokenizer.Decode(engine.last().tokens); }
+
+  std::string conversation_;
+};
+
+const Json kCreate = {{"type", "response.create"}};
+
+TEST_F(RealtimeTest, TheSessionIsToldFirstAndItsConversationIsOneOfTheTables) {
+  Client opened(table);
+  const Json session = opened.Event("session.created")["session"];
+  EXPECT_EQ(session["type"], "realtime");
+  EXPECT_EQ(session["object"], "realtime.session");
+  EXPECT_EQ(session["model"], "tiny");
+  EXPECT_EQ(session["output_modalities"], Json::array({"text"}));
+  EXPECT_EQ(session["max_output_tokens"], "inf");
+  EXPECT_EQ(session["instructions"], "");
+  EXPECT_EQ(session["tools"], Json::array());
+  EXPECT_EQ(session["truncation"], "auto");
+  EXPECT_TRUE(session["id"].get<std::string>().starts_with("sess_"));
+  conversation_ = session["ringside"]["conversation"];
+  opened.Say("Hi");
+  EXPECT_THAT(Texts(), ElementsAre("Hi"));
+  opened.Close();
+  Client again(table, {{"conversation", conversation_}, {"model", "tiny"}});
+  EXPECT_EQ(again.Event("session.created")["session"]["ringside"]["conversation"], conversation_);
+}
+
+TEST_F(RealtimeTest, AConversationInWhichNothingWasSaidGoesWithItsSocket) {
+  Client silent = Open();
+  EXPECT_EQ(table.conversations(), 1);
+  silent.Close();
+  EXPECT_EQ(table.conversations(), 0);
+}
+
+TEST_F(RealtimeTest, UpgradesAreRefusedForWhatIsNotSpokenHere) {
+  const SocketRoute route = RealtimeRoute(table);
+  HttpRequest request;
+  request.headers = {{"openai-beta", "realtime=v1"}};
+  EXPECT_EQ(route.admit(request).reason(), "unsupported_value");
+  request.headers = {{"sec-websocket-protocol", "realtime, openai-insecure-api-key.x, openai-beta.realtime-v1"}};
+  EXPECT_EQ(route.admit(request).reason(), "unsupported_value");
+  request.headers = {{"sec-websocket-protocol", "realtime, openai-insecure-api-key.x"}};
+  EXPECT_TRUE(route.admit(request).ok());
+  request.query = {{"model", "gpt-realtime"}};
+  EXPECT_EQ(route.admit(request).reason(), "model_not_found");
+  request.query = {{"call_id", "x"}};
+  EXPECT_EQ(route.admit(request).param(), "call_id");
+  request.query = {{"conversation", "conv_none"}};
+  EXPECT_EQ(route.admit(request).code(), StatusCode::kNotFound);
+}
+
+TEST_F(RealtimeTest, AResponseTellsItsEventsInOrder) {
+  Client client = Open();
+  const Json said = client.Say("Hi");
+  client.Send({{"type", "response.create"}, {"response", {{"metadata", {{"k", "v"}}}, {"max_output_tokens", 20}}}});
+  EXPECT_TRUE(client.busy());
+  engine.Answer(0, "Yo");
+  const std::vector<Json> events = client.Events();
+  ASSERT_THAT(Types(events),
+              ElementsAre("response.created", "response.output_item.added", "conversation.item.added",
+                          "response.content_part.added", "response.output_text.delta", "response.output_text.delta",
+                          "response.output_text.done", "response.content_part.done", "response.output_item.done",
+                          "conversation.item.done", "response.done"));
+  EXPECT_FALSE(client.busy());
+  EXPECT_EQ(events[0]["response"]["status"], "in_progress");
+  EXPECT_EQ(events[0]["response"]["output"], Json::array());
+  EXPECT_EQ(events[2]["previous_item_id"], said["id"]);
+  EXPECT_EQ(events[2]["item"]["content"], Json::array());
+  EXPECT_EQ(events[3]["part"], Json({{"type", "text"}, {"text", ""}}));
+  EXPECT_EQ(events[4]["delta"], "Y");
+  EXPECT_EQ(events[6]["text"], "Yo");
+  EXPECT_EQ(events[7]["part"]["text"], "Yo");
+  const Json response = events.back()["response"];
+  EXPECT_EQ(response["object"], "realtime.response");
+  EXPECT_EQ(response["status"], "completed");
+  EXPECT_EQ(response["conversation_id"], conversation_);
+  EXPECT_EQ(response["metadata"]["k"], "v");
+  EXPECT_EQ(response["max_output_tokens"], 20);
+  EXPECT_EQ(engine.last().max_tokens, 20);
+  ASSERT_THAT(response["output"], SizeIs(1));
+  EXPECT_EQ(response["output"][0], events[8]["item"]);
+  EXPECT_EQ(response["output"][0], events[9]["item"]);
+  EXPECT_EQ(response["output"][0]["content"], Json::array({{{"type", "output_text"}, {"text", "Yo"}}}));
+  const Json usage = response["usage"];
+  EXPECT_EQ(usage["total_tokens"], usage["input_tokens"].get<int64_t>() + usage["output_tokens"].get<int64_t>());
+  EXPECT_EQ(usage["input_token_details"]["cached_tokens"], 0);
+  EXPECT_EQ(usage["output_token_details"]["text_tokens"], usage["output_tokens"]);
+  for (size_t i = 4; i < 7; ++i) {
+    EXPECT_EQ(events[i]["response_id"], response["id"]);
+    EXPECT_EQ(events[i]["item_id"], response["output"][0]["id"]);
+    EXPECT_EQ(events[i]["content_index"], 0);
+  }
+  EXPECT_THAT(Texts(), ElementsAre("Hi", "Yo"));
+}
+
+TEST_F(RealtimeTest, SettingsHoldForTheResponsesBehindThem) {
+  Client client = Open();
+  client.Send({{"type", "session.update"},
+               {"session", {{"type", "realtime"}, {"instructions", "Be brief."}, {"max_output_tokens", 7}}}});
+  const Json session = client.Event("session.updated")["session"];
+  EXPECT_EQ(session["instructions"], "Be brief.");
+  EXPECT_EQ(session["max_output_tokens"], 7);
+  client.Say("Hi");
+  client.Send(kCreate);
+  EXPECT_NE(Prompt().find("Be brief."), std::string::npos);
+  EXPECT_EQ(engine.last().max_tokens, 7);
+  engine.AnswerLast("Yo");
+  client.Events();
+  client.Send({{"type", "session.update"}, {"session", {{"max_output_tokens", "inf"}, {"tools", Json::array()}}}});
+  EXPECT_EQ(client.Event("session.updated")["session"]["instructions"], "Be brief.") << "fields left out stay";
+  // A response's own, for itself.
+  client.Say("More");
+  client.Send({{"type", "response.create"}, {"response", {{"instructions", "Be kind."}}}});
+  EXPECT_NE(Prompt().find("Be kind."), std::string::npos);
+  engine.AnswerLast("Yo");
+  client.Events();
+  client.Say("More");
+  client.Send(kCreate);
+  EXPECT_NE(Prompt().find("Be brief."), std::string::npos);
+  engine.AnswerLast("Yo");
+  client.Events();
+  // What was given may be sent back.
+  client.Send({{"type", "session.update"}, {"session", session}});
+  EXPECT_EQ(client.Event("session.updated")["session"], session);
+}
+
+TEST_F(RealtimeTest, WhatASessionCannotHaveIsRefusedAndTheSocketStaysOpen) {
+  Client client = Open();
+  const std::vector<std::tuple<Json, std::string, std::string>> cases = {
+      {{{"audio", {{"output", {{"voice", "x"}}}}}}, "unsupported_value", "session.audio"},
+      {{{"output_modalities", {"audio"}}}, "unsupported_value", "session.output_modalities"},
+      {{{"model", "other"}}, "unsupported_value", "session.model"},
+      {{{"type", "transcription"}}, "unsupported_value", "session.type"},
+      {{{"tools", {{{"type", "function"}}}}}, "unsupported_value", "session.tools"},
+      {{{"truncation", {{"type", "retention_ratio"}}}}, "unsupported_value", "session.truncation"},
+      {{{"max_output_tokens", 0}}, "invalid_value", "session.max_output_tokens"},
+      {{{"max_output_tokens", "many"}}, "invalid_type", "session.max_output_tokens"},
+      {{{"instructions", 5}}, "invalid_type", "session.instructions"},
+      {{{"temperature", 1}}, "unknown_parameter", "session.temperature"},
+  };
+  for (const auto& [fields, code, param] : cases) {
+    Json session = {{"instructions", "not taken over"}};
+    session.update(fields);
+    client.Send({{"type", "session.update"}, {"event_id", "e1"}, {"session", session}});
+    client.ExpectError(code, param, "e1");
+  }
+  for (const char* type : {"input_audio_buffer.append", "input_audio_buffer.commit", "input_audio_buffer.clear",
+                           "output_audio_buffer.clear", "conversation.item.truncate"}) {
+    client.Send({{"type", type}, {"event_id", "e2"}});
+    client.ExpectError("unsupported_value", "type", "e2");
+  }
+  client.Send({{"type", "nonsense"}});
+  client.ExpectError("unsupported_event_type", "type");
+  client.Send({{"event_id", "e3"}});
+  client.ExpectError("missing_required_parameter", "type", "e3");
+  client.Send({{"type", "session.update"}, {"event_id", 5}});
+  client.ExpectError("invalid_type", "event_id");
+  client.SendText("{");
+  client.ExpectError("invalid_json", nullptr);
+  client.SendText("[]");
+  client.ExpectError("invalid_json", nullptr);
+  EXPECT_FALSE(client.outbox->TakeClose());
+  client.Send({{"type", "session.update"}, {"session", Json::object()}});
+  EXPECT_EQ(client.Event("session.updated")["session"]["instructions"], "") << "nothing of what was refused counts";
+}
+
+TEST_F(RealtimeTest, ItemsAreCreatedRetrievedAndDeleted) {
+  Client client = Open();
+  const Json first = client.Say("One"), second = client.Say("Two", {{"id", "mine"}, {"role", "system"}});
+  EXPECT_EQ(first["object"], "realtime.item");
+  EXPECT_EQ(first["status"], "completed");
+  EXPECT_EQ(second["id"], "mine");
+  client.Send({{"type", "conversation.item.retrieve"}, {"item_id", "mine"}});
+  EXPECT_EQ(client.Event("conversation.item.retrieved")["item"], second);
+  // Behind the last one only.
+  Json create = {{"type", "conversation.item.create"},
+                 {"previous_item_id", first["id"]},
+                 {"item", {{"type", "message"}, {"role", "user"}, {"content", Json::array({Text("x")})}}}};
+  client.Send(create);
+  client.ExpectError("unsupported_value", "previous_item_id");
+  create["previous_item_id"] = "root";
+  client.Send(create);
+  client.ExpectError("unsupported_value", "previous_item_id");
+  create["previous_item_id"] = "mine";
+  client.Send(create);
+  EXPECT_EQ(client.Events().front()["previous_item_id"], "mine");
+  client.Send({{"type", "conversation.item.delete"}, {"item_id", "mine"}});
+  client.ExpectError("item_not_last", "item_id");
+  for (const std::string& id : {Items().back().id, std::string("mine")}) {
+    client.Send({{"type", "conversation.item.delete"}, {"item_id", id}});
+    EXPECT_EQ(client.Event("conversation.item.deleted")["item_id"], id);
+  }
+  EXPECT_THAT(Texts(), ElementsAre("One"));
+  EXPECT_EQ(client.Say("Two", {{"id", "mine"}})["id"], "mine") << "the id is free again";
+  for (const char* verb : {"retrieve", "delete"}) {
+    client.Send({{"type", std::string("conversation.item.") + verb}, {"item_id", "none"}});
+    client.ExpectError("item_not_found", "item_id");
+    client.Send({{"type", std::string("conversation.item.") + verb}});
+    client.ExpectError("missing_required_parameter", "item_id");
+  }
+}
+
+TEST_F(RealtimeTest, AnItemMustBeAMessageOfText) {
+  Client client = Open();
+  const auto create = [&](const Json& item) { client.Send({{"type", "conversation.item.create"}, {"item", item}}); };
+  create({{"type", "function_call_output"}, {"call_id", "x"}, {"output", "y"}});
+  client.ExpectError("unsupported_value", "item.type");
+  create({{"type", "message"}, {"role", "user"}, {"content", Json::array({{{"type", "input_audio"}, {"audio", ""}}})}});
+  client.ExpectError("unsupported_value", "item.content[0].type");
+  create({{"type", "message"}, {"role", "user"}});
+  client.ExpectError("missing_required_parameter", "item.content");
+  client.Send({{"type", "conversation.item.create"}});
+  client.ExpectError("missing_required_parameter", "item");
+  client.Say("Hi", {{"id", "mine"}});
+  create({{"id", "mine"}, {"type", "message"}, {"role", "user"}, {"content", "x"}});
+  client.ExpectError("invalid_value", "item.id");
+  create({{"id", std::string(65, 'x')}, {"type", "message"}, {"role", "user"}, {"content", "x"}});
+  client.ExpectError("string_above_max_length", "item.id");
+}
+
+TEST_F(RealtimeTest, OneResponseAtATimeWritesToTheConversation) {
+  Client client = Open();
+  client.Say("Hi");
+  client.Send(kCreate);
+  engine.Start(0);
+  client.Events();
+  client.Send(kCreate);
+  client.ExpectError("conversation_already_has_active_response", nullptr);
+  engine.Say(0, "Yo");
+  engine.End(0);
+  EXPECT_EQ(client.Events().back()["type"], "response.done");
+  client.Send(kCreate);
+  client.ExpectError("invalid_value", "input");  // there is nothing to answer
+}
+
+TEST_F(RealtimeTest, WhatChangesTheConversationWaitsForTheResponse) {
+  Client client = Open();
+  client.Say("Hi");
+  client.Send(kCreate);
+  engine.Start(0);
+  client.Events();
+  client.Send({{"type", "conversation.item.create"},
+               {"item", {{"type", "message"}, {"role", "user"}, {"content", Json::array({Text("And?")})}}}});
+  client.Send({{"type", "session.update"}, {"session", {{"instructions", "Be brief."}}}});
+  EXPECT_EQ(client.Event("session.updated")["type"], "session.updated") << "this waits for nothing";
+  engine.Say(0, "Yo");
+  engine.End(0);
+  table.Flush();
+  std::vector<Json> events;
+  while (Texts().size() < 3) std::this_thread::yield();
+  while (events.empty() || events.back()["type"] != "conversation.item.done" ||
+         events.back()["item"]["role"] != "user") {
+    for (Json& event : client.Events()) events.push_back(std::move(event));
+  }
+  EXPECT_THAT(Texts(), ElementsAre("Hi", "Yo", "And?"));
+  EXPECT_EQ(events.back()["previous_item_id"], Items().at(1).id);
+  client.Send(kCreate);
+  EXPECT_NE(Prompt().find("Yo<|im_end|>\n<|im_start|>user\nAnd?"), std::string::npos);
+  engine.AnswerLast("So");
+}
+
+TEST_F(RealtimeTest, AResponseIsCancelled) {
+  Client client = Open();
+  client.Send({{"type", "response.cancel"}, {"event_id", "e1"}});
+  client.ExpectError("response_cancel_not_active", "response_id", "e1");
+  client.Say("Hi");
+  client.Send(kCreate);
+  engine.Start(0);
+  engine.Say(0, "Y");
+  const std::string id = client.Events().front()["response"]["id"];
+  client.Send({{"type", "response.cancel"}, {"response_id", "resp_none"}});
+  client.ExpectError("response_cancel_not_active", "response_id");
+  client.Send({{"type", "response.cancel"}});
+  client.Send({{"type", "response.cancel"}, {"response_id", id}});
+  EXPECT_THAT(engine.cancelled(), SizeIs(2));
+  engine.End(0, FinishReason::kCancelled);
+  const Json response = client.Events().back()["response"];
+  EXPECT_EQ(response["status"], "cancelled");
+  EXPECT_EQ(response["status_details"], Json({{"type", "cancelled"}, {"reason", "client_cancelled"}}));
+  EXPECT_EQ(response["output"][0]["content"][0]["text"], "Y");
+  client.Say("More");
+  client.Send(kCreate);
+  engine.Answer(1, "Yo", FinishReason::kLength);
+  EXPECT_EQ(client.Events().back()["response"]["status_details"]["reason"], "max_output_tokens");
+}
+
+TEST_F(RealtimeTest, AFailureSaysWhy) {
+  Client client = Open();
+  client.Say("Hi");
+  client.Send(kCreate);
+  engine.End(0, FinishReason::kError, Unavailable("The device is gone."));
+  const std::vector<Json> events = client.Events();
+  EXPECT_THAT(Types(events), ElementsAre("response.created", "response.done"));
+  EXPECT_EQ(events.back()["response"]["status"], "failed");
+  EXPECT_EQ(events.back()["response"]["status_details"]["error"]["code"], "unavailable");
+  engine.Refuse(Overloaded("Too many wait."));
+  client.Send({{"type", "response.create"}, {"event_id", "e1"}});
+  client.ExpectError("rate_limit_exceeded", nullptr, "e1");
+  engine.Refuse(Status::Ok());
+  client.Send(kCreate);
+  engine.AnswerLast("Yo");
+  EXPECT_EQ(client.Events().back()["response"]["status"], "completed");
+}
+
+TEST_F(RealtimeTest, AResponseBesideTheConversationLeavesItAlone) {
+  Client client = Open();
+  client.Say("My cat is called Tom.", {{"id", "cat"}});
+  client.Say("And you?");
+  client.Send(kCreate);
+  const Json beside = {{"conversation", "none"},
+                       {"instructions", "Be kind."},
+                       {"input", Json::array({{{"type", "item_reference"}, {"id", "cat"}},
+                                              {{"type", "message"}, {"role", "user"}, {"content", "Its name?"}}})}};
+  client.Send({{"type", "response.create"}, {"response", beside}});
+  EXPECT_EQ(Prompt(),
+            "<|im_start|>system\nBe kind.<|im_end|>\n<|im_start|>user\nMy cat is called Tom.<|im_end|>\n"
+            "<|im_start|>user\nIts name?<|im_end|>\n<|im_start|>assistant\n");
+  client.Events();
+  engine.Answer(1, "Tom");
+  const std::vector<Json> events = client.Events();
+  EXPECT_THAT(Types(events),
+              ElementsAre("response.output_item.added", "response.content_part.added", "response.output_text.delta",
+                          "response.output_text.delta", "response.output_text.delta", "response.output_text.done",
+                          "response.content_part.done", "response.output_item.done", "response.done"));
+  EXPECT_TRUE(events.back()["response"]["conversation_id"].is_null());
+  EXPECT_EQ(events.back()["response"]["output"][0]["content"][0]["text"], "Tom");
+  engine.Answer(0, "Yo");
+  client.Events();
+  EXPECT_THAT(Texts(), ElementsAre("My cat is called Tom.", "And you?", "Yo"));
+  // Without an input of its own it sees the conversation.
+  client.Send({{"type", "response.create"}, {"response", {{"conversation", "none"}}}});
+  EXPECT_NE(Prompt().find("And you?<|im_end|>\n<|im_start|>assistant\nYo"), std::string::npos);
+  client.Events();
+  client.Close();
+  EXPECT_THAT(engine.cancelled(), SizeIs(1)) << "nobody can hear it any more";
+}
+
+TEST_F(RealtimeTest, WhatAResponseCannotHaveIsRefused) {
+  Client client = Open();
+  client.Say("Hi");
+  const auto fails = [&](const Json& response, const std::string& code, const std::string& param) {
+    client.Send({{"type", "response.create"}, {"response", response}});
+    client.ExpectError(code, param);
+  };
+  fails({{"conversation", "conv_other"}}, "unsupported_value", "response.conversation");
+  fails({{"input", Json::array()}}, "unsupported_value", "response.input");
+  fails({{"conversation", "none"}, {"input", Json::array({{{"type", "item_reference"}, {"id", "none"}}})}},
+        "item_not_found", "response.input");
+  fails({{"conversation", "none"}, {"input", Json::array({{{"type", "item_reference"}}})}},
+        "missing_required_parameter", "response.input[0].id");
+  fails({{"conversation", "none"}, {"input", Json::array({{{"type", "function_call"}}})}}, "unsupported_value",
+        "response.input[0].type");
+  fails({{"output_modalities", {"audio"}}}, "unsupported_value", "response.output_modalities");
+  fails({{"audio", {{"output", Json{{"voice", "x"}}}}}}, "unsupported_value", "response.audio");
+  fails({{"tool_choice", "required"}}, "unsupported_value", "response.tool_choice");
+  fails({{"metadata", 5}}, "invalid_type", "response.metadata");
+  fails({{"colour", 1}}, "unknown_parameter", "response.colour");
+  EXPECT_EQ(engine.count(), 0U);
+}
+
+TEST_F(RealtimeTest, AnAnswerOfTheConversationRunsOnWithoutItsSocket) {
+  Client client = Open();
+  client.Say("Hi");
+  client.Send(kCreate);
+  engine.Start(0);
+  client.Close();
+  EXPECT_THAT(engine.cancelled(), IsEmpty());
+  engine.Say(0, "Yo");
+  engine.End(0);
+  EXPECT_THAT(Texts(), ElementsAre("Hi", "Yo"));
+}
+
+TEST_F(RealtimeTest, WhatASlowReaderMissesComesAsOneDelta) {
+  Client client = Open();
+  client.Say("Hi");
+  client.Send(kCreate);
+  engine.Start(0);
+  const std::string piece(100'000, 'x');
+  for (int i = 0; i < 20; ++i) engine.SayAtOnce(0, piece);
+  std::string text;
+  size_t deltas = 0;
+  for (const Json& event : client.Events()) {
+    if (event["type"] != "response.output_text.delta") continue;
+    text += event["delta"];
+    ++deltas;
+  }
+  EXPECT_EQ(text.size(), 20 * piece.size());
+  EXPECT_LT(deltas, 20U);
+  engine.End(0);
+}
+
+}  // namespace
+}  // namespace ringside

@@ -1,0 +1,32 @@
+// What a Realtime session says once for all its responses, and the fields that sessions and responses have alike. Pure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/status.h"
+#include "ws/json/json_value.h"
+
+namespace ringside {
+
+struct RealtimeSettings {
+  std::string id;                            // "sess_..."
+  std::string conversation;                  // "conv_..."
+  std::optional<std::string> instructions;   // absent = the conversation's own
+  std::optional<int64_t> max_output_tokens;  // absent = "inf": as many as the server gives
+  std::string tool_choice = "auto";
+  bool truncates = true;
+};
+
+/// Takes over the fields that are there. kInvalidArgument with `param`, and nothing has changed.
+Status UpdateSettings(const JsonValue& session, const std::string& model, RealtimeSettings* settings);
+/// The session object, as JSON.
+std::string SettingsObject(const RealtimeSettings& settings, const std::string& model);
+
+/// A count or "inf", which is none.
+Status ReadMaxOutputTokens(const JsonValue& value, const std::string& param, std::optional<int64_t>* out);
+/// A field that asks for something besides text: accepted where it asks for nothing that this server lacks.
+Status CheckBesidesText(const JsonValue& value, const std::string& key, const std::string& param);
+
+}  // namespace ringside

@@ -1,0 +1,73 @@
+#include "ws/realtime/realtime_sink.h"
+
+#include <atomic>
+#include <deque>
+#include <optional>
+#include <utility>
+
+namespace ringside {
+namespace {
+
+class ToldEntry final : public OutboxEntry {
+ public:
+  ToldEntry(std::shared_ptr<const RealtimeWriter> writer, std::shared_ptr<const RealtimeAsked> asked, TurnEvent event,
+            uint64_t merge_key)
+      : writer_(std::move(writer)), asked_(std::move(asked)), event_(std::move(event)), merge_key_(merge_key) {}
+
+  std::string Next() override {
+    if (!events_) {
+      std::vector<std::string> made = writer_->Events(event_, *asked_);
+      events_.emplace(std::make_move_iterator(made.begin()), std::make_move_iterator(made.end()));
+    }
+    std::string next = std::move(events_->front());
+    events_->pop_front();
+    return next;
+  }
+  bool done() const override { return events_ && events_->empty(); }
+  size_t bytes() const override {
+    const bool whole = event_.kind == TurnEvent::Kind::kEnded;
+    return sizeof(*this) + event_.text.size() + (whole ? static_cast<size_t>(event_.response->bytes()) : 0);
+  }
+  // The events of an end all hold the whole answer.
+  bool bulk() const override { return event_.kind == TurnEvent::Kind::kEnded; }
+  uint64_t merge_key() const override { return merge_key_; }
+  void Absorb(OutboxEntry& newer) override { event_.text += static_cast<ToldEntry&>(newer).event_.text; }
+
+ private:
+  const std::shared_ptr<const RealtimeWriter> writer_;
+  const std::shared_ptr<const RealtimeAsked> asked_;
+  TurnEvent event_;
+  const uint64_t merge_key_;
+  std::optional<std::deque<std::string>> events_;  // once the first was taken
+};
+
+uint64_t NextMergeKey() {
+  static std::atomic<uint64_t> next{0};
+  return ++next;
+}
+
+}  // namespace
+
+RealtimeSink::RealtimeSink(std::shared_ptr<const RealtimeWriter> writer, std::shared_ptr<Outbox> outbox,
+                           RealtimeAsked asked, uint64_t connection, std::function<void(const Response&)> ended)
+    : writer_(std::move(writer)),
+      outbox_(std::move(outbox)),
+      asked_(std::make_shared<const RealtimeAsked>(std::move(asked))),
+      connection_(connection),
+      merge_key_(NextMergeKey()),
+      ended_(std::move(ended)) {}
+
+const EventNumbers& RealtimeSink::numbers() const {
+  static constexpr EventNumbers kNumbers;
+  return kNumbers;
+}
+
+void RealtimeSink::OnEvent(const TurnEvent& event) {
+  const uint64_t merge_key = event.kind == TurnEvent::Kind::kText ? merge_key_ : 0;
+  outbox_->Push(std::make_unique<ToldEntry>(writer_, asked_, event, merge_key));
+  if (event.kind != TurnEvent::Kind::kEnded) return;
+  has_ended_ = true;
+  ended_(*event.response);
+}
+
+}  // namespace ringside

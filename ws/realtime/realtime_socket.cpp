@@ -1,0 +1,399 @@
+#include "ws/realtime/realtime_socket.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/limits.h"
+#include "session/ids.h"
+#include "ws/json/json_writer.h"
+#include "ws/openai/responses_fields.h"
+
+namespace ringside {
+namespace {
+
+Status Missing(const std::string& param) {
+  return InvalidArgument("Missing required parameter: '" + param + "'.", param, "missing_required_parameter");
+}
+
+Status ReadItemId(const JsonValue& body, std::string* id) {
+  const JsonValue* value = body.Find("item_id");
+  return value == nullptr ? Missing("item_id") : ReadString(*value, "item_id", id);
+}
+
+bool StartsWithOneOf(std::string_view text, std::initializer_list<std::string_view> beginnings) {
+  return std::any_of(beginnings.begin(), beginnings.end(),
+                     [&](std::string_view beginning) { return text.starts_with(beginning); });
+}
+
+}  // namespace
+
+RealtimeSocket::RealtimeSocket(SessionTable& table, std::string principal, std::shared_ptr<Outbox> outbox,
+                               RunOnWorker run)
+    : table_(table),
+      caller_{std::move(principal), NextConnection()},
+      outbox_(std::move(outbox)),
+      run_(std::move(run)) {}
+
+void RealtimeSocket::Open(const std::string& conversation) {
+  std::lock_guard work(working_);
+  settings_.id = MakeId("sess_");
+  const Result<SessionInfo> info =
+      conversation.empty() ? table_.CreateSession(caller_, {}, {}, {}) : table_.GetSession(caller_, conversation);
+  const Result<std::vector<Item>> items =
+      info.ok() ? table_.GetItems(caller_, info->id) : Result<std::vector<Item>>(info.status());
+  if (!items.ok()) {
+    outbox_->Push(writer_->Error(items.status(), ""));
+    return outbox_->Close(1013, "no conversation could be had");
+  }
+  settings_.conversation = info->id;
+  made_here_ = conversation.empty();
+  {
+    std::lock_guard lock(mutex_);
+    if (!items->empty()) last_item_ = items->back().id;
+  }
+  Push("session.created", "\"session\":" + SettingsObject(settings_, table_.options().model_name));
+}
+
+Status RealtimeSocket::Read(std::string_view message, Event* event) const {
+  ASSIGN_OR_RETURN(event->body, ParseJson(message));
+  event->bytes = message.size();
+  if (!event->body.is_object()) {
+    return InvalidArgument("An event is a JSON object, not " + std::string(event->body.KindName()) + ".", "",
+                           "invalid_json");
+  }
+  if (const JsonValue* id = event->body.Find("event_id"); id != nullptr) {
+    RETURN_IF_ERROR(ReadString(*id, "event_id", &event->id));
+    if (event->id.size() > static_cast<size_t>(limits::kMaxMetadataValueBytes)) {
+      event->id.clear();
+      return InvalidArgument("The id is too long.", "event_id", "string_above_max_length");
+    }
+  }
+  const JsonValue* type = event->body.Find("type");
+  return type == nullptr ? Missing("type") : ReadString(*type, "type", &event->type);
+}
+
+void RealtimeSocket::OnMessage(std::string_view message) {
+  Event event;
+  if (const Status read = Read(message, &event); !read.ok()) return outbox_->Push(writer_->Error(read, event.id));
+  std::lock_guard work(working_);
+  const Result<bool> deferred = Defer(&event);
+  if (!deferred.ok()) return outbox_->Push(writer_->Error(deferred.status(), event.id));
+  if (!*deferred) Work(event);
+}
+
+void RealtimeSocket::Work(const Event& event) {
+  static const std::map<std::string, Status (RealtimeSocket::*)(const JsonValue&), std::less<>> handlers = {
+      {"session.update", &RealtimeSocket::UpdateSession},
+      {"conversation.item.create", &RealtimeSocket::CreateItem},
+      {"conversation.item.delete", &RealtimeSocket::DeleteItem},
+      {"conversation.item.retrieve", &RealtimeSocket::RetrieveItem},
+      {"response.create", &RealtimeSocket::CreateResponse},
+      {"response.cancel", &RealtimeSocket::CancelResponse},
+  };
+  Status status;
+  if (const auto handler = handlers.find(event.type); handler != handlers.end()) {
+    status = (this->*handler->second)(event.body);
+  } else if (event.type == "conversation.item.truncate") {
+    status = Unsupported("type", "truncating text: only audio is cut behind what was heard");
+  } else if (StartsWithOneOf(event.type, {"input_audio_buffer.", "output_audio_buffer."})) {
+    status = Unsupported("type", "audio");
+  } else {
+    status = InvalidArgument("Unsupported event type: '" + event.type.substr(0, 256) + "'.", "type",
+                             "unsupported_event_type");
+  }
+  if (!status.ok()) outbox_->Push(writer_->Error(status, event.id));
+}
+
+Result<bool> RealtimeSocket::Defer(Event* event) {
+  const bool changes = event->type == "conversation.item.create" || event->type == "conversation.item.delete";
+  std::lock_guard lock(mutex_);
+  // A response behind one that runs is refused; behind items that wait it waits, too.
+  const bool responds = event->type == "response.create" && sink_ == nullptr && !deferred_.empty();
+  const bool must_wait = (changes && (sink_ != nullptr || !deferred_.empty())) || responds;
+  if (closed_ || !must_wait) return closed_;
+  if (deferred_.size() >= static_cast<size_t>(limits::kMaxQueuedCreatesPerConnection) ||
+      deferred_bytes_ + event->bytes > static_cast<size_t>(limits::kMaxQueuedBytesPerConnection)) {
+    return Overloaded("Too many events wait for the response to end.");
+  }
+  deferred_bytes_ += event->bytes;
+  deferred_.push_back(std::move(*event));
+  return true;
+}
+
+void RealtimeSocket::WorkOnDeferred() {
+  std::lock_guard work(working_);
+  for (;;) {
+    Event event;
+    {
+      std::lock_guard lock(mutex_);
+      if (closed_ || sink_ != nullptr || deferred_.empty()) return;
+      event = std::move(deferred_.front());
+      deferred_.pop_front();
+      deferred_bytes_ -= event.bytes;
+    }
+    Work(event);
+  }
+}
+
+// Nobody comes back for what waits.
+void RealtimeSocket::RefuseDeferred(const Status& status) {
+  std::deque<Event> refused;
+  {
+    std::lock_guard lock(mutex_);
+    refused.swap(deferred_);
+    deferred_bytes_ = 0;
+  }
+  for (const Event& event : refused) outbox_->Push(writer_->Error(status, event.id));
+}
+
+// Called inside a sink: the table must not be called here.
+void RealtimeSocket::OnEnded(const Response& response, bool in_conversation) {
+  std::lock_guard lock(mutex_);
+  if (closed_) return;
+  if (!in_conversation) {
+    beside_.erase(response.id);
+    return table_.Post([self = shared_from_this(), id = response.id] {
+      (void)self->table_.DeleteResponse(self->caller_, id);  // nobody asks for it again
+    });
+  }
+  sink_.reset();
+  response_.clear();
+  if (response.opened && response.status != ResponseStatus::kFailed) last_item_ = response.item_id;
+  if (deferred_.empty()) return;
+  table_.Post([self = shared_from_this(), bytes = deferred_.front().bytes] {
+    const Status refused = self->Run(bytes, [self] { self->WorkOnDeferred(); });
+    if (!refused.ok()) self->RefuseDeferred(refused);
+  });
+}
+
+Status RealtimeSocket::Run(size_t bytes, const std::function<void()>& call) const {
+  if (run_) {
+    const std::string& principal = caller_.principal;
+    return run_(principal.empty() ? "realtime " + std::to_string(caller_.connection) : principal, bytes, call);
+  }
+  call();
+  return Status::Ok();
+}
+
+void RealtimeSocket::OnClosed() {
+  std::map<std::string, std::shared_ptr<RealtimeSink>> beside;
+  std::shared_ptr<RealtimeSink> sink;
+  bool said = false;
+  {
+    std::lock_guard lock(mutex_);
+    closed_ = true;
+    beside.swap(beside_);
+    sink.swap(sink_);
+    deferred_.clear();
+    said = said_;
+  }
+  table_.DropConnection(caller_.connection);
+  if (!made_here_ || said) return;
+  // Deleting waits for the disk. Where no worker has room, the conversation stays.
+  (void)Run(0, [self = shared_from_this()] {
+    (void)self->table_.DeleteSession(self->caller_, self->settings_.conversation);
+  });
+}
+
+bool RealtimeSocket::busy() const {
+  std::lock_guard lock(mutex_);
+  return sink_ != nullptr || !beside_.empty();
+}
+
+Status RealtimeSocket::UpdateSession(const JsonValue& body) {
+  const JsonValue* session = body.Find("session");
+  if (session == nullptr) return Missing("session");
+  RETURN_IF_ERROR(UpdateSettings(*session, table_.options().model_name, &settings_));
+  Push("session.updated", "\"session\":" + SettingsObject(settings_, table_.options().model_name));
+  return Status::Ok();
+}
+
+std::string RealtimeSocket::OwnId(const std::string& id) const {
+  const auto at = own_ids_.find(id);
+  return at == own_ids_.end() ? id : at->second;
+}
+
+std::string RealtimeSocket::ClientId(const std::string& id) const {
+  const auto at = client_ids_.find(id);
+  return at == client_ids_.end() ? id : at->second;
+}
+
+Result<Item> RealtimeSocket::FindItem(const std::string& id) const {
+  ASSIGN_OR_RETURN(const std::vector<Item> items, table_.GetItems(caller_, settings_.conversation));
+  const std::string own = OwnId(id);
+  for (const Item& item : items) {
+    if (item.id == own) return item;
+  }
+  return NotFound("There is no item '" + id.substr(0, 256) + "' in this conversation.", "item_id", "item_not_found");
+}
+
+Status RealtimeSocket::CreateItem(const JsonValue& body) {
+  constexpr size_t kMaxClientIds = 4096;
+  const JsonValue* value = body.Find("item");
+  if (value == nullptr) return Missing("item");
+  NewItem item;
+  RETURN_IF_ERROR(ReadItem(*value, "item", &item));
+  std::string id;
+  if (const JsonValue* named = value->Find("id"); named != nullptr) RETURN_IF_ERROR(ReadString(*named, "item.id", &id));
+  if (id.size() > static_cast<size_t>(limits::kMaxMetadataKeyBytes)) {
+    return InvalidArgument("An item's id is too long.", "item.id", "string_above_max_length");
+  }
+  if (!id.empty() && (own_ids_.contains(id) || client_ids_.contains(id) || FindItem(id).ok())) {
+    return InvalidArgument("There is an item with this id.", "item.id", "invalid_value");
+  }
+  if (!id.empty() && own_ids_.size() >= kMaxClientIds) {
+    return InvalidArgument("A session has so many ids of its own; leave out the id.", "item.id",
+                           "array_above_max_length");
+  }
+  std::string previous;
+  {
+    std::lock_guard lock(mutex_);
+    previous = last_item_;
+  }
+  if (const JsonValue* behind = body.Find("previous_item_id"); behind != nullptr) {
+    std::string named;
+    RETURN_IF_ERROR(ReadString(*behind, "previous_item_id", &named));
+    if (named == "root" ? !previous.empty() : OwnId(named) != previous) {
+      return Unsupported("previous_item_id", "inserting an item anywhere but at the end");
+    }
+  }
+  ASSIGN_OR_RETURN(const std::vector<Item> added, table_.AddItems(caller_, settings_.conversation, {std::move(item)}));
+  const Item& made = added.front();
+  if (!id.empty()) {
+    own_ids_[id] = made.id;
+    client_ids_[made.id] = id;
+  }
+  {
+    std::lock_guard lock(mutex_);
+    last_item_ = made.id;
+    said_ = true;
+  }
+  const std::string members =
+      RealtimeItemMembers(ClientId(previous), RealtimeItemObject(ClientId(made.id), made.role, "completed", made.text));
+  Push("conversation.item.added", members);
+  Push("conversation.item.done", members);
+  return Status::Ok();
+}
+
+Status RealtimeSocket::DeleteItem(const JsonValue& body) {
+  std::string id;
+  RETURN_IF_ERROR(ReadItemId(body, &id));
+  RETURN_IF_ERROR(FindItem(id).status());
+  const std::string own = OwnId(id);
+  RETURN_IF_ERROR(table_.DeleteItem(caller_, settings_.conversation, own));
+  ASSIGN_OR_RETURN(const std::vector<Item> items, table_.GetItems(caller_, settings_.conversation));
+  {
+    std::lock_guard lock(mutex_);
+    last_item_ = items.empty() ? "" : items.back().id;
+  }
+  own_ids_.erase(id);
+  client_ids_.erase(own);
+  JsonWriter json;
+  json.BeginObject().Field("item_id", id);
+  Push("conversation.item.deleted", json.text().substr(1));
+  return Status::Ok();
+}
+
+Status RealtimeSocket::RetrieveItem(const JsonValue& body) {
+  std::string id;
+  RETURN_IF_ERROR(ReadItemId(body, &id));
+  ASSIGN_OR_RETURN(const Item item, FindItem(id));
+  const char* status = item.complete ? "completed" : "incomplete";
+  Push("conversation.item.retrieved",
+       "\"item\":" + RealtimeItemObject(ClientId(item.id), item.role, status, item.text));
+  return Status::Ok();
+}
+
+Result<std::vector<NewItem>> RealtimeSocket::InputOf(const std::optional<std::vector<RealtimeInput>>& input) const {
+  std::vector<Item> items;
+  const auto refers_to_one = [](const RealtimeInput& part) { return !part.reference.empty(); };
+  const bool refers = input && std::any_of(input->begin(), input->end(), refers_to_one);
+  if (!input || refers) {
+    ASSIGN_OR_RETURN(items, table_.GetItems(caller_, settings_.conversation));
+  }
+  std::vector<NewItem> messages;
+  if (!input) {
+    for (Item& item : items) messages.push_back({item.role, std::move(item.text)});
+    return messages;
+  }
+  std::map<std::string_view, const Item*> by_id;
+  for (const Item& item : items) by_id[item.id] = &item;
+  size_t bytes = 0;
+  for (const RealtimeInput& part : *input) {
+    if (part.reference.empty()) {
+      messages.push_back(part.item);
+      continue;
+    }
+    const auto at = by_id.find(OwnId(part.reference));
+    if (at == by_id.end()) {
+      return NotFound("There is no item '" + part.reference.substr(0, 256) + "' in this conversation.",
+                      "response.input", "item_not_found");
+    }
+    // The same text many times over is many times as much work as was sent.
+    bytes += at->second->text.size();
+    if (bytes > static_cast<size_t>(limits::kMaxMessageBytes)) {
+      return InvalidArgument("The items referred to are too long together.", "response.input",
+                             "string_above_max_length");
+    }
+    messages.push_back({at->second->role, at->second->text});
+  }
+  return messages;
+}
+
+Status RealtimeSocket::CreateResponse(const JsonValue& body) {
+  ASSIGN_OR_RETURN(RealtimeRequest request, ReadRealtimeRequest(body.Find("response"), settings_, table_.options()));
+  TurnSpec& spec = request.spec;
+  RealtimeAsked asked{.max_output_tokens = std::move(request.max_output_tokens),
+                      .metadata = std::move(request.metadata)};
+  if (request.in_conversation) {
+    spec.conversation = asked.conversation = settings_.conversation;
+  } else {
+    ASSIGN_OR_RETURN(spec.input, InputOf(request.input));
+  }
+  const bool in_conversation = request.in_conversation;
+  std::shared_ptr<RealtimeSink> sink;
+  {
+    std::lock_guard lock(mutex_);
+    if (in_conversation && sink_ != nullptr) {
+      return {StatusCode::kInvalidArgument, "A response is being made: wait for its end or cancel it.", "",
+              "conversation_already_has_active_response"};
+    }
+    if (!in_conversation && beside_.size() >= static_cast<size_t>(limits::kMaxTurnsInFlightPerConnection)) {
+      return Overloaded("Too many responses are being made on this connection.");
+    }
+    asked.previous_item = ClientId(last_item_);
+    sink = std::make_shared<RealtimeSink>(writer_, outbox_, std::move(asked), caller_.connection,
+                                          [weak = weak_from_this(), in_conversation](const Response& response) {
+                                            if (const auto self = weak.lock()) self->OnEnded(response, in_conversation);
+                                          });
+    if (in_conversation) sink_ = sink;
+  }
+  const Result<TurnTicket> ticket = table_.StartTurn(caller_, std::move(spec), sink);
+  std::lock_guard lock(mutex_);
+  if (!ticket.ok()) {
+    if (in_conversation) sink_.reset();
+    return ticket.status();
+  }
+  said_ = said_ || in_conversation;
+  // It may have ended by now.
+  if (in_conversation && sink_ == sink) response_ = ticket->response_id;
+  if (!in_conversation && !sink->ended()) beside_[ticket->response_id] = sink;
+  return Status::Ok();
+}
+
+Status RealtimeSocket::CancelResponse(const JsonValue& body) {
+  std::string id;
+  if (const JsonValue* named = body.Find("response_id"); named != nullptr) {
+    RETURN_IF_ERROR(ReadString(*named, "response_id", &id));
+  }
+  {
+    std::lock_guard lock(mutex_);
+    if (id.empty()) id = response_;
+    if (id.empty() || (id != response_ && !beside_.contains(id))) {
+      return InvalidArgument("There is no such response being made.", "response_id", "response_cancel_not_active");
+    }
+  }
+  return table_.Cancel(caller_, id);
+}
+
+}  // namespace ringside
