@@ -213,7 +213,7 @@ Result<std::vector<std::shared_ptr<const Response>>> SessionTable::ListResponses
   const std::vector<std::shared_ptr<Response>> all = session->Responses();
   std::vector<std::shared_ptr<const Response>> newest;
   for (auto at = all.rbegin(); at != all.rend() && newest.size() < most; ++at) {
-    if ((*at)->stored) newest.push_back(session->Copy(**at));
+    if ((*at)->stored) newest.push_back(session->Snapshot(*at));
   }
   std::reverse(newest.begin(), newest.end());
   return newest;
