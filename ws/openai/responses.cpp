@@ -288,7 +288,7 @@ void ResponsesSocket::Impl::RefuseWaiting(const std::string& name, const Status&
     for (const std::string& each : left) {
       const auto at = lanes_.find(each);
       if (at == lanes_.end() || at->second.running || (at->second.waiting && in_flight_ > 0)) continue;
-      for (const Queued& queued : at->second.queue) queued_bytes_ -= queued.bytes;
+      for (const std::string& text : at->second.queue) queued_bytes_ -= text.size();
       refused.insert(refused.end(), at->second.queue.size(), each);
       at->second.queue.clear();
       at->second.waiting = false;
