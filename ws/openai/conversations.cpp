@@ -153,7 +153,7 @@ Result<std::string> Verify(SessionTable& table, const HttpRequest& request, cons
 // The window as a range of the timeline, the messages in it, and where each answer's context came from.
 Result<std::string> Memory(const SessionTable& table, const HttpRequest& request, const std::string& id) {
   ASSIGN_OR_RETURN(const SessionInfo info, table.GetSession(CallerOf(request), id));
-  ASSIGN_OR_RETURN(const std::vector<Item> items, table.GetItems(CallerOf(request), id));
+  ASSIGN_OR_RETURN(const SharedList<Item> items, table.GetItems(CallerOf(request), id));
   ASSIGN_OR_RETURN(const auto turns, table.ListResponses(CallerOf(request), id, kMaxTurnsOfMemory));
   const int64_t first_live = info.pinned + info.tokens_evicted;
   JsonWriter json;
