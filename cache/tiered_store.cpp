@@ -383,6 +383,7 @@ void TieredStore::Impl::Flush(Done done) {
     Move([this, done] {
       Status first;
       for (const std::string& owner : host_->index().Owners()) {
+        if (StaysInMemory(owner)) continue;
         // Every copy is a sync; whoever ends the store has waited for them as long as it would.
         Status status = closing_ ? Unavailable("tiers: closed before everything was on disk") : CopyToDisk(owner);
         if (!status.ok() && status.code() != StatusCode::kNotFound && first.ok()) first = std::move(status);

@@ -14,6 +14,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/clock.h"
 #include "base/limits.h"
@@ -55,6 +56,8 @@ struct TieredStoreStats {
 class TieredStore {
  public:
   static constexpr size_t kMaxOwnerBytes = 128;
+  /// What belongs to an owner whose name begins like this is never written to disk.
+  static constexpr std::string_view kMemoryOnly = "ram_";
 
   /// `disk` may be null: there is no such tier then. `clock` outlives it.
   TieredStore(std::unique_ptr<ringside::Store> host, std::unique_ptr<ringside::Store> disk,
@@ -85,7 +88,8 @@ class TieredStore {
   /// Gives `to` what `from` has, sharing the bytes in memory. Find knows of it at once. `done`: kNotFound = there was
   /// nothing, or `to` was erased or given a newer one before it could be read from disk.
   void Fork(std::string from, std::string to, Done done);
-  /// Moves everything that is in memory only to disk: before a restart. `done`: Ok = all of it is there.
+  /// Moves everything that is in memory only to disk, where it may be there: before a restart. `done`: Ok = all of it
+  /// is there.
   void Flush(Done done);
 
   /// What `owner` has in memory, complete, as a base for the next capture; nullopt if there is nothing or it is still

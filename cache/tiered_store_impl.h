@@ -107,6 +107,7 @@ class TieredStore::Impl {
   void ApplyIdleTimes();
   Status EraseFromDisk(const std::string& owner);
 
+  static bool StaysInMemory(const std::string& owner) { return owner.starts_with(kMemoryOnly); }
   bool IsOnDisk(const std::string& owner, uint64_t id) const;  // mutex_ held
   static uint64_t IdInHost(ringside::Store& host, const std::string& owner);
 

@@ -36,7 +36,7 @@ Status TieredStore::Impl::PutWaitingOnDisk(const std::string& owner, uint64_t id
   const std::optional<Snapshot> snapshot = ShareWaiting(owner, id);
   if (!snapshot) return WhyGone(owner, id);
   Status status = Overloaded("tiers: no room in memory, and none on disk");
-  if (disk_ != nullptr && !closing_) status = PutOnDisk(owner, *snapshot);
+  if (disk_ != nullptr && !closing_ && !StaysInMemory(owner)) status = PutOnDisk(owner, *snapshot);
   {
     std::lock_guard lock(mutex_);
     if (waiting_.Find(owner, id) != nullptr) {
@@ -72,7 +72,7 @@ Status TieredStore::Impl::PutOnDisk(const std::string& owner, const Snapshot& sn
 }
 
 Status TieredStore::Impl::CopyToDisk(const std::string& owner) {
-  if (disk_ == nullptr) return Unavailable("tiers: there is no disk tier");
+  if (disk_ == nullptr || StaysInMemory(owner)) return Unavailable("tiers: there is no disk tier for this");
   ASSIGN_OR_RETURN(const Snapshot snapshot, LoadSnapshot(*host_, owner, false));
   {
     std::lock_guard lock(mutex_);
@@ -114,18 +114,23 @@ void TieredStore::Impl::ApplyIdleTimes() {
   if (host_->index().bytes() > high) {
     while (!closing_ && host_->index().bytes() > low && DemoteOldest()) continue;
   }
-  while (const auto idle = host_->index().Oldest(now - options_.host_idle_ms * 1'000'000)) {
+  for (const std::string& idle : host_->index().Owners()) {  // oldest first
     if (closing_) return;
-    const uint64_t id = IdInHost(*host_, *idle);
-    const Status status = CopyToDisk(*idle);
-    const auto entry = host_->index().Find(*idle);
-    const bool expired = entry && entry->used_ns < now - options_.disk_idle_ms * 1'000'000;
-    if (!status.ok() && !expired) break;  // it may stay in memory until the room is needed
+    const auto entry = host_->index().Find(idle);
+    if (!entry) continue;
+    if (entry->used_ns >= now - options_.host_idle_ms * 1'000'000) break;
+    const uint64_t id = IdInHost(*host_, idle);
+    const Status status = CopyToDisk(idle);
+    const bool expired = entry->used_ns < now - options_.disk_idle_ms * 1'000'000;
+    if (!status.ok() && !expired) {  // it may stay in memory until the room is needed
+      if (StaysInMemory(idle)) continue;
+      break;
+    }
     if (!status.ok()) {
       std::lock_guard lock(mutex_);
       ++stats_.expired;
     }
-    DropFromHost(*idle, id);
+    DropFromHost(idle, id);
   }
   if (disk_ == nullptr) return;
   while (const auto idle = disk_->index().Oldest(now - options_.disk_idle_ms * 1'000'000)) {

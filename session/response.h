@@ -43,6 +43,7 @@ struct Response {
   /// For kIncomplete, where `reason` does not say it: "interrupted" (the server died in mid answer; the answer can be
   /// continued), "detached" (nobody heard it for too long).
   std::string incomplete_reason;
+  std::string stop_string;  // that ended it, if one did
   Status error;
   JournalPosition recorded;  // finished and durable: the journal's last record of it
 

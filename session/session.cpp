@@ -6,6 +6,7 @@
 
 #include "base/defect.h"
 #include "base/limits.h"
+#include "cache/tiered_store.h"
 #include "session/ids.h"
 
 namespace ringside {
@@ -110,7 +111,12 @@ bool Session::durable() const {
 
 std::string Session::cache_owner() const {
   std::lock_guard lock(mutex_);
-  return durable_ || context_->journal == nullptr ? key_ : "";
+  return CacheOwner(false);
+}
+
+std::string Session::CacheOwner(bool stores) const {
+  const bool named = durable_ || stores || context_->journal == nullptr || key_.starts_with(TieredStore::kMemoryOnly);
+  return named ? key_ : "";
 }
 
 void Session::Gone() {
@@ -155,11 +161,16 @@ TimelineId Session::engine_timeline() const {
   return engine_timeline_;
 }
 
-void Session::Adopt(Timeline timeline, TimelineId engine_timeline) {
+RingWindow Session::cache_window() const {
+  std::lock_guard lock(mutex_);
+  return engine_timeline_ != 0 ? engine_window_ : Window(timeline_.pinned());
+}
+
+void Session::Adopt(Timeline timeline, TimelineId engine_timeline, const RingWindow& window) {
   std::lock_guard lock(mutex_);
   timeline_ = std::move(timeline);
   engine_timeline_ = engine_timeline;
-  engine_window_ = Window(timeline_.pinned());
+  engine_window_ = window;
   CountBytes();
 }
 

@@ -45,6 +45,8 @@ struct SessionContext {
   // Added to by sessions, on any thread; taken by the table.
   std::shared_ptr<Gathered<RetiredTimeline>> retired = std::make_shared<Gathered<RetiredTimeline>>();
   std::shared_ptr<Gathered<std::weak_ptr<Session>>> changed = std::make_shared<Gathered<std::weak_ptr<Session>>>();
+  // Those that are found by their history, which has become another.
+  std::shared_ptr<Gathered<std::weak_ptr<Session>>> histories = std::make_shared<Gathered<std::weak_ptr<Session>>>();
   std::shared_ptr<std::atomic<int64_t>> bytes = std::make_shared<std::atomic<int64_t>>(0);  // held by all sessions
   std::shared_ptr<BytesByOwner> bytes_by_owner = std::make_shared<BytesByOwner>();          // of them, by each owner's
   std::shared_ptr<BytesByOwner> stored_by_owner = std::make_shared<BytesByOwner>();         // in the journal
@@ -53,7 +55,8 @@ struct SessionContext {
 
 class Session : public std::enable_shared_from_this<Session> {
  public:
-  /// `key` is "conv_..." or, for a chain, "chain_...": its name in the journal and in the cache's tiers.
+  /// `key` is its name in the journal and in the cache's tiers: "conv_..." or, for a chain, "chain_..."; "ram_..." for
+  /// one that a stateless request leaves, of which nothing is written to disk.
   Session(std::shared_ptr<const SessionContext> context, std::string key, std::string owner, Metadata metadata,
           WindowOverrides window);
   ~Session();
@@ -107,8 +110,23 @@ class Session : public std::enable_shared_from_this<Session> {
   const WindowOverrides& window() const { return window_; }
   Metadata metadata() const;
   TimelineId engine_timeline() const;
-  /// For a new session: what a fork begins with. `engine_timeline` is the id it shall have.
-  void Adopt(Timeline timeline, TimelineId engine_timeline);
+  /// The window of its cache, as far as it has one.
+  RingWindow cache_window() const;
+  /// For a new session: what a fork begins with. `engine_timeline` is the id it shall have, `window` that of the cache
+  /// that it gets.
+  void Adopt(Timeline timeline, TimelineId engine_timeline, const RingWindow& window);
+
+  // Stateless requests; session_history.cpp.
+  /// What was said, with the input of the turn that runs, as HistoryText writes it.
+  std::string History() const;
+  struct HistoryMatch {
+    size_t items = 0;        // of the request that it begins with
+    bool continues = false;  // the request goes on where this session ends, and nothing runs
+    std::string head;        // the response that it ends with
+    Timeline timeline;       // those items
+  };
+  /// Compares what was said with the history of a request, message by message.
+  HistoryMatch MatchHistory(const TurnSpec& spec) const;
   double updated_at() const;
 
   struct Prepared {
@@ -182,6 +200,8 @@ class Session : public std::enable_shared_from_this<Session> {
   Result<Begun> Render(const TurnSpec& spec, TurnId turn, std::shared_ptr<Response> response,
                        const Timeline& base) const;
   Result<SamplingParams> Sampling(const TurnSpec& spec) const;
+  /// Its name in the tiers; `stores` if it will be durable.
+  std::string CacheOwner(bool stores) const;
   /// The running turn's, with what makes the session durable if it is not; nothing if it is not to be.
   std::optional<JournalEntry> TurnEntry(bool store, JournalRecord turn) const;
   std::vector<JournalRecord> CreationRecords() const;
@@ -254,6 +274,7 @@ class Session : public std::enable_shared_from_this<Session> {
   bool durable_ = false;
   bool changing_ = false;  // a turn is being rendered, or a change of the timeline waits for the journal
   bool changed_ = false;   // since its summary was written
+  bool found_by_history_ = false;
   Metadata metadata_;
   const WindowOverrides window_;
   Timeline timeline_;

@@ -90,8 +90,10 @@ Result<Session::Begun> Session::Render(const TurnSpec& spec, TurnId turn, std::s
   request.session_len = SessionLen();
   request.sampling = std::move(sampling);
   request.stop_strings = spec.stop_strings;
-  const std::vector<std::string>& own_stops = context_->codec.chat.stop_strings();
-  request.stop_strings.insert(request.stop_strings.end(), own_stops.begin(), own_stops.end());
+  if (!spec.raw) {
+    const std::vector<std::string>& own_stops = context_->codec.chat.stop_strings();
+    request.stop_strings.insert(request.stop_strings.end(), own_stops.begin(), own_stops.end());
+  }
   request.stop_ids = spec.stop_ids;
   if (!spec.ignore_end_of_turn) {
     request.stop_ids.insert(request.stop_ids.end(), options.end_of_turn.begin(), options.end_of_turn.end());
@@ -149,7 +151,8 @@ Result<Session::Prepared> Session::Begin(const TurnSpec& spec, const Caller& cal
     engine_window_ = request.window;
   }
   request.timeline = engine_timeline_;
-  request.owner = durable_ || context_->journal == nullptr || spec.store ? key_ : "";
+  request.owner = CacheOwner(spec.store);
+  found_by_history_ |= spec.carries_history;
 
   ActiveTurn& running = running_.emplace(std::move(begun->turn));
   updated_at_ = running.response->created_at;
@@ -328,6 +331,7 @@ void Session::Interrupt() {
 void Session::Finish(const TurnEnd& end, double completed_at) {
   Response& response = *running_->response;
   response.reason = end.reason;
+  response.stop_string = end.stop_string;
   response.error = end.error;
   response.output_tokens = static_cast<int64_t>(end.output.size());
   response.report = end.report;
@@ -372,6 +376,7 @@ void Session::Finish(const TurnEnd& end, double completed_at) {
   }
   DropTurn();
   CountBytes();
+  if (found_by_history_) context_->histories->Add(weak_from_this());
 }
 
 void Session::DropTurn() {

@@ -30,7 +30,7 @@ Result<SessionInfo> SessionTable::ImportSession(const Caller& caller, std::strin
   RETURN_IF_ERROR(state_->MakeRoom(caller.principal));
   auto session = std::make_shared<Session>(state_->context, MakeId("conv_"), caller.principal,
                                            std::move(in.created.metadata), in.created.window);
-  session->Adopt(std::move(timeline), NextEngineId());
+  session->Adopt(std::move(timeline), 0, {});  // there is no cache
   RETURN_IF_ERROR(state_->AddSession(session));
   return state_->InfoOf(*session);
 }

@@ -219,6 +219,7 @@ Status SessionTable::State::Delete(const std::string& key) {
     owner = at->second.owner;
     RemoveKnownLocked(key);
   }
+  histories.Erase(key);
   TimelineId timeline = 0;
   if (session == nullptr) {
     if (const auto last = journal->Last(key); last.ok()) {
@@ -319,6 +320,7 @@ bool SessionTable::State::IsRecent(const Found& found) const {
 Status SessionTable::State::MakeRoom(const std::string& owner) {
   const int64_t share = context->options.max_bytes_per_owner;
   const auto owners_bytes = context->bytes_by_owner->Of(owner);
+  if (share > 0 && *owners_bytes > share) GiveUpHistories(*owners_bytes, share / 5 * 4, owner);
   if (share > 0 && *owners_bytes > share && journal != nullptr) Unload(*owners_bytes, share / 5 * 4, owner);
   if (share > 0 && *owners_bytes > share) {
     return Status(StatusCode::kOverloaded,
@@ -335,6 +337,7 @@ Status SessionTable::State::MakeRoom(const std::string& owner) {
                   "", "rate_limit_exceeded");
   }
   const int64_t budget = context->options.transcript_bytes;
+  if (*context->bytes > budget) GiveUpHistories(*context->bytes, budget / 5 * 4, std::nullopt);
   if (*context->bytes > budget && journal != nullptr) Unload(*context->bytes, budget / 5 * 4);
   ForgetOldestResponses(budget);
   return *context->bytes > budget ? Overloaded("The server holds as much text as it can.") : Status::Ok();
@@ -447,6 +450,7 @@ void SessionTable::Sweep() {
   state_->CloseRetired();
   state_->WriteSummaries();
   state_->DeleteExpired();
+  state_->GiveUpIdleHistories();
   state_->EndLateTurns();
   const int64_t budget = state_->context->options.transcript_bytes;
   if (state_->journal != nullptr && *state_->context->bytes > budget / 10 * 9) {

@@ -8,7 +8,10 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "base/limits.h"
+#include "cache/tiered_store.h"
 #include "session/deferred_work.h"
+#include "session/history/history_index.h"
 #include "session/request_keys.h"
 #include "session/session.h"
 #include "session/session_table.h"
@@ -59,6 +62,7 @@ struct SessionTable::State {
   RequestKeys request_keys;
   std::unordered_map<uint64_t, std::vector<std::string>> local_responses;  // by connection
   SessionTableStats counts;
+  HistoryIndex histories{limits::kMaxHistoriesPerOwner, limits::kMaxHistoryBytes};  // of stateless requests
   std::array<std::mutex, 16> loading;  // one session is read by one thread only; by hash of its key
 
   struct Turns {
@@ -131,15 +135,35 @@ struct SessionTable::State {
   struct Target {
     std::shared_ptr<Session> session;
     bool fresh = false;                     // made for this turn, not in the maps yet
+    bool in_memory = false;                 // of a stateless request that stores nothing
     std::string head;                       // the response that it must still end with
     TimelineId fork_from = 0, fork_to = 0;  // caches to copy; fork_to = 0: none
     std::shared_ptr<Session> parent;        // of `head`, to fork from if it went on
     size_t parent_items = 0;
   };
-  Result<Target> FindTarget(const Caller& caller, const TurnSpec& spec, const std::string& request_key);
+  /// Of a history that comes with the request, what the session has already is taken out of `spec`.
+  Result<Target> FindTarget(const Caller& caller, TurnSpec* spec, const std::string& request_key);
   Status ForkTarget(const Caller& caller, const std::string& request_key, Target* target);
+  /// Makes the target a new session that begins with `timeline` and with the parent's cache.
+  void Fork(const Caller& caller, Timeline timeline, Target* target, const std::string& request_key = "");
   std::shared_ptr<Session> NewChain(const Caller& caller, const WindowOverrides& window,
                                     const std::string& request_key);
+  // table_histories.cpp
+  Target FindHistory(const Caller& caller, TurnSpec* spec);
+  std::shared_ptr<Session> NewHistory(const Caller& caller, bool in_memory);
+  /// Makes token ids of a prompt's text, or checks those that it has.
+  Status ReadPrompt(TurnSpec* spec) const;
+  /// Lets a session be found by its history as it is now.
+  void IndexHistory(const std::shared_ptr<Session>& session);
+  /// The same for all that have changed.
+  void IndexHistories();
+  /// Deletes those of them that only their history led to, unless they run.
+  void GiveUp(const std::vector<std::string>& keys);
+  void GiveUpIdleHistories();
+  /// The oldest, of one owner or of all, until `bytes` is within the budget.
+  void GiveUpHistories(const std::atomic<int64_t>& bytes, int64_t budget_bytes,
+                       const std::optional<std::string>& owner);
+
   Status CheckWindow(const WindowOverrides& window) const;
   Result<TurnTicket> Reattach(const Caller& caller, const std::string& id, const std::shared_ptr<EventSink>& sink);
   Result<Session::Prepared> Begin(const Caller& caller, const TurnSpec& spec, const std::string& request_key,

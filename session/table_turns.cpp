@@ -36,9 +36,11 @@ std::shared_ptr<Session> SessionTable::State::NewChain(const Caller& caller, con
   return std::make_shared<Session>(context, std::move(key), caller.principal, Metadata{}, window);
 }
 
-Result<SessionTable::State::Target> SessionTable::State::FindTarget(const Caller& caller, const TurnSpec& spec,
+Result<SessionTable::State::Target> SessionTable::State::FindTarget(const Caller& caller, TurnSpec* asked,
                                                                     const std::string& request_key) {
+  const TurnSpec& spec = *asked;
   Target target;
+  if (spec.carries_history) return FindHistory(caller, asked);
   if (!spec.conversation.empty()) {
     ASSIGN_OR_RETURN(target.session, Find(caller, spec.conversation));
   } else if (!spec.previous_response_id.empty()) {
@@ -72,13 +74,19 @@ Result<SessionTable::State::Target> SessionTable::State::FindTarget(const Caller
 // Makes the target a new chain that begins with the parent's timeline up to the previous response.
 Status SessionTable::State::ForkTarget(const Caller& caller, const std::string& request_key, Target* target) {
   ASSIGN_OR_RETURN(Timeline timeline, target->parent->CopyTimeline(static_cast<int64_t>(target->parent_items)));
-  target->session = NewChain(caller, target->parent->window(), request_key);
+  Fork(caller, std::move(timeline), target, request_key);
+  return Status::Ok();
+}
+
+void SessionTable::State::Fork(const Caller& caller, Timeline timeline, Target* target,
+                               const std::string& request_key) {
+  target->session =
+      target->in_memory ? NewHistory(caller, true) : NewChain(caller, target->parent->window(), request_key);
   target->fresh = true;
   target->head.clear();
   target->fork_from = target->parent->engine_timeline();
   target->fork_to = NextEngineId();
-  target->session->Adopt(std::move(timeline), target->fork_to);
-  return Status::Ok();
+  target->session->Adopt(std::move(timeline), target->fork_to, target->parent->cache_window());
 }
 
 Result<TurnTicket> SessionTable::State::Reattach(const Caller& caller, const std::string& id,
@@ -152,7 +160,8 @@ Result<TurnTicket> SessionTable::StartTurn(const Caller& caller, TurnSpec spec,
   }
   ASSIGN_OR_RETURN(std::shared_ptr<void> permit, state.TakePermit(caller.principal));
   RETURN_IF_ERROR(state.MakeRoom(caller.principal));
-  ASSIGN_OR_RETURN(State::Target target, state.FindTarget(caller, spec, key));
+  if (spec.raw) RETURN_IF_ERROR(state.ReadPrompt(&spec));
+  ASSIGN_OR_RETURN(State::Target target, state.FindTarget(caller, &spec, key));
 
   auto response = std::make_shared<Response>();
   response->item_id = MakeId("msg_");
@@ -166,9 +175,8 @@ Result<TurnTicket> SessionTable::StartTurn(const Caller& caller, TurnSpec spec,
   const TurnId turn = NextEngineId();
   ASSIGN_OR_RETURN(Session::Prepared prepared, state.Begin(caller, spec, key, &target, turn, response, sink, &permit));
   state.Forget(prepared.forgotten);
-  const Result<std::string> registered =
-      state.Register(target.session, target.fresh,
-                     {target.session->key(), target.session, response, key, spec.sending, asked});
+  const Result<std::string> registered = state.Register(
+      target.session, target.fresh, {target.session->key(), target.session, response, key, spec.sending, asked});
   if (!registered.ok()) {
     target.session->Abandon(turn);
     return spec.conversation.empty() ? NoPreviousResponse(spec.previous_response_id) : registered.status();
@@ -177,9 +185,11 @@ Result<TurnTicket> SessionTable::StartTurn(const Caller& caller, TurnSpec spec,
     target.session->Abandon(turn);
     return state.Reattach(caller, *registered, sink);
   }
+  if (spec.carries_history) state.IndexHistory(target.session);
   if (Status refused = state.Launch(target, std::move(prepared), turn, *response); !refused.ok()) {
     target.session->Abandon(turn);
     state.Forget({response->id});
+    if (spec.carries_history) state.IndexHistory(target.session);
     return refused;
   }
   if (target.fresh) state.TrimChains(caller.principal);
@@ -188,11 +198,12 @@ Result<TurnTicket> SessionTable::StartTurn(const Caller& caller, TurnSpec spec,
 
 Result<int64_t> SessionTable::CountInput(const Caller& caller, const TurnSpec& spec) {
   State& state = *state_;
-  ASSIGN_OR_RETURN(State::Target target, state.FindTarget(caller, spec, ""));
-  Result<int64_t> count = target.session->CountInput(spec, target.head);
+  TurnSpec asked = spec;
+  ASSIGN_OR_RETURN(State::Target target, state.FindTarget(caller, &asked, ""));
+  Result<int64_t> count = target.session->CountInput(asked, target.head);
   if (count.ok() || count.status().code() != StatusCode::kMismatch) return count;
   RETURN_IF_ERROR(state.ForkTarget(caller, "", &target));
-  return target.session->CountInput(spec, "");
+  return target.session->CountInput(asked, "");
 }
 
 Status SessionTable::Cancel(const Caller& caller, const std::string& response_id) {
@@ -260,7 +271,7 @@ void SessionTable::DropConnection(uint64_t connection) {
   for (size_t i = 0; i < local.size(); ++i) {
     if (owners[i] == nullptr) continue;
     // A chain's goes when the chain is forgotten, below.
-    const TurnId turn = owners[i]->id().empty() ? 0 : owners[i]->Running(local[i]);
+    const TurnId turn = owners[i]->key().starts_with("chain_") ? 0 : owners[i]->Running(local[i]);
     if (turn != 0) state_->engine.Cancel(turn);
     (void)owners[i]->Forget(local[i], false);
   }

@@ -15,6 +15,12 @@ size_t FirstUnrendered(const Timeline& timeline) {
   return static_cast<size_t>(std::partition_point(items.begin(), items.end(), rendered) - items.begin());
 }
 
+size_t BehindTheLastAnswer(const Timeline& timeline) {
+  size_t first = timeline.items().size();
+  while (first > 0 && timeline.items()[first - 1].role != ChatRole::kAssistant) --first;
+  return first;
+}
+
 /// Of everything from the first new item on.
 int64_t NewTokens(const TurnInput& input) {
   const SharedList<Item>& items = input.next.items();
@@ -52,6 +58,15 @@ Result<TurnInput> RenderInput(const TurnSpec& spec, std::vector<Item> items, con
   TurnInput input{
       .next = base, .first_new = forgotten ? base.items().size() : FirstUnrendered(base), .recomputed = forgotten};
   Timeline& next = input.next;
+  if (spec.raw) {
+    const auto size = static_cast<int64_t>(spec.raw->tokens.size());
+    if (size > room) return TooLong({}, limits.session_len, 0, most);
+    next = Timeline::OfPrompt(spec.raw->tokens, codec.pinned_max);
+    input.first_new = 0;
+    return input;
+  }
+  // Of a history that comes with its request nobody knows how much has to be computed.
+  if (spec.carries_history) room = std::max<int64_t>(0, room - static_cast<int64_t>(base.tokens().size()));
   if (spec.instructions) {
     const auto made = next.SetInstructions(spec.instructions, codec, std::min(limits.session_len, room));
     if (!made.ok()) return TooLong(made.status(), limits.session_len, room, most);
@@ -74,6 +89,7 @@ Result<TurnInput> RenderInput(const TurnSpec& spec, std::vector<Item> items, con
         fmt::format("The conversation would have {} tokens; its limit is {}.", tokens, limits.session_len), "input",
         "context_length_exceeded");
   }
+  if (spec.carries_history) input.first_new = BehindTheLastAnswer(next);
   if (forgotten && most > 0 && NewTokens(input) > most) return TooLong({}, limits.session_len, 0, most);
   return input;
 }
@@ -82,12 +98,11 @@ Status CheckShown(const TurnSpec& spec, const TurnInput& input, const RingWindow
   const int64_t tokens = NewTokens(input);
   const int64_t shown = window.memory_len + (input.first_new == 0 ? window.pinned : 0);
   if (spec.truncates || tokens <= shown) return Status::Ok();
+  const char* const remedy =
+      spec.carries_history ? "" : " With truncation \"auto\" it is taken and its beginning is forgotten.";
   return InvalidArgument(
-      fmt::format(
-          "The new input has {} tokens; the window shows {} (--memory-len). With truncation \"auto\" it is taken "
-          "and its beginning is forgotten.",
-          tokens, shown),
-      "input", "context_length_exceeded");
+      fmt::format("The new input has {} tokens; the window shows {} (--memory-len).{}", tokens, shown, remedy), "input",
+      "context_length_exceeded");
 }
 
 }  // namespace ringside

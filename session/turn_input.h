@@ -26,7 +26,8 @@ struct TurnInput {
 
 /// Adds `items`, which are the turn's own, behind `base` and renders what is not rendered yet. Where the ids of `base`
 /// were forgotten nobody knows what was computed before: new are the turn's own items alone, and only they are held to
-/// max_input_tokens. kInvalidArgument: there is nothing to answer, or (context_length_exceeded) it is too long by one
+/// max_input_tokens. A history that comes with its request is held to that as a whole, and new is what stands behind its
+/// last answer. kInvalidArgument: there is nothing to answer, or (context_length_exceeded) it is too long by one
 /// of the limits; no more is tokenised then than fits.
 Result<TurnInput> RenderInput(const TurnSpec& spec, std::vector<Item> items, const Timeline& base, const Codec& codec,
                               const InputLimits& limits);

@@ -41,6 +41,12 @@ struct ResumeRequest {
   std::optional<JournalPosition> known;  // the last record that it was told of
 };
 
+/// A prompt without a chat template: its text, special tokens read as such, or its token ids.
+struct RawPrompt {
+  std::string text;
+  std::vector<TokenId> tokens;  // empty = of the text
+};
+
 /// A checked request for an answer.
 struct TurnSpec {
   std::string conversation;          // "" = none; not together with previous_response_id
@@ -58,6 +64,10 @@ struct TurnSpec {
   bool truncates = false;  // takes new input that is longer than the window, whose beginning is forgotten
   bool store = true;
   bool background = false;  // nobody need hear it: it does not end for want of listeners
+  /// `input`, or `raw`, is the whole history: what was computed of it in the owner's other such turns is reused.
+  /// Neither conversation nor previous_response_id. With store = false nothing of it is written to disk.
+  bool carries_history = false;
+  std::optional<RawPrompt> raw;  // in place of `input`, with carries_history and without store
   std::string request_key;  // not "": a repeated request re-attaches to the first one's response
   /// What `request_key` is.
   enum class Sending {

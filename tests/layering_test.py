@@ -30,15 +30,17 @@ MAY_INCLUDE = {
     "engine": "base kernels cache engine/files engine/text engine/model",
     "session/journal": "base cache",
     "session/chat": "base engine/text",
-    "session": "base cache engine/text engine session/journal session/chat",
+    "session/history": "base",
+    "session": "base cache engine/text engine session/journal session/chat session/history",
     "ws/json": "base",
     "ws/transport": "base",
     "ws/config": "base kernels cache engine/model engine ws/transport",
     "ws/openai": "base engine/text engine session/journal session/chat session ws/json ws/transport",
     "ws/page": "base ws/transport",
     "ws/realtime": "base engine/text engine session/journal session/chat session ws/json ws/transport ws/openai",
+    "ws/chat": "base engine/text engine session/journal session/chat session ws/json ws/transport ws/openai",
     "ws": "base kernels cache engine/text engine/model engine session/journal session/chat session ws/json ws/transport"
-          " ws/config ws/openai ws/page ws/realtime",
+          " ws/config ws/openai ws/chat ws/page ws/realtime",
 }
 FOLDERS = ["base", "kernels", "cache", "engine", "session", "ws", "clients", "tests"]
 

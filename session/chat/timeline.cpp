@@ -51,6 +51,21 @@ class Joined {
 
 }  // namespace
 
+Timeline Timeline::OfPrompt(std::vector<TokenId> tokens, int64_t pinned_max) {
+  Timeline timeline;
+  const auto size = static_cast<int64_t>(tokens.size());
+  Item prompt;
+  prompt.token_begin = 0;
+  prompt.token_end = timeline.answer_begin_ = size;
+  prompt.end = timeline.end_ = TimelineEnd::kAnswerOpen;
+  timeline.AddItem(std::move(prompt));
+  timeline.tokens_.Append(tokens);
+  timeline.message_starts_.push_back(0);
+  timeline.pinned_ = std::min({kPinnedWithoutSystem, pinned_max, size});
+  timeline.raw_ = true;
+  return timeline;
+}
+
 void Timeline::AddItem(Item item) {
   item_bytes_ += BytesOf(item);
   items_.push_back(std::move(item));

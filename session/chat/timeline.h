@@ -55,6 +55,10 @@ struct Codec {
 
 class Timeline {
  public:
+  /// A prompt without a template, and behind it an open answer. It has no message that could be cut out.
+  static Timeline OfPrompt(std::vector<TokenId> tokens, int64_t pinned_max);
+  bool raw() const { return raw_; }
+
   const SharedList<Item>& items() const { return items_; }
   const SharedList<TokenId>& tokens() const { return tokens_; }
   const SharedList<int64_t>& message_starts() const { return message_starts_; }
@@ -114,6 +118,7 @@ class Timeline {
   SharedList<int64_t> message_starts_;  // ascending
   int64_t pinned_ = 0;
   int64_t answer_begin_ = -1;  // where an opened answer's message begins
+  bool raw_ = false;           // made by OfPrompt
   TimelineEnd end_ = TimelineEnd::kNothing;
 };
 

@@ -442,6 +442,28 @@ TEST_F(TieredStoreTest, IdleTimesApplyToEachTierAndUseResetsThem) {
   EXPECT_FALSE(tiers_->Find("a").has_value());
 }
 
+TEST_F(TieredStoreTest, WhatIsForMemoryOnlyNeverReachesTheDisk) {
+  KvCache& cache = Talk(100);
+  const int64_t size = Capture(cache).chunk_bytes();
+  Open(size * 7 / 2, kRoom);
+  for (const char* owner : {"ram_a", "b", "ram_c"}) {
+    ASSERT_TRUE(Put(owner, Capture(cache)).ok());
+    clock_.AdvanceMs(1);
+  }
+  EXPECT_TRUE(Flush().ok());
+  clock_.AdvanceMs(5000);
+  tiers_->Sweep();  // idle: others go to the disk, these stay
+  EXPECT_EQ(tiers_->Find("ram_a")->tier, StorageTier::kHost);
+  EXPECT_EQ(tiers_->Find("b")->tier, StorageTier::kDisk);
+  ASSERT_TRUE(Put("d", Capture(cache)).ok());
+  ASSERT_TRUE(Put("e", Capture(cache)).ok());  // no room: the oldest goes, and not to the disk
+  EXPECT_FALSE(tiers_->Find("ram_a").has_value());
+  ExpectRestores("ram_c", cache, StorageTier::kHost);
+  Open(kRoom, kRoom);
+  EXPECT_TRUE(tiers_->Find("b").has_value());
+  for (const char* owner : {"ram_a", "ram_c"}) EXPECT_FALSE(tiers_->Find(owner).has_value()) << owner;
+}
+
 TEST_F(TieredStoreTest, EraseTakesEveryTraceAndStaysErased) {
   Open(kRoom, kRoom);
   KvCache& cache = Talk(100);

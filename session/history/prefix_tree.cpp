@@ -1,0 +1,123 @@
+#include "session/history/prefix_tree.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ringside {
+namespace {
+
+constexpr size_t kNodeBytes = 256, kIdBytes = 64;  // about, with what the containers add
+
+size_t SharedLength(std::string_view a, std::string_view b) {
+  const size_t limit = std::min(a.size(), b.size());
+  return static_cast<size_t>(std::mismatch(a.begin(), a.begin() + limit, b.begin()).first - a.begin());
+}
+
+}  // namespace
+
+struct PrefixTree::Node {
+  Node* parent = nullptr;
+  std::string label;                               // of the edge that leads here; empty for the root only
+  std::map<char, std::unique_ptr<Node>> children;  // by the first byte of their labels
+  std::vector<Id> ids;                             // whose texts end here, the one set last at the end
+  uint64_t newest = 0;                             // the last Set of a text here or below, perhaps erased since
+};
+
+PrefixTree::PrefixTree() : root_(std::make_unique<Node>()) {}
+PrefixTree::~PrefixTree() = default;
+PrefixTree::PrefixTree(PrefixTree&&) noexcept = default;
+PrefixTree& PrefixTree::operator=(PrefixTree&&) noexcept = default;
+
+void PrefixTree::Set(Id id, std::string_view text) {
+  Erase(id);
+  Node* const end = Insert(text);
+  end->ids.push_back(id);
+  ends_[id] = end;
+  bytes_ += kIdBytes;
+  ++sets_;
+  for (Node* node = end; node != nullptr; node = node->parent) node->newest = sets_;
+}
+
+PrefixTree::Node* PrefixTree::Insert(std::string_view text) {
+  Node* node = root_.get();
+  while (!text.empty()) {
+    const auto edge = node->children.find(text.front());
+    if (edge == node->children.end()) {
+      auto leaf = std::make_unique<Node>();
+      leaf->parent = node;
+      leaf->label = std::string(text);
+      bytes_ += kNodeBytes + text.size();
+      return (node->children[text.front()] = std::move(leaf)).get();
+    }
+    Node* const next = edge->second.get();
+    const size_t shared = SharedLength(next->label, text);
+    node = shared < next->label.size() ? Split(next, shared) : next;
+    text.remove_prefix(shared);
+  }
+  return node;
+}
+
+PrefixTree::Node* PrefixTree::Split(Node* node, size_t length) {
+  std::unique_ptr<Node>& place = node->parent->children.at(node->label.front());
+  auto upper = std::make_unique<Node>();
+  upper->parent = node->parent;
+  upper->label = node->label.substr(0, length);
+  upper->newest = node->newest;
+  node->parent = upper.get();
+  node->label = node->label.substr(length);
+  upper->children[node->label.front()] = std::move(place);
+  bytes_ += kNodeBytes;
+  place = std::move(upper);
+  return place.get();
+}
+
+void PrefixTree::Erase(Id id) {
+  const auto at = ends_.find(id);
+  if (at == ends_.end()) return;
+  Node* const end = at->second;
+  std::erase(end->ids, id);
+  ends_.erase(at);
+  bytes_ -= kIdBytes;
+  Prune(end);
+}
+
+void PrefixTree::Prune(Node* node) {
+  while (node != root_.get() && node->ids.empty() && node->children.empty()) {
+    Node* const parent = node->parent;
+    bytes_ -= kNodeBytes + node->label.size();
+    parent->children.erase(node->label.front());
+    node = parent;
+  }
+  if (node == root_.get() || !node->ids.empty() || node->children.size() != 1) return;
+  // A chain becomes one edge again.
+  std::unique_ptr<Node> below = std::move(node->children.begin()->second);
+  below->label.insert(0, node->label);
+  below->parent = node->parent;
+  bytes_ -= kNodeBytes;
+  below->parent->children.at(below->label.front()) = std::move(below);
+}
+
+PrefixTree::Matches PrefixTree::Find(std::string_view text) const {
+  Matches found;
+  const Node* node = root_.get();
+  size_t shared = 0;
+  while (shared < text.size()) {
+    const auto edge = node->children.find(text[shared]);
+    if (edge == node->children.end()) break;
+    node = edge->second.get();
+    const size_t length = SharedLength(node->label, text.substr(shared));
+    shared += length;
+    if (length < node->label.size()) break;
+    if (!node->ids.empty()) found.whole = Match{node->ids.back(), shared};
+  }
+  if (shared == 0) return found;
+  while (node->ids.empty()) {
+    node = std::max_element(node->children.begin(), node->children.end(), [](const auto& a, const auto& b) {
+             return a.second->newest < b.second->newest;
+           })->second.get();
+  }
+  found.longest = Match{node->ids.back(), shared};
+  return found;
+}
+
+}  // namespace ringside

@@ -1,0 +1,41 @@
+// A session as stateless requests find it: by what was said in it.
+#include "session/history_text.h"
+#include "session/session.h"
+
+namespace ringside {
+
+std::string Session::History() const {
+  std::lock_guard lock(mutex_);
+  const Timeline& timeline = running_ ? running_->next : timeline_;
+  if (timeline.raw()) return HistoryText(timeline.tokens().From(0));
+  std::string text;
+  for (const Item& item : timeline.items()) AppendMessage(item.role, item.text, &text);
+  return text;
+}
+
+Session::HistoryMatch Session::MatchHistory(const TurnSpec& spec) const {
+  std::lock_guard lock(mutex_);
+  HistoryMatch match;
+  match.head = head_;
+  const Timeline& timeline = running_ ? running_->next : timeline_;
+  if (spec.raw) {  // the engine compares ids by itself
+    const SharedList<TokenId>& ids = timeline.tokens();
+    match.continues = !running_ && !changing_ && ids.size() <= spec.raw->tokens.size() &&
+                      std::equal(ids.begin(), ids.end(), spec.raw->tokens.begin());
+    return match;
+  }
+  const SharedList<Item>& items = timeline.items();
+  size_t most = std::min(items.size(), spec.input.size());
+  // An answer at the end of the request is not what is to be answered: it is rendered, and another one begins.
+  if (most == spec.input.size() && spec.input.back().role == ChatRole::kAssistant) --most;
+  const auto same = [&](size_t i) {
+    return items[i].role == spec.input[i].role && items[i].text == spec.input[i].text;
+  };
+  while (match.items < most && same(match.items)) ++match.items;
+  match.continues = !running_ && !changing_ && match.items == items.size();
+  match.timeline = timeline;
+  match.timeline.KeepItems(match.items);
+  return match;
+}
+
+}  // namespace ringside

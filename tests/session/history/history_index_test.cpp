@@ -1,0 +1,59 @@
+#include "session/history/history_index.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace ringside {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+TEST(HistoryIndexTest, AnOwnersHistoriesAreFoundForThatOwnerOnly) {
+  HistoryIndex index(10, 1 << 20);
+  EXPECT_THAT(index.Set("me", "s1", "hello there", 0), IsEmpty());
+  EXPECT_THAT(index.Set("other", "s2", "hello there, friend", 0), IsEmpty());
+  EXPECT_EQ(index.Find("me", "hello there, friend").longest->session, "s1");
+  EXPECT_EQ(index.Find("me", "hello there, friend").longest->shared, 11u);
+  EXPECT_EQ(index.Find("me", "hello there, friend").longest->size, 11u);
+  EXPECT_FALSE(index.Find("third", "hello there").longest.has_value());
+  index.Erase("s1");
+  EXPECT_FALSE(index.Find("me", "hello there").longest.has_value());
+}
+
+TEST(HistoryIndexTest, TheOnesSetLongestAgoAreGivenUp) {
+  HistoryIndex index(2, 1 << 20);
+  index.Set("me", "s1", "one", 1);
+  index.Set("me", "s2", "two", 2);
+  index.Set("other", "s3", "three", 3);
+  index.Set("me", "s1", "one, and more", 4);
+  EXPECT_EQ(index.Oldest(), "s2");
+  EXPECT_EQ(index.OldestOf("other"), "s3");
+  EXPECT_FALSE(index.OldestOf("nobody").has_value());
+  EXPECT_FALSE(index.Oldest(2).has_value());
+  EXPECT_EQ(index.Oldest(3), "s2");
+  EXPECT_THAT(index.Set("me", "s4", "four", 5), ElementsAre("s2"));
+  EXPECT_FALSE(index.Find("me", "two").whole.has_value());
+  EXPECT_TRUE(index.Find("me", "one, and more").whole.has_value());
+}
+
+TEST(HistoryIndexTest, HoldsNoMoreBytesThanItMay) {
+  HistoryIndex index(1000, 20'000);
+  std::vector<std::string> given_up;
+  for (int i = 0; i < 100; ++i) {
+    const std::string name = std::to_string(i);
+    for (std::string& gone : index.Set(i % 2 == 0 ? "me" : "other", name, name + std::string(1000, 'x'), i)) {
+      given_up.push_back(std::move(gone));
+    }
+    EXPECT_LE(index.bytes(), 20'000u);
+  }
+  EXPECT_GT(given_up.size(), 50u);
+  EXPECT_EQ(given_up.front(), "0");
+  EXPECT_THAT(index.Set("me", "large", std::string(50'000, 'x'), 100), ::testing::Contains("99"));
+  EXPECT_TRUE(index.Find("me", std::string(50'000, 'x')).whole.has_value());
+  index.Erase("large");
+  EXPECT_EQ(index.bytes(), 0u);
+}
+
+}  // namespace
+}  // namespace ringside
