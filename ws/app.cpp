@@ -18,6 +18,7 @@
 #include "ws/app_engine.h"
 #include "ws/app_progress.h"
 #include "ws/app_storage.h"
+#include "ws/chat/chat_routes.h"
 #include "ws/config/machine.h"
 #include "ws/health.h"
 #include "ws/metrics.h"
@@ -361,6 +362,10 @@ void Serving::Publish() {
   };
   service->sockets["/v1/responses"] = ResponsesRoute(*sessions_, retry_after_ms, run);
   service->sockets["/v1/realtime"] = RealtimeRoute(*sessions_, run);
+  RegisterChatRoutes(service->router, {.table = *sessions_, .retry_after_ms = retry_after_ms, .run_on_worker = run},
+                     {.version = RINGSIDE_VERSION,
+                      .created = SystemClock::Instance().WallSeconds(),
+                      .session_len = engine_->options().session_len});
   metrics_.SetSource([this] {
     return MetricsSnapshot{engine_->stats(), storage_->tiers().stats(),
                            storage_->journal() != nullptr ? storage_->journal()->stats() : JournalStats{},

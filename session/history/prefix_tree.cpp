@@ -19,7 +19,7 @@ struct PrefixTree::Node {
   Node* parent = nullptr;
   std::string label;                               // of the edge that leads here; empty for the root only
   std::map<char, std::unique_ptr<Node>> children;  // by the first byte of their labels
-  std::vector<Id> ids;                             // whose texts end here, the one set last at the end
+  std::vector<Id> ids;                             // whose texts end here, in the order of their Sets
   uint64_t newest = 0;                             // the last Set of a text here or below, perhaps erased since
 };
 
@@ -108,7 +108,7 @@ PrefixTree::Matches PrefixTree::Find(std::string_view text) const {
     const size_t length = SharedLength(node->label, text.substr(shared));
     shared += length;
     if (length < node->label.size()) break;
-    if (!node->ids.empty()) found.whole = Match{node->ids.back(), shared};
+    if (!node->ids.empty()) found.whole = Match{node->ids.front(), shared};
   }
   if (shared == 0) return found;
   while (node->ids.empty()) {
@@ -116,7 +116,7 @@ PrefixTree::Matches PrefixTree::Find(std::string_view text) const {
              return a.second->newest < b.second->newest;
            })->second.get();
   }
-  found.longest = Match{node->ids.back(), shared};
+  found.longest = Match{node->ids.front(), shared};
   return found;
 }
 

@@ -34,8 +34,9 @@ class PrefixTree {
     size_t shared = 0;  // bytes that both begin with, at least 1
   };
   struct Matches {
+    // Of equal texts the one set first is meant: of turns that run, it is the furthest.
     std::optional<Match> longest;  // shares most; of several a short one, or else the one set last
-    std::optional<Match> whole;    // the longest that `text` begins with, of equal ones the one set last
+    std::optional<Match> whole;    // the longest that `text` begins with
   };
   Matches Find(std::string_view text) const;
 

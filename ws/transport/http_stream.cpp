@@ -43,6 +43,7 @@ class HttpStream : public std::enable_shared_from_this<HttpStream> {
                                    if (const auto self = weak.lock()) self->Finish();
                                  }});
     style.keep_alive = false;
+    comments_ = response.content_type == "text/event-stream";
     chunks_ = style.body == AnswerStyle::Body::kChunks;
     // The head goes first and at once: from then on nothing is asked a second time.
     written_ = WriteAnswer(response, style);
@@ -143,6 +144,7 @@ class HttpStream : public std::enable_shared_from_this<HttpStream> {
   }
 
   void ArmQuiet() {
+    if (!comments_) return;
     Arm(quiet_, context_.options.ping_interval, [](HttpStream& self) {
       if (self.writing_ || self.ended_) return;
       self.AppendChunk(kComment);
@@ -186,6 +188,7 @@ class HttpStream : public std::enable_shared_from_this<HttpStream> {
   std::array<char, 1024> read_{};
   size_t read_bytes_ = 0;
   uint64_t member_ = 0;
+  bool comments_ = false;  // the peer knows lines that say nothing
   bool chunks_ = true, writing_ = false, ended_ = false, finished_ = false;
 };
 

@@ -10,7 +10,8 @@ namespace ringside {
 
 /// Sends `response`'s head, then what its `stream` pushes: each message as it is. A close of the Outbox with
 /// Outbox::kEndOfBody ends the body in order; any other cuts it short, so that the peer can tell. A comment line is
-/// sent into a silence of a ping interval. The peer's going away ends it. `context` outlives the stream.
+/// sent into a silence of a ping interval, where the body is server-sent events. The peer's going away ends it.
+/// `context` outlives the stream.
 void StartHttpStream(Socket socket, ConnectionTicket ticket, ServerContext& context, const std::string& principal,
                      HttpResponse response, AnswerStyle style);
 

@@ -25,12 +25,12 @@ TEST(PrefixTreeTest, FindsWhatSharesMost) {
   EXPECT_FALSE(tree.Find("a").whole.has_value());
 }
 
-TEST(PrefixTreeTest, OfEqualOnesTheOneSetLastIsFound) {
+TEST(PrefixTreeTest, OfEqualTextsTheFirstAndOfDifferentOnesTheLastIsFound) {
   PrefixTree tree;
   for (const PrefixTree::Id id : {1u, 2u, 3u}) tree.Set(id, "same");
-  EXPECT_EQ(tree.Find("same").whole->id, 3u);
+  EXPECT_EQ(tree.Find("same").whole->id, 1u);
   tree.Set(1, "same");
-  EXPECT_EQ(tree.Find("same and more").longest->id, 1u);
+  EXPECT_EQ(tree.Find("same and more").longest->id, 2u);
   tree.Set(4, "head one");
   tree.Set(5, "head two");
   EXPECT_EQ(tree.Find("head ...").longest->id, 5u);

@@ -1,0 +1,109 @@
+#include "tests/ws/chat/chat_fixture.h"
+
+namespace ringside {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class AnthropicMessagesTest : public ChatTest {
+ protected:
+  static Json Body(Json fields = Json::object()) {
+    Json body = {{"model", "tiny"}, {"max_tokens", 9}, {"messages", {User("Hi")}}};
+    body.update(fields);
+    return body;
+  }
+  HttpResponse Ask(const Json& body) { return Post("/v1/messages", body); }
+};
+
+TEST_F(AnthropicMessagesTest, AWholeMessage) {
+  const Json blocks = {{{"type", "text"}, {"text", "Be brief."}, {"cache_control", {{"type", "ephemeral"}}}}};
+  const HttpResponse answer =
+      Ask(Body({{"system", blocks}, {"stop_sequences", {"zz"}}, {"metadata", {{"user_id", "u"}}}}));
+  EXPECT_TRUE(tokenizer.Decode(engine.last().tokens).starts_with("<|im_start|>system\nBe brief.<|im_end|>\n"));
+  EXPECT_THAT(engine.last().stop_strings, ElementsAre("zz"));
+  EXPECT_EQ(engine.last().max_tokens, 9);
+  engine.AnswerLast("Yo");
+  const Json whole = Whole(answer);
+  EXPECT_EQ(whole["type"], "message");
+  EXPECT_EQ(whole["role"], "assistant");
+  EXPECT_TRUE(whole["id"].get<std::string>().starts_with("msg_"));
+  EXPECT_EQ(whole["content"], Json({{{"type", "text"}, {"text", "Yo"}}}));
+  EXPECT_EQ(whole["stop_reason"], "end_turn");
+  EXPECT_TRUE(whole["stop_sequence"].is_null());
+  EXPECT_EQ(whole["usage"]["input_tokens"], static_cast<int64_t>(engine.last().tokens.size()));
+  EXPECT_EQ(whole["usage"]["output_tokens"], 3);
+}
+
+TEST_F(AnthropicMessagesTest, WhatWasFoundInTheCacheIsCountedApart) {
+  Whole([&] {
+    HttpResponse answer = Ask(Body());
+    engine.AnswerLast("Yo");
+    return answer;
+  }());
+  const auto computed = static_cast<int64_t>(engine.last().tokens.size());
+  const HttpResponse answer = Ask(Body({{"messages", {User("Hi"), Assistant("Yo"), User("And?")}}}));
+  engine.AnswerLast("So");
+  const Json usage = Whole(answer)["usage"];
+  EXPECT_EQ(usage["cache_read_input_tokens"], computed);
+  EXPECT_EQ(usage["input_tokens"], static_cast<int64_t>(engine.last().tokens.size()) - computed);
+}
+
+TEST_F(AnthropicMessagesTest, AStreamHasItsEventsInOrder) {
+  ChatStream stream(Ask(Body({{"stream", true}})));
+  engine.Answer(0, "Yo", FinishReason::kLength);
+  const std::string text = stream.Text();
+  std::vector<std::string> names;
+  for (size_t at = text.find("event: "); at != std::string::npos; at = text.find("event: ", at + 1)) {
+    names.push_back(text.substr(at + 7, text.find('\n', at) - at - 7));
+    const size_t data = text.find("data: ", at);
+    const Json event = Json::parse(text.substr(data + 6, text.find("\n\n", data) - data - 6));
+    EXPECT_EQ(event["type"], names.back());
+  }
+  EXPECT_THAT(names, ElementsAre("message_start", "content_block_start", "ping", "content_block_delta",
+                                 "content_block_delta", "content_block_stop", "message_delta", "message_stop"));
+  EXPECT_THAT(text, HasSubstr(R"("delta":{"type":"text_delta","text":"Y"})"));
+  EXPECT_THAT(text, HasSubstr(R"("stop_reason":"max_tokens")"));
+  EXPECT_TRUE(stream.Ended());
+}
+
+TEST_F(AnthropicMessagesTest, TokensAreCountedWithoutAnAnswer) {
+  Json body = Body();
+  body.erase("max_tokens");
+  const HttpResponse answer = Post("/v1/messages/count_tokens", body);
+  EXPECT_EQ(engine.count(), 0u);
+  const HttpResponse asked = Ask(Body());
+  EXPECT_EQ(Json::parse(answer.body)["input_tokens"], static_cast<int64_t>(engine.last().tokens.size()));
+  engine.AnswerLast("Yo");
+}
+
+TEST_F(AnthropicMessagesTest, ErrorsHaveItsShapeAndNameTheField) {
+  const std::vector<std::pair<Json, std::string>> cases = {
+      {{{"max_tokens", nullptr}}, "max_tokens"},
+      {{{"messages", nullptr}}, "messages"},
+      {{{"messages", {{{"role", "system"}, {"content", "x"}}}}}, "messages[0].role"},
+      {{{"messages", {User("Hi"), Assistant("Yo")}}}, "messages"},
+      {{{"messages", {{{"role", "user"}, {"content", {{{"type", "image"}, {"source", "x"}}}}}}}},
+       "messages[0].content[0].type"},
+      {{{"thinking", {{"type", "enabled"}, {"budget_tokens", 1024}}}}, "thinking"},
+      {{{"tools", {{{"name", "f"}}}}}, "tools"},
+      {{{"stop_sequences", {""}}}, "stop_sequences"},
+      {{{"frequency_penalty", 1}}, "frequency_penalty"},
+      {{{"system", 5}}, "system"},
+  };
+  for (const auto& [fields, param] : cases) {
+    const HttpResponse answer = Ask(Body(fields));
+    EXPECT_EQ(answer.status, 400) << fields;
+    const Json body = Json::parse(answer.body);
+    EXPECT_EQ(body["type"], "error");
+    EXPECT_EQ(body["error"]["type"], "invalid_request_error");
+    EXPECT_THAT(body["error"]["message"].get<std::string>(), HasSubstr(param)) << fields;
+  }
+  EXPECT_EQ(Json::parse(Ask(Body({{"model", "other"}})).body)["error"]["type"], "not_found_error");
+  engine.Refuse(Overloaded("full"));
+  EXPECT_EQ(Json::parse(Ask(Body()).body)["error"]["type"], "rate_limit_error");
+  EXPECT_EQ(engine.count(), 0u);
+}
+
+}  // namespace
+}  // namespace ringside

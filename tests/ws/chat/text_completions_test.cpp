@@ -1,0 +1,111 @@
+#include "tests/ws/chat/chat_fixture.h"
+
+namespace ringside {
+namespace {
+
+using ::testing::SizeIs;
+
+class TextCompletionsTest : public ChatTest {
+ protected:
+  HttpResponse Ask(Json fields) {
+    Json body = {{"model", "tiny"}};
+    body.update(fields);
+    return Post("/v1/completions", body);
+  }
+};
+
+TEST_F(TextCompletionsTest, APromptIsGoneOnWith) {
+  const HttpResponse answer = Ask({{"prompt", "Once"}, {"max_tokens", 5}});
+  EXPECT_EQ(engine.last().tokens, Bytes("Once"));
+  EXPECT_EQ(engine.last().max_tokens, 5);
+  engine.AnswerLast(" upon");
+  const Json whole = Whole(answer);
+  EXPECT_EQ(whole["object"], "text_completion");
+  EXPECT_TRUE(whole["id"].get<std::string>().starts_with("cmpl-"));
+  const Json expected = {{"index", 0}, {"text", " upon"}, {"logprobs", nullptr}, {"finish_reason", "stop"}};
+  EXPECT_EQ(whole["choices"][0], expected);
+  EXPECT_EQ(whole["usage"]["prompt_tokens"], 4);
+}
+
+TEST_F(TextCompletionsTest, EveryFormOfAPrompt) {
+  const HttpResponse tokens = Ask({{"prompt", {72, 105}}});
+  EXPECT_EQ(engine.last().tokens, Bytes("Hi"));
+  engine.AnswerLast("a");
+  EXPECT_EQ(Whole(tokens)["choices"][0]["text"], "a");
+
+  const HttpResponse several = Ask({{"prompt", {"one", "two"}}, {"echo", true}});
+  ASSERT_EQ(engine.count(), 3u);
+  engine.Answer(2, "b");
+  engine.Answer(1, "a");
+  const Json whole = Whole(several);
+  EXPECT_EQ(whole["choices"][0]["text"], "onea");
+  EXPECT_EQ(whole["choices"][1]["text"], "twob");
+  EXPECT_EQ(whole["usage"]["prompt_tokens"], 6);
+
+  const HttpResponse lists = Ask({{"prompt", {{72, 105}, {72, 256}}}, {"echo", true}});
+  engine.Answer(3, "a");
+  engine.Answer(4, "b");
+  EXPECT_EQ(Whole(lists)["choices"][1]["text"], "H<|im_start|>b");
+}
+
+TEST_F(TextCompletionsTest, ChoicesOfSeveralPromptsAreCountedThrough) {
+  const HttpResponse answer = Ask({{"prompt", {"one", "two"}}, {"n", 2}});
+  for (size_t i = 0; i < 4; ++i) {
+    ASSERT_TRUE(Eventually([&] { return engine.count() > i; }));
+    engine.Answer(i, std::string(1, static_cast<char>('a' + i)));
+  }
+  const Json whole = Whole(answer);
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(whole["choices"][i]["text"], std::string(1, static_cast<char>('a' + i)));
+    EXPECT_EQ(engine.requests()[i].tokens, Bytes(i < 2 ? "one" : "two"));
+  }
+  EXPECT_EQ(whole["usage"]["prompt_tokens"], 6);
+}
+
+TEST_F(TextCompletionsTest, AStreamHasTextsAndTheirLogprobs) {
+  ChatStream stream(Ask({{"prompt", "Once"}, {"stream", true}, {"logprobs", 1}}));
+  engine.AnswerLast("ab");
+  const std::vector<Json> events = stream.Events();
+  ASSERT_THAT(events, SizeIs(4));
+  const Json logprobs = events[1]["choices"][0]["logprobs"];
+  EXPECT_EQ(events[1]["choices"][0]["text"], "b");
+  EXPECT_EQ(logprobs["tokens"], Json::array({"b"}));
+  EXPECT_EQ(logprobs["token_logprobs"], Json::array({-0.5}));
+  EXPECT_EQ(logprobs["top_logprobs"], Json::array({{{"a", -1.0}}}));
+  EXPECT_EQ(logprobs["text_offset"], Json::array({1}));
+  EXPECT_EQ(events[2]["choices"][0]["finish_reason"], "stop");
+  EXPECT_EQ(events[3], "done");
+
+  ChatStream echo(Ask({{"prompt", "Once"}, {"stream", true}, {"echo", true}}));
+  engine.AnswerLast("a");
+  EXPECT_EQ(echo.Events()[0]["choices"][0]["text"], "Once");
+}
+
+TEST_F(TextCompletionsTest, WhatIsWrongIsNamed) {
+  const std::vector<std::tuple<Json, std::string, std::string>> cases = {
+      {Json::object(), "missing_required_parameter", "prompt"},
+      {{{"prompt", ""}}, "invalid_value", "prompt"},
+      {{{"prompt", 5}}, "invalid_type", "prompt"},
+      {{{"prompt", Json::array()}}, "invalid_type", "prompt"},
+      {{{"prompt", {"a", 5}}}, "invalid_type", "prompt[1]"},
+      {{{"prompt", {5, "a"}}}, "invalid_type", "prompt"},
+      {{{"prompt", {1, 300}}}, "invalid_value", "prompt"},
+      {{{"prompt", std::vector<std::string>(200, "a")}}, "array_above_max_length", "prompt"},
+      {{{"prompt", {"a", "b"}}, {"n", 100}}, "invalid_value", "n"},
+      {{{"prompt", "a"}, {"suffix", "z"}}, "unsupported_value", "suffix"},
+      {{{"prompt", "a"}, {"best_of", 2}}, "unsupported_value", "best_of"},
+      {{{"prompt", "a"}, {"echo", true}, {"logprobs", 1}}, "unsupported_value", "logprobs"},
+      {{{"prompt", "a"}, {"messages", Json::array()}}, "unknown_parameter", "messages"},
+  };
+  for (const auto& [fields, code, param] : cases) {
+    const Json error = ErrorOf(Ask(fields), 400);
+    EXPECT_EQ(error["code"], code) << fields << error;
+    EXPECT_EQ(error["param"], param) << fields << error;
+  }
+  const HttpResponse harmless = Ask({{"prompt", "a"}, {"suffix", nullptr}, {"best_of", 1}, {"logprobs", nullptr}});
+  engine.AnswerLast("b");
+  EXPECT_EQ(Whole(harmless)["choices"][0]["text"], "b");
+}
+
+}  // namespace
+}  // namespace ringside

@@ -1,0 +1,62 @@
+// How one request's answers are written for its client: each face of this room in its own shapes. Made for the request,
+// then const; any thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "session/response.h"
+#include "ws/transport/http.h"
+
+namespace ringside {
+
+/// A piece of a choice's text.
+struct ChoicePiece {
+  size_t choice = 0;
+  std::string_view text;
+  std::span<const OutputToken> tokens;  // of the text, with logprobs asked for
+  size_t offset = 0;                    // characters of the choice's text before it
+};
+
+/// The answers as they ended, by choice.
+using EndedChoices = std::vector<std::shared_ptr<const Response>>;
+
+class AnswerFormat {
+ public:
+  virtual ~AnswerFormat() = default;
+
+  // Streamed: what is written, "" for nothing. Begin of choice 0 comes first; of a choice all come in this order.
+  virtual std::string Begin(size_t choice, const Response& response) const = 0;
+  virtual std::string Piece(const ChoicePiece& piece) const = 0;
+  virtual std::string End(size_t choice, const Response& response) const = 0;
+  /// Behind all choices.
+  virtual std::string Finish(const EndedChoices& choices) const = 0;
+  /// In place of all that is still to come.
+  virtual std::string Failure(const Status& status) const = 0;
+  virtual const char* stream_type() const { return "text/event-stream"; }
+
+  // Whole.
+  virtual std::string Whole(const EndedChoices& choices) const = 0;
+  /// An error before anything was written.
+  virtual HttpResponse Refusal(const Status& status, int64_t retry_after_ms) const = 0;
+};
+
+/// What a request cost: a prompt counts once, however many choices answer it.
+struct AnswerUsage {
+  int64_t input = 0, cached = 0, output = 0;
+};
+AnswerUsage UsageOf(const Response& response);
+/// `per_prompt` choices answer each prompt, one after another.
+AnswerUsage UsageOf(const EndedChoices& choices, int64_t per_prompt);
+
+/// True if an answer ended because it was long enough, not by itself.
+bool IsCut(const Response& response);
+
+/// Characters (code points) of UTF-8.
+size_t CountCharacters(std::string_view text);
+
+}  // namespace ringside

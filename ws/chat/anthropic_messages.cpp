@@ -1,0 +1,226 @@
+#include "ws/chat/anthropic_messages.h"
+
+#include <algorithm>
+
+#include "session/ids.h"
+#include "ws/chat/message_fields.h"
+#include "ws/json/json_writer.h"
+#include "ws/openai/responses_fields.h"
+#include "ws/openai/responses_sampling.h"
+
+namespace ringside {
+namespace {
+
+const MessageRules kRules{.roles = {"user", "assistant"}, .empty = {"citations"}, .ignored = {"cache_control"}};
+
+struct MessageRequest {
+  TurnSpec turn;
+  std::string system;
+  bool stream = false;
+};
+
+const char* ErrorType(int http_status) {
+  switch (http_status) {
+    case 401:
+      return "authentication_error";
+    case 403:
+      return "permission_error";
+    case 404:
+      return "not_found_error";
+    case 413:
+      return "request_too_large";
+    case 429:
+      return "rate_limit_error";
+    case 503:
+      return "overloaded_error";
+    default:
+      return http_status < 500 ? "invalid_request_error" : "api_error";
+  }
+}
+
+std::string ErrorBody(const Status& status) {
+  const WireError wire = MapStatus(status);
+  JsonWriter json;
+  json.BeginObject().Field("type", "error").Key("error").BeginObject();
+  json.Field("type", ErrorType(wire.http_status));
+  json.Field("message", wire.param.empty() ? wire.message : wire.param + ": " + wire.message);
+  return json.EndObject().EndObject().Take();
+}
+
+HttpResponse Refuse(const Status& status, int64_t retry_after_ms = 0) {
+  HttpResponse response = ErrorResponse(status, retry_after_ms);
+  response.body = ErrorBody(status);
+  return response;
+}
+
+Status ReadThinking(const JsonValue& value, const std::string& param) {
+  const JsonValue* type = value.is_object() ? value.Find("type") : nullptr;
+  if (type != nullptr && type->is_string() && type->string() == "disabled") return Status::Ok();
+  return Unsupported(param, "thinking");
+}
+
+Status ReadToolChoice(const JsonValue& value, const std::string& param) {
+  const JsonValue* type = value.is_object() ? value.Find("type") : nullptr;
+  const bool harmless = type != nullptr && type->is_string() && (type->string() == "auto" || type->string() == "none");
+  return harmless ? Status::Ok() : Unsupported(param, "'tool_choice'");
+}
+
+Status ReadTier(const JsonValue& value, const std::string& param) {
+  const bool known = value.is_string() && (value.string() == "auto" || value.string() == "standard_only");
+  return known ? Status::Ok() : Unsupported(param, "a service tier");
+}
+
+Status ReadMaxTokens(const JsonValue& value, const std::string& param, TurnSpec* turn) {
+  int64_t count = 0;
+  RETURN_IF_ERROR(ReadInteger(value, param, 1, INT64_MAX, &count));
+  turn->max_output_tokens = count;
+  return Status::Ok();
+}
+
+Status ReadField(const JsonValue& value, const std::string& key, const SessionTableOptions& options,
+                 MessageRequest* request) {
+  if (key == "model") return CheckModel(value, key, options);
+  if (key == "messages") return ReadMessages(value, key, kRules, 1, &request->turn.input);
+  if (key == "system") return ReadText(value, key, kRules, &request->system);
+  if (key == "stream") return ReadBool(value, key, &request->stream);
+  if (key == "max_tokens") return ReadMaxTokens(value, key, &request->turn);
+  if (key == "stop_sequences") {
+    const Status status = ReadSamplingField(value, "stop", &request->turn);
+    return status.ok() ? status : InvalidArgument(status.message(), key, status.reason());
+  }
+  if (key == "temperature" || key == "top_p" || key == "top_k" || key == "min_p" || key == "seed") {
+    return ReadSamplingField(value, key, &request->turn);
+  }
+  if (key == "thinking") return ReadThinking(value, key);
+  if (key == "tool_choice") return ReadToolChoice(value, key);
+  if (key == "service_tier") return ReadTier(value, key);
+  if (key == "metadata" || key == "cache_control") {
+    return value.is_object() ? Status::Ok() : WrongType(value, key, "an object");
+  }
+  if (key == "tools" || key == "mcp_servers" || key == "container" || key == "context_management" ||
+      key == "output_format" || key == "output_config") {
+    return RequireEmpty(value, key);
+  }
+  return UnknownParameter(key.substr(0, 256));
+}
+
+Result<MessageRequest> ReadMessageRequest(const HttpRequest& request, const SessionTableOptions& options,
+                                          bool counts_only) {
+  ASSIGN_OR_RETURN(const JsonValue body, ReadBody(request));
+  MessageRequest out;
+  out.turn = StatelessTurn(options);
+  for (const auto& [key, value] : body.object()) {
+    if (value.is_null()) {
+      MessageRequest unused;
+      const Status known = ReadField(value, key, options, &unused);
+      if (known.reason() == "unknown_parameter") return known;
+      continue;
+    }
+    RETURN_IF_ERROR(ReadField(value, key, options, &out));
+  }
+  if (out.turn.input.empty()) return MissingParameter("messages");
+  if (!counts_only && !out.turn.max_output_tokens) return MissingParameter("max_tokens");
+  if (out.turn.input.back().role == ChatRole::kAssistant) {
+    return Unsupported("messages", "a message of the assistant at the end, to be gone on with");
+  }
+  if (!out.system.empty()) out.turn.input.insert(out.turn.input.begin(), {ChatRole::kSystem, std::move(out.system)});
+  return out;
+}
+
+class MessageFormat final : public AnswerFormat {
+ public:
+  MessageFormat(std::string id, std::string model) : id_(std::move(id)), model_(std::move(model)) {}
+
+  std::string Begin(size_t, const Response& response) const override {
+    JsonWriter message;
+    message.BeginObject().Field("type", "message_start").Key("message");
+    OpenMessage(message);
+    message.Key("content").BeginArray().EndArray().Key("stop_reason").Null().Key("stop_sequence").Null();
+    message.Key("usage").BeginObject().Field("input_tokens", response.input_tokens);
+    message.Field("cache_creation_input_tokens", 0).Field("cache_read_input_tokens", 0).Field("output_tokens", 0);
+    message.EndObject().EndObject().EndObject();
+    return Event("message_start", message.text()) +
+           Event("content_block_start",
+                 R"({"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}})") +
+           Event("ping", R"({"type":"ping"})");
+  }
+  std::string Piece(const ChoicePiece& piece) const override {
+    JsonWriter json;
+    json.BeginObject().Field("type", "content_block_delta").Field("index", 0).Key("delta").BeginObject();
+    json.Field("type", "text_delta").Field("text", piece.text).EndObject().EndObject();
+    return Event("content_block_delta", json.text());
+  }
+  std::string End(size_t, const Response& response) const override {
+    JsonWriter json;
+    json.BeginObject().Field("type", "message_delta").Key("delta").BeginObject();
+    WriteStop(json, response);
+    json.EndObject();
+    WriteUsage(json, response);
+    json.EndObject();
+    return Event("content_block_stop", R"({"type":"content_block_stop","index":0})") +
+           Event("message_delta", json.text()) + Event("message_stop", R"({"type":"message_stop"})");
+  }
+  std::string Finish(const EndedChoices&) const override { return ""; }
+  std::string Failure(const Status& status) const override { return Event("error", ErrorBody(status)); }
+  std::string Whole(const EndedChoices& choices) const override {
+    const Response& response = *choices[0];
+    JsonWriter json;
+    OpenMessage(json);
+    json.Key("content").BeginArray().BeginObject().Field("type", "text").Field("text", response.text);
+    json.EndObject().EndArray();
+    WriteStop(json, response);
+    WriteUsage(json, response);
+    return json.EndObject().Take();
+  }
+  HttpResponse Refusal(const Status& status, int64_t retry_after_ms) const override {
+    return Refuse(status, retry_after_ms);
+  }
+
+ private:
+  static std::string Event(std::string_view name, std::string_view json) {
+    return "event: " + std::string(name) + "\ndata: " + std::string(json) + "\n\n";
+  }
+  void OpenMessage(JsonWriter& json) const {
+    json.BeginObject().Field("id", id_).Field("type", "message").Field("role", "assistant").Field("model", model_);
+  }
+  static void WriteStop(JsonWriter& json, const Response& response) {
+    const bool at_string = !response.stop_string.empty();
+    json.Field("stop_reason", IsCut(response) ? "max_tokens" : at_string ? "stop_sequence" : "end_turn");
+    json.TextOrNull("stop_sequence", response.stop_string);
+  }
+  // What was found in the cache is not counted among the input's tokens here.
+  static void WriteUsage(JsonWriter& json, const Response& response) {
+    const AnswerUsage usage = UsageOf(response);
+    json.Key("usage").BeginObject().Field("input_tokens", usage.input - usage.cached);
+    json.Field("cache_creation_input_tokens", 0).Field("cache_read_input_tokens", usage.cached);
+    json.Field("output_tokens", usage.output).EndObject();
+  }
+
+  const std::string id_, model_;
+};
+
+}  // namespace
+
+HttpResponse CreateAnthropicMessage(const ChatService& service, const HttpRequest& request) {
+  const SessionTableOptions& options = service.table.options();
+  Result<MessageRequest> read = ReadMessageRequest(request, options, /*counts_only=*/false);
+  if (!read.ok()) return Refuse(read.status());
+  auto format = std::make_shared<MessageFormat>(MakeId("msg_"), options.model_name);
+  return AnswerStateless(service, request.principal, {.prompts = {std::move(read->turn)}, .stream = read->stream},
+                         std::move(format));
+}
+
+HttpResponse CountAnthropicTokens(const ChatService& service, const HttpRequest& request) {
+  Result<MessageRequest> read = ReadMessageRequest(request, service.table.options(), /*counts_only=*/true);
+  if (!read.ok()) return Refuse(read.status());
+  read->turn.carries_history = false;  // nothing is reused where nothing is begun
+  const Result<int64_t> tokens = service.table.CountInput({request.principal, 0}, read->turn);
+  if (!tokens.ok()) return Refuse(tokens.status());
+  JsonWriter json;
+  json.BeginObject().Field("input_tokens", *tokens);
+  HttpResponse answer;
+  answer.body = json.EndObject().Take();
+  return answer;
+}
+
+}  // namespace ringside

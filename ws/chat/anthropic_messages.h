@@ -1,0 +1,12 @@
+// POST /v1/messages and /v1/messages/count_tokens: chats as Anthropic's clients send them. Handlers run on workers.
+#pragma once
+
+#include "ws/chat/stateless_answers.h"
+#include "ws/transport/http.h"
+
+namespace ringside {
+
+HttpResponse CreateAnthropicMessage(const ChatService& service, const HttpRequest& request);
+HttpResponse CountAnthropicTokens(const ChatService& service, const HttpRequest& request);
+
+}  // namespace ringside

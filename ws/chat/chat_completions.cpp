@@ -1,0 +1,184 @@
+#include "ws/chat/chat_completions.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "session/ids.h"
+#include "ws/chat/completion_fields.h"
+#include "ws/chat/completion_format.h"
+#include "ws/chat/message_fields.h"
+#include "ws/openai/responses_fields.h"
+#include "ws/openai/responses_objects.h"
+
+namespace ringside {
+namespace {
+
+const MessageRules kRules{.roles = {"system", "developer", "user", "assistant"},
+                          .empty = {"name", "refusal", "tool_calls", "function_call", "audio", "annotations",
+                                    "reasoning_content", "reasoning", "tool_call_id", "provider_specific_fields"},
+                          .ignored = {"cache_control"}};
+
+struct ChatRequest : CompletionFields {
+  bool logprobs = false;
+  int64_t top_logprobs = 0;
+  bool has_messages = false;
+};
+
+// A known field with the values that ask for nothing we lack.
+Status ReadHarmless(const JsonValue& value, const std::string& param) {
+  static const std::map<std::string, std::vector<std::string>, std::less<>> accepted = {
+      {"tool_choice", {"none", "auto"}},
+      {"function_call", {"none", "auto"}},
+      {"reasoning_effort", {"none"}},
+      {"verbosity", {"medium"}},
+      {"prompt_cache_retention", {"in_memory", "24h"}},
+  };
+  if (const auto values = accepted.find(param); values != accepted.end() && value.is_string()) {
+    for (const std::string& known : values->second) {
+      if (value.string() == known) return Status::Ok();
+    }
+    return Unsupported(param, "'" + param + "' of '" + value.string().substr(0, 256) + "'");
+  }
+  if (param == "response_format") {
+    const JsonValue* type = value.is_object() ? value.Find("type") : nullptr;
+    if (type != nullptr && type->is_string() && type->string() == "text") return Status::Ok();
+    return Unsupported(param, "response formats other than text");
+  }
+  if (param == "modalities") {
+    const bool text = value.is_array() && value.array().size() == 1 && value.array()[0].is_string() &&
+                      value.array()[0].string() == "text";
+    return text ? Status::Ok() : Unsupported(param, "modalities other than text");
+  }
+  bool flag = false;
+  if (param == "parallel_tool_calls") return ReadBool(value, param, &flag);
+  return RequireEmpty(value, param);
+}
+
+bool IsHarmless(std::string_view key) {
+  static const std::vector<std::string_view> known = {"tools",
+                                                      "tool_choice",
+                                                      "functions",
+                                                      "function_call",
+                                                      "parallel_tool_calls",
+                                                      "response_format",
+                                                      "verbosity",
+                                                      "modalities",
+                                                      "moderation",
+                                                      "reasoning_effort",
+                                                      "prompt_cache_retention",
+                                                      "prediction",
+                                                      "audio",
+                                                      "web_search_options",
+                                                      "prompt_cache_options"};
+  return std::find(known.begin(), known.end(), key) != known.end();
+}
+
+Status ReadField(const JsonValue& value, const std::string& key, const SessionTableOptions& options,
+                 ChatRequest* request) {
+  Metadata ignored;
+  if (key == "messages") {
+    request->has_messages = true;
+    return ReadMessages(value, key, kRules, 1, &request->turn.input);
+  }
+  if (key == "max_completion_tokens") {
+    int64_t count = 0;
+    RETURN_IF_ERROR(ReadInteger(value, key, 1, INT64_MAX, &count));
+    request->turn.max_output_tokens = count;
+    return Status::Ok();
+  }
+  if (key == "logprobs") return ReadBool(value, key, &request->logprobs);
+  if (key == "top_logprobs") return ReadInteger(value, key, 0, limits::kMaxTopLogprobs, &request->top_logprobs);
+  if (key == "store") return ReadBool(value, key, &request->turn.store);
+  if (key == "metadata") return ReadMetadata(value, key, &ignored);
+  if (IsHarmless(key)) return ReadHarmless(value, key);
+  ASSIGN_OR_RETURN(const bool known, ReadCompletionField(value, key, options, request));
+  return known ? Status::Ok() : UnknownParameter(key.substr(0, 256));
+}
+
+Result<ChatRequest> ReadChatRequest(const HttpRequest& request, const SessionTableOptions& options) {
+  ASSIGN_OR_RETURN(const JsonValue body, ReadBody(request));
+  ChatRequest out;
+  out.turn = StatelessTurn(options);
+  for (const auto& [key, value] : body.object()) {
+    // Of a null only the name is checked.
+    if (value.is_null()) {
+      ChatRequest unused;
+      const Status known = ReadField(value, key, options, &unused);
+      if (known.reason() == "unknown_parameter") return known;
+      continue;
+    }
+    RETURN_IF_ERROR(ReadField(value, key, options, &out));
+  }
+  if (!out.has_messages) return MissingParameter("messages");
+  if (out.top_logprobs > 0 && !out.logprobs) {
+    return InvalidArgument("'top_logprobs' needs 'logprobs'.", "top_logprobs", "invalid_value");
+  }
+  if (out.logprobs) out.turn.sampling.logprobs = out.top_logprobs;
+  return out;
+}
+
+class ChatFormat final : public CompletionFormat {
+ public:
+  ChatFormat(const Tokenizer& tokenizer, Frame frame, bool logprobs)
+      : CompletionFormat(tokenizer, std::move(frame)), logprobs_(logprobs) {}
+
+  std::string Begin(size_t choice, const Response&) const override {
+    return Chunk(choice, R"("delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null)");
+  }
+  std::string Piece(const ChoicePiece& piece) const override {
+    JsonWriter json;
+    json.Key("delta").BeginObject().Field("content", piece.text).EndObject();
+    WriteLogprobs(json, piece.tokens);
+    json.Key("finish_reason").Null();
+    return Chunk(piece.choice, json.text());
+  }
+  std::string End(size_t choice, const Response& response) const override {
+    JsonWriter json;
+    json.Key("delta").BeginObject().EndObject().Key("logprobs").Null();
+    json.Field("finish_reason", FinishReasonName(response));
+    return Chunk(choice, json.text());
+  }
+
+ protected:
+  void WriteWhole(JsonWriter& json, size_t, const Response& response) const override {
+    json.Key("message").BeginObject().Field("role", "assistant").Field("content", response.text);
+    json.Key("refusal").Null().Key("annotations").BeginArray().EndArray().EndObject();
+    WriteLogprobs(json, response.tokens);
+  }
+
+ private:
+  void WriteLogprobs(JsonWriter& json, std::span<const OutputToken> tokens) const {
+    json.Key("logprobs");
+    if (!logprobs_) {
+      json.Null();
+      return;
+    }
+    json.BeginObject().Key("content").Raw(Logprobs(tokens, tokenizer_)).Key("refusal").Null().EndObject();
+  }
+
+  const bool logprobs_;
+};
+
+}  // namespace
+
+HttpResponse CreateChatCompletion(const ChatService& service, const HttpRequest& request) {
+  const SessionTableOptions& options = service.table.options();
+  Result<ChatRequest> read = ReadChatRequest(request, options);
+  if (!read.ok()) return ErrorResponse(read.status());
+  auto format = std::make_shared<ChatFormat>(
+      service.table.tokenizer(),
+      CompletionFormat::Frame{.id = MakeId("chatcmpl-"),
+                              .model = options.model_name,
+                              .object = "chat.completion",
+                              .chunk_object = "chat.completion.chunk",
+                              .created = static_cast<int64_t>(SystemClock::Instance().WallSeconds()),
+                              .choices = read->choices,
+                              .include_usage = read->include_usage},
+      read->logprobs);
+  StatelessRequest answers{.prompts = {std::move(read->turn)}, .choices = read->choices, .stream = read->stream};
+  return AnswerStateless(service, request.principal, std::move(answers), std::move(format));
+}
+
+}  // namespace ringside

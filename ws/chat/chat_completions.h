@@ -1,0 +1,11 @@
+// POST /v1/chat/completions: OpenAI's chat requests, each with its whole history. Handlers run on workers.
+#pragma once
+
+#include "ws/chat/stateless_answers.h"
+#include "ws/transport/http.h"
+
+namespace ringside {
+
+HttpResponse CreateChatCompletion(const ChatService& service, const HttpRequest& request);
+
+}  // namespace ringside

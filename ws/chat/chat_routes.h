@@ -1,0 +1,13 @@
+// The routes of this room: stateless requests, by the names that others gave them. Called once, before serving.
+#pragma once
+
+#include "ws/chat/ollama.h"
+#include "ws/chat/stateless_answers.h"
+#include "ws/transport/http.h"
+
+namespace ringside {
+
+/// The table of `service` outlives the routes.
+void RegisterChatRoutes(Router& router, const ChatService& service, const OllamaModel& model);
+
+}  // namespace ringside

@@ -1,0 +1,49 @@
+// What the answers of /v1/chat/completions and /v1/completions have in common: a frame around choices, server-sent
+// events, usage. Const; any thread.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "engine/text/tokenizer.h"
+#include "ws/chat/answer_format.h"
+#include "ws/json/json_writer.h"
+
+namespace ringside {
+
+class CompletionFormat : public AnswerFormat {
+ public:
+  struct Frame {
+    std::string id, model;
+    std::string object, chunk_object;  // of a whole answer and of a streamed piece
+    int64_t created = 0;               // seconds since 1970
+    int64_t choices = 1;               // of each prompt
+    bool include_usage = false;
+  };
+
+  std::string Finish(const EndedChoices& choices) const final;
+  std::string Failure(const Status& status) const final;
+  std::string Whole(const EndedChoices& choices) const final;
+  HttpResponse Refusal(const Status& status, int64_t retry_after_ms) const final;
+
+ protected:
+  CompletionFormat(const Tokenizer& tokenizer, Frame frame) : tokenizer_(tokenizer), frame_(std::move(frame)) {}
+
+  /// The members of a choice in a whole answer, behind its index and in front of its finish_reason.
+  virtual void WriteWhole(JsonWriter& json, size_t choice, const Response& response) const = 0;
+  /// A streamed event around one choice's members, JSON that begins behind its index.
+  std::string Chunk(size_t choice, std::string_view members) const;
+
+  const Tokenizer& tokenizer_;
+
+ private:
+  void OpenFrame(JsonWriter& json, const std::string& object) const;
+  void WriteUsage(JsonWriter& json, const EndedChoices& choices) const;
+
+  const Frame frame_;
+};
+
+/// "stop" or "length".
+const char* FinishReasonName(const Response& response);
+
+}  // namespace ringside

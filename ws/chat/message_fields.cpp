@@ -1,0 +1,154 @@
+#include "ws/chat/message_fields.h"
+
+#include <algorithm>
+
+#include "session/ids.h"
+#include "ws/openai/responses_fields.h"
+
+namespace ringside {
+namespace {
+
+constexpr size_t kQuoted = 256;  // bytes of a client's text in an error
+
+bool Contains(const std::vector<std::string_view>& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+Status ReadPart(const JsonValue& part, const std::string& param, const MessageRules& rules, std::string* out) {
+  if (!part.is_object()) return WrongType(part, param, "an object");
+  const JsonValue* type = part.Find("type");
+  if (type == nullptr) return MissingParameter(param + ".type");
+  if (!type->is_string()) return WrongType(*type, param + ".type", "a string");
+  if (type->string() != "text") {
+    return Unsupported(param + ".type", "content of type '" + type->string().substr(0, kQuoted) + "'");
+  }
+  const JsonValue* text = part.Find("text");
+  if (text == nullptr) return MissingParameter(param + ".text");
+  if (!text->is_string()) return WrongType(*text, param + ".text", "a string");
+  for (const auto& [key, value] : part.object()) {
+    if (key == "type" || key == "text" || value.is_null() || Contains(rules.ignored, key)) continue;
+    const std::string name = param + "." + key.substr(0, kQuoted);
+    if (!Contains(rules.empty, key)) return UnknownParameter(name);
+    RETURN_IF_ERROR(RequireEmpty(value, name));
+  }
+  *out += text->string();
+  return Status::Ok();
+}
+
+Status ReadRole(const JsonValue& value, const std::string& param, const MessageRules& rules, ChatRole* out) {
+  if (!value.is_string()) return WrongType(value, param, "a string");
+  const std::string& name = value.string();
+  const Result<ChatRole> role = ParseChatRole(name);
+  if (role.ok() && Contains(rules.roles, name)) {
+    *out = *role;
+    return Status::Ok();
+  }
+  if (name == "tool" || name == "function") return Unsupported(param, "messages of the role '" + name + "'");
+  std::string supported;
+  for (const std::string_view known : rules.roles) {
+    supported += (supported.empty() ? "'" : ", '") + std::string(known) + "'";
+  }
+  return InvalidArgument("Invalid value: '" + name.substr(0, kQuoted) + "'. Supported values are: " + supported + ".",
+                         param, "invalid_value");
+}
+
+Status ReadMessage(const JsonValue& message, const std::string& param, const MessageRules& rules, NewItem* out) {
+  if (!message.is_object()) return WrongType(message, param, "an object");
+  for (const auto& [key, value] : message.object()) {
+    if (value.is_null() || key == "role" || key == "content" || Contains(rules.ignored, key)) continue;
+    const std::string name = param + "." + key.substr(0, kQuoted);
+    if (!Contains(rules.empty, key)) return UnknownParameter(name);
+    RETURN_IF_ERROR(RequireEmpty(value, name));
+  }
+  const JsonValue* role = message.Find("role");
+  if (role == nullptr) return MissingParameter(param + ".role");
+  RETURN_IF_ERROR(ReadRole(*role, param + ".role", rules, &out->role));
+  const JsonValue* content = message.Find("content");
+  if (content == nullptr) return MissingParameter(param + ".content");
+  return ReadText(*content, param + ".content", rules, &out->text);
+}
+
+}  // namespace
+
+Status MissingParameter(std::string_view param) {
+  return InvalidArgument("Missing required parameter: '" + std::string(param) + "'.", std::string(param),
+                         "missing_required_parameter");
+}
+
+Status ReadText(const JsonValue& value, const std::string& param, const MessageRules& rules, std::string* out) {
+  if (value.is_string()) {
+    *out = value.string();
+    return Status::Ok();
+  }
+  if (!value.is_array()) return WrongType(value, param, "a string or an array of content parts");
+  for (size_t i = 0; i < value.array().size(); ++i) {
+    RETURN_IF_ERROR(ReadPart(value.array()[i], param + "[" + std::to_string(i) + "]", rules, out));
+  }
+  return Status::Ok();
+}
+
+Status ReadMessages(const JsonValue& value, const std::string& param, const MessageRules& rules, size_t least,
+                    std::vector<NewItem>* out) {
+  if (!value.is_array()) return WrongType(value, param, "an array of messages");
+  if (value.array().size() < least) {
+    return InvalidArgument("'" + param + "' has at least one message.", param, "invalid_value");
+  }
+  for (size_t i = 0; i < value.array().size(); ++i) {
+    NewItem item;
+    RETURN_IF_ERROR(ReadMessage(value.array()[i], param + "[" + std::to_string(i) + "]", rules, &item));
+    out->push_back(std::move(item));
+  }
+  return Status::Ok();
+}
+
+Result<JsonValue> ReadBody(const HttpRequest& request) {
+  ASSIGN_OR_RETURN(JsonValue body, ParseJson(request.body));
+  if (!body.is_object()) return WrongType(body, "body", "an object");
+  return body;
+}
+
+Status CheckModel(const JsonValue& value, const std::string& param, const SessionTableOptions& options) {
+  std::string name;
+  RETURN_IF_ERROR(ReadString(value, param, &name));
+  constexpr std::string_view kLatest = ":latest";
+  std::string_view asked = name;
+  if (asked != options.model_name && asked.ends_with(kLatest)) asked.remove_suffix(kLatest.size());
+  if (asked.empty() || asked == options.model_name) return Status::Ok();
+  return NotFound(
+      "The model '" + name.substr(0, kQuoted) + "' does not exist; this server has '" + options.model_name + "'.",
+      param, "model_not_found");
+}
+
+bool IsEmpty(const JsonValue& value) {
+  switch (value.kind()) {
+    case JsonValue::Kind::kNull:
+      return true;
+    case JsonValue::Kind::kBool:
+      return !value.boolean();
+    case JsonValue::Kind::kInteger:
+    case JsonValue::Kind::kNumber:
+      return value.number() == 0;
+    case JsonValue::Kind::kString:
+      return value.string().empty();
+    case JsonValue::Kind::kArray:
+      return value.array().empty();
+    case JsonValue::Kind::kObject:
+      return value.object().empty();
+  }
+  return false;
+}
+
+Status RequireEmpty(const JsonValue& value, const std::string& param) {
+  return IsEmpty(value) ? Status::Ok() : Unsupported(param, "'" + param + "'");
+}
+
+TurnSpec StatelessTurn(const SessionTableOptions& options) {
+  TurnSpec spec;
+  spec.sampling = options.sampling;
+  spec.sampling.seed = RandomBits();
+  spec.carries_history = true;
+  spec.store = false;
+  return spec;
+}
+
+}  // namespace ringside

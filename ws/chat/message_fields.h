@@ -1,0 +1,40 @@
+// Messages of stateless requests, as each face spells them, and the fields that several faces have. Errors name the
+// field. Pure; any thread.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "session/session_table.h"
+#include "ws/json/json_value.h"
+#include "ws/transport/http.h"
+
+namespace ringside {
+
+/// What a message may look like.
+struct MessageRules {
+  std::vector<std::string_view> roles;
+  std::vector<std::string_view> empty;    // fields that may be there if they are empty: what we lack
+  std::vector<std::string_view> ignored;  // fields without effect
+};
+
+/// A list of at least `least` messages with text: a string or a list of {"type": "text", "text"} parts.
+Status ReadMessages(const JsonValue& value, const std::string& param, const MessageRules& rules, size_t least,
+                    std::vector<NewItem>* out);
+/// The text of a string or of text parts, joined.
+Status ReadText(const JsonValue& value, const std::string& param, const MessageRules& rules, std::string* out);
+/// The body of a request: a JSON object.
+Result<JsonValue> ReadBody(const HttpRequest& request);
+/// kNotFound (model_not_found) unless it is the served model's name, perhaps with ":latest", or empty.
+Status CheckModel(const JsonValue& value, const std::string& param, const SessionTableOptions& options);
+/// null, false, "", 0, [] and {} are empty.
+bool IsEmpty(const JsonValue& value);
+/// A known field that must be empty.
+Status RequireEmpty(const JsonValue& value, const std::string& param);
+Status MissingParameter(std::string_view param);
+/// A turn of a request without anything said yet.
+TurnSpec StatelessTurn(const SessionTableOptions& options);
+
+}  // namespace ringside

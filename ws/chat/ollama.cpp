@@ -1,0 +1,278 @@
+#include "ws/chat/ollama.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+#include <map>
+
+#include "base/clock.h"
+#include "ws/chat/message_fields.h"
+#include "ws/json/json_writer.h"
+#include "ws/openai/responses_fields.h"
+#include "ws/openai/responses_sampling.h"
+
+namespace ringside {
+namespace {
+
+const MessageRules kRules{.roles = {"system", "user", "assistant"},
+                          .empty = {"images", "tool_calls", "tool_name", "tool_call_id", "thinking"},
+                          .ignored = {}};
+
+enum class OllamaFace { kChat, kGenerate };
+
+struct OllamaRequest {
+  TurnSpec turn;
+  std::string prompt, system;
+  bool raw = false, stream = true;
+};
+
+/// "2026-11-24T07:00:00.123456Z"
+std::string Timestamp(double seconds) {
+  const auto whole = static_cast<std::time_t>(std::floor(seconds));
+  std::tm utc{};
+  gmtime_r(&whole, &utc);
+  char text[64];
+  const auto micros = static_cast<int>((seconds - std::floor(seconds)) * 1e6);
+  const size_t length = std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &utc);
+  return std::string(text, length) + fmt::format(".{:06}Z", micros);
+}
+
+int64_t Nanoseconds(double ms) { return static_cast<int64_t>(ms * 1e6); }
+
+Status ReadCount(const JsonValue& value, const std::string& param, TurnSpec* turn) {
+  int64_t count = 0;
+  RETURN_IF_ERROR(ReadInteger(value, param, -2, INT64_MAX, &count));
+  // -1: as many as there is room for, -2: until the context is full.
+  if (count == 0) return InvalidArgument("An answer has at least one token.", param, "invalid_value");
+  if (count > 0) turn->max_output_tokens = count;
+  return Status::Ok();
+}
+
+Status ReadOptions(const JsonValue& value, const std::string& param, TurnSpec* turn) {
+  // Ollama's names of what we have by others, and of what says how its own runner computes.
+  static const std::map<std::string, std::string, std::less<>> names = {{"repeat_penalty", "repetition_penalty"}};
+  static const std::vector<std::string_view> ignored = {
+      "num_ctx", "num_batch", "num_gpu",   "main_gpu", "num_thread", "num_keep",   "use_mmap",
+      "numa",    "low_vram",  "use_mlock", "f16_kv",   "vocab_only", "logits_all", "repeat_last_n"};
+  static const std::vector<std::string_view> lacking = {"mirostat", "tfs_z", "typical_p", "penalize_newline"};
+  if (!value.is_object()) return WrongType(value, param, "an object");
+  for (const auto& [key, field] : value.object()) {
+    if (field.is_null() || std::find(ignored.begin(), ignored.end(), key) != ignored.end()) continue;
+    if (key == "mirostat_tau" || key == "mirostat_eta") continue;  // of mirostat
+    const std::string name = param + "." + key.substr(0, 256);
+    const auto renamed = names.find(key);
+    const std::string& own = renamed == names.end() ? key : renamed->second;
+    Status status;
+    if (key == "num_predict") {
+      status = ReadCount(field, name, turn);
+    } else if (std::find(lacking.begin(), lacking.end(), key) != lacking.end()) {
+      const bool off = IsEmpty(field) || (key != "mirostat" && field.is_number() && field.number() == 1);
+      if (!off) status = Unsupported(name, "'" + key + "'");
+    } else if (IsSamplingField(own) && own != "max_output_tokens") {
+      status = ReadSamplingField(field, own, turn);
+      if (!status.ok()) status = InvalidArgument(status.message(), name, status.reason());
+    } else {
+      status = UnknownParameter(name);
+    }
+    RETURN_IF_ERROR(status);
+  }
+  return Status::Ok();
+}
+
+Status ReadField(const JsonValue& value, const std::string& key, OllamaFace face, const SessionTableOptions& options,
+                 OllamaRequest* request) {
+  const bool chat = face == OllamaFace::kChat;
+  if (key == "model") return CheckModel(value, key, options);
+  if (key == "stream") return ReadBool(value, key, &request->stream);
+  if (key == "options") return ReadOptions(value, key, &request->turn);
+  if (key == "keep_alive") return Status::Ok();  // the one model stays
+  if (key == "format" || key == "tools" || key == "think" || key == "logprobs" || key == "top_logprobs") {
+    return RequireEmpty(value, key);
+  }
+  if (chat && key == "messages") return ReadMessages(value, key, kRules, 0, &request->turn.input);
+  if (!chat && key == "prompt") return ReadString(value, key, &request->prompt);
+  if (!chat && key == "system") return ReadString(value, key, &request->system);
+  if (!chat && key == "raw") return ReadBool(value, key, &request->raw);
+  if (!chat && (key == "suffix" || key == "template" || key == "context" || key == "images" || key == "width" ||
+                key == "height" || key == "steps")) {
+    return RequireEmpty(value, key);
+  }
+  return UnknownParameter(key.substr(0, 256));
+}
+
+Result<OllamaRequest> ReadOllamaRequest(const HttpRequest& request, OllamaFace face,
+                                        const SessionTableOptions& options) {
+  ASSIGN_OR_RETURN(const JsonValue body, ReadBody(request));
+  OllamaRequest out;
+  out.turn = StatelessTurn(options);
+  for (const auto& [key, value] : body.object()) {
+    if (value.is_null()) {
+      OllamaRequest unused;
+      const Status known = ReadField(value, key, face, options, &unused);
+      if (known.reason() == "unknown_parameter") return known;
+      continue;
+    }
+    RETURN_IF_ERROR(ReadField(value, key, face, options, &out));
+  }
+  if (out.prompt.empty()) return out;
+  if (out.raw) {
+    out.turn.raw = RawPrompt{std::move(out.prompt), {}};
+    return out;
+  }
+  if (!out.system.empty()) out.turn.input.push_back({ChatRole::kSystem, std::move(out.system)});
+  out.turn.input.push_back({ChatRole::kUser, std::move(out.prompt)});
+  return out;
+}
+
+std::string ErrorLine(const Status& status) {
+  const WireError wire = MapStatus(status);
+  JsonWriter json;
+  json.BeginObject().Field("error", wire.param.empty() ? wire.message : wire.param + ": " + wire.message);
+  return json.EndObject().Take();
+}
+
+HttpResponse Refuse(const Status& status, int64_t retry_after_ms = 0) {
+  HttpResponse response = ErrorResponse(status, retry_after_ms);
+  response.body = ErrorLine(status);
+  return response;
+}
+
+HttpResponse Json(JsonWriter& json) {
+  HttpResponse response;
+  response.body = json.Take();
+  return response;
+}
+
+class OllamaFormat final : public AnswerFormat {
+ public:
+  OllamaFormat(OllamaFace face, std::string model) : face_(face), model_(std::move(model)) {}
+
+  std::string Begin(size_t, const Response&) const override { return ""; }
+  std::string Piece(const ChoicePiece& piece) const override {
+    JsonWriter json;
+    Open(json);
+    WriteText(json, piece.text);
+    return json.Field("done", false).EndObject().Take() + "\n";
+  }
+  std::string End(size_t, const Response& response) const override { return Last(response, "") + "\n"; }
+  std::string Finish(const EndedChoices&) const override { return ""; }
+  std::string Failure(const Status& status) const override { return ErrorLine(status) + "\n"; }
+  const char* stream_type() const override { return "application/x-ndjson"; }
+  std::string Whole(const EndedChoices& choices) const override { return Last(*choices[0], choices[0]->text); }
+  HttpResponse Refusal(const Status& status, int64_t retry_after_ms) const override {
+    return Refuse(status, retry_after_ms);
+  }
+
+  /// The answer to a request that says nothing: the model is there.
+  std::string Loaded() const {
+    JsonWriter json;
+    Open(json);
+    WriteText(json, "");
+    return json.Field("done", true).Field("done_reason", "load").EndObject().Take();
+  }
+
+ private:
+  void Open(JsonWriter& json) const {
+    json.BeginObject().Field("model", model_);
+    json.Field("created_at", Timestamp(SystemClock::Instance().WallSeconds()));
+  }
+  void WriteText(JsonWriter& json, std::string_view text) const {
+    if (face_ == OllamaFace::kGenerate) {
+      json.Field("response", text);
+      return;
+    }
+    json.Key("message").BeginObject().Field("role", "assistant").Field("content", text).EndObject();
+  }
+  std::string Last(const Response& response, std::string_view text) const {
+    JsonWriter json;
+    Open(json);
+    WriteText(json, text);
+    json.Field("done", true).Field("done_reason", IsCut(response) ? "length" : "stop");
+    const TurnTimes& times = response.times;
+    json.Field("total_duration", Nanoseconds(times.queue_ms + times.prefill_ms + times.decode_ms));
+    json.Field("load_duration", Nanoseconds(times.queue_ms));
+    json.Field("prompt_eval_count", response.input_tokens);
+    json.Field("prompt_eval_duration", Nanoseconds(times.prefill_ms));
+    json.Field("eval_count", response.output_tokens).Field("eval_duration", Nanoseconds(times.decode_ms));
+    return json.EndObject().Take();
+  }
+
+  const OllamaFace face_;
+  const std::string model_;
+};
+
+HttpResponse Answer(const ChatService& service, OllamaFace face, const HttpRequest& request) {
+  const SessionTableOptions& options = service.table.options();
+  Result<OllamaRequest> read = ReadOllamaRequest(request, face, options);
+  if (!read.ok()) return Refuse(read.status());
+  auto format = std::make_shared<OllamaFormat>(face, options.model_name);
+  if (read->turn.input.empty() && !read->turn.raw) {
+    HttpResponse answer;
+    answer.body = format->Loaded();
+    return answer;
+  }
+  return AnswerStateless(service, request.principal,
+                         {.prompts = {std::move(read->turn)},
+                          .stream = read->stream,
+                          .input_param = face == OllamaFace::kChat ? "messages" : "prompt",
+                          .length_param = "options.num_predict"},
+                         std::move(format));
+}
+
+void WriteDetails(JsonWriter& json) {
+  json.Key("details").BeginObject().Field("parent_model", "").Field("format", "").Field("family", "");
+  json.Key("families").BeginArray().EndArray().Field("parameter_size", "").Field("quantization_level", "").EndObject();
+}
+
+HttpResponse ListModels(const std::string& name, const OllamaModel& model) {
+  JsonWriter json;
+  json.BeginObject().Key("models").BeginArray().BeginObject();
+  json.Field("name", name + ":latest").Field("model", name + ":latest");
+  json.Field("modified_at", Timestamp(model.created)).Field("size", 0).Field("digest", "");
+  WriteDetails(json);
+  json.EndObject().EndArray().EndObject();
+  return Json(json);
+}
+
+HttpResponse ShowModel(const SessionTableOptions& options, const OllamaModel& model, const HttpRequest& request) {
+  const Result<JsonValue> body = ReadBody(request);
+  if (!body.ok()) return Refuse(body.status());
+  for (const char* key : {"model", "name"}) {  // of now and of before
+    const JsonValue* const name = body->Find(key);
+    const Status status = name == nullptr ? Status::Ok() : CheckModel(*name, key, options);
+    if (!status.ok()) return Refuse(status);
+  }
+  JsonWriter json;
+  json.BeginObject().Field("modelfile", "").Field("parameters", "").Field("template", "");
+  json.Field("modified_at", Timestamp(model.created));
+  WriteDetails(json);
+  json.Key("model_info").BeginObject().Field("general.architecture", "ringside");
+  json.Field("general.basename", options.model_name).Field("ringside.context_length", model.session_len).EndObject();
+  json.Key("capabilities").BeginArray().Value("completion").EndArray().EndObject();
+  return Json(json);
+}
+
+}  // namespace
+
+void AddOllamaRoutes(Router& router, const ChatService& service, const OllamaModel& model) {
+  using Ids = Router::Parameters;
+  router.Add("POST", "/api/chat",
+             [service](const HttpRequest& r, const Ids&) { return Answer(service, OllamaFace::kChat, r); });
+  router.Add("POST", "/api/generate",
+             [service](const HttpRequest& r, const Ids&) { return Answer(service, OllamaFace::kGenerate, r); });
+  router.Add("GET", "/api/tags", [service, model](const HttpRequest&, const Ids&) {
+    return ListModels(service.table.options().model_name, model);
+  });
+  router.Add("POST", "/api/show", [service, model](const HttpRequest& r, const Ids&) {
+    return ShowModel(service.table.options(), model, r);
+  });
+  router.Add("GET", "/api/version", [model](const HttpRequest&, const Ids&) {
+    JsonWriter json;
+    json.BeginObject().Field("version", model.version).EndObject();
+    return Json(json);
+  });
+}
+
+}  // namespace ringside

@@ -1,0 +1,313 @@
+#include "ws/chat/stateless_answers.h"
+
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "base/limits.h"
+#include "session/ids.h"
+#include "ws/openai/responses_events.h"
+
+namespace ringside {
+namespace {
+
+constexpr size_t kMaxInFlight = limits::kMaxTurnsInFlightPerConnection;
+
+/// A piece of text that waits to be written.
+class PieceEntry final : public OutboxEntry {
+ public:
+  PieceEntry(std::shared_ptr<const AnswerFormat> format, size_t choice, const TurnEvent& event, size_t offset,
+             uint64_t merge_key)
+      : format_(std::move(format)),
+        choice_(choice),
+        text_(event.text),
+        tokens_(event.tokens),
+        offset_(offset),
+        merge_key_(event.tokens.empty() ? merge_key : 0) {}
+  std::string Next() override {
+    done_ = true;
+    return format_->Piece({choice_, text_, tokens_, offset_});
+  }
+  bool done() const override { return done_; }
+  size_t bytes() const override {
+    size_t sum = sizeof(*this) + text_.size();
+    for (const OutputToken& token : tokens_) sum += sizeof(OutputToken) + token.top.size() * sizeof(TokenLogprob);
+    return sum;
+  }
+  uint64_t merge_key() const override { return merge_key_; }
+  void Absorb(OutboxEntry& newer) override { text_ += static_cast<PieceEntry&>(newer).text_; }
+
+ private:
+  const std::shared_ptr<const AnswerFormat> format_;
+  const size_t choice_;
+  std::string text_;
+  const std::vector<OutputToken> tokens_;
+  const size_t offset_;
+  const uint64_t merge_key_;
+  bool done_ = false;
+};
+
+class Answers : public std::enable_shared_from_this<Answers> {
+ public:
+  Answers(const ChatService& service, const std::string& principal, StatelessRequest request,
+          std::shared_ptr<const AnswerFormat> format)
+      : service_(service),
+        caller_{principal, RandomBits()},
+        request_(std::move(request)),
+        format_(std::move(format)),
+        ended_(request_.prompts.size() * static_cast<size_t>(request_.choices)) {
+    if (!request_.stream) late_ = std::make_shared<LateAnswer>();
+  }
+
+  HttpResponse Begin() {
+    const Status status = StartMore();
+    if (!status.ok()) return Refusal(status);
+    HttpResponse answer;
+    answer.held = std::make_shared<Held>(shared_from_this());
+    if (!request_.stream) {
+      answer.later = late_;
+      return answer;
+    }
+    answer.content_type = format_->stream_type();
+    answer.stream = [self = shared_from_this()](const std::shared_ptr<Outbox>& outbox) {
+      self->Attach(outbox);
+      return std::shared_ptr<void>();
+    };
+    return answer;
+  }
+
+ private:
+  /// Goes with its HTTP answer, or with its client.
+  class Held {
+   public:
+    explicit Held(std::shared_ptr<Answers> answers) : answers_(std::move(answers)) {}
+    ~Held() { answers_->Leave(); }
+    Held(const Held&) = delete;
+    Held& operator=(const Held&) = delete;
+
+   private:
+    const std::shared_ptr<Answers> answers_;
+  };
+
+  /// What one choice's session tells.
+  class Sink final : public EventSink {
+   public:
+    Sink(const std::shared_ptr<Answers>& answers, size_t choice) : answers_(answers), choice_(choice) {}
+    const EventNumbers& numbers() const override { return kResponsesNumbers; }
+    void OnEvent(const TurnEvent& event) override {
+      if (const auto answers = answers_.lock()) answers->OnEvent(choice_, event);
+    }
+    void OnReplay(const ResponseCopies&, uint64_t) override {}  // nothing is asked for twice
+    uint64_t connection() const override { return UINT64_MAX; }
+
+   private:
+    const std::weak_ptr<Answers> answers_;
+    const size_t choice_;
+  };
+
+  size_t PromptOf(size_t choice) const { return choice / static_cast<size_t>(request_.choices); }
+  bool IsFirst(size_t choice) const { return choice % static_cast<size_t>(request_.choices) == 0; }
+
+  /// The next choice that may begin: the others of a prompt share what the first one has computed of it.
+  std::optional<size_t> TakeNext() {
+    std::lock_guard lock(mutex_);
+    if (running_ >= kMaxInFlight || closed_) return std::nullopt;
+    if (!put_off_.empty()) {
+      ++running_;
+      const size_t choice = put_off_.back();
+      put_off_.pop_back();
+      return choice;
+    }
+    if (next_ == ended_.size() || (!IsFirst(next_) && spoken_ <= PromptOf(next_))) return std::nullopt;
+    ++running_;
+    return next_++;
+  }
+
+  Status StartMore() {
+    while (const auto choice = TakeNext()) {
+      TurnSpec spec = request_.prompts[PromptOf(*choice)];
+      spec.sampling.seed += *choice % static_cast<uint64_t>(request_.choices);
+      const auto sink = std::make_shared<Sink>(shared_from_this(), *choice);
+      {
+        std::lock_guard lock(mutex_);
+        sinks_.push_back(sink);
+      }
+      const Result<TurnTicket> ticket = service_.table.StartTurn(caller_, std::move(spec), sink);
+      if (!ticket.ok()) {
+        if (PutOff(*choice, ticket.status())) return Status::Ok();
+        Fail(ticket.status());
+        return ticket.status();
+      }
+      std::lock_guard lock(mutex_);
+      ids_.push_back(ticket->response_id);
+      // The client went while it was begun.
+      if (closed_) CancelLater();
+    }
+    return Status::Ok();
+  }
+
+  /// Where the owner has as many turns as it may: this one comes when another of ours has ended.
+  bool PutOff(size_t choice, const Status& why) {
+    std::lock_guard lock(mutex_);
+    if (why.code() != StatusCode::kOverloaded || running_ < 2) return false;
+    --running_;
+    put_off_.push_back(choice);
+    return true;
+  }
+
+  void StartMoreLater() {
+    service_.table.Post([weak = weak_from_this()] {
+      const auto self = weak.lock();
+      if (self == nullptr) return;
+      const Status accepted = self->service_.run_on_worker(self->caller_.principal, 0, [weak] {
+        if (const auto alive = weak.lock()) (void)alive->StartMore();
+      });
+      if (!accepted.ok()) self->Fail(accepted);
+    });
+  }
+
+  /// Under the session's lock.
+  void OnEvent(size_t choice, const TurnEvent& event) {
+    std::unique_lock lock(mutex_);
+    if (closed_) return;
+    switch (event.kind) {
+      case TurnEvent::Kind::kBegun:
+        return;
+      case TurnEvent::Kind::kOpened:
+        return Push(format_->Begin(choice, *event.response));
+      case TurnEvent::Kind::kText:
+        OnText(choice, event);
+        return;
+      case TurnEvent::Kind::kEnded:
+        break;
+    }
+    if (event.response->status == ResponseStatus::kFailed) {
+      lock.unlock();
+      return Fail(event.response->error);
+    }
+    if (!event.response->opened) Push(format_->Begin(choice, *event.response));
+    Push(format_->End(choice, *event.response));
+    ended_[choice] = event.response;
+    --running_;
+    Spoke(choice);
+    if (++ended_count_ == ended_.size()) return Finish();
+    if (next_ < ended_.size() || !put_off_.empty()) StartMoreLater();
+  }
+
+  void OnText(size_t choice, const TurnEvent& event) {
+    if (Spoke(choice) && request_.choices > 1) StartMoreLater();
+    if (!request_.stream) return;
+    size_t& offset = offsets_[choice];
+    Push(std::make_unique<PieceEntry>(format_, choice, event, offset, choice + 1));
+    offset += CountCharacters(event.text);
+  }
+
+  /// Notes that a prompt has been computed. True for the first time.
+  bool Spoke(size_t choice) {
+    if (!IsFirst(choice) || spoken_ > PromptOf(choice)) return false;
+    spoken_ = PromptOf(choice) + 1;
+    return true;
+  }
+
+  void Push(std::string text) {
+    if (!request_.stream || text.empty()) return;
+    if (outbox_ != nullptr) return outbox_->Push(std::move(text));
+    early_.push_back([text = std::move(text)](Outbox& outbox) { outbox.Push(text); });
+  }
+  void Push(std::unique_ptr<OutboxEntry> entry) {
+    if (outbox_ != nullptr) return outbox_->Push(std::move(entry));
+    early_.push_back([entry = std::make_shared<std::unique_ptr<OutboxEntry>>(std::move(entry))](Outbox& outbox) {
+      outbox.Push(std::move(*entry));
+    });
+  }
+
+  void Attach(const std::shared_ptr<Outbox>& outbox) {
+    std::lock_guard lock(mutex_);
+    outbox_ = outbox;
+    for (const auto& push : early_) push(*outbox);
+    early_.clear();
+    if (closed_) outbox->Close(Outbox::kEndOfBody, "");
+  }
+
+  void Finish() {
+    closed_ = true;
+    if (request_.stream) {
+      Push(format_->Finish(ended_));
+      if (outbox_ != nullptr) outbox_->Close(Outbox::kEndOfBody, "");
+      return;
+    }
+    late_->Give([format = format_, ended = ended_] {
+      HttpResponse answer;
+      answer.body = format->Whole(ended);
+      return answer;
+    });
+  }
+
+  void Fail(const Status& status) {
+    std::lock_guard lock(mutex_);
+    if (std::exchange(closed_, true)) return;
+    CancelLater();
+    if (request_.stream) {
+      Push(format_->Failure(status));
+      if (outbox_ != nullptr) outbox_->Close(Outbox::kEndOfBody, "");
+      return;
+    }
+    late_->Give([refusal = Refusal(status)] { return refusal; });
+  }
+
+  HttpResponse Refusal(const Status& status) const {
+    const bool full = status.code() == StatusCode::kOverloaded && service_.retry_after_ms;
+    return format_->Refusal(Renamed(status), full ? service_.retry_after_ms() : 0);
+  }
+
+  /// With the face's own name for the field.
+  Status Renamed(const Status& status) const {
+    const std::string& param = status.param() == "input"               ? request_.input_param
+                               : status.param() == "max_output_tokens" ? request_.length_param
+                                                                       : status.param();
+    return {status.code(), status.message(), param, status.reason()};
+  }
+
+  /// The answer has ended, or its client is gone.
+  void Leave() {
+    std::lock_guard lock(mutex_);
+    closed_ = true;
+    CancelLater();
+  }
+
+  // Ends what runs and forgets the responses, which nobody can ask for; what was said stays. Not in here: a sink may be
+  // what calls.
+  void CancelLater() {
+    service_.table.Post([&table = service_.table, caller = caller_, ids = ids_] {
+      for (const std::string& id : ids) (void)table.Cancel(caller, id);
+      table.DropConnection(caller.connection);
+    });
+  }
+
+  const ChatService service_;
+  const Caller caller_;
+  const StatelessRequest request_;
+  const std::shared_ptr<const AnswerFormat> format_;
+
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<Sink>> sinks_;
+  std::vector<std::string> ids_;
+  size_t next_ = 0, running_ = 0, ended_count_ = 0;
+  std::vector<size_t> put_off_;
+  size_t spoken_ = 0;  // prompts whose first choice has said something
+  EndedChoices ended_;
+  std::vector<size_t> offsets_{std::vector<size_t>(ended_.size())};  // characters told of each choice
+  bool closed_ = false;                                              // nothing more is told
+  std::shared_ptr<LateAnswer> late_;
+  std::shared_ptr<Outbox> outbox_;
+  std::vector<std::function<void(Outbox&)>> early_;  // before there was an outbox
+};
+
+}  // namespace
+
+HttpResponse AnswerStateless(const ChatService& service, const std::string& principal, StatelessRequest request,
+                             std::shared_ptr<const AnswerFormat> format) {
+  return std::make_shared<Answers>(service, principal, std::move(request), std::move(format))->Begin();
+}
+
+}  // namespace ringside

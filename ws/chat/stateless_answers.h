@@ -1,0 +1,38 @@
+// The answers to one stateless request: begun as turns of the session table, told to the client as they come or when
+// all have ended, cancelled when the client goes away. No thread waits for them.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "session/session_table.h"
+#include "ws/chat/answer_format.h"
+#include "ws/transport/http.h"
+
+namespace ringside {
+
+inline constexpr int64_t kMaxChoices = 128;  // of one request, all prompts together
+
+/// What the faces of this room need of the server.
+struct ChatService {
+  SessionTable& table;
+  /// For how long to stay away where the queue is full.
+  std::function<int64_t()> retry_after_ms;
+  /// Runs a call of this client on a worker, soon; an error if too much waits.
+  std::function<Status(const std::string& client, size_t bytes, std::function<void()> call)> run_on_worker;
+};
+
+struct StatelessRequest {
+  std::vector<TurnSpec> prompts;  // at least one; each carries its history
+  int64_t choices = 1;            // of each prompt. They differ by their seeds: the prompt's, and those behind it
+  bool stream = false;
+  // How the face calls what the session table's errors call input and max_output_tokens.
+  std::string input_param = "messages", length_param = "max_tokens";
+};
+
+/// Begins to answer. An error of the first turn is the answer at once. On a worker.
+HttpResponse AnswerStateless(const ChatService& service, const std::string& principal, StatelessRequest request,
+                             std::shared_ptr<const AnswerFormat> format);
+
+}  // namespace ringside

@@ -1,0 +1,203 @@
+#include "ws/chat/text_completions.h"
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "engine/text/detokenizer.h"
+#include "session/ids.h"
+#include "ws/chat/completion_fields.h"
+#include "ws/chat/completion_format.h"
+#include "ws/chat/message_fields.h"
+#include "ws/openai/responses_fields.h"
+
+namespace ringside {
+namespace {
+
+struct TextRequest : CompletionFields {
+  std::vector<RawPrompt> prompts;
+  bool echo = false;
+  int64_t logprobs = -1;
+};
+
+Status ReadTokens(const JsonValue& value, const std::string& param, RawPrompt* out) {
+  if (value.array().empty()) return InvalidArgument("A prompt has at least one token.", param, "invalid_value");
+  out->tokens.reserve(value.array().size());
+  for (const JsonValue& entry : value.array()) {
+    int64_t id = 0;
+    RETURN_IF_ERROR(ReadInteger(entry, param, 0, INT32_MAX, &id));
+    out->tokens.push_back(static_cast<TokenId>(id));
+  }
+  return Status::Ok();
+}
+
+Status ReadPrompt(const JsonValue& value, const std::string& param, std::vector<RawPrompt>* out) {
+  constexpr char kExpected[] = "a string, an array of strings, of token ids, or of arrays of token ids";
+  RawPrompt prompt;
+  if (value.is_string()) {
+    prompt.text = value.string();
+  } else if (value.is_array() && !value.array().empty() && value.array()[0].is_number()) {
+    RETURN_IF_ERROR(ReadTokens(value, param, &prompt));
+  } else {
+    return WrongType(value, param, kExpected);
+  }
+  out->push_back(std::move(prompt));
+  return Status::Ok();
+}
+
+Status ReadPrompts(const JsonValue& value, const std::string& param, std::vector<RawPrompt>* out) {
+  const bool many = value.is_array() && !value.array().empty() && !value.array()[0].is_number();
+  if (!many) return ReadPrompt(value, param, out);
+  if (value.array().size() > static_cast<size_t>(kMaxChoices)) {
+    return InvalidArgument("At most " + std::to_string(kMaxChoices) + " prompts are allowed at once.", param,
+                           "array_above_max_length");
+  }
+  for (size_t i = 0; i < value.array().size(); ++i) {
+    RETURN_IF_ERROR(ReadPrompt(value.array()[i], param + "[" + std::to_string(i) + "]", out));
+  }
+  return Status::Ok();
+}
+
+Status ReadBestOf(const JsonValue& value, const std::string& param) {
+  int64_t best_of = 0;
+  RETURN_IF_ERROR(ReadInteger(value, param, 1, INT64_MAX, &best_of));
+  return best_of == 1 ? Status::Ok() : Unsupported(param, "'best_of'");
+}
+
+Status ReadField(const JsonValue& value, const std::string& key, const SessionTableOptions& options,
+                 TextRequest* request) {
+  if (key == "prompt") return ReadPrompts(value, key, &request->prompts);
+  if (key == "echo") return ReadBool(value, key, &request->echo);
+  if (key == "logprobs") return ReadInteger(value, key, 0, limits::kMaxTopLogprobs, &request->logprobs);
+  if (key == "suffix") return RequireEmpty(value, key);
+  if (key == "best_of") return ReadBestOf(value, key);
+  ASSIGN_OR_RETURN(const bool known, ReadCompletionField(value, key, options, request));
+  return known ? Status::Ok() : UnknownParameter(key.substr(0, 256));
+}
+
+Result<TextRequest> ReadTextRequest(const HttpRequest& request, const SessionTableOptions& options) {
+  ASSIGN_OR_RETURN(const JsonValue body, ReadBody(request));
+  TextRequest out;
+  out.turn = StatelessTurn(options);
+  for (const auto& [key, value] : body.object()) {
+    if (value.is_null()) {
+      TextRequest unused;
+      const Status known = ReadField(value, key, options, &unused);
+      if (known.reason() == "unknown_parameter") return known;
+      continue;
+    }
+    RETURN_IF_ERROR(ReadField(value, key, options, &out));
+  }
+  if (out.prompts.empty()) return MissingParameter("prompt");
+  if (static_cast<int64_t>(out.prompts.size()) * out.choices > kMaxChoices) {
+    return InvalidArgument(
+        "At most " + std::to_string(kMaxChoices) + " choices are made at once, all prompts together.", "n",
+        "invalid_value");
+  }
+  if (out.echo && out.logprobs >= 0) return Unsupported("logprobs", "'logprobs' of an echoed prompt");
+  out.turn.sampling.logprobs = out.logprobs;
+  return out;
+}
+
+class TextFormat final : public CompletionFormat {
+ public:
+  TextFormat(const Tokenizer& tokenizer, Frame frame, bool logprobs, std::vector<std::string> echoes)
+      : CompletionFormat(tokenizer, frame), choices_(frame.choices), logprobs_(logprobs), echoes_(std::move(echoes)) {}
+
+  std::string Begin(size_t choice, const Response&) const override {
+    return EchoOf(choice).empty() ? "" : TextChunk(choice, EchoOf(choice), {}, 0, nullptr);
+  }
+  std::string Piece(const ChoicePiece& piece) const override {
+    return TextChunk(piece.choice, piece.text, piece.tokens, piece.offset, nullptr);
+  }
+  std::string End(size_t choice, const Response& response) const override {
+    return TextChunk(choice, "", {}, 0, FinishReasonName(response));
+  }
+
+ protected:
+  void WriteWhole(JsonWriter& json, size_t choice, const Response& response) const override {
+    json.Field("text", std::string(EchoOf(choice)) + response.text);
+    WriteLogprobs(json, response.tokens, 0);
+  }
+
+ private:
+  std::string_view EchoOf(size_t choice) const {
+    return echoes_.empty() ? std::string_view() : echoes_[choice / static_cast<size_t>(choices_)];
+  }
+  std::string TextChunk(size_t choice, std::string_view text, std::span<const OutputToken> tokens, size_t offset,
+                        const char* finish_reason) const {
+    JsonWriter json;
+    json.Field("text", text);
+    WriteLogprobs(json, tokens, offset);
+    json.TextOrNull("finish_reason", finish_reason == nullptr ? "" : finish_reason);
+    return Chunk(choice, json.text());
+  }
+  std::string_view NameOf(TokenId id) const {
+    const std::string_view bytes = tokenizer_.TokenBytes(id);
+    return bytes.empty() ? tokenizer_.TokenName(id) : bytes;
+  }
+  void WriteLogprobs(JsonWriter& json, std::span<const OutputToken> tokens, size_t offset) const {
+    json.Key("logprobs");
+    if (!logprobs_ || tokens.empty()) {
+      json.Null();
+      return;
+    }
+    json.BeginObject().Key("tokens").BeginArray();
+    for (const OutputToken& token : tokens) json.Value(NameOf(token.id));
+    json.EndArray().Key("token_logprobs").BeginArray();
+    for (const OutputToken& token : tokens) json.Value(static_cast<double>(token.logprob));
+    json.EndArray().Key("top_logprobs").BeginArray();
+    for (const OutputToken& token : tokens) {
+      json.BeginObject();
+      for (const TokenLogprob& top : token.top) json.Field(NameOf(top.id), static_cast<double>(top.logprob));
+      json.EndObject();
+    }
+    json.EndArray().Key("text_offset").BeginArray();
+    for (const OutputToken& token : tokens) {
+      json.Value(offset);
+      offset += CountCharacters(NameOf(token.id));
+    }
+    json.EndArray().EndObject();
+  }
+
+  const int64_t choices_;
+  const bool logprobs_;
+  const std::vector<std::string> echoes_;  // by prompt; none = no echo
+};
+
+std::string TextOf(const RawPrompt& prompt, const Tokenizer& tokenizer) {
+  if (prompt.tokens.empty()) return prompt.text;
+  Detokenizer detokenizer(tokenizer, tokenizer.strips_leading_space());
+  std::string text;
+  for (const TokenId id : prompt.tokens) {
+    if (id < tokenizer.vocab_size())
+      text += tokenizer.IsSpecial(id) ? std::string(tokenizer.TokenName(id)) : detokenizer.Push(id);
+  }
+  return text + detokenizer.Finish();
+}
+
+}  // namespace
+
+HttpResponse CreateTextCompletion(const ChatService& service, const HttpRequest& request) {
+  const SessionTableOptions& options = service.table.options();
+  Result<TextRequest> read = ReadTextRequest(request, options);
+  if (!read.ok()) return ErrorResponse(read.status());
+  StatelessRequest answers{.choices = read->choices, .stream = read->stream, .input_param = "prompt"};
+  std::vector<std::string> echoes;
+  for (RawPrompt& prompt : read->prompts) {
+    if (read->echo) echoes.push_back(TextOf(prompt, service.table.tokenizer()));
+    answers.prompts.push_back(read->turn);
+    answers.prompts.back().raw = std::move(prompt);
+  }
+  auto format = std::make_shared<TextFormat>(
+      service.table.tokenizer(),
+      CompletionFormat::Frame{.id = MakeId("cmpl-"),
+                              .model = options.model_name,
+                              .object = "text_completion",
+                              .chunk_object = "text_completion",
+                              .created = static_cast<int64_t>(SystemClock::Instance().WallSeconds()),
+                              .choices = read->choices,
+                              .include_usage = read->include_usage},
+      read->logprobs >= 0, std::move(echoes));
+  return AnswerStateless(service, request.principal, std::move(answers), std::move(format));
+}
+
+}  // namespace ringside

@@ -1,0 +1,11 @@
+// POST /v1/completions: prompts without a chat template, as text or token ids. Handlers run on workers.
+#pragma once
+
+#include "ws/chat/stateless_answers.h"
+#include "ws/transport/http.h"
+
+namespace ringside {
+
+HttpResponse CreateTextCompletion(const ChatService& service, const HttpRequest& request);
+
+}  // namespace ringside
