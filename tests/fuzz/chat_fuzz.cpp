@@ -1,0 +1,97 @@
+// The requests that carry their whole history, of every face: readers, turns and answers. Input: requests, each a line
+// with its path, then the body. Whole answers are one JSON, streams end in order, and no client's bytes are a fault of
+// the server.
+#include "tests/fuzz/fuzz_target.h"
+#include "tests/session/scripted_engine.h"
+#include "ws/chat/chat_routes.h"
+#include "ws/json/json_value.h"
+
+namespace ringside {
+namespace {
+
+class Client : TableFixture {
+ public:
+  Client() {
+    // Further choices would come from another thread: the first one of each prompt is enough here.
+    RegisterChatRoutes(router_,
+                       {.table = table,
+                        .retry_after_ms = nullptr,
+                        .run_on_worker = [](const std::string&, size_t,
+                                            const std::function<void()>&) { return Unavailable("no worker"); }},
+                       {.version = "1", .created = 1, .session_len = 2000});
+  }
+  ~Client() { Answer(); }
+
+  void Ask(std::string_view text) {
+    const size_t line = std::min(text.find('\n'), text.size());
+    HttpRequest request;
+    request.method = "POST";
+    request.path = std::string(text.substr(0, line));
+    request.body = std::string(text.substr(std::min(line + 1, text.size())));
+    request.principal = "me";
+    HttpResponse response = router_.Route(request);
+    Require(response.status < 500, "what a client sends is no fault of the server: " + response.body);
+    if (response.stream) return Read(response);
+    if (response.later == nullptr) {
+      return Require(ParseJson(response.body).ok(), "an answer at once is JSON: " + response.body);
+    }
+    Answer();
+    bool given = false;
+    response.later->Await([&] { given = true; });
+    if (!given) return;  // it has more choices
+    const HttpResponse late = response.later->Take()();
+    Require(ParseJson(late.body).ok(), "a whole answer is JSON: " + late.body);
+  }
+
+ private:
+  void Read(const HttpResponse& response) {
+    const auto outbox = std::make_shared<Outbox>([] {});
+    const std::shared_ptr<void> source = response.stream(outbox);
+    Answer();
+    while (const std::optional<std::string> text = outbox->Take()) {
+      Require(text->ends_with('\n'), "a stream has whole lines: " + *text);
+    }
+  }
+  void Answer() {
+    const std::vector<TurnRequest> requests = engine.requests();
+    for (size_t i = 0; i < requests.size(); ++i) {
+      if (requests[i].sink != nullptr) engine.Answer(i, "Yo");
+    }
+  }
+
+  Router router_;
+};
+
+}  // namespace
+
+std::vector<std::string> Seeds() {
+  return {JoinParts({R"(/v1/chat/completions
+{"model":"tiny","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":[{"type":"text","text":"Hi"}]}],"n":1,"stop":["a"],"logit_bias":{"5":-100},"seed":7,"logprobs":true,"top_logprobs":2,"max_completion_tokens":9,"temperature":0.5,"top_k":3,"tools":[],"tool_choice":"auto","response_format":{"type":"text"},"user":"u","metadata":{"k":"v"}})",
+                     R"(/v1/chat/completions
+{"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":"Yo","refusal":null},{"role":"user","content":"?"}],"stream":true,"stream_options":{"include_usage":true},"store":true})"}),
+          JoinParts({R"(/v1/completions
+{"model":"tiny","prompt":"Once","echo":true,"max_tokens":5,"stream":true,"suffix":null,"best_of":1})",
+                     R"(/v1/completions
+{"prompt":[[79,110],[99,101]],"logprobs":2})",
+                     R"(/v1/completions
+{"prompt":["a","b"],"n":1,"presence_penalty":0.5})"}),
+          JoinParts({R"(/v1/messages
+{"model":"tiny","max_tokens":9,"system":[{"type":"text","text":"Be brief.","cache_control":{"type":"ephemeral"}}],"messages":[{"role":"user","content":"Hi"}],"stop_sequences":["z"],"stream":true,"thinking":{"type":"disabled"},"metadata":{"user_id":"u"}})",
+                     R"(/v1/messages/count_tokens
+{"model":"tiny","messages":[{"role":"user","content":"Hi"}]})"}),
+          JoinParts({R"(/api/chat
+{"model":"tiny:latest","messages":[{"role":"user","content":"Hi","images":[]}],"options":{"num_predict":4,"temperature":0.5,"repeat_penalty":1.1,"num_ctx":99,"stop":["z"]},"keep_alive":"5m","format":"","stream":false})",
+                     R"(/api/generate
+{"prompt":"Hi","system":"Be brief.","raw":false,"context":[],"options":{"num_predict":-1}})",
+                     R"(/api/show
+{"model":"tiny"})"})};
+}
+
+}  // namespace ringside
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace ringside;
+  Client client;
+  for (const std::string_view request : SplitParts(data, size)) client.Ask(request);
+  return 0;
+}
