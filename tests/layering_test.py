@@ -16,7 +16,8 @@ ROOT = Path(__file__).resolve().parent.parent
 SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
 MAX_LINES = 600
 
-# Each room and the rooms whose headers it may include, besides its own. clients/ includes nothing of the server.
+# Each room and the rooms whose headers it may include, besides its own. The rooms of clients/ include nothing of the
+# server.
 MAY_INCLUDE = {
     "base": "",
     "kernels": "base kernels/cpu kernels/cuda kernels/comm",
@@ -41,6 +42,11 @@ MAY_INCLUDE = {
     "ws/chat": "base engine/text engine session/journal session/chat session ws/json ws/transport ws/openai",
     "ws": "base kernels cache engine/text engine/model engine session/journal session/chat session ws/json ws/transport"
           " ws/config ws/openai ws/chat ws/page ws/realtime",
+    "clients/wire": "",
+    "clients/terminal": "",
+    "clients/chat": "clients/wire clients/terminal",
+    "clients/bench": "clients/wire clients/chat",
+    "clients/cli": "clients/wire clients/terminal clients/chat clients/bench",
 }
 FOLDERS = ["base", "kernels", "cache", "engine", "session", "ws", "clients", "tests"]
 
@@ -83,8 +89,8 @@ def check_own(path, name, included):
     top, other = path.split("/")[0], included.split("/")[0]
     if top == "tests":
         return None
-    if top == "clients" or other == "clients":
-        return None if top == other else f"{name}: clients/ and the server share the wire protocol only: {included}"
+    if (top == "clients") != (other == "clients"):
+        return f"{name}: clients/ and the server share the wire protocol only: {included}"
     if other == "tests":
         return f"{name}: includes a test header: {included}"
     mine, theirs = room_of(path), room_of(included)
@@ -174,6 +180,7 @@ CONTROLS = [
     ("clients/cli/a.cpp", '#include "base/b.h"\n', "wire protocol only"),
     ("clients/cli/a.cpp", '#include "clients/cli/b.h"\n', None),
     ("ws/a.cpp", '#include "clients/cli/b.h"\n', "wire protocol only"),
+    ("clients/wire/a.cpp", '#include "clients/cli/b.h"\n', "clients/wire/ may not include clients/cli/"),
     ("kernels/cpu/a.cpp", '#include "kernels/cuda/b.h"\n', "kernels/cpu/ may not include kernels/cuda/"),
     ("kernels/cuda/linear/a.cpp", '#include "kernels/cpu/b.h"\n', "kernels/cuda/ may not include kernels/cpu/"),
     ("kernels/cpu/a.cpp", '#include "kernels/cpu/b.h"\n', None),

@@ -24,13 +24,14 @@ std::vector<std::pair<std::string, std::string>> GreedyFields(int max_tokens) {
 /// What the measurement stands on: a conversation with one exchange in it, and its text to say it all again.
 class AppendBench {
  public:
-  AppendBench(const Options& options) : options_(options), client_(options.url, options.api_key), text_(1) {}
+  AppendBench(const ServerAccess& server, const AppendBenchOptions& options)
+      : options_(options), client_(server), text_(1) {}
 
   Outcome<Done> Run() {
     Outcome<Done> prepared = Prepare();
     if (!prepared) return prepared;
     // The first of each warms caches and is not counted.
-    for (int round = -1; round < options_.append.rounds; ++round) {
+    for (int round = -1; round < options_.rounds; ++round) {
       const std::string turn = text_.Words(turn_words_);
       const Outcome<TimedTurn> append = Append(turn);
       if (!append) return append.failure();
@@ -67,8 +68,8 @@ class AppendBench {
     if (!two) return two.failure();
     const double per_word = std::max(0.1, static_cast<double>(*two - *one) / kProbeWords);
     const double markup = static_cast<double>(*one) - per_word * kProbeWords;
-    const double history = options_.append.history_tokens - markup - kHistoryAnswerTokens;
-    turn_words_ = std::max(1, static_cast<int>((options_.append.turn_tokens - kTurnMarkupTokens) / per_word));
+    const double history = options_.history_tokens - markup - kHistoryAnswerTokens;
+    turn_words_ = std::max(1, static_cast<int>((options_.turn_tokens - kTurnMarkupTokens) / per_word));
     history_text_ = text_.Words(std::max(1, static_cast<int>(history / per_word)));
 
     const Outcome<std::string> made = CreateConversation(client_.http());
@@ -109,7 +110,7 @@ class AppendBench {
   void Report() const {
     const double append = Median(append_ms_), whole = Median(whole_ms_);
     std::printf("\nhistory of %lld tokens, %d rounds, median time to first token\n",
-                static_cast<long long>(history_tokens_), options_.append.rounds);
+                static_cast<long long>(history_tokens_), options_.rounds);
     std::printf("  append to the conversation   %8.1f ms  (%lld tokens computed, %lld cached, source %s)\n", append,
                 static_cast<long long>(append_report_.tokens_computed),
                 static_cast<long long>(append_report_.cached_tokens), append_report_.source.c_str());
@@ -117,20 +118,20 @@ class AppendBench {
                 static_cast<long long>(whole_report_.tokens_computed),
                 static_cast<long long>(whole_report_.cached_tokens), whole_report_.source.c_str());
     std::printf("  ratio                        %8.1f x\n", append > 0 ? whole / append : 0);
-    if (options_.append.json_path.empty()) return;
+    if (options_.json_path.empty()) return;
     const nlohmann::ordered_json json = {{"history_tokens", history_tokens_},
                                          {"turn_tokens_computed", append_report_.tokens_computed},
                                          {"whole_tokens_computed", whole_report_.tokens_computed},
-                                         {"rounds", options_.append.rounds},
+                                         {"rounds", options_.rounds},
                                          {"append_ttft_ms", append_ms_},
                                          {"whole_ttft_ms", whole_ms_},
                                          {"append_ttft_ms_median", append},
                                          {"whole_ttft_ms_median", whole},
                                          {"ratio", append > 0 ? whole / append : 0}};
-    std::ofstream(options_.append.json_path) << json.dump(2) << '\n';
+    std::ofstream(options_.json_path) << json.dump(2) << '\n';
   }
 
-  const Options& options_;
+  const AppendBenchOptions& options_;
   ChatClient client_;
   Workload text_;
   int turn_words_ = 0;
@@ -142,8 +143,8 @@ class AppendBench {
 
 }  // namespace
 
-int BenchAppend(const Options& options) {
-  const Outcome<Done> run = AppendBench(options).Run();
+int BenchAppend(const ServerAccess& server, const AppendBenchOptions& options) {
+  const Outcome<Done> run = AppendBench(server, options).Run();
   if (run) return 0;
   std::fprintf(stderr, "ringside: %s\n", run.failure().message.c_str());
   return 1;

@@ -49,16 +49,16 @@ class Countdown {
 /// One conversation: says something, listens, thinks, and so on. Everything runs on the runtime's thread.
 class Talker {
  public:
-  Talker(IoRuntime& runtime, const Options& options, std::string conversation, unsigned seed, Measured& measured,
+  Talker(IoRuntime& runtime, const ServerAccess& server, const LoadBenchOptions& options, std::string conversation, unsigned seed, Measured& measured,
          Countdown& countdown)
       : runtime_(runtime),
-        load_(options.load),
+        load_(options),
         conversation_(std::move(conversation)),
         workload_(seed),
         measured_(measured),
         countdown_(countdown),
-        turns_left_(options.load.turns),
-        link_(runtime, {.url = options.url, .api_key = options.api_key}, [this](const LinkEvent& e) { OnEvent(e); }) {}
+        turns_left_(options.turns),
+        link_(runtime, {.url = server.url, .api_key = server.api_key}, [this](const LinkEvent& e) { OnEvent(e); }) {}
 
   void Start() { Think(); }
 
@@ -137,9 +137,9 @@ void AllowManySockets() {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-void PrintReport(const Options& options, const Measured& measured, double wall_s) {
+void PrintReport(const LoadBenchOptions& options, const Measured& measured, double wall_s) {
   const double tokens_per_s = static_cast<double>(measured.output_tokens) / wall_s;
-  std::printf("%d conversations, %d turns in %.1f s, %d failed, %d reconnects\n", options.load.conversations,
+  std::printf("%d conversations, %d turns in %.1f s, %d failed, %d reconnects\n", options.conversations,
               measured.turns, wall_s, measured.failures, measured.reconnects);
   std::printf("%lld tokens out, %.1f tokens/s in all; %lld tokens in, of them %lld cached; %lld evicted\n\n",
               static_cast<long long>(measured.output_tokens), tokens_per_s,
@@ -150,12 +150,12 @@ void PrintReport(const Options& options, const Measured& measured, double wall_s
               PercentileRow("between deltas, ms", measured.gap_ms).c_str(),
               PercentileRow("whole turn, ms", measured.turn_ms).c_str(),
               PercentileRow("tokens/s of one answer", measured.tokens_per_s).c_str());
-  if (options.load.json_path.empty()) return;
+  if (options.json_path.empty()) return;
   const auto spread = [](const std::vector<double>& values) {
     return nlohmann::ordered_json{
         {"p50", Percentile(values, 50)}, {"p90", Percentile(values, 90)}, {"p99", Percentile(values, 99)}};
   };
-  const nlohmann::ordered_json json = {{"conversations", options.load.conversations},
+  const nlohmann::ordered_json json = {{"conversations", options.conversations},
                                        {"turns", measured.turns},
                                        {"failures", measured.failures},
                                        {"wall_s", wall_s},
@@ -166,7 +166,7 @@ void PrintReport(const Options& options, const Measured& measured, double wall_s
                                        {"ttft_ms", spread(measured.ttft_ms)},
                                        {"delta_gap_ms", spread(measured.gap_ms)},
                                        {"turn_ms", spread(measured.turn_ms)}};
-  std::ofstream(options.load.json_path) << json.dump(2) << '\n';
+  std::ofstream(options.json_path) << json.dump(2) << '\n';
 }
 
 int Complain(const std::string& sentence) {
@@ -176,25 +176,25 @@ int Complain(const std::string& sentence) {
 
 }  // namespace
 
-int BenchLoad(const Options& options) {
+int BenchLoad(const ServerAccess& server, const LoadBenchOptions& options) {
   AllowManySockets();
-  const HttpClient http(options.url, options.api_key);
+  const HttpClient http(server.url, server.api_key);
   std::vector<std::string> conversations;
-  for (int i = 0; i < options.load.conversations; ++i) {
+  for (int i = 0; i < options.conversations; ++i) {
     const Outcome<std::string> made = CreateConversation(http);
     if (!made) return Complain(made.failure().message);
     conversations.push_back(*made);
   }
   Measured measured;
-  Countdown countdown(options.load.conversations);
+  Countdown countdown(options.conversations);
   double wall_s = 0;
   {
     IoRuntime runtime;
     std::vector<std::unique_ptr<Talker>> talkers;
-    unsigned seed = options.load.seed;
+    unsigned seed = options.seed;
     const Clock::time_point start = Clock::now();
     for (const std::string& conversation : conversations) {
-      talkers.push_back(std::make_unique<Talker>(runtime, options, conversation, seed++, measured, countdown));
+      talkers.push_back(std::make_unique<Talker>(runtime, server, options, conversation, seed++, measured, countdown));
       talkers.back()->Start();
     }
     countdown.Wait();

@@ -1,7 +1,7 @@
 // One turn, run to its end and timed as its user sees it. Blocking.
 #pragma once
 
-#include "clients/cli/chat_client.h"
+#include "clients/chat/chat_client.h"
 
 namespace ringside::client {
 

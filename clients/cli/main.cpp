@@ -4,19 +4,19 @@
 #include <string>
 
 #include "clients/bench/bench.h"
-#include "clients/cli/one_shot.h"
+#include "clients/chat/one_shot.h"
 #include "clients/cli/options.h"
-#include "clients/cli/repl.h"
+#include "clients/chat/repl.h"
 #include "clients/cli/sessions.h"
-#include "clients/cli/terminal.h"
+#include "clients/terminal/terminal.h"
 
 namespace ringside::client {
 namespace {
 
 int Chat(const Options& options) {
-  if (!options.chat.prompt.empty() || !Terminal::IsInteractive()) return AnswerOnce(options);
+  if (!options.chat.prompt.empty() || !Terminal::IsInteractive()) return AnswerOnce(options.server, options.chat);
   Terminal terminal;
-  return Repl(options, terminal).Run();
+  return Repl(options.server, options.chat, terminal).Run();
 }
 
 int Main(int argc, const char* const* argv) {
@@ -31,9 +31,9 @@ int Main(int argc, const char* const* argv) {
     case Options::Verb::kSessions:
       return LookAfterSessions(options);
     case Options::Verb::kBenchAppend:
-      return BenchAppend(options);
+      return BenchAppend(options.server, options.append);
     case Options::Verb::kBenchLoad:
-      return BenchLoad(options);
+      return BenchLoad(options.server, options.load);
   }
   return 2;
 }

@@ -19,8 +19,8 @@ struct Raw {
 };
 
 void AddCommon(CLI::App& app, Options& options, Raw& raw) {
-  app.add_option("--url", options.url_text, std::string("The server, such as ") + kDefaultUrl + " (or RINGSIDE_URL)");
-  app.add_option("--api-key", options.api_key, "The server's key (or RINGSIDE_API_KEY)");
+  app.add_option("--url", options.server.url_text, std::string("The server, such as ") + kDefaultUrl + " (or RINGSIDE_URL)");
+  app.add_option("--api-key", options.server.api_key, "The server's key (or RINGSIDE_API_KEY)");
   app.add_option("--color,--colour", raw.colour, "Colour: auto (on a terminal, unless NO_COLOR is set), always, never")
       ->check(CLI::IsMember({"auto", "always", "never"}));
 }
@@ -125,15 +125,15 @@ std::string Environment(const char* name) {
 
 Options Check(Options options, const Raw& raw) {
   // Not by CLI11's envname: it would let the environment of one subcommand overwrite what another was given.
-  if (options.url_text.empty()) options.url_text = Environment("RINGSIDE_URL");
-  if (options.api_key.empty()) options.api_key = Environment("RINGSIDE_API_KEY");
-  const Outcome<ServerUrl> url = ParseServerUrl(options.url_text.empty() ? kDefaultUrl : options.url_text);
+  if (options.server.url_text.empty()) options.server.url_text = Environment("RINGSIDE_URL");
+  if (options.server.api_key.empty()) options.server.api_key = Environment("RINGSIDE_API_KEY");
+  const Outcome<ServerUrl> url = ParseServerUrl(options.server.url_text.empty() ? kDefaultUrl : options.server.url_text);
   if (!url) return Refuse(std::move(options), url.failure().message);
-  options.url = *url;
-  if (options.api_key.find_first_of("\r\n") != std::string::npos) {
+  options.server.url = *url;
+  if (options.server.api_key.find_first_of("\r\n") != std::string::npos) {
     return Refuse(std::move(options), "The key must be one line.");
   }
-  options.colour = raw.colour == "always"  ? ColourMode::kAlways
+  options.chat.colour = raw.colour == "always"  ? ColourMode::kAlways
                    : raw.colour == "never" ? ColourMode::kNever
                                            : ColourMode::kAuto;
   options.chat.history = !raw.no_history;

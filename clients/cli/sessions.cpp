@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "clients/cli/chat_client.h"
-#include "clients/cli/sanitiser.h"
-#include "clients/cli/session_list.h"
+#include "clients/chat/chat_client.h"
+#include "clients/terminal/sanitiser.h"
+#include "clients/chat/session_list.h"
 
 namespace ringside::client {
 namespace {
@@ -167,7 +167,7 @@ int LookAfterSessions(const Options& options) {
     Complain("\"" + id + "\" is no conversation's id (conv_...).");
     return 2;
   }
-  const HttpClient http(options.url, options.api_key);
+  const HttpClient http(options.server.url, options.server.api_key);
   switch (sessions.verb) {
     case Verb::kList:
       return List(http, sessions.limit);

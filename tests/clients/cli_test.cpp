@@ -8,13 +8,13 @@
 
 #include "clients/bench/percentiles.h"
 #include "clients/bench/workload.h"
-#include "clients/cli/chat_client.h"
-#include "clients/cli/commands.h"
-#include "clients/cli/history.h"
+#include "clients/chat/chat_client.h"
+#include "clients/chat/commands.h"
+#include "clients/chat/session_list.h"
+#include "clients/chat/settings.h"
 #include "clients/cli/options.h"
-#include "clients/cli/screen.h"
-#include "clients/cli/session_list.h"
-#include "clients/cli/settings.h"
+#include "clients/terminal/history.h"
+#include "clients/terminal/screen.h"
 
 namespace ringside::client {
 namespace {
@@ -219,8 +219,8 @@ TEST(Options, ReadsAChat) {
   const Options options = Parse({"chat", "--url", "ws://h:9", "--temperature", "0", "--stop", "a", "--stop", "b",
                                  "--system", "Be brief.", "--color", "never", "tell", "me"});
   EXPECT_EQ(options.verb, Options::Verb::kChat);
-  EXPECT_EQ(options.url.port, 9);
-  EXPECT_EQ(options.colour, ColourMode::kNever);
+  EXPECT_EQ(options.server.url.port, 9);
+  EXPECT_EQ(options.chat.colour, ColourMode::kNever);
   EXPECT_EQ(options.chat.prompt, "tell me");
   EXPECT_EQ(options.chat.system, "Be brief.");
   EXPECT_THAT(options.chat.settings.Fields(),
@@ -242,11 +242,11 @@ TEST(Options, ReadsWhatToDoWithSessions) {
   const Options shown = Parse({"sessions", "show", "conv_a", "conv_b", "--url", "ws://h:9"});
   EXPECT_EQ(shown.verb, Options::Verb::kSessions);
   EXPECT_EQ(shown.sessions.verb, Verb::kShow);
-  EXPECT_EQ(shown.url.port, 9);
+  EXPECT_EQ(shown.server.url.port, 9);
   EXPECT_THAT(shown.sessions.ids, ElementsAre("conv_a", "conv_b"));
   const Options exported = Parse({"sessions", "--url", "ws://h:8", "export", "conv_a", "file"});
   EXPECT_EQ(exported.sessions.verb, Verb::kExport);
-  EXPECT_EQ(exported.url.port, 8);
+  EXPECT_EQ(exported.server.url.port, 8);
   EXPECT_THAT(exported.sessions.ids, ElementsAre("conv_a"));
   EXPECT_EQ(exported.sessions.path, "file");
   EXPECT_EQ(Parse({"sessions", "import", "-"}).sessions.path, "-");
@@ -257,14 +257,14 @@ TEST(Options, ReadsWhatToDoWithSessions) {
 TEST(Options, TheEnvironmentStandsInAndTheFlagWins) {
   ::setenv("RINGSIDE_URL", "ws://env:1", 1);
   ::setenv("RINGSIDE_API_KEY", "envkey", 1);
-  EXPECT_EQ(Parse({"chat"}).url.host, "env");
-  EXPECT_EQ(Parse({"sessions"}).api_key, "envkey");
+  EXPECT_EQ(Parse({"chat"}).server.url.host, "env");
+  EXPECT_EQ(Parse({"sessions"}).server.api_key, "envkey");
   ::setenv("RINGSIDE_CHAT_COMMAND", "./scripts/chat", 1);
   EXPECT_EQ(Parse({"chat"}).chat.command, "./scripts/chat");
   ::unsetenv("RINGSIDE_CHAT_COMMAND");
   EXPECT_EQ(Parse({"chat"}).chat.command, "");
-  EXPECT_EQ(Parse({"chat", "--url", "ws://flag:2"}).url.host, "flag");
-  EXPECT_EQ(Parse({"bench", "load", "--api-key", "flagkey"}).api_key, "flagkey");
+  EXPECT_EQ(Parse({"chat", "--url", "ws://flag:2"}).server.url.host, "flag");
+  EXPECT_EQ(Parse({"bench", "load", "--api-key", "flagkey"}).server.api_key, "flagkey");
   ::unsetenv("RINGSIDE_URL");
   ::unsetenv("RINGSIDE_API_KEY");
 }

@@ -1,9 +1,9 @@
-#include "clients/cli/line_editor.h"
+#include "clients/terminal/line_editor.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "clients/cli/commands.h"
+#include "clients/chat/commands.h"
 #include "tests/clients/virtual_screen.h"
 
 namespace ringside::client {

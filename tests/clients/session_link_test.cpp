@@ -6,7 +6,7 @@
 #include <atomic>
 #include <future>
 
-#include "clients/cli/chat_client.h"
+#include "clients/chat/chat_client.h"
 #include "tests/clients/fake_server.h"
 
 namespace ringside::client {

@@ -44,8 +44,8 @@ class SessionsTest : public ::testing::Test {
   int Run(Verb verb, std::vector<std::string> ids = {}, const std::string& path = "") {
     Options options;
     options.verb = Options::Verb::kSessions;
-    options.url = server_.url();
-    options.api_key = "key";
+    options.server.url = server_.url();
+    options.server.api_key = "key";
     options.sessions.verb = verb;
     options.sessions.ids = std::move(ids);
     options.sessions.path = path;

@@ -3,11 +3,11 @@
 
 #include <fstream>
 
-#include "clients/cli/line_layout.h"
-#include "clients/cli/multi_line.h"
-#include "clients/cli/sanitiser.h"
-#include "clients/cli/text_width.h"
-#include "clients/cli/transcript.h"
+#include "clients/chat/multi_line.h"
+#include "clients/chat/transcript.h"
+#include "clients/terminal/line_layout.h"
+#include "clients/terminal/sanitiser.h"
+#include "clients/terminal/text_width.h"
 
 namespace ringside::client {
 namespace {

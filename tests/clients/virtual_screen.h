@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "clients/cli/text_width.h"
+#include "clients/terminal/text_width.h"
 
 namespace ringside::client {
 

@@ -2,10 +2,10 @@
 // of the pieces that the rest comes in, then the bytes.
 #include <algorithm>
 
-#include "clients/cli/key_decoder.h"
-#include "clients/cli/line_layout.h"
-#include "clients/cli/sanitiser.h"
-#include "clients/cli/text_width.h"
+#include "clients/terminal/key_decoder.h"
+#include "clients/terminal/line_layout.h"
+#include "clients/terminal/sanitiser.h"
+#include "clients/terminal/text_width.h"
 #include "clients/wire/server_event.h"
 #include "clients/wire/server_url.h"
 #include "tests/fuzz/fuzz_target.h"

@@ -1,4 +1,4 @@
-#include "clients/cli/history.h"
+#include "clients/terminal/history.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

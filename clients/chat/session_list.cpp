@@ -1,8 +1,8 @@
-#include "clients/cli/session_list.h"
+#include "clients/chat/session_list.h"
 
 #include <ctime>
 
-#include "clients/cli/chat_client.h"
+#include "clients/chat/chat_client.h"
 
 namespace ringside::client {
 namespace {

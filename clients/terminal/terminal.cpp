@@ -1,4 +1,4 @@
-#include "clients/cli/terminal.h"
+#include "clients/terminal/terminal.h"
 
 #include <fcntl.h>
 #include <poll.h>

@@ -1,7 +1,7 @@
 // How the chat asks and shows the answer.
 #include <utility>
 
-#include "clients/cli/repl.h"
+#include "clients/chat/repl.h"
 
 namespace ringside::client {
 namespace {

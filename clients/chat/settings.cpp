@@ -1,4 +1,4 @@
-#include "clients/cli/settings.h"
+#include "clients/chat/settings.h"
 
 #include <charconv>
 #include <cmath>

@@ -1,9 +1,9 @@
-#include "clients/cli/line_editor.h"
+#include "clients/terminal/line_editor.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "clients/cli/text_width.h"
+#include "clients/terminal/text_width.h"
 
 namespace ringside::client {
 

@@ -1,4 +1,4 @@
-#include "clients/cli/multi_line.h"
+#include "clients/chat/multi_line.h"
 
 #include <string_view>
 #include <utility>

@@ -1,9 +1,9 @@
-#include "clients/cli/sanitiser.h"
+#include "clients/terminal/sanitiser.h"
 
 #include <cstdint>
 #include <utility>
 
-#include "clients/cli/text_width.h"
+#include "clients/terminal/text_width.h"
 
 namespace ringside::client {
 namespace {

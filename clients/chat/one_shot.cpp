@@ -1,4 +1,4 @@
-#include "clients/cli/one_shot.h"
+#include "clients/chat/one_shot.h"
 
 #include <poll.h>
 #include <unistd.h>
@@ -7,11 +7,11 @@
 #include <cstdio>
 #include <string>
 
-#include "clients/cli/chat_client.h"
-#include "clients/cli/sanitiser.h"
-#include "clients/cli/session_list.h"
-#include "clients/cli/terminal.h"
-#include "clients/cli/text_width.h"
+#include "clients/chat/chat_client.h"
+#include "clients/terminal/sanitiser.h"
+#include "clients/chat/session_list.h"
+#include "clients/terminal/terminal.h"
+#include "clients/terminal/text_width.h"
 
 namespace ringside::client {
 namespace {
@@ -40,13 +40,13 @@ Outcome<std::string> Question(const ChatOptions& chat) {
   return piped + (piped.empty() || chat.prompt.empty() ? "" : "\n\n") + chat.prompt;
 }
 
-Outcome<std::string> Conversation(const Options& options, const HttpClient& http) {
-  if (options.chat.continue_last) return FindLastConversation(http);
-  if (options.chat.session.empty()) return CreateConversation(http);
-  if (!IsConversationId(options.chat.session)) {
-    return Failure{"\"" + options.chat.session + "\" is no conversation's id (conv_...)."};
+Outcome<std::string> Conversation(const ChatOptions& options, const HttpClient& http) {
+  if (options.continue_last) return FindLastConversation(http);
+  if (options.session.empty()) return CreateConversation(http);
+  if (!IsConversationId(options.session)) {
+    return Failure{"\"" + options.session + "\" is no conversation's id (conv_...)."};
   }
-  return options.chat.session;
+  return options.session;
 }
 
 class OneAnswer {
@@ -141,27 +141,27 @@ class OneAnswer {
 
 }  // namespace
 
-int AnswerOnce(const Options& options) {
-  const Outcome<std::string> question = Question(options.chat);
+int AnswerOnce(const ServerAccess& server, const ChatOptions& options) {
+  const Outcome<std::string> question = Question(options);
   if (!question) {
     Complain(question.failure().message);
     return 2;
   }
   SignalPipe::Instance();
-  ChatClient client(options.url, options.api_key);
+  ChatClient client(server);
   const Outcome<std::string> conversation = Conversation(options, client.http());
   if (!conversation) {
     Complain(conversation.failure().message);
     return 1;
   }
-  RememberLastConversation(options.url, *conversation);
+  RememberLastConversation(server.url, *conversation);
   TurnRequest turn;
   turn.conversation = *conversation;
   turn.input = {{"user", *question}};
-  turn.instructions = options.chat.system;
-  turn.fields = options.chat.settings.Fields();
+  turn.instructions = options.system;
+  turn.fields = options.settings.Fields();
   turn.request_id = MakeRequestId();
-  return OneAnswer(client, options.chat.stats).Run(std::move(turn));
+  return OneAnswer(client, options.stats).Run(std::move(turn));
 }
 
 }  // namespace ringside::client

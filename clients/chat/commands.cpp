@@ -1,9 +1,9 @@
-#include "clients/cli/commands.h"
+#include "clients/chat/commands.h"
 
 #include <algorithm>
 #include <numeric>
 
-#include "clients/cli/settings.h"
+#include "clients/chat/settings.h"
 
 namespace ringside::client {
 namespace {

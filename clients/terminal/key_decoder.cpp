@@ -1,10 +1,10 @@
-#include "clients/cli/key_decoder.h"
+#include "clients/terminal/key_decoder.h"
 
 #include <algorithm>
 #include <optional>
 #include <utility>
 
-#include "clients/cli/text_width.h"
+#include "clients/terminal/text_width.h"
 
 namespace ringside::client {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "clients/cli/terminal.h"
+#include "clients/terminal/terminal.h"
 
 namespace ringside::client {
 

@@ -9,10 +9,10 @@
 #include <string_view>
 #include <vector>
 
-#include "clients/cli/history.h"
-#include "clients/cli/key_decoder.h"
-#include "clients/cli/line_buffer.h"
-#include "clients/cli/line_layout.h"
+#include "clients/terminal/history.h"
+#include "clients/terminal/key_decoder.h"
+#include "clients/terminal/line_buffer.h"
+#include "clients/terminal/line_layout.h"
 
 namespace ringside::client {
 

@@ -1,4 +1,4 @@
-#include "clients/cli/repl.h"
+#include "clients/chat/repl.h"
 
 #include <utility>
 
@@ -14,18 +14,19 @@ std::string HistoryFile(bool wanted) {
 
 }  // namespace
 
-Repl::Repl(const Options& options, Terminal& terminal)
-    : options_(options),
+Repl::Repl(const ServerAccess& server, const ChatOptions& options, Terminal& terminal)
+    : server_(server),
+      options_(options),
       terminal_(terminal),
       escapes_(Terminal::UnderstandsEscapes()),
       screen_(terminal, WantsColour(options.colour, true), escapes_),
-      client_(options.url, options.api_key),
-      history_(HistoryFile(options.chat.history)),
+      client_(server),
+      history_(HistoryFile(options.history)),
       editor_(history_, CompleteCommand),
-      system_(options.chat.system),
-      settings_(options.chat.settings),
-      stats_(options.chat.stats) {
-  history_.set_on(options.chat.history);
+      system_(options.system),
+      settings_(options.settings),
+      stats_(options.stats) {
+  history_.set_on(options.history);
 }
 
 int Repl::Run() {
@@ -46,7 +47,7 @@ int Repl::Run() {
     }
   }
   terminal_.LeaveRawMode();
-  RememberLastConversation(options_.url, conversation_);
+  RememberLastConversation(server_.url, conversation_);
   if (!conversation_.empty()) screen_.Notice("Go on with: " + ResumeLine());
   return 0;
 }

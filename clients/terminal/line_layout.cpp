@@ -1,8 +1,8 @@
-#include "clients/cli/line_layout.h"
+#include "clients/terminal/line_layout.h"
 
 #include <algorithm>
 
-#include "clients/cli/text_width.h"
+#include "clients/terminal/text_width.h"
 
 namespace ringside::client {
 namespace {

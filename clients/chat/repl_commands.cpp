@@ -2,9 +2,9 @@
 #include <charconv>
 #include <utility>
 
-#include "clients/cli/repl.h"
-#include "clients/cli/session_list.h"
-#include "clients/cli/transcript.h"
+#include "clients/chat/repl.h"
+#include "clients/chat/session_list.h"
+#include "clients/chat/transcript.h"
 #include "clients/wire/models.h"
 
 namespace ringside::client {
@@ -22,15 +22,15 @@ bool ParseCount(const std::string& text, size_t& count) {
 
 std::string Repl::ResumeLine() const {
   // A command that starts the server itself has an address of its own each time.
-  if (!options_.chat.command.empty()) return options_.chat.command + " --session " + conversation_;
+  if (!options_.command.empty()) return options_.command + " --session " + conversation_;
   std::string line = "ringside chat --session " + conversation_;
-  if (!options_.url_text.empty()) line += " --url " + options_.url_text;
+  if (!server_.url_text.empty()) line += " --url " + server_.url_text;
   return line;
 }
 
 bool Repl::Start() {
-  std::string wanted = options_.chat.session;
-  if (options_.chat.continue_last) {
+  std::string wanted = options_.session;
+  if (options_.continue_last) {
     const Outcome<std::string> last = FindLastConversation(client_.http());
     if (!last) {
       screen_.Error(last.failure().message);
@@ -63,7 +63,7 @@ bool Repl::Attach(const std::string& id) {
   conversation_ = id;
   system_.reset();
   last_report_.reset();
-  RememberLastConversation(options_.url, conversation_);
+  RememberLastConversation(server_.url, conversation_);
   ShowLastMessages();
   return true;
 }
@@ -93,7 +93,7 @@ bool Repl::EnsureConversation() {
     return false;
   }
   conversation_ = *made;
-  RememberLastConversation(options_.url, conversation_);
+  RememberLastConversation(server_.url, conversation_);
   return true;
 }
 
@@ -204,7 +204,7 @@ void Repl::Fork() {
   const std::optional<ServerEvent> forked = WaitForVerb();
   if (!forked) return;
   const std::string before = std::exchange(conversation_, forked->session);
-  RememberLastConversation(options_.url, conversation_);
+  RememberLastConversation(server_.url, conversation_);
   screen_.Notice("Going on in the copy " + conversation_ + "; /resume " + before + " goes back.");
 }
 

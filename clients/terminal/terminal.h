@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "clients/cli/line_editor.h"
+#include "clients/terminal/line_editor.h"
 
 namespace ringside::client {
 

@@ -6,22 +6,22 @@
 #include <string>
 #include <vector>
 
-#include "clients/cli/chat_client.h"
-#include "clients/cli/commands.h"
-#include "clients/cli/history.h"
-#include "clients/cli/key_decoder.h"
-#include "clients/cli/line_editor.h"
-#include "clients/cli/multi_line.h"
-#include "clients/cli/options.h"
-#include "clients/cli/sanitiser.h"
-#include "clients/cli/screen.h"
-#include "clients/cli/terminal.h"
+#include "clients/chat/chat_client.h"
+#include "clients/chat/commands.h"
+#include "clients/terminal/history.h"
+#include "clients/terminal/key_decoder.h"
+#include "clients/terminal/line_editor.h"
+#include "clients/chat/multi_line.h"
+#include "clients/chat/chat_options.h"
+#include "clients/terminal/sanitiser.h"
+#include "clients/terminal/screen.h"
+#include "clients/terminal/terminal.h"
 
 namespace ringside::client {
 
 class Repl {
  public:
-  Repl(const Options& options, Terminal& terminal);
+  Repl(const ServerAccess& server, const ChatOptions& options, Terminal& terminal);
 
   /// Until the user leaves. Returns the process's exit code: 0, or 1 if the server cannot be reached at the start.
   int Run();
@@ -71,7 +71,8 @@ class Repl {
   std::optional<std::vector<InputMessage>> Items();
   std::string ResumeLine() const;
 
-  const Options& options_;
+  const ServerAccess& server_;
+  const ChatOptions& options_;
   Terminal& terminal_;
   const bool escapes_;
   Screen screen_;

@@ -1,4 +1,4 @@
-#include "clients/cli/chat_client.h"
+#include "clients/chat/chat_client.h"
 
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "clients/cli/history.h"
+#include "clients/terminal/history.h"
 
 namespace ringside::client {
 
@@ -42,9 +42,9 @@ std::optional<LinkEvent> EventQueue::Wait(int timeout_ms) {
   return Take();
 }
 
-ChatClient::ChatClient(const ServerUrl& url, const std::string& api_key)
-    : http_(url, api_key),
-      link_(runtime_, {.url = url, .api_key = api_key}, [this](LinkEvent event) { events_.Push(std::move(event)); }) {}
+ChatClient::ChatClient(const ServerAccess& server)
+    : http_(server.url, server.api_key),
+      link_(runtime_, {.url = server.url, .api_key = server.api_key}, [this](LinkEvent event) { events_.Push(std::move(event)); }) {}
 
 bool IsConversationId(const std::string& id) {
   return id.starts_with("conv_") && id.size() > 5 && id.size() <= 128 &&

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "clients/wire/conversations.h"
+#include "clients/wire/server_access.h"
 #include "clients/wire/session_link.h"
 
 namespace ringside::client {
@@ -36,7 +37,7 @@ class EventQueue {
 
 class ChatClient {
  public:
-  ChatClient(const ServerUrl& url, const std::string& api_key);
+  explicit ChatClient(const ServerAccess& server);
 
   const HttpClient& http() const { return http_; }
   SessionLink& link() { return link_; }

@@ -1,4 +1,4 @@
-#include "clients/cli/transcript.h"
+#include "clients/chat/transcript.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "clients/cli/text_width.h"
+#include "clients/terminal/text_width.h"
 
 namespace ringside::client {
 namespace {

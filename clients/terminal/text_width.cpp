@@ -1,4 +1,4 @@
-#include "clients/cli/text_width.h"
+#include "clients/terminal/text_width.h"
 
 #include <utf8proc.h>
 

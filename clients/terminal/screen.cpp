@@ -1,10 +1,10 @@
-#include "clients/cli/screen.h"
+#include "clients/terminal/screen.h"
 
 #include <algorithm>
 #include <cstdlib>
 
-#include "clients/cli/sanitiser.h"
-#include "clients/cli/text_width.h"
+#include "clients/terminal/sanitiser.h"
+#include "clients/terminal/text_width.h"
 
 namespace ringside::client {
 namespace {
