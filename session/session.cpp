@@ -140,6 +140,7 @@ SessionInfo Session::Info() const {
   std::lock_guard lock(mutex_);
   SessionInfo info = Describe(Summary(recorded_.seq), context_->options);
   info.id = id_;
+  info.instructions = timeline_.instructions();
   info.durable = durable_;
   info.recorded = recorded_;
   if (running_) info.active_response_id = running_->response->id;

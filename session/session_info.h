@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@ struct SessionInfo {
   std::string id;
   double created_at = 0;
   Metadata metadata;
+  std::optional<std::string> instructions;  // the system message; of one session, not in a list
   int64_t items = 0, tokens = 0, position = 0, pinned = 0, tokens_evicted = 0;
   int64_t memory_len = 0, session_len = 0;
   Eviction eviction = Eviction::kTurn;

@@ -35,6 +35,35 @@ JournalRecord RecordOf(const TurnSpec& spec, const ActiveTurn& turn, const Timel
   });
 }
 
+const char* ReasonName(const Response& response) {
+  if (!response.incomplete_reason.empty()) return response.incomplete_reason.c_str();
+  switch (response.reason) {
+    case FinishReason::kStop:
+      return "completed";
+    case FinishReason::kLength:
+    case FinishReason::kSessionFull:
+      return "max_output_tokens";
+    case FinishReason::kCancelled:
+      return "cancelled";
+    case FinishReason::kError:
+      return "failed";
+  }
+  return "";
+}
+
+/// What a turn cost, in one line; nothing of what was said.
+void LogTurn(const std::string& session, const Response& response) {
+  const TurnTimes& times = response.times;
+  const double tokens_per_s =
+      times.decode_ms > 0 ? 1000.0 * static_cast<double>(response.output_tokens - 1) / times.decode_ms : 0;
+  LogInfo(
+      "turn: {} in session {}: {} tokens in, {} of them cached, {} out; first token {:.0f} ms, {:.1f} tokens/s; "
+      "source {}; {}",
+      response.id, session, response.input_tokens, response.report.tokens_reused, response.output_tokens,
+      times.queue_ms + times.prefill_ms, std::max(tokens_per_s, 0.0), CacheSourceName(response.report.source),
+      ReasonName(response));
+}
+
 }  // namespace
 
 Result<SamplingParams> Session::Sampling(const TurnSpec& spec) const {
@@ -77,6 +106,7 @@ Result<Session::Begun> Session::Render(const TurnSpec& spec, TurnId turn, std::s
   for (const NewItem& item : spec.input) items.push_back(MakeItem(item));
   ASSIGN_OR_RETURN(TurnInput input, RenderInput(spec, std::move(items), base, context_->codec,
                                                 {SessionLen(), options.max_input_tokens}));
+  if (input.next.reopened()) response->item_id = input.next.reopened()->id;
   const RingWindow window = Window(input.next.pinned());
   RETURN_IF_ERROR(CheckShown(spec, input, window));
   ASSIGN_OR_RETURN(SamplingParams sampling, Sampling(spec));
@@ -283,7 +313,9 @@ void Session::OnEnd(TurnId turn, const TurnEnd& end, double completed_at, const 
   if (!Runs(turn)) return;
   if (recorded.seq != 0) SetRecorded(running_->response->recorded = recorded);
   AnnounceLocked();
+  const std::shared_ptr<const Response> response = running_->response;
   Finish(end, completed_at);
+  LogTurn(key_, *response);
   ChangedLocked();
 }
 

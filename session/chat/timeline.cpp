@@ -1,6 +1,7 @@
 #include "session/chat/timeline.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 
@@ -179,8 +180,18 @@ Status Timeline::Render(const Codec& codec, bool open_answer, int64_t max_tokens
 void Timeline::CloseAnswer(Item answer, std::span<const TokenId> output, const Codec& codec) {
   CHECK_GE(answer_begin_, 0);
   if (output.empty()) {
-    KeepItems(items_.size());
+    if (reopened_) {
+      items_.push_back(*std::exchange(reopened_, std::nullopt));
+      answer_begin_ = -1;
+    } else {
+      KeepItems(items_.size());
+    }
     return;
+  }
+  if (reopened_) {
+    answer.id = reopened_->id;
+    answer.text.insert(0, reopened_->text);
+    reopened_.reset();
   }
   tokens_.Append(output);
   const std::string& end_of_turn = codec.chat.end_of_turn();
@@ -203,7 +214,9 @@ bool Timeline::CanReopen() const {
 
 void Timeline::ReopenAnswer() {
   CHECK(CanReopen());
-  answer_begin_ = static_cast<int64_t>(tokens_.size());
+  reopened_ = items_.back();
+  items_.Truncate(items_.size() - 1);
+  answer_begin_ = reopened_->token_begin;
 }
 
 void Timeline::ForgetTokens() {

@@ -85,13 +85,15 @@ class Timeline {
   /// not tokenised to its end.
   Status Render(const Codec& codec, bool open_answer, int64_t max_tokens);
 
-  /// Ends the answer that Render opened: `output` are the sampled ids. Without any, the opening text goes again and no
-  /// item is added.
+  /// Ends the answer that Render or ReopenAnswer opened: `output` are the sampled ids. Without any, all is as before. An
+  /// answer that went on stays one item: under its former id, its text behind the former text.
   void CloseAnswer(Item answer, std::span<const TokenId> output, const Codec& codec);
 
-  /// Opens the last answer, which was cut short (CanReopen), so that what is sampled next goes on with it.
+  /// Opens the last answer, which was cut short (CanReopen), so that what is sampled next goes on with it. Until
+  /// CloseAnswer it is no item but `reopened`.
   void ReopenAnswer();
   bool CanReopen() const;
+  const std::optional<Item>& reopened() const { return reopened_; }
 
   /// Keeps the first `count` items (at most as many as there are) and the ids that belong to them.
   void KeepItems(size_t count);
@@ -119,6 +121,7 @@ class Timeline {
   int64_t pinned_ = 0;
   int64_t answer_begin_ = -1;  // where an opened answer's message begins
   bool raw_ = false;           // made by OfPrompt
+  std::optional<Item> reopened_;
   TimelineEnd end_ = TimelineEnd::kNothing;
 };
 

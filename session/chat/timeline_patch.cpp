@@ -82,6 +82,19 @@ Status Timeline::Apply(TimelinePatch patch, int64_t vocab) {
       next.answer_begin_ > tokens || (next.forgotten() && tokens > 0) || !ItemsFit(next.items_, tokens)) {
     return Corruption("timeline: a change that leads to none");
   }
+  // One item less and an answer opened: the last answer goes on. Journals of older versions have what goes on as an
+  // item of its own.
+  if (next.answer_begin_ >= 0 && next.items_.size() + 1 == items_.size()) {
+    const Item& cut = items_.back();
+    const int64_t before = next.items_.empty() ? 0 : next.items_.back().token_end;
+    if (cut.role != ChatRole::kAssistant || !cut.sampled || cut.complete || next.answer_begin_ < before) {
+      return Corruption("timeline: goes on with what is no answer that was cut");
+    }
+    next.reopened_ = cut;
+    next.reopened_->token_begin = next.answer_begin_;
+    next.reopened_->token_end = tokens;
+    next.reopened_->end = next.end_;
+  }
   *this = std::move(next);
   return Status::Ok();
 }

@@ -90,9 +90,58 @@ TEST_F(DurableSessionTest, AnInterruptedAnswerCanBeContinued) {
   EXPECT_THAT(tokenizer.Decode(engine->last().tokens), EndsWith("<|im_start|>assistant\nHel"));
   engine->AnswerLast("lo");
   table->Flush();
-  EXPECT_THAT(Texts(id), ElementsAre("Hi", "Hel...", "lo"));
+  EXPECT_THAT(Texts(id), ElementsAre("Hi", "Hello"));
   Restart();
+  EXPECT_THAT(Texts(id), ElementsAre("Hi", "Hello"));
   EXPECT_THAT(NextPrompt(id), testing::HasSubstr("assistant\nHello<|im_end|>\n<|im_start|>user\n?"));
+}
+
+TEST_F(DurableSessionTest, AnAnswerThatWentOnIsOneItemUnderOneId) {
+  const std::string id = NewConversation();
+  TurnSpec go_on = Ask("", id);
+  go_on.input.clear();
+  const std::string first = Start(Ask("Hi", id));
+  engine->Start(0);
+  engine->Say(0, "He");
+  Restart();
+  const std::string item = table->GetItems(me, id)->back().id;
+  const std::string second = Start(go_on);
+  engine->Start(0);
+  engine->Say(0, "ll");
+  Restart();  // cut once more, in the middle of what goes on
+  EXPECT_THAT(Texts(id), ElementsAre("Hi", "Hell..."));
+  const std::string third = Start(go_on);
+  engine->AnswerLast("o");
+  table->Flush();
+  for (int start = 0; start < 2; ++start) {
+    EXPECT_THAT(Texts(id), ElementsAre("Hi", "Hello"));
+    EXPECT_EQ(table->GetItems(me, id)->back().id, item);
+    for (const auto& [response, text] : {std::pair(first, "He"), std::pair(second, "ll"), std::pair(third, "o")}) {
+      ASSERT_TRUE(table->GetResponse(me, response).ok());
+      EXPECT_EQ((*table->GetResponse(me, response))->text, text);
+      EXPECT_EQ((*table->GetResponse(me, response))->item_id, item);
+    }
+    Restart();
+  }
+  // One message: one step back takes it whole, with all three responses.
+  ASSERT_TRUE(table->Rewind(me, id, 1).ok());
+  for (const std::string& response : {first, second, third}) EXPECT_FALSE(table->GetResponse(me, response).ok());
+  EXPECT_THAT(NextPrompt(id), testing::HasSubstr("user\nHi<|im_end|>\n<|im_start|>user\n?"));
+}
+
+TEST_F(DurableSessionTest, GoingOnWithoutAWordLeavesTheAnswerAsItWas) {
+  const std::string id = NewConversation();
+  TurnSpec go_on = Ask("", id);
+  go_on.input.clear();
+  Start(Ask("Hi", id));
+  engine->Start(0);
+  engine->Say(0, "Hel");
+  for (int start = 0; start < 3; ++start) {
+    Restart();
+    EXPECT_THAT(Texts(id), ElementsAre("Hi", "Hel..."));
+    Start(go_on);
+  }
+  EXPECT_THAT(tokenizer.Decode(engine->last().tokens), EndsWith("<|im_start|>assistant\nHel"));
 }
 
 TEST_F(DurableSessionTest, ARepeatedRequestFindsItsAnswerAfterARestart) {

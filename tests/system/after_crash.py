@@ -6,7 +6,6 @@ never in part.
 
 import asyncio
 
-from record import joined
 from wire import Socket, text_of
 
 DIVERGED = 4412  # close code
@@ -23,26 +22,29 @@ async def settle(record, http, session):
         assert kind == "delete", f"lost conversation {session.id}: {session.items}, open: {opened}"
         record.deleted.add(session.id)
         return False
-    exact, items = items, joined(items)
     if kind == "turn":
-        await settle_turn(http, session, opened[1], exact)
-        session.items = exact  # a rewind counts the parts of an answer
+        await settle_turn(http, session, opened[1], items)
         record.counts["interrupted"] += session.cut is not None
-    elif kind == "rewind" and items != joined(session.items):
-        assert items == joined(session.items[: opened[1]]), (session.id, items, session.items, opened)
+    elif kind == "rewind" and items != session.items:
+        assert items == session.items[: opened[1]], (session.id, items, session.items, opened)
         session.keep(opened[1])
     else:
-        assert items == joined(session.items), (session.id, kind, items, session.items)
+        assert items == session.items, (session.id, kind, items, session.items)
     record.note("settled", id=session.id, open=kind, items=items, cut=session.cut and session.cut.request_id)
     session.crashes += 1
     return True
 
 
-async def settle_turn(http, session, turn, exact):
-    """A turn without an outcome: absent, cut short, or whole. `exact`: the items, an answer in two parts as two."""
+async def tokens_of(http, session):
+    status, conversation = await http.call("GET", f"/v1/conversations/{session.id}")
+    assert status == 200, conversation
+    return conversation["ringside"]["tokens"]
+
+
+async def settle_turn(http, session, turn, items):
+    """A turn without an outcome: absent, cut short, or whole."""
     where = (session.id, turn.request_id, turn.response_id, turn.heard)
-    items = joined(exact)
-    before = joined(session.items)
+    before = session.items
     if turn.text is not None:
         expected = before + [("user", turn.text)]
         if items == before:
@@ -60,7 +62,7 @@ async def settle_turn(http, session, turn, exact):
         whole = items[-1][1] if len(items) > len(head) else ""
         assert whole.startswith(stem), (where, before, items)
         text = whole[len(stem) :]
-        if turn.response_id is None and len(exact) == len(session.items):
+        if turn.response_id is None and await tokens_of(http, session) == session.cut_tokens:
             return  # not begun, or cut before its first token: it can be asked for again
     assert text.startswith(turn.heard), f"acknowledged text lost: {where}, {text!r}"
     if turn.response_id is None:
@@ -68,7 +70,8 @@ async def settle_turn(http, session, turn, exact):
     tokens, reason = await settle_response(http, turn, text)
     session.items = list(before)
     session.take_answer(turn, text, tokens, reason == "interrupted")
-    assert joined(session.items) == items, (where, session.items, items)
+    session.cut_tokens = await tokens_of(http, session)
+    assert session.items == items, (where, session.items, items)
 
 
 async def ask_again(http, session, turn, items):
@@ -78,7 +81,7 @@ async def ask_again(http, session, turn, items):
         events = await socket.ask(**{name: value for name, value in turn.request(session.id).items() if name != "type"})
         assert events[0]["type"] == "response.created", (session.id, events)
         turn.response_id = events[0]["response"]["id"]
-        assert joined(await http.items(session.id)) == items, f"generated twice: {session.id}, {turn.request_id}"
+        assert await http.items(session.id) == items, f"generated twice: {session.id}, {turn.request_id}"
     finally:
         await socket.close()
 
@@ -128,12 +131,12 @@ async def settle_listing(record, http):
 
 async def settle_stranger(record, http, id, mark, forks):
     """A conversation whose creation or fork was asked for and not acknowledged; it is deleted, so that it cannot be forgotten."""
-    items = joined(await http.items(id))
+    items = await http.items(id)
     if not items and record.creating.pop(mark, None):
         pass
     else:
         parents = forks.get(mark, [])
-        parent = next((p for p in parents if items == joined(p.items[: p.open[1]])), None)
+        parent = next((p for p in parents if items == p.items[: p.open[1]]), None)
         assert parent is not None, f"a conversation that nobody asked for: {id} with mark {mark}, {items}"
         parents.remove(parent)
     status, answer = await http.call("DELETE", f"/v1/conversations/{id}")

@@ -9,17 +9,6 @@ import json
 from collections import Counter
 
 
-def joined(items):
-    """An answer in two parts, cut by a crash and continued, counts as one."""
-    out = []
-    for role, text in items:
-        if role == "assistant" and out and out[-1][0] == "assistant":
-            out[-1] = (role, out[-1][1] + text)
-        else:
-            out.append((role, text))
-    return out
-
-
 class Turn:
     """One answer: what was asked, and what has been heard of it."""
 
@@ -57,11 +46,12 @@ class Session:
         self.mark = mark  # its metadata: by it a conversation is found whose creation was not acknowledged
         self.id = None
         self.items = []  # (role, text), certain
-        # What makes the same conversation on another server: ("turn", Turn, tokens, text, cut), ("keep", items or None).
+        # What makes the same conversation on another server: ("turn", Turn, tokens, text, cut), ("keep", items).
         self.replay = []
         self.position = None  # the last {"seq", "chain"} it was told
         self.answers = 0  # of its own, not of what it was forked from
         self.cut = None  # the interrupted Turn that its last answer is the beginning of
+        self.cut_tokens = 0  # of the conversation, when it was found interrupted
         self.open = None  # the request without an outcome: ("turn", Turn), ("delete",), ("rewind", to), ("fork", Session)
         self.restores = 0  # answers that began from host or disk
         self.crashes = 0  # deaths of the server that it has lived through
@@ -81,7 +71,9 @@ class Session:
         if turn.text is not None:
             self.items.append(("user", turn.text))
         if tokens > 0:
-            self.items.append(("assistant", text))
+            # What goes on with an answer is part of it.
+            stem = self.items.pop()[1] if turn.text is None and self.items[-1][0] == "assistant" else ""
+            self.items.append(("assistant", stem + text))
         self.replay.append(("turn", turn, tokens, text, cut))
         self.answers += 1
         self.cut = turn if cut else None
@@ -95,11 +87,8 @@ class Session:
 
     def keep(self, items):
         """A rewind to so many items was acknowledged."""
-        torn = self.items[items - 1 : items + 1]
-        torn = items > 0 and [role for role, _ in torn] == ["assistant", "assistant"]
         del self.items[items:]
-        # Said again, an answer in two parts is one item.
-        self.replay.append(("keep", None if torn else len(joined(self.items))))
+        self.replay.append(("keep", items))
         self.cut = None
 
 

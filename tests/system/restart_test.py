@@ -236,9 +236,9 @@ def test_an_answer_cut_by_a_crash_can_be_continued_to_the_same_words(start, stor
             said = answer_text(response)
             assert said.startswith(heard)
             rest = await talk.ask([], max_output_tokens=rest_tokens, **fields)
-            (role, _), *answers = await talk.items()
-            assert role == "user" and answer_text(rest)
-            return response["usage"]["output_tokens"] + rest_tokens, "".join(text for _, text in answers)
+            (role, _), (_, answer) = await talk.items()
+            assert role == "user" and answer == said + answer_text(rest)
+            return response["usage"]["output_tokens"] + rest_tokens, answer
 
     tokens, together = run(again())
     server.stop()

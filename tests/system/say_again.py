@@ -26,16 +26,9 @@ def turns(session):
 
 
 def can_be_said_again(session):
-    """Not where a character was cut in two, or a rewind came between the parts of an answer: no single turn says that."""
-    whole = True
-    for before, step in zip([None, *session.replay], session.replay):
-        if step[0] == "keep":
-            whole = whole and step[1] is not None
-        elif step[1].text is None:
-            whole = whole and before[0] == "turn"
-        if step[0] == "turn" and step[4]:
-            whole = whole and not step[3].endswith(REPLACEMENT)
-    return whole and bool(session.items)
+    """Not where a character was cut in two: no single turn says that."""
+    cuts = [step for step in session.replay if step[0] == "turn" and step[4]]
+    return bool(session.items) and not any(step[3].endswith(REPLACEMENT) for step in cuts)
 
 
 async def say_again(port, session):

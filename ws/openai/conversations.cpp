@@ -34,6 +34,7 @@ std::string ConversationObject(const SessionInfo& info) {
   json.Field("updated_at", static_cast<int64_t>(info.updated_at)).Field("epoch", info.epoch);
   json.Field("cache", CacheSourceName(info.cache)).Field("durable", info.durable);
   json.TextOrNull("damaged", info.damage);
+  if (info.instructions) json.Field("instructions", *info.instructions);
   WriteRecorded(json, info.recorded);
   return json.EndObject().EndObject().Take();
 }

@@ -23,7 +23,9 @@ class TimelineTest : public ::testing::Test {
     ASSERT_TRUE(timeline_.Render(codec_, true, kRoom).ok());
     std::vector<TokenId> ids = Bytes(answer);
     if (!cut) ids.push_back(ByteTokenizer::kImEnd);
-    timeline_.CloseAnswer(Message(ChatRole::kAssistant, answer), ids, codec_);
+    Item message = Message(ChatRole::kAssistant, answer);
+    message.complete = !cut;
+    timeline_.CloseAnswer(std::move(message), ids, codec_);
   }
   std::string Text() const { return tokenizer_.Decode(timeline_.tokens().From(0)); }
 
@@ -191,6 +193,42 @@ TEST_F(TimelineTest, OtherInstructionsLeaveItemsWithoutIdsAlone) {
   EXPECT_EQ(Text(),
             "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"
             "Hello<|im_end|>\n");
+}
+
+TEST_F(TimelineTest, AnAnswerThatGoesOnIsOneItem) {
+  Turn("Hi", "Hel", true);
+  const Item cut = timeline_.items().back();
+  Timeline base = timeline_;
+  timeline_.ReopenAnswer();
+  // The same as a journal has it.
+  ASSERT_TRUE(base.Apply(timeline_.PatchFrom(base), tokenizer_.vocab_size()).ok());
+  for (Timeline* next : {&timeline_, &base}) {
+    EXPECT_EQ(next->items().size(), 1U);
+    std::vector<TokenId> ids = Bytes("lo");
+    ids.push_back(ByteTokenizer::kImEnd);
+    next->CloseAnswer(Message(ChatRole::kAssistant, "lo"), ids, codec_);
+    ASSERT_EQ(next->items().size(), 2U);
+    EXPECT_EQ(next->items().back().text, "Hello");
+    EXPECT_EQ(next->items().back().id, cut.id);
+    EXPECT_EQ(next->items().back().token_begin, cut.token_begin);
+    EXPECT_EQ(tokenizer_.Decode(next->tokens().From(static_cast<size_t>(cut.token_begin))),
+              "<|im_start|>assistant\nHello<|im_end|>");
+  }
+}
+
+TEST_F(TimelineTest, APatchCannotGoOnWithAWholeAnswer) {
+  Turn("Hi", "Hel", true);
+  Timeline next = timeline_;
+  next.ReopenAnswer();
+  const TimelinePatch patch = next.PatchFrom(timeline_);
+  Timeline whole;
+  whole.AddItem(Message(ChatRole::kUser, "Hi"));
+  ASSERT_TRUE(whole.Render(codec_, true, kRoom).ok());
+  std::vector<TokenId> ids = Bytes("Hel");
+  ids.push_back(ByteTokenizer::kImEnd);
+  Item answer = Message(ChatRole::kAssistant, "Hel");
+  whole.CloseAnswer(answer, ids, codec_);
+  EXPECT_EQ(whole.Apply(patch, tokenizer_.vocab_size()).code(), StatusCode::kCorruption);
 }
 
 TEST_F(TimelineTest, APatchCannotHoldASampledItemWithoutIds) {
