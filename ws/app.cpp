@@ -20,6 +20,7 @@
 #include "ws/app_storage.h"
 #include "ws/chat/chat_routes.h"
 #include "ws/config/machine.h"
+#include "ws/config/model_id.h"
 #include "ws/health.h"
 #include "ws/metrics.h"
 #include "ws/openai/conversations.h"
@@ -227,9 +228,7 @@ Status Serving::LoadModel() {
   chat_ = std::move(chat.value());
   LogInfo("chat template: {}", chat_->name());
   if (!chat_->caveat().empty()) LogWarning("chat template: {}", chat_->caveat());
-  model_name_ = !config_.served_model_name.empty() ? config_.served_model_name
-                : !spec.name.empty()               ? spec.name
-                                                   : "ringside";
+  model_name_ = config_.served_model_name.empty() ? ModelId(config_.model, spec.name) : config_.served_model_name;
   metrics_.SetModel(model_name_);
   ASSIGN_OR_RETURN(sampling_, ReadSamplingDefaults(config_.model));
   sampling_.temperature = config_.temperature.value_or(sampling_.temperature);

@@ -92,6 +92,12 @@ std::vector<int64_t> Shape(TensorRole role, const ModelSpec& spec) {
 
 }  // namespace
 
+Status UnsupportedArchitecture(std::string_view architecture) {
+  return InvalidArgument(fmt::format(
+      "architecture '{}' is not supported; these are: llama (also SmolLM2), mistral, qwen2 (also Qwen2.5), qwen3, gpt2",
+      architecture));
+}
+
 void PlanTensors(std::span<const TensorRule> rules, std::string_view prefix, NetworkPlan* plan) {
   for (int64_t layer = -1; layer < plan->spec.layers; ++layer) {
     for (const TensorRule& rule : rules) {

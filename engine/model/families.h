@@ -63,6 +63,12 @@ struct NetworkPlan {
 /// lack; for metadata that is missing or does not fit.
 Result<NetworkPlan> PlanGguf(const GgufFile& file, const std::string& path);
 
+/// "architecture 'x' is not supported", and which are.
+Status UnsupportedArchitecture(std::string_view architecture);
+
+/// kInvalidArgument where a config.json is not of an architecture that we know: told before its weights are looked for.
+Status CheckArchitecture(const FlatJson& config);
+
 /// The plan of a Hugging Face folder: its config.json and the names of its tensors (which tell how GPT-2's are
 /// prefixed). Errors as PlanGguf.
 Result<NetworkPlan> PlanHuggingFace(const FlatJson& config, std::span<const std::string_view> tensor_names,

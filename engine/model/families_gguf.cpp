@@ -189,7 +189,7 @@ Result<NetworkPlan> PlanGguf(const GgufFile& file, const std::string& path) {
     spec.mlp = MlpKind::kGeluTanh;
     spec.learned_positions = spec.fused_qkv = true;
   } else {
-    return InvalidArgument(fmt::format("architecture '{}' is not supported", spec.architecture));
+    return UnsupportedArchitecture(spec.architecture);
   }
   const Keys keys(file, spec.architecture);
   RETURN_IF_ERROR(RefuseFeatures(file, keys));

@@ -246,6 +246,14 @@ Status ReadGpt2(const Config& config, ModelSpec* spec) {
 
 }  // namespace
 
+Status CheckArchitecture(const FlatJson& config) {
+  const auto type = config.String("model_type");
+  if (!type) return InvalidArgument("config.json: 'model_type' is missing");
+  constexpr std::string_view kKnown[] = {"gpt2", "llama", "mistral", "qwen2", "qwen3"};
+  const bool known = std::find(std::begin(kKnown), std::end(kKnown), *type) != std::end(kKnown);
+  return known ? Status::Ok() : UnsupportedArchitecture(*type);
+}
+
 Result<NetworkPlan> PlanHuggingFace(const FlatJson& json, std::span<const std::string_view> tensor_names,
                                     const std::string& folder) {
   const Config config(json);
@@ -253,17 +261,15 @@ Result<NetworkPlan> PlanHuggingFace(const FlatJson& json, std::span<const std::s
   ModelSpec& spec = plan.spec;
   std::filesystem::path path = std::filesystem::path(folder).lexically_normal();
   spec.name = (path.has_filename() ? path : path.parent_path()).filename().string();
+  RETURN_IF_ERROR(CheckArchitecture(json));
   const auto type = json.String("model_type");
-  if (!type) return InvalidArgument("config.json: 'model_type' is missing");
   spec.architecture = *type;
   if (config.Has("quantization_config")) return InvalidArgument("config.json: 'quantization_config' is not supported");
   const bool gpt2 = *type == "gpt2";
   if (gpt2) {
     RETURN_IF_ERROR(ReadGpt2(config, &spec));
-  } else if (*type == "llama" || *type == "mistral" || *type == "qwen2" || *type == "qwen3") {
-    RETURN_IF_ERROR(ReadLlama(config, &spec));
   } else {
-    return InvalidArgument(fmt::format("architecture '{}' is not supported", *type));
+    RETURN_IF_ERROR(ReadLlama(config, &spec));
   }
   std::string_view prefix = gpt2 ? "transformer." : "model.";
   const std::string_view unprefixed = gpt2 ? "wte.weight" : "embed_tokens.weight";

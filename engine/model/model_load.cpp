@@ -64,6 +64,7 @@ Status Model::State::LoadGguf(const std::string& path) {
 
 Status Model::State::LoadHuggingFace(const std::string& folder) {
   ASSIGN_OR_RETURN(const FlatJson config, FlatJson::ReadFile(folder + "/config.json"));
+  RETURN_IF_ERROR(In(folder, CheckArchitecture(config)));
   ASSIGN_OR_RETURN(const SafeTensors file, SafeTensors::OpenFolder(folder));
   std::vector<std::string_view> names;
   for (const FileTensor& tensor : file.tensors()) names.push_back(tensor.name);

@@ -15,7 +15,7 @@ enum class NormKind { kRms, kLayer };
 enum class MlpKind { kSwiGlu, kGeluTanh, kGeluErf };
 
 struct ModelSpec {
-  std::string name;          // served name: the file's general.name, or its folder's
+  std::string name;          // the file's general.name, or its folder's
   std::string architecture;  // "llama", "qwen2", "qwen3", "mistral", "gpt2"
   int64_t layers = 0, hidden = 0, heads = 0, kv_heads = 0, head_dim = 0, ffn = 0, vocab = 0;
   int64_t trained_context = 0;  // positions the model was trained to

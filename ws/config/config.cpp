@@ -11,6 +11,7 @@
 
 #include "engine/engine.h"
 #include "engine/model/model_spec.h"
+#include "ws/config/config_help.h"
 #include "ws/config/config_options.h"
 #include "ws/transport/auth.h"
 
@@ -21,13 +22,6 @@ constexpr char kEnvironmentPrefix[] = "RINGSIDE_";
 // Variables of the client and of the tests, which a shell may hold for all of them.
 constexpr std::string_view kOthersVariables[] = {"RINGSIDE_URL", "RINGSIDE_CHAT_COMMAND"};
 constexpr std::string_view kTestsPrefix = "RINGSIDE_TEST_";
-constexpr char kFooter[] = R"(
-Every setting can also come from the environment (RINGSIDE_MEMORY_LEN for --memory-len; lists with commas) and from a
-YAML file (--config; keys are the long flags: `memory-len: 1024`). The command line counts before the environment, the
-environment before the file.
-
-Exit codes: 0 stopped in order, 1 could not start or the engine failed, 73 the store folder is in use, 74 what is stored
-is damaged, 75 the disk failed, 78 bad configuration, or the store is of another version.)";
 
 /// What one source says of a setting, and how to name the place in a message.
 struct Given {
@@ -52,7 +46,6 @@ std::string FlagSpelling(const ConfigOption& option) {
 
 Result<CommandLine> ReadCommandLine(const std::vector<std::string>& args) {
   CLI::App app("Ringside: a chat server that remembers", "ringside-server");
-  app.footer(kFooter);
   app.set_version_flag("--version", std::string("ringside-server ") + RINGSIDE_VERSION);
   std::string config_file;
   CLI::Option* config_option = app.add_option("--config", config_file, "YAML file with settings")->type_name("PATH");
@@ -76,7 +69,7 @@ Result<CommandLine> ReadCommandLine(const std::vector<std::string>& args) {
     out.print = std::string(version.what()) + "\n";
     return out;
   } catch (const CLI::CallForHelp&) {
-    out.print = app.help();
+    out.print = HelpText();
     return out;
   } catch (const CLI::Error& error) {
     return InvalidArgument(std::string("command line: ") + error.what());

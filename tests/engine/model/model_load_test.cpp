@@ -146,7 +146,7 @@ TEST_F(ModelLoad, TakesAHeadOfItsOwnAndBiases) {
 
 TEST_F(ModelLoad, RefusesWhatItDoesNotKnow) {
   const auto invalid = StatusCode::kInvalidArgument;
-  ExpectRefused(LoadFile(Tiny("", "mamba")), invalid, "architecture 'mamba' is not supported");
+  ExpectRefused(LoadFile(Tiny("", "mamba")), invalid, "architecture 'mamba' is not supported; these are: llama");
   ExpectRefused(LoadFile(Tiny().String("llama.rope.scaling.type", "longrope")), invalid, "'longrope' is not supported");
   ExpectRefused(LoadFile(Tiny().U32("llama.rope.scaling.type", 1)), invalid, "'llama.rope.scaling.type' is no text");
   ExpectRefused(LoadFile(Tiny().U32("llama.expert_count", 8)), invalid, "'llama.expert_count' is 8");
@@ -216,7 +216,14 @@ TEST_F(ModelLoad, HuggingFaceSpecs) {
 
 TEST_F(ModelLoad, HuggingFaceRefusals) {
   const auto invalid = StatusCode::kInvalidArgument, corruption = StatusCode::kCorruption;
-  ExpectRefused(LoadChanged("llama", "\"llama\"", "\"phi\""), invalid, "architecture 'phi' is not supported");
+  ExpectRefused(LoadChanged("llama", "\"llama\"", "\"phi\""), invalid,
+                "architecture 'phi' is not supported; these are:");
+  // Told before its weights are looked for, which may be a long download.
+  const std::string bare = folder_ + "/bare";
+  std::filesystem::create_directories(bare);
+  std::ofstream(bare + "/config.json") << R"({"model_type": "phi"})";
+  ExpectRefused(Load(bare), invalid, "architecture 'phi' is not supported");
+  std::filesystem::remove_all(bare);
   ExpectRefused(LoadChanged("llama", "\"model_type\"", "\"model_tipe\""), invalid, "'model_type' is missing");
   ExpectRefused(LoadChanged("llama", "\"silu\"", "\"relu\""), invalid, "'hidden_act' 'relu' is not supported");
   ExpectRefused(LoadChanged("llama", "\"hidden_size\": 32", "\"hidden_size\": \"32\""), invalid,

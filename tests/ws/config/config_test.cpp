@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 #include "ws/config/config_key.h"
 #include "ws/config/config_options.h"
@@ -527,6 +528,12 @@ TEST_F(ConfigTest, HelpAndVersion) {
     EXPECT_NE(help->print.find("--" + option.name), std::string::npos) << option.name;
   }
   EXPECT_NE(help->print.find("Exit codes"), std::string::npos);
+  EXPECT_NE(help->print.find("\nNetwork:\n  --host ADDRESS"), std::string::npos) << "the options stand in groups";
+  EXPECT_NE(help->print.find("  -m, --model PATH            GGUF file"), std::string::npos) << help->print;
+  EXPECT_EQ(help->print.find("{true}"), std::string::npos);
+  EXPECT_EQ(help->print.find(" ..."), std::string::npos);
+  std::istringstream lines(help->print);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 120U) << line;
   const auto version = ParseConfig({"--version"}, {});
   ASSERT_TRUE(version.ok());
   EXPECT_TRUE(version->print.starts_with("ringside-server "));
