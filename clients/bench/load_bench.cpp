@@ -6,26 +6,22 @@
 #include <fstream>
 #include <memory>
 #include <mutex>
-#include <nlohmann/json.hpp>
+#include <utility>
 
 #include "clients/bench/bench.h"
-#include "clients/bench/percentiles.h"
+#include "clients/bench/dataset.h"
+#include "clients/bench/load_report.h"
+#include "clients/bench/speaker.h"
 #include "clients/bench/workload.h"
 #include "clients/wire/conversations.h"
-#include "clients/wire/session_link.h"
+#include "clients/wire/models.h"
 
 namespace ringside::client {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// What all conversations measured; filled on the runtime's thread, read when they are done.
-struct Measured {
-  std::vector<double> ttft_ms, gap_ms, turn_ms, tokens_per_s;
-  int64_t output_tokens = 0, input_tokens = 0, cached_tokens = 0, evicted_tokens = 0;
-  int turns = 0, failures = 0, reconnects = 0;
-  std::string first_failure;
-};
+double Ms(Clock::duration span) { return std::chrono::duration<double, std::milli>(span).count(); }
 
 /// Tells main when every conversation is over.
 class Countdown {
@@ -46,88 +42,100 @@ class Countdown {
   int left_;
 };
 
-/// One conversation: says something, listens, thinks, and so on. Everything runs on the runtime's thread.
-class Talker {
+/// One conversation: says something, listens, thinks, and so on. Everything but making it runs on the runtime's thread.
+class Talker : public std::enable_shared_from_this<Talker> {
  public:
-  Talker(IoRuntime& runtime, const ServerAccess& server, const LoadBenchOptions& options, std::string conversation, unsigned seed, Measured& measured,
-         Countdown& countdown)
-      : runtime_(runtime),
-        load_(options),
-        conversation_(std::move(conversation)),
-        workload_(seed),
-        measured_(measured),
-        countdown_(countdown),
-        turns_left_(options.turns),
-        link_(runtime, {.url = server.url, .api_key = server.api_key}, [this](const LinkEvent& e) { OnEvent(e); }) {}
+  struct Setting {
+    IoRuntime& runtime;
+    const ServerAccess& server;
+    const LoadBenchOptions& options;
+    const Dataset& dataset;  // empty: words made up
+    Clock::time_point begun;
+    LoadRun& run;  // filled on the runtime's thread, read when all are done
+    Countdown& countdown;
+  };
 
-  void Start() { Think(); }
+  Talker(const Setting& setting, const SpeakerOptions& speaking, int number, unsigned seed)
+      : setting_(setting), speaking_(speaking), number_(number), workload_(seed) {
+    turns_ = setting.options.turns;
+    if (!setting.dataset.empty()) turns_ = std::min(turns_, static_cast<int>(Recorded().size()));
+  }
+
+  /// After the delay. From any thread.
+  void Start(std::chrono::milliseconds delay) {
+    After(delay, [this] {
+      speaker_ = MakeSpeaker(setting_.runtime, setting_.server, speaking_, [this](const HeardEvent& e) { OnEvent(e); });
+      Say();
+    });
+  }
 
  private:
-  void Think() {
-    runtime_.After(std::chrono::milliseconds(workload_.ThinkMs(load_.think_s)), [this] { Say(); });
+  const std::vector<std::string>& Recorded() const {
+    return setting_.dataset[static_cast<size_t>(number_) % setting_.dataset.size()];
+  }
+
+  /// Unless this is gone by then.
+  void After(std::chrono::milliseconds delay, std::function<void()> work) {
+    setting_.runtime.After(delay, [weak = weak_from_this(), work = std::move(work)] {
+      if (const std::shared_ptr<Talker> self = weak.lock()) work();
+    });
   }
 
   void Say() {
-    TurnRequest turn{.conversation = conversation_,
-                     .input = {{"user", workload_.Words(workload_.Length(load_.prompt_words))}},
-                     .fields = {{"max_output_tokens", std::to_string(load_.max_tokens)}},
-                     .request_id = MakeRequestId()};
-    said_ = Clock::now();
+    const LoadBenchOptions& options = setting_.options;
+    record_ = {.conversation = number_, .turn = turn_};
     heard_ = false;
-    link_.StartTurn(std::move(turn));
+    said_ = Clock::now();
+    record_.start_s = Ms(said_ - setting_.begun) / 1000;
+    After(std::chrono::milliseconds(static_cast<int64_t>(options.timeout_s * 1000)), [this, turn = turn_] {
+      if (turn_ == turn) OnEvent({.ends = true, .error = "timeout", .message = "The turn took too long."});
+    });
+    const std::string text = setting_.dataset.empty() ? workload_.Words(workload_.Length(options.prompt_words))
+                                                      : Recorded()[static_cast<size_t>(turn_)];
+    speaker_->Say(text);
   }
 
-  static double Ms(Clock::duration span) { return std::chrono::duration<double, std::milli>(span).count(); }
-
-  void OnEvent(const LinkEvent& event) {
+  void OnEvent(const HeardEvent& heard) {
+    if (over_) return;
     const Clock::time_point now = Clock::now();
-    if (event.kind == LinkEvent::Kind::kRetrying) ++measured_.reconnects;
-    if (event.kind == LinkEvent::Kind::kText) {
+    if (!heard.text.empty()) {
       if (heard_) {
-        measured_.gap_ms.push_back(Ms(now - last_));
+        record_.gaps_ms.push_back(Ms(now - last_));
       } else {
-        measured_.ttft_ms.push_back(Ms(now - said_));
-        first_ = now;
+        record_.ttft_ms = Ms(now - said_);
       }
       heard_ = true;
       last_ = now;
     }
-    if (!event.ends()) return;
-    if (event.kind == LinkEvent::Kind::kFinished && event.server.status != "failed") {
-      Count(event.server.report, now);
-      if (--turns_left_ > 0) return Think();
-    } else {
-      ++measured_.failures;
-      if (measured_.first_failure.empty()) {
-        measured_.first_failure = event.message.empty() ? event.server.error.message : event.message;
-      }
+    if (!heard.ends) return;
+    record_.total_ms = Ms(now - said_);
+    if (!heard_) record_.ttft_ms = record_.total_ms;
+    if (heard.usage) {
+      record_.input_tokens = heard.usage->input;
+      record_.cached_tokens = heard.usage->cached;
+      record_.output_tokens = heard.usage->output;
     }
-    countdown_.Done();
+    record_.error = heard.error;
+    record_.message = heard.message;
+    setting_.run.turns.push_back(record_);
+    ++turn_;
+    if (turn_ < turns_ && heard.error.empty()) {
+      return After(std::chrono::milliseconds(workload_.ThinkMs(setting_.options.think_s)), [this] { Say(); });
+    }
+    over_ = true;
+    setting_.run.reconnects += speaker_->reconnects();
+    setting_.countdown.Done();
   }
 
-  void Count(const TurnReport& report, Clock::time_point now) {
-    ++measured_.turns;
-    measured_.turn_ms.push_back(Ms(now - said_));
-    measured_.output_tokens += report.output_tokens;
-    measured_.input_tokens += report.input_tokens;
-    measured_.cached_tokens += report.cached_tokens;
-    measured_.evicted_tokens += report.tokens_evicted;
-    const double decode_ms = Ms(last_ - first_);
-    if (heard_ && report.output_tokens > 1 && decode_ms > 0) {
-      measured_.tokens_per_s.push_back(1000.0 * static_cast<double>(report.output_tokens - 1) / decode_ms);
-    }
-  }
-
-  IoRuntime& runtime_;
-  const LoadBenchOptions& load_;
-  const std::string conversation_;
+  const Setting setting_;
+  const SpeakerOptions speaking_;
+  const int number_;
   Workload workload_;
-  Measured& measured_;
-  Countdown& countdown_;
-  int turns_left_;
-  bool heard_ = false;
-  Clock::time_point said_, first_, last_;
-  SessionLink link_;
+  int turns_ = 0, turn_ = 0;
+  TurnRecord record_;
+  bool heard_ = false, over_ = false;
+  Clock::time_point said_, last_;
+  std::unique_ptr<Speaker> speaker_;
 };
 
 void AllowManySockets() {
@@ -137,72 +145,105 @@ void AllowManySockets() {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-void PrintReport(const LoadBenchOptions& options, const Measured& measured, double wall_s) {
-  const double tokens_per_s = static_cast<double>(measured.output_tokens) / wall_s;
-  std::printf("%d conversations, %d turns in %.1f s, %d failed, %d reconnects\n", options.conversations,
-              measured.turns, wall_s, measured.failures, measured.reconnects);
-  std::printf("%lld tokens out, %.1f tokens/s in all; %lld tokens in, of them %lld cached; %lld evicted\n\n",
-              static_cast<long long>(measured.output_tokens), tokens_per_s,
-              static_cast<long long>(measured.input_tokens), static_cast<long long>(measured.cached_tokens),
-              static_cast<long long>(measured.evicted_tokens));
-  std::printf("%s\n%s\n%s\n%s\n%s\n", PercentileHeading().c_str(),
-              PercentileRow("time to first token, ms", measured.ttft_ms).c_str(),
-              PercentileRow("between deltas, ms", measured.gap_ms).c_str(),
-              PercentileRow("whole turn, ms", measured.turn_ms).c_str(),
-              PercentileRow("tokens/s of one answer", measured.tokens_per_s).c_str());
-  if (options.json_path.empty()) return;
-  const auto spread = [](const std::vector<double>& values) {
-    return nlohmann::ordered_json{
-        {"p50", Percentile(values, 50)}, {"p90", Percentile(values, 90)}, {"p99", Percentile(values, 99)}};
-  };
-  const nlohmann::ordered_json json = {{"conversations", options.conversations},
-                                       {"turns", measured.turns},
-                                       {"failures", measured.failures},
-                                       {"wall_s", wall_s},
-                                       {"output_tokens", measured.output_tokens},
-                                       {"tokens_per_s", tokens_per_s},
-                                       {"input_tokens", measured.input_tokens},
-                                       {"cached_tokens", measured.cached_tokens},
-                                       {"ttft_ms", spread(measured.ttft_ms)},
-                                       {"delta_gap_ms", spread(measured.gap_ms)},
-                                       {"turn_ms", spread(measured.turn_ms)}};
-  std::ofstream(options.json_path) << json.dump(2) << '\n';
-}
-
 int Complain(const std::string& sentence) {
   std::fprintf(stderr, "ringside: %s\n", sentence.c_str());
   return 1;
 }
 
+/// Conversations on a server of ours, deleted with this object.
+class Conversations {
+ public:
+  explicit Conversations(const ServerAccess& server) : http_(server.url, server.api_key) {}
+  ~Conversations() {
+    for (const std::string& id : ids_) static_cast<void>(DeleteConversation(http_, id));
+  }
+  Conversations(const Conversations&) = delete;
+  Conversations& operator=(const Conversations&) = delete;
+
+  Outcome<std::string> Make() {
+    Outcome<std::string> made = CreateConversation(http_);
+    if (made) ids_.push_back(*made);
+    return made;
+  }
+
+ private:
+  const HttpClient http_;
+  std::vector<std::string> ids_;
+};
+
+/// Holds so many conversations to their ends.
+Outcome<LoadRun> Hold(const ServerAccess& server, const LoadBenchOptions& options, const Dataset& dataset, int count) {
+  Conversations made(server);
+  std::vector<SpeakerOptions> speaking;
+  for (int i = 0; i < count; ++i) {
+    speaking.push_back({.protocol = options.protocol,
+                        .model = options.model,
+                        .max_tokens = options.max_tokens,
+                        .ignore_eos = options.ignore_eos});
+    if (options.protocol != Protocol::kRingside) continue;
+    const Outcome<std::string> id = made.Make();
+    if (!id) return id.failure();
+    speaking.back().conversation = *id;
+  }
+  LoadRun run;
+  Countdown countdown(count);
+  IoRuntime runtime;
+  const Clock::time_point begun = Clock::now();
+  const Talker::Setting setting{runtime, server, options, dataset, begun, run, countdown};
+  Workload arrivals(options.seed);
+  std::vector<std::shared_ptr<Talker>> talkers;
+  int64_t arrival_ms = 0;
+  for (int i = 0; i < count; ++i) {
+    talkers.push_back(std::make_shared<Talker>(setting, speaking[static_cast<size_t>(i)], i,
+                                               options.seed + static_cast<unsigned>(i)));
+    // At a rate they come whatever becomes of the others; else all together, after a first thought.
+    arrival_ms = options.rate > 0 ? arrival_ms + arrivals.ThinkMs(1 / options.rate) : arrivals.ThinkMs(options.think_s);
+    talkers.back()->Start(std::chrono::milliseconds(arrival_ms));
+  }
+  countdown.Wait();
+  run.wall_s = Ms(Clock::now() - begun) / 1000;
+  return run;
+}
+
+bool WriteFile(const std::string& path, const std::string& text) {
+  std::ofstream file(path);
+  file << text;
+  file.close();
+  return file.good();
+}
+
 }  // namespace
 
-int BenchLoad(const ServerAccess& server, const LoadBenchOptions& options) {
+int BenchLoad(const ServerAccess& server, const LoadBenchOptions& given) {
   AllowManySockets();
-  const HttpClient http(server.url, server.api_key);
-  std::vector<std::string> conversations;
-  for (int i = 0; i < options.conversations; ++i) {
-    const Outcome<std::string> made = CreateConversation(http);
-    if (!made) return Complain(made.failure().message);
-    conversations.push_back(*made);
+  LoadBenchOptions options = given;
+  Dataset dataset;
+  if (!options.dataset_path.empty()) {
+    Outcome<Dataset> read = ReadDataset(options.dataset_path);
+    if (!read) return Complain(read.failure().message);
+    dataset = std::move(*read);
   }
-  Measured measured;
-  Countdown countdown(options.conversations);
-  double wall_s = 0;
-  {
-    IoRuntime runtime;
-    std::vector<std::unique_ptr<Talker>> talkers;
-    unsigned seed = options.seed;
-    const Clock::time_point start = Clock::now();
-    for (const std::string& conversation : conversations) {
-      talkers.push_back(std::make_unique<Talker>(runtime, server, options, conversation, seed++, measured, countdown));
-      talkers.back()->Start();
-    }
-    countdown.Wait();
-    wall_s = std::chrono::duration<double>(Clock::now() - start).count();
+  if (options.model.empty() && options.protocol != Protocol::kRingside) {
+    const Outcome<ServedModel> model = GetModel(HttpClient(server.url, server.api_key));
+    if (!model) return Complain(model.failure().message);
+    options.model = model->name;
   }
-  for (const std::string& conversation : conversations) static_cast<void>(DeleteConversation(http, conversation));
-  PrintReport(options, measured, wall_s);
-  if (measured.failures > 0) return Complain("Some turns failed; the first: " + measured.first_failure);
+  if (options.warm_up > 0) {
+    const Outcome<LoadRun> warm = Hold(server, options, dataset, options.warm_up);
+    if (!warm) return Complain(warm.failure().message);
+  }
+  const Outcome<LoadRun> run = Hold(server, options, dataset, options.conversations);
+  if (!run) return Complain(run.failure().message);
+  std::printf("%s", LoadTable(options, *run).c_str());
+  if (!options.json_path.empty() && !WriteFile(options.json_path, LoadJson(options, *run))) {
+    return Complain("Cannot write " + options.json_path + ".");
+  }
+  if (!options.svg_path.empty() && !WriteFile(options.svg_path, LoadChart(options, *run))) {
+    return Complain("Cannot write " + options.svg_path + ".");
+  }
+  for (const TurnRecord& turn : run->turns) {
+    if (!turn.error.empty()) return Complain("Some turns failed; the first: " + turn.error + ": " + turn.message);
+  }
   return 0;
 }
 

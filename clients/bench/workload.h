@@ -15,7 +15,7 @@ class Workload {
   std::string Words(int count);
   /// A log-normal number of words around `median`, at least 1 and at most 8 times the median.
   int Length(int median);
-  /// Exponentially distributed milliseconds.
+  /// Exponentially distributed milliseconds: a pause for thought, or the time between two arrivals.
   int ThinkMs(double mean_s);
 
  private:

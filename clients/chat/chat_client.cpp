@@ -6,11 +6,7 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <utility>
-#include <vector>
-
-#include "clients/terminal/history.h"
 
 namespace ringside::client {
 
@@ -44,57 +40,14 @@ std::optional<LinkEvent> EventQueue::Wait(int timeout_ms) {
 
 ChatClient::ChatClient(const ServerAccess& server)
     : http_(server.url, server.api_key),
-      link_(runtime_, {.url = server.url, .api_key = server.api_key}, [this](LinkEvent event) { events_.Push(std::move(event)); }) {}
+      link_(runtime_, {.url = server.url, .api_key = server.api_key},
+            [this](LinkEvent event) { events_.Push(std::move(event)); }) {}
 
 bool IsConversationId(const std::string& id) {
   return id.starts_with("conv_") && id.size() > 5 && id.size() <= 128 &&
          std::all_of(id.begin(), id.end(), [](unsigned char c) {
            return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '-';
          });
-}
-
-namespace {
-
-constexpr size_t kMaxRemembered = 50;
-
-using Remembered = std::vector<std::pair<std::string, std::string>>;  // server, conversation; the latest first
-
-std::string LastFile() {
-  const std::string folder = StateFolder();
-  return folder.empty() ? "" : folder + "/last";
-}
-
-Remembered ReadLast(const std::string& path) {
-  Remembered all;
-  std::ifstream file(path);
-  std::string server, id;
-  while (file >> server >> id) all.emplace_back(server, id);
-  return all;
-}
-
-}  // namespace
-
-std::string LastConversation(const ServerUrl& url) {
-  for (const auto& [server, id] : ReadLast(LastFile())) {
-    if (server == url.Authority() && IsConversationId(id)) return id;
-  }
-  return "";
-}
-
-void RememberLastConversation(const ServerUrl& url, const std::string& id) {
-  const std::string path = LastFile();
-  if (path.empty() || id.empty()) return;
-  Remembered all = ReadLast(path);
-  std::erase_if(all, [&](const auto& entry) { return entry.first == url.Authority(); });
-  all.insert(all.begin(), {url.Authority(), id});
-  if (all.size() > kMaxRemembered) all.resize(kMaxRemembered);
-  const std::string next = path + ".new";
-  {
-    std::ofstream file(next);
-    for (const auto& [server, conversation] : all) file << server << ' ' << conversation << '\n';
-    if (!file.good()) return;
-  }
-  std::rename(next.c_str(), path.c_str());
 }
 
 std::string DescribeReport(const TurnReport& report) {

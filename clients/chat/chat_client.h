@@ -53,10 +53,6 @@ class ChatClient {
 /// True for what may stand in a request's path: "conv_" and letters, digits, '-' and '_'.
 bool IsConversationId(const std::string& id);
 
-/// The conversation that was used last on this server, as remembered in the state folder; "" = none.
-std::string LastConversation(const ServerUrl& url);
-void RememberLastConversation(const ServerUrl& url, const std::string& id);
-
 /// One line: what an answer cost.
 std::string DescribeReport(const TurnReport& report);
 

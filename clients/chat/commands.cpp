@@ -2,8 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
-
-#include "clients/chat/settings.h"
+#include <utility>
 
 namespace ringside::client {
 namespace {
@@ -21,7 +20,7 @@ constexpr Entry kCommands[] = {
     {"/help", Name::kHelp, "", "this list"},
     {"/?", Name::kHelp, "", nullptr},
     {"/regen", Name::kRegen, "", "answer the last message again"},
-    {"/continue", Name::kContinue, "", "let an answer that was cut go on where it stopped"},
+    {"/continue", Name::kContinue, "", "let an answer that was cut go on where it stopped, as one message"},
     {"/undo", Name::kUndo, "", "take back the last message and its answer"},
     {"/rewind", Name::kRewind, " N", "take back the last N messages and their answers"},
     {"/fork", Name::kFork, "", "go on in a copy; this conversation stays as it is"},
@@ -31,7 +30,10 @@ constexpr Entry kCommands[] = {
     {"/stats", Name::kStats, " [on|off]", "what an answer cost; on: after every answer"},
     {"/sessions", Name::kSessions, "", "the conversations on the server"},
     {"/resume", Name::kResume, " ID", "go on with one of them (its id, or its number in /sessions)"},
-    {"/save", Name::kSave, " FILE.md", "write the conversation to a new file"},
+    {"/title", Name::kTitle, " TEXT", "what the conversation is listed by"},
+    {"/edit", Name::kEdit, " [TEXT]", "write a message in your editor (VISUAL, EDITOR)"},
+    {"/save", Name::kSave, " FILE.md", "write the conversation to a new file, to be read"},
+    {"/export", Name::kExport, " FILE.json", "write it to a new file, for programs"},
     {"/history", Name::kHistory, " on|off", "remember what is typed, or not"},
     {"/bye", Name::kBye, "", "leave (as Ctrl-D); the conversation stays on the server"},
     {"/exit", Name::kBye, "", nullptr},
@@ -46,7 +48,20 @@ constexpr std::string_view kKeysHelp =
     "  //...                 sends a message that begins with a slash\n"
     "  Ctrl-C                stops the answer and keeps the conversation\n"
     "  Ctrl-D                leaves\n"
-    "  Tab, Up, Down, Ctrl-R completes commands, walks and searches what was typed before";
+    "  Tab                   completes commands, settings, conversations and file names\n"
+    "  Up, Down, Ctrl-R      walks and searches what was typed before";
+
+/// Commands of other chats, and what does the same here.
+constexpr std::pair<std::string_view, std::string_view> kElsewhere[] = {
+    {"/show", "/set shows the settings, /system the next system message, /stats what the last answer cost."},
+    {"/load", "/resume ID goes on with a conversation; another model is another server (ringside-server --model)."},
+    {"/clear", "/new begins a new conversation and keeps this one; Ctrl-L clears the screen."},
+    {"/reset", "/new begins a new conversation and keeps this one."},
+    {"/list", "/sessions lists the conversations."},
+    {"/retry", "/regen answers the last message again."},
+    {"/read", "A file is put before a question by a pipe: ringside chat \"Explain this.\" < FILE."},
+    {"/copy", "/save FILE.md writes the conversation to a file."},
+};
 
 std::string_view Trim(std::string_view text) {
   const size_t first = text.find_first_not_of(" \t");
@@ -108,20 +123,16 @@ Command ParseCommand(const std::string& input) {
     }
   }
   command.name = Name::kUnknown;
-  command.hint = HintFor(word);
+  for (const auto& [other, hint] : kElsewhere) {
+    if (word == other) command.hint = hint;
+  }
+  if (command.hint.empty()) command.hint = HintFor(word);
   return command;
 }
 
 std::vector<std::string> CompleteCommand(std::string_view line) {
   std::vector<std::string> found;
   if (!line.starts_with('/')) return found;
-  constexpr std::string_view kSet = "/set ";
-  if (line.starts_with(kSet)) {
-    for (const std::string& name : Settings::Names()) {
-      if (name.starts_with(line.substr(kSet.size()))) found.push_back(std::string(kSet) + name + " ");
-    }
-    return found;
-  }
   for (const Entry& entry : kCommands) {
     if (!std::string_view(entry.spelling).starts_with(line)) continue;
     found.push_back(std::string(entry.spelling) + (entry.takes[0] != '\0' ? " " : ""));

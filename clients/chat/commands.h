@@ -1,4 +1,4 @@
-// The commands of the chat: their names, what they take, completion, and the hint for what is none. Pure functions.
+// The commands of the chat: their names, what they take, and the hint for what is none. Pure functions.
 #pragma once
 
 #include <string>
@@ -23,7 +23,10 @@ struct Command {
     kStats,
     kSessions,
     kResume,
+    kTitle,
+    kEdit,
     kSave,
+    kExport,
     kHistory,
     kBye,
   };
@@ -35,7 +38,7 @@ struct Command {
 /// A line that begins with a slash is a command, or kUnknown; two slashes stand for one and make an ordinary input. An
 /// input of several lines is never a command.
 Command ParseCommand(const std::string& input);
-/// What a line may be completed to: command names, and the names of settings behind "/set ".
+/// The commands that a line may be completed to, each with a blank behind it if it takes something.
 std::vector<std::string> CompleteCommand(std::string_view line);
 /// For /help.
 std::string CommandHelp();

@@ -8,8 +8,10 @@
 #include <string>
 
 #include "clients/chat/chat_client.h"
-#include "clients/terminal/sanitiser.h"
+#include "clients/chat/remembered.h"
 #include "clients/chat/session_list.h"
+#include "clients/chat/transcript.h"
+#include "clients/terminal/sanitiser.h"
 #include "clients/terminal/terminal.h"
 #include "clients/terminal/text_width.h"
 
@@ -40,13 +42,10 @@ Outcome<std::string> Question(const ChatOptions& chat) {
   return piped + (piped.empty() || chat.prompt.empty() ? "" : "\n\n") + chat.prompt;
 }
 
-Outcome<std::string> Conversation(const ChatOptions& options, const HttpClient& http) {
+Outcome<std::string> Conversation(const ChatOptions& options, const HttpClient& http, const std::string& question) {
   if (options.continue_last) return FindLastConversation(http);
-  if (options.session.empty()) return CreateConversation(http);
-  if (!IsConversationId(options.session)) {
-    return Failure{"\"" + options.session + "\" is no conversation's id (conv_...)."};
-  }
-  return options.session;
+  if (options.session.empty()) return CreateConversation(http, TitleOf(question));
+  return FindConversation(http, options.session);
 }
 
 class OneAnswer {
@@ -149,19 +148,25 @@ int AnswerOnce(const ServerAccess& server, const ChatOptions& options) {
   }
   SignalPipe::Instance();
   ChatClient client(server);
-  const Outcome<std::string> conversation = Conversation(options, client.http());
+  const Outcome<std::string> conversation = Conversation(options, client.http(), *question);
   if (!conversation) {
     Complain(conversation.failure().message);
     return 1;
   }
-  RememberLastConversation(server.url, *conversation);
+  const bool is_new = options.session.empty() && !options.continue_last;
+  const bool ephemeral = options.ephemeral.value_or(is_new);
+  if (!ephemeral) RememberLastConversation(server.url, *conversation);
   TurnRequest turn;
   turn.conversation = *conversation;
   turn.input = {{"user", *question}};
   turn.instructions = options.system;
   turn.fields = options.settings.Fields();
   turn.request_id = MakeRequestId();
-  return OneAnswer(client, options.stats).Run(std::move(turn));
+  const int code = OneAnswer(client, options.stats).Run(std::move(turn));
+  if (!ephemeral) return code;
+  const Outcome<Done> deleted = DeleteConversation(client.http(), *conversation);
+  if (!deleted) Complain("The conversation is still on the server: " + deleted.failure().message);
+  return code;
 }
 
 }  // namespace ringside::client

@@ -2,6 +2,9 @@
 
 #include <utility>
 
+#include "clients/chat/completion.h"
+#include "clients/chat/remembered.h"
+
 namespace ringside::client {
 namespace {
 
@@ -22,10 +25,12 @@ Repl::Repl(const ServerAccess& server, const ChatOptions& options, Terminal& ter
       screen_(terminal, WantsColour(options.colour, true), escapes_),
       client_(server),
       history_(HistoryFile(options.history)),
-      editor_(history_, CompleteCommand),
+      editor_(history_, [this](std::string_view line) { return CompleteLine(line, listed_); }),
       system_(options.system),
       settings_(options.settings),
-      stats_(options.stats) {
+      stats_(options.stats),
+      listed_(ListedConversations(server.url)),
+      watch_(server) {
   history_.set_on(options.history);
 }
 
@@ -47,8 +52,12 @@ int Repl::Run() {
     }
   }
   terminal_.LeaveRawMode();
+  if (ephemeral()) {
+    DeleteEphemeral();
+    return 0;
+  }
   RememberLastConversation(server_.url, conversation_);
-  if (!conversation_.empty()) screen_.Notice("Go on with: " + ResumeLine());
+  if (!conversation_.empty()) screen_.Verbatim("Go on with: " + ResumeLine());
   return 0;
 }
 
@@ -72,7 +81,16 @@ Repl::Input Repl::ReadInput(std::string& input) {
 }
 
 Repl::Input Repl::ReadLine(const std::string& prompt, std::string& line) {
-  return escapes_ ? ReadEditedLine(prompt, line) : ReadPlainLine(prompt, line);
+  if (!conversation_.empty() && seen_) watch_.Begin(conversation_, static_cast<int64_t>(*seen_));
+  const Input read = escapes_ ? ReadEditedLine(prompt, line) : ReadPlainLine(prompt, line);
+  watch_.End();
+  return read;
+}
+
+void Repl::FollowOthers() {
+  watch_.End();
+  CatchUp();
+  if (seen_) watch_.Begin(conversation_, static_cast<int64_t>(*seen_));
 }
 
 Repl::Input Repl::ReadEditedLine(const std::string& prompt, std::string& line) {
@@ -87,7 +105,12 @@ Repl::Input Repl::ReadEditedLine(const std::string& prompt, std::string& line) {
       }
     }
     if (!keys.empty()) terminal_.Write(editor_.Draw(terminal_.size()));
-    const Wake wake = terminal_.Wait(-1, keys_.waiting() ? kEscapeTimeoutMs : -1);
+    const Wake wake = terminal_.Wait(watch_.fd(), keys_.waiting() ? kEscapeTimeoutMs : -1);
+    if (wake.readable) {
+      terminal_.Write(editor_.Hide(terminal_.size()));
+      FollowOthers();
+      terminal_.Write(editor_.Draw(terminal_.size()));
+    }
     if (wake.terminated || wake.end_of_input) {
       terminal_.Write(editor_.Leave(terminal_.size()));
       return Input::kEnd;
@@ -149,7 +172,12 @@ Repl::Input Repl::ReadPlainLine(const std::string& prompt, std::string& line) {
       plain_input_.erase(0, newline + 1);
       return Input::kText;
     }
-    const Wake wake = terminal_.Wait(-1, -1);
+    const Wake wake = terminal_.Wait(watch_.fd(), -1);
+    if (wake.readable) {
+      terminal_.Write("\n");
+      FollowOthers();
+      terminal_.Write(prompt);
+    }
     plain_input_ += wake.input;
     if (wake.terminated || wake.end_of_input || wake.interrupted) {
       terminal_.Write("\n");

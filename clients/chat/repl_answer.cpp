@@ -24,7 +24,8 @@ std::string WhyCut(const std::string& reason) {
 }  // namespace
 
 void Repl::Ask(const std::string& text) {
-  if (!EnsureConversation()) return;
+  CatchUpIfChanged();
+  if (!EnsureConversation(text)) return;
   TurnRequest turn;
   turn.conversation = conversation_;
   turn.input = {{"user", text}};
@@ -32,11 +33,12 @@ void Repl::Ask(const std::string& text) {
   RunTurn(std::move(turn));
 }
 
-void Repl::RunTurn(TurnRequest turn) {
+void Repl::RunTurn(TurnRequest turn, bool goes_on) {
+  added_ = turn.input.size();
+  goes_on_ = goes_on;
   turn.fields = settings_.Fields();
   turn.request_id = MakeRequestId();
-  sanitiser_ = Sanitiser();
-  answer_.clear();
+  BeginAnswer();
   cancelling_ = false;
   client_.link().StartTurn(std::move(turn));
   WaitForTurn();
@@ -62,7 +64,7 @@ void Repl::WaitForTurn() {
     if (wake.interrupted) Interrupt();
     if (wake.terminated || (wake.end_of_input && escapes_)) {
       leaving_ = true;  // the answer goes on at the server
-      screen_.EndAnswer();
+      EndAnswer();
       return;
     }
   }
@@ -77,9 +79,30 @@ void Repl::Interrupt() {
   client_.link().Cancel();
 }
 
+void Repl::BeginAnswer() {
+  answer_.clear();
+  sanitiser_ = Sanitiser();
+  markdown_.reset();
+  // Its marks would be gone without a style in their place.
+  if (screen_.colour() && !options_.plain) markdown_.emplace();
+}
+
 void Repl::ShowText(std::string_view text) {
   answer_ += text;
-  screen_.Answer(sanitiser_.Push(text));
+  Show(sanitiser_.Push(text));
+}
+
+void Repl::Show(const std::string& safe) {
+  if (!markdown_) return screen_.Answer({safe});
+  for (const StyledText& piece : markdown_->Push(safe)) screen_.Answer(piece);
+}
+
+void Repl::EndAnswer() {
+  Show(sanitiser_.Finish());
+  if (markdown_) {
+    for (const StyledText& piece : markdown_->Finish()) screen_.Answer(piece);
+  }
+  screen_.EndAnswer();
 }
 
 bool Repl::OnLinkEvent(const LinkEvent& event) {
@@ -91,9 +114,9 @@ bool Repl::OnLinkEvent(const LinkEvent& event) {
       ShowText(event.text);
       break;
     case LinkEvent::Kind::kRestarted:
+      EndAnswer();
       screen_.Notice("The answer from its beginning:");
-      answer_.clear();
-      sanitiser_ = Sanitiser();
+      BeginAnswer();
       ShowText(event.text);
       break;
     case LinkEvent::Kind::kFinished:
@@ -102,9 +125,12 @@ bool Repl::OnLinkEvent(const LinkEvent& event) {
     case LinkEvent::Kind::kUnknown:
       AskHowItEnded(event.server.response_id);
       break;
+    case LinkEvent::Kind::kLost:
+      seen_.reset();
+      [[fallthrough]];
     case LinkEvent::Kind::kRefused:
     case LinkEvent::Kind::kVerbFailed:
-    case LinkEvent::Kind::kLost:
+      EndAnswer();
       screen_.Error(event.message);
       break;
     case LinkEvent::Kind::kRetrying:
@@ -121,14 +147,17 @@ bool Repl::OnLinkEvent(const LinkEvent& event) {
       }
       break;
     case LinkEvent::Kind::kVerbDone:
+      seen_ = static_cast<size_t>(event.server.items);
       break;
   }
   return event.ends();
 }
 
 void Repl::OnFinished(const ServerEvent& response) {
-  screen_.Answer(sanitiser_.Finish());
-  screen_.EndAnswer();
+  EndAnswer();
+  if (seen_ && response.status != "failed") {
+    *seen_ += added_ + (response.report.output_tokens > 0 && !goes_on_ ? 1 : 0);
+  }
   last_report_ = response.report;
   if (response.status == "failed") {
     screen_.Error(response.error.message.empty() ? "The answer failed." : response.error.message);
@@ -150,6 +179,8 @@ void Repl::AskHowItEnded(const std::string& response_id) {
     ShowText(response->text.substr(answer_.size()));
     OnFinished(*response);
   } else {
+    EndAnswer();
+    seen_.reset();
     screen_.Error("The end of this answer was lost with the connection. /regen asks for another.");
   }
 }

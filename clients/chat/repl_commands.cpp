@@ -2,16 +2,13 @@
 #include <charconv>
 #include <utility>
 
+#include "clients/chat/own_editor.h"
 #include "clients/chat/repl.h"
-#include "clients/chat/session_list.h"
 #include "clients/chat/transcript.h"
 #include "clients/wire/models.h"
 
 namespace ringside::client {
 namespace {
-
-constexpr size_t kListed = 20;
-constexpr size_t kShownMessages = 4;
 
 bool ParseCount(const std::string& text, size_t& count) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
@@ -19,93 +16,6 @@ bool ParseCount(const std::string& text, size_t& count) {
 }
 
 }  // namespace
-
-std::string Repl::ResumeLine() const {
-  // A command that starts the server itself has an address of its own each time.
-  if (!options_.command.empty()) return options_.command + " --session " + conversation_;
-  std::string line = "ringside chat --session " + conversation_;
-  if (!server_.url_text.empty()) line += " --url " + server_.url_text;
-  return line;
-}
-
-bool Repl::Start() {
-  std::string wanted = options_.session;
-  if (options_.continue_last) {
-    const Outcome<std::string> last = FindLastConversation(client_.http());
-    if (!last) {
-      screen_.Error(last.failure().message);
-      return false;
-    }
-    wanted = *last;
-  }
-  if (!wanted.empty()) return Attach(wanted);
-  const Outcome<ServedModel> model = GetModel(client_.http());
-  if (!model) {
-    screen_.Error(model.failure().message);
-    if (model.failure().http_status == 0) screen_.Error("Start it with ringside-server, or name another with --url.");
-    return false;
-  }
-  screen_.Notice("ringside · " + model->name + " · /help for commands, Ctrl-D to leave");
-  return true;
-}
-
-bool Repl::Attach(const std::string& id) {
-  if (!IsConversationId(id)) {
-    screen_.Error("\"" + id + "\" is no conversation's id (conv_...); /sessions lists them.");
-    return false;
-  }
-  const Outcome<ConversationSummary> found = GetConversation(client_.http(), id);
-  if (!found) {
-    const bool unknown = found.failure().http_status == 404;
-    screen_.Error(unknown ? "The server has no conversation " + id + "." : found.failure().message);
-    return false;
-  }
-  conversation_ = id;
-  system_.reset();
-  last_report_.reset();
-  RememberLastConversation(server_.url, conversation_);
-  ShowLastMessages();
-  return true;
-}
-
-void Repl::ShowLastMessages() {
-  const std::optional<std::vector<InputMessage>> items = Items();
-  if (!items) return;
-  screen_.Notice("Going on with " + conversation_ + ", " + std::to_string(items->size()) + " messages.");
-  const size_t first = items->size() > kShownMessages ? items->size() - kShownMessages : 0;
-  for (size_t i = first; i < items->size(); ++i) {
-    const InputMessage& message = (*items)[i];
-    screen_.Notice((message.role == "user"        ? ">>> "
-                    : message.role == "assistant" ? ""
-                                                  : message.role + ": ") +
-                   message.text);
-  }
-  if (!items->empty() && items->back().role == "assistant" && !items->back().complete) {
-    screen_.Notice("[this answer was cut; /continue lets it go on]");
-  }
-}
-
-bool Repl::EnsureConversation() {
-  if (!conversation_.empty()) return true;
-  const Outcome<std::string> made = CreateConversation(client_.http());
-  if (!made) {
-    screen_.Error(made.failure().message);
-    return false;
-  }
-  conversation_ = *made;
-  RememberLastConversation(server_.url, conversation_);
-  return true;
-}
-
-std::optional<std::vector<InputMessage>> Repl::Items() {
-  if (conversation_.empty()) return std::vector<InputMessage>();
-  Outcome<std::vector<InputMessage>> items = GetItems(client_.http(), conversation_);
-  if (!items) {
-    screen_.Error(items.failure().message);
-    return std::nullopt;
-  }
-  return std::move(*items);
-}
 
 void Repl::Execute(const Command& command) {
   using Name = Command::Name;
@@ -138,8 +48,14 @@ void Repl::Execute(const Command& command) {
       return ListSessions();
     case Name::kResume:
       return Resume(command.text);
+    case Name::kTitle:
+      return Retitle(command.text);
+    case Name::kEdit:
+      return Edit(command.text);
     case Name::kSave:
       return Save(command.text);
+    case Name::kExport:
+      return Export(command.text);
     case Name::kHistory:
       return SetHistory(command.text);
     case Name::kBye:
@@ -152,8 +68,10 @@ void Repl::Regenerate() {
   const std::optional<std::vector<InputMessage>> items = Items();
   if (!items) return;
   if (items->empty()) return screen_.Notice("There is nothing to answer yet.");
-  if (items->back().role == "assistant") {
-    client_.link().Rewind(conversation_, static_cast<int64_t>(items->size()) - 1);
+  size_t keep = items->size();
+  while (keep > 0 && (*items)[keep - 1].role == "assistant") --keep;
+  if (keep < items->size()) {
+    client_.link().Rewind(conversation_, static_cast<int64_t>(keep));
     if (!WaitForVerb()) return;
   }
   TurnRequest turn;
@@ -169,7 +87,7 @@ void Repl::Continue() {
   }
   TurnRequest turn;
   turn.conversation = conversation_;
-  RunTurn(std::move(turn));
+  RunTurn(std::move(turn), /*goes_on=*/true);
 }
 
 bool Repl::TakeBack(size_t exchanges) {
@@ -198,25 +116,11 @@ void Repl::Rewind(const std::string& argument) {
   TakeBack(exchanges);
 }
 
-void Repl::Fork() {
-  if (conversation_.empty()) return screen_.Notice("There is nothing to copy yet.");
-  client_.link().Fork(conversation_, std::nullopt);
-  const std::optional<ServerEvent> forked = WaitForVerb();
-  if (!forked) return;
-  const std::string before = std::exchange(conversation_, forked->session);
-  RememberLastConversation(server_.url, conversation_);
-  screen_.Notice("Going on in the copy " + conversation_ + "; /resume " + before + " goes back.");
-}
-
-void Repl::StartNew(std::optional<std::string> system) {
-  const std::string before = std::exchange(conversation_, "");
-  system_ = std::move(system);
-  last_report_.reset();
-  screen_.Notice("A new conversation" + (before.empty() ? "." : "; /resume " + before + " goes back."));
-}
-
 void Repl::SetSystem(const std::string& text) {
   if (text.empty()) {
+    const Outcome<ConversationSummary> now =
+        conversation_.empty() ? Failure{} : GetConversation(client_.http(), conversation_);
+    if (now && now->instructions) screen_.Notice("System message of this conversation: " + *now->instructions);
     return screen_.Notice(system_ ? "System message of the next conversation: " + *system_
                                   : "/system TEXT starts a new conversation with this system message.");
   }
@@ -235,6 +139,10 @@ void Repl::SetSetting(const std::string& argument) {
   if (value_at == std::string::npos) return screen_.Notice("/set NAME VALUE; /set alone shows all.");
   const std::string value = argument.substr(value_at);
   if (name == "history") return SetHistory(value);
+  if (name == "parameter") return SetSetting(value);  // as other chats spell it
+  if (name == "system") {
+    return screen_.Notice("A system message is no setting: /system TEXT starts a new conversation with it.");
+  }
   const Outcome<Done> set = settings_.Set(name, value);
   if (!set) return screen_.Notice(set.failure().message);
   screen_.Notice(name + " = " + value);
@@ -254,28 +162,35 @@ void Repl::SetStats(const std::string& argument) {
   screen_.Notice(last_report_ ? DescribeReport(*last_report_) : "There is no answer to tell of yet.");
 }
 
-void Repl::ListSessions() {
-  const Outcome<std::vector<ConversationSummary>> sessions = ListConversations(client_.http(), kListed);
-  if (!sessions) return screen_.Error(sessions.failure().message);
-  listed_.clear();
-  for (const ConversationSummary& session : *sessions) listed_.push_back(session.id);
-  screen_.Line(DescribeSessions(*sessions, conversation_));
-}
-
-void Repl::Resume(const std::string& argument) {
-  if (argument.empty()) return screen_.Notice("/resume ID; /sessions lists the conversations.");
-  size_t number = 0;
-  const bool numbered = ParseCount(argument, number) && number <= listed_.size();
-  Attach(numbered ? listed_[number - 1] : argument);
-}
-
 void Repl::Save(const std::string& argument) {
   if (argument.empty()) return screen_.Notice("/save FILE.md writes the conversation to a new file.");
+  WriteConversation(argument, TranscriptMarkdown);
+}
+
+void Repl::Export(const std::string& argument) {
+  if (argument.empty()) return screen_.Notice("/export FILE.json writes the conversation to a new file.");
+  WriteConversation(argument, TranscriptJson);
+}
+
+void Repl::WriteConversation(const std::string& path,
+                             std::string (*form)(const ConversationSummary&, const std::vector<InputMessage>&)) {
+  if (conversation_.empty()) return screen_.Notice("There is nothing to write yet.");
+  const Outcome<ConversationSummary> conversation = GetConversation(client_.http(), conversation_);
+  if (!conversation) return screen_.Error(conversation.failure().message);
   const std::optional<std::vector<InputMessage>> items = Items();
   if (!items) return;
-  const Outcome<Done> saved = SaveTranscript(argument, conversation_, *items);
-  if (!saved) return screen_.Error(saved.failure().message);
-  screen_.Notice("Wrote " + std::to_string(items->size()) + " messages to " + argument + ".");
+  const Outcome<Done> written = WriteNewFile(path, form(*conversation, *items));
+  if (!written) return screen_.Error(written.failure().message);
+  screen_.Notice("Wrote " + std::to_string(items->size()) + " messages to " + path + ".");
+}
+
+void Repl::Edit(const std::string& argument) {
+  const Outcome<std::string> text = WriteInEditor(terminal_, argument);
+  if (!text) return screen_.Error(text.failure().message);
+  if (text->find_first_not_of(" \t\n") == std::string::npos) return screen_.Notice("Nothing was written.");
+  screen_.Line(*text);
+  history_.Add(*text);
+  Ask(*text);
 }
 
 }  // namespace ringside::client

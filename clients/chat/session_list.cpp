@@ -1,8 +1,10 @@
 #include "clients/chat/session_list.h"
 
+#include <charconv>
 #include <ctime>
 
 #include "clients/chat/chat_client.h"
+#include "clients/chat/remembered.h"
 
 namespace ringside::client {
 namespace {
@@ -62,6 +64,7 @@ std::string DescribeSession(const ConversationSummary& session) {
   std::string text = session.id;
   std::string times = LocalTime(session.created_at);
   if (session.updated_at > 0) times += ", last used " + LocalTime(session.updated_at);
+  AddLine(text, "title", session.Title());
   AddLine(text, "made", times);
   AddLine(text, "messages", session.messages >= 0 ? std::to_string(session.messages) : "");
   AddLine(text, "tokens", DescribeTokens(session));
@@ -92,9 +95,30 @@ std::string DescribeSessions(const std::vector<ConversationSummary>& sessions, c
     if (session.tokens >= 0) line += ", " + Count(session.tokens, "token");
     if (!session.cache.empty() && session.cache != "new") line += ", cache: " + session.cache;
     if (!session.active_response.empty()) line += ", answering";
+    if (!session.Title().empty()) line += "\n      " + session.Title();
     text += (i > 0 ? "\n" : "") + line;
   }
   return text;
+}
+
+Outcome<std::string> FindConversation(const HttpClient& http, const std::string& name) {
+  if (IsConversationId(name)) return name;
+  size_t number = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+  if (error != std::errc() || end != name.data() + name.size() || number == 0) {
+    return Failure{"\"" + name + "\" is no conversation: give its id (conv_...) or its number in the list of them."};
+  }
+  std::vector<std::string> listed = ListedConversations(http.url());
+  if (listed.empty()) {
+    const Outcome<std::vector<ConversationSummary>> newest = ListConversations(http, number);
+    if (!newest) return newest.failure();
+    for (const ConversationSummary& session : *newest) listed.push_back(session.id);
+  }
+  if (number > listed.size()) {
+    return Failure{"There is no number " + name + " in the list of conversations; it has " +
+                   std::to_string(listed.size()) + "."};
+  }
+  return listed[number - 1];
 }
 
 Outcome<std::string> FindLastConversation(const HttpClient& http) {

@@ -21,20 +21,21 @@ struct Entry {
   const char* wire_name;
   Type type;
   double least, most;
+  const char* otherwise;  // what holds where nothing is set and the server tells nothing; null = the server's secret
   const char* meaning;
 };
 
 constexpr Entry kEntries[] = {
-    {"temperature", "temperature", Type::kNumber, 0, 2, "0 = always the likeliest token"},
-    {"top_p", "top_p", Type::kNumber, 0, 1, "sample from the likeliest tokens of this probability together"},
-    {"top_k", "top_k", Type::kInteger, 0, 1e9, "sample from so many likeliest tokens; 0 = all"},
-    {"min_p", "min_p", Type::kNumber, 0, 1, "drop tokens less likely than this share of the likeliest"},
-    {"seed", "seed", Type::kInteger, -9.2e18, 9.2e18, "the same seed gives the same answer"},
-    {"max_tokens", "max_output_tokens", Type::kInteger, 1, 1e9, "longest answer"},
-    {"stop", "stop", Type::kTexts, 0, 0, "text that ends an answer, or a JSON list of texts"},
-    {"repetition_penalty", "repetition_penalty", Type::kNumber, 0, kNoLimit, "1 = none"},
-    {"presence_penalty", "presence_penalty", Type::kNumber, -2, 2, "0 = none"},
-    {"frequency_penalty", "frequency_penalty", Type::kNumber, -2, 2, "0 = none"},
+    {"temperature", "temperature", Type::kNumber, 0, 2, nullptr, "0 = always the likeliest token"},
+    {"top_p", "top_p", Type::kNumber, 0, 1, nullptr, "sample from the likeliest tokens of this probability together"},
+    {"top_k", "top_k", Type::kInteger, 0, 1e9, nullptr, "sample from so many likeliest tokens; 0 = all"},
+    {"min_p", "min_p", Type::kNumber, 0, 1, nullptr, "drop tokens less likely than this share of the likeliest"},
+    {"seed", "seed", Type::kInteger, -9.2e18, 9.2e18, "random", "the same seed gives the same answer"},
+    {"max_tokens", "max_output_tokens", Type::kInteger, 1, 1e9, nullptr, "longest answer"},
+    {"stop", "stop", Type::kTexts, 0, 0, "none", "text that ends an answer, or a JSON list of texts"},
+    {"repetition_penalty", "repetition_penalty", Type::kNumber, 0, kNoLimit, "1", "1 = none"},
+    {"presence_penalty", "presence_penalty", Type::kNumber, -2, 2, "0", "0 = none"},
+    {"frequency_penalty", "frequency_penalty", Type::kNumber, -2, 2, "0", "0 = none"},
 };
 
 const Entry* FindEntry(const std::string& name) {
@@ -139,9 +140,10 @@ std::string Settings::Describe(const std::map<std::string, std::string>& default
     std::string line = std::string("  ") + entry.name;
     line.resize(std::max<size_t>(line.size() + 1, 22), ' ');
     const auto servers = defaults.find(entry.wire_name);
-    line += value != values_.end()      ? value->second
-            : servers != defaults.end() ? servers->second + " (default)"
-                                        : "default";
+    line += value != values_.end()       ? value->second
+            : servers != defaults.end()  ? servers->second + " (default)"
+            : entry.otherwise != nullptr ? std::string(entry.otherwise) + " (default)"
+                                         : "not told (default)";
     line.resize(std::max<size_t>(line.size() + 1, 38), ' ');
     lines += line + entry.meaning + "\n";
   }

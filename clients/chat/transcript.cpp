@@ -6,13 +6,16 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <nlohmann/json.hpp>
 
+#include "clients/terminal/sanitiser.h"
 #include "clients/terminal/text_width.h"
 
 namespace ringside::client {
 namespace {
 
 constexpr int kLineColumns = 60;
+constexpr size_t kMostTitleBytes = 480;  // of a value in a conversation's metadata, with room for an ellipsis
 
 const char* Heading(const std::string& role) {
   if (role == "user") return "You";
@@ -21,16 +24,38 @@ const char* Heading(const std::string& role) {
 
 }  // namespace
 
-std::string TranscriptMarkdown(const std::string& conversation, const std::vector<InputMessage>& items) {
-  std::string text = "# " + (conversation.empty() ? "Conversation" : conversation) + "\n";
-  for (const InputMessage& item : items) {
-    text += std::string("\n## ") + Heading(item.role) + "\n\n" + item.text + "\n";
-  }
+std::string TranscriptMarkdown(const ConversationSummary& conversation, const std::vector<InputMessage>& items) {
+  std::string text = "# " + (conversation.Title().empty() ? conversation.id : conversation.Title()) + "\n";
+  const auto add = [&text](const std::string& role, const std::string& words) {
+    text += std::string("\n## ") + Heading(role) + "\n\n" + words + "\n";
+  };
+  if (conversation.instructions) add("system", *conversation.instructions);
+  for (const InputMessage& item : items) add(item.role, item.text);
   return text;
 }
 
-Outcome<Done> SaveTranscript(const std::string& path, const std::string& conversation,
-                             const std::vector<InputMessage>& items) {
+std::string TranscriptJson(const ConversationSummary& conversation, const std::vector<InputMessage>& items) {
+  using Json = nlohmann::ordered_json;
+  Json json = {{"id", conversation.id},
+               {"title", conversation.Title()},
+               {"created_at", conversation.created_at},
+               {"messages", Json::array()}};
+  const auto add = [&json](const std::string& role, const std::string& words, bool complete) {
+    json["messages"].push_back({{"role", role}, {"content", words}, {"complete", complete}});
+  };
+  if (conversation.instructions) add("system", *conversation.instructions, true);
+  for (const InputMessage& item : items) add(item.role, item.text, item.complete);
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string TitleOf(std::string_view message) {
+  const size_t begin = message.find_first_not_of(" \t\r\n");
+  if (begin == std::string_view::npos) return "";
+  const std::string title = Sanitise(FirstLine(message.substr(begin)));
+  return title.size() <= kMostTitleBytes ? title : "";
+}
+
+Outcome<Done> WriteNewFile(const std::string& path, const std::string& text) {
   std::string real = path;
   const char* home = std::getenv("HOME");
   if (path.starts_with("~/") && home != nullptr) real = home + path.substr(1);
@@ -39,7 +64,6 @@ Outcome<Done> SaveTranscript(const std::string& path, const std::string& convers
     if (errno == EEXIST) return Failure{"There is a file " + path + " already; name another."};
     return Failure{"Cannot write " + path + ": " + std::strerror(errno) + "."};
   }
-  const std::string text = TranscriptMarkdown(conversation, items);
   size_t done = 0;
   while (done < text.size()) {
     const ssize_t wrote = ::write(file, text.data() + done, text.size() - done);

@@ -1,4 +1,4 @@
-// A conversation as a Markdown file.
+// A conversation as a file: Markdown for people, JSON for programs.
 #pragma once
 
 #include <string>
@@ -9,10 +9,14 @@
 
 namespace ringside::client {
 
-std::string TranscriptMarkdown(const std::string& conversation, const std::vector<InputMessage>& items);
-/// Writes it to a new file ("~/" is the home folder). Fails, with a sentence, if the file exists or cannot be written.
-Outcome<Done> SaveTranscript(const std::string& path, const std::string& conversation,
-                             const std::vector<InputMessage>& items);
+/// Its system message is the first of both.
+std::string TranscriptMarkdown(const ConversationSummary& conversation, const std::vector<InputMessage>& items);
+/// {id, title, created_at, messages: [{role, content, complete}]}.
+std::string TranscriptJson(const ConversationSummary& conversation, const std::vector<InputMessage>& items);
+/// Writes a new file ("~/" is the home folder). Fails, with a sentence, if there is one or it cannot be written.
+Outcome<Done> WriteNewFile(const std::string& path, const std::string& text);
+/// What a conversation that begins with this message is listed by: its first words.
+std::string TitleOf(std::string_view message);
 /// The beginning of a text as one short line.
 std::string FirstLine(std::string_view text);
 

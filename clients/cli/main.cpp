@@ -1,22 +1,35 @@
 // The terminal client `ringside`.
 #include <cstdio>
 #include <exception>
+#include <memory>
 #include <string>
 
 #include "clients/bench/bench.h"
 #include "clients/chat/one_shot.h"
-#include "clients/cli/options.h"
 #include "clients/chat/repl.h"
+#include "clients/cli/options.h"
+#include "clients/cli/own_server.h"
 #include "clients/cli/sessions.h"
 #include "clients/terminal/terminal.h"
 
 namespace ringside::client {
 namespace {
 
-int Chat(const Options& options) {
-  if (!options.chat.prompt.empty() || !Terminal::IsInteractive()) return AnswerOnce(options.server, options.chat);
+int Chat(const ServerAccess& server, const ChatOptions& options) {
+  if (!options.prompt.empty() || !Terminal::IsInteractive()) return AnswerOnce(server, options);
   Terminal terminal;
-  return Repl(options.server, options.chat, terminal).Run();
+  return Repl(server, options, terminal).Run();
+}
+
+int Run(const Options& options) {
+  Outcome<std::unique_ptr<OwnServer>> server = OwnServer::Start(options.run.model, options.run.store_path);
+  if (!server) {
+    std::fprintf(stderr, "ringside: %s\n", server.failure().message.c_str());
+    return 1;
+  }
+  ChatOptions chat = options.chat;
+  if (chat.command.empty()) chat.command = "ringside run " + options.run.model;
+  return Chat({.url = (*server)->url(), .api_key = options.server.api_key}, chat);
 }
 
 int Main(int argc, const char* const* argv) {
@@ -27,7 +40,9 @@ int Main(int argc, const char* const* argv) {
       std::fputs(options.to_stderr.c_str(), stderr);
       return options.exit_code;
     case Options::Verb::kChat:
-      return Chat(options);
+      return Chat(options.server, options.chat);
+    case Options::Verb::kRun:
+      return Run(options);
     case Options::Verb::kSessions:
       return LookAfterSessions(options);
     case Options::Verb::kBenchAppend:

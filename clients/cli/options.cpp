@@ -15,24 +15,32 @@ struct Raw {
   std::map<std::string, std::string> settings;
   std::vector<std::string> stops, prompt;
   std::string system, exported;
-  bool no_history = false;
+  std::string protocol = "ringside";
+  bool no_history = false, ephemeral = false, keep = false;
 };
 
-void AddCommon(CLI::App& app, Options& options, Raw& raw) {
-  app.add_option("--url", options.server.url_text, std::string("The server, such as ") + kDefaultUrl + " (or RINGSIDE_URL)");
+void AddServer(CLI::App& app, Options& options) {
+  app.add_option("--url", options.server.url_text,
+                 std::string("The server, such as ") + kDefaultUrl + " (or RINGSIDE_URL)");
   app.add_option("--api-key", options.server.api_key, "The server's key (or RINGSIDE_API_KEY)");
-  app.add_option("--color,--colour", raw.colour, "Colour: auto (on a terminal, unless NO_COLOR is set), always, never")
-      ->check(CLI::IsMember({"auto", "always", "never"}));
 }
 
-CLI::App* AddChat(CLI::App& app, Options& options, Raw& raw) {
-  CLI::App* chat = app.add_subcommand("chat", "Chat in the terminal; answer once if there is a prompt or piped input");
-  AddCommon(*chat, options, raw);
-  auto* session = chat->add_option("-s,--session", options.chat.session, "Go on with this conversation");
+/// What every chat takes, wherever its server comes from.
+void AddChatOptions(CLI::App* chat, Options& options, Raw& raw) {
+  chat->add_option("--color,--colour", raw.colour,
+                   "Colour: auto (on a terminal, unless NO_COLOR is set), always, never")
+      ->check(CLI::IsMember({"auto", "always", "never"}));
+  auto* session = chat->add_option("-s,--session", options.chat.session,
+                                   "Go on with this conversation: its id, or its number in the list");
   auto* last = chat->add_flag("-c,--continue", options.chat.continue_last, "Go on with the conversation used last");
   auto* system = chat->add_option("--system", raw.system, "System message of a new conversation");
   session->excludes(last);
   system->excludes(session)->excludes(last);
+  auto* ephemeral = chat->add_flag("--ephemeral", raw.ephemeral,
+                                   "Delete the conversation in the end; so it is with a new one of a prompt or a pipe");
+  chat->add_flag("--keep", raw.keep, "Keep the conversation of a prompt or a pipe")->excludes(ephemeral);
+  ephemeral->excludes(session)->excludes(last);
+  chat->add_flag("--plain", options.chat.plain, "Show answers as they are written, not as Markdown");
   for (const std::string& name : Settings::Names()) {
     if (name == "stop") continue;
     std::string flag = "--" + name;
@@ -43,7 +51,23 @@ CLI::App* AddChat(CLI::App& app, Options& options, Raw& raw) {
   chat->add_flag("--stats", options.chat.stats, "Show after every answer what it cost");
   chat->add_flag("--no-history", raw.no_history, "Do not remember what is typed");
   chat->add_option("prompt", raw.prompt, "Words of the prompt; piped standard input is put before them");
+}
+
+CLI::App* AddChat(CLI::App& app, Options& options, Raw& raw) {
+  CLI::App* chat = app.add_subcommand("chat", "Chat in the terminal; answer once if there is a prompt or piped input");
+  AddServer(*chat, options);
+  AddChatOptions(chat, options, raw);
   return chat;
+}
+
+CLI::App* AddRun(CLI::App& app, Options& options, Raw& raw) {
+  CLI::App* run = app.add_subcommand("run", "Start a server of one's own with a model, chat with it, end it");
+  run->add_option("model", options.run.model, "GGUF file or Hugging Face folder")->required();
+  run->add_option("--store-path", options.run.store_path,
+                  "Folder that keeps the conversations [ringside/run in the user's data folder]");
+  AddChatOptions(run, options, raw);
+  run->footer("The server's own settings come from the environment: RINGSIDE_DEVICE=cuda, RINGSIDE_MEMORY_LEN=4096.");
+  return run;
 }
 
 /// The sessions verb that has been parsed.
@@ -62,11 +86,15 @@ SessionsOptions::Verb SessionsVerb(const CLI::App& sessions) {
 
 CLI::App* AddSessions(CLI::App& app, Options& options, Raw& raw) {
   CLI::App* sessions = app.add_subcommand("sessions", "The conversations on the server: list them, look after them");
-  AddCommon(*sessions, options, raw);
+  AddServer(*sessions, options);
   sessions->require_subcommand(0, 1);
+  const auto add_json = [&](CLI::App* verb) {
+    verb->add_flag("--json", options.sessions.json, "As JSON, all that the server tells");
+  };
+  add_json(sessions);
   const auto add = [&](const char* name, const char* help) {
     CLI::App* verb = sessions->add_subcommand(name, help);
-    AddCommon(*verb, options, raw);
+    AddServer(*verb, options);
     return verb;
   };
   const auto add_ids = [&](CLI::App* verb, const char* help) {
@@ -74,14 +102,17 @@ CLI::App* AddSessions(CLI::App& app, Options& options, Raw& raw) {
   };
   CLI::App* list = add("list", "One line for each, the newest first (also without a verb)");
   list->add_option("-n,--limit", options.sessions.limit, "At most so many")->check(CLI::Range(1, 1000000));
-  add_ids(add("show", "Where a conversation is kept, and how large it is"), "Conversations (conv_...)")->required();
+  add_json(list);
+  CLI::App* show = add("show", "Where a conversation is kept, and how large it is");
+  add_ids(show, "Conversations: ids (conv_...), or numbers in the list")->required();
+  add_json(show);
   CLI::App* exporting = add("export", "Write a conversation to a file, exactly as the server has it");
   exporting->add_option("id", raw.exported, "The conversation")->required();
   exporting->add_option("file", options.sessions.path, "A new file; - is standard output [ID.ringside]");
   add("import", "Make a new conversation of an exported one")
       ->add_option("file", options.sessions.path, "The file; - is standard input")
       ->required();
-  add_ids(add("delete", "Delete conversations for good"), "Conversations")->required();
+  add_ids(add("delete", "Delete conversations for good"), "Conversations, as for show")->required();
   add_ids(add("verify", "Let the server check what it has stored; ends with 74 if something is damaged"),
           "Conversations; without one, all");
   return sessions;
@@ -92,22 +123,37 @@ CLI::App* AddBench(CLI::App& app, Options& options, Raw& raw) {
   bench->require_subcommand(1);
   CLI::App* append = bench->add_subcommand(
       "append", "Time to first token of a short turn on a long conversation, against recomputing the whole");
-  AddCommon(*append, options, raw);
+  AddServer(*append, options);
   append->add_option("--rounds", options.append.rounds, "Measurements of each kind")->check(CLI::Range(1, 1000));
   append->add_option("--history-tokens", options.append.history_tokens, "Tokens before the turn")
       ->check(CLI::Range(64, 1 << 20));
   append->add_option("--turn-tokens", options.append.turn_tokens, "Tokens of the turn")->check(CLI::Range(8, 1 << 16));
   append->add_option("--json", options.append.json_path, "Also write the figures to this file");
-  CLI::App* load = bench->add_subcommand("load", "Many conversations at once, with pauses for thought");
-  AddCommon(*load, options, raw);
-  load->add_option("-n,--conversations", options.load.conversations)->check(CLI::Range(1, 10000));
+  CLI::App* load = bench->add_subcommand(
+      "load", "Many conversations at once, with pauses for thought, at a ringside-server or another server");
+  AddServer(*load, options);
+  load->add_option("--protocol", raw.protocol,
+                   "ringside: conversations of ours; the others are spoken by other servers, too")
+      ->check(CLI::IsMember(ProtocolNames()));
+  load->add_option("--model", options.load.model, "The model to ask for [the server's first]");
+  load->add_option("-n,--conversations", options.load.conversations, "Conversations in all")
+      ->check(CLI::Range(1, 100000));
+  load->add_option("--rate", options.load.rate, "Conversations begun a second, at random; 0: all at once")
+      ->check(CLI::Range(0.0, 1e6));
+  load->add_option("--warm-up", options.load.warm_up, "Conversations that are held before and not counted")
+      ->check(CLI::Range(0, 100000));
+  load->add_option("--dataset", options.load.dataset_path,
+                   "JSON file of recorded conversations (ShareGPT's shape), whose users' messages are said");
+  load->add_flag("--ignore-eos", options.load.ignore_eos, "Answers of exactly --max-tokens, where the server can");
+  load->add_option("--timeout", options.load.timeout_s, "Longest turn, seconds")->check(CLI::Range(0.001, 86400.0));
   load->add_option("--turns", options.load.turns, "Turns of each conversation")->check(CLI::Range(1, 10000));
   load->add_option("--think", options.load.think_s, "Mean pause between turns, seconds")
       ->check(CLI::Range(0.0, 3600.0));
   load->add_option("--prompt-words", options.load.prompt_words, "Median words of a turn")->check(CLI::Range(1, 10000));
   load->add_option("--max-tokens", options.load.max_tokens, "Longest answer")->check(CLI::Range(1, 100000));
   load->add_option("--seed", options.load.seed, "Of lengths, words and pauses");
-  load->add_option("--json", options.load.json_path, "Also write the figures to this file");
+  load->add_option("--json", options.load.json_path, "Also write the figures, turn by turn, to this file");
+  load->add_option("--svg", options.load.svg_path, "Also draw them: percentiles over time, to this file");
   return bench;
 }
 
@@ -127,16 +173,19 @@ Options Check(Options options, const Raw& raw) {
   // Not by CLI11's envname: it would let the environment of one subcommand overwrite what another was given.
   if (options.server.url_text.empty()) options.server.url_text = Environment("RINGSIDE_URL");
   if (options.server.api_key.empty()) options.server.api_key = Environment("RINGSIDE_API_KEY");
-  const Outcome<ServerUrl> url = ParseServerUrl(options.server.url_text.empty() ? kDefaultUrl : options.server.url_text);
+  const Outcome<ServerUrl> url =
+      ParseServerUrl(options.server.url_text.empty() ? kDefaultUrl : options.server.url_text);
   if (!url) return Refuse(std::move(options), url.failure().message);
   options.server.url = *url;
   if (options.server.api_key.find_first_of("\r\n") != std::string::npos) {
     return Refuse(std::move(options), "The key must be one line.");
   }
   options.chat.colour = raw.colour == "always"  ? ColourMode::kAlways
-                   : raw.colour == "never" ? ColourMode::kNever
-                                           : ColourMode::kAuto;
+                        : raw.colour == "never" ? ColourMode::kNever
+                                                : ColourMode::kAuto;
+  options.load.protocol = ProtocolNamed(raw.protocol).value_or(Protocol::kRingside);
   options.chat.history = !raw.no_history;
+  if (raw.ephemeral || raw.keep) options.chat.ephemeral = raw.ephemeral;
   options.chat.command = Environment("RINGSIDE_CHAT_COMMAND");
   if (!raw.system.empty()) options.chat.system = raw.system;
   for (const auto& [name, value] : raw.settings) {
@@ -159,12 +208,13 @@ Options Check(Options options, const Raw& raw) {
 Options ParseOptions(int argc, const char* const* argv) {
   Options options;
   Raw raw;
-  CLI::App app("ringside: chat with a ringside-server, list its conversations, measure it", "ringside");
+  CLI::App app("ringside: chat with a ringside-server, look after its conversations, measure it", "ringside");
   app.require_subcommand(1);
   app.set_version_flag("--version", "ringside " RINGSIDE_VERSION);
   CLI::App* chat = AddChat(app, options, raw);
   CLI::App* sessions = AddSessions(app, options, raw);
   CLI::App* bench = AddBench(app, options, raw);
+  CLI::App* run = AddRun(app, options, raw);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -176,6 +226,7 @@ Options ParseOptions(int argc, const char* const* argv) {
     return options;
   }
   if (chat->parsed()) options.verb = Options::Verb::kChat;
+  if (run->parsed()) options.verb = Options::Verb::kRun;
   if (sessions->parsed()) {
     options.verb = Options::Verb::kSessions;
     options.sessions.verb = SessionsVerb(*sessions);

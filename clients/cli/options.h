@@ -13,16 +13,23 @@ namespace ringside::client {
 struct SessionsOptions {
   enum class Verb { kList, kShow, kExport, kImport, kDelete, kVerify };
   Verb verb = Verb::kList;
-  std::vector<std::string> ids;  // of kVerify: none = all
+  std::vector<std::string> ids;  // or numbers of the list; of kVerify: none = all
+  bool json = false;             // of kList and kShow
   std::string path;              // of kExport and kImport; "-" = standard output, standard input; "" = the id's
   size_t limit = 10000;
 };
 
+struct RunOptions {
+  std::string model;       // GGUF file or Hugging Face folder
+  std::string store_path;  // "" = one in the user's data folder
+};
+
 struct Options {
-  enum class Verb { kNone, kChat, kSessions, kBenchAppend, kBenchLoad };
+  enum class Verb { kNone, kChat, kRun, kSessions, kBenchAppend, kBenchLoad };
   Verb verb = Verb::kNone;
   ServerAccess server;
   ChatOptions chat;
+  RunOptions run;
   SessionsOptions sessions;
   AppendBenchOptions append;
   LoadBenchOptions load;

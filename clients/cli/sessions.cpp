@@ -11,8 +11,9 @@
 #include <vector>
 
 #include "clients/chat/chat_client.h"
-#include "clients/terminal/sanitiser.h"
+#include "clients/chat/remembered.h"
 #include "clients/chat/session_list.h"
+#include "clients/terminal/sanitiser.h"
 
 namespace ringside::client {
 namespace {
@@ -31,10 +32,24 @@ int Fail(const std::string& subject, const Failure& failure) {
   return 1;
 }
 
-int List(const HttpClient& http, size_t limit) {
-  const Outcome<std::vector<ConversationSummary>> sessions = ListConversations(http, limit);
+/// The server's own objects, in a list.
+void PrintJson(const std::vector<ConversationSummary>& sessions) {
+  std::string text = "[";
+  for (const ConversationSummary& session : sessions) text += (text.size() > 1 ? ",\n" : "\n") + session.json;
+  std::printf("%s%s]\n", text.c_str(), sessions.empty() ? "" : "\n");
+}
+
+int List(const HttpClient& http, const SessionsOptions& options) {
+  const Outcome<std::vector<ConversationSummary>> sessions = ListConversations(http, options.limit);
   if (!sessions) return Fail("", sessions.failure());
-  Print(DescribeSessions(*sessions, ""));
+  if (options.json) {
+    PrintJson(*sessions);
+  } else {
+    Print(DescribeSessions(*sessions, ""));
+    std::vector<std::string> ids;
+    for (const ConversationSummary& session : *sessions) ids.push_back(session.id);
+    RememberListed(http.url(), ids);
+  }
   const auto damaged = std::count_if(sessions->begin(), sessions->end(),
                                      [](const ConversationSummary& session) { return !session.damage.empty(); });
   if (damaged == 0) return 0;
@@ -42,16 +57,20 @@ int List(const HttpClient& http, size_t limit) {
   return kExitDamaged;
 }
 
-int Show(const HttpClient& http, const std::vector<std::string>& ids) {
+int Show(const HttpClient& http, const std::vector<std::string>& ids, bool json) {
   int code = 0;
+  std::vector<ConversationSummary> found;
   for (const std::string& id : ids) {
     const Outcome<ConversationSummary> session = GetConversation(http, id);
-    if (session) {
-      Print(DescribeSession(*session));
-    } else {
+    if (!session) {
       code = Fail(id, session.failure());
+    } else if (json) {
+      found.push_back(*session);
+    } else {
+      Print(DescribeSession(*session));
     }
   }
+  if (json) PrintJson(found);
   return code;
 }
 
@@ -161,18 +180,21 @@ int Verify(const HttpClient& http, std::vector<std::string> ids) {
 
 int LookAfterSessions(const Options& options) {
   using Verb = SessionsOptions::Verb;
-  const SessionsOptions& sessions = options.sessions;
-  for (const std::string& id : sessions.ids) {
-    if (IsConversationId(id)) continue;
-    Complain("\"" + id + "\" is no conversation's id (conv_...).");
-    return 2;
-  }
+  SessionsOptions sessions = options.sessions;
   const HttpClient http(options.server.url, options.server.api_key);
+  for (std::string& id : sessions.ids) {
+    const Outcome<std::string> found = FindConversation(http, id);
+    if (!found) {
+      Complain(found.failure().message);
+      return 2;
+    }
+    id = *found;
+  }
   switch (sessions.verb) {
     case Verb::kList:
-      return List(http, sessions.limit);
+      return List(http, sessions);
     case Verb::kShow:
-      return Show(http, sessions.ids);
+      return Show(http, sessions.ids, sessions.json);
     case Verb::kExport:
       return Export(http, sessions.ids.front(), sessions.path);
     case Verb::kImport:

@@ -253,6 +253,12 @@ std::string LineEditor::Draw(ScreenSize size) {
   return bytes;
 }
 
+std::string LineEditor::Hide(ScreenSize size) {
+  std::string bytes = EraseDrawn(size.columns);
+  Forget();
+  return bytes;
+}
+
 std::string LineEditor::Leave(ScreenSize size) {
   searching_ = false;
   const std::string text = buffer_.text();

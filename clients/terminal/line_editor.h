@@ -47,6 +47,8 @@ class LineEditor {
   /// Bytes that bring the screen from what was drawn last to the present text. After Forget (or Begin) the cursor is
   /// taken to be at the left border of a free line.
   std::string Draw(ScreenSize size);
+  /// Bytes that take the text off the screen; it is drawn afresh.
+  std::string Hide(ScreenSize size);
   /// Bytes that put the cursor on a free line below the text; what follows is drawn afresh.
   std::string Leave(ScreenSize size);
   /// The screen was cleared: nothing is drawn.

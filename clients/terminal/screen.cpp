@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 #include "clients/terminal/sanitiser.h"
 #include "clients/terminal/text_width.h"
 
 namespace ringside::client {
 namespace {
-
-constexpr int kTabStop = 8;
 
 /// The first clusters of a text that fit into so many columns.
 std::string_view Fit(std::string_view text, int columns) {
@@ -23,6 +22,19 @@ std::string_view Fit(std::string_view text, int columns) {
   return text.substr(0, bytes);
 }
 
+std::string EscapeFor(unsigned style) {
+  static constexpr std::pair<unsigned, const char*> kCodes[] = {
+      {StyledText::kBold, ";1"},  {StyledText::kItalic, ";3"}, {StyledText::kStruck, ";9"},
+      {StyledText::kCode, ";36"}, {StyledText::kLink, ";4"},   {StyledText::kHeading, ";1;35"},
+      {StyledText::kQuiet, ";2"},
+  };
+  std::string codes;
+  for (const auto& [part, code] : kCodes) {
+    if ((style & part) != 0) codes += code;
+  }
+  return codes.empty() ? "" : "\x1b[" + codes.substr(1) + "m";
+}
+
 }  // namespace
 
 bool WantsColour(ColourMode mode, bool is_terminal) {
@@ -32,46 +44,37 @@ bool WantsColour(ColourMode mode, bool is_terminal) {
 }
 
 Screen::Screen(Terminal& terminal, bool colour, bool escapes)
-    : terminal_(terminal), colour_(colour), escapes_(escapes) {}
+    : terminal_(terminal), colour_(colour), escapes_(escapes), flow_(escapes) {}
 
-void Screen::Answer(std::string_view text) {
-  if (text.empty()) return;
+void Screen::Answer(const StyledText& piece) {
+  if (piece.text.empty()) return;
   ClearBanner();
-  terminal_.Write(text);
-  const int columns = terminal_.size().columns;
-  while (!text.empty()) {
-    const size_t bytes = FirstCluster(text);
-    const std::string_view cluster = text.substr(0, bytes);
-    text.remove_prefix(bytes);
-    if (cluster == "\n") {
-      column_ = 0;
-    } else if (cluster == "\t") {
-      column_ = std::min((column_ / kTabStop + 1) * kTabStop, columns - 1);
-    } else {
-      const int width = ClusterWidth(cluster);
-      column_ = column_ + width > columns ? width : column_ + width;
-    }
-  }
+  terminal_.Write(flow_.Put(piece.text, colour_ ? EscapeFor(piece.style) : "", piece.hang, terminal_.size().columns));
 }
 
 void Screen::EndAnswer() {
   ClearBanner();
-  if (column_ > 0) terminal_.Write("\n");
-  column_ = 0;
+  if (flow_.column() > 0) terminal_.Write("\n");
+  flow_.Reset();
 }
 
-void Screen::Styled(std::string_view style, std::string_view text) {
+std::string Screen::Wrapped(std::string_view text, bool with_tables) const {
+  return WrapText(Sanitise(text), terminal_.size().columns, with_tables);
+}
+
+void Screen::Styled(std::string_view style, const std::string& wrapped) {
   EndAnswer();
-  std::string line = Sanitise(text);
-  if (colour_ && !style.empty()) line = std::string(style) + line + "\x1b[0m";
-  terminal_.Write(line + "\n");
+  const bool styled = colour_ && !style.empty();
+  terminal_.Write((styled ? std::string(style) : "") + wrapped + (styled ? "\x1b[0m\n" : "\n"));
 }
 
-void Screen::Line(std::string_view text) { Styled("", text); }
+void Screen::Line(std::string_view text) { Styled("", Wrapped(text, true)); }
 
-void Screen::Notice(std::string_view text) { Styled("\x1b[2m", text); }
+void Screen::Notice(std::string_view text) { Styled("\x1b[2m", Wrapped(text, false)); }
 
-void Screen::Error(std::string_view text) { Styled("\x1b[31m", text); }
+void Screen::Error(std::string_view text) { Styled("\x1b[31m", Wrapped(text, false)); }
+
+void Screen::Verbatim(std::string_view text) { Styled("\x1b[2m", Sanitise(text)); }
 
 void Screen::ShowBanner(std::string_view text) {
   if (!escapes_) {
@@ -80,7 +83,7 @@ void Screen::ShowBanner(std::string_view text) {
   }
   ClearBanner();
   banner_ = true;
-  banner_below_ = column_ > 0;
+  banner_below_ = flow_.column() > 0;
   std::string line = banner_below_ ? "\n" : "";
   if (colour_) line += "\x1b[33m";
   line += Fit(Sanitise(text), terminal_.size().columns - 1);
@@ -94,10 +97,10 @@ void Screen::ClearBanner() {
   std::string bytes = "\r\x1b[K";
   if (banner_below_) {
     // Behind a full last line the cursor waits at the border; it cannot be put back there, so a new line begins.
-    if (column_ < terminal_.size().columns) {
-      bytes += "\x1b[1A\r\x1b[" + std::to_string(column_) + "C";
+    if (flow_.column() < terminal_.size().columns) {
+      bytes += "\x1b[1A\r\x1b[" + std::to_string(flow_.column()) + "C";
     } else {
-      column_ = 0;
+      flow_.Reset();
     }
   }
   terminal_.Write(bytes);

@@ -10,6 +10,8 @@ namespace {
 constexpr uint32_t kReplacement = 0xFFFD;
 constexpr uint32_t kEmojiStyle = 0xFE0F;
 
+bool IsRegionalIndicator(uint32_t point) { return point >= 0x1F1E6 && point <= 0x1F1FF; }
+
 }  // namespace
 
 CodePoint DecodeUtf8(std::string_view text) {
@@ -85,9 +87,10 @@ size_t LastCluster(std::string_view text) {
 }
 
 int ClusterWidth(std::string_view cluster) {
-  int width = 0;
+  int width = 0, indicators = 0;
   while (!cluster.empty()) {
     const CodePoint point = DecodeUtf8(cluster);
+    if (IsRegionalIndicator(point.value) && ++indicators == 2) width = 2;  // a flag
     width = std::max(width, utf8proc_charwidth(static_cast<utf8proc_int32_t>(point.value)));
     if (point.value == kEmojiStyle) width = 2;
     cluster.remove_prefix(point.bytes);

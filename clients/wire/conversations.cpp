@@ -9,6 +9,9 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr size_t kPageItems = 100;
+constexpr const char* kTitle = "title";  // the key in a conversation's metadata, as the page has it
+
+std::string Dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 Failure Unreadable() { return Failure{"The server's answer is not what this client understands."}; }
 
@@ -34,6 +37,12 @@ int64_t Integer(const Json& json, const char* name, int64_t otherwise) {
 ConversationSummary Summary(const Json& json) {
   ConversationSummary summary;
   summary.id = Text(json, "id");
+  summary.json = json.dump(2, ' ', false, Json::error_handler_t::replace);
+  if (json.contains("metadata") && json["metadata"].is_object()) {
+    for (const auto& [name, value] : json["metadata"].items()) {
+      if (value.is_string()) summary.metadata[name] = value.get<std::string>();
+    }
+  }
   summary.created_at = Integer(json, "created_at", 0);
   if (json.contains("ringside") && json["ringside"].is_object()) {
     const Json& ours = json["ringside"];
@@ -52,6 +61,9 @@ ConversationSummary Summary(const Json& json) {
     if (ours.contains("seq") && ours["seq"].is_number_unsigned()) summary.seq = ours["seq"].get<uint64_t>();
     summary.chain = Text(ours, "chain");
     summary.damage = Text(ours, "damaged");
+    if (ours.contains("instructions") && ours["instructions"].is_string()) {
+      summary.instructions = ours["instructions"].get<std::string>();
+    }
   }
   return summary;
 }
@@ -98,13 +110,15 @@ Outcome<std::vector<Json>> AskPages(const HttpClient& http, const std::string& p
 
 }  // namespace
 
-Outcome<std::string> CreateConversation(const HttpClient& http, const std::vector<InputMessage>& items) {
+std::string ConversationSummary::Title() const {
+  const auto title = metadata.find(kTitle);
+  return title != metadata.end() ? title->second : "";
+}
+
+Outcome<std::string> CreateConversation(const HttpClient& http, const std::string& title) {
   Json body = Json::object();
-  for (const InputMessage& item : items) {
-    body["items"].push_back({{"type", "message"}, {"role", item.role}, {"content", item.text}});
-  }
-  const Outcome<Json> json =
-      Ask(http, "POST", "/conversations", body.dump(-1, ' ', false, Json::error_handler_t::replace));
+  if (!title.empty()) body["metadata"][kTitle] = title;
+  const Outcome<Json> json = Ask(http, "POST", "/conversations", Dump(body));
   if (!json) return json.failure();
   std::string id = Text(*json, "id");
   if (id.empty()) return Unreadable();
@@ -132,6 +146,16 @@ Outcome<std::vector<InputMessage>> GetItems(const HttpClient& http, const std::s
   std::vector<InputMessage> messages;
   for (const Json& item : *pages) messages.push_back(Message(item));
   return messages;
+}
+
+Outcome<Done> SetTitle(const HttpClient& http, const std::string& id, const std::string& title) {
+  Outcome<ConversationSummary> conversation = GetConversation(http, id);
+  if (!conversation) return conversation.failure();
+  conversation->metadata[kTitle] = title;
+  const Outcome<Json> set =
+      Ask(http, "POST", "/conversations/" + id, Dump({{"metadata", Json(conversation->metadata)}}));
+  if (!set) return set.failure();
+  return Done{};
 }
 
 Outcome<Done> DeleteConversation(const HttpClient& http, const std::string& id) {

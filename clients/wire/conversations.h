@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,8 +16,11 @@ namespace ringside::client {
 
 struct ConversationSummary {
   std::string id;
-  int64_t created_at = 0, updated_at = 0;  // seconds since 1970; 0 = not told
-  int64_t messages = -1, tokens = -1;      // -1 = not told
+  std::map<std::string, std::string> metadata;
+  std::optional<std::string> instructions;  // its system message, where the server tells it: of one, not in a list
+  std::string json;                         // all of it, as the server gave it
+  int64_t created_at = 0, updated_at = 0;   // seconds since 1970; 0 = not told
+  int64_t messages = -1, tokens = -1;       // -1 = not told
   int64_t position = -1, pinned = -1, tokens_evicted = -1, memory_len = -1, session_len = -1;  // likewise
   std::string cache;            // where its cache is: "slot", "host", "disk", "new" (nowhere); "" = not told
   std::string active_response;  // of the running turn; "" = none
@@ -24,6 +28,9 @@ struct ConversationSummary {
   std::optional<uint64_t> epoch, seq;  // seq: of its journal's last record
   std::string chain;                   // up to there
   std::string damage;                  // why it cannot be used; "" = nothing is known to be damaged
+
+  /// What a person knows it by; "" = none.
+  std::string Title() const;
 };
 
 /// What the server found when it read a conversation's journal from end to end.
@@ -33,8 +40,10 @@ struct ConversationVerdict {
   std::string message;
 };
 
-/// The new conversation's id. `items` are its first messages, not answered yet.
-Outcome<std::string> CreateConversation(const HttpClient& http, const std::vector<InputMessage>& items = {});
+/// The new conversation's id. `title`: what it is listed by; "" = nothing.
+Outcome<std::string> CreateConversation(const HttpClient& http, const std::string& title = "");
+/// Gives it another title and leaves its other metadata as they are.
+Outcome<Done> SetTitle(const HttpClient& http, const std::string& id, const std::string& title);
 /// Newest first, at most `limit`.
 Outcome<std::vector<ConversationSummary>> ListConversations(const HttpClient& http, size_t limit);
 /// Fails with http_status 404 for an unknown id.

@@ -21,20 +21,19 @@ namespace http = beast::http;
 using tcp = asio::ip::tcp;
 using boost::system::error_code;
 
-constexpr auto kTimeout = std::chrono::seconds(30);
 constexpr uint64_t kMaxBodyBytes = 256u << 20;
 
 /// One request on one connection, each step with what is left of the same deadline.
 class Exchange {
  public:
-  explicit Exchange(const ServerUrl& url) : url_(url) {}
+  Exchange(const ServerUrl& url, std::chrono::seconds timeout) : url_(url), timeout_(timeout) {}
 
   error_code Run(http::request<http::string_body>& request, http::response_parser<http::string_body>& parser) {
     tcp::resolver resolver(context_);
     error_code error;
     const auto found = resolver.resolve(url_.host, std::to_string(url_.port), error);
     if (error) return error;
-    stream_.expires_after(kTimeout);
+    stream_.expires_after(timeout_);
     const auto keep = [&error](error_code result, auto&&...) { error = result; };
     stream_.async_connect(found, keep);
     Wait();
@@ -54,6 +53,7 @@ class Exchange {
   }
 
   const ServerUrl& url_;
+  const std::chrono::seconds timeout_;
   asio::io_context context_{1};
   beast::tcp_stream stream_{context_};
   beast::flat_buffer buffer_;
@@ -91,7 +91,7 @@ Outcome<HttpAnswer> HttpClient::Request(const std::string& method, const std::st
   }
   http::response_parser<http::string_body> parser;
   parser.body_limit(kMaxBodyBytes);
-  const error_code error = Exchange(url_).Run(request, parser);
+  const error_code error = Exchange(url_, timeout_).Run(request, parser);
   if (error) {
     return Failure{"Cannot reach the server at " + url_.Authority() + ": " + error.message() + "."};
   }

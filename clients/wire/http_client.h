@@ -2,6 +2,7 @@
 // not shared between threads.
 #pragma once
 
+#include <chrono>
 #include <string>
 
 #include "clients/wire/outcome.h"
@@ -16,20 +17,22 @@ struct HttpAnswer {
 
 class HttpClient {
  public:
-  /// `api_key` may be empty.
-  HttpClient(ServerUrl url, std::string api_key) : url_(std::move(url)), api_key_(std::move(api_key)) {}
+  /// `api_key` may be empty; a request takes at most `timeout`.
+  HttpClient(ServerUrl url, std::string api_key, std::chrono::seconds timeout = std::chrono::seconds(30))
+      : url_(std::move(url)), api_key_(std::move(api_key)), timeout_(timeout) {}
 
   const ServerUrl& url() const { return url_; }
   const std::string& api_key() const { return api_key_; }
 
   /// `method` is GET, POST or DELETE, `path` is below the base path ("/conversations"), `body` goes with POST only.
-  /// Waits up to 30 s. Fails if no answer came and for every status from 400 on, with the server's own words.
+  /// Fails if no answer came and for every status from 400 on, with the server's own words.
   Outcome<HttpAnswer> Request(const std::string& method, const std::string& path, const std::string& body = "",
                               const std::string& content_type = "application/json") const;
 
  private:
   const ServerUrl url_;
   const std::string api_key_;
+  const std::chrono::seconds timeout_;
 };
 
 }  // namespace ringside::client

@@ -45,9 +45,10 @@ struct LinkEvent {
 struct LinkOptions {
   ServerUrl url;
   std::string api_key;
-  int max_attempts = 10;  // in a row without a connection
-  std::chrono::milliseconds first_delay{250};
-  std::chrono::milliseconds longest_delay{8000};
+  // A server that is back is found within a second, and one that loads a large model is waited for.
+  int max_attempts = 120;  // in a row without a connection
+  std::chrono::milliseconds first_delay{100};
+  std::chrono::milliseconds longest_delay{1000};
 };
 
 class SessionLink {

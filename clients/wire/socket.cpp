@@ -1,7 +1,6 @@
 #include "clients/wire/socket.h"
 
 #include <boost/asio/connect.hpp>
-#include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
@@ -13,8 +12,9 @@
 #include <boost/beast/websocket/stream.hpp>
 #include <charconv>
 #include <deque>
-#include <thread>
 #include <utility>
+
+#include "clients/wire/io_runtime_impl.h"
 
 namespace ringside::client {
 
@@ -23,12 +23,6 @@ namespace beast = boost::beast;
 namespace websocket = beast::websocket;
 using tcp = asio::ip::tcp;
 using boost::system::error_code;
-
-struct IoRuntime::Impl {
-  asio::io_context context{1};
-  asio::executor_work_guard<asio::io_context::executor_type> guard{context.get_executor()};
-  std::thread thread{[this] { context.run(); }};
-};
 
 IoRuntime::IoRuntime() : impl_(std::make_unique<Impl>()) {}
 

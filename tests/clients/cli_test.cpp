@@ -10,6 +10,8 @@
 #include "clients/bench/workload.h"
 #include "clients/chat/chat_client.h"
 #include "clients/chat/commands.h"
+#include "clients/chat/completion.h"
+#include "clients/chat/remembered.h"
 #include "clients/chat/session_list.h"
 #include "clients/chat/settings.h"
 #include "clients/cli/options.h"
@@ -51,9 +53,44 @@ TEST(Commands, AnUnknownOneIsAHintNotAnInput) {
 
 TEST(Commands, HelpNamesThemAll) {
   for (const char* name : {"/help", "/regen", "/continue", "/undo", "/rewind", "/fork", "/system", "/set", "/stats",
-                           "/sessions", "/resume", "/save", "/bye"}) {
+                           "/sessions", "/resume", "/title", "/edit", "/save", "/export", "/bye"}) {
     EXPECT_THAT(CommandHelp(), HasSubstr(name));
   }
+}
+
+TEST(Commands, ThoseOfOtherChatsPointToOurs) {
+  for (const auto& [other, ours] : std::vector<std::pair<std::string, std::string>>{
+           {"/show", "/set"}, {"/load x", "/resume"}, {"/clear", "/new"}, {"/list", "/sessions"}}) {
+    EXPECT_EQ(ParseCommand(other).name, Name::kUnknown);
+    EXPECT_THAT(ParseCommand(other).hint, HasSubstr(ours)) << other;
+  }
+}
+
+TEST(Completion, KnowsCommandsSettingsAndConversations) {
+  EXPECT_THAT(CompleteLine("/resu", {}), ElementsAre("/resume "));
+  EXPECT_THAT(CompleteLine("/set top", {}), ElementsAre("/set top_p ", "/set top_k "));
+  EXPECT_THAT(CompleteLine("/set top_k ", {}), ElementsAre("/set top_k default"));
+  EXPECT_THAT(CompleteLine("/resume ", {"conv_a", "conv_b"}), ElementsAre("/resume 1", "/resume 2"));
+  EXPECT_THAT(CompleteLine("/resume c", {"conv_a", "conv_b"}), ElementsAre("/resume conv_a", "/resume conv_b"));
+  EXPECT_THAT(CompleteLine("/stats o", {}), ElementsAre("/stats on", "/stats off"));
+  EXPECT_THAT(CompleteLine("/undo ", {"conv_a"}), ElementsAre());
+  EXPECT_THAT(CompleteLine("hello /sa", {}), ElementsAre());
+}
+
+TEST(Completion, KnowsFiles) {
+  const std::string folder = ::testing::TempDir() + "ringside_completion";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder + "/notes");
+  for (const char* name : {"/note.md", "/other.md", "/.hidden"}) std::ofstream(folder + name) << "x";
+  const std::string save = "/save " + folder;
+  EXPECT_THAT(CompleteLine(save + "/no", {}), ElementsAre(save + "/note.md", save + "/notes/"));
+  EXPECT_THAT(CompleteLine("/export " + folder + "/o", {}), ElementsAre("/export " + folder + "/other.md"));
+  EXPECT_THAT(CompleteLine(save + "/", {}), ElementsAre(save + "/note.md", save + "/notes/", save + "/other.md"));
+  EXPECT_THAT(CompleteLine(save + "/.h", {}), ElementsAre(save + "/.hidden"));
+  ::setenv("HOME", folder.c_str(), 1);
+  EXPECT_THAT(CompleteLine("/save ~/ot", {}), ElementsAre("/save ~/other.md"));
+  EXPECT_THAT(CompleteLine("/save /no/such/folder/", {}), ElementsAre());
+  std::filesystem::remove_all(folder);
 }
 
 TEST(Settings, GoOutUnderTheirWireNames) {
@@ -97,7 +134,9 @@ TEST(Settings, DescribesEachOnItsOwnLine) {
   EXPECT_THAT(text, HasSubstr("  min_p               0.25            drop tokens"));
   EXPECT_THAT(text, HasSubstr("  top_p               0.9 (default)   sample from"));
   EXPECT_THAT(text, HasSubstr("  max_tokens          1024 (default)  longest answer"));
-  EXPECT_THAT(text, HasSubstr("  temperature         default         0 = always"));
+  EXPECT_THAT(text, HasSubstr("  seed                random (default) the same seed"));
+  EXPECT_THAT(text, HasSubstr("  stop                none (default)  text that"));
+  EXPECT_THAT(text, HasSubstr("  presence_penalty    0 (default)     0 = none"));
 }
 
 /// A folder of the test's own.
@@ -185,11 +224,13 @@ TEST(ChatClient, DescribesAReport) {
 }
 
 TEST(SessionList, NumbersAndMarks) {
-  const std::string text = DescribeSessions(
-      {{.id = "conv_a", .messages = 2, .tokens = 30, .cache = "host"}, {.id = "conv_b", .messages = 1}}, "conv_b");
+  const std::string text =
+      DescribeSessions({{.id = "conv_a", .messages = 2, .tokens = 30, .cache = "host"},
+                        {.id = "conv_b", .metadata = {{"title", "Why is the sky blue?"}}, .messages = 1}},
+                       "conv_b");
   EXPECT_THAT(text, HasSubstr("  1   conv_a"));
   EXPECT_THAT(text, HasSubstr("2 messages, 30 tokens, cache: host"));
-  EXPECT_THAT(text, HasSubstr("  1 message"));
+  EXPECT_THAT(text, HasSubstr("  1 message\n      Why is the sky blue?"));
   EXPECT_THAT(text, HasSubstr("* 2   conv_b"));
   EXPECT_THAT(DescribeSessions({}, ""), HasSubstr("no conversations"));
 }
@@ -222,9 +263,29 @@ TEST(Options, ReadsAChat) {
   EXPECT_EQ(options.server.url.port, 9);
   EXPECT_EQ(options.chat.colour, ColourMode::kNever);
   EXPECT_EQ(options.chat.prompt, "tell me");
+  EXPECT_EQ(options.chat.ephemeral, std::nullopt);
   EXPECT_EQ(options.chat.system, "Be brief.");
   EXPECT_THAT(options.chat.settings.Fields(),
               ElementsAre(std::pair("temperature", "0.0"), std::pair("stop", R"(["a","b"])")));
+}
+
+TEST(Options, AConversationMayBeEphemeralOrKept) {
+  EXPECT_EQ(Parse({"chat", "--ephemeral"}).chat.ephemeral, true);
+  EXPECT_EQ(Parse({"chat", "--keep", "hi"}).chat.ephemeral, false);
+  EXPECT_TRUE(Parse({"chat", "--plain"}).chat.plain);
+  EXPECT_EQ(Parse({"chat", "--ephemeral", "--session", "conv_a"}).exit_code, 2);
+  EXPECT_EQ(Parse({"chat", "--ephemeral", "--keep"}).exit_code, 2);
+}
+
+TEST(Options, RunTakesAModelAndAChat) {
+  const Options options = Parse({"run", "model.gguf", "--store-path", "/tmp/s", "--stats", "-s", "3", "tell", "me"});
+  EXPECT_EQ(options.verb, Options::Verb::kRun);
+  EXPECT_EQ(options.run.model, "model.gguf");
+  EXPECT_EQ(options.run.store_path, "/tmp/s");
+  EXPECT_EQ(options.chat.session, "3");
+  EXPECT_EQ(options.chat.prompt, "tell me");
+  EXPECT_TRUE(options.chat.stats);
+  EXPECT_EQ(Parse({"run"}).exit_code, 2);
 }
 
 TEST(Options, TakesNegativeNumbersAndWordsBehindADoubleDash) {
@@ -252,6 +313,8 @@ TEST(Options, ReadsWhatToDoWithSessions) {
   EXPECT_EQ(Parse({"sessions", "import", "-"}).sessions.path, "-");
   EXPECT_EQ(Parse({"sessions", "delete", "conv_a"}).sessions.verb, Verb::kDelete);
   EXPECT_EQ(Parse({"sessions", "verify"}).sessions.verb, Verb::kVerify);
+  EXPECT_TRUE(Parse({"sessions", "--json"}).sessions.json);
+  EXPECT_TRUE(Parse({"sessions", "show", "3", "--json"}).sessions.json);
 }
 
 TEST(Options, TheEnvironmentStandsInAndTheFlagWins) {

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "clients/chat/commands.h"
+#include "clients/chat/completion.h"
 #include "tests/clients/virtual_screen.h"
 
 namespace ringside::client {
@@ -16,7 +16,9 @@ using ::testing::ElementsAre;
 class Typist {
  public:
   explicit Typist(int columns = 40, int rows = 20, std::vector<std::string> history = {})
-      : size_{columns, rows}, screen(columns), editor(history_, CompleteCommand) {
+      : size_{columns, rows},
+        screen(columns),
+        editor(history_, [](std::string_view line) { return CompleteLine(line, {}); }) {
     for (const std::string& entry : history) history_.Add(entry);
     editor.Begin(">>> ", "... ");
     screen.Write(editor.Draw(size_));

@@ -79,6 +79,12 @@ class Server:
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port()}/v1{path}", timeout=30) as answer:
             return json.load(answer)
 
+    def post(self, path, body):
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port()}/v1{path}", json.dumps(body).encode(),
+                                         {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return json.load(answer)
+
     def texts(self, conversation):
         items = self.get(f"/conversations/{conversation}/items?order=asc&limit=100")["data"]
         return [(i["role"], "".join(part["text"] for part in i["content"])) for i in items]
@@ -155,12 +161,14 @@ class Pane:
 
     count = 0
 
-    def __init__(self, folder, arguments, columns=100, rows=40, **environment):
+    def __init__(self, folder, arguments, columns=100, rows=40, verb="chat", **environment):
         Pane.count += 1
         self.tmux = ["tmux", "-f", "/dev/null", "-L", f"ringside-test-{os.getpid()}-{Pane.count}"]
         settings = {"XDG_STATE_HOME": folder, "TERM": "screen-256color", "LC_ALL": "C.UTF-8", **environment}
-        command = ["env", "-u", "NO_COLOR", "-u", "RINGSIDE_URL", "-u", "RINGSIDE_API_KEY"]
-        command += [f"{name}={value}" for name, value in settings.items()] + [CLIENT, "chat"] + arguments
+        command = ["env", "-u", "NO_COLOR"]
+        for name in os.environ:  # what this test is told is no setting of a server that the client starts
+            command += ["-u", name] if name.startswith("RINGSIDE_") else []
+        command += [f"{name}={value}" for name, value in settings.items()] + [CLIENT, verb] + arguments
         line = " ".join("'" + word.replace("'", "'\\''") + "'" for word in command)
         self._tmux("new-session", "-d", "-x", str(columns), "-y", str(rows), line + "; echo EXIT=$?; sleep 1000")
         self._tmux("set-option", "-g", "history-limit", "5000")
@@ -241,7 +249,7 @@ def flat(text):
 
 
 def test_conversation(folder, server):
-    pane = Pane(folder, ["--url", server.url, "--temperature", "0", "--max-tokens", "24"])
+    pane = Pane(folder, ["--url", server.url, "--temperature", "0", "--max-tokens", "24", "--plain"])
     try:
         answer = pane.say("What is the capital of France?")
         check("an answer comes", len(answer) > 5, pane.screen())
@@ -253,7 +261,12 @@ def test_conversation(folder, server):
         check("an unknown command is a hint", "Did you mean /regen?" in pane.say("/regne"))
         check("and no message", len(server.texts(conversation)) == 2)
         check("/help lists", all(c in pane.say("/help") for c in ("/rewind N", "/system TEXT", "Ctrl-C")))
-        check("/set shows all", "repetition_penalty" in pane.say("/set"))
+        check("a conversation is listed by its first words", "What is the capital of France?" in first, first)
+        settings = pane.say("/set")
+        check("/set shows all, with the values that hold", "repetition_penalty" in settings and "random (default)" in settings
+              and not re.search(r"\sdefault\s", settings), settings)
+        check("/set system points to /system", "/system TEXT" in pane.say("/set system You are brief."))
+        check("/clear points to /new", "/new" in pane.say("/clear"))
         check("/set refuses", "takes a number" in pane.say("/set temperature hot"))
         check("/set sets", "max_tokens = 12" in pane.say("/set max_tokens 12"))
         check("/stats tells of the last answer", "computed" in pane.say("/stats"))
@@ -275,6 +288,13 @@ def test_conversation(folder, server):
         copy = re.search(r"copy (conv_\w+)", pane.say("/fork"))[1]
         pane.say("Now three more.")
         check("/fork leaves the original", server.texts(conversation) == before and len(server.texts(copy)) == 4)
+        check("/title renames", "Listed as: Colours" in pane.say("/title Colours"))
+        check("as the list shows", "Colours" in pane.say("/sessions"))
+        path = os.path.join(folder, "saved.json")
+        check("/export writes", "4 messages" in pane.say(f"/export {path}"), pane.screen())
+        exported = json.load(open(path))
+        check("JSON with title and messages", exported["title"] == "Colours" and
+              [m["role"] for m in exported["messages"]] == ["user", "assistant"] * 2, exported)
         path = os.path.join(folder, "saved.md")
         check("/save writes", "4 messages" in pane.say(f"/save {path}"), pane.screen())
         check("the file has it", "## You\n\nNow three more." in open(path).read())
@@ -288,11 +308,20 @@ def test_conversation(folder, server):
         check("the new conversation has its own messages", server.texts(last)[0][1] == "Is water wet?")
     finally:
         pane.close()
+    saved = os.path.join(folder, "system.md")
+    pane = Pane(folder, ["--url", server.url, "--session", last])
+    try:
+        pane.say(f"/save {saved}")
+        check("/save has the system message", "## System\n\nYou answer in one word.\n" in open(saved).read())
+        check("/system tells it", "You answer in one word." in pane.say("/system"))
+        pane.leave()
+    finally:
+        pane.close()
     pane = Pane(folder, ["--url", server.url, "--session", conversation])
     try:
         check("--session goes on", "Name three colours." in pane.screen(), pane.screen())
         pane.keys("Up")
-        wait_for("the history", lambda: pane.lines()[-1].endswith("Is water wet?"))
+        wait_for("the history", lambda: pane.lines()[-1].endswith("/system"))
         check("the history is kept between runs", True)
         pane.keys("C-c")
         check("Ctrl-D resumes the same", pane.leave() == conversation)
@@ -395,7 +424,7 @@ def test_colour(folder, server):
 
 def test_reconnect(folder, server):
     proxy = Proxy(server.port())
-    pane = Pane(folder, ["--url", f"ws://127.0.0.1:{proxy.port}", "--temperature", "0", "--max-tokens", "400"],
+    pane = Pane(folder, ["--url", f"ws://127.0.0.1:{proxy.port}", "--temperature", "0", "--max-tokens", "400", "--plain"],
                 columns=120, rows=60)
     try:
         proxy.left = 20_000  # dozens of words, a fraction of the answer
@@ -421,7 +450,7 @@ def test_lost_server(folder, _):
     if "RINGSIDE_SERVER" not in os.environ:
         return
     server = Server(folder, "--store-path", os.path.join(folder, "store"))
-    pane = Pane(folder, ["--url", server.url, "--temperature", "0", "--max-tokens", "2000"], columns=120, rows=60)
+    pane = Pane(folder, ["--url", server.url, "--temperature", "0", "--max-tokens", "2000", "--plain"], columns=120, rows=60)
     try:
         pane.say("Tell me a long story about a dog and a river.", wait=False)
         wait_for("the answer's beginning", lambda: len(pane.screen().split("a river.", 1)[-1].strip()) > 40)
@@ -439,11 +468,17 @@ def test_lost_server(folder, _):
         pane.say("/set max_tokens 40")
         more = pane.say("/continue")
         after = server.texts(conversation)
-        check("/continue goes on behind what is there",
-              after[:2] == before and [role for role, _ in after[2:]] == ["assistant"] and after[2][1], after)
-        check("and shows it", flat(after[2][1]) in flat(more), more)
+        check("/continue goes on behind what is there, in the same message",
+              len(after) == 2 and after[0] == before[0] and after[1][1].startswith(before[1][1])
+              and len(after[1][1]) > len(before[1][1]), after)
+        check("and shows it", flat(after[1][1][len(before[1][1]):]) in flat(more), more)
         pane.say("/set max_tokens 8")
-        check("the conversation goes on", len(pane.say("Thanks.")) > 0 and len(server.texts(conversation)) == 5)
+        check("the conversation goes on", len(pane.say("Thanks.")) > 0 and len(server.texts(conversation)) == 4)
+        pane.say("/undo")
+        pane.say("/set max_tokens 4")
+        pane.say("/regen")
+        again = server.texts(conversation)
+        check("/regen answers the whole message anew", len(again) == 2 and len(again[1][1]) < len(before[1][1]), again)
         check("Ctrl-D prints how to come back", pane.leave() == conversation)
     finally:
         pane.close()
@@ -463,11 +498,18 @@ def test_pipe(folder, server):
         return subprocess.run([CLIENT, "chat", *arguments], input=text, capture_output=True, text=True, env=environment,
                               timeout=PATIENCE_S, check=False)
 
-    done = run(["--url", server.url, "--max-tokens", "8", "Reply", "briefly."], "Hello!\n")
+    done = run(["--url", server.url, "--max-tokens", "8", "--keep", "Reply", "briefly."], "Hello!\n")
     check("a pipe is answered on standard output", done.returncode == 0 and done.stdout.strip(), done)
     check("with nothing else there", ">>>" not in done.stdout and "\x1b" not in done.stdout and done.stdout.endswith("\n"))
     newest = server.get("/conversations?limit=1")["data"][0]["id"]
     check("input and words are joined", server.texts(newest)[0][1] == "Hello!\n\nReply briefly.", server.texts(newest))
+    before = server.get("/conversations?limit=100")["data"]
+    short_lived = run(["--url", server.url, "--max-tokens", "4"], "Hello again!\n")
+    check("a pipe leaves no conversation behind",
+          short_lived.returncode == 0 and short_lived.stdout.strip() and
+          server.get("/conversations?limit=100")["data"] == before, short_lived)
+    run(["--url", server.url, "--max-tokens", "4", "--session", newest], "And again!\n")
+    check("with --session it is kept", len(server.texts(newest)) == 4)
     nothing = run(["--url", server.url], "")
     check("nothing to ask is an error", nothing.returncode == 2 and not nothing.stdout and "empty" in nothing.stderr)
     nobody = run(["--url", "ws://127.0.0.1:9"], "hi")
@@ -478,12 +520,103 @@ def test_pipe(folder, server):
     check("ringside sessions lists", newest in listed.stdout and listed.returncode == 0, listed)
 
 
+def test_words(folder, server):
+    pane = Pane(folder, ["--url", server.url, "--temperature", "0", "--max-tokens", "120", "--plain"], columns=40, rows=60)
+    try:
+        shown = pane.say("Tell me a long story about a dog.")
+        conversation = re.search(r"conv_\w+", pane.say("/sessions"))[0]
+        answer = server.texts(conversation)[1][1]
+        check("an answer is broken at words", shown.removesuffix("[cut off: the longest answer is reached]").split()
+              == answer.split(), shown)
+        check("within the screen", max(map(len, shown.split("\n"))) <= 40, shown)
+        words = {word for line in pane.say("/help").split("\n") for word in line.split()}
+        check("so is /help", {"completes", "commands,", "settings,", "conversations", "searches", "remember"} <= words, words)
+        check("so is an error", "conversations;" in pane.say("/resume 99999").split(), pane.screen())
+    finally:
+        pane.close()
+
+
+def test_others(folder, server):
+    pane = Pane(folder, ["--url", server.url, "--max-tokens", "4"])
+    try:
+        pane.say("Remember the number seven.")
+        conversation = re.search(r"conv_\w+", pane.say("/sessions"))[0]
+        pane.type("half a line")
+        server.post(f"/conversations/{conversation}/items",
+                    {"items": [{"type": "message", "role": "user", "content": "Hello from elsewhere!"}]})
+        pane.wait_text(">>> Hello from elsewhere!")
+        wait_for("the line again", lambda: pane.lines()[-1] == ">>> half a line")
+        check("what others say is shown, and what was typed is kept", True)
+        check("once", pane.screen().count(">>> Hello from elsewhere!") == 1, pane.screen())
+        pane.keys("C-c")
+        pane.say("And now?")
+        check("one's own turns are not taken for others'", pane.screen().count("said meanwhile") == 1, pane.screen())
+        pane.leave()
+    finally:
+        pane.close()
+
+
+def test_own_editor(folder, server):
+    editor = os.path.join(folder, "editor")
+    with open(editor, "w") as script:
+        script.write('#!/bin/sh\nprintf "%s and two\\nlines\\n\\n" "$(cat "$1")" > "$1"\n')
+    os.chmod(editor, 0o700)
+    pane = Pane(folder, ["--url", server.url, "--max-tokens", "4"], EDITOR=editor)
+    try:
+        pane.type("/edit One")
+        pane.keys("Enter")
+        pane.wait_text("lines")
+        wait_for("the prompt", pane.at_prompt)
+        conversation = pane.leave()
+        check("/edit sends what was saved", server.texts(conversation)[0] == ("user", "One and two\nlines"),
+              server.texts(conversation))
+    finally:
+        pane.close()
+
+
+def test_ephemeral(folder, server):
+    before = server.get("/conversations?limit=100")["data"]
+    pane = Pane(folder, ["--url", server.url, "--max-tokens", "4", "--ephemeral"])
+    try:
+        pane.say("Forget this.")
+        check("no way back is told", pane.leave() == "")
+        check("an ephemeral conversation is gone", server.get("/conversations?limit=100")["data"] == before)
+    finally:
+        pane.close()
+
+
+def test_run(folder, _):
+    if "RINGSIDE_SERVER" not in os.environ:
+        return
+    model = os.environ["RINGSIDE_TEST_MODEL"]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RINGSIDE_")}
+    environment |= {"XDG_STATE_HOME": folder, "XDG_DATA_HOME": folder}
+    done = subprocess.run([CLIENT, "run", model, "--max-tokens", "6", "--keep", "Say", "hello."], capture_output=True,
+                          text=True, env=environment, timeout=PATIENCE_S, stdin=subprocess.DEVNULL, check=False)
+    check("ringside run answers", done.returncode == 0 and done.stdout.strip(), done)
+    lines = open(os.path.join(folder, "ringside", "run.log")).read()
+    port = re.search(r"http://127\.0\.0\.1:(\d+)", lines)[1]
+    with socket.socket() as probe:
+        check("and ends its server", probe.connect_ex(("127.0.0.1", int(port))) != 0)
+    pane = Pane(folder, [model, "-c"], verb="run", XDG_DATA_HOME=folder)
+    try:
+        check("the conversation goes on in the next run", "Say hello." in pane.screen(), pane.screen())
+        pane.keys("C-d")
+        pane.wait_text("EXIT=0")
+    finally:
+        pane.close()
+    missing = subprocess.run([CLIENT, "run", "/no/such/model.gguf", "hi"], capture_output=True, text=True, env=environment,
+                             timeout=PATIENCE_S, stdin=subprocess.DEVNULL, check=False)
+    check("a server that cannot start is told of", missing.returncode == 1 and "/no/such/model.gguf" in missing.stderr, missing)
+
+
 def main():
     has_server = "RINGSIDE_TEST_URL" in os.environ or {"RINGSIDE_SERVER", "RINGSIDE_TEST_MODEL"} <= os.environ.keys()
     if not has_server or not shutil.which("tmux"):
         print("skipped: no server or no tmux")
         return 77
-    tests = [test_pipe, test_conversation, test_interrupt, test_editing, test_colour, test_reconnect, test_lost_server]
+    tests = [test_pipe, test_conversation, test_words, test_interrupt, test_editing, test_own_editor, test_colour, test_others,
+             test_ephemeral, test_reconnect, test_lost_server, test_run]
     with tempfile.TemporaryDirectory() as folder:
         server = Server(folder)
         try:

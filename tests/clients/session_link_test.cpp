@@ -7,7 +7,7 @@
 #include <future>
 
 #include "clients/chat/chat_client.h"
-#include "tests/clients/fake_server.h"
+#include "tests/clients/link_on_server.h"
 
 namespace ringside::client {
 namespace {
@@ -15,8 +15,6 @@ namespace {
 using Json = nlohmann::json;
 using Kind = LinkEvent::Kind;
 using ::testing::HasSubstr;
-
-constexpr int kPatienceMs = 20000;
 
 Json Numbered(Json event, int seq) {
   event["ringside"] = {{"seq", seq}};
@@ -50,54 +48,23 @@ Json Resumed(const std::string& replay, int next_seq, uint64_t epoch = 7) {
 
 TurnRequest Turn() { return {.conversation = "conv_a", .input = {{"user", "hello"}}, .request_id = "req_x"}; }
 
-/// A link on a scripted server, and what it has told.
-class LinkOnServer {
- public:
-  explicit LinkOnServer(FakeServer::Script script, int max_attempts = 10)
-      : server_(std::move(script)),
-        link_(runtime_,
-              {.url = server_.url(),
-               .api_key = "key",
-               .max_attempts = max_attempts,
-               .first_delay = std::chrono::milliseconds(1),
-               .longest_delay = std::chrono::milliseconds(5)},
-              [this](LinkEvent event) { events_.Push(std::move(event)); }) {}
-
-  /// Waits for the end of what was begun; adds up the text.
-  LinkEvent WaitForEnd() {
-    while (true) {
-      std::optional<LinkEvent> event = events_.Wait(kPatienceMs);
-      if (!event) {
-        ADD_FAILURE() << "no event";
-        return {Kind::kLost};
-      }
-      if (event->kind == Kind::kText) text += event->text;
-      if (event->kind == Kind::kRestarted) text = event->text;
-      if (event->kind == Kind::kRetrying) ++retries;
-      if (event->kind == Kind::kRestored) ++restores;
-      if (event->ends()) return *event;
-    }
-  }
-  /// Waits for one event of a kind on the way.
-  void WaitFor(Kind kind) {
-    while (const std::optional<LinkEvent> event = events_.Wait(kPatienceMs)) {
-      if (event->kind == Kind::kText) text += event->text;
-      if (event->kind == kind) return;
-      ASSERT_FALSE(event->ends());
-    }
-    FAIL() << "no event";
-  }
-  SessionLink& link() { return link_; }
-
-  std::string text;
-  int retries = 0, restores = 0;
-
- private:
-  EventQueue events_;
-  FakeServer server_;
-  IoRuntime runtime_;
-  SessionLink link_;
-};
+TEST(SessionLink, LooksForALostServerEverySecondAndForMoreThanAMinute) {
+  // By its own schedule: a server that is back after two seconds is not waited for seven more.
+  const LinkOptions options;
+  EXPECT_LE(options.longest_delay, std::chrono::seconds(1));
+  EXPECT_GE(options.max_attempts * options.longest_delay / 2, std::chrono::seconds(60));
+  LinkOnServer on({.on_socket =
+                       [](FakeSocket& socket, int) {
+                         socket.Read();
+                         for (const Json& event : {Created(0), End(1, "")}) socket.Send(event);
+                       },
+                   .refuse_upgrade = [](int number) { return number < 5 ? 503 : 0; }},
+                  options.max_attempts, options.first_delay / 20, options.longest_delay / 20);
+  on.link().StartTurn(Turn());
+  EXPECT_EQ(on.WaitForEnd().kind, Kind::kFinished);
+  EXPECT_EQ(on.retries, 5);
+  EXPECT_LE(on.longest_delay, options.longest_delay / 20);
+}
 
 TEST(SessionLink, StreamsATurnAndReportsItsUsage) {
   Json asked;

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <map>
 #include <mutex>
+#include <nlohmann/json.hpp>
 
 #include "tests/clients/fake_server.h"
 
@@ -49,6 +50,7 @@ class SessionsTest : public ::testing::Test {
     options.sessions.verb = verb;
     options.sessions.ids = std::move(ids);
     options.sessions.path = path;
+    options.sessions.json = json_;
     ::testing::internal::CaptureStdout();
     ::testing::internal::CaptureStderr();
     const int code = LookAfterSessions(options);
@@ -68,6 +70,7 @@ class SessionsTest : public ::testing::Test {
   std::map<std::string, FakeAnswer> answers_;
   std::vector<FakeRequest> requests_;
   FakeServer server_;
+  bool json_ = false;
   std::string out_, err_;
 };
 
@@ -105,9 +108,41 @@ TEST_F(SessionsTest, ListsWithoutControlCharacters) {
 TEST_F(SessionsTest, AnIdThatIsNoneIsNotAskedFor) {
   for (const char* id : {"resp_a", "conv_a/../x", ""}) {
     EXPECT_EQ(Run(Verb::kDelete, {"conv_a", id}), 2) << id;
-    EXPECT_THAT(err_, HasSubstr("no conversation's id"));
+    EXPECT_THAT(err_, HasSubstr("give its id (conv_...) or its number"));
   }
   EXPECT_TRUE(requests_.empty());
+}
+
+TEST_F(SessionsTest, ANumberIsOfTheListThatWasShownLast) {
+  ::setenv("XDG_STATE_HOME", folder_.c_str(), 1);
+  const std::string list = "GET /v1/conversations?limit=100";
+  On(list, R"({"data":[{"id":"conv_b"},{"id":"conv_a"}],"has_more":false})");
+  On("GET /v1/conversations/conv_a", kOne);
+  EXPECT_EQ(Run(Verb::kList), 0);
+  On(list, R"({"data":[{"id":"conv_new"},{"id":"conv_b"},{"id":"conv_a"}],"has_more":false})");
+  EXPECT_EQ(Run(Verb::kShow, {"2"}), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("conv_a"));
+  EXPECT_EQ(Run(Verb::kShow, {"3"}), 2);
+  EXPECT_THAT(err_, HasSubstr("no number 3 in the list of conversations; it has 2"));
+  ::unsetenv("XDG_STATE_HOME");
+}
+
+TEST_F(SessionsTest, WithoutAListANumberIsOfTheServersNewest) {
+  ::setenv("XDG_STATE_HOME", folder_.c_str(), 1);
+  On("GET /v1/conversations?limit=1", R"({"data":[{"id":"conv_a"}],"has_more":true})");
+  On("GET /v1/conversations/conv_a", kOne);
+  EXPECT_EQ(Run(Verb::kShow, {"1"}), 0) << err_;
+  ::unsetenv("XDG_STATE_HOME");
+}
+
+TEST_F(SessionsTest, AsJsonItIsWhatTheServerTells) {
+  json_ = true;
+  On("GET /v1/conversations/conv_a", kOne);
+  EXPECT_EQ(Run(Verb::kShow, {"conv_a"}), 0);
+  EXPECT_EQ(nlohmann::json::parse(out_), nlohmann::json::array({nlohmann::json::parse(kOne)}));
+  On("GET /v1/conversations?limit=100", R"({"data":[],"has_more":false})");
+  EXPECT_EQ(Run(Verb::kList), 0);
+  EXPECT_EQ(nlohmann::json::parse(out_), nlohmann::json::array());
 }
 
 TEST_F(SessionsTest, ExportsToAPrivateNewFile) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "clients/chat/multi_line.h"
 #include "clients/chat/transcript.h"
@@ -20,6 +21,17 @@ TEST(TextWidth, CountsColumns) {
   EXPECT_EQ(TextWidth("👍"), 2);
   EXPECT_EQ(TextWidth("👩‍👩‍👧"), 2);
   EXPECT_EQ(TextWidth("❤\ufe0f"), 2);
+  EXPECT_EQ(TextWidth("🇩🇪"), 2) << "a flag of two regional indicators";
+  EXPECT_EQ(TextWidth("🇩🇪🇫🇷x"), 5);
+  EXPECT_EQ(TextWidth("👍🏽"), 2) << "a skin tone";
+  EXPECT_EQ(TextWidth("👩🏽‍🚀"), 2);
+  EXPECT_EQ(TextWidth("🏴‍☠️"), 2);
+  EXPECT_EQ(TextWidth("1️⃣"), 2);
+}
+
+TEST(LineLayout, TheCursorStandsBehindAFlag) {
+  const std::string text = "a🇩🇪b";
+  EXPECT_EQ(LayOut("> ", ".", text, text.size() - 1, 20).cursor_column, 5);
 }
 
 TEST(TextWidth, DecodesOnlyShortestForms) {
@@ -145,17 +157,42 @@ TEST(LineLayout, ControlCharactersAreSpelled) {
 
 TEST(Transcript, IsMarkdownAndNeverOverwrites) {
   const std::vector<InputMessage> items = {{"user", "hi"}, {"assistant", "hello"}};
-  const std::string markdown = TranscriptMarkdown("conv_a", items);
+  const std::string markdown = TranscriptMarkdown({.id = "conv_a"}, items);
   EXPECT_EQ(markdown, "# conv_a\n\n## You\n\nhi\n\n## Assistant\n\nhello\n");
   const std::string path = ::testing::TempDir() + "/transcript_test.md";
   std::remove(path.c_str());
-  ASSERT_TRUE(SaveTranscript(path, "conv_a", items).ok());
+  ASSERT_TRUE(WriteNewFile(path, markdown).ok());
   std::stringstream read;
   read << std::ifstream(path).rdbuf();
   EXPECT_EQ(read.str(), markdown);
-  EXPECT_FALSE(SaveTranscript(path, "conv_a", {}).ok());
-  EXPECT_FALSE(SaveTranscript("/no/such/folder/x.md", "conv_a", items).ok());
+  EXPECT_FALSE(WriteNewFile(path, "").ok());
+  EXPECT_FALSE(WriteNewFile("/no/such/folder/x.md", markdown).ok());
   std::remove(path.c_str());
+}
+
+TEST(Transcript, HasTheSystemMessageAndTheTitle) {
+  const ConversationSummary conversation{.id = "conv_a", .metadata = {{"title", "Rain"}}, .instructions = "Be brief."};
+  const std::vector<InputMessage> items = {{"user", "hi"}, {"assistant", "hel", false}};
+  EXPECT_THAT(TranscriptMarkdown(conversation, items),
+              ::testing::StartsWith("# Rain\n\n## System\n\nBe brief.\n\n## You\n\nhi\n"));
+  const auto json = nlohmann::json::parse(TranscriptJson(conversation, items));
+  EXPECT_EQ(json["id"], "conv_a");
+  EXPECT_EQ(json["title"], "Rain");
+  ASSERT_EQ(json["messages"].size(), 3u);
+  EXPECT_EQ(json["messages"][0]["role"], "system");
+  EXPECT_EQ(json["messages"][0]["content"], "Be brief.");
+  EXPECT_EQ(json["messages"][1]["complete"], true);
+  EXPECT_EQ(json["messages"][2]["complete"], false);
+}
+
+TEST(Transcript, ATitleIsTheFirstWords) {
+  EXPECT_EQ(TitleOf("\n  Why is the sky blue?"), "Why is the sky blue?");
+  EXPECT_EQ(TitleOf("one\ntwo"), "one…");
+  EXPECT_EQ(TitleOf(" \n"), "");
+  EXPECT_EQ(TitleOf("a\x1b[31mb"), "a[31mb");
+  std::string accents = "e";
+  for (int i = 0; i < 400; ++i) accents += "\u0301";
+  EXPECT_LE(TitleOf(accents).size(), 512u) << "no more than a value of metadata may have";
 }
 
 TEST(Transcript, FirstLineIsShort) {

@@ -1,6 +1,6 @@
 // A terminal for tests: takes the bytes that a program writes and keeps what a person would see. Understands what the
-// client uses (newline, return, cursor up and right, erase below and to the right, home, clear; colours are skipped)
-// and fails the test on anything else.
+// client uses (newline, return, cursor up, right and to a column, erase below and to the right, home, clear; colours
+// are skipped) and fails the test on anything else.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -77,6 +77,10 @@ class VirtualScreen {
         break;
       case 'C':
         column_ += count;
+        EXPECT_LT(column_, columns_);
+        break;
+      case 'G':
+        column_ = count - 1;
         EXPECT_LT(column_, columns_);
         break;
       case 'H':

@@ -211,7 +211,7 @@ TEST(ServerEvent, ReadsPositionsInHistoryAndInLine) {
   EXPECT_EQ(ParseServerEvent(R"({"type":"error","error":{"retry_after_ms":250}})")->error.retry_after_ms, 250);
 }
 
-TEST(Conversations, CreatesWithMessages) {
+TEST(Conversations, HaveATitleInTheirMetadata) {
   std::string body;
   const FakeServer server({.on_request = [&](const FakeRequest& request) -> FakeAnswer {
     body = request.body;
@@ -220,8 +220,23 @@ TEST(Conversations, CreatesWithMessages) {
   const HttpClient http(server.url(), "");
   EXPECT_EQ(*CreateConversation(http), "conv_new");
   EXPECT_EQ(Json::parse(body), Json::object());
-  EXPECT_EQ(*CreateConversation(http, {{"user", "hi"}}), "conv_new");
-  EXPECT_EQ(Json::parse(body)["items"][0]["content"], "hi");
+  EXPECT_EQ(*CreateConversation(http, "Sky"), "conv_new");
+  EXPECT_EQ(Json::parse(body), Json({{"metadata", {{"title", "Sky"}}}}));
+}
+
+TEST(Conversations, AnotherTitleLeavesTheOtherMetadata) {
+  std::string body;
+  const FakeServer server({.on_request = [&](const FakeRequest& request) -> FakeAnswer {
+    if (request.method == "POST") body = request.body;
+    return {200, R"({"id":"conv_a","metadata":{"k":"v","title":"old"},"ringside":{"instructions":"Be kind."}})"};
+  }});
+  const HttpClient http(server.url(), "");
+  const auto before = GetConversation(http, "conv_a");
+  ASSERT_TRUE(before.ok());
+  EXPECT_EQ(before->Title(), "old");
+  EXPECT_EQ(before->instructions, "Be kind.");
+  ASSERT_TRUE(SetTitle(http, "conv_a", "new").ok());
+  EXPECT_EQ(Json::parse(body), Json({{"metadata", {{"k", "v"}, {"title", "new"}}}}));
 }
 
 TEST(HttpClient, GivesTheServersOwnWords) {

@@ -1,10 +1,15 @@
-// What the terminal client reads: events and answers of a server, text for the screen, keys, an address. Input: lengths
-// of the pieces that the rest comes in, then the bytes.
+// What the terminal client reads: events and answers of a server, streams of events, recorded conversations, text for
+// the screen, keys, an address. Input: lengths of the pieces that the rest comes in, then the bytes.
 #include <algorithm>
 
+#include "clients/bench/dataset.h"
+#include "clients/bench/protocol.h"
+#include "clients/bench/sse_reader.h"
 #include "clients/terminal/key_decoder.h"
 #include "clients/terminal/line_layout.h"
+#include "clients/terminal/markdown.h"
 #include "clients/terminal/sanitiser.h"
+#include "clients/terminal/text_flow.h"
 #include "clients/terminal/text_width.h"
 #include "clients/wire/server_event.h"
 #include "clients/wire/server_url.h"
@@ -31,20 +36,38 @@ void Show(std::string_view text) {
     const LineLayout layout = LayOut("> ", ". ", safe, safe.size() / 2, columns);
     Require(layout.cursor_row < layout.rows.size(), "the cursor is in the text");
   }
+  Markdown markdown;
+  TextFlow flow(true);
+  const auto flows = [&](const std::vector<StyledText>& pieces) {
+    for (const StyledText& piece : pieces) {
+      Require(IsUtf8(piece.text), "what is styled is whole characters");
+      (void)flow.Put(piece.text, "\x1b[1m", piece.hang, 17);
+      Require(flow.column() <= 17, "nothing is written beyond the border");
+    }
+  };
+  flows(markdown.Push(safe));
+  flows(markdown.Finish());
 }
 
 void ReadInPieces(std::string_view bytes, Choices choices) {
   Sanitiser sanitiser;
   KeyDecoder keys, keys_at_once;
+  SseReader events, events_at_once;
+  Markdown markdown;
   std::string shown;
   size_t pressed = 0;
+  std::vector<std::string> heard;
   for (std::string_view rest = bytes; !rest.empty();) {
     const std::string_view piece = rest.substr(0, 1 + choices.Below(8));
     rest.remove_prefix(piece.size());
-    shown += sanitiser.Push(piece);
+    const std::string safe = sanitiser.Push(piece);
+    (void)markdown.Push(safe);
+    shown += safe;
+    for (std::string& event : events.Push(piece)) heard.push_back(std::move(event));
     pressed += keys.Push(piece).size();
   }
   Require(shown + sanitiser.Finish() == Sanitise(bytes), "text in pieces is the same text");
+  Require(heard == events_at_once.Push(bytes), "events in pieces are the same events");
   Require(pressed == keys_at_once.Push(bytes).size(), "keys in pieces are the same keys");
 }
 
@@ -57,6 +80,9 @@ std::vector<std::string> Seeds() {
       R"({"type":"error","status":429,"error":{"type":"x","code":"overloaded","message":"no","param":"input","retry_after_ms":100}})",
       R"({"type":"ringside:session.resumed","session":"conv_1","session_present":true,"epoch":2,"next_seq":7,"replay":"events","state":"slot","active_response_id":null,"kv_tokens":12,"seq":4,"chain":"00ff"})",
       "http://[::1]:8080/v1/responses",
+      "data: {\"choices\":[{\"delta\":{\"content\":\"Yo\"}}]}\r\n\r\n: x\ndata:a\ndata:b\n\ndata: [DONE]\n\n",
+      R"([{"conversations":[{"from":"human","value":"a"},{"from":"gpt","value":"b"}]},{"messages":[{"role":"user","content":"c"}]}])",
+      "# A *b* **c _d_** `e` [f](g)\n- h\n  1. i\n> j\n```k\nl\n```\n~~m~~ \\* ![n](o)",
       "A\x1b[31mred\x1b[0m\r\n\x1b[200~paste\nd\x1b[201~\x1b[1;"
       "5C\x1bOH\x7f\x01\xc3\xa9\xf0\x9f\x91\xa9\xe2\x80\x8d\xf0\x9f\x92\xbb\xe2\x80\xae\xc2\x9b\xff"};
   std::vector<std::string> seeds;
@@ -72,6 +98,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   (void)client::ParseServerEvent(parts[1]);
   (void)client::ParseResponse(parts[1]);
   (void)client::ParseServerUrl(parts[1]);
+  (void)client::ParseDataset(parts[1]);
+  (void)client::ReadRefusal(400, parts[1]);
+  for (const std::string& name : client::ProtocolNames()) {
+    (void)client::ReadEvent(*client::ProtocolNamed(name), parts[1]);
+  }
   Show(parts[1]);
   ReadInPieces(parts[1], Choices(parts[0]));
   return 0;

@@ -1,0 +1,132 @@
+#include "clients/cli/own_server.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <thread>
+#include <vector>
+
+#include "clients/terminal/history.h"
+#include "clients/wire/http_client.h"
+
+namespace ringside::client {
+namespace {
+
+constexpr auto kLookEvery = std::chrono::milliseconds(50);
+constexpr size_t kShownLogLines = 5;
+constexpr int kStoreInUse = 73;  // an exit code of the server
+
+std::string ServerProgram() {
+  std::error_code error;
+  const auto beside = std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / "ringside-server";
+  return std::filesystem::exists(beside, error) ? beside.string() : "ringside-server";
+}
+
+/// $XDG_DATA_HOME/ringside/run or ~/.local/share/ringside/run; "" if there is no such folder.
+std::string DataFolder() {
+  const char* data = std::getenv("XDG_DATA_HOME");
+  const char* home = std::getenv("HOME");
+  if (data != nullptr && data[0] == '/') return std::string(data) + "/ringside/run";
+  return home != nullptr && home[0] == '/' ? std::string(home) + "/.local/share/ringside/run" : "";
+}
+
+std::string ReadLog(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+std::string LastLines(const std::string& text) {
+  size_t begin = text.size();
+  for (size_t lines = 0; begin > 0 && lines <= kShownLogLines; --begin) lines += text[begin - 1] == '\n' ? 1 : 0;
+  return text.substr(begin);
+}
+
+/// In the child: becomes the server, or ends with 127.
+[[noreturn]] void BecomeServer(std::vector<std::string> arguments, const std::string& log) {
+  ::setsid();                          // Ctrl-C is the chat's
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // a client that is killed leaves no server behind
+  const int nothing = ::open("/dev/null", O_RDONLY);
+  const int file = ::open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  ::dup2(nothing, STDIN_FILENO);
+  ::dup2(file, STDOUT_FILENO);
+  ::dup2(file, STDERR_FILENO);
+  std::vector<char*> raw;
+  for (std::string& argument : arguments) raw.push_back(argument.data());
+  raw.push_back(nullptr);
+  ::execvp(raw[0], raw.data());
+  std::fprintf(stderr, "cannot start %s: %s\n", raw[0], std::strerror(errno));
+  std::fflush(stderr);
+  ::_exit(127);
+}
+
+}  // namespace
+
+Outcome<std::unique_ptr<OwnServer>> OwnServer::Start(const std::string& model, std::string store_path) {
+  const std::string state = StateFolder();
+  if (state.empty()) return Failure{"There is no folder for the server's log: HOME and XDG_STATE_HOME name none."};
+  if (store_path.empty()) store_path = DataFolder();
+  std::vector<std::string> arguments = {ServerProgram(), "--model", model, "--host", "127.0.0.1", "--port", "0"};
+  if (!store_path.empty()) {
+    std::error_code ignored;  // the server says what is wrong with the folder
+    std::filesystem::create_directories(std::filesystem::path(store_path).parent_path(), ignored);
+    arguments.insert(arguments.end(), {"--store-path", store_path});
+  }
+  const std::string log = state + "/run.log";
+  std::fprintf(stderr, "Starting ringside-server with %s; its log: %s\n",
+               std::filesystem::path(model).filename().c_str(), log.c_str());
+  const pid_t pid = ::fork();
+  if (pid < 0) return Failure{"Cannot start a process: " + std::string(std::strerror(errno)) + "."};
+  if (pid == 0) BecomeServer(std::move(arguments), log);
+  std::unique_ptr<OwnServer> server(new OwnServer(pid, log));
+  const Outcome<Done> ready = server->WaitUntilReady();
+  if (!ready) return ready.failure();
+  return server;
+}
+
+bool OwnServer::IsReady() {
+  constexpr std::string_view kAddress = "http://127.0.0.1:";
+  const std::string log = ReadLog(log_);
+  const size_t at = log.find(kAddress);
+  if (at == std::string::npos) return false;
+  const char* begin = log.data() + at + kAddress.size();
+  if (std::from_chars(begin, log.data() + log.size(), url_.port).ec != std::errc()) return false;
+  ServerUrl root = url_;
+  root.base_path = "";
+  return HttpClient(root, "").Request("GET", "/readyz").ok();
+}
+
+Outcome<Done> OwnServer::WaitUntilReady() {
+  while (true) {
+    int status = 0;
+    if (::waitpid(pid_, &status, WNOHANG) == pid_) {
+      pid_ = 0;
+      if (WIFEXITED(status) && WEXITSTATUS(status) == kStoreInUse) {
+        return Failure{"Another server has the folder of conversations; --store-path names one of its own."};
+      }
+      return Failure{"The server ended:\n" + LastLines(ReadLog(log_))};
+    }
+    if (IsReady()) return Done{};
+    std::this_thread::sleep_for(kLookEvery);
+  }
+}
+
+OwnServer::~OwnServer() {
+  if (pid_ == 0) return;
+  ::kill(pid_, SIGTERM);
+  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+}  // namespace ringside::client

@@ -1,0 +1,38 @@
+// A ringside-server of the client's own: started with a model on a free port of loopback, ended with the client. Main
+// thread only.
+#pragma once
+
+#include <sys/types.h>
+
+#include <memory>
+#include <string>
+
+#include "clients/wire/outcome.h"
+#include "clients/wire/server_url.h"
+
+namespace ringside::client {
+
+class OwnServer {
+ public:
+  /// Starts the ringside-server that lies beside this program, or else the one on the PATH, and waits until it answers.
+  /// Its log goes to a file in the user's state folder. `store_path` "": ringside/run in the user's data folder. Fails,
+  /// with the last lines of its log, if it ends.
+  static Outcome<std::unique_ptr<OwnServer>> Start(const std::string& model, std::string store_path);
+  /// Lets it save what it has, and waits for its end.
+  ~OwnServer();
+  OwnServer(const OwnServer&) = delete;
+  OwnServer& operator=(const OwnServer&) = delete;
+
+  const ServerUrl& url() const { return url_; }
+
+ private:
+  OwnServer(pid_t pid, std::string log) : pid_(pid), log_(std::move(log)) {}
+  Outcome<Done> WaitUntilReady();
+  bool IsReady();
+
+  pid_t pid_;  // 0 = it has ended
+  const std::string log_;
+  ServerUrl url_;
+};
+
+}  // namespace ringside::client

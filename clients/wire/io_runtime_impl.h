@@ -1,0 +1,18 @@
+// What an IoRuntime is made of, for the files that speak to the network. Included by .cpp files of clients/wire only.
+#pragma once
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <thread>
+
+#include "clients/wire/io_runtime.h"
+
+namespace ringside::client {
+
+struct IoRuntime::Impl {
+  boost::asio::io_context context{1};
+  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> guard{context.get_executor()};
+  std::thread thread{[this] { context.run(); }};
+};
+
+}  // namespace ringside::client
