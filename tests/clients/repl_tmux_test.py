@@ -23,6 +23,8 @@ import threading
 import time
 import urllib.request
 
+from scripted_chat import ScriptedChat
+
 PATIENCE_S = 120
 CLIENT = os.environ.get("RINGSIDE_CLIENT", "build/cpu/bin/ringside")
 
@@ -536,6 +538,37 @@ def test_words(folder, server):
         pane.close()
 
 
+def test_markdown(folder, _):
+    answer = ("# A title\n\nSome **bold** and *italic* words, `code_of * ours` and 2 * 3 * 4.\n\n"
+              "- one\n- two, which is much longer than a row is\n\n"
+              "```python\nx = a ** b\n```\n\n[the site](https://example.org/) 🇩🇪 ends.")
+    chat = ScriptedChat(answer)
+    pane = Pane(folder, ["--url", chat.url], columns=40)
+    try:
+        shown = pane.say("Show me.")
+        lines = [line.rstrip() for line in shown.split("\n")]
+        check("Markdown is shown, not its marks", lines == [
+            "A title", "", "Some bold and italic words, code_of *", "ours and 2 * 3 * 4.", "",
+            "• one", "• two, which is much longer than a row", "  is", "",
+            "```python", "x = a ** b", "```", "", "the site (https://example.org/) 🇩🇪 ends."], shown)
+        seen = pane.screen(colours=True)
+        check("in styles", "\x1b[1mbold" in seen and "\x1b[3mitalic" in seen
+              and "\x1b[36m" in seen.split("```python")[1].split("x = a")[0], repr(seen))
+        pane.keys("C-d")
+        pane.wait_text("EXIT=0")
+    finally:
+        pane.close()
+    for arguments, environment in (["--plain"], {}), ([], {"NO_COLOR": "1"}):
+        pane = Pane(folder, ["--url", chat.url, *arguments], columns=100, **environment)
+        try:
+            shown = pane.say("Show me.")
+            check(f"as it was written with {arguments or environment}", "# A title" in shown and "**bold**" in shown, shown)
+            pane.keys("C-d")
+            pane.wait_text("EXIT=0")
+        finally:
+            pane.close()
+
+
 def test_others(folder, server):
     pane = Pane(folder, ["--url", server.url, "--max-tokens", "4"])
     try:
@@ -615,8 +648,8 @@ def main():
     if not has_server or not shutil.which("tmux"):
         print("skipped: no server or no tmux")
         return 77
-    tests = [test_pipe, test_conversation, test_words, test_interrupt, test_editing, test_own_editor, test_colour, test_others,
-             test_ephemeral, test_reconnect, test_lost_server, test_run]
+    tests = [test_pipe, test_conversation, test_words, test_interrupt, test_editing, test_own_editor, test_colour, test_markdown,
+             test_others, test_ephemeral, test_reconnect, test_lost_server, test_run]
     with tempfile.TemporaryDirectory() as folder:
         server = Server(folder)
         try:
