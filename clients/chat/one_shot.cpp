@@ -154,7 +154,8 @@ int AnswerOnce(const ServerAccess& server, const ChatOptions& options) {
     return 1;
   }
   const bool is_new = options.session.empty() && !options.continue_last;
-  const bool ephemeral = options.ephemeral.value_or(is_new);
+  // A question typed at a terminal may be gone on with (-c); of a pipe nobody knows.
+  const bool ephemeral = options.ephemeral.value_or(is_new && !Terminal::IsInteractive());
   if (!ephemeral) RememberLastConversation(server.url, *conversation);
   TurnRequest turn;
   turn.conversation = *conversation;

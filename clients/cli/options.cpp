@@ -37,8 +37,8 @@ void AddChatOptions(CLI::App* chat, Options& options, Raw& raw) {
   session->excludes(last);
   system->excludes(session)->excludes(last);
   auto* ephemeral = chat->add_flag("--ephemeral", raw.ephemeral,
-                                   "Delete the conversation in the end; so it is with a new one of a prompt or a pipe");
-  chat->add_flag("--keep", raw.keep, "Keep the conversation of a prompt or a pipe")->excludes(ephemeral);
+                                   "Delete the conversation in the end, as is done with a new one of a pipe");
+  chat->add_flag("--keep", raw.keep, "Keep the conversation of a pipe")->excludes(ephemeral);
   ephemeral->excludes(session)->excludes(last);
   chat->add_flag("--plain", options.chat.plain, "Show answers as they are written, not as Markdown");
   for (const std::string& name : Settings::Names()) {

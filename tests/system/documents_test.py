@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import os
 import re
 import subprocess
 import urllib.request
@@ -21,8 +22,15 @@ def read(name):
 
 def flags_of_the_server():
     help = subprocess.run([server_path(), "--help"], capture_output=True, text=True, check=True, env={}).stdout
-    spellings = [line.split()[0] for line in help.splitlines() if line.startswith("  -")]
+    spellings = [line.strip().split("  ")[0] for line in help.splitlines() if line.startswith("  -")]
     return {flag for spelling in spellings for flag in re.findall(r"--[a-z][a-z-]*", spelling)}
+
+
+def flags_of_the_client():
+    client = os.environ.get("RINGSIDE_CLIENT") or ROOT / "build/cpu/bin/ringside"
+    verbs = (["chat"], ["run"], ["sessions", "list"], ["bench", "append"], ["bench", "load"])
+    helps = [subprocess.run([client, *verb, "--help"], capture_output=True, text=True, check=True).stdout for verb in verbs]
+    return {flag for help in helps for flag in re.findall(r"--[a-z][a-z-]*", help)}
 
 
 def test_every_flag_of_the_server_has_its_line():
@@ -34,15 +42,14 @@ def test_every_flag_of_the_server_has_its_line():
 
 @pytest.mark.parametrize("name", ["README.md", "OPERATING.md"])
 def test_no_flag_is_named_that_is_none(name):
-    client = {"--session", "--url"}  # of `ringside chat`
     builds = {"--peer", "--preset", "--build", "--target"}  # of scripts and cmake
-    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", read(name))) - flags_of_the_server() - client - builds == set()
+    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", read(name))) - flags_of_the_server() - flags_of_the_client() - builds == set()
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_what_is_named_is_there(name):
     text = read(name)
-    files = set(re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text)) | set(re.findall(r"(?:\./)?(scripts/\w+(?:\.py)?)", text))
+    files = set(re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text)) | set(re.findall(r"(?:\./)?(scripts/\w+(?:\.\w+)?)", text))
     assert files
     assert [file for file in files if not (ROOT / file).exists()] == []
     headings = {re.sub(r"[^\w -]", "", line.lstrip("# ").lower()).replace(" ", "-") for line in text.splitlines() if line.startswith("#")}
