@@ -19,7 +19,7 @@ void RunningTurn::Begin(Sequence* sequence, const SyncResult& sync, const Tokeni
   report_.restore_ms = sync.restore_ms;
   report_.position = static_cast<int64_t>(prompt_tokens_);
   sampler_.emplace(request_.sampling, vocab, request_.tokens, request_.stop_ids);
-  detokenizer_.emplace(tokenizer, tokenizer.strips_leading_space());
+  detokenizer_.emplace(tokenizer, /*at_start=*/!request_.goes_on);
   stop_rule_.emplace(request_.stop_strings, request_.stop_ids, request_.sampling.min_tokens);
   const Ring& ring = sequence_->cache()->ring();
   evicted_before_ = ring.next() > 0 ? ring.EvictedAt(ring.next() - 1) : 0;

@@ -129,6 +129,7 @@ Result<Session::Begun> Session::Render(const TurnSpec& spec, TurnId turn, std::s
     request.stop_ids.insert(request.stop_ids.end(), options.end_of_turn.begin(), options.end_of_turn.end());
   }
   request.continues = !base.tokens().empty() || base.forgotten();
+  request.goes_on = input.next.reopened().has_value();
   request.max_tokens = spec.warm_up ? 0 : spec.max_output_tokens.value_or(options.max_output_tokens);
 
   response->clamped = Clamped(input.next.pinned());
@@ -334,7 +335,7 @@ void Session::CutTurn() {
   AnnounceLocked();
   const Response& response = *running_->response;
   if (response.opened && !Foreign()) {
-    Detokenizer detokenizer(context_->codec.tokenizer, context_->codec.tokenizer.strips_leading_space());
+    Detokenizer detokenizer(context_->codec.tokenizer, /*at_start=*/!running_->next.reopened());
     std::string text;
     for (const TokenId id : running_->output) text += detokenizer.Push(id);
     text += detokenizer.Finish();

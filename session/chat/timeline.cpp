@@ -168,6 +168,7 @@ Status Timeline::Render(const Codec& codec, bool open_answer, int64_t max_tokens
   items_.Truncate(first);
   items_.Append(std::move(added));
   answer_begin_ = open_answer ? base + ids.borders[border] : -1;
+  reopened_.reset();
   end_ = end;
   if (fresh) {
     // One pinned token is the BOS alone: no system message.

@@ -10,7 +10,7 @@
 namespace ringside {
 
 /// Token i is the byte 'A' + i % 26; nothing is special.
-class LetterTokenizer final : public Tokenizer {
+class LetterTokenizer : public Tokenizer {
  public:
   explicit LetterTokenizer(int64_t vocab) : vocab_(vocab) {}
   std::optional<std::vector<TokenId>> Encode(std::span<const TextPiece> pieces, int64_t) const override {

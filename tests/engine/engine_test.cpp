@@ -73,6 +73,31 @@ TEST_P(EngineTest, ATurnComputesOnlyWhatItAdds) {
   ExpectRight(tokens, {}, second);
 }
 
+/// As SentencePiece has them: each letter behind a space, which an answer does not begin with.
+class SpacedLetters final : public LetterTokenizer {
+ public:
+  using LetterTokenizer::LetterTokenizer;
+  std::string_view TokenBytes(TokenId id) const override {
+    return std::string_view(" A B C D E F G H I J K L M N O P Q R S T U V W X Y Z").substr(2 * (id % 26), 2);
+  }
+  bool strips_leading_space() const override { return true; }
+};
+
+TEST_P(EngineTest, AnAnswerThatGoesOnKeepsTheSpaceBeforeIt) {
+  const SpacedLetters letters(HashNetwork::kVocab);
+  for (const bool goes_on : {false, true}) {
+    auto engine =
+        Engine::Start(network_, letters, {.slots = 1, .memory_len = 24, .pinned_max = 8, .kv_dtype = DType::kF32});
+    ASSERT_TRUE(engine.ok()) << engine.status().ToString();
+    SubmittedTurn turn = GreedyTurn(1, 7, Tokens(10, 1), {}, kWindow, 3);
+    turn.request.goes_on = goes_on;
+    ASSERT_TRUE((*engine)->Submit(turn.request).ok());
+    turn.sink->Wait();
+    EXPECT_EQ(turn.sink->text().starts_with(' '), goes_on);
+    EXPECT_EQ(turn.sink->text().size(), goes_on ? 6U : 5U);
+  }
+}
+
 TEST_P(EngineTest, WarmUpPrefillsAndTheTurnAfterItComputesOnlyItsOwn) {
   Start({.slots = 1});
   std::vector<TokenId> tokens = Tokens(30, 2);

@@ -38,6 +38,7 @@ TEST_F(DurableSessionTest, AChainIsFoundByItsResponses) {
   const std::string first = Turn(Ask("Hi"), "Yo");
   Restart();
   const std::string second = Turn(Ask("More", "", first), "No");
+  EXPECT_FALSE(engine->last().goes_on);
   EXPECT_THAT(tokenizer.Decode(engine->last().tokens), testing::HasSubstr("Yo<|im_end|>"));
   Restart();
   EXPECT_THAT(Events(first), Contains("ended 6 completed"));
@@ -88,6 +89,7 @@ TEST_F(DurableSessionTest, AnInterruptedAnswerCanBeContinued) {
   go_on.input.clear();
   Start(go_on);
   EXPECT_THAT(tokenizer.Decode(engine->last().tokens), EndsWith("<|im_start|>assistant\nHel"));
+  EXPECT_TRUE(engine->last().goes_on) << "a space at its beginning is text";
   engine->AnswerLast("lo");
   table->Flush();
   EXPECT_THAT(Texts(id), ElementsAre("Hi", "Hello"));
