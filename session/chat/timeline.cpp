@@ -191,7 +191,9 @@ void Timeline::CloseAnswer(Item answer, std::span<const TokenId> output, const C
   }
   if (reopened_) {
     answer.id = reopened_->id;
-    answer.text.insert(0, reopened_->text);
+    const std::string& before = reopened_->text;
+    const std::string& more = answer.text;
+    answer.text = before + more;
     reopened_.reset();
   }
   tokens_.Append(output);
