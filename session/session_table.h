@@ -69,9 +69,8 @@ class SessionTable {
 
   // Turns.
   /// Starts an answer. The sink, which may be null, hears of it from response.created on, possibly before this returns.
-  /// Errors (the sink
-  /// then hears nothing): kNotFound for the conversation or previous response, kBusy (conversation_busy),
-  /// kInvalidArgument (context_length_exceeded, or with `param`), kOverloaded.
+  /// Errors (the sink then hears nothing): kNotFound for the conversation or previous response, kBusy
+  /// (conversation_busy), kInvalidArgument (context_length_exceeded, or with `param`), kOverloaded.
   Result<TurnTicket> StartTurn(const Caller& caller, TurnSpec spec, const std::shared_ptr<EventSink>& sink);
   /// How many tokens StartTurn's answer would have before it; nothing is started. Errors likewise.
   Result<int64_t> CountInput(const Caller& caller, const TurnSpec& spec);

@@ -16,7 +16,10 @@ namespace {
 class UnstoredResponse {
  public:
   UnstoredResponse(SessionTable& table, uint64_t connection) : table_(table), connection_(connection) {}
-  ~UnstoredResponse() { table_.DropConnection(connection_); }
+  /// On an io thread: what may wait for a session or for the disk is done elsewhere.
+  ~UnstoredResponse() {
+    table_.Post([&table = table_, connection = connection_] { table.DropConnection(connection); });
+  }
   UnstoredResponse(const UnstoredResponse&) = delete;
   UnstoredResponse& operator=(const UnstoredResponse&) = delete;
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.h"
 #include "base/limits.h"
 #include "session/ids.h"
 #include "ws/json/json_writer.h"
@@ -39,8 +40,8 @@ void RealtimeSocket::Open(const std::string& conversation) {
   settings_.id = MakeId("sess_");
   const Result<SessionInfo> info =
       conversation.empty() ? table_.CreateSession(caller_, {}, {}, {}) : table_.GetSession(caller_, conversation);
-  const Result<std::vector<Item>> items =
-      info.ok() ? table_.GetItems(caller_, info->id) : Result<std::vector<Item>>(info.status());
+  const Result<SharedList<Item>> items =
+      info.ok() ? table_.GetItems(caller_, info->id) : Result<SharedList<Item>>(info.status());
   if (!items.ok()) {
     outbox_->Push(writer_->Error(items.status(), ""));
     return outbox_->Close(1013, "no conversation could be had");
@@ -56,7 +57,6 @@ void RealtimeSocket::Open(const std::string& conversation) {
 
 Status RealtimeSocket::Read(std::string_view message, Event* event) const {
   ASSIGN_OR_RETURN(event->body, ParseJson(message));
-  event->bytes = message.size();
   if (!event->body.is_object()) {
     return InvalidArgument("An event is a JSON object, not " + std::string(event->body.KindName()) + ".", "",
                            "invalid_json");
@@ -76,7 +76,7 @@ void RealtimeSocket::OnMessage(std::string_view message) {
   Event event;
   if (const Status read = Read(message, &event); !read.ok()) return outbox_->Push(writer_->Error(read, event.id));
   std::lock_guard work(working_);
-  const Result<bool> deferred = Defer(&event);
+  const Result<bool> deferred = Defer(event, message);
   if (!deferred.ok()) return outbox_->Push(writer_->Error(deferred.status(), event.id));
   if (!*deferred) Work(event);
 }
@@ -104,46 +104,52 @@ void RealtimeSocket::Work(const Event& event) {
   if (!status.ok()) outbox_->Push(writer_->Error(status, event.id));
 }
 
-Result<bool> RealtimeSocket::Defer(Event* event) {
-  const bool changes = event->type == "conversation.item.create" || event->type == "conversation.item.delete";
+Result<bool> RealtimeSocket::Defer(const Event& event, std::string_view message) {
+  const bool changes = event.type == "conversation.item.create" || event.type == "conversation.item.delete";
   std::lock_guard lock(mutex_);
   // A response behind one that runs is refused; behind items that wait it waits, too.
-  const bool responds = event->type == "response.create" && sink_ == nullptr && !deferred_.empty();
+  const bool responds = event.type == "response.create" && sink_ == nullptr && !deferred_.empty();
   const bool must_wait = (changes && (sink_ != nullptr || !deferred_.empty())) || responds;
   if (closed_ || !must_wait) return closed_;
   if (deferred_.size() >= static_cast<size_t>(limits::kMaxQueuedCreatesPerConnection) ||
-      deferred_bytes_ + event->bytes > static_cast<size_t>(limits::kMaxQueuedBytesPerConnection)) {
+      deferred_bytes_ + message.size() > static_cast<size_t>(limits::kMaxQueuedBytesPerConnection)) {
     return Overloaded("Too many events wait for the response to end.");
   }
-  deferred_bytes_ += event->bytes;
-  deferred_.push_back(std::move(*event));
+  deferred_bytes_ += message.size();
+  deferred_.emplace_back(message);
   return true;
 }
 
 void RealtimeSocket::WorkOnDeferred() {
   std::lock_guard work(working_);
   for (;;) {
-    Event event;
+    std::string message;
     {
       std::lock_guard lock(mutex_);
       if (closed_ || sink_ != nullptr || deferred_.empty()) return;
-      event = std::move(deferred_.front());
+      message = std::move(deferred_.front());
       deferred_.pop_front();
-      deferred_bytes_ -= event.bytes;
+      deferred_bytes_ -= message.size();
     }
+    Event event;
+    CHECK(Read(message, &event).ok());  // as it was when it came
     Work(event);
   }
 }
 
 // Nobody comes back for what waits.
 void RealtimeSocket::RefuseDeferred(const Status& status) {
-  std::deque<Event> refused;
+  std::deque<std::string> refused;
   {
     std::lock_guard lock(mutex_);
     refused.swap(deferred_);
     deferred_bytes_ = 0;
   }
-  for (const Event& event : refused) outbox_->Push(writer_->Error(status, event.id));
+  for (const std::string& message : refused) {
+    Event event;
+    (void)Read(message, &event);
+    outbox_->Push(writer_->Error(status, event.id));
+  }
 }
 
 // Called inside a sink: the table must not be called here.
@@ -160,7 +166,7 @@ void RealtimeSocket::OnEnded(const Response& response, bool in_conversation) {
   response_.clear();
   if (response.opened && response.status != ResponseStatus::kFailed) last_item_ = response.item_id;
   if (deferred_.empty()) return;
-  table_.Post([self = shared_from_this(), bytes = deferred_.front().bytes] {
+  table_.Post([self = shared_from_this(), bytes = deferred_.front().size()] {
     const Status refused = self->Run(bytes, [self] { self->WorkOnDeferred(); });
     if (!refused.ok()) self->RefuseDeferred(refused);
   });
@@ -187,9 +193,10 @@ void RealtimeSocket::OnClosed() {
     deferred_.clear();
     said = said_;
   }
-  table_.DropConnection(caller_.connection);
+  // This is an io thread, and that may wait for a session or for the disk.
+  table_.Post([&table = table_, connection = caller_.connection] { table.DropConnection(connection); });
   if (!made_here_ || said) return;
-  // Deleting waits for the disk. Where no worker has room, the conversation stays.
+  // Where no worker has room, the conversation stays.
   (void)Run(0, [self = shared_from_this()] {
     (void)self->table_.DeleteSession(self->caller_, self->settings_.conversation);
   });
@@ -219,7 +226,7 @@ std::string RealtimeSocket::ClientId(const std::string& id) const {
 }
 
 Result<Item> RealtimeSocket::FindItem(const std::string& id) const {
-  ASSIGN_OR_RETURN(const std::vector<Item> items, table_.GetItems(caller_, settings_.conversation));
+  ASSIGN_OR_RETURN(const SharedList<Item> items, table_.GetItems(caller_, settings_.conversation));
   const std::string own = OwnId(id);
   for (const Item& item : items) {
     if (item.id == own) return item;
@@ -281,7 +288,7 @@ Status RealtimeSocket::DeleteItem(const JsonValue& body) {
   RETURN_IF_ERROR(FindItem(id).status());
   const std::string own = OwnId(id);
   RETURN_IF_ERROR(table_.DeleteItem(caller_, settings_.conversation, own));
-  ASSIGN_OR_RETURN(const std::vector<Item> items, table_.GetItems(caller_, settings_.conversation));
+  ASSIGN_OR_RETURN(const SharedList<Item> items, table_.GetItems(caller_, settings_.conversation));
   {
     std::lock_guard lock(mutex_);
     last_item_ = items.empty() ? "" : items.back().id;
@@ -305,7 +312,7 @@ Status RealtimeSocket::RetrieveItem(const JsonValue& body) {
 }
 
 Result<std::vector<NewItem>> RealtimeSocket::InputOf(const std::optional<std::vector<RealtimeInput>>& input) const {
-  std::vector<Item> items;
+  SharedList<Item> items;
   const auto refers_to_one = [](const RealtimeInput& part) { return !part.reference.empty(); };
   const bool refers = input && std::any_of(input->begin(), input->end(), refers_to_one);
   if (!input || refers) {
@@ -313,7 +320,7 @@ Result<std::vector<NewItem>> RealtimeSocket::InputOf(const std::optional<std::ve
   }
   std::vector<NewItem> messages;
   if (!input) {
-    for (Item& item : items) messages.push_back({item.role, std::move(item.text)});
+    for (const Item& item : items) messages.push_back({item.role, item.text});
     return messages;
   }
   std::map<std::string_view, const Item*> by_id;

@@ -29,7 +29,8 @@ class RealtimeSocket : public std::enable_shared_from_this<RealtimeSocket> {
   void Open(const std::string& conversation);
   /// One whole message, text or binary: a JSON object. Never fails: what is wrong with it is answered.
   void OnMessage(std::string_view message);
-  /// The connection is gone. An answer of the conversation runs on; a conversation in which nothing was said goes.
+  /// The connection is gone. An answer of the conversation runs on, others are cancelled soon; a conversation in which
+  /// nothing was said goes.
   void OnClosed();
   bool busy() const;
 
@@ -37,13 +38,12 @@ class RealtimeSocket : public std::enable_shared_from_this<RealtimeSocket> {
   struct Event {
     JsonValue body;
     std::string type, id;
-    size_t bytes = 0;
   };
 
   Status Read(std::string_view message, Event* event) const;
   void Work(const Event& event);
   /// Keeps what cannot be done while a response is made, to be done behind it; false if it can.
-  Result<bool> Defer(Event* event);
+  Result<bool> Defer(const Event& event, std::string_view message);
   void WorkOnDeferred();
   void RefuseDeferred(const Status& status);
   /// On a worker, if there are any. The error if they have no room.
@@ -83,7 +83,7 @@ class RealtimeSocket : public std::enable_shared_from_this<RealtimeSocket> {
   std::shared_ptr<RealtimeSink> sink_;                           // of the conversation's running response
   std::string response_;                                         // its id, once known
   std::string last_item_;                                        // of the conversation; "" = none
-  std::deque<Event> deferred_;
+  std::deque<std::string> deferred_;                             // messages, as text: parsed they would be larger
   size_t deferred_bytes_ = 0;
   bool said_ = false;  // anything is in the conversation
   bool closed_ = false;
