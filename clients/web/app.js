@@ -1,14 +1,16 @@
 // The page's beginning: makes its parts, follows the address, joins what one part does with what the others show.
 import * as api from "./api.js";
 import { rootOf, siblingsOf } from "./branches.js";
+import { Banner } from "./banner.js";
 import { Composer } from "./composer.js";
 import { Conversation } from "./conversation.js";
 import { announce, byId, el } from "./dom.js";
-import { count, titleOf } from "./format.js";
+import { titleOf } from "./format.js";
 import { icon } from "./icons.js";
+import { listVerbs } from "./list_verbs.js";
 import { MemoryPanel } from "./memory.js";
 import { drawRing } from "./ring.js";
-import { askText, confirmDialog, dialogOpen, openHelp, openSettings, preferences, requestFields } from "./settings.js";
+import { dialogOpen, openHelp, openSettings, requestFields } from "./settings.js";
 import { Sidebar } from "./sidebar.js";
 import { draft, load, save, theme } from "./store.js";
 import { Thread } from "./thread.js";
@@ -20,15 +22,19 @@ const LOOK_INTERVAL_MS = 10_000; // at where the cache is
 
 const EMPTY = { messages: () => [], live: null, pending: null, turns: new Map(), busy: false };
 
+const banner = new Banner();
 let conversation = null;
 let model = null;
 let creating = false;
-let countdown = 0;
 let looking = 0;
 
 const sidebar = new Sidebar({
   create: () => go(""),
-  rename, exportOne, exportText, remove, importFile,
+  rename: (entry) => verbs.rename(entry),
+  exportOne: (entry) => verbs.exportOne(entry),
+  exportText: (entry) => verbs.exportText(entry),
+  remove: (entry) => verbs.remove(entry),
+  importFile: (file) => verbs.importFile(file),
   settings: () => settings(),
   help: openHelp,
   theme: nextTheme,
@@ -49,6 +55,14 @@ const thread = new Thread({
 const composer = new Composer({ send, stop: () => conversation?.stop(), editLast: () => conversation && thread.editLast() });
 const memory = new MemoryPanel({ toggle: () => showMemory(false) });
 const top = makeTop();
+const verbs = listVerbs(sidebar, {
+  onFailure, go,
+  onRenamed(renamed) {
+    if (conversation?.id === renamed.id) conversation.info = renamed;
+    showTop();
+  },
+  isOpen: (id) => conversation?.id === id,
+});
 
 // ---- what is open --------------------------------------------------------------------------------------------------
 
@@ -156,10 +170,18 @@ function requestOptions(first = false) {
 
 async function send(text, sent) {
   if (conversation) {
-    if (conversation.busy || conversation.pending) return;
+    if (conversation.busy) return;
+    if (conversation.pending) {
+      // Nothing that was written is given up unasked.
+      thread.toBottom();
+      announce("The message before was not sent. Try it again, or edit it, first.");
+      return;
+    }
     conversation.send(text, requestOptions(conversation.items.length === 0));
     sent();
     thread.toBottom();
+    // Whoever writes here wants the conversation here.
+    if (conversation.connection.reason === "taken") conversation.reconnect();
     return;
   }
   if (creating) return;
@@ -210,86 +232,6 @@ function edit(group, text) {
   });
 }
 
-function onFailure(error) {
-  if (error.status === 401) return void settings("The server wants a key.");
-  const bar = byId("banner");
-  bar.className = "shown bad";
-  bar.replaceChildren(icon("warn", 17), el("span", {}, error.message), el("button", { type: "button", class: "button small plain", onclick: () => showBanner() }, "Dismiss"));
-}
-
-// ---- the list's verbs ----------------------------------------------------------------------------------------------
-
-async function rename(entry) {
-  const title = await askText("Rename", "Title", entry.title);
-  if (!title) return;
-  try {
-    const first = sidebar.conversations.get(entry.root) ?? sidebar.conversations.get(entry.id);
-    const renamed = await api.setMetadata(first.id, { ...first.metadata, title: titleOf(title) });
-    sidebar.put(renamed);
-    if (conversation?.id === renamed.id) conversation.info = renamed;
-    showTop();
-  } catch (error) {
-    onFailure(error);
-  }
-}
-
-async function remove(entry) {
-  const versions = entry.members.length;
-  const what = versions > 1 ? `“${entry.title}” and its ${count(versions)} versions will be gone for good.` : `“${entry.title}” will be gone for good.`;
-  if (!(await confirmDialog("Delete this conversation?", what, "Delete"))) return;
-  try {
-    const open = entry.members.some(({ id }) => id === conversation?.id);
-    for (const { id } of entry.members) {
-      await api.deleteConversation(id);
-      sidebar.conversations.delete(id);
-      for (const name of ["draft", "pending", "instructions", "instructions.next"]) save(`${name}.${id}`, null);
-    }
-    sidebar.render();
-    if (open) go("");
-  } catch (error) {
-    onFailure(error);
-    sidebar.refresh().catch(() => {});
-  }
-}
-
-function download(blob, name) {
-  const link = el("a", { href: URL.createObjectURL(blob), download: name });
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
-}
-const fileName = (title) => title.replace(/[^\p{L}\p{N} _-]+/gu, "").trim().slice(0, 60) || "conversation";
-
-async function exportOne(entry) {
-  try {
-    download(await api.exportConversation(entry.id), `${fileName(entry.title)}.ringside`);
-  } catch (error) {
-    onFailure(error);
-  }
-}
-
-async function exportText(entry) {
-  try {
-    const items = await api.getItems(entry.id);
-    const names = { user: "You", assistant: "Answer", system: "System", developer: "System" };
-    const text = items.map(({ role, text: said }) => `## ${names[role]}\n\n${said}\n`).join("\n");
-    download(new Blob([`# ${entry.title}\n\n${text}`], { type: "text/markdown" }), `${fileName(entry.title)}.md`);
-  } catch (error) {
-    onFailure(error);
-  }
-}
-
-async function importFile(file) {
-  try {
-    const made = await api.importConversation(await file.arrayBuffer());
-    // It is a conversation of its own here, whatever it was a version of.
-    const title = made.metadata.title || titleOf(file.name.replace(/\.ringside$/, ""));
-    sidebar.put(await api.setMetadata(made.id, { title }));
-    go(made.id);
-  } catch (error) {
-    onFailure(error);
-  }
-}
-
 // ---- what is around the messages -----------------------------------------------------------------------------------
 
 function makeTop() {
@@ -320,40 +262,13 @@ function showTop() {
   top.ring.replaceChildren(drawRing(seen, { written, small: true }), el("span", { "aria-hidden": "true" }, `${part} %`));
 }
 
-function showBanner() {
-  const bar = byId("banner");
-  clearInterval(countdown);
-  const state = conversation?.connection;
-  const again = el("button", { type: "button", class: "button small", onclick: () => conversation.retryNow() }, "Try now");
-  const show = (kind, ...parts) => {
-    bar.className = `shown ${kind}`;
-    bar.replaceChildren(...parts);
-  };
-  if (!state || state.state === "open" || (state.state === "connecting" && !bar.classList.contains("lost"))) {
-    bar.className = "";
-    bar.replaceChildren();
-  } else if (state.state === "connecting") {
-    show("lost", el("span", {}, "Connecting again …"));
-  } else if (state.state === "waiting") {
-    const text = el("span", {});
-    const left = el("span", { class: "left", "aria-hidden": "true" });
-    const tick = () => {
-      const wait = Math.max(0, Math.ceil((state.until - Date.now()) / 1000));
-      left.textContent = wait > 0 ? `Next attempt in ${wait} s.` : "Connecting again …";
-    };
-    text.textContent = state.reason || "The connection is lost. Nothing you wrote is.";
-    tick();
-    countdown = setInterval(tick, 250);
-    show("lost", text, left, again);
-  } else if (state.reason === "taken") {
-    show("lost", el("span", {}, "This conversation goes on in another window."), el("button", { type: "button", class: "button small", onclick: () => conversation.reconnect() }, "Use it here"));
-  } else if (state.reason === "key") {
-    show("bad", icon("warn", 17), el("span", {}, "The server wants a key."), el("button", { type: "button", class: "button small", onclick: () => settings() }, "Settings"));
-  } else if (state.reason === "diverged") {
-    show("lost", el("span", {}, "The server remembers this conversation differently."), el("button", { type: "button", class: "button small", onclick: () => location.reload() }, "Load it anew"));
-  } else if (state.reason !== "deleted") {
-    show("bad", icon("warn", 17), el("span", {}, state.reason), again);
-  }
+const showBanner = () => banner.show(conversation?.connection, {
+  retry: () => conversation.retryNow(), take: () => conversation.reconnect(), settings: () => settings(),
+});
+
+function onFailure(error) {
+  if (error.status === 401) settings();
+  else banner.fail(error.message, showBanner);
 }
 
 async function settings() {

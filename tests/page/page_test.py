@@ -157,10 +157,18 @@ def test_two_windows(server, tab):
     expect(one.answers).to_have_count(2)
     expect(two.banner).to_contain_text("another window")
     one.ask_and_wait("There")
+    # Writing takes it over, too.
+    two.ask("Here again")
+    expect(two.answers).to_have_count(4)
+    two.settled()
+    assert [text for role, text in two.items() if role == "user"] == ["Where are you?", "Here", "There", "Here again"]
+    expect(one.banner).to_contain_text("another window")
     # Different conversations do not disturb each other.
     two.page.get_by_role("button", name="New conversation").click()
     two.ask_and_wait("Elsewhere")
+    one.banner.get_by_role("button", name="Use it here").click()
     expect(one.banner).to_be_hidden()
+    expect(two.banner).to_be_hidden()
 
 
 def test_two_hundred_conversations(start, tab):

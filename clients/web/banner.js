@@ -1,0 +1,50 @@
+// The strip above the messages: how the connection is, and what failed that belongs to no message.
+import { byId, el } from "./dom.js";
+import { icon } from "./icons.js";
+
+const button = (label, onclick, kind = "") => el("button", { type: "button", class: `button small ${kind}`, onclick }, label);
+
+export class Banner {
+  #bar = byId("banner");
+  #countdown = 0;
+
+  // `connection` as a Link tells it. `act`: retry(), take(), settings().
+  show(connection, act) {
+    clearInterval(this.#countdown);
+    const { state, reason } = connection ?? { state: "open" };
+    const again = state === "connecting" && this.#bar.classList.contains("lost");
+    if (state === "open" || reason === "deleted" || (state === "connecting" && !again)) return this.#set("");
+    if (again) return this.#set("lost", el("span", {}, "Connecting again …"));
+    if (state === "waiting") return this.#wait(connection, act);
+    if (reason === "taken") {
+      this.#set("lost", el("span", {}, "This conversation goes on in another window."), button("Use it here", act.take));
+    } else if (reason === "diverged") {
+      this.#set("lost", el("span", {}, "The server remembers this conversation differently."), button("Load it anew", () => location.reload()));
+    } else if (reason === "key") {
+      this.#set("bad", icon("warn", 17), el("span", {}, "The server wants a key."), button("Settings", act.settings));
+    } else {
+      this.#set("bad", icon("warn", 17), el("span", {}, reason), button("Try again", act.take));
+    }
+  }
+
+  fail(message, dismiss) {
+    clearInterval(this.#countdown);
+    this.#set("bad", icon("warn", 17), el("span", {}, message), button("Dismiss", dismiss, "plain"));
+  }
+
+  #set(kind, ...parts) {
+    this.#bar.className = kind && `shown ${kind}`;
+    this.#bar.replaceChildren(...parts);
+  }
+
+  #wait({ until, reason }, act) {
+    const left = el("span", { class: "left", "aria-hidden": "true" });
+    const tick = () => {
+      const wait = Math.max(0, Math.ceil((until - Date.now()) / 1000));
+      left.textContent = wait > 0 ? `Next attempt in ${wait} s.` : "Connecting again …";
+    };
+    tick();
+    this.#countdown = setInterval(tick, 250);
+    this.#set("lost", el("span", {}, reason || "The connection is lost. Nothing you wrote is."), left, button("Try now", act.retry));
+  }
+}
