@@ -30,6 +30,16 @@ inline constexpr int64_t kMaxMetadataEntries = 16;
 inline constexpr int64_t kMaxMetadataKeyBytes = 64;
 inline constexpr int64_t kMaxMetadataValueBytes = 512;
 
+// A grammar that an answer must follow
+inline constexpr int64_t kMaxGrammarTextBytes = 256 << 10;   // schema, regular expression or GBNF
+inline constexpr int64_t kMaxGrammarStates = 1 << 17;        // of all rules, repetitions written out
+inline constexpr int64_t kMaxGrammarMoves = 1 << 20;         // between them
+inline constexpr int64_t kMaxGrammarRepeats = 1 << 16;       // of one quantifier
+inline constexpr int64_t kMaxGrammarWorkPerToken = 1 << 18;  // states looked at for one mask
+inline constexpr int64_t kMaxGrammarTableBytes = 32 << 20;   // what one grammar remembers of its parses
+inline constexpr int64_t kMaxGrammarCacheBytes = 256 << 20;  // of all that are kept compiled
+inline constexpr int64_t kMaxSchemaDepth = kMaxJsonDepth;
+
 // A connection
 inline constexpr int64_t kMaxConnections = 16384;
 inline constexpr int64_t kMaxLanesPerConnection = 32;

@@ -1,0 +1,77 @@
+// A grammar as it is written: rules of expressions over characters. What the readers of GBNF, regular expressions and
+// JSON Schema make, and what a TransitionNetwork is compiled from. A plain value: one thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/grammar/code_points.h"
+
+namespace ringside {
+
+class ByteAutomaton;
+
+using ExpressionId = uint32_t;
+using RuleId = uint32_t;
+
+constexpr uint32_t kUnbounded = UINT32_MAX;
+
+struct Expression {
+  enum class Kind : uint8_t {
+    kBytes,       // `bytes`, as they stand; none = the empty text
+    kCharacters,  // one of `characters`, in UTF-8; of no characters = nothing matches
+    kSequence,    // `parts`, one behind the other
+    kChoice,      // one of `parts`
+    kRepeat,      // parts[0], `least` to `most` times
+    kRule,        // what `rule` says
+    kAutomaton,   // what `automaton` accepts
+  };
+  Kind kind = Kind::kBytes;
+  std::string bytes;
+  CodePointSet characters;
+  std::vector<ExpressionId> parts;
+  uint32_t least = 0, most = 0;
+  RuleId rule = 0;
+  std::shared_ptr<const ByteAutomaton> automaton;
+};
+
+class GrammarSource {
+ public:
+  ExpressionId Bytes(std::string bytes);
+  ExpressionId Empty() { return Bytes(""); }
+  ExpressionId Characters(CodePointSet characters);
+  ExpressionId Never() { return Characters({}); }
+  ExpressionId Sequence(std::vector<ExpressionId> parts);
+  /// None: nothing matches.
+  ExpressionId Choice(std::vector<ExpressionId> parts);
+  /// `most` may be kUnbounded; least <= most.
+  ExpressionId Repeat(ExpressionId part, uint32_t least, uint32_t most);
+  ExpressionId Optional(ExpressionId part) { return Repeat(part, 0, 1); }
+  ExpressionId Rule(RuleId rule);
+  ExpressionId Automaton(std::shared_ptr<const ByteAutomaton> automaton);
+
+  /// A rule that is still to be defined: until then nothing matches it. The name is for messages.
+  RuleId AddRule(std::string name);
+  void Define(RuleId rule, ExpressionId body) { rules_[rule].body = body; }
+  /// What a whole text must match.
+  void SetStart(RuleId rule) { start_ = rule; }
+
+  struct RuleBody {
+    std::string name;
+    ExpressionId body = 0;
+  };
+  const std::vector<RuleBody>& rules() const { return rules_; }
+  const Expression& at(ExpressionId id) const { return expressions_[id]; }
+  RuleId start() const { return start_; }
+
+ private:
+  ExpressionId Add(Expression expression);
+
+  std::vector<Expression> expressions_;
+  std::vector<RuleBody> rules_;
+  RuleId start_ = 0;
+};
+
+}  // namespace ringside

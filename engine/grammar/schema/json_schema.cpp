@@ -1,0 +1,388 @@
+#include "engine/grammar/schema/json_schema.h"
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "base/limits.h"
+#include "engine/grammar/byte_automaton.h"
+#include "engine/grammar/regex.h"
+#include "engine/grammar/schema/json_text.h"
+#include "engine/grammar/schema/number_range.h"
+#include "engine/grammar/schema/schema_disjoint.h"
+#include "engine/grammar/schema/schema_keywords.h"
+#include "engine/grammar/schema/schema_value.h"
+
+namespace ringside {
+namespace {
+
+constexpr size_t kMostOneOf = 128;  // each is compared with each
+
+// Every subschema becomes a rule, written when its turn comes: a schema may refer to itself, and no chain of references
+// makes a deep recursion here.
+class SchemaReader {
+ public:
+  SchemaReader(const SchemaValue& root, std::string param) : root_(root), param_(std::move(param)), json_(&source_) {}
+
+  Result<GrammarSource> Read() {
+    source_.SetStart(RuleOf(root_, param_));
+    while (!todo_.empty()) {
+      const Todo next = std::move(todo_.front());
+      todo_.pop_front();
+      ASSIGN_OR_RETURN(const ExpressionId body, Body(*next.schema, next.path));
+      source_.Define(next.rule, body);
+    }
+    return std::move(source_);
+  }
+
+ private:
+  struct Todo {
+    const SchemaValue* schema;
+    std::string path;
+    RuleId rule;
+  };
+
+  RuleId RuleOf(const SchemaValue& schema, const std::string& path) {
+    const auto [at, added] = rules_.try_emplace(&schema, 0);
+    if (added) {
+      at->second = source_.AddRule(path);
+      todo_.push_back({&schema, path, at->second});
+    }
+    return at->second;
+  }
+  ExpressionId Sub(const SchemaValue& schema, const std::string& path) { return source_.Rule(RuleOf(schema, path)); }
+
+  ExpressionId Bytes(const char* text) { return source_.Bytes(text); }
+  ExpressionId Automaton(ByteAutomaton automaton) {
+    return source_.Automaton(std::make_shared<const ByteAutomaton>(std::move(automaton)));
+  }
+
+  Result<ExpressionId> Body(const SchemaValue& schema, const std::string& path) {
+    if (schema.kind() == SchemaValue::Kind::kBool) return schema.boolean() ? json_.AnyValue() : source_.Never();
+    if (!schema.is_object()) return SchemaError(path, "a schema is an object or a boolean.");
+    RETURN_IF_ERROR(CheckKeywords(schema, path, &schema == &root_));
+    if (const SchemaValue* reference = schema.Find("$ref")) return Reference(*reference, path + ".$ref");
+    if (schema.Find("const") != nullptr || schema.Find("enum") != nullptr) return Listed(schema, path);
+    for (const char* keyword : {"anyOf", "oneOf", "allOf"}) {
+      if (const SchemaValue* branches = schema.Find(keyword)) return Branches(keyword, *branches, path + "." + keyword);
+    }
+    ASSIGN_OR_RETURN(const std::set<std::string> types, ReadTypes(schema, path));
+    std::vector<ExpressionId> forms;
+    for (const std::string& type : types) {
+      if (type == "integer" && types.contains("number")) continue;
+      ASSIGN_OR_RETURN(const ExpressionId form, OfType(type, schema, path));
+      forms.push_back(form);
+    }
+    return source_.Choice(std::move(forms));
+  }
+
+  Result<ExpressionId> Reference(const SchemaValue& reference, const std::string& path) {
+    if (!reference.is_string()) return SchemaError(path, "a reference is a string.");
+    const std::string& text = reference.text();
+    if (!text.starts_with('#')) return SchemaError(path, "references lead to '#...', a place in this schema, only.");
+    const SchemaValue* target = ResolveReference(root_, text);
+    if (target == nullptr) return SchemaError(path, "there is no '" + text.substr(0, 256) + "'.");
+    std::string target_path = param_ + text.substr(1);
+    std::ranges::replace(target_path, '/', '.');
+    return Sub(*target, target_path);
+  }
+
+  Result<ExpressionId> Listed(const SchemaValue& schema, const std::string& path) {
+    const SchemaValue *one = schema.Find("const"), *values = schema.Find("enum");
+    if (one == nullptr && !values->is_array()) return SchemaError(path + ".enum", "an array is expected.");
+    std::optional<std::set<std::string>> types;
+    if (schema.Find("type") != nullptr) {
+      ASSIGN_OR_RETURN(types, ReadTypes(schema, path));
+    }
+    std::vector<std::string> texts;
+    const auto add = [&](const SchemaValue& value) {
+      if (!types || HasType(value, *types)) texts.push_back(JsonOf(value));
+    };
+    if (one != nullptr) add(*one);
+    if (one == nullptr) std::ranges::for_each(values->items(), add);
+    if (texts.empty()) return SchemaError(path, "none of its values is possible.");
+    ASSIGN_OR_RETURN(ByteAutomaton automaton, ByteAutomaton::OfStrings(texts));
+    return Automaton(std::move(automaton));
+  }
+
+  static bool HasType(const SchemaValue& value, const std::set<std::string>& types) {
+    switch (value.kind()) {
+      case SchemaValue::Kind::kNull:
+        return types.contains("null");
+      case SchemaValue::Kind::kBool:
+        return types.contains("boolean");
+      case SchemaValue::Kind::kNumber: {
+        const auto decimal = Decimal::Parse(value.text());
+        return types.contains("number") || (types.contains("integer") && decimal.ok() && decimal->fraction.empty());
+      }
+      case SchemaValue::Kind::kString:
+        return types.contains("string");
+      case SchemaValue::Kind::kArray:
+        return types.contains("array");
+      case SchemaValue::Kind::kObject:
+        break;
+    }
+    return types.contains("object");
+  }
+
+  Result<ExpressionId> Branches(const std::string& keyword, const SchemaValue& branches, const std::string& path) {
+    if (!branches.is_array() || branches.items().empty()) return SchemaError(path, "a list of schemas is expected.");
+    const std::vector<SchemaValue>& items = branches.items();
+    if (keyword == "allOf" && items.size() > 1) {
+      return InvalidArgument("Invalid schema: '" + path + "' of more than one schema is not supported.", path,
+                             "unsupported_value");
+    }
+    if (keyword == "oneOf" && items.size() > kMostOneOf) {
+      return SchemaError(path, "it has more than " + std::to_string(kMostOneOf) + " schemas; 'anyOf' takes more.");
+    }
+    for (size_t i = 0; keyword == "oneOf" && i < items.size(); ++i) {
+      for (size_t j = 0; j < i; ++j) {
+        if (AreDisjoint(root_, items[j], items[i])) continue;
+        return InvalidArgument("Invalid schema: '" + path + "': its schemas " + std::to_string(j) + " and " +
+                                   std::to_string(i) + " may both hold of one value; 'anyOf' takes such.",
+                               path, "unsupported_value");
+      }
+    }
+    std::vector<ExpressionId> forms;
+    for (size_t i = 0; i < items.size(); ++i) forms.push_back(Sub(items[i], path + "[" + std::to_string(i) + "]"));
+    return source_.Choice(std::move(forms));
+  }
+
+  Result<ExpressionId> OfType(const std::string& type, const SchemaValue& schema, const std::string& path) {
+    if (type == "null") return Bytes("null");
+    if (type == "boolean") return source_.Choice({Bytes("true"), Bytes("false")});
+    if (type == "string") return String(schema, path);
+    if (type == "array") return Array(schema, path);
+    if (type == "object") return Object(schema, path);
+    return Number(schema, path, type == "integer");
+  }
+
+  Result<ExpressionId> Number(const SchemaValue& schema, const std::string& path, bool integers) {
+    NumberRange range{.integers = integers};
+    const auto read = [&](const char* keyword, std::optional<NumberBound>* bound, bool excluded) -> Status {
+      const SchemaValue* value = schema.Find(keyword);
+      if (value == nullptr) return Status::Ok();
+      const std::string at = path + "." + keyword;
+      if (!value->is_number()) return SchemaError(at, "a number is expected.");
+      const auto decimal = Decimal::Parse(value->text());
+      if (!decimal.ok()) return SchemaError(at, decimal.status().message());
+      if (*bound) return SchemaError(at, "it stands beside another bound of the same side.");
+      *bound = NumberBound{*decimal, excluded};
+      return Status::Ok();
+    };
+    RETURN_IF_ERROR(read("minimum", &range.low, false));
+    RETURN_IF_ERROR(read("exclusiveMinimum", &range.low, true));
+    RETURN_IF_ERROR(read("maximum", &range.high, false));
+    RETURN_IF_ERROR(read("exclusiveMaximum", &range.high, true));
+    if (!range.low && !range.high) return integers ? json_.Integer() : json_.Number();
+    Result<ByteAutomaton> numbers = NumbersIn(range);
+    if (!numbers.ok()) return SchemaError(path, numbers.status().message());
+    if (numbers->empty()) return SchemaError(path, "no number lies between its bounds.");
+    return Automaton(std::move(*numbers));
+  }
+
+  Result<ExpressionId> String(const SchemaValue& schema, const std::string& path) {
+    ASSIGN_OR_RETURN(const std::optional<uint32_t> least, ReadCount(schema, path, "minLength"));
+    ASSIGN_OR_RETURN(const std::optional<uint32_t> most, ReadCount(schema, path, "maxLength"));
+    if (least && most && *least > *most) return SchemaError(path, "minLength is above maxLength.");
+    struct Constraint {
+      std::string path;
+      ExpressionId inside;
+    };
+    std::vector<Constraint> constraints;
+    const auto add_pattern = [&](std::string_view pattern, const std::string& at) -> Status {
+      const auto write = [&](const CodePointSet& set) { return JsonCharacter(set, &source_); };
+      const auto inside = ReadRegex(pattern, &source_, {.characters = write, .search = true});
+      if (!inside.ok()) return SchemaError(at, inside.status().message());
+      constraints.push_back({at, *inside});
+      return Status::Ok();
+    };
+    if (const SchemaValue* pattern = schema.Find("pattern")) {
+      if (!pattern->is_string()) return SchemaError(path + ".pattern", "a regular expression is expected.");
+      RETURN_IF_ERROR(add_pattern(pattern->text(), path + ".pattern"));
+    }
+    if (const SchemaValue* format = schema.Find("format")) {
+      const auto pattern = format->is_string() ? PatternOfFormat(format->text()) : std::nullopt;
+      if (!pattern) {
+        return InvalidArgument(
+            "Invalid schema: '" + path + ".format': supported formats are: " + SupportedFormats() + ".",
+            path + ".format", "unsupported_value");
+      }
+      RETURN_IF_ERROR(add_pattern(*pattern, path + ".format"));
+    }
+    if (least || most) {
+      const ExpressionId one =
+          constraints.empty() ? AnyJsonCharacter(&source_) : JsonCharacter(CodePointSet::All(), &source_);
+      constraints.push_back({path, source_.Repeat(one, least.value_or(0), most.value_or(kUnbounded))});
+    }
+    if (constraints.empty()) return json_.AnyString();
+    ExpressionId inside = constraints.front().inside;
+    if (constraints.size() > 1) {
+      std::optional<ByteAutomaton> all;
+      for (const Constraint& constraint : constraints) {
+        Result<ByteAutomaton> one = ByteAutomaton::Of(source_, constraint.inside);
+        if (one.ok() && all) one = ByteAutomaton::And(*all, *one);
+        if (!one.ok()) return SchemaError(constraint.path, one.status().message());
+        all = std::move(*one);
+      }
+      if (all->empty()) return SchemaError(path, "no string fits all of its keywords.");
+      inside = Automaton(std::move(*all));
+    }
+    return source_.Sequence({Bytes("\""), inside, Bytes("\"")});
+  }
+
+  // A member or an item. What follows the i-th is a rule of its own: each may be left out, so what comes next is one of
+  // many, and they share their ends.
+  struct Part {
+    ExpressionId text;
+    bool required = false;
+  };
+  /// The members in order, those that are not required perhaps left out, then `more`, each behind a comma of its own
+  /// but the first of all.
+  ExpressionId Members(const std::vector<Part>& parts, std::optional<ExpressionId> more, const std::string& name) {
+    // rest[i]: what may follow where something stands already, from the i-th member on.
+    std::vector<ExpressionId> rest(parts.size() + 1, source_.Empty());
+    if (more) rest.back() = source_.Repeat(source_.Sequence({json_.Comma(), *more}), 0, kUnbounded);
+    const ExpressionId others = rest.back();
+    for (size_t i = parts.size(); i-- > 0;) {
+      const ExpressionId part = source_.Sequence({json_.Comma(), parts[i].text});
+      const RuleId rule = source_.AddRule(name);
+      source_.Define(rule, source_.Sequence({parts[i].required ? part : source_.Optional(part), rest[i + 1]}));
+      rest[i] = source_.Rule(rule);
+    }
+    std::vector<ExpressionId> ways;
+    bool may_be_empty = true;
+    for (size_t i = 0; i < parts.size() && may_be_empty; ++i) {
+      ways.push_back(source_.Sequence({parts[i].text, rest[i + 1]}));
+      may_be_empty = !parts[i].required;
+    }
+    if (may_be_empty && more) ways.push_back(source_.Sequence({*more, others}));
+    if (may_be_empty) ways.push_back(source_.Empty());
+    return source_.Choice(std::move(ways));
+  }
+
+  Result<ExpressionId> Array(const SchemaValue& schema, const std::string& path) {
+    ASSIGN_OR_RETURN(const std::optional<uint32_t> min, ReadCount(schema, path, "minItems"));
+    ASSIGN_OR_RETURN(const std::optional<uint32_t> max, ReadCount(schema, path, "maxItems"));
+    const uint32_t least = min.value_or(0), most = max.value_or(kUnbounded);
+    if (least > most) return SchemaError(path, "minItems is above maxItems.");
+    const SchemaValue *items = schema.Find("items"), *prefix = schema.Find("prefixItems");
+    if (items != nullptr && items->is_array()) {
+      return SchemaError(path + ".items", "a list of schemas is written as 'prefixItems'.");
+    }
+    if (prefix != nullptr && !prefix->is_array()) return SchemaError(path + ".prefixItems", "a list is expected.");
+    std::vector<Part> parts;
+    for (size_t i = 0; prefix != nullptr && i < prefix->items().size() && i < most; ++i) {
+      parts.push_back({Sub(prefix->items()[i], path + ".prefixItems[" + std::to_string(i) + "]"), i < least});
+    }
+    // Items come in order: one that is left out takes those behind it with it.
+    const auto fixed = static_cast<uint32_t>(parts.size());
+    const ExpressionId item = items == nullptr ? json_.AnyValue() : Sub(*items, path + ".items");
+    const uint32_t most_more = most == kUnbounded ? kUnbounded : most - fixed;
+    const uint32_t least_more = least > fixed ? least - fixed : 0;
+    const ExpressionId comma_item = source_.Sequence({json_.Comma(), item});
+    ExpressionId rest = source_.Repeat(comma_item, least_more, most_more);
+    for (size_t i = parts.size(); i-- > 1;) {
+      const RuleId rule = source_.AddRule(path);
+      const ExpressionId on = source_.Sequence({json_.Comma(), parts[i].text, rest});
+      source_.Define(rule, parts[i].required ? on : source_.Optional(on));
+      rest = source_.Rule(rule);
+    }
+    ExpressionId inside = source_.Empty();
+    if (fixed > 0) {
+      inside = source_.Sequence({parts[0].text, rest});
+    } else if (most > 0) {
+      inside = source_.Sequence(
+          {item, source_.Repeat(comma_item, least > 0 ? least - 1 : 0, most == kUnbounded ? kUnbounded : most - 1)});
+    }
+    if (least == 0) inside = source_.Optional(inside);
+    return source_.Sequence({Bytes("["), inside, Bytes("]")});
+  }
+
+  Result<ExpressionId> Object(const SchemaValue& schema, const std::string& path) {
+    const SchemaValue *properties = schema.Find("properties"), *required = schema.Find("required"),
+                      *others = schema.Find("additionalProperties");
+    if (properties != nullptr && !properties->is_object()) {
+      return SchemaError(path + ".properties", "an object of schemas is expected.");
+    }
+    std::set<std::string> needed;
+    if (required != nullptr) {
+      if (!required->is_array()) return SchemaError(path + ".required", "a list of names is expected.");
+      for (const SchemaValue& name : required->items()) {
+        if (!name.is_string()) return SchemaError(path + ".required", "a list of names is expected.");
+        needed.insert(name.text());
+      }
+    }
+    if (properties == nullptr && needed.empty() && others == nullptr) return json_.AnyObject();
+    const auto member = [&](const std::string& name, ExpressionId value) {
+      return source_.Sequence({source_.Bytes(JsonString(name)), json_.Colon(), value});
+    };
+    std::vector<Part> parts;
+    std::set<std::string> names;
+    if (properties != nullptr) {
+      for (const auto& [name, value] : properties->members()) {
+        if (!names.insert(JsonString(name)).second) {
+          return SchemaError(path + ".properties", "it names '" + name.substr(0, 256) + "' twice.");
+        }
+        const std::string at = path + ".properties." + name.substr(0, 256);
+        // One that no value fits is one that must be missing.
+        if (value.is_bool(false) && !needed.contains(name)) continue;
+        parts.push_back({member(name, Sub(value, at)), needed.contains(name)});
+        needed.erase(name);
+      }
+    }
+    const ExpressionId other = others == nullptr ? json_.AnyValue() : Sub(*others, path + ".additionalProperties");
+    for (const std::string& name : needed) {  // declared by its name alone
+      names.insert(JsonString(name));
+      parts.push_back({member(name, other), true});
+    }
+    std::optional<ExpressionId> more;
+    // Members that nobody has declared are made where the schema asks for them: without that they are valid, but noise.
+    const bool open = others != nullptr ? !others->is_bool(false) : properties == nullptr;
+    if (open) {
+      ASSIGN_OR_RETURN(const ExpressionId name, OtherName(names));
+      more = source_.Sequence({name, json_.Colon(), other});
+    }
+    const ExpressionId inside = Members(parts, more, path);
+    return source_.Sequence({Bytes("{"), inside, Bytes("}")});
+  }
+
+  /// A string that is none of these (canonical texts).
+  Result<ExpressionId> OtherName(const std::set<std::string>& names) {
+    if (names.empty()) return json_.AnyString();
+    const ExpressionId any = source_.Sequence(
+        {Bytes("\""), source_.Repeat(JsonCharacter(CodePointSet::All(), &source_), 0, kUnbounded), Bytes("\"")});
+    ASSIGN_OR_RETURN(const ByteAutomaton all, ByteAutomaton::Of(source_, any));
+    ASSIGN_OR_RETURN(const ByteAutomaton known, ByteAutomaton::OfStrings({names.begin(), names.end()}));
+    ASSIGN_OR_RETURN(ByteAutomaton rest, ByteAutomaton::Without(all, known));
+    return Automaton(std::move(rest));
+  }
+
+  const SchemaValue& root_;
+  const std::string param_;
+  GrammarSource source_;
+  JsonRules json_;
+  std::map<const SchemaValue*, RuleId> rules_;
+  std::deque<Todo> todo_;
+};
+
+}  // namespace
+
+Result<GrammarSource> ReadJsonSchema(std::string_view schema, const std::string& param) {
+  const Result<SchemaValue> root = SchemaValue::Parse(schema);
+  if (!root.ok()) return InvalidArgument(root.status().message(), param, "invalid_value");
+  return SchemaReader(*root, param).Read();
+}
+
+GrammarSource AnyJsonObject() {
+  GrammarSource source;
+  JsonRules json(&source);
+  const RuleId start = source.AddRule("answer");
+  source.Define(start, json.AnyObject());
+  source.SetStart(start);
+  return source;
+}
+
+}  // namespace ringside

@@ -1,0 +1,19 @@
+// JSON Schema as a grammar of the documents that are valid under it, in the form of engine/grammar/schema/json_text.h
+// and with members in the order in which the schema declares them. Strict: a keyword that is not supported is refused
+// by name, never ignored; only annotations are passed over. What is supported: ws/PROTOCOL.md, "Structured output".
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "engine/grammar/grammar_source.h"
+
+namespace ringside {
+
+/// kInvalidArgument, with `param` and behind it the place in the schema ("text.format.schema.properties.x.multipleOf").
+Result<GrammarSource> ReadJsonSchema(std::string_view schema, const std::string& param);
+/// Any JSON object.
+GrammarSource AnyJsonObject();
+
+}  // namespace ringside

@@ -1,0 +1,37 @@
+// Numbers between bounds, exactly: their decimal texts as an automaton. Pure functions.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "engine/grammar/byte_automaton.h"
+
+namespace ringside {
+
+/// A JSON number without its exponent: the digits before the point, at least one and no leading zeros, and those behind
+/// it, without trailing zeros.
+struct Decimal {
+  bool negative = false;
+  std::string whole = "0", fraction;
+  bool zero() const { return whole == "0" && fraction.empty(); }
+  /// kInvalidArgument for one that has more than 40 digits.
+  static Result<Decimal> Parse(std::string_view number);
+};
+
+struct NumberBound {
+  Decimal at;
+  bool excluded = false;  // the bound itself is none of them
+};
+
+struct NumberRange {
+  std::optional<NumberBound> low, high;
+  bool integers = false;
+};
+
+/// The texts of the numbers in the range, without exponents; integers as such, others with up to 6 digits behind the
+/// point, or as many as the bounds have. kInvalidArgument for a bound with too many digits.
+Result<ByteAutomaton> NumbersIn(const NumberRange& range);
+
+}  // namespace ringside

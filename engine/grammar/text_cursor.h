@@ -1,0 +1,99 @@
+// Reads a text character by character: what the readers of GBNF and regular expressions share. One thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "engine/grammar/grammar_source.h"
+#include "engine/text/unicode.h"
+
+namespace ringside {
+
+class TextCursor {
+ public:
+  static constexpr uint32_t kEnd = UINT32_MAX;
+
+  /// `text` is well-formed UTF-8 and outlives the cursor.
+  explicit TextCursor(std::string_view text) : text_(text) {}
+
+  bool done() const { return position_ == text_.size(); }
+  size_t position() const { return position_; }
+  std::string_view rest() const { return text_.substr(position_); }
+  /// The next character, or kEnd; and the one behind it.
+  uint32_t Peek() const { return done() ? kEnd : FirstCodePoint(rest()).value; }
+  uint32_t PeekSecond() const {
+    if (done()) return kEnd;
+    const std::string_view behind = rest().substr(FirstCodePoint(rest()).length);
+    return behind.empty() ? kEnd : FirstCodePoint(behind).value;
+  }
+  /// There must be one.
+  uint32_t Next() {
+    const CodePoint c = FirstCodePoint(rest());
+    position_ += c.length;
+    return c.value;
+  }
+  bool Take(char c) {
+    if (Peek() != static_cast<uint32_t>(c)) return false;
+    ++position_;
+    return true;
+  }
+  bool Take(std::string_view word) {
+    if (!rest().starts_with(word)) return false;
+    position_ += word.size();
+    return true;
+  }
+
+  /// At least `least` and at most `most` hexadecimal digits.
+  std::optional<uint32_t> TakeHex(int least, int most) {
+    uint32_t value = 0;
+    int digits = 0;
+    for (; digits < most && !done(); ++digits) {
+      const char c = rest().front();
+      const int digit = c >= '0' && c <= '9'   ? c - '0'
+                        : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                        : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                               : -1;
+      if (digit < 0) break;
+      value = value * 16 + static_cast<uint32_t>(digit);
+      ++position_;
+    }
+    if (digits < least) return std::nullopt;
+    return value;
+  }
+
+  /// {m}, {m,}, {m,n} or {,n}, blanks allowed; nothing is taken where it is none. Numbers are cut at kUnbounded - 1.
+  std::optional<std::pair<uint32_t, uint32_t>> TakeBounds() {
+    const size_t begin = position_;
+    const auto number = [&]() -> std::optional<uint32_t> {
+      while (Take(' ')) {
+      }
+      std::optional<uint64_t> value;
+      while (!done() && rest().front() >= '0' && rest().front() <= '9') {
+        value = value.value_or(0) * 10 + static_cast<uint64_t>(rest().front() - '0');
+        if (*value >= kUnbounded) value = kUnbounded - 1;
+        ++position_;
+      }
+      while (Take(' ')) {
+      }
+      if (!value) return std::nullopt;
+      return static_cast<uint32_t>(*value);
+    };
+    Take('{');
+    const std::optional<uint32_t> least = number();
+    const bool comma = Take(',');
+    const std::optional<uint32_t> most = comma ? number() : least;
+    if (!Take('}') || (!least && !most)) {
+      position_ = begin;
+      return std::nullopt;
+    }
+    return std::pair(least.value_or(0), most.value_or(kUnbounded));
+  }
+
+ private:
+  std::string_view text_;
+  size_t position_ = 0;
+};
+
+}  // namespace ringside

@@ -1,0 +1,98 @@
+#include "engine/grammar/gbnf.h"
+
+#include "tests/engine/grammar/grammar_harness.h"
+
+namespace ringside {
+namespace {
+
+bool GbnfMatches(const std::string& text, std::string_view answer) {
+  const auto grammar = Compile(AnswerFormat::Kind::kGbnf, text);
+  EXPECT_TRUE(grammar.ok()) << text << ": " << grammar.status().message();
+  return grammar.ok() && Matches(*grammar, answer);
+}
+
+TEST(Gbnf, Notation) {
+  struct Case {
+    const char* grammar;
+    std::vector<const char*> match, others;
+  };
+  const Case cases[] = {
+      {"root ::= \"yes\" | \"no\"", {"yes", "no"}, {"", "yesno"}},
+      {"# a comment\nroot ::= word (\", \" word)* # another\nword ::= [a-z]+\n", {"a", "ab, c"}, {"", "a,b", "a, "}},
+      {"root ::=\n  \"a\" |\n  \"b\"\n\nx ::= \"c\"", {"a", "b"}, {"c"}},
+      {"root ::= (\n \"a\"\n \"b\"\n)+", {"ab", "abab"}, {"a"}},
+      {"root ::= [^\"\\\\\\x00-\\x1f]{2,4}", {"ab", "\xC3\xA9\xC3\xA9\xC3\xA9"}, {"a", "a\"", "abcde"}},
+      {"root ::= .{2}", {"ab", "\n\xE2\x82\xAC"}, {"a"}},
+      {"root ::= \"\\x41\\u00e9\\U0001F600\\n\\\"\"", {"A\xC3\xA9\xF0\x9F\x98\x80\n\""}, {"A"}},
+      {"root ::= a? b{2} c{,2} d{1,}\na::=\"a\"\nb ::= \"b\"\nc ::= \"c\"\nd ::= \"d\"",
+       {"abbd", "bbccdd"},
+       {"abd", "bbcccd"}},
+      // Nested to any depth, which no regular expression says.
+      {"root ::= \"(\" root \")\" | \"x\"", {"x", "((x))", "(((((x)))))"}, {"(x", "((x)", "()"}},
+      {"root ::= \"a\" root \"a\" | \"b\" root \"b\" | \"c\"", {"c", "abcba", "aabcbaa"}, {"abcab"}},
+      // Ambiguous, and with rules that may be empty.
+      {"root ::= e e e\ne ::= \"a\"*", {"", "a", "aaaaaa"}, {"b"}},
+      {"root ::= s\ns ::= \"a\" s \"b\" | \"a\" s \"c\" | \"\"", {"", "aabc", "aaabcb"}, {"a", "aab"}},
+      {"root ::= item+\nitem ::= opt opt \"x\"\nopt ::= \"y\"?", {"x", "yyx", "yxx"}, {"y", "yyyx"}},
+  };
+  for (const Case& one : cases) {
+    for (const char* text : one.match) EXPECT_TRUE(GbnfMatches(one.grammar, text)) << one.grammar << " / " << text;
+    for (const char* text : one.others) EXPECT_FALSE(GbnfMatches(one.grammar, text)) << one.grammar << " / " << text;
+  }
+}
+
+TEST(Gbnf, RefusesByName) {
+  const std::pair<const char*, const char*> cases[] = {{"", "no rule 'root'"},
+                                                       {"a ::= \"x\"", "no rule 'root'"},
+                                                       {"root ::= a", "'a' is used but not defined"},
+                                                       {"root ::= \"a\"\nroot ::= \"b\"", "defined twice"},
+                                                       {"root := \"a\"", "'::=' is missing"},
+                                                       {"root ::= \"a", "not closed"},
+                                                       {"root ::= [a", "not closed"},
+                                                       {"root ::= (\"a\"", "')' is missing"},
+                                                       {"root ::= \"a\" )", "unexpected"},
+                                                       {"root ::= root \"a\" | \"b\"", "left recursion"},
+                                                       {"root ::= a \"x\" | \"y\"\na ::= \"b\"? root", "left recursion"},
+                                                       {"root ::= \"a\"**", "quantifier"},
+                                                       {"root ::= \"a\"{2,1}", "m above n"},
+                                                       {"root ::= \"a\"{x}", "begins no"},
+                                                       {"root ::= \"\\q\"", "unknown escape"},
+                                                       {"root ::= \"a\" root", "No text at all"},
+                                                       {"root ::= <think> \"a\"", "tokens"},
+                                                       {"root ::= (((\"a\"{1000}){1000}){1000})", "too large"}};
+  for (const auto& [text, why] : cases) {
+    const auto grammar = Compile(AnswerFormat::Kind::kGbnf, text);
+    ASSERT_FALSE(grammar.ok()) << text;
+    EXPECT_NE(grammar.status().message().find(why), std::string::npos) << text << ": " << grammar.status().message();
+  }
+  EXPECT_NE(Compile(AnswerFormat::Kind::kGbnf, "root ::= \"a\"\n\nb ::= %").status().message().find("line 3"),
+            std::string::npos);
+}
+
+// Everything read so far can be read in exponentially many ways; the state stays small.
+TEST(Gbnf, AmbiguityCostsLittle) {
+  const auto grammar = Compile(AnswerFormat::Kind::kGbnf, "root ::= s\ns ::= \"a\" s \"b\" | \"a\" s \"c\" | \"d\"");
+  ASSERT_TRUE(grammar.ok());
+  GrammarMatcher matcher(*grammar);
+  EXPECT_TRUE(matcher.Append(std::string(2000, 'a') + "d" + std::string(1999, 'b')).ok());
+  EXPECT_FALSE(matcher.may_end());
+  EXPECT_TRUE(matcher.Append("c").ok());
+  EXPECT_TRUE(matcher.may_end());
+  EXPECT_FALSE(matcher.may_go_on());
+}
+
+// A chain of rules with two ways at each to the next: 2^40 paths to the last.
+TEST(Gbnf, DiamondsCostLittle) {
+  std::string text = "root ::= r0\n";
+  for (int i = 0; i < 40; ++i) {
+    const std::string n = std::to_string(i), next = "r" + std::to_string(i + 1);
+    text += "r" + n + " ::= a" + n + " \"x\" | b" + n + " \"x\"\na" + n + " ::= " + next + "\nb" + n + " ::= " + next +
+            "\n";
+  }
+  text += "r40 ::= \"end\"\n";
+  EXPECT_TRUE(GbnfMatches(text, "end" + std::string(40, 'x')));
+  EXPECT_FALSE(GbnfMatches(text, "end" + std::string(39, 'x')));
+}
+
+}  // namespace
+}  // namespace ringside
