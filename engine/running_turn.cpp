@@ -20,11 +20,36 @@ void RunningTurn::Begin(Sequence* sequence, const SyncResult& sync, const Tokeni
   report_.position = static_cast<int64_t>(prompt_tokens_);
   sampler_.emplace(request_.sampling, vocab, request_.tokens, request_.stop_ids);
   detokenizer_.emplace(tokenizer, /*at_start=*/!request_.goes_on);
+  if (request_.grammar != nullptr) {
+    matcher_.emplace(request_.grammar);
+    allowed_.resize(static_cast<size_t>(vocab + 31) / 32);
+    request_.stop_strings.clear();
+  }
   stop_rule_.emplace(request_.stop_strings, request_.stop_ids, request_.sampling.min_tokens);
   const Ring& ring = sequence_->cache()->ring();
   evicted_before_ = ring.next() > 0 ? ring.EvictedAt(ring.next() - 1) : 0;
   request_.sink->OnStart(report_);
-  if (wants_logits()) CheckLimits();
+  if (!wants_logits()) return;
+  if (matcher_) {
+    Status begun = request_.goes_on ? matcher_->Append(request_.begun) : Status::Ok();
+    if (!begun.ok()) Finish(FinishReason::kError, std::move(begun));
+    FollowGrammar();
+  }
+  CheckLimits();
+}
+
+void RunningTurn::FollowGrammar() {
+  if (finished_) return;
+  if (!matcher_->may_go_on()) return Finish(FinishReason::kStop);
+  if (Status status = matcher_->FillMask(allowed_); !status.ok())
+    return Finish(FinishReason::kError, std::move(status));
+  // What ends the answer says nothing in it.
+  for (const TokenId id : request_.stop_ids) {
+    const size_t word = static_cast<size_t>(id) / 32;
+    if (id < 0 || word >= allowed_.size()) continue;
+    const uint32_t bit = 1u << (id % 32);
+    matcher_->may_end() ? allowed_[word] |= bit : allowed_[word] &= ~bit;
+  }
 }
 
 std::span<const TokenId> RunningTurn::NextChunk(int64_t limit) { return sequence_->NextChunk(request_.tokens, limit); }
@@ -44,12 +69,16 @@ void RunningTurn::CheckLimits() {
     Finish(FinishReason::kLength);
 }
 
-TokenChoice RunningTurn::Choice() { return sampler_->Choice(static_cast<int64_t>(request_.tokens.size())); }
+TokenChoice RunningTurn::Choice() {
+  TokenChoice choice = sampler_->Choice(static_cast<int64_t>(request_.tokens.size()));
+  choice.allowed = allowed_;
+  return choice;
+}
 
 bool RunningTurn::CanRunAhead() const {
   const auto length = static_cast<int64_t>(request_.tokens.size());
   const auto generated = length - static_cast<int64_t>(prompt_tokens_);
-  return remaining_ == 0 && !ahead_ && length + 1 < session_len_ &&
+  return remaining_ == 0 && !ahead_ && !matcher_ && length + 1 < session_len_ &&
          (request_.max_tokens < 0 || generated + 1 < request_.max_tokens) && sampler_->Foresees();
 }
 
@@ -76,6 +105,10 @@ void RunningTurn::Take(const ChosenToken& chosen, int64_t now_ns) {
     Finish(FinishReason::kStop);
   }
   request_.sink->OnTokens(delta);
+  if (matcher_ && !finished_) {
+    if (Status status = matcher_->Take(id); !status.ok()) Finish(FinishReason::kError, std::move(status));
+    FollowGrammar();
+  }
   if (!finished_) CheckLimits();
 }
 

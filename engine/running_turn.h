@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "engine/grammar/grammar.h"
 #include "engine/sampling.h"
 #include "engine/sequence.h"
 #include "engine/text/detokenizer.h"
@@ -64,6 +65,8 @@ class RunningTurn {
 
  private:
   void CheckLimits();
+  /// Finds out which tokens the grammar lets follow; ends the turn where none can, or that cannot be found out.
+  void FollowGrammar();
   void FillEvicted(CacheReport* report) const;
 
   TurnRequest request_;  // request_.tokens grows by each sampled token: the timeline
@@ -79,6 +82,8 @@ class RunningTurn {
   std::optional<Sampler> sampler_;
   std::optional<Detokenizer> detokenizer_;
   std::optional<StopRule> stop_rule_;
+  std::optional<GrammarMatcher> matcher_;  // with a grammar
+  std::vector<uint32_t> allowed_;          // by it: a bit an id of the model's vocabulary
   std::string stop_string_;
   std::optional<FinishReason> finished_;
   Status error_;

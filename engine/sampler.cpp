@@ -113,7 +113,7 @@ Status StatusOf(const ChosenToken& token) {
     case ChosenToken::Outcome::kNotFinite:
       return Unavailable("the model produced logits that are not finite");
     case ChosenToken::Outcome::kNothingLeft:
-      return InvalidArgument("bad_words and min_tokens leave no token to choose", "bad_words");
+      return InvalidArgument("bad_words, min_tokens and the format leave no token to choose", "bad_words");
     case ChosenToken::Outcome::kChosen:
       break;
   }

@@ -13,6 +13,8 @@
 
 namespace ringside {
 
+class Grammar;
+
 using TimelineId = uint64_t;  // a conversation's timeline, chosen by the session layer, unique for the process
 using TurnId = uint64_t;      // chosen by the session layer, unique for the process
 
@@ -33,7 +35,11 @@ struct TurnRequest {
   SamplingParams sampling;
   std::vector<std::string> stop_strings;
   std::vector<TokenId> stop_ids;  // end-of-turn tokens of the model included, unless ignored
-  int64_t max_tokens = 0;         // new tokens at most; 0 = prefill only (warm-up), -1 = until session_len
+  /// What the answer must match, or null. Then stop_ids can be chosen only where it may end, it ends by itself where it
+  /// can only end, and stop strings end nothing.
+  std::shared_ptr<const Grammar> grammar;
+  std::string begun;       // where the turn goes on: the answer's text so far, which the grammar takes first
+  int64_t max_tokens = 0;  // new tokens at most; 0 = prefill only (warm-up), -1 = until session_len
   std::shared_ptr<TokenSink> sink;
 };
 

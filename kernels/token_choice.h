@@ -2,7 +2,7 @@
 // comes back. The order, and every definition, is a contract with the client:
 //
 //  1. A NaN or +inf logit, or none finite, ends the turn; -inf is a token the model itself excludes.
-//  2. Bans: a banned token has logit -inf from here on.
+//  2. Bans: a banned token, and one that `allowed` leaves out, has logit -inf from here on.
 //  3. logit_bias is added.
 //  4. repetition_penalty r (CTRL, Keskar et al. 2019): l < 0 ? l * r : l / r. Then presence_penalty and
 //     frequency_penalty as OpenAI defines them: l -= presence + frequency * count. Penalties come before temperature,
@@ -37,8 +37,9 @@ namespace ringside {
 /// Host memory that `spans` borrow is read before the operation returns. Ids are below the vocabulary size.
 struct TokenChoice {
   std::span<const int32_t> banned;
-  std::span<const std::pair<int32_t, float>> bias;       // distinct ids
-  std::span<const int32_t> repeated;                     // distinct ids, which repetition_penalty applies to
+  std::span<const uint32_t> allowed;                // bit id % 32 of word id / 32, for every id; none = every token
+  std::span<const std::pair<int32_t, float>> bias;  // distinct ids
+  std::span<const int32_t> repeated;                // distinct ids, which repetition_penalty applies to
   std::span<const std::pair<int32_t, int32_t>> counted;  // distinct ids, and how often each occurs
   double repetition_penalty = 1.0;                       // > 0
   double presence_penalty = 0.0, frequency_penalty = 0.0;
@@ -63,7 +64,7 @@ struct alignas(16) ChosenToken {
   enum class Outcome : int32_t {
     kChosen,
     kNotFinite,    // a logit was NaN or +inf, or none was finite
-    kNothingLeft,  // every token was banned
+    kNothingLeft,  // every token was banned or left out
   };
   Outcome outcome = Outcome::kChosen;
   int32_t id = 0;

@@ -25,6 +25,7 @@
 
 namespace ringside {
 
+class GrammarCache;
 class Session;
 
 /// A timeline of the engine that nothing refers to any more.
@@ -41,7 +42,8 @@ struct SessionContext {
   const Clock& clock;
   Journal* journal;  // null = memory only
   TurnEngine& engine;
-  uint64_t epoch;  // what sessions begin with: below 2^52, exact in JSON
+  std::shared_ptr<GrammarCache> grammars;  // of answers' formats
+  uint64_t epoch;                          // what sessions begin with: below 2^52, exact in JSON
   // Added to by sessions, on any thread; taken by the table.
   std::shared_ptr<Gathered<RetiredTimeline>> retired = std::make_shared<Gathered<RetiredTimeline>>();
   std::shared_ptr<Gathered<std::weak_ptr<Session>>> changed = std::make_shared<Gathered<std::weak_ptr<Session>>>();

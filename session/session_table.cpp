@@ -3,6 +3,7 @@
 #include <xxhash.h>
 
 #include "base/limits.h"
+#include "engine/grammar/grammar_cache.h"
 #include "session/ids.h"
 #include "session/table_state.h"
 
@@ -44,6 +45,7 @@ std::shared_ptr<const SessionContext> MakeContext(SessionTableOptions options, c
                                                          .clock = clock,
                                                          .journal = journal,
                                                          .engine = engine,
+                                                         .grammars = std::make_shared<GrammarCache>(tokenizer),
                                                          .epoch = RandomBits() >> 12});
 }
 

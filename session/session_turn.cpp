@@ -3,6 +3,7 @@
 
 #include "base/limits.h"
 #include "base/log.h"
+#include "engine/grammar/grammar.h"
 #include "engine/text/detokenizer.h"
 #include "session/ids.h"
 #include "session/session.h"
@@ -123,6 +124,14 @@ Result<Session::Begun> Session::Render(const TurnSpec& spec, TurnId turn, std::s
   if (!spec.raw) {
     const std::vector<std::string>& own_stops = context_->codec.chat.stop_strings();
     request.stop_strings.insert(request.stop_strings.end(), own_stops.begin(), own_stops.end());
+  }
+  request.grammar = spec.grammar;
+  if (spec.grammar != nullptr && input.next.reopened()) {
+    request.begun = input.next.reopened()->text;
+    if (!GrammarMatcher(spec.grammar).Append(request.begun).ok()) {
+      return InvalidArgument("The answer that is to go on does not begin as the format says.", spec.format.param,
+                             "invalid_value");
+    }
   }
   request.stop_ids = spec.stop_ids;
   if (!spec.ignore_end_of_turn) {

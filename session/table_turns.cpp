@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "engine/grammar/grammar_cache.h"
 #include "session/ids.h"
 #include "session/table_state.h"
 #include "session/turn_sink.h"
@@ -158,6 +159,11 @@ Result<TurnTicket> SessionTable::StartTurn(const Caller& caller, TurnSpec spec,
     const std::string known = state.FindRequest(caller, spec, key);
     if (!known.empty()) return state.Reattach(caller, known, sink);
   }
+  if (!spec.format.free() && !spec.stop_strings.empty()) {
+    return InvalidArgument("Stop strings cannot be given together with a format: it says where the answer ends.",
+                           "stop", "mutually_exclusive_parameters");
+  }
+  ASSIGN_OR_RETURN(spec.grammar, state.context->grammars->Get(spec.format));
   ASSIGN_OR_RETURN(std::shared_ptr<void> permit, state.TakePermit(caller.principal));
   RETURN_IF_ERROR(state.MakeRoom(caller.principal));
   if (spec.raw) RETURN_IF_ERROR(state.ReadPrompt(&spec));

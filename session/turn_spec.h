@@ -3,17 +3,21 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "cache/ring.h"
+#include "engine/grammar/answer_format.h"
 #include "engine/sampling.h"
 #include "session/chat/timeline.h"
 #include "session/journal/journal.h"
 
 namespace ringside {
+
+class Grammar;
 
 /// Who asks: the authenticated principal and, for what is visible to one socket only, the connection (0 = none).
 struct Caller {
@@ -59,6 +63,8 @@ struct TurnSpec {
   std::vector<std::string> bad_words;  // as text; SamplingParams::bad_words has those given as ids
   std::vector<TokenId> stop_ids;
   bool ignore_end_of_turn = false;
+  AnswerFormat format;                     // not together with stop_strings
+  std::shared_ptr<const Grammar> grammar;  // of the format, made by the table
   std::optional<int64_t> max_output_tokens;
   bool warm_up = false;
   bool truncates = false;  // takes new input that is longer than the window, whose beginning is forgotten

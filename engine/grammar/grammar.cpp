@@ -204,7 +204,9 @@ Status GrammarMatcher::Advance(std::string_view bytes) {
 Status GrammarMatcher::Append(std::string_view text) {
   std::lock_guard lock(grammar_->mutex_);
   RETURN_IF_ERROR(Recall());
-  return Advance(text);
+  RETURN_IF_ERROR(Advance(text));
+  first_ = false;
+  return Status::Ok();
 }
 
 Status GrammarMatcher::Take(TokenId id) {

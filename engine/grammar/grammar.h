@@ -65,7 +65,7 @@ class GrammarMatcher {
  public:
   explicit GrammarMatcher(std::shared_ptr<const Grammar> grammar);
 
-  /// What stands of the answer already. kInvalidArgument, and nothing changed, if no text that matches begins so.
+  /// What stands of the answer already, whose next token is not its first. kInvalidArgument, and nothing changed, if no text that matches begins so.
   Status Append(std::string_view text);
   /// Takes a token's text; the turn's first loses its leading space where the tokenizer says so. Errors as above.
   Status Take(TokenId id);

@@ -19,9 +19,18 @@ float Bounded(double logit) {
 /// True if a token was banned that the model allows.
 bool ApplyBans(std::span<float> logits, const TokenChoice& choice) {
   bool taken = false;
-  for (const int32_t id : choice.banned) {
+  const auto ban = [&](size_t id) {
     taken |= logits[id] != kMinusInfinity;
     logits[id] = kMinusInfinity;
+  };
+  for (const int32_t id : choice.banned) ban(static_cast<size_t>(id));
+  for (size_t word = 0; word < choice.allowed.size(); ++word) {
+    const uint32_t bits = choice.allowed[word];
+    if (bits == UINT32_MAX) continue;
+    const size_t end = std::min((word + 1) * 32, logits.size());
+    for (size_t id = word * 32; id < end; ++id) {
+      if ((bits >> (id % 32) & 1) == 0) ban(id);
+    }
   }
   return taken;
 }
@@ -44,6 +53,7 @@ void ApplyBiasAndPenalties(std::span<float> logits, const TokenChoice& choice) {
 }  // namespace
 
 ChosenToken TokenChooser::Choose(std::span<float> logits, const TokenChoice& choice) {
+  CHECK(choice.allowed.empty() || choice.allowed.size() * 32 >= logits.size());
   ChosenToken token;
   token.outcome = ChosenToken::Outcome::kNotFinite;
   if (!VocabularyPasses::AllUsable(logits)) return token;

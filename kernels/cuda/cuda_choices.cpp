@@ -12,7 +12,7 @@ constexpr size_t kMostListBytes = size_t{16} << 20;  // of the choices that go t
 
 size_t ListBytes(const TokenChoice& choice) {
   return sizeof(BiasedId) * choice.bias.size() + sizeof(CountedId) * choice.counted.size() +
-         sizeof(int32_t) * (choice.repeated.size() + choice.banned.size());
+         sizeof(int32_t) * (choice.repeated.size() + choice.banned.size() + choice.allowed.size());
 }
 
 /// Writes lists into staged memory one behind the other.
@@ -63,6 +63,9 @@ const ChoiceRow* CudaBackend::StageChoices(std::span<const TokenChoice> choices)
     out.counted = lists.Write<CountedId>(choice.counted, &out.counts);
     out.repeated = lists.Write<int32_t>(choice.repeated, &out.repeats);
     out.banned = lists.Write<int32_t>(choice.banned, &out.bans);
+    int32_t words = 0;
+    const auto* allowed = lists.Write<uint32_t>(choice.allowed, &words);
+    out.allowed = words > 0 ? allowed : nullptr;
     out.repetition_penalty = choice.repetition_penalty;
     out.presence_penalty = choice.presence_penalty;
     out.frequency_penalty = choice.frequency_penalty;
@@ -83,6 +86,9 @@ void CudaBackend::ChooseTokens(Tensor logits, std::span<const TokenChoice> choic
   CHECK_EQ(logits.rows, static_cast<int64_t>(choices.size()));
   CHECK_EQ(choices.size(), chosen.size());
   CHECK(logits.cols > 0 && logits.cols < INT32_MAX / 2);
+  for (const TokenChoice& choice : choices) {
+    CHECK(choice.allowed.empty() || static_cast<int64_t>(choice.allowed.size()) * 32 >= logits.cols);
+  }
   for (size_t first = 0; first < choices.size();) {
     size_t count = 1, bytes = ListBytes(choices[first]);
     while (first + count < choices.size() && (bytes += ListBytes(choices[first + count])) <= kMostListBytes) ++count;

@@ -21,11 +21,13 @@ constexpr double kEdge = 1e-9;  // of the whole
 struct OwnedChoice {
   TokenChoice choice;
   std::vector<int32_t> banned, repeated;
+  std::vector<uint32_t> allowed;
   std::vector<std::pair<int32_t, float>> bias;
   std::vector<std::pair<int32_t, int32_t>> counted;
 
   TokenChoice view() const {
     TokenChoice out = choice;
+    out.allowed = allowed;
     out.banned = banned, out.repeated = repeated, out.bias = bias, out.counted = counted;
     return out;
   }
@@ -53,6 +55,9 @@ bool Edit(std::vector<float>& logits, const TokenChoice& choice, bool* nothing_l
     if (l != -kInf) l = Clamped(to(static_cast<double>(l)));
   };
   for (const int32_t id : choice.banned) logits[static_cast<size_t>(id)] = -kInf;
+  for (size_t id = 0; !choice.allowed.empty() && id < logits.size(); ++id) {
+    if ((choice.allowed[id / 32] >> (id % 32) & 1) == 0) logits[id] = -kInf;
+  }
   for (const auto& [id, bias] : choice.bias) change(id, [&, b = bias](double l) { return l + b; });
   const double r = choice.repetition_penalty;
   for (const int32_t id : choice.repeated) change(id, [&](double l) { return l < 0 ? l * r : l / r; });
@@ -150,6 +155,15 @@ OwnedChoice MakeChoice(int64_t vocab, bool edits, std::mt19937& random) {
                      static_cast<double>(random()) * 0x1p-32, static_cast<double>(random()) * 0x1p-32},
                     random);
   c.logprobs = OneOf<int64_t>({-1, -1, 0, 5, 20}, random);
+  // Every token but a few, a few, about half, none at all; bits beyond the vocabulary say nothing.
+  if (const int kind = static_cast<int>(random() % 12); kind < 4) {
+    out.allowed.assign(static_cast<size_t>(vocab + 31) / 32, kind == 0 ? UINT32_MAX : 0u);
+    for (uint32_t& word : out.allowed) {
+      if (kind == 0 && random() % 4 == 0) word &= static_cast<uint32_t>(random());
+      if (kind == 1 && random() % 64 == 0) word = 1u << (random() % 32);
+      if (kind == 2) word = static_cast<uint32_t>(random());
+    }
+  }
   if (!edits) return out;
   c.repetition_penalty = OneOf({1.3, 0.7, 1e-300}, random);
   c.presence_penalty = OneOf({0.0, 1.5, -2.0}, random);

@@ -21,13 +21,13 @@ class Conversation:
         self.http.close()
         self.socket.abort()
 
-    async def ask(self, text, **fields):
+    async def ask(self, text, /, **fields):
         """The finished response."""
         events = await self.socket.ask(conversation=self.id, input=text, **fields)
         assert events[-1]["type"] in ("response.completed", "response.incomplete"), events[-1]
         return events[-1]["response"]
 
-    async def refused(self, text, **fields):
+    async def refused(self, text, /, **fields):
         """The error that a turn is refused with."""
         events = await self.socket.ask(conversation=self.id, input=text, **fields)
         assert events[-1]["type"] == "error" and len(events) == 1, events

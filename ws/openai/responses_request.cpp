@@ -4,7 +4,9 @@
 
 #include "base/limits.h"
 #include "session/ids.h"
+#include "ws/json/json_text.h"
 #include "ws/json/json_writer.h"
+#include "ws/openai/answer_format_reader.h"
 #include "ws/openai/request_digest.h"
 #include "ws/openai/responses_fields.h"
 #include "ws/openai/responses_sampling.h"
@@ -54,7 +56,7 @@ class CreateReader {
   HttpDelivery* const http_;  // null = a WebSocket
   TurnSpec spec_;
   Metadata metadata_;
-  std::string client_request_id_, truncation_ = "disabled", tool_choice_ = "auto";
+  std::string client_request_id_, truncation_ = "disabled", tool_choice_ = "auto", format_ = R"({"type":"text"})";
   std::map<std::string, std::string, std::less<>> labels_;
   bool generate_ = true, wants_logprobs_ = false, parallel_tool_calls_ = true, has_seed_ = false, prewarm_ = false;
   int64_t top_logprobs_ = 0;
@@ -303,11 +305,10 @@ Status CreateReader::Text(const JsonValue& value, const std::string& param) {
     if (field.is_null()) continue;
     const std::string name = param + "." + key;
     if (key == "format") {
-      const JsonValue* type = field.Find("type");
-      if (!field.is_object() || type == nullptr) return WrongType(field, name, "an object with a type");
-      if (!type->is_string() || type->string() != "text" || field.object().size() != 1) {
-        return Unsupported(name, "formats other than text");
-      }
+      RETURN_IF_ERROR(ReadAnswerFormat(field, name, FormatShape::kFlat, &spec_.format));
+      JsonWriter json;
+      WriteJson(json, field);
+      format_ = json.Take();
     } else if (key == "verbosity") {
       if (!field.is_string() || field.string() != "medium") return Unsupported(name, "a verbosity");
     } else {
@@ -339,7 +340,7 @@ void CreateReader::WriteEcho() {
   json.Field("top_logprobs", top_logprobs_).Field("truncation", truncation_);
   json.Field("tool_choice", tool_choice_).Field("parallel_tool_calls", parallel_tool_calls_);
   json.Key("tools").BeginArray().EndArray().Field("background", spec_.background).Field("service_tier", "default");
-  json.Key("text").BeginObject().Key("format").BeginObject().Field("type", "text").EndObject().EndObject();
+  json.Key("text").BeginObject().Key("format").Raw(format_).EndObject();
   json.Key("reasoning").Null();
   for (const char* label : {"user", "safety_identifier", "prompt_cache_key"}) {
     const auto at = labels_.find(label);

@@ -18,6 +18,7 @@ struct ChoiceRow {
   const CountedId* counted;
   const int32_t* repeated;
   const int32_t* banned;
+  const uint32_t* allowed;                // a bit an id; null = every token
   int32_t biases, counts, repeats, bans;  // of these lists
   double repetition_penalty, presence_penalty, frequency_penalty;
   double top_p, min_p, uniform;

@@ -192,12 +192,21 @@ class TokenRow {
     logits_[id] = static_cast<float>(fmin(fmax(change(double{logit}), -kLimit), kLimit));
   }
   __device__ void Edit() {
-    EditEach(choice_.banned, choice_.bans, [&](int id) {
-      if (!IsOurs(id)) return;
+    const auto ban = [&](int id) {
       const float logit = logits_[id];
       flags_ |= (logit < kInfinity ? 0 : kBad) | (logit == -kInfinity ? 0 : kTaken);
       logits_[id] = -kInfinity;
+    };
+    EditEach(choice_.banned, choice_.bans, [&](int id) {
+      if (IsOurs(id)) ban(id);
     });
+    if (choice_.allowed != nullptr) {
+      const int first = rank_ * kWarps * run_, last = min(vocab_, first + kWarps * run_);
+      for (int id = first + static_cast<int>(threadIdx.x); id < last; id += kThreads) {
+        if ((choice_.allowed[id / 32] >> (id % 32) & 1) == 0) ban(id);
+      }
+      __syncthreads();
+    }
     EditEach(choice_.bias, choice_.biases,
              [&](const BiasedId& item) { EditOne(item.id, [&](double logit) { return logit + item.bias; }); });
     const double r = choice_.repetition_penalty;

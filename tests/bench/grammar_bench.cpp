@@ -1,0 +1,192 @@
+// Measures what a format costs: compiling it, a mask for each token (mean and 99th percentile, of answers whose states
+// are new and of later ones), and answers of the model under it against free ones. Prints one JSON object a format.
+//   grammar_bench --model MODEL.gguf [--answers 20] [--threads 2] [--tokens 200]
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <random>
+
+#include "engine/engine.h"
+#include "engine/grammar/grammar_cache.h"
+#include "engine/model/model.h"
+#include "kernels/backend.h"
+#include "tests/bench/must_have.h"
+
+namespace ringside {
+namespace {
+
+double NowUs() {
+  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+struct Named {
+  const char* name;
+  AnswerFormat format;
+};
+
+std::vector<Named> Formats() {
+  const auto schema = [](const char* text) { return AnswerFormat{AnswerFormat::Kind::kJsonSchema, text, "format"}; };
+  return {
+      {"any object", {AnswerFormat::Kind::kJsonObject, "", "format"}},
+      {"person",
+       schema(
+           R"({"type":"object","properties":{"name":{"type":"string"},"age":{"type":"integer","minimum":0,"maximum":150},
+          "email":{"type":"string","format":"email"},"tags":{"type":"array","items":{"type":"string"}}},
+          "required":["name","age","email","tags"],"additionalProperties":false})")},
+      {"events",
+       schema(
+           R"({"type":"array","minItems":3,"items":{"type":"object","properties":{"title":{"type":"string","maxLength":80},
+          "when":{"type":"string","format":"date-time"},"kind":{"enum":["meeting","call","trip","other"]},
+          "note":{"anyOf":[{"type":"string","minLength":1,"maxLength":400},{"type":"null"}]}},
+          "required":["title","when","kind","note"],"additionalProperties":false}})")},
+      {"tree", schema(R"({"$ref":"#/$defs/n","$defs":{"n":{"type":"object","properties":{"value":{"type":"string"},
+          "children":{"type":"array","items":{"$ref":"#/$defs/n"}}},"required":["value","children"],"additionalProperties":false}}})")},
+      {"long text",
+       schema(
+           R"({"type":"object","properties":{"text":{"type":"string","minLength":2000,"maxLength":3000}},"required":["text"]})")},
+  };
+}
+
+struct Times {
+  std::vector<double> us;
+  double mean() const {
+    double sum = 0;
+    for (const double t : us) sum += t;
+    return us.empty() ? 0 : sum / static_cast<double>(us.size());
+  }
+  double p99() {
+    std::ranges::sort(us);
+    return us.empty() ? 0 : us[us.size() * 99 / 100];
+  }
+};
+
+// Tokens of a text-like kind, at random: of a wide mask a word, of a narrow one anything.
+class Answers {
+ public:
+  Answers(const Tokenizer& tokenizer, std::shared_ptr<const Grammar> grammar)
+      : tokenizer_(tokenizer), grammar_(std::move(grammar)) {}
+
+  void Write(Times* times) {
+    GrammarMatcher matcher(grammar_);
+    std::vector<uint32_t> mask(static_cast<size_t>(tokenizer_.vocab_size() + 31) / 32);
+    for (int i = 0; i < 300 && matcher.may_go_on(); ++i) {
+      const double begin = NowUs();
+      MustBeOk(matcher.FillMask(mask));
+      double spent = NowUs() - begin;
+      std::vector<TokenId> allowed;
+      for (TokenId id = 0; id < tokenizer_.vocab_size(); ++id) {
+        if ((mask[static_cast<size_t>(id) / 32] >> (id % 32) & 1) != 0) allowed.push_back(id);
+      }
+      TokenId chosen = allowed[random_() % allowed.size()];
+      if (allowed.size() > 1000 && random_() % 8 == 0) {
+        for (const TokenId id : allowed) {
+          if (tokenizer_.TokenBytes(id) == "\"") chosen = id;
+        }
+      }
+      const double again = NowUs();
+      MustBeOk(matcher.Take(chosen));
+      spent += NowUs() - again;
+      times->us.push_back(spent);
+    }
+  }
+
+ private:
+  const Tokenizer& tokenizer_;
+  const std::shared_ptr<const Grammar> grammar_;
+  std::mt19937 random_{1};
+};
+
+class EndSink final : public TokenSink {
+ public:
+  void OnStart(const CacheReport&) override {}
+  void OnTokens(const TokenDelta&) override {}
+  void OnEnd(const TurnEnd& end) override {
+    std::lock_guard lock(mutex_);
+    end_ = end;
+    ended_ = true;
+    changed_.notify_all();
+  }
+  TurnEnd Wait() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return ended_; });
+    return end_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool ended_ = false;
+  TurnEnd end_;
+};
+
+/// Milliseconds a token, after the first.
+double TokenMs(Engine& engine, const Tokenizer& tokenizer, const std::shared_ptr<const Grammar>& grammar,
+               int64_t tokens) {
+  static TurnId turn = 0;
+  TurnRequest request;
+  request.turn = request.timeline = ++turn;
+  const TextPiece prompt{"Here is a JSON document with everything that there is to know about it:\n", false};
+  request.tokens = tokenizer.EncodeAll({&prompt, 1});
+  request.window = {4, 1024, Eviction::kTurn};
+  request.sampling.seed = 5;
+  request.sampling.top_p = 0.9;
+  request.max_tokens = tokens;
+  request.grammar = grammar;
+  const auto sink = std::make_shared<EndSink>();
+  request.sink = sink;
+  MustBeOk(engine.Submit(std::move(request)));
+  const TurnEnd end = sink->Wait();
+  MustBeOk(end.error);
+  return end.output.size() < 2 ? 0 : end.times.decode_ms / static_cast<double>(end.output.size() - 1);
+}
+
+int Main(int argc, char** argv) {
+  std::string model_path;
+  int answers = 20, threads = 2, rounds = 5;
+  int64_t tokens = 200;
+  CLI::App app("Measures what a format costs.");
+  app.add_option("--model", model_path)->required();
+  app.add_option("--answers", answers);
+  app.add_option("--threads", threads);
+  app.add_option("--rounds", rounds);
+  app.add_option("--tokens", tokens);
+  CLI11_PARSE(app, argc, argv);
+  const auto backend = MustHave(MakeCpuBackend({.threads = threads}));
+  const auto model = MustHave(Model::Load(model_path, *backend));
+  const auto tokenizer = MustHave(MakeTokenizer(model->tokenizer_data()));
+  const auto engine = MustHave(Engine::Start(*model, *tokenizer, {.slots = 2, .memory_len = 1024}));
+  GrammarCache cache(*tokenizer);
+  (void)MustHave(cache.Get({AnswerFormat::Kind::kRegex, "a", ""}));  // the vocabulary's tree
+  for (const Named& one : Formats()) {
+    const double begin = NowUs();
+    const auto grammar = MustHave(cache.Get(one.format));
+    const double compile_ms = (NowUs() - begin) / 1000;
+    Times cold, warm;
+    Answers writer(*tokenizer, grammar);
+    writer.Write(&cold);
+    for (int i = 0; i < answers; ++i) writer.Write(&warm);
+    // In turn, so that both see the same machine.
+    Times free, bound;
+    for (int i = 0; i < rounds; ++i) {
+      free.us.push_back(TokenMs(*engine, *tokenizer, nullptr, tokens));
+      bound.us.push_back(TokenMs(*engine, *tokenizer, grammar, tokens));
+    }
+    std::ranges::sort(free.us), std::ranges::sort(bound.us);
+    fmt::print(
+        "{{\"format\":\"{}\",\"vocab\":{},\"compile_ms\":{:.2f},\"bytes\":{},\"first_mean_us\":{:.1f},\"first_p99_us\":"
+        "{:.1f},"
+        "\"mean_us\":{:.1f},\"p99_us\":{:.1f},\"free_ms\":{:.3f},\"bound_ms\":{:.3f}}}\n",
+        one.name, tokenizer->vocab_size(), compile_ms, grammar->bytes(), cold.mean(), cold.p99(), warm.mean(),
+        warm.p99(), free.us[free.us.size() / 2], bound.us[bound.us.size() / 2]);
+    std::fflush(stdout);
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace ringside
+
+int main(int argc, char** argv) { return ringside::Main(argc, argv); }

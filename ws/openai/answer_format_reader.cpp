@@ -1,0 +1,102 @@
+#include "ws/openai/answer_format_reader.h"
+
+#include <initializer_list>
+
+#include "ws/json/json_text.h"
+#include "ws/json/json_writer.h"
+#include "ws/openai/responses_fields.h"
+
+namespace ringside {
+namespace {
+
+constexpr size_t kMaxNameBytes = 64;
+
+Status CheckFields(const JsonValue& value, const std::string& param, std::initializer_list<std::string_view> known) {
+  for (const auto& [key, field] : value.object()) {
+    bool found = false;
+    for (const std::string_view name : known) found |= key == name;
+    if (!found) return UnknownParameter(param + "." + key.substr(0, 256));
+  }
+  return Status::Ok();
+}
+
+Status ReadText(const JsonValue& value, const std::string& param, const char* name, AnswerFormat* out) {
+  out->param = param + "." + name;
+  const JsonValue* text = value.Find(name);
+  if (text == nullptr) {
+    return InvalidArgument("Missing required parameter: '" + out->param + "'.", out->param,
+                           "missing_required_parameter");
+  }
+  return ReadString(*text, out->param, &out->text);
+}
+
+Status ReadSchema(const JsonValue& value, const std::string& param, AnswerFormat* out) {
+  std::string name, description;
+  const JsonValue *given = value.Find("name"), *schema = value.Find("schema"), *strict = value.Find("strict"),
+                  *about = value.Find("description");
+  for (const auto& [field, key] : {std::pair(given, ".name"), std::pair(schema, ".schema")}) {
+    if (field != nullptr) continue;
+    return InvalidArgument("Missing required parameter: '" + param + key + "'.", param + key,
+                           "missing_required_parameter");
+  }
+  RETURN_IF_ERROR(ReadString(*given, param + ".name", &name));
+  if (name.empty() || name.size() > kMaxNameBytes ||
+      name.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-") != std::string::npos) {
+    return InvalidArgument("A name has 1 to 64 of the characters A-Z a-z 0-9 _ -", param + ".name", "invalid_value");
+  }
+  if (about != nullptr) RETURN_IF_ERROR(ReadString(*about, param + ".description", &description));
+  bool is_strict = true;  // every schema is followed to the letter, whatever this says
+  if (strict != nullptr) RETURN_IF_ERROR(ReadBool(*strict, param + ".strict", &is_strict));
+  if (!schema->is_object()) return WrongType(*schema, param + ".schema", "an object");
+  JsonWriter json;
+  WriteJson(json, *schema);
+  out->text = json.Take();
+  out->param = param + ".schema";
+  return Status::Ok();
+}
+
+}  // namespace
+
+Status ReadAnswerFormat(const JsonValue& value, const std::string& param, FormatShape shape, AnswerFormat* out) {
+  const JsonValue* type = value.is_object() ? value.Find("type") : nullptr;
+  if (type == nullptr) return WrongType(value, param, "an object with a type");
+  std::string name;
+  RETURN_IF_ERROR(ReadString(*type, param + ".type", &name));
+  AnswerFormat format{.param = param};
+  if (name == "text") {
+    RETURN_IF_ERROR(CheckFields(value, param, {"type"}));
+  } else if (name == "json_object") {
+    format.kind = AnswerFormat::Kind::kJsonObject;
+    RETURN_IF_ERROR(CheckFields(value, param, {"type"}));
+  } else if (name == "json_schema") {
+    format.kind = AnswerFormat::Kind::kJsonSchema;
+    if (shape == FormatShape::kFlat) {
+      RETURN_IF_ERROR(CheckFields(value, param, {"type", "name", "schema", "strict", "description"}));
+      RETURN_IF_ERROR(ReadSchema(value, param, &format));
+    } else {
+      const std::string inner = param + ".json_schema";
+      const JsonValue* fields = value.Find("json_schema");
+      RETURN_IF_ERROR(CheckFields(value, param, {"type", "json_schema"}));
+      if (fields == nullptr) {
+        return InvalidArgument("Missing required parameter: '" + inner + "'.", inner, "missing_required_parameter");
+      }
+      if (!fields->is_object()) return WrongType(*fields, inner, "an object");
+      RETURN_IF_ERROR(CheckFields(*fields, inner, {"name", "schema", "strict", "description"}));
+      RETURN_IF_ERROR(ReadSchema(*fields, inner, &format));
+    }
+  } else if (name == "regex") {
+    format.kind = AnswerFormat::Kind::kRegex;
+    RETURN_IF_ERROR(CheckFields(value, param, {"type", "regex"}));
+    RETURN_IF_ERROR(ReadText(value, param, "regex", &format));
+  } else if (name == "grammar") {
+    format.kind = AnswerFormat::Kind::kGbnf;
+    RETURN_IF_ERROR(CheckFields(value, param, {"type", "grammar"}));
+    RETURN_IF_ERROR(ReadText(value, param, "grammar", &format));
+  } else {
+    return Unsupported(param + ".type", "a format of type '" + name.substr(0, 64) + "'");
+  }
+  *out = std::move(format);
+  return Status::Ok();
+}
+
+}  // namespace ringside
