@@ -185,6 +185,7 @@ Result<TurnTicket> SessionTable::StartTurn(const Caller& caller, TurnSpec spec,
       target.session, target.fresh, {target.session->key(), target.session, response, key, spec.sending, asked});
   if (!registered.ok()) {
     target.session->Abandon(turn);
+    if (spec.carries_history) return Unavailable("What was kept of this history has just gone: send it again.");
     return spec.conversation.empty() ? NoPreviousResponse(spec.previous_response_id) : registered.status();
   }
   if (*registered != response->id) {  // the same request came twice at once

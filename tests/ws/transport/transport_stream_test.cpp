@@ -9,11 +9,11 @@ using std::chrono::milliseconds;
 class TransportStreamTest : public TransportTest {
  protected:
   /// GET /stream answers with whatever is pushed into its outbox.
-  void StartStreaming() {
+  void StartStreaming(const std::string& type = "text/event-stream") {
     auto service = MakeService();
-    service->router.Add("GET", "/stream", [this](const HttpRequest&, const Router::Parameters&) {
+    service->router.Add("GET", "/stream", [this, type](const HttpRequest&, const Router::Parameters&) {
       HttpResponse response;
-      response.content_type = "text/event-stream";
+      response.content_type = type;
       response.stream = [this](std::shared_ptr<Outbox> outbox) {
         {
           std::lock_guard lock(seen_.mutex);
@@ -143,6 +143,19 @@ TEST_F(TransportStreamTest, AQuietAnswerIsKeptAlive) {
   const std::optional<std::string> body = Dechunk(raw);
   ASSERT_TRUE(body.has_value());
   EXPECT_TRUE(body->ends_with("data\n\n"));
+}
+
+TEST_F(TransportStreamTest, NothingIsSaidIntoTheSilenceOfAnythingButEvents) {
+  options_.ping_interval = milliseconds(1);
+  StartStreaming("application/x-ndjson");
+  WireClient client(port());
+  client.Send(Request());
+  client.ReadAnswer(true);
+  const auto outbox = WaitOutbox();
+  std::this_thread::sleep_for(milliseconds(50));
+  outbox->Push("{}\n");
+  outbox->Close(Outbox::kEndOfBody, "");
+  EXPECT_EQ(Dechunk(client.ReadToEnd()), "{}\n");
 }
 
 TEST_F(TransportStreamTest, AReaderTooSlowIsCut) {
