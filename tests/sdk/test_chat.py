@@ -1,6 +1,7 @@
 """chat.completions and completions by the stock SDK, with only base_url changed."""
 
 import asyncio
+import json
 
 import openai
 import pytest
@@ -97,11 +98,22 @@ def test_the_asynchronous_client(server):
     asyncio.run(talk())
 
 
+def test_an_answer_in_a_given_form(client):
+    schema = {"type": "object", "properties": {"colour": {"enum": ["red", "green"]}, "size": {"type": "integer", "maximum": 9}},
+              "required": ["colour", "size"], "additionalProperties": False}
+    answer = client.chat.completions.create(
+        model=model_of(client), messages=QUESTION, temperature=0, max_tokens=100,
+        response_format={"type": "json_schema", "json_schema": {"name": "thing", "schema": schema, "strict": True}})
+    assert answer.choices[0].finish_reason == "stop"
+    thing = json.loads(answer.choices[0].message.content)
+    assert thing["colour"] in ("red", "green") and thing["size"] <= 9 and len(thing) == 2
+
+
 def test_what_is_refused_says_which_field(client):
     model = model_of(client)
     image = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}]}
     cases = [({"messages": [image]}, "messages[0].content[0].type"),
-             ({"response_format": {"type": "json_object"}}, "response_format"),
+             ({"response_format": {"type": "xml"}}, "response_format.type"),
              ({"tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}]}, "tools"),
              ({"extra_body": {"tempreature": 1}}, "tempreature")]
     for fields, param in cases:

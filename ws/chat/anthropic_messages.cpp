@@ -127,7 +127,7 @@ Result<MessageRequest> ReadMessageRequest(const HttpRequest& request, const Sess
   return out;
 }
 
-class MessageFormat final : public AnswerFormat {
+class MessageFormat final : public AnswerWriter {
  public:
   MessageFormat(std::string id, std::string model) : id_(std::move(id)), model_(std::move(model)) {}
 

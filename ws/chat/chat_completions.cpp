@@ -9,6 +9,7 @@
 #include "ws/chat/completion_fields.h"
 #include "ws/chat/completion_format.h"
 #include "ws/chat/message_fields.h"
+#include "ws/openai/answer_format_reader.h"
 #include "ws/openai/responses_fields.h"
 #include "ws/openai/responses_objects.h"
 
@@ -41,11 +42,6 @@ Status ReadHarmless(const JsonValue& value, const std::string& param) {
     }
     return Unsupported(param, "'" + param + "' of '" + value.string().substr(0, 256) + "'");
   }
-  if (param == "response_format") {
-    const JsonValue* type = value.is_object() ? value.Find("type") : nullptr;
-    if (type != nullptr && type->is_string() && type->string() == "text") return Status::Ok();
-    return Unsupported(param, "response formats other than text");
-  }
   if (param == "modalities") {
     const bool text = value.is_array() && value.array().size() == 1 && value.array()[0].is_string() &&
                       value.array()[0].string() == "text";
@@ -57,21 +53,10 @@ Status ReadHarmless(const JsonValue& value, const std::string& param) {
 }
 
 bool IsHarmless(std::string_view key) {
-  static const std::vector<std::string_view> known = {"tools",
-                                                      "tool_choice",
-                                                      "functions",
-                                                      "function_call",
-                                                      "parallel_tool_calls",
-                                                      "response_format",
-                                                      "verbosity",
-                                                      "modalities",
-                                                      "moderation",
-                                                      "reasoning_effort",
-                                                      "prompt_cache_retention",
-                                                      "prediction",
-                                                      "audio",
-                                                      "web_search_options",
-                                                      "prompt_cache_options"};
+  static const std::vector<std::string_view> known = {
+      "tools",      "tool_choice", "functions",          "function_call",       "parallel_tool_calls",
+      "verbosity",  "modalities",  "moderation",         "reasoning_effort",    "prompt_cache_retention",
+      "prediction", "audio",       "web_search_options", "prompt_cache_options"};
   return std::find(known.begin(), known.end(), key) != known.end();
 }
 
@@ -91,6 +76,7 @@ Status ReadField(const JsonValue& value, const std::string& key, const SessionTa
   if (key == "logprobs") return ReadBool(value, key, &request->logprobs);
   if (key == "top_logprobs") return ReadInteger(value, key, 0, limits::kMaxTopLogprobs, &request->top_logprobs);
   if (key == "store") return ReadBool(value, key, &request->turn.store);
+  if (key == "response_format") return ReadAnswerFormat(value, key, FormatShape::kNested, &request->turn.format);
   if (key == "metadata") return ReadMetadata(value, key, &ignored);
   if (IsHarmless(key)) return ReadHarmless(value, key);
   ASSIGN_OR_RETURN(const bool known, ReadCompletionField(value, key, options, request));

@@ -6,12 +6,12 @@
 #include <string_view>
 
 #include "engine/text/tokenizer.h"
-#include "ws/chat/answer_format.h"
+#include "ws/chat/answer_writer.h"
 #include "ws/json/json_writer.h"
 
 namespace ringside {
 
-class CompletionFormat : public AnswerFormat {
+class CompletionFormat : public AnswerWriter {
  public:
   struct Frame {
     std::string id, model;

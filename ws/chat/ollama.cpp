@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "ws/chat/message_fields.h"
+#include "ws/json/json_text.h"
 #include "ws/json/json_writer.h"
 #include "ws/openai/responses_fields.h"
 #include "ws/openai/responses_sampling.h"
@@ -81,6 +82,24 @@ Status ReadOptions(const JsonValue& value, const std::string& param, TurnSpec* t
   return Status::Ok();
 }
 
+// "json", or a schema.
+Status ReadFormat(const JsonValue& value, const std::string& param, AnswerFormat* format) {
+  format->param = param;
+  if (value.is_object()) {
+    format->kind = AnswerFormat::Kind::kJsonSchema;
+    JsonWriter json;
+    WriteJson(json, value);
+    format->text = json.Take();
+    return Status::Ok();
+  }
+  std::string name;
+  RETURN_IF_ERROR(ReadString(value, param, &name));
+  if (name.empty()) return Status::Ok();
+  if (name != "json") return Unsupported(param, "a format of '" + name.substr(0, 64) + "'");
+  format->kind = AnswerFormat::Kind::kJsonObject;
+  return Status::Ok();
+}
+
 Status ReadField(const JsonValue& value, const std::string& key, OllamaFace face, const SessionTableOptions& options,
                  OllamaRequest* request) {
   const bool chat = face == OllamaFace::kChat;
@@ -88,7 +107,8 @@ Status ReadField(const JsonValue& value, const std::string& key, OllamaFace face
   if (key == "stream") return ReadBool(value, key, &request->stream);
   if (key == "options") return ReadOptions(value, key, &request->turn);
   if (key == "keep_alive") return Status::Ok();  // the one model stays
-  if (key == "format" || key == "tools" || key == "think" || key == "logprobs" || key == "top_logprobs") {
+  if (key == "format") return ReadFormat(value, key, &request->turn.format);
+  if (key == "tools" || key == "think" || key == "logprobs" || key == "top_logprobs") {
     return RequireEmpty(value, key);
   }
   if (chat && key == "messages") return ReadMessages(value, key, kRules, 0, &request->turn.input);
@@ -145,7 +165,7 @@ HttpResponse Json(JsonWriter& json) {
   return response;
 }
 
-class OllamaFormat final : public AnswerFormat {
+class OllamaFormat final : public AnswerWriter {
  public:
   OllamaFormat(OllamaFace face, std::string model) : face_(face), model_(std::move(model)) {}
 

@@ -16,7 +16,7 @@ constexpr size_t kMaxInFlight = limits::kMaxTurnsInFlightPerConnection;
 /// A piece of text that waits to be written.
 class PieceEntry final : public OutboxEntry {
  public:
-  PieceEntry(std::shared_ptr<const AnswerFormat> format, size_t choice, const TurnEvent& event, size_t offset,
+  PieceEntry(std::shared_ptr<const AnswerWriter> format, size_t choice, const TurnEvent& event, size_t offset,
              uint64_t merge_key)
       : format_(std::move(format)),
         choice_(choice),
@@ -38,7 +38,7 @@ class PieceEntry final : public OutboxEntry {
   void Absorb(OutboxEntry& newer) override { text_ += static_cast<PieceEntry&>(newer).text_; }
 
  private:
-  const std::shared_ptr<const AnswerFormat> format_;
+  const std::shared_ptr<const AnswerWriter> format_;
   const size_t choice_;
   std::string text_;
   const std::vector<OutputToken> tokens_;
@@ -50,7 +50,7 @@ class PieceEntry final : public OutboxEntry {
 class Answers : public std::enable_shared_from_this<Answers> {
  public:
   Answers(const ChatService& service, const std::string& principal, StatelessRequest request,
-          std::shared_ptr<const AnswerFormat> format)
+          std::shared_ptr<const AnswerWriter> format)
       : service_(service),
         caller_{principal, RandomBits()},
         request_(std::move(request)),
@@ -287,7 +287,7 @@ class Answers : public std::enable_shared_from_this<Answers> {
   const ChatService service_;
   const Caller caller_;
   const StatelessRequest request_;
-  const std::shared_ptr<const AnswerFormat> format_;
+  const std::shared_ptr<const AnswerWriter> format_;
 
   std::mutex mutex_;
   std::vector<std::shared_ptr<Sink>> sinks_;
@@ -306,7 +306,7 @@ class Answers : public std::enable_shared_from_this<Answers> {
 }  // namespace
 
 HttpResponse AnswerStateless(const ChatService& service, const std::string& principal, StatelessRequest request,
-                             std::shared_ptr<const AnswerFormat> format) {
+                             std::shared_ptr<const AnswerWriter> format) {
   return std::make_shared<Answers>(service, principal, std::move(request), std::move(format))->Begin();
 }
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "session/session_table.h"
-#include "ws/chat/answer_format.h"
+#include "ws/chat/answer_writer.h"
 #include "ws/transport/http.h"
 
 namespace ringside {
@@ -33,6 +33,6 @@ struct StatelessRequest {
 
 /// Begins to answer. An error of the first turn is the answer at once. On a worker.
 HttpResponse AnswerStateless(const ChatService& service, const std::string& principal, StatelessRequest request,
-                             std::shared_ptr<const AnswerFormat> format);
+                             std::shared_ptr<const AnswerWriter> format);
 
 }  // namespace ringside

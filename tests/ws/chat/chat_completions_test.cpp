@@ -1,3 +1,4 @@
+#include "engine/grammar/grammar.h"
 #include "tests/ws/chat/chat_fixture.h"
 
 namespace ringside {
@@ -198,6 +199,15 @@ TEST_F(ChatCompletionsTest, HarmlessFieldsAreAcceptedAndNullIsAbsence) {
   EXPECT_EQ(Whole(answer)["choices"][0]["message"]["content"], "Yo");
 }
 
+TEST_F(ChatCompletionsTest, AResponseFormatBecomesTheTurnsGrammar) {
+  const Json schema = {{"type", "object"}, {"properties", {{"a", {{"type", "integer"}}}}}, {"required", {"a"}}};
+  Ask(Body({{"response_format", {{"type", "json_schema"}, {"json_schema", {{"name", "n"}, {"schema", schema}}}}}}));
+  ASSERT_NE(engine.last().grammar, nullptr);
+  GrammarMatcher matcher(engine.last().grammar);
+  EXPECT_TRUE(matcher.Append(R"({"a":1})").ok());
+  EXPECT_FALSE(matcher.may_go_on());
+}
+
 TEST_F(ChatCompletionsTest, WhatIsWrongIsNamed) {
   const auto message = [](Json fields) { return Json{{"messages", Json::array({std::move(fields)})}}; };
   const std::vector<std::tuple<Json, std::string, std::string>> cases = {
@@ -216,7 +226,7 @@ TEST_F(ChatCompletionsTest, WhatIsWrongIsNamed) {
        "messages[0].content[0].type"},
       {message({{"role", "user"}, {"content", {{{"type", "text"}}}}}), "missing_required_parameter",
        "messages[0].content[0].text"},
-      {{{"response_format", {{"type", "json_object"}}}}, "unsupported_value", "response_format"},
+      {{{"response_format", {{"type", "xml"}}}}, "unsupported_value", "response_format.type"},
       {{{"tools", {{{"type", "function"}}}}}, "unsupported_value", "tools"},
       {{{"tool_choice", "required"}}, "unsupported_value", "tool_choice"},
       {{{"modalities", {"audio"}}}, "unsupported_value", "modalities"},

@@ -95,7 +95,8 @@ TEST_F(OllamaTest, ErrorsAreOneStringThatNamesTheField) {
   const std::vector<std::tuple<std::string, Json, std::string>> cases = {
       {"/api/chat", {{"messages", {{{"role", "user"}, {"content", "x"}, {"images", {"AA=="}}}}}}, "messages[0].images"},
       {"/api/chat", {{"prompt", "x"}}, "prompt"},
-      {"/api/chat", {{"messages", {User("x")}}, {"format", "json"}}, "format"},
+      {"/api/chat", {{"messages", {User("x")}}, {"format", "xml"}}, "format"},
+      {"/api/chat", {{"messages", {User("x")}}, {"format", {{"multipleOf", 2}}}}, "format.multipleOf"},
       {"/api/chat", {{"messages", {User("x")}}, {"options", {{"mirostat", 1}}}}, "options.mirostat"},
       {"/api/chat", {{"messages", {User("x")}}, {"options", {{"warmth", 1}}}}, "options.warmth"},
       {"/api/chat", {{"messages", {User("x")}}, {"options", {{"temperature", "hot"}}}}, "options.temperature"},

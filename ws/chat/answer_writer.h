@@ -25,9 +25,9 @@ struct ChoicePiece {
 /// The answers as they ended, by choice.
 using EndedChoices = std::vector<std::shared_ptr<const Response>>;
 
-class AnswerFormat {
+class AnswerWriter {
  public:
-  virtual ~AnswerFormat() = default;
+  virtual ~AnswerWriter() = default;
 
   // Streamed: what is written, "" for nothing. Begin of choice 0 comes first; of a choice all come in this order.
   virtual std::string Begin(size_t choice, const Response& response) const = 0;

@@ -1,4 +1,4 @@
-#include "ws/chat/answer_format.h"
+#include "ws/chat/answer_writer.h"
 
 #include <algorithm>
 
