@@ -21,6 +21,7 @@
 #include "session/records.h"
 #include "session/session_info.h"
 #include "session/session_options.h"
+#include "session/tokens_by_owner.h"
 #include "session/turn_engine.h"
 
 namespace ringside {
@@ -52,6 +53,7 @@ struct SessionContext {
   std::shared_ptr<std::atomic<int64_t>> bytes = std::make_shared<std::atomic<int64_t>>(0);  // held by all sessions
   std::shared_ptr<BytesByOwner> bytes_by_owner = std::make_shared<BytesByOwner>();          // of them, by each owner's
   std::shared_ptr<BytesByOwner> stored_by_owner = std::make_shared<BytesByOwner>();         // in the journal
+  std::shared_ptr<TokensByOwner> tokens_by_owner = std::make_shared<TokensByOwner>();
   std::shared_ptr<std::atomic<uint64_t>> interrupted = std::make_shared<std::atomic<uint64_t>>(0);
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,14 @@ namespace ringside {
 enum class Durability {
   kToken,  // every delta is sent after its record is synced
   kTurn,   // deltas are sent at once; the answer's end is sent after everything is synced
+};
+
+/// What one owner may use; 0 = no limit.
+struct OwnerLimits {
+  int64_t turns = 0;              // running and waiting
+  int64_t sessions = 0;           // conversations
+  int64_t bytes = 0;              // like transcript_bytes
+  int64_t tokens_per_minute = 0;  // computed: read or written
 };
 
 struct SessionTableOptions {
@@ -41,9 +50,17 @@ struct SessionTableOptions {
   int64_t max_bytes_per_owner = 0;         // like transcript_bytes, of one owner; 0 = no limit
   int64_t max_chains_per_owner = 0;        // the least recently used is deleted for one more; 0 = no limit
   int64_t max_stored_bytes_per_owner = 0;  // in the journal; 0 = no limit
+  int64_t max_tokens_per_owner = 0;        // computed in a minute; 0 = no limit
+  /// Not null: what an owner has instead. On any thread, for every turn: it must not block.
+  std::function<OwnerLimits(const std::string& owner, const OwnerLimits& usual)> limits_of;
   int64_t max_detached_tokens = 0;         // an answer that nobody hears ends after so many tokens; 0 = no limit
   SealKey export_key = SealKey::Random();  // seals exported conversations
   bool accept_foreign_imports = false;     // take in conversations that are sealed with another key, too
+
+  OwnerLimits LimitsOf(const std::string& owner) const {
+    const OwnerLimits usual{max_turns_per_owner, max_sessions_per_owner, max_bytes_per_owner, max_tokens_per_owner};
+    return limits_of ? limits_of(owner, usual) : usual;
+  }
 };
 
 }  // namespace ringside

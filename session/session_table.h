@@ -74,6 +74,8 @@ class SessionTable {
   Result<TurnTicket> StartTurn(const Caller& caller, TurnSpec spec, const std::shared_ptr<EventSink>& sink);
   /// How many tokens StartTurn's answer would have before it; nothing is started. Errors likewise.
   Result<int64_t> CountInput(const Caller& caller, const TurnSpec& spec);
+  /// Milliseconds until a turn of the caller's would not be refused for its tokens of this minute; 0 = now.
+  int64_t TokensWaitMs(const Caller& caller) const;
   /// Ends a running response at the next step; a finished one is left alone. kNotFound for an unknown one.
   Status Cancel(const Caller& caller, const std::string& response_id);
   /// The response as it is now. kNotFound.

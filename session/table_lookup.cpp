@@ -181,7 +181,7 @@ Result<SessionTable::State::Found> SessionTable::State::FindResponse(const Calle
 }
 
 Status SessionTable::State::AddSession(const std::shared_ptr<Session>& session) {
-  const int64_t limit = context->options.max_sessions_per_owner;
+  const int64_t limit = context->options.LimitsOf(session->owner()).sessions;
   {
     std::lock_guard lock(mutex);
     const auto owner = owners.find(session->owner());
@@ -318,7 +318,7 @@ bool SessionTable::State::IsRecent(const Found& found) const {
 }
 
 Status SessionTable::State::MakeRoom(const std::string& owner) {
-  const int64_t share = context->options.max_bytes_per_owner;
+  const int64_t share = context->options.LimitsOf(owner).bytes;
   const auto owners_bytes = context->bytes_by_owner->Of(owner);
   if (share > 0 && *owners_bytes > share) GiveUpHistories(*owners_bytes, share / 5 * 4, owner);
   if (share > 0 && *owners_bytes > share && journal != nullptr) Unload(*owners_bytes, share / 5 * 4, owner);
@@ -483,8 +483,24 @@ void SessionTable::Flush() {
   if (state_->journal != nullptr) state_->journal->Flush();
 }
 
+int64_t SessionTable::State::TokensWaitMs(const std::string& owner, const OwnerLimits& limits) const {
+  if (limits.tokens_per_minute <= 0) return 0;
+  return context->tokens_by_owner->Of(owner)->WaitMs(limits.tokens_per_minute, context->clock.MonotonicNs());
+}
+
+int64_t SessionTable::TokensWaitMs(const Caller& caller) const {
+  return state_->TokensWaitMs(caller.principal, options().LimitsOf(caller.principal));
+}
+
 Result<std::shared_ptr<void>> SessionTable::State::TakePermit(const std::string& owner) {
-  const int64_t limit = context->options.max_turns_per_owner;
+  const OwnerLimits limits = context->options.LimitsOf(owner);
+  if (TokensWaitMs(owner, limits) > 0) {
+    return Status(
+        StatusCode::kOverloaded,
+        "Your tokens of this minute are used up: you may have " + std::to_string(limits.tokens_per_minute) + ".", "",
+        "rate_limit_exceeded");
+  }
+  const int64_t limit = limits.turns;
   if (limit <= 0) return std::shared_ptr<void>();
   std::lock_guard lock(turns->mutex);
   int64_t& count = turns->by_owner[owner];

@@ -128,6 +128,8 @@ struct SessionTable::State {
   void DeleteExpired();
   void EndLateTurns();
 
+  /// Until the owner may have tokens computed again; 0 = now.
+  int64_t TokensWaitMs(const std::string& owner, const OwnerLimits& limits) const;
   /// A place among the owner's turns, given back with the last reference. kOverloaded.
   Result<std::shared_ptr<void>> TakePermit(const std::string& owner);
 

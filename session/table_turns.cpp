@@ -119,8 +119,9 @@ Status SessionTable::State::Launch(const Target& target, Session::Prepared prepa
                                    const Response& response) {
   RETURN_IF_ERROR(target.session->Record(turn));
   TurnRequest& request = prepared.request;
-  const auto turn_sink = std::make_shared<TurnSink>(target.session, turn, target.session->durable() ? journal : nullptr,
-                                                    context->options.durability, response.logprobs, context->clock);
+  const auto turn_sink = std::make_shared<TurnSink>(
+      target.session, turn, target.session->durable() ? journal : nullptr, context->options.durability,
+      response.logprobs, context->tokens_by_owner->Of(target.session->owner()), context->clock);
   if (request.tokens.empty()) {  // a warm-up of nothing
     target.session->Announce(turn);
     turn_sink->OnEnd(TurnEnd{});

@@ -8,12 +8,13 @@
 namespace ringside {
 
 TurnSink::TurnSink(std::shared_ptr<Session> session, TurnId turn, Journal* journal, Durability durability,
-                   bool logprobs, const Clock& clock)
+                   bool logprobs, std::shared_ptr<TokenBucket> tokens, const Clock& clock)
     : session_(std::move(session)),
       turn_(turn),
       journal_(journal),
       durability_(durability),
       logprobs_(logprobs),
+      tokens_(std::move(tokens)),
       clock_(clock) {}
 
 void TurnSink::Write(JournalRecord record, Told told) {
@@ -33,6 +34,7 @@ void TurnSink::Write(JournalRecord record, Told told) {
 }
 
 void TurnSink::OnStart(const CacheReport& report) {
+  tokens_->Draw(report.tokens_computed, clock_.MonotonicNs());
   if (journal_ == nullptr) return session_->OnStart(turn_, report, {});
   Write(EncodeStarted(report), [session = session_, turn = turn_, report](const JournalPosition& recorded) {
     session->OnStart(turn, report, recorded);
@@ -40,6 +42,7 @@ void TurnSink::OnStart(const CacheReport& report) {
 }
 
 void TurnSink::OnTokens(const TokenDelta& delta) {
+  tokens_->Draw(static_cast<int64_t>(delta.tokens.size()), clock_.MonotonicNs());
   if (journal_ == nullptr) return session_->OnTokens(turn_, delta, {});
   recorded_tokens_ += delta.tokens.size();
   JournalRecord record = Encode(TokensRecord{delta.tokens, delta.text}, logprobs_);

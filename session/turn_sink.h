@@ -14,9 +14,9 @@ namespace ringside {
 
 class TurnSink final : public TokenSink {
  public:
-  /// `journal` is null for a session that is not durable.
+  /// `journal` is null for a session that is not durable. `tokens`: what the turn costs is drawn from there.
   TurnSink(std::shared_ptr<Session> session, TurnId turn, Journal* journal, Durability durability, bool logprobs,
-           const Clock& clock);
+           std::shared_ptr<TokenBucket> tokens, const Clock& clock);
   void OnQueued(int64_t position) override { session_->OnQueued(turn_, position); }
   void OnStart(const CacheReport& report) override;
   void OnTokens(const TokenDelta& delta) override;
@@ -32,6 +32,7 @@ class TurnSink final : public TokenSink {
   Journal* const journal_;
   const Durability durability_;
   const bool logprobs_;
+  const std::shared_ptr<TokenBucket> tokens_;
   const Clock& clock_;
   size_t recorded_tokens_ = 0;
   std::vector<JournalRecord> kept_;  // Durability::kTurn: told already, written with the turn's end

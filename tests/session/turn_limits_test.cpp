@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "session/session_table.h"
+#include "session/tokens_by_owner.h"
 #include "tests/session/durable_fixture.h"
 #include "tests/session/recording_sink.h"
 #include "tests/session/scripted_engine.h"
@@ -108,6 +109,57 @@ TEST_F(TurnLimits, NoOwnerHoldsMoreMemory) {
   EXPECT_EQ(refused.reason(), "rate_limit_exceeded");
   EXPECT_EQ(table.CreateSession(me, {}, {}, {}).status().reason(), "rate_limit_exceeded");
   EXPECT_TRUE(table.StartTurn({"another", 9}, Ask(100), sink).ok());
+}
+
+TEST(TokenBucketTest, FillsUpOverAMinuteAndMayBeOverdrawn) {
+  constexpr int64_t kSecondNs = 1'000'000'000;
+  TokenBucket bucket;
+  EXPECT_EQ(bucket.WaitMs(60, 0), 0);
+  bucket.Draw(59, 0);
+  EXPECT_EQ(bucket.WaitMs(60, 0), 0) << "one is left";
+  bucket.Draw(121, 0);  // 120 beyond the minute's
+  const int64_t wait_ms = bucket.WaitMs(60, 0);
+  EXPECT_GT(wait_ms, 120'000);
+  EXPECT_LE(wait_ms, 122'000);
+  EXPECT_GT(bucket.WaitMs(60, 119 * kSecondNs), 0);
+  EXPECT_EQ(bucket.WaitMs(60, wait_ms * (kSecondNs / 1000)), 0) << "it waited as long as it was told";
+  EXPECT_EQ(bucket.WaitMs(0, 0), 0) << "no limit";
+  bucket.Draw(1'000'000, 0);
+  EXPECT_EQ(bucket.WaitMs(60, 0), 0) << "what was drawn without a limit does not count";
+}
+
+TEST_F(DurableSessionTest, AnOwnersTokensOfAMinuteAreComputedOnesAndComeBack) {
+  OwnerLimits limits{.tokens_per_minute = 60};
+  options.limits_of = [this, limits](const std::string& owner, const OwnerLimits& usual) {
+    return owner == me.principal ? limits : usual;
+  };
+  Restart();
+  EXPECT_EQ(table->TokensWaitMs(me), 0);
+  Turn(Ask("Hello", NewConversation()), std::string(100, 'y'));  // 100 tokens and a few
+  const int64_t wait_ms = table->TokensWaitMs(me);
+  EXPECT_GT(wait_ms, 40'000);
+  const auto sink = std::make_shared<RecordingSink>(7);
+  const Status refused = table->StartTurn(me, Ask("And now?", NewConversation()), sink).status();
+  EXPECT_EQ(refused.code(), StatusCode::kOverloaded);
+  EXPECT_EQ(refused.reason(), "rate_limit_exceeded");
+  EXPECT_THAT(refused.message(), HasSubstr("you may have 60"));
+  EXPECT_EQ(table->TokensWaitMs({"another", 9}), 0);
+  clock.AdvanceMs(wait_ms);
+  EXPECT_TRUE(table->StartTurn(me, Ask("And now?", NewConversation()), sink).ok());
+}
+
+TEST_F(DurableSessionTest, AnOwnerMayHaveOtherLimitsThanTheUsual) {
+  options.max_sessions_per_owner = 1;
+  options.limits_of = [this](const std::string& owner, OwnerLimits usual) {
+    if (owner == me.principal) usual.sessions = 3;
+    return usual;
+  };
+  Restart();
+  const Caller another{"another", 9};
+  EXPECT_TRUE(table->CreateSession(another, {}, {}, {}).ok());
+  EXPECT_EQ(table->CreateSession(another, {}, {}, {}).status().reason(), "rate_limit_exceeded");
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(table->CreateSession(me, {}, {}, {}).ok());
+  EXPECT_EQ(table->CreateSession(me, {}, {}, {}).status().reason(), "rate_limit_exceeded");
 }
 
 TEST_F(DurableSessionTest, AnOwnersIdleConversationsLeaveMemoryForItsOwn) {
