@@ -1,8 +1,14 @@
 // The terminal client `ringside`.
+#include <unistd.h>
+
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <exception>
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "clients/bench/bench.h"
 #include "clients/chat/one_shot.h"
@@ -32,7 +38,19 @@ int Run(const Options& options) {
   return Chat({.url = (*server)->url(), .api_key = options.server.api_key}, chat);
 }
 
-int Main(int argc, const char* const* argv) {
+/// `ringside keys` is `ringside-server keys`: what is in a keys file is the server's business. Returns if it cannot
+/// run.
+int RunKeys(char** argv) {
+  std::error_code error;
+  const auto beside = std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / "ringside-server";
+  const std::string server = std::filesystem::exists(beside, error) ? beside.string() : "ringside-server";
+  execvp(server.c_str(), argv);
+  std::fprintf(stderr, "ringside: cannot run ringside-server, which looks after keys: %s\n", std::strerror(errno));
+  return 1;
+}
+
+int Main(int argc, char** argv) {
+  if (argc > 1 && std::string_view(argv[1]) == "keys") return RunKeys(argv);
   const Options options = ParseOptions(argc, argv);
   switch (options.verb) {
     case Options::Verb::kNone:

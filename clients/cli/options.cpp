@@ -23,6 +23,9 @@ void AddServer(CLI::App& app, Options& options) {
   app.add_option("--url", options.server.url_text,
                  std::string("The server, such as ") + kDefaultUrl + " (or RINGSIDE_URL)");
   app.add_option("--api-key", options.server.api_key, "The server's key (or RINGSIDE_API_KEY)");
+  app.add_option("--cacert", options.server.ca_file,
+                 "Trust certificates of the authorities in this file (or RINGSIDE_CACERT)");
+  app.add_flag("--insecure", options.server.insecure, "Take any certificate: who is in between can read and change all");
 }
 
 /// What every chat takes, wherever its server comes from.
@@ -177,6 +180,9 @@ Options Check(Options options, const Raw& raw) {
       ParseServerUrl(options.server.url_text.empty() ? kDefaultUrl : options.server.url_text);
   if (!url) return Refuse(std::move(options), url.failure().message);
   options.server.url = *url;
+  options.server.url.ca_file =
+      options.server.ca_file.empty() ? Environment("RINGSIDE_CACERT") : options.server.ca_file;
+  options.server.url.insecure = options.server.insecure;
   if (options.server.api_key.find_first_of("\r\n") != std::string::npos) {
     return Refuse(std::move(options), "The key must be one line.");
   }
@@ -215,6 +221,7 @@ Options ParseOptions(int argc, const char* const* argv) {
   CLI::App* sessions = AddSessions(app, options, raw);
   CLI::App* bench = AddBench(app, options, raw);
   CLI::App* run = AddRun(app, options, raw);
+  app.add_subcommand("keys", "Make, list, revoke and rotate the keys in a server's keys file");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

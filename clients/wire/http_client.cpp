@@ -12,6 +12,8 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "clients/wire/wire_stream.h"
+
 namespace ringside::client {
 namespace {
 
@@ -26,16 +28,20 @@ constexpr uint64_t kMaxBodyBytes = 256u << 20;
 /// One request on one connection, each step with what is left of the same deadline.
 class Exchange {
  public:
-  Exchange(const ServerUrl& url, std::chrono::seconds timeout) : url_(url), timeout_(timeout) {}
+  Exchange(const ServerUrl& url, std::chrono::seconds timeout)
+      : url_(url), timeout_(timeout), stream_(context_, url) {}
 
   error_code Run(http::request<http::string_body>& request, http::response_parser<http::string_body>& parser) {
     tcp::resolver resolver(context_);
     error_code error;
     const auto found = resolver.resolve(url_.host, std::to_string(url_.port), error);
     if (error) return error;
-    stream_.expires_after(timeout_);
+    stream_.next_layer().expires_after(timeout_);
     const auto keep = [&error](error_code result, auto&&...) { error = result; };
-    stream_.async_connect(found, keep);
+    stream_.next_layer().async_connect(found, keep);
+    Wait();
+    if (error) return error;
+    stream_.Handshake(keep);
     Wait();
     if (error) return error;
     http::async_write(stream_, request, keep);
@@ -46,6 +52,8 @@ class Exchange {
     return error;
   }
 
+  std::string Explain(const error_code& error) const { return stream_.Explain(error); }
+
  private:
   void Wait() {
     context_.run();
@@ -55,7 +63,7 @@ class Exchange {
   const ServerUrl& url_;
   const std::chrono::seconds timeout_;
   asio::io_context context_{1};
-  beast::tcp_stream stream_{context_};
+  WireStream stream_;
   beast::flat_buffer buffer_;
 };
 
@@ -91,9 +99,10 @@ Outcome<HttpAnswer> HttpClient::Request(const std::string& method, const std::st
   }
   http::response_parser<http::string_body> parser;
   parser.body_limit(kMaxBodyBytes);
-  const error_code error = Exchange(url_, timeout_).Run(request, parser);
+  Exchange exchange(url_, timeout_);
+  const error_code error = exchange.Run(request, parser);
   if (error) {
-    return Failure{"Cannot reach the server at " + url_.Authority() + ": " + error.message() + "."};
+    return Failure{"Cannot reach the server at " + url_.Authority() + ": " + exchange.Explain(error) + "."};
   }
   HttpAnswer answer{static_cast<int>(parser.get().result_int()), std::move(parser.get().body())};
   if (answer.status >= 400) return RefusedBy(answer.status, answer.body);

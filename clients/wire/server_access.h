@@ -11,6 +11,8 @@ struct ServerAccess {
   ServerUrl url = {};
   std::string url_text = {};  // as the user gave it; "" = the default
   std::string api_key = {};   // "" = none
+  std::string ca_file = {};   // of --cacert; in `url` in the end, with the environment's
+  bool insecure = false;      // likewise
 };
 
 }  // namespace ringside::client

@@ -25,12 +25,11 @@ std::string ServerUrl::Authority() const {
 Outcome<ServerUrl> ParseServerUrl(std::string_view text) {
   ServerUrl url;
   std::string_view rest = text;
-  bool has_scheme = true;
-  if (TakePrefix(rest, "wss://") || TakePrefix(rest, "https://")) {
-    return BadUrl(text, "asks for TLS, which this client does not speak: put a tunnel in front and use ws://.");
+  url.tls = TakePrefix(rest, "wss://") || TakePrefix(rest, "https://");
+  const bool has_scheme = url.tls || TakePrefix(rest, "ws://") || TakePrefix(rest, "http://");
+  if (rest.find("://") != std::string_view::npos) {
+    return BadUrl(text, "must begin with ws://, http://, wss:// or https://.");
   }
-  if (!TakePrefix(rest, "ws://") && !TakePrefix(rest, "http://")) has_scheme = false;
-  if (rest.find("://") != std::string_view::npos) return BadUrl(text, "must begin with ws:// or http://.");
 
   const size_t slash = rest.find('/');
   std::string_view authority = rest.substr(0, slash);
@@ -57,7 +56,7 @@ Outcome<ServerUrl> ParseServerUrl(std::string_view text) {
       return BadUrl(text, "has a bad port.");
     }
   } else if (has_scheme) {
-    url.port = 80;
+    url.port = url.tls ? 443 : 80;
   }
 
   while (path.ends_with('/')) path.remove_suffix(1);

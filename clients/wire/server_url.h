@@ -13,6 +13,9 @@ struct ServerUrl {
   std::string host = "127.0.0.1";  // without brackets, also for IPv6
   uint16_t port = 8080;
   std::string base_path = "/v1";  // begins with a slash, ends without
+  bool tls = false;
+  std::string ca_file;    // of the authorities that a certificate may come from, in PEM; "" = the machine's
+  bool insecure = false;  // takes any certificate
 
   /// "host:port" as the Host header wants it.
   std::string Authority() const;
@@ -20,8 +23,8 @@ struct ServerUrl {
   std::string Target(std::string_view path) const { return base_path + std::string(path); }
 };
 
-/// Reads "ws://host:port", "http://host:port", "host:port" or "host", each with or without "/v1" and "/v1/responses".
-/// Fails for another scheme (TLS belongs to a proxy or tunnel in front) and for a bad port.
+/// Reads "ws://host:port", "http://host:port", "host:port" or "host", each with or without "/v1" and "/v1/responses";
+/// wss:// and https:// mean TLS. Fails for another scheme and for a bad port.
 Outcome<ServerUrl> ParseServerUrl(std::string_view text);
 
 }  // namespace ringside::client

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "clients/wire/io_runtime_impl.h"
+#include "clients/wire/wire_stream.h"
 
 namespace ringside::client {
 
@@ -56,7 +57,11 @@ constexpr size_t kMaxMessageBytes = 64u << 20;
 class BeastSocket final : public Socket, public std::enable_shared_from_this<BeastSocket> {
  public:
   BeastSocket(asio::io_context& context, const ServerUrl& url, std::string api_key, Handlers handlers)
-      : url_(url), api_key_(std::move(api_key)), handlers_(std::move(handlers)), resolver_(context), stream_(context) {}
+      : url_(url),
+        api_key_(std::move(api_key)),
+        handlers_(std::move(handlers)),
+        resolver_(context),
+        stream_(context, url) {}
 
   void Start() {
     auto self = shared_from_this();
@@ -66,7 +71,10 @@ class BeastSocket final : public Socket, public std::enable_shared_from_this<Bea
       lowest.expires_after(kConnectTimeout);
       lowest.async_connect(found, [self](error_code connect_error, const tcp::endpoint&) {
         if (connect_error) return self->End(connect_error.message());
-        self->Upgrade();
+        self->stream_.next_layer().Handshake([self](error_code tls_error) {
+          if (tls_error) return self->End(self->stream_.next_layer().Explain(tls_error));
+          self->Upgrade();
+        });
       });
     });
   }
@@ -186,7 +194,7 @@ class BeastSocket final : public Socket, public std::enable_shared_from_this<Bea
   const std::string api_key_;
   Handlers handlers_;
   tcp::resolver resolver_;
-  websocket::stream<beast::tcp_stream> stream_;
+  websocket::stream<WireStream> stream_;
   websocket::response_type reply_;
   beast::flat_buffer incoming_;
   std::deque<std::string> outgoing_;

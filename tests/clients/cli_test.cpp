@@ -337,7 +337,7 @@ TEST(Options, BadOnesEndWithTwoAndASentence) {
        std::vector<std::vector<const char*>>{{},
                                              {"walk"},
                                              {"chat", "--nonsense"},
-                                             {"chat", "--url", "wss://h"},
+                                             {"chat", "--url", "ftp://h"},
                                              {"chat", "--temperature", "hot"},
                                              {"chat", "-c", "--session", "conv_a"},
                                              {"chat", "--session", "conv_a", "--system", "x"},

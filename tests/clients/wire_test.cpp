@@ -34,11 +34,14 @@ TEST(ServerUrl, ReadsWhatUsersWrite) {
 }
 
 TEST(ServerUrl, RefusesWhatItCannotReach) {
-  for (const char* text : {"", "wss://h:1", "https://h", "ftp://h", "ws://", "ws://h:0", "ws://h:65536", "ws://h:x",
+  for (const char* text : {"", "ftp://h", "wsss://h", "ws://", "ws://h:0", "ws://h:65536", "ws://h:x",
                            "ws://h:1?a=b", "ws://[::1", "ws://[::1]x", "ws://user@h:1", "ws://:80"}) {
     EXPECT_FALSE(ParseServerUrl(text).ok()) << text;
   }
-  EXPECT_THAT(ParseServerUrl("wss://h").failure().message, HasSubstr("TLS"));
+  EXPECT_TRUE(ParseServerUrl("wss://h")->tls);
+  EXPECT_EQ(ParseServerUrl("wss://h")->port, 443);
+  EXPECT_EQ(ParseServerUrl("https://h:1/v1")->port, 1);
+  EXPECT_FALSE(ParseServerUrl("ws://h")->tls);
 }
 
 TEST(ClientEvent, ATurnCarriesItsFields) {

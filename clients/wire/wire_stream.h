@@ -1,0 +1,86 @@
+// The bytes of one connection to a server: TCP, or TLS over it, as one type, so that what is built on it (Beast's
+// templates above all) is compiled once. Used on one thread; at most one read and one write are pending.
+#pragma once
+
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/beast/core/role.hpp>
+#include <boost/beast/core/tcp_stream.hpp>
+#include <boost/beast/websocket/teardown.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "clients/wire/server_url.h"
+
+namespace ringside::client {
+
+class WireStream {
+ public:
+  using next_layer_type = boost::beast::tcp_stream;
+  using executor_type = next_layer_type::executor_type;
+  using error_code = boost::system::error_code;
+  using Completion = std::function<void(error_code, size_t)>;
+
+  WireStream(boost::asio::io_context& context, const ServerUrl& url);
+  ~WireStream();
+
+  /// Behind connecting: agrees on keys and checks the server's certificate; nothing of it for a plain connection.
+  void Handshake(std::function<void(error_code)> done);
+  /// A sentence for people where the error is about TLS; else what the error says of itself.
+  std::string Explain(const error_code& error) const;
+
+  bool encrypted() const { return tls_ != nullptr; }
+  executor_type get_executor() noexcept { return tcp_.get_executor(); }
+  next_layer_type& next_layer() noexcept { return tcp_; }
+  const next_layer_type& next_layer() const noexcept { return tcp_; }
+
+  template <class Buffers, class Handler>
+  void async_read_some(const Buffers& buffers, Handler&& handler) {
+    if (!tls_) return tcp_.async_read_some(buffers, std::forward<Handler>(handler));
+    TlsRead(FirstOf<boost::asio::mutable_buffer>(buffers), Erased(std::forward<Handler>(handler)));
+  }
+  template <class Buffers, class Handler>
+  void async_write_some(const Buffers& buffers, Handler&& handler) {
+    if (!tls_) return tcp_.async_write_some(buffers, std::forward<Handler>(handler));
+    TlsWrite(FirstOf<boost::asio::const_buffer>(buffers), Erased(std::forward<Handler>(handler)));
+  }
+  /// Says goodbye; `done` when the server has, too.
+  void Shutdown(std::function<void(error_code)> done);
+
+ private:
+  struct Tls;
+
+  template <class Buffer, class Buffers>
+  static Buffer FirstOf(const Buffers& buffers) {
+    for (auto at = boost::asio::buffer_sequence_begin(buffers); at != boost::asio::buffer_sequence_end(buffers); ++at) {
+      if (const Buffer buffer(*at); buffer.size() > 0) return buffer;
+    }
+    return Buffer();
+  }
+  template <class Handler>
+  static Completion Erased(Handler&& handler) {
+    // What is moved only, in what is copied.
+    const auto kept = std::make_shared<std::decay_t<Handler>>(std::forward<Handler>(handler));
+    return [kept](error_code error, size_t bytes) { (*kept)(error, bytes); };
+  }
+  void TlsRead(boost::asio::mutable_buffer buffer, Completion done);
+  void TlsWrite(boost::asio::const_buffer buffer, Completion done);
+
+  boost::beast::tcp_stream tcp_;
+  std::unique_ptr<Tls> tls_;  // null = plain
+};
+
+template <class Handler>
+void async_teardown(boost::beast::role_type role, WireStream& stream, Handler&& handler) {
+  using boost::beast::websocket::async_teardown;
+  if (!stream.encrypted()) return async_teardown(role, stream.next_layer().socket(), std::forward<Handler>(handler));
+  const auto kept = std::make_shared<std::decay_t<Handler>>(std::forward<Handler>(handler));
+  stream.Shutdown([kept](boost::system::error_code error) { (*kept)(error); });
+}
+inline void teardown(boost::beast::role_type, WireStream& stream, boost::system::error_code& error) {
+  stream.next_layer().socket().close(error);
+}
+
+}  // namespace ringside::client
