@@ -35,14 +35,17 @@ MAY_INCLUDE = {
     "session/history": "base",
     "session": "base cache engine/text engine/grammar engine session/journal session/chat session/history",
     "ws/json": "base",
-    "ws/transport": "base",
-    "ws/config": "base kernels cache engine/model engine ws/transport",
-    "ws/openai": "base engine/text engine/grammar engine session/journal session/chat session ws/json ws/transport",
-    "ws/page": "base ws/transport",
-    "ws/realtime": "base engine/text engine/grammar engine session/journal session/chat session ws/json ws/transport ws/openai",
-    "ws/chat": "base engine/text engine/grammar engine session/journal session/chat session ws/json ws/transport ws/openai",
-    "ws": "base kernels cache engine/text engine/model engine session/journal session/chat session ws/json ws/transport"
-          " ws/config ws/openai ws/chat ws/page ws/realtime",
+    "ws/access": "base",
+    "ws/transport": "base ws/access",
+    "ws/config": "base kernels cache engine/model engine ws/access ws/transport",
+    "ws/openai": "base engine/text engine/grammar engine session/journal session/chat session ws/json ws/access ws/transport",
+    "ws/page": "base ws/access ws/transport",
+    "ws/realtime": "base engine/text engine/grammar engine session/journal session/chat session ws/json ws/access ws/transport"
+                   " ws/openai",
+    "ws/chat": "base engine/text engine/grammar engine session/journal session/chat session ws/json ws/access ws/transport"
+               " ws/openai",
+    "ws": "base kernels cache engine/text engine/model engine session/journal session/chat session ws/json ws/access"
+          " ws/transport ws/config ws/openai ws/chat ws/page ws/realtime",
     "clients/wire": "",
     "clients/terminal": "",
     "clients/chat": "clients/wire clients/terminal",
@@ -54,10 +57,10 @@ FOLDERS = ["base", "kernels", "cache", "engine", "session", "ws", "clients", "te
 # Third-party header -> where it may be included, as path prefixes. tests/ may include anything.
 ROOMS = [
     (r"boost/", ["ws/transport/", "clients/"]),
-    (r"openssl/", ["base/", "ws/transport/", "clients/"]),
+    (r"openssl/", ["base/", "ws/access/", "ws/transport/", "clients/"]),
     (r"prometheus/", ["ws/metrics"]),
     (r"yaml-cpp/", ["ws/config/"]),
-    (r"CLI/", ["ws/config/", "clients/"]),
+    (r"CLI/", ["ws/access/", "ws/config/", "clients/"]),
     (r"spdlog/", ["base/log.cpp"]),
     (r"pcre2", ["engine/text/"]),
     (r"utf8proc", ["engine/text/", "clients/"]),

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <exception>
 
+#include "ws/access/keys_command.h"
 #include "ws/app.h"
 
 extern char** environ;
@@ -26,6 +27,12 @@ std::map<std::string, std::string> ReadEnvironment() {
 int Main(const std::vector<std::string>& args) {
   // What the server writes is nobody else's business.
   umask(077);
+  if (!args.empty() && args.front() == "keys") {
+    const CommandOutcome outcome = RunKeysCommand({args.begin() + 1, args.end()}, ReadEnvironment());
+    std::fputs(outcome.to_stderr.c_str(), stderr);
+    std::fputs(outcome.to_stdout.c_str(), stdout);
+    return outcome.exit_code;
+  }
   Result<ParsedConfig> parsed = ParseConfig(args, ReadEnvironment());
   if (!parsed.ok()) {
     std::fprintf(stderr, "ringside-server: %s\n", parsed.status().message().c_str());

@@ -1,0 +1,81 @@
+#include "ws/access/key_table.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include "ws/access/secret_file.h"
+
+namespace ringside {
+namespace {
+
+/// Never the principal of a key given by a flag, which is 32 hexadecimal digits.
+std::string PrincipalOf(const std::string& owner) { return "owner:" + owner; }
+
+}  // namespace
+
+Result<std::unique_ptr<KeyTable>> KeyTable::Open(const std::string& path, const Clock& clock) {
+  std::unique_ptr<KeyTable> table(new KeyTable(path, clock));
+  RETURN_IF_ERROR(table->Reload(/*anyway=*/true).status());
+  return table;
+}
+
+std::shared_ptr<const KeyTable::Keys> KeyTable::keys() const {
+  std::lock_guard lock(mutex_);
+  return keys_;
+}
+
+size_t KeyTable::size() const { return keys()->by_id.size(); }
+
+bool KeyTable::Expired(const StoredKey& key) const {
+  return key.expires_s != 0 && clock_.WallSeconds() >= static_cast<double>(key.expires_s);
+}
+
+std::optional<Identity> KeyTable::Find(std::string_view presented) const {
+  const std::shared_ptr<const Keys> all = keys();
+  const std::string_view id = KeyId(presented);
+  if (id.empty()) return std::nullopt;  // no key at all: its form is no secret
+  const auto at = all->by_id.find(std::string(id));
+  const StoredKey& key = at == all->by_id.end() ? nobodys_ : at->second;
+  if (!IsKey(key, presented) || Expired(key)) return std::nullopt;
+  return Identity{PrincipalOf(key.owner), key.scopes, key.id};
+}
+
+bool KeyTable::IsGood(const std::string& key_id) const {
+  const std::shared_ptr<const Keys> all = keys();
+  const auto at = all->by_id.find(key_id);
+  return at != all->by_id.end() && !Expired(at->second);
+}
+
+OwnerShare KeyTable::ShareOf(const std::string& principal) const {
+  const std::shared_ptr<const Keys> all = keys();
+  const auto at = all->shares.find(principal);
+  return at == all->shares.end() ? OwnerShare() : at->second;
+}
+
+std::string KeyTable::Stamp() const {
+  struct stat info {};
+  if (stat(path_.c_str(), &info) != 0) return "";
+  return fmt::format("{} {} {} {}.{:09}", info.st_dev, info.st_ino, info.st_size, info.st_mtim.tv_sec,
+                     info.st_mtim.tv_nsec);
+}
+
+Result<bool> KeyTable::Reload(bool anyway) {
+  // Taken before reading: what is written meanwhile is read the next time.
+  std::string stamp = Stamp();
+  if (!anyway && stamp == stamp_) return false;
+  stamp_ = std::move(stamp);
+  ASSIGN_OR_RETURN(const std::string text, ReadSecretFile(path_, kMaxKeysFileBytes));
+  Result<KeysFile> file = ParseKeysFile(text);
+  if (!file.ok()) return InvalidArgument("\"" + path_ + "\": " + file.status().message());
+  auto keys = std::make_shared<Keys>();
+  for (const auto& [owner, share] : file->owners) keys->shares[PrincipalOf(owner)] = share;
+  for (StoredKey& key : file->keys) {
+    std::string id = key.id;
+    keys->by_id.emplace(std::move(id), std::move(key));
+  }
+  std::lock_guard lock(mutex_);
+  keys_ = std::move(keys);
+  return true;
+}
+
+}  // namespace ringside

@@ -1,0 +1,42 @@
+#include "ws/access/secret_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace ringside {
+namespace {
+
+Result<std::string> ReadOpened(int file, const std::string& path, size_t most_bytes) {
+  struct stat info {};
+  if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode)) return InvalidArgument("\"" + path + "\" is no plain file");
+  if ((info.st_mode & 0177) != 0) {
+    return InvalidArgument(fmt::format("\"{}\" has mode {:04o}: nobody but its owner may read it; chmod 0400 it", path,
+                                       info.st_mode & 07777));
+  }
+  const auto size = static_cast<size_t>(info.st_size);
+  if (size > most_bytes) {
+    return InvalidArgument(fmt::format("\"{}\" is longer than {} MiB", path, most_bytes >> 20));
+  }
+  std::string bytes(size, '\0');
+  const ssize_t got = read(file, bytes.data(), bytes.size());
+  if (got < 0) return InvalidArgument("cannot read \"" + path + "\": " + std::strerror(errno));
+  bytes.resize(static_cast<size_t>(got));
+  return bytes;
+}
+
+}  // namespace
+
+Result<std::string> ReadSecretFile(const std::string& path, size_t most_bytes) {
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0) return InvalidArgument("cannot read \"" + path + "\": " + std::strerror(errno));
+  Result<std::string> bytes = ReadOpened(file, path, most_bytes);
+  close(file);
+  return bytes;
+}
+
+}  // namespace ringside
