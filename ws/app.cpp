@@ -14,6 +14,7 @@
 #include "kernels/backend.h"
 #include "session/chat/chat_template.h"
 #include "session/session_table.h"
+#include "ws/app_access.h"
 #include "ws/app_deadline.h"
 #include "ws/app_engine.h"
 #include "ws/app_progress.h"
@@ -23,6 +24,7 @@
 #include "ws/config/model_id.h"
 #include "ws/health.h"
 #include "ws/metrics.h"
+#include "ws/openai/client_secrets.h"
 #include "ws/openai/conversations.h"
 #include "ws/openai/models.h"
 #include "ws/openai/responses.h"
@@ -42,6 +44,7 @@ constexpr std::chrono::milliseconds kLeastPatience{500};
 // Behind the grace the stop has this time to end by itself.
 constexpr std::chrono::milliseconds kStopMargin{2'000};
 constexpr int kWatchesPerTend = 4;
+constexpr int64_t kMetricsConnections = 64;
 constexpr int64_t kMaxOutputTokens = 1024, kMaxInputTokens = 32768;  // where the operator says nothing
 // Never the session layer's, which counts up from a random number of 52 bits.
 constexpr uint64_t kWarmUpId = std::numeric_limits<uint64_t>::max();
@@ -101,6 +104,8 @@ class Serving {
   bool storage_healthy() const { return storage_->healthy(); }
   /// What is to be done about once a second.
   void Tend();
+  /// Reads again what may be changed while the server runs: keys, certificate.
+  void Reload();
   bool device_failed() const { return backend_ != nullptr && !backend_->status().ok(); }
   /// What the process ends with if Start fails, and not for the device's sake.
   int exit_code() const { return exit_code_; }
@@ -118,8 +123,10 @@ class Serving {
   void CheckStored(const std::stop_token& stop);
   void LogStored() const;
   void Publish();
+  Status ServeMetrics();
   void SaveCaches(std::chrono::steady_clock::duration time);
   std::shared_ptr<Service> MakeService();
+  void AddMetricsRoute(Service& service);
 
   const ServerConfig config_;
   TransportCounters transport_;
@@ -127,6 +134,7 @@ class Serving {
   Health health_{"starting"};
   std::atomic<bool> disk_full_{false};  // as of the last Tend: who asks whether the server is ready waits for no disk
   int exit_code_ = kExitFailed;
+  AppAccess access_;
   std::unique_ptr<Storage> storage_;
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Model> model_;
@@ -138,6 +146,8 @@ class Serving {
   std::unique_ptr<AppEngine> turns_;
   std::unique_ptr<SessionTable> sessions_;
   std::unique_ptr<Server> server_;
+  TransportCounters metrics_transport_;  // nobody looks at who looks
+  std::unique_ptr<Server> metrics_server_;
   std::atomic<bool> stored_checked_{false};
   std::jthread checking_;  // what is stored, beside the work
 };
@@ -155,6 +165,7 @@ Serving::~Serving() {
   if (sessions_) sessions_->Flush();  // what is told now finds its session
   sessions_.reset();
   engine_.reset();
+  metrics_server_.reset();
   server_.reset();  // after the last push into an outbox
 }
 
@@ -172,10 +183,31 @@ std::shared_ptr<Service> Serving::MakeService() {
   auto service = std::make_shared<Service>();
   AddHealthRoutes(*service, health_);
   if (!config_.no_ui) AddPageRoutes(*service, config_.ui_dir);
-  service->router.AnswerAtOnce("/metrics");
-  service->router.Add("GET", "/metrics",
-                      [this](const HttpRequest&, const Router::Parameters&) { return MetricsAnswer(metrics_); });
+  if (!config_.metrics_port) AddMetricsRoute(*service);
   return service;
+}
+
+void Serving::AddMetricsRoute(Service& service) {
+  service.router.AnswerAtOnce("/metrics");
+  service.router.Add(
+      "GET", "/metrics", [this](const HttpRequest&, const Router::Parameters&) { return MetricsAnswer(metrics_); },
+      Scopes::Metrics());
+}
+
+Status Serving::ServeMetrics() {
+  if (!config_.metrics_port) return Status::Ok();
+  auto service = std::make_shared<Service>();
+  AddHealthRoutes(*service, health_);
+  AddMetricsRoute(*service);
+  ServerOptions options;
+  options.host = config_.metrics_host;
+  options.port = static_cast<uint16_t>(*config_.metrics_port);
+  options.access = {.host = config_.metrics_host, .allowed_hosts = config_.allowed_hosts};
+  options.io_threads = options.worker_threads = 1;
+  options.max_connections = kMetricsConnections;
+  ASSIGN_OR_RETURN(metrics_server_, Server::Listen(options, std::move(service), metrics_transport_));
+  LogInfo("metrics: {}/metrics", metrics_server_->url());
+  return Status::Ok();
 }
 
 Status Serving::Listen() {
@@ -189,7 +221,8 @@ Status Serving::Listen() {
   ServerOptions options;
   options.host = config_.host;
   options.port = static_cast<uint16_t>(config_.port);
-  options.access = {config_.api_keys, config_.allowed_origins, config_.host};
+  RETURN_IF_ERROR(access_.Open(config_));
+  access_.Apply(config_, options);
   options.io_threads = static_cast<int>(config_.io_threads);
   options.worker_threads = static_cast<int>(config_.worker_threads);
   options.max_connections = config_.max_connections;
@@ -199,10 +232,7 @@ Status Serving::Listen() {
   service->starting = "The model is being loaded.";
   ASSIGN_OR_RETURN(server_, Server::Listen(options, std::move(service), transport_));
   LogInfo("port {} is open; the model comes next", server_->port());
-  if (!IsLoopbackHost(config_.host) && config_.api_keys.empty()) {
-    LogWarning("{} is reachable from outside and no key is set: everyone may ask", config_.host);
-  }
-  return Status::Ok();
+  return ServeMetrics();
 }
 
 Status Serving::LoadModel() {
@@ -296,6 +326,10 @@ Status Serving::OpenSessions() {
   options.max_bytes_per_owner = config_.max_text_mb_per_owner << 20;
   options.max_chains_per_owner = config_.max_chains_per_owner;
   options.max_stored_bytes_per_owner = config_.max_stored_mb_per_owner << 20;
+  options.max_tokens_per_owner = config_.max_tokens_per_owner;
+  options.limits_of = [this](const std::string& owner, const OwnerLimits& usual) {
+    return access_.LimitsOf(owner, usual);
+  };
   options.max_detached_tokens = config_.max_detached_tokens;
   ASSIGN_OR_RETURN(options.export_key, OpenExportKey(config_));
   options.accept_foreign_imports = config_.accept_foreign_imports;
@@ -333,7 +367,14 @@ void Serving::LogStored() const {
   damaged > 0 ? LogError("{}", line) : LogInfo("{}", line);
 }
 
+void Serving::Reload() {
+  access_.Reload();
+  server_->CloseRevoked();
+}
+
 void Serving::Tend() {
+  access_.Watch();
+  server_->CloseRevoked();
   sessions_->Sweep();
   disk_full_ = storage_->full();
   if (storage_->journal() == nullptr) return;
@@ -351,6 +392,7 @@ void Serving::Publish() {
                                    .session_len = engine_->options().session_len,
                                    .sampling = sampling_,
                                    .max_output_tokens = max_output_tokens()});
+  RegisterClientSecretRoutes(service->router, access_.tickets());
   RegisterConversationRoutes(service->router, *sessions_);
   const auto retry_after_ms = [this] {
     return metrics_.RetryAfterMs(engine_->stats().turns_waiting, SystemClock::Instance().MonotonicNs());
@@ -370,6 +412,8 @@ void Serving::Publish() {
                            storage_->journal() != nullptr ? storage_->journal()->stats() : JournalStats{},
                            sessions_->stats(), server_->workers()};
   });
+  for (const std::string& route : service->router.Describe()) LogDebug("route: {}", route);
+  for (const auto& [path, route] : service->sockets) LogDebug("route: socket {}", path);
   server_->Publish(std::move(service));
   Tend();
   if (storage_->journal() != nullptr && !stored_checked_) {
@@ -451,6 +495,7 @@ int RunServer(const ServerConfig& config, SignalWatcher& signals) {
   std::fflush(stdout);
   for (int watch = 1; !signals.Wait(kWatchInterval); ++watch) {
     if (watch % kWatchesPerTend == 0) serving.Tend();
+    if (signals.TakeHangup()) serving.Reload();
     if (!serving.storage_healthy()) {
       LogError("nothing more can be recorded: ending, so that a service manager can start anew");
       return stop(kExitStorageFailed);

@@ -9,11 +9,12 @@
 namespace ringside {
 namespace {
 
-sigset_t StopSignals() {
+sigset_t WatchedSignals() {
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGTERM);
   sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGHUP);
   return set;
 }
 
@@ -22,7 +23,7 @@ sigset_t StopSignals() {
 SignalWatcher::SignalWatcher() {
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);
-  const sigset_t set = StopSignals();
+  const sigset_t set = WatchedSignals();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   thread_ = std::thread([this] { Watch(); });
 }
@@ -43,12 +44,16 @@ bool SignalWatcher::Wait(std::chrono::milliseconds time) {
 }
 
 void SignalWatcher::Watch() {
-  const sigset_t set = StopSignals();
+  const sigset_t set = WatchedSignals();
   // Short waits, so that the destructor need not send a signal to its own thread.
   const timespec step{0, 100'000'000};
   while (!ending_) {
     const int number = sigtimedwait(&set, nullptr, &step);
     if (number < 0) continue;
+    if (number == SIGHUP) {
+      hangup_ = true;
+      continue;
+    }
     std::lock_guard lock(mutex_);
     if (!deferred_) {
       LogInfo("stopped while starting");

@@ -1,5 +1,5 @@
-// SIGTERM and SIGINT as values. Made in main before any other thread, so that every thread inherits the blocked mask;
-// owns one thread that waits for them.
+// SIGTERM, SIGINT and SIGHUP as values. Made in main before any other thread, so that every thread inherits the blocked
+// mask; owns one thread that waits for them.
 #pragma once
 
 #include <atomic>
@@ -22,8 +22,10 @@ class SignalWatcher {
   /// Until this call a signal ends the process at once with status 0: there is nothing to wind up. From then on the
   /// first is remembered, and a second ends the process at once with 128 + its number.
   void Defer();
-  /// True if a signal came; waits at most `time` for one.
+  /// True if a signal to stop came; waits at most `time` for one.
   bool Wait(std::chrono::milliseconds time);
+  /// True if SIGHUP, which asks to read files again, has come since the last call.
+  bool TakeHangup() { return hangup_.exchange(false); }
 
  private:
   void Watch();
@@ -31,7 +33,7 @@ class SignalWatcher {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool deferred_ = false, received_ = false;
-  std::atomic<bool> ending_{false};
+  std::atomic<bool> ending_{false}, hangup_{false};
   std::thread thread_;
 };
 

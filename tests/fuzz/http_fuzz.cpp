@@ -36,14 +36,20 @@ class Client : TableFixture {
     const std::string target = TakeLine(text), host = TakeLine(text), origin = TakeLine(text);
     const std::string authorization = TakeLine(text), subprotocols = TakeLine(text);
     request.body = std::move(text);
-    const AccessRequest access{host, origin, authorization, subprotocols, !origin.empty(), request.method == "GET"};
-    for (const AccessPolicy& policy : {AccessPolicy(AccessOptions{}), keyed_}) {
-      (void)policy.CheckSource(access);
-      const Result<std::string> principal = policy.Authenticate(access);
-      Require(&policy != &keyed_ || !principal.ok() || authorization.find("secret") != std::string::npos ||
+    const AccessRequest access{.host = host,
+                               .origin = origin,
+                               .authorization = authorization,
+                               .subprotocols = subprotocols,
+                               .has_origin = !origin.empty(),
+                               .upgrade = request.method == "GET",
+                               .ticket = origin};
+    for (const AccessPolicy* policy : {&open_, &keyed_}) {
+      (void)policy->CheckSource(access);
+      const Result<Identity> identity = policy->Authenticate(access);
+      Require(policy != &keyed_ || !identity.ok() || authorization.find("secret") != std::string::npos ||
                   subprotocols.find("secret") != std::string::npos,
               "nobody comes in without a key");
-      (void)policy.IsForeignAllowed(origin, host);
+      (void)policy->IsForeignAllowed(origin, host);
     }
     (void)SelectSubprotocol(subprotocols);
     std::optional<HttpTarget> parsed = ParseTarget(target);
@@ -67,7 +73,13 @@ class Client : TableFixture {
 
  private:
   const std::string conversation_;
-  const AccessPolicy keyed_{AccessOptions{{"secret"}, {"https://friend.example:8443"}, "0.0.0.0"}};
+  TicketBox tickets_;
+  const AccessPolicy open_{AccessOptions{}};
+  const AccessPolicy keyed_{AccessOptions{.api_keys = {"secret"},
+                                          .allowed_origins = {"https://friend.example:8443"},
+                                          .host = "0.0.0.0",
+                                          .allowed_hosts = {"friend.example"},
+                                          .tickets = &tickets_}};
   Router router_;
 };
 

@@ -22,8 +22,8 @@ def server_path():
 class ServerProcess:
     """Started, but perhaps not yet ready, when constructed. What it logs goes to `log`, appended to over restarts."""
 
-    def __init__(self, model, *flags, folder=None, binary=None, environment=None):
-        """`binary`: another than the server. `environment`: more variables."""
+    def __init__(self, model, *flags, folder=None, binary=None, environment=None, scheme="http"):
+        """`binary`: another than the server. `environment`: more variables. `scheme`: of the address it is to tell."""
         self.log = Path(folder or tempfile.mkdtemp(prefix="ringside-system-")) / "server.log"
         command = [binary or server_path(), "--model", model, "--host", "127.0.0.1", "--port", "0", "--log-level", "warning",
                    "--log-format", "text", "--max-output-tokens-limit", str(1 << 30),  # tests ask for answers that never end
@@ -33,12 +33,12 @@ class ServerProcess:
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
                                             env=inherited | (environment or {}))
-        self.port = None
+        self.port, self.scheme = None, scheme
 
     def wait_until_ready(self):
         """Returns itself once turns are accepted: the server then writes its one line."""
         line = self.process.stdout.readline().decode()
-        if "http://" not in line:
+        if f" {self.scheme}://" not in line:
             raise AssertionError(f"the server ended with {self.process.wait(PATIENCE_S)} before it was ready:\n{self.tail()}")
         self.port = int(line.rsplit(":", 1)[1])
         return self

@@ -18,5 +18,17 @@ TEST(SignalWatcherDeathTest, WhatAFailedWriteRaisesEndsNothing) {
       ::testing::ExitedWithCode(7), "");
 }
 
+TEST(SignalWatcherDeathTest, AHangupIsToldOnceAndEndsNothing) {
+  EXPECT_EXIT(
+      {
+        SignalWatcher signals;
+        kill(getpid(), SIGHUP);
+        while (!signals.TakeHangup()) usleep(1000);
+        const bool again = signals.TakeHangup();
+        _exit(again || signals.Wait(std::chrono::milliseconds(0)) ? 1 : 7);
+      },
+      ::testing::ExitedWithCode(7), "");
+}
+
 }  // namespace
 }  // namespace ringside

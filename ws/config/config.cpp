@@ -20,7 +20,7 @@ namespace {
 
 constexpr char kEnvironmentPrefix[] = "RINGSIDE_";
 // Variables of the client and of the tests, which a shell may hold for all of them.
-constexpr std::string_view kOthersVariables[] = {"RINGSIDE_URL", "RINGSIDE_CHAT_COMMAND"};
+constexpr std::string_view kOthersVariables[] = {"RINGSIDE_URL", "RINGSIDE_CACERT", "RINGSIDE_CHAT_COMMAND"};
 constexpr std::string_view kTestsPrefix = "RINGSIDE_TEST_";
 
 /// What one source says of a setting, and how to name the place in a message.
@@ -195,10 +195,14 @@ Status CheckCombinations(const ServerConfig& config) {
     return InvalidArgument("--step-tokens: " + std::to_string(*config.step_tokens) +
                            " is less than --prefill-chunk, which is " + std::to_string(*config.prefill_chunk));
   }
-  if (!IsLoopbackHost(config.host) && config.api_keys.empty() && !config.allow_public) {
-    return InvalidArgument("--host: " + config.host +
-                           " is reachable from outside and no key is set; set --api-key, or --allow-public to let "
-                           "everyone in");
+  if (!config.tls_key.empty() && config.tls_certificate.empty()) {
+    return InvalidArgument("--ssl-keyfile: give the certificate with --ssl-certfile, too");
+  }
+  if (!IsLoopbackHost(config.host) && config.api_keys.empty() && config.keys_file.empty() && !config.allow_public) {
+    return InvalidArgument(
+        "--host: " + config.host +
+        " is reachable from outside and no key is set; set --keys-file or --api-key, or --allow-public to let "
+        "everyone in");
   }
   return Status::Ok();
 }

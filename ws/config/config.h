@@ -34,10 +34,14 @@ struct ServerConfig {
   std::string host = "127.0.0.1";
   int64_t port = 8080;  // 0 = any free one
   std::vector<std::string> api_keys;
-  std::vector<std::string> allowed_origins;
+  std::string keys_file;  // "" = none
+  std::vector<std::string> allowed_origins, allowed_hosts;
   bool allow_public = false;
   bool no_ui = false;  // no page at /
   std::string ui_dir;  // read the page's files from here at every request; "" = those in the program
+  std::string tls_certificate, tls_key;  // files; "" = plain HTTP
+  std::optional<int64_t> metrics_port;   // nothing = on the other port; 0 = any free one
+  std::string metrics_host = "127.0.0.1";
   int64_t io_threads = 2;
   int64_t worker_threads = 2;
   int64_t max_connections = 1024;
@@ -58,6 +62,7 @@ struct ServerConfig {
   int64_t host_cache_mb = 1024, disk_cache_mb = 16384;
   int64_t max_turns_per_owner = 64, max_sessions_per_owner = 10'000, max_text_mb_per_owner = 1024;  // 0 = no limit
   int64_t max_chains_per_owner = 10'000, max_stored_mb_per_owner = 16384;                           // likewise
+  int64_t max_tokens_per_owner = 0;  // in a minute; likewise
   int64_t max_detached_tokens = 4096;
 
   int64_t slots = 0;  // 0 = 8, or on a GPU what fits

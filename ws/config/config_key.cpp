@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -10,12 +9,12 @@
 #include <cstring>
 
 #include "base/sealed_box.h"
+#include "ws/access/secret_file.h"
 
 namespace ringside {
 namespace {
 
 constexpr size_t kKeyBytes = 32;
-constexpr off_t kMostSecretBytes = 1 << 20;
 
 int HexDigit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -36,21 +35,6 @@ std::string FromHex(std::string_view text) {
     key += static_cast<char>(high * 16 + low);
   }
   return key;
-}
-
-Result<std::string> ReadOpened(int file, const std::string& path) {
-  struct stat info {};
-  if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode)) return InvalidArgument("\"" + path + "\" is no plain file");
-  if ((info.st_mode & 0177) != 0) {
-    return InvalidArgument(fmt::format("\"{}\" has mode {:04o}: nobody but its owner may read it; chmod 0400 it", path,
-                                       info.st_mode & 07777));
-  }
-  if (info.st_size > kMostSecretBytes) return InvalidArgument("\"" + path + "\" is longer than 1 MiB");
-  std::string bytes(static_cast<size_t>(info.st_size), '\0');
-  const ssize_t got = read(file, bytes.data(), bytes.size());
-  if (got < 0) return InvalidArgument("cannot read \"" + path + "\": " + std::strerror(errno));
-  bytes.resize(static_cast<size_t>(got));
-  return bytes;
 }
 
 Status WriteKey(int file, const std::string& path) {
@@ -79,14 +63,6 @@ Status MakeKey(const std::string& path) {
 }
 
 }  // namespace
-
-Result<std::string> ReadSecretFile(const std::string& path) {
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (file < 0) return InvalidArgument("cannot read \"" + path + "\": " + std::strerror(errno));
-  Result<std::string> bytes = ReadOpened(file, path);
-  close(file);
-  return bytes;
-}
 
 Result<std::string> ReadKey(const std::string& path) {
   ASSIGN_OR_RETURN(const std::string bytes, ReadSecretFile(path));

@@ -1,5 +1,5 @@
-// Files that hold secrets: the key that encrypts what is stored, the one that seals exports, the keys that clients
-// present. Any thread.
+// Files that hold a key of the server's own: the one that encrypts what is stored, the one that seals exports. Any
+// thread.
 #pragma once
 
 #include <string>
@@ -7,10 +7,6 @@
 #include "base/status.h"
 
 namespace ringside {
-
-/// The file's bytes, 1 MiB at most. kInvalidArgument if it cannot be read, is no plain file, is longer, or may be read
-/// or written by others than its owner (0400 and 0600 may not).
-Result<std::string> ReadSecretFile(const std::string& path);
 
 /// 32 bytes: the file holds them as they are, or as 64 hexadecimal digits with or without a line end. kInvalidArgument
 /// as of ReadSecretFile, or if it holds anything else.

@@ -1,6 +1,5 @@
 #include "ws/config/config_options.h"
 
-#include <sstream>
 #include <string_view>
 
 #include "kernels/row_quantisation.h"
@@ -11,49 +10,6 @@ namespace ringside {
 namespace {
 
 using Kind = ConfigOption::Kind;
-
-Status AddKey(ServerConfig& config, const std::string& key) {
-  for (const char c : key) {
-    // A key travels in a header and in a subprotocol name.
-    if (c <= ' ' || c >= 127) return InvalidArgument("a key holds visible ASCII characters only");
-  }
-  if (key.empty()) return InvalidArgument("a key is empty");
-  config.api_keys.push_back(key);
-  return Status::Ok();
-}
-
-Status ApplyKeys(ServerConfig& config, const Values& values) {
-  for (const std::string& key : values) RETURN_IF_ERROR(AddKey(config, key));
-  return Status::Ok();
-}
-
-Status ApplyKeyFile(ServerConfig& config, const Values& values) {
-  ASSIGN_OR_RETURN(const std::string text, ReadSecretFile(values.back()));
-  std::istringstream file(text);
-  size_t keys = 0;
-  for (std::string line; std::getline(file, line);) {
-    while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
-    if (line.empty() || line[0] == '#') continue;
-    RETURN_IF_ERROR(AddKey(config, line));
-    ++keys;
-  }
-  // An empty file that was meant to close the door must not leave it open.
-  if (keys == 0) return InvalidArgument("\"" + values.back() + "\" holds no key");
-  return Status::Ok();
-}
-
-Status ApplyOrigins(ServerConfig& config, const Values& values) {
-  for (const std::string& value : values) {
-    std::string origin = value;
-    while (!origin.empty() && origin.back() == '/') origin.pop_back();
-    const bool web = origin.starts_with("http://") || origin.starts_with("https://");
-    if (origin != "*" && (!web || origin.find('/', 8) != std::string::npos)) {
-      return BadValue(value, "an origin such as https://chat.example.org, or *");
-    }
-    config.allowed_origins.push_back(origin);
-  }
-  return Status::Ok();
-}
 
 Status ApplyThreads(ServerConfig& config, const Values& values) {
   ASSIGN_OR_RETURN(const int64_t threads, ParseInteger(values.back(), 0, 1024));
@@ -103,7 +59,7 @@ Status ApplyGpuMemory(ServerConfig& config, const Values& values) {
   return Status::Ok();
 }
 
-std::vector<ConfigOption> ModelAndNetworkOptions() {
+std::vector<ConfigOption> ModelSettings() {
   using C = ServerConfig;
   return {
       {"model", {"m"}, Kind::kValue, "PATH", "GGUF file or Hugging Face folder (required)", Text(&C::model)},
@@ -114,70 +70,6 @@ std::vector<ConfigOption> ModelAndNetworkOptions() {
        "name under which clients ask for the model [its own]",
        Text(&C::served_model_name)},
       {"chat-template", {}, Kind::kValue, "NAME", "chat template [recognised from the model]", Text(&C::chat_template)},
-      {"host", {}, Kind::kValue, "ADDRESS", "address to listen on [127.0.0.1]", Text(&C::host)},
-      {"port",
-       {},
-       Kind::kValue,
-       "N",
-       "port to listen on; 0 takes a free one and prints it [8080]",
-       Integer(&C::port, 0, 65535)},
-      {"api-key",
-       {},
-       Kind::kList,
-       "KEY",
-       "key that clients must present; may be repeated [none: everyone may ask]",
-       ApplyKeys},
-      {"api-key-file", {}, Kind::kValue, "PATH", "file of mode 0400 or 0600 with one key a line", ApplyKeyFile},
-      {"allowed-origins",
-       {},
-       Kind::kList,
-       "ORIGIN",
-       "web origin that may connect besides the server's own; may be repeated; * allows all",
-       ApplyOrigins},
-      {"allow-public",
-       {},
-       Kind::kSwitch,
-       "",
-       "listen on a public address although no key is set",
-       Switch(&C::allow_public)},
-      {"no-ui", {}, Kind::kSwitch, "", "serve no page at /", Switch(&C::no_ui)},
-      {"ui-dir",
-       {},
-       Kind::kValue,
-       "PATH",
-       "read the page's files from this folder at every request, for its development [those in the program]",
-       Text(&C::ui_dir)},
-      {"io-threads", {}, Kind::kValue, "N", "threads that read and write sockets [2]", Integer(&C::io_threads, 1, 64)},
-      {"worker-threads",
-       {},
-       Kind::kValue,
-       "N",
-       "threads that parse, tokenise, and read what is stored [2]",
-       Integer(&C::worker_threads, 1, 256)},
-      {"max-connections",
-       {},
-       Kind::kValue,
-       "N",
-       "most open sockets [1024]",
-       Integer(&C::max_connections, 1, limits::kMaxConnections)},
-      {"max-connection-age",
-       {},
-       Kind::kValue,
-       "SECONDS",
-       "close a WebSocket after this time; 0 = never [0]",
-       Integer(&C::max_connection_age_s, 0, 365 * 86400)},
-      {"idle-timeout",
-       {},
-       Kind::kValue,
-       "SECONDS",
-       "close a WebSocket that has said nothing and has no answer for so long; 0 = never [0]",
-       Integer(&C::idle_timeout_s, 0, 365 * 86400)},
-      {"shutdown-timeout",
-       {},
-       Kind::kValue,
-       "SECONDS",
-       "time to stop in: running answers may end in two thirds of it, or all but 10 s [30]",
-       Integer(&C::shutdown_timeout_s, 0, 86400)},
   };
 }
 
@@ -466,6 +358,12 @@ std::vector<ConfigOption> SessionSettings() {
        "memory for what was said with one key, MiB; with a --store-path the rest is read again when it is wanted, "
        "without one it is refused; 0 = no limit [1024]",
        Integer(&C::max_text_mb_per_owner, 0, kMostMegabytes)},
+      {"max-tokens-per-minute-per-owner",
+       {},
+       Kind::kValue,
+       "N",
+       "tokens that may be read and written for one key in a minute; 0 = no limit [0]",
+       Integer(&C::max_tokens_per_owner, 0, kMost)},
       {"max-detached-tokens",
        {},
        Kind::kValue,
@@ -485,8 +383,8 @@ std::vector<std::string> ConfigOption::Spellings() const {
 
 const std::vector<ConfigOption>& ConfigOptions() {
   static const std::vector<ConfigOption> options = [] {
-    std::vector<ConfigOption> all = ModelAndNetworkOptions();
-    for (auto* part : {&StorageSettings, &SessionSettings, &EngineSettings}) {
+    std::vector<ConfigOption> all = ModelSettings();
+    for (auto* part : {&NetworkSettings, &StorageSettings, &SessionSettings, &EngineSettings}) {
       for (ConfigOption& option : part()) all.push_back(std::move(option));
     }
     return all;

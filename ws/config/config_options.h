@@ -30,6 +30,9 @@ struct ConfigOption {
   std::vector<std::string> Spellings() const;
 };
 
+/// The part of them that network_options.cpp has.
+std::vector<ConfigOption> NetworkSettings();
+
 /// In the order of the help text.
 const std::vector<ConfigOption>& ConfigOptions();
 /// The option with this name or alias of more than one letter; null if there is none.

@@ -188,8 +188,10 @@ void RegisterConversationRoutes(Router& router, SessionTable& table) {
   router.Add("GET", all, [&table](const HttpRequest& r, const Ids&) { return Answer(List(table, r)); });
   // Before the pattern that would take "import" for an id.
   router.AllowBody(all + "/import", kMaxImportBytes);
-  router.Add("POST", all + "/import",
-             [&table](const HttpRequest& r, const Ids&) { return Answer(table.ImportSession(CallerOf(r), r.body)); });
+  router.Add(
+      "POST", all + "/import",
+      [&table](const HttpRequest& r, const Ids&) { return Answer(table.ImportSession(CallerOf(r), r.body)); },
+      Scopes::Admin());
   router.Add("GET", one,
              [&table](const HttpRequest& r, const Ids& ids) { return Answer(table.GetSession(CallerOf(r), ids[0])); });
   router.Add("POST", one, [&table](const HttpRequest& r, const Ids& ids) { return Answer(Update(table, r, ids[0])); });
@@ -204,8 +206,9 @@ void RegisterConversationRoutes(Router& router, SessionTable& table) {
              [&table](const HttpRequest& r, const Ids& ids) { return Export(table, r, ids[0]); });
   router.Add("GET", one + "/memory",
              [&table](const HttpRequest& r, const Ids& ids) { return Answer(Memory(table, r, ids[0])); });
-  router.Add("POST", one + "/verify",
-             [&table](const HttpRequest& r, const Ids& ids) { return Answer(Verify(table, r, ids[0])); });
+  router.Add(
+      "POST", one + "/verify",
+      [&table](const HttpRequest& r, const Ids& ids) { return Answer(Verify(table, r, ids[0])); }, Scopes::Admin());
   router.Add("GET", items,
              [&table](const HttpRequest& r, const Ids& ids) { return Answer(ListItems(table, r, ids[0])); });
   router.Add("POST", items,

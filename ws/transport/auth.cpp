@@ -77,18 +77,26 @@ std::vector<std::string_view> SplitList(std::string_view list) {
   return items;
 }
 
-/// The key a request presents, in a header or, before an upgrade, in a subprotocol.
+/// The key a request presents, in a header or, before an upgrade, in the query or a subprotocol.
 std::string_view PresentedKey(const AccessRequest& request) {
   constexpr std::string_view kBearer = "bearer ";
   const std::string_view header = Trim(request.authorization);
   if (header.size() > kBearer.size() && Lower(header.substr(0, kBearer.size())) == kBearer) {
     return Trim(header.substr(kBearer.size()));
   }
+  if (const std::string_view key = Trim(request.api_key); !key.empty()) return key;
   if (!request.upgrade) return {};
+  if (TicketBox::IsTicket(request.ticket)) return request.ticket;  // no other key belongs into a URL
   for (const std::string_view item : SplitList(request.subprotocols)) {
     if (item.starts_with(kKeySubprotocol)) return item.substr(kKeySubprotocol.size());
   }
   return {};
+}
+
+bool IsAddress(std::string_view name) {
+  in6_addr any{};
+  const std::string text(name);
+  return inet_pton(AF_INET, text.c_str(), &any) == 1 || inet_pton(AF_INET6, text.c_str(), &any) == 1;
 }
 
 }  // namespace
@@ -103,14 +111,30 @@ bool IsLoopbackHost(std::string_view host) {
 }
 
 AccessPolicy::AccessPolicy(const AccessOptions& options)
-    : own_host_(Lower(options.host)), check_host_(IsLoopbackHost(options.host)) {
+    : keys_file_(options.keys), tickets_(options.tickets), loopback_(IsLoopbackHost(options.host)) {
   for (const std::string& key : options.api_keys) {
     keys_.push_back({Sha256(kCompareDomain, key), Hex(Sha256(kPrincipalDomain, key), 16)});
   }
   for (const std::string& origin : options.allowed_origins) {
     any_origin_ = any_origin_ || origin == "*";
     allowed_origins_.push_back(Lower(origin));
+    // A page of that name, which the server may stand behind.
+    allowed_hosts_.insert(std::string(HostName(OriginAuthority(allowed_origins_.back()))));
   }
+  for (const std::string& host : options.allowed_hosts) {
+    any_host_ = any_host_ || host == "*";
+    allowed_hosts_.insert(Lower(host));
+  }
+  any_host_ = any_host_ || any_origin_;  // any page may ask anyway
+  allowed_hosts_.insert(Lower(options.host));
+  allowed_hosts_.erase("");
+}
+
+bool AccessPolicy::IsAllowedHost(std::string_view host) const {
+  const std::string_view name = HostName(host);
+  if (any_host_ || allowed_hosts_.contains(name) || IsLoopbackHost(name)) return true;
+  // A page has a name, or an address that is its own server's: no address can be made another's.
+  return !loopback_ && IsAddress(name);
 }
 
 bool AccessPolicy::IsAllowedOrigin(std::string_view origin) const {
@@ -120,36 +144,43 @@ bool AccessPolicy::IsAllowedOrigin(std::string_view origin) const {
 
 Status AccessPolicy::CheckSource(const AccessRequest& request) const {
   const std::string host = Lower(request.host);
-  if (check_host_ && !any_origin_) {
-    const bool own = IsLoopbackHost(host) || HostName(host) == own_host_;
-    const bool allowed = std::any_of(allowed_origins_.begin(), allowed_origins_.end(),
-                                     [&](const std::string& origin) { return OriginAuthority(origin) == host; });
-    if (!own && !allowed) {
-      return InvalidArgument("This server does not answer to the name in the Host header.", "", "misdirected_request");
-    }
+  if (!IsAllowedHost(host)) {
+    return InvalidArgument(
+        "This server does not answer to the name in the Host header; the operator can allow it with --allowed-hosts.",
+        "", "misdirected_request");
   }
-  if (!request.has_origin) return Status::Ok();
+  const Status refused =
+      InvalidArgument("Pages of this origin may not use the server; the operator can allow it with --allowed-origins.",
+                      "", "origin_not_allowed");
+  if (!request.has_origin) {
+    // A page of another site that shows an image or runs a script of ours: it cannot read it, but it has asked. Who
+    // follows a link is welcome.
+    const bool foreign = request.fetch_site == "cross-site" || request.fetch_site == "same-site";
+    return foreign && request.fetch_mode != "navigate" && !any_origin_ ? refused : Status::Ok();
+  }
   const std::string_view authority = OriginAuthority(request.origin);
   if (!authority.empty() && Lower(authority) == host) return Status::Ok();
-  if (IsAllowedOrigin(request.origin)) return Status::Ok();
-  return InvalidArgument(
-      "Pages of this origin may not use the server; the operator can allow it with "
-      "--allowed-origins.",
-      "", "origin_not_allowed");
+  return IsAllowedOrigin(request.origin) ? Status::Ok() : refused;
 }
 
-Result<std::string> AccessPolicy::Authenticate(const AccessRequest& request) const {
-  if (keys_.empty()) return std::string();
-  const Digest presented = Sha256(kCompareDomain, PresentedKey(request));
+Result<Identity> AccessPolicy::Authenticate(const AccessRequest& request) const {
+  const std::string_view presented = PresentedKey(request);
+  if (tickets_ != nullptr && request.upgrade && TicketBox::IsTicket(presented)) {
+    if (std::optional<Identity> identity = tickets_->Take(presented)) return std::move(*identity);
+  }
+  if (keys_.empty() && keys_file_ == nullptr) return Identity();
+  if (keys_file_ != nullptr) {
+    if (std::optional<Identity> identity = keys_file_->Find(presented)) return std::move(*identity);
+  }
+  const Digest digest = Sha256(kCompareDomain, presented);
   // Every key is compared, and digests are, so that time tells neither which key nor how much of it was right.
   const Key* match = nullptr;
   for (const Key& key : keys_) {
-    if (CRYPTO_memcmp(key.digest.data(), presented.data(), presented.size()) == 0) match = &key;
+    if (CRYPTO_memcmp(key.digest.data(), digest.data(), digest.size()) == 0) match = &key;
   }
-  if (match != nullptr) return match->principal;
-  const bool none = PresentedKey(request).empty();
-  return InvalidArgument(none ? "No API key was given. Send it as `Authorization: Bearer KEY`."
-                              : "The API key is not one of this server's.",
+  if (match != nullptr) return Identity{match->principal, Scopes::All(), ""};
+  return InvalidArgument(presented.empty() ? "No API key was given. Send it as `Authorization: Bearer KEY`."
+                                           : "The API key is not one of this server's.",
                          "", "invalid_api_key");
 }
 

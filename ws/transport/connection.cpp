@@ -37,10 +37,10 @@ constexpr std::chrono::milliseconds kRetryTime{50};  // until the workers are as
 
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  Connection(Socket socket, ConnectionTicket ticket, ServerContext& context)
+  Connection(NetStream stream, ConnectionTicket ticket, ServerContext& context)
       : context_(context),
         ticket_(std::move(ticket)),
-        stream_(GuardedSocket(std::move(socket))),
+        stream_(GuardedStream(std::move(stream))),
         age_(stream_.get_executor()),
         idle_(stream_.get_executor()),
         deadline_(stream_.get_executor()),
@@ -94,11 +94,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
     stream_.next_layer().OnBytes([this](std::string_view bytes) { Watch(bytes); });
     context_.counters.WebSocketOpened();
     open_ = true;
-    member_ = context_.Join({.stop = [outbox = outbox_] { outbox->Close(1012, "server is stopping"); },
+    member_ = context_.Join({.end = EndOf(outbox_),
                              .abandon =
                                  [weak = weak_from_this()] {
                                    if (const auto self = weak.lock()) self->Abandon();
                                  },
+                             .key_id = asked.key_id,
                              .outbox = outbox_});
     face_ = std::make_shared<SocketFace>(route.open(asked, outbox_));
     opening_ = face_->on_opened != nullptr;
@@ -344,8 +345,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     idle_.cancel();
     deadline_.cancel();
     retry_.cancel();
-    error_code ignored;
-    stream_.next_layer().next_layer().close(ignored);
+    stream_.next_layer().next_layer().close();
     gone_ = true;
     messages_waiting_.clear();
     if (!working_) TellClosed();
@@ -362,7 +362,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   ServerContext& context_;
   ConnectionTicket ticket_;
-  websocket::stream<GuardedSocket, false> stream_;
+  websocket::stream<GuardedStream, false> stream_;
   Timer age_, idle_, deadline_, retry_;
   std::chrono::steady_clock::time_point last_message_;
   FrameWatch watch_;
@@ -388,9 +388,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
 }  // namespace
 
-void StartConnection(Socket socket, ConnectionTicket ticket, ServerContext& context, const UpgradeRequest& request,
+void StartConnection(NetStream stream, ConnectionTicket ticket, ServerContext& context, const UpgradeRequest& request,
                      const SocketRoute& route, HttpRequest asked, std::string request_id) {
-  std::make_shared<Connection>(std::move(socket), std::move(ticket), context)
+  std::make_shared<Connection>(std::move(stream), std::move(ticket), context)
       ->Start(request, route, std::move(asked), std::move(request_id));
 }
 

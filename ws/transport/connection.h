@@ -6,6 +6,7 @@
 #include <boost/beast/http/string_body.hpp>
 #include <string>
 
+#include "ws/transport/net_stream.h"
 #include "ws/transport/server_context.h"
 
 namespace ringside {
@@ -14,7 +15,7 @@ using UpgradeRequest = boost::beast::http::request<boost::beast::http::string_bo
 
 /// Accepts the upgrade (everything about it has been checked) and serves the face that `route` makes of `asked`, which
 /// is `request` as a value. `request_id` goes into the answer. `context` outlives the connection.
-void StartConnection(Socket socket, ConnectionTicket ticket, ServerContext& context, const UpgradeRequest& request,
+void StartConnection(NetStream stream, ConnectionTicket ticket, ServerContext& context, const UpgradeRequest& request,
                      const SocketRoute& route, HttpRequest asked, std::string request_id);
 
 }  // namespace ringside

@@ -9,10 +9,11 @@
 #include <boost/beast/websocket/teardown.hpp>
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <string_view>
 #include <utility>
 
-#include "ws/transport/server_context.h"
+#include "ws/transport/net_stream.h"
 
 namespace ringside {
 
@@ -38,38 +39,37 @@ class RateLimit {
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
-/// The TCP socket under a Beast WebSocket. It counts reads that brought the application nothing: Beast swallows empty
+/// The connection under a Beast WebSocket. It counts reads that brought the application nothing: Beast swallows empty
 /// frames and answers pings by itself, without end, and would never let us know. Past the limit the socket is closed.
 /// What is read it shows to the connection before Beast sees it.
-class GuardedSocket {
+class GuardedStream {
  public:
-  using next_layer_type = Socket;
-  using executor_type = Socket::executor_type;
+  using next_layer_type = NetStream;
+  using executor_type = NetStream::executor_type;
 
-  explicit GuardedSocket(Socket socket) : socket_(std::move(socket)) {}
+  explicit GuardedStream(NetStream stream) : stream_(std::move(stream)) {}
 
-  executor_type get_executor() noexcept { return socket_.get_executor(); }
-  next_layer_type& next_layer() noexcept { return socket_; }
-  const next_layer_type& next_layer() const noexcept { return socket_; }
+  executor_type get_executor() noexcept { return stream_.get_executor(); }
+  next_layer_type& next_layer() noexcept { return stream_; }
+  const next_layer_type& next_layer() const noexcept { return stream_; }
 
   template <class Buffers, class Handler>
   auto async_read_some(const Buffers& buffers, Handler&& handler) {
     if (!unlimited_ && !fruitless_.Allow()) {
       flooded_ = true;
-      boost::system::error_code ignored;
-      socket_.close(ignored);
+      stream_.close();
     }
     return boost::asio::async_compose<Handler, void(boost::system::error_code, size_t)>(
         [this, buffers, begun = false](auto& self, boost::system::error_code error = {}, size_t bytes = 0) mutable {
-          if (!std::exchange(begun, true)) return socket_.async_read_some(buffers, std::move(self));
+          if (!std::exchange(begun, true)) return stream_.async_read_some(buffers, std::move(self));
           if (!error) Show(buffers, bytes);
           self.complete(error, bytes);
         },
-        handler, socket_);
+        handler, stream_);
   }
   template <class Buffers, class Handler>
   auto async_write_some(const Buffers& buffers, Handler&& handler) {
-    return socket_.async_write_some(buffers, std::forward<Handler>(handler));
+    return stream_.async_write_some(buffers, std::forward<Handler>(handler));
   }
 
   /// `hook` is called with what has been read, before anything else is done with it.
@@ -97,7 +97,7 @@ class GuardedSocket {
     }
   }
 
-  Socket socket_;
+  NetStream stream_;
   // A read brings up to 1,536 bytes here: 256 empty frames. Honest silence is a ping now and then.
   RateLimit fruitless_{10, 256};
   std::function<void()> teardown_;
@@ -107,14 +107,16 @@ class GuardedSocket {
 };
 
 template <class Handler>
-void async_teardown(boost::beast::role_type role, GuardedSocket& socket, Handler&& handler) {
+void async_teardown(boost::beast::role_type role, GuardedStream& stream, Handler&& handler) {
   using boost::beast::websocket::async_teardown;
-  socket.NotifyTeardown();
-  async_teardown(role, socket.next_layer(), std::forward<Handler>(handler));
+  stream.NotifyTeardown();
+  NetStream& net = stream.next_layer();
+  if (!net.encrypted()) return async_teardown(role, net.next_layer(), std::forward<Handler>(handler));
+  const auto kept = std::make_shared<std::decay_t<Handler>>(std::forward<Handler>(handler));
+  net.EndWriting([kept](boost::system::error_code error) { (*kept)(error); });
 }
-inline void teardown(boost::beast::role_type role, GuardedSocket& socket, boost::system::error_code& error) {
-  using boost::beast::websocket::teardown;
-  teardown(role, socket.next_layer(), error);
+inline void teardown(boost::beast::role_type, GuardedStream& stream, boost::system::error_code&) {
+  stream.next_layer().close();
 }
 
 }  // namespace ringside

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "ws/access/scope.h"
 #include "ws/transport/outbox.h"
 
 namespace ringside {
@@ -22,7 +23,9 @@ struct HttpRequest {
   std::vector<std::pair<std::string, std::string>> query;    // decoded, in order
   std::vector<std::pair<std::string, std::string>> headers;  // names in lower case
   std::string body;
-  std::string principal;  // who asks, after authentication; "" where no key is configured
+  std::string principal;          // who asks, after authentication; "" where no key is configured
+  Scopes scopes = Scopes::All();  // what for
+  std::string key_id;             // by which key of the keys file; "" = by none
 
   /// First value of a query parameter or header; "" if absent.
   std::string_view Query(std::string_view name) const;
@@ -95,28 +98,30 @@ class Router {
   using Parameters = std::vector<std::string>;  // values of the braces, in order
   using Handler = std::function<HttpResponse(const HttpRequest&, const Parameters&)>;
 
-  void Add(std::string method, std::string pattern, Handler handler);
+  /// For a request without `scope` there is no such route.
+  void Add(std::string method, std::string pattern, Handler handler, Scopes scope = Scopes::Chat());
   /// Requests of this very path may have bodies of so many bytes, whatever the limit of others is.
   void AllowBody(std::string path, int64_t bytes) { body_bytes_[std::move(path)] = bytes; }
   /// Requests of this very path are answered on the io threads: their handlers wait for nothing. All others run on the
   /// workers.
   void AnswerAtOnce(std::string path) { at_once_.insert(std::move(path)); }
   bool IsAnsweredAtOnce(const std::string& path) const { return at_once_.contains(path); }
-  /// The largest body of a request of this path; `others` where nothing else is allowed.
-  int64_t BodyLimit(const std::string& path, int64_t others) const {
-    const auto at = body_bytes_.find(path);
-    return at == body_bytes_.end() ? others : at->second;
-  }
+  /// The largest body of this request; `others` where nothing else is allowed.
+  int64_t BodyLimit(const HttpRequest& request, int64_t others) const;
   /// The handler's answer; 404 for an unknown path, 405 with Allow for an unknown method. The first pattern that fits
   /// decides: "/v1/conversations/import", added first, is no "/v1/conversations/{id}" whatever the method. Any thread,
   /// after all Adds.
   HttpResponse Route(const HttpRequest& request) const;
 
+  /// "GET /v1/models chat", for every route in the order of its adding.
+  std::vector<std::string> Describe() const;
+
  private:
   struct Entry {
-    std::string method;
+    std::string method, pattern;
     std::vector<std::string> segments;
     Handler handler;
+    Scopes scope;
   };
   std::vector<Entry> entries_;
   std::map<std::string, int64_t> body_bytes_;

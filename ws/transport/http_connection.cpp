@@ -20,6 +20,7 @@
 #include "ws/transport/connection.h"
 #include "ws/transport/http_stream.h"
 #include "ws/transport/http_text.h"
+#include "ws/transport/request_head.h"
 
 namespace ringside {
 namespace {
@@ -29,8 +30,8 @@ namespace http = boost::beast::http;
 using boost::system::error_code;
 using Parser = http::request_parser<http::string_body>;
 
-constexpr size_t kMaxHeaderBytes = 16 << 10;
 constexpr size_t kMaxTargetBytes = 4 << 10;
+constexpr size_t kMaxChunkLineBytes = 16 << 10;
 constexpr size_t kReadBytes = 16 << 10;
 // Read and thrown away after a refusal, so that the peer gets to read the answer instead of a reset.
 constexpr size_t kMaxLingerBytes = 16 << 20;
@@ -57,12 +58,6 @@ Status TooManyBodies() { return Unavailable("Too many large requests are being r
 
 Status OutOfMemory() { return Unavailable("The server has no memory left for this request."); }
 
-/// True if a line of the head goes on in the next, as HTTP once allowed: whoever stands between may read it otherwise.
-bool HasFoldedLine(std::string_view head) {
-  head = head.substr(0, head.find("\r\n\r\n"));
-  return head.find("\r\n ") != std::string_view::npos || head.find("\r\n\t") != std::string_view::npos;
-}
-
 /// 16 bytes in base64.
 bool IsSocketKey(std::string_view key) {
   constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -70,17 +65,18 @@ bool IsSocketKey(std::string_view key) {
          key.substr(0, 22).find_first_not_of(kAlphabet) == std::string_view::npos;
 }
 
+Status BadRequest(std::string why) { return InvalidArgument(std::move(why), "", "bad_request"); }
+
+Status HeadersTooLarge() { return InvalidArgument("The request's headers are too large.", "", "headers_too_large"); }
+
 Status ParseFailure(const error_code& error) {
-  if (error == http::error::header_limit) {
-    return InvalidArgument("The request's headers are too large.", "", "headers_too_large");
-  }
   if (error == http::error::body_limit) return TooLarge();
-  return InvalidArgument("This is no HTTP request: " + error.message() + ".", "", "bad_request");
+  return BadRequest("This is no HTTP request: " + error.message() + ".");
 }
 
 class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
  public:
-  HttpConnection(Socket socket, ConnectionTicket ticket, ServerContext& context)
+  HttpConnection(NetStream socket, ConnectionTicket ticket, ServerContext& context)
       : socket_(std::move(socket)), ticket_(std::move(ticket)), context_(context), timer_(socket_.get_executor()) {}
 
   ~HttpConnection() { Leave(); }
@@ -93,9 +89,11 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   // ---- reading ----------------------------------------------------------------------------------------------------
   void NextRequest(bool first) {
     parser_.emplace();
-    parser_->header_limit(kMaxHeaderBytes);
-    parser_->body_limit(boost::none);  // set once the path is known
-    header_checked_ = folded_ = false;
+    parser_->header_limit(2 * RequestHead::kMaxBytes);  // ours is read before
+    parser_->body_limit(boost::none);                   // set once the path is known
+    parser_->on_chunk_header(chunk_header_);
+    head_ = RequestHead();
+    header_checked_ = false;
     request_begun_ = buffer_.size() > 0;
     request_id_ = MakeRequestId();
     allow_origin_.clear();
@@ -104,12 +102,15 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   }
 
   void Read() {
+    reading_ = true;
     socket_.async_read_some(buffer_.prepare(kReadBytes), [self = shared_from_this()](error_code error, size_t bytes) {
+      self->reading_ = false;
       self->OnRead(error, bytes);
     });
   }
 
   void OnRead(error_code error, size_t bytes) {
+    if (timed_out_) return Refuse(InvalidArgument("The request did not arrive in time.", "", "request_timeout"));
     if (error) return Cut();
     buffer_.commit(bytes);
     if (!request_begun_) {
@@ -120,7 +121,27 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     Parse();
   }
 
+  /// True once the parser may have the head; else it has been refused or is read on.
+  bool HeadIsWhole() {
+    const auto bytes = buffer_.data();
+    switch (head_.Read({static_cast<const char*>(bytes.data()), bytes.size()})) {
+      case RequestHead::Verdict::kMore:
+        Read();
+        return false;
+      case RequestHead::Verdict::kBad:
+        Refuse(BadRequest(head_.trouble()));
+        return false;
+      case RequestHead::Verdict::kTooLong:
+        Refuse(HeadersTooLarge());
+        return false;
+      case RequestHead::Verdict::kWhole:
+        break;
+    }
+    return true;
+  }
+
   void Parse() {
+    if (!parser_->is_header_done() && !HeadIsWhole()) return;
     for (;;) {
       if (parser_->is_header_done() && !header_checked_) {
         header_checked_ = true;
@@ -139,16 +160,12 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
         return Refuse(OutOfMemory());
       } catch (const std::exception&) {
         // This version of Beast throws for an over-long trailer.
-        return Refuse(InvalidArgument("This is no HTTP request.", "", "bad_request"));
-      }
-      if (!header_checked_ && parser_->is_header_done()) {
-        folded_ = HasFoldedLine({static_cast<const char*>(buffer_.data().data()), used});
+        return Refuse(BadRequest("This is no HTTP request."));
       }
       buffer_.consume(used);
       if (!body_share_.Grow(parser_->get().body().size())) return Refuse(TooManyBodies());
       if (error == http::error::need_more) {
-        // What one header or chunk line may need has a limit; the buffer has the same.
-        if (buffer_.size() > 2 * kMaxHeaderBytes) return Refuse(ParseFailure(http::error::header_limit));
+        if (buffer_.size() > kMaxChunkLineBytes) return Refuse(BadRequest("A line between chunks is too long."));
         return Read();
       }
       if (error) return Refuse(ParseFailure(error));
@@ -158,31 +175,30 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   /// What this version of Beast lets pass and we do not.
   Status CheckHeader() {
     const auto& request = parser_->get();
-    const auto bad = [](std::string text) { return InvalidArgument(std::move(text), "", "bad_request"); };
-    if (folded_) return bad("A header is one line.");
-    if (request.version() != 10 && request.version() != 11) return bad("Only HTTP/1.0 and HTTP/1.1 are spoken here.");
     if (request.target().size() > kMaxTargetBytes) {
       return InvalidArgument("The request's path is too long.", "", "uri_too_long");
     }
-    if (request.count(http::field::host) > 1 || (request.version() == 11 && request.count(http::field::host) == 0)) {
-      return bad("A request has exactly one Host header.");
+    if (request.version() == 11 && request.count(http::field::host) == 0) {
+      return BadRequest("A request has exactly one Host header.");
     }
-    if (request.count(http::field::origin) > 1) return bad("A request has at most one Origin header.");
+    // Who presents two keys, or comes from two places, may mean either.
+    for (const auto once : {http::field::origin, http::field::authorization, http::field::content_type}) {
+      if (request.count(once) > 1)
+        return BadRequest("A request has at most one " + std::string(View(to_string(once))) + " header.");
+    }
+    if (request.count("x-api-key") > 1) return BadRequest("A request has at most one x-api-key header.");
     target_ = ParseTarget(View(request.target()));
-    if (!target_) return bad("The request's path cannot be read.");
+    if (!target_) return BadRequest("The request's path cannot be read.");
     if (!target_->authority.empty() && Lower(target_->authority) != Lower(View(request[http::field::host]))) {
-      return bad("The request's path names another host than the Host header.");
+      return BadRequest("The request's path names another host than the Host header.");
     }
     if (request.version() == 11 && request.count(http::field::expect) > 0 && !ExpectsContinue()) {
       return InvalidArgument("The only expectation that is met here is 100-continue.", "", "expectation_failed");
     }
-    if (request.count(http::field::transfer_encoding) > 0) {
-      const bool chunked = request.count(http::field::transfer_encoding) == 1 &&
-                           Lower(View(request[http::field::transfer_encoding])) == "chunked";
-      if (request.version() != 11 || !chunked || request.count(http::field::content_length) > 0) {
-        return bad("This Transfer-Encoding is not accepted.");
-      }
+    if (request.version() != 11 && request.count(http::field::transfer_encoding) > 0) {
+      return BadRequest("HTTP/1.0 has no Transfer-Encoding.");
     }
+    fields_ = std::distance(request.begin(), request.end());
     const std::string encoding = Lower(View(request[http::field::content_encoding]));
     if (!encoding.empty() && encoding != "identity") {
       return InvalidArgument("Compressed bodies are not accepted.", "", "unsupported_media_type");
@@ -191,8 +207,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   }
 
   Status LimitBody() {
-    const auto limit =
-        static_cast<uint64_t>(service_->router.BodyLimit(request_.path, context_.options.max_message_bytes));
+    const auto limit = static_cast<uint64_t>(service_->router.BodyLimit(request_, context_.options.max_message_bytes));
     if (parser_->content_length().value_or(0) > limit) return TooLarge();
     parser_->body_limit(limit);
     return Status::Ok();
@@ -230,6 +245,11 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     access.authorization = request_.Header("authorization");
     access.subprotocols = request_.Header("sec-websocket-protocol");
     access.upgrade = upgrade_;
+    access.api_key = request_.Header("x-api-key");
+    const std::string ticket = TakeTicket();
+    access.ticket = ticket;
+    access.fetch_site = request_.Header("sec-fetch-site");
+    access.fetch_mode = request_.Header("sec-fetch-mode");
     if (Status status = context_.access.CheckSource(access); !status.ok()) return ErrorResponse(status);
     if (access.has_origin && context_.access.IsForeignAllowed(access.origin, access.host)) {
       allow_origin_ = access.origin;
@@ -239,17 +259,30 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
 
     service_ = context_.service();
     if (service_->open_paths.contains(request_.path)) return std::nullopt;
-    Result<std::string> principal = context_.access.Authenticate(access);
-    if (!principal.ok()) {
-      HttpResponse response = ErrorResponse(principal.status());
+    Result<Identity> identity = context_.access.Authenticate(access);
+    if (!identity.ok()) {
+      HttpResponse response = ErrorResponse(identity.status());
       response.headers.emplace_back("WWW-Authenticate", "Bearer");
       return response;
     }
-    request_.principal = std::move(principal.value());
+    request_.principal = std::move(identity->principal);
+    request_.scopes = identity->scopes;
+    request_.key_id = std::move(identity->key_id);
     if (Status status = CheckRoom(); !status.ok()) {
       return ErrorResponse(status, service_->starting.empty() ? ScatteredRetryMs() : 0);
     }
     return std::nullopt;
+  }
+
+  /// The ticket of the query, which nobody else gets to see.
+  std::string TakeTicket() {
+    std::string ticket;
+    std::erase_if(request_.query, [&ticket](auto& parameter) {
+      if (parameter.first != "ticket") return false;
+      ticket = std::move(parameter.second);
+      return true;
+    });
+    return ticket;
   }
 
   Status CheckRoom() const {
@@ -262,6 +295,10 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   }
 
   void Dispatch() {
+    // They could change what has been decided already.
+    if (std::distance(parser_->get().begin(), parser_->get().end()) != fields_) {
+      return Refuse(BadRequest("Trailers are not accepted."));
+    }
     if (upgrade_) return Upgrade();
     request_.body = std::move(parser_->get().body());
     if (service_->router.IsAnsweredAtOnce(request_.path)) return Answer(Route());
@@ -286,7 +323,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
       HttpResponse response = service_->router.Route(request_);
       response.held = context_.Keep(std::move(response.held));
       if ((response.status == 404 || response.status == 405) && request_.method == "GET" &&
-          service_->sockets.contains(request_.path)) {
+          service_->sockets.contains(request_.path) && request_.scopes.Has(Scopes::Chat())) {
         response = ErrorResponse(
             InvalidArgument("This is spoken over a WebSocket: ask for the upgrade.", "", "upgrade_required"));
         response.headers.emplace_back("Upgrade", "websocket");
@@ -311,15 +348,16 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
 
   void Upgrade() {
     const auto route = service_->sockets.find(request_.path);
-    if (route == service_->sockets.end()) {
+    if (route == service_->sockets.end() || !request_.scopes.Has(Scopes::Chat())) {
       return Answer(ErrorResponse(NotFound("There is no WebSocket at " + request_.path + ".")));
     }
     if (parser_->get().count(http::field::sec_websocket_key) != 1 ||
         !IsSocketKey(request_.Header("sec-websocket-key"))) {
-      return Refuse(InvalidArgument("A Sec-WebSocket-Key is 16 bytes in base64.", "", "bad_request"));
+      return Refuse(BadRequest("A Sec-WebSocket-Key is 16 bytes in base64."));
     }
-    // Frames before the answer could be a second request in disguise.
-    if (buffer_.size() > 0) return Refuse(InvalidArgument("Wait for the upgrade.", "", "bad_request"));
+    // Frames before the answer could be a second request in disguise, and so could a body.
+    if (buffer_.size() > 0) return Refuse(BadRequest("Wait for the upgrade."));
+    if (!parser_->get().body().empty()) return Refuse(BadRequest("An upgrade has no body."));
     if (!route->second.admit) return Open(route->second);
     OnWorker([&route = route->second](const HttpConnection& self) { return self.AdmitSocket(route); },
              [&route = route->second](HttpConnection& self, const Status& status) {
@@ -384,7 +422,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void Stream(HttpResponse response, AnswerStyle style) {
     timer_.cancel();
     if (parser_->get().version() != 11) style.body = AnswerStyle::Body::kUntilClose;
-    StartHttpStream(std::move(socket_), std::move(ticket_), context_, request_.principal, std::move(response), style);
+    StartHttpStream(std::move(socket_), std::move(ticket_), context_, request_, std::move(response), style);
   }
 
   // ---- waiting for an answer that comes later ---------------------------------------------------------------------
@@ -392,11 +430,15 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     late_ = response.later;
     held_ = response.held;
     self_ = shared_from_this();
-    member_ = context_.Join({.stop = [late = late_] { late->Give(StoppingAnswer); },
+    member_ = context_.Join({.end =
+                                 [late = late_](ServerContext::End why) {
+                                   late->Give(why == ServerContext::End::kStopping ? StoppingAnswer : RevokedAnswer);
+                                 },
                              .abandon =
                                  [weak = weak_from_this()] {
                                    if (const auto self = weak.lock()) self->Cut();
-                                 }});
+                                 },
+                             .key_id = request_.key_id});
     late_->Await([weak = weak_from_this()] {
       if (auto self = weak.lock()) {
         const auto executor = self->socket_.get_executor();
@@ -406,6 +448,10 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     // The server may have begun to stop between the check and now.
     if (context_.stopping) late_->Give(StoppingAnswer);
     WatchPeer();
+  }
+
+  static HttpResponse RevokedAnswer() {
+    return ErrorResponse(InvalidArgument("The API key is no longer good.", "", "invalid_api_key"));
   }
 
   static HttpResponse StoppingAnswer() {
@@ -429,8 +475,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     if (late_ == nullptr) return;  // the peer has gone
     given_ = true;
     if (!watching_) return AnswerLate();
-    error_code ignored;
-    socket_.cancel(ignored);  // the read goes on to the answer
+    socket_.cancel();  // the read goes on to the answer
   }
 
   void AnswerLate() {
@@ -454,15 +499,16 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     body_ = std::string();  // it may have been large
     if (keep_alive_) return NextRequest(false);
     // Closing with unread bytes would reset the connection and could take the answer with it.
-    socket_.shutdown(asio::socket_base::shutdown_send, error);
-    if (error) return Cut();
     Arm(kLingerTime);
-    buffer_.clear();
-    Linger();
+    socket_.EndWriting([self = shared_from_this()](error_code failed) {
+      if (failed) return self->Cut();
+      self->buffer_.clear();
+      self->Linger();
+    });
   }
 
   void Linger() {
-    socket_.async_read_some(buffer_.prepare(kReadBytes), [self = shared_from_this()](error_code error, size_t bytes) {
+    socket_.async_drop_some(buffer_.prepare(kReadBytes), [self = shared_from_this()](error_code error, size_t bytes) {
       self->lingered_bytes_ += bytes;
       if (error || self->lingered_bytes_ > kMaxLingerBytes) return self->Cut();
       self->Linger();
@@ -482,37 +528,37 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   }
 
   void OnDeadline() {
-    // A request cut in the middle is told so, once, if nothing is being written.
-    const bool partial = request_begun_ && answer_.empty() && keep_alive_ && !(parser_ && parser_->is_done());
-    if (!partial) return Cut();
-    error_code ignored;
-    HttpResponse response =
-        ErrorResponse(InvalidArgument("The request did not arrive in time.", "", "request_timeout"));
-    const std::string text = WriteAnswer(response, {.keep_alive = false, .request_id = request_id_});
-    socket_.non_blocking(true, ignored);
-    socket_.write_some(asio::buffer(text), ignored);
-    context_.counters.HttpAnswered(response.status);
-    Cut();
+    // Who has sent a part of a request is told.
+    if (!reading_ || !request_begun_ || timed_out_) return Cut();
+    timed_out_ = true;
+    socket_.cancel();
   }
 
   void Cut() {
-    error_code ignored;
     Leave();
     const std::shared_ptr<HttpConnection> self = std::move(self_);
     late_.reset();
     held_.reset();
     timer_.cancel();
-    socket_.close(ignored);
+    socket_.close();
   }
 
-  Socket socket_;
+  NetStream socket_;
   ConnectionTicket ticket_;
   ServerContext& context_;
   Timer timer_;
   boost::beast::flat_buffer buffer_;
   std::optional<Parser> parser_;
+  /// Called for each chunk: its extensions mean nothing here, and others may take them for something.
+  std::function<void(uint64_t, boost::beast::string_view, error_code&)> chunk_header_ =
+      [](uint64_t, boost::beast::string_view extensions, error_code& error) {
+        if (!extensions.empty()) error = http::error::bad_chunk_extension;
+      };
+  RequestHead head_;
+  std::ptrdiff_t fields_ = 0;  // of the head
   bool header_checked_ = false;
-  bool folded_ = false;         // a line of the head went on in the next
+  bool reading_ = false;        // more of the request
+  bool timed_out_ = false;      // which has not come in time
   bool request_begun_ = false;  // its first byte has come
   bool keep_alive_ = true;
   bool upgrade_ = false;
@@ -532,8 +578,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
 
 }  // namespace
 
-void StartHttpConnection(Socket socket, ConnectionTicket ticket, ServerContext& context) {
-  std::make_shared<HttpConnection>(std::move(socket), std::move(ticket), context)->Start();
+void StartHttpConnection(NetStream stream, ConnectionTicket ticket, ServerContext& context) {
+  std::make_shared<HttpConnection>(std::move(stream), std::move(ticket), context)->Start();
 }
 
 }  // namespace ringside

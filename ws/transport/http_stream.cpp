@@ -21,7 +21,7 @@ constexpr std::chrono::milliseconds kLingerTime{2'000};
 
 class HttpStream : public std::enable_shared_from_this<HttpStream> {
  public:
-  HttpStream(Socket socket, ConnectionTicket ticket, ServerContext& context)
+  HttpStream(NetStream socket, ConnectionTicket ticket, ServerContext& context)
       : context_(context),
         ticket_(std::move(ticket)),
         socket_(std::move(socket)),
@@ -29,7 +29,7 @@ class HttpStream : public std::enable_shared_from_this<HttpStream> {
         quiet_(socket_.get_executor()) {}
   ~HttpStream() { Finish(); }
 
-  void Start(const std::string& principal, const HttpResponse& response, AnswerStyle style) {
+  void Start(const HttpRequest& asked, const HttpResponse& response, AnswerStyle style) {
     held_ = response.held;
     outbox_ = std::make_shared<Outbox>([weak = weak_from_this()] {
       if (auto self = weak.lock()) {
@@ -37,11 +37,12 @@ class HttpStream : public std::enable_shared_from_this<HttpStream> {
         asio::post(executor, [self = std::move(self)] { self->Flush(); });
       }
     });
-    member_ = context_.Join({.stop = [outbox = outbox_] { outbox->Close(1012, "server is stopping"); },
+    member_ = context_.Join({.end = EndOf(outbox_),
                              .abandon =
                                  [weak = weak_from_this()] {
                                    if (const auto self = weak.lock()) self->Finish();
-                                 }});
+                                 },
+                             .key_id = asked.key_id});
     style.keep_alive = false;
     comments_ = response.content_type == "text/event-stream";
     chunks_ = style.body == AnswerStyle::Body::kChunks;
@@ -52,7 +53,7 @@ class HttpStream : public std::enable_shared_from_this<HttpStream> {
     // The server may have begun to stop between the check and now.
     if (context_.stopping) outbox_->Close(1012, "server is stopping");
     const Status accepted =
-        context_.workers.Submit(ticket_.Client(principal), 0,
+        context_.workers.Submit(ticket_.Client(asked.principal), 0,
                                 [self = shared_from_this(), stream = response.stream] { self->OpenSource(stream); });
     if (!accepted.ok()) outbox_->Close(1012, "server is busy");
   }
@@ -137,9 +138,9 @@ class HttpStream : public std::enable_shared_from_this<HttpStream> {
   }
 
   void End() {
-    error_code error;
-    socket_.shutdown(asio::socket_base::shutdown_send, error);
-    if (error) return Finish();
+    socket_.EndWriting([self = shared_from_this()](error_code error) {
+      if (error) self->Finish();
+    });
     Arm(deadline_, kLingerTime, [](HttpStream& self) { self.Finish(); });
   }
 
@@ -172,13 +173,12 @@ class HttpStream : public std::enable_shared_from_this<HttpStream> {
     held_.reset();
     deadline_.cancel();
     quiet_.cancel();
-    error_code ignored;
-    socket_.close(ignored);
+    socket_.close();
   }
 
   ServerContext& context_;
   ConnectionTicket ticket_;
-  Socket socket_;
+  NetStream socket_;
   Timer deadline_, quiet_;
   std::shared_ptr<Outbox> outbox_;
   std::shared_ptr<void> source_;  // what pushes into the outbox
@@ -194,9 +194,9 @@ class HttpStream : public std::enable_shared_from_this<HttpStream> {
 
 }  // namespace
 
-void StartHttpStream(Socket socket, ConnectionTicket ticket, ServerContext& context, const std::string& principal,
+void StartHttpStream(NetStream socket, ConnectionTicket ticket, ServerContext& context, const HttpRequest& asked,
                      HttpResponse response, AnswerStyle style) {
-  std::make_shared<HttpStream>(std::move(socket), std::move(ticket), context)->Start(principal, response, style);
+  std::make_shared<HttpStream>(std::move(socket), std::move(ticket), context)->Start(asked, response, style);
 }
 
 }  // namespace ringside

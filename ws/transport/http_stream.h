@@ -4,6 +4,7 @@
 #pragma once
 
 #include "ws/transport/http_text.h"
+#include "ws/transport/net_stream.h"
 #include "ws/transport/server_context.h"
 
 namespace ringside {
@@ -12,7 +13,7 @@ namespace ringside {
 /// Outbox::kEndOfBody ends the body in order; any other cuts it short, so that the peer can tell. A comment line is
 /// sent into a silence of a ping interval, where the body is server-sent events. The peer's going away ends it.
 /// `context` outlives the stream.
-void StartHttpStream(Socket socket, ConnectionTicket ticket, ServerContext& context, const std::string& principal,
+void StartHttpStream(NetStream socket, ConnectionTicket ticket, ServerContext& context, const HttpRequest& asked,
                      HttpResponse response, AnswerStyle style);
 
 }  // namespace ringside

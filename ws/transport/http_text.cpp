@@ -105,7 +105,7 @@ std::optional<HttpTarget> ParseTarget(std::string_view target) {
   if (target.starts_with("http://") || target.starts_with("https://")) {
     const size_t host = target.find("//") + 2;
     const size_t slash = target.find('/', host);
-    if (slash == std::string_view::npos) return std::nullopt;
+    if (slash == std::string_view::npos || slash == host) return std::nullopt;
     out.authority = target.substr(host, slash - host);
     target.remove_prefix(slash);
   }

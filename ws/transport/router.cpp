@@ -37,9 +37,28 @@ bool Match(const std::vector<std::string>& pattern, const std::vector<std::strin
 
 }  // namespace
 
-void Router::Add(std::string method, std::string pattern, Handler handler) {
+void Router::Add(std::string method, std::string pattern, Handler handler, Scopes scope) {
   CHECK(!pattern.empty() && pattern.front() == '/');
-  entries_.push_back({std::move(method), SplitPath(pattern), std::move(handler)});
+  std::vector<std::string> segments = SplitPath(pattern);
+  entries_.push_back({std::move(method), std::move(pattern), std::move(segments), std::move(handler), scope});
+}
+
+int64_t Router::BodyLimit(const HttpRequest& request, int64_t others) const {
+  const auto at = body_bytes_.find(request.path);
+  if (at == body_bytes_.end()) return others;
+  const std::vector<std::string> path = SplitPath(request.path);
+  Parameters values;
+  const auto first = std::find_if(entries_.begin(), entries_.end(),
+                                  [&](const Entry& entry) { return Match(entry.segments, path, values); });
+  return first != entries_.end() && request.scopes.Has(first->scope) ? at->second : others;
+}
+
+std::vector<std::string> Router::Describe() const {
+  std::vector<std::string> routes;
+  for (const Entry& entry : entries_) {
+    routes.push_back(entry.method + " " + entry.pattern + " " + entry.scope.ToString());
+  }
+  return routes;
 }
 
 HttpResponse Router::Route(const HttpRequest& request) const {
@@ -50,6 +69,7 @@ HttpResponse Router::Route(const HttpRequest& request) const {
   const std::vector<std::string>* pattern = nullptr;  // the first that fits
   Parameters values;
   for (const Entry& entry : entries_) {
+    if (!request.scopes.Has(entry.scope)) continue;
     if (pattern != nullptr ? entry.segments != *pattern : !Match(entry.segments, path, values)) continue;
     pattern = &entry.segments;
     if (entry.method == method) return entry.handler(request, values);

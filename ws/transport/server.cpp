@@ -13,6 +13,8 @@
 #include "base/log.h"
 #include "ws/transport/http_connection.h"
 #include "ws/transport/server_context.h"
+#include "ws/transport/tls.h"
+#include "ws/transport/tls_handshake.h"
 
 namespace ringside {
 namespace {
@@ -97,7 +99,11 @@ void Server::State::OnSocket(error_code error, Socket socket) {
     // A peer that stops acknowledging is gone long before TCP gives up by itself.
     const unsigned int timeout_ms = 30'000;
     setsockopt(socket.native_handle(), IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof(timeout_ms));
-    StartHttpConnection(std::move(socket), std::move(ticket), context);
+    if (context.options.tls != nullptr) {
+      StartTlsHandshake(std::move(socket), std::move(ticket), context);
+    } else {
+      StartHttpConnection(NetStream(std::move(socket)), std::move(ticket), context);
+    }
   }
   Accept();
 }
@@ -134,8 +140,8 @@ uint16_t Server::port() const { return state_->local.port(); }
 
 std::string Server::url() const {
   const asio::ip::address address = state_->local.address();
-  return address.is_v6() ? fmt::format("http://[{}]:{}", address.to_string(), port())
-                         : fmt::format("http://{}:{}", address.to_string(), port());
+  return fmt::format("{}://{}{}{}:{}", state_->context.options.tls != nullptr ? "https" : "http",
+                     address.is_v6() ? "[" : "", address.to_string(), address.is_v6() ? "]" : "", port());
 }
 
 void Server::Publish(std::shared_ptr<const Service> service) { state_->context.Publish(std::move(service)); }
@@ -152,7 +158,7 @@ void Server::Stop(std::chrono::milliseconds patience) {
   ServerContext& context = state_->context;
   context.draining = true;
   context.stopping = true;
-  for (const ServerContext::Member& member : context.members()) member.stop();
+  for (const ServerContext::Member& member : context.members()) member.end(ServerContext::End::kStopping);
   const auto deadline = std::chrono::steady_clock::now() + patience;
   while (context.open_sockets() > 0 && std::chrono::steady_clock::now() < deadline) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -163,6 +169,12 @@ void Server::Stop(std::chrono::milliseconds patience) {
   context.workers.Stop();
   for (const ServerContext::Member& member : context.members()) member.abandon();
   context.LetGo();
+}
+
+void Server::CloseRevoked() {
+  for (const ServerContext::Member& member : state_->context.members()) {
+    if (!state_->context.access.IsGood(member.key_id)) member.end(ServerContext::End::kKeyRevoked);
+  }
 }
 
 Status Server::RunOnWorker(const std::string& client, size_t bytes, std::function<void()> call) {

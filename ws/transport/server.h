@@ -21,6 +21,8 @@
 
 namespace ringside {
 
+class TlsCertificate;
+
 /// One upgraded connection's protocol. `on_opened` and `on_message` are called on the server's workers, where they may
 /// block, one at a time and in order; `on_closed` once and last; `busy` on the connection's strand, at any time.
 struct SocketFace {
@@ -49,8 +51,9 @@ struct ServerOptions {
   std::string host = "127.0.0.1";
   uint16_t port = 0;  // 0 = any free one
   AccessOptions access;
-  int io_threads = 2;      // read, write and frame; wait for nothing
-  int worker_threads = 2;  // do everything else
+  const TlsCertificate* tls = nullptr;  // outlives the server; null = plain HTTP
+  int io_threads = 2;                   // read, write and frame; wait for nothing
+  int worker_threads = 2;               // do everything else
   int64_t max_connections = 1024;
   int64_t max_message_bytes = limits::kMaxMessageBytes;  // one WebSocket message or HTTP body
   int64_t bodies_bytes = 256 << 20;  // of all HTTP requests being read or answered, beyond 64 KiB of each
@@ -84,9 +87,12 @@ class Server {
   /// every open WebSocket.
   void Drain(const std::string& announcement);
   /// Closes every WebSocket with 1012 (and cuts every running HTTP answer) behind what waits to be written, answers
-  /// 503 where an answer is still awaited, waits at most `patience` for the peers' answers, then cuts what is left and joins the io threads. Every face has been told
-  /// on_closed when this returns. Sinks may push into outboxes until the server is destroyed.
+  /// 503 where an answer is still awaited, waits at most `patience` for the peers' answers, then cuts what is left and
+  /// joins the io threads. Every face has been told on_closed when this returns. Sinks may push into outboxes until the
+  /// server is destroyed.
   void Stop(std::chrono::milliseconds patience);
+  /// Closes, with 4401, every WebSocket that was opened with a key that is no longer good, and cuts such HTTP answers.
+  void CloseRevoked();
   /// As WorkerPool::Submit: for what a face does later than in answer to a message. Any thread.
   Status RunOnWorker(const std::string& client, size_t bytes, std::function<void()> call);
   WorkerPoolStats workers() const;

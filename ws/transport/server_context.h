@@ -35,10 +35,13 @@ struct ServerContext {
         counters(transport_counters),
         service_(std::move(first)) {}
 
+  /// Why the server ends a connection: it stops, and what is queued still goes out; or the key is no longer good.
+  enum class End { kStopping, kKeyRevoked };
   /// A WebSocket, or an HTTP answer that is still being made, as the server sees it.
   struct Member {
-    std::function<void()> stop;                // the server stops: end it in order. Any thread
+    std::function<void(End)> end;              // any thread
     std::function<void()> abandon;             // io threads have ended: finish without them
+    std::string key_id;                        // with which it was opened; "" = it cannot be revoked
     std::shared_ptr<Outbox> outbox = nullptr;  // for what concerns everyone; null = it is not told
   };
 
@@ -100,6 +103,7 @@ struct ServerContext {
   std::atomic<bool> stopping{false};    // what waits or runs is ended
   std::atomic<int64_t> connections{0};  // sockets of either kind
   std::atomic<uint64_t> sockets_seen{0};
+  std::atomic<int64_t> handshakes{0};  // of TLS, begun and not ended
 
  private:
   mutable std::mutex mutex_;
@@ -109,6 +113,14 @@ struct ServerContext {
   std::unordered_map<uint64_t, std::shared_ptr<void>> held_;  // by open answers
   uint64_t last_held_ = 0;
 };
+
+/// Ends what is written from an outbox.
+inline std::function<void(ServerContext::End)> EndOf(std::shared_ptr<Outbox> outbox) {
+  return [outbox = std::move(outbox)](ServerContext::End why) {
+    why == ServerContext::End::kKeyRevoked ? outbox->Close(4401, "the key is no longer good", /*at_once=*/true)
+                                           : outbox->Close(1012, "server is stopping");
+  };
+}
 
 /// Counts one socket for as long as it lives; handed from the HTTP connection to the WebSocket it becomes.
 class ConnectionTicket {

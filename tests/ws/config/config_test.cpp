@@ -351,6 +351,13 @@ TEST_F(ConfigTest, BadValuesAreRefusedByFlagAndValue) {
                                                      {"--allowed-origins", "example.org"},
                                                      {"--allowed-origins", "https://a.example/path"},
                                                      {"--api-key-file", "/nowhere/keys"},
+                                                     {"--keys-file", ""},
+                                                     {"--allowed-hosts", "a.example:80"},
+                                                     {"--allowed-hosts", "https://a.example"},
+                                                     {"--ssl-keyfile", "/without/a/certificate"},
+                                                     {"--metrics-port", "65536"},
+                                                     {"--metrics-host", ""},
+                                                     {"--max-tokens-per-minute-per-owner", "-1"},
                                                      {"--durability", "disk"},
                                                      {"--session-idle-host", "-1"},
                                                      {"--session-idle-disk", "soon"},
@@ -381,10 +388,30 @@ TEST_F(ConfigTest, APublicAddressWantsAKeyOrAWord) {
   for (const char* host : {"0.0.0.0", "::", "192.168.1.2"}) {
     EXPECT_NE(Refusal({"-m", "m", "--host", host}).find(host), std::string::npos);
     EXPECT_EQ(Refusal({"-m", "m", "--host", host, "--api-key", "k"}), "");
+    EXPECT_EQ(Refusal({"-m", "m", "--host", host, "--keys-file", "k"}), "");
     EXPECT_EQ(Refusal({"-m", "m", "--host", host, "--allow-public"}), "");
   }
   for (const char* host : {"127.0.0.1", "localhost", "::1"})
     EXPECT_EQ(Refusal({"-m", "m", "--host", host}), "") << host;
+}
+
+TEST_F(ConfigTest, WhoMayComeInAndHow) {
+  const ServerConfig config = Parse({"-m", "m", "--keys-file", "/k", "--allowed-hosts", "a.example", "--allowed-hosts",
+                                     "b.example", "--ssl-certfile", "/c", "--ssl-keyfile", "/p", "--metrics-port", "0",
+                                     "--metrics-host", "::1", "--max-tokens-per-minute-per-owner", "60000"});
+  EXPECT_EQ(config.keys_file, "/k");
+  EXPECT_EQ(config.allowed_hosts, Args({"a.example", "b.example"}));
+  EXPECT_EQ(config.tls_certificate, "/c");
+  EXPECT_EQ(config.tls_key, "/p");
+  EXPECT_EQ(config.metrics_port, 0);
+  EXPECT_EQ(config.metrics_host, "::1");
+  EXPECT_EQ(config.max_tokens_per_owner, 60000);
+  const ServerConfig usual = Parse({"-m", "m"});
+  EXPECT_EQ(usual.metrics_port, std::nullopt);
+  EXPECT_EQ(usual.metrics_host, "127.0.0.1");
+  EXPECT_EQ(usual.keys_file + usual.tls_certificate + usual.tls_key, "");
+  EXPECT_EQ(usual.max_tokens_per_owner, 0);
+  EXPECT_EQ(Refusal({"-m", "m", "--ssl-certfile", "/both"}), "");
 }
 
 TEST_F(ConfigTest, KeysFromAFileAndFromTheEnvironment) {

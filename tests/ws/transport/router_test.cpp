@@ -51,6 +51,36 @@ TEST(RouterTest, FindsTheHandlerAndItsParameters) {
   EXPECT_EQ(Ask(router, "HEAD", "/things").body, "list");
 }
 
+TEST(RouterTest, WithoutItsScopeARouteIsNotThere) {
+  Router router;
+  router.Add("POST", "/things/all", Join("admin"), Scopes::Admin());
+  router.Add("GET", "/things/{id}", Join("get"));
+  router.Add("POST", "/things/{id}", Join("post"));
+  router.Add("GET", "/figures", Join("figures"), Scopes::Metrics());
+  router.AllowBody("/things/all", 1000);
+  const auto ask = [&](const std::string& method, const std::string& path, Scopes scopes) {
+    HttpRequest request;
+    request.method = method;
+    request.path = path;
+    request.scopes = scopes;
+    EXPECT_EQ(router.BodyLimit(request, 10), path == "/things/all" && scopes.Has(Scopes::Admin()) ? 1000 : 10);
+    return router.Route(request);
+  };
+  EXPECT_EQ(ask("POST", "/things/all", Scopes::All()).body, "admin");
+  EXPECT_EQ(ask("POST", "/things/all", Scopes::Chat()).body, "post,all") << "as any other name";
+  EXPECT_EQ(ask("GET", "/figures", Scopes::Metrics()).body, "figures");
+  for (const Scopes scopes : {Scopes(), Scopes::Chat(), Scopes::Chat() | Scopes::Admin()}) {
+    const HttpResponse hidden = ask("GET", "/figures", scopes), none = ask("GET", "/nothing", scopes);
+    EXPECT_EQ(hidden.status, 404);
+    EXPECT_EQ(hidden.headers, none.headers);
+    EXPECT_EQ(ask("POST", "/figures", scopes).status, 404) << "no Allow tells of it";
+  }
+  EXPECT_EQ(ask("GET", "/things/x", Scopes::Metrics()).status, 404);
+  EXPECT_EQ(ask("DELETE", "/things/x", Scopes::Metrics()).status, 404);
+  EXPECT_EQ(router.Describe(), (std::vector<std::string>{"POST /things/all admin", "GET /things/{id} chat",
+                                                         "POST /things/{id} chat", "GET /figures metrics"}));
+}
+
 TEST(RouterTest, RefusesWhatItDoesNotKnow) {
   Router router;
   router.Add("GET", "/things/{id}", Join("get"));
@@ -228,9 +258,9 @@ TEST(HealthTest, LivesAtOnceAndIsReadyWhenSaidSo) {
   EXPECT_EQ(ready(), 200);
   EXPECT_EQ(Ask(service.router, "GET", "/readyz").body, R"({"status":"ok"})");
   health.SetStored({.conversations = 3, .chains = 1, .damaged = 2, .checked = true});
-  EXPECT_EQ(nlohmann::json::parse(Ask(service.router, "GET", "/readyz").body),
-            nlohmann::json::parse(
-                R"({"status":"ok","stored":{"conversations":3,"chains":1,"damaged":2,"checked":true}})"));
+  EXPECT_EQ(
+      nlohmann::json::parse(Ask(service.router, "GET", "/readyz").body),
+      nlohmann::json::parse(R"({"status":"ok","stored":{"conversations":3,"chains":1,"damaged":2,"checked":true}})"));
   health.SetNotReady("stopping");
   EXPECT_EQ(ready(), 503);
   EXPECT_EQ(health.NotReadyReason(), "stopping");

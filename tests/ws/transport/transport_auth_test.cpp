@@ -36,7 +36,31 @@ TEST(TransportAuthRules, ALoopbackServerAnswersToItsOwnNamesOnly) {
     const Status status = policy.CheckSource(FromHost(host));
     EXPECT_EQ(status.reason(), "misdirected_request") << host;
   }
-  EXPECT_TRUE(AccessPolicy({{"k"}, {}, "0.0.0.0"}).CheckSource(FromHost("anything.example.org")).ok());
+}
+
+TEST(TransportAuthRules, APublicServerAnswersToAddressesAndAllowedNamesOnly) {
+  // A page of evil.example.org may have that name resolved to this server; it cannot do so with an address.
+  const AccessPolicy policy({.api_keys = {"k"}, .host = "0.0.0.0", .allowed_hosts = {"Chat.example.org"}});
+  for (const char* host : {"10.0.0.1", "10.0.0.1:8080", "[fd00::1]:8080", "localhost", "chat.example.org:443"}) {
+    EXPECT_TRUE(policy.CheckSource(FromHost(host)).ok()) << host;
+  }
+  for (const char* host : {"evil.example.org", "x.chat.example.org", "chat.example.org.evil", "10.0.0.1.nip.io", ""}) {
+    EXPECT_EQ(policy.CheckSource(FromHost(host)).reason(), "misdirected_request") << host;
+  }
+  EXPECT_TRUE(AccessPolicy({.host = "0.0.0.0", .allowed_hosts = {"*"}}).CheckSource(FromHost("any.example.org")).ok());
+}
+
+TEST(TransportAuthRules, WhatAPageOfAnotherSiteLoadsIsRefusedThoughItHasNoOrigin) {
+  const AccessPolicy policy({});
+  AccessRequest request = FromHost("127.0.0.1:80");
+  request.fetch_site = "cross-site";
+  request.fetch_mode = "no-cors";
+  EXPECT_EQ(policy.CheckSource(request).reason(), "origin_not_allowed");
+  request.fetch_mode = "navigate";
+  EXPECT_TRUE(policy.CheckSource(request).ok()) << "a link that somebody follows";
+  request.fetch_site = "same-origin";
+  request.fetch_mode = "cors";
+  EXPECT_TRUE(policy.CheckSource(request).ok());
 }
 
 TEST(TransportAuthRules, OriginsMustBeOwnOrAllowed) {
@@ -54,7 +78,8 @@ TEST(TransportAuthRules, OriginsMustBeOwnOrAllowed) {
 
 TEST(TransportAuthRules, KeysMakePrincipals) {
   const AccessPolicy open({{}, {}, "127.0.0.1"});
-  EXPECT_EQ(open.Authenticate({}).value(), "");
+  EXPECT_EQ(open.Authenticate({})->principal, "");
+  EXPECT_EQ(open.Authenticate({})->scopes, Scopes::All());
 
   const AccessPolicy policy({{"first-key", "second-key"}, {}, "127.0.0.1"});
   const auto with = [&](std::string_view header) {
@@ -62,15 +87,38 @@ TEST(TransportAuthRules, KeysMakePrincipals) {
     request.authorization = header;
     return policy.Authenticate(request);
   };
-  const std::string first = with("Bearer first-key").value();
+  const std::string first = with("Bearer first-key")->principal;
   EXPECT_EQ(first.size(), 32u);
-  EXPECT_EQ(with("bearer   first-key ").value(), first);
-  EXPECT_NE(with("Bearer second-key").value(), first);
+  EXPECT_EQ(with("bearer   first-key ")->principal, first);
+  EXPECT_NE(with("Bearer second-key")->principal, first);
   EXPECT_EQ(first.find("first"), std::string::npos);
   for (const char* header : {"", "Bearer", "Bearer ", "first-key", "Basic first-key", "Bearer first-ke",
                              "Bearer first-key2", "Bearer FIRST-KEY", "Bearer first-key,second-key"}) {
     EXPECT_EQ(with(header).status().reason(), "invalid_api_key") << header;
   }
+}
+
+TEST(TransportAuthRules, AnthropicsClientsHaveAHeaderOfTheirOwn) {
+  const AccessPolicy policy({{"the-key"}, {}, "127.0.0.1"});
+  AccessRequest request;
+  request.api_key = "the-key";
+  EXPECT_TRUE(policy.Authenticate(request).ok());
+  request.authorization = "Bearer other";
+  EXPECT_FALSE(policy.Authenticate(request).ok()) << "the usual header counts";
+}
+
+TEST(TransportAuthRules, ATicketOpensOneSocketAndNothingElse) {
+  TicketBox tickets;
+  const AccessPolicy policy({.api_keys = {"the-key"}, .tickets = &tickets});
+  const std::string ticket = tickets.Issue({"owner:alice", Scopes::All(), ""}, 60).value();
+  AccessRequest request;
+  request.ticket = ticket;
+  EXPECT_FALSE(policy.Authenticate(request).ok()) << "not on a plain request";
+  request.upgrade = true;
+  EXPECT_EQ(policy.Authenticate(request)->principal, "owner:alice");
+  EXPECT_FALSE(policy.Authenticate(request).ok()) << "not twice";
+  request.ticket = "the-key";
+  EXPECT_FALSE(policy.Authenticate(request).ok()) << "a key does not belong into a URL";
 }
 
 TEST(TransportAuthRules, BrowsersPresentTheirKeyAsASubprotocol) {

@@ -1,0 +1,53 @@
+#include "ws/transport/net_stream.h"
+
+#include <boost/asio/ssl/stream.hpp>
+
+#include "ws/transport/tls.h"
+#include "ws/transport/tls_context.h"
+
+namespace ringside {
+
+struct NetStream::Tls {
+  Tls(Socket& tcp, const TlsContext& certificate) : context(certificate), stream(tcp, context.asio()) {}
+  const TlsContext context;  // which may have been replaced meanwhile
+  boost::asio::ssl::stream<Socket&> stream;
+};
+
+NetStream::NetStream(Socket socket)
+    : state_(new State{std::move(socket), {nullptr, [](Tls* tls) { delete tls; }}, {}}) {}
+
+NetStream::NetStream(Socket socket, const TlsContext& context) : NetStream(std::move(socket)) {
+  state_->tls.reset(new Tls(state_->tcp, context));
+}
+
+NetStream::~NetStream() = default;
+NetStream::NetStream(NetStream&&) noexcept = default;
+NetStream& NetStream::operator=(NetStream&&) noexcept = default;
+
+void NetStream::Handshake(std::function<void(error_code)> done) {
+  state_->tls->stream.async_handshake(boost::asio::ssl::stream_base::server, std::move(done));
+}
+
+void NetStream::TlsRead(boost::asio::mutable_buffer buffer, Completion done) {
+  state_->tls->stream.async_read_some(buffer, std::move(done));
+}
+
+void NetStream::TlsWrite(boost::asio::const_buffer buffer, Completion done) {
+  state_->tls->stream.async_write_some(buffer, std::move(done));
+}
+
+void NetStream::EndWriting(std::function<void(error_code)> done) {
+  const auto end_tcp = [this] {
+    error_code error;
+    if (tcp().is_open()) tcp().shutdown(boost::asio::socket_base::shutdown_send, error);
+    return error;
+  };
+  if (!state_->tls) {
+    boost::asio::post(get_executor(), [done = std::move(done), error = end_tcp()] { done(error); });
+    return;
+  }
+  // What the peer sends instead of its own farewell is an error to OpenSSL, and none to us.
+  state_->tls->stream.async_shutdown([end_tcp, done = std::move(done)](error_code) { done(end_tcp()); });
+}
+
+}  // namespace ringside
