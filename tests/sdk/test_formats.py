@@ -41,3 +41,11 @@ def test_any_object_and_a_regular_expression(connection):
     assert answer.output_text.startswith("{")
     yes = ask(connection, "Is the sky blue?", {"type": "regex", "regex": "Yes|No"})
     assert yes.status == "completed" and yes.output_text in {"Yes", "No"}
+
+
+def test_chat_parses_into_the_model(client):
+    answer = client.chat.completions.parse(
+        model=client.models.list().data[0].id, response_format=Person, temperature=0, max_tokens=500,
+        messages=[{"role": "user", "content": "Ada Lovelace is 36 and likes green. Describe her as JSON."}])
+    assert answer.choices[0].finish_reason == "stop"
+    assert "Ada" in answer.choices[0].message.parsed.name
