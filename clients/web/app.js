@@ -159,10 +159,7 @@ function requestOptions(first = false) {
     const next = load(`instructions.next.${conversation.id}`);
     if (next !== null) {
       fields.instructions = next.text;
-      save(`instructions.${conversation.id}`, next);
       save(`instructions.next.${conversation.id}`, null);
-    } else if (first && fields.instructions) {
-      save(`instructions.${conversation.id}`, { text: fields.instructions });
     }
   }
   return fields;
@@ -208,8 +205,6 @@ async function fork(at, then) {
   const from = conversation;
   try {
     const id = await from.fork(at, sidebar.title(from.info));
-    const instructions = load(`instructions.${from.id}`);
-    if (instructions) save(`instructions.${id}`, instructions);
     sidebar.put(await api.getConversation(id));
     if (conversation !== from) return;
     from.forget();
@@ -274,7 +269,7 @@ function onFailure(error) {
 async function settings() {
   if (dialogOpen()) return;
   const open = conversation;
-  const instructions = open && (load(`instructions.next.${open.id}`) ?? load(`instructions.${open.id}`))?.text;
+  const instructions = open && (load(`instructions.next.${open.id}`)?.text ?? open.info?.ringside.instructions);
   const changed = await openSettings(model?.defaults, open && {
     instructions: instructions ?? "",
     apply: (text) => save(`instructions.next.${open.id}`, { text }),

@@ -10,7 +10,7 @@ export class Conversation {
   items = []; // {id, role, text, complete}
   info = null; // the conversation object
   memory = null; // of GET .../memory
-  turns = new Map(); // item id -> its turn's report
+  turns = new Map(); // item id -> the reports of the turns that wrote it
   live = null; // {responseId, itemId, text, tokens, begunAt, firstAt, position}
   pending = null; // {id, text, event, error}: what was asked and is not acknowledged
   connection = { state: "connecting" };
@@ -140,15 +140,17 @@ export class Conversation {
   async #load(answering) {
     this.#answering = answering;
     try {
-      let items, info, memory, of;
+      let items, asked, info, memory, of;
       do {
         of = this.#answering;
-        [items, info, memory] = await Promise.all([
-          of ? api.getInputItems(of) : api.getItems(this.id), api.getConversation(this.id), api.getMemory(this.id),
-        ]);
+        [items, asked] = await Promise.all([api.getItems(this.id), of ? api.getInputItems(of) : []]);
+        [info, memory] = await Promise.all([api.getConversation(this.id), api.getMemory(this.id)]);
         if (this.#closed) return;
+        // It has ended meanwhile, or another has begun: what was read may be of before or of after.
+        if (of === this.#answering) this.#answering = info.ringside.active_response_id ?? "";
       } while (of !== this.#answering);
-      this.items = items;
+      // An answer that goes on is among the items, cut, and not in its own input.
+      this.items = asked.length > items.length ? asked : items;
       this.info = info;
       this.#remember(memory);
       this.loadError = null;
@@ -164,7 +166,13 @@ export class Conversation {
 
   #remember(memory) {
     this.memory = memory;
-    for (const turn of memory.turns) this.turns.set(turn.item_id, turn);
+    this.turns = new Map();
+    for (const turn of memory.turns) this.#addTurn(turn);
+  }
+
+  #addTurn(turn) {
+    if (!this.turns.has(turn.item_id)) this.turns.set(turn.item_id, []);
+    this.turns.get(turn.item_id).push(turn);
   }
 
   #hear(event) {
@@ -199,7 +207,7 @@ export class Conversation {
         return this.#begin(event.response, tell, event.again, quiet);
       case "ringside:session.snapshot":
         this.#begin({ id: event.response_id }, tell, false, true);
-        if (!this.live) return;
+        if (this.live?.responseId !== event.response_id) return;
         this.live.itemId = event.item_id;
         this.live.text = event.text;
         return tell("live");
@@ -240,7 +248,8 @@ export class Conversation {
         this.items.push({ id: `asked-${response.id}`, role: "user", text: asked.text, complete: true });
       }
     }
-    if (again) return tell("messages");
+    // Of what ended before the messages were read, they tell.
+    if (again || (known && response.id !== this.#answering)) return tell("messages");
     if (this.live?.responseId === response.id) return;
     this.live = {
       responseId: response.id, itemId: null, text: "", tokens: 0, begunAt: performance.now(), firstAt: null, asked,
@@ -255,7 +264,8 @@ export class Conversation {
     const live = this.live;
     try {
       const items = await api.getInputItems(live.responseId);
-      if (this.#closed || this.live !== live) return;
+      // An answer that goes on has nothing new before it.
+      if (this.#closed || this.live !== live || items.length <= this.items.length) return;
       this.items = items;
       this.tell("messages");
     } catch {
@@ -278,12 +288,14 @@ export class Conversation {
     if (response.status === "failed") {
       this.#failed(live, response.error?.message || "The answer failed.");
     } else if (item) {
-      this.items.push({
-        id: item.id, role: "assistant", text: item.content.map((part) => part.text).join("") || live.text,
-        complete: item.status === "completed",
-      });
+      const text = item.content.map((part) => part.text).join("") || live.text;
+      const complete = item.status === "completed";
+      const cut = this.items.at(-1);
+      // One that goes on stays one item.
+      if (cut?.id === item.id) Object.assign(cut, { text: cut.text + text, complete });
+      else this.items.push({ id: item.id, role: "assistant", text, complete });
     }
-    this.turns.set(item?.id ?? response.id, {
+    this.#addTurn({
       response_id: response.id, item_id: item?.id ?? "", status: response.status,
       incomplete_reason: response.incomplete_details?.reason ?? null, output_tokens: response.usage?.output_tokens ?? 0,
       ringside: response.ringside,

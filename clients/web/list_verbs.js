@@ -35,7 +35,7 @@ export function listVerbs(sidebar, { onFailure, go, onRenamed, isOpen }) {
       for (const { id } of entry.members) {
         await api.deleteConversation(id);
         sidebar.conversations.delete(id);
-        for (const name of ["draft", "pending", "instructions", "instructions.next"]) save(`${name}.${id}`, null);
+        for (const name of ["draft", "pending", "instructions.next"]) save(`${name}.${id}`, null);
       }
       sidebar.render();
       if (open) go("");

@@ -158,9 +158,13 @@ export class Thread {
       el("span", { "aria-label": `Version ${index + 1} of ${versions.length}` , role: "img" }, `${index + 1}/${versions.length}`), go(1, "right", "Later version"));
   }
 
+  #turnsOf(group) {
+    return group.ids.flatMap((id) => this.#conversation.turns.get(id) ?? []);
+  }
+
   // What the turns of one answer say: how fast, and what the cache was good for.
   #stats(group) {
-    const turns = group.ids.map((id) => this.#conversation.turns.get(id)).filter(Boolean);
+    const turns = this.#turnsOf(group);
     const first = turns[0]?.ringside;
     if (!first) return [];
     const rate = turns.at(-1).ringside.tokens_per_s;
@@ -173,7 +177,7 @@ export class Thread {
   }
 
   #cut(group, isLast) {
-    const turn = this.#conversation.turns.get(group.ids.at(-1));
+    const turn = this.#turnsOf(group).at(-1);
     const why = {
       interrupted: "The server stopped in the middle of this answer.",
       max_output_tokens: "The answer reached its greatest length.",

@@ -127,7 +127,7 @@ def test_the_server_is_killed_in_mid_answer(start, tab, tmp_path):
     expect(page.box).to_have_value("half a thought")
     page.page.keyboard.press("Escape")
     page.settled()
-    assert len([role for role, _ in page.items() if role == "assistant"]) == 2
+    assert len([role for role, _ in page.items() if role == "assistant"]) == 1
     assert page.markup() == page.rendered(page.answer())
 
 
