@@ -394,8 +394,11 @@ void Serving::Publish() {
                                    .max_output_tokens = max_output_tokens()});
   RegisterClientSecretRoutes(service->router, access_.tickets());
   RegisterConversationRoutes(service->router, *sessions_);
-  const auto retry_after_ms = [this] {
-    return metrics_.RetryAfterMs(engine_->stats().turns_waiting, SystemClock::Instance().MonotonicNs());
+  const RetryAfter retry_after_ms = [this](const std::string& principal) {
+    // An owner without tokens waits for them, whatever else there is to wait for.
+    const int64_t tokens_ms = sessions_->TokensWaitMs({principal, 0});
+    return tokens_ms > 0 ? tokens_ms
+                         : metrics_.RetryAfterMs(engine_->stats().turns_waiting, SystemClock::Instance().MonotonicNs());
   };
   RegisterResponseRoutes(service->router, *sessions_, retry_after_ms);
   const RunOnWorker run = [this](const std::string& client, size_t bytes, std::function<void()> call) {

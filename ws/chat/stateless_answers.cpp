@@ -257,7 +257,7 @@ class Answers : public std::enable_shared_from_this<Answers> {
 
   HttpResponse Refusal(const Status& status) const {
     const bool full = status.code() == StatusCode::kOverloaded && service_.retry_after_ms;
-    return format_->Refusal(Renamed(status), full ? service_.retry_after_ms() : 0);
+    return format_->Refusal(Renamed(status), full ? service_.retry_after_ms(caller_.principal) : 0);
   }
 
   /// With the face's own name for the field.

@@ -8,6 +8,7 @@
 
 #include "session/session_table.h"
 #include "ws/chat/answer_writer.h"
+#include "ws/openai/responses.h"
 #include "ws/transport/http.h"
 
 namespace ringside {
@@ -17,10 +18,9 @@ inline constexpr int64_t kMaxChoices = 128;  // of one request, all prompts toge
 /// What the faces of this room need of the server.
 struct ChatService {
   SessionTable& table;
-  /// For how long to stay away where the queue is full.
-  std::function<int64_t()> retry_after_ms;
+  RetryAfter retry_after_ms;
   /// Runs a call of this client on a worker, soon; an error if too much waits.
-  std::function<Status(const std::string& client, size_t bytes, std::function<void()> call)> run_on_worker;
+  RunOnWorker run_on_worker;
 };
 
 struct StatelessRequest {

@@ -67,7 +67,7 @@ EventWriter ResponsesSocket::Impl::Writer(const std::string& stream_id) const {
 }
 
 ResponsesSocket::Impl::Impl(SessionTable& table, std::string principal, std::shared_ptr<Outbox> outbox,
-                            std::function<int64_t()> retry_after_ms, RunOnWorker run)
+                            RetryAfter retry_after_ms, RunOnWorker run)
     : table_(table),
       caller_{std::move(principal), NextConnection()},
       outbox_(std::move(outbox)),
@@ -193,7 +193,7 @@ bool ResponsesSocket::Impl::Start(const std::string& name, const JsonValue& body
     return true;
   }
   const bool full = refused.code() == StatusCode::kOverloaded && retry_after_ms_;
-  outbox_->Push(ErrorFrame(refused, name, full ? retry_after_ms_() : 0));
+  outbox_->Push(ErrorFrame(refused, name, full ? retry_after_ms_(caller_.principal) : 0));
   bool evict = false;
   {
     std::lock_guard lock(mutex_);
@@ -341,7 +341,7 @@ void ResponsesSocket::Impl::Cancel(const JsonValue& event) {
 }
 
 ResponsesSocket::ResponsesSocket(SessionTable& table, std::string principal, std::shared_ptr<Outbox> outbox,
-                                 std::function<int64_t()> retry_after_ms, RunOnWorker run)
+                                 RetryAfter retry_after_ms, RunOnWorker run)
     : impl_(std::make_shared<Impl>(table, std::move(principal), std::move(outbox), std::move(retry_after_ms),
                                    std::move(run))) {}
 ResponsesSocket::~ResponsesSocket() { impl_->OnClosed(); }

@@ -17,13 +17,16 @@ namespace ringside {
 /// too many wait, and it never runs.
 using RunOnWorker = std::function<Status(const std::string& client, size_t bytes, std::function<void()> call)>;
 
+/// When there should be room for a turn of this principal's that was refused for want of it, in milliseconds.
+using RetryAfter = std::function<int64_t(const std::string& principal)>;
+
 class ResponsesSocket {
  public:
-  /// `table` outlives the socket. `principal` is who connected, after authentication. `retry_after_ms` says when there
-  /// should be room for a turn that was refused for want of it; null = not known. `run` starts the turns that waited in
+  /// `table` outlives the socket. `principal` is who connected, after authentication. Without `retry_after_ms` nobody
+  /// knows when there will be room. `run` starts the turns that waited in
   /// a lane; null = the table's own thread does.
   ResponsesSocket(SessionTable& table, std::string principal, std::shared_ptr<Outbox> outbox,
-                  std::function<int64_t()> retry_after_ms = nullptr, RunOnWorker run = nullptr);
+                  RetryAfter retry_after_ms = nullptr, RunOnWorker run = nullptr);
   ~ResponsesSocket();
   ResponsesSocket(const ResponsesSocket&) = delete;
   ResponsesSocket& operator=(const ResponsesSocket&) = delete;
@@ -32,8 +35,8 @@ class ResponsesSocket {
   void OnMessage(std::string_view message);
   /// As ringside:session.resume would.
   void Attach(const ResumeRequest& request);
-  /// The connection is gone. Turns run on, except those that only this connection could see: these are cancelled soon, on
-  /// the table's thread.
+  /// The connection is gone. Turns run on, except those that only this connection could see: these are cancelled soon,
+  /// on the table's thread.
   void OnClosed();
   /// True while an answer is running or waits to run: a close in the middle of it is 1012, never 1000 or 1001.
   bool busy() const;
@@ -45,11 +48,9 @@ class ResponsesSocket {
 
 /// The WebSocket of /v1/responses; `?session=&epoch=&after=&seq=&chain=` attaches at the upgrade, which is refused for
 /// an unknown session. `table` outlives it; the others as above.
-SocketRoute ResponsesRoute(SessionTable& table, std::function<int64_t()> retry_after_ms = nullptr,
-                           RunOnWorker run = nullptr);
+SocketRoute ResponsesRoute(SessionTable& table, RetryAfter retry_after_ms = nullptr, RunOnWorker run = nullptr);
 
 /// Everything of /v1/responses that is no WebSocket. `retry_after_ms` as above.
-void RegisterResponseRoutes(Router& router, SessionTable& table,
-                            const std::function<int64_t()>& retry_after_ms = nullptr);
+void RegisterResponseRoutes(Router& router, SessionTable& table, const RetryAfter& retry_after_ms = nullptr);
 
 }  // namespace ringside

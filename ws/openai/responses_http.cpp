@@ -45,7 +45,7 @@ Result<std::string> ListInput(const SessionTable& table, const HttpRequest& requ
 
 }  // namespace
 
-void RegisterResponseRoutes(Router& router, SessionTable& table, const std::function<int64_t()>& retry_after_ms) {
+void RegisterResponseRoutes(Router& router, SessionTable& table, const RetryAfter& retry_after_ms) {
   using Ids = Router::Parameters;
   const std::string all = "/v1/responses", one = all + "/{id}";
   router.Add("POST", all, [&table, retry_after_ms](const HttpRequest& r, const Ids&) {

@@ -45,8 +45,7 @@ bool IsSentAgain(const HttpRequest& request) {
 
 }  // namespace
 
-HttpResponse CreateResponse(SessionTable& table, const HttpRequest& request,
-                            const std::function<int64_t()>& retry_after_ms) {
+HttpResponse CreateResponse(SessionTable& table, const HttpRequest& request, const RetryAfter& retry_after_ms) {
   JsonValue body;
   HttpDelivery delivery;
   Result<TurnSpec> spec = ReadRequest(request, table.options(), &body, &delivery);
@@ -64,7 +63,7 @@ HttpResponse CreateResponse(SessionTable& table, const HttpRequest& request,
   const Result<TurnTicket> ticket = table.StartTurn(caller, std::move(*spec), nullptr);
   if (!ticket.ok()) {
     const bool full = ticket.status().code() == StatusCode::kOverloaded && retry_after_ms;
-    return ErrorResponse(ticket.status(), full ? retry_after_ms() : 0);
+    return ErrorResponse(ticket.status(), full ? retry_after_ms(request.principal) : 0);
   }
   const std::string& id = ticket->response_id;
   if (delivery.stream) {

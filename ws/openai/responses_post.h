@@ -6,14 +6,14 @@
 #include <functional>
 
 #include "session/session_table.h"
+#include "ws/openai/responses.h"
 #include "ws/transport/http.h"
 
 namespace ringside {
 
 /// POST /v1/responses: the answer whole when it has ended, as a stream of events, or, in the background, as it begins.
-/// `retry_after_ms` says when there should be room for a turn that was refused for want of it; null = not known.
-HttpResponse CreateResponse(SessionTable& table, const HttpRequest& request,
-                            const std::function<int64_t()>& retry_after_ms);
+/// `retry_after_ms` may be null: not known.
+HttpResponse CreateResponse(SessionTable& table, const HttpRequest& request, const RetryAfter& retry_after_ms);
 /// POST /v1/responses/input_tokens: how many tokens the same body's answer would have before it.
 HttpResponse CountInputTokens(SessionTable& table, const HttpRequest& request);
 

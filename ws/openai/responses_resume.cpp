@@ -176,7 +176,7 @@ void ResponsesSocket::Impl::Attach(const ResumeRequest& request, const std::stri
   resumed_.erase(request.session);
 }
 
-SocketRoute ResponsesRoute(SessionTable& table, std::function<int64_t()> retry_after_ms, RunOnWorker run) {
+SocketRoute ResponsesRoute(SessionTable& table, RetryAfter retry_after_ms, RunOnWorker run) {
   SocketRoute route;
   route.admit = [&table](const HttpRequest& request) -> Status {
     if (request.Query("session").empty()) return Status::Ok();
@@ -187,12 +187,8 @@ SocketRoute ResponsesRoute(SessionTable& table, std::function<int64_t()> retry_a
     return table.FindResponse(caller, resume.session).ok() ? Status::Ok() : session.status();
   };
   route.open = [&table, retry_after_ms, run](const HttpRequest& request, std::shared_ptr<Outbox> outbox) {
-    // An owner without tokens waits for them, whatever else there is to wait for.
-    const auto wait_ms = [&table, retry_after_ms, caller = Caller{request.principal, 0}] {
-      const int64_t tokens_ms = table.TokensWaitMs(caller);
-      return tokens_ms > 0 || !retry_after_ms ? tokens_ms : retry_after_ms();
-    };
-    const auto face = std::make_shared<ResponsesSocket>(table, request.principal, std::move(outbox), wait_ms, run);
+    const auto face =
+        std::make_shared<ResponsesSocket>(table, request.principal, std::move(outbox), retry_after_ms, run);
     std::function<void()> attach;
     if (const Result<ResumeRequest> resume = ReadQuery(request); resume.ok() && !resume->session.empty()) {
       attach = [face, resume = *resume] { face->Attach(resume); };

@@ -19,7 +19,7 @@ namespace ringside {
 class ResponsesSocket::Impl : public std::enable_shared_from_this<ResponsesSocket::Impl> {
  public:
   Impl(SessionTable& table, std::string principal, std::shared_ptr<Outbox> outbox,
-       std::function<int64_t()> retry_after_ms, RunOnWorker run);
+       RetryAfter retry_after_ms, RunOnWorker run);
 
   void OnMessage(std::string_view message);
   void OnClosed();
@@ -73,7 +73,7 @@ class ResponsesSocket::Impl : public std::enable_shared_from_this<ResponsesSocke
   SessionTable& table_;
   const Caller caller_;
   const std::shared_ptr<Outbox> outbox_;
-  const std::function<int64_t()> retry_after_ms_;
+  const RetryAfter retry_after_ms_;
   const RunOnWorker run_;
 
   mutable std::mutex mutex_;

@@ -12,7 +12,7 @@ class ChatTest : public ::testing::Test, protected TableFixture {
   ChatTest() {
     RegisterChatRoutes(router,
                        {.table = table,
-                        .retry_after_ms = [] { return int64_t{1500}; },
+                        .retry_after_ms = [](const std::string&) { return int64_t{1500}; },
                         .run_on_worker =
                             [this](const std::string&, size_t, const std::function<void()>& call) {
                               if (workers.ok()) call();

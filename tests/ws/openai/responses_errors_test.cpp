@@ -189,7 +189,7 @@ TEST_F(ResponsesErrorsTest, AFullEngineIsA429) {
   EXPECT_EQ(frame["status"], 429);
   EXPECT_EQ(frame["error"]["code"], "rate_limit_exceeded");
   EXPECT_EQ(frame["error"]["retry_after_ms"], 1000);
-  TestSocket advised(table, "me", [] { return int64_t{4321}; });
+  TestSocket advised(table, "me", [](const std::string&) { return int64_t{4321}; });
   advised.Send(Create());
   EXPECT_EQ(advised.Error()["retry_after_ms"], 4321);
   advised.Send(Create({{"temperature", "hot"}}));

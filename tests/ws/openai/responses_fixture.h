@@ -21,7 +21,7 @@ using Json = nlohmann::ordered_json;
 /// One connection.
 class TestSocket {
  public:
-  explicit TestSocket(SessionTable& table, std::string principal = "me", std::function<int64_t()> retry = nullptr,
+  explicit TestSocket(SessionTable& table, std::string principal = "me", RetryAfter retry = nullptr,
                       RunOnWorker run = nullptr)
       : outbox(std::make_shared<Outbox>([] {})),
         socket(table, std::move(principal), outbox, std::move(retry), std::move(run)) {}

@@ -90,7 +90,7 @@ TEST_F(ResponsesPostTest, WhatIsWrongIsAStatusStreamedOrNot) {
 TEST_F(ResponsesPostTest, AFullQueueSaysWhenToComeBack) {
   engine.Refuse(Overloaded("Too many turns wait."));
   Router busy;
-  RegisterResponseRoutes(busy, table, [] { return int64_t{2'500}; });
+  RegisterResponseRoutes(busy, table, [](const std::string&) { return int64_t{2'500}; });
   HttpRequest request;
   request.method = "POST";
   request.path = "/v1/responses";
