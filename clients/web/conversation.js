@@ -204,7 +204,8 @@ export class Conversation {
     const tell = quiet ? () => {} : this.tell;
     switch (event.type) {
       case "response.created":
-        return this.#begin(event.response, tell, event.again, quiet);
+        // It may be told after the messages were read that know of it already.
+        return this.#begin(event.response, tell, event.again, quiet || event.response.id === this.#answering);
       case "ringside:session.snapshot":
         this.#begin({ id: event.response_id }, tell, false, true);
         if (this.live?.responseId !== event.response_id) return;

@@ -1,5 +1,6 @@
 """What a person does with the page: asks, stops, goes on, asks again, edits, reloads, loses the server, opens two windows."""
 
+import json
 import re
 
 from chat_page import ENDLESS, GOES_ON
@@ -349,3 +350,17 @@ def test_drafts_are_each_conversations_own(server, tab):
 
 def test_no_page(start):
     assert start("--no-ui").get("/")[0] == 404
+
+
+def test_what_is_read_out(server, tab):
+    page = tab(server)
+    # The first stop leads past the list.
+    page.page.keyboard.press("Tab")
+    page.page.evaluate("() => document.activeElement.blur()")
+    page.page.locator(".skip").focus()
+    page.page.keyboard.press("Enter")
+    expect(page.box).to_be_focused()
+    page.ask_and_wait("Say it aloud", max_output_tokens=20)
+    expect(page.page.locator("[aria-live=polite]#live")).to_contain_text("The answer is complete.")
+    spoken = page.page.locator("#live").text_content()
+    assert json.dumps(page.shown())[1:20] in json.dumps(spoken)

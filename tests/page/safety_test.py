@@ -1,6 +1,5 @@
 """Nothing that a model, a title or an address says runs, loads or leads where it must not; and who does not see the page can use it."""
 
-import json
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -196,17 +195,3 @@ def test_accessibility(server, tab, scheme, width):
         expect(page.page.get_by_role("dialog")).to_be_visible()
         assert violations(page.page) == []
         page.page.keyboard.press("Escape")
-
-
-def test_what_is_read_out(server, tab):
-    page = tab(server)
-    # The first stop leads past the list.
-    page.page.keyboard.press("Tab")
-    page.page.evaluate("() => document.activeElement.blur()")
-    page.page.locator(".skip").focus()
-    page.page.keyboard.press("Enter")
-    expect(page.box).to_be_focused()
-    page.ask_and_wait("Say it aloud", max_output_tokens=20)
-    expect(page.page.locator("[aria-live=polite]#live")).to_contain_text("The answer is complete.")
-    spoken = page.page.locator("#live").text_content()
-    assert json.dumps(page.shown())[1:20] in json.dumps(spoken)
