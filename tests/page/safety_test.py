@@ -1,6 +1,5 @@
 """Nothing that a model, a title or an address says runs, loads or leads where it must not; and who does not see the page can use it."""
 
-
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
