@@ -5,7 +5,6 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -41,10 +40,7 @@ int Run(const Options& options) {
 /// `ringside keys` is `ringside-server keys`: what is in a keys file is the server's business. Returns if it cannot
 /// run.
 int RunKeys(char** argv) {
-  std::error_code error;
-  const auto beside = std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / "ringside-server";
-  const std::string server = std::filesystem::exists(beside, error) ? beside.string() : "ringside-server";
-  execvp(server.c_str(), argv);
+  execvp(ServerProgram().c_str(), argv);
   std::fprintf(stderr, "ringside: cannot run ringside-server, which looks after keys: %s\n", std::strerror(errno));
   return 1;
 }

@@ -28,12 +28,6 @@ constexpr auto kLookEvery = std::chrono::milliseconds(50);
 constexpr size_t kShownLogLines = 5;
 constexpr int kStoreInUse = 73;  // an exit code of the server
 
-std::string ServerProgram() {
-  std::error_code error;
-  const auto beside = std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / "ringside-server";
-  return std::filesystem::exists(beside, error) ? beside.string() : "ringside-server";
-}
-
 /// $XDG_DATA_HOME/ringside/run or ~/.local/share/ringside/run; "" if there is no such folder.
 std::string DataFolder() {
   const char* data = std::getenv("XDG_DATA_HOME");
@@ -72,6 +66,12 @@ std::string LastLines(const std::string& text) {
 }
 
 }  // namespace
+
+std::string ServerProgram() {
+  std::error_code error;
+  const auto beside = std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / "ringside-server";
+  return std::filesystem::exists(beside, error) ? beside.string() : "ringside-server";
+}
 
 Outcome<std::unique_ptr<OwnServer>> OwnServer::Start(const std::string& model, std::string store_path) {
   const std::string state = StateFolder();

@@ -12,11 +12,13 @@
 
 namespace ringside::client {
 
+/// The ringside-server that lies beside this program, or else the one on the PATH.
+std::string ServerProgram();
+
 class OwnServer {
  public:
-  /// Starts the ringside-server that lies beside this program, or else the one on the PATH, and waits until it answers.
-  /// Its log goes to a file in the user's state folder. `store_path` "": ringside/run in the user's data folder. Fails,
-  /// with the last lines of its log, if it ends.
+  /// Starts the ServerProgram and waits until it answers. Its log goes to a file in the user's state folder.
+  /// `store_path` "": ringside/run in the user's data folder. Fails, with the last lines of its log, if it ends.
   static Outcome<std::unique_ptr<OwnServer>> Start(const std::string& model, std::string store_path);
   /// Lets it save what it has, and waits for its end.
   ~OwnServer();

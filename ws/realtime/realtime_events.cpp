@@ -1,26 +1,11 @@
 #include "ws/realtime/realtime_events.h"
 
 #include "ws/json/json_writer.h"
+#include "ws/openai/responses_objects.h"
 #include "ws/transport/http.h"
 
 namespace ringside {
 namespace {
-
-const char* StatusOf(const Response& response) {
-  switch (response.status) {
-    case ResponseStatus::kInProgress:
-      return "in_progress";
-    case ResponseStatus::kCompleted:
-      return "completed";
-    case ResponseStatus::kIncomplete:
-      return "incomplete";
-    case ResponseStatus::kCancelled:
-      return "cancelled";
-    case ResponseStatus::kFailed:
-      return "failed";
-  }
-  return "failed";
-}
 
 void WriteStatusDetails(JsonWriter& json, const Response& response) {
   json.Key("status_details");
@@ -28,11 +13,9 @@ void WriteStatusDetails(JsonWriter& json, const Response& response) {
     json.Null();
     return;
   }
-  json.BeginObject().Field("type", StatusOf(response));
+  json.BeginObject().Field("type", ResponseStatusName(response.status));
   if (response.status == ResponseStatus::kCancelled) json.Field("reason", "client_cancelled");
-  if (response.status == ResponseStatus::kIncomplete) {
-    json.Field("reason", response.incomplete_reason.empty() ? "max_output_tokens" : response.incomplete_reason);
-  }
+  if (response.status == ResponseStatus::kIncomplete) json.Field("reason", IncompleteReason(response));
   if (response.status == ResponseStatus::kFailed) {
     const WireError error = MapStatus(response.error);
     json.Key("error").BeginObject().Field("type", error.type).Field("code", error.code);
@@ -53,7 +36,7 @@ void WriteUsage(JsonWriter& json, const Response& response) {
 std::string ResponseMembers(const Response& response, const RealtimeAsked& asked, const std::string& item) {
   JsonWriter json;
   json.BeginObject().Field("object", "realtime.response").Field("id", response.id);
-  json.Field("status", StatusOf(response));
+  json.Field("status", ResponseStatusName(response.status));
   WriteStatusDetails(json, response);
   json.Key("output").BeginArray();
   if (!item.empty()) json.Raw(item);
