@@ -16,6 +16,7 @@
 
 #include "clients/bench/sse_reader.h"
 #include "clients/wire/io_runtime_impl.h"
+#include "clients/wire/wire_stream.h"
 
 namespace ringside::client {
 namespace {
@@ -32,7 +33,7 @@ constexpr size_t kMostBodyBytes = 64 * 1024;  // of a refusal that is kept
 class BeastHttpStream final : public HttpStream, public std::enable_shared_from_this<BeastHttpStream> {
  public:
   BeastHttpStream(asio::io_context& context, const ServerUrl& url, Handlers handlers)
-      : url_(url), handlers_(std::move(handlers)), resolver_(context), stream_(context) {}
+      : url_(url), handlers_(std::move(handlers)), resolver_(context), stream_(context, url) {}
 
   void Start(const std::string& api_key, const std::string& path, std::string body) {
     request_.version(11);
@@ -50,10 +51,13 @@ class BeastHttpStream final : public HttpStream, public std::enable_shared_from_
     auto self = shared_from_this();
     resolver_.async_resolve(url_.host, std::to_string(url_.port), [self](error_code error, const auto& found) {
       if (error) return self->Finish("cannot find the host " + self->url_.host);
-      self->stream_.expires_after(kConnectTimeout);
-      self->stream_.async_connect(found, [self](error_code connect_error, const tcp::endpoint&) {
+      self->stream_.next_layer().expires_after(kConnectTimeout);
+      self->stream_.next_layer().async_connect(found, [self](error_code connect_error, const tcp::endpoint&) {
         if (connect_error) return self->Finish(connect_error.message());
-        self->Write();
+        self->stream_.Handshake([self](error_code tls_error) {
+          if (tls_error) return self->Finish(self->stream_.Explain(tls_error));
+          self->Write();
+        });
       });
     });
   }
@@ -63,14 +67,14 @@ class BeastHttpStream final : public HttpStream, public std::enable_shared_from_
     handlers_ = {};
     resolver_.cancel();
     error_code ignored;
-    stream_.socket().close(ignored);
+    stream_.next_layer().socket().close(ignored);
   }
 
  private:
   void Write() {
-    stream_.expires_never();
+    stream_.next_layer().expires_never();
     error_code ignored;
-    stream_.socket().set_option(tcp::no_delay(true), ignored);
+    stream_.next_layer().socket().set_option(tcp::no_delay(true), ignored);
     auto self = shared_from_this();
     http::async_write(stream_, request_, [self](error_code error, size_t) {
       if (error) return self->Finish(error.message());
@@ -120,7 +124,7 @@ class BeastHttpStream final : public HttpStream, public std::enable_shared_from_
   const ServerUrl url_;
   Handlers handlers_;
   tcp::resolver resolver_;
-  beast::tcp_stream stream_;
+  WireStream stream_;
   http::request<http::string_body> request_;
   http::response_parser<http::buffer_body> parser_;
   beast::flat_buffer incoming_;

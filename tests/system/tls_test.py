@@ -109,8 +109,8 @@ def test_stock_clients_over_tls(secure, authority):
 
 def test_our_own_client_over_tls(secure, authority):
     def ringside(*args, scheme="https", host="127.0.0.1"):
-        verb, *rest = args
-        command = [os.environ["RINGSIDE_CLIENT"], verb, "--url", f"{scheme}://{host}:{secure.port}", *rest]
+        verbs = args[:2] if args[0] == "bench" else args[:1]
+        command = [os.environ["RINGSIDE_CLIENT"], *verbs, "--url", f"{scheme}://{host}:{secure.port}", *args[len(verbs):]]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("RINGSIDE_") and not name.startswith("SSL_CERT")}
         return subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=PATIENCE_S, env=environment)
 
@@ -118,6 +118,9 @@ def test_our_own_client_over_tls(secure, authority):
         done = ringside("chat", "--cacert", authority.file, "--max-tokens", "8", "Hello", scheme=scheme)
         assert done.returncode == 0 and done.stdout.strip(), done.stderr
     assert ringside("sessions", "--cacert", authority.file, host="localhost").returncode == 0
+    for protocol in ("chat", "responses-ws"):
+        done = ringside("bench", "load", "--cacert", authority.file, "--protocol", protocol, "-n", "1", "--turns", "1", "--think", "0", "--max-tokens", "4")
+        assert done.returncode == 0, done.stderr
     assert ringside("sessions", "--insecure").returncode == 0
     refused = ringside("sessions")
     assert refused.returncode == 1 and "certificate is not trusted" in refused.stderr and "--cacert" in refused.stderr, refused.stderr
