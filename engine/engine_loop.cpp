@@ -279,6 +279,7 @@ void EngineLoop::Step() {
   std::optional<LaunchedStep> next;
   if (MayRunAhead()) next = LaunchAhead();
   Conclude(*launched_);
+  if (next && next->unchosen) Choose(&*next);
   launched_ = std::move(next);
   // A turn that has ended has a row in the next step, which is that of its last token: right, and of no further use.
   if (std::any_of(running_.begin(), running_.end(), [](auto& turn) { return turn->finished().has_value(); })) {
@@ -327,13 +328,16 @@ EngineLoop::LaunchedStep EngineLoop::Launch() {
 }
 
 bool EngineLoop::MayRunAhead() const {
-  return network_.runs_ahead() && launched_->choosing.size() == running_.size() &&
-         std::all_of(running_.begin(), running_.end(), [](auto& turn) { return turn->CanRunAhead(); });
+  if (!network_.runs_ahead() || launched_->choosing.size() != running_.size()) return false;
+  const auto foresees = [](auto& turn) { return turn->Foresees(); };
+  return std::ranges::all_of(running_, [](auto& turn) { return turn->CanRunAhead(); }) &&
+         (running_.size() <= kMostUnchosenRows || std::ranges::all_of(running_, foresees));
 }
 
 EngineLoop::LaunchedStep EngineLoop::LaunchAhead() {
   LaunchedStep step;
   step.choosing = launched_->choosing;
+  step.unchosen = !std::ranges::all_of(step.choosing, [](RunningTurn* turn) { return turn->Foresees(); });
   const size_t rows = step.choosing.size();
   std::vector<TokenId> awaited(rows);
   std::vector<StepPart> parts;
@@ -341,13 +345,21 @@ EngineLoop::LaunchedStep EngineLoop::LaunchAhead() {
   for (size_t i = 0; i < rows; ++i) {
     awaited[i] = AwaitedToken(i);
     parts.push_back({step.choosing[i]->sequence()->cache(), {&awaited[i], 1}, StepPart::Logits::kLast});
-    choices.push_back(step.choosing[i]->RunAhead());
+    if (!step.unchosen) choices.push_back(step.choosing[i]->ChoiceAhead());
+    step.choosing[i]->RunAhead();
   }
-  network_.Begin(parts, choices);
+  step.unchosen ? network_.BeginUnchosen(parts) : network_.Begin(parts, choices);
   ++counts_.steps;
   counts_.tokens_decoded += rows;
   for (const RunningTurn* turn : step.choosing) timelines_[turn->timeline_id()].last_used = counts_.steps;
   return step;
+}
+
+void EngineLoop::Choose(LaunchedStep* step) {
+  std::vector<TokenChoice> choices;
+  for (RunningTurn* turn : step->choosing) choices.push_back(turn->Choice());  // of one that has ended: for nobody
+  network_.Choose(choices);
+  step->unchosen = false;
 }
 
 void EngineLoop::Conclude(const LaunchedStep& step) {

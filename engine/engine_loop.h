@@ -161,6 +161,7 @@ class EngineLoop {
     std::vector<RunningTurn*> prefilling;  // the others
     int64_t begun_ns = 0;
     int64_t prefilled = 0;  // tokens, if some of them are a prefill's
+    bool unchosen = false;  // how its tokens are chosen has not been said yet
   };
   /// Gives the network a step and takes its tokens; or, where it runs ahead, those of the step before.
   void Step();
@@ -168,6 +169,8 @@ class EngineLoop {
   /// Whether all that runs can be launched once more before the tokens of `launched_` are known.
   bool MayRunAhead() const;
   LaunchedStep LaunchAhead();
+  /// Says how the tokens of a step are chosen that was launched ahead of what that depends on.
+  void Choose(LaunchedStep* step);
   /// Waits for a step and hands its tokens out.
   void Conclude(const LaunchedStep& step);
   /// The step that is under way, if there is one: after it nothing is known to the device only.

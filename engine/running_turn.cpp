@@ -78,13 +78,8 @@ TokenChoice RunningTurn::Choice() {
 bool RunningTurn::CanRunAhead() const {
   const auto length = static_cast<int64_t>(request_.tokens.size());
   const auto generated = length - static_cast<int64_t>(prompt_tokens_);
-  return remaining_ == 0 && !ahead_ && !matcher_ && length + 1 < session_len_ &&
-         (request_.max_tokens < 0 || generated + 1 < request_.max_tokens) && sampler_->Foresees();
-}
-
-TokenChoice RunningTurn::RunAhead() {
-  ahead_ = true;
-  return sampler_->Choice(static_cast<int64_t>(request_.tokens.size()) + 1);
+  return remaining_ == 0 && !ahead_ && length + 1 < session_len_ &&
+         (request_.max_tokens < 0 || generated + 1 < request_.max_tokens);
 }
 
 void RunningTurn::Take(const ChosenToken& chosen, int64_t now_ns) {

@@ -49,10 +49,14 @@ class RunningTurn {
   TokenChoice Choice();
   /// That token is here: appends, emits. Ends the turn by setting finished().
   void Take(const ChosenToken& chosen, int64_t now_ns);
-  /// Whether the token that the model has been asked for may be fed, and the one after it chosen, before it is known.
+  /// Whether the token that the model has been asked for may be fed before it is known.
   bool CanRunAhead() const;
-  /// The model is given that token unseen: how the one after it is chosen.
-  TokenChoice RunAhead();
+  /// Whether how the one after it is chosen does not depend on it.
+  bool Foresees() const { return !matcher_ && sampler_->Foresees(); }
+  /// How that one is chosen, where it is foreseen.
+  TokenChoice ChoiceAhead() { return sampler_->Choice(static_cast<int64_t>(request_.tokens.size()) + 1); }
+  /// The model is given the awaited token unseen.
+  void RunAhead() { ahead_ = true; }
   /// A turn without logits (warm-up) has computed everything.
   void FinishPrefill() { finished_ = FinishReason::kStop; }
 

@@ -96,6 +96,8 @@ class Backend {
   virtual void CopyOnDevice(void* to, const void* from, size_t bytes) = 0;
   /// Returns when everything issued before has been done, copies of slabs apart.
   virtual void Synchronize() = 0;
+  /// Sends what was issued so far on its way; what is issued before the next Submit belongs to the same submission.
+  virtual void Flush() {}
   /// Sends everything issued so far on its way, if possible without waiting for it; returns a number to wait for, never
   /// 0. At most two submissions are under way: a third waits for the first. Synchronize submits, too.
   virtual uint64_t Submit() {

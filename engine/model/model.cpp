@@ -8,7 +8,7 @@
 namespace ringside {
 namespace {
 
-constexpr int64_t kLogitRows = 128;  // rows of logits on the device at a time
+constexpr auto kLogitRows = static_cast<int64_t>(kMostUnchosenRows);  // of logits on the device at a time
 
 std::vector<const Weight*> Pointers(const std::vector<Weight>& weights) {
   std::vector<const Weight*> out;
@@ -263,6 +263,20 @@ void Model::Begin(std::span<const StepPart> parts, std::span<const TokenChoice> 
     const auto begin = static_cast<size_t>(first), count = static_cast<size_t>(rows.rows);
     backend().ChooseTokens(rows, choices.subspan(begin, count), std::span(begun.chosen).subspan(begin, count));
   });
+  begun.submission = backend().Submit();
+}
+
+void Model::BeginUnchosen(std::span<const StepPart> parts) {
+  const Tensor stream = state_->Hidden(parts);
+  CHECK_LE(state_->step.wanted_rows.size(), kMostUnchosenRows);
+  state_->Logits(stream, [&](int64_t, Tensor rows) { state_->unchosen = rows; });
+  backend().Flush();
+}
+
+void Model::Choose(std::span<const TokenChoice> choices) {
+  BegunStep& begun = state_->begun.emplace_back();
+  begun.chosen.resize(choices.size());
+  backend().ChooseTokens(state_->unchosen, choices, begun.chosen);
   begun.submission = backend().Submit();
 }
 

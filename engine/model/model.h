@@ -51,6 +51,8 @@ class Model final : public Network {
   void Forward(std::span<const StepPart> parts, std::span<float> logits);
   /// The same step, ending in tokens; the logits stay on the device.
   void Begin(std::span<const StepPart> parts, std::span<const TokenChoice> choices) override;
+  void BeginUnchosen(std::span<const StepPart> parts) override;
+  void Choose(std::span<const TokenChoice> choices) override;
   void Finish(std::span<ChosenToken> chosen) override;
 
  private:

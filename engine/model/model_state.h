@@ -63,6 +63,7 @@ struct Model::State {
   ModelScratch scratch;
   ModelStep step;
   std::deque<BegunStep> begun;
+  Tensor unchosen;  // logits that wait for Choose
 
   Status LoadGguf(const std::string& path);
   Status LoadHuggingFace(const std::string& folder);

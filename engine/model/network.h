@@ -13,6 +13,9 @@ namespace ringside {
 
 class Backend;
 
+/// Rows whose logits may wait for their choices (Network::BeginUnchosen).
+constexpr size_t kMostUnchosenRows = 128;
+
 /// One sequence's part of a step: tokens appended to its cache at its next positions.
 struct StepPart {
   KvCache* cache = nullptr;
@@ -40,7 +43,14 @@ class Network {
   /// for, part after part. Each part has a cache of its own, of this network's shape; ids are below the vocabulary
   /// size. Does not wait for the tokens where the network runs ahead, and a second step may begin before the first is
   /// finished.
-  virtual void Begin(std::span<const StepPart> parts, std::span<const TokenChoice> choices) = 0;
+  virtual void Begin(std::span<const StepPart> parts, std::span<const TokenChoice> choices) {
+    BeginUnchosen(parts);
+    Choose(choices);
+  }
+  /// The same in two calls, of a step that asks for at most kMostUnchosenRows rows of logits: it is on its way before
+  /// anyone knows how its tokens are chosen. Only a Finish of the step before it may come between the two.
+  virtual void BeginUnchosen(std::span<const StepPart> parts) = 0;
+  virtual void Choose(std::span<const TokenChoice> choices) = 0;
   /// Waits for the oldest step begun and gives its tokens, one a choice.
   virtual void Finish(std::span<ChosenToken> chosen) = 0;
 };

@@ -30,6 +30,7 @@ class CudaBackend final : public Backend {
   void CopyToHost(void* host, const void* device, size_t bytes) override;
   void CopyOnDevice(void* to, const void* from, size_t bytes) override;
   void Synchronize() override;
+  void Flush() override;
   uint64_t Submit() override;
   void WaitFor(uint64_t submission) override;
   bool runs_ahead() const override { return true; }
@@ -69,7 +70,6 @@ class CudaBackend final : public Backend {
   Result<Weight> LoadQuantised(const HostTensor& host);
 
   void Record(const StepOp& op, int64_t rows);
-  void Flush();
   /// What is recorded, as a graph if such a step is likely to come again.
   void PlayPending();
   /// What is recorded, without keeping a graph.

@@ -1,6 +1,7 @@
 // Measures what a format costs: compiling it, a mask for each token (mean and 99th percentile, of answers whose states
 // are new and of later ones), and answers of the model under it against free ones. Prints one JSON object a format.
-//   grammar_bench --model MODEL.gguf [--answers 20] [--threads 2] [--tokens 200]
+//   grammar_bench --model MODEL.gguf [--device cpu|cuda] [--conversations 1] [--answers 20] [--threads 2] [--tokens
+//   200]
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -122,42 +123,62 @@ class EndSink final : public TokenSink {
   TurnEnd end_;
 };
 
-/// Milliseconds a token, after the first.
-double TokenMs(Engine& engine, const Tokenizer& tokenizer, const std::shared_ptr<const Grammar>& grammar,
-               int64_t tokens) {
+struct Said {
+  std::vector<int64_t> lengths;  // tokens of each conversation's answer
+  double token_ms = 0;           // mean, after the first tokens
+};
+
+/// One answer of each of as many conversations as there are lengths, all at once, each at most so long.
+Said Answer(Engine& engine, const Tokenizer& tokenizer, const std::shared_ptr<const Grammar>& grammar,
+            const std::vector<int64_t>& lengths) {
   static TurnId turn = 0;
-  TurnRequest request;
-  request.turn = request.timeline = ++turn;
   const TextPiece prompt{"Here is a JSON document with everything that there is to know about it:\n", false};
-  request.tokens = tokenizer.EncodeAll({&prompt, 1});
-  request.window = {4, 1024, Eviction::kTurn};
-  request.sampling.seed = 5;
-  request.sampling.top_p = 0.9;
-  request.max_tokens = tokens;
-  request.grammar = grammar;
-  const auto sink = std::make_shared<EndSink>();
-  request.sink = sink;
-  MustBeOk(engine.Submit(std::move(request)));
-  const TurnEnd end = sink->Wait();
-  MustBeOk(end.error);
-  return end.output.size() < 2 ? 0 : end.times.decode_ms / static_cast<double>(end.output.size() - 1);
+  std::vector<std::shared_ptr<EndSink>> sinks;
+  for (const int64_t length : lengths) {
+    TurnRequest request;
+    request.turn = request.timeline = ++turn;
+    request.tokens = tokenizer.EncodeAll({&prompt, 1});
+    request.window = {4, 1024, Eviction::kTurn};
+    request.sampling.seed = 5 + sinks.size();
+    request.sampling.top_p = 0.9;
+    request.max_tokens = length;
+    request.grammar = grammar;
+    request.sink = sinks.emplace_back(std::make_shared<EndSink>());
+    MustBeOk(engine.Submit(std::move(request)));
+  }
+  Said said;
+  double ms = 0;
+  int64_t gaps = 0;
+  for (const auto& sink : sinks) {
+    const TurnEnd end = sink->Wait();
+    MustBeOk(end.error);
+    said.lengths.push_back(std::ssize(end.output));
+    gaps += std::ssize(end.output) - 1;
+    ms += end.times.decode_ms;
+  }
+  for (size_t i = 0; i < sinks.size(); ++i) engine.Close(turn - i);
+  said.token_ms = gaps > 0 ? ms / static_cast<double>(gaps) : 0;
+  return said;
 }
 
 int Main(int argc, char** argv) {
   std::string model_path;
+  std::string device = "cpu";
   int answers = 20, threads = 2, rounds = 5;
-  int64_t tokens = 200;
+  int64_t tokens = 200, conversations = 1;
   CLI::App app("Measures what a format costs.");
   app.add_option("--model", model_path)->required();
   app.add_option("--answers", answers);
   app.add_option("--threads", threads);
   app.add_option("--rounds", rounds);
   app.add_option("--tokens", tokens);
+  app.add_option("--device", device)->check(CLI::IsMember({"cpu", "cuda"}));
+  app.add_option("--conversations", conversations);
   CLI11_PARSE(app, argc, argv);
-  const auto backend = MustHave(MakeCpuBackend({.threads = threads}));
+  const auto backend = device == "cpu" ? MustHave(MakeCpuBackend({.threads = threads})) : MustHave(MakeCudaBackend({}));
   const auto model = MustHave(Model::Load(model_path, *backend));
   const auto tokenizer = MustHave(MakeTokenizer(model->tokenizer_data()));
-  const auto engine = MustHave(Engine::Start(*model, *tokenizer, {.slots = 2, .memory_len = 1024}));
+  const auto engine = MustHave(Engine::Start(*model, *tokenizer, {.slots = conversations + 1, .memory_len = 1024}));
   GrammarCache cache(*tokenizer);
   (void)MustHave(cache.Get({AnswerFormat::Kind::kRegex, "a", ""}));  // the vocabulary's tree
   for (const Named& one : Formats()) {
@@ -168,11 +189,13 @@ int Main(int argc, char** argv) {
     Answers writer(*tokenizer, grammar);
     writer.Write(&cold);
     for (int i = 0; i < answers; ++i) writer.Write(&warm);
-    // In turn, so that both see the same machine.
+    // In turn, so that both see the same machine; the free ones as long as those under the format.
     Times free, bound;
+    const std::vector<int64_t> most(static_cast<size_t>(conversations), tokens);
     for (int i = 0; i < rounds; ++i) {
-      free.us.push_back(TokenMs(*engine, *tokenizer, nullptr, tokens));
-      bound.us.push_back(TokenMs(*engine, *tokenizer, grammar, tokens));
+      const Said said = Answer(*engine, *tokenizer, grammar, most);
+      bound.us.push_back(said.token_ms);
+      free.us.push_back(Answer(*engine, *tokenizer, nullptr, said.lengths).token_ms);
     }
     std::ranges::sort(free.us), std::ranges::sort(bound.us);
     fmt::print(

@@ -28,17 +28,6 @@ class WatchedNetwork final : public ForwardingNetwork {
   WatchedNetwork(Network& network, Watch before, Watch after)
       : ForwardingNetwork(network), before_(std::move(before)), after_(std::move(after)) {}
 
-  void Begin(std::span<const StepPart> parts, std::span<const TokenChoice> choices) override {
-    for (const StepPart& part : parts) {
-      if (part.cache->ring().next() == 0) FillWithNaN(*part.cache);
-    }
-    if (before_) before_(parts);
-    ForwardingNetwork::Begin(parts, choices);
-    if (after_) {
-      backend().Synchronize();
-      after_(parts);
-    }
-  }
   /// What a slab that was freed holds: nothing that anyone may read.
   void FillWithNaN(const KvCache& cache) {
     nan_.assign(static_cast<size_t>(cache.shape().slab_bytes()), 0xff);
@@ -47,6 +36,18 @@ class WatchedNetwork final : public ForwardingNetwork {
   }
 
  private:
+  void Before(std::span<const StepPart> parts) override {
+    for (const StepPart& part : parts) {
+      if (part.cache->ring().next() == 0) FillWithNaN(*part.cache);
+    }
+    if (before_) before_(parts);
+  }
+  void After(std::span<const StepPart> parts) override {
+    if (!after_) return;
+    backend().Synchronize();
+    after_(parts);
+  }
+
   const Watch before_, after_;
   std::vector<uint8_t> nan_;
 };

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <future>
 #include <random>
 #include <thread>
 
@@ -16,13 +17,17 @@ constexpr RingWindow kWindow{4, 24, Eviction::kTurn};
 // Each test twice: the network is waited for after every step, or given the next one before its tokens are known.
 class EngineTest : public testing::TestWithParam<bool> {
  protected:
-  void Start(EngineOptions options, int64_t memory_len = kWindow.memory_len) {
+  std::unique_ptr<Engine> EngineOn(Network& network, EngineOptions options, int64_t memory_len) {
     options.memory_len = memory_len;
     options.pinned_max = 8;
     options.kv_dtype = DType::kF32;
-    auto started = Engine::Start(network_, tokenizer_, options);
-    ASSERT_TRUE(started.ok()) << started.status().ToString();
-    engine_ = std::move(*started);
+    auto started = Engine::Start(network, tokenizer_, options);
+    EXPECT_TRUE(started.ok()) << started.status().ToString();
+    return started.ok() ? std::move(*started) : nullptr;
+  }
+  void Start(EngineOptions options, int64_t memory_len = kWindow.memory_len) {
+    engine_ = EngineOn(network_, options, memory_len);
+    ASSERT_NE(engine_, nullptr);
   }
   TurnEnd RunTurn(SubmittedTurn turn) {
     const Status accepted = engine_->Submit(turn.request);
@@ -299,7 +304,7 @@ TEST_P(EngineTest, DestructionEndsEveryTurn) {
   for (auto& turn : turns) EXPECT_EQ(turn.sink->Wait().reason, FinishReason::kCancelled);
 }
 
-TEST_P(EngineTest, RunsAheadWhereChoicesAreForeseenAndOnlyThere) {
+TEST_P(EngineTest, RunsAhead) {
   Start({.slots = 4});
   const std::vector<TokenId> tokens = Tokens(20, 15);
   const TurnEnd plain = RunTurn(GreedyTurn(1, 1, tokens, {}, kWindow, 30));
@@ -307,21 +312,55 @@ TEST_P(EngineTest, RunsAheadWhereChoicesAreForeseenAndOnlyThere) {
   // 30 tokens in 30 steps. The first is chosen by the prefill's step, and from then on every step begins ahead.
   EXPECT_EQ(network_.steps_ahead(), GetParam() ? 29 : 0);
   EXPECT_EQ(network_.rows_computed(), 20 + 29) << "nothing is computed for a token that is not wanted";
+}
 
-  const int64_t before = network_.steps_ahead();
+// The step is on its way, and what each choice depends on becomes known meanwhile.
+TEST_P(EngineTest, RunsAheadOfWhatChoicesDependOn) {
+  Start({.slots = 4});
+  HashNetwork in_step(*backend_);
+  const std::unique_ptr<Engine> other = EngineOn(in_step, {.slots = 4}, kWindow.memory_len);
+  const std::vector<TokenId> plain = RunTurn(GreedyTurn(1, 1, Tokens(20, 15), {}, kWindow, 30)).output;
   const auto choices = {SamplingParams{.temperature = 0, .repetition_penalty = 1.01},
-                        SamplingParams{.temperature = 0, .presence_penalty = 0.01},
-                        SamplingParams{.temperature = 0, .frequency_penalty = 0.01},
+                        SamplingParams{.temperature = 0, .presence_penalty = 2},
+                        SamplingParams{.temperature = 0, .frequency_penalty = 2},
                         SamplingParams{.temperature = 0, .min_tokens = 30},
                         SamplingParams{.temperature = 0, .top_p_decay = 0.9},
-                        SamplingParams{.temperature = 0, .bad_words = {{1, 2, 3}}}};
+                        SamplingParams{.temperature = 0, .bad_words = {{plain[7], plain[8]}}}};
   for (TurnId turn = 2; const SamplingParams& sampling : choices) {
-    SubmittedTurn submitted = GreedyTurn(turn, turn, tokens, {}, kWindow, 30);
-    submitted.request.sampling = sampling;
-    EXPECT_EQ(RunTurn(submitted).output.size(), 30u);
+    SubmittedTurn here = GreedyTurn(turn, turn, Tokens(20, 15), {}, kWindow, 30);
+    SubmittedTurn there = GreedyTurn(turn, turn, Tokens(20, 15), {}, kWindow, 30);
+    here.request.sampling = there.request.sampling = sampling;
+    const int64_t before = network_.steps_ahead();
+    const TurnEnd end = RunTurn(here);
+    EXPECT_EQ(end.output.size(), 30u);
+    EXPECT_EQ(network_.steps_ahead() - before, GetParam() ? 29 : 0);
+    ASSERT_TRUE(other->Submit(there.request).ok());
+    EXPECT_EQ(end.output, there.sink->Wait().output);
+    if (!sampling.bad_words.empty()) {
+      EXPECT_NE(end.output[8], plain[8]);
+    }
     ++turn;
   }
-  EXPECT_EQ(network_.steps_ahead(), before);
+}
+
+TEST_P(EngineTest, ManyTurnsRunAheadOnlyWhereTheirChoicesAreForeseen) {
+  constexpr auto kTurns = static_cast<int64_t>(kMostUnchosenRows) + 1;
+  for (const double penalty : {1.0, 0.0}) {
+    Start({.slots = kTurns});
+    std::vector<SubmittedTurn> turns;
+    for (TurnId turn = 1; turn <= kTurns; ++turn) {
+      turns.push_back(GreedyTurn(turn, turn, Tokens(4, turn), {}, kWindow, 400));
+      if (turn == 1) turns.back().request.sampling.presence_penalty = penalty;
+    }
+    // They are let go together, when all are in line.
+    std::promise<void> all;
+    network_.OnStep([ready = all.get_future().share()] { ready.wait(); });
+    for (const SubmittedTurn& turn : turns) ASSERT_TRUE(engine_->Submit(turn.request).ok());
+    all.set_value();
+    for (const SubmittedTurn& turn : turns) EXPECT_EQ(turn.sink->Wait().output.size(), 400u);
+    network_.OnStep(nullptr);
+    EXPECT_EQ(network_.most_rows_ahead() == kTurns, GetParam() && penalty == 0);
+  }
 }
 
 TEST_P(EngineTest, ATurnThatEndsUnforeseenLeavesARightCache) {

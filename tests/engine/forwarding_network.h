@@ -14,9 +14,22 @@ class ForwardingNetwork : public Network {
   NetworkShape shape() const override { return network_.shape(); }
   bool runs_ahead() const override { return network_.runs_ahead(); }
   void Begin(std::span<const StepPart> parts, std::span<const TokenChoice> choices) override {
+    Before(parts);
     network_.Begin(parts, choices);
+    After(parts);
   }
+  void BeginUnchosen(std::span<const StepPart> parts) override {
+    Before(parts);
+    network_.BeginUnchosen(parts);
+    After(parts);
+  }
+  void Choose(std::span<const TokenChoice> choices) override { network_.Choose(choices); }
   void Finish(std::span<ChosenToken> chosen) override { network_.Finish(chosen); }
+
+ protected:
+  /// Called before and after each step is begun.
+  virtual void Before(std::span<const StepPart>) {}
+  virtual void After(std::span<const StepPart>) {}
 
  private:
   Network& network_;

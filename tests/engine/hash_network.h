@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <deque>
@@ -32,14 +33,20 @@ class HashNetwork final : public Network {
   Backend& backend() const override { return backend_; }
   NetworkShape shape() const override { return {.layers = 2, .kv_heads = 1, .head_dim = 2, .vocab = kVocab}; }
   bool runs_ahead() const override { return runs_ahead_; }
-  void Begin(std::span<const StepPart> parts, std::span<const TokenChoice> choices) override {
-    std::vector<float> logits(choices.size() * kVocab);
-    Run(parts, logits);
+  void BeginUnchosen(std::span<const StepPart> parts) override {
+    const auto asks = [](const StepPart& part) { return part.logits != StepPart::Logits::kNone; };
+    logits_.resize(static_cast<size_t>(std::ranges::count_if(parts, asks)) * kVocab);
+    Run(parts, logits_);
+    if (begun_.empty()) return;
+    ++steps_ahead_;
+    most_rows_ahead_ = std::max(most_rows_ahead_.load(), std::ssize(parts));
+  }
+  void Choose(std::span<const TokenChoice> choices) override {
+    const auto rows = static_cast<int64_t>(choices.size());
+    ASSERT_EQ(logits_.size(), choices.size() * kVocab);
     std::vector<ChosenToken> chosen(choices.size());
-    backend_.ChooseTokens({DType::kF32, logits.data(), static_cast<int64_t>(choices.size()), kVocab, kVocab}, choices,
-                          chosen);
+    backend_.ChooseTokens({DType::kF32, logits_.data(), rows, kVocab, kVocab}, choices, chosen);
     begun_.push_back(chosen);
-    if (begun_.size() > 1) ++steps_ahead_;
   }
   void Finish(std::span<ChosenToken> chosen) override {
     ASSERT_EQ(chosen.size(), begun_.front().size());
@@ -50,6 +57,8 @@ class HashNetwork final : public Network {
   int64_t rows_computed() const { return rows_computed_; }
   /// Steps that began before the one before them was finished.
   int64_t steps_ahead() const { return steps_ahead_; }
+  /// Rows of the largest of them.
+  int64_t most_rows_ahead() const { return most_rows_ahead_; }
   /// From now on every logit is not a number; or no longer.
   void PoisonLogits(bool poison) { poison_ = poison; }
   /// Called in every step that begins from now on, on the engine's thread.
@@ -145,7 +154,8 @@ class HashNetwork final : public Network {
   Backend& backend_;
   const bool runs_ahead_;
   std::deque<std::vector<ChosenToken>> begun_;
-  std::atomic<int64_t> rows_computed_{0}, steps_ahead_{0};
+  std::vector<float> logits_;  // of the step that waits for its choices
+  std::atomic<int64_t> rows_computed_{0}, steps_ahead_{0}, most_rows_ahead_{0};
   std::atomic<bool> poison_{false};
   std::mutex mutex_;
   std::function<void()> on_step_;

@@ -86,12 +86,11 @@ class LaggingNetwork final : public ForwardingNetwork {
  public:
   LaggingNetwork(LaggingBackend& backend, Network& network) : ForwardingNetwork(network), backend_(backend) {}
 
-  void Begin(std::span<const StepPart> parts, std::span<const TokenChoice> choices) override {
+ private:
+  void Before(std::span<const StepPart> parts) override {
     for (const StepPart& part : parts) backend_.UseSlab(part.cache->slab());
-    ForwardingNetwork::Begin(parts, choices);
   }
 
- private:
   LaggingBackend& backend_;
 };
 

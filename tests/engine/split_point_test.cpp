@@ -25,10 +25,6 @@ class RowWatch final : public ForwardingNetwork {
  public:
   using ForwardingNetwork::ForwardingNetwork;
 
-  void Begin(std::span<const StepPart> parts, std::span<const TokenChoice> choices) override {
-    for (const StepPart& part : parts) Look(*part.cache);
-    ForwardingNetwork::Begin(parts, choices);
-  }
   void set_remembering(bool remembering) { remembering_ = remembering; }
   size_t remembered() const { return rows_.size(); }
   int64_t compared() const { return compared_; }
@@ -40,6 +36,9 @@ class RowWatch final : public ForwardingNetwork {
   std::vector<int64_t> different() const { return different_; }
 
  private:
+  void Before(std::span<const StepPart> parts) override {
+    for (const StepPart& part : parts) Look(*part.cache);
+  }
   void Look(const KvCache& cache) {
     const Ring& ring = cache.ring();
     const KvShape& shape = cache.shape();

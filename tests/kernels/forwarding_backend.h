@@ -19,6 +19,7 @@ class ForwardingBackend : public Backend {
   void CopyToDevice(void* to, const void* from, size_t bytes) override { inner_->CopyToDevice(to, from, bytes); }
   void CopyToHost(void* to, const void* from, size_t bytes) override { inner_->CopyToHost(to, from, bytes); }
   void CopyOnDevice(void* to, const void* from, size_t bytes) override { inner_->CopyOnDevice(to, from, bytes); }
+  void Flush() override { inner_->Flush(); }
   void Synchronize() override { inner_->Synchronize(); }
   CopyTicket SaveSlab(const KvShape& shape, const void* slab, std::span<const SlabRun> runs) override {
     return inner_->SaveSlab(shape, slab, runs);

@@ -29,6 +29,9 @@ constexpr RecordedRows kRecorded[] = {
     {.device = "cuda_bf16, NVIDIA H200", .digest = "5704fbacfae7d16613d6cc13e7b340ba"},
     {.device = "cuda_bf16_fixed, NVIDIA H200", .digest = "5704fbacfae7d16613d6cc13e7b340ba"},
     {.device = "cuda_f16, NVIDIA H200", .digest = "b2b3abc2de44390a67ad55d4e3296b5d"},
+    {.device = "cuda_bf16, NVIDIA H100 80GB HBM3", .digest = "5704fbacfae7d16613d6cc13e7b340ba"},
+    {.device = "cuda_bf16_fixed, NVIDIA H100 80GB HBM3", .digest = "5704fbacfae7d16613d6cc13e7b340ba"},
+    {.device = "cuda_f16, NVIDIA H100 80GB HBM3", .digest = "b2b3abc2de44390a67ad55d4e3296b5d"},
 };
 
 std::unique_ptr<Backend> MakeDeviceOrCpuPath(const std::string& name) {
