@@ -26,6 +26,8 @@ struct OwnerLimits {
   int64_t sessions = 0;           // conversations
   int64_t bytes = 0;              // like transcript_bytes
   int64_t tokens_per_minute = 0;  // computed: read or written
+  int64_t chains = 0;             // the least recently used is deleted for one more
+  int64_t stored_bytes = 0;       // in the journal
 };
 
 struct SessionTableOptions {
@@ -58,7 +60,8 @@ struct SessionTableOptions {
   bool accept_foreign_imports = false;     // take in conversations that are sealed with another key, too
 
   OwnerLimits LimitsOf(const std::string& owner) const {
-    const OwnerLimits usual{max_turns_per_owner, max_sessions_per_owner, max_bytes_per_owner, max_tokens_per_owner};
+    const OwnerLimits usual{max_turns_per_owner,  max_sessions_per_owner, max_bytes_per_owner,
+                            max_tokens_per_owner, max_chains_per_owner,   max_stored_bytes_per_owner};
     return limits_of ? limits_of(owner, usual) : usual;
   }
 };

@@ -318,7 +318,8 @@ bool SessionTable::State::IsRecent(const Found& found) const {
 }
 
 Status SessionTable::State::MakeRoom(const std::string& owner) {
-  const int64_t share = context->options.LimitsOf(owner).bytes;
+  const OwnerLimits limits = context->options.LimitsOf(owner);
+  const int64_t share = limits.bytes;
   const auto owners_bytes = context->bytes_by_owner->Of(owner);
   if (share > 0 && *owners_bytes > share) GiveUpHistories(*owners_bytes, share / 5 * 4, owner);
   if (share > 0 && *owners_bytes > share && journal != nullptr) Unload(*owners_bytes, share / 5 * 4, owner);
@@ -328,7 +329,7 @@ Status SessionTable::State::MakeRoom(const std::string& owner) {
                               *owners_bytes >> 20, share >> 20),
                   "", "rate_limit_exceeded");
   }
-  const int64_t most_stored = context->options.max_stored_bytes_per_owner;
+  const int64_t most_stored = limits.stored_bytes;
   if (const int64_t stored = *context->stored_by_owner->Of(owner); most_stored > 0 && stored > most_stored) {
     return Status(StatusCode::kOverloaded,
                   fmt::format("Your conversations hold {} MiB of the disk; they may hold {} "
@@ -397,7 +398,7 @@ void SessionTable::State::ForgetOldestResponses(int64_t budget_bytes) {
 }
 
 void SessionTable::State::TrimChains(const std::string& owner) {
-  const int64_t limit = context->options.max_chains_per_owner;
+  const int64_t limit = context->options.LimitsOf(owner).chains;
   std::vector<std::string> beyond;
   {
     std::lock_guard lock(mutex);

@@ -42,7 +42,9 @@ OwnerLimits AppAccess::LimitsOf(const std::string& owner, const OwnerLimits& usu
   return {.turns = share.turns.value_or(usual.turns),
           .sessions = share.sessions.value_or(usual.sessions),
           .bytes = share.text_mb ? *share.text_mb << 20 : usual.bytes,
-          .tokens_per_minute = share.tokens_per_minute.value_or(usual.tokens_per_minute)};
+          .tokens_per_minute = share.tokens_per_minute.value_or(usual.tokens_per_minute),
+          .chains = share.chains.value_or(usual.chains),
+          .stored_bytes = share.stored_mb ? *share.stored_mb << 20 : usual.stored_bytes};
 }
 
 void AppAccess::ReadKeys(bool anyway) {

@@ -13,7 +13,7 @@ std::vector<std::string> Seeds() {
                           R"("created":"2026-11-24T07:00:00Z","expires":"2027-11-24T07:00:00Z","salt":")" +
                           digits + R"(","hash":")" + digits + R"("})";
   return {JoinParts({R"({"ringside_keys": 1, "owners": {"alice": {"turns": 4, "tokens_per_minute": 60000,)"
-                     R"("sessions": 100, "text_mb": 64}}, "keys": [)" +
+                     R"("sessions": 100, "chains": 9, "text_mb": 64, "stored_mb": 99}}, "keys": [)" +
                          key + "]}",
                      "rsk_0123456789ab_" + digits}),
           JoinParts({R"({"ringside_keys": 1, "keys": []})", "chat,metrics"})};

@@ -281,6 +281,23 @@ TEST_F(StoredSessionsTest, OfTooManyChainsTheLeastRecentlyUsedGo) {
   EXPECT_TRUE(known(h) && known(i));
 }
 
+TEST_F(StoredSessionsTest, AnOwnerMayHaveLimitsOfItsOwn) {
+  options.max_chains_per_owner = 1;
+  options.max_stored_bytes_per_owner = 1;
+  options.limits_of = [this](const std::string& owner, OwnerLimits limits) {
+    if (owner == me.principal) limits.chains = 2, limits.stored_bytes = 0;
+    return limits;
+  };
+  Restart();
+  const std::string a = Turn(Ask("a"), "A"), b = Turn(Ask("b"), "B"), c = Turn(Ask("c"), "C");
+  EXPECT_FALSE(table->GetResponse(me, a).ok());
+  EXPECT_TRUE(table->GetResponse(me, b).ok() && table->GetResponse(me, c).ok());
+  const Caller other{"another", 9};
+  ASSERT_TRUE(table->CreateSession(other, {}, {}, {}).ok());
+  table->Flush();
+  EXPECT_EQ(table->CreateSession(other, {}, {}, {}).status().reason(), "rate_limit_exceeded");
+}
+
 TEST_F(StoredSessionsTest, AnAnswerInTheBackgroundNeedsNobody) {
   options.max_detached_tokens = 10;
   Restart();

@@ -42,7 +42,8 @@ def test_every_flag_of_the_server_has_its_line():
 
 @pytest.mark.parametrize("name", ["README.md", "OPERATING.md"])
 def test_no_flag_is_named_that_is_none(name):
-    keys = {"--owner", "--expires", "--scopes", "--overlap", "--turns", "--tokens-per-minute", "--sessions", "--text-mb"}  # of `ringside keys`
+    keys = {"--owner", "--expires", "--scopes", "--overlap", "--turns", "--tokens-per-minute", "--sessions", "--chains",
+            "--text-mb", "--stored-mb"}  # of `ringside keys`
     builds = {"--peer", "--preset", "--build", "--target"}  # of scripts and cmake
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", read(name)))
     assert named - flags_of_the_server() - flags_of_the_client() - keys - builds == set()

@@ -20,15 +20,19 @@ using Json = nlohmann::json;
 constexpr std::string_view kPrefix = "rsk_";
 constexpr size_t kIdDigits = 12, kSecretDigits = 64, kHashBytes = 32;
 constexpr size_t kMaxOwnerBytes = 64;
-constexpr int64_t kMostOfAShare = int64_t{1} << 40;
-constexpr int64_t kMostTextMb = 1 << 24;
+constexpr int64_t kMostOfAShare = int64_t{1} << 40, kMostMegabytes = int64_t{1} << 24;
 constexpr int kVersion = 1;
 
-constexpr std::pair<const char*, std::optional<int64_t> OwnerShare::*> kShares[] = {
-    {"turns", &OwnerShare::turns},
-    {"tokens_per_minute", &OwnerShare::tokens_per_minute},
-    {"sessions", &OwnerShare::sessions},
-    {"text_mb", &OwnerShare::text_mb}};
+constexpr ShareField kShares[] = {
+    {&OwnerShare::turns, "turns", "--turns", "turns", "Turns running and waiting at once", kMostOfAShare},
+    {&OwnerShare::tokens_per_minute, "tokens_per_minute", "--tokens-per-minute", "tokens a minute",
+     "Tokens read and written", kMostOfAShare},
+    {&OwnerShare::sessions, "sessions", "--sessions", "sessions", "Conversations", kMostOfAShare},
+    {&OwnerShare::chains, "chains", "--chains", "chains",
+     "Chains of previous_response_id: the least recently used is deleted for one more", kMostOfAShare},
+    {&OwnerShare::text_mb, "text_mb", "--text-mb", "MiB of text", "Memory for what was said, MiB", kMostMegabytes},
+    {&OwnerShare::stored_mb, "stored_mb", "--stored-mb", "MiB on disk", "What conversations may hold of the disk, MiB",
+     kMostMegabytes}};
 
 std::string Hex(std::string_view bytes) {
   std::string out;
@@ -116,9 +120,8 @@ Result<OwnerShare> ReadShare(const std::string& owner, const Json& object) {
   if (!object.is_object()) return InvalidArgument("owners: \"" + owner + "\" is no object");
   Members members(object, "owner \"" + owner + "\"");
   OwnerShare share;
-  for (const auto& [name, field] : kShares) {
-    const int64_t most = field == &OwnerShare::text_mb ? kMostTextMb : kMostOfAShare;
-    ASSIGN_OR_RETURN(share.*field, members.Share(name, most));
+  for (const ShareField& field : kShares) {
+    ASSIGN_OR_RETURN(share.*field.value, members.Share(field.name, field.most));
   }
   RETURN_IF_ERROR(members.NothingElse());
   return share;
@@ -175,6 +178,12 @@ Result<KeysFile> ReadKeysFile(const Json& root) {
 
 }  // namespace
 
+std::span<const ShareField> ShareFields() { return kShares; }
+
+bool OwnerShare::empty() const {
+  return std::ranges::none_of(kShares, [this](const ShareField& field) { return (this->*field.value).has_value(); });
+}
+
 Result<KeysFile> ParseKeysFile(std::string_view text) {
   if (text.size() > kMaxKeysFileBytes) return InvalidArgument("the file is too long");
   // What is wrong is not quoted: it may stand next to a hash.
@@ -187,8 +196,8 @@ std::string FormatKeysFile(const KeysFile& file) {
   Json owners = Json::object();
   for (const auto& [owner, share] : file.owners) {
     Json& object = owners[owner] = Json::object();
-    for (const auto& [name, field] : kShares) {
-      if (share.*field) object[name] = *(share.*field);
+    for (const ShareField& field : kShares) {
+      if (share.*field.value) object[field.name] = *(share.*field.value);
     }
   }
   // A line for each key, so that the file can be looked through.

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,8 +30,23 @@ struct OwnerShare {
   std::optional<int64_t> turns;              // running and waiting at once
   std::optional<int64_t> tokens_per_minute;  // computed for the owner, read and written
   std::optional<int64_t> sessions;           // conversations
-  std::optional<int64_t> text_mb;            // what was said, MiB
+  std::optional<int64_t> chains;             // of previous_response_id; the least recently used goes for one more
+  std::optional<int64_t> text_mb;            // memory for what was said, MiB
+  std::optional<int64_t> stored_mb;          // on disk, MiB
+
+  bool empty() const;
 };
+
+/// How a part of a share is written.
+struct ShareField {
+  std::optional<int64_t> OwnerShare::*value;
+  const char* name;     // in the file
+  const char* flag;     // of `ringside-server keys limit`
+  const char* counted;  // behind the number
+  const char* help;
+  int64_t most;
+};
+std::span<const ShareField> ShareFields();
 
 struct StoredKey {
   std::string id;  // 12 hexadecimal digits; no secret

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
+#include <map>
 #include <set>
 #include <sstream>
 
@@ -19,7 +20,7 @@ constexpr int64_t kMost_s = int64_t{100} * 365 * 86400;
 struct Arguments {
   std::string file, owner, scopes = "chat", expires = "never", overlap = "1d";
   std::vector<std::string> ids;
-  std::string turns, tokens_per_minute, sessions, text_mb;
+  std::map<std::string, std::string> limits;  // by flag
 };
 
 /// Seconds of "90d", "12h", "30m", "10s".
@@ -48,18 +49,18 @@ Result<int64_t> ReadExpiry(const std::string& text, int64_t now_s) {
 }
 
 /// Of a limit, into the share: a number, or "default" for the server's own.
-Status ReadShare(const char* flag, const std::string& text, std::optional<int64_t>* field) {
-  if (text.empty()) return Status::Ok();
+Status ReadShare(const ShareField& field, const std::string& text, OwnerShare* share) {
   if (text == "default") {
-    field->reset();
+    (share->*field.value).reset();
     return Status::Ok();
   }
   int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || number < 0 || number > (1 << 24)) {
-    return InvalidArgument(fmt::format("{}: \"{}\" is neither a number from 0 to {} nor default", flag, text, 1 << 24));
+  if (error != std::errc() || end != text.data() + text.size() || number < 0 || number > field.most) {
+    return InvalidArgument(
+        fmt::format("{}: \"{}\" is neither a number from 0 to {} nor default", field.flag, text, field.most));
   }
-  *field = number;
+  share->*field.value = number;
   return Status::Ok();
 }
 
@@ -102,11 +103,13 @@ Result<CommandOutcome> List(const Arguments& given, int64_t now_s) {
     out.to_stdout += fmt::format("{:<12}  {:<20}  {:<18}  {:<20}  {}\n", key.id, key.owner, key.scopes.ToString(),
                                  FormatTime(key.created_s), expires);
   }
-  const auto text = [](const std::optional<int64_t>& value) { return value ? std::to_string(*value) : "default"; };
   for (const auto& [owner, share] : file.owners) {
-    out.to_stdout +=
-        fmt::format("limits of {}: {} turns, {} tokens a minute, {} sessions, {} MiB of text\n", owner,
-                    text(share.turns), text(share.tokens_per_minute), text(share.sessions), text(share.text_mb));
+    std::vector<std::string> limits;
+    for (const ShareField& field : ShareFields()) {
+      const std::optional<int64_t> value = share.*field.value;
+      limits.push_back(fmt::format("{} {}", value ? std::to_string(*value) : "default", field.counted));
+    }
+    out.to_stdout += fmt::format("limits of {}: {}\n", owner, fmt::join(limits, ", "));
   }
   return out;
 }
@@ -141,11 +144,11 @@ Result<CommandOutcome> Limit(const Arguments& given, int64_t) {
   if (!IsOwnerName(given.owner)) return InvalidArgument("owner: a name is 1 to 64 letters, digits and . _ @ -");
   RETURN_IF_ERROR(EditKeysFile(given.file, [&](KeysFile& file) {
     OwnerShare& share = file.owners[given.owner];
-    RETURN_IF_ERROR(ReadShare("--turns", given.turns, &share.turns));
-    RETURN_IF_ERROR(ReadShare("--tokens-per-minute", given.tokens_per_minute, &share.tokens_per_minute));
-    RETURN_IF_ERROR(ReadShare("--sessions", given.sessions, &share.sessions));
-    RETURN_IF_ERROR(ReadShare("--text-mb", given.text_mb, &share.text_mb));
-    if (!share.turns && !share.tokens_per_minute && !share.sessions && !share.text_mb) file.owners.erase(given.owner);
+    for (const ShareField& field : ShareFields()) {
+      const auto at = given.limits.find(field.flag);
+      if (at != given.limits.end() && !at->second.empty()) RETURN_IF_ERROR(ReadShare(field, at->second, &share));
+    }
+    if (share.empty()) file.owners.erase(given.owner);
     return Status::Ok();
   }));
   return CommandOutcome{};
@@ -183,10 +186,9 @@ std::vector<std::pair<CLI::App*, Verb>> AddVerbs(CLI::App& app, Arguments& given
   AddExpiry(rotating, given);
   CLI::App* limiting = add("limit", "Set what an owner may use; `default` is what the server's flags say", Limit);
   limiting->add_option("owner", given.owner, "The owner")->required();
-  limiting->add_option("--turns", given.turns, "Turns running and waiting at once; 0 = no limit");
-  limiting->add_option("--tokens-per-minute", given.tokens_per_minute, "Tokens read and written; 0 = no limit");
-  limiting->add_option("--sessions", given.sessions, "Conversations; 0 = no limit");
-  limiting->add_option("--text-mb", given.text_mb, "Memory for what was said, MiB; 0 = no limit");
+  for (const ShareField& field : ShareFields()) {
+    limiting->add_option(field.flag, given.limits[field.flag], fmt::format("{}; 0 = no limit", field.help));
+  }
   return verbs;
 }
 

@@ -170,8 +170,13 @@ TEST_F(KeysTest, OwnersHaveSharesOfTheirOwn) {
   const std::string key = Add();
   ASSERT_EQ(Run({"limit", "alice", "--turns", "4", "--tokens-per-minute", "6000"}).exit_code, 0);
   ASSERT_EQ(Run({"limit", "alice", "--turns", "default", "--text-mb", "0"}).exit_code, 0);
+  ASSERT_EQ(Run({"limit", "alice", "--chains", "20", "--stored-mb", "512"}).exit_code, 0);
+  EXPECT_NE(Run({"limit", "alice", "--stored-mb", "16777217"}).exit_code, 0);
+  EXPECT_THAT(Run({"list"}).to_stdout, HasSubstr("20 chains, 0 MiB of text, 512 MiB on disk"));
   const auto table = Open();
   const OwnerShare share = table->ShareOf(table->Find(key)->principal);
+  EXPECT_EQ(share.chains, 20);
+  EXPECT_EQ(share.stored_mb, 512);
   EXPECT_EQ(share.turns, std::nullopt);
   EXPECT_EQ(share.tokens_per_minute, 6000);
   EXPECT_EQ(share.text_mb, 0);
@@ -232,7 +237,8 @@ TEST_F(KeysTest, ALinkGoesOnPointingToTheFile) {
 
 TEST(KeysFileTest, WhatIsWrittenIsRead) {
   KeysFile file;
-  file.owners["alice@example.org"] = {.turns = 0, .tokens_per_minute = 1, .sessions = std::nullopt, .text_mb = 2};
+  file.owners["alice@example.org"] = {
+      .turns = 0, .tokens_per_minute = 1, .sessions = {}, .chains = 3, .text_mb = 2, .stored_mb = 4};
   file.keys.push_back(MakeKey("alice@example.org", Scopes::All(), 1'700'000'000, 0).stored);
   file.keys.push_back(MakeKey("bob", Scopes::Chat(), 1'700'000'000, 1'800'000'000).stored);
   const Result<KeysFile> read = ParseKeysFile(FormatKeysFile(file));
@@ -245,7 +251,7 @@ TEST(KeysFileTest, WhatIsWrittenIsRead) {
 TEST(KeysFileTest, EverythingElseIsRefusedByName) {
   const auto with = [](const std::string& from, const std::string& to) {
     KeysFile file;
-    file.owners["alice"] = {.turns = 5, .tokens_per_minute = {}, .sessions = {}, .text_mb = {}};
+    file.owners["alice"].turns = 5;
     StoredKey key = MakeKey("alice", Scopes::Chat(), 1'700'000'000, 1'800'000'000).stored;
     key.id = "0123456789ab";
     key.salt = key.hash = std::string(32, '\xAB');
