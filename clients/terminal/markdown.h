@@ -1,7 +1,7 @@
 // Reads a model's Markdown while it is written and says how its pieces look: headings, bold, italic, struck, code,
-// lists, quotes and links. What is not closed within its line stays as it was written: nothing is ever taken back, so
-// only the text from an opening mark on is held until its end is there. (A parser of whole documents could not show a
-// word before its paragraph ends.) One object per answer, one thread.
+// lists, quotes, links and tables. What is not closed within its line stays as it was written: nothing is ever taken
+// back, so only the text from an opening mark on is held until its end is there, and a table until it is whole. (A
+// parser of whole documents could not show a word before its paragraph ends.) One object per answer, one thread.
 #pragma once
 
 #include <string>
@@ -39,6 +39,7 @@ class Markdown {
   void Read(std::vector<StyledText>& shown, bool last);
   Step ReadLineBegin(std::vector<StyledText>& shown, bool last);
   Step ReadFence(std::vector<StyledText>& shown);
+  Step ReadTable(std::vector<StyledText>& shown, bool last);
   Step ReadCode(std::vector<StyledText>& shown);
   Step ReadText(std::vector<StyledText>& shown, bool last);
   void Show(std::vector<StyledText>& shown, size_t bytes, unsigned style);

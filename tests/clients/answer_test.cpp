@@ -120,6 +120,10 @@ TEST(Markdown, LooksTheSameHoweverItComes) {
        "<64 ```python>\n<8 x = 1  # *no* `mark`>\n<64 ```>\n<2 after>"},
       {"~~~\n```\n~~~\n", "<64 ~~~>\n<8 ```>\n<64 ~~~>\n"},
       {"\\*not italic\\* and a\\b", "*not italic* and a\\b"},
+      {"Two:\n| a | Name |\n|--:|:--|\n| 1 | **x** |\n| 22 | `y|` \\| |\nafter",
+       "Two:\n <1 a><64  │ ><1 Name>\n<64 ───┼─────>\n 1<64  │ ><1 x>\n22<64  │ >`y\nafter"},
+      {"| a | b |\n| - | :-: |\n| 日本 | c |\n|d",
+       "<1 a>   <64  │ ><1 b>\n<64 ─────┼──>\n日本<64  │ >c\nd   <64  │ >\n"},
   };
   for (const auto& [text, wanted] : cases) {
     for (const size_t piece : {1, 2, 3, 5, 1000}) EXPECT_EQ(Shown(text, piece), wanted) << text << " by " << piece;
@@ -165,6 +169,10 @@ TEST(Markdown, LosesNothingThatIsNotMarked) {
                            "a * b\nc * d",
                            "*a\nb*",
                            "\\",
+                           "|",
+                           "| a bar\nand text",
+                           "| a | b |\n| c | d |\n",
+                           "| a | b |\n| - |\n",
                            "a\n",
                            "\n\n",
                            "   "}) {
