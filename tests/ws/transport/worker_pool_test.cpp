@@ -17,9 +17,9 @@ namespace {
 class Gate {
  public:
   std::function<void()> Call() {
-    return [this] {
+    return [this, opened = opened_] {
       ++entered_;
-      opened_.wait();
+      opened.wait();  // the gate may be gone by then
     };
   }
   void Open() { open_.set_value(); }
