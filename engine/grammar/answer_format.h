@@ -2,7 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
+
+#include "engine/grammar/tool_calls.h"
 
 namespace ringside {
 
@@ -12,7 +15,9 @@ struct AnswerFormat {
   std::string text;         // the schema (JSON), regular expression or grammar
   std::string param;        // the wire's name of it, for errors
 
-  bool free() const { return kind == Kind::kText; }
+  std::shared_ptr<const ToolCallRules> calls;  // null: text that looks like a call is text
+
+  bool free() const { return kind == Kind::kText && calls == nullptr; }
 };
 
 }  // namespace ringside

@@ -1,5 +1,7 @@
 #include "engine/grammar/grammar_cache.h"
 
+#include <optional>
+
 #include "base/limits.h"
 #include "engine/grammar/gbnf.h"
 #include "engine/grammar/regex.h"
@@ -20,6 +22,34 @@ Result<GrammarSource> WholeRegex(const std::string& pattern) {
   return source;
 }
 
+/// The rules that all answers follow under which tools may be called.
+Result<GrammarSource> WithCalls(Result<GrammarSource> answer, const AnswerFormat& format) {
+  GrammarSource source;
+  std::optional<ExpressionId> text;
+  if (format.kind != AnswerFormat::Kind::kText) {
+    if (!answer.ok()) return answer.status();
+    source = std::move(*answer);
+    text = source.Rule(source.start());
+  }
+  ASSIGN_OR_RETURN(const ExpressionId body, AddToolCalls(*format.calls, text ? &*text : nullptr, &source));
+  const RuleId start = source.AddRule("answer");
+  source.Define(start, body);
+  source.SetStart(start);
+  return source;
+}
+
+/// What tells two formats apart.
+std::string KeyOf(const AnswerFormat& format) {
+  std::string key = static_cast<char>('0' + static_cast<int>(format.kind)) + format.text;
+  if (format.calls == nullptr) return key;
+  const ToolCallRules& calls = *format.calls;
+  key += '\0';
+  for (const bool flag : {calls.may_call, calls.must_call, calls.several}) key += flag ? '1' : '0';
+  for (const bool strict : calls.strict) key += strict ? 's' : '-';
+  for (const std::string& name : calls.names) key += ',' + name;
+  return key + '\n' + calls.schema_param + '\n' + calls.tools;
+}
+
 Status WithParam(const Status& status, const std::string& param) {
   const std::string& reason = status.reason();
   return {status.code(), status.message(), status.param().empty() ? param : status.param(),
@@ -29,6 +59,12 @@ Status WithParam(const Status& status, const std::string& param) {
 }  // namespace
 
 Result<GrammarSource> SourceOf(const AnswerFormat& format) {
+  const size_t tools = format.calls == nullptr ? 0 : format.calls->tools.size();
+  if (tools > static_cast<size_t>(limits::kMaxGrammarTextBytes)) {
+    return InvalidArgument(
+        "All tools together have at most " + std::to_string(limits::kMaxGrammarTextBytes) + " bytes.", "tools",
+        "string_above_max_length");
+  }
   if (format.text.size() > static_cast<size_t>(limits::kMaxGrammarTextBytes)) {
     return InvalidArgument("A format has at most " + std::to_string(limits::kMaxGrammarTextBytes) + " bytes.",
                            format.param, "string_above_max_length");
@@ -53,6 +89,7 @@ Result<GrammarSource> SourceOf(const AnswerFormat& format) {
       source = ReadGbnf(format.text);
       break;
   }
+  if (format.calls != nullptr) source = WithCalls(std::move(source), format);
   if (!source.ok()) return WithParam(source.status(), format.param);
   return source;
 }
@@ -64,7 +101,7 @@ std::shared_ptr<const GrammarVocabulary> GrammarCache::Vocabulary() {
 
 Result<std::shared_ptr<const Grammar>> GrammarCache::Get(const AnswerFormat& format) {
   if (format.free()) return std::shared_ptr<const Grammar>();
-  const std::string key = static_cast<char>('0' + static_cast<int>(format.kind)) + format.text;
+  const std::string key = KeyOf(format);
   {
     std::lock_guard lock(mutex_);
     if (const auto found = by_key_.find(key); found != by_key_.end()) {
@@ -73,8 +110,17 @@ Result<std::shared_ptr<const Grammar>> GrammarCache::Get(const AnswerFormat& for
     }
   }
   // Two that ask for the same at once both compile it: rare, and no one waits for a stranger's grammar.
-  ASSIGN_OR_RETURN(const GrammarSource source, SourceOf(format));
+  ASSIGN_OR_RETURN(GrammarSource source, SourceOf(format));
   Result<std::shared_ptr<const Grammar>> made = Grammar::Make(source, Vocabulary());
+  if (!made.ok() && format.calls != nullptr && !format.calls->any_arguments) {
+    // Schemas that are too large together; what must not be left out of them is still there.
+    AnswerFormat lighter = format;
+    auto rules = std::make_shared<ToolCallRules>(*format.calls);
+    rules->any_arguments = true;
+    lighter.calls = std::move(rules);
+    ASSIGN_OR_RETURN(source, SourceOf(lighter));
+    made = Grammar::Make(source, Vocabulary());
+  }
   if (!made.ok()) return WithParam(made.status(), format.param);
   std::lock_guard lock(mutex_);
   if (const auto found = by_key_.find(key); found != by_key_.end()) return found->second->second;

@@ -43,6 +43,13 @@ ExpressionId GrammarSource::Automaton(std::shared_ptr<const ByteAutomaton> autom
   return Add({.kind = Expression::Kind::kAutomaton, .automaton = std::move(automaton)});
 }
 
+void GrammarSource::Truncate(const Size& size) {
+  CHECK_LE(size.expressions, expressions_.size());
+  CHECK_LE(size.rules, rules_.size());
+  expressions_.resize(size.expressions);
+  rules_.resize(size.rules);
+}
+
 RuleId GrammarSource::AddRule(std::string name) {
   rules_.push_back({std::move(name), Never()});
   return static_cast<RuleId>(rules_.size() - 1);

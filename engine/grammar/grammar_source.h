@@ -58,6 +58,13 @@ class GrammarSource {
   /// What a whole text must match.
   void SetStart(RuleId rule) { start_ = rule; }
 
+  /// How much has been added; and takes back what was added since.
+  struct Size {
+    size_t expressions = 0, rules = 0;
+  };
+  Size size() const { return {expressions_.size(), rules_.size()}; }
+  void Truncate(const Size& size);
+
   struct RuleBody {
     std::string name;
     ExpressionId body = 0;

@@ -24,17 +24,18 @@ constexpr size_t kMostOneOf = 128;  // each is compared with each
 // makes a deep recursion here.
 class SchemaReader {
  public:
-  SchemaReader(const SchemaValue& root, std::string param) : root_(root), param_(std::move(param)), json_(&source_) {}
+  SchemaReader(const SchemaValue& root, std::string param, GrammarSource* source)
+      : root_(root), param_(std::move(param)), source_(*source), json_(source) {}
 
-  Result<GrammarSource> Read() {
-    source_.SetStart(RuleOf(root_, param_));
+  Result<RuleId> Read() {
+    const RuleId whole = RuleOf(root_, param_);
     while (!todo_.empty()) {
       const Todo next = std::move(todo_.front());
       todo_.pop_front();
       ASSIGN_OR_RETURN(const ExpressionId body, Body(*next.schema, next.path));
       source_.Define(next.rule, body);
     }
-    return std::move(source_);
+    return whole;
   }
 
  private:
@@ -362,7 +363,7 @@ class SchemaReader {
 
   const SchemaValue& root_;
   const std::string param_;
-  GrammarSource source_;
+  GrammarSource& source_;
   JsonRules json_;
   std::map<const SchemaValue*, RuleId> rules_;
   std::deque<Todo> todo_;
@@ -373,16 +374,25 @@ class SchemaReader {
 Result<GrammarSource> ReadJsonSchema(std::string_view schema, const std::string& param) {
   const Result<SchemaValue> root = SchemaValue::Parse(schema);
   if (!root.ok()) return InvalidArgument(root.status().message(), param, "invalid_value");
-  return SchemaReader(*root, param).Read();
+  GrammarSource source;
+  ASSIGN_OR_RETURN(const RuleId whole, SchemaReader(*root, param, &source).Read());
+  source.SetStart(whole);
+  return source;
+}
+
+Result<ExpressionId> AddJsonSchema(const SchemaValue& schema, const std::string& param, GrammarSource* source) {
+  ASSIGN_OR_RETURN(const RuleId whole, SchemaReader(schema, param, source).Read());
+  return source->Rule(whole);
 }
 
 GrammarSource AnyJsonObject() {
   GrammarSource source;
-  JsonRules json(&source);
   const RuleId start = source.AddRule("answer");
-  source.Define(start, json.AnyObject());
+  source.Define(start, AddAnyJsonObject(&source));
   source.SetStart(start);
   return source;
 }
+
+ExpressionId AddAnyJsonObject(GrammarSource* source) { return JsonRules(source).AnyObject(); }
 
 }  // namespace ringside

@@ -11,9 +11,14 @@
 
 namespace ringside {
 
+class SchemaValue;
+
 /// kInvalidArgument, with `param` and behind it the place in the schema ("text.format.schema.properties.x.multipleOf").
 Result<GrammarSource> ReadJsonSchema(std::string_view schema, const std::string& param);
+/// The same of a schema that is parsed already, as a part of a grammar. After an error what was added is of no use.
+Result<ExpressionId> AddJsonSchema(const SchemaValue& schema, const std::string& param, GrammarSource* source);
 /// Any JSON object.
 GrammarSource AnyJsonObject();
+ExpressionId AddAnyJsonObject(GrammarSource* source);
 
 }  // namespace ringside

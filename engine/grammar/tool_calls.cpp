@@ -1,0 +1,116 @@
+#include "engine/grammar/tool_calls.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "engine/grammar/byte_automaton.h"
+#include "engine/grammar/schema/json_schema.h"
+#include "engine/grammar/schema/schema_value.h"
+
+namespace ringside {
+namespace {
+
+using namespace tool_call_syntax;
+
+/// Any text that has no beginning of a call in it.
+Result<ExpressionId> TextWithoutCalls(GrammarSource* source) {
+  const ExpressionId any = source->Repeat(source->Characters(CodePointSet::All()), 0, kUnbounded);
+  const ExpressionId with = source->Sequence({any, source->Bytes(std::string(kOpen)), any});
+  ASSIGN_OR_RETURN(const ByteAutomaton all, ByteAutomaton::Of(*source, any));
+  ASSIGN_OR_RETURN(const ByteAutomaton calling, ByteAutomaton::Of(*source, with));
+  ASSIGN_OR_RETURN(ByteAutomaton text, ByteAutomaton::Without(all, calling));
+  return source->Automaton(std::make_shared<const ByteAutomaton>(std::move(text)));
+}
+
+/// Arguments are an object, whatever else a schema would take.
+bool IsObjectSchema(const SchemaValue& schema) {
+  const SchemaValue* type = schema.Find("type");
+  return type != nullptr && type->is_string() && type->text() == "object";
+}
+
+Result<ExpressionId> AddArguments(const SchemaValue* schema, bool strict, const std::string& param,
+                                  GrammarSource* source) {
+  if (schema == nullptr) return AddAnyJsonObject(source);
+  if (IsObjectSchema(*schema)) {
+    const GrammarSource::Size before = source->size();
+    Result<ExpressionId> arguments = AddJsonSchema(*schema, param, source);
+    if (arguments.ok() || strict) return arguments;
+    source->Truncate(before);
+  } else if (strict) {
+    return InvalidArgument("Invalid schema: '" + param + "': the arguments of a tool are of type 'object'.", param,
+                           "invalid_value");
+  }
+  return AddAnyJsonObject(source);
+}
+
+Result<ExpressionId> AddCall(const SchemaValue& tool, bool strict, bool any_arguments, const std::string& param,
+                             GrammarSource* source) {
+  const SchemaValue* function = tool.Find("function");
+  const SchemaValue* name = function == nullptr ? nullptr : function->Find("name");
+  if (name == nullptr || !IsToolName(name->text())) return InvalidArgument("A tool without a name.", param);
+  const SchemaValue* parameters = any_arguments && !strict ? nullptr : function->Find("parameters");
+  ASSIGN_OR_RETURN(const ExpressionId arguments, AddArguments(parameters, strict, param, source));
+  std::string begin = std::string(kOpen) + std::string(kBeforeName) + name->text() + std::string(kBeforeArguments);
+  return source->Sequence(
+      {source->Bytes(std::move(begin)), arguments, source->Bytes(std::string(kBehindArguments) + std::string(kClose))});
+}
+
+/// One of the calls, as a rule.
+Result<ExpressionId> AddAnyCall(const ToolCallRules& rules, GrammarSource* source) {
+  std::vector<std::string> missing = rules.names;
+  std::vector<ExpressionId> calls;
+  std::string_view rest = rules.tools;
+  for (size_t i = 0; !rest.empty(); ++i) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+    const std::string param = "tools[" + std::to_string(i) + "]" + rules.schema_param;
+    const Result<SchemaValue> tool = SchemaValue::Parse(line);
+    if (!tool.ok()) return InvalidArgument(tool.status().message(), param, "invalid_value");
+    if (!rules.names.empty()) {
+      const SchemaValue* function = tool->Find("function");
+      const SchemaValue* name = function == nullptr ? nullptr : function->Find("name");
+      if (name == nullptr || std::ranges::count(rules.names, name->text()) == 0) continue;
+      std::erase(missing, name->text());
+    }
+    const bool strict = i < rules.strict.size() && rules.strict[i];
+    ASSIGN_OR_RETURN(const ExpressionId call, AddCall(*tool, strict, rules.any_arguments, param, source));
+    calls.push_back(call);
+  }
+  if (!missing.empty()) {
+    return InvalidArgument("There is no tool '" + missing.front().substr(0, kMaxNameBytes) + "' among the tools.",
+                           "tool_choice", "invalid_value");
+  }
+  const RuleId rule = source->AddRule("call");
+  source->Define(rule, source->Choice(std::move(calls)));
+  return source->Rule(rule);
+}
+
+}  // namespace
+
+bool IsToolName(std::string_view name) {
+  return !name.empty() && name.size() <= kMaxNameBytes && std::ranges::all_of(name, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+  });
+}
+
+Result<ExpressionId> AddToolCalls(const ToolCallRules& rules, const ExpressionId* answer, GrammarSource* source) {
+  ExpressionId text = 0;
+  if (answer != nullptr) {
+    text = *answer;
+  } else if (!rules.must_call) {
+    ASSIGN_OR_RETURN(text, TextWithoutCalls(source));
+  }
+  if (!rules.may_call) return text;
+  ASSIGN_OR_RETURN(const ExpressionId call, AddAnyCall(rules, source));
+  ExpressionId calls = call;
+  if (rules.several) {
+    const ExpressionId more = source->Sequence({source->Bytes(std::string(1, kBetween)), call});
+    calls = source->Sequence({call, source->Repeat(more, 0, kUnbounded)});
+  }
+  if (rules.must_call) return calls;
+  if (answer != nullptr) return source->Choice({text, calls});
+  return source->Sequence({text, source->Optional(calls)});
+}
+
+}  // namespace ringside

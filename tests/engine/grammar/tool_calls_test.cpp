@@ -1,0 +1,141 @@
+// Answers that may, must or must not call tools: what a grammar of them takes.
+#include <gtest/gtest.h>
+
+#include "engine/grammar/grammar_cache.h"
+#include "tests/engine/grammar/byte_vocabulary.h"
+
+namespace ringside {
+namespace {
+
+std::string Tool(const std::string& name, const std::string& parameters) {
+  return R"({"type": "function", "function": {"name": ")" + name + R"(", "parameters": )" + parameters + "}}";
+}
+std::string Call(const std::string& name, const std::string& arguments) {
+  return "<tool_call>\n{\"name\": \"" + name + "\", \"arguments\": " + arguments + "}\n</tool_call>";
+}
+
+const std::string kWeather = Tool(
+    "weather",
+    R"({"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"], "additionalProperties": false})");
+const std::string kTime = Tool("time", R"({"type": "object", "properties": {}, "additionalProperties": false})");
+
+class ToolCallGrammar : public ::testing::Test {
+ protected:
+  Result<std::shared_ptr<const Grammar>> Make() {
+    AnswerFormat format = answer;
+    format.calls = std::make_shared<const ToolCallRules>(rules);
+    return cache.Get(format);
+  }
+  /// "whole": it matches and nothing may follow; "more": it matches and may go on; "part": it only begins so.
+  std::string Takes(const std::string& text) {
+    const auto grammar = Make();
+    if (!grammar.ok()) return grammar.status().ToString();
+    GrammarMatcher matcher(*grammar);
+    if (!matcher.Append(text).ok()) return "no";
+    return !matcher.may_end() ? "part" : matcher.may_go_on() ? "more" : "whole";
+  }
+
+  ToolCallRules rules{.tools = kWeather + "\n" + kTime};
+  AnswerFormat answer;
+  ByteVocabulary tokenizer;
+  GrammarCache cache{tokenizer};
+};
+
+TEST_F(ToolCallGrammar, TextAndThenAnyCalls) {
+  EXPECT_EQ(Takes(""), "more");
+  EXPECT_EQ(Takes("Hi <tool"), "more");
+  EXPECT_EQ(Takes("\xC3\xA9 <<tool_calls>"), "more");
+  EXPECT_EQ(Takes("Hi\n" + Call("time", "{}")), "more");
+  EXPECT_EQ(Takes(Call("time", "{}") + "\n" + Call("weather", R"({"city": "Bonn"})")), "more");
+  EXPECT_EQ(Takes("<tool_call>"), "part");
+  EXPECT_EQ(Takes("<tool_call> "), "no");
+  EXPECT_EQ(Takes(Call("time", "{}") + "."), "no");
+  EXPECT_EQ(Takes(Call("tim", "{}")), "no");
+  EXPECT_EQ(Takes(Call("weather", "{}")), "no");
+  EXPECT_EQ(Takes(Call("weather", R"({"city":"</tool_call>"})")), "more");
+  EXPECT_EQ(Takes(Call("weather", R"({"city":1})")), "no");
+}
+
+TEST_F(ToolCallGrammar, AsOftenAsTheChoiceSays) {
+  rules.several = false;
+  EXPECT_EQ(Takes("Hi\n" + Call("time", "{}")), "whole");
+  rules.must_call = true;
+  EXPECT_EQ(Takes(Call("time", "{}")), "whole");
+  EXPECT_EQ(Takes(""), "part");
+  EXPECT_EQ(Takes("H"), "no");
+  rules.several = true;
+  EXPECT_EQ(Takes(Call("time", "{}")), "more");
+  rules.names = {"weather"};
+  EXPECT_EQ(Takes(Call("time", "{}")), "no");
+  EXPECT_EQ(Takes(Call("weather", R"({"city":"a"})")), "more");
+  rules.must_call = rules.may_call = false;
+  EXPECT_EQ(Takes("Hi"), "more");
+  EXPECT_EQ(Takes("<tool_call"), "more");
+  EXPECT_EQ(Takes("<tool_call>"), "no");
+}
+
+TEST_F(ToolCallGrammar, AFormatTakesTheTextsPlace) {
+  answer.kind = AnswerFormat::Kind::kJsonSchema;
+  answer.text = R"({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]})";
+  EXPECT_EQ(Takes(R"({"a": "<tool_call>"})"), "whole");
+  EXPECT_EQ(Takes(Call("time", "{}")), "more");
+  EXPECT_EQ(Takes("Hi"), "no");
+  rules.may_call = false;
+  EXPECT_EQ(Takes(Call("time", "{}")), "no");
+  EXPECT_EQ(Takes(R"({"a": ""})"), "whole");
+}
+
+TEST_F(ToolCallGrammar, ASchemaThatCannotBeFollowed) {
+  const std::string multiple = R"({"type": "object", "properties": {"n": {"type": "integer", "multipleOf": 3}}})";
+  rules.tools = kTime + "\n" + Tool("f", multiple);
+  EXPECT_EQ(Takes(Call("f", R"({"x": [1]})")), "more");  // any object
+  EXPECT_EQ(Takes(Call("f", "1")), "no");
+  rules.strict = {true, true};
+  rules.schema_param = ".function.parameters";
+  EXPECT_EQ(Make().status().param(), "tools[1].function.parameters.properties.n.multipleOf");
+  rules.tools = Tool("f", R"({"type": "string"})");  // arguments are an object
+  EXPECT_EQ(Make().status().param(), "tools[0].function.parameters");
+  rules.strict.clear();
+  EXPECT_EQ(Takes(Call("f", "{}")), "more");
+  rules.tools = R"({"type": "function", "function": {"name": "f"}})";
+  rules.strict = {true};
+  EXPECT_EQ(Takes(Call("f", R"({"any": null})")), "more");
+}
+
+TEST_F(ToolCallGrammar, SchemasThatAreTooLargeTogether) {
+  const std::string large = R"({"type": "object", "properties": {"s": {"type": "string", "maxLength": 20000}}})";
+  rules.tools.clear();
+  for (int i = 0; i < 16; ++i) rules.tools += (i > 0 ? "\n" : "") + Tool("f" + std::to_string(i), large);
+  EXPECT_EQ(Takes(Call("f3", R"({"x": 1})")), "more");
+  rules.strict.assign(16, true);
+  EXPECT_EQ(Make().status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST_F(ToolCallGrammar, ANameThatNoToolHas) {
+  rules.names = {"time", "f"};
+  EXPECT_EQ(Make().status().param(), "tool_choice");
+}
+
+TEST_F(ToolCallGrammar, TheCacheTellsChoicesApart) {
+  ASSERT_TRUE(Make().ok());
+  ASSERT_TRUE(Make().ok());
+  EXPECT_EQ(cache.size(), 1u);
+  rules.must_call = true;
+  ASSERT_TRUE(Make().ok());
+  rules.names = {"time"};
+  ASSERT_TRUE(Make().ok());
+  rules.tools = kTime;
+  ASSERT_TRUE(Make().ok());
+  EXPECT_EQ(cache.size(), 4u);
+}
+
+TEST(ToolNames, AreWhatCallsCanBeWrittenWith) {
+  EXPECT_TRUE(IsToolName("get_weather-2"));
+  for (const std::string& name : {std::string(), std::string(65, 'a'), std::string("a b"), std::string("a\"b"),
+                                  std::string("<|im_end|>"), std::string("\xC3\xA9")}) {
+    EXPECT_FALSE(IsToolName(name)) << name;
+  }
+}
+
+}  // namespace
+}  // namespace ringside
