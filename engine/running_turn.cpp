@@ -23,7 +23,6 @@ void RunningTurn::Begin(Sequence* sequence, const SyncResult& sync, const Tokeni
   if (request_.grammar != nullptr) {
     matcher_.emplace(request_.grammar);
     allowed_.resize(static_cast<size_t>(vocab + 31) / 32);
-    request_.stop_strings.clear();
   }
   stop_rule_.emplace(request_.stop_strings, request_.stop_ids, request_.sampling.min_tokens);
   const Ring& ring = sequence_->cache()->ring();

@@ -12,6 +12,7 @@
 #include "session/chat/timeline.h"
 #include "session/journal/journal.h"
 #include "session/response.h"
+#include "session/tools/tool_calls.h"
 
 namespace ringside {
 
@@ -46,6 +47,8 @@ class ActiveTurn {
   bool recomputed = false;                // the text before the turn changed, whatever the cache then found
   bool renumbers = false;                 // its events are told before they are durable: a crash may take them back
   Status refused;                         // why its record could not be made durable
+  ToolCallReader reader;                  // of the response's text
+  std::string name, arguments;            // of the tool call that it is in, so far
   std::vector<TokenId> output;            // sampled and told
   std::vector<OutputToken> held;          // with logprobs: tokens whose text has not come yet
   int64_t unheard_tokens = 0;             // since somebody listened last

@@ -19,16 +19,28 @@ namespace ringside {
 /// One thing that happened to a response. A plain value, which may be kept.
 struct TurnEvent {
   enum class Kind {
-    kBegun,   // the response exists
-    kOpened,  // its message begins
-    kText,    // a piece of it
+    kBegun,         // the response exists
+    kOpened,        // its message begins: behind the start, or with the first text where there may be calls
+    kText,          // a piece of it
+    kMessageEnded,  // it has ended, and a tool call follows
+    kCall,          // a tool call begins
+    kCallText,      // a piece of its arguments
+    kCallEnded,     // its arguments are whole, or the answer was cut in them
     kEnded,
   };
   Kind kind;
-  std::shared_ptr<const Response> response;  // as it ended for kEnded, else as it began; never changes
-  uint64_t piece = 0;                        // kText: which one, from 0
-  std::string text;                          // kText
-  std::vector<OutputToken> tokens;           // kText: with logprobs, if asked for
+  /// As it is now for kMessageEnded and kEnded, else as it began; never changes.
+  std::shared_ptr<const Response> response;
+  EventCounts before;               // what had happened to the response
+  std::string text;                 // kText, kCallText; of a kCallEnded all of the arguments
+  std::vector<OutputToken> tokens;  // kText: with logprobs, if asked for
+  // Of a call.
+  size_t call = 0;  // which one, from 0
+  std::string name;
+  bool whole = true;  // kCallEnded: it was not cut
+
+  /// Its place among the items of the answer.
+  size_t output_index() const { return call + before.opened; }
 };
 
 /// Responses of one session that follow one another, as they are now.

@@ -1,16 +1,25 @@
 #include "session/history_text.h"
 
+#include "session/tools/tool_calls.h"
+
 namespace ringside {
 namespace {
 
 // No byte of UTF-8: what stands behind it is no text.
-constexpr char kTokens = '\xFE', kMessageEnd = '\xFF';
+constexpr char kTools = '\xFD', kTokens = '\xFE', kMessageEnd = '\xFF';
 
 }  // namespace
 
-void AppendMessage(ChatRole role, std::string_view text, std::string* history) {
+void AppendMessage(ChatRole role, std::string_view text, int64_t calls_at, std::string* history) {
   history->push_back(static_cast<char>('0' + static_cast<int>(role)));
-  history->append(text);
+  calls_at < 0 ? history->append(text) : history->append(ComparableText(text, calls_at));
+  history->push_back(kMessageEnd);
+}
+
+void AppendTools(std::string_view lines, std::string* history) {
+  if (lines.empty()) return;
+  history->push_back(kTools);
+  history->append(lines);
   history->push_back(kMessageEnd);
 }
 
@@ -28,7 +37,8 @@ std::string HistoryText(std::span<const TokenId> tokens) {
 std::string HistoryText(const TurnSpec& spec) {
   if (spec.raw) return HistoryText(spec.raw->tokens);
   std::string history;
-  for (const NewItem& item : spec.input) AppendMessage(item.role, item.text, &history);
+  if (spec.tools) AppendTools(spec.tools->lines, &history);
+  for (const NewItem& item : spec.input) AppendMessage(item.role, item.text, item.calls_at, &history);
   return history;
 }
 

@@ -59,6 +59,7 @@ bool AreItems(const std::vector<Item>& items) {
     const bool answer = item.sampled || !item.complete;
     if (!IsId("msg_", item.id) || !ids.insert(item.id).second) return false;
     if (answer && item.role != ChatRole::kAssistant) return false;
+    if (!IsText(item.call_ids, limits::kMaxMessageBytes)) return false;
     if (!IsText(item.text, answer ? INT64_MAX : limits::kMaxMessageBytes)) return false;
   }
   return true;
@@ -101,6 +102,9 @@ Result<PortableSession> DecodePortable(std::string_view bytes, const ImportRules
   if (!AreItems(record->patch.items)) return NoExport("they hold items that no server makes");
   const std::string& instructions = record->patch.instructions.value_or("");
   if (!IsText(instructions, limits::kMaxMessageBytes)) return NoExport("their instructions are no text, or too long");
+  if (record->patch.tools && !IsText(*record->patch.tools, limits::kMaxGrammarTextBytes)) {
+    return NoExport("their tools are no text, or too long");
+  }
   return PortableSession{std::move(*created), std::move(record->patch)};
 }
 

@@ -52,10 +52,18 @@ WindowOverrides ReadWindow(ByteReader& in) {
   return window;
 }
 
+// A role, and whether what concerns tool calls follows the text: the items of older versions have none of that.
+constexpr uint8_t kRoles = 4;
+
 void Write(ByteWriter& out, const Item& item) {
+  const bool calls = item.calls_at >= 0 || !item.call_ids.empty();
   out.String(item.id);
-  out.Byte(static_cast<uint8_t>(item.role));
+  out.Byte(static_cast<uint8_t>(static_cast<uint8_t>(item.role) + (calls ? kRoles : 0)));
   out.String(item.text);
+  if (calls) {
+    out.Signed(item.calls_at);
+    out.String(item.call_ids);
+  }
   out.Bool(item.complete);
   out.Bool(item.sampled);
   out.Signed(item.token_begin);
@@ -65,13 +73,18 @@ void Write(ByteWriter& out, const Item& item) {
 Item ReadItem(ByteReader& in) {
   Item item;
   item.id = in.String();
-  item.role = in.Enum(ChatRole::kAssistant);
+  const uint8_t role = in.Enum<uint8_t>(2 * kRoles - 1);
+  item.role = static_cast<ChatRole>(role % kRoles);
   item.text = in.String();
+  if (role >= kRoles) {
+    item.calls_at = in.Signed();
+    item.call_ids = in.String();
+  }
   item.complete = in.Bool();
   item.sampled = in.Bool();
   item.token_begin = in.Signed();
   item.token_end = in.Signed();
-  item.end = in.Enum(TimelineEnd::kAnswerEnded);
+  item.end = in.Enum(TimelineEnd::kResultsOpen);
   return item;
 }
 
@@ -89,6 +102,8 @@ std::vector<TokenId> ReadTokens(ByteReader& in) {
   return tokens;
 }
 
+constexpr uint8_t kHasInstructions = 1, kHasTools = 2;
+
 void Write(ByteWriter& out, const TimelinePatch& patch) {
   out.Signed(patch.keep_items);
   out.Signed(patch.keep_tokens);
@@ -98,8 +113,9 @@ void Write(ByteWriter& out, const TimelinePatch& patch) {
   Write(out, patch.tokens);
   out.Unsigned(patch.message_starts.size());
   for (const int64_t start : patch.message_starts) out.Signed(start);
-  out.Bool(patch.instructions.has_value());
+  out.Byte(static_cast<uint8_t>((patch.instructions ? kHasInstructions : 0) | (patch.tools ? kHasTools : 0)));
   if (patch.instructions) out.String(*patch.instructions);
+  if (patch.tools) out.String(*patch.tools);
   out.Signed(patch.pinned);
   out.Signed(patch.answer_begin);
   out.Byte(static_cast<uint8_t>(patch.end));
@@ -129,10 +145,12 @@ Result<TimelinePatch> ReadPatch(ByteReader& in, const PatchLimits& most = {}) {
   if (most.whole && starts > tokens + 1) return Corruption("session: more messages begin than there are tokens");
   patch.message_starts.resize(starts);
   for (int64_t& start : patch.message_starts) start = in.Signed();
-  if (in.Bool()) patch.instructions = in.String();
+  const uint8_t head = in.Enum<uint8_t>(kHasInstructions | kHasTools);
+  if ((head & kHasInstructions) != 0) patch.instructions = in.String();
+  if ((head & kHasTools) != 0) patch.tools = in.String();
   patch.pinned = in.Signed();
   patch.answer_begin = in.Signed();
-  patch.end = in.Enum(TimelineEnd::kForgotten);
+  patch.end = in.Enum(TimelineEnd::kResultsOpen);
   return patch;
 }
 
@@ -275,7 +293,10 @@ JournalRecord Encode(const TurnRecord& record) {
   out.Signed(record.items_before);
   Write(out, record.sampling);
   out.Signed(record.max_tokens);
-  if (record.clamped.any()) Write(out, record.clamped);  // else as before there were such limits
+  // What older versions did not have stands here only where it says something.
+  const bool calls = record.calls != CallPlace::kNone;
+  if (record.clamped.any() || calls) Write(out, record.clamped);
+  if (calls) out.Byte(static_cast<uint8_t>(record.calls));
   return Make(RecordType::kTurn, out);
 }
 Result<TurnRecord> DecodeTurn(std::string_view bytes) {
@@ -294,6 +315,7 @@ Result<TurnRecord> DecodeTurn(std::string_view bytes) {
   record.sampling = ReadSampling(in);
   record.max_tokens = in.Signed();
   if (!in.rest().empty()) record.clamped = ReadClamped(in);
+  if (!in.rest().empty()) record.calls = in.Enum(CallPlace::kStart);
   return Checked(in, std::move(record), "turn");
 }
 

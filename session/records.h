@@ -62,6 +62,7 @@ struct TurnRecord {
   SamplingParams sampling;  // but for bad words, which the request's fields (echo) have
   int64_t max_tokens = 0;
   ClampedLimits clamped;
+  CallPlace calls = CallPlace::kNone;
 };
 
 struct TokensRecord {

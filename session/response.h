@@ -13,6 +13,7 @@
 #include "engine/token_sink.h"
 #include "session/event_numbers.h"
 #include "session/journal/journal.h"
+#include "session/tools/tool_calls.h"
 
 namespace ringside {
 
@@ -22,6 +23,14 @@ enum class ResponseStatus { kInProgress, kCompleted, kIncomplete, kCancelled, kF
 struct ClampedLimits {
   std::optional<int64_t> memory_len, session_len, pinned;
   bool any() const { return memory_len || session_len || pinned; }
+};
+
+/// Something that happened to a tool call of an answer: to the `call`-th one, which had bytes [begin, end) of the text.
+struct CallStep {
+  enum class Kind : uint8_t { kBegun, kArguments, kWhole, kCut };
+  Kind kind;
+  uint32_t call = 0, begin = 0, end = 0;
+  bool ends() const { return kind == Kind::kWhole || kind == Kind::kCut; }
 };
 
 struct Response {
@@ -49,11 +58,15 @@ struct Response {
 
   EventCounts before;  // what had happened in its session when it began
   bool begun = false;  // it was announced
-  bool opened = false;
-  std::string text;
-  std::vector<uint32_t> piece_ends;        // offset in `text` behind each piece, as it came
+  bool started = false;                    // its computing began
+  bool opened = false;                     // its message began; calls may come without one
+  std::string text;                        // with its tool calls
+  std::vector<uint32_t> piece_ends;        // offset in `text` behind each piece of the message, as it came
   std::vector<OutputToken> tokens;         // with logprobs asked for: every token of the text, until a newer turn ends
   std::vector<uint32_t> piece_token_ends;  // offset in `tokens` behind each piece
+
+  CallPlace calls = CallPlace::kNone;  // where in `text` tool calls are looked for
+  std::vector<CallStep> call_steps;    // what came of them
 
   size_t items_before = 0;     // items of the timeline before this turn's input
   size_t items_end = 0;        // items of the timeline after this response; what it continues from
@@ -69,20 +82,43 @@ struct Response {
   /// Memory held, about.
   int64_t bytes() const {
     size_t sum = sizeof(Response) + text.size() + echo.size() + request_key.size();
-    sum += (piece_ends.size() + piece_token_ends.size()) * sizeof(uint32_t);
+    sum += (piece_ends.size() + piece_token_ends.size()) * sizeof(uint32_t) + call_steps.size() * sizeof(CallStep);
     for (const OutputToken& token : tokens) sum += sizeof(OutputToken) + token.top.size() * sizeof(TokenLogprob);
     return static_cast<int64_t>(sum);
   }
   bool running() const { return status == ResponseStatus::kInProgress; }
   /// What has happened to it so far.
   EventCounts events() const {
-    const bool ended = begun && !running();
+    const bool ended = begun && !running(), message_open = opened && call_steps.empty();
+    const uint64_t calls_ended = call_steps.empty() ? 0 : call_steps.back().call + call_steps.back().ends();
+    const uint64_t calls_begun = call_steps.empty() ? 0 : call_steps.back().call + 1;
     return {.answers = begun && !warm_up,
             .warm_ups = begun && warm_up,
             .opened = opened,
             .pieces = piece_ends.size(),
-            .ended = ended && opened,
-            .ended_bare = ended && !opened};
+            .message_ended = opened && !message_open,
+            .calls = calls_begun,
+            .call_pieces = call_steps.size() - calls_begun - calls_ended,
+            .calls_ended = calls_ended,
+            .ended = ended && message_open,
+            .ended_bare = ended && !message_open};
+  }
+  /// The message's text: all of it, but for the tool calls.
+  std::string_view message() const {
+    return std::string_view(text).substr(0, piece_ends.empty() ? 0 : piece_ends.back());
+  }
+  std::string_view bytes_of(const CallStep& step) const {
+    return std::string_view(text).substr(step.begin, step.end - step.begin);
+  }
+  /// The tool calls so far.
+  std::vector<ToolCall> tool_calls() const {
+    std::vector<ToolCall> calls;
+    for (const CallStep& step : call_steps) {
+      if (step.kind == CallStep::Kind::kBegun) calls.push_back({std::string(bytes_of(step)), "", false});
+      if (step.kind == CallStep::Kind::kArguments) calls.back().arguments += bytes_of(step);
+      if (step.kind == CallStep::Kind::kWhole) calls.back().complete = true;
+    }
+    return calls;
   }
   /// The i-th piece of the text.
   std::string_view piece(size_t i) const {

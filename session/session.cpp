@@ -101,6 +101,8 @@ Item Session::MakeItem(NewItem item) const {
   made.id = MakeId("msg_");
   made.role = item.role;
   made.text = std::move(item.text);
+  made.calls_at = item.calls_at;
+  made.call_ids = std::move(item.call_ids);
   return made;
 }
 
@@ -140,7 +142,7 @@ SessionInfo Session::Info() const {
   std::lock_guard lock(mutex_);
   SessionInfo info = Describe(Summary(recorded_.seq), context_->options);
   info.id = id_;
-  info.instructions = timeline_.instructions();
+  info.instructions = timeline_.head().instructions;
   info.durable = durable_;
   info.recorded = recorded_;
   if (running_) info.active_response_id = running_->response->id;
@@ -150,6 +152,11 @@ SessionInfo Session::Info() const {
 SharedList<Item> Session::Items() const {
   std::lock_guard lock(mutex_);
   return timeline_.items();
+}
+
+SharedText Session::Tools() const {
+  std::lock_guard lock(mutex_);
+  return timeline_.head().tools;
 }
 
 Metadata Session::metadata() const {
@@ -232,7 +239,7 @@ void Session::WriteSummary() {
 std::vector<JournalRecord> Session::CreationRecords() const {
   std::vector<JournalRecord> records = {
       Encode(CreatedRecord{owner_, created_at_, metadata_, window_, epoch_, context_->codec_name})};
-  if (!timeline_.items().empty() || timeline_.instructions()) {
+  if (!timeline_.items().empty() || timeline_.head().instructions) {
     records.push_back(Encode(TimelineRecord{timeline_.PatchFrom(Timeline()), false}));
   }
   return records;

@@ -94,6 +94,8 @@ class Session : public std::enable_shared_from_this<Session> {
   /// changed again when that ends; while one begins it stays changed.
   void WriteSummary();
   SharedList<Item> Items() const;
+  /// What its timeline tells of tools.
+  SharedText Tools() const;
 
   // Changes. Each waits until it is durable; not from a sink, not from the journal's thread. kBusy while a turn runs or
   // another change is on its way, and (superseded) for a connection that another one has taken the session from.
@@ -242,7 +244,13 @@ class Session : public std::enable_shared_from_this<Session> {
   void TokensLocked(const TokenDelta& delta);
   /// Tells the listeners, and counts.
   void Emit(TurnEvent event);
+  void OpenMessage();
   void EmitText(std::string_view text);
+  void EmitPart(const CallPart& part);
+  void EmitCallPart(const CallPart& part);
+  void EmitStep(const CallStep& step);
+  /// Tells what was kept back of the answer's text.
+  void EndText();
   void Finish(const TurnEnd& end, double completed_at);
   /// Ends the running turn where the journal's record of it ends: with all text of its ids, or (Interrupt) with what
   /// was told.

@@ -19,7 +19,7 @@ void Session::OnQueued(TurnId turn, int64_t position) {
 }
 
 void Session::TellQueued() {
-  if (running_->queue_position == 0 || running_->response->opened) return;
+  if (running_->queue_position == 0 || running_->response->started) return;
   listeners_.Tell([&](EventSink& sink) { sink.OnQueued(*running_->response, running_->queue_position); });
 }
 
@@ -31,7 +31,7 @@ void Session::AnnounceLocked() {
   turn.response->begun = true;
   turn.begun = std::make_shared<const Response>(*turn.response);
   responses_.push_back(turn.response);
-  Emit({TurnEvent::Kind::kBegun, turn.begun, 0, {}, {}});
+  Emit({.kind = TurnEvent::Kind::kBegun, .response = turn.begun});
   TellQueued();
 }
 
@@ -46,8 +46,17 @@ void Session::StartLocked(const CacheReport& report) {
   Response& response = *running_->response;
   response.report = report;
   if (response.warm_up) return;
+  response.started = true;
+  running_->reader = ToolCallReader(response.calls);
+  if (response.calls == CallPlace::kNone) OpenMessage();
+}
+
+void Session::OpenMessage() {
+  Response& response = *running_->response;
+  if (response.opened) return;
+  const EventCounts before = response.events();
   response.opened = true;
-  Emit({TurnEvent::Kind::kOpened, running_->begun, 0, {}, {}});
+  Emit({.kind = TurnEvent::Kind::kOpened, .response = running_->begun, .before = before});
 }
 
 void Session::OnTokens(TurnId turn, const TokenDelta& delta, const JournalPosition& recorded) {
@@ -65,7 +74,7 @@ void Session::OnTokens(TurnId turn, const TokenDelta& delta, const JournalPositi
 
 void Session::TokensLocked(const TokenDelta& delta) {
   Response& response = *running_->response;
-  if (!response.opened) return;
+  if (!response.started) return;
   response.output_tokens += static_cast<int64_t>(delta.tokens.size());
   for (const OutputToken& token : delta.tokens) {
     running_->output.push_back(token.id);
@@ -76,13 +85,78 @@ void Session::TokensLocked(const TokenDelta& delta) {
 }
 
 void Session::EmitText(std::string_view text) {
+  running_->response->text += text;
+  for (const CallPart& part : running_->reader.Push(text)) EmitPart(part);
+}
+
+void Session::EmitPart(const CallPart& part) {
   Response& response = *running_->response;
-  response.text += text;
-  response.piece_ends.push_back(static_cast<uint32_t>(response.text.size()));
+  if (part.kind != CallPart::Kind::kText) return EmitCallPart(part);
+  OpenMessage();
+  const EventCounts before = response.events();
+  response.piece_ends.push_back(static_cast<uint32_t>(part.end));
   std::vector<OutputToken> tokens = std::exchange(running_->held, {});
   response.tokens.insert(response.tokens.end(), tokens.begin(), tokens.end());
   if (response.logprobs) response.piece_token_ends.push_back(static_cast<uint32_t>(response.tokens.size()));
-  Emit({TurnEvent::Kind::kText, running_->begun, response.piece_ends.size() - 1, std::string(text), std::move(tokens)});
+  Emit({.kind = TurnEvent::Kind::kText,
+        .response = running_->begun,
+        .before = before,
+        .text = response.text.substr(part.begin, part.end - part.begin),
+        .tokens = std::move(tokens)});
+}
+
+void Session::EmitCallPart(const CallPart& part) {
+  Response& response = *running_->response;
+  running_->held.clear();  // logprobs are the message's
+  std::vector<CallStep>& steps = response.call_steps;
+  if (steps.empty() && response.opened) {
+    Emit({.kind = TurnEvent::Kind::kMessageEnded,
+          .response = std::make_shared<const Response>(response),
+          .before = response.events()});
+  }
+  const auto begin = static_cast<uint32_t>(part.begin), end = static_cast<uint32_t>(part.end);
+  const uint32_t last = steps.empty() ? 0 : steps.back().call;
+  switch (part.kind) {
+    case CallPart::Kind::kText:
+      return;
+    case CallPart::Kind::kCall:
+      running_->name = response.text.substr(part.begin, part.end - part.begin);
+      running_->arguments.clear();
+      return EmitStep({CallStep::Kind::kBegun, steps.empty() ? 0 : last + 1, begin, end});
+    case CallPart::Kind::kArguments:
+      running_->arguments += response.text.substr(part.begin, part.end - part.begin);
+      return EmitStep({CallStep::Kind::kArguments, last, begin, end});
+    case CallPart::Kind::kCallEnd:
+      return EmitStep({CallStep::Kind::kWhole, last, begin, end});
+  }
+}
+
+void Session::EmitStep(const CallStep& step) {
+  Response& response = *running_->response;
+  EventCounts before = response.events();
+  before.message_ended = response.opened;
+  response.call_steps.push_back(step);
+  TurnEvent event{.kind = TurnEvent::Kind::kCall, .response = running_->begun, .before = before};
+  if (step.kind == CallStep::Kind::kArguments) {
+    event.kind = TurnEvent::Kind::kCallText;
+    event.text = response.bytes_of(step);
+  }
+  if (step.ends()) {
+    event.kind = TurnEvent::Kind::kCallEnded;
+    event.text = running_->arguments;
+  }
+  event.call = step.call;
+  event.name = running_->name;
+  event.whole = step.kind != CallStep::Kind::kCut;
+  Emit(std::move(event));
+}
+
+void Session::EndText() {
+  if (!running_->response->started) return;
+  for (const CallPart& part : running_->reader.Finish()) EmitPart(part);
+  const std::vector<CallStep>& steps = running_->response->call_steps;
+  if (running_->reader.in_call()) EmitStep({CallStep::Kind::kCut, steps.back().call, 0, 0});
+  if (steps.empty()) OpenMessage();
 }
 
 // One that has ended changes no more but for its logprobs, which the next one's end takes from it.

@@ -9,7 +9,8 @@ std::string Session::History() const {
   const Timeline& timeline = running_ ? running_->next : timeline_;
   if (timeline.raw()) return HistoryText(timeline.tokens().From(0));
   std::string text;
-  for (const Item& item : timeline.items()) AppendMessage(item.role, item.text, &text);
+  AppendTools(timeline.head().tools, &text);
+  for (const Item& item : timeline.items()) AppendMessage(item.role, item.text, item.calls_at, &text);
   return text;
 }
 
@@ -29,7 +30,11 @@ Session::HistoryMatch Session::MatchHistory(const TurnSpec& spec) const {
   // An answer at the end of the request is not what is to be answered: it is rendered, and another one begins.
   if (most == spec.input.size() && spec.input.back().role == ChatRole::kAssistant) --most;
   const auto same = [&](size_t i) {
-    return items[i].role == spec.input[i].role && items[i].text == spec.input[i].text;
+    const Item& item = items[i];
+    const NewItem& asked = spec.input[i];
+    if (item.role != asked.role) return false;
+    if (item.calls_at < 0 || asked.calls_at < 0) return item.calls_at == asked.calls_at && item.text == asked.text;
+    return ComparableText(item.text, item.calls_at) == ComparableText(asked.text, asked.calls_at);
   };
   while (match.items < most && same(match.items)) ++match.items;
   match.continues = !running_ && !changing_ && match.items == items.size();

@@ -153,6 +153,7 @@ Status Session::ApplyTurn(std::string_view payload) {
   response->logprobs = record.logprobs;
   response->retokenised = timeline_.forgotten();
   response->clamped = record.clamped;
+  response->calls = record.calls;
   response->created_at = updated_at_ = record.created_at;
   response->items_before = std::min(static_cast<size_t>(record.items_before), timeline_.items().size());
   response->input_items_end = turn.next.items().size();

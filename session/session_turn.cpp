@@ -33,7 +33,14 @@ JournalRecord RecordOf(const TurnSpec& spec, const ActiveTurn& turn, const Timel
       .sampling = request.sampling,
       .max_tokens = request.max_tokens,
       .clamped = response.clamped,
+      .calls = response.calls,
   });
+}
+
+CallPlace PlaceOfCalls(const AnswerFormat& format) {
+  if (format.calls == nullptr || !format.calls->may_call) return CallPlace::kNone;
+  const bool text = format.kind == AnswerFormat::Kind::kText && !format.calls->must_call;
+  return text ? CallPlace::kAny : CallPlace::kStart;
 }
 
 const char* ReasonName(const Response& response) {
@@ -121,7 +128,8 @@ Result<Session::Begun> Session::Render(const TurnSpec& spec, TurnId turn, std::s
   request.session_len = SessionLen();
   request.sampling = std::move(sampling);
   request.stop_strings = spec.stop_strings;
-  if (!spec.raw) {
+  // A format says where the answer ends.
+  if (!spec.raw && spec.format.kind == AnswerFormat::Kind::kText) {
     const std::vector<std::string>& own_stops = context_->codec.chat.stop_strings();
     request.stop_strings.insert(request.stop_strings.end(), own_stops.begin(), own_stops.end());
   }
@@ -142,6 +150,7 @@ Result<Session::Begun> Session::Render(const TurnSpec& spec, TurnId turn, std::s
   request.max_tokens = spec.warm_up ? 0 : spec.max_output_tokens.value_or(options.max_output_tokens);
 
   response->clamped = Clamped(input.next.pinned());
+  response->calls = PlaceOfCalls(spec.format);
   response->created_at = context_->clock.WallSeconds();
   response->input_tokens = static_cast<int64_t>(request.tokens.size());
   response->input_items_end = input.next.items().size();
@@ -343,7 +352,7 @@ void Session::OnLost(TurnId turn, const Status& status) {
 void Session::CutTurn() {
   AnnounceLocked();
   const Response& response = *running_->response;
-  if (response.opened && !Foreign()) {
+  if (response.started && !Foreign()) {
     Detokenizer detokenizer(context_->codec.tokenizer, /*at_start=*/!running_->next.reopened());
     std::string text;
     for (const TokenId id : running_->output) text += detokenizer.Push(id);
@@ -380,6 +389,7 @@ void Session::Finish(const TurnEnd& end, double completed_at) {
   response.times = end.times;
   if (running_->recomputed) response.report.source = CacheSource::kRecomputed;
   response.completed_at = completed_at;
+  if (end.reason != FinishReason::kError) EndText();
   if (end.reason == FinishReason::kError) {
     // As if the turn had never been: it can be asked for again.
     response.status = ResponseStatus::kFailed;
@@ -398,6 +408,7 @@ void Session::Finish(const TurnEnd& end, double completed_at) {
       Item answer;
       answer.id = response.item_id;
       answer.text = response.text;
+      answer.calls_at = running_->reader.calls_at();
       answer.complete = !cut;
       next.CloseAnswer(std::move(answer), end.output, context_->codec);
     }
@@ -407,7 +418,7 @@ void Session::Finish(const TurnEnd& end, double completed_at) {
     last_report_ = response.report;
   }
   running_->permit.reset();  // whoever hears of the end may begin the next
-  Emit({TurnEvent::Kind::kEnded, SnapshotLocked(running_->response), 0, {}, {}});
+  Emit({.kind = TurnEvent::Kind::kEnded, .response = SnapshotLocked(running_->response)});
   // Logprobs are large: only the newest answer keeps them.
   for (auto it = responses_.rbegin(); it != responses_.rend(); ++it) {
     if (it->get() == &response) continue;

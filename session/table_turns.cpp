@@ -24,6 +24,32 @@ std::string RequestKey(const Caller& caller, const TurnSpec& spec) {
   return key;
 }
 
+/// Which tools the answer may call: those of the request, or those that the session has been told of.
+Status ChooseTools(const Session& session, TurnSpec* spec) {
+  const ToolChoice& choice = spec->tool_choice;
+  ToolCallRules rules;
+  rules.tools = spec->tools ? spec->tools->lines : std::string(session.Tools());
+  if (rules.tools.empty()) {
+    if (choice.mode != ToolChoice::Mode::kRequired && choice.names.empty()) return Status::Ok();
+    return InvalidArgument("There are no tools to choose from.", "tool_choice", "invalid_value");
+  }
+  if (spec->tools) {
+    rules.strict = spec->tools->strict;
+    rules.schema_param = spec->tools->schema_param;
+  }
+  rules.names = choice.names;
+  rules.may_call = choice.mode != ToolChoice::Mode::kNone;
+  rules.must_call = choice.mode == ToolChoice::Mode::kRequired;
+  rules.several = choice.several;
+  const AnswerFormat::Kind kind = spec->format.kind;
+  if (rules.may_call && (kind == AnswerFormat::Kind::kRegex || kind == AnswerFormat::Kind::kGbnf)) {
+    return InvalidArgument("An answer that follows a regular expression or a grammar cannot call tools as well.",
+                           spec->format.param, "mutually_exclusive_parameters");
+  }
+  spec->format.calls = std::make_shared<const ToolCallRules>(std::move(rules));
+  return Status::Ok();
+}
+
 }  // namespace
 
 // The same request, sent again after a restart, must lead to the chain that it had begun.
@@ -160,15 +186,16 @@ Result<TurnTicket> SessionTable::StartTurn(const Caller& caller, TurnSpec spec,
     const std::string known = state.FindRequest(caller, spec, key);
     if (!known.empty()) return state.Reattach(caller, known, sink);
   }
-  if (!spec.format.free() && !spec.stop_strings.empty()) {
+  if (spec.format.kind != AnswerFormat::Kind::kText && !spec.stop_strings.empty()) {
     return InvalidArgument("Stop strings cannot be given together with a format: it says where the answer ends.",
                            "stop", "mutually_exclusive_parameters");
   }
-  ASSIGN_OR_RETURN(spec.grammar, state.context->grammars->Get(spec.format));
   ASSIGN_OR_RETURN(std::shared_ptr<void> permit, state.TakePermit(caller.principal));
   RETURN_IF_ERROR(state.MakeRoom(caller.principal));
   if (spec.raw) RETURN_IF_ERROR(state.ReadPrompt(&spec));
   ASSIGN_OR_RETURN(State::Target target, state.FindTarget(caller, &spec, key));
+  RETURN_IF_ERROR(ChooseTools(*target.session, &spec));
+  ASSIGN_OR_RETURN(spec.grammar, state.context->grammars->Get(spec.format));
 
   auto response = std::make_shared<Response>();
   response->item_id = MakeId("msg_");

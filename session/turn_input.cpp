@@ -40,7 +40,7 @@ Status CheckAnswerable(const TurnSpec& spec, const Timeline& next) {
   return Status::Ok();
 }
 
-/// What Render and SetInstructions say of too many tokens, in the words of the limit that was the lower one.
+/// What Render and SetHead say of too many tokens, in the words of the limit that was the lower one.
 Status TooLong(const Status& status, int64_t session_room, int64_t input_room, int64_t max_input_tokens) {
   if (session_room <= input_room) return status;
   return InvalidArgument(
@@ -67,8 +67,11 @@ Result<TurnInput> RenderInput(const TurnSpec& spec, std::vector<Item> items, con
   }
   // Of a history that comes with its request nobody knows how much has to be computed.
   if (spec.carries_history) room = std::max<int64_t>(0, room - static_cast<int64_t>(base.tokens().size()));
-  if (spec.instructions) {
-    const auto made = next.SetInstructions(spec.instructions, codec, std::min(limits.session_len, room));
+  if (spec.instructions || spec.tools) {
+    TimelineHead head = next.head();
+    if (spec.instructions) head.instructions = spec.instructions;
+    if (spec.tools) head.tools = spec.tools->lines;
+    const auto made = next.SetHead(std::move(head), codec, std::min(limits.session_len, room));
     if (!made.ok()) return TooLong(made.status(), limits.session_len, room, most);
     input.recomputed |= made->has_value();
     room -= made->value_or(0);

@@ -36,6 +36,24 @@ struct WindowOverrides {
 struct NewItem {
   ChatRole role = ChatRole::kUser;
   std::string text;  // UTF-8
+  // As an Item has them.
+  int64_t calls_at = -1;
+  std::string call_ids;
+};
+
+/// Which of the tools an answer calls.
+struct ToolChoice {
+  enum class Mode : uint8_t { kAuto, kNone, kRequired } mode = Mode::kAuto;
+  std::vector<std::string> names;  // these tools only; none = all
+  bool several = true;             // more than one call
+};
+
+/// What may be called, as a request says it.
+struct ToolSet {
+  std::string lines;                         // as TimelineHead has them
+  std::vector<std::string> names;            // theirs, in order
+  std::vector<bool> strict;                  // as ToolCallRules has them
+  std::string schema_param = ".parameters";  // likewise
 };
 
 /// What a client asks when it comes back.
@@ -57,6 +75,8 @@ struct TurnSpec {
   std::string previous_response_id;  // "" = none
   std::vector<NewItem> input;        // may be empty: answer what stands there
   std::optional<std::string> instructions;
+  std::optional<ToolSet> tools;  // absent = as told so far; of no tools = none any more
+  ToolChoice tool_choice;
   WindowOverrides window;  // for a new chain only
   SamplingParams sampling;
   std::vector<std::string> stop_strings;

@@ -31,20 +31,21 @@ MAY_INCLUDE = {
     "engine/model": "base kernels cache engine/files engine/text",
     "engine": "base kernels cache engine/files engine/text engine/grammar engine/model",
     "session/journal": "base cache",
-    "session/chat": "base engine/text",
+    "session/tools": "base engine/grammar",
+    "session/chat": "base engine/text session/tools",
     "session/history": "base",
-    "session": "base cache engine/text engine/grammar engine session/journal session/chat session/history",
+    "session": "base cache engine/text engine/grammar engine session/journal session/tools session/chat session/history",
     "ws/json": "base",
     "ws/access": "base",
     "ws/transport": "base ws/access",
     "ws/config": "base kernels cache engine/model engine ws/access ws/transport",
-    "ws/openai": "base engine/text engine/grammar engine session/journal session/chat session ws/json ws/access ws/transport",
+    "ws/openai": "base engine/text engine/grammar engine session/journal session/tools session/chat session ws/json ws/access ws/transport",
     "ws/page": "base ws/access ws/transport",
-    "ws/realtime": "base engine/text engine/grammar engine session/journal session/chat session ws/json ws/access ws/transport"
+    "ws/realtime": "base engine/text engine/grammar engine session/journal session/tools session/chat session ws/json ws/access ws/transport"
                    " ws/openai",
-    "ws/chat": "base engine/text engine/grammar engine session/journal session/chat session ws/json ws/access ws/transport"
+    "ws/chat": "base engine/text engine/grammar engine session/journal session/tools session/chat session ws/json ws/access ws/transport"
                " ws/openai",
-    "ws": "base kernels cache engine/text engine/model engine session/journal session/chat session ws/json ws/access"
+    "ws": "base kernels cache engine/text engine/model engine session/journal session/tools session/chat session ws/json ws/access"
           " ws/transport ws/config ws/openai ws/chat ws/page ws/realtime",
     "clients/wire": "",
     "clients/terminal": "",

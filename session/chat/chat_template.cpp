@@ -7,13 +7,26 @@
 namespace ringside {
 namespace {
 
+// How tools are told and what they gave is written: words that models were trained on.
+constexpr std::string_view kBeforeTools =
+    "# Tools\n\nYou may call one or more functions to assist with the user query.\n\n"
+    "You are provided with function signatures within <tools></tools> XML tags:\n<tools>\n";
+constexpr std::string_view kBehindTools =
+    "\n</tools>\n\nFor each function call, return a json object with function name and arguments within "
+    "<tool_call></tool_call> XML tags:\n<tool_call>\n{\"name\": <function-name>, \"arguments\": "
+    "<args-json-object>}\n</tool_call>";
+constexpr std::string_view kBeforeResult = "<tool_response>\n", kBehindResult = "\n</tool_response>";
+
 std::string_view Strip(std::string_view text) { return StripRight(StripLeft(text)); }
 
 // Writes one rendering; see ChatTemplate::Render for the order of things.
 class Renderer {
  public:
   Renderer(const TemplateFormat& format, TimelineEnd before)
-      : format_(format), first_(before == TimelineEnd::kNothing), user_open_(before == TimelineEnd::kUserOpen) {}
+      : format_(format),
+        first_(before == TimelineEnd::kNothing),
+        user_open_(before == TimelineEnd::kUserOpen || before == TimelineEnd::kResultsOpen),
+        results_open_(before == TimelineEnd::kResultsOpen) {}
 
   void CloseAnswer(TimelineEnd before) {
     if (before == TimelineEnd::kAnswerOpen) Markup(format_.answer_trail + format_.end_of_turn + format_.after_end);
@@ -25,9 +38,11 @@ class Renderer {
     Pin();
   }
 
-  /// `first`: the conversation's first message, which is pinned.
-  void System(std::string_view content, bool first) {
+  /// `first`: the conversation's first message, which is pinned. Without content it tells the tools alone.
+  void System(std::optional<std::string_view> text, bool first, std::string_view tools) {
+    std::string_view content = text.value_or("");
     if (format_.trim_system) content = Strip(content);
+    CloseResults();
     if (format_.system_place == TemplateFormat::SystemPlace::kFirstUser) {
       OpenUser();
       Markup(format_.system_open);
@@ -36,11 +51,17 @@ class Renderer {
       Markup(first ? format_.system_open : format_.late_system_open.value_or(format_.system_open));
     }
     Content(content);
+    if (!tools.empty()) {
+      Markup((text ? "\n\n" : "") + std::string(kBeforeTools));
+      Content(tools);
+      Markup(std::string(kBehindTools));
+    }
     Markup(format_.system_close);
     if (first) Pin();
   }
 
   void User(std::string_view content) {
+    CloseResults();
     const bool behind_system = user_open_;
     OpenUser();
     if (format_.trim_user) {
@@ -52,11 +73,23 @@ class Renderer {
     CloseUser();
   }
 
-  void Assistant(std::string_view content) {
+  /// What a tool gave. Results that follow one another share a user message.
+  void Result(std::string_view content) {
+    OpenUser();
+    if (results_open_) Markup("\n");
+    results_open_ = true;
+    Markup(std::string(kBeforeResult));
+    Content(content);
+    Markup(std::string(kBehindResult));
+  }
+
+  void Assistant(const ChatMessage& message) {
     CloseUser();
+    std::string_view content = message.content;
     if (format_.drop_thinking) {
       constexpr std::string_view kEnd = "</think>";
-      if (const size_t end = content.rfind(kEnd); end != std::string_view::npos) {
+      const std::string_view text = content.substr(0, static_cast<size_t>(message.calls_at));
+      if (const size_t end = text.rfind(kEnd); end != std::string_view::npos) {
         content.remove_prefix(end + kEnd.size());
         content.remove_prefix(std::min(content.find_first_not_of('\n'), content.size()));
       }
@@ -75,7 +108,11 @@ class Renderer {
   }
 
   Rendering Take(bool answer_opened) {
-    if (!answer_opened) out_.end = user_open_ ? TimelineEnd::kUserOpen : TimelineEnd::kMessageDone;
+    if (!answer_opened) {
+      out_.end = results_open_ ? TimelineEnd::kResultsOpen
+                 : user_open_  ? TimelineEnd::kUserOpen
+                               : TimelineEnd::kMessageDone;
+    }
     return std::move(out_);
   }
 
@@ -102,7 +139,11 @@ class Renderer {
 
   void CloseUser() {
     if (user_open_) Markup(format_.user_close);
-    user_open_ = false;
+    user_open_ = results_open_ = false;
+  }
+
+  void CloseResults() {
+    if (results_open_) CloseUser();
   }
 
   void TrimLastPiece() {
@@ -112,7 +153,7 @@ class Renderer {
 
   const TemplateFormat& format_;
   const bool first_;
-  bool user_open_;
+  bool user_open_, results_open_;
   Rendering out_;
 };
 
@@ -133,6 +174,8 @@ const char* ChatRoleName(ChatRole role) {
       return "user";
     case ChatRole::kAssistant:
       return "assistant";
+    case ChatRole::kTool:
+      return "tool";
   }
   CheckFailed(__FILE__, __LINE__, "unknown role");
 }
@@ -163,19 +206,22 @@ const std::string& ChatTemplate::end_of_turn() const { return format_->end_of_tu
 const std::string& ChatTemplate::assistant_open() const { return format_->assistant_open; }
 const std::vector<std::string>& ChatTemplate::stop_strings() const { return format_->stop_strings; }
 
-Rendering ChatTemplate::Render(std::span<const ChatMessage> messages, TimelineEnd before,
-                               bool add_generation_prompt) const {
-  if (messages.empty() && !add_generation_prompt) {
+Rendering ChatTemplate::Render(std::span<const ChatMessage> messages, TimelineEnd before, bool add_generation_prompt,
+                               std::string_view tools) const {
+  const bool first = before == TimelineEnd::kNothing;
+  if (!first) tools = {};
+  if (messages.empty() && !add_generation_prompt && tools.empty()) {
     Rendering nothing;
     nothing.end = before;
     return nothing;
   }
   Renderer renderer(*format_, before);
-  const bool first = before == TimelineEnd::kNothing;
   if (first) {
     renderer.BeginConversation();
     const bool has_system = !messages.empty() && messages.front().role == ChatRole::kSystem;
-    if (!has_system && format_->default_system) renderer.System(*format_->default_system, true);
+    if (!has_system && (format_->default_system || !tools.empty())) {
+      renderer.System(format_->default_system, true, tools);
+    }
   } else {
     renderer.CloseAnswer(before);
   }
@@ -183,13 +229,16 @@ Rendering ChatTemplate::Render(std::span<const ChatMessage> messages, TimelineEn
     const ChatMessage& message = messages[i];
     switch (message.role) {
       case ChatRole::kSystem:
-        renderer.System(message.content, first && i == 0);
+        renderer.System(message.content, first && i == 0, i == 0 ? tools : std::string_view());
         break;
       case ChatRole::kUser:
         renderer.User(message.content);
         break;
       case ChatRole::kAssistant:
-        renderer.Assistant(message.content);
+        renderer.Assistant(message);
+        break;
+      case ChatRole::kTool:
+        renderer.Result(message.content);
         break;
     }
   }

@@ -18,15 +18,17 @@
 
 namespace ringside {
 
-enum class ChatRole : uint8_t { kSystem, kUser, kAssistant };
+enum class ChatRole : uint8_t { kSystem, kUser, kAssistant, kTool };
 
-/// "system", "developer" (the same), "user" or "assistant"; kInvalidArgument for anything else.
+/// "system", "developer" (the same), "user" or "assistant"; kInvalidArgument for anything else. (What a tool gave has
+/// more to it than a role.)
 Result<ChatRole> ParseChatRole(std::string_view name);
 const char* ChatRoleName(ChatRole role);
 
 struct ChatMessage {
   ChatRole role = ChatRole::kUser;
-  std::string content;  // UTF-8; never read as markup
+  std::string content;    // UTF-8; never read as markup. An assistant's: with its tool calls, see session/tools
+  int64_t calls_at = -1;  // where in `content` they begin; -1 = there are none
 };
 
 /// Where a conversation's timeline ends: what Render must know of everything before. Kept by the session between turns.
@@ -36,6 +38,7 @@ enum class TimelineEnd : uint8_t {
   kMessageDone = 2,  // behind a whole message
   kAnswerOpen = 3,  // inside the assistant's message: a generation prompt and perhaps some sampled ids, without its end
   kAnswerEnded = 4,  // the last id is the template's end_of_turn()
+  kResultsOpen = 6,  // inside a user message that holds what tools gave, without its end: more may follow
   kForgotten = 5,    // of a timeline: no ids, there were others and its text is to be rendered anew (from kNothing)
 };
 
@@ -87,7 +90,11 @@ class ChatTemplate {
   /// template has one and no system message is first, the default system message. After an answer, its close comes
   /// first: the end of turn unless it was sampled (kAnswerEnded), then what the template puts behind it. Roles out of
   /// order, where templates raise, are rendered one after another.
-  Rendering Render(std::span<const ChatMessage> messages, TimelineEnd before, bool add_generation_prompt) const;
+  ///
+  /// `tools` ("" = none), a line of JSON each, are told at the end of the first system message, as the templates of
+  /// Qwen 2.5 and 3 do it; what tools gave stands in user messages, as there.
+  Rendering Render(std::span<const ChatMessage> messages, TimelineEnd before, bool add_generation_prompt,
+                   std::string_view tools = {}) const;
 
   /// The text that ends an assistant message ("<|im_end|>"), a special token of the model; "" for plain. After an
   /// answer whose last id is this token's the timeline is at kAnswerEnded, after any other at kAnswerOpen.

@@ -4,13 +4,20 @@
 #include <utility>
 
 #include "base/check.h"
+#include "session/tools/tool_calls.h"
 
 namespace ringside {
 namespace {
 
-int64_t BytesOf(const Item& item) { return static_cast<int64_t>(sizeof(Item) + item.id.size() + item.text.size()); }
+int64_t BytesOf(const Item& item) {
+  return static_cast<int64_t>(sizeof(Item) + item.id.size() + item.text.size() + item.call_ids.size());
+}
 
 constexpr int64_t kPinnedWithoutSystem = 4;  // sink tokens that a window needs to stay fluent
+
+bool BeginsWithSystem(const std::vector<Item>& items) {
+  return !items.empty() && items.front().role == ChatRole::kSystem;
+}
 
 // Renderings of consecutive messages, joined, with the piece index behind each item.
 class Joined {
@@ -72,10 +79,9 @@ void Timeline::AddItem(Item item) {
   items_.push_back(std::move(item));
 }
 
-Result<std::optional<int64_t>> Timeline::SetInstructions(std::optional<std::string> text, const Codec& codec,
-                                                         int64_t max_tokens) {
-  if (text == instructions_) return std::optional<int64_t>();
-  instructions_ = std::move(text);
+Result<std::optional<int64_t>> Timeline::SetHead(TimelineHead head, const Codec& codec, int64_t max_tokens) {
+  if (head == head_) return std::optional<int64_t>();
+  head_ = std::move(head);
   if (tokens_.empty()) return std::optional<int64_t>();
 
   const auto unrendered = std::find_if(items_.begin(), items_.end(), [](const Item& item) { return !item.rendered(); });
@@ -120,20 +126,21 @@ Status Timeline::Render(const Codec& codec, bool open_answer, int64_t max_tokens
   std::vector<size_t> borders;  // [begin, end) of each item rendered, then the opened answer's begin
   const bool fresh = tokens_.empty();
   TimelineEnd end = fresh ? TimelineEnd::kNothing : end_;
-  if (fresh && instructions_) {
-    const ChatMessage system{ChatRole::kSystem, *instructions_};
-    const Rendering part = codec.chat.Render({&system, 1}, end, false);
-    end = part.end;
-    joined.Add(part);
-  }
   // Rendered items come first.
   const auto first = static_cast<size_t>(
       std::partition_point(items_.begin(), items_.end(), [](const Item& item) { return item.rendered(); }) -
       items_.begin());
   std::vector<Item> added = items_.From(first);
+  if (fresh && (head_.instructions || (head_.tools.size() > 0 && !BeginsWithSystem(added)))) {
+    std::vector<ChatMessage> system;
+    if (head_.instructions) system.push_back({ChatRole::kSystem, *head_.instructions});
+    const Rendering part = codec.chat.Render(system, end, false, head_.tools);
+    end = part.end;
+    joined.Add(part);
+  }
   for (Item& item : added) {
-    const ChatMessage message{item.role, item.text};
-    const Rendering part = codec.chat.Render({&message, 1}, end, false);
+    const ChatMessage message{item.role, item.text, item.calls_at};
+    const Rendering part = codec.chat.Render({&message, 1}, end, false, head_.tools);
     end = part.end;
     borders.push_back(joined.pieces() + (part.message_starts.empty() ? 0 : part.message_starts.back()));
     joined.Add(part);
@@ -193,6 +200,7 @@ void Timeline::CloseAnswer(Item answer, std::span<const TokenId> output, const C
     answer.id = reopened_->id;
     const std::string& before = reopened_->text;
     const std::string& more = answer.text;
+    if (answer.calls_at >= 0) answer.calls_at += static_cast<int64_t>(before.size());
     answer.text = before + more;
     reopened_.reset();
   }
@@ -211,8 +219,8 @@ void Timeline::CloseAnswer(Item answer, std::span<const TokenId> output, const C
 
 bool Timeline::CanReopen() const {
   return !items_.empty() && items_.back().role == ChatRole::kAssistant && items_.back().sampled &&
-         !items_.back().complete && items_.back().token_end == static_cast<int64_t>(tokens_.size()) &&
-         end_ == TimelineEnd::kAnswerOpen;
+         !items_.back().complete && items_.back().calls_at < 0 && !MayBecomeCall(items_.back().text) &&
+         items_.back().token_end == static_cast<int64_t>(tokens_.size()) && end_ == TimelineEnd::kAnswerOpen;
 }
 
 void Timeline::ReopenAnswer() {
@@ -252,7 +260,7 @@ void Timeline::KeepItems(size_t count) {
 
 int64_t Timeline::bytes() const {
   size_t sum = tokens_.size() * sizeof(TokenId) + message_starts_.size() * sizeof(int64_t);
-  if (instructions_) sum += instructions_->size();
+  sum += head_.instructions.value_or("").size() + head_.tools.size();
   return static_cast<int64_t>(sum) + item_bytes_;
 }
 

@@ -25,6 +25,10 @@ struct Item {
   std::string id;  // "msg_..."
   ChatRole role = ChatRole::kUser;
   SharedText text;
+  int64_t calls_at = -1;  // of an assistant's: where in `text` its tool calls begin; -1 = there are none
+  /// Of what a tool gave: the call's id. Of an assistant's calls that a client made: their ids, a line each; of others
+  /// they follow from `id` (ToolCallId).
+  std::string call_ids;
   bool complete = true;      // false: an answer that was cut short
   bool sampled = false;      // its ids came from the sampler
   int64_t token_begin = -1;  // [token_begin, token_end) of the timeline; -1 = not rendered yet
@@ -35,6 +39,13 @@ struct Item {
   friend bool operator==(const Item&, const Item&) = default;
 };
 
+/// What a timeline tells the model before all messages.
+struct TimelineHead {
+  std::optional<std::string> instructions;  // the system message that stands before all items
+  SharedText tools;                         // a line of JSON each, see ChatTemplate::Render; "" = none
+  friend bool operator==(const TimelineHead&, const TimelineHead&) = default;
+};
+
 /// What makes one timeline of another that begins like it: the form in which a journal has it.
 struct TimelinePatch {
   int64_t keep_items = 0, keep_tokens = 0, keep_starts = 0;  // of the other, from its beginning
@@ -42,6 +53,7 @@ struct TimelinePatch {
   std::vector<TokenId> tokens;
   std::vector<int64_t> message_starts;
   std::optional<std::string> instructions;
+  std::optional<SharedText> tools;  // absent = the other's
   int64_t pinned = 0, answer_begin = -1;
   TimelineEnd end = TimelineEnd::kNothing;
 };
@@ -62,7 +74,7 @@ class Timeline {
   const SharedList<Item>& items() const { return items_; }
   const SharedList<TokenId>& tokens() const { return tokens_; }
   const SharedList<int64_t>& message_starts() const { return message_starts_; }
-  const std::optional<std::string>& instructions() const { return instructions_; }
+  const TimelineHead& head() const { return head_; }
   /// Tokens that the ring never evicts: BOS and the system message, at most codec.pinned_max; without a system message
   /// the first 4. Fixed when the first token is rendered; 0 before.
   int64_t pinned() const { return pinned_; }
@@ -73,12 +85,10 @@ class Timeline {
   /// Adds a message behind the others, not rendered yet.
   void AddItem(Item item);
 
-  /// Sets the system message that stands before all items. If ids exist already they are made anew up to the first
-  /// sampled answer, whose ids and all behind them are kept. How many were made anew; nothing if no id changed.
-  /// kInvalidArgument (context_length_exceeded) where there would be more than `max_tokens` ids; the timeline is then
-  /// of no further use.
-  Result<std::optional<int64_t>> SetInstructions(std::optional<std::string> text, const Codec& codec,
-                                                 int64_t max_tokens);
+  /// Sets what stands before all items. If ids exist already they are made anew up to the first sampled answer, whose
+  /// ids and all behind them are kept. How many were made anew; nothing if no id changed. kInvalidArgument
+  /// (context_length_exceeded) where there would be more than `max_tokens` ids; the timeline is then of no further use.
+  Result<std::optional<int64_t>> SetHead(TimelineHead head, const Codec& codec, int64_t max_tokens);
 
   /// Renders what is not rendered yet and, with `open_answer`, the text that begins an answer. kInvalidArgument
   /// (context_length_exceeded), and nothing changed, where there would be more than `max_tokens` ids: such a text is
@@ -89,8 +99,8 @@ class Timeline {
   /// answer that went on stays one item: under its former id, its text behind the former text.
   void CloseAnswer(Item answer, std::span<const TokenId> output, const Codec& codec);
 
-  /// Opens the last answer, which was cut short (CanReopen), so that what is sampled next goes on with it. Until
-  /// CloseAnswer it is no item but `reopened`.
+  /// Opens the last answer, which was cut short (CanReopen), and not in a tool call, so that what is sampled next goes
+  /// on with it. Until CloseAnswer it is no item but `reopened`.
   void ReopenAnswer();
   bool CanReopen() const;
   const std::optional<Item>& reopened() const { return reopened_; }
@@ -113,7 +123,7 @@ class Timeline {
   void CutTokens(int64_t size);
   void TruncateItems(size_t count);
 
-  std::optional<std::string> instructions_;
+  TimelineHead head_;
   SharedList<Item> items_;
   int64_t item_bytes_ = 0;  // of items_
   SharedList<TokenId> tokens_;

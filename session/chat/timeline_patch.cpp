@@ -26,6 +26,9 @@ bool ItemsFit(const SharedList<Item>& items, int64_t tokens) {
   int64_t end = 0;
   bool rendered = true;
   for (const Item& item : items) {
+    if (item.calls_at < -1 || item.calls_at > static_cast<int64_t>(item.text.size())) return false;
+    if (item.calls_at >= 0 && item.role != ChatRole::kAssistant) return false;
+    if (item.end == TimelineEnd::kForgotten) return false;
     if (!item.rendered()) {
       rendered = false;
       if (item.sampled || item.token_begin != -1 || item.token_end != -1) return false;
@@ -48,7 +51,8 @@ TimelinePatch Timeline::PatchFrom(const Timeline& base) const {
   patch.items = items_.From(static_cast<size_t>(patch.keep_items));
   patch.tokens = tokens_.From(static_cast<size_t>(patch.keep_tokens));
   patch.message_starts = message_starts_.From(static_cast<size_t>(patch.keep_starts));
-  patch.instructions = instructions_;
+  patch.instructions = head_.instructions;
+  if (!(head_.tools == base.head_.tools)) patch.tools = head_.tools;
   patch.pinned = pinned_;
   patch.answer_begin = answer_begin_;
   patch.end = end_;
@@ -69,7 +73,7 @@ Status Timeline::Apply(TimelinePatch patch, int64_t vocab) {
   for (Item& item : patch.items) next.AddItem(std::move(item));
   next.tokens_ = Joined(tokens_, patch.keep_tokens, std::move(patch.tokens));
   next.message_starts_ = Joined(message_starts_, patch.keep_starts, std::move(patch.message_starts));
-  next.instructions_ = std::move(patch.instructions);
+  next.head_ = {std::move(patch.instructions), std::move(patch.tools).value_or(head_.tools)};
   next.pinned_ = patch.pinned;
   next.answer_begin_ = patch.answer_begin;
   next.end_ = patch.end;

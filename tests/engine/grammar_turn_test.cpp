@@ -95,11 +95,11 @@ TEST_P(GrammarTurnTest, MinTokensAndLengths) {
   EXPECT_EQ(Run(short_of_min).reason, FinishReason::kStop);
 }
 
-TEST_P(GrammarTurnTest, StopStringsEndNothing) {
+TEST_P(GrammarTurnTest, StopStringsEndItAsWell) {
   SubmittedTurn turn = Turn(1, "ABCD");
   turn.request.stop_strings = {"BC"};
   EXPECT_EQ(Run(turn).reason, FinishReason::kStop);
-  EXPECT_EQ(turn.sink->text(), "ABCD");
+  EXPECT_EQ(turn.sink->text(), "A");
 }
 
 TEST_P(GrammarTurnTest, GoesOnWithWhatIsThere) {

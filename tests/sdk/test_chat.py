@@ -114,7 +114,7 @@ def test_what_is_refused_says_which_field(client):
     image = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}]}
     cases = [({"messages": [image]}, "messages[0].content[0].type"),
              ({"response_format": {"type": "xml"}}, "response_format.type"),
-             ({"tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}]}, "tools"),
+             ({"functions": [{"name": "f", "parameters": {}}]}, "functions"),
              ({"extra_body": {"tempreature": 1}}, "tempreature")]
     for fields, param in cases:
         with pytest.raises(openai.BadRequestError) as refused:

@@ -15,8 +15,14 @@ class RecordingSink final : public EventSink {
   explicit RecordingSink(uint64_t connection = 1) : connection_(connection) {}
 
   const EventNumbers& numbers() const override {
-    static constexpr EventNumbers kNumbers{
-        .answer = 2, .warm_up = 1, .opened = 2, .piece = 1, .ended = 4, .ended_bare = 1};
+    static constexpr EventNumbers kNumbers{.answer = 2,
+                                           .warm_up = 1,
+                                           .opened = 2,
+                                           .piece = 1,
+                                           .message_ended = 3,
+                                           .call_ended = 2,
+                                           .ended = 4,
+                                           .ended_bare = 1};
     return kNumbers;
   }
   void OnEvent(const TurnEvent& event) override {
@@ -28,7 +34,15 @@ class RecordingSink final : public EventSink {
         return Write("opened", 2);
       case TurnEvent::Kind::kText:
         text_ += event.text;
-        return Write("text", kFirstPiece + event.piece, event.text);
+        return Write("text", kFirstPiece + event.before.pieces, event.text);
+      case TurnEvent::Kind::kMessageEnded:
+        return Write("message ended", numbers().Of(event.before));
+      case TurnEvent::Kind::kCall:
+        return Write("call", numbers().Of(event.before), event.name);
+      case TurnEvent::Kind::kCallText:
+        return Write("arguments", numbers().Of(event.before), event.text);
+      case TurnEvent::Kind::kCallEnded:
+        return Write(event.whole ? "call ended" : "call cut", numbers().Of(event.before), event.text);
       case TurnEvent::Kind::kEnded:
         return WriteEnd(response);
     }
@@ -70,7 +84,8 @@ class RecordingSink final : public EventSink {
   }
   void WriteEnd(const Response& response) {
     static constexpr const char* kStatus[] = {"in_progress", "completed", "incomplete", "cancelled", "failed"};
-    const uint64_t events = response.opened ? numbers().ended : numbers().ended_bare;
+    const bool message = response.opened && response.call_steps.empty();
+    const uint64_t events = message ? numbers().ended : numbers().ended_bare;
     Write("ended", numbers().Of(response.events()) - events, kStatus[static_cast<size_t>(response.status)]);
   }
 

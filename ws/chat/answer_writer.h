@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "session/event_sink.h"
 #include "session/response.h"
 #include "ws/transport/http.h"
 
@@ -29,9 +30,15 @@ class AnswerWriter {
  public:
   virtual ~AnswerWriter() = default;
 
-  // Streamed: what is written, "" for nothing. Begin of choice 0 comes first; of a choice all come in this order.
-  virtual std::string Begin(size_t choice, const Response& response) const = 0;
+  // Streamed: what is written, "" for nothing. Begin of choice 0 comes first; of a choice all come in this order. An
+  // answer without text has neither Piece nor EndText.
+  virtual std::string Begin(size_t choice, const Response& response, bool has_text) const = 0;
   virtual std::string Piece(const ChoicePiece& piece) const = 0;
+  /// The text has ended, and a tool call follows.
+  virtual std::string EndText(size_t) const { return ""; }
+  /// A tool call begins (kCall), a piece of its arguments (kCallText; only if streams_arguments), or it ends.
+  virtual std::string Call(size_t, const TurnEvent&) const { return ""; }
+  virtual bool streams_arguments() const { return true; }
   virtual std::string End(size_t choice, const Response& response) const = 0;
   /// Behind all choices.
   virtual std::string Finish(const EndedChoices& choices) const = 0;

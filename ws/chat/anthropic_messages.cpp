@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "session/ids.h"
+#include "ws/chat/anthropic_content.h"
 #include "ws/chat/message_fields.h"
 #include "ws/json/json_writer.h"
 #include "ws/openai/responses_fields.h"
@@ -10,8 +11,6 @@
 
 namespace ringside {
 namespace {
-
-const MessageRules kRules{.roles = {"user", "assistant"}, .empty = {"citations"}, .ignored = {"cache_control"}};
 
 struct MessageRequest {
   TurnSpec turn;
@@ -59,12 +58,6 @@ Status ReadThinking(const JsonValue& value, const std::string& param) {
   return Unsupported(param, "thinking");
 }
 
-Status ReadToolChoice(const JsonValue& value, const std::string& param) {
-  const JsonValue* type = value.is_object() ? value.Find("type") : nullptr;
-  const bool harmless = type != nullptr && type->is_string() && (type->string() == "auto" || type->string() == "none");
-  return harmless ? Status::Ok() : Unsupported(param, "'tool_choice'");
-}
-
 Status ReadTier(const JsonValue& value, const std::string& param) {
   const bool known = value.is_string() && (value.string() == "auto" || value.string() == "standard_only");
   return known ? Status::Ok() : Unsupported(param, "a service tier");
@@ -80,8 +73,8 @@ Status ReadMaxTokens(const JsonValue& value, const std::string& param, TurnSpec*
 Status ReadField(const JsonValue& value, const std::string& key, const SessionTableOptions& options,
                  MessageRequest* request) {
   if (key == "model") return CheckModel(value, key, options);
-  if (key == "messages") return ReadMessages(value, key, kRules, 1, &request->turn.input);
-  if (key == "system") return ReadText(value, key, kRules, &request->system);
+  if (key == "messages") return ReadAnthropicMessages(value, key, &request->turn.input);
+  if (key == "system") return ReadAnthropicText(value, key, &request->system);
   if (key == "stream") return ReadBool(value, key, &request->stream);
   if (key == "max_tokens") return ReadMaxTokens(value, key, &request->turn);
   if (key == "stop_sequences") {
@@ -92,13 +85,14 @@ Status ReadField(const JsonValue& value, const std::string& key, const SessionTa
     return ReadSamplingField(value, key, &request->turn);
   }
   if (key == "thinking") return ReadThinking(value, key);
-  if (key == "tool_choice") return ReadToolChoice(value, key);
+  if (key == "tool_choice") return ReadAnthropicToolChoice(value, key, &request->turn.tool_choice);
+  if (key == "tools") return ReadAnthropicTools(value, key, &request->turn.tools.emplace());
   if (key == "service_tier") return ReadTier(value, key);
   if (key == "metadata" || key == "cache_control") {
     return value.is_object() ? Status::Ok() : WrongType(value, key, "an object");
   }
-  if (key == "tools" || key == "mcp_servers" || key == "container" || key == "context_management" ||
-      key == "output_format" || key == "output_config") {
+  if (key == "mcp_servers" || key == "container" || key == "context_management" || key == "output_format" ||
+      key == "output_config") {
     return RequireEmpty(value, key);
   }
   return UnknownParameter(key.substr(0, 256));
@@ -131,7 +125,7 @@ class MessageFormat final : public AnswerWriter {
  public:
   MessageFormat(std::string id, std::string model) : id_(std::move(id)), model_(std::move(model)) {}
 
-  std::string Begin(size_t, const Response& response) const override {
+  std::string Begin(size_t, const Response& response, bool has_text) const override {
     JsonWriter message;
     message.BeginObject().Field("type", "message_start").Key("message");
     OpenMessage(message);
@@ -139,16 +133,29 @@ class MessageFormat final : public AnswerWriter {
     message.Key("usage").BeginObject().Field("input_tokens", response.input_tokens);
     message.Field("cache_creation_input_tokens", 0).Field("cache_read_input_tokens", 0).Field("output_tokens", 0);
     message.EndObject().EndObject().EndObject();
-    return Event("message_start", message.text()) +
-           Event("content_block_start",
-                 R"({"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}})") +
-           Event("ping", R"({"type":"ping"})");
+    const std::string text = Event(
+        "content_block_start", R"({"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}})");
+    return Event("message_start", message.text()) + (has_text ? text : "") + Event("ping", R"({"type":"ping"})");
   }
   std::string Piece(const ChoicePiece& piece) const override {
     JsonWriter json;
     json.BeginObject().Field("type", "content_block_delta").Field("index", 0).Key("delta").BeginObject();
     json.Field("type", "text_delta").Field("text", piece.text).EndObject().EndObject();
     return Event("content_block_delta", json.text());
+  }
+  std::string EndText(size_t) const override { return EndBlock(0); }
+  std::string Call(size_t, const TurnEvent& event) const override {
+    if (event.kind == TurnEvent::Kind::kCallEnded) return EndBlock(event.output_index());
+    const bool begins = event.kind == TurnEvent::Kind::kCall;
+    const char* type = begins ? "content_block_start" : "content_block_delta";
+    JsonWriter json;
+    json.BeginObject().Field("type", type).Field("index", event.output_index());
+    if (begins) {
+      WriteCall(json.Key("content_block"), *event.response, event.call, event.name, "{}");
+    } else {
+      json.Key("delta").BeginObject().Field("type", "input_json_delta").Field("partial_json", event.text).EndObject();
+    }
+    return Event(type, json.EndObject().text());
   }
   std::string End(size_t, const Response& response) const override {
     JsonWriter json;
@@ -157,8 +164,8 @@ class MessageFormat final : public AnswerWriter {
     json.EndObject();
     WriteUsage(json, response);
     json.EndObject();
-    return Event("content_block_stop", R"({"type":"content_block_stop","index":0})") +
-           Event("message_delta", json.text()) + Event("message_stop", R"({"type":"message_stop"})");
+    return (response.call_steps.empty() ? EndBlock(0) : "") + Event("message_delta", json.text()) +
+           Event("message_stop", R"({"type":"message_stop"})");
   }
   std::string Finish(const EndedChoices&) const override { return ""; }
   std::string Failure(const Status& status) const override { return Event("error", ErrorBody(status)); }
@@ -166,8 +173,16 @@ class MessageFormat final : public AnswerWriter {
     const Response& response = *choices[0];
     JsonWriter json;
     OpenMessage(json);
-    json.Key("content").BeginArray().BeginObject().Field("type", "text").Field("text", response.text);
-    json.EndObject().EndArray();
+    json.Key("content").BeginArray();
+    const std::vector<ToolCall> calls = response.tool_calls();
+    if (response.opened || calls.empty()) {
+      json.BeginObject().Field("type", "text").Field("text", response.message()).EndObject();
+    }
+    for (size_t i = 0; i < calls.size(); ++i) {
+      if (!calls[i].complete) continue;  // cut: no object
+      WriteCall(json, response, i, calls[i].name, calls[i].arguments);
+    }
+    json.EndArray();
     WriteStop(json, response);
     WriteUsage(json, response);
     return json.EndObject().Take();
@@ -180,12 +195,25 @@ class MessageFormat final : public AnswerWriter {
   static std::string Event(std::string_view name, std::string_view json) {
     return "event: " + std::string(name) + "\ndata: " + std::string(json) + "\n\n";
   }
+  static std::string EndBlock(size_t index) {
+    JsonWriter json;
+    json.BeginObject().Field("type", "content_block_stop").Field("index", index);
+    return Event("content_block_stop", json.EndObject().text());
+  }
+  static void WriteCall(JsonWriter& json, const Response& response, size_t call, std::string_view name,
+                        std::string_view input) {
+    json.BeginObject().Field("type", "tool_use").Field("id", ToolCallId("toolu_", response.item_id, call));
+    json.Field("name", name).Key("input").Raw(input).EndObject();
+  }
   void OpenMessage(JsonWriter& json) const {
     json.BeginObject().Field("id", id_).Field("type", "message").Field("role", "assistant").Field("model", model_);
   }
   static void WriteStop(JsonWriter& json, const Response& response) {
     const bool at_string = !response.stop_string.empty();
-    json.Field("stop_reason", IsCut(response) ? "max_tokens" : at_string ? "stop_sequence" : "end_turn");
+    json.Field("stop_reason", IsCut(response)                ? "max_tokens"
+                              : !response.call_steps.empty() ? "tool_use"
+                              : at_string                    ? "stop_sequence"
+                                                             : "end_turn");
     json.TextOrNull("stop_sequence", response.stop_string);
   }
   // What was found in the cache is not counted among the input's tokens here.

@@ -12,14 +12,16 @@
 #include "ws/openai/answer_format_reader.h"
 #include "ws/openai/responses_fields.h"
 #include "ws/openai/responses_objects.h"
+#include "ws/openai/tool_fields.h"
 
 namespace ringside {
 namespace {
 
 const MessageRules kRules{.roles = {"system", "developer", "user", "assistant"},
-                          .empty = {"name", "refusal", "tool_calls", "function_call", "audio", "annotations",
-                                    "reasoning_content", "reasoning", "tool_call_id", "provider_specific_fields"},
-                          .ignored = {"cache_control"}};
+                          .empty = {"name", "refusal", "function_call", "audio", "annotations", "reasoning_content",
+                                    "reasoning", "provider_specific_fields"},
+                          .ignored = {"cache_control"},
+                          .tools = true};
 
 struct ChatRequest : CompletionFields {
   bool logprobs = false;
@@ -30,7 +32,6 @@ struct ChatRequest : CompletionFields {
 // A known field with the values that ask for nothing we lack.
 Status ReadHarmless(const JsonValue& value, const std::string& param) {
   static const std::map<std::string, std::vector<std::string>, std::less<>> accepted = {
-      {"tool_choice", {"none", "auto"}},
       {"function_call", {"none", "auto"}},
       {"reasoning_effort", {"none"}},
       {"verbosity", {"medium"}},
@@ -47,16 +48,21 @@ Status ReadHarmless(const JsonValue& value, const std::string& param) {
                       value.array()[0].string() == "text";
     return text ? Status::Ok() : Unsupported(param, "modalities other than text");
   }
-  bool flag = false;
-  if (param == "parallel_tool_calls") return ReadBool(value, param, &flag);
   return RequireEmpty(value, param);
 }
 
 bool IsHarmless(std::string_view key) {
-  static const std::vector<std::string_view> known = {
-      "tools",      "tool_choice", "functions",          "function_call",       "parallel_tool_calls",
-      "verbosity",  "modalities",  "moderation",         "reasoning_effort",    "prompt_cache_retention",
-      "prediction", "audio",       "web_search_options", "prompt_cache_options"};
+  static const std::vector<std::string_view> known = {"functions",
+                                                      "function_call",
+                                                      "verbosity",
+                                                      "modalities",
+                                                      "moderation",
+                                                      "reasoning_effort",
+                                                      "prediction",
+                                                      "audio",
+                                                      "web_search_options",
+                                                      "prompt_cache_options",
+                                                      "prompt_cache_retention"};
   return std::find(known.begin(), known.end(), key) != known.end();
 }
 
@@ -77,6 +83,15 @@ Status ReadField(const JsonValue& value, const std::string& key, const SessionTa
   if (key == "top_logprobs") return ReadInteger(value, key, 0, limits::kMaxTopLogprobs, &request->top_logprobs);
   if (key == "store") return ReadBool(value, key, &request->turn.store);
   if (key == "response_format") return ReadAnswerFormat(value, key, FormatShape::kNested, &request->turn.format);
+  if (key == "tools")
+    return ReadTools(value, key, ToolShape::kNested, /*strict_default=*/false, &request->turn.tools.emplace());
+  if (key == "tool_choice") return ReadToolChoice(value, key, ToolShape::kNested, &request->turn.tool_choice);
+  if (key == "parallel_tool_calls") {
+    bool several = true;
+    RETURN_IF_ERROR(ReadBool(value, key, &several));
+    if (!several) request->turn.tool_choice.several = false;
+    return Status::Ok();
+  }
   if (key == "metadata") return ReadMetadata(value, key, &ignored);
   if (IsHarmless(key)) return ReadHarmless(value, key);
   ASSIGN_OR_RETURN(const bool known, ReadCompletionField(value, key, options, request));
@@ -110,8 +125,20 @@ class ChatFormat final : public CompletionFormat {
   ChatFormat(const Tokenizer& tokenizer, Frame frame, bool logprobs)
       : CompletionFormat(tokenizer, std::move(frame)), logprobs_(logprobs) {}
 
-  std::string Begin(size_t choice, const Response&) const override {
-    return Chunk(choice, R"("delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null)");
+  std::string Begin(size_t choice, const Response&, bool has_text) const override {
+    const std::string content = has_text ? R"("")" : "null";
+    return Delta(choice, R"({"role":"assistant","content":)" + content + '}');
+  }
+  std::string Call(size_t choice, const TurnEvent& event) const override {
+    if (event.kind == TurnEvent::Kind::kCallEnded) return "";
+    const bool begins = event.kind == TurnEvent::Kind::kCall;
+    JsonWriter json;
+    json.BeginObject().Key("tool_calls").BeginArray().BeginObject().Field("index", event.call);
+    if (begins) json.Field("id", CallId(*event.response, event.call)).Field("type", "function");
+    json.Key("function").BeginObject();
+    if (begins) json.Field("name", event.name);
+    json.Field("arguments", event.text).EndObject().EndObject().EndArray().EndObject();
+    return Delta(choice, json.text());
   }
   std::string Piece(const ChoicePiece& piece) const override {
     JsonWriter json;
@@ -129,12 +156,29 @@ class ChatFormat final : public CompletionFormat {
 
  protected:
   void WriteWhole(JsonWriter& json, size_t, const Response& response) const override {
-    json.Key("message").BeginObject().Field("role", "assistant").Field("content", response.text);
-    json.Key("refusal").Null().Key("annotations").BeginArray().EndArray().EndObject();
+    json.Key("message").BeginObject().Field("role", "assistant").Key("content");
+    response.opened ? json.Value(response.message()) : json.Null();
+    json.Key("refusal").Null().Key("annotations").BeginArray().EndArray();
+    const std::vector<ToolCall> calls = response.tool_calls();
+    if (!calls.empty()) {
+      json.Key("tool_calls").BeginArray();
+      for (size_t i = 0; i < calls.size(); ++i) {
+        json.BeginObject().Field("id", CallId(response, i)).Field("type", "function").Key("function").BeginObject();
+        json.Field("name", calls[i].name).Field("arguments", calls[i].arguments).EndObject().EndObject();
+      }
+      json.EndArray();
+    }
+    json.EndObject();
     WriteLogprobs(json, response.tokens);
   }
 
  private:
+  static std::string CallId(const Response& response, size_t call) {
+    return ToolCallId("call_", response.item_id, call);
+  }
+  std::string Delta(size_t choice, const std::string& delta) const {
+    return Chunk(choice, "\"delta\":" + delta + R"(,"logprobs":null,"finish_reason":null)");
+  }
   void WriteLogprobs(JsonWriter& json, std::span<const OutputToken> tokens) const {
     json.Key("logprobs");
     if (!logprobs_) {

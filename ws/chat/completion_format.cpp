@@ -9,7 +9,10 @@ std::string Event(const std::string& json) { return "data: " + json + "\n\n"; }
 
 }  // namespace
 
-const char* FinishReasonName(const Response& response) { return IsCut(response) ? "length" : "stop"; }
+const char* FinishReasonName(const Response& response) {
+  if (IsCut(response)) return "length";
+  return response.call_steps.empty() ? "stop" : "tool_calls";
+}
 
 void CompletionFormat::OpenFrame(JsonWriter& json, const std::string& object) const {
   json.BeginObject().Field("id", frame_.id).Field("object", object).Field("created", frame_.created);

@@ -43,7 +43,7 @@ class CompletionFormat : public AnswerWriter {
   const Frame frame_;
 };
 
-/// "stop" or "length".
+/// "stop", "length" or "tool_calls".
 const char* FinishReasonName(const Response& response);
 
 }  // namespace ringside

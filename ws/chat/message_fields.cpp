@@ -4,6 +4,7 @@
 
 #include "session/ids.h"
 #include "ws/openai/responses_fields.h"
+#include "ws/openai/tool_fields.h"
 
 namespace ringside {
 namespace {
@@ -14,7 +15,56 @@ bool Contains(const std::vector<std::string_view>& names, std::string_view name)
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-Status ReadPart(const JsonValue& part, const std::string& param, const MessageRules& rules, std::string* out) {
+Status ReadRole(const JsonValue& value, const std::string& param, const MessageRules& rules, ChatRole* out) {
+  if (!value.is_string()) return WrongType(value, param, "a string");
+  const std::string& name = value.string();
+  if (name == "tool" && rules.tools) {
+    *out = ChatRole::kTool;
+    return Status::Ok();
+  }
+  const Result<ChatRole> role = ParseChatRole(name);
+  if (role.ok() && Contains(rules.roles, name)) {
+    *out = *role;
+    return Status::Ok();
+  }
+  if (name == "tool" || name == "function") return Unsupported(param, "messages of the role '" + name + "'");
+  std::string supported;
+  for (const std::string_view known : rules.roles) {
+    supported += (supported.empty() ? "'" : ", '") + std::string(known) + "'";
+  }
+  return InvalidArgument("Invalid value: '" + name.substr(0, kQuoted) + "'. Supported values are: " + supported + ".",
+                         param, "invalid_value");
+}
+
+Status ReadToolCalls(const JsonValue& value, const std::string& param, NewItem* out) {
+  if (!value.is_array()) return WrongType(value, param, "an array of tool calls");
+  if (!value.array().empty() && out->role != ChatRole::kAssistant) {
+    return InvalidArgument("Only the assistant calls tools.", param, "invalid_value");
+  }
+  for (size_t i = 0; i < value.array().size(); ++i) {
+    const JsonValue& call = value.array()[i];
+    const std::string at = param + "[" + std::to_string(i) + "]", function_at = at + ".function";
+    if (!call.is_object()) return WrongType(call, at, "an object");
+    const JsonValue *type = call.Find("type"), *function = call.Find("function");
+    if (type != nullptr && (!type->is_string() || type->string() != "function")) {
+      return Unsupported(at + ".type", "tool calls of another type than 'function'");
+    }
+    if (function == nullptr) return MissingParameter(function_at);
+    if (!function->is_object()) return WrongType(*function, function_at, "an object");
+    RETURN_IF_ERROR(
+        AddCall(function->Find("name"), function->Find("arguments"), call.Find("id"), function_at, "id", out));
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+Status MissingParameter(std::string_view param) {
+  return InvalidArgument("Missing required parameter: '" + std::string(param) + "'.", std::string(param),
+                         "missing_required_parameter");
+}
+
+Status ReadTextPart(const JsonValue& part, const std::string& param, const MessageRules& rules, std::string* out) {
   if (!part.is_object()) return WrongType(part, param, "an object");
   const JsonValue* type = part.Find("type");
   if (type == nullptr) return MissingParameter(param + ".type");
@@ -35,44 +85,30 @@ Status ReadPart(const JsonValue& part, const std::string& param, const MessageRu
   return Status::Ok();
 }
 
-Status ReadRole(const JsonValue& value, const std::string& param, const MessageRules& rules, ChatRole* out) {
-  if (!value.is_string()) return WrongType(value, param, "a string");
-  const std::string& name = value.string();
-  const Result<ChatRole> role = ParseChatRole(name);
-  if (role.ok() && Contains(rules.roles, name)) {
-    *out = *role;
-    return Status::Ok();
-  }
-  if (name == "tool" || name == "function") return Unsupported(param, "messages of the role '" + name + "'");
-  std::string supported;
-  for (const std::string_view known : rules.roles) {
-    supported += (supported.empty() ? "'" : ", '") + std::string(known) + "'";
-  }
-  return InvalidArgument("Invalid value: '" + name.substr(0, kQuoted) + "'. Supported values are: " + supported + ".",
-                         param, "invalid_value");
-}
-
-Status ReadMessage(const JsonValue& message, const std::string& param, const MessageRules& rules, NewItem* out) {
+Status ReadMessageRole(const JsonValue& message, const std::string& param, const MessageRules& rules, ChatRole* out) {
   if (!message.is_object()) return WrongType(message, param, "an object");
   for (const auto& [key, value] : message.object()) {
     if (value.is_null() || key == "role" || key == "content" || Contains(rules.ignored, key)) continue;
+    if (rules.tools && (key == "tool_calls" || key == "tool_call_id")) continue;
     const std::string name = param + "." + key.substr(0, kQuoted);
     if (!Contains(rules.empty, key)) return UnknownParameter(name);
     RETURN_IF_ERROR(RequireEmpty(value, name));
   }
   const JsonValue* role = message.Find("role");
-  if (role == nullptr) return MissingParameter(param + ".role");
-  RETURN_IF_ERROR(ReadRole(*role, param + ".role", rules, &out->role));
-  const JsonValue* content = message.Find("content");
-  if (content == nullptr) return MissingParameter(param + ".content");
-  return ReadText(*content, param + ".content", rules, &out->text);
+  return role == nullptr ? MissingParameter(param + ".role") : ReadRole(*role, param + ".role", rules, out);
 }
 
-}  // namespace
-
-Status MissingParameter(std::string_view param) {
-  return InvalidArgument("Missing required parameter: '" + std::string(param) + "'.", std::string(param),
-                         "missing_required_parameter");
+Status ReadMessage(const JsonValue& message, const std::string& param, const MessageRules& rules, NewItem* out) {
+  RETURN_IF_ERROR(ReadMessageRole(message, param, rules, &out->role));
+  const JsonValue* content = message.Find("content");
+  const JsonValue* calls = rules.tools ? message.Find("tool_calls") : nullptr;
+  const bool has_calls = calls != nullptr && !IsEmpty(*calls);
+  if (content == nullptr && !has_calls) return MissingParameter(param + ".content");
+  if (content != nullptr) RETURN_IF_ERROR(ReadText(*content, param + ".content", rules, &out->text));
+  if (has_calls) RETURN_IF_ERROR(ReadToolCalls(*calls, param + ".tool_calls", out));
+  if (!rules.tools || out->role != ChatRole::kTool) return Status::Ok();
+  const JsonValue* id = message.Find("tool_call_id");
+  return id == nullptr ? Status::Ok() : ReadCallId(*id, param + ".tool_call_id", &out->call_ids);
 }
 
 Status ReadText(const JsonValue& value, const std::string& param, const MessageRules& rules, std::string* out) {
@@ -82,7 +118,7 @@ Status ReadText(const JsonValue& value, const std::string& param, const MessageR
   }
   if (!value.is_array()) return WrongType(value, param, "a string or an array of content parts");
   for (size_t i = 0; i < value.array().size(); ++i) {
-    RETURN_IF_ERROR(ReadPart(value.array()[i], param + "[" + std::to_string(i) + "]", rules, out));
+    RETURN_IF_ERROR(ReadTextPart(value.array()[i], param + "[" + std::to_string(i) + "]", rules, out));
   }
   return Status::Ok();
 }
@@ -148,6 +184,7 @@ TurnSpec StatelessTurn(const SessionTableOptions& options) {
   spec.sampling.seed = RandomBits();
   spec.carries_history = true;
   spec.store = false;
+  spec.tools.emplace();  // none, unless the request tells some
   return spec;
 }
 

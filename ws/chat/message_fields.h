@@ -18,11 +18,18 @@ struct MessageRules {
   std::vector<std::string_view> roles;
   std::vector<std::string_view> empty;    // fields that may be there if they are empty: what we lack
   std::vector<std::string_view> ignored;  // fields without effect
+  bool tools = false;                     // there are messages of the role "tool", and "tool_calls" in the assistant's
 };
 
 /// A list of at least `least` messages with text: a string or a list of {"type": "text", "text"} parts.
 Status ReadMessages(const JsonValue& value, const std::string& param, const MessageRules& rules, size_t least,
                     std::vector<NewItem>* out);
+/// One of them, not null.
+Status ReadMessage(const JsonValue& message, const std::string& param, const MessageRules& rules, NewItem* out);
+/// Its role, and that of its other fields but "content" none is there that must not be.
+Status ReadMessageRole(const JsonValue& message, const std::string& param, const MessageRules& rules, ChatRole* out);
+/// A {"type": "text", "text"} part, appended.
+Status ReadTextPart(const JsonValue& part, const std::string& param, const MessageRules& rules, std::string* out);
 /// The text of a string or of text parts, joined.
 Status ReadText(const JsonValue& value, const std::string& param, const MessageRules& rules, std::string* out);
 /// The body of a request: a JSON object.

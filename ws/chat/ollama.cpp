@@ -6,6 +6,7 @@
 #include <cmath>
 #include <ctime>
 #include <map>
+#include <utility>
 
 #include "base/clock.h"
 #include "ws/chat/message_fields.h"
@@ -13,13 +14,13 @@
 #include "ws/json/json_writer.h"
 #include "ws/openai/responses_fields.h"
 #include "ws/openai/responses_sampling.h"
+#include "ws/openai/tool_fields.h"
 
 namespace ringside {
 namespace {
 
-const MessageRules kRules{.roles = {"system", "user", "assistant"},
-                          .empty = {"images", "tool_calls", "tool_name", "tool_call_id", "thinking"},
-                          .ignored = {}};
+const MessageRules kRules{
+    .roles = {"system", "user", "assistant"}, .empty = {"images", "thinking"}, .ignored = {"tool_name"}, .tools = true};
 
 enum class OllamaFace { kChat, kGenerate };
 
@@ -108,6 +109,9 @@ Status ReadField(const JsonValue& value, const std::string& key, OllamaFace face
   if (key == "options") return ReadOptions(value, key, &request->turn);
   if (key == "keep_alive") return Status::Ok();  // the one model stays
   if (key == "format") return ReadFormat(value, key, &request->turn.format);
+  if (chat && key == "tools") {
+    return ReadTools(value, key, ToolShape::kNested, /*strict_default=*/false, &request->turn.tools.emplace());
+  }
   if (key == "tools" || key == "think" || key == "logprobs" || key == "top_logprobs") {
     return RequireEmpty(value, key);
   }
@@ -169,18 +173,29 @@ class OllamaFormat final : public AnswerWriter {
  public:
   OllamaFormat(OllamaFace face, std::string model) : face_(face), model_(std::move(model)) {}
 
-  std::string Begin(size_t, const Response&) const override { return ""; }
+  std::string Begin(size_t, const Response&, bool) const override { return ""; }
+  bool streams_arguments() const override { return false; }
+  // A call whole: its arguments are an object.
+  std::string Call(size_t, const TurnEvent& event) const override {
+    if (event.kind != TurnEvent::Kind::kCallEnded || !event.whole) return "";
+    JsonWriter json;
+    Open(json);
+    WriteText(json, "", {{event.name, event.text}});
+    return json.Field("done", false).EndObject().Take() + "\n";
+  }
   std::string Piece(const ChoicePiece& piece) const override {
     JsonWriter json;
     Open(json);
     WriteText(json, piece.text);
     return json.Field("done", false).EndObject().Take() + "\n";
   }
-  std::string End(size_t, const Response& response) const override { return Last(response, "") + "\n"; }
+  std::string End(size_t, const Response& response) const override { return Last(response, "", {}) + "\n"; }
   std::string Finish(const EndedChoices&) const override { return ""; }
   std::string Failure(const Status& status) const override { return ErrorLine(status) + "\n"; }
   const char* stream_type() const override { return "application/x-ndjson"; }
-  std::string Whole(const EndedChoices& choices) const override { return Last(*choices[0], choices[0]->text); }
+  std::string Whole(const EndedChoices& choices) const override {
+    return Last(*choices[0], choices[0]->message(), choices[0]->tool_calls());
+  }
   HttpResponse Refusal(const Status& status, int64_t retry_after_ms) const override {
     return Refuse(status, retry_after_ms);
   }
@@ -198,17 +213,26 @@ class OllamaFormat final : public AnswerWriter {
     json.BeginObject().Field("model", model_);
     json.Field("created_at", Timestamp(SystemClock::Instance().WallSeconds()));
   }
-  void WriteText(JsonWriter& json, std::string_view text) const {
+  void WriteText(JsonWriter& json, std::string_view text, const std::vector<ToolCall>& calls = {}) const {
     if (face_ == OllamaFace::kGenerate) {
       json.Field("response", text);
       return;
     }
-    json.Key("message").BeginObject().Field("role", "assistant").Field("content", text).EndObject();
+    json.Key("message").BeginObject().Field("role", "assistant").Field("content", text);
+    bool any = false;
+    for (const ToolCall& call : calls) {
+      if (!call.complete) continue;  // cut: no object
+      if (!std::exchange(any, true)) json.Key("tool_calls").BeginArray();
+      json.BeginObject().Key("function").BeginObject().Field("name", call.name);
+      json.Key("arguments").Raw(call.arguments).EndObject().EndObject();
+    }
+    if (any) json.EndArray();
+    json.EndObject();
   }
-  std::string Last(const Response& response, std::string_view text) const {
+  std::string Last(const Response& response, std::string_view text, const std::vector<ToolCall>& calls) const {
     JsonWriter json;
     Open(json);
-    WriteText(json, text);
+    WriteText(json, text, calls);
     json.Field("done", true).Field("done_reason", IsCut(response) ? "length" : "stop");
     const TurnTimes& times = response.times;
     json.Field("total_duration", Nanoseconds(times.queue_ms + times.prefill_ms + times.decode_ms));
@@ -270,7 +294,7 @@ HttpResponse ShowModel(const SessionTableOptions& options, const OllamaModel& mo
   WriteDetails(json);
   json.Key("model_info").BeginObject().Field("general.architecture", "ringside");
   json.Field("general.basename", options.model_name).Field("ringside.context_length", model.session_len).EndObject();
-  json.Key("capabilities").BeginArray().Value("completion").EndArray().EndObject();
+  json.Key("capabilities").BeginArray().Value("completion").Value("tools").EndArray().EndObject();
   return Json(json);
 }
 

@@ -47,6 +47,28 @@ class PieceEntry final : public OutboxEntry {
   bool done_ = false;
 };
 
+/// A piece of a tool call's arguments.
+class CallPieceEntry final : public OutboxEntry {
+ public:
+  CallPieceEntry(std::shared_ptr<const AnswerWriter> format, size_t choice, TurnEvent event, uint64_t merge_key)
+      : format_(std::move(format)), choice_(choice), event_(std::move(event)), merge_key_(merge_key) {}
+  std::string Next() override {
+    done_ = true;
+    return format_->Call(choice_, event_);
+  }
+  bool done() const override { return done_; }
+  size_t bytes() const override { return sizeof(*this) + event_.text.size(); }
+  uint64_t merge_key() const override { return merge_key_; }
+  void Absorb(OutboxEntry& newer) override { event_.text += static_cast<CallPieceEntry&>(newer).event_.text; }
+
+ private:
+  const std::shared_ptr<const AnswerWriter> format_;
+  const size_t choice_;
+  TurnEvent event_;
+  const uint64_t merge_key_;
+  bool done_ = false;
+};
+
 class Answers : public std::enable_shared_from_this<Answers> {
  public:
   Answers(const ChatService& service, const std::string& principal, StatelessRequest request,
@@ -174,10 +196,16 @@ class Answers : public std::enable_shared_from_this<Answers> {
       case TurnEvent::Kind::kBegun:
         return;
       case TurnEvent::Kind::kOpened:
-        return Push(format_->Begin(choice, *event.response));
+        return BeginOnce(choice, *event.response, true);
       case TurnEvent::Kind::kText:
         OnText(choice, event);
         return;
+      case TurnEvent::Kind::kMessageEnded:
+        return Push(format_->EndText(choice));
+      case TurnEvent::Kind::kCall:
+      case TurnEvent::Kind::kCallText:
+      case TurnEvent::Kind::kCallEnded:
+        return OnCall(choice, event);
       case TurnEvent::Kind::kEnded:
         break;
     }
@@ -185,7 +213,7 @@ class Answers : public std::enable_shared_from_this<Answers> {
       lock.unlock();
       return Fail(event.response->error);
     }
-    if (!event.response->opened) Push(format_->Begin(choice, *event.response));
+    BeginOnce(choice, *event.response, true);
     Push(format_->End(choice, *event.response));
     ended_[choice] = event.response;
     --running_;
@@ -194,11 +222,25 @@ class Answers : public std::enable_shared_from_this<Answers> {
     if (next_ < ended_.size() || !put_off_.empty()) StartMoreLater();
   }
 
+  void BeginOnce(size_t choice, const Response& response, bool has_text) {
+    if (begun_[choice]) return;
+    begun_[choice] = true;
+    Push(format_->Begin(choice, response, has_text));
+  }
+
+  void OnCall(size_t choice, const TurnEvent& event) {
+    if (Spoke(choice) && request_.choices > 1) StartMoreLater();
+    BeginOnce(choice, *event.response, false);
+    if (event.kind != TurnEvent::Kind::kCallText) return Push(format_->Call(choice, event));
+    if (!request_.stream || !format_->streams_arguments()) return;
+    Push(std::make_unique<CallPieceEntry>(format_, choice, event, 2 * choice + 2));
+  }
+
   void OnText(size_t choice, const TurnEvent& event) {
     if (Spoke(choice) && request_.choices > 1) StartMoreLater();
     if (!request_.stream) return;
     size_t& offset = offsets_[choice];
-    Push(std::make_unique<PieceEntry>(format_, choice, event, offset, choice + 1));
+    Push(std::make_unique<PieceEntry>(format_, choice, event, offset, 2 * choice + 1));
     offset += CountCharacters(event.text);
   }
 
@@ -297,6 +339,7 @@ class Answers : public std::enable_shared_from_this<Answers> {
   size_t spoken_ = 0;  // prompts whose first choice has said something
   EndedChoices ended_;
   std::vector<size_t> offsets_{std::vector<size_t>(ended_.size())};  // characters told of each choice
+  std::vector<bool> begun_ = std::vector<bool>(ended_.size());       // of each choice: something was told
   bool closed_ = false;                                              // nothing more is told
   std::shared_ptr<LateAnswer> late_;
   std::shared_ptr<Outbox> outbox_;

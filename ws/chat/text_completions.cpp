@@ -102,7 +102,7 @@ class TextFormat final : public CompletionFormat {
   TextFormat(const Tokenizer& tokenizer, Frame frame, bool logprobs, std::vector<std::string> echoes)
       : CompletionFormat(tokenizer, frame), choices_(frame.choices), logprobs_(logprobs), echoes_(std::move(echoes)) {}
 
-  std::string Begin(size_t choice, const Response&) const override {
+  std::string Begin(size_t choice, const Response&, bool) const override {
     return EchoOf(choice).empty() ? "" : TextChunk(choice, EchoOf(choice), {}, 0, nullptr);
   }
   std::string Piece(const ChoicePiece& piece) const override {

@@ -53,6 +53,37 @@ void WriteJson(JsonWriter& json, const JsonValue& value, JsonForm form) {
   }
 }
 
+std::string SpacedJson(const JsonValue& value) {
+  std::string out;
+  const auto quote = [&](const std::string& text) {
+    out += '"';
+    AppendJsonEscaped(out, text);
+    out += '"';
+  };
+  const bool array = value.is_array();
+  if (!array && !value.is_object()) {
+    JsonWriter json;
+    WriteJson(json, value);
+    out = json.Take();
+    // Python tells 2.0 from 2.
+    if (value.kind() == JsonValue::Kind::kNumber && out.find_first_not_of("-0123456789") == std::string::npos) {
+      out += ".0";
+    }
+    return out;
+  }
+  out = array ? "[" : "{";
+  for (const JsonValue& element : value.array()) {
+    if (out.size() > 1) out += ", ";
+    out += SpacedJson(element);
+  }
+  for (const auto& [key, member] : value.object()) {
+    if (out.size() > 1) out += ", ";
+    quote(key);
+    out += ": " + SpacedJson(member);
+  }
+  return out += array ? ']' : '}';
+}
+
 std::vector<const JsonValue::Member*> CanonicalMembers(const JsonValue& object) {
   std::vector<const JsonValue::Member*> members;
   for (const JsonValue::Member& member : object.object()) {

@@ -117,14 +117,22 @@ Result<std::string> AddItems(SessionTable& table, const HttpRequest& request, co
                            "items", "array_above_max_length");
   }
   ASSIGN_OR_RETURN(const std::vector<Item> added, table.AddItems(CallerOf(request), id, std::move(items)));
-  return ItemList(added, false);
+  std::vector<ItemView> views;
+  for (const Item& item : added) {
+    for (ItemView& view : ViewsOf(item)) views.push_back(std::move(view));
+  }
+  return ItemList(views, false);
 }
 
 Result<std::string> GetItem(const SessionTable& table, const HttpRequest& request, const std::string& id,
                             const std::string& item_id) {
   ASSIGN_OR_RETURN(const SharedList<Item> items, table.GetItems(CallerOf(request), id));
+  const std::string message = MessageOf(item_id);
   for (const Item& item : items) {
-    if (item.id == item_id) return ItemObject(item);
+    if (item.id != message) continue;
+    for (ItemView& view : ViewsOf(item)) {
+      if (view.id == item_id) return std::move(view.json);
+    }
   }
   return NotFound("No item '" + item_id + "' in this conversation.", "item_id", "item_not_found");
 }
@@ -216,7 +224,7 @@ void RegisterConversationRoutes(Router& router, SessionTable& table) {
   router.Add("GET", item,
              [&table](const HttpRequest& r, const Ids& ids) { return Answer(GetItem(table, r, ids[0], ids[1])); });
   router.Add("DELETE", item, [&table](const HttpRequest& r, const Ids& ids) {
-    const Status gone = table.DeleteItem(CallerOf(r), ids[0], ids[1]);
+    const Status gone = table.DeleteItem(CallerOf(r), ids[0], MessageOf(ids[1]));
     return gone.ok() ? Answer(table.GetSession(CallerOf(r), ids[0])) : ErrorResponse(gone);
   });
 }

@@ -1,6 +1,7 @@
 // The Responses protocol's server events as text. Every event of a response has a number: 0 created, 1 in_progress, 2
-// and 3 the item and its part, then a delta for each piece of text, then the end: 4 events, or 1 if no item was opened.
-// A warm-up has 0 created and 1 the end. Pure; any thread.
+// and 3 the message and its part, then a delta for each piece of text, then the message's end: 3 events. Tool calls
+// follow: each 1 event for its item, one for each piece of its arguments, 2 for its end. Then the response's end: 1. An
+// answer of calls alone has no message. A warm-up has 0 created and 1 the end. Pure; any thread.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +11,21 @@
 
 #include "engine/text/tokenizer.h"
 #include "session/event_numbers.h"
+#include "session/event_sink.h"
 #include "session/response.h"
 
 namespace ringside {
 
-inline constexpr EventNumbers kResponsesNumbers{
-    .answer = 2, .warm_up = 1, .opened = 2, .piece = 1, .ended = 4, .ended_bare = 1};
+inline constexpr EventNumbers kResponsesNumbers{.answer = 2,
+                                                .warm_up = 1,
+                                                .opened = 2,
+                                                .piece = 1,
+                                                .message_ended = 3,
+                                                .call = 1,
+                                                .call_piece = 1,
+                                                .call_ended = 2,
+                                                .ended = 4,
+                                                .ended_bare = 1};
 
 class EventWriter {
  public:
@@ -33,6 +43,9 @@ class EventWriter {
   /// A delta: the text that came up to the event `number`, with the logprobs of its tokens.
   std::string Delta(const Response& response, uint64_t number, std::string_view text,
                     std::span<const OutputToken> tokens) const;
+  /// An event of a tool call: of its beginning, of a piece of its arguments (`event`.text), or the first (`nth` = 0) or
+  /// second of its end.
+  std::string Call(const TurnEvent& event, uint64_t number, size_t nth = 0) const;
   /// Tells of messages that have left the window during this turn; "" if none have.
   std::string Evicted(const Response& response) const;
   /// The text so far, in place of events no longer kept.
@@ -43,7 +56,9 @@ class EventWriter {
  private:
   std::string Event(const Response& response, std::string_view type, uint64_t number, std::string_view members) const;
   std::string Opened(const Response& response, uint64_t number) const;
-  std::string Ended(const Response& response, uint64_t number, uint64_t first) const;
+  std::string MessageEnded(const Response& response, uint64_t number, uint64_t nth) const;
+  std::string CallStepOf(const Response& response, uint64_t number, uint64_t first) const;
+  std::string Ended(const Response& response, uint64_t number) const;
 
   const Tokenizer& tokenizer_;
   const std::string& model_;

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/limits.h"
+#include "ws/openai/tool_fields.h"
 
 namespace ringside {
 namespace {
@@ -37,6 +38,8 @@ Status ReadPart(const JsonValue& part, const std::string& param, std::string* te
                          "missing_required_parameter");
 }
 
+}  // namespace
+
 Status ReadContent(const JsonValue& content, const std::string& param, std::string* text) {
   if (content.is_string()) {
     *text = content.string();
@@ -49,12 +52,12 @@ Status ReadContent(const JsonValue& content, const std::string& param, std::stri
   return Status::Ok();
 }
 
-}  // namespace
-
 Status ReadItem(const JsonValue& item, const std::string& param, NewItem* out) {
   if (!item.is_object()) return WrongType(item, param, "an object");
   if (const JsonValue* type = item.Find("type"); type != nullptr) {
     if (!type->is_string()) return WrongType(*type, Within(param, "type"), "a string");
+    if (type->string() == "function_call") return ReadFunctionCall(item, param, out);
+    if (type->string() == "function_call_output") return ReadFunctionCallOutput(item, param, out);
     if (type->string() != "message") {
       return Unsupported(Within(param, "type"), "an item of type " + Quoted(type->string()));
     }
@@ -196,9 +199,12 @@ Status ReadItems(const JsonValue& value, const std::string& param, std::vector<N
                            "array_above_max_length");
   }
   for (size_t i = 0; i < value.array().size(); ++i) {
-    NewItem item;
-    RETURN_IF_ERROR(ReadItem(value.array()[i], Within(param, i), &item));
-    out->push_back(std::move(item));
+    const JsonValue& item = value.array()[i];
+    const JsonValue* type = item.Find("type");
+    const bool call = type != nullptr && type->is_string() && type->string() == "function_call";
+    const bool joins = call && !out->empty() && out->back().role == ChatRole::kAssistant;
+    if (!joins) out->emplace_back();
+    RETURN_IF_ERROR(ReadItem(item, Within(param, i), &out->back()));
   }
   return Status::Ok();
 }

@@ -29,9 +29,12 @@ Status ReadString(const JsonValue& value, std::string_view param, std::string* o
 Status ReadMetadata(const JsonValue& value, std::string_view param, Metadata* out);
 /// {"memory_len", "session_len", "eviction": "turn" | "token"}.
 Status ReadWindow(const JsonValue& value, std::string_view param, WindowOverrides* out);
-/// A message: an item as in `input` (EasyInputMessage, Message, our own output items sent back).
+/// The text of a string or of text parts, joined.
+Status ReadContent(const JsonValue& content, const std::string& param, std::string* text);
+/// A message, a tool call or what it gave: an item as in `input` (EasyInputMessage, Message, our own output items sent
+/// back).
 Status ReadItem(const JsonValue& value, const std::string& param, NewItem* out);
-/// Messages. `param` is "input" or "items".
+/// Items; tool calls become a part of the assistant's message before them. `param` is "input" or "items".
 Status ReadItems(const JsonValue& value, const std::string& param, std::vector<NewItem>* out);
 
 }  // namespace ringside

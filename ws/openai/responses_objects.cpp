@@ -1,16 +1,12 @@
 #include "ws/openai/responses_objects.h"
 
+#include <algorithm>
+
 #include "ws/json/json_writer.h"
 #include "ws/transport/http.h"
 
 namespace ringside {
 namespace {
-
-// The answer's item may be cut short where the response is cancelled or failed.
-const char* ItemStatus(const Response& response) {
-  if (response.running()) return "in_progress";
-  return response.status == ResponseStatus::kCompleted ? "completed" : "incomplete";
-}
 
 void WriteLogprob(JsonWriter& json, const Tokenizer& tokenizer, TokenId id, float logprob) {
   const std::string_view bytes = tokenizer.TokenBytes(id);
@@ -50,6 +46,36 @@ void WriteFailure(JsonWriter& json, const Response& response, ResponseStatus sta
                      : code == StatusCode::kInvalidArgument ? "invalid_prompt"
                                                             : "server_error";
   json.BeginObject().Field("code", name).Field("message", MapStatus(response.error).message).EndObject();
+}
+
+std::string CallObject(const std::string& id, const std::string& call_id, std::string_view status,
+                       std::string_view name, std::string_view arguments) {
+  JsonWriter json;
+  json.BeginObject().Field("id", id).Field("type", "function_call").Field("status", status);
+  json.Field("call_id", call_id).Field("name", name).Field("arguments", arguments);
+  return json.EndObject().Take();
+}
+
+std::string ResultObject(const Item& item) {
+  JsonWriter json;
+  json.BeginObject().Field("id", item.id).Field("type", "function_call_output").Field("status", "completed");
+  json.Field("call_id", item.call_ids).Field("output", std::string_view(item.text));
+  return json.EndObject().Take();
+}
+
+std::string MessageObject(const Item& item, bool calls_follow) {
+  const bool answer = item.role == ChatRole::kAssistant;
+  JsonWriter json;
+  json.BeginObject().Field("id", item.id).Field("type", "message");
+  json.Field("status", item.complete || calls_follow ? "completed" : "incomplete");
+  json.Field("role", ChatRoleName(item.role)).Key("content").BeginArray().BeginObject();
+  json.Field("type", answer ? "output_text" : "input_text");
+  json.Field("text", std::string_view(item.text).substr(0, static_cast<size_t>(item.calls_at)));
+  if (answer) {
+    json.Key("annotations").BeginArray().EndArray();
+    json.Key("logprobs").BeginArray().EndArray();
+  }
+  return json.EndObject().EndArray().EndObject().Take();
 }
 
 }  // namespace
@@ -118,9 +144,15 @@ std::string TextPart(std::string_view text, const std::string& logprobs) {
   return json.Take();
 }
 
-std::string OutputItem(const Response& response, const std::string& part) {
+const char* EndedMessageStatus(const Response& response) {
+  const bool whole =
+      response.running() || !response.call_steps.empty() || response.status == ResponseStatus::kCompleted;
+  return whole ? "completed" : "incomplete";
+}
+
+std::string MessageItem(const Response& response, std::string_view status, const std::string& part) {
   JsonWriter json;
-  json.BeginObject().Field("id", response.item_id).Field("type", "message").Field("status", ItemStatus(response));
+  json.BeginObject().Field("id", response.item_id).Field("type", "message").Field("status", status);
   json.Field("role", "assistant").Key("content").BeginArray();
   if (!part.empty()) json.Raw(part);
   return json.EndArray().EndObject().Take();
@@ -164,30 +196,70 @@ void WriteRecorded(JsonWriter& json, const JournalPosition& recorded) {
   json.Field("seq", recorded.seq).Field("chain", recorded.chain.Hex());
 }
 
-std::string ResponseObject(const Response& response, const Tokenizer& tokenizer, const std::string& model) {
-  if (!response.opened) return ResponseWith(response, response.status, model, "");
-  const std::string part = TextPart(response.text, Logprobs(response.tokens, tokenizer));
-  return ResponseWith(response, response.status, model, OutputItem(response, part));
+std::string CallItemId(const std::string& item_id, size_t call) { return ToolCallId("fc_", item_id, call); }
+
+std::string MessageOf(const std::string& id) {
+  if (!id.starts_with("fc_")) return id;
+  return "msg_" + id.substr(3, id.rfind('_') - 3);
 }
 
-std::string ItemObject(const Item& item) {
-  const bool answer = item.role == ChatRole::kAssistant;
-  JsonWriter json;
-  json.BeginObject().Field("id", item.id).Field("type", "message");
-  json.Field("status", item.complete ? "completed" : "incomplete").Field("role", ChatRoleName(item.role));
-  json.Key("content").BeginArray().BeginObject();
-  json.Field("type", answer ? "output_text" : "input_text").Field("text", std::string_view(item.text));
-  if (answer) {
-    json.Key("annotations").BeginArray().EndArray();
-    json.Key("logprobs").BeginArray().EndArray();
+std::string CallItem(const std::string& item_id, size_t call, std::string_view status, std::string_view name,
+                     std::string_view arguments) {
+  return CallObject(CallItemId(item_id, call), ToolCallId("call_", item_id, call), status, name, arguments);
+}
+
+std::string OutputItems(const Response& response, const Tokenizer& tokenizer) {
+  std::string items;
+  if (response.opened) {
+    const bool open = response.running() && response.call_steps.empty();
+    items = MessageItem(response, open ? "in_progress" : EndedMessageStatus(response),
+                        TextPart(response.message(), Logprobs(response.tokens, tokenizer)));
   }
-  return json.EndObject().EndArray().EndObject().Take();
+  const std::vector<ToolCall> calls = response.tool_calls();
+  for (size_t i = 0; i < calls.size(); ++i) {
+    if (!items.empty()) items += ',';
+    const bool open = response.running() && i + 1 == calls.size();
+    const char* status = calls[i].complete ? "completed" : open ? "in_progress" : "incomplete";
+    items += CallItem(response.item_id, i, status, calls[i].name, calls[i].arguments);
+  }
+  return items;
 }
 
-std::string ItemList(const std::vector<Item>& items, bool has_more) {
+std::string ResponseObject(const Response& response, const Tokenizer& tokenizer, const std::string& model) {
+  return ResponseWith(response, response.status, model, OutputItems(response, tokenizer));
+}
+
+std::vector<IdentifiedCall> CallsOf(const Item& item, std::string_view prefix) {
+  std::vector<IdentifiedCall> calls;
+  if (item.calls_at < 0) return calls;
+  std::string_view ids = item.call_ids;
+  for (ToolCall& call : ReadToolCalls(std::string_view(item.text).substr(static_cast<size_t>(item.calls_at)))) {
+    std::string id(ids.substr(0, ids.find('\n')));
+    ids.remove_prefix(std::min(id.size() + 1, ids.size()));
+    if (id.empty()) id = ToolCallId(prefix, item.id, calls.size());
+    calls.push_back({std::move(id), std::move(call)});
+  }
+  return calls;
+}
+
+std::vector<ItemView> ViewsOf(const Item& item) {
+  if (item.role == ChatRole::kTool) return {{item.id, ResultObject(item)}};
+  const std::vector<IdentifiedCall> calls = CallsOf(item, "call_");
+  std::vector<ItemView> views;
+  if (item.calls_at != 0 || calls.empty()) views.push_back({item.id, MessageObject(item, !calls.empty())});
+  for (size_t i = 0; i < calls.size(); ++i) {
+    const auto& [call_id, call] = calls[i];
+    std::string id = CallItemId(item.id, i);
+    std::string json = CallObject(id, call_id, call.complete ? "completed" : "incomplete", call.name, call.arguments);
+    views.push_back({std::move(id), std::move(json)});
+  }
+  return views;
+}
+
+std::string ItemList(const std::vector<ItemView>& items, bool has_more) {
   JsonWriter json;
   json.BeginObject().Field("object", "list").Key("data").BeginArray();
-  for (const Item& item : items) json.Raw(ItemObject(item));
+  for (const ItemView& item : items) json.Raw(item.json);
   json.EndArray().Field("first_id", items.empty() ? "" : items.front().id);
   json.Field("last_id", items.empty() ? "" : items.back().id);
   return json.Field("has_more", has_more).EndObject().Take();

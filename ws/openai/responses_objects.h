@@ -18,19 +18,42 @@ namespace ringside {
 
 /// The response object as it stands, as JSON. `model` is the served name.
 std::string ResponseObject(const Response& response, const Tokenizer& tokenizer, const std::string& model);
-/// The same with this status and these output items ("" = none): an event may show a response as it was earlier.
+/// The same with this status and these output items (JSON, with commas; "" = none): an event may show a response as it
+/// was earlier.
 std::string ResponseWith(const Response& response, ResponseStatus status, const std::string& model,
                          const std::string& output);
-/// The response's output item around its content part ("" = none).
-std::string OutputItem(const Response& response, const std::string& part);
+/// The items of the response's output, with commas: its message, if it has one, and its tool calls.
+std::string OutputItems(const Response& response, const Tokenizer& tokenizer);
+/// Its message around its content part ("" = none).
+std::string MessageItem(const Response& response, std::string_view status, const std::string& part);
+/// The status of the message where it has ended: it may be cut short, but not before tool calls.
+const char* EndedMessageStatus(const Response& response);
+/// An item of type function_call: the `call`-th one of the message `item_id`. `status` is "in_progress", "completed" or
+/// "incomplete".
+std::string CallItem(const std::string& item_id, size_t call, std::string_view status, std::string_view name,
+                     std::string_view arguments);
+/// The public id of that item.
+std::string CallItemId(const std::string& item_id, size_t call);
+/// The message that such an id belongs to; another id as it is.
+std::string MessageOf(const std::string& id);
 /// A content part; `logprobs` is JSON.
 std::string TextPart(std::string_view text, const std::string& logprobs);
 std::string Logprobs(std::span<const OutputToken> tokens, const Tokenizer& tokenizer);
 
-/// A conversation item, as JSON.
-std::string ItemObject(const Item& item);
+/// An item as clients see it. An assistant's is several: its message, if it has text or no calls, and each of its
+/// calls.
+struct ItemView {
+  std::string id, json;
+};
+std::vector<ItemView> ViewsOf(const Item& item);
 /// {"object":"list","data":[...],"first_id","last_id","has_more"} of items already chosen, in their order.
-std::string ItemList(const std::vector<Item>& items, bool has_more);
+std::string ItemList(const std::vector<ItemView>& items, bool has_more);
+/// The calls of an assistant's item, with their ids (ToolCallId's `prefix` where no client has named them).
+struct IdentifiedCall {
+  std::string id;
+  ToolCall call;
+};
+std::vector<IdentifiedCall> CallsOf(const Item& item, std::string_view prefix);
 
 /// An `error` frame. `stream_id` empty = the default lane, no field.
 std::string ErrorFrame(const Status& status, const std::string& stream_id, int64_t retry_after_ms = 0);

@@ -49,6 +49,39 @@ class PieceEntry final : public OutboxEntry {
   bool done_ = false;
 };
 
+/// A tool call's beginning, a piece of its arguments, or its end.
+class CallEntry final : public OutboxEntry {
+ public:
+  CallEntry(Writer writer, TurnEvent event, uint64_t number, uint64_t merge_key)
+      : writer_(std::move(writer)),
+        event_(std::move(event)),
+        number_(number),
+        merge_key_(event_.kind == TurnEvent::Kind::kCallText ? merge_key : 0),
+        count_(event_.kind == TurnEvent::Kind::kCallEnded ? kResponsesNumbers.call_ended : 1) {}
+  std::string Next() override {
+    std::string text = writer_->Call(event_, number_ + taken_, taken_);
+    ++taken_;
+    return text;
+  }
+  bool done() const override { return taken_ == count_; }
+  size_t bytes() const override { return sizeof(*this) + event_.text.size(); }
+  uint64_t merge_key() const override { return merge_key_; }
+  // Nothing but pieces of one call's arguments stands together.
+  void Absorb(OutboxEntry& newer) override {
+    const auto& next = static_cast<CallEntry&>(newer);
+    event_.text += next.event_.text;
+    number_ = next.number_;
+  }
+
+ private:
+  const Writer writer_;
+  TurnEvent event_;
+  uint64_t number_;
+  const uint64_t merge_key_;
+  const size_t count_;
+  size_t taken_ = 0;
+};
+
 /// Events `from` to `to` of a response.
 struct EventRange {
   ResponseCopy response;
@@ -107,22 +140,22 @@ class SnapshotEntry final : public OutboxEntry {
 /// The numbers of what `event` tells, within its response.
 EventRange RangeOf(const TurnEvent& event) {
   const EventNumbers& numbers = kResponsesNumbers;
-  const uint64_t begun = event.response->warm_up ? numbers.warm_up : numbers.answer;
+  const uint64_t first = numbers.Of(event.before);
   switch (event.kind) {
     case TurnEvent::Kind::kBegun:
-      return {event.response, 0, begun};
+      return {event.response, 0, event.response->warm_up ? numbers.warm_up : numbers.answer};
     case TurnEvent::Kind::kOpened:
-      return {event.response, begun, begun + numbers.opened};
-    case TurnEvent::Kind::kText: {
-      const uint64_t number = begun + numbers.opened + numbers.piece * event.piece;
-      return {event.response, number, number + numbers.piece};
-    }
+      return {event.response, first, first + numbers.opened};
+    case TurnEvent::Kind::kMessageEnded:
+      return {event.response, first, first + numbers.message_ended};
     case TurnEvent::Kind::kEnded: {
-      const uint64_t behind = numbers.Of(event.response->events());
-      return {event.response, behind - (event.response->opened ? numbers.ended : numbers.ended_bare), behind};
+      const EventCounts counts = event.response->events();
+      const uint64_t behind = numbers.Of(counts);
+      return {event.response, behind - (counts.ended > 0 ? numbers.ended : numbers.ended_bare), behind};
     }
+    default:
+      return {};  // pieces and calls have entries of their own
   }
-  return {};
 }
 
 }  // namespace
@@ -134,10 +167,18 @@ EventOutbox::EventOutbox(EventWriter writer, std::shared_ptr<Outbox> outbox)
       }()) {}
 
 void EventOutbox::Push(const TurnEvent& event) {
-  EventRange range = RangeOf(event);
-  if (event.kind == TurnEvent::Kind::kText) {
-    return outbox_->Push(std::make_unique<PieceEntry>(writer_, event, range.from, merge_key_));
+  const uint64_t number = kResponsesNumbers.Of(event.before);
+  switch (event.kind) {
+    case TurnEvent::Kind::kText:
+      return outbox_->Push(std::make_unique<PieceEntry>(writer_, event, number, merge_key_));
+    case TurnEvent::Kind::kCall:
+    case TurnEvent::Kind::kCallText:
+    case TurnEvent::Kind::kCallEnded:
+      return outbox_->Push(std::make_unique<CallEntry>(writer_, event, number, merge_key_));
+    default:
+      break;
   }
+  EventRange range = RangeOf(event);
   // The events of an end may all hold the whole answer.
   const bool bulk = event.kind == TurnEvent::Kind::kEnded;
   outbox_->Push(std::make_unique<RangesEntry>(writer_, std::deque{std::move(range)}, bulk));

@@ -30,17 +30,28 @@ Result<Paging> ReadPaging(const HttpRequest& request) {
 Result<std::string> PageOfItems(const SharedList<Item>& items, const Paging& paging) {
   const size_t size = items.size();
   // Places count in the order that is asked for.
-  const auto at = [&](size_t place) -> const Item& { return items[paging.ascending ? place : size - 1 - place]; };
-  size_t first = 0;
+  const auto views_at = [&](size_t place) {
+    std::vector<ItemView> views = ViewsOf(items[paging.ascending ? place : size - 1 - place]);
+    if (!paging.ascending) std::reverse(views.begin(), views.end());
+    return views;
+  };
+  size_t place = 0;
+  std::vector<ItemView> page;
   if (!paging.after.empty()) {
-    while (first < size && at(first).id != paging.after) ++first;
-    if (first == size) return NotFound("No item '" + paging.after + "'.", "after", "item_not_found");
-    ++first;
+    const std::string message = MessageOf(paging.after);
+    while (place < size && items[paging.ascending ? place : size - 1 - place].id != message) ++place;
+    std::vector<ItemView> views = place < size ? views_at(place++) : std::vector<ItemView>();
+    const auto after = std::find_if(views.begin(), views.end(), [&](auto& view) { return view.id == paging.after; });
+    if (after == views.end()) return NotFound("No item '" + paging.after + "'.", "after", "item_not_found");
+    page.assign(std::make_move_iterator(after + 1), std::make_move_iterator(views.end()));
   }
-  const size_t end = std::min(size, first + static_cast<size_t>(paging.limit));
-  std::vector<Item> page;
-  for (size_t place = first; place < end; ++place) page.push_back(at(place));
-  return ItemList(page, end < size);
+  const auto limit = static_cast<size_t>(paging.limit);
+  while (place < size && page.size() <= limit) {
+    for (ItemView& view : views_at(place++)) page.push_back(std::move(view));
+  }
+  const bool more = place < size || page.size() > limit;
+  page.resize(std::min(page.size(), limit));
+  return ItemList(page, more);
 }
 
 }  // namespace ringside

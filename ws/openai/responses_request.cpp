@@ -10,6 +10,7 @@
 #include "ws/openai/request_digest.h"
 #include "ws/openai/responses_fields.h"
 #include "ws/openai/responses_sampling.h"
+#include "ws/openai/tool_fields.h"
 
 namespace ringside {
 namespace {
@@ -49,6 +50,8 @@ class CreateReader {
   Status OneOf(const JsonValue& value, const std::string& param);
   Status Text(const JsonValue& value, const std::string& param);
   Status Reasoning(const JsonValue& value, const std::string& param);
+  Status Tools(const JsonValue& value, const std::string& param);
+  Status Choice(const JsonValue& value, const std::string& param);
 
   void WriteEcho();
 
@@ -56,7 +59,8 @@ class CreateReader {
   HttpDelivery* const http_;  // null = a WebSocket
   TurnSpec spec_;
   Metadata metadata_;
-  std::string client_request_id_, truncation_ = "disabled", tool_choice_ = "auto", format_ = R"({"type":"text"})";
+  std::string client_request_id_, truncation_ = "disabled", tool_choice_ = "\"auto\"", tools_ = "[]",
+                                  format_ = R"({"type":"text"})";
   std::map<std::string, std::string, std::less<>> labels_;
   bool generate_ = true, wants_logprobs_ = false, parallel_tool_calls_ = true, has_seed_ = false, prewarm_ = false;
   int64_t top_logprobs_ = 0;
@@ -87,7 +91,7 @@ const std::map<std::string, CreateReader::Handler, std::less<>>& CreateReader::H
       {"user", &R::Label},
       {"safety_identifier", &R::Label},
       {"prompt_cache_key", &R::Label},
-      {"tools", &R::Empty},
+      {"tools", &R::Tools},
       {"context_management", &R::Empty},
       {"moderation", &R::Empty},
       {"image", &R::Empty},
@@ -95,7 +99,7 @@ const std::map<std::string, CreateReader::Handler, std::less<>>& CreateReader::H
       {"prompt", &R::Empty},
       {"background", &R::Background},
       {"service_tier", &R::OneOf},
-      {"tool_choice", &R::OneOf},
+      {"tool_choice", &R::Choice},
       {"prompt_cache_retention", &R::OneOf},
       {"stream_options", &R::Ignored},
       {"text", &R::Text},
@@ -186,7 +190,10 @@ Status CreateReader::Flag(const JsonValue& value, const std::string& param) {
   if (param == "store") spec_.store = flag;
   if (param == "generate") generate_ = flag;
   if (param == "stream" && http_ != nullptr) http_->stream = flag;
-  if (param == "parallel_tool_calls") parallel_tool_calls_ = flag;
+  if (param == "parallel_tool_calls") {
+    parallel_tool_calls_ = flag;
+    if (!flag) spec_.tool_choice.several = false;
+  }
   return Status::Ok();
 }
 
@@ -225,7 +232,7 @@ Status CreateReader::TopLogprobs(const JsonValue& value, const std::string& para
 }
 
 Status CreateReader::MaxToolCalls(const JsonValue& value, const std::string& param) {
-  int64_t count = 0;  // there are no tools to call
+  int64_t count = 0;  // of built-in tools, which there are none of
   return ReadInteger(value, param, 0, INT64_MAX, &count);
 }
 
@@ -285,16 +292,13 @@ Status CreateReader::StreamId(const JsonValue&, const std::string& param) {
 Status CreateReader::OneOf(const JsonValue& value, const std::string& param) {
   static const std::map<std::string, std::vector<std::string>, std::less<>> accepted = {
       {"service_tier", {"auto", "default"}},
-      {"tool_choice", {"auto", "none"}},
       {"prompt_cache_retention", {"in_memory", "24h"}},
   };
   if (!value.is_string()) {
     return value.is_object() ? Unsupported(param, "such a '" + param + "'") : WrongType(value, param, "a string");
   }
   for (const std::string& choice : accepted.at(param)) {
-    if (value.string() != choice) continue;
-    if (param == "tool_choice") tool_choice_ = choice;
-    return Status::Ok();
+    if (value.string() == choice) return Status::Ok();
   }
   return Unsupported(param, "'" + param + "' of '" + value.string().substr(0, 256) + "'");
 }
@@ -327,6 +331,21 @@ Status CreateReader::Reasoning(const JsonValue& value, const std::string& param)
   return Status::Ok();
 }
 
+Status CreateReader::Tools(const JsonValue& value, const std::string& param) {
+  constexpr bool kStrict = true;  // unless they say otherwise
+  RETURN_IF_ERROR(ReadTools(value, param, ToolShape::kFlat, kStrict, &spec_.tools.emplace()));
+  tools_ = ToolsEcho(value, kStrict);
+  return Status::Ok();
+}
+
+Status CreateReader::Choice(const JsonValue& value, const std::string& param) {
+  RETURN_IF_ERROR(ReadToolChoice(value, param, ToolShape::kFlat, &spec_.tool_choice));
+  JsonWriter json;
+  WriteJson(json, value);
+  tool_choice_ = json.Take();
+  return Status::Ok();
+}
+
 void CreateReader::WriteEcho() {
   JsonWriter json;
   json.Key("instructions");
@@ -338,8 +357,8 @@ void CreateReader::WriteEcho() {
   json.EndObject();
   json.Field("temperature", spec_.sampling.temperature).Field("top_p", spec_.sampling.top_p);
   json.Field("top_logprobs", top_logprobs_).Field("truncation", truncation_);
-  json.Field("tool_choice", tool_choice_).Field("parallel_tool_calls", parallel_tool_calls_);
-  json.Key("tools").BeginArray().EndArray().Field("background", spec_.background).Field("service_tier", "default");
+  json.Key("tool_choice").Raw(tool_choice_).Field("parallel_tool_calls", parallel_tool_calls_);
+  json.Key("tools").Raw(tools_).Field("background", spec_.background).Field("service_tier", "default");
   json.Key("text").BeginObject().Key("format").Raw(format_).EndObject();
   json.Key("reasoning").Null();
   for (const char* label : {"user", "safety_identifier", "prompt_cache_key"}) {

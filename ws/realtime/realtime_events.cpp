@@ -33,13 +33,13 @@ void WriteUsage(JsonWriter& json, const Response& response) {
   json.Field("audio_tokens", 0).EndObject().EndObject();
 }
 
-std::string ResponseMembers(const Response& response, const RealtimeAsked& asked, const std::string& item) {
+std::string ResponseMembers(const Response& response, const RealtimeAsked& asked, const std::string& items) {
   JsonWriter json;
   json.BeginObject().Field("object", "realtime.response").Field("id", response.id);
   json.Field("status", ResponseStatusName(response.status));
   WriteStatusDetails(json, response);
   json.Key("output").BeginArray();
-  if (!item.empty()) json.Raw(item);
+  if (!items.empty()) json.Raw(items);
   json.EndArray().Key("output_modalities").BeginArray().Value("text").EndArray();
   json.TextOrNull("conversation_id", asked.conversation);
   json.Key("max_output_tokens").Raw(asked.max_output_tokens).Key("metadata").Raw(asked.metadata);
@@ -53,8 +53,36 @@ std::string PlaceOf(const Response& response) {
          "\",\"output_index\":0,\"content_index\":0";
 }
 
-std::string ItemPlaceOf(const Response& response, const std::string& item) {
-  return "\"response_id\":\"" + response.id + "\",\"output_index\":0,\"item\":" + item;
+std::string ItemPlaceOf(const Response& response, size_t index, const std::string& item) {
+  return "\"response_id\":\"" + response.id + "\",\"output_index\":" + std::to_string(index) + ",\"item\":" + item;
+}
+
+std::string CallObject(const std::string& id, const std::string& call_id, std::string_view status,
+                       std::string_view name, std::string_view arguments) {
+  JsonWriter json;
+  json.BeginObject().Field("id", id).Field("object", "realtime.item").Field("type", "function_call");
+  json.Field("status", status).Field("call_id", call_id).Field("name", name).Field("arguments", arguments);
+  return json.EndObject().Take();
+}
+
+std::string CallObject(const Response& response, size_t call, std::string_view status, std::string_view name,
+                       std::string_view arguments) {
+  return CallObject(CallItemId(response.item_id, call), ToolCallId("call_", response.item_id, call), status, name,
+                    arguments);
+}
+
+std::string MessageOf(const Response& response) {
+  return RealtimeMessage(response.item_id, ChatRole::kAssistant, EndedMessageStatus(response), response.message());
+}
+
+std::string ItemsOf(const Response& response) {
+  std::string items = response.opened ? MessageOf(response) : "";
+  const std::vector<ToolCall> calls = response.tool_calls();
+  for (size_t i = 0; i < calls.size(); ++i) {
+    if (!items.empty()) items += ',';
+    items += CallObject(response, i, calls[i].complete ? "completed" : "incomplete", calls[i].name, calls[i].arguments);
+  }
+  return items;
 }
 
 std::string PartOf(std::string_view text) {
@@ -70,7 +98,45 @@ std::string Text(std::string_view name, std::string_view text) {
 
 }  // namespace
 
-std::string RealtimeItemObject(std::string_view id, ChatRole role, std::string_view status, std::string_view text) {
+std::vector<ItemView> RealtimeViewsOf(const Item& item, const std::string& named) {
+  const std::string status = item.complete ? "completed" : "incomplete";
+  std::vector<ItemView> views;
+  const auto add = [&](std::string own, const auto& json_of) {
+    const std::string id = views.empty() && !named.empty() ? named : own;
+    std::string json = json_of(id);
+    views.push_back({std::move(own), std::move(json)});
+  };
+  if (item.role == ChatRole::kTool) {
+    add(item.id, [&](const std::string& id) {
+      JsonWriter json;
+      json.BeginObject().Field("id", id).Field("object", "realtime.item").Field("type", "function_call_output");
+      json.Field("status", status).Field("call_id", item.call_ids).Field("output", std::string_view(item.text));
+      return json.EndObject().Take();
+    });
+    return views;
+  }
+  const std::vector<IdentifiedCall> calls = CallsOf(item, "call_");
+  if (item.calls_at != 0 || calls.empty()) {
+    add(item.id, [&](const std::string& id) {
+      const auto text = std::string_view(item.text).substr(0, static_cast<size_t>(item.calls_at));
+      return RealtimeMessage(id, item.role, calls.empty() ? status : "completed", text);
+    });
+  }
+  for (size_t i = 0; i < calls.size(); ++i) {
+    add(CallItemId(item.id, i), [&](const std::string& id) {
+      const ToolCall& call = calls[i].call;
+      return CallObject(id, calls[i].id, call.complete ? "completed" : "incomplete", call.name, call.arguments);
+    });
+  }
+  return views;
+}
+
+std::string LastItemOf(const Response& response) {
+  const std::vector<CallStep>& steps = response.call_steps;
+  return steps.empty() ? response.item_id : CallItemId(response.item_id, steps.back().call);
+}
+
+std::string RealtimeMessage(std::string_view id, ChatRole role, std::string_view status, std::string_view text) {
   JsonWriter json;
   json.BeginObject().Field("id", id).Field("object", "realtime.item").Field("type", "message");
   json.Field("status", status).Field("role", ChatRoleName(role)).Key("content").BeginArray();
@@ -112,6 +178,12 @@ std::vector<std::string> RealtimeWriter::Events(const TurnEvent& event, const Re
       return Opened(response, asked);
     case TurnEvent::Kind::kText:
       return {Event("response.output_text.delta", PlaceOf(response) + Text("delta", event.text))};
+    case TurnEvent::Kind::kMessageEnded:
+      return MessageEnded(response, asked);
+    case TurnEvent::Kind::kCall:
+    case TurnEvent::Kind::kCallText:
+    case TurnEvent::Kind::kCallEnded:
+      return Call(event, asked);
     case TurnEvent::Kind::kEnded:
       return Ended(response, asked);
   }
@@ -119,8 +191,8 @@ std::vector<std::string> RealtimeWriter::Events(const TurnEvent& event, const Re
 }
 
 std::vector<std::string> RealtimeWriter::Opened(const Response& response, const RealtimeAsked& asked) const {
-  const std::string item = RealtimeItemObject(response.item_id, ChatRole::kAssistant, "in_progress", "");
-  std::vector<std::string> events = {Event("response.output_item.added", ItemPlaceOf(response, item))};
+  const std::string item = RealtimeMessage(response.item_id, ChatRole::kAssistant, "in_progress", "");
+  std::vector<std::string> events = {Event("response.output_item.added", ItemPlaceOf(response, 0, item))};
   if (!asked.conversation.empty()) {
     events.push_back(Event("conversation.item.added", RealtimeItemMembers(asked.previous_item, item)));
   }
@@ -128,18 +200,53 @@ std::vector<std::string> RealtimeWriter::Opened(const Response& response, const 
   return events;
 }
 
-std::vector<std::string> RealtimeWriter::Ended(const Response& response, const RealtimeAsked& asked) const {
-  if (!response.opened) return {Event("response.done", ResponseMembers(response, asked, ""))};
-  const char* status = response.status == ResponseStatus::kCompleted ? "completed" : "incomplete";
-  const std::string item = RealtimeItemObject(response.item_id, ChatRole::kAssistant, status, response.text);
+std::vector<std::string> RealtimeWriter::MessageEnded(const Response& response, const RealtimeAsked& asked) const {
+  const std::string item = MessageOf(response);
   std::vector<std::string> events = {
-      Event("response.output_text.done", PlaceOf(response) + Text("text", response.text)),
-      Event("response.content_part.done", PlaceOf(response) + PartOf(response.text)),
-      Event("response.output_item.done", ItemPlaceOf(response, item))};
+      Event("response.output_text.done", PlaceOf(response) + Text("text", response.message())),
+      Event("response.content_part.done", PlaceOf(response) + PartOf(response.message())),
+      Event("response.output_item.done", ItemPlaceOf(response, 0, item))};
   if (!asked.conversation.empty()) {
     events.push_back(Event("conversation.item.done", RealtimeItemMembers(asked.previous_item, item)));
   }
-  events.push_back(Event("response.done", ResponseMembers(response, asked, item)));
+  return events;
+}
+
+std::vector<std::string> RealtimeWriter::Call(const TurnEvent& event, const RealtimeAsked& asked) const {
+  const Response& response = *event.response;
+  const size_t index = event.output_index();
+  const std::string place = "\"response_id\":\"" + response.id + "\",\"item_id\":\"" +
+                            CallItemId(response.item_id, event.call) + "\",\"output_index\":" + std::to_string(index) +
+                            ",\"call_id\":\"" + ToolCallId("call_", response.item_id, event.call) + '"';
+  if (event.kind == TurnEvent::Kind::kCallText) {
+    return {Event("response.function_call_arguments.delta", place + Text("delta", event.text))};
+  }
+  const std::string previous = event.call > 0        ? CallItemId(response.item_id, event.call - 1)
+                               : event.before.opened ? response.item_id
+                                                     : asked.previous_item;
+  const bool begins = event.kind == TurnEvent::Kind::kCall;
+  const std::string item = CallObject(response, event.call,
+                                      begins        ? "in_progress"
+                                      : event.whole ? "completed"
+                                                    : "incomplete",
+                                      event.name, event.text);
+  std::vector<std::string> events;
+  if (!begins) {
+    events.push_back(Event("response.function_call_arguments.done",
+                           place + Text("name", event.name) + Text("arguments", event.text)));
+  }
+  const std::string suffix = begins ? "added" : "done";
+  events.push_back(Event("response.output_item." + suffix, ItemPlaceOf(response, index, item)));
+  if (!asked.conversation.empty()) {
+    events.push_back(Event("conversation.item." + suffix, RealtimeItemMembers(previous, item)));
+  }
+  return events;
+}
+
+std::vector<std::string> RealtimeWriter::Ended(const Response& response, const RealtimeAsked& asked) const {
+  std::vector<std::string> events;
+  if (response.opened && response.call_steps.empty()) events = MessageEnded(response, asked);
+  events.push_back(Event("response.done", ResponseMembers(response, asked, ItemsOf(response))));
   return events;
 }
 

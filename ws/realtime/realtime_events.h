@@ -9,6 +9,7 @@
 
 #include "session/chat/timeline.h"
 #include "session/event_sink.h"
+#include "ws/openai/responses_objects.h"
 
 namespace ringside {
 
@@ -31,13 +32,20 @@ class RealtimeWriter {
 
  private:
   std::vector<std::string> Opened(const Response& response, const RealtimeAsked& asked) const;
+  std::vector<std::string> MessageEnded(const Response& response, const RealtimeAsked& asked) const;
+  std::vector<std::string> Call(const TurnEvent& event, const RealtimeAsked& asked) const;
   std::vector<std::string> Ended(const Response& response, const RealtimeAsked& asked) const;
 
   mutable std::atomic<uint64_t> events_{0};
 };
 
-/// An item of a conversation. `status` "in_progress": it has no content yet.
-std::string RealtimeItemObject(std::string_view id, ChatRole role, std::string_view status, std::string_view text);
+/// A message. `status` "in_progress": it has no content yet.
+std::string RealtimeMessage(std::string_view id, ChatRole role, std::string_view status, std::string_view text);
+/// An item of a conversation as clients see it, which may be several: a message and tool calls. `named` is what a
+/// client has called the first of them, "" = nothing.
+std::vector<ItemView> RealtimeViewsOf(const Item& item, const std::string& named);
+/// The id of the last item of an answer.
+std::string LastItemOf(const Response& response);
 /// "item": ..., and "previous_item_id" before it.
 std::string RealtimeItemMembers(std::string_view previous, const std::string& item);
 

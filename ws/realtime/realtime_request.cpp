@@ -42,6 +42,8 @@ class RequestReader {
       : settings_(settings),
         options_(options),
         instructions_(settings.instructions),
+        tools_(settings.tools),
+        tool_choice_(settings.tool_choice),
         max_output_tokens_(settings.max_output_tokens) {}
 
   Result<RealtimeRequest> Read(const JsonValue* response) {
@@ -59,6 +61,8 @@ class RequestReader {
     }
     // The rest is checked, and remembered with the response, as that of a Responses request.
     if (instructions_) body_.Field("instructions", *instructions_);
+    if (tools_) body_.Key("tools").Raw(*tools_);
+    body_.Key("tool_choice").Raw(tool_choice_);
     if (max_output_tokens_) body_.Field("max_output_tokens", *max_output_tokens_);
     body_.Field("truncation", settings_.truncates ? "auto" : "disabled").Field("store", request_.in_conversation);
     ASSIGN_OR_RETURN(const JsonValue body, ParseJson(body_.EndObject().text()));
@@ -93,14 +97,23 @@ class RequestReader {
       request_.metadata = json.Take();
       return Status::Ok();
     }
-    if (!IsSamplingField(key)) return CheckBesidesText(value, key, param);
+    if (key == "tools") {
+      ASSIGN_OR_RETURN(tools_, ReadRealtimeTools(value, param));
+      return Status::Ok();
+    }
+    if (key == "tool_choice") {
+      ASSIGN_OR_RETURN(tool_choice_, ReadRealtimeToolChoice(value, param));
+      return Status::Ok();
+    }
+    if (!IsSamplingField(key) && key != "parallel_tool_calls") return CheckBesidesText(value, key, param);
     WriteJson(body_.Key(key), value);
     return Status::Ok();
   }
 
   const RealtimeSettings& settings_;
   const SessionTableOptions& options_;
-  std::optional<std::string> instructions_;
+  std::optional<std::string> instructions_, tools_;
+  std::string tool_choice_;
   std::optional<int64_t> max_output_tokens_;
   JsonWriter body_;
   RealtimeRequest request_;

@@ -1,7 +1,9 @@
 #include "ws/realtime/realtime_settings.h"
 
+#include "ws/json/json_text.h"
 #include "ws/json/json_writer.h"
 #include "ws/openai/responses_fields.h"
+#include "ws/openai/tool_fields.h"
 
 namespace ringside {
 namespace {
@@ -33,9 +35,17 @@ Status ReadField(const JsonValue& value, const std::string& key, const std::stri
   }
   if (key == "max_output_tokens") return ReadMaxOutputTokens(value, param, &settings->max_output_tokens);
   if (key == "truncation") return ReadTruncation(value, param, &settings->truncates);
-  RETURN_IF_ERROR(CheckBesidesText(value, key, param));
-  if (key == "tool_choice") settings->tool_choice = value.string();
-  return Status::Ok();
+  if (key == "tools") {
+    ASSIGN_OR_RETURN(std::string tools, ReadRealtimeTools(value, param));
+    // Where none were ever told, clearing them says nothing.
+    if (tools != "[]" || settings->tools) settings->tools = std::move(tools);
+    return Status::Ok();
+  }
+  if (key == "tool_choice") {
+    ASSIGN_OR_RETURN(settings->tool_choice, ReadRealtimeToolChoice(value, param));
+    return Status::Ok();
+  }
+  return CheckBesidesText(value, key, param);
 }
 
 }  // namespace
@@ -58,7 +68,7 @@ std::string SettingsObject(const RealtimeSettings& settings, const std::string& 
   json.Field("model", model).Key("output_modalities").BeginArray().Value("text").EndArray();
   json.Field("instructions", settings.instructions.value_or("")).Key("max_output_tokens");
   settings.max_output_tokens ? json.Value(*settings.max_output_tokens) : json.Value("inf");
-  json.Key("tools").BeginArray().EndArray().Field("tool_choice", settings.tool_choice);
+  json.Key("tools").Raw(settings.tools.value_or("[]")).Key("tool_choice").Raw(settings.tool_choice);
   json.Field("truncation", settings.truncates ? "auto" : "disabled");
   json.Key("ringside").BeginObject().Field("conversation", settings.conversation).EndObject();
   return json.EndObject().Take();
@@ -76,21 +86,31 @@ Status ReadMaxOutputTokens(const JsonValue& value, const std::string& param, std
   return Status::Ok();
 }
 
+Result<std::string> ReadRealtimeTools(const JsonValue& value, const std::string& param) {
+  ToolSet checked;
+  RETURN_IF_ERROR(ReadTools(value, param, ToolShape::kFlat, /*strict_default=*/false, &checked));
+  return ToolsEcho(value, /*strict_default=*/false);
+}
+
+Result<std::string> ReadRealtimeToolChoice(const JsonValue& value, const std::string& param) {
+  ToolChoice checked;
+  RETURN_IF_ERROR(ReadToolChoice(value, param, ToolShape::kFlat, &checked));
+  JsonWriter json;
+  WriteJson(json, value);
+  return json.Take();
+}
+
 Status CheckBesidesText(const JsonValue& value, const std::string& key, const std::string& param) {
   if (key == "output_modalities") {
     const bool text = value.is_array() && value.array().size() == 1 && value.array()[0].is_string() &&
                       value.array()[0].string() == "text";
     return text ? Status::Ok() : Unsupported(param, "output other than text: ask for [\"text\"]");
   }
-  if (key == "tool_choice") {
-    const bool none = value.is_string() && (value.string() == "auto" || value.string() == "none");
-    return none ? Status::Ok() : Unsupported(param, "tools");
-  }
   if (key == "parallel_tool_calls") {
     bool flag = false;
     return ReadBool(value, param, &flag);
   }
-  for (const char* name : {"audio", "tools", "include", "prompt", "reasoning", "tracing"}) {
+  for (const char* name : {"audio", "include", "prompt", "reasoning", "tracing"}) {
     if (key != name) continue;
     const bool empty = (value.is_array() && value.array().empty()) || (value.is_object() && value.object().empty());
     return empty ? Status::Ok() : Unsupported(param, "'" + key + "'");

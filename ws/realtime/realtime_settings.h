@@ -15,7 +15,8 @@ struct RealtimeSettings {
   std::string conversation;                  // "conv_..."
   std::optional<std::string> instructions;   // absent = the conversation's own
   std::optional<int64_t> max_output_tokens;  // absent = "inf": as many as the server gives
-  std::string tool_choice = "auto";
+  std::optional<std::string> tools;          // as Responses has them, JSON; absent = the conversation's own
+  std::string tool_choice = "\"auto\"";      // JSON
   bool truncates = true;
 };
 
@@ -26,6 +27,9 @@ std::string SettingsObject(const RealtimeSettings& settings, const std::string& 
 
 /// A count or "inf", which is none.
 Status ReadMaxOutputTokens(const JsonValue& value, const std::string& param, std::optional<int64_t>* out);
+/// Checks functions (in Responses' shape, not strict) or a choice among them: their JSON, for a Responses request.
+Result<std::string> ReadRealtimeTools(const JsonValue& value, const std::string& param);
+Result<std::string> ReadRealtimeToolChoice(const JsonValue& value, const std::string& param);
 /// A field that asks for something besides text: accepted where it asks for nothing that this server lacks.
 Status CheckBesidesText(const JsonValue& value, const std::string& key, const std::string& param);
 

@@ -25,7 +25,7 @@ class ToldEntry final : public OutboxEntry {
   }
   bool done() const override { return events_ && events_->empty(); }
   size_t bytes() const override {
-    const bool whole = event_.kind == TurnEvent::Kind::kEnded;
+    const bool whole = event_.kind == TurnEvent::Kind::kEnded || event_.kind == TurnEvent::Kind::kMessageEnded;
     return sizeof(*this) + event_.text.size() + (whole ? static_cast<size_t>(event_.response->bytes()) : 0);
   }
   // The events of an end all hold the whole answer.
@@ -63,7 +63,9 @@ const EventNumbers& RealtimeSink::numbers() const {
 }
 
 void RealtimeSink::OnEvent(const TurnEvent& event) {
-  const uint64_t merge_key = event.kind == TurnEvent::Kind::kText ? merge_key_ : 0;
+  // Between the pieces of a text and those of a call's arguments stand other events.
+  const bool piece = event.kind == TurnEvent::Kind::kText || event.kind == TurnEvent::Kind::kCallText;
+  const uint64_t merge_key = piece ? merge_key_ : 0;
   outbox_->Push(std::make_unique<ToldEntry>(writer_, asked_, event, merge_key));
   if (event.kind != TurnEvent::Kind::kEnded) return;
   has_ended_ = true;

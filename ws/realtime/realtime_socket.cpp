@@ -21,6 +21,26 @@ Status ReadItemId(const JsonValue& body, std::string* id) {
   return value == nullptr ? Missing("item_id") : ReadString(*value, "item_id", id);
 }
 
+/// Adds what the id `own` names of `item`: its message, or one of its calls, which joins the message before it.
+bool AddReferred(const Item& item, const std::string& own, std::vector<NewItem>* messages) {
+  if (own == item.id) {
+    const bool calls = item.calls_at >= 0;
+    const auto text = std::string_view(item.text).substr(0, static_cast<size_t>(item.calls_at));
+    messages->push_back({item.role, std::string(text), -1, calls ? "" : item.call_ids});
+    return true;
+  }
+  const std::vector<IdentifiedCall> calls = CallsOf(item, "call_");
+  for (size_t i = 0; i < calls.size(); ++i) {
+    if (CallItemId(item.id, i) != own || !calls[i].call.complete) continue;
+    if (messages->empty() || messages->back().role != ChatRole::kAssistant) messages->push_back({ChatRole::kAssistant});
+    NewItem& message = messages->back();
+    AppendToolCall(calls[i].call.name, calls[i].call.arguments, &message.text, &message.calls_at);
+    message.call_ids += calls[i].id + '\n';
+    return true;
+  }
+  return false;
+}
+
 bool StartsWithOneOf(std::string_view text, std::initializer_list<std::string_view> beginnings) {
   return std::any_of(beginnings.begin(), beginnings.end(),
                      [&](std::string_view beginning) { return text.starts_with(beginning); });
@@ -50,7 +70,7 @@ void RealtimeSocket::Open(const std::string& conversation) {
   made_here_ = conversation.empty();
   {
     std::lock_guard lock(mutex_);
-    if (!items->empty()) last_item_ = items->back().id;
+    if (!items->empty()) last_item_ = RealtimeViewsOf(items->back(), "").back().id;
   }
   Push("session.created", "\"session\":" + SettingsObject(settings_, table_.options().model_name));
 }
@@ -164,7 +184,7 @@ void RealtimeSocket::OnEnded(const Response& response, bool in_conversation) {
   }
   sink_.reset();
   response_.clear();
-  if (response.opened && response.status != ResponseStatus::kFailed) last_item_ = response.item_id;
+  if (response.started && response.status != ResponseStatus::kFailed) last_item_ = LastItemOf(response);
   if (deferred_.empty()) return;
   table_.Post([self = shared_from_this(), bytes = deferred_.front().size()] {
     const Status refused = self->Run(bytes, [self] { self->WorkOnDeferred(); });
@@ -225,11 +245,14 @@ std::string RealtimeSocket::ClientId(const std::string& id) const {
   return at == client_ids_.end() ? id : at->second;
 }
 
-Result<Item> RealtimeSocket::FindItem(const std::string& id) const {
+Result<ItemView> RealtimeSocket::FindItem(const std::string& id) const {
   ASSIGN_OR_RETURN(const SharedList<Item> items, table_.GetItems(caller_, settings_.conversation));
-  const std::string own = OwnId(id);
+  const std::string own = OwnId(id), message = MessageOf(own);
   for (const Item& item : items) {
-    if (item.id == own) return item;
+    if (item.id != message) continue;
+    for (ItemView& view : RealtimeViewsOf(item, ClientId(own) == own ? "" : ClientId(own))) {
+      if (view.id == own) return std::move(view);
+    }
   }
   return NotFound("There is no item '" + id.substr(0, 256) + "' in this conversation.", "item_id", "item_not_found");
 }
@@ -265,7 +288,7 @@ Status RealtimeSocket::CreateItem(const JsonValue& body) {
     }
   }
   ASSIGN_OR_RETURN(const std::vector<Item> added, table_.AddItems(caller_, settings_.conversation, {std::move(item)}));
-  const Item& made = added.front();
+  const ItemView made = RealtimeViewsOf(added.front(), id).front();
   if (!id.empty()) {
     own_ids_[id] = made.id;
     client_ids_[made.id] = id;
@@ -275,8 +298,7 @@ Status RealtimeSocket::CreateItem(const JsonValue& body) {
     last_item_ = made.id;
     said_ = true;
   }
-  const std::string members =
-      RealtimeItemMembers(ClientId(previous), RealtimeItemObject(ClientId(made.id), made.role, "completed", made.text));
+  const std::string members = RealtimeItemMembers(ClientId(previous), made.json);
   Push("conversation.item.added", members);
   Push("conversation.item.done", members);
   return Status::Ok();
@@ -287,11 +309,11 @@ Status RealtimeSocket::DeleteItem(const JsonValue& body) {
   RETURN_IF_ERROR(ReadItemId(body, &id));
   RETURN_IF_ERROR(FindItem(id).status());
   const std::string own = OwnId(id);
-  RETURN_IF_ERROR(table_.DeleteItem(caller_, settings_.conversation, own));
+  RETURN_IF_ERROR(table_.DeleteItem(caller_, settings_.conversation, MessageOf(own)));
   ASSIGN_OR_RETURN(const SharedList<Item> items, table_.GetItems(caller_, settings_.conversation));
   {
     std::lock_guard lock(mutex_);
-    last_item_ = items.empty() ? "" : items.back().id;
+    last_item_ = items.empty() ? "" : RealtimeViewsOf(items.back(), "").back().id;
   }
   own_ids_.erase(id);
   client_ids_.erase(own);
@@ -304,10 +326,8 @@ Status RealtimeSocket::DeleteItem(const JsonValue& body) {
 Status RealtimeSocket::RetrieveItem(const JsonValue& body) {
   std::string id;
   RETURN_IF_ERROR(ReadItemId(body, &id));
-  ASSIGN_OR_RETURN(const Item item, FindItem(id));
-  const char* status = item.complete ? "completed" : "incomplete";
-  Push("conversation.item.retrieved",
-       "\"item\":" + RealtimeItemObject(ClientId(item.id), item.role, status, item.text));
+  ASSIGN_OR_RETURN(const ItemView item, FindItem(id));
+  Push("conversation.item.retrieved", "\"item\":" + item.json);
   return Status::Ok();
 }
 
@@ -320,7 +340,7 @@ Result<std::vector<NewItem>> RealtimeSocket::InputOf(const std::optional<std::ve
   }
   std::vector<NewItem> messages;
   if (!input) {
-    for (const Item& item : items) messages.push_back({item.role, item.text});
+    for (const Item& item : items) messages.push_back({item.role, item.text, item.calls_at, item.call_ids});
     return messages;
   }
   std::map<std::string_view, const Item*> by_id;
@@ -331,7 +351,8 @@ Result<std::vector<NewItem>> RealtimeSocket::InputOf(const std::optional<std::ve
       messages.push_back(part.item);
       continue;
     }
-    const auto at = by_id.find(OwnId(part.reference));
+    const std::string own = OwnId(part.reference);
+    const auto at = by_id.find(MessageOf(own));
     if (at == by_id.end()) {
       return NotFound("There is no item '" + part.reference.substr(0, 256) + "' in this conversation.",
                       "response.input", "item_not_found");
@@ -342,7 +363,10 @@ Result<std::vector<NewItem>> RealtimeSocket::InputOf(const std::optional<std::ve
       return InvalidArgument("The items referred to are too long together.", "response.input",
                              "string_above_max_length");
     }
-    messages.push_back({at->second->role, at->second->text});
+    if (!AddReferred(*at->second, own, &messages)) {
+      return NotFound("There is no item '" + part.reference.substr(0, 256) + "' in this conversation.",
+                      "response.input", "item_not_found");
+    }
   }
   return messages;
 }

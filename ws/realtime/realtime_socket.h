@@ -62,7 +62,7 @@ class RealtimeSocket : public std::enable_shared_from_this<RealtimeSocket> {
   // Items have the table's ids; those that a client chose are other names of them.
   std::string OwnId(const std::string& id) const;
   std::string ClientId(const std::string& id) const;
-  Result<Item> FindItem(const std::string& id) const;
+  Result<ItemView> FindItem(const std::string& id) const;
 
   void Push(std::string_view type, const std::string& members) { outbox_->Push(writer_->Event(type, members)); }
 

@@ -36,7 +36,7 @@ class TimelineTest : public ::testing::Test {
 };
 
 TEST_F(TimelineTest, TurnsConcatenateToTheWholeConversation) {
-  ASSERT_TRUE(timeline_.SetInstructions("Be kind.", codec_, kRoom).ok());
+  ASSERT_TRUE(timeline_.SetHead({"Be kind.", {}}, codec_, kRoom).ok());
   Turn("Hi", "Hello");
   Turn("Bye", "Ciao");
   EXPECT_EQ(Text(),
@@ -63,13 +63,13 @@ TEST_F(TimelineTest, ItsBytesAreThoseOfWhatItHas) {
   const auto expect_counted = [](const Timeline& timeline) {
     size_t bytes = timeline.tokens().size() * sizeof(TokenId) + timeline.message_starts().size() * sizeof(int64_t);
     for (const Item& item : timeline.items()) bytes += sizeof(Item) + item.id.size() + item.text.size();
-    bytes += timeline.instructions().value_or("").size();
+    bytes += timeline.head().instructions.value_or("").size();
     EXPECT_EQ(timeline.bytes(), static_cast<int64_t>(bytes));
   };
   for (int i = 0; i < 300; ++i) Turn("Hi", std::string(static_cast<size_t>(i % 7), 'x'));
   expect_counted(timeline_);
   const Timeline before = timeline_;
-  ASSERT_TRUE(timeline_.SetInstructions("Be kind.", codec_, kRoom).ok());
+  ASSERT_TRUE(timeline_.SetHead({"Be kind.", {}}, codec_, kRoom).ok());
   timeline_.AddItem(Message(ChatRole::kUser, "Bye"));
   expect_counted(timeline_);
   Timeline applied = before;
@@ -82,13 +82,13 @@ TEST_F(TimelineTest, ItsBytesAreThoseOfWhatItHas) {
 }
 
 TEST_F(TimelineTest, PinsTheSystemMessageUpToTheCap) {
-  ASSERT_TRUE(timeline_.SetInstructions("Be kind.", codec_, kRoom).ok());
+  ASSERT_TRUE(timeline_.SetHead({"Be kind.", {}}, codec_, kRoom).ok());
   Turn("Hi", "Hello");
   const std::vector<TokenId> pinned(timeline_.tokens().begin(), timeline_.tokens().begin() + timeline_.pinned());
   EXPECT_EQ(tokenizer_.Decode(pinned), "<|im_start|>system\nBe kind.<|im_end|>\n");
 
   Timeline capped;
-  ASSERT_TRUE(capped.SetInstructions(std::string(200, 'x'), codec_, kRoom).ok());
+  ASSERT_TRUE(capped.SetHead({std::string(200, 'x'), {}}, codec_, kRoom).ok());
   capped.AddItem(Message(ChatRole::kUser, "Hi"));
   ASSERT_TRUE(capped.Render(codec_, true, kRoom).ok());
   EXPECT_EQ(capped.pinned(), 64);
@@ -129,12 +129,12 @@ TEST_F(TimelineTest, AnEmptyAnswerLeavesNoTrace) {
 }
 
 TEST_F(TimelineTest, OtherInstructionsKeepTheSampledIds) {
-  ASSERT_TRUE(timeline_.SetInstructions("Be kind.", codec_, kRoom).ok());
+  ASSERT_TRUE(timeline_.SetHead({"Be kind.", {}}, codec_, kRoom).ok());
   Turn("Hi", "Hello");
   Turn("Bye", "Ciao");
   Timeline fresh = timeline_;
-  EXPECT_FALSE(timeline_.SetInstructions("Be kind.", codec_, kRoom).value());
-  EXPECT_TRUE(timeline_.SetInstructions("Be brief, please.", codec_, kRoom).value());
+  EXPECT_FALSE(timeline_.SetHead({"Be kind.", {}}, codec_, kRoom).value());
+  EXPECT_TRUE(timeline_.SetHead({"Be brief, please.", {}}, codec_, kRoom).value());
   EXPECT_EQ(Text(),
             "<|im_start|>system\nBe brief, please.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"
             "Hello<|im_end|>\n<|im_start|>user\nBye<|im_end|>\n<|im_start|>assistant\nCiao<|im_end|>");
@@ -162,7 +162,7 @@ TEST_F(TimelineTest, WhatIsTooLongIsRefusedAndChangesNothing) {
   }
   EXPECT_TRUE(timeline_.Render(codec_, true, tokens).ok());
   Timeline instructed = before;
-  EXPECT_EQ(instructed.SetInstructions(std::string(100, 'x'), codec_, 90).status().reason(), "context_length_exceeded");
+  EXPECT_EQ(instructed.SetHead({std::string(100, 'x'), {}}, codec_, 90).status().reason(), "context_length_exceeded");
 }
 
 TEST_F(TimelineTest, MarkupInAMessageIsText) {
@@ -182,13 +182,13 @@ TEST_F(TimelineTest, KeepingNothingStartsOver) {
 
 // Items in front of the first sampled answer, none of which has ids: a server that was fed them must not run past them.
 TEST_F(TimelineTest, OtherInstructionsLeaveItemsWithoutIdsAlone) {
-  ASSERT_TRUE(timeline_.SetInstructions("Be kind.", codec_, kRoom).ok());
+  ASSERT_TRUE(timeline_.SetHead({"Be kind.", {}}, codec_, kRoom).ok());
   ASSERT_TRUE(timeline_.Render(codec_, false, kRoom).ok());
   timeline_.AddItem(Message(ChatRole::kUser, "Hi"));
   Item answer = Message(ChatRole::kAssistant, "Hello");
   answer.sampled = true;
   timeline_.AddItem(answer);
-  EXPECT_TRUE(timeline_.SetInstructions("Be brief.", codec_, kRoom).value());
+  EXPECT_TRUE(timeline_.SetHead({"Be brief.", {}}, codec_, kRoom).value());
   ASSERT_TRUE(timeline_.Render(codec_, false, kRoom).ok());
   EXPECT_EQ(Text(),
             "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"

@@ -9,7 +9,7 @@ namespace ringside {
 
 class ChatTest : public ::testing::Test, protected TableFixture {
  protected:
-  ChatTest() {
+  explicit ChatTest(SessionTableOptions options = TableFixture::Options()) : TableFixture(std::move(options)) {
     RegisterChatRoutes(router,
                        {.table = table,
                         .retry_after_ms = [](const std::string&) { return int64_t{1500}; },

@@ -85,7 +85,7 @@ TEST_F(OllamaTest, TellsOfTheModelAndTheServer) {
   EXPECT_EQ(model["name"], "tiny:latest");
   EXPECT_EQ(model["modified_at"], "1970-01-01T00:16:40.500000Z");
   const Json shown = Json::parse(Post("/api/show", {{"model", "tiny"}}).body);
-  EXPECT_EQ(shown["capabilities"], Json::array({"completion"}));
+  EXPECT_EQ(shown["capabilities"], Json::array({"completion", "tools"}));
   EXPECT_EQ(shown["model_info"]["ringside.context_length"], 2000);
   EXPECT_EQ(Post("/api/show", {{"model", "other"}}).status, 404);
   EXPECT_EQ(Json::parse(Call("GET", "/api/version").body)["version"], "1.2");

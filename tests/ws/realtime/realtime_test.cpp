@@ -231,7 +231,7 @@ TEST_F(RealtimeTest, WhatASessionCannotHaveIsRefusedAndTheSocketStaysOpen) {
       {{{"output_modalities", {"audio"}}}, "unsupported_value", "session.output_modalities"},
       {{{"model", "other"}}, "unsupported_value", "session.model"},
       {{{"type", "transcription"}}, "unsupported_value", "session.type"},
-      {{{"tools", {{{"type", "function"}}}}}, "unsupported_value", "session.tools"},
+      {{{"tools", {{{"type", "function"}}}}}, "missing_required_parameter", "session.tools[0].name"},
       {{{"truncation", {{"type", "retention_ratio"}}}}, "unsupported_value", "session.truncation"},
       {{{"max_output_tokens", 0}}, "invalid_value", "session.max_output_tokens"},
       {{{"max_output_tokens", "many"}}, "invalid_type", "session.max_output_tokens"},
@@ -300,11 +300,13 @@ TEST_F(RealtimeTest, ItemsAreCreatedRetrievedAndDeleted) {
   }
 }
 
-TEST_F(RealtimeTest, AnItemMustBeAMessageOfText) {
+TEST_F(RealtimeTest, AnItemMustBeOneOfText) {
   Client client = Open();
   const auto create = [&](const Json& item) { client.Send({{"type", "conversation.item.create"}, {"item", item}}); };
-  create({{"type", "function_call_output"}, {"call_id", "x"}, {"output", "y"}});
+  create({{"type", "mcp_call"}, {"name", "x"}});
   client.ExpectError("unsupported_value", "item.type");
+  create({{"type", "function_call_output"}, {"output", "y"}});
+  client.ExpectError("missing_required_parameter", "item.call_id");
   create({{"type", "message"}, {"role", "user"}, {"content", Json::array({{{"type", "input_audio"}, {"audio", ""}}})}});
   client.ExpectError("unsupported_value", "item.content[0].type");
   create({{"type", "message"}, {"role", "user"}});
@@ -448,11 +450,11 @@ TEST_F(RealtimeTest, WhatAResponseCannotHaveIsRefused) {
         "item_not_found", "response.input");
   fails({{"conversation", "none"}, {"input", Json::array({{{"type", "item_reference"}}})}},
         "missing_required_parameter", "response.input[0].id");
-  fails({{"conversation", "none"}, {"input", Json::array({{{"type", "function_call"}}})}}, "unsupported_value",
-        "response.input[0].type");
+  fails({{"conversation", "none"}, {"input", Json::array({{{"type", "function_call"}}})}}, "missing_required_parameter",
+        "response.input[0].arguments");
   fails({{"output_modalities", {"audio"}}}, "unsupported_value", "response.output_modalities");
   fails({{"audio", {{"output", Json{{"voice", "x"}}}}}}, "unsupported_value", "response.audio");
-  fails({{"tool_choice", "required"}}, "unsupported_value", "response.tool_choice");
+  fails({{"tool_choice", "required"}}, "invalid_value", "tool_choice");
   fails({{"metadata", 5}}, "invalid_type", "response.metadata");
   fails({{"colour", 1}}, "unknown_parameter", "response.colour");
   EXPECT_EQ(engine.count(), 0U);

@@ -1,0 +1,94 @@
+// Tool calls in the text of an answer: read out of it, as a whole or while it comes, and written as the model would
+// have written them. How a call is written: engine/grammar/tool_calls.h. What only looks like a call, or is one within
+// a string, is text. Pure; a reader belongs to one thread at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ringside {
+
+/// Where in an answer's text calls are looked for.
+enum class CallPlace : uint8_t {
+  kNone,   // nowhere: it is all text
+  kAny,    // behind any text
+  kStart,  // at its beginning only: an answer in a format of its own is no call, whatever its strings hold
+};
+
+/// A part of what was read: bytes [begin, end) of the text.
+struct CallPart {
+  enum class Kind : uint8_t {
+    kText,       // a piece of the text before the calls
+    kCall,       // a call begins: its name
+    kArguments,  // a piece of its arguments, JSON
+    kCallEnd,    // its arguments are whole
+  };
+  Kind kind;
+  size_t begin, end;
+  friend bool operator==(const CallPart&, const CallPart&) = default;
+};
+
+class ToolCallReader {
+ public:
+  explicit ToolCallReader(CallPlace place = CallPlace::kNone) : place_(place) {}
+
+  /// Reads on. Whatever may yet become a call is kept back. Parts come in their order; what stands behind a call and is
+  /// none is no part.
+  std::vector<CallPart> Push(std::string_view text);
+  /// The text has ended: what was kept back and is no call. A call that has begun stays open.
+  std::vector<CallPart> Finish();
+
+  bool in_call() const { return state_ == State::kArguments; }  // whose arguments are not whole
+  /// Where the calls begin, with the newline before them; -1 if there are none (so far).
+  int64_t calls_at() const { return calls_at_; }
+
+ private:
+  enum class State : uint8_t { kText, kOpening, kName, kBehindName, kArguments, kClosing, kBetween, kRest };
+
+  void Read(char c);
+  void ReadText(char c);
+  bool ReadMarkup(char c);
+  void BeginCall();
+  void ReadArguments(char c);
+  void Misfit(char c);
+  bool Enter(State state);
+  void Emit(CallPart::Kind kind, size_t begin, size_t end);
+
+  CallPlace place_;
+  State state_ = State::kText;
+  std::vector<CallPart> parts_;
+  size_t at_ = 0;       // bytes read
+  size_t told_ = 0;     // of them, as text: what is kept back begins here
+  size_t matched_ = 0;  // bytes of what must come in this state
+  size_t name_begin_ = 0, name_end_ = 0;
+  bool in_string_ = false, escaped_ = false;  // in the arguments
+  size_t depth_ = 0;                          // of their brackets
+  int64_t calls_at_ = -1;
+};
+
+struct ToolCall {
+  std::string name, arguments;
+  bool complete = true;  // false: it was cut
+};
+
+/// The calls in a text that begins with them, as text.substr(calls_at) does.
+std::vector<ToolCall> ReadToolCalls(std::string_view text);
+
+/// Appends a call to an answer's text, which may be empty; `calls_at` as ToolCallReader has it, -1 before the first.
+/// `name` is a tool's, `arguments` a JSON object.
+void AppendToolCall(std::string_view name, std::string_view arguments, std::string* text, int64_t* calls_at);
+
+/// `text` with the blanks outside strings taken out of the calls from `calls_at` on: the same for two who write the
+/// same calls. -1: as it is.
+std::string ComparableText(std::string_view text, int64_t calls_at);
+
+/// Whether a text that goes on may turn out to end with a call's beginning.
+bool MayBecomeCall(std::string_view text);
+
+/// The public ids of an answer's calls: `prefix` ("call_", "fc_", "toolu_"), what `item` has behind "msg_", the number.
+std::string ToolCallId(std::string_view prefix, std::string_view item, size_t call);
+
+}  // namespace ringside

@@ -1,0 +1,250 @@
+// Turns that call tools: what listeners hear and how it is numbered, what a restart and a returning client find, and
+// that a history which comes back is the timeline that was sampled.
+#include <gmock/gmock.h>
+
+#include "engine/grammar/grammar.h"
+#include "tests/session/durable_fixture.h"
+
+namespace ringside {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const std::string kLine =
+    R"({"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {"a": {"type": "integer"}}}}})";
+const std::string kCall = "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool_call>";
+
+ToolSet Tools() { return {.lines = kLine, .names = {"f"}, .strict = {true}}; }
+
+SessionTableOptions Roomy() {
+  SessionTableOptions options = TableFixture::Options();
+  options.session_len = 9000;
+  options.memory_len = 4000;
+  options.pinned_max = 1024;
+  return options;
+}
+
+class ToolTurns : public DurableSessionTest {
+ protected:
+  void SetUp() override {
+    DurableSessionTest::SetUp();
+    Close();
+    options = Roomy();
+    Open();
+  }
+  static TurnSpec WithTools(TurnSpec spec) {
+    spec.tools = Tools();
+    return spec;
+  }
+  static NewItem Result(std::string text) {
+    return {.role = ChatRole::kTool, .text = std::move(text), .call_ids = "call_x"};
+  }
+  std::shared_ptr<const Response> Get(const std::string& id) { return table->GetResponse(me, id).value(); }
+  Item LastItem(const std::string& conversation) { return table->GetItems(me, conversation)->back(); }
+  /// What a listener hears who comes when all is over.
+  std::vector<std::string> Replayed(const std::string& response, uint64_t from = 0) {
+    const auto late = std::make_shared<CountingSink>();
+    EXPECT_TRUE(table->Replay(me, response, from, late).ok());
+    return late->lines;
+  }
+
+  /// Numbers alone: how many events there are, and that each count is one response's.
+  struct CountingSink final : EventSink {
+    const EventNumbers& numbers() const override { return RecordingSink().numbers(); }
+    void OnEvent(const TurnEvent&) override {}
+    void OnReplay(const ResponseCopies& responses, uint64_t from) override {
+      for (const auto& response : responses) {
+        lines.push_back(std::to_string(from) + " to " + std::to_string(numbers().Of(response->events())));
+        lines.emplace_back(response->message());
+        for (const ToolCall& call : response->tool_calls()) {
+          lines.push_back(call.name + call.arguments + (call.complete ? "" : " cut"));
+        }
+      }
+    }
+    uint64_t connection() const override { return 99; }
+    std::vector<std::string> lines;
+  };
+};
+
+TEST_F(ToolTurns, TextAndACallAreToldApart) {
+  const std::string conversation = NewConversation();
+  const std::string id = Start(WithTools(Ask("Hi", conversation)));
+  engine->Start(0);
+  engine->Say(0, "Hm");
+  engine->SayAtOnce(0, "\n" + kCall);
+  engine->End(0);
+  table->Flush();
+  EXPECT_THAT(sink->lines(), ElementsAre("begun 0", "opened 2", "text 4 H", "text 5 m", "message ended 6", "call 9 f",
+                                         "arguments 10 {\"a\": 1}", "call ended 11 {\"a\": 1}", "ended 13 completed"));
+  const auto response = Get(id);
+  EXPECT_EQ(response->message(), "Hm");
+  EXPECT_EQ(response->text, "Hm\n" + kCall);
+  const Item item = LastItem(conversation);
+  EXPECT_EQ(item.calls_at, 2);
+  EXPECT_EQ(item.call_ids, "");
+}
+
+TEST_F(ToolTurns, CallsAloneHaveNoMessage) {
+  const std::string id = Start(WithTools(Ask("Hi")));
+  engine->Start(0);
+  engine->SayAtOnce(0, kCall + "\n" + kCall);
+  engine->End(0);
+  table->Flush();
+  EXPECT_THAT(sink->lines(),
+              ElementsAre("begun 0", "call 2 f", "arguments 3 {\"a\": 1}", "call ended 4 {\"a\": 1}", "call 6 f",
+                          "arguments 7 {\"a\": 1}", "call ended 8 {\"a\": 1}", "ended 10 completed"));
+  EXPECT_FALSE(Get(id)->opened);
+  EXPECT_EQ(Get(id)->tool_calls().size(), 2u);
+}
+
+TEST_F(ToolTurns, AnEmptyAnswerIsAnEmptyMessage) {
+  Start(WithTools(Ask("Hi")));
+  engine->Start(0);
+  engine->End(0);
+  table->Flush();
+  EXPECT_THAT(sink->lines(), ElementsAre("begun 0", "opened 2", "ended 4 completed"));
+}
+
+TEST_F(ToolTurns, AnAnswerCutInACallTellsSo) {
+  const std::string conversation = NewConversation();
+  Start(WithTools(Ask("Hi", conversation)));
+  engine->Start(0);
+  engine->SayAtOnce(0, kCall.substr(0, kCall.find(": 1")));
+  engine->End(0, FinishReason::kLength);
+  table->Flush();
+  EXPECT_THAT(sink->lines(),
+              ElementsAre("begun 0", "call 2 f", "arguments 3 {\"a\"", "call cut 4 {\"a\"", "ended 6 incomplete"));
+  EXPECT_FALSE(LastItem(conversation).complete);
+  EXPECT_EQ(LastItem(conversation).calls_at, 0);
+  // It does not go on; something new is asked.
+  EXPECT_FALSE(table->StartTurn(me, {.conversation = conversation}, sink).ok());
+}
+
+TEST_F(ToolTurns, AllOfItIsThereAfterARestart) {
+  const std::string conversation = NewConversation();
+  TurnSpec spec = WithTools(Ask("Hi", conversation));
+  spec.instructions = "Be kind.";
+  const std::string id = Turn(std::move(spec), "Hm\n" + kCall);
+  TurnSpec next = Ask("", conversation);
+  next.input = {Result("42")};
+  const std::string second = Turn(std::move(next), "So 42.");
+  const std::vector<std::string> first_told = Replayed(id), second_told = Replayed(second);
+  EXPECT_EQ(first_told[1], "Hm");
+  EXPECT_EQ(first_told[2], "f{\"a\": 1}");
+  const auto items = table->GetItems(me, conversation)->From(0);
+  Restart();
+  EXPECT_EQ(table->GetItems(me, conversation)->From(0), items);
+  EXPECT_EQ(Replayed(id), first_told);
+  EXPECT_EQ(Replayed(second), second_told);
+  // Tools that were told once are there until a request says otherwise.
+  Start(Ask("And?", conversation));
+  EXPECT_THAT(tokenizer.Decode(engine->last().tokens), HasSubstr(kLine));
+  EXPECT_NE(engine->last().grammar, nullptr);
+  engine->AnswerLast("Hm");
+  table->Flush();
+  TurnSpec without = Ask("And?", conversation);
+  without.tools.emplace();
+  Start(std::move(without));
+  EXPECT_THAT(tokenizer.Decode(engine->last().tokens), Not(HasSubstr("# Tools")));
+  EXPECT_EQ(engine->last().grammar, nullptr);
+}
+
+TEST_F(ToolTurns, ACallThatACrashCutIsThere) {
+  const std::string conversation = NewConversation();
+  const std::string id = Start(WithTools(Ask("Hi", conversation)));
+  engine->Start(0);
+  engine->Say(0, "Hm\n" + kCall.substr(0, kCall.find(": 1")));
+  table->Flush();
+  Restart();
+  EXPECT_EQ(Replayed(id)[2], "f{\"a\" cut");
+  EXPECT_EQ(Get(id)->incomplete_reason, "interrupted");
+  EXPECT_EQ(LastItem(conversation).calls_at, 2);
+}
+
+TEST_F(ToolTurns, AnExportTakesToolsAlong) {
+  const std::string conversation = NewConversation();
+  Turn(WithTools(Ask("Hi", conversation)), kCall);
+  const auto items = table->GetItems(me, conversation)->From(0);
+  const std::string bytes = table->ExportSession(me, conversation).value();
+  const std::string copy = table->ImportSession(me, bytes)->id;
+  EXPECT_EQ(table->GetItems(me, copy)->From(0).size(), items.size());
+  EXPECT_EQ(LastItem(copy).calls_at, 0);
+  Start(Ask("And?", copy));
+  EXPECT_THAT(tokenizer.Decode(engine->last().tokens), HasSubstr(kLine));
+}
+
+TEST_F(ToolTurns, AChoiceNeedsATool) {
+  const auto param = [&](TurnSpec spec) { return table->StartTurn(me, std::move(spec), sink).status().param(); };
+  TurnSpec required = Ask("Hi");
+  required.tool_choice.mode = ToolChoice::Mode::kRequired;
+  EXPECT_EQ(param(required), "tool_choice");
+  TurnSpec named = WithTools(Ask("Hi"));
+  named.tool_choice.names = {"g"};
+  EXPECT_EQ(param(named), "tool_choice");
+  TurnSpec regex = WithTools(Ask("Hi"));
+  regex.format = {.kind = AnswerFormat::Kind::kRegex, .text = "a", .param = "p"};
+  EXPECT_EQ(param(regex), "p");
+  regex.tool_choice.mode = ToolChoice::Mode::kNone;
+  EXPECT_TRUE(table->StartTurn(me, regex, sink).ok());
+}
+
+TEST_F(ToolTurns, WithoutToolsMarkupIsText) {
+  const std::string conversation = NewConversation();
+  const std::string id = Turn(Ask("Hi", conversation), kCall);
+  EXPECT_EQ(Get(id)->message(), kCall);
+  EXPECT_EQ(LastItem(conversation).calls_at, -1);
+}
+
+class StatelessTools : public ::testing::Test, protected TableFixture {
+ protected:
+  StatelessTools() : TableFixture(Roomy()) {}
+  static TurnSpec Spec(std::vector<NewItem> input) {
+    TurnSpec spec;
+    spec.carries_history = true;
+    spec.store = false;
+    spec.input = std::move(input);
+    spec.tools = Tools();
+    return spec;
+  }
+  static NewItem Called(std::string text, std::string_view arguments) {
+    NewItem item{ChatRole::kAssistant, std::move(text)};
+    AppendToolCall("f", arguments, &item.text, &item.calls_at);
+    item.call_ids = "theirs\n";
+    return item;
+  }
+  TurnRequest Ask(TurnSpec spec) {
+    EXPECT_TRUE(table.StartTurn({"me", 7}, std::move(spec), sink).ok());
+    return engine.last();
+  }
+  std::shared_ptr<RecordingSink> sink = std::make_shared<RecordingSink>(7);
+  const NewItem hi{ChatRole::kUser, "Hi"}, result{.role = ChatRole::kTool, .text = "42", .call_ids = "theirs"};
+};
+
+TEST_F(StatelessTools, AHistoryWithCallsGoesOnWithWhatWasSampled) {
+  const TurnRequest first = Ask(Spec({hi}));
+  engine.AnswerLast("Hm\n" + kCall);
+  // However it writes the arguments' blanks.
+  const TurnRequest second = Ask(Spec({hi, Called("Hm", R"({"a":1})"), result}));
+  EXPECT_EQ(second.timeline, first.timeline);
+  EXPECT_TRUE(std::equal(first.tokens.begin(), first.tokens.end(), second.tokens.begin()));
+  EXPECT_THAT(tokenizer.Decode(second.tokens),
+              HasSubstr("Hm\n" + kCall + "<|im_end|>\n<|im_start|>user\n<tool_response>\n42"));
+  engine.AnswerLast("So.");
+  const TurnRequest other = Ask(Spec({hi, Called("Hm", R"({"a": 2})"), result}));
+  EXPECT_NE(other.timeline, first.timeline);
+}
+
+TEST_F(StatelessTools, OtherToolsAreAnotherHistory) {
+  const TurnRequest first = Ask(Spec({hi}));
+  engine.AnswerLast("Yo");
+  TurnSpec without = Spec({hi, {ChatRole::kAssistant, "Yo"}, hi});
+  without.tools.emplace();
+  const TurnRequest second = Ask(without);
+  EXPECT_NE(second.timeline, first.timeline);
+  EXPECT_THAT(tokenizer.Decode(second.tokens), Not(HasSubstr("# Tools")));
+}
+
+}  // namespace
+}  // namespace ringside

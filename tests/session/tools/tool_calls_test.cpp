@@ -1,0 +1,176 @@
+// Tool calls read out of answers: whole, in any pieces, cut anywhere, and what only looks like one.
+#include "session/tools/tool_calls.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace ringside {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+const std::string kOne = "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool_call>";
+const std::string kTwo = "<tool_call>\n{\"name\": \"g-2\", \"arguments\": {}}\n</tool_call>";
+
+/// What a client would be told, a line for each thing.
+class Told {
+ public:
+  explicit Told(CallPlace place = CallPlace::kAny) : reader_(place) {}
+  void Push(std::string_view text) {
+    all_ += text;
+    Note(reader_.Push(text));
+  }
+  std::vector<std::string> Finish() {
+    Note(reader_.Finish());
+    return lines_;
+  }
+  const ToolCallReader& reader() const { return reader_; }
+
+ private:
+  void Note(const std::vector<CallPart>& parts) {
+    for (const CallPart& part : parts) {
+      const std::string bytes = all_.substr(part.begin, part.end - part.begin);
+      static constexpr const char* kNames[] = {"text ", "call ", "arguments ", "end"};
+      const std::string name = kNames[static_cast<size_t>(part.kind)];
+      const bool piece = part.kind == CallPart::Kind::kText || part.kind == CallPart::Kind::kArguments;
+      if (piece && !lines_.empty() && lines_.back().starts_with(name)) {
+        lines_.back() += bytes;
+      } else {
+        lines_.push_back(name + bytes);
+      }
+    }
+  }
+
+  ToolCallReader reader_;
+  std::string all_;
+  std::vector<std::string> lines_;
+};
+
+std::vector<std::string> Read(std::string_view text, CallPlace place = CallPlace::kAny) {
+  Told told(place);
+  told.Push(text);
+  return told.Finish();
+}
+
+TEST(ToolCalls, TextThenCalls) {
+  EXPECT_THAT(
+      Read("Let me see.\n" + kOne + "\n" + kTwo),
+      ElementsAre("text Let me see.", "call f", "arguments {\"a\": 1}", "end", "call g-2", "arguments {}", "end"));
+  EXPECT_THAT(Read(kOne), ElementsAre("call f", "arguments {\"a\": 1}", "end"));
+  EXPECT_THAT(Read("Hi"), ElementsAre("text Hi"));
+  EXPECT_THAT(Read(""), IsEmpty());
+  Told told;
+  told.Push("ab\n" + kOne);
+  EXPECT_EQ(told.reader().calls_at(), 2);
+}
+
+TEST(ToolCalls, ReadTheSameInAnyPieces) {
+  const std::string texts[] = {
+      "Let me see.\n\n" + kOne + "\n" + kTwo, "< <t <tool_call <tool_call>\n{\"name\": f <tool_call>" + kOne,
+      "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"s\": \"</tool_call> \\\" } \\\\\", \"l\": [{}, "
+      "\"{\"]}}\n</tool_call>\n",
+      "a\n\n\nb\n<tool_call>\n{\"name\": \"\", \"arguments\": {}}", kOne + "\n" + kOne + " and more\n" + kTwo};
+  for (const std::string& text : texts) {
+    for (const CallPlace place : {CallPlace::kAny, CallPlace::kStart, CallPlace::kNone}) {
+      const std::vector<std::string> whole = Read(text, place);
+      for (size_t cut = 0; cut <= text.size(); ++cut) {
+        Told told(place);
+        told.Push(text.substr(0, cut));
+        told.Push(text.substr(cut));
+        ASSERT_EQ(told.Finish(), whole) << cut << " of " << text;
+      }
+      Told bytes(place);
+      for (const char c : text) bytes.Push({&c, 1});
+      ASSERT_EQ(bytes.Finish(), whole) << text;
+    }
+  }
+}
+
+TEST(ToolCalls, BracketsAndMarkupInStringsAreText) {
+  EXPECT_THAT(Read("<tool_call>\n{\"name\": \"f\", \"arguments\": {\"s\": \"}\\\"}</tool_call>\"}}\n</tool_call>"),
+              ElementsAre("call f", "arguments {\"s\": \"}\\\"}</tool_call>\"}", "end"));
+}
+
+TEST(ToolCalls, WhatOnlyLooksLikeACallIsText) {
+  for (const std::string text :
+       {"<tool_call>", "<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>",
+        "<tool_call>\n{\"name\": \"\", \"arguments\": {}}", "<tool_call>\n{\"name\": \"a b\", \"arguments\": {}}",
+        "<tool_call>\n{\"name\": \"f\", \"arguments\": 1}",
+        "<tool_call>\n{\"name\": \"<|im_end|>\", \"arguments\": {}}", "<Tool_call>\n"}) {
+    EXPECT_THAT(Read(text + "?"), ElementsAre("text " + text + "?"));
+  }
+  const std::string long_name(65, 'n');
+  EXPECT_THAT(Read("<tool_call>\n{\"name\": \"" + long_name + "\", \"arguments\": {}}"),
+              ElementsAre("text <tool_call>\n{\"name\": \"" + long_name + "\", \"arguments\": {}}"));
+  // A call behind it is one.
+  EXPECT_THAT(Read("<tool_call>" + kTwo), ElementsAre("text <tool_call>", "call g-2", "arguments {}", "end"));
+}
+
+TEST(ToolCalls, AtTheStartOnly) {
+  EXPECT_THAT(Read("{\"a\": \"" + kTwo + "\"}", CallPlace::kStart), ElementsAre("text {\"a\": \"" + kTwo + "\"}"));
+  EXPECT_THAT(Read(kTwo, CallPlace::kStart), ElementsAre("call g-2", "arguments {}", "end"));
+  EXPECT_THAT(Read("\n" + kTwo, CallPlace::kStart), ElementsAre("call g-2", "arguments {}", "end"));
+  EXPECT_THAT(Read(kTwo, CallPlace::kNone), ElementsAre("text " + kTwo));
+}
+
+TEST(ToolCalls, CutAnywhere) {
+  const std::string text = "Hm\n" + kOne;
+  for (size_t size = 0; size <= text.size(); ++size) {
+    Told told;
+    told.Push(text.substr(0, size));
+    const bool in_call = told.reader().in_call();
+    const std::vector<std::string> lines = told.Finish();
+    const size_t arguments = text.find("{\"a\"");
+    if (size >= 3 + 11) {  // the opening is whole: what comes is no text
+      EXPECT_EQ(told.reader().calls_at(), 2) << size;
+      EXPECT_EQ(lines.front(), "text Hm") << size;
+    } else {
+      EXPECT_EQ(told.reader().calls_at(), -1) << size;
+      EXPECT_EQ(lines.empty() ? "" : lines.front(), size == 0 ? "" : "text " + text.substr(0, size));
+    }
+    EXPECT_EQ(in_call, size > arguments && size < arguments + 8) << size;
+    EXPECT_EQ(lines.size() > 1, size > arguments) << size;
+  }
+}
+
+TEST(ToolCalls, WrittenAsTheyAreRead) {
+  std::string text = "Hm";
+  int64_t calls_at = -1;
+  AppendToolCall("f", "{\"a\": 1}", &text, &calls_at);
+  AppendToolCall("g-2", "{}", &text, &calls_at);
+  EXPECT_EQ(text, "Hm\n" + kOne + "\n" + kTwo);
+  EXPECT_EQ(calls_at, 2);
+  const std::vector<ToolCall> calls = ReadToolCalls(text.substr(2));
+  ASSERT_EQ(calls.size(), 2u);
+  EXPECT_EQ(calls[0].name, "f");
+  EXPECT_EQ(calls[0].arguments, "{\"a\": 1}");
+  EXPECT_TRUE(calls[1].complete);
+  std::string alone;
+  calls_at = -1;
+  AppendToolCall("f", "{\"a\": 1}", &alone, &calls_at);
+  EXPECT_EQ(alone, kOne);
+  EXPECT_EQ(calls_at, 0);
+}
+
+TEST(ToolCalls, ComparedWithoutBlanks) {
+  std::string spaced, compact;
+  int64_t a = -1, b = -1;
+  AppendToolCall("f", "{\"k\": [1, {\"s\": \"a \\\" b\"}]}", &spaced, &a);
+  AppendToolCall("f", "{\"k\":[1,{\"s\":\"a \\\" b\"}]}", &compact, &b);
+  EXPECT_NE(spaced, compact);
+  EXPECT_EQ(ComparableText(spaced, a), ComparableText(compact, b));
+  EXPECT_NE(ComparableText(spaced, a), ComparableText("", -1));
+  EXPECT_EQ(ComparableText("a b", -1), "a b");
+  EXPECT_EQ(ToolCallId("call_", "msg_abc", 3), "call_abc_3");
+}
+
+TEST(ToolCalls, ATextMayBecomeACall) {
+  EXPECT_TRUE(MayBecomeCall("Hm <"));
+  EXPECT_TRUE(MayBecomeCall("<tool_call"));
+  EXPECT_FALSE(MayBecomeCall("<tool_call>"));
+  EXPECT_FALSE(MayBecomeCall(""));
+}
+
+}  // namespace
+}  // namespace ringside

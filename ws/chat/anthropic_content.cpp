@@ -1,0 +1,165 @@
+#include "ws/chat/anthropic_content.h"
+
+#include <algorithm>
+
+#include "base/limits.h"
+#include "ws/chat/message_fields.h"
+#include "ws/openai/responses_fields.h"
+#include "ws/openai/tool_fields.h"
+
+namespace ringside {
+namespace {
+
+const MessageRules kRules{.roles = {"user", "assistant"}, .empty = {"citations"}, .ignored = {"cache_control"}};
+
+std::string At(const std::string& param, size_t index) { return param + "[" + std::to_string(index) + "]"; }
+
+std::string TypeOf(const JsonValue& block) {
+  const JsonValue* type = block.Find("type");
+  return type != nullptr ? type->string() : "";
+}
+
+/// The fields of a block, but for those in `known`.
+Status CheckFields(const JsonValue& block, const std::string& param, const std::vector<std::string_view>& known) {
+  for (const auto& [key, value] : block.object()) {
+    if (value.is_null() || key == "type" || key == "cache_control" || std::ranges::count(known, key) > 0) continue;
+    const std::string at = param + "." + key.substr(0, 256);
+    if (key != "caller" && key != "toolset_name") return UnknownParameter(at);
+    // A call's caller is the model itself.
+    if (key == "caller" && TypeOf(value) != "direct") return Unsupported(at, "'" + key + "'");
+    if (key == "toolset_name") RETURN_IF_ERROR(RequireEmpty(value, at));
+  }
+  return Status::Ok();
+}
+
+Status ReadToolUse(const JsonValue& block, const std::string& param, NewItem* message) {
+  if (message->role != ChatRole::kAssistant) {
+    return InvalidArgument("Only the assistant calls tools.", param + ".type", "invalid_value");
+  }
+  RETURN_IF_ERROR(CheckFields(block, param, {"id", "name", "input"}));
+  const JsonValue* input = block.Find("input");
+  if (input == nullptr) return MissingParameter(param + ".input");
+  if (!input->is_object()) return WrongType(*input, param + ".input", "an object");
+  return AddCall(block.Find("name"), input, block.Find("id"), param, "id", message);
+}
+
+Status ReadToolResult(const JsonValue& block, const std::string& param, NewItem* out) {
+  RETURN_IF_ERROR(CheckFields(block, param, {"tool_use_id", "content", "is_error"}));
+  const JsonValue *id = block.Find("tool_use_id"), *content = block.Find("content");
+  out->role = ChatRole::kTool;
+  if (id == nullptr) return MissingParameter(param + ".tool_use_id");
+  RETURN_IF_ERROR(ReadCallId(*id, param + ".tool_use_id", &out->call_ids));
+  return content == nullptr ? Status::Ok() : ReadText(*content, param + ".content", kRules, &out->text);
+}
+
+Status ReadBlocks(const JsonValue& content, const std::string& param, ChatRole role, std::vector<NewItem>* out) {
+  // What is said, as far as it is one item; calls end the assistant's.
+  NewItem said{.role = role};
+  bool any = content.array().empty();
+  for (size_t i = 0; i < content.array().size(); ++i) {
+    const JsonValue& block = content.array()[i];
+    const std::string at = At(param, i), type = TypeOf(block);
+    if (type == "tool_use") {
+      RETURN_IF_ERROR(ReadToolUse(block, at, &said));
+      any = true;
+    } else if (type == "tool_result" && role == ChatRole::kUser) {
+      if (any) out->push_back(std::exchange(said, {.role = role}));
+      any = false;
+      RETURN_IF_ERROR(ReadToolResult(block, at, &out->emplace_back()));
+    } else {
+      if (said.calls_at >= 0) return Unsupported(at, "text behind a tool call in one message");
+      RETURN_IF_ERROR(ReadTextPart(block, at, kRules, &said.text));
+      any = true;
+    }
+  }
+  if (any) out->push_back(std::move(said));
+  return Status::Ok();
+}
+
+}  // namespace
+
+Status ReadAnthropicText(const JsonValue& value, const std::string& param, std::string* out) {
+  return ReadText(value, param, kRules, out);
+}
+
+Status ReadAnthropicMessages(const JsonValue& value, const std::string& param, std::vector<NewItem>* out) {
+  if (!value.is_array()) return WrongType(value, param, "an array of messages");
+  if (value.array().empty())
+    return InvalidArgument("'" + param + "' has at least one message.", param, "invalid_value");
+  for (size_t i = 0; i < value.array().size(); ++i) {
+    const JsonValue& message = value.array()[i];
+    const std::string at = At(param, i);
+    const JsonValue* content = message.Find("content");
+    NewItem item;
+    // A list may hold what no other face's messages do; the rest is as everywhere.
+    if (content == nullptr || !content->is_array()) {
+      RETURN_IF_ERROR(ReadMessage(message, at, kRules, &item));
+      out->push_back(std::move(item));
+      continue;
+    }
+    RETURN_IF_ERROR(ReadMessageRole(message, at, kRules, &item.role));
+    RETURN_IF_ERROR(ReadBlocks(*content, at + ".content", item.role, out));
+  }
+  return Status::Ok();
+}
+
+Status ReadAnthropicTools(const JsonValue& value, const std::string& param, ToolSet* out) {
+  if (!value.is_array()) return WrongType(value, param, "an array of tools");
+  if (value.array().size() > static_cast<size_t>(limits::kMaxTools)) {
+    return InvalidArgument("At most " + std::to_string(limits::kMaxTools) + " tools are allowed.", param,
+                           "array_above_max_length");
+  }
+  out->schema_param = ".input_schema";
+  for (size_t i = 0; i < value.array().size(); ++i) {
+    const JsonValue& tool = value.array()[i];
+    const std::string at = At(param, i);
+    if (!tool.is_object()) return WrongType(tool, at, "an object");
+    const std::string type = TypeOf(tool);
+    if (!type.empty() && type != "custom")
+      return Unsupported(at + ".type", "tools of type '" + type.substr(0, 64) + "'");
+    for (const auto& [key, field] : tool.object()) {
+      static constexpr std::string_view kKnown[] = {"type", "name", "description", "strict", "cache_control",
+                                                    "input_schema",
+                                                    // Nothing that is written comes of these.
+                                                    "input_examples", "eager_input_streaming"};
+      if (field.is_null() || std::ranges::count(kKnown, key) > 0) continue;
+      const std::string name = at + "." + key.substr(0, 256);
+      if (key != "defer_loading" && key != "allowed_callers") return UnknownParameter(name);
+      RETURN_IF_ERROR(RequireEmpty(field, name));
+    }
+    if (tool.Find("input_schema") == nullptr) return MissingParameter(at + ".input_schema");
+    RETURN_IF_ERROR(AddTool({.name = tool.Find("name"),
+                             .description = tool.Find("description"),
+                             .parameters = tool.Find("input_schema"),
+                             .strict = tool.Find("strict")},
+                            at, "input_schema", /*strict_default=*/false, out));
+  }
+  return Status::Ok();
+}
+
+Status ReadAnthropicToolChoice(const JsonValue& value, const std::string& param, ToolChoice* out) {
+  using Mode = ToolChoice::Mode;
+  if (!value.is_object()) return WrongType(value, param, "an object");
+  const std::string type = TypeOf(value);
+  bool one = false;
+  for (const auto& [key, field] : value.object()) {
+    if (field.is_null() || key == "type" || (key == "name" && type == "tool")) continue;
+    const std::string at = param + "." + key.substr(0, 256);
+    if (key != "disable_parallel_tool_use") return UnknownParameter(at);
+    RETURN_IF_ERROR(ReadBool(field, at, &one));
+  }
+  if (one) out->several = false;
+  if (type == "auto" || type == "none" || type == "any") {
+    out->mode = type == "auto" ? Mode::kAuto : type == "none" ? Mode::kNone : Mode::kRequired;
+    return Status::Ok();
+  }
+  if (type != "tool") {
+    return InvalidArgument("Supported values are: 'auto', 'any', 'tool' and 'none'.", param + ".type", "invalid_value");
+  }
+  const JsonValue* name = value.Find("name");
+  if (name == nullptr) return MissingParameter(param + ".name");
+  out->mode = Mode::kRequired;
+  return ReadString(*name, param + ".name", &out->names.emplace_back());
+}
+
+}  // namespace ringside

@@ -1,0 +1,49 @@
+// Tools, which of them to call, calls and what they gave, read from JSON: OpenAI's two shapes, and what the other faces
+// share with them. Pure; errors have the `param` of what is wrong.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "session/turn_spec.h"
+#include "ws/json/json_value.h"
+
+namespace ringside {
+
+enum class ToolShape {
+  kFlat,    // Responses, Realtime: {"type": "function", "name", "description"?, "parameters"?, "strict"?}
+  kNested,  // chat, Ollama: {"type": "function", "function": {"name", "description"?, "parameters"?, "strict"?}}
+};
+
+/// A list of at most limits::kMaxTools functions. Whether their schemas can be followed is found out when the turn
+/// begins. `strict_default`: what a function that does not say it is.
+Status ReadTools(const JsonValue& value, const std::string& param, ToolShape shape, bool strict_default, ToolSet* out);
+
+/// One function more: its fields, null where they are absent.
+struct ToolFields {
+  const JsonValue *name = nullptr, *description = nullptr, *parameters = nullptr, *strict = nullptr;
+};
+/// `param` is that of the fields, `parameters_name` the wire's name of `parameters`.
+Status AddTool(const ToolFields& fields, const std::string& param, const char* parameters_name, bool strict_default,
+               ToolSet* out);
+
+/// "auto", "none", "required", a function by its name, or {"type": "allowed_tools", ...}.
+Status ReadToolChoice(const JsonValue& value, const std::string& param, ToolShape shape, ToolChoice* out);
+
+/// Adds a call that the model is said to have made to its message. `arguments` is an object, or one as text; null is
+/// one without members. `id` may be null.
+Status AddCall(const JsonValue* name, const JsonValue* arguments, const JsonValue* id, const std::string& param,
+               const char* id_name, NewItem* message);
+/// The id of a call that `out` is the result of.
+Status ReadCallId(const JsonValue& value, const std::string& param, std::string* out);
+
+/// Responses' item of type function_call: added to `message`, the model's.
+Status ReadFunctionCall(const JsonValue& item, const std::string& param, NewItem* message);
+/// Responses' item of type function_call_output.
+Status ReadFunctionCallOutput(const JsonValue& item, const std::string& param, NewItem* out);
+
+/// The tools as the wire repeats them, JSON.
+std::string ToolsEcho(const JsonValue& tools, bool strict_default);
+
+}  // namespace ringside
