@@ -1,0 +1,182 @@
+"""Stock clients call tools: every call names a tool that was offered, its arguments are valid, and what is sent back is found."""
+
+import json
+import typing
+
+import anthropic
+import jsonschema
+import ollama
+import pytest
+from langchain_core.messages import HumanMessage, ToolMessage
+from langchain_core.tools import tool
+from langchain_openai import ChatOpenAI
+from turns import EVENT_TYPE
+
+WEATHER = {"type": "object", "properties": {"city": {"type": "string", "maxLength": 20},
+                                            "unit": {"type": "string", "enum": ["celsius", "kelvin"]}},
+           "required": ["city", "unit"], "additionalProperties": False}
+CLOCK = {"type": "object", "properties": {"offset": {"type": "integer", "minimum": -12, "maximum": 12}},
+         "required": ["offset"], "additionalProperties": False}
+SCHEMAS = {"get_weather": WEATHER, "get_time": CLOCK}
+TOOLS = [{"type": "function", "name": name, "description": f"Use {name}.", "parameters": schema, "strict": True}
+         for name, schema in SCHEMAS.items()]
+CHAT_TOOLS = [{"type": "function", "function": {k: v for k, v in t.items() if k != "type"}} for t in TOOLS]
+QUESTION = "What is the weather in Paris, in celsius?"
+LIMITS = {"temperature": 0, "max_output_tokens": 120}
+
+
+def model_of(client):
+    return client.models.list().data[0].id
+
+
+def check(name, arguments):
+    arguments = json.loads(arguments) if isinstance(arguments, str) else arguments
+    jsonschema.validate(arguments, SCHEMAS[name])
+    return arguments
+
+
+@pytest.mark.parametrize("choice", ["required", {"type": "function", "name": "get_time"},
+                                    {"type": "allowed_tools", "mode": "required", "tools": [{"type": "function", "name": "get_time"}]}])
+def test_a_choice_is_followed(client, choice):
+    answer = client.responses.create(model=model_of(client), input=QUESTION, tools=TOOLS, tool_choice=choice,
+                                     parallel_tool_calls=False, **LIMITS)
+    assert answer.status == "completed" and [item.type for item in answer.output] == ["function_call"]
+    check(answer.output[0].name, answer.output[0].arguments)
+    assert choice == "required" or answer.output[0].name == "get_time"
+
+
+def test_none_is_text_and_auto_is_either(client):
+    for choice in ("none", "auto"):
+        answer = client.responses.create(model=model_of(client), input=QUESTION, tools=TOOLS, tool_choice=choice, **LIMITS)
+        calls = [item for item in answer.output if item.type == "function_call"]
+        assert "<tool_call>" not in answer.output_text
+        assert choice == "auto" or not calls
+        for call in calls:
+            if call.status == "completed":
+                check(call.name, call.arguments)
+
+
+def test_a_round_trip_over_responses(client):
+    model = model_of(client)
+    ask = {"model": model, "tools": TOOLS, "parallel_tool_calls": False, **LIMITS}
+    first = client.responses.create(input=QUESTION, tool_choice="required", **ask)
+    call = first.output[0]
+    result = {"type": "function_call_output", "call_id": call.call_id, "output": json.dumps({"degrees": 21})}
+    chained = client.responses.create(input=[result], previous_response_id=first.id, tool_choice="none", **ask)
+    assert chained.status in {"completed", "incomplete"} and chained.output_text
+    assert chained.usage.input_tokens_details.cached_tokens >= first.usage.input_tokens
+    # And as a client without a memory does it: with everything that it got.
+    whole = client.responses.create(input=[{"role": "user", "content": QUESTION}, *first.output, result], tool_choice="none", **ask)
+    # The same text; the ids that were sampled are not always those that its tokenizer would make of it.
+    assert abs(whole.usage.input_tokens - chained.usage.input_tokens) < 16
+    items = client.responses.input_items.list(chained.id, order="asc").data
+    assert [item.type for item in items] == ["message", "function_call", "function_call_output"]
+    assert items[1].call_id == items[2].call_id == call.call_id
+
+
+def test_the_events_of_a_stream_are_of_the_sdks_types(client):
+    with client.responses.stream(model=model_of(client), input=QUESTION, tools=TOOLS, tool_choice="required", **LIMITS) as stream:
+        events = list(stream)
+        final = stream.get_final_response()
+    assert [event.sequence_number for event in events if hasattr(event, "sequence_number")] == sorted(
+        event.sequence_number for event in events if hasattr(event, "sequence_number"))
+    done = [event for event in events if event.type == "response.function_call_arguments.done"]
+    deltas = "".join(event.delta for event in events if event.type == "response.function_call_arguments.delta")
+    assert done and deltas == "".join(event.arguments for event in done)
+    assert [item.arguments for item in final.output] == [event.arguments for event in done]
+    for item in final.output:
+        if item.status == "completed":
+            check(item.name, item.arguments)
+
+
+def test_a_socket_tells_the_same(client, connection):
+    connection.response.create(input=QUESTION, tools=TOOLS, tool_choice="required", parallel_tool_calls=False, **LIMITS)
+    types = []
+    for event in connection:
+        EVENT_TYPE.validate_python(event.to_dict())
+        types.append(event.type)
+        if event.type == "response.completed":
+            break
+    assert types[:3] == ["response.created", "response.in_progress", "response.output_item.added"]
+    assert types[-3:] == ["response.function_call_arguments.done", "response.output_item.done", "response.completed"]
+    check(event.response.output[0].name, event.response.output[0].arguments)
+
+
+def test_a_round_trip_over_chat_finds_its_cache(client):
+    model, messages = model_of(client), [{"role": "user", "content": QUESTION}]
+    ask = {"model": model, "tools": CHAT_TOOLS, "temperature": 0, "max_tokens": 120}
+    first = client.chat.completions.create(messages=messages, tool_choice="required", **ask)
+    choice = first.choices[0]
+    assert choice.finish_reason in {"tool_calls", "length"} and choice.message.tool_calls
+    whole = [call for call in choice.message.tool_calls if call.function.arguments.endswith("}")]
+    for call in whole:
+        check(call.function.name, call.function.arguments)
+    named = client.chat.completions.create(
+        messages=messages, tool_choice={"type": "function", "function": {"name": "get_time"}}, **ask).choices[0]
+    assert named.finish_reason == "tool_calls" and len(named.message.tool_calls) == 1
+    call = named.message.tool_calls[0]
+    messages += [named.message.to_dict(), {"role": "tool", "tool_call_id": call.id, "content": "12:00"}]
+    second = client.chat.completions.create(messages=messages, tool_choice="none", **ask)
+    assert second.choices[0].message.content
+    # All but the result and what opens the next answer was there already.
+    assert second.usage.prompt_tokens - second.usage.prompt_tokens_details.cached_tokens < 40
+
+
+def test_a_chat_stream_accumulates(client):
+    with client.chat.completions.stream(model=model_of(client), messages=[{"role": "user", "content": QUESTION}], tools=CHAT_TOOLS,
+                                        tool_choice={"type": "function", "function": {"name": "get_weather"}},
+                                        temperature=0, max_tokens=120) as stream:
+        for _ in stream:
+            pass
+        final = stream.get_final_completion()
+    assert final.choices[0].finish_reason == "tool_calls"
+    function = final.choices[0].message.tool_calls[0].function
+    assert function.parsed_arguments == check(function.name, function.arguments)
+
+
+def test_langchain_binds_tools(client, server):
+    @tool
+    def get_weather(city: str, unit: typing.Literal["celsius", "kelvin"]) -> str:
+        """The weather in a city."""
+        return f"21 degrees {unit} in {city}"
+
+    llm = ChatOpenAI(base_url=server.url + "/v1", api_key="x", model=model_of(client), temperature=0, max_tokens=120, max_retries=0)
+    asked = [HumanMessage(QUESTION)]
+    answer = llm.bind_tools([get_weather], tool_choice="get_weather").invoke(asked)
+    assert len(answer.tool_calls) == 1 and not answer.invalid_tool_calls
+    result = get_weather.invoke(answer.tool_calls[0])
+    assert isinstance(result, ToolMessage)
+    final = llm.bind_tools([get_weather], tool_choice="none").invoke([*asked, answer, result])
+    assert final.content and not final.tool_calls
+
+
+def test_anthropic_uses_tools(client, server):
+    with anthropic.Anthropic(base_url=server.url, api_key="x", max_retries=0) as other:
+        ask = {"model": model_of(client), "max_tokens": 120, "extra_body": {"temperature": 0},
+               "tools": [{"name": name, "input_schema": schema} for name, schema in SCHEMAS.items()]}
+        messages = [{"role": "user", "content": QUESTION}]
+        answer = other.messages.create(messages=messages, **ask,
+                                       tool_choice={"type": "tool", "name": "get_time", "disable_parallel_tool_use": True})
+        assert answer.stop_reason == "tool_use" and [block.type for block in answer.content] == ["tool_use"]
+        call = answer.content[0]
+        check(call.name, call.input)
+        messages += [{"role": "assistant", "content": answer.content},
+                     {"role": "user", "content": [{"type": "tool_result", "tool_use_id": call.id, "content": "12:00"}]}]
+        second = other.messages.create(messages=messages, tool_choice={"type": "none"}, **ask)
+        assert second.content[0].text and second.usage.cache_read_input_tokens > 100
+        with other.messages.stream(messages=messages[:1], tool_choice={"type": "any", "disable_parallel_tool_use": True}, **ask) as stream:
+            block = stream.get_final_message().content[0]
+        check(block.name, block.input)
+
+
+def test_ollama_calls_tools(client, server):
+    other = ollama.Client(host=server.url)
+    ask = {"model": model_of(client), "tools": CHAT_TOOLS, "options": {"temperature": 0, "num_predict": 80}}
+    answer = other.chat(messages=[{"role": "user", "content": QUESTION}], **ask)
+    for call in answer.message.tool_calls or []:
+        check(call.function.name, dict(call.function.arguments))
+    history = [{"role": "user", "content": QUESTION},
+               {"role": "assistant", "tool_calls": [{"function": {"name": "get_time", "arguments": {"offset": 1}}}]},
+               {"role": "tool", "tool_name": "get_time", "content": "12:00"}]
+    parts = list(other.chat(messages=history, stream=True, **ask))
+    assert parts[-1].done and "tools" in other.show(model_of(client)).capabilities
