@@ -49,15 +49,29 @@ async function* pages(path) {
   }
 }
 export const listConversations = () => pages("/v1/conversations?limit=100");
+// What an item says. A tool call is shown as code, what it gave as it is.
+function textOf(item) {
+  if (item.type === "function_call") return "````json\n" + `${item.name} ${item.arguments}` + "\n````";
+  if (item.type === "function_call_output") return typeof item.output === "string" ? item.output : JSON.stringify(item.output);
+  return (item.content ?? []).map((part) => part.text || "").join("");
+}
+// Items as the server counts them: an answer's message and its tool calls are one.
+export function wholeItems(items) {
+  const whole = [];
+  for (const item of items) {
+    const id = item.type === "function_call" ? item.id.replace(/^fc_(.*)_\d+$/, "msg_$1") : item.id;
+    const role = item.type === "function_call" ? "assistant" : item.type === "function_call_output" ? "tool" : item.role;
+    const complete = item.status !== "incomplete";
+    const last = whole.at(-1);
+    if (last?.id === id) Object.assign(last, { text: last.text + "\n\n" + textOf(item), complete });
+    else whole.push({ id, role, text: textOf(item), complete });
+  }
+  return whole;
+}
 async function allItems(path) {
   const items = [];
   for await (const page of pages(`${path}?order=asc&limit=100`)) items.push(...page);
-  return items.map((item) => ({
-    id: item.id,
-    role: item.role,
-    text: item.content.map((part) => part.text || "").join(""),
-    complete: item.status !== "incomplete",
-  }));
+  return wholeItems(items);
 }
 export const getItems = (id) => allItems(`${one(id)}/items`);
 // What an answer, running or finished, had before it: while it runs, its question is in no other list.

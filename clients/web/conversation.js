@@ -223,7 +223,7 @@ export class Conversation {
         return this.#refused(event.error, tell);
     }
     if (event.again) return;
-    if (event.type === "response.output_item.added" && this.live) this.live.itemId = event.item.id;
+    if (event.type === "response.output_item.added" && this.live) this.live.itemId = api.wholeItems([event.item])[0].id;
     if (event.type === "response.output_text.delta" && this.live) {
       this.live.firstAt ??= performance.now();
       this.live.queued = 0;
@@ -285,12 +285,12 @@ export class Conversation {
     const live = this.live;
     if (!live || live.responseId !== response.id) return;
     this.live = null;
-    const item = response.output?.[0];
+    const item = api.wholeItems(response.output ?? [])[0];
     if (response.status === "failed") {
       this.#failed(live, response.error?.message || "The answer failed.");
     } else if (item) {
-      const text = item.content.map((part) => part.text).join("") || live.text;
-      const complete = item.status === "completed";
+      const text = item.text || live.text;
+      const complete = item.complete;
       const cut = this.items.at(-1);
       // One that goes on stays one item.
       if (cut?.id === item.id) Object.assign(cut, { text: cut.text + text, complete });

@@ -124,8 +124,8 @@ export class Thread {
   }
 
   #message(group, isLast, body = null) {
-    const said = group.role === "assistant" ? "Answer" : group.role === "user" ? "You" : "System";
-    const article = el("article", { class: `message ${group.role}`, "data-start": group.start, "aria-label": said },
+    const said = { assistant: "Answer", user: "You", tool: "Tool" }[group.role] ?? "System";
+    const article = el("article", { class: `message ${group.role === "tool" ? "system" : group.role}`, "data-start": group.start, "aria-label": said },
       el("h2", { class: "unseen" }, said === "You" ? "You said" : said));
     if (group.role === "assistant") {
       article.append(body ?? el("div", { class: "body prose" }, markdown(group.text)));

@@ -10,7 +10,7 @@
 namespace ringside::client {
 
 struct InputMessage {
-  std::string role;      // "user", "assistant", "system"
+  std::string role;      // "user", "assistant", "system", "tool"
   std::string text;      // UTF-8
   bool complete = true;  // false: an answer that was cut
 };

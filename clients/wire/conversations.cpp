@@ -72,6 +72,17 @@ InputMessage Message(const Json& item) {
   InputMessage message;
   message.role = Text(item, "role");
   message.complete = Text(item, "status") != "incomplete";
+  const std::string type = Text(item, "type");
+  if (type == "function_call") {
+    message.role = "assistant";
+    message.text = "[calls " + Text(item, "name") + ' ' + Text(item, "arguments") + ']';
+    return message;
+  }
+  if (type == "function_call_output") {
+    message.role = "tool";
+    message.text = Text(item, "output");
+    return message;
+  }
   if (!item.contains("content")) return message;
   const Json& content = item["content"];
   if (content.is_string()) message.text = content.get<std::string>();
@@ -81,6 +92,11 @@ InputMessage Message(const Json& item) {
     }
   }
   return message;
+}
+
+/// The item that a tool call is a part of: the server counts an answer and its calls as one.
+std::string WholeOf(const std::string& id) {
+  return id.starts_with("fc_") ? "msg_" + id.substr(3, id.rfind('_') - 3) : id;
 }
 
 /// Every element of a paged list, up to `limit`.
@@ -144,7 +160,18 @@ Outcome<std::vector<InputMessage>> GetItems(const HttpClient& http, const std::s
   const Outcome<std::vector<Json>> pages = AskPages(http, "/conversations/" + id + "/items", "&order=asc", kEverything);
   if (!pages) return pages.failure();
   std::vector<InputMessage> messages;
-  for (const Json& item : *pages) messages.push_back(Message(item));
+  std::string last;
+  for (const Json& item : *pages) {
+    std::string id = WholeOf(Text(item, "id"));
+    InputMessage message = Message(item);
+    if (!id.empty() && id == last) {
+      messages.back().text += '\n' + message.text;
+      messages.back().complete = message.complete;
+    } else {
+      messages.push_back(std::move(message));
+    }
+    last = std::move(id);
+  }
   return messages;
 }
 

@@ -74,6 +74,9 @@ std::string OutputText(const Json& response) {
   const Json* output = Find(response, "output");
   if (output == nullptr || !output->is_array()) return text;
   for (const Json& item : *output) {
+    if (Text(item, "type") == "function_call") {
+      text += (text.empty() ? "[calls " : "\n[calls ") + Text(item, "name") + ' ' + Text(item, "arguments") + ']';
+    }
     const Json* content = Find(item, "content");
     if (content == nullptr || !content->is_array()) continue;
     for (const Json& part : *content) text += Text(part, "text");

@@ -125,6 +125,12 @@ TEST(ServerEvent, ARunningResponseIsNotFinished) {
   EXPECT_EQ(ParseResponse(R"({"id":"resp_1","status":"cancelled"})")->kind, ServerEvent::Kind::kFinished);
 }
 
+TEST(ServerEvent, AToolCallIsToldAsText) {
+  const auto event = ParseResponse(
+      R"({"id":"resp_1","status":"completed","output":[{"type":"function_call","name":"f","arguments":"{\"a\":1}"}]})");
+  EXPECT_EQ(event->text, "[calls f {\"a\":1}]");
+}
+
 TEST(Conversations, ReadsAllPagesOfItems) {
   const FakeServer server({.on_request = [](const FakeRequest& request) -> FakeAnswer {
     EXPECT_THAT(request.target, HasSubstr("/v1/conversations/conv_a/items?"));
@@ -144,6 +150,25 @@ TEST(Conversations, ReadsAllPagesOfItems) {
   EXPECT_EQ((*items)[1].text, "b");
   EXPECT_EQ((*items)[1].role, "assistant");
   EXPECT_EQ((*items)[2].text, "");
+}
+
+TEST(Conversations, AnAnswerAndItsToolCallsAreOneMessage) {
+  const FakeServer server({.on_request = [](const FakeRequest&) -> FakeAnswer {
+    return {200, R"({"data":[
+        {"id":"msg_a","type":"message","status":"completed","role":"assistant","content":[{"type":"output_text","text":"Hm"}]},
+        {"id":"fc_a_0","type":"function_call","status":"completed","call_id":"c","name":"f","arguments":"{}"},
+        {"id":"fc_a_1","type":"function_call","status":"incomplete","call_id":"d","name":"g","arguments":"{"},
+        {"id":"msg_b","type":"function_call_output","status":"completed","call_id":"c","output":"42"},
+        {"id":"fc_c_0","type":"function_call","status":"completed","call_id":"e","name":"f","arguments":"{}"}],"has_more":false})"};
+  }});
+  const auto items = GetItems(HttpClient(server.url(), ""), "conv_a");
+  ASSERT_TRUE(items.ok());
+  ASSERT_EQ(items->size(), 3u);  // as the server counts them for a rewind
+  EXPECT_EQ((*items)[0].text, "Hm\n[calls f {}]\n[calls g {]");
+  EXPECT_FALSE((*items)[0].complete);
+  EXPECT_EQ((*items)[1].role, "tool");
+  EXPECT_EQ((*items)[1].text, "42");
+  EXPECT_EQ((*items)[2].role, "assistant");
 }
 
 TEST(Conversations, ListsWithWhatTheServerTells) {

@@ -2,6 +2,7 @@
 // that a history which comes back is the timeline that was sampled.
 #include <gmock/gmock.h>
 
+#include "base/bytes.h"
 #include "engine/grammar/grammar.h"
 #include "tests/session/durable_fixture.h"
 
@@ -195,6 +196,36 @@ TEST_F(ToolTurns, WithoutToolsMarkupIsText) {
   const std::string id = Turn(Ask("Hi", conversation), kCall);
   EXPECT_EQ(Get(id)->message(), kCall);
   EXPECT_EQ(LastItem(conversation).calls_at, -1);
+}
+
+// What an older version wrote of an item and a timeline's head, by its own rules.
+TEST(ToolRecords, OlderOnesAreRead) {
+  ByteWriter out;
+  for (int i = 0; i < 3; ++i) out.Signed(0);  // keeps nothing
+  out.Unsigned(1);                            // item
+  out.String("msg_a");
+  out.Byte(1);
+  out.String("Hi");
+  out.Bool(true);
+  out.Bool(false);
+  out.Signed(-1);
+  out.Signed(-1);
+  out.Byte(0);
+  out.Unsigned(0);  // tokens
+  out.Unsigned(0);  // starts
+  out.Bool(true);
+  out.String("Be kind.");
+  out.Signed(0);
+  out.Signed(-1);
+  out.Byte(0);
+  out.Bool(false);
+  const std::string old = out.Take();
+  const TimelineRecord record = DecodeTimeline(old).value();
+  EXPECT_EQ(record.patch.items.at(0).role, ChatRole::kUser);
+  EXPECT_EQ(record.patch.items.at(0).calls_at, -1);
+  EXPECT_EQ(record.patch.instructions, "Be kind.");
+  EXPECT_FALSE(record.patch.tools);
+  EXPECT_EQ(Encode(record).payload, old);  // and so one is written of what has no tools
 }
 
 class StatelessTools : public ::testing::Test, protected TableFixture {
