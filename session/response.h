@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "base/trace_context.h"
 #include "engine/token_sink.h"
 #include "session/event_numbers.h"
 #include "session/journal/journal.h"
@@ -44,6 +45,7 @@ struct Response {
   bool stored = true;           // false: gone with its connection
   bool warm_up = false;         // prefill only
   bool logprobs = false;
+  TraceContext trace;  // of the request that asked for it; not stored
 
   double created_at = 0;    // seconds since 1970
   double completed_at = 0;  // 0 = running

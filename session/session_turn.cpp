@@ -60,16 +60,31 @@ const char* ReasonName(const Response& response) {
 }
 
 /// What a turn cost, in one line; nothing of what was said.
-void LogTurn(const std::string& session, const Response& response) {
+void LogTurn(const Session& session, const Response& response) {
   const TurnTimes& times = response.times;
   const double tokens_per_s =
       times.decode_ms > 0 ? 1000.0 * static_cast<double>(response.output_tokens - 1) / times.decode_ms : 0;
-  LogInfo(
-      "turn: {} in session {}: {} tokens in, {} of them cached, {} out; first token {:.0f} ms, {:.1f} tokens/s; "
-      "source {}; {}",
-      response.id, session, response.input_tokens, response.report.tokens_reused, response.output_tokens,
-      times.queue_ms + times.prefill_ms, std::max(tokens_per_s, 0.0), CacheSourceName(response.report.source),
-      ReasonName(response));
+  const LogTrace trace(response.trace);
+  WriteLog(LogLevel::kInfo,
+           fmt::format("turn: {} in session {}: {} tokens in, {} of them cached, {} out; first token {:.0f} ms, {:.1f} "
+                       "tokens/s; source {}; {}",
+                       response.id, session.key(), response.input_tokens, response.report.tokens_reused,
+                       response.output_tokens, times.queue_ms + times.prefill_ms, std::max(tokens_per_s, 0.0),
+                       CacheSourceName(response.report.source), ReasonName(response)),
+           {{"event", "turn"},
+            {"response_id", response.id},
+            {"session_id", session.key()},
+            {"owner", session.owner()},
+            {"tokens_in", response.input_tokens},
+            {"tokens_cached", response.report.tokens_reused},
+            {"tokens_computed", response.report.tokens_computed},
+            {"tokens_out", response.output_tokens},
+            {"queue_ms", times.queue_ms},
+            {"restore_ms", response.report.restore_ms},
+            {"prefill_ms", times.prefill_ms},
+            {"decode_ms", times.decode_ms},
+            {"source", CacheSourceName(response.report.source)},
+            {"end", ReasonName(response)}});
 }
 
 }  // namespace
@@ -280,10 +295,12 @@ void Session::Advance(ActiveTurn::Next next) {
 void Session::FailTurn(const Status& status) {
   context_->engine.Cancel(running_->id());
   AnnounceLocked();
+  const std::shared_ptr<const Response> response = running_->response;
   TurnEnd end;
   end.reason = FinishReason::kError;
   end.error = status;
   Finish(end, context_->clock.WallSeconds());
+  LogTurn(*this, *response);
 }
 
 void Session::Announce(TurnId turn) {
@@ -334,18 +351,22 @@ void Session::OnEnd(TurnId turn, const TurnEnd& end, double completed_at, const 
   AnnounceLocked();
   const std::shared_ptr<const Response> response = running_->response;
   Finish(end, completed_at);
-  LogTurn(key_, *response);
+  LogTurn(*this, *response);
   ChangedLocked();
 }
 
 void Session::OnLost(TurnId turn, const Status& status) {
   std::lock_guard lock(mutex_);
   if (!Runs(turn)) return;
+  const TraceContext trace = running_->response->trace;
+  const LogTrace named(trace);
   LogWarning("session {}: a turn ends early: {}", key_, status.message());
   // What was never recorded was never acknowledged, and must not be by its end.
   if (!running_->recorded()) return FailTurn(status);
   context_->engine.Cancel(turn);
+  const std::shared_ptr<const Response> response = running_->response;
   CutTurn();
+  LogTurn(*this, *response);
 }
 
 // A pure function of the turn's records: a start after a crash and a server whose disk is full come to the same.

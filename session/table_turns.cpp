@@ -204,6 +204,7 @@ Result<TurnTicket> SessionTable::StartTurn(const Caller& caller, TurnSpec spec,
   response->echo = spec.echo;
   response->connection = spec.store ? 0 : caller.connection;
   response->stored = spec.store;
+  response->trace = caller.trace;
   response->warm_up = spec.warm_up;
   response->logprobs = spec.sampling.logprobs >= 0;
   const TurnId turn = NextEngineId();

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/trace_context.h"
 #include "cache/ring.h"
 #include "engine/grammar/answer_format.h"
 #include "engine/sampling.h"
@@ -23,6 +24,7 @@ class Grammar;
 struct Caller {
   std::string principal;
   uint64_t connection = 0;
+  TraceContext trace = {};  // which the log names with what is asked
 };
 
 using Metadata = std::vector<std::pair<std::string, std::string>>;
@@ -94,7 +96,7 @@ struct TurnSpec {
   /// Neither conversation nor previous_response_id. With store = false nothing of it is written to disk.
   bool carries_history = false;
   std::optional<RawPrompt> raw;  // in place of `input`, with carries_history and without store
-  std::string request_key;  // not "": a repeated request re-attaches to the first one's response
+  std::string request_key;       // not "": a repeated request re-attaches to the first one's response
   /// What `request_key` is.
   enum class Sending {
     kNamed,  // an id that the client chose: whatever has it is the same request

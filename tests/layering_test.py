@@ -81,7 +81,7 @@ MAX_FILES = {(r"rocksdb/", "cache"): 1, (r"rocksdb/", "session"): 1}
 # The standard library and the operating system: lower-case C++ names without a dot, C headers, POSIX and compiler ones.
 SYSTEM = re.compile(
     r"^([a-z_]+|(sys|arpa|netinet|net|linux|asm)/[a-z_]+\.h|"
-    r"(immintrin|x86intrin|cpuid|unistd|fcntl|signal|termios|poll|sched|pthread|dirent|dlfcn|pwd|netdb|errno|getopt|malloc|time)\.h)$"
+    r"(immintrin|x86intrin|cpuid|cxxabi|unistd|fcntl|signal|termios|poll|sched|pthread|dirent|dlfcn|pwd|netdb|errno|getopt|malloc|time)\.h)$"
 )
 # A definition at the margin, thus in the one namespace that all of us share. kernels/cpu compiles its own headers once for
 # each instruction set, in namespaces of their own.

@@ -234,7 +234,7 @@ HttpResponse CreateAnthropicMessage(const ChatService& service, const HttpReques
   Result<MessageRequest> read = ReadMessageRequest(request, options, /*counts_only=*/false);
   if (!read.ok()) return Refuse(read.status());
   auto format = std::make_shared<MessageFormat>(MakeId("msg_"), options.model_name);
-  return AnswerStateless(service, request.principal, {.prompts = {std::move(read->turn)}, .stream = read->stream},
+  return AnswerStateless(service, request, {.prompts = {std::move(read->turn)}, .stream = read->stream},
                          std::move(format));
 }
 
@@ -242,7 +242,7 @@ HttpResponse CountAnthropicTokens(const ChatService& service, const HttpRequest&
   Result<MessageRequest> read = ReadMessageRequest(request, service.table.options(), /*counts_only=*/true);
   if (!read.ok()) return Refuse(read.status());
   read->turn.carries_history = false;  // nothing is reused where nothing is begun
-  const Result<int64_t> tokens = service.table.CountInput({request.principal, 0}, read->turn);
+  const Result<int64_t> tokens = service.table.CountInput(CallerOf(request), read->turn);
   if (!tokens.ok()) return Refuse(tokens.status());
   JsonWriter json;
   json.BeginObject().Field("input_tokens", *tokens);

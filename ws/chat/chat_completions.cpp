@@ -208,7 +208,7 @@ HttpResponse CreateChatCompletion(const ChatService& service, const HttpRequest&
                               .include_usage = read->include_usage},
       read->logprobs);
   StatelessRequest answers{.prompts = {std::move(read->turn)}, .choices = read->choices, .stream = read->stream};
-  return AnswerStateless(service, request.principal, std::move(answers), std::move(format));
+  return AnswerStateless(service, request, std::move(answers), std::move(format));
 }
 
 }  // namespace ringside

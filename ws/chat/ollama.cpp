@@ -257,7 +257,7 @@ HttpResponse Answer(const ChatService& service, OllamaFace face, const HttpReque
     answer.body = format->Loaded();
     return answer;
   }
-  return AnswerStateless(service, request.principal,
+  return AnswerStateless(service, request,
                          {.prompts = {std::move(read->turn)},
                           .stream = read->stream,
                           .input_param = face == OllamaFace::kChat ? "messages" : "prompt",

@@ -71,10 +71,10 @@ class CallPieceEntry final : public OutboxEntry {
 
 class Answers : public std::enable_shared_from_this<Answers> {
  public:
-  Answers(const ChatService& service, const std::string& principal, StatelessRequest request,
+  Answers(const ChatService& service, const HttpRequest& asked, StatelessRequest request,
           std::shared_ptr<const AnswerWriter> format)
       : service_(service),
-        caller_{principal, RandomBits()},
+        caller_{asked.principal, RandomBits(), asked.trace},
         request_(std::move(request)),
         format_(std::move(format)),
         ended_(request_.prompts.size() * static_cast<size_t>(request_.choices)) {
@@ -348,9 +348,9 @@ class Answers : public std::enable_shared_from_this<Answers> {
 
 }  // namespace
 
-HttpResponse AnswerStateless(const ChatService& service, const std::string& principal, StatelessRequest request,
+HttpResponse AnswerStateless(const ChatService& service, const HttpRequest& asked, StatelessRequest request,
                              std::shared_ptr<const AnswerWriter> format) {
-  return std::make_shared<Answers>(service, principal, std::move(request), std::move(format))->Begin();
+  return std::make_shared<Answers>(service, asked, std::move(request), std::move(format))->Begin();
 }
 
 }  // namespace ringside

@@ -31,8 +31,8 @@ struct StatelessRequest {
   std::string input_param = "messages", length_param = "max_tokens";
 };
 
-/// Begins to answer. An error of the first turn is the answer at once. On a worker.
-HttpResponse AnswerStateless(const ChatService& service, const std::string& principal, StatelessRequest request,
+/// Begins to answer `asked`. An error of the first turn is the answer at once. On a worker.
+HttpResponse AnswerStateless(const ChatService& service, const HttpRequest& asked, StatelessRequest request,
                              std::shared_ptr<const AnswerWriter> format);
 
 }  // namespace ringside

@@ -197,7 +197,7 @@ HttpResponse CreateTextCompletion(const ChatService& service, const HttpRequest&
                               .choices = read->choices,
                               .include_usage = read->include_usage},
       read->logprobs >= 0, std::move(echoes));
-  return AnswerStateless(service, request.principal, std::move(answers), std::move(format));
+  return AnswerStateless(service, request, std::move(answers), std::move(format));
 }
 
 }  // namespace ringside

@@ -11,8 +11,6 @@ namespace {
 
 constexpr size_t kMaxTurnsOfMemory = 256;  // told by one answer
 
-Caller CallerOf(const HttpRequest& request) { return {request.principal, 0}; }
-
 // The body as an object; an empty body is {}.
 Result<JsonValue> ReadBody(const HttpRequest& request) {
   ASSIGN_OR_RETURN(JsonValue body, ParseJson(request.body.empty() ? std::string_view("{}") : request.body));

@@ -67,9 +67,9 @@ EventWriter ResponsesSocket::Impl::Writer(const std::string& stream_id) const {
 }
 
 ResponsesSocket::Impl::Impl(SessionTable& table, std::string principal, std::shared_ptr<Outbox> outbox,
-                            RetryAfter retry_after_ms, RunOnWorker run)
+                            RetryAfter retry_after_ms, RunOnWorker run, TraceContext trace)
     : table_(table),
-      caller_{std::move(principal), NextConnection()},
+      caller_{std::move(principal), NextConnection(), std::move(trace)},
       outbox_(std::move(outbox)),
       retry_after_ms_(std::move(retry_after_ms)),
       run_(std::move(run)) {}
@@ -341,9 +341,9 @@ void ResponsesSocket::Impl::Cancel(const JsonValue& event) {
 }
 
 ResponsesSocket::ResponsesSocket(SessionTable& table, std::string principal, std::shared_ptr<Outbox> outbox,
-                                 RetryAfter retry_after_ms, RunOnWorker run)
+                                 RetryAfter retry_after_ms, RunOnWorker run, TraceContext trace)
     : impl_(std::make_shared<Impl>(table, std::move(principal), std::move(outbox), std::move(retry_after_ms),
-                                   std::move(run))) {}
+                                   std::move(run), std::move(trace))) {}
 ResponsesSocket::~ResponsesSocket() { impl_->OnClosed(); }
 void ResponsesSocket::OnMessage(std::string_view message) { impl_->OnMessage(message); }
 void ResponsesSocket::OnClosed() { impl_->OnClosed(); }

@@ -24,9 +24,9 @@ class ResponsesSocket {
  public:
   /// `table` outlives the socket. `principal` is who connected, after authentication. Without `retry_after_ms` nobody
   /// knows when there will be room. `run` starts the turns that waited in
-  /// a lane; null = the table's own thread does.
+  /// a lane; null = the table's own thread does. `trace` is the connection's.
   ResponsesSocket(SessionTable& table, std::string principal, std::shared_ptr<Outbox> outbox,
-                  RetryAfter retry_after_ms = nullptr, RunOnWorker run = nullptr);
+                  RetryAfter retry_after_ms = nullptr, RunOnWorker run = nullptr, TraceContext trace = {});
   ~ResponsesSocket();
   ResponsesSocket(const ResponsesSocket&) = delete;
   ResponsesSocket& operator=(const ResponsesSocket&) = delete;

@@ -10,8 +10,12 @@
 #include "base/status.h"
 #include "session/session_table.h"
 #include "ws/json/json_value.h"
+#include "ws/transport/http.h"
 
 namespace ringside {
+
+/// Who sent the request, where no connection matters.
+inline Caller CallerOf(const HttpRequest& request) { return {request.principal, 0, request.trace}; }
 
 Status UnknownParameter(std::string_view param);
 /// "Invalid type for 'x': expected ..., but got ... instead."

@@ -12,8 +12,6 @@
 namespace ringside {
 namespace {
 
-Caller CallerOf(const HttpRequest& request) { return {request.principal, 0}; }
-
 HttpResponse Json(std::string body) {
   HttpResponse response;
   response.body = std::move(body);

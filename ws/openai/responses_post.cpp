@@ -50,7 +50,7 @@ HttpResponse CreateResponse(SessionTable& table, const HttpRequest& request, con
   HttpDelivery delivery;
   Result<TurnSpec> spec = ReadRequest(request, table.options(), &body, &delivery);
   if (!spec.ok()) return ErrorResponse(spec.status());
-  Caller caller{request.principal, 0};
+  Caller caller = CallerOf(request);
   std::shared_ptr<void> unstored;
   if (!spec->store) {
     caller.connection = NextConnection();
@@ -83,7 +83,7 @@ HttpResponse CountInputTokens(SessionTable& table, const HttpRequest& request) {
   HttpDelivery delivery;
   const Result<TurnSpec> spec = ReadRequest(request, table.options(), &body, &delivery);
   if (!spec.ok()) return ErrorResponse(spec.status());
-  const Result<int64_t> tokens = table.CountInput({request.principal, 0}, *spec);
+  const Result<int64_t> tokens = table.CountInput(CallerOf(request), *spec);
   if (!tokens.ok()) return ErrorResponse(tokens.status());
   JsonWriter json;
   json.BeginObject().Field("object", "response.input_tokens").Field("input_tokens", *tokens);

@@ -181,14 +181,14 @@ SocketRoute ResponsesRoute(SessionTable& table, RetryAfter retry_after_ms, RunOn
   route.admit = [&table](const HttpRequest& request) -> Status {
     if (request.Query("session").empty()) return Status::Ok();
     ASSIGN_OR_RETURN(const ResumeRequest resume, ReadQuery(request));
-    const Caller caller{request.principal, 0};
+    const Caller caller = CallerOf(request);
     const Result<SessionInfo> session = table.GetSession(caller, resume.session);
     if (session.status().code() != StatusCode::kNotFound) return session.status();
     return table.FindResponse(caller, resume.session).ok() ? Status::Ok() : session.status();
   };
   route.open = [&table, retry_after_ms, run](const HttpRequest& request, std::shared_ptr<Outbox> outbox) {
-    const auto face =
-        std::make_shared<ResponsesSocket>(table, request.principal, std::move(outbox), retry_after_ms, run);
+    const auto face = std::make_shared<ResponsesSocket>(table, request.principal, std::move(outbox), retry_after_ms,
+                                                        run, request.trace);
     std::function<void()> attach;
     if (const Result<ResumeRequest> resume = ReadQuery(request); resume.ok() && !resume->session.empty()) {
       attach = [face, resume = *resume] { face->Attach(resume); };

@@ -18,8 +18,8 @@ namespace ringside {
 
 class ResponsesSocket::Impl : public std::enable_shared_from_this<ResponsesSocket::Impl> {
  public:
-  Impl(SessionTable& table, std::string principal, std::shared_ptr<Outbox> outbox,
-       RetryAfter retry_after_ms, RunOnWorker run);
+  Impl(SessionTable& table, std::string principal, std::shared_ptr<Outbox> outbox, RetryAfter retry_after_ms,
+       RunOnWorker run, TraceContext trace);
 
   void OnMessage(std::string_view message);
   void OnClosed();

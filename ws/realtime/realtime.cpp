@@ -19,10 +19,10 @@ SocketRoute RealtimeRoute(SessionTable& table, RunOnWorker run) {
                       "model", "model_not_found");
     }
     const std::string conversation(request.Query("conversation"));
-    return conversation.empty() ? Status::Ok() : table.GetSession({request.principal, 0}, conversation).status();
+    return conversation.empty() ? Status::Ok() : table.GetSession(CallerOf(request), conversation).status();
   };
   route.open = [&table, run](const HttpRequest& request, std::shared_ptr<Outbox> outbox) {
-    const auto face = std::make_shared<RealtimeSocket>(table, request.principal, std::move(outbox), run);
+    const auto face = std::make_shared<RealtimeSocket>(table, request.principal, std::move(outbox), run, request.trace);
     return SocketFace{.on_opened = [face, id = std::string(request.Query("conversation"))] { face->Open(id); },
                       .on_message = [face](std::string_view message) { face->OnMessage(message); },
                       .on_closed = [face] { face->OnClosed(); },

@@ -49,9 +49,9 @@ bool StartsWithOneOf(std::string_view text, std::initializer_list<std::string_vi
 }  // namespace
 
 RealtimeSocket::RealtimeSocket(SessionTable& table, std::string principal, std::shared_ptr<Outbox> outbox,
-                               RunOnWorker run)
+                               RunOnWorker run, TraceContext trace)
     : table_(table),
-      caller_{std::move(principal), NextConnection()},
+      caller_{std::move(principal), NextConnection(), std::move(trace)},
       outbox_(std::move(outbox)),
       run_(std::move(run)) {}
 

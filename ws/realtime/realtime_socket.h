@@ -23,7 +23,8 @@ namespace ringside {
 class RealtimeSocket : public std::enable_shared_from_this<RealtimeSocket> {
  public:
   /// `table` outlives the socket. `run` works on what had to wait; null = the table's own thread does.
-  RealtimeSocket(SessionTable& table, std::string principal, std::shared_ptr<Outbox> outbox, RunOnWorker run);
+  RealtimeSocket(SessionTable& table, std::string principal, std::shared_ptr<Outbox> outbox, RunOnWorker run,
+                 TraceContext trace = {});
 
   /// First: goes on with this conversation, "" = a new one, and greets.
   void Open(const std::string& conversation);

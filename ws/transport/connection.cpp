@@ -58,13 +58,16 @@ class Connection : public std::enable_shared_from_this<Connection> {
     stream_.text(true);
     const std::string subprotocol = SelectSubprotocol(std::string_view(
         request[http::field::sec_websocket_protocol].data(), request[http::field::sec_websocket_protocol].size()));
+    const std::string traceparent = Traceparent(asked.trace);
     stream_.set_option(websocket::stream_base::decorator([=](websocket::response_type& response) {
       response.set(http::field::server, "ringside");
       response.set("x-request-id", request_id);
+      response.set("traceparent", traceparent);
       if (!subprotocol.empty()) response.set(http::field::sec_websocket_protocol, subprotocol);
     }));
     stream_.control_callback([this](websocket::frame_type kind, boost::beast::string_view) { OnControl(kind); });
     client_ = ticket_.Client(asked.principal);
+    trace_ = asked.trace;
     stream_.async_accept(request, [self = shared_from_this(), route, asked = std::move(asked)](error_code error) {
       if (!error) self->Open(route, asked);
     });
@@ -186,13 +189,14 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   /// On a worker.
   void Call(const std::function<void()>& call) {
+    const LogTrace trace(trace_);
     try {
       call();
     } catch (const std::bad_alloc&) {
       LogError("a message was not answered for want of memory");
       outbox_->Push(ErrorEvent(Unavailable("The server has no memory left for this request.")));
     } catch (const std::exception& error) {
-      LogError("a message was answered by an exception: {}", error.what());
+      LogError("a message was answered by an exception: {}", TypeOf(error));
       outbox_->Close(1011, "internal error");
     }
   }
@@ -356,7 +360,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     try {
       if (face != nullptr && face->on_closed) face->on_closed();
     } catch (const std::exception& error) {
-      LogError("a face failed to close: {}", error.what());
+      LogError("a face failed to close: {}", TypeOf(error));
     }
   }
 
@@ -371,6 +375,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::shared_ptr<Outbox> outbox_;
   std::shared_ptr<SocketFace> face_;
   std::string client_;    // in whose name workers are asked for
+  TraceContext trace_;    // of the request that it was opened with
   bool opening_ = false;  // the face has yet to be told of its opening
   std::deque<std::shared_ptr<const std::string>> messages_waiting_;
   size_t waiting_bytes_ = 0;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "base/trace_context.h"
 #include "ws/access/scope.h"
 #include "ws/transport/outbox.h"
 
@@ -26,6 +27,7 @@ struct HttpRequest {
   std::string principal;          // who asks, after authentication; "" where no key is configured
   Scopes scopes = Scopes::All();  // what for
   std::string key_id;             // by which key of the keys file; "" = by none
+  TraceContext trace;             // of this request; of a WebSocket, of the request that opened it
 
   /// First value of a query parameter or header; "" if absent.
   std::string_view Query(std::string_view name) const;

@@ -95,7 +95,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     head_ = RequestHead();
     header_checked_ = false;
     request_begun_ = buffer_.size() > 0;
-    request_id_ = MakeRequestId();
+    request_digits_ = MakeRequestDigits();
+    JoinTrace("");
     allow_origin_.clear();
     Arm(first || request_begun_ ? context_.options.request_timeout : context_.options.keep_alive_timeout);
     request_begun_ ? Parse() : Read();
@@ -187,6 +188,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
         return BadRequest("A request has at most one " + std::string(View(to_string(once))) + " header.");
     }
     if (request.count("x-api-key") > 1) return BadRequest("A request has at most one x-api-key header.");
+    // One that is repeated names no trace.
+    if (request.count("traceparent") == 1) JoinTrace(View(request["traceparent"]));
     target_ = ParseTarget(View(request.target()));
     if (!target_) return BadRequest("The request's path cannot be read.");
     if (!target_->authority.empty() && Lower(target_->authority) != Lower(View(request[http::field::host]))) {
@@ -204,6 +207,12 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
       return InvalidArgument("Compressed bodies are not accepted.", "", "unsupported_media_type");
     }
     return Status::Ok();
+  }
+
+  void JoinTrace(std::string_view header) {
+    trace_ = ringside::JoinTrace(header, request_digits_);
+    request_id_ = "req_" + request_digits_;
+    traceparent_ = Traceparent(trace_);
   }
 
   Status LimitBody() {
@@ -232,6 +241,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     const auto& message = parser_->get();
     request_ = HttpRequest();
     request_.method = std::string(View(message.method_string()));
+    request_.trace = trace_;
     request_.path = std::move(target_->path);
     request_.query = std::move(target_->query);
     for (const auto& field : message) {
@@ -335,13 +345,14 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   /// What `make` returns, or the answer to what it throws.
   template <class Make>
   HttpResponse Guarded(Make make) const {
+    const LogTrace trace(request_.trace);
     try {
       return make();
     } catch (const std::bad_alloc&) {
       LogError("{} {} failed for want of memory", request_.method, request_.path);
       return ErrorResponse(OutOfMemory());
     } catch (const std::exception& error) {
-      LogError("{} {} failed: {}", request_.method, request_.path, error.what());
+      LogError("{} {} failed: {}", request_.method, request_.path, TypeOf(error));
       return ErrorResponse(IoError("The server failed to answer this request."));
     }
   }
@@ -373,10 +384,11 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   }
 
   Status AdmitSocket(const SocketRoute& route) const {
+    const LogTrace trace(request_.trace);
     try {
       return route.admit(request_);
     } catch (const std::exception& error) {
-      LogError("an upgrade of {} failed: {}", request_.path, error.what());
+      LogError("an upgrade of {} failed: {}", request_.path, TypeOf(error));
       return IoError("The server failed to answer this request.");
     }
   }
@@ -407,6 +419,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     style.keep_alive = keep_alive_;
     style.without_body = parser_->is_header_done() && request.method() == http::verb::head;
     style.request_id = request_id_;
+    style.traceparent = traceparent_;
     style.allow_origin = allow_origin_;
     if (response.stream) style.body = AnswerStyle::Body::kChunks;
     context_.counters.HttpAnswered(response.status);
@@ -566,7 +579,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   std::optional<HttpTarget> target_;
   HttpRequest request_;
   BodyShare body_share_{context_.bodies};
-  std::string request_id_, allow_origin_, answer_, body_;
+  TraceContext trace_;
+  std::string request_digits_, request_id_, traceparent_, allow_origin_, answer_, body_;
   std::shared_ptr<LateAnswer> late_;      // not null: it is awaited
   std::shared_ptr<void> held_;            // by that answer
   std::shared_ptr<HttpConnection> self_;  // while it is awaited: no operation need be pending then

@@ -65,7 +65,7 @@ class HttpStream : public std::enable_shared_from_this<HttpStream> {
     try {
       source = context_.Keep(stream(outbox_));
     } catch (const std::exception& error) {
-      LogError("a stream failed to start: {}", error.what());
+      LogError("a stream failed to start: {}", TypeOf(error));
       outbox_->Close(1011, "internal error", true);
     }
     asio::post(socket_.get_executor(), [self = shared_from_this(), source = std::move(source)]() mutable {

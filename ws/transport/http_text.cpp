@@ -146,9 +146,10 @@ std::string WriteHead(const HttpResponse& response, const AnswerStyle& style) {
   add("Cache-Control", response.cache_control);
   add("X-Content-Type-Options", "nosniff");
   add("x-request-id", style.request_id);
+  add("traceparent", style.traceparent);
   if (!style.allow_origin.empty()) {
     add("Access-Control-Allow-Origin", style.allow_origin);
-    add("Access-Control-Expose-Headers", "x-request-id, Retry-After, retry-after-ms");
+    add("Access-Control-Expose-Headers", "x-request-id, traceparent, Retry-After, retry-after-ms");
     add("Vary", "Origin");
   }
   for (const auto& [name, value] : response.headers) add(name, value);
@@ -161,7 +162,7 @@ std::string WriteAnswer(const HttpResponse& response, const AnswerStyle& style) 
   return out;
 }
 
-std::string MakeRequestId() {
+std::string MakeRequestDigits() {
   // One source a thread: an id must be unlike every other, not secret.
   thread_local std::mt19937_64 source = [] {
     std::random_device device;
@@ -170,7 +171,7 @@ std::string MakeRequestId() {
   }();
   const uint64_t high = source();
   const uint64_t low = source();
-  return fmt::format("req_{:016x}{:016x}", high, low);
+  return fmt::format("{:016x}{:016x}", high, low);
 }
 
 }  // namespace ringside

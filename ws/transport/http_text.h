@@ -27,7 +27,7 @@ struct AnswerStyle {
   bool keep_alive = true;
   Body body = Body::kSized;
   bool without_body = false;  // HEAD
-  std::string_view request_id;
+  std::string_view request_id, traceparent;
   std::string_view allow_origin;  // "" = no CORS headers
 };
 /// An answer's head as it goes onto the wire, and whether the body follows it.
@@ -36,7 +36,7 @@ bool HasBody(const HttpResponse& response, const AnswerStyle& style);
 /// The whole answer.
 std::string WriteAnswer(const HttpResponse& response, const AnswerStyle& style);
 
-/// "req_" and 128 random bits.
-std::string MakeRequestId();
+/// 128 random bits as 32 lower-case hexadecimal digits, of which a request's ids are made.
+std::string MakeRequestDigits();
 
 }  // namespace ringside

@@ -83,7 +83,7 @@ void WorkerPool::Work() {
     try {
       call.run();
     } catch (const std::exception& error) {
-      LogError("a request was cut by an exception: {}", error.what());
+      LogError("a request was cut by an exception: {}", TypeOf(error));
     }
     call.run = nullptr;  // what it holds goes without the lock
     lock.lock();
