@@ -19,6 +19,7 @@
 #include "ws/app_engine.h"
 #include "ws/app_progress.h"
 #include "ws/app_storage.h"
+#include "ws/backups.h"
 #include "ws/chat/chat_routes.h"
 #include "ws/config/machine.h"
 #include "ws/config/model_id.h"
@@ -136,6 +137,7 @@ class Serving {
   int exit_code_ = kExitFailed;
   AppAccess access_;
   std::unique_ptr<Storage> storage_;
+  std::unique_ptr<Backups> backups_;
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<Tokenizer> tokenizer_;
@@ -217,6 +219,9 @@ Status Serving::Listen() {
     if (!storage.ok()) exit_code_ = StorageExitCode(storage.status());
     if (!storage.ok()) return storage.status();
     storage_ = std::move(*storage);
+  }
+  if (!config_.backup_path.empty()) {
+    ASSIGN_OR_RETURN(backups_, Backups::Open(config_, *storage_->journal()));
   }
   ServerOptions options;
   options.host = config_.host;
@@ -394,6 +399,7 @@ void Serving::Publish() {
                                    .max_output_tokens = max_output_tokens()});
   RegisterClientSecretRoutes(service->router, access_.tickets());
   RegisterConversationRoutes(service->router, *sessions_);
+  AddBackupRoute(service->router, backups_.get());
   const RetryAfter retry_after_ms = [this](const std::string& principal) {
     // An owner without tokens waits for them, whatever else there is to wait for.
     const int64_t tokens_ms = sessions_->TokensWaitMs({principal, 0});

@@ -12,6 +12,7 @@
 #include "clients/bench/bench.h"
 #include "clients/chat/one_shot.h"
 #include "clients/chat/repl.h"
+#include "clients/cli/backup.h"
 #include "clients/cli/options.h"
 #include "clients/cli/own_server.h"
 #include "clients/cli/sessions.h"
@@ -59,6 +60,8 @@ int Main(int argc, char** argv) {
       return Run(options);
     case Options::Verb::kSessions:
       return LookAfterSessions(options);
+    case Options::Verb::kBackup:
+      return MakeBackup(options.server);
     case Options::Verb::kBenchAppend:
       return BenchAppend(options.server, options.append);
     case Options::Verb::kBenchLoad:

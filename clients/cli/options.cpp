@@ -25,7 +25,8 @@ void AddServer(CLI::App& app, Options& options) {
   app.add_option("--api-key", options.server.api_key, "The server's key (or RINGSIDE_API_KEY)");
   app.add_option("--cacert", options.server.ca_file,
                  "Trust certificates of the authorities in this file (or RINGSIDE_CACERT)");
-  app.add_flag("--insecure", options.server.insecure, "Take any certificate: who is in between can read and change all");
+  app.add_flag("--insecure", options.server.insecure,
+               "Take any certificate: who is in between can read and change all");
 }
 
 /// What every chat takes, wherever its server comes from.
@@ -121,6 +122,13 @@ CLI::App* AddSessions(CLI::App& app, Options& options, Raw& raw) {
   return sessions;
 }
 
+CLI::App* AddBackup(CLI::App& app, Options& options) {
+  CLI::App* backup =
+      app.add_subcommand("backup", "Let the server copy its store while it runs, into its --backup-path");
+  AddServer(*backup, options);
+  return backup;
+}
+
 CLI::App* AddBench(CLI::App& app, Options& options, Raw& raw) {
   CLI::App* bench = app.add_subcommand("bench", "Measure a running server");
   bench->require_subcommand(1);
@@ -180,8 +188,7 @@ Options Check(Options options, const Raw& raw) {
       ParseServerUrl(options.server.url_text.empty() ? kDefaultUrl : options.server.url_text);
   if (!url) return Refuse(std::move(options), url.failure().message);
   options.server.url = *url;
-  options.server.url.ca_file =
-      options.server.ca_file.empty() ? Environment("RINGSIDE_CACERT") : options.server.ca_file;
+  options.server.url.ca_file = options.server.ca_file.empty() ? Environment("RINGSIDE_CACERT") : options.server.ca_file;
   options.server.url.insecure = options.server.insecure;
   if (options.server.api_key.find_first_of("\r\n") != std::string::npos) {
     return Refuse(std::move(options), "The key must be one line.");
@@ -219,6 +226,7 @@ Options ParseOptions(int argc, const char* const* argv) {
   app.set_version_flag("--version", "ringside " RINGSIDE_VERSION);
   CLI::App* chat = AddChat(app, options, raw);
   CLI::App* sessions = AddSessions(app, options, raw);
+  CLI::App* backup = AddBackup(app, options);
   CLI::App* bench = AddBench(app, options, raw);
   CLI::App* run = AddRun(app, options, raw);
   app.add_subcommand("keys", "Make, list, revoke and rotate the keys in a server's keys file");
@@ -233,6 +241,7 @@ Options ParseOptions(int argc, const char* const* argv) {
     return options;
   }
   if (chat->parsed()) options.verb = Options::Verb::kChat;
+  if (backup->parsed()) options.verb = Options::Verb::kBackup;
   if (run->parsed()) options.verb = Options::Verb::kRun;
   if (sessions->parsed()) {
     options.verb = Options::Verb::kSessions;

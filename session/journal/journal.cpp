@@ -52,6 +52,7 @@ class Journal::Impl {
   void Flush();
   const JournalReader& reader() const { return *reader_; }
   Status Purge();
+  Status Backup(const std::string& folder);
   JournalStats stats() const;
   bool healthy() const { return healthy_; }
   bool full() { return DiskIsFull(false); }
@@ -87,6 +88,7 @@ class Journal::Impl {
   std::atomic<bool> healthy_{true};
   std::atomic<size_t> queued_entries_{0}, queued_bytes_{0};
   std::atomic<bool> full_{false};         // as of the last look at the free space
+  std::atomic<int64_t> free_bytes_{0};    // likewise
   std::atomic<int64_t> next_look_ms_{0};  // on the steady clock
   mutable std::mutex mutex_;              // of what follows
   JournalStats stats_;
@@ -204,7 +206,8 @@ bool Journal::Impl::DiskIsFull(bool look_now) {
           .count();
   if (look_now || now_ms >= next_look_ms_) {
     next_look_ms_ = now_ms + options_.space_look_ms;
-    full_ = log_->FreeBytes() < options_.min_free_bytes;
+    free_bytes_ = log_->FreeBytes();
+    full_ = free_bytes_ < options_.min_free_bytes;
   }
   return full_;
 }
@@ -362,11 +365,18 @@ Status Journal::Impl::Purge() {
   return Status::Ok();
 }
 
+Status Journal::Impl::Backup(const std::string& folder) {
+  if (!healthy_) return Failed();
+  if (full()) return Full();  // what is in memory goes to the disk first
+  return log_->Backup(folder);
+}
+
 JournalStats Journal::Impl::stats() const {
   std::lock_guard lock(mutex_);
   JournalStats out = stats_;
   out.damaged_sessions = reader_->damaged();
   out.queued = static_cast<int64_t>(queued_entries_);
+  out.free_bytes = free_bytes_;
   return out;
 }
 
@@ -408,6 +418,7 @@ void Journal::MarkDamaged(const std::string& session, std::string_view what) con
   impl_->reader().MarkDamaged(session, what);
 }
 Status Journal::Purge() { return impl_->Purge(); }
+Status Journal::Backup(const std::string& folder) { return impl_->Backup(folder); }
 bool Journal::healthy() const { return impl_->healthy(); }
 bool Journal::full() const { return impl_->full(); }
 JournalStats Journal::stats() const { return impl_->stats(); }

@@ -111,6 +111,7 @@ struct JournalStats {
   double sync_ms_total = 0, sync_ms_max = 0;
   int64_t sessions = 0, damaged_sessions = 0, erased_unpurged = 0;
   int64_t queued = 0;
+  int64_t free_bytes = 0;  // on the disk, as of the last look
 };
 
 class Journal {
@@ -163,6 +164,12 @@ class Journal {
   /// Rewrites the files that still hold bytes of erased sessions. Blocks, seconds to minutes; any thread but the
   /// journal's. Everything else goes on.
   Status Purge();
+
+  /// Makes a copy of the log in `folder`, which is there and empty: what was acknowledged before the call, whole, and a
+  /// journal that Open takes. Where it can, the copy shares files with the log (hard links), which are never changed.
+  /// kUnavailable (storage_full); kIo: what is in `folder` then is worth nothing. Blocks, up to seconds; any thread but
+  /// the journal's. Everything else goes on.
+  Status Backup(const std::string& folder);
 
   /// False once a write has failed: nothing will be acknowledged any more.
   bool healthy() const;

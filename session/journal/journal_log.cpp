@@ -9,6 +9,7 @@
 #include <rocksdb/file_system.h>
 #include <rocksdb/listener.h>
 #include <rocksdb/table.h>
+#include <rocksdb/utilities/checkpoint.h>
 #include <rocksdb/wal_filter.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -388,6 +389,17 @@ Status JournalLog::Rewrite(const std::vector<std::pair<std::string, std::string>
     RETURN_IF_ERROR(RunStatus(impl_->db->CompactRange(options, &begin, &end)));
   }
   return Status::Ok();
+}
+
+Status JournalLog::Backup(const std::string& folder) const {
+  ASSIGN_OR_RETURN(const Tip tip, Tip::Open(folder));
+  // Before the copy is made: it may hold more, and is told to be damaged if it holds less.
+  tip.Write(impl_->db->GetLatestSequenceNumber());
+  rocksdb::Checkpoint* made = nullptr;
+  RETURN_IF_ERROR(RunStatus(rocksdb::Checkpoint::Create(impl_->db.get(), &made)));
+  const std::unique_ptr<rocksdb::Checkpoint> checkpoint(made);
+  RETURN_IF_ERROR(RunStatus(checkpoint->CreateCheckpoint(folder + "/log")));
+  return SyncFolder(folder);
 }
 
 }  // namespace ringside

@@ -59,6 +59,9 @@ class JournalLog {
   int64_t FreeBytes() const;
   /// Moves everything in memory to files, rewrites the files with keys in these ranges, starts a new log file.
   Status Rewrite(const std::vector<std::pair<std::string, std::string>>& ranges);
+  /// A copy of the log and of its tip in `folder`: what was committed before the call, and what belongs to it of what
+  /// is committed meanwhile.
+  Status Backup(const std::string& folder) const;
 
  private:
   class Impl;

@@ -175,6 +175,7 @@ Status CheckStorage(const ServerConfig& config, std::optional<StoreDurability> d
   }
   const std::string why = stored ? "with --durability none nothing is" : "without a --store-path nothing is";
   if (!kept && !config.encryption_key.empty()) return InvalidArgument("--encryption-key-file: " + why + " stored");
+  if (!kept && !config.backup_path.empty()) return InvalidArgument("--backup-path: " + why + " stored");
   if (!kept && config.verify) return InvalidArgument("--verify: " + why + " stored");
   if (!kept && config.accept_lost_tail) return InvalidArgument("--accept-lost-tail: " + why + " stored");
   return Status::Ok();

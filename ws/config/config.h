@@ -37,8 +37,8 @@ struct ServerConfig {
   std::string keys_file;  // "" = none
   std::vector<std::string> allowed_origins, allowed_hosts;
   bool allow_public = false;
-  bool no_ui = false;  // no page at /
-  std::string ui_dir;  // read the page's files from here at every request; "" = those in the program
+  bool no_ui = false;                    // no page at /
+  std::string ui_dir;                    // read the page's files from here at every request; "" = those in the program
   std::string tls_certificate, tls_key;  // files; "" = plain HTTP
   std::optional<int64_t> metrics_port;   // nothing = on the other port; 0 = any free one
   std::string metrics_host = "127.0.0.1";
@@ -53,6 +53,7 @@ struct ServerConfig {
   StoreDurability durability = StoreDurability::kToken;  // kNone without a store_path
   std::string encryption_key;                            // 32 bytes; "" = stored as it is
   std::string export_key_file;                           // "" = beside what is stored
+  std::string backup_path;                               // "" = no backups
   bool accept_foreign_imports = false;
   bool verify = false, accept_lost_tail = false;
   int64_t purge_interval_s = 3600;

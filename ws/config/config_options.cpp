@@ -274,6 +274,14 @@ std::vector<ConfigOption> StorageSettings() {
        "",
        "take in conversations that are sealed with another key, too: whoever asks may have made them up",
        Switch(&C::accept_foreign_imports)},
+      {"backup-path",
+       {},
+       Kind::kValue,
+       "PATH",
+       "folder for backups, which `ringside backup` asks for; on the same file system as the --store-path they share "
+       "its "
+       "files [none: no backups]",
+       Text(&C::backup_path)},
       {"verify", {}, Kind::kSwitch, "", "check every stored conversation before the start", Switch(&C::verify)},
       {"accept-lost-tail",
        {},

@@ -518,6 +518,67 @@ TEST_F(JournalTest, ARecordAndAnIdAreBounded) {
   EXPECT_EQ(journal->Read("a")->records[0].payload, big);
 }
 
+TEST_F(JournalTest, ABackupHasWhatWasAcknowledgedBeforeItUnderLoad) {
+  auto journal = MustOpen();
+  EXPECT_TRUE(Append(*journal, Entry("a", {"0"}, true)).get().status.ok());
+  std::atomic<uint64_t> acknowledged{1};
+  std::jthread writer([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      const Told told = Append(*journal, Entry("a", {std::string(4096, 'x')})).get();
+      EXPECT_TRUE(told.status.ok());
+      acknowledged = told.last.seq;
+    }
+  });
+  std::vector<std::pair<std::string, uint64_t>> backups;
+  for (int i = 0; i < 5; ++i) {
+    while (acknowledged < static_cast<uint64_t>(20 * i)) std::this_thread::yield();
+    const std::string copy = (folder_ / ("copy" + std::to_string(i))).string();
+    fs::create_directory(copy);
+    const uint64_t before = acknowledged;
+    const Status made = journal->Backup(copy);
+    ASSERT_TRUE(made.ok()) << made.ToString();
+    backups.emplace_back(copy, before);
+  }
+  writer = {};
+  const uint64_t last = acknowledged;
+  journal.reset();
+  fs::remove_all(options_.path);  // what the copies share with it stays theirs
+  for (const auto& [copy, before] : backups) {
+    options_.path = copy;
+    const auto restored = MustOpen();
+    ASSERT_NE(restored, nullptr);
+    EXPECT_TRUE(restored->Verify()->empty());
+    const uint64_t reached = restored->Last("a")->seq;
+    EXPECT_GE(reached, before);
+    EXPECT_LE(reached, last);
+    const Told next = Append(*restored, Entry("a", {"on it goes"})).get();
+    EXPECT_TRUE(next.status.ok());
+    EXPECT_EQ(next.last.seq, reached + 1);
+  }
+}
+
+TEST_F(JournalTest, ABackupThatLacksItsEndIsRefused) {
+  const std::string copy = (folder_ / "copy").string();
+  fs::create_directory(copy);
+  {
+    auto journal = MustOpen();
+    EXPECT_TRUE(Append(*journal, Entry("a", {"x", "y"}, true)).get().status.ok());
+    ASSERT_TRUE(journal->Backup(copy).ok());
+  }
+  fs::remove_all(copy + "/log");
+  options_.path = copy;
+  EXPECT_EQ(OpenCode(), StatusCode::kCorruption);
+}
+
+TEST_F(JournalTest, NoBackupIsBegunOnAFullDisk) {
+  options_.min_free_bytes = int64_t{1} << 60;
+  const std::string copy = (folder_ / "copy").string();
+  fs::create_directory(copy);
+  const Status refused = MustOpen()->Backup(copy);
+  EXPECT_EQ(refused.reason(), "storage_full");
+  EXPECT_TRUE(fs::is_empty(copy));
+}
+
 TEST_F(JournalTest, WithTooLittleSpaceEntriesAreRefusedAndErasingGoesOn) {
   { EXPECT_TRUE(Append(*MustOpen(), Entry("a", {"x"}, true)).get().status.ok()); }
   options_.min_free_bytes = int64_t{1} << 60;

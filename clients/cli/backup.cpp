@@ -1,0 +1,36 @@
+#include "clients/cli/backup.h"
+
+#include <chrono>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "clients/terminal/sanitiser.h"
+#include "clients/wire/http_client.h"
+
+namespace ringside::client {
+namespace {
+
+// A store is copied file by file where the copy lies on another disk.
+constexpr std::chrono::minutes kPatience{60};
+
+}  // namespace
+
+int MakeBackup(const ServerAccess& server) {
+  const HttpClient http(server.url, server.api_key, kPatience);
+  const Outcome<HttpAnswer> answer = http.Request("POST", "/store/backup", "{}");
+  if (!answer) {
+    std::fprintf(stderr, "ringside: %s\n", Sanitise(answer.failure().message).c_str());
+    return 1;
+  }
+  const nlohmann::json made = nlohmann::json::parse(answer->body, nullptr, /*allow_exceptions=*/false);
+  const auto name = made.is_object() ? made.find("name") : made.end();
+  if (name == made.end() || !name->is_string()) {
+    std::fprintf(stderr, "ringside: The server said something else than the name of a backup.\n");
+    return 1;
+  }
+  std::printf("%s\n", Sanitise(name->get<std::string>()).c_str());
+  return 0;
+}
+
+}  // namespace ringside::client
