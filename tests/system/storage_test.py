@@ -70,7 +70,7 @@ def test_a_store_of_another_version_ends_with_78(start, store):
 
 def test_storage_that_fails_ends_the_server_with_75_and_loses_nothing_acknowledged(start, store):
     """Every write fails from one moment on, as on a dead disk."""
-    server = start("--store-path", store, "--log-level", "info")
+    server = start("--store-path", store)
     id, items = run(say(server.port, turns=3))
     resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (0, 0))
 
@@ -92,7 +92,6 @@ def test_storage_that_fails_ends_the_server_with_75_and_loses_nothing_acknowledg
     # Refused, failed, or not answered at all: nothing that says the message was taken.
     assert not {"response.output_text.delta", "response.completed", "response.incomplete"} & set(heard), heard
     assert "response.created" not in heard or "response.failed" in heard, heard
-    assert server.log.read_text().count("; failed") >= heard.count("response.failed"), "a turn that fails has its line in the log, too"
     server = start("--store-path", store)
 
     async def again():
