@@ -417,9 +417,14 @@ void Serving::Publish() {
                       .created = SystemClock::Instance().WallSeconds(),
                       .session_len = engine_->options().session_len});
   metrics_.SetSource([this] {
-    return MetricsSnapshot{engine_->stats(), storage_->tiers().stats(),
+    return MetricsSnapshot{engine_->stats(),
+                           storage_->tiers().stats(),
                            storage_->journal() != nullptr ? storage_->journal()->stats() : JournalStats{},
-                           sessions_->stats(), server_->workers()};
+                           sessions_->stats(),
+                           server_->workers(),
+                           ReadProcessFigures(),
+                           health_.NotReadyReason().empty(),
+                           backups_ != nullptr ? backups_->last_made_at() : 0};
   });
   for (const std::string& route : service->router.Describe()) LogDebug("route: {}", route);
   for (const auto& [path, route] : service->sockets) LogDebug("route: socket {}", path);

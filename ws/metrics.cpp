@@ -13,7 +13,7 @@
 #include <sstream>
 #include <utility>
 
-#include "ws/metrics_storage.h"
+#include "ws/metrics_figures.h"
 #include "ws/turn_rate.h"
 
 namespace ringside {
@@ -32,6 +32,11 @@ const Histogram::BucketBoundaries kFirstTokenBuckets = {.001, .005, .01, .02, .0
                                                         .5,   .75,  1,   2.5, 5,   7.5, 10,  20, 40};
 const Histogram::BucketBoundaries kTokenBuckets = {.001, .0025, .005, .01, .025, .05, .075, .1, .15,
                                                    .2,   .3,    .4,   .5,  .75,  1,   2.5,  5};
+// From nothing, in a slot, to a long conversation that is computed anew.
+const Histogram::BucketBoundaries kRestoreBuckets = {.0005, .001, .0025, .005, .01, .025, .05, .1,
+                                                     .25,   .5,   1,     2.5,  5,   10,   30,  60};
+const Histogram::BucketBoundaries kLengthBuckets = {
+    1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000, 200000, 500000, 1000000};
 const Histogram::BucketBoundaries kTurnBuckets = {.05, .1, .3, .5, .8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 60, 120, 240};
 
 Counter& AddCounter(Registry& registry, const std::string& name, const std::string& help) {
@@ -77,25 +82,41 @@ void RaiseTo(Counter& counter, uint64_t total) {
   if (more > 0) counter.Increment(more);
 }
 
-/// A counter that follows a total kept elsewhere.
-class Follower {
- public:
-  explicit Follower(Counter& counter) : counter_(counter) {}
-  void Set(uint64_t total) { RaiseTo(counter_, total); }
+/// Where the cache of a continued conversation may have been.
+constexpr std::array kSources = {CacheSource::kSlot, CacheSource::kHost, CacheSource::kDisk, CacheSource::kRecomputed};
 
- private:
-  Counter& counter_;
-};
+/// How long a turn waited for what had been computed before it.
+double RestoreSeconds(const TurnEnd& end) {
+  switch (end.report.source) {
+    case CacheSource::kHost:
+    case CacheSource::kDisk:
+      return end.report.restore_ms * 1e-3;
+    case CacheSource::kRecomputed:
+      return end.times.prefill_ms * 1e-3;
+    default:
+      return 0;
+  }
+}
 
 }  // namespace
 
 struct Metrics::State {
-  explicit State(const TransportCounters& counters) : transport(counters) {}
+  explicit State(const TransportCounters& counters) : transport(counters) {
+    // All there are, so that a rate has a beginning, and a turn need not look for them.
+    for (const CacheSource source : kSources) {
+      const prometheus::Labels labels = {{"source", CacheSourceName(source)}};
+      by_source.emplace(source, Resume{resumes.Add(labels), restores.Add(labels, kRestoreBuckets)});
+    }
+    for (const FinishReason reason : {FinishReason::kStop, FinishReason::kLength, FinishReason::kSessionFull,
+                                      FinishReason::kCancelled, FinishReason::kError}) {
+      finished.Add({{"finished_reason", FinishName(reason)}});
+    }
+  }
   void ShowTransport();
 
   const TransportCounters& transport;
   Registry registry;
-  std::mutex mutex;  // guards the source and the followers
+  std::mutex mutex;  // guards the source and the figures that follow it
   TurnRate rate;
   std::function<MetricsSnapshot()> source;
 
@@ -107,6 +128,16 @@ struct Metrics::State {
                                  "Time from the start of a turn to its end", kTurnBuckets);
   Histogram& queue = AddHistogram(registry, "ringside_request_queue_time_seconds",
                                   "Time from the start of a turn to its first step", kTurnBuckets);
+  Histogram& prefill = AddHistogram(registry, "ringside_request_prefill_time_seconds",
+                                    "Time from a turn's first step to its first token", kTurnBuckets);
+  Histogram& decode = AddHistogram(registry, "ringside_request_decode_time_seconds",
+                                   "Time from the first token of a turn to its end", kTurnBuckets);
+  Histogram& per_token = AddHistogram(registry, "ringside_request_time_per_output_token_seconds",
+                                      "Mean time between the tokens of a turn's answer", kTokenBuckets);
+  Histogram& prompt_tokens = AddHistogram(registry, "ringside_request_prompt_tokens",
+                                          "Tokens before a turn's answer, computed or found", kLengthBuckets);
+  Histogram& answer_tokens =
+      AddHistogram(registry, "ringside_request_generation_tokens", "Tokens of a turn's answer", kLengthBuckets);
   Family<Counter>& finished =
       BuildCounter().Name("ringside_request_success_total").Help("Turns ended, by reason").Register(registry);
 
@@ -114,31 +145,22 @@ struct Metrics::State {
                                  .Name("ringside_resumes_total")
                                  .Help("Turns that continued a conversation, by where its cache was found")
                                  .Register(registry);
-  StorageMetrics storage{registry};
-
-  Gauge& running = AddGauge(registry, "ringside_num_requests_running", "Turns in the batch");
-  Gauge& waiting = AddGauge(registry, "ringside_num_requests_waiting", "Turns waiting for a slot");
-  Gauge& slots = AddGauge(registry, "ringside_slots", "Slots");
-  Gauge& slots_used = AddGauge(registry, "ringside_slots_used", "Slots that hold a conversation");
-  Gauge& sessions = AddGauge(registry, "ringside_sessions", "Conversations kept");
-  Gauge& worker_calls =
-      AddGauge(registry, "ringside_worker_queue_calls", "Requests and messages that wait for a worker");
-  Gauge& worker_bytes = AddGauge(registry, "ringside_worker_queue_bytes", "Bytes of these");
-  Follower worker_refusals{AddCounter(registry, "ringside_worker_refused_total",
-                                      "Requests and messages refused because too many waited for a worker")};
+  Family<Histogram>& restores =
+      BuildHistogram()
+          .Name("ringside_session_restore_seconds")
+          .Help(
+              "Time for which a turn waited for the cache of the conversation that it continued: none where that was "
+              "in a slot, the copy from host memory or disk, or the prefill that computed it anew")
+          .Register(registry);
+  struct Resume {
+    Counter& count;
+    Histogram& seconds;
+  };
+  std::map<CacheSource, Resume> by_source;  // as kSources has them
+  FollowedFigures figures{registry};
   Gauge& sockets = AddGauge(registry, "ringside_ws_connections", "Open WebSockets");
-
-  Follower prefilled{AddCounter(registry, "ringside_prompt_tokens_prefilled_total", "Input tokens computed")};
-  Follower cached{AddCounter(registry, "ringside_prompt_tokens_cached_total", "Input tokens found in a slot")};
-  Follower prompt{AddCounter(registry, "ringside_prompt_tokens_total", "Input tokens, computed or found")};
-  Follower generated{AddCounter(registry, "ringside_generation_tokens_total", "Tokens generated")};
-  Follower evicted{AddCounter(registry, "ringside_ring_evicted_tokens_total", "Tokens that left a window")};
-  Follower rebuilds{AddCounter(registry, "ringside_cache_rebuilds_total", "Caches computed anew from their tokens")};
-  Follower taken{AddCounter(registry, "ringside_slots_taken_total", "Slots taken from idle conversations")};
-  Follower steps{AddCounter(registry, "ringside_engine_steps_total", "Steps of the engine")};
-
-  Follower slow_readers{
-      AddCounter(registry, "ringside_ws_slow_reader_total", "WebSockets closed because they did not read")};
+  Counter& slow_readers =
+      AddCounter(registry, "ringside_ws_slow_reader_total", "WebSockets closed because they did not read");
   Family<Counter>& closes =
       BuildCounter().Name("ringside_ws_close_total").Help("WebSockets closed, by code").Register(registry);
   Family<Counter>& responses =
@@ -169,11 +191,20 @@ void Metrics::ObserveTurnEnd(const TurnEnd& end, double seconds, int64_t now_ns)
   state_->rate.OnEnd(now_ns);
   state_->turn.Observe(seconds);
   state_->queue.Observe(end.times.queue_ms * 1e-3);
-  // A turn that failed or never got a slot has found nothing.
-  if (end.report.position > 0 && end.report.source != CacheSource::kNew) {
-    state_->resumes.Add({{"source", CacheSourceName(end.report.source)}}).Increment();
-  }
   state_->finished.Add({{"finished_reason", FinishName(end.reason)}}).Increment();
+  if (end.report.position == 0) return;  // it failed or never got a slot: it has found and computed nothing
+  state_->prompt_tokens.Observe(static_cast<double>(end.report.tokens_reused + end.report.tokens_computed));
+  if (const auto resumed = state_->by_source.find(end.report.source); resumed != state_->by_source.end()) {
+    resumed->second.count.Increment();
+    resumed->second.seconds.Observe(RestoreSeconds(end));
+  }
+  if (end.output.empty()) return;
+  state_->prefill.Observe(end.times.prefill_ms * 1e-3);
+  state_->decode.Observe(end.times.decode_ms * 1e-3);
+  state_->answer_tokens.Observe(static_cast<double>(end.output.size()));
+  if (end.output.size() > 1) {
+    state_->per_token.Observe(end.times.decode_ms * 1e-3 / static_cast<double>(end.output.size() - 1));
+  }
 }
 
 int64_t Metrics::RetryAfterMs(int64_t waiting, int64_t now_ns) const {
@@ -183,7 +214,7 @@ int64_t Metrics::RetryAfterMs(int64_t waiting, int64_t now_ns) const {
 void Metrics::State::ShowTransport() {
   const TransportCounters::Totals now = transport.totals();
   sockets.Set(static_cast<double>(now.open_websockets));
-  slow_readers.Set(now.slow_readers);
+  RaiseTo(slow_readers, now.slow_readers);
   std::map<std::string, uint64_t> by_label;
   for (const auto& [code, count] : now.closes_by_code) by_label[CloseLabel(code)] += count;
   for (const auto& [label, count] : by_label) RaiseTo(closes.Add({{"code", label}}), count);
@@ -196,26 +227,7 @@ std::string Metrics::Scrape() {
   {
     std::lock_guard lock(state_->mutex);
     state_->ShowTransport();
-    if (state_->source) {
-      const MetricsSnapshot now = state_->source();
-      state_->running.Set(static_cast<double>(now.engine.turns_running));
-      state_->waiting.Set(static_cast<double>(now.engine.turns_waiting));
-      state_->slots.Set(static_cast<double>(now.engine.slots));
-      state_->slots_used.Set(static_cast<double>(now.engine.slots_used));
-      state_->sessions.Set(static_cast<double>(now.sessions.conversations));
-      state_->worker_calls.Set(static_cast<double>(now.workers.calls));
-      state_->worker_bytes.Set(static_cast<double>(now.workers.bytes));
-      state_->worker_refusals.Set(now.workers.refused);
-      state_->storage.Set(now);
-      state_->prefilled.Set(now.engine.tokens_prefilled);
-      state_->cached.Set(now.engine.tokens_reused);
-      state_->prompt.Set(now.engine.tokens_prefilled + now.engine.tokens_reused);
-      state_->generated.Set(now.engine.tokens_decoded);
-      state_->evicted.Set(now.engine.tokens_evicted);
-      state_->rebuilds.Set(now.engine.rebuilds);
-      state_->taken.Set(now.engine.slots_taken);
-      state_->steps.Set(now.engine.steps);
-    }
+    if (state_->source) state_->figures.Set(state_->source());
   }
   std::ostringstream out;
   prometheus::TextSerializer().Serialize(out, state_->registry.Collect());

@@ -13,6 +13,7 @@
 #include "engine/token_sink.h"
 #include "session/journal/journal.h"
 #include "session/session_info.h"
+#include "ws/config/machine.h"
 #include "ws/transport/transport_counters.h"
 #include "ws/transport/worker_pool.h"
 
@@ -25,6 +26,9 @@ struct MetricsSnapshot {
   JournalStats journal;
   SessionTableStats sessions;
   WorkerPoolStats workers;
+  ProcessFigures process;
+  bool ready = false;         // turns are answered
+  double last_backup_at = 0;  // seconds since 1970; 0 = there is no backup
 };
 
 class Metrics {
@@ -40,7 +44,7 @@ class Metrics {
   /// Replaces the source of the figures that are read at a scrape; none = they stay as they were.
   void SetSource(std::function<MetricsSnapshot()> source);
 
-  // Turns, called on the engine thread.
+  // Turns, called on the engine thread. Of a histogram's own mutex only a scrape holds it, while it copies it.
   void ObserveTimeToFirstToken(double seconds);
   void ObserveInterTokenLatency(double seconds);
   void ObserveTurnEnd(const TurnEnd& end, double seconds, int64_t now_ns);

@@ -73,6 +73,7 @@ def test_a_backup_under_load_restores_what_was_acknowledged(start, store, tmp_pa
         flags = ["--encryption-key-file", key]
     server = start("--store-path", store, "--backup-path", tmp_path / "backups", *flags)
     made = asyncio.run(asyncio.wait_for(under_load(server, 3), PATIENCE_S))
+    assert server.metrics()["ringside_backup_last_success_timestamp_seconds"] > 0
     export_key = (store / "export.key").read_bytes()
     server.kill()
     shutil.rmtree(store)  # what a backup shares with the store stays
@@ -118,3 +119,16 @@ def test_without_a_folder_no_backup_is_made(start, store, tmp_path):
     for flags in (["--backup-path", tmp_path / "b"], ["--store-path", store, "--backup-path", tmp_path / "server.log"]):
         server = start(*flags, ready=False)
         assert server.wait() == 78 and "--backup-path" in server.tail()
+
+
+def test_the_newest_backup_is_known_after_a_restart(start, store, tmp_path):
+    flags = ["--store-path", store, "--backup-path", tmp_path / "backups"]
+    server = start(*flags)
+    name = "ringside_backup_last_success_timestamp_seconds"
+    assert server.metrics()[name] == 0
+    assert backup(server).returncode == 0
+    made_at = server.metrics()[name]
+    server.stop()
+    server = start(*flags)
+    assert abs(server.metrics()[name] - made_at) < 60
+    server.stop()

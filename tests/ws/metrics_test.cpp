@@ -101,6 +101,60 @@ TEST(MetricsTest, CountsResumesBySource) {
   EXPECT_EQ(Sample(metrics, "ringside_resumes_total{source=\"new\"}"), "");
 }
 
+TEST(MetricsTest, TellsForHowLongEachSourceKeptATurnWaiting) {
+  TransportCounters transport;
+  Metrics metrics{transport};
+  ManualClock clock;
+  const auto next = std::make_shared<RecordingSink>();
+  for (const CacheSource source :
+       {CacheSource::kNew, CacheSource::kSlot, CacheSource::kHost, CacheSource::kDisk, CacheSource::kRecomputed}) {
+    TurnEnd end;
+    end.report = {.source = source, .tokens_reused = 90, .tokens_computed = 10, .restore_ms = 30, .position = 9};
+    end.times = {.queue_ms = 1000, .prefill_ms = 200, .decode_ms = 80};
+    end.output = {1, 2, 3};
+    MakeMeasuringSink(next, metrics, clock)->OnEnd(end);
+  }
+  const std::pair<const char*, double> sums[] = {{"slot", 0}, {"host", .03}, {"disk", .03}, {"recomputed", .2}};
+  for (const auto& [source, seconds] : sums) {
+    const std::string labels = std::string("{source=\"") + source + "\"}";
+    EXPECT_EQ(Sample(metrics, "ringside_session_restore_seconds_count" + labels), "1") << source;
+    EXPECT_EQ(std::stod(Sample(metrics, "ringside_session_restore_seconds_sum" + labels)), seconds) << source;
+  }
+  EXPECT_EQ(Sample(metrics, "ringside_session_restore_seconds_count{source=\"new\"}"), "");
+  EXPECT_EQ(Sample(metrics, "ringside_request_prompt_tokens_sum"), "500");
+  EXPECT_EQ(Sample(metrics, "ringside_request_generation_tokens_sum"), "15");
+  EXPECT_DOUBLE_EQ(std::stod(Sample(metrics, "ringside_request_prefill_time_seconds_sum")), 1);
+  EXPECT_DOUBLE_EQ(std::stod(Sample(metrics, "ringside_request_decode_time_seconds_sum")), .4);
+  EXPECT_DOUBLE_EQ(std::stod(Sample(metrics, "ringside_request_time_per_output_token_seconds_sum")), .2);
+}
+
+TEST(MetricsTest, EverySeriesOfATurnIsThereFromTheStart) {
+  TransportCounters transport;
+  Metrics metrics{transport};
+  EXPECT_EQ(Sample(metrics, "ringside_session_restore_seconds_count{source=\"disk\"}"), "0");
+  EXPECT_EQ(Sample(metrics, "ringside_resumes_total{source=\"recomputed\"}"), "0");
+  EXPECT_EQ(Sample(metrics, "ringside_request_success_total{finished_reason=\"error\"}"), "0");
+}
+
+TEST(MetricsTest, TellsOfItsOwnProcess) {
+  TransportCounters transport;
+  Metrics metrics{transport};
+  metrics.SetSource([] {
+    MetricsSnapshot now;
+    now.process = ReadProcessFigures();
+    now.ready = true;
+    return now;
+  });
+  EXPECT_EQ(Sample(metrics, "ringside_ready"), "1");
+  EXPECT_GT(std::stod(Sample(metrics, "process_resident_memory_bytes")), 1 << 20);
+  EXPECT_GE(std::stod(Sample(metrics, "process_open_fds")), 3);
+  EXPECT_GE(std::stod(Sample(metrics, "process_max_fds")), std::stod(Sample(metrics, "process_open_fds")));
+  EXPECT_GT(std::stod(Sample(metrics, "process_cpu_seconds_total")), 0);
+  const double started = std::stod(Sample(metrics, "process_start_time_seconds"));
+  EXPECT_LE(started, SystemClock::Instance().WallSeconds() + 1);
+  EXPECT_GT(started, SystemClock::Instance().WallSeconds() - 86400);
+}
+
 TEST(MetricsTest, FollowsTiersJournalAndSessions) {
   TransportCounters transport;
   Metrics metrics{transport};

@@ -1,6 +1,7 @@
 #include "ws/config/machine.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <sstream>
 
 namespace ringside {
 namespace {
@@ -40,6 +42,36 @@ int64_t GroupMemoryBytes() {
 
 int64_t MachineMemoryBytes() {
   return std::min(int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE), GroupMemoryBytes());
+}
+
+ProcessFigures ReadProcessFigures() {
+  ProcessFigures figures;
+  int64_t pages = 0;
+  if (std::ifstream("/proc/self/statm") >> pages >> pages) figures.resident_bytes = pages * sysconf(_SC_PAGESIZE);
+  std::error_code error;
+  for (const auto& file : std::filesystem::directory_iterator("/proc/self/fd", error)) {
+    figures.open_files += file.path().empty() ? 0 : 1;
+  }
+  rlimit most{};
+  if (getrlimit(RLIMIT_NOFILE, &most) == 0) figures.max_files = static_cast<int64_t>(most.rlim_cur);
+  // What stands behind the name, which may hold anything, in brackets; see proc(5).
+  std::stringstream all;
+  all << std::ifstream("/proc/self/stat").rdbuf();
+  const std::string text = all.str();
+  std::istringstream fields(text.substr(std::min(text.rfind(')'), text.size() - 1) + 1));
+  constexpr int kFirst = 3, kUserTime = 14, kSystemTime = 15, kStartTime = 22;
+  const auto ticks = static_cast<double>(sysconf(_SC_CLK_TCK));
+  double since_boot = 0;
+  std::string field;
+  for (int number = kFirst; number <= kStartTime && fields >> field; ++number) {
+    if (number == kUserTime || number == kSystemTime) figures.cpu_seconds += std::stod(field) / ticks;
+    if (number == kStartTime) since_boot = std::stod(field) / ticks;
+  }
+  std::ifstream boot("/proc/stat");
+  for (std::string line; std::getline(boot, line);) {
+    if (line.starts_with("btime ")) figures.started_at = std::stod(line.substr(6)) + since_boot;
+  }
+  return figures;
 }
 
 Status PrepareStoreFolder(const std::string& path) {

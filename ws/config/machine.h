@@ -12,6 +12,14 @@ namespace ringside {
 /// Memory that this process may use, in bytes: the machine's, or the limit of its control group if that is less.
 int64_t MachineMemoryBytes();
 
+/// What the system tells of this process; 0 where it does not.
+struct ProcessFigures {
+  int64_t resident_bytes = 0;
+  double cpu_seconds = 0, started_at = 0;  // started_at: seconds since 1970
+  int64_t open_files = 0, max_files = 0;   // descriptors
+};
+ProcessFigures ReadProcessFigures();
+
 /// Makes the folder with its parents if it is not there. kInvalidArgument if none can be at this path or it is not this
 /// user's to write; a disk that fails is left to whoever opens the store.
 Status PrepareStoreFolder(const std::string& path);

@@ -1,5 +1,5 @@
-// The figures of what is kept: cache tiers, journal, sessions. Read from a MetricsSnapshot at each scrape. Owned by
-// Metrics, used under its mutex.
+// Figures that others keep: engine, cache tiers, journal, sessions, workers, process. Read from a MetricsSnapshot at
+// each scrape. Owned by Metrics, used under its mutex.
 #pragma once
 
 #include <memory>
@@ -12,11 +12,11 @@ class Registry;
 
 namespace ringside {
 
-class StorageMetrics {
+class FollowedFigures {
  public:
   /// `registry` outlives it.
-  explicit StorageMetrics(prometheus::Registry& registry);
-  ~StorageMetrics();
+  explicit FollowedFigures(prometheus::Registry& registry);
+  ~FollowedFigures();
   void Set(const MetricsSnapshot& now);
 
  private:

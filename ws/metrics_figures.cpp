@@ -1,4 +1,4 @@
-#include "ws/metrics_storage.h"
+#include "ws/metrics_figures.h"
 
 #include <prometheus/counter.h>
 #include <prometheus/gauge.h>
@@ -25,6 +25,40 @@ double Plain(Number value) {
 using Now = const MetricsSnapshot&;
 
 constexpr Row kGauges[] = {
+    {.name = "ringside_ready",
+     .help = "1 while turns are answered: what /readyz tells",
+     .read = [](Now now) { return now.ready ? 1.0 : 0.0; }},
+    {.name = "ringside_num_requests_running",
+     .help = "Turns in the batch",
+     .read = [](Now now) { return Plain(now.engine.turns_running); }},
+    {.name = "ringside_num_requests_waiting",
+     .help = "Turns waiting for a slot",
+     .read = [](Now now) { return Plain(now.engine.turns_waiting); }},
+    {.name = "ringside_slots", .help = "Slots", .read = [](Now now) { return Plain(now.engine.slots); }},
+    {.name = "ringside_slots_used",
+     .help = "Slots that hold a conversation",
+     .read = [](Now now) { return Plain(now.engine.slots_used); }},
+    {.name = "ringside_sessions",
+     .help = "Conversations kept",
+     .read = [](Now now) { return Plain(now.sessions.conversations); }},
+    {.name = "ringside_worker_queue_calls",
+     .help = "Requests and messages that wait for a worker",
+     .read = [](Now now) { return Plain(now.workers.calls); }},
+    {.name = "ringside_worker_queue_bytes",
+     .help = "Bytes of these",
+     .read = [](Now now) { return Plain(now.workers.bytes); }},
+    {.name = "process_resident_memory_bytes",
+     .help = "Memory of this process that is not swapped out",
+     .read = [](Now now) { return Plain(now.process.resident_bytes); }},
+    {.name = "process_open_fds",
+     .help = "Open file descriptors",
+     .read = [](Now now) { return Plain(now.process.open_files); }},
+    {.name = "process_max_fds",
+     .help = "Most file descriptors that may be open",
+     .read = [](Now now) { return Plain(now.process.max_files); }},
+    {.name = "process_start_time_seconds",
+     .help = "Start of this process, in seconds since 1970",
+     .read = [](Now now) { return now.process.started_at; }},
     {.name = "ringside_cache_bytes",
      .help = "Stored caches",
      .label = "tier",
@@ -78,6 +112,12 @@ constexpr Row kGauges[] = {
     {.name = "ringside_journal_queue_entries",
      .help = "Changes that wait for the next commit",
      .read = [](Now now) { return Plain(now.journal.queued); }},
+    {.name = "ringside_journal_free_bytes",
+     .help = "Free space of the disk that is written to, as of the last look",
+     .read = [](Now now) { return Plain(now.journal.free_bytes); }},
+    {.name = "ringside_backup_last_success_timestamp_seconds",
+     .help = "When the newest backup was made, in seconds since 1970; 0 = there is none",
+     .read = [](Now now) { return now.last_backup_at; }},
     {.name = "ringside_journal_sync_seconds_max",
      .help = "Longest sync so far",
      .read = [](Now now) { return now.journal.sync_ms_max * 1e-3; }},
@@ -90,6 +130,36 @@ constexpr char kInsteadHelp[] = "Stored caches that were not used and computed a
 constexpr char kGoneHelp[] = "Stored caches given up, by reason";
 
 constexpr Row kCounters[] = {
+    {.name = "ringside_worker_refused_total",
+     .help = "Requests and messages refused because too many waited for a worker",
+     .read = [](Now now) { return Plain(now.workers.refused); }},
+    {.name = "ringside_prompt_tokens_prefilled_total",
+     .help = "Input tokens computed",
+     .read = [](Now now) { return Plain(now.engine.tokens_prefilled); }},
+    {.name = "ringside_prompt_tokens_cached_total",
+     .help = "Input tokens found in a slot",
+     .read = [](Now now) { return Plain(now.engine.tokens_reused); }},
+    {.name = "ringside_prompt_tokens_total",
+     .help = "Input tokens, computed or found",
+     .read = [](Now now) { return Plain(now.engine.tokens_prefilled + now.engine.tokens_reused); }},
+    {.name = "ringside_generation_tokens_total",
+     .help = "Tokens generated",
+     .read = [](Now now) { return Plain(now.engine.tokens_decoded); }},
+    {.name = "ringside_ring_evicted_tokens_total",
+     .help = "Tokens that left a window",
+     .read = [](Now now) { return Plain(now.engine.tokens_evicted); }},
+    {.name = "ringside_cache_rebuilds_total",
+     .help = "Caches computed anew from their tokens",
+     .read = [](Now now) { return Plain(now.engine.rebuilds); }},
+    {.name = "ringside_slots_taken_total",
+     .help = "Slots taken from idle conversations",
+     .read = [](Now now) { return Plain(now.engine.slots_taken); }},
+    {.name = "ringside_engine_steps_total",
+     .help = "Steps of the engine",
+     .read = [](Now now) { return Plain(now.engine.steps); }},
+    {.name = "process_cpu_seconds_total",
+     .help = "Processor time of this process",
+     .read = [](Now now) { return now.process.cpu_seconds; }},
     {.name = "ringside_cache_spills_total",
      .help = kSpillsHelp,
      .label = "to",
@@ -200,7 +270,7 @@ prometheus::Labels LabelsOf(const Row& row) {
 
 }  // namespace
 
-struct StorageMetrics::Series {
+struct FollowedFigures::Series {
   std::vector<std::pair<const Row*, prometheus::Gauge*>> gauges;
   struct Followed {
     const Row* row;
@@ -210,7 +280,7 @@ struct StorageMetrics::Series {
   std::vector<Followed> counters;
 };
 
-StorageMetrics::StorageMetrics(prometheus::Registry& registry) : series_(std::make_unique<Series>()) {
+FollowedFigures::FollowedFigures(prometheus::Registry& registry) : series_(std::make_unique<Series>()) {
   // Registering a family twice gives the same one.
   for (const Row& row : kGauges) {
     series_->gauges.emplace_back(
@@ -222,9 +292,9 @@ StorageMetrics::StorageMetrics(prometheus::Registry& registry) : series_(std::ma
   }
 }
 
-StorageMetrics::~StorageMetrics() = default;
+FollowedFigures::~FollowedFigures() = default;
 
-void StorageMetrics::Set(const MetricsSnapshot& now) {
+void FollowedFigures::Set(const MetricsSnapshot& now) {
   for (const auto& [row, gauge] : series_->gauges) gauge->Set(row->read(now));
   for (Series::Followed& followed : series_->counters) {
     const double total = followed.row->read(now);
