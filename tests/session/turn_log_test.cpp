@@ -1,0 +1,76 @@
+// What the log has of a turn, however it ends: one line with its facts and its trace, and nothing of what was said.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "tests/session/recording_sink.h"
+#include "tests/session/scripted_engine.h"
+
+namespace ringside {
+namespace {
+
+class TurnLogTest : public ::testing::Test, protected TableFixture {
+ protected:
+  /// The lines of turns that `act` logs.
+  template <class Act>
+  std::vector<nlohmann::json> Turns(Act act) {
+    ConfigureLog(LogLevel::kDebug, LogFormat::kJson);
+    testing::internal::CaptureStderr();
+    act();
+    std::istringstream log(testing::internal::GetCapturedStderr());
+    ConfigureLog(LogLevel::kInfo, LogFormat::kText);
+    EXPECT_EQ(log.str().find("Albatross"), std::string::npos) << log.str();
+    std::vector<nlohmann::json> turns;
+    for (std::string line; std::getline(log, line);) {
+      nlohmann::json parsed = nlohmann::json::parse(line);
+      if (parsed.value("event", "") == "turn") turns.push_back(std::move(parsed));
+    }
+    return turns;
+  }
+  std::string Start() {
+    TurnSpec spec;
+    spec.input = {{ChatRole::kUser, "Albatross asks."}};
+    return table.StartTurn(me, std::move(spec), sink).value().response_id;
+  }
+
+  const Caller me{"somebody", 7, {"4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7", true}};
+  std::shared_ptr<RecordingSink> sink = std::make_shared<RecordingSink>(7);
+};
+
+TEST_F(TurnLogTest, AnAnswerIsOneLineOfFacts) {
+  std::string id;
+  const auto turns = Turns([&] {
+    id = Start();
+    engine.AnswerLast("Albatross says.");
+  });
+  ASSERT_EQ(turns.size(), 1u);
+  EXPECT_EQ(turns[0].value("response_id", ""), id);
+  EXPECT_EQ(turns[0].value("owner", ""), "somebody");
+  EXPECT_EQ(turns[0].value("end", ""), "completed");
+  EXPECT_GT(turns[0].value("tokens_in", 0), 15);
+  EXPECT_EQ(turns[0].value("trace_id", ""), me.trace.trace_id);
+  EXPECT_EQ(turns[0].value("span_id", ""), me.trace.span_id);
+}
+
+TEST_F(TurnLogTest, SoIsOneThatFailsOrIsCancelled) {
+  const auto turns = Turns([&] {
+    Start();
+    engine.Start(0);
+    engine.Say(0, "Albatross");
+    engine.End(0, FinishReason::kError, IoError("the device failed"));
+    Start();
+    engine.Start(1);
+    engine.End(1, FinishReason::kCancelled);
+  });
+  ASSERT_EQ(turns.size(), 2u);
+  EXPECT_EQ(turns[0].value("end", ""), "failed");
+  EXPECT_EQ(turns[1].value("end", ""), "cancelled");
+  for (const nlohmann::json& turn : turns) EXPECT_EQ(turn.value("trace_id", ""), me.trace.trace_id);
+}
+
+}  // namespace
+}  // namespace ringside
