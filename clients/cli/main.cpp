@@ -13,6 +13,7 @@
 #include "clients/chat/one_shot.h"
 #include "clients/chat/repl.h"
 #include "clients/cli/backup.h"
+#include "clients/cli/health.h"
 #include "clients/cli/options.h"
 #include "clients/cli/own_server.h"
 #include "clients/cli/sessions.h"
@@ -36,6 +37,13 @@ int Run(const Options& options) {
   ChatOptions chat = options.chat;
   if (chat.command.empty()) chat.command = "ringside run " + options.run.model;
   return Chat({.url = (*server)->url(), .api_key = options.server.api_key}, chat);
+}
+
+int Health(const ServerUrl& url) {
+  const Outcome<Done> ready = AskWhetherReady(url);
+  if (!ready) std::fprintf(stderr, "ringside: %s\n", ready.failure().message.c_str());
+  if (ready) std::printf("%s is ready.\n", url.Authority().c_str());
+  return ready ? 0 : 1;
 }
 
 /// `ringside keys` is `ringside-server keys`: what is in a keys file is the server's business. Returns if it cannot
@@ -62,6 +70,8 @@ int Main(int argc, char** argv) {
       return LookAfterSessions(options);
     case Options::Verb::kBackup:
       return MakeBackup(options.server);
+    case Options::Verb::kHealth:
+      return Health(options.server.url);
     case Options::Verb::kBenchAppend:
       return BenchAppend(options.server, options.append);
     case Options::Verb::kBenchLoad:

@@ -5,6 +5,8 @@
 #include <map>
 #include <sstream>
 
+#include "clients/cli/describe.h"
+
 namespace ringside::client {
 namespace {
 
@@ -24,7 +26,8 @@ void AddServer(CLI::App& app, Options& options) {
                  std::string("The server, such as ") + kDefaultUrl + " (or RINGSIDE_URL)");
   app.add_option("--api-key", options.server.api_key, "The server's key (or RINGSIDE_API_KEY)");
   app.add_option("--cacert", options.server.ca_file,
-                 "Trust certificates of the authorities in this file (or RINGSIDE_CACERT)");
+                 "Trust certificates of the authorities in this file (or RINGSIDE_CACERT)")
+      ->type_name("PATH");
   app.add_flag("--insecure", options.server.insecure,
                "Take any certificate: who is in between can read and change all");
 }
@@ -66,9 +69,10 @@ CLI::App* AddChat(CLI::App& app, Options& options, Raw& raw) {
 
 CLI::App* AddRun(CLI::App& app, Options& options, Raw& raw) {
   CLI::App* run = app.add_subcommand("run", "Start a server of one's own with a model, chat with it, end it");
-  run->add_option("model", options.run.model, "GGUF file or Hugging Face folder")->required();
+  run->add_option("model", options.run.model, "GGUF file or Hugging Face folder")->type_name("PATH")->required();
   run->add_option("--store-path", options.run.store_path,
-                  "Folder that keeps the conversations [ringside/run in the user's data folder]");
+                  "Folder that keeps the conversations [ringside/run in the user's data folder]")
+      ->type_name("PATH");
   AddChatOptions(run, options, raw);
   run->footer("The server's own settings come from the environment: RINGSIDE_DEVICE=cuda, RINGSIDE_MEMORY_LEN=4096.");
   return run;
@@ -112,9 +116,11 @@ CLI::App* AddSessions(CLI::App& app, Options& options, Raw& raw) {
   add_json(show);
   CLI::App* exporting = add("export", "Write a conversation to a file, exactly as the server has it");
   exporting->add_option("id", raw.exported, "The conversation")->required();
-  exporting->add_option("file", options.sessions.path, "A new file; - is standard output [ID.ringside]");
+  exporting->add_option("file", options.sessions.path, "A new file; - is standard output [ID.ringside]")
+      ->type_name("PATH");
   add("import", "Make a new conversation of an exported one")
       ->add_option("file", options.sessions.path, "The file; - is standard input")
+      ->type_name("PATH")
       ->required();
   add_ids(add("delete", "Delete conversations for good"), "Conversations, as for show")->required();
   add_ids(add("verify", "Let the server check what it has stored; ends with 74 if something is damaged"),
@@ -139,7 +145,7 @@ CLI::App* AddBench(CLI::App& app, Options& options, Raw& raw) {
   append->add_option("--history-tokens", options.append.history_tokens, "Tokens before the turn")
       ->check(CLI::Range(64, 1 << 20));
   append->add_option("--turn-tokens", options.append.turn_tokens, "Tokens of the turn")->check(CLI::Range(8, 1 << 16));
-  append->add_option("--json", options.append.json_path, "Also write the figures to this file");
+  append->add_option("--json", options.append.json_path, "Also write the figures to this file")->type_name("PATH");
   CLI::App* load = bench->add_subcommand(
       "load", "Many conversations at once, with pauses for thought, at a ringside-server or another server");
   AddServer(*load, options);
@@ -154,7 +160,8 @@ CLI::App* AddBench(CLI::App& app, Options& options, Raw& raw) {
   load->add_option("--warm-up", options.load.warm_up, "Conversations that are held before and not counted")
       ->check(CLI::Range(0, 100000));
   load->add_option("--dataset", options.load.dataset_path,
-                   "JSON file of recorded conversations (ShareGPT's shape), whose users' messages are said");
+                   "JSON file of recorded conversations (ShareGPT's shape), whose users' messages are said")
+      ->type_name("PATH");
   load->add_flag("--ignore-eos", options.load.ignore_eos, "Answers of exactly --max-tokens, where the server can");
   load->add_option("--timeout", options.load.timeout_s, "Longest turn, seconds")->check(CLI::Range(0.001, 86400.0));
   load->add_option("--turns", options.load.turns, "Turns of each conversation")->check(CLI::Range(1, 10000));
@@ -163,8 +170,10 @@ CLI::App* AddBench(CLI::App& app, Options& options, Raw& raw) {
   load->add_option("--prompt-words", options.load.prompt_words, "Median words of a turn")->check(CLI::Range(1, 10000));
   load->add_option("--max-tokens", options.load.max_tokens, "Longest answer")->check(CLI::Range(1, 100000));
   load->add_option("--seed", options.load.seed, "Of lengths, words and pauses");
-  load->add_option("--json", options.load.json_path, "Also write the figures, turn by turn, to this file");
-  load->add_option("--svg", options.load.svg_path, "Also draw them: percentiles over time, to this file");
+  load->add_option("--json", options.load.json_path, "Also write the figures, turn by turn, to this file")
+      ->type_name("PATH");
+  load->add_option("--svg", options.load.svg_path, "Also draw them: percentiles over time, to this file")
+      ->type_name("PATH");
   return bench;
 }
 
@@ -229,7 +238,13 @@ Options ParseOptions(int argc, const char* const* argv) {
   CLI::App* backup = AddBackup(app, options);
   CLI::App* bench = AddBench(app, options, raw);
   CLI::App* run = AddRun(app, options, raw);
+  CLI::App* health = app.add_subcommand("health", "Whether the server is ready: ends with 0 if it is, with 1 if not");
+  AddServer(*health, options);
   app.add_subcommand("keys", "Make, list, revoke and rotate the keys in a server's keys file");
+  if (argc == 2 && std::string_view(argv[1]) == "--describe") {
+    options.to_stdout = DescribeCommandLine(app);
+    return options;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -242,6 +257,7 @@ Options ParseOptions(int argc, const char* const* argv) {
   }
   if (chat->parsed()) options.verb = Options::Verb::kChat;
   if (backup->parsed()) options.verb = Options::Verb::kBackup;
+  if (health->parsed()) options.verb = Options::Verb::kHealth;
   if (run->parsed()) options.verb = Options::Verb::kRun;
   if (sessions->parsed()) {
     options.verb = Options::Verb::kSessions;

@@ -25,7 +25,7 @@ struct RunOptions {
 };
 
 struct Options {
-  enum class Verb { kNone, kChat, kRun, kSessions, kBackup, kBenchAppend, kBenchLoad };
+  enum class Verb { kNone, kChat, kRun, kSessions, kBackup, kHealth, kBenchAppend, kBenchLoad };
   Verb verb = Verb::kNone;
   ServerAccess server;
   ChatOptions chat;

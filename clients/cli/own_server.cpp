@@ -18,8 +18,8 @@
 #include <thread>
 #include <vector>
 
+#include "clients/cli/health.h"
 #include "clients/terminal/history.h"
-#include "clients/wire/http_client.h"
 
 namespace ringside::client {
 namespace {
@@ -102,9 +102,7 @@ bool OwnServer::IsReady() {
   if (at == std::string::npos) return false;
   const char* begin = log.data() + at + kAddress.size();
   if (std::from_chars(begin, log.data() + log.size(), url_.port).ec != std::errc()) return false;
-  ServerUrl root = url_;
-  root.base_path = "";
-  return HttpClient(root, "").Request("GET", "/readyz").ok();
+  return AskWhetherReady(url_).ok();
 }
 
 Outcome<Done> OwnServer::WaitUntilReady() {

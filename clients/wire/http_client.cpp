@@ -75,6 +75,10 @@ Failure RefusedBy(int status, const std::string& body) {
     if (error.contains("message") && error["message"].is_string()) failure.message = error["message"];
     if (error.contains("code") && error["code"].is_string()) failure.code = error["code"];
   }
+  // What /readyz says.
+  if (json.is_object() && json.contains("reason") && json["reason"].is_string()) {
+    failure.message = "The server is not ready: " + json["reason"].get<std::string>() + ".";
+  }
   if (status == 401) failure.message += " Give the server's key with --api-key or RINGSIDE_API_KEY.";
   return failure;
 }

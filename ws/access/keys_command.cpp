@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 
@@ -14,6 +15,7 @@
 namespace ringside {
 namespace {
 
+constexpr const char* kSummary = "The keys of a server: who may use it, for what and how much";
 constexpr int kFailed = 1, kBadCommand = 2;
 constexpr int64_t kMost_s = int64_t{100} * 365 * 86400;
 
@@ -192,11 +194,43 @@ std::vector<std::pair<CLI::App*, Verb>> AddVerbs(CLI::App& app, Arguments& given
   return verbs;
 }
 
+nlohmann::json Describe(const CLI::App& app) {
+  using nlohmann::json;
+  json options = json::array(), arguments = json::array(), commands = json::array();
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_positional()) {
+      arguments.push_back({{"name", option->get_single_name()},
+                           {"value", option->get_type_name()},
+                           {"help", option->get_description()},
+                           {"required", option->get_required()},
+                           {"many", option->get_items_expected_max() > 1}});
+      continue;
+    }
+    json flags = json::array();
+    for (const std::string& name : option->get_snames()) flags.push_back("-" + name);
+    for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
+    const std::string value = option->get_type_size_max() == 0 ? "" : option->get_type_name();
+    options.push_back({{"flags", flags}, {"value", value}, {"help", option->get_description()}, {"group", ""}});
+  }
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    commands.push_back(Describe(*command));
+  }
+  return {{"name", app.get_name()}, {"summary", app.get_description()}, {"footer", app.get_footer()},
+          {"options", options},     {"arguments", arguments},           {"commands", commands}};
+}
+
 }  // namespace
+
+std::string DescribeKeysCommand() {
+  CLI::App app(kSummary, "keys");
+  Arguments given;
+  AddVerbs(app, given);
+  return Describe(app).dump();
+}
 
 CommandOutcome RunKeysCommand(const std::vector<std::string>& args,
                               const std::map<std::string, std::string>& environment, const Clock& clock) {
-  CLI::App app("The keys of a server: who may use it, for what and how much", "ringside keys");
+  CLI::App app(kSummary, "ringside keys");
   app.require_subcommand(1);
   Arguments given;
   const auto verbs = AddVerbs(app, given);

@@ -23,4 +23,7 @@ CommandOutcome RunKeysCommand(const std::vector<std::string>& args,
                               const std::map<std::string, std::string>& environment,
                               const Clock& clock = SystemClock::Instance());
 
+/// The command with its verbs, as JSON of the shape that DescribeCommandLine (ws/config/config_help.h) has.
+std::string DescribeKeysCommand();
+
 }  // namespace ringside

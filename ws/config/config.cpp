@@ -63,6 +63,10 @@ Result<CommandLine> ReadCommandLine(const std::vector<std::string>& args) {
   }
 
   CommandLine out;
+  if (args == std::vector<std::string>{"--describe"}) {
+    out.print = DescribeCommandLine();
+    return out;
+  }
   try {
     app.parse(std::vector<std::string>(args.rbegin(), args.rend()));
   } catch (const CLI::CallForVersion& version) {

@@ -89,7 +89,7 @@ struct ServerConfig {
 
 struct ParsedConfig {
   ServerConfig config;
-  std::string print;  // not empty: print this and exit 0 (--help, --version)
+  std::string print;  // not empty: print this and exit 0 (--help, --version, --describe)
 };
 
 /// `args` without the program's name; `environment` name to value, as of the process. kInvalidArgument with a sentence

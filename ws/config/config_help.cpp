@@ -1,8 +1,13 @@
 #include "ws/config/config_help.h"
 
-#include <algorithm>
-#include <string_view>
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <vector>
+
+#include "ws/access/keys_command.h"
 #include "ws/config/config_options.h"
 
 namespace ringside {
@@ -25,29 +30,51 @@ constexpr Group kGroups[] = {
     {"log-level", "Log"},
 };
 
-constexpr std::string_view kHead = R"(Ringside: a chat server that remembers
+constexpr std::string_view kSummary = "a chat server that remembers";
+constexpr std::string_view kUsage = "--model PATH [OPTIONS]";
 
-Usage: ringside-server --model PATH [OPTIONS]
+struct Example {
+  std::string_view command, what;
+};
+constexpr Example kExamples[] = {
+    {"ringside-server -m SmolLM2-135M-Instruct.Q4_1.gguf",
+     "for this machine, at http://127.0.0.1:8080; conversations end with the server"},
+    {"ringside-server -m ~/models/Qwen2.5-7B-Instruct --device cuda --store-path /var/lib/ringside",
+     "a folder from Hugging Face on a GPU; conversations outlive the server"},
+    {"ringside-server --config /etc/ringside.yaml --host 0.0.0.0 --api-key-file /etc/ringside.keys",
+     "for others, behind keys; the settings are in a file"},
+};
 
-Examples:
-  ringside-server -m SmolLM2-135M-Instruct.Q4_1.gguf
-      for this machine, at http://127.0.0.1:8080; conversations end with the server
-  ringside-server -m ~/models/Qwen2.5-7B-Instruct --device cuda --store-path /var/lib/ringside
-      a folder from Hugging Face on a GPU; conversations outlive the server
-  ringside-server --config /etc/ringside.yaml --host 0.0.0.0 --api-key-file /etc/ringside.keys
-      for others, behind keys; the settings are in a file
-
-Defaults stand in [brackets].
-)";
-
-constexpr std::string_view kFoot = R"(
+constexpr std::string_view kSources = R"(
 Every setting can also come from the environment (RINGSIDE_MEMORY_LEN for --memory-len; lists with commas) and from a
 YAML file (--config; keys are the long flags: `memory-len: 1024`). The command line counts before the environment, the
 environment before the file.
-
-Exit codes: 0 stopped in order, 1 could not start or the engine failed, 73 the store folder is in use, 74 what is stored
-is damaged, 75 the disk failed, 76 the GPU failed, 78 bad configuration, or the store is of another version.
 )";
+
+struct ExitCode {
+  int code;
+  std::string_view meaning;
+};
+constexpr ExitCode kExitCodes[] = {
+    {0, "stopped in order"},
+    {1, "could not start or the engine failed"},
+    {73, "the store folder is in use"},
+    {74, "what is stored is damaged"},
+    {75, "the disk failed"},
+    {76, "the GPU failed"},
+    {78, "bad configuration, or the store is of another version"},
+};
+
+/// Options that are not in the table of settings, since no other source can give them.
+struct MoreOption {
+  std::vector<std::string_view> flags;
+  std::string_view placeholder, help;
+};
+const MoreOption kMoreOptions[] = {
+    {{"--config"}, "PATH", "YAML file with settings"},
+    {{"-h", "--help"}, "", "this text"},
+    {{"--version"}, "", "the version"},
+};
 
 /// "  -m, --model PATH" and its help, broken at words behind it.
 std::string Entry(const std::string& flags, std::string_view help) {
@@ -75,35 +102,67 @@ std::string Entry(const std::string& flags, std::string_view help) {
   return text + '\n';
 }
 
-std::string Flags(const ConfigOption& option) {
-  std::string flags;
-  const auto add = [&](const std::string& name) {
-    flags += (flags.empty() ? "" : ", ") + std::string(name.size() == 1 ? "-" : "--") + name;
-  };
-  // Short flags stand first, as people read them.
-  const std::vector<std::string> all = option.Spellings();
-  for (const std::string& name : all) {
-    if (name.size() == 1) add(name);
+/// As on the command line; short flags stand first, as people read them.
+std::vector<std::string> Flags(const ConfigOption& option) {
+  std::vector<std::string> flags;
+  for (const std::string& name : option.Spellings()) {
+    name.size() == 1 ? void(flags.insert(flags.begin(), "-" + name)) : flags.push_back("--" + name);
   }
-  for (const std::string& name : all) {
-    if (name.size() > 1) add(name);
-  }
-  return flags + (option.placeholder.empty() ? "" : " " + option.placeholder);
+  return flags;
+}
+
+template <class Flags>
+std::string FlagsAndValue(const Flags& flags, std::string_view placeholder) {
+  std::string text;
+  for (const auto& flag : flags) text += (text.empty() ? "" : ", ") + std::string(flag);
+  return text + (placeholder.empty() ? "" : " ") + std::string(placeholder);
+}
+
+/// "" where the option goes on with the group of the one before it.
+std::string_view HeadingAt(const ConfigOption& option) {
+  const auto group = std::find_if(std::begin(kGroups), std::end(kGroups),
+                                  [&](const Group& known) { return known.first == option.name; });
+  return group == std::end(kGroups) ? "" : group->heading;
 }
 
 }  // namespace
 
 std::string HelpText() {
-  std::string text(kHead);
+  std::string text = fmt::format("Ringside: {}\n\nUsage: ringside-server {}\n\nExamples:\n", kSummary, kUsage);
+  for (const Example& example : kExamples) text += fmt::format("  {}\n      {}\n", example.command, example.what);
+  text += "\nDefaults stand in [brackets].\n";
   for (const ConfigOption& option : ConfigOptions()) {
-    const auto group = std::find_if(std::begin(kGroups), std::end(kGroups),
-                                    [&](const Group& known) { return known.first == option.name; });
-    if (group != std::end(kGroups)) text += "\n" + std::string(group->heading) + ":\n";
-    text += Entry(Flags(option), option.help);
+    if (const std::string_view heading = HeadingAt(option); !heading.empty()) text += fmt::format("\n{}:\n", heading);
+    text += Entry(FlagsAndValue(Flags(option), option.placeholder), option.help);
   }
-  text += "\nMore:\n" + Entry("--config PATH", "YAML file with settings") + Entry("-h, --help", "this text") +
-          Entry("--version", "the version");
-  return text + std::string(kFoot);
+  text += "\nMore:\n";
+  for (const MoreOption& more : kMoreOptions) text += Entry(FlagsAndValue(more.flags, more.placeholder), more.help);
+  text += std::string(kSources) + "\nExit codes:\n";
+  for (const ExitCode& exit : kExitCodes) text += fmt::format("  {:<4}{}\n", exit.code, exit.meaning);
+  return text;
+}
+
+std::string DescribeCommandLine() {
+  using nlohmann::json;
+  json options = json::array();
+  std::string_view group;
+  for (const ConfigOption& option : ConfigOptions()) {
+    if (const std::string_view heading = HeadingAt(option); !heading.empty()) group = heading;
+    options.push_back(
+        {{"flags", Flags(option)}, {"value", option.placeholder}, {"help", option.help}, {"group", group}});
+  }
+  for (const MoreOption& more : kMoreOptions) {
+    options.push_back({{"flags", more.flags}, {"value", more.placeholder}, {"help", more.help}, {"group", "More"}});
+  }
+  json out = {{"name", "ringside-server"},   {"summary", kSummary},
+              {"version", RINGSIDE_VERSION}, {"usage", kUsage},
+              {"sources", kSources},         {"options", options},
+              {"arguments", json::array()},  {"examples", json::array()},
+              {"exit_codes", json::array()}, {"commands", json::array()}};
+  for (const Example& example : kExamples) out["examples"].push_back({example.command, example.what});
+  for (const ExitCode& exit : kExitCodes) out["exit_codes"].push_back({exit.code, exit.meaning});
+  out["commands"].push_back(json::parse(DescribeKeysCommand()));
+  return out.dump(1) + "\n";
 }
 
 }  // namespace ringside

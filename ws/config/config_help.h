@@ -1,4 +1,5 @@
-// What --help prints: the table of settings in groups, with examples. A pure function.
+// What the program tells of its command line: to a person with --help, and to the tool that makes the manual page and
+// the shells' completions. Both from the table of settings. Pure functions.
 #pragma once
 
 #include <string>
@@ -7,5 +8,7 @@ namespace ringside {
 
 /// Lines of at most 100 columns.
 std::string HelpText();
+/// All of it as JSON: options with their flags, value, help and group; examples, exit codes, and `keys` with its verbs.
+std::string DescribeCommandLine();
 
 }  // namespace ringside
