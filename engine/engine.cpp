@@ -119,6 +119,7 @@ void Engine::Fork(TimelineId from, TimelineId to, std::string from_owner, std::s
 void Engine::Prefetch(const std::string& owner) { loop_->Prefetch(owner); }
 void Engine::SaveAll(Done done) { loop_->SaveAll(std::move(done)); }
 std::optional<CacheSource> Engine::Where(const std::string& owner) const { return loop_->Where(owner); }
+void Engine::Ping(std::function<void()> alive) { loop_->Ping(std::move(alive)); }
 EngineStats Engine::stats() const { return loop_->stats(); }
 bool Engine::healthy() const { return loop_->healthy(); }
 

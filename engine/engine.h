@@ -97,6 +97,9 @@ class Engine {
   std::optional<CacheSource> Where(const std::string& owner) const;
 
   EngineStats stats() const;
+  /// `alive` is called on the engine's thread, between two steps: once it has been, the thread is not stuck. Dropped if
+  /// the engine ends first.
+  void Ping(std::function<void()> alive);
   /// False from the first failure of the device on: the turns of that moment and all later ones end with kError.
   bool healthy() const;
 

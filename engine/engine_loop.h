@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <deque>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <mutex>
@@ -40,6 +41,7 @@ class EngineLoop {
   void Fork(TimelineId from, TimelineId to, std::string from_owner, std::string to_owner);
   void Prefetch(const std::string& owner);
   void SaveAll(Engine::Done done);
+  void Ping(std::function<void()> alive) { inbox_->PushUrgent(PingMessage{std::move(alive)}); }
   std::optional<CacheSource> Where(const std::string& owner) const;
 
   const EngineOptions& options() const { return options_; }
@@ -74,13 +76,16 @@ class EngineLoop {
     Engine::Done done;
     std::set<TimelineId> saved = {};  // so far
   };
+  struct PingMessage {
+    std::function<void()> alive;
+  };
   struct FetchedMessage {  // the tiers' answer
     TimelineId timeline;
     uint64_t ticket;
     Result<FetchedSnapshot> fetched;
   };
   using Message = std::variant<SubmitMessage, CancelMessage, CloseMessage, ParkMessage, EraseMessage, ForkMessage,
-                               SaveAllMessage, FetchedMessage>;
+                               SaveAllMessage, PingMessage, FetchedMessage>;
   using Inbox = BoundedQueue<Message>;
 
   struct PendingFetch {
@@ -116,6 +121,7 @@ class EngineLoop {
   void Handle(EraseMessage message);
   void Handle(SaveAllMessage message);
   void Handle(ForkMessage message);
+  void Handle(PingMessage message) { message.alive(); }
   void Handle(FetchedMessage message);
   /// Waits for messages only where there is nothing to do, and not beyond the next deadline.
   std::vector<Message> NextMessages();

@@ -63,6 +63,7 @@ ROOMS = [
     (r"yaml-cpp/", ["ws/config/"]),
     (r"CLI/", ["ws/access/", "ws/config/", "clients/"]),
     (r"spdlog/", ["base/log.cpp"]),
+    (r"systemd/", ["ws/app_watchdog.cpp"]),
     (r"pcre2", ["engine/text/"]),
     (r"utf8proc", ["engine/text/", "clients/"]),
     (r"xxhash", ["engine/", "cache/", "session/", "base/"]),

@@ -20,6 +20,7 @@
 #include "ws/app_progress.h"
 #include "ws/app_storage.h"
 #include "ws/backups.h"
+#include "ws/app_watchdog.h"
 #include "ws/chat/chat_routes.h"
 #include "ws/config/machine.h"
 #include "ws/config/model_id.h"
@@ -101,6 +102,10 @@ class Serving {
   /// Refuses new turns, lets the running ones end, closes the sockets.
   void Drain();
   std::string url() const { return server_->url(); }
+  /// The threads without which nothing is served.
+  std::vector<Watchdog::Part> WatchedParts();
+  /// One line for a person.
+  std::string Describe() const;
   /// False once nothing can be recorded any more.
   bool storage_healthy() const { return storage_->healthy(); }
   /// What is to be done about once a second.
@@ -372,6 +377,17 @@ void Serving::LogStored() const {
   damaged > 0 ? LogError("{}", line) : LogInfo("{}", line);
 }
 
+std::vector<Watchdog::Part> Serving::WatchedParts() {
+  return {{"the engine", [this](std::function<void()> alive) { engine_->Ping(std::move(alive)); }},
+          {"the io threads", [this](std::function<void()> alive) { server_->Ping(std::move(alive)); }}};
+}
+
+std::string Serving::Describe() const {
+  const EngineStats engine = engine_->stats();
+  return fmt::format("{} at {}: {} turns running, {} waiting", model_name_, url(), engine.turns_running,
+                     engine.turns_waiting);
+}
+
 void Serving::Reload() {
   access_.Reload();
   server_->CloseRevoked();
@@ -497,7 +513,9 @@ int RunServer(const ServerConfig& config, SignalWatcher& signals) {
   std::optional<StopDeadline> deadline;  // goes last
   Serving serving(config);
   const auto stop = [&](int exit_code) {
-    deadline.emplace(std::chrono::seconds(config.shutdown_timeout_s) + kStopMargin, exit_code);
+    const auto longest = std::chrono::seconds(config.shutdown_timeout_s) + kStopMargin;
+    NotifyStopping(longest + kStopMargin);
+    deadline.emplace(longest, exit_code);
     serving.Drain();
     return exit_code;
   };
@@ -507,9 +525,16 @@ int RunServer(const ServerConfig& config, SignalWatcher& signals) {
   signals.Defer();
   std::printf("ringside-server listening on %s\n", serving.url().c_str());
   std::fflush(stdout);
+  NotifyReady(serving.Describe());
+  Watchdog watchdog(serving.WatchedParts());
   for (int watch = 1; !signals.Wait(kWatchInterval); ++watch) {
     if (watch % kWatchesPerTend == 0) serving.Tend();
-    if (signals.TakeHangup()) serving.Reload();
+    watchdog.Tend([&serving] { return serving.Describe(); });
+    if (signals.TakeHangup()) {
+      NotifyReloading();
+      serving.Reload();
+      NotifyReady(serving.Describe());
+    }
     if (!serving.storage_healthy()) {
       LogError("nothing more can be recorded: ending, so that a service manager can start anew");
       return stop(kExitStorageFailed);

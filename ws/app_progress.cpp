@@ -3,11 +3,13 @@
 #include <utility>
 
 #include "base/log.h"
+#include "ws/app_watchdog.h"
 
 namespace ringside {
 
 ProgressReport::ProgressReport(std::string what) : what_(std::move(what)) {
   LogInfo("{} ...", what_);
+  NotifyStatus(what_);
   thread_ = std::thread([this] {
     std::unique_lock lock(mutex_);
     while (!changed_.wait_for(lock, std::chrono::seconds(5), [this] { return done_; })) {

@@ -1,5 +1,5 @@
-// Says in the log that a long step of the start is still going on. Lives on the stack of whoever runs the step; owns a
-// thread for as long.
+// Says, in the log and to the service manager, that a long step of the start is still going on. Lives on the stack of
+// whoever runs the step; owns a thread for as long.
 #pragma once
 
 #include <chrono>

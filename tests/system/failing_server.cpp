@@ -1,6 +1,7 @@
 // The server on a device that fails for good in the first step after a file appears, which FAIL_WHEN_THERE names: the
-// CPU in a GPU's place; and on a disk that does not answer any more once the file that HANG_WHEN_THERE names is there.
-// These definitions of MakeCudaBackend and of the disk's calls come before the libraries'.
+// CPU in a GPU's place; that does not end a step as long as a file is there which STALL_WHILE_THERE names; and on a
+// disk that does not answer any more once the file that HANG_WHEN_THERE names is there. These definitions of
+// MakeCudaBackend and of the disk's calls come before the libraries'.
 #include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -32,6 +33,8 @@ class WatchingBackend final : public FailingBackend {
     FailingBackend::Synchronize();
     const char* file = std::getenv("FAIL_WHEN_THERE");
     if (file != nullptr && access(file, F_OK) == 0) FailAfter(0);
+    const char* stall = std::getenv("STALL_WHILE_THERE");
+    while (stall != nullptr && access(stall, F_OK) == 0) usleep(1'000);
   }
 };
 

@@ -181,6 +181,8 @@ Status Server::RunOnWorker(const std::string& client, size_t bytes, std::functio
   return state_->context.workers.Submit(client, bytes, std::move(call));
 }
 
+void Server::Ping(std::function<void()> alive) { asio::post(state_->acceptor.get_executor(), std::move(alive)); }
+
 WorkerPoolStats Server::workers() const { return state_->context.workers.stats(); }
 
 int64_t Server::open_sockets() const { return state_->context.open_sockets(); }

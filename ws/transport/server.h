@@ -56,8 +56,8 @@ struct ServerOptions {
   int worker_threads = 2;               // do everything else
   int64_t max_connections = 1024;
   int64_t max_message_bytes = limits::kMaxMessageBytes;  // one WebSocket message or HTTP body
-  int64_t bodies_bytes = 256 << 20;  // of all HTTP requests being read or answered, beyond 64 KiB of each
-  int64_t messages_per_second = 200;                     // of one WebSocket, beyond a burst of ten times as many
+  int64_t bodies_bytes = 256 << 20;   // of all HTTP requests being read or answered, beyond 64 KiB of each
+  int64_t messages_per_second = 200;  // of one WebSocket, beyond a burst of ten times as many
   std::chrono::milliseconds request_timeout{limits::kHandshakeSeconds * 1000};  // a whole HTTP request, absolute
   std::chrono::milliseconds keep_alive_timeout{75'000};                         // between two requests
   std::chrono::milliseconds ping_interval{limits::kIdlePingSeconds * 1000};     // silence; dead after twice as long
@@ -96,6 +96,9 @@ class Server {
   /// As WorkerPool::Submit: for what a face does later than in answer to a message. Any thread.
   Status RunOnWorker(const std::string& client, size_t bytes, std::function<void()> call);
   WorkerPoolStats workers() const;
+  /// `alive` is called on an io thread, in line with what accepts connections: once it has been, neither that nor every
+  /// io thread is stuck. Dropped if the server stops first. Must not block.
+  void Ping(std::function<void()> alive);
   /// WebSockets and running HTTP answers open now.
   int64_t open_sockets() const;
 

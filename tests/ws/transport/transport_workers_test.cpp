@@ -133,5 +133,21 @@ TEST_F(TransportWorkersTest, AStopWaitsForWhatRunsAndTellsEveryFace) {
   EXPECT_TRUE(WaitClosed(3));
 }
 
+TEST_F(TransportWorkersTest, APingIsAnsweredAsSoonAsAnIoThreadIsFree) {
+  Start();
+  const auto ping = [this] {
+    auto alive = std::make_shared<std::promise<void>>();
+    server_->Ping([alive] { alive->set_value(); });
+    return alive->get_future();
+  };
+  ping().wait();
+  server_->Ping([this] { gate_.Pass(); });
+  gate_.WaitFor(1);
+  const std::future<void> waiting = ping();
+  EXPECT_NE(waiting.wait_for(std::chrono::milliseconds(0)), std::future_status::ready) << "the only io thread is stuck";
+  gate_.Open();
+  waiting.wait();
+}
+
 }  // namespace
 }  // namespace ringside::testing
