@@ -65,6 +65,16 @@ def test_keys_that_others_may_read(refusal, tmp_path, mode):
     )
 
 
+def test_keys_in_the_service_managers_folder_of_secrets_have_its_modes(start, refusal, tmp_path):
+    """systemd lets a service's user in by an access control list, which shows as a mode that lets the group in."""
+    folder = tmp_path / "credentials"
+    (folder / "below").mkdir(parents=True)
+    environment = {"CREDENTIALS_DIRECTORY": str(folder)}
+    start("--api-key-file", written(folder / "keys", "secret\n", 0o440), environment=environment).stop()
+    for elsewhere in (folder / "below" / "keys", tmp_path / "keys"):
+        assert "has mode 0440" in refusal("--api-key-file", written(elsewhere, "secret\n", 0o440), environment=environment)
+
+
 def test_more_memory_than_there_is(refusal, tmp_path):
     said = refusal("--host-cache-mb", 16_000_000)
     assert "--host-cache-mb: 16000000 MiB are more than the " in said

@@ -9,8 +9,8 @@
 
 namespace ringside {
 
-/// The content of a plain file of mode 0400 or 0600 with at most `most_bytes`; kInvalidArgument, naming the file, for
-/// any other.
+/// The content of a plain file of mode 0400 or 0600, or directly in $CREDENTIALS_DIRECTORY (systemd's), with at most
+/// `most_bytes`; kInvalidArgument, naming the file, for any other.
 Result<std::string> ReadSecretFile(const std::string& path, size_t most_bytes = 1 << 20);
 
 }  // namespace ringside
