@@ -1,0 +1,186 @@
+"""Manual pages, from the command lines that the programs describe and the words here that no program says of itself."""
+
+import re
+import textwrap
+from collections import Counter
+
+SERVER_WORDS = """\
+.B ringside\\-server
+serves a language model to many conversations at once, over WebSockets and HTTP. It keeps each conversation: its text on disk, its
+cache of keys and values where it is quickest to go on from, so that a turn costs its new tokens only.
+.PP
+The port is open at once. When a first turn has been computed, one line with the address is written to standard output,
+.I /readyz
+answers 200, and the service manager is told."""
+
+SERVER_SIGNALS = """\
+.TP
+.BR SIGTERM ", " SIGINT
+New turns are refused, running ones may end within
+.BR \\-\\-shutdown\\-timeout ,
+sockets are closed, caches are saved. A second one ends the process at once. Neither loses anything acknowledged.
+.TP
+.B SIGHUP
+Keys and certificate are read again."""
+
+SERVER_FILES = """\
+.TP
+.I /etc/ringside/server.yaml
+Settings of the service.
+.TP
+.I /var/lib/ringside
+Its conversations."""
+
+CLIENT_WORDS = """\
+.B ringside
+chats with a
+.BR ringside\\-server (8),
+looks after the conversations on it, and measures it. The conversation is the server's: it can be gone on with from anywhere."""
+
+CLIENT_ENVIRONMENT = """\
+.TP
+.BR RINGSIDE_URL ", " RINGSIDE_API_KEY ", " RINGSIDE_CACERT
+Stand in for
+.BR \\-\\-url ", " \\-\\-api\\-key " and " \\-\\-cacert .
+.TP
+.B RINGSIDE_KEYS_FILE
+Stands in for
+.B \\-\\-file
+of
+.BR "ringside keys" .
+.TP
+.B NO_COLOR
+If it is set, answers have no colour and their Markdown is shown as it was written."""
+
+CLIENT_STATUS = [
+    (0, "done"),
+    (1, "something failed: the server, a file, an answer"),
+    (2, "the command line, an id or a file cannot be used"),
+    (74, "a conversation on the server is damaged"),
+]
+
+CLIENT_EXAMPLES = [
+    ("ringside run SmolLM2-135M-Instruct.Q4_1.gguf", "a server of one's own, and a chat with it"),
+    ("ringside chat --url https://chat.example.org -c", "goes on with the last conversation on another machine"),
+    ('git diff | ringside chat "What does this change?"', "one answer; its conversation is gone then"),
+    ("ringside sessions export 1 backup.ringside", "the conversation that the list names first, as a file"),
+]
+
+SHARED_BY = 4  # an option of so many commands is described once, in front of them
+
+
+def text(words):
+    """Words as they stand, whatever they begin with or hold."""
+    words = words.replace("\\", "\\e").replace("--", "\\-\\-")
+    return re.sub(r"^([.'])", r"\\&\1", words, flags=re.MULTILINE)
+
+
+def literal(words):
+    """What can be typed: with hyphens that can be copied."""
+    return words.replace("\\", "\\e").replace("-", "\\-")
+
+
+def entry(option):
+    flags = ", ".join(f"\\fB{literal(flag)}\\fR" for flag in option.flags)
+    return f".TP\n{flags}{' ' + value_of(option) if option.value else ''}\n{text(option.help)}"
+
+
+def value_of(option):
+    return f"\\f{'B' if option.choices else 'I'}{literal(option.value)}\\fR"
+
+
+def synopsis(command):
+    words = [f"\\fB{literal(command.name)}\\fR", "[\\fIOPTIONS\\fR]" if command.options else ""]
+    for argument in command.arguments:
+        word = f"\\fI{argument.name}\\fR{'...' if argument.many else ''}"
+        words.append(word if argument.required else f"[{word}]")
+    return " ".join(word for word in words if word)
+
+
+def title(name, section, version, date):
+    return f'.TH {name.upper()} {section} {date} "ringside {version}" "Ringside"'
+
+
+def examples(rows):
+    return "\n.PP\n".join(
+        f"{text(what)[:1].upper() + text(what)[1:]}:\n.PP\n.nf\n.RS\n{text(command)}\n.RE\n.fi" for command, what in rows
+    )
+
+
+def statuses(rows):
+    return "\n".join(f".TP\n.B {code}\n{text(meaning)}" for code, meaning in rows)
+
+
+def page_of(parts):
+    """The whole page, in lines of less than 80 columns where they may be broken."""
+    lines, filled = [], True
+    for line in "\n".join(parts).splitlines():
+        filled = line == ".fi" or filled and line != ".nf"
+        # What stands behind .TP is the item that is described: one line.
+        if filled and not line.startswith(".") and lines[-1] != ".TP":
+            # A full stop or a quotation mark at the beginning of a line would be a command.
+            lines += [
+                ("\\&" if part[0] in ".'" else "") + part
+                for part in textwrap.wrap(line, 78, break_long_words=False, break_on_hyphens=False)
+            ]
+        else:
+            lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+def alone(command, shared):
+    """Its options but for those that are described in front of all commands."""
+    return [described for described in map(entry, command.options) if described not in shared]
+
+
+def described(command, shared):
+    """A command of the client: what it is, and what it alone takes."""
+    parts = [f".SS {literal(command.name)}", synopsis(command), ".PP", text(command.summary) + "."]
+    for argument in command.arguments:
+        parts.append(f".TP\n\\fI{argument.name}\\fR\n{text(argument.help)}")
+    parts += alone(command, shared)
+    return parts + [".PP\n" + text(command.footer)] * bool(command.footer)
+
+
+def server_page(server, date):
+    told = server.described
+    parts = [title("ringside-server", 8, told["version"], date), ".SH NAME", f"ringside\\-server \\- {text(server.summary)}"]
+    parts += [
+        ".SH SYNOPSIS",
+        f"\\fBringside\\-server\\fR {text(told['usage'])}",
+        ".br",
+        "\\fBringside\\-server keys\\fR \\fIVERB\\fR ...",
+    ]
+    parts += [".SH DESCRIPTION", SERVER_WORDS, ".SH OPTIONS", "Defaults stand in [brackets]."]
+    group = None
+    for option in server.options:
+        if option.group != group:
+            group = option.group
+            parts.append(f".SS {text(group)}")
+        parts.append(entry(option))
+    parts.append(".SH KEYS")
+    for command in server.commands[0].all():
+        parts += described(command, shared=[])
+    parts += [".SH ENVIRONMENT AND CONFIGURATION FILE", text(told["sources"].strip())]
+    parts += [".SH SIGNALS", SERVER_SIGNALS, ".SH EXIT STATUS", statuses(told["exit_codes"])]
+    parts += [".SH FILES", SERVER_FILES, ".SH EXAMPLES", examples(told["examples"]), ".SH SEE ALSO", ".BR ringside (1)"]
+    return page_of(parts)
+
+
+def client_page(client, date):
+    commands = client.all()
+    count = Counter(entry(option) for command in commands for option in command.options)
+    shared = [described for described, commands_with_it in count.items() if commands_with_it >= SHARED_BY]
+    parts = [
+        title("ringside", 1, client.described["version"], date),
+        ".SH NAME",
+        f"ringside \\- {text(client.summary.split(': ', 1)[1])}",
+    ]
+    parts += [".SH SYNOPSIS", "\\fBringside\\fR \\fICOMMAND\\fR [\\fIOPTIONS\\fR]", ".SH DESCRIPTION", CLIENT_WORDS]
+    parts += [".SH OPTIONS", "Options that several commands take:"] + shared
+    parts += [".PP", "Without a command:"] + alone(client, shared) + [".SH COMMANDS"]
+    for command in commands[1:]:
+        parts += described(command, shared)
+    parts += [".SH ENVIRONMENT", CLIENT_ENVIRONMENT, ".SH EXIT STATUS", statuses(CLIENT_STATUS)]
+    parts += [".SH EXAMPLES", examples(CLIENT_EXAMPLES), ".SH SEE ALSO", ".BR ringside\\-server (8)"]
+    return page_of(parts)

@@ -1,0 +1,146 @@
+"""Completion in real shells: every command and every option of both programs is offered, and values where they are known.
+
+scripts/python -m pytest tests/packaging/completion_test.py
+"""
+
+import os
+import pty
+import select
+import shlex
+import subprocess
+import time
+
+import pytest
+
+FOLDERS = {"bash": "bash-completion/completions", "zsh": "zsh/vendor-completions", "fish": "fish/vendor_completions.d"}
+PATIENCE_S = 60
+# One line of what would be offered for each line of standard input, with blanks between.
+BASH = """
+source {file}
+while IFS= read -r line; do
+  eval "COMP_WORDS=($line)"
+  COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)) COMPREPLY=()
+  _{function}
+  echo "${{COMPREPLY[*]}}"
+done
+"""
+FISH = """
+source {file}
+while read -l line
+  set -l found (complete -C $line | string split -f 1 \\t)
+  printf '%s\\n' "$found"
+end
+"""
+
+
+def file_of(installed, shell, program):
+    name = {"bash": program, "zsh": "_" + program, "fish": program + ".fish"}[shell]
+    return installed / "share" / FOLDERS[shell] / name
+
+
+def offers(installed, shell, program, lines, folder):
+    """What is offered at the end of each line."""
+    file = shlex.quote(str(file_of(installed, shell, program)))
+    if shell == "bash":
+        script = BASH.format(file=file, function=program.replace("-", "_"))
+        lines = [line + "''" if line.endswith((" ", "=")) else line for line in lines]
+        command = ["bash", "--norc", "-c", script]
+    else:
+        command = ["fish", "--no-config", "-c", FISH.format(file=file)]
+    out = subprocess.run(
+        command, input="".join(line + "\n" for line in lines), check=True, capture_output=True, text=True, cwd=folder
+    )
+    assert out.stderr == ""
+    return dict(zip(lines, (line.split() for line in out.stdout.splitlines()), strict=True))
+
+
+@pytest.mark.parametrize("shell", ["bash", "fish"])
+def test_every_option_and_every_command_is_offered(installed, programs, shell, tmp_path):
+    for program in programs:
+        expected = {}
+        for command in program.all():
+            expected[f"{command.name} --"] = {flag for option in command.options for flag in option.flags if flag.startswith("--")}
+            if command.commands:
+                expected[f"{command.name} "] = {below.path[-1] for below in command.commands}
+        offered = offers(installed, shell, program.name, list(expected), tmp_path)
+        for words, (line, wanted) in zip(offered.values(), expected.items()):
+            assert wanted <= set(words), line
+            assert line.endswith(" ") or wanted == set(words), line
+        assert sum(map(len, expected.values())) > 50
+
+
+@pytest.mark.parametrize("shell", ["bash", "fish"])
+def test_values_are_offered_where_they_are_known(installed, shell, tmp_path):
+    (tmp_path / "model file.gguf").touch()
+    cases = {
+        "ringside-server": {
+            "ringside-server --eviction ": {"turn", "token"},
+            "ringside-server --port 0 --log-format ": {"auto", "text", "json"},
+            "ringside-server --device cu": {"cuda"},
+            "ringside-server --slots ": set(),
+            "ringside-server --model ": {"model", "file.gguf"},  # one name, shown as words
+            "ringside-server -m ": {"model", "file.gguf"},
+            "ringside-server keys rotate --ov": {"--overlap"},
+        },
+        "ringside": {
+            "ringside chat --color ": {"auto", "always", "never"},
+            "ringside run ": {"model", "file.gguf"},
+            "ringside sessions exp": {"export"},
+            "ringside bench load --protocol cha": {"chat"},
+            "ringside keys rot": {"rotate"},
+        },
+    }
+    for program, wanted in cases.items():
+        offered = offers(installed, shell, program, list(wanted), tmp_path)
+        for words, (line, expected) in zip(offered.values(), wanted.items()):
+            assert {word.replace("\\", "") for word in words} == expected, line
+
+
+def typed(command, environment, before, keys, wanted):
+    """Runs a shell on a terminal of its own, gives it `before` as a line, then `keys`: until it shows `wanted`."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execvpe(command[0], command, os.environ | environment | {"TERM": "dumb"})
+    shown, deadline = "", time.monotonic() + PATIENCE_S
+    try:
+        os.write(terminal, (before + "; echo be'gin'\n").encode())
+        for text, send in (("begin\r", keys), (wanted, None)):
+            while text not in shown:
+                assert select.select([terminal], [], [], deadline - time.monotonic())[0], shown
+                shown += os.read(terminal, 4096).decode(errors="replace")
+            if send is not None:
+                shown = ""
+                os.write(terminal, send.encode())
+    finally:
+        os.close(terminal)
+        os.kill(pid, 9)
+        os.waitpid(pid, 0)
+
+
+def test_the_tabulator_key_completes_in_bash(installed):
+    file = file_of(installed, "bash", "ringside-server")
+    typed(
+        ["bash", "--norc", "-i"],
+        {"PS1": "$ "},
+        f"source {shlex.quote(str(file))}",
+        "ringside-server --served-m\t",
+        "--served-model-name ",
+    )
+
+
+@pytest.mark.parametrize(
+    "line, completed",
+    [
+        ("ringside-server --served-m", "ringside-server --served-model-name"),
+        ("ringside-server --kv-cache-dtype bf", "ringside-server --kv-cache-dtype bf16"),
+        ("ringside sess", "ringside sessions"),
+        ("ringside sessions exp", "ringside sessions export"),
+        ("ringside bench load --prot", "ringside bench load --protocol"),
+    ],
+)
+def test_the_tabulator_key_completes_in_zsh(installed, tmp_path, line, completed):
+    folder = installed / "share" / FOLDERS["zsh"]
+    setup = f"fpath=({shlex.quote(str(folder))} $fpath); autoload -U compinit; compinit -u -D"
+    # What was completed is taken as a value, so that it is shown whole, whatever the line editor draws.
+    setup += "; show() { zle -I; print -r -- \"<$BUFFER>\" }; zle -N show; bindkey '^X' show"
+    typed(["zsh", "-f", "-i"], {"PS1": "$ ", "ZDOTDIR": str(tmp_path)}, setup, line + "\t\x18", f"<{completed}")

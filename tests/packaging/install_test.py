@@ -1,0 +1,80 @@
+"""`cmake --install` into an empty folder: the programs run there, and everything that belongs to them is with them.
+
+scripts/python -m pytest tests/packaging/install_test.py
+"""
+
+import subprocess
+
+from conftest import BUILD
+
+FILES = """
+    bin/ringside bin/ringside-server etc/ringside/server.yaml
+    lib/systemd/system/ringside-server.service lib/sysusers.d/ringside.conf
+    share/bash-completion/completions/ringside share/bash-completion/completions/ringside-server
+    share/doc/ringside/OPERATING.md share/doc/ringside/copyright
+    share/fish/vendor_completions.d/ringside.fish share/fish/vendor_completions.d/ringside-server.fish
+    share/man/man1/ringside.1.gz share/man/man8/ringside-server.8.gz
+    share/zsh/vendor-completions/_ringside share/zsh/vendor-completions/_ringside-server
+""".split()
+
+
+def run(*command):
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def settings_in(path):
+    return [line for line in path.read_text().splitlines() if line and not line.startswith("#")]
+
+
+def test_everything_is_there(installed):
+    assert [name for name in FILES if not (installed / name).is_file()] == []
+
+
+def test_the_programs_run_where_they_were_installed(installed):
+    version = run(installed / "bin/ringside-server", "--version")
+    assert version.returncode == 0 and version.stdout.startswith("ringside-server ")
+    assert run(installed / "bin/ringside", "--version").stdout.split()[1] == version.stdout.split()[1]
+    assert "Usage: ringside-server" in run(installed / "bin/ringside-server", "--help").stdout
+    assert "ringside" in run(installed / "bin/ringside", "--help").stdout
+    # The client finds the server beside it.
+    keys = run(installed / "bin/ringside", "keys", "--help")
+    assert keys.returncode == 0 and "rotate" in keys.stdout
+
+
+def test_the_settings_are_read_and_wait_for_a_model(installed):
+    settings = installed / "etc/ringside/server.yaml"
+    refused = run(installed / "bin/ringside-server", "--config", settings)
+    assert (refused.returncode, refused.stderr) == (78, "ringside-server: --model: say which model to serve\n")
+    assert settings_in(settings) == [f"store-path: {installed}/var/lib/ringside"]
+
+
+def test_settings_in_comments_are_settings(installed, tmp_path, programs):
+    server, _ = programs
+    flags = {flag for option in server.options for flag in option.flags}
+    lines = [
+        line[1:]
+        for line in (installed / "etc/ringside/server.yaml").read_text().splitlines()
+        if line.startswith("#") and line[1:2] != " "
+    ]
+    assert len(lines) > 4 and all("--" + line.split(":")[0] in flags for line in lines), lines
+
+
+def test_installing_again_keeps_changed_settings(installed, tmp_path):
+    subprocess.run(["cmake", "--install", BUILD, "--prefix", tmp_path], check=True, capture_output=True)
+    settings = tmp_path / "etc/ringside/server.yaml"
+    settings.write_text("model: mine.gguf\n")
+    subprocess.run(["cmake", "--install", BUILD, "--prefix", tmp_path], check=True, capture_output=True)
+    assert settings.read_text() == "model: mine.gguf\n"
+
+
+def test_below_usr_the_settings_lie_in_etc(tmp_path):
+    subprocess.run(
+        ["cmake", "--install", BUILD, "--prefix", "/usr"],
+        check=True,
+        capture_output=True,
+        env={"DESTDIR": str(tmp_path), "PATH": "/usr/bin:/bin"},
+    )
+    assert settings_in(tmp_path / "etc/ringside/server.yaml") == ["store-path: /var/lib/ringside"]
+    unit = (tmp_path / "usr/lib/systemd/system/ringside-server.service").read_text()
+    assert "ExecStart=/usr/bin/ringside-server --config /etc/ringside/server.yaml\n" in unit
+    assert "@" not in unit.replace("@system-service", "").replace("@privileged", "").replace("@resources", "")

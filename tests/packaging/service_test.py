@@ -1,0 +1,35 @@
+"""The unit: systemd understands all of it, and finds it closed up.
+
+scripts/python -m pytest tests/packaging/service_test.py
+"""
+
+import os
+import subprocess
+
+MOST_EXPOSURE = 2.0  # of 10, as systemd counts
+
+
+def analyze(*arguments, **environment):
+    return subprocess.run(["systemd-analyze", *map(str, arguments)], capture_output=True, text=True, env=os.environ | environment)
+
+
+def unit(installed):
+    return installed / "lib/systemd/system/ringside-server.service"
+
+
+def test_systemd_understands_the_unit(installed):
+    result = analyze("verify", "--recursive-errors=no", unit(installed), MANPATH=f"{installed}/share/man")
+    assert (result.returncode, result.stdout + result.stderr) == (0, "")
+
+
+def test_systemd_finds_the_unit_closed_up(installed):
+    result = analyze("security", "--offline=true", f"--threshold={int(MOST_EXPOSURE * 10)}", unit(installed))
+    assert result.returncode == 0, result.stdout + result.stderr
+    control = analyze("security", "--offline=true", "--threshold=1", unit(installed))
+    assert control.returncode != 0, "a threshold is kept"
+
+
+def test_the_user_of_the_unit_is_one_that_is_made(installed):
+    text = unit(installed).read_text()
+    user = (installed / "lib/sysusers.d/ringside.conf").read_text().split()[1]
+    assert f"\nUser={user}\n" in text and f"\nStateDirectory={user}\n" in text
