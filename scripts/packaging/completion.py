@@ -89,7 +89,7 @@ def zsh(root):
         lines += (
             ["      commands=("] + [f"        {item(below.path[-1], below.summary)}" for below in command.commands] + ["      )"]
         )
-        lines += ["      [[ $PREFIX != -* ]] && _files"] * has_files(command) + ["      ;;"]
+        lines += ["      [[ $PREFIX != -* ]] && { _files; return }"] * has_files(command) + ["      ;;"]
     lines += [
         "  esac",
         "  (( $#commands )) && _describe -t commands command commands",

@@ -24,6 +24,20 @@ while IFS= read -r line; do
   echo "${{COMPREPLY[*]}}"
 done
 """
+# The shell's own functions only tell what they are given; what begins otherwise than the word is left out, as they do it.
+ZSH = """
+_describe() {{ local item; for item in "${{(@P)@[-1]}}"; do found+=("${{item%%:*}}"); done }}
+compadd() {{ shift; found+=("$@") }}
+_files() {{ found+=(*(N)) }}
+_message() {{ : }}
+while IFS= read -r line; do
+  words=(${{(z)line}})
+  [[ $line == *' ' ]] && words+=('')
+  CURRENT=$#words PREFIX=$words[-1] found=()
+  source {file}
+  print -r -- ${{(M)found:#$PREFIX*}}
+done
+"""
 FISH = """
 source {file}
 while read -l line
@@ -45,6 +59,8 @@ def offers(installed, shell, program, lines, folder):
         script = BASH.format(file=file, function=program.replace("-", "_"))
         lines = [line + "''" if line.endswith((" ", "=")) else line for line in lines]
         command = ["bash", "--norc", "-c", script]
+    elif shell == "zsh":
+        command = ["zsh", "-f", "-c", ZSH.format(file=file)]
     else:
         command = ["fish", "--no-config", "-c", FISH.format(file=file)]
     out = subprocess.run(
@@ -54,7 +70,7 @@ def offers(installed, shell, program, lines, folder):
     return dict(zip(lines, (line.split() for line in out.stdout.splitlines()), strict=True))
 
 
-@pytest.mark.parametrize("shell", ["bash", "fish"])
+@pytest.mark.parametrize("shell", FOLDERS)
 def test_every_option_and_every_command_is_offered(installed, programs, shell, tmp_path):
     for program in programs:
         expected = {}
@@ -69,7 +85,7 @@ def test_every_option_and_every_command_is_offered(installed, programs, shell, t
         assert sum(map(len, expected.values())) > 50
 
 
-@pytest.mark.parametrize("shell", ["bash", "fish"])
+@pytest.mark.parametrize("shell", FOLDERS)
 def test_values_are_offered_where_they_are_known(installed, shell, tmp_path):
     (tmp_path / "model file.gguf").touch()
     cases = {
