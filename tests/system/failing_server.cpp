@@ -1,5 +1,5 @@
-// The server on a device that fails for good in the first step after a file appears, which FAIL_WHEN_THERE names: the
-// CPU in a GPU's place; that does not end a step as long as a file is there which STALL_WHILE_THERE names; and on a
+// The server on a device that fails for good in the first step after a file appears, which FAIL_WHEN_THERE names, and
+// that stands still for as long as the file is there that STALL_WHILE_THERE names: the CPU in a GPU's place; and on a
 // disk that does not answer any more once the file that HANG_WHEN_THERE names is there. These definitions of
 // MakeCudaBackend and of the disk's calls come before the libraries'.
 #include <fcntl.h>
@@ -11,10 +11,15 @@
 
 #include "tests/engine/failing_backend.h"
 
+/// The file that a variable of the environment names; null if it is not there.
+static const char* FileThere(const char* variable) {
+  const char* name = std::getenv(variable);
+  return name != nullptr && access(name, F_OK) == 0 ? name : nullptr;
+}
+
 /// Makes a second file, so that a test knows that a call hangs.
 static int Sync(long number, int file) {
-  const char* name = std::getenv("HANG_WHEN_THERE");
-  if (name != nullptr && access(name, F_OK) == 0) {
+  if (const char* name = FileThere("HANG_WHEN_THERE")) {
     close(open((std::string(name) + ".reached").c_str(), O_CREAT | O_WRONLY, 0600));
     for (;;) pause();
   }
@@ -30,11 +35,9 @@ class WatchingBackend final : public FailingBackend {
  public:
   using FailingBackend::FailingBackend;
   void Synchronize() override {
+    while (FileThere("STALL_WHILE_THERE") != nullptr) usleep(1000);
     FailingBackend::Synchronize();
-    const char* file = std::getenv("FAIL_WHEN_THERE");
-    if (file != nullptr && access(file, F_OK) == 0) FailAfter(0);
-    const char* stall = std::getenv("STALL_WHILE_THERE");
-    while (stall != nullptr && access(stall, F_OK) == 0) usleep(1'000);
+    if (FileThere("FAIL_WHEN_THERE") != nullptr) FailAfter(0);
   }
 };
 
