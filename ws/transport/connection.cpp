@@ -28,9 +28,10 @@ constexpr size_t kReadBytes = 64 << 10;
 constexpr size_t kKeptBufferBytes = 256 << 10;
 constexpr size_t kMaxMessagesWaiting = 256;
 constexpr size_t kMaxReasonBytes = 123;
-// Pieces of one message: so many are free, and beyond them each must bring something.
+// Pieces in which one message is read: so many are free, and beyond them each must bring something. Where the stream is
+// cut is not the peer's doing, so a frame of twice as many bytes is good, though it may come in two pieces.
 constexpr int64_t kFreePieces = 1024;
-constexpr int64_t kLeastPieceBytes = 64;
+constexpr int64_t kLeastPieceBytes = 32;
 constexpr uint16_t kLost = 1006;
 constexpr std::chrono::milliseconds kTeardownTime{1'000};
 constexpr std::chrono::milliseconds kRetryTime{50};  // until the workers are asked again
@@ -85,6 +86,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // ---- opening and reading ----------------------------------------------------------------------------------------
   void Open(const SocketRoute& route, const HttpRequest& asked) {
+    answers_in_kind_ = route.answers_in_kind;
     outbox_ = std::make_shared<Outbox>([weak = weak_from_this()] {
       // Any thread. The face is never entered from here, only the strand's queue.
       if (auto self = weak.lock()) {
@@ -139,6 +141,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     if (stream_.is_message_done()) {
       if (!messages_.Allow()) return BeginClose(1008, "too many messages");
       last_message_ = std::chrono::steady_clock::now();
+      if (answers_in_kind_) stream_.text(stream_.got_text());
       const auto data = buffer_.data();
       messages_waiting_.push_back(
           std::make_shared<const std::string>(static_cast<const char*>(data.data()), data.size()));
@@ -389,6 +392,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool open_ = false, writing_ = false, closing_ = false, finished_ = false, deadline_set_ = false;
   bool working_ = false, paused_ = false;  // a worker has a message; nothing is read until there is room
   bool refused_ = false;                   // a message was too large: nothing more is read but by the close
+  bool answers_in_kind_ = false;           // as the route's
 };
 
 }  // namespace

@@ -37,6 +37,7 @@ struct SocketRoute {
   std::function<SocketFace(const HttpRequest& request, std::shared_ptr<Outbox> outbox)> open;
   /// Not null: what speaks against this upgrade, told as an HTTP answer; nothing has been said then. On a worker.
   std::function<Status(const HttpRequest& request)> admit = nullptr;
+  bool answers_in_kind = false;  // behind a binary message binary ones are sent; else every answer is text
 };
 
 /// Everything that can be asked of the server at one time. Immutable once published.

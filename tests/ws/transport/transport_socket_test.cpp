@@ -226,6 +226,31 @@ bool FloodUntilClosed(WireClient& client, const std::string& bytes) {
   return false;
 }
 
+TEST_F(TransportSocketTest, FramesOf64BytesMakeAMessageHoweverTheStreamIsCut) {
+  Start();
+  const auto client = Open();
+  // So many that more of them than are free come in two pieces, wherever a read ends.
+  constexpr int kFrames = 60'000;
+  const std::string piece(64, 'x');
+  EXPECT_TRUE(
+      client->Send(MakeFrame(1, piece, false) + Repeat(MakeFrame(0, piece, false), kFrames - 2) + MakeFrame(0, piece)));
+  EXPECT_EQ(client->ReadText(), Repeat(piece, kFrames));
+}
+
+TEST_F(TransportSocketTest, AnswersInKindWhereTheRouteWantsIt) {
+  const std::shared_ptr<Service> service = MakeService();
+  service->sockets["/ws"].answers_in_kind = true;
+  Start(service);
+  const auto client = Open();
+  for (const int kind : {2, 1, 2}) {
+    client->SendFrame(kind, "the same");
+    const auto frame = client->ReadFrame();
+    ASSERT_TRUE(frame.has_value());
+    EXPECT_EQ(frame->opcode, kind);
+    EXPECT_EQ(frame->payload, "the same");
+  }
+}
+
 TEST_F(TransportSocketTest, AFloodOfEmptyFramesIsCut) {
   Start();
   const auto client = Open();
