@@ -156,6 +156,36 @@ def upgrades():
         yield f"an upgrade with {name_of(bad)}", upgrade(bad), BAD
 
 
+def clean_shapes():
+    """Whole requests that ask for what there is not: each is refused, and the next one on its connection is answered as if it had
+    never been."""
+    def get(target, head=b"", method=b"GET"):
+        return request(head, method=method, target=target)
+    for target in (b"/%2e%2e/v1/models", b"/v1/../v1/models", b"/v1/./models", b"//v1/models", b"/v1//models", b"/v1/models/", b"/v1%5cmodels", b"/v1/models%20", b"/v1/models%09", b"/v1/models%0d%0aX:%20y", b"/v1/models%3fa=b", b"/v1/models;a=b", b"/V1/models", b"/v1/MODELS", b"/v1/models%23",
+                   b"/etc/passwd", b"/../../etc/passwd", b"/.git/config", b"/index.html%2500", b"/v1/conversations/../models", b"/v1/conversations/conv_x/",
+                   b"/v1/conversations/conv_%2e%2e", b"/v1/responses/resp_x/input_items/..", b"/v1/responses/resp_%0a", b"/a=%3Cscript%3E", b"/$(reboot)", b"/`id`", b"/%7b%7b7*7%7d%7d",
+                   b"/%F0%9F%98%80", b"/v1/models/%c3%a9"):
+        yield f"target {name_of(target)}", get(target), {404}
+    for target in (b"/%ff", b"/%c0%ae%c0%ae/v1/models", b"/%c0%af", b"/%ed%a0%80", b"/%f5%80%80%80"):
+        yield f"target {name_of(target)}", get(target), {400, 404}
+    for method in (b"TRACE", b"OPTIONS", b"PUT", b"PATCH", b"PROPFIND", b"MKCOL", b"LOCK", b"PURGE", b"DELETE", b"get", b"Get", b"GETT", b"BREW", b"LINK", b"SEARCH", b"CHECKOUT"):
+        yield f"method {method.decode()}", get(b"/v1/models", method=method), {404, 405}
+    plain = b"Connection: Upgrade\r\nUpgrade: websocket\r\n"
+    version, key = b"Sec-WebSocket-Version: 13\r\n", b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+    for name, head, method in (("of HTTP/2", b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n", b"GET"),
+                               ("of TLS", b"Connection: Upgrade\r\nUpgrade: TLS/1.2\r\n", b"GET"), ("that Connection does not name", b"Upgrade: websocket\r\n" + version + key, b"GET"),
+                               ("that no header names", b"Connection: Upgrade\r\n" + version + key, b"GET"), ("of another name", b"Connection: Upgrade\r\nUpgrade: websocket2\r\n" + version + key, b"GET")):
+        yield f"an upgrade {name}", get(b"/v1/responses", head, method), {426}
+    for name, head in (("elsewhere", plain + version + key), ("at a path of the page", plain + version + key)):
+        yield f"an upgrade {name}", get(b"/v1/models" if name == "elsewhere" else b"/", head), {404}
+    for method in (b"POST", b"PUT", b"DELETE"):
+        yield f"an upgrade by {method.decode()}", get(b"/v1/responses/resp_x/x", plain + version + key, method), {404, 405}
+    for body in (b"null", b"[]", b"{", b'{"a":1,}', b"\x00", b"\xff\xfe{}", b'{"metadata":' + b"[" * 70 + b"]" * 70 + b"}", b'{"metadata": "\xed\xa0\x80"}', b'{"a":NaN}', b"{}{}", b"{} x",
+                 b'{"metadata":1}', b'{"items":{}}', b'{"x":"y"}', b"<xml/>", b"a=b&c=d"):
+        yield f"body {name_of(body)}", request(b"Content-Length: %d\r\n" % len(body), body), {400}
+        yield f"body in chunks {name_of(body)}", chunked(b"%x\r\n" % len(body) + body + b"\r\n0\r\n\r\n"), {400}
+
+
 def shapes():
     for part in (transfer_encodings, content_lengths, hosts, first_lines, line_ends, headers, chunks, upgrades):
         yield from part()
