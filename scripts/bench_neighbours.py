@@ -5,15 +5,14 @@ import asyncio
 import contextlib
 import json
 import multiprocessing
-import resource
 import socket
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/system"))
 import tiny_model  # noqa: E402
+from bench_watch import beside, percentile, prepare, watch  # noqa: E402
 from conversation import Conversation  # noqa: E402
 from server_process import ServerProcess  # noqa: E402
 from websockets.asyncio.client import connect  # noqa: E402
@@ -22,12 +21,6 @@ from wire import TERMINAL, Http  # noqa: E402
 ATTACK_BYTES = 4_000_000
 LARGE_ITEMS, LARGE_ITEM_BYTES = 20, 50_000
 MISSED_EVENTS = 60_000
-
-
-def percentile(values, share):
-    """In milliseconds."""
-    values = sorted(values)
-    return 1000 * values[min(len(values) - 1, int(share * len(values)))] if values else float("nan")
 
 
 # ---- the neighbours: processes of their own, until they are ended ---------------------------------------------------------------
@@ -106,77 +99,6 @@ def returner(port, session):
     asyncio.run(come_back(port, session))
 
 
-@contextlib.contextmanager
-def processes(target, arguments, count):
-    running = [multiprocessing.Process(target=target, args=arguments, daemon=True) for _ in range(count)]
-    for process in running:
-        process.start()
-    time.sleep(1)
-    try:
-        yield
-        assert all(process.is_alive() for process in running), "a neighbour has failed"
-    finally:
-        for process in running:
-            process.kill()
-            process.join()
-
-
-# ---- those who are measured -----------------------------------------------------------------------------------------------------
-
-
-async def stream(port, end, gaps):
-    """Answers one after another; the times between their deltas."""
-    async with Conversation(port) as talk:
-        while time.monotonic() < end:
-            await talk.socket.send({"type": "response.create", "conversation": talk.id, "input": "Go on.",
-                                    "max_output_tokens": 300, "ignore_eos": True})
-            last = None
-            while True:
-                event = await talk.socket.connection.recv()
-                if event.startswith('{"type":"response.output_text.delta"'):
-                    now = time.perf_counter()
-                    if last is not None and time.monotonic() < end:
-                        gaps.append(now - last)
-                    last = now
-                elif event.startswith(('{"type":"response.incomplete"', '{"type":"response.completed"')):
-                    break
-                elif event.startswith('{"type":"error"'):
-                    raise AssertionError(event[:300])
-
-
-async def health(port, end, times):
-    http = Http(port)
-    while time.monotonic() < end:
-        began = time.perf_counter()
-        status, _ = await http.call("GET", "/healthz")
-        assert status == 200
-        times.append(time.perf_counter() - began)
-        await asyncio.sleep(0.01)
-
-
-def watch(port, clients, seconds, results):
-    """Streams in one process, asks for health in another: neither waits for the other's events."""
-
-    def measured(coroutine, values):
-        asyncio.run(coroutine)
-        results.put(values)
-
-    gaps, times = [], []
-    end = time.monotonic() + seconds
-
-    async def streams():
-        await asyncio.gather(*(stream(port, end, gaps) for _ in range(clients)))
-
-    watchers = [multiprocessing.Process(target=lambda: measured(streams(), ("gaps", gaps))),
-                multiprocessing.Process(target=lambda: measured(health(port, end, times), ("health", times)))]
-    for watcher in watchers:
-        watcher.start()
-    found = dict(results.get(timeout=seconds + 300) for _ in watchers)
-    for watcher in watchers:
-        watcher.join()
-    return found
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--clients", type=int, default=50)
@@ -188,9 +110,7 @@ def main():
     parser.add_argument("--model", type=Path, help="another than the tiny one")
     parser.add_argument("--threads", type=int, default=1, help="of the engine")
     options = parser.parse_args()
-    multiprocessing.set_start_method("fork")
-    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    prepare()
     with tempfile.TemporaryDirectory(prefix="ringside-bench-", dir=options.folder) as folder:
         folder = Path(folder)
         model = options.model or tiny_model.make(folder / "tiny.gguf")
@@ -205,7 +125,7 @@ def main():
             results = multiprocessing.Queue()
             for _ in range(options.rounds):  # in turn, so that what else the machine does meets all
                 for name, (target, arguments, count) in cases.items():
-                    with processes(target, arguments, count):
+                    with beside(target, arguments, count):
                         values = watch(server.port, options.clients, options.seconds, results)
                     for kind in values:
                         found[name][kind] += values[kind]

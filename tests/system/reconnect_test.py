@@ -14,6 +14,7 @@ import random
 import tempfile
 
 import tiny_model
+from answer import Answer
 from server_process import ServerProcess
 from wire import TERMINAL, Http, Socket
 
@@ -22,42 +23,6 @@ ANSWER_TOKENS = 3000
 MOST_EVENTS = 100  # heard before the next change
 SUPERSEDED = 4409
 FLAGS = ["--slots", 8, "--memory-len", 256, "--threads", 1, "--durability", "token"]
-
-
-class Answer:
-    """What one client has heard of one answer, however it came."""
-
-    def __init__(self):
-        self.text = ""
-        self.id = None
-        self.number = -1  # sequence_number of the newest event
-        self.seq = None  # ringside.seq of the newest event
-        self.final = None
-        self.deltas = 0
-
-    def hear(self, event):
-        """Takes an event that must be new; true at the end."""
-        assert event["type"] != "error", event
-        if event["type"].startswith("ringside:"):
-            return False
-        # A reader that fell behind gets several deltas as one, with the number of the last.
-        merged = event["type"] == "response.output_text.delta"
-        expected = self.number + 1
-        assert event["sequence_number"] == expected or merged and event["sequence_number"] > expected, (expected, event)
-        self.number = event["sequence_number"]
-        if "ringside" in event:
-            assert self.seq is None or event["ringside"]["seq"] > self.seq, (self.seq, event)
-            self.seq = event["ringside"]["seq"]
-        if event["type"] == "response.created":
-            self.id = event["response"]["id"]
-        if event["type"] == "response.output_text.delta":
-            self.text += event["delta"]
-            self.deltas += 1
-        elif event["type"] == "response.output_text.done":
-            assert event["text"] == self.text, (event["text"], self.text)
-        if event["type"] in TERMINAL:
-            self.final = event["response"]
-        return self.final is not None
 
 
 class Talker:

@@ -1,0 +1,244 @@
+"""Measures what crowds cost those who behave; see scripts/bench_crowds."""
+
+import argparse
+import contextlib
+import json
+import multiprocessing
+import os
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/system"))
+import crowds  # noqa: E402
+import tiny_model  # noqa: E402
+from bare_socket import BareSocket, has_ended, serve  # noqa: E402
+from bench_watch import beside, percentile, prepare, watch  # noqa: E402
+from crowds import MIB, Conversations, Listener  # noqa: E402
+from server_process import ServerProcess  # noqa: E402
+from wire import TERMINAL  # noqa: E402
+
+ENDLESS_TOKENS = 1 << 20
+STORM_S = 2
+SLOTS_BESIDE = 16  # for what a crowd asks in passing
+
+
+# ---- the crowds: each a process of its own, until it is ended; `begun` is set when it is there -------------------------------------
+
+
+def unheard(port, options, begun, results):
+    """Answers without an end whose sockets are gone."""
+    for id in Conversations(port).make(options.readers):
+        one = BareSocket(port).open()
+        crowds.ask(one, id, ENDLESS_TOKENS)
+        while not one.events():
+            one.read()
+        one.close()
+    begun.set()
+    time.sleep(1 << 20)
+
+
+def slow_readers(port, options, begun, results):
+    """The same answers, whose readers read a byte a second or nothing."""
+    ids = Conversations(port).make(options.readers)
+    slow = crowds.slow_readers(port, [[id] for id in ids], ENDLESS_TOKENS)
+    begun.set()
+    for one in slow:
+        one.socket.setblocking(False)
+    while True:
+        time.sleep(1)
+        for one in slow[::2]:
+            with contextlib.suppress(OSError):
+                one.socket.recv(1)
+
+
+def returning(port, options, begun, results):
+    """All come back to their conversations within STORM_S, hear everything and leave, again and again."""
+    ids = Conversations(port).make(options.returning)
+    for at in range(0, len(ids), 100):  # a socket's answers are given on its lanes, side by side
+        asking = [(BareSocket(port).open(), id) for id in ids[at : at + 100]]
+        for one, id in asking:
+            crowds.ask(one, id, 20)
+        serve([one for one, _ in asking], lambda one: any(event["type"] in TERMINAL for event in one.events()))
+        for one, _ in asking:
+            one.close()
+    begun.set()
+    while True:
+        began, listeners = time.perf_counter(), []
+        for n, id in enumerate(ids):
+            time.sleep(max(0, began + n * STORM_S / len(ids) - time.perf_counter()))
+            listeners.append(Listener(port, id))
+        connected_s = time.perf_counter() - began
+        serve(listeners, Listener.done)
+        results.put({"connected_s": connected_s, "answered_s": time.perf_counter() - began, "heard": len(listeners)})
+        for one in listeners:
+            one.socket.close()
+
+
+def frame_flood(port, options, begun, results):
+    begun.set()
+    while True:
+        for blocks in crowds.FRAME_FLOODS.values():
+            with contextlib.suppress(OSError, AssertionError):
+                crowds.flood(port, *blocks)
+        with contextlib.suppress(OSError, AssertionError):
+            crowds.large_messages(port, 4)
+
+
+def head_flood(port, options, begun, results):
+    begun.set()
+    while True:
+        connections = []
+        for head in list(crowds.HEAD_FLOODS.values()) * 10:
+            if one := crowds.connect(port):
+                connections.append(one)
+                with contextlib.suppress(OSError):
+                    one.sendall(head)
+        for one in connections:
+            one.close()
+
+
+def connection_flood(port, options, begun, results):
+    """Opens connections and says nothing, as many at once as may be, in the place of each that is cut another."""
+    connections = []
+    while True:
+        while len(connections) < options.connections:
+            connections += filter(None, [crowds.connect(port)])
+        begun.set()
+        ended = {one for one in connections if has_ended(one)}
+        connections = [one for one in connections if one not in ended]
+        for one in ended:
+            one.close()
+        time.sleep(0.01)
+
+
+CROWDS = {"alone": None, "answers that nobody hears": (unheard, 1), "slow readers": (slow_readers, 1), "coming back": (returning, 1),
+          "floods of frames": (frame_flood, 0), "floods of heads": (head_flood, 0), "a flood of connections": (connection_flood, 1)}
+
+
+# ---- measuring ------------------------------------------------------------------------------------------------------------------
+
+
+def most_resident(pid, seconds, values):
+    end = time.monotonic() + seconds
+    most = 0
+    while time.monotonic() < end:
+        status = Path(f"/proc/{pid}/status").read_text()
+        most = max(most, int(status.split("VmRSS:")[1].split()[0]) * 1024)
+        time.sleep(0.05)
+    values.put(most)
+
+
+def measure(options, folder, model, name):
+    """One crowd and a server of its own."""
+    busy = options.readers if name in ("answers that nobody hears", "slow readers") else 0
+    flags = ["--threads", options.threads, "--slots", options.clients + busy + SLOTS_BESIDE, "--memory-len", 512,
+             "--max-connections", max(options.readers, options.returning) + options.clients + 200, "--max-detached-tokens", 0,
+             "--max-turns-per-owner", 0, "--queue-limit", 1024]
+    with ServerProcess(model, *flags, folder=folder, binary=options.binary) as server:
+        server.wait_until_ready()
+        resting = server.resident_bytes()
+        begun, results, resident = multiprocessing.Event(), multiprocessing.Queue(), multiprocessing.Queue()
+        target, count = CROWDS[name] or (None, 0)
+        with beside(target, (server.port, options, begun, results), (count or options.attackers) if target else 0):
+            assert target is None or begun.wait(600), f"{name} did not begin"
+            watcher = multiprocessing.Process(target=most_resident, args=(server.process.pid, options.seconds, resident))
+            watcher.start()
+            values = watch(server.port, options.clients, options.seconds, multiprocessing.Queue())
+            most = resident.get()
+            watcher.join()
+            storms = [results.get(timeout=600)] if target is returning else []  # one at least comes to its end
+        totals = server.metrics()
+        closes = {key.split('"')[1]: int(value) for key, value in totals.items() if key.startswith("ringside_ws_close_total{")}
+        while not results.empty():
+            storms.append(results.get())
+        server.kill()
+    return values | {"resting": resting, "resident": most, "closes": closes, "storms": storms}
+
+
+def half_open_handshakes(options, folder, model):
+    """Seconds that honest newcomers need for a handshake and a request, while others leave theirs half open; and memory."""
+    certificate, key = folder / "cert.pem", folder / "key.pem"
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", key,
+                    "-out", certificate, "-days", "2", "-subj", "/CN=localhost"], check=True, capture_output=True)
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    found = {}
+    with ServerProcess(model, "--threads", options.threads, "--ssl-certfile", certificate, "--ssl-keyfile", key, folder=folder,
+                       scheme="https", binary=options.binary) as server:
+        server.wait_until_ready()
+        for name, count in (("alone", 0), ("beside", 1)):
+            begun = multiprocessing.Event()
+            with beside(connection_flood, (server.port, options, begun, None), count):
+                assert not count or begun.wait(600)
+                times, refused, end = [], 0, time.monotonic() + options.seconds
+                while time.monotonic() < end:
+                    began = time.perf_counter()
+                    try:
+                        urllib.request.urlopen(f"https://127.0.0.1:{server.port}/healthz", context=context, timeout=30).read()
+                        times.append(time.perf_counter() - began)
+                    except OSError:
+                        refused += 1
+                found[name] = {"times": times, "refused": refused, "resident": server.resident_bytes()}
+        server.kill()
+    return found
+
+
+def row_of(name, rounds):
+    """What was found beside one crowd, as numbers."""
+    row = {"crowd": name, "resting_mib": rounds[-1]["resting"] / MIB, "resident_mib": max(one["resident"] for one in rounds) / MIB,
+           "closes": rounds[-1]["closes"], "storms": [storm for one in rounds for storm in one["storms"]]}
+    for kind in ("gaps", "health"):
+        values = [value for one in rounds for value in one[kind]]
+        row[kind] = len(values)
+        row |= {f"{kind}_{key}_ms": percentile(values, share) for key, share in (("p50", 0.5), ("p99", 0.99), ("longest", 1))}
+    return row
+
+
+def print_tables(options, rows, handshakes):
+    print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores\n")
+    print(f"| {options.clients} streaming clients beside | deltas | gap p50, ms | p99 | longest | /healthz p99, ms "
+          "| resident memory, MiB (at rest) | closed |")
+    print("| --- " * 8 + "|")
+    for row in rows:
+        gaps = " | ".join(f"{row[f'gaps_{key}_ms']:.1f}" for key in ("p50", "p99", "longest"))
+        closes = ", ".join(f"{code}: {count}" for code, count in row["closes"].items())
+        print(f"| {row['crowd']} | {row['gaps']} | {gaps} | {row['health_p99_ms']:.1f} | {row['resident_mib']:.0f} ({row['resting_mib']:.0f}) | {closes} |")
+    for storm in (storm for row in rows for storm in row["storms"]):
+        print(f"\n{storm['heard']} came back in {storm['connected_s']:.2f} s; all had heard everything after {storm['answered_s']:.2f} s, none lost")
+    for name, one in handshakes.items():
+        print(f"\nTLS handshake and request, {name}: {len(one['times'])} done, p50 {percentile(one['times'], 0.5):.1f} ms, "
+              f"p99 {percentile(one['times'], 0.99):.1f}; {one['refused']} failed; {one['resident'] / MIB:.0f} MiB resident")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    for name, default in (("clients", 50), ("readers", 1000), ("returning", 5000), ("attackers", 20), ("connections", 10000),
+                          ("seconds", 10), ("rounds", 3), ("threads", 1)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--model", type=Path, help="another than the tiny one")
+    parser.add_argument("--binary", help="another server")
+    parser.add_argument("--only", default="", help="only crowds with this in their name, and none of the others")
+    parser.add_argument("--output", type=Path)
+    options = parser.parse_args()
+    prepare()
+    found = {}
+    with tempfile.TemporaryDirectory(prefix="ringside-bench-") as folder:
+        folder = Path(folder)
+        model = options.model or tiny_model.make(folder / "tiny.gguf")
+        chosen = [name for name in CROWDS if name == "alone" or options.only in name]
+        for _ in range(options.rounds):  # in turn, so that what else the machine does meets all
+            for name in chosen:
+                found.setdefault(name, []).append(measure(options, folder, model, name))
+        handshakes = half_open_handshakes(options, folder, model) if options.only in "half-open TLS handshakes" else {}
+    rows = [row_of(name, rounds) for name, rounds in found.items()]
+    print_tables(options, rows, handshakes)
+    if options.output:
+        options.output.write_text(json.dumps({"load": os.getloadavg(), "rows": rows, "handshakes": handshakes}, indent=1) + "\n")
+
+
+main()
