@@ -1,0 +1,51 @@
+// The server with a model that costs nothing: asked for a GPU, it gets a device that computes nothing and always
+// chooses the same letter, at once or after the microseconds that STEP_US names, in which the processor is free. What
+// is left of a token's cost is everything around the model. For scripts/bench_wire, with the tiny model of the system
+// tests, whose tokens are bytes. This MakeCudaBackend comes before the kernels' own.
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+
+#include "tests/kernels/forwarding_backend.h"
+
+namespace ringside {
+namespace {
+
+constexpr int32_t kToken = 'x';
+
+class FreeBackend final : public ForwardingBackend {
+ public:
+  using ForwardingBackend::ForwardingBackend;
+
+  std::string Describe() const override { return "a device that computes nothing"; }
+  void Embed(const Weight&, std::span<const int32_t>, Tensor) override {}
+  void AddPositions(const Weight&, std::span<const int64_t>, Tensor) override {}
+  void RmsNorm(Tensor, const float*, float, Tensor) override {}
+  void RmsNormHeads(Tensor, int64_t, const float*, float) override {}
+  void LayerNorm(Tensor, const float*, const float*, float, Tensor) override {}
+  void Linear(const LinearArgs&) override {}
+  void Attention(const AttentionArgs&) override {}
+  void SiluMultiply(Tensor, Tensor) override {}
+  void Gelu(Tensor, bool) override {}
+  void GatherRows(Tensor, std::span<const int64_t>, Tensor) override {}
+  void ChooseTokens(Tensor, std::span<const TokenChoice>, std::span<ChosenToken> chosen) override {
+    for (ChosenToken& one : chosen) one = {.id = kToken};
+    if (step_.count() > 0) std::this_thread::sleep_for(step_);
+  }
+
+ private:
+  static std::chrono::microseconds StepTime() {
+    const char* time = std::getenv("STEP_US");
+    return std::chrono::microseconds(time == nullptr ? 0 : std::atoi(time));
+  }
+  const std::chrono::microseconds step_ = StepTime();
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Backend>> MakeCudaBackend(const CudaBackendOptions&) {
+  ASSIGN_OR_RETURN(auto cpu, MakeCpuBackend({.threads = 1}));
+  return std::unique_ptr<Backend>(std::make_unique<FreeBackend>(std::move(cpu)));
+}
+
+}  // namespace ringside
