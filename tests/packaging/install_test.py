@@ -13,6 +13,7 @@ FILES = """
     share/bash-completion/completions/ringside share/bash-completion/completions/ringside-server
     share/doc/ringside/OPERATING.md share/doc/ringside/copyright
     share/fish/vendor_completions.d/ringside.fish share/fish/vendor_completions.d/ringside-server.fish
+    share/ringside/monitoring/ringside.dashboard.json share/ringside/monitoring/ringside.rules.yml
     share/man/man1/ringside.1.gz share/man/man8/ringside-server.8.gz
     share/zsh/vendor-completions/_ringside share/zsh/vendor-completions/_ringside-server
 """.split()
