@@ -74,5 +74,6 @@ async function allItems(path) {
   return wholeItems(items);
 }
 export const getItems = (id) => allItems(`${one(id)}/items`);
+export const getResponse = (id) => json("GET", `/v1/responses/${encodeURIComponent(id)}`);
 // What an answer, running or finished, had before it: while it runs, its question is in no other list.
 export const getInputItems = (response) => allItems(`/v1/responses/${encodeURIComponent(response)}/input_items`);

@@ -78,11 +78,12 @@ function go(id) {
   if (!WIDE.matches) showSidebar(false);
 }
 
-function follow() {
+// `made`: the conversation of the address, if it was made just now.
+function follow(made = null) {
   const id = idOfAddress();
   if (conversation?.id !== id || !id) {
     conversation?.close();
-    const opened = id ? new Conversation(id, (what) => conversation === opened && onChange(what)) : null;
+    const opened = id ? new Conversation(id, (what) => conversation === opened && onChange(what), made) : null;
     conversation = opened;
     thread.show(conversation ?? EMPTY);
     composer.open(id || "new");
@@ -189,7 +190,7 @@ async function send(text, sent) {
     draft.save(made.id, text); // until the question itself is kept, under its own name
     sent();
     history.replaceState(null, "", `#/${made.id}`);
-    follow();
+    follow(made);
     conversation.send(text, requestOptions(true));
     composer.put("");
   } catch (error) {
@@ -199,32 +200,32 @@ async function send(text, sent) {
   }
 }
 
-// The same history with another answer, or another question, as a version of its own.
-async function fork(at, then) {
-  if (conversation.busy) return;
+// The same history with another answer, or another question, as a version of its own. True if there is one now.
+async function fork(at) {
   const from = conversation;
   try {
     const id = await from.fork(at, sidebar.title(from.info));
     sidebar.put(await api.getConversation(id));
-    if (conversation !== from) return;
-    from.forget();
+    if (conversation !== from) return false;
     go(id);
-    if (location.hash === `#/${id}` && conversation.id !== id) follow();
-    then();
+    if (conversation.id !== id) follow();
+    return true;
   } catch (error) {
     onFailure(error);
-    thread.render();
+    return false;
   }
 }
-function regenerate(group) {
-  fork(group.start, () => conversation.answer(requestOptions()));
+
+async function regenerate(group) {
+  if (await fork(group.start)) conversation.answer(requestOptions());
 }
 
-function edit(group, text) {
-  fork(group.start, () => {
-    conversation.send(text, requestOptions(group.start === 0));
-    composer.focus();
-  });
+// True if it was sent: else what was typed is still needed.
+async function edit(group, text) {
+  if (!(await fork(group.start))) return false;
+  conversation.send(text, requestOptions(group.start === 0));
+  composer.focus();
+  return true;
 }
 
 // ---- what is around the messages -----------------------------------------------------------------------------------
@@ -358,7 +359,7 @@ setInterval(() => {
   if (memory.open && !document.hidden && conversation && !conversation.busy) conversation.refresh();
 }, LOOK_INTERVAL_MS);
 document.addEventListener("visibilitychange", () => document.hidden || sidebar.refresh().catch(() => {}));
-addEventListener("hashchange", follow);
+addEventListener("hashchange", () => follow());
 byId("scrim").addEventListener("click", () => showSidebar(false));
 WIDE.addEventListener("change", () => {
   byId("main").inert = false;

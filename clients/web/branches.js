@@ -4,6 +4,11 @@
 
 export const rootOf = (conversation) => conversation.metadata.root || conversation.id;
 
+// Times are whole seconds: within one, the one made later.
+export function laterUsed(a, b) {
+  return (b.ringside.updated_at - a.ringside.updated_at || b.order - a.order) > 0 ? b : a;
+}
+
 export function forkMetadata(parent, at, title) {
   return { title, root: rootOf(parent), parent: parent.id, fork_at: String(at) };
 }
@@ -71,7 +76,7 @@ export function siblingsOf(current, family) {
     const order = groups.map((group) => ({ group, born: born(group) }));
     order.sort((a, b) => a.born - b.born || (a.group.members[0].id < b.group.members[0].id ? -1 : 1));
     const latest = (group) =>
-      group.mine ? current : group.members.reduce((a, b) => (b.ringside.updated_at > a.ringside.updated_at ? b : a));
+      group.mine ? current : group.members.reduce(laterUsed);
     result.set(at, {
       index: order.findIndex(({ group }) => group.mine),
       versions: order.map(({ group }) => latest(group)),

@@ -4,7 +4,13 @@
 import * as api from "./api.js";
 import { forkMetadata, rootOf } from "./branches.js";
 import { Link } from "./link.js";
+import { answersRequest, readConversation } from "./reading.js";
 import { pending, randomId } from "./store.js";
+
+const SHOWN = new Set(["user", "assistant", "tool", "system", "developer"]);
+const LOAD_AGAIN_MS = 2_000;
+
+const isEnd = ({ type }) => /^response\.(completed|incomplete|failed)$/.test(type);
 
 export class Conversation {
   items = []; // {id, role, text, complete}
@@ -17,17 +23,28 @@ export class Conversation {
   loadError = null;
   #link = null;
   #closed = false;
-  #waiting = []; // events that came before the messages
+  #loads = 0; // the newest one counts
   #loaded = false;
-  #answering = ""; // the response whose input is being loaded
+  #waiting = []; // events that came before the messages were read
+  #running = ""; // the response that is being written, by all that was told
+  #ended = new Set(); // responses whose end is in the messages
+  #sent = ""; // the request that this connection has sent
+  #refreshes = 0;
   #verbs = []; // forks that were asked for and not answered
   #resumeAlone = null; // with which options an answer that a restart cut goes on by itself, once for each question
 
-  constructor(id, tell) {
+  // `made`: the conversation object of one that was made just now, of which there is nothing to read.
+  constructor(id, tell, made = null) {
     this.id = id;
     this.tell = tell;
+    this.info = made;
+    this.#loaded = made !== null;
     this.pending = pending.load(id);
-    this.#link = new Link(id, (event) => this.#closed || this.#hear(event));
+    this.#link = this.#connect();
+  }
+
+  #connect() {
+    return new Link(this.id, (event) => this.#closed || this.#hear(event));
   }
 
   close() {
@@ -40,10 +57,11 @@ export class Conversation {
     return this.live !== null || (this.pending !== null && !this.pending.error);
   }
 
-  // What is shown as one message: an answer that was cut and went on is one.
+  // What is shown as one message: an answer that was cut and went on is one. What is no message is not shown.
   messages() {
     const groups = [];
     this.items.forEach((item, index) => {
+      if (!SHOWN.has(item.role)) return;
       const last = groups.at(-1);
       if (item.role === "assistant" && last?.role === "assistant") {
         last.ids.push(item.id);
@@ -77,8 +95,7 @@ export class Conversation {
   }
 
   forget() {
-    this.pending = null;
-    pending.save(this.id, null);
+    this.#settle();
     this.tell("state");
   }
 
@@ -90,8 +107,9 @@ export class Conversation {
     this.#link.close();
     this.#loaded = false;
     this.#waiting = [];
+    this.#running = "";
     this.live = null;
-    this.#link = new Link(this.id, (event) => this.#closed || this.#hear(event));
+    this.#link = this.#connect();
   }
 
   retryNow() {
@@ -110,12 +128,15 @@ export class Conversation {
   }
 
   async refresh() {
+    const refresh = ++this.#refreshes;
     try {
       const [info, memory] = await Promise.all([api.getConversation(this.id), api.getMemory(this.id)]);
-      if (this.#closed) return;
+      if (this.#closed || refresh !== this.#refreshes || !this.#loaded) return;
       this.info = info;
       this.#remember(memory);
       this.tell("state");
+      // Items can be added, or taken away, without anything being told.
+      if (!this.busy && info.ringside.items !== this.items.length) this.#load();
     } catch {
       // The next turn, or the next look, brings it.
     }
@@ -132,36 +153,57 @@ export class Conversation {
 
   #submit() {
     pending.save(this.id, this.pending);
-    this.#link.send(this.pending.event); // or as soon as there is a connection
+    this.#ask();
     this.tell("messages");
   }
 
-  // All messages. `answering` is the response that runs, "" for none; one that begins meanwhile counts instead.
-  async #load(answering) {
-    this.#answering = answering;
+  // Sends what was asked, once for each connection: the server knows by its id whether it has had it already. Not before the
+  // messages are there: it would be answered in a conversation that nobody has seen.
+  #ask() {
+    if (!this.#loaded || !this.pending || this.pending.error || this.#sent === this.pending.id) return;
+    if (this.#link.send(this.pending.event)) this.#sent = this.pending.id;
+  }
+
+  // What was asked has arrived, or is given up.
+  #settle() {
+    this.pending = null;
+    pending.save(this.id, null);
+  }
+
+  async #load() {
+    const load = ++this.#loads;
+    const current = () => !this.#closed && load === this.#loads;
+    this.#loaded = false;
     try {
-      let items, asked, info, memory, of;
-      do {
-        of = this.#answering;
-        [items, asked] = await Promise.all([api.getItems(this.id), of ? api.getInputItems(of) : []]);
-        [info, memory] = await Promise.all([api.getConversation(this.id), api.getMemory(this.id)]);
-        if (this.#closed) return;
-        // It has ended meanwhile, or another has begun: what was read may be of before or of after.
-        if (of === this.#answering) this.#answering = info.ringside.active_response_id ?? "";
-      } while (of !== this.#answering);
-      // An answer that goes on is among the items, cut, and not in its own input.
-      this.items = asked.length > items.length ? asked : items;
-      this.info = info;
-      this.#remember(memory);
-      this.loadError = null;
-      this.#loaded = true;
-      for (const event of this.#waiting.splice(0)) this.#apply(event, true);
-      this.tell("messages");
+      const read = await readConversation(this.id, () => this.#running);
+      const newest = [read.running, read.memory.turns.at(-1)?.response_id].filter(Boolean);
+      const arrived = this.pending && !this.pending.error && (await answersRequest(this.pending.id, newest));
+      if (current()) this.#show(read, arrived);
     } catch (error) {
-      if (this.#closed) return;
+      if (!current()) return;
       this.loadError = error;
       this.tell("state");
+      // A server that has no time now is asked again; one that is away, when there is a connection.
+      if (error.status === 429 || error.status === 503) setTimeout(() => current() && this.#load(), Math.max(LOAD_AGAIN_MS, error.retryAfterMs));
     }
+  }
+
+  #show(read, arrived) {
+    if (arrived) this.#settle();
+    this.items = read.asked;
+    this.info = read.info;
+    this.#ended = read.ended;
+    this.#remember(read.memory);
+    this.loadError = null;
+    this.#loaded = true;
+    const last = read.memory.turns.at(-1);
+    const cut = last?.incomplete_reason === "interrupted" && last.response_id === this.live?.responseId;
+    this.live = null;
+    if (read.running) this.#begin(read.running, null, read.items.length);
+    else this.tell("messages");
+    while (this.#loaded && this.#waiting.length) this.#apply(this.#waiting.shift());
+    if (cut) this.#goOn();
+    this.#ask();
   }
 
   #remember(memory) {
@@ -172,154 +214,152 @@ export class Conversation {
 
   #addTurn(turn) {
     if (!this.turns.has(turn.item_id)) this.turns.set(turn.item_id, []);
-    this.turns.get(turn.item_id).push(turn);
+    const turns = this.turns.get(turn.item_id);
+    if (!turns.some((known) => known.response_id === turn.response_id)) turns.push(turn);
   }
 
   #hear(event) {
-    if (event.type === "state") {
-      this.connection = event;
-      if (event.state === "ended" && event.reason === "deleted") this.loadError = { status: 404, message: "This conversation was deleted." };
-      return this.tell("state");
-    }
-    if (event.type === "ringside:session.resumed") {
-      if (!event.session_present) {
-        this.loadError = { status: 404, message: "There is no such conversation on this server." };
-        return this.tell("state");
-      }
-      // The server knows by its id whether it has had the request already.
-      if (this.pending && !this.pending.error) this.#link.send(this.pending.event);
-      if (this.#loaded && !event.missed) return;
-      this.#loaded = false;
-      this.live = null;
-      this.#load(event.active_response_id || "");
-      return;
-    }
-    if (this.#loaded) return this.#apply(event, false);
-    this.#waiting.push(event);
-    if (event.type === "response.created" && !event.again) this.#answering = event.response.id;
-  }
-
-  // `quiet`: all will be shown anew anyway.
-  #apply(event, quiet) {
-    const tell = quiet ? () => {} : this.tell;
     switch (event.type) {
-      case "response.created":
-        // It may be told after the messages were read that know of it already.
-        return this.#begin(event.response, tell, event.again, quiet || event.response.id === this.#answering);
-      case "ringside:session.snapshot":
-        this.#begin({ id: event.response_id }, tell, false, true);
-        if (this.live?.responseId !== event.response_id) return;
-        this.live.itemId = event.item_id;
-        this.live.text = event.text;
-        return tell("live");
-      case "ringside:response.queued":
-        if (this.live) this.live.queued = event.position;
-        return tell("state");
+      case "state":
+        this.connection = event;
+        if (event.state === "ended" && event.reason === "deleted") this.loadError = { status: 404, message: "This conversation was deleted." };
+        return this.tell("state");
+      case "ringside:session.resumed":
+        return this.#onResumed(event);
       case "ringside:session.forked":
         return this.#verbs.shift()?.resolve(event.session);
       case "ringside:session.failed":
         return event.verb === "fork" ? this.#verbs.shift()?.reject(new Error(event.error.message)) : undefined;
-      case "error":
-        return this.#refused(event.error, tell);
+      case "ringside:session.snapshot":
+        this.#running = event.response_id;
+        break;
+      case "response.created":
+        if (!event.again) this.#running = event.response.id;
+        break;
     }
-    if (event.again) return;
-    if (event.type === "response.output_item.added" && this.live) this.live.itemId = api.wholeItems([event.item])[0].id;
-    if (event.type === "response.output_text.delta" && this.live) {
-      this.live.firstAt ??= performance.now();
-      this.live.queued = 0;
-      this.live.tokens += 1;
-      this.live.text += event.delta;
-      return tell("text");
-    }
-    if (event.type === "response.output_text.done" && this.live && this.live.text !== event.text) {
-      this.live.text = event.text;
-      return tell("text");
-    }
-    if (/^response\.(completed|incomplete|failed)$/.test(event.type)) this.#end(event.response, tell);
+    if (isEnd(event) && event.response.id === this.#running) this.#running = "";
+    if (this.#loaded) this.#apply(event);
+    else this.#waiting.push(event);
   }
 
-  // `known`: the messages that were loaded have the question.
-  #begin(response, tell, again, known) {
-    const mine = this.pending && response.metadata?.client_request_id === this.pending.id;
-    const asked = mine ? this.pending : null;
-    if (mine) {
-      this.pending = null;
-      pending.save(this.id, null);
-      if (asked.text !== null && !again && !known) {
-        this.items.push({ id: `asked-${response.id}`, role: "user", text: asked.text, complete: true });
-      }
+  #onResumed(event) {
+    this.#sent = "";
+    if (!event.session_present) {
+      this.loadError = { status: 404, message: "There is no such conversation on this server." };
+      return this.tell("state");
     }
-    // Of what ended before the messages were read, they tell.
-    if (again || (known && response.id !== this.#answering)) return tell("messages");
-    if (this.live?.responseId === response.id) return;
+    if (event.missed) this.#waiting = [];
+    if (event.missed || !this.#loaded) {
+      this.#running = event.active_response_id ?? "";
+      this.#load();
+    } else {
+      this.#ask();
+    }
+  }
+
+  // One event after the other, behind what was read.
+  #apply(event) {
+    const { live, tell } = this;
+    if (event.type === "response.created") return this.#onCreated(event);
+    if (event.type === "error") return this.#refused(event.error);
+    if (isEnd(event)) return this.#onEnd(event);
+    if (event.again || !live) return;
+    switch (event.type) {
+      case "ringside:session.snapshot":
+        if (live.responseId !== event.response_id) return;
+        live.itemId = event.item_id;
+        live.text = event.text;
+        return tell("text");
+      case "ringside:response.queued":
+        live.queued = event.position;
+        return tell("state");
+      case "response.output_item.added":
+        live.itemId = api.wholeItems([event.item])[0].id;
+        return;
+      case "response.output_text.delta":
+        live.firstAt ??= performance.now();
+        live.queued = 0;
+        live.tokens += 1;
+        live.text += event.delta;
+        return tell("text");
+      case "response.output_text.done":
+        if (live.text === event.text) return;
+        live.text = event.text;
+        return tell("text");
+    }
+  }
+
+  #onCreated({ response, again }) {
+    const asked = this.pending && response.metadata?.client_request_id === this.pending.id ? this.pending : null;
+    if (asked) this.#settle();
+    if (again || this.#ended.has(response.id) || this.live?.responseId === response.id) return asked && this.tell("messages");
+    // Somebody else asked: what, the server knows.
+    if (!asked) return this.#load();
+    const before = this.items.length;
+    if (asked.text !== null) this.items.push({ id: `asked-${response.id}`, role: "user", text: asked.text, complete: true });
+    this.#begin(response.id, asked, before);
+  }
+
+  // `before`: how many items there were before it was asked for.
+  #begin(responseId, asked, before) {
     this.live = {
-      responseId: response.id, itemId: null, text: "", tokens: 0, begunAt: performance.now(), firstAt: null, asked,
-      before: this.items.length, position: this.info?.ringside.position ?? 0,
+      responseId, asked, before, itemId: null, text: "", tokens: 0, begunAt: performance.now(), firstAt: null,
+      position: this.info?.ringside.position ?? 0,
     };
-    tell("live");
-    if (!mine && !known) this.#readQuestion();
+    this.tell("live");
   }
 
-  // Somebody else asked: what, the server knows.
-  async #readQuestion() {
-    const live = this.live;
-    try {
-      const items = await api.getInputItems(live.responseId);
-      // An answer that goes on has nothing new before it.
-      if (this.#closed || this.live !== live || items.length <= this.items.length) return;
-      this.items = items;
-      this.tell("messages");
-    } catch {
-      // Shown when the conversation is opened again.
-    }
-  }
-
-  #refused(error, tell) {
+  #refused(error) {
     if (!this.pending || this.pending.error) return;
     this.pending.error = { message: error.message, code: error.code, retryAfterMs: error.retry_after_ms || 0 };
     pending.save(this.id, this.pending);
-    tell("messages");
+    this.tell("messages");
   }
 
-  async #end(response, tell) {
+  #onEnd({ response, again }) {
+    if (again || this.#ended.has(response.id)) return;
+    // It could not be read while it ran.
+    if (this.live?.responseId !== response.id) return this.#load();
+    this.#ended.add(response.id);
+    this.#end(response);
+  }
+
+  async #end(response) {
     const live = this.live;
-    if (!live || live.responseId !== response.id) return;
     this.live = null;
-    const item = api.wholeItems(response.output ?? [])[0];
-    if (response.status === "failed") {
-      this.#failed(live, response.error?.message || "The answer failed.");
-    } else if (item) {
-      const text = item.text || live.text;
-      const complete = item.complete;
+    const failed = response.status === "failed";
+    if (failed) this.#failed(live, response.error?.message || "The answer failed.");
+    const output = api.wholeItems(response.output);
+    for (const item of failed ? [] : output) {
       const cut = this.items.at(-1);
       // One that goes on stays one item.
-      if (cut?.id === item.id) Object.assign(cut, { text: cut.text + text, complete });
-      else this.items.push({ id: item.id, role: "assistant", text, complete });
+      if (cut?.id === item.id) Object.assign(cut, { text: cut.text + item.text, complete: item.complete });
+      else this.items.push(item);
     }
     this.#addTurn({
-      response_id: response.id, item_id: item?.id ?? "", status: response.status,
+      response_id: response.id, item_id: output[0]?.id ?? "", status: response.status,
       incomplete_reason: response.incomplete_details?.reason ?? null, output_tokens: response.usage?.output_tokens ?? 0,
       ringside: response.ringside,
     });
     const interrupted = response.incomplete_details?.reason === "interrupted";
-    tell("end");
-    if (interrupted && this.#resumeAlone) {
-      const options = this.#resumeAlone;
-      this.#resumeAlone = null;
-      this.answer(options);
-    }
+    this.tell("end");
+    if (interrupted) this.#goOn();
     await this.refresh();
+  }
+
+  // What a restart has cut goes on by itself, once for each question that was asked here.
+  #goOn() {
+    const options = this.#resumeAlone;
+    this.#resumeAlone = null;
+    if (options) this.answer(options);
   }
 
   // A failed turn leaves the conversation as it was before: the question waits to be asked again.
   #failed(live, message) {
-    if (live.asked?.text) this.items.length = live.before - 1;
-    const asked = live.asked ?? { text: null, event: { type: "response.create", conversation: this.id, metadata: {}, input: [] } };
-    this.pending = { ...asked, error: { message, code: "failed", retryAfterMs: 0 } };
+    const text = this.items.slice(live.before).map((item) => item.text).join("\n\n") || null;
+    const event = { type: "response.create", conversation: this.id, metadata: {}, input: text ?? [] };
+    this.items.length = live.before;
+    this.pending = { ...(live.asked ?? { text, event }), error: { message, code: "failed", retryAfterMs: 0 } };
     pending.save(this.id, this.pending);
-  }
-
-  get root() {
-    return this.info ? rootOf(this.info) : this.id;
   }
 }

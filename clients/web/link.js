@@ -94,10 +94,12 @@ export class Link {
   #hear(event) {
     if (event.type === "ringside:session.resumed") {
       this.#attempt = 0;
+      // More than this resume has raised it: others were here, or a restart has numbered the events anew.
+      const between = event.epoch > this.#epoch + 1;
       this.#epoch = event.epoch;
       if (event.position) this.#known = { seq: event.position.seq, chain: event.position.chain };
       // Not everything since the last event will be told again: the messages have to be read anew.
-      event.missed = this.#after !== undefined && event.replay !== "events" && this.#after !== event.next_seq - 1;
+      event.missed = this.#after !== undefined && event.replay !== "events" && (between || this.#after !== event.next_seq - 1);
       if (event.replay !== "events") this.#after = event.next_seq - 1;
       this.#ready = event.session_present;
       this.tell({ type: "state", state: "open" });

@@ -34,7 +34,7 @@ export function listVerbs(sidebar, { onFailure, go, onRenamed, isOpen }) {
       const open = entry.members.some(({ id }) => isOpen(id));
       for (const { id } of entry.members) {
         await api.deleteConversation(id);
-        sidebar.conversations.delete(id);
+        sidebar.remove(id);
         for (const name of ["draft", "pending", "instructions.next"]) save(`${name}.${id}`, null);
       }
       sidebar.render();

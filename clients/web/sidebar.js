@@ -1,6 +1,6 @@
 // The list of conversations. The versions of one conversation are one entry, named by the first of them.
 import * as api from "./api.js";
-import { rootOf } from "./branches.js";
+import { laterUsed, rootOf } from "./branches.js";
 import { byId, el } from "./dom.js";
 import { period } from "./format.js";
 import { icon } from "./icons.js";
@@ -11,6 +11,10 @@ export class Sidebar {
   #query = "";
   #current = "";
   #newest = 0;
+  #heard = 0; // counts what was told by the way, which is newer than a list that is being read
+  #refreshes = 0; // the newest one counts
+  #removed = new Set();
+  #learned = null;
   #menu = null;
 
   // `act`: open(id), create(), rename(entry), exportOne(entry), exportText(entry), remove(entry), importFile(file),
@@ -53,36 +57,48 @@ export class Sidebar {
 
   // Reads the list, page by page; what is there already is shown meanwhile.
   async refresh() {
+    const refresh = ++this.#refreshes;
+    const begun = this.#heard;
+    const newer = (id) => this.conversations.get(id)?.heard > begun;
     const seen = new Set();
     let order = 0;
     for await (const page of api.listConversations()) {
+      if (refresh !== this.#refreshes) return;
       for (const conversation of page) {
+        const { id } = conversation;
         conversation.order = --order;
-        seen.add(conversation.id);
-        this.conversations.set(conversation.id, conversation);
+        seen.add(id);
+        if (newer(id)) this.conversations.get(id).order = order;
+        else if (!this.#removed.has(id)) this.conversations.set(id, conversation);
       }
       this.render();
     }
-    for (const id of [...this.conversations.keys()]) if (!seen.has(id)) this.conversations.delete(id);
-    this.#newest = 0;
+    if (refresh !== this.#refreshes) return;
+    for (const id of [...this.conversations.keys()]) if (!seen.has(id) && !newer(id)) this.conversations.delete(id);
     this.loaded = true;
     this.render();
   }
 
   // What is known of one by the way: drawn anew only if it was not there.
   learn(conversation) {
+    if (conversation === this.#learned) return;
+    this.#learned = conversation;
     const known = this.conversations.get(conversation.id);
-    if (!known) return this.put(conversation);
-    conversation.order = known.order;
+    conversation.order = known?.order ?? ++this.#newest;
+    conversation.heard = ++this.#heard;
     this.conversations.set(conversation.id, conversation);
+    if (!known) this.render();
   }
 
   // One that is new, or has changed.
   put(conversation) {
-    const known = this.conversations.get(conversation.id);
-    conversation.order = known?.order ?? ++this.#newest;
-    this.conversations.set(conversation.id, conversation);
+    this.learn(conversation);
     this.render();
+  }
+
+  remove(id) {
+    this.#removed.add(id);
+    this.conversations.delete(id);
   }
 
   setCurrent(id) {
@@ -104,14 +120,14 @@ export class Sidebar {
       else entries.set(root, { root, members: [conversation] });
     }
     for (const entry of entries.values()) {
-      const latest = entry.members.reduce((a, b) => (b.ringside.updated_at > a.ringside.updated_at ? b : a));
+      const latest = entry.members.reduce(laterUsed);
       const first = this.conversations.get(entry.root) ?? latest;
       Object.assign(entry, {
-        id: latest.id, updated: latest.ringside.updated_at, running: entry.members.some((one) => one.ringside.active_response_id),
+        id: latest.id, order: latest.order, updated: latest.ringside.updated_at, running: entry.members.some((one) => one.ringside.active_response_id),
         damaged: entry.members.some((one) => one.ringside.damaged), title: first.metadata.title || latest.metadata.title || "Untitled",
       });
     }
-    return [...entries.values()].sort((a, b) => b.updated - a.updated);
+    return [...entries.values()].sort((a, b) => b.updated - a.updated || b.order - a.order);
   }
 
   title(conversation) {

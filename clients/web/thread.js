@@ -15,7 +15,7 @@ export class Thread {
   #siblings = new Map();
   #live = null; // {element, body, writer, stats, prefix}
   #follow = true;
-  #editing = null;
+  #editing = null; // {start, element} of the message that is being edited
 
   // `act` are what the buttons do: regenerate(group), edit(group, text), proceed(), retry(), dismiss(), open(id).
   constructor(act) {
@@ -43,7 +43,11 @@ export class Thread {
     const key = (map) => JSON.stringify([...map].map(([at, { index, versions }]) => [at, index, versions.map(({ id }) => id)]));
     if (key(siblings) === key(this.#siblings)) return;
     this.#siblings = siblings;
-    if (!this.#live && this.#editing === null) this.render();
+    for (const group of this.#conversation.messages()) {
+      const buttons = this.list.querySelector(`[data-start="${group.start}"] > .foot > .buttons`);
+      buttons?.querySelector(".versions")?.remove();
+      buttons?.prepend(...this.#arrows(group));
+    }
   }
 
   render() {
@@ -54,7 +58,13 @@ export class Thread {
     const live = conversation.live;
     const last = groups.at(-1);
     const goesOn = live && last?.role === "assistant";
-    const elements = groups.map((group) => (goesOn && group === last ? null : this.#message(group, group === last)));
+    // What is being typed stays.
+    const edited = this.#editing && groups.some(({ start }) => start === this.#editing.start) ? this.#editing : null;
+    this.#editing = edited;
+    const elements = groups.map((group) => {
+      if (goesOn && group === last) return null;
+      return group.start === edited?.start ? edited.element : this.#message(group, group === last);
+    });
     if (live) elements.push(this.#liveMessage(goesOn ? last : null));
     if (conversation.pending) elements.push(...this.#pendingMessage());
     else if (!live && last?.role === "user") elements.push(this.#unanswered());
@@ -91,7 +101,7 @@ export class Thread {
   }
 
   refreshStats() {
-    if (this.#live || this.#editing !== null) return;
+    if (this.#live) return;
     for (const group of this.#conversation.messages()) {
       const stats = this.list.querySelector(`[data-start="${group.start}"] .stats`);
       if (stats && group.role === "assistant") stats.replaceChildren(...this.#stats(group));
@@ -100,7 +110,7 @@ export class Thread {
 
   editLast() {
     const group = this.#conversation?.messages().findLast(({ role }) => role === "user");
-    if (group && !this.#conversation.busy) this.#edit(group);
+    if (group) this.#edit(group);
   }
 
   toBottom() {
@@ -140,22 +150,22 @@ export class Thread {
   #foot(group) {
     const answer = group.role === "assistant";
     const copy = action("copy", "Copy", () => copyText(group.text, copy, { idle: () => [icon("copy", 17)], done: () => [icon("check", 17)] }));
-    const buttons = el("div", { class: "buttons" }, this.#arrows(group), copy,
+    const buttons = el("div", { class: "buttons" }, ...this.#arrows(group), copy,
       answer ? action("again", "Answer again", () => this.act.regenerate(group)) : group.role === "user" ? action("edit", "Edit", () => this.#edit(group)) : null);
     return el("div", { class: "foot" }, buttons, answer ? el("div", { class: "stats" }, ...this.#stats(group)) : null);
   }
 
   #arrows(group) {
     const found = this.#siblings.get(group.start);
-    if (!found) return null;
+    if (!found) return [];
     const { index, versions } = found;
     const go = (step, name, label) => {
       const button = action(name, label, () => this.act.open(versions[index + step].id));
       button.disabled = !versions[index + step];
       return button;
     };
-    return el("div", { class: "versions", role: "group", "aria-label": "Versions" }, go(-1, "left", "Earlier version"),
-      el("span", { "aria-label": `Version ${index + 1} of ${versions.length}` , role: "img" }, `${index + 1}/${versions.length}`), go(1, "right", "Later version"));
+    return [el("div", { class: "versions", role: "group", "aria-label": "Versions" }, go(-1, "left", "Earlier version"),
+      el("span", { "aria-label": `Version ${index + 1} of ${versions.length}` , role: "img" }, `${index + 1}/${versions.length}`), go(1, "right", "Later version"))];
   }
 
   #turnsOf(group) {
@@ -236,17 +246,18 @@ export class Thread {
   #edit(group) {
     const article = this.list.querySelector(`[data-start="${group.start}"]`);
     if (!article) return;
-    this.#editing = group.start;
+    this.#editing = { start: group.start, element: article };
     const area = el("textarea", { "aria-label": "Edit your message", rows: "2" });
     area.value = group.text;
     const done = () => {
       this.#editing = null;
       this.render();
     };
-    const send = () => {
-      if (!area.value.trim()) return;
-      this.#editing = null;
-      this.act.edit(group, area.value);
+    // Once it is sent another conversation is shown.
+    const send = async () => {
+      if (!area.value.trim() || area.readOnly) return;
+      area.readOnly = true;
+      if (!(await this.act.edit(group, area.value))) area.readOnly = false;
     };
     area.addEventListener("keydown", (event) => {
       if (event.key === "Escape") {

@@ -11,8 +11,8 @@ GOES_ON = "Go on and on"
 
 
 class ChatPage:
-    def __init__(self, page, server):
-        self.page, self.server = page, server
+    def __init__(self, page, server, wire=None):
+        self.page, self.server, self.wire = page, server, wire
         self.box = page.get_by_role("textbox", name="Message")
         self.stop = page.get_by_role("button", name="Stop", exact=True)
         self.answers = page.get_by_role("article", name="Answer")
@@ -35,22 +35,42 @@ class ChatPage:
         expect(self.answers).to_have_count(before + 1)
         self.settled()
 
+    def begin(self, characters=100, text=GOES_ON):
+        """Asks for an answer without an end and lets so much of it be written; then the server stands still."""
+        self.prefer(**ENDLESS)
+        self.ask(text)
+        self.streaming(characters)
+        self.server.pause()
+
+    def begin_edit(self):
+        """Opens the last question for editing; its field."""
+        self.questions.last.hover()
+        self.questions.last.get_by_role("button", name="Edit").click()
+        return self.page.get_by_role("textbox", name="Edit your message")
+
+    def edit_last(self, text):
+        editor = self.begin_edit()
+        editor.fill(text)
+        editor.press("Enter")
+
+    def cancel(self):
+        """Ends what runs in this conversation, from elsewhere; returns when it is over."""
+        self.server.go_on()
+        running = self.call("GET", f"/v1/conversations/{self.id()}")["ringside"]["active_response_id"]
+        if running:
+            self.call("POST", f"/v1/responses/{running}/cancel")
+
     def settled(self):
         """Waits until nothing is being answered."""
         expect(self.page.locator("[aria-busy]")).to_have_count(0)
         expect(self.stop).to_have_count(0)
 
     def streaming(self, characters=1):
-        """Waits until an answer is being written and so much of it is there; what is there."""
+        """Waits until an answer is being written and so much of it is there."""
         self.page.wait_for_function(
             "(least) => (document.querySelector('.message.live .body')?.textContent.length ?? 0) >= least", arg=characters)
-        return self.shown()
 
     # ---- seeing -----------------------------------------------------------------------------------------------------
-    def shown(self):
-        """The text of the last answer, as the page shows it."""
-        return self.page.evaluate("() => [...document.querySelectorAll('.message.assistant .body')].at(-1)?.textContent ?? ''")
-
     def id(self):
         return self.page.evaluate("() => location.hash.slice(2)")
 
@@ -100,6 +120,9 @@ class ChatPage:
             "metadata": metadata, "items": [{"role": role, "content": text} for role, text in items]})
         return made["id"]
 
-    def open(self, id):
+    def open_soon(self, id):
         self.page.evaluate("(id) => { location.hash = `#/${id}`; }", id)
+
+    def open(self, id):
+        self.open_soon(id)
         expect(self.page.locator("#sidebar .entry.current")).to_have_count(1)

@@ -1,5 +1,6 @@
 """Fixtures: a browser, servers with the tiny model, and tabs that fail their test if the page complains of anything."""
 
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -10,12 +11,30 @@ from playwright.sync_api import expect, sync_playwright
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "system"))
 import tiny_model  # noqa: E402
 from chat_page import ChatPage  # noqa: E402
-from server_process import PATIENCE_S, ServerProcess  # noqa: E402
+from page_wire import Wire  # noqa: E402
+from server_process import PATIENCE_S, ROOT, ServerProcess  # noqa: E402
 
 expect.set_options(timeout=PATIENCE_S * 1000)
 # Nothing but what a test asks for goes over the network. Running as root needs --no-sandbox.
 FLAGS = ["--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run",
          "--disable-dev-shm-usage"]
+FAILING_SERVER = os.environ.get("RINGSIDE_FAILING_SERVER") or str(ROOT / "build/cpu/bin/failing_server")
+
+
+class PausedServer(ServerProcess):
+    """Its model stands still when a test says so: an answer is then being written for as long as the test needs it."""
+
+    def __init__(self, model, *flags, folder):
+        self._pause = folder / "pause"
+        self.go_on()
+        super().__init__(model, "--device", "cuda", "--threads", 1, *flags, folder=folder, binary=FAILING_SERVER,
+                         environment={"STALL_WHILE_THERE": str(self._pause)})
+
+    def pause(self):
+        self._pause.touch()
+
+    def go_on(self):
+        self._pause.unlink(missing_ok=True)
 
 
 @pytest.fixture(scope="session")
@@ -34,11 +53,18 @@ def model(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def server(model, tmp_path_factory):
-    """One server for all tests that need none of their own."""
+def shared_server(model, tmp_path_factory):
     folder = tmp_path_factory.mktemp("server")
-    with ServerProcess(model, "--threads", 1, "--store-path", folder / "store", folder=folder) as server:
+    # What a test leaves running ends soon when its page is closed.
+    with PausedServer(model, "--store-path", folder / "store", "--max-detached-tokens", 50, folder=folder) as server:
         yield server.wait_until_ready()
+
+
+@pytest.fixture
+def server(shared_server):
+    """One server for all tests that need none of their own."""
+    yield shared_server
+    shared_server.go_on()
 
 
 @pytest.fixture
@@ -47,7 +73,7 @@ def start(model, tmp_path):
     servers = []
 
     def start(*flags):
-        servers.append(ServerProcess(model, "--threads", 1, *flags, folder=tmp_path))
+        servers.append(PausedServer(model, *flags, folder=tmp_path))
         return servers[-1].wait_until_ready()
 
     yield start
@@ -58,10 +84,11 @@ def start(model, tmp_path):
 
 @pytest.fixture
 def tab(browser):
-    """tab(server, ...) opens the page in a browser of its own; with `beside=other` in another tab of that one's browser."""
-    contexts, pages, complaints = [], [], []
+    """tab(server, ...) opens the page in a browser of its own; with `beside=other` in another tab of that one's browser.
+    `wired`: what goes between it and the server is in the hands of `page.wire`. `lost_lines`: requests may be refused, or find no server."""
+    contexts, complaints = [], []
 
-    def tab(server, path="/", beside=None, lost_lines=False, **options):
+    def tab(server, path="/", beside=None, lost_lines=False, wired=False, **options):
         if beside is None:
             context = browser.new_context(**options)
             context.set_default_timeout(PATIENCE_S * 1000)
@@ -72,15 +99,15 @@ def tab(browser):
 
         def on_console(message):
             # A browser logs every request that is refused, whatever a page makes of it.
-            lost = "ERR_CONNECTION" in message.text or "401" in message.text
+            lost = any(word in message.text for word in ("ERR_CONNECTION", "401", "404", "503"))
             if message.type in ("error", "warning") and not (lost_lines and lost):
                 complaints.append(message.text)
 
         page.on("console", on_console)
         page.on("pageerror", lambda error: complaints.append(str(error)))
+        wire = Wire(page) if wired else None
         page.goto(f"http://127.0.0.1:{server.port}{path}")
-        pages.append(page)
-        return ChatPage(page, server)
+        return ChatPage(page, server, wire)
 
     yield tab
     for context in contexts:

@@ -1,0 +1,159 @@
+"""What a person does with a conversation: asks, stops, goes on, asks again, edits, sets how it is answered."""
+
+import re
+
+from playwright.sync_api import expect
+
+
+def test_asking(server, tab):
+    page = tab(server)
+    expect(page.page.get_by_role("heading", name="What is on your mind?")).to_be_visible()
+    page.ask_and_wait("Who are you?")
+    expect(page.questions).to_have_text(re.compile("Who are you\\?"))
+    assert page.items() == [("user", "Who are you?"), ("assistant", page.answer())]
+    assert page.markup() == page.rendered(page.answer())
+    expect(page.box).to_have_value("")
+    expect(page.entries.first).to_contain_text("Who are you?")
+    expect(page.page).to_have_title("Who are you? · Ringside")
+    expect(page.answers.last.locator(".stats")).to_contain_text(re.compile(r"tokens/s.*first after.*0 found, \d+ computed"))
+    # A second turn finds what the first has left.
+    page.ask_and_wait("And\nwho am I?")
+    assert page.items()[2] == ("user", "And\nwho am I?")
+    expect(page.answers.last.locator(".stats")).to_contain_text(re.compile(r"[1-9]\d* found, \d+ computed"))
+
+
+def test_stopping_and_going_on(server, tab):
+    page = tab(server)
+    page.begin()
+    page.page.keyboard.press("Escape")
+    server.go_on()
+    page.settled()
+    expect(page.answers.last).to_contain_text("You stopped this answer.")
+    first = page.answer()
+    assert page.markup() == page.rendered(first)
+    page.page.get_by_role("button", name="Continue").click()
+    expect(page.stop).to_have_count(1)
+    expect(page.page.locator(".message.live .stats")).to_contain_text("tokens/s")
+    page.stop.click()
+    page.settled()
+    # One answer to whoever reads it, whatever the server calls it.
+    expect(page.answers).to_have_count(1)
+    assert page.answer().startswith(first) and len(page.answer()) > len(first)
+    assert page.markup() == page.rendered(page.answer())
+
+
+def test_answering_again_keeps_both_answers(server, tab):
+    page = tab(server)
+    page.ask_and_wait("Asked of both")
+    page.ask_and_wait("Two", temperature=2)
+    first, answer = page.id(), page.answer()
+    page.answers.last.hover()
+    page.answers.last.get_by_role("button", name="Answer again").click()
+    expect(page.page.get_by_text("2/2")).to_be_visible()
+    page.settled()
+    assert page.id() != first
+    assert [text for role, text in page.items() if role == "user"] == ["Asked of both", "Two"]
+    again = page.answer()
+    page.page.get_by_role("button", name="Earlier version").click()
+    expect(page.page.get_by_text("1/2")).to_be_visible()
+    assert page.id() == first and page.markup() == page.rendered(answer)
+    # Another browser finds the same, and the list shows one conversation.
+    other = tab(server, f"/#/{first}")
+    expect(other.page.get_by_text("1/2")).to_be_visible()
+    other.page.get_by_role("button", name="Later version").click()
+    expect(other.page.get_by_text("2/2")).to_be_visible()
+    assert other.markup() == other.rendered(again)
+    expect(other.entries.filter(has_text="Asked of both")).to_have_count(1)
+
+
+def test_editing_makes_a_version(server, tab):
+    page = tab(server)
+    page.ask_and_wait("Edited later")
+    page.ask_and_wait("Stays behind")
+    page.questions.first.hover()
+    page.questions.first.get_by_role("button", name="Edit").click()
+    page.page.get_by_role("textbox", name="Edit your message").fill("Edited now")
+    page.page.keyboard.press("Enter")
+    expect(page.questions.first).to_contain_text("Edited now")
+    expect(page.page.get_by_text("2/2")).to_be_visible()
+    page.settled()
+    assert [text for role, text in page.items() if role == "user"] == ["Edited now"]
+    page.page.get_by_role("button", name="Earlier version").click()
+    expect(page.questions.first).to_contain_text("Edited later")
+    expect(page.questions).to_have_count(2)
+    # The arrow up edits the last; Escape leaves it as it was.
+    page.box.focus()
+    page.page.keyboard.press("ArrowUp")
+    expect(page.page.get_by_role("textbox", name="Edit your message")).to_have_value("Stays behind")
+    page.page.keyboard.press("Escape")
+    expect(page.questions.last).to_contain_text("Stays behind")
+
+
+def test_settings_reach_the_server(server, tab):
+    page = tab(server)
+    page.page.get_by_role("button", name="Settings").click()
+    dialog = page.page.get_by_role("dialog", name="Settings")
+    dialog.get_by_label("System prompt").fill("Be brief.")
+    dialog.get_by_label("Longest answer").fill("7")
+    dialog.get_by_label("Temperature").fill("0")
+    dialog.get_by_role("button", name="Save").click()
+    page.ask("Hello")
+    expect(page.answers).to_contain_text("greatest length")
+    page.settled()
+    memory = page.call("GET", f"/v1/conversations/{page.id()}/memory")
+    response = page.call("GET", f"/v1/responses/{memory['turns'][0]['response_id']}")
+    assert (response["instructions"], response["max_output_tokens"], response["temperature"]) == ("Be brief.", 7, 0)
+    # Told once, it stays the conversation's; other words for it hold from the next message on.
+    page.page.get_by_role("button", name="Settings").click()
+    expect(dialog.get_by_label("System prompt")).to_have_value("Be brief.")
+    dialog.get_by_label("System prompt").fill("Be long.")
+    dialog.get_by_role("button", name="Save").click()
+    page.ask("Hello again")
+    expect(page.answers).to_have_count(2)
+    page.settled()
+    memory = page.call("GET", f"/v1/conversations/{page.id()}/memory")
+    assert page.call("GET", f"/v1/responses/{memory['turns'][1]['response_id']}")["instructions"] == "Be long."
+
+
+def test_a_refusal_is_shown_where_it_belongs(start, tab):
+    page = tab(start("--max-input-tokens", 200))
+    page.ask("a long question " * 40)
+    expect(page.page.get_by_role("alert")).to_contain_text(re.compile("tokens"))
+    page.page.reload()
+    expect(page.page.get_by_role("alert")).to_contain_text(re.compile("tokens"))
+    page.page.get_by_role("alert").get_by_role("button", name="Edit").click()
+    expect(page.box).to_have_value("a long question " * 40)
+    page.ask_and_wait("short")
+
+
+def test_a_server_with_a_key(start, tab):
+    page = tab(start("--api-key", "open-sesame"), lost_lines=True)
+    dialog = page.page.get_by_role("dialog", name="Settings")
+    dialog.get_by_label("API key").fill("open-sesame")
+    dialog.get_by_role("button", name="Save").click()
+    page.prefer(temperature=0, max_output_tokens=8)
+    page.ask("Let me in")
+    expect(page.answers).to_have_count(1)
+    page.settled()
+    # For this tab only.
+    assert page.page.evaluate("() => JSON.stringify(localStorage)").count("sesame") == 0
+    page.page.reload()
+    expect(page.answers).to_have_count(1)
+
+
+def test_drafts_are_each_conversations_own(server, tab):
+    page = tab(server)
+    page.ask_and_wait("Mine")
+    id = page.id()
+    page.box.fill("for the old one")
+    page.page.get_by_role("button", name="New conversation").first.click()
+    expect(page.box).to_have_value("")
+    page.box.fill("for the new one")
+    page.page.reload()
+    expect(page.box).to_have_value("for the new one")
+    page.open(id)
+    expect(page.box).to_have_value("for the old one")
+
+
+def test_no_page(start):
+    assert start("--no-ui").get("/")[0] == 404

@@ -1,0 +1,91 @@
+"""Nothing is lost, and nothing asked twice, when the page is loaded again, the server is killed, or another window takes over."""
+
+import pytest
+from playwright.sync_api import expect
+
+
+def test_reload_in_mid_answer(server, tab):
+    page = tab(server, wired=True)
+    page.begin()
+    told = page.wire.get("text")
+    page.box.fill("half a thought")
+    page.page.reload()
+    page.streaming()
+    expect(page.questions).to_have_count(1)
+    expect(page.box).to_have_value("half a thought")
+    page.page.keyboard.press("Escape")
+    server.go_on()
+    page.settled()
+    assert len(page.items()) == 2 and page.answer().startswith(told)
+    assert page.markup() == page.rendered(page.answer())
+
+
+@pytest.mark.parametrize("durability", ["token", "turn"])
+@pytest.mark.parametrize("reloaded", [False, True], ids=["kept open", "loaded again"])
+def test_the_server_is_killed_in_mid_answer(start, tab, tmp_path, durability, reloaded):
+    flags = ("--store-path", tmp_path / "store", "--durability", durability)
+    server = start(*flags)
+    page = tab(server, lost_lines=True, wired=True)
+    page.begin()
+    page.box.fill("half a thought")
+    server.kill()
+    told = page.wire.get("text")
+    expect(page.banner).to_contain_text("Nothing you wrote is")
+    expect(page.banner.get_by_role("button", name="Try now")).to_be_visible()
+    server.go_on()
+    page.server = start(*flags, "--port", server.port)
+    if reloaded:
+        page.page.reload()
+        expect(page.answers).to_contain_text("The server stopped in the middle of this answer.")
+        page.page.get_by_role("button", name="Continue").click()
+    # Left open it goes on by itself, in the same message.
+    expect(page.page.locator(".message.live .stats")).to_contain_text("tokens/s")
+    expect(page.answers).to_have_count(1)
+    expect(page.banner).to_be_hidden()
+    expect(page.box).to_have_value("half a thought")
+    page.page.keyboard.press("Escape")
+    page.settled()
+    assert [role for role, _ in page.items()] == ["user", "assistant"]
+    # With "turn" deltas are told before they are on the disk.
+    if durability == "token":
+        assert page.answer().startswith(told)
+    assert page.markup() == page.rendered(page.answer())
+
+
+def test_a_question_asked_of_a_dead_server_is_asked_once(start, tab, tmp_path):
+    server = start("--store-path", tmp_path / "store")
+    page = tab(server, lost_lines=True)
+    page.ask_and_wait("First")
+    server.kill()
+    expect(page.banner).to_contain_text("Nothing you wrote is")
+    page.ask("Second")
+    expect(page.questions).to_have_count(2)
+    page.server = start("--store-path", tmp_path / "store", "--port", server.port)
+    expect(page.answers).to_have_count(2)
+    page.settled()
+    assert [text for role, text in page.items() if role == "user"] == ["First", "Second"]
+
+
+def test_two_windows(server, tab):
+    one = tab(server)
+    one.ask_and_wait("Where are you?")
+    two = tab(server, f"/#/{one.id()}", beside=one)
+    expect(two.answers).to_have_count(1)
+    expect(one.banner).to_contain_text("another window")
+    two.ask_and_wait("Here")
+    one.banner.get_by_role("button", name="Use it here").click()
+    expect(one.answers).to_have_count(2)
+    expect(two.banner).to_contain_text("another window")
+    one.ask_and_wait("There")
+    # Writing takes it over, too.
+    two.ask("Here again")
+    expect(two.answers).to_have_count(4)
+    two.settled()
+    assert [text for role, text in two.items() if role == "user"] == ["Where are you?", "Here", "There", "Here again"]
+    expect(one.banner).to_contain_text("another window")
+    # Different conversations do not disturb each other.
+    two.page.get_by_role("button", name="New conversation").click()
+    two.ask_and_wait("Elsewhere")
+    one.banner.get_by_role("button", name="Use it here").click()
+    expect(one.banner).to_be_hidden()
+    expect(two.banner).to_be_hidden()

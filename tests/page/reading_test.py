@@ -1,0 +1,92 @@
+"""What is shown and read out: long conversations and answers, the memory, keys, announcements."""
+
+import re
+
+from playwright.sync_api import expect
+
+
+def test_a_conversation_of_two_hundred_messages(server, tab):
+    page = tab(server)
+    id = page.make(title="Long")
+    for begin in range(0, 200, 20):
+        said = [{"role": "assistant" if n % 2 else "user", "content": f"message **{n}**"} for n in range(begin, begin + 20)]
+        page.call("POST", f"/v1/conversations/{id}/items", {"items": said})
+    page.page.goto(f"http://127.0.0.1:{server.port}/#/{id}")
+    expect(page.answers).to_have_count(100)
+    # It opens at its end.
+    expect(page.answers.last).to_be_in_viewport()
+    page.page.locator("#scroll").evaluate("(box) => { box.scrollTop = 0; }")
+    expect(page.questions.first).to_be_in_viewport()
+    page.page.get_by_role("button", name="Latest").click()
+    expect(page.answers.last).to_be_in_viewport()
+
+
+def test_an_answer_of_a_hundred_thousand_characters(server, tab):
+    """The model writes some of it; the rest comes in pieces of many tokens, as it does to a page that fell behind."""
+    page = tab(server, wired=True)
+    page.begin()
+    piece = "A sentence with **bold** words and `code`, and then another one.\n\n- an item\n- one more\n\n```python\nprint(1)\n```\n\n"
+    page.page.evaluate("([piece, times]) => wire.write(piece, times)", [piece, 100_000 // len(piece) + 1])
+    text = page.wire.get("text")
+    assert len(text) >= 100_000
+    page.page.wait_for_function("(most) => document.querySelectorAll('.message.live pre').length >= most", arg=text.count("print(1)"))
+    page.wire.hold_reads("/memory", at_once=False)  # the server knows nothing of those pieces
+    page.page.evaluate("() => wire.end()")
+    page.settled()
+    assert page.markup() == page.rendered(text)
+
+
+def test_the_memory_is_shown(start, tab):
+    server = start("--memory-len", 128)
+    page = tab(server)
+    page.ask_and_wait("Remember this", max_output_tokens=30)
+    page.page.get_by_role("button", name=re.compile("^Memory:")).click()
+    panel = page.page.get_by_role("complementary")
+    expect(panel.get_by_text("Left the window").locator("xpath=..")).to_contain_text(re.compile(r"window\s*0$"))
+    for _ in range(4):
+        page.ask_and_wait("And this", max_output_tokens=40)
+    memory = page.call("GET", f"/v1/conversations/{page.id()}/memory")
+    gone = memory["first_live"] - memory["pinned"]
+    assert gone > 0
+    expect(panel.get_by_text("Left the window", exact=True).locator("xpath=..")).to_contain_text(str(gone))
+    expect(panel.locator("[aria-current]")).to_have_text("Slot")
+    expect(panel.locator(".turns li")).to_have_count(5)
+    last = memory["turns"][-1]["ringside"]
+    expect(panel.locator(".turns li").first).to_contain_text(f"{last['tokens_reused']} found")
+
+
+def test_keys(server, tab):
+    page = tab(server, viewport={"width": 1200, "height": 800})
+    page.ask_and_wait("Keys")
+    sidebar = page.page.get_by_role("navigation", name="Conversations")
+    page.page.keyboard.press("Control+b")
+    expect(sidebar).to_be_hidden()
+    page.page.keyboard.press("Control+b")
+    expect(sidebar).to_be_visible()
+    page.box.fill("two")
+    page.box.press("Shift+Enter")
+    page.page.keyboard.type("lines")
+    expect(page.box).to_have_value("two\nlines")
+    page.box.fill("")
+    page.page.keyboard.press("Control+Shift+O")
+    expect(page.page.get_by_role("heading", name="What is on your mind?")).to_be_visible()
+    page.page.locator("#scroll").focus()
+    page.page.keyboard.press("?")
+    expect(page.page.get_by_role("dialog", name="Keyboard")).to_be_visible()
+    page.page.keyboard.press("Escape")
+    expect(page.page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_what_is_read_out(server, tab):
+    page = tab(server)
+    # The first stop leads past the list.
+    page.page.keyboard.press("Tab")
+    page.page.evaluate("() => document.activeElement.blur()")
+    page.page.locator(".skip").focus()
+    page.page.keyboard.press("Enter")
+    expect(page.box).to_be_focused()
+    page.ask_and_wait("Say it aloud", max_output_tokens=20)
+    expect(page.page.locator("[aria-live=polite]#live")).to_contain_text("The answer is complete.")
+    spoken = page.page.locator("#live").text_content()
+    assert page.answer()[:10] in spoken
+    assert spoken.index("The answer begins.") < spoken.index(page.answer()[:10]) < spoken.index("The answer is complete.")
