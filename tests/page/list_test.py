@@ -45,3 +45,32 @@ def test_export_and_import(server, tab, tmp_path):
     expect(page.answers).to_have_count(1)
     assert page.items() == items
     expect(page.entries.filter(has_text="Carry me over")).to_have_count(2)
+
+
+def test_saved_as_text(server, tab, tmp_path):
+    page = tab(server)
+    page.open(page.make(("user", "In words?"), ("assistant", "**Yes**, in words."), title="Saved"))
+    page.page.get_by_role("button", name="More for Saved").click()
+    with page.page.expect_download() as download:
+        page.page.get_by_role("menuitem", name="Save as text").click()
+    download.value.save_as(tmp_path / "saved.md")
+    assert download.value.suggested_filename == "Saved.md"
+    assert (tmp_path / "saved.md").read_text() == "# Saved\n\n## You\n\nIn words?\n\n## Answer\n\n**Yes**, in words.\n"
+
+
+def test_a_version_is_in_the_list_once_and_goes_with_its_family(server, tab):
+    page = tab(server)
+    page.ask_and_wait("Of one family")
+    first = page.id()
+    page.edit_last("Another of it")
+    expect(page.page.get_by_text("2/2")).to_be_visible()
+    page.settled()
+    expect(page.entries.filter(has_text="Of one family")).to_have_count(1)
+    expect(page.entries.filter(has_text="Another of it")).to_have_count(0)
+    second = page.id()
+    page.page.get_by_role("button", name="More for Of one family").click()
+    page.page.get_by_role("menuitem", name="Delete").click()
+    expect(page.page.get_by_role("dialog")).to_contain_text("its 2 versions")
+    page.page.get_by_role("button", name="Delete", exact=True).click()
+    expect(page.entries.filter(has_text="Of one family")).to_have_count(0)
+    assert [server.get(f"/v1/conversations/{id}")[0] for id in (first, second)] == [404, 404]

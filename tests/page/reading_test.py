@@ -1,6 +1,4 @@
-"""What is shown and read out: long conversations and answers, the memory, keys, announcements."""
-
-import re
+"""What is shown and read out: long conversations and answers, keys, announcements, the theme."""
 
 from playwright.sync_api import expect
 
@@ -36,45 +34,64 @@ def test_an_answer_of_a_hundred_thousand_characters(server, tab):
     assert page.markup() == page.rendered(text)
 
 
-def test_the_memory_is_shown(start, tab):
-    server = start("--memory-len", 128)
-    page = tab(server)
-    page.ask_and_wait("Remember this", max_output_tokens=30)
-    page.page.get_by_role("button", name=re.compile("^Memory:")).click()
-    panel = page.page.get_by_role("complementary")
-    expect(panel.get_by_text("Left the window").locator("xpath=..")).to_contain_text(re.compile(r"window\s*0$"))
-    for _ in range(4):
-        page.ask_and_wait("And this", max_output_tokens=40)
-    memory = page.call("GET", f"/v1/conversations/{page.id()}/memory")
-    gone = memory["first_live"] - memory["pinned"]
-    assert gone > 0
-    expect(panel.get_by_text("Left the window", exact=True).locator("xpath=..")).to_contain_text(str(gone))
-    expect(panel.locator("[aria-current]")).to_have_text("Slot")
-    expect(panel.locator(".turns li")).to_have_count(5)
-    last = memory["turns"][-1]["ringside"]
-    expect(panel.locator(".turns li").first).to_contain_text(f"{last['tokens_reused']} found")
-
-
 def test_keys(server, tab):
     page = tab(server, viewport={"width": 1200, "height": 800})
     page.ask_and_wait("Keys")
+    press = page.page.keyboard.press
     sidebar = page.page.get_by_role("navigation", name="Conversations")
-    page.page.keyboard.press("Control+b")
+    press("Control+b")
     expect(sidebar).to_be_hidden()
-    page.page.keyboard.press("Control+b")
+    press("Control+b")
     expect(sidebar).to_be_visible()
+    memory = page.page.get_by_role("complementary")
+    press("Control+.")
+    expect(memory).to_be_visible()
+    press("Control+.")
+    expect(memory).to_be_hidden()
     page.box.fill("two")
     page.box.press("Shift+Enter")
     page.page.keyboard.type("lines")
     expect(page.box).to_have_value("two\nlines")
     page.box.fill("")
-    page.page.keyboard.press("Control+Shift+O")
+    press("Control+Shift+O")
     expect(page.page.get_by_role("heading", name="What is on your mind?")).to_be_visible()
     page.page.locator("#scroll").focus()
-    page.page.keyboard.press("?")
+    press("?")
     expect(page.page.get_by_role("dialog", name="Keyboard")).to_be_visible()
-    page.page.keyboard.press("Escape")
+    press("Escape")
     expect(page.page.get_by_role("dialog")).to_have_count(0)
+    # From the search into the list, to a conversation and into its menu, and back.
+    press("Control+k")
+    page.page.keyboard.type("keys")
+    expect(page.entries).to_have_count(1)
+    press("ArrowDown")
+    expect(page.entries.locator("a")).to_be_focused()
+    press("Tab")
+    press("Enter")
+    items = page.page.get_by_role("menuitem")
+    expect(items.first).to_be_focused()
+    press("ArrowUp")
+    expect(items.last).to_be_focused()
+    press("Escape")
+    expect(page.page.get_by_role("button", name="More for Keys")).to_be_focused()
+
+
+def test_the_theme_is_kept(server, tab):
+    page = tab(server, color_scheme="light")
+    paper = lambda: page.page.evaluate("() => getComputedStyle(document.body).backgroundColor")
+    light = paper()
+    page.page.get_by_role("button", name="Theme: as the system").click()
+    page.page.get_by_role("button", name="Theme: light").click()
+    expect(page.page.get_by_role("button", name="Theme: dark")).to_be_visible()
+    dark = paper()
+    assert dark != light
+    page.page.reload()
+    expect(page.page.get_by_role("button", name="Theme: dark")).to_be_visible()
+    assert paper() == dark
+    page.page.get_by_role("button", name="Theme: dark").click()
+    assert paper() == light
+    page.page.emulate_media(color_scheme="dark")
+    assert paper() == dark
 
 
 def test_what_is_read_out(server, tab):
