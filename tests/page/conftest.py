@@ -1,7 +1,5 @@
 """Fixtures: a browser, servers with the tiny model, and tabs that fail their test if the page complains of anything."""
 
-import os
-import shutil
 import sys
 from pathlib import Path
 
@@ -11,38 +9,18 @@ from playwright.sync_api import expect, sync_playwright
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "system"))
 import tiny_model  # noqa: E402
 from chat_page import ChatPage  # noqa: E402
+from chromium import launch  # noqa: E402
 from page_wire import Wire  # noqa: E402
-from server_process import PATIENCE_S, ROOT, ServerProcess  # noqa: E402
+from paused_server import PausedServer  # noqa: E402
+from server_process import PATIENCE_S  # noqa: E402
 
 expect.set_options(timeout=PATIENCE_S * 1000)
-# Nothing but what a test asks for goes over the network. Running as root needs --no-sandbox.
-FLAGS = ["--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run",
-         "--disable-dev-shm-usage"]
-FAILING_SERVER = os.environ.get("RINGSIDE_FAILING_SERVER") or str(ROOT / "build/cpu/bin/failing_server")
-
-
-class PausedServer(ServerProcess):
-    """Its model stands still when a test says so: an answer is then being written for as long as the test needs it."""
-
-    def __init__(self, model, *flags, folder):
-        self._pause = folder / "pause"
-        self.go_on()
-        super().__init__(model, "--device", "cuda", "--threads", 1, *flags, folder=folder, binary=FAILING_SERVER,
-                         environment={"STALL_WHILE_THERE": str(self._pause)})
-
-    def pause(self):
-        self._pause.touch()
-
-    def go_on(self):
-        self._pause.unlink(missing_ok=True)
 
 
 @pytest.fixture(scope="session")
 def browser():
-    path = shutil.which("chromium") or shutil.which("chromium-browser")
-    assert path, "these tests need chromium (scripts/install)"
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        browser = launch(playwright)
         yield browser
         browser.close()
 

@@ -130,7 +130,7 @@ def test_what_is_asked_again_is_shown_once_meanwhile(server, tab, running):
 def test_somebody_else_asks(server, tab):
     page = tab(server, wired=True)
     page.ask_and_wait("Asked here")
-    page.wire.hold_reads("/input_items", at_once=False)
+    page.wire.hold_reads("/items", at_once=False)
     page.call("POST", "/v1/responses", {"conversation": page.id(), "input": "Asked elsewhere", **SHORT})
     page.wire.wait_reads()
     # Nothing is shown of an answer whose question is not known.

@@ -63,7 +63,7 @@
 
     send(message) {
       wire.asked.push(JSON.parse(message));
-      super.send(message);
+      if (!wire.down) super.send(message);
     }
 
     #arrive(event) {
