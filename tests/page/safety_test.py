@@ -189,8 +189,38 @@ def test_accessibility(server, tab, scheme, width):
     page.page.get_by_role("button", name="More for").first.click()
     assert violations(page.page) == []
     page.page.keyboard.press("Escape")
+    if width == 390:
+        page.page.keyboard.press("Escape")
+    page.begin_edit()
+    assert violations(page.page) == []
+    page.page.keyboard.press("Escape")
+    if width == 390:
+        page.page.get_by_role("button", name="Show conversations").click()
     for name in ("Settings", "Keyboard"):
         page.page.get_by_role("button", name=name, exact=True).click()
         expect(page.page.get_by_role("dialog")).to_be_visible()
         assert violations(page.page) == []
         page.page.keyboard.press("Escape")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_accessibility_of_what_comes_and_goes(server, tab, scheme):
+    page = tab(server, viewport={"width": 1440, "height": 844}, color_scheme=scheme, bypass_csp=True, reduced_motion="reduce", wired=True)
+    page.begin()
+    assert violations(page.page) == []
+    page.page.evaluate("() => { wire.change = 'failed'; }")
+    page.wire.hold_reads("/memory", at_once=False)
+    page.stop.click()
+    server.go_on()
+    expect(page.page.get_by_role("alert")).to_be_visible()
+    assert violations(page.page) == []
+    page.page.get_by_role("alert").get_by_role("button", name="Edit").click()
+    page.page.reload()
+    page.settled()
+    page.prefer(temperature=0, max_output_tokens=12)
+    page.edit_last("Another")
+    expect(page.page.get_by_text("2/2")).to_be_visible()
+    page.settled()
+    page.wire.cut(down=True)
+    expect(page.banner.get_by_role("button", name="Try now")).to_be_visible()
+    assert violations(page.page) == []
