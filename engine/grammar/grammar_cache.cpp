@@ -121,7 +121,8 @@ Result<std::shared_ptr<const Grammar>> GrammarCache::Get(const AnswerFormat& for
     ASSIGN_OR_RETURN(source, SourceOf(lighter));
     made = Grammar::Make(source, Vocabulary());
   }
-  if (!made.ok()) return WithParam(made.status(), format.param);
+  const bool of_calls = format.calls != nullptr && format.kind == AnswerFormat::Kind::kText;
+  if (!made.ok()) return WithParam(made.status(), of_calls ? "tools" : format.param);
   std::lock_guard lock(mutex_);
   if (const auto found = by_key_.find(key); found != by_key_.end()) return found->second->second;
   entries_.emplace_front(key, *made);

@@ -83,7 +83,12 @@ std::vector<std::string> Seeds() {
           {R"({"type":"conversation.item.create","previous_item_id":"root","item":{"id":"mine","type":"message","role":"system","content":[{"type":"input_text","text":"x"}]}})",
            R"({"type":"response.create","response":{"conversation":"none","temperature":0.5,"input":[{"type":"item_reference","id":"ITEM"},{"type":"message","role":"assistant","content":[{"type":"output_text","text":"y"}]}]}})",
            R"({"type":"conversation.item.truncate","item_id":"ITEM","content_index":0,"audio_end_ms":1})",
-           R"({"type":"input_audio_buffer.append","audio":""})"})};
+           R"({"type":"input_audio_buffer.append","audio":""})"}),
+      JoinParts(
+          {R"({"type":"session.update","session":{"tools":[{"type":"function","name":"f","parameters":{"type":"object"}}],"tool_choice":"required"}})",
+           R"({"type":"conversation.item.create","item":{"type":"function_call","call_id":"c","name":"f","arguments":"{}"}})",
+           R"({"type":"conversation.item.create","item":{"id":"mine","type":"function_call_output","call_id":"c","output":"2"}})",
+           R"({"type":"response.create","response":{"conversation":"none","input":[{"type":"item_reference","id":"ITEM"},{"type":"item_reference","id":"mine"}],"tool_choice":"none"}})"})};
 }
 
 }  // namespace ringside

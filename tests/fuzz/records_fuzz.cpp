@@ -69,15 +69,26 @@ void DecodeAsStored(std::string_view bytes) {
 
 std::vector<std::string> Seeds() {
   TimelineRecord timeline;
-  timeline.patch.items = {{"msg_1", ChatRole::kUser, "Hi", true, false, 0, 3},
-                          {"msg_2", ChatRole::kAssistant, "Yo", false, true, 3, 5}};
+  timeline.patch.items = {{.id = "msg_1", .text = "Hi", .token_begin = 0, .token_end = 3},
+                          {.id = "msg_2",
+                           .role = ChatRole::kAssistant,
+                           .text = "Yo\n<tool_call>",
+                           .calls_at = 2,
+                           .call_ids = "c\n",
+                           .complete = false,
+                           .sampled = true,
+                           .token_begin = 3,
+                           .token_end = 5},
+                          {.id = "msg_3", .role = ChatRole::kTool, .text = "42", .call_ids = "c"}};
   timeline.patch.tokens = {1, 2, 3, 300, 70000};
   timeline.patch.message_starts = {0, 3};
   timeline.patch.instructions = "Be brief.";
+  timeline.patch.tools = "{}";
   TurnRecord turn;
   turn.response_id = "resp_1";
   turn.echo = "{}";
   turn.patch = timeline.patch;
+  turn.calls = CallPlace::kAny;
   turn.sampling.logit_bias = {{5, -100.0F}};
   TokensRecord tokens{{{7, -0.5F, {{1, -1.0F}, {2, -2.0F}}}, {8, -0.25F, {}}}, "Yo"};
   EndRecord end;

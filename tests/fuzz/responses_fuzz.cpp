@@ -72,7 +72,10 @@ std::vector<std::string> Seeds() {
       JoinParts(
           {R"({"type":"ringside:session.resume","session":"CONVERSATION","epoch":1,"after":0,"seq":1,"chain":"00000000000000000000000000000000"})",
            R"({"type":"response.create","input":"Hi","ringside":{"memory_len":128,"session_len":512,"eviction":"token"}})",
-           R"({"type":"ringside:session.resume","session":"RESPONSE"})"})};
+           R"({"type":"ringside:session.resume","session":"RESPONSE"})"}),
+      JoinParts(
+          {R"({"type":"response.create","input":"Hi","tools":[{"type":"function","name":"f","description":"d","strict":false,"parameters":{"type":"object","properties":{"a":{"type":"integer"}}}}],"tool_choice":{"type":"allowed_tools","mode":"auto","tools":[{"type":"function","name":"f"}]},"parallel_tool_calls":false})",
+           R"({"type":"response.create","previous_response_id":"RESPONSE","tool_choice":"none","input":[{"type":"function_call","id":"fc_x_0","call_id":"c","name":"f","arguments":"{\"a\": 1}"},{"type":"function_call_output","call_id":"c","output":[{"type":"input_text","text":"2"}]}]})"})};
 }
 
 }  // namespace ringside

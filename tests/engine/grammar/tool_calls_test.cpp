@@ -109,6 +109,7 @@ TEST_F(ToolCallGrammar, SchemasThatAreTooLargeTogether) {
   EXPECT_EQ(Takes(Call("f3", R"({"x": 1})")), "more");
   rules.strict.assign(16, true);
   EXPECT_EQ(Make().status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(Make().status().param(), "tools");
 }
 
 TEST_F(ToolCallGrammar, ANameThatNoToolHas) {
