@@ -33,7 +33,7 @@ class BareSocket:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         self.socket.connect(("127.0.0.1", port))
         self.socket.sendall(upgrade(path))
-        self.pending, self.head, self.lost = b"", None, False
+        self.pending, self.head, self.lost, self.read_at = b"", None, False, time.monotonic()
 
     def fileno(self):
         return self.socket.fileno()
@@ -44,13 +44,13 @@ class BareSocket:
     def say(self, event):
         self.send(TEXT, json.dumps(event).encode())
 
-    def read(self):
+    def read(self, most=1 << 16):
         """Takes what has come and waits for something if nothing has; false once the connection has ended."""
         try:
-            data = self.socket.recv(1 << 16)
+            data = self.socket.recv(most)
         except ConnectionError:
             data = b""
-        self.lost = not data
+        self.lost, self.read_at = not data, time.monotonic()
         self.pending += data
         if self.head is None and b"\r\n\r\n" in self.pending:
             self.head, self.pending = self.pending.split(b"\r\n\r\n", 1)

@@ -99,7 +99,19 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     JoinTrace("");
     allow_origin_.clear();
     Arm(first || request_begun_ ? context_.options.request_timeout : context_.options.keep_alive_timeout);
+    if (!ticket_.admitted()) BeSilent();
     request_begun_ ? Parse() : Read();
+  }
+
+  /// Until a head has come this connection gives way if there is no place for another.
+  void BeSilent() {
+    silence_.BeSilent([weak = weak_from_this(), executor = socket_.get_executor()] {
+      const auto self = weak.lock();
+      if (!self) return;
+      asio::post(executor, [self] {
+        if (self->silence_.silent()) self->Cut();
+      });
+    });
   }
 
   void Read() {
@@ -146,6 +158,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     for (;;) {
       if (parser_->is_header_done() && !header_checked_) {
         header_checked_ = true;
+        silence_.Speak();
         if (Status status = CheckHeader(); !status.ok()) return Refuse(status);
         if (std::optional<HttpResponse> refusal = Admit()) return Answer(std::move(*refusal));
         if (Status status = LimitBody(); !status.ok()) return Refuse(status);
@@ -295,10 +308,10 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     return ticket;
   }
 
-  Status CheckRoom() const {
+  Status CheckRoom() {
     if (context_.draining) return Unavailable("The server is stopping.");
     if (!service_->starting.empty()) return Unavailable(service_->starting);
-    if (ticket_.number() > context_.options.max_connections) {
+    if (!ticket_.Admit()) {
       return InvalidArgument("The server has no room for another connection.", "", "too_many_connections");
     }
     return Status::Ok();
@@ -585,6 +598,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   std::shared_ptr<void> held_;            // by that answer
   std::shared_ptr<HttpConnection> self_;  // while it is awaited: no operation need be pending then
   uint64_t member_ = 0;
+  SilentPeer silence_{context_.silent};
   bool watching_ = false;  // a read is pending while the answer is awaited
   bool given_ = false;     // the answer has come, and waits for that read to end
   size_t lingered_bytes_ = 0;

@@ -93,7 +93,8 @@ void Server::State::OnSocket(error_code error, Socket socket) {
     return;
   }
   ConnectionTicket ticket(context);
-  if (ticket.number() <= context.options.max_connections + kRefusalRoom) {
+  const bool full = ticket.number() > context.options.max_connections + kRefusalRoom;
+  if (!full || context.handshakes.CutOldest() || context.silent.CutOldest()) {
     error_code ignored;
     socket.set_option(tcp::no_delay(true), ignored);
     // A peer that stops acknowledging is gone long before TCP gives up by itself.

@@ -18,6 +18,7 @@
 
 #include "ws/transport/body_budget.h"
 #include "ws/transport/server.h"
+#include "ws/transport/silent_peers.h"
 #include "ws/transport/worker_pool.h"
 
 namespace ringside {
@@ -102,8 +103,10 @@ struct ServerContext {
   std::atomic<bool> draining{false};
   std::atomic<bool> stopping{false};    // what waits or runs is ended
   std::atomic<int64_t> connections{0};  // sockets of either kind
+  std::atomic<int64_t> admitted{0};     // of these, who have asked for something and may
   std::atomic<uint64_t> sockets_seen{0};
-  std::atomic<int64_t> handshakes{0};  // of TLS, begun and not ended
+  SilentPeers handshakes;  // of TLS, begun and not ended
+  SilentPeers silent;      // HTTP connections that wait for a request and are not admitted
 
  private:
   mutable std::mutex mutex_;
@@ -128,13 +131,26 @@ class ConnectionTicket {
   explicit ConnectionTicket(ServerContext& context)
       : context_(&context), number_(++context.connections), id_(++context.sockets_seen) {}
   ConnectionTicket(ConnectionTicket&& other) noexcept
-      : context_(std::exchange(other.context_, nullptr)), number_(other.number_), id_(other.id_) {}
+      : context_(std::exchange(other.context_, nullptr)),
+        number_(other.number_),
+        id_(other.id_),
+        admitted_(other.admitted_) {}
   ConnectionTicket& operator=(ConnectionTicket&&) = delete;
   ~ConnectionTicket() {
-    if (context_ != nullptr) --context_->connections;
+    if (context_ == nullptr) return;
+    if (admitted_) --context_->admitted;
+    --context_->connections;
   }
   /// How many sockets were open when this one came, itself included.
   int64_t number() const { return number_; }
+  bool admitted() const { return admitted_; }
+  /// Takes one of the places that there are for those who have asked for something; false if all are taken.
+  bool Admit() {
+    if (admitted_) return true;
+    admitted_ = ++context_->admitted <= context_->options.max_connections;
+    if (!admitted_) --context_->admitted;
+    return admitted_;
+  }
   /// Who asks, for a fair share of the workers: the principal, or this socket where no key tells clients apart.
   std::string Client(const std::string& principal) const {
     return principal.empty() ? "socket " + std::to_string(id_) : principal;
@@ -144,6 +160,7 @@ class ConnectionTicket {
   ServerContext* context_;
   int64_t number_;
   uint64_t id_;  // like no other's
+  bool admitted_ = false;
 };
 
 }  // namespace ringside

@@ -1,6 +1,7 @@
 #include "ws/transport/tls_handshake.h"
 
 #include <boost/asio/dispatch.hpp>
+#include <boost/asio/post.hpp>
 #include <memory>
 
 #include "ws/transport/http_connection.h"
@@ -21,23 +22,29 @@ class TlsHandshake : public std::enable_shared_from_this<TlsHandshake> {
       : context_(context),
         ticket_(std::move(ticket)),
         deadline_(socket.get_executor()),
-        stream_(std::move(socket), *context.options.tls->current()),
-        number_(++context.handshakes) {}
-  ~TlsHandshake() { --context_.handshakes; }
+        stream_(std::move(socket), *context.options.tls->current()) {}
 
   void Start() {
-    if (number_ > kMostHandshakes) return;
+    silence_.BeSilent([weak = weak_from_this(), executor = stream_.get_executor()] {
+      if (const auto self = weak.lock()) boost::asio::post(executor, [self] { self->Cut(); });
+    });
+    if (context_.handshakes.size() > kMostHandshakes) context_.handshakes.CutOldest();
     boost::asio::dispatch(stream_.get_executor(), [self = shared_from_this()] { self->Shake(); });
   }
 
  private:
+  void Cut() {
+    if (!done_) stream_.close();
+  }
+
   void Shake() {
     deadline_.expires_after(std::min(kMostTime, context_.options.request_timeout));
     deadline_.async_wait([weak = weak_from_this()](error_code cancelled) {
-      if (const auto self = weak.lock(); self && !cancelled && !self->done_) self->stream_.close();
+      if (const auto self = weak.lock(); self && !cancelled) self->Cut();
     });
     stream_.Handshake([self = shared_from_this()](error_code error) {
       self->done_ = true;
+      self->silence_.Speak();
       self->deadline_.cancel();
       if (!error) StartHttpConnection(std::move(self->stream_), std::move(self->ticket_), self->context_);
     });
@@ -47,7 +54,7 @@ class TlsHandshake : public std::enable_shared_from_this<TlsHandshake> {
   ConnectionTicket ticket_;
   Timer deadline_;
   NetStream stream_;
-  const int64_t number_;  // of those that were at it when this one came, itself included
+  SilentPeer silence_{context_.handshakes};
   bool done_ = false;
 };
 

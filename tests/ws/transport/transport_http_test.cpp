@@ -310,6 +310,29 @@ TEST_F(TransportHttpTest, ConnectionsBeyondTheLimitAreToldToWait) {
   FAIL() << "a place that was given up was not given out again";
 }
 
+TEST_F(TransportHttpTest, WhoSaysNothingGivesWayToWhoSpeaks) {
+  options_.max_connections = 4;
+  Start();
+  WireClient known(port());
+  ASSERT_EQ(known.Get("/hello")->status, 200);
+  WireClient socket(port());
+  ASSERT_EQ(socket.Upgrade("/ws")->status, 101);
+  // Many more than there is room for, some with half a head.
+  std::vector<std::unique_ptr<WireClient>> silent;
+  for (int i = 0; i < 200; ++i) {
+    silent.push_back(std::make_unique<WireClient>(port()));
+    if (i % 2 == 0) silent.back()->Send("GET /hello HTTP/1.1\r\n");
+  }
+  EXPECT_TRUE(silent.front()->PeerCloses());
+  WireClient late(port());
+  const auto answer = late.Get("/hello");
+  ASSERT_TRUE(answer.has_value());
+  EXPECT_EQ(answer->status, 200);
+  EXPECT_EQ(known.Get("/hello")->status, 200);
+  socket.SendText("still there");
+  EXPECT_EQ(socket.ReadText(), "still there");
+}
+
 TEST_F(TransportHttpTest, WhileStartingOnlyHealthIsAnswered) {
   auto starting = std::make_shared<Service>();
   starting->starting = "The model is being loaded.";
