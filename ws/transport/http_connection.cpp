@@ -1,7 +1,6 @@
 #include "ws/transport/http_connection.h"
 
 #include <array>
-#include <atomic>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/dispatch.hpp>
 #include <boost/asio/post.hpp>
@@ -18,6 +17,7 @@
 
 #include "base/log.h"
 #include "ws/transport/connection.h"
+#include "ws/transport/http_refusals.h"
 #include "ws/transport/http_stream.h"
 #include "ws/transport/http_text.h"
 #include "ws/transport/request_head.h"
@@ -45,33 +45,11 @@ std::string Lower(std::string_view text) {
   return out;
 }
 
-/// Those who come all at once, after a restart perhaps, shall not come back all at once.
-int64_t ScatteredRetryMs() {
-  static std::atomic<uint32_t> last{0};
-  constexpr uint32_t kStep = 2654435769u;  // 2^32 / golden ratio: consecutive values lie far apart
-  return 1'000 + static_cast<int64_t>((last.fetch_add(kStep) >> 20) % 4'000);
-}
-
-Status TooLarge() { return InvalidArgument("The request's body is too large.", "", "request_too_large"); }
-
-Status TooManyBodies() { return Unavailable("Too many large requests are being read."); }
-
-Status OutOfMemory() { return Unavailable("The server has no memory left for this request."); }
-
 /// 16 bytes in base64.
 bool IsSocketKey(std::string_view key) {
   constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   return key.size() == 24 && key.ends_with("==") &&
          key.substr(0, 22).find_first_not_of(kAlphabet) == std::string_view::npos;
-}
-
-Status BadRequest(std::string why) { return InvalidArgument(std::move(why), "", "bad_request"); }
-
-Status HeadersTooLarge() { return InvalidArgument("The request's headers are too large.", "", "headers_too_large"); }
-
-Status ParseFailure(const error_code& error) {
-  if (error == http::error::body_limit) return TooLarge();
-  return BadRequest("This is no HTTP request: " + error.message() + ".");
 }
 
 class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
@@ -182,7 +160,10 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
         if (buffer_.size() > kMaxChunkLineBytes) return Refuse(BadRequest("A line between chunks is too long."));
         return Read();
       }
-      if (error) return Refuse(ParseFailure(error));
+      if (error)
+        return Refuse(error == http::error::body_limit
+                          ? TooLarge()
+                          : BadRequest("This is no HTTP request: " + error.message() + "."));
     }
   }
 
@@ -406,15 +387,6 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     }
   }
 
-  static HttpResponse PreflightAnswer() {
-    HttpResponse response;
-    response.status = 204;
-    response.headers = {{"Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS"},
-                        {"Access-Control-Allow-Headers", "Authorization, Content-Type, *"},
-                        {"Access-Control-Max-Age", "600"}};
-    return response;
-  }
-
   /// Answers a request after which the connection cannot or shall not go on.
   void Refuse(const Status& status) {
     keep_alive_ = false;
@@ -474,14 +446,6 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     // The server may have begun to stop between the check and now.
     if (context_.stopping) late_->Give(StoppingAnswer);
     WatchPeer();
-  }
-
-  static HttpResponse RevokedAnswer() {
-    return ErrorResponse(InvalidArgument("The API key is no longer good.", "", "invalid_api_key"));
-  }
-
-  static HttpResponse StoppingAnswer() {
-    return ErrorResponse(Unavailable("The server is stopping."), ScatteredRetryMs());
   }
 
   /// Reads on, to notice that the peer goes. What it already sends of its next request is kept, up to a limit; one that
