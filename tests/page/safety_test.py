@@ -70,6 +70,23 @@ def test_what_a_model_says_stays_text(server, tab):
     assert "<script>pwned()</script>" in page.page.locator("#thread").inner_text()
 
 
+def test_tool_calls_and_what_they_gave_are_text(server, tab):
+    page = tab(server)
+    foreign = watch(page.page)
+    id = page.make(("user", "What is it?"), title="Tools")
+    arguments = '{"html": "````\\n<img src=x onerror=pwned()>"}'
+    call = {"type": "function_call", "call_id": "c", "name": "look_up", "arguments": arguments}
+    result = {"type": "function_call_output", "call_id": "c", "output": HOSTILE[0] + HOSTILE[1]}
+    page.call("POST", f"/v1/conversations/{id}/items", {"items": [call, call, result]})
+    page.open(id)
+    # An answer and its calls are one message, as the server counts them.
+    expect(page.answers).to_have_count(1)
+    expect(page.answers.first).to_contain_text("look_up")
+    expect(page.page.get_by_role("article", name="Tool")).to_contain_text("<script>pwned()</script>")
+    check(page.page, foreign)
+    page.ask_and_wait("And now?")
+
+
 def test_the_same_while_it_is_written(server, tab):
     page = tab(server)
     foreign = watch(page.page)
