@@ -222,6 +222,10 @@ void RegisterConversationRoutes(Router& router, SessionTable& table) {
   router.Add("GET", item,
              [&table](const HttpRequest& r, const Ids& ids) { return Answer(GetItem(table, r, ids[0], ids[1])); });
   router.Add("DELETE", item, [&table](const HttpRequest& r, const Ids& ids) {
+    // A tool call goes with its answer, if there is such a call.
+    if (const std::string& id = ids[1]; MessageOf(id) != id) {
+      if (const auto found = GetItem(table, r, ids[0], id); !found.ok()) return ErrorResponse(found.status());
+    }
     const Status gone = table.DeleteItem(CallerOf(r), ids[0], MessageOf(ids[1]));
     return gone.ok() ? Answer(table.GetSession(CallerOf(r), ids[0])) : ErrorResponse(gone);
   });

@@ -238,6 +238,11 @@ TEST_F(ToolsTest, ACallAndItsResultAsItems) {
   }
   EXPECT_EQ(Http("GET", path + "/" + output[1]["id"].get<std::string>()), output[1]);
   Http("GET", path + "/fc_x_0", 404);
+  // The answer behind goes first, then the result, then a call with the rest of its answer.
+  const std::string call = path + "/" + output[1]["id"].get<std::string>();
+  for (const int at : {4, 3}) Http("DELETE", path + "/" + items[at]["id"].get<std::string>());
+  Http("DELETE", call + "9", 404);
+  EXPECT_EQ(Http("DELETE", call)["ringside"]["items"], 1);
   Http("GET", path, 404, {{"after", "fc_x_9"}});
 }
 
