@@ -82,7 +82,7 @@ def test_ollama(server, model):
     raw = client.generate(model=model, prompt="Once upon a", raw=True, options=options, stream=True)
     assert "".join(piece.response for piece in raw)
     assert client.list().models[0].model == model + ":latest"
-    assert client.show(model).capabilities == ["completion"]
+    assert client.show(model).capabilities == ["completion", "tools"]
     with pytest.raises(ollama.ResponseError) as refused:
         client.chat(model="another", messages=messages)
     assert refused.value.status_code == 404
