@@ -227,7 +227,7 @@ BAD_FIELDS = [
     ({"input": 5}, "input"),
     ({"input": [{"role": "wizard", "content": "x"}]}, None),
     ({"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "x"}]}]}, None),
-    ({"tools": [{"type": "web_search"}]}, "tools[0].type"),
+    ({"tools": [{"type": "web_search"}]}, "tools"),
     ({"text": {"format": {"type": "json_schema"}}}, None),
     ({"background": True}, "background"),
     ({"colour": "red"}, "colour"),
