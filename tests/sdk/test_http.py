@@ -142,6 +142,6 @@ def test_metrics_count_tokens(server, connection):
     for line in text.splitlines():
         if line and not line.startswith("#"):
             name, value = line.rsplit(" ", 1)
-            assert name.startswith("ringside_"), line
+            assert name.startswith(("ringside_", "process_")), line
             values[name.split("{")[0]] = float(value)
     assert any("generation_tokens" in name and value > 0 for name, value in values.items()), sorted(values)
