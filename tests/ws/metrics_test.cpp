@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <ctime>
 #include <thread>
 #include <vector>
 
@@ -145,6 +146,8 @@ TEST(MetricsTest, TellsOfItsOwnProcess) {
     now.ready = true;
     return now;
   });
+  while (std::clock() < CLOCKS_PER_SEC / 20) {
+  }  // the time it took is told in hundredths of a second
   EXPECT_EQ(Sample(metrics, "ringside_ready"), "1");
   EXPECT_GT(std::stod(Sample(metrics, "process_resident_memory_bytes")), 1 << 20);
   EXPECT_GE(std::stod(Sample(metrics, "process_open_fds")), 3);
