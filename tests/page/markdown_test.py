@@ -8,10 +8,10 @@ CODE = '<figure class="code" data-language="{0}"><figcaption><span>{1}</span>'
 
 
 @pytest.fixture(scope="module")
-def page(browser, server):
+def page(browser, shared_server):
     context = browser.new_context()
     page = context.new_page()
-    page.goto(f"http://127.0.0.1:{server.port}/")
+    page.goto(f"http://127.0.0.1:{shared_server.port}/")
     page.evaluate(
         """async () => {
           const { markdown } = await import("/page/markdown.js");

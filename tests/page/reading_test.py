@@ -23,6 +23,7 @@ def test_an_answer_of_a_hundred_thousand_characters(server, tab):
     """The model writes some of it; the rest comes in pieces of many tokens, as it does to a page that fell behind."""
     page = tab(server, wired=True)
     page.begin()
+    page.wire.hold_events()  # what the server still says of it comes too late
     piece = "A sentence with **bold** words and `code`, and then another one.\n\n- an item\n- one more\n\n```python\nprint(1)\n```\n\n"
     page.page.evaluate("([piece, times]) => wire.write(piece, times)", [piece, 100_000 // len(piece) + 1])
     text = page.wire.get("text")
