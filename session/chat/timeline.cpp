@@ -219,7 +219,8 @@ void Timeline::CloseAnswer(Item answer, std::span<const TokenId> output, const C
 
 bool Timeline::CanReopen() const {
   return !items_.empty() && items_.back().role == ChatRole::kAssistant && items_.back().sampled &&
-         !items_.back().complete && items_.back().calls_at < 0 && !MayBecomeCall(items_.back().text) &&
+         !items_.back().complete && items_.back().calls_at < 0 &&
+         !(head_.tools.size() > 0 && MayBecomeCall(items_.back().text)) &&
          items_.back().token_end == static_cast<int64_t>(tokens_.size()) && end_ == TimelineEnd::kAnswerOpen;
 }
 

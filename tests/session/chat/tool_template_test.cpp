@@ -178,8 +178,9 @@ TEST_F(ToolTimeline, ResultsThatFollowOneAnotherAreOneMessage) {
 }
 
 TEST_F(ToolTimeline, AnAnswerCutInACallDoesNotGoOn) {
-  const auto cut = [&](const std::string& text, int64_t calls_at) {
+  const auto cut = [&](const std::string& text, int64_t calls_at, const char* tools = "T") {
     Timeline timeline;
+    EXPECT_TRUE(timeline.SetHead({std::nullopt, tools}, codec_, 2000).ok());
     timeline.AddItem(Said(ChatRole::kUser, "Hi"));
     EXPECT_TRUE(timeline.Render(codec_, true, 2000).ok());
     Item answer = Said(ChatRole::kAssistant, text);
@@ -190,6 +191,7 @@ TEST_F(ToolTimeline, AnAnswerCutInACallDoesNotGoOn) {
   };
   EXPECT_TRUE(cut("Hm", -1));
   EXPECT_FALSE(cut("Hm <tool_", -1));
+  EXPECT_TRUE(cut("Hm <tool_", -1, "")) << "without tools it is text";
   EXPECT_FALSE(cut("Hm\n<tool_call>\n{\"name\": \"f\", \"arguments\": {", 2));
 }
 
