@@ -24,6 +24,11 @@ class ChatPage:
     def prefer(self, **preferences):
         self.page.evaluate("(text) => localStorage.setItem('ringside.preferences', text)", json.dumps(preferences))
 
+    def save(self):
+        """In the dialog that is open; what was entered holds then."""
+        self.page.get_by_role("dialog").get_by_role("button", name="Save").click()
+        expect(self.page.locator("dialog")).to_have_count(0)
+
     def ask(self, text):
         self.box.fill(text)
         self.box.press("Enter")

@@ -21,7 +21,7 @@ def test_two_hundred_conversations(start, tab):
     page.page.get_by_role("button", name="More for Conversation number 179").click()
     page.page.get_by_role("menuitem", name="Rename").click()
     page.page.get_by_role("textbox", name="Title").fill("Number 17, renamed")
-    page.page.get_by_role("button", name="Save").click()
+    page.save()
     expect(page.page.locator("#top .title")).to_have_text("Number 17, renamed")
     page.page.get_by_role("button", name="More for Number 17, renamed").click()
     page.page.get_by_role("menuitem", name="Delete").click()

@@ -15,7 +15,7 @@ def remembering(start, tab):
     page = tab(start("--memory-len", MEMORY_LEN), viewport={"width": 1400, "height": 900})
     page.page.get_by_role("button", name="Settings").click()
     page.page.get_by_label("System prompt").fill("Be brief.")
-    page.page.get_by_role("button", name="Save").click()
+    page.save()
     page.ask_and_wait("Remember this", max_output_tokens=30, instructions="Be brief.")
     page.page.get_by_role("button", name=re.compile("^Memory:")).click()
     return page
