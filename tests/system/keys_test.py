@@ -104,8 +104,9 @@ def server(model, keys, tmp_path_factory):
 @pytest.fixture(scope="module")
 def people(server, keys):
     """Keys by name, known to the running server."""
-    made = {"alice": keys.add("alice"), "alice_admin": keys.add("alice", "chat,admin"), "bob": keys.add("bob", "chat,admin"),
-            "metrics": keys.add("monitor", "metrics"), "admin": keys.add("root", "admin"), "expired": keys.add("alice", "chat,admin,metrics", "--expires", "1s")}
+    made = {"expired": keys.add("alice", "chat,admin,metrics", "--expires", "1s")}  # known when the others are
+    made |= {"alice": keys.add("alice"), "alice_admin": keys.add("alice", "chat,admin"), "metrics": keys.add("monitor", "metrics"),
+             "admin": keys.add("root", "admin"), "bob": keys.add("bob", "chat,admin")}
     wait_for(lambda: call(server, made["bob"], "GET", "/v1/models")[0] == 200, "new keys are taken over without a restart")
     wait_for(lambda: call(server, made["expired"], "GET", "/v1/models")[0] == 401, "a key expires")
     return made
