@@ -52,6 +52,11 @@ bool IsSocketKey(std::string_view key) {
          key.substr(0, 22).find_first_not_of(kAlphabet) == std::string_view::npos;
 }
 
+Status ParseFailure(const error_code& error) {
+  if (error == http::error::body_limit) return TooLarge();
+  return BadRequest("This is no HTTP request: " + error.message() + ".");
+}
+
 class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
  public:
   HttpConnection(NetStream socket, ConnectionTicket ticket, ServerContext& context)
@@ -160,10 +165,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
         if (buffer_.size() > kMaxChunkLineBytes) return Refuse(BadRequest("A line between chunks is too long."));
         return Read();
       }
-      if (error)
-        return Refuse(error == http::error::body_limit
-                          ? TooLarge()
-                          : BadRequest("This is no HTTP request: " + error.message() + "."));
+      if (error) return Refuse(ParseFailure(error));
     }
   }
 
