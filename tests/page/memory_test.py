@@ -91,3 +91,4 @@ def test_where_the_cache_is(server, tab, cache, label, note):
     expect(page.page.locator("#memory .tier-note")).to_contain_text(note)
     here = page.page.locator("#memory [aria-current]")
     expect(here).to_have_text([label] if label else [])
+    page.page.unroute_all(behavior="wait")  # it reads again now and then

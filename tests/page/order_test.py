@@ -236,8 +236,8 @@ def test_an_answer_that_fails_leaves_its_question_to_be_asked_again(server, tab,
         page.streaming(10)
     page.page.evaluate("() => { wire.change = 'failed'; }")
     page.wire.hold_reads("/memory", at_once=False)  # by which the page would learn that this is not true
-    server.go_on()
     page.stop.click()
+    server.go_on()
     expect(page.page.get_by_role("alert")).to_contain_text("Out of luck.")
     expect(page.answers).to_have_count(1)
     expect(page.questions).to_have_count(2)
