@@ -1,10 +1,11 @@
 // Measures forward passes on any device: decode steps of a batch of conversations at given contexts, prefill of whole
 // prompts, an append onto a long context. Decode steps end in tokens chosen on the device (greedy; top_p 0.9), or in
-// all logits on the host; ahead: each begins before the tokens of the one before are known. Wall time of a step,
-// results on the host included; one JSON object a measurement, median and spread.
+// all logits on the host; ahead: each begins before the tokens of the one before are known. Mixed steps decode and
+// also compute rows of prompts. Wall time of a step, results on the host included; one JSON object a measurement,
+// median and spread.
 //   step_bench --model PATH [--device cuda] [--dtype bf16] [--batches 1,8,32] [--contexts 1024,4096]
 //              [--prefill 512,2048] [--append 64] [--steps 64] [--repeats 5] [--deterministic] [--only-ahead]
-//              [--quantization int8|fp8] [--kv-cache-dtype fp8] [--chunk N]
+//              [--mixed 256,2048 --prompts 1,8] [--quantization int8|fp8] [--kv-cache-dtype fp8] [--chunk N]
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -27,7 +28,8 @@ namespace {
 
 struct Options {
   std::string model, device = "cuda", dtype = "bf16", cache, quantization = "none";
-  std::vector<int64_t> batches = {1, 8, 32}, contexts = {1024, 4096}, prefill = {512, 2048}, append;
+  std::vector<int64_t> batches = {1, 8, 32}, contexts = {1024, 4096}, prefill = {512, 2048}, append, mixed,
+                       prompts = {1};
   int64_t steps = 64, chunk = 0;
   int repeats = 5;
   bool deterministic = false, only_ahead = false;
@@ -48,7 +50,12 @@ class StepBench {
     for (const int64_t tokens : options_.prefill) Prefill(tokens);
     for (const int64_t context : options_.contexts) {
       for (const int64_t tokens : options_.append) Append(context, tokens);
-      for (const int64_t batch : options_.batches) Decode(batch, context);
+      for (const int64_t batch : options_.batches) {
+        Decode(batch, context);
+        for (const int64_t rows : options_.mixed) {
+          for (const int64_t prompts : options_.prompts) Mixed(batch, context, rows, prompts);
+        }
+      }
     }
   }
 
@@ -122,18 +129,47 @@ class StepBench {
     Report("append", 1, context, tokens, seconds);
   }
 
-  // All conversations hold the same context: filled once, then copied.
-  void Decode(int64_t batch, int64_t context) {
-    const int64_t warm = kWarm, steps = options_.steps / 2;
-    if (!MakePool(context + 3 * steps + 4 * warm + 16, batch)) return;
+  // Caches that all hold the same context: filled once, then copied.
+  std::vector<KvCache*> Filled(int64_t batch, int64_t context) {
     std::vector<KvCache*> caches;
     for (int64_t b = 0; b < batch; ++b) caches.push_back(Acquire());
-    Feed(caches[0], 0, context - steps, false);
-    for (int64_t b = 1; b < batch; ++b) {
-      KvCache& cache = *caches[static_cast<size_t>(b)];
+    Feed(caches[0], 0, context, false);
+    for (size_t b = 1; b < caches.size(); ++b) {
+      KvCache& cache = *caches[b];
       cache.ring() = caches[0]->ring();
       model_.backend().CopyOnDevice(cache.slab(), caches[0]->slab(), static_cast<size_t>(cache.shape().slab_bytes()));
     }
+    return caches;
+  }
+
+  // Steps of `batch` conversations that decode at a context and `rows` rows of `prompts` new ones, from their first
+  // token on; each prompt ends in a token, too.
+  void Mixed(int64_t batch, int64_t context, int64_t rows, int64_t prompts) {
+    const int64_t each = rows / prompts;
+    if (each == 0 || !MakePool(std::max(context, each) + options_.repeats + kWarm + 16, batch + prompts)) return;
+    const std::vector<KvCache*> caches = Filled(batch, context);
+    const std::vector<TokenChoice> choices(static_cast<size_t>(batch + prompts), TokenChoice{.temperature = 0});
+    std::vector<ChosenToken> chosen(choices.size());
+    std::vector<double> seconds;
+    for (int i = -kWarm; i < options_.repeats; ++i) {
+      std::vector<StepPart> parts;
+      for (KvCache* cache : caches) parts.push_back({cache, std::span(ids_).subspan(parts.size(), 1)});
+      for (int64_t p = 0; p < prompts; ++p) {
+        parts.push_back({Acquire(), std::span(ids_).subspan(static_cast<size_t>(p * each), static_cast<size_t>(each))});
+      }
+      const double begin = Now();
+      model_.Begin(parts, choices);
+      model_.Finish(chosen);
+      if (i >= 0) seconds.push_back(Now() - begin);
+      for (size_t p = caches.size(); p < parts.size(); ++p) pool_->Release(parts[p].cache);
+    }
+    Report(fmt::format("mixed_{}_prompts", prompts).c_str(), batch, context, rows, seconds);
+  }
+
+  void Decode(int64_t batch, int64_t context) {
+    const int64_t warm = kWarm, steps = options_.steps / 2;
+    if (!MakePool(context + 3 * steps + 4 * warm + 16, batch)) return;
+    const std::vector<KvCache*> caches = Filled(batch, context - steps);
     std::vector<float> logits(static_cast<size_t>(batch * model_.spec().vocab));
     std::vector<ChosenToken> chosen(static_cast<size_t>(batch));
     struct Mode {
@@ -197,6 +233,8 @@ int Main(int argc, char** argv) {
   app.add_option("--contexts", options.contexts)->delimiter(',');
   app.add_option("--prefill", options.prefill)->delimiter(',');
   app.add_option("--append", options.append)->delimiter(',');
+  app.add_option("--mixed", options.mixed, "Prompt rows of steps that also decode")->delimiter(',');
+  app.add_option("--prompts", options.prompts, "Prompts that those rows belong to")->delimiter(',');
   app.add_option("--steps", options.steps)->check(CLI::Range(2, 4096));
   app.add_option("--chunk", options.chunk, "Rows of a prompt in a step; as the server on a GPU if absent");
   app.add_option("--repeats", options.repeats)->check(CLI::Range(1, 1000));
