@@ -13,7 +13,7 @@
 namespace ringside {
 
 EngineLoop::EngineLoop(Network& network, const Tokenizer& tokenizer, const EngineOptions& options, KvPool pool,
-                       const EngineStorage& storage, const Clock& clock)
+                       const EngineStorage& storage, const Clock& clock, Driver driver)
     : network_(network),
       tokenizer_(tokenizer),
       options_(options),
@@ -29,13 +29,14 @@ EngineLoop::EngineLoop(Network& network, const Tokenizer& tokenizer, const Engin
                       static_cast<size_t>(storage_.pinned_bytes + 2 * slot_bytes()));
   }
   PublishStats();
+  if (driver == Driver::kCaller) return;
   thread_ = std::thread([this] { Run(); });
   pthread_setname_np(thread_.native_handle(), "engine");
 }
 
 EngineLoop::~EngineLoop() {
   inbox_->Close();
-  thread_.join();
+  thread_.joinable() ? thread_.join() : EndAll();
 }
 
 int64_t EngineLoop::SessionLimit(const TurnRequest& request) const {
@@ -95,23 +96,28 @@ void EngineLoop::PublishStats() {
 
 void EngineLoop::Run() {
   network_.backend().UseOnThisThread();
-  while (!inbox_->closed()) {
-    std::vector<Message> messages = NextMessages();
-    if (!messages.empty()) {
-      ConcludeLaunched();
-      RetireFinished();
-    }
-    for (Message& message : messages) Handle(std::move(message));
-    FinishCopies(/*wait=*/false);
+  while (!inbox_->closed()) Round(NextMessages());
+  EndAll();
+}
+
+void EngineLoop::Round(std::vector<Message> messages) {
+  if (!messages.empty()) {
+    ConcludeLaunched();
     RetireFinished();
-    AdmitWaiting();
-    RetireFinished();
-    if (!running_.empty()) Step();
-    RetireFinished();
-    SaveIdle();
-    PublishStats();
-    TellPositions();
   }
+  for (Message& message : messages) Handle(std::move(message));
+  FinishCopies(/*wait=*/false);
+  RetireFinished();
+  AdmitWaiting();
+  RetireFinished();
+  if (!running_.empty()) Step();
+  RetireFinished();
+  SaveIdle();
+  PublishStats();
+  TellPositions();
+}
+
+void EngineLoop::EndAll() {
   ConcludeLaunched();
   FinishCopies(/*wait=*/true);
   // Whoever asked for something is told; turns end below.
@@ -124,16 +130,17 @@ void EngineLoop::Run() {
   }
 }
 
-std::vector<EngineLoop::Message> EngineLoop::NextMessages() {
-  if (!running_.empty()) return inbox_->Drain(/*wait=*/false);
+std::optional<int64_t> EngineLoop::NextDueNs() const {
+  const int64_t now = clock_.MonotonicNs();
+  if (!running_.empty() || inbox_->size() > 0) return now;
   // A copy that has ended says nothing: it must be asked.
-  if (sequence_storage_.busy()) return inbox_->DrainWithin(std::chrono::microseconds(50));
+  if (sequence_storage_.busy()) return now + 50'000;
   std::optional<int64_t> next;
   const auto at = [&](int64_t due_ns) { next = std::min(next.value_or(due_ns), due_ns); };
   for (const auto& turn : waiting_) {
     const Slot& slot = timelines_.at(turn->timeline_id());
     // With none running there is a slot for each that does not wait for its cache.
-    if (!AwaitsCache(slot)) return inbox_->Drain(/*wait=*/false);
+    if (!AwaitsCache(slot)) return now;
     at(slot.fetch->deadline_ns);
   }
   if (storage_.tiers != nullptr) {
@@ -141,9 +148,15 @@ std::vector<EngineLoop::Message> EngineLoop::NextMessages() {
       if (!slot->owner.empty() && !slot->busy()) at(slot->idle_since_ns + storage_.idle_ms * 1'000'000);
     }
   }
-  if (!next) return inbox_->Drain(/*wait=*/true);
+  return next;
+}
+
+std::vector<EngineLoop::Message> EngineLoop::NextMessages() {
+  const std::optional<int64_t> due = NextDueNs();
+  if (!due) return inbox_->Drain(/*wait=*/true);
   constexpr int64_t kLongest = int64_t{3600} * 1'000'000'000;
-  return inbox_->DrainWithin(std::chrono::nanoseconds(std::clamp<int64_t>(*next - clock_.MonotonicNs(), 0, kLongest)));
+  const int64_t wait = std::min(*due - clock_.MonotonicNs(), kLongest);
+  return wait <= 0 ? inbox_->Drain(/*wait=*/false) : inbox_->DrainWithin(std::chrono::nanoseconds(wait));
 }
 
 void EngineLoop::Handle(Message message) {

@@ -29,8 +29,11 @@ namespace ringside {
 
 class EngineLoop {
  public:
+  /// Who runs the rounds: a thread of the loop's own, or its maker, by RunRound: then everything happens in an order
+  /// that the maker decides, on one thread.
+  enum class Driver { kOwnThread, kCaller };
   EngineLoop(Network& network, const Tokenizer& tokenizer, const EngineOptions& options, KvPool pool,
-             const EngineStorage& storage, const Clock& clock);
+             const EngineStorage& storage, const Clock& clock, Driver driver = Driver::kOwnThread);
   ~EngineLoop();
 
   Status Submit(TurnRequest request);
@@ -43,6 +46,13 @@ class EngineLoop {
   void SaveAll(Engine::Done done);
   void Ping(std::function<void()> alive) { inbox_->PushUrgent(PingMessage{std::move(alive)}); }
   std::optional<CacheSource> Where(const std::string& owner) const;
+
+  // For Driver::kCaller.
+  /// Does what there is to do now, one step at most: takes what was sent, deals with copies that are done, admits,
+  /// steps. Waits for that step only.
+  void RunRound() { Round(inbox_->Drain(/*wait=*/false)); }
+  /// When the next round has something to do, by the loop's clock, if nothing is sent meanwhile; nullopt = never.
+  std::optional<int64_t> NextDueNs() const;
 
   const EngineOptions& options() const { return options_; }
   int64_t slot_bytes() const { return pool_.shape().slab_bytes(); }
@@ -113,6 +123,9 @@ class EngineLoop {
   int64_t SessionLimit(const TurnRequest& request) const;
 
   void Run();
+  void Round(std::vector<Message> messages);
+  /// Ends every turn, and tells whoever asked for something.
+  void EndAll();
   void Handle(Message message);
   void Handle(SubmitMessage message);
   void Handle(CancelMessage message);
@@ -123,7 +136,7 @@ class EngineLoop {
   void Handle(ForkMessage message);
   void Handle(PingMessage message) { message.alive(); }
   void Handle(FetchedMessage message);
-  /// Waits for messages only where there is nothing to do, and not beyond the next deadline.
+  /// Waits for messages only where there is nothing to do, and not beyond the time at which there is.
   std::vector<Message> NextMessages();
   /// Starts waiting turns, oldest first, while there are slots; one whose timeline has a slot passes those that wait
   /// for one, and one whose cache is on its way lets others pass.
@@ -212,7 +225,7 @@ class EngineLoop {
   mutable std::mutex stats_mutex_;
   EngineStats stats_;
   std::atomic<bool> healthy_{true};
-  std::thread thread_;  // last: it uses everything above
+  std::thread thread_;  // last: it uses everything above; none where the maker runs the rounds
 };
 
 }  // namespace ringside

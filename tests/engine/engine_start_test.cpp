@@ -1,10 +1,12 @@
-// What an engine does before its first turn.
+// What an engine does before its first turn, and who runs it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <set>
 
+#include "engine/engine_loop.h"
 #include "tests/engine/engine_harness.h"
+#include "tests/engine/hash_network.h"
 #include "tests/engine/model/model_run.h"
 #include "tests/kernels/forwarding_backend.h"
 
@@ -59,6 +61,35 @@ TEST(GpuPrefillChunk, FollowsTheModelAndTheWindow) {
   EXPECT_EQ(chunk(80, 8192, 28672, 16384), 2048);  // 70B
   EXPECT_EQ(chunk(16, 2048, 8192, 4095), 2048);
   EXPECT_EQ(chunk(16, 2048, 8192, 100), 2048);
+}
+
+// What a simulation does: no thread but this one, no time but the clock's.
+TEST(EngineLoop, WhoeverMadeItMayRunItsRounds) {
+  const ManualClock clock;
+  const auto backend = MakeTestBackend();
+  HashNetwork network(*backend);
+  const LetterTokenizer tokenizer(HashNetwork::kVocab);
+  const NetworkShape shape = network.shape();
+  auto pool =
+      KvPool::Make(*backend, MakeKvShape(shape.layers, shape.kv_heads, shape.head_dim, DType::kF32, 4, 32, 8), 1);
+  ASSERT_TRUE(pool.ok());
+  EngineLoop loop(network, tokenizer, {.memory_len = 32, .pinned_max = 4}, std::move(*pool), {}, clock,
+                  EngineLoop::Driver::kCaller);
+  EXPECT_EQ(loop.NextDueNs(), std::nullopt);
+  const RingWindow window{0, 32, Eviction::kToken};
+  SubmittedTurn first = GreedyTurn(1, 1, {1, 2, 3}, {0}, window, 2), second = GreedyTurn(2, 2, {4}, {0}, window, 5);
+  ASSERT_TRUE(loop.Submit(first.request).ok());
+  EXPECT_TRUE(first.sink->ids().empty()) << "before its first round";
+  int rounds = 0;
+  for (loop.RunRound(); loop.NextDueNs(); loop.RunRound()) ++rounds;
+  EXPECT_EQ(rounds, 1);
+  EXPECT_EQ(first.sink->ids()[0], HashNetwork::Expected({1, 2, 3}, {0}, window));
+  EXPECT_EQ(first.sink->Wait().reason, FinishReason::kLength);
+  {
+    ASSERT_TRUE(loop.Submit(second.request).ok());
+    loop.RunRound();
+    EXPECT_EQ(loop.NextDueNs(), clock.MonotonicNs()) << "it has more to say";
+  }
 }
 
 }  // namespace
