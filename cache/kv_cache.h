@@ -20,6 +20,9 @@ class KvCache {
   uint64_t snapshot() const { return snapshot_; }
   void set_snapshot(uint64_t id) { snapshot_ = id; }
 
+  /// That snapshot has all that is here.
+  bool saved() const { return snapshot_ != 0 && ring_.unchanged() == ring_.next(); }
+
   const KvShape& shape() const { return shape_; }
   void* slab() const { return slab_; }
   Ring& ring() { return ring_; }

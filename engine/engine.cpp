@@ -96,7 +96,7 @@ Result<std::unique_ptr<Engine>> Engine::Start(Model& model, const Tokenizer& tok
   // A step has at most these rows. What they take leaves room for fewer slots, not for more rows.
   const int64_t slot_bytes = CacheShape(network.shape(), options).slab_bytes();
   ASSIGN_OR_RETURN(const int64_t most_slots, CountSlots(network.backend(), options, slot_bytes));
-  RETURN_IF_ERROR(model.Reserve(most_slots + std::max(options.step_tokens, options.mixed_tokens)));
+  RETURN_IF_ERROR(model.Reserve(most_slots + options.step_tokens));
   if (network.runs_ahead()) RETURN_IF_ERROR(WarmUp(network, options));
   return Start(network, tokenizer, options, storage, clock);
 }

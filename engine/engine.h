@@ -34,6 +34,9 @@ struct EngineStorage {
   TieredStore* tiers = nullptr;  // outlives the engine
   Fingerprint fingerprint{};     // Model::fingerprint() of the network
   int64_t idle_ms = 60'000;      // a cache unused for so long is saved and gives its slot back
+  /// Where slots are getting scarce, a cache unused for so long is copied to the tiers in the background and stays where
+  /// it is: its slot can be had at once then. 0 = not before its slot is wanted.
+  int64_t write_back_ms = 0;
   /// How long a turn waits for a stored cache before it computes its own. 0 = by measured rates: it waits as long as
   /// computing would take, and does not begin to wait where reading should take longer.
   int64_t fetch_deadline_ms = 0;

@@ -7,7 +7,6 @@
 #include "base/check.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "kernels/awaited_token.h"
 #include "kernels/backend.h"
 
 namespace ringside {
@@ -101,10 +100,6 @@ void EngineLoop::Run() {
 }
 
 void EngineLoop::Round(std::vector<Message> messages) {
-  if (!messages.empty()) {
-    ConcludeLaunched();
-    RetireFinished();
-  }
   for (Message& message : messages) Handle(std::move(message));
   FinishCopies(/*wait=*/false);
   RetireFinished();
@@ -113,6 +108,7 @@ void EngineLoop::Round(std::vector<Message> messages) {
   if (!running_.empty()) Step();
   RetireFinished();
   SaveIdle();
+  WriteBackIdle();
   PublishStats();
   TellPositions();
 }
@@ -147,6 +143,7 @@ std::optional<int64_t> EngineLoop::NextDueNs() const {
     for (const Slot* slot : cached_) {
       if (!slot->owner.empty() && !slot->busy()) at(slot->idle_since_ns + storage_.idle_ms * 1'000'000);
     }
+    if (const Slot* next = NextToWriteBack(); next != nullptr) at(next->write_back_ns);
   }
   return next;
 }
@@ -160,11 +157,20 @@ std::vector<EngineLoop::Message> EngineLoop::NextMessages() {
 }
 
 void EngineLoop::Handle(Message message) {
+  // What takes caches away, or saves those of running turns, finds them as no step knows better.
+  const bool disturbs = std::holds_alternative<CloseMessage>(message) ||
+                        std::holds_alternative<EraseMessage>(message) || std::holds_alternative<ForkMessage>(message) ||
+                        std::holds_alternative<SaveAllMessage>(message);
+  if (disturbs) {
+    ConcludeLaunched();
+    RetireFinished();
+  }
   std::visit([this](auto&& m) { Handle(std::move(m)); }, std::move(message));
 }
 
 void EngineLoop::Handle(SubmitMessage message) {
   auto turn = std::make_unique<RunningTurn>(std::move(message.request), message.submitted_ns);
+  served_.Enter(turn->request().account);
   if (!healthy_) return End(std::move(turn), FinishReason::kError, Unavailable("the engine has failed"));
   if (static_cast<int64_t>(waiting_.size()) >= options_.queue_limit) {
     return End(std::move(turn), FinishReason::kError, Overloaded("too many turns are waiting for a slot"));
@@ -217,10 +223,11 @@ KvCache* EngineLoop::AcquireCache(const RingWindow& window) {
   // Slots that are being copied out come free soon: not more of them than there are turns for.
   const auto leaves = [](const Slot* slot) { return slot->leaving != Leaving::kNo && !slot->busy(); };
   while (std::count_if(cached_.begin(), cached_.end(), leaves) < wanting_) {
-    Slot* oldest = nullptr;
+    Slot* oldest = nullptr;  // first of those that go at once, since the tiers have what they hold
+    const auto age = [](const Slot& slot) { return std::pair(!slot.sequence->cache()->saved(), slot.last_used); };
     for (Slot* slot : cached_) {
       if (slot->busy() || slot->leaving != Leaving::kNo) continue;
-      if (oldest == nullptr || slot->last_used < oldest->last_used) oldest = slot;
+      if (oldest == nullptr || age(*slot) < age(*oldest)) oldest = slot;
     }
     none_idle_ = oldest == nullptr;
     if (none_idle_) return nullptr;
@@ -267,13 +274,16 @@ bool EngineLoop::Admit(std::unique_ptr<RunningTurn>& turn) {
 }
 
 void EngineLoop::AdmitWaiting() {
+  if (waiting_.empty()) return;
   wanting_ = 0;
   none_idle_ = false;
+  OrderWaiting();
+  const int64_t now = clock_.MonotonicNs();
   for (auto& turn : waiting_) {
     Slot& slot = timelines_.at(turn->timeline_id());
     AskForCache(slot, turn->request());
     if (AwaitsCache(slot)) continue;
-    if (!none_idle_ || slot.sequence->has_cache()) Admit(turn);
+    if ((none_idle_ && !slot.sequence->has_cache()) || !Admit(turn)) turn->NoteNoSlot(now);
   }
   std::erase(waiting_, nullptr);
 }
@@ -285,114 +295,6 @@ void EngineLoop::TellPositions() {
     // What waits for its cache has a slot to go to, as far as is known.
     if (!AwaitsCache(timelines_.at(turn->timeline_id()))) turn->TellPosition(position);
   }
-}
-
-void EngineLoop::Step() {
-  if (!launched_) launched_ = Launch();
-  std::optional<LaunchedStep> next;
-  if (MayRunAhead()) next = LaunchAhead();
-  Conclude(*launched_);
-  if (next && next->unchosen) Choose(&*next);
-  launched_ = std::move(next);
-  // A turn that has ended has a row in the next step, which is that of its last token: right, and of no further use.
-  if (std::any_of(running_.begin(), running_.end(), [](auto& turn) { return turn->finished().has_value(); })) {
-    ConcludeLaunched();
-  }
-}
-
-EngineLoop::LaunchedStep EngineLoop::Launch() {
-  std::vector<int64_t> remaining;
-  // A turn whose cache is still coming in joins when all of it is there, or others would wait for it; alone it begins
-  // with the first layers.
-  const auto loads = [&](const auto& turn) { return sequence_storage_.Loads(turn->sequence()->cache()); };
-  const bool alone = std::all_of(running_.begin(), running_.end(), loads);
-  for (const auto& turn : running_) remaining.push_back(!alone && loads(turn) ? 0 : turn->remaining());
-  const SchedulerLimits limits{options_.step_tokens, options_.mixed_tokens, options_.prefill_chunk};
-  const std::vector<int64_t> take = PlanStep(remaining, limits, first_++);
-
-  LaunchedStep step;
-  std::vector<StepPart> parts;
-  std::vector<TokenChoice> choices;
-  std::vector<RunningTurn*> turns;
-  int64_t computed = 0;
-  bool prefills = false;
-  for (size_t i = 0; i < running_.size(); ++i) {
-    if (take[i] == 0) continue;
-    RunningTurn& turn = *running_[i];
-    const std::span<const TokenId> chunk = turn.NextChunk(take[i]);
-    const bool last = turn.wants_logits() && static_cast<int64_t>(chunk.size()) == turn.remaining();
-    parts.push_back({turn.sequence()->cache(), chunk, last ? StepPart::Logits::kLast : StepPart::Logits::kNone});
-    turns.push_back(&turn);
-    (last ? step.choosing : step.prefilling).push_back(&turn);
-    if (last) choices.push_back(turn.Choice());
-    computed += static_cast<int64_t>(chunk.size());
-    prefills |= turn.remaining() > 1;
-    (turn.remaining() == 1 ? counts_.tokens_decoded : counts_.tokens_prefilled) += chunk.size();
-  }
-  step.begun_ns = clock_.MonotonicNs();
-  step.prefilled = prefills ? computed : 0;
-  network_.Begin(parts, choices);
-  ++counts_.steps;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    turns[i]->Fed(parts[i].tokens);
-    timelines_[turns[i]->timeline_id()].last_used = counts_.steps;
-  }
-  return step;
-}
-
-bool EngineLoop::MayRunAhead() const {
-  if (!network_.runs_ahead() || launched_->choosing.size() != running_.size()) return false;
-  const auto foresees = [](auto& turn) { return turn->Foresees(); };
-  return std::ranges::all_of(running_, [](auto& turn) { return turn->CanRunAhead(); }) &&
-         (running_.size() <= kMostUnchosenRows || std::ranges::all_of(running_, foresees));
-}
-
-EngineLoop::LaunchedStep EngineLoop::LaunchAhead() {
-  LaunchedStep step;
-  step.choosing = launched_->choosing;
-  step.unchosen = !std::ranges::all_of(step.choosing, [](RunningTurn* turn) { return turn->Foresees(); });
-  const size_t rows = step.choosing.size();
-  std::vector<TokenId> awaited(rows);
-  std::vector<StepPart> parts;
-  std::vector<TokenChoice> choices;
-  for (size_t i = 0; i < rows; ++i) {
-    awaited[i] = AwaitedToken(i);
-    parts.push_back({step.choosing[i]->sequence()->cache(), {&awaited[i], 1}, StepPart::Logits::kLast});
-    if (!step.unchosen) choices.push_back(step.choosing[i]->ChoiceAhead());
-    step.choosing[i]->RunAhead();
-  }
-  step.unchosen ? network_.BeginUnchosen(parts) : network_.Begin(parts, choices);
-  ++counts_.steps;
-  counts_.tokens_decoded += rows;
-  for (const RunningTurn* turn : step.choosing) timelines_[turn->timeline_id()].last_used = counts_.steps;
-  return step;
-}
-
-void EngineLoop::Choose(LaunchedStep* step) {
-  std::vector<TokenChoice> choices;
-  for (RunningTurn* turn : step->choosing) choices.push_back(turn->Choice());  // of one that has ended: for nobody
-  network_.Choose(choices);
-  step->unchosen = false;
-}
-
-void EngineLoop::Conclude(const LaunchedStep& step) {
-  std::vector<ChosenToken> chosen(step.choosing.size());
-  network_.Finish(chosen);
-  if (const Status status = network_.backend().status(); !status.ok()) return Fail(status);
-  const int64_t now = clock_.MonotonicNs();
-  if (step.prefilled > 0) sequence_storage_.NotePrefill(step.prefilled, now - step.begun_ns);
-  for (size_t i = 0; i < chosen.size(); ++i) {
-    if (!step.choosing[i]->finished()) step.choosing[i]->Take(chosen[i], now);
-  }
-  for (RunningTurn* turn : step.prefilling) {
-    if (turn->remaining() == 0) turn->FinishPrefill();
-  }
-}
-
-void EngineLoop::ConcludeLaunched() {
-  if (!launched_) return;
-  Conclude(*launched_);
-  launched_.reset();
 }
 
 void EngineLoop::Fail(const Status& status) {
@@ -409,13 +311,15 @@ void EngineLoop::Fail(const Status& status) {
 void EngineLoop::RetireFinished() {
   std::vector<TimelineId> retired;
   for (auto& turn : running_) {
-    if (!turn->finished()) continue;
+    if (!turn->finished() || (launched_ && launched_->Has(turn.get()))) continue;
     Slot& slot = timelines_.at(turn->timeline_id());
     counts_.tokens_evicted += static_cast<uint64_t>(turn->evicted_since_begin());
     slot.turn = nullptr;
     slot.idle_since_ns = clock_.MonotonicNs();
+    slot.write_back_ns = slot.idle_since_ns + storage_.write_back_ms * 1'000'000;
     const bool poisoned = *turn->finished() == FinishReason::kError;
     turn->End(slot.idle_since_ns);
+    served_.Leave(turn->request().account);
     if (poisoned) {
       // Nothing is known of the numbers that led to an error, so nothing of them is kept, in the tiers neither. (What
       // they have of a device that was sound is.)
@@ -432,6 +336,7 @@ void EngineLoop::RetireFinished() {
 void EngineLoop::End(std::unique_ptr<RunningTurn> turn, FinishReason reason, Status error) {
   turn->Finish(reason, std::move(error));
   turn->End(clock_.MonotonicNs());
+  served_.Leave(turn->request().account);
 }
 
 }  // namespace ringside

@@ -24,6 +24,7 @@
 #include "engine/running_turn.h"
 #include "engine/scheduler.h"
 #include "engine/sequence_storage.h"
+#include "engine/step_time.h"
 
 namespace ringside {
 
@@ -114,6 +115,7 @@ class EngineLoop {
     uint64_t last_used = 0;       // step number
     int64_t idle_since_ns = 0;
     bool parked = false;                // to be saved and forgotten once it is no longer busy
+    int64_t write_back_ns = 0;          // when its cache may be written back, if it is idle
     Leaving leaving = Leaving::kNo;     // while its cache is being saved
     std::optional<PendingFetch> fetch;  // for the turns that wait
     bool busy() const { return turn != nullptr || waiting > 0; }
@@ -138,9 +140,11 @@ class EngineLoop {
   void Handle(FetchedMessage message);
   /// Waits for messages only where there is nothing to do, and not beyond the time at which there is.
   std::vector<Message> NextMessages();
-  /// Starts waiting turns, oldest first, while there are slots; one whose timeline has a slot passes those that wait
-  /// for one, and one whose cache is on its way lets others pass.
+  /// Starts waiting turns, each account's oldest first, while there are slots; one whose timeline has a slot passes
+  /// those that wait for one, and one whose cache is on its way lets others pass.
   void AdmitWaiting();
+  /// Puts those that wait in the order in which they get slots.
+  void OrderWaiting();
   /// Tells who waits for a slot, if its place has changed. Whoever has been told is counted in stats() already.
   void TellPositions();
   /// Takes the turn if it can run, or end: a turn whose timeline is busy ends with kBusy. False = no slot.
@@ -170,6 +174,12 @@ class EngineLoop {
   void FinishCopies(bool wait);
   /// After a turn of the timeline has ended or is gone from the queue: what was put off until then.
   void Settle(TimelineId timeline);
+  /// Whether so few slots are free that idle caches are written back.
+  bool SlotsAreScarce() const;
+  /// The idle cache to be written back next, and when; null if there is none.
+  Slot* NextToWriteBack() const;
+  /// Copies it to the tiers, if its time has come. It keeps its slot until another turn wants that.
+  void WriteBackIdle();
   /// Saves the cache that is idle for longest, if it is for long enough, and takes its slot. One in a step, so that
   /// those that decode are never held up by more than one copy.
   void SaveIdle();
@@ -179,15 +189,28 @@ class EngineLoop {
     std::vector<RunningTurn*> choosing;    // in the order of its choices
     std::vector<RunningTurn*> prefilling;  // the others
     int64_t begun_ns = 0;
-    int64_t prefilled = 0;  // tokens, if some of them are a prefill's
-    bool unchosen = false;  // how its tokens are chosen has not been said yet
+    int64_t decoding = 0;  // rows of turns that decode
+    int64_t prompt_rows = 0;
+    double prompt_work = 0;  // as StepTime counts it
+    bool unchosen = false;   // how its tokens are chosen has not been said yet
+    bool Has(const RunningTurn* turn) const;
   };
   /// Gives the network a step and takes its tokens; or, where it runs ahead, those of the step before.
   void Step();
-  LaunchedStep Launch();
-  /// Whether all that runs can be launched once more before the tokens of `launched_` are known.
+  /// What each running turn computes in the next step, where `under_way` comes before it.
+  std::vector<int64_t> Plan(const LaunchedStep* under_way) const;
+  /// How many rows of prompts a step may have in which so many turns decode.
+  int64_t PromptRows(int64_t decoding) const;
+  /// A row's cost at this position, in rows that attend to nothing.
+  double Work(int64_t position) const;
+  /// Whether a step may be launched before the tokens of `launched_` are known: not while that computes prompts for
+  /// long, or whoever comes meanwhile would wait for two such steps.
   bool MayRunAhead() const;
-  LaunchedStep LaunchAhead();
+  /// Launches the next step; nullopt if nobody has a part in it. `under_way`, or null: the step before it, whose tokens
+  /// are not known yet.
+  std::optional<LaunchedStep> Launch(const LaunchedStep* under_way);
+  /// Gives the network the parts of a step; turns[i] has the i-th, which is its awaited token if the second is true.
+  void Begin(LaunchedStep& step, std::span<const StepPart> parts, std::span<const std::pair<RunningTurn*, bool>> turns);
   /// Says how the tokens of a step are chosen that was launched ahead of what that depends on.
   void Choose(LaunchedStep* step);
   /// Waits for a step and hands its tokens out.
@@ -196,6 +219,7 @@ class EngineLoop {
   void ConcludeLaunched();
   /// The device has failed for good: ends every turn, and every one that comes.
   void Fail(const Status& status);
+  /// Ends the turns that are finished and have no part in the step that is under way.
   void RetireFinished();
   void End(std::unique_ptr<RunningTurn> turn, FinishReason reason, Status error);
   void PublishStats();
@@ -216,7 +240,9 @@ class EngineLoop {
   std::deque<std::unique_ptr<RunningTurn>> waiting_;
   std::vector<std::unique_ptr<RunningTurn>> running_;
   std::optional<LaunchedStep> launched_;
-  size_t first_ = 0;  // whose prefill comes first
+  int64_t concluded_ns_ = 0;  // when the last step was
+  StepTime step_time_;
+  ServedTokens served_;
   EngineStats counts_;
   SequenceStorage sequence_storage_;
   HostArena host_arena_;

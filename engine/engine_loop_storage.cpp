@@ -83,8 +83,8 @@ void EngineLoop::Handle(EraseMessage message) {
 void EngineLoop::Handle(SaveAllMessage message) {
   if (storage_.tiers == nullptr) return Tell(message.done, Status::Ok());
   FinishCopies(/*wait=*/true);
-  const auto next = std::find_if(cached_.begin(), cached_.end(),
-                                 [&](const Slot* slot) { return !message.saved.contains(slot->id); });
+  const auto next =
+      std::find_if(cached_.begin(), cached_.end(), [&](const Slot* slot) { return !message.saved.contains(slot->id); });
   if (next == cached_.end()) return storage_.tiers->Flush(std::move(message.done));
   sequence_storage_.Save((*next)->owner, *(*next)->sequence);
   sequence_storage_.TakeSaved(/*wait=*/true);
@@ -223,6 +223,30 @@ void EngineLoop::FinishCopies(bool wait) {
       if (turn->sequence()->cache() == loaded.cache) turn->NoteRestored(loaded.ms);
     }
   }
+}
+
+bool EngineLoop::SlotsAreScarce() const { return 4 * pool_.used() >= 3 * pool_.slots(); }
+
+EngineLoop::Slot* EngineLoop::NextToWriteBack() const {
+  if (storage_.tiers == nullptr || storage_.write_back_ms == 0 || !SlotsAreScarce()) return nullptr;
+  Slot* next = nullptr;
+  for (Slot* slot : cached_) {
+    const KvCache* cache = slot->sequence->cache();
+    // One at a time: those that decode share the device's memory with the copy.
+    if (sequence_storage_.Saves(cache)) return nullptr;
+    if (slot->owner.empty() || slot->busy() || cache->saved()) continue;
+    if (next == nullptr || slot->write_back_ns < next->write_back_ns) next = slot;
+  }
+  return next;
+}
+
+void EngineLoop::WriteBackIdle() {
+  Slot* slot = NextToWriteBack();
+  const int64_t now = clock_.MonotonicNs();
+  if (slot == nullptr || slot->write_back_ns > now) return;
+  slot->write_back_ns = now + 1'000'000'000;  // should the tiers not take it now
+  sequence_storage_.Save(slot->owner, *slot->sequence);
+  ++counts_.written_back;
 }
 
 void EngineLoop::SaveIdle() {

@@ -14,7 +14,8 @@ struct EngineOptions {
   int64_t session_len = 1 << 20;  // most tokens of a timeline, counted exactly
   int64_t prefill_chunk = 256;    // most rows of one sequence in a step; a full ring may take fewer
   int64_t step_tokens = 256;      // most prefill rows of a step
-  int64_t mixed_tokens = 64;      // most prefill rows of a step that also decodes
+  double max_step_ms = 100;       // a step that also decodes takes fewer, so that it should not last longer
+  int64_t row_tile = 1;           // rows that the device's products take at once (StepLimits::tile)
   int64_t rebuild_windows = 0;    // a lost cache is rebuilt from so many windows; 0 = as many as make it exact
   int64_t queue_limit = 256;      // turns waiting for a slot; one more is refused as overloaded
   DType kv_dtype = DType::kF16;
@@ -25,6 +26,7 @@ struct EngineStats {
   uint64_t steps = 0, tokens_prefilled = 0, tokens_reused = 0, tokens_decoded = 0, tokens_evicted = 0;
   uint64_t rebuilds = 0, slots_taken = 0;  // slots taken from idle sequences
 
+  uint64_t written_back = 0;  // caches copied in the background, before their slots were wanted
   uint64_t captures = 0, captured_bytes = 0;  // caches copied from their slots, and what had to be copied for them
   double capture_ms = 0;                      // of all captures: what they took of the engine's time
   uint64_t saves_refused = 0;                 // the tiers had too much to do; that cache was not saved

@@ -144,6 +144,8 @@ void RunningTurn::End(int64_t now_ns) {
     end.report.position = static_cast<int64_t>(request_.tokens.size());
     FillEvicted(&end.report);
     end.times.queue_ms = ms(submitted_ns_, begun_ns_);
+    end.times.slot_ms = no_slot_ns_ == 0 ? 0 : ms(no_slot_ns_, begun_ns_);
+    end.times.others_ms = ms(0, others_ns_);
     if (first_token_ns_ != 0) {
       end.times.prefill_ms = ms(begun_ns_, first_token_ns_);
       end.times.decode_ms = ms(first_token_ns_, now_ns);

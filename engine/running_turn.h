@@ -11,6 +11,7 @@
 #include "engine/engine.h"
 #include "engine/grammar/grammar.h"
 #include "engine/sampling.h"
+#include "engine/scheduler.h"
 #include "engine/sequence.h"
 #include "engine/text/detokenizer.h"
 #include "engine/text/stop_rule.h"
@@ -33,6 +34,21 @@ class RunningTurn {
   /// It waits for a slot, so far back in line (1 = next): tells the sink if that is news.
   void TellPosition(int64_t position) {
     if (position != std::exchange(position_, position)) request_.sink->OnQueued(position);
+  }
+  /// It finds no slot, not for the first time perhaps.
+  void NoteNoSlot(int64_t now_ns) {
+    if (no_slot_ns_ == 0) no_slot_ns_ = now_ns;
+  }
+  /// Its first token is still to come.
+  bool computes_prompt() const { return first_token_ns_ == 0 && remaining_ > 0; }
+  /// A step begins in which its prompt has a part, or has none.
+  void NoteStep(bool has_part, int64_t now_ns) {
+    if (passed_over_ns_ != 0) others_ns_ += now_ns - passed_over_ns_;
+    passed_over_ns_ = has_part ? 0 : now_ns;
+  }
+  /// When its prompt should have been computed, of which a token takes so long.
+  int64_t Deadline(double ns_per_token) const {
+    return PromptDeadline(submitted_ns_, static_cast<double>(remaining_) * ns_per_token);
   }
   /// The sequence has been synced: report it and make the sampler.
   void Begin(Sequence* sequence, const SyncResult& sync, const Tokenizer& tokenizer, int64_t vocab, int64_t session_len,
@@ -58,7 +74,7 @@ class RunningTurn {
   /// The model is given the awaited token unseen.
   void RunAhead() { ahead_ = true; }
   /// A turn without logits (warm-up) has computed everything.
-  void FinishPrefill() { finished_ = FinishReason::kStop; }
+  void FinishPrefill() { Finish(FinishReason::kStop); }
 
   void Finish(FinishReason reason, Status error = {});
   std::optional<FinishReason> finished() const { return finished_; }
@@ -76,6 +92,8 @@ class RunningTurn {
   TurnRequest request_;  // request_.tokens grows by each sampled token: the timeline
   size_t prompt_tokens_ = 0;
   int64_t submitted_ns_, begun_ns_ = 0, first_token_ns_ = 0;
+  int64_t no_slot_ns_ = 0;                      // since when; 0 = it had one at once
+  int64_t passed_over_ns_ = 0, others_ns_ = 0;  // since when, and how long in all before
   int64_t session_len_ = 0;
   Sequence* sequence_ = nullptr;
   int64_t position_ = 0;  // in line, as told

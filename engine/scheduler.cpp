@@ -1,35 +1,109 @@
 #include "engine/scheduler.h"
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "base/check.h"
 
 namespace ringside {
+namespace {
 
-std::vector<int64_t> PlanStep(std::span<const int64_t> remaining, const SchedulerLimits& limits, size_t first) {
-  std::vector<int64_t> take(remaining.size(), 0);
-  std::vector<size_t> prefills;
-  bool decodes = false;
-  for (size_t i = 0; i < remaining.size(); ++i) {
-    const size_t turn = (first + i) % remaining.size();
-    if (remaining[turn] == 1) {
-      take[turn] = 1;
-      decodes = true;
-    } else if (remaining[turn] > 1) {
-      prefills.push_back(turn);
-    }
+// A prompt's patience: how many times longer than its own computing it waits before shorter ones no longer pass it.
+constexpr double kPatience = 4;
+// Accounts that have been served about the same, to so many tokens, take turns by deadline.
+constexpr double kAboutTheSame = 2048;
+
+// Takes rows back from the prompt that came last, until all rows are whole tiles, where that costs prompts little.
+void RoundDown(std::span<const size_t> given, int64_t tile, std::vector<int64_t>& take) {
+  int64_t of_prompts = 0;
+  for (const size_t i : given) of_prompts += take[i];
+  int64_t beyond = std::accumulate(take.begin(), take.end(), int64_t{0}) % tile;
+  if (beyond > of_prompts / 4) return;
+  for (; beyond > 0; given = given.first(given.size() - 1)) {
+    const int64_t back = std::min(beyond, take[given.back()]);
+    take[given.back()] -= back;
+    beyond -= back;
   }
-  int64_t budget = decodes ? limits.mixed_tokens : limits.step_tokens;
-  for (auto left = static_cast<int64_t>(prefills.size()); left > 0 && budget > 0;) {
-    const int64_t share = std::max<int64_t>(1, budget / left);
-    left = 0;
-    for (const size_t turn : prefills) {
-      const int64_t room = std::min(remaining[turn], limits.prefill_chunk) - take[turn];
-      const int64_t rows = std::min({room, share, budget});
-      take[turn] += rows;
-      budget -= rows;
-      if (room > rows) ++left;
-    }
+}
+
+}  // namespace
+
+double ServedClass(double served) { return std::floor(served / kAboutTheSame); }
+
+std::vector<int64_t> PlanStep(std::span<const StepTurn> turns, std::vector<double> served, const StepLimits& limits) {
+  std::vector<int64_t> take(turns.size(), 0);
+  std::vector<size_t> prompts, given;
+  for (size_t i = 0; i < turns.size(); ++i) {
+    if (turns[i].remaining == 1) take[i] = 1;
+    if (turns[i].remaining > 1) prompts.push_back(i);
   }
+  std::ranges::stable_sort(prompts, {}, [&](size_t i) { return turns[i].deadline_ns; });
+  for (int64_t left = limits.prompt_rows; left > 0 && !prompts.empty();) {
+    const auto next =
+        std::ranges::min_element(prompts, {}, [&](size_t i) { return ServedClass(served[turns[i].account]); });
+    const StepTurn& turn = turns[*next];
+    const int64_t rows = std::min({turn.remaining, limits.chunk, left});
+    take[*next] = rows;
+    served[turn.account] += static_cast<double>(rows);
+    left -= rows;
+    given.push_back(*next);
+    prompts.erase(next);
+  }
+  RoundDown(given, limits.tile, take);
   return take;
+}
+
+std::vector<size_t> SlotOrder(std::span<const size_t> accounts, std::vector<double> served) {
+  std::vector<size_t> order, left(accounts.size());
+  std::iota(left.begin(), left.end(), size_t{0});
+  while (!left.empty()) {
+    const auto next = std::ranges::min_element(left, {}, [&](size_t i) { return ServedClass(served[accounts[i]]); });
+    served[accounts[*next]] += kAboutTheSame;
+    order.push_back(*next);
+    left.erase(next);
+  }
+  return order;
+}
+
+int64_t PromptDeadline(int64_t submitted_ns, double computing_ns) {
+  return submitted_ns + static_cast<int64_t>(kPatience * computing_ns);
+}
+
+void ServedTokens::Enter(const std::string& account) {
+  Account& own = accounts_[account];
+  if (own.turns++ > 0) return;
+  double least = own.served;
+  bool others = false;
+  for (const auto& [name, other] : accounts_) {
+    if (other.turns == 0 || &other == &own) continue;
+    least = others ? std::min(least, other.served) : other.served;
+    others = true;
+  }
+  own.served = std::max(own.served, others ? least : least_);
+}
+
+void ServedTokens::Leave(const std::string& account) {
+  const auto found = accounts_.find(account);
+  CHECK(found != accounts_.end() && found->second.turns > 0);
+  if (--found->second.turns > 0) return;
+  double least = found->second.served;
+  for (const auto& [name, other] : accounts_) {
+    if (other.turns > 0) least = std::min(least, other.served);
+  }
+  least_ = least;
+  // Whoever is not ahead of the others has nothing to be remembered for.
+  std::erase_if(accounts_, [&](const auto& entry) { return entry.second.turns == 0 && entry.second.served <= least_; });
+}
+
+void ServedTokens::Add(const std::string& account, double tokens) {
+  const auto found = accounts_.find(account);
+  if (found != accounts_.end()) found->second.served += tokens;
+}
+
+double ServedTokens::Of(const std::string& account) const {
+  const auto found = accounts_.find(account);
+  return found == accounts_.end() ? least_ : found->second.served;
 }
 
 }  // namespace ringside

@@ -1,23 +1,67 @@
-// What each step computes, as a pure function: every decode row first, then prefill chunks in turn. Nothing here knows
-// of caches, models or threads.
+// What each step computes, as a pure function: every decode row first, then rows of prompts. Nothing here knows of
+// caches, models or threads.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace ringside {
 
-struct SchedulerLimits {
-  int64_t step_tokens = 256;  // rows of a step that only prefills
-  int64_t mixed_tokens = 64;  // prefill rows of a step that also decodes: bounds what a prefill adds to others' latency
-  int64_t prefill_chunk = 128;  // rows of one sequence in a step
+/// A running turn as the plan of a step sees it.
+struct StepTurn {
+  int64_t remaining = 0;    // tokens to compute before its next sample; 1 = it decodes, 0 = it has no part in this step
+  int64_t deadline_ns = 0;  // of two prompts of an account the one with the earlier deadline comes first
+  size_t account = 0;       // whose it is: an index of `served`
 };
 
-/// For each running turn the tokens left to compute before its next sample (1 = it decodes), how many of them to take
-/// this step (0 = none). Turns that decode always get their row. What is left of the budget goes to prefills in equal
-/// parts, beginning with turn number `first` (rotate it from step to step), and nothing is left unused while a prefill
-/// could take it.
-std::vector<int64_t> PlanStep(std::span<const int64_t> remaining, const SchedulerLimits& limits, size_t first);
+struct StepLimits {
+  int64_t prompt_rows = 256;  // of all prompts
+  int64_t chunk = 128;        // of one prompt
+  int64_t tile = 1;           // a device's products take so many rows at once: a few beyond a multiple cost as many
+};
+
+/// Accounts of one class have been served about the same.
+double ServedClass(double served);
+
+/// How many tokens of each turn to compute (0 = none). Turns that decode always get their row. The rows left go to
+/// prompts, a chunk at a time: to the account that has been served the fewest tokens so far, these counted (a virtual
+/// token counter: Sheng et al. 2024, "Fairness in Serving Large Language Models"), and of it to the prompt with the
+/// earliest deadline. So prompts are computed one after the other, not all at once and all late. What is beyond
+/// whole tiles waits for the next step if it is less than a quarter of the prompts' rows; otherwise nothing is left unused
+/// while a prompt could take it.
+std::vector<int64_t> PlanStep(std::span<const StepTurn> turns, std::vector<double> served, const StepLimits& limits);
+
+/// The order in which turns that wait, oldest first, get slots: each goes to the account that has been served least,
+/// those that are given away before counted like a turn. accounts[i] is an index of `served`.
+std::vector<size_t> SlotOrder(std::span<const size_t> accounts, std::vector<double> served);
+
+/// When a prompt should have been computed: as its turn came, and a few times as long as computing takes later, so that
+/// a short one passes longer ones that came little earlier, and nobody waits forever.
+int64_t PromptDeadline(int64_t submitted_ns, double computing_ns);
+
+/// Tokens served to each account, for turns that wait or run. An account that comes back after a pause has saved
+/// nothing up: it begins where the least served of the others stand.
+class ServedTokens {
+ public:
+  /// A token that is written costs as much as so many that are read.
+  static constexpr double kWritten = 2;
+
+  /// A turn of the account has come; one that was announced so is gone.
+  void Enter(const std::string& account);
+  void Leave(const std::string& account);
+  void Add(const std::string& account, double tokens);
+  double Of(const std::string& account) const;
+
+ private:
+  struct Account {
+    double served = 0;
+    int64_t turns = 0;
+  };
+  std::map<std::string, Account> accounts_;  // with turns, or ahead of those that have some
+  double least_ = 0;                         // served to an account with turns when there last was one
+};
 
 }  // namespace ringside

@@ -1,6 +1,7 @@
 #include "engine/sequence_storage.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <utility>
 
@@ -93,6 +94,18 @@ bool SequenceStorage::Loads(const KvCache* cache) const {
   return std::any_of(loads_.begin(), loads_.end(), [&](const PendingLoad& load) { return load.cache == cache; });
 }
 
+double SequenceStorage::LoadingNs(const KvCache* cache) const {
+  double bytes = 0;
+  for (const PendingLoad& load : loads_) {
+    bytes += static_cast<double>(load.restore.snapshot.chunk_bytes());
+    if (load.cache != cache) continue;
+    if (bytes_per_ns_ == 0) return std::numeric_limits<double>::infinity();
+    const int64_t begun = std::max(loads_.front().begin_ns, loaded_ns_);
+    return std::max(bytes / bytes_per_ns_ - static_cast<double>(clock_.MonotonicNs() - begun), 0.0);
+  }
+  return 0;
+}
+
 std::vector<SequenceStorage::Outcome> SequenceStorage::TakeSaved(bool wait) {
   std::vector<Outcome> out;
   while (!saves_.empty() && (wait || backend_.CopyDone(saves_.front().capture.ticket))) {
@@ -111,7 +124,13 @@ std::vector<SequenceStorage::Loaded> SequenceStorage::TakeLoaded() {
   std::vector<Loaded> out;
   while (!loads_.empty() && backend_.CopyDone(loads_.front().restore.ticket)) {
     const PendingLoad& load = loads_.front();
-    const double ms = load.ms + static_cast<double>(clock_.MonotonicNs() - load.begin_ns) * 1e-6;
+    const int64_t now = clock_.MonotonicNs();
+    const double ms = load.ms + static_cast<double>(now - load.begin_ns) * 1e-6;
+    // Of one that began when another was still copied nobody knows when its own turn came.
+    if (std::exchange(loaded_ns_, now) <= load.begin_ns) {
+      const auto bytes = static_cast<double>(load.restore.snapshot.chunk_bytes());
+      bytes_per_ns_ = std::max(bytes_per_ns_, bytes / static_cast<double>(std::max<int64_t>(now - load.begin_ns, 1)));
+    }
     NoteLoaded(load, ms);
     out.push_back({load.cache, ms});
     loads_.erase(loads_.begin());

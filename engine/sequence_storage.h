@@ -36,6 +36,9 @@ class SequenceStorage {
   bool Saves(const std::string& owner) const;
   /// True while one into it is.
   bool Loads(const KvCache* cache) const;
+  /// How long the copy into this cache, and those before it, should still take at the best rate seen; 0 = there is none,
+  /// infinite = no rate was seen.
+  double LoadingNs(const KvCache* cache) const;
   /// True while anything is copied.
   bool busy() const { return !saves_.empty() || !loads_.empty(); }
   /// What came of saves whose copies are done by now; with `wait`, of all.
@@ -92,7 +95,9 @@ class SequenceStorage {
   const Clock& clock_;
   EngineStats& counts_;
   std::vector<PendingSave> saves_;  // oldest first
-  std::vector<PendingLoad> loads_;
+  std::vector<PendingLoad> loads_;  // oldest first; one copy at a time is made
+  int64_t loaded_ns_ = 0;           // when the last one was done
+  double bytes_per_ns_ = 0;         // of the fastest
 };
 
 }  // namespace ringside

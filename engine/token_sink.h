@@ -40,8 +40,10 @@ struct TokenDelta {
 };
 
 struct TurnTimes {
-  double queue_ms = 0;    // from Submit to the first step
-  double prefill_ms = 0;  // from the first step to the first token: queue + prefill = time to first token
+  double queue_ms = 0;    // from Submit to the slot and its cache
+  double slot_ms = 0;     // of it: while no slot was free
+  double prefill_ms = 0;  // from there to the first token: queue + prefill = time to first token
+  double others_ms = 0;   // of it: in steps that computed others' prompts and none of its own
   double decode_ms = 0;   // from the first token to the end
 };
 

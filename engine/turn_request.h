@@ -21,6 +21,7 @@ using TurnId = uint64_t;      // chosen by the session layer, unique for the pro
 struct TurnRequest {
   TurnId turn = 0;
   TimelineId timeline = 0;  // not 0
+  std::string account;      // whose turn it is, where several share the server: they are served alike; "" is one, too
   std::string owner;        // the conversation's name in the tiers, 1 to 128 bytes; "" = its cache is never saved
   /// True if earlier tokens of the conversation were computed before, by an earlier process perhaps: a cache that is
   /// not found was lost then, and is reported as recomputed.

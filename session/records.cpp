@@ -379,6 +379,7 @@ JournalRecord Encode(const EndRecord& record) {
   Write(out, record.report);
   for (const double ms : {record.times.queue_ms, record.times.prefill_ms, record.times.decode_ms}) out.Double(ms);
   out.Double(record.completed_at);
+  for (const double ms : {record.times.slot_ms, record.times.others_ms}) out.Double(ms);
   return Make(RecordType::kEnd, out);
 }
 Result<EndRecord> DecodeEnd(std::string_view bytes) {
@@ -394,6 +395,8 @@ Result<EndRecord> DecodeEnd(std::string_view bytes) {
   record.report = ReadReport(in);
   for (double* ms : {&record.times.queue_ms, &record.times.prefill_ms, &record.times.decode_ms}) *ms = in.Double();
   record.completed_at = in.Double();
+  if (in.done()) return record;  // an older version's ends here
+  for (double* ms : {&record.times.slot_ms, &record.times.others_ms}) *ms = in.Double();
   return Checked(in, std::move(record), "end");
 }
 

@@ -80,8 +80,10 @@ void LogTurn(const Session& session, const Response& response) {
             {"tokens_computed", response.report.tokens_computed},
             {"tokens_out", response.output_tokens},
             {"queue_ms", times.queue_ms},
+            {"slot_ms", times.slot_ms},
             {"restore_ms", response.report.restore_ms},
             {"prefill_ms", times.prefill_ms},
+            {"others_ms", times.others_ms},
             {"decode_ms", times.decode_ms},
             {"source", CacheSourceName(response.report.source)},
             {"end", ReasonName(response)}});
@@ -215,6 +217,7 @@ Result<Session::Prepared> Session::Begin(const TurnSpec& spec, const Caller& cal
     engine_window_ = request.window;
   }
   request.timeline = engine_timeline_;
+  request.account = owner_;
   request.owner = CacheOwner(spec.store);
   found_by_history_ |= spec.carries_history;
 

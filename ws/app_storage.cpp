@@ -77,10 +77,14 @@ Storage::~Storage() {
   if (purging_.joinable()) purging_.join();
 }
 
+// A conversation that goes on at once, as programs do, is not copied in between.
+constexpr int64_t kWriteBackMs = 200;
+
 EngineStorage Storage::ForEngine(const Model& model) const {
   return {.tiers = tiers_.get(),
           .fingerprint = model.fingerprint(),
           .idle_ms = config_.session_idle_host_ms,
+          .write_back_ms = kWriteBackMs,
           .pinned_bytes = config_.host_cache_mb << 20};
 }
 

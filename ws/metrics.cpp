@@ -7,6 +7,7 @@
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <mutex>
@@ -128,6 +129,17 @@ struct Metrics::State {
                                  "Time from the start of a turn to its end", kTurnBuckets);
   Histogram& queue = AddHistogram(registry, "ringside_request_queue_time_seconds",
                                   "Time from the start of a turn to its first step", kTurnBuckets);
+  Family<Histogram>& waits = BuildHistogram()
+                                 .Name("ringside_request_wait_time_seconds")
+                                 .Help(
+                                     "What a turn waited for before its first token: a slot, its stored cache, steps "
+                                     "that computed others' prompts, "
+                                     "and those that computed its own")
+                                 .Register(registry);
+  Histogram& waited_slot = waits.Add({{"cause", "slot"}}, kTurnBuckets);
+  Histogram& waited_restore = waits.Add({{"cause", "restore"}}, kTurnBuckets);
+  Histogram& waited_others = waits.Add({{"cause", "others"}}, kTurnBuckets);
+  Histogram& waited_prompt = waits.Add({{"cause", "prompt"}}, kTurnBuckets);
   Histogram& prefill = AddHistogram(registry, "ringside_request_prefill_time_seconds",
                                     "Time from a turn's first step to its first token", kTurnBuckets);
   Histogram& decode = AddHistogram(registry, "ringside_request_decode_time_seconds",
@@ -200,6 +212,10 @@ void Metrics::ObserveTurnEnd(const TurnEnd& end, double seconds, int64_t now_ns)
   }
   if (end.output.empty()) return;
   state_->prefill.Observe(end.times.prefill_ms * 1e-3);
+  state_->waited_slot.Observe(end.times.slot_ms * 1e-3);
+  state_->waited_restore.Observe(end.report.restore_ms * 1e-3);
+  state_->waited_others.Observe(end.times.others_ms * 1e-3);
+  state_->waited_prompt.Observe(std::max(end.times.prefill_ms - end.times.others_ms, 0.0) * 1e-3);
   state_->decode.Observe(end.times.decode_ms * 1e-3);
   state_->answer_tokens.Observe(static_cast<double>(end.output.size()));
   if (end.output.size() > 1) {

@@ -48,7 +48,10 @@ NetworkShape Model::shape() const {
           .kv_heads = spec.kv_heads,
           .head_dim = spec.head_dim,
           .vocab = spec.vocab,
-          .position_limit = spec.learned_positions ? spec.trained_context : 0};
+          .position_limit = spec.learned_positions ? spec.trained_context : 0,
+          // Products of a row with all weights of the layers; with one key and one value of every head.
+          .attention_context = static_cast<double>(spec.layer_weights()) /
+                               static_cast<double>(2 * spec.layers * spec.heads * spec.head_dim)};
 }
 bool Model::runs_ahead() const { return backend().runs_ahead(); }
 const TokenizerData& Model::tokenizer_data() const { return state_->tokenizer; }

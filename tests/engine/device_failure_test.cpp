@@ -87,7 +87,7 @@ TEST_F(DeviceFailureTest, StoresNothingOfWhatFollowsAndKeepsWhatWasStored) {
 TEST_F(DeviceFailureTest, NothingIsAllocatedWhileTheEngineServes) {
   TierFolder folder(true);
   TieredStore& tiers = folder.Open(1 << 20, 1 << 20);
-  Start({.slots = 6, .prefill_chunk = 32, .step_tokens = 48, .mixed_tokens = 24}, {.tiers = &tiers});
+  Start({.slots = 6, .prefill_chunk = 32, .step_tokens = 48}, {.tiers = &tiers});
   const int64_t before = backend_.allocations();
   EXPECT_GT(before, 6);
   for (int round = 0; round < 3; ++round) {

@@ -192,5 +192,71 @@ TEST_P(EngineCopiesTest, EveryTokenIsRightAmongManyThatComeAndGo) {
   EXPECT_EQ(lagging_.waits(), 0);
 }
 
+TEST_P(EngineCopiesTest, AnIdleCacheIsWrittenBackAndItsSlotIsThereAtOnce) {
+  StartLagging({.slots = 2}, {.write_back_ms = 1});
+  Say(1);
+  Say(2);
+  const auto stored = [&](TimelineId timeline) { return tiers_->Find(Owner(timeline)).has_value(); };
+  while (!stored(1) || !stored(2)) Settle();
+  EXPECT_EQ(engine_->Where(Owner(1)), CacheSource::kSlot);
+  EXPECT_EQ(engine_->Where(Owner(2)), CacheSource::kSlot);
+  lagging_.Hold(true);  // whatever had to be copied now would never be
+  const int64_t copies = lagging_.copies();
+  EXPECT_EQ(Say(3).reason, FinishReason::kLength);
+  EXPECT_EQ(engine_->Where(Owner(1)), CacheSource::kHost) << "the least recently used one went";
+  ExpectResumed(Resume(2), CacheSource::kSlot);
+  EXPECT_LE(lagging_.copies(), copies + 1) << "that of the third, which is idle now";
+  lagging_.Hold(false);
+  ExpectResumed(Resume(1), CacheSource::kHost);
+}
+
+TEST_P(EngineCopiesTest, NothingIsWrittenBackWhereSlotsAreFree) {
+  StartLagging({.slots = 4}, {.write_back_ms = 1});
+  Say(1);
+  Say(2);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  Settle();
+  EXPECT_EQ(lagging_.copies(), 0);
+  EXPECT_EQ(engine_->stats().written_back, 0u);
+}
+
+TEST_P(EngineCopiesTest, WhoGoesOnDuringTheWriteBackIsRightAndIsWrittenBackAgain) {
+  StartLagging({.slots = 1}, {.write_back_ms = 1});
+  Say(1);
+  lagging_.Hold(true);
+  while (lagging_.copies() == 0) Settle();
+  ExpectResumed(Resume(1), CacheSource::kSlot);
+  lagging_.Hold(false);
+  while (engine_->stats().written_back < 2) Settle();
+  Say(2);
+  std::vector<TokenId> tokens = Tokens(30, 1);
+  for (int i = 0; i < 2; ++i) tokens.push_back(i == 0 ? HashNetwork::Expected(tokens, {}, kWindow) : 5);
+  const TurnEnd again = Run(Turn(77, 1, tokens, 6));
+  EXPECT_EQ(again.report.source, CacheSource::kHost);
+  EXPECT_EQ(again.report.tokens_reused, 31);
+  ExpectRight(tokens, again);
+}
+
+TEST_P(EngineCopiesTest, BesideOthersATurnBeginsWhenItsCacheShouldBeInBeforeTheStepIsOver) {
+  StartLagging({.slots = 2});
+  const auto park = [&](TimelineId timeline) {
+    engine_->Park(timeline);
+    while (engine_->Where(Owner(timeline)) != CacheSource::kHost) std::this_thread::yield();
+  };
+  Say(2);
+  park(2);
+  ExpectResumed(Resume(2), CacheSource::kHost);  // so the rate is known
+  park(2);
+  SubmittedTurn talking = Talk(1);
+  lagging_.Hold(true);  // the copy ends when a step uses its slab, and not before
+  std::vector<TokenId> tokens = Tokens(30, 1);
+  const TurnEnd end = Run(Turn(9, 2, tokens, 4));
+  EXPECT_EQ(end.report.source, CacheSource::kHost);
+  ExpectRight(tokens, end);
+  ExpectGoesOn(talking);
+  engine_->Cancel(talking.request.turn);
+  talking.sink->Wait();
+}
+
 }  // namespace
 }  // namespace ringside

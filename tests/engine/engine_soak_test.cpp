@@ -40,7 +40,6 @@ class EngineSoak : public testing::Test {
                           .pinned_max = 8,
                           .prefill_chunk = 16,
                           .step_tokens = 64,
-                          .mixed_tokens = 16,
                           .kv_dtype = DType::kF32};
     EngineStorage storage{.tiers = tiers_.get(), .idle_ms = 30, .fetch_deadline_ms = 30};
     auto started = Engine::Start(network_, tokenizer_, options, storage);

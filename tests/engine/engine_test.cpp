@@ -391,7 +391,7 @@ TEST_P(EngineTest, ATurnThatEndsUnforeseenLeavesARightCache) {
 // Conversations that go idle, come back, regenerate, rewind, edit, get cancelled and closed, on few slots, from
 // several threads: not one wrong row.
 TEST_P(EngineTest, RandomConversationsNeverSeeAWrongRow) {
-  Start({.slots = 8, .prefill_chunk = 16, .step_tokens = 32, .mixed_tokens = 8});
+  Start({.slots = 8, .prefill_chunk = 16, .step_tokens = 32});
   std::atomic<TurnId> next_turn{1};
   std::atomic<int64_t> reused{0}, recomputed{0};
   const auto client = [&](uint32_t seed) {

@@ -8,61 +8,149 @@
 namespace ringside {
 namespace {
 
+using Take = std::vector<int64_t>;
+
+Take Plan(const std::vector<StepTurn>& turns, const StepLimits& limits, std::vector<double> served = {0}) {
+  return PlanStep(turns, std::move(served), limits);
+}
+
 TEST(Scheduler, DecodesAlwaysGetTheirRow) {
-  const std::vector<int64_t> remaining = {1, 1, 500, 1};
-  const auto take = PlanStep(remaining, {256, 64, 128}, 2);
-  EXPECT_EQ(take, (std::vector<int64_t>{1, 1, 64, 1}));
+  EXPECT_EQ(Plan({{1}, {1}, {500}, {1}}, {.prompt_rows = 64, .chunk = 128}), (Take{1, 1, 64, 1}));
 }
 
-TEST(Scheduler, PrefillAloneTakesItsWholeChunk) {
-  const std::vector<int64_t> remaining = {500};
-  EXPECT_EQ(PlanStep(remaining, {256, 64, 128}, 0), (std::vector<int64_t>{128}));
+TEST(Scheduler, APromptAloneTakesItsWholeChunk) {
+  EXPECT_EQ(Plan({{500}}, {.prompt_rows = 256, .chunk = 128}), (Take{128}));
 }
 
-TEST(Scheduler, PrefillsShareEquallyAndLeaveNothingUnused) {
-  const std::vector<int64_t> remaining = {500, 10, 500};
-  EXPECT_EQ(PlanStep(remaining, {256, 64, 128}, 0), (std::vector<int64_t>{123, 10, 123}));
+TEST(Scheduler, PromptsAreComputedOneAfterTheOther) {
+  EXPECT_EQ(Plan({{500, 20}, {10, 30}, {500, 10}}, {.prompt_rows = 512, .chunk = 500}), (Take{12, 0, 500}));
+  EXPECT_EQ(Plan({{500, 20}, {10, 30}, {500, 10}}, {.prompt_rows = 1100, .chunk = 500}), (Take{500, 10, 500}));
 }
 
-TEST(Scheduler, RotationDecidesWhoComesFirstWhenThereIsLessThanOneRowEach) {
-  const std::vector<int64_t> remaining = {9, 9, 9};
-  EXPECT_EQ(PlanStep(remaining, {2, 2, 8}, 1), (std::vector<int64_t>{0, 1, 1}));
-  EXPECT_EQ(PlanStep(remaining, {2, 2, 8}, 2), (std::vector<int64_t>{1, 0, 1}));
+TEST(Scheduler, WhoHasNoPartGetsNothing) {
+  EXPECT_EQ(Plan({{0}, {3}}, {.prompt_rows = 256, .chunk = 128}), (Take{0, 3}));
 }
 
-TEST(Scheduler, FinishedTurnsGetNothing) {
-  const std::vector<int64_t> remaining = {0, 3};
-  EXPECT_EQ(PlanStep(remaining, {256, 64, 128}, 0), (std::vector<int64_t>{0, 3}));
+TEST(Scheduler, AShortPromptPassesALongOneThatCameLittleEarlierAndNoOther) {
+  // A row takes 1 us: 64 rows should be there after .26 ms, 1,000 after 4.
+  const auto deadline = [](int64_t submitted_us, double rows) {
+    return PromptDeadline(submitted_us * 1000, rows * 1000);
+  };
+  const StepTurn longer{1000, deadline(0, 1000)};
+  EXPECT_EQ(Plan({longer, {64, deadline(3000, 64)}}, {.prompt_rows = 64, .chunk = 64}), (Take{0, 64}));
+  EXPECT_EQ(Plan({longer, {64, deadline(4000, 64)}}, {.prompt_rows = 64, .chunk = 64}), (Take{64, 0}));
+}
+
+TEST(Scheduler, WhoIsServedLessComesFirst) {
+  const std::vector<StepTurn> turns = {{4000, 1, 0}, {4000, 2, 0}, {64, 3, 1}};
+  EXPECT_EQ(Plan(turns, {.prompt_rows = 2048, .chunk = 2048}, {10'000, 0}), (Take{1984, 0, 64}));
+  // About the same is the same.
+  EXPECT_EQ(Plan(turns, {.prompt_rows = 2048, .chunk = 2048}, {100, 0}), (Take{2048, 0, 0}));
+}
+
+TEST(Scheduler, NobodysManyPromptsDelayAnothersShortOneByMoreThanTwoSteps) {
+  for (const int64_t length : {300, 3000, 30'000}) {
+    std::vector<StepTurn> turns(64, StepTurn{length, 0, 0});
+    turns.push_back({64, 1'000'000'000, 1});
+    std::vector<double> served = {0, 0};  // both have just come
+    int steps = 0;
+    while (turns.back().remaining > 0) {
+      const Take take = PlanStep(turns, served, {.prompt_rows = 2048, .chunk = 2048});
+      for (size_t i = 0; i < turns.size(); ++i) {
+        turns[i].remaining -= take[i];
+        served[turns[i].account] += static_cast<double>(take[i]);
+      }
+      ++steps;
+    }
+    EXPECT_LE(steps, 2) << length;
+  }
+}
+
+TEST(Scheduler, FewRowsBeyondWholeTilesWait) {
+  const StepLimits limits{.prompt_rows = 2048, .chunk = 2048, .tile = 256};
+  std::vector<StepTurn> turns(8, StepTurn{1});
+  turns.push_back({1024});
+  EXPECT_EQ(Plan(turns, limits).back(), 1016);
+  turns.back().remaining = 1200;  // 184 beyond: not worth a step
+  EXPECT_EQ(Plan(turns, limits).back(), 1016);
+  turns.back().remaining = 300;
+  EXPECT_EQ(Plan(turns, limits).back(), 248);
+  turns.back().remaining = 200;
+  EXPECT_EQ(Plan(turns, limits).back(), 200);
+  // Never at the cost of all that a prompt has.
+  turns.assign(256, StepTurn{1});
+  turns.push_back({100});
+  EXPECT_EQ(Plan(turns, limits).back(), 100);
+}
+
+TEST(Scheduler, SlotsGoToTheAccountsInTurn) {
+  EXPECT_EQ(SlotOrder(std::vector<size_t>{0, 0, 0, 1}, {0, 0}), (std::vector<size_t>{0, 3, 1, 2}));
+  EXPECT_EQ(SlotOrder(std::vector<size_t>{0, 0, 0, 1}, {9999, 0}), (std::vector<size_t>{3, 0, 1, 2}));
+  EXPECT_EQ(SlotOrder(std::vector<size_t>{0, 0, 0}, {0}), (std::vector<size_t>{0, 1, 2}));
+}
+
+TEST(Scheduler, WhoComesBackHasSavedNothingUpAndOwesWhatHeOwed) {
+  ServedTokens served;
+  served.Enter("a");
+  served.Enter("b");
+  served.Add("a", 10'000);
+  served.Add("b", 9'000);
+  served.Enter("new");
+  EXPECT_EQ(served.Of("new"), 9'000);
+  served.Leave("new");
+  served.Leave("a");
+  served.Add("b", 500);
+  served.Enter("new");
+  EXPECT_EQ(served.Of("new"), 9'500);
+  served.Enter("a");
+  EXPECT_EQ(served.Of("a"), 10'000);
+  for (const char* name : {"a", "b", "new"}) served.Leave(name);
+  served.Enter("later");  // nobody is there: it begins where the last one stood
+  EXPECT_GE(served.Of("later"), 9'500);
 }
 
 TEST(Scheduler, RandomPlansKeepTheirLimitsAndNobodyStarves) {
   std::mt19937 random(7);
-  for (int round = 0; round < 2000; ++round) {
-    const SchedulerLimits limits{1 + static_cast<int64_t>(random() % 300), 1 + static_cast<int64_t>(random() % 80),
-                                 2 + static_cast<int64_t>(random() % 200)};
-    std::vector<int64_t> remaining(1 + random() % 40);
-    for (auto& r : remaining) r = random() % 3 == 0 ? 1 : static_cast<int64_t>(random() % 700);
-    std::vector<bool> served(remaining.size());
-    for (size_t first = 0; first < remaining.size(); ++first) {
-      const auto take = PlanStep(remaining, limits, first);
-      int64_t prefill = 0, wanted = 0;
-      bool decodes = false;
+  for (int round = 0; round < 500; ++round) {
+    const StepLimits limits{.prompt_rows = 1 + static_cast<int64_t>(random() % 300),
+                            .chunk = 2 + static_cast<int64_t>(random() % 200),
+                            .tile = round % 2 == 0 ? 1 : 32};
+    const size_t accounts = 1 + random() % 5;
+    std::vector<double> served(accounts, 0);
+    std::vector<StepTurn> turns(1 + random() % 40);
+    for (StepTurn& turn : turns) {
+      turn = {random() % 3 == 0 ? 1 : static_cast<int64_t>(random() % 700), static_cast<int64_t>(random() % 1000),
+              random() % accounts};
+    }
+    int64_t work = 0;
+    for (const StepTurn& turn : turns) work += turn.remaining > 1 ? turn.remaining : 0;
+    for (int64_t steps = 0; work > 0; ++steps) {
+      ASSERT_LT(steps, 40 * 700);
+      const Take take = PlanStep(turns, served, limits);
+      int64_t prompts = 0, wanted = 0;
       for (size_t i = 0; i < take.size(); ++i) {
         ASSERT_GE(take[i], 0);
-        ASSERT_LE(take[i], remaining[i]);
-        if (remaining[i] == 1) {
+        ASSERT_LE(take[i], turns[i].remaining);
+        if (turns[i].remaining == 1) {
           ASSERT_EQ(take[i], 1);
-          decodes = true;
           continue;
         }
-        ASSERT_LE(take[i], limits.prefill_chunk);
-        prefill += take[i];
-        wanted += std::min(remaining[i], limits.prefill_chunk);
-        served[i] = served[i] || take[i] > 0;
+        ASSERT_LE(take[i], limits.chunk);
+        prompts += take[i];
+        wanted += std::min(turns[i].remaining, limits.chunk);
+        served[turns[i].account] += static_cast<double>(take[i]);
+        turns[i].remaining -= take[i];
+        if (turns[i].remaining == 1) turns[i].remaining = 0;  // decodes from now on, elsewhere
       }
-      ASSERT_EQ(prefill, std::min(wanted, decodes ? limits.mixed_tokens : limits.step_tokens));
+      ASSERT_GT(prompts, 0);
+      ASSERT_LE(prompts, limits.prompt_rows);
+      if (limits.tile == 1) {
+        ASSERT_EQ(prompts, std::min(wanted, limits.prompt_rows));
+      }
+      ASSERT_GE(4 * prompts, 3 * std::min(wanted, limits.prompt_rows));
+      work = 0;
+      for (const StepTurn& turn : turns) work += turn.remaining > 1 ? turn.remaining : 0;
     }
-    for (size_t i = 0; i < remaining.size(); ++i) ASSERT_TRUE(served[i] || remaining[i] <= 1);
   }
 }
 

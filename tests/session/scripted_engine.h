@@ -222,7 +222,7 @@ class ScriptedEngine final : public TurnEngine {
       end.output.push_back(first_id_ + ByteTokenizer::kImEnd);
     end.report = ReportFor(request);
     end.report.position = static_cast<int64_t>(request.tokens.size() + end.output.size());
-    end.times = {1, 2, 30};
+    end.times = {.queue_ms = 1, .slot_ms = .5, .prefill_ms = 2, .others_ms = .75, .decode_ms = 30};
     request.sink->OnEnd(end);
   }
   /// What the coming ends report as evicted so far.

@@ -380,5 +380,20 @@ TEST_F(StoredSessionsTest, VerifyReadsTheWholeHistory) {
   EXPECT_EQ(table->VerifySession({"another", 9}, id).status().code(), StatusCode::kNotFound);
 }
 
+TEST(EndRecordTest, KeepsWhatATurnWaitedForAndAnOlderOneIsRead) {
+  EndRecord record;
+  record.times = {.queue_ms = 1, .slot_ms = 2, .prefill_ms = 3, .others_ms = 4, .decode_ms = 5};
+  record.completed_at = 6;
+  const std::string payload = Encode(record).payload;
+  const EndRecord read = DecodeEnd(payload).value();
+  EXPECT_EQ(read.times.slot_ms, 2);
+  EXPECT_EQ(read.times.others_ms, 4);
+  // Older versions wrote neither.
+  const EndRecord older = DecodeEnd(std::string_view(payload).substr(0, payload.size() - 2 * sizeof(double))).value();
+  EXPECT_EQ(older.times.prefill_ms, 3);
+  EXPECT_EQ(older.times.slot_ms, 0);
+  EXPECT_EQ(older.completed_at, 6);
+}
+
 }  // namespace
 }  // namespace ringside

@@ -47,7 +47,8 @@ TRACEPARENT = f"00-{TRACE}-00f067aa0ba902b7-01"
 KEY = "sk-hidden-key-of-this-test"
 SECRET = "Albatross"  # in everything that is said
 TURN_FIELDS = {"ts", "level", "msg", "event", "response_id", "session_id", "owner", "tokens_in", "tokens_cached", "tokens_computed", "tokens_out",
-               "queue_ms", "restore_ms", "prefill_ms", "decode_ms", "source", "end", "trace_id", "span_id"}
+               "queue_ms", "slot_ms", "restore_ms", "prefill_ms",
+               "others_ms", "decode_ms", "source", "end", "trace_id", "span_id"}
 
 
 def post(server, path, body, **headers):
@@ -104,7 +105,8 @@ def test_in_json_a_turn_is_facts_and_names_its_trace(start, store):
         assert turn["tokens_cached"] == usage["input_tokens_details"]["cached_tokens"] and turn["end"] == "max_output_tokens"
         assert turn["tokens_cached"] + turn["tokens_computed"] == turn["tokens_in"]
         assert turn["trace_id"] == TRACE and turn["span_id"] == parent.split("-")[2]
-        assert all(turn[stage] >= 0 for stage in ("queue_ms", "restore_ms", "prefill_ms", "decode_ms"))
+        assert all(turn[stage] >= 0 for stage in
+                   ("queue_ms", "slot_ms", "restore_ms", "prefill_ms", "others_ms", "decode_ms"))
     assert turns[0]["session_id"] == turns[1]["session_id"] and len({turn["owner"] for turn in turns}) == 1
     assert turns[1]["tokens_cached"] > 0 and turns[2]["trace_id"] == third_headers["traceparent"].split("-")[1] != TRACE
 

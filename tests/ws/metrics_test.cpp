@@ -111,7 +111,7 @@ TEST(MetricsTest, TellsForHowLongEachSourceKeptATurnWaiting) {
        {CacheSource::kNew, CacheSource::kSlot, CacheSource::kHost, CacheSource::kDisk, CacheSource::kRecomputed}) {
     TurnEnd end;
     end.report = {.source = source, .tokens_reused = 90, .tokens_computed = 10, .restore_ms = 30, .position = 9};
-    end.times = {.queue_ms = 1000, .prefill_ms = 200, .decode_ms = 80};
+    end.times = {.queue_ms = 1000, .slot_ms = 700, .prefill_ms = 200, .others_ms = 150, .decode_ms = 80};
     end.output = {1, 2, 3};
     MakeMeasuringSink(next, metrics, clock)->OnEnd(end);
   }
@@ -125,6 +125,11 @@ TEST(MetricsTest, TellsForHowLongEachSourceKeptATurnWaiting) {
   EXPECT_EQ(Sample(metrics, "ringside_request_prompt_tokens_sum"), "500");
   EXPECT_EQ(Sample(metrics, "ringside_request_generation_tokens_sum"), "15");
   EXPECT_DOUBLE_EQ(std::stod(Sample(metrics, "ringside_request_prefill_time_seconds_sum")), 1);
+  const std::pair<const char*, double> waits[] = {{"slot", 3.5}, {"restore", .15}, {"others", .75}, {"prompt", .25}};
+  for (const auto& [cause, seconds] : waits) {
+    const std::string sum = std::string("ringside_request_wait_time_seconds_sum{cause=\"") + cause + "\"}";
+    EXPECT_DOUBLE_EQ(std::stod(Sample(metrics, sum)), seconds) << cause;
+  }
   EXPECT_DOUBLE_EQ(std::stod(Sample(metrics, "ringside_request_decode_time_seconds_sum")), .4);
   EXPECT_DOUBLE_EQ(std::stod(Sample(metrics, "ringside_request_time_per_output_token_seconds_sum")), .2);
 }
@@ -170,6 +175,7 @@ TEST(MetricsTest, FollowsTiersJournalAndSessions) {
   now.tiers.demoted_bytes = 500;
   now.tiers.dropped = 6;
   now.engine.captures = 7;
+  now.engine.written_back = 5;
   now.engine.captured_bytes = 800;
   now.engine.capture_ms = 1500;
   now.engine.restores_host = 9;
@@ -192,6 +198,7 @@ TEST(MetricsTest, FollowsTiersJournalAndSessions) {
       {"ringside_cache_spill_bytes_total{to=\"disk\"}", 500},
       {"ringside_cache_lost_total{reason=\"room\"}", 6},
       {"ringside_cache_spills_total{to=\"host\"}", 7},
+      {"ringside_cache_written_back_total", 5},
       {"ringside_cache_spill_bytes_total{to=\"host\"}", 800},
       {"ringside_cache_capture_seconds_total", 1.5},
       {"ringside_cache_restores_total{from=\"host\"}", 9},

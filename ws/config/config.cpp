@@ -215,7 +215,8 @@ Status CheckCombinations(const ServerConfig& config) {
 void SetStepSizes(const ServerConfig& config, const ModelSpec& spec, EngineOptions& options) {
   if (config.cuda) {  // is not filled by fewer rows, and hardly slower for them
     options.prefill_chunk = options.step_tokens = GpuPrefillChunk(spec, options.memory_len);
-    options.mixed_tokens = 256;
+    options.max_step_ms = 60;
+    options.row_tile = 256;
   }
   if (config.step_tokens) {
     options.step_tokens = *config.step_tokens;
@@ -225,7 +226,7 @@ void SetStepSizes(const ServerConfig& config, const ModelSpec& spec, EngineOptio
     options.prefill_chunk = *config.prefill_chunk;
     options.step_tokens = std::max(options.step_tokens, options.prefill_chunk);
   }
-  options.mixed_tokens = std::min(config.mixed_tokens.value_or(options.mixed_tokens), options.step_tokens);
+  if (config.max_step_ms) options.max_step_ms = static_cast<double>(*config.max_step_ms);
 }
 
 }  // namespace

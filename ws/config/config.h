@@ -68,7 +68,7 @@ struct ServerConfig {
 
   int64_t slots = 0;  // 0 = 8, or on a GPU what fits
   // Nothing = what suits the model and the other settings.
-  std::optional<int64_t> memory_len, session_len, pinned_max, prefill_chunk, step_tokens, mixed_tokens;
+  std::optional<int64_t> memory_len, session_len, pinned_max, prefill_chunk, step_tokens, max_step_ms;
   int64_t rebuild_windows = 0;
   Eviction eviction = Eviction::kTurn;
   DType kv_cache_dtype = DType::kF16;

@@ -110,6 +110,9 @@ void WriteReport(JsonWriter& json, const Response& response) {
   if (response.retokenised) json.Field("retokenised", true);
   if (response.clamped.any()) WriteClamped(json, response.clamped);
   json.Field("ttft_ms", response.times.queue_ms + response.times.prefill_ms);
+  json.Key("waited").BeginObject().Field("slot_ms", response.times.slot_ms);
+  json.Field("restore_ms", report.restore_ms).Field("others_ms", response.times.others_ms);
+  json.Field("prompt_ms", std::max(response.times.prefill_ms - response.times.others_ms, 0.0)).EndObject();
   // The first token belongs to the prefill.
   const double seconds = response.times.decode_ms / 1000;
   const auto tokens = static_cast<double>(response.output_tokens - 1);

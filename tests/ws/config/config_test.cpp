@@ -113,7 +113,7 @@ TEST_F(ConfigTest, EverySpellingOfEverySetting) {
                                      "64",
                                      "--step-tokens",
                                      "512",
-                                     "--mixed-tokens",
+                                     "--max-step-ms",
                                      "32",
                                      "--rebuild-windows",
                                      "4",
@@ -163,7 +163,7 @@ TEST_F(ConfigTest, EverySpellingOfEverySetting) {
   EXPECT_EQ(config.chat_template, "chatml");
   EXPECT_EQ(config.prefill_chunk, 64);
   EXPECT_EQ(config.step_tokens, 512);
-  EXPECT_EQ(config.mixed_tokens, 32);
+  EXPECT_EQ(config.max_step_ms, 32);
   EXPECT_EQ(config.rebuild_windows, 4);
   EXPECT_EQ(config.queue_limit, 9);
   EXPECT_EQ(config.temperature, 0.5);

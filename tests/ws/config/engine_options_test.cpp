@@ -51,16 +51,18 @@ TEST(EngineOptionsOfConfig, AGpuTakesMoreRowsAStep) {
   config.cuda = true;
   const EngineOptions gpu = ResolveEngineOptions(config, Spec(8192)).value();
   EXPECT_EQ(cpu.prefill_chunk, 256);
-  EXPECT_EQ(cpu.mixed_tokens, 64);
+  EXPECT_EQ(cpu.max_step_ms, 100);
+  EXPECT_EQ(cpu.row_tile, 1);
   EXPECT_EQ(gpu.prefill_chunk, 2048);
   EXPECT_EQ(gpu.step_tokens, 2048);
-  EXPECT_EQ(gpu.mixed_tokens, 256);
+  EXPECT_EQ(gpu.max_step_ms, 60);
+  EXPECT_EQ(gpu.row_tile, 256);
   config.memory_len = 6000;
   EXPECT_EQ(ResolveEngineOptions(config, Spec(8192))->prefill_chunk, 4096);
   EXPECT_EQ(ResolveEngineOptions(config, Spec(8192))->step_tokens, 4096);
-  config.prefill_chunk = 64, config.mixed_tokens = 16;
+  config.prefill_chunk = 64, config.max_step_ms = 16;
   EXPECT_EQ(ResolveEngineOptions(config, Spec(8192))->prefill_chunk, 64);
-  EXPECT_EQ(ResolveEngineOptions(config, Spec(8192))->mixed_tokens, 16);
+  EXPECT_EQ(ResolveEngineOptions(config, Spec(8192))->max_step_ms, 16);
 }
 
 TEST(EngineOptionsOfConfig, StepsHoldAChunk) {
@@ -71,7 +73,6 @@ TEST(EngineOptionsOfConfig, StepsHoldAChunk) {
   config.step_tokens = 32;
   const EngineOptions options = ResolveEngineOptions(config, Spec(8192)).value();
   EXPECT_EQ(options.prefill_chunk, 32);
-  EXPECT_LE(options.mixed_tokens, 32);
   const auto refused = ParseConfig({"-m", "m", "--prefill-chunk", "64", "--step-tokens", "32"}, {});
   EXPECT_NE(refused.status().message().find("--step-tokens"), std::string::npos);
 }

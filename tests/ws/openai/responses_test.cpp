@@ -110,6 +110,8 @@ TEST_F(ResponsesTest, UsageProvesThatNothingIsRecomputed) {
   EXPECT_EQ(report["messages_evicted"], 0);
   EXPECT_EQ(report["restore_ms"], 0);
   EXPECT_EQ(report["ttft_ms"], 3);
+  EXPECT_EQ(report["waited"],
+            (Json{{"slot_ms", .5}, {"restore_ms", 0}, {"others_ms", .75}, {"prompt_ms", 1.25}}));
   EXPECT_EQ(report["tokens_per_s"], 100);
   EXPECT_EQ(second["conversation"]["id"], id);
 }

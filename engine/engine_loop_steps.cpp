@@ -1,0 +1,189 @@
+// The engine loop's steps: who gets slots and rows, how a step is launched, concluded, and run ahead of.
+#include <algorithm>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "engine/engine_loop.h"
+#include "kernels/awaited_token.h"
+#include "kernels/backend.h"
+
+namespace ringside {
+namespace {
+
+// accounts[i] becomes the place of the i-th turn's account in `served`.
+template <class Turns>
+void IndexAccounts(const Turns& turns, const ServedTokens& tokens, std::vector<size_t>& accounts,
+                   std::vector<double>& served) {
+  std::unordered_map<std::string_view, size_t> places;
+  for (const auto& turn : turns) {
+    const auto [place, is_new] = places.try_emplace(turn->request().account, served.size());
+    if (is_new) served.push_back(tokens.Of(turn->request().account));
+    accounts.push_back(place->second);
+  }
+}
+
+}  // namespace
+
+void EngineLoop::OrderWaiting() {
+  std::vector<size_t> accounts;
+  std::vector<double> served;
+  IndexAccounts(waiting_, served_, accounts, served);
+  if (served.size() < 2) return;
+  std::deque<std::unique_ptr<RunningTurn>> ordered;
+  for (const size_t i : SlotOrder(accounts, std::move(served))) ordered.push_back(std::move(waiting_[i]));
+  waiting_ = std::move(ordered);
+}
+
+void EngineLoop::Step() {
+  if (!launched_) launched_ = Launch(nullptr);
+  if (!launched_) return;
+  std::optional<LaunchedStep> next;
+  if (MayRunAhead()) next = Launch(&*launched_);
+  Conclude(*launched_);
+  if (next && next->unchosen) Choose(&*next);
+  launched_ = std::move(next);
+}
+
+bool EngineLoop::LaunchedStep::Has(const RunningTurn* turn) const {
+  return std::ranges::count(choosing, turn) + std::ranges::count(prefilling, turn) > 0;
+}
+
+double EngineLoop::Work(int64_t position) const {
+  const double context = network_.shape().attention_context;
+  return context == 0 ? 1 : 1 + static_cast<double>(position) / context;
+}
+
+int64_t EngineLoop::PromptRows(int64_t decoding) const {
+  if (decoding == 0) return options_.step_tokens;
+  constexpr int64_t kLeast = 16, kUnmeasured = 64;
+  double work = 0, rows = 0;
+  for (const auto& turn : running_) {
+    if (turn->remaining() <= 1) continue;
+    rows += 1;
+    work += Work(turn->sequence()->computed());
+  }
+  const double fitting = step_time_.PromptWork(decoding, options_.max_step_ms * 1e6, kUnmeasured);
+  return std::clamp(static_cast<int64_t>(fitting * rows / std::max(work, 1.0)), std::min(kLeast, options_.step_tokens),
+                    options_.step_tokens);
+}
+
+std::vector<int64_t> EngineLoop::Plan(const LaunchedStep* under_way) const {
+  // A turn whose cache is still coming in begins with the first layers, each of which waits for its rows. Where others
+  // run it joins them when all of the cache should be there before the step is over, or they would wait for it.
+  const auto loads = [&](const auto& turn) { return sequence_storage_.Loads(turn->sequence()->cache()); };
+  const bool alone = std::all_of(running_.begin(), running_.end(), loads);
+  const double step_ns = step_time_.DecodeNs(std::ssize(running_));
+  const auto waits = [&](const auto& turn) {
+    return !alone && loads(turn) && sequence_storage_.LoadingNs(turn->sequence()->cache()) > step_ns;
+  };
+  std::vector<size_t> accounts;
+  std::vector<double> served;
+  IndexAccounts(running_, served_, accounts, served);
+  std::vector<StepTurn> turns;
+  int64_t decoding = 0;
+  for (const auto& turn : running_) {
+    StepTurn& planned = turns.emplace_back();
+    planned.account = accounts[turns.size() - 1];
+    planned.deadline_ns = turn->Deadline(step_time_.PromptNs(Work(turn->sequence()->computed())));
+    if (turn->finished() || waits(turn)) continue;
+    const bool awaits = under_way != nullptr && std::ranges::count(under_way->choosing, turn.get()) > 0;
+    planned.remaining = !awaits ? turn->remaining() : turn->CanRunAhead() ? 1 : 0;
+    decoding += planned.remaining == 1 ? 1 : 0;
+  }
+  return PlanStep(turns, std::move(served), {PromptRows(decoding), options_.prefill_chunk, options_.row_tile});
+}
+
+bool EngineLoop::MayRunAhead() const {
+  constexpr double kLongNs = 15e6;
+  if (!network_.runs_ahead()) return false;
+  return launched_->prompt_rows == 0 ||
+         step_time_.DecodeNs(launched_->decoding) + step_time_.PromptNs(launched_->prompt_work) < kLongNs;
+}
+
+std::optional<EngineLoop::LaunchedStep> EngineLoop::Launch(const LaunchedStep* under_way) {
+  const std::vector<int64_t> take = Plan(under_way);
+  LaunchedStep step;
+  step.begun_ns = clock_.MonotonicNs();
+  std::vector<TokenId> awaited(running_.size());
+  std::vector<StepPart> parts;
+  std::vector<std::pair<RunningTurn*, bool>> turns;  // and whether its token is awaited
+  for (size_t i = 0; i < running_.size(); ++i) {
+    RunningTurn& turn = *running_[i];
+    if (turn.computes_prompt()) turn.NoteStep(take[i] > 0, step.begun_ns);
+    if (take[i] == 0) continue;
+    const auto found =
+        under_way == nullptr ? 0 : std::ranges::find(under_way->choosing, &turn) - under_way->choosing.begin();
+    const bool awaits = under_way != nullptr && found < std::ssize(under_way->choosing);
+    awaited[i] = AwaitedToken(static_cast<size_t>(found));
+    const std::span<const TokenId> chunk = awaits ? std::span<const TokenId>(&awaited[i], 1) : turn.NextChunk(take[i]);
+    const bool last = awaits || (turn.wants_logits() && std::ssize(chunk) == turn.remaining());
+    parts.push_back({turn.sequence()->cache(), chunk, last ? StepPart::Logits::kLast : StepPart::Logits::kNone});
+    turns.push_back({&turn, awaits});
+    (last ? step.choosing : step.prefilling).push_back(&turn);
+    step.unchosen |= awaits && !turn.Foresees();
+  }
+  if (parts.empty() || (step.unchosen && step.choosing.size() > kMostUnchosenRows)) return std::nullopt;
+  Begin(step, parts, turns);
+  return step;
+}
+
+void EngineLoop::Begin(LaunchedStep& step, std::span<const StepPart> parts,
+                       std::span<const std::pair<RunningTurn*, bool>> turns) {
+  std::vector<TokenChoice> choices;
+  if (!step.unchosen) {
+    for (size_t i = 0; i < parts.size(); ++i) {
+      const auto [turn, awaits] = turns[i];
+      if (parts[i].logits == StepPart::Logits::kLast) choices.push_back(awaits ? turn->ChoiceAhead() : turn->Choice());
+    }
+  }
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const auto [turn, awaits] = turns[i];
+    const auto rows = std::ssize(parts[i].tokens);
+    const bool decodes = awaits || turn->remaining() == 1;
+    step.decoding += decodes ? 1 : 0;
+    (decodes ? counts_.tokens_decoded : counts_.tokens_prefilled) += static_cast<uint64_t>(rows);
+    served_.Add(turn->request().account, decodes ? ServedTokens::kWritten : static_cast<double>(rows));
+    if (decodes) continue;
+    step.prompt_rows += rows;
+    step.prompt_work += static_cast<double>(rows) * Work(turn->sequence()->computed() + rows / 2);
+  }
+  step.unchosen ? network_.BeginUnchosen(parts) : network_.Begin(parts, choices);
+  ++counts_.steps;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const auto [turn, awaits] = turns[i];
+    awaits ? turn->RunAhead() : turn->Fed(parts[i].tokens);
+    timelines_[turn->timeline_id()].last_used = counts_.steps;
+  }
+}
+
+void EngineLoop::Choose(LaunchedStep* step) {
+  std::vector<TokenChoice> choices;
+  for (RunningTurn* turn : step->choosing) choices.push_back(turn->Choice());  // of one that has ended: for nobody
+  network_.Choose(choices);
+  step->unchosen = false;
+}
+
+void EngineLoop::Conclude(const LaunchedStep& step) {
+  std::vector<ChosenToken> chosen(step.choosing.size());
+  network_.Finish(chosen);
+  if (const Status status = network_.backend().status(); !status.ok()) return Fail(status);
+  const int64_t now = clock_.MonotonicNs();
+  const int64_t took = now - std::max(step.begun_ns, std::exchange(concluded_ns_, now));
+  step_time_.Note(step.decoding, step.prompt_work, took);
+  if (step.prompt_rows > 0) sequence_storage_.NotePrefill(step.prompt_rows + step.decoding, took);
+  for (size_t i = 0; i < chosen.size(); ++i) {
+    if (!step.choosing[i]->finished()) step.choosing[i]->Take(chosen[i], now);
+  }
+  for (RunningTurn* turn : step.prefilling) {
+    if (!turn->wants_logits() && turn->remaining() == 0) turn->FinishPrefill();
+  }
+}
+
+void EngineLoop::ConcludeLaunched() {
+  if (!launched_) return;
+  Conclude(*launched_);
+  launched_.reset();
+}
+
+}  // namespace ringside

@@ -1,0 +1,45 @@
+#include "engine/step_time.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace ringside {
+namespace {
+
+// A step of fewer rows of prompts says little of how long more of them take.
+constexpr double kMeasuredWork = 16;
+constexpr double kNews = 0.25;  // the share of the newest measurement
+
+size_t Class(int64_t decoding) {
+  return std::min<size_t>(std::bit_width(static_cast<uint64_t>(std::max<int64_t>(decoding, 0))), 15);
+}
+
+void Learn(double& known, double now) { known = known == 0 ? now : known + kNews * (now - known); }
+
+}  // namespace
+
+void StepTime::Note(int64_t decoding, double prompt_work, int64_t took_ns) {
+  const auto took = static_cast<double>(std::max<int64_t>(took_ns, 1));
+  if (prompt_work == 0) return Learn(decode_ns_[Class(decoding)], took);
+  if (prompt_work < kMeasuredWork) return;
+  // Rows of prompts hide a part of what decoding alone takes, so what is left may be little: never nothing.
+  Learn(ns_per_row_, std::max(took - DecodeNs(decoding), took / 4) / prompt_work);
+}
+
+double StepTime::DecodeNs(int64_t decoding) const {
+  if (decoding == 0) return 0;
+  const size_t wanted = Class(decoding);
+  for (size_t apart = 0; apart < decode_ns_.size(); ++apart) {  // the nearest that was measured
+    if (wanted >= apart && decode_ns_[wanted - apart] > 0) return decode_ns_[wanted - apart];
+    if (wanted + apart < decode_ns_.size() && decode_ns_[wanted + apart] > 0) return decode_ns_[wanted + apart];
+  }
+  return 0;
+}
+
+double StepTime::PromptWork(int64_t decoding, double limit_ns, double unmeasured) const {
+  if (ns_per_row_ == 0) return unmeasured;
+  const double decode = DecodeNs(decoding);
+  return std::max(limit_ns - decode, decode / 2) / ns_per_row_;
+}
+
+}  // namespace ringside

@@ -1,0 +1,45 @@
+#include "engine/step_time.h"
+
+#include <gtest/gtest.h>
+
+namespace ringside {
+namespace {
+
+// A device on which decoding takes 4 ms and 50 us a row, a prompt's row 24 us.
+int64_t Took(int64_t decoding, double work) {
+  return (decoding > 0 ? 4'000'000 : 0) + decoding * 50'000 + static_cast<int64_t>(work * 24'000);
+}
+
+TEST(StepTime, LearnsWhatFitsIntoAStep) {
+  StepTime time;
+  EXPECT_EQ(time.PromptWork(8, 60e6, 64), 64);  // nothing is known
+  time.Note(0, 1024, Took(0, 1024));
+  EXPECT_NEAR(time.PromptNs(100), 2.4e6, 1e5);
+  for (const int64_t decoding : {1, 8, 32, 128}) time.Note(decoding, 0, Took(decoding, 0));
+  for (int i = 0; i < 30; ++i) time.Note(32, 512, Took(32, 512));
+  EXPECT_NEAR(time.PromptWork(32, 60e6, 64), (60e6 - Took(32, 0)) / 24'000, 100);
+  EXPECT_NEAR(time.DecodeNs(200), Took(128, 0), 1);  // the same power of two
+}
+
+TEST(StepTime, FollowsADeviceThatGrowsSlower) {
+  StepTime time;
+  for (int i = 0; i < 40; ++i) time.Note(0, 256, 256 * 10'000);
+  for (int i = 0; i < 40; ++i) time.Note(0, 256, 256 * 20'000);
+  EXPECT_NEAR(time.PromptNs(1), 20'000, 100);
+}
+
+TEST(StepTime, PromptsGoOnWhereDecodingTakesLongerThanAStepMay) {
+  StepTime time;
+  time.Note(0, 256, 256 * 100'000);
+  time.Note(4, 0, 400'000'000);
+  EXPECT_NEAR(time.PromptWork(4, 100e6, 64), 200e6 / 100'000, 1);
+}
+
+TEST(StepTime, TinyStepsSayNothingOfLargeOnes) {
+  StepTime time;
+  time.Note(0, 2, 5'000'000);
+  EXPECT_EQ(time.PromptNs(1), 0);
+}
+
+}  // namespace
+}  // namespace ringside
