@@ -55,12 +55,17 @@ TieredStore::Impl::Impl(std::unique_ptr<ringside::Store> host, std::unique_ptr<r
                         const TieredStoreOptions& options, const Clock& clock)
     : host_(std::move(host)), disk_(std::move(disk)), options_(options), clock_(clock) {
   CHECK(host_ != nullptr);
+  if (!options_.own_threads) return;
   answering_ = std::thread([this] { RunAnswering(); });
   moving_ = std::thread([this] { RunMoving(); });
 }
 
 TieredStore::Impl::~Impl() {
   closing_ = true;
+  if (!options_.own_threads) {
+    RunQueued();
+    return;
+  }
   answering_queue_.Close();
   answering_.join();  // first: it hands work to the other
   {
@@ -113,14 +118,31 @@ void TieredStore::Impl::RunMoving() {
     if (moving_queue_.empty() && stopping_) return;
     const bool sweep = moving_queue_.empty();
     Moving moving;
-    if (!sweep) {
-      moving = std::move(moving_queue_.front());
-      moving_queue_.pop_front();
-    }
+    if (!sweep) moving = TakeMove();
     lock.unlock();
     sweep ? ApplyIdleTimes() : moving.work();
     moving = {};  // what it holds goes without the lock
     lock.lock();
+  }
+}
+
+TieredStore::Impl::Moving TieredStore::Impl::TakeMove() {
+  Moving moving = std::move(moving_queue_.front());
+  moving_queue_.pop_front();
+  return moving;
+}
+
+void TieredStore::Impl::RunQueued() {
+  CHECK(!options_.own_threads);
+  for (;;) {
+    const std::vector<Work> works = answering_queue_.Drain(/*wait=*/false);
+    for (const Work& work : works) work();
+    std::unique_lock lock(moving_mutex_);
+    if (moving_queue_.empty() && works.empty()) return;
+    if (moving_queue_.empty()) continue;
+    const Moving moving = TakeMove();
+    lock.unlock();
+    moving.work();
   }
 }
 
@@ -245,10 +267,10 @@ Status TieredStore::Impl::PutInHost(const std::string& owner, const Snapshot& sn
 }
 
 void TieredStore::Impl::Fetch(std::string owner, FetchDone done) {
-  const auto begin = std::chrono::steady_clock::now();
+  const int64_t begin = clock_.MonotonicNs();
   Answer([this, owner = std::move(owner), done = std::move(done), begin] {
     auto fetched = Get(owner);
-    if (fetched.ok()) fetched->ms = 1e3 * SecondsSince(begin);
+    if (fetched.ok()) fetched->ms = static_cast<double>(clock_.MonotonicNs() - begin) * 1e-6;
     if (done) done(std::move(fetched));
   });
 }
@@ -419,13 +441,14 @@ std::optional<TieredStore::Place> TieredStore::Impl::FindNow(const std::string& 
 }
 
 void TieredStore::Impl::Sweep() {
+  Answer([this] { Move([this] { ApplyIdleTimes(); }); });
+  WaitForAnswersAndMoves();
+}
+
+void TieredStore::Impl::WaitForAnswersAndMoves() {
+  if (!options_.own_threads) return RunQueued();
   std::promise<void> done;
-  Answer([this, &done] {
-    Move([this, &done] {
-      ApplyIdleTimes();
-      done.set_value();
-    });
-  });
+  Answer([this, &done] { Move([&done] { done.set_value(); }); });
   done.get_future().wait();
 }
 
@@ -437,9 +460,7 @@ void TieredStore::Impl::Reconcile(const std::function<bool(const std::string&)>&
   for (const std::string& owner : owners) {
     if (!exists(owner)) Erase(owner, nullptr);
   }
-  std::promise<void> done;
-  Answer([this, &done] { Move([&done] { done.set_value(); }); });
-  done.get_future().wait();
+  WaitForAnswersAndMoves();
 }
 
 TieredStoreStats TieredStore::Impl::stats() const {
@@ -476,6 +497,7 @@ void TieredStore::Flush(Done done) { impl_->Flush(std::move(done)); }
 std::optional<Snapshot> TieredStore::Base(const std::string& owner) { return impl_->Base(owner); }
 std::optional<TieredStore::Place> TieredStore::Find(const std::string& owner) const { return impl_->Find(owner); }
 void TieredStore::Sweep() { impl_->Sweep(); }
+void TieredStore::RunQueued() { impl_->RunQueued(); }
 void TieredStore::Reconcile(const std::function<bool(const std::string&)>& exists) { impl_->Reconcile(exists); }
 TieredStoreStats TieredStore::stats() const { return impl_->stats(); }
 

@@ -1,7 +1,8 @@
 // Where a conversation's snapshot is when it is not on the device: host memory, disk, or nowhere (then it is computed
 // again). Decides what stays, moves and goes: idle times, budgets, least recently used first. Asked from the engine's
-// thread, works on two threads of its own (one answers, one moves objects down), tells the outcome by callback, which
-// should post to the engine's inbox. No call waits for storage. Owned by whoever made it, with both stores.
+// thread, works on two threads of its own (one answers, one moves objects down; a simulation does both itself), tells
+// the outcome by callback, which should post to the engine's inbox. No call waits for storage. Owned by whoever made
+// it, with both stores.
 //
 // A snapshot is offered by Store and kept as long as there is room: losing one is never an error, and Fetch says so.
 // Memory is bounded however slow the disk is: what waits to be stored counts against the host's budget, and what is
@@ -33,6 +34,7 @@ struct TieredStoreOptions {
   int64_t queue = 1024;     // most snapshots waiting to be stored
   // A host tier with a smaller budget, or none, lets so much wait for the disk.
   int64_t least_waiting_bytes = limits::kLeastWaitingSnapshotBytes;
+  bool own_threads = true;  // false: what is asked is done where RunQueued is called, all on one thread
 };
 
 struct FetchedSnapshot {
@@ -105,6 +107,8 @@ class TieredStore {
 
   /// Applies idle times and budgets now; the moving thread does so by itself every sweep_ms.
   void Sweep();
+  /// Without own_threads: does what was asked, and what comes of it, before it returns. Not from a callback.
+  void RunQueued();
   /// Erases what belongs to owners that `exists` does not know: after a restart. Blocks.
   void Reconcile(const std::function<bool(const std::string& owner)>& exists);
 

@@ -58,11 +58,17 @@ class TieredStore::Impl {
   std::optional<Snapshot> Base(const std::string& owner);
   std::optional<Place> Find(const std::string& owner) const;
   void Sweep();
+  void RunQueued();
   void Reconcile(const std::function<bool(const std::string&)>& exists);
   TieredStoreStats stats() const;
 
  private:
   using Work = std::function<void()>;
+  struct Moving {
+    Work work;
+    std::string owner;
+    Done done;
+  };
 
   void Answer(Work work) { answering_queue_.PushUrgent(std::move(work)); }
   /// Queues work for the moving thread. With an `owner`: it is to place what waits of this one, and `done` to be told.
@@ -72,6 +78,10 @@ class TieredStore::Impl {
   bool CallOff(const std::string& owner, const Status& why);
   void RunAnswering();
   void RunMoving();
+  /// Takes the oldest move that is queued; moving_mutex_ held.
+  Moving TakeMove();
+  /// Returns when everything asked before has been done, by whoever does it.
+  void WaitForAnswersAndMoves();
 
   /// Where it is, forks that are still to be made not counted; mutex_ held.
   std::optional<Place> FindNow(const std::string& owner) const;
@@ -133,11 +143,6 @@ class TieredStore::Impl {
   BoundedQueue<Work> answering_queue_{1};  // PushUrgent is not held to it; waiting_ is
   std::mutex moving_mutex_;
   std::condition_variable moving_wake_;
-  struct Moving {
-    Work work;
-    std::string owner;
-    Done done;
-  };
   std::deque<Moving> moving_queue_;  // however long one move takes, no more of these than snapshots wait, and erasures
   bool stopping_ = false;
   std::atomic<bool> laying_in_{false};
