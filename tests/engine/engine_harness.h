@@ -1,4 +1,4 @@
-// What engine tests share: a tokenizer of plain letters, a sink that waits, and a request builder.
+// What engine tests share: a sink that waits, and a request builder.
 #pragma once
 
 #include <condition_variable>
@@ -6,32 +6,9 @@
 #include <mutex>
 
 #include "engine/engine.h"
+#include "tests/engine/letter_tokenizer.h"
 
 namespace ringside {
-
-/// Token i is the byte 'A' + i % 26; nothing is special.
-class LetterTokenizer : public Tokenizer {
- public:
-  explicit LetterTokenizer(int64_t vocab) : vocab_(vocab) {}
-  std::optional<std::vector<TokenId>> Encode(std::span<const TextPiece> pieces, int64_t) const override {
-    std::vector<TokenId> ids;
-    for (const auto& piece : pieces) {
-      for (const char c : piece.text) ids.push_back(c - 'A');
-    }
-    return ids;
-  }
-  std::string_view TokenBytes(TokenId id) const override {
-    return std::string_view("ABCDEFGHIJKLMNOPQRSTUVWXYZ").substr(static_cast<size_t>(id % 26), 1);
-  }
-  std::string_view TokenName(TokenId id) const override { return TokenBytes(id); }
-  bool IsSpecial(TokenId) const override { return false; }
-  std::optional<TokenId> FindSpecial(std::string_view) const override { return std::nullopt; }
-  int64_t vocab_size() const override { return vocab_; }
-  bool strips_leading_space() const override { return false; }
-
- private:
-  int64_t vocab_;
-};
 
 /// Collects a turn and lets a test wait for its end, or for so many tokens.
 class WaitingSink final : public TokenSink {

@@ -11,7 +11,7 @@
 
 namespace ringside {
 
-class LaggingBackend final : public FailingBackend {
+class LaggingBackend : public FailingBackend {
  public:
   using FailingBackend::FailingBackend;
 

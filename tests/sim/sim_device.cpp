@@ -1,0 +1,129 @@
+#include "tests/sim/sim_device.h"
+
+#include <cstring>
+
+#include "base/check.h"
+
+namespace ringside {
+namespace {
+
+int64_t Ns(double ms) { return static_cast<int64_t>(ms * 1e6); }
+
+std::unique_ptr<Backend> MakeHost() {
+  auto made = MakeCpuBackend({.threads = 1});
+  CHECK(made.ok());
+  return std::move(*made);
+}
+
+// Keys that the query at position t sees.
+int64_t Keys(const Ring& ring, int64_t t) { return ring.PinnedQueryPosition(t) + 1; }
+
+StepWork WorkOf(std::span<const StepPart> parts) {
+  StepWork work;
+  for (const StepPart& part : parts) {
+    const Ring& ring = part.cache->ring();
+    const auto rows = static_cast<int64_t>(part.tokens.size());
+    const int64_t last = Keys(ring, ring.next() - 1);
+    work.rows += rows;
+    work.keys += last;
+    ++(rows == 1 ? work.decoding : work.prompts);
+    if (rows > 1) work.products += 0.5 * static_cast<double>(rows * (Keys(ring, ring.next() - rows) + last));
+  }
+  return work;
+}
+
+}  // namespace
+
+SimBackend::SimBackend(const CostModel& cost, double scale, ManualClock& clock)
+    : LaggingBackend(MakeHost()), cost_(cost), scale_(scale), clock_(clock) {}
+
+double SimBackend::Bytes(const KvShape& shape, std::span<const SlabRun> runs) const {
+  int64_t bytes = 0;
+  for (const SlabRun& run : runs) bytes += run.bytes * shape.layers;
+  return scale_ * static_cast<double>(bytes);
+}
+
+CopyTicket SimBackend::Queue(CopyTicket ticket, const void* slab, double ms, int64_t* free_ns) {
+  // It sees what the steps before it have written.
+  *free_ns = std::max({*free_ns, step_free_ns_, clock_.MonotonicNs()}) + Ns(ms);
+  copies_[ticket] = {slab, *free_ns};
+  return ticket;
+}
+
+CopyTicket SimBackend::SaveSlab(const KvShape& shape, const void* slab, std::span<const SlabRun> runs) {
+  const double ms = cost_.save_ms + Bytes(shape, runs) / cost_.save_bytes_per_ms;
+  return Queue(LaggingBackend::SaveSlab(shape, slab, runs), slab, ms, &save_free_ns_);
+}
+
+CopyTicket SimBackend::LoadSlab(const KvShape& shape, void* slab, std::span<const SlabRun> runs) {
+  const double ms = cost_.load_ms + Bytes(shape, runs) / cost_.load_bytes_per_ms;
+  return Queue(LaggingBackend::LoadSlab(shape, slab, runs), slab, ms, &load_free_ns_);
+}
+
+bool SimBackend::CopyDone(CopyTicket ticket) {
+  const auto copy = copies_.find(ticket);
+  if (copy == copies_.end()) return true;
+  if (clock_.MonotonicNs() < copy->second.end_ns) return false;
+  LaggingBackend::WaitForCopy(ticket);
+  copies_.erase(copy);
+  return true;
+}
+
+void SimBackend::WaitForCopy(CopyTicket ticket) {
+  if (const auto copy = copies_.find(ticket); copy != copies_.end()) AdvanceTo(clock_, copy->second.end_ns);
+  CHECK(CopyDone(ticket));
+}
+
+int64_t SimBackend::RunStep(double ms, std::span<const StepPart> parts) {
+  int64_t end = std::max(clock_.MonotonicNs(), step_free_ns_) + Ns(ms);
+  // Each layer waits for its own rows: the last one's come last.
+  for (const auto& [ticket, copy] : copies_) {
+    const auto uses = [&](const StepPart& part) { return part.cache->slab() == copy.slab; };
+    if (std::ranges::any_of(parts, uses)) {
+      end = std::max(end, copy.end_ns + Ns(ms / static_cast<double>(cost_.spec.layers)));
+    }
+  }
+  return step_free_ns_ = end;
+}
+
+void SimNetwork::Before(std::span<const StepPart> parts) {
+  for (const StepPart& part : parts) backend_.UseSlab(part.cache->slab());
+}
+
+void SimNetwork::After(std::span<const StepPart> parts) {
+  clock_.AdvanceNs(Ns(cost_.begin + cost_.begin_row * static_cast<double>(parts.size())));
+  const double ms = cost_.StepMs(WorkOf(parts));
+  busy_ms_ += ms;
+  ends_ns_.push_back(backend_.RunStep(ms, parts));
+}
+
+void SimNetwork::Finish(std::span<ChosenToken> chosen) {
+  CHECK(!ends_ns_.empty());
+  AdvanceTo(clock_, ends_ns_.front());
+  ends_ns_.pop_front();
+  ForwardingNetwork::Finish(chosen);
+  clock_.AdvanceNs(Ns(cost_.finish + cost_.finish_row * static_cast<double>(chosen.size())));
+}
+
+void FreeNetwork::BeginUnchosen(std::span<const StepPart> parts) {
+  for (const StepPart& part : parts) {
+    const KvCache& cache = *part.cache;
+    const KvShape& shape = cache.shape();
+    int64_t position = part.cache->ring().Append(static_cast<int64_t>(part.tokens.size()));
+    for (const TokenId token : part.tokens) {
+      const int64_t slot = shape.Slot(position, cache.ring().window().pinned), lane = slot % KvShape::kTile;
+      std::byte* values = static_cast<std::byte*>(cache.slab()) + shape.TileOffset(0, slot / KvShape::kTile, 0) +
+                          shape.half_tile_bytes() + lane * shape.head_dim * shape.element_bytes();
+      const int64_t row[2] = {position++, token};
+      std::memcpy(values, row, sizeof row);
+    }
+  }
+}
+
+void FreeNetwork::Finish(std::span<ChosenToken> chosen) {
+  CHECK_EQ(begun_.front(), chosen.size());
+  begun_.pop_front();
+  for (ChosenToken& token : chosen) token = {.id = 1};
+}
+
+}  // namespace ringside

@@ -1,0 +1,93 @@
+// A device that computes nothing and takes the time of a cost model on a clock that is moved by hand: steps follow one
+// another, copies of slabs go beside them, one queue in each direction. The engine above is the real one. One thread.
+#pragma once
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "base/clock.h"
+#include "tests/engine/lagging_backend.h"
+#include "tests/sim/cost_model.h"
+
+namespace ringside {
+
+/// Moves the clock to a time, if that is not past.
+inline void AdvanceTo(ManualClock& clock, int64_t ns) {
+  clock.AdvanceNs(std::max<int64_t>(0, ns - clock.MonotonicNs()));
+}
+
+/// A CPU backend whose slab copies take a device's time. Slabs are small: `scale` bytes of the device stand behind
+/// each.
+class SimBackend final : public LaggingBackend {
+ public:
+  SimBackend(const CostModel& cost, double scale, ManualClock& clock);
+
+  CopyTicket SaveSlab(const KvShape& shape, const void* slab, std::span<const SlabRun> runs) override;
+  CopyTicket LoadSlab(const KvShape& shape, void* slab, std::span<const SlabRun> runs) override;
+  bool CopyDone(CopyTicket ticket) override;
+  void WaitForCopy(CopyTicket ticket) override;
+  /// As CUDA's, so that a copy is cut into as many pieces.
+  int64_t slab_piece_bytes() const override { return static_cast<int64_t>((8 << 20) / scale_); }
+
+  /// A step that will take `ms` has been sent: when it ends.
+  int64_t RunStep(double ms, std::span<const StepPart> parts);
+
+ private:
+  struct Copy {
+    const void* slab;
+    int64_t end_ns;
+  };
+  CopyTicket Queue(CopyTicket ticket, const void* slab, double ms, int64_t* free_ns);
+  double Bytes(const KvShape& shape, std::span<const SlabRun> runs) const;
+
+  const CostModel& cost_;
+  const double scale_;
+  ManualClock& clock_;
+  std::map<CopyTicket, Copy> copies_;
+  int64_t step_free_ns_ = 0, save_free_ns_ = 0, load_free_ns_ = 0;
+};
+
+/// Runs another network's steps in a device's time, the host's part included.
+class SimNetwork final : public ForwardingNetwork {
+ public:
+  SimNetwork(const CostModel& cost, SimBackend& backend, Network& network, ManualClock& clock)
+      : ForwardingNetwork(network), cost_(cost), backend_(backend), clock_(clock) {}
+
+  void Finish(std::span<ChosenToken> chosen) override;
+  double device_busy_ms() const { return busy_ms_; }
+
+ private:
+  void Before(std::span<const StepPart> parts) override;
+  void After(std::span<const StepPart> parts) override;
+
+  const CostModel& cost_;
+  SimBackend& backend_;
+  ManualClock& clock_;
+  std::deque<int64_t> ends_ns_;  // of the steps under way
+  double busy_ms_ = 0;
+};
+
+/// A network without arithmetic, for caches of any length: each row says which token it is of and where it stands, so
+/// that no two chunks of a snapshot are equal; the token that follows is always the same.
+class FreeNetwork final : public Network {
+ public:
+  static constexpr int64_t kVocab = 32000;
+  static constexpr NetworkShape kShape{.layers = 1, .kv_heads = 1, .head_dim = 32, .vocab = kVocab};
+  explicit FreeNetwork(Backend& backend) : backend_(backend) {}
+
+  Backend& backend() const override { return backend_; }
+  NetworkShape shape() const override { return kShape; }
+  bool runs_ahead() const override { return true; }
+  void BeginUnchosen(std::span<const StepPart> parts) override;
+  void Choose(std::span<const TokenChoice> choices) override { begun_.push_back(choices.size()); }
+  void Finish(std::span<ChosenToken> chosen) override;
+
+ private:
+  Backend& backend_;
+  std::deque<size_t> begun_;  // tokens of each step
+};
+
+}  // namespace ringside
