@@ -1,5 +1,5 @@
 // Replays a load on a simulated device and prints what its users would have seen. Seconds of it take milliseconds.
-//   engine_sim --costs llama-3-8b.h200 --conversations 128 --turns 4 [--arrivals together|spread|poisson|bursts]
+//   engine_sim --costs llama-3-8b.h200 --conversations 128 --turns 4 [--arrivals together|spread|poisson|bursts|crowd]
 //              [--lengths fixed|sharegpt|long] [--pause-ms 10000] [--json] -- --slots 160 --memory-len 4096 ...
 // What follows -- are settings of the server.
 #include <fmt/format.h>
@@ -24,8 +24,9 @@ int Main(int argc, char** argv) {
   app.add_option("--conversations", load.conversations)->check(CLI::PositiveNumber);
   app.add_option("--turns", load.turns)->check(CLI::PositiveNumber);
   app.add_option("--users", load.users)->check(CLI::PositiveNumber);
-  app.add_option("--arrivals", load.arrivals, "together, spread, poisson or bursts");
-  app.add_option("--spread-ms", load.spread_ms, "Over what time they begin; between two bursts");
+  app.add_option("--arrivals", load.arrivals, "together, spread, poisson, bursts or crowd");
+  app.add_option("--spread-ms", load.spread_ms,
+                 "Over what time they begin; between two bursts; until the crowd's last");
   app.add_option("--per-second", load.per_second, "Conversations that begin, on average")->check(CLI::PositiveNumber);
   app.add_option("--burst", load.burst, "Conversations that begin at once")->check(CLI::PositiveNumber);
   app.add_option("--pause-ms", load.pause_ms, "Between two turns, on average");

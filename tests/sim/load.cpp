@@ -32,7 +32,7 @@ Result<std::vector<PlannedConversation>> PlanLoad(const LoadOptions& options) {
   const auto is = [](const std::string& name, std::initializer_list<const char*> known) {
     return std::any_of(known.begin(), known.end(), [&](const char* other) { return name == other; });
   };
-  if (!is(options.arrivals, {"together", "spread", "poisson", "bursts"})) {
+  if (!is(options.arrivals, {"together", "spread", "poisson", "bursts", "crowd"})) {
     return InvalidArgument("no such arrivals: " + options.arrivals);
   }
   if (!is(options.lengths, {"fixed", "sharegpt", "long"}))
@@ -45,6 +45,10 @@ Result<std::vector<PlannedConversation>> PlanLoad(const LoadOptions& options) {
     if (options.arrivals == "spread") conversation.begin_ms = options.spread_ms * draw.Uniform();
     if (options.arrivals == "bursts") {
       conversation.begin_ms = options.spread_ms * static_cast<double>(i / std::max<int64_t>(1, options.burst));
+    }
+    if (options.arrivals == "crowd") {
+      conversation.user = i + 1 == options.conversations ? 1 : 0;
+      conversation.begin_ms = conversation.user == 1 ? options.spread_ms : 0;
     }
     if (options.arrivals == "poisson") {
       conversation.begin_ms = poisson_ms += draw.Exponential(1e3 / options.per_second);

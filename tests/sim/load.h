@@ -25,7 +25,8 @@ struct PlannedConversation {
 struct LoadOptions {
   int64_t conversations = 1, turns = 4, users = 1;
   /// together: all begin at once. spread: evenly at random over spread_ms. poisson: per_second of them on average.
-  /// bursts: `burst` at once, every spread_ms.
+  /// bursts: `burst` at once, every spread_ms. crowd: all but the last at once, one user's; the last after spread_ms,
+  /// another user's.
   std::string arrivals = "together";
   double spread_ms = 0, per_second = 1;
   int64_t burst = 16;

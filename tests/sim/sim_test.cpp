@@ -1,8 +1,9 @@
 // The simulation itself: it repeats, it ends every turn once, and it comes to what was measured on a device.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdio>
 #include <map>
-#include <optional>
 
 #include "tests/sim/report.h"
 
@@ -26,7 +27,7 @@ LoadOptions Users(int64_t conversations) {
 }
 
 TEST(Simulation, EndsEveryTurnOnceWithEveryTokenAndRepeatsItself) {
-  for (const char* arrivals : {"together", "spread", "poisson", "bursts"}) {
+  for (const char* arrivals : {"together", "spread", "poisson", "bursts", "crowd"}) {
     for (const char* lengths : {"fixed", "sharegpt", "long"}) {
       const LoadOptions load{.conversations = 24,
                              .turns = 3,
@@ -91,60 +92,105 @@ TEST(Simulation, SaysWhatIsWrongWithWhatItIsGiven) {
   EXPECT_EQ(result.status().message(), "--slots: the simulated device does not know its memory");
 }
 
-// One H200, `ringside-server --device cuda`, bf16: BENCHMARKS.md, "On a simulated device". What stands in no list there
-// is further off than 15 % and is not held.
-struct Measured {
+// The figures that the engine's policy has reached. A change that makes one of them worse is refused; one that makes
+// them better writes what it reaches here. How near they are to a device's: BENCHMARKS.md, "On a simulated device".
+struct Held {
+  const char* name;
   const char* costs;
-  int64_t conversations;
-  double tokens_per_second;
-  double first_token_p50_ms;                                   // of first turns
-  std::optional<std::pair<double, double>> later_p50_ms = {};  // least and most of turns 2 to 4
+  LoadOptions load;
+  std::vector<std::string> settings;
+  double tokens_per_second;           // at least
+  double first_p50_ms, first_p99_ms;  // first tokens of first turns, at most
+  double later_p99_ms;                // of the worst of the later turns, at most
+  double gap_p99_ms;                  // between tokens, at most
+  double last_user_p99_ms = 0;        // first tokens of the last user, at most; 0 = there is one user
 };
+void PrintTo(const Held& held, std::ostream* out) { *out << held.name; }
 
-constexpr double kOff = 0.15;
-void ExpectNear(double simulated, double measured, const char* what) {
-  EXPECT_NEAR(simulated / measured, 1, kOff) << what << ": " << simulated << " instead of " << measured;
-}
+class PolicyTest : public testing::TestWithParam<Held> {};
 
-class Reproduces : public testing::TestWithParam<Measured> {};
-
-TEST_P(Reproduces, TheClosedLoopThatWasMeasured) {
-  const Measured& measured = GetParam();
-  const auto result =
-      RunLoad(measured.costs, {.conversations = measured.conversations}, {"--slots", "160", "--memory-len", "4096"});
+TEST_P(PolicyTest, HoldsWhatItHasReached) {
+  const Held& held = GetParam();
+  const auto result = RunLoad(held.costs, held.load, held.settings);
   ASSERT_TRUE(result.ok()) << result.status().ToString();
   const SimReport report = ReportOf(*result);
-  ExpectNear(report.tokens_per_second, measured.tokens_per_second, "tokens/s");
-  ExpectNear(report.first_token_ms[0].p50, measured.first_token_p50_ms, "first token, turn 1");
-  if (!measured.later_p50_ms) return;
-  for (size_t i = 1; i < report.first_token_ms.size(); ++i) {
-    EXPECT_GE(report.first_token_ms[i].p50, measured.later_p50_ms->first * (1 - kOff));
-    EXPECT_LE(report.first_token_ms[i].p50, measured.later_p50_ms->second * (1 + kOff));
+  constexpr double kSlack = 0.02;  // of the digits below, and of compilers
+  EXPECT_GE(report.tokens_per_second, held.tokens_per_second * (1 - kSlack));
+  EXPECT_LE(report.first_token_ms[0].p50, held.first_p50_ms * (1 + kSlack));
+  EXPECT_LE(report.first_token_ms[0].p99, held.first_p99_ms * (1 + kSlack));
+  double later = 0;
+  for (size_t i = 1; i < report.first_token_ms.size(); ++i) later = std::max(later, report.first_token_ms[i].p99);
+  EXPECT_LE(later, held.later_p99_ms * (1 + kSlack));
+  EXPECT_LE(report.gap_ms.p99, held.gap_p99_ms * (1 + kSlack));
+  if (held.last_user_p99_ms > 0) {
+    EXPECT_LE(report.users_ms.back().p99, held.last_user_p99_ms * (1 + kSlack));
   }
+  if (HasFailure()) std::printf("%s\n", Table(report).c_str());
 }
 
-using Range = std::pair<double, double>;
-INSTANTIATE_TEST_SUITE_P(Llama8B, Reproduces,
-                         testing::Values(Measured{"llama-3-8b.h200", 1, 244, 29, Range{9, 16}},
-                                         Measured{"llama-3-8b.h200", 8, 1447, 320, Range{32, 32}},
-                                         Measured{"llama-3-8b.h200", 32, 3490, 1372, Range{70, 98}},
-                                         Measured{"llama-3-8b.h200", 128, 4719, 6803}));
-INSTANTIATE_TEST_SUITE_P(Llama1B, Reproduces,
-                         testing::Values(Measured{"llama-3.2-1b.h200", 1, 1170, 8.1, Range{2.3, 3.6}},
-                                         Measured{"llama-3.2-1b.h200", 8, 6541, 72},
-                                         Measured{"llama-3.2-1b.h200", 32, 15443, 291},
-                                         Measured{"llama-3.2-1b.h200", 128, 22002, 1214, Range{19, 22}}));
+const char k8B[] = "llama-3-8b.h200", k1B[] = "llama-3.2-1b.h200";
+const std::vector<std::string> kRoomForAll{"--slots", "160", "--memory-len", "4096"};
+const std::vector<std::string> kFewSlots{"--slots", "64", "--memory-len", "4096", "--host-cache-mb", "65536"};
+LoadOptions ClosedLoop(int64_t conversations) { return {.conversations = conversations}; }
 
-TEST(Reproduces, ThreeHundredUsersThatPauseOnHalfAsManySlots) {
-  const auto result =
-      RunLoad("llama-3-8b.h200", Users(300), {"--slots", "136", "--memory-len", "2048", "--host-cache-mb", "65536"});
-  ASSERT_TRUE(result.ok()) << result.status().ToString();
-  const SimReport report = ReportOf(*result);
-  ExpectNear(report.tokens_per_second, 2487, "tokens/s");
-  ExpectNear(report.first_token_ms[0].p50, 5838, "first token, turn 1");
-  ExpectNear(static_cast<double>(report.from_host), 886, "turns from the host");
-  EXPECT_EQ(report.recomputed, 0);
-}
+INSTANTIATE_TEST_SUITE_P(
+    Loads, PolicyTest,
+    testing::Values(
+        Held{"8b_1", k8B, ClosedLoop(1), kRoomForAll, 241, 28.3, 28.3, 7.8, 4.1},
+        Held{"8b_8", k8B, ClosedLoop(8), kRoomForAll, 1438, 342, 345, 30, 6},
+        Held{"8b_32", k8B, ClosedLoop(32), kRoomForAll, 3465, 1459, 1468, 106, 13.6},
+        Held{"8b_128", k8B, ClosedLoop(128), kRoomForAll, 4933, 5849, 5871, 359, 19.3},
+        Held{"1b_1", k1B, ClosedLoop(1), kRoomForAll, 1156, 8, 8, 3.5, 0.84},
+        Held{"1b_8", k1B, ClosedLoop(8), kRoomForAll, 6888, 79, 81, 9.8, 1.93},
+        Held{"1b_32", k1B, ClosedLoop(32), kRoomForAll, 14944, 331, 335, 20, 3.01},
+        Held{"1b_128", k1B, ClosedLoop(128), kRoomForAll, 21906, 1279, 1293, 58, 4.66},
+        Held{"8b_300_that_pause",
+             k8B,
+             Users(300),
+             {"--slots", "136", "--memory-len", "2048", "--host-cache-mb", "65536"},
+             2519,
+             6401,
+             9198,
+             3943,
+             17.4},
+        Held{"8b_sharegpt",
+             k8B,
+             {.conversations = 300, .arrivals = "poisson", .per_second = 10, .pause_ms = 5000, .lengths = "sharegpt"},
+             kFewSlots,
+             5141,
+             36.5,
+             4765,
+             5561,
+             15.7},
+        Held{"8b_bursts",
+             k8B,
+             {.conversations = 128, .arrivals = "bursts", .spread_ms = 3000, .burst = 32, .pause_ms = 2000},
+             kFewSlots,
+             2986,
+             1675,
+             1939,
+             1859,
+             14.7},
+        Held{"8b_long_among_short",
+             k8B,
+             {.conversations = 60, .arrivals = "poisson", .per_second = 5, .pause_ms = 2000, .lengths = "long"},
+             {"--slots", "64", "--memory-len", "16384", "--host-cache-mb", "65536"},
+             1421,
+             85,
+             753,
+             39.5,
+             14.9},
+        Held{"8b_one_beside_a_crowd",
+             k8B,
+             {.conversations = 65, .turns = 2, .arrivals = "crowd", .spread_ms = 500, .first = 512},
+             kFewSlots,
+             4448,
+             1463,
+             1474,
+             826,
+             12.9,
+             1001}),
+    [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace ringside
