@@ -23,11 +23,11 @@ uint64_t NewSnapshotId() {
   return random() | 1;  // 0 means none
 }
 
-// A tile holds, for each head, keys [dimension][lane] and then values [lane][dimension].
+// A tile holds, for each head of each layer, keys [dimension][lane] and then values [lane][dimension].
 
 void ClearLanes(std::byte* tile, const SnapshotHeader& header, int64_t first, int64_t last) {
   const int64_t element = StorageBytes(header.dtype, 1), row = header.head_dim * element;
-  for (int64_t head = 0; head < header.kv_heads; ++head) {
+  for (int64_t head = 0; head < header.layers * header.kv_heads; ++head) {
     std::byte* keys = tile + head * 2 * kTile * row;
     for (int64_t d = 0; d < header.head_dim; ++d) {
       std::memset(keys + (d * kTile + first) * element, 0, static_cast<size_t>((last - first) * element));
@@ -38,7 +38,7 @@ void ClearLanes(std::byte* tile, const SnapshotHeader& header, int64_t first, in
 
 void MergeLanes(std::byte* tile, const std::byte* other, const SnapshotHeader& header, int64_t first, int64_t last) {
   const int64_t element = StorageBytes(header.dtype, 1), row = header.head_dim * element;
-  for (int64_t head = 0; head < header.kv_heads; ++head) {
+  for (int64_t head = 0; head < header.layers * header.kv_heads; ++head) {
     const int64_t keys = head * 2 * kTile * row, values = keys + kTile * row;
     for (int64_t d = 0; d < header.head_dim; ++d) {
       const int64_t at = keys + (d * kTile + first) * element;
@@ -51,13 +51,13 @@ void MergeLanes(std::byte* tile, const std::byte* other, const SnapshotHeader& h
 // The larger a chunk, the fewer copies; the smaller, the less a save of a few new tokens copies again.
 int64_t TilesPerChunk(const KvShape& shape, const Backend& backend) {
   constexpr int64_t kMost = 8;
-  return std::clamp<int64_t>(backend.slab_piece_bytes() / (shape.layers * shape.tile_bytes()), 1, kMost);
+  return std::clamp<int64_t>(backend.slab_piece_bytes() / shape.tile_bytes(), 1, kMost);
 }
 
 }  // namespace
 
 int64_t SnapshotChunkBytes(const KvShape& shape, const Backend& backend) {
-  return TilesPerChunk(shape, backend) * shape.layers * shape.tile_bytes();
+  return TilesPerChunk(shape, backend) * shape.tile_bytes();
 }
 
 Snapshot::TileRange Snapshot::RingTiles(int64_t resident) const {
@@ -145,26 +145,24 @@ Snapshot Snapshot::FinishCapture(PendingCapture pending, Backend& backend) {
 // Gives the chunk its memory, and notes which tiles of the slab go where in it.
 void Snapshot::PlanSave(const KvCache& cache, SnapshotChunk& chunk, std::vector<SlabRun>* runs) const {
   const KvShape& shape = cache.shape();
-  const int64_t tile_bytes = shape.tile_bytes(), stride = chunk.tiles * tile_bytes;
+  const int64_t tile_bytes = shape.tile_bytes(), ring_begin = KvShape::PinnedTiles(header_.window.pinned);
   chunk.bytes = Blob::Make(static_cast<size_t>(bytes_of(chunk)));
   chunk.hash.reset();
-  const TileRange held = chunk.pinned ? TileRange{0, shape.pinned_tiles - 1} : RingTiles(header_.resident);
+  const TileRange held = chunk.pinned ? TileRange{0, ring_begin - 1} : RingTiles(header_.resident);
   const int64_t begin = chunk.index * header_.tiles_per_chunk;
   for (int64_t i = 0; i < chunk.tiles;) {
     const int64_t tile = begin + i;
     std::byte* to = chunk.bytes.writable() + i * tile_bytes;
     if (tile < held.first) {  // overwritten long ago
-      for (int64_t layer = 0; layer < shape.layers; ++layer) {
-        std::memset(to + layer * stride, 0, static_cast<size_t>(tile_bytes));
-      }
+      std::memset(to, 0, static_cast<size_t>(tile_bytes));
       ++i;
       continue;
     }
     // Tiles of the ring follow one another up to its end.
-    const int64_t physical = chunk.pinned ? tile : shape.pinned_tiles + tile % shape.ring_tiles;
+    const int64_t physical = chunk.pinned ? tile : ring_begin + tile % shape.ring_tiles;
     const int64_t to_wrap = chunk.pinned ? chunk.tiles : shape.ring_tiles - tile % shape.ring_tiles;
     const int64_t run = std::min(chunk.tiles - i, to_wrap);
-    runs->push_back({physical * tile_bytes, run * tile_bytes, to, stride});
+    runs->push_back({physical * tile_bytes, run * tile_bytes, to});
     i += run;
   }
 }
@@ -172,18 +170,15 @@ void Snapshot::PlanSave(const KvCache& cache, SnapshotChunk& chunk, std::vector<
 // The first and the last tile hold lanes that are not of this conversation's present: what a shorter one left behind,
 // what the slab's last tenant wrote. They are no one's business.
 void Snapshot::ClearForeignLanes(SnapshotChunk& chunk) const {
-  const int64_t tile_bytes = header_.layer_tile_bytes();
   const int64_t pinned = header_.window.pinned;
   const int64_t first = chunk.pinned ? 0 : header_.resident - pinned;  // rows of the region that are there
   const int64_t last = chunk.pinned ? std::min(pinned, header_.next) : header_.next - pinned;
   for (int64_t i = 0; i < chunk.tiles; ++i) {
     const int64_t row = (chunk.index * header_.tiles_per_chunk + i) * kTile;
     const int64_t from = std::clamp<int64_t>(first - row, 0, kTile), to = std::clamp<int64_t>(last - row, 0, kTile);
-    for (int64_t layer = 0; layer < header_.layers; ++layer) {
-      std::byte* tile = chunk.bytes.writable() + (layer * chunk.tiles + i) * tile_bytes;
-      if (from > 0) ClearLanes(tile, header_, 0, from);
-      if (to < kTile) ClearLanes(tile, header_, to, kTile);
-    }
+    std::byte* tile = chunk.bytes.writable() + i * header_.tile_bytes();
+    if (from > 0) ClearLanes(tile, header_, 0, from);
+    if (to < kTile) ClearLanes(tile, header_, to, kTile);
   }
 }
 
@@ -228,6 +223,7 @@ Result<PendingRestore> Snapshot::BeginRestore(KvCache& cache, Backend& backend, 
 Status Snapshot::PlanLoad(const KvCache& cache, Blob* merged, std::vector<SlabRun>* runs) const {
   const KvShape& shape = cache.shape();
   const int64_t tile_bytes = shape.tile_bytes(), ring_tiles = shape.ring_tiles;
+  const int64_t ring_begin = KvShape::PinnedTiles(header_.window.pinned);
   TileRange wanted = RingTiles(cache.ring().resident());
   // A ring that is full up to a lane inside a tile holds its oldest rows and its newest in the same one.
   const bool shared = wanted.last - wanted.first == ring_tiles;
@@ -243,34 +239,30 @@ Status Snapshot::PlanLoad(const KvCache& cache, Blob* merged, std::vector<SlabRu
         ++i;
         continue;
       }
-      const int64_t physical = chunk.pinned ? tile : shape.pinned_tiles + tile % ring_tiles;
+      const int64_t physical = chunk.pinned ? tile : ring_begin + tile % ring_tiles;
       const int64_t to_wrap = chunk.pinned ? chunk.tiles : ring_tiles - tile % ring_tiles;
       const int64_t run = std::min(chunk.tiles - i, to_wrap);
-      runs->push_back({physical * tile_bytes, run * tile_bytes, from + i * tile_bytes, chunk.tiles * tile_bytes});
+      runs->push_back({physical * tile_bytes, run * tile_bytes, from + i * tile_bytes});
       i += run;
     }
   }
   if (!shared) return Status::Ok();
-  *merged = Blob::Make(static_cast<size_t>(shape.layers * tile_bytes));
-  for (int64_t layer = 0; layer < shape.layers; ++layer) {
-    const std::byte* new_rows = RingTile(layer, wanted.last);
-    const std::byte* old_rows = RingTile(layer, oldest);
-    if (new_rows == nullptr || old_rows == nullptr) return Corruption("snapshot: chunks are missing");
-    std::byte* tile = merged->writable() + layer * tile_bytes;
-    std::memcpy(tile, new_rows, static_cast<size_t>(tile_bytes));
-    MergeLanes(tile, old_rows, header_, (cache.ring().resident() - header_.window.pinned) % kTile, kTile);
-  }
+  *merged = Blob::Make(static_cast<size_t>(tile_bytes));
+  const std::byte* new_rows = RingTile(wanted.last);
+  const std::byte* old_rows = RingTile(oldest);
+  if (new_rows == nullptr || old_rows == nullptr) return Corruption("snapshot: chunks are missing");
+  std::memcpy(merged->writable(), new_rows, static_cast<size_t>(tile_bytes));
+  MergeLanes(merged->writable(), old_rows, header_, (cache.ring().resident() - header_.window.pinned) % kTile, kTile);
   // Over the newest rows' tile, which is copied before: runs are copied in order.
-  const int64_t offset = (shape.pinned_tiles + wanted.last % ring_tiles) * tile_bytes;
-  runs->push_back({offset, tile_bytes, merged->writable(), tile_bytes});
+  runs->push_back({(ring_begin + wanted.last % ring_tiles) * tile_bytes, tile_bytes, merged->writable()});
   return Status::Ok();
 }
 
-const std::byte* Snapshot::RingTile(int64_t layer, int64_t tile) const {
+const std::byte* Snapshot::RingTile(int64_t tile) const {
   for (const SnapshotChunk& chunk : chunks_) {
     const int64_t i = tile - chunk.index * header_.tiles_per_chunk;
     if (chunk.pinned || i < 0 || i >= chunk.tiles) continue;
-    return chunk.bytes.data() + (layer * chunk.tiles + i) * header_.layer_tile_bytes();
+    return chunk.bytes.data() + i * header_.tile_bytes();
   }
   return nullptr;
 }

@@ -44,7 +44,7 @@ struct SnapshotChunk {
   int64_t index = 0;    // covers tiles [index * tiles_per_chunk, ... + tiles) of its region, counted from its start
   int64_t tiles = 0;    // tiles_per_chunk; fewer in the last one
   std::optional<ChunkHash> hash;  // set by Seal
-  Blob bytes;                     // [layer][tile][head][K, V]; empty if they are in a store only
+  Blob bytes;                     // [tile][layer][head][K, V]; empty if they are in a store only
 };
 
 struct SnapshotHeader {
@@ -59,6 +59,7 @@ struct SnapshotHeader {
   std::vector<int32_t> tokens;  // ids of positions 0 .. next - 1, evicted ones included: to be compared, not believed
 
   int64_t layer_tile_bytes() const { return 2 * kv_heads * KvShape::kTile * head_dim * StorageBytes(dtype, 1); }
+  int64_t tile_bytes() const { return layers * layer_tile_bytes(); }
   int64_t chunk_positions() const { return tiles_per_chunk * KvShape::kTile; }
 };
 
@@ -120,9 +121,7 @@ class Snapshot {
   std::string Encode() const;
   static Result<Snapshot> Decode(std::span<const std::byte> bytes);
 
-  int64_t bytes_of(const SnapshotChunk& chunk) const {
-    return header_.layers * chunk.tiles * header_.layer_tile_bytes();
-  }
+  int64_t bytes_of(const SnapshotChunk& chunk) const { return chunk.tiles * header_.tile_bytes(); }
 
  private:
   void PlanChunks();
@@ -131,7 +130,7 @@ class Snapshot {
   /// `merged` gets the bytes that no chunk has as they are wanted.
   Status PlanLoad(const KvCache& cache, Blob* merged, std::vector<SlabRun>* runs) const;
   /// The bytes of one tile of the ring; null if no chunk has it.
-  const std::byte* RingTile(int64_t layer, int64_t tile) const;
+  const std::byte* RingTile(int64_t tile) const;
   /// Tiles of the ring that hold saved positions: [first, last].
   struct TileRange {
     int64_t first = 0, last = -1;

@@ -15,7 +15,7 @@ namespace ringside {
 namespace {
 
 constexpr std::string_view kMagic = "RSKVSNAP";
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 constexpr int64_t kFar = int64_t{1} << 40;  // no position is at or behind it
 constexpr int64_t kMostChunkBytes = int64_t{1} << 30;
 constexpr size_t kCheckBytes = 8, kFrontBytes = 16;  // magic, version, length
@@ -90,7 +90,7 @@ Status CheckHeader(const SnapshotHeader& header) {
     return Bad("shape");
   }
   // At most 2^12 * 2^6 * 2 * 2^12 * 2^4 * 2^16 * 2^2 = 2^53.
-  if (header.layers * header.tiles_per_chunk * header.layer_tile_bytes() > kMostChunkBytes) return Bad("chunk size");
+  if (header.tiles_per_chunk * header.tile_bytes() > kMostChunkBytes) return Bad("chunk size");
   if (!within(header.proof.shards, 1, 4096) || !within(header.proof.shard, 0, header.proof.shards - 1)) {
     return Bad("shard");
   }

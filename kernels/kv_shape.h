@@ -1,10 +1,13 @@
 // Where a key or a value lies in a conversation's slab. The slab is one contiguous piece of device memory made of tiles
-// of 16 positions: [layer][tile][kv head][K: d x 16, then V: 16 x d]. A tile's keys are stored dimension by dimension,
+// of 16 positions: [tile][layer][kv head][K: d x 16, then V: 16 x d]. A tile's keys are stored dimension by dimension,
 // so that one vector holds 16 keys and no sum ever crosses a lane; its values are stored token by token.
 //
 // Pinned position p < S lies in tile p / 16. Ring position p >= S has ring index i = (p - S) mod R and lies in tile
-// pinned_tiles + i / 16, lane i % 16. R is a multiple of 16, so tile j of the ring always holds 16 positions that are
+// PinnedTiles(S) + i / 16, lane i % 16. R is a multiple of 16, so tile j of the ring always holds 16 positions that are
 // consecutive and start at S + a multiple of 16: which keys share a tile does not depend on R.
+//
+// So what a conversation holds is the beginning of its slab, as long as its ring has not turned: only that much of it
+// needs memory.
 #pragma once
 
 #include <cstdint>
@@ -26,18 +29,21 @@ struct KvShape {
   int64_t element_bytes() const { return StorageBytes(dtype, 1); }
   /// Bytes of one head's keys (or values) in one tile.
   int64_t half_tile_bytes() const { return kTile * head_dim * element_bytes(); }
-  /// Bytes of one tile of one layer: all heads' keys and values.
-  int64_t tile_bytes() const { return 2 * kv_heads * half_tile_bytes(); }
-  int64_t layer_bytes() const { return (pinned_tiles + ring_tiles) * tile_bytes(); }
-  int64_t slab_bytes() const { return layers * layer_bytes(); }
+  /// Bytes of one layer of one tile: all heads' keys and values.
+  int64_t layer_tile_bytes() const { return 2 * kv_heads * half_tile_bytes(); }
+  /// Bytes of one tile, all layers of it.
+  int64_t tile_bytes() const { return layers * layer_tile_bytes(); }
+  int64_t slab_bytes() const { return (pinned_tiles + ring_tiles) * tile_bytes(); }
 
+  /// Tiles in front of the ring in a cache with S pinned positions.
+  static int64_t PinnedTiles(int64_t pinned) { return (pinned + kTile - 1) / kTile; }
   /// Slot of position p in a cache with S pinned positions: tile = slot / 16, lane = slot % 16.
   int64_t Slot(int64_t p, int64_t pinned) const {
-    return p < pinned ? p : pinned_capacity() + (p - pinned) % ring_rows();
+    return p < pinned ? p : PinnedTiles(pinned) * kTile + (p - pinned) % ring_rows();
   }
   /// Byte offset of the keys of `head` in `tile` of `layer`; its values follow at + half_tile_bytes().
   int64_t TileOffset(int64_t layer, int64_t tile, int64_t head) const {
-    return layer * layer_bytes() + tile * tile_bytes() + head * 2 * half_tile_bytes();
+    return tile * tile_bytes() + layer * layer_tile_bytes() + head * 2 * half_tile_bytes();
   }
 
   friend bool operator==(const KvShape&, const KvShape&) = default;

@@ -6,12 +6,11 @@
 
 namespace ringside {
 
-/// Some tiles of a slab and their place in host memory: `bytes` of every layer.
+/// Some tiles of a slab, whole ones that follow one another, and their place in host memory, in the same order.
 struct SlabRun {
-  int64_t offset = 0;         // from the beginning of a layer of the slab
-  int64_t bytes = 0;          // in each layer
-  std::byte* host = nullptr;  // of layer 0; read only by LoadSlab
-  int64_t host_stride = 0;    // bytes from one layer to the next
+  int64_t offset = 0;  // from the beginning of the slab
+  int64_t bytes = 0;
+  std::byte* host = nullptr;  // read only by LoadSlab
 };
 /// Copies of a slab that were begun; 0: they are done.
 using CopyTicket = uint64_t;

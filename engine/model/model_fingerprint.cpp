@@ -7,7 +7,7 @@
 namespace ringside {
 namespace {
 
-constexpr int64_t kLayoutVersion = 1;
+constexpr int64_t kLayoutVersion = 2;
 
 void AddTexts(std::span<const std::string> texts, Digest* digest) {
   digest->AddNumber(static_cast<int64_t>(texts.size()));

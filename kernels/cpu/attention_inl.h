@@ -32,6 +32,9 @@ struct AttentionScratch {
   int64_t first[kMaxTileQueries], last[kMaxTileQueries];  // visible keys of the block, relative to its start
 };
 
+/// Tiles in front of the ring (KvShape::PinnedTiles, which these files must not call).
+LANES_INLINE int64_t PinnedTiles(int64_t pinned) { return (pinned + 15) / 16; }
+
 constexpr float kNothing = -__builtin_huge_valf();  // m of a query that has seen no key yet
 
 /// y = x rotated, [head_dim]: (a, b) -> (fma(a, cos, -(b sin)), fma(a, sin, b cos)).
@@ -152,7 +155,7 @@ bool ComputeBlock(const AttentionCall& call, const AttentionTile& tile, int64_t 
   const int64_t first_tile = first / 16, last_tile = (last + 15) / 16;
   for (int64_t j = first_tile; j < last_tile; ++j) {
     const int64_t t = index * (kKeyBlock / 16) + j;
-    const int64_t physical = pinned ? t : call.pinned_tiles + t % call.ring_tiles;
+    const int64_t physical = pinned ? t : PinnedTiles(tile.pinned) + t % call.ring_tiles;
     tiles[j] = tile.slab + call.layer_offset + physical * call.tile_bytes + tile.kv_head * 2 * call.half_tile_bytes;
   }
   Scores(call, tiles, first_tile, last_tile, queries, pinned ? s->pinned : s->own, s->probabilities);
@@ -254,7 +257,7 @@ void StoreRows(const AttentionCall& call, uint8_t* slab, int64_t row, int64_t ro
   float rotated[kMaxHeadDim];
   for (int64_t r = 0; r < rows; ++r) {
     const int64_t p = position + r, ring = (p - pinned) % (16 * call.ring_tiles);
-    const int64_t slot = p < pinned ? p : 16 * call.pinned_tiles + ring;
+    const int64_t slot = p < pinned ? p : 16 * PinnedTiles(pinned) + ring;
     for (int64_t g = 0; g < call.kv_heads; ++g) {
       const float* key = call.qkv + (row + r) * call.qkv_stride + (call.heads + g) * d;
       uint8_t* keys = slab + call.layer_offset + slot / 16 * call.tile_bytes + g * 2 * call.half_tile_bytes;

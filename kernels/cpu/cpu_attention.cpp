@@ -30,8 +30,7 @@ AttentionCall MakeCall(const AttentionArgs& args) {
           .element_bytes = shape.element_bytes(),
           .half_tile_bytes = shape.half_tile_bytes(),
           .tile_bytes = shape.tile_bytes(),
-          .layer_offset = args.layer * shape.layer_bytes(),
-          .pinned_tiles = shape.pinned_tiles,
+          .layer_offset = args.layer * shape.layer_tile_bytes(),
           .ring_tiles = shape.ring_tiles};
 }
 

@@ -63,23 +63,16 @@ void CpuBackend::CopyToDevice(void* device, const void* host, size_t bytes) { st
 void CpuBackend::CopyOnDevice(void* to, const void* from, size_t bytes) { std::memmove(to, from, bytes); }
 void CpuBackend::CopyToHost(void* host, const void* device, size_t bytes) { std::memcpy(host, device, bytes); }
 
-CopyTicket CpuBackend::SaveSlab(const KvShape& shape, const void* slab, std::span<const SlabRun> runs) {
+CopyTicket CpuBackend::SaveSlab(const KvShape& /*shape*/, const void* slab, std::span<const SlabRun> runs) {
   for (const SlabRun& run : runs) {
-    const auto* from = static_cast<const std::byte*>(slab) + run.offset;
-    for (int64_t layer = 0; layer < shape.layers; ++layer) {
-      std::memcpy(run.host + layer * run.host_stride, from + layer * shape.layer_bytes(),
-                  static_cast<size_t>(run.bytes));
-    }
+    std::memcpy(run.host, static_cast<const std::byte*>(slab) + run.offset, static_cast<size_t>(run.bytes));
   }
   return 0;
 }
 
-CopyTicket CpuBackend::LoadSlab(const KvShape& shape, void* slab, std::span<const SlabRun> runs) {
+CopyTicket CpuBackend::LoadSlab(const KvShape& /*shape*/, void* slab, std::span<const SlabRun> runs) {
   for (const SlabRun& run : runs) {
-    auto* to = static_cast<std::byte*>(slab) + run.offset;
-    for (int64_t layer = 0; layer < shape.layers; ++layer) {
-      std::memcpy(to + layer * shape.layer_bytes(), run.host + layer * run.host_stride, static_cast<size_t>(run.bytes));
-    }
+    std::memcpy(static_cast<std::byte*>(slab) + run.offset, run.host, static_cast<size_t>(run.bytes));
   }
   return 0;
 }

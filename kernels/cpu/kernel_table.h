@@ -58,7 +58,7 @@ struct AttentionCall {
   float scale;
   DType kv_dtype;
   int64_t element_bytes, half_tile_bytes, tile_bytes;
-  int64_t layer_offset, pinned_tiles, ring_tiles;
+  int64_t layer_offset, ring_tiles;
 };
 
 /// Rows of one segment and query heads of one key/value head that are computed together.

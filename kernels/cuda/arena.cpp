@@ -41,7 +41,9 @@ void* Arena::TakeHigh(size_t bytes) {
   if (bytes > free_bytes_) return nullptr;
   bytes = RoundUp(bytes);
   for (auto gap = gaps_.rbegin(); gap != gaps_.rend(); ++gap) {
-    if (gap->second >= bytes) return Take(std::prev(gap.base()), gap->first + gap->second - bytes, bytes);
+    if (gap->second < bytes) continue;
+    const size_t offset = (gap->first + gap->second - bytes) / kHighAlignment * kHighAlignment;
+    if (offset >= gap->first) return Take(std::prev(gap.base()), offset, bytes);
   }
   return nullptr;
 }

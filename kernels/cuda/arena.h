@@ -11,11 +11,13 @@ namespace ringside::cuda {
 
 class Arena {
  public:
-  static constexpr size_t kAlignment = 256;
+  static constexpr size_t kAlignment = 256,
+                          kHighAlignment = 4096;  // the latter: half a tile of a slab, where that matters
 
   /// Divides `bytes` at `base`; borrows them.
   void Reset(void* base, size_t bytes);
-  /// `bytes` rounded up to the alignment, or null if no gap is large enough.
+  /// `bytes` rounded up to kAlignment, or null if no gap is large enough; what is high begins at a multiple of
+  /// kHighAlignment.
   void* TakeLow(size_t bytes);
   void* TakeHigh(size_t bytes);
   void Give(void* data, size_t bytes);

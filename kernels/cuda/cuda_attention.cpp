@@ -100,7 +100,6 @@ AttentionPlan PlanOf(const AttentionArgs& args, int64_t tile_heads) {
   const bool rotates = args.pairs != RopePairs::kNone && args.rotary > 0;
   AttentionPlan plan;
   plan.tile_bytes = shape.tile_bytes(), plan.half_tile_bytes = shape.half_tile_bytes();
-  plan.pinned_tiles = static_cast<int32_t>(shape.pinned_tiles);
   plan.ring_tiles = static_cast<int32_t>(shape.ring_tiles);
   plan.heads = static_cast<int32_t>(args.heads), plan.kv_heads = static_cast<int32_t>(shape.kv_heads);
   plan.head_dim = static_cast<int32_t>(shape.head_dim);
@@ -152,7 +151,7 @@ void CudaBackend::StageSegments(const AttentionArgs& args, int64_t tile_heads) {
   if (properties_.major == 9 && one_type && AllowsEights(plan, args.qkv)) {
     plan.wgmma_queries = WgmmaQueries(args, tile_heads);
     for (const AttentionSegment& s : args.segments) {
-      CHECK_EQ((static_cast<std::byte*>(s.slab) - static_cast<std::byte*>(memory_)) % kPieceBytes, 0);
+      CHECK_EQ((static_cast<std::byte*>(s.slab) - static_cast<std::byte*>(memory_)) % plan.half_tile_bytes, 0);
     }
   }
   const int64_t chunk_rows = plan.wgmma_queries > 0 ? plan.wgmma_queries / tile_heads
@@ -216,7 +215,7 @@ void CudaBackend::Attention(const AttentionArgs& args) {
   if (args.step == 0 || args.step != staged_.step || tile_heads != staged_.tile_heads) StageSegments(args, tile_heads);
   AttentionPlan plan = staged_.plan;
   plan.qkv = args.qkv, plan.out = args.out;
-  plan.layer_offset = args.layer * shape.layer_bytes();
+  plan.layer_offset = args.layer * shape.layer_tile_bytes();
   if (HasTiledAttention(plan.cache, plan.head_dim)) CHECK(AllowsVectors(args.out));
   CHECK(plan.wgmma_queries == 0 || AllowsEights(plan, args.qkv));
   plan.early = plan.stores != 0 && args.layer > last_layer_ && !slab_copies_.busy() ? 1 : 0;

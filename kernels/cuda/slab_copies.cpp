@@ -14,7 +14,7 @@ constexpr int64_t kMostParts = 8;                 // of a load: after each of th
 int64_t LayersPerPart(const KvShape& shape, std::span<const SlabRun> runs) {
   int64_t bytes = 0;
   for (const SlabRun& run : runs) bytes = std::max(bytes, run.bytes);
-  const int64_t parts = std::clamp<int64_t>(shape.layers * bytes / kCallBytes, 1, std::min(kMostParts, shape.layers));
+  const int64_t parts = std::clamp<int64_t>(bytes / kCallBytes, 1, std::min(kMostParts, shape.layers));
   return (shape.layers + parts - 1) / parts;
 }
 
@@ -57,17 +57,21 @@ CopyTicket SlabCopies::Begin(bool to_host, const KvShape& shape, std::byte* slab
     if (copy.slab == slab) CHECK_CUDA(cudaStreamWaitEvent(stream, copy.events.back(), 0));
   }
   Copy copy{++last_ticket_, slab, to_host ? shape.layers : LayersPerPart(shape, runs), {}};
-  const auto layer_bytes = static_cast<size_t>(shape.layer_bytes());
+  const auto tile_bytes = static_cast<size_t>(shape.tile_bytes());
   for (int64_t layer = 0; layer < shape.layers; layer += copy.layers_per_event) {
-    const auto layers = static_cast<size_t>(std::min(copy.layers_per_event, shape.layers - layer));
+    const int64_t layers = std::min(copy.layers_per_event, shape.layers - layer);
+    const int64_t offset = layer * shape.layer_tile_bytes();  // in each tile
+    const auto width = static_cast<size_t>(layers * shape.layer_tile_bytes());
     for (const SlabRun& run : runs) {
-      std::byte* device = slab + layer * shape.layer_bytes() + run.offset;
-      std::byte* host = run.host + layer * run.host_stride;
-      const auto bytes = static_cast<size_t>(run.bytes), stride = static_cast<size_t>(run.host_stride);
+      std::byte *device = slab + run.offset + offset, *host = run.host + offset;
+      const auto bytes = static_cast<size_t>(run.bytes);
       if (to_host) {
-        CHECK_CUDA(cudaMemcpy2DAsync(host, stride, device, layer_bytes, bytes, layers, cudaMemcpyDeviceToHost, stream));
+        CHECK_CUDA(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream));
+      } else if (layers == shape.layers) {
+        CHECK_CUDA(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, stream));
       } else {
-        CHECK_CUDA(cudaMemcpy2DAsync(device, layer_bytes, host, stride, bytes, layers, cudaMemcpyHostToDevice, stream));
+        CHECK_CUDA(cudaMemcpy2DAsync(device, tile_bytes, host, tile_bytes, width, bytes / tile_bytes,
+                                     cudaMemcpyHostToDevice, stream));
       }
     }
     copy.events.push_back(TakeEvent());

@@ -54,15 +54,16 @@ CUtensorMap MapPairs(DType dtype, const void* data, int64_t rows, int64_t cols, 
 }
 
 CUtensorMap MapKeyTiles(const void* memory, int64_t bytes, int dims) {
-  return Encode<3>(DType::kBF16, memory, {16, 8, static_cast<cuuint64_t>(bytes / kPieceBytes)}, {32, kPieceBytes},
-                   {16, 8, static_cast<cuuint32_t>(dims / 8)}, CU_TENSOR_MAP_SWIZZLE_32B);
+  const auto n = static_cast<cuuint64_t>(dims), half = n * 32;
+  return Encode<4>(DType::kBF16, memory, {16, 8, n / 8, static_cast<cuuint64_t>(bytes) / half}, {32, 256, half},
+                   {16, 8, static_cast<cuuint32_t>(dims / 8), 1}, CU_TENSOR_MAP_SWIZZLE_32B);
 }
 
 CUtensorMap MapValueTiles(const void* memory, int64_t bytes, int dims) {
-  CHECK(dims == 64 || dims == 128);  // a piece is two positions, or one
-  const auto columns = static_cast<cuuint32_t>(dims / kBoxColumns);
-  return Encode<3>(DType::kBF16, memory, {kBoxColumns, 2, static_cast<cuuint64_t>(bytes / kPieceBytes)},
-                   {128, kPieceBytes}, {kBoxColumns, 2 / columns, 8 * columns});
+  CHECK(dims == 64 || dims == 128);
+  const auto n = static_cast<cuuint64_t>(dims), half = n * 32;
+  return Encode<4>(DType::kBF16, memory, {kBoxColumns, n / kBoxColumns, 16, static_cast<cuuint64_t>(bytes) / half},
+                   {kBoxColumns * 2, n * 2, half}, {kBoxColumns, 1, 16, 1});
 }
 
 }  // namespace ringside::cuda

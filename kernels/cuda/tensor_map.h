@@ -22,11 +22,11 @@ CUtensorMap MapRows(DType dtype, const void* data, int64_t rows, int64_t cols, i
 /// the second n, and so on; coordinates (column, 0, 0, eight).
 CUtensorMap MapPairs(DType dtype, const void* data, int64_t rows, int64_t cols, int box_rows);
 
-/// Tiles of a KV cache (kv_shape.h) of 16 bits in a memory of pieces of kPieceBytes, whichever way they lie there,
-/// `dims` to a head. Boxes are a tile's keys [dims][16], with two 16-byte pieces to a row and those of every second
-/// four rows exchanged (32-byte swizzle), or 64 dimensions of its values [16][64]; coordinates (0, 0, piece) and (0,
-/// column, piece) of 64 dimensions.
-constexpr int64_t kPieceBytes = 256;
+/// Tiles of a KV cache (kv_shape.h) of 16 bits in a memory of half tiles - one head's keys, or values, of `dims` x 16
+/// elements - whichever way they lie there. Nothing but the boxes asked for is read: the rest of it need not be there.
+/// Boxes are a tile's keys [dims][16], with two 16-byte pieces to a row and those of every second four rows exchanged
+/// (32-byte swizzle), or 64 dimensions of its values [16][64]; coordinates (0, 0, 0, half tile) and (0, column of 64
+/// dimensions, 0, half tile).
 CUtensorMap MapKeyTiles(const void* memory, int64_t bytes, int dims);
 CUtensorMap MapValueTiles(const void* memory, int64_t bytes, int dims);
 

@@ -29,8 +29,8 @@ TEST(KvShape, EveryPositionOfAWindowAndItsChunkHasARowOfItsOwn) {
 TEST(KvShape, TilesDoNotOverlapAndFillTheSlab) {
   const KvShape shape = MakeKvShape(2, 3, 8, DType::kF32, 5, 40, 7);
   int64_t expected = 0;
-  for (int64_t layer = 0; layer < 2; ++layer) {
-    for (int64_t tile = 0; tile < shape.pinned_tiles + shape.ring_tiles; ++tile) {
+  for (int64_t tile = 0; tile < shape.pinned_tiles + shape.ring_tiles; ++tile) {
+    for (int64_t layer = 0; layer < 2; ++layer) {
       for (int64_t head = 0; head < 3; ++head) {
         EXPECT_EQ(shape.TileOffset(layer, tile, head), expected);
         expected += 2 * 16 * 8 * 4;

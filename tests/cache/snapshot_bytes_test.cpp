@@ -166,6 +166,15 @@ TEST_F(SnapshotBytesTest, AbsurdNumbersUnderARightChecksumAreRefusedOrHarmless) 
   }
 }
 
+TEST_F(SnapshotBytesTest, OtherVersionsAreRefusedAsSuch) {
+  for (const char version : {0, 1, 3}) {  // 1: its bytes have another order
+    std::string other = header_;
+    other[8] = version;
+    Reseal(other);
+    EXPECT_EQ(Snapshot::DecodeHeader(Bytes(other)).status().code(), StatusCode::kMismatch);
+  }
+}
+
 TEST_F(SnapshotBytesTest, TheDocumentedExampleIsWhatIsWritten) {
   // cache/SNAPSHOT.md shows this header: 1 layer, 1 head of 2 dimensions, 3 tokens, the first pinned.
   KvShape shape{1, 1, 2, DType::kF16, 1, 1};
@@ -187,7 +196,7 @@ TEST_F(SnapshotBytesTest, TheDocumentedExampleIsWhatIsWritten) {
   };
   ASSERT_EQ(bytes.size(), 268u);
   EXPECT_EQ(bytes.substr(0, 8), "RSKVSNAP");
-  EXPECT_EQ(number(8, 4), 1u);     // version
+  EXPECT_EQ(number(8, 4), 2u);     // version
   EXPECT_EQ(number(12, 4), 268u);  // length
   EXPECT_EQ(bytes.substr(16, 32), std::string(32, '\xab'));
   EXPECT_EQ(number(48, 4), 0u);  // shard 0 ...

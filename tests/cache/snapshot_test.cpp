@@ -261,7 +261,7 @@ TEST_P(SnapshotTest, ASnapshotWithoutItsBytesIsNotRestored) {
 
 TEST_P(SnapshotTest, ChunksHaveTheSizeThatTheSavingBackendAsksFor) {
   const RingWindow window{5, 40, Eviction::kToken};
-  const int64_t tile = 3 * caches_[0]->shape().tile_bytes();  // in all layers
+  const int64_t tile = caches_[0]->shape().tile_bytes();
   const std::pair<int64_t, int64_t> cases[] = {{1, 1}, {2 * tile, 2}, {4 * tile - 1, 3}, {100 * tile, 8}};
   for (const auto& [bytes, tiles] : cases) {
     backend_->piece_bytes = bytes;

@@ -24,10 +24,10 @@ class DeviceSlab : public DeviceTest, public ::testing::WithParamInterface<std::
     backend_->Synchronize();
     return out;
   }
-  /// All tiles of the slab, in two runs, [layer][tile] on the host.
+  /// All tiles of the slab, in two runs.
   static std::vector<SlabRun> WholeSlab(const KvShape& shape, std::byte* host) {
-    const int64_t first = 2 * shape.tile_bytes(), rest = shape.layer_bytes() - first;
-    return {{0, first, host, shape.layer_bytes()}, {first, rest, host + first, shape.layer_bytes()}};
+    const int64_t first = 2 * shape.tile_bytes();
+    return {{0, first, host}, {first, shape.slab_bytes() - first, host + first}};
   }
 };
 INSTANTIATE_TEST_SUITE_P(All, DeviceSlab, ::testing::ValuesIn(DeviceNames()),
@@ -40,26 +40,19 @@ TEST_P(DeviceSlab, RunsGoToTheHostAndBackAndNothingElseDoes) {
   const std::vector<std::byte> want = Noise(bytes, 1);
   backend_->CopyToDevice(slab.data(), want.data(), bytes);  // the save sees it without a Synchronize
   const int64_t tile = shape.tile_bytes();
-  // Tiles 3 and 4, and tile 8, of every layer.
-  std::vector<std::byte> host(static_cast<size_t>(shape.layers * 3 * tile), std::byte{0xee});
-  const std::vector<SlabRun> runs = {{3 * tile, 2 * tile, host.data(), 3 * tile},
-                                     {8 * tile, tile, host.data() + 2 * tile, 3 * tile}};
+  // Tiles 3 and 4, and tile 8.
+  std::vector<std::byte> host(static_cast<size_t>(3 * tile), std::byte{0xee});
+  const std::vector<SlabRun> runs = {{3 * tile, 2 * tile, host.data()}, {8 * tile, tile, host.data() + 2 * tile}};
   backend_->WaitForCopy(backend_->SaveSlab(shape, slab.data(), runs));
-  for (int64_t layer = 0; layer < shape.layers; ++layer) {
-    const std::byte *from = want.data() + layer * shape.layer_bytes(), *to = host.data() + layer * 3 * tile;
-    EXPECT_EQ(std::memcmp(to, from + 3 * tile, static_cast<size_t>(2 * tile)), 0);
-    EXPECT_EQ(std::memcmp(to + 2 * tile, from + 8 * tile, static_cast<size_t>(tile)), 0);
-  }
+  EXPECT_EQ(std::memcmp(host.data(), want.data() + 3 * tile, static_cast<size_t>(2 * tile)), 0);
+  EXPECT_EQ(std::memcmp(host.data() + 2 * tile, want.data() + 8 * tile, static_cast<size_t>(tile)), 0);
   Buffer other = std::move(backend_->Allocate(bytes).value());
   const CopyTicket ticket = backend_->LoadSlab(shape, other.data(), runs);
   while (!backend_->CopyDone(ticket)) {
   }
   std::vector<std::byte> expected(bytes);
-  for (int64_t layer = 0; layer < shape.layers; ++layer) {
-    for (const int64_t t : {3, 4, 8}) {
-      const int64_t at = layer * shape.layer_bytes() + t * tile;
-      std::memcpy(expected.data() + at, want.data() + at, static_cast<size_t>(tile));
-    }
+  for (const int64_t t : {3, 4, 8}) {
+    std::memcpy(expected.data() + t * tile, want.data() + t * tile, static_cast<size_t>(tile));
   }
   EXPECT_EQ(Read(other), expected);
   EXPECT_TRUE(backend_->CopyDone(0));
@@ -106,10 +99,10 @@ TEST_P(DeviceSlab, CopiesOfOneSlabAndAttentionOnItKeepTheirOrder) {
     for (const CopyTicket ticket : {again, save, load}) backend_->WaitForCopy(ticket);
     // But for the row that attention wrote in its layer.
     int64_t different = 0;
-    for (int64_t other = 0; other < shape.layers; ++other) {
-      if (other == layer) continue;
-      const size_t at = static_cast<size_t>(other * shape.layer_bytes());
-      different += std::memcmp(saved.data() + at, first.data() + at, static_cast<size_t>(shape.layer_bytes())) != 0;
+    const int64_t part = shape.layer_tile_bytes();
+    for (int64_t at = 0; at < shape.slab_bytes(); at += part) {
+      if (at / part % shape.layers == layer) continue;
+      different += std::memcmp(saved.data() + at, first.data() + at, static_cast<size_t>(part)) != 0;
     }
     EXPECT_EQ(different, 0);
     EXPECT_EQ(Read(slab), second);

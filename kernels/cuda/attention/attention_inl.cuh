@@ -122,21 +122,21 @@ __device__ __forceinline__ float ShareOf(float highest, float running_max) {
   return running_max == -INFINITY ? 0.0f : Exp2(running_max - highest);
 }
 
-/// The physical tile of a logical one: tile i holds pinned positions, or ring positions S + 16 j ...
-__device__ __forceinline__ int RingTile(const AttentionPlan& a, int j) { return a.pinned_tiles + j % a.ring_tiles; }
+/// Tiles in front of the ring of a cache with so many pinned positions.
+__device__ __forceinline__ int PinnedTiles(int pinned) { return (pinned + 15) / 16; }
 __device__ __forceinline__ char* TileAddress(const AttentionPlan& a, void* slab, int physical, int kv_head) {
   return static_cast<char*>(slab) + a.layer_offset + physical * a.tile_bytes + kv_head * 2 * a.half_tile_bytes;
 }
 /// Where position p of a row's sequence lies: physical tile and lane.
 __device__ __forceinline__ int SlotOf(const AttentionPlan& a, int p, int pinned) {
   if (p < pinned) return p;
-  return RingTile(a, (p - pinned) / 16) * 16 + (p - pinned) % 16;
+  return (PinnedTiles(pinned) + (p - pinned) / 16 % a.ring_tiles) * 16 + (p - pinned) % 16;
 }
 
 /// The physical tile of keys that a tile of rows reads: its i-th pinned one, or its i-th in the ring.
 __device__ __forceinline__ int PhysicalTile(const AttentionPlan& a, const StagedTile& tile, bool is_pinned, int i) {
   const int in_ring = tile.ring_begin + i;
-  return is_pinned ? i : a.pinned_tiles + (in_ring >= a.ring_tiles ? in_ring - a.ring_tiles : in_ring);
+  return is_pinned ? i : PinnedTiles(tile.pinned) + (in_ring >= a.ring_tiles ? in_ring - a.ring_tiles : in_ring);
 }
 /// Its address. `slab` is where the head's tile 0 of the layer lies.
 __device__ __forceinline__ const char* KeyTile(const AttentionPlan& a, const StagedTile& tile, const char* slab,

@@ -46,11 +46,11 @@ struct AttentionPlan {
   // Without clusters, of each block of a split tile: [query][d] sums, then [query][2] running maxima and sums of
   // probabilities.
   float* partial = nullptr;
-  const void* memory = nullptr;  // all slabs lie in these bytes
+  const void* memory = nullptr;  // all slabs lie in these bytes, at multiples of half_tile_bytes from their beginning
   int64_t memory_bytes = 0;
   int64_t layer_offset = 0;  // bytes
   int64_t tile_bytes = 0, half_tile_bytes = 0;
-  int32_t pinned_tiles = 0, ring_tiles = 0;
+  int32_t ring_tiles = 0;
   int32_t heads = 0, kv_heads = 0, head_dim = 0;
   int32_t rotary = 0;  // 0: no rotation
   int32_t adjacent_pairs = 0;

@@ -109,12 +109,12 @@ struct KeyMaps {
   CUtensorMap keys, values;
 };
 /// One thread copies a box; the barrier has been told of its bytes (ArriveAtExpecting).
-__device__ __forceinline__ void CopyTileBox(uint32_t to, const CUtensorMap& map, int column, int piece,
+__device__ __forceinline__ void CopyTileBox(uint32_t to, const CUtensorMap& map, int column, int half,
                                             uint32_t barrier) {
   RINGSIDE_WGMMA(
-      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];" ::
-          "r"(to),
-      "l"(&map), "r"(0), "r"(column), "r"(piece), "r"(barrier)
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(to),
+      "l"(&map), "r"(0), "r"(column), "r"(0), "r"(half), "r"(barrier)
       : "memory");
 }
 
@@ -142,21 +142,21 @@ template <class S>
 __device__ __forceinline__ void FetchUnits(const AttentionPlan& a, const StagedTile& tile, const KeyUnits& units,
                                            int begin, int end, const char* slab, const Stages<S>& stages,
                                            const KeyMaps& maps, int warp, int lane) {
-  constexpr int D = S::kDim, kHalfTile = D * 32, kPiece = static_cast<int>(kPieceBytes);
-  const int first_piece = static_cast<int>((slab - static_cast<const char*>(a.memory)) / kPiece);
-  const int tile_pieces = static_cast<int>(a.tile_bytes / kPiece);
+  constexpr int D = S::kDim, kHalfTile = D * 32;
+  const int first_half = static_cast<int>((slab - static_cast<const char*>(a.memory)) / kHalfTile);
+  const int tile_halves = static_cast<int>(a.tile_bytes / kHalfTile);
   for (int n = 0; n < end - begin; ++n) {
     const UnitKeys unit = UnitAt<S>(tile, units, begin + n);
     const int all = unit.is_pinned ? units.pinned_step : S::kTiles;
-    const auto piece = [&](int t) {
-      return first_piece + PhysicalTile(a, tile, unit.is_pinned, unit.of + t) * tile_pieces;
+    const auto half = [&](int t) {  // of its keys
+      return first_half + PhysicalTile(a, tile, unit.is_pinned, unit.of + t) * tile_halves;
     };
     const int own = max(0, (unit.tiles - warp + S::kFetchers - 1) / S::kFetchers);
     stages.AwaitEmpty(n, 0);
     if (lane == 0) {
       ArriveAtExpecting(stages.Full(n, 0), own * kHalfTile);
       for (int t = warp; t < unit.tiles; t += S::kFetchers) {
-        CopyTileBox(stages.Half(n, 0) + t * kHalfTile, maps.keys, 0, piece(t), stages.Full(n, 0));
+        CopyTileBox(stages.Half(n, 0) + t * kHalfTile, maps.keys, 0, half(t), stages.Full(n, 0));
       }
     }
     stages.AwaitEmpty(n, 1);
@@ -166,7 +166,7 @@ __device__ __forceinline__ void FetchUnits(const AttentionPlan& a, const StagedT
         ArriveAtExpecting(stages.Full(n, 1), own * kHalfTile);
         for (int t = warp; t < all; t += S::kFetchers) {
           for (int column = 0; column < D / 64; ++column) {
-            CopyTileBox(values + column * S::kKeys * 128 + t * 2048, maps.values, column, piece(t) + kHalfTile / kPiece,
+            CopyTileBox(values + column * S::kKeys * 128 + t * 2048, maps.values, column, half(t) + 1,
                         stages.Full(n, 1));
           }
         }

@@ -40,7 +40,8 @@ std::unique_ptr<Backend> MakeDeviceOrCpuPath(const std::string& name) {
   return made.ok() ? std::move(*made) : nullptr;
 }
 
-/// Of the whole slab after 40 tokens, in chunks, in a window that they wrap. Rows no token has written are zero.
+/// Of the whole slab, layer by layer, after 40 tokens, in chunks, in a window that they wrap. Rows no token has written
+/// are zero.
 void AddRows(const std::string& model_path, Backend& backend, DType dtype, Digest* digest) {
   auto model = Model::Load(model_path, backend);
   ASSERT_TRUE(model.ok()) << model.status().ToString();
@@ -49,7 +50,12 @@ void AddRows(const std::string& model_path, Backend& backend, DType dtype, Diges
   std::vector<std::byte> rows(static_cast<size_t>(cache->shape().slab_bytes()));
   backend.CopyToHost(rows.data(), cache->slab(), rows.size());
   backend.Synchronize();
-  digest->AddBytes(rows.data(), rows.size());
+  const KvShape& shape = cache->shape();
+  for (int64_t layer = 0; layer < shape.layers; ++layer) {
+    for (int64_t tile = 0; tile < shape.pinned_tiles + shape.ring_tiles; ++tile) {
+      digest->AddBytes(rows.data() + shape.TileOffset(layer, tile, 0), static_cast<size_t>(shape.layer_tile_bytes()));
+    }
+  }
 }
 
 std::string DigestOfRows(Backend& backend) {
