@@ -250,11 +250,16 @@ bool EngineLoop::Admit(std::unique_ptr<RunningTurn>& turn) {
   }
   std::optional<double> restore_ms;
   if (!slot.sequence->has_cache()) {
+    Slot* donor = FindDonor(slot, *turn);
+    if (donor != nullptr) donor->last_used = counts_.steps;  // others may want it, too
     KvCache* cache = AcquireCache(turn->request().window);
     if (cache == nullptr) return false;
     GiveCache(slot, cache);
     restore_ms = RestoreCache(slot, turn->request().window);
+    donor = restore_ms ? nullptr : FindDonor(slot, *turn);  // it may have gone for this slot
+    if (donor != nullptr) SharePrefix(slot, *turn, *donor);
   }
+  slot.account = turn->request().account;
   --slot.waiting;
   ForgetFetch(slot);
   SetOwner(slot, turn->request().owner);
@@ -282,7 +287,7 @@ void EngineLoop::AdmitWaiting() {
   for (auto& turn : waiting_) {
     Slot& slot = timelines_.at(turn->timeline_id());
     AskForCache(slot, turn->request());
-    if (AwaitsCache(slot)) continue;
+    if (AwaitsCache(slot) || (!none_idle_ && AwaitsPrefix(slot, *turn))) continue;
     if ((none_idle_ && !slot.sequence->has_cache()) || !Admit(turn)) turn->NoteNoSlot(now);
   }
   std::erase(waiting_, nullptr);

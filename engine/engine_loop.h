@@ -109,7 +109,7 @@ class EngineLoop {
   struct Slot {  // a timeline the engine knows
     TimelineId id = 0;
     std::unique_ptr<Sequence> sequence;
-    std::string owner;            // of its last turn
+    std::string owner, account;   // of its last turn
     RunningTurn* turn = nullptr;  // running, not waiting
     int64_t waiting = 0;          // turns of it that wait
     uint64_t last_used = 0;       // step number
@@ -162,6 +162,14 @@ class EngineLoop {
   /// Gives the timeline an empty cache and fills it with what the tiers answered, if they did.
   void GiveCache(Slot& slot, KvCache* cache);
   std::optional<double> RestoreCache(Slot& slot, const RingWindow& window);
+
+  // engine_loop_prefix.cpp
+  /// The timeline in a slot, of the same account, that begins with the most tokens of a turn; null = with too few.
+  Slot* FindDonor(const Slot& slot, const RunningTurn& turn);
+  /// Whether a turn that runs is about to compute many more of a turn's first tokens than any slot has.
+  bool AwaitsPrefix(const Slot& slot, const RunningTurn& turn);
+  /// Copies what the donor has of the turn's first tokens into the timeline's empty cache.
+  void SharePrefix(Slot& slot, const RunningTurn& turn, const Slot& donor);
   /// Gives the cache back to the pool.
   void DropCache(Slot& slot);
   void SetOwner(Slot& slot, const std::string& owner);

@@ -24,9 +24,10 @@ struct EngineOptions {
 struct EngineStats {
   int64_t slots = 0, slots_used = 0, turns_running = 0, turns_waiting = 0;
   uint64_t steps = 0, tokens_prefilled = 0, tokens_reused = 0, tokens_decoded = 0, tokens_evicted = 0;
+  uint64_t tokens_shared = 0;              // of those reused, copied from other conversations' slots
   uint64_t rebuilds = 0, slots_taken = 0;  // slots taken from idle sequences
 
-  uint64_t written_back = 0;  // caches copied in the background, before their slots were wanted
+  uint64_t written_back = 0;                  // caches copied in the background, before their slots were wanted
   uint64_t captures = 0, captured_bytes = 0;  // caches copied from their slots, and what had to be copied for them
   double capture_ms = 0;                      // of all captures: what they took of the engine's time
   uint64_t saves_refused = 0;                 // the tiers had too much to do; that cache was not saved

@@ -18,6 +18,7 @@ KvCache* Sequence::Detach() {
   tokens_.clear();
   replay_start_ = 0;
   restored_.reset();
+  adopted_ = false;
   return std::exchange(cache_, nullptr);
 }
 
@@ -27,6 +28,27 @@ void Sequence::Restored(std::span<const TokenId> tokens, int64_t replay_start, C
   replay_start_ = replay_start;
   known_ = true;
   restored_ = source;
+}
+
+int64_t Sequence::SharedPrefix(const TimelineView& timeline) const {
+  if (cache_ == nullptr) return 0;
+  const Ring& ring = cache_->ring();
+  const int64_t pinned = ring.window().pinned;
+  if (!(ring.window() == timeline.window) || ring.resident() > pinned || replay_start_ > pinned) return 0;
+  return CommonPrefix(timeline);
+}
+
+size_t Sequence::Adopt(const Sequence& from, int64_t tokens) {
+  const Ring& other = from.cache_->ring();
+  const auto starts = other.message_starts();
+  const auto end = std::ranges::lower_bound(starts, tokens);
+  const int64_t pinned = other.window().pinned;
+  CHECK(cache_->ring().Restore(tokens, pinned, {starts.begin(), end}).ok());
+  tokens_.assign(from.tokens_.begin(), from.tokens_.begin() + tokens);
+  replay_start_ = 0;
+  adopted_ = true;
+  const KvShape& shape = cache_->shape();
+  return static_cast<size_t>((shape.Slot(tokens - 1, pinned) / KvShape::kTile + 1) * shape.tile_bytes());
 }
 
 int64_t Sequence::CommonPrefix(const TimelineView& timeline) const {
@@ -88,7 +110,8 @@ SyncResult Sequence::Sync(const TimelineView& timeline, bool want_logits) {
   }
   result.reused = keep;
   const CacheSource from = std::exchange(restored_, std::nullopt).value_or(CacheSource::kSlot);
-  result.source = keep > 0 && !result.rebuilt ? from : known_ ? CacheSource::kRecomputed : CacheSource::kNew;
+  const bool own = !std::exchange(adopted_, false);  // what it has of another is no cache of its own that was found
+  result.source = own && keep > 0 && !result.rebuilt ? from : known_ ? CacheSource::kRecomputed : CacheSource::kNew;
   known_ = true;
   return result;
 }

@@ -44,6 +44,12 @@ class Sequence {
   KvCache* Detach();
   /// Notes that the cache now holds these tokens (as many as its ring says), brought back from where `source` says.
   void Restored(std::span<const TokenId> tokens, int64_t replay_start, CacheSource source);
+  /// How many tokens of `timeline` the cache holds from its beginning, with the same window, message starts, and every
+  /// row: so many another cache may take over.
+  int64_t SharedPrefix(const TimelineView& timeline) const;
+  /// Notes that the cache now holds the first `tokens` tokens of another one, whose SharedPrefix is no shorter; returns
+  /// the bytes at the beginning of its slab that must be copied from the other's for that to be true.
+  size_t Adopt(const Sequence& from, int64_t tokens);
   /// Notes that tokens of this timeline were computed before: a cache that is not there is a lost one.
   void MarkKnown() { known_ = true; }
 
@@ -73,6 +79,7 @@ class Sequence {
   int64_t replay_start_ = 0;             // ring positions before it were never computed in this cache
   bool known_ = false;                   // tokens of it were computed before
   std::optional<CacheSource> restored_;  // since the last Sync
+  bool adopted_ = false;                 // since the last Sync
 };
 
 }  // namespace ringside

@@ -93,6 +93,7 @@ class Backend {
   virtual void Free(void* data, size_t bytes) = 0;
   virtual void CopyToDevice(void* device, const void* host, size_t bytes) = 0;
   virtual void CopyToHost(void* host, const void* device, size_t bytes) = 0;
+  /// From or to the beginning of a slab: after copies of that one to and from the host.
   virtual void CopyOnDevice(void* to, const void* from, size_t bytes) = 0;
   /// Returns when everything issued before has been done, copies of slabs apart.
   virtual void Synchronize() = 0;

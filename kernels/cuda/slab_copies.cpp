@@ -124,4 +124,10 @@ void SlabCopies::Await(const void* slab, int64_t layer, cudaStream_t step) {
   }
 }
 
+void SlabCopies::Await(const void* slab, cudaStream_t step) {
+  for (const Copy& copy : copies_) {
+    if (copy.slab == slab) CHECK_CUDA(cudaStreamWaitEvent(step, copy.events.back(), 0));
+  }
+}
+
 }  // namespace ringside::cuda

@@ -31,8 +31,9 @@ class SlabCopies {
   bool busy() const { return !copies_.empty(); }
   /// True if a copy of this slab may still be under way.
   bool Moves(const void* slab);
-  /// Makes `step` wait until this layer of the slab may be read and written.
+  /// Makes `step` wait until this layer of the slab may be read and written; or all of it.
   void Await(const void* slab, int64_t layer, cudaStream_t step);
+  void Await(const void* slab, cudaStream_t step);
 
  private:
   struct Copy {

@@ -27,6 +27,11 @@ class LaggingBackend : public FailingBackend {
   CopyTicket LoadSlab(const KvShape& shape, void* slab, std::span<const SlabRun> runs) override {
     return Begin(false, shape, slab, runs);
   }
+  void CopyOnDevice(void* to, const void* from, size_t bytes) override {
+    UseSlab(to);
+    UseSlab(from);
+    FailingBackend::CopyOnDevice(to, from, bytes);
+  }
   bool CopyDone(CopyTicket ticket) override {
     const auto found = Find(ticket);
     if (found == copying_.end()) return true;

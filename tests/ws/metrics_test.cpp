@@ -176,6 +176,7 @@ TEST(MetricsTest, FollowsTiersJournalAndSessions) {
   now.tiers.dropped = 6;
   now.engine.captures = 7;
   now.engine.written_back = 5;
+  now.engine.tokens_shared = 21;
   now.engine.captured_bytes = 800;
   now.engine.capture_ms = 1500;
   now.engine.restores_host = 9;
@@ -199,6 +200,7 @@ TEST(MetricsTest, FollowsTiersJournalAndSessions) {
       {"ringside_cache_lost_total{reason=\"room\"}", 6},
       {"ringside_cache_spills_total{to=\"host\"}", 7},
       {"ringside_cache_written_back_total", 5},
+      {"ringside_prefix_tokens_shared_total", 21},
       {"ringside_cache_spill_bytes_total{to=\"host\"}", 800},
       {"ringside_cache_capture_seconds_total", 1.5},
       {"ringside_cache_restores_total{from=\"host\"}", 9},

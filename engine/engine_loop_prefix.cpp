@@ -1,0 +1,73 @@
+// The engine loop's dealings with what conversations have in common: a system message, a history that was forked. What
+// one has computed another of the same account takes over by a copy on the device. Never across accounts: how long a
+// first token takes would tell what others have said.
+#include <algorithm>
+
+#include "engine/engine_loop.h"
+#include "kernels/backend.h"
+
+namespace ringside {
+namespace {
+
+// Fewer tokens are computed as fast as they are looked for.
+constexpr int64_t kLeastShared = 64;
+// A turn waits for another that computes what it would compute, too, if that is so much more than there is already.
+constexpr int64_t kWorthWaiting = 256;
+
+// At least the last token must be computed, for the one that follows.
+int64_t MostShared(const RunningTurn& turn) {
+  return static_cast<int64_t>(turn.request().tokens.size()) - (turn.wants_logits() ? 1 : 0);
+}
+
+// How many tokens two turns' timelines have in common from their beginning on, as far as their message starts agree.
+int64_t CommonTokens(const TurnRequest& a, const TurnRequest& b) {
+  const auto limit = std::min(a.tokens.size(), b.tokens.size());
+  int64_t common = std::mismatch(a.tokens.begin(), a.tokens.begin() + limit, b.tokens.begin()).first - a.tokens.begin();
+  const auto [ours, theirs] = std::ranges::mismatch(a.message_starts, b.message_starts);
+  if (ours != a.message_starts.end()) common = std::min(common, *ours);
+  if (theirs != b.message_starts.end()) common = std::min(common, *theirs);
+  return common;
+}
+
+}  // namespace
+
+EngineLoop::Slot* EngineLoop::FindDonor(const Slot& slot, const RunningTurn& turn) {
+  Slot* donor = nullptr;
+  int64_t most = kLeastShared - 1;
+  for (Slot* other : cached_) {
+    if (other == &slot || other->account != turn.request().account) continue;
+    if (sequence_storage_.Loads(other->sequence->cache())) continue;  // its rows are still to come
+    const int64_t shared = std::min(other->sequence->SharedPrefix(turn.timeline()), MostShared(turn));
+    if (shared > most) donor = other, most = shared;
+  }
+  return donor;
+}
+
+bool EngineLoop::AwaitsPrefix(const Slot& slot, const RunningTurn& turn) {
+  if (slot.sequence->has_cache()) return false;
+  int64_t promised = 0;
+  for (const auto& other : running_) {
+    const TurnRequest& request = other->request();
+    if (other->finished() || !other->computes_prompt() || request.account != turn.request().account) continue;
+    if (!(request.window == turn.request().window)) continue;
+    // What they have in common must go on where it has got to: the quick test of most turns.
+    const auto computed = static_cast<size_t>(other->sequence()->computed());
+    const auto& ours = turn.request().tokens;
+    if (computed >= std::min(ours.size(), request.tokens.size()) || ours[computed] != request.tokens[computed])
+      continue;
+    const int64_t common = std::min(CommonTokens(request, turn.request()), MostShared(turn));
+    if (static_cast<int64_t>(computed) < common) promised = std::max(promised, common);
+  }
+  if (promised < kWorthWaiting) return false;
+  const Slot* donor = FindDonor(slot, turn);
+  return promised >= kWorthWaiting + (donor == nullptr ? 0 : donor->sequence->SharedPrefix(turn.timeline()));
+}
+
+void EngineLoop::SharePrefix(Slot& slot, const RunningTurn& turn, const Slot& donor) {
+  const int64_t shared = std::min(donor.sequence->SharedPrefix(turn.timeline()), MostShared(turn));
+  const size_t bytes = slot.sequence->Adopt(*donor.sequence, shared);
+  network_.backend().CopyOnDevice(slot.sequence->cache()->slab(), donor.sequence->cache()->slab(), bytes);
+  counts_.tokens_shared += static_cast<uint64_t>(shared);
+}
+
+}  // namespace ringside
