@@ -62,7 +62,7 @@ TEST_P(EnginePrefixTest, ANewConversationComputesOnlyWhatNoOtherHas) {
   // The first has not been touched.
   SubmittedTurn again = Begin(1, 200, 20);
   again.request.turn = 9;
-  EXPECT_EQ(RunRight(again).report.tokens_reused, 200);
+  EXPECT_EQ(RunRight(again).report.tokens_reused, 210);
 }
 
 TEST_P(EnginePrefixTest, NothingPassesBetweenAccounts) {
@@ -108,8 +108,9 @@ TEST_P(EnginePrefixTest, ManyThatComeAtOnceComputeWhatTheyShareOnce) {
   }
   gate.set_value();
   for (const SubmittedTurn& turn : turns) ExpectRightAnswer(turn, turn.sink->Wait());
-  EXPECT_EQ(SettledStats().tokens_shared, 7u * 500);
-  EXPECT_LE(engine_->stats().tokens_prefilled, 500u + 8 * 10);
+  // They wait until what is left is hardly worth it, less than 256 tokens.
+  EXPECT_GT(SettledStats().tokens_shared, 7u * (500 - 256));
+  EXPECT_LT(engine_->stats().tokens_prefilled, 8u * (256 + 10) + 244);
 }
 
 TEST_P(EnginePrefixTest, TheOneThatComputesForOthersMayBeCancelled) {
