@@ -60,7 +60,7 @@ struct Server {
               std::make_unique<FaultyStore>(64 << 10, IoError("an injected fault"), clock, random),
               {.host_idle_ms = 20'000, .sweep_ms = 0, .least_waiting_bytes = 4 << 10, .own_threads = false}, clock),
         loop(timed, tokenizer,
-             {.memory_len = 24, .pinned_max = 8, .prefill_chunk = 16, .step_tokens = 64, .mixed_tokens = 16},
+             {.memory_len = 24, .pinned_max = 8, .prefill_chunk = 16, .step_tokens = 64, .max_step_ms = 2},
              std::move(*KvPool::Make(backend, MakeKvShape(2, 1, 2, DType::kF32, 8, 24, 16), kSlots)),
              {.tiers = &tiers, .idle_ms = 5'000, .fetch_deadline_ms = 200}, clock, EngineLoop::Driver::kCaller) {}
 
