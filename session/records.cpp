@@ -297,6 +297,7 @@ JournalRecord Encode(const TurnRecord& record) {
   const bool calls = record.calls != CallPlace::kNone;
   if (record.clamped.any() || calls) Write(out, record.clamped);
   if (calls) out.Byte(static_cast<uint8_t>(record.calls));
+  if (calls && record.syntax != ToolSyntaxName::kHermes) out.Byte(static_cast<uint8_t>(record.syntax));
   return Make(RecordType::kTurn, out);
 }
 Result<TurnRecord> DecodeTurn(std::string_view bytes) {
@@ -316,6 +317,7 @@ Result<TurnRecord> DecodeTurn(std::string_view bytes) {
   record.max_tokens = in.Signed();
   if (!in.rest().empty()) record.clamped = ReadClamped(in);
   if (!in.rest().empty()) record.calls = in.Enum(CallPlace::kStart);
+  if (!in.rest().empty()) record.syntax = in.Enum(ToolSyntaxName::kMistralTekken);
   return Checked(in, std::move(record), "turn");
 }
 

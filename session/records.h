@@ -63,6 +63,7 @@ struct TurnRecord {
   int64_t max_tokens = 0;
   ClampedLimits clamped;
   CallPlace calls = CallPlace::kNone;
+  ToolSyntaxName syntax = ToolSyntaxName::kHermes;
 };
 
 struct TokensRecord {
@@ -88,8 +89,8 @@ struct AttachedRecord {
 struct SessionSummary {
   std::string owner;
   double created_at = 0, updated_at = 0;
-  /// What follows is so as of this record; where that is not the last one, the session must be read. 0: nothing of it is
-  /// told, by an older version or while a turn runs.
+  /// What follows is so as of this record; where that is not the last one, the session must be read. 0: nothing of it
+  /// is told, by an older version or while a turn runs.
   uint64_t seq = 0;
   Metadata metadata;
   WindowOverrides window;

@@ -58,8 +58,8 @@ struct Response {
   Status error;
   JournalPosition recorded;  // finished and durable: the journal's last record of it
 
-  EventCounts before;  // what had happened in its session when it began
-  bool begun = false;  // it was announced
+  EventCounts before;                      // what had happened in its session when it began
+  bool begun = false;                      // it was announced
   bool started = false;                    // its computing began
   bool opened = false;                     // its message began; calls may come without one
   std::string text;                        // with its tool calls
@@ -67,8 +67,9 @@ struct Response {
   std::vector<OutputToken> tokens;         // with logprobs asked for: every token of the text, until a newer turn ends
   std::vector<uint32_t> piece_token_ends;  // offset in `tokens` behind each piece
 
-  CallPlace calls = CallPlace::kNone;  // where in `text` tool calls are looked for
-  std::vector<CallStep> call_steps;    // what came of them
+  CallPlace calls = CallPlace::kNone;               // where in `text` tool calls are looked for
+  ToolSyntaxName syntax = ToolSyntaxName::kHermes;  // of these
+  std::vector<CallStep> call_steps;                 // what came of them
 
   size_t items_before = 0;     // items of the timeline before this turn's input
   size_t items_end = 0;        // items of the timeline after this response; what it continues from

@@ -47,7 +47,7 @@ void Session::StartLocked(const CacheReport& report) {
   response.report = report;
   if (response.warm_up) return;
   response.started = true;
-  running_->reader = ToolCallReader(response.calls);
+  running_->reader = ToolCallReader(response.calls, response.syntax);
   if (response.calls == CallPlace::kNone) OpenMessage();
 }
 

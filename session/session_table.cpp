@@ -22,6 +22,9 @@ std::string NameTemplate(const ChatTemplate& chat) {
   for (const TimelineEnd end : {TimelineEnd::kAnswerOpen, TimelineEnd::kAnswerEnded}) {
     all += '\0' + chat.Render({&talk[1], 1}, end, true).Text();
   }
+  if (chat.tool_syntax() != ToolSyntaxName::kHermes) {
+    all += '\0' + chat.Render({&talk[1], 1}, TimelineEnd::kNothing, true, "{\"tool\": []}").Text();
+  }
   return HashedId("", all);
 }
 

@@ -34,13 +34,16 @@ JournalRecord RecordOf(const TurnSpec& spec, const ActiveTurn& turn, const Timel
       .max_tokens = request.max_tokens,
       .clamped = response.clamped,
       .calls = response.calls,
+      .syntax = response.syntax,
   });
 }
 
-CallPlace PlaceOfCalls(const AnswerFormat& format) {
+/// Of an answer that goes on behind the text `begun`.
+CallPlace PlaceOfCalls(const AnswerFormat& format, std::string_view begun) {
   if (format.calls == nullptr || !format.calls->may_call) return CallPlace::kNone;
   const bool text = format.kind == AnswerFormat::Kind::kText && !format.calls->must_call;
-  return text ? CallPlace::kAny : CallPlace::kStart;
+  if (text && !SyntaxOf(format.calls->syntax).alone) return CallPlace::kAny;
+  return begun.empty() ? CallPlace::kStart : CallPlace::kNone;
 }
 
 const char* ReasonName(const Response& response) {
@@ -167,7 +170,8 @@ Result<Session::Begun> Session::Render(const TurnSpec& spec, TurnId turn, std::s
   request.max_tokens = spec.warm_up ? 0 : spec.max_output_tokens.value_or(options.max_output_tokens);
 
   response->clamped = Clamped(input.next.pinned());
-  response->calls = PlaceOfCalls(spec.format);
+  response->calls = PlaceOfCalls(spec.format, request.begun);
+  response->syntax = context_->codec.chat.tool_syntax();
   response->created_at = context_->clock.WallSeconds();
   response->input_tokens = static_cast<int64_t>(request.tokens.size());
   response->input_items_end = input.next.items().size();

@@ -25,9 +25,10 @@ std::string RequestKey(const Caller& caller, const TurnSpec& spec) {
 }
 
 /// Which tools the answer may call: those of the request, or those that the session has been told of.
-Status ChooseTools(const Session& session, TurnSpec* spec) {
+Status ChooseTools(const Session& session, ToolSyntaxName syntax, TurnSpec* spec) {
   const ToolChoice& choice = spec->tool_choice;
   ToolCallRules rules;
+  rules.syntax = syntax;
   rules.tools = spec->tools ? spec->tools->lines : std::string(session.Tools());
   if (rules.tools.empty()) {
     if (choice.mode != ToolChoice::Mode::kRequired && choice.names.empty()) return Status::Ok();
@@ -194,7 +195,7 @@ Result<TurnTicket> SessionTable::StartTurn(const Caller& caller, TurnSpec spec,
   RETURN_IF_ERROR(state.MakeRoom(caller.principal));
   if (spec.raw) RETURN_IF_ERROR(state.ReadPrompt(&spec));
   ASSIGN_OR_RETURN(State::Target target, state.FindTarget(caller, &spec, key));
-  RETURN_IF_ERROR(ChooseTools(*target.session, &spec));
+  RETURN_IF_ERROR(ChooseTools(*target.session, state.context->codec.chat.tool_syntax(), &spec));
   ASSIGN_OR_RETURN(spec.grammar, state.context->grammars->Get(spec.format));
 
   auto response = std::make_shared<Response>();

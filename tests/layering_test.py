@@ -32,7 +32,7 @@ MAY_INCLUDE = {
     "engine": "base kernels cache engine/files engine/text engine/grammar engine/model",
     "session/journal": "base cache",
     "session/tools": "base engine/grammar",
-    "session/chat": "base engine/text session/tools",
+    "session/chat": "base engine/text engine/grammar session/tools",
     "session/history": "base",
     "session": "base cache engine/text engine/grammar engine session/journal session/tools session/chat session/history",
     "ws/json": "base",

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "engine/grammar/tool_calls.h"
+#include "engine/grammar/tools/tool_calls.h"
 
 namespace ringside {
 

@@ -213,7 +213,7 @@ Status GrammarMatcher::Take(TokenId id) {
   std::lock_guard lock(grammar_->mutex_);
   RETURN_IF_ERROR(Recall());
   std::string_view bytes = grammar_->vocabulary_->tokenizer.TokenBytes(id);
-  if (bytes.empty() || grammar_->vocabulary_->tokenizer.IsSpecial(id)) return InvalidArgument("The token has no text.");
+  if (bytes.empty()) return InvalidArgument("The token has no text.");
   if (first_ && grammar_->vocabulary_->strips_first && bytes.front() == ' ') bytes.remove_prefix(1);
   RETURN_IF_ERROR(Advance(bytes));
   first_ = false;

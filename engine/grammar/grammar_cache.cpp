@@ -47,6 +47,7 @@ std::string KeyOf(const AnswerFormat& format) {
   for (const bool flag : {calls.may_call, calls.must_call, calls.several}) key += flag ? '1' : '0';
   for (const bool strict : calls.strict) key += strict ? 's' : '-';
   for (const std::string& name : calls.names) key += ',' + name;
+  key += static_cast<char>('0' + static_cast<int>(calls.syntax));
   return key + '\n' + calls.schema_param + '\n' + calls.tools;
 }
 

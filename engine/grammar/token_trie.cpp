@@ -33,7 +33,7 @@ GrammarVocabulary::GrammarVocabulary(const Tokenizer& text)
   std::vector<TokenTrie::Entry> entries, first;
   for (TokenId id = 0; id < text.vocab_size(); ++id) {
     std::string_view bytes = text.TokenBytes(id);
-    if (bytes.empty() || text.IsSpecial(id)) continue;
+    if (bytes.empty()) continue;
     entries.emplace_back(bytes, id);
     if (bytes.front() == ' ') bytes.remove_prefix(1);
     if (!bytes.empty()) first.emplace_back(bytes, id);

@@ -7,7 +7,7 @@
 namespace ringside {
 namespace {
 
-constexpr std::array<std::string_view, 6> kTurnEnders = {"<|im_end|>",    "<|eot_id|>",    "<|end|>",
+constexpr std::array<std::string_view, 7> kTurnEnders = {"<|im_end|>",    "<|eot_id|>",    "<|eom_id|>", "<|end|>",
                                                          "<end_of_turn>", "<|endoftext|>", "</s>"};
 
 }  // namespace
@@ -19,6 +19,8 @@ bool IsMarkupSpelling(std::string_view name) {
   if (name.size() < 5 || !name.starts_with("<|") || !name.ends_with("|>")) return false;
   return name.find(' ') == std::string_view::npos && name.find("|>") == name.size() - 2;
 }
+
+bool IsPartOfAnswers(std::string_view name) { return name == "[TOOL_CALLS]"; }
 
 void CompleteSpecialTokens(TokenizerData* data) {
   using TokenType = TokenizerData::TokenType;

@@ -12,6 +12,9 @@ namespace ringside {
 /// even where a file lists them as ordinary tokens.
 bool IsMarkupSpelling(std::string_view name);
 
+/// True for special tokens that are a part of what an answer says, its tool calls: their spelling is their text.
+bool IsPartOfAnswers(std::string_view name);
+
 /// Turns tokens with a markup spelling into control tokens, then adds eos and the well-known turn enders of the
 /// vocabulary to `data->end_of_turn`, which may hold ids already; sorted, each once, ids outside the vocabulary
 /// dropped.

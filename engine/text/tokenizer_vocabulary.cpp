@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "engine/text/tokenizer_facts.h"
 #include "engine/text/unicode.h"
 
 namespace ringside {
@@ -33,7 +34,7 @@ std::optional<uint8_t> ParseByteToken(std::string_view name) {
 }
 
 std::string TokenText(TokenizerData::Kind kind, TokenType type, const std::string& name) {
-  if (type == TokenType::kControl || type == TokenType::kUnknown) return "";
+  if (type == TokenType::kControl || type == TokenType::kUnknown) return IsPartOfAnswers(name) ? name : "";
   if (kind == TokenizerData::Kind::kSentencePieceBpe) {
     if (type == TokenType::kByte) {
       if (const auto byte = ParseByteToken(name)) return std::string(1, static_cast<char>(*byte));

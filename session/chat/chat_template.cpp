@@ -2,28 +2,24 @@
 
 #include <algorithm>
 
+#include "engine/grammar/schema/json_text.h"
 #include "session/chat/template_format.h"
+#include "session/chat/told_tools.h"
+#include "session/tools/tool_calls.h"
 
 namespace ringside {
 namespace {
-
-// How tools are told and what they gave is written: words that models were trained on.
-constexpr std::string_view kBeforeTools =
-    "# Tools\n\nYou may call one or more functions to assist with the user query.\n\n"
-    "You are provided with function signatures within <tools></tools> XML tags:\n<tools>\n";
-constexpr std::string_view kBehindTools =
-    "\n</tools>\n\nFor each function call, return a json object with function name and arguments within "
-    "<tool_call></tool_call> XML tags:\n<tool_call>\n{\"name\": <function-name>, \"arguments\": "
-    "<args-json-object>}\n</tool_call>";
-constexpr std::string_view kBeforeResult = "<tool_response>\n", kBehindResult = "\n</tool_response>";
 
 std::string_view Strip(std::string_view text) { return StripRight(StripLeft(text)); }
 
 // Writes one rendering; see ChatTemplate::Render for the order of things.
 class Renderer {
  public:
-  Renderer(const TemplateFormat& format, TimelineEnd before)
+  /// `tools` are told once, in their place.
+  Renderer(const TemplateFormat& format, TimelineEnd before, std::string_view tools)
       : format_(format),
+        syntax_(SyntaxOf(format.tools)),
+        tools_(tools),
         first_(before == TimelineEnd::kNothing),
         user_open_(before == TimelineEnd::kUserOpen || before == TimelineEnd::kResultsOpen),
         results_open_(before == TimelineEnd::kResultsOpen) {}
@@ -39,25 +35,31 @@ class Renderer {
   }
 
   /// `first`: the conversation's first message, which is pinned. Without content it tells the tools alone.
-  void System(std::optional<std::string_view> text, bool first, std::string_view tools) {
+  void System(std::optional<std::string_view> text, bool first) {
     std::string_view content = text.value_or("");
     if (format_.trim_system) content = Strip(content);
-    CloseResults();
     if (format_.system_place == TemplateFormat::SystemPlace::kFirstUser) {
+      CloseResults();
       OpenUser();
       Markup(format_.system_open);
     } else {
+      CloseUser();
       Start();
-      Markup(first ? format_.system_open : format_.late_system_open.value_or(format_.system_open));
+      const std::string& open =
+          tools_.empty() ? format_.system_open : format_.tools_system_open.value_or(format_.system_open);
+      Markup(first ? open : format_.late_system_open.value_or(format_.system_open));
     }
     Content(content);
-    if (!tools.empty()) {
-      Markup((text ? "\n\n" : "") + std::string(kBeforeTools));
-      Content(tools);
-      Markup(std::string(kBehindTools));
-    }
+    TellTools(ToolSyntax::Place::kSystemEnd, text ? "\n\n" : "");
     Markup(format_.system_close);
     if (first) Pin();
+  }
+
+  /// Tells the tools that no system message has told, in the user message that comes first.
+  void TellInUserMessage() {
+    if (tools_.empty()) return;
+    OpenUser();
+    Pin();
   }
 
   void User(std::string_view content) {
@@ -73,30 +75,41 @@ class Renderer {
     CloseUser();
   }
 
-  /// What a tool gave. Results that follow one another share a user message.
-  void Result(std::string_view content) {
-    OpenUser();
-    if (results_open_) Markup("\n");
-    results_open_ = true;
-    Markup(std::string(kBeforeResult));
-    Content(content);
-    Markup(std::string(kBehindResult));
+  void Result(const ChatMessage& message) {
+    if (syntax_.joined) {
+      OpenUser();
+      if (results_open_) Markup("\n");
+      results_open_ = true;
+    } else {
+      CloseUser();
+      Start();
+    }
+    Markup(std::string(syntax_.before_result));
+    Content(syntax_.quoted ? JsonString(message.content) : message.content);
+    Markup(WithId(syntax_.behind_result, ModelId(message, 0)));
   }
 
   void Assistant(const ChatMessage& message) {
     CloseUser();
     std::string_view content = message.content;
+    size_t text_bytes = std::min(static_cast<size_t>(message.calls_at), content.size());
     if (format_.drop_thinking) {
       constexpr std::string_view kEnd = "</think>";
-      const std::string_view text = content.substr(0, static_cast<size_t>(message.calls_at));
-      if (const size_t end = text.rfind(kEnd); end != std::string_view::npos) {
-        content.remove_prefix(end + kEnd.size());
-        content.remove_prefix(std::min(content.find_first_not_of('\n'), content.size()));
+      if (const size_t end = content.substr(0, text_bytes).rfind(kEnd); end != std::string_view::npos) {
+        const size_t kept = std::min(content.find_first_not_of('\n', end + kEnd.size()), content.size());
+        content.remove_prefix(kept);
+        text_bytes -= std::min(text_bytes, kept);
       }
     }
+    const bool calls = message.calls_at >= 0;
+    const std::string_view text = content.substr(0, text_bytes);
     Start();
-    Markup(format_.assistant_open + format_.answer_lead);
-    Content(format_.trim_assistant ? Strip(content) : content);
+    Markup(format_.assistant_open);
+    if (!calls || !syntax_.alone) {
+      Markup(format_.answer_lead);
+      Content(format_.trim_assistant ? Strip(text) : text);
+    }
+    if (calls) Calls(content.substr(text_bytes), message, !text.empty() && !syntax_.alone);
     Markup(format_.answer_trail + format_.end_of_turn + format_.after_end);
   }
 
@@ -117,6 +130,39 @@ class Renderer {
   }
 
  private:
+  // Byte for byte where they are in the template's syntax: they may be what the model has written.
+  void Calls(std::string_view calls, const ChatMessage& message, bool behind_text) {
+    if (SyntaxOfCalls(calls) == syntax_.name) {
+      const size_t marker = calls.starts_with('\n') ? 1 : 0;
+      if (!calls.substr(marker).starts_with(syntax_.marker())) return Content(calls);
+      Markup(std::string(calls.substr(0, marker + syntax_.marker_bytes)));
+      return Content(calls.substr(marker + syntax_.marker_bytes));
+    }
+    size_t number = 0;
+    for (const ToolCall& call : ReadToolCalls(calls)) {
+      Markup(std::string(number == 0 && !behind_text ? syntax_.opening : syntax_.next));
+      Content(call.name);
+      Markup(std::string(syntax_.before_arguments));
+      Content(call.arguments);
+      if (!call.complete) return;
+      Markup(WithId(syntax_.behind_arguments, ModelId(message, number)));
+      ++number;
+    }
+    Markup(std::string(syntax_.close));
+  }
+
+  static std::string ModelId(const ChatMessage& message, size_t call) {
+    return call < message.model_ids.size() ? message.model_ids[call] : std::string(kModelIdBytes, '0');
+  }
+
+  void TellTools(ToolSyntax::Place place, std::string_view lead) {
+    if (tools_.empty() || place != syntax_.place) return;
+    Markup(std::string(lead) + std::string(syntax_.before_tools));
+    Content(ToldTools(tools_, syntax_));
+    Markup(std::string(syntax_.behind_tools));
+    tools_ = {};
+  }
+
   void Start() { out_.message_starts.push_back(out_.pieces.size()); }
   void Pin() { out_.pinned_pieces = out_.pieces.size(); }
   void Markup(std::string text) { Append(std::move(text), true); }
@@ -133,7 +179,9 @@ class Renderer {
       Markup(format_.bos);
       if (begins) Pin();
     }
+    TellTools(ToolSyntax::Place::kBeforeUser, "");
     Markup(format_.user_open);
+    TellTools(ToolSyntax::Place::kUserStart, "");
     user_open_ = true;
   }
 
@@ -152,6 +200,8 @@ class Renderer {
   }
 
   const TemplateFormat& format_;
+  const ToolSyntax& syntax_;
+  std::string_view tools_;  // not told yet
   const bool first_;
   bool user_open_, results_open_;
   Rendering out_;
@@ -203,6 +253,10 @@ std::vector<std::string_view> ChatTemplate::Names() { return FormatNames(); }
 const std::string& ChatTemplate::name() const { return format_->name; }
 const std::string& ChatTemplate::caveat() const { return format_->caveat; }
 const std::string& ChatTemplate::end_of_turn() const { return format_->end_of_turn; }
+ToolSyntaxName ChatTemplate::tool_syntax() const { return format_->tools; }
+bool ChatTemplate::EndsAnswer(std::string_view token) const {
+  return !token.empty() && (token == format_->end_of_turn || token == format_->end_of_call);
+}
 const std::string& ChatTemplate::assistant_open() const { return format_->assistant_open; }
 const std::vector<std::string>& ChatTemplate::stop_strings() const { return format_->stop_strings; }
 
@@ -215,13 +269,13 @@ Rendering ChatTemplate::Render(std::span<const ChatMessage> messages, TimelineEn
     nothing.end = before;
     return nothing;
   }
-  Renderer renderer(*format_, before);
+  Renderer renderer(*format_, before, tools);
   if (first) {
     renderer.BeginConversation();
     const bool has_system = !messages.empty() && messages.front().role == ChatRole::kSystem;
-    if (!has_system && (format_->default_system || !tools.empty())) {
-      renderer.System(format_->default_system, true, tools);
-    }
+    const bool tells = !tools.empty() && SyntaxOf(format_->tools).place == ToolSyntax::Place::kSystemEnd;
+    if (!has_system && (format_->default_system || tells)) renderer.System(format_->default_system, true);
+    if (!has_system) renderer.TellInUserMessage();
   } else {
     renderer.CloseAnswer(before);
   }
@@ -229,7 +283,8 @@ Rendering ChatTemplate::Render(std::span<const ChatMessage> messages, TimelineEn
     const ChatMessage& message = messages[i];
     switch (message.role) {
       case ChatRole::kSystem:
-        renderer.System(message.content, first && i == 0, i == 0 ? tools : std::string_view());
+        renderer.System(message.content, first && i == 0);
+        if (i == 0) renderer.TellInUserMessage();
         break;
       case ChatRole::kUser:
         renderer.User(message.content);
@@ -238,7 +293,7 @@ Rendering ChatTemplate::Render(std::span<const ChatMessage> messages, TimelineEn
         renderer.Assistant(message);
         break;
       case ChatRole::kTool:
-        renderer.Result(message.content);
+        renderer.Result(message);
         break;
     }
   }

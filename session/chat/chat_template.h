@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "engine/grammar/tools/tool_syntax.h"
 #include "engine/text/tokenizer.h"
 
 namespace ringside {
@@ -29,15 +30,18 @@ struct ChatMessage {
   ChatRole role = ChatRole::kUser;
   std::string content;    // UTF-8; never read as markup. An assistant's: with its tool calls, see session/tools
   int64_t calls_at = -1;  // where in `content` they begin; -1 = there are none
+  /// Where the tools' syntax has ids: by which the model knows its calls, or the call that this is the result of.
+  std::vector<std::string> model_ids = {};
 };
 
 /// Where a conversation's timeline ends: what Render must know of everything before. Kept by the session between turns.
 enum class TimelineEnd : uint8_t {
-  kNothing = 0,      // no text yet
-  kUserOpen = 1,     // inside the first user message, which so far holds the system text only (Llama 2, Gemma)
+  kNothing = 0,  // no text yet
+  kUserOpen =
+      1,  // inside the first user message, which so far holds the system text (Llama 2, Gemma) or the tools only
   kMessageDone = 2,  // behind a whole message
   kAnswerOpen = 3,  // inside the assistant's message: a generation prompt and perhaps some sampled ids, without its end
-  kAnswerEnded = 4,  // the last id is the template's end_of_turn()
+  kAnswerEnded = 4,  // the last id ends the answer, see EndsAnswer
   kResultsOpen = 6,  // inside a user message that holds what tools gave, without its end: more may follow
   kForgotten = 5,    // of a timeline: no ids, there were others and its text is to be rendered anew (from kNothing)
 };
@@ -91,14 +95,20 @@ class ChatTemplate {
   /// first: the end of turn unless it was sampled (kAnswerEnded), then what the template puts behind it. Roles out of
   /// order, where templates raise, are rendered one after another.
   ///
-  /// `tools` ("" = none), a line of JSON each, are told at the end of the first system message, as the templates of
-  /// Qwen 2.5 and 3 do it; what tools gave stands in user messages, as there.
+  /// `tools` ("" = none), a line of JSON each, are told once, with the first messages, where tool_syntax() has them,
+  /// and are pinned as the system message is. An assistant's calls, in whatever syntax, are written in that one; where
+  /// calls stand alone, what text the message has besides is left out, as the models' own templates do it.
   Rendering Render(std::span<const ChatMessage> messages, TimelineEnd before, bool add_generation_prompt,
                    std::string_view tools = {}) const;
 
-  /// The text that ends an assistant message ("<|im_end|>"), a special token of the model; "" for plain. After an
-  /// answer whose last id is this token's the timeline is at kAnswerEnded, after any other at kAnswerOpen.
+  /// How the model is told of tools and calls them: its own way, or Hermes' if its template knows none.
+  ToolSyntaxName tool_syntax() const;
+
+  /// The text that ends an assistant message ("<|im_end|>"), a special token of the model; "" for plain.
   const std::string& end_of_turn() const;
+  /// Whether an answer whose last token is this special one has its end: the timeline is then at kAnswerEnded, else at
+  /// kAnswerOpen.
+  bool EndsAnswer(std::string_view token) const;
   /// The text that begins an assistant message ("<|im_start|>assistant\n"); "" for Llama 2 and Mistral.
   const std::string& assistant_open() const;
   /// Texts that a model without an end of turn writes where it should have stopped (plain: "\nUser:"); never shown.

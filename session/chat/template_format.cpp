@@ -37,7 +37,9 @@ TemplateFormat Llama3(std::string_view name, std::string bos) {
   if (name == "llama3.1") {
     format.default_system = "";
     format.late_system_open = format.system_open;
-    format.system_open += "Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n";
+    SetDate("26 Jul 2024", &format);
+    format.tools = ToolSyntaxName::kLlama;
+    format.end_of_call = "<|eom_id|>";
   }
   return format;
 }
@@ -126,6 +128,13 @@ TemplateFormat Plain() {
 }
 
 }  // namespace
+
+void SetDate(std::string_view date, TemplateFormat* llama) {
+  const std::string head = "<|start_header_id|>system<|end_header_id|>\n\n";
+  const std::string dates = "Cutting Knowledge Date: December 2023\nToday Date: " + std::string(date) + "\n\n";
+  llama->system_open = head + dates;
+  llama->tools_system_open = head + "Environment: ipython\n" + dates;
+}
 
 const std::vector<std::string_view>& FormatNames() {
   static const std::vector<std::string_view> names = {"chatml", "smollm",   "qwen2",  "qwen2.5", "qwen3",

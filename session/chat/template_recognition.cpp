@@ -68,9 +68,11 @@ std::optional<TemplateFormat> Llama3(const TemplateSource& source, const Facts& 
   if (dated) {
     const auto date = source.LiteralBetween("date_string='", "'");
     if (!date) return std::nullopt;
-    format.system_open =
-        "<|start_header_id|>system<|end_header_id|>\n\nCutting Knowledge Date: December 2023\nToday Date: " + *date +
-        "\n\n";
+    SetDate(*date, &format);
+    if (!source.Has("Environment: ipython") || !source.Has("'{\"name\": \"'") || !source.Has("'\"parameters\": '")) {
+      format.tools = ToolSyntaxName::kHermes;
+      format.tools_system_open.reset();
+    }
     format.trim_system = true;
     if (source.Has("strftime_now")) format.caveat = "the system message names the date " + *date + ", not today's";
   }
@@ -122,6 +124,17 @@ std::optional<TemplateFormat> Mistral(const TemplateSource& source, const Facts&
     format.system_close = "[/SYSTEM_PROMPT]";
   } else if (source.Has("loop.lastandsystem_message")) {
     format.caveat = "the system message stands in the first user message, not in the last";
+  }
+  // Later versions call otherwise.
+  const bool ids = source.Has("', \"id\": \"'") && source.Has("[TOOL_RESULTS]");
+  if (ids && source.Has("'[TOOL_CALLS] ['") && source.Has("'[AVAILABLE_TOOLS] ['")) {
+    format.tools = ToolSyntaxName::kMistral;
+  } else if (ids && source.Has("'[TOOL_CALLS]['") && source.Has("'[AVAILABLE_TOOLS]['")) {
+    format.tools = ToolSyntaxName::kMistralTekken;
+  }
+  if (format.tools != ToolSyntaxName::kHermes && source.Has("user_messages[-1]")) {
+    if (!format.caveat.empty()) format.caveat += "; ";
+    format.caveat += "tools are told before the first user message, not before the last";
   }
   return format;
 }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "session/chat/model_call_ids.h"
 #include "session/tools/tool_calls.h"
 
 namespace ringside {
@@ -138,8 +139,11 @@ Status Timeline::Render(const Codec& codec, bool open_answer, int64_t max_tokens
     end = part.end;
     joined.Add(part);
   }
+  const bool has_ids = SyntaxOf(codec.chat.tool_syntax()).has_ids();
+  ModelCallIds ids_of_calls(items_, has_ids ? first : 0);
   for (Item& item : added) {
-    const ChatMessage message{item.role, item.text, item.calls_at};
+    ChatMessage message{item.role, item.text, item.calls_at};
+    if (has_ids) message.model_ids = ids_of_calls.Next(item);
     const Rendering part = codec.chat.Render({&message, 1}, end, false, head_.tools);
     end = part.end;
     borders.push_back(joined.pieces() + (part.message_starts.empty() ? 0 : part.message_starts.back()));
@@ -205,9 +209,9 @@ void Timeline::CloseAnswer(Item answer, std::span<const TokenId> output, const C
     reopened_.reset();
   }
   tokens_.Append(output);
-  const std::string& end_of_turn = codec.chat.end_of_turn();
-  const std::optional<TokenId> end_id = end_of_turn.empty() ? std::nullopt : codec.tokenizer.FindSpecial(end_of_turn);
-  end_ = end_id && output.back() == *end_id ? TimelineEnd::kAnswerEnded : TimelineEnd::kAnswerOpen;
+  const bool ended =
+      codec.tokenizer.IsSpecial(output.back()) && codec.chat.EndsAnswer(codec.tokenizer.TokenName(output.back()));
+  end_ = ended ? TimelineEnd::kAnswerEnded : TimelineEnd::kAnswerOpen;
   answer.role = ChatRole::kAssistant;
   answer.sampled = true;
   answer.token_begin = answer_begin_;
@@ -217,15 +221,15 @@ void Timeline::CloseAnswer(Item answer, std::span<const TokenId> output, const C
   AddItem(std::move(answer));
 }
 
-bool Timeline::CanReopen() const {
+bool Timeline::CanReopen(const Codec& codec) const {
   return !items_.empty() && items_.back().role == ChatRole::kAssistant && items_.back().sampled &&
          !items_.back().complete && items_.back().calls_at < 0 &&
-         !(head_.tools.size() > 0 && MayBecomeCall(items_.back().text)) &&
+         !(head_.tools.size() > 0 && MayBecomeCall(items_.back().text, codec.chat.tool_syntax())) &&
          items_.back().token_end == static_cast<int64_t>(tokens_.size()) && end_ == TimelineEnd::kAnswerOpen;
 }
 
-void Timeline::ReopenAnswer() {
-  CHECK(CanReopen());
+void Timeline::ReopenAnswer(const Codec& codec) {
+  CHECK(CanReopen(codec));
   reopened_ = items_.back();
   items_.Truncate(items_.size() - 1);
   answer_begin_ = reopened_->token_begin;

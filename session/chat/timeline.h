@@ -95,14 +95,14 @@ class Timeline {
   /// not tokenised to its end.
   Status Render(const Codec& codec, bool open_answer, int64_t max_tokens);
 
-  /// Ends the answer that Render or ReopenAnswer opened: `output` are the sampled ids. Without any, all is as before. An
-  /// answer that went on stays one item: under its former id, its text behind the former text.
+  /// Ends the answer that Render or ReopenAnswer opened: `output` are the sampled ids. Without any, all is as before.
+  /// An answer that went on stays one item: under its former id, its text behind the former text.
   void CloseAnswer(Item answer, std::span<const TokenId> output, const Codec& codec);
 
   /// Opens the last answer, which was cut short (CanReopen), and not in a tool call, so that what is sampled next goes
   /// on with it. Until CloseAnswer it is no item but `reopened`.
-  void ReopenAnswer();
-  bool CanReopen() const;
+  void ReopenAnswer(const Codec& codec);
+  bool CanReopen(const Codec& codec) const;
   const std::optional<Item>& reopened() const { return reopened_; }
 
   /// Keeps the first `count` items (at most as many as there are) and the ids that belong to them.

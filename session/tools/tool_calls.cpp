@@ -1,13 +1,12 @@
 #include "session/tools/tool_calls.h"
 
+#include <algorithm>
 #include <utility>
 
-#include "engine/grammar/tool_calls.h"
+#include "engine/grammar/tools/tool_calls.h"
 
 namespace ringside {
 namespace {
-
-using namespace tool_call_syntax;
 
 /// JSON without the blanks outside its strings.
 void AppendCompact(std::string_view json, std::string* out) {
@@ -69,47 +68,44 @@ void ToolCallReader::Read(char c) {
 }
 
 void ToolCallReader::ReadText(char c) {
-  if (matched_ > 0 && c != kOpen[matched_]) return Misfit(c);
-  if (c == kOpen[matched_]) {
-    if (++matched_ == kOpen.size()) Enter(State::kOpening);
-  } else if (place_ == CallPlace::kStart && (c != kBetween || at_ > 0)) {
+  const std::string_view marker = syntax_->marker();
+  const bool newline = c == '\n' && !syntax_->alone;  // the calls', if they follow
+  if (matched_ > 0 && c != marker[matched_]) return Misfit(c);
+  if (c == marker[matched_]) {
+    if (++matched_ < marker.size()) return;
+    Enter(State::kOpening, syntax_->opening.substr(marker.size()));
+    if (expected_.empty()) BeginName();
+  } else if (place_ == CallPlace::kStart && (!newline || at_ > 0)) {
     Emit(CallPart::Kind::kText, told_, at_ + 1);
     state_ = State::kRest;
   } else {
-    Emit(CallPart::Kind::kText, told_, c == kBetween ? at_ : at_ + 1);
+    Emit(CallPart::Kind::kText, told_, newline ? at_ : at_ + 1);
   }
 }
 
 // Up to the beginning of the arguments, and behind their end.
 bool ToolCallReader::ReadMarkup(char c) {
   if (state_ == State::kName) {
-    if (IsToolName({&c, 1}) && at_ - name_begin_ < kMaxNameBytes) return true;
+    if (IsToolName({&c, 1}) && at_ - name_begin_ < kMaxToolNameBytes) return true;
     name_end_ = at_;
-    Enter(State::kBehindName);
+    Enter(State::kBehindName, syntax_->before_arguments);
     if (name_end_ == name_begin_) return false;
   }
-  const auto matches = [&](std::string_view text) { return text[matched_] == c && ++matched_ == text.size(); };
-  const size_t before = matched_;
-  if (state_ == State::kOpening) {
-    if (matches(kBeforeName)) {
-      Enter(State::kName);
-      name_begin_ = at_ + 1;
-      return true;
-    }
-  } else if (state_ == State::kBehindName) {
-    if (matched_ == kBeforeArguments.size()) {
-      if (c == '{') BeginCall();
-      return c == '{';
-    }
-    (void)matches(kBeforeArguments);
-  } else if (state_ == State::kClosing) {
-    static const std::string closing = std::string(kBehindArguments) + std::string(kClose);
-    if (matches(closing)) return Enter(State::kBetween);
-  } else {
-    static const std::string next = kBetween + std::string(kOpen);
-    if (matches(next)) return Enter(State::kOpening);
+  if (expected_.empty()) {  // behind the name
+    if (c == '{') BeginCall();
+    return c == '{';
   }
-  return matched_ > before;
+  if (!FitsPattern(expected_.front(), c)) return false;
+  expected_.remove_prefix(1);
+  if (!expected_.empty()) return true;
+  if (state_ == State::kOpening || state_ == State::kBetween) BeginName();
+  if (state_ == State::kClosing) Enter(State::kBetween, syntax_->next);
+  return true;
+}
+
+void ToolCallReader::BeginName() {
+  Enter(State::kName);
+  name_begin_ = at_ + 1;
 }
 
 void ToolCallReader::BeginCall() {
@@ -129,7 +125,7 @@ void ToolCallReader::ReadArguments(char c) {
   if (c == '{' || c == '[') ++depth_;
   if ((c != '}' && c != ']') || --depth_ > 0) return;
   Emit(CallPart::Kind::kCallEnd, at_ + 1, at_ + 1);
-  Enter(State::kClosing);
+  Enter(State::kClosing, syntax_->behind_arguments);
 }
 
 // What was kept back is text, and the byte begins anew; behind a call it is nothing.
@@ -143,29 +139,35 @@ void ToolCallReader::Misfit(char c) {
   Read(c);
 }
 
-bool ToolCallReader::Enter(State state) {
+void ToolCallReader::Enter(State state, std::string_view expected) {
   state_ = state;
+  expected_ = expected;
   matched_ = 0;
-  return true;
 }
 
 std::vector<ToolCall> ReadToolCalls(std::string_view text) {
-  ToolCallReader reader(CallPlace::kStart);
+  const ToolSyntaxName syntax = SyntaxOfCalls(text);
+  const size_t id = SyntaxOf(syntax).behind_arguments.find('#');
+  ToolCallReader reader(CallPlace::kStart, syntax);
   std::vector<ToolCall> calls;
   for (const CallPart& part : reader.Push(text)) {
     const std::string_view bytes = text.substr(part.begin, part.end - part.begin);
-    if (part.kind == CallPart::Kind::kCall) calls.push_back({std::string(bytes), "", false});
+    if (part.kind == CallPart::Kind::kCall) calls.push_back({.name = std::string(bytes), .complete = false});
     if (part.kind == CallPart::Kind::kArguments) calls.back().arguments += bytes;
-    if (part.kind == CallPart::Kind::kCallEnd) calls.back().complete = true;
+    if (part.kind != CallPart::Kind::kCallEnd) continue;
+    calls.back().complete = true;
+    if (id == std::string_view::npos || text.size() < part.end + id + kModelIdBytes) continue;
+    const std::string_view given = text.substr(part.end + id, kModelIdBytes);
+    if (std::ranges::all_of(given, [](char c) { return FitsPattern('#', c); })) calls.back().id = given;
   }
   return calls;
 }
 
 void AppendToolCall(std::string_view name, std::string_view arguments, std::string* text, int64_t* calls_at) {
+  const ToolSyntax& syntax = SyntaxOf(ToolSyntaxName::kHermes);
   if (*calls_at < 0) *calls_at = static_cast<int64_t>(text->size());
-  if (!text->empty()) *text += kBetween;
-  for (const std::string_view part :
-       {kOpen, kBeforeName, name, kBeforeArguments, arguments, kBehindArguments, kClose}) {
+  for (const std::string_view part : {text->empty() ? syntax.opening : syntax.next, name, syntax.before_arguments,
+                                      arguments, syntax.behind_arguments}) {
     text->append(part);
   }
 }
@@ -182,15 +184,27 @@ std::string ComparableText(std::string_view text, int64_t calls_at) {
   return comparable;
 }
 
-bool MayBecomeCall(std::string_view text) {
-  for (size_t length = kOpen.size() - 1; length > 0; --length) {
-    if (text.ends_with(kOpen.substr(0, length))) return true;
+bool MayBecomeCall(std::string_view text, ToolSyntaxName name) {
+  const ToolSyntax& syntax = SyntaxOf(name);
+  for (size_t length = syntax.marker_bytes - 1; length > 0; --length) {
+    const std::string_view begun = syntax.marker().substr(0, length);
+    if (syntax.alone ? text == begun : text.ends_with(begun)) return true;
   }
   return false;
 }
 
 std::string ToolCallId(std::string_view prefix, std::string_view item, size_t call) {
   return std::string(prefix) + std::string(item.substr(item.find('_') + 1)) + '_' + std::to_string(call);
+}
+
+std::string ModelCallId(std::string_view public_id) {
+  std::string id;
+  for (size_t i = public_id.size(); i > 0 && id.size() < kModelIdBytes; --i) {
+    if (FitsPattern('#', public_id[i - 1])) id += public_id[i - 1];
+  }
+  id.append(kModelIdBytes - id.size(), '0');
+  std::ranges::reverse(id);
+  return id;
 }
 
 }  // namespace ringside

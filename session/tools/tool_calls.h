@@ -1,6 +1,7 @@
-// Tool calls in the text of an answer: read out of it, as a whole or while it comes, and written as the model would
-// have written them. How a call is written: engine/grammar/tool_calls.h. What only looks like a call, or is one within
-// a string, is text. Pure; a reader belongs to one thread at a time.
+// Tool calls in the text of an answer: read out of it, as a whole or while it comes, and written into one. What they
+// look like is the syntax's business (engine/grammar/tools/tool_syntax.h): an answer has its model's, calls that a
+// client says were made have Hermes', and a template writes them in its own. What only looks like a call, or is one
+// within a string, is text. Pure; a reader belongs to one thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +9,8 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "engine/grammar/tools/tool_syntax.h"
 
 namespace ringside {
 
@@ -33,7 +36,8 @@ struct CallPart {
 
 class ToolCallReader {
  public:
-  explicit ToolCallReader(CallPlace place = CallPlace::kNone) : place_(place) {}
+  explicit ToolCallReader(CallPlace place = CallPlace::kNone, ToolSyntaxName syntax = ToolSyntaxName::kHermes)
+      : place_(place), syntax_(&SyntaxOf(syntax)) {}
 
   /// Reads on. Whatever may yet become a call is kept back. Parts come in their order; what stands behind a call and is
   /// none is no part.
@@ -51,18 +55,21 @@ class ToolCallReader {
   void Read(char c);
   void ReadText(char c);
   bool ReadMarkup(char c);
+  void BeginName();
   void BeginCall();
   void ReadArguments(char c);
   void Misfit(char c);
-  bool Enter(State state);
+  void Enter(State state, std::string_view expected = {});
   void Emit(CallPart::Kind kind, size_t begin, size_t end);
 
   CallPlace place_;
+  const ToolSyntax* syntax_;
   State state_ = State::kText;
   std::vector<CallPart> parts_;
-  size_t at_ = 0;       // bytes read
-  size_t told_ = 0;     // of them, as text: what is kept back begins here
-  size_t matched_ = 0;  // bytes of what must come in this state
+  size_t at_ = 0;              // bytes read
+  size_t told_ = 0;            // of them, as text: what is kept back begins here
+  size_t matched_ = 0;         // in text: bytes of the marker
+  std::string_view expected_;  // elsewhere: what must come
   size_t name_begin_ = 0, name_end_ = 0;
   bool in_string_ = false, escaped_ = false;  // in the arguments
   size_t depth_ = 0;                          // of their brackets
@@ -72,23 +79,28 @@ class ToolCallReader {
 struct ToolCall {
   std::string name, arguments;
   bool complete = true;  // false: it was cut
+  std::string id;        // that the model gave it; "" where its syntax has none
 };
 
-/// The calls in a text that begins with them, as text.substr(calls_at) does.
+/// The calls in a text that begins with them, in any syntax, as text.substr(calls_at) does.
 std::vector<ToolCall> ReadToolCalls(std::string_view text);
 
-/// Appends a call to an answer's text, which may be empty; `calls_at` as ToolCallReader has it, -1 before the first.
-/// `name` is a tool's, `arguments` a JSON object.
+/// Appends a call to an answer's text, which may be empty, in Hermes' syntax; `calls_at` as ToolCallReader has it, -1
+/// before the first. `name` is a tool's, `arguments` a JSON object.
 void AppendToolCall(std::string_view name, std::string_view arguments, std::string* text, int64_t* calls_at);
 
-/// `text` with the blanks outside strings taken out of the calls from `calls_at` on: the same for two who write the
-/// same calls. -1: as it is.
+/// `text` with the calls from `calls_at` on in one syntax and without blanks outside strings: the same for two who
+/// write the same calls. -1: as it is.
 std::string ComparableText(std::string_view text, int64_t calls_at);
 
 /// Whether a text that goes on may turn out to end with a call's beginning.
-bool MayBecomeCall(std::string_view text);
+bool MayBecomeCall(std::string_view text, ToolSyntaxName syntax);
 
 /// The public ids of an answer's calls: `prefix` ("call_", "fc_", "toolu_"), what `item` has behind "msg_", the number.
 std::string ToolCallId(std::string_view prefix, std::string_view item, size_t call);
+
+/// The id by which a model knows a call that has this public one, where its syntax has ids: the last nine letters and
+/// digits.
+std::string ModelCallId(std::string_view public_id);
 
 }  // namespace ringside

@@ -89,6 +89,7 @@ std::vector<std::string> Seeds() {
   turn.echo = "{}";
   turn.patch = timeline.patch;
   turn.calls = CallPlace::kAny;
+  turn.syntax = ToolSyntaxName::kMistral;
   turn.sampling.logit_bias = {{5, -100.0F}};
   TokensRecord tokens{{{7, -0.5F, {{1, -1.0F}, {2, -2.0F}}}, {8, -0.25F, {}}}, "Yo"};
   EndRecord end;

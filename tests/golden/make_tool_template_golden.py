@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes what tests/session/chat/tool_template_test.cpp compares against: templates in Jinja that tell tools, written here to
-behave as Qwen's do, conversations with calls and results, and what jinja2 makes of them with transformers' `tojson`.
-Needs jinja2."""
+behave as those of Qwen, Llama 3.1 and Mistral do, conversations with calls and results, and what jinja2 makes of them with
+transformers' `tojson`. Needs jinja2."""
 import json
 import random
 from pathlib import Path
@@ -91,6 +91,109 @@ TEMPLATES = {"qwen2.5": """\
         {%- endfor %}
         {{- '<|im_end|>\\n' }}
 """ + RESULTS}
+LLAMA = """\
+{{- bos_token }}
+{%- if not date_string is defined %}
+    {%- set date_string = "26 Jul 2024" %}
+{%- endif %}
+{%- if messages[0]['role'] == 'system' %}
+    {%- set system_message = messages[0]['content'] | trim %}
+    {%- set messages = messages[1:] %}
+{%- else %}
+    {%- set system_message = "" %}
+{%- endif %}
+{{- "<|start_header_id|>system<|end_header_id|>\\n\\n" }}
+{%- if tools %}
+    {{- "Environment: ipython\\n" }}
+{%- endif %}
+{{- "Cutting Knowledge Date: December 2023\\nToday Date: " + date_string + "\\n\\n" + system_message + "<|eot_id|>" }}
+{%- if tools %}
+    {{- "<|start_header_id|>user<|end_header_id|>\\n\\n" }}
+    {{- "Given the following functions, please respond with a JSON for a function call with its proper arguments that best answers the given prompt.\\n\\n" }}
+    {{- 'Respond in the format {"name": function name, "parameters": dictionary of argument name and its value}.Do not use variables.\\n\\n' }}
+    {%- for tool in tools %}
+        {{- tool | tojson(indent=4) }}
+        {{- "\\n\\n" }}
+    {%- endfor %}
+    {{- messages[0]['content'] | trim + "<|eot_id|>" }}
+    {%- set messages = messages[1:] %}
+{%- endif %}
+{%- for message in messages %}
+    {%- if message.tool_calls %}
+        {%- set call = message.tool_calls[0] %}
+        {{- '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}
+        {{- '{"name": "' + call.name + '", ' }}
+        {{- '"parameters": ' }}
+        {{- call.arguments | tojson }}
+        {{- "}<|eot_id|>" }}
+    {%- elif message.role == "tool" %}
+        {{- "<|start_header_id|>ipython<|end_header_id|>\\n\\n" }}
+        {{- message.content | tojson }}
+        {{- "<|eot_id|>" }}
+    {%- else %}
+        {{- '<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n' + message['content'] | trim + '<|eot_id|>' }}
+    {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}
+{%- endif %}
+"""
+# SPACE is one in the version of SentencePiece, and none in that of Tekken.
+MISTRAL = """\
+{%- if messages[0]["role"] == "system" %}
+    {%- set system_message = messages[0]["content"] %}
+    {%- set loop_messages = messages[1:] %}
+{%- else %}
+    {%- set loop_messages = messages %}
+{%- endif %}
+{%- set user_messages = loop_messages | selectattr("role", "equalto", "user") | list %}
+{{- bos_token }}
+{%- for message in loop_messages %}
+    {%- if message["role"] == "user" %}
+        {%- if tools and message == user_messages[-1] %}
+            {{- "[AVAILABLE_TOOLS]SPACE[" }}
+            {%- for tool in tools %}
+                {{- '{"type": "function", "function": {' }}
+                {%- for key, value in tool.function.items() %}
+                    {{- '"' + key + '": ' + ('"' + value + '"' if value is string else value | tojson) }}
+                    {{- "}}" if loop.last else ", " }}
+                {%- endfor %}
+                {{- "]" if loop.last else ", " }}
+            {%- endfor %}
+            {{- "[/AVAILABLE_TOOLS]" }}
+        {%- endif %}
+        {%- if loop.last and system_message is defined %}
+            {{- "[INST]SPACE" + system_message + "\\n\\n" + message["content"] + "[/INST]" }}
+        {%- else %}
+            {{- "[INST]SPACE" + message["content"] + "[/INST]" }}
+        {%- endif %}
+    {%- elif message.tool_calls %}
+        {{- "[TOOL_CALLS]SPACE[" }}
+        {%- for tool_call in message.tool_calls %}
+            {{- ({"name": tool_call.name, "arguments": tool_call.arguments} | tojson)[:-1] }}
+            {{- ', "id": "' + tool_call.id + '"}' }}
+            {{- "]" + eos_token if loop.last else ", " }}
+        {%- endfor %}
+    {%- elif message["role"] == "assistant" %}
+        {{- ANSWER }}
+    {%- elif message["role"] == "tool" %}
+        {{- '[TOOL_RESULTS]SPACE{"content": ' + message.content + ', "call_id": "' + message.tool_call_id + '"}[/TOOL_RESULTS]' }}
+    {%- endif %}
+{%- endfor %}
+"""
+SENTENCE_PIECE = MISTRAL.replace("SPACE", " ").replace("ANSWER", '" " + message["content"] | trim + eos_token')
+TEKKEN = MISTRAL.replace("SPACE", "").replace("ANSWER", 'message["content"] + eos_token')
+
+
+def at_the_first(source):
+    """What is told in front of the last question told in front of the first, as a cache needs it that only grows."""
+    return source.replace("user_messages[-1]", "user_messages[0]").replace("loop.last and system", "loop.first and system")
+
+
+# file: the family, and its source
+LATER = {"llama3.1": ("llama", LLAMA), "mistral_v3": ("mistral", SENTENCE_PIECE), "mistral_v3_first": ("mistral", at_the_first(SENTENCE_PIECE)),
+         "mistral_tekken": ("mistral", TEKKEN), "mistral_tekken_first": ("mistral", at_the_first(TEKKEN))}
+FACTS = {"llama": {"bos_token": "<|begin_of_text|>", "eos_token": "<|eot_id|>"}, "mistral": {"bos_token": "<s>", "eos_token": "</s>"}}
 TOOLS = [
     {"type": "function", "function": {"name": "get_weather", "description": "The weather <now> & \"then\", caf\u00e9",
                                       "parameters": {"type": "object", "properties": {
@@ -104,8 +207,8 @@ TEXTS = ["Hello!", "", "two\nlines", " spaced ", "<tool_call>", "</tool_response
 CALLS = [("get_weather", {"city": "Bonn", "days": 2}), ("now", {}), ("get_weather", {"city": "\u4f60 \"x\" </think>\n", "l": [1.5, None, {"a": True}]})]
 
 
-def tojson(value, **_):
-    return json.dumps(value, ensure_ascii=False)
+def tojson(value, indent=None):
+    return json.dumps(value, ensure_ascii=False, indent=indent)
 
 
 def conversation(rng):
@@ -122,18 +225,62 @@ def conversation(rng):
     return messages
 
 
+def later_conversation(rng, family, moves):
+    """As Llama and Mistral have them: one call at a time or several, each with an id. `moves`: the template tells things in front
+    of the last question; then there is one, and a system message only with nothing behind it. Questions differ, for the template
+    knows them by what they say."""
+    messages = [{**m, "content": f"{i} {m['content']}"} if m["role"] == "user" else m for i, m in enumerate(conversation(rng))]
+    if moves:
+        questions = [i for i, m in enumerate(messages) if m["role"] == "user"]
+        messages = messages[:questions[1]] if len(questions) > 1 else messages
+        if messages[0]["role"] == "system":
+            messages = messages[:2] if rng.random() < 0.4 else messages[1:]
+    kept, ids = [], []
+    for message in messages:
+        if message["role"] == "tool":
+            if ids:
+                kept.append({**message, "tool_call_id": ids.pop(0)})
+            continue
+        ids = []
+        if message.get("tool_calls"):
+            calls = message["tool_calls"][:1 if family == "llama" else None]
+            ids = ["".join(rng.choice("abcXYZ0189") for _ in range(9)) for _ in calls]
+            message = {**message, "tool_calls": [{**call, "id": i} for call, i in zip(calls, ids)]}
+            ids = list(ids)
+        kept.append(message)
+    return kept
+
+
+def plain_text(tool):
+    """A tool whose description Mistral's template, which prints it as it stands, makes JSON of."""
+    function = dict(tool["function"])
+    if "description" in function:
+        function["description"] = function["description"].replace('"', "'")
+    return {**tool, "function": function}
+
+
 def main():
     environment = jinja2.Environment(trim_blocks=True, lstrip_blocks=True)
     environment.filters["tojson"] = tojson
     rng, cases = random.Random(17), []
+
+    def add(name, source, messages, tools, facts):
+        text = environment.from_string(source).render(messages=messages, tools=tools, add_generation_prompt=True, **facts)
+        # Calls as a client gives them: their arguments are text.
+        given = [{**m, "tool_calls": [[c["name"], tojson(c["arguments"])] + ([c["id"]] if "id" in c else []) for c in m.get("tool_calls", [])]}
+                 for m in messages]
+        cases.append({"template": name, "tools": [tojson(t) for t in tools], "messages": given, "text": text})
+
     for name, source in TEMPLATES.items():
         (HERE / f"{name}_tools.jinja").write_text(source)
         for i in range(12):
-            messages, tools = conversation(rng), TOOLS[:i % 4]
-            text = environment.from_string(source).render(messages=messages, tools=tools, add_generation_prompt=True)
-            # Calls as a client gives them: their arguments are text.
-            given = [{**m, "tool_calls": [[c["name"], tojson(c["arguments"])] for c in m.get("tool_calls", [])]} for m in messages]
-            cases.append({"template": name, "tools": [tojson(t) for t in tools], "messages": given, "text": text})
+            add(name, source, conversation(rng), TOOLS[:i % 4], {})
+    for name, (family, source) in LATER.items():
+        (HERE / f"{name}_tools.jinja").write_text(source)
+        for i in range(12):
+            messages = later_conversation(rng, family, "user_messages[-1]" in source)
+            tools = [plain_text(tool) if family == "mistral" else tool for tool in TOOLS[:i % 4]]
+            add(name, source, messages, tools, FACTS[family])
     (HERE / "tools.json").write_text(json.dumps(cases, separators=(",", ":")))
 
 

@@ -18,7 +18,7 @@ namespace ringside {
 
 /// Ids 0..255 are bytes, then "<|im_start|>" 256, "<|im_end|>" 257; with `first_id` all of them so much higher, behind
 /// ids that mean nothing.
-class ByteTokenizer final : public Tokenizer {
+class ByteTokenizer : public Tokenizer {
  public:
   static constexpr TokenId kImStart = 256, kImEnd = 257;
 

@@ -2,8 +2,12 @@
 // that a history which comes back is the timeline that was sampled.
 #include <gmock/gmock.h>
 
+#include <fstream>
+#include <sstream>
+
 #include "base/bytes.h"
 #include "engine/grammar/grammar.h"
+#include "tests/golden_folder.h"
 #include "tests/session/durable_fixture.h"
 
 namespace ringside {
@@ -197,6 +201,93 @@ TEST_F(ToolTurns, WithoutToolsMarkupIsText) {
   EXPECT_EQ(Get(id)->message(), kCall);
   EXPECT_EQ(LastItem(conversation).calls_at, -1);
 }
+
+/// Turns of a model whose template has a way of its own to call tools.
+class OwnSyntax : public ToolTurns, public ::testing::WithParamInterface<ToolSyntaxName> {
+ protected:
+  void SetUp() override {
+    const bool llama = GetParam() == ToolSyntaxName::kLlama;
+    const std::string file = llama                                    ? "llama3.1"
+                             : GetParam() == ToolSyntaxName::kMistral ? "mistral_v3"
+                                                                      : "mistral_tekken";
+    std::ifstream in(GoldenFolder("chat_template/") + file + "_tools.jinja");
+    std::stringstream source;
+    source << in.rdbuf();
+    chat = std::move(ChatTemplate::Recognise(source.str(), {"<s>", "</s>"}).value());
+    ToolTurns::SetUp();
+  }
+  std::string Call() const {
+    const ToolSyntax& syntax = SyntaxOf(GetParam());
+    return std::string(syntax.opening) + "f" + std::string(syntax.before_arguments) + "{\"a\": 1}" +
+           WithId(syntax.behind_arguments, "aB3456789") + std::string(syntax.close);
+  }
+};
+
+TEST_P(OwnSyntax, ACallIsToldAsAnyOther) {
+  const std::string conversation = NewConversation();
+  const std::string id = Start(WithTools(Ask("Hi", conversation)));
+  ASSERT_NE(engine->last().grammar, nullptr);
+  EXPECT_TRUE(GrammarMatcher(engine->last().grammar).Append(Call()).ok());
+  EXPECT_FALSE(GrammarMatcher(engine->last().grammar).Append(std::string(SyntaxOf(GetParam()).opening) + "g").ok());
+  engine->Start(0);
+  engine->SayAtOnce(0, Call());
+  engine->End(0);
+  table->Flush();
+  EXPECT_THAT(sink->lines(), ElementsAre("begun 0", "call 2 f", "arguments 3 {\"a\": 1}", "call ended 4 {\"a\": 1}",
+                                         "ended 6 completed"));
+  EXPECT_EQ(LastItem(conversation).calls_at, 0);
+  const std::vector<std::string> told = Replayed(id);
+  EXPECT_EQ(told[2], "f{\"a\": 1}");
+  TurnSpec next = Ask("", conversation);
+  next.input = {Result("42")};
+  const std::string second = Turn(std::move(next), "So 42.");
+  EXPECT_EQ(Get(second)->message(), "So 42.");
+  EXPECT_THAT(tokenizer.Decode(engine->last().tokens), HasSubstr(std::string(SyntaxOf(GetParam()).before_result)));
+  const auto items = table->GetItems(me, conversation)->From(0);
+  Restart();
+  EXPECT_EQ(table->GetItems(me, conversation)->From(0), items);
+  EXPECT_EQ(Replayed(id), told);
+}
+
+TEST_P(OwnSyntax, ACallThatACrashCutIsThere) {
+  const std::string conversation = NewConversation();
+  const std::string id = Start(WithTools(Ask("Hi", conversation)));
+  engine->Start(0);
+  engine->Say(0, Call().substr(0, Call().find(": 1")));
+  table->Flush();
+  Restart();
+  EXPECT_EQ(Replayed(id)[2], "f{\"a\" cut");
+  EXPECT_EQ(LastItem(conversation).calls_at, 0);
+  EXPECT_FALSE(table->StartTurn(me, {.conversation = conversation}, sink).ok());
+}
+
+TEST_P(OwnSyntax, ATextThatGoesOnBecomesNoCall) {
+  const std::string conversation = NewConversation();
+  Start(WithTools(Ask("Hi", conversation)));
+  engine->Answer(0, "So: ", FinishReason::kLength);
+  table->Flush();
+  const std::string id = Start({.conversation = conversation});
+  engine->Answer(1, R"({"name": "f", "parameters": {}})");
+  table->Flush();
+  EXPECT_EQ(Get(id)->message(), R"({"name": "f", "parameters": {}})");
+  EXPECT_EQ(LastItem(conversation).calls_at, -1);
+}
+
+TEST_P(OwnSyntax, AnotherModelGoesOnWithTheCalls) {
+  const std::string conversation = NewConversation();
+  Turn(WithTools(Ask("Hi", conversation)), Call());
+  Close();
+  chat = std::move(ChatTemplate::Named("chatml").value());
+  Open();
+  TurnSpec next = Ask("", conversation);
+  next.input = {Result("42")};
+  Turn(std::move(next), "So 42.");
+  EXPECT_THAT(tokenizer.Decode(engine->last().tokens), HasSubstr(kCall + "<|im_end|>"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Syntaxes, OwnSyntax,
+                         ::testing::Values(ToolSyntaxName::kLlama, ToolSyntaxName::kMistral,
+                                           ToolSyntaxName::kMistralTekken));
 
 // What an older version wrote of an item and a timeline's head, by its own rules.
 TEST(ToolRecords, OlderOnesAreRead) {

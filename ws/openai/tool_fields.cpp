@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/limits.h"
-#include "engine/grammar/tool_calls.h"
+#include "engine/grammar/tools/tool_calls.h"
 #include "session/tools/tool_calls.h"
 #include "ws/json/json_text.h"
 #include "ws/json/json_writer.h"

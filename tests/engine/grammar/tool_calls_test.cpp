@@ -127,7 +127,43 @@ TEST_F(ToolCallGrammar, TheCacheTellsChoicesApart) {
   ASSERT_TRUE(Make().ok());
   rules.tools = kTime;
   ASSERT_TRUE(Make().ok());
-  EXPECT_EQ(cache.size(), 4u);
+  rules.syntax = ToolSyntaxName::kLlama;
+  ASSERT_TRUE(Make().ok());
+  EXPECT_EQ(cache.size(), 5u);
+}
+
+TEST_F(ToolCallGrammar, LlamasCallsAreTheWholeAnswer) {
+  rules.syntax = ToolSyntaxName::kLlama;
+  const std::string call = R"({"name": "weather", "parameters": {"city": "Bonn"}})";
+  EXPECT_EQ(Takes(call), "whole");  // one at a time
+  EXPECT_EQ(Takes(R"({"name": "weather", "parameters": {}})"), "no");
+  EXPECT_EQ(Takes(R"({"name": "f", "parameters": {}})"), "no");
+  EXPECT_EQ(Takes("Hi " + call), "more");  // text
+  EXPECT_EQ(Takes(R"({"name": )"), "more");
+  rules.must_call = true;
+  EXPECT_EQ(Takes(call), "whole");
+  EXPECT_EQ(Takes("Hi"), "no");
+  rules.must_call = rules.may_call = false;
+  EXPECT_EQ(Takes(R"({"name": "w)"), "no");
+  EXPECT_EQ(Takes(R"([{"name": "w)"), "more");
+}
+
+TEST_F(ToolCallGrammar, MistralsCallsHaveIds) {
+  rules.syntax = ToolSyntaxName::kMistral;
+  const std::string call = R"({"name": "time", "arguments": {}, "id": "aB3456789"})";
+  EXPECT_EQ(Takes("[TOOL_CALLS] [" + call + "]"), "whole");
+  EXPECT_EQ(Takes("[TOOL_CALLS] [" + call + ", " + call + "]"), "whole");
+  EXPECT_EQ(Takes("[TOOL_CALLS] [" + call), "part");
+  EXPECT_EQ(Takes("[TOOL_CALLS][" + call + "]"), "no");
+  EXPECT_EQ(Takes(R"([TOOL_CALLS] [{"name": "time", "arguments": {}, "id": "aB345678"})"), "no");
+  EXPECT_EQ(Takes(R"([TOOL_CALLS] [{"name": "time", "arguments": {}, "id": "aB34-6789"})"), "no");
+  EXPECT_EQ(Takes("Hi"), "more");
+  EXPECT_EQ(Takes("Hi[TOOL_CALLS]"), "no");
+  rules.several = false;
+  EXPECT_EQ(Takes("[TOOL_CALLS] [" + call + ", "), "no");
+  rules.syntax = ToolSyntaxName::kMistralTekken;
+  EXPECT_EQ(Takes("[TOOL_CALLS][" + call + "]"), "whole");
+  EXPECT_EQ(Takes("[TOOL_CALLS] [" + call + "]"), "no");
 }
 
 TEST(ToolNames, AreWhatCallsCanBeWrittenWith) {

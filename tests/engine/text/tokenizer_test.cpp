@@ -204,6 +204,24 @@ TEST(TokenizerFiles, EndOfTurnTokensComeFromEverywhere) {
   EXPECT_THAT(data->end_of_turn, ElementsAre(5, 7, id_of("<|endoftext|>"), id_of("<|im_end|>")));
 }
 
+TEST(TokenizerFiles, WhatBeginsCallsIsPartOfAnAnswersText) {
+  Json json = Json::parse(ReadJsonText("qwen2"));
+  const size_t id = json["model"]["vocab"].size() + json["added_tokens"].size();
+  json["added_tokens"].push_back({{"id", id}, {"content", "[TOOL_CALLS]"}, {"special", true}});
+  json["added_tokens"].push_back({{"id", id + 1}, {"content", "<|eom_id|>"}, {"special", true}});
+  TokenizerFolder folder;
+  folder.Write("tokenizer.json", json.dump());
+  const Result<TokenizerData> data = folder.Read();
+  ASSERT_TRUE(data.ok()) << data.status().ToString();
+  const auto call = static_cast<TokenId>(id);
+  EXPECT_THAT(data->end_of_turn, Contains(call + 1));
+  const auto tokenizer = std::move(*MakeTokenizer(*data));
+  EXPECT_TRUE(tokenizer->IsSpecial(call));
+  EXPECT_EQ(tokenizer->TokenBytes(call), "[TOOL_CALLS]");
+  EXPECT_THAT(Encode(*tokenizer, {{"[TOOL_CALLS]", true}}), ElementsAre(call));
+  EXPECT_THAT(Encode(*tokenizer, {{"[TOOL_CALLS]", false}}), testing::Not(Contains(call)));
+}
+
 TEST(TokenizerFiles, TheConfigSaysWhetherTextBeginsWithBos) {
   EXPECT_TRUE(ReadHuggingFaceTokenizer(GoldenPath("llama2"))->add_bos);
   EXPECT_EQ(ReadHuggingFaceTokenizer(GoldenPath("llama2"))->bos, 1);

@@ -16,7 +16,8 @@ const std::string kTwo = "<tool_call>\n{\"name\": \"g-2\", \"arguments\": {}}\n<
 /// What a client would be told, a line for each thing.
 class Told {
  public:
-  explicit Told(CallPlace place = CallPlace::kAny) : reader_(place) {}
+  explicit Told(CallPlace place = CallPlace::kAny, ToolSyntaxName syntax = ToolSyntaxName::kHermes)
+      : reader_(place, syntax) {}
   void Push(std::string_view text) {
     all_ += text;
     Note(reader_.Push(text));
@@ -166,10 +167,92 @@ TEST(ToolCalls, ComparedWithoutBlanks) {
 }
 
 TEST(ToolCalls, ATextMayBecomeACall) {
-  EXPECT_TRUE(MayBecomeCall("Hm <"));
-  EXPECT_TRUE(MayBecomeCall("<tool_call"));
-  EXPECT_FALSE(MayBecomeCall("<tool_call>"));
-  EXPECT_FALSE(MayBecomeCall(""));
+  constexpr auto kHermes = ToolSyntaxName::kHermes, kLlama = ToolSyntaxName::kLlama;
+  EXPECT_TRUE(MayBecomeCall("Hm <", kHermes));
+  EXPECT_TRUE(MayBecomeCall("<tool_call", kHermes));
+  EXPECT_FALSE(MayBecomeCall("<tool_call>", kHermes));
+  EXPECT_FALSE(MayBecomeCall("", kHermes));
+  EXPECT_FALSE(MayBecomeCall("{", kHermes));
+  EXPECT_TRUE(MayBecomeCall("{", kLlama));
+  EXPECT_FALSE(MayBecomeCall("Hm {", kLlama));
+  EXPECT_FALSE(MayBecomeCall("<", kLlama));
+  EXPECT_TRUE(MayBecomeCall("[TOOL_CALLS", ToolSyntaxName::kMistral));
+}
+
+struct Written {
+  ToolSyntaxName syntax;
+  std::string text;  // a call of f with {"a": {"b": "}"}}, and where it can be, one of g-2
+  size_t calls;
+};
+
+std::vector<Written> InOtherSyntaxes() {
+  const std::string two = R"({"name": "f", "arguments": {"a": {"b": "}"}}, "id": "aB3456789"}, )"
+                          R"({"name": "g-2", "arguments": {}, "id": "000000000"}])";
+  return {{ToolSyntaxName::kLlama, R"({"name": "f", "parameters": {"a": {"b": "}"}}})", 1},
+          {ToolSyntaxName::kMistral, "[TOOL_CALLS] [" + two, 2},
+          {ToolSyntaxName::kMistralTekken, "[TOOL_CALLS][" + two, 2}};
+}
+
+TEST(ToolSyntax, CallsAreReadInAnyPieces) {
+  for (const auto& [syntax, text, calls] : InOtherSyntaxes()) {
+    std::vector<std::string> expected = {"call f", R"(arguments {"a": {"b": "}"}})", "end"};
+    if (calls > 1) expected.insert(expected.end(), {"call g-2", "arguments {}", "end"});
+    for (size_t cut = 0; cut <= text.size(); ++cut) {
+      Told told(CallPlace::kStart, syntax);
+      told.Push(text.substr(0, cut));
+      told.Push(text.substr(cut));
+      ASSERT_EQ(told.Finish(), expected) << cut << " of " << text;
+      EXPECT_EQ(told.reader().calls_at(), 0);
+      // Cut there it is no text but before its marker is whole.
+      Told part(CallPlace::kStart, syntax);
+      part.Push(text.substr(0, cut));
+      const std::vector<std::string> lines = part.Finish();
+      const bool marked = cut >= SyntaxOf(syntax).marker_bytes;
+      EXPECT_EQ(part.reader().calls_at(), marked ? 0 : -1) << text.substr(0, cut);
+      EXPECT_EQ(!lines.empty() && lines.front().starts_with("text"), cut > 0 && !marked) << text.substr(0, cut);
+    }
+  }
+}
+
+TEST(ToolSyntax, WhatOnlyLooksLikeACallIsText) {
+  for (const auto& [syntax, text, calls] : InOtherSyntaxes()) {
+    for (const std::string& other : {"Hm " + text, " " + text, text.substr(0, text.find('f')) + "two words",
+                                     text.substr(0, text.find('f') + 1) + R"(", "age": 3})"}) {
+      Told told(CallPlace::kStart, syntax);
+      told.Push(other);
+      EXPECT_THAT(told.Finish(), ElementsAre("text " + other));
+      EXPECT_EQ(told.reader().calls_at(), -1);
+    }
+  }
+}
+
+TEST(ToolSyntax, CallsSayInWhichTheyAreWritten) {
+  for (const auto& [syntax, text, calls] : InOtherSyntaxes()) {
+    EXPECT_EQ(SyntaxOfCalls(text), syntax);
+    EXPECT_EQ(SyntaxOfCalls(text.substr(0, SyntaxOf(syntax).opening.size())), syntax);
+    const std::vector<ToolCall> read = ReadToolCalls(text);
+    ASSERT_EQ(read.size(), calls);
+    EXPECT_EQ(read[0].name, "f");
+    EXPECT_TRUE(read[0].complete);
+    EXPECT_EQ(read[0].id, calls > 1 ? "aB3456789" : "");
+    // The same calls, whoever wrote them.
+    std::string ours;
+    int64_t at = -1;
+    for (const ToolCall& call : read) AppendToolCall(call.name, call.arguments, &ours, &at);
+    EXPECT_EQ(SyntaxOfCalls(ours), ToolSyntaxName::kHermes);
+    EXPECT_EQ(ComparableText(ours, 0), ComparableText(text, 0));
+  }
+  EXPECT_EQ(SyntaxOfCalls("\n" + kOne), ToolSyntaxName::kHermes);
+}
+
+TEST(ToolSyntax, AnIdIsLettersAndDigits) {
+  const std::string text = R"([TOOL_CALLS] [{"name": "f", "arguments": {}, "id": "</s>56789"}])";
+  ASSERT_EQ(ReadToolCalls(text).size(), 1u);
+  EXPECT_EQ(ReadToolCalls(text)[0].id, "");
+  EXPECT_EQ(ModelCallId("call_0123456789abcdef_0"), "89abcdef0");
+  EXPECT_EQ(ModelCallId("aB3456789"), "aB3456789");
+  EXPECT_EQ(ModelCallId("</s>"), "00000000s");
+  EXPECT_EQ(ModelCallId(""), "000000000");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "engine/grammar/tool_calls.h"
+#include "engine/grammar/tools/tool_calls.h"
 
 #include <algorithm>
 #include <memory>
@@ -11,12 +11,11 @@
 namespace ringside {
 namespace {
 
-using namespace tool_call_syntax;
-
-/// Any text that has no beginning of a call in it.
-Result<ExpressionId> TextWithoutCalls(GrammarSource* source) {
+/// Any text in which no call begins.
+Result<ExpressionId> TextWithoutCalls(const ToolSyntax& syntax, GrammarSource* source) {
   const ExpressionId any = source->Repeat(source->Characters(CodePointSet::All()), 0, kUnbounded);
-  const ExpressionId with = source->Sequence({any, source->Bytes(std::string(kOpen)), any});
+  const ExpressionId marker = source->Bytes(std::string(syntax.marker()));
+  const ExpressionId with = source->Sequence({syntax.reserved ? any : source->Empty(), marker, any});
   ASSIGN_OR_RETURN(const ByteAutomaton all, ByteAutomaton::Of(*source, any));
   ASSIGN_OR_RETURN(const ByteAutomaton calling, ByteAutomaton::Of(*source, with));
   ASSIGN_OR_RETURN(ByteAutomaton text, ByteAutomaton::Without(all, calling));
@@ -44,16 +43,27 @@ Result<ExpressionId> AddArguments(const SchemaValue* schema, bool strict, const 
   return AddAnyJsonObject(source);
 }
 
-Result<ExpressionId> AddCall(const SchemaValue& tool, bool strict, bool any_arguments, const std::string& param,
+/// A pattern of the syntax.
+ExpressionId AddPattern(std::string_view pattern, GrammarSource* source) {
+  const size_t id = pattern.find('#');
+  if (id == std::string_view::npos) return source->Bytes(std::string(pattern));
+  const ExpressionId letter = source->Characters({{'0', '9'}, {'A', 'Z'}, {'a', 'z'}});
+  return source->Sequence({source->Bytes(std::string(pattern.substr(0, id))),
+                           source->Repeat(letter, kModelIdBytes, kModelIdBytes),
+                           source->Bytes(std::string(pattern.substr(id + kModelIdBytes)))});
+}
+
+/// From its name on.
+Result<ExpressionId> AddCall(const SchemaValue& tool, bool strict, const ToolCallRules& rules, const std::string& param,
                              GrammarSource* source) {
   const SchemaValue* function = tool.Find("function");
   const SchemaValue* name = function == nullptr ? nullptr : function->Find("name");
   if (name == nullptr || !IsToolName(name->text())) return InvalidArgument("A tool without a name.", param);
-  const SchemaValue* parameters = any_arguments && !strict ? nullptr : function->Find("parameters");
+  const SchemaValue* parameters = rules.any_arguments && !strict ? nullptr : function->Find("parameters");
   ASSIGN_OR_RETURN(const ExpressionId arguments, AddArguments(parameters, strict, param, source));
-  std::string begin = std::string(kOpen) + std::string(kBeforeName) + name->text() + std::string(kBeforeArguments);
-  return source->Sequence(
-      {source->Bytes(std::move(begin)), arguments, source->Bytes(std::string(kBehindArguments) + std::string(kClose))});
+  const ToolSyntax& syntax = SyntaxOf(rules.syntax);
+  return source->Sequence({source->Bytes(name->text() + std::string(syntax.before_arguments)), arguments,
+                           AddPattern(syntax.behind_arguments, source)});
 }
 
 /// One of the calls, as a rule.
@@ -74,11 +84,11 @@ Result<ExpressionId> AddAnyCall(const ToolCallRules& rules, GrammarSource* sourc
       std::erase(missing, name->text());
     }
     const bool strict = i < rules.strict.size() && rules.strict[i];
-    ASSIGN_OR_RETURN(const ExpressionId call, AddCall(*tool, strict, rules.any_arguments, param, source));
+    ASSIGN_OR_RETURN(const ExpressionId call, AddCall(*tool, strict, rules, param, source));
     calls.push_back(call);
   }
   if (!missing.empty()) {
-    return InvalidArgument("There is no tool '" + missing.front().substr(0, kMaxNameBytes) + "' among the tools.",
+    return InvalidArgument("There is no tool '" + missing.front().substr(0, kMaxToolNameBytes) + "' among the tools.",
                            "tool_choice", "invalid_value");
   }
   const RuleId rule = source->AddRule("call");
@@ -89,27 +99,30 @@ Result<ExpressionId> AddAnyCall(const ToolCallRules& rules, GrammarSource* sourc
 }  // namespace
 
 bool IsToolName(std::string_view name) {
-  return !name.empty() && name.size() <= kMaxNameBytes && std::ranges::all_of(name, [](char c) {
+  return !name.empty() && name.size() <= kMaxToolNameBytes && std::ranges::all_of(name, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
   });
 }
 
 Result<ExpressionId> AddToolCalls(const ToolCallRules& rules, const ExpressionId* answer, GrammarSource* source) {
+  const ToolSyntax& syntax = SyntaxOf(rules.syntax);
   ExpressionId text = 0;
   if (answer != nullptr) {
     text = *answer;
   } else if (!rules.must_call) {
-    ASSIGN_OR_RETURN(text, TextWithoutCalls(source));
+    ASSIGN_OR_RETURN(text, TextWithoutCalls(syntax, source));
   }
   if (!rules.may_call) return text;
   ASSIGN_OR_RETURN(const ExpressionId call, AddAnyCall(rules, source));
-  ExpressionId calls = call;
-  if (rules.several) {
-    const ExpressionId more = source->Sequence({source->Bytes(std::string(1, kBetween)), call});
-    calls = source->Sequence({call, source->Repeat(more, 0, kUnbounded)});
+  std::vector<ExpressionId> parts = {source->Bytes(std::string(syntax.opening)), call};
+  if (rules.several && syntax.several) {
+    const ExpressionId more = source->Sequence({source->Bytes(std::string(syntax.next)), call});
+    parts.push_back(source->Repeat(more, 0, kUnbounded));
   }
+  if (!syntax.close.empty()) parts.push_back(source->Bytes(std::string(syntax.close)));
+  const ExpressionId calls = source->Sequence(parts);
   if (rules.must_call) return calls;
-  if (answer != nullptr) return source->Choice({text, calls});
+  if (answer != nullptr || syntax.alone) return source->Choice({text, calls});
   return source->Sequence({text, source->Optional(calls)});
 }
 
