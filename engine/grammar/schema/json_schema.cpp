@@ -18,7 +18,8 @@
 namespace ringside {
 namespace {
 
-constexpr size_t kMostOneOf = 128;  // each is compared with each
+constexpr size_t kMostOneOf = 128;       // each is compared with each
+constexpr size_t kMostPathBytes = 512;  // of a schema's place in messages
 
 // Every subschema becomes a rule, written when its turn comes: a schema may refer to itself, and no chain of references
 // makes a deep recursion here.
@@ -48,8 +49,12 @@ class SchemaReader {
   RuleId RuleOf(const SchemaValue& schema, const std::string& path) {
     const auto [at, added] = rules_.try_emplace(&schema, 0);
     if (added) {
-      at->second = source_.AddRule(path);
-      todo_.push_back({&schema, path, at->second});
+      // Of a long one its two ends: else every schema would hold the names of all that it lies in.
+      const std::string name = path.size() <= kMostPathBytes ? path
+                                                             : path.substr(0, kMostPathBytes / 2) + "..." +
+                                                                   path.substr(path.size() - kMostPathBytes / 2);
+      at->second = source_.AddRule(name);
+      todo_.push_back({&schema, name, at->second});
     }
     return at->second;
   }
