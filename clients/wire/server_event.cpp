@@ -69,13 +69,22 @@ void ReadReport(const Json& response, TurnReport& report) {
   }
 }
 
+// A call as it is shown: how it begins, its arguments and how it ends.
+std::string CallBegin(const Json& item, bool first) {
+  return (first ? "[calls " : "\n[calls ") + Text(item, "name") + ' ';
+}
+constexpr std::string_view kCallEnd = "]";
+
+bool IsCall(const Json& item) { return Text(item, "type") == "function_call"; }
+
 std::string OutputText(const Json& response) {
   std::string text;
   const Json* output = Find(response, "output");
   if (output == nullptr || !output->is_array()) return text;
   for (const Json& item : *output) {
-    if (Text(item, "type") == "function_call") {
-      text += (text.empty() ? "[calls " : "\n[calls ") + Text(item, "name") + ' ' + Text(item, "arguments") + ']';
+    if (IsCall(item)) {
+      text += CallBegin(item, text.empty()) + Text(item, "arguments");
+      if (Text(item, "status") != "in_progress") text += kCallEnd;
     }
     const Json* content = Find(item, "content");
     if (content == nullptr || !content->is_array()) continue;
@@ -96,13 +105,23 @@ void ReadResponse(const Json& response, ServerEvent& event) {
 
 Kind KindOf(std::string_view type) {
   static constexpr std::pair<std::string_view, Kind> kKinds[] = {
-      {"response.output_text.delta", Kind::kDelta},   {"response.created", Kind::kCreated},
-      {"response.completed", Kind::kFinished},        {"response.incomplete", Kind::kFinished},
-      {"response.failed", Kind::kFinished},           {"error", Kind::kError},
-      {"ringside:session.resumed", Kind::kResumed},   {"ringside:session.snapshot", Kind::kSnapshot},
-      {"ringside:session.rewound", Kind::kRewound},   {"ringside:session.forked", Kind::kForked},
-      {"ringside:session.failed", Kind::kVerbFailed}, {"ringside:session.evicted", Kind::kEvicted},
-      {"ringside:response.queued", Kind::kQueued},    {"ringside:server.draining", Kind::kDraining},
+      {"response.output_text.delta", Kind::kDelta},
+      {"response.created", Kind::kCreated},
+      {"response.output_item.added", Kind::kDelta},
+      {"response.function_call_arguments.delta", Kind::kDelta},
+      {"response.output_item.done", Kind::kDelta},
+      {"response.completed", Kind::kFinished},
+      {"response.incomplete", Kind::kFinished},
+      {"response.failed", Kind::kFinished},
+      {"error", Kind::kError},
+      {"ringside:session.resumed", Kind::kResumed},
+      {"ringside:session.snapshot", Kind::kSnapshot},
+      {"ringside:session.rewound", Kind::kRewound},
+      {"ringside:session.forked", Kind::kForked},
+      {"ringside:session.failed", Kind::kVerbFailed},
+      {"ringside:session.evicted", Kind::kEvicted},
+      {"ringside:response.queued", Kind::kQueued},
+      {"ringside:server.draining", Kind::kDraining},
   };
   for (const auto& [name, kind] : kKinds) {
     if (name == type) return kind;
@@ -115,6 +134,15 @@ ServerEvent::Replay ReplayOf(const std::string& name) {
   return name == "snapshot" ? ServerEvent::Replay::kSnapshot : ServerEvent::Replay::kNone;
 }
 
+/// What an event adds to what is shown; nothing where a message begins or ends.
+std::string DeltaText(const Json& json, std::string_view type) {
+  const Json* item = Find(json, "item");
+  if (item == nullptr) return Text(json, "delta");
+  if (!IsCall(*item)) return "";
+  if (type == "response.output_item.done") return std::string(kCallEnd);
+  return CallBegin(*item, Count(json, "output_index") == 0);
+}
+
 void ReadFields(const Json& json, ServerEvent& event) {
   switch (event.kind) {
     case Kind::kCreated:
@@ -122,10 +150,11 @@ void ReadFields(const Json& json, ServerEvent& event) {
       if (const Json* response = Find(json, "response")) ReadResponse(*response, event);
       break;
     case Kind::kDelta:
-      event.text = Text(json, "delta");
+      event.text = DeltaText(json, event.type);
+      if (event.text.empty()) event.kind = Kind::kOther;
       break;
     case Kind::kSnapshot:
-      event.text = Text(json, "text");
+      event.text = Find(json, "output") != nullptr ? OutputText(json) : Text(json, "text");
       event.response_id = Text(json, "response_id");
       event.next_seq = Unsigned(json, "next_seq");
       break;

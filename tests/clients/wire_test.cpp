@@ -34,8 +34,8 @@ TEST(ServerUrl, ReadsWhatUsersWrite) {
 }
 
 TEST(ServerUrl, RefusesWhatItCannotReach) {
-  for (const char* text : {"", "ftp://h", "wsss://h", "ws://", "ws://h:0", "ws://h:65536", "ws://h:x",
-                           "ws://h:1?a=b", "ws://[::1", "ws://[::1]x", "ws://user@h:1", "ws://:80"}) {
+  for (const char* text : {"", "ftp://h", "wsss://h", "ws://", "ws://h:0", "ws://h:65536", "ws://h:x", "ws://h:1?a=b",
+                           "ws://[::1", "ws://[::1]x", "ws://user@h:1", "ws://:80"}) {
     EXPECT_FALSE(ParseServerUrl(text).ok()) << text;
   }
   EXPECT_TRUE(ParseServerUrl("wss://h")->tls);
@@ -129,6 +129,33 @@ TEST(ServerEvent, AToolCallIsToldAsText) {
   const auto event = ParseResponse(
       R"({"id":"resp_1","status":"completed","output":[{"type":"function_call","name":"f","arguments":"{\"a\":1}"}]})");
   EXPECT_EQ(event->text, "[calls f {\"a\":1}]");
+}
+
+TEST(ServerEvent, AToolCallIsToldWhileItComes) {
+  std::string told;
+  for (
+      const char* message :
+      {R"({"type":"response.output_item.added","output_index":0,"item":{"type":"message","content":[]}})",
+       R"({"type":"response.output_text.delta","delta":"Hm"})",
+       R"({"type":"response.output_item.done","output_index":0,"item":{"type":"message","content":[]}})",
+       R"({"type":"response.output_item.added","output_index":1,"item":{"type":"function_call","name":"f","arguments":""}})",
+       R"({"type":"response.function_call_arguments.delta","output_index":1,"delta":"{\"a\""})",
+       R"({"type":"response.function_call_arguments.delta","output_index":1,"delta":":1}"})",
+       R"({"type":"response.function_call_arguments.done","output_index":1,"arguments":"{\"a\":1}"})",
+       R"({"type":"response.output_item.done","output_index":1,"item":{"type":"function_call","name":"f","arguments":"{\"a\":1}"}})",
+       R"({"type":"response.output_item.added","output_index":2,"item":{"type":"function_call","name":"g","arguments":""}})"}) {
+    const auto event = ParseServerEvent(message);
+    EXPECT_EQ(event->kind == ServerEvent::Kind::kDelta, !event->text.empty()) << message;
+    told += event->text;
+  }
+  EXPECT_EQ(told, "Hm\n[calls f {\"a\":1}]\n[calls g ");
+  // And so by who comes late.
+  const auto snapshot = ParseServerEvent(
+      R"({"type":"ringside:session.snapshot","response_id":"r","text":"Hm","next_seq":9,"output":[
+          {"type":"message","content":[{"type":"output_text","text":"Hm"}]},
+          {"type":"function_call","status":"completed","name":"f","arguments":"{\"a\":1}"},
+          {"type":"function_call","status":"in_progress","name":"g","arguments":""}]})");
+  EXPECT_EQ(snapshot->text, told);
 }
 
 TEST(Conversations, ReadsAllPagesOfItems) {
