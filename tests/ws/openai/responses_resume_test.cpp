@@ -188,7 +188,7 @@ TEST_F(ResponsesResumeTest, VerbsFailWithTheirOwnEvent) {
     client.Send(event);
     const Json frame = client.Frame();
     EXPECT_EQ(frame["type"], "ringside:session.failed") << event;
-    EXPECT_EQ("ringside:session." + frame["verb"].get<std::string>(), event["type"]) << event;
+    EXPECT_EQ("ringside:session." + frame["verb"].get<std::string>(), event["type"].get<std::string>()) << event;
     EXPECT_EQ(frame["error"]["code"], code) << event << frame;
   }
 }
