@@ -49,9 +49,10 @@ async function* pages(path) {
   }
 }
 export const listConversations = () => pages("/v1/conversations?limit=100");
-// What an item says. A tool call is shown as code, what it gave as it is.
-function textOf(item) {
-  if (item.type === "function_call") return "````json\n" + `${item.name} ${item.arguments}` + "\n````";
+export const CALL_END = "\n````";
+// What an item says. A tool call is shown as code, which ends when the call does; what it gave as it is.
+export function textOf(item) {
+  if (item.type === "function_call") return "````json\n" + `${item.name} ${item.arguments}` + (item.status === "in_progress" ? "" : CALL_END);
   if (item.type === "function_call_output") return typeof item.output === "string" ? item.output : JSON.stringify(item.output);
   return (item.content ?? []).map((part) => part.text || "").join("");
 }

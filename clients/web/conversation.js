@@ -268,19 +268,26 @@ export class Conversation {
       case "ringside:session.snapshot":
         if (live.responseId !== event.response_id) return;
         live.itemId = event.item_id;
-        live.text = event.text;
+        live.text = event.output ? api.wholeItems(event.output)[0].text : event.text;
         return tell("text");
       case "ringside:response.queued":
         live.queued = event.position;
         return tell("state");
       case "response.output_item.added":
         live.itemId = api.wholeItems([event.item])[0].id;
-        return;
+        if (event.item.type !== "function_call") return;
+        live.text += (live.text && "\n\n") + api.textOf(event.item);
+        return tell("text");
       case "response.output_text.delta":
+      case "response.function_call_arguments.delta":
         live.firstAt ??= performance.now();
         live.queued = 0;
         live.tokens += 1;
         live.text += event.delta;
+        return tell("text");
+      case "response.output_item.done":
+        if (event.item.type !== "function_call") return;
+        live.text += api.CALL_END;
         return tell("text");
       case "response.output_text.done":
         if (live.text === event.text) return;
