@@ -31,8 +31,8 @@ class Tokenizer {
   virtual std::optional<std::vector<TokenId>> Encode(std::span<const TextPiece> pieces, int64_t max_tokens) const = 0;
   /// However many they are.
   std::vector<TokenId> EncodeAll(std::span<const TextPiece> pieces) const;
-  /// The bytes that a token adds to the text: possibly part of a UTF-8 character; "" for special tokens and for ids
-  /// outside the vocabulary.
+  /// The bytes that a token adds to the text: possibly part of a UTF-8 character; "" for ids outside the vocabulary and
+  /// for special tokens, but for those that an answer says (IsPartOfAnswers, tokenizer_facts.h).
   virtual std::string_view TokenBytes(TokenId id) const = 0;
   /// The token's own spelling ("<|im_end|>" for a special one), for logprobs and logs.
   virtual std::string_view TokenName(TokenId id) const = 0;

@@ -1,13 +1,16 @@
 // Measures what a format costs: compiling it, a mask for each token (mean and 99th percentile, of answers whose states
-// are new and of later ones), and answers of the model under it against free ones. Prints one JSON object a format.
+// are new and of later ones), and answers of the model under it against free ones; tools are formats, too. Prints one
+// JSON object a format. With --hostile it compiles the tools that cost most instead, and says what each took.
 //   grammar_bench --model MODEL.gguf [--device cpu|cuda] [--conversations 1] [--answers 20] [--threads 2] [--tokens
-//   200]
+//   200] [--hostile]
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <ctime>
+#include <fstream>
 #include <random>
 
 #include "engine/engine.h"
@@ -15,6 +18,7 @@
 #include "engine/model/model.h"
 #include "kernels/backend.h"
 #include "tests/bench/must_have.h"
+#include "tests/engine/grammar/hostile_tools.h"
 
 namespace ringside {
 namespace {
@@ -27,6 +31,20 @@ struct Named {
   const char* name;
   AnswerFormat format;
 };
+
+AnswerFormat Calling(std::string tools, bool must_call = false, std::vector<bool> strict = {}) {
+  AnswerFormat format{.param = "format"};
+  format.calls = std::make_shared<const ToolCallRules>(
+      ToolCallRules{.tools = std::move(tools), .strict = std::move(strict), .must_call = must_call});
+  return format;
+}
+
+std::string FewTools() {
+  return Repeated(8, "\n", [](size_t i) {
+    return ToolOf(i, ObjectOf(R"("city":{"type":"string"},"days":{"type":"integer","minimum":0,"maximum":14})",
+                              R"(,"required":["city"],"additionalProperties":false)"));
+  });
+}
 
 std::vector<Named> Formats() {
   const auto schema = [](const char* text) { return AnswerFormat{AnswerFormat::Kind::kJsonSchema, text, "format"}; };
@@ -48,6 +66,10 @@ std::vector<Named> Formats() {
       {"long text",
        schema(
            R"({"type":"object","properties":{"text":{"type":"string","minLength":2000,"maxLength":3000}},"required":["text"]})")},
+      {"8 tools, text or calls", Calling(FewTools())},
+      {"8 tools, calls", Calling(FewTools(), true)},
+      {"128 large tools, text or calls", Calling(LargeTools())},
+      {"128 large tools, calls", Calling(LargeTools(), true)},
   };
 }
 
@@ -161,6 +183,38 @@ Said Answer(Engine& engine, const Tokenizer& tokenizer, const std::shared_ptr<co
   return said;
 }
 
+/// The most memory that the process has had since this was called last.
+double PeakMib() {
+  double mib = 0;
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmHWM:")) mib = std::stod(line.substr(6)) / 1024;
+  }
+  std::ofstream("/proc/self/clear_refs") << "5";
+  return mib;
+}
+
+void CompileHostile(const Tokenizer& tokenizer) {
+  for (const HostileTools& tools : AllHostileTools()) {
+    for (const bool strict : {false, true}) {
+      GrammarCache cache(tokenizer);
+      (void)MustHave(cache.Get({AnswerFormat::Kind::kRegex, "a", ""}));  // the vocabulary's tree
+      (void)PeakMib();
+      const double before = PeakMib();
+      const std::clock_t begin = std::clock();
+      const auto grammar = cache.Get(Calling(tools.lines, false, std::vector<bool>(tools.count, strict)));
+      const double ms = 1000.0 * static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC, peak = PeakMib() - before;
+      fmt::print(
+          "{{\"tools\":\"{}\",\"count\":{},\"text_bytes\":{},\"strict\":{},\"cpu_ms\":{:.0f},\"peak_mib\":{:.0f},"
+          "\"kept_mib\":{:.1f},\"refused\":\"{}\"}}\n",
+          tools.name, tools.count, tools.lines.size(), strict, ms, peak,
+          grammar.ok() ? static_cast<double>((*grammar)->bytes()) / (1 << 20) : 0.0,
+          grammar.ok() ? "" : grammar.status().param());
+      std::fflush(stdout);
+    }
+  }
+}
+
 int Main(int argc, char** argv) {
   std::string model_path;
   std::string device = "cpu";
@@ -174,10 +228,16 @@ int Main(int argc, char** argv) {
   app.add_option("--tokens", tokens);
   app.add_option("--device", device)->check(CLI::IsMember({"cpu", "cuda"}));
   app.add_option("--conversations", conversations);
+  bool hostile = false;
+  app.add_flag("--hostile", hostile);
   CLI11_PARSE(app, argc, argv);
   const auto backend = device == "cpu" ? MustHave(MakeCpuBackend({.threads = threads})) : MustHave(MakeCudaBackend({}));
   const auto model = MustHave(Model::Load(model_path, *backend));
   const auto tokenizer = MustHave(MakeTokenizer(model->tokenizer_data()));
+  if (hostile) {
+    CompileHostile(*tokenizer);
+    return 0;
+  }
   const auto engine = MustHave(Engine::Start(*model, *tokenizer, {.slots = conversations + 1, .memory_len = 1024}));
   GrammarCache cache(*tokenizer);
   (void)MustHave(cache.Get({AnswerFormat::Kind::kRegex, "a", ""}));  // the vocabulary's tree
