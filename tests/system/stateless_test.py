@@ -60,9 +60,11 @@ def test_ten_turns_cost_what_a_conversation_costs(start):
         texts.append(messages[-1]["content"])
         computed.append(answer["usage"]["prompt_tokens"] - cached(answer))
 
+    other = start("--memory-len", 4096, "--slots", 2)  # one that has nothing to share
+
     async def converse():
         reports = []
-        async with Conversation(server.port) as talk:
+        async with Conversation(other.port) as talk:
             for turn in range(10):
                 reports.append(await talk.ask(QUESTION.format(turn), max_output_tokens=16, **GREEDY))
         return reports
