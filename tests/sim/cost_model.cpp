@@ -34,7 +34,10 @@ Result<CostModel> CostModel::Read(const std::string& path) {
     }
     *to = found->template get<T>();
   };
-  const auto group = [&](const char* name) { return json.contains(name) ? json[name] : nlohmann::json::object(); };
+  const auto group = [&](const char* name) {
+    const auto found = json.find(name);
+    return found != json.end() && found->is_object() ? *found : nlohmann::json::object();
+  };
   read(json, "model", &cost.model);
   read(json, "device", &cost.device);
   const auto shape = group("shape");

@@ -17,8 +17,6 @@
 namespace ringside {
 namespace {
 
-constexpr RingWindow kWindow{4, 0, Eviction::kTurn};  // but for memory_len
-
 /// Who asks: takes turns to the engine at their time, hears what comes of them and plans what follows.
 class Clients {
  public:
@@ -233,9 +231,7 @@ Result<SimResult> Simulate(const CostModel& cost, const ServerConfig& config, co
                    MakeKvShape(shape.layers, shape.kv_heads, shape.head_dim, options.kv_dtype, options.pinned_max,
                                options.memory_len, std::min(options.prefill_chunk, limits::kMaxFullRingChunkTokens)),
                    options.slots));
-  RingWindow window = kWindow;
-  window.memory_len = options.memory_len;
-  Clients clients(client, load, window, clock);
+  Clients clients(client, load, {.pinned = 4, .memory_len = options.memory_len}, clock);
   EngineLoop loop(timed, tokenizer, options, std::move(pool),
                   {.tiers = &tiers.store(), .idle_ms = config.session_idle_host_ms}, clock,
                   EngineLoop::Driver::kCaller);
