@@ -499,6 +499,7 @@ std::optional<TieredStore::Place> TieredStore::Find(const std::string& owner) co
 void TieredStore::Sweep() { impl_->Sweep(); }
 void TieredStore::RunQueued() { impl_->RunQueued(); }
 void TieredStore::Reconcile(const std::function<bool(const std::string&)>& exists) { impl_->Reconcile(exists); }
+int64_t TieredStore::host_room() const { return impl_->host_room(); }
 TieredStoreStats TieredStore::stats() const { return impl_->stats(); }
 
 }  // namespace ringside

@@ -113,6 +113,8 @@ class TieredStore {
   void Reconcile(const std::function<bool(const std::string& owner)>& exists);
 
   TieredStoreStats stats() const;
+  /// Bytes that memory takes without giving anything away for them.
+  int64_t host_room() const;
 
  private:
   class Impl;

@@ -61,6 +61,7 @@ class TieredStore::Impl {
   void RunQueued();
   void Reconcile(const std::function<bool(const std::string&)>& exists);
   TieredStoreStats stats() const;
+  int64_t host_room() const;
 
  private:
   using Work = std::function<void()>;

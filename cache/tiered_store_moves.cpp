@@ -107,6 +107,12 @@ bool TieredStore::Impl::DemoteOldest() {
   return true;
 }
 
+int64_t TieredStore::Impl::host_room() const {
+  const auto high = static_cast<int64_t>(kHighWater * static_cast<double>(host_->budget_bytes()));
+  std::lock_guard lock(mutex_);
+  return high - host_->index().bytes() - waiting_.bytes();
+}
+
 void TieredStore::Impl::ApplyIdleTimes() {
   const int64_t now = clock_.MonotonicNs();
   const auto high = static_cast<int64_t>(kHighWater * static_cast<double>(host_->budget_bytes()));

@@ -229,12 +229,17 @@ bool EngineLoop::SlotsAreScarce() const { return 4 * pool_.used() >= 3 * pool_.s
 
 EngineLoop::Slot* EngineLoop::NextToWriteBack() const {
   if (storage_.tiers == nullptr || storage_.write_back_ms == 0 || !SlotsAreScarce()) return nullptr;
+  const int64_t row_bytes = pool_.shape().tile_bytes() / KvShape::kTile, room = storage_.tiers->host_room();
   Slot* next = nullptr;
   for (Slot* slot : cached_) {
     const KvCache* cache = slot->sequence->cache();
     // One at a time: those that decode share the device's memory with the copy.
     if (sequence_storage_.Saves(cache)) return nullptr;
     if (slot->owner.empty() || slot->busy() || cache->saved()) continue;
+    // Nothing that would only push others out of memory, and soon be pushed out itself.
+    const Ring& ring = cache->ring();
+    const int64_t rows = ring.next() - (cache->snapshot() == 0 ? 0 : ring.unchanged());
+    if (std::min(rows, ring.window().pinned + ring.rows()) * row_bytes > room) continue;
     if (next == nullptr || slot->write_back_ns < next->write_back_ns) next = slot;
   }
   return next;

@@ -10,8 +10,8 @@ namespace {
 
 class EngineCopiesTest : public EngineTiersTest {
  protected:
-  void StartLagging(EngineOptions options, EngineStorage storage = {}) {
-    tiers_ = std::make_unique<TieredStore>(std::make_unique<RamStore>(1 << 20), nullptr,
+  void StartLagging(EngineOptions options, EngineStorage storage = {}, int64_t host_bytes = 1 << 20) {
+    tiers_ = std::make_unique<TieredStore>(std::make_unique<RamStore>(host_bytes), nullptr,
                                            TieredStoreOptions{.host_idle_ms = 0, .sweep_ms = 0});
     storage.tiers = tiers_.get();
     storage.fetch_deadline_ms = kMinute;
@@ -214,6 +214,15 @@ TEST_P(EngineCopiesTest, NothingIsWrittenBackWhereSlotsAreFree) {
   StartLagging({.slots = 4}, {.write_back_ms = 1});
   Say(1);
   Say(2);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  Settle();
+  EXPECT_EQ(lagging_.copies(), 0);
+  EXPECT_EQ(engine_->stats().written_back, 0u);
+}
+
+TEST_P(EngineCopiesTest, NothingIsWrittenBackThatMemoryHasNoRoomFor) {
+  StartLagging({.slots = 1}, {.write_back_ms = 1}, /*host_bytes=*/1000);
+  Say(1);
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   Settle();
   EXPECT_EQ(lagging_.copies(), 0);
