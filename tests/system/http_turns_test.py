@@ -68,6 +68,11 @@ def running(server):
     return server.metrics()["ringside_num_requests_running"]
 
 
+def answering(server):
+    """A turn that runs may also be the one that warms the server up; that writes nothing."""
+    return server.metrics()["ringside_generation_tokens_total"] > 5
+
+
 async def drop(writer):
     """The client is gone without a word."""
     writer.transport.abort()
@@ -180,7 +185,7 @@ def test_a_drain_lets_answers_end_and_answers_who_still_waits(start):
 
     async def in_time():
         reader, writer = await begin(server.port, {"input": "Go", **ENDLESS, "max_output_tokens": 3000})
-        wait_for(lambda: running(server) == 1, "the turn runs")
+        wait_for(lambda: answering(server), "the turn runs")
         server.terminate()
         head, body = (await reader.read()).split(b"\r\n\r\n", 1)
         writer.close()
@@ -194,7 +199,7 @@ def test_a_drain_lets_answers_end_and_answers_who_still_waits(start):
 
     async def too_late():
         reader, writer = await begin(server.port, {"input": "Go", **ENDLESS})
-        wait_for(lambda: running(server) == 1, "the turn runs")
+        wait_for(lambda: answering(server), "the turn runs")
         server.terminate()
         head, body = (await reader.read()).split(b"\r\n\r\n", 1)
         writer.close()
