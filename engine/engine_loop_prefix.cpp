@@ -19,16 +19,6 @@ int64_t MostShared(const RunningTurn& turn) {
   return static_cast<int64_t>(turn.request().tokens.size()) - (turn.wants_logits() ? 1 : 0);
 }
 
-// How many tokens two turns' timelines have in common from their beginning on, as far as their message starts agree.
-int64_t CommonTokens(const TurnRequest& a, const TurnRequest& b) {
-  const auto limit = std::min(a.tokens.size(), b.tokens.size());
-  int64_t common = std::mismatch(a.tokens.begin(), a.tokens.begin() + limit, b.tokens.begin()).first - a.tokens.begin();
-  const auto [ours, theirs] = std::ranges::mismatch(a.message_starts, b.message_starts);
-  if (ours != a.message_starts.end()) common = std::min(common, *ours);
-  if (theirs != b.message_starts.end()) common = std::min(common, *theirs);
-  return common;
-}
-
 }  // namespace
 
 EngineLoop::Slot* EngineLoop::FindDonor(const Slot& slot, const RunningTurn& turn) {
@@ -55,7 +45,8 @@ bool EngineLoop::AwaitsPrefix(const Slot& slot, const RunningTurn& turn) {
     const auto& ours = turn.request().tokens;
     if (computed >= std::min(ours.size(), request.tokens.size()) || ours[computed] != request.tokens[computed])
       continue;
-    const int64_t common = std::min(CommonTokens(request, turn.request()), MostShared(turn));
+    const int64_t common = std::min(
+        CommonPrefix(request.tokens, request.message_starts, ours, turn.request().message_starts), MostShared(turn));
     if (static_cast<int64_t>(computed) < common) promised = std::max(promised, common);
   }
   if (promised < kWorthWaiting) return false;

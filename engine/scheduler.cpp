@@ -27,9 +27,10 @@ void RoundDown(std::span<const size_t> given, int64_t tile, std::vector<int64_t>
   }
 }
 
-}  // namespace
-
+// Accounts of one class have been served about the same.
 double ServedClass(double served) { return std::floor(served / kAboutTheSame); }
+
+}  // namespace
 
 std::vector<int64_t> PlanStep(std::span<const StepTurn> turns, std::vector<double> served, const StepLimits& limits) {
   std::vector<int64_t> take(turns.size(), 0);

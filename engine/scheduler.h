@@ -23,15 +23,12 @@ struct StepLimits {
   int64_t tile = 1;           // a device's products take so many rows at once: a few beyond a multiple cost as many
 };
 
-/// Accounts of one class have been served about the same.
-double ServedClass(double served);
-
 /// How many tokens of each turn to compute (0 = none). Turns that decode always get their row. The rows left go to
 /// prompts, a chunk at a time: to the account that has been served the fewest tokens so far, these counted (a virtual
 /// token counter: Sheng et al. 2024, "Fairness in Serving Large Language Models"), and of it to the prompt with the
 /// earliest deadline. So prompts are computed one after the other, not all at once and all late. What is beyond
-/// whole tiles waits for the next step if it is less than a quarter of the prompts' rows; otherwise nothing is left unused
-/// while a prompt could take it.
+/// whole tiles waits for the next step if it is less than a quarter of the prompts' rows; otherwise nothing is left
+/// unused while a prompt could take it.
 std::vector<int64_t> PlanStep(std::span<const StepTurn> turns, std::vector<double> served, const StepLimits& limits);
 
 /// The order in which turns that wait, oldest first, get slots: each goes to the account that has been served least,

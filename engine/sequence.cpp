@@ -7,6 +7,15 @@
 
 namespace ringside {
 
+int64_t CommonPrefix(std::span<const TokenId> tokens, std::span<const int64_t> message_starts,
+                     std::span<const TokenId> other_tokens, std::span<const int64_t> other_message_starts) {
+  int64_t common = std::ranges::mismatch(tokens, other_tokens).in1 - tokens.begin();
+  const auto [ours, theirs] = std::ranges::mismatch(message_starts, other_message_starts);
+  if (ours != message_starts.end()) common = std::min(common, *ours);
+  if (theirs != other_message_starts.end()) common = std::min(common, *theirs);
+  return common;
+}
+
 void Sequence::Attach(KvCache* cache) {
   CHECK(cache_ == nullptr);
   cache_ = cache;
@@ -35,7 +44,7 @@ int64_t Sequence::SharedPrefix(const TimelineView& timeline) const {
   const Ring& ring = cache_->ring();
   const int64_t pinned = ring.window().pinned;
   if (!(ring.window() == timeline.window) || ring.resident() > pinned || replay_start_ > pinned) return 0;
-  return CommonPrefix(timeline);
+  return CommonWith(timeline);
 }
 
 size_t Sequence::Adopt(const Sequence& from, int64_t tokens) {
@@ -51,17 +60,8 @@ size_t Sequence::Adopt(const Sequence& from, int64_t tokens) {
   return static_cast<size_t>((shape.Slot(tokens - 1, pinned) / KvShape::kTile + 1) * shape.tile_bytes());
 }
 
-int64_t Sequence::CommonPrefix(const TimelineView& timeline) const {
-  const auto limit = std::min(tokens_.size(), timeline.tokens.size());
-  int64_t common =
-      std::mismatch(tokens_.begin(), tokens_.begin() + limit, timeline.tokens.begin()).first - tokens_.begin();
-  // A query's window depends on the message starts before it: where those differ, so may everything after.
-  const auto starts = cache_->ring().message_starts();
-  const auto [ours, theirs] =
-      std::mismatch(starts.begin(), starts.end(), timeline.message_starts.begin(), timeline.message_starts.end());
-  if (ours != starts.end()) common = std::min(common, *ours);
-  if (theirs != timeline.message_starts.end()) common = std::min(common, *theirs);
-  return common;
+int64_t Sequence::CommonWith(const TimelineView& timeline) const {
+  return CommonPrefix(tokens_, cache_->ring().message_starts(), timeline.tokens, timeline.message_starts);
 }
 
 // After a shortened replay only rows a full receptive field behind its start are exact; with rebuild_windows the caller
@@ -93,7 +93,7 @@ SyncResult Sequence::Sync(const TimelineView& timeline, bool want_logits) {
     replay_start_ = 0;
   }
   Ring& ring = cache_->ring();
-  int64_t keep = std::min(CommonPrefix(timeline), want_logits ? length - 1 : length);
+  int64_t keep = std::min(CommonWith(timeline), want_logits ? length - 1 : length);
   if (!CanContinueFrom(keep)) {
     keep = std::min(keep, timeline.window.pinned);  // the ring's rows are gone, the pinned ones never go
     result.rebuilt = true;

@@ -20,6 +20,11 @@ struct TimelineView {
   RingWindow window;
 };
 
+/// How many tokens two timelines have in common from their beginning on. A query's window depends on the message starts
+/// before it: where those differ, so may everything after.
+int64_t CommonPrefix(std::span<const TokenId> tokens, std::span<const int64_t> message_starts,
+                     std::span<const TokenId> other_tokens, std::span<const int64_t> other_message_starts);
+
 struct SyncResult {
   CacheSource source = CacheSource::kNew;
   int64_t reused = 0;     // tokens found in the cache and kept
@@ -69,7 +74,7 @@ class Sequence {
   void Fed(std::span<const TokenId> tokens);
 
  private:
-  int64_t CommonPrefix(const TimelineView& timeline) const;
+  int64_t CommonWith(const TimelineView& timeline) const;
   bool CanContinueFrom(int64_t position) const;
   int64_t ReplayStart(const TimelineView& timeline) const;
 
