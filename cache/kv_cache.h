@@ -9,7 +9,7 @@ namespace ringside {
 
 class KvCache {
  public:
-  /// `slab` is shape.slab_bytes() of device memory that outlives the cache.
+  /// `slab` is shape.slab_bytes() of addresses that outlive the cache, with memory where there are rows.
   KvCache(const KvShape& shape, void* slab)
       : shape_(shape), slab_(slab), ring_({0, shape.ring_rows()}, shape.ring_rows()) {}
 
@@ -29,8 +29,11 @@ class KvCache {
   const Ring& ring() const { return ring_; }
 
  private:
+  friend class KvPool;
+
   KvShape shape_;
   void* slab_;
+  int64_t pages_ = 0, promised_pages_ = 0;  // the pool's: that have memory, that are to have it
   Ring ring_;
   uint64_t snapshot_ = 0;
 };

@@ -1,24 +1,49 @@
 #include "cache/kv_pool.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
 #include "base/check.h"
 #include "base/defect.h"
 #include "kernels/backend.h"
 
 namespace ringside {
 
-Result<KvPool> KvPool::Make(Backend& backend, const KvShape& shape, int64_t slots) {
+int64_t KvPool::SlabBytes(const Backend& backend, const KvShape& shape) {
+  const int64_t page = backend.page_bytes(shape.slab_bytes());
+  return (shape.slab_bytes() + page - 1) / page * page;
+}
+
+Result<KvPool> KvPool::Make(Backend& backend, const KvShape& shape, int64_t slots, int64_t memory_bytes) {
   KvPool pool;
+  pool.backend_ = &backend;
   pool.shape_ = shape;
+  pool.page_bytes_ = backend.page_bytes(shape.slab_bytes());
+  const int64_t slab_bytes = SlabBytes(backend, shape);
+  if (memory_bytes == 0) memory_bytes = slots * slab_bytes;
+  const std::optional<size_t> free = backend.free_bytes();
+  if (free && static_cast<int64_t>(*free) < memory_bytes) {
+    return Overloaded(fmt::format("{} bytes are wanted for caches, {} are free", memory_bytes, *free));
+  }
+  if (memory_bytes < slab_bytes) {
+    return Overloaded(fmt::format("one conversation may take {} bytes, all have {}", slab_bytes, memory_bytes));
+  }
+  pool.pages_ = pool.free_pages_ = memory_bytes / pool.page_bytes_;
+  ASSIGN_OR_RETURN(pool.slabs_, backend.Reserve(static_cast<size_t>(slots * slab_bytes)));
   for (int64_t i = 0; i < slots; ++i) {
-    ASSIGN_OR_RETURN(Buffer slab, backend.Allocate(static_cast<size_t>(shape.slab_bytes())));
-    pool.caches_.push_back(std::make_unique<KvCache>(shape, slab.data()));
-    pool.slabs_.push_back(std::move(slab));
+    void* slab = static_cast<std::byte*>(pool.slabs_.data()) + i * slab_bytes;
+    pool.caches_.push_back(std::make_unique<KvCache>(shape, slab));
   }
   for (auto cache = pool.caches_.rbegin(); cache != pool.caches_.rend(); ++cache) pool.free_.push_back(cache->get());
   return pool;
 }
 
-KvCache* KvPool::Acquire(const RingWindow& window) {
+int64_t KvPool::BytesFor(const RingWindow& window, int64_t tokens) const {
+  return Pages(shape_.HeldBytes(tokens, window.pinned)) * page_bytes_;
+}
+
+KvCache* KvPool::Lend(const RingWindow& window) {
   if (free_.empty()) return nullptr;
   KvCache* cache = free_.back();
   free_.pop_back();
@@ -26,8 +51,76 @@ KvCache* KvPool::Acquire(const RingWindow& window) {
   return cache;
 }
 
+KvCache* KvPool::Acquire(const RingWindow& window) {
+  KvCache* cache = Lend(window);
+  if (cache == nullptr) return nullptr;
+  if (Grow(cache, BytesFor(window, window.pinned + shape_.ring_rows())).ok()) return cache;
+  Release(cache);
+  return nullptr;
+}
+
+Status KvPool::Grow(KvCache* cache, int64_t bytes, int64_t ahead) {
+  const int64_t before = cache->promised_pages_, least = std::max(Pages(bytes), before), more = least - before;
+  if (more > pages_ - promised_pages_) {
+    return Overloaded(
+        fmt::format("no memory for {} more bytes of a cache: {} are free", more * page_bytes_, free_bytes()));
+  }
+  promised_pages_ += more;
+  cache->promised_pages_ = least;
+  if (least > cache->pages_) {
+    Reclaim(least - cache->pages_);  // what is promised and not free is ahead with others, or with nobody
+    if (Status status = Commit(cache, least); !status.ok()) {
+      promised_pages_ -= more;
+      cache->promised_pages_ = before;
+      return status;
+    }
+  }
+  const int64_t all = Pages(shape_.slab_bytes());
+  if (cache->pages_ >= std::min(Pages(bytes + ahead / 2), all)) return Status::Ok();
+  const int64_t most = std::min({Pages(bytes + ahead), all, cache->pages_ + free_pages_});
+  if (most > cache->pages_) static_cast<void>(Commit(cache, most));  // or another time
+  return Status::Ok();
+}
+
+Status KvPool::Commit(KvCache* cache, int64_t pages) {
+  const int64_t more = pages - cache->pages_;
+  CHECK_LE(more, free_pages_);
+  RETURN_IF_ERROR(backend_->Commit(static_cast<std::byte*>(cache->slab()) + cache->pages_ * page_bytes_,
+                                   static_cast<size_t>(more * page_bytes_)));
+  cache->pages_ = pages;
+  free_pages_ -= more;
+  return Status::Ok();
+}
+
+void KvPool::Reclaim(int64_t pages) {
+  for (KvCache* cache : free_) {  // what was given back longest ago first
+    if (free_pages_ >= pages) return;
+    Shrink(cache, std::max<int64_t>(0, cache->pages_ - (pages - free_pages_)));
+  }
+  for (auto& cache : caches_) {
+    if (free_pages_ >= pages) return;
+    Shrink(cache.get(), std::max(cache->promised_pages_, cache->pages_ - (pages - free_pages_)));
+  }
+}
+
+void KvPool::Shrink(KvCache* cache, int64_t pages) {
+  const int64_t less = cache->pages_ - pages;
+  if (less <= 0) return;
+  backend_->Decommit(static_cast<std::byte*>(cache->slab()) + pages * page_bytes_,
+                     static_cast<size_t>(less * page_bytes_));
+  cache->pages_ = pages;
+  free_pages_ += less;
+}
+
+void KvPool::Settle(KvCache* cache) {
+  const int64_t held = Pages(shape_.HeldBytes(cache->ring().next(), cache->ring().window().pinned));
+  promised_pages_ -= std::max<int64_t>(0, cache->promised_pages_ - held);
+  cache->promised_pages_ = std::min(cache->promised_pages_, held);
+}
+
 void KvPool::Release(KvCache* cache) {
   CHECK(cache != nullptr);
+  promised_pages_ -= std::exchange(cache->promised_pages_, 0);
   free_.push_back(cache);
 }
 

@@ -26,21 +26,31 @@ Engine::~Engine() = default;
 namespace {
 
 constexpr int64_t kMostSlots = 4096;
+constexpr int64_t kUsualTokens = 1024;  // of a cache: for so many of them there are slots, if nothing else is said
 
 KvShape CacheShape(const NetworkShape& network, const EngineOptions& options) {
   return MakeKvShape(network.layers, network.kv_heads, network.head_dim, options.kv_dtype, options.pinned_max,
                      options.memory_len, std::min(options.prefill_chunk, limits::kMaxFullRingChunkTokens));
 }
 
-/// options.slots, or what the free memory takes.
-Result<int64_t> CountSlots(const Backend& backend, const EngineOptions& options, int64_t slot_bytes) {
-  if (options.slots > 0) return options.slots;
+/// Fills in how many slots there are and how much memory.
+Status PlanMemory(const Backend& backend, const KvShape& shape, EngineOptions* options) {
+  const int64_t slab_bytes = KvPool::SlabBytes(backend, shape), asked = options->kv_bytes;
   const std::optional<size_t> free = backend.free_bytes();
-  if (!free) return EngineOptions().slots;
-  const int64_t slots = std::min(static_cast<int64_t>(*free) / slot_bytes, kMostSlots);
-  if (slots > 0) return slots;
-  return Overloaded(fmt::format("no slot fits: one takes {} bytes (--memory-len, --pinned-max), {} are free on {}",
-                                slot_bytes, *free, backend.Describe()));
+  const int64_t least_slots = options->slots > 0 ? options->slots : EngineOptions().slots;
+  if (asked == 0)
+    options->kv_bytes = free && options->slots == 0 ? static_cast<int64_t>(*free) : least_slots * slab_bytes;
+  if (free) options->kv_bytes = std::min(options->kv_bytes, static_cast<int64_t>(*free));
+  if (options->kv_bytes < std::max(asked, slab_bytes)) {
+    return Overloaded(fmt::format(
+        "{} bytes for caches do not fit: {} are free on {} (--kv-cache-mb, --memory-len, "
+        "--pinned-max)",
+        std::max(asked, slab_bytes), free.value_or(static_cast<size_t>(options->kv_bytes)), backend.Describe()));
+  }
+  if (options->slots > 0) return Status::Ok();
+  const int64_t usual = std::min(shape.HeldBytes(kUsualTokens, 0), slab_bytes);
+  options->slots = free || asked > 0 ? std::clamp<int64_t>(options->kv_bytes / usual, 1, kMostSlots) : least_slots;
+  return Status::Ok();
 }
 
 /// Prompts of every power of two of rows up to a chunk, and of a chunk, and a step behind the first, all forgotten
@@ -78,14 +88,10 @@ Result<std::unique_ptr<Engine>> Engine::Start(Network& network, const Tokenizer&
   Backend& backend = network.backend();
   backend.UseOnThisThread();
   EngineOptions made = options;
-  ASSIGN_OR_RETURN(made.slots, CountSlots(backend, options, shape.slab_bytes()));
-  const std::optional<size_t> free = backend.free_bytes();
-  auto pool = KvPool::Make(backend, shape, made.slots);
-  if (!pool.ok()) {
-    return Overloaded(fmt::format("{} slots of {} bytes do not fit{}: {}", made.slots, shape.slab_bytes(),
-                                  free ? fmt::format(" in {}", *free) : "", pool.status().message()));
-  }
-  auto loop = std::make_unique<EngineLoop>(network, tokenizer, made, std::move(*pool), storage, clock);
+  RETURN_IF_ERROR(PlanMemory(backend, shape, &made));
+  ASSIGN_OR_RETURN(KvPool pool, KvPool::Make(backend, shape, made.slots, made.kv_bytes));
+  made.kv_bytes = pool.memory_bytes();
+  auto loop = std::make_unique<EngineLoop>(network, tokenizer, made, std::move(pool), storage, clock);
   return std::unique_ptr<Engine>(new Engine(std::move(loop)));
 }
 
@@ -94,9 +100,9 @@ Result<std::unique_ptr<Engine>> Engine::Start(Model& model, const Tokenizer& tok
   Network& network = model;
   network.backend().UseOnThisThread();
   // A step has at most these rows. What they take leaves room for fewer slots, not for more rows.
-  const int64_t slot_bytes = CacheShape(network.shape(), options).slab_bytes();
-  ASSIGN_OR_RETURN(const int64_t most_slots, CountSlots(network.backend(), options, slot_bytes));
-  RETURN_IF_ERROR(model.Reserve(most_slots + options.step_tokens));
+  EngineOptions most = options;
+  RETURN_IF_ERROR(PlanMemory(network.backend(), CacheShape(network.shape(), options), &most));
+  RETURN_IF_ERROR(model.Reserve(most.slots + options.step_tokens));
   if (network.runs_ahead()) RETURN_IF_ERROR(WarmUp(network, options));
   return Start(network, tokenizer, options, storage, clock);
 }

@@ -34,8 +34,8 @@ struct EngineStorage {
   TieredStore* tiers = nullptr;  // outlives the engine
   Fingerprint fingerprint{};     // Model::fingerprint() of the network
   int64_t idle_ms = 60'000;      // a cache unused for so long is saved and gives its slot back
-  /// Where slots are getting scarce, a cache unused for so long is copied to the tiers in the background and stays where
-  /// it is: its slot can be had at once then. 0 = not before its slot is wanted.
+  /// Where slots are getting scarce, a cache unused for so long is copied to the tiers in the background and stays
+  /// where it is: its slot can be had at once then. 0 = not before its slot is wanted.
   int64_t write_back_ms = 0;
   /// How long a turn waits for a stored cache before it computes its own. 0 = by measured rates: it waits as long as
   /// computing would take, and does not begin to wait where reading should take longer.
@@ -48,7 +48,7 @@ class EngineLoop;
 class Engine {
  public:
   /// Makes the pool and starts the thread. `network`, `tokenizer` and `storage.tiers` must outlive the engine.
-  /// kOverloaded, naming the bytes, if the slots do not fit in memory.
+  /// kOverloaded, naming the bytes, if one whole window, or the memory asked for, does not fit.
   static Result<std::unique_ptr<Engine>> Start(Network& network, const Tokenizer& tokenizer,
                                                const EngineOptions& options, const EngineStorage& storage = {},
                                                const Clock& clock = SystemClock::Instance());
@@ -60,9 +60,9 @@ class Engine {
   /// Ends every turn with kCancelled and joins the thread. Saves nothing by itself: see SaveAll.
   ~Engine();
 
-  /// With the slots that there are.
+  /// With the slots and the memory that there are.
   const EngineOptions& options() const;
-  /// Bytes of one slot.
+  /// Bytes of one slot whose window is full.
   int64_t slot_bytes() const;
   /// What one would take, before there is an engine.
   static int64_t SlotBytes(const NetworkShape& network, const EngineOptions& options);

@@ -22,6 +22,7 @@ EngineLoop::EngineLoop(Network& network, const Tokenizer& tokenizer, const Engin
       pool_(std::move(pool)),
       sequence_storage_(storage_, network_.backend(), clock_, &counts_) {
   counts_.slots = pool_.slots();
+  counts_.kv_bytes = pool_.memory_bytes();
   if (storage_.tiers != nullptr && storage_.pinned_bytes > 0) {
     // What is on its way out of a slot or two comes on top of what the tiers hold.
     host_arena_.Start(network_.backend(), static_cast<size_t>(SnapshotChunkBytes(pool_.shape(), network_.backend())),
@@ -87,6 +88,7 @@ EngineStats EngineLoop::stats() const {
 
 void EngineLoop::PublishStats() {
   counts_.slots_used = pool_.used();
+  counts_.kv_bytes_used = pool_.promised_bytes();
   counts_.turns_running = static_cast<int64_t>(running_.size());
   counts_.turns_waiting = static_cast<int64_t>(waiting_.size());
   std::lock_guard lock(stats_mutex_);
@@ -217,30 +219,6 @@ void EngineLoop::Handle(CloseMessage message) {
   timelines_.erase(found);
 }
 
-KvCache* EngineLoop::AcquireCache(const RingWindow& window) {
-  if (KvCache* cache = pool_.Acquire(window); cache != nullptr) return cache;
-  ++wanting_;
-  // Slots that are being copied out come free soon: not more of them than there are turns for.
-  const auto leaves = [](const Slot* slot) { return slot->leaving != Leaving::kNo && !slot->busy(); };
-  while (std::count_if(cached_.begin(), cached_.end(), leaves) < wanting_) {
-    Slot* oldest = nullptr;  // first of those that go at once, since the tiers have what they hold
-    const auto age = [](const Slot& slot) { return std::pair(!slot.sequence->cache()->saved(), slot.last_used); };
-    for (Slot* slot : cached_) {
-      if (slot->busy() || slot->leaving != Leaving::kNo) continue;
-      if (oldest == nullptr || age(*slot) < age(*oldest)) oldest = slot;
-    }
-    none_idle_ = oldest == nullptr;
-    if (none_idle_) return nullptr;
-    ++counts_.slots_taken;
-    SaveAndDropCache(*oldest, Leaving::kAnyway);
-    if (KvCache* cache = pool_.Acquire(window); cache != nullptr) {
-      --wanting_;
-      return cache;
-    }
-  }
-  return nullptr;
-}
-
 bool EngineLoop::Admit(std::unique_ptr<RunningTurn>& turn) {
   Slot& slot = timelines_.at(turn->timeline_id());
   if (slot.turn != nullptr) {
@@ -249,14 +227,20 @@ bool EngineLoop::Admit(std::unique_ptr<RunningTurn>& turn) {
     return true;
   }
   std::optional<double> restore_ms;
-  if (!slot.sequence->has_cache()) {
+  const bool restores = !slot.sequence->has_cache();
+  if (restores) {
     Slot* donor = FindDonor(slot, *turn);
     if (donor != nullptr) donor->last_used = counts_.steps;  // others may want it, too
-    KvCache* cache = AcquireCache(turn->request().window);
-    if (cache == nullptr) return false;
-    GiveCache(slot, cache);
+  }
+  if (Status given = GiveMemory(slot, *turn); !given.ok()) {
+    if (given.code() == StatusCode::kOverloaded) return false;
+    --slot.waiting;
+    End(std::move(turn), FinishReason::kError, std::move(given));
+    return true;
+  }
+  if (restores) {
     restore_ms = RestoreCache(slot, turn->request().window);
-    donor = restore_ms ? nullptr : FindDonor(slot, *turn);  // it may have gone for this slot
+    const Slot* donor = restore_ms ? nullptr : FindDonor(slot, *turn);  // it may have gone for this slot
     if (donor != nullptr) SharePrefix(slot, *turn, *donor);
   }
   slot.account = turn->request().account;
@@ -271,8 +255,12 @@ bool EngineLoop::Admit(std::unique_ptr<RunningTurn>& turn) {
   slot.turn = turn.get();
   slot.leaving = Leaving::kNo;
   slot.last_used = counts_.steps;
-  turn->Begin(slot.sequence.get(), sync, tokenizer_, network_.shape().vocab, SessionLimit(turn->request()),
-              clock_.MonotonicNs());
+  if (turn->begun()) {
+    turn->GoOn(sync);
+  } else {
+    turn->Begin(slot.sequence.get(), sync, tokenizer_, network_.shape().vocab, SessionLimit(turn->request()),
+                clock_.MonotonicNs());
+  }
   if (!turn->wants_logits() && turn->remaining() == 0) turn->FinishPrefill();
   running_.push_back(std::move(turn));
   return true;
@@ -280,7 +268,7 @@ bool EngineLoop::Admit(std::unique_ptr<RunningTurn>& turn) {
 
 void EngineLoop::AdmitWaiting() {
   if (waiting_.empty()) return;
-  wanting_ = 0;
+  wanting_ = wanting_bytes_ = 0;
   none_idle_ = false;
   OrderWaiting();
   const int64_t now = clock_.MonotonicNs();
@@ -328,9 +316,10 @@ void EngineLoop::RetireFinished() {
     if (poisoned) {
       // Nothing is known of the numbers that led to an error, so nothing of them is kept, in the tiers neither. (What
       // they have of a device that was sound is.)
-      DropCache(slot);
+      if (slot.sequence->has_cache()) DropCache(slot);
       if (storage_.tiers != nullptr && !slot.owner.empty() && healthy_) storage_.tiers->Erase(slot.owner, nullptr);
     }
+    if (slot.sequence->has_cache()) pool_.Settle(slot.sequence->cache());
     retired.push_back(slot.id);
     turn.reset();
   }

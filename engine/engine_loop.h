@@ -104,8 +104,8 @@ class EngineLoop {
     int64_t deadline_ns = std::numeric_limits<int64_t>::max();  // after it the turn computes
     std::optional<Result<FetchedSnapshot>> answer;
   };
-  /// What a timeline that nobody wants meanwhile does with its slot once its cache has been saved.
-  enum class Leaving { kNo, kIfSaved, kAnyway };
+  /// What a timeline does with its slot once its cache has been saved: the first three unless it is wanted meanwhile.
+  enum class Leaving { kNo, kIfSaved, kAnyway, kForced };
   struct Slot {  // a timeline the engine knows
     TimelineId id = 0;
     std::unique_ptr<Sequence> sequence;
@@ -149,9 +149,32 @@ class EngineLoop {
   void TellPositions();
   /// Takes the turn if it can run, or end: a turn whose timeline is busy ends with kBusy. False = no slot.
   bool Admit(std::unique_ptr<RunningTurn>& turn);
-  /// An empty cache: a free slot, or the one of the least recently used idle timeline, which is saved first; null if
-  /// all are busy or still being copied out.
-  KvCache* AcquireCache(const RingWindow& window);
+
+  // engine_loop_memory.cpp
+  /// Memory for the turn's cache, and a slot if it has none: what is free, or what the least recently used idle
+  /// timelines have, which are saved first. kOverloaded: they are busy or still being copied out. Anything else: never.
+  Status GiveMemory(Slot& slot, const RunningTurn& turn);
+  /// Whether so much memory, and a slot, is free beside what those that run may want next and what turns before this
+  /// one in line wait for; what is idle leaves until so much is on its way.
+  bool MakeRoom(const Slot& slot, int64_t bytes, bool wants_slot);
+  /// The least recently used of those that are idle, or of those whose turns wait; null if there is none.
+  Slot* NextToLeave(const Slot* but, bool waiting);
+  /// Memory of caches that are on their way out.
+  int64_t LeavingBytes() const;
+  /// Gives every running turn the memory of its next step and one ahead of it, the oldest first; where there is none
+  /// the youngest give way. False if none can go on yet.
+  bool GrowRunning();
+  /// False if memory is lacking; the turn is finished if the device gives none.
+  bool GrowTurn(RunningTurn& turn);
+  /// Takes a cache's memory for the turn: an idle one's, that of one whose turn waits, the youngest running one's.
+  /// False if enough is on its way.
+  bool TakeMemory(const RunningTurn& turn, std::vector<RunningTurn*>* running);
+  /// The same for a step ahead, at nobody's cost. False if some turn lacks it.
+  bool GrowAhead();
+  int64_t BytesOf(const RunningTurn& turn) const;
+  bool HasMemory(const RunningTurn& turn) const;
+  /// The turn waits again, first in line, and its cache leaves.
+  void GiveWay(RunningTurn& turn);
 
   // engine_loop_storage.cpp
   /// Asks the tiers for the cache of a turn that waits, once, if it may be there.
@@ -182,8 +205,8 @@ class EngineLoop {
   void FinishCopies(bool wait);
   /// After a turn of the timeline has ended or is gone from the queue: what was put off until then.
   void Settle(TimelineId timeline);
-  /// Whether so few slots are free that idle caches are written back.
-  bool SlotsAreScarce() const;
+  /// Whether so few slots, or so little memory, are free that idle caches are written back.
+  bool RoomIsScarce() const;
   /// The idle cache to be written back next, and when; null if there is none.
   Slot* NextToWriteBack() const;
   /// Copies it to the tiers, if its time has come. It keeps its slot until another turn wants that.
@@ -241,7 +264,8 @@ class EngineLoop {
   KvPool pool_;
   std::unordered_map<TimelineId, Slot> timelines_;
   std::vector<Slot*> cached_;  // those with a cache
-  int64_t wanting_ = 0;        // turns that found no slot in this round of admissions
+  int64_t wanting_ = 0;        // turns that found no slot in this round of admissions,
+  int64_t wanting_bytes_ = 0;  // and what they wait for
   bool none_idle_ = false;     // nor is there one to be had
   uint64_t last_ticket_ = 0;
   int64_t fetches_ = 0;  // asked for and not yet used or forgotten

@@ -36,10 +36,10 @@ void EngineLoop::OrderWaiting() {
 }
 
 void EngineLoop::Step() {
-  if (!launched_) launched_ = Launch(nullptr);
+  if (!launched_ && GrowRunning()) launched_ = Launch(nullptr);
   if (!launched_) return;
   std::optional<LaunchedStep> next;
-  if (MayRunAhead()) next = Launch(&*launched_);
+  if (MayRunAhead() && GrowAhead()) next = Launch(&*launched_);
   Conclude(*launched_);
   if (next && next->unchosen) Choose(&*next);
   launched_ = std::move(next);
@@ -72,7 +72,7 @@ std::vector<int64_t> EngineLoop::Plan(const LaunchedStep* under_way) const {
   // A turn whose cache is still coming in begins with the first layers, each of which waits for its rows. Where others
   // run it joins them when all of the cache should be there before the step is over, or they would wait for it.
   const auto loads = [&](const auto& turn) { return sequence_storage_.Loads(turn->sequence()->cache()); };
-  const bool alone = std::all_of(running_.begin(), running_.end(), loads);
+  const bool alone = std::ranges::all_of(running_, [&](const auto& turn) { return loads(turn) || !HasMemory(*turn); });
   const double step_ns = step_time_.DecodeNs(std::ssize(running_));
   const auto waits = [&](const auto& turn) {
     return !alone && loads(turn) && sequence_storage_.LoadingNs(turn->sequence()->cache()) > step_ns;
@@ -86,7 +86,7 @@ std::vector<int64_t> EngineLoop::Plan(const LaunchedStep* under_way) const {
     StepTurn& planned = turns.emplace_back();
     planned.account = accounts[turns.size() - 1];
     planned.deadline_ns = turn->Deadline(step_time_.PromptNs(Work(turn->sequence()->computed())));
-    if (turn->finished() || waits(turn)) continue;
+    if (turn->finished() || !HasMemory(*turn) || waits(turn)) continue;
     const bool awaits = under_way != nullptr && std::ranges::count(under_way->choosing, turn.get()) > 0;
     planned.remaining = !awaits ? turn->remaining() : turn->CanRunAhead() ? 1 : 0;
     decoding += planned.remaining == 1 ? 1 : 0;

@@ -121,8 +121,8 @@ void EngineLoop::AskForCache(Slot& slot, const TurnRequest& request) {
   const bool first = !slot.fetch;
   if (first) slot.fetch = PendingFetch{};
   if (sequence_storage_.Saves(request.owner)) return;  // the tiers have it in a moment
-  // What is brought for turns that wait is memory beyond every budget: not more than the slots hold.
-  if (fetches_ >= pool_.slots()) {
+  // What is brought for turns that wait is memory beyond every budget: not more than the slots hold, all full.
+  if (fetches_ >= std::min(pool_.slots(), pool_.memory_bytes() / pool_.shape().slab_bytes())) {
     if (first) Prefetch(request.owner);
     return;
   }
@@ -197,7 +197,7 @@ void EngineLoop::SaveAndDropCache(Slot& slot, Leaving leaving) {
 void EngineLoop::AfterSave(Slot& slot, SequenceStorage::Saved saved) {
   if (saved == SequenceStorage::Saved::kCopying) return;
   const Leaving leaving = std::exchange(slot.leaving, Leaving::kNo);
-  if (leaving == Leaving::kNo || slot.busy()) return;  // wanted again meanwhile
+  if (leaving == Leaving::kNo || (slot.busy() && leaving != Leaving::kForced)) return;  // wanted again meanwhile
   if (leaving == Leaving::kIfSaved && saved == SequenceStorage::Saved::kRefused) {
     slot.idle_since_ns = clock_.MonotonicNs();
     return;
@@ -211,7 +211,7 @@ void EngineLoop::FinishCopies(bool wait) {
                                     [&](const Slot* slot) { return slot->sequence->cache() == outcome.cache; });
     if (found == cached_.end()) continue;
     Slot& slot = **found;
-    if (outcome.current || slot.leaving == Leaving::kNo || slot.busy()) {
+    if (outcome.current || slot.leaving == Leaving::kNo || (slot.busy() && slot.leaving != Leaving::kForced)) {
       AfterSave(slot, outcome.saved);
     } else {  // it has gone on since, and leaves all the same
       SaveAndDropCache(slot, slot.leaving);
@@ -225,10 +225,12 @@ void EngineLoop::FinishCopies(bool wait) {
   }
 }
 
-bool EngineLoop::SlotsAreScarce() const { return 4 * pool_.used() >= 3 * pool_.slots(); }
+bool EngineLoop::RoomIsScarce() const {
+  return 4 * pool_.used() >= 3 * pool_.slots() || 4 * pool_.promised_bytes() >= 3 * pool_.memory_bytes();
+}
 
 EngineLoop::Slot* EngineLoop::NextToWriteBack() const {
-  if (storage_.tiers == nullptr || storage_.write_back_ms == 0 || !SlotsAreScarce()) return nullptr;
+  if (storage_.tiers == nullptr || storage_.write_back_ms == 0 || !RoomIsScarce()) return nullptr;
   const int64_t row_bytes = pool_.shape().tile_bytes() / KvShape::kTile, room = storage_.tiers->host_room();
   Slot* next = nullptr;
   for (Slot* slot : cached_) {

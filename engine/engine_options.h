@@ -8,7 +8,9 @@
 namespace ringside {
 
 struct EngineOptions {
-  int64_t slots = 8;              // 0 = as many as fit, where the backend knows its free memory
+  int64_t slots = 8;              // most caches at once; 0 = what the memory holds of 1,024 tokens each
+  int64_t kv_bytes = 0;           // memory of all caches; 0 = what is free, or where nobody knows or it is less, whole
+                                  // windows in every slot
   int64_t memory_len = 2048;      // largest window of a timeline, in tokens, pinned ones not counted
   int64_t pinned_max = 256;       // most pinned tokens of a timeline
   int64_t session_len = 1 << 20;  // most tokens of a timeline, counted exactly
@@ -26,6 +28,9 @@ struct EngineStats {
   uint64_t steps = 0, tokens_prefilled = 0, tokens_reused = 0, tokens_decoded = 0, tokens_evicted = 0;
   uint64_t tokens_shared = 0;              // of those reused, copied from other conversations' slots
   uint64_t rebuilds = 0, slots_taken = 0;  // slots taken from idle sequences
+  int64_t kv_bytes = 0;                    // memory of all caches
+  int64_t kv_bytes_used = 0;               // of it, promised to those in slots
+  uint64_t turns_gave_way = 0;             // times that a running turn's cache had to leave for want of memory
 
   uint64_t written_back = 0;                  // caches copied in the background, before their slots were wanted
   uint64_t captures = 0, captured_bytes = 0;  // caches copied from their slots, and what had to be copied for them

@@ -119,7 +119,9 @@ int64_t RunningTurn::evicted_since_begin() const {
 }
 
 void RunningTurn::FillEvicted(CacheReport* report) const {
-  const Ring& ring = sequence_->cache()->ring();
+  // As the cache's ring, which may be gone: what a position sees is a function of the window and the messages.
+  Ring ring(request_.window, request_.window.memory_len);
+  for (const int64_t start : request_.message_starts) ring.AddMessageStart(start);
   const int64_t last = report->position - 1;
   report->tokens_evicted = ring.EvictedAt(last);
   if (report->tokens_evicted == 0) return;

@@ -31,9 +31,11 @@ class RunningTurn {
   /// Tokens to compute before the next sample; 1 = it decodes.
   int64_t remaining() const { return remaining_; }
 
-  /// It waits for a slot, so far back in line (1 = next): tells the sink if that is news.
+  int64_t submitted_ns() const { return submitted_ns_; }
+
+  /// It waits for a slot, so far back in line (1 = next): tells the sink if that is news, and if it has not begun.
   void TellPosition(int64_t position) {
-    if (position != std::exchange(position_, position)) request_.sink->OnQueued(position);
+    if (!begun() && position != std::exchange(position_, position)) request_.sink->OnQueued(position);
   }
   /// It finds no slot, not for the first time perhaps.
   void NoteNoSlot(int64_t now_ns) {
@@ -53,6 +55,10 @@ class RunningTurn {
   /// The sequence has been synced: report it and make the sampler.
   void Begin(Sequence* sequence, const SyncResult& sync, const Tokenizer& tokenizer, int64_t vocab, int64_t session_len,
              int64_t now_ns);
+  /// True from Begin on, also while it waits again.
+  bool begun() const { return sequence_ != nullptr; }
+  /// It had lost its cache meanwhile, which has been synced again: it goes on where it was.
+  void GoOn(const SyncResult& sync) { remaining_ = sync.to_feed; }
   /// Its cache has come in, so long after the tiers were asked for it.
   void NoteRestored(double ms) {
     if (report_.restore_ms > 0) report_.restore_ms = ms;

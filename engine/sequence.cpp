@@ -56,8 +56,7 @@ size_t Sequence::Adopt(const Sequence& from, int64_t tokens) {
   tokens_.assign(from.tokens_.begin(), from.tokens_.begin() + tokens);
   replay_start_ = 0;
   adopted_ = true;
-  const KvShape& shape = cache_->shape();
-  return static_cast<size_t>((shape.Slot(tokens - 1, pinned) / KvShape::kTile + 1) * shape.tile_bytes());
+  return static_cast<size_t>(cache_->shape().HeldBytes(tokens, pinned));
 }
 
 int64_t Sequence::CommonWith(const TimelineView& timeline) const {

@@ -36,8 +36,8 @@ class SequenceStorage {
   bool Saves(const std::string& owner) const;
   /// True while one into it is.
   bool Loads(const KvCache* cache) const;
-  /// How long the copy into this cache, and those before it, should still take at the best rate seen; 0 = there is none,
-  /// infinite = no rate was seen.
+  /// How long the copy into this cache, and those before it, should still take at the best rate seen; 0 = there is
+  /// none, infinite = no rate was seen.
   double LoadingNs(const KvCache* cache) const;
   /// True while anything is copied.
   bool busy() const { return !saves_.empty() || !loads_.empty(); }

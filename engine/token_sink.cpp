@@ -4,11 +4,16 @@ namespace ringside {
 
 const char* CacheSourceName(CacheSource source) {
   switch (source) {
-    case CacheSource::kNew: return "new";
-    case CacheSource::kSlot: return "slot";
-    case CacheSource::kHost: return "host";
-    case CacheSource::kDisk: return "disk";
-    case CacheSource::kRecomputed: return "recomputed";
+    case CacheSource::kNew:
+      return "new";
+    case CacheSource::kSlot:
+      return "slot";
+    case CacheSource::kHost:
+      return "host";
+    case CacheSource::kDisk:
+      return "disk";
+    case CacheSource::kRecomputed:
+      return "recomputed";
   }
   return "unknown";
 }

@@ -22,7 +22,7 @@ struct CacheReport {
   int64_t tokens_evicted = 0;   // of the timeline, no longer visible at the end of the turn
   int64_t messages_evicted = 0;
   double restore_ms = 0;  // host, disk: from asking the tiers to the end of the copy into the slot
-  int64_t position = 0;  // tokens of the timeline at the end of the turn
+  int64_t position = 0;   // tokens of the timeline at the end of the turn
 };
 
 enum class FinishReason { kStop, kLength, kSessionFull, kCancelled, kError };

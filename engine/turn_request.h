@@ -36,8 +36,8 @@ struct TurnRequest {
   SamplingParams sampling;
   std::vector<std::string> stop_strings;
   std::vector<TokenId> stop_ids;  // end-of-turn tokens of the model included, unless ignored
-  /// What the answer must match, or null. Then stop_ids can be chosen only where it may end, and it ends by itself where
-  /// it can only end.
+  /// What the answer must match, or null. Then stop_ids can be chosen only where it may end, and it ends by itself
+  /// where it can only end.
   std::shared_ptr<const Grammar> grammar;
   std::string begun;       // where the turn goes on: the answer's text so far, which the grammar takes first
   int64_t max_tokens = 0;  // new tokens at most; 0 = prefill only (warm-up), -1 = until session_len

@@ -116,10 +116,22 @@ class Backend {
   virtual DType weight_dtype() const { return activation_dtype(); }
   /// "avx512_vnni, 2 threads": for the log.
   virtual std::string Describe() const = 0;
-  /// Bytes that Allocate still has, as far as it is one block; nullopt where nobody knows.
+  /// Bytes that Allocate, or Commit, still has; nullopt where nobody knows.
   virtual std::optional<size_t> free_bytes() const { return std::nullopt; }
   /// kUnavailable from the first failure of the device on, naming it. Any thread.
   virtual Status status() const { return Status::Ok(); }
+
+  // ---- address ranges whose memory comes and goes page by page -----------------------------------------------------
+  /// The size of the pages of a slab of so many bytes.
+  virtual int64_t page_bytes(int64_t slab_bytes) const = 0;
+  /// Addresses without memory, for slabs one behind the other; kOverloaded, naming the bytes. What has no memory must
+  /// not be touched.
+  virtual Result<Buffer> Reserve(size_t bytes) = 0;
+  /// Gives whole pages of such a range memory, which may hold anything. What is issued from now on may use it, whether
+  /// it is there already or on its way. kOverloaded, and nothing changed, if there is none left.
+  virtual Status Commit(void* data, size_t bytes) = 0;
+  /// Takes it away again: what was issued before may still use it, nothing later.
+  virtual void Decommit(void* data, size_t bytes) = 0;
 
   // ---- slabs, in the layout of KvShape, to the host and back -------------------------------------------------------
   /// Begins to copy the runs, in order, beside the operations. The copies see what was issued before; Attention on this

@@ -10,6 +10,7 @@
 // needs memory.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "kernels/tensor.h"
@@ -35,8 +36,14 @@ struct KvShape {
   int64_t tile_bytes() const { return layers * layer_tile_bytes(); }
   int64_t slab_bytes() const { return (pinned_tiles + ring_tiles) * tile_bytes(); }
 
-  /// Tiles in front of the ring in a cache with S pinned positions.
+  /// Tiles that so many pinned positions take: those in front of the ring.
   static int64_t PinnedTiles(int64_t pinned) { return (pinned + kTile - 1) / kTile; }
+  /// Bytes from the slab's beginning that the first `tokens` positions of a cache with S pinned ones take, with any
+  /// number before them that have left the ring.
+  int64_t HeldBytes(int64_t tokens, int64_t pinned) const {
+    if (tokens <= pinned) return PinnedTiles(tokens) * tile_bytes();
+    return (PinnedTiles(pinned) + PinnedTiles(std::min(tokens - pinned, ring_rows()))) * tile_bytes();
+  }
   /// Slot of position p in a cache with S pinned positions: tile = slot / 16, lane = slot % 16.
   int64_t Slot(int64_t p, int64_t pinned) const {
     return p < pinned ? p : PinnedTiles(pinned) * kTile + (p - pinned) % ring_rows();

@@ -59,6 +59,18 @@ Result<Buffer> CpuBackend::Allocate(size_t bytes) {
   return Buffer(this, data, bytes);
 }
 void CpuBackend::Free(void* data, size_t bytes) { memory_.Free(data, bytes); }
+
+Result<Buffer> CpuBackend::Reserve(size_t bytes) {
+  void* data = memory_.Reserve(bytes);
+  if (data == nullptr) return Overloaded("no addresses for " + std::to_string(bytes) + " bytes");
+  return Buffer(this, data, bytes);
+}
+
+Status CpuBackend::Commit(void* data, size_t bytes) {
+  if (memory_.Commit(data, bytes)) return Status::Ok();
+  return Overloaded("no memory for " + std::to_string(bytes) + " bytes");
+}
+
 void CpuBackend::CopyToDevice(void* device, const void* host, size_t bytes) { std::memcpy(device, host, bytes); }
 void CpuBackend::CopyOnDevice(void* to, const void* from, size_t bytes) { std::memmove(to, from, bytes); }
 void CpuBackend::CopyToHost(void* host, const void* device, size_t bytes) { std::memcpy(host, device, bytes); }

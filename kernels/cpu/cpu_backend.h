@@ -19,6 +19,10 @@ class CpuBackend final : public Backend {
 
   Result<Buffer> Allocate(size_t bytes) override;
   void Free(void* data, size_t bytes) override;
+  int64_t page_bytes(int64_t slab_bytes) const override { return Memory::PageBytes(slab_bytes); }
+  Result<Buffer> Reserve(size_t bytes) override;
+  Status Commit(void* data, size_t bytes) override;
+  void Decommit(void* data, size_t bytes) override { memory_.Decommit(data, bytes); }
   void CopyToDevice(void* device, const void* host, size_t bytes) override;
   void CopyToHost(void* host, const void* device, size_t bytes) override;
   void CopyOnDevice(void* to, const void* from, size_t bytes) override;

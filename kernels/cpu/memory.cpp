@@ -14,23 +14,28 @@ constexpr size_t kPage = 4096, kHugePage = size_t{2} << 20, kArena = size_t{64} 
 
 size_t RoundUp(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
 
-std::byte* Map(size_t bytes) {
-  void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+std::byte* Map(size_t bytes, int access) {
+  void* p = mmap(nullptr, bytes, access, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   return p == MAP_FAILED ? nullptr : static_cast<std::byte*>(p);
 }
 
 /// Pages; large blocks start at a huge page.
-std::byte* MapAligned(size_t bytes) {
+std::byte* MapAligned(size_t bytes, int access) {
   if (bytes > SIZE_MAX / 2) return nullptr;
   const size_t size = RoundUp(bytes, kPage);
-  if (size < kHugePage) return Map(size);
-  std::byte* raw = Map(size + kHugePage);
+  if (size < kHugePage) return Map(size, access);
+  std::byte* raw = Map(size + kHugePage, access);
   if (raw == nullptr) return nullptr;
   const size_t skip = RoundUp(reinterpret_cast<uintptr_t>(raw), kHugePage) - reinterpret_cast<uintptr_t>(raw);
   if (skip > 0) munmap(raw, skip);
   munmap(raw + skip + size, kHugePage - skip);
-  madvise(raw + skip, size, MADV_HUGEPAGE);  // a wish; small pages work too
   return raw + skip;
+}
+
+/// A wish; small pages work too.
+std::byte* WithHugePages(std::byte* p, size_t bytes) {
+  if (p != nullptr && bytes >= kHugePage) madvise(p, RoundUp(bytes, kPage), MADV_HUGEPAGE);
+  return p;
 }
 
 void Unmap(std::byte* p, size_t bytes) { CHECK_EQ(munmap(p, RoundUp(bytes, kPage)), 0); }
@@ -41,7 +46,28 @@ Memory::~Memory() {
   for (auto& [base, arena] : arenas_) Unmap(base, arena.bytes);
 }
 
-void* Memory::Allocate(size_t bytes) { return MapAligned(std::max<size_t>(bytes, 1)); }
+void* Memory::Allocate(size_t bytes) {
+  bytes = std::max<size_t>(bytes, 1);
+  return WithHugePages(MapAligned(bytes, PROT_READ | PROT_WRITE), bytes);
+}
+
+int64_t Memory::PageBytes(int64_t slab_bytes) {
+  return static_cast<int64_t>(slab_bytes >= static_cast<int64_t>(2 * kHugePage) ? kHugePage : kPage);
+}
+
+void* Memory::Reserve(size_t bytes) { return MapAligned(std::max<size_t>(bytes, 1), PROT_NONE); }
+
+bool Memory::Commit(void* data, size_t bytes) {
+  if (mprotect(data, bytes, PROT_READ | PROT_WRITE) != 0) return false;
+  // Small slabs lie too densely for huge pages: one would hold many of them.
+  if (bytes % kHugePage == 0) WithHugePages(static_cast<std::byte*>(data), bytes);
+  return true;
+}
+
+void Memory::Decommit(void* data, size_t bytes) {
+  CHECK_EQ(madvise(data, bytes, MADV_DONTNEED), 0);
+  CHECK_EQ(mprotect(data, bytes, PROT_NONE), 0);
+}
 
 void* Memory::AllocateWeight(size_t bytes) {
   if (bytes > SIZE_MAX / 2) return nullptr;
@@ -49,7 +75,7 @@ void* Memory::AllocateWeight(size_t bytes) {
   const size_t size = RoundUp(std::max<size_t>(bytes, 1), 64);
   if (open_ == nullptr || arenas_[open_].bytes - arenas_[open_].used < size) {
     const size_t arena_bytes = std::max(RoundUp(size, kHugePage), kArena);
-    std::byte* base = MapAligned(arena_bytes);
+    std::byte* base = WithHugePages(MapAligned(arena_bytes, PROT_READ | PROT_WRITE), arena_bytes);
     if (base == nullptr) return nullptr;
     arenas_[base].bytes = arena_bytes;
     open_ = base;

@@ -20,7 +20,15 @@ class Memory {
   void* Allocate(size_t bytes);
   /// The same, aligned to 64, in an arena shared with other weights.
   void* AllocateWeight(size_t bytes);
-  /// Gives back what either function gave; `bytes` as asked for then.
+  /// Addresses alone: what lies there must not be touched until Commit. Null if the system gives none.
+  void* Reserve(size_t bytes);
+  /// Zeroed memory for whole pages of what Reserve gave; false if the system gives none.
+  bool Commit(void* data, size_t bytes);
+  /// And without it again.
+  void Decommit(void* data, size_t bytes);
+  /// Huge pages for slabs of some of them, or small ones.
+  static int64_t PageBytes(int64_t slab_bytes);
+  /// Gives back what Allocate, AllocateWeight or Reserve gave; `bytes` as asked for then.
   void Free(void* data, size_t bytes);
 
  private:

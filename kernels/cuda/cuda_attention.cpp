@@ -146,12 +146,19 @@ int32_t ChooseSplits(const Launcher& on, const AttentionPlan& plan, bool chunk, 
 
 void CudaBackend::StageSegments(const AttentionArgs& args, int64_t tile_heads) {
   AttentionPlan plan = PlanOf(args, tile_heads);
-  plan.memory = memory_, plan.memory_bytes = static_cast<int64_t>(memory_bytes_);
+  for (const AttentionSegment& s : args.segments) {
+    memory_.Await(s.slab, static_cast<size_t>(args.shape.HeldBytes(s.position + s.rows, s.pinned)));
+  }
+  const DeviceMemory::Range range = memory_.RangeOf(args.segments.front().slab);
+  plan.memory = range.begin, plan.memory_bytes = static_cast<int64_t>(range.bytes);
   const bool one_type = args.qkv.dtype == args.out.dtype;
   if (properties_.major == 9 && one_type && AllowsEights(plan, args.qkv)) {
     plan.wgmma_queries = WgmmaQueries(args, tile_heads);
+    CHECK_LE(plan.memory_bytes / plan.half_tile_bytes, int64_t{INT32_MAX});  // kernels count in them
     for (const AttentionSegment& s : args.segments) {
-      CHECK_EQ((static_cast<std::byte*>(s.slab) - static_cast<std::byte*>(memory_)) % plan.half_tile_bytes, 0);
+      const std::byte* slab = static_cast<std::byte*>(s.slab);
+      CHECK(slab >= range.begin && slab < range.begin + range.bytes);
+      CHECK_EQ((slab - range.begin) % plan.half_tile_bytes, 0);
     }
   }
   const int64_t chunk_rows = plan.wgmma_queries > 0 ? plan.wgmma_queries / tile_heads

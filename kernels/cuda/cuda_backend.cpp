@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "kernels/awaited_token.h"
@@ -55,24 +56,23 @@ Status CudaBackend::Start() {
   CHECK_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
   size_t free_bytes = 0, total_bytes = 0;
   CHECK_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
-  memory_bytes_ = options_.memory_bytes > 0
-                      ? options_.memory_bytes
-                      : static_cast<size_t>(static_cast<double>(free_bytes) * options_.memory_utilization);
-  if (memory_bytes_ < kSmallestArena || cudaMalloc(&memory_, memory_bytes_) != cudaSuccess) {
-    memory_ = nullptr;
-    return Overloaded(fmt::format("device {} has no room for {} bytes: {} of {} are free, {} are needed at least",
-                                  options_.device, memory_bytes_, free_bytes, total_bytes, kSmallestArena));
+  const size_t bytes = options_.memory_bytes > 0
+                           ? options_.memory_bytes
+                           : static_cast<size_t>(static_cast<double>(free_bytes) * options_.memory_utilization);
+  const Status taken = bytes < kSmallestArena ? Overloaded("that is too few") : memory_.Start(options_.device, bytes);
+  if (!taken.ok()) {
+    return Overloaded(fmt::format("device {} has no room for {} bytes: {} of {} are free, {} are needed at least; {}",
+                                  options_.device, bytes, free_bytes, total_bytes, kSmallestArena, taken.message()));
   }
-  arena_.Reset(memory_, memory_bytes_);
   slab_copies_.Start();
   for (Submission& submission : submissions_) {
-    if (!submission.Start(arena_.TakeHigh(kStagingBytes), kStagingBytes, kLandingBytes)) {
+    if (!submission.Start(memory_.TakeHigh(kStagingBytes), kStagingBytes, kLandingBytes)) {
       return Overloaded(fmt::format("the host has no {} bytes to pin", 2 * (kStagingBytes + kLandingBytes)));
     }
   }
-  void* workspace = arena_.TakeHigh(kWorkspaceBytes);
-  void* scratch = arena_.TakeHigh(kScratchBytes);
-  chosen_ids_ = static_cast<int32_t*>(arena_.TakeHigh(kMostChosenRows * sizeof(int32_t)));
+  void* workspace = memory_.TakeHigh(kWorkspaceBytes);
+  void* scratch = memory_.TakeHigh(kScratchBytes);
+  chosen_ids_ = static_cast<int32_t*>(memory_.TakeHigh(kMostChosenRows * sizeof(int32_t)));
   CHECK(chosen_ids_ != nullptr);
   if (options_.deterministic) runner_.FixOrder();
   return runner_.Start({.stream = stream_,
@@ -90,14 +90,14 @@ CudaBackend::~CudaBackend() {
   if (stream_ != nullptr) UseOnThisThread();  // whoever destroys it may have made another one since
   if (stream_ != nullptr) CHECK_CUDA(cudaStreamSynchronize(stream_));
   graphs_.Clear();
-  if (memory_ != nullptr) CHECK_CUDA(cudaFree(memory_));
+  slab_copies_.Stop();  // what it still copies uses memory
   if (stream_ != nullptr) CHECK_CUDA(cudaStreamDestroy(stream_));
 }
 
 std::string CudaBackend::Describe() const {
   return fmt::format("{}, {} multiprocessors, {:.1f} of {:.1f} GiB free, {}{}", properties_.name,
-                     properties_.multiProcessorCount, static_cast<double>(arena_.free_bytes()) / (1 << 30),
-                     static_cast<double>(memory_bytes_) / (1 << 30), options_.dtype == DType::kF16 ? "f16" : "bf16",
+                     properties_.multiProcessorCount, static_cast<double>(memory_.free_bytes()) / (1 << 30),
+                     static_cast<double>(memory_.bytes()) / (1 << 30), options_.dtype == DType::kF16 ? "f16" : "bf16",
                      !options_.quantization                 ? ""
                      : *options_.quantization == DType::kI8 ? ", int8 weights"
                                                             : ", fp8 weights");
@@ -106,23 +106,54 @@ std::string CudaBackend::Describe() const {
 // ---- memory
 
 Result<Buffer> CudaBackend::Allocate(size_t bytes) {
-  void* data = arena_.TakeHigh(std::max<size_t>(bytes, 1));
+  void* data = memory_.TakeHigh(std::max<size_t>(bytes, 1));
   if (data == nullptr) {
-    return Overloaded(fmt::format("no device memory for {} bytes: {} are free", bytes, arena_.free_bytes()));
+    return Overloaded(fmt::format("no device memory for {} bytes: {} are free", bytes, memory_.free_bytes()));
   }
   Flush();  // what is recorded may still use these bytes
   CHECK_CUDA(cudaMemsetAsync(data, 0, bytes, stream_));
   return Buffer(this, data, bytes);
 }
 
-void CudaBackend::Free(void* data, size_t bytes) { arena_.Give(data, std::max<size_t>(bytes, 1)); }
+void CudaBackend::Free(void* data, size_t bytes) {
+  if (memory_.IsRange(data)) {  // unlike what is divided for good it is not there any more
+    Synchronize();
+    slab_copies_.WaitForAll();
+  }
+  memory_.Give(data, std::max<size_t>(bytes, 1));
+}
+
+Result<Buffer> CudaBackend::Reserve(size_t bytes) {
+  void* data = memory_.Reserve(bytes);
+  if (data == nullptr) return Overloaded(fmt::format("no device addresses for {} bytes", bytes));
+  return Buffer(this, data, bytes);
+}
+
+Status CudaBackend::Commit(void* data, size_t bytes) {
+  if (memory_.Commit(data, bytes)) return Status::Ok();
+  return Overloaded(fmt::format("no device memory for {} bytes: {} are free", bytes, memory_.free_bytes()));
+}
+
+void CudaBackend::Decommit(void* data, size_t bytes) {
+  Flush();
+  const auto copies = slab_copies_.streams();
+  memory_.Decommit(data, bytes, std::array{stream_, copies[0], copies[1]});
+}
+
+void CudaBackend::AwaitRuns(const void* slab, std::span<const SlabRun> runs) {
+  for (const SlabRun& run : runs) {
+    memory_.Await(static_cast<const std::byte*>(slab) + run.offset, static_cast<size_t>(run.bytes));
+  }
+}
 
 void CudaBackend::CopyToDevice(void* device, const void* host, size_t bytes) {
+  memory_.Await(device, bytes);
   Flush();
   CHECK_CUDA(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, stream_));
 }
 
 void CudaBackend::CopyToHost(void* host, const void* device, size_t bytes) {
+  memory_.Await(device, bytes);
   Flush();
   void* to = bytes > filling().landing_bytes() ? host : Land(host, bytes);
   CHECK_CUDA(cudaMemcpyAsync(to, device, bytes, cudaMemcpyDeviceToHost, stream_));
@@ -138,6 +169,7 @@ std::byte* CudaBackend::Land(void* host, size_t bytes) {
 }
 
 void CudaBackend::CopyOnDevice(void* to, const void* from, size_t bytes) {
+  memory_.Await(to, bytes), memory_.Await(from, bytes);
   Flush();
   for (const void* slab : {static_cast<const void*>(to), from}) slab_copies_.Await(slab, stream_);
   CHECK_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_));
@@ -173,11 +205,13 @@ void CudaBackend::WaitFor(uint64_t submission) {
 Status CudaBackend::status() const { return DeviceStatus(); }
 
 CopyTicket CudaBackend::SaveSlab(const KvShape& shape, const void* slab, std::span<const SlabRun> runs) {
+  AwaitRuns(slab, runs);
   Flush();
   return slab_copies_.Begin(true, shape, static_cast<std::byte*>(const_cast<void*>(slab)), runs, stream_);
 }
 
 CopyTicket CudaBackend::LoadSlab(const KvShape& shape, void* slab, std::span<const SlabRun> runs) {
+  AwaitRuns(slab, runs);
   Flush();
   return slab_copies_.Begin(false, shape, static_cast<std::byte*>(slab), runs, stream_);
 }

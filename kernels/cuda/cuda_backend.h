@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "kernels/backend.h"
-#include "kernels/cuda/arena.h"
 #include "kernels/cuda/graph_cache.h"
+#include "kernels/cuda/memory/device_memory.h"
 #include "kernels/cuda/slab_copies.h"
 #include "kernels/cuda/step_runner.h"
 #include "kernels/cuda/submission.h"
@@ -26,6 +26,10 @@ class CudaBackend final : public Backend {
   void UseOnThisThread() override;
   Result<Buffer> Allocate(size_t bytes) override;
   void Free(void* data, size_t bytes) override;
+  int64_t page_bytes(int64_t /*slab_bytes*/) const override { return static_cast<int64_t>(DevicePages::kBytes); }
+  Result<Buffer> Reserve(size_t bytes) override;
+  Status Commit(void* data, size_t bytes) override;
+  void Decommit(void* data, size_t bytes) override;
   void CopyToDevice(void* device, const void* host, size_t bytes) override;
   void CopyToHost(void* host, const void* device, size_t bytes) override;
   void CopyOnDevice(void* to, const void* from, size_t bytes) override;
@@ -37,7 +41,7 @@ class CudaBackend final : public Backend {
   DType activation_dtype() const override { return options_.dtype; }
   DType weight_dtype() const override { return options_.quantization.value_or(options_.dtype); }
   std::string Describe() const override;
-  std::optional<size_t> free_bytes() const override { return arena_.largest_gap(); }
+  std::optional<size_t> free_bytes() const override { return memory_.free_bytes(); }
   Status status() const override;
   CopyTicket SaveSlab(const KvShape& shape, const void* slab, std::span<const SlabRun> runs) override;
   CopyTicket LoadSlab(const KvShape& shape, void* slab, std::span<const SlabRun> runs) override;
@@ -75,6 +79,8 @@ class CudaBackend final : public Backend {
   /// What is recorded, without keeping a graph.
   void Issue();
   void Upload(Staging::Way way);
+  /// Waits until there is memory where a copy goes or comes from.
+  void AwaitRuns(const void* slab, std::span<const SlabRun> runs);
   /// What is issued from now on waits for the layer's copies where slabs of the segments are on their way.
   void AwaitCopies(const AttentionArgs& args);
   template <class T>
@@ -94,9 +100,7 @@ class CudaBackend final : public Backend {
   const CudaBackendOptions options_;
   cudaDeviceProp properties_ = {};
   cudaStream_t stream_ = nullptr;
-  void* memory_ = nullptr;
-  size_t memory_bytes_ = 0;
-  Arena arena_;
+  DeviceMemory memory_;
   Submission submissions_[2];
   int filling_ = 0;  // of them
   uint64_t last_submission_ = 0;

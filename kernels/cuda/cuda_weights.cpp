@@ -41,10 +41,10 @@ Result<Weight> CudaBackend::LoadWeight(const HostTensor& host) {
   const DType dtype = options_.dtype;
   const auto row_bytes = static_cast<size_t>(StorageBytes(dtype, host.cols));
   const size_t bytes = row_bytes * static_cast<size_t>(host.rows);
-  auto* data = static_cast<std::byte*>(arena_.TakeLow(bytes));
+  auto* data = static_cast<std::byte*>(memory_.TakeLow(bytes));
   if (data == nullptr) {
     return Overloaded(
-        fmt::format("no device memory for a weight of {} bytes: {} are free", bytes, arena_.free_bytes()));
+        fmt::format("no device memory for a weight of {} bytes: {} are free", bytes, memory_.free_bytes()));
   }
   Weight weight{dtype, host.rows, host.cols, Buffer(this, data, bytes), {}};
   if (host.dtype == dtype) {
@@ -72,13 +72,13 @@ Result<Weight> CudaBackend::LoadQuantised(const HostTensor& host) {
   // Three bits of fraction are too few for a token's row.
   const DType dtype = host.table ? DType::kI8 : *options_.quantization;
   const auto row_bytes = static_cast<size_t>(QuantisedRowBytes(host.cols)), rows = static_cast<size_t>(host.rows);
-  auto* data = static_cast<std::byte*>(arena_.TakeLow(rows * row_bytes));
-  auto* scales = static_cast<std::byte*>(arena_.TakeHigh(rows * sizeof(float)));
+  auto* data = static_cast<std::byte*>(memory_.TakeLow(rows * row_bytes));
+  auto* scales = static_cast<std::byte*>(memory_.TakeHigh(rows * sizeof(float)));
   Weight weight{dtype, host.rows, host.cols, Buffer(this, data, rows * row_bytes),
                 Buffer(this, scales, rows * sizeof(float))};
   if (data == nullptr || scales == nullptr) {
     return Overloaded(fmt::format("no device memory for a weight of {} bytes: {} are free",
-                                  rows * (row_bytes + sizeof(float)), arena_.free_bytes()));
+                                  rows * (row_bytes + sizeof(float)), memory_.free_bytes()));
   }
   const size_t piece_rows = std::max<size_t>(1, kUploadBytes / row_bytes);
   std::vector<float> row_scales(rows);

@@ -1,6 +1,7 @@
 #include "kernels/cuda/slab_copies.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "kernels/cuda/cuda_check.h"
 
@@ -20,14 +21,20 @@ int64_t LayersPerPart(const KvShape& shape, std::span<const SlabRun> runs) {
 
 }  // namespace
 
-SlabCopies::~SlabCopies() {
-  for (const cudaStream_t stream : {to_host_, to_device_}) {
-    if (stream == nullptr) continue;
-    CHECK_CUDA(cudaStreamSynchronize(stream));
-    CHECK_CUDA(cudaStreamDestroy(stream));
+void SlabCopies::WaitForAll() {
+  for (const cudaStream_t stream : streams()) {
+    if (stream != nullptr) CHECK_CUDA(cudaStreamSynchronize(stream));
   }
   while (!copies_.empty()) Forget(0);
+}
+
+void SlabCopies::Stop() {
+  WaitForAll();
+  for (cudaStream_t* stream : {&to_host_, &to_device_}) {
+    if (*stream != nullptr) CHECK_CUDA(cudaStreamDestroy(std::exchange(*stream, nullptr)));
+  }
   for (const cudaEvent_t event : free_events_) CHECK_CUDA(cudaEventDestroy(event));
+  free_events_.clear();
 }
 
 void SlabCopies::Start() {

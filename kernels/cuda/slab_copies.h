@@ -5,6 +5,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <array>
 #include <span>
 #include <vector>
 
@@ -17,9 +18,14 @@ class SlabCopies {
   SlabCopies() = default;
   SlabCopies(const SlabCopies&) = delete;
   SlabCopies& operator=(const SlabCopies&) = delete;
-  ~SlabCopies();
+  ~SlabCopies() { Stop(); }
 
   void Start();
+  /// Returns when nothing is copied any more.
+  void WaitForAll();
+  /// The same, for good.
+  void Stop();
+  std::array<cudaStream_t, 2> streams() const { return {to_host_, to_device_}; }
   /// Begins a copy after everything that is on `step` now and after other copies of this slab.
   CopyTicket Begin(bool to_host, const KvShape& shape, std::byte* slab, std::span<const SlabRun> runs,
                    cudaStream_t step);

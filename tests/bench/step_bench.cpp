@@ -6,6 +6,9 @@
 //   step_bench --model PATH [--device cuda] [--dtype bf16] [--batches 1,8,32] [--contexts 1024,4096]
 //              [--prefill 512,2048] [--append 64] [--steps 64] [--repeats 5] [--deterministic] [--only-ahead]
 //              [--mixed 256,2048 --prompts 1,8] [--quantization int8|fp8] [--kv-cache-dtype fp8] [--chunk N]
+//              [--growing] [--resident TOKENS --memory-len N]
+// With --growing caches get memory as the steps of the measurement need it, as the engine does it, else all of it
+// before. With --resident it says how many conversations of so many tokens the free memory holds, and ends.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -32,7 +35,8 @@ struct Options {
                        prompts = {1};
   int64_t steps = 64, chunk = 0;
   int repeats = 5;
-  bool deterministic = false, only_ahead = false;
+  bool deterministic = false, only_ahead = false, growing = false;
+  int64_t resident = 0, memory_len = 32768;
 };
 
 double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
@@ -47,6 +51,7 @@ class StepBench {
   }
 
   void Run() {
+    if (options_.resident > 0) return Resident();
     for (const int64_t tokens : options_.prefill) Prefill(tokens);
     for (const int64_t context : options_.contexts) {
       for (const int64_t tokens : options_.append) Append(context, tokens);
@@ -60,7 +65,27 @@ class StepBench {
   }
 
  private:
-  bool MakePool(int64_t room, int64_t slots) {
+  void Resident() {
+    const auto free = model_.backend().free_bytes();
+    if (!free || !MakePool(options_.memory_len, 2048, static_cast<int64_t>(*free))) return;
+    const RingWindow window{kPinned, options_.memory_len, Eviction::kToken};
+    int64_t conversations = 0;
+    const double begin = Now();
+    for (KvCache* cache = pool_->Lend(window);
+         cache != nullptr && pool_->Grow(cache, pool_->BytesFor(window, options_.resident)).ok();
+         cache = pool_->Lend(window)) {
+      ++conversations;
+    }
+    fmt::print(
+        "{{\"name\":\"resident\",\"model\":\"{}\",\"tokens\":{},\"memory_len\":{},\"conversations\":{},\"whole_slabs\":"
+        "{},"
+        "\"gib\":{:.2f},\"ms_to_ask\":{:.1f}}}\n",
+        model_.spec().name, options_.resident, options_.memory_len, conversations,
+        pool_->memory_bytes() / pool_->shape().slab_bytes(),
+        static_cast<double>(pool_->memory_bytes()) / (int64_t{1} << 30), (Now() - begin) * 1e3);
+  }
+
+  bool MakePool(int64_t room, int64_t slots, int64_t memory_bytes = 0) {
     const ModelSpec& spec = model_.spec();
     const int64_t limit = spec.learned_positions ? spec.trained_context : INT64_MAX;
     if (room > limit) return false;
@@ -69,13 +94,18 @@ class StepBench {
     auto pool = KvPool::Make(
         model_.backend(),
         MakeKvShape(spec.layers, spec.kv_heads, spec.head_dim, type, kPinned, room, limits::kMaxFullRingChunkTokens),
-        slots);
+        slots, memory_bytes);
     if (!pool.ok()) fmt::print(stderr, "{}\n", pool.status().ToString());
     if (pool.ok()) pool_ = std::make_unique<KvPool>(std::move(*pool));
     room_ = room;
     return pool_ != nullptr;
   }
-  KvCache* Acquire() { return pool_->Acquire({kPinned, room_, Eviction::kToken}); }
+  RingWindow Window() const { return {kPinned, room_, Eviction::kToken}; }
+  KvCache* Acquire() { return pool_->Acquire(Window()); }
+  /// With memory for so many tokens, and some ahead: 64, as in the engine.
+  void Grow(KvCache* cache, int64_t tokens) {
+    MustBeOk(pool_->Grow(cache, pool_->BytesFor(Window(), tokens), pool_->BytesFor(Window(), kPinned + 64)));
+  }
 
   // Chunk after chunk, each begun before the one before is done; with `choose` the last row chooses a token and the
   // host waits for it.
@@ -132,12 +162,14 @@ class StepBench {
   // Caches that all hold the same context: filled once, then copied.
   std::vector<KvCache*> Filled(int64_t batch, int64_t context) {
     std::vector<KvCache*> caches;
-    for (int64_t b = 0; b < batch; ++b) caches.push_back(Acquire());
+    for (int64_t b = 0; b < batch; ++b) caches.push_back(options_.growing ? pool_->Lend(Window()) : Acquire());
+    for (KvCache* cache : caches) Grow(cache, context);
     Feed(caches[0], 0, context, false);
     for (size_t b = 1; b < caches.size(); ++b) {
       KvCache& cache = *caches[b];
       cache.ring() = caches[0]->ring();
-      model_.backend().CopyOnDevice(cache.slab(), caches[0]->slab(), static_cast<size_t>(cache.shape().slab_bytes()));
+      model_.backend().CopyOnDevice(cache.slab(), caches[0]->slab(),
+                                    static_cast<size_t>(cache.shape().HeldBytes(context, kPinned)));
     }
     return caches;
   }
@@ -195,6 +227,7 @@ class StepBench {
                              .uniform = std::fmod(static_cast<double>(step * batch + b) * 0.618, 1.0)});
         }
         for (size_t b = 0; b < ids.size(); ++b) {
+          Grow(caches[b], caches[b]->ring().next() + 1);
           parts.push_back({caches[b], std::span(ids).subspan(b, 1), StepPart::Logits::kLast});
         }
         if (mode.to_host) {
@@ -239,6 +272,9 @@ int Main(int argc, char** argv) {
   app.add_option("--chunk", options.chunk, "Rows of a prompt in a step; as the server on a GPU if absent");
   app.add_option("--repeats", options.repeats)->check(CLI::Range(1, 1000));
   app.add_flag("--deterministic", options.deterministic);
+  app.add_flag("--growing", options.growing, "Memory of caches comes as steps need it");
+  app.add_option("--resident", options.resident, "Tokens of conversations to be counted");
+  app.add_option("--memory-len", options.memory_len, "Their window");
   app.add_flag("--only-ahead", options.only_ahead,
                "of decode steps, those begun before the tokens of the last are known");
   CLI11_PARSE(app, argc, argv);

@@ -2,9 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
+#include <map>
+#include <random>
 
 #include "kernels/backend.h"
+#include "tests/kernels/forwarding_backend.h"
 
 namespace ringside {
 namespace {
@@ -65,6 +69,172 @@ TEST_F(KvPoolTest, LendsEachSlotOnceAndGivesItEmptyAgain) {
   ASSERT_EQ(again, first);
   EXPECT_EQ(again->ring().next(), 0);
   EXPECT_EQ(again->ring().window().memory_len, 10);
+}
+
+// Counts pages, and fails when it is told to. What it gives holds another conversation's rows: not numbers.
+struct PageBackend final : ForwardingBackend {
+  PageBackend() : ForwardingBackend(std::move(*MakeCpuBackend({.threads = 1}))) {}
+  Status Commit(void* data, size_t bytes) override {
+    if (fails) return Unavailable("no");
+    RETURN_IF_ERROR(ForwardingBackend::Commit(data, bytes));
+    std::memset(data, 0xff, bytes);
+    committed += static_cast<int64_t>(bytes);
+    return Status::Ok();
+  }
+  void Decommit(void* data, size_t bytes) override {
+    committed -= static_cast<int64_t>(bytes);
+    ForwardingBackend::Decommit(data, bytes);
+  }
+  int64_t committed = 0;
+  bool fails = false;
+};
+
+class KvMemoryTest : public testing::Test {
+ protected:
+  // A page of 4,096 bytes is two tiles: 32 tokens. A slab has 1 + 16 tiles, 9 pages.
+  static constexpr int64_t kPage = 4096;
+  PageBackend backend_;
+  KvShape shape_ = MakeKvShape(2, 1, 8, DType::kF32, 4, 252, 5);
+  RingWindow window_{4, 252, Eviction::kToken};
+
+  void Write(KvCache* cache, int64_t tokens) {
+    cache->ring().Append(tokens);
+    std::memset(cache->slab(), 1, static_cast<size_t>(shape_.HeldBytes(cache->ring().next(), window_.pinned)));
+  }
+};
+
+TEST_F(KvMemoryTest, WhatIsHeldIsTheBeginningOfTheSlab) {
+  ASSERT_EQ(shape_.tile_bytes(), kPage / 2);
+  for (const int64_t pinned : {0, 1, 4, 16}) {
+    for (int64_t next = 0; next < 400; ++next) {
+      int64_t end = 0;
+      for (int64_t p = 0; p < next; ++p) end = std::max(end, (shape_.Slot(p, pinned) / 16 + 1) * shape_.tile_bytes());
+      ASSERT_EQ(shape_.HeldBytes(next, pinned), end) << pinned << ", " << next;
+    }
+  }
+}
+
+TEST_F(KvMemoryTest, ManyShortOnesAreHeldWhereFewSlabsWouldBe) {
+  auto pool = KvPool::Make(backend_, shape_, 18, 2 * KvPool::SlabBytes(backend_, shape_));
+  ASSERT_TRUE(pool.ok()) << pool.status().ToString();
+  EXPECT_EQ(pool->memory_bytes(), 18 * kPage);
+  EXPECT_TRUE(pool->overcommitted());
+  std::vector<KvCache*> caches;
+  for (int i = 0; i < 18; ++i) {
+    caches.push_back(pool->Lend(window_));
+    ASSERT_TRUE(pool->Grow(caches.back(), pool->BytesFor(window_, 20)).ok());
+    Write(caches.back(), 20);
+  }
+  EXPECT_EQ(backend_.committed, 18 * kPage);
+  EXPECT_EQ(pool->free_bytes(), 0);
+  // A full one more page: not before somebody has gone.
+  const int64_t two = pool->BytesFor(window_, 40);
+  EXPECT_EQ(two, 2 * kPage);
+  EXPECT_EQ(pool->Grow(caches[0], two).code(), StatusCode::kOverloaded);
+  EXPECT_EQ(pool->promised_bytes(*caches[0]), kPage);
+  pool->Release(caches[5]);
+  EXPECT_TRUE(pool->Grow(caches[0], two).ok());
+  EXPECT_EQ(backend_.committed, 18 * kPage);
+  EXPECT_EQ(pool->committed_bytes(), 18 * kPage);
+}
+
+TEST_F(KvMemoryTest, WhatIsAheadIsNobodysYet) {
+  auto pool = KvPool::Make(backend_, shape_, 3, 9 * kPage);
+  ASSERT_TRUE(pool.ok()) << pool.status().ToString();
+  KvCache *first = pool->Lend(window_), *second = pool->Lend(window_);
+  ASSERT_TRUE(pool->Grow(first, kPage, 3 * kPage).ok());
+  EXPECT_EQ(backend_.committed, 4 * kPage);
+  EXPECT_EQ(pool->free_bytes(), 8 * kPage);
+  Write(first, 20);
+  // Half of what is ahead is there: nothing more is asked for.
+  ASSERT_TRUE(pool->Grow(first, 2 * kPage, 3 * kPage).ok());
+  EXPECT_EQ(backend_.committed, 4 * kPage);
+  ASSERT_TRUE(pool->Grow(second, 7 * kPage).ok());
+  EXPECT_EQ(backend_.committed, 9 * kPage);
+  EXPECT_EQ(pool->Grow(first, 3 * kPage).code(), StatusCode::kOverloaded);
+  EXPECT_EQ(*static_cast<char*>(first->slab()), 1);  // its own rows stayed
+  // A turn that has ended keeps what it holds.
+  pool->Settle(first);
+  EXPECT_EQ(pool->promised_bytes(*first), kPage);
+  EXPECT_EQ(pool->free_bytes(), kPage);
+  EXPECT_TRUE(pool->Grow(second, 8 * kPage).ok());
+}
+
+TEST_F(KvMemoryTest, WhatACacheHasAheadItKeepsWhenItGrows) {
+  auto pool = KvPool::Make(backend_, shape_, 3, 9 * kPage);
+  ASSERT_TRUE(pool.ok());
+  KvCache *first = pool->Lend(window_), *second = pool->Lend(window_), *third = pool->Lend(window_);
+  ASSERT_TRUE(pool->Grow(first, kPage, 3 * kPage).ok());
+  ASSERT_TRUE(pool->Grow(second, 3 * kPage, kPage).ok());
+  ASSERT_TRUE(pool->Grow(third, kPage).ok());
+  ASSERT_EQ(backend_.committed, 9 * kPage);
+  EXPECT_TRUE(pool->Grow(first, 5 * kPage).ok());  // from the second
+  EXPECT_EQ(pool->free_bytes(), 0);
+  std::memset(first->slab(), 1, 5 * kPage);
+}
+
+TEST_F(KvMemoryTest, ADeviceThatGivesNoneChangesNothing) {
+  auto pool = KvPool::Make(backend_, shape_, 2);
+  ASSERT_TRUE(pool.ok());
+  EXPECT_FALSE(pool->overcommitted());
+  KvCache* cache = pool->Lend(window_);
+  backend_.fails = true;
+  EXPECT_EQ(pool->Grow(cache, kPage).code(), StatusCode::kUnavailable);
+  EXPECT_EQ(pool->promised_bytes(), 0);
+  EXPECT_EQ(pool->committed_bytes(), 0);
+  EXPECT_EQ(pool->Acquire(window_), nullptr);
+  EXPECT_EQ(pool->used(), 1);
+  backend_.fails = false;
+  EXPECT_TRUE(pool->Grow(cache, kPage).ok());
+  EXPECT_NE(pool->Acquire(window_), nullptr);
+}
+
+TEST_F(KvMemoryTest, LessThanOneSlabIsRefused) {
+  const auto none = KvPool::Make(backend_, shape_, 2, 8 * kPage);
+  EXPECT_EQ(none.status().code(), StatusCode::kOverloaded);
+  EXPECT_NE(none.status().message().find("36864 bytes"), std::string::npos) << none.status().message();
+}
+
+TEST_F(KvMemoryTest, NoPageIsLostOrLentTwice) {
+  auto pool = KvPool::Make(backend_, shape_, 12, 30 * kPage);
+  ASSERT_TRUE(pool.ok());
+  std::mt19937 random(7);
+  std::map<KvCache*, unsigned char> lent;  // what its rows hold
+  for (int step = 0; step < 20'000; ++step) {
+    const auto any = [&] { return std::next(lent.begin(), static_cast<int64_t>(random() % lent.size())); };
+    switch (random() % 5) {
+      case 0:
+        if (KvCache* cache = pool->Lend(window_); cache != nullptr) lent[cache] = static_cast<unsigned char>(step);
+        break;
+      case 1:
+        if (lent.empty()) break;
+        {
+          const auto one = any();
+          pool->Release(one->first);
+          lent.erase(one);
+        }
+        break;
+      case 2:
+        if (!lent.empty()) pool->Settle(any()->first);
+        break;
+      default: {
+        if (lent.empty()) break;
+        const auto& [cache, fill] = *any();
+        const int64_t tokens = cache->ring().next() + 1 + static_cast<int64_t>(random() % 5);
+        if (!pool->Grow(cache, pool->BytesFor(window_, tokens), random() % 3 * kPage).ok()) break;
+        cache->ring().Append(tokens - cache->ring().next());
+        std::memset(cache->slab(), fill, static_cast<size_t>(shape_.HeldBytes(tokens, window_.pinned)));
+      }
+    }
+    ASSERT_EQ(backend_.committed, pool->committed_bytes());
+    ASSERT_LE(pool->committed_bytes(), pool->memory_bytes());
+    ASSERT_LE(pool->promised_bytes(), pool->memory_bytes());
+    for (const auto& [cache, fill] : lent) {
+      const int64_t held = shape_.HeldBytes(cache->ring().next(), window_.pinned);
+      const auto* rows = static_cast<unsigned char*>(cache->slab());
+      ASSERT_TRUE(held == 0 || (rows[0] == fill && rows[held - 1] == fill));
+    }
+  }
 }
 
 }  // namespace

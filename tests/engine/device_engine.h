@@ -1,5 +1,5 @@
-// The fixture of tests of the engine on every device there is: a real network, slabs that are full of NaN before their
-// first token, turns whose tokens are compared. On the CPU, and on a GPU told to be deterministic, equal means equal;
+// The fixture of tests of the engine on every device there is: a real network, slabs that hold NaN where no token has
+// been yet, turns whose tokens are compared. On the CPU, and on a GPU told to be deterministic, equal means equal;
 // else two answers may part on a GPU where the token that was chosen led by less than rounding can move (a near-tie),
 // and what follows is then another answer.
 #pragma once
@@ -20,7 +20,7 @@
 
 namespace ringside {
 
-/// A network whose slabs are full of NaN before their first token.
+/// A network whose slabs hold NaN, as memory that was another's may, wherever a step reaches first.
 class WatchedNetwork final : public ForwardingNetwork {
  public:
   using Watch = std::function<void(std::span<const StepPart>)>;
@@ -28,19 +28,25 @@ class WatchedNetwork final : public ForwardingNetwork {
   WatchedNetwork(Network& network, Watch before, Watch after)
       : ForwardingNetwork(network), before_(std::move(before)), after_(std::move(after)) {}
 
-  /// What a slab that was freed holds: nothing that anyone may read.
-  void FillWithNaN(const KvCache& cache) {
-    nan_.assign(static_cast<size_t>(cache.shape().slab_bytes()), 0xff);
-    backend().CopyToDevice(cache.slab(), nan_.data(), nan_.size());
-    backend().Synchronize();
-  }
+  /// All rows of a conversation.
+  void FillWithNaN(const KvCache& cache) { FillWithNaN(cache.slab(), 0, Held(cache, cache.ring().next())); }
 
  private:
+  static size_t Held(const KvCache& cache, int64_t tokens) {
+    return static_cast<size_t>(cache.shape().HeldBytes(tokens, cache.ring().window().pinned));
+  }
   void Before(std::span<const StepPart> parts) override {
     for (const StepPart& part : parts) {
-      if (part.cache->ring().next() == 0) FillWithNaN(*part.cache);
+      const int64_t next = part.cache->ring().next();
+      FillWithNaN(part.cache->slab(), Held(*part.cache, next), Held(*part.cache, next + std::ssize(part.tokens)));
     }
     if (before_) before_(parts);
+  }
+  void FillWithNaN(void* slab, size_t begin, size_t end) {
+    if (begin >= end) return;
+    nan_.assign(end - begin, 0xff);
+    backend().CopyToDevice(static_cast<std::byte*>(slab) + begin, nan_.data(), nan_.size());
+    backend().Synchronize();
   }
   void After(std::span<const StepPart> parts) override {
     if (!after_) return;

@@ -101,7 +101,10 @@ TEST_P(DeviceEngineTest, APromptInOneStepEqualsOneInPieces) {
         engine_->Close(seed);
       }
     }
-    EXPECT_EQ(backend_->free_bytes(), free) << "steps take no memory";
+    if (free) {
+      const auto caches = static_cast<size_t>(engine_->options().kv_bytes);
+      EXPECT_GE(*backend_->free_bytes() + caches, *free) << "steps take no memory but their caches'";
+    }
   }
   for (size_t i = 0; i < answers.size() / 2; ++i) {
     ExpectSame(answers[i + answers.size() / 2], answers[i], false, "prompt " + std::to_string(i));

@@ -112,21 +112,25 @@ class SmallDevice final : public FailingBackend {
     left_ -= bytes;
     return FailingBackend::Allocate(bytes);
   }
-  void Free(void* data, size_t bytes) override {
+  Status Commit(void* data, size_t bytes) override {
+    if (bytes > left_) return Overloaded("no memory for " + std::to_string(bytes) + " bytes");
+    left_ -= bytes;
+    return FailingBackend::Commit(data, bytes);
+  }
+  void Decommit(void* data, size_t bytes) override {
     left_ += bytes;
-    FailingBackend::Free(data, bytes);
+    FailingBackend::Decommit(data, bytes);
   }
 
  private:
   size_t left_;
 };
 
-TEST(DeviceMemoryTest, AsManySlotsAsFitAfterWeightsAndScratch) {
+TEST(DeviceMemoryTest, CachesHaveWhatWeightsAndScratchLeave) {
   LetterTokenizer tokenizer(96);
   EngineOptions options{.slots = 0, .memory_len = 64, .pinned_max = 8};
   const KvShape shape =
       MakeKvShape(2, 2, 16, options.kv_dtype, options.pinned_max, options.memory_len, options.prefill_chunk);
-  const auto slot = static_cast<size_t>(shape.slab_bytes());
   for (const size_t megabytes : {2, 4, 8}) {
     SmallDevice device(MakeTestBackend(), megabytes << 20);
     auto model = Model::Load(GoldenFolder("llama"), device);
@@ -136,7 +140,9 @@ TEST(DeviceMemoryTest, AsManySlotsAsFitAfterWeightsAndScratch) {
     EXPECT_EQ((*engine)->slot_bytes(), shape.slab_bytes());
     EXPECT_GT((*engine)->options().slots, 0);
     EXPECT_EQ((*engine)->stats().slots, (*engine)->options().slots);
-    EXPECT_LT(*device.free_bytes(), slot) << "another would have fitted";
+    EXPECT_EQ((*engine)->stats().kv_bytes, (*engine)->options().kv_bytes);
+    EXPECT_GT((*engine)->options().kv_bytes, static_cast<int64_t>(*device.free_bytes()) - 4096) << "a page more";
+    EXPECT_LE((*engine)->options().kv_bytes, static_cast<int64_t>(*device.free_bytes()));
   }
 }
 
@@ -150,10 +156,15 @@ TEST(DeviceMemoryTest, SaysWhatDoesNotFitInBytes) {
   EXPECT_EQ(none.status().code(), StatusCode::kOverloaded);
   EXPECT_NE(none.status().message().find("are free"), std::string::npos) << none.status().message();
   options.memory_len = 64;
+  options.kv_bytes = 4 << 20;
+  auto too_much = Engine::Start(**model, tokenizer, options);
+  EXPECT_EQ(too_much.status().code(), StatusCode::kOverloaded);
+  EXPECT_NE(too_much.status().message().find("4194304 bytes for caches"), std::string::npos)
+      << too_much.status().message();
+  // Slots are no memory.
+  options.kv_bytes = 0;
   options.slots = 500;
-  auto too_many = Engine::Start(**model, tokenizer, options);
-  EXPECT_EQ(too_many.status().code(), StatusCode::kOverloaded);
-  EXPECT_NE(too_many.status().message().find("500 slots of"), std::string::npos) << too_many.status().message();
+  EXPECT_TRUE(Engine::Start(**model, tokenizer, options).ok());
 }
 
 }  // namespace

@@ -44,6 +44,17 @@ class LaggingBackend : public FailingBackend {
     ++waits_;
     RunUntil(ticket);
   }
+  void Decommit(void* data, size_t bytes) override {
+    // What was issued before may still use it.
+    for (size_t i = copying_.size(); i > 0; --i) {
+      const auto* slab = static_cast<std::byte*>(copying_[i - 1].slab);
+      if (slab <= data && data < slab + copying_[i - 1].shape.slab_bytes()) {
+        RunUntil(copying_[i - 1].ticket);
+        break;
+      }
+    }
+    FailingBackend::Decommit(data, bytes);
+  }
   /// A step uses this slab, as Attention does: copies to and from it are done first.
   void UseSlab(const void* slab) {
     for (size_t i = copying_.size(); i > 0; --i) {

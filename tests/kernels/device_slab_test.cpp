@@ -2,6 +2,8 @@
 // and no attention before its layer is in.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <random>
 
 #include "tests/kernels/devices.h"
@@ -107,6 +109,85 @@ TEST_P(DeviceSlab, CopiesOfOneSlabAndAttentionOnItKeepTheirOrder) {
     EXPECT_EQ(different, 0);
     EXPECT_EQ(Read(slab), second);
   }
+}
+
+// Memory that comes as a conversation grows, with not-a-numbers where others left them: what it computes is what it
+// computes in a slab of its own, and nothing is touched that is not there.
+TEST_P(DeviceSlab, AttentionNeedsNoMoreThanTheBeginningThatIsHeld) {
+  const KvShape shape{4, 8, 128, DType::kF16, 1, 64};
+  const auto bytes = static_cast<size_t>(shape.slab_bytes()), page = static_cast<size_t>(backend_->page_bytes(bytes));
+  ASSERT_LT(8 * page, bytes);
+  const std::vector<std::byte> poison(bytes, std::byte{0xff});
+  const Buffer whole = std::move(backend_->Allocate(bytes).value()),
+               grown = std::move(backend_->Reserve((bytes + page - 1) / page * page).value());
+  backend_->CopyToDevice(whole.data(), poison.data(), bytes);
+  const DType type = backend_->activation_dtype();
+  constexpr int64_t kLayer = 1, kPinned = 4, kColumns = (16 + 2 * 8) * 128;
+  const std::vector<int64_t> first_live(200, kPinned);
+  const auto attend = [&](const Buffer& slab, int64_t position, int64_t rows) {
+    std::vector<float> values(static_cast<size_t>(rows * kColumns));
+    std::mt19937 random(static_cast<uint32_t>(position));
+    for (float& value : values) value = static_cast<float>(random() % 64) / 64 - 0.5f;
+    DeviceMatrix qkv(*backend_, type, rows, kColumns, values),
+        out(*backend_, type, rows, 16 * 128, std::vector<float>(static_cast<size_t>(rows * 16 * 128), NAN));
+    const AttentionSegment segment{0, rows, position, kPinned, first_live.data(), slab.data()};
+    backend_->Attention({.qkv = qkv.tensor(),
+                         .out = out.tensor(),
+                         .layer = kLayer,
+                         .shape = shape,
+                         .heads = 16,
+                         .pairs = RopePairs::kNone,
+                         .scale = 0.088f,
+                         .segments = {&segment, 1}});
+    return out.Get();
+  };
+  size_t committed = 0;
+  int64_t position = 0;
+  for (const int64_t rows : {150, 1, 1, 7, 90, 1, 200, 3}) {
+    const auto held = static_cast<size_t>(shape.HeldBytes(position + rows, kPinned));
+    if (held > committed) {
+      const size_t more = (held - committed + page - 1) / page * page;
+      std::byte* end = static_cast<std::byte*>(grown.data()) + committed;
+      ASSERT_TRUE(backend_->Commit(end, more).ok());
+      backend_->CopyToDevice(end, poison.data(), more);
+      committed += more;
+    }
+    const std::vector<float> want = attend(whole, position, rows);
+    EXPECT_EQ(attend(grown, position, rows), want) << rows << " rows at " << position;
+    EXPECT_TRUE(std::all_of(want.begin(), want.end(), [](float x) { return std::isfinite(x); }));
+    position += rows;
+  }
+  EXPECT_LT(committed, bytes / 2 + 2 * page);
+  // What was issued may still use what goes, and it comes back.
+  std::vector<std::byte> saved(committed), again(committed, std::byte{1});
+  const SlabRun run{0, static_cast<int64_t>(committed), saved.data()};
+  const CopyTicket save = backend_->SaveSlab(shape, grown.data(), {&run, 1});
+  backend_->Decommit(grown.data(), committed);
+  ASSERT_TRUE(backend_->Commit(grown.data(), committed).ok());
+  backend_->WaitForCopy(save);
+  const SlabRun back{0, run.bytes, saved.data()}, out{0, run.bytes, again.data()};
+  backend_->WaitForCopy(backend_->LoadSlab(shape, grown.data(), {&back, 1}));
+  backend_->WaitForCopy(backend_->SaveSlab(shape, grown.data(), {&out, 1}));
+  EXPECT_EQ(again, saved);
+  EXPECT_EQ(attend(grown, position, 5), attend(whole, position, 5));
+  EXPECT_TRUE(backend_->status().ok());
+}
+
+TEST_P(DeviceSlab, MemoryThatIsNotThereIsRefusedAndComesBack) {
+  const std::optional<size_t> free = backend_->free_bytes();
+  if (!free) return;  // nobody knows
+  const auto page = static_cast<size_t>(backend_->page_bytes(1 << 30));
+  const size_t all = *free / page * page;
+  {
+    const Buffer range = std::move(backend_->Reserve(all + page).value());
+    EXPECT_EQ(backend_->Commit(range.data(), all + page).code(), StatusCode::kOverloaded);
+    EXPECT_TRUE(backend_->Commit(range.data(), all).ok());
+    EXPECT_LT(*backend_->free_bytes(), page);
+    backend_->Decommit(range.data(), page);
+    EXPECT_TRUE(backend_->Commit(range.data(), page).ok());
+  }
+  EXPECT_EQ(backend_->free_bytes(), free);
+  EXPECT_TRUE(backend_->status().ok());
 }
 
 }  // namespace

@@ -16,6 +16,10 @@ class ForwardingBackend : public Backend {
   void UseOnThisThread() override { inner_->UseOnThisThread(); }
   Result<Buffer> Allocate(size_t bytes) override { return inner_->Allocate(bytes); }
   void Free(void* data, size_t bytes) override { inner_->Free(data, bytes); }
+  int64_t page_bytes(int64_t slab_bytes) const override { return inner_->page_bytes(slab_bytes); }
+  Result<Buffer> Reserve(size_t bytes) override { return inner_->Reserve(bytes); }
+  Status Commit(void* data, size_t bytes) override { return inner_->Commit(data, bytes); }
+  void Decommit(void* data, size_t bytes) override { inner_->Decommit(data, bytes); }
   void CopyToDevice(void* to, const void* from, size_t bytes) override { inner_->CopyToDevice(to, from, bytes); }
   void CopyToHost(void* to, const void* from, size_t bytes) override { inner_->CopyToHost(to, from, bytes); }
   void CopyOnDevice(void* to, const void* from, size_t bytes) override { inner_->CopyOnDevice(to, from, bytes); }

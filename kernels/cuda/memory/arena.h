@@ -22,7 +22,6 @@ class Arena {
   void* TakeHigh(size_t bytes);
   void Give(void* data, size_t bytes);
   size_t free_bytes() const { return free_bytes_; }
-  size_t largest_gap() const;
 
  private:
   void* Take(std::map<size_t, size_t>::iterator gap, size_t offset, size_t bytes);

@@ -1,4 +1,4 @@
-#include "kernels/cuda/arena.h"
+#include "kernels/cuda/memory/arena.h"
 
 #include <algorithm>
 #include <iterator>
@@ -46,12 +46,6 @@ void* Arena::TakeHigh(size_t bytes) {
     if (offset >= gap->first) return Take(std::prev(gap.base()), offset, bytes);
   }
   return nullptr;
-}
-
-size_t Arena::largest_gap() const {
-  size_t largest = 0;
-  for (const auto& [offset, bytes] : gaps_) largest = std::max(largest, bytes);
-  return largest;
 }
 
 void Arena::Give(void* data, size_t bytes) {

@@ -1,0 +1,154 @@
+// The engine loop's memory: how much of it a turn is given before it begins, where it comes from, and who gives way
+// when there is none.
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "engine/engine_loop.h"
+
+namespace ringside {
+namespace {
+
+// Tokens for which a running turn is given memory before it needs it.
+constexpr int64_t kAheadTokens = 64;
+// This part of all memory is left to those that run when another turn begins.
+constexpr int64_t kShareOfRunning = 64;
+
+/// Of memory that the pool counts as free: a device that has none after all will not have it later either.
+Status Given(const Status& grown) { return grown.ok() ? grown : Unavailable(grown.message()); }
+
+}  // namespace
+
+Status EngineLoop::GiveMemory(Slot& slot, const RunningTurn& turn) {
+  if (slot.leaving == Leaving::kForced) return Overloaded("its cache is still leaving");
+  const RingWindow& window = turn.request().window;
+  int64_t bytes = BytesOf(turn);
+  if (slot.sequence->has_cache()) {
+    KvCache* cache = slot.sequence->cache();
+    const int64_t more = bytes - pool_.promised_bytes(*cache);
+    if (more > 0 && !MakeRoom(slot, more, /*wants_slot=*/false)) return Overloaded("no memory yet");
+    return Given(pool_.Grow(cache, bytes));
+  }
+  // What the tiers brought may be longer than what the timeline has become.
+  if (slot.fetch && slot.fetch->answer && slot.fetch->answer->ok()) {
+    const SnapshotHeader& header = (*slot.fetch->answer)->snapshot.header();
+    if (header.window == window) bytes = std::max(bytes, pool_.BytesFor(window, header.next));
+  }
+  if (!MakeRoom(slot, bytes, /*wants_slot=*/true)) return Overloaded("no slot yet");
+  KvCache* cache = pool_.Lend(window);
+  Status given = Given(pool_.Grow(cache, bytes));
+  given.ok() ? GiveCache(slot, cache) : pool_.Release(cache);
+  return given;
+}
+
+bool EngineLoop::MakeRoom(const Slot& slot, int64_t bytes, bool wants_slot) {
+  const int64_t slots = wanting_ + (wants_slot ? 1 : 0);
+  const bool may_lack = pool_.overcommitted() && !running_.empty();
+  const int64_t all_bytes =
+      bytes + wanting_bytes_ + (may_lack ? std::min(bytes, pool_.memory_bytes() / kShareOfRunning) : 0);
+  const auto has = [&](int64_t leaving_slots, int64_t leaving_bytes) {
+    return pool_.slots() - pool_.used() + leaving_slots >= slots && pool_.free_bytes() + leaving_bytes >= all_bytes;
+  };
+  const auto leaves = [](const Slot* other) {
+    return other->leaving == Leaving::kForced || (other->leaving != Leaving::kNo && !other->busy());
+  };
+  while (!has(0, 0)) {
+    // What is being copied out comes free soon: no more of it than is wanted.
+    if (has(std::count_if(cached_.begin(), cached_.end(), leaves), LeavingBytes())) break;
+    Slot* next = NextToLeave(&slot, /*waiting=*/false);
+    // Turns whose caches wait with them must not keep each other from beginning.
+    const bool first = running_.empty() && wanting_ == 0 && wanting_bytes_ == 0;
+    if (next == nullptr && first) next = NextToLeave(&slot, /*waiting=*/true);
+    none_idle_ = next == nullptr;
+    if (none_idle_) break;
+    ++counts_.slots_taken;
+    SaveAndDropCache(*next, next->busy() ? Leaving::kForced : Leaving::kAnyway);
+  }
+  if (has(0, 0)) return true;
+  wanting_ = slots;
+  wanting_bytes_ += bytes;
+  return false;
+}
+
+EngineLoop::Slot* EngineLoop::NextToLeave(const Slot* but, bool waiting) {
+  Slot* oldest = nullptr;  // first of those that go at once, since the tiers have what they hold
+  const auto age = [](const Slot& slot) { return std::pair(!slot.sequence->cache()->saved(), slot.last_used); };
+  for (Slot* slot : cached_) {
+    if (slot == but || slot->turn != nullptr || (slot->waiting > 0) != waiting || slot->leaving != Leaving::kNo)
+      continue;
+    if (oldest == nullptr || age(*slot) < age(*oldest)) oldest = slot;
+  }
+  return oldest;
+}
+
+int64_t EngineLoop::LeavingBytes() const {
+  int64_t bytes = 0;
+  for (const Slot* slot : cached_) {
+    const bool leaves = slot->leaving == Leaving::kForced || (slot->leaving != Leaving::kNo && !slot->busy());
+    if (leaves) bytes += pool_.promised_bytes(*slot->sequence->cache());
+  }
+  return bytes;
+}
+
+int64_t EngineLoop::BytesOf(const RunningTurn& turn) const {
+  const TurnRequest& request = turn.request();
+  return pool_.BytesFor(request.window, static_cast<int64_t>(request.tokens.size()) + 1);
+}
+
+bool EngineLoop::HasMemory(const RunningTurn& turn) const {
+  return pool_.promised_bytes(*turn.sequence()->cache()) >= BytesOf(turn);
+}
+
+bool EngineLoop::GrowRunning() {
+  std::vector<RunningTurn*> turns;
+  for (const auto& turn : running_) turns.push_back(turn.get());
+  std::ranges::sort(turns, {}, [](const RunningTurn* turn) { return std::tuple(turn->submitted_ns(), turn->id()); });
+  for (size_t i = 0; i < turns.size(); ++i) {
+    while (turns.size() > i && !GrowTurn(*turns[i])) {
+      if (!TakeMemory(*turns[i], &turns)) break;
+    }
+  }
+  RetireFinished();  // those to which the device gave none
+  return std::ranges::any_of(running_, [&](const auto& turn) { return HasMemory(*turn); });
+}
+
+bool EngineLoop::GrowTurn(RunningTurn& turn) {
+  KvCache* cache = turn.sequence()->cache();
+  if (BytesOf(turn) - pool_.promised_bytes(*cache) > pool_.free_bytes()) return false;
+  const int64_t ahead = pool_.BytesFor(turn.request().window, turn.request().window.pinned + kAheadTokens);
+  Status given = Given(pool_.Grow(cache, BytesOf(turn), ahead));
+  if (!given.ok()) turn.Finish(FinishReason::kError, std::move(given));
+  return true;
+}
+
+bool EngineLoop::TakeMemory(const RunningTurn& turn, std::vector<RunningTurn*>* running) {
+  const int64_t wanted = BytesOf(turn) - pool_.promised_bytes(*turn.sequence()->cache());
+  if (wanted <= pool_.free_bytes() + LeavingBytes()) return false;
+  Slot* next = NextToLeave(nullptr, /*waiting=*/false);
+  if (next == nullptr) next = NextToLeave(nullptr, /*waiting=*/true);
+  if (next != nullptr) {
+    ++counts_.slots_taken;
+    SaveAndDropCache(*next, next->busy() ? Leaving::kForced : Leaving::kAnyway);
+    return true;
+  }
+  GiveWay(*running->back());
+  running->pop_back();
+  return true;
+}
+
+bool EngineLoop::GrowAhead() {
+  return std::ranges::all_of(running_, [&](const auto& turn) { return GrowTurn(*turn) && !turn->finished(); });
+}
+
+void EngineLoop::GiveWay(RunningTurn& turn) {
+  ++counts_.turns_gave_way;
+  Slot& slot = timelines_.at(turn.timeline_id());
+  const auto found = std::ranges::find_if(running_, [&](const auto& other) { return other.get() == &turn; });
+  waiting_.push_front(std::move(*found));
+  running_.erase(found);
+  slot.turn = nullptr;
+  ++slot.waiting;
+  SaveAndDropCache(slot, Leaving::kForced);
+}
+
+}  // namespace ringside

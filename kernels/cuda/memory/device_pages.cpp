@@ -1,0 +1,122 @@
+#include "kernels/cuda/memory/device_pages.h"
+
+#include <cudaTypedefs.h>
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+
+#include <iterator>
+
+#include "base/check.h"
+#include "kernels/cuda/cuda_check.h"
+
+namespace ringside::cuda {
+namespace {
+
+// By the runtime, so that a program needs no driver to be linked or started.
+template <class Function>
+Function Find(const char* name) {
+  void* found = nullptr;
+  cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
+  CHECK_CUDA(cudaGetDriverEntryPointByVersion(name, &found, 10020, cudaEnableDefault, &result));
+  CHECK(result == cudaDriverEntryPointSuccess && found != nullptr);
+  return reinterpret_cast<Function>(found);
+}
+
+struct Driver {
+  PFN_cuMemAddressReserve_v10020 reserve = Find<PFN_cuMemAddressReserve_v10020>("cuMemAddressReserve");
+  PFN_cuMemAddressFree_v10020 free = Find<PFN_cuMemAddressFree_v10020>("cuMemAddressFree");
+  PFN_cuMemCreate_v10020 create = Find<PFN_cuMemCreate_v10020>("cuMemCreate");
+  PFN_cuMemRelease_v10020 release = Find<PFN_cuMemRelease_v10020>("cuMemRelease");
+  PFN_cuMemMap_v10020 map = Find<PFN_cuMemMap_v10020>("cuMemMap");
+  PFN_cuMemUnmap_v10020 unmap = Find<PFN_cuMemUnmap_v10020>("cuMemUnmap");
+  PFN_cuMemSetAccess_v10020 set_access = Find<PFN_cuMemSetAccess_v10020>("cuMemSetAccess");
+};
+const Driver& TheDriver() {
+  static const Driver driver;
+  return driver;
+}
+
+CUdeviceptr Address(const std::byte* at) { return reinterpret_cast<CUdeviceptr>(at); }
+
+bool Succeeds(CUresult result, const char* call) {
+  if (result == CUDA_SUCCESS) return true;
+  NoteDeviceError(__FILE__, __LINE__, fmt::format("{}: error {}", call, static_cast<int>(result)));
+  return false;
+}
+
+}  // namespace
+
+DevicePages::~DevicePages() {
+  CHECK(mapped_.empty());
+  for (const Handle handle : free_) Succeeds(TheDriver().release(handle), "cuMemRelease");
+}
+
+Status DevicePages::Start(int device, size_t pages) {
+  properties_.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties_.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties_.location.id = device;
+  free_.reserve(pages);
+  while (free_.size() < pages) {
+    Handle handle = 0;
+    const CUresult result = TheDriver().create(&handle, kBytes, &properties_, 0);
+    if (result != CUDA_SUCCESS) {
+      return Overloaded(fmt::format("it gave {} of {} pages of {} bytes: error {}", free_.size(), pages, kBytes,
+                                    static_cast<int>(result)));
+    }
+    free_.push_back(handle);
+  }
+  return Status::Ok();
+}
+
+std::byte* DevicePages::Reserve(size_t bytes) {
+  CUdeviceptr at = 0;
+  if (TheDriver().reserve(&at, bytes, kBytes, 0, 0) != CUDA_SUCCESS) return nullptr;
+  return reinterpret_cast<std::byte*>(at);
+}
+
+size_t DevicePages::Release(std::byte* at, size_t bytes) {
+  const auto mapped = [&](size_t offset) {
+    const std::lock_guard lock(mutex_);
+    return offset < bytes && mapped_.contains(at + offset);
+  };
+  size_t pages = 0;
+  for (size_t begin = 0, end = 0; begin < bytes; begin = end + kBytes) {
+    for (end = begin; mapped(end);) end += kBytes;
+    if (end > begin) Unmap(at + begin, (end - begin) / kBytes);
+    pages += (end - begin) / kBytes;
+  }
+  Succeeds(TheDriver().free(Address(at), bytes), "cuMemAddressFree");
+  return pages;
+}
+
+bool DevicePages::Map(std::byte* at, size_t pages) {
+  std::vector<Handle> handles;
+  {
+    const std::lock_guard lock(mutex_);
+    if (pages > free_.size()) return false;
+    handles.assign(free_.end() - static_cast<std::ptrdiff_t>(pages), free_.end());
+    free_.resize(free_.size() - pages);
+    for (size_t i = 0; i < pages; ++i) mapped_.emplace(at + i * kBytes, handles[i]);
+  }
+  size_t done = 0;
+  bool fine = true;
+  for (; fine && done < pages; ++done) {
+    fine = Succeeds(TheDriver().map(Address(at + done * kBytes), kBytes, 0, handles[done], 0), "cuMemMap");
+  }
+  const CUmemAccessDesc access{.location = properties_.location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  fine = fine && Succeeds(TheDriver().set_access(Address(at), pages * kBytes, &access, 1), "cuMemSetAccess");
+  return fine;
+}
+
+void DevicePages::Unmap(std::byte* at, size_t pages) {
+  Succeeds(TheDriver().unmap(Address(at), pages * kBytes), "cuMemUnmap");
+  const std::lock_guard lock(mutex_);
+  for (size_t i = 0; i < pages; ++i) {
+    const auto found = mapped_.find(at + i * kBytes);
+    CHECK(found != mapped_.end());
+    free_.push_back(found->second);
+    mapped_.erase(found);
+  }
+}
+
+}  // namespace ringside::cuda
