@@ -19,8 +19,8 @@
 #include "ws/app_engine.h"
 #include "ws/app_progress.h"
 #include "ws/app_storage.h"
-#include "ws/backups.h"
 #include "ws/app_watchdog.h"
+#include "ws/backups.h"
 #include "ws/chat/chat_routes.h"
 #include "ws/config/machine.h"
 #include "ws/config/model_id.h"
@@ -285,6 +285,7 @@ Status Serving::StartEngine() {
     RETURN_IF_ERROR(CheckMemory({.host_cache_mb = config_.host_cache_mb,
                                  .slots = options.slots > 0 ? options.slots : EngineOptions().slots,
                                  .slot_bytes = Engine::SlotBytes(model_->shape(), options),
+                                 .kv_cache_mb = config_.kv_cache_mb,
                                  .weight_bytes = model_->weight_bytes()},
                                 MachineMemoryBytes()));
   }
@@ -292,16 +293,16 @@ Status Serving::StartEngine() {
     const ProgressReport progress("making the engine");
     auto engine = Engine::Start(*model_, *tokenizer_, options, storage_->ForEngine(*model_));
     if (engine.status().code() == StatusCode::kOverloaded) {
-      return InvalidArgument("--slots: " + engine.status().message());
+      return InvalidArgument(engine.status().message());
     }
     ASSIGN_OR_RETURN(engine_, std::move(engine));
   }
   const double mib = 1.0 / (1 << 20), slot_mib = static_cast<double>(engine_->slot_bytes()) * mib;
-  const int64_t slots = engine_->options().slots;
   LogInfo(
-      "engine: {} slots of {:.1f} MiB, {:.1f} MiB in all; {} tokens in view and {} pinned, {} tokens a conversation",
-      slots, slot_mib, static_cast<double>(slots) * slot_mib, options.memory_len, options.pinned_max,
-      options.session_len);
+      "engine: {} slots of up to {:.1f} MiB, {:.1f} MiB for all; {} tokens in view and {} pinned, {} tokens a "
+      "conversation",
+      engine_->options().slots, slot_mib, static_cast<double>(engine_->options().kv_bytes) * mib, options.memory_len,
+      options.pinned_max, options.session_len);
   if (const auto free = backend_->free_bytes(); free) {
     LogInfo("engine: {:.1f} MiB of weights, {:.1f} MiB are left", static_cast<double>(model_->weight_bytes()) * mib,
             static_cast<double>(*free) * mib);

@@ -227,6 +227,9 @@ TEST(MetricsTest, FollowsTheEnginesFigures) {
   MetricsSnapshot now;
   now.engine.slots = 8;
   now.engine.slots_used = 3;
+  now.engine.kv_bytes = 4096;
+  now.engine.kv_bytes_used = 1024;
+  now.engine.turns_gave_way = 6;
   now.engine.turns_running = 2;
   now.engine.turns_waiting = 1;
   now.engine.tokens_prefilled = 100;
@@ -237,6 +240,9 @@ TEST(MetricsTest, FollowsTheEnginesFigures) {
   metrics.SetSource([&] { return now; });
   EXPECT_EQ(Sample(metrics, "ringside_slots"), "8");
   EXPECT_EQ(Sample(metrics, "ringside_slots_used"), "3");
+  EXPECT_EQ(Sample(metrics, "ringside_kv_bytes"), "4096");
+  EXPECT_EQ(Sample(metrics, "ringside_kv_used_bytes"), "1024");
+  EXPECT_EQ(Sample(metrics, "ringside_turns_gave_way_total"), "6");
   EXPECT_EQ(Sample(metrics, "ringside_num_requests_running"), "2");
   EXPECT_EQ(Sample(metrics, "ringside_num_requests_waiting"), "1");
   EXPECT_EQ(Sample(metrics, "ringside_sessions"), "4");

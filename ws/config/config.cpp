@@ -266,6 +266,7 @@ Result<ParsedConfig> ParseConfig(const std::vector<std::string>& args,
 Result<EngineOptions> ResolveEngineOptions(const ServerConfig& config, const ModelSpec& spec) {
   EngineOptions options;
   options.slots = config.slots;
+  options.kv_bytes = config.kv_cache_mb << 20;
   options.rebuild_windows = config.rebuild_windows;
   options.queue_limit = config.queue_limit;
   options.kv_dtype = config.kv_cache_dtype;

@@ -66,7 +66,7 @@ struct ServerConfig {
   int64_t max_tokens_per_owner = 0;  // in a minute; likewise
   int64_t max_detached_tokens = 4096;
 
-  int64_t slots = 0;  // 0 = 8, or on a GPU what fits
+  int64_t slots = 0, kv_cache_mb = 0;  // 0 = 8 with whole windows, or on a GPU what fits
   // Nothing = what suits the model and the other settings.
   std::optional<int64_t> memory_len, session_len, pinned_max, prefill_chunk, step_tokens, max_step_ms;
   int64_t rebuild_windows = 0;

@@ -92,6 +92,13 @@ Status CheckMemory(const MemoryNeed& need, int64_t memory_bytes) {
         fmt::format("--host-cache-mb: {} MiB are more than the {:.0f} MiB of memory that this machine has",
                     need.host_cache_mb, memory_mib));
   }
+  if (const int64_t mib = need.kv_cache_mb, all = mib + need.host_cache_mb + need.weight_bytes / kMiB; mib > 0) {
+    if (all <= memory_bytes / kMiB) return Status::Ok();
+    return InvalidArgument(fmt::format(
+        "--kv-cache-mb: {} MiB for caches, {} MiB of weights and --host-cache-mb {} are more than the {:.0f} MiB of "
+        "memory that this machine has",
+        mib, need.weight_bytes / kMiB, need.host_cache_mb, memory_mib));
+  }
   const double slot_mib = static_cast<double>(need.slot_bytes) / kMiB,
                weights_mib = static_cast<double>(need.weight_bytes) / kMiB;
   if (static_cast<double>(need.slots) * slot_mib + static_cast<double>(need.host_cache_mb) + weights_mib > memory_mib) {

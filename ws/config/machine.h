@@ -28,6 +28,7 @@ Status PrepareStoreFolder(const std::string& path);
 struct MemoryNeed {
   int64_t host_cache_mb = 0;
   int64_t slots = 0, slot_bytes = 0;  // 0 slots = they are elsewhere, or not known yet
+  int64_t kv_cache_mb = 0;            // of all slots, if they may not all be full
   int64_t weight_bytes = 0;
 };
 /// kInvalidArgument if `memory_bytes` are less than that.

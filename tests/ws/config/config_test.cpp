@@ -115,6 +115,8 @@ TEST_F(ConfigTest, EverySpellingOfEverySetting) {
                                      "512",
                                      "--max-step-ms",
                                      "32",
+                                     "--kv-cache-mb",
+                                     "300",
                                      "--rebuild-windows",
                                      "4",
                                      "--queue-limit",
@@ -164,6 +166,7 @@ TEST_F(ConfigTest, EverySpellingOfEverySetting) {
   EXPECT_EQ(config.prefill_chunk, 64);
   EXPECT_EQ(config.step_tokens, 512);
   EXPECT_EQ(config.max_step_ms, 32);
+  EXPECT_EQ(config.kv_cache_mb, 300);
   EXPECT_EQ(config.rebuild_windows, 4);
   EXPECT_EQ(config.queue_limit, 9);
   EXPECT_EQ(config.temperature, 0.5);

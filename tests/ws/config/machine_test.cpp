@@ -22,6 +22,13 @@ TEST(Machine, MemoryHoldsCachesSlotsAndWeights) {
       CheckMemory(need, 701 * kMiB).message(),
       "--slots: 8 slots of 64.0 MiB (--memory-len), 90.0 MiB of weights and --host-cache-mb 100 are more than the "
       "701 MiB of memory that this machine has");
+  // Slots that need not all be full.
+  MemoryNeed less = need;
+  less.kv_cache_mb = 300;
+  EXPECT_TRUE(CheckMemory(less, 490 * kMiB).ok());
+  EXPECT_EQ(CheckMemory(less, 489 * kMiB).message(),
+            "--kv-cache-mb: 300 MiB for caches, 90 MiB of weights and --host-cache-mb 100 are more than the 489 MiB of "
+            "memory that this machine has");
   EXPECT_GT(MachineMemoryBytes(), 16 * kMiB);
 }
 
