@@ -63,7 +63,6 @@ class EngineMemoryTest : public testing::TestWithParam<std::tuple<Copies, bool, 
                                 .pinned_max = 8,
                                 .prefill_chunk = 16,
                                 .step_tokens = 64,
-                                .mixed_tokens = 16,
                                 .kv_dtype = DType::kF32};
     auto started = Engine::Start(network, tokenizer_, options, storage);
     ASSERT_TRUE(started.ok()) << started.status().ToString();

@@ -157,3 +157,24 @@ def test_drafts_are_each_conversations_own(server, tab):
 
 def test_no_page(start):
     assert start("--no-ui").get("/")[0] == 404
+
+
+def test_a_call_is_shown_while_it_comes(server, tab):
+    page = tab(server, wired=True)
+    page.open(page.make(("user", "Hi")))
+    page.wire.hold_events("response.function_call_arguments.done")
+    server.pause()  # until the page knows that there is an answer to come
+    schema = {"type": "object", "properties": {"s": {"type": "string", "minLength": 150}}, "required": ["s"], "additionalProperties": False}
+    asked = page.call("POST", "/v1/responses", {
+        "model": "tiny", "conversation": page.id(), "input": "Call", "background": True, "temperature": 1, "seed": 1, "max_output_tokens": 400,
+        "tools": [{"type": "function", "name": "f", "parameters": schema, "strict": True}], "tool_choice": "required", "parallel_tool_calls": False})
+    expect(page.stop).to_be_visible()
+    server.go_on()
+    page.wire.wait_held("response.function_call_arguments.done")
+    body = page.page.locator(".message.live .body")
+    expect(body).to_contain_text('f {"s":')
+    expect(body.locator("code")).to_have_count(1)
+    page.wire.release_events()
+    page.settled()
+    [call] = page.call("GET", f"/v1/responses/{asked['id']}")["output"]
+    assert page.markup() == page.rendered(f"````json\nf {call['arguments']}\n````")
