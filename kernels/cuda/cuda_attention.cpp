@@ -154,7 +154,9 @@ void CudaBackend::StageSegments(const AttentionArgs& args, int64_t tile_heads) {
   const bool one_type = args.qkv.dtype == args.out.dtype;
   if (properties_.major == 9 && one_type && AllowsEights(plan, args.qkv)) {
     plan.wgmma_queries = WgmmaQueries(args, tile_heads);
-    CHECK_LE(plan.memory_bytes / plan.half_tile_bytes, int64_t{INT32_MAX});  // kernels count in them
+  }
+  if (plan.wgmma_queries > 0) {  // they take the memory as an array of half tiles
+    CHECK_LE(plan.memory_bytes / plan.half_tile_bytes, int64_t{INT32_MAX});
     for (const AttentionSegment& s : args.segments) {
       const std::byte* slab = static_cast<std::byte*>(s.slab);
       CHECK(slab >= range.begin && slab < range.begin + range.bytes);
