@@ -124,6 +124,13 @@ void KvPool::Release(KvCache* cache) {
   free_.push_back(cache);
 }
 
+void KvPool::Prepare(int64_t bytes) {
+  const int64_t each = Pages(std::min(bytes, shape_.slab_bytes())), left = free_pages_ / 2;
+  for (auto cache = free_.rbegin(); cache != free_.rend() && free_pages_ - each >= left; ++cache) {
+    if ((*cache)->pages_ < each && !Commit(*cache, each).ok()) return;  // it comes with need, then
+  }
+}
+
 KvShape MakeKvShape(int64_t layers, int64_t kv_heads, int64_t head_dim, DType dtype, int64_t pinned_max,
                     int64_t memory_len, int64_t chunk) {
   const auto tiles = [](int64_t rows) { return (rows + KvShape::kTile - 1) / KvShape::kTile; };

@@ -55,6 +55,9 @@ class KvPool {
   /// Takes back what is promised beyond the tokens that the cache holds.
   void Settle(KvCache* cache);
   void Release(KvCache* cache);
+  /// Gives memory ahead of need to slabs that are not lent, `bytes` each, in the order in which they will be; half of
+  /// what nobody has is left for those that grow.
+  void Prepare(int64_t bytes);
 
  private:
   int64_t Pages(int64_t bytes) const { return (bytes + page_bytes_ - 1) / page_bytes_; }

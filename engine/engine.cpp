@@ -91,6 +91,7 @@ Result<std::unique_ptr<Engine>> Engine::Start(Network& network, const Tokenizer&
   RETURN_IF_ERROR(PlanMemory(backend, shape, &made));
   ASSIGN_OR_RETURN(KvPool pool, KvPool::Make(backend, shape, made.slots, made.kv_bytes));
   made.kv_bytes = pool.memory_bytes();
+  pool.Prepare(shape.HeldBytes(kUsualTokens, 0));
   auto loop = std::make_unique<EngineLoop>(network, tokenizer, made, std::move(pool), storage, clock);
   return std::unique_ptr<Engine>(new Engine(std::move(loop)));
 }

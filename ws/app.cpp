@@ -303,10 +303,7 @@ Status Serving::StartEngine() {
       "conversation",
       engine_->options().slots, slot_mib, static_cast<double>(engine_->options().kv_bytes) * mib, options.memory_len,
       options.pinned_max, options.session_len);
-  if (const auto free = backend_->free_bytes(); free) {
-    LogInfo("engine: {:.1f} MiB of weights, {:.1f} MiB are left", static_cast<double>(model_->weight_bytes()) * mib,
-            static_cast<double>(*free) * mib);
-  }
+  LogInfo("engine: {:.1f} MiB of weights", static_cast<double>(model_->weight_bytes()) * mib);
   turns_ = std::make_unique<AppEngine>(*engine_, metrics_, config_.queue_limit);
   const ProgressReport progress("warming up");
   if (Status status = WarmUp(*engine_, model_->tokenizer_data()); !status.ok()) {

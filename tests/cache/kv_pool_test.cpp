@@ -160,6 +160,25 @@ TEST_F(KvMemoryTest, WhatIsAheadIsNobodysYet) {
   EXPECT_TRUE(pool->Grow(second, 8 * kPage).ok());
 }
 
+TEST_F(KvMemoryTest, WhatWillBeLentNextHasMemoryBeforeThatIsStillForAll) {
+  auto pool = KvPool::Make(backend_, shape_, 6, 9 * kPage);
+  ASSERT_TRUE(pool.ok()) << pool.status().ToString();
+  pool->Prepare(2 * kPage);
+  EXPECT_EQ(backend_.committed, 4 * kPage) << "two slabs; half of the memory is left";
+  EXPECT_EQ(pool->free_bytes(), 9 * kPage);
+  KvCache *first = pool->Lend(window_), *second = pool->Lend(window_);
+  ASSERT_TRUE(pool->Grow(first, 2 * kPage).ok());
+  EXPECT_EQ(backend_.committed, 4 * kPage);
+  ASSERT_TRUE(pool->Grow(second, 2 * kPage).ok());
+  EXPECT_EQ(backend_.committed, 4 * kPage);
+  pool->Prepare(2 * kPage);
+  EXPECT_EQ(backend_.committed, 6 * kPage);
+  ASSERT_TRUE(pool->Grow(first, 7 * kPage).ok()) << "what is prepared is taken back";
+  EXPECT_EQ(backend_.committed, 9 * kPage);
+  EXPECT_EQ(pool->free_bytes(), 0);
+  std::memset(first->slab(), 1, 7 * kPage);
+}
+
 TEST_F(KvMemoryTest, WhatACacheHasAheadItKeepsWhenItGrows) {
   auto pool = KvPool::Make(backend_, shape_, 3, 9 * kPage);
   ASSERT_TRUE(pool.ok());

@@ -209,6 +209,7 @@ TEST_P(EngineMemoryTest, ADeviceThatGivesNoPageEndsTheTurnThatWantedIt) {
   Start(4, 20);
   const SubmittedTurn lasting = Submit(1, Tokens(30, 1), 90);
   lasting.sink->WaitForTokens(2);
+  Submit(3, Tokens(30, 3), 1).sink->Wait();  // in the last slot that has memory from the start
   pages_->fails_after = 0;
   const TurnEnd refused = Submit(2, Tokens(200, 2), 5).sink->Wait();
   EXPECT_EQ(refused.reason, FinishReason::kError);
@@ -216,7 +217,7 @@ TEST_P(EngineMemoryTest, ADeviceThatGivesNoPageEndsTheTurnThatWantedIt) {
   const SubmittedTurn again = Submit(2, Tokens(200, 2), 5);
   ExpectRight(again, again.sink->Wait());
   ExpectRight(lasting, lasting.sink->Wait());
-  for (TimelineId id = 1; id <= 2; ++id) engine_->Close(id);
+  for (TimelineId id = 1; id <= 3; ++id) engine_->Close(id);
   WaitForSilence();
   EXPECT_EQ(engine_->stats().kv_bytes_used, 0);
 }
