@@ -223,14 +223,14 @@ Result<SimResult> Simulate(const CostModel& cost, const ServerConfig& config, co
   FreeNetwork network(backend);
   SimNetwork timed(cost, backend, network, clock);
   const LetterTokenizer tokenizer(FreeNetwork::kVocab);
-  const auto host_bytes = static_cast<int64_t>(static_cast<double>(config.host_cache_mb << 20) / scale);
-  Tiers tiers(host_bytes, cost.seal_bytes_per_ms / scale, clock);
+  const auto scaled = [&](int64_t bytes) { return static_cast<int64_t>(static_cast<double>(bytes) / scale); };
+  Tiers tiers(scaled(config.host_cache_mb << 20), cost.seal_bytes_per_ms / scale, clock);
   ASSIGN_OR_RETURN(
       KvPool pool,
       KvPool::Make(backend,
                    MakeKvShape(shape.layers, shape.kv_heads, shape.head_dim, options.kv_dtype, options.pinned_max,
                                options.memory_len, std::min(options.prefill_chunk, limits::kMaxFullRingChunkTokens)),
-                   options.slots));
+                   options.slots, scaled(options.kv_bytes)));
   Clients clients(client, load, {.pinned = 4, .memory_len = options.memory_len}, clock);
   EngineLoop loop(timed, tokenizer, options, std::move(pool),
                   {.tiers = &tiers.store(), .idle_ms = config.session_idle_host_ms}, clock,

@@ -44,6 +44,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
         stream_(GuardedStream(std::move(stream))),
         age_(stream_.get_executor()),
         idle_(stream_.get_executor()),
+        ping_(stream_.get_executor()),
         deadline_(stream_.get_executor()),
         retry_(stream_.get_executor()),
         watch_(context.options.max_message_bytes),
@@ -79,8 +80,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void SetTimeouts(std::chrono::milliseconds handshake) {
     websocket::stream_base::timeout timeout;
     timeout.handshake_timeout = handshake;
-    timeout.idle_timeout = 2 * context_.options.ping_interval;  // Beast pings at half of it
-    timeout.keep_alive_pings = true;
+    timeout.idle_timeout = websocket::stream_base::none();  // Beast would cut whoever leaves one ping unanswered
+    timeout.keep_alive_pings = false;
     stream_.set_option(timeout);
   }
 
@@ -112,8 +113,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
     // The server may have begun to stop between the check and now.
     if (context_.draining) outbox_->Close(1012, "server is stopping");
     if (context_.options.max_connection_age.count() > 0) ArmAge(context_.options.max_connection_age);
-    last_message_ = std::chrono::steady_clock::now();
+    last_message_ = heard_ = std::chrono::steady_clock::now();
     if (context_.options.idle_timeout.count() > 0) ArmIdle();
+    ArmPing();
     Read();
     Flush();
   }
@@ -125,6 +127,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   /// What comes from the peer, before Beast sees it.
   void Watch(std::string_view bytes) {
+    heard_ = std::chrono::steady_clock::now();
     const uint16_t code = closing_ ? 0 : watch_.Read(bytes);
     if (code == 1009) return RefuseMessage();
     if (code != 0) BeginClose(code, "bad close frame");
@@ -336,6 +339,22 @@ class Connection : public std::enable_shared_from_this<Connection> {
     });
   }
 
+  void ArmPing() {
+    ping_.expires_after(context_.options.ping_interval);
+    ping_.async_wait([weak = weak_from_this()](error_code cancelled) {
+      const auto self = weak.lock();
+      if (cancelled || !self || self->finished_ || self->closing_) return;
+      const auto now = std::chrono::steady_clock::now();
+      if (self->Busy()) self->heard_ = now;  // it may not have been listened to
+      if (now - self->heard_ > self->context_.options.silence_timeout) return self->Finish(kLost);
+      // Behind an answer that is not taken a ping waits; one is enough.
+      if (!std::exchange(self->pinging_, true)) {
+        self->stream_.async_ping({}, [self](error_code) { self->pinging_ = false; });
+      }
+      self->ArmPing();
+    });
+  }
+
   /// Where neither strands nor workers run any more.
   void Abandon() {
     Finish(kLost);
@@ -350,6 +369,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     context_.counters.WebSocketClosed(code);
     age_.cancel();
     idle_.cancel();
+    ping_.cancel();
     deadline_.cancel();
     retry_.cancel();
     stream_.next_layer().next_layer().close();
@@ -370,8 +390,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   ServerContext& context_;
   ConnectionTicket ticket_;
   websocket::stream<GuardedStream, false> stream_;
-  Timer age_, idle_, deadline_, retry_;
-  std::chrono::steady_clock::time_point last_message_;
+  Timer age_, idle_, ping_, deadline_, retry_;
+  std::chrono::steady_clock::time_point last_message_, heard_;  // the latter: of anything
   FrameWatch watch_;
   RateLimit messages_;
   RateLimit controls_{10, 64};
@@ -389,7 +409,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   uint64_t member_ = 0;
   int64_t pieces_ = 0;  // of the message being read
   uint16_t close_code_ = kLost;
-  bool open_ = false, writing_ = false, closing_ = false, finished_ = false, deadline_set_ = false;
+  bool open_ = false, writing_ = false, pinging_ = false, closing_ = false, finished_ = false, deadline_set_ = false;
   bool working_ = false, paused_ = false;  // a worker has a message; nothing is read until there is room
   bool refused_ = false;                   // a message was too large: nothing more is read but by the close
   bool answers_in_kind_ = false;           // as the route's

@@ -61,10 +61,13 @@ struct ServerOptions {
   int64_t messages_per_second = 200;  // of one WebSocket, beyond a burst of ten times as many
   std::chrono::milliseconds request_timeout{limits::kHandshakeSeconds * 1000};  // a whole HTTP request, absolute
   std::chrono::milliseconds keep_alive_timeout{75'000};                         // between two requests
-  std::chrono::milliseconds ping_interval{limits::kIdlePingSeconds * 1000};     // silence; dead after twice as long
-  std::chrono::milliseconds close_timeout{5'000};                               // until a close must be answered
-  std::chrono::milliseconds max_connection_age{0};                              // 0 = no limit
-  std::chrono::milliseconds idle_timeout{0};  // of a WebSocket that says nothing and has no answer; 0 = no limit
+  std::chrono::milliseconds ping_interval{limits::kIdlePingSeconds * 1000};     // so that nobody on the way forgets it
+  // Of a WebSocket from which nothing comes, no answer to a ping either: a program may look at its socket only when it
+  // has something to say. Whose machine is gone the kernel tells much earlier.
+  std::chrono::milliseconds silence_timeout{600'000};
+  std::chrono::milliseconds close_timeout{5'000};   // until a close must be answered
+  std::chrono::milliseconds max_connection_age{0};  // 0 = no limit
+  std::chrono::milliseconds idle_timeout{0};        // of a WebSocket that says nothing and has no answer; 0 = no limit
 };
 
 class Server {

@@ -279,7 +279,8 @@ TEST_F(TransportSocketTest, AFloodOfMessagesIsCut) {
 }
 
 TEST_F(TransportSocketTest, PingsSilentClientsAndCutsDeadOnes) {
-  options_.ping_interval = milliseconds(500);
+  options_.ping_interval = milliseconds(50);
+  options_.silence_timeout = milliseconds(1000);
   Start();
   const auto alive = Open();
   const auto dead = Open();
@@ -297,6 +298,22 @@ TEST_F(TransportSocketTest, PingsSilentClientsAndCutsDeadOnes) {
   alive->SendText("here");
   reader.join();
   EXPECT_TRUE(done);
+}
+
+TEST_F(TransportSocketTest, WhoeverAnswersNoPingForAWhileIsKept) {
+  options_.ping_interval = milliseconds(20);
+  Start();
+  const auto client = Open();
+  for (int pings = 0; pings < 8;) {
+    const auto frame = client->ReadFrame();
+    ASSERT_TRUE(frame.has_value());
+    pings += frame->opcode == 9 ? 1 : 0;
+  }
+  client->SendText("here");
+  while (const auto frame = client->ReadFrame()) {
+    if (frame->opcode == 1) return;
+  }
+  FAIL() << "closed with " << Closes(1006);
 }
 
 TEST_F(TransportSocketTest, ASlowReaderIsCutAndHoldsUpNobody) {
