@@ -29,6 +29,7 @@ export class Conversation {
   #running = ""; // the response that is being written, by all that was told
   #ended = new Set(); // responses whose end is in the messages
   #sent = ""; // the request that this connection has sent
+  #stops = ""; // the response that is to be stopped
   #refreshes = 0;
   #verbs = []; // forks that were asked for and not answered
   #resumeAlone = null; // with which options an answer that a restart cut goes on by itself, once for each question
@@ -100,7 +101,14 @@ export class Conversation {
   }
 
   stop() {
-    if (this.live) this.#link.send({ type: "response.cancel", response_id: this.live.responseId });
+    if (!this.live) return;
+    this.#stops = this.live.responseId;
+    this.#stopNow();
+  }
+
+  // Without a connection, or while the messages are read anew, it is said later.
+  #stopNow() {
+    if (this.live?.responseId === this.#stops) this.#link.send({ type: "response.cancel", response_id: this.#stops });
   }
 
   reconnect() {
@@ -202,7 +210,8 @@ export class Conversation {
     if (read.running) this.#begin(read.running, null, read.items.length);
     else this.tell("messages");
     while (this.#loaded && this.#waiting.length) this.#apply(this.#waiting.shift());
-    if (cut) this.#goOn();
+    if (cut && last.response_id !== this.#stops) this.#goOn();
+    this.#stopNow();
     this.#ask();
   }
 
@@ -253,6 +262,7 @@ export class Conversation {
       this.#running = event.active_response_id ?? "";
       this.#load();
     } else {
+      this.#stopNow();
       this.#ask();
     }
   }
@@ -350,7 +360,7 @@ export class Conversation {
     });
     const interrupted = response.incomplete_details?.reason === "interrupted";
     this.tell("end");
-    if (interrupted) this.#goOn();
+    if (interrupted && response.id !== this.#stops) this.#goOn();
     await this.refresh();
   }
 

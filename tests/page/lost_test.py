@@ -2,6 +2,7 @@
 
 import pytest
 from playwright.sync_api import expect
+from server_process import wait_for
 
 
 def test_reload_in_mid_answer(server, tab):
@@ -27,6 +28,8 @@ def test_the_server_is_killed_in_mid_answer(start, tab, tmp_path, durability, re
     server = start(*flags)
     page = tab(server, lost_lines=True, wired=True)
     page.begin()
+    # With "turn" what is told may not have been written yet.
+    wait_for(lambda: server.metrics()["ringside_journal_queue_entries"] == 0, "what was told is in the journal")
     page.box.fill("half a thought")
     server.kill()
     told = page.wire.get("text")
@@ -50,6 +53,43 @@ def test_the_server_is_killed_in_mid_answer(start, tab, tmp_path, durability, re
     if durability == "token":
         assert page.answer().startswith(told)
     assert page.markup() == page.rendered(page.answer())
+
+
+@pytest.mark.parametrize("connected", [False, True], ids=["no connection", "reading"])
+def test_what_is_stopped_while_the_server_is_away_does_not_go_on(start, tab, tmp_path, connected):
+    # With "turn" the messages are read anew, with "token" the end of the answer is told.
+    flags = ("--store-path", tmp_path / "store", "--durability", "turn" if connected else "token")
+    server = start(*flags)
+    page = tab(server, lost_lines=True, wired=True)
+    page.begin()
+    wait_for(lambda: server.metrics()["ringside_journal_queue_entries"] == 0, "what was told is in the journal")
+    server.kill()
+    expect(page.banner).to_contain_text("Nothing you wrote is")
+    if not connected:
+        page.page.keyboard.press("Escape")
+    server.go_on()
+    page.wire.hold_reads("/items", at_once=False)
+    page.server = start(*flags, "--port", server.port)
+    if connected:
+        page.wire.wait_reads()
+        page.page.keyboard.press("Escape")
+    page.wire.release_reads()
+    page.settled()
+    expect(page.answers).to_contain_text("The server stopped in the middle of this answer.")
+    assert [event["type"] for event in page.wire.get("asked")].count("response.create") == 1
+
+
+def test_what_is_stopped_without_a_connection_stops(server, tab):
+    page = tab(server, wired=True)
+    page.begin()
+    page.wire.cut(down=True)
+    expect(page.banner).to_contain_text("Nothing you wrote is")
+    page.page.keyboard.press("Escape")
+    page.page.evaluate("() => { wire.down = false; }")
+    expect(page.banner).to_be_hidden()
+    server.go_on()
+    page.settled()
+    expect(page.answers).to_contain_text("You stopped this answer.")
 
 
 def test_a_question_asked_of_a_dead_server_is_asked_once(start, tab, tmp_path):
