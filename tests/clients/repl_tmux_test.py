@@ -257,7 +257,7 @@ def test_lost_server(folder, _):
         check("Ctrl-D prints how to come back", pane.leave() == conversation)
     finally:
         pane.close()
-    pane = Pane(folder, ["--url", server.url, "--session", conversation])
+    pane = Pane(folder, ["--url", server.url, "--session", conversation, "--max-tokens", "8"])
     try:
         check("an answer that was cut is marked", "/continue" in pane.screen(), pane.screen())
         check("/regen answers anew", len(pane.say("/regen")) > 0)
