@@ -119,6 +119,8 @@ class EngineLoop {
     Leaving leaving = Leaving::kNo;     // while its cache is being saved
     std::optional<PendingFetch> fetch;  // for the turns that wait
     bool busy() const { return turn != nullptr || waiting > 0; }
+    /// Whether its cache is on its way out, and not wanted again.
+    bool leaves() const { return leaving == Leaving::kForced || (leaving != Leaving::kNo && !busy()); }
   };
 
   Status Check(const TurnRequest& request) const;
@@ -159,6 +161,8 @@ class EngineLoop {
   bool MakeRoom(const Slot& slot, int64_t bytes, bool wants_slot);
   /// The least recently used of those that are idle, or of those whose turns wait; null if there is none.
   Slot* NextToLeave(const Slot* but, bool waiting);
+  /// Saves its cache and takes its slot for others, also if turns of it wait.
+  void MakeLeave(Slot& slot);
   /// Memory of caches that are on their way out.
   int64_t LeavingBytes() const;
   /// Gives every running turn the memory of its next step and one ahead of it, the oldest first; where there is none

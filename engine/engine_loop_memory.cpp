@@ -49,20 +49,16 @@ bool EngineLoop::MakeRoom(const Slot& slot, int64_t bytes, bool wants_slot) {
   const auto has = [&](int64_t leaving_slots, int64_t leaving_bytes) {
     return pool_.slots() - pool_.used() + leaving_slots >= slots && pool_.free_bytes() + leaving_bytes >= all_bytes;
   };
-  const auto leaves = [](const Slot* other) {
-    return other->leaving == Leaving::kForced || (other->leaving != Leaving::kNo && !other->busy());
-  };
   while (!has(0, 0)) {
     // What is being copied out comes free soon: no more of it than is wanted.
-    if (has(std::count_if(cached_.begin(), cached_.end(), leaves), LeavingBytes())) break;
+    if (has(std::ranges::count_if(cached_, &Slot::leaves), LeavingBytes())) break;
     Slot* next = NextToLeave(&slot, /*waiting=*/false);
     // Turns whose caches wait with them must not keep each other from beginning.
     const bool first = running_.empty() && wanting_ == 0 && wanting_bytes_ == 0;
     if (next == nullptr && first) next = NextToLeave(&slot, /*waiting=*/true);
     none_idle_ = next == nullptr;
     if (none_idle_) break;
-    ++counts_.slots_taken;
-    SaveAndDropCache(*next, next->busy() ? Leaving::kForced : Leaving::kAnyway);
+    MakeLeave(*next);
   }
   if (has(0, 0)) return true;
   wanting_ = slots;
@@ -81,11 +77,15 @@ EngineLoop::Slot* EngineLoop::NextToLeave(const Slot* but, bool waiting) {
   return oldest;
 }
 
+void EngineLoop::MakeLeave(Slot& slot) {
+  ++counts_.slots_taken;
+  SaveAndDropCache(slot, slot.busy() ? Leaving::kForced : Leaving::kAnyway);
+}
+
 int64_t EngineLoop::LeavingBytes() const {
   int64_t bytes = 0;
   for (const Slot* slot : cached_) {
-    const bool leaves = slot->leaving == Leaving::kForced || (slot->leaving != Leaving::kNo && !slot->busy());
-    if (leaves) bytes += pool_.promised_bytes(*slot->sequence->cache());
+    if (slot->leaves()) bytes += pool_.promised_bytes(*slot->sequence->cache());
   }
   return bytes;
 }
@@ -127,8 +127,7 @@ bool EngineLoop::TakeMemory(const RunningTurn& turn, std::vector<RunningTurn*>* 
   Slot* next = NextToLeave(nullptr, /*waiting=*/false);
   if (next == nullptr) next = NextToLeave(nullptr, /*waiting=*/true);
   if (next != nullptr) {
-    ++counts_.slots_taken;
-    SaveAndDropCache(*next, next->busy() ? Leaving::kForced : Leaving::kAnyway);
+    MakeLeave(*next);
     return true;
   }
   GiveWay(*running->back());

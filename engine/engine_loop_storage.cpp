@@ -211,7 +211,7 @@ void EngineLoop::FinishCopies(bool wait) {
                                     [&](const Slot* slot) { return slot->sequence->cache() == outcome.cache; });
     if (found == cached_.end()) continue;
     Slot& slot = **found;
-    if (outcome.current || slot.leaving == Leaving::kNo || (slot.busy() && slot.leaving != Leaving::kForced)) {
+    if (outcome.current || !slot.leaves()) {
       AfterSave(slot, outcome.saved);
     } else {  // it has gone on since, and leaves all the same
       SaveAndDropCache(slot, slot.leaving);
