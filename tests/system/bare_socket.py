@@ -33,7 +33,7 @@ class BareSocket:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         self.socket.connect(("127.0.0.1", port))
         self.socket.sendall(upgrade(path))
-        self.pending, self.head, self.lost, self.read_at = b"", None, False, time.monotonic()
+        self.pending, self.head, self.lost = b"", None, False
 
     def fileno(self):
         return self.socket.fileno()
@@ -50,7 +50,7 @@ class BareSocket:
             data = self.socket.recv(most)
         except ConnectionError:
             data = b""
-        self.lost, self.read_at = not data, time.monotonic()
+        self.lost = not data
         self.pending += data
         if self.head is None and b"\r\n\r\n" in self.pending:
             self.head, self.pending = self.pending.split(b"\r\n\r\n", 1)

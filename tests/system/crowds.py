@@ -4,7 +4,6 @@ on one thread."""
 import contextlib
 import http.client
 import json
-import select
 import socket
 import time
 
@@ -56,13 +55,6 @@ def slow_readers(port, lanes_of_each, tokens, logprobs=False):
             ask(one, conversation, tokens, f"lane{lane}", logprobs)
         slow.append(one)
     return slow
-
-
-def trickle(slow):
-    """Every few seconds each reads a little: who takes nothing for 30 s is lost to the server's system."""
-    for one in slow:
-        if not one.lost and time.monotonic() > one.read_at + 5 and select.select([one], [], [], 0)[0]:
-            one.read(SMALL_BUFFER)
 
 
 class Listener:

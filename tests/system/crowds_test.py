@@ -86,12 +86,7 @@ def test_slow_readers_are_closed_and_lose_nothing(start, store, durability):
     with Healthy(server.port):
         before = server.resident_bytes()
         slow = crowds.slow_readers(server.port, [ids[i::readers] for i in range(readers)], tokens, logprobs=True)
-
-        def all_are_closed():
-            crowds.trickle(slow)
-            return closes(server, 1013) == readers
-
-        wait_for(all_are_closed, "slow readers are closed")
+        wait_for(lambda: closes(server, 1013) == readers, "slow readers are closed")
         assert server.metrics()["ringside_ws_slow_reader_total"] == readers
         # What waited is gone; what stays is what was said, with the log probabilities of the newest answers.
         most = readers * OUTBOX_BYTES + readers * lanes * tokens * 128 + SLACK_BYTES
@@ -113,12 +108,7 @@ def test_readers_that_only_fall_behind_get_everything(start):
     with Healthy(server.port):
         before = server.resident_bytes()
         slow = crowds.slow_readers(server.port, [[id] for id in ids], tokens)
-
-        def all_have_ended():
-            crowds.trickle(slow)
-            return all(ended(server, id) for id in ids)
-
-        wait_for(all_have_ended, "all answers have ended")
+        wait_for(lambda: all(ended(server, id) for id in ids), "all answers have ended")
         assert server.resident_bytes() - before < readers * OUTBOX_BYTES + SLACK_BYTES
         answers = [Answer() for _ in slow]
         for one, answer in zip(slow, answers):

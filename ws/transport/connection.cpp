@@ -339,6 +339,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
     });
   }
 
+  bool PeerIsGone() { return stream_.next_layer().next_layer().PeerIsGone(context_.options.gone_timeout); }
+
   void ArmPing() {
     ping_.expires_after(context_.options.ping_interval);
     ping_.async_wait([weak = weak_from_this()](error_code cancelled) {
@@ -346,7 +348,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
       if (cancelled || !self || self->finished_ || self->closing_) return;
       const auto now = std::chrono::steady_clock::now();
       if (self->Busy()) self->heard_ = now;  // it may not have been listened to
-      if (now - self->heard_ > self->context_.options.silence_timeout) return self->Finish(kLost);
+      if (now - self->heard_ > self->context_.options.silence_timeout || self->PeerIsGone()) return self->Finish(kLost);
       // Behind an answer that is not taken a ping waits; one is enough.
       if (!std::exchange(self->pinging_, true)) {
         self->stream_.async_ping({}, [self](error_code) { self->pinging_ = false; });

@@ -36,6 +36,8 @@ constexpr size_t kReadBytes = 16 << 10;
 // Read and thrown away after a refusal, so that the peer gets to read the answer instead of a reset.
 constexpr size_t kMaxLingerBytes = 16 << 20;
 constexpr std::chrono::milliseconds kLingerTime{2'000};
+// Of a large answer; a small one has the time of a request.
+constexpr size_t kSlowestBytesASecond = 64 << 10;
 
 std::string_view View(boost::beast::string_view text) { return {text.data(), text.size()}; }
 
@@ -413,7 +415,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     if (response.stream && !style.without_body) return Stream(std::move(response), style);
     answer_ = WriteHead(response, style);
     body_ = HasBody(response, style) ? std::move(response.body) : std::string();
-    Arm(context_.options.request_timeout);
+    Arm(context_.options.request_timeout + std::chrono::seconds(body_.size() / kSlowestBytesASecond));
     asio::async_write(socket_, std::array{asio::buffer(answer_), asio::buffer(body_)},
                       [self = shared_from_this()](error_code error, size_t) { self->OnWritten(error); });
   }

@@ -26,7 +26,7 @@ class HttpStream : public std::enable_shared_from_this<HttpStream> {
         ticket_(std::move(ticket)),
         socket_(std::move(socket)),
         deadline_(socket_.get_executor()),
-        quiet_(socket_.get_executor()) {}
+        pulse_(socket_.get_executor()) {}
   ~HttpStream() { Finish(); }
 
   void Start(const HttpRequest& asked, const HttpResponse& response, AnswerStyle style) {
@@ -50,6 +50,7 @@ class HttpStream : public std::enable_shared_from_this<HttpStream> {
     written_ = WriteAnswer(response, style);
     Write();
     Read();
+    ArmPulse();
     // The server may have begun to stop between the check and now.
     if (context_.stopping) outbox_->Close(1012, "server is stopping");
     const Status accepted =
@@ -104,7 +105,6 @@ class HttpStream : public std::enable_shared_from_this<HttpStream> {
     }
     if (!written_.empty() || ended_) return Write();
     if (close_) return CutShort();
-    ArmQuiet();
   }
 
   void AppendChunk(std::string_view body) {
@@ -115,9 +115,8 @@ class HttpStream : public std::enable_shared_from_this<HttpStream> {
   }
 
   void Write() {
-    writing_ = true;
-    quiet_.cancel();
-    ArmDeadline(context_.options.request_timeout);
+    writing_ = said_ = true;
+    ArmDeadline(context_.options.silence_timeout);
     asio::async_write(socket_, asio::buffer(written_), [self = shared_from_this()](error_code error, size_t) {
       self->writing_ = false;
       self->written_.clear();
@@ -144,12 +143,16 @@ class HttpStream : public std::enable_shared_from_this<HttpStream> {
     Arm(deadline_, kLingerTime, [](HttpStream& self) { self.Finish(); });
   }
 
-  void ArmQuiet() {
-    if (!comments_) return;
-    Arm(quiet_, context_.options.ping_interval, [](HttpStream& self) {
-      if (self.writing_ || self.ended_) return;
-      self.AppendChunk(kComment);
-      self.Write();
+  /// Says something into the silence, and notices a peer that has no machine any more.
+  void ArmPulse() {
+    Arm(pulse_, context_.options.ping_interval, [](HttpStream& self) {
+      if (self.ended_) return;
+      if (self.socket_.PeerIsGone(self.context_.options.gone_timeout)) return self.Finish();
+      if (!std::exchange(self.said_, false) && !self.writing_ && self.comments_) {
+        self.AppendChunk(kComment);
+        self.Write();
+      }
+      self.ArmPulse();
     });
   }
 
@@ -172,14 +175,14 @@ class HttpStream : public std::enable_shared_from_this<HttpStream> {
     source_.reset();
     held_.reset();
     deadline_.cancel();
-    quiet_.cancel();
+    pulse_.cancel();
     socket_.close();
   }
 
   ServerContext& context_;
   ConnectionTicket ticket_;
   NetStream socket_;
-  Timer deadline_, quiet_;
+  Timer deadline_, pulse_;
   std::shared_ptr<Outbox> outbox_;
   std::shared_ptr<void> source_;  // what pushes into the outbox
   std::shared_ptr<void> held_;    // by the answer
@@ -189,6 +192,7 @@ class HttpStream : public std::enable_shared_from_this<HttpStream> {
   size_t read_bytes_ = 0;
   uint64_t member_ = 0;
   bool comments_ = false;  // the peer knows lines that say nothing
+  bool said_ = false;      // anything, since the last pulse
   bool chunks_ = true, writing_ = false, ended_ = false, finished_ = false;
 };
 

@@ -1,5 +1,7 @@
 #include "ws/transport/net_stream.h"
 
+#include <netinet/tcp.h>
+
 #include <boost/asio/ssl/stream.hpp>
 
 #include "ws/transport/tls.h"
@@ -26,6 +28,15 @@ NetStream& NetStream::operator=(NetStream&&) noexcept = default;
 
 void NetStream::Handshake(std::function<void(error_code)> done) {
   state_->tls->stream.async_handshake(boost::asio::ssl::stream_base::server, std::move(done));
+}
+
+bool NetStream::PeerIsGone(std::chrono::milliseconds unheard) const {
+  tcp_info info{};
+  socklen_t bytes = sizeof(info);
+  if (getsockopt(state_->tcp.native_handle(), IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) return false;
+  // A probe of a window that is full is answered, so that only a second one in a row tells of something.
+  const bool unanswered = info.tcpi_retransmits > 0 || info.tcpi_probes > 1;
+  return unanswered && std::chrono::milliseconds(info.tcpi_last_ack_recv) >= unheard;
 }
 
 void NetStream::TlsRead(boost::asio::mutable_buffer buffer, Completion done) {

@@ -6,6 +6,7 @@
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/post.hpp>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -64,6 +65,9 @@ class NetStream {
   /// Tells the peer that nothing more comes. A read may be pending. Under TLS `done` is called when the peer has said
   /// so as well, which may be never.
   void EndWriting(std::function<void(error_code)> done);
+  /// Whether what was sent has been unacknowledged for so long. A peer that takes nothing acknowledges all the same:
+  /// the kernel's TCP_USER_TIMEOUT would take it, and anyone who reads in pieces and slowly, for gone.
+  bool PeerIsGone(std::chrono::milliseconds unheard) const;
   /// What is pending ends with operation_aborted; the stream can go on.
   void cancel() {
     error_code ignored;

@@ -1,7 +1,5 @@
 #include "ws/transport/server.h"
 
-#include <netinet/tcp.h>
-
 #include <boost/asio/basic_socket_acceptor.hpp>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/ip/v6_only.hpp>
@@ -97,9 +95,6 @@ void Server::State::OnSocket(error_code error, Socket socket) {
   if (!full || context.handshakes.CutOldest() || context.silent.CutOldest()) {
     error_code ignored;
     socket.set_option(tcp::no_delay(true), ignored);
-    // A peer that stops acknowledging is gone long before TCP gives up by itself.
-    const unsigned int timeout_ms = 30'000;
-    setsockopt(socket.native_handle(), IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof(timeout_ms));
     if (context.options.tls != nullptr) {
       StartTlsHandshake(std::move(socket), std::move(ticket), context);
     } else {

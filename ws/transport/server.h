@@ -62,9 +62,11 @@ struct ServerOptions {
   std::chrono::milliseconds request_timeout{limits::kHandshakeSeconds * 1000};  // a whole HTTP request, absolute
   std::chrono::milliseconds keep_alive_timeout{75'000};                         // between two requests
   std::chrono::milliseconds ping_interval{limits::kIdlePingSeconds * 1000};     // so that nobody on the way forgets it
-  // Of a WebSocket from which nothing comes, no answer to a ping either: a program may look at its socket only when it
-  // has something to say. Whose machine is gone the kernel tells much earlier.
+  // Of a WebSocket from which nothing comes, no answer to a ping either, and of a streamed answer of which nothing is
+  // taken: a program may look at its socket only when it has something to say, and read no faster than somebody speaks.
   std::chrono::milliseconds silence_timeout{600'000};
+  // What was sent is not even acknowledged: the peer's machine, or the way there, is gone. Looked at with every ping.
+  std::chrono::milliseconds gone_timeout{30'000};
   std::chrono::milliseconds close_timeout{5'000};   // until a close must be answered
   std::chrono::milliseconds max_connection_age{0};  // 0 = no limit
   std::chrono::milliseconds idle_timeout{0};        // of a WebSocket that says nothing and has no answer; 0 = no limit

@@ -250,6 +250,24 @@ TEST_F(TransportHttpTest, ARequestMustBeWholeInTimeHoweverItTrickles) {
   ExpectAlive();
 }
 
+TEST_F(TransportHttpTest, ALargeAnswerHasTheTimeThatItTakes) {
+  options_.request_timeout = std::chrono::milliseconds(100);
+  const std::string large(16 << 20, 'x');  // more than the kernel takes at once
+  const auto service = MakeService();
+  service->router.Add("GET", "/large", [&large](const HttpRequest&, const Router::Parameters&) {
+    HttpResponse response;
+    response.body = large;
+    return response;
+  });
+  Start(service);
+  WireClient client(port(), 4096);
+  client.Send("GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  const auto answer = client.ReadAnswer();
+  ASSERT_TRUE(answer.has_value());
+  EXPECT_EQ(answer->body, large);
+}
+
 TEST_F(TransportHttpTest, ASilentConnectionEnds) {
   options_.request_timeout = std::chrono::milliseconds(200);
   Start();

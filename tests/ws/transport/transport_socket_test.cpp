@@ -1,4 +1,12 @@
 // WebSockets over a real connection: what a well-behaved client gets, and what each kind of misbehaviour costs it.
+#include <net/if.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstring>
+
 #include "tests/ws/transport/outbox_piece.h"
 #include "tests/ws/transport/transport_fixture.h"
 
@@ -16,6 +24,16 @@ class TransportSocketTest : public TransportTest {
     EXPECT_TRUE(answer.has_value());
     EXPECT_EQ(answer->status, 101);
     return client;
+  }
+  /// The link over which this thread reaches itself, in a network of its own.
+  static void SetLoopback(bool up) {
+    const int any = socket(AF_INET, SOCK_DGRAM, 0);
+    ifreq request{};
+    std::strcpy(request.ifr_name, "lo");
+    EXPECT_EQ(ioctl(any, SIOCGIFFLAGS, &request), 0);
+    request.ifr_flags = static_cast<short>(up ? request.ifr_flags | IFF_UP : request.ifr_flags & ~IFF_UP);
+    EXPECT_EQ(ioctl(any, SIOCSIFFLAGS, &request), 0);
+    close(any);
   }
   std::string Closes(int code) { return Sample("ringside_ws_close_total{code=\"" + std::to_string(code) + "\"}"); }
 };
@@ -314,6 +332,41 @@ TEST_F(TransportSocketTest, WhoeverAnswersNoPingForAWhileIsKept) {
     if (frame->opcode == 1) return;
   }
   FAIL() << "closed with " << Closes(1006);
+}
+
+TEST_F(TransportSocketTest, AReaderThatPausesGetsAllOfIt) {
+  options_.gone_timeout = milliseconds(100);
+  options_.ping_interval = milliseconds(20);
+  Start();
+  const auto slow = Open("", 4096);
+  const auto outbox = WaitOutbox();
+  const std::string text(128 << 10, 'x');
+  constexpr int kMessages = 28;  // more than the socket takes, less than the outbox
+  for (int i = 0; i < kMessages; ++i) outbox->Push(text);
+  std::this_thread::sleep_for(milliseconds(1000));
+  for (int i = 0; i < kMessages; ++i) EXPECT_EQ(slow->ReadText(), text);
+}
+
+// In a network of its own, whose only link fails.
+TEST_F(TransportSocketTest, AMachineThatIsGoneIsNoticed) {
+  options_.ping_interval = milliseconds(50);
+  options_.gone_timeout = milliseconds(300);
+  bool permitted = false;
+  std::thread([&] {
+    permitted = unshare(CLONE_NEWNET) == 0;
+    if (!permitted) return;
+    SetLoopback(true);
+    Start();
+    const auto client = Open();
+    client->SendText("here");
+    EXPECT_EQ(client->ReadText(), "here");
+    SetLoopback(false);
+    EXPECT_TRUE(WaitClosed(1));
+    EXPECT_EQ(Closes(1006), "1");
+    SetLoopback(true);
+    server_.reset();
+  }).join();
+  if (!permitted) GTEST_SKIP() << "no network of its own: " << std::strerror(errno);
 }
 
 TEST_F(TransportSocketTest, ASlowReaderIsCutAndHoldsUpNobody) {

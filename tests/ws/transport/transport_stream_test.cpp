@@ -1,4 +1,6 @@
 // HTTP answers that are written while they are made, over a real socket.
+#include <algorithm>
+
 #include "tests/ws/transport/transport_fixture.h"
 
 namespace ringside::testing {
@@ -175,6 +177,23 @@ TEST_F(TransportStreamTest, AReaderTooSlowIsCut) {
   EXPECT_TRUE(WaitClosed(1));
   EXPECT_EQ(Sample("ringside_ws_slow_reader_total"), "1");
   ExpectAlive();
+}
+
+TEST_F(TransportStreamTest, AReaderThatPausesGetsAllOfIt) {
+  options_.request_timeout = options_.gone_timeout = milliseconds(100);
+  options_.ping_interval = milliseconds(20);
+  StartStreaming();
+  WireClient client(port(), 4096);
+  client.Send(Request());
+  const auto outbox = WaitOutbox();
+  const std::string event(128 << 10, 'x');
+  for (int i = 0; i < 28; ++i) outbox->Push(event);  // more than the socket takes, less than the outbox
+  outbox->Close(Outbox::kEndOfBody, "");
+  std::this_thread::sleep_for(milliseconds(1000));
+  ASSERT_TRUE(client.ReadAnswer(true).has_value());
+  const std::optional<std::string> body = Dechunk(client.ReadToEnd());
+  ASSERT_TRUE(body.has_value());
+  EXPECT_EQ(std::ranges::count(*body, 'x'), 28 * (128 << 10));
 }
 
 TEST_F(TransportStreamTest, StoppingCutsWhatStillRunsAndAnnouncesNothing) {
