@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include "base/log.h"
 #include "cache/blob_reserve.h"
@@ -12,7 +13,16 @@
 namespace ringside {
 namespace {
 
-constexpr size_t kPieceBytes = size_t{128} << 20;  // pinned at a time
+constexpr size_t kPieceBytes = size_t{128} << 20;  // lent at a time
+constexpr size_t kCallBytes = size_t{16} << 20;    // pinned by one call, which keeps others from the device
+constexpr int kBusyPause = 20;                     // times as long as a call, where the device is wanted
+
+/// Brings the pages in before they are pinned. A driver that has to wait for them lets nobody use the device meanwhile.
+void Populate(void* data, size_t bytes) {
+  if (madvise(data, bytes, MADV_POPULATE_WRITE) == 0) return;
+  constexpr size_t kPage = 4096;
+  for (size_t at = 0; at < bytes; at += kPage) static_cast<volatile std::byte*>(data)[at] = {};
+}
 
 }  // namespace
 
@@ -27,6 +37,18 @@ void HostArena::Start(Backend& backend, size_t cell_bytes, size_t bytes) {
   pthread_setname_np(thread_.native_handle(), "host arena");
 }
 
+bool HostArena::Pin(Backend& backend, std::byte* data, size_t bytes) {
+  for (size_t at = 0; at < bytes; at += kCallBytes) {
+    const auto began = std::chrono::steady_clock::now();
+    if (!backend.PinHost(data + at, std::min(kCallBytes, bytes - at))) {
+      if (at == 0) munmap(data, bytes);  // else it stays: nobody unpins
+      return false;
+    }
+    if (device_busy_) std::this_thread::sleep_for(kBusyPause * (std::chrono::steady_clock::now() - began));
+  }
+  return true;
+}
+
 void HostArena::Make(Backend& backend, size_t cell_bytes, size_t bytes) {
   backend.UseOnThisThread();
   const size_t piece_cells = std::max<size_t>(1, std::min(kPieceBytes, bytes) / cell_bytes);
@@ -36,10 +58,8 @@ void HostArena::Make(Backend& backend, size_t cell_bytes, size_t bytes) {
     void* data = mmap(nullptr, piece, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (data == MAP_FAILED) break;
     madvise(data, piece, MADV_HUGEPAGE);  // fewer pages to pin
-    if (!backend.PinHost(data, piece)) {
-      munmap(data, piece);
-      break;
-    }
+    if (made > 0) Populate(data, piece);  // the first tells whether there is any use in it
+    if (!Pin(backend, static_cast<std::byte*>(data), piece)) break;
     BlobReserve::Instance().Lend(static_cast<std::byte*>(data), cell_bytes, piece_cells);
   }
   if (made > 0) LogInfo("{} MiB of host memory are pinned for caches on their way", made >> 20);

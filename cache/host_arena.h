@@ -23,11 +23,16 @@ class HostArena {
   /// Begins to make `bytes` of cells of `cell_bytes`; ends early where the backend has no use for them, or the host no
   /// more. `backend` outlives the arena. Once.
   void Start(Backend& backend, size_t cell_bytes, size_t bytes);
+  /// Whether anybody waits for the device: a driver that pins memory lets nobody use it, so the arena then takes its
+  /// time. Any thread.
+  void SetDeviceBusy(bool busy) { device_busy_ = busy; }
 
  private:
   void Make(Backend& backend, size_t cell_bytes, size_t bytes);
+  /// False if there is no more to be had.
+  bool Pin(Backend& backend, std::byte* data, size_t bytes);
 
-  std::atomic<bool> stopping_{false};
+  std::atomic<bool> stopping_{false}, device_busy_{false};
   std::thread thread_;
 };
 

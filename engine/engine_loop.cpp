@@ -111,6 +111,7 @@ void EngineLoop::Round(std::vector<Message> messages) {
   RetireFinished();
   SaveIdle();
   WriteBackIdle();
+  host_arena_.SetDeviceBusy(!running_.empty() || !waiting_.empty());
   PublishStats();
   TellPositions();
 }
