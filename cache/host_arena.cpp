@@ -44,7 +44,7 @@ bool HostArena::Pin(Backend& backend, std::byte* data, size_t bytes) {
       if (at == 0) munmap(data, bytes);  // else it stays: nobody unpins
       return false;
     }
-    if (device_busy_) std::this_thread::sleep_for(kBusyPause * (std::chrono::steady_clock::now() - began));
+    if (device_busy_ && !stopping_) std::this_thread::sleep_for(kBusyPause * (std::chrono::steady_clock::now() - began));
   }
   return true;
 }

@@ -329,7 +329,7 @@ addEventListener("keydown", (event) => {
   else if (mod && event.shiftKey && event.key.toLowerCase() === "o") run(() => go(""));
   else if (event.key === "Escape" && !WIDE.matches && sidebarShown()) run(() => showSidebar(false));
   else if (event.key === "Escape" && !WIDE.matches && memory.open) run(() => showMemory(false));
-  else if (event.key === "Escape" && conversation?.live) run(() => conversation.stop());
+  else if (event.key === "Escape" && conversation?.busy) run(() => conversation.stop());
   else if (event.key === "?" && !/^(INPUT|TEXTAREA)$/.test(document.activeElement.tagName)) run(openHelp);
 });
 

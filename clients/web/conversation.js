@@ -29,7 +29,7 @@ export class Conversation {
   #running = ""; // the response that is being written, by all that was told
   #ended = new Set(); // responses whose end is in the messages
   #sent = ""; // the request that this connection has sent
-  #stops = ""; // the response that is to be stopped
+  #stops = ""; // the response that is to be stopped, or the request if nothing is known of its response yet
   #refreshes = 0;
   #verbs = []; // forks that were asked for and not answered
   #resumeAlone = null; // with which options an answer that a restart cut goes on by itself, once for each question
@@ -101,8 +101,8 @@ export class Conversation {
   }
 
   stop() {
-    if (!this.live) return;
-    this.#stops = this.live.responseId;
+    if (!this.busy) return;
+    this.#stops = this.live?.responseId ?? this.pending.id;
     this.#stopNow();
   }
 
@@ -172,8 +172,9 @@ export class Conversation {
     if (this.#link.send(this.pending.event)) this.#sent = this.pending.id;
   }
 
-  // What was asked has arrived, or is given up.
-  #settle() {
+  // What was asked has arrived, in this response, or is given up.
+  #settle(responseId = "") {
+    if (this.pending && this.#stops === this.pending.id) this.#stops = responseId;
     this.pending = null;
     pending.save(this.id, null);
   }
@@ -197,7 +198,7 @@ export class Conversation {
   }
 
   #show(read, arrived) {
-    if (arrived) this.#settle();
+    if (arrived) this.#settle(read.running);
     this.items = read.asked;
     this.info = read.info;
     this.#ended = read.ended;
@@ -308,13 +309,14 @@ export class Conversation {
 
   #onCreated({ response, again }) {
     const asked = this.pending && response.metadata?.client_request_id === this.pending.id ? this.pending : null;
-    if (asked) this.#settle();
+    if (asked) this.#settle(response.id);
     if (again || this.#ended.has(response.id) || this.live?.responseId === response.id) return asked && this.tell("messages");
     // Somebody else asked: what, the server knows.
     if (!asked) return this.#load();
     const before = this.items.length;
     if (asked.text !== null) this.items.push({ id: `asked-${response.id}`, role: "user", text: asked.text, complete: true });
     this.#begin(response.id, asked, before);
+    this.#stopNow();
   }
 
   // `before`: how many items there were before it was asked for.

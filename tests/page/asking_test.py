@@ -2,6 +2,8 @@
 
 import re
 
+import pytest
+from chat_page import ENDLESS
 from playwright.sync_api import expect
 
 
@@ -20,6 +22,20 @@ def test_asking(server, tab):
     page.ask_and_wait("And\nwho am I?")
     assert page.items()[2] == ("user", "And\nwho am I?")
     expect(page.answers.last.locator(".stats")).to_contain_text(re.compile(r"[1-9]\d* found, \d+ computed"))
+
+
+@pytest.mark.parametrize("by", ["Escape", "the button"])
+def test_what_is_stopped_before_it_has_begun_stops(server, tab, by):
+    page = tab(server, wired=True)
+    page.ask_and_wait("First")
+    page.prefer(**ENDLESS)
+    page.wire.hold_events("response.created")
+    page.ask("Second")
+    page.wire.wait_held("response.created")
+    page.page.keyboard.press("Escape") if by == "Escape" else page.stop.click()
+    page.wire.release_events()
+    page.settled()
+    expect(page.answers.last).to_contain_text("You stopped this answer.")
 
 
 def test_stopping_and_going_on(server, tab):
