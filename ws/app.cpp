@@ -78,9 +78,12 @@ Status WarmUp(Engine& engine, const TokenizerData& data) {
   request.sink = sink;
   std::future<Status> ended = sink->ended();
   RETURN_IF_ERROR(engine.Submit(std::move(request)));
-  const Status status = ended.get();
+  RETURN_IF_ERROR(ended.get());
   engine.Close(kWarmUpId);
-  return status;
+  std::promise<void> settled;  // and it is counted no more
+  engine.Ping([&] { settled.set_value(); });
+  settled.get_future().wait();
+  return Status::Ok();
 }
 
 HttpResponse MetricsAnswer(Metrics& metrics) {
