@@ -10,7 +10,7 @@ import threading
 import time
 import urllib.request
 
-PATIENCE_S = int(os.environ.get("RINGSIDE_PATIENCE_S", 120))
+PATIENCE_S = int(os.environ.get("TEST_PATIENCE_S", 120))
 CLIENT = os.environ.get("RINGSIDE_CLIENT", "build/cpu/bin/ringside")
 
 

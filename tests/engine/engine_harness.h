@@ -1,7 +1,9 @@
 // What engine tests share: a sink that waits, and a request builder.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
 
@@ -9,6 +11,12 @@
 #include "tests/engine/letter_tokenizer.h"
 
 namespace ringside {
+
+/// A hang is a failure; slowness, as under a sanitizer, is not.
+inline std::chrono::seconds Patience() {
+  const char* seconds = std::getenv("TEST_PATIENCE_S");
+  return std::chrono::seconds(seconds != nullptr ? std::atoi(seconds) : 120);
+}
 
 /// Collects a turn and lets a test wait for its end, or for so many tokens.
 class WaitingSink final : public TokenSink {
@@ -45,18 +53,18 @@ class WaitingSink final : public TokenSink {
   }
   TurnEnd Wait() {
     std::unique_lock lock(mutex_);
-    const bool in_time = changed_.wait_for(lock, std::chrono::seconds(120), [&] { return ended_; });
+    const bool in_time = changed_.wait_for(lock, Patience(), [&] { return ended_; });
     EXPECT_TRUE(in_time) << "the turn never ended";
     return end_;
   }
   void WaitForTokens(size_t n) {
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, std::chrono::seconds(120), [&] { return ended_ || ids_.size() >= n; });
+    changed_.wait_for(lock, Patience(), [&] { return ended_ || ids_.size() >= n; });
   }
   void WaitForPosition(int64_t position) {
     std::unique_lock lock(mutex_);
-    const bool in_time = changed_.wait_for(lock, std::chrono::seconds(120),
-                                           [&] { return !positions_.empty() && positions_.back() == position; });
+    const bool in_time =
+        changed_.wait_for(lock, Patience(), [&] { return !positions_.empty() && positions_.back() == position; });
     EXPECT_TRUE(in_time) << "never told of place " << position;
   }
   /// Every place in line that was told.

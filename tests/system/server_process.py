@@ -10,7 +10,7 @@ import urllib.request
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE_S = int(os.environ.get("RINGSIDE_PATIENCE_S", 120))  # a hang is a failure; slowness is not
+PATIENCE_S = int(os.environ.get("TEST_PATIENCE_S", 120))  # a hang is a failure; slowness is not
 # A proxy of the environment must not see loopback traffic.
 os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1,localhost"
 
