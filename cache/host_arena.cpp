@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 #include "cache/blob_reserve.h"
-#include "kernels/backend.h"
+#include "kernels/slab_memory.h"
 
 namespace ringside {
 namespace {
@@ -31,26 +31,27 @@ HostArena::~HostArena() {
   if (thread_.joinable()) thread_.join();
 }
 
-void HostArena::Start(Backend& backend, size_t cell_bytes, size_t bytes) {
+void HostArena::Start(SlabMemory& memory, size_t cell_bytes, size_t bytes) {
   if (cell_bytes == 0 || bytes < cell_bytes) return;
-  thread_ = std::thread([this, &backend, cell_bytes, bytes] { Make(backend, cell_bytes, bytes); });
+  thread_ = std::thread([this, &memory, cell_bytes, bytes] { Make(memory, cell_bytes, bytes); });
   pthread_setname_np(thread_.native_handle(), "host arena");
 }
 
-bool HostArena::Pin(Backend& backend, std::byte* data, size_t bytes) {
+bool HostArena::Pin(SlabMemory& memory, std::byte* data, size_t bytes) {
   for (size_t at = 0; at < bytes; at += kCallBytes) {
     const auto began = std::chrono::steady_clock::now();
-    if (!backend.PinHost(data + at, std::min(kCallBytes, bytes - at))) {
+    if (!memory.PinHost(data + at, std::min(kCallBytes, bytes - at))) {
       if (at == 0) munmap(data, bytes);  // else it stays: nobody unpins
       return false;
     }
-    if (device_busy_ && !stopping_) std::this_thread::sleep_for(kBusyPause * (std::chrono::steady_clock::now() - began));
+    if (device_busy_ && !stopping_)
+      std::this_thread::sleep_for(kBusyPause * (std::chrono::steady_clock::now() - began));
   }
   return true;
 }
 
-void HostArena::Make(Backend& backend, size_t cell_bytes, size_t bytes) {
-  backend.UseOnThisThread();
+void HostArena::Make(SlabMemory& memory, size_t cell_bytes, size_t bytes) {
+  memory.UseOnThisThread();
   const size_t piece_cells = std::max<size_t>(1, std::min(kPieceBytes, bytes) / cell_bytes);
   size_t made = 0;
   for (; made < bytes && !stopping_; made += piece_cells * cell_bytes) {
@@ -59,7 +60,7 @@ void HostArena::Make(Backend& backend, size_t cell_bytes, size_t bytes) {
     if (data == MAP_FAILED) break;
     madvise(data, piece, MADV_HUGEPAGE);  // fewer pages to pin
     if (made > 0) Populate(data, piece);  // the first tells whether there is any use in it
-    if (!Pin(backend, static_cast<std::byte*>(data), piece)) break;
+    if (!Pin(memory, static_cast<std::byte*>(data), piece)) break;
     BlobReserve::Instance().Lend(static_cast<std::byte*>(data), cell_bytes, piece_cells);
   }
   if (made > 0) LogInfo("{} MiB of host memory are pinned for caches on their way", made >> 20);

@@ -10,7 +10,7 @@
 
 namespace ringside {
 
-class Backend;
+class SlabMemory;
 
 class HostArena {
  public:
@@ -21,16 +21,16 @@ class HostArena {
   HostArena& operator=(const HostArena&) = delete;
 
   /// Begins to make `bytes` of cells of `cell_bytes`; ends early where the backend has no use for them, or the host no
-  /// more. `backend` outlives the arena. Once.
-  void Start(Backend& backend, size_t cell_bytes, size_t bytes);
+  /// more. `memory` outlives the arena. Once.
+  void Start(SlabMemory& memory, size_t cell_bytes, size_t bytes);
   /// Whether anybody waits for the device: a driver that pins memory lets nobody use it, so the arena then takes its
   /// time. Any thread.
   void SetDeviceBusy(bool busy) { device_busy_ = busy; }
 
  private:
-  void Make(Backend& backend, size_t cell_bytes, size_t bytes);
+  void Make(SlabMemory& memory, size_t cell_bytes, size_t bytes);
   /// False if there is no more to be had.
-  bool Pin(Backend& backend, std::byte* data, size_t bytes);
+  bool Pin(SlabMemory& memory, std::byte* data, size_t bytes);
 
   std::atomic<bool> stopping_{false}, device_busy_{false};
   std::thread thread_;

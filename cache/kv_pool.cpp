@@ -6,23 +6,23 @@
 
 #include "base/check.h"
 #include "base/defect.h"
-#include "kernels/backend.h"
+#include "kernels/slab_memory.h"
 
 namespace ringside {
 
-int64_t KvPool::SlabBytes(const Backend& backend, const KvShape& shape) {
-  const int64_t page = backend.page_bytes(shape.slab_bytes());
+int64_t KvPool::SlabBytes(const SlabMemory& memory, const KvShape& shape) {
+  const int64_t page = memory.page_bytes(shape.slab_bytes());
   return (shape.slab_bytes() + page - 1) / page * page;
 }
 
-Result<KvPool> KvPool::Make(Backend& backend, const KvShape& shape, int64_t slots, int64_t memory_bytes) {
+Result<KvPool> KvPool::Make(SlabMemory& memory, const KvShape& shape, int64_t slots, int64_t memory_bytes) {
   KvPool pool;
-  pool.backend_ = &backend;
+  pool.memory_ = &memory;
   pool.shape_ = shape;
-  pool.page_bytes_ = backend.page_bytes(shape.slab_bytes());
-  const int64_t slab_bytes = SlabBytes(backend, shape);
+  pool.page_bytes_ = memory.page_bytes(shape.slab_bytes());
+  const int64_t slab_bytes = SlabBytes(memory, shape);
   if (memory_bytes == 0) memory_bytes = slots * slab_bytes;
-  const std::optional<size_t> free = backend.free_bytes();
+  const std::optional<size_t> free = memory.free_bytes();
   if (free && static_cast<int64_t>(*free) < memory_bytes) {
     return Overloaded(fmt::format("{} bytes are wanted for caches, {} are free", memory_bytes, *free));
   }
@@ -30,7 +30,7 @@ Result<KvPool> KvPool::Make(Backend& backend, const KvShape& shape, int64_t slot
     return Overloaded(fmt::format("one conversation may take {} bytes, all have {}", slab_bytes, memory_bytes));
   }
   pool.pages_ = pool.free_pages_ = memory_bytes / pool.page_bytes_;
-  ASSIGN_OR_RETURN(pool.slabs_, backend.Reserve(static_cast<size_t>(slots * slab_bytes)));
+  ASSIGN_OR_RETURN(pool.slabs_, memory.Reserve(static_cast<size_t>(slots * slab_bytes)));
   for (int64_t i = 0; i < slots; ++i) {
     void* slab = static_cast<std::byte*>(pool.slabs_.data()) + i * slab_bytes;
     pool.caches_.push_back(std::make_unique<KvCache>(shape, slab));
@@ -85,8 +85,8 @@ Status KvPool::Grow(KvCache* cache, int64_t bytes, int64_t ahead) {
 Status KvPool::Commit(KvCache* cache, int64_t pages) {
   const int64_t more = pages - cache->pages_;
   CHECK_LE(more, free_pages_);
-  RETURN_IF_ERROR(backend_->Commit(static_cast<std::byte*>(cache->slab()) + cache->pages_ * page_bytes_,
-                                   static_cast<size_t>(more * page_bytes_)));
+  RETURN_IF_ERROR(memory_->Commit(static_cast<std::byte*>(cache->slab()) + cache->pages_ * page_bytes_,
+                                  static_cast<size_t>(more * page_bytes_)));
   cache->pages_ = pages;
   free_pages_ -= more;
   return Status::Ok();
@@ -106,8 +106,8 @@ void KvPool::Reclaim(int64_t pages) {
 void KvPool::Shrink(KvCache* cache, int64_t pages) {
   const int64_t less = cache->pages_ - pages;
   if (less <= 0) return;
-  backend_->Decommit(static_cast<std::byte*>(cache->slab()) + pages * page_bytes_,
-                     static_cast<size_t>(less * page_bytes_));
+  memory_->Decommit(static_cast<std::byte*>(cache->slab()) + pages * page_bytes_,
+                    static_cast<size_t>(less * page_bytes_));
   cache->pages_ = pages;
   free_pages_ += less;
 }

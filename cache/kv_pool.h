@@ -15,16 +15,16 @@
 
 namespace ringside {
 
-class Backend;
+class SlabMemory;
 
 class KvPool {
  public:
   /// Addresses for `slots` slabs of the shape, and `memory_bytes` of the backend's memory for all of them, rounded down
   /// to pages: at least a whole slab's. 0 = room for every slab. kOverloaded, naming the bytes, if that is not to be
   /// had. The backend outlives the pool.
-  static Result<KvPool> Make(Backend& backend, const KvShape& shape, int64_t slots, int64_t memory_bytes = 0);
-  /// What a whole slab takes, in pages of this backend.
-  static int64_t SlabBytes(const Backend& backend, const KvShape& shape);
+  static Result<KvPool> Make(SlabMemory& memory, const KvShape& shape, int64_t slots, int64_t memory_bytes = 0);
+  /// What a whole slab takes, in pages of this memory.
+  static int64_t SlabBytes(const SlabMemory& memory, const KvShape& shape);
 
   const KvShape& shape() const { return shape_; }
   int64_t slots() const { return static_cast<int64_t>(caches_.size()); }
@@ -67,7 +67,7 @@ class KvPool {
   void Reclaim(int64_t pages);
   void Shrink(KvCache* cache, int64_t pages);
 
-  Backend* backend_ = nullptr;
+  SlabMemory* memory_ = nullptr;
   KvShape shape_;
   int64_t page_bytes_ = 1;
   int64_t pages_ = 0, promised_pages_ = 0, free_pages_ = 0;

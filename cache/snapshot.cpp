@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 #include "base/defect.h"
-#include "kernels/backend.h"
+#include "kernels/slab_memory.h"
 
 namespace ringside {
 namespace {
@@ -49,15 +49,15 @@ void MergeLanes(std::byte* tile, const std::byte* other, const SnapshotHeader& h
 }
 
 // The larger a chunk, the fewer copies; the smaller, the less a save of a few new tokens copies again.
-int64_t TilesPerChunk(const KvShape& shape, const Backend& backend) {
+int64_t TilesPerChunk(const KvShape& shape, const SlabMemory& memory) {
   constexpr int64_t kMost = 8;
-  return std::clamp<int64_t>(backend.slab_piece_bytes() / shape.tile_bytes(), 1, kMost);
+  return std::clamp<int64_t>(memory.slab_piece_bytes() / shape.tile_bytes(), 1, kMost);
 }
 
 }  // namespace
 
-int64_t SnapshotChunkBytes(const KvShape& shape, const Backend& backend) {
-  return TilesPerChunk(shape, backend) * shape.tile_bytes();
+int64_t SnapshotChunkBytes(const KvShape& shape, const SlabMemory& memory) {
+  return TilesPerChunk(shape, memory) * shape.tile_bytes();
 }
 
 Snapshot::TileRange Snapshot::RingTiles(int64_t resident) const {
@@ -81,12 +81,12 @@ void Snapshot::PlanChunks() {
   plan(false, RingTiles(header_.resident));
 }
 
-Snapshot Snapshot::Capture(KvCache& cache, Backend& backend, const SnapshotProof& proof,
+Snapshot Snapshot::Capture(KvCache& cache, SlabMemory& memory, const SnapshotProof& proof,
                            std::span<const int32_t> tokens, int64_t replay_start, const Snapshot* base) {
-  return FinishCapture(BeginCapture(cache, backend, proof, tokens, replay_start, base), backend);
+  return FinishCapture(BeginCapture(cache, memory, proof, tokens, replay_start, base), memory);
 }
 
-PendingCapture Snapshot::BeginCapture(KvCache& cache, Backend& backend, const SnapshotProof& proof,
+PendingCapture Snapshot::BeginCapture(KvCache& cache, SlabMemory& memory, const SnapshotProof& proof,
                                       std::span<const int32_t> tokens, int64_t replay_start, const Snapshot* base) {
   const Ring& ring = cache.ring();
   const KvShape& shape = cache.shape();
@@ -101,7 +101,7 @@ PendingCapture Snapshot::BeginCapture(KvCache& cache, Backend& backend, const Sn
   header.layers = shape.layers;
   header.kv_heads = shape.kv_heads;
   header.head_dim = shape.head_dim;
-  header.tiles_per_chunk = TilesPerChunk(shape, backend);
+  header.tiles_per_chunk = TilesPerChunk(shape, memory);
   header.window = ring.window();
   header.next = ring.next();
   header.first_live = ring.FirstLive(ring.next());
@@ -130,14 +130,14 @@ PendingCapture Snapshot::BeginCapture(KvCache& cache, Backend& backend, const Sn
     out.PlanSave(cache, chunk, &runs);
     pending.copied.push_back(i);
   }
-  if (!runs.empty()) pending.ticket = backend.SaveSlab(shape, cache.slab(), runs);
+  if (!runs.empty()) pending.ticket = memory.SaveSlab(shape, cache.slab(), runs);
   cache.ring().MarkUnchanged();
   cache.set_snapshot(header.id);
   return pending;
 }
 
-Snapshot Snapshot::FinishCapture(PendingCapture pending, Backend& backend) {
-  if (pending.ticket != 0) backend.WaitForCopy(pending.ticket);
+Snapshot Snapshot::FinishCapture(PendingCapture pending, SlabMemory& memory) {
+  if (pending.ticket != 0) memory.WaitForCopy(pending.ticket);
   for (const size_t chunk : pending.copied) pending.snapshot.ClearForeignLanes(pending.snapshot.chunks_[chunk]);
   return std::move(pending.snapshot);
 }
@@ -195,13 +195,13 @@ Status Snapshot::CheckFits(const SnapshotProof& proof, const KvShape& shape) con
   return Status::Ok();
 }
 
-Status Snapshot::Restore(KvCache& cache, Backend& backend, const SnapshotProof& proof) const {
-  ASSIGN_OR_RETURN(const PendingRestore pending, BeginRestore(cache, backend, proof));
-  if (pending.ticket != 0) backend.WaitForCopy(pending.ticket);
+Status Snapshot::Restore(KvCache& cache, SlabMemory& memory, const SnapshotProof& proof) const {
+  ASSIGN_OR_RETURN(const PendingRestore pending, BeginRestore(cache, memory, proof));
+  if (pending.ticket != 0) memory.WaitForCopy(pending.ticket);
   return Status::Ok();
 }
 
-Result<PendingRestore> Snapshot::BeginRestore(KvCache& cache, Backend& backend, const SnapshotProof& proof) const {
+Result<PendingRestore> Snapshot::BeginRestore(KvCache& cache, SlabMemory& memory, const SnapshotProof& proof) const {
   RETURN_IF_ERROR(CheckFits(proof, cache.shape()));
   cache.Reset(header_.window);
   if (!complete()) return Corruption("snapshot: chunks are missing");
@@ -214,7 +214,7 @@ Result<PendingRestore> Snapshot::BeginRestore(KvCache& cache, Backend& backend, 
     return status;
   }
   if (!runs.empty() && !RINGSIDE_DEFECT("rows_not_restored")) {
-    pending.ticket = backend.LoadSlab(cache.shape(), cache.slab(), runs);
+    pending.ticket = memory.LoadSlab(cache.shape(), cache.slab(), runs);
   }
   cache.set_snapshot(header_.id);
   return pending;

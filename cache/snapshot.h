@@ -21,7 +21,7 @@
 
 namespace ringside {
 
-class Backend;
+class SlabMemory;
 
 /// A digest of everything that changes the numbers: weights, configuration, tokenizer, template, rope, kernels.
 using Fingerprint = std::array<uint8_t, 32>;
@@ -78,14 +78,14 @@ class Snapshot {
   /// positions. With `base`, a snapshot that this cache was captured to or restored from last, chunks that have not
   /// changed since are shared with it (whether it has their bytes or not); another base is ignored. The cache remembers
   /// the result as its base, and may go on at once.
-  static PendingCapture BeginCapture(KvCache& cache, Backend& backend, const SnapshotProof& proof,
+  static PendingCapture BeginCapture(KvCache& cache, SlabMemory& memory, const SnapshotProof& proof,
                                      std::span<const int32_t> tokens, int64_t replay_start,
                                      const Snapshot* base = nullptr);
   /// Waits for the copies, if they are not done, and returns what was captured.
-  static Snapshot FinishCapture(PendingCapture pending, Backend& backend);
+  static Snapshot FinishCapture(PendingCapture pending, SlabMemory& memory);
   /// Both.
-  static Snapshot Capture(KvCache& cache, Backend& backend, const SnapshotProof& proof, std::span<const int32_t> tokens,
-                          int64_t replay_start, const Snapshot* base = nullptr);
+  static Snapshot Capture(KvCache& cache, SlabMemory& memory, const SnapshotProof& proof,
+                          std::span<const int32_t> tokens, int64_t replay_start, const Snapshot* base = nullptr);
 
   /// Ok if the rows can be restored into a cache of this shape: kMismatch if anything but the numbers of tiles differs,
   /// or the window does not fit.
@@ -93,9 +93,9 @@ class Snapshot {
   /// Makes `cache`, of any ring size that CheckFits takes, what was captured: ring, rows, base. The cache may be used
   /// at once, what is returned must be kept until the copies are done. kMismatch as CheckFits; kCorruption if no ring
   /// can be in this state or bytes are missing; the cache is then empty.
-  Result<PendingRestore> BeginRestore(KvCache& cache, Backend& backend, const SnapshotProof& proof) const;
+  Result<PendingRestore> BeginRestore(KvCache& cache, SlabMemory& memory, const SnapshotProof& proof) const;
   /// The same, and returns when the copies are done.
-  Status Restore(KvCache& cache, Backend& backend, const SnapshotProof& proof) const;
+  Status Restore(KvCache& cache, SlabMemory& memory, const SnapshotProof& proof) const;
 
   const SnapshotHeader& header() const { return header_; }
   const std::vector<SnapshotChunk>& chunks() const { return chunks_; }
@@ -155,8 +155,8 @@ struct PendingRestore {
   CopyTicket ticket = 0;
 };
 
-/// Bytes of a chunk of a cache of this shape that this backend saves, the last one of a region apart.
-int64_t SnapshotChunkBytes(const KvShape& shape, const Backend& backend);
+/// Bytes of a chunk of a cache of this shape that this memory saves, the last one of a region apart.
+int64_t SnapshotChunkBytes(const KvShape& shape, const SlabMemory& memory);
 
 /// The XXH3-128 of these bytes.
 ChunkHash HashOf(std::span<const std::byte> bytes);

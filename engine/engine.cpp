@@ -8,7 +8,7 @@
 #include "base/limits.h"
 #include "engine/engine_loop.h"
 #include "engine/model/model.h"
-#include "kernels/backend.h"
+#include "kernels/slab_memory.h"
 
 namespace ringside {
 
@@ -34,9 +34,9 @@ KvShape CacheShape(const NetworkShape& network, const EngineOptions& options) {
 }
 
 /// Fills in how many slots there are and how much memory.
-Status PlanMemory(const Backend& backend, const KvShape& shape, EngineOptions* options) {
-  const int64_t slab_bytes = KvPool::SlabBytes(backend, shape), asked = options->kv_bytes;
-  const std::optional<size_t> free = backend.free_bytes();
+Status PlanMemory(const SlabMemory& memory, const KvShape& shape, EngineOptions* options) {
+  const int64_t slab_bytes = KvPool::SlabBytes(memory, shape), asked = options->kv_bytes;
+  const std::optional<size_t> free = memory.free_bytes();
   const int64_t least_slots = options->slots > 0 ? options->slots : EngineOptions().slots;
   if (asked == 0)
     options->kv_bytes = free && options->slots == 0 ? static_cast<int64_t>(*free) : least_slots * slab_bytes;
@@ -45,7 +45,7 @@ Status PlanMemory(const Backend& backend, const KvShape& shape, EngineOptions* o
     return Overloaded(fmt::format(
         "{} bytes for caches do not fit: {} are free on {} (--kv-cache-mb, --memory-len, "
         "--pinned-max)",
-        std::max(asked, slab_bytes), free.value_or(static_cast<size_t>(options->kv_bytes)), backend.Describe()));
+        std::max(asked, slab_bytes), free.value_or(static_cast<size_t>(options->kv_bytes)), memory.Describe()));
   }
   if (options->slots > 0) return Status::Ok();
   const int64_t usual = std::min(shape.HeldBytes(kUsualTokens, 0), slab_bytes);
@@ -58,7 +58,7 @@ Status PlanMemory(const Backend& backend, const KvShape& shape, EngineOptions* o
 /// first conversations would wait for.
 Status WarmUp(Network& network, const EngineOptions& options) {
   const NetworkShape shape = network.shape();
-  auto pool = KvPool::Make(network.backend(), CacheShape(shape, options), 1);
+  auto pool = KvPool::Make(network.memory(), CacheShape(shape, options), 1);
   if (!pool.ok()) return Status::Ok();  // Start will say what is missing
   const int64_t limit = shape.position_limit > 0 ? shape.position_limit - 1 : INT64_MAX,
                 most = std::min({options.prefill_chunk, options.memory_len, limit});
@@ -76,7 +76,7 @@ Status WarmUp(Network& network, const EngineOptions& options) {
     if (rows == 1) step(cache, 1);
     pool->Release(cache);
   }
-  return network.backend().status();
+  return network.memory().status();
 }
 
 }  // namespace
@@ -85,11 +85,11 @@ Result<std::unique_ptr<Engine>> Engine::Start(Network& network, const Tokenizer&
                                               const EngineOptions& options, const EngineStorage& storage,
                                               const Clock& clock) {
   const KvShape shape = CacheShape(network.shape(), options);
-  Backend& backend = network.backend();
-  backend.UseOnThisThread();
+  SlabMemory& memory = network.memory();
+  memory.UseOnThisThread();
   EngineOptions made = options;
-  RETURN_IF_ERROR(PlanMemory(backend, shape, &made));
-  ASSIGN_OR_RETURN(KvPool pool, KvPool::Make(backend, shape, made.slots, made.kv_bytes));
+  RETURN_IF_ERROR(PlanMemory(memory, shape, &made));
+  ASSIGN_OR_RETURN(KvPool pool, KvPool::Make(memory, shape, made.slots, made.kv_bytes));
   made.kv_bytes = pool.memory_bytes();
   pool.Prepare(shape.HeldBytes(kUsualTokens, 0));
   auto loop = std::make_unique<EngineLoop>(network, tokenizer, made, std::move(pool), storage, clock);
@@ -99,10 +99,10 @@ Result<std::unique_ptr<Engine>> Engine::Start(Network& network, const Tokenizer&
 Result<std::unique_ptr<Engine>> Engine::Start(Model& model, const Tokenizer& tokenizer, const EngineOptions& options,
                                               const EngineStorage& storage, const Clock& clock) {
   Network& network = model;
-  network.backend().UseOnThisThread();
+  network.memory().UseOnThisThread();
   // A step has at most these rows. What they take leaves room for fewer slots, not for more rows.
   EngineOptions most = options;
-  RETURN_IF_ERROR(PlanMemory(network.backend(), CacheShape(network.shape(), options), &most));
+  RETURN_IF_ERROR(PlanMemory(network.memory(), CacheShape(network.shape(), options), &most));
   RETURN_IF_ERROR(model.Reserve(most.slots + options.step_tokens));
   if (network.runs_ahead()) RETURN_IF_ERROR(WarmUp(network, options));
   return Start(network, tokenizer, options, storage, clock);

@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "kernels/backend.h"
+#include "kernels/slab_memory.h"
 
 namespace ringside {
 
@@ -20,12 +20,12 @@ EngineLoop::EngineLoop(Network& network, const Tokenizer& tokenizer, const Engin
       clock_(clock),
       inbox_(std::make_shared<Inbox>(limits::kEngineInboxMessages)),
       pool_(std::move(pool)),
-      sequence_storage_(storage_, network_.backend(), clock_, &counts_) {
+      sequence_storage_(storage_, network_.memory(), clock_, &counts_) {
   counts_.slots = pool_.slots();
   counts_.kv_bytes = pool_.memory_bytes();
   if (storage_.tiers != nullptr && storage_.pinned_bytes > 0) {
     // What is on its way out of a slot or two comes on top of what the tiers hold.
-    host_arena_.Start(network_.backend(), static_cast<size_t>(SnapshotChunkBytes(pool_.shape(), network_.backend())),
+    host_arena_.Start(network_.memory(), static_cast<size_t>(SnapshotChunkBytes(pool_.shape(), network_.memory())),
                       static_cast<size_t>(storage_.pinned_bytes + 2 * slot_bytes()));
   }
   PublishStats();
@@ -96,7 +96,7 @@ void EngineLoop::PublishStats() {
 }
 
 void EngineLoop::Run() {
-  network_.backend().UseOnThisThread();
+  network_.memory().UseOnThisThread();
   while (!inbox_->closed()) Round(NextMessages());
   EndAll();
 }

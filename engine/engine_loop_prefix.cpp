@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "engine/engine_loop.h"
-#include "kernels/backend.h"
+#include "kernels/slab_memory.h"
 
 namespace ringside {
 namespace {
@@ -57,7 +57,7 @@ bool EngineLoop::AwaitsPrefix(const Slot& slot, const RunningTurn& turn) {
 void EngineLoop::SharePrefix(Slot& slot, const RunningTurn& turn, const Slot& donor) {
   const int64_t shared = std::min(donor.sequence->SharedPrefix(turn.timeline()), MostShared(turn));
   const size_t bytes = slot.sequence->Adopt(*donor.sequence, shared);
-  network_.backend().CopyOnDevice(slot.sequence->cache()->slab(), donor.sequence->cache()->slab(), bytes);
+  network_.memory().CopyOnDevice(slot.sequence->cache()->slab(), donor.sequence->cache()->slab(), bytes);
   counts_.tokens_shared += static_cast<uint64_t>(shared);
 }
 

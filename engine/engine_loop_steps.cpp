@@ -6,7 +6,7 @@
 
 #include "engine/engine_loop.h"
 #include "kernels/awaited_token.h"
-#include "kernels/backend.h"
+#include "kernels/slab_memory.h"
 
 namespace ringside {
 namespace {
@@ -167,7 +167,7 @@ void EngineLoop::Choose(LaunchedStep* step) {
 void EngineLoop::Conclude(const LaunchedStep& step) {
   std::vector<ChosenToken> chosen(step.choosing.size());
   network_.Finish(chosen);
-  if (const Status status = network_.backend().status(); !status.ok()) return Fail(status);
+  if (const Status status = network_.memory().status(); !status.ok()) return Fail(status);
   const int64_t now = clock_.MonotonicNs();
   const int64_t took = now - std::max(step.begun_ns, std::exchange(concluded_ns_, now));
   step_time_.Note(step.decoding, step.prompt_work, took);

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/log.h"
-#include "kernels/backend.h"
+#include "kernels/slab_memory.h"
 
 namespace ringside {
 namespace {
@@ -32,7 +32,7 @@ int64_t CopiedBytes(const Snapshot& snapshot, const Snapshot* base) {
 }  // namespace
 
 SequenceStorage::Saved SequenceStorage::Save(const std::string& owner, Sequence& sequence) {
-  if (storage_.tiers == nullptr || owner.empty() || !backend_.status().ok()) return Saved::kNothing;
+  if (storage_.tiers == nullptr || owner.empty() || !memory_.status().ok()) return Saved::kNothing;
   const KvCache& cache = *sequence.cache();
   std::optional<Snapshot> base;
   if (cache.snapshot() != 0) base = storage_.tiers->Base(owner);
@@ -53,9 +53,9 @@ SequenceStorage::Saved SequenceStorage::Offer(const std::string& owner, Sequence
   KvCache& cache = *sequence.cache();
   if (cache.ring().next() == 0 || !Snapshot::CanCapture(cache)) return Saved::kNothing;
   const int64_t begin = clock_.MonotonicNs();
-  PendingSave save{owner, &cache, 0,
-                   Snapshot::BeginCapture(cache, backend_, {storage_.fingerprint}, sequence.tokens(),
-                                          sequence.replay_start(), base)};
+  PendingSave save{
+      owner, &cache, 0,
+      Snapshot::BeginCapture(cache, memory_, {storage_.fingerprint}, sequence.tokens(), sequence.replay_start(), base)};
   save.snapshot = save.capture.snapshot.header().id;
   ++counts_.captures;
   counts_.captured_bytes += static_cast<uint64_t>(CopiedBytes(save.capture.snapshot, base));
@@ -66,9 +66,9 @@ SequenceStorage::Saved SequenceStorage::Offer(const std::string& owner, Sequence
 }
 
 SequenceStorage::Saved SequenceStorage::Store(PendingSave save) {
-  Snapshot snapshot = Snapshot::FinishCapture(std::move(save.capture), backend_);
+  Snapshot snapshot = Snapshot::FinishCapture(std::move(save.capture), memory_);
   // Of a device that has failed nothing is worth keeping.
-  if (save.owner.empty() || !backend_.status().ok()) return Saved::kNothing;
+  if (save.owner.empty() || !memory_.status().ok()) return Saved::kNothing;
   if (storage_.tiers->Store(save.owner, std::move(snapshot), nullptr).ok()) return Saved::kYes;
   // The tiers have an older one: no base for the next capture.
   if (save.cache->snapshot() == save.snapshot) save.cache->set_snapshot(0);
@@ -77,8 +77,8 @@ SequenceStorage::Saved SequenceStorage::Store(PendingSave save) {
 }
 
 SequenceStorage::~SequenceStorage() {
-  for (const PendingSave& save : saves_) backend_.WaitForCopy(save.capture.ticket);
-  for (const PendingLoad& load : loads_) backend_.WaitForCopy(load.restore.ticket);
+  for (const PendingSave& save : saves_) memory_.WaitForCopy(save.capture.ticket);
+  for (const PendingLoad& load : loads_) memory_.WaitForCopy(load.restore.ticket);
 }
 
 bool SequenceStorage::Saves(const KvCache* cache) const {
@@ -108,7 +108,7 @@ double SequenceStorage::LoadingNs(const KvCache* cache) const {
 
 std::vector<SequenceStorage::Outcome> SequenceStorage::TakeSaved(bool wait) {
   std::vector<Outcome> out;
-  while (!saves_.empty() && (wait || backend_.CopyDone(saves_.front().capture.ticket))) {
+  while (!saves_.empty() && (wait || memory_.CopyDone(saves_.front().capture.ticket))) {
     PendingSave save = std::move(saves_.front());
     saves_.erase(saves_.begin());
     const KvCache* cache = save.cache;
@@ -122,7 +122,7 @@ std::vector<SequenceStorage::Outcome> SequenceStorage::TakeSaved(bool wait) {
 
 std::vector<SequenceStorage::Loaded> SequenceStorage::TakeLoaded() {
   std::vector<Loaded> out;
-  while (!loads_.empty() && backend_.CopyDone(loads_.front().restore.ticket)) {
+  while (!loads_.empty() && memory_.CopyDone(loads_.front().restore.ticket)) {
     const PendingLoad& load = loads_.front();
     const int64_t now = clock_.MonotonicNs();
     const double ms = load.ms + static_cast<double>(now - load.begin_ns) * 1e-6;
@@ -177,7 +177,7 @@ std::optional<double> SequenceStorage::Restore(const Result<FetchedSnapshot>& fe
   if (status.ok() && !(fetched->snapshot.header().window == window)) status = Mismatch("snapshot: of another window");
   PendingLoad load{sequence.cache(), false, 0, 0, {}};
   if (status.ok()) {
-    auto begun = fetched->snapshot.BeginRestore(*sequence.cache(), backend_, {storage_.fingerprint});
+    auto begun = fetched->snapshot.BeginRestore(*sequence.cache(), memory_, {storage_.fingerprint});
     status = begun.status();
     if (begun.ok()) load.restore = std::move(*begun);
   }

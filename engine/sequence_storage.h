@@ -16,8 +16,8 @@ namespace ringside {
 class SequenceStorage {
  public:
   /// Counts what it does in `counts`, which outlives it, as do the others.
-  SequenceStorage(const EngineStorage& storage, Backend& backend, const Clock& clock, EngineStats* counts)
-      : storage_(storage), backend_(backend), clock_(clock), counts_(*counts) {}
+  SequenceStorage(const EngineStorage& storage, SlabMemory& memory, const Clock& clock, EngineStats* counts)
+      : storage_(storage), memory_(memory), clock_(clock), counts_(*counts) {}
   ~SequenceStorage();
 
   enum class Saved {
@@ -91,7 +91,7 @@ class SequenceStorage {
   void NoteLoaded(const PendingLoad& load, double ms);
 
   const EngineStorage& storage_;
-  Backend& backend_;
+  SlabMemory& memory_;
   const Clock& clock_;
   EngineStats& counts_;
   std::vector<PendingSave> saves_;  // oldest first

@@ -19,15 +19,14 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 
 #include "base/status.h"
 #include "kernels/backend_options.h"
-#include "kernels/kv_shape.h"
+#include "kernels/comm.h"
 #include "kernels/rope_pairs.h"
-#include "kernels/slab_run.h"
+#include "kernels/slab_memory.h"
 #include "kernels/tensor.h"
 #include "kernels/token_choice.h"
 
@@ -79,22 +78,15 @@ struct LinearArgs {
   const void* rounded_bias = nullptr;      // the bias in weight_dtype() too, or null: what products may take instead
 };
 
-class Backend {
+class Backend : public SlabMemory {
  public:
-  virtual ~Backend() = default;
-
-  /// Selects this backend's device for the calling thread: once before its first other call, and again where the thread
-  /// has called, or made, another backend meanwhile. Whoever makes a backend may call it at once.
-  virtual void UseOnThisThread() {}
-
   // ---- memory; sizes in bytes -----------------------------------------------------------------------------------
   /// Zeroed device memory, or kOverloaded naming the bytes. Large blocks may be committed only when touched.
   virtual Result<Buffer> Allocate(size_t bytes) = 0;
-  virtual void Free(void* data, size_t bytes) = 0;
+  /// Gives back what Allocate or Reserve gave.
+  void Free(void* data, size_t bytes) override = 0;
   virtual void CopyToDevice(void* device, const void* host, size_t bytes) = 0;
   virtual void CopyToHost(void* host, const void* device, size_t bytes) = 0;
-  /// From or to the beginning of a slab: after copies of that one to and from the host.
-  virtual void CopyOnDevice(void* to, const void* from, size_t bytes) = 0;
   /// Returns when everything issued before has been done, copies of slabs apart.
   virtual void Synchronize() = 0;
   /// Sends what was issued so far on its way; what is issued before the next Submit belongs to the same submission.
@@ -114,40 +106,6 @@ class Backend {
   virtual DType activation_dtype() const { return DType::kF32; }
   /// The element type of linear layers' weights, where a device has one for all files; otherwise activation_dtype().
   virtual DType weight_dtype() const { return activation_dtype(); }
-  /// "avx512_vnni, 2 threads": for the log.
-  virtual std::string Describe() const = 0;
-  /// Bytes that Allocate, or Commit, still has; nullopt where nobody knows.
-  virtual std::optional<size_t> free_bytes() const { return std::nullopt; }
-  /// kUnavailable from the first failure of the device on, naming it. Any thread.
-  virtual Status status() const { return Status::Ok(); }
-
-  // ---- address ranges whose memory comes and goes page by page -----------------------------------------------------
-  /// The size of the pages of a slab of so many bytes.
-  virtual int64_t page_bytes(int64_t slab_bytes) const = 0;
-  /// Addresses without memory, for slabs one behind the other; kOverloaded, naming the bytes. What has no memory must
-  /// not be touched.
-  virtual Result<Buffer> Reserve(size_t bytes) = 0;
-  /// Gives whole pages of such a range memory, which may hold anything. What is issued from now on may use it, whether
-  /// it is there already or on its way. kOverloaded, and nothing changed, if there is none left.
-  virtual Status Commit(void* data, size_t bytes) = 0;
-  /// Takes it away again: what was issued before may still use it, nothing later.
-  virtual void Decommit(void* data, size_t bytes) = 0;
-
-  // ---- slabs, in the layout of KvShape, to the host and back -------------------------------------------------------
-  /// Begins to copy the runs, in order, beside the operations. The copies see what was issued before; Attention on this
-  /// slab that is issued later waits for them, layer by layer, by itself. The host memory must stay until CopyDone.
-  /// Loads end in the order of their calls, and so do saves.
-  virtual CopyTicket SaveSlab(const KvShape& shape, const void* slab, std::span<const SlabRun> runs) = 0;
-  virtual CopyTicket LoadSlab(const KvShape& shape, void* slab, std::span<const SlabRun> runs) = 0;
-  /// Never blocks.
-  virtual bool CopyDone(CopyTicket) { return true; }
-  virtual void WaitForCopy(CopyTicket) {}
-  /// About how many bytes a piece of a slab should have that is copied by itself: the least that is copied at the full
-  /// rate.
-  virtual int64_t slab_piece_bytes() const { return int64_t{1} << 20; }
-  /// Makes host memory fit for the fastest copies to and from slabs, for as long as the process lives. False: there is
-  /// nothing to gain, or no more to be had. Any thread.
-  virtual bool PinHost(void* /*data*/, size_t /*bytes*/) { return false; }
 
   // ---- weights ----------------------------------------------------------------------------------------------------
   /// Takes a matrix from its file format to the device's own (interleaved, still quantised). kInvalidArgument if the
@@ -183,13 +141,25 @@ class Backend {
   /// the definition in kernels/token_choice.h. What goes wrong with a row is said in its outcome and touches no other.
   /// `chosen` is host memory and holds the tokens after Synchronize.
   virtual void ChooseTokens(Tensor logits, std::span<const TokenChoice> choices, std::span<ChosenToken> chosen) = 0;
+
+  // ---- operations of a rank that shares a network with others, in step with theirs (kernels/comm.h) ---------------
+  /// y += the sum of all ranks' x, taken in the order of the ranks: all get the same bits. x, y [T, D] kF32, x without
+  /// gaps; what it holds afterwards is not known.
+  virtual void AddAllRanks(Tensor x, Tensor y) = 0;
+  /// Every rank has computed some columns of x (kF32), rank r those of [borders[r], borders[r + 1]); afterwards all
+  /// have all.
+  virtual void GatherColumns(Tensor x, std::span<const int64_t> borders) = 0;
 };
 
-/// kInvalidArgument if this machine lacks the instruction set asked for.
-Result<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions& options);
+/// kInvalidArgument if this machine lacks the instruction set asked for. `comm`: of the ranks, if this is one.
+Result<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions& options, std::unique_ptr<Comm> comm = nullptr);
 /// kUnavailable if this program was built without CUDA or the machine has no such device; kOverloaded, naming the
-/// bytes, if the memory is not to be had; kInvalidArgument for another dtype.
-Result<std::unique_ptr<Backend>> MakeCudaBackend(const CudaBackendOptions& options);
+/// bytes, if the memory is not to be had; kInvalidArgument for another dtype. With `comm`, all ranks are made at one
+/// time, each by its thread; kUnavailable, too, if their devices do not reach one another's memory.
+Result<std::unique_ptr<Backend>> MakeCudaBackend(const CudaBackendOptions& options,
+                                                 std::unique_ptr<Comm> comm = nullptr);
+/// 0, too, without CUDA.
+int CountCudaDevices();
 /// What this machine can run, slowest first.
 std::span<const std::string_view> CpuInstructionSets();
 

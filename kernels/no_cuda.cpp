@@ -3,8 +3,10 @@
 
 namespace ringside {
 
-Result<std::unique_ptr<Backend>> MakeCudaBackend(const CudaBackendOptions&) {
+Result<std::unique_ptr<Backend>> MakeCudaBackend(const CudaBackendOptions&, std::unique_ptr<Comm>) {
   return Unavailable("this program was built without CUDA (RINGSIDE_CUDA is off)");
 }
+
+int CountCudaDevices() { return 0; }
 
 }  // namespace ringside

@@ -56,13 +56,13 @@ struct Tensor {
   friend bool operator==(const Tensor&, const Tensor&) = default;
 };
 
-class Backend;
+class SlabMemory;
 
 /// Memory on a backend's device, given back on destruction. Move-only.
 class Buffer {
  public:
   Buffer() = default;
-  Buffer(Backend* owner, void* data, size_t bytes) : owner_(owner), data_(data), bytes_(bytes) {}
+  Buffer(SlabMemory* owner, void* data, size_t bytes) : owner_(owner), data_(data), bytes_(bytes) {}
   Buffer(Buffer&& other) noexcept { *this = std::move(other); }
   Buffer& operator=(Buffer&& other) noexcept {
     std::swap(owner_, other.owner_);
@@ -77,7 +77,7 @@ class Buffer {
   explicit operator bool() const { return data_ != nullptr; }
 
  private:
-  Backend* owner_ = nullptr;
+  SlabMemory* owner_ = nullptr;
   void* data_ = nullptr;
   size_t bytes_ = 0;
 };

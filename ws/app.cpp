@@ -2,6 +2,7 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <future>
 #include <limits>
@@ -11,7 +12,7 @@
 #include "base/log.h"
 #include "engine/model/model.h"
 #include "engine/sampling_defaults.h"
-#include "kernels/backend.h"
+#include "kernels/ranks.h"
 #include "session/chat/chat_template.h"
 #include "session/session_table.h"
 #include "ws/app_access.h"
@@ -47,6 +48,7 @@ constexpr std::chrono::milliseconds kLeastPatience{500};
 constexpr std::chrono::milliseconds kStopMargin{2'000};
 constexpr int kWatchesPerTend = 4;
 constexpr int64_t kMetricsConnections = 64;
+constexpr int64_t kLeastSharedWeights = 800'000'000;  // in layers; below, the sums of ranks take longer than they save
 constexpr int64_t kMaxOutputTokens = 1024, kMaxInputTokens = 32768;  // where the operator says nothing
 // Never the session layer's, which counts up from a random number of 52 bits.
 constexpr uint64_t kWarmUpId = std::numeric_limits<uint64_t>::max();
@@ -115,12 +117,17 @@ class Serving {
   void Tend();
   /// Reads again what may be changed while the server runs: keys, certificate.
   void Reload();
-  bool device_failed() const { return backend_ != nullptr && !backend_->status().ok(); }
+  bool device_failed() const {
+    return std::ranges::any_of(backends_, [](const auto& backend) { return !backend->status().ok(); });
+  }
   /// What the process ends with if Start fails, and not for the device's sake.
   int exit_code() const { return exit_code_; }
 
  private:
   Status Listen();
+  Status MakeBackends();
+  /// Whether the model gains by being shared.
+  Status CheckShared(const ModelSpec& spec) const;
   Status LoadModel();
   Status StartEngine();
   Status OpenSessions();
@@ -146,7 +153,7 @@ class Serving {
   AppAccess access_;
   std::unique_ptr<Storage> storage_;
   std::unique_ptr<Backups> backups_;
-  std::unique_ptr<Backend> backend_;
+  std::vector<std::unique_ptr<Backend>> backends_;  // of the ranks
   std::unique_ptr<Model> model_;
   std::unique_ptr<Tokenizer> tokenizer_;
   std::optional<ChatTemplate> chat_;
@@ -248,14 +255,39 @@ Status Serving::Listen() {
   return ServeMetrics();
 }
 
+Status Serving::MakeBackends() {
+  const std::chrono::milliseconds timeout = std::chrono::seconds(config_.rank_timeout_s);
+  const auto make = [&](int rank, std::unique_ptr<Comm> comm) {
+    if (!config_.cuda) return MakeCpuBackend(config_.cpu, std::move(comm));
+    CudaBackendOptions gpu = config_.gpu;
+    gpu.device += rank;
+    gpu.rank_timeout = timeout;
+    return MakeCudaBackend(gpu, std::move(comm));
+  };
+  ASSIGN_OR_RETURN(backends_, MakeRanks(static_cast<int>(config_.tensor_parallel_size), timeout, make));
+  for (const auto& backend : backends_) LogInfo("backend: {}", backend->Describe());
+  return Status::Ok();
+}
+
+Status Serving::CheckShared(const ModelSpec& spec) const {
+  const bool shared = config_.cuda && config_.tensor_parallel_size > 1 && !config_.tensor_parallel_force;
+  if (!shared || spec.layer_weights() >= kLeastSharedWeights) return Status::Ok();
+  return InvalidArgument(fmt::format(
+      "--tensor-parallel-size: a model of {:.1f} billion weights is slower on several GPUs than on one, for "
+      "they wait for one another twice a layer; --tensor-parallel-force shares it all the same",
+      static_cast<double>(spec.layer_weights()) / 1e9));
+}
+
 Status Serving::LoadModel() {
-  ASSIGN_OR_RETURN(backend_, config_.cuda ? MakeCudaBackend(config_.gpu) : MakeCpuBackend(config_.cpu));
-  LogInfo("backend: {}", backend_->Describe());
+  RETURN_IF_ERROR(MakeBackends());
+  std::vector<Backend*> backends;
+  for (const auto& backend : backends_) backends.push_back(backend.get());
   {
     const ProgressReport progress("loading " + config_.model);
-    ASSIGN_OR_RETURN(model_, Model::Load(config_.model, *backend_));
+    ASSIGN_OR_RETURN(model_, Model::Load(config_.model, backends));
   }
   const ModelSpec& spec = model_->spec();
+  RETURN_IF_ERROR(CheckShared(spec));
   LogInfo("model: {} ({}), {} layers, {:.1f} MiB of weights, trained to {} tokens", spec.name, spec.architecture,
           spec.layers, static_cast<double>(model_->weight_bytes()) / (1 << 20), spec.trained_context);
   const TokenizerData& data = model_->tokenizer_data();

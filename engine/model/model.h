@@ -15,6 +15,8 @@
 
 namespace ringside {
 
+class Backend;
+
 class Model final : public Network {
  public:
   ~Model() override;
@@ -23,9 +25,16 @@ class Model final : public Network {
   /// (kInvalidArgument), an unreadable file (kNotFound, kIo) and want of memory (kOverloaded). `backend` must outlive
   /// the model.
   static Result<std::unique_ptr<Model>> Load(const std::string& path, Backend& backend);
+  /// The same, shared by ranks that each have a part of it (engine/model/shard.h): a backend each, which are used by
+  /// the ranks' own threads from now on, one a rank, in the order of their ranks. kInvalidArgument, too, if it cannot
+  /// be shared by so many.
+  static Result<std::unique_ptr<Model>> Load(const std::string& path, std::span<Backend* const> ranks);
 
   const ModelSpec& spec() const;
-  Backend& backend() const override;
+  /// That of its only rank, or of all of them as one.
+  SlabMemory& memory() const override;
+  /// Of its first rank.
+  Backend& backend() const;
   NetworkShape shape() const override;
   bool runs_ahead() const override;
   /// What the same file says of the tokenizer (no tokens if it has none) and its chat template (Jinja source; "" if it
@@ -37,7 +46,7 @@ class Model final : public Network {
   /// arithmetic and of the cache's layout. Rows computed under equal fingerprints (and with the same element type,
   /// which a snapshot names itself) are interchangeable.
   const Fingerprint& fingerprint() const;
-  /// Bytes of weights on the device.
+  /// Bytes of weights on all its devices.
   int64_t weight_bytes() const;
 
   /// Takes the scratch memory for steps of up to `rows` tokens, so that no step needs more. kOverloaded, naming the

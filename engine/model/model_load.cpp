@@ -5,6 +5,7 @@
 
 #include "engine/files/mapped_file.h"
 #include "engine/files/safetensors_reader.h"
+#include "engine/model/digest.h"
 #include "engine/model/families.h"
 #include "engine/model/model_fingerprint.h"
 #include "engine/model/model_state.h"
@@ -46,14 +47,33 @@ Result<std::string> ReadChatTemplate(const std::string& folder) {
 
 }  // namespace
 
-Status Model::State::LoadGguf(const std::string& path) {
+Status Model::State::LoadNetwork(NetworkPlan network, std::span<const FileTensor> tensors,
+                                 std::span<const std::pair<std::string, std::string>> unsupported, Digest* digest) {
+  RETURN_IF_ERROR(CheckTensors(network, tensors, unsupported));
+  spec = network.spec;
+  ASSIGN_OR_RETURN(shards, MakeShards(spec, static_cast<int>(backends.size())));
+  std::vector<Status> statuses(shards.size());
+  group.Run([&](size_t rank) {
+    Backend& backend = *backends[rank];
+    backend.UseOnThisThread();
+    auto weights = LoadWeights(network, tensors, shards[rank], backend, rank == 0 ? digest : nullptr);
+    statuses[rank] = weights.status();
+    if (!weights.ok()) return;
+    decoders[rank] = std::make_unique<Decoder>(backend, spec, shards[rank], VocabBorders(shards), std::move(*weights));
+  });
+  for (const Status& status : statuses) RETURN_IF_ERROR(status);
+  if (shards.size() > 1) {
+    slabs = std::make_unique<SlabShards>(group, std::vector<SlabMemory*>(backends.begin(), backends.end()), shards,
+                                         spec.kv_heads);
+  }
+  return Status::Ok();
+}
+
+Status Model::State::LoadGguf(const std::string& path, Digest* digest) {
   ASSIGN_OR_RETURN(const GgufFile file, GgufFile::Open(path));
   auto plan = PlanGguf(file, path);
   RETURN_IF_ERROR(In(path, plan.status()));
-  auto loaded = LoadWeights(*plan, file.tensors(), {}, *backend);
-  RETURN_IF_ERROR(In(path, loaded.status()));
-  spec = std::move(plan->spec);
-  weights = std::move(*loaded);
+  RETURN_IF_ERROR(In(path, LoadNetwork(std::move(*plan), file.tensors(), {}, digest)));
   chat_template = file.String("tokenizer.chat_template").value_or("");
   if (file.Find("tokenizer.ggml.model") == nullptr) return Status::Ok();
   auto read = ReadGgufTokenizer(file);
@@ -62,7 +82,7 @@ Status Model::State::LoadGguf(const std::string& path) {
   return Status::Ok();
 }
 
-Status Model::State::LoadHuggingFace(const std::string& folder) {
+Status Model::State::LoadHuggingFace(const std::string& folder, Digest* digest) {
   ASSIGN_OR_RETURN(const FlatJson config, FlatJson::ReadFile(folder + "/config.json"));
   RETURN_IF_ERROR(In(folder, CheckArchitecture(config)));
   ASSIGN_OR_RETURN(const SafeTensors file, SafeTensors::OpenFolder(folder));
@@ -70,10 +90,7 @@ Status Model::State::LoadHuggingFace(const std::string& folder) {
   for (const FileTensor& tensor : file.tensors()) names.push_back(tensor.name);
   auto plan = PlanHuggingFace(config, names, folder);
   RETURN_IF_ERROR(In(folder, plan.status()));
-  auto loaded = LoadWeights(*plan, file.tensors(), file.unsupported(), *backend);
-  RETURN_IF_ERROR(In(folder, loaded.status()));
-  spec = std::move(plan->spec);
-  weights = std::move(*loaded);
+  RETURN_IF_ERROR(In(folder, LoadNetwork(std::move(*plan), file.tensors(), file.unsupported(), digest)));
   ASSIGN_OR_RETURN(chat_template, ReadChatTemplate(folder));
   std::error_code ignored;
   if (!std::filesystem::exists(folder + "/tokenizer.json", ignored)) return Status::Ok();
@@ -84,19 +101,24 @@ Status Model::State::LoadHuggingFace(const std::string& folder) {
 }
 
 Result<std::unique_ptr<Model>> Model::Load(const std::string& path, Backend& backend) {
-  auto state = std::make_unique<State>();
-  state->backend = &backend;
-  backend.UseOnThisThread();
+  Backend* const only = &backend;
+  return Load(path, {&only, 1});
+}
+
+Result<std::unique_ptr<Model>> Model::Load(const std::string& path, std::span<Backend* const> ranks) {
+  auto state = std::make_unique<State>(ranks);
+  Digest digest;
   std::error_code ignored;
-  RETURN_IF_ERROR(std::filesystem::is_directory(path, ignored) ? state->LoadHuggingFace(path) : state->LoadGguf(path));
+  RETURN_IF_ERROR(std::filesystem::is_directory(path, ignored) ? state->LoadHuggingFace(path, &digest)
+                                                               : state->LoadGguf(path, &digest));
   const auto tokens = static_cast<int64_t>(state->tokenizer.tokens.size());
   if (tokens > state->spec.vocab) {
     return InvalidArgument(
         fmt::format("{}: the tokenizer has {} tokens, the model {}", path, tokens, state->spec.vocab));
   }
-  state->scratch = ModelScratch(state->spec, backend.activation_dtype());
-  state->fingerprint = FingerprintOf(state->weights.digest, state->tokenizer, state->chat_template,
-                                     backend.activation_dtype(), backend.weight_dtype());
+  const Backend& first = *ranks.front();
+  state->fingerprint = FingerprintOf(digest.Get(), state->tokenizer, state->chat_template, first.activation_dtype(),
+                                     first.weight_dtype());
   return std::unique_ptr<Model>(new Model(std::move(state)));
 }
 

@@ -11,7 +11,7 @@
 
 namespace ringside {
 
-class Backend;
+class SlabMemory;
 
 /// Rows whose logits may wait for their choices (Network::BeginUnchosen).
 constexpr size_t kMostUnchosenRows = 128;
@@ -36,7 +36,7 @@ class Network {
   virtual ~Network() = default;
 
   /// Where the caches lie and the steps run.
-  virtual Backend& backend() const = 0;
+  virtual SlabMemory& memory() const = 0;
   virtual NetworkShape shape() const = 0;
   /// Whether there is something to be gained from a step that begins before the one before it is finished.
   virtual bool runs_ahead() const = 0;

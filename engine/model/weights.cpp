@@ -100,9 +100,15 @@ void AddSpec(const ModelSpec& spec, Digest* digest) {
 
 using TensorTable = std::map<std::string_view, const FileTensor*>;
 
+TensorTable TableOf(std::span<const FileTensor> tensors) {
+  TensorTable table;
+  for (const FileTensor& tensor : tensors) table.emplace(tensor.name, &tensor);
+  return table;
+}
+
 // Every planned tensor is there with its shape, and nothing else is.
-Status CheckTensors(const NetworkPlan& plan, const TensorTable& table,
-                    std::span<const std::pair<std::string, std::string>> unsupported) {
+Status CheckPlan(const NetworkPlan& plan, const TensorTable& table,
+                 std::span<const std::pair<std::string, std::string>> unsupported) {
   std::set<std::string_view> known(plan.ignored.begin(), plan.ignored.end());
   for (const PlannedTensor& planned : plan.tensors) {
     known.insert(planned.name);
@@ -130,21 +136,30 @@ Status CheckTensors(const NetworkPlan& plan, const TensorTable& table,
   return Status::Ok();
 }
 
+/// What a rank has of a matrix or vector: outputs, in the order in which they come, and inputs.
+struct Cut {
+  std::vector<IndexRange> outputs;
+  IndexRange inputs;
+};
+
 class Loader {
  public:
-  Loader(Backend& backend, const ModelSpec& spec) : backend_(backend), spec_(spec) {
+  Loader(Backend& backend, const ModelSpec& spec, const Shard& shard)
+      : backend_(backend), spec_(spec), own_(shard.Of(spec)), shard_(shard) {
     weights_.layers.resize(static_cast<size_t>(spec.layers));
-    weights_.tied_head = spec.tied_head;
-    AddSpec(spec, &digest_);
+    weights_.tied_head = spec.tied_head && shard.whole();
   }
 
   Status Load(const PlannedTensor& planned, const FileTensor& tensor) {
-    AddTensor(tensor, &digest_);
     // A layer's -1 is never looked at: only roles of no layer have it.
     LayerWeights& layer = weights_.layers[static_cast<size_t>(planned.layer < 0 ? 0 : planned.layer)];
     switch (planned.role) {
       case TensorRole::kEmbedding:
-        return LoadMatrix(planned, tensor, &weights_.embedding);
+        RETURN_IF_ERROR(LoadMatrix(planned, tensor, &weights_.embedding));
+        // The whole table gives rows to the stream, and a part of it, once more, takes the stream to logits.
+        if (!spec_.tied_head || shard_.whole()) return Status::Ok();
+        return LoadMatrix({.role = TensorRole::kHead, .name = planned.name, .transposed = planned.transposed}, tensor,
+                          &weights_.own_head);
       case TensorRole::kPositions:
         return LoadMatrix(planned, tensor, &weights_.positions);
       case TensorRole::kHead:
@@ -170,18 +185,19 @@ class Loader {
       case TensorRole::kKeyBias:
       case TensorRole::kValueBias:
       case TensorRole::kQkvBias:
-        return LoadJoined(tensor, spec_.qkv_columns(), &layer.qkv_bias);
+        return LoadJoined(planned, tensor, own_.qkv_columns(), &layer.qkv_bias);
       case TensorRole::kGateBias:
       case TensorRole::kUpBias:
-        return LoadJoined(tensor, spec_.mlp_in_columns(), &layer.mlp_in_bias);
+        return LoadJoined(planned, tensor, own_.mlp_in_columns(), &layer.mlp_in_bias);
       case TensorRole::kQueryNorm:
         return LoadVector(tensor, &layer.query_norm);
       case TensorRole::kKeyNorm:
         return LoadVector(tensor, &layer.key_norm);
       case TensorRole::kAttentionOut:
         return LoadMatrix(planned, tensor, &layer.attention_out);
+      // What all ranks' products are summed to gets its bias once.
       case TensorRole::kAttentionOutBias:
-        return LoadVector(tensor, &layer.attention_out_bias);
+        return shard_.rank == 0 ? LoadVector(tensor, &layer.attention_out_bias) : Status::Ok();
       case TensorRole::kMlpNorm:
         return LoadVector(tensor, &layer.mlp_norm);
       case TensorRole::kMlpNormBias:
@@ -189,18 +205,80 @@ class Loader {
       case TensorRole::kDown:
         return LoadMatrix(planned, tensor, &layer.mlp_out);
       case TensorRole::kDownBias:
-        return LoadVector(tensor, &layer.mlp_out_bias);
+        return shard_.rank == 0 ? LoadVector(tensor, &layer.mlp_out_bias) : Status::Ok();
     }
     return Status::Ok();
   }
 
   Weights Finish() {
     backend_.Synchronize();
-    weights_.digest = digest_.Get();
     return std::move(weights_);
   }
 
  private:
+  Cut CutOf(TensorRole role, int64_t rows, int64_t cols) const {
+    const IndexRange all_rows{0, rows}, all_cols{0, cols};
+    const auto heads = [&](IndexRange range, int64_t first) {  // their columns, where those of head 0 begin at `first`
+      return IndexRange{first + range.begin * spec_.head_dim, first + range.end * spec_.head_dim};
+    };
+    const int64_t keys = spec_.heads * spec_.head_dim, values = keys + spec_.kv_heads * spec_.head_dim;
+    switch (role) {
+      case TensorRole::kHead:
+        return {{shard_.vocab}, all_cols};
+      case TensorRole::kQuery:
+      case TensorRole::kQueryBias:
+        return {{heads(shard_.heads, 0)}, all_cols};
+      case TensorRole::kKey:
+      case TensorRole::kValue:
+      case TensorRole::kKeyBias:
+      case TensorRole::kValueBias:
+        return {{heads(shard_.kv_heads, 0)}, all_cols};
+      case TensorRole::kQkv:
+      case TensorRole::kQkvBias:
+        return {{heads(shard_.heads, 0), heads(shard_.kv_heads, keys), heads(shard_.kv_heads, values)}, all_cols};
+      case TensorRole::kGate:
+      case TensorRole::kUp:
+      case TensorRole::kGateBias:
+      case TensorRole::kUpBias:
+        return {{shard_.ffn}, all_cols};
+      case TensorRole::kAttentionOut:
+        return {{all_rows}, heads(shard_.heads, 0)};
+      case TensorRole::kDown:
+        return {{all_rows}, shard_.ffn};
+      default:
+        return {{all_rows}, all_cols};
+    }
+  }
+
+  /// `host` cut down to the rank's part, copied to `copy` unless it is all of it.
+  Status Take(const PlannedTensor& planned, HostTensor* host, std::vector<std::byte>* copy) const {
+    const Cut cut =
+        shard_.whole() ? Cut{{{0, host->rows}}, {0, host->cols}} : CutOf(planned.role, host->rows, host->cols);
+    int64_t rows = 0;
+    for (const IndexRange& outputs : cut.outputs) rows += outputs.size();
+    if (rows == host->rows && cut.inputs.size() == host->cols) return Status::Ok();
+    const int64_t block = Traits(host->dtype).block_elements;
+    if (cut.inputs.begin % block != 0 || cut.inputs.end % block != 0) {
+      return InvalidArgument(fmt::format("tensor '{}' is stored as {}, in blocks of {} values, and cannot be shared by "
+                                         "{} ranks",
+                                         planned.name, Traits(host->dtype).name, block, shard_.ranks),
+                             "tensor_parallel_size");
+    }
+    const auto bytes_of = [&](int64_t values) { return static_cast<size_t>(StorageBytes(host->dtype, values)); };
+    std::vector<std::byte> taken;
+    taken.reserve(bytes_of(rows * cut.inputs.size()));
+    for (const IndexRange& outputs : cut.outputs) {
+      for (int64_t row = outputs.begin; row < outputs.end; ++row) {
+        const auto values =
+            host->bytes.subspan(bytes_of(row * host->cols + cut.inputs.begin), bytes_of(cut.inputs.size()));
+        taken.insert(taken.end(), values.begin(), values.end());
+      }
+    }
+    *copy = std::move(taken);
+    *host = {host->dtype, rows, cut.inputs.size(), *copy, host->table};
+    return Status::Ok();
+  }
+
   Status LoadMatrix(const PlannedTensor& planned, const FileTensor& tensor, Weight* weight) {
     HostTensor host = tensor.data;
     std::vector<std::byte> copy;
@@ -216,6 +294,7 @@ class Loader {
       copy.assign(host.bytes.begin(), host.bytes.end());
       host.bytes = copy;
     }
+    RETURN_IF_ERROR(Take(planned, &host, &copy));
     host.table = planned.role == TensorRole::kEmbedding || planned.role == TensorRole::kHead ||
                  planned.role == TensorRole::kPositions;
     auto loaded = backend_.LoadWeight(host);
@@ -233,10 +312,13 @@ class Loader {
   }
 
   // Biases that make up one of `total` values: on the device when all are there.
-  Status LoadJoined(const FileTensor& tensor, int64_t total, DeviceVector* vector) {
+  Status LoadJoined(const PlannedTensor& planned, const FileTensor& tensor, int64_t total, DeviceVector* vector) {
     ASSIGN_OR_RETURN(const std::vector<float> values, ToFloats(tensor));
+    const auto count = static_cast<int64_t>(values.size());
+    const Cut cut = shard_.whole() ? Cut{{{0, count}}, {}} : CutOf(planned.role, count, 0);
     std::vector<float>& all = joined_[vector];
-    all.insert(all.end(), values.begin(), values.end());
+    for (const IndexRange& part : cut.outputs)
+      all.insert(all.end(), values.begin() + part.begin, values.begin() + part.end);
     if (static_cast<int64_t>(all.size()) < total) return Status::Ok();
     RETURN_IF_ERROR(Upload(all, vector));
     if (StorageBytes(backend_.weight_dtype(), 1) != 2) return Status::Ok();
@@ -254,25 +336,36 @@ class Loader {
   }
 
   Backend& backend_;
-  const ModelSpec& spec_;
+  const ModelSpec& spec_;  // the whole network's
+  const ModelSpec own_;    // of what the rank computes
+  const Shard& shard_;
   Weights weights_;
-  Digest digest_;
   std::map<const DeviceVector*, std::vector<float>> joined_;
 };
 
 }  // namespace
 
-Result<Weights> LoadWeights(const NetworkPlan& plan, std::span<const FileTensor> tensors,
-                            std::span<const std::pair<std::string, std::string>> unsupported, Backend& backend) {
+Status CheckTensors(const NetworkPlan& plan, std::span<const FileTensor> tensors,
+                    std::span<const std::pair<std::string, std::string>> unsupported) {
   TensorTable table;
   for (const FileTensor& tensor : tensors) {
     if (!table.emplace(tensor.name, &tensor).second) {
       return Corruption(fmt::format("tensor '{}' is there twice", tensor.name));
     }
   }
-  RETURN_IF_ERROR(CheckTensors(plan, table, unsupported));
-  Loader loader(backend, plan.spec);
-  for (const PlannedTensor& planned : plan.tensors) RETURN_IF_ERROR(loader.Load(planned, *table.at(planned.name)));
+  return CheckPlan(plan, table, unsupported);
+}
+
+Result<Weights> LoadWeights(const NetworkPlan& plan, std::span<const FileTensor> tensors, const Shard& shard,
+                            Backend& backend, Digest* digest) {
+  const TensorTable table = TableOf(tensors);
+  Loader loader(backend, plan.spec, shard);
+  if (digest != nullptr) AddSpec(plan.spec, digest);
+  for (const PlannedTensor& planned : plan.tensors) {
+    const FileTensor& tensor = *table.at(planned.name);
+    if (digest != nullptr) AddTensor(tensor, digest);
+    RETURN_IF_ERROR(loader.Load(planned, tensor));
+  }
   return loader.Finish();
 }
 

@@ -2,7 +2,6 @@
 // afterwards; owned by the Model.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -11,9 +10,12 @@
 
 #include "base/status.h"
 #include "engine/model/families.h"
+#include "engine/model/shard.h"
 #include "kernels/backend.h"
 
 namespace ringside {
+
+class Digest;
 
 /// A float32 vector on the device: a norm's weight, a bias. Empty where the family has none.
 struct DeviceVector {
@@ -44,17 +46,22 @@ struct Weights {
   DeviceVector final_norm, final_norm_bias;  // [D]
   std::vector<LayerWeights> layers;
   bool tied_head = false;
-  std::array<uint8_t, 16> digest{};  // of the spec and every tensor's name, type, shape and bytes
-  int64_t bytes = 0;                 // of all tensors, as the device holds them
+  int64_t bytes = 0;  // of all tensors, as the device holds them
 
   const Weight& head() const { return tied_head ? embedding : own_head; }
 };
 
-/// Takes the planned tensors to the device, in their file's types; norms and biases become float32. `unsupported` are
-/// names and element types of further tensors that the reader could not represent. kCorruption, naming it, for a tensor
-/// that is missing, misshapen, there twice or in neither the plan nor its ignored names; kInvalidArgument for a type
-/// that does not suit its role; kOverloaded if the device has no room.
-Result<Weights> LoadWeights(const NetworkPlan& plan, std::span<const FileTensor> tensors,
-                            std::span<const std::pair<std::string, std::string>> unsupported, Backend& backend);
+/// The tensors of a file, by the plan. kCorruption, naming it, for one that is missing, misshapen, there twice or in
+/// neither the plan nor its ignored names; kInvalidArgument for a type that is not supported: `unsupported` are names
+/// and element types of further tensors that the reader could not represent.
+Status CheckTensors(const NetworkPlan& plan, std::span<const FileTensor> tensors,
+                    std::span<const std::pair<std::string, std::string>> unsupported);
+
+/// Takes a rank's part of the planned tensors, which must be there, to its device, in their file's types; norms and
+/// biases become float32. kInvalidArgument for a type that does not suit its role or cannot be cut where the shard
+/// ends; kOverloaded if the device has no room. `digest`, unless null, gets the spec and every tensor's name, type,
+/// shape and bytes, all of them whatever the shard.
+Result<Weights> LoadWeights(const NetworkPlan& plan, std::span<const FileTensor> tensors, const Shard& shard,
+                            Backend& backend, Digest* digest);
 
 }  // namespace ringside

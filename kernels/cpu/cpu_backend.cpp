@@ -21,6 +21,15 @@ void CheckFloat(const Tensor& x) {
   CHECK(x.rows <= 1 || x.stride >= x.cols);
 }
 
+/// copy(offset in the slab, its place on the host, bytes) for each piece of a run.
+template <class Copy>
+void ForEachPiece(const SlabRun& run, const Copy& copy) {
+  const int64_t piece = run.piece > 0 ? run.piece : run.bytes;
+  for (int64_t at = 0, i = 0; at < run.bytes; at += piece, ++i) {
+    copy(run.offset + at, run.host + i * run.host_stride, static_cast<size_t>(std::min(piece, run.bytes - at)));
+  }
+}
+
 }  // namespace
 
 CpuBackend::~CpuBackend() {
@@ -77,14 +86,18 @@ void CpuBackend::CopyToHost(void* host, const void* device, size_t bytes) { std:
 
 CopyTicket CpuBackend::SaveSlab(const KvShape& /*shape*/, const void* slab, std::span<const SlabRun> runs) {
   for (const SlabRun& run : runs) {
-    std::memcpy(run.host, static_cast<const std::byte*>(slab) + run.offset, static_cast<size_t>(run.bytes));
+    ForEachPiece(run, [&](int64_t offset, std::byte* host, size_t bytes) {
+      std::memcpy(host, static_cast<const std::byte*>(slab) + offset, bytes);
+    });
   }
   return 0;
 }
 
 CopyTicket CpuBackend::LoadSlab(const KvShape& /*shape*/, void* slab, std::span<const SlabRun> runs) {
   for (const SlabRun& run : runs) {
-    std::memcpy(static_cast<std::byte*>(slab) + run.offset, run.host, static_cast<size_t>(run.bytes));
+    ForEachPiece(run, [&](int64_t offset, const std::byte* host, size_t bytes) {
+      std::memcpy(static_cast<std::byte*>(slab) + offset, host, bytes);
+    });
   }
   return 0;
 }
@@ -200,6 +213,41 @@ void CpuBackend::Synchronize() {
   chosen_ids_.clear();
 }
 
+// ---- ranks
+// ------------------------------------------------------------------------------------------------------------
+
+void CpuBackend::AddAllRanks(Tensor x, Tensor y) {
+  CheckFloat(x), CheckFloat(y);
+  CHECK(x.stride == x.cols && x.rows == y.rows && x.cols == y.cols);
+  if (comm_) comm_->AllReduceSum(x.f32(), x.rows * x.cols);
+  EachRow(x.rows, x.cols, [&](int64_t r) {
+    for (int64_t c = 0; c < x.cols; ++c) y.f32_row(r)[c] += x.f32_row(r)[c];
+  });
+}
+
+void CpuBackend::GatherColumns(Tensor x, std::span<const int64_t> borders) {
+  CheckFloat(x);
+  if (!comm_) return;
+  const auto ranks = static_cast<size_t>(comm_->ranks()), rank = static_cast<size_t>(comm_->rank());
+  CHECK_EQ(borders.size(), ranks + 1);
+  int64_t most = 0;
+  for (size_t r = 0; r < ranks; ++r) most = std::max(most, borders[r + 1] - borders[r]);
+  const auto block = static_cast<size_t>(x.rows * most);  // what every rank sends
+  own_columns_.resize(block);
+  all_columns_.resize(ranks * block);
+  for (int64_t row = 0; row < x.rows; ++row) {
+    std::copy(x.f32_row(row) + borders[rank], x.f32_row(row) + borders[rank + 1], own_columns_.data() + row * most);
+  }
+  comm_->AllGather(own_columns_.data(), block * sizeof(float), all_columns_.data());
+  for (size_t r = 0; r < ranks; ++r) {
+    if (r == rank) continue;
+    for (int64_t row = 0; row < x.rows; ++row) {
+      const float* from = all_columns_.data() + r * block + static_cast<size_t>(row * most);
+      std::copy(from, from + borders[r + 1] - borders[r], x.f32_row(row) + borders[r]);
+    }
+  }
+}
+
 // ---- linear
 // -----------------------------------------------------------------------------------------------------------
 
@@ -270,17 +318,18 @@ void CpuBackend::Linear(const LinearArgs& args) {
 
 }  // namespace cpu
 
-Result<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions& options) {
+Result<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions& options, std::unique_ptr<Comm> comm) {
   const cpu::KernelTable* table = cpu::FindKernelTable(options.instruction_set);
   if (table == nullptr) {
     return InvalidArgument("this machine cannot run instruction set '" + options.instruction_set + "'",
                            "instruction_set");
   }
-  const int threads = options.threads == 0 ? cpu::UsableCores() : options.threads;
+  const int ranks = comm ? comm->ranks() : 1;  // which share the cores
+  const int threads = options.threads == 0 ? std::max(1, cpu::UsableCores() / ranks) : options.threads;
   if (threads < 1 || threads > 1024) {
     return InvalidArgument("cannot run on " + std::to_string(options.threads) + " threads", "threads");
   }
-  return std::unique_ptr<Backend>(std::make_unique<cpu::CpuBackend>(*table, threads));
+  return std::unique_ptr<Backend>(std::make_unique<cpu::CpuBackend>(*table, threads, std::move(comm)));
 }
 
 }  // namespace ringside

@@ -14,7 +14,9 @@ namespace ringside::cpu {
 
 class CpuBackend final : public Backend {
  public:
-  CpuBackend(const KernelTable& kernels, int threads) : kernels_(kernels), pool_(threads) {}
+  /// `comm`: of the ranks that this is one of, or null.
+  CpuBackend(const KernelTable& kernels, int threads, std::unique_ptr<Comm> comm)
+      : kernels_(kernels), pool_(threads), comm_(std::move(comm)) {}
   ~CpuBackend() override;
 
   Result<Buffer> Allocate(size_t bytes) override;
@@ -30,6 +32,7 @@ class CpuBackend final : public Backend {
   CopyTicket SaveSlab(const KvShape& shape, const void* slab, std::span<const SlabRun> runs) override;
   CopyTicket LoadSlab(const KvShape& shape, void* slab, std::span<const SlabRun> runs) override;
   std::string Describe() const override;
+  Status status() const override { return comm_ ? comm_->status() : Status::Ok(); }
   Result<Weight> LoadWeight(const HostTensor& host) override;
 
   void Embed(const Weight& table, std::span<const int32_t> ids, Tensor y) override;
@@ -43,6 +46,8 @@ class CpuBackend final : public Backend {
   void Gelu(Tensor x, bool tanh_approximation) override;
   void GatherRows(Tensor x, std::span<const int64_t> rows, Tensor y) override;
   void ChooseTokens(Tensor logits, std::span<const TokenChoice> choices, std::span<ChosenToken> chosen) override;
+  void AddAllRanks(Tensor x, Tensor y) override;
+  void GatherColumns(Tensor x, std::span<const int64_t> borders) override;
 
  private:
   /// body(r) for every row; on the pool if the rows are worth waking it.
@@ -58,6 +63,8 @@ class CpuBackend final : public Backend {
   const KernelTable& kernels_;
   Memory memory_;
   ThreadPool pool_;
+  std::unique_ptr<Comm> comm_;
+  std::vector<float> own_columns_, all_columns_;  // of GatherColumns
 
   void* activations_ = nullptr;
   size_t activation_bytes_ = 0;

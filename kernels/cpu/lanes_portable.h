@@ -1,8 +1,8 @@
 // Sixteen lanes in plain C++: an array. Slow, and the definition of what the others must give. See lanes_prefix.h.
 #pragma once
 
-#include "kernels/half.h"
 #include "kernels/cpu/lanes_prefix.h"
+#include "kernels/half.h"
 
 namespace ringside::cpu::RINGSIDE_LANES {
 namespace {

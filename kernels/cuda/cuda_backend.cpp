@@ -32,7 +32,7 @@ void CheckFloat(const Tensor& x) {
 
 }  // namespace
 
-Status CudaBackend::Start() {
+Status CudaBackend::Start(std::unique_ptr<Comm> comm) {
   if (options_.dtype != DType::kF16 && options_.dtype != DType::kBF16) {
     return InvalidArgument("a CUDA backend computes in f16 or bf16", "dtype");
   }
@@ -54,6 +54,10 @@ Status CudaBackend::Start() {
                                    options_.device, properties_.name, properties_.major, properties_.minor));
   }
   CHECK_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+  if (comm != nullptr) {
+    RETURN_IF_ERROR(peers_.Start(std::move(comm), options_.device, options_.rank_timeout));
+    runner_.Join(&peers_.links());
+  }
   size_t free_bytes = 0, total_bytes = 0;
   CHECK_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
   const size_t bytes = options_.memory_bytes > 0
@@ -202,7 +206,10 @@ void CudaBackend::WaitFor(uint64_t submission) {
   }
 }
 
-Status CudaBackend::status() const { return DeviceStatus(); }
+Status CudaBackend::status() const {
+  RETURN_IF_ERROR(DeviceStatus());
+  return peers_.status();
+}
 
 CopyTicket CudaBackend::SaveSlab(const KvShape& shape, const void* slab, std::span<const SlabRun> runs) {
   AwaitRuns(slab, runs);
@@ -391,11 +398,47 @@ void CudaBackend::Linear(const LinearArgs& args) {
   }
 }
 
+// ---- ranks
+
+void CudaBackend::AddAllRanks(Tensor x, Tensor y) {
+  CheckFloat(x), CheckFloat(y);
+  CHECK(x.dtype == DType::kF32 && y.dtype == DType::kF32);
+  CHECK(x.stride == x.cols && x.rows == y.rows && x.cols == y.cols && x.cols % 8 == 0 && y.stride % 4 == 0);
+  CHECK(peers_.started());
+  const int64_t most = RankLinks::kOutboxBytes / StorageBytes(options_.dtype, x.cols);
+  for (int64_t first = 0; first < x.rows; first += most) {
+    const int64_t rows = std::min(most, x.rows - first);
+    Record({.kind = OpKind::kAddAllRanks, .x = x.Rows(first, rows), .y = y.Rows(first, rows)}, x.rows);
+  }
+}
+
+void CudaBackend::GatherColumns(Tensor x, std::span<const int64_t> borders) {
+  CheckFloat(x);
+  CHECK(x.dtype == DType::kF32 && peers_.started());
+  CHECK_EQ(std::ssize(borders), peers_.links().ranks + 1);
+  if (!std::ranges::equal(borders_, borders)) {
+    CHECK(borders_.empty());  // recorded steps refer to them
+    borders_.assign(borders.begin(), borders.end());
+  }
+  int64_t widest = 1;
+  for (size_t r = 1; r < borders.size(); ++r) widest = std::max(widest, borders[r] - borders[r - 1]);
+  const int64_t most = RankLinks::kOutboxBytes / StorageBytes(DType::kF32, widest);
+  for (int64_t first = 0; first < x.rows; first += most) {
+    const int64_t rows = std::min(most, x.rows - first);
+    Record({.kind = OpKind::kGatherColumns, .x = x.Rows(first, rows), .borders = borders_.data()}, x.rows);
+  }
+}
+
 }  // namespace cuda
 
-Result<std::unique_ptr<Backend>> MakeCudaBackend(const CudaBackendOptions& options) {
+int CountCudaDevices() {
+  int devices = 0;
+  return cudaGetDeviceCount(&devices) == cudaSuccess ? devices : 0;
+}
+
+Result<std::unique_ptr<Backend>> MakeCudaBackend(const CudaBackendOptions& options, std::unique_ptr<Comm> comm) {
   auto backend = std::make_unique<cuda::CudaBackend>(options);
-  RETURN_IF_ERROR(backend->Start());
+  RETURN_IF_ERROR(backend->Start(std::move(comm)));
   return std::unique_ptr<Backend>(std::move(backend));
 }
 

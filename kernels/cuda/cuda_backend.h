@@ -11,6 +11,7 @@
 #include "kernels/backend.h"
 #include "kernels/cuda/graph_cache.h"
 #include "kernels/cuda/memory/device_memory.h"
+#include "kernels/cuda/ranks/rank_peers.h"
 #include "kernels/cuda/slab_copies.h"
 #include "kernels/cuda/step_runner.h"
 #include "kernels/cuda/submission.h"
@@ -21,7 +22,8 @@ class CudaBackend final : public Backend {
  public:
   explicit CudaBackend(const CudaBackendOptions& options) : options_(options) {}
   ~CudaBackend() override;
-  Status Start();
+  /// `comm`: of the ranks that this is one of, all of which start at one time, or null.
+  Status Start(std::unique_ptr<Comm> comm);
 
   void UseOnThisThread() override;
   Result<Buffer> Allocate(size_t bytes) override;
@@ -62,6 +64,8 @@ class CudaBackend final : public Backend {
   void Gelu(Tensor x, bool tanh_approximation) override;
   void GatherRows(Tensor x, std::span<const int64_t> rows, Tensor y) override;
   void ChooseTokens(Tensor logits, std::span<const TokenChoice> choices, std::span<ChosenToken> chosen) override;
+  void AddAllRanks(Tensor x, Tensor y) override;
+  void GatherColumns(Tensor x, std::span<const int64_t> borders) override;
 
  private:
   /// The staged part of an attention operation, which all layers of a step share.
@@ -105,6 +109,8 @@ class CudaBackend final : public Backend {
   int filling_ = 0;  // of them
   uint64_t last_submission_ = 0;
   SlabCopies slab_copies_;
+  RankPeers peers_;
+  std::vector<int64_t> borders_;  // of GatherColumns
   StepRunner runner_;
   GraphCache graphs_;
   StepOps pending_;

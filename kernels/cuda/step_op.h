@@ -12,7 +12,19 @@
 
 namespace ringside::cuda {
 
-enum class OpKind { kEmbed, kNorm, kNormHeads, kLinear, kAttention, kSiluMultiply, kGelu, kGatherRows, kChooseTokens };
+enum class OpKind {
+  kEmbed,
+  kNorm,
+  kNormHeads,
+  kLinear,
+  kAttention,
+  kSiluMultiply,
+  kGelu,
+  kGatherRows,
+  kChooseTokens,
+  kAddAllRanks,
+  kGatherColumns
+};
 
 struct StepOp {
   static constexpr int kMaxWeights = 3;
@@ -36,6 +48,7 @@ struct StepOp {
   const ChoiceRow* choices = nullptr;  // kChooseTokens: staged
   ChosenToken* chosen = nullptr;       // pinned host memory
   int32_t* chosen_ids = nullptr;       // kChooseTokens: written; kEmbed: read for awaited tokens
+  const int64_t* borders = nullptr;    // kGatherColumns: the backend's
 
   friend bool operator==(const StepOp&, const StepOp&) = default;
 };

@@ -118,6 +118,12 @@ size_t StepRunner::RunFirst(std::span<const StepOp> ops) {
     case OpKind::kChooseTokens:
       LaunchChooseTokens(on_, op.x, op.choices, op.chosen, op.chosen_ids);
       return 1;
+    case OpKind::kAddAllRanks:
+      LaunchAddAllRanks(on_, *links_, dtype_, op.x, op.y);
+      return 1;
+    case OpKind::kGatherColumns:
+      LaunchGatherColumns(on_, *links_, op.borders, op.x);
+      return 1;
   }
   return 1;
 }

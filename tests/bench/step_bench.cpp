@@ -6,7 +6,7 @@
 //   step_bench --model PATH [--device cuda] [--dtype bf16] [--batches 1,8,32] [--contexts 1024,4096]
 //              [--prefill 512,2048] [--append 64] [--steps 64] [--repeats 5] [--deterministic] [--only-ahead]
 //              [--mixed 256,2048 --prompts 1,8] [--quantization int8|fp8] [--kv-cache-dtype fp8] [--chunk N]
-//              [--growing] [--resident TOKENS --memory-len N]
+//              [--ranks N] [--growing] [--resident TOKENS --memory-len N]
 // With --growing caches get memory as the steps of the measurement need it, as the engine does it, else all of it
 // before. With --resident it says how many conversations of so many tokens the free memory holds, and ends.
 #include <fmt/format.h>
@@ -23,6 +23,7 @@
 #include "engine/engine.h"
 #include "engine/model/model.h"
 #include "kernels/backend.h"
+#include "kernels/ranks.h"
 #include "kernels/row_quantisation.h"
 #include "tests/bench/must_have.h"
 
@@ -34,7 +35,7 @@ struct Options {
   std::vector<int64_t> batches = {1, 8, 32}, contexts = {1024, 4096}, prefill = {512, 2048}, append, mixed,
                        prompts = {1};
   int64_t steps = 64, chunk = 0;
-  int repeats = 5;
+  int repeats = 5, ranks = 1;
   bool deterministic = false, only_ahead = false, growing = false;
   int64_t resident = 0, memory_len = 32768;
 };
@@ -66,7 +67,7 @@ class StepBench {
 
  private:
   void Resident() {
-    const auto free = model_.backend().free_bytes();
+    const auto free = model_.memory().free_bytes();
     if (!free || !MakePool(options_.memory_len, 2048, static_cast<int64_t>(*free))) return;
     const RingWindow window{kPinned, options_.memory_len, Eviction::kToken};
     int64_t conversations = 0;
@@ -92,7 +93,7 @@ class StepBench {
     pool_.reset();
     const DType type = options_.cache == "fp8" ? DType::kF8E4M3 : options_.dtype == "f16" ? DType::kF16 : DType::kBF16;
     auto pool = KvPool::Make(
-        model_.backend(),
+        model_.memory(),
         MakeKvShape(spec.layers, spec.kv_heads, spec.head_dim, type, kPinned, room, limits::kMaxFullRingChunkTokens),
         slots, memory_bytes);
     if (!pool.ok()) fmt::print(stderr, "{}\n", pool.status().ToString());
@@ -168,8 +169,8 @@ class StepBench {
     for (size_t b = 1; b < caches.size(); ++b) {
       KvCache& cache = *caches[b];
       cache.ring() = caches[0]->ring();
-      model_.backend().CopyOnDevice(cache.slab(), caches[0]->slab(),
-                                    static_cast<size_t>(cache.shape().HeldBytes(context, kPinned)));
+      model_.memory().CopyOnDevice(cache.slab(), caches[0]->slab(),
+                                   static_cast<size_t>(cache.shape().HeldBytes(context, kPinned)));
     }
     return caches;
   }
@@ -268,6 +269,7 @@ int Main(int argc, char** argv) {
   app.add_option("--append", options.append)->delimiter(',');
   app.add_option("--mixed", options.mixed, "Prompt rows of steps that also decode")->delimiter(',');
   app.add_option("--prompts", options.prompts, "Prompts that those rows belong to")->delimiter(',');
+  app.add_option("--ranks", options.ranks, "Devices that share the model")->check(CLI::Range(1, 8));
   app.add_option("--steps", options.steps)->check(CLI::Range(2, 4096));
   app.add_option("--chunk", options.chunk, "Rows of a prompt in a step; as the server on a GPU if absent");
   app.add_option("--repeats", options.repeats)->check(CLI::Range(1, 1000));
@@ -278,14 +280,19 @@ int Main(int argc, char** argv) {
   app.add_flag("--only-ahead", options.only_ahead,
                "of decode steps, those begun before the tokens of the last are known");
   CLI11_PARSE(app, argc, argv);
-  auto backend = options.device == "cuda"
-                     ? MakeCudaBackend({.dtype = options.dtype == "f16" ? DType::kF16 : DType::kBF16,
-                                        .quantization = QuantizationNamed(options.quantization),
-                                        .deterministic = options.deterministic})
-                     : MakeCpuBackend({});
-  const std::unique_ptr<Backend> device = MustHave(std::move(backend));
-  const std::unique_ptr<Model> model = MustHave(Model::Load(options.model, *device));
-  fmt::print(stderr, "{}: {}\n", model->spec().name, device->Describe());
+  const auto devices =
+      MustHave(MakeRanks(options.ranks, std::chrono::seconds(30), [&](int rank, std::unique_ptr<Comm> comm) {
+        return options.device == "cuda" ? MakeCudaBackend({.device = rank,
+                                                           .dtype = options.dtype == "f16" ? DType::kF16 : DType::kBF16,
+                                                           .quantization = QuantizationNamed(options.quantization),
+                                                           .deterministic = options.deterministic},
+                                                          std::move(comm))
+                                        : MakeCpuBackend({}, std::move(comm));
+      }));
+  std::vector<Backend*> ranks;
+  for (const auto& device : devices) ranks.push_back(device.get());
+  const std::unique_ptr<Model> model = MustHave(Model::Load(options.model, ranks));
+  fmt::print(stderr, "{}: {}\n", model->spec().name, model->memory().Describe());
   if (options.chunk == 0) options.chunk = GpuPrefillChunk(model->spec(), limits::kMaxPrefillChunkTokens);
   MustBeOk(model->Reserve(std::max<int64_t>(options.chunk, 256)));
   std::setvbuf(stdout, nullptr, _IOLBF, 0);

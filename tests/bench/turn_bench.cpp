@@ -35,7 +35,7 @@ class NoNetwork final : public Network {
  public:
   explicit NoNetwork(Backend& backend) : backend_(backend) {}
 
-  Backend& backend() const override { return backend_; }
+  SlabMemory& memory() const override { return backend_; }
   NetworkShape shape() const override {
     return {.layers = 1, .kv_heads = 1, .head_dim = 2, .vocab = ByteTokenizer().vocab_size()};
   }

@@ -29,7 +29,7 @@ class WatchedNetwork final : public ForwardingNetwork {
       : ForwardingNetwork(network), before_(std::move(before)), after_(std::move(after)) {}
 
   /// All rows of a conversation.
-  void FillWithNaN(const KvCache& cache) { FillWithNaN(cache.slab(), 0, Held(cache, cache.ring().next())); }
+  void FillWithNaN(const KvCache& cache) { FillWithNaN(cache, 0, Held(cache, cache.ring().next())); }
 
  private:
   static size_t Held(const KvCache& cache, int64_t tokens) {
@@ -38,24 +38,22 @@ class WatchedNetwork final : public ForwardingNetwork {
   void Before(std::span<const StepPart> parts) override {
     for (const StepPart& part : parts) {
       const int64_t next = part.cache->ring().next();
-      FillWithNaN(part.cache->slab(), Held(*part.cache, next), Held(*part.cache, next + std::ssize(part.tokens)));
+      FillWithNaN(*part.cache, Held(*part.cache, next), Held(*part.cache, next + std::ssize(part.tokens)));
     }
     if (before_) before_(parts);
   }
-  void FillWithNaN(void* slab, size_t begin, size_t end) {
+  void FillWithNaN(const KvCache& cache, size_t begin, size_t end) {
     if (begin >= end) return;
-    nan_.assign(end - begin, 0xff);
-    backend().CopyToDevice(static_cast<std::byte*>(slab) + begin, nan_.data(), nan_.size());
-    backend().Synchronize();
+    nan_.assign(end - begin, std::byte{0xff});
+    const SlabRun run{static_cast<int64_t>(begin), std::ssize(nan_), nan_.data()};
+    memory().WaitForCopy(memory().LoadSlab(cache.shape(), cache.slab(), {&run, 1}));
   }
   void After(std::span<const StepPart> parts) override {
-    if (!after_) return;
-    backend().Synchronize();
-    after_(parts);
+    if (after_) after_(parts);
   }
 
   const Watch before_, after_;
-  std::vector<uint8_t> nan_;
+  std::vector<std::byte> nan_;
 };
 
 class DeviceEngineTest : public testing::DeviceTest, public ::testing::WithParamInterface<std::string> {
@@ -63,10 +61,20 @@ class DeviceEngineTest : public testing::DeviceTest, public ::testing::WithParam
   static constexpr RingWindow kWindow{4, 256, Eviction::kTurn}, kSmallWindow{4, 48, Eviction::kTurn};
 
   void SetUp() override {
-    Use(GetParam());
-    if (IsSkipped()) return;
+    std::vector<Backend*> backends;
+    if (const int ranks = testing::RanksOf(GetParam()); ranks > 0) {
+      ranks_ =
+          testing::MakeTestRanks(GetParam().substr(0, GetParam().size() - std::string_view("_2_ranks").size()), ranks);
+      if (ranks_.empty()) GTEST_SKIP() << "no " << GetParam() << " here";
+      for (const auto& rank : ranks_) backends.push_back(rank.get());
+    } else {
+      Use(GetParam());
+      if (IsSkipped()) return;
+      backends.push_back(backend_.get());
+    }
+    type_ = backends.front()->activation_dtype();
     const char* path = std::getenv("RINGSIDE_TEST_DEVICE_MODEL");  // another than the tiny one: any, also random
-    auto model = Model::Load(path != nullptr ? path : GoldenFolder("llama"), *backend_);
+    auto model = Model::Load(path != nullptr ? path : GoldenFolder("llama"), backends);
     ASSERT_TRUE(model.ok()) << model.status().ToString();
     model_ = std::move(*model);
     tokenizer_ = std::make_unique<LetterTokenizer>(model_->spec().vocab);
@@ -97,9 +105,7 @@ class DeviceEngineTest : public testing::DeviceTest, public ::testing::WithParam
     ASSERT_TRUE(started.ok()) << started.status().ToString();
     engine_ = std::move(*started);
   }
-  DType cache_dtype() const {
-    return backend_->activation_dtype() == DType::kF32 ? DType::kF16 : backend_->activation_dtype();
-  }
+  DType cache_dtype() const { return type_ == DType::kF32 ? DType::kF16 : type_; }
   SubmittedTurn Turn(TimelineId timeline, std::vector<TokenId> tokens, int64_t max_tokens,
                      RingWindow window = kWindow) {
     std::vector<int64_t> starts;  // a message now and then, also in what is not said yet: the same in every turn
@@ -127,7 +133,7 @@ class DeviceEngineTest : public testing::DeviceTest, public ::testing::WithParam
     EXPECT_TRUE(accepted.ok()) << accepted.ToString();
     return accepted.ok() ? Wait(turn) : Answer{};
   }
-  bool fixed() const { return GetParam() == "cpu" || GetParam().ends_with("_fixed"); }
+  bool fixed() const { return GetParam().starts_with("cpu") || GetParam().ends_with("_fixed"); }
   /// Where sums have one order, and where `exact`: equal. Elsewhere they may part at a near-tie.
   void ExpectSame(const Answer& got, const Answer& want, bool exact, const std::string& what) {
     ASSERT_EQ(got.ids.size(), want.ids.size()) << what;
@@ -142,7 +148,7 @@ class DeviceEngineTest : public testing::DeviceTest, public ::testing::WithParam
     }
   }
   /// In nats: what two orders of summation may make of a log probability, with room.
-  double NearTie() const { return 16 * testing::Rounding(backend_->activation_dtype()); }
+  double NearTie() const { return 16 * testing::Rounding(type_); }
   std::vector<TokenId> Ids(size_t n, uint32_t seed) const { return ScatteredIds(n, model_->spec().vocab, seed); }
   static std::vector<TokenId> Joined(std::vector<TokenId> a, const std::vector<TokenId>& b) {
     a.insert(a.end(), b.begin(), b.end());
@@ -153,6 +159,7 @@ class DeviceEngineTest : public testing::DeviceTest, public ::testing::WithParam
       std::printf("%s: %d answers compared, %d parted at a near-tie\n", GetParam().c_str(), compared_, parted_);
   }
 
+  std::vector<std::unique_ptr<Backend>> ranks_;           // where there are several
   int64_t chunk_ = 64, memory_len_ = kWindow.memory_len;  // of engines started from now on
   std::unique_ptr<Model> model_;
   std::unique_ptr<WatchedNetwork> network_;

@@ -94,7 +94,7 @@ TEST_P(DeviceEngineTest, APromptInOneStepEqualsOneInPieces) {
   for (const int64_t chunk : {64, 1024}) {
     chunk_ = chunk;
     Start({.slots = 1, .step_tokens = chunk});
-    const std::optional<size_t> free = backend_->free_bytes();
+    const std::optional<size_t> free = model_->memory().free_bytes();
     for (const RingWindow& window : {kLong, kSmallWindow}) {
       for (uint32_t seed = 1; seed <= 3; ++seed) {
         answers.push_back(Run(Turn(seed, Ids(560 + 200 * seed, seed), 24, window)));
@@ -103,7 +103,7 @@ TEST_P(DeviceEngineTest, APromptInOneStepEqualsOneInPieces) {
     }
     if (free) {
       const auto caches = static_cast<size_t>(engine_->options().kv_bytes);
-      EXPECT_GE(*backend_->free_bytes() + caches, *free) << "steps take no memory but their caches'";
+      EXPECT_GE(*model_->memory().free_bytes() + caches, *free) << "steps take no memory but their caches'";
     }
   }
   for (size_t i = 0; i < answers.size() / 2; ++i) {
@@ -173,7 +173,7 @@ class DeviceSpillTest : public DeviceEngineTest {
   ChunkHash RowsOf(const KvCache& cache) {
     KvCache copy = cache;  // capturing marks the ring; that is the engine's business
     const std::vector<int32_t> tokens(static_cast<size_t>(cache.ring().next()));
-    Snapshot snapshot = Snapshot::Capture(copy, *backend_, {}, tokens, 0);
+    Snapshot snapshot = Snapshot::Capture(copy, model_->memory(), {}, tokens, 0);
     snapshot.Seal();
     std::string hashes;
     for (const SnapshotChunk& chunk : snapshot.chunks()) {

@@ -10,7 +10,7 @@ class ForwardingNetwork : public Network {
   /// `network` outlives it.
   explicit ForwardingNetwork(Network& network) : network_(network) {}
 
-  Backend& backend() const override { return network_.backend(); }
+  SlabMemory& memory() const override { return network_.memory(); }
   NetworkShape shape() const override { return network_.shape(); }
   bool runs_ahead() const override { return network_.runs_ahead(); }
   void Begin(std::span<const StepPart> parts, std::span<const TokenChoice> choices) override {

@@ -30,7 +30,7 @@ class HashNetwork final : public Network {
   /// `runs_ahead`: the engine may begin a step before it has heard of the last one's tokens.
   explicit HashNetwork(Backend& backend, bool runs_ahead = false) : backend_(backend), runs_ahead_(runs_ahead) {}
 
-  Backend& backend() const override { return backend_; }
+  SlabMemory& memory() const override { return backend_; }
   NetworkShape shape() const override { return {.layers = 2, .kv_heads = 1, .head_dim = 2, .vocab = kVocab}; }
   bool runs_ahead() const override { return runs_ahead_; }
   void BeginUnchosen(std::span<const StepPart> parts) override {

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "kernels/backend.h"
+#include "kernels/ranks.h"
 #include "kernels/row_quantisation.h"
 #include "tests/kernels/reference.h"
 
@@ -29,8 +31,10 @@ inline constexpr auto NameOf = [](const auto& info) {
                     info.param);
 };
 
-/// These, and CUDA with a fixed order of summation: "cuda_bf16_fixed".
-inline std::vector<std::string> EngineDeviceNames() { return {"cpu", "cuda_bf16", "cuda_f16", "cuda_bf16_fixed"}; }
+/// These, CUDA with a fixed order of summation, "cuda_bf16_fixed", and ranks that share a network, "cpu_3_ranks".
+inline std::vector<std::string> EngineDeviceNames() {
+  return {"cpu", "cpu_2_ranks", "cpu_3_ranks", "cuda_bf16", "cuda_f16", "cuda_bf16_fixed", "cuda_bf16_2_ranks"};
+}
 
 /// CUDA with quantised weights: "cuda_bf16_int8" ...
 inline std::vector<std::string> QuantisedDeviceNames() {
@@ -56,6 +60,27 @@ inline std::unique_ptr<Backend> MakeDevice(const std::string& name, bool graphs 
     return nullptr;
   }
   return std::move(*made);
+}
+
+/// Ranks that share a network, on as many devices as there are; none if there is no such device here.
+inline std::vector<std::unique_ptr<Backend>> MakeTestRanks(
+    const std::string& name, int ranks, std::chrono::milliseconds timeout = std::chrono::minutes(2)) {
+  const int devices = name == "cpu" ? 1 : CountCudaDevices();
+  if (devices == 0) return {};
+  auto made = MakeRanks(ranks, timeout, [&](int rank, std::unique_ptr<Comm> comm) {
+    return name == "cpu" ? MakeCpuBackend({.threads = 1}, std::move(comm))
+                         : MakeCudaBackend({.device = rank % devices,
+                                            .dtype = name == "cuda_f16" ? DType::kF16 : DType::kBF16,
+                                            .memory_bytes = size_t{768} << 20,
+                                            .rank_timeout = timeout},
+                                           std::move(comm));
+  });
+  EXPECT_TRUE(made.ok()) << made.status().ToString();
+  return made.ok() ? std::move(*made) : std::vector<std::unique_ptr<Backend>>();
+}
+/// "cpu_3_ranks": 3 of them. Of another name 0.
+inline int RanksOf(const std::string& name) {
+  return name.ends_with("_ranks") ? name[name.size() - std::string_view("3_ranks").size()] - '0' : 0;
 }
 
 /// A test on a device; skipped where that is not.

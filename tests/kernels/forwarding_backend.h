@@ -51,6 +51,8 @@ class ForwardingBackend : public Backend {
   void ChooseTokens(Tensor logits, std::span<const TokenChoice> choices, std::span<ChosenToken> chosen) override {
     inner_->ChooseTokens(logits, choices, chosen);
   }
+  void AddAllRanks(Tensor x, Tensor y) override { inner_->AddAllRanks(x, y); }
+  void GatherColumns(Tensor x, std::span<const int64_t> borders) override { inner_->GatherColumns(x, borders); }
 
  private:
   std::unique_ptr<Backend> inner_;

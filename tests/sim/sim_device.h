@@ -78,7 +78,7 @@ class FreeNetwork final : public Network {
   static constexpr NetworkShape kShape{.layers = 1, .kv_heads = 1, .head_dim = 32, .vocab = kVocab};
   explicit FreeNetwork(Backend& backend) : backend_(backend) {}
 
-  Backend& backend() const override { return backend_; }
+  SlabMemory& memory() const override { return backend_; }
   NetworkShape shape() const override { return kShape; }
   bool runs_ahead() const override { return true; }
   void BeginUnchosen(std::span<const StepPart> parts) override;

@@ -11,6 +11,7 @@ import os
 import threading
 import urllib.request
 
+import pytest
 from conversation import Conversation
 from server_process import ROOT, wait_for
 from wire import TERMINAL
@@ -23,9 +24,10 @@ def run(coroutine):
     return asyncio.run(asyncio.wait_for(coroutine, 120))
 
 
-def test_a_device_that_fails_ends_the_server_with_76_and_loses_nothing_acknowledged(start, store, tmp_path):
+@pytest.mark.parametrize("shared", [(), ("--tensor-parallel-size", 2, "--tensor-parallel-force")], ids=["alone", "shared"])
+def test_a_device_that_fails_ends_the_server_with_76_and_loses_nothing_acknowledged(start, store, tmp_path, shared):
     failure = tmp_path / "failure"
-    server = start("--store-path", store, "--device", "cuda", binary=FAILING_SERVER, environment={"FAIL_WHEN_THERE": str(failure)})
+    server = start("--store-path", store, "--device", "cuda", *shared, binary=FAILING_SERVER, environment={"FAIL_WHEN_THERE": str(failure)})
 
     async def lose():
         async with Conversation(server.port) as talk, Conversation(server.port) as beside:

@@ -76,6 +76,9 @@ struct ServerConfig {
   bool cuda = false;  // the forward pass on a GPU instead of the CPU
   CpuBackendOptions cpu;
   CudaBackendOptions gpu;
+  int64_t tensor_parallel_size = 1;
+  bool tensor_parallel_force = false;
+  int64_t rank_timeout_s = 30;
 
   std::optional<double> temperature, top_p;  // where a request says nothing; nothing = as the model's makers want it
   std::optional<int64_t> max_output_tokens;  // likewise; nothing = 1,024, or the limit if that is less

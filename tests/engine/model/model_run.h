@@ -32,7 +32,7 @@ class OwnCache {
   OwnCache(const Model& model, const RingWindow& window, int64_t chunk, DType dtype = DType::kF32)
       : shape_(MakeKvShape(model.spec().layers, model.spec().kv_heads, model.spec().head_dim, dtype, window.pinned,
                            window.memory_len, chunk)),
-        slab_(std::move(model.backend().Allocate(static_cast<size_t>(shape_.slab_bytes())).value())),
+        slab_(MemoryFor(model.memory(), shape_)),
         cache_(shape_, slab_.data()) {
     cache_.Reset(window);
   }
@@ -40,6 +40,13 @@ class OwnCache {
   KvCache* get() { return &cache_; }
 
  private:
+  static Buffer MemoryFor(SlabMemory& memory, const KvShape& shape) {
+    const auto bytes = static_cast<size_t>(KvPool::SlabBytes(memory, shape));
+    Buffer slab = std::move(memory.Reserve(bytes).value());
+    CHECK(memory.Commit(slab.data(), bytes).ok());
+    return slab;
+  }
+
   KvShape shape_;
   Buffer slab_;
   KvCache cache_;

@@ -209,6 +209,13 @@ TEST_F(ConfigTest, WhereTheForwardPassRuns) {
   EXPECT_FALSE(Parse({"-m", "m", "--device", "cpu", "--quantization", "none"}).gpu.quantization);
   EXPECT_EQ(Parse({"-m", "m", "--device", "cuda", "--quantization", "int8"}).gpu.quantization, DType::kI8);
   EXPECT_EQ(Parse({"-m", "m", "--device", "cuda", "-q", "fp8"}).gpu.quantization, DType::kF8E4M3);
+  EXPECT_EQ(standard.tensor_parallel_size, 1);
+  EXPECT_EQ(standard.rank_timeout_s, 30);
+  const ServerConfig shared = Parse({"-m", "m", "--device", "cuda", "--tp", "2", "--rank-timeout", "5"});
+  EXPECT_EQ(shared.tensor_parallel_size, 2);
+  EXPECT_EQ(shared.rank_timeout_s, 5);
+  EXPECT_FALSE(shared.tensor_parallel_force);
+  EXPECT_TRUE(Parse({"-m", "m", "--tensor-parallel-force"}).tensor_parallel_force);
   const ServerConfig told = Parse({"-m", "m"}, {{"RINGSIDE_DEVICE", "cuda"}, {"RINGSIDE_DTYPE", "f16"}});
   EXPECT_TRUE(told.cuda);
   EXPECT_EQ(told.gpu.dtype, DType::kF16);
@@ -346,6 +353,8 @@ TEST_F(ConfigTest, BadValuesAreRefusedByFlagAndValue) {
                                                      {"--max-text-mb-per-owner", "-1"},
                                                      {"--threads", "two"},
                                                      {"--quantization", "int4"},
+                                                     {"--tensor-parallel-size", "0"},
+                                                     {"--rank-timeout", "0"},
                                                      {"--quantization", "int8"},  // without a GPU
                                                      {"--prefill-chunk", "8193"},
                                                      {"--api-key", "a b"},

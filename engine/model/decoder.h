@@ -1,0 +1,89 @@
+// One rank's part of a network on its device: weights, scratch memory, and the forward pass of a step. Used by the
+// rank's thread only.
+#pragma once
+
+#include <deque>
+#include <span>
+#include <vector>
+
+#include "engine/model/shard.h"
+#include "engine/model/step_plan.h"
+#include "engine/model/weights.h"
+#include "kernels/backend.h"
+
+namespace ringside {
+
+class Decoder {
+ public:
+  /// `borders`: of all ranks' parts of the vocabulary (VocabBorders).
+  Decoder(Backend& backend, const ModelSpec& spec, const Shard& shard, std::vector<int64_t> borders, Weights weights);
+
+  int64_t weight_bytes() const { return weights_.bytes; }
+  /// Takes the scratch memory for steps of up to `rows` tokens. kOverloaded, naming the bytes, if the device has no
+  /// room.
+  Status Reserve(int64_t rows);
+
+  /// Runs a step as far as the residual stream. `segments` are the plan's, with this device's slabs of `shape`.
+  void Run(const StepPlan& plan, const KvShape& shape, std::span<const AttentionSegment> segments);
+
+  // Then one of these, for the rows that the plan wants.
+  /// Logits to the host, [wanted rows, vocab], unless another rank brings them.
+  void CopyLogits(std::span<float> logits);
+  /// Tokens, which Finish brings: choices[i] chooses from the i-th row.
+  void Choose(std::span<const TokenChoice> choices);
+  /// At most kMostUnchosenRows rows wait for ChooseKept.
+  void KeepLogits();
+  void ChooseKept(std::span<const TokenChoice> choices);
+
+  /// Waits for the oldest step of which tokens were chosen; an empty span if another rank brings them.
+  void Finish(std::span<ChosenToken> chosen);
+
+ private:
+  /// Device memory of a step: [T, columns], grown to the largest step seen and used again by every step.
+  struct Scratch {
+    int64_t columns = 0;  // 0: this model has none
+    DType dtype = DType::kF32;
+    Buffer memory;
+
+    /// The first `rows` rows. kOverloaded, naming the bytes, if it must grow and the device has no room.
+    Result<Tensor> Rows(Backend& backend, int64_t rows);
+  };
+  /// What a step that has begun will bring.
+  struct Begun {
+    uint64_t submission = 0;
+    std::vector<ChosenToken> chosen;
+  };
+
+  void Norm(Tensor x, const DeviceVector& weight, const DeviceVector& bias, Tensor y) const;
+  void Block(int64_t layer, const StepPlan& plan, const KvShape& shape, std::span<const AttentionSegment> segments);
+  void Attend(const LayerWeights& w, const AttentionArgs& step);
+  void Mlp(const LayerWeights& w);
+  /// stream += x W^T + bias, of all ranks' x and W together.
+  void AddToStream(Tensor x, const Weight& weight, const DeviceVector& bias);
+  /// Logits of the wanted rows, a few at a time: take(first, logits [count, V] on the device).
+  template <class Take>
+  void Logits(const Take& take);
+
+  Backend& backend_;
+  const ModelSpec own_;  // of this rank's part
+  const Shard shard_;
+  const std::vector<int64_t> borders_;
+  const Weights weights_;
+
+  Scratch stream_scratch_;  // [T, D] the residual stream
+  Scratch normed_;          // [T, D]
+  Scratch qkv_;             // [T, (H + 2G) d]
+  Scratch attended_;        // [T, H d]
+  Scratch mlp_in_;          // [T, 2F] or [T, F]
+  Scratch mlp_mid_;         // [T, F], SwiGLU only
+  Scratch part_;            // [T, D] of this rank, to be summed with the others'
+  Scratch wanted_;          // [rows, D] of which logits are wanted
+  Scratch logits_;          // [a few rows, V]
+
+  Tensor stream_;                     // of the step
+  std::vector<int64_t> wanted_rows_;  // of it
+  Tensor kept_;                       // logits that wait for ChooseKept
+  std::deque<Begun> begun_;
+};
+
+}  // namespace ringside

@@ -1,0 +1,75 @@
+#include "engine/model/shard.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace ringside {
+namespace {
+
+/// Part `i` of `parts` of [0, count), in whole units; the last has what is left.
+IndexRange Part(int64_t count, int64_t unit, int64_t i, int64_t parts) {
+  const int64_t units = (count + unit - 1) / unit;
+  return {std::min(count, units * i / parts * unit), std::min(count, units * (i + 1) / parts * unit)};
+}
+
+/// The largest unit of which every part has some: blocks of quantised formats have 256 or 32 values and cannot be cut,
+/// and devices like their columns in large powers of two.
+int64_t UnitOf(int64_t count, int64_t parts) {
+  for (const int64_t unit : {256, 32}) {
+    if (count % unit == 0 && count >= parts * unit) return unit;
+  }
+  return 1;
+}
+
+}  // namespace
+
+ModelSpec Shard::Of(const ModelSpec& spec) const {
+  ModelSpec own = spec;
+  own.heads = heads.size();
+  own.kv_heads = kv_heads.size();
+  own.ffn = ffn.size();
+  return own;
+}
+
+Result<std::vector<Shard>> MakeShards(const ModelSpec& spec, int ranks) {
+  const int64_t group = spec.heads / spec.kv_heads, n = ranks;
+  const auto refuse = [&](int64_t count, const char* what) {
+    return InvalidArgument(fmt::format("{} {} of a layer cannot be shared by {} ranks", count, what, ranks),
+                           "tensor_parallel_size");
+  };
+  if (ranks < 1 || ranks > spec.heads) return refuse(spec.heads, "heads");
+  if (ranks > spec.ffn) return refuse(spec.ffn, "columns of the MLP");
+  if (ranks > spec.vocab) return refuse(spec.vocab, "tokens");
+  std::vector<Shard> shards;
+  for (int64_t r = 0; r < n; ++r) {
+    Shard shard;
+    shard.rank = static_cast<int>(r);
+    shard.ranks = ranks;
+    if (n <= spec.kv_heads) {
+      shard.kv_heads = Part(spec.kv_heads, 1, r, n);
+      shard.heads = {shard.kv_heads.begin * group, shard.kv_heads.end * group};
+    } else {
+      const int64_t head = r * spec.kv_heads / n;
+      const auto first_of = [&](int64_t kv_head) { return (kv_head * n + spec.kv_heads - 1) / spec.kv_heads; };
+      const int64_t first = first_of(head), sharing = first_of(head + 1) - first;
+      if (sharing > group) return refuse(spec.heads, "heads");
+      const IndexRange queries = Part(group, 1, r - first, sharing);
+      shard.kv_heads = {head, head + 1};
+      shard.heads = {head * group + queries.begin, head * group + queries.end};
+      shard.saves = r == first;
+    }
+    shard.ffn = Part(spec.ffn, UnitOf(spec.ffn, n), r, n);
+    shard.vocab = Part(spec.vocab, UnitOf(spec.vocab, n), r, n);
+    shards.push_back(shard);
+  }
+  return shards;
+}
+
+std::vector<int64_t> VocabBorders(const std::vector<Shard>& shards) {
+  std::vector<int64_t> borders{0};
+  for (const Shard& shard : shards) borders.push_back(shard.vocab.end);
+  return borders;
+}
+
+}  // namespace ringside

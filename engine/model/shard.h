@@ -1,0 +1,41 @@
+// The part of a network that one rank of a tensor-parallel group has (Shoeybi et al. 2019): some heads of every
+// attention with the queries, keys and values that belong to them, some columns of every MLP, some tokens of the head;
+// norms, embedding and the residual stream are every rank's. Plain values.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/status.h"
+#include "engine/model/model_spec.h"
+
+namespace ringside {
+
+/// [begin, end)
+struct IndexRange {
+  int64_t begin = 0, end = 0;
+  int64_t size() const { return end - begin; }
+  friend bool operator==(const IndexRange&, const IndexRange&) = default;
+};
+
+struct Shard {
+  int rank = 0, ranks = 1;
+  IndexRange heads, kv_heads;  // of each layer's attention; several ranks may have the same key/value head
+  IndexRange ffn;              // columns of the MLP between its two matrices
+  IndexRange vocab;            // tokens of the head
+  bool saves = true;           // of the ranks that have this key/value head the first
+
+  bool whole() const { return ranks == 1; }
+  /// The spec of what this rank computes: fewer heads and a narrower MLP.
+  ModelSpec Of(const ModelSpec& spec) const;
+};
+
+/// The shards of all ranks. Key/value heads go to ranks whole, unevenly if they must; with more ranks than key/value
+/// heads some ranks share one, and each has some of its queries. kInvalidArgument, naming both numbers, if that leaves
+/// a rank without any.
+Result<std::vector<Shard>> MakeShards(const ModelSpec& spec, int ranks);
+
+/// Where each rank's part of the head's columns begins, and the vocabulary's size: ranks + 1 numbers.
+std::vector<int64_t> VocabBorders(const std::vector<Shard>& shards);
+
+}  // namespace ringside

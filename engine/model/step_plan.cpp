@@ -1,0 +1,91 @@
+#include "engine/model/step_plan.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace ringside {
+
+void StepPlanner::Plan(std::span<const StepPart> parts, StepPlan* plan) {
+  CHECK(!parts.empty());
+  plan->ids.clear();
+  plan->positions.clear();
+  plan->first_live.clear();
+  plan->wanted_rows.clear();
+  plan->segments.clear();
+  plan->number = ++steps_;
+  plan->shape = parts.front().cache->shape();
+  for (const StepPart& part : parts) {
+    CHECK(part.cache != nullptr);
+    const KvShape& shape = part.cache->shape();
+    CHECK_EQ(shape.layers, spec_.layers);
+    CHECK_EQ(shape.kv_heads, spec_.kv_heads);
+    CHECK_EQ(shape.head_dim, spec_.head_dim);
+    CHECK(shape == plan->shape);
+    const auto rows = static_cast<int64_t>(part.tokens.size()), first_row = plan->rows();
+    Ring& ring = part.cache->ring();
+    const int64_t position = ring.Append(rows);
+    if (spec_.learned_positions) CHECK_LE(position + rows, spec_.trained_context);
+    for (int64_t r = 0; r < rows; ++r) {
+      const TokenId id = part.tokens[static_cast<size_t>(r)];
+      CHECK_LT(id, spec_.vocab);
+      plan->ids.push_back(id);
+      plan->positions.push_back(position + r);
+      plan->first_live.push_back(ring.FirstHeld(position + r));
+      const bool last = r + 1 == rows;
+      if (part.logits == StepPart::Logits::kAll || (part.logits == StepPart::Logits::kLast && last)) {
+        plan->wanted_rows.push_back(first_row + r);
+      }
+    }
+    plan->segments.push_back({.first_row = first_row,
+                              .rows = rows,
+                              .position = position,
+                              .pinned = ring.window().pinned,
+                              .slab = part.cache->slab()});
+  }
+  // Only now has first_live its final place.
+  for (AttentionSegment& segment : plan->segments) segment.first_live = plan->first_live.data() + segment.first_row;
+  ComputeAngles(parts, plan);
+}
+
+// The own angles of every row, one sequence's in the table itself; those of the pinned query in a second table only if
+// some row has evicted something.
+void StepPlanner::ComputeAngles(std::span<const StepPart> parts, StepPlan* plan) {
+  const size_t pairs = spec_.inverse_frequencies.size(), rows = plan->ids.size();
+  bool evicted = false;
+  for (size_t s = 0; s < parts.size(); ++s) {
+    const AttentionSegment& segment = plan->segments[s];
+    const int64_t last = segment.position + segment.rows - 1;
+    // Where c falls behind t it stays behind, so the last row speaks for its segment.
+    evicted |= segment.pinned > 0 && parts[s].cache->ring().PinnedQueryPosition(last) != last;
+  }
+  if (parts.size() == 1 && !evicted && AngleTable::SideBySide(plan->positions.front(), plan->rows())) {
+    const AngleTable::Angles own = table_.Of(spec_, plan->positions.front());
+    for (const int64_t position : plan->positions) table_.Of(spec_, position);
+    plan->angles = {own.cosines, own.sines, own.cosines, own.sines};
+    return;
+  }
+  const auto copy = [&](int64_t position, size_t row, std::vector<float>& cosines, std::vector<float>& sines) {
+    const AngleTable::Angles angles = table_.Of(spec_, position);
+    std::copy_n(angles.cosines, pairs, cosines.data() + row * pairs);
+    std::copy_n(angles.sines, pairs, sines.data() + row * pairs);
+  };
+  plan->own_cos.resize(rows * pairs);
+  plan->own_sin.resize(rows * pairs);
+  for (size_t r = 0; r < rows; ++r) copy(plan->positions[r], r, plan->own_cos, plan->own_sin);
+  plan->angles = {plan->own_cos.data(), plan->own_sin.data(), plan->own_cos.data(), plan->own_sin.data()};
+  if (!evicted) return;
+  plan->pinned_cos = plan->own_cos;
+  plan->pinned_sin = plan->own_sin;
+  for (size_t s = 0; s < parts.size(); ++s) {
+    const AttentionSegment& segment = plan->segments[s];
+    for (int64_t r = 0; r < segment.rows; ++r) {
+      const int64_t t = segment.position + r, c = parts[s].cache->ring().PinnedQueryPosition(t);
+      if (c != t) copy(c, static_cast<size_t>(segment.first_row + r), plan->pinned_cos, plan->pinned_sin);
+    }
+  }
+  plan->angles.pinned_cos = plan->pinned_cos.data();
+  plan->angles.pinned_sin = plan->pinned_sin.data();
+}
+
+}  // namespace ringside

@@ -1,0 +1,45 @@
+// A step as every rank runs it: which tokens, where they stand, which rows are wanted. Built by the engine's thread,
+// the same for all ranks but for where their slabs lie; plain data from then on.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/model/angle_table.h"
+#include "engine/model/model_spec.h"
+#include "engine/model/network.h"
+#include "kernels/backend.h"
+
+namespace ringside {
+
+struct StepPlan {
+  uint64_t number = 0;  // of the step, never 0
+  KvShape shape;        // of all caches
+  std::vector<TokenId> ids;
+  std::vector<int64_t> positions, first_live, wanted_rows;
+  std::vector<AttentionSegment> segments;  // whose first_live points into ours; slab: as the engine knows it
+  std::vector<float> own_cos, own_sin, pinned_cos, pinned_sin;  // [T, rotary / 2]; empty where they lie in the table
+  RopeAngles angles;
+
+  int64_t rows() const { return static_cast<int64_t>(ids.size()); }
+};
+
+/// Makes plans. One thread; a plan stays good until the next is made.
+class StepPlanner {
+ public:
+  explicit StepPlanner(const ModelSpec& spec) : spec_(spec) {}
+
+  /// Appends every part to its ring and notes ids, positions, segments and wanted rows, part after part. Aborts where a
+  /// part does not fit the network.
+  void Plan(std::span<const StepPart> parts, StepPlan* plan);
+
+ private:
+  void ComputeAngles(std::span<const StepPart> parts, StepPlan* plan);
+
+  const ModelSpec& spec_;
+  AngleTable table_;
+  uint64_t steps_ = 0;
+};
+
+}  // namespace ringside

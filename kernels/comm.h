@@ -1,0 +1,43 @@
+// What the ranks of a group say to one another: values in host memory, the same call with the same sizes on every rank.
+// A call returns when this rank may go on; a rank that does not come within the time that the group was made with, or
+// has left it, fails the group for good: calls return at once then, what they should have brought is not known, and
+// status() says so. A rank's calls come from one thread.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/status.h"
+
+namespace ringside {
+
+class Comm {
+ public:
+  virtual ~Comm() = default;
+
+  virtual int rank() const = 0;
+  virtual int ranks() const = 0;
+
+  /// x[i] = the sum over all ranks of their x[i], taken in the order of the ranks: all get the same bits.
+  virtual void AllReduceSum(float* x, int64_t count) = 0;
+  /// The `bytes` of every rank, one behind the other in the order of the ranks: `all` has ranks() times as many.
+  virtual void AllGather(const void* mine, size_t bytes, void* all) = 0;
+  /// data = that of rank `root`.
+  virtual void Broadcast(void* data, size_t bytes, int root) = 0;
+  /// What one rank sends another receives, with the same number of bytes; sends of one pair arrive in order.
+  virtual void Send(const void* data, size_t bytes, int to) = 0;
+  virtual void Receive(void* data, size_t bytes, int from) = 0;
+  virtual void Barrier() = 0;
+
+  /// kUnavailable, naming the rank, once the group has failed. Any thread.
+  virtual Status status() const = 0;
+};
+
+/// A group of threads of this process, one a rank. The ranks' ends may be destroyed in any order.
+std::vector<std::unique_ptr<Comm>> MakeThreadComms(int ranks,
+                                                   std::chrono::milliseconds timeout = std::chrono::seconds(30));
+
+}  // namespace ringside

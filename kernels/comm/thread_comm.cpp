@@ -1,0 +1,183 @@
+// Ranks that are threads of one process: each shows the others where its values lie, between two barriers.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <thread>
+
+#include "base/check.h"
+#include "kernels/comm.h"
+
+namespace ringside {
+namespace {
+
+// So long a rank looks for the others before it sleeps: they do the same work and are seldom far behind.
+constexpr int kSpins = 2000;
+
+/// What the ranks of a group share.
+class Meeting {
+ public:
+  Meeting(int ranks, std::chrono::milliseconds timeout) : timeout_(timeout), came_(static_cast<size_t>(ranks), 0) {
+    for (Shown& round : shown_) round.resize(static_cast<size_t>(ranks));
+  }
+
+  int ranks() const { return static_cast<int>(came_.size()); }
+  Status status() const {
+    std::lock_guard lock(mutex_);
+    return failure_;
+  }
+
+  using Shown = std::vector<const void*>;  // by each rank
+
+  /// Waits for all ranks and returns what each shows, until this rank comes to the next meeting; null once the group
+  /// has failed.
+  const Shown* Meet(int rank, const void* shows) {
+    std::unique_lock lock(mutex_);
+    if (!failure_.ok()) return nullptr;
+    const uint64_t round = round_;
+    // In turn: the first who come to the next meeting change nothing for the last who look at this one.
+    Shown& shown = shown_[round % 2];
+    shown[static_cast<size_t>(rank)] = shows;
+    came_[static_cast<size_t>(rank)] = round + 1;
+    if (++waiting_ == ranks()) {
+      waiting_ = 0;
+      round_ = round + 1;
+      lock.unlock();
+      changed_.notify_all();
+      return &shown;
+    }
+    lock.unlock();
+    for (int i = 0; i < kSpins; ++i) {
+      if (round_ != round) return &shown;
+      std::this_thread::yield();
+    }
+    lock.lock();
+    if (!changed_.wait_for(lock, timeout_, [&] { return round_ != round || !failure_.ok(); })) {
+      const auto late = std::ranges::find_if(came_, [&](uint64_t last) { return last != round + 1; });
+      Fail(fmt::format("rank {} did not answer within {} ms", late - came_.begin(), timeout_.count()));
+    }
+    return round_ != round ? &shown : nullptr;
+  }
+
+  void Leave(int rank) {
+    std::lock_guard lock(mutex_);
+    Fail(fmt::format("rank {} has left its group", rank));
+  }
+
+  // What is on its way from one rank to another.
+  void Put(int from, int to, const void* data, size_t bytes) {
+    std::unique_lock lock(mutex_);
+    mail_.push_back({from, to, {static_cast<const std::byte*>(data), static_cast<const std::byte*>(data) + bytes}});
+    lock.unlock();
+    changed_.notify_all();
+  }
+  void Take(int from, int to, void* data, size_t bytes) {
+    std::unique_lock lock(mutex_);
+    auto letter = mail_.end();
+    const auto there = [&] {
+      letter = std::ranges::find_if(mail_, [&](const Letter& one) { return one.from == from && one.to == to; });
+      return letter != mail_.end() || !failure_.ok();
+    };
+    if (!changed_.wait_for(lock, timeout_, there)) {
+      Fail(fmt::format("rank {} sent nothing within {} ms", from, timeout_.count()));
+    }
+    if (letter == mail_.end()) return;
+    CHECK_EQ(letter->data.size(), bytes);
+    std::memcpy(data, letter->data.data(), bytes);
+    mail_.erase(letter);
+  }
+
+ private:
+  struct Letter {
+    int from, to;
+    std::vector<std::byte> data;
+  };
+
+  /// With the lock held; the first failure stays.
+  void Fail(const std::string& what) {
+    if (!failure_.ok()) return;
+    failure_ = Unavailable(what);
+    changed_.notify_all();
+  }
+
+  const std::chrono::milliseconds timeout_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::atomic<uint64_t> round_{0};
+  int waiting_ = 0;
+  Shown shown_[2];
+  std::vector<uint64_t> came_;  // the last round that each came to, from 1
+  std::vector<Letter> mail_;
+  Status failure_;
+};
+
+class ThreadComm final : public Comm {
+ public:
+  ThreadComm(std::shared_ptr<Meeting> meeting, int rank) : meeting_(std::move(meeting)), rank_(rank) {}
+  ~ThreadComm() override { meeting_->Leave(rank_); }
+
+  int rank() const override { return rank_; }
+  int ranks() const override { return meeting_->ranks(); }
+  Status status() const override { return meeting_->status(); }
+
+  // Each rank sums its part of all of them into its own, which nobody else reads before the second meeting.
+  void AllReduceSum(float* x, int64_t count) override {
+    const auto border = [&](int rank) { return count * rank / ranks(); };
+    const Meeting::Shown* all = meeting_->Meet(rank_, x);
+    if (all == nullptr) return;
+    for (int64_t i = border(rank_); i < border(rank_ + 1); ++i) {
+      float sum = Floats(all, 0)[i];
+      for (int rank = 1; rank < ranks(); ++rank) sum += Floats(all, rank)[i];
+      x[i] = sum;
+    }
+    all = meeting_->Meet(rank_, x);
+    if (all == nullptr) return;
+    for (int rank = 0; rank < ranks(); ++rank) {
+      const float* from = Floats(all, rank);
+      if (rank != rank_) std::copy(from + border(rank), from + border(rank + 1), x + border(rank));
+    }
+    Barrier();
+  }
+
+  void AllGather(const void* mine, size_t bytes, void* all) override {
+    const Meeting::Shown* shown = meeting_->Meet(rank_, mine);
+    if (shown == nullptr) return;
+    for (size_t rank = 0; rank < shown->size(); ++rank) {
+      std::memcpy(static_cast<std::byte*>(all) + rank * bytes, (*shown)[rank], bytes);
+    }
+    Barrier();
+  }
+
+  void Broadcast(void* data, size_t bytes, int root) override {
+    const Meeting::Shown* shown = meeting_->Meet(rank_, data);
+    if (shown == nullptr) return;
+    if (rank_ != root) std::memcpy(data, (*shown)[static_cast<size_t>(root)], bytes);
+    Barrier();
+  }
+
+  void Send(const void* data, size_t bytes, int to) override { meeting_->Put(rank_, to, data, bytes); }
+  void Receive(void* data, size_t bytes, int from) override { meeting_->Take(from, rank_, data, bytes); }
+  void Barrier() override { meeting_->Meet(rank_, nullptr); }
+
+ private:
+  static const float* Floats(const Meeting::Shown* all, int rank) {
+    return static_cast<const float*>((*all)[static_cast<size_t>(rank)]);
+  }
+
+  std::shared_ptr<Meeting> meeting_;
+  int rank_;
+};
+
+}  // namespace
+
+std::vector<std::unique_ptr<Comm>> MakeThreadComms(int ranks, std::chrono::milliseconds timeout) {
+  const auto meeting = std::make_shared<Meeting>(ranks, timeout);
+  std::vector<std::unique_ptr<Comm>> comms;
+  for (int rank = 0; rank < ranks; ++rank) comms.push_back(std::make_unique<ThreadComm>(meeting, rank));
+  return comms;
+}
+
+}  // namespace ringside

@@ -1,0 +1,228 @@
+// Sums and columns of all ranks over peer memory. A call's number grows by one, the same on every rank, and everything
+// that is told carries it, so nothing is ever cleared. Two calls' worth of memory is enough: a rank that is in its next
+// call has heard from the others in this one, so they have ended the one before.
+//
+// Small sums are pushed, each four values with the call's number beside them in a store that arrives whole (as NCCL's
+// LL protocol does): the reader needs no other sign. Larger ones are left in the outbox and read by the others behind a
+// release and an acquire.
+#include "kernels/cuda/device.cuh"
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/ranks/rank_links.h"
+
+namespace ringside::cuda {
+namespace {
+
+constexpr int kThreads = 512;
+
+__device__ __forceinline__ uint64_t Nanoseconds() {
+  uint64_t now;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+  return now;
+}
+__device__ __forceinline__ void StoreWord(uint4* to, uint4 word) {
+  asm volatile("st.volatile.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(word.x), "r"(word.y), "r"(word.z),
+               "r"(word.w)
+               : "memory");
+}
+__device__ __forceinline__ uint4 LoadWord(const uint4* from) {
+  uint4 word;
+  asm volatile("ld.volatile.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(word.x), "=r"(word.y), "=r"(word.z), "=r"(word.w)
+               : "l"(from)
+               : "memory");
+  return word;
+}
+__device__ __forceinline__ uint32_t LoadOne(const uint32_t* from) {
+  uint32_t value;
+  asm volatile("ld.volatile.global.u32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");
+  return value;
+}
+
+/// Looks until it is there, or for too long: then this rank waits for nobody any more.
+template <class Look>
+__device__ __forceinline__ void WaitUntil(const RankLinks& links, const Look& look) {
+  uint64_t began = 0;
+  for (int i = 0; !look(); ++i) {
+    if (i % 1024 != 1023) continue;
+    if (LoadOne(links.lost) != 0) return;
+    const uint64_t now = Nanoseconds();
+    if (began == 0) began = now;
+    if (now - began < links.patience_ns) continue;
+    *static_cast<volatile uint32_t*>(links.lost) = 1;
+    *static_cast<volatile uint32_t*>(links.lost_on_host) = 1;
+    return;
+  }
+}
+
+__device__ __forceinline__ uint2 Pack(DType dtype, float4 x) {
+  uint2 packed;
+  StoreFour(&packed, dtype, 0, x);
+  return packed;
+}
+__device__ __forceinline__ void Add(DType dtype, uint2 packed, float4* sum) {
+  sum->x += LoadElement(&packed, dtype, 0), sum->y += LoadElement(&packed, dtype, 1);
+  sum->z += LoadElement(&packed, dtype, 2), sum->w += LoadElement(&packed, dtype, 3);
+}
+__device__ __forceinline__ void AddToRow(const Tensor& y, int64_t four, float4 sum) {
+  const int64_t fours = y.cols / 4;
+  auto* to = reinterpret_cast<float4*>(static_cast<float*>(y.data) + four / fours * y.stride + four % fours * 4);
+  float4 value = *to;
+  value.x += sum.x, value.y += sum.y, value.z += sum.z, value.w += sum.w;
+  *to = value;
+}
+
+/// The last block of a call ends it.
+__device__ __forceinline__ void EndCall(const RankLinks& links, uint32_t call) {
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  __threadfence();
+  if (atomicAdd(links.blocks_ended, 1) + 1 < gridDim.x) return;
+  *links.blocks_ended = 0;
+  __threadfence();
+  *links.calls = call;
+}
+
+__global__ void __launch_bounds__(kThreads) AddSmallKernel(RankLinks links, DType dtype, const float4* x, Tensor y) {
+  StartStep();
+  const uint32_t call = LoadOne(links.calls) + 1;
+  const int64_t count = y.rows * y.cols / 4, all = int64_t{gridDim.x} * kThreads;
+  const int64_t place = static_cast<int64_t>(call % 2) * links.ranks * RankLinks::kInboxFours;
+  const int64_t first = blockIdx.x * int64_t{kThreads} + threadIdx.x;
+  for (int64_t i = first; i < count; i += all) {
+    const uint2 own = Pack(dtype, x[i]);
+    for (int r = 0; r < links.ranks; ++r) {
+      if (r == links.rank) continue;
+      StoreWord(links.inboxes[r] + place + links.rank * RankLinks::kInboxFours + i, {own.x, call, own.y, call});
+    }
+  }
+  for (int64_t i = first; i < count; i += all) {
+    float4 sum = {0, 0, 0, 0};
+    for (int r = 0; r < links.ranks; ++r) {
+      if (r == links.rank) {
+        Add(dtype, Pack(dtype, x[i]), &sum);
+        continue;
+      }
+      const uint4* from = links.inboxes[links.rank] + place + r * RankLinks::kInboxFours + i;
+      uint4 word = {};
+      WaitUntil(links, [&] {
+        word = LoadWord(from);
+        return word.y == call && word.w == call;
+      });
+      Add(dtype, {word.x, word.z}, &sum);
+    }
+    AddToRow(y, i, sum);
+  }
+  EndCall(links, call);
+}
+
+/// Tells the others that this block has left its part in the outbox, and waits until all have.
+__device__ __forceinline__ void MeetOthers(const RankLinks& links, uint32_t call) {
+  __syncthreads();
+  if (threadIdx.x < links.ranks && threadIdx.x != links.rank) {
+    const int other = static_cast<int>(threadIdx.x);
+    uint32_t* theirs = links.told[other] + links.rank * RankLinks::kMaxBlocks + blockIdx.x;
+    const uint32_t* own = links.told[links.rank] + other * RankLinks::kMaxBlocks + blockIdx.x;
+    __threadfence_system();
+    asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(theirs), "r"(call) : "memory");
+    WaitUntil(links, [&] {
+      uint32_t told;
+      asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(told) : "l"(own) : "memory");
+      return static_cast<int32_t>(told - call) >= 0;
+    });
+  }
+  __syncthreads();
+}
+
+__device__ __forceinline__ std::byte* Outbox(const RankLinks& links, int rank, uint32_t call) {
+  return links.outboxes[rank] + call % 2 * RankLinks::kOutboxBytes;
+}
+
+/// Words of two fours each, several a thread and turn; the block's part is the same everywhere.
+__global__ void __launch_bounds__(kThreads) AddLargeKernel(RankLinks links, DType dtype, const float4* x, Tensor y) {
+  constexpr int kWords = 4;
+  StartStep();
+  const uint32_t call = LoadOne(links.calls) + 1;
+  const int64_t count = y.rows * y.cols / 8;
+  const int64_t part = (count + gridDim.x - 1) / gridDim.x;
+  const int64_t begin = min(count, blockIdx.x * part), end = min(count, begin + part);
+  auto* own = reinterpret_cast<uint4*>(Outbox(links, links.rank, call));
+#pragma unroll 4
+  for (int64_t i = begin + threadIdx.x; i < end; i += kThreads) {
+    const uint2 low = Pack(dtype, x[2 * i]), high = Pack(dtype, x[2 * i + 1]);
+    own[i] = {low.x, low.y, high.x, high.y};
+  }
+  MeetOthers(links, call);
+  for (int64_t first = begin + threadIdx.x; first < end; first += kWords * kThreads) {
+    float4 sums[kWords][2] = {};
+    for (int r = 0; r < links.ranks; ++r) {
+      const auto* from = reinterpret_cast<const uint4*>(Outbox(links, r, call));
+      uint4 words[kWords] = {};
+#pragma unroll
+      for (int k = 0; k < kWords; ++k) {
+        if (first + k * kThreads < end) words[k] = LoadWord(from + first + k * kThreads);
+      }
+#pragma unroll
+      for (int k = 0; k < kWords; ++k) {
+        Add(dtype, {words[k].x, words[k].y}, &sums[k][0]);
+        Add(dtype, {words[k].z, words[k].w}, &sums[k][1]);
+      }
+    }
+#pragma unroll
+    for (int k = 0; k < kWords; ++k) {
+      const int64_t i = first + k * kThreads;
+      if (i >= end) break;
+      AddToRow(y, 2 * i, sums[k][0]);
+      AddToRow(y, 2 * i + 1, sums[k][1]);
+    }
+  }
+  EndCall(links, call);
+}
+
+struct Borders {
+  int64_t of[kMaxRanks + 1];
+};
+
+__global__ void __launch_bounds__(kThreads) GatherColumnsKernel(RankLinks links, Borders borders, Tensor x) {
+  StartStep();
+  const uint32_t call = LoadOne(links.calls) + 1;
+  const auto each = [&](int rank, const auto& body) {  // body(place in its outbox, element of x) for the block's part
+    const int64_t cols = borders.of[rank + 1] - borders.of[rank], count = x.rows * cols;
+    const int64_t part = (count + gridDim.x - 1) / gridDim.x;
+    const int64_t begin = min(count, blockIdx.x * part), end = min(count, begin + part);
+    for (int64_t i = begin + threadIdx.x; i < end; i += kThreads) {
+      body(reinterpret_cast<float*>(Outbox(links, rank, call)) + i,
+           static_cast<float*>(x.data) + i / cols * x.stride + borders.of[rank] + i % cols);
+    }
+  };
+  each(links.rank, [](float* outbox, const float* element) { *outbox = *element; });
+  MeetOthers(links, call);
+  for (int r = 0; r < links.ranks; ++r) {
+    if (r != links.rank) {
+      each(r, [](const float* outbox, float* element) {
+        *element = __uint_as_float(LoadOne(reinterpret_cast<const uint32_t*>(outbox)));
+      });
+    }
+  }
+  EndCall(links, call);
+}
+
+int Blocks(int64_t items) {
+  return static_cast<int>(std::clamp<int64_t>((items + kThreads - 1) / kThreads, 1, RankLinks::kMaxBlocks));
+}
+
+}  // namespace
+
+void LaunchAddAllRanks(const Launcher& on, const RankLinks& links, DType dtype, Tensor x, Tensor y) {
+  const int64_t fours = x.rows * x.cols / 4;
+  const bool small = fours <= RankLinks::kInboxFours;
+  Launch(on, small ? AddSmallKernel : AddLargeKernel, Grid(Blocks(small ? fours : fours / 2)), kThreads, 0, links,
+         dtype, static_cast<const float4*>(x.data), y);
+}
+
+void LaunchGatherColumns(const Launcher& on, const RankLinks& links, const int64_t* borders, Tensor x) {
+  Borders all = {};
+  std::copy_n(borders, links.ranks + 1, all.of);
+  Launch(on, GatherColumnsKernel, Grid(Blocks(x.rows * x.cols / links.ranks)), kThreads, 0, links, all, x);
+}
+
+}  // namespace ringside::cuda

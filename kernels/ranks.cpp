@@ -1,0 +1,26 @@
+#include "kernels/ranks.h"
+
+#include <thread>
+
+namespace ringside {
+
+Result<std::vector<std::unique_ptr<Backend>>> MakeRanks(int ranks, std::chrono::milliseconds timeout,
+                                                        const MakeRank& make) {
+  std::vector<std::unique_ptr<Comm>> comms = MakeThreadComms(ranks, timeout);
+  if (ranks == 1) comms.front() = nullptr;
+  std::vector<std::unique_ptr<Backend>> backends(comms.size());
+  std::vector<Status> statuses(comms.size());
+  std::vector<std::thread> threads;
+  for (size_t rank = 0; rank < comms.size(); ++rank) {
+    threads.emplace_back([&, rank] {
+      auto made = make(static_cast<int>(rank), std::move(comms[rank]));
+      statuses[rank] = made.status();
+      if (made.ok()) backends[rank] = std::move(*made);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const Status& status : statuses) RETURN_IF_ERROR(status);
+  return backends;
+}
+
+}  // namespace ringside

@@ -1,0 +1,21 @@
+// Backends of ranks that share a network in this process.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "kernels/backend.h"
+
+namespace ringside {
+
+/// Makes one of them; the comm is null where there is one rank only.
+using MakeRank = std::function<Result<std::unique_ptr<Backend>>(int rank, std::unique_ptr<Comm> comm)>;
+
+/// Calls `make` for every rank, each on a thread of its own, as they meet when they start. The first failure, if there
+/// is one. A rank that does not come within `timeout` fails the others.
+Result<std::vector<std::unique_ptr<Backend>>> MakeRanks(int ranks, std::chrono::milliseconds timeout,
+                                                        const MakeRank& make);
+
+}  // namespace ringside

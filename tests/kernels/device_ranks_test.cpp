@@ -1,0 +1,113 @@
+// The operations of ranks on every device there is: sums in the order of the ranks with the same bits everywhere,
+// columns of all, small and large, alone and behind one another in one graph; a rank that does not come fails the
+// device.
+#include <functional>
+#include <random>
+
+#include "tests/kernels/devices.h"
+
+namespace ringside::testing {
+namespace {
+
+class DeviceRanksTest : public ::testing::TestWithParam<DeviceAndNumber> {
+ protected:
+  void SetUp() override {
+    const auto& [device, ranks] = GetParam();
+    backends_ = MakeTestRanks(device, static_cast<int>(ranks));
+    if (backends_.empty()) GTEST_SKIP() << "no " << device << " here";
+    type_ = backends_.front()->activation_dtype();
+  }
+  /// body(backend, rank) on each rank's thread.
+  void OnAll(const std::function<void(Backend&, size_t)>& body) {
+    std::vector<std::thread> threads;
+    for (size_t r = 0; r < backends_.size(); ++r) {
+      threads.emplace_back([&, r] {
+        backends_[r]->UseOnThisThread();
+        body(*backends_[r], r);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+  static std::vector<float> Random(size_t count, unsigned seed) {
+    std::mt19937 random(seed);
+    std::vector<float> out(count);
+    for (float& x : out) x = std::normal_distribution<float>(0, 10)(random);
+    return out;
+  }
+
+  std::vector<std::unique_ptr<Backend>> backends_;
+  DType type_ = DType::kF32;
+};
+INSTANTIATE_TEST_SUITE_P(All, DeviceRanksTest,
+                         ::testing::Combine(::testing::Values("cpu", "cuda_bf16", "cuda_f16"),
+                                            ::testing::Values(int64_t{2}, int64_t{3}, int64_t{4})),
+                         NameOf);
+
+TEST_P(DeviceRanksTest, SumsOfAllRanks) {
+  constexpr int kSteps = 5;  // of one shape, so that it becomes a graph, with several sums behind one another
+  for (const auto& [rows, cols] : {std::pair<int64_t, int64_t>{1, 64}, {3, 96}, {7, 4096}, {64, 4096}, {300, 512}}) {
+    const auto count = static_cast<size_t>(rows * cols);
+    std::vector<std::vector<float>> parts;
+    for (size_t r = 0; r < backends_.size(); ++r) parts.push_back(Random(count, static_cast<unsigned>(r)));
+    const std::vector<float> start = Random(count, 100);
+    std::vector<float> sum(count), want = start;
+    for (const auto& part : parts) {
+      for (size_t i = 0; i < count; ++i) sum[i] += Rounded(type_, part[i]);
+    }
+    for (int i = 0; i < 2 * kSteps; ++i) {
+      for (size_t k = 0; k < count; ++k) want[k] += sum[k];
+    }
+    OnAll([&](Backend& backend, size_t r) {
+      const DeviceMatrix x(backend, DType::kF32, rows, cols, parts[r]), y(backend, DType::kF32, rows, cols, start);
+      for (int step = 0; step < kSteps; ++step) {
+        for (int i = 0; i < 2; ++i) {
+          // On the CPU the sum itself comes back in x.
+          if (type_ == DType::kF32) backend.CopyToDevice(x.tensor().data, parts[r].data(), count * sizeof(float));
+          backend.AddAllRanks(x.tensor(), y.tensor());
+        }
+        backend.WaitFor(backend.Submit());
+      }
+      EXPECT_EQ(y.Get(), want) << rows << " x " << cols;
+    });
+  }
+}
+
+TEST_P(DeviceRanksTest, ColumnsOfAllRanks) {
+  for (const int64_t rows : {1, 5, 130}) {
+    std::vector<int64_t> borders{0};
+    for (size_t r = 0; r < backends_.size(); ++r) borders.push_back(borders.back() + 96 + 32 * static_cast<int64_t>(r));
+    const int64_t cols = borders.back();
+    const std::vector<float> all = Random(static_cast<size_t>(rows * cols), 7);
+    OnAll([&](Backend& backend, size_t r) {
+      std::vector<float> own(all.size(), -1);
+      for (int64_t row = 0; row < rows; ++row) {
+        for (int64_t c = borders[r]; c < borders[r + 1]; ++c) {
+          own[static_cast<size_t>(row * cols + c)] = all[static_cast<size_t>(row * cols + c)];
+        }
+      }
+      for (int step = 0; step < 3; ++step) {
+        const DeviceMatrix x(backend, DType::kF32, rows, cols, own);
+        backend.GatherColumns(x.tensor(), borders);
+        backend.WaitFor(backend.Submit());
+        EXPECT_EQ(x.Get(), all) << rows << " rows, rank " << r;
+      }
+    });
+  }
+}
+
+TEST(DeviceRanksFailureTest, ARankThatDoesNotComeFailsTheDevice) {
+  for (const std::string device : {"cpu", "cuda_bf16"}) {
+    auto backends = MakeTestRanks(device, 2, std::chrono::seconds(3));
+    if (backends.empty()) continue;
+    EXPECT_TRUE(backends[0]->status().ok());
+    backends[0]->UseOnThisThread();
+    const DeviceMatrix x(*backends[0], DType::kF32, 2, 64, std::vector<float>(128)),
+        y(*backends[0], DType::kF32, 2, 64, std::vector<float>(128));
+    for (int i = 0; i < 20; ++i) backends[0]->AddAllRanks(x.tensor(), y.tensor());  // waits once, not for each
+    backends[0]->WaitFor(backends[0]->Submit());
+    EXPECT_EQ(backends[0]->status().code(), StatusCode::kUnavailable) << device;
+  }
+}
+
+}  // namespace
+}  // namespace ringside::testing

@@ -1,0 +1,68 @@
+"""A model that several ranks share answers as one does, and its caches, saved by some, are restored by others.
+
+    scripts/python -m pytest tests/system/ranks_test.py
+"""
+
+import asyncio
+
+from conversation import Conversation, answer_text, reused
+
+GREEDY = {"temperature": 0, "ignore_eos": True}
+QUESTIONS = [("Tell me something long about the sea and the ships that sail on it.", 60), ("And then?", 40), ("And in the end?", 40)]
+
+
+def run(coroutine):
+    return asyncio.run(asyncio.wait_for(coroutine, 120))
+
+
+async def ask(port, id, question, tokens):
+    async with Conversation(port, id) as talk:
+        answer = await talk.ask(question, max_output_tokens=tokens, **GREEDY)
+        return talk.id, answer
+
+
+def test_answers_and_caches_are_those_of_one_rank(start, store, tmp_path):
+    alone = start("--memory-len", 128)
+    want, id = [], None
+    for question, tokens in QUESTIONS:
+        id, answer = run(ask(alone.port, id, question, tokens))
+        want.append(answer_text(answer))
+    alone.stop()
+
+    got, id = [], None
+    for ranks, (question, tokens) in zip((2, 4, 1), QUESTIONS):
+        server = start("--memory-len", 128, "--tensor-parallel-size", ranks, "--store-path", store)
+        id, answer = run(ask(server.port, id, question, tokens))
+        got.append(answer_text(answer))
+        if len(got) > 1:
+            source, found, computed = reused(answer)
+            assert source == "disk" and found > computed, "what others saved is not computed anew"
+        server.stop()
+    assert got == want
+
+
+def test_many_at_once_and_a_kill(start, store):
+    server = start("--tensor-parallel-size", 2, "--store-path", store)
+
+    async def crowd():
+        async def one():
+            async with Conversation(server.port) as talk:
+                answer = await talk.ask("Hello.", max_output_tokens=30, **GREEDY)
+                return talk.id, answer_text(answer)
+
+        return await asyncio.gather(*[one() for _ in range(12)])
+
+    answers = run(crowd())
+    assert len({text for _, text in answers}) == 1
+    server.kill()
+    server = start("--tensor-parallel-size", 2, "--store-path", store)
+    for id, _ in answers[:3]:
+        _, answer = run(ask(server.port, id, "Still there?", 10))
+        assert answer["usage"]["output_tokens"] == 10
+    server.stop()
+
+
+def test_what_cannot_be_shared_is_refused(start):
+    server = start("--tensor-parallel-size", 5, ready=False)
+    assert server.wait() == 78
+    assert "4 heads of a layer cannot be shared by 5 ranks" in server.tail()
