@@ -1,5 +1,5 @@
-// How long the sum over all ranks takes, by size of the message, in steps of many of them: of which all but the first two
-// are one graph each. Wall time of a sum, the slowest rank's; one JSON object a size, median and spread.
+// How long the sum over all ranks takes, by size of the message, in steps of many of them: of which all but the first
+// two are one graph each. Wall time of a sum, the slowest rank's; one JSON object a size, median and spread.
 //   ranks_bench [--ranks 2] [--dtype bf16] [--sums 100] [--repeats 15]
 #include <fmt/format.h>
 
