@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
-#include <atomic>
+#include <algorithm>
 #include <future>
 
 #include "tests/kernels/forwarding_backend.h"

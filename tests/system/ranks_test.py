@@ -21,7 +21,7 @@ async def ask(port, id, question, tokens):
         return talk.id, answer
 
 
-def test_answers_and_caches_are_those_of_one_rank(start, store, tmp_path):
+def test_answers_and_caches_are_those_of_one_rank(start, store):
     alone = start("--memory-len", 128)
     want, id = [], None
     for question, tokens in QUESTIONS:
