@@ -1,7 +1,6 @@
 // How a backend is to be made, as plain data: what settings say of it (kernels/backend.h makes it).
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -25,7 +24,6 @@ struct CudaBackendOptions {
   bool graphs = true;               // off: every operation is launched by itself
   /// A row's bits depend on nothing but the row, as on the CPU: one order of summation for any number of rows. Slower.
   bool deterministic = false;
-  std::chrono::milliseconds rank_timeout{30'000};  // of a rank that others wait for
 };
 
 }  // namespace ringside

@@ -20,6 +20,8 @@ class Comm {
 
   virtual int rank() const = 0;
   virtual int ranks() const = 0;
+  /// How long a rank is waited for.
+  virtual std::chrono::milliseconds timeout() const = 0;
 
   /// x[i] = the sum over all ranks of their x[i], taken in the order of the ranks: all get the same bits.
   virtual void AllReduceSum(float* x, int64_t count) = 0;

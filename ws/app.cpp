@@ -261,7 +261,6 @@ Status Serving::MakeBackends() {
     if (!config_.cuda) return MakeCpuBackend(config_.cpu, std::move(comm));
     CudaBackendOptions gpu = config_.gpu;
     gpu.device += rank;
-    gpu.rank_timeout = timeout;
     return MakeCudaBackend(gpu, std::move(comm));
   };
   ASSIGN_OR_RETURN(backends_, MakeRanks(static_cast<int>(config_.tensor_parallel_size), timeout, make));

@@ -188,15 +188,12 @@ void Decoder::ChooseKept(std::span<const TokenChoice> choices) {
   begun.submission = backend_.Submit();
 }
 
-void Decoder::Finish(std::span<ChosenToken> chosen) {
+std::vector<ChosenToken> Decoder::Finish() {
   CHECK(!begun_.empty());
-  const Begun& begun = begun_.front();
-  backend_.WaitFor(begun.submission);
-  if (!chosen.empty()) {
-    CHECK_EQ(chosen.size(), begun.chosen.size());
-    std::copy(begun.chosen.begin(), begun.chosen.end(), chosen.begin());
-  }
+  backend_.WaitFor(begun_.front().submission);
+  std::vector<ChosenToken> chosen = std::move(begun_.front().chosen);
   begun_.pop_front();
+  return chosen;
 }
 
 }  // namespace ringside

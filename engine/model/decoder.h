@@ -35,8 +35,8 @@ class Decoder {
   void KeepLogits();
   void ChooseKept(std::span<const TokenChoice> choices);
 
-  /// Waits for the oldest step of which tokens were chosen; an empty span if another rank brings them.
-  void Finish(std::span<ChosenToken> chosen);
+  /// Waits for the oldest step of which tokens were chosen, and gives them, one a choice.
+  std::vector<ChosenToken> Finish();
 
  private:
   /// Device memory of a step: [T, columns], grown to the largest step seen and used again by every step.
@@ -55,7 +55,6 @@ class Decoder {
   };
 
   void Norm(Tensor x, const DeviceVector& weight, const DeviceVector& bias, Tensor y) const;
-  void Block(int64_t layer, const StepPlan& plan, const KvShape& shape, std::span<const AttentionSegment> segments);
   void Attend(const LayerWeights& w, const AttentionArgs& step);
   void Mlp(const LayerWeights& w);
   /// stream += x W^T + bias, of all ranks' x and W together.

@@ -55,21 +55,22 @@ int64_t Model::weight_bytes() const {
 }
 
 Status Model::Reserve(int64_t rows) {
-  std::vector<Status> statuses(state_->decoders.size());
-  state_->group.Run([&](size_t rank) { statuses[rank] = state_->decoders[rank]->Reserve(rows); });
-  for (const Status& status : statuses) RETURN_IF_ERROR(status);
-  return Status::Ok();
+  return state_->group.Try([&](size_t rank) { return state_->decoders[rank]->Reserve(rows); });
 }
 
 void Model::Forward(std::span<const StepPart> parts, std::span<float> logits) {
-  state_->Run(parts,
-              [&](Decoder& decoder, size_t rank) { decoder.CopyLogits(rank == 0 ? logits : std::span<float>()); });
-  state_->group.Run([](size_t) {});
+  const State& state = *state_;
+  state_->Run(parts, [&](Decoder& decoder, size_t rank) {
+    if (rank > 0) return decoder.CopyLogits({});
+    CHECK_EQ(static_cast<int64_t>(logits.size()), std::ssize(state.plan.wanted_rows) * state.spec.vocab);
+    decoder.CopyLogits(logits);
+  });
+  state_->group.Wait();
 }
 
 void Model::Begin(std::span<const StepPart> parts, std::span<const TokenChoice> choices) {
   state_->Run(parts, [choices](Decoder& decoder, size_t) { decoder.Choose(choices); });
-  state_->group.Run([](size_t) {});
+  state_->group.Wait();
 }
 
 void Model::BeginUnchosen(std::span<const StepPart> parts) {
@@ -81,8 +82,11 @@ void Model::Choose(std::span<const TokenChoice> choices) {
 }
 
 void Model::Finish(std::span<ChosenToken> chosen) {
-  state_->group.Run(
-      [&](size_t rank) { state_->decoders[rank]->Finish(rank == 0 ? chosen : std::span<ChosenToken>()); });
+  state_->group.Run([&](size_t rank) {
+    const std::vector<ChosenToken> own = state_->decoders[rank]->Finish();
+    CHECK_EQ(chosen.size(), own.size());
+    if (rank == 0) std::ranges::copy(own, chosen.begin());  // all have chosen the same
+  });
 }
 
 }  // namespace ringside

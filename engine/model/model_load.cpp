@@ -52,16 +52,14 @@ Status Model::State::LoadNetwork(NetworkPlan network, std::span<const FileTensor
   RETURN_IF_ERROR(CheckTensors(network, tensors, unsupported));
   spec = network.spec;
   ASSIGN_OR_RETURN(shards, MakeShards(spec, static_cast<int>(backends.size())));
-  std::vector<Status> statuses(shards.size());
-  group.Run([&](size_t rank) {
+  RETURN_IF_ERROR(group.Try([&](size_t rank) {
     Backend& backend = *backends[rank];
     backend.UseOnThisThread();
-    auto weights = LoadWeights(network, tensors, shards[rank], backend, rank == 0 ? digest : nullptr);
-    statuses[rank] = weights.status();
-    if (!weights.ok()) return;
-    decoders[rank] = std::make_unique<Decoder>(backend, spec, shards[rank], VocabBorders(shards), std::move(*weights));
-  });
-  for (const Status& status : statuses) RETURN_IF_ERROR(status);
+    ASSIGN_OR_RETURN(Weights weights,
+                     LoadWeights(network, tensors, shards[rank], backend, rank == 0 ? digest : nullptr));
+    decoders[rank] = std::make_unique<Decoder>(backend, spec, shards[rank], VocabBorders(shards), std::move(weights));
+    return Status::Ok();
+  }));
   if (shards.size() > 1) {
     slabs = std::make_unique<SlabShards>(group, std::vector<SlabMemory*>(backends.begin(), backends.end()), shards,
                                          spec.kv_heads);

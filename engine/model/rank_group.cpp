@@ -62,7 +62,7 @@ class RankGroup::Member {
   std::thread thread_;
 };
 
-RankGroup::RankGroup(size_t ranks) : ranks_(ranks) {
+RankGroup::RankGroup(size_t ranks) : statuses_(ranks) {
   for (size_t rank = 0; ranks > 1 && rank < ranks; ++rank) members_.push_back(std::make_unique<Member>(rank));
 }
 
@@ -73,9 +73,19 @@ void RankGroup::Post(const Work& work) {
   for (const auto& member : members_) member->Add(work);
 }
 
+void RankGroup::Wait() {
+  for (const auto& member : members_) member->WaitUntilDone();
+}
+
 void RankGroup::Run(const Work& work) {
   Post(work);
-  for (const auto& member : members_) member->WaitUntilDone();
+  Wait();
+}
+
+Status RankGroup::Try(const std::function<Status(size_t rank)>& work) {
+  Run([&](size_t rank) { statuses_[rank] = work(rank); });
+  for (const Status& status : statuses_) RETURN_IF_ERROR(status);
+  return Status::Ok();
 }
 
 }  // namespace ringside

@@ -6,6 +6,8 @@
 #include <memory>
 #include <vector>
 
+#include "base/status.h"
+
 namespace ringside {
 
 class RankGroup {
@@ -18,15 +20,18 @@ class RankGroup {
   RankGroup(const RankGroup&) = delete;
   RankGroup& operator=(const RankGroup&) = delete;
 
-  size_t ranks() const { return ranks_; }
-  /// Every rank does it, soon. What it refers to must stay until a Run has returned.
+  /// Every rank does it, soon. What it refers to must stay until a Wait has returned.
   void Post(const Work& work);
-  /// The same, and waits until all have.
+  /// Returns when all that was posted is done.
+  void Wait();
+  /// Both.
   void Run(const Work& work);
+  /// The same for work that may fail: the failure of the first rank that did, once all have ended.
+  Status Try(const std::function<Status(size_t rank)>& work);
 
  private:
   class Member;
-  size_t ranks_;
+  std::vector<Status> statuses_;                  // of each rank, in Try
   std::vector<std::unique_ptr<Member>> members_;  // none in a group of one
 };
 

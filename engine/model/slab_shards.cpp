@@ -54,13 +54,10 @@ int64_t SlabShards::page_bytes(int64_t slab_bytes) const {
 
 Result<Buffer> SlabShards::Reserve(size_t bytes) {
   Range range{.data = nullptr, .bytes = bytes, .own = std::vector<Buffer>(ranks_.size())};
-  std::vector<Status> statuses(ranks_.size());
-  group_.Run([&](size_t r) {
-    auto own = ranks_[r].memory->Reserve(static_cast<size_t>(Share(r, static_cast<int64_t>(bytes))));
-    statuses[r] = own.status();
-    if (own.ok()) range.own[r] = std::move(*own);
-  });
-  for (const Status& status : statuses) RETURN_IF_ERROR(status);
+  RETURN_IF_ERROR(group_.Try([&](size_t r) {
+    ASSIGN_OR_RETURN(range.own[r], ranks_[r].memory->Reserve(Share(r, bytes)));
+    return Status::Ok();
+  }));
   void* data = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (data == MAP_FAILED) return Overloaded(fmt::format("no addresses for {} bytes", bytes));
   range.data = static_cast<std::byte*>(data);
@@ -98,27 +95,21 @@ KvShape SlabShards::ShapeOf(size_t rank, const KvShape& shape) const {
 
 Status SlabShards::Commit(void* data, size_t bytes) {
   std::vector<Status> statuses(ranks_.size());
-  const auto share = [&](size_t r) { return static_cast<size_t>(Share(r, static_cast<int64_t>(bytes))); };
-  group_.Run([&](size_t r) { statuses[r] = ranks_[r].memory->Commit(Local(r, data), share(r)); });
+  group_.Run([&](size_t r) { statuses[r] = ranks_[r].memory->Commit(Local(r, data), Share(r, bytes)); });
   const auto failed = std::ranges::find_if(statuses, [](const Status& status) { return !status.ok(); });
   if (failed == statuses.end()) return Status::Ok();
   group_.Run([&](size_t r) {
-    if (statuses[r].ok()) ranks_[r].memory->Decommit(Local(r, data), share(r));
+    if (statuses[r].ok()) ranks_[r].memory->Decommit(Local(r, data), Share(r, bytes));
   });
   return *failed;
 }
 
 void SlabShards::Decommit(void* data, size_t bytes) {
-  group_.Run([&](size_t r) {
-    ranks_[r].memory->Decommit(Local(r, data), static_cast<size_t>(Share(r, static_cast<int64_t>(bytes))));
-  });
+  group_.Run([&](size_t r) { ranks_[r].memory->Decommit(Local(r, data), Share(r, bytes)); });
 }
 
 void SlabShards::CopyOnDevice(void* to, const void* from, size_t bytes) {
-  group_.Run([&](size_t r) {
-    ranks_[r].memory->CopyOnDevice(Local(r, to), Local(r, from),
-                                   static_cast<size_t>(Share(r, static_cast<int64_t>(bytes))));
-  });
+  group_.Run([&](size_t r) { ranks_[r].memory->CopyOnDevice(Local(r, to), Local(r, from), Share(r, bytes)); });
 }
 
 CopyTicket SlabShards::SaveSlab(const KvShape& shape, const void* slab, std::span<const SlabRun> runs) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <concepts>
 #include <deque>
 #include <memory>
 #include <string>
@@ -65,7 +66,10 @@ class SlabShards final : public SlabMemory {
   };
 
   /// Bytes of a rank's slab for so many of all heads'.
-  int64_t Share(size_t rank, int64_t bytes) const { return bytes * ranks_[rank].kv_heads.size() / kv_heads_; }
+  template <std::integral Bytes>
+  Bytes Share(size_t rank, Bytes bytes) const {
+    return bytes * static_cast<Bytes>(ranks_[rank].kv_heads.size()) / static_cast<Bytes>(kv_heads_);
+  }
   const Range& RangeOf(const void* data) const;
   CopyTicket Begin(const KvShape& shape, const void* slab, std::span<const SlabRun> runs, bool load);
   /// On its thread.

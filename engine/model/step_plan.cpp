@@ -14,14 +14,13 @@ void StepPlanner::Plan(std::span<const StepPart> parts, StepPlan* plan) {
   plan->wanted_rows.clear();
   plan->segments.clear();
   plan->number = ++steps_;
-  plan->shape = parts.front().cache->shape();
   for (const StepPart& part : parts) {
     CHECK(part.cache != nullptr);
     const KvShape& shape = part.cache->shape();
     CHECK_EQ(shape.layers, spec_.layers);
     CHECK_EQ(shape.kv_heads, spec_.kv_heads);
     CHECK_EQ(shape.head_dim, spec_.head_dim);
-    CHECK(shape == plan->shape);
+    CHECK(shape == parts.front().cache->shape());
     const auto rows = static_cast<int64_t>(part.tokens.size()), first_row = plan->rows();
     Ring& ring = part.cache->ring();
     const int64_t position = ring.Append(rows);
@@ -43,6 +42,7 @@ void StepPlanner::Plan(std::span<const StepPart> parts, StepPlan* plan) {
                               .pinned = ring.window().pinned,
                               .slab = part.cache->slab()});
   }
+  plan->shape = parts.front().cache->shape();
   // Only now has first_live its final place.
   for (AttentionSegment& segment : plan->segments) segment.first_live = plan->first_live.data() + segment.first_row;
   ComputeAngles(parts, plan);

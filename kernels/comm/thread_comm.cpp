@@ -25,6 +25,7 @@ class Meeting {
   }
 
   int ranks() const { return static_cast<int>(came_.size()); }
+  std::chrono::milliseconds timeout() const { return timeout_; }
   Status status() const {
     std::lock_guard lock(mutex_);
     return failure_;
@@ -121,6 +122,7 @@ class ThreadComm final : public Comm {
 
   int rank() const override { return rank_; }
   int ranks() const override { return meeting_->ranks(); }
+  std::chrono::milliseconds timeout() const override { return meeting_->timeout(); }
   Status status() const override { return meeting_->status(); }
 
   // Each rank sums its part of all of them into its own, which nobody else reads before the second meeting.

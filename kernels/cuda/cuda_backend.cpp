@@ -55,7 +55,7 @@ Status CudaBackend::Start(std::unique_ptr<Comm> comm) {
   }
   CHECK_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
   if (comm != nullptr) {
-    RETURN_IF_ERROR(peers_.Start(std::move(comm), options_.device, options_.rank_timeout));
+    RETURN_IF_ERROR(peers_.Start(std::move(comm), options_.device));
     runner_.Join(&peers_.links());
   }
   size_t free_bytes = 0, total_bytes = 0;

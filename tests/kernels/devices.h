@@ -71,8 +71,7 @@ inline std::vector<std::unique_ptr<Backend>> MakeTestRanks(
     return name == "cpu" ? MakeCpuBackend({.threads = 1}, std::move(comm))
                          : MakeCudaBackend({.device = rank % devices,
                                             .dtype = name == "cuda_f16" ? DType::kF16 : DType::kBF16,
-                                            .memory_bytes = size_t{768} << 20,
-                                            .rank_timeout = timeout},
+                                            .memory_bytes = size_t{768} << 20},
                                            std::move(comm));
   });
   EXPECT_TRUE(made.ok()) << made.status().ToString();

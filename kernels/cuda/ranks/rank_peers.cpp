@@ -33,7 +33,7 @@ RankPeers::~RankPeers() {
   if (lost_ != nullptr) CHECK_CUDA(cudaFreeHost(const_cast<uint32_t*>(lost_)));
 }
 
-Status RankPeers::Start(std::unique_ptr<Comm> comm, int device, std::chrono::milliseconds patience) {
+Status RankPeers::Start(std::unique_ptr<Comm> comm, int device) {
   const int ranks = comm->ranks();
   if (ranks > kMaxRanks) return InvalidArgument(fmt::format("{} ranks; {} at most", ranks, kMaxRanks));
   comm_ = std::move(comm);
@@ -73,7 +73,7 @@ Status RankPeers::Start(std::unique_ptr<Comm> comm, int device, std::chrono::mil
   links_.blocks_ended = counters + 64;
   links_.lost = counters + 128;
   links_.lost_on_host = static_cast<uint32_t*>(host);
-  links_.patience_ns = static_cast<uint64_t>(std::chrono::nanoseconds(patience).count());
+  links_.patience_ns = static_cast<uint64_t>(std::chrono::nanoseconds(comm_->timeout()).count());
   lost_ = static_cast<uint32_t*>(host);
   comm_->Barrier();  // nobody writes before all are there
   return comm_->status();

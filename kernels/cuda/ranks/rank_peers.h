@@ -2,7 +2,6 @@
 // meet. Owned by the backend, its thread.
 #pragma once
 
-#include <chrono>
 #include <memory>
 #include <vector>
 
@@ -21,7 +20,7 @@ class RankPeers {
 
   /// Takes memory on `device`, which is selected, and exchanges where it is. All ranks call it at one time.
   /// kUnavailable if the devices do not reach each other's memory; kOverloaded without room.
-  Status Start(std::unique_ptr<Comm> comm, int device, std::chrono::milliseconds patience);
+  Status Start(std::unique_ptr<Comm> comm, int device);
 
   bool started() const { return comm_ != nullptr; }
   const RankLinks& links() const { return links_; }
