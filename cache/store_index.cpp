@@ -10,7 +10,7 @@ void StoreIndex::Set(const std::string& owner, int64_t bytes, int64_t now_ns) {
   if (added) {
     node->second.place = order_.insert(order_.end(), owner);
   } else {
-    order_.splice(order_.end(), order_, node->second.place);
+    MakeNewest(node->second);
   }
   bytes_ += bytes - node->second.entry.bytes;
   node->second.entry = {bytes, now_ns};
@@ -21,7 +21,24 @@ void StoreIndex::Touch(const std::string& owner, int64_t now_ns) {
   const auto node = nodes_.find(owner);
   if (node == nodes_.end()) return;
   node->second.entry.used_ns = std::max(node->second.entry.used_ns, now_ns);
-  order_.splice(order_.end(), order_, node->second.place);
+  MakeNewest(node->second);
+}
+
+void StoreIndex::MakeNewest(const Node& node) {
+  order_.splice(order_.end(), order_, node.place);
+  if (node.spare) spare_.splice(spare_.end(), spare_, *node.spare);
+}
+
+void StoreIndex::SetSpare(const std::string& owner, bool spare) {
+  std::lock_guard lock(mutex_);
+  const auto node = nodes_.find(owner);
+  if (node == nodes_.end() || node->second.spare.has_value() == spare) return;
+  if (spare) {
+    node->second.spare = spare_.insert(spare_.end(), owner);
+  } else {
+    spare_.erase(*node->second.spare);
+    node->second.spare.reset();
+  }
 }
 
 void StoreIndex::Remove(const std::string& owner) {
@@ -30,6 +47,7 @@ void StoreIndex::Remove(const std::string& owner) {
   if (node == nodes_.end()) return;
   bytes_ -= node->second.entry.bytes;
   order_.erase(node->second.place);
+  if (node->second.spare) spare_.erase(*node->second.spare);
   nodes_.erase(node);
 }
 
@@ -37,6 +55,7 @@ void StoreIndex::Clear() {
   std::lock_guard lock(mutex_);
   nodes_.clear();
   order_.clear();
+  spare_.clear();
   bytes_ = 0;
 }
 
@@ -52,6 +71,13 @@ std::optional<std::string> StoreIndex::Oldest(std::optional<int64_t> before_ns) 
   if (order_.empty()) return std::nullopt;
   if (before_ns && nodes_.at(order_.front()).entry.used_ns >= *before_ns) return std::nullopt;
   return order_.front();
+}
+
+std::optional<std::string> StoreIndex::FirstToGo() const {
+  std::lock_guard lock(mutex_);
+  if (!spare_.empty()) return spare_.front();
+  if (!order_.empty()) return order_.front();
+  return std::nullopt;
 }
 
 std::vector<std::string> StoreIndex::Owners() const {

@@ -151,6 +151,10 @@ bool TieredStore::Impl::IsOnDisk(const std::string& owner, uint64_t id) const {
   return known != disk_ids_.end() && known->second == id && !erasing_.contains(owner);
 }
 
+bool TieredStore::Impl::IsElsewhere(const std::string& owner) const {
+  return in_slots_.contains(owner) || IsOnDisk(owner, IdInHost(*host_, owner));
+}
+
 uint64_t TieredStore::Impl::IdInHost(ringside::Store& host, const std::string& owner) {
   const auto manifest = host.GetManifest(owner);
   if (!manifest.ok()) return 0;
@@ -188,11 +192,11 @@ void TieredStore::Impl::DropWhatIsOverTheBound() {
     ++stats_.dropped;
   }
   while (host_->index().bytes() + waiting_.bytes_but_last() > bound) {
-    const auto oldest = host_->index().Oldest();
-    if (!oldest) return;
+    const auto first = host_->index().FirstToGo();
+    if (!first) return;
     // One that is being written is on disk in a moment, or counted when that fails.
-    const bool lost = *oldest != writing_ && !IsOnDisk(*oldest, IdInHost(*host_, *oldest));
-    if (!host_->Erase(*oldest).ok()) return;
+    const bool lost = *first != writing_ && !IsElsewhere(*first);
+    if (!host_->Erase(*first).ok()) return;
     if (lost) ++stats_.dropped;
   }
 }
@@ -254,20 +258,28 @@ Status TieredStore::Impl::PutInHost(const std::string& owner, const Snapshot& sn
     if (!pending && (waiting_.Find(owner) != nullptr || erasing_.contains(owner))) return Status::Ok();
     const Status status = host_->Put(owner, std::move(object));
     if (status.ok()) {
+      host_->index().SetSpare(owner, in_slots_.contains(owner));
       if (pending) waiting_.Erase(owner);
       return status;
     }
-    const auto oldest = host_->index().Oldest();
-    if (snapshot.chunk_bytes() > host_->budget_bytes() || !oldest || *oldest == owner ||
-        !IsOnDisk(*oldest, IdInHost(*host_, *oldest))) {
+    const auto first = host_->index().FirstToGo();
+    if (snapshot.chunk_bytes() > host_->budget_bytes() || !first || *first == owner || !IsElsewhere(*first)) {
       return status;
     }
-    RETURN_IF_ERROR(host_->Erase(*oldest));
+    RETURN_IF_ERROR(host_->Erase(*first));
   }
 }
 
 void TieredStore::Impl::Fetch(std::string owner, FetchDone done) {
   const int64_t begin = clock_.MonotonicNs();
+  // What is in memory must not wait for the hashes of what others save. A fork may not have come this far.
+  if (!IsForking(owner)) {
+    if (auto fetched = GetFromMemory(owner)) {
+      fetched->ms = static_cast<double>(clock_.MonotonicNs() - begin) * 1e-6;
+      if (done) done(std::move(*fetched));
+      return;
+    }
+  }
   Answer([this, owner = std::move(owner), done = std::move(done), begin] {
     auto fetched = Get(owner);
     if (fetched.ok()) fetched->ms = static_cast<double>(clock_.MonotonicNs() - begin) * 1e-6;
@@ -275,15 +287,19 @@ void TieredStore::Impl::Fetch(std::string owner, FetchDone done) {
   });
 }
 
-Result<FetchedSnapshot> TieredStore::Impl::Get(const std::string& owner) {
+std::optional<FetchedSnapshot> TieredStore::Impl::GetFromMemory(const std::string& owner) {
+  auto found = Base(owner);
+  if (!found) return std::nullopt;
   const int64_t now = clock_.MonotonicNs();
-  if (auto base = Base(owner)) {
-    host_->index().Touch(owner, now);
-    if (disk_ != nullptr) disk_->index().Touch(owner, now);
-    std::lock_guard lock(mutex_);
-    ++stats_.host_hits;
-    return FetchedSnapshot{std::move(*base), StorageTier::kHost, 0};
-  }
+  host_->index().Touch(owner, now);
+  if (disk_ != nullptr) disk_->index().Touch(owner, now);
+  std::lock_guard lock(mutex_);
+  ++stats_.host_hits;
+  return FetchedSnapshot{std::move(*found), StorageTier::kHost, 0};
+}
+
+Result<FetchedSnapshot> TieredStore::Impl::Get(const std::string& owner) {
+  if (auto found = GetFromMemory(owner)) return std::move(*found);
   const auto hidden = [&] {
     std::lock_guard lock(mutex_);
     return erasing_.contains(owner);
@@ -294,7 +310,7 @@ Result<FetchedSnapshot> TieredStore::Impl::Get(const std::string& owner) {
     return NotFound("tiers: nothing is stored");
   };
   if (disk_ == nullptr || hidden()) return miss();
-  disk_->index().Touch(owner, now);
+  disk_->index().Touch(owner, clock_.MonotonicNs());
   const auto begin = std::chrono::steady_clock::now();
   auto loaded = LoadSnapshot(*disk_, owner, true);
   if (!loaded.ok()) {
@@ -319,6 +335,15 @@ Result<FetchedSnapshot> TieredStore::Impl::Get(const std::string& owner) {
     LogWarning("{}", kept.message());
   }
   return FetchedSnapshot{std::move(*loaded), StorageTier::kDisk, 0};
+}
+
+void TieredStore::Impl::SetInSlot(const std::string& owner, bool in_slot) {
+  std::lock_guard lock(mutex_);
+  if (in_slot)
+    in_slots_.insert(owner);
+  else
+    in_slots_.erase(owner);
+  host_->index().SetSpare(owner, in_slot);
 }
 
 void TieredStore::Impl::Prefetch(std::string owner) {
@@ -488,6 +513,7 @@ Status TieredStore::Store(std::string owner, Snapshot snapshot, Done done) {
   return impl_->Store(std::move(owner), std::move(snapshot), std::move(done));
 }
 void TieredStore::Fetch(std::string owner, FetchDone done) { impl_->Fetch(std::move(owner), std::move(done)); }
+void TieredStore::SetInSlot(const std::string& owner, bool in_slot) { impl_->SetInSlot(owner, in_slot); }
 void TieredStore::Prefetch(std::string owner) { impl_->Prefetch(std::move(owner)); }
 void TieredStore::Erase(std::string owner, Done done) { impl_->Erase(std::move(owner), std::move(done)); }
 void TieredStore::Fork(std::string from, std::string to, Done done) {

@@ -79,9 +79,12 @@ class TieredStore {
   /// is never called, if too many are waiting. `done`: Ok = in one of the tiers, or no longer the owner's newest;
   /// kOverloaded = there was no room. Where memory is full and the disk too slow, the caches used least recently go.
   Status Store(std::string owner, Snapshot snapshot, Done done);
-  /// The newest snapshot of `owner`; it stays where it was. kNotFound = there is none; kCorruption = it was damaged and
-  /// is gone; kIo.
+  /// The newest snapshot of `owner`; it stays where it was. If that is in memory, `done` is called before Fetch returns,
+  /// whatever the storage threads are at. kNotFound = there is none; kCorruption = it was damaged and is gone; kIo.
   void Fetch(std::string owner, FetchDone done);
+  /// Whether a slot has `owner`'s cache from now on: what memory has of it is spare then, and goes before all others,
+  /// without a copy on disk. Takes microseconds.
+  void SetInSlot(const std::string& owner, bool in_slot);
   /// Brings what is on disk into memory, as far as there is room.
   void Prefetch(std::string owner);
   /// Takes every trace away. `done`: Ok = gone for good, on disk too; kIo, kUnavailable: the disk would not, but

@@ -51,6 +51,7 @@ class TieredStore::Impl {
 
   Status Store(std::string owner, Snapshot snapshot, Done done);
   void Fetch(std::string owner, FetchDone done);
+  void SetInSlot(const std::string& owner, bool in_slot);
   void Prefetch(std::string owner);
   void Erase(std::string owner, Done done);
   void Fork(std::string from, std::string to, Done done);
@@ -101,8 +102,10 @@ class TieredStore::Impl {
   // The answering thread.
   void TakeIn(const std::string& owner, uint64_t id, const Done& done);
   Result<FetchedSnapshot> Get(const std::string& owner);
+  /// nullopt if memory has nothing of this owner. Any thread.
+  std::optional<FetchedSnapshot> GetFromMemory(const std::string& owner);
   /// Puts a sealed snapshot into memory if it is still the owner's newest; makes room only by dropping copies of what
-  /// is on disk too. kOverloaded if that is not enough.
+  /// is elsewhere too. kOverloaded if that is not enough.
   Status PutInHost(const std::string& owner, const Snapshot& snapshot, bool pending);
 
   // The moving thread; nothing else writes to the disk.
@@ -113,13 +116,15 @@ class TieredStore::Impl {
   Status CopyToDisk(const std::string& owner);
   Status PutOnDisk(const std::string& owner, const Snapshot& snapshot);
   void DropFromHost(const std::string& owner, uint64_t id);
-  /// Takes the oldest object out of memory, to disk if that is possible. False if there is none.
-  bool DemoteOldest();
+  /// Takes the first to go out of memory, to disk if that is possible and it is not spare. False if there is none.
+  bool MakeOneLeaveHost();
   void ApplyIdleTimes();
   Status EraseFromDisk(const std::string& owner);
 
   static bool StaysInMemory(const std::string& owner) { return owner.starts_with(kMemoryOnly); }
   bool IsOnDisk(const std::string& owner, uint64_t id) const;  // mutex_ held
+  /// Whether what memory has of this owner may go without loss: it is on disk too, or in a slot. mutex_ held.
+  bool IsElsewhere(const std::string& owner) const;
   static uint64_t IdInHost(ringside::Store& host, const std::string& owner);
 
   const std::unique_ptr<ringside::Store> host_, disk_;
@@ -129,6 +134,7 @@ class TieredStore::Impl {
   mutable std::mutex mutex_;
   WaitingSnapshots waiting_;                              // their owners have nothing in the host store
   std::set<std::pair<std::string, uint64_t>> overflown_;  // dropped while they waited; whoever looks for one says so
+  std::unordered_set<std::string> in_slots_;              // owners, whatever else there is of them
   std::string writing_;                                   // whose object is being copied to disk
   struct QueuedFork {
     std::string from;

@@ -27,7 +27,7 @@ void TieredStore::Impl::MakeRoomAndPut(const std::string& owner, uint64_t id, co
     if (status.code() != StatusCode::kOverloaded) return Tell(done, status);
     room = !closing_ && snapshot->chunk_bytes() <= host_->budget_bytes();
     snapshot.reset();
-    room = room && DemoteOldest();
+    room = room && MakeOneLeaveHost();
   }
   Tell(done, PutWaitingOnDisk(owner, id));  // too large for memory, whatever else goes
 }
@@ -94,12 +94,17 @@ void TieredStore::Impl::DropFromHost(const std::string& owner, uint64_t id) {
   if (IdInHost(*host_, owner) == id && !host_->Erase(owner).ok()) LogWarning("tiers: {} stays in memory", owner);
 }
 
-bool TieredStore::Impl::DemoteOldest() {
-  const auto oldest = host_->index().Oldest();
-  if (!oldest) return false;
-  const uint64_t id = IdInHost(*host_, *oldest);
-  const Status status = CopyToDisk(*oldest);
-  DropFromHost(*oldest, id);
+bool TieredStore::Impl::MakeOneLeaveHost() {
+  const auto first = host_->index().FirstToGo();
+  if (!first) return false;
+  const uint64_t id = IdInHost(*host_, *first);
+  bool spare = false;
+  {
+    std::lock_guard lock(mutex_);
+    spare = in_slots_.contains(*first);
+  }
+  const Status status = spare ? Status::Ok() : CopyToDisk(*first);
+  DropFromHost(*first, id);
   if (!status.ok() && status.code() != StatusCode::kNotFound) {
     std::lock_guard lock(mutex_);
     ++stats_.dropped;
@@ -118,7 +123,7 @@ void TieredStore::Impl::ApplyIdleTimes() {
   const auto high = static_cast<int64_t>(kHighWater * static_cast<double>(host_->budget_bytes()));
   const auto low = static_cast<int64_t>(kLowWater * static_cast<double>(host_->budget_bytes()));
   if (host_->index().bytes() > high) {
-    while (!closing_ && host_->index().bytes() > low && DemoteOldest()) continue;
+    while (!closing_ && host_->index().bytes() > low && MakeOneLeaveHost()) continue;
   }
   for (const std::string& idle : host_->index().Owners()) {  // oldest first
     if (closing_) return;

@@ -131,9 +131,13 @@ void EngineLoop::EndAll() {
 
 std::optional<int64_t> EngineLoop::NextDueNs() const {
   const int64_t now = clock_.MonotonicNs();
-  if (!running_.empty() || inbox_->size() > 0) return now;
+  if (inbox_->size() > 0) return now;
+  const bool copies = sequence_storage_.busy();
+  // Those that run may all want memory that is still being copied out.
+  const bool steps = launched_ || std::ranges::any_of(running_, [&](const auto& turn) { return HasMemory(*turn); });
+  if (steps || (!running_.empty() && !copies)) return now;
   // A copy that has ended says nothing: it must be asked.
-  if (sequence_storage_.busy()) return now + 50'000;
+  if (copies) return now + 50'000;
   std::optional<int64_t> next;
   const auto at = [&](int64_t due_ns) { next = std::min(next.value_or(due_ns), due_ns); };
   for (const auto& turn : waiting_) {

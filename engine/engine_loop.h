@@ -200,7 +200,8 @@ class EngineLoop {
   /// Gives the cache back to the pool.
   void DropCache(Slot& slot);
   void SetOwner(Slot& slot, const std::string& owner);
-  /// One slot less of this owner; owners_mutex_ is held.
+  /// One slot more, or less, of this owner: the tiers are told whether there is any.
+  void CountIn(const std::string& owner);
   void CountOut(const std::string& owner);
   /// Saves the cache and then gives it back: at once, or when the copy is done.
   void SaveAndDropCache(Slot& slot, Leaving leaving);

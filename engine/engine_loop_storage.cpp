@@ -162,29 +162,35 @@ std::optional<double> EngineLoop::RestoreCache(Slot& slot, const RingWindow& win
 void EngineLoop::GiveCache(Slot& slot, KvCache* cache) {
   slot.sequence->Attach(cache);
   cached_.push_back(&slot);
-  std::lock_guard lock(owners_mutex_);
-  if (!slot.owner.empty()) ++owners_in_slots_[slot.owner];
+  CountIn(slot.owner);
 }
 
 void EngineLoop::DropCache(Slot& slot) {
   sequence_storage_.Forget("", slot.sequence->cache());
   pool_.Release(slot.sequence->Detach());
   std::erase(cached_, &slot);
-  std::lock_guard lock(owners_mutex_);
   CountOut(slot.owner);
 }
 
+void EngineLoop::CountIn(const std::string& owner) {
+  if (owner.empty()) return;
+  std::lock_guard lock(owners_mutex_);
+  if (++owners_in_slots_[owner] == 1 && storage_.tiers != nullptr) storage_.tiers->SetInSlot(owner, true);
+}
+
 void EngineLoop::CountOut(const std::string& owner) {
+  std::lock_guard lock(owners_mutex_);
   const auto found = owners_in_slots_.find(owner);
-  if (found != owners_in_slots_.end() && --found->second == 0) owners_in_slots_.erase(found);
+  if (found == owners_in_slots_.end() || --found->second > 0) return;
+  owners_in_slots_.erase(found);
+  if (storage_.tiers != nullptr) storage_.tiers->SetInSlot(owner, false);
 }
 
 void EngineLoop::SetOwner(Slot& slot, const std::string& owner) {
   if (slot.owner == owner) return;
-  std::lock_guard lock(owners_mutex_);
   CountOut(slot.owner);
   slot.owner = owner;
-  if (!owner.empty()) ++owners_in_slots_[owner];
+  CountIn(owner);
 }
 
 void EngineLoop::SaveAndDropCache(Slot& slot, Leaving leaving) {

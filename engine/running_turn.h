@@ -61,7 +61,7 @@ class RunningTurn {
   void GoOn(const SyncResult& sync) { remaining_ = sync.to_feed; }
   /// Its cache has come in, so long after the tiers were asked for it.
   void NoteRestored(double ms) {
-    if (report_.restore_ms > 0) report_.restore_ms = ms;
+    if (report_.source == CacheSource::kHost || report_.source == CacheSource::kDisk) report_.restore_ms = ms;
   }
   /// The next tokens to feed, at most `limit`.
   std::span<const TokenId> NextChunk(int64_t limit);

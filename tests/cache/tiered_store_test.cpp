@@ -124,6 +124,30 @@ TEST_P(StoreTest, KnowsWhoWasUsedLeastRecently) {
   EXPECT_EQ(store->index().Owners(), (std::vector<std::string>{"b", "c", "a"}));
 }
 
+TEST_P(StoreTest, WhatIsSpareGoesBeforeWhatWasUsedBeforeIt) {
+  auto store = Make(1 << 20);
+  StoreIndex& index = store->index();
+  EXPECT_EQ(index.FirstToGo(), std::nullopt);
+  for (const char* owner : {"a", "b", "c"}) {
+    index.SetSpare(owner, true);  // has nothing yet
+    ASSERT_TRUE(store->Put(owner, {"m", {}}).ok());
+    clock_.AdvanceMs(10);
+  }
+  EXPECT_EQ(index.FirstToGo(), "a");
+  for (const char* owner : {"c", "b", "b"}) index.SetSpare(owner, true);
+  EXPECT_EQ(index.FirstToGo(), "c");
+  index.Touch("c", clock_.MonotonicNs());
+  EXPECT_EQ(index.FirstToGo(), "b");
+  EXPECT_EQ(index.Owners(), (std::vector<std::string>{"a", "b", "c"}));
+  index.SetSpare("b", false);
+  EXPECT_EQ(index.FirstToGo(), "c");
+  ASSERT_TRUE(store->Erase("c").ok());
+  EXPECT_EQ(index.FirstToGo(), "a");
+  index.SetSpare("b", true);
+  index.Clear();
+  EXPECT_EQ(index.FirstToGo(), std::nullopt);
+}
+
 TEST_P(StoreTest, TakesEmptyAndLargeParts) {
   auto store = Make(int64_t{64} << 20);
   const std::string large(5'000'001, 'q');
@@ -355,6 +379,67 @@ TEST_F(TieredStoreTest, UnderPressureTheLeastRecentlyUsedGoesToDisk) {
   for (const char* owner : {"a", "b", "c", "d"}) EXPECT_TRUE(Get(owner).ok());
   EXPECT_LE(tiers_->stats().host_bytes, size * 7 / 2);
   EXPECT_EQ(tiers_->stats().dropped, 0u);
+}
+
+TEST_F(TieredStoreTest, WhatIsInMemoryDoesNotWaitForTheStorageThread) {
+  KvCache& cache = Talk(100);
+  Open(kRoom, kRoom);
+  ASSERT_TRUE(Put("a", Capture(cache)).ok());
+  std::promise<void> busy, go_on;
+  ASSERT_TRUE(tiers_
+                  ->Store("b", Capture(cache),
+                          [&](const Status&) {
+                            busy.set_value();
+                            go_on.get_future().wait();
+                          })
+                  .ok());
+  busy.get_future().wait();
+  ASSERT_TRUE(tiers_->Store("c", Capture(cache), nullptr).ok());  // it waits behind "b"
+  for (const char* owner : {"a", "b", "c"}) {
+    bool answered = false;
+    tiers_->Fetch(owner, [&](Result<FetchedSnapshot> fetched) {
+      answered = true;
+      ASSERT_TRUE(fetched.ok()) << fetched.status().ToString();
+      EXPECT_EQ(fetched->tier, StorageTier::kHost);
+    });
+    EXPECT_TRUE(answered) << owner;
+  }
+  go_on.set_value();
+  ExpectRestores("c", cache, StorageTier::kHost);
+}
+
+TEST_F(TieredStoreTest, WhatASlotHasGoesFirstAndWithoutACopy) {
+  KvCache& cache = Talk(100);
+  const int64_t size = Capture(cache).chunk_bytes();
+  for (const bool with_disk : {false, true}) {
+    Open(size * 7 / 2, kRoom, with_disk);
+    tiers_->SetInSlot("b", true);
+    for (const char* owner : {"a", "b", "c", "d"}) ASSERT_TRUE(Put(owner, Capture(cache)).ok());
+    EXPECT_FALSE(tiers_->Find("b").has_value());
+    tiers_->SetInSlot("c", true);
+    ASSERT_TRUE(Put("b", Capture(cache)).ok());  // in a slot, but newer
+    EXPECT_FALSE(tiers_->Find("c").has_value());
+    tiers_->SetInSlot("b", false);
+    for (const char* owner : {"a", "b", "d"}) ExpectRestores(owner, cache, StorageTier::kHost);
+    EXPECT_EQ(tiers_->stats().dropped, 0u);
+    EXPECT_EQ(tiers_->stats().demoted, 0u);
+    ASSERT_TRUE(Put("c", Capture(cache)).ok());  // none is spare: the oldest goes
+    EXPECT_EQ(tiers_->Find("a").has_value(), with_disk);
+    EXPECT_EQ(tiers_->stats().dropped, with_disk ? 0u : 1u);
+    for (const char* owner : {"a", "b", "c", "d"}) ASSERT_TRUE(Erase(owner).ok());
+  }
+}
+
+TEST_F(TieredStoreTest, ASweepGivesAwayWhatSlotsHaveBeforeItWritesToDisk) {
+  KvCache& cache = Talk(100);
+  const int64_t size = Capture(cache).chunk_bytes();
+  Open(size * 21 / 2, kRoom);
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(Put("s" + std::to_string(i), Capture(cache)).ok());
+  for (int i = 6; i < 10; ++i) tiers_->SetInSlot("s" + std::to_string(i), true);
+  tiers_->Sweep();
+  EXPECT_EQ(tiers_->stats().host_objects, 8);
+  EXPECT_EQ(tiers_->stats().disk_objects, 0);
+  for (int i = 0; i < 6; ++i) EXPECT_TRUE(tiers_->Find("s" + std::to_string(i)).has_value()) << i;
 }
 
 TEST_F(TieredStoreTest, ASweepMakesRoomBeforeItIsNeeded) {

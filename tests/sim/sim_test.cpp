@@ -83,6 +83,27 @@ TEST(Simulation, CachesComeBackFromTheHostUnlessItHasNoRoom) {
   }
 }
 
+TEST(Simulation, SlotsAndTheHostTogetherHoldWhatNeitherDoes) {
+  // 60 conversations of 1,728 tokens, 216 MiB each: 13 GB in all, 8.3 in slots and 6.3 in host memory.
+  const auto result = RunLoad(
+      "llama-3-8b.h200", {.conversations = 60, .turns = 4, .arrivals = "spread", .spread_ms = 10000, .pause_ms = 10000},
+      {"--slots", "64", "--kv-cache-mb", "7900", "--memory-len", "2048", "--host-cache-mb", "6000"});
+  ASSERT_TRUE(result.ok()) << result.status().ToString();
+  const SimReport report = ReportOf(*result);
+  EXPECT_EQ(report.recomputed, 0);
+  EXPECT_GT(report.from_slot, 40);
+  EXPECT_GT(report.from_host, 60);
+}
+
+TEST(Simulation, ATurnThatWaitsForMemoryOnItsWayOutLetsTimePass) {
+  const auto result =
+      RunLoad("llama-3-8b.h200",
+              {.conversations = 2, .turns = 3, .arrivals = "spread", .spread_ms = 6000, .first = 1024, .write = 1000},
+              {"--slots", "4", "--kv-cache-mb", "400", "--memory-len", "2048", "--host-cache-mb", "1000"});
+  ASSERT_TRUE(result.ok()) << result.status().ToString();
+  EXPECT_GT(result->engine.turns_gave_way, 0u);
+}
+
 TEST(Simulation, SaysWhatIsWrongWithWhatItIsGiven) {
   EXPECT_EQ(PlanLoad({.arrivals = "never"}).status().message(), "no such arrivals: never");
   EXPECT_EQ(PlanLoad({.lengths = "short"}).status().message(), "no such lengths: short");
@@ -154,8 +175,24 @@ INSTANTIATE_TEST_SUITE_P(
              2861,
              205,
              485,
-             72.5,
+             61.8,
              57.8},
+        Held{"8b_400_in_slots_and_host",
+             k8B,
+             {.conversations = 400,
+              .turns = 12,
+              .arrivals = "spread",
+              .spread_ms = 40'000,
+              .pause_ms = 20'000,
+              .first = 1376,
+              .add = 48,
+              .write = 64},
+             {"--slots", "400", "--kv-cache-mb", "71000", "--memory-len", "8192", "--host-cache-mb", "54000"},
+             1019.8,
+             59.5,
+             157.5,
+             154.6,
+             36.9},
         Held{"8b_300_in_few_slots",
              k8B,
              Users(300),
