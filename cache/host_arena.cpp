@@ -14,8 +14,8 @@ namespace ringside {
 namespace {
 
 constexpr size_t kPieceBytes = size_t{128} << 20;  // lent at a time
-constexpr size_t kCallBytes = size_t{16} << 20;    // pinned by one call, which keeps others from the device
-constexpr int kBusyPause = 20;                     // times as long as a call, where the device is wanted
+constexpr size_t kCallBytes = size_t{8} << 20;     // pinned by one call, which keeps others from the device
+constexpr int kBusyPause = 5;                      // times as long as a call, where the device is wanted
 
 /// Brings the pages in before they are pinned. A driver that has to wait for them lets nobody use the device meanwhile.
 void Populate(void* data, size_t bytes) {
@@ -37,8 +37,10 @@ void HostArena::Start(SlabMemory& memory, size_t cell_bytes, size_t bytes) {
   pthread_setname_np(thread_.native_handle(), "host arena");
 }
 
-bool HostArena::Pin(SlabMemory& memory, std::byte* data, size_t bytes) {
+bool HostArena::Pin(SlabMemory& memory, std::byte* data, size_t bytes, size_t cell_bytes) {
   for (size_t at = 0; at < bytes; at += kCallBytes) {
+    while (device_busy_ && !stopping_ && BlobReserve::Instance().free_cells(cell_bytes) * cell_bytes >= ready_bytes_)
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
     const auto began = std::chrono::steady_clock::now();
     if (!memory.PinHost(data + at, std::min(kCallBytes, bytes - at))) {
       if (at == 0) munmap(data, bytes);  // else it stays: nobody unpins
@@ -60,7 +62,7 @@ void HostArena::Make(SlabMemory& memory, size_t cell_bytes, size_t bytes) {
     if (data == MAP_FAILED) break;
     madvise(data, piece, MADV_HUGEPAGE);  // fewer pages to pin
     if (made > 0) Populate(data, piece);  // the first tells whether there is any use in it
-    if (!Pin(memory, static_cast<std::byte*>(data), piece)) break;
+    if (!Pin(memory, static_cast<std::byte*>(data), piece, cell_bytes)) break;
     BlobReserve::Instance().Lend(static_cast<std::byte*>(data), cell_bytes, piece_cells);
   }
   if (made > 0) LogInfo("{} MiB of host memory are pinned for caches on their way", made >> 20);

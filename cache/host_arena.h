@@ -14,7 +14,8 @@ class SlabMemory;
 
 class HostArena {
  public:
-  HostArena() = default;
+  /// Of memory that nobody has taken yet, `ready_bytes` are made however busy the device is.
+  explicit HostArena(size_t ready_bytes = size_t{2} << 30) : ready_bytes_(ready_bytes) {}
   /// Stops making cells where it is.
   ~HostArena();
   HostArena(const HostArena&) = delete;
@@ -23,15 +24,16 @@ class HostArena {
   /// Begins to make `bytes` of cells of `cell_bytes`; ends early where the backend has no use for them, or the host no
   /// more. `memory` outlives the arena. Once.
   void Start(SlabMemory& memory, size_t cell_bytes, size_t bytes);
-  /// Whether anybody waits for the device: a driver that pins memory lets nobody use it, so the arena then takes its
-  /// time. Any thread.
+  /// Whether anybody waits for the device, or is about to: a driver that pins memory lets nobody use it, so the arena
+  /// then makes no more than what is wanted soon, with pauses. Any thread.
   void SetDeviceBusy(bool busy) { device_busy_ = busy; }
 
  private:
   void Make(SlabMemory& memory, size_t cell_bytes, size_t bytes);
   /// False if there is no more to be had.
-  bool Pin(SlabMemory& memory, std::byte* data, size_t bytes);
+  bool Pin(SlabMemory& memory, std::byte* data, size_t bytes, size_t cell_bytes);
 
+  const size_t ready_bytes_;
   std::atomic<bool> stopping_{false}, device_busy_{false};
   std::thread thread_;
 };

@@ -103,6 +103,7 @@ void EngineLoop::Run() {
 
 void EngineLoop::Round(std::vector<Message> messages) {
   for (Message& message : messages) Handle(std::move(message));
+  host_arena_.SetDeviceBusy(!running_.empty() || !waiting_.empty());  // before the first call to the device
   FinishCopies(/*wait=*/false);
   RetireFinished();
   AdmitWaiting();

@@ -6,14 +6,18 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <future>
+#include <thread>
 
+#include "cache/blob_reserve.h"
 #include "tests/kernels/forwarding_backend.h"
 
 namespace ringside {
 namespace {
 
-constexpr size_t kCell = size_t{1} << 20, kCall = size_t{16} << 20, kCalls = 8;  // of a piece
+constexpr size_t kCell = size_t{1} << 20, kCall = size_t{8} << 20, kCalls = 16;  // of a piece
 
 class PinningBackend final : public ForwardingBackend {
  public:
@@ -48,6 +52,33 @@ TEST(HostArenaTest, PagesAreThereBeforeTheyArePinned) {
     // Where nothing is gained by it no memory is taken: the first piece tells.
     EXPECT_EQ(there[i], i < kCalls ? 0 : std::ptrdiff_t{kCall / 4096}) << i;
   }
+}
+
+TEST(HostArenaTest, WhileTheDeviceIsWantedNoMoreIsPinnedThanIsReady) {
+  constexpr size_t kOddCell = kCell + 4096;  // no other test's
+  constexpr size_t kPiece = (kCalls * kCall / kOddCell) * kOddCell;
+  class Counting final : public ForwardingBackend {
+   public:
+    Counting() : ForwardingBackend(std::move(*MakeCpuBackend({.threads = 1}))) {}
+    bool PinHost(void* /*data*/, size_t bytes) override {
+      pinned += bytes;
+      return true;
+    }
+    std::atomic<size_t> pinned{0};
+  } backend;
+  HostArena arena(2 * kPiece);
+  const auto wait_for = [&](size_t bytes) {
+    while (backend.pinned < bytes) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  arena.SetDeviceBusy(true);
+  arena.Start(backend, kOddCell, 6 * kPiece);
+  wait_for(2 * kPiece);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // it would have gone on
+  EXPECT_EQ(backend.pinned, 2 * kPiece);
+  const std::shared_ptr<std::byte[]> taken = BlobReserve::Instance().Take(kOddCell);
+  wait_for(3 * kPiece);  // less is ready than should be
+  arena.SetDeviceBusy(false);
+  wait_for(6 * kPiece);
 }
 
 TEST(HostArenaTest, MemoryThatGainsNothingIsNotTaken) {
