@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <vector>
 
 #include "base/log.h"
 #include "cache/blob_reserve.h"
@@ -13,11 +14,10 @@
 namespace ringside {
 namespace {
 
-constexpr size_t kPieceBytes = size_t{128} << 20;  // lent at a time
-constexpr size_t kCallBytes = size_t{8} << 20;     // pinned by one call, which keeps others from the device
-constexpr int kBusyPause = 5;                      // times as long as a call, where the device is wanted
+constexpr size_t kPieceBytes = size_t{128} << 20;  // pinned by one call
+constexpr unsigned kMostThreads = 8;               // which bring pages in; pinning itself takes turns
 
-/// Brings the pages in before they are pinned. A driver that has to wait for them lets nobody use the device meanwhile.
+/// Gives memory its pages before they are pinned: that takes longer, and several threads can do it.
 void Populate(void* data, size_t bytes) {
   if (madvise(data, bytes, MADV_POPULATE_WRITE) == 0) return;
   constexpr size_t kPage = 4096;
@@ -27,8 +27,8 @@ void Populate(void* data, size_t bytes) {
 }  // namespace
 
 HostArena::~HostArena() {
-  stopping_ = true;
-  if (thread_.joinable()) thread_.join();
+  Stop();
+  Wait();
 }
 
 void HostArena::Start(SlabMemory& memory, size_t cell_bytes, size_t bytes) {
@@ -37,35 +37,50 @@ void HostArena::Start(SlabMemory& memory, size_t cell_bytes, size_t bytes) {
   pthread_setname_np(thread_.native_handle(), "host arena");
 }
 
-bool HostArena::Pin(SlabMemory& memory, std::byte* data, size_t bytes, size_t cell_bytes) {
-  for (size_t at = 0; at < bytes; at += kCallBytes) {
-    while (device_busy_ && !stopping_ && BlobReserve::Instance().free_cells(cell_bytes) * cell_bytes >= ready_bytes_)
-      std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    const auto began = std::chrono::steady_clock::now();
-    if (!memory.PinHost(data + at, std::min(kCallBytes, bytes - at))) {
-      if (at == 0) munmap(data, bytes);  // else it stays: nobody unpins
-      return false;
-    }
-    if (device_busy_ && !stopping_)
-      std::this_thread::sleep_for(kBusyPause * (std::chrono::steady_clock::now() - began));
-  }
-  return true;
+void HostArena::Wait() {
+  if (thread_.joinable()) thread_.join();
 }
 
 void HostArena::Make(SlabMemory& memory, size_t cell_bytes, size_t bytes) {
+  const auto began = std::chrono::steady_clock::now();
   memory.UseOnThisThread();
-  const size_t piece_cells = std::max<size_t>(1, std::min(kPieceBytes, bytes) / cell_bytes);
-  size_t made = 0;
-  for (; made < bytes && !stopping_; made += piece_cells * cell_bytes) {
-    const size_t piece = piece_cells * cell_bytes;
-    void* data = mmap(nullptr, piece, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (data == MAP_FAILED) break;
-    madvise(data, piece, MADV_HUGEPAGE);  // fewer pages to pin
-    if (made > 0) Populate(data, piece);  // the first tells whether there is any use in it
-    if (!Pin(memory, static_cast<std::byte*>(data), piece, cell_bytes)) break;
-    BlobReserve::Instance().Lend(static_cast<std::byte*>(data), cell_bytes, piece_cells);
+  // The first piece tells whether there is any use in it.
+  const size_t first = std::max<size_t>(1, std::min(kPieceBytes, bytes) / cell_bytes);
+  begun_ = first * cell_bytes;
+  if (!MakePiece(memory, cell_bytes, first, /*with_pages=*/false)) return;
+  std::vector<std::thread> helpers;
+  const unsigned threads = std::clamp(std::thread::hardware_concurrency() / 2, 1U, kMostThreads);
+  for (unsigned i = 1; i < threads; ++i) {
+    helpers.emplace_back([this, &memory, cell_bytes, bytes] { MakePieces(memory, cell_bytes, bytes); });
+    pthread_setname_np(helpers.back().native_handle(), "host arena");
   }
-  if (made > 0) LogInfo("{} MiB of host memory are pinned for caches on their way", made >> 20);
+  MakePieces(memory, cell_bytes, bytes);
+  for (std::thread& helper : helpers) helper.join();
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+  LogInfo("{} MiB of host memory are pinned for caches on their way: {:.1f} s", made_ >> 20, took.count());
+}
+
+void HostArena::MakePieces(SlabMemory& memory, size_t cell_bytes, size_t bytes) {
+  memory.UseOnThisThread();
+  const size_t cells = std::max<size_t>(1, kPieceBytes / cell_bytes);
+  while (!stopping_ && begun_.fetch_add(cells * cell_bytes) < bytes) {
+    if (!MakePiece(memory, cell_bytes, cells, /*with_pages=*/true)) Stop();
+  }
+}
+
+bool HostArena::MakePiece(SlabMemory& memory, size_t cell_bytes, size_t cells, bool with_pages) {
+  const size_t bytes = cells * cell_bytes;
+  void* const data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED) return false;
+  madvise(data, bytes, MADV_HUGEPAGE);  // fewer pages to pin
+  if (with_pages) Populate(data, bytes);
+  if (!memory.PinHost(data, bytes)) {
+    munmap(data, bytes);
+    return false;
+  }
+  made_ += bytes;
+  BlobReserve::Instance().Lend(static_cast<std::byte*>(data), cell_bytes, cells);
+  return true;
 }
 
 }  // namespace ringside

@@ -40,7 +40,7 @@ struct EngineStorage {
   /// How long a turn waits for a stored cache before it computes its own. 0 = by measured rates: it waits as long as
   /// computing would take, and does not begin to wait where reading should take longer.
   int64_t fetch_deadline_ms = 0;
-  int64_t pinned_bytes = 0;  // host memory made fit for fast copies, where the backend can; in the background
+  int64_t pinned_bytes = 0;  // host memory made fit for fast copies before the first turn, where the backend can
 };
 
 class EngineLoop;

@@ -35,6 +35,7 @@ EngineLoop::EngineLoop(Network& network, const Tokenizer& tokenizer, const Engin
 }
 
 EngineLoop::~EngineLoop() {
+  host_arena_.Stop();
   inbox_->Close();
   thread_.joinable() ? thread_.join() : EndAll();
 }
@@ -97,13 +98,13 @@ void EngineLoop::PublishStats() {
 
 void EngineLoop::Run() {
   network_.memory().UseOnThisThread();
+  host_arena_.Wait();
   while (!inbox_->closed()) Round(NextMessages());
   EndAll();
 }
 
 void EngineLoop::Round(std::vector<Message> messages) {
   for (Message& message : messages) Handle(std::move(message));
-  host_arena_.SetDeviceBusy(!running_.empty() || !waiting_.empty());  // before the first call to the device
   FinishCopies(/*wait=*/false);
   RetireFinished();
   AdmitWaiting();
@@ -112,7 +113,6 @@ void EngineLoop::Round(std::vector<Message> messages) {
   RetireFinished();
   SaveIdle();
   WriteBackIdle();
-  host_arena_.SetDeviceBusy(!running_.empty() || !waiting_.empty());
   PublishStats();
   TellPositions();
 }

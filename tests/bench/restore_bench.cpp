@@ -10,7 +10,6 @@
 #include <chrono>
 #include <cstdio>
 #include <random>
-#include <thread>
 
 #include "cache/host_arena.h"
 #include "cache/kv_pool.h"
@@ -82,14 +81,6 @@ class RestoreBench {
     if (bytes > 0) fmt::print(",\"mib\":{:.1f},\"gb_per_s\":{:.2f}", bytes / (1 << 20), bytes / seconds * 1e-9);
     fmt::print("{}}}\n", more);
   }
-  // Until the arena's cells are there: as many as a cache has chunks, or no more come.
-  void AwaitCells(const KvShape& shape) const {
-    const auto cell = static_cast<size_t>(SnapshotChunkBytes(shape, device_));
-    const auto wanted = static_cast<size_t>(2 * shape.slab_bytes()) / cell;
-    for (int i = 0; i < 100 && BlobReserve::Instance().free_cells(cell) < wanted; ++i) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    }
-  }
   // One step of the conversations beside; its seconds.
   double DecodeStep() {
     std::vector<StepPart> parts;
@@ -109,6 +100,7 @@ class RestoreBench {
     HostArena arena;
     arena.Start(device_, static_cast<size_t>(SnapshotChunkBytes(kept->shape(), device_)),
                 static_cast<size_t>(2 * kept->shape().slab_bytes()));
+    arena.Wait();
     others_.clear();
     for (int64_t i = 0; i < options_.beside; ++i) {
       others_.push_back(pool_->Acquire(window_));
@@ -116,7 +108,6 @@ class RestoreBench {
     }
     Feed(kept, 0, tokens);
     const std::vector<int32_t> ids(ids_.begin(), ids_.begin() + tokens);
-    AwaitCells(kept->shape());
     Snapshot snapshot;
     std::vector<double> spills, begins;
     for (int i = 0; i <= options_.repeats; ++i) {

@@ -1,15 +1,12 @@
 // Host memory that is made fit for copies: piece by piece, and with its pages there before a driver is asked to pin
-// them, which would wait for them and let nobody use the device.
+// them, which would wait for them.
 #include "cache/host_arena.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <future>
-#include <thread>
+#include <mutex>
 
 #include "cache/blob_reserve.h"
 #include "tests/kernels/forwarding_backend.h"
@@ -17,75 +14,70 @@
 namespace ringside {
 namespace {
 
-constexpr size_t kCell = size_t{1} << 20, kCall = size_t{8} << 20, kCalls = 16;  // of a piece
+constexpr size_t kCell = size_t{1} << 20, kPieceCells = 128, kPiece = kPieceCells * kCell;
 
 class PinningBackend final : public ForwardingBackend {
  public:
-  explicit PinningBackend(size_t calls)
-      : ForwardingBackend(std::move(*MakeCpuBackend({.threads = 1}))), calls_(calls) {}
+  /// Pins so many pieces.
+  explicit PinningBackend(size_t pieces)
+      : ForwardingBackend(std::move(*MakeCpuBackend({.threads = 1}))), pieces_(pieces) {}
 
   bool PinHost(void* data, size_t bytes) override {
     std::vector<unsigned char> pages(bytes / 4096);
     EXPECT_EQ(mincore(data, bytes, pages.data()), 0);
+    std::lock_guard lock(mutex_);
     there_.push_back(std::ranges::count_if(pages, [](unsigned char page) { return (page & 1) != 0; }));
-    if (there_.size() < calls_) return true;
-    asked_.set_value(there_);
-    return false;  // there is no more
+    bytes_ += bytes;
+    if (arena_ != nullptr) arena_->Stop();
+    return there_.size() <= pieces_;
   }
+  void StopWhenAsked(HostArena& arena) { arena_ = &arena; }
   /// Of what each call was to pin, how many of its pages were there.
-  std::vector<std::ptrdiff_t> WaitForAll() { return asked_.get_future().get(); }
+  const std::vector<std::ptrdiff_t>& there() const { return there_; }
+  size_t bytes() const { return bytes_; }
 
  private:
-  const size_t calls_;
+  const size_t pieces_;
+  HostArena* arena_ = nullptr;
+  std::mutex mutex_;
   std::vector<std::ptrdiff_t> there_;
-  std::promise<std::vector<std::ptrdiff_t>> asked_;
+  size_t bytes_ = 0;
 };
 
-TEST(HostArenaTest, PagesAreThereBeforeTheyArePinned) {
-  PinningBackend backend(2 * kCalls + 1);
+TEST(HostArenaTest, AllCellsAreThereAfterTheWaitAndTheirPagesBeforeTheyArePinned) {
+  PinningBackend backend(100);
+  const size_t before = BlobReserve::Instance().free_cells(kCell);
   HostArena arena;
-  arena.SetDeviceBusy(true);
-  arena.Start(backend, kCell, 10 * kCalls * kCall);
-  const std::vector<std::ptrdiff_t> there = backend.WaitForAll();
-  ASSERT_EQ(there.size(), 2 * kCalls + 1);
-  for (size_t i = 0; i < there.size(); ++i) {
+  arena.Start(backend, kCell, 4 * kPiece);
+  arena.Wait();
+  EXPECT_EQ(BlobReserve::Instance().free_cells(kCell) - before, 4 * kPieceCells);
+  EXPECT_EQ(backend.bytes(), 4 * kPiece);
+  ASSERT_EQ(backend.there().size(), 4u);
+  for (size_t i = 0; i < 4; ++i) {
     // Where nothing is gained by it no memory is taken: the first piece tells.
-    EXPECT_EQ(there[i], i < kCalls ? 0 : std::ptrdiff_t{kCall / 4096}) << i;
+    EXPECT_EQ(backend.there()[i], i == 0 ? 0 : std::ptrdiff_t{kPiece / 4096}) << i;
   }
 }
 
-TEST(HostArenaTest, WhileTheDeviceIsWantedNoMoreIsPinnedThanIsReady) {
-  constexpr size_t kOddCell = kCell + 4096;  // no other test's
-  constexpr size_t kPiece = (kCalls * kCall / kOddCell) * kOddCell;
-  class Counting final : public ForwardingBackend {
-   public:
-    Counting() : ForwardingBackend(std::move(*MakeCpuBackend({.threads = 1}))) {}
-    bool PinHost(void* /*data*/, size_t bytes) override {
-      pinned += bytes;
-      return true;
-    }
-    std::atomic<size_t> pinned{0};
-  } backend;
-  HostArena arena(2 * kPiece);
-  const auto wait_for = [&](size_t bytes) {
-    while (backend.pinned < bytes) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  };
-  arena.SetDeviceBusy(true);
-  arena.Start(backend, kOddCell, 6 * kPiece);
-  wait_for(2 * kPiece);
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // it would have gone on
-  EXPECT_EQ(backend.pinned, 2 * kPiece);
-  const std::shared_ptr<std::byte[]> taken = BlobReserve::Instance().Take(kOddCell);
-  wait_for(3 * kPiece);  // less is ready than should be
-  arena.SetDeviceBusy(false);
-  wait_for(6 * kPiece);
+TEST(HostArenaTest, ItEndsWhereNothingIsGainedOrNoMoreIsToBeHad) {
+  for (const size_t pieces : {0, 2}) {
+    PinningBackend backend(pieces);
+    const size_t before = BlobReserve::Instance().free_cells(kCell);
+    HostArena arena;
+    arena.Start(backend, kCell, 40 * kPiece);
+    arena.Wait();
+    EXPECT_EQ(BlobReserve::Instance().free_cells(kCell) - before, pieces * kPieceCells);
+    EXPECT_LT(backend.there().size(), 20u);  // each thread asks once more at most
+  }
 }
 
-TEST(HostArenaTest, MemoryThatGainsNothingIsNotTaken) {
-  PinningBackend backend(1);
+TEST(HostArenaTest, ItCanBeStopped) {
+  PinningBackend backend(100);
   HostArena arena;
-  arena.Start(backend, kCell, 10 * kCalls * kCall);
-  EXPECT_EQ(backend.WaitForAll().size(), 1u);
+  backend.StopWhenAsked(arena);
+  arena.Start(backend, kCell, 40 * kPiece);
+  arena.Wait();
+  EXPECT_LT(backend.there().size(), 20u);
 }
 
 }  // namespace

@@ -1,9 +1,11 @@
-// Several devices in one process: every thread selects the device of a backend before it calls it, whatever was selected
-// for another backend since.
+// Several devices in one process: every thread selects the device of a backend before it calls it, whatever was
+// selected for another backend since.
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <memory>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -41,8 +43,8 @@ class OwnDeviceBackend final : public ForwardingBackend {
   }
   bool PinHost(void* /*data*/, size_t /*bytes*/) override {
     Look();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // longer than a step
     pinned = true;
-    pinned.notify_all();
     return false;
   }
   Result<Weight> LoadWeight(const HostTensor& host) override {
@@ -51,11 +53,12 @@ class OwnDeviceBackend final : public ForwardingBackend {
   }
   void Linear(const LinearArgs& args) override {
     ++linears;
+    early += pinned ? 0 : 1;
     Look();
     ForwardingBackend::Linear(args);
   }
 
-  std::atomic<int> strange{0}, linears{0}, saves{0};
+  std::atomic<int> strange{0}, linears{0}, early{0}, saves{0};
   std::atomic<bool> pinned{false};
 
  private:
@@ -89,9 +92,9 @@ TEST(DeviceSelection, EveryThreadSelectsTheDeviceItCalls) {
     turn.request.owner = "conv_" + std::to_string(i);
     ASSERT_TRUE(engines[i]->Submit(turn.request).ok());
     EXPECT_EQ(turn.sink->Wait().reason, FinishReason::kLength);
-    backends[i].pinned.wait(false);
     engines[i].reset();
     EXPECT_GT(backends[i].linears, 0);
+    EXPECT_EQ(backends[i].early, 0) << "steps before host memory was pinned";
     EXPECT_EQ(backends[i].strange, 0) << "backend " << i;
   }
 }
