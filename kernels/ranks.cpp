@@ -2,6 +2,8 @@
 
 #include <thread>
 
+#include "kernels/cpu/thread_pool.h"
+
 namespace ringside {
 
 Result<std::vector<std::unique_ptr<Backend>>> MakeRanks(int ranks, std::chrono::milliseconds timeout,
@@ -22,5 +24,7 @@ Result<std::vector<std::unique_ptr<Backend>>> MakeRanks(int ranks, std::chrono::
   for (const Status& status : statuses) RETURN_IF_ERROR(status);
   return backends;
 }
+
+int UsableCpuCores() { return cpu::UsableCores(); }
 
 }  // namespace ringside

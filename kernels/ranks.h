@@ -18,4 +18,7 @@ using MakeRank = std::function<Result<std::unique_ptr<Backend>>(int rank, std::u
 Result<std::vector<std::unique_ptr<Backend>>> MakeRanks(int ranks, std::chrono::milliseconds timeout,
                                                         const MakeRank& make);
 
+/// That this process may use: all backends on the CPU share them.
+int UsableCpuCores();
+
 }  // namespace ringside

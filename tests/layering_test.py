@@ -30,6 +30,7 @@ MAY_INCLUDE = {
     "engine/grammar": "base engine/text",
     "engine/model": "base kernels cache engine/files engine/text",
     "engine": "base kernels cache engine/files engine/text engine/grammar engine/model",
+    "engine/fleet": "base engine",
     "session/journal": "base cache",
     "session/tools": "base engine/grammar",
     "session/chat": "base engine/text engine/grammar session/tools",
@@ -45,7 +46,7 @@ MAY_INCLUDE = {
                    " ws/openai",
     "ws/chat": "base engine/text engine/grammar engine session/journal session/tools session/chat session ws/json ws/access ws/transport"
                " ws/openai",
-    "ws": "base kernels cache engine/text engine/model engine session/journal session/tools session/chat session ws/json ws/access"
+    "ws": "base kernels cache engine/text engine/model engine engine/fleet session/journal session/tools session/chat session ws/json ws/access"
           " ws/transport ws/config ws/openai ws/chat ws/page ws/realtime",
     "clients/wire": "",
     "clients/terminal": "",

@@ -10,14 +10,14 @@
 #include <thread>
 
 #include "base/log.h"
-#include "engine/model/model.h"
+#include "engine/fleet/engine_fleet.h"
 #include "engine/sampling_defaults.h"
-#include "kernels/ranks.h"
 #include "session/chat/chat_template.h"
 #include "session/session_table.h"
 #include "ws/app_access.h"
 #include "ws/app_deadline.h"
 #include "ws/app_engine.h"
+#include "ws/app_models.h"
 #include "ws/app_progress.h"
 #include "ws/app_storage.h"
 #include "ws/app_watchdog.h"
@@ -48,7 +48,6 @@ constexpr std::chrono::milliseconds kLeastPatience{500};
 constexpr std::chrono::milliseconds kStopMargin{2'000};
 constexpr int kWatchesPerTend = 4;
 constexpr int64_t kMetricsConnections = 64;
-constexpr int64_t kLeastSharedWeights = 800'000'000;  // in layers; below, the sums of ranks take longer than they save
 constexpr int64_t kMaxOutputTokens = 1024, kMaxInputTokens = 32768;  // where the operator says nothing
 // Never the session layer's, which counts up from a random number of 52 bits.
 constexpr uint64_t kWarmUpId = std::numeric_limits<uint64_t>::max();
@@ -102,8 +101,8 @@ class Serving {
   ~Serving();
 
   Status Start();
-  /// True until the engine has failed for good.
-  bool healthy() const { return engine_->healthy(); }
+  /// True until an engine has failed for good.
+  bool healthy() const { return engines_->healthy(); }
   /// Refuses new turns, lets the running ones end, closes the sockets.
   void Drain();
   std::string url() const { return server_->url(); }
@@ -118,19 +117,18 @@ class Serving {
   /// Reads again what may be changed while the server runs: keys, certificate.
   void Reload();
   bool device_failed() const {
-    return std::ranges::any_of(backends_, [](const auto& backend) { return !backend->status().ok(); });
+    return std::ranges::any_of(copies_, [](const ModelCopy& copy) { return !copy.devices_ok(); });
   }
   /// What the process ends with if Start fails, and not for the device's sake.
   int exit_code() const { return exit_code_; }
 
  private:
   Status Listen();
-  Status MakeBackends();
-  /// Whether the model gains by being shared.
-  Status CheckShared(const ModelSpec& spec) const;
   Status LoadModel();
   Status StartEngine();
   Status OpenSessions();
+  /// Any of the copies.
+  const Model& model() const { return *copies_.front().model; }
   /// Where a request says nothing.
   int64_t max_output_tokens() const {
     return config_.max_output_tokens.value_or(std::min(kMaxOutputTokens, config_.max_output_tokens_limit));
@@ -146,20 +144,19 @@ class Serving {
 
   const ServerConfig config_;
   TransportCounters transport_;
-  Metrics metrics_{transport_};
+  Metrics metrics_{transport_, static_cast<size_t>(config_.data_parallel_size)};
   Health health_{"starting"};
   std::atomic<bool> disk_full_{false};  // as of the last Tend: who asks whether the server is ready waits for no disk
   int exit_code_ = kExitFailed;
   AppAccess access_;
   std::unique_ptr<Storage> storage_;
   std::unique_ptr<Backups> backups_;
-  std::vector<std::unique_ptr<Backend>> backends_;  // of the ranks
-  std::unique_ptr<Model> model_;
+  std::vector<ModelCopy> copies_;
   std::unique_ptr<Tokenizer> tokenizer_;
   std::optional<ChatTemplate> chat_;
   std::string model_name_;
   SamplingParams sampling_;  // where a request says nothing
-  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<EngineFleet> engines_;
   std::unique_ptr<AppEngine> turns_;
   std::unique_ptr<SessionTable> sessions_;
   std::unique_ptr<Server> server_;
@@ -181,7 +178,7 @@ Serving::~Serving() {
   }
   if (sessions_) sessions_->Flush();  // what is told now finds its session
   sessions_.reset();
-  engine_.reset();
+  engines_.reset();
   metrics_server_.reset();
   server_.reset();  // after the last push into an outbox
 }
@@ -255,46 +252,17 @@ Status Serving::Listen() {
   return ServeMetrics();
 }
 
-Status Serving::MakeBackends() {
-  const std::chrono::milliseconds timeout = std::chrono::seconds(config_.rank_timeout_s);
-  const auto make = [&](int rank, std::unique_ptr<Comm> comm) {
-    if (!config_.cuda) return MakeCpuBackend(config_.cpu, std::move(comm));
-    CudaBackendOptions gpu = config_.gpu;
-    gpu.device += rank;
-    return MakeCudaBackend(gpu, std::move(comm));
-  };
-  ASSIGN_OR_RETURN(backends_, MakeRanks(static_cast<int>(config_.tensor_parallel_size), timeout, make));
-  for (const auto& backend : backends_) LogInfo("backend: {}", backend->Describe());
-  return Status::Ok();
-}
-
-Status Serving::CheckShared(const ModelSpec& spec) const {
-  const bool shared = config_.cuda && config_.tensor_parallel_size > 1 && !config_.tensor_parallel_force;
-  if (!shared || spec.layer_weights() >= kLeastSharedWeights) return Status::Ok();
-  return InvalidArgument(fmt::format(
-      "--tensor-parallel-size: a model of {:.1f} billion weights is slower on several GPUs than on one, for "
-      "they wait for one another twice a layer; --tensor-parallel-force shares it all the same",
-      static_cast<double>(spec.layer_weights()) / 1e9));
-}
-
 Status Serving::LoadModel() {
-  RETURN_IF_ERROR(MakeBackends());
-  std::vector<Backend*> backends;
-  for (const auto& backend : backends_) backends.push_back(backend.get());
-  {
-    const ProgressReport progress("loading " + config_.model);
-    ASSIGN_OR_RETURN(model_, Model::Load(config_.model, backends));
-  }
-  const ModelSpec& spec = model_->spec();
-  RETURN_IF_ERROR(CheckShared(spec));
+  RETURN_IF_ERROR(LoadModels(config_, &copies_));
+  const ModelSpec& spec = model().spec();
   LogInfo("model: {} ({}), {} layers, {:.1f} MiB of weights, trained to {} tokens", spec.name, spec.architecture,
-          spec.layers, static_cast<double>(model_->weight_bytes()) / (1 << 20), spec.trained_context);
-  const TokenizerData& data = model_->tokenizer_data();
+          spec.layers, static_cast<double>(model().weight_bytes()) / (1 << 20), spec.trained_context);
+  const TokenizerData& data = model().tokenizer_data();
   ASSIGN_OR_RETURN(tokenizer_, MakeTokenizer(data));
   ChatTemplate::Facts facts;
   if (data.bos) facts.bos = tokenizer_->TokenName(*data.bos);
   if (data.eos) facts.eos = tokenizer_->TokenName(*data.eos);
-  auto chat = config_.chat_template.empty() ? ChatTemplate::Recognise(model_->chat_template(), facts)
+  auto chat = config_.chat_template.empty() ? ChatTemplate::Recognise(model().chat_template(), facts)
                                             : ChatTemplate::Named(config_.chat_template, facts);
   if (!chat.ok()) {
     return InvalidArgument("--chat-template: " + chat.status().message());
@@ -313,41 +281,50 @@ Status Serving::LoadModel() {
 }
 
 Status Serving::StartEngine() {
-  ASSIGN_OR_RETURN(const EngineOptions options, ResolveEngineOptions(config_, model_->spec()));
+  ASSIGN_OR_RETURN(const EngineOptions options, ResolveEngineOptions(config_, model().spec()));
   if (!config_.cuda) {
     // Before it is taken: what the system then says of it, or does, depends on the machine.
+    const int64_t engines = config_.data_parallel_size;
     RETURN_IF_ERROR(CheckMemory({.host_cache_mb = config_.host_cache_mb,
-                                 .slots = options.slots > 0 ? options.slots : EngineOptions().slots,
-                                 .slot_bytes = Engine::SlotBytes(model_->shape(), options),
-                                 .kv_cache_mb = config_.kv_cache_mb,
-                                 .weight_bytes = model_->weight_bytes()},
+                                 .slots = engines * (options.slots > 0 ? options.slots : EngineOptions().slots),
+                                 .slot_bytes = Engine::SlotBytes(model().shape(), options),
+                                 .kv_cache_mb = config_.kv_cache_mb * engines,
+                                 .weight_bytes = model().weight_bytes() * engines},
                                 MachineMemoryBytes()));
   }
   {
     const ProgressReport progress("making the engine");
-    auto engine = Engine::Start(*model_, *tokenizer_, options, storage_->ForEngine(*model_));
-    if (engine.status().code() == StatusCode::kOverloaded) {
-      return InvalidArgument(engine.status().message());
+    std::vector<std::unique_ptr<Engine>> engines;
+    for (const ModelCopy& copy : copies_) {
+      EngineStorage storage = storage_->ForEngine(*copy.model);
+      if (!engines.empty()) storage.pinned_bytes = 0;  // what one has pinned is for all
+      auto engine = Engine::Start(*copy.model, *tokenizer_, options, storage);
+      if (engine.status().code() == StatusCode::kOverloaded) return InvalidArgument(engine.status().message());
+      ASSIGN_OR_RETURN(engines.emplace_back(), std::move(engine));
     }
-    ASSIGN_OR_RETURN(engine_, std::move(engine));
+    engines_ = std::make_unique<EngineFleet>(std::move(engines));
   }
-  const double mib = 1.0 / (1 << 20), slot_mib = static_cast<double>(engine_->slot_bytes()) * mib;
+  constexpr double kMib = 1 << 20;
+  const EngineOptions& made = engines_->options();
   LogInfo(
       "engine: {} slots of up to {:.1f} MiB, {:.1f} MiB for all; {} tokens in view and {} pinned, {} tokens a "
       "conversation",
-      engine_->options().slots, slot_mib, static_cast<double>(engine_->options().kv_bytes) * mib, options.memory_len,
-      options.pinned_max, options.session_len);
-  LogInfo("engine: {:.1f} MiB of weights", static_cast<double>(model_->weight_bytes()) * mib);
-  turns_ = std::make_unique<AppEngine>(*engine_, metrics_, config_.queue_limit);
+      made.slots, static_cast<double>(engines_->engine(0).slot_bytes()) / kMib,
+      static_cast<double>(made.kv_bytes) / kMib, options.memory_len, options.pinned_max, options.session_len);
+  LogInfo("engine: {:.1f} MiB of weights", static_cast<double>(model().weight_bytes()) / kMib);
+  if (engines_->size() > 1) LogInfo("engines: {} of these", engines_->size());
+  turns_ = std::make_unique<AppEngine>(*engines_, metrics_, config_.queue_limit);
   const ProgressReport progress("warming up");
-  if (Status status = WarmUp(*engine_, model_->tokenizer_data()); !status.ok()) {
-    return Unavailable("the first turn failed: " + status.message());
+  for (size_t i = 0; i < engines_->size(); ++i) {
+    if (Status status = WarmUp(engines_->engine(i), model().tokenizer_data()); !status.ok()) {
+      return Unavailable("the first turn failed: " + status.message());
+    }
   }
   return Status::Ok();
 }
 
 Status Serving::OpenSessions() {
-  const EngineOptions& engine = engine_->options();
+  const EngineOptions& engine = engines_->options();
   SessionTableOptions options;
   options.model_name = model_name_;
   options.session_len = engine.session_len;
@@ -360,7 +337,7 @@ Status Serving::OpenSessions() {
   options.max_input_tokens =
       config_.max_input_tokens.value_or(std::max<int64_t>(kMaxInputTokens, engine.memory_len + engine.pinned_max));
   options.turn_timeout_s = config_.turn_timeout_s;
-  options.end_of_turn = model_->tokenizer_data().end_of_turn;
+  options.end_of_turn = model().tokenizer_data().end_of_turn;
   options.durability = config_.durability == StoreDurability::kTurn ? Durability::kTurn : Durability::kToken;
   options.session_ttl_s = config_.session_ttl_s;
   options.max_turns_per_owner = config_.max_turns_per_owner;
@@ -410,12 +387,17 @@ void Serving::LogStored() const {
 }
 
 std::vector<Watchdog::Part> Serving::WatchedParts() {
-  return {{"the engine", [this](std::function<void()> alive) { engine_->Ping(std::move(alive)); }},
-          {"the io threads", [this](std::function<void()> alive) { server_->Ping(std::move(alive)); }}};
+  std::vector<Watchdog::Part> parts;
+  for (size_t i = 0; i < engines_->size(); ++i) {
+    parts.push_back({engines_->size() == 1 ? "the engine" : fmt::format("engine {}", i),
+                     [this, i](std::function<void()> alive) { engines_->engine(i).Ping(std::move(alive)); }});
+  }
+  parts.push_back({"the io threads", [this](std::function<void()> alive) { server_->Ping(std::move(alive)); }});
+  return parts;
 }
 
 std::string Serving::Describe() const {
-  const EngineStats engine = engine_->stats();
+  const EngineStats engine = engines_->stats();
   return fmt::format("{} at {}: {} turns running, {} waiting", model_name_, url(), engine.turns_running,
                      engine.turns_waiting);
 }
@@ -442,7 +424,7 @@ void Serving::Publish() {
   std::shared_ptr<Service> service = MakeService();
   AddModelRoutes(service->router, {.name = model_name_,
                                    .created = static_cast<int64_t>(SystemClock::Instance().WallSeconds()),
-                                   .session_len = engine_->options().session_len,
+                                   .session_len = engines_->options().session_len,
                                    .sampling = sampling_,
                                    .max_output_tokens = max_output_tokens()});
   RegisterClientSecretRoutes(service->router, access_.tickets());
@@ -451,8 +433,9 @@ void Serving::Publish() {
   const RetryAfter retry_after_ms = [this](const std::string& principal) {
     // An owner without tokens waits for them, whatever else there is to wait for.
     const int64_t tokens_ms = sessions_->TokensWaitMs({principal, 0});
-    return tokens_ms > 0 ? tokens_ms
-                         : metrics_.RetryAfterMs(engine_->stats().turns_waiting, SystemClock::Instance().MonotonicNs());
+    return tokens_ms > 0
+               ? tokens_ms
+               : metrics_.RetryAfterMs(engines_->stats().turns_waiting, SystemClock::Instance().MonotonicNs());
   };
   RegisterResponseRoutes(service->router, *sessions_, retry_after_ms);
   const RunOnWorker run = [this](const std::string& client, size_t bytes, std::function<void()> call) {
@@ -463,9 +446,9 @@ void Serving::Publish() {
   RegisterChatRoutes(service->router, {.table = *sessions_, .retry_after_ms = retry_after_ms, .run_on_worker = run},
                      {.version = RINGSIDE_VERSION,
                       .created = SystemClock::Instance().WallSeconds(),
-                      .session_len = engine_->options().session_len});
+                      .session_len = engines_->options().session_len});
   metrics_.SetSource([this] {
-    return MetricsSnapshot{engine_->stats(),
+    return MetricsSnapshot{engines_->each(),
                            storage_->tiers().stats(),
                            storage_->journal() != nullptr ? storage_->journal()->stats() : JournalStats{},
                            sessions_->stats(),
@@ -487,7 +470,7 @@ void Serving::Publish() {
     });
   }
   health_.SetReady([this]() -> std::string {
-    if (!engine_->healthy()) return "the engine has failed";
+    if (!engines_->healthy()) return "the engine has failed";
     if (!storage_->healthy()) return "the disk has failed";
     return disk_full_ ? "the disk is full" : "";
   });
@@ -507,7 +490,7 @@ void Serving::Drain() {
     const auto left = (deadline - std::chrono::steady_clock::now()) / share;
     return std::max(std::chrono::duration_cast<std::chrono::milliseconds>(left), kLeastPatience);
   };
-  while (engine_->healthy() && std::chrono::steady_clock::now() < turns_end) {
+  while (engines_->healthy() && std::chrono::steady_clock::now() < turns_end) {
     if (turns_->WaitUntilNone(kWatchInterval)) break;
   }
   if (const size_t left = turns_->turns(); left > 0) {
@@ -522,10 +505,10 @@ void Serving::Drain() {
 }
 
 void Serving::SaveCaches(std::chrono::steady_clock::duration time) {
-  if (storage_->journal() == nullptr || !engine_->healthy()) return;
+  if (storage_->journal() == nullptr || !engines_->healthy()) return;
   const auto saved = std::make_shared<std::promise<Status>>();
   std::future<Status> status = saved->get_future();
-  engine_->SaveAll([saved](const Status& told) { saved->set_value(told); });
+  engines_->SaveAll([saved](const Status& told) { saved->set_value(told); });
   if (status.wait_for(time) != std::future_status::ready) {
     LogWarning("not every cache was saved in time; what was not is computed again");
   } else if (const Status told = status.get(); !told.ok()) {

@@ -3,18 +3,18 @@
 #include <utility>
 #include <vector>
 
-#include "engine/engine.h"
+#include "engine/fleet/engine_fleet.h"
 #include "ws/metrics.h"
 
 namespace ringside {
 
-AppEngine::AppEngine(Engine& engine, Metrics& metrics, int64_t queue_limit)
-    : engine_(engine), metrics_(metrics), queue_limit_(queue_limit) {}
+AppEngine::AppEngine(EngineFleet& engines, Metrics& metrics, int64_t queue_limit)
+    : engines_(engines), metrics_(metrics), queue_limit_(queue_limit) {}
 
 Status AppEngine::Submit(TurnRequest request) {
   if (refusing_) return Unavailable("The server is stopping.");
   // Before anything has been said of the turn; what comes between two looks at the engine fails there.
-  const EngineStats now = engine_.stats();
+  const EngineStats now = engines_.stats();
   if (now.turns_running >= now.slots && now.turns_waiting >= queue_limit_) {
     return Overloaded("Too many turns are waiting for a slot.");
   }
@@ -23,22 +23,22 @@ Status AppEngine::Submit(TurnRequest request) {
     std::lock_guard lock(mutex_);
     turns_.insert(turn);
   }
-  request.sink = MakeMeasuringSink(std::move(request.sink), metrics_, SystemClock::Instance(),
-                                   [this, turn] { Remove(turn); });
-  Status status = engine_.Submit(std::move(request));
+  request.sink =
+      MakeMeasuringSink(std::move(request.sink), metrics_, SystemClock::Instance(), [this, turn] { Remove(turn); });
+  Status status = engines_.Submit(std::move(request));
   if (!status.ok()) Remove(turn);
   return status;
 }
 
-void AppEngine::Cancel(TurnId turn) { engine_.Cancel(turn); }
-void AppEngine::Close(TimelineId timeline) { engine_.Close(timeline); }
-void AppEngine::Park(TimelineId timeline) { engine_.Park(timeline); }
+void AppEngine::Cancel(TurnId turn) { engines_.Cancel(turn); }
+void AppEngine::Close(TimelineId timeline) { engines_.Close(timeline); }
+void AppEngine::Park(TimelineId timeline) { engines_.Park(timeline); }
 void AppEngine::Fork(TimelineId from, TimelineId to, const std::string& from_owner, const std::string& to_owner) {
-  engine_.Fork(from, to, from_owner, to_owner);
+  engines_.Fork(from, to, from_owner, to_owner);
 }
-void AppEngine::Erase(TimelineId timeline, const std::string& owner) { engine_.Erase(timeline, owner, nullptr); }
-void AppEngine::Prefetch(const std::string& owner) { engine_.Prefetch(owner); }
-std::optional<CacheSource> AppEngine::Where(const std::string& owner) const { return engine_.Where(owner); }
+void AppEngine::Erase(TimelineId timeline, const std::string& owner) { engines_.Erase(timeline, owner, nullptr); }
+void AppEngine::Prefetch(const std::string& owner) { engines_.Prefetch(owner); }
+std::optional<CacheSource> AppEngine::Where(const std::string& owner) const { return engines_.Where(owner); }
 
 size_t AppEngine::turns() const {
   std::lock_guard lock(mutex_);
@@ -51,7 +51,7 @@ void AppEngine::CancelAll() {
     std::lock_guard lock(mutex_);
     turns.assign(turns_.begin(), turns_.end());
   }
-  for (const TurnId turn : turns) engine_.Cancel(turn);
+  for (const TurnId turn : turns) engines_.Cancel(turn);
 }
 
 bool AppEngine::WaitUntilNone(std::chrono::milliseconds time) {

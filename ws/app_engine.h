@@ -1,4 +1,4 @@
-// The engine as sessions get it from the server: turns are measured, counted, and refused where too many wait or the
+// The engines as sessions get them from the server: turns are measured, counted, and refused where too many wait or the
 // server is stopping; stopping can wait for those that run, and end them. Owned by the App; any thread.
 #pragma once
 
@@ -13,14 +13,14 @@
 
 namespace ringside {
 
-class Engine;
+class EngineFleet;
 class Metrics;
 
 class AppEngine final : public TurnEngine {
  public:
-  /// `engine` and `metrics` outlive it; it outlives the engine's last turn. More than `queue_limit` waiting turns are
+  /// `engines` and `metrics` outlive it; it outlives the engines' last turn. More than `queue_limit` waiting turns are
   /// refused.
-  AppEngine(Engine& engine, Metrics& metrics, int64_t queue_limit);
+  AppEngine(EngineFleet& engines, Metrics& metrics, int64_t queue_limit);
 
   /// As Engine's; kOverloaded where too many wait, kUnavailable once new turns are refused.
   Status Submit(TurnRequest request) override;
@@ -43,7 +43,7 @@ class AppEngine final : public TurnEngine {
  private:
   void Remove(TurnId turn);
 
-  Engine& engine_;
+  EngineFleet& engines_;
   Metrics& metrics_;
   const int64_t queue_limit_;
   std::atomic<bool> refusing_{false};

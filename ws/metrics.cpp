@@ -102,7 +102,7 @@ double RestoreSeconds(const TurnEnd& end) {
 }  // namespace
 
 struct Metrics::State {
-  explicit State(const TransportCounters& counters) : transport(counters) {
+  State(const TransportCounters& counters, size_t engines) : transport(counters), figures(registry, engines) {
     // All there are, so that a rate has a beginning, and a turn need not look for them.
     for (const CacheSource source : kSources) {
       const prometheus::Labels labels = {{"source", CacheSourceName(source)}};
@@ -169,7 +169,7 @@ struct Metrics::State {
     Histogram& seconds;
   };
   std::map<CacheSource, Resume> by_source;  // as kSources has them
-  FollowedFigures figures{registry};
+  FollowedFigures figures;
   Gauge& sockets = AddGauge(registry, "ringside_ws_connections", "Open WebSockets");
   Counter& slow_readers =
       AddCounter(registry, "ringside_ws_slow_reader_total", "WebSockets closed because they did not read");
@@ -180,7 +180,8 @@ struct Metrics::State {
   Family<Gauge>& model = BuildGauge().Name("ringside_model_info").Help("The model served").Register(registry);
 };
 
-Metrics::Metrics(const TransportCounters& transport) : state_(std::make_unique<State>(transport)) {
+Metrics::Metrics(const TransportCounters& transport, size_t engines)
+    : state_(std::make_unique<State>(transport, engines)) {
   BuildGauge()
       .Name("ringside_build_info")
       .Help("The server's version")

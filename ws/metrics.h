@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "cache/tiered_store.h"
@@ -21,7 +22,7 @@ namespace ringside {
 
 /// Figures that others keep, read at each scrape.
 struct MetricsSnapshot {
-  EngineStats engine;
+  std::vector<EngineStats> engines;
   TieredStoreStats tiers;
   JournalStats journal;
   SessionTableStats sessions;
@@ -33,8 +34,8 @@ struct MetricsSnapshot {
 
 class Metrics {
  public:
-  /// `transport` outlives the metrics.
-  explicit Metrics(const TransportCounters& transport);
+  /// `transport` outlives the metrics. Of several engines every figure has a label with its number.
+  explicit Metrics(const TransportCounters& transport, size_t engines = 1);
   ~Metrics();
   Metrics(const Metrics&) = delete;
   Metrics& operator=(const Metrics&) = delete;

@@ -4,6 +4,8 @@
 #include <prometheus/gauge.h>
 #include <prometheus/registry.h>
 
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -15,7 +17,8 @@ struct Row {
   const char* help;
   const char* label = "";  // none
   const char* value = "";
-  double (*read)(const MetricsSnapshot&);
+  double (*read)(const MetricsSnapshot&) = nullptr;
+  double (*of_engine)(const EngineStats&) = nullptr;  // in place of `read`: a figure of each engine
 };
 
 template <class Number>
@@ -30,20 +33,20 @@ constexpr Row kGauges[] = {
      .read = [](Now now) { return now.ready ? 1.0 : 0.0; }},
     {.name = "ringside_num_requests_running",
      .help = "Turns in the batch",
-     .read = [](Now now) { return Plain(now.engine.turns_running); }},
+     .of_engine = [](const EngineStats& now) { return Plain(now.turns_running); }},
     {.name = "ringside_num_requests_waiting",
      .help = "Turns waiting for a slot",
-     .read = [](Now now) { return Plain(now.engine.turns_waiting); }},
-    {.name = "ringside_slots", .help = "Slots", .read = [](Now now) { return Plain(now.engine.slots); }},
+     .of_engine = [](const EngineStats& now) { return Plain(now.turns_waiting); }},
+    {.name = "ringside_slots", .help = "Slots", .of_engine = [](const EngineStats& now) { return Plain(now.slots); }},
     {.name = "ringside_slots_used",
      .help = "Slots that hold a conversation",
-     .read = [](Now now) { return Plain(now.engine.slots_used); }},
+     .of_engine = [](const EngineStats& now) { return Plain(now.slots_used); }},
     {.name = "ringside_kv_bytes",
      .help = "Memory for the caches in slots",
-     .read = [](Now now) { return Plain(now.engine.kv_bytes); }},
+     .of_engine = [](const EngineStats& now) { return Plain(now.kv_bytes); }},
     {.name = "ringside_kv_used_bytes",
      .help = "What of it those that are there take",
-     .read = [](Now now) { return Plain(now.engine.kv_bytes_used); }},
+     .of_engine = [](const EngineStats& now) { return Plain(now.kv_bytes_used); }},
     {.name = "ringside_sessions",
      .help = "Conversations kept",
      .read = [](Now now) { return Plain(now.sessions.conversations); }},
@@ -99,7 +102,7 @@ constexpr Row kGauges[] = {
      .read = [](Now now) { return now.tiers.disk_write_bytes_per_second; }},
     {.name = "ringside_prefill_tokens_per_second",
      .help = "Rate of recent prefills, by which recomputing is estimated",
-     .read = [](Now now) { return now.engine.prefill_tokens_per_second; }},
+     .of_engine = [](const EngineStats& now) { return now.prefill_tokens_per_second; }},
     {.name = "ringside_chains",
      .help = "Chains of responses kept without a conversation",
      .read = [](Now now) { return Plain(now.sessions.chains); }},
@@ -141,37 +144,37 @@ constexpr Row kCounters[] = {
      .read = [](Now now) { return Plain(now.workers.refused); }},
     {.name = "ringside_prompt_tokens_prefilled_total",
      .help = "Input tokens computed",
-     .read = [](Now now) { return Plain(now.engine.tokens_prefilled); }},
+     .of_engine = [](const EngineStats& now) { return Plain(now.tokens_prefilled); }},
     {.name = "ringside_prompt_tokens_cached_total",
      .help = "Input tokens found in a slot",
-     .read = [](Now now) { return Plain(now.engine.tokens_reused); }},
+     .of_engine = [](const EngineStats& now) { return Plain(now.tokens_reused); }},
     {.name = "ringside_prompt_tokens_total",
      .help = "Input tokens, computed or found",
-     .read = [](Now now) { return Plain(now.engine.tokens_prefilled + now.engine.tokens_reused); }},
+     .of_engine = [](const EngineStats& now) { return Plain(now.tokens_prefilled + now.tokens_reused); }},
     {.name = "ringside_generation_tokens_total",
      .help = "Tokens generated",
-     .read = [](Now now) { return Plain(now.engine.tokens_decoded); }},
+     .of_engine = [](const EngineStats& now) { return Plain(now.tokens_decoded); }},
     {.name = "ringside_ring_evicted_tokens_total",
      .help = "Tokens that left a window",
-     .read = [](Now now) { return Plain(now.engine.tokens_evicted); }},
+     .of_engine = [](const EngineStats& now) { return Plain(now.tokens_evicted); }},
     {.name = "ringside_cache_rebuilds_total",
      .help = "Caches computed anew from their tokens",
-     .read = [](Now now) { return Plain(now.engine.rebuilds); }},
+     .of_engine = [](const EngineStats& now) { return Plain(now.rebuilds); }},
     {.name = "ringside_slots_taken_total",
      .help = "Slots taken from idle conversations",
-     .read = [](Now now) { return Plain(now.engine.slots_taken); }},
+     .of_engine = [](const EngineStats& now) { return Plain(now.slots_taken); }},
     {.name = "ringside_prefix_tokens_shared_total",
      .help = "Tokens of new conversations copied from others of the same account that begin with the same",
-     .read = [](Now now) { return Plain(now.engine.tokens_shared); }},
+     .of_engine = [](const EngineStats& now) { return Plain(now.tokens_shared); }},
     {.name = "ringside_cache_written_back_total",
      .help = "Caches of idle conversations copied to the tiers before their slots were wanted",
-     .read = [](Now now) { return Plain(now.engine.written_back); }},
+     .of_engine = [](const EngineStats& now) { return Plain(now.written_back); }},
     {.name = "ringside_turns_gave_way_total",
      .help = "Running turns whose caches had to leave for want of memory",
-     .read = [](Now now) { return Plain(now.engine.turns_gave_way); }},
+     .of_engine = [](const EngineStats& now) { return Plain(now.turns_gave_way); }},
     {.name = "ringside_engine_steps_total",
      .help = "Steps of the engine",
-     .read = [](Now now) { return Plain(now.engine.steps); }},
+     .of_engine = [](const EngineStats& now) { return Plain(now.steps); }},
     {.name = "process_cpu_seconds_total",
      .help = "Processor time of this process",
      .read = [](Now now) { return now.process.cpu_seconds; }},
@@ -179,7 +182,7 @@ constexpr Row kCounters[] = {
      .help = kSpillsHelp,
      .label = "to",
      .value = "host",
-     .read = [](Now now) { return Plain(now.engine.captures); }},
+     .of_engine = [](const EngineStats& now) { return Plain(now.captures); }},
     {.name = "ringside_cache_spills_total",
      .help = kSpillsHelp,
      .label = "to",
@@ -189,7 +192,7 @@ constexpr Row kCounters[] = {
      .help = kSpillBytesHelp,
      .label = "to",
      .value = "host",
-     .read = [](Now now) { return Plain(now.engine.captured_bytes); }},
+     .of_engine = [](const EngineStats& now) { return Plain(now.captured_bytes); }},
     {.name = "ringside_cache_spill_bytes_total",
      .help = kSpillBytesHelp,
      .label = "to",
@@ -197,41 +200,41 @@ constexpr Row kCounters[] = {
      .read = [](Now now) { return Plain(now.tiers.demoted_bytes); }},
     {.name = "ringside_cache_capture_seconds_total",
      .help = "The engine's time for copying caches out of slots",
-     .read = [](Now now) { return now.engine.capture_ms * 1e-3; }},
+     .of_engine = [](const EngineStats& now) { return now.capture_ms * 1e-3; }},
     {.name = "ringside_cache_saves_refused_total",
      .help = "Caches not saved because too many were on their way",
-     .read = [](Now now) { return Plain(now.engine.saves_refused); }},
+     .of_engine = [](const EngineStats& now) { return Plain(now.saves_refused); }},
     {.name = "ringside_cache_restores_total",
      .help = kRestoresHelp,
      .label = "from",
      .value = "host",
-     .read = [](Now now) { return Plain(now.engine.restores_host); }},
+     .of_engine = [](const EngineStats& now) { return Plain(now.restores_host); }},
     {.name = "ringside_cache_restores_total",
      .help = kRestoresHelp,
      .label = "from",
      .value = "disk",
-     .read = [](Now now) { return Plain(now.engine.restores_disk); }},
+     .of_engine = [](const EngineStats& now) { return Plain(now.restores_disk); }},
     {.name = "ringside_cache_restored_bytes_total",
      .help = "Bytes copied back into slots",
-     .read = [](Now now) { return Plain(now.engine.restored_bytes); }},
+     .of_engine = [](const EngineStats& now) { return Plain(now.restored_bytes); }},
     {.name = "ringside_cache_restore_seconds_total",
      .help = "From asking for a stored cache to its end in a slot, of all",
-     .read = [](Now now) { return now.engine.restore_ms * 1e-3; }},
+     .of_engine = [](const EngineStats& now) { return now.restore_ms * 1e-3; }},
     {.name = "ringside_cache_recomputed_instead_total",
      .help = kInsteadHelp,
      .label = "reason",
      .value = "faster",
-     .read = [](Now now) { return Plain(now.engine.recomputed_instead); }},
+     .of_engine = [](const EngineStats& now) { return Plain(now.recomputed_instead); }},
     {.name = "ringside_cache_recomputed_instead_total",
      .help = kInsteadHelp,
      .label = "reason",
      .value = "late",
-     .read = [](Now now) { return Plain(now.engine.fetches_late); }},
+     .of_engine = [](const EngineStats& now) { return Plain(now.fetches_late); }},
     {.name = "ringside_cache_recomputed_instead_total",
      .help = kInsteadHelp,
      .label = "reason",
      .value = "failed",
-     .read = [](Now now) { return Plain(now.engine.fetches_failed); }},
+     .of_engine = [](const EngineStats& now) { return Plain(now.fetches_failed); }},
     {.name = "ringside_cache_lost_total",
      .help = kGoneHelp,
      .label = "reason",
@@ -279,41 +282,56 @@ constexpr Row kCounters[] = {
      .read = [](Now now) { return Plain(now.sessions.interrupted); }},
 };
 
-prometheus::Labels LabelsOf(const Row& row) {
-  return row.label[0] == '\0' ? prometheus::Labels{} : prometheus::Labels{{row.label, row.value}};
+prometheus::Labels LabelsOf(const Row& row, std::optional<size_t> engine) {
+  prometheus::Labels labels;
+  if (row.label[0] != '\0') labels[row.label] = row.value;
+  if (engine) labels["engine"] = std::to_string(*engine);
+  return labels;
 }
 
 }  // namespace
 
 struct FollowedFigures::Series {
-  std::vector<std::pair<const Row*, prometheus::Gauge*>> gauges;
+  template <class Metric>
   struct Followed {
     const Row* row;
-    prometheus::Counter* counter;
+    size_t engine;
+    Metric* metric;
     double seen = 0;
+
+    double Read(const MetricsSnapshot& now) const {
+      if (row->read != nullptr) return row->read(now);
+      return engine < now.engines.size() ? row->of_engine(now.engines[engine]) : 0;
+    }
   };
-  std::vector<Followed> counters;
+  std::vector<Followed<prometheus::Gauge>> gauges;
+  std::vector<Followed<prometheus::Counter>> counters;
 };
 
-FollowedFigures::FollowedFigures(prometheus::Registry& registry) : series_(std::make_unique<Series>()) {
+FollowedFigures::FollowedFigures(prometheus::Registry& registry, size_t engines) : series_(std::make_unique<Series>()) {
   // Registering a family twice gives the same one.
+  const auto add = [engines](const Row& row, auto& family, auto& all) {
+    if (row.read != nullptr || engines == 1) {
+      all.push_back({&row, 0, &family.Add(LabelsOf(row, std::nullopt))});
+    } else {
+      for (size_t i = 0; i < engines; ++i) all.push_back({&row, i, &family.Add(LabelsOf(row, i))});
+    }
+  };
   for (const Row& row : kGauges) {
-    series_->gauges.emplace_back(
-        &row, &prometheus::BuildGauge().Name(row.name).Help(row.help).Register(registry).Add(LabelsOf(row)));
+    add(row, prometheus::BuildGauge().Name(row.name).Help(row.help).Register(registry), series_->gauges);
   }
   for (const Row& row : kCounters) {
-    series_->counters.push_back(
-        {&row, &prometheus::BuildCounter().Name(row.name).Help(row.help).Register(registry).Add(LabelsOf(row))});
+    add(row, prometheus::BuildCounter().Name(row.name).Help(row.help).Register(registry), series_->counters);
   }
 }
 
 FollowedFigures::~FollowedFigures() = default;
 
 void FollowedFigures::Set(const MetricsSnapshot& now) {
-  for (const auto& [row, gauge] : series_->gauges) gauge->Set(row->read(now));
-  for (Series::Followed& followed : series_->counters) {
-    const double total = followed.row->read(now);
-    if (total > followed.seen) followed.counter->Increment(total - std::exchange(followed.seen, total));
+  for (const auto& followed : series_->gauges) followed.metric->Set(followed.Read(now));
+  for (auto& followed : series_->counters) {
+    const double total = followed.Read(now);
+    if (total > followed.seen) followed.metric->Increment(total - std::exchange(followed.seen, total));
   }
 }
 

@@ -15,7 +15,7 @@ namespace ringside {
 class FollowedFigures {
  public:
   /// `registry` outlives it.
-  explicit FollowedFigures(prometheus::Registry& registry);
+  FollowedFigures(prometheus::Registry& registry, size_t engines);
   ~FollowedFigures();
   void Set(const MetricsSnapshot& now);
 

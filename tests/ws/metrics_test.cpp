@@ -167,6 +167,7 @@ TEST(MetricsTest, FollowsTiersJournalAndSessions) {
   TransportCounters transport;
   Metrics metrics{transport};
   MetricsSnapshot now;
+  EngineStats& engine = now.engines.emplace_back();
   now.tiers.host_bytes = 1 << 30;
   now.tiers.disk_objects = 3;
   now.tiers.waiting_bytes = 17;
@@ -174,14 +175,14 @@ TEST(MetricsTest, FollowsTiersJournalAndSessions) {
   now.tiers.demoted = 4;
   now.tiers.demoted_bytes = 500;
   now.tiers.dropped = 6;
-  now.engine.captures = 7;
-  now.engine.written_back = 5;
-  now.engine.tokens_shared = 21;
-  now.engine.captured_bytes = 800;
-  now.engine.capture_ms = 1500;
-  now.engine.restores_host = 9;
-  now.engine.restores_disk = 10;
-  now.engine.fetches_late = 11;
+  engine.captures = 7;
+  engine.written_back = 5;
+  engine.tokens_shared = 21;
+  engine.captured_bytes = 800;
+  engine.capture_ms = 1500;
+  engine.restores_host = 9;
+  engine.restores_disk = 10;
+  engine.fetches_late = 11;
   now.journal.commits = 12;
   now.journal.sync_ms_total = 250;
   now.journal.sync_ms_max = 125;
@@ -225,17 +226,18 @@ TEST(MetricsTest, FollowsTheEnginesFigures) {
   TransportCounters transport;
   Metrics metrics{transport};
   MetricsSnapshot now;
-  now.engine.slots = 8;
-  now.engine.slots_used = 3;
-  now.engine.kv_bytes = 4096;
-  now.engine.kv_bytes_used = 1024;
-  now.engine.turns_gave_way = 6;
-  now.engine.turns_running = 2;
-  now.engine.turns_waiting = 1;
-  now.engine.tokens_prefilled = 100;
-  now.engine.tokens_reused = 900;
-  now.engine.tokens_decoded = 50;
-  now.engine.tokens_evicted = 7;
+  EngineStats& engine = now.engines.emplace_back();
+  engine.slots = 8;
+  engine.slots_used = 3;
+  engine.kv_bytes = 4096;
+  engine.kv_bytes_used = 1024;
+  engine.turns_gave_way = 6;
+  engine.turns_running = 2;
+  engine.turns_waiting = 1;
+  engine.tokens_prefilled = 100;
+  engine.tokens_reused = 900;
+  engine.tokens_decoded = 50;
+  engine.tokens_evicted = 7;
   now.sessions.conversations = 4;
   metrics.SetSource([&] { return now; });
   EXPECT_EQ(Sample(metrics, "ringside_slots"), "8");
@@ -250,10 +252,28 @@ TEST(MetricsTest, FollowsTheEnginesFigures) {
   EXPECT_EQ(Sample(metrics, "ringside_prompt_tokens_cached_total"), "900");
   EXPECT_EQ(Sample(metrics, "ringside_prompt_tokens_total"), "1000");
   EXPECT_EQ(Sample(metrics, "ringside_ring_evicted_tokens_total"), "7");
-  now.engine.tokens_decoded = 60;
+  engine.tokens_decoded = 60;
   EXPECT_EQ(Sample(metrics, "ringside_generation_tokens_total"), "60");
   metrics.SetSource(nullptr);
   EXPECT_EQ(Sample(metrics, "ringside_generation_tokens_total"), "60");
+}
+
+TEST(MetricsTest, OfSeveralEnginesEachHasItsOwnFigures) {
+  TransportCounters transport;
+  Metrics metrics(transport, 2);
+  EXPECT_EQ(Sample(metrics, "ringside_slots{engine=\"1\"}"), "0");  // there before the first figures are
+  MetricsSnapshot now;
+  now.engines.resize(2);
+  now.engines[0].slots = 8;
+  now.engines[1].slots = 9;
+  now.engines[1].restores_host = 3;
+  now.tiers.host_bytes = 5;
+  metrics.SetSource([&] { return now; });
+  EXPECT_EQ(Sample(metrics, "ringside_slots{engine=\"0\"}"), "8");
+  EXPECT_EQ(Sample(metrics, "ringside_slots{engine=\"1\"}"), "9");
+  EXPECT_EQ(Sample(metrics, "ringside_cache_restores_total{engine=\"0\",from=\"host\"}"), "0");
+  EXPECT_EQ(Sample(metrics, "ringside_cache_restores_total{engine=\"1\",from=\"host\"}"), "3");
+  EXPECT_EQ(Sample(metrics, "ringside_cache_bytes{tier=\"host\"}"), "5");
 }
 
 TEST(MetricsTest, CountsSocketsAndKeepsLabelsFew) {

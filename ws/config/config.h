@@ -76,6 +76,7 @@ struct ServerConfig {
   bool cuda = false;  // the forward pass on a GPU instead of the CPU
   CpuBackendOptions cpu;
   CudaBackendOptions gpu;
+  int64_t data_parallel_size = 1;
   int64_t tensor_parallel_size = 1;
   bool tensor_parallel_force = false;
   int64_t rank_timeout_s = 30;

@@ -124,6 +124,13 @@ std::vector<ConfigOption> EngineSettings() {
                                           {"fp8", DType::kF8E4M3},
                                           {"fp8_e4m3", DType::kF8E4M3}})},
       {"device", {}, Kind::kValue, "cpu|cuda|cuda:N", "where the forward pass runs; cuda is cuda:0 [cpu]", ApplyDevice},
+      {"data-parallel-size",
+       {"dp", "cpu-engines"},
+       Kind::kValue,
+       "N",
+       "engines behind the same conversations, each with the model on a device of its own, --device and those that "
+       "follow it; on the CPU each with its share of the cores [1]",
+       Integer(&C::data_parallel_size, 1, 64)},
       {"tensor-parallel-size",
        {"tp"},
        Kind::kValue,

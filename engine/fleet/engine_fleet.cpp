@@ -1,0 +1,280 @@
+#include "engine/fleet/engine_fleet.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "base/check.h"
+
+namespace ringside {
+namespace {
+
+// Engines drift apart where one has so many more turns than another, and half as many again.
+constexpr int64_t kDrift = 4;
+
+void Add(EngineStats& sum, const EngineStats& one) {
+  sum.slots += one.slots;
+  sum.slots_used += one.slots_used;
+  sum.turns_running += one.turns_running;
+  sum.turns_waiting += one.turns_waiting;
+  sum.steps += one.steps;
+  sum.tokens_prefilled += one.tokens_prefilled;
+  sum.tokens_reused += one.tokens_reused;
+  sum.tokens_decoded += one.tokens_decoded;
+  sum.tokens_evicted += one.tokens_evicted;
+  sum.tokens_shared += one.tokens_shared;
+  sum.rebuilds += one.rebuilds;
+  sum.slots_taken += one.slots_taken;
+  sum.kv_bytes += one.kv_bytes;
+  sum.kv_bytes_used += one.kv_bytes_used;
+  sum.turns_gave_way += one.turns_gave_way;
+  sum.written_back += one.written_back;
+  sum.captures += one.captures;
+  sum.captured_bytes += one.captured_bytes;
+  sum.capture_ms += one.capture_ms;
+  sum.saves_refused += one.saves_refused;
+  sum.restores_host += one.restores_host;
+  sum.restores_disk += one.restores_disk;
+  sum.restored_bytes += one.restored_bytes;
+  sum.restore_ms += one.restore_ms;
+  sum.recomputed_instead += one.recomputed_instead;
+  sum.fetches_late += one.fetches_late;
+  sum.fetches_failed += one.fetches_failed;
+  sum.prefill_tokens_per_second += one.prefill_tokens_per_second;
+}
+
+}  // namespace
+
+/// Tells the fleet of the turn's end before whoever waits for it.
+class EngineFleet::PinnedSink final : public TokenSink {
+ public:
+  PinnedSink(std::shared_ptr<TokenSink> next, EngineFleet& fleet, TimelineId timeline, size_t engine)
+      : next_(std::move(next)), fleet_(fleet), timeline_(timeline), engine_(engine) {}
+
+  void OnQueued(int64_t position) override { next_->OnQueued(position); }
+  void OnStart(const CacheReport& report) override { next_->OnStart(report); }
+  void OnTokens(const TokenDelta& delta) override { next_->OnTokens(delta); }
+  void OnEnd(const TurnEnd& end) override {
+    {
+      std::lock_guard lock(fleet_.mutex_);
+      fleet_.Ended(timeline_, engine_);
+    }
+    next_->OnEnd(end);
+  }
+
+ private:
+  const std::shared_ptr<TokenSink> next_;
+  EngineFleet& fleet_;
+  const TimelineId timeline_;
+  const size_t engine_;
+};
+
+EngineFleet::EngineFleet(std::vector<std::unique_ptr<Engine>> engines)
+    : states_(engines.size()), engines_(std::move(engines)) {
+  CHECK(!engines_.empty());
+}
+
+EngineFleet::~EngineFleet() = default;
+
+bool EngineFleet::InSlot(size_t engine, const std::string& owner) const {
+  return !owner.empty() && engines_[engine]->Where(owner) == CacheSource::kSlot;
+}
+
+size_t EngineFleet::Lightest() const {
+  const auto load = [&](size_t i) {
+    const EngineStats now = engines_[i]->stats();
+    const double used =
+        static_cast<double>(now.kv_bytes_used) / static_cast<double>(std::max<int64_t>(now.kv_bytes, 1));
+    return std::tuple(states_[i].drains, states_[i].turns, used);
+  };
+  size_t best = 0;
+  auto least = load(0);
+  for (size_t i = 1; i < engines_.size(); ++i) {
+    if (auto other = load(i); other < least) best = i, least = other;
+  }
+  return best;
+}
+
+size_t EngineFleet::Choose(const TurnRequest& request) const {
+  if (const auto pin = pins_.find(request.timeline); pin != pins_.end()) {
+    const size_t engine = pin->second.engine;
+    // While it answers, it is for the engine to say that it does. Without an owner its cache is there or nowhere.
+    if (pin->second.turns > 0 || request.owner.empty() || InSlot(engine, request.owner)) return engine;
+  }
+  // One that its session has parked comes back as another timeline, perhaps before its cache has left.
+  for (size_t i = 0; i < engines_.size(); ++i) {
+    if (InSlot(i, request.owner)) return i;
+  }
+  return Lightest();
+}
+
+Status EngineFleet::Submit(TurnRequest request) {
+  if (engines_.size() == 1) return engines_.front()->Submit(std::move(request));
+  const TimelineId timeline = request.timeline;
+  size_t engine = 0;
+  {
+    std::lock_guard lock(mutex_);
+    engine = Choose(request);
+    if (const auto before = PinOf(timeline); before && *before != engine) {
+      engines_[*before]->Close(timeline);  // it has no cache there any more
+      Unpin(timeline);
+    }
+    Pin& pin = pins_[timeline];
+    SetIdle(timeline, pin, false);
+    pin.engine = engine;
+    pin.owner = request.owner;
+    ++pin.turns;
+    ++states_[engine].turns;
+    const int64_t least = states_[Lightest()].turns, more = states_[engine].turns - least;
+    if (more >= kDrift && more > least / 2) MoveIdle(engine, static_cast<size_t>(more / 2));
+  }
+  request.sink = std::make_shared<PinnedSink>(std::move(request.sink), *this, timeline, engine);
+  Status status = engines_[engine]->Submit(std::move(request));
+  if (!status.ok()) {
+    std::lock_guard lock(mutex_);
+    Ended(timeline, engine);
+  }
+  return status;
+}
+
+void EngineFleet::Ended(TimelineId timeline, size_t engine) {
+  --states_[engine].turns;
+  const auto found = pins_.find(timeline);
+  if (found == pins_.end() || found->second.engine != engine || found->second.turns == 0) return;  // closed meanwhile
+  if (--found->second.turns > 0 || found->second.owner.empty()) return;
+  SetIdle(timeline, found->second, true);
+  if (states_[engine].drains) MoveIdle(engine, states_[engine].idle.size());
+}
+
+void EngineFleet::SetIdle(TimelineId timeline, Pin& pin, bool idle) {
+  std::map<uint64_t, TimelineId>& all = states_[pin.engine].idle;
+  if (pin.idle != 0) all.erase(std::exchange(pin.idle, 0));
+  if (idle) all.emplace(pin.idle = ++last_idle_, timeline);
+}
+
+void EngineFleet::Unpin(TimelineId timeline) {
+  const auto found = pins_.find(timeline);
+  if (found == pins_.end()) return;
+  SetIdle(timeline, found->second, false);
+  pins_.erase(found);
+}
+
+void EngineFleet::MoveIdle(size_t engine, size_t most) {
+  for (; most > 0 && !states_[engine].idle.empty(); --most) {
+    const TimelineId timeline = states_[engine].idle.begin()->second;
+    engines_[engine]->Park(timeline);
+    Unpin(timeline);
+  }
+}
+
+std::optional<size_t> EngineFleet::PinOf(TimelineId timeline) const {
+  const auto found = pins_.find(timeline);
+  return found == pins_.end() ? std::nullopt : std::optional(found->second.engine);
+}
+
+void EngineFleet::Cancel(TurnId turn) {
+  for (const auto& engine : engines_) engine->Cancel(turn);
+}
+
+void EngineFleet::Close(TimelineId timeline) {
+  {
+    std::lock_guard lock(mutex_);
+    Unpin(timeline);
+  }
+  for (const auto& engine : engines_) engine->Close(timeline);
+}
+
+void EngineFleet::Park(TimelineId timeline) {
+  {
+    std::lock_guard lock(mutex_);
+    Unpin(timeline);
+  }
+  for (const auto& engine : engines_) engine->Park(timeline);
+}
+
+Engine::Done EngineFleet::WhenAll(Engine::Done done) const {
+  struct Calls {
+    std::mutex mutex;
+    size_t left;
+    Status first;
+    Engine::Done done;
+  };
+  const auto calls = std::make_shared<Calls>();
+  calls->left = engines_.size();
+  calls->done = std::move(done);
+  return [calls](const Status& status) {
+    std::unique_lock lock(calls->mutex);
+    if (calls->first.ok()) calls->first = status;
+    if (--calls->left > 0) return;
+    lock.unlock();
+    if (calls->done) calls->done(calls->first);
+  };
+}
+
+void EngineFleet::Erase(TimelineId timeline, const std::string& owner, Engine::Done done) {
+  {
+    std::lock_guard lock(mutex_);
+    Unpin(timeline);
+  }
+  const Engine::Done told = WhenAll(std::move(done));
+  for (const auto& engine : engines_) engine->Erase(timeline, owner, told);
+}
+
+void EngineFleet::Fork(TimelineId from, TimelineId to, const std::string& from_owner, const std::string& to_owner) {
+  size_t engine = 0;
+  {
+    std::lock_guard lock(mutex_);
+    for (size_t i = 1; i < engines_.size(); ++i) {
+      if (InSlot(i, from_owner)) engine = i;
+    }
+    engine = PinOf(from).value_or(engine);
+  }
+  engines_[engine]->Fork(from, to, from_owner, to_owner);
+}
+
+void EngineFleet::SaveAll(Engine::Done done) {
+  const Engine::Done told = WhenAll(std::move(done));
+  for (const auto& engine : engines_) engine->SaveAll(told);
+}
+
+std::optional<CacheSource> EngineFleet::Where(const std::string& owner) const {
+  for (size_t i = 1; i < engines_.size(); ++i) {
+    if (InSlot(i, owner)) return CacheSource::kSlot;
+  }
+  return engines_.front()->Where(owner);
+}
+
+bool EngineFleet::healthy() const {
+  return std::ranges::all_of(engines_, [](const auto& engine) { return engine->healthy(); });
+}
+
+EngineStats EngineFleet::stats() const {
+  EngineStats sum;
+  for (const auto& engine : engines_) Add(sum, engine->stats());
+  return sum;
+}
+
+std::vector<EngineStats> EngineFleet::each() const {
+  std::vector<EngineStats> out;
+  for (const auto& engine : engines_) out.push_back(engine->stats());
+  return out;
+}
+
+void EngineFleet::Drain(size_t engine) {
+  std::lock_guard lock(mutex_);
+  states_[engine].drains = true;
+  MoveIdle(engine, states_[engine].idle.size());
+}
+
+void EngineFleet::Resume(size_t engine) {
+  std::lock_guard lock(mutex_);
+  states_[engine].drains = false;
+}
+
+size_t EngineFleet::timelines(size_t engine) const {
+  std::lock_guard lock(mutex_);
+  return static_cast<size_t>(
+      std::ranges::count_if(pins_, [&](const auto& pin) { return pin.second.engine == engine; }));
+}
+
+}  // namespace ringside

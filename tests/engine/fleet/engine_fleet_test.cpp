@@ -1,0 +1,264 @@
+// Several engines behind one set of conversations: who gets which, who keeps it, how it leaves, and that its answers
+// are right wherever it goes. The hash network shows any row that is lost, stale or foreign.
+#include "engine/fleet/engine_fleet.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <set>
+#include <thread>
+
+#include "tests/engine/engine_harness.h"
+#include "tests/engine/hash_network.h"
+#include "tests/engine/tiers_harness.h"
+
+namespace ringside {
+namespace {
+
+constexpr RingWindow kWindow{4, 24, Eviction::kTurn};
+
+class EngineFleetTest : public testing::Test {
+ protected:
+  void Start(size_t engines, int64_t slots = 8) {
+    fleet_.reset();
+    copies_.clear();
+    tiers_ = std::make_unique<TieredStore>(std::make_unique<RamStore>(int64_t{1} << 24), nullptr,
+                                           TieredStoreOptions{.sweep_ms = 0});
+    std::vector<std::unique_ptr<Engine>> made;
+    for (size_t i = 0; i < engines; ++i) {
+      Copy& copy = *copies_.emplace_back(std::make_unique<Copy>());
+      EngineOptions options;
+      options.slots = slots;
+      options.memory_len = kWindow.memory_len;
+      options.pinned_max = 8;
+      options.kv_dtype = DType::kF32;
+      auto engine =
+          Engine::Start(copy.network, tokenizer_, options, {.tiers = tiers_.get(), .fetch_deadline_ms = 60'000});
+      ASSERT_TRUE(engine.ok()) << engine.status().ToString();
+      made.push_back(std::move(*engine));
+    }
+    fleet_ = std::make_unique<EngineFleet>(std::move(made));
+  }
+  static std::string Owner(TimelineId timeline) { return "conv_" + std::to_string(timeline); }
+  /// Says two more tokens, and waits for `max_tokens` of an answer.
+  SubmittedTurn Begin(TimelineId timeline, int64_t max_tokens, const std::string& owner) {
+    std::vector<TokenId>& tokens = said_[timeline];
+    std::mt19937 random(static_cast<uint32_t>(1000 * timeline + tokens.size()));
+    for (int i = tokens.empty() ? 10 : 2; i > 0; --i)
+      tokens.push_back(static_cast<TokenId>(random() % HashNetwork::kVocab));
+    SubmittedTurn turn = GreedyTurn(++last_turn_, timeline, tokens, {}, kWindow, max_tokens);
+    turn.request.owner = owner;
+    turn.request.continues = !owner.empty() && tokens.size() > 10;
+    EXPECT_TRUE(fleet_->Submit(turn.request).ok());
+    return turn;
+  }
+  TurnEnd Wait(TimelineId timeline, const SubmittedTurn& turn) {
+    TurnEnd end = turn.sink->Wait();
+    std::vector<TokenId>& tokens = said_[timeline];
+    for (const TokenId id : end.output) {
+      EXPECT_EQ(id, HashNetwork::Expected(tokens, {}, kWindow)) << timeline << " after " << tokens.size();
+      tokens.push_back(id);
+    }
+    return end;
+  }
+  TurnEnd Say(TimelineId timeline) { return Wait(timeline, Begin(timeline, 3, Owner(timeline))); }
+  /// What each engine did so far is published.
+  void Settle() {
+    for (int i = 0; i < 2; ++i) {
+      ASSERT_TRUE(WaitFor([&](auto done) { fleet_->Erase(0, "", done); }).ok());
+    }
+  }
+  std::vector<int64_t> SlotsUsed() {
+    Settle();
+    std::vector<int64_t> used;
+    for (const EngineStats& stats : fleet_->each()) used.push_back(stats.slots_used);
+    return used;
+  }
+
+  struct Copy {
+    std::unique_ptr<Backend> backend = std::move(*MakeCpuBackend({.threads = 1}));
+    HashNetwork network{*backend};
+  };
+  LetterTokenizer tokenizer_{HashNetwork::kVocab};
+  std::vector<std::unique_ptr<Copy>> copies_;
+  std::unique_ptr<TieredStore> tiers_;
+  std::unique_ptr<EngineFleet> fleet_;
+  std::map<TimelineId, std::vector<TokenId>> said_;
+  TurnId last_turn_ = 0;
+};
+
+TEST_F(EngineFleetTest, ConversationsSpreadAndStayWhereTheirCachesAre) {
+  Start(3);
+  for (int turn = 0; turn < 4; ++turn) {
+    for (TimelineId timeline = 1; timeline <= 12; ++timeline) {
+      const TurnEnd end = Say(timeline);
+      EXPECT_EQ(end.report.source, turn == 0 ? CacheSource::kNew : CacheSource::kSlot);
+      EXPECT_EQ(fleet_->Where(Owner(timeline)), CacheSource::kSlot);
+    }
+  }
+  EXPECT_EQ(SlotsUsed(), (std::vector<int64_t>{4, 4, 4}));
+  EXPECT_EQ(fleet_->stats().slots_used, 12);
+  EXPECT_EQ(fleet_->stats().slots, 24);
+  EXPECT_EQ(fleet_->timelines(0) + fleet_->timelines(1) + fleet_->timelines(2), 12u);
+}
+
+TEST_F(EngineFleetTest, TurnsThatRunGoWhereTheFewestDo) {
+  Start(2);
+  const SubmittedTurn endless = Begin(1, -1, Owner(1));
+  endless.sink->WaitForTokens(1);
+  for (TimelineId timeline = 2; timeline <= 5; ++timeline) Say(timeline);
+  EXPECT_EQ(SlotsUsed(), (std::vector<int64_t>{1, 4}));
+  fleet_->Cancel(endless.request.turn);
+  EXPECT_EQ(Wait(1, endless).reason, FinishReason::kCancelled);
+}
+
+TEST_F(EngineFleetTest, WhatHasLostItsSlotGoesWhereRoomIs) {
+  Start(2, /*slots=*/2);
+  for (TimelineId timeline = 1; timeline <= 4; ++timeline) Say(timeline);
+  const SubmittedTurn endless = Begin(1, -1, Owner(1));  // on the engine of 3
+  endless.sink->WaitForTokens(1);
+  Say(5);  // on the other, in place of 2
+  EXPECT_EQ(fleet_->Where(Owner(2)), CacheSource::kHost);
+  const TurnEnd end = Say(2);
+  EXPECT_EQ(end.report.source, CacheSource::kHost);
+  EXPECT_EQ(end.report.tokens_computed, 3);  // the last token of the answer before it, and two more
+  fleet_->Cancel(endless.request.turn);
+  Wait(1, endless);
+}
+
+TEST_F(EngineFleetTest, ATurnBesideAnotherOfItsConversationIsRefusedAsByOneEngine) {
+  Start(2);
+  const SubmittedTurn endless = Begin(1, -1, Owner(1));
+  endless.sink->WaitForTokens(1);
+  EXPECT_EQ(Begin(1, 3, Owner(1)).sink->Wait().error.code(), StatusCode::kBusy);
+  fleet_->Cancel(endless.request.turn);
+  endless.sink->Wait();
+}
+
+TEST_F(EngineFleetTest, WhatOneEngineIsTooFullForIsRefused) {
+  Start(2);
+  SubmittedTurn turn = GreedyTurn(1, 1, {}, {}, kWindow, 1);
+  EXPECT_EQ(fleet_->Submit(turn.request).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(Say(2).reason, FinishReason::kLength);
+}
+
+TEST_F(EngineFleetTest, ADrainedEngineGivesAwayItsConversationsAndNoneIsComputedAgain) {
+  Start(2);
+  for (TimelineId timeline = 1; timeline <= 8; ++timeline) Say(timeline);
+  const SubmittedTurn endless = Begin(1, -1, Owner(1));
+  endless.sink->WaitForTokens(1);
+  fleet_->Drain(0);
+  fleet_->Cancel(endless.request.turn);
+  Wait(1, endless);
+  for (TimelineId timeline = 1; timeline <= 10; ++timeline) {
+    const TurnEnd end = Say(timeline);
+    EXPECT_NE(end.report.source, CacheSource::kRecomputed) << timeline;
+    EXPECT_EQ(end.reason, FinishReason::kLength);
+  }
+  while (SlotsUsed()[0] > 0) std::this_thread::yield();  // their last turns may have come before their copies were out
+  EXPECT_EQ(fleet_->timelines(0), 0u);
+  for (TimelineId timeline = 1; timeline <= 10; ++timeline) EXPECT_EQ(Say(timeline).reason, FinishReason::kLength);
+  EXPECT_EQ(SlotsUsed()[0], 0);
+  fleet_->Resume(0);
+  Say(11);
+  EXPECT_EQ(SlotsUsed()[0], 1);
+}
+
+TEST_F(EngineFleetTest, WithoutAnOwnerAConversationStaysWhereItIs) {
+  Start(2);
+  Wait(1, Begin(1, 3, ""));
+  fleet_->Drain(0);
+  const TurnEnd end = Wait(1, Begin(1, 3, ""));
+  EXPECT_EQ(end.report.source, CacheSource::kSlot);
+  EXPECT_EQ(end.report.tokens_computed, 3);
+  fleet_->Close(1);
+  EXPECT_EQ(SlotsUsed(), (std::vector<int64_t>{0, 0}));
+  EXPECT_EQ(fleet_->timelines(0), 0u);
+}
+
+TEST_F(EngineFleetTest, WhereEnginesDriftApartIdleConversationsLeaveTheBusierOne) {
+  Start(2, /*slots=*/32);
+  for (TimelineId timeline = 1; timeline <= 24; ++timeline) Say(timeline);
+  ASSERT_EQ(SlotsUsed(), (std::vector<int64_t>{12, 12}));
+  std::vector<SubmittedTurn> endless;
+  for (TimelineId timeline = 1; timeline <= 16; timeline += 2) {  // all on the first
+    endless.push_back(Begin(timeline, -1, Owner(timeline)));
+    endless.back().sink->WaitForTokens(1);
+  }
+  while (fleet_->timelines(0) == 12) std::this_thread::yield();
+  EXPECT_GE(fleet_->timelines(0), 8u);  // those that answer stay
+  for (TimelineId timeline = 17; timeline <= 23; timeline += 2) {
+    EXPECT_NE(Say(timeline).report.source, CacheSource::kRecomputed) << timeline;
+  }
+  for (size_t i = 0; i < endless.size(); ++i) {
+    fleet_->Cancel(endless[i].request.turn);
+    EXPECT_EQ(Wait(1 + 2 * i, endless[i]).reason, FinishReason::kCancelled);
+  }
+}
+
+TEST_F(EngineFleetTest, EraseForkParkAndSaveAllReachTheEngineThatHasIt) {
+  Start(2);
+  for (TimelineId timeline = 1; timeline <= 4; ++timeline) Say(timeline);
+  for (const TimelineId from : {1, 2}) {  // on either engine
+    const TimelineId to = 10 + from;
+    said_[to] = said_[from];
+    fleet_->Fork(from, to, Owner(from), Owner(to));
+    const TurnEnd end = Say(to);
+    EXPECT_EQ(end.report.source, CacheSource::kHost);
+    EXPECT_EQ(end.report.tokens_computed, 3);
+  }
+  fleet_->Park(3);
+  fleet_->Park(4);
+  Settle();
+  for (const TimelineId parked : {3, 4}) {
+    while (fleet_->Where(Owner(parked)) == CacheSource::kSlot) std::this_thread::yield();
+    EXPECT_EQ(fleet_->Where(Owner(parked)), CacheSource::kHost);
+    ASSERT_TRUE(WaitFor([&](auto done) { fleet_->Erase(0, Owner(parked), done); }).ok());
+    EXPECT_EQ(fleet_->Where(Owner(parked)), std::nullopt);
+    EXPECT_EQ(Say(parked).report.source, CacheSource::kRecomputed);
+  }
+  fleet_->SaveAll(nullptr);
+  const Status saved = WaitFor([&](auto done) { fleet_->SaveAll(done); });
+  EXPECT_EQ(saved.code(), StatusCode::kUnavailable) << "there is no disk";
+  for (TimelineId timeline = 1; timeline <= 4; ++timeline) EXPECT_TRUE(tiers_->Find(Owner(timeline)).has_value());
+}
+
+TEST_F(EngineFleetTest, OneEngineIsAskedDirectly) {
+  Start(1);
+  Say(1);
+  Say(1);
+  EXPECT_EQ(fleet_->timelines(0), 0u);  // nobody needs to know
+  EXPECT_EQ(fleet_->Where(Owner(1)), CacheSource::kSlot);
+  EXPECT_TRUE(fleet_->healthy());
+}
+
+TEST_F(EngineFleetTest, AnyOrderOfCallsGivesRightAnswers) {
+  Start(3, /*slots=*/2);
+  std::mt19937 random(7);
+  for (int round = 0; round < 300; ++round) {
+    const TimelineId timeline = 1 + random() % 9;
+    switch (random() % 8) {
+      case 0:
+        fleet_->Park(timeline);
+        break;
+      case 1:
+        fleet_->Drain(random() % 3);
+        break;
+      case 2:
+        fleet_->Resume(random() % 3);
+        break;
+      case 3:
+        fleet_->Erase(timeline, Owner(timeline), nullptr);
+        said_.erase(timeline);
+        break;
+      default:
+        break;
+    }
+    const TurnEnd end = Say(timeline);
+    ASSERT_EQ(end.reason, FinishReason::kLength) << end.error.ToString();
+  }
+}
+
+}  // namespace
+}  // namespace ringside

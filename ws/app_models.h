@@ -1,0 +1,25 @@
+// The server's model on its devices: a copy for each engine, which the ranks of --tensor-parallel-size share.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "engine/model/model.h"
+#include "kernels/backend.h"
+#include "ws/config/config.h"
+
+namespace ringside {
+
+struct ModelCopy {
+  std::vector<std::unique_ptr<Backend>> ranks;
+  std::unique_ptr<Model> model;  // on them: goes first
+
+  /// False once one of its devices has failed.
+  bool devices_ok() const;
+};
+
+/// Makes the backends, at first: whoever asks why this failed looks at them. Loads a copy for each engine then, all at
+/// the same time. kInvalidArgument, naming the setting, where the model would be slower for being shared.
+Status LoadModels(const ServerConfig& config, std::vector<ModelCopy>* copies);
+
+}  // namespace ringside
