@@ -367,7 +367,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void Finish(uint16_t code) {
     if (!open_ || std::exchange(finished_, true)) return;
     outbox_->Detach();
-    context_.Leave(member_);
     context_.counters.WebSocketClosed(code);
     age_.cancel();
     idle_.cancel();
@@ -387,6 +386,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
     } catch (const std::exception& error) {
       LogError("a face failed to close: {}", TypeOf(error));
     }
+    // Not before: whoever stops the server ends those whose face has not been told, behind the workers' last call.
+    if (const uint64_t member = std::exchange(member_, 0); member != 0) context_.Leave(member);
   }
 
   ServerContext& context_;

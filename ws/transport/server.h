@@ -105,7 +105,7 @@ class Server {
   /// `alive` is called on an io thread, in line with what accepts connections: once it has been, neither that nor every
   /// io thread is stuck. Dropped if the server stops first. Must not block.
   void Ping(std::function<void()> alive);
-  /// WebSockets and running HTTP answers open now.
+  /// WebSockets and running HTTP answers open now, or gone while a worker is still at their last message.
   int64_t open_sockets() const;
 
  private:

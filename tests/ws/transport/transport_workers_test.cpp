@@ -91,7 +91,7 @@ TEST_F(TransportWorkersTest, AFaceIsToldOfTheEndBehindItsLastMessage) {
     gate_.WaitFor(1);
   }
   // The peer is gone, and its message is still being worked on.
-  while (server_->open_sockets() > 0) std::this_thread::yield();
+  while (counters_.totals().open_websockets > 0) std::this_thread::yield();
   {
     std::lock_guard lock(seen_.mutex);
     EXPECT_EQ(seen_.closed, 0);
@@ -131,6 +131,24 @@ TEST_F(TransportWorkersTest, AStopWaitsForWhatRunsAndTellsEveryFace) {
   server_->Stop(std::chrono::milliseconds(0));
   opener.join();
   EXPECT_TRUE(WaitClosed(3));
+}
+
+// Behind a stop nobody may be called any more: what faces speak to is gone.
+TEST_F(TransportWorkersTest, AFaceIsToldByTheStopAlthoughItsPeerHasLeftWhileAWorkerWasAtIt) {
+  Start();
+  auto client = Open();
+  client->SendText("block");
+  gate_.WaitFor(1);
+  client.reset();
+  while (counters_.totals().open_websockets > 0) std::this_thread::yield();
+  std::thread opener([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    gate_.Open();
+  });
+  server_->Stop(std::chrono::milliseconds(0));
+  opener.join();
+  std::lock_guard lock(seen_.mutex);
+  EXPECT_EQ(seen_.closed, 1);
 }
 
 TEST_F(TransportWorkersTest, APingIsAnsweredAsSoonAsAnIoThreadIsFree) {
