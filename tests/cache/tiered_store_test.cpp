@@ -168,15 +168,13 @@ TEST_F(TieredStoreTest, WhatIsInMemoryDoesNotWaitForTheStorageThread) {
   KvCache& cache = Talk(100);
   Open(kRoom, kRoom);
   ASSERT_TRUE(Put("a", Capture(cache)).ok());
-  std::promise<void> busy, go_on;
-  ASSERT_TRUE(tiers_
-                  ->Store("b", Capture(cache),
-                          [&](const Status&) {
-                            busy.set_value();
-                            go_on.get_future().wait();
-                          })
-                  .ok());
-  busy.get_future().wait();
+  const auto busy = std::make_shared<std::promise<void>>(), go_on = std::make_shared<std::promise<void>>();
+  const auto block = [busy, gate = go_on->get_future().share()](const Status&) {
+    busy->set_value();
+    gate.wait();
+  };
+  ASSERT_TRUE(tiers_->Store("b", Capture(cache), block).ok());
+  busy->get_future().wait();
   ASSERT_TRUE(tiers_->Store("c", Capture(cache), nullptr).ok());  // it waits behind "b"
   for (const char* owner : {"a", "b", "c"}) {
     bool answered = false;
@@ -187,7 +185,7 @@ TEST_F(TieredStoreTest, WhatIsInMemoryDoesNotWaitForTheStorageThread) {
     });
     EXPECT_TRUE(answered) << owner;
   }
-  go_on.set_value();
+  go_on->set_value();
   ExpectRestores("c", cache, StorageTier::kHost);
 }
 
