@@ -11,6 +11,7 @@ import urllib.request
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+PATIENCE_S = int(os.environ.get("TEST_PATIENCE_S", 120))  # a hang is a failure; slowness is not
 # A proxy of the environment must not see loopback traffic; the SDK honours these variables.
 os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1,localhost"
 
@@ -46,7 +47,7 @@ class Server:
         self._wait_until_ready()
 
     def _wait_for_port(self):
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
             found = re.search(r"http://127\.0\.0\.1:(\d+)", self.log.read_text(errors="replace"))
             if found:
@@ -56,7 +57,7 @@ class Server:
         raise AssertionError(f"the server printed no port:\n{self.log.read_text(errors='replace')}")
 
     def _wait_until_ready(self):
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + PATIENCE_S
         while self.get("/readyz")[0] != 200:
             assert time.monotonic() < deadline, "not ready after two minutes"
             time.sleep(0.05)

@@ -8,7 +8,7 @@ import time
 
 import pytest
 import websockets
-from server import Server
+from server import PATIENCE_S, Server
 from websockets.sync.client import connect
 
 TERMINAL = {"response.completed", "response.incomplete", "response.failed", "error"}
@@ -18,7 +18,7 @@ class Socket:
     """A raw WebSocket to /v1/responses."""
 
     def __init__(self, server, **options):
-        self.ws = connect(f"ws://127.0.0.1:{server.port}/v1/responses", max_size=None, open_timeout=30, **options)
+        self.ws = connect(f"ws://127.0.0.1:{server.port}/v1/responses", max_size=None, open_timeout=PATIENCE_S, **options)
 
     def __enter__(self):
         return self
@@ -30,7 +30,7 @@ class Socket:
         self.ws.send(value if isinstance(value, (str, bytes)) else json.dumps(value))
 
     def recv(self):
-        return json.loads(self.ws.recv(timeout=120))
+        return json.loads(self.ws.recv(timeout=PATIENCE_S))
 
     def read_answer(self):
         events = []
@@ -180,7 +180,7 @@ def test_a_client_that_vanishes_leaves_the_others_alone(server, raw, when):
         # A reset and no close frame: the cable was pulled.
         gone.ws.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         gone.ws.socket.close()
-    thread.join(120)
+    thread.join(PATIENCE_S)
     assert result["text"] == alone
     assert text_of(raw.ask(prompt, **fields)) == alone
 

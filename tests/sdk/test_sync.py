@@ -10,6 +10,7 @@ from openai.lib.responses_websocket import (
     ResponsesWebSocketLimits,
     ResponsesWebSocketSession,
 )
+from server import PATIENCE_S
 from turns import EVENT_TYPE, GREEDY, TERMINAL, ask, check_order, completed, read_answer, send
 
 LIMITS = ResponsesWebSocketLimits(
@@ -118,10 +119,10 @@ def test_two_lanes_through_the_lane_helper(client):
                 fields = {"previous_response_id": answers[name].id} if turn else {}
                 lane.send({"type": "response.create", "input": lane_dialogue(name)[turn], **GREEDY, **fields})
             for name, lane in lanes.items():
-                answers[name] = lane.get_final_response(timeout=120)
+                answers[name] = lane.get_final_response(timeout=PATIENCE_S)
         assert {name: answer.output_text for name, answer in answers.items()} == alone
         session.default.send({"type": "response.create", "input": "Hello.", **GREEDY})
-        assert session.default.get_final_response(timeout=120).output_text
+        assert session.default.get_final_response(timeout=PATIENCE_S).output_text
 
 
 def test_lane_events_are_ordered_and_named_and_the_accumulator_agrees(client):
@@ -130,7 +131,7 @@ def test_lane_events_are_ordered_and_named_and_the_accumulator_agrees(client):
         lane.send({"type": "response.create", "input": "Count to five.", **GREEDY})
         events, accumulator = [], ResponsesWebSocketAccumulator()
         while not events or events[-1].type not in TERMINAL:
-            events.append(lane.recv(timeout=120))
+            events.append(lane.recv(timeout=PATIENCE_S))
             accumulator.add_event(events[-1])
         check_order(events, stream_id="a.b-c_1")
         assert accumulator.snapshot().output_text == events[-1].response.output_text
@@ -142,23 +143,23 @@ def test_an_error_on_one_lane_leaves_the_other_alone(client):
         good.send({"type": "response.create", "input": "Tell me a story.", "temperature": 0, "max_output_tokens": 80})
         bad.send({"type": "response.create", "input": "x", "temperature": 9})
         with pytest.raises(ResponsesWebSocketError) as error:
-            bad.get_final_response(timeout=120)
+            bad.get_final_response(timeout=PATIENCE_S)
         assert error.value.event.error.param == "temperature"
         assert error.value.event.stream_id == "bad"
-        assert good.get_final_response(timeout=120).output_text
+        assert good.get_final_response(timeout=PATIENCE_S).output_text
         bad.send({"type": "response.create", "input": "Hello.", **GREEDY})
-        assert bad.get_final_response(timeout=120).output_text
+        assert bad.get_final_response(timeout=PATIENCE_S).output_text
 
 
 def test_a_fork_on_another_lane_keeps_both_branches(client):
     with client.responses.connect() as connection, ResponsesWebSocketSession(connection, limits=LIMITS) as session:
         trunk, branch = session.lane("trunk"), session.lane("branch")
         trunk.send({"type": "response.create", "input": "The secret word is banana.", **GREEDY})
-        root = trunk.get_final_response(timeout=120)
+        root = trunk.get_final_response(timeout=PATIENCE_S)
         ask_for = {"type": "response.create", "previous_response_id": root.id, **GREEDY}
         trunk.send({**ask_for, "input": "What is the secret word?"})
         branch.send({**ask_for, "input": "What is the secret word?"})
-        one, two = trunk.get_final_response(timeout=120), branch.get_final_response(timeout=120)
+        one, two = trunk.get_final_response(timeout=PATIENCE_S), branch.get_final_response(timeout=PATIENCE_S)
         assert one.id != two.id
         assert one.output_text == two.output_text and "banana" in one.output_text.lower()
 
