@@ -6,8 +6,9 @@
 #include <gtest/gtest.h>
 
 #include <functional>
-#include <random>
 #include <thread>
+
+#include "tests/kernels/comm_checks.h"
 
 namespace ringside {
 namespace {
@@ -23,55 +24,9 @@ void OnAll(int ranks, const std::function<void(Comm&)>& body) {
 class CommTest : public ::testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Ranks, CommTest, ::testing::Values(1, 2, 3, 4, 8));
 
-TEST_P(CommTest, SumsAreTakenInTheOrderOfTheRanks) {
-  for (const int64_t count : {1, 3, 1000}) {
-    std::vector<std::vector<float>> values(static_cast<size_t>(GetParam()));
-    std::mt19937 random(1);
-    for (auto& own : values) {
-      for (int64_t i = 0; i < count; ++i) own.push_back(std::normal_distribution<float>(0, 100)(random));
-    }
-    std::vector<float> want = values.front();
-    for (size_t r = 1; r < values.size(); ++r) {
-      for (size_t i = 0; i < want.size(); ++i) want[i] += values[r][i];
-    }
-    OnAll(GetParam(), [&](Comm& comm) {
-      std::vector<float>& own = values[static_cast<size_t>(comm.rank())];
-      comm.AllReduceSum(own.data(), count);
-      EXPECT_EQ(own, want);
-    });
-  }
-}
-
-TEST_P(CommTest, ManyCallsInARow) {
-  OnAll(GetParam(), [&](Comm& comm) {
-    for (int i = 0; i < 500; ++i) {
-      float sum = static_cast<float>(comm.rank() + i);
-      comm.AllReduceSum(&sum, 1);
-      EXPECT_EQ(sum, static_cast<float>(comm.ranks() * (comm.ranks() - 1) / 2 + comm.ranks() * i));
-      const int mine = 100 * i + comm.rank();
-      std::vector<int> all(static_cast<size_t>(comm.ranks()));
-      comm.AllGather(&mine, sizeof(mine), all.data());
-      for (int r = 0; r < comm.ranks(); ++r) EXPECT_EQ(all[static_cast<size_t>(r)], 100 * i + r);
-      int said = comm.rank() == i % comm.ranks() ? i : -1;
-      comm.Broadcast(&said, sizeof(said), i % comm.ranks());
-      EXPECT_EQ(said, i);
-    }
-    comm.Barrier();
-    EXPECT_TRUE(comm.status().ok());
-  });
-}
-
-TEST_P(CommTest, MessagesArriveInTheirOrder) {
-  OnAll(GetParam(), [&](Comm& comm) {
-    const int next = (comm.rank() + 1) % comm.ranks(), last = (comm.rank() + comm.ranks() - 1) % comm.ranks();
-    for (int i = 0; i < 100; ++i) comm.Send(&i, sizeof(i), next);
-    for (int i = 0; i < 100; ++i) {
-      int got = -1;
-      comm.Receive(&got, sizeof(got), last);
-      EXPECT_EQ(got, i);
-    }
-  });
-}
+TEST_P(CommTest, SumsAreTakenInTheOrderOfTheRanks) { OnAll(GetParam(), testing::CheckSums); }
+TEST_P(CommTest, ManyCallsInARow) { OnAll(GetParam(), testing::CheckManyCalls); }
+TEST_P(CommTest, MessagesArriveInTheirOrder) { OnAll(GetParam(), testing::CheckMessages); }
 
 TEST(CommFailureTest, ARankThatDoesNotComeFailsTheGroup) {
   const auto comms = MakeThreadComms(3, std::chrono::milliseconds(50));

@@ -1,0 +1,390 @@
+// Ranks in processes of their own (Open MPI). Every call is made of messages between two ranks that are begun, looked
+// at until they are there, and given up when the time is over: nothing ever blocks inside MPI, so a rank that is gone,
+// or a link that is cut, stops nobody. MPI is called by one thread at a time.
+#define OMPI_SKIP_MPICXX  // its C++ interface, of long ago
+#include <fmt/format.h>
+#include <mpi.h>
+#include <pthread.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <thread>
+
+#include "base/check.h"
+#include "kernels/processes.h"
+
+namespace ringside {
+namespace {
+
+using Time = std::chrono::steady_clock::time_point;
+
+constexpr size_t kPieceBytes = size_t{1} << 20;  // of a message; what is larger goes in several
+// How often a rank looks for the others at once, and how often at short distances, before it looks once a millisecond:
+// in a step they are never far behind, between steps nobody hurries.
+constexpr int kLooks = 2000, kQuickLooks = 2000;
+constexpr std::chrono::microseconds kQuickPause{50}, kPause{1000};
+constexpr int kLooksPerFarewell = 16;  // so seldom somebody looks whether others have left
+constexpr std::chrono::milliseconds kBeat{500};
+
+/// What a message is about: those of one kind from one rank to another arrive in their order.
+enum class Kind { kMeeting, kMail, kFarewell };
+
+int Tag(int channel, Kind kind, int from, int to) {
+  static_assert(Processes::kMostChannels * 3 * Processes::kMostRanksEach * Processes::kMostRanksEach <= 32767);
+  return ((channel * 3 + static_cast<int>(kind)) * Processes::kMostRanksEach + from) * Processes::kMostRanksEach + to;
+}
+
+/// One message on its way. MPI may use its memory until it is done.
+struct Transfer {
+  int rank = 0;  // the other end
+  std::vector<std::byte> data;
+  bool receives = false, done = false;
+  MPI_Request request = MPI_REQUEST_NULL;
+};
+using Transfers = std::vector<std::unique_ptr<Transfer>>;
+
+/// MPI, for all groups of this process.
+class Mpi {
+ public:
+  Mpi() {
+    MPI_Comm_rank(MPI_COMM_WORLD, &number_);
+    MPI_Comm_size(MPI_COMM_WORLD, &count_);
+  }
+
+  int number() const { return number_; }
+  int count() const { return count_; }
+
+  /// Of the whole process: a process is lost, or has left.
+  Status failure() const {
+    std::lock_guard lock(mutex_);
+    return failure_;
+  }
+  void Fail(Status failure) {
+    std::lock_guard lock(mutex_);
+    if (failure_.ok()) failure_ = std::move(failure);
+  }
+
+  void Begin(Transfer& transfer, int process, int tag) {
+    std::lock_guard lock(mutex_);
+    const auto bytes = static_cast<int>(transfer.data.size());
+    if (transfer.receives) {
+      MPI_Irecv(transfer.data.data(), bytes, MPI_BYTE, process, tag, MPI_COMM_WORLD, &transfer.request);
+    } else {
+      MPI_Isend(transfer.data.data(), bytes, MPI_BYTE, process, tag, MPI_COMM_WORLD, &transfer.request);
+    }
+  }
+  /// True once all are done.
+  bool Look(Transfers& transfers) {
+    std::lock_guard lock(mutex_);
+    bool all = true;
+    for (const auto& transfer : transfers) {
+      int done = transfer->done ? 1 : 0;
+      if (!done) MPI_Test(&transfer->request, &done, MPI_STATUS_IGNORE);
+      transfer->done = done != 0;
+      all = all && transfer->done;
+    }
+    return all;
+  }
+  void GiveUp(Transfers transfers) {
+    std::lock_guard lock(mutex_);
+    for (auto& transfer : transfers) {
+      if (!transfer->done) given_up_.push_back(std::move(transfer));
+    }
+  }
+
+  // Farewells are never waited for.
+  void SayFarewell(int rank, int process, int tag) {
+    auto farewell = std::make_unique<Transfer>();
+    farewell->data.resize(sizeof(rank));
+    std::memcpy(farewell->data.data(), &rank, sizeof(rank));
+    Begin(*farewell, process, tag);
+    std::lock_guard lock(mutex_);
+    farewells_.push_back(std::move(farewell));
+  }
+  /// The rank that has sent one; -1: none has.
+  int TakeFarewell(int tag) {
+    std::lock_guard lock(mutex_);
+    int there = 0, rank = -1;
+    MPI_Status from;
+    MPI_Iprobe(MPI_ANY_SOURCE, tag, MPI_COMM_WORLD, &there, &from);
+    if (there) MPI_Recv(&rank, sizeof(rank), MPI_BYTE, from.MPI_SOURCE, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    return rank;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  int number_ = 0, count_ = 0;
+  Status failure_;
+  Transfers given_up_, farewells_;  // whose memory MPI may still use
+};
+
+class MpiComm final : public Comm {
+ public:
+  MpiComm(std::shared_ptr<Mpi> mpi, int channel, int ranks_each, int index, std::chrono::milliseconds timeout)
+      : mpi_(std::move(mpi)),
+        channel_(channel),
+        ranks_each_(ranks_each),
+        index_(index),
+        timeout_(timeout),
+        left_(static_cast<size_t>(mpi_->count() * ranks_each)) {}
+  ~MpiComm() override {
+    for (int other = 0; other < ranks(); ++other) {
+      if (other != rank()) mpi_->SayFarewell(rank(), other / ranks_each_, FarewellTag(other % ranks_each_));
+    }
+  }
+
+  int rank() const override { return mpi_->number() * ranks_each_ + index_; }
+  int ranks() const override { return mpi_->count() * ranks_each_; }
+  std::chrono::milliseconds timeout() const override { return timeout_; }
+  Status status() const override {
+    std::lock_guard lock(mutex_);
+    return failure_.ok() ? mpi_->failure() : failure_;
+  }
+
+  void AllReduceSum(float* x, int64_t count) override {
+    constexpr auto kPiece = static_cast<int64_t>(kPieceBytes / sizeof(float));
+    for (int64_t at = 0; at < count; at += kPiece) SumPiece(x + at, std::min(kPiece, count - at));
+  }
+
+  void AllGather(const void* mine, size_t bytes, void* all) override {
+    auto* out = static_cast<std::byte*>(all);
+    ForPieces(bytes, [&](size_t at, size_t size) {
+      const std::byte* own = static_cast<const std::byte*>(mine) + at;
+      Transfers transfers = Meet(own, size);
+      if (transfers.empty() && ranks() > 1) return false;
+      std::memcpy(out + static_cast<size_t>(rank()) * bytes + at, own, size);
+      for (const auto& from : transfers) {
+        if (from->receives) std::memcpy(out + static_cast<size_t>(from->rank) * bytes + at, from->data.data(), size);
+      }
+      return true;
+    });
+  }
+
+  void Broadcast(void* data, size_t bytes, int root) override {
+    ForPieces(bytes, [&](size_t at, size_t size) {
+      std::byte* piece = static_cast<std::byte*>(data) + at;
+      Transfers transfers;
+      for (int other = 0; other < ranks(); ++other) {
+        if (other == rank() || (rank() != root && other != root)) continue;
+        AddTransfer(transfers, Kind::kMeeting, other, rank() == root ? piece : nullptr, size);
+      }
+      if (!Finish(transfers, "did not answer")) return false;
+      if (rank() != root) std::memcpy(piece, transfers.front()->data.data(), size);
+      return true;
+    });
+  }
+
+  void Send(const void* data, size_t bytes, int to) override {
+    ForPieces(bytes, [&](size_t at, size_t size) {
+      Transfers transfers;
+      AddTransfer(transfers, Kind::kMail, to, static_cast<const std::byte*>(data) + at, size);
+      return Finish(transfers, "took nothing");
+    });
+  }
+
+  void Receive(void* data, size_t bytes, int from) override {
+    ForPieces(bytes, [&](size_t at, size_t size) {
+      Transfers transfers;
+      AddTransfer(transfers, Kind::kMail, from, nullptr, size);
+      if (!Finish(transfers, "sent nothing")) return false;
+      std::memcpy(static_cast<std::byte*>(data) + at, transfers.front()->data.data(), size);
+      return true;
+    });
+  }
+
+  void Barrier() override { Meet(nullptr, 0); }
+
+ private:
+  int FarewellTag(int index) const { return Tag(channel_, Kind::kFarewell, 0, index); }
+
+  /// each(at, bytes of a piece), until it says false; once where there are no bytes.
+  template <class Each>
+  static void ForPieces(size_t bytes, const Each& each) {
+    size_t at = 0;
+    do {
+      const size_t size = std::min(kPieceBytes, bytes - at);
+      if (!each(at, size)) return;
+      at += size;
+    } while (at < bytes);
+  }
+
+  // All send all of it to all: with two ranks nothing is quicker, and few have more on a CPU.
+  void SumPiece(float* x, int64_t count) {
+    const auto bytes = static_cast<size_t>(count) * sizeof(float);
+    const Transfers transfers = Meet(x, bytes);
+    if (transfers.empty()) return;
+    std::vector<const float*> parts(static_cast<size_t>(ranks()), x);
+    for (const auto& from : transfers) {
+      if (from->receives) {
+        parts[static_cast<size_t>(from->rank)] = reinterpret_cast<const float*>(from->data.data());
+      }
+    }
+    for (int64_t i = 0; i < count; ++i) {
+      float sum = parts[0][i];
+      for (size_t r = 1; r < parts.size(); ++r) sum += parts[r][i];
+      x[i] = sum;
+    }
+  }
+
+  /// Sends this to all others and returns what they have sent, among what was sent; nothing once the group has failed.
+  Transfers Meet(const void* mine, size_t bytes) {
+    Transfers transfers;
+    for (int other = 0; other < ranks(); ++other) {
+      if (other == rank()) continue;
+      AddTransfer(transfers, Kind::kMeeting, other, nullptr, bytes);
+      AddTransfer(transfers, Kind::kMeeting, other, mine == nullptr ? &kNothing : mine, bytes);
+    }
+    if (!Finish(transfers, "did not answer")) transfers.clear();
+    return transfers;
+  }
+
+  /// Begins it, unless the group has failed. Without `data`: receives.
+  void AddTransfer(Transfers& transfers, Kind kind, int other, const void* data, size_t bytes) {
+    auto& transfer = *transfers.emplace_back(std::make_unique<Transfer>());
+    transfer.rank = other;
+    transfer.receives = data == nullptr;
+    transfer.data.resize(bytes);
+    if (data != nullptr) std::memcpy(transfer.data.data(), data, bytes);
+    if (failed_) return;
+    const int there = other % ranks_each_;
+    const int tag = transfer.receives ? Tag(channel_, kind, there, index_) : Tag(channel_, kind, index_, there);
+    mpi_->Begin(transfer, other / ranks_each_, tag);
+  }
+
+  /// Waits until all are done. False, and the group has failed, if one will not be: `what` its other end did.
+  bool Finish(Transfers& transfers, const char* what) {
+    if (failed_) return false;
+    const Time deadline = std::chrono::steady_clock::now() + timeout_;
+    for (int look = 0;; ++look) {
+      // First: whoever has left has sent before what it had to send.
+      if (look % kLooksPerFarewell == 0) HearFarewells();
+      if (mpi_->Look(transfers)) return true;
+      for (const auto& transfer : transfers) {
+        if (!transfer->done && left_[static_cast<size_t>(transfer->rank)]) {
+          return Fail(transfers, fmt::format("rank {} has left its group", transfer->rank));
+        }
+      }
+      if (look % kLooksPerFarewell == 0) {
+        if (const Status lost = mpi_->failure(); !lost.ok()) return Fail(transfers, lost.message());
+        if (std::chrono::steady_clock::now() >= deadline) {
+          const auto late = std::ranges::find(transfers, false, &Transfer::done);
+          return Fail(transfers, fmt::format("rank {} {} within {} ms", (*late)->rank, what, timeout_.count()));
+        }
+      }
+      if (look < kLooks)
+        std::this_thread::yield();
+      else
+        std::this_thread::sleep_for(look < kLooks + kQuickLooks ? kQuickPause : kPause);
+    }
+  }
+
+  void HearFarewells() {
+    for (int rank; (rank = mpi_->TakeFarewell(FarewellTag(index_))) >= 0;) left_[static_cast<size_t>(rank)] = true;
+  }
+
+  bool Fail(Transfers& transfers, const std::string& what) {
+    mpi_->GiveUp(std::move(transfers));
+    transfers.clear();
+    failed_ = true;
+    std::lock_guard lock(mutex_);
+    failure_ = Unavailable(what);
+    return false;
+  }
+
+  static constexpr std::byte kNothing{};
+
+  const std::shared_ptr<Mpi> mpi_;
+  const int channel_, ranks_each_, index_;
+  const std::chrono::milliseconds timeout_;
+  std::vector<bool> left_;  // of each rank
+  bool failed_ = false;
+  mutable std::mutex mutex_;
+  Status failure_;
+};
+
+/// The channel on which processes tell one another that they are alive; others may use those below.
+constexpr int kLifeChannel = Processes::kMostChannels - 1;
+
+class MpiProcesses final : public Processes {
+ public:
+  explicit MpiProcesses(std::chrono::milliseconds timeout) : mpi_(std::make_shared<Mpi>()), timeout_(timeout) {
+    MPI_Comm machine;
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine);
+    MPI_Comm_rank(machine, &number_on_machine_);
+    MPI_Comm_size(machine, &count_on_machine_);
+    watch_ = std::thread([this] { Watch(); });
+  }
+  ~MpiProcesses() override {
+    {
+      std::lock_guard lock(mutex_);
+      leaving_ = true;
+    }
+    changed_.notify_all();
+    watch_.join();
+    // It waits for all: one that is lost does not come.
+    if (!lost_) MPI_Finalize();
+  }
+
+  int number() const override { return mpi_->number(); }
+  int count() const override { return mpi_->count(); }
+  int number_on_machine() const override { return number_on_machine_; }
+  int count_on_machine() const override { return count_on_machine_; }
+
+  std::vector<std::unique_ptr<Comm>> MakeComms(int channel, int ranks_each,
+                                               std::chrono::milliseconds timeout) override {
+    CHECK(channel >= 0 && channel < kLifeChannel);
+    CHECK(ranks_each >= 1 && ranks_each <= kMostRanksEach);
+    std::vector<std::unique_ptr<Comm>> comms;
+    for (int i = 0; i < ranks_each; ++i) {
+      comms.push_back(std::make_unique<MpiComm>(mpi_, channel, ranks_each, i, timeout));
+    }
+    return comms;
+  }
+
+ private:
+  /// Meets the others now and then, until one leaves.
+  void Watch() {
+    pthread_setname_np(pthread_self(), "processes");
+    MpiComm life(mpi_, kLifeChannel, 1, 0, timeout_);
+    std::vector<char> leave(static_cast<size_t>(mpi_->count()));
+    for (;;) {
+      std::unique_lock lock(mutex_);
+      changed_.wait_for(lock, kBeat, [this] { return leaving_; });
+      const char mine = leaving_ ? 1 : 0;
+      lock.unlock();
+      life.AllGather(&mine, 1, leave.data());
+      if (const Status status = life.status(); !status.ok()) {
+        lost_ = true;
+        return mpi_->Fail(status);
+      }
+      const auto left = std::ranges::find(leave, 1);
+      if (left == leave.end()) continue;
+      if (leave.front() == 0) mpi_->Fail(Unavailable(fmt::format("process {} has left", left - leave.begin())));
+      return;
+    }
+  }
+
+  const std::shared_ptr<Mpi> mpi_;
+  const std::chrono::milliseconds timeout_;
+  int number_on_machine_ = 0, count_on_machine_ = 1;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool leaving_ = false, lost_ = false;
+  std::thread watch_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Processes>> JoinByMpi(std::chrono::milliseconds timeout) {
+  int threads = 0;
+  if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &threads) != MPI_SUCCESS ||
+      threads < MPI_THREAD_SERIALIZED) {
+    return Unavailable("MPI does not start, or not for programs with threads");
+  }
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  return std::unique_ptr<Processes>(std::make_unique<MpiProcesses>(timeout));
+}
+
+}  // namespace ringside

@@ -1,0 +1,10 @@
+// What a build without MPI says when it is asked for it.
+#include "kernels/processes.h"
+
+namespace ringside {
+
+Result<std::unique_ptr<Processes>> JoinByMpi(std::chrono::milliseconds) {
+  return Unavailable("several processes were started together, but this program was built without MPI (RINGSIDE_MPI)");
+}
+
+}  // namespace ringside

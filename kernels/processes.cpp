@@ -1,0 +1,39 @@
+#include "kernels/processes.h"
+
+#include <cstdlib>
+
+#include "base/check.h"
+
+namespace ringside {
+namespace {
+
+class OnlyProcess final : public Processes {
+ public:
+  int number() const override { return 0; }
+  int count() const override { return 1; }
+  int number_on_machine() const override { return 0; }
+  int count_on_machine() const override { return 1; }
+  std::vector<std::unique_ptr<Comm>> MakeComms(int, int ranks_each, std::chrono::milliseconds timeout) override {
+    return MakeThreadComms(ranks_each, timeout);
+  }
+};
+
+int NumberIn(const char* variable) {
+  const char* text = std::getenv(variable);
+  return text == nullptr ? 0 : std::atoi(text);
+}
+
+/// By mpirun, or by srun --mpi=pmix.
+bool StartedTogether() {
+  return NumberIn("OMPI_COMM_WORLD_SIZE") > 1 ||
+         (std::getenv("PMIX_RANK") != nullptr && NumberIn("SLURM_STEP_NUM_TASKS") > 1);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Processes>> Processes::Join(std::chrono::milliseconds timeout) {
+  if (StartedTogether()) return JoinByMpi(timeout);
+  return std::unique_ptr<Processes>(std::make_unique<OnlyProcess>());
+}
+
+}  // namespace ringside

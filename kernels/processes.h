@@ -1,0 +1,43 @@
+// The processes of one server that mpirun or srun has started together, on one machine or on several: who they are, and
+// the groups that their ranks talk in. Owned by main; a process joins once.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <vector>
+
+#include "base/status.h"
+#include "kernels/comm.h"
+
+namespace ringside {
+
+class Processes {
+ public:
+  /// Waits for the others; alone if this one was started alone. While it lives, one that is silent for `timeout`, or
+  /// leaves before the first does, fails every group of the others. kUnavailable if there are others and this program
+  /// was built without MPI, or MPI fails.
+  static Result<std::unique_ptr<Processes>> Join(std::chrono::milliseconds timeout);
+  /// Leaves, when the others do; at once if one is lost. After all groups.
+  virtual ~Processes() = default;
+
+  /// From 0; the first has the sessions.
+  virtual int number() const = 0;
+  virtual int count() const = 0;
+  /// Among those on this machine.
+  virtual int number_on_machine() const = 0;
+  virtual int count_on_machine() const = 0;
+
+  /// This process's ends of a group with `ranks_each` ranks, at most kMostRanksEach, in every process; the first are
+  /// those of the first process. Groups of other channels, at most kMostChannels, hear nothing of it. Ends that wait
+  /// without end, kNoTimeout, still do not wait for a process that is lost.
+  virtual std::vector<std::unique_ptr<Comm>> MakeComms(int channel, int ranks_each,
+                                                       std::chrono::milliseconds timeout) = 0;
+
+  static constexpr int kMostRanksEach = 16, kMostChannels = 40;
+  static constexpr std::chrono::milliseconds kNoTimeout = std::chrono::hours(24 * 365);
+};
+
+/// Where this program was built with MPI; otherwise kUnavailable, saying so.
+Result<std::unique_ptr<Processes>> JoinByMpi(std::chrono::milliseconds timeout);
+
+}  // namespace ringside
