@@ -25,6 +25,7 @@
 #include "ws/chat/chat_routes.h"
 #include "ws/config/machine.h"
 #include "ws/config/model_id.h"
+#include "ws/engines.h"
 #include "ws/health.h"
 #include "ws/metrics.h"
 #include "ws/openai/client_secrets.h"
@@ -430,6 +431,7 @@ void Serving::Publish() {
   RegisterClientSecretRoutes(service->router, access_.tickets());
   RegisterConversationRoutes(service->router, *sessions_);
   AddBackupRoute(service->router, backups_.get());
+  AddEngineRoutes(service->router, *engines_);
   const RetryAfter retry_after_ms = [this](const std::string& principal) {
     // An owner without tokens waits for them, whatever else there is to wait for.
     const int64_t tokens_ms = sessions_->TokensWaitMs({principal, 0});

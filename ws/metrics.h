@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "cache/tiered_store.h"
-#include "engine/engine_options.h"
+#include "engine/fleet/engine_fleet.h"
 #include "engine/token_sink.h"
 #include "session/journal/journal.h"
 #include "session/session_info.h"
@@ -22,7 +22,7 @@ namespace ringside {
 
 /// Figures that others keep, read at each scrape.
 struct MetricsSnapshot {
-  std::vector<EngineStats> engines;
+  std::vector<FleetEngine> engines;
   TieredStoreStats tiers;
   JournalStats journal;
   SessionTableStats sessions;

@@ -13,6 +13,7 @@
 #include "clients/chat/one_shot.h"
 #include "clients/chat/repl.h"
 #include "clients/cli/backup.h"
+#include "clients/cli/engines.h"
 #include "clients/cli/health.h"
 #include "clients/cli/options.h"
 #include "clients/cli/own_server.h"
@@ -68,6 +69,8 @@ int Main(int argc, char** argv) {
       return Run(options);
     case Options::Verb::kSessions:
       return LookAfterSessions(options);
+    case Options::Verb::kEngines:
+      return LookAfterEngines(options.server, options.engines);
     case Options::Verb::kBackup:
       return MakeBackup(options.server);
     case Options::Verb::kHealth:

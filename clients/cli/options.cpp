@@ -128,6 +128,29 @@ CLI::App* AddSessions(CLI::App& app, Options& options, Raw& raw) {
   return sessions;
 }
 
+CLI::App* AddEngines(CLI::App& app, Options& options) {
+  CLI::App* engines = app.add_subcommand(
+      "engines",
+      "The server's engines: slots, memory and turns of each; drain one, have it back (a key with the scope admin)");
+  engines->require_subcommand(0, 1);
+  const auto add_usual = [&](CLI::App* verb) {
+    AddServer(*verb, options);
+    verb->add_flag("--json", options.engines.json, "As JSON, all that the server tells");
+  };
+  add_usual(engines);
+  for (const auto& [name, help] :
+       {std::pair("drain", "Move its conversations to the other engines; what is answered ends there"),
+        std::pair("resume", "Let it have conversations again")}) {
+    CLI::App* verb = engines->add_subcommand(name, help);
+    add_usual(verb);
+    verb->add_option("engine", options.engines.engine, "Its number in the list")
+        ->type_name("N")
+        ->check(CLI::Range(0, 1023))
+        ->required();
+  }
+  return engines;
+}
+
 CLI::App* AddBackup(CLI::App& app, Options& options) {
   CLI::App* backup =
       app.add_subcommand("backup", "Let the server copy its store while it runs, into its --backup-path");
@@ -235,6 +258,7 @@ Options ParseOptions(int argc, const char* const* argv) {
   app.set_version_flag("--version", "ringside " RINGSIDE_VERSION);
   CLI::App* chat = AddChat(app, options, raw);
   CLI::App* sessions = AddSessions(app, options, raw);
+  CLI::App* engines = AddEngines(app, options);
   CLI::App* backup = AddBackup(app, options);
   CLI::App* bench = AddBench(app, options, raw);
   CLI::App* run = AddRun(app, options, raw);
@@ -263,6 +287,12 @@ Options ParseOptions(int argc, const char* const* argv) {
     options.verb = Options::Verb::kSessions;
     options.sessions.verb = SessionsVerb(*sessions);
     if (!raw.exported.empty()) options.sessions.ids = {raw.exported};
+  }
+  if (engines->parsed()) {
+    using Verb = EnginesOptions::Verb;
+    options.verb = Options::Verb::kEngines;
+    if (engines->got_subcommand("drain")) options.engines.verb = Verb::kDrain;
+    if (engines->got_subcommand("resume")) options.engines.verb = Verb::kResume;
   }
   if (bench->parsed()) {
     options.verb = bench->got_subcommand("append") ? Options::Verb::kBenchAppend : Options::Verb::kBenchLoad;

@@ -24,13 +24,21 @@ struct RunOptions {
   std::string store_path;  // "" = one in the user's data folder
 };
 
+struct EnginesOptions {
+  enum class Verb { kList, kDrain, kResume };
+  Verb verb = Verb::kList;
+  int engine = 0;  // of kDrain and kResume
+  bool json = false;
+};
+
 struct Options {
-  enum class Verb { kNone, kChat, kRun, kSessions, kBackup, kHealth, kBenchAppend, kBenchLoad };
+  enum class Verb { kNone, kChat, kRun, kSessions, kEngines, kBackup, kHealth, kBenchAppend, kBenchLoad };
   Verb verb = Verb::kNone;
   ServerAccess server;
   ChatOptions chat;
   RunOptions run;
   SessionsOptions sessions;
+  EnginesOptions engines;
   AppendBenchOptions append;
   LoadBenchOptions load;
   int exit_code = 0;  // where verb is kNone: print these and end with it

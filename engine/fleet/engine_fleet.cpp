@@ -1,5 +1,7 @@
 #include "engine/fleet/engine_fleet.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <tuple>
 #include <utility>
@@ -44,6 +46,18 @@ void Add(EngineStats& sum, const EngineStats& one) {
 }
 
 }  // namespace
+
+const char* EngineStateName(EngineState state) {
+  switch (state) {
+    case EngineState::kServing:
+      return "serving";
+    case EngineState::kDraining:
+      return "draining";
+    case EngineState::kDrained:
+      return "drained";
+  }
+  return "";
+}
 
 /// Tells the fleet of the turn's end before whoever waits for it.
 class EngineFleet::PinnedSink final : public TokenSink {
@@ -250,25 +264,55 @@ bool EngineFleet::healthy() const {
 
 EngineStats EngineFleet::stats() const {
   EngineStats sum;
-  for (const auto& engine : engines_) Add(sum, engine->stats());
+  for (FleetEngine& engine : each()) {
+    if (engine.state != EngineState::kServing) engine.stats.slots = engine.stats.kv_bytes = 0;
+    Add(sum, engine.stats);
+  }
   return sum;
 }
 
-std::vector<EngineStats> EngineFleet::each() const {
-  std::vector<EngineStats> out;
-  for (const auto& engine : engines_) out.push_back(engine->stats());
+std::vector<FleetEngine> EngineFleet::each() const {
+  std::vector<FleetEngine> out(engines_.size());
+  for (size_t i = 0; i < engines_.size(); ++i) {
+    {
+      std::lock_guard lock(mutex_);
+      if (states_[i].drains) out[i].state = states_[i].turns > 0 ? EngineState::kDraining : EngineState::kDrained;
+    }
+    out[i].stats = engines_[i]->stats();
+    if (out[i].state == EngineState::kDrained && out[i].stats.slots_used > 0) out[i].state = EngineState::kDraining;
+  }
   return out;
 }
 
-void EngineFleet::Drain(size_t engine) {
-  std::lock_guard lock(mutex_);
-  states_[engine].drains = true;
-  MoveIdle(engine, states_[engine].idle.size());
+Status EngineFleet::CheckNumber(size_t engine) const {
+  if (engine < engines_.size()) return Status::Ok();
+  return NotFound(fmt::format("There is no such engine: they are numbered from 0 to {}.", engines_.size() - 1), "",
+                  "engine_not_found");
 }
 
-void EngineFleet::Resume(size_t engine) {
+Status EngineFleet::Drain(size_t engine) {
+  RETURN_IF_ERROR(CheckNumber(engine));
+  if (engines_.size() == 1) {
+    return Status(StatusCode::kMismatch, "This server has one engine: its conversations have nowhere else to go.", "",
+                  "only_engine");
+  }
+  std::lock_guard lock(mutex_);
+  bool others = false;
+  for (size_t i = 0; i < states_.size(); ++i) others = others || (i != engine && !states_[i].drains);
+  if (!others) {
+    return Status(StatusCode::kMismatch, "All other engines are drained: resume one of them before.", "",
+                  "only_engine");
+  }
+  states_[engine].drains = true;
+  MoveIdle(engine, states_[engine].idle.size());
+  return Status::Ok();
+}
+
+Status EngineFleet::Resume(size_t engine) {
+  RETURN_IF_ERROR(CheckNumber(engine));
   std::lock_guard lock(mutex_);
   states_[engine].drains = false;
+  return Status::Ok();
 }
 
 size_t EngineFleet::timelines(size_t engine) const {

@@ -20,6 +20,16 @@
 
 namespace ringside {
 
+/// kDraining: it gets no conversation, and some are in its slots still. kDrained: none is.
+enum class EngineState { kServing, kDraining, kDrained };
+/// "serving", "draining", "drained".
+const char* EngineStateName(EngineState state);
+
+struct FleetEngine {
+  EngineState state = EngineState::kServing;
+  EngineStats stats;
+};
+
 class EngineFleet {
  public:
   /// At least one; all of the same model and with the same tiers, so that each can take what another has saved.
@@ -42,15 +52,17 @@ class EngineFleet {
 
   size_t size() const { return engines_.size(); }
   Engine& engine(size_t i) { return *engines_[i]; }
-  /// Of all engines together.
+  /// Of all engines together; slots and memory of those only that get conversations.
   EngineStats stats() const;
-  std::vector<EngineStats> each() const;
+  std::vector<FleetEngine> each() const;
 
   /// From now on the engine gets no new conversation, and those it has leave it: at once where they are idle, else
-  /// after their turns. A conversation without an owner stays until it is closed: it has nowhere else to be.
-  void Drain(size_t engine);
-  /// It gets conversations again.
-  void Resume(size_t engine);
+  /// after their turns, their caches by way of the tiers. A conversation without an owner stays until it is closed: it
+  /// has nowhere else to be. Ok, too, where it drains already. kNotFound: there is no such engine. kMismatch: no other
+  /// gets conversations.
+  Status Drain(size_t engine);
+  /// It gets conversations again. kNotFound: there is no such engine.
+  Status Resume(size_t engine);
   /// Conversations that belong to it, answering or not, whose caches are in its slots perhaps.
   size_t timelines(size_t engine) const;
 
@@ -69,6 +81,7 @@ class EngineFleet {
   };
 
   bool InSlot(size_t engine, const std::string& owner) const;
+  Status CheckNumber(size_t engine) const;
   // mutex_ is held for these.
   size_t Choose(const TurnRequest& request) const;
   size_t Lightest() const;

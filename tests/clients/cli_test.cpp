@@ -317,6 +317,20 @@ TEST(Options, ReadsWhatToDoWithSessions) {
   EXPECT_TRUE(Parse({"sessions", "show", "3", "--json"}).sessions.json);
 }
 
+TEST(Options, ReadsWhatToDoWithEngines) {
+  using Verb = EnginesOptions::Verb;
+  const Options listed = Parse({"engines", "--json"});
+  EXPECT_EQ(listed.verb, Options::Verb::kEngines);
+  EXPECT_EQ(listed.engines.verb, Verb::kList);
+  EXPECT_TRUE(listed.engines.json);
+  const Options drained = Parse({"engines", "drain", "1", "--url", "ws://h:9"});
+  EXPECT_EQ(drained.engines.verb, Verb::kDrain);
+  EXPECT_EQ(drained.engines.engine, 1);
+  EXPECT_EQ(drained.server.url.port, 9);
+  EXPECT_FALSE(drained.engines.json);
+  EXPECT_EQ(Parse({"engines", "resume", "3"}).engines.verb, Verb::kResume);
+}
+
 TEST(Options, TheEnvironmentStandsInAndTheFlagWins) {
   ::setenv("RINGSIDE_URL", "ws://env:1", 1);
   ::setenv("RINGSIDE_API_KEY", "envkey", 1);
@@ -342,6 +356,9 @@ TEST(Options, BadOnesEndWithTwoAndASentence) {
                                              {"chat", "-c", "--session", "conv_a"},
                                              {"chat", "--session", "conv_a", "--system", "x"},
                                              {"chat", "--color", "maybe"},
+                                             {"engines", "drain"},
+                                             {"engines", "drain", "-1"},
+                                             {"engines", "resume", "first"},
                                              {"bench"},
                                              {"sessions", "show"},
                                              {"sessions", "export"},

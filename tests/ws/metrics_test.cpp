@@ -167,7 +167,7 @@ TEST(MetricsTest, FollowsTiersJournalAndSessions) {
   TransportCounters transport;
   Metrics metrics{transport};
   MetricsSnapshot now;
-  EngineStats& engine = now.engines.emplace_back();
+  EngineStats& engine = now.engines.emplace_back().stats;
   now.tiers.host_bytes = 1 << 30;
   now.tiers.disk_objects = 3;
   now.tiers.waiting_bytes = 17;
@@ -226,7 +226,7 @@ TEST(MetricsTest, FollowsTheEnginesFigures) {
   TransportCounters transport;
   Metrics metrics{transport};
   MetricsSnapshot now;
-  EngineStats& engine = now.engines.emplace_back();
+  EngineStats& engine = now.engines.emplace_back().stats;
   engine.slots = 8;
   engine.slots_used = 3;
   engine.kv_bytes = 4096;
@@ -264,13 +264,16 @@ TEST(MetricsTest, OfSeveralEnginesEachHasItsOwnFigures) {
   EXPECT_EQ(Sample(metrics, "ringside_slots{engine=\"1\"}"), "0");  // there before the first figures are
   MetricsSnapshot now;
   now.engines.resize(2);
-  now.engines[0].slots = 8;
-  now.engines[1].slots = 9;
-  now.engines[1].restores_host = 3;
+  now.engines[0].stats.slots = 8;
+  now.engines[1].stats.slots = 9;
+  now.engines[1].stats.restores_host = 3;
+  now.engines[1].state = EngineState::kDrained;
   now.tiers.host_bytes = 5;
   metrics.SetSource([&] { return now; });
   EXPECT_EQ(Sample(metrics, "ringside_slots{engine=\"0\"}"), "8");
   EXPECT_EQ(Sample(metrics, "ringside_slots{engine=\"1\"}"), "9");
+  EXPECT_EQ(Sample(metrics, "ringside_engine_drains{engine=\"0\"}"), "0");
+  EXPECT_EQ(Sample(metrics, "ringside_engine_drains{engine=\"1\"}"), "1");
   EXPECT_EQ(Sample(metrics, "ringside_cache_restores_total{engine=\"0\",from=\"host\"}"), "0");
   EXPECT_EQ(Sample(metrics, "ringside_cache_restores_total{engine=\"1\",from=\"host\"}"), "3");
   EXPECT_EQ(Sample(metrics, "ringside_cache_bytes{tier=\"host\"}"), "5");

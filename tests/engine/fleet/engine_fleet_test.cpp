@@ -72,7 +72,7 @@ class EngineFleetTest : public testing::Test {
   std::vector<int64_t> SlotsUsed() {
     Settle();
     std::vector<int64_t> used;
-    for (const EngineStats& stats : fleet_->each()) used.push_back(stats.slots_used);
+    for (const FleetEngine& engine : fleet_->each()) used.push_back(engine.stats.slots_used);
     return used;
   }
 
@@ -148,7 +148,9 @@ TEST_F(EngineFleetTest, ADrainedEngineGivesAwayItsConversationsAndNoneIsComputed
   for (TimelineId timeline = 1; timeline <= 8; ++timeline) Say(timeline);
   const SubmittedTurn endless = Begin(1, -1, Owner(1));
   endless.sink->WaitForTokens(1);
-  fleet_->Drain(0);
+  ASSERT_TRUE(fleet_->Drain(0).ok());
+  EXPECT_EQ(fleet_->each()[0].state, EngineState::kDraining) << "a turn runs";
+  EXPECT_EQ(fleet_->stats().slots, 8) << "those of the other engine";
   fleet_->Cancel(endless.request.turn);
   Wait(1, endless);
   for (TimelineId timeline = 1; timeline <= 10; ++timeline) {
@@ -160,15 +162,34 @@ TEST_F(EngineFleetTest, ADrainedEngineGivesAwayItsConversationsAndNoneIsComputed
   EXPECT_EQ(fleet_->timelines(0), 0u);
   for (TimelineId timeline = 1; timeline <= 10; ++timeline) EXPECT_EQ(Say(timeline).reason, FinishReason::kLength);
   EXPECT_EQ(SlotsUsed()[0], 0);
-  fleet_->Resume(0);
+  EXPECT_EQ(fleet_->each()[0].state, EngineState::kDrained);
+  EXPECT_TRUE(fleet_->Drain(0).ok()) << "it is";
+  ASSERT_TRUE(fleet_->Resume(0).ok());
+  EXPECT_EQ(fleet_->each()[0].state, EngineState::kServing);
+  EXPECT_EQ(fleet_->stats().slots, 16);
   Say(11);
   EXPECT_EQ(SlotsUsed()[0], 1);
+}
+
+TEST_F(EngineFleetTest, TheLastEngineThatServesIsNotDrained) {
+  Start(1);
+  EXPECT_EQ(fleet_->Drain(0).code(), StatusCode::kMismatch);
+  EXPECT_EQ(fleet_->Drain(0).reason(), "only_engine");
+  EXPECT_EQ(fleet_->Drain(1).code(), StatusCode::kNotFound);
+  EXPECT_EQ(fleet_->Resume(1).reason(), "engine_not_found");
+  EXPECT_TRUE(fleet_->Resume(0).ok());
+  EXPECT_EQ(Say(1).reason, FinishReason::kLength);
+  Start(2);
+  ASSERT_TRUE(fleet_->Drain(1).ok());
+  EXPECT_EQ(fleet_->Drain(0).reason(), "only_engine");
+  ASSERT_TRUE(fleet_->Resume(1).ok());
+  EXPECT_TRUE(fleet_->Drain(0).ok());
 }
 
 TEST_F(EngineFleetTest, WithoutAnOwnerAConversationStaysWhereItIs) {
   Start(2);
   Wait(1, Begin(1, 3, ""));
-  fleet_->Drain(0);
+  ASSERT_TRUE(fleet_->Drain(0).ok());
   const TurnEnd end = Wait(1, Begin(1, 3, ""));
   EXPECT_EQ(end.report.source, CacheSource::kSlot);
   EXPECT_EQ(end.report.tokens_computed, 3);
@@ -243,10 +264,10 @@ TEST_F(EngineFleetTest, AnyOrderOfCallsGivesRightAnswers) {
         fleet_->Park(timeline);
         break;
       case 1:
-        fleet_->Drain(random() % 3);
+        (void)fleet_->Drain(random() % 3);  // refused if it is the last
         break;
       case 2:
-        fleet_->Resume(random() % 3);
+        ASSERT_TRUE(fleet_->Resume(random() % 3).ok());
         break;
       case 3:
         fleet_->Erase(timeline, Owner(timeline), nullptr);
