@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+HANGS_AFTER_S = 2.5 * int(os.environ.get("TEST_PATIENCE_S", 120))
 
 # defect: what is wrong then, the binary, the tests that must notice.
 DEFECTS = {
@@ -59,7 +60,7 @@ def run(folder, binary, tests, defect):
     if defect:
         env["RINGSIDE_DEFECT"] = defect
     done = subprocess.run([str(folder / f"{binary}_defects"), f"--gtest_filter={tests}", "--gtest_fail_fast"], env=env,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300, check=False)
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=HANGS_AFTER_S, check=False)
     return done.returncode, done.stdout.decode(errors="replace")
 
 
