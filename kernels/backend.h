@@ -104,6 +104,8 @@ class Backend : public SlabMemory {
   /// The element type in which operations hand activations to one another: queries, norms, MLP inputs. The residual
   /// stream and logits are kF32 everywhere.
   virtual DType activation_dtype() const { return DType::kF32; }
+  /// About so many rows keep the device as busy as more do: fewer take as long as one, as all weights are read for it.
+  virtual int64_t busy_rows() const { return 16; }
   /// The element type of linear layers' weights, where a device has one for all files; otherwise activation_dtype().
   virtual DType weight_dtype() const { return activation_dtype(); }
 
@@ -149,15 +151,22 @@ class Backend : public SlabMemory {
   /// Every rank has computed some columns of x (kF32), rank r those of [borders[r], borders[r + 1]); afterwards all
   /// have all.
   virtual void GatherColumns(Tensor x, std::span<const int64_t> borders) = 0;
+  /// x (kF32, without gaps) to the rank in its place in the next stage, which receives it, in the order of the calls.
+  virtual void SendRows(Tensor x) = 0;
+  virtual void ReceiveRows(Tensor x) = 0;
+  /// Tokens of the last submission with ChooseTokens, the first `count`, from the last stage to the first, where Embed
+  /// finds them as if that had chosen them.
+  virtual void SendChosen(size_t count) = 0;
+  virtual void ReceiveChosen(size_t count) = 0;
 };
 
-/// kInvalidArgument if this machine lacks the instruction set asked for. `comm`: of the ranks, if this is one.
-Result<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions& options, std::unique_ptr<Comm> comm = nullptr);
+/// kInvalidArgument if this machine lacks the instruction set asked for. `comms`: of the ranks, if this is one.
+Result<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions& options, RankComms comms = {});
 /// kUnavailable if this program was built without CUDA or the machine has no such device; kOverloaded, naming the
-/// bytes, if the memory is not to be had; kInvalidArgument for another dtype. With `comm`, all ranks are made at one
-/// time, each by its thread; kUnavailable, too, if their devices do not reach one another's memory.
-Result<std::unique_ptr<Backend>> MakeCudaBackend(const CudaBackendOptions& options,
-                                                 std::unique_ptr<Comm> comm = nullptr);
+/// bytes, if the memory is not to be had; kInvalidArgument for another dtype, and for a rank of several stages. With
+/// `comms`, all ranks are made at one time, each by its thread; kUnavailable, too, if their devices do not reach one
+/// another's memory.
+Result<std::unique_ptr<Backend>> MakeCudaBackend(const CudaBackendOptions& options, RankComms comms = {});
 /// 0, too, without CUDA.
 int CountCudaDevices();
 /// What this machine can run, slowest first.

@@ -38,8 +38,34 @@ class Comm {
   virtual Status status() const = 0;
 };
 
+/// How many ranks share a network: each layer among `tensor` of them, the layers among `stages`.
+struct RankLayout {
+  int tensor = 1, stages = 1;
+
+  int ranks() const { return tensor * stages; }
+  /// The last stage's ranks come first: rank 0 is of those that choose the tokens.
+  int stage(int rank) const { return stages - 1 - rank / tensor; }
+  /// Among those of its stage.
+  int place(int rank) const { return rank % tensor; }
+};
+
+/// Whom a rank of a network talks to; null where there is nobody.
+struct RankComms {
+  std::unique_ptr<Comm> layer;   // those that share its layers, in the order of their places
+  std::unique_ptr<Comm> stages;  // those in its place in each stage, in the order of the layers
+
+  int ranks() const { return (layer ? layer->ranks() : 1) * (stages ? stages->ranks() : 1); }
+  /// Of the group that has failed, if one has.
+  Status status() const {
+    if (layer) RETURN_IF_ERROR(layer->status());
+    return stages ? stages->status() : Status::Ok();
+  }
+};
+
 /// A group of threads of this process, one a rank. The ranks' ends may be destroyed in any order.
 std::vector<std::unique_ptr<Comm>> MakeThreadComms(int ranks,
                                                    std::chrono::milliseconds timeout = std::chrono::seconds(30));
+/// Those of threads that share a network, by their ranks.
+std::vector<RankComms> MakeThreadComms(const RankLayout& layout, std::chrono::milliseconds timeout);
 
 }  // namespace ringside

@@ -3,7 +3,7 @@
 
 namespace ringside {
 
-Result<std::unique_ptr<Backend>> MakeCudaBackend(const CudaBackendOptions&, std::unique_ptr<Comm>) {
+Result<std::unique_ptr<Backend>> MakeCudaBackend(const CudaBackendOptions&, RankComms) {
   return Unavailable("this program was built without CUDA (RINGSIDE_CUDA is off)");
 }
 

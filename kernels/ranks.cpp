@@ -6,10 +6,9 @@
 
 namespace ringside {
 
-Result<std::vector<std::unique_ptr<Backend>>> MakeRanks(int ranks, std::chrono::milliseconds timeout,
+Result<std::vector<std::unique_ptr<Backend>>> MakeRanks(const RankLayout& layout, std::chrono::milliseconds timeout,
                                                         const MakeRank& make) {
-  std::vector<std::unique_ptr<Comm>> comms = MakeThreadComms(ranks, timeout);
-  if (ranks == 1) comms.front() = nullptr;
+  std::vector<RankComms> comms = MakeThreadComms(layout, timeout);
   std::vector<std::unique_ptr<Backend>> backends(comms.size());
   std::vector<Status> statuses(comms.size());
   std::vector<std::thread> threads;

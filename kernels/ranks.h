@@ -10,12 +10,12 @@
 
 namespace ringside {
 
-/// Makes one of them; the comm is null where there is one rank only.
-using MakeRank = std::function<Result<std::unique_ptr<Backend>>(int rank, std::unique_ptr<Comm> comm)>;
+/// Makes one of them.
+using MakeRank = std::function<Result<std::unique_ptr<Backend>>(int rank, RankComms comms)>;
 
 /// Calls `make` for every rank, each on a thread of its own, as they meet when they start. The first failure, if there
 /// is one. A rank that does not come within `timeout` fails the others.
-Result<std::vector<std::unique_ptr<Backend>>> MakeRanks(int ranks, std::chrono::milliseconds timeout,
+Result<std::vector<std::unique_ptr<Backend>>> MakeRanks(const RankLayout& layout, std::chrono::milliseconds timeout,
                                                         const MakeRank& make);
 
 /// That this process may use: all backends on the CPU share them.

@@ -11,9 +11,9 @@ struct SlabRun {
   int64_t offset = 0;  // from the beginning of the slab
   int64_t bytes = 0;
   std::byte* host = nullptr;  // read only by LoadSlab
-  // On the host it lies in pieces of so many bytes that begin so far apart: some heads among those of other devices. 0:
-  // in one piece.
-  int64_t piece = 0, host_stride = 0;
+  // On the host it is part of a larger slab, some heads of some layers: what the slab has of a layer of a tile is a
+  // piece, and so far apart lie those of the next layer, and of the next tile. 0: it is all of it, in one piece.
+  int64_t host_layer_stride = 0, host_tile_stride = 0;
 };
 /// Copies of a slab that were begun; 0: they are done.
 using CopyTicket = uint64_t;

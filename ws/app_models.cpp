@@ -15,18 +15,23 @@ namespace {
 
 constexpr int64_t kLeastSharedWeights = 800'000'000;  // in layers; below, the sums of ranks take longer than they save
 
+RankLayout LayoutOf(const ServerConfig& config) {
+  return {.tensor = static_cast<int>(config.tensor_parallel_size),
+          .stages = static_cast<int>(config.pipeline_parallel_size)};
+}
+
 Result<std::vector<std::unique_ptr<Backend>>> MakeBackends(const ServerConfig& config, int copy) {
-  const int ranks = static_cast<int>(config.tensor_parallel_size);
+  const RankLayout layout = LayoutOf(config);
   CpuBackendOptions cpu = config.cpu;
-  const int all = ranks * static_cast<int>(config.data_parallel_size);
-  if (cpu.threads == 0 && all > ranks) cpu.threads = std::max(1, UsableCpuCores() / all);
-  const auto make = [&](int rank, std::unique_ptr<Comm> comm) {
-    if (!config.cuda) return MakeCpuBackend(cpu, std::move(comm));
+  const int all = layout.ranks() * static_cast<int>(config.data_parallel_size);
+  if (cpu.threads == 0 && all > layout.ranks()) cpu.threads = std::max(1, UsableCpuCores() / all);
+  const auto make = [&](int rank, RankComms comms) {
+    if (!config.cuda) return MakeCpuBackend(cpu, std::move(comms));
     CudaBackendOptions gpu = config.gpu;
-    gpu.device += copy * ranks + rank;
-    return MakeCudaBackend(gpu, std::move(comm));
+    gpu.device += copy * layout.ranks() + rank;
+    return MakeCudaBackend(gpu, std::move(comms));
   };
-  return MakeRanks(ranks, std::chrono::seconds(config.rank_timeout_s), make);
+  return MakeRanks(layout, std::chrono::seconds(config.rank_timeout_s), make);
 }
 
 Status CheckShared(const ServerConfig& config, const ModelSpec& spec) {
@@ -38,10 +43,10 @@ Status CheckShared(const ServerConfig& config, const ModelSpec& spec) {
       static_cast<double>(spec.layer_weights()) / 1e9));
 }
 
-Status Load(const std::string& path, ModelCopy& copy) {
+Status Load(const ServerConfig& config, ModelCopy& copy) {
   std::vector<Backend*> ranks;
   for (const auto& rank : copy.ranks) ranks.push_back(rank.get());
-  ASSIGN_OR_RETURN(copy.model, Model::Load(path, ranks));
+  ASSIGN_OR_RETURN(copy.model, Model::Load(config.model, ranks, LayoutOf(config).stages));
   return Status::Ok();
 }
 
@@ -62,7 +67,7 @@ Status LoadModels(const ServerConfig& config, std::vector<ModelCopy>* copies) {
     std::vector<Status> loaded(copies->size());
     std::vector<std::thread> threads;
     for (size_t i = 0; i < copies->size(); ++i) {
-      threads.emplace_back([&, i] { loaded[i] = Load(config.model, (*copies)[i]); });
+      threads.emplace_back([&, i] { loaded[i] = Load(config, (*copies)[i]); });
     }
     for (std::thread& thread : threads) thread.join();
     for (Status& status : loaded) RETURN_IF_ERROR(std::move(status));

@@ -1,4 +1,5 @@
-// The server's model on its devices: a copy for each engine, which the ranks of --tensor-parallel-size share.
+// The server's model on its devices: a copy for each engine, which the ranks of
+// --tensor-parallel-size and --pipeline-parallel-size share.
 #pragma once
 
 #include <memory>

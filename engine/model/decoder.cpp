@@ -45,7 +45,12 @@ Result<Tensor> Decoder::Scratch::Rows(Backend& backend, int64_t rows) {
 }
 
 Status Decoder::Reserve(int64_t rows) {
-  for (Scratch* scratch : {&stream_scratch_, &normed_, &qkv_, &attended_, &mlp_in_, &mlp_mid_, &part_, &wanted_}) {
+  const int64_t together = LargestMicroBatch(rows, shard_.stages, backend_.busy_rows());
+  for (Scratch* scratch : {&stream_scratch_, &normed_, &qkv_, &attended_, &mlp_in_, &mlp_mid_, &part_}) {
+    RETURN_IF_ERROR(scratch->Rows(backend_, together).status());
+  }
+  if (!shard_.chooses()) return Status::Ok();
+  for (Scratch* scratch : {&stream_scratch_, &normed_, &wanted_}) {
     RETURN_IF_ERROR(scratch->Rows(backend_, rows).status());
   }
   return logits_.Rows(backend_, std::min(rows, kLogitRows)).status();
@@ -107,20 +112,44 @@ void Decoder::Mlp(const LayerWeights& w) {
   AddToStream(mlp_mid, w.mlp_out, w.mlp_out_bias);
 }
 
-// x += Attention(Norm(x)); x += Mlp(Norm(x)): every family's block (Vaswani et al. 2017, pre-norm).
 void Decoder::Run(const StepPlan& plan, const KvShape& shape, std::span<const AttentionSegment> segments) {
-  stream_ = stream_scratch_.Rows(backend_, plan.rows()).value();
   wanted_rows_ = plan.wanted_rows;
-  backend_.Embed(weights_.embedding, plan.ids, stream_);
-  if (own_.learned_positions) backend_.AddPositions(weights_.positions, plan.positions, stream_);
+  // Tokens that the embedding awaits are the last stage's.
+  if (const size_t awaited = plan.awaited_tokens(); awaited > 0 && shard_.stages > 1) {
+    if (shard_.chooses()) backend_.SendChosen(awaited);
+    if (shard_.embeds()) backend_.ReceiveChosen(awaited);
+  }
+  const std::vector<MicroBatch> batches = CutStep(plan, segments, own_.rotary / 2, shard_.stages, backend_.busy_rows());
+  int64_t most = 0;
+  for (const MicroBatch& batch : batches) most = std::max(most, batch.rows);
+  const Tensor all = stream_scratch_.Rows(backend_, shard_.chooses() ? plan.rows() : most).value();
+  for (const MicroBatch& batch : batches) {
+    stream_ = all.Rows(shard_.chooses() ? batch.first_row : 0, batch.rows);
+    const auto first = static_cast<size_t>(batch.first_row), rows = static_cast<size_t>(batch.rows);
+    if (shard_.embeds()) {
+      backend_.Embed(weights_.embedding, std::span(plan.ids).subspan(first, rows), stream_);
+      if (own_.learned_positions) {
+        backend_.AddPositions(weights_.positions, std::span(plan.positions).subspan(first, rows), stream_);
+      }
+    } else {
+      backend_.ReceiveRows(stream_);
+    }
+    RunLayers(batch, shape);
+    if (!shard_.chooses()) backend_.SendRows(stream_);
+  }
+  stream_ = all;
+}
+
+// x += Attention(Norm(x)); x += Mlp(Norm(x)): every family's block (Vaswani et al. 2017, pre-norm).
+void Decoder::RunLayers(const MicroBatch& batch, const KvShape& shape) {
   AttentionArgs attention{.shape = shape,
                           .heads = own_.heads,
                           .rotary = own_.rotary,
                           .pairs = own_.rope_pairs,
-                          .angles = plan.angles,
+                          .angles = batch.angles,
                           .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(own_.head_dim))),
-                          .segments = segments,
-                          .step = plan.number};
+                          .segments = batch.segments,
+                          .step = ++attention_step_};
   for (const LayerWeights& layer : weights_.layers) {
     Attend(layer, attention);
     Mlp(layer);
@@ -132,7 +161,7 @@ void Decoder::Run(const StepPlan& plan, const KvShape& shape, std::span<const At
 template <class Take>
 void Decoder::Logits(const Take& take) {
   const auto rows = static_cast<int64_t>(wanted_rows_.size());
-  if (rows == 0) return;
+  if (rows == 0 || !shard_.chooses()) return;
   const int64_t begin = wanted_rows_.front();
   Tensor wanted;
   if (wanted_rows_.back() - begin + 1 == rows) {  // ascending: all together, as in every step that only decodes
@@ -184,7 +213,7 @@ void Decoder::KeepLogits() {
 void Decoder::ChooseKept(std::span<const TokenChoice> choices) {
   Begun& begun = begun_.emplace_back();
   begun.chosen.resize(choices.size());
-  backend_.ChooseTokens(kept_, choices, begun.chosen);
+  if (shard_.chooses()) backend_.ChooseTokens(kept_, choices, begun.chosen);
   begun.submission = backend_.Submit();
 }
 

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/model/micro_batches.h"
 #include "engine/model/shard.h"
 #include "engine/model/step_plan.h"
 #include "engine/model/weights.h"
@@ -23,10 +24,12 @@ class Decoder {
   /// room.
   Status Reserve(int64_t rows);
 
-  /// Runs a step as far as the residual stream. `segments` are the plan's, with this device's slabs of `shape`.
+  /// Runs a step as far as the residual stream, in micro-batches (CutStep) where there are stages. `segments` are the
+  /// plan's, with this device's slabs of `shape`.
   void Run(const StepPlan& plan, const KvShape& shape, std::span<const AttentionSegment> segments);
 
-  // Then one of these, for the rows that the plan wants.
+  // Then one of these, for the rows that the plan wants. Ranks of the last stage choose; what others say they have
+  // chosen is nothing.
   /// Logits to the host, [wanted rows, vocab], unless another rank brings them.
   void CopyLogits(std::span<float> logits);
   /// Tokens, which Finish brings: choices[i] chooses from the i-th row.
@@ -54,6 +57,7 @@ class Decoder {
     std::vector<ChosenToken> chosen;
   };
 
+  void RunLayers(const MicroBatch& batch, const KvShape& shape);
   void Norm(Tensor x, const DeviceVector& weight, const DeviceVector& bias, Tensor y) const;
   void Attend(const LayerWeights& w, const AttentionArgs& step);
   void Mlp(const LayerWeights& w);
@@ -69,7 +73,7 @@ class Decoder {
   const std::vector<int64_t> borders_;
   const Weights weights_;
 
-  Scratch stream_scratch_;  // [T, D] the residual stream
+  Scratch stream_scratch_;  // [T, D] the residual stream; of a micro-batch, but in the last stage
   Scratch normed_;          // [T, D]
   Scratch qkv_;             // [T, (H + 2G) d]
   Scratch attended_;        // [T, H d]
@@ -79,7 +83,8 @@ class Decoder {
   Scratch wanted_;          // [rows, D] of which logits are wanted
   Scratch logits_;          // [a few rows, V]
 
-  Tensor stream_;                     // of the step
+  uint64_t attention_step_ = 0;       // AttentionArgs::step
+  Tensor stream_;                     // of the micro-batch that runs; of the step in the end
   std::vector<int64_t> wanted_rows_;  // of it
   Tensor kept_;                       // logits that wait for ChooseKept
   std::deque<Begun> begun_;

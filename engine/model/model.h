@@ -26,9 +26,9 @@ class Model final : public Network {
   /// the model.
   static Result<std::unique_ptr<Model>> Load(const std::string& path, Backend& backend);
   /// The same, shared by ranks that each have a part of it (engine/model/shard.h): a backend each, which are used by
-  /// the ranks' own threads from now on, one a rank, in the order of their ranks. kInvalidArgument, too, if it cannot
-  /// be shared by so many.
-  static Result<std::unique_ptr<Model>> Load(const std::string& path, std::span<Backend* const> ranks);
+  /// the ranks' own threads from now on, one a rank, in the order of their ranks (RankLayout). kInvalidArgument, too,
+  /// if it cannot be shared by so many.
+  static Result<std::unique_ptr<Model>> Load(const std::string& path, std::span<Backend* const> ranks, int stages = 1);
 
   const ModelSpec& spec() const;
   /// That of its only rank, or of all of them as one.

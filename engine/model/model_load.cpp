@@ -51,7 +51,7 @@ Status Model::State::LoadNetwork(NetworkPlan network, std::span<const FileTensor
                                  std::span<const std::pair<std::string, std::string>> unsupported, Digest* digest) {
   RETURN_IF_ERROR(CheckTensors(network, tensors, unsupported));
   spec = network.spec;
-  ASSIGN_OR_RETURN(shards, MakeShards(spec, static_cast<int>(backends.size())));
+  ASSIGN_OR_RETURN(shards, MakeShards(spec, layout));
   RETURN_IF_ERROR(group.Try([&](size_t rank) {
     Backend& backend = *backends[rank];
     backend.UseOnThisThread();
@@ -61,8 +61,8 @@ Status Model::State::LoadNetwork(NetworkPlan network, std::span<const FileTensor
     return Status::Ok();
   }));
   if (shards.size() > 1) {
-    slabs = std::make_unique<SlabShards>(group, std::vector<SlabMemory*>(backends.begin(), backends.end()), shards,
-                                         spec.kv_heads);
+    slabs =
+        std::make_unique<SlabShards>(group, std::vector<SlabMemory*>(backends.begin(), backends.end()), shards, spec);
   }
   return Status::Ok();
 }
@@ -103,8 +103,8 @@ Result<std::unique_ptr<Model>> Model::Load(const std::string& path, Backend& bac
   return Load(path, {&only, 1});
 }
 
-Result<std::unique_ptr<Model>> Model::Load(const std::string& path, std::span<Backend* const> ranks) {
-  auto state = std::make_unique<State>(ranks);
+Result<std::unique_ptr<Model>> Model::Load(const std::string& path, std::span<Backend* const> ranks, int stages) {
+  auto state = std::make_unique<State>(ranks, stages);
   Digest digest;
   std::error_code ignored;
   RETURN_IF_ERROR(std::filesystem::is_directory(path, ignored) ? state->LoadHuggingFace(path, &digest)

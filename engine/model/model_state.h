@@ -16,11 +16,18 @@
 namespace ringside {
 
 struct Model::State {
-  explicit State(std::span<Backend* const> devices)
-      : backends(devices.begin(), devices.end()), group(devices.size()), planner(spec), decoders(devices.size()) {}
+  State(std::span<Backend* const> devices, int stages)
+      : backends(devices.begin(), devices.end()),
+        layout{.tensor = static_cast<int>(devices.size()) / stages, .stages = stages},
+        group(devices.size()),
+        planner(spec),
+        decoders(devices.size()) {
+    CHECK_EQ(static_cast<size_t>(layout.ranks()), devices.size());
+  }
   ~State();
 
   const std::vector<Backend*> backends;  // of the ranks
+  const RankLayout layout;
   RankGroup group;
   ModelSpec spec;
   TokenizerData tokenizer;

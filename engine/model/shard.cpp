@@ -26,13 +26,15 @@ int64_t UnitOf(int64_t count, int64_t parts) {
 
 ModelSpec Shard::Of(const ModelSpec& spec) const {
   ModelSpec own = spec;
+  own.layers = layers.size();
   own.heads = heads.size();
   own.kv_heads = kv_heads.size();
   own.ffn = ffn.size();
   return own;
 }
 
-Result<std::vector<Shard>> MakeShards(const ModelSpec& spec, int ranks) {
+Result<std::vector<Shard>> MakeShards(const ModelSpec& spec, const RankLayout& layout) {
+  const int ranks = layout.tensor;
   const int64_t group = spec.heads / spec.kv_heads, n = ranks;
   const auto refuse = [&](int64_t count, const char* what) {
     return InvalidArgument(fmt::format("{} {} of a layer cannot be shared by {} ranks", count, what, ranks),
@@ -41,11 +43,19 @@ Result<std::vector<Shard>> MakeShards(const ModelSpec& spec, int ranks) {
   if (ranks < 1 || ranks > spec.heads) return refuse(spec.heads, "heads");
   if (ranks > spec.ffn) return refuse(spec.ffn, "columns of the MLP");
   if (ranks > spec.vocab) return refuse(spec.vocab, "tokens");
+  if (layout.stages < 1 || layout.stages > spec.layers) {
+    return InvalidArgument(fmt::format("{} layers cannot be shared by {} stages", spec.layers, layout.stages),
+                           "pipeline_parallel_size");
+  }
   std::vector<Shard> shards;
-  for (int64_t r = 0; r < n; ++r) {
+  for (int rank = 0; rank < layout.ranks(); ++rank) {
     Shard shard;
-    shard.rank = static_cast<int>(r);
+    shard.rank = layout.place(rank);
     shard.ranks = ranks;
+    shard.stage = layout.stage(rank);
+    shard.stages = layout.stages;
+    shard.layers = Part(spec.layers, 1, shard.stage, layout.stages);
+    const int64_t r = shard.rank;
     if (n <= spec.kv_heads) {
       shard.kv_heads = Part(spec.kv_heads, 1, r, n);
       shard.heads = {shard.kv_heads.begin * group, shard.kv_heads.end * group};
@@ -68,7 +78,9 @@ Result<std::vector<Shard>> MakeShards(const ModelSpec& spec, int ranks) {
 
 std::vector<int64_t> VocabBorders(const std::vector<Shard>& shards) {
   std::vector<int64_t> borders{0};
-  for (const Shard& shard : shards) borders.push_back(shard.vocab.end);
+  for (const Shard& shard : shards) {
+    if (shard.stage == shards.front().stage) borders.push_back(shard.vocab.end);
+  }
   return borders;
 }
 

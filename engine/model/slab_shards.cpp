@@ -11,10 +11,11 @@
 namespace ringside {
 
 SlabShards::SlabShards(RankGroup& group, std::vector<SlabMemory*> memories, const std::vector<Shard>& shards,
-                       int64_t kv_heads)
-    : group_(group), kv_heads_(kv_heads), ranks_(memories.size()) {
+                       const ModelSpec& spec)
+    : group_(group), all_(spec.layers * spec.kv_heads), ranks_(memories.size()) {
   for (size_t r = 0; r < ranks_.size(); ++r) {
     ranks_[r].memory = memories[r];
+    ranks_[r].layers = shards[r].layers;
     ranks_[r].kv_heads = shards[r].kv_heads;
     ranks_[r].saves = shards[r].saves;
   }
@@ -31,7 +32,7 @@ std::optional<size_t> SlabShards::free_bytes() const {
   for (const Rank& rank : ranks_) {
     const std::optional<size_t> free = rank.memory->free_bytes();
     if (!free) continue;
-    const size_t all = *free / static_cast<size_t>(rank.kv_heads.size()) * static_cast<size_t>(kv_heads_);
+    const size_t all = *free / static_cast<size_t>(rank.size()) * static_cast<size_t>(all_);
     least = std::min(least.value_or(all), all);
   }
   return least;
@@ -46,8 +47,8 @@ Status SlabShards::status() const {
 int64_t SlabShards::page_bytes(int64_t slab_bytes) const {
   int64_t page = 1;
   for (size_t r = 0; r < ranks_.size(); ++r) {
-    const int64_t all = ranks_[r].memory->page_bytes(Share(r, slab_bytes)) * kv_heads_;
-    page = std::lcm(page, all / std::gcd(all, ranks_[r].kv_heads.size()));
+    const int64_t all = ranks_[r].memory->page_bytes(Share(r, slab_bytes)) * all_;
+    page = std::lcm(page, all / std::gcd(all, ranks_[r].size()));
   }
   return page;
 }
@@ -89,6 +90,7 @@ void* SlabShards::Local(size_t rank, const void* data) const {
 
 KvShape SlabShards::ShapeOf(size_t rank, const KvShape& shape) const {
   KvShape own = shape;
+  own.layers = ranks_[rank].layers.size();
   own.kv_heads = ranks_[rank].kv_heads.size();
   return own;
 }
@@ -119,21 +121,23 @@ CopyTicket SlabShards::LoadSlab(const KvShape& shape, void* slab, std::span<cons
   return Begin(shape, slab, runs, true);
 }
 
-// The heads of a rank lie together in every layer of every tile of a slab on the host, and alone in its own slab.
+// The heads of a rank lie together in each of its layers of every tile of a slab on the host, and alone in its own
+// slab.
 CopyTicket SlabShards::Begin(const KvShape& shape, const void* slab, std::span<const SlabRun> runs, bool load) {
   const uint64_t number = ++copies_;
   group_.Run([&](size_t r) {
     Rank& rank = ranks_[r];
     CopyTicket ticket = 0;
     if (load || rank.saves) {
-      const int64_t head_bytes = 2 * shape.half_tile_bytes();
+      const int64_t first =
+          rank.layers.begin * shape.layer_tile_bytes() + rank.kv_heads.begin * 2 * shape.half_tile_bytes();
       std::vector<SlabRun> own;
       for (const SlabRun& run : runs) {
         own.push_back({.offset = Share(r, run.offset),
                        .bytes = Share(r, run.bytes),
-                       .host = run.host + rank.kv_heads.begin * head_bytes,
-                       .piece = rank.kv_heads.size() * head_bytes,
-                       .host_stride = shape.layer_tile_bytes()});
+                       .host = run.host + first,
+                       .host_layer_stride = shape.layer_tile_bytes(),
+                       .host_tile_stride = shape.tile_bytes()});
       }
       const KvShape own_shape = ShapeOf(r, shape);
       ticket = load ? rank.memory->LoadSlab(own_shape, Local(r, slab), own)
@@ -171,7 +175,7 @@ void SlabShards::WaitForCopy(CopyTicket ticket) {
 }
 
 int64_t SlabShards::slab_piece_bytes() const {
-  return ranks_.front().memory->slab_piece_bytes() * kv_heads_ / ranks_.front().kv_heads.size();
+  return ranks_.front().memory->slab_piece_bytes() * all_ / ranks_.front().size();
 }
 
 }  // namespace ringside

@@ -1,6 +1,6 @@
-// The slabs of ranks that share a network's key/value heads, as one memory: the engine's addresses stand for a slab of
-// all heads, of which every rank has its own on its device. On the host slabs look as one device's do, whatever the
-// number of ranks, so a cache that was saved by two is restored by one or by four.
+// The slabs of ranks that share a network's layers and key/value heads, as one memory: the engine's addresses stand for
+// a slab of all of them, of which every rank has its own on its device. On the host slabs look as one device's do,
+// however many ranks there are, so a cache that was saved by two is restored by one or by four.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,8 @@ namespace ringside {
 class SlabShards final : public SlabMemory {
  public:
   /// All outlive it. `memories` are the ranks', each used on its rank's thread only.
-  SlabShards(RankGroup& group, std::vector<SlabMemory*> memories, const std::vector<Shard>& shards, int64_t kv_heads);
+  SlabShards(RankGroup& group, std::vector<SlabMemory*> memories, const std::vector<Shard>& shards,
+             const ModelSpec& spec);
   ~SlabShards() override;
 
   void UseOnThisThread() override { ranks_.front().memory->UseOnThisThread(); }
@@ -54,8 +55,10 @@ class SlabShards final : public SlabMemory {
   };
   struct Rank {
     SlabMemory* memory = nullptr;
-    IndexRange kv_heads;
+    IndexRange layers, kv_heads;
     bool saves = true;  // its heads
+    /// Heads of all its layers together.
+    int64_t size() const { return layers.size() * kv_heads.size(); }
     Copies saved, loaded;
     Copies& Of(bool load) { return load ? loaded : saved; }
   };
@@ -65,10 +68,10 @@ class SlabShards final : public SlabMemory {
     std::vector<Buffer> own;  // of each rank
   };
 
-  /// Bytes of a rank's slab for so many of all heads'.
+  /// Bytes of a rank's slab for so many of the whole one.
   template <std::integral Bytes>
   Bytes Share(size_t rank, Bytes bytes) const {
-    return bytes * static_cast<Bytes>(ranks_[rank].kv_heads.size()) / static_cast<Bytes>(kv_heads_);
+    return bytes * static_cast<Bytes>(ranks_[rank].size()) / static_cast<Bytes>(all_);
   }
   const Range& RangeOf(const void* data) const;
   CopyTicket Begin(const KvShape& shape, const void* slab, std::span<const SlabRun> runs, bool load);
@@ -76,7 +79,7 @@ class SlabShards final : public SlabMemory {
   static void LookAtCopies(Rank& rank, bool wait);
 
   RankGroup& group_;
-  int64_t kv_heads_;
+  int64_t all_;  // heads of all layers together
   std::vector<Rank> ranks_;
   std::vector<Range> ranges_;  // what is reserved
   uint64_t copies_ = 0;        // begun; a ticket is twice that, and 1 more for a load

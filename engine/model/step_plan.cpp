@@ -3,8 +3,17 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "kernels/awaited_token.h"
 
 namespace ringside {
+
+size_t StepPlan::awaited_tokens() const {
+  size_t count = 0;
+  for (const TokenId id : ids) {
+    if (IsAwaited(id)) count = std::max(count, AwaitedIndex(id) + 1);
+  }
+  return count;
+}
 
 void StepPlanner::Plan(std::span<const StepPart> parts, StepPlan* plan) {
   CHECK(!parts.empty());
@@ -13,7 +22,6 @@ void StepPlanner::Plan(std::span<const StepPart> parts, StepPlan* plan) {
   plan->first_live.clear();
   plan->wanted_rows.clear();
   plan->segments.clear();
-  plan->number = ++steps_;
   for (const StepPart& part : parts) {
     CHECK(part.cache != nullptr);
     const KvShape& shape = part.cache->shape();

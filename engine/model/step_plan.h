@@ -14,8 +14,7 @@
 namespace ringside {
 
 struct StepPlan {
-  uint64_t number = 0;  // of the step, never 0
-  KvShape shape;        // of all caches
+  KvShape shape;  // of all caches
   std::vector<TokenId> ids;
   std::vector<int64_t> positions, first_live, wanted_rows;
   std::vector<AttentionSegment> segments;  // whose first_live points into ours; slab: as the engine knows it
@@ -23,6 +22,8 @@ struct StepPlan {
   RopeAngles angles;
 
   int64_t rows() const { return static_cast<int64_t>(ids.size()); }
+  /// How many tokens of the last step must be known for this one: the first so many (kernels/awaited_token.h).
+  size_t awaited_tokens() const;
 };
 
 /// Makes plans. One thread; a plan stays good until the next is made.
@@ -39,7 +40,6 @@ class StepPlanner {
 
   const ModelSpec& spec_;
   AngleTable table_;
-  uint64_t steps_ = 0;
 };
 
 }  // namespace ringside

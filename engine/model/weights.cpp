@@ -146,28 +146,30 @@ class Loader {
  public:
   Loader(Backend& backend, const ModelSpec& spec, const Shard& shard)
       : backend_(backend), spec_(spec), own_(shard.Of(spec)), shard_(shard) {
-    weights_.layers.resize(static_cast<size_t>(spec.layers));
-    weights_.tied_head = spec.tied_head && shard.whole();
+    weights_.layers.resize(static_cast<size_t>(own_.layers));
+    weights_.tied_head = spec.tied_head && shard.whole() && shard.embeds() && shard.chooses();
   }
 
   Status Load(const PlannedTensor& planned, const FileTensor& tensor) {
-    // A layer's -1 is never looked at: only roles of no layer have it.
-    LayerWeights& layer = weights_.layers[static_cast<size_t>(planned.layer < 0 ? 0 : planned.layer)];
+    const bool of_layer = planned.layer >= 0;
+    if (of_layer && (planned.layer < shard_.layers.begin || planned.layer >= shard_.layers.end)) return Status::Ok();
+    // The first is never looked at by roles of no layer.
+    LayerWeights& layer = weights_.layers[static_cast<size_t>(of_layer ? planned.layer - shard_.layers.begin : 0)];
     switch (planned.role) {
       case TensorRole::kEmbedding:
-        RETURN_IF_ERROR(LoadMatrix(planned, tensor, &weights_.embedding));
-        // The whole table gives rows to the stream, and a part of it, once more, takes the stream to logits.
-        if (!spec_.tied_head || shard_.whole()) return Status::Ok();
+        if (shard_.embeds()) RETURN_IF_ERROR(LoadMatrix(planned, tensor, &weights_.embedding));
+        // The whole table gives rows to the stream; all of it, or a part, takes the stream to logits.
+        if (!spec_.tied_head || weights_.tied_head || !shard_.chooses()) return Status::Ok();
         return LoadMatrix({.role = TensorRole::kHead, .name = planned.name, .transposed = planned.transposed}, tensor,
                           &weights_.own_head);
       case TensorRole::kPositions:
-        return LoadMatrix(planned, tensor, &weights_.positions);
+        return shard_.embeds() ? LoadMatrix(planned, tensor, &weights_.positions) : Status::Ok();
       case TensorRole::kHead:
-        return LoadMatrix(planned, tensor, &weights_.own_head);
+        return shard_.chooses() ? LoadMatrix(planned, tensor, &weights_.own_head) : Status::Ok();
       case TensorRole::kFinalNorm:
-        return LoadVector(tensor, &weights_.final_norm);
+        return shard_.chooses() ? LoadVector(tensor, &weights_.final_norm) : Status::Ok();
       case TensorRole::kFinalNormBias:
-        return LoadVector(tensor, &weights_.final_norm_bias);
+        return shard_.chooses() ? LoadVector(tensor, &weights_.final_norm_bias) : Status::Ok();
       case TensorRole::kAttentionNorm:
         return LoadVector(tensor, &layer.attention_norm);
       case TensorRole::kAttentionNormBias:

@@ -20,7 +20,9 @@ constexpr int kSpins = 2000;
 /// What the ranks of a group share.
 class Meeting {
  public:
-  Meeting(int ranks, std::chrono::milliseconds timeout) : timeout_(timeout), came_(static_cast<size_t>(ranks), 0) {
+  /// `member`: what a failure calls one of them.
+  Meeting(int ranks, std::chrono::milliseconds timeout, std::string member)
+      : timeout_(timeout), member_(std::move(member)), came_(static_cast<size_t>(ranks), 0) {
     for (Shown& round : shown_) round.resize(static_cast<size_t>(ranks));
   }
 
@@ -58,14 +60,14 @@ class Meeting {
     lock.lock();
     if (!changed_.wait_for(lock, timeout_, [&] { return round_ != round || !failure_.ok(); })) {
       const auto late = std::ranges::find_if(came_, [&](uint64_t last) { return last != round + 1; });
-      Fail(fmt::format("rank {} did not answer within {} ms", late - came_.begin(), timeout_.count()));
+      Fail(fmt::format("{} {} did not answer within {} ms", member_, late - came_.begin(), timeout_.count()));
     }
     return round_ != round ? &shown : nullptr;
   }
 
   void Leave(int rank) {
     std::lock_guard lock(mutex_);
-    Fail(fmt::format("rank {} has left its group", rank));
+    Fail(fmt::format("{} {} has left its group", member_, rank));
   }
 
   // What is on its way from one rank to another.
@@ -83,7 +85,7 @@ class Meeting {
       return letter != mail_.end() || !failure_.ok();
     };
     if (!changed_.wait_for(lock, timeout_, there)) {
-      Fail(fmt::format("rank {} sent nothing within {} ms", from, timeout_.count()));
+      Fail(fmt::format("{} {} sent nothing within {} ms", member_, from, timeout_.count()));
     }
     if (letter == mail_.end()) return;
     CHECK_EQ(letter->data.size(), bytes);
@@ -105,6 +107,7 @@ class Meeting {
   }
 
   const std::chrono::milliseconds timeout_;
+  const std::string member_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::atomic<uint64_t> round_{0};
@@ -173,13 +176,37 @@ class ThreadComm final : public Comm {
   int rank_;
 };
 
-}  // namespace
-
-std::vector<std::unique_ptr<Comm>> MakeThreadComms(int ranks, std::chrono::milliseconds timeout) {
-  const auto meeting = std::make_shared<Meeting>(ranks, timeout);
+std::vector<std::unique_ptr<Comm>> MakeGroup(int ranks, std::chrono::milliseconds timeout, const char* member) {
+  const auto meeting = std::make_shared<Meeting>(ranks, timeout, member);
   std::vector<std::unique_ptr<Comm>> comms;
   for (int rank = 0; rank < ranks; ++rank) comms.push_back(std::make_unique<ThreadComm>(meeting, rank));
   return comms;
+}
+
+}  // namespace
+
+std::vector<std::unique_ptr<Comm>> MakeThreadComms(int ranks, std::chrono::milliseconds timeout) {
+  return MakeGroup(ranks, timeout, "rank");
+}
+
+std::vector<RankComms> MakeThreadComms(const RankLayout& layout, std::chrono::milliseconds timeout) {
+  std::vector<RankComms> all(static_cast<size_t>(layout.ranks()));
+  const auto rank_of = [&](int stage, int place) {
+    return static_cast<size_t>((layout.stages - 1 - stage) * layout.tensor + place);
+  };
+  for (int stage = 0; layout.tensor > 1 && stage < layout.stages; ++stage) {
+    auto comms = MakeGroup(layout.tensor, timeout, "rank");
+    for (int place = 0; place < layout.tensor; ++place) {
+      all[rank_of(stage, place)].layer = std::move(comms[static_cast<size_t>(place)]);
+    }
+  }
+  for (int place = 0; layout.stages > 1 && place < layout.tensor; ++place) {
+    auto comms = MakeGroup(layout.stages, timeout, "stage");
+    for (int stage = 0; stage < layout.stages; ++stage) {
+      all[rank_of(stage, place)].stages = std::move(comms[static_cast<size_t>(stage)]);
+    }
+  }
+  return all;
 }
 
 }  // namespace ringside

@@ -23,10 +23,12 @@ void CheckFloat(const Tensor& x) {
 
 /// copy(offset in the slab, its place on the host, bytes) for each piece of a run.
 template <class Copy>
-void ForEachPiece(const SlabRun& run, const Copy& copy) {
-  const int64_t piece = run.piece > 0 ? run.piece : run.bytes;
-  for (int64_t at = 0, i = 0; at < run.bytes; at += piece, ++i) {
-    copy(run.offset + at, run.host + i * run.host_stride, static_cast<size_t>(std::min(piece, run.bytes - at)));
+void ForEachPiece(const KvShape& shape, const SlabRun& run, const Copy& copy) {
+  if (run.host_layer_stride == 0) return copy(run.offset, run.host, static_cast<size_t>(run.bytes));
+  const int64_t piece = shape.layer_tile_bytes();
+  for (int64_t i = 0; i * piece < run.bytes; ++i) {
+    std::byte* host = run.host + i / shape.layers * run.host_tile_stride + i % shape.layers * run.host_layer_stride;
+    copy(run.offset + i * piece, host, static_cast<size_t>(piece));
   }
 }
 
@@ -84,18 +86,18 @@ void CpuBackend::CopyToDevice(void* device, const void* host, size_t bytes) { st
 void CpuBackend::CopyOnDevice(void* to, const void* from, size_t bytes) { std::memmove(to, from, bytes); }
 void CpuBackend::CopyToHost(void* host, const void* device, size_t bytes) { std::memcpy(host, device, bytes); }
 
-CopyTicket CpuBackend::SaveSlab(const KvShape& /*shape*/, const void* slab, std::span<const SlabRun> runs) {
+CopyTicket CpuBackend::SaveSlab(const KvShape& shape, const void* slab, std::span<const SlabRun> runs) {
   for (const SlabRun& run : runs) {
-    ForEachPiece(run, [&](int64_t offset, std::byte* host, size_t bytes) {
+    ForEachPiece(shape, run, [&](int64_t offset, std::byte* host, size_t bytes) {
       std::memcpy(host, static_cast<const std::byte*>(slab) + offset, bytes);
     });
   }
   return 0;
 }
 
-CopyTicket CpuBackend::LoadSlab(const KvShape& /*shape*/, void* slab, std::span<const SlabRun> runs) {
+CopyTicket CpuBackend::LoadSlab(const KvShape& shape, void* slab, std::span<const SlabRun> runs) {
   for (const SlabRun& run : runs) {
-    ForEachPiece(run, [&](int64_t offset, const std::byte* host, size_t bytes) {
+    ForEachPiece(shape, run, [&](int64_t offset, const std::byte* host, size_t bytes) {
       std::memcpy(static_cast<std::byte*>(slab) + offset, host, bytes);
     });
   }
@@ -219,7 +221,7 @@ void CpuBackend::Synchronize() {
 void CpuBackend::AddAllRanks(Tensor x, Tensor y) {
   CheckFloat(x), CheckFloat(y);
   CHECK(x.stride == x.cols && x.rows == y.rows && x.cols == y.cols);
-  if (comm_) comm_->AllReduceSum(x.f32(), x.rows * x.cols);
+  if (comms_.layer) comms_.layer->AllReduceSum(x.f32(), x.rows * x.cols);
   EachRow(x.rows, x.cols, [&](int64_t r) {
     for (int64_t c = 0; c < x.cols; ++c) y.f32_row(r)[c] += x.f32_row(r)[c];
   });
@@ -227,8 +229,8 @@ void CpuBackend::AddAllRanks(Tensor x, Tensor y) {
 
 void CpuBackend::GatherColumns(Tensor x, std::span<const int64_t> borders) {
   CheckFloat(x);
-  if (!comm_) return;
-  const auto ranks = static_cast<size_t>(comm_->ranks()), rank = static_cast<size_t>(comm_->rank());
+  if (!comms_.layer) return;
+  const auto ranks = static_cast<size_t>(comms_.layer->ranks()), rank = static_cast<size_t>(comms_.layer->rank());
   CHECK_EQ(borders.size(), ranks + 1);
   int64_t most = 0;
   for (size_t r = 0; r < ranks; ++r) most = std::max(most, borders[r + 1] - borders[r]);
@@ -238,7 +240,7 @@ void CpuBackend::GatherColumns(Tensor x, std::span<const int64_t> borders) {
   for (int64_t row = 0; row < x.rows; ++row) {
     std::copy(x.f32_row(row) + borders[rank], x.f32_row(row) + borders[rank + 1], own_columns_.data() + row * most);
   }
-  comm_->AllGather(own_columns_.data(), block * sizeof(float), all_columns_.data());
+  comms_.layer->AllGather(own_columns_.data(), block * sizeof(float), all_columns_.data());
   for (size_t r = 0; r < ranks; ++r) {
     if (r == rank) continue;
     for (int64_t row = 0; row < x.rows; ++row) {
@@ -246,6 +248,29 @@ void CpuBackend::GatherColumns(Tensor x, std::span<const int64_t> borders) {
       std::copy(from, from + borders[r + 1] - borders[r], x.f32_row(row) + borders[r]);
     }
   }
+}
+
+void CpuBackend::SendRows(Tensor x) {
+  CheckFloat(x);
+  CHECK(x.stride == x.cols && comms_.stages != nullptr);
+  comms_.stages->Send(x.data, static_cast<size_t>(x.rows * x.cols) * sizeof(float), comms_.stages->rank() + 1);
+}
+
+void CpuBackend::ReceiveRows(Tensor x) {
+  CheckFloat(x);
+  CHECK(x.stride == x.cols && comms_.stages != nullptr);
+  comms_.stages->Receive(x.data, static_cast<size_t>(x.rows * x.cols) * sizeof(float), comms_.stages->rank() - 1);
+}
+
+void CpuBackend::SendChosen(size_t count) {
+  CHECK(comms_.stages != nullptr && count <= last_ids_.size());
+  comms_.stages->Send(last_ids_.data(), count * sizeof(int32_t), 0);
+}
+
+void CpuBackend::ReceiveChosen(size_t count) {
+  CHECK(comms_.stages != nullptr);
+  last_ids_.assign(count, 0);  // where none come
+  comms_.stages->Receive(last_ids_.data(), count * sizeof(int32_t), comms_.stages->ranks() - 1);
 }
 
 // ---- linear
@@ -318,18 +343,18 @@ void CpuBackend::Linear(const LinearArgs& args) {
 
 }  // namespace cpu
 
-Result<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions& options, std::unique_ptr<Comm> comm) {
+Result<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions& options, RankComms comms) {
   const cpu::KernelTable* table = cpu::FindKernelTable(options.instruction_set);
   if (table == nullptr) {
     return InvalidArgument("this machine cannot run instruction set '" + options.instruction_set + "'",
                            "instruction_set");
   }
-  const int ranks = comm ? comm->ranks() : 1;  // which share the cores
-  const int threads = options.threads == 0 ? std::max(1, cpu::UsableCores() / ranks) : options.threads;
+  const int shared = std::max(1, cpu::UsableCores() / comms.ranks());
+  const int threads = options.threads == 0 ? shared : options.threads;
   if (threads < 1 || threads > 1024) {
     return InvalidArgument("cannot run on " + std::to_string(options.threads) + " threads", "threads");
   }
-  return std::unique_ptr<Backend>(std::make_unique<cpu::CpuBackend>(*table, threads, std::move(comm)));
+  return std::unique_ptr<Backend>(std::make_unique<cpu::CpuBackend>(*table, threads, std::move(comms)));
 }
 
 }  // namespace ringside

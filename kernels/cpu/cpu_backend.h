@@ -14,9 +14,9 @@ namespace ringside::cpu {
 
 class CpuBackend final : public Backend {
  public:
-  /// `comm`: of the ranks that this is one of, or null.
-  CpuBackend(const KernelTable& kernels, int threads, std::unique_ptr<Comm> comm)
-      : kernels_(kernels), pool_(threads), comm_(std::move(comm)) {}
+  /// `comms`: of the ranks that this is one of.
+  CpuBackend(const KernelTable& kernels, int threads, RankComms comms)
+      : kernels_(kernels), pool_(threads), comms_(std::move(comms)) {}
   ~CpuBackend() override;
 
   Result<Buffer> Allocate(size_t bytes) override;
@@ -32,7 +32,7 @@ class CpuBackend final : public Backend {
   CopyTicket SaveSlab(const KvShape& shape, const void* slab, std::span<const SlabRun> runs) override;
   CopyTicket LoadSlab(const KvShape& shape, void* slab, std::span<const SlabRun> runs) override;
   std::string Describe() const override;
-  Status status() const override { return comm_ ? comm_->status() : Status::Ok(); }
+  Status status() const override { return comms_.status(); }
   Result<Weight> LoadWeight(const HostTensor& host) override;
 
   void Embed(const Weight& table, std::span<const int32_t> ids, Tensor y) override;
@@ -48,6 +48,10 @@ class CpuBackend final : public Backend {
   void ChooseTokens(Tensor logits, std::span<const TokenChoice> choices, std::span<ChosenToken> chosen) override;
   void AddAllRanks(Tensor x, Tensor y) override;
   void GatherColumns(Tensor x, std::span<const int64_t> borders) override;
+  void SendRows(Tensor x) override;
+  void ReceiveRows(Tensor x) override;
+  void SendChosen(size_t count) override;
+  void ReceiveChosen(size_t count) override;
 
  private:
   /// body(r) for every row; on the pool if the rows are worth waking it.
@@ -63,7 +67,7 @@ class CpuBackend final : public Backend {
   const KernelTable& kernels_;
   Memory memory_;
   ThreadPool pool_;
-  std::unique_ptr<Comm> comm_;
+  RankComms comms_;
   std::vector<float> own_columns_, all_columns_;  // of GatherColumns
 
   void* activations_ = nullptr;

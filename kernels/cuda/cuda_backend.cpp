@@ -32,12 +32,15 @@ void CheckFloat(const Tensor& x) {
 
 }  // namespace
 
-Status CudaBackend::Start(std::unique_ptr<Comm> comm) {
+Status CudaBackend::Start(RankComms comms) {
   if (options_.dtype != DType::kF16 && options_.dtype != DType::kBF16) {
     return InvalidArgument("a CUDA backend computes in f16 or bf16", "dtype");
   }
   if (options_.quantization && !HasRowScales(*options_.quantization)) {
     return InvalidArgument("a CUDA backend quantises weights to int8 or fp8", "quantization");
+  }
+  if (comms.stages != nullptr) {
+    return InvalidArgument("stages of a network run on the CPU only", "pipeline_parallel_size");
   }
   int devices = 0;
   if (const cudaError_t error = cudaGetDeviceCount(&devices); error != cudaSuccess || options_.device >= devices) {
@@ -54,8 +57,8 @@ Status CudaBackend::Start(std::unique_ptr<Comm> comm) {
                                    options_.device, properties_.name, properties_.major, properties_.minor));
   }
   CHECK_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
-  if (comm != nullptr) {
-    RETURN_IF_ERROR(peers_.Start(std::move(comm), options_.device));
+  if (comms.layer != nullptr) {
+    RETURN_IF_ERROR(peers_.Start(std::move(comms.layer), options_.device));
     runner_.Join(&peers_.links());
   }
   size_t free_bytes = 0, total_bytes = 0;
@@ -436,9 +439,9 @@ int CountCudaDevices() {
   return cudaGetDeviceCount(&devices) == cudaSuccess ? devices : 0;
 }
 
-Result<std::unique_ptr<Backend>> MakeCudaBackend(const CudaBackendOptions& options, std::unique_ptr<Comm> comm) {
+Result<std::unique_ptr<Backend>> MakeCudaBackend(const CudaBackendOptions& options, RankComms comms) {
   auto backend = std::make_unique<cuda::CudaBackend>(options);
-  RETURN_IF_ERROR(backend->Start(std::move(comm)));
+  RETURN_IF_ERROR(backend->Start(std::move(comms)));
   return std::unique_ptr<Backend>(std::move(backend));
 }
 

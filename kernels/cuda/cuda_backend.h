@@ -22,8 +22,8 @@ class CudaBackend final : public Backend {
  public:
   explicit CudaBackend(const CudaBackendOptions& options) : options_(options) {}
   ~CudaBackend() override;
-  /// `comm`: of the ranks that this is one of, all of which start at one time, or null.
-  Status Start(std::unique_ptr<Comm> comm);
+  /// `comms`: of the ranks that this is one of, all of which start at one time.
+  Status Start(RankComms comms);
 
   void UseOnThisThread() override;
   Result<Buffer> Allocate(size_t bytes) override;
@@ -66,6 +66,10 @@ class CudaBackend final : public Backend {
   void ChooseTokens(Tensor logits, std::span<const TokenChoice> choices, std::span<ChosenToken> chosen) override;
   void AddAllRanks(Tensor x, Tensor y) override;
   void GatherColumns(Tensor x, std::span<const int64_t> borders) override;
+  void SendRows(Tensor) override { CHECK(false); }  // Start refuses stages
+  void ReceiveRows(Tensor) override { CHECK(false); }
+  void SendChosen(size_t) override { CHECK(false); }
+  void ReceiveChosen(size_t) override { CHECK(false); }
 
  private:
   /// The staged part of an attention operation, which all layers of a step share.

@@ -19,13 +19,14 @@ int64_t LayersPerPart(const KvShape& shape, std::span<const SlabRun> runs) {
   return (shape.layers + parts - 1) / parts;
 }
 
-/// Some layers of a run whose pieces, one for each layer of each tile, do not touch on the host.
+/// Some layers of a run that is part of a larger slab on the host.
 void CopyPieces(bool to_host, const KvShape& shape, const SlabRun& run, std::byte* slab, int64_t layer, int64_t layers,
                 cudaStream_t stream) {
-  CHECK_EQ(run.piece, shape.layer_tile_bytes());
-  const auto width = static_cast<size_t>(run.piece), all = static_cast<size_t>(shape.layers);
-  const cudaPitchedPtr device{slab + run.offset + layer * run.piece, width, width, all};
-  const cudaPitchedPtr host{run.host + layer * run.host_stride, static_cast<size_t>(run.host_stride), width, all};
+  const int64_t piece = shape.layer_tile_bytes();
+  const auto width = static_cast<size_t>(piece), pitch = static_cast<size_t>(run.host_layer_stride);
+  const cudaPitchedPtr device{slab + run.offset + layer * piece, width, width, static_cast<size_t>(shape.layers)};
+  const cudaPitchedPtr host{run.host + layer * run.host_layer_stride, pitch, width,
+                            static_cast<size_t>(run.host_tile_stride) / pitch};
   cudaMemcpy3DParms copy = {};
   copy.srcPtr = to_host ? device : host;
   copy.dstPtr = to_host ? host : device;
@@ -87,7 +88,7 @@ CopyTicket SlabCopies::Begin(bool to_host, const KvShape& shape, std::byte* slab
     for (const SlabRun& run : runs) {
       std::byte *device = slab + run.offset + offset, *host = run.host + offset;
       const auto bytes = static_cast<size_t>(run.bytes);
-      if (run.piece > 0) {
+      if (run.host_layer_stride > 0) {
         CopyPieces(to_host, shape, run, slab, layer, layers, stream);
       } else if (to_host) {
         CHECK_CUDA(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream));

@@ -43,7 +43,7 @@ class FreeBackend final : public ForwardingBackend {
 
 }  // namespace
 
-Result<std::unique_ptr<Backend>> MakeCudaBackend(const CudaBackendOptions&) {
+Result<std::unique_ptr<Backend>> MakeCudaBackend(const CudaBackendOptions&, RankComms) {
   ASSIGN_OR_RETURN(auto cpu, MakeCpuBackend({.threads = 1}));
   return std::unique_ptr<Backend>(std::make_unique<FreeBackend>(std::move(cpu)));
 }

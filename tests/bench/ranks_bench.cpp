@@ -29,8 +29,8 @@ class RanksBench {
   explicit RanksBench(const Options& options)
       : options_(options), together_(options.ranks), seconds_(static_cast<size_t>(options.ranks)) {
     const DType dtype = options.dtype == "f16" ? DType::kF16 : DType::kBF16;
-    backends_ = MustHave(MakeRanks(options.ranks, std::chrono::seconds(30), [&](int rank, std::unique_ptr<Comm> comm) {
-      return MakeCudaBackend({.device = rank, .dtype = dtype, .memory_bytes = size_t{2} << 30}, std::move(comm));
+    backends_ = MustHave(MakeRanks({.tensor = options.ranks}, std::chrono::seconds(30), [&](int rank, RankComms comms) {
+      return MakeCudaBackend({.device = rank, .dtype = dtype, .memory_bytes = size_t{2} << 30}, std::move(comms));
     }));
   }
 

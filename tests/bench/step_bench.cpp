@@ -6,7 +6,7 @@
 //   step_bench --model PATH [--device cuda] [--dtype bf16] [--batches 1,8,32] [--contexts 1024,4096]
 //              [--prefill 512,2048] [--append 64] [--steps 64] [--repeats 5] [--deterministic] [--only-ahead]
 //              [--mixed 256,2048 --prompts 1,8] [--quantization int8|fp8] [--kv-cache-dtype fp8] [--chunk N]
-//              [--ranks N] [--growing] [--resident TOKENS --memory-len N]
+//              [--ranks N] [--stages N] [--growing] [--resident TOKENS --memory-len N]
 // With --growing caches get memory as the steps of the measurement need it, as the engine does it, else all of it
 // before. With --resident it says how many conversations of so many tokens the free memory holds, and ends.
 #include <fmt/format.h>
@@ -35,7 +35,7 @@ struct Options {
   std::vector<int64_t> batches = {1, 8, 32}, contexts = {1024, 4096}, prefill = {512, 2048}, append, mixed,
                        prompts = {1};
   int64_t steps = 64, chunk = 0;
-  int repeats = 5, ranks = 1;
+  int repeats = 5, ranks = 1, stages = 1;
   bool deterministic = false, only_ahead = false, growing = false;
   int64_t resident = 0, memory_len = 32768;
 };
@@ -269,7 +269,8 @@ int Main(int argc, char** argv) {
   app.add_option("--append", options.append)->delimiter(',');
   app.add_option("--mixed", options.mixed, "Prompt rows of steps that also decode")->delimiter(',');
   app.add_option("--prompts", options.prompts, "Prompts that those rows belong to")->delimiter(',');
-  app.add_option("--ranks", options.ranks, "Devices that share the model")->check(CLI::Range(1, 8));
+  app.add_option("--ranks", options.ranks, "Devices that share every layer")->check(CLI::Range(1, 8));
+  app.add_option("--stages", options.stages, "Stages of layers, of so many devices each")->check(CLI::Range(1, 64));
   app.add_option("--steps", options.steps)->check(CLI::Range(2, 4096));
   app.add_option("--chunk", options.chunk, "Rows of a prompt in a step; as the server on a GPU if absent");
   app.add_option("--repeats", options.repeats)->check(CLI::Range(1, 1000));
@@ -280,18 +281,18 @@ int Main(int argc, char** argv) {
   app.add_flag("--only-ahead", options.only_ahead,
                "of decode steps, those begun before the tokens of the last are known");
   CLI11_PARSE(app, argc, argv);
-  const auto devices =
-      MustHave(MakeRanks(options.ranks, std::chrono::seconds(30), [&](int rank, std::unique_ptr<Comm> comm) {
+  const auto devices = MustHave(MakeRanks(
+      {.tensor = options.ranks, .stages = options.stages}, std::chrono::seconds(30), [&](int rank, RankComms comms) {
         return options.device == "cuda" ? MakeCudaBackend({.device = rank,
                                                            .dtype = options.dtype == "f16" ? DType::kF16 : DType::kBF16,
                                                            .quantization = QuantizationNamed(options.quantization),
                                                            .deterministic = options.deterministic},
-                                                          std::move(comm))
-                                        : MakeCpuBackend({}, std::move(comm));
+                                                          std::move(comms))
+                                        : MakeCpuBackend({}, std::move(comms));
       }));
   std::vector<Backend*> ranks;
   for (const auto& device : devices) ranks.push_back(device.get());
-  const std::unique_ptr<Model> model = MustHave(Model::Load(options.model, ranks));
+  const std::unique_ptr<Model> model = MustHave(Model::Load(options.model, ranks, options.stages));
   fmt::print(stderr, "{}: {}\n", model->spec().name, model->memory().Describe());
   if (options.chunk == 0) options.chunk = GpuPrefillChunk(model->spec(), limits::kMaxPrefillChunkTokens);
   MustBeOk(model->Reserve(std::max<int64_t>(options.chunk, 256)));

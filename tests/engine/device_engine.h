@@ -62,9 +62,9 @@ class DeviceEngineTest : public testing::DeviceTest, public ::testing::WithParam
 
   void SetUp() override {
     std::vector<Backend*> backends;
-    if (const int ranks = testing::RanksOf(GetParam()); ranks > 0) {
-      ranks_ =
-          testing::MakeTestRanks(GetParam().substr(0, GetParam().size() - std::string_view("_2_ranks").size()), ranks);
+    const RankLayout layout = testing::LayoutOf(GetParam());
+    if (layout.ranks() > 1) {
+      ranks_ = testing::MakeTestRanks(GetParam().starts_with("cpu") ? "cpu" : "cuda_bf16", layout);
       if (ranks_.empty()) GTEST_SKIP() << "no " << GetParam() << " here";
       for (const auto& rank : ranks_) backends.push_back(rank.get());
     } else {
@@ -74,7 +74,7 @@ class DeviceEngineTest : public testing::DeviceTest, public ::testing::WithParam
     }
     type_ = backends.front()->activation_dtype();
     const char* path = std::getenv("RINGSIDE_TEST_DEVICE_MODEL");  // another than the tiny one: any, also random
-    auto model = Model::Load(path != nullptr ? path : GoldenFolder("llama"), backends);
+    auto model = Model::Load(path != nullptr ? path : GoldenFolder("llama"), backends, layout.stages);
     ASSERT_TRUE(model.ok()) << model.status().ToString();
     model_ = std::move(*model);
     tokenizer_ = std::make_unique<LetterTokenizer>(model_->spec().vocab);

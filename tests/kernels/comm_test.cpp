@@ -56,5 +56,38 @@ TEST(CommFailureTest, AMessageThatNobodySendsFailsTheGroup) {
   EXPECT_EQ(comms[0]->status().message(), "rank 1 sent nothing within 20 ms");
 }
 
+TEST(RankCommsTest, RanksTalkToThoseOfTheirLayersAndOfTheirPlace) {
+  const RankLayout layout{.tensor = 2, .stages = 3};
+  std::vector<RankComms> all = MakeThreadComms(layout, std::chrono::minutes(2));
+  ASSERT_EQ(std::ssize(all), layout.ranks());
+  EXPECT_EQ(layout.stage(0), 2) << "the last stage's come first";
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < layout.ranks(); ++rank) {
+    threads.emplace_back([&, rank] {
+      RankComms& comms = all[static_cast<size_t>(rank)];
+      EXPECT_EQ(comms.ranks(), 6);
+      EXPECT_EQ(comms.layer->rank(), layout.place(rank));
+      EXPECT_EQ(comms.stages->rank(), layout.stage(rank));
+      int stages[2], places[3];
+      comms.layer->AllGather(&rank, sizeof(rank), stages);
+      comms.stages->AllGather(&rank, sizeof(rank), places);
+      for (const int other : stages) EXPECT_EQ(layout.stage(other), layout.stage(rank));
+      for (const int other : places) EXPECT_EQ(layout.place(other), layout.place(rank));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_TRUE(all[3].status().ok());
+  all[2].stages.reset();
+  all[0].stages->Barrier();
+  EXPECT_EQ(all[0].status().message(), "stage 1 has left its group");
+  EXPECT_TRUE(all[1].status().ok());
+}
+
+TEST(RankCommsTest, WhoIsAloneTalksToNobody) {
+  const std::vector<RankComms> all = MakeThreadComms(RankLayout{}, std::chrono::minutes(2));
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_TRUE(all[0].layer == nullptr && all[0].stages == nullptr && all[0].status().ok());
+}
+
 }  // namespace
 }  // namespace ringside

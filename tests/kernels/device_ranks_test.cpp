@@ -4,6 +4,7 @@
 #include <functional>
 #include <random>
 
+#include "kernels/awaited_token.h"
 #include "tests/kernels/devices.h"
 
 namespace ringside::testing {
@@ -13,7 +14,7 @@ class DeviceRanksTest : public ::testing::TestWithParam<DeviceAndNumber> {
  protected:
   void SetUp() override {
     const auto& [device, ranks] = GetParam();
-    backends_ = MakeTestRanks(device, static_cast<int>(ranks));
+    backends_ = MakeTestRanks(device, {.tensor = static_cast<int>(ranks)});
     if (backends_.empty()) GTEST_SKIP() << "no " << device << " here";
     type_ = backends_.front()->activation_dtype();
   }
@@ -95,9 +96,56 @@ TEST_P(DeviceRanksTest, ColumnsOfAllRanks) {
   }
 }
 
+// Rows go from stage to stage, several at a time; the tokens that the last chooses come to the first.
+TEST(DeviceStagesTest, RowsAndTokensComeAsTheyWereSent) {
+  constexpr int kStages = 3;
+  const RankLayout layout{.tensor = 1, .stages = kStages};
+  const auto backends = MakeTestRanks("cpu", layout);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < kStages; ++rank) {
+    threads.emplace_back([&, rank] {
+      Backend& backend = *backends[static_cast<size_t>(rank)];
+      const int stage = layout.stage(rank);
+      for (int step = 0; step < 20; ++step) {
+        for (const int64_t rows : {1, 5, 130}) {
+          std::vector<float> want(static_cast<size_t>(rows * 32));
+          for (size_t i = 0; i < want.size(); ++i) want[i] = static_cast<float>(i) + static_cast<float>(step) / 32;
+          const DeviceMatrix x(backend, DType::kF32, rows, 32, stage == 0 ? want : std::vector<float>(want.size()));
+          if (stage > 0) backend.ReceiveRows(x.tensor());
+          if (stage + 1 < kStages) backend.SendRows(x.tensor());
+          EXPECT_EQ(x.Get(), want) << rows << " rows in stage " << stage;
+        }
+        if (stage == kStages - 1) {
+          std::vector<float> logits(2 * 7);
+          logits[static_cast<size_t>(step % 7)] = logits[static_cast<size_t>(7 + (step + 3) % 7)] = 9;
+          const DeviceMatrix x(backend, DType::kF32, 2, 7, logits);
+          ChosenToken chosen[2];
+          const TokenChoice greedy[2] = {{.top_k = 1}, {.top_k = 1}};
+          backend.ChooseTokens(x.tensor(), greedy, chosen);
+          backend.WaitFor(backend.Submit());
+          backend.SendChosen(2);
+        } else if (stage == 0) {
+          std::vector<float> table(7 * 8);
+          for (size_t i = 0; i < table.size(); ++i) table[i] = static_cast<float>(i / 8);
+          HostTensor host{DType::kF32, 7, 8, std::as_bytes(std::span(table))};
+          host.table = true;
+          const Weight embedding = std::move(backend.LoadWeight(host).value());
+          const DeviceMatrix rows(backend, DType::kF32, 2, 8, std::vector<float>(16));
+          backend.ReceiveChosen(2);
+          const int32_t awaited[] = {AwaitedToken(1), AwaitedToken(0)};
+          backend.Embed(embedding, awaited, rows.tensor());
+          EXPECT_EQ(rows.Get().front(), static_cast<float>((step + 3) % 7));
+          EXPECT_EQ(rows.Get().back(), static_cast<float>(step % 7));
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
 TEST(DeviceRanksFailureTest, ARankThatDoesNotComeFailsTheDevice) {
   for (const std::string device : {"cpu", "cuda_bf16"}) {
-    auto backends = MakeTestRanks(device, 2, std::chrono::seconds(3));
+    auto backends = MakeTestRanks(device, {.tensor = 2}, std::chrono::seconds(3));
     if (backends.empty()) continue;
     EXPECT_TRUE(backends[0]->status().ok());
     backends[0]->UseOnThisThread();

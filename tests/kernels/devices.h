@@ -31,9 +31,11 @@ inline constexpr auto NameOf = [](const auto& info) {
                     info.param);
 };
 
-/// These, CUDA with a fixed order of summation, "cuda_bf16_fixed", and ranks that share a network, "cpu_3_ranks".
+/// These, CUDA with a fixed order of summation, "cuda_bf16_fixed", and ranks that share a network: its layers among
+/// stages, each layer among ranks, "cpu_3_ranks", "cpu_2_ranks_2_stages".
 inline std::vector<std::string> EngineDeviceNames() {
-  return {"cpu", "cpu_2_ranks", "cpu_3_ranks", "cuda_bf16", "cuda_f16", "cuda_bf16_fixed", "cuda_bf16_2_ranks"};
+  return {"cpu",       "cpu_2_ranks", "cpu_3_ranks",     "cpu_2_stages",     "cpu_2_ranks_2_stages",
+          "cuda_bf16", "cuda_f16",    "cuda_bf16_fixed", "cuda_bf16_2_ranks"};
 }
 
 /// CUDA with quantised weights: "cuda_bf16_int8" ...
@@ -64,22 +66,26 @@ inline std::unique_ptr<Backend> MakeDevice(const std::string& name, bool graphs 
 
 /// Ranks that share a network, on as many devices as there are; none if there is no such device here.
 inline std::vector<std::unique_ptr<Backend>> MakeTestRanks(
-    const std::string& name, int ranks, std::chrono::milliseconds timeout = std::chrono::minutes(2)) {
+    const std::string& name, const RankLayout& layout, std::chrono::milliseconds timeout = std::chrono::minutes(2)) {
   const int devices = name == "cpu" ? 1 : CountCudaDevices();
   if (devices == 0) return {};
-  auto made = MakeRanks(ranks, timeout, [&](int rank, std::unique_ptr<Comm> comm) {
-    return name == "cpu" ? MakeCpuBackend({.threads = 1}, std::move(comm))
+  auto made = MakeRanks(layout, timeout, [&](int rank, RankComms comms) {
+    return name == "cpu" ? MakeCpuBackend({.threads = 1}, std::move(comms))
                          : MakeCudaBackend({.device = rank % devices,
                                             .dtype = name == "cuda_f16" ? DType::kF16 : DType::kBF16,
                                             .memory_bytes = size_t{768} << 20},
-                                           std::move(comm));
+                                           std::move(comms));
   });
   EXPECT_TRUE(made.ok()) << made.status().ToString();
   return made.ok() ? std::move(*made) : std::vector<std::unique_ptr<Backend>>();
 }
-/// "cpu_3_ranks": 3 of them. Of another name 0.
-inline int RanksOf(const std::string& name) {
-  return name.ends_with("_ranks") ? name[name.size() - std::string_view("3_ranks").size()] - '0' : 0;
+/// "cpu_2_ranks_3_stages": 2 ranks for each of 3 stages.
+inline RankLayout LayoutOf(const std::string& name) {
+  const auto number = [&](const char* what) {
+    const size_t at = name.find(what);
+    return at == std::string::npos ? 1 : name[at - 1] - '0';
+  };
+  return {.tensor = number("_ranks"), .stages = number("_stages")};
 }
 
 /// A test on a device; skipped where that is not.

@@ -53,6 +53,13 @@ class ForwardingBackend : public Backend {
   }
   void AddAllRanks(Tensor x, Tensor y) override { inner_->AddAllRanks(x, y); }
   void GatherColumns(Tensor x, std::span<const int64_t> borders) override { inner_->GatherColumns(x, borders); }
+  void SendRows(Tensor x) override { inner_->SendRows(x); }
+  void ReceiveRows(Tensor x) override { inner_->ReceiveRows(x); }
+  void SendChosen(size_t count) override { inner_->SendChosen(count); }
+  void ReceiveChosen(size_t count) override { inner_->ReceiveChosen(count); }
+
+ protected:
+  Backend& inner() const { return *inner_; }
 
  private:
   std::unique_ptr<Backend> inner_;

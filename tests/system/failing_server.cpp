@@ -43,8 +43,8 @@ class WatchingBackend final : public FailingBackend {
 
 }  // namespace
 
-Result<std::unique_ptr<Backend>> MakeCudaBackend(const CudaBackendOptions&, std::unique_ptr<Comm> comm) {
-  ASSIGN_OR_RETURN(auto cpu, MakeCpuBackend({.threads = 1}, std::move(comm)));
+Result<std::unique_ptr<Backend>> MakeCudaBackend(const CudaBackendOptions&, RankComms comms) {
+  ASSIGN_OR_RETURN(auto cpu, MakeCpuBackend({.threads = 1}, std::move(comms)));
   return std::unique_ptr<Backend>(std::make_unique<WatchingBackend>(std::move(cpu)));
 }
 

@@ -5,10 +5,13 @@
 
 import asyncio
 
+import pytest
 from conversation import Conversation, answer_text, reused
 
 GREEDY = {"temperature": 0, "ignore_eos": True}
 QUESTIONS = [("Tell me something long about the sea and the ships that sail on it.", 60), ("And then?", 40), ("And in the end?", 40)]
+
+LAYOUTS = [[(2, 1), (4, 1), (1, 1)], [(1, 2), (2, 1), (2, 2)]]  # ranks of a layer, stages: of one server after the other
 
 
 def run(coroutine):
@@ -29,20 +32,23 @@ def test_answers_and_caches_are_those_of_one_rank(start, store):
         want.append(answer_text(answer))
     alone.stop()
 
-    got, id = [], None
-    for ranks, (question, tokens) in zip((2, 4, 1), QUESTIONS):
-        server = start("--memory-len", 128, "--tensor-parallel-size", ranks, "--store-path", store)
-        id, answer = run(ask(server.port, id, question, tokens))
-        got.append(answer_text(answer))
-        if len(got) > 1:
-            source, found, computed = reused(answer)
-            assert source == "disk" and found > computed, "what others saved is not computed anew"
-        server.stop()
-    assert got == want
+    for number, layouts in enumerate(LAYOUTS):
+        got, id = [], None
+        for (ranks, stages), (question, tokens) in zip(layouts, QUESTIONS):
+            server = start("--memory-len", 128, "--tensor-parallel-size", ranks, "--pipeline-parallel-size", stages, "--store-path", store.with_name(f"store_{number}"))
+            id, answer = run(ask(server.port, id, question, tokens))
+            got.append(answer_text(answer))
+            if len(got) > 1:
+                source, found, computed = reused(answer)
+                assert source == "disk" and found > computed, "what others saved is not computed anew"
+            server.stop()
+        assert got == want
 
 
-def test_many_at_once_and_a_kill(start, store):
-    server = start("--tensor-parallel-size", 2, "--store-path", store)
+@pytest.mark.parametrize("ranks, stages", [(2, 1), (1, 2)])
+def test_many_at_once_and_a_kill(start, store, ranks, stages):
+    shared = ("--tensor-parallel-size", ranks, "--pipeline-parallel-size", stages, "--store-path", store)
+    server = start(*shared)
 
     async def crowd():
         async def one():
@@ -55,7 +61,7 @@ def test_many_at_once_and_a_kill(start, store):
     answers = run(crowd())
     assert len({text for _, text in answers}) == 1
     server.kill()
-    server = start("--tensor-parallel-size", 2, "--store-path", store)
+    server = start(*shared)
     for id, _ in answers[:3]:
         _, answer = run(ask(server.port, id, "Still there?", 10))
         assert answer["usage"]["output_tokens"] == 10
@@ -66,3 +72,6 @@ def test_what_cannot_be_shared_is_refused(start):
     server = start("--tensor-parallel-size", 5, ready=False)
     assert server.wait() == 78
     assert "4 heads of a layer cannot be shared by 5 ranks" in server.tail()
+    server = start("--pipeline-parallel-size", 3, ready=False)
+    assert server.wait() == 78
+    assert "2 layers cannot be shared by 3 stages" in server.tail()

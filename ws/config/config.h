@@ -79,6 +79,7 @@ struct ServerConfig {
   int64_t data_parallel_size = 1;
   int64_t tensor_parallel_size = 1;
   bool tensor_parallel_force = false;
+  int64_t pipeline_parallel_size = 1;
   int64_t rank_timeout_s = 30;
 
   std::optional<double> temperature, top_p;  // where a request says nothing; nothing = as the model's makers want it

@@ -13,7 +13,7 @@ namespace {
 /// A model, alone or shared.
 struct Ranks {
   explicit Ranks(const std::string& name, int ranks) {
-    backends = testing::MakeTestRanks("cpu", ranks);
+    backends = testing::MakeTestRanks("cpu", {.tensor = ranks});
     std::vector<Backend*> all;
     for (const auto& backend : backends) all.push_back(backend.get());
     auto loaded = Model::Load(GoldenFolder(name), all);
@@ -83,7 +83,7 @@ TEST_P(ShardedModel, GoesOnWithACacheThatOthersSaved) {
 }
 
 TEST(ShardedModelTest, BlocksOfQuantisedWeightsAreNotCut) {
-  const auto backends = testing::MakeTestRanks("cpu", 3);
+  const auto backends = testing::MakeTestRanks("cpu", {.tensor = 3});
   std::vector<Backend*> all;
   for (const auto& backend : backends) all.push_back(backend.get());
   const auto loaded = Model::Load(GoldenFolder("gguf_q8_0/model.gguf"), all);
@@ -95,14 +95,14 @@ TEST(ShardedModelTest, BlocksOfQuantisedWeightsAreNotCut) {
 
 ModelSpec SpecOf(int64_t heads, int64_t kv_heads, int64_t ffn, int64_t vocab) {
   ModelSpec spec;
-  spec.heads = heads, spec.kv_heads = kv_heads, spec.head_dim = 64, spec.ffn = ffn, spec.vocab = vocab;
+  spec.layers = 1, spec.heads = heads, spec.kv_heads = kv_heads, spec.head_dim = 64, spec.ffn = ffn, spec.vocab = vocab;
   return spec;
 }
 
 TEST(ShardTest, EveryPartIsSomebodys) {
   for (const auto& spec : {SpecOf(9, 3, 1536, 49152), SpecOf(32, 8, 14336, 128256), SpecOf(64, 8, 28672, 151936)}) {
     for (int ranks = 1; ranks <= 9; ++ranks) {
-      const auto shards = MakeShards(spec, ranks);
+      const auto shards = MakeShards(spec, {.tensor = ranks});
       ASSERT_TRUE(shards.ok()) << shards.status().ToString();
       std::vector<int> heads(static_cast<size_t>(spec.heads)), saved(static_cast<size_t>(spec.kv_heads));
       int64_t ffn = 0, vocab = 0;
@@ -129,7 +129,7 @@ TEST(ShardTest, EveryPartIsSomebodys) {
 }
 
 TEST(ShardTest, MoreRanksThanQueriesAreRefused) {
-  const auto shards = MakeShards(SpecOf(4, 2, 64, 96), 5);
+  const auto shards = MakeShards(SpecOf(4, 2, 64, 96), {.tensor = 5});
   EXPECT_EQ(shards.status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(shards.status().message(), "4 heads of a layer cannot be shared by 5 ranks");
 }

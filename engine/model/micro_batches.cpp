@@ -1,0 +1,65 @@
+#include "engine/model/micro_batches.h"
+
+#include <algorithm>
+
+namespace ringside {
+namespace {
+
+constexpr int64_t kMostOfAStage = 4;
+constexpr int64_t kNear = 4;  // a border moves by up to a micro-batch's rows over this
+
+/// Where they begin, and the rows of the step.
+std::vector<int64_t> Borders(int64_t rows, int64_t count, std::span<const AttentionSegment> segments) {
+  std::vector<int64_t> borders{0};
+  for (int64_t i = 1; i < count; ++i) {
+    const int64_t even = rows * i / count;
+    int64_t nearest = 0;
+    for (const AttentionSegment& segment : segments) {
+      if (std::abs(segment.first_row - even) < std::abs(nearest - even)) nearest = segment.first_row;
+    }
+    borders.push_back(std::abs(nearest - even) <= rows / count / kNear ? nearest : even);
+  }
+  borders.push_back(rows);
+  return borders;
+}
+
+}  // namespace
+
+int64_t CountMicroBatches(int64_t rows, int stages, int64_t busy_rows) {
+  if (stages == 1) return 1;
+  return std::clamp<int64_t>(rows / busy_rows, 1, kMostOfAStage * stages);
+}
+
+int64_t LargestMicroBatch(int64_t rows, int stages, int64_t busy_rows) {
+  if (stages == 1) return rows;
+  const int64_t even = std::max(2 * busy_rows, rows / (kMostOfAStage * stages) + 1);
+  return std::min(rows, even + 2 * (even / kNear));
+}
+
+std::vector<MicroBatch> CutStep(const StepPlan& plan, std::span<const AttentionSegment> segments, int64_t pairs,
+                                int stages, int64_t busy_rows) {
+  const std::vector<int64_t> borders =
+      Borders(plan.rows(), CountMicroBatches(plan.rows(), stages, busy_rows), segments);
+  std::vector<MicroBatch> batches;
+  for (size_t i = 0; i + 1 < borders.size(); ++i) {
+    const int64_t begin = borders[i], end = borders[i + 1], angles = begin * pairs;
+    MicroBatch& batch = batches.emplace_back();
+    batch.first_row = begin;
+    batch.rows = end - begin;
+    batch.angles = {plan.angles.own_cos + angles, plan.angles.own_sin + angles, plan.angles.pinned_cos + angles,
+                    plan.angles.pinned_sin + angles};
+    for (AttentionSegment segment : segments) {
+      const int64_t first = std::max(begin, segment.first_row), last = std::min(end, segment.first_row + segment.rows),
+                    skipped = first - segment.first_row;
+      if (first >= last) continue;
+      segment.first_row = first - begin;
+      segment.rows = last - first;
+      segment.position += skipped;
+      segment.first_live += skipped;
+      batch.segments.push_back(segment);
+    }
+  }
+  return batches;
+}
+
+}  // namespace ringside
