@@ -13,7 +13,7 @@ import pytest
 from conversation import Conversation
 from server_process import ROOT, server_path
 
-DOCUMENTS = ["README.md", "OPERATING.md", "SECURITY.md", "BENCHMARKS.md"]
+DOCUMENTS = ["README.md", "OPERATING.md", "SECURITY.md", "BENCHMARKS.md", "SCALING.md"]
 
 
 def read(name):
