@@ -5,7 +5,9 @@ its server while that is down, and never hears that they do not exist.
 """
 
 import asyncio
+import contextlib
 import json
+import random
 import re
 import shutil
 import socket
@@ -25,7 +27,11 @@ pytestmark = pytest.mark.skipif(PROXY is None, reason="haproxy is not installed"
 
 
 def free_ports(n):
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(n)]
+    """Of those that no system gives to whoever asks for any: so that a server comes back to its own."""
+    sockets = []
+    while len(sockets) < n:
+        with contextlib.suppress(OSError):
+            sockets.append(socket.create_server(("127.0.0.1", random.randrange(15_000, 32_000))))
     ports = [one.getsockname()[1] for one in sockets]
     for one in sockets:
         one.close()
