@@ -23,9 +23,11 @@
 #include <string>
 
 #include "base/status.h"
+#include "kernels/activation.h"
 #include "kernels/backend_options.h"
 #include "kernels/comm.h"
 #include "kernels/rope_pairs.h"
+#include "kernels/score_traits.h"
 #include "kernels/slab_memory.h"
 #include "kernels/tensor.h"
 #include "kernels/token_choice.h"
@@ -62,10 +64,10 @@ struct AttentionArgs {
   int64_t rotary = 0;  // rotated dimensions of a head, even, <= d
   RopePairs pairs = RopePairs::kNone;
   RopeAngles angles;
-  float scale = 0;  // of q . k, usually 1 / sqrt(d)
+  ScoreTraits scores;
   std::span<const AttentionSegment> segments;
-  // Calls with one number that is not 0 promise equal segments and angles, back to the last Synchronize: a backend may
-  // take them to the device once for all layers.
+  // Calls with one number that is not 0 promise equal segments, and equal angles where they lie in one place, back to
+  // the last Synchronize: a backend may take them to the device once for all layers.
   uint64_t step = 0;
 };
 
@@ -76,6 +78,35 @@ struct LinearArgs {
   Tensor y;                                // [T, sum n_i]
   bool accumulate = false;                 // y += instead of y =: the residual stream
   const void* rounded_bias = nullptr;      // the bias in weight_dtype() too, or null: what products may take instead
+};
+
+/// One MLP of several among which a router chooses.
+struct Expert {
+  std::span<const Weight* const> in;  // gate and up, or both in one: [2F, D] together
+  const float* in_bias = nullptr;     // [2F] on the device, or null
+  const Weight* out = nullptr;        // [D, F]
+  const float* out_bias = nullptr;    // [D]
+};
+
+struct ExpertsArgs {
+  Tensor x;       // [T, D]
+  Tensor router;  // [T, number of experts], kF32: a logit for each
+  std::span<const Expert> experts;
+  int64_t used = 0;         // experts that a row takes: those with the highest logits, of equal ones the first
+  bool normalised = false;  // the weights of those taken add up to 1: softmax over them, not over all
+  bool shared = false;      // the last one is taken by all rows besides, by the sigmoid of its own logit
+  Activation activation = Activation::kSilu;
+  Tensor y;  // [T, D]
+};
+
+/// What networks may ask for and not every backend has.
+enum class BackendFeature {
+  kSoftCap,    // of attention scores
+  kSlopes,     // on attention scores
+  kSinks,      // in attention
+  kWindows,    // of some layers that are shorter than what is cached
+  kRotations,  // several in one network
+  kExperts,
 };
 
 class Backend : public SlabMemory {
@@ -108,6 +139,10 @@ class Backend : public SlabMemory {
   virtual int64_t busy_rows() const { return 16; }
   /// The element type of linear layers' weights, where a device has one for all files; otherwise activation_dtype().
   virtual DType weight_dtype() const { return activation_dtype(); }
+  virtual bool Has(BackendFeature feature) const {
+    (void)feature;
+    return true;
+  }
 
   // ---- weights ----------------------------------------------------------------------------------------------------
   /// Takes a matrix from its file format to the device's own (interleaved, still quantised). kInvalidArgument if the
@@ -115,9 +150,9 @@ class Backend : public SlabMemory {
   virtual Result<Weight> LoadWeight(const HostTensor& host) = 0;
 
   // ---- operations -------------------------------------------------------------------------------------------------
-  /// y[r] = table row ids[r], as float; ids are host memory, all < table.rows, or AwaitedToken
+  /// y[r] = table row ids[r] times `scale`, as float; ids are host memory, all < table.rows, or AwaitedToken
   /// (kernels/awaited_token.h) of the last submission with ChooseTokens. y [T, D].
-  virtual void Embed(const Weight& table, std::span<const int32_t> ids, Tensor y) = 0;
+  virtual void Embed(const Weight& table, std::span<const int32_t> ids, float scale, Tensor y) = 0;
   /// y[r] += table row positions[r]: learned positions (GPT-2). Positions are host memory, all < table.rows.
   virtual void AddPositions(const Weight& table, std::span<const int64_t> positions, Tensor y) = 0;
   /// y = x / sqrt(mean(x^2) + eps) * weight, over each row (Zhang and Sennrich 2019). x, y [T, D], may be the same.
@@ -129,14 +164,21 @@ class Backend : public SlabMemory {
   /// y (+)= x W^T + bias for one or more matrices of the same input. Quantised weights: x is rounded to int8 per block
   /// of 32 (scale = largest magnitude / 127), integer dot products, one multiply-add per block in block order.
   virtual void Linear(const LinearArgs& args) = 0;
-  /// Rotates and stores every row's key and value in its sequence's cache, then attends: out = softmax(scale q K^T) V
-  /// over pinned positions [0, S) and ring positions [first_live, t], one softmax over both, grouped heads
-  /// (Ainslie et al. 2023) sharing keys. Rows are written before any is read.
+  /// Rotates and stores every row's key and value in its sequence's cache, then attends: out = softmax(s(q, K)) V, with
+  /// s of kernels/score_traits.h, over pinned positions [0, S) and ring positions [first_live, t], one softmax over
+  /// both, grouped heads (Ainslie et al. 2023) sharing keys. Rows are written before any is read.
   virtual void Attention(const AttentionArgs& args) = 0;
-  /// y = silu(gate) * up, where x [T, 2n] holds gate then up and y is [T, n] (SwiGLU, Shazeer 2020).
-  virtual void SiluMultiply(Tensor x, Tensor y) = 0;
-  /// x = gelu(x), tanh approximation or exact erf (Hendrycks and Gimpel 2016), in place.
-  virtual void Gelu(Tensor x, bool tanh_approximation) = 0;
+  /// y = activation(gate) * up, where x [T, 2n] holds gate then up and y is [T, n] (Shazeer 2020).
+  virtual void MultiplyActivated(Tensor x, Activation activation, Tensor y) = 0;
+  /// x = activation(x), in place.
+  virtual void Activate(Tensor x, Activation activation) = 0;
+  /// y += the experts' MLPs of x, those that each row takes, times their weights (Shazeer et al. 2017); those of a row
+  /// in the order of the experts. An expert's MLP is Linear, MultiplyActivated, Linear.
+  virtual void Experts(const ExpertsArgs& args) = 0;
+  /// y += x. x, y [T, D] kF32.
+  virtual void Add(Tensor x, Tensor y) = 0;
+  /// x = cap * tanh(x / cap), in place: logits. x [T, n] kF32.
+  virtual void SoftCap(Tensor x, float cap) = 0;
   /// y[i] = x[rows[i]]: picks the rows whose logits are wanted. rows is host memory.
   virtual void GatherRows(Tensor x, std::span<const int64_t> rows, Tensor y) = 0;
   /// chosen[r] = the token that choices[r] chooses from row r of `logits` [rows, V] (kF32), which are changed; all by

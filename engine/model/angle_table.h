@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/model/model_spec.h"
+#include "engine/families/model_spec.h"
 
 namespace ringside {
 
@@ -14,14 +14,14 @@ class AngleTable {
   /// Positions held at once; one that falls on another's place takes it.
   static constexpr int64_t kPositions = 16384;
 
-  /// Cosine and sine of position * inverse frequency, times the model's magnitude: taken in float64 and rounded,
+  /// Cosine and sine of position * inverse frequency, times the rotation's magnitude: taken in float64 and rounded,
   /// [rotary / 2] each. Those of the positions behind it follow, if they lie side by side and were asked for since.
   struct Angles {
     const float* cosines;
     const float* sines;
   };
-  /// Always the same model.
-  Angles Of(const ModelSpec& spec, int64_t position);
+  /// Always the same rotation.
+  Angles Of(const Rotation& rotation, int64_t position);
 
   static bool SideBySide(int64_t position, int64_t count) { return position % kPositions + count <= kPositions; }
 

@@ -1,7 +1,6 @@
 #include "engine/model/decoder.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/check.h"
 
@@ -27,11 +26,13 @@ Decoder::Decoder(Backend& backend, const ModelSpec& spec, const Shard& shard, st
       weights_(std::move(weights)),
       stream_scratch_{.columns = spec.hidden},
       normed_{.columns = spec.hidden, .dtype = backend.activation_dtype()},
+      mlp_normed_{.columns = spec.parallel && !spec.shared_norm ? spec.hidden : 0, .dtype = backend.activation_dtype()},
       qkv_{.columns = own_.qkv_columns(), .dtype = backend.activation_dtype()},
       attended_{.columns = own_.heads * own_.head_dim, .dtype = backend.activation_dtype()},
-      mlp_in_{.columns = own_.mlp_in_columns(), .dtype = backend.activation_dtype()},
-      mlp_mid_{.columns = spec.mlp == MlpKind::kSwiGlu ? own_.ffn : 0, .dtype = backend.activation_dtype()},
-      part_{.columns = shard.whole() ? 0 : spec.hidden},
+      mlp_in_{.columns = spec.experts > 0 ? 0 : own_.mlp_in_columns(), .dtype = backend.activation_dtype()},
+      mlp_mid_{.columns = spec.gated && spec.experts == 0 ? own_.ffn : 0, .dtype = backend.activation_dtype()},
+      router_{.columns = spec.experts + (spec.shared_ffn > 0 ? 1 : 0)},
+      part_{.columns = shard.whole() && !spec.norm_after ? 0 : spec.hidden},
       wanted_{.columns = spec.hidden},
       logits_{.columns = spec.vocab} {}
 
@@ -46,7 +47,8 @@ Result<Tensor> Decoder::Scratch::Rows(Backend& backend, int64_t rows) {
 
 Status Decoder::Reserve(int64_t rows) {
   const int64_t together = LargestMicroBatch(rows, shard_.stages, backend_.busy_rows());
-  for (Scratch* scratch : {&stream_scratch_, &normed_, &qkv_, &attended_, &mlp_in_, &mlp_mid_, &part_}) {
+  for (Scratch* scratch :
+       {&stream_scratch_, &normed_, &mlp_normed_, &qkv_, &attended_, &mlp_in_, &mlp_mid_, &router_, &part_}) {
     RETURN_IF_ERROR(scratch->Rows(backend_, together).status());
   }
   if (!shard_.chooses()) return Status::Ok();
@@ -63,53 +65,91 @@ void Decoder::Norm(Tensor x, const DeviceVector& weight, const DeviceVector& bia
     backend_.LayerNorm(x, weight.data(), bias.data(), own_.norm_eps, y);
 }
 
-void Decoder::AddToStream(Tensor x, const Weight& weight, const DeviceVector& bias) {
+Tensor Decoder::NormedStream(const DeviceVector& weight, const DeviceVector& bias, Scratch& scratch) {
+  if (weight.data() == nullptr) return stream_;
+  const Tensor normed = scratch.Rows(backend_, stream_.rows).value();
+  Norm(stream_, weight, bias, normed);
+  return normed;
+}
+
+void Decoder::AddToStream(Tensor x, const Weight& weight, const DeviceVector& bias, const DeviceVector& norm) {
   const Weight* weights[] = {&weight};
-  if (shard_.whole()) {
+  if (shard_.whole() && norm.data() == nullptr) {
     return backend_.Linear({.x = x, .weights = weights, .bias = bias.data(), .y = stream_, .accumulate = true});
   }
   const Tensor part = part_.Rows(backend_, x.rows).value();
   backend_.Linear({.x = x, .weights = weights, .bias = bias.data(), .y = part});
-  backend_.AddAllRanks(part, stream_);
+  if (norm.data() == nullptr) return backend_.AddAllRanks(part, stream_);
+  Norm(part, norm, {}, part);
+  backend_.Add(part, stream_);
 }
 
-void Decoder::Attend(const LayerWeights& w, const AttentionArgs& step) {
-  const int64_t rows = stream_.rows, queries = own_.heads * own_.head_dim, keys = own_.kv_heads * own_.head_dim;
-  const Tensor normed = normed_.Rows(backend_, rows).value();
+void Decoder::Attend(Tensor x, const LayerWeights& w, const AttentionArgs& step) {
+  const int64_t queries = own_.heads * own_.head_dim, keys = own_.kv_heads * own_.head_dim;
   AttentionArgs args = step;
-  args.qkv = qkv_.Rows(backend_, rows).value();
-  args.out = attended_.Rows(backend_, rows).value();
-  Norm(stream_, w.attention_norm, w.attention_norm_bias, normed);
-  backend_.Linear({.x = normed,
+  args.qkv = qkv_.Rows(backend_, x.rows).value();
+  args.out = attended_.Rows(backend_, x.rows).value();
+  args.scores.sinks = w.sinks.data();
+  backend_.Linear({.x = x,
                    .weights = Pointers(w.qkv),
                    .bias = w.qkv_bias.data(),
                    .y = args.qkv,
                    .rounded_bias = w.qkv_bias.rounded.data.data()});
-  if (own_.qk_norm) {
-    backend_.RmsNormHeads(args.qkv.Columns(0, queries), own_.heads, w.query_norm.data(), own_.norm_eps);
-    backend_.RmsNormHeads(args.qkv.Columns(queries, keys), own_.kv_heads, w.key_norm.data(), own_.norm_eps);
+  if (own_.qk_norm != QkNorm::kNone) {
+    const bool each = own_.qk_norm == QkNorm::kHeads;
+    backend_.RmsNormHeads(args.qkv.Columns(0, queries), each ? own_.heads : 1, w.query_norm.data(), own_.norm_eps);
+    backend_.RmsNormHeads(args.qkv.Columns(queries, keys), each ? own_.kv_heads : 1, w.key_norm.data(), own_.norm_eps);
   }
   backend_.Attention(args);
-  AddToStream(args.out, w.attention_out, w.attention_out_bias);
+  AddToStream(args.out, w.attention_out, w.attention_out_bias, w.attention_post_norm);
 }
 
-void Decoder::Mlp(const LayerWeights& w) {
-  const Tensor normed = normed_.Rows(backend_, stream_.rows).value();
-  const Tensor mlp_in = mlp_in_.Rows(backend_, stream_.rows).value();
-  Norm(stream_, w.mlp_norm, w.mlp_norm_bias, normed);
-  backend_.Linear({.x = normed,
+void Decoder::Mlp(Tensor x, const LayerWeights& w) {
+  const Tensor mlp_in = mlp_in_.Rows(backend_, x.rows).value();
+  backend_.Linear({.x = x,
                    .weights = Pointers(w.mlp_in),
                    .bias = w.mlp_in_bias.data(),
                    .y = mlp_in,
                    .rounded_bias = w.mlp_in_bias.rounded.data.data()});
   Tensor mlp_mid = mlp_in;
-  if (own_.mlp == MlpKind::kSwiGlu) {
-    mlp_mid = mlp_mid_.Rows(backend_, stream_.rows).value();
-    backend_.SiluMultiply(mlp_in, mlp_mid);
+  if (own_.gated) {
+    mlp_mid = mlp_mid_.Rows(backend_, x.rows).value();
+    backend_.MultiplyActivated(mlp_in, own_.activation, mlp_mid);
   } else {
-    backend_.Gelu(mlp_mid, own_.mlp == MlpKind::kGeluTanh);
+    backend_.Activate(mlp_mid, own_.activation);
   }
-  AddToStream(mlp_mid, w.mlp_out, w.mlp_out_bias);
+  AddToStream(mlp_mid, w.mlp_out, w.mlp_out_bias, w.mlp_post_norm);
+}
+
+void Decoder::Experts(Tensor x, const LayerWeights& w) {
+  const Tensor router = router_.Rows(backend_, x.rows).value();
+  backend_.Linear({.x = x, .weights = Pointers(w.router), .bias = w.router_bias.data(), .y = router});
+  std::vector<std::vector<const Weight*>> in;
+  std::vector<Expert> experts;
+  for (const ExpertWeights& expert : w.experts) in.push_back(Pointers(expert.in));
+  for (size_t e = 0; e < w.experts.size(); ++e) {
+    const ExpertWeights& expert = w.experts[e];
+    experts.push_back({in[e], expert.in_bias.data(), &expert.out, expert.out_bias.data()});
+  }
+  backend_.Experts({.x = x,
+                    .router = router,
+                    .experts = experts,
+                    .used = own_.experts_used,
+                    .normalised = own_.experts_normalised,
+                    .shared = own_.shared_ffn > 0,
+                    .activation = own_.activation,
+                    .y = stream_});
+}
+
+// Every family's block: x += Attention(Norm(x)); x += Mlp(Norm(x)) (Vaswani et al. 2017, pre-norm), with norms before
+// or behind; or x += Attention(Norm(x)) + Mlp(Norm(x)) (GPT-J, Wang and Komatsuzaki 2021).
+void Decoder::Block(const LayerWeights& w, const AttentionArgs& step) {
+  const Tensor normed = NormedStream(w.attention_norm, w.attention_norm_bias, normed_);
+  Tensor input = normed;  // of the MLP
+  if (own_.parallel && !own_.shared_norm) input = NormedStream(w.mlp_norm, w.mlp_norm_bias, mlp_normed_);
+  Attend(normed, w, step);
+  if (!own_.parallel) input = NormedStream(w.mlp_norm, w.mlp_norm_bias, normed_);
+  return w.experts.empty() ? Mlp(input, w) : Experts(input, w);
 }
 
 void Decoder::Run(const StepPlan& plan, const KvShape& shape, std::span<const AttentionSegment> segments) {
@@ -125,35 +165,41 @@ void Decoder::Run(const StepPlan& plan, const KvShape& shape, std::span<const At
   const Tensor all = stream_scratch_.Rows(backend_, shard_.chooses() ? plan.rows() : most).value();
   for (const MicroBatch& batch : batches) {
     stream_ = all.Rows(shard_.chooses() ? batch.first_row : 0, batch.rows);
-    const auto first = static_cast<size_t>(batch.first_row), rows = static_cast<size_t>(batch.rows);
-    if (shard_.embeds()) {
-      backend_.Embed(weights_.embedding, std::span(plan.ids).subspan(first, rows), stream_);
-      if (own_.learned_positions) {
-        backend_.AddPositions(weights_.positions, std::span(plan.positions).subspan(first, rows), stream_);
-      }
-    } else {
+    if (shard_.embeds())
+      Embed(plan, batch);
+    else
       backend_.ReceiveRows(stream_);
-    }
     RunLayers(batch, shape);
     if (!shard_.chooses()) backend_.SendRows(stream_);
   }
   stream_ = all;
 }
 
-// x += Attention(Norm(x)); x += Mlp(Norm(x)): every family's block (Vaswani et al. 2017, pre-norm).
+void Decoder::Embed(const StepPlan& plan, const MicroBatch& batch) {
+  const auto first = static_cast<size_t>(batch.first_row), rows = static_cast<size_t>(batch.rows);
+  backend_.Embed(weights_.embedding, std::span(plan.ids).subspan(first, rows), own_.embedding_scale, stream_);
+  if (own_.learned_positions) {
+    backend_.AddPositions(weights_.positions, std::span(plan.positions).subspan(first, rows), stream_);
+  }
+  if (own_.embedding_norm) Norm(stream_, weights_.embedding_norm, weights_.embedding_norm_bias, stream_);
+}
+
 void Decoder::RunLayers(const MicroBatch& batch, const KvShape& shape) {
-  AttentionArgs attention{.shape = shape,
-                          .heads = own_.heads,
-                          .rotary = own_.rotary,
-                          .pairs = own_.rope_pairs,
-                          .angles = batch.angles,
-                          .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(own_.head_dim))),
-                          .segments = batch.segments,
-                          .step = ++attention_step_};
-  for (const LayerWeights& layer : weights_.layers) {
-    Attend(layer, attention);
-    Mlp(layer);
-    ++attention.layer;
+  AttentionArgs attention{
+      .shape = shape,
+      .heads = own_.heads,
+      .rotary = own_.rotary,
+      .scores = {.scale = own_.score_scale(), .soft_cap = own_.score_cap, .slopes = weights_.slopes.data()},
+      .segments = batch.segments,
+      .step = ++attention_step_};
+  for (int64_t layer = 0; layer < own_.layers; ++layer) {
+    const LayerTraits traits = own_.Layer(layer);
+    const bool rotates = own_.rope_pairs != RopePairs::kNone && traits.rotation >= 0;
+    attention.layer = layer;
+    attention.pairs = rotates ? own_.rope_pairs : RopePairs::kNone;
+    attention.angles = rotates ? batch.angles[static_cast<size_t>(traits.rotation)] : RopeAngles{};
+    attention.scores.window = traits.window;
+    Block(weights_.layers[static_cast<size_t>(layer)], attention);
   }
 }
 
@@ -176,8 +222,9 @@ void Decoder::Logits(const Take& take) {
   for (int64_t first = 0; first < rows; first += kLogitRows) {
     const int64_t count = std::min(kLogitRows, rows - first);
     const Tensor out = logits_.Rows(backend_, count).value();
-    backend_.Linear(
-        {.x = normed.Rows(first, count), .weights = head, .y = out.Columns(shard_.vocab.begin, shard_.vocab.size())});
+    const Tensor own = out.Columns(shard_.vocab.begin, shard_.vocab.size());
+    backend_.Linear({.x = normed.Rows(first, count), .weights = head, .bias = weights_.head_bias.data(), .y = own});
+    if (own_.logit_cap > 0) backend_.SoftCap(own, own_.logit_cap);
     if (!shard_.whole()) backend_.GatherColumns(out, borders_);
     take(first, out);
   }

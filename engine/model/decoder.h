@@ -57,12 +57,17 @@ class Decoder {
     std::vector<ChosenToken> chosen;
   };
 
+  void Embed(const StepPlan& plan, const MicroBatch& batch);
   void RunLayers(const MicroBatch& batch, const KvShape& shape);
+  void Block(const LayerWeights& w, const AttentionArgs& step);
   void Norm(Tensor x, const DeviceVector& weight, const DeviceVector& bias, Tensor y) const;
-  void Attend(const LayerWeights& w, const AttentionArgs& step);
-  void Mlp(const LayerWeights& w);
-  /// stream += x W^T + bias, of all ranks' x and W together.
-  void AddToStream(Tensor x, const Weight& weight, const DeviceVector& bias);
+  /// The stream's norm in `scratch`; the stream itself where there is no such norm.
+  Tensor NormedStream(const DeviceVector& weight, const DeviceVector& bias, Scratch& scratch);
+  void Attend(Tensor x, const LayerWeights& w, const AttentionArgs& step);
+  void Mlp(Tensor x, const LayerWeights& w);
+  void Experts(Tensor x, const LayerWeights& w);
+  /// stream += x W^T + bias, of all ranks' x and W together; or the norm of that, if there is one behind it.
+  void AddToStream(Tensor x, const Weight& weight, const DeviceVector& bias, const DeviceVector& norm);
   /// Logits of the wanted rows, a few at a time: take(first, logits [count, V] on the device).
   template <class Take>
   void Logits(const Take& take);
@@ -75,11 +80,13 @@ class Decoder {
 
   Scratch stream_scratch_;  // [T, D] the residual stream; of a micro-batch, but in the last stage
   Scratch normed_;          // [T, D]
+  Scratch mlp_normed_;      // [T, D], where attention and MLP have the same input behind a norm each
   Scratch qkv_;             // [T, (H + 2G) d]
   Scratch attended_;        // [T, H d]
   Scratch mlp_in_;          // [T, 2F] or [T, F]
-  Scratch mlp_mid_;         // [T, F], SwiGLU only
-  Scratch part_;            // [T, D] of this rank, to be summed with the others'
+  Scratch mlp_mid_;         // [T, F], of gated ones
+  Scratch router_;          // [T, experts]
+  Scratch part_;            // [T, D] of this rank, to be summed with the others', or to be normed
   Scratch wanted_;          // [rows, D] of which logits are wanted
   Scratch logits_;          // [a few rows, V]
 

@@ -46,8 +46,10 @@ std::vector<MicroBatch> CutStep(const StepPlan& plan, std::span<const AttentionS
     MicroBatch& batch = batches.emplace_back();
     batch.first_row = begin;
     batch.rows = end - begin;
-    batch.angles = {plan.angles.own_cos + angles, plan.angles.own_sin + angles, plan.angles.pinned_cos + angles,
-                    plan.angles.pinned_sin + angles};
+    for (const RopeAngles& all : plan.angles) {
+      batch.angles.push_back(
+          {all.own_cos + angles, all.own_sin + angles, all.pinned_cos + angles, all.pinned_sin + angles});
+    }
     for (AttentionSegment segment : segments) {
       const int64_t first = std::max(begin, segment.first_row), last = std::min(end, segment.first_row + segment.rows),
                     skipped = first - segment.first_row;

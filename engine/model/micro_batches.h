@@ -15,7 +15,7 @@ namespace ringside {
 struct MicroBatch {
   int64_t first_row = 0, rows = 0;         // in the step
   std::vector<AttentionSegment> segments;  // whose rows are counted from first_row
-  RopeAngles angles;                       // of its rows
+  std::vector<RopeAngles> angles;          // of its rows, for each of the network's rotations
 };
 
 /// How many a step of so many rows is cut into: as many as have `busy_rows` (Backend::busy_rows) each, one at least,

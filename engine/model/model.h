@@ -9,7 +9,7 @@
 
 #include "base/status.h"
 #include "cache/snapshot.h"
-#include "engine/model/model_spec.h"
+#include "engine/families/model_spec.h"
 #include "engine/model/network.h"
 #include "engine/text/tokenizer.h"
 

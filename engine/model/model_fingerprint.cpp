@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "engine/model/digest.h"
-
 namespace ringside {
 namespace {
 
@@ -43,6 +41,36 @@ void AddTokenizer(const TokenizerData& data, Digest* digest) {
 }
 
 }  // namespace
+
+void AddSpec(const ModelSpec& spec, Digest* digest) {
+  digest->AddText(spec.architecture);
+  for (const int64_t value :
+       {spec.layers, spec.hidden, spec.heads, spec.kv_heads, spec.head_dim, spec.ffn, spec.vocab, spec.trained_context,
+        static_cast<int64_t>(spec.norm), static_cast<int64_t>(spec.activation), spec.experts, spec.experts_used,
+        spec.shared_ffn, static_cast<int64_t>(spec.qk_norm), spec.position_offset,
+        static_cast<int64_t>(spec.rope_pairs), spec.rotary}) {
+    digest->AddNumber(value);
+  }
+  for (const bool value : {spec.norm_weights, spec.norm_biases, spec.norm_before, spec.norm_after, spec.parallel,
+                           spec.shared_norm, spec.embedding_norm, spec.gated, spec.experts_normalised, spec.fused_qkv,
+                           spec.fused_gate_up, spec.qkv_bias, spec.attention_out_bias, spec.mlp_bias, spec.head_bias,
+                           spec.sinks, spec.learned_positions, spec.sinusoidal_positions, spec.tied_head}) {
+    digest->AddNumber(value);
+  }
+  for (const float value : {spec.norm_eps, spec.norm_offset, spec.query_scale, spec.score_cap, spec.embedding_scale,
+                            spec.logit_scale, spec.logit_cap}) {
+    digest->AddFloat(static_cast<double>(value));
+  }
+  digest->AddFloat(spec.alibi);
+  for (int64_t layer = 0; layer < spec.layers; ++layer) {
+    digest->AddNumber(spec.Layer(layer).window);
+    digest->AddNumber(spec.Layer(layer).rotation);
+  }
+  for (const Rotation& rotation : spec.rotations) {
+    digest->AddFloat(rotation.magnitude);
+    for (const double frequency : rotation.inverse_frequencies) digest->AddFloat(frequency);
+  }
+}
 
 Fingerprint FingerprintOf(std::span<const uint8_t, 16> weights, const TokenizerData& tokenizer,
                           std::string_view chat_template, DType activations, DType weight_type) {

@@ -6,6 +6,8 @@
 #include <string_view>
 
 #include "cache/snapshot.h"
+#include "engine/families/model_spec.h"
+#include "engine/model/digest.h"
 #include "engine/text/tokenizer.h"
 
 namespace ringside {
@@ -14,6 +16,9 @@ namespace ringside {
 /// angles, the place of an element in a tile. Old snapshots are computed again then. A test compares the rows of fixed
 /// inputs with recorded ones, so that no such change goes unnoticed (tests/engine/model/golden_rows_test.cpp).
 inline constexpr int64_t kArithmeticVersion = 2;
+
+/// All hyper-parameters but the name, which no number depends on.
+void AddSpec(const ModelSpec& spec, Digest* digest);
 
 /// `weights`: a digest of the tensors and hyper-parameters. `activations` and `weight_type`: the backend's, which tell
 /// a CPU's rows from a GPU's, and those of quantised weights.

@@ -3,12 +3,13 @@
 
 #include <filesystem>
 
+#include "engine/families/network_plan.h"
 #include "engine/files/mapped_file.h"
 #include "engine/files/safetensors_reader.h"
 #include "engine/model/digest.h"
-#include "engine/model/families.h"
 #include "engine/model/model_fingerprint.h"
 #include "engine/model/model_state.h"
+#include "engine/model/network_needs.h"
 
 namespace ringside {
 namespace {
@@ -49,6 +50,7 @@ Result<std::string> ReadChatTemplate(const std::string& folder) {
 
 Status Model::State::LoadNetwork(NetworkPlan network, std::span<const FileTensor> tensors,
                                  std::span<const std::pair<std::string, std::string>> unsupported, Digest* digest) {
+  RETURN_IF_ERROR(CheckNeeds(network.spec, *backends.front()));
   RETURN_IF_ERROR(CheckTensors(network, tensors, unsupported));
   spec = network.spec;
   ASSIGN_OR_RETURN(shards, MakeShards(spec, layout));

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "engine/model/network_needs.h"
+
 namespace ringside {
 namespace {
 
@@ -27,6 +29,10 @@ int64_t UnitOf(int64_t count, int64_t parts) {
 ModelSpec Shard::Of(const ModelSpec& spec) const {
   ModelSpec own = spec;
   own.layers = layers.size();
+  if (!spec.layer_traits.empty()) {
+    const auto traits = spec.layer_traits.begin();
+    own.layer_traits.assign(traits + layers.begin, traits + layers.end);
+  }
   own.heads = heads.size();
   own.kv_heads = kv_heads.size();
   own.ffn = ffn.size();
@@ -41,6 +47,7 @@ Result<std::vector<Shard>> MakeShards(const ModelSpec& spec, const RankLayout& l
                            "tensor_parallel_size");
   };
   if (ranks < 1 || ranks > spec.heads) return refuse(spec.heads, "heads");
+  if (ranks > 1) RETURN_IF_ERROR(CheckShares(spec));
   if (ranks > spec.ffn) return refuse(spec.ffn, "columns of the MLP");
   if (ranks > spec.vocab) return refuse(spec.vocab, "tokens");
   if (layout.stages < 1 || layout.stages > spec.layers) {

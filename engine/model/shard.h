@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "engine/model/model_spec.h"
+#include "engine/families/model_spec.h"
 #include "kernels/comm.h"
 
 namespace ringside {

@@ -53,13 +53,20 @@ void StepPlanner::Plan(std::span<const StepPart> parts, StepPlan* plan) {
   plan->shape = parts.front().cache->shape();
   // Only now has first_live its final place.
   for (AttentionSegment& segment : plan->segments) segment.first_live = plan->first_live.data() + segment.first_row;
-  ComputeAngles(parts, plan);
+  tables_.resize(spec_.rotations.size());
+  plan->angle_rows.resize(spec_.rotations.size());
+  plan->angles.resize(spec_.rotations.size());
+  for (size_t i = 0; i < spec_.rotations.size(); ++i) ComputeAngles(parts, i, plan);
 }
 
 // The own angles of every row, one sequence's in the table itself; those of the pinned query in a second table only if
 // some row has evicted something.
-void StepPlanner::ComputeAngles(std::span<const StepPart> parts, StepPlan* plan) {
-  const size_t pairs = spec_.inverse_frequencies.size(), rows = plan->ids.size();
+void StepPlanner::ComputeAngles(std::span<const StepPart> parts, size_t rotation, StepPlan* plan) {
+  const Rotation& turns = spec_.rotations[rotation];
+  AngleTable& table = tables_[rotation];
+  StepPlan::AngleRows& out = plan->angle_rows[rotation];
+  RopeAngles& angles = plan->angles[rotation];
+  const size_t pairs = turns.inverse_frequencies.size(), rows = plan->ids.size();
   bool evicted = false;
   for (size_t s = 0; s < parts.size(); ++s) {
     const AttentionSegment& segment = plan->segments[s];
@@ -68,32 +75,32 @@ void StepPlanner::ComputeAngles(std::span<const StepPart> parts, StepPlan* plan)
     evicted |= segment.pinned > 0 && parts[s].cache->ring().PinnedQueryPosition(last) != last;
   }
   if (parts.size() == 1 && !evicted && AngleTable::SideBySide(plan->positions.front(), plan->rows())) {
-    const AngleTable::Angles own = table_.Of(spec_, plan->positions.front());
-    for (const int64_t position : plan->positions) table_.Of(spec_, position);
-    plan->angles = {own.cosines, own.sines, own.cosines, own.sines};
+    const AngleTable::Angles own = table.Of(turns, plan->positions.front());
+    for (const int64_t position : plan->positions) table.Of(turns, position);
+    angles = {own.cosines, own.sines, own.cosines, own.sines};
     return;
   }
   const auto copy = [&](int64_t position, size_t row, std::vector<float>& cosines, std::vector<float>& sines) {
-    const AngleTable::Angles angles = table_.Of(spec_, position);
-    std::copy_n(angles.cosines, pairs, cosines.data() + row * pairs);
-    std::copy_n(angles.sines, pairs, sines.data() + row * pairs);
+    const AngleTable::Angles at = table.Of(turns, position);
+    std::copy_n(at.cosines, pairs, cosines.data() + row * pairs);
+    std::copy_n(at.sines, pairs, sines.data() + row * pairs);
   };
-  plan->own_cos.resize(rows * pairs);
-  plan->own_sin.resize(rows * pairs);
-  for (size_t r = 0; r < rows; ++r) copy(plan->positions[r], r, plan->own_cos, plan->own_sin);
-  plan->angles = {plan->own_cos.data(), plan->own_sin.data(), plan->own_cos.data(), plan->own_sin.data()};
+  out.own_cos.resize(rows * pairs);
+  out.own_sin.resize(rows * pairs);
+  for (size_t r = 0; r < rows; ++r) copy(plan->positions[r], r, out.own_cos, out.own_sin);
+  angles = {out.own_cos.data(), out.own_sin.data(), out.own_cos.data(), out.own_sin.data()};
   if (!evicted) return;
-  plan->pinned_cos = plan->own_cos;
-  plan->pinned_sin = plan->own_sin;
+  out.pinned_cos = out.own_cos;
+  out.pinned_sin = out.own_sin;
   for (size_t s = 0; s < parts.size(); ++s) {
     const AttentionSegment& segment = plan->segments[s];
     for (int64_t r = 0; r < segment.rows; ++r) {
       const int64_t t = segment.position + r, c = parts[s].cache->ring().PinnedQueryPosition(t);
-      if (c != t) copy(c, static_cast<size_t>(segment.first_row + r), plan->pinned_cos, plan->pinned_sin);
+      if (c != t) copy(c, static_cast<size_t>(segment.first_row + r), out.pinned_cos, out.pinned_sin);
     }
   }
-  plan->angles.pinned_cos = plan->pinned_cos.data();
-  plan->angles.pinned_sin = plan->pinned_sin.data();
+  angles.pinned_cos = out.pinned_cos.data();
+  angles.pinned_sin = out.pinned_sin.data();
 }
 
 }  // namespace ringside

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "engine/families/model_spec.h"
 #include "engine/model/angle_table.h"
-#include "engine/model/model_spec.h"
 #include "engine/model/network.h"
 #include "kernels/backend.h"
 
@@ -18,8 +18,12 @@ struct StepPlan {
   std::vector<TokenId> ids;
   std::vector<int64_t> positions, first_live, wanted_rows;
   std::vector<AttentionSegment> segments;  // whose first_live points into ours; slab: as the engine knows it
-  std::vector<float> own_cos, own_sin, pinned_cos, pinned_sin;  // [T, rotary / 2]; empty where they lie in the table
-  RopeAngles angles;
+  /// Of one rotation: [T, rotary / 2] each; empty where they lie in the table.
+  struct AngleRows {
+    std::vector<float> own_cos, own_sin, pinned_cos, pinned_sin;
+  };
+  std::vector<AngleRows> angle_rows;
+  std::vector<RopeAngles> angles;  // of each of the network's rotations
 
   int64_t rows() const { return static_cast<int64_t>(ids.size()); }
   /// How many tokens of the last step must be known for this one: the first so many (kernels/awaited_token.h).
@@ -29,6 +33,7 @@ struct StepPlan {
 /// Makes plans. One thread; a plan stays good until the next is made.
 class StepPlanner {
  public:
+  /// `spec` may be filled in later, before the first plan.
   explicit StepPlanner(const ModelSpec& spec) : spec_(spec) {}
 
   /// Appends every part to its ring and notes ids, positions, segments and wanted rows, part after part. Aborts where a
@@ -36,10 +41,10 @@ class StepPlanner {
   void Plan(std::span<const StepPart> parts, StepPlan* plan);
 
  private:
-  void ComputeAngles(std::span<const StepPart> parts, StepPlan* plan);
+  void ComputeAngles(std::span<const StepPart> parts, size_t rotation, StepPlan* plan);
 
   const ModelSpec& spec_;
-  AngleTable table_;
+  std::vector<AngleTable> tables_;  // of the rotations
 };
 
 }  // namespace ringside

@@ -3,62 +3,17 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <bit>
-#include <cstring>
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <set>
 
 #include "engine/model/digest.h"
+#include "engine/model/file_values.h"
+#include "engine/model/model_fingerprint.h"
 
 namespace ringside {
 namespace {
-
-float HalfToFloat(uint16_t half) {
-  const uint32_t sign = (half & 0x8000u) << 16, exponent = (half >> 10) & 0x1f, fraction = half & 0x3ff;
-  if (exponent == 31) return std::bit_cast<float>(sign | 0x7f800000u | fraction << 13);
-  if (exponent == 0) {  // zero or subnormal: fraction * 2^-24
-    const float value = static_cast<float>(fraction) * 0x1p-24f;
-    return sign != 0 ? -value : value;
-  }
-  return std::bit_cast<float>(sign | (exponent + 112) << 23 | fraction << 13);
-}
-
-template <class T>
-std::vector<T> Values(std::span<const std::byte> bytes) {
-  std::vector<T> out(bytes.size() / sizeof(T));
-  std::memcpy(out.data(), bytes.data(), out.size() * sizeof(T));
-  return out;
-}
-
-Result<std::vector<float>> ToFloats(const FileTensor& tensor) {
-  if (tensor.data.dtype == DType::kF32) return Values<float>(tensor.data.bytes);
-  if (tensor.data.dtype != DType::kF16 && tensor.data.dtype != DType::kBF16) {
-    return InvalidArgument(fmt::format("tensor '{}' is stored as {}, a vector must be float", tensor.name,
-                                       Traits(tensor.data.dtype).name));
-  }
-  std::vector<float> out;
-  for (const uint16_t bits : Values<uint16_t>(tensor.data.bytes)) {
-    out.push_back(tensor.data.dtype == DType::kF16 ? HalfToFloat(bits)
-                                                   : std::bit_cast<float>(static_cast<uint32_t>(bits) << 16));
-  }
-  return out;
-}
-
-// [rows, cols] to [cols, rows]; T is as wide as an element.
-template <class T>
-std::vector<std::byte> Transpose(const HostTensor& from) {
-  const std::vector<T> in = Values<T>(from.bytes);
-  std::vector<T> out(in.size());
-  for (int64_t r = 0; r < from.rows; ++r) {
-    for (int64_t c = 0; c < from.cols; ++c) {
-      out[static_cast<size_t>(c * from.rows + r)] = in[static_cast<size_t>(r * from.cols + c)];
-    }
-  }
-  std::vector<std::byte> bytes(from.bytes.size());
-  std::memcpy(bytes.data(), out.data(), bytes.size());
-  return bytes;
-}
 
 void AddTensor(const FileTensor& tensor, Digest* digest) {
   digest->AddText(tensor.name);
@@ -66,36 +21,6 @@ void AddTensor(const FileTensor& tensor, Digest* digest) {
   digest->AddNumber(static_cast<int64_t>(tensor.shape.size()));
   for (const int64_t size : tensor.shape) digest->AddNumber(size);
   digest->AddBytes(tensor.data.bytes.data(), tensor.data.bytes.size());
-}
-
-// Everything but the name, which no number depends on.
-void AddSpec(const ModelSpec& spec, Digest* digest) {
-  digest->AddText(spec.architecture);
-  for (const int64_t value : {spec.layers,
-                              spec.hidden,
-                              spec.heads,
-                              spec.kv_heads,
-                              spec.head_dim,
-                              spec.ffn,
-                              spec.vocab,
-                              spec.trained_context,
-                              spec.sliding_window,
-                              static_cast<int64_t>(spec.norm),
-                              static_cast<int64_t>(spec.mlp),
-                              static_cast<int64_t>(spec.learned_positions),
-                              static_cast<int64_t>(spec.tied_head),
-                              static_cast<int64_t>(spec.qk_norm),
-                              static_cast<int64_t>(spec.fused_qkv),
-                              static_cast<int64_t>(spec.qkv_bias),
-                              static_cast<int64_t>(spec.attention_out_bias),
-                              static_cast<int64_t>(spec.mlp_bias),
-                              static_cast<int64_t>(spec.rope_pairs),
-                              spec.rotary}) {
-    digest->AddNumber(value);
-  }
-  digest->AddFloat(static_cast<double>(spec.norm_eps));
-  digest->AddFloat(spec.rope_magnitude);
-  for (const double frequency : spec.inverse_frequencies) digest->AddFloat(frequency);
 }
 
 using TensorTable = std::map<std::string_view, const FileTensor*>;
@@ -151,10 +76,14 @@ class Loader {
   }
 
   Status Load(const PlannedTensor& planned, const FileTensor& tensor) {
-    const bool of_layer = planned.layer >= 0;
-    if (of_layer && (planned.layer < shard_.layers.begin || planned.layer >= shard_.layers.end)) return Status::Ok();
-    // The first is never looked at by roles of no layer.
-    LayerWeights& layer = weights_.layers[static_cast<size_t>(of_layer ? planned.layer - shard_.layers.begin : 0)];
+    if (planned.layer >= 0) {
+      const int64_t layer = planned.layer - shard_.layers.begin;
+      if (layer < 0 || layer >= own_.layers) return Status::Ok();
+      return LoadOfLayer(planned, tensor, weights_.layers[static_cast<size_t>(layer)]);
+    }
+    const bool of_head = planned.role == TensorRole::kHead || planned.role == TensorRole::kHeadBias ||
+                         planned.role == TensorRole::kFinalNorm || planned.role == TensorRole::kFinalNormBias;
+    if (of_head ? !shard_.chooses() : planned.role != TensorRole::kEmbedding && !shard_.embeds()) return Status::Ok();
     switch (planned.role) {
       case TensorRole::kEmbedding:
         if (shard_.embeds()) RETURN_IF_ERROR(LoadMatrix(planned, tensor, &weights_.embedding));
@@ -162,16 +91,61 @@ class Loader {
         if (!spec_.tied_head || weights_.tied_head || !shard_.chooses()) return Status::Ok();
         return LoadMatrix({.role = TensorRole::kHead, .name = planned.name, .transposed = planned.transposed}, tensor,
                           &weights_.own_head);
-      case TensorRole::kPositions:
-        return shard_.embeds() ? LoadMatrix(planned, tensor, &weights_.positions) : Status::Ok();
+      case TensorRole::kEmbeddingNorm:
+        return LoadNorm(tensor, &weights_.embedding_norm);
+      case TensorRole::kEmbeddingNormBias:
+        return LoadVector(tensor, &weights_.embedding_norm_bias);
+      case TensorRole::kPositions: {
+        FileTensor table = tensor;
+        table.data.rows -= spec_.position_offset;
+        table.data.bytes = table.data.bytes.last(
+            static_cast<size_t>(StorageBytes(table.data.dtype, table.data.rows * table.data.cols)));
+        return LoadMatrix(planned, table, &weights_.positions);
+      }
       case TensorRole::kHead:
-        return shard_.chooses() ? LoadMatrix(planned, tensor, &weights_.own_head) : Status::Ok();
+        return LoadMatrix(planned, tensor, &weights_.own_head);
+      case TensorRole::kHeadBias:
+        return LoadJoined(planned, tensor, shard_.vocab.size(), &weights_.head_bias);
       case TensorRole::kFinalNorm:
-        return shard_.chooses() ? LoadVector(tensor, &weights_.final_norm) : Status::Ok();
+        return LoadNorm(tensor, &weights_.final_norm, spec_.logit_scale);
       case TensorRole::kFinalNormBias:
-        return shard_.chooses() ? LoadVector(tensor, &weights_.final_norm_bias) : Status::Ok();
+        return LoadVector(tensor, &weights_.final_norm_bias, 0, spec_.logit_scale);
+      default:
+        return Status::Ok();
+    }
+  }
+
+  /// What no file has, and the end of it all.
+  Result<Weights> Finish() {
+    if (spec_.sinusoidal_positions && shard_.embeds()) {
+      const std::vector<float> table = SinusoidalPositions(spec_.position_offset, spec_.trained_context, spec_.hidden);
+      FileTensor made{.name = "positions",
+                      .data = {DType::kF32, spec_.trained_context, spec_.hidden, std::as_bytes(std::span(table))}};
+      RETURN_IF_ERROR(LoadMatrix({.role = TensorRole::kPositions, .name = made.name}, made, &weights_.positions));
+    }
+    const std::vector<float> slopes = spec_.AlibiSlopes();
+    if (!slopes.empty()) {
+      const auto own =
+          std::span(slopes).subspan(static_cast<size_t>(shard_.heads.begin), static_cast<size_t>(shard_.heads.size()));
+      RETURN_IF_ERROR(Upload({own.begin(), own.end()}, &weights_.slopes));
+    }
+    if (shard_.chooses()) {
+      RETURN_IF_ERROR(FillNorm(&weights_.final_norm, &weights_.final_norm_bias, spec_.logit_scale));
+    }
+    for (LayerWeights& layer : weights_.layers) {
+      if (!spec_.norm_before) break;
+      RETURN_IF_ERROR(FillNorm(&layer.attention_norm, &layer.attention_norm_bias, 1));
+      if (!spec_.shared_norm) RETURN_IF_ERROR(FillNorm(&layer.mlp_norm, &layer.mlp_norm_bias, 1));
+    }
+    backend_.Synchronize();
+    return std::move(weights_);
+  }
+
+ private:
+  Status LoadOfLayer(const PlannedTensor& planned, const FileTensor& tensor, LayerWeights& layer) {
+    switch (planned.role) {
       case TensorRole::kAttentionNorm:
-        return LoadVector(tensor, &layer.attention_norm);
+        return LoadNorm(tensor, &layer.attention_norm);
       case TensorRole::kAttentionNormBias:
         return LoadVector(tensor, &layer.attention_norm_bias);
       // The plan lists queries before keys before values, gates before ups.
@@ -182,6 +156,7 @@ class Loader {
         return LoadMatrix(planned, tensor, &layer.qkv.emplace_back());
       case TensorRole::kGate:
       case TensorRole::kUp:
+      case TensorRole::kGateUp:
         return LoadMatrix(planned, tensor, &layer.mlp_in.emplace_back());
       case TensorRole::kQueryBias:
       case TensorRole::kKeyBias:
@@ -192,32 +167,68 @@ class Loader {
       case TensorRole::kUpBias:
         return LoadJoined(planned, tensor, own_.mlp_in_columns(), &layer.mlp_in_bias);
       case TensorRole::kQueryNorm:
-        return LoadVector(tensor, &layer.query_norm);
+        return LoadNorm(tensor, &layer.query_norm);
       case TensorRole::kKeyNorm:
-        return LoadVector(tensor, &layer.key_norm);
+        return LoadNorm(tensor, &layer.key_norm);
+      case TensorRole::kSinks:
+        return LoadJoined(planned, tensor, own_.heads, &layer.sinks);
       case TensorRole::kAttentionOut:
         return LoadMatrix(planned, tensor, &layer.attention_out);
       // What all ranks' products are summed to gets its bias once.
       case TensorRole::kAttentionOutBias:
         return shard_.rank == 0 ? LoadVector(tensor, &layer.attention_out_bias) : Status::Ok();
+      case TensorRole::kAttentionPostNorm:
+        return LoadNorm(tensor, &layer.attention_post_norm);
       case TensorRole::kMlpNorm:
-        return LoadVector(tensor, &layer.mlp_norm);
+        return LoadNorm(tensor, &layer.mlp_norm);
       case TensorRole::kMlpNormBias:
         return LoadVector(tensor, &layer.mlp_norm_bias);
       case TensorRole::kDown:
         return LoadMatrix(planned, tensor, &layer.mlp_out);
       case TensorRole::kDownBias:
         return shard_.rank == 0 ? LoadVector(tensor, &layer.mlp_out_bias) : Status::Ok();
+      case TensorRole::kMlpPostNorm:
+        return LoadNorm(tensor, &layer.mlp_post_norm);
+      case TensorRole::kRouter:
+      case TensorRole::kSharedRouter:
+        return LoadMatrix(planned, tensor, &layer.router.emplace_back());
+      case TensorRole::kRouterBias:
+        return LoadVector(tensor, &layer.router_bias);
+      default:
+        return LoadExperts(planned, tensor, layer);
+    }
+  }
+
+  /// A tensor of one expert, or of all.
+  Status LoadExperts(const PlannedTensor& planned, const FileTensor& tensor, LayerWeights& layer) {
+    layer.experts.resize(static_cast<size_t>(spec_.experts + (spec_.shared_ffn > 0 ? 1 : 0)));
+    const bool shared = planned.role >= TensorRole::kSharedGate, all = !shared && planned.expert < 0;
+    if (!all)
+      return LoadExpert(planned, tensor, layer.experts[static_cast<size_t>(shared ? spec_.experts : planned.expert)]);
+    FileTensor one = tensor;
+    one.data.rows /= spec_.experts;
+    const size_t bytes = tensor.data.bytes.size() / static_cast<size_t>(spec_.experts);
+    for (size_t e = 0; e < static_cast<size_t>(spec_.experts); ++e) {
+      one.data.bytes = tensor.data.bytes.subspan(e * bytes, bytes);
+      RETURN_IF_ERROR(LoadExpert(planned, one, layer.experts[e]));
     }
     return Status::Ok();
   }
 
-  Weights Finish() {
-    backend_.Synchronize();
-    return std::move(weights_);
+  Status LoadExpert(const PlannedTensor& planned, const FileTensor& tensor, ExpertWeights& expert) {
+    switch (planned.role) {
+      case TensorRole::kExpertDown:
+      case TensorRole::kSharedDown:
+        return LoadMatrix(planned, tensor, &expert.out);
+      case TensorRole::kExpertGateUpBias:
+        return LoadJoined(planned, tensor, 2 * spec_.ffn, &expert.in_bias);
+      case TensorRole::kExpertDownBias:
+        return LoadVector(tensor, &expert.out_bias);
+      default:
+        return LoadMatrix(planned, tensor, &expert.in.emplace_back());
+    }
   }
 
- private:
   Cut CutOf(TensorRole role, int64_t rows, int64_t cols) const {
     const IndexRange all_rows{0, rows}, all_cols{0, cols};
     const auto heads = [&](IndexRange range, int64_t first) {  // their columns, where those of head 0 begin at `first`
@@ -226,7 +237,10 @@ class Loader {
     const int64_t keys = spec_.heads * spec_.head_dim, values = keys + spec_.kv_heads * spec_.head_dim;
     switch (role) {
       case TensorRole::kHead:
+      case TensorRole::kHeadBias:
         return {{shard_.vocab}, all_cols};
+      case TensorRole::kSinks:
+        return {{shard_.heads}, all_cols};
       case TensorRole::kQuery:
       case TensorRole::kQueryBias:
         return {{heads(shard_.heads, 0)}, all_cols};
@@ -243,6 +257,8 @@ class Loader {
       case TensorRole::kGateBias:
       case TensorRole::kUpBias:
         return {{shard_.ffn}, all_cols};
+      case TensorRole::kGateUp:
+        return {{shard_.ffn, {spec_.ffn + shard_.ffn.begin, spec_.ffn + shard_.ffn.end}}, all_cols};
       case TensorRole::kAttentionOut:
         return {{all_rows}, heads(shard_.heads, 0)};
       case TensorRole::kDown:
@@ -289,11 +305,15 @@ class Loader {
       if (IsQuantised(host.dtype)) {
         return InvalidArgument(fmt::format("tensor '{}' is quantised but must be transposed", tensor.name));
       }
-      copy = element_bytes == 4 ? Transpose<uint32_t>(host) : Transpose<uint16_t>(host);
+      copy = Transposed(host);
       host = {host.dtype, host.cols, host.rows, copy};
     } else if (!IsQuantised(host.dtype) && reinterpret_cast<uintptr_t>(host.bytes.data()) % element_bytes != 0) {
       // Safetensors data may lie anywhere.
       copy.assign(host.bytes.begin(), host.bytes.end());
+      host.bytes = copy;
+    }
+    if (planned.order != RowOrder::kPlain) {
+      copy = RowsOf(host, RowsInOrder(planned.order, spec_, host.rows));
       host.bytes = copy;
     }
     RETURN_IF_ERROR(Take(planned, &host, &copy));
@@ -308,14 +328,31 @@ class Loader {
     return Status::Ok();
   }
 
-  Status LoadVector(const FileTensor& tensor, DeviceVector* vector) {
-    ASSIGN_OR_RETURN(const std::vector<float> values, ToFloats(tensor));
+  /// (values + offset) * scale
+  Status LoadVector(const FileTensor& tensor, DeviceVector* vector, float offset = 0, float scale = 1) {
+    ASSIGN_OR_RETURN(std::vector<float> values, ToFloats(tensor.name, tensor.data));
+    for (float& value : values) value = (value + offset) * scale;
     return Upload(values, vector);
+  }
+  Status LoadNorm(const FileTensor& tensor, DeviceVector* weight, float scale = 1) {
+    return LoadVector(tensor, weight, spec_.norm_offset, scale);
+  }
+  /// The weight and the bias of a norm whose file lacks them.
+  Status FillNorm(DeviceVector* weight, DeviceVector* bias, float scale) {
+    const auto width = static_cast<size_t>(spec_.hidden);
+    if (!spec_.norm_weights) RETURN_IF_ERROR(Upload(std::vector<float>(width, scale), weight));
+    if (spec_.norm == NormKind::kRms || spec_.norm_biases) return Status::Ok();
+    return Upload(std::vector<float>(width, 0.0f), bias);
   }
 
   // Biases that make up one of `total` values: on the device when all are there.
   Status LoadJoined(const PlannedTensor& planned, const FileTensor& tensor, int64_t total, DeviceVector* vector) {
-    ASSIGN_OR_RETURN(const std::vector<float> values, ToFloats(tensor));
+    ASSIGN_OR_RETURN(std::vector<float> values, ToFloats(tensor.name, tensor.data));
+    if (planned.order != RowOrder::kPlain) {
+      const std::vector<float> file = values;
+      const std::vector<int64_t> rows = RowsInOrder(planned.order, spec_, static_cast<int64_t>(file.size()));
+      std::ranges::transform(rows, values.begin(), [&](int64_t row) { return file[static_cast<size_t>(row)]; });
+    }
     const auto count = static_cast<int64_t>(values.size());
     const Cut cut = shard_.whole() ? Cut{{{0, count}}, {}} : CutOf(planned.role, count, 0);
     std::vector<float>& all = joined_[vector];

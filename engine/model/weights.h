@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "engine/model/families.h"
+#include "engine/families/network_plan.h"
 #include "engine/model/shard.h"
 #include "kernels/backend.h"
 
@@ -24,26 +24,42 @@ struct DeviceVector {
   const float* data() const { return static_cast<const float*>(buffer.data()); }
 };
 
+/// One of a layer's experts.
+struct ExpertWeights {
+  std::vector<Weight> in;          // gate, up; or both in one
+  DeviceVector in_bias, out_bias;  // [2F], [D]
+  Weight out;                      // [D, F]
+};
+
 /// One decoder block. Matrices are [outputs, inputs]; those of one input stand together, in the order of their outputs.
 struct LayerWeights {
   DeviceVector attention_norm, attention_norm_bias;  // [D]
   std::vector<Weight> qkv;                           // queries, keys, values; or all in one
   DeviceVector qkv_bias;                             // [(H + 2G) d]
-  DeviceVector query_norm, key_norm;                 // [d]
+  DeviceVector query_norm, key_norm;                 // [d], or of all heads of a row
+  DeviceVector sinks;                                // [H]
   Weight attention_out;                              // [D, H d]
   DeviceVector attention_out_bias;                   // [D]
+  DeviceVector attention_post_norm;                  // [D]
   DeviceVector mlp_norm, mlp_norm_bias;              // [D]
   std::vector<Weight> mlp_in;                        // gate, up; or up alone
   DeviceVector mlp_in_bias;                          // [2F] or [F]
   Weight mlp_out;                                    // [D, F]
   DeviceVector mlp_out_bias;                         // [D]
+  DeviceVector mlp_post_norm;                        // [D]
+  std::vector<Weight> router;                        // [experts, D]; the shared expert's row, if there is one
+  DeviceVector router_bias;                          // [experts]
+  std::vector<ExpertWeights> experts;                // the shared one last
 };
 
 struct Weights {
-  Weight embedding;                          // [V, D]
-  Weight positions;                          // [trained context, D]; learned positions only
-  Weight own_head;                           // [V, D]; empty if tied
-  DeviceVector final_norm, final_norm_bias;  // [D]
+  Weight embedding;                                  // [V, D]
+  Weight positions;                                  // [trained context, D]; learned positions only
+  Weight own_head;                                   // [V, D]; empty if tied
+  DeviceVector embedding_norm, embedding_norm_bias;  // [D]
+  DeviceVector final_norm, final_norm_bias;          // [D]; the logit scale is in them
+  DeviceVector head_bias;                            // [V]
+  DeviceVector slopes;                               // [H]; ALiBi only
   std::vector<LayerWeights> layers;
   bool tied_head = false;
   int64_t bytes = 0;  // of all tensors, as the device holds them

@@ -2,12 +2,13 @@
 // One query's arithmetic, whatever the tile, the chunk or the ring's size:
 //
 //   keys fall into blocks of 256 positions, counted from position 0 for pinned keys and from S for ring keys;
-//   score  = sum over dimensions, in order, by fma, of key * (rotated query * scale)
+//   score  = sum over dimensions, in order, by fma, of key * (rotated query * scale); then what ScoreTraits say of it
 //   m_b    = largest score of the block's visible keys;  p = exp(score - m_b), not divided by their sum yet
 //   l_b    = sum of p: 16 lanes (key mod 16) in ascending order, then the fixed tree
 //   o_b    = sum of p * value, keys ascending, by fma
 //   blocks are joined in order: m' = max(m, m_b), a = exp(m - m'), b = exp(m_b - m'),
 //   l = fma(l_b, b, l * a), o = fma(o_b, b, o * a); the first block is taken as it is
+//   a sink is joined last, as a block of its own with l_b = 1 and o_b = 0
 //   out    = o * (1 / l) + 0
 //
 // (FlashAttention's online softmax, Dao et al. 2022, with fixed blocks.) A key that a query may not see is never
@@ -74,16 +75,26 @@ void PackQueries(const AttentionCall& call, const AttentionTile& tile, const flo
     const int64_t row = tile.row + i / tile.heads, head = tile.head + i % tile.heads;
     const float* q = call.qkv + row * call.qkv_stride + head * call.head_dim;
     RotateHead(call, q, cosine + row * half, sine + row * half, rotated);
-    for (int64_t d = 0; d < call.head_dim; ++d) out[d * queries + i] = rotated[d] * call.scale;
+    for (int64_t d = 0; d < call.head_dim; ++d) out[d * queries + i] = rotated[d] * call.scores.scale;
   }
 }
 
+/// Where row r of a tile stands: for its pinned keys at c, their distance in the cache.
+LANES_INLINE int64_t QueryPosition(const AttentionTile& tile, int64_t r, bool pinned) {
+  const int64_t t = tile.position + r;
+  return pinned && t >= tile.pinned ? tile.pinned + t - tile.first_live[r] : t;
+}
+
 /// Which keys of a block each query sees; false if none sees any. `base` is the block's first position.
-bool FindVisible(const AttentionTile& tile, bool pinned, int64_t base, AttentionScratch* s) {
+bool FindVisible(const AttentionCall& call, const AttentionTile& tile, bool pinned, int64_t base, AttentionScratch* s) {
   bool any = false;
   for (int64_t r = 0; r < tile.rows; ++r) {
     const int64_t t = tile.position + r;
     int64_t first = pinned ? 0 : tile.first_live[r] - base;
+    if (call.scores.window > 0) {
+      const int64_t oldest = QueryPosition(tile, r, pinned) - call.scores.window + 1 - base;
+      if (first < oldest) first = oldest;
+    }
     int64_t last = (pinned && tile.pinned <= t ? tile.pinned : t + 1) - base;
     if (first < 0) first = 0;
     if (last > kKeyBlock) last = kKeyBlock;
@@ -95,6 +106,24 @@ bool FindVisible(const AttentionTile& tile, bool pinned, int64_t base, Attention
     }
   }
   return any;
+}
+
+/// Soft caps and slopes on a query's visible scores. `base` is the block's first position.
+void ModifyScores(const AttentionCall& call, const AttentionTile& tile, bool pinned, int64_t base, int64_t query,
+                  AttentionScratch* s) {
+  static constexpr float kLane[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  const ScoreTraits& traits = call.scores;
+  const float slope = traits.slopes != nullptr ? traits.slopes[tile.head + query % tile.heads] : 0.0f;
+  const int64_t ahead = base - QueryPosition(tile, query / tile.heads, pinned);  // of the block's first key; minus D
+  float* p = s->probabilities + query * kKeyBlock;
+  for (int64_t j = s->first[query] / 16 * 16; j < s->last[query]; j += 16) {
+    F32x16 score = Load(p + j);
+    if (traits.soft_cap > 0) score = SoftCapped(score, Set(traits.soft_cap));
+    if (traits.slopes != nullptr) {
+      score = Fma(Set(slope), Add(Load(kLane), Set(static_cast<float>(ahead + j))), score);
+    }
+    Store(p + j, score);
+  }
 }
 
 /// probabilities = exp(score - m_b) for visible keys, 0 for the others in the same tiles; m_b and l_b.
@@ -144,7 +173,8 @@ bool ComputeBlock(const AttentionCall& call, const AttentionTile& tile, int64_t 
   const bool pinned = block < tile.pinned_blocks;
   const int64_t index = pinned ? block : tile.first_ring_block + block - tile.pinned_blocks;
   const int64_t queries = tile.rows * tile.heads;
-  if (!FindVisible(tile, pinned, index * kKeyBlock + (pinned ? 0 : tile.pinned), s)) return false;
+  const int64_t base = index * kKeyBlock + (pinned ? 0 : tile.pinned);
+  if (!FindVisible(call, tile, pinned, base, s)) return false;
   int64_t first = kKeyBlock, last = 0;
   for (int64_t i = 0; i < queries; ++i) {
     if (s->first[i] == s->last[i]) continue;
@@ -159,7 +189,9 @@ bool ComputeBlock(const AttentionCall& call, const AttentionTile& tile, int64_t 
     tiles[j] = tile.slab + call.layer_offset + physical * call.tile_bytes + tile.kv_head * 2 * call.half_tile_bytes;
   }
   Scores(call, tiles, first_tile, last_tile, queries, pinned ? s->pinned : s->own, s->probabilities);
+  const bool modified = call.scores.soft_cap > 0 || call.scores.slopes != nullptr;
   for (int64_t i = 0; i < queries; ++i) {
+    if (modified) ModifyScores(call, tile, pinned, base, i, s);
     if (s->first[i] != s->last[i]) SoftmaxBlock(i, s);
     for (int64_t d = 0; d < call.head_dim; d += 16) Store(s->block + i * kMaxHeadDim + d, Zero());
   }
@@ -185,6 +217,13 @@ LANES_INLINE void JoinBlock(int64_t padded, float block_max, float block_sum, co
   *max = larger;
   *sum = __builtin_fmaf(block_sum, scales[1], *sum * scales[0]);
   for (int64_t d = 0; d < padded; d += 16) Store(o + d, Fma(Load(block + d), b, Mul(Load(o + d), a)));
+}
+
+/// (m, l, o) of a query joined with its head's sink, if there is one. `nothing` has `padded` zeros.
+LANES_INLINE void JoinSink(const AttentionCall& call, const AttentionTile& tile, int64_t query, int64_t padded,
+                           const float* nothing, float* max, float* sum, float* o) {
+  if (call.scores.sinks == nullptr) return;
+  JoinBlock(padded, call.scores.sinks[tile.head + query % tile.heads], 1.0f, nothing, max, sum, o);
 }
 
 /// out = o / l. Adding 0 makes every zero +0: whether a zero probability was added or skipped must not show.
@@ -218,7 +257,11 @@ void AttendTile(const AttentionCall& call, const AttentionTile& tile) {
                 s.joined + i * kMaxHeadDim);
     }
   }
-  for (int64_t i = 0; i < queries; ++i) WriteOut(call, tile, i, s.joined_sum[i], s.joined + i * kMaxHeadDim);
+  for (int64_t d = 0; d < padded; d += 16) Store(s.block + d, Zero());
+  for (int64_t i = 0; i < queries; ++i) {
+    JoinSink(call, tile, i, padded, s.block, &s.joined_max[i], &s.joined_sum[i], s.joined + i * kMaxHeadDim);
+    WriteOut(call, tile, i, s.joined_sum[i], s.joined + i * kMaxHeadDim);
+  }
 }
 
 LANES_INLINE int64_t PartialFloats(const AttentionCall& call) { return (call.head_dim + 15) / 16 * 16 + 16; }
@@ -240,7 +283,8 @@ void AttendBlock(const AttentionCall& call, const AttentionTile& tile, int64_t b
 
 void MergeBlocks(const AttentionCall& call, const AttentionTile& tile, const float* partials) {
   const int64_t queries = tile.rows * tile.heads, padded = (call.head_dim + 15) / 16 * 16;
-  alignas(64) float o[kMaxHeadDim];
+  alignas(64) float o[kMaxHeadDim], nothing[kMaxHeadDim];
+  for (int64_t d = 0; d < padded; d += 16) Store(nothing + d, Zero());
   for (int64_t i = 0; i < queries; ++i) {
     float max = kNothing, sum = 0;
     for (int64_t d = 0; d < padded; d += 16) Store(o + d, Zero());
@@ -248,6 +292,7 @@ void MergeBlocks(const AttentionCall& call, const AttentionTile& tile, const flo
       const float* p = partials + (b * queries + i) * PartialFloats(call);
       JoinBlock(padded, p[padded], p[padded + 1], p, &max, &sum, o);
     }
+    JoinSink(call, tile, i, padded, nothing, &max, &sum, o);
     WriteOut(call, tile, i, sum, o);
   }
 }

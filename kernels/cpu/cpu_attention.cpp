@@ -25,7 +25,7 @@ AttentionCall MakeCall(const AttentionArgs& args) {
           .own_sin = args.angles.own_sin,
           .pinned_cos = args.angles.pinned_cos,
           .pinned_sin = args.angles.pinned_sin,
-          .scale = args.scale,
+          .scores = args.scores,
           .kv_dtype = shape.dtype,
           .element_bytes = shape.element_bytes(),
           .half_tile_bytes = shape.half_tile_bytes(),
@@ -34,15 +34,17 @@ AttentionCall MakeCall(const AttentionArgs& args) {
           .ring_tiles = shape.ring_tiles};
 }
 
-/// Fills in the key blocks that the tile's rows see.
-void FindBlocks(AttentionTile* tile) {
+/// Fills in the key blocks that the tile's rows see, with a window of that many keys unless it is 0.
+void FindBlocks(int64_t window, AttentionTile* tile) {
   const int64_t last = tile->position + tile->rows - 1;
   tile->pinned_blocks = (std::min(tile->pinned, last + 1) + kKeyBlock - 1) / kKeyBlock;
   tile->first_ring_block = tile->ring_blocks = 0;
   if (last < tile->pinned) return;
   int64_t first = last;
   for (int64_t r = 0; r < tile->rows; ++r) {
-    if (tile->position + r >= tile->pinned) first = std::min(first, tile->first_live[r]);
+    const int64_t t = tile->position + r;
+    if (t < tile->pinned) continue;
+    first = std::min(first, window > 0 ? std::max(tile->first_live[r], t - window + 1) : tile->first_live[r]);
   }
   tile->first_ring_block = (first - tile->pinned) / kKeyBlock;
   tile->ring_blocks = (last - tile->pinned) / kKeyBlock - tile->first_ring_block + 1;
@@ -92,7 +94,7 @@ void CpuBackend::MakeTiles(const AttentionArgs& args) {
                              .kv_head = g,
                              .head = g * group + h,
                              .heads = std::min(heads, group - h)};
-          FindBlocks(&tile);
+          FindBlocks(args.scores.window, &tile);
           tiles_.push_back(tile);
         }
       }

@@ -125,7 +125,7 @@ Result<Weight> CpuBackend::LoadWeight(const HostTensor& host) {
 // ---- rows
 // -------------------------------------------------------------------------------------------------------------
 
-void CpuBackend::Embed(const Weight& table, std::span<const int32_t> ids, Tensor y) {
+void CpuBackend::Embed(const Weight& table, std::span<const int32_t> ids, float scale, Tensor y) {
   CheckFloat(y);
   CHECK_EQ(y.rows, static_cast<int64_t>(ids.size()));
   CHECK_EQ(y.cols, table.cols);
@@ -134,6 +134,7 @@ void CpuBackend::Embed(const Weight& table, std::span<const int32_t> ids, Tensor
     const int32_t id = ids[static_cast<size_t>(r)];
     UnpackRow(table.dtype, static_cast<const uint8_t*>(table.data.data()), table.cols,
               IsAwaited(id) ? last_ids_[AwaitedIndex(id)] : id, false, y.f32_row(r));
+    for (int64_t c = 0; scale != 1 && c < y.cols; ++c) y.f32_row(r)[c] *= scale;
   });
 }
 
@@ -175,17 +176,33 @@ void CpuBackend::LayerNorm(Tensor x, const float* weight, const float* bias, flo
           [&](int64_t r) { kernels_.layer_norm(x.f32_row(r), weight, bias, eps, x.cols, y.f32_row(r)); });
 }
 
-void CpuBackend::SiluMultiply(Tensor x, Tensor y) {
+void CpuBackend::MultiplyActivated(Tensor x, Activation activation, Tensor y) {
   CheckFloat(x), CheckFloat(y);
   CHECK_EQ(x.rows, y.rows);
   CHECK_EQ(x.cols, 2 * y.cols);
-  EachRow(x.rows, 4 * y.cols,
-          [&](int64_t r) { kernels_.silu_multiply(x.f32_row(r), x.f32_row(r) + y.cols, y.cols, y.f32_row(r)); });
+  EachRow(x.rows, 4 * y.cols, [&](int64_t r) {
+    kernels_.multiply_activated(x.f32_row(r), x.f32_row(r) + y.cols, activation, y.cols, y.f32_row(r));
+  });
 }
 
-void CpuBackend::Gelu(Tensor x, bool tanh_approximation) {
+void CpuBackend::Activate(Tensor x, Activation activation) {
   CheckFloat(x);
-  EachRow(x.rows, 4 * x.cols, [&](int64_t r) { kernels_.gelu(x.f32_row(r), x.cols, tanh_approximation); });
+  CHECK(activation != Activation::kClampedSilu);
+  EachRow(x.rows, 4 * x.cols, [&](int64_t r) { kernels_.activate(x.f32_row(r), x.cols, activation); });
+}
+
+void CpuBackend::Add(Tensor x, Tensor y) {
+  CheckFloat(x), CheckFloat(y);
+  CHECK(x.rows == y.rows && x.cols == y.cols);
+  EachRow(x.rows, x.cols, [&](int64_t r) {
+    for (int64_t c = 0; c < x.cols; ++c) y.f32_row(r)[c] += x.f32_row(r)[c];
+  });
+}
+
+void CpuBackend::SoftCap(Tensor x, float cap) {
+  CheckFloat(x);
+  CHECK(cap > 0);
+  EachRow(x.rows, 4 * x.cols, [&](int64_t r) { kernels_.soft_cap(x.f32_row(r), x.cols, cap); });
 }
 
 void CpuBackend::GatherRows(Tensor x, std::span<const int64_t> rows, Tensor y) {
@@ -222,9 +239,7 @@ void CpuBackend::AddAllRanks(Tensor x, Tensor y) {
   CheckFloat(x), CheckFloat(y);
   CHECK(x.stride == x.cols && x.rows == y.rows && x.cols == y.cols);
   if (comms_.layer) comms_.layer->AllReduceSum(x.f32(), x.rows * x.cols);
-  EachRow(x.rows, x.cols, [&](int64_t r) {
-    for (int64_t c = 0; c < x.cols; ++c) y.f32_row(r)[c] += x.f32_row(r)[c];
-  });
+  Add(x, y);
 }
 
 void CpuBackend::GatherColumns(Tensor x, std::span<const int64_t> borders) {

@@ -35,15 +35,18 @@ class CpuBackend final : public Backend {
   Status status() const override { return comms_.status(); }
   Result<Weight> LoadWeight(const HostTensor& host) override;
 
-  void Embed(const Weight& table, std::span<const int32_t> ids, Tensor y) override;
+  void Embed(const Weight& table, std::span<const int32_t> ids, float scale, Tensor y) override;
   void AddPositions(const Weight& table, std::span<const int64_t> positions, Tensor y) override;
   void RmsNorm(Tensor x, const float* weight, float eps, Tensor y) override;
   void RmsNormHeads(Tensor x, int64_t heads, const float* weight, float eps) override;
   void LayerNorm(Tensor x, const float* weight, const float* bias, float eps, Tensor y) override;
   void Linear(const LinearArgs& args) override;
   void Attention(const AttentionArgs& args) override;
-  void SiluMultiply(Tensor x, Tensor y) override;
-  void Gelu(Tensor x, bool tanh_approximation) override;
+  void MultiplyActivated(Tensor x, Activation activation, Tensor y) override;
+  void Activate(Tensor x, Activation activation) override;
+  void Experts(const ExpertsArgs& args) override;
+  void Add(Tensor x, Tensor y) override;
+  void SoftCap(Tensor x, float cap) override;
   void GatherRows(Tensor x, std::span<const int64_t> rows, Tensor y) override;
   void ChooseTokens(Tensor logits, std::span<const TokenChoice> choices, std::span<ChosenToken> chosen) override;
   void AddAllRanks(Tensor x, Tensor y) override;
@@ -60,6 +63,8 @@ class CpuBackend final : public Backend {
   /// Scratch of at least `bytes`, kept for the next call. What it held is lost.
   void* Scratch(size_t bytes, void** data, size_t* held);
   void QuantiseInput(const Tensor& x);
+  /// The rows that take an expert, and its weights for them, to expert_rows_ and expert_weights_.
+  void FindRows(const ExpertsArgs& args, int64_t expert);
   void StoreKeysAndValues(const AttentionCall& call, std::span<const AttentionSegment> segments);
   void MakeTiles(const AttentionArgs& args);
   void RunTiles(const AttentionCall& call);
@@ -74,6 +79,9 @@ class CpuBackend final : public Backend {
   size_t activation_bytes_ = 0;
   void* partials_ = nullptr;
   size_t partial_bytes_ = 0;
+  // Of Experts: [T, number of experts] weights, 0 where not taken; of one expert its rows, their inputs and results.
+  std::vector<float> routed_, expert_weights_, expert_x_, expert_in_, expert_mid_, expert_out_;
+  std::vector<int64_t> expert_rows_;
 
   struct Piece {
     int64_t tile, block;  // block -1: the whole tile

@@ -6,6 +6,8 @@
 
 #include <cstdint>
 
+#include "kernels/activation.h"
+#include "kernels/score_traits.h"
 #include "kernels/tensor.h"
 
 namespace ringside::cpu {
@@ -55,7 +57,7 @@ struct AttentionCall {
   int64_t heads, kv_heads, head_dim, rotary;
   bool adjacent_pairs;
   const float *own_cos, *own_sin, *pinned_cos, *pinned_sin;
-  float scale;
+  ScoreTraits scores;
   DType kv_dtype;
   int64_t element_bytes, half_tile_bytes, tile_bytes;
   int64_t layer_offset, ring_tiles;
@@ -84,8 +86,9 @@ struct KernelTable {
   void (*linear)(const LinearPiece& piece);
   void (*rms_norm)(const float* x, const float* weight, float eps, int64_t n, float* y);
   void (*layer_norm)(const float* x, const float* weight, const float* bias, float eps, int64_t n, float* y);
-  void (*silu_multiply)(const float* gate, const float* up, int64_t n, float* y);
-  void (*gelu)(float* x, int64_t n, bool tanh_approximation);
+  void (*multiply_activated)(const float* gate, const float* up, Activation activation, int64_t n, float* y);
+  void (*activate)(float* x, int64_t n, Activation activation);
+  void (*soft_cap)(float* x, int64_t n, float cap);
   /// Keys and values of rows [row, row + rows) of the step, at positions from `position` on, into `slab`.
   void (*store_rows)(const AttentionCall& call, uint8_t* slab, int64_t row, int64_t rows, int64_t position,
                      int64_t pinned);

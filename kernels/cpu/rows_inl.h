@@ -95,18 +95,45 @@ void LayerNormRow(const float* x, const float* weight, const float* bias, float 
   });
 }
 
-void SiluMultiplyRow(const float* gate, const float* up, int64_t n, float* y) {
+LANES_INLINE F32x16 Activated(F32x16 x, Activation activation) {
+  switch (activation) {
+    case Activation::kGeluTanh:
+      return GeluTanh(x);
+    case Activation::kGeluErf:
+      return GeluErf(x);
+    case Activation::kRelu:
+      return SelectLess(x, Zero(), Zero(), x);  // keeps NaN
+    default:
+      return TimesSigmoid(x, x);
+  }
+}
+
+/// Both factors of kClampedSilu.
+LANES_INLINE F32x16 ClampedSilu(F32x16 gate, F32x16 up) {
+  const F32x16 g = Min(Set(7.0f), gate), u = Min(Set(7.0f), Max(Set(-7.0f), up));
+  return Mul(TimesSigmoid(g, Mul(g, Set(1.702f))), Add(u, Set(1.0f)));
+}
+
+void MultiplyActivatedRow(const float* gate, const float* up, Activation activation, int64_t n, float* y) {
   EachRun(n, [&](int64_t i, int64_t c) LANES_LAMBDA {
-    const F32x16 a = LoadRun(gate + i, c);
-    StoreRun(y + i, Mul(TimesSigmoid(a, a), LoadRun(up + i, c)), c);
+    const F32x16 a = LoadRun(gate + i, c), b = LoadRun(up + i, c);
+    StoreRun(y + i, activation == Activation::kClampedSilu ? ClampedSilu(a, b) : Mul(Activated(a, activation), b), c);
   });
 }
 
-void GeluRow(float* x, int64_t n, bool tanh_approximation) {
-  EachRun(n, [&](int64_t i, int64_t c) LANES_LAMBDA {
-    const F32x16 a = LoadRun(x + i, c);
-    StoreRun(x + i, tanh_approximation ? GeluTanh(a) : GeluErf(a), c);
-  });
+void ActivateRow(float* x, int64_t n, Activation activation) {
+  EachRun(n, [&](int64_t i, int64_t c) LANES_LAMBDA { StoreRun(x + i, Activated(LoadRun(x + i, c), activation), c); });
+}
+
+/// cap tanh(x / cap): tanh u = 1 - 2 / (1 + e^2u), with u >= 0, so that nothing grows without bound.
+LANES_INLINE F32x16 SoftCapped(F32x16 x, F32x16 cap) {
+  const F32x16 u = Div(Abs(x), cap), falls = Exp(Mul(u, Set(-2.0f)));
+  const F32x16 capped = Mul(cap, Div(Sub(Set(1.0f), falls), Add(Set(1.0f), falls)));
+  return SelectLess(x, Zero(), Sub(Zero(), capped), capped);
+}
+
+void SoftCapRow(float* x, int64_t n, float cap) {
+  EachRun(n, [&](int64_t i, int64_t c) LANES_LAMBDA { StoreRun(x + i, SoftCapped(LoadRun(x + i, c), Set(cap)), c); });
 }
 
 LANES_INLINE I32x16 RoundToEightBits(F32x16 x, F32x16 inverse) {

@@ -105,7 +105,6 @@ AttentionPlan PlanOf(const AttentionArgs& args, int64_t tile_heads) {
   plan.head_dim = static_cast<int32_t>(shape.head_dim);
   plan.rotary = rotates ? static_cast<int32_t>(args.rotary) : 0;
   plan.adjacent_pairs = args.pairs == RopePairs::kAdjacent ? 1 : 0;
-  plan.scale = args.scale;
   plan.cache = shape.dtype;
   plan.tile_heads = static_cast<int32_t>(tile_heads);
   plan.tile_heads_inverse = static_cast<int32_t>((65536 + tile_heads - 1) / tile_heads);
@@ -140,6 +139,18 @@ int32_t ChooseSplits(const Launcher& on, const AttentionPlan& plan, bool chunk, 
     splits /= 2;
   }
   return splits;
+}
+
+/// Whether every row sees all keys that it would see without the window.
+bool WindowHoldsAll(const AttentionArgs& args) {
+  if (args.scores.window == 0) return true;
+  for (const AttentionSegment& s : args.segments) {
+    for (int64_t r = 0; r < s.rows; ++r) {
+      const int64_t t = s.position + r, farthest = t < s.pinned ? t : s.pinned + t - s.first_live[r];
+      if (farthest >= args.scores.window) return false;
+    }
+  }
+  return true;
 }
 
 }  // namespace
@@ -220,10 +231,18 @@ void CudaBackend::Attention(const AttentionArgs& args) {
   if (args.qkv.rows == 0) return;
   AwaitCopies(args);
   const KvShape& shape = args.shape;
+  const ScoreTraits& scores = args.scores;
+  CHECK(scores.soft_cap == 0 && scores.slopes == nullptr && scores.sinks == nullptr && WindowHoldsAll(args));
   const int64_t tile_heads = TileHeads(args.heads / shape.kv_heads);
-  if (args.step == 0 || args.step != staged_.step || tile_heads != staged_.tile_heads) StageSegments(args, tile_heads);
+  const bool rotates = args.pairs != RopePairs::kNone && args.rotary > 0;
+  if (args.step == 0 || args.step != staged_.step || tile_heads != staged_.tile_heads ||
+      (rotates && staged_.plan.rotary == 0)) {
+    StageSegments(args, tile_heads);
+  }
   AttentionPlan plan = staged_.plan;
   plan.qkv = args.qkv, plan.out = args.out;
+  plan.scale = scores.scale;
+  if (!rotates) plan.rotary = 0;  // where other layers rotate
   plan.layer_offset = args.layer * shape.layer_tile_bytes();
   if (HasTiledAttention(plan.cache, plan.head_dim)) CHECK(AllowsVectors(args.out));
   CHECK(plan.wgmma_queries == 0 || AllowsEights(plan, args.qkv));

@@ -299,7 +299,7 @@ const int32_t* CudaBackend::StageIndices(std::span<const int64_t> values) {
 
 // ---- rows
 
-void CudaBackend::Embed(const Weight& table, std::span<const int32_t> ids, Tensor y) {
+void CudaBackend::Embed(const Weight& table, std::span<const int32_t> ids, float scale, Tensor y) {
   CheckFloat(y);
   CHECK_EQ(y.rows, static_cast<int64_t>(ids.size()));
   CHECK_EQ(y.cols, table.cols);
@@ -307,6 +307,7 @@ void CudaBackend::Embed(const Weight& table, std::span<const int32_t> ids, Tenso
     CHECK(IsAwaited(id) ? AwaitedIndex(id) < static_cast<size_t>(kMostChosenRows) : id < table.rows);
   }
   StepOp op{.kind = OpKind::kEmbed, .y = y, .weight_dtype = table.dtype, .indices = Stage<int32_t>(ids)};
+  op.scale = scale;
   op.chosen_ids = chosen_ids_;
   op.weights[0] = table.data.data();
   op.scales[0] = static_cast<const float*>(table.scales.data());
@@ -351,16 +352,32 @@ void CudaBackend::LayerNorm(Tensor x, const float* weight, const float* bias, fl
          x.rows);
 }
 
-void CudaBackend::SiluMultiply(Tensor x, Tensor y) {
+void CudaBackend::MultiplyActivated(Tensor x, Activation activation, Tensor y) {
   CheckFloat(x), CheckFloat(y);
   CHECK_EQ(x.rows, y.rows);
   CHECK_EQ(x.cols, 2 * y.cols);
-  Record({.kind = OpKind::kSiluMultiply, .x = x, .y = y}, x.rows);
+  CHECK(activation != Activation::kClampedSilu);  // goes with experts
+  Record({.kind = OpKind::kMultiplyActivated, .x = x, .y = y, .activation = activation}, x.rows);
 }
 
-void CudaBackend::Gelu(Tensor x, bool tanh_approximation) {
+void CudaBackend::Activate(Tensor x, Activation activation) {
   CheckFloat(x);
-  Record({.kind = OpKind::kGelu, .x = x, .y = x, .tanh_approximation = tanh_approximation}, x.rows);
+  CHECK(activation != Activation::kClampedSilu);
+  Record({.kind = OpKind::kActivate, .x = x, .y = x, .activation = activation}, x.rows);
+}
+
+void CudaBackend::Experts(const ExpertsArgs& /*args*/) { CHECK(Has(BackendFeature::kExperts)); }
+
+void CudaBackend::Add(Tensor x, Tensor y) {
+  CHECK(x.dtype == DType::kF32 && y.dtype == DType::kF32);
+  CHECK(x.rows == y.rows && x.cols == y.cols);
+  Record({.kind = OpKind::kAdd, .x = x, .y = y}, x.rows);
+}
+
+void CudaBackend::SoftCap(Tensor x, float cap) {
+  CheckFloat(x);
+  CHECK(cap > 0);
+  Record({.kind = OpKind::kSoftCap, .x = x, .y = x, .scale = cap}, x.rows);
 }
 
 void CudaBackend::GatherRows(Tensor x, std::span<const int64_t> rows, Tensor y) {

@@ -42,6 +42,8 @@ class CudaBackend final : public Backend {
   bool runs_ahead() const override { return true; }
   DType activation_dtype() const override { return options_.dtype; }
   DType weight_dtype() const override { return options_.quantization.value_or(options_.dtype); }
+  /// None of them yet.
+  bool Has(BackendFeature /*feature*/) const override { return false; }
   std::string Describe() const override;
   std::optional<size_t> free_bytes() const override { return memory_.free_bytes(); }
   Status status() const override;
@@ -53,15 +55,18 @@ class CudaBackend final : public Backend {
   bool PinHost(void* data, size_t bytes) override;
   Result<Weight> LoadWeight(const HostTensor& host) override;
 
-  void Embed(const Weight& table, std::span<const int32_t> ids, Tensor y) override;
+  void Embed(const Weight& table, std::span<const int32_t> ids, float scale, Tensor y) override;
   void AddPositions(const Weight& table, std::span<const int64_t> positions, Tensor y) override;
   void RmsNorm(Tensor x, const float* weight, float eps, Tensor y) override;
   void RmsNormHeads(Tensor x, int64_t heads, const float* weight, float eps) override;
   void LayerNorm(Tensor x, const float* weight, const float* bias, float eps, Tensor y) override;
   void Linear(const LinearArgs& args) override;
   void Attention(const AttentionArgs& args) override;
-  void SiluMultiply(Tensor x, Tensor y) override;
-  void Gelu(Tensor x, bool tanh_approximation) override;
+  void MultiplyActivated(Tensor x, Activation activation, Tensor y) override;
+  void Activate(Tensor x, Activation activation) override;
+  void Experts(const ExpertsArgs& args) override;
+  void Add(Tensor x, Tensor y) override;
+  void SoftCap(Tensor x, float cap) override;
   void GatherRows(Tensor x, std::span<const int64_t> rows, Tensor y) override;
   void ChooseTokens(Tensor logits, std::span<const TokenChoice> choices, std::span<ChosenToken> chosen) override;
   void AddAllRanks(Tensor x, Tensor y) override;

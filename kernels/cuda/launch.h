@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/activation.h"
 #include "kernels/cuda/attention/attention_plan.h"
 #include "kernels/cuda/kernel_set.h"
 #include "kernels/cuda/sampling/choice_row.h"
@@ -30,17 +31,21 @@ struct Launcher {
 int LoadedArchitecture();
 
 // ---- rows.cu
-/// y[r] (+)= row ids[r] of a table of `dtype` with y.cols columns; AwaitedToken(i) stands for chosen[i]. Both on the
-/// device. `scales`: of the rows of a quantised table, otherwise null.
+/// y[r] (+)= row ids[r] of a table of `dtype` with y.cols columns, times `scale`; AwaitedToken(i) stands for chosen[i].
+/// Both on the device. `scales`: of the rows of a quantised table, otherwise null.
 void LaunchEmbed(const Launcher& on, const void* table, DType dtype, const float* scales, const int32_t* ids,
-                 const int32_t* chosen, Tensor y, bool accumulate);
+                 const int32_t* chosen, float scale, Tensor y, bool accumulate);
 /// RMS norm (bias null and !layer) or layer norm of each row; x += added first, if not null.
 void LaunchNorm(const Launcher& on, Tensor x, const float* weight, const float* bias, bool layer, float eps, Tensor y,
                 const float* added = nullptr);
 void LaunchNormHeads(const Launcher& on, Tensor x, int64_t heads, const float* weight, float eps);
-void LaunchSiluMultiply(const Launcher& on, Tensor x, Tensor y);
-/// x = gelu(x + bias), in place; the bias may be null.
-void LaunchGelu(const Launcher& on, Tensor x, bool tanh_approximation, const float* bias = nullptr);
+void LaunchMultiplyActivated(const Launcher& on, Tensor x, Activation activation, Tensor y);
+/// x = activation(x + bias), in place; the bias may be null.
+void LaunchActivate(const Launcher& on, Tensor x, Activation activation, const float* bias = nullptr);
+/// y += x; float32.
+void LaunchAdd(const Launcher& on, Tensor x, Tensor y);
+/// x = cap tanh(x / cap), in place.
+void LaunchSoftCap(const Launcher& on, Tensor x, float cap);
 void LaunchGatherRows(const Launcher& on, Tensor x, const int32_t* rows, Tensor y);
 /// y = x in y's type.
 void LaunchConvert(const Launcher& on, Tensor x, Tensor y);

@@ -10,13 +10,13 @@ namespace ringside::cuda {
 namespace {
 
 __global__ void EmbedKernel(const void* table, DType dtype, const float* scales, const int32_t* ids,
-                            const int32_t* chosen, Tensor y, bool accumulate) {
+                            const int32_t* chosen, float scale, Tensor y, bool accumulate) {
   StartStep();
   const int32_t id = ids[blockIdx.x];
   const int64_t row = IsAwaited(id) ? chosen[AwaitedIndex(id)] : id, to = blockIdx.x * y.stride;
   for (int64_t c = threadIdx.x; c < y.cols; c += blockDim.x) {
-    const float value = scales != nullptr ? LoadQuantised(table, dtype, row, c, y.cols) * scales[row]
-                                          : LoadElement(table, dtype, row * y.cols + c);
+    const float value = scale * (scales != nullptr ? LoadQuantised(table, dtype, row, c, y.cols) * scales[row]
+                                                   : LoadElement(table, dtype, row * y.cols + c));
     StoreElement(y.data, y.dtype, to + c, accumulate ? LoadElement(y.data, y.dtype, to + c) + value : value);
   }
 }
@@ -98,12 +98,25 @@ __global__ void NormHeadsKernel(Tensor x, int heads, const float* weight, float 
   }
 }
 
-__global__ void SiluMultiplyKernel(Tensor x, Tensor y) {
+__device__ __forceinline__ float ActivatedOf(float x, Activation activation) {
+  switch (activation) {
+    case Activation::kGeluTanh:
+      return GeluOf(x, true);
+    case Activation::kGeluErf:
+      return GeluOf(x, false);
+    case Activation::kRelu:
+      return x < 0 ? 0 : x;
+    default:
+      return SiluOf(x);
+  }
+}
+
+__global__ void MultiplyActivatedKernel(Tensor x, Activation activation, Tensor y) {
   StartStep();
   const int64_t c = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x, from = blockIdx.y * x.stride;
   if (c >= y.cols) return;
   const float gate = LoadElement(x.data, x.dtype, from + c), up = LoadElement(x.data, x.dtype, from + y.cols + c);
-  StoreElement(y.data, y.dtype, blockIdx.y * y.stride + c, SiluOf(gate) * up);
+  StoreElement(y.data, y.dtype, blockIdx.y * y.stride + c, ActivatedOf(gate, activation) * up);
 }
 
 /// Eight elements of 16 bits, as floats and back.
@@ -143,11 +156,10 @@ __device__ __forceinline__ float4 FourOf(const float* vector, int64_t c) {
   return vector != nullptr ? *reinterpret_cast<const float4*>(vector + c) : float4{0, 0, 0, 0};
 }
 
-enum class Activation { kNone, kGeluTanh, kGeluErf };
-
-/// x = activation(x + bias), eight elements a thread; the sum is rounded as if it were stored in between.
+/// x = x + bias, or its GELU, eight elements a thread; the sum is rounded as if it were stored in between.
+enum class AfterBias { kNothing, kGeluTanh, kGeluErf };
 template <class T>
-__global__ void BiasWideKernel(Tensor x, const float* bias, Activation activation) {
+__global__ void BiasWideKernel(Tensor x, const float* bias, AfterBias after) {
   const int64_t c = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * 8;
   LetNextStart();
   if (c >= x.cols) return;
@@ -159,8 +171,8 @@ __global__ void BiasWideKernel(Tensor x, const float* bias, Activation activatio
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
     values.x[i] += added[i];
-    if (activation != Activation::kNone) {
-      values.x[i] = GeluOf(ToFloat(FromFloat<T>(values.x[i])), activation == Activation::kGeluTanh);
+    if (after != AfterBias::kNothing) {
+      values.x[i] = GeluOf(ToFloat(FromFloat<T>(values.x[i])), after == AfterBias::kGeluTanh);
     }
   }
   values.Store(at);
@@ -178,11 +190,26 @@ __global__ void AddBiasFoursKernel(const float* bias, Tensor y) {
   *at = value;
 }
 
-__global__ void GeluKernel(Tensor x, bool tanh_approximation) {
+__global__ void ActivateKernel(Tensor x, Activation activation) {
   StartStep();
   const int64_t c = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x, at = blockIdx.y * x.stride + c;
   if (c >= x.cols) return;
-  StoreElement(x.data, x.dtype, at, GeluOf(LoadElement(x.data, x.dtype, at), tanh_approximation));
+  StoreElement(x.data, x.dtype, at, ActivatedOf(LoadElement(x.data, x.dtype, at), activation));
+}
+
+__global__ void AddKernel(Tensor x, Tensor y) {
+  StartStep();
+  const int64_t c = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (c >= x.cols) return;
+  static_cast<float*>(y.data)[blockIdx.y * y.stride + c] +=
+      static_cast<const float*>(x.data)[blockIdx.y * x.stride + c];
+}
+
+__global__ void SoftCapKernel(Tensor x, float cap) {
+  StartStep();
+  const int64_t c = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x, at = blockIdx.y * x.stride + c;
+  if (c >= x.cols) return;
+  StoreElement(x.data, x.dtype, at, cap * tanhf(LoadElement(x.data, x.dtype, at) / cap));
 }
 
 __global__ void GatherKernel(Tensor x, const int32_t* rows, Tensor y) {
@@ -213,9 +240,9 @@ __global__ void UploadKernel(uint4* to, const uint4* from, int64_t count) {
 
 dim3 ElementGrid(int64_t rows, int64_t cols) { return Grid((cols + kBlockThreads - 1) / kBlockThreads, rows); }
 
-void LaunchBias(const Launcher& on, Tensor x, const float* bias, Activation activation) {
+void LaunchBias(const Launcher& on, Tensor x, const float* bias, AfterBias after) {
   const auto kernel = x.dtype == DType::kF16 ? BiasWideKernel<__half> : BiasWideKernel<__nv_bfloat16>;
-  Launch(on, kernel, ElementGrid(x.rows, x.cols / 8), kBlockThreads, 0, x, bias, activation);
+  Launch(on, kernel, ElementGrid(x.rows, x.cols / 8), kBlockThreads, 0, x, bias, after);
 }
 
 }  // namespace
@@ -228,8 +255,8 @@ int LoadedArchitecture() {
 }
 
 void LaunchEmbed(const Launcher& on, const void* table, DType dtype, const float* scales, const int32_t* ids,
-                 const int32_t* chosen, Tensor y, bool accumulate) {
-  Launch(on, EmbedKernel, Grid(y.rows), kBlockThreads, 0, table, dtype, scales, ids, chosen, y, accumulate);
+                 const int32_t* chosen, float scale, Tensor y, bool accumulate) {
+  Launch(on, EmbedKernel, Grid(y.rows), kBlockThreads, 0, table, dtype, scales, ids, chosen, scale, y, accumulate);
 }
 
 void LaunchNorm(const Launcher& on, Tensor x, const float* weight, const float* bias, bool layer, float eps, Tensor y,
@@ -259,20 +286,29 @@ void LaunchNormHeads(const Launcher& on, Tensor x, int64_t heads, const float* w
          static_cast<int>(heads), weight, eps);
 }
 
-void LaunchSiluMultiply(const Launcher& on, Tensor x, Tensor y) {
-  if (AllowsEights(x, x.dtype, y.cols) && AllowsEights(y, x.dtype, y.cols)) {
+void LaunchMultiplyActivated(const Launcher& on, Tensor x, Activation activation, Tensor y) {
+  if (activation == Activation::kSilu && AllowsEights(x, x.dtype, y.cols) && AllowsEights(y, x.dtype, y.cols)) {
     const auto kernel = x.dtype == DType::kF16 ? SiluMultiplyWideKernel<__half> : SiluMultiplyWideKernel<__nv_bfloat16>;
     return Launch(on, kernel, ElementGrid(y.rows, y.cols / 8), kBlockThreads, 0, x, y);
   }
-  Launch(on, SiluMultiplyKernel, ElementGrid(y.rows, y.cols), kBlockThreads, 0, x, y);
+  Launch(on, MultiplyActivatedKernel, ElementGrid(y.rows, y.cols), kBlockThreads, 0, x, activation, y);
 }
 
-void LaunchGelu(const Launcher& on, Tensor x, bool tanh_approximation, const float* bias) {
-  if (AllowsEights(x, x.dtype, x.cols) && Aligned(bias)) {
-    return LaunchBias(on, x, bias, tanh_approximation ? Activation::kGeluTanh : Activation::kGeluErf);
+void LaunchActivate(const Launcher& on, Tensor x, Activation activation, const float* bias) {
+  const bool gelu = activation == Activation::kGeluTanh || activation == Activation::kGeluErf;
+  if (gelu && AllowsEights(x, x.dtype, x.cols) && Aligned(bias)) {
+    return LaunchBias(on, x, bias, activation == Activation::kGeluTanh ? AfterBias::kGeluTanh : AfterBias::kGeluErf);
   }
   if (bias != nullptr) LaunchAddBias(on, bias, x);
-  Launch(on, GeluKernel, ElementGrid(x.rows, x.cols), kBlockThreads, 0, x, tanh_approximation);
+  Launch(on, ActivateKernel, ElementGrid(x.rows, x.cols), kBlockThreads, 0, x, activation);
+}
+
+void LaunchAdd(const Launcher& on, Tensor x, Tensor y) {
+  Launch(on, AddKernel, ElementGrid(x.rows, x.cols), kBlockThreads, 0, x, y);
+}
+
+void LaunchSoftCap(const Launcher& on, Tensor x, float cap) {
+  Launch(on, SoftCapKernel, ElementGrid(x.rows, x.cols), kBlockThreads, 0, x, cap);
 }
 
 void LaunchGatherRows(const Launcher& on, Tensor x, const int32_t* rows, Tensor y) {
@@ -290,7 +326,7 @@ void LaunchUpload(const Launcher& on, void* to, const void* from, size_t bytes) 
 }
 
 void LaunchAddBias(const Launcher& on, const float* bias, Tensor y) {
-  if (AllowsEights(y, y.dtype, y.cols) && Aligned(bias)) return LaunchBias(on, y, bias, Activation::kNone);
+  if (AllowsEights(y, y.dtype, y.cols) && Aligned(bias)) return LaunchBias(on, y, bias, AfterBias::kNothing);
   if (y.dtype == DType::kF32 && AllowsFours(y) && Aligned(bias)) {
     return Launch(on, AddBiasFoursKernel, ElementGrid(y.rows, y.cols / 4), kBlockThreads, 0, bias, y);
   }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/activation.h"
 #include "kernels/cuda/attention/attention_plan.h"
 #include "kernels/cuda/sampling/choice_row.h"
 #include "kernels/tensor.h"
@@ -18,8 +19,10 @@ enum class OpKind {
   kNormHeads,
   kLinear,
   kAttention,
-  kSiluMultiply,
-  kGelu,
+  kMultiplyActivated,
+  kActivate,
+  kAdd,
+  kSoftCap,
   kGatherRows,
   kChooseTokens,
   kAddAllRanks,
@@ -40,10 +43,11 @@ struct StepOp {
   const float* bias = nullptr;         // of a linear layer, or of a layer norm
   const void* rounded_bias = nullptr;  // of a linear layer, in the type of x
   float eps = 0;
-  int64_t heads = 0;                // kNormHeads
-  bool accumulate = false;          // kEmbed, kLinear: y += instead of y =
-  bool layer_norm = false;          // kNorm: with mean and bias, not RMS
-  bool tanh_approximation = false;  // kGelu: not the exact erf
+  int64_t heads = 0;                          // kNormHeads
+  bool accumulate = false;                    // kEmbed, kLinear: y += instead of y =
+  bool layer_norm = false;                    // kNorm: with mean and bias, not RMS
+  Activation activation = Activation::kSilu;  // kMultiplyActivated, kActivate
+  float scale = 1;                            // kEmbed; kSoftCap: the cap
   AttentionPlan attention;
   const ChoiceRow* choices = nullptr;  // kChooseTokens: staged
   ChosenToken* chosen = nullptr;       // pinned host memory

@@ -35,14 +35,20 @@ bool SameMatrix(const Tensor& a, const Tensor& b) {
   return a.data == b.data && a.rows == b.rows && a.cols == b.cols && a.stride == b.stride && a.dtype == b.dtype;
 }
 
+bool IsGelu(const StepOp& op) {
+  return op.kind == OpKind::kActivate &&
+         (op.activation == Activation::kGeluTanh || op.activation == Activation::kGeluErf);
+}
+
 /// Lets the operation after a linear layer ride with it, if it takes the layer's whole result.
 bool TakeFollower(const StepOp& linear, const StepOp& next, SkinnyLinear* args) {
   if (linear.accumulate || !SameMatrix(linear.y, next.x)) return false;
-  if (next.kind == OpKind::kGelu) {
-    args->after = next.tanh_approximation ? AfterLinear::kGeluTanh : AfterLinear::kGeluErf;
+  if (IsGelu(next)) {
+    args->after = next.activation == Activation::kGeluTanh ? AfterLinear::kGeluTanh : AfterLinear::kGeluErf;
     return true;
   }
-  if (next.kind != OpKind::kSiluMultiply || next.y.dtype != args->dtype || args->total % 2 != 0) return false;
+  if (next.kind != OpKind::kMultiplyActivated || next.activation != Activation::kSilu) return false;
+  if (next.y.dtype != args->dtype || args->total % 2 != 0) return false;
   args->after = AfterLinear::kSiluMultiply;
   args->product = next.y;
   return true;
@@ -87,7 +93,8 @@ size_t StepRunner::RunFirst(std::span<const StepOp> ops) {
   switch (op.kind) {
     case OpKind::kEmbed:
       if (op.y.rows > 0) {
-        LaunchEmbed(on_, op.weights[0], op.weight_dtype, op.scales[0], op.indices, op.chosen_ids, op.y, op.accumulate);
+        LaunchEmbed(on_, op.weights[0], op.weight_dtype, op.scales[0], op.indices, op.chosen_ids, op.scale, op.y,
+                    op.accumulate);
       }
       return 1;
     case OpKind::kNorm:
@@ -106,11 +113,17 @@ size_t StepRunner::RunFirst(std::span<const StepOp> ops) {
     case OpKind::kAttention:
       Attend(op.attention);
       return 1;
-    case OpKind::kSiluMultiply:
-      LaunchSiluMultiply(on_, op.x, op.y);
+    case OpKind::kMultiplyActivated:
+      LaunchMultiplyActivated(on_, op.x, op.activation, op.y);
       return 1;
-    case OpKind::kGelu:
-      LaunchGelu(on_, op.x, op.tanh_approximation);
+    case OpKind::kActivate:
+      LaunchActivate(on_, op.x, op.activation);
+      return 1;
+    case OpKind::kAdd:
+      LaunchAdd(on_, op.x, op.y);
+      return 1;
+    case OpKind::kSoftCap:
+      LaunchSoftCap(on_, op.x, op.scale);
       return 1;
     case OpKind::kGatherRows:
       if (op.y.rows > 0) LaunchGatherRows(on_, op.x, op.indices, op.y);
@@ -169,7 +182,7 @@ size_t StepRunner::Multiply(std::span<const StepOp> ops) {
     x = converted;
   }
   const StepOp* next = ops.size() > 1 && SameMatrix(op.y, ops[1].x) ? &ops[1] : nullptr;
-  const bool gelu = next != nullptr && next->kind == OpKind::kGelu && next->tanh_approximation;
+  const bool gelu = next != nullptr && IsGelu(*next) && next->activation == Activation::kGeluTanh;
   if (HasRowScales(op.weight_dtype)) {
     MultiplyPanels(op, x, scratch);
   } else if (MultiplyWithBias(op, x, gelu)) {
@@ -178,8 +191,8 @@ size_t StepRunner::Multiply(std::span<const StepOp> ops) {
     MultiplyRuns(op, x);
   }
   if (op.bias == nullptr) return 1;
-  if (next != nullptr && next->kind == OpKind::kGelu) {
-    LaunchGelu(on_, op.y, next->tanh_approximation, op.bias);
+  if (next != nullptr && IsGelu(*next)) {
+    LaunchActivate(on_, op.y, next->activation, op.bias);
     return 2;
   }
   if (next != nullptr && next->kind == OpKind::kNorm) {

@@ -93,7 +93,7 @@ class KernelBench {
                             .rotary = s.head_dim,
                             .pairs = RopePairs::kHalves,
                             .angles = {angles.data(), angles.data(), angles.data(), angles.data()},
-                            .scale = 0.1f,
+                            .scores = {.scale = 0.1f},
                             .segments = segments,
                             .step = step_});
       }
@@ -155,8 +155,8 @@ class KernelBench {
         if (before == Before::kNorm) backend_.RmsNorm(from, ones, 1e-5f, x);
         backend_.Linear({x, group, shape_.gated ? nullptr : ones, to, sum});
         if (activation && shape_.gated)
-          backend_.SiluMultiply(to, {DType::kBF16, half.data(), rows, total / 2, total / 2});
-        if (activation && !shape_.gated) backend_.Gelu(to, true);
+          backend_.MultiplyActivated(to, Activation::kSilu, {DType::kBF16, half.data(), rows, total / 2, total / 2});
+        if (activation && !shape_.gated) backend_.Activate(to, Activation::kGeluTanh);
       }
     };
     const double us = Measure(chain, calls, rows);

@@ -18,15 +18,18 @@ class FreeBackend final : public ForwardingBackend {
   using ForwardingBackend::ForwardingBackend;
 
   std::string Describe() const override { return "a device that computes nothing"; }
-  void Embed(const Weight&, std::span<const int32_t>, Tensor) override {}
+  void Embed(const Weight&, std::span<const int32_t>, float, Tensor) override {}
   void AddPositions(const Weight&, std::span<const int64_t>, Tensor) override {}
   void RmsNorm(Tensor, const float*, float, Tensor) override {}
   void RmsNormHeads(Tensor, int64_t, const float*, float) override {}
   void LayerNorm(Tensor, const float*, const float*, float, Tensor) override {}
   void Linear(const LinearArgs&) override {}
   void Attention(const AttentionArgs&) override {}
-  void SiluMultiply(Tensor, Tensor) override {}
-  void Gelu(Tensor, bool) override {}
+  void MultiplyActivated(Tensor, Activation, Tensor) override {}
+  void Activate(Tensor, Activation) override {}
+  void Experts(const ExpertsArgs&) override {}
+  void Add(Tensor, Tensor) override {}
+  void SoftCap(Tensor, float) override {}
   void GatherRows(Tensor, std::span<const int64_t>, Tensor) override {}
   void ChooseTokens(Tensor, std::span<const TokenChoice>, std::span<ChosenToken> chosen) override {
     for (ChosenToken& one : chosen) one = {.id = kToken};

@@ -138,7 +138,7 @@ class Network {
       Multiply(attended_, kHidden, l.out, hidden_, kHidden, rows, true);
       backend_.RmsNorm(View(hidden_, rows, kHidden), ones_.data(), 1e-5f, View(normed_, rows, kHidden));
       Multiply(normed_, kHidden, l.gate_up, wide_, 2 * kFfn, rows, false);
-      backend_.SiluMultiply(View(wide_, rows, 2 * kFfn), View(narrow_, rows, kFfn));
+      backend_.MultiplyActivated(View(wide_, rows, 2 * kFfn), Activation::kSilu, View(narrow_, rows, kFfn));
       Multiply(narrow_, kFfn, l.down, hidden_, kHidden, rows, true);
     }
     Head();
@@ -169,7 +169,7 @@ class Network {
                         .rotary = kHeadDim,
                         .pairs = RopePairs::kAdjacent,
                         .angles = {angles_.data(), angles_.data(), angles_.data(), angles_.data()},
-                        .scale = 0.125f,
+                        .scores = {.scale = 0.125f},
                         .segments = {&segment, 1}});
   }
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "cache/ring.h"
-#include "engine/model/model_spec.h"
+#include "engine/families/model_spec.h"
 #include "engine/text/tokenizer.h"
 
 namespace ringside {

@@ -105,15 +105,21 @@ std::vector<double> DenseAttention(const AttentionCase& c) {
       std::vector<std::pair<int64_t, double>> scores;
       for (int64_t p = 0; p <= t; ++p) {
         if (p >= c.pinned && p < c.FirstLive(t)) continue;
+        const int64_t distance = (p < c.pinned ? PinnedPosition(c, t) : t) - p;
+        if (c.window > 0 && distance >= c.window) continue;
         double score = 0;
         for (int64_t d = 0; d < c.head_dim; ++d) {
           score += (p < c.pinned ? pinned : own)[static_cast<size_t>(d)] *
                    keys[static_cast<size_t>(p)][static_cast<size_t>(d)];
         }
-        scores.emplace_back(p, score * c.scale());
+        score *= c.scale();
+        if (c.soft_cap > 0) score = c.soft_cap * std::tanh(score / c.soft_cap);
+        if (!c.slopes.empty()) score -= c.slopes[static_cast<size_t>(h)] * static_cast<double>(distance);
+        scores.emplace_back(p, score);
       }
-      double largest = -1e300, sum = 0;
+      double largest = c.sinks.empty() ? -1e300 : c.sinks[static_cast<size_t>(h)], sum = 0;
       for (const auto& [p, score] : scores) largest = std::max(largest, score);
+      if (!c.sinks.empty()) sum = std::exp(c.sinks[static_cast<size_t>(h)] - largest);
       for (const auto& [p, score] : scores) sum += std::exp(score - largest);
       for (const auto& [p, score] : scores) {
         const float* value = &qkv[static_cast<size_t>(p * c.width() + (c.heads + c.kv_heads + g) * c.head_dim)];
@@ -167,7 +173,7 @@ std::vector<float> RingAttention(Backend& backend, const AttentionCase& c, int64
                        .rotary = c.rotary,
                        .pairs = c.pairs,
                        .angles = angles.angles(),
-                       .scale = c.scale(),
+                       .scores = c.scores(),
                        .segments = {&segment, 1}});
   }
   return out;

@@ -80,6 +80,39 @@ TEST_P(AttentionOnEachSet, MatchesDenseAttentionForEveryGrouping) {
   }
 }
 
+// Every trait of kernels/score_traits.h, alone and all together, before and after the ring has turned.
+std::vector<AttentionCase> TraitCases() {
+  AttentionCase plain{.heads = 6,
+                      .kv_heads = 2,
+                      .head_dim = 24,
+                      .rotary = 24,
+                      .kv_dtype = DType::kF32,
+                      .pinned = 5,
+                      .memory = 290,
+                      .slack = 13,
+                      .length = 650};
+  const std::vector<float> slopes = {0.5f, 0.25f, 0.125f, 0.0625f, 0.03125f, 0.015625f}, sinks = {-2, 0, 1, 2, 3, 4.5f};
+  std::vector<AttentionCase> cases(6, plain);
+  cases[0].soft_cap = 1.5f;
+  cases[1].slopes = slopes;
+  cases[2].sinks = sinks;
+  cases[3].window = 3;
+  cases[4].window = 280;
+  cases[5].soft_cap = 2, cases[5].slopes = slopes, cases[5].sinks = sinks, cases[5].window = 200;
+  return cases;
+}
+
+TEST_P(AttentionOnEachSet, ScoreTraitsMatchDenseAttention) {
+  auto backend = MakeBackend(GetParam(), 2), portable = MakeBackend("portable", 1);
+  for (const AttentionCase& c : TraitCases()) {
+    const std::vector<float> got = RingAttention(*backend, c, 64);
+    ExpectNear(got, DenseAttention(c), Tolerance(c.kv_dtype));
+    EXPECT_EQ(RingAttention(*portable, c, 33), got);
+    EXPECT_EQ(RingAttention(*backend, c, 1), got);
+    EXPECT_EQ(RingAttention(*backend, c, 200, true), got) << "poisoned";
+  }
+}
+
 // Long enough for several softmax blocks, pinned ones too.
 TEST_P(AttentionOnEachSet, MatchesDenseAttentionOverSeveralBlocks) {
   auto backend = MakeBackend(GetParam(), 2);
@@ -191,7 +224,7 @@ TEST_P(AttentionOnEachSet, AloneOrAmongOthersIsTheSame) {
                         .rotary = 16,
                         .pairs = c.pairs,
                         .angles = {own_cos.data(), own_sin.data(), pinned_cos.data(), pinned_sin.data()},
-                        .scale = c.scale(),
+                        .scores = {.scale = c.scale()},
                         .segments = segments});
     for (const AttentionSegment& s : segments) {
       for (size_t i = 0; i < slabs.size(); ++i) {
@@ -225,7 +258,7 @@ TEST_P(AttentionOnEachSet, LaterRowsDoNotReachEarlierOnes) {
                         .rotary = 16,
                         .pairs = c.pairs,
                         .angles = angles.angles(),
-                        .scale = c.scale(),
+                        .scores = {.scale = c.scale()},
                         .segments = {&segment, 1}});
     return std::vector<float>(out.begin(), out.begin() + 39 * 48);
   };
@@ -252,7 +285,7 @@ TEST_P(AttentionOnEachSet, LayersAreApart) {
                         .rotary = 16,
                         .pairs = a.pairs,
                         .angles = angles.angles(),
-                        .scale = a.scale(),
+                        .scores = {.scale = a.scale()},
                         .segments = {&segment, 1}});
     EXPECT_EQ(out, RingAttention(*backend, layer == 0 ? a : b, 25));
   }

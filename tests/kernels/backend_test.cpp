@@ -69,7 +69,7 @@ TEST(Memory, WeightsOfAnySizeComeAndGo) {
   }
   const int32_t id = 0;
   std::vector<float> y(64);
-  backend->Embed(weights.back(), {&id, 1}, AsTensor(y, 1, 64));
+  backend->Embed(weights.back(), {&id, 1}, 1, AsTensor(y, 1, 64));
   EXPECT_EQ(y[5], static_cast<float>(MakeRandomWeight(DType::kF32, 1, 64, 39).values[5]));
 }
 

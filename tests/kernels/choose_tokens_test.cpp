@@ -377,7 +377,7 @@ TEST_P(ChooseTokens, TheNextStepTakesThemUnseen) {
     // Row r of a step embeds what row r + 1 of the step before has chosen; the last row a known token.
     const std::vector<int32_t> ids = {~1, ~2, ~3, 7};
     const std::vector<int32_t> known = {4, 5, 6, 7};
-    backend_->Embed(table, step == 0 ? known : ids, y.tensor().Rows(step * kRows, kRows));
+    backend_->Embed(table, step == 0 ? known : ids, 1, y.tensor().Rows(step * kRows, kRows));
     backend_->ChooseTokens(device.tensor().Rows(step * kRows, kRows), choices,
                            std::span(chosen).subspan(static_cast<size_t>(step * kRows), kRows));
     const uint64_t submission = backend_->Submit();

@@ -80,7 +80,7 @@ std::vector<std::vector<float>> Step(Backend& backend, const std::vector<Attenti
                      .rotary = like.rotary,
                      .pairs = like.pairs,
                      .angles = {angles[0].data(), angles[1].data(), angles[2].data(), angles[3].data()},
-                     .scale = like.scale(),
+                     .scores = {.scale = like.scale()},
                      .segments = segments});
   const std::vector<float> all = result.Get();
   size_t next = 0;
@@ -217,7 +217,7 @@ TEST_P(DeviceAttention, AnE4M3CacheRoundsToNearestAndSaturates) {
                          .rotary = d,
                          .pairs = c.pairs,
                          .angles = angles.angles(),
-                         .scale = 1,
+                         .scores = {.scale = 1},
                          .segments = {&segment, 1}});
     EXPECT_EQ(out.Get(), want) << d;
   }

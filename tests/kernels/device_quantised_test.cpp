@@ -131,7 +131,7 @@ TEST_P(QuantisedDevice, NormLinearAndActivationInARow) {
     for (int round = 0; round < 3; ++round) {
       backend_->RmsNorm(stream.tensor(), weight.data(), 1e-5f, normed.tensor());
       backend_->Linear({.x = normed.tensor(), .weights = weights, .y = both.tensor()});
-      backend_->SiluMultiply(both.tensor(), mid.tensor());
+      backend_->MultiplyActivated(both.tensor(), Activation::kSilu, mid.tensor());
       backend_->Synchronize();
       const std::vector<float> got_normed = normed.Get(), got_both = both.Get(), got = mid.Get();
       const double unit = Rounding(type_);
@@ -159,7 +159,7 @@ TEST_P(QuantisedDevice, TablesAreIntegersWhateverTheRest) {
   const std::vector<int32_t> ids = {36, 0, 15, 16, 36};
   const std::vector<int64_t> positions = {1, 2, 3, 4, 36};
   DeviceMatrix y(*backend_, DType::kF32, 5, 100, std::vector<float>(500, 3.0f));
-  backend_->Embed(table, ids, y.tensor());
+  backend_->Embed(table, ids, 1, y.tensor());
   backend_->AddPositions(table, positions, y.tensor());
   const std::vector<float> got = y.Get();
   for (size_t i = 0; i < ids.size(); ++i) {

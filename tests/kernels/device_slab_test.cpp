@@ -83,7 +83,7 @@ TEST_P(DeviceSlab, CopiesOfOneSlabAndAttentionOnItKeepTheirOrder) {
                          .shape = shape,
                          .heads = 4,
                          .pairs = RopePairs::kNone,
-                         .scale = 0.125f,
+                         .scores = {.scale = 0.125f},
                          .segments = {&segment, 1}});
     return out.Get();
   };
@@ -137,7 +137,7 @@ TEST_P(DeviceSlab, AttentionNeedsNoMoreThanTheBeginningThatIsHeld) {
                          .shape = shape,
                          .heads = 16,
                          .pairs = RopePairs::kNone,
-                         .scale = 0.088f,
+                         .scores = {.scale = 0.088f},
                          .segments = {&segment, 1}});
     return out.Get();
   };

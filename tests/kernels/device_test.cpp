@@ -51,7 +51,7 @@ TEST_P(Device, AFailureIsKnownForGood) {
   if (GetParam() == "cpu") GTEST_SKIP() << "a GPU's memory errors are told, not signalled";
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto fail = [this] {
-    backend_->Gelu({type_, reinterpret_cast<void*>(uintptr_t{4096}), 1, 512, 512}, false);
+    backend_->Activate({type_, reinterpret_cast<void*>(uintptr_t{4096}), 1, 512, 512}, Activation::kGeluErf);
     backend_->Synchronize();
     backend_->WaitFor(backend_->Submit());  // goes on without harm
     const bool allocates = backend_->Allocate(16).ok();
@@ -68,7 +68,7 @@ TEST_P(Device, EmbedTakesRowsOfEveryFileType) {
     const std::vector<int32_t> ids = {36, 0, 15, 16, 17, 31, 32, 5, 36};
     const std::vector<int64_t> positions = {1, 2, 3, 4, 5, 6, 7, 8, 36};
     DeviceMatrix y(*backend_, DType::kF32, 9, 512, std::vector<float>(9 * 512, 3.0f));
-    backend_->Embed(table, ids, y.tensor());
+    backend_->Embed(table, ids, 1, y.tensor());
     backend_->AddPositions(table, positions, y.tensor());
     const std::vector<float> got = y.Get();
     for (int64_t i = 0; i < 9; ++i) {
@@ -135,7 +135,7 @@ TEST_P(Device, ActivationsAndGather) {
   const int64_t rows = 3, n = 700;
   const std::vector<float> x = RandomRounded(rows * 2 * n, 5, 4);
   DeviceMatrix both(*backend_, type_, rows, 2 * n, x), y(*backend_, type_, rows, n, RandomRounded(rows * n, 6));
-  backend_->SiluMultiply(both.tensor(), y.tensor());
+  backend_->MultiplyActivated(both.tensor(), Activation::kSilu, y.tensor());
   const std::vector<float> product = y.Get();
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t i = 0; i < n; ++i) {
@@ -145,7 +145,7 @@ TEST_P(Device, ActivationsAndGather) {
   }
   for (const bool approximate : {false, true}) {
     DeviceMatrix g(*backend_, type_, rows, 2 * n, x);
-    backend_->Gelu(g.tensor(), approximate);
+    backend_->Activate(g.tensor(), approximate ? Activation::kGeluTanh : Activation::kGeluErf);
     const std::vector<float> got = g.Get();
     for (size_t i = 0; i < x.size(); ++i) {
       const double v = x[i], u = std::sqrt(2 / M_PI) * (v + 0.044715 * v * v * v);
@@ -259,7 +259,7 @@ TEST_P(Device, NormLinearAndActivationInARow) {
     for (int round = 0; round < 3; ++round) {
       backend_->RmsNorm(stream.tensor(), weight.data(), 1e-5f, normed.tensor());
       backend_->Linear({.x = normed.tensor(), .weights = weights, .y = both.tensor()});
-      backend_->SiluMultiply(both.tensor(), mid.tensor());
+      backend_->MultiplyActivated(both.tensor(), Activation::kSilu, mid.tensor());
       backend_->Synchronize();
       const std::vector<float> got_normed = normed.Get(), got_both = both.Get(), got = mid.Get();
       for (int64_t r = 0; r < rows; ++r) {
@@ -346,7 +346,7 @@ TEST_P(Device, BiasWithWhatFollows) {
                           .y = y,
                           .rounded_bias = up_rounded.data.data()});
       }
-      backend_->Gelu(mid.tensor(), true);
+      backend_->Activate(mid.tensor(), Activation::kGeluTanh);
       backend_->Linear({.x = mid.tensor(),
                         .weights = down_weights,
                         .bias = down_added.data(),

@@ -34,7 +34,9 @@ class ForwardingBackend : public Backend {
   int64_t slab_piece_bytes() const override { return inner_->slab_piece_bytes(); }
   std::string Describe() const override { return inner_->Describe(); }
   Result<Weight> LoadWeight(const HostTensor& host) override { return inner_->LoadWeight(host); }
-  void Embed(const Weight& t, std::span<const int32_t> ids, Tensor y) override { inner_->Embed(t, ids, y); }
+  void Embed(const Weight& t, std::span<const int32_t> ids, float scale, Tensor y) override {
+    inner_->Embed(t, ids, scale, y);
+  }
   void AddPositions(const Weight& t, std::span<const int64_t> p, Tensor y) override { inner_->AddPositions(t, p, y); }
   void RmsNorm(Tensor x, const float* w, float eps, Tensor y) override { inner_->RmsNorm(x, w, eps, y); }
   void RmsNormHeads(Tensor x, int64_t heads, const float* w, float eps) override {
@@ -45,8 +47,13 @@ class ForwardingBackend : public Backend {
   }
   void Linear(const LinearArgs& args) override { inner_->Linear(args); }
   void Attention(const AttentionArgs& args) override { inner_->Attention(args); }
-  void SiluMultiply(Tensor x, Tensor y) override { inner_->SiluMultiply(x, y); }
-  void Gelu(Tensor x, bool tanh_approximation) override { inner_->Gelu(x, tanh_approximation); }
+  void MultiplyActivated(Tensor x, Activation activation, Tensor y) override {
+    inner_->MultiplyActivated(x, activation, y);
+  }
+  void Activate(Tensor x, Activation activation) override { inner_->Activate(x, activation); }
+  void Experts(const ExpertsArgs& args) override { inner_->Experts(args); }
+  void Add(Tensor x, Tensor y) override { inner_->Add(x, y); }
+  void SoftCap(Tensor x, float cap) override { inner_->SoftCap(x, cap); }
   void GatherRows(Tensor x, std::span<const int64_t> rows, Tensor y) override { inner_->GatherRows(x, rows, y); }
   void ChooseTokens(Tensor logits, std::span<const TokenChoice> choices, std::span<ChosenToken> chosen) override {
     inner_->ChooseTokens(logits, choices, chosen);

@@ -123,7 +123,7 @@ TEST_P(TypeAndSet, LargestIntegersStayExact) {
       const Weight table = std::move(backend->LoadWeight(w.host()).value());
       std::vector<float> row(256);
       for (int32_t n = 0; n < 16; ++n) {
-        backend->Embed(table, {&n, 1}, AsTensor(row, 1, 256));
+        backend->Embed(table, {&n, 1}, 1, AsTensor(row, 1, 256));
         double sum = 0, size = 0;
         for (const float v : row) sum += v, size += std::fabs(v);
         EXPECT_NEAR(y[static_cast<size_t>(n)], sign * sum, 2e-6 * size + 1e-9) << fill << " " << sign << " " << n;
@@ -138,7 +138,7 @@ TEST_P(TypeAndSet, EmbedGivesTheStoredValues) {
   const Weight table = std::move(backend->LoadWeight(w.host()).value());
   const std::vector<int32_t> ids = {36, 0, 15, 16, 17, 31, 32, 5, 36};
   std::vector<float> y(ids.size() * 512);
-  backend->Embed(table, ids, AsTensor(y, static_cast<int64_t>(ids.size()), 512));
+  backend->Embed(table, ids, 1, AsTensor(y, static_cast<int64_t>(ids.size()), 512));
   for (size_t i = 0; i < ids.size(); ++i) {
     for (size_t c = 0; c < 512; ++c) {
       const double want = w.values[static_cast<size_t>(ids[i]) * 512 + c];

@@ -55,9 +55,20 @@ struct AttentionCase {
   int64_t length = 100;
   int64_t ring_rows = 0;  // 0: the least that serves `chunk`
   uint32_t seed = 1;
+  float soft_cap = 0;                // ScoreTraits
+  std::vector<float> slopes, sinks;  // [heads], or none
+  int64_t window = 0;
 
   int64_t width() const { return (heads + 2 * kv_heads) * head_dim; }
   float scale() const { return 1.0f / std::sqrt(static_cast<float>(head_dim)); }
+  /// Borrowed, of memory that a backend on the host reads.
+  ScoreTraits scores() const {
+    return {.scale = scale(),
+            .soft_cap = soft_cap,
+            .slopes = slopes.empty() ? nullptr : slopes.data(),
+            .sinks = sinks.empty() ? nullptr : sinks.data(),
+            .window = window};
+  }
   int64_t FirstLive(int64_t t) const;
   int64_t RingRows(int64_t chunk) const;
   KvShape Shape(int64_t chunk, int64_t layers = 1) const;

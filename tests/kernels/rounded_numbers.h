@@ -48,12 +48,12 @@ class RoundedNumbers final : public ForwardingBackend {
     ForwardingBackend::Attention(args);
     Round(args.out);
   }
-  void SiluMultiply(Tensor x, Tensor y) override {
-    ForwardingBackend::SiluMultiply(x, y);
+  void MultiplyActivated(Tensor x, Activation activation, Tensor y) override {
+    ForwardingBackend::MultiplyActivated(x, activation, y);
     Round(y);
   }
-  void Gelu(Tensor x, bool tanh_approximation) override {
-    ForwardingBackend::Gelu(x, tanh_approximation);
+  void Activate(Tensor x, Activation activation) override {
+    ForwardingBackend::Activate(x, activation);
     Round(x);
   }
 

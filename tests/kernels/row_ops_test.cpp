@@ -90,8 +90,8 @@ TEST_P(RowOps, SiluMultiply) {
   std::vector<float> x = gate, y(gate.size()), z(gate.size());
   const std::vector<float> up = RandomFloats(gate.size(), 5);
   x.insert(x.end(), up.begin(), up.end());
-  backend_->SiluMultiply(AsTensor(x, 1, 2 * n), AsTensor(y, 1, n));
-  portable_->SiluMultiply(AsTensor(x, 1, 2 * n), AsTensor(z, 1, n));
+  backend_->MultiplyActivated(AsTensor(x, 1, 2 * n), Activation::kSilu, AsTensor(y, 1, n));
+  portable_->MultiplyActivated(AsTensor(x, 1, 2 * n), Activation::kSilu, AsTensor(z, 1, n));
   EXPECT_EQ(y, z);
   for (size_t i = 0; i < gate.size(); ++i) {
     const double want = gate[i] / (1 + std::exp(-static_cast<double>(gate[i]))) * up[i];
@@ -103,8 +103,9 @@ TEST_P(RowOps, Gelu) {
   for (const bool approximate : {false, true}) {
     const std::vector<float> x = Sweep();
     std::vector<float> y = x, z = x;
-    backend_->Gelu(AsTensor(y, 1, static_cast<int64_t>(x.size())), approximate);
-    portable_->Gelu(AsTensor(z, 1, static_cast<int64_t>(x.size())), approximate);
+    const Activation activation = approximate ? Activation::kGeluTanh : Activation::kGeluErf;
+    backend_->Activate(AsTensor(y, 1, static_cast<int64_t>(x.size())), activation);
+    portable_->Activate(AsTensor(z, 1, static_cast<int64_t>(x.size())), activation);
     EXPECT_EQ(y, z);
     for (size_t i = 0; i < x.size(); ++i) {
       const double v = x[i], u = std::sqrt(2 / M_PI) * (v + 0.044715 * v * v * v);
@@ -114,10 +115,34 @@ TEST_P(RowOps, Gelu) {
   }
 }
 
+// The formulas of kernels/activation.h, and the cap of scores and logits.
+TEST_P(RowOps, ActivationsAndCaps) {
+  const std::vector<float> gate = Sweep();
+  const auto n = static_cast<int64_t>(gate.size());
+  std::vector<float> x = gate, y(gate.size()), relu = gate, silu = gate, capped = gate;
+  const std::vector<float> up = RandomFloats(gate.size(), 5, 8);
+  x.insert(x.end(), up.begin(), up.end());
+  backend_->MultiplyActivated(AsTensor(x, 1, 2 * n), Activation::kClampedSilu, AsTensor(y, 1, n));
+  backend_->Activate(AsTensor(relu, 1, n), Activation::kRelu);
+  backend_->Activate(AsTensor(silu, 1, n), Activation::kSilu);
+  backend_->SoftCap(AsTensor(capped, 1, n), 30);
+  for (size_t i = 0; i < gate.size(); ++i) {
+    const double v = gate[i], g = std::min(v, 7.0), u = std::clamp<double>(up[i], -7, 7);
+    const double want = g / (1 + std::exp(-1.702 * g)) * (u + 1);
+    ASSERT_NEAR(y[i], want, 2e-6 * std::fabs(want) + 1e-30) << v;
+    ASSERT_EQ(relu[i], std::max(gate[i], 0.0f));
+    ASSERT_NEAR(silu[i], v / (1 + std::exp(-v)), 4e-7 * std::fabs(v) + 1e-30) << v;
+    ASSERT_NEAR(capped[i], 30 * std::tanh(v / 30), 4e-6) << v;
+  }
+}
+
 TEST_P(RowOps, NotANumberStaysOne) {
   std::vector<float> x = {std::nanf(""), 1.0f}, y(1);
-  backend_->SiluMultiply(AsTensor(x, 1, 2), AsTensor(y, 1, 1));
-  EXPECT_TRUE(std::isnan(y[0]));
+  for (const Activation activation :
+       {Activation::kSilu, Activation::kGeluTanh, Activation::kGeluErf, Activation::kRelu, Activation::kClampedSilu}) {
+    backend_->MultiplyActivated(AsTensor(x, 1, 2), activation, AsTensor(y, 1, 1));
+    EXPECT_TRUE(std::isnan(y[0])) << static_cast<int>(activation);
+  }
 }
 
 TEST_P(RowOps, ManyRowsGiveWhatOneRowGives) {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "engine/model/model_spec.h"
+#include "engine/families/model_spec.h"
 
 namespace ringside {
 

@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "engine/engine.h"
-#include "engine/model/model_spec.h"
+#include "engine/families/model_spec.h"
 #include "ws/config/config_help.h"
 #include "ws/config/config_options.h"
 #include "ws/transport/auth.h"
@@ -275,7 +275,7 @@ Result<EngineOptions> ResolveEngineOptions(const ServerConfig& config, const Mod
   options.queue_limit = config.queue_limit;
   options.kv_dtype = config.kv_cache_dtype;
 
-  const int64_t trained = spec.trained_context;
+  const int64_t trained = spec.context();
   const bool bounded = trained > 0;
   // A small context leaves most of its room to the window.
   options.pinned_max = config.pinned_max.value_or(bounded ? std::clamp<int64_t>(trained / 4, 1, 256) : 256);
@@ -284,17 +284,15 @@ Result<EngineOptions> ResolveEngineOptions(const ServerConfig& config, const Mod
                            " leaves no room in the model's trained context of " + std::to_string(trained));
   }
   int64_t most = bounded ? trained - options.pinned_max : int64_t{1} << 40;
-  if (spec.sliding_window > 0) most = std::min(most, spec.sliding_window);
   options.memory_len = config.memory_len.value_or(std::min<int64_t>(2048, most));
   if (options.memory_len > most) {
     return InvalidArgument("--memory-len: " + std::to_string(options.memory_len) + " is more than the " +
                            std::to_string(most) + " tokens that this model can use (trained context " +
-                           std::to_string(trained) + ", pinned " + std::to_string(options.pinned_max) +
-                           (spec.sliding_window > 0 ? ", window " + std::to_string(spec.sliding_window) : "") + ")");
+                           std::to_string(trained) + ", pinned " + std::to_string(options.pinned_max) + ")");
   }
   SetStepSizes(config, spec, options);
   // Learned positions end with the table they were learned in; rotations go on.
-  const int64_t longest = spec.learned_positions ? trained : int64_t{1} << 40;
+  const int64_t longest = spec.learned_positions ? spec.trained_context : int64_t{1} << 40;
   options.session_len = config.session_len.value_or(std::min<int64_t>(int64_t{1} << 20, longest));
   if (options.session_len > longest) {
     return InvalidArgument("--session-len: " + std::to_string(options.session_len) + " is more than the model's " +

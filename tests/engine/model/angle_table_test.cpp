@@ -8,15 +8,15 @@ namespace ringside {
 namespace {
 
 TEST(AngleTable, GivesEveryPositionItsOwnAngles) {
-  ModelSpec spec;
-  spec.inverse_frequencies = {1.0, 0.1, 0.003};
-  spec.rope_magnitude = 1.25;
+  Rotation rotation;
+  rotation.inverse_frequencies = {1.0, 0.1, 0.003};
+  rotation.magnitude = 1.25;
   AngleTable table;
   // The third takes the first's place, and the first takes it back.
   for (const int64_t position : {int64_t{5}, int64_t{6}, 5 + AngleTable::kPositions, int64_t{5}, int64_t{5}}) {
-    const auto [cosines, sines] = table.Of(spec, position);
+    const auto [cosines, sines] = table.Of(rotation, position);
     for (size_t j = 0; j < 3; ++j) {
-      const double angle = static_cast<double>(position) * spec.inverse_frequencies[j];
+      const double angle = static_cast<double>(position) * rotation.inverse_frequencies[j];
       EXPECT_EQ(cosines[j], static_cast<float>(std::cos(angle) * 1.25)) << position;
       EXPECT_EQ(sines[j], static_cast<float>(std::sin(angle) * 1.25)) << position;
     }
@@ -24,20 +24,15 @@ TEST(AngleTable, GivesEveryPositionItsOwnAngles) {
 }
 
 TEST(AngleTable, HoldsNeighboursSideBySide) {
-  ModelSpec spec;
-  spec.inverse_frequencies = {1.0, 0.1};
+  Rotation rotation;
+  rotation.inverse_frequencies = {1.0, 0.1};
   AngleTable table;
-  const AngleTable::Angles first = table.Of(spec, 40), second = table.Of(spec, 41);
+  const AngleTable::Angles first = table.Of(rotation, 40), second = table.Of(rotation, 41);
   EXPECT_EQ(second.cosines, first.cosines + 2);
   EXPECT_EQ(second.sines, first.sines + 2);
   EXPECT_TRUE(AngleTable::SideBySide(AngleTable::kPositions - 2, 2));
   EXPECT_FALSE(AngleTable::SideBySide(AngleTable::kPositions - 2, 3));
   EXPECT_TRUE(AngleTable::SideBySide(AngleTable::kPositions, 3));
-}
-
-TEST(AngleTable, TakesAModelWithoutRotation) {
-  AngleTable table;
-  table.Of(ModelSpec(), 7);
 }
 
 }  // namespace

@@ -55,6 +55,30 @@ TEST_P(DeviceModel, TinyModelsGiveTheReferencesLogits) {
   }
 }
 
+// Families whose every trait the device has; the others say which one it lacks.
+TEST_P(DeviceModel, TinyFamiliesGiveTheReferencesLogits) {
+  const double tolerance = 3 * testing::Rounding(backend_->activation_dtype());
+  for (const char* name :
+       {"gemma", "phi3_longrope", "phi", "gpt_neox", "gpt_neox_serial", "gptj", "opt", "falcon", "falcon_grouped",
+        "stablelm", "stablelm_parallel", "olmo", "olmo2", "granite", "smollm3", "xglm", "cohere"}) {
+    const std::string folder = GoldenFolder(std::string("families/") + name);
+    const auto model = LoadModel(folder);
+    ASSERT_NE(model, nullptr) << name;
+    const std::vector<float> want = ReadFloats(folder + "/logits.f32");
+    for (const int64_t chunk : {16, 1}) {
+      OwnCache cache(*model, {0, 64, Eviction::kToken}, 16, backend_->activation_dtype());
+      const double error = NormError(RunAll(*model, cache.get(), GoldenIds(), chunk), want);
+      std::printf("%s %s: %.2e in chunks of %d\n", GetParam(), name, error, static_cast<int>(chunk));
+      EXPECT_LT(error, tolerance) << name;
+    }
+  }
+  for (const char* name : {"gemma2", "gemma3", "bloom", "mpt", "mixtral", "qwen3_moe", "gpt_oss"}) {
+    const auto refused = Model::Load(GoldenFolder(std::string("families/") + name), *backend_);
+    EXPECT_EQ(refused.status().code(), StatusCode::kInvalidArgument) << name;
+    EXPECT_NE(refused.status().message().find("computed on the CPU only"), std::string::npos) << name;
+  }
+}
+
 TEST_P(DeviceModel, TinyModelsOnAnE4M3CacheStayNearTheReferences) {
   for (const char* name : {"llama", "qwen3", "gpt2"}) {
     const auto model = LoadModel(GoldenFolder(name));

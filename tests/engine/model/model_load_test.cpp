@@ -9,7 +9,8 @@
 #include <fstream>
 #include <sstream>
 
-#include "engine/model/families.h"
+#include "engine/families/network_plan.h"
+#include "engine/families/rope_scaling.h"
 #include "tests/engine/files/gguf_file_writer.h"
 #include "tests/engine/model/model_run.h"
 #include "tests/kernels/forwarding_backend.h"
@@ -149,7 +150,10 @@ TEST_F(ModelLoad, RefusesWhatItDoesNotKnow) {
   ExpectRefused(LoadFile(Tiny("", "mamba")), invalid, "architecture 'mamba' is not supported; these are: llama");
   ExpectRefused(LoadFile(Tiny().String("llama.rope.scaling.type", "longrope")), invalid, "'longrope' is not supported");
   ExpectRefused(LoadFile(Tiny().U32("llama.rope.scaling.type", 1)), invalid, "'llama.rope.scaling.type' is no text");
-  ExpectRefused(LoadFile(Tiny().U32("llama.expert_count", 8)), invalid, "'llama.expert_count' is 8");
+  ExpectRefused(LoadFile(Tiny().U32("llama.expert_count", 8)), invalid, "number of experts used is 0");
+  ExpectRefused(LoadFile(Tiny().U32("llama.expert_count", 70'000)), invalid, "number of experts is 70000");
+  ExpectRefused(LoadFile(Tiny().F32("llama.attn_logit_softcapping", 50)), invalid,
+                "'llama.attn_logit_softcapping' is 50, which is not supported");
   ExpectRefused(LoadFile(Tiny().U32("split.count", 2)), invalid, "split model");
 }
 
@@ -202,30 +206,34 @@ TEST_F(ModelLoad, HuggingFaceSpecs) {
   EXPECT_EQ(spec("llama").head_dim, 16);
   EXPECT_FALSE(spec("llama").tied_head);
   EXPECT_TRUE(spec("llama").rope_pairs == RopePairs::kHalves);
-  EXPECT_EQ(spec("mistral").sliding_window, 64);
+  EXPECT_EQ(spec("mistral").Layer(0).window, 64);
+  EXPECT_EQ(spec("mistral").context(), 64);
+  EXPECT_EQ(spec("llama").context(), 2048);
   EXPECT_TRUE(spec("qwen2").qkv_bias);
   EXPECT_FALSE(spec("qwen2").attention_out_bias);
   EXPECT_TRUE(spec("qwen2").tied_head);
-  EXPECT_TRUE(spec("qwen3").qk_norm);
+  EXPECT_TRUE(spec("qwen3").qk_norm == QkNorm::kHeads);
   EXPECT_TRUE(spec("gpt2").learned_positions);
   EXPECT_EQ(spec("gpt2").trained_context, 64);
   EXPECT_EQ(spec("gpt2").rotary, 0);
   EXPECT_TRUE(spec("gpt2").norm == NormKind::kLayer);
-  EXPECT_TRUE(spec("gpt2").mlp == MlpKind::kGeluTanh);
+  EXPECT_FALSE(spec("gpt2").gated);
+  EXPECT_TRUE(spec("gpt2").activation == Activation::kGeluTanh);
 }
 
 TEST_F(ModelLoad, HuggingFaceRefusals) {
   const auto invalid = StatusCode::kInvalidArgument, corruption = StatusCode::kCorruption;
-  ExpectRefused(LoadChanged("llama", "\"llama\"", "\"phi\""), invalid,
-                "architecture 'phi' is not supported; these are:");
+  ExpectRefused(
+      LoadChanged("llama", "\"llama\"", "\"t5\""), invalid,
+      "architecture 't5' is not supported; these are: bloom, cohere, falcon, gemma, gemma2, gemma3_text, gpt2, ");
   // Told before its weights are looked for, which may be a long download.
   const std::string bare = folder_ + "/bare";
   std::filesystem::create_directories(bare);
-  std::ofstream(bare + "/config.json") << R"({"model_type": "phi"})";
-  ExpectRefused(Load(bare), invalid, "architecture 'phi' is not supported");
+  std::ofstream(bare + "/config.json") << R"({"model_type": "t5"})";
+  ExpectRefused(Load(bare), invalid, "architecture 't5' is not supported");
   std::filesystem::remove_all(bare);
   ExpectRefused(LoadChanged("llama", "\"model_type\"", "\"model_tipe\""), invalid, "'model_type' is missing");
-  ExpectRefused(LoadChanged("llama", "\"silu\"", "\"relu\""), invalid, "'hidden_act' 'relu' is not supported");
+  ExpectRefused(LoadChanged("llama", "\"silu\"", "\"tanh\""), invalid, "'hidden_act' 'tanh' is not supported");
   ExpectRefused(LoadChanged("llama", "\"hidden_size\": 32", "\"hidden_size\": \"32\""), invalid,
                 "'hidden_size' is missing");
   ExpectRefused(LoadChanged("llama", "\"hidden_size\": 32", "\"hidden_size\": 64"), corruption,
@@ -357,8 +365,8 @@ TEST_F(ModelLoad, TheOlderSpellingOfRopeScalingIsRead) {
       "llama_biases", "\"rope_parameters\": {\n    \"rope_theta\": 10000.0,\n    \"rope_type\": \"default\"\n  }",
       "\"rope_theta\": 500000.0, \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2.0}");
   ASSERT_TRUE(changed.ok()) << changed.status().ToString();
-  EXPECT_DOUBLE_EQ(changed.value()->spec().inverse_frequencies[0], 0.5);
-  EXPECT_DOUBLE_EQ(changed.value()->spec().inverse_frequencies[4], 0.5 / std::sqrt(500000.0));
+  EXPECT_DOUBLE_EQ(changed.value()->spec().rotations[0].inverse_frequencies[0], 0.5);
+  EXPECT_DOUBLE_EQ(changed.value()->spec().rotations[0].inverse_frequencies[4], 0.5 / std::sqrt(500000.0));
 }
 
 TEST_F(ModelLoad, ChatTemplatesAreFound) {
@@ -380,25 +388,22 @@ TEST_F(ModelLoad, ChatTemplatesAreFound) {
 }
 
 TEST(RopeScaling, LlamaThreeKeepsShortAndStretchesLongWaves) {
-  ModelSpec spec;
-  spec.rotary = 64;
   RopeScaling scaling;
   scaling.base = 500000;
-  ASSERT_TRUE(ApplyRopeScaling(scaling, &spec).ok());
-  const std::vector<double> plain = spec.inverse_frequencies;
+  const std::vector<double> plain = MakeRotation(scaling, 64).value().inverse_frequencies;
   EXPECT_EQ(plain.front(), 1.0);
   scaling.kind = RopeScaling::Kind::kLlama3;
   scaling.factor = 8;
   scaling.original_context = 8192;
-  ASSERT_TRUE(ApplyRopeScaling(scaling, &spec).ok());
-  EXPECT_EQ(spec.inverse_frequencies.front(), 1.0);
-  EXPECT_DOUBLE_EQ(spec.inverse_frequencies.back(), plain.back() / 8);
+  const std::vector<double> stretched = MakeRotation(scaling, 64).value().inverse_frequencies;
+  EXPECT_EQ(stretched.front(), 1.0);
+  EXPECT_DOUBLE_EQ(stretched.back(), plain.back() / 8);
   for (size_t j = 0; j < plain.size(); ++j) {
-    EXPECT_LE(spec.inverse_frequencies[j], plain[j]);
-    EXPECT_GE(spec.inverse_frequencies[j], plain[j] / 8 * (1 - 1e-12));
+    EXPECT_LE(stretched[j], plain[j]);
+    EXPECT_GE(stretched[j], plain[j] / 8 * (1 - 1e-12));
   }
   scaling.low_freq_factor = 4;
-  EXPECT_EQ(ApplyRopeScaling(scaling, &spec).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(MakeRotation(scaling, 64).status().code(), StatusCode::kInvalidArgument);
 }
 
 }  // namespace

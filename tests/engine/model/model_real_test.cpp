@@ -136,7 +136,7 @@ TEST_F(RealModelForward, SaysWhatItIs) {
   EXPECT_EQ(spec.vocab, 49152);
   EXPECT_EQ(spec.trained_context, 8192);
   EXPECT_TRUE(spec.tied_head);
-  EXPECT_NEAR(spec.inverse_frequencies[31], std::pow(100000.0, -62.0 / 64), 1e-12);
+  EXPECT_NEAR(spec.rotations.front().inverse_frequencies[31], std::pow(100000.0, -62.0 / 64), 1e-12);
   EXPECT_EQ(model_->tokenizer_data().tokens.size(), 49152u);
   EXPECT_NE(model_->chat_template().find("<|im_start|>"), std::string::npos);
   EXPECT_GT(model_->weight_bytes(), 80'000'000);

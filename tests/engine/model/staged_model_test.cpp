@@ -337,8 +337,8 @@ TEST(MicroBatchTest, EveryRowIsInOne) {
       }
       plan.segments.push_back(segment);
     }
-    plan.own_cos.resize(static_cast<size_t>(plan.rows() * kPairs));
-    plan.angles = {plan.own_cos.data(), plan.own_cos.data(), plan.own_cos.data(), plan.own_cos.data()};
+    std::vector<float> own_cos(static_cast<size_t>(plan.rows() * kPairs));
+    plan.angles.assign(1, {own_cos.data(), own_cos.data(), own_cos.data(), own_cos.data()});
     for (AttentionSegment& segment : plan.segments) segment.first_live = plan.positions.data() + segment.first_row;
     const std::vector<MicroBatch> batches = CutStep(plan, plan.segments, kPairs, stages, kBusy);
     EXPECT_EQ(std::ssize(batches), CountMicroBatches(plan.rows(), stages, kBusy));
@@ -346,7 +346,7 @@ TEST(MicroBatchTest, EveryRowIsInOne) {
     for (const MicroBatch& batch : batches) {
       EXPECT_EQ(batch.first_row, next);
       EXPECT_LE(batch.rows, LargestMicroBatch(plan.rows(), stages, kBusy));
-      EXPECT_EQ(batch.angles.pinned_sin - plan.own_cos.data(), batch.first_row * kPairs);
+      EXPECT_EQ(batch.angles.front().pinned_sin - own_cos.data(), batch.first_row * kPairs);
       int64_t row = 0;
       for (const AttentionSegment& segment : batch.segments) {
         EXPECT_EQ(segment.first_row, row);

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "engine/model/model_spec.h"
+#include "engine/families/model_spec.h"
 #include "ws/config/config.h"
 
 namespace ringside {
@@ -12,7 +12,8 @@ namespace {
 ModelSpec Spec(int64_t trained, int64_t sliding = 0, bool learned = false) {
   ModelSpec spec;
   spec.trained_context = trained;
-  spec.sliding_window = sliding;
+  spec.layers = 2;
+  if (sliding > 0) spec.layer_traits.assign(2, {.window = sliding});
   spec.learned_positions = learned;
   return spec;
 }
@@ -28,7 +29,12 @@ TEST(EngineOptionsOfConfig, WindowsAreFittedToTheModel) {
   EXPECT_EQ(options.pinned_max, 128);
   EXPECT_EQ(options.memory_len, 384);
 
-  EXPECT_EQ(ResolveEngineOptions(config, Spec(8192, 1000))->memory_len, 1000);
+  // Every layer has a window: no more than that is kept, the pinned prefix among it.
+  EXPECT_EQ(ResolveEngineOptions(config, Spec(8192, 1000))->pinned_max, 250);
+  EXPECT_EQ(ResolveEngineOptions(config, Spec(8192, 1000))->memory_len, 750);
+  ModelSpec mixed = Spec(8192, 1000);
+  mixed.layer_traits[1].window = 0;
+  EXPECT_EQ(ResolveEngineOptions(config, mixed)->memory_len, 2048);
   EXPECT_EQ(ResolveEngineOptions(config, Spec(1024, 0, true))->session_len, 1024);
   EXPECT_EQ(ResolveEngineOptions(config, Spec(0))->memory_len, 2048);
 

@@ -1,0 +1,218 @@
+#include "engine/families/config_json.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/families/rope_scaling.h"
+
+namespace ringside {
+namespace {
+
+// Each by what the text was trained to: the long factors for a context beyond the original one (Ding et al. 2024).
+Status ReadLongRope(const ConfigJson& config, const std::string& in, const ModelSpec& spec, RopeScaling* scaling) {
+  scaling->kind = RopeScaling::Kind::kFactors;
+  const auto trained = static_cast<double>(spec.trained_context);
+  if (!config.Has(in + "factor")) scaling->factor = trained / scaling->original_context;
+  const bool longer = trained > scaling->original_context;
+  for (int64_t j = 0; j < spec.rotary / 2; ++j) {
+    double factor = 0;  // refused where it is missing
+    RETURN_IF_ERROR(config.Optional(fmt::format("{}{}_factor.{}", in, longer ? "long" : "short", j), &factor));
+    scaling->factors.push_back(factor);
+  }
+  RETURN_IF_ERROR(config.Optional(in + "attention_factor", &scaling->magnitude));
+  if (scaling->magnitude == 0 && scaling->factor > 1 && scaling->original_context > 1) {
+    scaling->magnitude = std::sqrt(1 + std::log(scaling->factor) / std::log(scaling->original_context));
+  }
+  return Status::Ok();
+}
+
+Status ReadScaling(const ConfigJson& config, const std::string& in, const std::string& type, const ModelSpec& spec,
+                   RopeScaling* scaling) {
+  RETURN_IF_ERROR(config.Optional(in + "factor", &scaling->factor));
+  scaling->original_context = static_cast<double>(spec.trained_context);
+  RETURN_IF_ERROR(config.Optional("original_max_position_embeddings", &scaling->original_context));
+  RETURN_IF_ERROR(config.Optional(in + "original_max_position_embeddings", &scaling->original_context));
+  if (type == "longrope" || type == "su") return ReadLongRope(config, in, spec, scaling);
+  if (!config.Has(in + "factor")) {
+    if (type != "yarn") return InvalidArgument(fmt::format("config.json: '{}factor' is missing", in));
+    scaling->factor = static_cast<double>(spec.trained_context) / scaling->original_context;
+  }
+  if (type == "linear") {
+    scaling->kind = RopeScaling::Kind::kLinear;
+  } else if (type == "llama3") {
+    scaling->kind = RopeScaling::Kind::kLlama3;
+    RETURN_IF_ERROR(config.Optional(in + "low_freq_factor", &scaling->low_freq_factor));
+    RETURN_IF_ERROR(config.Optional(in + "high_freq_factor", &scaling->high_freq_factor));
+  } else if (type == "yarn") {
+    scaling->kind = RopeScaling::Kind::kYarn;
+    RETURN_IF_ERROR(config.Optional(in + "beta_fast", &scaling->beta_fast));
+    RETURN_IF_ERROR(config.Optional(in + "beta_slow", &scaling->beta_slow));
+    RETURN_IF_ERROR(config.Optional(in + "attention_factor", &scaling->magnitude));
+    RETURN_IF_ERROR(config.Optional(in + "truncate", &scaling->truncate));
+    if (config.Has(in + "mscale") || config.Has(in + "mscale_all_dim")) {
+      return InvalidArgument(fmt::format("config.json: '{}mscale' is not supported", in));
+    }
+  } else {
+    return InvalidArgument(fmt::format("rope scaling '{}' is not supported", type));
+  }
+  return Status::Ok();
+}
+
+// The rotation that the object `in` describes, or without one the base alone.
+Status ReadRotation(const ConfigJson& config, const std::string& in, double base, ModelSpec* spec) {
+  RopeScaling scaling;
+  scaling.base = base;
+  RETURN_IF_ERROR(config.Optional(in + "rope_theta", &scaling.base));
+  std::string type = "default";
+  for (const char* key : {"rope_type", "type"}) {
+    if (!config.Has(in + key)) continue;
+    type = config.String(in + key, "");
+    if (type.empty()) return InvalidArgument(fmt::format("config.json: '{}{}' is no text", in, key));
+    break;
+  }
+  if (type != "default") RETURN_IF_ERROR(ReadScaling(config, in, type, *spec, &scaling));
+  ASSIGN_OR_RETURN(Rotation rotation, MakeRotation(scaling, spec->rotary));
+  spec->rotations.push_back(std::move(rotation));
+  return Status::Ok();
+}
+
+Status CheckLayers(const ModelSpec& spec) {  // before there is one of anything for each of them
+  if (spec.layers >= 1 && spec.layers <= 1024) return Status::Ok();
+  return InvalidArgument(fmt::format("the model's number of layers is {}, not in 1 .. 1024", spec.layers));
+}
+
+}  // namespace
+
+Status ConfigJson::Need(std::string_view key, int64_t* value) const {
+  const auto found = json_.Int(key);
+  if (!found) return InvalidArgument(fmt::format("config.json: '{}' is missing or no whole number", key));
+  *value = *found;
+  return Status::Ok();
+}
+
+Status ConfigJson::Optional(std::string_view key, double* value) const {
+  if (!Has(key)) return Status::Ok();
+  const auto found = json_.Float(key);
+  if (!found) return InvalidArgument(fmt::format("config.json: '{}' is no number", key));
+  *value = *found;
+  return Status::Ok();
+}
+
+Status ConfigJson::Optional(std::string_view key, float* value) const {
+  double wide = *value;
+  RETURN_IF_ERROR(Optional(key, &wide));
+  *value = static_cast<float>(wide);
+  return Status::Ok();
+}
+
+Status ConfigJson::Optional(std::string_view key, bool* value) const {
+  if (!Has(key)) return Status::Ok();
+  const auto found = json_.Bool(key);
+  if (!found) return InvalidArgument(fmt::format("config.json: '{}' is neither true nor false", key));
+  *value = *found;
+  return Status::Ok();
+}
+
+Status ConfigJson::Expect(std::string_view key, bool expected) const {
+  bool value = expected;
+  RETURN_IF_ERROR(Optional(key, &value));
+  if (value == expected) return Status::Ok();
+  return InvalidArgument(fmt::format("config.json: '{}' being {} is not supported", key, value));
+}
+
+Status ConfigJson::ExpectNone(std::string_view key) const {
+  return Has(key) ? InvalidArgument(fmt::format("config.json: '{}' is not supported", key)) : Status::Ok();
+}
+
+Status ReadSizes(const ConfigJson& config, ModelSpec* spec) {
+  RETURN_IF_ERROR(config.Need("num_hidden_layers", &spec->layers));
+  RETURN_IF_ERROR(config.Need("hidden_size", &spec->hidden));
+  RETURN_IF_ERROR(config.Need("num_attention_heads", &spec->heads));
+  RETURN_IF_ERROR(config.Need("vocab_size", &spec->vocab));
+  RETURN_IF_ERROR(config.Need("max_position_embeddings", &spec->trained_context));
+  RETURN_IF_ERROR(config.Optional("intermediate_size", &spec->ffn));
+  spec->kv_heads = spec->heads;
+  RETURN_IF_ERROR(config.Optional("num_key_value_heads", &spec->kv_heads));
+  RETURN_IF_ERROR(config.Optional("tie_word_embeddings", &spec->tied_head));
+  return ReadHeadDim(config, spec);
+}
+
+Status ReadHeadDim(const ConfigJson& config, ModelSpec* spec) {
+  if (config.Has("head_dim")) return config.Need("head_dim", &spec->head_dim);
+  if (spec->heads < 1 || spec->hidden % spec->heads != 0) {
+    return InvalidArgument(
+        fmt::format("the model's hidden size {} is no multiple of its {} heads", spec->hidden, spec->heads));
+  }
+  spec->head_dim = spec->hidden / spec->heads;
+  return Status::Ok();
+}
+
+Status ReadActivation(const ConfigJson& config, std::string_view key, std::string_view otherwise, ModelSpec* spec) {
+  const std::string name = config.Has(key) ? config.String(key, "") : std::string(otherwise);
+  if (name == "silu" || name == "swish")
+    spec->activation = Activation::kSilu;
+  else if (name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_fast")
+    spec->activation = Activation::kGeluTanh;
+  else if (name == "gelu")
+    spec->activation = Activation::kGeluErf;
+  else if (name == "relu")
+    spec->activation = Activation::kRelu;
+  else
+    return InvalidArgument(fmt::format("config.json: '{}' '{}' is not supported", key, name));
+  return Status::Ok();
+}
+
+// An object "rope_parameters" in new files, where windows may have one of their own; "rope_theta" and "rope_scaling" in
+// older ones, and "rope_local_base_freq" for windows.
+Status ReadRotations(const ConfigJson& config, ModelSpec* spec) {
+  const bool joint = config.Has("rope_parameters"), each = config.Has("rope_parameters.full_attention");
+  const std::string in = each ? "rope_parameters.full_attention." : joint ? "rope_parameters." : "rope_scaling.";
+  double base = 10000, partial = 1, local = 0;
+  RETURN_IF_ERROR(config.Optional("rope_theta", &base));
+  for (const std::string& key :
+       {std::string("rotary_pct"), std::string("partial_rotary_factor"), in + "partial_rotary_factor"}) {
+    RETURN_IF_ERROR(config.Optional(key, &partial));
+  }
+  if (!(partial > 0 && partial <= 1)) {
+    return InvalidArgument(fmt::format("config.json: 'partial_rotary_factor' is {}", partial));
+  }
+  if (spec->rotary == 0) {
+    const int64_t head_dim = std::clamp<int64_t>(spec->head_dim, 0, 1 << 20);  // ValidateSpec refuses the rest
+    spec->rotary = static_cast<int64_t>(static_cast<double>(head_dim) * partial);
+  }
+  RETURN_IF_ERROR(ValidateSpec(*spec));
+  if (!joint && config.Has("rope_scaling") && !config.Has("rope_scaling.rope_type") &&
+      !config.Has("rope_scaling.type")) {
+    return InvalidArgument("config.json: 'rope_scaling' has no 'rope_type'");
+  }
+  RETURN_IF_ERROR(ReadRotation(config, in, base, spec));
+  RETURN_IF_ERROR(config.Optional("rope_local_base_freq", &local));
+  if (!each && local == 0) return Status::Ok();
+  RETURN_IF_ERROR(ReadRotation(config, "rope_parameters.sliding_attention.", local != 0 ? local : base, spec));
+  for (LayerTraits& layer : spec->layer_traits) layer.rotation = layer.window > 0 ? 1 : 0;
+  return Status::Ok();
+}
+
+Status ReadWindows(const ConfigJson& config, bool (*slides)(int64_t layer), ModelSpec* spec) {
+  RETURN_IF_ERROR(CheckLayers(*spec));
+  int64_t window = 0;
+  RETURN_IF_ERROR(config.Optional("sliding_window", &window));
+  spec->layer_traits.resize(static_cast<size_t>(spec->layers));
+  for (int64_t layer = 0; layer < spec->layers; ++layer) {
+    bool here = slides(layer);
+    if (config.Has("layer_types")) {
+      const std::string type = config.String(fmt::format("layer_types.{}", layer), "");
+      here = type == "sliding_attention";
+      if (!here && type != "full_attention") {
+        return InvalidArgument(
+            fmt::format("config.json: 'layer_types' of layer {} is '{}', which is not supported", layer, type));
+      }
+    }
+    if (here) spec->layer_traits[static_cast<size_t>(layer)].window = window;
+  }
+  return Status::Ok();
+}
+
+}  // namespace ringside

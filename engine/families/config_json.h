@@ -1,0 +1,49 @@
+// Reading the config.json of the transformers library: values with their defaults, and what most families spell alike.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "engine/families/model_spec.h"
+#include "engine/files/flat_json.h"
+
+namespace ringside {
+
+class ConfigJson {
+ public:
+  explicit ConfigJson(const FlatJson& json) : json_(json) {}
+
+  // Null means absent throughout.
+  bool Has(std::string_view key) const { return json_.Has(key); }
+  std::string String(std::string_view key, std::string_view otherwise) const {
+    return json_.String(key).value_or(std::string(otherwise));
+  }
+  Status Need(std::string_view key, int64_t* value) const;
+  Status Optional(std::string_view key, int64_t* value) const { return Has(key) ? Need(key, value) : Status::Ok(); }
+  Status Optional(std::string_view key, double* value) const;
+  Status Optional(std::string_view key, float* value) const;
+  Status Optional(std::string_view key, bool* value) const;
+  /// Refuses any value but `expected`; absent counts as expected.
+  Status Expect(std::string_view key, bool expected) const;
+  /// Refuses any value: a trait that we lack.
+  Status ExpectNone(std::string_view key) const;
+
+ private:
+  const FlatJson& json_;
+};
+
+/// The keys that most families share: layers, sizes, heads, context and whether the head is tied.
+Status ReadSizes(const ConfigJson& config, ModelSpec* spec);
+/// The value of head_dim, or the hidden size divided by the heads.
+Status ReadHeadDim(const ConfigJson& config, ModelSpec* spec);
+/// The activation under `key`; kInvalidArgument, naming it, for one that we lack.
+Status ReadActivation(const ConfigJson& config, std::string_view key, std::string_view otherwise, ModelSpec* spec);
+/// spec->rotary by partial_rotary_factor or rotary_pct, unless it is set, and the network's one rotation, or for
+/// layers with a window one of their own. Validates the spec.
+Status ReadRotations(const ConfigJson& config, ModelSpec* spec);
+/// One window of every layer that layer_types, or `slides` where there are none, says to have one.
+Status ReadWindows(const ConfigJson& config, bool (*slides)(int64_t layer), ModelSpec* spec);
+
+}  // namespace ringside

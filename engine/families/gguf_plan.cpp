@@ -1,0 +1,262 @@
+// Hyper-parameters and tensor names as llama.cpp's converters write them to GGUF files.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+
+#include "engine/families/gguf_families.h"
+#include "engine/families/network_plan.h"
+#include "engine/families/rope_scaling.h"
+
+namespace ringside {
+namespace {
+
+constexpr TensorRule kRules[] = {
+    {TensorRole::kEmbedding, "token_embd.weight"},
+    {TensorRole::kEmbeddingNorm, "token_embd_norm.weight"},
+    {TensorRole::kEmbeddingNormBias, "token_embd_norm.bias"},
+    {TensorRole::kPositions, "position_embd.weight"},
+    {TensorRole::kHead, "output.weight"},
+    {TensorRole::kHeadBias, "output.bias"},
+    {TensorRole::kFinalNorm, "output_norm.weight"},
+    {TensorRole::kFinalNormBias, "output_norm.bias"},
+    {TensorRole::kQuery, "blk.{}.attn_q.weight"},
+    {TensorRole::kKey, "blk.{}.attn_k.weight"},
+    {TensorRole::kValue, "blk.{}.attn_v.weight"},
+    {TensorRole::kQkv, "blk.{}.attn_qkv.weight"},
+    {TensorRole::kQueryBias, "blk.{}.attn_q.bias"},
+    {TensorRole::kKeyBias, "blk.{}.attn_k.bias"},
+    {TensorRole::kValueBias, "blk.{}.attn_v.bias"},
+    {TensorRole::kQkvBias, "blk.{}.attn_qkv.bias"},
+    {TensorRole::kQueryNorm, "blk.{}.attn_q_norm.weight"},
+    {TensorRole::kKeyNorm, "blk.{}.attn_k_norm.weight"},
+    {TensorRole::kAttentionOut, "blk.{}.attn_output.weight"},
+    {TensorRole::kAttentionOutBias, "blk.{}.attn_output.bias"},
+    {TensorRole::kAttentionPostNorm, "blk.{}.post_attention_norm.weight"},
+    {TensorRole::kGate, "blk.{}.ffn_gate.weight"},
+    {TensorRole::kUp, "blk.{}.ffn_up.weight"},
+    {TensorRole::kGateUp, "blk.{}.ffn_up.weight"},
+    {TensorRole::kDown, "blk.{}.ffn_down.weight"},
+    {TensorRole::kGateBias, "blk.{}.ffn_gate.bias"},
+    {TensorRole::kUpBias, "blk.{}.ffn_up.bias"},
+    {TensorRole::kDownBias, "blk.{}.ffn_down.bias"},
+    {TensorRole::kMlpPostNorm, "blk.{}.post_ffw_norm.weight"},
+    {TensorRole::kRouter, "blk.{}.ffn_gate_inp.weight"},
+    {TensorRole::kExpertGate, "blk.{}.ffn_gate_exps.weight"},
+    {TensorRole::kExpertUp, "blk.{}.ffn_up_exps.weight"},
+    {TensorRole::kExpertDown, "blk.{}.ffn_down_exps.weight"},
+    {TensorRole::kSharedRouter, "blk.{}.ffn_gate_inp_shexp.weight"},
+    {TensorRole::kSharedGate, "blk.{}.ffn_gate_shexp.weight"},
+    {TensorRole::kSharedUp, "blk.{}.ffn_up_shexp.weight"},
+    {TensorRole::kSharedDown, "blk.{}.ffn_down_shexp.weight"},
+};
+constexpr TensorRule kNorms[] = {
+    {TensorRole::kAttentionNorm, "blk.{}.attn_norm.weight"},
+    {TensorRole::kAttentionNormBias, "blk.{}.attn_norm.bias"},
+    {TensorRole::kMlpNorm, "blk.{}.ffn_norm.weight"},
+    {TensorRole::kMlpNormBias, "blk.{}.ffn_norm.bias"},
+};
+// Falcon's, where attention and MLP have a norm each.
+constexpr std::string_view kSecondNorm = "blk.0.attn_norm_2.weight";
+constexpr TensorRule kTwoNorms[] = {
+    {TensorRole::kAttentionNorm, "blk.{}.attn_norm_2.weight"},
+    {TensorRole::kAttentionNormBias, "blk.{}.attn_norm_2.bias"},
+    {TensorRole::kMlpNorm, "blk.{}.attn_norm.weight"},
+    {TensorRole::kMlpNormBias, "blk.{}.attn_norm.bias"},
+};
+constexpr std::string_view kRopeFactors = "rope_freqs.weight", kLongFactors = "rope_factors_long.weight",
+                           kShortFactors = "rope_factors_short.weight";
+
+const FileTensor* FindTensor(const GgufFile& file, std::string_view name) {
+  const auto& tensors = file.tensors();
+  const auto found = std::find_if(tensors.begin(), tensors.end(), [&](const auto& t) { return t.name == name; });
+  return found == tensors.end() ? nullptr : &*found;
+}
+
+Status ReadSizes(const GgufFile& file, const GgufKeys& keys, ModelSpec* spec) {
+  RETURN_IF_ERROR(keys.Need("block_count", &spec->layers));
+  RETURN_IF_ERROR(keys.Need("embedding_length", &spec->hidden));
+  RETURN_IF_ERROR(keys.Need("attention.head_count", &spec->heads));
+  RETURN_IF_ERROR(keys.Need("feed_forward_length", &spec->ffn));
+  RETURN_IF_ERROR(keys.Need("context_length", &spec->trained_context));
+  spec->kv_heads = spec->heads;
+  RETURN_IF_ERROR(keys.Optional("attention.head_count_kv", &spec->kv_heads));
+  if (spec->heads < 1) return InvalidArgument(fmt::format("the model's number of heads is {}", spec->heads));
+  spec->head_dim = spec->hidden / spec->heads;
+  if (!keys.Has("attention.key_length") && spec->hidden % spec->heads != 0) {
+    return InvalidArgument(
+        fmt::format("the model's hidden size {} is no multiple of its {} heads", spec->hidden, spec->heads));
+  }
+  RETURN_IF_ERROR(keys.Optional("attention.key_length", &spec->head_dim));
+  int64_t value_length = spec->head_dim;
+  RETURN_IF_ERROR(keys.Optional("attention.value_length", &value_length));
+  if (value_length != spec->head_dim) {
+    return InvalidArgument(
+        fmt::format("the model's keys of {} and values of {} differ in size", spec->head_dim, value_length));
+  }
+  RETURN_IF_ERROR(keys.Optional("expert_count", &spec->experts));
+  RETURN_IF_ERROR(keys.Optional("expert_used_count", &spec->experts_used));
+  if (spec->experts > 0) RETURN_IF_ERROR(keys.Optional("expert_feed_forward_length", &spec->ffn));
+  int64_t window = 0;
+  RETURN_IF_ERROR(keys.Optional("attention.sliding_window", &window));
+  if (spec->layers < 1 || spec->layers > 1024) {  // before there is one of anything for each of them
+    return InvalidArgument(fmt::format("the model's number of layers is {}, not in 1 .. 1024", spec->layers));
+  }
+  if (window != 0) spec->layer_traits.assign(static_cast<size_t>(spec->layers), {.window = window});
+  const FileTensor* embedding = FindTensor(file, "token_embd.weight");
+  if (embedding == nullptr) return Corruption("tensor 'token_embd.weight' is missing");
+  spec->vocab = embedding->shape.front();
+  int64_t vocab = spec->vocab;
+  RETURN_IF_ERROR(keys.Optional("vocab_size", &vocab));
+  if (vocab != spec->vocab) {
+    return InvalidArgument(
+        fmt::format("the file's '{}' is {}, its embedding has {} rows", keys.Name("vocab_size"), vocab, spec->vocab));
+  }
+  return Status::Ok();
+}
+
+// Things other models of these architectures may ask for and we do not do; some are traits of one architecture.
+Status RefuseFeatures(const GgufFile& file, const GgufKeys& keys, std::string_view architecture) {
+  for (const std::string_view key :
+       {"attention.scale", "logit_scale", "residual_scale", "embedding_scale", "attention.max_alibi_bias",
+        "attention.clamp_kqv", "expert_weights_scale", "leading_dense_block_count", "attn_logit_softcapping",
+        "final_logit_softcapping"}) {
+    const bool scale = key.find("scale") != std::string_view::npos && key != "expert_weights_scale";
+    if (architecture == "granite" && scale) continue;
+    if (architecture == "command-r" && key == "logit_scale") continue;
+    if (architecture == "mpt" && key == "attention.max_alibi_bias") continue;
+    if (architecture == "gemma2" && key.ends_with("softcapping")) continue;
+    double value = 0;
+    RETURN_IF_ERROR(keys.Optional(key, &value));
+    if (value != 0)
+      return InvalidArgument(fmt::format("the file's '{}' is {}, which is not supported", keys.Name(key), value));
+  }
+  if (file.Int("split.count").value_or(1) > 1) {
+    return InvalidArgument("the file is one part of a split model; merge the parts first");
+  }
+  return Status::Ok();
+}
+
+Status ReadFactors(const FileTensor& factors, RopeScaling* scaling) {
+  if (scaling->kind != RopeScaling::Kind::kNone || factors.data.dtype != DType::kF32 || factors.shape.size() != 1) {
+    return InvalidArgument(
+        fmt::format("tensor '{}' is no float32 vector or does not go with the rope scaling", factors.name));
+  }
+  scaling->kind = RopeScaling::Kind::kFactors;
+  std::vector<float> values(static_cast<size_t>(factors.shape[0]));
+  std::memcpy(values.data(), factors.data.bytes.data(), factors.data.bytes.size());
+  scaling->factors.assign(values.begin(), values.end());
+  return Status::Ok();
+}
+
+Status ReadRope(const GgufFile& file, const GgufKeys& keys, ModelSpec* spec) {
+  RopeScaling scaling;
+  spec->rotary = spec->head_dim;
+  RETURN_IF_ERROR(keys.Optional("rope.dimension_count", &spec->rotary));
+  RETURN_IF_ERROR(ValidateSpec(*spec));
+  RETURN_IF_ERROR(keys.Optional("rope.freq_base", &scaling.base));
+  RETURN_IF_ERROR(keys.Optional("rope.scale_linear", &scaling.factor));  // the older spelling
+  const bool scaled = keys.Has("rope.scale_linear") && scaling.factor != 1;
+  RETURN_IF_ERROR(keys.Optional("rope.scaling.factor", &scaling.factor));
+  if (keys.Has("rope.scaling.type") && !keys.String("rope.scaling.type")) {
+    return InvalidArgument(fmt::format("the file's '{}' is no text", keys.Name("rope.scaling.type")));
+  }
+  const std::string type = keys.String("rope.scaling.type").value_or(scaled ? "linear" : "none");
+  if (type == "linear") {
+    scaling.kind = RopeScaling::Kind::kLinear;
+  } else if (type == "yarn") {
+    scaling.kind = RopeScaling::Kind::kYarn;
+    scaling.original_context = static_cast<double>(spec->trained_context);
+    RETURN_IF_ERROR(keys.Optional("rope.scaling.original_context_length", &scaling.original_context));
+    RETURN_IF_ERROR(keys.Optional("rope.scaling.yarn_beta_fast", &scaling.beta_fast));
+    RETURN_IF_ERROR(keys.Optional("rope.scaling.yarn_beta_slow", &scaling.beta_slow));
+  } else if (type != "none") {
+    return InvalidArgument(fmt::format("rope scaling '{}' is not supported", type));
+  }
+  double original = static_cast<double>(spec->trained_context);
+  RETURN_IF_ERROR(keys.Optional("rope.scaling.original_context_length", &original));
+  // The long ones for a context beyond the original one (Ding et al. 2024).
+  const bool longer = static_cast<double>(spec->trained_context) > original;
+  for (const std::string_view name : {kRopeFactors, longer ? kLongFactors : kShortFactors}) {
+    if (const FileTensor* factors = FindTensor(file, name)) RETURN_IF_ERROR(ReadFactors(*factors, &scaling));
+  }
+  ASSIGN_OR_RETURN(Rotation rotation, MakeRotation(scaling, spec->rotary));
+  double attention_factor = 1;  // on top of yarn's own
+  RETURN_IF_ERROR(keys.Optional("rope.scaling.attn_factor", &attention_factor));
+  if (!(attention_factor > 0 && attention_factor < 1e6)) {
+    return InvalidArgument(
+        fmt::format("the file's '{}' is {}", keys.Name("rope.scaling.attn_factor"), attention_factor));
+  }
+  rotation.magnitude *= attention_factor;
+  spec->rotations.push_back(std::move(rotation));
+  const auto own = [](const LayerTraits& layer) { return layer.rotation == 1; };
+  if (std::none_of(spec->layer_traits.begin(), spec->layer_traits.end(), own)) return Status::Ok();
+  RopeScaling windows;  // Gemma 3: never stretched
+  RETURN_IF_ERROR(keys.Optional("rope.freq_base_swa", &windows.base));
+  ASSIGN_OR_RETURN(rotation, MakeRotation(windows, spec->rotary));
+  spec->rotations.push_back(std::move(rotation));
+  return Status::Ok();
+}
+
+// GGUF says by their presence which optional tensors there are; from here on they must be in every layer.
+void FindOptional(const GgufFile& file, ModelSpec* spec) {
+  const auto has = [&](std::string_view name) { return FindTensor(file, name) != nullptr; };
+  spec->tied_head = !has("output.weight");
+  spec->head_bias = has("output.bias");
+  spec->fused_qkv = has("blk.0.attn_qkv.weight");
+  spec->qkv_bias = has(spec->fused_qkv ? "blk.0.attn_qkv.bias" : "blk.0.attn_q.bias");
+  spec->attention_out_bias = has("blk.0.attn_output.bias");
+  spec->mlp_bias = has("blk.0.ffn_up.bias");
+  spec->norm_biases = spec->norm == NormKind::kLayer && has("output_norm.bias");
+}
+
+std::vector<std::string_view> SupportedArchitectures() {
+  std::vector<std::string_view> names;
+  for (const GgufFamily& family : GgufFamilies()) names.push_back(family.architecture);
+  return names;
+}
+
+}  // namespace
+
+Result<NetworkPlan> PlanGguf(const GgufFile& file, const std::string& path) {
+  NetworkPlan plan;
+  ModelSpec& spec = plan.spec;
+  const auto architecture = file.String("general.architecture");
+  if (!architecture) return InvalidArgument("the file's 'general.architecture' is missing");
+  spec.architecture = *architecture;
+  spec.name = file.String("general.name").value_or(std::filesystem::path(path).stem().string());
+  const auto families = GgufFamilies();
+  const auto family =
+      std::ranges::find_if(families, [&](const GgufFamily& known) { return known.architecture == spec.architecture; });
+  if (family == families.end()) return UnsupportedArchitecture(spec.architecture, SupportedArchitectures());
+  spec.rope_pairs = family->pairs;
+  const GgufKeys keys(file, spec.architecture);
+  RETURN_IF_ERROR(RefuseFeatures(file, keys, spec.architecture));
+  RETURN_IF_ERROR(ReadSizes(file, keys, &spec));
+  const bool rms = keys.Has("attention.layer_norm_rms_epsilon");
+  spec.norm_eps = 0;  // refused where there is none
+  RETURN_IF_ERROR(
+      keys.Optional(rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon", &spec.norm_eps));
+  RETURN_IF_ERROR(family->set(keys, &spec));
+  FindOptional(file, &spec);
+  const bool two_norms = FindTensor(file, kSecondNorm) != nullptr;
+  if (spec.architecture == "falcon") spec.shared_norm = !two_norms;
+  if (spec.rope_pairs == RopePairs::kNone)
+    RETURN_IF_ERROR(ValidateSpec(spec));
+  else
+    RETURN_IF_ERROR(ReadRope(file, keys, &spec));
+  std::vector<TensorRule> rules(std::begin(kRules), std::end(kRules));
+  const std::span<const TensorRule> norms = two_norms ? std::span(kTwoNorms) : std::span(kNorms);
+  rules.insert(rules.end(), norms.begin(), norms.end());
+  PlanTensors(rules, "", &plan);
+  for (PlannedTensor& planned : plan.tensors) {
+    if (planned.role == TensorRole::kSharedRouter) planned.shape = {spec.hidden};  // the file has it as a vector
+  }
+  for (const std::string_view read : {kRopeFactors, kLongFactors, kShortFactors}) {
+    if (spec.rope_pairs != RopePairs::kNone) plan.ignored.emplace_back(read);  // above
+  }
+  return plan;
+}
+
+}  // namespace ringside

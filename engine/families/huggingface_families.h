@@ -1,0 +1,26 @@
+// The families that the transformers library writes to config.json and safetensors files: one row each.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "engine/families/config_json.h"
+#include "engine/families/network_plan.h"
+
+namespace ringside {
+
+struct HuggingFaceFamily {
+  std::string_view type;                                      // config.json's model_type
+  Status (*read)(const ConfigJson& config, ModelSpec* spec);  // config.json to a valid spec
+  std::string_view prefix;                                    // of all tensors but the head; files may lack some of it
+  std::vector<std::span<const TensorRule>> rules;
+};
+
+/// Those that name their parts as Llama does.
+std::span<const HuggingFaceFamily> LlamaLikeFamilies();
+/// The others.
+std::span<const HuggingFaceFamily> OlderFamilies();
+
+}  // namespace ringside

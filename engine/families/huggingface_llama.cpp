@@ -1,0 +1,385 @@
+// Families that name their parts as Llama does.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/families/huggingface_families.h"
+
+namespace ringside {
+namespace {
+
+constexpr TensorRule kAttention[] = {
+    {TensorRole::kEmbedding, "embed_tokens.weight"},
+    {TensorRole::kHead, "lm_head.weight"},
+    {TensorRole::kFinalNorm, "norm.weight"},
+    {TensorRole::kFinalNormBias, "norm.bias"},
+    {TensorRole::kAttentionNorm, "layers.{}.input_layernorm.weight"},
+    {TensorRole::kAttentionNormBias, "layers.{}.input_layernorm.bias"},
+    {TensorRole::kQuery, "layers.{}.self_attn.q_proj.weight"},
+    {TensorRole::kKey, "layers.{}.self_attn.k_proj.weight"},
+    {TensorRole::kValue, "layers.{}.self_attn.v_proj.weight"},
+    {TensorRole::kQkv, "layers.{}.self_attn.qkv_proj.weight"},
+    {TensorRole::kQueryBias, "layers.{}.self_attn.q_proj.bias"},
+    {TensorRole::kKeyBias, "layers.{}.self_attn.k_proj.bias"},
+    {TensorRole::kValueBias, "layers.{}.self_attn.v_proj.bias"},
+    {TensorRole::kQueryNorm, "layers.{}.self_attn.q_norm.weight"},
+    {TensorRole::kKeyNorm, "layers.{}.self_attn.k_norm.weight"},
+    {TensorRole::kSinks, "layers.{}.self_attn.sinks"},
+    {TensorRole::kAttentionOut, "layers.{}.self_attn.o_proj.weight"},
+    {TensorRole::kAttentionOutBias, "layers.{}.self_attn.o_proj.bias"},
+};
+// The norm between attention and MLP stands in front of the MLP, or one behind each and one more in front of the MLP.
+constexpr TensorRule kOneNormEach[] = {
+    {TensorRole::kMlpNorm, "layers.{}.post_attention_layernorm.weight"},
+    {TensorRole::kMlpNormBias, "layers.{}.post_attention_layernorm.bias"},
+};
+constexpr TensorRule kNormsAfter[] = {
+    {TensorRole::kAttentionPostNorm, "layers.{}.post_attention_layernorm.weight"},
+    {TensorRole::kMlpNorm, "layers.{}.pre_feedforward_layernorm.weight"},
+    {TensorRole::kMlpPostNorm, "layers.{}.post_feedforward_layernorm.weight"},
+};
+constexpr TensorRule kMlp[] = {
+    {TensorRole::kGate, "layers.{}.mlp.gate_proj.weight"},      {TensorRole::kUp, "layers.{}.mlp.up_proj.weight"},
+    {TensorRole::kGateUp, "layers.{}.mlp.gate_up_proj.weight"}, {TensorRole::kDown, "layers.{}.mlp.down_proj.weight"},
+    {TensorRole::kGateBias, "layers.{}.mlp.gate_proj.bias"},    {TensorRole::kUpBias, "layers.{}.mlp.up_proj.bias"},
+    {TensorRole::kDownBias, "layers.{}.mlp.down_proj.bias"},
+};
+constexpr TensorRule kStarcoderMlp[] = {
+    {TensorRole::kUp, "layers.{}.mlp.c_fc.weight"},
+    {TensorRole::kUpBias, "layers.{}.mlp.c_fc.bias"},
+    {TensorRole::kDown, "layers.{}.mlp.c_proj.weight"},
+    {TensorRole::kDownBias, "layers.{}.mlp.c_proj.bias"},
+};
+constexpr TensorRule kExperts[] = {
+    {TensorRole::kRouter, "layers.{}.mlp.gate.weight"},
+    {TensorRole::kExpertGate, "layers.{}.mlp.experts.{e}.gate_proj.weight"},
+    {TensorRole::kExpertUp, "layers.{}.mlp.experts.{e}.up_proj.weight"},
+    {TensorRole::kExpertDown, "layers.{}.mlp.experts.{e}.down_proj.weight"},
+    {TensorRole::kSharedRouter, "layers.{}.mlp.shared_expert_gate.weight"},
+    {TensorRole::kSharedGate, "layers.{}.mlp.shared_expert.gate_proj.weight"},
+    {TensorRole::kSharedUp, "layers.{}.mlp.shared_expert.up_proj.weight"},
+    {TensorRole::kSharedDown, "layers.{}.mlp.shared_expert.down_proj.weight"},
+};
+constexpr TensorRule kMixtralExperts[] = {
+    {TensorRole::kRouter, "layers.{}.block_sparse_moe.gate.weight"},
+    {TensorRole::kExpertGate, "layers.{}.block_sparse_moe.experts.{e}.w1.weight"},
+    {TensorRole::kExpertUp, "layers.{}.block_sparse_moe.experts.{e}.w3.weight"},
+    {TensorRole::kExpertDown, "layers.{}.block_sparse_moe.experts.{e}.w2.weight"},
+};
+constexpr TensorRule kGptOssExperts[] = {
+    {TensorRole::kRouter, "layers.{}.mlp.router.weight"},
+    {TensorRole::kRouterBias, "layers.{}.mlp.router.bias"},
+    {TensorRole::kExpertGateUp, "layers.{}.mlp.experts.gate_up_proj", true, RowOrder::kAlternating},
+    {TensorRole::kExpertDown, "layers.{}.mlp.experts.down_proj", true},
+    {TensorRole::kExpertGateUpBias, "layers.{}.mlp.experts.gate_up_proj_bias", false, RowOrder::kAlternating},
+    {TensorRole::kExpertDownBias, "layers.{}.mlp.experts.down_proj_bias"},
+};
+
+bool EveryLayer(int64_t) { return true; }
+bool NoLayer(int64_t) { return false; }
+bool EvenLayers(int64_t layer) { return layer % 2 == 0; }
+
+// What all of them have; RMS norms unless told otherwise.
+Status ReadBase(const ConfigJson& config, ModelSpec* spec) {
+  RETURN_IF_ERROR(ReadSizes(config, spec));
+  spec->rope_pairs = RopePairs::kHalves;
+  spec->norm_eps = 1e-6f;
+  RETURN_IF_ERROR(config.Optional("rms_norm_eps", &spec->norm_eps));
+  return ReadActivation(config, "hidden_act", "silu", spec);
+}
+
+Status ReadBiases(const ConfigJson& config, ModelSpec* spec) {
+  RETURN_IF_ERROR(config.Optional("attention_bias", &spec->qkv_bias));
+  spec->attention_out_bias = spec->qkv_bias;
+  return config.Optional("mlp_bias", &spec->mlp_bias);
+}
+
+Status ReadLlama(const ConfigJson& config, ModelSpec* spec) {
+  RETURN_IF_ERROR(ReadBase(config, spec));
+  RETURN_IF_ERROR(ReadBiases(config, spec));
+  return ReadRotations(config, spec);
+}
+
+Status ReadMistral(const ConfigJson& config, ModelSpec* spec) {
+  RETURN_IF_ERROR(ReadBase(config, spec));
+  RETURN_IF_ERROR(ReadWindows(config, EveryLayer, spec));
+  return ReadRotations(config, spec);
+}
+
+Status ReadMixtral(const ConfigJson& config, ModelSpec* spec) {
+  spec->experts_normalised = true;
+  RETURN_IF_ERROR(config.Need("num_local_experts", &spec->experts));
+  RETURN_IF_ERROR(config.Need("num_experts_per_tok", &spec->experts_used));
+  return ReadMistral(config, spec);
+}
+
+// Windows only where they are switched on, and then from one layer on.
+Status ReadQwenWindows(const ConfigJson& config, ModelSpec* spec) {
+  bool used = false;
+  RETURN_IF_ERROR(config.Optional("use_sliding_window", &used));
+  if (!used) return Status::Ok();
+  RETURN_IF_ERROR(ReadWindows(config, EveryLayer, spec));
+  int64_t full_layers = 0;
+  if (!config.Has("layer_types")) RETURN_IF_ERROR(config.Optional("max_window_layers", &full_layers));
+  for (int64_t layer = 0; layer < std::min(full_layers, spec->layers); ++layer) {
+    spec->layer_traits[static_cast<size_t>(layer)].window = 0;
+  }
+  return Status::Ok();
+}
+
+Status ReadQwen2(const ConfigJson& config, ModelSpec* spec) {
+  RETURN_IF_ERROR(ReadBase(config, spec));
+  spec->qkv_bias = true;
+  RETURN_IF_ERROR(ReadQwenWindows(config, spec));
+  return ReadRotations(config, spec);
+}
+
+Status ReadQwen3(const ConfigJson& config, ModelSpec* spec) {
+  RETURN_IF_ERROR(ReadBase(config, spec));
+  RETURN_IF_ERROR(config.Optional("attention_bias", &spec->qkv_bias));
+  spec->attention_out_bias = spec->qkv_bias;
+  spec->qk_norm = QkNorm::kHeads;
+  RETURN_IF_ERROR(ReadQwenWindows(config, spec));
+  return ReadRotations(config, spec);
+}
+
+// Experts in every layer.
+Status ReadQwenExperts(const ConfigJson& config, ModelSpec* spec) {
+  int64_t step = 1;
+  RETURN_IF_ERROR(config.Optional("decoder_sparse_step", &step));
+  if (step != 1 || config.Has("mlp_only_layers.0")) {
+    return InvalidArgument("config.json: layers with and without experts are not supported");
+  }
+  RETURN_IF_ERROR(config.Need(config.Has("num_experts") ? "num_experts" : "num_local_experts", &spec->experts));
+  RETURN_IF_ERROR(config.Need("num_experts_per_tok", &spec->experts_used));
+  return config.Optional("norm_topk_prob", &spec->experts_normalised);
+}
+
+Status ReadQwen2Moe(const ConfigJson& config, ModelSpec* spec) {
+  RETURN_IF_ERROR(ReadQwenExperts(config, spec));
+  RETURN_IF_ERROR(config.Need("shared_expert_intermediate_size", &spec->shared_ffn));
+  RETURN_IF_ERROR(ReadBase(config, spec));
+  RETURN_IF_ERROR(config.Need("moe_intermediate_size", &spec->ffn));
+  spec->qkv_bias = true;
+  RETURN_IF_ERROR(config.Optional("qkv_bias", &spec->qkv_bias));
+  RETURN_IF_ERROR(ReadQwenWindows(config, spec));
+  return ReadRotations(config, spec);
+}
+
+Status ReadQwen3Moe(const ConfigJson& config, ModelSpec* spec) {
+  RETURN_IF_ERROR(ReadQwenExperts(config, spec));
+  RETURN_IF_ERROR(ReadQwen3(config, spec));
+  RETURN_IF_ERROR(config.Need("moe_intermediate_size", &spec->ffn));
+  return ValidateSpec(*spec);
+}
+
+Status ReadOlmoe(const ConfigJson& config, ModelSpec* spec) {
+  RETURN_IF_ERROR(config.ExpectNone("clip_qkv"));
+  RETURN_IF_ERROR(config.Expect("attention_bias", false));
+  RETURN_IF_ERROR(ReadQwenExperts(config, spec));
+  RETURN_IF_ERROR(ReadBase(config, spec));
+  spec->qk_norm = QkNorm::kRows;
+  return ReadRotations(config, spec);
+}
+
+Status ReadGptOss(const ConfigJson& config, ModelSpec* spec) {
+  RETURN_IF_ERROR(ReadBase(config, spec));
+  RETURN_IF_ERROR(config.Need("num_local_experts", &spec->experts));
+  RETURN_IF_ERROR(config.Need("num_experts_per_tok", &spec->experts_used));
+  double limit = 7, alpha = 1.702;
+  RETURN_IF_ERROR(config.Optional("swiglu_limit", &limit));
+  RETURN_IF_ERROR(config.Optional("swiglu_alpha", &alpha));
+  if (limit != 7 || alpha != 1.702) {
+    return InvalidArgument(
+        fmt::format("config.json: 'swiglu_limit' {}, 'swiglu_alpha' {} are not supported", limit, alpha));
+  }
+  spec->experts_normalised = spec->fused_gate_up = spec->mlp_bias = spec->sinks = true;
+  spec->qkv_bias = spec->attention_out_bias = true;
+  spec->activation = Activation::kClampedSilu;
+  RETURN_IF_ERROR(ReadWindows(config, EvenLayers, spec));
+  return ReadRotations(config, spec);
+}
+
+// Norms scale by 1 + w, embeddings by the root of their size.
+Status ReadGemma(const ConfigJson& config, ModelSpec* spec) {
+  RETURN_IF_ERROR(ReadSizes(config, spec));
+  RETURN_IF_ERROR(ReadBiases(config, spec));
+  const bool newer = config.Has("hidden_activation");
+  RETURN_IF_ERROR(ReadActivation(config, newer ? "hidden_activation" : "hidden_act", "gelu_pytorch_tanh", spec));
+  // The first models' files say gelu and mean the approximation.
+  if (spec->activation == Activation::kGeluErf) spec->activation = Activation::kGeluTanh;
+  RETURN_IF_ERROR(config.Expect("use_bidirectional_attention", false));
+  spec->rope_pairs = RopePairs::kHalves;
+  spec->norm_eps = 1e-6f;
+  spec->norm_offset = 1;
+  RETURN_IF_ERROR(config.Optional("rms_norm_eps", &spec->norm_eps));
+  spec->tied_head = true;
+  RETURN_IF_ERROR(config.Optional("tie_word_embeddings", &spec->tied_head));
+  spec->embedding_scale = std::sqrt(static_cast<float>(spec->hidden));
+  return Status::Ok();
+}
+
+Status ReadGemma1(const ConfigJson& config, ModelSpec* spec) {
+  RETURN_IF_ERROR(ReadGemma(config, spec));
+  return ReadRotations(config, spec);
+}
+
+Status ReadGemma2(const ConfigJson& config, ModelSpec* spec) {
+  RETURN_IF_ERROR(ReadGemma(config, spec));
+  spec->norm_after = true;
+  double scalar = 256;
+  RETURN_IF_ERROR(config.Optional("query_pre_attn_scalar", &scalar));
+  spec->query_scale = static_cast<float>(1 / std::sqrt(scalar));
+  RETURN_IF_ERROR(config.Optional("attn_logit_softcapping", &spec->score_cap));
+  RETURN_IF_ERROR(config.Optional("final_logit_softcapping", &spec->logit_cap));
+  RETURN_IF_ERROR(ReadWindows(config, EvenLayers, spec));
+  return ReadRotations(config, spec);
+}
+
+Status ReadGemma3(const ConfigJson& config, ModelSpec* spec) {
+  spec->qk_norm = QkNorm::kHeads;
+  int64_t pattern = 6;
+  RETURN_IF_ERROR(config.Optional("sliding_window_pattern", &pattern));
+  if (pattern != 6 && !config.Has("layer_types")) {
+    return InvalidArgument(fmt::format("config.json: 'sliding_window_pattern' {} is not supported", pattern));
+  }
+  RETURN_IF_ERROR(ReadGemma2(config, spec));
+  if (config.Has("layer_types")) return Status::Ok();
+  RETURN_IF_ERROR(ReadWindows(
+      config, [](int64_t layer) { return layer % 6 != 5; }, spec));
+  for (LayerTraits& layer : spec->layer_traits) layer.rotation = layer.window > 0 && spec->rotations.size() > 1 ? 1 : 0;
+  return Status::Ok();
+}
+
+Status ReadPhi3(const ConfigJson& config, ModelSpec* spec) {
+  spec->fused_qkv = spec->fused_gate_up = true;
+  return ReadMistral(config, spec);
+}
+
+Status ReadOlmo(const ConfigJson& config, ModelSpec* spec) {
+  RETURN_IF_ERROR(config.ExpectNone("clip_qkv"));
+  RETURN_IF_ERROR(config.Expect("attention_bias", false));
+  RETURN_IF_ERROR(ReadBase(config, spec));
+  spec->norm = NormKind::kLayer;
+  spec->norm_eps = 1e-5f;
+  spec->norm_weights = false;
+  return ReadRotations(config, spec);
+}
+
+Status ReadOlmo2(const ConfigJson& config, ModelSpec* spec) {
+  RETURN_IF_ERROR(config.Expect("attention_bias", false));
+  RETURN_IF_ERROR(ReadBase(config, spec));
+  spec->norm_before = false;
+  spec->norm_after = true;
+  spec->qk_norm = QkNorm::kRows;
+  return ReadRotations(config, spec);
+}
+
+// Each sum of the residual stream has a factor m on what is added. A stream of which all is divided by m needs none:
+// norms do not see the size of their input, but for an epsilon divided by m^2.
+Status ReadGranite(const ConfigJson& config, ModelSpec* spec) {
+  RETURN_IF_ERROR(ReadBase(config, spec));
+  RETURN_IF_ERROR(ReadBiases(config, spec));
+  double embedding = 1, residual = 1, logits = 1;
+  RETURN_IF_ERROR(config.Optional("embedding_multiplier", &embedding));
+  RETURN_IF_ERROR(config.Optional("residual_multiplier", &residual));
+  RETURN_IF_ERROR(config.Optional("logits_scaling", &logits));
+  RETURN_IF_ERROR(config.Optional("attention_multiplier", &spec->query_scale));
+  spec->embedding_scale = static_cast<float>(embedding / residual);
+  spec->norm_eps = static_cast<float>(static_cast<double>(spec->norm_eps) / (residual * residual));
+  spec->logit_scale = static_cast<float>(1 / logits);
+  return ReadRotations(config, spec);
+}
+
+Status ReadSmolLm3(const ConfigJson& config, ModelSpec* spec) {
+  RETURN_IF_ERROR(ReadBase(config, spec));
+  RETURN_IF_ERROR(ReadBiases(config, spec));
+  bool used = false;
+  RETURN_IF_ERROR(config.Optional("use_sliding_window", &used));
+  RETURN_IF_ERROR(ReadWindows(config, used ? EveryLayer : NoLayer, spec));
+  RETURN_IF_ERROR(ReadRotations(config, spec));
+  int64_t interval = 4;
+  RETURN_IF_ERROR(config.Optional("no_rope_layer_interval", &interval));
+  for (int64_t layer = 0; layer < spec->layers; ++layer) {
+    int64_t rotated = interval > 0 && (layer + 1) % interval == 0 ? 0 : 1;
+    RETURN_IF_ERROR(config.Optional(fmt::format("no_rope_layers.{}", layer), &rotated));
+    if (rotated == 0) spec->layer_traits[static_cast<size_t>(layer)].rotation = -1;
+  }
+  return Status::Ok();
+}
+
+Status ReadStarcoder2(const ConfigJson& config, ModelSpec* spec) {
+  RETURN_IF_ERROR(ReadSizes(config, spec));
+  RETURN_IF_ERROR(ReadActivation(config, "hidden_act", "gelu_pytorch_tanh", spec));
+  spec->rope_pairs = RopePairs::kHalves;
+  spec->norm = NormKind::kLayer;
+  spec->norm_biases = true;
+  RETURN_IF_ERROR(config.Optional("norm_epsilon", &spec->norm_eps));
+  spec->gated = false;
+  bool biases = true;
+  RETURN_IF_ERROR(config.Optional("use_bias", &biases));
+  spec->qkv_bias = spec->attention_out_bias = spec->mlp_bias = biases;
+  RETURN_IF_ERROR(ReadWindows(config, EveryLayer, spec));
+  return ReadRotations(config, spec);
+}
+
+Status ReadStableLm(const ConfigJson& config, ModelSpec* spec) {
+  RETURN_IF_ERROR(config.Expect("qk_layernorm", false));
+  RETURN_IF_ERROR(ReadBase(config, spec));
+  spec->norm = NormKind::kLayer;
+  spec->norm_biases = true;
+  spec->norm_eps = 1e-5f;
+  RETURN_IF_ERROR(config.Optional("layer_norm_eps", &spec->norm_eps));
+  RETURN_IF_ERROR(config.Optional("use_qkv_bias", &spec->qkv_bias));
+  RETURN_IF_ERROR(config.Optional("use_parallel_residual", &spec->parallel));
+  spec->shared_norm = spec->parallel;
+  return ReadRotations(config, spec);
+}
+
+Status ReadCohere(const ConfigJson& config, ModelSpec* spec) {
+  RETURN_IF_ERROR(config.Expect("use_qk_norm", false));
+  RETURN_IF_ERROR(config.Expect("attention_bias", false));
+  spec->tied_head = true;
+  RETURN_IF_ERROR(ReadBase(config, spec));
+  spec->norm = NormKind::kLayer;
+  spec->norm_eps = 1e-5f;
+  RETURN_IF_ERROR(config.Optional("layer_norm_eps", &spec->norm_eps));
+  spec->parallel = spec->shared_norm = true;
+  spec->rope_pairs = RopePairs::kAdjacent;
+  spec->logit_scale = 0.0625f;
+  RETURN_IF_ERROR(config.Optional("logit_scale", &spec->logit_scale));
+  return ReadRotations(config, spec);
+}
+
+constexpr std::string_view kPrefix = "model.";
+
+}  // namespace
+
+std::span<const HuggingFaceFamily> LlamaLikeFamilies() {
+  static const HuggingFaceFamily kFamilies[] = {
+      {"llama", ReadLlama, kPrefix, {kAttention, kOneNormEach, kMlp}},
+      {"mistral", ReadMistral, kPrefix, {kAttention, kOneNormEach, kMlp}},
+      {"mixtral", ReadMixtral, kPrefix, {kAttention, kOneNormEach, kMixtralExperts}},
+      {"qwen2", ReadQwen2, kPrefix, {kAttention, kOneNormEach, kMlp}},
+      {"qwen2_moe", ReadQwen2Moe, kPrefix, {kAttention, kOneNormEach, kExperts}},
+      {"qwen3", ReadQwen3, kPrefix, {kAttention, kOneNormEach, kMlp}},
+      {"qwen3_moe", ReadQwen3Moe, kPrefix, {kAttention, kOneNormEach, kExperts}},
+      {"gemma", ReadGemma1, kPrefix, {kAttention, kOneNormEach, kMlp}},
+      {"gemma2", ReadGemma2, kPrefix, {kAttention, kNormsAfter, kMlp}},
+      {"gemma3_text", ReadGemma3, kPrefix, {kAttention, kNormsAfter, kMlp}},
+      {"phi3", ReadPhi3, kPrefix, {kAttention, kOneNormEach, kMlp}},
+      {"olmo", ReadOlmo, kPrefix, {kAttention, kOneNormEach, kMlp}},
+      {"olmo2", ReadOlmo2, kPrefix, {kAttention, kNormsAfter, kMlp}},
+      {"olmoe", ReadOlmoe, kPrefix, {kAttention, kOneNormEach, kExperts}},
+      {"granite", ReadGranite, kPrefix, {kAttention, kOneNormEach, kMlp}},
+      {"smollm3", ReadSmolLm3, kPrefix, {kAttention, kOneNormEach, kMlp}},
+      {"starcoder2", ReadStarcoder2, kPrefix, {kAttention, kOneNormEach, kStarcoderMlp}},
+      {"stablelm", ReadStableLm, kPrefix, {kAttention, kOneNormEach, kMlp}},
+      {"cohere", ReadCohere, kPrefix, {kAttention, kOneNormEach, kMlp}},
+      {"gpt_oss", ReadGptOss, kPrefix, {kAttention, kOneNormEach, kGptOssExperts}},
+  };
+  return kFamilies;
+}
+
+}  // namespace ringside

@@ -1,0 +1,100 @@
+// The plan of a folder as the transformers library writes it.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "engine/families/huggingface_families.h"
+
+namespace ringside {
+namespace {
+
+std::vector<std::string_view> SupportedTypes() {
+  std::vector<std::string_view> types;
+  for (const auto& families : {LlamaLikeFamilies(), OlderFamilies()}) {
+    for (const HuggingFaceFamily& family : families) types.push_back(family.type);
+  }
+  std::ranges::sort(types);
+  types.erase(std::unique(types.begin(), types.end()), types.end());
+  return types;
+}
+
+/// What stands in front of this rule's tensor in the file: all of the family's prefix, or some of its parts.
+std::optional<std::string_view> PrefixOf(std::string_view tensor, std::string_view prefix,
+                                         std::span<const std::string_view> names) {
+  for (;; prefix.remove_prefix(prefix.find('.') + 1)) {
+    const std::string name = std::string(prefix) + std::string(tensor);
+    if (std::find(names.begin(), names.end(), name) != names.end()) return prefix;
+    if (prefix.empty()) return std::nullopt;
+  }
+}
+
+std::string WithLayer(std::string_view name, int64_t layer) {
+  std::string out(name);
+  if (const size_t at = out.find("{}"); at != std::string::npos) out.replace(at, 2, std::to_string(layer));
+  return out;
+}
+
+/// The family of this type, of several the one whose norms the file has.
+const HuggingFaceFamily* FindFamily(std::string_view type, std::span<const std::string_view> names) {
+  const HuggingFaceFamily* found = nullptr;
+  for (const auto& families : {LlamaLikeFamilies(), OlderFamilies()}) {
+    for (const HuggingFaceFamily& family : families) {
+      if (family.type != type) continue;
+      const std::string norm = WithLayer(family.rules.back().front().name, 0);
+      if (found == nullptr || PrefixOf(norm, family.prefix, names)) found = &family;
+    }
+  }
+  return found;
+}
+
+// Old files carry buffers that are computed, not learned, and a copy of a tied head.
+void Ignore(std::string_view prefix, NetworkPlan* plan) {
+  if (plan->spec.tied_head) plan->ignored.insert(plan->ignored.end(), {"lm_head.weight", "embed_out.weight"});
+  plan->ignored.push_back(fmt::format("{}rotary_emb.inv_freq", prefix));
+  for (int64_t layer = 0; layer < plan->spec.layers; ++layer) {
+    for (const std::string_view name :
+         {"h.{}.attn.bias", "h.{}.attn.masked_bias", "layers.{}.self_attn.rotary_emb.inv_freq",
+          "layers.{}.attention.bias", "layers.{}.attention.masked_bias", "layers.{}.attention.rotary_emb.inv_freq"}) {
+      plan->ignored.push_back(std::string(prefix) + WithLayer(name, layer));
+    }
+  }
+}
+
+}  // namespace
+
+Status CheckArchitecture(const FlatJson& config) {
+  const auto type = config.String("model_type");
+  if (!type) return InvalidArgument("config.json: 'model_type' is missing");
+  return FindFamily(*type, {}) != nullptr ? Status::Ok() : UnsupportedArchitecture(*type, SupportedTypes());
+}
+
+Result<NetworkPlan> PlanHuggingFace(const FlatJson& json, std::span<const std::string_view> tensor_names,
+                                    const std::string& folder) {
+  const ConfigJson config(json);
+  NetworkPlan plan;
+  ModelSpec& spec = plan.spec;
+  std::filesystem::path path = std::filesystem::path(folder).lexically_normal();
+  spec.name = (path.has_filename() ? path : path.parent_path()).filename().string();
+  RETURN_IF_ERROR(CheckArchitecture(json));
+  spec.architecture = *json.String("model_type");
+  RETURN_IF_ERROR(config.ExpectNone("quantization_config"));
+  const HuggingFaceFamily& family = *FindFamily(spec.architecture, tensor_names);
+  RETURN_IF_ERROR(family.read(config, &spec));
+  RETURN_IF_ERROR(ValidateSpec(spec));
+  const std::string_view embedding = family.rules.front().front().name;
+  const std::string_view prefix = PrefixOf(embedding, family.prefix, tensor_names).value_or(family.prefix);
+  std::vector<TensorRule> rules;
+  for (const auto& some : family.rules) rules.insert(rules.end(), some.begin(), some.end());
+  const bool apart = std::ranges::any_of(
+      rules, [](const TensorRule& rule) { return rule.name.find("{e}") != std::string_view::npos; });
+  if (apart && spec.layers * spec.experts > std::ssize(tensor_names)) {  // before there is a name for each of them
+    return Corruption(fmt::format("the model has {} tensors, too few for {} experts in each of {} layers",
+                                  tensor_names.size(), spec.experts, spec.layers));
+  }
+  PlanTensors(rules, prefix, &plan);
+  Ignore(prefix, &plan);
+  return plan;
+}
+
+}  // namespace ringside

@@ -1,0 +1,100 @@
+#include "engine/families/model_spec.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace ringside {
+namespace {
+
+Status CheckRange(const char* what, int64_t value, int64_t least, int64_t most) {
+  if (value >= least && value <= most) return Status::Ok();
+  return InvalidArgument(fmt::format("the model's {} is {}, not in {} .. {}", what, value, least, most));
+}
+
+Status CheckPositive(const char* what, double value) {
+  if (std::isfinite(value) && value > 0) return Status::Ok();
+  return InvalidArgument(fmt::format("the model's {} is {}, not a positive number", what, value));
+}
+
+}  // namespace
+
+float ModelSpec::score_scale() const {
+  return query_scale != 0 ? query_scale : static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_dim)));
+}
+
+// For a number of heads that is no power of two: the slopes of the next smaller power, then every other one of twice
+// that.
+std::vector<float> ModelSpec::AlibiSlopes() const {
+  std::vector<float> slopes;
+  if (alibi == 0) return slopes;
+  const auto whole = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(heads)));
+  for (int64_t i = 1; i <= heads; ++i) {
+    const double exponent = i <= whole ? static_cast<double>(i) / static_cast<double>(whole)
+                                       : static_cast<double>(2 * (i - whole) - 1) / static_cast<double>(2 * whole);
+    slopes.push_back(static_cast<float>(std::exp2(-alibi * exponent)));
+  }
+  return slopes;
+}
+
+int64_t ModelSpec::widest_window() const {
+  int64_t widest = 0;
+  for (int64_t layer = 0; layer < layers; ++layer) {
+    if (Layer(layer).window == 0) return 0;
+    widest = std::max(widest, Layer(layer).window);
+  }
+  return widest;
+}
+
+int64_t ModelSpec::context() const {
+  const int64_t window = widest_window();
+  return window > 0 && (trained_context == 0 || window < trained_context) ? window : trained_context;
+}
+
+Status ValidateSpec(const ModelSpec& spec) {
+  RETURN_IF_ERROR(CheckRange("number of layers", spec.layers, 1, 1024));
+  RETURN_IF_ERROR(CheckRange("hidden size", spec.hidden, 1, 1 << 17));
+  RETURN_IF_ERROR(CheckRange("number of heads", spec.heads, 1, 4096));
+  RETURN_IF_ERROR(CheckRange("number of key and value heads", spec.kv_heads, 1, spec.heads));
+  RETURN_IF_ERROR(CheckRange("head size", spec.head_dim, 1, 256));  // what the kernels have room for
+  RETURN_IF_ERROR(CheckRange("feed-forward size", spec.ffn, 1, 1 << 20));
+  RETURN_IF_ERROR(CheckRange("vocabulary size", spec.vocab, 1, 1 << 24));
+  RETURN_IF_ERROR(CheckRange("trained context", spec.trained_context, 1, int64_t{1} << 31));
+  for (const LayerTraits& layer : spec.layer_traits) {
+    RETURN_IF_ERROR(CheckRange("sliding window", layer.window, 0, int64_t{1} << 31));
+  }
+  if (!spec.layer_traits.empty()) {
+    const auto traits = static_cast<int64_t>(spec.layer_traits.size());
+    RETURN_IF_ERROR(CheckRange("number of layer types", traits, spec.layers, spec.layers));
+  }
+  RETURN_IF_ERROR(CheckRange("number of experts", spec.experts, 0, 1024));
+  if (spec.experts > 0) RETURN_IF_ERROR(CheckRange("number of experts used", spec.experts_used, 1, spec.experts));
+  RETURN_IF_ERROR(CheckRange("shared expert's feed-forward size", spec.shared_ffn, 0, 1 << 20));
+  RETURN_IF_ERROR(CheckPositive("norm epsilon", spec.norm_eps));
+  RETURN_IF_ERROR(CheckPositive("embedding scale", spec.embedding_scale));
+  RETURN_IF_ERROR(CheckPositive("logit scale", spec.logit_scale));
+  if (spec.query_scale != 0) RETURN_IF_ERROR(CheckPositive("query scale", spec.query_scale));
+  if (spec.score_cap != 0) RETURN_IF_ERROR(CheckPositive("cap of attention scores", spec.score_cap));
+  if (spec.logit_cap != 0) RETURN_IF_ERROR(CheckPositive("cap of logits", spec.logit_cap));
+  if (spec.alibi != 0) RETURN_IF_ERROR(CheckPositive("largest ALiBi exponent", spec.alibi));
+  if (spec.heads % spec.kv_heads != 0) {
+    return InvalidArgument(
+        fmt::format("the model's {} heads are no multiple of its {} key and value heads", spec.heads, spec.kv_heads));
+  }
+  if (spec.sinusoidal_positions) {  // no file's size bounds what is computed
+    RETURN_IF_ERROR(CheckRange("trained context", spec.trained_context, 1, (int64_t{1} << 26) / spec.hidden));
+  }
+  if (spec.rope_pairs == RopePairs::kNone) {
+    RETURN_IF_ERROR(CheckRange("number of rotated dimensions", spec.rotary, 0, 0));
+  } else {
+    RETURN_IF_ERROR(CheckRange("number of rotated dimensions", spec.rotary, 2, spec.head_dim));
+    if (spec.rotary % 2 != 0) {
+      return InvalidArgument(fmt::format("the model's number of rotated dimensions is {}, an odd number", spec.rotary));
+    }
+  }
+  return Status::Ok();
+}
+
+}  // namespace ringside

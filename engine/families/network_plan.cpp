@@ -1,0 +1,221 @@
+#include "engine/families/network_plan.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace ringside {
+namespace {
+
+bool IsPerLayer(TensorRole role) { return role >= TensorRole::kAttentionNorm; }
+
+bool IsOfExpert(TensorRole role) { return role >= TensorRole::kExpertGate && role <= TensorRole::kExpertDownBias; }
+
+// Norms and what belongs to them.
+bool HasNorm(TensorRole role, const ModelSpec& spec) {
+  switch (role) {
+    case TensorRole::kEmbeddingNorm:
+      return spec.embedding_norm && spec.norm_weights;
+    case TensorRole::kEmbeddingNormBias:
+      return spec.embedding_norm && spec.norm_biases;
+    case TensorRole::kFinalNorm:
+      return spec.norm_weights;
+    case TensorRole::kFinalNormBias:
+      return spec.norm_biases;
+    case TensorRole::kAttentionNorm:
+      return spec.norm_before && spec.norm_weights;
+    case TensorRole::kAttentionNormBias:
+      return spec.norm_before && spec.norm_biases;
+    case TensorRole::kMlpNorm:
+      return spec.norm_before && spec.norm_weights && !spec.shared_norm;
+    case TensorRole::kMlpNormBias:
+      return spec.norm_before && spec.norm_biases && !spec.shared_norm;
+    case TensorRole::kQueryNorm:
+    case TensorRole::kKeyNorm:
+      return spec.qk_norm != QkNorm::kNone;
+    default:  // those behind attention and MLP
+      return spec.norm_after;
+  }
+}
+
+// Of one MLP or of a mixture.
+bool HasMlpPart(TensorRole role, const ModelSpec& spec) {
+  const bool one = spec.experts == 0, several = !one;
+  switch (role) {
+    case TensorRole::kGate:
+      return one && spec.gated && !spec.fused_gate_up;
+    case TensorRole::kUp:
+      return one && !spec.fused_gate_up;
+    case TensorRole::kGateUp:
+      return one && spec.fused_gate_up;
+    case TensorRole::kDown:
+      return one;
+    case TensorRole::kGateBias:
+      return one && spec.gated && spec.mlp_bias;
+    case TensorRole::kUpBias:
+    case TensorRole::kDownBias:
+      return one && spec.mlp_bias;
+    case TensorRole::kRouter:
+    case TensorRole::kExpertDown:
+      return several;
+    case TensorRole::kRouterBias:
+    case TensorRole::kExpertGateUpBias:
+    case TensorRole::kExpertDownBias:
+      return several && spec.mlp_bias;
+    case TensorRole::kExpertGate:
+    case TensorRole::kExpertUp:
+      return several && !spec.fused_gate_up;
+    case TensorRole::kExpertGateUp:
+      return several && spec.fused_gate_up;
+    default:
+      return several && spec.shared_ffn > 0;
+  }
+}
+
+// Whether a network of this spec has such a tensor.
+bool IsCalledFor(TensorRole role, const ModelSpec& spec) {
+  switch (role) {
+    case TensorRole::kEmbedding:
+    case TensorRole::kAttentionOut:
+      return true;
+    case TensorRole::kPositions:
+      return spec.learned_positions && !spec.sinusoidal_positions;
+    case TensorRole::kHead:
+      return !spec.tied_head;
+    case TensorRole::kHeadBias:
+      return spec.head_bias;
+    case TensorRole::kQkv:
+      return spec.fused_qkv;
+    case TensorRole::kQuery:
+    case TensorRole::kKey:
+    case TensorRole::kValue:
+      return !spec.fused_qkv;
+    case TensorRole::kQkvBias:
+      return spec.fused_qkv && spec.qkv_bias;
+    case TensorRole::kQueryBias:
+    case TensorRole::kKeyBias:
+    case TensorRole::kValueBias:
+      return !spec.fused_qkv && spec.qkv_bias;
+    case TensorRole::kSinks:
+      return spec.sinks;
+    case TensorRole::kAttentionOutBias:
+      return spec.attention_out_bias;
+    case TensorRole::kEmbeddingNorm:
+    case TensorRole::kEmbeddingNormBias:
+    case TensorRole::kFinalNorm:
+    case TensorRole::kFinalNormBias:
+    case TensorRole::kAttentionNorm:
+    case TensorRole::kAttentionNormBias:
+    case TensorRole::kMlpNorm:
+    case TensorRole::kMlpNormBias:
+    case TensorRole::kQueryNorm:
+    case TensorRole::kKeyNorm:
+    case TensorRole::kAttentionPostNorm:
+    case TensorRole::kMlpPostNorm:
+      return HasNorm(role, spec);
+    default:
+      return HasMlpPart(role, spec);
+  }
+}
+
+std::vector<int64_t> Shape(TensorRole role, const ModelSpec& spec) {
+  const int64_t queries = spec.heads * spec.head_dim, keys = spec.kv_heads * spec.head_dim;
+  switch (role) {
+    case TensorRole::kEmbedding:
+    case TensorRole::kHead:
+      return {spec.vocab, spec.hidden};
+    case TensorRole::kHeadBias:
+      return {spec.vocab};
+    case TensorRole::kPositions:
+      return {spec.position_offset + spec.trained_context, spec.hidden};
+    case TensorRole::kQuery:
+      return {queries, spec.hidden};
+    case TensorRole::kKey:
+    case TensorRole::kValue:
+      return {keys, spec.hidden};
+    case TensorRole::kQkv:
+      return {spec.qkv_columns(), spec.hidden};
+    case TensorRole::kQueryBias:
+      return {queries};
+    case TensorRole::kKeyBias:
+    case TensorRole::kValueBias:
+      return {keys};
+    case TensorRole::kQkvBias:
+      return {spec.qkv_columns()};
+    case TensorRole::kQueryNorm:
+      return {spec.qk_norm == QkNorm::kRows ? queries : spec.head_dim};
+    case TensorRole::kKeyNorm:
+      return {spec.qk_norm == QkNorm::kRows ? keys : spec.head_dim};
+    case TensorRole::kSinks:
+      return {spec.heads};
+    case TensorRole::kAttentionOut:
+      return {spec.hidden, queries};
+    case TensorRole::kGate:
+    case TensorRole::kUp:
+    case TensorRole::kExpertGate:
+    case TensorRole::kExpertUp:
+      return {spec.ffn, spec.hidden};
+    case TensorRole::kGateUp:
+    case TensorRole::kExpertGateUp:
+      return {2 * spec.ffn, spec.hidden};
+    case TensorRole::kDown:
+    case TensorRole::kExpertDown:
+      return {spec.hidden, spec.ffn};
+    case TensorRole::kGateBias:
+    case TensorRole::kUpBias:
+      return {spec.ffn};
+    case TensorRole::kExpertGateUpBias:
+      return {2 * spec.ffn};
+    case TensorRole::kRouter:
+      return {spec.experts, spec.hidden};
+    case TensorRole::kRouterBias:
+      return {spec.experts};
+    case TensorRole::kSharedRouter:
+      return {1, spec.hidden};
+    case TensorRole::kSharedGate:
+    case TensorRole::kSharedUp:
+      return {spec.shared_ffn, spec.hidden};
+    case TensorRole::kSharedDown:
+      return {spec.hidden, spec.shared_ffn};
+    default:
+      return {spec.hidden};  // every other norm, and the biases onto the residual stream
+  }
+}
+
+void PlanTensor(const TensorRule& rule, std::string_view prefix, int64_t layer, int64_t expert, NetworkPlan* plan) {
+  std::vector<int64_t> shape = Shape(rule.role, plan->spec);
+  if (rule.transposed) std::swap(shape.front(), shape.back());
+  if (IsOfExpert(rule.role) && expert < 0) shape.insert(shape.begin(), plan->spec.experts);
+  std::string name(rule.name);
+  // The head stands beside the prefixed network, not inside it.
+  if (rule.role != TensorRole::kHead && rule.role != TensorRole::kHeadBias) name.insert(0, prefix);
+  const auto put = [&](std::string_view place, int64_t number) {
+    if (const size_t at = name.find(place); at != std::string::npos) {
+      name.replace(at, place.size(), std::to_string(number));
+    }
+  };
+  put("{}", layer), put("{e}", expert);
+  plan->tensors.push_back({rule.role, layer, expert, std::move(name), std::move(shape), rule.transposed, rule.order});
+}
+
+}  // namespace
+
+Status UnsupportedArchitecture(std::string_view architecture, std::span<const std::string_view> supported) {
+  return InvalidArgument(
+      fmt::format("architecture '{}' is not supported; these are: {}", architecture, fmt::join(supported, ", ")));
+}
+
+void PlanTensors(std::span<const TensorRule> rules, std::string_view prefix, NetworkPlan* plan) {
+  for (int64_t layer = -1; layer < plan->spec.layers; ++layer) {
+    for (const TensorRule& rule : rules) {
+      if (!IsCalledFor(rule.role, plan->spec) || IsPerLayer(rule.role) != (layer >= 0)) continue;
+      const bool each = rule.name.find("{e}") != std::string_view::npos;
+      for (int64_t expert = each ? 0 : -1; expert < (each ? plan->spec.experts : 0); ++expert) {
+        PlanTensor(rule, prefix, layer, expert, plan);
+      }
+    }
+  }
+}
+
+}  // namespace ringside

@@ -1,0 +1,22 @@
+// What a layer's attention makes of its scores, as plain data. With q a query at t, k a key at p, and D how far apart
+// they are: t - p, for pinned keys c - p, their distance in the cache (kernels/backend.h).
+//
+//   s = scale q . k          then, if soft_cap > 0: s = soft_cap tanh(s / soft_cap)  (Gemma 2, Gemma Team 2024)
+//   s = s - slopes[h] D      if there are slopes (ALiBi, Press et al. 2022)
+//   softmax over s of all keys with D < window, or all if it is 0, and over sinks[h], if there are any, which stands
+//   for a key whose value is 0 (gpt-oss, OpenAI 2025)
+#pragma once
+
+#include <cstdint>
+
+namespace ringside {
+
+struct ScoreTraits {
+  float scale = 0;  // usually 1 / sqrt(d)
+  float soft_cap = 0;
+  const float* slopes = nullptr;  // [H], on the device
+  const float* sinks = nullptr;   // [H], on the device
+  int64_t window = 0;
+};
+
+}  // namespace ringside

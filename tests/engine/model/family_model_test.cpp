@@ -1,0 +1,196 @@
+// Every family of networks that we load: a tiny random model's logits against the reference implementation
+// (tests/golden/make_family_golden.py), and the equalities that sessions rest on, bit for bit: two turns are one,
+// whatever the chunks; a conversation among others is the conversation alone; a cache that was saved goes on as the one
+// that was kept. All of it with a ring that has turned, too, unless positions end first.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "cache/snapshot.h"
+#include "tests/engine/model/model_run.h"
+#include "tests/kernels/devices.h"
+#include "tests/kernels/forwarding_backend.h"
+
+namespace ringside {
+namespace {
+
+constexpr const char* kFamilies[] = {"mistral_window",
+                                     "gemma",
+                                     "gemma2",
+                                     "gemma3",
+                                     "phi3",
+                                     "phi3_longrope",
+                                     "phi",
+                                     "gpt_neox",
+                                     "gpt_neox_serial",
+                                     "gptj",
+                                     "opt",
+                                     "bloom",
+                                     "falcon",
+                                     "falcon_grouped",
+                                     "mpt",
+                                     "starcoder2",
+                                     "stablelm",
+                                     "stablelm_parallel",
+                                     "olmo",
+                                     "olmo2",
+                                     "granite",
+                                     "smollm3",
+                                     "xglm",
+                                     "cohere",
+                                     "mixtral",
+                                     "qwen2_moe",
+                                     "qwen3_moe",
+                                     "olmoe",
+                                     "gpt_oss"};
+
+std::string FamilyFolder(const std::string& name) { return GoldenFolder("families/" + name); }
+
+constexpr RingWindow kTurning{4, 24, Eviction::kToken};
+
+class FamilyModel : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    auto model = Model::Load(FamilyFolder(GetParam()), *backend_);
+    ASSERT_TRUE(model.ok()) << model.status().ToString();
+    model_ = std::move(*model);
+  }
+  std::vector<float> Run(const RingWindow& window, int64_t chunk, std::span<const TokenId> ids) {
+    OwnCache cache(*model_, window, 16);
+    return RunAll(*model_, cache.get(), ids, chunk);
+  }
+
+  std::unique_ptr<Backend> backend_ = MakeTestBackend();
+  std::unique_ptr<Model> model_;
+};
+INSTANTIATE_TEST_SUITE_P(All, FamilyModel, ::testing::ValuesIn(kFamilies),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST_P(FamilyModel, LogitsEqualTheReference) {
+  const std::vector<float> want = ReadFloats(FamilyFolder(GetParam()) + "/logits.f32");
+  const std::vector<TokenId> ids = GoldenIds();
+  ASSERT_EQ(want.size(), ids.size() * static_cast<size_t>(model_->spec().vocab));
+  for (const int64_t pinned : {0, 5}) {  // nothing is evicted: as if nothing were pinned
+    EXPECT_LT(RelativeError(Run({pinned, 64, Eviction::kToken}, 16, ids), want), 1e-4) << pinned << " pinned";
+  }
+}
+
+TEST_P(FamilyModel, DependOnNoChunk) {
+  const std::vector<TokenId> ids = ScatteredIds(60, model_->spec().vocab);
+  for (const RingWindow window : {kTurning, RingWindow{4, 64, Eviction::kToken}}) {
+    const std::vector<float> want = Run(window, 1, ids);
+    for (const int64_t chunk : {7, 16}) EXPECT_TRUE(Run(window, chunk, ids) == want) << "chunk " << chunk;
+  }
+}
+
+TEST_P(FamilyModel, AmongOthersIsAlone) {
+  const std::vector<TokenId> ids = ScatteredIds(60, model_->spec().vocab), other = ScatteredIds(60, 90, 2);
+  const std::vector<float> alone = Run(kTurning, 1, ids);
+  OwnCache cache(*model_, kTurning, 16), beside(*model_, kTurning, 16);
+  const auto vocab = static_cast<size_t>(model_->spec().vocab);
+  std::vector<float> together;
+  for (size_t t = 0; t < ids.size(); t += 3) {
+    std::vector<float> logits(4 * vocab);
+    const StepPart parts[] = {{beside.get(), std::span(other).subspan(t, 3), StepPart::Logits::kLast},
+                              {cache.get(), std::span(ids).subspan(t, 3), StepPart::Logits::kAll}};
+    model_->Forward(parts, logits);
+    together.insert(together.end(), logits.begin() + static_cast<std::ptrdiff_t>(vocab), logits.end());
+  }
+  EXPECT_TRUE(together == alone);
+}
+
+TEST_P(FamilyModel, GoesOnWithASavedCache) {
+  const std::vector<TokenId> ids = ScatteredIds(50, model_->spec().vocab), more = ScatteredIds(6, 90, 2);
+  OwnCache cache(*model_, kTurning, 10), restored(*model_, kTurning, 10);
+  RunAll(*model_, cache.get(), ids, 10);
+  Snapshot saved = Snapshot::Capture(*cache.get(), model_->memory(), {model_->fingerprint()}, ids, 0);
+  ASSERT_TRUE(saved.Restore(*restored.get(), model_->memory(), {model_->fingerprint()}).ok());
+  EXPECT_TRUE(RunAll(*model_, restored.get(), more, 2) == RunAll(*model_, cache.get(), more, 3));
+}
+
+// The same networks as llama.cpp's converters write them.
+TEST(FamilyGguf, LogitsEqualTheReference) {
+  const auto backend = MakeTestBackend();
+  int files = 0;
+  for (const std::string family : kFamilies) {
+    const std::string path = FamilyFolder(family) + "/model.gguf";
+    if (!std::filesystem::exists(path)) continue;
+    ++files;
+    auto model = Model::Load(path, *backend);
+    ASSERT_TRUE(model.ok()) << model.status().ToString();
+    OwnCache cache(**model, {0, 64, Eviction::kToken}, 16);
+    const std::vector<float> want = ReadFloats(FamilyFolder(family) + "/logits.f32");
+    EXPECT_LT(RelativeError(RunAll(**model, cache.get(), GoldenIds(), 16), want), 1e-4) << family;
+  }
+  EXPECT_EQ(files, 16);
+}
+
+struct Shared {
+  Shared(const std::string& path, const RankLayout& layout) : backends(testing::MakeTestRanks("cpu", layout)) {
+    std::vector<Backend*> all;
+    for (const auto& backend : backends) all.push_back(backend.get());
+    auto loaded = Model::Load(path, all, layout.stages);
+    status = loaded.status();
+    if (loaded.ok()) model = std::move(*loaded);
+  }
+  std::vector<std::unique_ptr<Backend>> backends;
+  Status status = Status::Ok();
+  std::unique_ptr<Model> model;
+};
+
+// Ranks that have some heads each give the same logits, or say what they cannot share.
+TEST_P(FamilyModel, IsSharedByRanksOrRefused) {
+  const Shared shared(FamilyFolder(GetParam()), {.tensor = 2});
+  const ModelSpec& spec = model_->spec();
+  if (spec.experts > 0 || spec.norm_after || spec.qk_norm == QkNorm::kRows) {
+    EXPECT_EQ(shared.status.code(), StatusCode::kInvalidArgument);
+    EXPECT_NE(shared.status.message().find("which ranks cannot share"), std::string::npos) << shared.status.ToString();
+    return;
+  }
+  ASSERT_TRUE(shared.status.ok()) << shared.status.ToString();
+  const std::vector<TokenId> ids = ScatteredIds(60, spec.vocab);
+  OwnCache cache(*shared.model, kTurning, 16);
+  EXPECT_LT(RelativeError(RunAll(*shared.model, cache.get(), ids, 16), Run(kTurning, 16, ids)), 1e-5);
+}
+
+TEST_P(FamilyModel, IsTheSameInStages) {
+  const Shared shared(FamilyFolder(GetParam()), {.stages = 2});
+  ASSERT_TRUE(shared.status.ok()) << shared.status.ToString();
+  const std::vector<TokenId> ids = ScatteredIds(60, model_->spec().vocab);
+  OwnCache cache(*shared.model, kTurning, 16);
+  EXPECT_TRUE(RunAll(*shared.model, cache.get(), ids, 16) == Run(kTurning, 16, ids));
+}
+
+// A device that lacks a trait says so by name; it never computes something else.
+class LackingBackend : public ForwardingBackend {
+ public:
+  explicit LackingBackend(BackendFeature lacks) : ForwardingBackend(MakeTestBackend()), lacks_(lacks) {}
+  bool Has(BackendFeature feature) const override { return feature != lacks_; }
+
+ private:
+  const BackendFeature lacks_;
+};
+
+TEST(FamilyNeeds, ADeviceThatLacksATraitRefusesIt) {
+  const struct {
+    BackendFeature feature;
+    const char* family;
+    const char* what;
+  } cases[] = {{BackendFeature::kSoftCap, "gemma2", "a soft cap of attention scores"},
+               {BackendFeature::kSlopes, "bloom", "slopes on attention scores"},
+               {BackendFeature::kSinks, "gpt_oss", "learned attention sinks"},
+               {BackendFeature::kWindows, "gemma3", "layers with different attention windows"},
+               {BackendFeature::kRotations, "gemma3", "layers with different rotations"},
+               {BackendFeature::kExperts, "mixtral", "a mixture of experts"}};
+  for (const auto& c : cases) {
+    LackingBackend backend(c.feature);
+    const auto refused = Model::Load(FamilyFolder(c.family), backend);
+    EXPECT_EQ(refused.status().code(), StatusCode::kInvalidArgument);
+    EXPECT_NE(refused.status().message().find(std::string("the model has ") + c.what), std::string::npos)
+        << refused.status().ToString();
+    EXPECT_TRUE(Model::Load(FamilyFolder("mistral_window"), backend).ok()) << "one window of all layers needs nothing";
+  }
+}
+
+}  // namespace
+}  // namespace ringside

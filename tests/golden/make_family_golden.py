@@ -1,0 +1,247 @@
+#!/usr/bin/env python3
+"""Makes the tiny random models of families/ and their logits with the reference implementations.
+
+    make_family_golden.py [FOLDER]            needs torch, transformers, safetensors, numpy, gguf
+
+One model a family, or a variant of it, with every trait that sets the family apart turned on and strong enough to show:
+windows and rotations of layers that differ, caps that bite, multipliers far from 1. Per model config.json, float16
+safetensors (every weight is exact in it) and logits.f32: float32 [len(IDS), vocab], the logits after each of the ids of
+make_golden.py, from a float64 run where the implementation allows one. Of those in GGUF_FAMILIES also model.gguf, with
+the names and keys that llama.cpp's converters give them (the gguf package knows them).
+"""
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import gguf
+import numpy as np
+import torch
+import transformers
+from make_golden import IDS, VOCAB
+
+COMMON = dict(vocab_size=VOCAB, bos_token_id=1, eos_token_id=2, pad_token_id=0)
+# The names that most families use, and the older ones.
+SMALL = dict(COMMON, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
+             max_position_embeddings=256)
+GROUPED = dict(SMALL, num_key_value_heads=2)
+OLDER = dict(COMMON, n_embd=32, n_layer=2, n_head=4)
+
+
+def layers(*kinds):
+    return [f"{kind}_attention" for kind in kinds]
+
+
+# name: (what transformers calls it, its configuration)
+FAMILIES = {
+    "mistral_window": ("Mistral", dict(GROUPED, head_dim=8, sliding_window=12)),
+    "gemma": ("Gemma", dict(GROUPED, head_dim=16)),
+    "gemma2": ("Gemma2", dict(GROUPED, head_dim=16, num_hidden_layers=3, sliding_window=12, query_pre_attn_scalar=16,
+                              attn_logit_softcapping=2.0, final_logit_softcapping=4.0,
+                              layer_types=layers("sliding", "full", "sliding"))),
+    "gemma3": ("Gemma3", dict(
+        GROUPED, head_dim=16, num_hidden_layers=6, sliding_window=12, query_pre_attn_scalar=16, intermediate_size=32,
+        rope_parameters={"sliding_attention": dict(rope_type="default", rope_theta=10000.0),
+                         "full_attention": dict(rope_type="linear", factor=8.0, rope_theta=1000000.0)})),
+    "phi3": ("Phi3", dict(GROUPED, sliding_window=12, partial_rotary_factor=0.5)),
+    "phi3_longrope": ("Phi3", dict(
+        GROUPED, max_position_embeddings=64, original_max_position_embeddings=32,
+        rope_parameters=dict(rope_type="longrope", rope_theta=10000.0, short_factor=[1.0, 1.1, 1.2, 1.3],
+                             long_factor=[1.5, 2.0, 4.0, 8.0], original_max_position_embeddings=32))),
+    "phi": ("Phi", dict(SMALL, partial_rotary_factor=0.5)),
+    "gpt_neox": ("GPTNeoX", dict(SMALL, rotary_pct=0.5, use_parallel_residual=True)),
+    "gpt_neox_serial": ("GPTNeoX", dict(SMALL, rotary_pct=1.0, use_parallel_residual=False, hidden_act="gelu_fast",
+                                        tie_word_embeddings=True)),
+    "gptj": ("GPTJ", dict(OLDER, n_positions=256, rotary_dim=4)),
+    "opt": ("OPT", dict(COMMON, hidden_size=32, ffn_dim=48, num_hidden_layers=2, num_attention_heads=4,
+                        max_position_embeddings=64, word_embed_proj_dim=32)),
+    "bloom": ("Bloom", dict(COMMON, hidden_size=48, n_layer=2, n_head=6)),
+    "falcon": ("Falcon", dict(COMMON, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, multi_query=True,
+                              parallel_attn=True, new_decoder_architecture=False, bias=False, alibi=False)),
+    "falcon_grouped": ("Falcon", dict(COMMON, hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
+                                      num_kv_heads=2, new_decoder_architecture=True, bias=False, alibi=False)),
+    "mpt": ("Mpt", dict(COMMON, d_model=48, n_heads=6, n_layers=2, expansion_ratio=4, max_seq_len=256)),
+    "starcoder2": ("Starcoder2", dict(GROUPED, sliding_window=12, use_bias=True)),
+    "stablelm": ("StableLm", dict(GROUPED, partial_rotary_factor=0.25, use_qkv_bias=True)),
+    "stablelm_parallel": ("StableLm", dict(GROUPED, partial_rotary_factor=0.5, use_parallel_residual=True)),
+    "olmo": ("Olmo", dict(GROUPED)),
+    "olmo2": ("Olmo2", dict(GROUPED)),
+    "granite": ("Granite", dict(GROUPED, embedding_multiplier=12.0, residual_multiplier=0.22, logits_scaling=8.0,
+                                attention_multiplier=0.2)),
+    "smollm3": ("SmolLM3", dict(GROUPED, num_hidden_layers=4, no_rope_layers=[1, 0, 1, 0],
+                                rope_parameters=dict(rope_type="default", rope_theta=5000.0))),
+    "xglm": ("XGLM", dict(COMMON, d_model=32, ffn_dim=48, num_layers=2, attention_heads=4,
+                          max_position_embeddings=64)),
+    "cohere": ("Cohere", dict(GROUPED, logit_scale=0.25)),
+    "mixtral": ("Mixtral", dict(GROUPED, num_local_experts=4, num_experts_per_tok=2)),
+    "qwen2_moe": ("Qwen2Moe", dict(GROUPED, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=24,
+                                   shared_expert_intermediate_size=40, norm_topk_prob=False)),
+    "qwen3_moe": ("Qwen3Moe", dict(GROUPED, head_dim=16, num_experts=6, num_experts_per_tok=3,
+                                   moe_intermediate_size=24, norm_topk_prob=True)),
+    "olmoe": ("Olmoe", dict(GROUPED, num_experts=4, num_experts_per_tok=2, intermediate_size=24)),
+    "gpt_oss": ("GptOss", dict(
+        GROUPED, head_dim=16, num_hidden_layers=2, num_local_experts=4, num_experts_per_tok=2, sliding_window=12,
+        intermediate_size=32, layer_types=layers("sliding", "full"),
+        rope_parameters=dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, beta_fast=32.0, beta_slow=1.0,
+                             truncate=False, original_max_position_embeddings=64))),
+}
+FLOAT32 = {"xglm"}  # masks with a number that no float64 run takes
+TEXT_CONFIGS = {"Gemma3": "Gemma3TextConfig"}
+
+
+def fill(model, seed):
+    """Random weights, exact in float16: matrices keep the size of their input, queries and keys are sharpened, norms lie
+    around what leaves their input as it is."""
+    generator = torch.Generator().manual_seed(seed)
+    around = 0 if type(model).__name__.startswith("Gemma") else 1
+    for name, tensor in model.state_dict().items():
+        noise = torch.randn(tensor.shape, generator=generator, dtype=torch.float64)
+        if name.endswith(("bias", "sinks")):
+            value = 0.3 * noise
+        elif tensor.ndim == 1:
+            value = around + 0.2 * noise
+        elif any(part in name for part in ("embed_tokens", "embed_in", "wte", "word_embeddings.")):
+            value = noise
+        elif any(part in name for part in ("embed_positions", "wpe")):
+            value = 0.3 * noise
+        else:
+            inputs = tensor.shape[1] if "GptOss" in type(model).__name__ and tensor.ndim == 3 else tensor.shape[-1]
+            sharp = any(part in name for part in ("q_proj", "k_proj", "qkv", "query_key_value", "c_attn"))
+            value = noise * (1.6 if sharp else 1.0) / np.sqrt(inputs)
+        tensor.copy_(value.half())
+    model.tie_weights()
+    return model.eval()
+
+
+def make(name, seed):
+    kind, options = FAMILIES[name]
+    config = getattr(transformers, TEXT_CONFIGS.get(kind, kind + "Config"))(**options)
+    config._attn_implementation = config._experts_implementation = "eager"
+    return fill(getattr(transformers, kind + "ForCausalLM")(config), seed)
+
+
+# ---- GGUF ------------------------------------------------------------------------------------------------------------
+GGUF_FAMILIES = {
+    "gemma": "gemma", "gemma2": "gemma2", "gemma3": "gemma3", "phi3": "phi3", "phi3_longrope": "phi3",
+    "gpt_neox": "gptneox", "bloom": "bloom", "falcon_grouped": "falcon", "mpt": "mpt", "starcoder2": "starcoder2",
+    "stablelm": "stablelm", "olmo2": "olmo2", "granite": "granite", "mixtral": "llama", "qwen2_moe": "qwen2moe",
+    "qwen3_moe": "qwen3moe"}
+
+
+def in_blocks(rows, heads, kv_heads):
+    """From the queries, key and value of one group after another to all queries, all keys, all values."""
+    width = rows.shape[0] // (heads + 2 * kv_heads)
+    groups = rows.reshape(kv_heads, heads // kv_heads + 2, width, *rows.shape[1:])
+    parts = groups[:, :-2], groups[:, -2], groups[:, -1]
+    return np.concatenate([part.reshape(-1, *rows.shape[1:]) for part in parts])
+
+
+def interleaved(rows, heads):
+    """From rotation pairs (j, j + d/2) to (2j, 2j + 1), per head."""
+    half = rows.shape[0] // heads // 2
+    return rows.reshape(heads, 2, half, *rows.shape[1:]).swapaxes(1, 2).reshape(rows.shape)
+
+
+def gguf_tensors(name, architecture, model):
+    config = model.config
+    heads, kv_heads = config.num_attention_heads, getattr(config, "num_key_value_heads", None)
+    kv_heads = kv_heads or getattr(config, "num_kv_heads", None) or heads
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH[architecture.upper()], config.num_hidden_layers)
+    for key, tensor in model.state_dict().items():
+        value = tensor.float().numpy()
+        if key in ("lm_head.weight", "embed_out.weight") and config.tie_word_embeddings:
+            continue
+        if name.startswith("gemma") and key.endswith("norm.weight"):
+            value = value + 1
+        if "query_key_value" in key:
+            value = in_blocks(value, heads, kv_heads)
+        if architecture in ("llama", "granite") and ("q_proj" in key or "k_proj" in key):
+            value = interleaved(value, heads if "q_proj" in key else kv_heads)
+        parts = {key: value}
+        if "experts.gate_up_proj" in key:
+            half = value.shape[1] // 2
+            parts = {key.replace("gate_up_proj", part): value[:, rows] for part, rows in
+                     (("gate_proj", slice(0, half)), ("up_proj", slice(half, None)))}
+        for part, rows in parts.items():
+            part = part if part.endswith((".weight", ".bias")) else part + ".weight"
+            suffixes = (".weight", ".bias")
+            theirs = names.get_name(part, suffixes) or names.get_name(part.removeprefix("transformer."), suffixes)
+            yield theirs, np.ascontiguousarray(rows.squeeze())
+
+
+def write_gguf(path, name, architecture, model):
+    config = model.config
+    writer = gguf.GGUFWriter(path, architecture)
+    get = lambda *keys: next((getattr(config, k) for k in keys if getattr(config, k, None) is not None), None)
+    head_dim = get("head_dim") or config.hidden_size // config.num_attention_heads
+    put = lambda add, value: add(value) if value is not None else None
+    writer.add_name(name)
+    writer.add_block_count(config.num_hidden_layers)
+    writer.add_context_length(get("max_position_embeddings", "seq_length", "max_seq_len") or 2048)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_feed_forward_length(get("intermediate_size", "ffn_hidden_size") or 4 * config.hidden_size)
+    writer.add_head_count(config.num_attention_heads)
+    writer.add_head_count_kv(get("num_key_value_heads", "num_kv_heads") or config.num_attention_heads)
+    if architecture in ("gemma", "gemma2", "gemma3", "qwen3moe"):
+        writer.add_key_length(head_dim)
+        writer.add_value_length(head_dim)
+    put(writer.add_layer_norm_rms_eps, get("rms_norm_eps"))
+    put(writer.add_layer_norm_eps, get("layer_norm_eps", "layer_norm_epsilon", "norm_epsilon"))
+    put(writer.add_sliding_window, get("sliding_window") if name in ("gemma2", "gemma3", "phi3", "starcoder2") else None)
+    put(writer.add_attn_logit_softcapping, get("attn_logit_softcapping"))
+    put(writer.add_final_logit_softcapping, get("final_logit_softcapping"))
+    put(writer.add_expert_count, get("num_local_experts", "num_experts"))
+    put(writer.add_expert_used_count, get("num_experts_per_tok"))
+    put(writer.add_expert_feed_forward_length, get("moe_intermediate_size"))
+    put(writer.add_expert_shared_feed_forward_length, get("shared_expert_intermediate_size"))
+    put(writer.add_embedding_scale, get("embedding_multiplier"))
+    put(writer.add_residual_scale, get("residual_multiplier"))
+    put(writer.add_attention_scale, get("attention_multiplier"))
+    put(writer.add_logit_scale, get("logits_scaling"))
+    put(writer.add_parallel_residual, get("use_parallel_residual"))
+    if architecture == "mpt":
+        writer.add_max_alibi_bias(config.attn_config.alibi_bias_max)
+    rope = get("rope_parameters")
+    if rope is not None:
+        rope = rope.get("full_attention", rope)
+        writer.add_rope_dimension_count(int(head_dim * rope.get("partial_rotary_factor", 1)))
+        writer.add_rope_freq_base(rope["rope_theta"])
+        if rope["rope_type"] == "linear":
+            writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
+            writer.add_rope_scaling_factor(rope["factor"])
+        if rope["rope_type"] == "longrope":
+            original = rope["original_max_position_embeddings"]
+            stretch = config.max_position_embeddings / original
+            writer.add_rope_scaling_orig_ctx_len(original)
+            writer.add_rope_scaling_attn_factors(float(np.sqrt(1 + np.log(stretch) / np.log(original))))
+            for part in ("long", "short"):
+                writer.add_tensor(f"rope_factors_{part}.weight", np.array(rope[f"{part}_factor"], np.float32))
+    for theirs, value in gguf_tensors(name, architecture, model):
+        writer.add_tensor(theirs, value.astype(np.float16 if value.ndim > 1 else np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def main(out):
+    for seed, name in enumerate(FAMILIES):
+        folder = out / name
+        shutil.rmtree(folder, ignore_errors=True)
+        model = make(name, seed + 100)
+        model = model.float() if name in FLOAT32 else model.double()
+        with torch.no_grad():
+            logits = model(torch.tensor([IDS])).logits[0].float().numpy()
+        folder.mkdir(parents=True)
+        if name in GGUF_FAMILIES:
+            write_gguf(folder / "model.gguf", name, GGUF_FAMILIES[name], model)
+        model.half().save_pretrained(folder)  # last: it rounds what is computed, too
+        (folder / "generation_config.json").unlink(missing_ok=True)
+        logits.astype("<f4").tofile(folder / "logits.f32")
+    total = sum(p.stat().st_size for p in out.rglob("*") if p.is_file())
+    print(f"{total} bytes in {out}")
+
+
+if __name__ == "__main__":
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent / "families")
