@@ -52,18 +52,20 @@ WindowOverrides ReadWindow(ByteReader& in) {
   return window;
 }
 
-// A role, and whether what concerns tool calls follows the text: the items of older versions have none of that.
-constexpr uint8_t kRoles = 4;
+// A role, and what follows the text: what concerns tool calls, how an answer that was cut was asked for. The items of
+// older versions have none of that.
+constexpr uint8_t kRoles = 4, kHasCalls = 4, kHasForm = 8;
 
 void Write(ByteWriter& out, const Item& item) {
-  const bool calls = item.calls_at >= 0 || !item.call_ids.empty();
+  const bool calls = item.calls_at >= 0 || !item.call_ids.empty(), form = item.form.size() > 0;
   out.String(item.id);
-  out.Byte(static_cast<uint8_t>(static_cast<uint8_t>(item.role) + (calls ? kRoles : 0)));
+  out.Byte(static_cast<uint8_t>(static_cast<uint8_t>(item.role) | (calls ? kHasCalls : 0) | (form ? kHasForm : 0)));
   out.String(item.text);
   if (calls) {
     out.Signed(item.calls_at);
     out.String(item.call_ids);
   }
+  if (form) out.String(item.form);
   out.Bool(item.complete);
   out.Bool(item.sampled);
   out.Signed(item.token_begin);
@@ -73,13 +75,14 @@ void Write(ByteWriter& out, const Item& item) {
 Item ReadItem(ByteReader& in) {
   Item item;
   item.id = in.String();
-  const uint8_t role = in.Enum<uint8_t>(2 * kRoles - 1);
+  const uint8_t role = in.Enum<uint8_t>(kRoles - 1 + kHasCalls + kHasForm);
   item.role = static_cast<ChatRole>(role % kRoles);
   item.text = in.String();
-  if (role >= kRoles) {
+  if ((role & kHasCalls) != 0) {
     item.calls_at = in.Signed();
     item.call_ids = in.String();
   }
+  if ((role & kHasForm) != 0) item.form = in.String();
   item.complete = in.Bool();
   item.sampled = in.Bool();
   item.token_begin = in.Signed();
@@ -294,10 +297,11 @@ JournalRecord Encode(const TurnRecord& record) {
   Write(out, record.sampling);
   out.Signed(record.max_tokens);
   // What older versions did not have stands here only where it says something.
-  const bool calls = record.calls != CallPlace::kNone;
+  const bool form = record.form.size() > 0, calls = record.calls != CallPlace::kNone || form;
   if (record.clamped.any() || calls) Write(out, record.clamped);
   if (calls) out.Byte(static_cast<uint8_t>(record.calls));
-  if (calls && record.syntax != ToolSyntaxName::kHermes) out.Byte(static_cast<uint8_t>(record.syntax));
+  if (form || (calls && record.syntax != ToolSyntaxName::kHermes)) out.Byte(static_cast<uint8_t>(record.syntax));
+  if (form) out.String(record.form);
   return Make(RecordType::kTurn, out);
 }
 Result<TurnRecord> DecodeTurn(std::string_view bytes) {
@@ -318,6 +322,7 @@ Result<TurnRecord> DecodeTurn(std::string_view bytes) {
   if (!in.rest().empty()) record.clamped = ReadClamped(in);
   if (!in.rest().empty()) record.calls = in.Enum(CallPlace::kStart);
   if (!in.rest().empty()) record.syntax = in.Enum(ToolSyntaxName::kMistralTekken);
+  if (!in.rest().empty()) record.form = in.String();
   return Checked(in, std::move(record), "turn");
 }
 

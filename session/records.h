@@ -64,6 +64,7 @@ struct TurnRecord {
   ClampedLimits clamped;
   CallPlace calls = CallPlace::kNone;
   ToolSyntaxName syntax = ToolSyntaxName::kHermes;
+  SharedText form;  // what Encode(AnswerForm) makes of how it was asked for
 };
 
 struct TokensRecord {

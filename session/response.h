@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "base/trace_context.h"
 #include "engine/token_sink.h"
+#include "session/chat/shared_text.h"
 #include "session/event_numbers.h"
 #include "session/journal/journal.h"
 #include "session/tools/tool_calls.h"
@@ -58,11 +59,14 @@ struct Response {
   Status error;
   JournalPosition recorded;  // finished and durable: the journal's last record of it
 
-  EventCounts before;                      // what had happened in its session when it began
-  bool begun = false;                      // it was announced
-  bool started = false;                    // its computing began
-  bool opened = false;                     // its message began; calls may come without one
-  std::string text;                        // with its tool calls
+  EventCounts before;    // what had happened in its session when it began
+  bool begun = false;    // it was announced
+  bool started = false;  // its computing began
+  bool opened = false;   // its message began; calls may come without one
+  /// With its tool calls. Of an answer that goes on: what is new, and before it, `begun_bytes` of them, the calls that
+  /// it had begun, which are told anew, or what may become one and was told as text.
+  std::string text;
+  size_t begun_bytes = 0;
   std::vector<uint32_t> piece_ends;        // offset in `text` behind each piece of the message, as it came
   std::vector<OutputToken> tokens;         // with logprobs asked for: every token of the text, until a newer turn ends
   std::vector<uint32_t> piece_token_ends;  // offset in `tokens` behind each piece
@@ -70,6 +74,7 @@ struct Response {
   CallPlace calls = CallPlace::kNone;               // where in `text` tool calls are looked for
   ToolSyntaxName syntax = ToolSyntaxName::kHermes;  // of these
   std::vector<CallStep> call_steps;                 // what came of them
+  SharedText form;                                  // what Encode(AnswerForm) makes of how it was asked for
 
   size_t items_before = 0;     // items of the timeline before this turn's input
   size_t items_end = 0;        // items of the timeline after this response; what it continues from
@@ -84,7 +89,7 @@ struct Response {
 
   /// Memory held, about.
   int64_t bytes() const {
-    size_t sum = sizeof(Response) + text.size() + echo.size() + request_key.size();
+    size_t sum = sizeof(Response) + text.size() + echo.size() + request_key.size() + form.size();
     sum += (piece_ends.size() + piece_token_ends.size()) * sizeof(uint32_t) + call_steps.size() * sizeof(CallStep);
     for (const OutputToken& token : tokens) sum += sizeof(OutputToken) + token.top.size() * sizeof(TokenLogprob);
     return static_cast<int64_t>(sum);
@@ -108,11 +113,9 @@ struct Response {
   }
   /// The message's text: all of it, but for the tool calls.
   std::string_view message() const {
-    return std::string_view(text).substr(0, piece_ends.empty() ? 0 : piece_ends.back());
+    return piece_ends.empty() ? std::string_view() : Between(begun_bytes, piece_ends.back());
   }
-  std::string_view bytes_of(const CallStep& step) const {
-    return std::string_view(text).substr(step.begin, step.end - step.begin);
-  }
+  std::string_view bytes_of(const CallStep& step) const { return Between(step.begin, step.end); }
   /// The tool calls so far.
   std::vector<ToolCall> tool_calls() const {
     std::vector<ToolCall> calls;
@@ -124,16 +127,14 @@ struct Response {
     return calls;
   }
   /// The i-th piece of the text.
-  std::string_view piece(size_t i) const {
-    const size_t begin = i > 0 ? piece_ends[i - 1] : 0;
-    return std::string_view(text).substr(begin, piece_ends[i] - begin);
-  }
+  std::string_view piece(size_t i) const { return Between(i > 0 ? piece_ends[i - 1] : begun_bytes, piece_ends[i]); }
   /// Its tokens, where they are kept.
   std::span<const OutputToken> piece_tokens(size_t i) const {
     if (i >= piece_token_ends.size()) return {};
     const size_t begin = i > 0 ? piece_token_ends[i - 1] : 0;
     return std::span(tokens).subspan(begin, piece_token_ends[i] - begin);
   }
+  std::string_view Between(size_t begin, size_t end) const { return std::string_view(text).substr(begin, end - begin); }
 };
 
 }  // namespace ringside

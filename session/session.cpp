@@ -159,6 +159,11 @@ SharedText Session::Tools() const {
   return timeline_.head().tools;
 }
 
+SharedText Session::FormOfCut() const {
+  std::lock_guard lock(mutex_);
+  return timeline_.items().empty() ? SharedText() : timeline_.items().back().form;
+}
+
 Metadata Session::metadata() const {
   std::lock_guard lock(mutex_);
   return metadata_;

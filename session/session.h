@@ -96,6 +96,8 @@ class Session : public std::enable_shared_from_this<Session> {
   SharedList<Item> Items() const;
   /// What its timeline tells of tools.
   SharedText Tools() const;
+  /// Of its last answer, if that was cut: what Encode(AnswerForm) makes of how it was asked for.
+  SharedText FormOfCut() const;
 
   // Changes. Each waits until it is durable; not from a sink, not from the journal's thread. kBusy while a turn runs or
   // another change is on its way, and (superseded) for a connection that another one has taken the session from.
@@ -245,6 +247,8 @@ class Session : public std::enable_shared_from_this<Session> {
   /// Tells the listeners, and counts.
   void Emit(TurnEvent event);
   void OpenMessage();
+  void TellBegun(const Item& reopened);
+  int64_t CallsAt() const;
   void EmitText(std::string_view text);
   void EmitPart(const CallPart& part);
   void EmitCallPart(const CallPart& part);

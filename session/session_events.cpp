@@ -48,7 +48,17 @@ void Session::StartLocked(const CacheReport& report) {
   if (response.warm_up) return;
   response.started = true;
   running_->reader = ToolCallReader(response.calls, response.syntax);
-  if (response.calls == CallPlace::kNone) OpenMessage();
+  if (response.calls == CallPlace::kNone) return OpenMessage();
+  if (running_->next.reopened()) TellBegun(*running_->next.reopened());
+}
+
+// A call is of use as a whole: the calls of an answer that goes on are told from their beginning.
+void Session::TellBegun(const Item& reopened) {
+  Response& response = *running_->response;
+  const std::string_view text = reopened.text;
+  const std::string_view begun = text.substr(FirstCall(text, reopened.calls_at, response.calls, response.syntax));
+  response.begun_bytes = begun.size();
+  if (!begun.empty()) EmitText(begun);
 }
 
 void Session::OpenMessage() {
@@ -66,7 +76,8 @@ void Session::OnTokens(TurnId turn, const TokenDelta& delta, const JournalPositi
   running_->unheard_tokens += static_cast<int64_t>(delta.tokens.size());
   TokensLocked(delta);
   const int64_t limit = context_->options.max_detached_tokens;
-  if (limit > 0 && !running_->background && running_->unheard_tokens > limit && running_->response->incomplete_reason.empty()) {
+  if (limit > 0 && !running_->background && running_->unheard_tokens > limit &&
+      running_->response->incomplete_reason.empty()) {
     running_->response->incomplete_reason = "detached";
     context_->engine.Cancel(turn);
   }
@@ -92,6 +103,8 @@ void Session::EmitText(std::string_view text) {
 void Session::EmitPart(const CallPart& part) {
   Response& response = *running_->response;
   if (part.kind != CallPart::Kind::kText) return EmitCallPart(part);
+  const size_t begin = std::max(part.begin, response.begun_bytes);  // the rest was told by the answer that was cut
+  if (begin >= part.end) return;
   OpenMessage();
   const EventCounts before = response.events();
   response.piece_ends.push_back(static_cast<uint32_t>(part.end));
@@ -101,7 +114,7 @@ void Session::EmitPart(const CallPart& part) {
   Emit({.kind = TurnEvent::Kind::kText,
         .response = running_->begun,
         .before = before,
-        .text = response.text.substr(part.begin, part.end - part.begin),
+        .text = response.text.substr(begin, part.end - begin),
         .tokens = std::move(tokens)});
 }
 

@@ -35,15 +35,31 @@ JournalRecord RecordOf(const TurnSpec& spec, const ActiveTurn& turn, const Timel
       .clamped = response.clamped,
       .calls = response.calls,
       .syntax = response.syntax,
+      .form = response.form,
   });
 }
 
-/// Of an answer that goes on behind the text `begun`.
-CallPlace PlaceOfCalls(const AnswerFormat& format, std::string_view begun) {
+/// `reopened`: of an answer that goes on, what there is of it.
+CallPlace PlaceOfCalls(const AnswerFormat& format, const std::optional<Item>& reopened) {
   if (format.calls == nullptr || !format.calls->may_call) return CallPlace::kNone;
   const bool text = format.kind == AnswerFormat::Kind::kText && !format.calls->must_call;
-  if (text && !SyntaxOf(format.calls->syntax).alone) return CallPlace::kAny;
-  return begun.empty() ? CallPlace::kStart : CallPlace::kNone;
+  const ToolSyntaxName syntax = format.calls->syntax;
+  if (text && !SyntaxOf(syntax).alone) return CallPlace::kAny;
+  const bool begun = reopened && FirstCall(reopened->text, reopened->calls_at, CallPlace::kStart, syntax) != 0;
+  return begun ? CallPlace::kNone : CallPlace::kStart;
+}
+
+/// Whether an answer can go on as it is asked to.
+Status CheckGoesOn(const Item& reopened, const TurnSpec& spec, CallPlace calls) {
+  if (reopened.calls_at >= 0 && calls == CallPlace::kNone) {
+    return InvalidArgument(
+        "The answer that is to go on was cut in a tool call: it goes on only as one, with its tools and a tool_choice "
+        "that allows it.",
+        "tool_choice", "invalid_value");
+  }
+  if (spec.grammar == nullptr || GrammarMatcher(spec.grammar).Append(reopened.text).ok()) return Status::Ok();
+  return InvalidArgument("The answer that is to go on does not begin as the format says.",
+                         spec.format->param.empty() ? "tool_choice" : spec.format->param, "invalid_value");
 }
 
 const char* ReasonName(const Response& response) {
@@ -149,17 +165,15 @@ Result<Session::Begun> Session::Render(const TurnSpec& spec, TurnId turn, std::s
   request.sampling = std::move(sampling);
   request.stop_strings = spec.stop_strings;
   // A format says where the answer ends.
-  if (!spec.raw && spec.format.kind == AnswerFormat::Kind::kText) {
+  if (!spec.raw && spec.format->kind == AnswerFormat::Kind::kText) {
     const std::vector<std::string>& own_stops = context_->codec.chat.stop_strings();
     request.stop_strings.insert(request.stop_strings.end(), own_stops.begin(), own_stops.end());
   }
   request.grammar = spec.grammar;
-  if (spec.grammar != nullptr && input.next.reopened()) {
-    request.begun = input.next.reopened()->text;
-    if (!GrammarMatcher(spec.grammar).Append(request.begun).ok()) {
-      return InvalidArgument("The answer that is to go on does not begin as the format says.", spec.format.param,
-                             "invalid_value");
-    }
+  response->calls = PlaceOfCalls(*spec.format, input.next.reopened());
+  if (const std::optional<Item>& reopened = input.next.reopened()) {
+    RETURN_IF_ERROR(CheckGoesOn(*reopened, spec, response->calls));
+    if (spec.grammar != nullptr) request.begun = reopened->text;
   }
   request.stop_ids = spec.stop_ids;
   if (!spec.ignore_end_of_turn) {
@@ -170,8 +184,8 @@ Result<Session::Begun> Session::Render(const TurnSpec& spec, TurnId turn, std::s
   request.max_tokens = spec.warm_up ? 0 : spec.max_output_tokens.value_or(options.max_output_tokens);
 
   response->clamped = Clamped(input.next.pinned());
-  response->calls = PlaceOfCalls(spec.format, request.begun);
   response->syntax = context_->codec.chat.tool_syntax();
+  response->form = Encode(AnswerForm{*spec.format, *spec.tool_choice});
   response->created_at = context_->clock.WallSeconds();
   response->input_tokens = static_cast<int64_t>(request.tokens.size());
   response->input_items_end = input.next.items().size();
@@ -386,9 +400,8 @@ void Session::CutTurn() {
     for (const TokenId id : running_->output) text += detokenizer.Push(id);
     text += detokenizer.Finish();
     // What was held back belongs to the answer now: its ids stay.
-    if (text.size() > response.text.size() && text.starts_with(response.text)) {
-      EmitText(std::string_view(text).substr(response.text.size()));
-    }
+    const std::string_view told = std::string_view(response.text).substr(response.begun_bytes);
+    if (text.size() > told.size() && text.starts_with(told)) EmitText(std::string_view(text).substr(told.size()));
   }
   Interrupt();
 }
@@ -405,6 +418,14 @@ void Session::Interrupt() {
   end.report = response.report;
   end.report.position = static_cast<int64_t>(turn.next.tokens().size() + turn.output.size());
   Finish(end, response.created_at);
+}
+
+// In the whole text of an answer, what it had before it went on included.
+int64_t Session::CallsAt() const {
+  const int64_t at = running_->reader.calls_at();
+  const std::optional<Item>& reopened = running_->next.reopened();
+  if (at < 0 || !reopened) return at;
+  return at + static_cast<int64_t>(reopened->text.size() - running_->response->begun_bytes);
 }
 
 void Session::Finish(const TurnEnd& end, double completed_at) {
@@ -435,9 +456,10 @@ void Session::Finish(const TurnEnd& end, double completed_at) {
                             : ResponseStatus::kIncomplete;
       Item answer;
       answer.id = response.item_id;
-      answer.text = response.text;
-      answer.calls_at = running_->reader.calls_at();
+      answer.text = response.text.substr(response.begun_bytes);
+      answer.calls_at = CallsAt();
       answer.complete = !cut;
+      if (cut) answer.form = response.form;
       next.CloseAnswer(std::move(answer), end.output, context_->codec);
     }
     timeline_ = std::move(next);

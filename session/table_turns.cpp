@@ -24,9 +24,23 @@ std::string RequestKey(const Caller& caller, const TurnSpec& spec) {
   return key;
 }
 
+/// The form of the answer: as the request says, or as the one that goes on began.
+Status ChooseForm(const Session& session, TurnSpec* spec) {
+  AnswerForm form;
+  const bool goes_on = spec->input.empty() && !spec->warm_up && !spec->raw;
+  if (goes_on && !(spec->format && spec->tool_choice)) {
+    ASSIGN_OR_RETURN(form, DecodeAnswerForm(std::string_view(session.FormOfCut())));
+  }
+  if (!spec->format) spec->format = std::move(form.format);
+  if (!spec->tool_choice) spec->tool_choice = std::move(form.choice);
+  if (spec->format->kind == AnswerFormat::Kind::kText || spec->stop_strings.empty()) return Status::Ok();
+  return InvalidArgument("Stop strings cannot be given together with a format: it says where the answer ends.", "stop",
+                         "mutually_exclusive_parameters");
+}
+
 /// Which tools the answer may call: those of the request, or those that the session has been told of.
 Status ChooseTools(const Session& session, ToolSyntaxName syntax, TurnSpec* spec) {
-  const ToolChoice& choice = spec->tool_choice;
+  const ToolChoice& choice = *spec->tool_choice;
   ToolCallRules rules;
   rules.syntax = syntax;
   rules.tools = spec->tools ? spec->tools->lines : std::string(session.Tools());
@@ -42,12 +56,12 @@ Status ChooseTools(const Session& session, ToolSyntaxName syntax, TurnSpec* spec
   rules.may_call = choice.mode != ToolChoice::Mode::kNone;
   rules.must_call = choice.mode == ToolChoice::Mode::kRequired;
   rules.several = choice.several;
-  const AnswerFormat::Kind kind = spec->format.kind;
+  const AnswerFormat::Kind kind = spec->format->kind;
   if (rules.may_call && (kind == AnswerFormat::Kind::kRegex || kind == AnswerFormat::Kind::kGbnf)) {
     return InvalidArgument("An answer that follows a regular expression or a grammar cannot call tools as well.",
-                           spec->format.param, "mutually_exclusive_parameters");
+                           spec->format->param, "mutually_exclusive_parameters");
   }
-  spec->format.calls = std::make_shared<const ToolCallRules>(std::move(rules));
+  spec->format->calls = std::make_shared<const ToolCallRules>(std::move(rules));
   return Status::Ok();
 }
 
@@ -187,16 +201,13 @@ Result<TurnTicket> SessionTable::StartTurn(const Caller& caller, TurnSpec spec,
     const std::string known = state.FindRequest(caller, spec, key);
     if (!known.empty()) return state.Reattach(caller, known, sink);
   }
-  if (spec.format.kind != AnswerFormat::Kind::kText && !spec.stop_strings.empty()) {
-    return InvalidArgument("Stop strings cannot be given together with a format: it says where the answer ends.",
-                           "stop", "mutually_exclusive_parameters");
-  }
   ASSIGN_OR_RETURN(std::shared_ptr<void> permit, state.TakePermit(caller.principal));
   RETURN_IF_ERROR(state.MakeRoom(caller.principal));
   if (spec.raw) RETURN_IF_ERROR(state.ReadPrompt(&spec));
   ASSIGN_OR_RETURN(State::Target target, state.FindTarget(caller, &spec, key));
+  RETURN_IF_ERROR(ChooseForm(*target.session, &spec));
   RETURN_IF_ERROR(ChooseTools(*target.session, state.context->codec.chat.tool_syntax(), &spec));
-  ASSIGN_OR_RETURN(spec.grammar, state.context->grammars->Get(spec.format));
+  ASSIGN_OR_RETURN(spec.grammar, state.context->grammars->Get(*spec.format));
 
   auto response = std::make_shared<Response>();
   response->item_id = MakeId("msg_");

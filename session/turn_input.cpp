@@ -29,11 +29,11 @@ int64_t NewTokens(const TurnInput& input) {
   return input.first_new == 0 ? tokens : tokens - items[input.first_new].token_begin;
 }
 
-Status CheckAnswerable(const TurnSpec& spec, const Timeline& next, const Codec& codec) {
+Status CheckAnswerable(const TurnSpec& spec, const Timeline& next) {
   if (spec.warm_up || !spec.input.empty()) return Status::Ok();
   if (next.items().empty())
     return InvalidArgument("There is nothing to answer.", "input", "missing_required_parameter");
-  if (next.items().back().role == ChatRole::kAssistant && !next.CanReopen(codec)) {
+  if (next.items().back().role == ChatRole::kAssistant && !next.CanReopen()) {
     return InvalidArgument("An empty input answers the conversation's last message, but that is an answer already.",
                            "input", "invalid_value");
   }
@@ -77,9 +77,9 @@ Result<TurnInput> RenderInput(const TurnSpec& spec, std::vector<Item> items, con
     room -= made->value_or(0);
   }
   for (Item& item : items) next.AddItem(std::move(item));
-  RETURN_IF_ERROR(CheckAnswerable(spec, next, codec));
-  if (spec.input.empty() && !spec.warm_up && next.CanReopen(codec)) {
-    next.ReopenAnswer(codec);
+  RETURN_IF_ERROR(CheckAnswerable(spec, next));
+  if (spec.input.empty() && !spec.warm_up && next.CanReopen()) {
+    next.ReopenAnswer();
   } else {
     const auto before = static_cast<int64_t>(next.tokens().size());
     const int64_t session_room = limits.session_len - before;

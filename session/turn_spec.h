@@ -11,10 +11,10 @@
 
 #include "base/trace_context.h"
 #include "cache/ring.h"
-#include "engine/grammar/answer_format.h"
 #include "engine/sampling.h"
 #include "session/chat/timeline.h"
 #include "session/journal/journal.h"
+#include "session/tools/answer_form.h"
 
 namespace ringside {
 
@@ -41,13 +41,6 @@ struct NewItem {
   // As an Item has them.
   int64_t calls_at = -1;
   std::string call_ids;
-};
-
-/// Which of the tools an answer calls.
-struct ToolChoice {
-  enum class Mode : uint8_t { kAuto, kNone, kRequired } mode = Mode::kAuto;
-  std::vector<std::string> names;  // these tools only; none = all
-  bool several = true;             // more than one call
 };
 
 /// What may be called, as a request says it.
@@ -78,14 +71,15 @@ struct TurnSpec {
   std::vector<NewItem> input;        // may be empty: answer what stands there
   std::optional<std::string> instructions;
   std::optional<ToolSet> tools;  // absent = as told so far; of no tools = none any more
-  ToolChoice tool_choice;
+  /// Absent = any, or, of an answer that goes on, the one it began with. The table makes it that.
+  std::optional<ToolChoice> tool_choice;
   WindowOverrides window;  // for a new chain only
   SamplingParams sampling;
   std::vector<std::string> stop_strings;
   std::vector<std::string> bad_words;  // as text; SamplingParams::bad_words has those given as ids
   std::vector<TokenId> stop_ids;
   bool ignore_end_of_turn = false;
-  AnswerFormat format;                     // not together with stop_strings
+  std::optional<AnswerFormat> format;      // likewise, absent = text; another is not given together with stop_strings
   std::shared_ptr<const Grammar> grammar;  // of the format, made by the table
   std::optional<int64_t> max_output_tokens;
   bool warm_up = false;
@@ -106,6 +100,8 @@ struct TurnSpec {
   };
   Sending sending = Sending::kNamed;
   std::string echo;  // kept in the Response
+
+  ToolChoice& choice() { return tool_choice ? *tool_choice : tool_choice.emplace(); }
 };
 
 struct TurnTicket {

@@ -56,7 +56,7 @@ export function textOf(item) {
   if (item.type === "function_call_output") return typeof item.output === "string" ? item.output : JSON.stringify(item.output);
   return (item.content ?? []).map((part) => part.text || "").join("");
 }
-// Items as the server counts them: an answer's message and its tool calls are one.
+// Items as the server counts them: an answer's message and its tool calls, which begin at `callsAt` of its text, are one.
 export function wholeItems(items) {
   const whole = [];
   for (const item of items) {
@@ -64,8 +64,8 @@ export function wholeItems(items) {
     const role = item.type === "function_call" ? "assistant" : item.type === "function_call_output" ? "tool" : item.role;
     const complete = item.status !== "incomplete";
     const last = whole.at(-1);
-    if (last?.id === id) Object.assign(last, { text: last.text + "\n\n" + textOf(item), complete });
-    else whole.push({ id, role, text: textOf(item), complete });
+    if (last?.id === id) Object.assign(last, { callsAt: last.callsAt ?? last.text.length, text: last.text + "\n\n" + textOf(item), complete });
+    else whole.push({ id, role, text: textOf(item), complete, callsAt: item.type === "function_call" ? 0 : undefined });
   }
   return whole;
 }

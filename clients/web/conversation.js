@@ -279,7 +279,7 @@ export class Conversation {
       case "ringside:session.snapshot":
         if (live.responseId !== event.response_id) return;
         live.itemId = event.item_id;
-        live.text = event.output ? api.wholeItems(event.output)[0].text : event.text;
+        live.text = event.output ? this.#behindCut(api.wholeItems(event.output)[0]) : event.text;
         return tell("text");
       case "ringside:response.queued":
         live.queued = event.position;
@@ -287,7 +287,7 @@ export class Conversation {
       case "response.output_item.added":
         live.itemId = api.wholeItems([event.item])[0].id;
         if (event.item.type !== "function_call") return;
-        live.text += (live.text && "\n\n") + api.textOf(event.item);
+        live.text += live.text ? "\n\n" + api.textOf(event.item) : this.#behindCut(api.wholeItems([event.item])[0]);
         return tell("text");
       case "response.output_text.delta":
       case "response.function_call_arguments.delta":
@@ -328,6 +328,18 @@ export class Conversation {
     this.tell("live");
   }
 
+  // What an answer adds to the last item, if it is that which goes on. A call is told from its beginning: where it was
+  // cut it is shown no more.
+  #behindCut(item) {
+    const cut = this.items.at(-1);
+    if (item.callsAt !== 0 || cut?.id !== item.id) return item.text;
+    if (cut.callsAt !== undefined) {
+      Object.assign(cut, { text: cut.text.slice(0, cut.callsAt), callsAt: undefined });
+      this.tell("live");
+    }
+    return (cut.text && "\n\n") + item.text;
+  }
+
   #refused(error) {
     if (!this.pending || this.pending.error) return;
     this.pending.error = { message: error.message, code: error.code, retryAfterMs: error.retry_after_ms || 0 };
@@ -350,9 +362,9 @@ export class Conversation {
     if (failed) this.#failed(live, response.error?.message || "The answer failed.");
     const output = api.wholeItems(response.output);
     for (const item of failed ? [] : output) {
-      const cut = this.items.at(-1);
+      const cut = this.items.at(-1), more = this.#behindCut(item);
       // One that goes on stays one item.
-      if (cut?.id === item.id) Object.assign(cut, { text: cut.text + item.text, complete: item.complete });
+      if (cut?.id === item.id) Object.assign(cut, { text: cut.text + more, complete: item.complete });
       else this.items.push(item);
     }
     this.#addTurn({

@@ -11,7 +11,8 @@ namespace ringside {
 namespace {
 
 int64_t BytesOf(const Item& item) {
-  return static_cast<int64_t>(sizeof(Item) + item.id.size() + item.text.size() + item.call_ids.size());
+  return static_cast<int64_t>(sizeof(Item) + item.id.size() + item.text.size() + item.call_ids.size() +
+                              item.form.size());
 }
 
 constexpr int64_t kPinnedWithoutSystem = 4;  // sink tokens that a window needs to stay fluent
@@ -204,7 +205,6 @@ void Timeline::CloseAnswer(Item answer, std::span<const TokenId> output, const C
     answer.id = reopened_->id;
     const std::string& before = reopened_->text;
     const std::string& more = answer.text;
-    if (answer.calls_at >= 0) answer.calls_at += static_cast<int64_t>(before.size());
     answer.text = before + more;
     reopened_.reset();
   }
@@ -221,15 +221,14 @@ void Timeline::CloseAnswer(Item answer, std::span<const TokenId> output, const C
   AddItem(std::move(answer));
 }
 
-bool Timeline::CanReopen(const Codec& codec) const {
+bool Timeline::CanReopen() const {
   return !items_.empty() && items_.back().role == ChatRole::kAssistant && items_.back().sampled &&
-         !items_.back().complete && items_.back().calls_at < 0 &&
-         !(head_.tools.size() > 0 && MayBecomeCall(items_.back().text, codec.chat.tool_syntax())) &&
-         items_.back().token_end == static_cast<int64_t>(tokens_.size()) && end_ == TimelineEnd::kAnswerOpen;
+         !items_.back().complete && items_.back().token_end == static_cast<int64_t>(tokens_.size()) &&
+         end_ == TimelineEnd::kAnswerOpen;
 }
 
-void Timeline::ReopenAnswer(const Codec& codec) {
-  CHECK(CanReopen(codec));
+void Timeline::ReopenAnswer() {
+  CHECK(CanReopen());
   reopened_ = items_.back();
   items_.Truncate(items_.size() - 1);
   answer_begin_ = reopened_->token_begin;

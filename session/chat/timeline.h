@@ -30,6 +30,7 @@ struct Item {
   /// they follow from `id` (ToolCallId).
   std::string call_ids;
   bool complete = true;      // false: an answer that was cut short
+  SharedText form;           // of one that was: what Encode(AnswerForm) makes of how it was asked for
   bool sampled = false;      // its ids came from the sampler
   int64_t token_begin = -1;  // [token_begin, token_end) of the timeline; -1 = not rendered yet
   int64_t token_end = -1;
@@ -96,13 +97,13 @@ class Timeline {
   Status Render(const Codec& codec, bool open_answer, int64_t max_tokens);
 
   /// Ends the answer that Render or ReopenAnswer opened: `output` are the sampled ids. Without any, all is as before.
-  /// An answer that went on stays one item: under its former id, its text behind the former text.
+  /// An answer that went on stays one item: under its former id, its text behind the former text; calls_at is in both.
   void CloseAnswer(Item answer, std::span<const TokenId> output, const Codec& codec);
 
-  /// Opens the last answer, which was cut short (CanReopen), and not in a tool call, so that what is sampled next goes
-  /// on with it. Until CloseAnswer it is no item but `reopened`.
-  void ReopenAnswer(const Codec& codec);
-  bool CanReopen(const Codec& codec) const;
+  /// Opens the last answer, which was cut short (CanReopen), so that what is sampled next goes on with it. Until
+  /// CloseAnswer it is no item but `reopened`.
+  void ReopenAnswer();
+  bool CanReopen() const;
   const std::optional<Item>& reopened() const { return reopened_; }
 
   /// Keeps the first `count` items (at most as many as there are) and the ids that belong to them.

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "session/chat/timeline.h"
+#include "session/tools/answer_form.h"
 
 namespace ringside {
 namespace {
@@ -29,6 +30,7 @@ bool ItemsFit(const SharedList<Item>& items, int64_t tokens) {
     if (item.calls_at < -1 || item.calls_at > static_cast<int64_t>(item.text.size())) return false;
     if (item.calls_at >= 0 && item.role != ChatRole::kAssistant) return false;
     if (item.end == TimelineEnd::kForgotten) return false;
+    if (item.form.size() > 0 && (item.complete || !DecodeAnswerForm(item.form).ok())) return false;
     if (!item.rendered()) {
       rendered = false;
       if (item.sampled || item.token_begin != -1 || item.token_end != -1) return false;

@@ -184,13 +184,15 @@ std::string ComparableText(std::string_view text, int64_t calls_at) {
   return comparable;
 }
 
-bool MayBecomeCall(std::string_view text, ToolSyntaxName name) {
+size_t FirstCall(std::string_view text, int64_t calls_at, CallPlace place, ToolSyntaxName name) {
+  if (calls_at >= 0) return static_cast<size_t>(calls_at);
+  if (place == CallPlace::kNone) return text.size();
   const ToolSyntax& syntax = SyntaxOf(name);
   for (size_t length = syntax.marker_bytes - 1; length > 0; --length) {
     const std::string_view begun = syntax.marker().substr(0, length);
-    if (syntax.alone ? text == begun : text.ends_with(begun)) return true;
+    if (place == CallPlace::kStart ? text == begun : text.ends_with(begun)) return text.size() - length;
   }
-  return false;
+  return text.size();
 }
 
 std::string ToolCallId(std::string_view prefix, std::string_view item, size_t call) {

@@ -93,8 +93,9 @@ void AppendToolCall(std::string_view name, std::string_view arguments, std::stri
 /// write the same calls. -1: as it is.
 std::string ComparableText(std::string_view text, int64_t calls_at);
 
-/// Whether a text that goes on may turn out to end with a call's beginning.
-bool MayBecomeCall(std::string_view text, ToolSyntaxName syntax);
+/// Where in an answer that goes on its calls begin, or what may turn out to be the first one's beginning; the text's
+/// size if nowhere. `calls_at` as ToolCallReader has it.
+size_t FirstCall(std::string_view text, int64_t calls_at, CallPlace place, ToolSyntaxName syntax);
 
 /// The public ids of an answer's calls: `prefix` ("call_", "fc_", "toolu_"), what `item` has behind "msg_", the number.
 std::string ToolCallId(std::string_view prefix, std::string_view item, size_t call);

@@ -1,5 +1,6 @@
 """What a person does with a conversation: asks, stops, goes on, asks again, edits, sets how it is answered."""
 
+import json
 import re
 
 import pytest
@@ -194,3 +195,26 @@ def test_a_call_is_shown_while_it_comes(server, tab):
     page.settled()
     [call] = page.call("GET", f"/v1/responses/{asked['id']}")["output"]
     assert page.markup() == page.rendered(f"````json\nf {call['arguments']}\n````")
+
+
+def test_a_call_that_was_cut_goes_on(server, tab):
+    """With its tools and inside its arguments, though the page says nothing of them; shown once, as a whole."""
+    page = tab(server)
+    page.open(page.make(("user", "Hi")))
+    schema = {"type": "object", "properties": {"s": {"type": "string", "minLength": 60, "maxLength": 90}}, "required": ["s"],
+              "additionalProperties": False}
+    [cut] = page.call("POST", "/v1/responses", {
+        "model": "tiny", "conversation": page.id(), "input": "Call", "temperature": 1, "seed": 1, "max_output_tokens": 60,
+        "tools": [{"type": "function", "name": "f", "parameters": schema, "strict": True}], "tool_choice": "required",
+        "parallel_tool_calls": False})["output"]
+    assert cut["status"] == "incomplete" and len(cut["arguments"]) > 5
+    page.page.get_by_role("button", name="Continue").click()
+    page.settled()
+    call = page.call("GET", f"/v1/conversations/{page.id()}/items?order=desc&limit=1")["data"][0]
+    assert call["id"] == cut["id"] and call["status"] == "completed"
+    assert call["arguments"].startswith(cut["arguments"]) and 60 <= len(json.loads(call["arguments"])["s"]) <= 90
+    shown = f"````json\nf {call['arguments']}\n````"
+    assert page.markup() == page.rendered(shown)
+    page.page.reload()
+    page.settled()
+    assert page.markup() == page.rendered(shown)

@@ -123,8 +123,130 @@ TEST_F(ToolTurns, AnAnswerCutInACallTellsSo) {
               ElementsAre("begun 0", "call 2 f", "arguments 3 {\"a\"", "call cut 4 {\"a\"", "ended 6 incomplete"));
   EXPECT_FALSE(LastItem(conversation).complete);
   EXPECT_EQ(LastItem(conversation).calls_at, 0);
-  // It does not go on; something new is asked.
-  EXPECT_FALSE(table->StartTurn(me, {.conversation = conversation}, sink).ok());
+}
+
+TEST_F(ToolTurns, AnAnswerCutInACallGoesOnAsOneAnswer) {
+  const std::string conversation = NewConversation(), whole = "Hm\n" + kCall,
+                    begun = whole.substr(0, whole.find(": 1"));
+  Start(WithTools(Ask("Hi", conversation)));
+  engine->Start(0);
+  engine->SayAtOnce(0, begun);
+  engine->End(0, FinishReason::kLength);
+  table->Flush();
+  sink = std::make_shared<RecordingSink>(7);
+  const std::string id = Start({.conversation = conversation});
+  EXPECT_EQ(engine->last().begun, begun);
+  EXPECT_TRUE(engine->last().goes_on);
+  engine->Start(1);
+  engine->SayAtOnce(1, whole.substr(begun.size()));
+  engine->End(1);
+  table->Flush();
+  // The text is told once, the call as a whole.
+  EXPECT_THAT(sink->lines(), ElementsAre("begun 0", "call 2 f", "arguments 3 {\"a\"", "arguments 4 : 1}",
+                                         "call ended 5 {\"a\": 1}", "ended 7 completed"));
+  EXPECT_EQ(Get(id)->message(), "");
+  EXPECT_EQ(LastItem(conversation).text, whole);
+  EXPECT_EQ(LastItem(conversation).calls_at, 2);
+  EXPECT_TRUE(LastItem(conversation).complete);
+  const auto items = table->GetItems(me, conversation)->From(0);
+  const std::vector<std::string> told = Replayed(id);
+  EXPECT_EQ(told[2], "f{\"a\": 1}");
+  Restart();
+  EXPECT_EQ(table->GetItems(me, conversation)->From(0), items);
+  EXPECT_EQ(Replayed(id), told);
+}
+
+TEST_F(ToolTurns, ACallThatIsCutAgainAndByACrashGoesOn) {
+  const std::string conversation = NewConversation();
+  const auto cut = [](const char* text) { return kCall.find(text); };
+  Start(WithTools(Ask("Hi", conversation)));
+  engine->Start(0);
+  engine->SayAtOnce(0, kCall.substr(0, cut("f\"")));  // before its name
+  engine->End(0, FinishReason::kLength);
+  table->Flush();
+  Start({.conversation = conversation});
+  engine->Start(1);
+  engine->Say(1, kCall.substr(cut("f\""), cut(": 1") - cut("f\"")));
+  table->Flush();
+  Restart();
+  EXPECT_EQ(LastItem(conversation).text, kCall.substr(0, cut(": 1")));
+  const std::string id = Start({.conversation = conversation});
+  engine->Answer(engine->count() - 1, kCall.substr(cut(": 1")));
+  table->Flush();
+  EXPECT_EQ(Replayed(id)[2], "f{\"a\": 1}");
+  EXPECT_EQ(LastItem(conversation).text, kCall);
+  EXPECT_EQ(LastItem(conversation).calls_at, 0);
+}
+
+TEST_F(ToolTurns, WhatMayBecomeACallIsToldOnce) {
+  const std::string conversation = NewConversation();
+  for (const std::string& more : {std::string(" b>."), kCall.substr(6)}) {
+    const size_t turn = engine->count();
+    Start(WithTools(Ask("Hi", conversation)));
+    engine->Answer(turn, "Hm " + kCall.substr(0, 6), FinishReason::kLength);
+    table->Flush();
+    const std::string id = Start({.conversation = conversation});
+    engine->Answer(turn + 1, more);
+    table->Flush();
+    const bool call = more != " b>.";
+    EXPECT_EQ(Get(id)->message(), call ? "" : more);
+    EXPECT_EQ(Get(id)->tool_calls().size(), call ? 1u : 0u);
+    EXPECT_EQ(LastItem(conversation).text, "Hm " + kCall.substr(0, 6) + more);
+    EXPECT_EQ(LastItem(conversation).calls_at, call ? 3 : -1);
+  }
+}
+
+TEST_F(ToolTurns, ACutCallNeedsItsToolsToGoOn) {
+  const std::string conversation = NewConversation();
+  Start(WithTools(Ask("Hi", conversation)));
+  engine->Start(0);
+  engine->SayAtOnce(0, kCall.substr(0, kCall.find(": 1")));
+  engine->End(0, FinishReason::kLength);
+  table->Flush();
+  TurnSpec none{.conversation = conversation}, without = none, other = none;
+  none.choice().mode = ToolChoice::Mode::kNone;
+  without.tools.emplace();
+  other.tools = {.lines = R"({"type": "function", "function": {"name": "g"}})", .names = {"g"}, .strict = {true}};
+  for (const TurnSpec& spec : {none, without, other}) {
+    const Status refused = table->StartTurn(me, spec, sink).status();
+    EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
+    EXPECT_EQ(refused.param(), "tool_choice");
+  }
+  EXPECT_TRUE(table->StartTurn(me, {.conversation = conversation}, sink).ok());
+}
+
+// Also after a restart, in a fork of it, in what was exported.
+TEST_F(ToolTurns, AnAnswerThatGoesOnKeepsItsForm) {
+  const std::string conversation = NewConversation();
+  TurnSpec spec = WithTools(Ask("Hi", conversation));
+  spec.format = {.kind = AnswerFormat::Kind::kJsonSchema, .text = R"({"type": "integer"})", .param = "p"};
+  spec.choice().mode = ToolChoice::Mode::kNone;
+  const std::string id = Start(spec);
+  engine->Answer(0, "1", FinishReason::kLength);
+  table->Flush();
+  const std::string copy = table->ImportSession(me, table->ExportSession(me, conversation).value())->id;
+  Restart();
+  for (TurnSpec next :
+       {TurnSpec{.previous_response_id = id}, TurnSpec{.conversation = copy}, TurnSpec{.conversation = conversation}}) {
+    TurnSpec stops = next;
+    stops.stop_strings = {"2"};
+    EXPECT_EQ(table->StartTurn(me, stops, sink).status().param(), "stop");
+    Start(next);
+    EXPECT_EQ(engine->last().begun, "1");
+    ASSERT_NE(engine->last().grammar, nullptr);
+    EXPECT_TRUE(GrammarMatcher(engine->last().grammar).Append("12").ok());
+    EXPECT_FALSE(GrammarMatcher(engine->last().grammar).Append("1 and").ok());
+  }
+  engine->Answer(engine->count() - 1, "2", FinishReason::kLength);
+  table->Flush();
+  TurnSpec free{.conversation = conversation};
+  free.format.emplace();
+  Start(free);  // any text, if that is asked for
+  EXPECT_TRUE(GrammarMatcher(engine->last().grammar).Append("1 and").ok());
+  engine->Answer(engine->count() - 1, ".");
+  table->Flush();
+  Start(Ask("Hi", conversation));  // what comes next has its own
+  EXPECT_TRUE(GrammarMatcher(engine->last().grammar).Append("One").ok());
 }
 
 TEST_F(ToolTurns, AllOfItIsThereAfterARestart) {
@@ -183,15 +305,15 @@ TEST_F(ToolTurns, AnExportTakesToolsAlong) {
 TEST_F(ToolTurns, AChoiceNeedsATool) {
   const auto param = [&](TurnSpec spec) { return table->StartTurn(me, std::move(spec), sink).status().param(); };
   TurnSpec required = Ask("Hi");
-  required.tool_choice.mode = ToolChoice::Mode::kRequired;
+  required.choice().mode = ToolChoice::Mode::kRequired;
   EXPECT_EQ(param(required), "tool_choice");
   TurnSpec named = WithTools(Ask("Hi"));
-  named.tool_choice.names = {"g"};
+  named.choice().names = {"g"};
   EXPECT_EQ(param(named), "tool_choice");
   TurnSpec regex = WithTools(Ask("Hi"));
   regex.format = {.kind = AnswerFormat::Kind::kRegex, .text = "a", .param = "p"};
   EXPECT_EQ(param(regex), "p");
-  regex.tool_choice.mode = ToolChoice::Mode::kNone;
+  regex.choice().mode = ToolChoice::Mode::kNone;
   EXPECT_TRUE(table->StartTurn(me, regex, sink).ok());
 }
 
@@ -258,7 +380,13 @@ TEST_P(OwnSyntax, ACallThatACrashCutIsThere) {
   Restart();
   EXPECT_EQ(Replayed(id)[2], "f{\"a\" cut");
   EXPECT_EQ(LastItem(conversation).calls_at, 0);
-  EXPECT_FALSE(table->StartTurn(me, {.conversation = conversation}, sink).ok());
+  const std::string more = Start({.conversation = conversation});
+  engine->Start(0);
+  engine->SayAtOnce(0, Call().substr(Call().find(": 1")));
+  engine->End(0);
+  table->Flush();
+  EXPECT_EQ(Replayed(more)[2], "f{\"a\": 1}");
+  EXPECT_EQ(LastItem(conversation).text, Call());
 }
 
 TEST_P(OwnSyntax, ATextThatGoesOnBecomesNoCall) {

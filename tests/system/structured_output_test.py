@@ -60,16 +60,40 @@ def test_a_cut_answer_goes_on(start, store):
     async def talk():
         async with Conversation(server.port) as talk:
             answer = await talk.ask("Who?", text={"format": FORMAT}, max_output_tokens=5, seed=3)
-            for _ in range(200):
+            for turn in range(200):
                 if answer["status"] == "completed":
                     break
-                answer = await talk.ask([], text={"format": FORMAT}, max_output_tokens=5, seed=3)
+                said = {"text": {"format": FORMAT}} if turn % 2 else {}  # it keeps its format by itself
+                answer = await talk.ask([], max_output_tokens=5, seed=3, **said)
             role, text = (await talk.items())[-1]
             assert role == "assistant"
             jsonschema.validate(json.loads(text), SCHEMA)
             await talk.ask("Who?", max_output_tokens=4, temperature=0)
             error = (await talk.refused([], text={"format": FORMAT}))["error"]
             assert error["param"] == "text.format.schema", error
+
+    run(talk())
+
+
+def test_a_cut_call_goes_on(start, store):
+    """Inside its arguments, with what the request was that it began with; told as a whole, however often it was cut."""
+    server = start("--store-path", store)
+    tools = [{"type": "function", "name": name, "parameters": SCHEMA} for name in ("one", "two")]
+
+    async def talk():
+        async with Conversation(server.port) as talk:
+            answer = await talk.ask("Who?", tools=tools, tool_choice={"type": "function", "name": "two"}, max_output_tokens=30, seed=3)
+            for _ in range(100):
+                before = [item["id"] for item in answer["output"] if item["type"] == "function_call"]
+                if answer["status"] == "completed":
+                    break
+                answer = await talk.ask([], max_output_tokens=7, seed=3)
+                assert [item["id"] for item in answer["output"]][:len(before)] == before
+            [call] = answer["output"]
+            assert call["name"] == "two" and call["status"] == "completed"
+            jsonschema.validate(json.loads(call["arguments"]), SCHEMA)
+            _, page = await talk.http.call("GET", f"/v1/conversations/{talk.id}/items")
+            assert [item for item in page["data"] if item["type"] == "function_call"] == [call]
 
     run(talk())
 

@@ -85,7 +85,7 @@ Status ReadField(const JsonValue& value, const std::string& key, const SessionTa
     return ReadSamplingField(value, key, &request->turn);
   }
   if (key == "thinking") return ReadThinking(value, key);
-  if (key == "tool_choice") return ReadAnthropicToolChoice(value, key, &request->turn.tool_choice);
+  if (key == "tool_choice") return ReadAnthropicToolChoice(value, key, &request->turn.choice());
   if (key == "tools") return ReadAnthropicTools(value, key, &request->turn.tools.emplace());
   if (key == "service_tier") return ReadTier(value, key);
   if (key == "metadata" || key == "cache_control") {

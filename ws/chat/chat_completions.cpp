@@ -82,14 +82,15 @@ Status ReadField(const JsonValue& value, const std::string& key, const SessionTa
   if (key == "logprobs") return ReadBool(value, key, &request->logprobs);
   if (key == "top_logprobs") return ReadInteger(value, key, 0, limits::kMaxTopLogprobs, &request->top_logprobs);
   if (key == "store") return ReadBool(value, key, &request->turn.store);
-  if (key == "response_format") return ReadAnswerFormat(value, key, FormatShape::kNested, &request->turn.format);
+  if (key == "response_format")
+    return ReadAnswerFormat(value, key, FormatShape::kNested, &request->turn.format.emplace());
   if (key == "tools")
     return ReadTools(value, key, ToolShape::kNested, /*strict_default=*/false, &request->turn.tools.emplace());
-  if (key == "tool_choice") return ReadToolChoice(value, key, ToolShape::kNested, &request->turn.tool_choice);
+  if (key == "tool_choice") return ReadToolChoice(value, key, ToolShape::kNested, &request->turn.choice());
   if (key == "parallel_tool_calls") {
     bool several = true;
     RETURN_IF_ERROR(ReadBool(value, key, &several));
-    if (!several) request->turn.tool_choice.several = false;
+    if (!several) request->turn.choice().several = false;
     return Status::Ok();
   }
   if (key == "metadata") return ReadMetadata(value, key, &ignored);

@@ -108,7 +108,7 @@ Status ReadField(const JsonValue& value, const std::string& key, OllamaFace face
   if (key == "stream") return ReadBool(value, key, &request->stream);
   if (key == "options") return ReadOptions(value, key, &request->turn);
   if (key == "keep_alive") return Status::Ok();  // the one model stays
-  if (key == "format") return ReadFormat(value, key, &request->turn.format);
+  if (key == "format") return ReadFormat(value, key, &request->turn.format.emplace());
   if (chat && key == "tools") {
     return ReadTools(value, key, ToolShape::kNested, /*strict_default=*/false, &request->turn.tools.emplace());
   }

@@ -192,7 +192,7 @@ Status CreateReader::Flag(const JsonValue& value, const std::string& param) {
   if (param == "stream" && http_ != nullptr) http_->stream = flag;
   if (param == "parallel_tool_calls") {
     parallel_tool_calls_ = flag;
-    if (!flag) spec_.tool_choice.several = false;
+    spec_.choice().several &= flag;
   }
   return Status::Ok();
 }
@@ -309,7 +309,7 @@ Status CreateReader::Text(const JsonValue& value, const std::string& param) {
     if (field.is_null()) continue;
     const std::string name = param + "." + key;
     if (key == "format") {
-      RETURN_IF_ERROR(ReadAnswerFormat(field, name, FormatShape::kFlat, &spec_.format));
+      RETURN_IF_ERROR(ReadAnswerFormat(field, name, FormatShape::kFlat, &spec_.format.emplace()));
       JsonWriter json;
       WriteJson(json, field);
       format_ = json.Take();
@@ -339,7 +339,7 @@ Status CreateReader::Tools(const JsonValue& value, const std::string& param) {
 }
 
 Status CreateReader::Choice(const JsonValue& value, const std::string& param) {
-  RETURN_IF_ERROR(ReadToolChoice(value, param, ToolShape::kFlat, &spec_.tool_choice));
+  RETURN_IF_ERROR(ReadToolChoice(value, param, ToolShape::kFlat, &spec_.choice()));
   JsonWriter json;
   WriteJson(json, value);
   tool_choice_ = json.Take();

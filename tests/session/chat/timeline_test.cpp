@@ -199,7 +199,7 @@ TEST_F(TimelineTest, AnAnswerThatGoesOnIsOneItem) {
   Turn("Hi", "Hel", true);
   const Item cut = timeline_.items().back();
   Timeline base = timeline_;
-  timeline_.ReopenAnswer(codec_);
+  timeline_.ReopenAnswer();
   // The same as a journal has it.
   ASSERT_TRUE(base.Apply(timeline_.PatchFrom(base), tokenizer_.vocab_size()).ok());
   for (Timeline* next : {&timeline_, &base}) {
@@ -219,7 +219,7 @@ TEST_F(TimelineTest, AnAnswerThatGoesOnIsOneItem) {
 TEST_F(TimelineTest, APatchCannotGoOnWithAWholeAnswer) {
   Turn("Hi", "Hel", true);
   Timeline next = timeline_;
-  next.ReopenAnswer(codec_);
+  next.ReopenAnswer();
   const TimelinePatch patch = next.PatchFrom(timeline_);
   Timeline whole;
   whole.AddItem(Message(ChatRole::kUser, "Hi"));

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "session/tools/answer_form.h"
+
 namespace ringside {
 namespace {
 
@@ -166,17 +168,36 @@ TEST(ToolCalls, ComparedWithoutBlanks) {
   EXPECT_EQ(ToolCallId("call_", "msg_abc", 3), "call_abc_3");
 }
 
-TEST(ToolCalls, ATextMayBecomeACall) {
+TEST(ToolCalls, TheFirstCallOfWhatGoesOn) {
   constexpr auto kHermes = ToolSyntaxName::kHermes, kLlama = ToolSyntaxName::kLlama;
-  EXPECT_TRUE(MayBecomeCall("Hm <", kHermes));
-  EXPECT_TRUE(MayBecomeCall("<tool_call", kHermes));
-  EXPECT_FALSE(MayBecomeCall("<tool_call>", kHermes));
-  EXPECT_FALSE(MayBecomeCall("", kHermes));
-  EXPECT_FALSE(MayBecomeCall("{", kHermes));
-  EXPECT_TRUE(MayBecomeCall("{", kLlama));
-  EXPECT_FALSE(MayBecomeCall("Hm {", kLlama));
-  EXPECT_FALSE(MayBecomeCall("<", kLlama));
-  EXPECT_TRUE(MayBecomeCall("[TOOL_CALLS", ToolSyntaxName::kMistral));
+  constexpr auto kAny = CallPlace::kAny, kStart = CallPlace::kStart;
+  EXPECT_EQ(FirstCall("Hm\n<tool_call>\n{", 2, kAny, kHermes), 2u);
+  EXPECT_EQ(FirstCall("Hm <", -1, kAny, kHermes), 3u);  // it may become one
+  EXPECT_EQ(FirstCall("Hm <", -1, kStart, kHermes), 4u);
+  EXPECT_EQ(FirstCall("Hm <", -1, CallPlace::kNone, kHermes), 4u);
+  EXPECT_EQ(FirstCall("<tool_call", -1, kStart, kHermes), 0u);
+  EXPECT_EQ(FirstCall("", -1, kAny, kHermes), 0u);
+  EXPECT_EQ(FirstCall("{", -1, kAny, kHermes), 1u);
+  EXPECT_EQ(FirstCall("{", -1, kStart, kLlama), 0u);
+  EXPECT_EQ(FirstCall("Hm {", -1, kStart, kLlama), 4u);
+  EXPECT_EQ(FirstCall("[TOOL_CALLS", -1, kStart, ToolSyntaxName::kMistral), 0u);
+}
+
+TEST(AnswerForms, AreTheSameAsBytes) {
+  EXPECT_EQ(Encode(AnswerForm{}), "");
+  AnswerForm form{{.kind = AnswerFormat::Kind::kJsonSchema, .text = "{}", .param = "p"},
+                  {ToolChoice::Mode::kRequired, {"f", "g"}, false}};
+  const std::string bytes = Encode(form);
+  const AnswerForm read = DecodeAnswerForm(bytes).value();
+  EXPECT_EQ(Encode(read), bytes);
+  EXPECT_EQ(read.format.kind, AnswerFormat::Kind::kJsonSchema);
+  EXPECT_EQ(read.format.text, "{}");
+  EXPECT_EQ(read.choice.names, (std::vector<std::string>{"f", "g"}));
+  EXPECT_FALSE(read.choice.several);
+  for (size_t length = 1; length < bytes.size(); ++length) {
+    EXPECT_FALSE(DecodeAnswerForm(bytes.substr(0, length)).ok()) << length;
+  }
+  EXPECT_FALSE(DecodeAnswerForm(bytes + "x").ok());
 }
 
 struct Written {
