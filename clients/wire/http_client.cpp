@@ -25,37 +25,34 @@ using boost::system::error_code;
 
 constexpr uint64_t kMaxBodyBytes = 256u << 20;
 
-/// One request on one connection, each step with what is left of the same deadline.
+/// One request on one connection. Each step has the same time, and a large body is many of them.
 class Exchange {
  public:
-  Exchange(const ServerUrl& url, std::chrono::seconds timeout)
-      : url_(url), timeout_(timeout), stream_(context_, url) {}
+  Exchange(const ServerUrl& url, std::chrono::seconds timeout) : url_(url), timeout_(timeout), stream_(context_, url) {}
 
   error_code Run(http::request<http::string_body>& request, http::response_parser<http::string_body>& parser) {
     tcp::resolver resolver(context_);
     error_code error;
     const auto found = resolver.resolve(url_.host, std::to_string(url_.port), error);
     if (error) return error;
-    stream_.next_layer().expires_after(timeout_);
     const auto keep = [&error](error_code result, auto&&...) { error = result; };
-    stream_.next_layer().async_connect(found, keep);
-    Wait();
+    Within([&] { stream_.next_layer().async_connect(found, keep); });
     if (error) return error;
-    stream_.Handshake(keep);
-    Wait();
-    if (error) return error;
-    http::async_write(stream_, request, keep);
-    Wait();
-    if (error) return error;
-    http::async_read(stream_, buffer_, parser, keep);
-    Wait();
+    Within([&] { stream_.Handshake(keep); });
+    http::request_serializer<http::string_body> serializer(request);
+    while (!error && !serializer.is_done()) Within([&] { http::async_write_some(stream_, serializer, keep); });
+    while (!error && !parser.is_done()) Within([&] { http::async_read_some(stream_, buffer_, parser, keep); });
     return error;
   }
 
   std::string Explain(const error_code& error) const { return stream_.Explain(error); }
 
  private:
-  void Wait() {
+  /// Waits for what `begin` begins.
+  template <class Begin>
+  void Within(Begin begin) {
+    stream_.next_layer().expires_after(timeout_);
+    begin();
     context_.run();
     context_.restart();
   }

@@ -17,7 +17,7 @@ struct HttpAnswer {
 
 class HttpClient {
  public:
-  /// `api_key` may be empty; a request takes at most `timeout`.
+  /// `api_key` may be empty; `timeout` is how long nothing may go or come. Whatever is large takes its time.
   HttpClient(ServerUrl url, std::string api_key, std::chrono::seconds timeout = std::chrono::seconds(30))
       : url_(std::move(url)), api_key_(std::move(api_key)), timeout_(timeout) {}
 

@@ -1,6 +1,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/read_until.hpp>
+#include <boost/asio/write.hpp>
+#include <chrono>
+#include <thread>
+
 #include "clients/wire/client_event.h"
 #include "clients/wire/conversations.h"
 #include "clients/wire/server_event.h"
@@ -10,6 +16,7 @@
 namespace ringside::client {
 namespace {
 
+namespace asio = boost::asio;
 using Json = nlohmann::json;
 using ::testing::HasSubstr;
 
@@ -303,6 +310,30 @@ TEST(HttpClient, GivesTheServersOwnWords) {
   EXPECT_EQ(answer.failure().http_status, 404);
   EXPECT_EQ(answer.failure().message, "No such conversation.");
   EXPECT_EQ(answer.failure().code, "not_found");
+}
+
+TEST(HttpClient, ALargeAnswerHasTheTimeThatItTakes) {
+  constexpr auto kPatience = std::chrono::seconds(3);
+  asio::io_context context;
+  asio::ip::tcp::acceptor acceptor(context, {asio::ip::address_v4::loopback(), 0});
+  std::thread server([&] {
+    asio::ip::tcp::socket socket = acceptor.accept();
+    std::string request;
+    asio::read_until(socket, asio::dynamic_buffer(request), "\r\n\r\n");
+    asio::write(socket, asio::buffer(std::string("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n")));
+    const auto begun = std::chrono::steady_clock::now();
+    for (int i = 0; i < 10; ++i) {
+      std::this_thread::sleep_until(begun + (i + 1) * kPatience * 3 / 20);
+      boost::system::error_code gone;
+      asio::write(socket, asio::buffer("x", 1), gone);
+    }
+  });
+  ServerUrl url;
+  url.port = acceptor.local_endpoint().port();
+  const auto answer = HttpClient(url, "", kPatience).Request("GET", "/models");
+  server.join();
+  ASSERT_TRUE(answer.ok()) << answer.failure().message;
+  EXPECT_EQ(answer->body, "xxxxxxxxxx");
 }
 
 TEST(HttpClient, SaysWhatItCannotReach) {

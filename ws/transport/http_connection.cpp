@@ -38,6 +38,8 @@ constexpr size_t kMaxLingerBytes = 16 << 20;
 constexpr std::chrono::milliseconds kLingerTime{2'000};
 // Of a large answer; a small one has the time of a request.
 constexpr size_t kSlowestBytesASecond = 64 << 10;
+// Of a body that comes: this much of it must come in each time of a request.
+constexpr int64_t kSlowestUploadBytesASecond = 8 << 10;
 
 std::string_view View(boost::beast::string_view text) { return {text.data(), text.size()}; }
 
@@ -79,6 +81,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     parser_->on_chunk_header(chunk_header_);
     head_ = RequestHead();
     header_checked_ = false;
+    allowed_bytes_ = 0;
     request_begun_ = buffer_.size() > 0;
     request_digits_ = MakeRequestDigits();
     JoinTrace("");
@@ -112,7 +115,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     if (error) return Cut();
     buffer_.commit(bytes);
     if (!request_begun_) {
-      // The clock of a request starts with its first byte and is not set back by the ones that follow.
+      // The clock of a request starts with its first byte and is not set back by the ones that follow in its head.
       request_begun_ = true;
       Arm(context_.options.request_timeout);
     }
@@ -163,6 +166,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
       }
       buffer_.consume(used);
       if (!body_share_.Grow(parser_->get().body().size())) return Refuse(TooManyBodies());
+      AllowForBody();
       if (error == http::error::need_more) {
         if (buffer_.size() > kMaxChunkLineBytes) return Refuse(BadRequest("A line between chunks is too long."));
         return Read();
@@ -218,6 +222,16 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     if (parser_->content_length().value_or(0) > limit) return TooLarge();
     parser_->body_limit(limit);
     return Status::Ok();
+  }
+
+  /// Sets the clock back for each part of the body that came fast enough: a large one takes its time, a trickle does
+  /// not.
+  void AllowForBody() {
+    const auto time = context_.options.request_timeout;
+    const size_t bytes = parser_->get().body().size();
+    if (static_cast<int64_t>(bytes - allowed_bytes_) * 1000 < kSlowestUploadBytesASecond * time.count()) return;
+    allowed_bytes_ = bytes;
+    Arm(time);
   }
 
   bool ExpectsContinue() const {
@@ -551,6 +565,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   RequestHead head_;
   std::ptrdiff_t fields_ = 0;  // of the head
   bool header_checked_ = false;
+  size_t allowed_bytes_ = 0;    // of the body, when the clock was last set
   bool reading_ = false;        // more of the request
   bool timed_out_ = false;      // which has not come in time
   bool request_begun_ = false;  // its first byte has come

@@ -59,7 +59,8 @@ struct ServerOptions {
   int64_t max_message_bytes = limits::kMaxMessageBytes;  // one WebSocket message or HTTP body
   int64_t bodies_bytes = 256 << 20;   // of all HTTP requests being read or answered, beyond 64 KiB of each
   int64_t messages_per_second = 200;  // of one WebSocket, beyond a burst of ten times as many
-  std::chrono::milliseconds request_timeout{limits::kHandshakeSeconds * 1000};  // a whole HTTP request, absolute
+  // A whole HTTP request, but for a large body, each part of which has as long (see OPERATING.md).
+  std::chrono::milliseconds request_timeout{limits::kHandshakeSeconds * 1000};
   std::chrono::milliseconds keep_alive_timeout{75'000};                         // between two requests
   std::chrono::milliseconds ping_interval{limits::kIdlePingSeconds * 1000};     // so that nobody on the way forgets it
   // Of a WebSocket from which nothing comes, no answer to a ping either, and of a streamed answer of which nothing is

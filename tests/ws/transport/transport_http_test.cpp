@@ -250,6 +250,50 @@ TEST_F(TransportHttpTest, ARequestMustBeWholeInTimeHoweverItTrickles) {
   ExpectAlive();
 }
 
+TEST_F(TransportHttpTest, ABodyMustNotTrickle) {
+  options_.request_timeout = std::chrono::milliseconds(500);
+  Start();
+  WireClient client(port());
+  client.Send(kPost + "Content-Length: 1000000\r\n\r\n" + std::string(100'000, 'x'));  // that much came in time
+  std::atomic<bool> closed{false};
+  std::thread trickle([&] {
+    while (!closed && client.Send("x")) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  });
+  const auto answer = client.ReadAnswer();
+  closed = true;
+  trickle.join();
+  ASSERT_TRUE(answer.has_value());
+  EXPECT_EQ(answer->status, 408);
+  ExpectAlive();
+}
+
+TEST_F(TransportHttpTest, ALargeBodyHasTheTimeThatItTakes) {
+  using Clock = std::chrono::steady_clock;
+  options_.request_timeout = std::chrono::milliseconds(3000);
+  Start();
+  const std::string piece(100'000, 'x');  // enough for three seconds, and more
+  int status = 0;
+  for (int attempt = 0; attempt < 10 && status != 200; ++attempt) {
+    WireClient client(port());
+    std::string head = kPost + "Transfer-Encoding: chunked\r\n\r\n";
+    const auto begun = Clock::now();
+    auto last = begun;
+    auto longest_pause = Clock::duration::zero();
+    client.Send(head);
+    while (Clock::now() - begun < options_.request_timeout * 3 / 2) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      client.Send("186a0\r\n" + piece + "\r\n");
+      longest_pause = std::max(longest_pause, Clock::now() - last);
+      last = Clock::now();
+    }
+    client.Send("0\r\n\r\n");
+    const auto answer = client.ReadAnswer();
+    status = answer ? answer->status : 0;
+    if (longest_pause < options_.request_timeout / 3) break;  // else this machine paused, and it says nothing
+  }
+  EXPECT_EQ(status, 200);
+}
+
 TEST_F(TransportHttpTest, ALargeAnswerHasTheTimeThatItTakes) {
   options_.request_timeout = std::chrono::milliseconds(100);
   const std::string large(16 << 20, 'x');  // more than the kernel takes at once
