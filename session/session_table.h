@@ -20,6 +20,7 @@
 #include "session/journal/journal.h"
 #include "session/session_info.h"
 #include "session/session_options.h"
+#include "session/tokens_by_owner.h"
 #include "session/turn_engine.h"
 #include "session/turn_spec.h"
 
@@ -76,6 +77,8 @@ class SessionTable {
   Result<int64_t> CountInput(const Caller& caller, const TurnSpec& spec);
   /// Milliseconds until a turn of the caller's would not be refused for its tokens of this minute; 0 = now.
   int64_t TokensWaitMs(const Caller& caller) const;
+  /// What the caller may still have computed.
+  TokenShare TokensOf(const Caller& caller) const;
   /// Ends a running response at the next step; a finished one is left alone. kNotFound for an unknown one.
   Status Cancel(const Caller& caller, const std::string& response_id);
   /// The response as it is now. kNotFound.

@@ -493,6 +493,13 @@ int64_t SessionTable::TokensWaitMs(const Caller& caller) const {
   return state_->TokensWaitMs(caller.principal, options().LimitsOf(caller.principal));
 }
 
+TokenShare SessionTable::TokensOf(const Caller& caller) const {
+  const int64_t limit = options().LimitsOf(caller.principal).tokens_per_minute;
+  if (limit <= 0) return {};
+  const SessionContext& context = *state_->context;
+  return context.tokens_by_owner->Of(caller.principal)->Share(limit, context.clock.MonotonicNs());
+}
+
 Result<std::shared_ptr<void>> SessionTable::State::TakePermit(const std::string& owner) {
   const OwnerLimits limits = context->options.LimitsOf(owner);
   if (TokensWaitMs(owner, limits) > 0) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -11,6 +12,12 @@
 #include <unordered_map>
 
 namespace ringside {
+
+/// What an owner may still have computed in this minute; a limit of 0 = any number.
+struct TokenShare {
+  int64_t limit = 0, left = 0;
+  int64_t full_in_ms = 0;  // when `left` would be `limit` again
+};
 
 class TokenBucket {
  public:
@@ -33,6 +40,13 @@ class TokenBucket {
     }
     const double missing = drawn_ - static_cast<double>(per_minute);
     return missing < 0 ? 0 : static_cast<int64_t>((missing + 1) * kMinuteMs / static_cast<double>(per_minute)) + 1;
+  }
+  TokenShare Share(int64_t per_minute, int64_t now_ns) {
+    (void)WaitMs(per_minute, now_ns);
+    std::lock_guard lock(mutex_);
+    if (per_minute <= 0) return {};
+    return {per_minute, std::max<int64_t>(per_minute - static_cast<int64_t>(std::ceil(drawn_)), 0),
+            static_cast<int64_t>(std::ceil(drawn_ * kMinuteMs / static_cast<double>(per_minute)))};
   }
 
  private:

@@ -28,11 +28,11 @@
 #include "ws/engines.h"
 #include "ws/health.h"
 #include "ws/metrics.h"
-#include "ws/openai/client_secrets.h"
 #include "ws/openai/conversations.h"
 #include "ws/openai/models.h"
 #include "ws/openai/responses.h"
 #include "ws/page/page.h"
+#include "ws/realtime/client_secrets.h"
 #include "ws/realtime/realtime.h"
 #include "ws/transport/server.h"
 
@@ -428,7 +428,7 @@ void Serving::Publish() {
                                    .session_len = engines_->options().session_len,
                                    .sampling = sampling_,
                                    .max_output_tokens = max_output_tokens()});
-  RegisterClientSecretRoutes(service->router, access_.tickets());
+  RegisterClientSecretRoutes(service->router, access_.tickets(), sessions_->options());
   RegisterConversationRoutes(service->router, *sessions_);
   AddBackupRoute(service->router, backups_.get());
   AddEngineRoutes(service->router, *engines_);

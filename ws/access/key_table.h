@@ -18,7 +18,8 @@ namespace ringside {
 struct Identity {
   std::string principal;  // whose conversations it sees; "" where there are no keys
   Scopes scopes = Scopes::All();
-  std::string key_id;  // of the key in the keys file; "" = without one, so that nothing can be taken back
+  std::string key_id;   // of the key in the keys file; "" = without one, so that nothing can be taken back
+  std::string session;  // what a ticket says of the Realtime session that it opens, as JSON; "" = nothing
 };
 
 class KeyTable {

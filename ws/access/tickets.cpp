@@ -10,8 +10,10 @@ Identity TicketBox::RemoveLocked(std::map<std::string, Waiting>::iterator at) {
   Identity identity = std::move(at->second.identity);
   ends_.erase({at->second.ends_ns, at->first});
   waiting_.erase(at);
-  const auto count = of_principal_.find(identity.principal);
-  if (--count->second == 0) of_principal_.erase(count);
+  const auto share = of_principal_.find(identity.principal);
+  share->second.bytes -= identity.session.size();
+  bytes_ -= identity.session.size();
+  if (--share->second.tickets == 0) of_principal_.erase(share);
   return identity;
 }
 
@@ -27,12 +29,16 @@ Result<std::string> TicketBox::Issue(Identity identity, int64_t seconds) {
   const int64_t now_ns = clock_.MonotonicNs();
   std::lock_guard lock(mutex_);
   DropOldLocked(now_ns);
-  size_t& count = of_principal_[identity.principal];
-  if (count >= kMostOfOneOwner || ends_.size() >= kMost) {
-    if (count == 0) of_principal_.erase(identity.principal);
+  Share& share = of_principal_[identity.principal];
+  const size_t bytes = identity.session.size();
+  if (share.tickets >= kMostOfOneOwner || ends_.size() >= kMost || share.bytes + bytes > kBytesOfOneOwner ||
+      bytes_ + bytes > kMostBytes) {
+    if (share.tickets == 0) of_principal_.erase(identity.principal);
     return Status(StatusCode::kOverloaded, "Too many tickets are waiting to be used.", "", "rate_limit_exceeded");
   }
-  ++count;
+  ++share.tickets;
+  share.bytes += bytes;
+  bytes_ += bytes;
   const int64_t ends_ns = now_ns + seconds * 1'000'000'000;
   std::string code = HmacSha256(key_, ticket);
   ends_.emplace(ends_ns, code);

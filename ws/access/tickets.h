@@ -20,13 +20,14 @@ namespace ringside {
 
 class TicketBox {
  public:
-  static constexpr size_t kMostOfOneOwner = 256, kMost = 16384;  // waiting to be used
+  static constexpr size_t kMostOfOneOwner = 256, kMost = 16384;               // waiting to be used
+  static constexpr size_t kBytesOfOneOwner = 4 << 20, kMostBytes = 64 << 20;  // of what they say of their sessions
   static constexpr int64_t kLeastSeconds = 10, kMostSeconds = 7200;
 
   explicit TicketBox(const Clock& clock = SystemClock::Instance()) : clock_(clock) {}
 
-  /// "ek_" and 256 random bits, good for one upgrade within `seconds`, in the name of `identity` and for chat only.
-  /// kOverloaded if the owner, or all of them, have too many waiting.
+  /// "ek_" and 256 random bits, good for one upgrade within `seconds`, in the name of `identity` and for chat only;
+  /// what it says of the session is told by Take. kOverloaded if the owner, or all of them, have too much waiting.
   Result<std::string> Issue(Identity identity, int64_t seconds);
   /// Whom the ticket stands for; nothing for one that is unknown, used or too old. It is used up by this.
   std::optional<Identity> Take(std::string_view ticket);
@@ -46,7 +47,11 @@ class TicketBox {
   std::mutex mutex_;
   std::map<std::string, Waiting> waiting_;          // by code
   std::set<std::pair<int64_t, std::string>> ends_;  // the same codes by their ends
-  std::map<std::string, size_t> of_principal_;      // how many of them
+  struct Share {
+    size_t tickets = 0, bytes = 0;
+  };
+  std::map<std::string, Share> of_principal_;
+  size_t bytes_ = 0;
 };
 
 }  // namespace ringside

@@ -23,7 +23,8 @@ SocketRoute RealtimeRoute(SessionTable& table, RunOnWorker run) {
   };
   route.open = [&table, run](const HttpRequest& request, std::shared_ptr<Outbox> outbox) {
     const auto face = std::make_shared<RealtimeSocket>(table, request.principal, std::move(outbox), run, request.trace);
-    return SocketFace{.on_opened = [face, id = std::string(request.Query("conversation"))] { face->Open(id); },
+    return SocketFace{.on_opened = [face, id = std::string(request.Query("conversation")),
+                                    session = request.session] { face->Open(id, session); },
                       .on_message = [face](std::string_view message) { face->OnMessage(message); },
                       .on_closed = [face] { face->OnClosed(); },
                       .busy = [face] { return face->busy(); }};

@@ -90,6 +90,14 @@ std::string PartOf(std::string_view text) {
   return ",\"part\":" + json.BeginObject().Field("type", "text").Field("text", text).EndObject().Take();
 }
 
+std::string RateLimits(const TokenShare& tokens) {
+  JsonWriter json;
+  json.BeginObject().Key("rate_limits").BeginArray().BeginObject().Field("name", "tokens");
+  json.Field("limit", tokens.limit).Field("remaining", tokens.left);
+  json.Field("reset_seconds", static_cast<double>(tokens.full_in_ms) / 1000).EndObject().EndArray();
+  return json.Take().substr(1);
+}
+
 std::string Text(std::string_view name, std::string_view text) {
   std::string out = ",\"" + std::string(name) + "\":\"";
   AppendJsonEscaped(out, text);
@@ -172,8 +180,11 @@ std::string RealtimeWriter::Error(const Status& status, std::string_view event_i
 std::vector<std::string> RealtimeWriter::Events(const TurnEvent& event, const RealtimeAsked& asked) const {
   const Response& response = *event.response;
   switch (event.kind) {
-    case TurnEvent::Kind::kBegun:
-      return {Event("response.created", ResponseMembers(response, asked, ""))};
+    case TurnEvent::Kind::kBegun: {
+      std::vector<std::string> events = {Event("response.created", ResponseMembers(response, asked, ""))};
+      if (asked.tokens.limit > 0) events.push_back(Event("rate_limits.updated", RateLimits(asked.tokens)));
+      return events;
+    }
     case TurnEvent::Kind::kOpened:
       return Opened(response, asked);
     case TurnEvent::Kind::kText:

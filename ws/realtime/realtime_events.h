@@ -9,6 +9,7 @@
 
 #include "session/chat/timeline.h"
 #include "session/event_sink.h"
+#include "session/tokens_by_owner.h"
 #include "ws/openai/responses_objects.h"
 
 namespace ringside {
@@ -19,6 +20,7 @@ struct RealtimeAsked {
   std::string previous_item;      // the conversation's last item before it; "" = none
   std::string max_output_tokens;  // as JSON
   std::string metadata;           // likewise
+  TokenShare tokens;              // that its owner may have computed
 };
 
 class RealtimeWriter {

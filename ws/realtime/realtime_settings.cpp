@@ -8,23 +8,71 @@
 namespace ringside {
 namespace {
 
-Status ReadTruncation(const JsonValue& value, const std::string& param, bool* truncates) {
-  if (value.is_object()) return Unsupported(param, "a retention ratio: the window of a conversation is the server's");
-  std::string name;
-  RETURN_IF_ERROR(ReadString(value, param, &name));
-  if (name != "auto" && name != "disabled") {
-    return InvalidArgument("Supported values are: 'auto' and 'disabled'.", param, "invalid_value");
+/// How much of the conversation stays when it becomes too long. A window slides message by message and nothing is
+/// computed again for it, so at least that much stays: three quarters (Eviction::kTurn) or all that fits.
+Status ReadRetention(const JsonValue& value, const std::string& param, const SessionTableOptions& options,
+                     RealtimeSettings* settings) {
+  WindowOverrides window{.memory_len = options.memory_len, .eviction = options.eviction};
+  bool has_ratio = false;
+  for (const auto& [key, field] : value.object()) {
+    const std::string at = param + "." + key.substr(0, 256);
+    if (key == "type" || field.is_null()) continue;
+    if (key == "retention_ratio") {
+      double ratio = 0;
+      RETURN_IF_ERROR(ReadNumber(field, at, &ratio));
+      if (!(ratio >= 0 && ratio <= 1)) return InvalidArgument("A ratio lies in [0, 1].", at, "invalid_value");
+      if (ratio > 0.75) window.eviction = Eviction::kToken;
+      has_ratio = true;
+    } else if (key == "token_limits") {
+      if (!field.is_object()) return WrongType(field, at, "an object");
+      for (const auto& [name, limit] : field.object()) {
+        if (name != "post_instructions") return UnknownParameter(at + "." + name.substr(0, 256));
+        if (limit.is_null()) continue;
+        RETURN_IF_ERROR(ReadInteger(limit, at + "." + name, 1, options.memory_len, &*window.memory_len));
+      }
+    } else {
+      return UnknownParameter(at);
+    }
   }
-  *truncates = name == "auto";
+  if (!has_ratio) {
+    return InvalidArgument("Missing required parameter: '" + param + ".retention_ratio'.", param + ".retention_ratio",
+                           "missing_required_parameter");
+  }
+  settings->truncates = true;
+  settings->window = window;
   return Status::Ok();
 }
 
-Status ReadField(const JsonValue& value, const std::string& key, const std::string& model, RealtimeSettings* settings) {
+Status ReadTruncation(const JsonValue& value, const std::string& param, const SessionTableOptions& options,
+                      RealtimeSettings* settings) {
+  if (value.is_object()) {
+    const JsonValue* type = value.Find("type");
+    if (type == nullptr || !type->is_string() || type->string() != "retention_ratio") {
+      return InvalidArgument("The only type is 'retention_ratio'.", param + ".type", "invalid_value");
+    }
+    RETURN_IF_ERROR(ReadRetention(value, param, options, settings));
+  } else {
+    std::string name;
+    RETURN_IF_ERROR(ReadString(value, param, &name));
+    if (name != "auto" && name != "disabled") {
+      return InvalidArgument("Supported values are: 'auto', 'disabled' and a retention ratio.", param, "invalid_value");
+    }
+    settings->truncates = name == "auto";
+    settings->window.reset();
+  }
+  JsonWriter json;
+  WriteJson(json, value);
+  settings->truncation = json.Take();
+  return Status::Ok();
+}
+
+Status ReadField(const JsonValue& value, const std::string& key, const SessionTableOptions& options,
+                 RealtimeSettings* settings) {
   const std::string param = "session." + key;
   std::string text;
   if (key == "type" || key == "model") {
     RETURN_IF_ERROR(ReadString(value, param, &text));
-    const std::string& expected = key == "type" ? "realtime" : model;
+    const std::string& expected = key == "type" ? "realtime" : options.model_name;
     return text == expected ? Status::Ok() : Unsupported(param, "another '" + key + "' than '" + expected + "'");
   }
   if (key == "instructions") {
@@ -34,7 +82,7 @@ Status ReadField(const JsonValue& value, const std::string& key, const std::stri
     return Status::Ok();
   }
   if (key == "max_output_tokens") return ReadMaxOutputTokens(value, param, &settings->max_output_tokens);
-  if (key == "truncation") return ReadTruncation(value, param, &settings->truncates);
+  if (key == "truncation") return ReadTruncation(value, param, options, settings);
   if (key == "tools") {
     ASSIGN_OR_RETURN(std::string tools, ReadRealtimeTools(value, param));
     // Where none were ever told, clearing them says nothing.
@@ -50,13 +98,13 @@ Status ReadField(const JsonValue& value, const std::string& key, const std::stri
 
 }  // namespace
 
-Status UpdateSettings(const JsonValue& session, const std::string& model, RealtimeSettings* settings) {
+Status UpdateSettings(const JsonValue& session, const SessionTableOptions& options, RealtimeSettings* settings) {
   if (!session.is_object()) return WrongType(session, "session", "an object");
   RealtimeSettings updated = *settings;
   for (const auto& [key, value] : session.object()) {
     // What the server gave may be sent back.
     if (value.is_null() || key == "id" || key == "object" || key == "ringside") continue;
-    RETURN_IF_ERROR(ReadField(value, key, model, &updated));
+    RETURN_IF_ERROR(ReadField(value, key, options, &updated));
   }
   *settings = std::move(updated);
   return Status::Ok();
@@ -64,12 +112,14 @@ Status UpdateSettings(const JsonValue& session, const std::string& model, Realti
 
 std::string SettingsObject(const RealtimeSettings& settings, const std::string& model) {
   JsonWriter json;
-  json.BeginObject().Field("type", "realtime").Field("object", "realtime.session").Field("id", settings.id);
+  json.BeginObject().Field("type", "realtime").Field("object", "realtime.session");
+  if (!settings.id.empty()) json.Field("id", settings.id);
   json.Field("model", model).Key("output_modalities").BeginArray().Value("text").EndArray();
   json.Field("instructions", settings.instructions.value_or("")).Key("max_output_tokens");
   settings.max_output_tokens ? json.Value(*settings.max_output_tokens) : json.Value("inf");
   json.Key("tools").Raw(settings.tools.value_or("[]")).Key("tool_choice").Raw(settings.tool_choice);
-  json.Field("truncation", settings.truncates ? "auto" : "disabled");
+  json.Key("truncation").Raw(settings.truncation);
+  if (settings.conversation.empty()) return json.EndObject().Take();
   json.Key("ringside").BeginObject().Field("conversation", settings.conversation).EndObject();
   return json.EndObject().Take();
 }

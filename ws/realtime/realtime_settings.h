@@ -6,6 +6,8 @@
 #include <string>
 
 #include "base/status.h"
+#include "session/session_options.h"
+#include "session/turn_spec.h"
 #include "ws/json/json_value.h"
 
 namespace ringside {
@@ -18,11 +20,13 @@ struct RealtimeSettings {
   std::optional<std::string> tools;          // as Responses has them, JSON; absent = the conversation's own
   std::string tool_choice = "\"auto\"";      // JSON
   bool truncates = true;
+  std::string truncation = "\"auto\"";    // JSON
+  std::optional<WindowOverrides> window;  // that `truncation` asks for; absent = as the conversation has it
 };
 
 /// Takes over the fields that are there. kInvalidArgument with `param`, and nothing has changed.
-Status UpdateSettings(const JsonValue& session, const std::string& model, RealtimeSettings* settings);
-/// The session object, as JSON.
+Status UpdateSettings(const JsonValue& session, const SessionTableOptions& options, RealtimeSettings* settings);
+/// The session object, as JSON. Of one that is still to come it has neither id nor conversation.
 std::string SettingsObject(const RealtimeSettings& settings, const std::string& model);
 
 /// A count or "inf", which is none.

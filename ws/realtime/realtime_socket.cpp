@@ -55,24 +55,59 @@ RealtimeSocket::RealtimeSocket(SessionTable& table, std::string principal, std::
       outbox_(std::move(outbox)),
       run_(std::move(run)) {}
 
-void RealtimeSocket::Open(const std::string& conversation) {
+void RealtimeSocket::Open(const std::string& conversation, const std::string& session) {
   std::lock_guard work(working_);
-  settings_.id = MakeId("sess_");
-  const Result<SessionInfo> info =
-      conversation.empty() ? table_.CreateSession(caller_, {}, {}, {}) : table_.GetSession(caller_, conversation);
-  const Result<SharedList<Item>> items =
-      info.ok() ? table_.GetItems(caller_, info->id) : Result<SharedList<Item>>(info.status());
-  if (!items.ok()) {
-    outbox_->Push(writer_->Error(items.status(), ""));
+  RealtimeSettings settings;
+  settings.id = MakeId("sess_");
+  Status status;
+  if (!session.empty()) {
+    const Result<JsonValue> given = ParseJson(session);
+    status = given.ok() ? UpdateSettings(*given, table_.options(), &settings) : given.status();
+  }
+  if (status.ok()) status = Enter(conversation, &settings);
+  if (status.ok()) status = FitWindow(&settings);
+  if (!status.ok()) {
+    outbox_->Push(writer_->Error(status, ""));
     return outbox_->Close(1013, "no conversation could be had");
   }
-  settings_.conversation = info->id;
-  made_here_ = conversation.empty();
+  settings_ = std::move(settings);
+  Push("session.created", "\"session\":" + SettingsObject(settings_, table_.options().model_name));
+}
+
+Status RealtimeSocket::Enter(const std::string& id, RealtimeSettings* settings) {
+  SharedList<Item> items;
+  const bool makes = id.empty();
+  ASSIGN_OR_RETURN(const SessionInfo info,
+                   makes ? table_.CreateSession(caller_, {}, settings->window.value_or(WindowOverrides{}), {})
+                         : table_.GetSession(caller_, id));
+  if (!makes) {
+    ASSIGN_OR_RETURN(items, table_.GetItems(caller_, info.id));
+  }
+  settings->conversation = info.id;
+  made_here_ = makes;
+  window_ = {.memory_len = info.memory_len, .eviction = info.eviction};
+  std::lock_guard lock(mutex_);
+  last_item_ = items.empty() ? "" : RealtimeViewsOf(items.back(), "").back().id;
+  return Status::Ok();
+}
+
+// The window of a conversation is chosen when it begins: where nothing has been said, another one begins.
+Status RealtimeSocket::FitWindow(RealtimeSettings* settings) {
+  const std::optional<WindowOverrides>& asked = settings->window;
+  if (!asked || (asked->memory_len == window_.memory_len && asked->eviction == window_.eviction)) return Status::Ok();
+  bool said = false;
   {
     std::lock_guard lock(mutex_);
-    if (!items->empty()) last_item_ = RealtimeViewsOf(items->back(), "").back().id;
+    said = said_;
   }
-  Push("session.created", "\"session\":" + SettingsObject(settings_, table_.options().model_name));
+  if (said || !made_here_) {
+    return InvalidArgument("The window of a conversation is chosen when it begins.", "session.truncation",
+                           "invalid_value");
+  }
+  const std::string before = settings->conversation;
+  RETURN_IF_ERROR(Enter("", settings));
+  (void)table_.DeleteSession(caller_, before);
+  return Status::Ok();
 }
 
 Status RealtimeSocket::Read(std::string_view message, Event* event) const {
@@ -218,6 +253,7 @@ void RealtimeSocket::OnClosed() {
   if (!made_here_ || said) return;
   // Where no worker has room, the conversation stays.
   (void)Run(0, [self = shared_from_this()] {
+    std::lock_guard work(self->working_);
     (void)self->table_.DeleteSession(self->caller_, self->settings_.conversation);
   });
 }
@@ -230,7 +266,10 @@ bool RealtimeSocket::busy() const {
 Status RealtimeSocket::UpdateSession(const JsonValue& body) {
   const JsonValue* session = body.Find("session");
   if (session == nullptr) return Missing("session");
-  RETURN_IF_ERROR(UpdateSettings(*session, table_.options().model_name, &settings_));
+  RealtimeSettings updated = settings_;
+  RETURN_IF_ERROR(UpdateSettings(*session, table_.options(), &updated));
+  RETURN_IF_ERROR(FitWindow(&updated));
+  settings_ = std::move(updated);
   Push("session.updated", "\"session\":" + SettingsObject(settings_, table_.options().model_name));
   return Status::Ok();
 }
@@ -375,7 +414,8 @@ Status RealtimeSocket::CreateResponse(const JsonValue& body) {
   ASSIGN_OR_RETURN(RealtimeRequest request, ReadRealtimeRequest(body.Find("response"), settings_, table_.options()));
   TurnSpec& spec = request.spec;
   RealtimeAsked asked{.max_output_tokens = std::move(request.max_output_tokens),
-                      .metadata = std::move(request.metadata)};
+                      .metadata = std::move(request.metadata),
+                      .tokens = table_.TokensOf(caller_)};
   if (request.in_conversation) {
     spec.conversation = asked.conversation = settings_.conversation;
   } else {

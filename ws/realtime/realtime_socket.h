@@ -26,8 +26,9 @@ class RealtimeSocket : public std::enable_shared_from_this<RealtimeSocket> {
   RealtimeSocket(SessionTable& table, std::string principal, std::shared_ptr<Outbox> outbox, RunOnWorker run,
                  TraceContext trace = {});
 
-  /// First: goes on with this conversation, "" = a new one, and greets.
-  void Open(const std::string& conversation);
+  /// First: goes on with this conversation, "" = a new one, and greets. `session`: a session object, as JSON, that its
+  /// client was given with the ticket; "" = none.
+  void Open(const std::string& conversation, const std::string& session = "");
   /// One whole message, text or binary: a JSON object. Never fails: what is wrong with it is answered.
   void OnMessage(std::string_view message);
   /// The connection is gone. An answer of the conversation runs on, others are cancelled soon; a conversation in which
@@ -52,6 +53,9 @@ class RealtimeSocket : public std::enable_shared_from_this<RealtimeSocket> {
   void OnEnded(const Response& response, bool in_conversation);
 
   Status UpdateSession(const JsonValue& body);
+  /// The conversation that the settings ask for: the one that there is or, if `id` is "", a new one.
+  Status Enter(const std::string& id, RealtimeSettings* settings);
+  Status FitWindow(RealtimeSettings* settings);
   Status CreateItem(const JsonValue& body);
   Status DeleteItem(const JsonValue& body);
   Status RetrieveItem(const JsonValue& body);
@@ -76,6 +80,7 @@ class RealtimeSocket : public std::enable_shared_from_this<RealtimeSocket> {
   std::mutex working_;
   RealtimeSettings settings_;
   bool made_here_ = false;                         // the conversation
+  WindowOverrides window_;                         // that it has: both of what settings can ask for
   std::map<std::string, std::string> own_ids_;     // by the client's
   std::map<std::string, std::string> client_ids_;  // by ours
 

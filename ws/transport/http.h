@@ -27,6 +27,7 @@ struct HttpRequest {
   std::string principal;          // who asks, after authentication; "" where no key is configured
   Scopes scopes = Scopes::All();  // what for
   std::string key_id;             // by which key of the keys file; "" = by none
+  std::string session;            // what its ticket says of the Realtime session that it opens, as JSON; "" = nothing
   TraceContext trace;             // of this request; of a WebSocket, of the request that opened it
 
   /// First value of a query parameter or header; "" if absent.

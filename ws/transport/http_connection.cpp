@@ -290,6 +290,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     request_.principal = std::move(identity->principal);
     request_.scopes = identity->scopes;
     request_.key_id = std::move(identity->key_id);
+    request_.session = std::move(identity->session);
     if (Status status = CheckRoom(); !status.ok()) {
       return ErrorResponse(status, service_->starting.empty() ? ScatteredRetryMs() : 0);
     }

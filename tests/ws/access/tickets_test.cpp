@@ -48,5 +48,25 @@ TEST(TicketBoxTest, NobodyHasAnyNumberOfThem) {
   for (size_t i = 0; i < TicketBox::kMostOfOneOwner; ++i) ASSERT_TRUE(box.Issue({"a", Scopes::All(), ""}, 60).ok());
 }
 
+TEST(TicketBoxTest, WhatTheySayOfTheirSessionsIsBounded) {
+  ManualClock clock;
+  TicketBox box(clock);
+  const std::string session(TicketBox::kBytesOfOneOwner / 2, 's');
+  const std::string ticket = box.Issue({"a", Scopes::All(), "", session}, 60).value();
+  EXPECT_TRUE(box.Issue({"a", Scopes::All(), "", session}, 60).ok());
+  EXPECT_EQ(box.Issue({"a", Scopes::All(), "", "s"}, 60).status().reason(), "rate_limit_exceeded");
+  EXPECT_EQ(box.Take(ticket)->session, session);
+  EXPECT_TRUE(box.Issue({"a", Scopes::All(), "", session}, 60).ok());
+  // All owners together.
+  const size_t owners = TicketBox::kMostBytes / TicketBox::kBytesOfOneOwner;
+  for (size_t owner = 1; owner < owners; ++owner) {
+    for (int i = 0; i < 2; ++i) ASSERT_TRUE(box.Issue({std::to_string(owner), Scopes::All(), "", session}, 60).ok());
+  }
+  EXPECT_FALSE(box.Issue({"b", Scopes::All(), "", session}, 60).ok());
+  EXPECT_TRUE(box.Issue({"b", Scopes::All(), ""}, 60).ok());
+  clock.AdvanceMs(60'000);
+  EXPECT_TRUE(box.Issue({"b", Scopes::All(), "", session}, 60).ok());
+}
+
 }  // namespace
 }  // namespace ringside

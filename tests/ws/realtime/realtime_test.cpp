@@ -22,9 +22,11 @@ class RealtimeTest : public ::testing::Test, protected TableFixture {
   /// One connection, opened. Events are checked for what all of them have.
   class Client {
    public:
-    explicit Client(SessionTable& table, std::vector<std::pair<std::string, std::string>> query = {}) {
+    explicit Client(SessionTable& table, std::vector<std::pair<std::string, std::string>> query = {},
+                    std::string session = "") {
       HttpRequest request;
       request.principal = "me";
+      request.session = std::move(session);
       request.query = std::move(query);
       const SocketRoute route = RealtimeRoute(table);
       EXPECT_TRUE(route.admit(request).ok());
@@ -224,6 +226,60 @@ TEST_F(RealtimeTest, SettingsHoldForTheResponsesBehindThem) {
   EXPECT_EQ(client.Event("session.updated")["session"], session);
 }
 
+Json Retention(double ratio, const Json& limits) {
+  return {{"type", "retention_ratio"}, {"retention_ratio", ratio}, {"token_limits", limits}};
+}
+
+TEST_F(RealtimeTest, ARetentionRatioChoosesTheWindowOfAConversationThatBegins) {
+  Client client = Open();
+  const std::string first = conversation_;
+  const Json half = Retention(0.5, {{"post_instructions", 100}}), all = Retention(0.8, {{"post_instructions", 90}});
+  const auto update = [&](const Json& truncation) {
+    client.Send({{"type", "session.update"}, {"session", {{"truncation", truncation}}}});
+    const Json session = client.Event("session.updated")["session"];
+    EXPECT_EQ(session["truncation"], truncation);
+    conversation_ = session["ringside"]["conversation"];
+    return table.GetSession({"me", 0}, conversation_).value();
+  };
+  EXPECT_EQ(update(half).memory_len, 100);
+  EXPECT_NE(conversation_, first);
+  EXPECT_EQ(table.conversations(), 1) << "the one that there was had nothing in it";
+  const SessionInfo exact = update(all);
+  EXPECT_EQ(exact.memory_len, 90);
+  EXPECT_EQ(exact.eviction, Eviction::kToken);
+  client.Say("Hi");
+  client.Send(kCreate);
+  EXPECT_EQ(engine.last().window.memory_len, 90);
+  engine.AnswerLast("Yo");
+  client.Events();
+  EXPECT_EQ(update(all).id, exact.id);
+  EXPECT_EQ(update("auto").memory_len, 90);
+  client.Send({{"type", "session.update"}, {"session", {{"truncation", half}}}});
+  client.ExpectError("invalid_value", "session.truncation");
+  // Who comes back to it says the same again.
+  Client again = Open({{"conversation", conversation_}});
+  again.Send({{"type", "session.update"}, {"session", {{"truncation", all}}}});
+  EXPECT_EQ(again.Event("session.updated")["session"]["truncation"], all);
+}
+
+TEST_F(RealtimeTest, ASessionIsAsItsTicketSays) {
+  const Json given = {{"type", "realtime"},
+                      {"instructions", "Be brief."},
+                      {"max_output_tokens", 7},
+                      {"truncation", Retention(0.5, {{"post_instructions", 100}})}};
+  Client client(table, {}, given.dump());
+  const Json session = client.Event("session.created")["session"];
+  for (const auto& [key, value] : given.items()) EXPECT_EQ(session[key], value) << key;
+  client.Say("Hi");
+  client.Send(kCreate);
+  EXPECT_EQ(engine.last().max_tokens, 7);
+  EXPECT_EQ(engine.last().window.memory_len, 100);
+  EXPECT_NE(Prompt().find("Be brief."), std::string::npos);
+  // The conversation that it goes on with has a window already.
+  Client other(table, {{"conversation", Open().Say("Hi").is_null() ? "" : conversation_}}, given.dump());
+  EXPECT_EQ(other.Event("error")["error"]["param"], "session.truncation");
+}
+
 TEST_F(RealtimeTest, WhatASessionCannotHaveIsRefusedAndTheSocketStaysOpen) {
   Client client = Open();
   const std::vector<std::tuple<Json, std::string, std::string>> cases = {
@@ -232,7 +288,17 @@ TEST_F(RealtimeTest, WhatASessionCannotHaveIsRefusedAndTheSocketStaysOpen) {
       {{{"model", "other"}}, "unsupported_value", "session.model"},
       {{{"type", "transcription"}}, "unsupported_value", "session.type"},
       {{{"tools", {{{"type", "function"}}}}}, "missing_required_parameter", "session.tools[0].name"},
-      {{{"truncation", {{"type", "retention_ratio"}}}}, "unsupported_value", "session.truncation"},
+      {{{"truncation", {{"type", "retention_ratio"}}}},
+       "missing_required_parameter",
+       "session.truncation.retention_ratio"},
+      {{{"truncation", {{"type", "retention_ratio"}, {"retention_ratio", 1.5}}}},
+       "invalid_value",
+       "session.truncation.retention_ratio"},
+      {{{"truncation",
+         {{"type", "retention_ratio"}, {"retention_ratio", 0.5}, {"token_limits", {{"post_instructions", 513}}}}}},
+       "invalid_value",
+       "session.truncation.token_limits.post_instructions"},
+      {{{"truncation", {{"type", "ratio"}}}}, "invalid_value", "session.truncation.type"},
       {{{"max_output_tokens", 0}}, "invalid_value", "session.max_output_tokens"},
       {{{"max_output_tokens", "many"}}, "invalid_type", "session.max_output_tokens"},
       {{{"instructions", 5}}, "invalid_type", "session.instructions"},

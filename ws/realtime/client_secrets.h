@@ -1,0 +1,16 @@
+// POST /v1/realtime/client_secrets: short-lived tickets that open one WebSocket, for pages that must not hold the key,
+// and what the Realtime session is like that it opens.
+#pragma once
+
+#include "base/clock.h"
+#include "session/session_options.h"
+#include "ws/access/tickets.h"
+#include "ws/transport/http.h"
+
+namespace ringside {
+
+/// `tickets` and `options`, the session table's, outlive the router.
+void RegisterClientSecretRoutes(Router& router, TicketBox& tickets, const SessionTableOptions& options,
+                                const Clock& clock = SystemClock::Instance());
+
+}  // namespace ringside
