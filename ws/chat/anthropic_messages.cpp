@@ -5,6 +5,7 @@
 #include "session/ids.h"
 #include "ws/chat/anthropic_content.h"
 #include "ws/chat/message_fields.h"
+#include "ws/json/json_text.h"
 #include "ws/json/json_writer.h"
 #include "ws/openai/responses_fields.h"
 #include "ws/openai/responses_sampling.h"
@@ -63,6 +64,36 @@ Status ReadTier(const JsonValue& value, const std::string& param) {
   return known ? Status::Ok() : Unsupported(param, "a service tier");
 }
 
+/// {"type": "json_schema", "schema"}
+Status ReadOutputFormat(const JsonValue& value, const std::string& param, AnswerFormat* out) {
+  if (!value.is_object()) return WrongType(value, param, "an object");
+  const JsonValue *type = value.Find("type"), *schema = value.Find("schema");
+  if (type == nullptr || !type->is_string() || type->string() != "json_schema") {
+    return Unsupported(param + ".type", "another format than 'json_schema'");
+  }
+  if (schema == nullptr) return MissingParameter(param + ".schema");
+  if (!schema->is_object()) return WrongType(*schema, param + ".schema", "an object");
+  for (const auto& [key, field] : value.object()) {
+    if (key != "type" && key != "schema") return UnknownParameter(param + "." + key.substr(0, 256));
+  }
+  JsonWriter json;
+  WriteJson(json, *schema);
+  *out = {.kind = AnswerFormat::Kind::kJsonSchema, .text = json.Take(), .param = param + ".schema"};
+  return Status::Ok();
+}
+
+Status ReadOutputConfig(const JsonValue& value, const std::string& param, TurnSpec* turn) {
+  if (!value.is_object()) return WrongType(value, param, "an object");
+  for (const auto& [key, field] : value.object()) {
+    const std::string at = param + "." + key.substr(0, 256);
+    if (field.is_null()) continue;
+    if (key == "effort") return Unsupported(at, "an effort");
+    if (key != "format") return UnknownParameter(at);
+    RETURN_IF_ERROR(ReadOutputFormat(field, at, &turn->format.emplace()));
+  }
+  return Status::Ok();
+}
+
 Status ReadMaxTokens(const JsonValue& value, const std::string& param, TurnSpec* turn) {
   int64_t count = 0;
   RETURN_IF_ERROR(ReadInteger(value, param, 1, INT64_MAX, &count));
@@ -91,10 +122,9 @@ Status ReadField(const JsonValue& value, const std::string& key, const SessionTa
   if (key == "metadata" || key == "cache_control") {
     return value.is_object() ? Status::Ok() : WrongType(value, key, "an object");
   }
-  if (key == "mcp_servers" || key == "container" || key == "context_management" || key == "output_format" ||
-      key == "output_config") {
-    return RequireEmpty(value, key);
-  }
+  if (key == "output_config") return ReadOutputConfig(value, key, &request->turn);
+  if (key == "output_format") return ReadOutputFormat(value, key, &request->turn.format.emplace());  // of the beta
+  if (key == "mcp_servers" || key == "container" || key == "context_management") return RequireEmpty(value, key);
   return UnknownParameter(key.substr(0, 256));
 }
 

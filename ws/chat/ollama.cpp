@@ -27,7 +27,7 @@ enum class OllamaFace { kChat, kGenerate };
 struct OllamaRequest {
   TurnSpec turn;
   std::string prompt, system;
-  bool raw = false, stream = true;
+  bool raw = false, stream = true, unloads = false;
 };
 
 /// "2026-11-24T07:00:00.123456Z"
@@ -107,7 +107,10 @@ Status ReadField(const JsonValue& value, const std::string& key, OllamaFace face
   if (key == "model") return CheckModel(value, key, options);
   if (key == "stream") return ReadBool(value, key, &request->stream);
   if (key == "options") return ReadOptions(value, key, &request->turn);
-  if (key == "keep_alive") return Status::Ok();  // the one model stays
+  if (key == "keep_alive") {  // the one model stays, whatever is told
+    request->unloads = value.is_number() && value.number() == 0;
+    return Status::Ok();
+  }
   if (key == "format") return ReadFormat(value, key, &request->turn.format.emplace());
   if (chat && key == "tools") {
     return ReadTools(value, key, ToolShape::kNested, /*strict_default=*/false, &request->turn.tools.emplace());
@@ -200,12 +203,12 @@ class OllamaFormat final : public AnswerWriter {
     return Refuse(status, retry_after_ms);
   }
 
-  /// The answer to a request that says nothing: the model is there.
-  std::string Loaded() const {
+  /// The answer to a request that says nothing.
+  std::string Empty(std::string_view reason) const {
     JsonWriter json;
     Open(json);
     WriteText(json, "");
-    return json.Field("done", true).Field("done_reason", "load").EndObject().Take();
+    return json.Field("done", true).Field("done_reason", reason).EndObject().Take();
   }
 
  private:
@@ -254,7 +257,7 @@ HttpResponse Answer(const ChatService& service, OllamaFace face, const HttpReque
   auto format = std::make_shared<OllamaFormat>(face, options.model_name);
   if (read->turn.input.empty() && !read->turn.raw) {
     HttpResponse answer;
-    answer.body = format->Loaded();
+    answer.body = format->Empty(read->unloads ? "unload" : "load");
     return answer;
   }
   return AnswerStateless(service, request,
@@ -270,24 +273,45 @@ void WriteDetails(JsonWriter& json) {
   json.Key("families").BeginArray().EndArray().Field("parameter_size", "").Field("quantization_level", "").EndObject();
 }
 
-HttpResponse ListModels(const std::string& name, const OllamaModel& model) {
+/// Of what there is and, `loaded`, of what is in memory: the same.
+HttpResponse ListModels(const std::string& name, const OllamaModel& model, bool loaded) {
   JsonWriter json;
   json.BeginObject().Key("models").BeginArray().BeginObject();
-  json.Field("name", name + ":latest").Field("model", name + ":latest");
-  json.Field("modified_at", Timestamp(model.created)).Field("size", 0).Field("digest", "");
+  json.Field("name", name + ":latest").Field("model", name + ":latest").Field("size", 0).Field("digest", "");
+  json.Field(loaded ? "expires_at" : "modified_at", loaded ? "9999-12-31T23:59:59Z" : Timestamp(model.created));
+  if (loaded) json.Field("size_vram", 0).Field("context_length", model.session_len);
   WriteDetails(json);
   json.EndObject().EndArray().EndObject();
   return Json(json);
 }
 
+Status CheckNamed(const JsonValue& body, const SessionTableOptions& options) {
+  for (const char* key : {"model", "name"}) {  // of now and of before
+    const JsonValue* const name = body.Find(key);
+    if (name != nullptr) RETURN_IF_ERROR(CheckModel(*name, key, options));
+  }
+  return Status::Ok();
+}
+
+/// Clients ask for a model before they use it: the one that there is has come already.
+HttpResponse PullModel(const SessionTableOptions& options, const HttpRequest& request) {
+  const Result<JsonValue> body = ReadBody(request);
+  if (!body.ok()) return Refuse(body.status());
+  if (const Status status = CheckNamed(*body, options); !status.ok()) return Refuse(status);
+  bool stream = true;
+  if (const JsonValue* value = body->Find("stream"); value != nullptr && !value->is_null()) {
+    if (const Status status = ReadBool(*value, "stream", &stream); !status.ok()) return Refuse(status);
+  }
+  HttpResponse response;
+  response.body = "{\"status\":\"success\"}\n";
+  if (stream) response.content_type = "application/x-ndjson";
+  return response;
+}
+
 HttpResponse ShowModel(const SessionTableOptions& options, const OllamaModel& model, const HttpRequest& request) {
   const Result<JsonValue> body = ReadBody(request);
   if (!body.ok()) return Refuse(body.status());
-  for (const char* key : {"model", "name"}) {  // of now and of before
-    const JsonValue* const name = body->Find(key);
-    const Status status = name == nullptr ? Status::Ok() : CheckModel(*name, key, options);
-    if (!status.ok()) return Refuse(status);
-  }
+  if (const Status status = CheckNamed(*body, options); !status.ok()) return Refuse(status);
   JsonWriter json;
   json.BeginObject().Field("modelfile", "").Field("parameters", "").Field("template", "");
   json.Field("modified_at", Timestamp(model.created));
@@ -307,8 +331,13 @@ void AddOllamaRoutes(Router& router, const ChatService& service, const OllamaMod
   router.Add("POST", "/api/generate",
              [service](const HttpRequest& r, const Ids&) { return Answer(service, OllamaFace::kGenerate, r); });
   router.Add("GET", "/api/tags", [service, model](const HttpRequest&, const Ids&) {
-    return ListModels(service.table.options().model_name, model);
+    return ListModels(service.table.options().model_name, model, /*loaded=*/false);
   });
+  router.Add("GET", "/api/ps", [service, model](const HttpRequest&, const Ids&) {
+    return ListModels(service.table.options().model_name, model, /*loaded=*/true);
+  });
+  router.Add("POST", "/api/pull",
+             [service](const HttpRequest& r, const Ids&) { return PullModel(service.table.options(), r); });
   router.Add("POST", "/api/show", [service, model](const HttpRequest& r, const Ids&) {
     return ShowModel(service.table.options(), model, r);
   });

@@ -1,14 +1,21 @@
 #include "ws/openai/models.h"
 
+#include <fmt/chrono.h>
+
+#include <ctime>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 namespace ringside {
 namespace {
 
+// What OpenAI's clients look for, and what Anthropic's do.
 nlohmann::json Describe(const ServedModel& model) {
   return {{"id", model.name},
           {"object", "model"},
+          {"type", "model"},
+          {"display_name", model.name},
+          {"created_at", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(static_cast<std::time_t>(model.created)))},
           {"created", model.created},
           {"owned_by", "ringside"},
           {"max_model_len", model.session_len},
@@ -37,7 +44,11 @@ HttpResponse GetModel(const ServedModel& model, const std::string& id) {
 
 void AddModelRoutes(Router& router, ServedModel model) {
   router.Add("GET", "/v1/models", [model](const HttpRequest&, const Router::Parameters&) {
-    return Json({{"object", "list"}, {"data", {Describe(model)}}});
+    return Json({{"object", "list"},
+                 {"data", {Describe(model)}},
+                 {"first_id", model.name},
+                 {"last_id", model.name},
+                 {"has_more", false}});
   });
   router.Add("GET", "/v1/models/{id}",
              [model](const HttpRequest&, const Router::Parameters& ids) { return GetModel(model, ids[0]); });
