@@ -9,18 +9,29 @@ import pytest
 from conftest import BUILD
 
 
+LIBRARIES = {"libc6", "libssl3", "libsystemd0", "procps", "systemd"}
+
+
 def output(*command):
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
-@pytest.fixture(scope="module")
-def package(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("package")
+def make(folder, **variables):
     # Fast, not small.
-    made = ["cpack", "-G", "DEB", "--config", BUILD / "CPackConfig.cmake", "-B", folder, "-D", "CPACK_DEBIAN_COMPRESSION_TYPE=none"]
-    subprocess.run(made, check=True, capture_output=True)
+    variables |= {"CPACK_DEBIAN_COMPRESSION_TYPE": "none"}
+    made = ["cpack", "-G", "DEB", "--config", BUILD / "CPackConfig.cmake", "-B", folder]
+    subprocess.run(made + [f"-D{name}={value}" for name, value in variables.items()], check=True, capture_output=True)
     [package] = folder.glob("*.deb")
     return package
+
+
+def fields_of(package, *names):
+    return [output("dpkg-deb", "-f", package, name).removesuffix("\n") for name in names]
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory):
+    return make(tmp_path_factory.mktemp("package"))
 
 
 @pytest.fixture(scope="module")
@@ -30,10 +41,24 @@ def unpacked(package):
 
 
 def test_it_names_its_version_and_what_it_needs(package, programs):
-    fields = dict(line.split(": ", 1) for line in output("dpkg-deb", "-f", package, "Package", "Version", "Depends").splitlines())
-    assert (fields["Package"], fields["Version"]) == ("ringside", programs[0].described["version"])
-    needed = {need.split()[0] for need in fields["Depends"].split(", ")}
-    assert {"libc6", "libssl3", "libsystemd0", "procps", "systemd"} <= needed, "libraries, and what the unit and the scripts call"
+    name, its_version, depends = fields_of(package, "Package", "Version", "Depends")
+    assert (name, its_version) == ("ringside", programs[0].described["version"])
+    assert LIBRARIES <= {need.split()[0] for need in depends.split(", ")}, "libraries, and what the unit and the scripts call"
+
+
+def test_the_one_for_gpus_takes_its_place(package, programs, tmp_path):
+    """Made of the programs without CUDA: what it says of itself is the same."""
+    version = programs[0].described["version"]
+    gpu = make(tmp_path, CPACK_RINGSIDE_CUDA="13.0", CPACK_RINGSIDE_GPUS="8.0, 9.0")
+    assert gpu.name == f"ringside-cuda_{version}_{output('dpkg', '--print-architecture').strip()}.deb"
+    for each, name, other in ((package, "ringside", "ringside-cuda"), (gpu, "ringside-cuda", "ringside")):
+        assert fields_of(each, "Package", "Version", "Conflicts", "Replaces") == [name, version, other, other]
+    depends, recommends, provides, description = fields_of(gpu, "Depends", "Recommends", "Provides", "Description")
+    needed = {need.split()[0] for need in depends.split(", ")}
+    assert LIBRARIES | {"cuda-cudart-13-0", "libcublas-13-0"} <= needed, "as NVIDIA's repository names them"
+    assert (recommends, provides) == ("libcuda1", f"ringside (= {version})")
+    assert description.splitlines()[0].endswith(" (CUDA)") and "compute capability 8.0, 9.0 " in description
+    assert "CUDA" not in "".join(fields_of(package, "Depends", "Description"))
 
 
 def test_settings_are_the_operators_and_all_else_is_the_packages(package, unpacked):

@@ -6,6 +6,8 @@ scripts/python -m pytest tests/packaging/service_test.py
 import os
 import subprocess
 
+from conftest import ROOT
+
 MOST_EXPOSURE = 2.0  # of 10, as systemd counts
 
 
@@ -20,6 +22,18 @@ def unit(installed):
 def test_systemd_understands_the_unit(installed):
     result = analyze("verify", "--recursive-errors=no", unit(installed), MANPATH=f"{installed}/share/man")
     assert (result.returncode, result.stdout + result.stderr) == (0, "")
+
+
+def test_systemd_understands_what_gpus_need_beyond_it(installed, tmp_path):
+    copy = tmp_path / unit(installed).name
+    copy.write_text(unit(installed).read_text())
+    beyond = tmp_path / (copy.name + ".d") / "gpu.conf"
+    beyond.parent.mkdir()
+    beyond.write_text((ROOT / "scripts/packaging/gpu.conf").read_text())
+    result = analyze("verify", "--recursive-errors=no", copy, MANPATH=f"{installed}/share/man")
+    assert (result.returncode, result.stdout + result.stderr) == (0, "")
+    beyond.write_text("[Service]\nDeviceAllowed=char-nvidia* rw\n")
+    assert "gpu.conf" in analyze("verify", "--recursive-errors=no", copy).stderr, "it is read"
 
 
 def test_systemd_finds_the_unit_closed_up(installed):

@@ -1,0 +1,20 @@
+# Read by cpack: what the Debian package says of itself. CPACK_RINGSIDE_CUDA is the version of the CUDA toolkit that the
+# programs were linked with (13.0) and CPACK_RINGSIDE_GPUS what they were compiled for; without a GPU both are empty. The
+# two packages hold the same files, so that a machine has one of them.
+set(other ringside-cuda)
+if(CPACK_RINGSIDE_CUDA)
+  set(other ringside)
+  set(CPACK_DEBIAN_PACKAGE_NAME ringside-cuda)
+  set(CPACK_DEBIAN_PACKAGE_PROVIDES "ringside (= ${CPACK_PACKAGE_VERSION})")
+  # As NVIDIA's repositories for Debian and Ubuntu name them. A container has its driver from the machine.
+  string(REPLACE "." "-" release ${CPACK_RINGSIDE_CUDA})
+  string(APPEND CPACK_DEBIAN_PACKAGE_DEPENDS ", cuda-cudart-${release}, libcublas-${release}")
+  set(CPACK_DEBIAN_PACKAGE_RECOMMENDS libcuda1)
+  string(APPEND CPACK_PACKAGE_DESCRIPTION_SUMMARY " (CUDA)")
+  string(APPEND CPACK_PACKAGE_DESCRIPTION "
+
+It computes on NVIDIA GPUs of compute capability ${CPACK_RINGSIDE_GPUS} with
+CUDA ${CPACK_RINGSIDE_CUDA}, from the packages of NVIDIA's repository, or on the CPU.")
+endif()
+set(CPACK_DEBIAN_PACKAGE_CONFLICTS ${other})
+set(CPACK_DEBIAN_PACKAGE_REPLACES ${other})
