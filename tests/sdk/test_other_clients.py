@@ -5,6 +5,7 @@ import asyncio
 import anthropic
 import llm
 import ollama
+import pydantic
 import pytest
 from langchain_openai import ChatOpenAI
 from llm.default_plugins.openai_models import Chat
@@ -67,6 +68,20 @@ def test_anthropic(server, model):
     assert asyncio.run(talk()).content[0].text == answer.content[0].text
 
 
+class Person(pydantic.BaseModel):
+    name: str = pydantic.Field(max_length=12)
+    age: int = pydantic.Field(ge=0, le=150)
+
+
+def test_anthropics_parsed_answers_and_models(server, model):
+    with anthropic.Anthropic(base_url=server.url, api_key="anything", max_retries=0) as client:
+        parsed = client.messages.parse(model=model, max_tokens=300, messages=[{"role": "user", "content": QUESTION}], output_format=Person)
+        assert isinstance(parsed.parsed_output, Person) and parsed.stop_reason == "end_turn"
+        [only] = list(client.models.list())
+        assert (only.id, only.type, only.display_name) == (model, "model", model) and only.created_at.year >= 2026
+        assert client.models.retrieve(model) == only
+
+
 def test_ollama(server, model):
     client = ollama.Client(host=server.url)
     options = {"temperature": 0, "num_predict": 16}
@@ -83,6 +98,9 @@ def test_ollama(server, model):
     assert "".join(piece.response for piece in raw)
     assert client.list().models[0].model == model + ":latest"
     assert client.show(model).capabilities == ["completion", "tools"]
+    assert client.ps().models[0].model == model + ":latest"
+    assert client.pull(model).status == "success"
+    assert [step.status for step in client.pull(model, stream=True)] == ["success"]
     with pytest.raises(ollama.ResponseError) as refused:
         client.chat(model="another", messages=messages)
     assert refused.value.status_code == 404

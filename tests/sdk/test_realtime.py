@@ -150,3 +150,20 @@ def test_async(server):
                 assert events[-1].response.usage.output_tokens <= 16
 
     asyncio.run(asyncio.wait_for(main(), 300))
+
+
+def test_a_client_secret_opens_the_session_that_it_was_made_for(client, server):
+    given = {"type": "realtime", "instructions": "You are brief.", "max_output_tokens": 12,
+             "truncation": {"type": "retention_ratio", "retention_ratio": 0.8, "token_limits": {"post_instructions": 200}}}
+    secret = client.realtime.client_secrets.create(expires_after={"anchor": "created_at", "seconds": 60}, session=given)
+    assert secret.value.startswith("ek_") and secret.session.instructions == "You are brief."
+    with openai.OpenAI(base_url=server.url + "/v1", api_key="anything") as page, page.realtime.connect(extra_query={"ticket": secret.value}) as connection:
+        created = read_to(connection, "session.created")[0].session
+        assert {name: value for name, value in created.to_dict().items() if name in given} == given
+        conversation = client.conversations.retrieve(created.to_dict()["ringside"]["conversation"])
+        assert conversation.to_dict()["ringside"]["memory_len"] == 200
+        connection.conversation.item.create(item=message("Hello"))
+        connection.response.create()
+        assert read_to(connection, "response.done")[-1].response.usage.output_tokens <= 12
+        connection.session.update(session={"type": "realtime", "truncation": {"type": "retention_ratio", "retention_ratio": 0.5}})
+        assert read_to(connection, "error", "session.updated")[-1].error.param == "session.truncation"

@@ -48,6 +48,7 @@ Status ReadHarmless(const JsonValue& value, const std::string& param) {
                       value.array()[0].string() == "text";
     return text ? Status::Ok() : Unsupported(param, "modalities other than text");
   }
+  if (param == "web_search_options") return Unsupported(param, "searching the web");  // {} asks for it, too
   return RequireEmpty(value, param);
 }
 

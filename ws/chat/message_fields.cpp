@@ -87,14 +87,16 @@ Status ReadTextPart(const JsonValue& part, const std::string& param, const Messa
 
 Status ReadMessageRole(const JsonValue& message, const std::string& param, const MessageRules& rules, ChatRole* out) {
   if (!message.is_object()) return WrongType(message, param, "an object");
+  const JsonValue* role = message.Find("role");
+  const bool result = rules.tools && role != nullptr && role->is_string() && role->string() == "tool";
   for (const auto& [key, value] : message.object()) {
     if (value.is_null() || key == "role" || key == "content" || Contains(rules.ignored, key)) continue;
     if (rules.tools && (key == "tool_calls" || key == "tool_call_id")) continue;
+    if (result && key == "name") continue;  // of the tool: the call has it
     const std::string name = param + "." + key.substr(0, kQuoted);
     if (!Contains(rules.empty, key)) return UnknownParameter(name);
     RETURN_IF_ERROR(RequireEmpty(value, name));
   }
-  const JsonValue* role = message.Find("role");
   return role == nullptr ? MissingParameter(param + ".role") : ReadRole(*role, param + ".role", rules, out);
 }
 

@@ -216,13 +216,19 @@ Status CreateReader::EventId(const JsonValue& value, const std::string& param) {
 }
 
 Status CreateReader::Include(const JsonValue& value, const std::string& param) {
+  // Parts of items that no answer has here: there is nothing to leave out. Some clients always ask for them.
+  static constexpr std::string_view kOfOthers[] = {
+      "reasoning.encrypted_content",          "file_search_call.results",      "web_search_call.results",
+      "web_search_call.action.sources",       "message.input_image.image_url", "code_interpreter_call.outputs",
+      "computer_call_output.output.image_url"};
   if (!value.is_array()) return WrongType(value, param, "an array of strings");
   for (const JsonValue& entry : value.array()) {
     if (!entry.is_string()) return WrongType(entry, param, "an array of strings");
-    if (entry.string() != "message.output_text.logprobs") {
+    if (entry.string() == "message.output_text.logprobs") {
+      wants_logprobs_ = true;
+    } else if (std::ranges::find(kOfOthers, entry.string()) == std::end(kOfOthers)) {
       return Unsupported(param, "including '" + entry.string().substr(0, 256) + "'");
     }
-    wants_logprobs_ = true;
   }
   return Status::Ok();
 }

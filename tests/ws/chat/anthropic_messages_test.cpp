@@ -1,3 +1,4 @@
+#include "engine/grammar/grammar.h"
 #include "tests/ws/chat/chat_fixture.h"
 
 namespace ringside {
@@ -77,6 +78,18 @@ TEST_F(AnthropicMessagesTest, TokensAreCountedWithoutAnAnswer) {
   engine.AnswerLast("Yo");
 }
 
+TEST_F(AnthropicMessagesTest, AnOutputFormatIsASchema) {
+  const Json format = {{"type", "json_schema"}, {"schema", {{"type", "integer"}}}};
+  for (const Json& fields : {Json{{"output_config", {{"format", format}}}}, Json{{"output_format", format}}}) {
+    Ask(Body(fields));
+    ASSERT_NE(engine.last().grammar, nullptr) << fields;
+    EXPECT_TRUE(GrammarMatcher(engine.last().grammar).Append("12").ok());
+    EXPECT_FALSE(GrammarMatcher(engine.last().grammar).Append("x").ok());
+  }
+  Ask(Body({{"output_config", {{"format", nullptr}}}}));
+  EXPECT_EQ(engine.last().grammar, nullptr);
+}
+
 TEST_F(AnthropicMessagesTest, ErrorsHaveItsShapeAndNameTheField) {
   const std::vector<std::pair<Json, std::string>> cases = {
       {{{"max_tokens", nullptr}}, "max_tokens"},
@@ -90,6 +103,12 @@ TEST_F(AnthropicMessagesTest, ErrorsHaveItsShapeAndNameTheField) {
       {{{"stop_sequences", {""}}}, "stop_sequences"},
       {{{"frequency_penalty", 1}}, "frequency_penalty"},
       {{{"system", 5}}, "system"},
+      {{{"output_config", {{"effort", "low"}}}}, "output_config.effort"},
+      {{{"output_config", {{"format", {{"type", "text"}}}}}}, "output_config.format.type"},
+      {{{"output_config", {{"format", {{"type", "json_schema"}}}}}}, "output_config.format.schema"},
+      {{{"output_config",
+         {{"format", {{"type", "json_schema"}, {"schema", {{"type", "integer"}, {"multipleOf", 2}}}}}}}},
+       "output_config.format.schema.multipleOf"},
   };
   for (const auto& [fields, param] : cases) {
     const HttpResponse answer = Ask(Body(fields));

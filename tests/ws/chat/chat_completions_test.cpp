@@ -231,6 +231,7 @@ TEST_F(ChatCompletionsTest, WhatIsWrongIsNamed) {
       {{{"tools", {{{"type", "function"}}}}}, "missing_required_parameter", "tools[0].function"},
       {{{"tool_choice", "required"}}, "invalid_value", "tool_choice"},
       {{{"modalities", {"audio"}}}, "unsupported_value", "modalities"},
+      {{{"web_search_options", Json::object()}}, "unsupported_value", "web_search_options"},
       {{{"n", 0}}, "invalid_value", "n"},
       {{{"n", 129}}, "invalid_value", "n"},
       {{{"top_logprobs", 2}}, "invalid_value", "top_logprobs"},

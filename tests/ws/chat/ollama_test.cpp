@@ -89,6 +89,19 @@ TEST_F(OllamaTest, TellsOfTheModelAndTheServer) {
   EXPECT_EQ(shown["model_info"]["ringside.context_length"], 2000);
   EXPECT_EQ(Post("/api/show", {{"model", "other"}}).status, 404);
   EXPECT_EQ(Json::parse(Call("GET", "/api/version").body)["version"], "1.2");
+  const Json loaded = Json::parse(Call("GET", "/api/ps").body)["models"][0];
+  EXPECT_EQ(loaded["model"], "tiny:latest");
+  EXPECT_EQ(loaded["context_length"], 2000);
+}
+
+TEST_F(OllamaTest, TheModelIsThereWhoeverPullsIt) {
+  const HttpResponse pulled = Post("/api/pull", {{"model", "tiny"}});
+  EXPECT_EQ(pulled.content_type, "application/x-ndjson");
+  EXPECT_EQ(pulled.body, "{\"status\":\"success\"}\n");
+  EXPECT_EQ(Json::parse(Post("/api/pull", {{"name", "tiny:latest"}, {"stream", false}}).body)["status"], "success");
+  EXPECT_EQ(Post("/api/pull", {{"model", "other"}}).status, 404);
+  EXPECT_EQ(Post("/api/pull", {{"model", "tiny"}, {"stream", 1}}).status, 400);
+  EXPECT_EQ(Json::parse(Post("/api/generate", {{"keep_alive", 0}}).body)["done_reason"], "unload");
 }
 
 TEST_F(OllamaTest, ErrorsAreOneStringThatNamesTheField) {

@@ -68,7 +68,7 @@ TEST_F(ChatTools, ACompletionWithCallsAndItsRoundTrip) {
   EXPECT_EQ(call["type"], "function");
   EXPECT_EQ(call["function"], Json({{"name", "weather"}, {"arguments", "{\"city\": \"Bonn\"}"}}));
   // What was got is sent back.
-  const Json result = {{"role", "tool"}, {"tool_call_id", call["id"]}, {"content", "12"}};
+  const Json result = {{"role", "tool"}, {"tool_call_id", call["id"]}, {"name", "weather"}, {"content", "12"}};
   const HttpResponse next = Chat({User("Hi"), message, result});
   ExpectContinued();
   engine.AnswerLast("It is 12.");
