@@ -1,6 +1,7 @@
 #include "session/tools/answer_form.h"
 
 #include "base/bytes.h"
+#include "base/limits.h"
 
 namespace ringside {
 
@@ -28,7 +29,9 @@ Result<AnswerForm> DecodeAnswerForm(std::string_view bytes) {
   form.format.param = in.String();
   form.choice.mode = in.Enum(ToolChoice::Mode::kRequired);
   form.choice.several = in.Bool();
-  form.choice.names.resize(in.Count());
+  const size_t names = in.Count();
+  if (names > static_cast<size_t>(limits::kMaxTools)) return Corruption("session: a choice among too many tools");
+  form.choice.names.resize(names);
   for (std::string& name : form.choice.names) name = in.String();
   if (!in.done()) return Corruption("session: no form of an answer");
   return form;

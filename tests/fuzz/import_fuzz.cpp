@@ -7,6 +7,7 @@
 #include "base/hmac.h"
 #include "session/journal/journal_format.h"
 #include "session/records.h"
+#include "session/tools/answer_form.h"
 #include "tests/fuzz/table_user.h"
 
 namespace ringside {
@@ -39,7 +40,7 @@ constexpr int64_t kNumbers[] = {-1, 0, 1, 2, -2, 7, 1 << 20, INT64_MAX, INT64_MI
 void Change(TimelinePatch& patch, Choices& choices) {
   const int64_t number = kNumbers[choices.Below(std::size(kNumbers))];
   const size_t at = patch.items.empty() ? 0 : choices.Below(patch.items.size());
-  switch (patch.items.empty() ? 6 : choices.Below(10)) {
+  switch (patch.items.empty() ? 6 : choices.Below(11)) {
     case 0:
     case 1:  // as if not rendered yet, from there on
       for (size_t i = at; i < patch.items.size(); ++i) patch.items[i].token_begin = patch.items[i].token_end = -1;
@@ -62,6 +63,11 @@ void Change(TimelinePatch& patch, Choices& choices) {
     case 7:
       return patch.message_starts.push_back(number);
     case 8:
+      patch.items[at].form = Encode(AnswerForm{
+          {.kind = static_cast<AnswerFormat::Kind>(choices.Below(6)), .text = choices.Coin() ? "{}" : "[a-z]*"},
+          {.mode = static_cast<ToolChoice::Mode>(choices.Below(4)), .names = {"f"}}});
+      return;
+    case 9:
       return patch.tokens.resize(patch.tokens.size() / 2);
     default:
       patch.items.erase(patch.items.begin() + static_cast<std::ptrdiff_t>(at));

@@ -198,6 +198,8 @@ TEST(AnswerForms, AreTheSameAsBytes) {
     EXPECT_FALSE(DecodeAnswerForm(bytes.substr(0, length)).ok()) << length;
   }
   EXPECT_FALSE(DecodeAnswerForm(bytes + "x").ok());
+  form.choice.names.assign(129, "");  // more than there can be tools
+  EXPECT_FALSE(DecodeAnswerForm(Encode(form)).ok());
 }
 
 struct Written {
