@@ -1,6 +1,7 @@
 """Clients that people have already, with only the address and the key changed."""
 
 import asyncio
+from typing import Literal
 
 import anthropic
 import llm
@@ -68,15 +69,15 @@ def test_anthropic(server, model):
     assert asyncio.run(talk()).content[0].text == answer.content[0].text
 
 
-class Person(pydantic.BaseModel):
-    name: str = pydantic.Field(max_length=12)
-    age: int = pydantic.Field(ge=0, le=150)
+class Choice(pydantic.BaseModel):
+    colour: Literal["red", "green", "blue"]
+    sure: bool
 
 
 def test_anthropics_parsed_answers_and_models(server, model):
     with anthropic.Anthropic(base_url=server.url, api_key="anything", max_retries=0) as client:
-        parsed = client.messages.parse(model=model, max_tokens=300, messages=[{"role": "user", "content": QUESTION}], output_format=Person)
-        assert isinstance(parsed.parsed_output, Person) and parsed.stop_reason == "end_turn"
+        parsed = client.messages.parse(model=model, max_tokens=300, messages=[{"role": "user", "content": QUESTION}], output_format=Choice)
+        assert isinstance(parsed.parsed_output, Choice) and parsed.stop_reason == "end_turn"
         [only] = list(client.models.list())
         assert (only.id, only.type, only.display_name) == (model, "model", model) and only.created_at.year >= 2026
         assert client.models.retrieve(model) == only

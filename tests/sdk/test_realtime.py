@@ -157,7 +157,7 @@ def test_a_client_secret_opens_the_session_that_it_was_made_for(client, server):
              "truncation": {"type": "retention_ratio", "retention_ratio": 0.8, "token_limits": {"post_instructions": 200}}}
     secret = client.realtime.client_secrets.create(expires_after={"anchor": "created_at", "seconds": 60}, session=given)
     assert secret.value.startswith("ek_") and secret.session.instructions == "You are brief."
-    with openai.OpenAI(base_url=server.url + "/v1", api_key="anything") as page, page.realtime.connect(extra_query={"ticket": secret.value}) as connection:
+    with openai.OpenAI(base_url=server.url + "/v1", api_key=secret.value) as page, page.realtime.connect() as connection:
         created = read_to(connection, "session.created")[0].session
         assert {name: value for name, value in created.to_dict().items() if name in given} == given
         conversation = client.conversations.retrieve(created.to_dict()["ringside"]["conversation"])
