@@ -20,7 +20,8 @@ def make(folder, **variables):
     # Fast, not small.
     variables |= {"CPACK_DEBIAN_COMPRESSION_TYPE": "none"}
     made = ["cpack", "-G", "DEB", "--config", BUILD / "CPackConfig.cmake", "-B", folder]
-    subprocess.run(made + [f"-D{name}={value}" for name, value in variables.items()], check=True, capture_output=True)
+    given = [word for name, value in variables.items() for word in ("-D", f"{name}={value}")]
+    subprocess.run(made + given, check=True, capture_output=True)
     [package] = folder.glob("*.deb")
     return package
 
