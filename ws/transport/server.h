@@ -61,8 +61,8 @@ struct ServerOptions {
   int64_t messages_per_second = 200;  // of one WebSocket, beyond a burst of ten times as many
   // A whole HTTP request, but for a large body, each part of which has as long (see OPERATING.md).
   std::chrono::milliseconds request_timeout{limits::kHandshakeSeconds * 1000};
-  std::chrono::milliseconds keep_alive_timeout{75'000};                         // between two requests
-  std::chrono::milliseconds ping_interval{limits::kIdlePingSeconds * 1000};     // so that nobody on the way forgets it
+  std::chrono::milliseconds keep_alive_timeout{75'000};                      // between two requests
+  std::chrono::milliseconds ping_interval{limits::kIdlePingSeconds * 1000};  // so that nobody on the way forgets it
   // Of a WebSocket from which nothing comes, no answer to a ping either, and of a streamed answer of which nothing is
   // taken: a program may look at its socket only when it has something to say, and read no faster than somebody speaks.
   std::chrono::milliseconds silence_timeout{600'000};
