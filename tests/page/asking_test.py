@@ -218,5 +218,5 @@ def test_a_call_that_was_cut_goes_on(server, tab):
     shown = f"````json\nf {call['arguments']}\n````"
     assert page.markup() == page.rendered(shown)
     page.page.reload()
-    page.settled()
+    expect(page.answers.last).to_contain_text('f {"s":')
     assert page.markup() == page.rendered(shown)
