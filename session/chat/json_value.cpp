@@ -1,0 +1,45 @@
+#include "session/chat/json_value.h"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+namespace ringside {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using jinja::Value;
+
+Result<Value> Convert(const Json& json, int depth) {
+  if (depth > jinja::kMaxValueDepth) return InvalidArgument("JSON is nested too deeply");
+  if (json.is_null()) return Value(Value::None{});
+  if (json.is_boolean()) return Value(json.get<bool>());
+  if (json.is_number_unsigned() && json.get<uint64_t>() > INT64_MAX) return Value(json.get<double>());
+  if (json.is_number_integer()) return Value(json.get<int64_t>());
+  if (json.is_number()) return Value(json.get<double>());
+  if (json.is_string()) return Value(json.get<std::string>());
+  if (json.is_array()) {
+    std::vector<Value> items;
+    for (const Json& part : json) {
+      ASSIGN_OR_RETURN(Value item, Convert(part, depth + 1));
+      items.push_back(std::move(item));
+    }
+    return jinja::MakeList(std::move(items));
+  }
+  std::vector<std::pair<Value, Value>> entries;
+  for (const auto& [key, part] : json.items()) {
+    ASSIGN_OR_RETURN(Value value, Convert(part, depth + 1));
+    entries.emplace_back(Value(key), std::move(value));
+  }
+  return jinja::MakeMapping(std::move(entries));
+}
+
+}  // namespace
+
+Result<Value> ValueOfJson(std::string_view json) {
+  const Json parsed = Json::parse(json, nullptr, false);
+  if (parsed.is_discarded()) return InvalidArgument("this is no JSON");
+  return Convert(parsed, 0);
+}
+
+}  // namespace ringside
