@@ -13,7 +13,7 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "engine/philox.h"
+#include "base/philox.h"
 #include "engine/sampling.h"
 
 namespace ringside {

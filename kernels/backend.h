@@ -26,6 +26,7 @@
 #include "kernels/activation.h"
 #include "kernels/backend_options.h"
 #include "kernels/comm.h"
+#include "kernels/random_weights.h"
 #include "kernels/rope_pairs.h"
 #include "kernels/score_traits.h"
 #include "kernels/slab_memory.h"
@@ -148,10 +149,15 @@ class Backend : public SlabMemory {
   /// Takes a matrix from its file format to the device's own (interleaved, still quantised). kInvalidArgument if the
   /// shape does not fit the format (cols must be a multiple of the quantisation block).
   virtual Result<Weight> LoadWeight(const HostTensor& host) = 0;
+  /// The same for a matrix that is made up, where it is to be if the device can make it. kOverloaded without room.
+  virtual Result<Weight> MakeRandomWeight(const RandomMatrix& matrix) {
+    const std::vector<float> values = RandomValues(matrix);
+    return LoadWeight({DType::kF32, matrix.row_count(), matrix.cols, std::as_bytes(std::span(values)), matrix.table});
+  }
 
   // ---- operations -------------------------------------------------------------------------------------------------
   /// y[r] = table row ids[r] times `scale`, as float; ids are host memory, all < table.rows, or AwaitedToken
-  /// (kernels/awaited_token.h) of the last submission with ChooseTokens. y [T, D].
+  /// (kernels/awaited_token.h) of the last submission with ChooseTokens or ChooseHighest. y [T, D].
   virtual void Embed(const Weight& table, std::span<const int32_t> ids, float scale, Tensor y) = 0;
   /// y[r] += table row positions[r]: learned positions (GPT-2). Positions are host memory, all < table.rows.
   virtual void AddPositions(const Weight& table, std::span<const int64_t> positions, Tensor y) = 0;
@@ -187,7 +193,8 @@ class Backend : public SlabMemory {
   virtual void ChooseTokens(Tensor logits, std::span<const TokenChoice> choices, std::span<ChosenToken> chosen) = 0;
 
   // ---- operations of a rank that shares a network with others, in step with theirs (kernels/comm.h) ---------------
-  /// y += the sum of all ranks' x, taken in the order of the ranks: all get the same bits. x, y [T, D] kF32, x without
+  /// y += the sum of all ranks' x, taken in the order of the ranks, on a GPU perhaps in NCCL's instead
+  /// (CudaBackendOptions::all_reduce): all get the same bits. x, y [T, D] kF32, x without
   /// gaps; what it holds afterwards is not known.
   virtual void AddAllRanks(Tensor x, Tensor y) = 0;
   /// Every rank has computed some columns of x (kF32), rank r those of [borders[r], borders[r + 1]); afterwards all
@@ -200,14 +207,18 @@ class Backend : public SlabMemory {
   /// finds them as if that had chosen them.
   virtual void SendChosen(size_t count) = 0;
   virtual void ReceiveChosen(size_t count) = 0;
+  /// chosen[r] = the token of row r that has the highest logit in all ranks' columns, of which `logits` (kF32) are this
+  /// rank's, from token `first` on: what ChooseTokens would choose by greedy choices that ask for nothing else. The
+  /// ranks tell each other their best alone. All ranks choose the same, and stand in for ChooseTokens to Embed.
+  virtual void ChooseHighest(Tensor logits, int64_t first, std::span<ChosenToken> chosen) = 0;
 };
 
 /// kInvalidArgument if this machine lacks the instruction set asked for. `comms`: of the ranks, if this is one.
 Result<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions& options, RankComms comms = {});
 /// kUnavailable if this program was built without CUDA or the machine has no such device; kOverloaded, naming the
 /// bytes, if the memory is not to be had; kInvalidArgument for another dtype, and for a rank of several stages. With
-/// `comms`, all ranks are made at one time, each by its thread; kUnavailable, too, if their devices do not reach one
-/// another's memory.
+/// `comms`, all ranks are made at one time, each by its thread; kUnavailable, too, if there is no way between their
+/// devices, or not the one asked for.
 Result<std::unique_ptr<Backend>> MakeCudaBackend(const CudaBackendOptions& options, RankComms comms = {});
 /// 0, too, without CUDA.
 int CountCudaDevices();

@@ -14,6 +14,13 @@ struct CpuBackendOptions {
   std::string instruction_set;  // "" = the best there is; "portable", "avx2", "avx512", "avx512_vnni", "amx"
 };
 
+/// How devices that share a network sum what each has computed.
+enum class AllReduce {
+  kAuto,  // sums of each size as it was fastest at start; with `deterministic` our own where devices reach each other
+  kOwn,   // our own kernels, over memory that devices reach of one another
+  kNccl,
+};
+
 struct CudaBackendOptions {
   int device = 0;
   DType dtype = DType::kBF16;  // of weights and activations; kF16 or kBF16
@@ -24,6 +31,7 @@ struct CudaBackendOptions {
   bool graphs = true;               // off: every operation is launched by itself
   /// A row's bits depend on nothing but the row, as on the CPU: one order of summation for any number of rows. Slower.
   bool deterministic = false;
+  AllReduce all_reduce = AllReduce::kAuto;
 };
 
 }  // namespace ringside

@@ -15,6 +15,12 @@ std::vector<const Weight*> Pointers(const std::vector<Weight>& weights) {
   return out;
 }
 
+/// Whether a choice is that of the highest logit, whatever all others are.
+bool IsOfHighest(const TokenChoice& choice) {
+  return choice.greedy() && choice.logprobs < 0 && choice.banned.empty() && choice.allowed.empty() &&
+         choice.bias.empty() && choice.repeated.empty() && choice.counted.empty();
+}
+
 }  // namespace
 
 Decoder::Decoder(Backend& backend, const ModelSpec& spec, const Shard& shard, std::vector<int64_t> borders,
@@ -205,7 +211,7 @@ void Decoder::RunLayers(const MicroBatch& batch, const KvShape& shape) {
 
 // A few rows at a time: a whole prompt's logits would not fit.
 template <class Take>
-void Decoder::Logits(const Take& take) {
+void Decoder::Logits(bool gathered, const Take& take) {
   const auto rows = static_cast<int64_t>(wanted_rows_.size());
   if (rows == 0 || !shard_.chooses()) return;
   const int64_t begin = wanted_rows_.front();
@@ -225,13 +231,13 @@ void Decoder::Logits(const Take& take) {
     const Tensor own = out.Columns(shard_.vocab.begin, shard_.vocab.size());
     backend_.Linear({.x = normed.Rows(first, count), .weights = head, .bias = weights_.head_bias.data(), .y = own});
     if (own_.logit_cap > 0) backend_.SoftCap(own, own_.logit_cap);
-    if (!shard_.whole()) backend_.GatherColumns(out, borders_);
+    if (gathered && !shard_.whole()) backend_.GatherColumns(out, borders_);
     take(first, out);
   }
 }
 
 void Decoder::CopyLogits(std::span<float> logits) {
-  Logits([&](int64_t first, Tensor rows) {
+  Logits(true, [&](int64_t first, Tensor rows) {
     if (logits.empty()) return;
     backend_.CopyToHost(logits.data() + first * rows.cols, rows.data,
                         static_cast<size_t>(rows.rows * rows.cols) * sizeof(float));
@@ -243,9 +249,12 @@ void Decoder::Choose(std::span<const TokenChoice> choices) {
   CHECK_EQ(choices.size(), wanted_rows_.size());
   Begun& begun = begun_.emplace_back();
   begun.chosen.resize(choices.size());
-  Logits([&](int64_t first, Tensor rows) {
+  const bool highest = !shard_.whole() && std::ranges::all_of(choices, IsOfHighest);
+  Logits(!highest, [&](int64_t first, Tensor rows) {
     const auto begin = static_cast<size_t>(first), count = static_cast<size_t>(rows.rows);
-    backend_.ChooseTokens(rows, choices.subspan(begin, count), std::span(begun.chosen).subspan(begin, count));
+    const std::span<ChosenToken> chosen = std::span(begun.chosen).subspan(begin, count);
+    if (!highest) return backend_.ChooseTokens(rows, choices.subspan(begin, count), chosen);
+    backend_.ChooseHighest(rows.Columns(shard_.vocab.begin, shard_.vocab.size()), shard_.vocab.begin, chosen);
   });
   begun.submission = backend_.Submit();
 }
@@ -253,7 +262,7 @@ void Decoder::Choose(std::span<const TokenChoice> choices) {
 void Decoder::KeepLogits() {
   CHECK_LE(wanted_rows_.size(), kMostUnchosenRows);
   kept_ = {};
-  Logits([&](int64_t, Tensor rows) { kept_ = rows; });
+  Logits(true, [&](int64_t, Tensor rows) { kept_ = rows; });
   backend_.Flush();
 }
 

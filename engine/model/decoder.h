@@ -68,9 +68,10 @@ class Decoder {
   void Experts(Tensor x, const LayerWeights& w);
   /// stream += x W^T + bias, of all ranks' x and W together; or the norm of that, if there is one behind it.
   void AddToStream(Tensor x, const Weight& weight, const DeviceVector& bias, const DeviceVector& norm);
-  /// Logits of the wanted rows, a few at a time: take(first, logits [count, V] on the device).
+  /// Logits of the wanted rows, a few at a time: take(first, logits [count, V] on the device); those of this rank's
+  /// tokens only, unless they are gathered.
   template <class Take>
-  void Logits(const Take& take);
+  void Logits(bool gathered, const Take& take);
 
   Backend& backend_;
   const ModelSpec own_;  // of this rank's part

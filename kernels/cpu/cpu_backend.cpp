@@ -1,6 +1,7 @@
 #include "kernels/cpu/cpu_backend.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "kernels/awaited_token.h"
@@ -286,6 +287,34 @@ void CpuBackend::ReceiveChosen(size_t count) {
   CHECK(comms_.stages != nullptr);
   last_ids_.assign(count, 0);  // where none come
   comms_.stages->Receive(last_ids_.data(), count * sizeof(int32_t), comms_.stages->ranks() - 1);
+}
+
+// NaN stands for a part that nothing can be chosen from.
+void CpuBackend::ChooseHighest(Tensor logits, int64_t first, std::span<ChosenToken> chosen) {
+  CheckFloat(logits);
+  CHECK_EQ(logits.rows, std::ssize(chosen));
+  const size_t rows = chosen.size(), ranks = comms_.layer ? static_cast<size_t>(comms_.layer->ranks()) : 1;
+  choosers_.resize(std::max(choosers_.size(), rows));
+  own_best_.resize(rows);
+  EachRow(logits.rows, logits.cols, [&](int64_t r) {
+    const auto row = static_cast<size_t>(r);
+    const auto [logit, id] = choosers_[row].FindBest({logits.f32_row(r), static_cast<size_t>(logits.cols)});
+    own_best_[row] = {logit, id + static_cast<int32_t>(first)};
+  });
+  all_best_ = own_best_;
+  all_best_.resize(ranks * rows);
+  if (comms_.layer) comms_.layer->AllGather(own_best_.data(), rows * sizeof(Candidate), all_best_.data());
+  for (size_t row = 0; row < rows; ++row) {
+    Candidate best = all_best_[row];
+    for (size_t rank = 1; rank < ranks && !std::isnan(best.first); ++rank) {
+      const Candidate& other = all_best_[rank * rows + row];
+      if (std::isnan(other.first) || Better(other, best)) best = other;
+    }
+    chosen[row] = {};
+    chosen[row].outcome = std::isfinite(best.first) ? ChosenToken::Outcome::kChosen : ChosenToken::Outcome::kNotFinite;
+    if (std::isfinite(best.first)) chosen[row].id = best.second;
+    chosen_ids_.push_back(chosen[row].id);
+  }
 }
 
 // ---- linear

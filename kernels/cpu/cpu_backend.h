@@ -55,6 +55,7 @@ class CpuBackend final : public Backend {
   void ReceiveRows(Tensor x) override;
   void SendChosen(size_t count) override;
   void ReceiveChosen(size_t count) override;
+  void ChooseHighest(Tensor logits, int64_t first, std::span<ChosenToken> chosen) override;
 
  private:
   /// body(r) for every row; on the pool if the rows are worth waking it.
@@ -74,6 +75,7 @@ class CpuBackend final : public Backend {
   ThreadPool pool_;
   RankComms comms_;
   std::vector<float> own_columns_, all_columns_;  // of GatherColumns
+  std::vector<Candidate> own_best_, all_best_;    // of ChooseHighest
 
   void* activations_ = nullptr;
   size_t activation_bytes_ = 0;

@@ -70,6 +70,11 @@ ChosenToken TokenChooser::Choose(std::span<float> logits, const TokenChoice& cho
   return token;
 }
 
+Candidate TokenChooser::FindBest(std::span<const float> logits) {
+  if (!VocabularyPasses::AllUsable(logits)) return {std::numeric_limits<float>::quiet_NaN(), 0};
+  return passes_.FindBest(logits);
+}
+
 int32_t TokenChooser::Draw(std::span<const float> logits, float max, const TokenChoice& choice) {
   const float inverse_temperature = choice.inverse_temperature();
   const auto vocab = static_cast<int64_t>(logits.size());

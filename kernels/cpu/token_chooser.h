@@ -14,6 +14,8 @@ class TokenChooser {
  public:
   /// `logits` [V] are changed.
   ChosenToken Choose(std::span<float> logits, const TokenChoice& choice);
+  /// The highest of some logits and its place among them; NaN if one of them is NaN or +inf.
+  Candidate FindBest(std::span<const float> logits);
 
  private:
   int32_t Draw(std::span<const float> logits, float max, const TokenChoice& choice);

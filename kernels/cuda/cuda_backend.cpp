@@ -57,9 +57,21 @@ Status CudaBackend::Start(RankComms comms) {
                                    options_.device, properties_.name, properties_.major, properties_.minor));
   }
   CHECK_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+  const Launcher on{.stream = stream_,
+                    .multiprocessors = properties_.multiProcessorCount,
+                    .overlap = architecture >= 900,
+                    .largest_cluster = architecture >= 900 ? 8 : 1,
+                    .large = large,
+                    .hopper = properties_.major == 9};
   if (comms.layer != nullptr) {
-    RETURN_IF_ERROR(peers_.Start(std::move(comms.layer), options_.device));
-    runner_.Join(&peers_.links());
+    RETURN_IF_ERROR(exchange_.Start(std::move(comms.layer),
+                                    {.device = options_.device,
+                                     .uuid = properties_.uuid,
+                                     .dtype = options_.dtype,
+                                     .way = options_.all_reduce,
+                                     .fixed_order = options_.deterministic},
+                                    on));
+    runner_.Join(&exchange_);
   }
   size_t free_bytes = 0, total_bytes = 0;
   CHECK_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
@@ -82,32 +94,28 @@ Status CudaBackend::Start(RankComms comms) {
   chosen_ids_ = static_cast<int32_t*>(memory_.TakeHigh(kMostChosenRows * sizeof(int32_t)));
   CHECK(chosen_ids_ != nullptr);
   if (options_.deterministic) runner_.FixOrder();
-  return runner_.Start({.stream = stream_,
-                        .multiprocessors = properties_.multiProcessorCount,
-                        .overlap = architecture >= 900,
-                        .largest_cluster = architecture >= 900 ? 8 : 1,
-                        .large = large,
-                        .hopper = properties_.major == 9},
-                       options_.dtype, workspace, kWorkspaceBytes, scratch, kScratchBytes);
+  return runner_.Start(on, options_.dtype, workspace, kWorkspaceBytes, scratch, kScratchBytes);
 }
 
 void CudaBackend::UseOnThisThread() { CHECK_CUDA(cudaSetDevice(options_.device)); }
 
 CudaBackend::~CudaBackend() {
   if (stream_ != nullptr) UseOnThisThread();  // whoever destroys it may have made another one since
-  if (stream_ != nullptr) CHECK_CUDA(cudaStreamSynchronize(stream_));
+  if (stream_ != nullptr) AwaitStream();
   graphs_.Clear();
+  exchange_.Stop();
   slab_copies_.Stop();  // what it still copies uses memory
   if (stream_ != nullptr) CHECK_CUDA(cudaStreamDestroy(stream_));
 }
 
 std::string CudaBackend::Describe() const {
-  return fmt::format("{}, {} multiprocessors, {:.1f} of {:.1f} GiB free, {}{}", properties_.name,
+  return fmt::format("{}, {} multiprocessors, {:.1f} of {:.1f} GiB free, {}{}{}", properties_.name,
                      properties_.multiProcessorCount, static_cast<double>(memory_.free_bytes()) / (1 << 30),
                      static_cast<double>(memory_.bytes()) / (1 << 30), options_.dtype == DType::kF16 ? "f16" : "bf16",
                      !options_.quantization                 ? ""
                      : *options_.quantization == DType::kI8 ? ", int8 weights"
-                                                            : ", fp8 weights");
+                                                            : ", fp8 weights",
+                     exchange_.Describe());
 }
 
 // ---- memory
@@ -182,9 +190,14 @@ void CudaBackend::CopyOnDevice(void* to, const void* from, size_t bytes) {
   CHECK_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_));
 }
 
+void CudaBackend::AwaitStream() {
+  const auto waiting = exchange_.Wait();
+  CHECK_CUDA(cudaStreamSynchronize(stream_));
+}
+
 void CudaBackend::Synchronize() {
   Flush();
-  CHECK_CUDA(cudaStreamSynchronize(stream_));
+  AwaitStream();
   submissions_[1 - filling_].Empty();  // the older one first
   filling().Empty();
   staged_.step = 0;
@@ -196,7 +209,7 @@ uint64_t CudaBackend::Submit() {
   Flush();
   filling().Send(stream_, ++last_submission_);
   filling_ = 1 - filling_;
-  filling().Complete();
+  WaitFor(filling().number());
   staged_.step = 0;
   last_layer_ = -1;  // what follows begins with a graph or an upload behind all kernels before it
   chosen_rows_ = 0;
@@ -204,6 +217,7 @@ uint64_t CudaBackend::Submit() {
 }
 
 void CudaBackend::WaitFor(uint64_t submission) {
+  const auto waiting = exchange_.Wait();
   for (Submission& one : submissions_) {
     if (one.number() == submission) one.Complete();
   }
@@ -211,7 +225,7 @@ void CudaBackend::WaitFor(uint64_t submission) {
 
 Status CudaBackend::status() const {
   RETURN_IF_ERROR(DeviceStatus());
-  return peers_.status();
+  return exchange_.status();
 }
 
 CopyTicket CudaBackend::SaveSlab(const KvShape& shape, const void* slab, std::span<const SlabRun> runs) {
@@ -224,6 +238,11 @@ CopyTicket CudaBackend::LoadSlab(const KvShape& shape, void* slab, std::span<con
   AwaitRuns(slab, runs);
   Flush();
   return slab_copies_.Begin(false, shape, static_cast<std::byte*>(slab), runs, stream_);
+}
+
+void CudaBackend::WaitForCopy(CopyTicket ticket) {
+  const auto waiting = exchange_.Wait();  // a copy follows the operations before it
+  slab_copies_.Wait(ticket);
 }
 
 bool CudaBackend::PinHost(void* data, size_t bytes) {
@@ -253,6 +272,7 @@ void CudaBackend::Flush() {
 }
 
 void CudaBackend::PlayPending() {
+  if (exchange_.broken()) pending_.clear();
   const cudaGraphExec_t graph = recurs_ && !pending_.empty() ? graphs_.Find(pending_, runner_) : nullptr;
   if (graph == nullptr) return Issue();
   Upload(Staging::Way::kBeside);  // a graph itself waits for all kernels before it
@@ -277,7 +297,7 @@ Staging::Place CudaBackend::StageRoom(size_t bytes) {
   Staging::Place place = staging.Take(bytes);
   if (place.host == nullptr) {
     Flush();
-    CHECK_CUDA(cudaStreamSynchronize(stream_));
+    AwaitStream();
     staging.Rewind();
     staged_.step = 0;
     place = staging.Take(bytes);
@@ -424,7 +444,7 @@ void CudaBackend::AddAllRanks(Tensor x, Tensor y) {
   CheckFloat(x), CheckFloat(y);
   CHECK(x.dtype == DType::kF32 && y.dtype == DType::kF32);
   CHECK(x.stride == x.cols && x.rows == y.rows && x.cols == y.cols && x.cols % 8 == 0 && y.stride % 4 == 0);
-  CHECK(peers_.started());
+  CHECK(exchange_.started());
   const int64_t most = RankLinks::kOutboxBytes / StorageBytes(options_.dtype, x.cols);
   for (int64_t first = 0; first < x.rows; first += most) {
     const int64_t rows = std::min(most, x.rows - first);
@@ -434,8 +454,8 @@ void CudaBackend::AddAllRanks(Tensor x, Tensor y) {
 
 void CudaBackend::GatherColumns(Tensor x, std::span<const int64_t> borders) {
   CheckFloat(x);
-  CHECK(x.dtype == DType::kF32 && peers_.started());
-  CHECK_EQ(std::ssize(borders), peers_.links().ranks + 1);
+  CHECK(x.dtype == DType::kF32 && exchange_.started());
+  CHECK_EQ(std::ssize(borders), exchange_.ranks() + 1);
   if (!std::ranges::equal(borders_, borders)) {
     CHECK(borders_.empty());  // recorded steps refer to them
     borders_.assign(borders.begin(), borders.end());

@@ -11,7 +11,7 @@
 #include "kernels/backend.h"
 #include "kernels/cuda/graph_cache.h"
 #include "kernels/cuda/memory/device_memory.h"
-#include "kernels/cuda/ranks/rank_peers.h"
+#include "kernels/cuda/ranks/rank_exchange.h"
 #include "kernels/cuda/slab_copies.h"
 #include "kernels/cuda/step_runner.h"
 #include "kernels/cuda/submission.h"
@@ -50,10 +50,11 @@ class CudaBackend final : public Backend {
   CopyTicket SaveSlab(const KvShape& shape, const void* slab, std::span<const SlabRun> runs) override;
   CopyTicket LoadSlab(const KvShape& shape, void* slab, std::span<const SlabRun> runs) override;
   bool CopyDone(CopyTicket ticket) override { return slab_copies_.Done(ticket); }
-  void WaitForCopy(CopyTicket ticket) override { slab_copies_.Wait(ticket); }
+  void WaitForCopy(CopyTicket ticket) override;
   int64_t slab_piece_bytes() const override { return int64_t{8} << 20; }  // the link's full rate begins at 2 MiB a call
   bool PinHost(void* data, size_t bytes) override;
   Result<Weight> LoadWeight(const HostTensor& host) override;
+  Result<Weight> MakeRandomWeight(const RandomMatrix& matrix) override;
 
   void Embed(const Weight& table, std::span<const int32_t> ids, float scale, Tensor y) override;
   void AddPositions(const Weight& table, std::span<const int64_t> positions, Tensor y) override;
@@ -75,6 +76,7 @@ class CudaBackend final : public Backend {
   void ReceiveRows(Tensor) override { CHECK(false); }
   void SendChosen(size_t) override { CHECK(false); }
   void ReceiveChosen(size_t) override { CHECK(false); }
+  void ChooseHighest(Tensor logits, int64_t first, std::span<ChosenToken> chosen) override;
 
  private:
   /// The staged part of an attention operation, which all layers of a step share.
@@ -84,8 +86,12 @@ class CudaBackend final : public Backend {
     AttentionPlan plan;
   };
 
+  /// Memory for a matrix of options_.dtype.
+  Result<Weight> TakeWeight(int64_t rows, int64_t cols);
   Result<Weight> LoadQuantised(const HostTensor& host);
 
+  /// Until the device has done everything.
+  void AwaitStream();
   void Record(const StepOp& op, int64_t rows);
   /// What is recorded, as a graph if such a step is likely to come again.
   void PlayPending();
@@ -118,7 +124,7 @@ class CudaBackend final : public Backend {
   int filling_ = 0;  // of them
   uint64_t last_submission_ = 0;
   SlabCopies slab_copies_;
-  RankPeers peers_;
+  RankExchange exchange_;
   std::vector<int64_t> borders_;  // of GatherColumns
   StepRunner runner_;
   GraphCache graphs_;

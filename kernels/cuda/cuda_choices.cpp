@@ -104,4 +104,16 @@ void CudaBackend::ChooseTokens(Tensor logits, std::span<const TokenChoice> choic
   }
 }
 
+void CudaBackend::ChooseHighest(Tensor logits, int64_t first, std::span<ChosenToken> chosen) {
+  CHECK(logits.dtype == DType::kF32 && exchange_.started());
+  CHECK_EQ(logits.rows, std::ssize(chosen));
+  CHECK(logits.rows > 0 && logits.cols > 0 && first + logits.cols < INT32_MAX / 2);
+  StepOp op{.kind = OpKind::kChooseHighest, .x = logits, .first_token = first};
+  op.chosen = reinterpret_cast<ChosenToken*>(Land(chosen.data(), chosen.size_bytes()));
+  CHECK_LE(chosen_rows_ + logits.rows, kMostChosenRows);
+  op.chosen_ids = chosen_ids_ + chosen_rows_;
+  chosen_rows_ += logits.rows;
+  Record(op, logits.rows);
+}
+
 }  // namespace ringside::cuda

@@ -9,6 +9,7 @@
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/cuda_check.h"
 #include "kernels/cuda/linear/quantised_layout.h"
+#include "kernels/cuda/random_weights.h"
 #include "kernels/file_formats.h"
 #include "kernels/half.h"
 #include "kernels/row_quantisation.h"
@@ -35,20 +36,38 @@ void OnAllCores(size_t count, const F& do_part) {
 
 }  // namespace
 
+Result<Weight> CudaBackend::TakeWeight(int64_t rows, int64_t cols) {
+  const auto bytes = static_cast<size_t>(StorageBytes(options_.dtype, rows * cols));
+  void* data = memory_.TakeLow(bytes);
+  if (data == nullptr) {
+    return Overloaded(
+        fmt::format("no device memory for a weight of {} bytes: {} are free", bytes, memory_.free_bytes()));
+  }
+  return Weight{options_.dtype, rows, cols, Buffer(this, data, bytes), {}};
+}
+
+Result<Weight> CudaBackend::MakeRandomWeight(const RandomMatrix& matrix) {
+  if (options_.quantization) return Backend::MakeRandomWeight(matrix);
+  ASSIGN_OR_RETURN(Weight weight, TakeWeight(matrix.row_count(), matrix.cols));
+  const Tensor all{options_.dtype, weight.data.data(), weight.rows, weight.cols, weight.cols};
+  Flush();
+  int64_t row = 0;
+  for (const RandomMatrix::Rows& run : matrix.rows) {
+    LaunchRandomWeights(runner_.launcher(), matrix, run.first, all.Rows(row, run.count));
+    row += run.count;
+  }
+  return weight;
+}
+
 Result<Weight> CudaBackend::LoadWeight(const HostTensor& host) {
   RETURN_IF_ERROR(CheckWeight(host));
   if (options_.quantization) return LoadQuantised(host);
   const DType dtype = options_.dtype;
   const auto row_bytes = static_cast<size_t>(StorageBytes(dtype, host.cols));
-  const size_t bytes = row_bytes * static_cast<size_t>(host.rows);
-  auto* data = static_cast<std::byte*>(memory_.TakeLow(bytes));
-  if (data == nullptr) {
-    return Overloaded(
-        fmt::format("no device memory for a weight of {} bytes: {} are free", bytes, memory_.free_bytes()));
-  }
-  Weight weight{dtype, host.rows, host.cols, Buffer(this, data, bytes), {}};
+  ASSIGN_OR_RETURN(Weight weight, TakeWeight(host.rows, host.cols));
+  auto* data = static_cast<std::byte*>(weight.data.data());
   if (host.dtype == dtype) {
-    CopyToDevice(data, host.bytes.data(), bytes);
+    CopyToDevice(data, host.bytes.data(), weight.data.bytes());
     return weight;
   }
   const auto piece_rows = std::max<int64_t>(1, static_cast<int64_t>(kUploadBytes / row_bytes));

@@ -26,7 +26,8 @@ enum class OpKind {
   kGatherRows,
   kChooseTokens,
   kAddAllRanks,
-  kGatherColumns
+  kGatherColumns,
+  kChooseHighest
 };
 
 struct StepOp {
@@ -51,8 +52,9 @@ struct StepOp {
   AttentionPlan attention;
   const ChoiceRow* choices = nullptr;  // kChooseTokens: staged
   ChosenToken* chosen = nullptr;       // pinned host memory
-  int32_t* chosen_ids = nullptr;       // kChooseTokens: written; kEmbed: read for awaited tokens
+  int32_t* chosen_ids = nullptr;       // kChooseTokens, kChooseHighest: written; kEmbed: read for awaited tokens
   const int64_t* borders = nullptr;    // kGatherColumns: the backend's
+  int64_t first_token = 0;             // kChooseHighest: of the first column
 
   friend bool operator==(const StepOp&, const StepOp&) = default;
 };

@@ -132,10 +132,13 @@ size_t StepRunner::RunFirst(std::span<const StepOp> ops) {
       LaunchChooseTokens(on_, op.x, op.choices, op.chosen, op.chosen_ids);
       return 1;
     case OpKind::kAddAllRanks:
-      LaunchAddAllRanks(on_, *links_, dtype_, op.x, op.y);
+      exchange_->AddAllRanks(on_, op.x, op.y);
       return 1;
     case OpKind::kGatherColumns:
-      LaunchGatherColumns(on_, *links_, op.borders, op.x);
+      exchange_->GatherColumns(on_, op.borders, op.x);
+      return 1;
+    case OpKind::kChooseHighest:
+      exchange_->ChooseHighest(on_, op.x, op.first_token, op.chosen, op.chosen_ids);
       return 1;
   }
   return 1;

@@ -8,7 +8,7 @@
 #include "base/status.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/linear/matrix_product.h"
-#include "kernels/cuda/ranks/rank_links.h"
+#include "kernels/cuda/ranks/rank_exchange.h"
 #include "kernels/cuda/step_op.h"
 
 namespace ringside::cuda {
@@ -25,8 +25,8 @@ class StepRunner {
   void Run(std::span<const StepOp> ops);
   /// Linear layers of up to SkinnyLinear::kMaxRows rows sum in one order.
   void FixOrder() { fixed_order_ = true; }
-  /// Through these the operations of ranks reach the others; null: there are none.
-  void Join(const RankLinks* links) { links_ = links; }
+  /// Does the operations of ranks; null: there are none.
+  void Join(RankExchange* exchange) { exchange_ = exchange; }
   const Launcher& launcher() const { return on_; }
 
  private:
@@ -48,7 +48,7 @@ class StepRunner {
   DType dtype_ = DType::kBF16;
   MatrixProduct product_;
   bool fixed_order_ = false;
-  const RankLinks* links_ = nullptr;
+  RankExchange* exchange_ = nullptr;
   void* scratch_ = nullptr;
   size_t scratch_bytes_ = 0;
 };

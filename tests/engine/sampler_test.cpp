@@ -9,7 +9,7 @@
 #include <random>
 #include <set>
 
-#include "engine/philox.h"
+#include "base/philox.h"
 #include "tests/engine/sample_once.h"
 
 namespace ringside {

@@ -2,9 +2,12 @@
 // columns of all, small and large, alone and behind one another in one graph; a rank that does not come fails the
 // device.
 #include <functional>
+#include <limits>
 #include <random>
+#include <thread>
 
 #include "kernels/awaited_token.h"
+#include "kernels/stream_comm.h"
 #include "tests/kernels/devices.h"
 
 namespace ringside::testing {
@@ -141,6 +144,128 @@ TEST(DeviceStagesTest, RowsAndTokensComeAsTheyWereSent) {
     });
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+// What every rank chooses by all logits, alone; rows of several chunks, equal logits in other ranks' columns, and rows
+// that nothing can be chosen from, by one rank's columns or by all.
+TEST_P(DeviceRanksTest, TheHighestOfAllRanks) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (const int64_t rows : {1, 7, 130}) {
+    std::vector<int64_t> borders{0};
+    for (size_t r = 0; r < backends_.size(); ++r) {
+      borders.push_back(borders.back() + 1000 + 33 * static_cast<int64_t>(r));
+    }
+    const int64_t cols = borders.back();
+    std::vector<float> all = Random(static_cast<size_t>(rows * cols), 8);
+    const auto at = [&](int64_t row, int64_t col) -> float& { return all[static_cast<size_t>(row * cols + col)]; };
+    for (int64_t row = 0; row < rows; ++row) {
+      if (row % 3 == 1) at(row, 7) = at(row, 500) = at(row, cols - 1) = 1000;
+      if (row == 2) at(row, cols - 2) = std::numeric_limits<float>::quiet_NaN();
+      if (row == 3) at(row, 4) = kInfinity;
+      if (row == 4 || row == 5) std::fill_n(&at(row, 0), cols, -kInfinity);
+      if (row == 5) at(row, cols - 3) = -7;
+      if (row == 6) at(row, 3) = -kInfinity;
+    }
+    const std::vector<TokenChoice> greedy(static_cast<size_t>(rows), TokenChoice{.temperature = 0});
+    std::vector<ChosenToken> want(greedy.size());
+    backends_.front()->UseOnThisThread();
+    const DeviceMatrix whole(*backends_.front(), DType::kF32, rows, cols, all);
+    backends_.front()->ChooseTokens(whole.tensor(), greedy, want);
+    backends_.front()->Synchronize();
+    OnAll([&](Backend& backend, size_t r) {
+      const DeviceMatrix x(backend, DType::kF32, rows, cols, all);
+      const Tensor own = x.tensor().Columns(borders[r], borders[r + 1] - borders[r]);
+      for (int step = 0; step < 3; ++step) {
+        std::vector<ChosenToken> got(greedy.size());
+        backend.ChooseHighest(own, borders[r], got);
+        backend.WaitFor(backend.Submit());
+        for (size_t row = 0; row < got.size(); ++row) {
+          EXPECT_EQ(got[row].outcome, want[row].outcome) << "row " << row << ", rank " << r;
+          EXPECT_EQ(got[row].id, want[row].id) << "row " << row << ", rank " << r;
+          EXPECT_EQ(got[row].tops, 0);
+        }
+      }
+    });
+  }
+}
+
+/// Two ranks on two devices that speak through NCCL; none where there are no two, or no NCCL.
+std::vector<std::unique_ptr<Backend>> MakeNcclRanks(std::chrono::milliseconds timeout = std::chrono::minutes(2)) {
+  if (CountCudaDevices() < 2 || !HasNccl()) return {};
+  return MakeTestRanks("cuda_bf16", {.tensor = 2}, timeout, AllReduce::kNccl);
+}
+
+// In whatever order it sums: with two ranks there is but one, and the sum is rounded to the type in which it travels.
+TEST(DeviceRanksNcclTest, SumsAndColumnsAndTheHighest) {
+  const auto backends = MakeNcclRanks();
+  if (backends.empty()) GTEST_SKIP() << "no two devices, or no NCCL";
+  for (const auto& [rows, cols] : {std::pair<int64_t, int64_t>{1, 64}, {7, 4096}, {2048, 4096}, {3000, 8192}}) {
+    const auto count = static_cast<size_t>(rows * cols);
+    std::vector<std::vector<float>> parts(2, std::vector<float>(count)), sums(2), columns(2);
+    for (size_t r = 0; r < 2; ++r) {
+      for (size_t i = 0; i < count; ++i) parts[r][i] = static_cast<float>((i * 37 + r * 11) % 255) - 127;  // exact
+    }
+    std::vector<ChosenToken> chosen(static_cast<size_t>(2 * rows));
+    std::vector<std::thread> threads;
+    for (size_t r = 0; r < 2; ++r) {
+      threads.emplace_back([&, r, rows = rows, cols = cols] {
+        Backend& backend = *backends[r];
+        backend.UseOnThisThread();
+        const DeviceMatrix x(backend, DType::kF32, rows, cols, parts[r]);
+        const DeviceMatrix y(backend, DType::kF32, rows, cols, std::vector<float>(count, 0.5f));
+        for (int step = 0; step < 3; ++step) {  // the third is a graph
+          backend.AddAllRanks(x.tensor(), y.tensor());
+          backend.WaitFor(backend.Submit());
+        }
+        sums[r] = y.Get();
+        if (cols > 4096) return;  // borders are a backend's for good
+        const DeviceMatrix z(backend, DType::kF32, rows, 64,
+                             std::vector<float>(static_cast<size_t>(rows * 64), 1.0f + r));
+        const std::vector<int64_t> of_z{0, 24, 64};
+        backend.GatherColumns(z.tensor(), of_z);
+        const auto first = static_cast<int64_t>(r) * cols / 2;
+        backend.ChooseHighest(x.tensor().Columns(first, cols / 2), first,
+                              std::span(chosen).subspan(r * static_cast<size_t>(rows), static_cast<size_t>(rows)));
+        backend.WaitFor(backend.Submit());
+        columns[r] = z.Get();
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(sums[0], sums[1]);
+    for (size_t i = 0; i < count; ++i) {
+      ASSERT_EQ(sums[0][i], 0.5f + 3 * Rounded(DType::kBF16, parts[0][i] + parts[1][i])) << rows << " x " << cols;
+    }
+    for (size_t i = 0; i < columns[0].size(); ++i) {
+      ASSERT_EQ(columns[0][i], i % 64 < 24 ? 1 : 2);
+      ASSERT_EQ(columns[1][i], i % 64 < 24 ? 1 : 2);
+    }
+    for (size_t row = 0; cols <= 4096 && row < static_cast<size_t>(rows); ++row) {
+      EXPECT_EQ(chosen[row].outcome, ChosenToken::Outcome::kChosen);
+      EXPECT_EQ(chosen[row].id, chosen[static_cast<size_t>(rows) + row].id);
+    }
+    EXPECT_TRUE(backends[0]->status().ok()) << backends[0]->status().ToString();
+  }
+}
+
+TEST(DeviceRanksNcclTest, ARankThatDoesNotComeFailsTheDevice) {
+  auto backends = MakeNcclRanks(std::chrono::seconds(3));
+  if (backends.empty()) GTEST_SKIP() << "no two devices, or no NCCL";
+  backends[0]->UseOnThisThread();
+  {
+    const DeviceMatrix x(*backends[0], DType::kF32, 2, 64, std::vector<float>(128)),
+        y(*backends[0], DType::kF32, 2, 64, std::vector<float>(128));
+    for (int i = 0; i < 20; ++i) backends[0]->AddAllRanks(x.tensor(), y.tensor());
+    backends[0]->WaitFor(backends[0]->Submit());
+    EXPECT_EQ(backends[0]->status().code(), StatusCode::kUnavailable);
+  }
+}
+
+TEST(DeviceRanksNcclTest, OneDeviceIsRefused) {
+  if (CountCudaDevices() == 0) GTEST_SKIP() << "no device";
+  const auto made = MakeRanks({.tensor = 2}, std::chrono::minutes(2), [](int, RankComms comms) {
+    return MakeCudaBackend({.memory_bytes = size_t{768} << 20, .all_reduce = AllReduce::kNccl}, std::move(comms));
+  });
+  EXPECT_EQ(made.status().code(), StatusCode::kUnavailable);
 }
 
 TEST(DeviceRanksFailureTest, ARankThatDoesNotComeFailsTheDevice) {

@@ -65,15 +65,17 @@ inline std::unique_ptr<Backend> MakeDevice(const std::string& name, bool graphs 
 }
 
 /// Ranks that share a network, on as many devices as there are; none if there is no such device here.
-inline std::vector<std::unique_ptr<Backend>> MakeTestRanks(
-    const std::string& name, const RankLayout& layout, std::chrono::milliseconds timeout = std::chrono::minutes(2)) {
+inline std::vector<std::unique_ptr<Backend>> MakeTestRanks(const std::string& name, const RankLayout& layout,
+                                                           std::chrono::milliseconds timeout = std::chrono::minutes(2),
+                                                           AllReduce all_reduce = AllReduce::kOwn) {
   const int devices = name == "cpu" ? 1 : CountCudaDevices();
   if (devices == 0) return {};
   auto made = MakeRanks(layout, timeout, [&](int rank, RankComms comms) {
     return name == "cpu" ? MakeCpuBackend({.threads = 1}, std::move(comms))
                          : MakeCudaBackend({.device = rank % devices,
                                             .dtype = name == "cuda_f16" ? DType::kF16 : DType::kBF16,
-                                            .memory_bytes = size_t{768} << 20},
+                                            .memory_bytes = size_t{768} << 20,
+                                            .all_reduce = all_reduce},
                                            std::move(comms));
   });
   EXPECT_TRUE(made.ok()) << made.status().ToString();

@@ -60,6 +60,9 @@ class ForwardingBackend : public Backend {
   }
   void AddAllRanks(Tensor x, Tensor y) override { inner_->AddAllRanks(x, y); }
   void GatherColumns(Tensor x, std::span<const int64_t> borders) override { inner_->GatherColumns(x, borders); }
+  void ChooseHighest(Tensor logits, int64_t first, std::span<ChosenToken> chosen) override {
+    inner_->ChooseHighest(logits, first, chosen);
+  }
   void SendRows(Tensor x) override { inner_->SendRows(x); }
   void ReceiveRows(Tensor x) override { inner_->ReceiveRows(x); }
   void SendChosen(size_t count) override { inner_->SendChosen(count); }

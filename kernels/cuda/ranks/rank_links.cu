@@ -8,51 +8,12 @@
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/ranks/rank_links.h"
+#include "kernels/cuda/ranks/rank_waits.cuh"
 
 namespace ringside::cuda {
 namespace {
 
 constexpr int kThreads = 512;
-
-__device__ __forceinline__ uint64_t Nanoseconds() {
-  uint64_t now;
-  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
-  return now;
-}
-__device__ __forceinline__ void StoreWord(uint4* to, uint4 word) {
-  asm volatile("st.volatile.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(word.x), "r"(word.y), "r"(word.z),
-               "r"(word.w)
-               : "memory");
-}
-__device__ __forceinline__ uint4 LoadWord(const uint4* from) {
-  uint4 word;
-  asm volatile("ld.volatile.global.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(word.x), "=r"(word.y), "=r"(word.z), "=r"(word.w)
-               : "l"(from)
-               : "memory");
-  return word;
-}
-__device__ __forceinline__ uint32_t LoadOne(const uint32_t* from) {
-  uint32_t value;
-  asm volatile("ld.volatile.global.u32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");
-  return value;
-}
-
-/// Looks until it is there, or for too long: then this rank waits for nobody any more.
-template <class Look>
-__device__ __forceinline__ void WaitUntil(const RankLinks& links, const Look& look) {
-  uint64_t began = 0;
-  for (int i = 0; !look(); ++i) {
-    if (i % 1024 != 1023) continue;
-    if (LoadOne(links.lost) != 0) return;
-    const uint64_t now = Nanoseconds();
-    if (began == 0) began = now;
-    if (now - began < links.patience_ns) continue;
-    *static_cast<volatile uint32_t*>(links.lost) = 1;
-    *static_cast<volatile uint32_t*>(links.lost_on_host) = 1;
-    return;
-  }
-}
 
 __device__ __forceinline__ uint2 Pack(DType dtype, float4 x) {
   uint2 packed;
@@ -69,17 +30,6 @@ __device__ __forceinline__ void AddToRow(const Tensor& y, int64_t four, float4 s
   float4 value = *to;
   value.x += sum.x, value.y += sum.y, value.z += sum.z, value.w += sum.w;
   *to = value;
-}
-
-/// The last block of a call ends it.
-__device__ __forceinline__ void EndCall(const RankLinks& links, uint32_t call) {
-  __syncthreads();
-  if (threadIdx.x != 0) return;
-  __threadfence();
-  if (atomicAdd(links.blocks_ended, 1) + 1 < gridDim.x) return;
-  *links.blocks_ended = 0;
-  __threadfence();
-  *links.calls = call;
 }
 
 __global__ void __launch_bounds__(kThreads) AddSmallKernel(RankLinks links, DType dtype, const float4* x, Tensor y) {

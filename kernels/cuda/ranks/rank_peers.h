@@ -18,17 +18,18 @@ class RankPeers {
   RankPeers& operator=(const RankPeers&) = delete;
   ~RankPeers();
 
-  /// Takes memory on `device`, which is selected, and exchanges where it is. All ranks call it at one time.
-  /// kUnavailable if the devices do not reach each other's memory; kOverloaded without room.
-  Status Start(std::unique_ptr<Comm> comm, int device);
+  /// Takes memory on `device`, which is selected, and exchanges where it is. All ranks call it at one time, and may use
+  /// the links when they know that all have returned well. kUnavailable if the device does not reach the others'
+  /// memory, which that of another process is; kOverloaded without room.
+  Status Start(Comm& comm, int device);
+  /// Gives all of it back.
+  void Stop();
 
-  bool started() const { return comm_ != nullptr; }
   const RankLinks& links() const { return links_; }
-  /// kUnavailable once a rank has not come. Any thread.
-  Status status() const;
+  /// Whether a kernel has waited in vain for a rank. Any thread.
+  bool lost() const { return lost_ != nullptr && *lost_ != 0; }
 
  private:
-  std::unique_ptr<Comm> comm_;
   RankLinks links_;
   std::vector<void*> memory_;
   volatile uint32_t* lost_ = nullptr;  // pinned host memory

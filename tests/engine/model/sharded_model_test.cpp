@@ -62,6 +62,33 @@ TEST_P(ShardedModel, HasTheLogitsOfOneRank) {
   }
 }
 
+// By their best alone, or by all logits where a choice asks for more; the others choose as one rank does, too.
+TEST_P(ShardedModel, ChoosesTheTokensOfOneRank) {
+  const auto& [name, ranks] = GetParam();
+  Ranks one(name, 1), several(name, ranks);
+  ASSERT_TRUE(one.model && several.model);
+  const RingWindow window{4, 24, Eviction::kToken};
+  const std::vector<TokenId> ids = ScatteredIds(30, one.model->spec().vocab);
+  const std::vector<int32_t> banned{ids.front()};
+  const TokenChoice choices[] = {{.temperature = 0}, {.temperature = 0, .logprobs = 1}, {.banned = banned, .top_k = 1}};
+  for (const TokenChoice& choice : choices) {
+    std::vector<ChosenToken> chosen[2];
+    for (Model* model : {one.model.get(), several.model.get()}) {
+      OwnCache cache(*model, window, 1);
+      for (size_t i = 0; i < ids.size(); ++i) {
+        const StepPart part{cache.get(), std::span(ids).subspan(i, 1), StepPart::Logits::kLast};
+        model->Begin({&part, 1}, {&choice, 1});
+        model->Finish({&chosen[model == one.model.get() ? 0 : 1].emplace_back(), 1});
+      }
+    }
+    for (size_t i = 0; i < ids.size(); ++i) {
+      EXPECT_EQ(chosen[1][i].outcome, ChosenToken::Outcome::kChosen);
+      EXPECT_EQ(chosen[1][i].id, chosen[0][i].id) << i;
+      EXPECT_EQ(chosen[1][i].tops, chosen[0][i].tops);
+    }
+  }
+}
+
 TEST_P(ShardedModel, GoesOnWithACacheThatOthersSaved) {
   const auto& [name, ranks] = GetParam();
   Ranks first(name, ranks);

@@ -1,0 +1,167 @@
+// Ranks whose devices speak through NCCL. Its communicator never blocks: a call that goes on by itself is waited for
+// with a limit. A thread watches how long the rank's own thread waits for its stream, and aborts the communicator when
+// a rank does not come: NCCL's kernels, which would wait for ever, then end.
+#include <fmt/format.h>
+#include <nccl.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdlib>
+#include <future>
+#include <mutex>
+#include <thread>
+
+#include "kernels/stream_comm.h"
+
+namespace ringside {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr auto kLook = std::chrono::milliseconds(20);  // how often the watching thread does
+constexpr auto kLeave = std::chrono::seconds(5);       // at most, for a communicator to give its memory back
+
+// NVLink multicast adds in an order of the switch's own, and hosts that several programs share lack it. Set before any
+// thread can read the environment; whoever has set it keeps what was set.
+const int multicast_off = setenv("NCCL_NVLS_ENABLE", "0", 0);
+
+ncclDataType_t TypeOf(DType dtype) {
+  return dtype == DType::kF16 ? ncclFloat16 : dtype == DType::kBF16 ? ncclBfloat16 : ncclFloat32;
+}
+
+class NcclComm final : public StreamComm {
+ public:
+  NcclComm(Comm& group, void* stream) : group_(group), stream_(static_cast<cudaStream_t>(stream)) {}
+  ~NcclComm() override {
+    {
+      std::lock_guard lock(mutex_);
+      leaving_ = true;
+    }
+    changed_.notify_one();
+    if (watch_.joinable()) watch_.join();
+  }
+
+  Status Start() {
+    struct Invitation {
+      ncclUniqueId id = {};
+      ncclResult_t result = ncclSuccess;
+    } invitation;
+    if (group_.rank() == 0) invitation.result = ncclGetUniqueId(&invitation.id);
+    group_.Broadcast(&invitation, sizeof(invitation), 0);
+    RETURN_IF_ERROR(group_.status());
+    if (invitation.result != ncclSuccess) return Unavailable(Says("ncclGetUniqueId", invitation.result));
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    const ncclResult_t result = ncclCommInitRankConfig(&comm_, group_.ranks(), invitation.id, group_.rank(), &config);
+    watch_ = std::thread([this] { Watch(); });
+    Settle("ncclCommInitRankConfig", result);
+    return status();
+  }
+
+  void AllReduceSum(void* data, int64_t count, DType dtype) override {
+    if (failed_) return;
+    Settle("ncclAllReduce",
+           ncclAllReduce(data, data, static_cast<size_t>(count), TypeOf(dtype), ncclSum, comm_, stream_));
+  }
+
+  void AllGather(void* all, size_t bytes) override {
+    if (failed_) return;
+    const auto* own = static_cast<const std::byte*>(all) + static_cast<size_t>(group_.rank()) * bytes;
+    Settle("ncclAllGather", ncclAllGather(own, all, bytes, ncclInt8, comm_, stream_));
+  }
+
+  void BeginWait() override { waits_since_ = Clock::now().time_since_epoch().count(); }
+  void EndWait() override { waits_since_ = 0; }
+
+  Status status() const override {
+    if (!failed_) return Status::Ok();
+    std::lock_guard lock(mutex_);
+    return failure_;
+  }
+
+ private:
+  std::string Says(const char* call, ncclResult_t result) const {
+    return fmt::format("{}: {}: {}", call, ncclGetErrorString(result), ncclGetLastError(comm_));
+  }
+  std::string Late() const { return fmt::format("a rank did not come within {} ms", group_.timeout().count()); }
+
+  /// Waits until a call has done its part on the host.
+  void Settle(const char* call, ncclResult_t result) {
+    const auto began = Clock::now();
+    while (result == ncclInProgress && !failed_) {
+      const ncclResult_t asked = ncclCommGetAsyncError(comm_, &result);
+      if (asked != ncclSuccess) result = asked;
+      if (result != ncclInProgress) break;
+      if (Clock::now() - began > group_.timeout()) return Fail(fmt::format("{}: {}", call, Late()));
+      std::this_thread::yield();
+    }
+    if (result != ncclSuccess && result != ncclInProgress) Fail(Says(call, result));
+  }
+
+  void Fail(const std::string& what) {
+    {
+      std::lock_guard lock(mutex_);
+      if (!failed_) failure_ = Unavailable(what);
+      failed_ = true;
+    }
+    changed_.notify_one();
+  }
+
+  /// Why a wait that is under way will not end by itself; "" if it may.
+  std::string WhyNot() const {
+    const int64_t since = waits_since_;
+    if (since == 0) return "";
+    if (const Status status = group_.status(); !status.ok()) return status.message();
+    ncclResult_t result = ncclSuccess;
+    if (ncclCommGetAsyncError(comm_, &result) == ncclSuccess && result != ncclSuccess && result != ncclInProgress) {
+      return Says("NCCL", result);
+    }
+    const auto waited = Clock::now() - Clock::time_point(Clock::duration(since));
+    return waited > group_.timeout() ? Late() : "";
+  }
+
+  void Watch() {
+    std::unique_lock lock(mutex_);
+    while (!leaving_ && !failed_) {
+      changed_.wait_for(lock, kLook, [&] { return leaving_ || failed_; });
+      lock.unlock();
+      if (const std::string why = failed_ ? "" : WhyNot(); !why.empty()) Fail(why);
+      lock.lock();
+    }
+    lock.unlock();
+    if (comm_ != nullptr) Abort();
+  }
+
+  // An abort lets kernels end at once, but the last of a process's ranks to abort returns only when no graph with calls
+  // of any of them is left. After a failure nobody knows when that is, and nobody needs what it gives back.
+  void Abort() {
+    const auto done = std::make_shared<std::promise<void>>();
+    std::thread([comm = comm_, done] {
+      ncclCommAbort(comm);
+      done->set_value();
+    }).detach();
+    if (!failed_) done->get_future().wait_for(kLeave);
+  }
+
+  Comm& group_;
+  const cudaStream_t stream_;
+  ncclComm_t comm_ = nullptr;
+  std::atomic<bool> failed_{false};
+  std::atomic<int64_t> waits_since_{0};  // in ticks of Clock; 0: not now
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  Status failure_;
+  bool leaving_ = false;
+  std::thread watch_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<StreamComm>> MakeNcclComm(Comm& group, void* stream) {
+  auto comm = std::make_unique<NcclComm>(group, stream);
+  RETURN_IF_ERROR(comm->Start());
+  return std::unique_ptr<StreamComm>(std::move(comm));
+}
+
+bool HasNccl() { return true; }
+
+}  // namespace ringside

@@ -1,0 +1,12 @@
+// What a build without NCCL says when it is asked for it.
+#include "kernels/stream_comm.h"
+
+namespace ringside {
+
+Result<std::unique_ptr<StreamComm>> MakeNcclComm(Comm&, void*) {
+  return Unavailable("this program was built without NCCL (RINGSIDE_NCCL is off)");
+}
+
+bool HasNccl() { return false; }
+
+}  // namespace ringside

@@ -1,0 +1,243 @@
+#include "kernels/cuda/ranks/rank_exchange.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "base/log.h"
+#include "kernels/cuda/cuda_check.h"
+#include "kernels/cuda/ranks/rank_choices.h"
+#include "kernels/cuda/ranks/rank_messages.h"
+
+namespace ringside::cuda {
+namespace {
+
+/// What follows NCCL's kernels must not come onto the device before they have ended: they do not say when they may be
+/// joined.
+Launcher Behind(const Launcher& on) {
+  Launcher out = on;
+  out.overlap = false;
+  return out;
+}
+
+}  // namespace
+
+RankExchange::~RankExchange() { Stop(); }
+
+Status RankExchange::AgreeOn(const Status& own) const {
+  struct Said {
+    StatusCode code = StatusCode::kOk;
+    char message[252] = {};
+  } said{.code = own.code()};
+  own.message().copy(said.message, sizeof(said.message) - 1);
+  std::vector<Said> all(static_cast<size_t>(comm_->ranks()));
+  comm_->AllGather(&said, sizeof(said), all.data());
+  RETURN_IF_ERROR(comm_->status());
+  RETURN_IF_ERROR(own);
+  for (const Said& one : all) {
+    if (one.code != StatusCode::kOk) return {one.code, one.message};
+  }
+  return Status::Ok();
+}
+
+Status RankExchange::Start(std::unique_ptr<Comm> comm, const Options& options, const Launcher& on) {
+  comm_ = std::move(comm);
+  options_ = options;
+  Status reach = Unavailable("NCCL is to be used");
+  if (options.way != AllReduce::kNccl) {
+    reach = AgreeOn(peers_.Start(*comm_, options.device));
+    if (!reach.ok() && (options.way == AllReduce::kOwn || reach.code() != StatusCode::kUnavailable)) return reach;
+    RETURN_IF_ERROR(comm_->status());
+  }
+  reach_ = reach.ok();
+  if (!reach_) peers_.Stop();
+  if (reach_ && (options.way == AllReduce::kOwn || options.fixed_order || !HasNccl())) return Status::Ok();
+  const Status nccl = AgreeOn(StartNccl(on));
+  RETURN_IF_ERROR(comm_->status());
+  if (!nccl.ok()) {
+    Stop();
+    if (!reach_ && options.way == AllReduce::kAuto) {
+      return Unavailable(fmt::format("{}; by NCCL neither: {}", reach.message(), nccl.message()));
+    }
+    if (!reach_) return nccl;
+    LogInfo("sums of ranks are our own: {}", nccl.message());
+    return Status::Ok();
+  }
+  if (!reach_) {
+    by_nccl_.fill(true);
+    return Status::Ok();
+  }
+  const Status measured = AgreeOn(Measure(on));
+  if (std::ranges::none_of(by_nccl_, [](bool by) { return by; })) {
+    Stop();
+    comm_->Barrier();  // the last to leave gives back the memory of all
+  }
+  return measured;
+}
+
+Status RankExchange::StartNccl(const Launcher& on) {
+  std::vector<cudaUUID_t> devices(static_cast<size_t>(comm_->ranks()));
+  comm_->AllGather(&options_.uuid, sizeof(cudaUUID_t), devices.data());
+  RETURN_IF_ERROR(comm_->status());
+  for (size_t a = 0; a < devices.size(); ++a) {
+    for (size_t b = 0; b < a; ++b) {
+      if (std::memcmp(&devices[a], &devices[b], sizeof(cudaUUID_t)) != 0) continue;
+      return Unavailable(fmt::format("ranks {} and {} are on one device, which NCCL does not take", b, a));
+    }
+  }
+  const bool room = cudaMalloc(&message_, kMessageBytes) == cudaSuccess;
+  static_cast<void>(cudaGetLastError());
+  if (room) CHECK_CUDA(cudaMemset(message_, 0, kMessageBytes));
+  CHECK_CUDA(cudaDeviceSynchronize());
+  auto made = MakeNcclComm(*comm_, on.stream);
+  RETURN_IF_ERROR(made.status());
+  if (!room) return Overloaded(fmt::format("device {} has no room for NCCL's messages", options_.device));
+  nccl_ = std::move(*made);
+  // It takes its memory for a size of message when it first sees one, which must be before the rest is shared out.
+  for (size_t size = 0; size < kSizes; ++size) {
+    nccl_->AllReduceSum(message_, (kLeastBytes << size) / StorageBytes(options_.dtype, 1), options_.dtype);
+    nccl_->AllGather(message_, static_cast<size_t>((kLeastBytes << size) / comm_->ranks()));
+  }
+  const Waiting waiting = Wait();
+  CHECK_CUDA(cudaStreamSynchronize(on.stream));
+  return nccl_->status();
+}
+
+void RankExchange::Stop() {
+  nccl_.reset();
+  if (message_ != nullptr) CHECK_CUDA(cudaFree(message_));
+  message_ = nullptr;
+  by_nccl_ = {};
+}
+
+template <class Sum>
+float RankExchange::Time(const Launcher& on, const Sum& sum) {
+  constexpr int kWarm = 3, kTimes = 5, kSums = 8;
+  cudaEvent_t begin = nullptr, end = nullptr;
+  CHECK_CUDA(cudaEventCreate(&begin));
+  CHECK_CUDA(cudaEventCreate(&end));
+  for (int i = 0; i < kWarm; ++i) sum();
+  float least = 1e30f;
+  for (int time = 0; time < kTimes; ++time) {
+    CHECK_CUDA(cudaEventRecord(begin, on.stream));
+    for (int i = 0; i < kSums; ++i) sum();
+    CHECK_CUDA(cudaEventRecord(end, on.stream));
+    const Waiting waiting = Wait();
+    CHECK_CUDA(cudaEventSynchronize(end));
+    float ms = 0;
+    CHECK_CUDA(cudaEventElapsedTime(&ms, begin, end));
+    least = std::min(least, ms / kSums);
+  }
+  CHECK_CUDA(cudaEventDestroy(begin));
+  CHECK_CUDA(cudaEventDestroy(end));
+  return least;
+}
+
+Status RankExchange::Measure(const Launcher& on) {
+  constexpr int64_t kCols = 4096, kMost = kLeastBytes << (kSizes - 1);
+  const auto bytes = static_cast<size_t>(2 * kMost);  // values are float32 here, 16 bits on their way
+  void* memory = nullptr;
+  const bool room = cudaMalloc(&memory, 2 * bytes) == cudaSuccess;
+  static_cast<void>(cudaGetLastError());
+  RETURN_IF_ERROR(AgreeOn(room ? Status::Ok() : Overloaded("no room to measure sums of ranks")));
+  CHECK_CUDA(cudaMemsetAsync(memory, 0, 2 * bytes, on.stream));
+  std::array<bool, kSizes> faster = {};
+  for (size_t size = 0; size < kSizes; ++size) {
+    const int64_t rows = (kLeastBytes << size) / StorageBytes(options_.dtype, kCols);
+    const Tensor x{DType::kF32, memory, rows, kCols, kCols};
+    const Tensor y{DType::kF32, static_cast<std::byte*>(memory) + bytes, rows, kCols, kCols};
+    const float own = Time(on, [&] { LaunchAddAllRanks(on, peers_.links(), options_.dtype, x, y); });
+    faster[size] = Time(on, [&] { AddByNccl(on, x, y); }) < own;
+  }
+  CHECK_CUDA(cudaFree(memory));
+  comm_->Broadcast(&faster, sizeof(faster), 0);
+  by_nccl_ = faster;
+  return status();
+}
+
+std::string RankExchange::Describe() const {
+  if (!started()) return "";
+  if (!reach_) return ", sums of ranks by NCCL";
+  std::string sizes;
+  for (size_t size = 0; size < kSizes; ++size) {
+    if (by_nccl_[size])
+      sizes += fmt::format("{}{} KiB", sizes.empty() ? ", by NCCL those of " : ", ", (kLeastBytes << size) >> 10);
+  }
+  return ", sums of ranks by our own kernels" + sizes;
+}
+
+Status RankExchange::status() const {
+  if (!started()) return Status::Ok();
+  if (peers_.lost()) return Unavailable("a rank did not come to a step in time");
+  if (nccl_ != nullptr) RETURN_IF_ERROR(nccl_->status());
+  return comm_->status();
+}
+
+size_t RankExchange::SizeOf(int64_t bytes) {
+  const auto units = static_cast<uint64_t>(std::max<int64_t>(1, (bytes + kLeastBytes - 1) / kLeastBytes));
+  return std::min<size_t>(kSizes - 1, std::bit_width(units - 1));
+}
+
+void RankExchange::AddAllRanks(const Launcher& on, Tensor x, Tensor y) {
+  if (ByNccl(StorageBytes(options_.dtype, x.rows * x.cols))) return AddByNccl(on, x, y);
+  LaunchAddAllRanks(on, peers_.links(), options_.dtype, x, y);
+}
+
+void RankExchange::AddByNccl(const Launcher& on, Tensor x, Tensor y) {
+  const int64_t row_bytes = StorageBytes(options_.dtype, x.cols);
+  if (!options_.fixed_order) {
+    LaunchConvert(on, x, {options_.dtype, message_, x.rows, x.cols, x.cols});
+    nccl_->AllReduceSum(message_, x.rows * x.cols, options_.dtype);
+    return LaunchAddMessages(Behind(on), message_, options_.dtype, 1, y);
+  }
+  // Every rank sums what all have said, as our own kernels do.
+  const int64_t most = kMessageBytes / (ranks() * row_bytes);
+  CHECK_GT(most, 0);
+  for (int64_t first = 0; first < x.rows; first += most) {
+    const int64_t rows = std::min(most, x.rows - first);
+    auto* own = static_cast<std::byte*>(message_) + comm_->rank() * rows * row_bytes;
+    LaunchConvert(on, x.Rows(first, rows), {options_.dtype, own, rows, x.cols, x.cols});
+    nccl_->AllGather(message_, static_cast<size_t>(rows * row_bytes));
+    LaunchAddMessages(Behind(on), message_, options_.dtype, ranks(), y.Rows(first, rows));
+  }
+}
+
+void RankExchange::GatherColumns(const Launcher& on, const int64_t* borders, Tensor x) {
+  if (reach_) return LaunchGatherColumns(on, peers_.links(), borders, x);
+  int64_t widest = 1;
+  for (int r = 0; r < ranks(); ++r) widest = std::max(widest, borders[r + 1] - borders[r]);
+  const int64_t most = kMessageBytes / (ranks() * StorageBytes(DType::kF32, widest));
+  CHECK_GT(most, 0);
+  for (int64_t first = 0; first < x.rows; first += most) {
+    GatherByNccl(on, borders, x.Rows(first, std::min(most, x.rows - first)));
+  }
+}
+
+void RankExchange::GatherByNccl(const Launcher& on, const int64_t* borders, Tensor x) {
+  int64_t widest = 1;
+  for (int r = 0; r < ranks(); ++r) widest = std::max(widest, borders[r + 1] - borders[r]);
+  const auto columns = [&](int r) { return x.Columns(borders[r], borders[r + 1] - borders[r]); };
+  const auto part = [&](int r) { return static_cast<float*>(message_) + r * x.rows * widest; };
+  LaunchPackColumns(on, columns(comm_->rank()), part(comm_->rank()));
+  nccl_->AllGather(message_, static_cast<size_t>(StorageBytes(DType::kF32, x.rows * widest)));
+  for (int r = 0; r < ranks(); ++r) {
+    if (r != comm_->rank()) LaunchUnpackColumns(Behind(on), part(r), columns(r));
+  }
+}
+
+void RankExchange::ChooseHighest(const Launcher& on, Tensor logits, int64_t first, ChosenToken* chosen, int32_t* ids) {
+  if (reach_) {
+    LaunchTellHighest(on, peers_.links(), logits, first);
+    return LaunchChooseHighest(on, peers_.links(), logits.rows, chosen, ids);
+  }
+  const int64_t part = logits.rows * kHighestParts;
+  CHECK_LE(part * ranks() * static_cast<int64_t>(sizeof(HighestLogit)), kMessageBytes);
+  auto* message = static_cast<HighestLogit*>(message_);
+  LaunchFindHighest(on, logits, first, message + comm_->rank() * part);
+  nccl_->AllGather(message, static_cast<size_t>(part) * sizeof(HighestLogit));
+  LaunchChooseHighest(Behind(on), message, ranks(), logits.rows, chosen, ids);
+}
+
+}  // namespace ringside::cuda
