@@ -258,6 +258,7 @@ Status Serving::LoadModel() {
   const ModelSpec& spec = model().spec();
   LogInfo("model: {} ({}), {} layers, {:.1f} MiB of weights, trained to {} tokens", spec.name, spec.architecture,
           spec.layers, static_cast<double>(model().weight_bytes()) / (1 << 20), spec.trained_context);
+  if (config_.load_format == LoadFormat::kDummy) LogWarning("the weights are random: answers mean nothing");
   const TokenizerData& data = model().tokenizer_data();
   ASSIGN_OR_RETURN(tokenizer_, MakeTokenizer(data));
   ChatTemplate::Facts facts;

@@ -46,7 +46,7 @@ Status CheckShared(const ServerConfig& config, const ModelSpec& spec) {
 Status Load(const ServerConfig& config, ModelCopy& copy) {
   std::vector<Backend*> ranks;
   for (const auto& rank : copy.ranks) ranks.push_back(rank.get());
-  ASSIGN_OR_RETURN(copy.model, Model::Load(config.model, ranks, LayoutOf(config).stages));
+  ASSIGN_OR_RETURN(copy.model, Model::Load(config.model, ranks, LayoutOf(config).stages, config.load_format));
   return Status::Ok();
 }
 

@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "cache/snapshot.h"
 #include "engine/families/model_spec.h"
+#include "engine/model/load_format.h"
 #include "engine/model/network.h"
 #include "engine/text/tokenizer.h"
 
@@ -28,7 +29,11 @@ class Model final : public Network {
   /// The same, shared by ranks that each have a part of it (engine/model/shard.h): a backend each, which are used by
   /// the ranks' own threads from now on, one a rank, in the order of their ranks (RankLayout). kInvalidArgument, too,
   /// if it cannot be shared by so many.
-  static Result<std::unique_ptr<Model>> Load(const std::string& path, std::span<Backend* const> ranks, int stages = 1);
+  ///
+  /// With kDummy no *.safetensors are looked for: weights are random (kernels/random_weights.h), the same for any
+  /// number of ranks, and where the folder has no tokenizer either, bytes are tokens and all others made-up words.
+  static Result<std::unique_ptr<Model>> Load(const std::string& path, std::span<Backend* const> ranks, int stages = 1,
+                                             LoadFormat format = LoadFormat::kAuto);
 
   const ModelSpec& spec() const;
   /// That of its only rank, or of all of them as one.

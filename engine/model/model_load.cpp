@@ -15,6 +15,7 @@ namespace ringside {
 namespace {
 
 constexpr size_t kMaxChatTemplateBytes = 1 << 20;
+constexpr uint64_t kDummySeed = 1;
 
 Status In(const std::string& path, const Status& status) {
   if (status.ok() || status.message().starts_with(path)) return status;
@@ -48,17 +49,13 @@ Result<std::string> ReadChatTemplate(const std::string& folder) {
 
 }  // namespace
 
-Status Model::State::LoadNetwork(NetworkPlan network, std::span<const FileTensor> tensors,
-                                 std::span<const std::pair<std::string, std::string>> unsupported, Digest* digest) {
-  RETURN_IF_ERROR(CheckNeeds(network.spec, *backends.front()));
-  RETURN_IF_ERROR(CheckTensors(network, tensors, unsupported));
+Status Model::State::LoadNetwork(const NetworkPlan& network, const WeightsOf& weights_of, Digest* digest) {
   spec = network.spec;
   ASSIGN_OR_RETURN(shards, MakeShards(spec, layout));
   RETURN_IF_ERROR(group.Try([&](size_t rank) {
     Backend& backend = *backends[rank];
     backend.UseOnThisThread();
-    ASSIGN_OR_RETURN(Weights weights,
-                     LoadWeights(network, tensors, shards[rank], backend, rank == 0 ? digest : nullptr));
+    ASSIGN_OR_RETURN(Weights weights, weights_of(shards[rank], backend, rank == 0 ? digest : nullptr));
     decoders[rank] = std::make_unique<Decoder>(backend, spec, shards[rank], VocabBorders(shards), std::move(weights));
     return Status::Ok();
   }));
@@ -73,7 +70,12 @@ Status Model::State::LoadGguf(const std::string& path, Digest* digest) {
   ASSIGN_OR_RETURN(const GgufFile file, GgufFile::Open(path));
   auto plan = PlanGguf(file, path);
   RETURN_IF_ERROR(In(path, plan.status()));
-  RETURN_IF_ERROR(In(path, LoadNetwork(std::move(*plan), file.tensors(), {}, digest)));
+  RETURN_IF_ERROR(In(path, CheckNeeds(plan->spec, *backends.front())));
+  RETURN_IF_ERROR(In(path, CheckTensors(*plan, file.tensors(), {})));
+  const WeightsOf weights_of = [&](const Shard& shard, Backend& backend, Digest* of_first) {
+    return LoadWeights(*plan, file.tensors(), shard, backend, of_first);
+  };
+  RETURN_IF_ERROR(In(path, LoadNetwork(*plan, weights_of, digest)));
   chat_template = file.String("tokenizer.chat_template").value_or("");
   if (file.Find("tokenizer.ggml.model") == nullptr) return Status::Ok();
   auto read = ReadGgufTokenizer(file);
@@ -90,7 +92,30 @@ Status Model::State::LoadHuggingFace(const std::string& folder, Digest* digest) 
   for (const FileTensor& tensor : file.tensors()) names.push_back(tensor.name);
   auto plan = PlanHuggingFace(config, names, folder);
   RETURN_IF_ERROR(In(folder, plan.status()));
-  RETURN_IF_ERROR(In(folder, LoadNetwork(std::move(*plan), file.tensors(), file.unsupported(), digest)));
+  RETURN_IF_ERROR(In(folder, CheckNeeds(plan->spec, *backends.front())));
+  RETURN_IF_ERROR(In(folder, CheckTensors(*plan, file.tensors(), file.unsupported())));
+  const WeightsOf weights_of = [&](const Shard& shard, Backend& backend, Digest* of_first) {
+    return LoadWeights(*plan, file.tensors(), shard, backend, of_first);
+  };
+  RETURN_IF_ERROR(In(folder, LoadNetwork(*plan, weights_of, digest)));
+  return ReadTexts(folder);
+}
+
+Status Model::State::MakeDummy(const std::string& folder, Digest* digest) {
+  ASSIGN_OR_RETURN(const FlatJson config, FlatJson::ReadFile(folder + "/config.json"));
+  auto plan = PlanHuggingFace(config, {}, folder);
+  RETURN_IF_ERROR(In(folder, plan.status()));
+  RETURN_IF_ERROR(In(folder, CheckNeeds(plan->spec, *backends.front())));
+  const WeightsOf weights_of = [&](const Shard& shard, Backend& backend, Digest* of_first) {
+    return MakeWeights(*plan, kDummySeed, shard, backend, of_first);
+  };
+  RETURN_IF_ERROR(In(folder, LoadNetwork(*plan, weights_of, digest)));
+  RETURN_IF_ERROR(ReadTexts(folder));
+  if (tokenizer.tokens.empty()) tokenizer = MadeUpTokenizer(spec.vocab);
+  return Status::Ok();
+}
+
+Status Model::State::ReadTexts(const std::string& folder) {
   ASSIGN_OR_RETURN(chat_template, ReadChatTemplate(folder));
   std::error_code ignored;
   if (!std::filesystem::exists(folder + "/tokenizer.json", ignored)) return Status::Ok();
@@ -105,12 +130,14 @@ Result<std::unique_ptr<Model>> Model::Load(const std::string& path, Backend& bac
   return Load(path, {&only, 1});
 }
 
-Result<std::unique_ptr<Model>> Model::Load(const std::string& path, std::span<Backend* const> ranks, int stages) {
+Result<std::unique_ptr<Model>> Model::Load(const std::string& path, std::span<Backend* const> ranks, int stages,
+                                           LoadFormat format) {
   auto state = std::make_unique<State>(ranks, stages);
   Digest digest;
   std::error_code ignored;
-  RETURN_IF_ERROR(std::filesystem::is_directory(path, ignored) ? state->LoadHuggingFace(path, &digest)
-                                                               : state->LoadGguf(path, &digest));
+  RETURN_IF_ERROR(format == LoadFormat::kDummy                   ? state->MakeDummy(path, &digest)
+                  : std::filesystem::is_directory(path, ignored) ? state->LoadHuggingFace(path, &digest)
+                                                                 : state->LoadGguf(path, &digest));
   const auto tokens = static_cast<int64_t>(state->tokenizer.tokens.size());
   if (tokens > state->spec.vocab) {
     return InvalidArgument(

@@ -41,9 +41,13 @@ struct Model::State {
 
   Status LoadGguf(const std::string& path, Digest* digest);
   Status LoadHuggingFace(const std::string& folder, Digest* digest);
-  /// Every rank takes its part.
-  Status LoadNetwork(NetworkPlan network, std::span<const FileTensor> tensors,
-                     std::span<const std::pair<std::string, std::string>> unsupported, Digest* digest);
+  Status MakeDummy(const std::string& folder, Digest* digest);
+  /// Of a Hugging Face folder, if it has one.
+  Status ReadTexts(const std::string& folder);
+  /// Every rank takes its part, which `weights` gives it: of the network, the rank's shard, to its backend; with a
+  /// digest for the first.
+  using WeightsOf = std::function<Result<Weights>(const Shard& shard, Backend& backend, Digest* digest)>;
+  Status LoadNetwork(const NetworkPlan& network, const WeightsOf& weights_of, Digest* digest);
 
   /// Has every rank begin the step, which it ends with `then`.
   void Run(std::span<const StepPart> parts, const std::function<void(Decoder&, size_t rank)>& then);

@@ -4,8 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 
 #include "engine/model/digest.h"
@@ -67,10 +69,21 @@ struct Cut {
   IndexRange inputs;
 };
 
+/// That of a tensor: so that no two are alike.
+uint64_t SeedOf(uint64_t seed, const std::string& name) {
+  Digest digest;
+  digest.AddNumber(static_cast<int64_t>(seed));
+  digest.AddText(name);
+  const std::array<uint8_t, 16> bytes = digest.Get();
+  std::memcpy(&seed, bytes.data(), sizeof(seed));
+  return seed;
+}
+
 class Loader {
  public:
-  Loader(Backend& backend, const ModelSpec& spec, const Shard& shard)
-      : backend_(backend), spec_(spec), own_(shard.Of(spec)), shard_(shard) {
+  /// With a seed tensors have no data, which are made up.
+  Loader(Backend& backend, const ModelSpec& spec, const Shard& shard, std::optional<uint64_t> seed = {})
+      : backend_(backend), spec_(spec), own_(shard.Of(spec)), shard_(shard), seed_(seed) {
     weights_.layers.resize(static_cast<size_t>(own_.layers));
     weights_.tied_head = spec.tied_head && shard.whole() && shard.embeds() && shard.chooses();
   }
@@ -98,8 +111,10 @@ class Loader {
       case TensorRole::kPositions: {
         FileTensor table = tensor;
         table.data.rows -= spec_.position_offset;
-        table.data.bytes = table.data.bytes.last(
-            static_cast<size_t>(StorageBytes(table.data.dtype, table.data.rows * table.data.cols)));
+        if (!seed_) {
+          table.data.bytes = table.data.bytes.last(
+              static_cast<size_t>(StorageBytes(table.data.dtype, table.data.rows * table.data.cols)));
+        }
         return LoadMatrix(planned, table, &weights_.positions);
       }
       case TensorRole::kHead:
@@ -210,6 +225,7 @@ class Loader {
     const size_t bytes = tensor.data.bytes.size() / static_cast<size_t>(spec_.experts);
     for (size_t e = 0; e < static_cast<size_t>(spec_.experts); ++e) {
       one.data.bytes = tensor.data.bytes.subspan(e * bytes, bytes);
+      if (seed_) one.name = fmt::format("{}.{}", tensor.name, e);
       RETURN_IF_ERROR(LoadExpert(planned, one, layer.experts[e]));
     }
     return Status::Ok();
@@ -297,7 +313,25 @@ class Loader {
     return Status::Ok();
   }
 
+  static bool IsTable(TensorRole role) {
+    return role == TensorRole::kEmbedding || role == TensorRole::kHead || role == TensorRole::kPositions;
+  }
+
+  RandomMatrix MadeUp(const PlannedTensor& planned, const FileTensor& tensor) const {
+    int64_t rows = tensor.data.rows, cols = tensor.data.cols;
+    if (planned.transposed) std::swap(rows, cols);
+    const Cut cut = shard_.whole() ? Cut{{{0, rows}}, {0, cols}} : CutOf(planned.role, rows, cols);
+    RandomMatrix matrix{.seed = SeedOf(*seed_, tensor.name),
+                        .whole_cols = cols,
+                        .first_col = cut.inputs.begin,
+                        .cols = cut.inputs.size(),
+                        .table = IsTable(planned.role)};
+    for (const IndexRange& outputs : cut.outputs) matrix.rows.push_back({outputs.begin, outputs.size()});
+    return matrix;
+  }
+
   Status LoadMatrix(const PlannedTensor& planned, const FileTensor& tensor, Weight* weight) {
+    if (IsMadeUp(tensor)) return Keep(tensor, backend_.MakeRandomWeight(MadeUp(planned, tensor)), weight);
     HostTensor host = tensor.data;
     std::vector<std::byte> copy;
     const auto element_bytes = static_cast<size_t>(StorageBytes(host.dtype, Traits(host.dtype).block_elements));
@@ -317,9 +351,11 @@ class Loader {
       host.bytes = copy;
     }
     RETURN_IF_ERROR(Take(planned, &host, &copy));
-    host.table = planned.role == TensorRole::kEmbedding || planned.role == TensorRole::kHead ||
-                 planned.role == TensorRole::kPositions;
-    auto loaded = backend_.LoadWeight(host);
+    host.table = IsTable(planned.role);
+    return Keep(tensor, backend_.LoadWeight(host), weight);
+  }
+
+  Status Keep(const FileTensor& tensor, Result<Weight> loaded, Weight* weight) {
     if (!loaded.ok()) {
       return Status(loaded.status().code(), fmt::format("tensor '{}': {}", tensor.name, loaded.status().message()));
     }
@@ -328,13 +364,22 @@ class Loader {
     return Status::Ok();
   }
 
+  bool IsMadeUp(const FileTensor& tensor) const { return seed_ && tensor.data.bytes.empty(); }
+  Result<std::vector<float>> ValuesOf(const FileTensor& tensor) const {
+    if (!IsMadeUp(tensor)) return ToFloats(tensor.name, tensor.data);
+    const int64_t count = tensor.data.rows * tensor.data.cols;
+    return RandomValues({.seed = SeedOf(*seed_, tensor.name), .whole_cols = count, .rows = {{0, 1}}, .cols = count});
+  }
+
   /// (values + offset) * scale
   Status LoadVector(const FileTensor& tensor, DeviceVector* vector, float offset = 0, float scale = 1) {
-    ASSIGN_OR_RETURN(std::vector<float> values, ToFloats(tensor.name, tensor.data));
+    ASSIGN_OR_RETURN(std::vector<float> values, ValuesOf(tensor));
     for (float& value : values) value = (value + offset) * scale;
     return Upload(values, vector);
   }
   Status LoadNorm(const FileTensor& tensor, DeviceVector* weight, float scale = 1) {
+    const auto count = static_cast<size_t>(tensor.data.rows * tensor.data.cols);
+    if (IsMadeUp(tensor)) return Upload(std::vector<float>(count, scale), weight);
     return LoadVector(tensor, weight, spec_.norm_offset, scale);
   }
   /// The weight and the bias of a norm whose file lacks them.
@@ -347,7 +392,7 @@ class Loader {
 
   // Biases that make up one of `total` values: on the device when all are there.
   Status LoadJoined(const PlannedTensor& planned, const FileTensor& tensor, int64_t total, DeviceVector* vector) {
-    ASSIGN_OR_RETURN(std::vector<float> values, ToFloats(tensor.name, tensor.data));
+    ASSIGN_OR_RETURN(std::vector<float> values, ValuesOf(tensor));
     if (planned.order != RowOrder::kPlain) {
       const std::vector<float> file = values;
       const std::vector<int64_t> rows = RowsInOrder(planned.order, spec_, static_cast<int64_t>(file.size()));
@@ -378,6 +423,7 @@ class Loader {
   const ModelSpec& spec_;  // the whole network's
   const ModelSpec own_;    // of what the rank computes
   const Shard& shard_;
+  const std::optional<uint64_t> seed_;
   Weights weights_;
   std::map<const DeviceVector*, std::vector<float>> joined_;
 };
@@ -403,6 +449,23 @@ Result<Weights> LoadWeights(const NetworkPlan& plan, std::span<const FileTensor>
   for (const PlannedTensor& planned : plan.tensors) {
     const FileTensor& tensor = *table.at(planned.name);
     if (digest != nullptr) AddTensor(tensor, digest);
+    RETURN_IF_ERROR(loader.Load(planned, tensor));
+  }
+  return loader.Finish();
+}
+
+Result<Weights> MakeWeights(const NetworkPlan& plan, uint64_t seed, const Shard& shard, Backend& backend,
+                            Digest* digest) {
+  Loader loader(backend, plan.spec, shard, seed);
+  if (digest != nullptr) {
+    AddSpec(plan.spec, digest);
+    digest->AddText("random weights");
+    digest->AddNumber(static_cast<int64_t>(seed));
+  }
+  for (const PlannedTensor& planned : plan.tensors) {
+    FileTensor tensor{.name = planned.name, .shape = planned.shape};
+    tensor.data = {.dtype = DType::kF32, .rows = 1, .cols = planned.shape.back()};
+    for (size_t i = 0; i + 1 < planned.shape.size(); ++i) tensor.data.rows *= planned.shape[i];
     RETURN_IF_ERROR(loader.Load(planned, tensor));
   }
   return loader.Finish();

@@ -80,4 +80,9 @@ Status CheckTensors(const NetworkPlan& plan, std::span<const FileTensor> tensors
 Result<Weights> LoadWeights(const NetworkPlan& plan, std::span<const FileTensor> tensors, const Shard& shard,
                             Backend& backend, Digest* digest);
 
+/// The same for weights that are made up from `seed` and the tensors' names (kernels/random_weights.h), norms' being 1:
+/// whatever the shard, they are parts of the same whole.
+Result<Weights> MakeWeights(const NetworkPlan& plan, uint64_t seed, const Shard& shard, Backend& backend,
+                            Digest* digest);
+
 }  // namespace ringside

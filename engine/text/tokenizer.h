@@ -84,5 +84,8 @@ class GgufFile;
 Result<TokenizerData> ReadGgufTokenizer(const GgufFile& file);
 /// The tokenizer of `folder`/tokenizer.json, with tokenizer_config.json and generation_config.json where present.
 Result<TokenizerData> ReadHuggingFaceTokenizer(const std::string& folder);
+/// Of a network whose weights are made up: every byte is a token, the next one ends an answer, and the rest of `vocab`
+/// are words " w257" ..., which no text becomes.
+TokenizerData MadeUpTokenizer(int64_t vocab);
 
 }  // namespace ringside

@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import json
 
 import pytest
 from conversation import Conversation, answer_text, reused
@@ -75,3 +76,19 @@ def test_what_cannot_be_shared_is_refused(start):
     server = start("--pipeline-parallel-size", 3, ready=False)
     assert server.wait() == 78
     assert "2 layers cannot be shared by 3 stages" in server.tail()
+
+
+def test_a_made_up_model_answers(start, tmp_path):
+    folder = tmp_path / "shape"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps({
+        "model_type": "llama", "hidden_act": "silu", "rms_norm_eps": 1e-5, "max_position_embeddings": 2048, "rope_theta": 10000.0,
+        "vocab_size": 512, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4,
+        "num_key_value_heads": 2}))
+    texts = []
+    for ranks in (1, 2):
+        server = start("--load-format", "dummy", "--tensor-parallel-size", ranks, model=folder)
+        _, answer = run(ask(server.port, None, "Hello.", 20))
+        texts.append(answer_text(answer))
+        server.stop()
+    assert texts[0] and texts[0] == texts[1]

@@ -16,6 +16,7 @@
 #include "base/status.h"
 #include "cache/ring.h"
 #include "engine/engine_options.h"
+#include "engine/model/load_format.h"
 #include "kernels/backend_options.h"
 #include "kernels/tensor.h"
 
@@ -80,6 +81,7 @@ struct ServerConfig {
   int64_t tensor_parallel_size = 1;
   bool tensor_parallel_force = false;
   int64_t pipeline_parallel_size = 1;
+  LoadFormat load_format = LoadFormat::kAuto;
   int64_t rank_timeout_s = 30;
 
   std::optional<double> temperature, top_p;  // where a request says nothing; nothing = as the model's makers want it

@@ -53,6 +53,13 @@ Status ApplyDeterministic(ServerConfig& config, const Values& values) {
   return Status::Ok();
 }
 
+Status ApplyAllReduce(ServerConfig& config, const Values& values) {
+  const std::string& value = values.back();
+  if (value != "auto" && value != "own" && value != "nccl") return BadValue(value, "auto, own or nccl");
+  config.gpu.all_reduce = value == "own" ? AllReduce::kOwn : value == "nccl" ? AllReduce::kNccl : AllReduce::kAuto;
+  return Status::Ok();
+}
+
 Status ApplyGpuMemory(ServerConfig& config, const Values& values) {
   ASSIGN_OR_RETURN(const double share, ParseReal(values.back(), 0.01, 1.0));
   config.gpu.memory_utilization = share;
@@ -69,6 +76,12 @@ std::vector<ConfigOption> ModelSettings() {
        "NAME",
        "name under which clients ask for the model [its own]",
        Text(&C::served_model_name)},
+      {"load-format",
+       {},
+       Kind::kValue,
+       "auto|dummy",
+       "dummy: random weights for the shape of a folder's config.json, to measure with [auto]",
+       Choice<LoadFormat>(&C::load_format, {{"auto", LoadFormat::kAuto}, {"dummy", LoadFormat::kDummy}})},
       {"chat-template", {}, Kind::kValue, "NAME", "chat template [recognised from the model]", Text(&C::chat_template)},
   };
 }
@@ -149,6 +162,13 @@ std::vector<ConfigOption> EngineSettings() {
        "N",
        "stages that each have some of the model's layers, on --tensor-parallel-size devices each; on the CPU only [1]",
        Integer(&C::pipeline_parallel_size, 1, 64)},
+      {"all-reduce",
+       {},
+       Kind::kValue,
+       "auto|own|nccl",
+       "how GPUs that share the model sum what each has computed: by our own kernels, by NCCL, or by what was faster "
+       "for each size at start [auto]",
+       ApplyAllReduce},
       {"rank-timeout",
        {},
        Kind::kValue,

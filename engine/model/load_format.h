@@ -1,0 +1,11 @@
+// What a model is made from.
+#pragma once
+
+namespace ringside {
+
+enum class LoadFormat {
+  kAuto,   // what the path is: a GGUF file, or a Hugging Face folder
+  kDummy,  // the shape that a Hugging Face folder's config.json tells, with random weights: only to measure with
+};
+
+}  // namespace ringside

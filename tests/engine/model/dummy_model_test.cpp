@@ -1,0 +1,88 @@
+// Models whose weights are made up: a config.json is enough, whatever the number of ranks has the same network, and its
+// text can be read.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "engine/text/tokenizer.h"
+#include "tests/engine/model/model_run.h"
+#include "tests/kernels/devices.h"
+
+namespace ringside {
+namespace {
+
+/// A folder with nothing but the config.json of a golden model.
+class DummyModel : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    folder_ = ::testing::TempDir() + "/dummy_" + GetParam();
+    std::filesystem::create_directories(folder_);
+    std::filesystem::copy_file(GoldenFolder(GetParam()) + "/config.json", folder_ + "/config.json",
+                               std::filesystem::copy_options::overwrite_existing);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string folder_;
+};
+INSTANTIATE_TEST_SUITE_P(All, DummyModel, ::testing::Values("llama", "llama_biases", "qwen3", "gpt2"));
+
+struct Made {
+  Made(const std::string& folder, int ranks, LoadFormat format = LoadFormat::kDummy)
+      : backends(testing::MakeTestRanks("cpu", {.tensor = ranks})) {
+    std::vector<Backend*> all;
+    for (const auto& backend : backends) all.push_back(backend.get());
+    auto loaded = Model::Load(folder, all, 1, format);
+    status = loaded.status();
+    if (loaded.ok()) model = std::move(*loaded);
+  }
+  std::vector<std::unique_ptr<Backend>> backends;
+  std::unique_ptr<Model> model;
+  Status status;
+};
+
+TEST_P(DummyModel, IsTheSameForEveryNumberOfRanks) {
+  const Made one(folder_, 1), two(folder_, 2);
+  ASSERT_TRUE(one.model && two.model) << one.status.ToString() << two.status.ToString();
+  EXPECT_EQ(one.model->fingerprint(), two.model->fingerprint());
+  const std::vector<TokenId> ids = ScatteredIds(20, one.model->spec().vocab);
+  const RingWindow window{0, 64, Eviction::kToken};
+  OwnCache alone(*one.model, window, 7), shared(*two.model, window, 7);
+  const std::vector<float> want = RunAll(*one.model, alone.get(), ids, 7);
+  EXPECT_LT(RelativeError(RunAll(*two.model, shared.get(), ids, 7), want), 1e-5);
+  double squares = 0;
+  for (const float logit : want) {
+    ASSERT_TRUE(std::isfinite(logit));
+    squares += double{logit} * logit;
+  }
+  EXPECT_GT(squares, 0);
+}
+
+TEST_P(DummyModel, SaysThatItIsNotTheRealOne) {
+  const Made dummy(folder_, 1), real(GoldenFolder(GetParam()), 1, LoadFormat::kAuto);
+  ASSERT_TRUE(dummy.model && real.model);
+  EXPECT_NE(dummy.model->fingerprint(), real.model->fingerprint());
+  EXPECT_EQ(Made(folder_, 1, LoadFormat::kAuto).model, nullptr) << "without being asked for";
+}
+
+TEST_P(DummyModel, HasTextWithoutATokenizer) {
+  const Made dummy(folder_, 1);
+  ASSERT_TRUE(dummy.model);
+  const TokenizerData& data = dummy.model->tokenizer_data();
+  EXPECT_EQ(static_cast<int64_t>(data.tokens.size()), dummy.model->spec().vocab);
+}
+
+TEST(MadeUpTokenizerTest, BytesAreTokens) {
+  const auto made = MakeTokenizer(MadeUpTokenizer(1000));
+  ASSERT_TRUE(made.ok()) << made.status().ToString();
+  const std::string text =
+      "Gr\xC3\xBC\xC3\x9F"
+      "e, 2 of them\n";
+  const std::vector<TokenId> ids = (*made)->EncodeAll(std::vector<TextPiece>{{.text = text}});
+  EXPECT_EQ(ids.size(), text.size());
+  for (size_t i = 0; i < ids.size(); ++i) EXPECT_EQ(ids[i], static_cast<uint8_t>(text[i]));
+}
+
+}  // namespace
+}  // namespace ringside
