@@ -1,6 +1,9 @@
-// How long the sum over all ranks takes, by size of the message, in steps of many of them: of which all but the first
-// two are one graph each. Wall time of a sum, the slowest rank's; one JSON object a size, median and spread.
-//   ranks_bench [--ranks 2] [--dtype bf16] [--sums 100] [--repeats 15]
+// How long what ranks do together takes on GPUs, in steps of many operations, of which all but the first two are one
+// graph each; the slowest rank's, medians. First sums, by size of the message: our own kernels, what the backend does
+// through NCCL, what it chooses (auto), and beside them NCCL alone, plain and on symmetric windows, which adds nothing
+// to a residual stream; `ratio` is auto's to the better of those two. Then the choice of tokens from a vocabulary that
+// ranks share: all logits gathered and chosen from, or the best alone exchanged. A table, or one JSON object a line.
+//   ranks_bench [--ranks 2] [--dtype bf16] [--sums 100] [--repeats 15] [--vocab 128256] [--rows 1,32] [--json]
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -8,73 +11,79 @@
 #include <barrier>
 #include <chrono>
 #include <cstdio>
+#include <functional>
 #include <random>
 #include <thread>
 
 #include "kernels/ranks.h"
+#include "kernels/stream_comm.h"
 #include "tests/bench/must_have.h"
+#include "tests/bench/nccl_sums.h"
 
 namespace ringside {
 namespace {
 
 struct Options {
   int ranks = 2, sums = 100, repeats = 15;
+  int64_t vocab = 128256;
+  std::vector<int64_t> rows = {1, 32};
   std::string dtype = "bf16";
+  bool json = false;
 };
 
 double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-class RanksBench {
+/// Ranks that sum one way.
+class Ranks {
  public:
-  explicit RanksBench(const Options& options)
+  Ranks(const Options& options, AllReduce way)
       : options_(options), together_(options.ranks), seconds_(static_cast<size_t>(options.ranks)) {
     const DType dtype = options.dtype == "f16" ? DType::kF16 : DType::kBF16;
     backends_ = MustHave(MakeRanks({.tensor = options.ranks}, std::chrono::seconds(30), [&](int rank, RankComms comms) {
-      return MakeCudaBackend({.device = rank, .dtype = dtype, .memory_bytes = size_t{2} << 30}, std::move(comms));
+      return MakeCudaBackend({.device = rank, .dtype = dtype, .memory_bytes = size_t{2} << 30, .all_reduce = way},
+                             std::move(comms));
     }));
   }
+  std::string Describe() const { return backends_.front()->Describe(); }
 
-  void Run() {
-    for (int64_t bytes = 4096; bytes <= 16 << 20; bytes *= 2) {
-      std::vector<std::thread> threads;
-      for (size_t rank = 0; rank < backends_.size(); ++rank) {
-        threads.emplace_back([this, rank, bytes] { Measure(rank, bytes); });
-      }
-      for (std::thread& thread : threads) thread.join();
-      std::vector<double> slowest;
-      for (size_t i = 0; i < seconds_.front().size(); ++i) {
-        double most = 0;
-        for (const auto& own : seconds_) most = std::max(most, own[i]);
-        slowest.push_back(most / options_.sums * 1e6);
-      }
-      std::ranges::sort(slowest);
-      fmt::print("{{\"ranks\":{},\"bytes\":{},\"us\":{:.2f},\"min\":{:.2f},\"max\":{:.2f}}}\n", options_.ranks, bytes,
-                 slowest[slowest.size() / 2], slowest.front(), slowest.back());
+  /// Microseconds of each of `times` operations that issue(backend, rank, x, y) does one behind the other, on float32
+  /// matrices of random values.
+  using Issue = std::function<void(Backend& backend, size_t rank, Tensor x, Tensor y)>;
+  double Time(int64_t rows, int64_t cols, int times, const Issue& issue) {
+    std::vector<std::thread> threads;
+    for (size_t rank = 0; rank < backends_.size(); ++rank) {
+      threads.emplace_back([&, rank] { Measure(rank, rows, cols, times, issue); });
     }
+    for (std::thread& thread : threads) thread.join();
+    std::vector<double> slowest(seconds_.front());
+    for (const auto& own : seconds_) {
+      for (size_t i = 0; i < own.size(); ++i) slowest[i] = std::max(slowest[i], own[i]);
+    }
+    std::ranges::sort(slowest);
+    return slowest[slowest.size() / 2] / times * 1e6;
   }
 
  private:
-  // The bytes of a message are those of its values in the type in which they travel.
-  void Measure(size_t rank, int64_t bytes) {
+  void Measure(size_t rank, int64_t rows, int64_t cols, int times, const Issue& issue) {
     Backend& backend = *backends_[rank];
     backend.UseOnThisThread();
-    const int64_t cols = 2048, rows = bytes / 2 / cols;
-    const Buffer x_memory = MustHave(backend.Allocate(static_cast<size_t>(2 * bytes)));
-    const Buffer y_memory = MustHave(backend.Allocate(static_cast<size_t>(2 * bytes)));
+    const auto bytes = static_cast<size_t>(rows * cols) * sizeof(float);
+    const Buffer x_memory = MustHave(backend.Allocate(bytes)), y_memory = MustHave(backend.Allocate(bytes));
     std::vector<float> values(static_cast<size_t>(rows * cols));
     std::mt19937 random(static_cast<unsigned>(rank));
-    for (float& value : values) value = std::normal_distribution<float>(0, 1e-3f)(random);
-    backend.CopyToDevice(x_memory.data(), values.data(), values.size() * sizeof(float));
+    for (float& value : values) value = static_cast<float>(random()) * 0x1p-40f;
+    backend.CopyToDevice(x_memory.data(), values.data(), bytes);
     const Tensor x{DType::kF32, x_memory.data(), rows, cols, cols}, y{DType::kF32, y_memory.data(), rows, cols, cols};
     seconds_[rank].clear();
     for (int i = -5; i < options_.repeats; ++i) {
-      for (int k = 0; k < options_.sums; ++k) backend.AddAllRanks(x, y);
+      for (int k = 0; k < times; ++k) issue(backend, rank, x, y);
       together_.arrive_and_wait();
       const double began = Now();
       backend.WaitFor(backend.Submit());
       if (i >= 0) seconds_[rank].push_back(Now() - began);
       together_.arrive_and_wait();
     }
+    MustBeOk(backend.status());
   }
 
   const Options& options_;
@@ -83,17 +92,99 @@ class RanksBench {
   std::vector<std::vector<double>> seconds_;  // of each rank, of each repeat
 };
 
+/// A line of a table, whose columns have these names.
+void Print(const Options& options, const char* what, const std::vector<std::pair<std::string, double>>& values) {
+  std::string line;
+  for (const auto& [name, value] : values) {
+    line += options.json ? fmt::format(",\"{}\":{:.4g}", name, value)
+                         : fmt::format(" {:>14}", fmt::format("{:.4g}", value));
+  }
+  fmt::print("{}",
+             options.json ? fmt::format("{{\"name\":\"{}\"{}}}\n", what, line) : fmt::format("{:<8}{}\n", what, line));
+}
+void PrintHead(const Options& options, const char* what, const std::vector<std::string>& names) {
+  if (options.json) return;
+  fmt::print("{:<8}", what);
+  for (const std::string& name : names) fmt::print(" {:>14}", name);
+  fmt::print("\n");
+}
+
+std::vector<double> TimeSums(const Options& options, AllReduce way, const std::vector<int64_t>& sizes) {
+  Ranks ranks(options, way);
+  if (way == AllReduce::kAuto) fmt::print(stderr, "{}\n", ranks.Describe());
+  std::vector<double> us;
+  constexpr int64_t kCols = 4096;
+  for (const int64_t bytes : sizes) {  // of the values in the type in which they travel
+    us.push_back(ranks.Time(bytes / 2 / kCols, kCols, options.sums,
+                            [](Backend& backend, size_t, Tensor x, Tensor y) { backend.AddAllRanks(x, y); }));
+  }
+  return us;
+}
+
+void MeasureSums(const Options& options) {
+  std::vector<int64_t> sizes;
+  for (int64_t bytes = 8 << 10; bytes <= 16 << 20; bytes *= 2) sizes.push_back(bytes);
+  const std::vector<double> none(sizes.size(), 0);
+  const auto own = TimeSums(options, AllReduce::kOwn, sizes), chosen = TimeSums(options, AllReduce::kAuto, sizes);
+  const auto through = HasNccl() ? TimeSums(options, AllReduce::kNccl, sizes) : none;
+#ifdef RINGSIDE_NCCL
+  const auto plain = TimeNcclSums(options.ranks, sizes, options.sums, options.repeats, false);
+  const auto windows = TimeNcclSums(options.ranks, sizes, options.sums, options.repeats, true);
+#else
+  const auto plain = none, windows = none;
+#endif
+  PrintHead(options, "sum, us", {"KiB", "own", "through NCCL", "auto", "NCCL plain", "NCCL windows", "ratio"});
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const double peer = windows[i] > 0 ? std::min(plain[i], windows[i]) : plain[i];
+    Print(options, "sum",
+          {{"kib", static_cast<double>(sizes[i] >> 10)},
+           {"own_us", own[i]},
+           {"through_nccl_us", through[i]},
+           {"auto_us", chosen[i]},
+           {"nccl_us", plain[i]},
+           {"nccl_windows_us", windows[i]},
+           {"ratio", peer > 0 ? chosen[i] / peer : 0}});
+  }
+}
+
+void MeasureChoices(const Options& options) {
+  Ranks ranks(options, AllReduce::kOwn);
+  std::vector<int64_t> borders;
+  for (int r = 0; r <= options.ranks; ++r) borders.push_back(options.vocab * r / options.ranks);
+  PrintHead(options, "choice, us", {"rows", "all logits", "the best"});
+  for (const int64_t rows : options.rows) {
+    const std::vector<TokenChoice> greedy(static_cast<size_t>(rows), TokenChoice{.temperature = 0});
+    std::vector<std::vector<ChosenToken>> chosen(static_cast<size_t>(options.ranks));
+    for (auto& own : chosen) own.resize(greedy.size());
+    constexpr int kTimes = 20;
+    const double gathered =
+        ranks.Time(rows, options.vocab, kTimes, [&](Backend& backend, size_t rank, Tensor x, Tensor) {
+          backend.GatherColumns(x, borders);
+          backend.ChooseTokens(x, greedy, chosen[rank]);
+        });
+    const double best = ranks.Time(rows, options.vocab, kTimes, [&](Backend& backend, size_t rank, Tensor x, Tensor) {
+      backend.ChooseHighest(x.Columns(borders[rank], borders[rank + 1] - borders[rank]), borders[rank], chosen[rank]);
+    });
+    Print(options, "choice", {{"rows", static_cast<double>(rows)}, {"gathered_us", gathered}, {"highest_us", best}});
+  }
+}
+
 }  // namespace
 }  // namespace ringside
 
 int main(int argc, char** argv) {
   ringside::Options options;
-  CLI::App app("Measures the sum over all ranks.");
-  app.add_option("--ranks", options.ranks)->check(CLI::Range(1, 8));
+  CLI::App app("Measures what ranks do together.");
+  app.add_option("--ranks", options.ranks)->check(CLI::Range(2, 8));
   app.add_option("--dtype", options.dtype);
   app.add_option("--sums", options.sums)->check(CLI::Range(1, 10000));
   app.add_option("--repeats", options.repeats)->check(CLI::Range(1, 1000));
+  app.add_option("--vocab", options.vocab);
+  app.add_option("--rows", options.rows)->delimiter(',');
+  app.add_flag("--json", options.json);
   CLI11_PARSE(app, argc, argv);
-  ringside::RanksBench(options).Run();
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  ringside::MeasureSums(options);
+  ringside::MeasureChoices(options);
   return 0;
 }

@@ -2,7 +2,8 @@
 // conversations that decode, and the time to the first token of a turn on a cache that is brought back, against one
 // that is computed again. Wall time, medians; one JSON object a measurement.
 //   restore_bench --model PATH [--device cuda] [--dtype bf16] [--tokens 1024,4096] [--turn 64] [--beside 8] [--repeats
-//   5] [--kv-cache-dtype fp8]
+//   5] [--kv-cache-dtype fp8] [--ranks N] [--load-format dummy] [--memory-utilization 0.9]
+// With ranks each has its heads' part of a cache, on its own link.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -15,16 +16,18 @@
 #include "cache/kv_pool.h"
 #include "engine/model/model.h"
 #include "kernels/backend.h"
+#include "kernels/ranks.h"
 #include "tests/bench/must_have.h"
 
 namespace ringside {
 namespace {
 
 struct Options {
-  std::string model, device = "cuda", dtype = "bf16", cache;
+  std::string model, device = "cuda", dtype = "bf16", cache, load_format = "auto";
   std::vector<int64_t> tokens = {1024, 4096};
   int64_t turn = 64, beside = 8, chunk = 2048;
-  int repeats = 5;
+  int repeats = 5, ranks = 1;
+  double memory_utilization = 0.9;
 };
 
 double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
@@ -35,7 +38,7 @@ double Median(std::vector<double> seconds) {
 
 class RestoreBench {
  public:
-  RestoreBench(const Options& options, Model& model) : options_(options), model_(model), device_(model.backend()) {
+  RestoreBench(const Options& options, Model& model) : options_(options), model_(model), device_(model.memory()) {
     std::mt19937 random(1);
     for (int i = 0; i < 65536; ++i) {
       ids_.push_back(static_cast<TokenId>(random() % static_cast<uint64_t>(model.spec().vocab)));
@@ -185,7 +188,7 @@ class RestoreBench {
 
   const Options& options_;
   Model& model_;
-  Backend& device_;
+  SlabMemory& device_;
   RingWindow window_;
   std::unique_ptr<KvPool> pool_;
   std::vector<KvCache*> others_;
@@ -206,12 +209,23 @@ int Main(int argc, char** argv) {
   app.add_option("--beside", options.beside);
   app.add_option("--chunk", options.chunk);
   app.add_option("--repeats", options.repeats);
+  app.add_option("--ranks", options.ranks, "Devices that share the model")->check(CLI::Range(1, 8));
+  app.add_option("--memory-utilization", options.memory_utilization, "Of a GPU's free memory")
+      ->check(CLI::Range(0.1, 1.0));
+  app.add_option("--load-format", options.load_format)->check(CLI::IsMember({"auto", "dummy"}));
   CLI11_PARSE(app, argc, argv);
-  auto backend = options.device == "cuda"
-                     ? MakeCudaBackend({.dtype = options.dtype == "f16" ? DType::kF16 : DType::kBF16})
-                     : MakeCpuBackend({});
-  const std::unique_ptr<Backend> device = MustHave(std::move(backend));
-  const std::unique_ptr<Model> model = MustHave(Model::Load(options.model, *device));
+  const auto devices =
+      MustHave(MakeRanks({.tensor = options.ranks}, std::chrono::seconds(30), [&](int rank, RankComms comms) {
+        return options.device == "cuda" ? MakeCudaBackend({.device = rank,
+                                                           .dtype = options.dtype == "f16" ? DType::kF16 : DType::kBF16,
+                                                           .memory_utilization = options.memory_utilization},
+                                                          std::move(comms))
+                                        : MakeCpuBackend({}, std::move(comms));
+      }));
+  std::vector<Backend*> ranks;
+  for (const auto& device : devices) ranks.push_back(device.get());
+  const std::unique_ptr<Model> model = MustHave(
+      Model::Load(options.model, ranks, 1, options.load_format == "dummy" ? LoadFormat::kDummy : LoadFormat::kAuto));
   MustBeOk(model->Reserve(options.chunk));
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   RestoreBench(options, *model).Run();

@@ -6,7 +6,8 @@
 //   step_bench --model PATH [--device cuda] [--dtype bf16] [--batches 1,8,32] [--contexts 1024,4096]
 //              [--prefill 512,2048] [--append 64] [--steps 64] [--repeats 5] [--deterministic] [--only-ahead]
 //              [--mixed 256,2048 --prompts 1,8] [--quantization int8|fp8] [--kv-cache-dtype fp8] [--chunk N]
-//              [--ranks N] [--stages N] [--growing] [--resident TOKENS --memory-len N]
+//              [--ranks N [--all-reduce auto|own|nccl]] [--stages N] [--load-format dummy] [--growing]
+//              [--resident TOKENS --memory-len N] [--memory-utilization 0.9]
 // With --growing caches get memory as the steps of the measurement need it, as the engine does it, else all of it
 // before. With --resident it says how many conversations of so many tokens the free memory holds, and ends.
 #include <fmt/format.h>
@@ -31,12 +32,14 @@ namespace ringside {
 namespace {
 
 struct Options {
-  std::string model, device = "cuda", dtype = "bf16", cache, quantization = "none";
+  std::string model, device = "cuda", dtype = "bf16", cache, quantization = "none", all_reduce = "auto",
+                     load_format = "auto";
   std::vector<int64_t> batches = {1, 8, 32}, contexts = {1024, 4096}, prefill = {512, 2048}, append, mixed,
                        prompts = {1};
   int64_t steps = 64, chunk = 0;
   int repeats = 5, ranks = 1, stages = 1;
   bool deterministic = false, only_ahead = false, growing = false;
+  double memory_utilization = 0.9;
   int64_t resident = 0, memory_len = 32768;
 };
 
@@ -271,28 +274,40 @@ int Main(int argc, char** argv) {
   app.add_option("--prompts", options.prompts, "Prompts that those rows belong to")->delimiter(',');
   app.add_option("--ranks", options.ranks, "Devices that share every layer")->check(CLI::Range(1, 8));
   app.add_option("--stages", options.stages, "Stages of layers, of so many devices each")->check(CLI::Range(1, 64));
+  app.add_option("--all-reduce", options.all_reduce)->check(CLI::IsMember({"auto", "own", "nccl"}));
+  app.add_option("--load-format", options.load_format)->check(CLI::IsMember({"auto", "dummy"}));
   app.add_option("--steps", options.steps)->check(CLI::Range(2, 4096));
   app.add_option("--chunk", options.chunk, "Rows of a prompt in a step; as the server on a GPU if absent");
   app.add_option("--repeats", options.repeats)->check(CLI::Range(1, 1000));
   app.add_flag("--deterministic", options.deterministic);
+  app.add_option("--memory-utilization", options.memory_utilization, "Of a GPU's free memory")
+      ->check(CLI::Range(0.1, 1.0));
   app.add_flag("--growing", options.growing, "Memory of caches comes as steps need it");
   app.add_option("--resident", options.resident, "Tokens of conversations to be counted");
   app.add_option("--memory-len", options.memory_len, "Their window");
   app.add_flag("--only-ahead", options.only_ahead,
                "of decode steps, those begun before the tokens of the last are known");
   CLI11_PARSE(app, argc, argv);
+  const AllReduce all_reduce = options.all_reduce == "own"    ? AllReduce::kOwn
+                               : options.all_reduce == "nccl" ? AllReduce::kNccl
+                                                              : AllReduce::kAuto;
   const auto devices = MustHave(MakeRanks(
       {.tensor = options.ranks, .stages = options.stages}, std::chrono::seconds(30), [&](int rank, RankComms comms) {
         return options.device == "cuda" ? MakeCudaBackend({.device = rank,
                                                            .dtype = options.dtype == "f16" ? DType::kF16 : DType::kBF16,
                                                            .quantization = QuantizationNamed(options.quantization),
-                                                           .deterministic = options.deterministic},
+                                                           .memory_utilization = options.memory_utilization,
+                                                           .deterministic = options.deterministic,
+                                                           .all_reduce = all_reduce},
                                                           std::move(comms))
                                         : MakeCpuBackend({}, std::move(comms));
       }));
   std::vector<Backend*> ranks;
   for (const auto& device : devices) ranks.push_back(device.get());
-  const std::unique_ptr<Model> model = MustHave(Model::Load(options.model, ranks, options.stages));
+  const double began = Now();
+  const std::unique_ptr<Model> model = MustHave(Model::Load(
+      options.model, ranks, options.stages, options.load_format == "dummy" ? LoadFormat::kDummy : LoadFormat::kAuto));
+  fmt::print(stderr, "loaded in {:.1f} s\n", Now() - began);
   fmt::print(stderr, "{}: {}\n", model->spec().name, model->memory().Describe());
   if (options.chunk == 0) options.chunk = GpuPrefillChunk(model->spec(), limits::kMaxPrefillChunkTokens);
   MustBeOk(model->Reserve(std::max<int64_t>(options.chunk, 256)));
