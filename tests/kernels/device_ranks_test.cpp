@@ -136,7 +136,7 @@ TEST(DeviceStagesTest, RowsAndTokensComeAsTheyWereSent) {
           const DeviceMatrix rows(backend, DType::kF32, 2, 8, std::vector<float>(16));
           backend.ReceiveChosen(2);
           const int32_t awaited[] = {AwaitedToken(1), AwaitedToken(0)};
-          backend.Embed(embedding, awaited, rows.tensor());
+          backend.Embed(embedding, awaited, 1, rows.tensor());
           EXPECT_EQ(rows.Get().front(), static_cast<float>((step + 3) % 7));
           EXPECT_EQ(rows.Get().back(), static_cast<float>(step % 7));
         }
