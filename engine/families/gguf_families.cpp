@@ -159,10 +159,22 @@ Status SetGranite(const GgufKeys& keys, ModelSpec* spec) {
   return Status::Ok();
 }
 
+Status SetGraniteMoe(const GgufKeys& keys, ModelSpec* spec) {
+  spec->experts_normalised = true;
+  return SetGranite(keys, spec);
+}
+
 Status SetCommandR(const GgufKeys& keys, ModelSpec* spec) {
   spec->norm = NormKind::kLayer;
   spec->parallel = spec->shared_norm = true;
   return keys.Optional("logit_scale", &spec->logit_scale);
+}
+
+// Layers without a window are not rotated.
+Status SetCohere2(const GgufKeys& keys, ModelSpec* spec) {
+  KeepWindows([](int64_t layer) { return layer % 4 != 3; }, spec);
+  for (LayerTraits& layer : spec->layer_traits) layer.rotation = layer.window > 0 ? 0 : -1;
+  return SetCommandR(keys, spec);
 }
 
 }  // namespace
@@ -213,7 +225,10 @@ std::span<const GgufFamily> GgufFamilies() {
       {"olmo2", RopePairs::kHalves, SetOlmo2},
       {"olmoe", RopePairs::kHalves, SetOlmoe},
       {"granite", RopePairs::kAdjacent, SetGranite},
+      {"granitemoe", RopePairs::kAdjacent, SetGraniteMoe},
       {"command-r", RopePairs::kAdjacent, SetCommandR},
+      {"cohere2", RopePairs::kAdjacent, SetCohere2},
+      {"starcoder", RopePairs::kNone, SetGpt2},
       {"starcoder2", RopePairs::kHalves, SetStarcoder2},
       {"stablelm", RopePairs::kHalves, SetStableLm},
       {"gptneox", RopePairs::kHalves, SetGptNeoX},

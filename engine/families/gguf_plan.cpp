@@ -123,8 +123,8 @@ Status RefuseFeatures(const GgufFile& file, const GgufKeys& keys, std::string_vi
         "attention.clamp_kqv", "expert_weights_scale", "leading_dense_block_count", "attn_logit_softcapping",
         "final_logit_softcapping"}) {
     const bool scale = key.find("scale") != std::string_view::npos && key != "expert_weights_scale";
-    if (architecture == "granite" && scale) continue;
-    if (architecture == "command-r" && key == "logit_scale") continue;
+    if (architecture.starts_with("granite") && scale) continue;
+    if ((architecture == "command-r" || architecture == "cohere2") && key == "logit_scale") continue;
     if (architecture == "mpt" && key == "attention.max_alibi_bias") continue;
     if (architecture == "gemma2" && key.ends_with("softcapping")) continue;
     double value = 0;

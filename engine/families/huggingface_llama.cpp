@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "engine/families/huggingface_families.h"
+#include "engine/families/rope_scaling.h"
 
 namespace ringside {
 namespace {
@@ -67,6 +68,11 @@ constexpr TensorRule kMixtralExperts[] = {
     {TensorRole::kExpertUp, "layers.{}.block_sparse_moe.experts.{e}.w3.weight"},
     {TensorRole::kExpertDown, "layers.{}.block_sparse_moe.experts.{e}.w2.weight"},
 };
+constexpr TensorRule kGraniteExperts[] = {
+    {TensorRole::kRouter, "layers.{}.block_sparse_moe.router.layer.weight"},
+    {TensorRole::kExpertGateUp, "layers.{}.block_sparse_moe.input_linear.weight"},
+    {TensorRole::kExpertDown, "layers.{}.block_sparse_moe.output_linear.weight"},
+};
 constexpr TensorRule kGptOssExperts[] = {
     {TensorRole::kRouter, "layers.{}.mlp.router.weight"},
     {TensorRole::kRouterBias, "layers.{}.mlp.router.bias"},
@@ -79,6 +85,7 @@ constexpr TensorRule kGptOssExperts[] = {
 bool EveryLayer(int64_t) { return true; }
 bool NoLayer(int64_t) { return false; }
 bool EvenLayers(int64_t layer) { return layer % 2 == 0; }
+bool ThreeOfFour(int64_t layer) { return layer % 4 != 3; }
 
 // What all of them have; RMS norms unless told otherwise.
 Status ReadBase(const ConfigJson& config, ModelSpec* spec) {
@@ -276,6 +283,21 @@ Status ReadOlmo2(const ConfigJson& config, ModelSpec* spec) {
   return ReadRotations(config, spec);
 }
 
+// Where files say one scaling for all, only the layers without a window have it.
+Status ReadOlmo3(const ConfigJson& config, ModelSpec* spec) {
+  RETURN_IF_ERROR(ReadOlmo2(config, spec));
+  spec->rotations.clear();
+  RETURN_IF_ERROR(ReadWindows(config, ThreeOfFour, spec));
+  RETURN_IF_ERROR(ReadRotations(config, spec));
+  if (spec->rotations.size() > 1 || !config.Has("rope_scaling")) return Status::Ok();
+  RopeScaling plain;
+  RETURN_IF_ERROR(config.Optional("rope_theta", &plain.base));
+  ASSIGN_OR_RETURN(Rotation rotation, MakeRotation(plain, spec->rotary));
+  spec->rotations.push_back(std::move(rotation));
+  for (LayerTraits& layer : spec->layer_traits) layer.rotation = layer.window > 0 ? 1 : 0;
+  return Status::Ok();
+}
+
 // Each sum of the residual stream has a factor m on what is added. A stream of which all is divided by m needs none:
 // norms do not see the size of their input, but for an epsilon divided by m^2.
 Status ReadGranite(const ConfigJson& config, ModelSpec* spec) {
@@ -290,6 +312,13 @@ Status ReadGranite(const ConfigJson& config, ModelSpec* spec) {
   spec->norm_eps = static_cast<float>(static_cast<double>(spec->norm_eps) / (residual * residual));
   spec->logit_scale = static_cast<float>(1 / logits);
   return ReadRotations(config, spec);
+}
+
+Status ReadGraniteMoe(const ConfigJson& config, ModelSpec* spec) {
+  spec->experts_normalised = spec->fused_gate_up = true;
+  RETURN_IF_ERROR(config.Need("num_local_experts", &spec->experts));
+  RETURN_IF_ERROR(config.Need("num_experts_per_tok", &spec->experts_used));
+  return ReadGranite(config, spec);
 }
 
 Status ReadSmolLm3(const ConfigJson& config, ModelSpec* spec) {
@@ -352,6 +381,14 @@ Status ReadCohere(const ConfigJson& config, ModelSpec* spec) {
   return ReadRotations(config, spec);
 }
 
+// Layers without a window are not rotated.
+Status ReadCohere2(const ConfigJson& config, ModelSpec* spec) {
+  RETURN_IF_ERROR(ReadCohere(config, spec));
+  RETURN_IF_ERROR(ReadWindows(config, ThreeOfFour, spec));
+  for (LayerTraits& layer : spec->layer_traits) layer.rotation = layer.window > 0 ? 0 : -1;
+  return Status::Ok();
+}
+
 constexpr std::string_view kPrefix = "model.";
 
 }  // namespace
@@ -360,6 +397,7 @@ std::span<const HuggingFaceFamily> LlamaLikeFamilies() {
   static const HuggingFaceFamily kFamilies[] = {
       {"llama", ReadLlama, kPrefix, {kAttention, kOneNormEach, kMlp}},
       {"mistral", ReadMistral, kPrefix, {kAttention, kOneNormEach, kMlp}},
+      {"ministral", ReadMistral, kPrefix, {kAttention, kOneNormEach, kMlp}},
       {"mixtral", ReadMixtral, kPrefix, {kAttention, kOneNormEach, kMixtralExperts}},
       {"qwen2", ReadQwen2, kPrefix, {kAttention, kOneNormEach, kMlp}},
       {"qwen2_moe", ReadQwen2Moe, kPrefix, {kAttention, kOneNormEach, kExperts}},
@@ -371,12 +409,15 @@ std::span<const HuggingFaceFamily> LlamaLikeFamilies() {
       {"phi3", ReadPhi3, kPrefix, {kAttention, kOneNormEach, kMlp}},
       {"olmo", ReadOlmo, kPrefix, {kAttention, kOneNormEach, kMlp}},
       {"olmo2", ReadOlmo2, kPrefix, {kAttention, kNormsAfter, kMlp}},
+      {"olmo3", ReadOlmo3, kPrefix, {kAttention, kNormsAfter, kMlp}},
       {"olmoe", ReadOlmoe, kPrefix, {kAttention, kOneNormEach, kExperts}},
       {"granite", ReadGranite, kPrefix, {kAttention, kOneNormEach, kMlp}},
+      {"granitemoe", ReadGraniteMoe, kPrefix, {kAttention, kOneNormEach, kGraniteExperts}},
       {"smollm3", ReadSmolLm3, kPrefix, {kAttention, kOneNormEach, kMlp}},
       {"starcoder2", ReadStarcoder2, kPrefix, {kAttention, kOneNormEach, kStarcoderMlp}},
       {"stablelm", ReadStableLm, kPrefix, {kAttention, kOneNormEach, kMlp}},
       {"cohere", ReadCohere, kPrefix, {kAttention, kOneNormEach, kMlp}},
+      {"cohere2", ReadCohere2, kPrefix, {kAttention, kOneNormEach, kMlp}},
       {"gpt_oss", ReadGptOss, kPrefix, {kAttention, kOneNormEach, kGptOssExperts}},
   };
   return kFamilies;

@@ -28,6 +28,26 @@ constexpr TensorRule kGpt2[] = {
     {TensorRole::kDown, "h.{}.mlp.c_proj.weight", true},
     {TensorRole::kDownBias, "h.{}.mlp.c_proj.bias"},
 };
+// StarCoder: GPT-2 with one key/value head, and ordinary matrices.
+constexpr TensorRule kBigCode[] = {
+    {TensorRole::kEmbedding, "wte.weight"},
+    {TensorRole::kPositions, "wpe.weight"},
+    {TensorRole::kHead, "lm_head.weight"},
+    {TensorRole::kFinalNorm, "ln_f.weight"},
+    {TensorRole::kFinalNormBias, "ln_f.bias"},
+    {TensorRole::kAttentionNorm, "h.{}.ln_1.weight"},
+    {TensorRole::kAttentionNormBias, "h.{}.ln_1.bias"},
+    {TensorRole::kQkv, "h.{}.attn.c_attn.weight"},
+    {TensorRole::kQkvBias, "h.{}.attn.c_attn.bias"},
+    {TensorRole::kAttentionOut, "h.{}.attn.c_proj.weight"},
+    {TensorRole::kAttentionOutBias, "h.{}.attn.c_proj.bias"},
+    {TensorRole::kMlpNorm, "h.{}.ln_2.weight"},
+    {TensorRole::kMlpNormBias, "h.{}.ln_2.bias"},
+    {TensorRole::kUp, "h.{}.mlp.c_fc.weight"},
+    {TensorRole::kUpBias, "h.{}.mlp.c_fc.bias"},
+    {TensorRole::kDown, "h.{}.mlp.c_proj.weight"},
+    {TensorRole::kDownBias, "h.{}.mlp.c_proj.bias"},
+};
 constexpr TensorRule kGptJ[] = {
     {TensorRole::kEmbedding, "wte.weight"},
     {TensorRole::kHead, "lm_head.weight"},
@@ -194,6 +214,13 @@ Status ReadGpt2(const ConfigJson& config, ModelSpec* spec) {
   return ValidateSpec(*spec);
 }
 
+Status ReadBigCode(const ConfigJson& config, ModelSpec* spec) {
+  RETURN_IF_ERROR(config.Expect("multi_query", true));
+  RETURN_IF_ERROR(ReadGpt2(config, spec));
+  spec->kv_heads = 1;
+  return ReadActivation(config, "activation_function", "gelu_pytorch_tanh", spec);
+}
+
 Status ReadGptJ(const ConfigJson& config, ModelSpec* spec) {
   RETURN_IF_ERROR(ReadOlderSizes(config, "n_positions", spec));
   RETURN_IF_ERROR(ReadActivation(config, "activation_function", "gelu_new", spec));
@@ -350,6 +377,7 @@ Status ReadMpt(const ConfigJson& config, ModelSpec* spec) {
 std::span<const HuggingFaceFamily> OlderFamilies() {
   static const HuggingFaceFamily kFamilies[] = {
       {"gpt2", ReadGpt2, "transformer.", {kGpt2}},
+      {"gpt_bigcode", ReadBigCode, "transformer.", {kBigCode}},
       {"gptj", ReadGptJ, "transformer.", {kGptJ}},
       {"gpt_neox", ReadGptNeoX, "gpt_neox.", {kGptNeoX}},
       {"phi", ReadPhi, "model.", {kPhi}},

@@ -84,6 +84,17 @@ FAMILIES = {
         intermediate_size=32, layer_types=layers("sliding", "full"),
         rope_parameters=dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, beta_fast=32.0, beta_slow=1.0,
                              truncate=False, original_max_position_embeddings=64))),
+    "ministral": ("Ministral", dict(GROUPED, head_dim=8, sliding_window=12, layer_types=layers("sliding", "full"))),
+    "olmo3": ("Olmo3", dict(GROUPED, sliding_window=12, layer_types=layers("sliding", "full"),
+                            rope_parameters={"sliding_attention": dict(rope_type="default", rope_theta=10000.0),
+                                             "full_attention": dict(rope_type="yarn", rope_theta=10000.0, factor=4.0,
+                                                                    original_max_position_embeddings=64)})),
+    "granitemoe": ("GraniteMoe", dict(
+        GROUPED, intermediate_size=24, num_local_experts=4, num_experts_per_tok=2, embedding_multiplier=12.0,
+        residual_multiplier=0.22, logits_scaling=6.0, attention_multiplier=0.2)),
+    "cohere2": ("Cohere2", dict(GROUPED, intermediate_size=32, num_hidden_layers=4, logit_scale=0.25,
+                                sliding_window=12)),
+    "gpt_bigcode": ("GPTBigCode", dict(OLDER, n_positions=64, multi_query=True)),
 }
 FLOAT32 = {"xglm"}  # masks with a number that no float64 run takes
 TEXT_CONFIGS = {"Gemma3": "Gemma3TextConfig"}
@@ -125,7 +136,7 @@ GGUF_FAMILIES = {
     "gemma": "gemma", "gemma2": "gemma2", "gemma3": "gemma3", "phi3": "phi3", "phi3_longrope": "phi3",
     "gpt_neox": "gptneox", "bloom": "bloom", "falcon_grouped": "falcon", "mpt": "mpt", "starcoder2": "starcoder2",
     "stablelm": "stablelm", "olmo2": "olmo2", "granite": "granite", "mixtral": "llama", "qwen2_moe": "qwen2moe",
-    "qwen3_moe": "qwen3moe"}
+    "qwen3_moe": "qwen3moe", "granitemoe": "granitemoe", "cohere2": "cohere2", "gpt_bigcode": "starcoder"}
 
 
 def in_blocks(rows, heads, kv_heads):
@@ -146,16 +157,19 @@ def gguf_tensors(name, architecture, model):
     config = model.config
     heads, kv_heads = config.num_attention_heads, getattr(config, "num_key_value_heads", None)
     kv_heads = kv_heads or getattr(config, "num_kv_heads", None) or heads
-    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH[architecture.upper()], config.num_hidden_layers)
+    known = next(key for key, value in gguf.MODEL_ARCH_NAMES.items() if value == architecture)
+    names = gguf.get_tensor_name_map(known, config.num_hidden_layers)
     for key, tensor in model.state_dict().items():
         value = tensor.float().numpy()
+        if architecture == "granitemoe":
+            key = key.replace("block_sparse_moe.router", "mlp.gate").replace("block_sparse_moe", "mlp")
         if key in ("lm_head.weight", "embed_out.weight") and config.tie_word_embeddings:
             continue
         if name.startswith("gemma") and key.endswith("norm.weight"):
             value = value + 1
         if "query_key_value" in key:
             value = in_blocks(value, heads, kv_heads)
-        if architecture in ("llama", "granite") and ("q_proj" in key or "k_proj" in key):
+        if architecture in ("llama", "granite", "granitemoe") and ("q_proj" in key or "k_proj" in key):
             value = interleaved(value, heads if "q_proj" in key else kv_heads)
         parts = {key: value}
         if "experts.gate_up_proj" in key:
@@ -181,13 +195,15 @@ def write_gguf(path, name, architecture, model):
     writer.add_embedding_length(config.hidden_size)
     writer.add_feed_forward_length(get("intermediate_size", "ffn_hidden_size") or 4 * config.hidden_size)
     writer.add_head_count(config.num_attention_heads)
-    writer.add_head_count_kv(get("num_key_value_heads", "num_kv_heads") or config.num_attention_heads)
+    one = 1 if get("multi_query") else None
+    writer.add_head_count_kv(get("num_key_value_heads", "num_kv_heads") or one or config.num_attention_heads)
     if architecture in ("gemma", "gemma2", "gemma3", "qwen3moe"):
         writer.add_key_length(head_dim)
         writer.add_value_length(head_dim)
     put(writer.add_layer_norm_rms_eps, get("rms_norm_eps"))
     put(writer.add_layer_norm_eps, get("layer_norm_eps", "layer_norm_epsilon", "norm_epsilon"))
-    put(writer.add_sliding_window, get("sliding_window") if name in ("gemma2", "gemma3", "phi3", "starcoder2") else None)
+    put(writer.add_sliding_window, get("sliding_window") if name in ("gemma2", "gemma3", "phi3", "starcoder2", "cohere2")
+        else None)
     put(writer.add_attn_logit_softcapping, get("attn_logit_softcapping"))
     put(writer.add_final_logit_softcapping, get("final_logit_softcapping"))
     put(writer.add_expert_count, get("num_local_experts", "num_experts"))
@@ -197,7 +213,7 @@ def write_gguf(path, name, architecture, model):
     put(writer.add_embedding_scale, get("embedding_multiplier"))
     put(writer.add_residual_scale, get("residual_multiplier"))
     put(writer.add_attention_scale, get("attention_multiplier"))
-    put(writer.add_logit_scale, get("logits_scaling"))
+    put(writer.add_logit_scale, get("logits_scaling", "logit_scale"))
     put(writer.add_parallel_residual, get("use_parallel_residual"))
     if architecture == "mpt":
         writer.add_max_alibi_bias(config.attn_config.alibi_bias_max)
