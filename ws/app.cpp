@@ -20,6 +20,7 @@
 #include "ws/app_models.h"
 #include "ws/app_progress.h"
 #include "ws/app_storage.h"
+#include "ws/app_template.h"
 #include "ws/app_watchdog.h"
 #include "ws/backups.h"
 #include "ws/chat/chat_routes.h"
@@ -264,8 +265,7 @@ Status Serving::LoadModel() {
   ChatTemplate::Facts facts;
   if (data.bos) facts.bos = tokenizer_->TokenName(*data.bos);
   if (data.eos) facts.eos = tokenizer_->TokenName(*data.eos);
-  auto chat = config_.chat_template.empty() ? ChatTemplate::Recognise(model().chat_template(), facts)
-                                            : ChatTemplate::Named(config_.chat_template, facts);
+  auto chat = ChooseTemplate(config_.chat_template, model().chat_template(), facts);
   if (!chat.ok()) {
     return InvalidArgument("--chat-template: " + chat.status().message());
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/grammar/schema/json_text.h"
+#include "session/chat/jinja/text.h"
 #include "session/chat/template_format.h"
 #include "session/chat/told_tools.h"
 #include "session/tools/tool_calls.h"
@@ -10,7 +11,8 @@
 namespace ringside {
 namespace {
 
-std::string_view Strip(std::string_view text) { return StripRight(StripLeft(text)); }
+using jinja::Strip;
+using jinja::StripRight;
 
 // Writes one rendering; see ChatTemplate::Render for the order of things.
 class Renderer {
@@ -96,7 +98,9 @@ class Renderer {
     if (format_.drop_thinking) {
       constexpr std::string_view kEnd = "</think>";
       if (const size_t end = content.substr(0, text_bytes).rfind(kEnd); end != std::string_view::npos) {
-        const size_t kept = std::min(content.find_first_not_of('\n', end + kEnd.size()), content.size());
+        size_t kept = end + kEnd.size();
+        if (!format_.keep_newlines_behind_thinking)
+          kept = std::min(content.find_first_not_of('\n', kept), content.size());
         content.remove_prefix(kept);
         text_bytes -= std::min(text_bytes, kept);
       }
@@ -116,7 +120,7 @@ class Renderer {
   void OpenAnswer() {
     CloseUser();
     Start();
-    Markup(format_.assistant_open);
+    Markup(format_.generation_prompt.value_or(format_.assistant_open));
     out_.end = TimelineEnd::kAnswerOpen;
   }
 
@@ -262,6 +266,11 @@ const std::vector<std::string>& ChatTemplate::stop_strings() const { return form
 
 Rendering ChatTemplate::Render(std::span<const ChatMessage> messages, TimelineEnd before, bool add_generation_prompt,
                                std::string_view tools) const {
+  return RenderFormat(*format_, messages, before, add_generation_prompt, tools);
+}
+
+Rendering RenderFormat(const TemplateFormat& format, std::span<const ChatMessage> messages, TimelineEnd before,
+                       bool add_generation_prompt, std::string_view tools) {
   const bool first = before == TimelineEnd::kNothing;
   if (!first) tools = {};
   if (messages.empty() && !add_generation_prompt && tools.empty()) {
@@ -269,12 +278,12 @@ Rendering ChatTemplate::Render(std::span<const ChatMessage> messages, TimelineEn
     nothing.end = before;
     return nothing;
   }
-  Renderer renderer(*format_, before, tools);
+  Renderer renderer(format, before, tools);
   if (first) {
     renderer.BeginConversation();
     const bool has_system = !messages.empty() && messages.front().role == ChatRole::kSystem;
-    const bool tells = !tools.empty() && SyntaxOf(format_->tools).place == ToolSyntax::Place::kSystemEnd;
-    if (!has_system && (format_->default_system || tells)) renderer.System(format_->default_system, true);
+    const bool tells = !tools.empty() && SyntaxOf(format.tools).place == ToolSyntax::Place::kSystemEnd;
+    if (!has_system && (format.default_system || tells)) renderer.System(format.default_system, true);
     if (!has_system) renderer.TellInUserMessage();
   } else {
     renderer.CloseAnswer(before);

@@ -1,7 +1,7 @@
-// Chat templates: messages to the text a model was trained on. A template is recognised from the model's own Jinja
-// source (or chosen by name) and is then plain data: no Jinja runs here. Rendering is incremental, as a cache that only
-// grows needs it: each turn renders its new messages only, and the concatenation of all renderings and answers equals
-// the model's template rendered over the whole conversation. Immutable, cheap to copy, safe from any thread.
+// Chat templates: messages to the text a model was trained on. A template is learned by running the model's own Jinja
+// source on known texts (or chosen by name) and is then plain data: no turn runs Jinja. Rendering is incremental, as a
+// cache that only grows needs it: each turn renders its new messages only, and all renderings together are the text
+// that the model's template makes of the whole conversation. Immutable, cheap to copy, safe from any thread.
 #pragma once
 
 #include <cstddef>
@@ -78,16 +78,16 @@ class ChatTemplate {
     std::string bos, eos;
   };
 
-  /// The template whose Jinja source this is. kInvalidArgument, naming the choices, if it is none that we know.
+  /// Of a Jinja source. kInvalidArgument, saying why, if it cannot be run here or has no format: template_format.h.
   static Result<ChatTemplate> Recognise(std::string_view jinja_source, const Facts& facts);
   /// One of Names(). Missing facts take the family's usual spelling. kInvalidArgument for another name.
   static Result<ChatTemplate> Named(std::string_view name, const Facts& facts);
   static Result<ChatTemplate> Named(std::string_view name) { return Named(name, Facts{}); }
   static std::vector<std::string_view> Names();
 
-  /// "chatml", "llama3", ...: Named(name()) is the same family, though a recognised template may differ in details.
+  /// "chatml", "llama3", ...: Named(name()) is like it, though a learned one may differ in details. "own": none is.
   const std::string& name() const;
-  /// What a recognised template's own rendering does that this one cannot, for the log; "" where they are equal.
+  /// What a template's own rendering does that this one cannot, for the log; "" where they are equal.
   const std::string& caveat() const;
 
   /// Renders new messages behind `before`. The first messages of a conversation (kNothing) get BOS and, where the

@@ -1,16 +1,16 @@
 #include "session/chat/template_format.h"
 
-#include <array>
+#include <utility>
 
-#include "engine/text/unicode.h"
+#include "session/chat/jinja/text.h"
+#include "session/chat/template_learning.h"
+#include "session/chat/template_run.h"
 
 namespace ringside {
 namespace {
 
+using jinja::Strip;
 using SystemPlace = TemplateFormat::SystemPlace;
-
-// White_Space, and the four separators that Python's str.isspace() adds.
-bool IsPythonSpace(uint32_t c) { return IsUnicodeSpace(c) || (c >= 0x1C && c <= 0x1F); }
 
 TemplateFormat ChatMl(std::string_view name, std::optional<std::string> default_system) {
   TemplateFormat format;
@@ -37,7 +37,10 @@ TemplateFormat Llama3(std::string_view name, std::string bos) {
   if (name == "llama3.1") {
     format.default_system = "";
     format.late_system_open = format.system_open;
-    SetDate("26 Jul 2024", &format);
+    const std::string head = format.system_open;
+    const std::string dates = "Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n";
+    format.system_open = head + dates;
+    format.tools_system_open = head + "Environment: ipython\n" + dates;
     format.tools = ToolSyntaxName::kLlama;
     format.end_of_call = "<|eom_id|>";
   }
@@ -127,14 +130,29 @@ TemplateFormat Plain() {
   return format;
 }
 
-}  // namespace
-
-void SetDate(std::string_view date, TemplateFormat* llama) {
-  const std::string head = "<|start_header_id|>system<|end_header_id|>\n\n";
-  const std::string dates = "Cutting Knowledge Date: December 2023\nToday Date: " + std::string(date) + "\n\n";
-  llama->system_open = head + dates;
-  llama->tools_system_open = head + "Environment: ipython\n" + dates;
+/// The named family whose strings are the format's, but for white space; "own" where there is none.
+std::string NameOf(const TemplateFormat& format, const ChatTemplate::Facts& facts) {
+  std::string best = "own";
+  int most = -1;
+  for (const std::string_view name : FormatNames()) {
+    const TemplateFormat family = *FormatByName(name, facts);
+    const auto same = [](std::string_view a, std::string_view b) { return Strip(a) == Strip(b); };
+    if (!same(format.user_open, family.user_open) || !same(format.user_close, family.user_close) ||
+        !same(format.assistant_open, family.assistant_open) || format.end_of_turn != family.end_of_turn ||
+        format.bos_each_user != family.bos_each_user) {
+      continue;
+    }
+    const int common = (format.default_system == family.default_system ? 1 : 0) +
+                       (format.drop_thinking == family.drop_thinking ? 1 : 0) +
+                       (format.system_open == family.system_open ? 1 : 0) + (format.tools == family.tools ? 1 : 0);
+    if (common <= most) continue;
+    most = common;
+    best = name;
+  }
+  return best;
 }
+
+}  // namespace
 
 const std::vector<std::string_view>& FormatNames() {
   static const std::vector<std::string_view> names = {"chatml", "smollm",   "qwen2",  "qwen2.5", "qwen3",
@@ -168,23 +186,25 @@ std::optional<TemplateFormat> FormatByName(std::string_view name, const ChatTemp
   return std::nullopt;
 }
 
-std::string_view StripLeft(std::string_view text) {
-  while (!text.empty()) {
-    const CodePoint c = FirstCodePoint(text);
-    if (!IsPythonSpace(c.value)) break;
-    text.remove_prefix(std::min(c.length, text.size()));
+Result<TemplateFormat> FormatFromSource(std::string_view jinja_source, const ChatTemplate::Facts& facts) {
+  std::vector<std::string> caveats;
+  const auto learned = [&]() -> Result<TemplateFormat> {
+    ASSIGN_OR_RETURN(const TemplateRun run, TemplateRun::FromSource(jinja_source, facts));
+    ASSIGN_OR_RETURN(TemplateFormat format, LearnMessages(run, facts, &caveats));
+    LearnTools(run, &format, &caveats);
+    RETURN_IF_ERROR(CheckFormat(run, format, &caveats));
+    return format;
+  };
+  Result<TemplateFormat> format = learned();
+  if (!format.ok()) {
+    std::string names;
+    for (const std::string_view name : FormatNames()) names += (names.empty() ? "" : ", ") + std::string(name);
+    return InvalidArgument("the model's chat template cannot be used: " + format.status().message() +
+                           "; choose one by name (" + names + ") or give a file with another");
   }
-  return text;
-}
-
-std::string_view StripRight(std::string_view text) {
-  while (!text.empty()) {
-    size_t begin = text.size() - 1;
-    while (begin > 0 && (static_cast<uint8_t>(text[begin]) & 0xC0) == 0x80) --begin;
-    if (!IsPythonSpace(FirstCodePoint(text.substr(begin)).value)) break;
-    text = text.substr(0, begin);
-  }
-  return text;
+  format->name = NameOf(*format, facts);
+  for (const std::string& caveat : caveats) format->caveat += (format->caveat.empty() ? "" : "; ") + caveat;
+  return format;
 }
 
 }  // namespace ringside

@@ -1,8 +1,9 @@
 // A chat template as data: the strings that stand around each message, and the few rules in which families differ. Made
-// by name or from a recognised Jinja source; then immutable and shared.
+// by name, or learned by running a Jinja source (template_learning.h); then immutable and shared.
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,31 +30,31 @@ struct TemplateFormat {
   ToolSyntaxName tools = ToolSyntaxName::kHermes;
   std::optional<std::string> tools_system_open;  // system_open where tools are told, if it differs
   std::string user_open, user_close;
-  std::string assistant_open;  // also the generation prompt
+  std::string assistant_open;
+  std::optional<std::string> generation_prompt;  // what opens an answer to be sampled, if it is not assistant_open
   // What stands between assistant_open and a given answer, and between it and end_of_turn. A model samples both itself.
   std::string answer_lead, answer_trail;
   std::string end_of_turn;
-  std::string end_of_call;  // may stand in its place behind a call (Llama 3.1)
+  std::string end_of_call;  // may stand in its place: behind a call (Llama 3.1), or where all has been said (gpt-oss)
   std::string after_end;    // behind end_of_turn
 
   bool trim_system = false, trim_user = false, trim_assistant = false;
   bool trim_user_right_only_behind_system = false;  // system and user text are trimmed as one (Llama 2)
-  bool drop_thinking = false;  // a given answer loses everything up to its last "</think>" (Qwen 3)
+  bool drop_thinking = false;                  // a given answer loses everything up to its last "</think>" (Qwen 3)
+  bool keep_newlines_behind_thinking = false;  // ... but not the newlines that follow (DeepSeek R1)
   std::vector<std::string> stop_strings;
 };
-
-/// The dates that Llama 3.1 and its like begin their system message with.
-void SetDate(std::string_view date, TemplateFormat* llama);
 
 /// The format of a name in ChatTemplate::Names(); nullopt for another.
 std::optional<TemplateFormat> FormatByName(std::string_view name, const ChatTemplate::Facts& facts);
 const std::vector<std::string_view>& FormatNames();
 
-/// The format of a model's own Jinja source; kInvalidArgument if it is none that we know.
+/// The format of a Jinja source, learned and proved by running it, with the caveats in which they differ.
+/// kInvalidArgument, saying why, for a source that cannot be run here or has no format.
 Result<TemplateFormat> FormatFromSource(std::string_view jinja_source, const ChatTemplate::Facts& facts);
 
-/// Python's str.strip(), lstrip() and rstrip() of UTF-8 text.
-std::string_view StripLeft(std::string_view text);
-std::string_view StripRight(std::string_view text);
+/// Renders as ChatTemplate::Render does.
+Rendering RenderFormat(const TemplateFormat& format, std::span<const ChatMessage> messages, TimelineEnd before,
+                       bool add_generation_prompt, std::string_view tools);
 
 }  // namespace ringside

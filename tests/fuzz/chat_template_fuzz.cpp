@@ -1,6 +1,5 @@
 // A model's chat template, and what is said through it. Input: its Jinja source.
 #include "session/chat/chat_template.h"
-#include "session/chat/template_source.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace ringside {
@@ -19,7 +18,6 @@ std::vector<std::string> Seeds() {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace ringside;
   const std::string_view source(reinterpret_cast<const char*>(data), size);
-  Require(TemplateSource(source).code().size() <= 4 * size + 64, "one spelling of a source is not much longer");
   const Result<ChatTemplate> chat = ChatTemplate::Recognise(source, {"<s>", "</s>"});
   if (!chat.ok()) return 0;
   const ChatMessage messages[] = {{ChatRole::kSystem, " Be kind. "},

@@ -3,6 +3,7 @@
 published ones of their families do, random conversations, and a digest of what jinja2 makes of each.
 make_chat_template_golden.py MODEL.gguf        (the model's own template is read from it, and not kept)
 Needs jinja2, gguf."""
+import functools
 import json
 import random
 import sys
@@ -244,6 +245,87 @@ template("phi4", "phi4", "", "<|im_end|>", """\
 {% elif (message['role'] == 'user') %}{{'<|im_start|>user<|im_sep|>' + message['content'] + '<|im_end|>'}}\
 {% elif (message['role'] == 'assistant') %}{{'<|im_start|>assistant<|im_sep|>' + message['content'] + '<|im_end|>'}}{% endif %}{% endfor %}\
 {% if add_generation_prompt %}{{ '<|im_start|>assistant<|im_sep|>' }}{% endif %}""")
+template("phi4_mini", "phi3", "<|endoftext|>", "<|endoftext|>", """\
+{% for message in messages %}{{ '<|' + message['role'] + '|>' + message['content'] + '<|end|>' }}{% endfor %}\
+{% if add_generation_prompt %}{{ '<|assistant|>' }}{% else %}{{ eos_token }}{% endif %}""")
+template("olmo2", "own", "<|endoftext|>", "<|endoftext|>", """\
+{{ bos_token }}{% for message in messages %}{% if message['role'] == 'assistant' %}\
+{{ '<|assistant|>\\n' + message['content'] + eos_token + ('' if loop.last else '\\n') }}\
+{% else %}{{ '<|' + message['role'] + '|>\\n' + message['content'] + '\\n' }}{% endif %}\
+{% if loop.last and add_generation_prompt %}{{ '<|assistant|>\\n' }}{% endif %}{% endfor %}""")
+template("granite3", "own", "<|end_of_text|>", "<|end_of_text|>", """\
+{%- macro turn(role, text) -%}
+    {{ '<|start_of_role|>' ~ role ~ '<|end_of_role|>' ~ text ~ '<|end_of_text|>\\n' }}
+{%- endmacro -%}
+{%- if messages[0]['role'] == 'system' %}
+    {%- set system_message = messages[0]['content'] %}
+    {%- set rest = messages[1:] %}
+{%- else %}
+    {%- set system_message = "You are Granite.\\nYou are a helpful AI assistant." %}
+    {%- set rest = messages %}
+{%- endif %}
+{{- turn('system', system_message) }}
+{%- for message in rest %}{{- turn(message['role'], message['content']) }}{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|start_of_role|>assistant<|end_of_role|>' }}
+{%- endif %}
+""")
+template("llama4", "own", "<|begin_of_text|>", "<|eot|>", """\
+{{- bos_token }}
+{%- for message in messages %}
+    {{- '<|header_start|>' + message.role + '<|header_end|>\\n\\n' }}
+    {%- if message.content is string %}
+        {{- message.content | trim }}
+    {%- else %}
+        {%- for part in message.content if part.type == 'text' %}{{- part.text | trim }}{%- endfor %}
+    {%- endif %}
+    {{- "<|eot|>" }}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|header_start|>assistant<|header_end|>\\n\\n' }}
+{%- endif %}
+""")
+template("deepseek_v2", "own", "<\uff5cbegin\u2581of\u2581sentence\uff5c>", "<\uff5cend\u2581of\u2581sentence\uff5c>", """\
+{% if not add_generation_prompt is defined %}{% set add_generation_prompt = false %}{% endif %}{{ bos_token }}\
+{% for message in messages %}{% if message['role'] == 'user' %}{{ 'User: ' + message['content'] + '\\n\\n' }}\
+{% elif message['role'] == 'assistant' %}{{ 'Assistant: ' + message['content'] + eos_token }}\
+{% elif message['role'] == 'system' %}{{ message['content'] + '\\n\\n' }}{% endif %}{% endfor %}\
+{% if add_generation_prompt %}{{ 'Assistant:' }}{% endif %}""")
+template("deepseek_r1", "own", "<\uff5cbegin\u2581of\u2581sentence\uff5c>", "<\uff5cend\u2581of\u2581sentence\uff5c>", """\
+{% set ns = namespace(system='') %}{% for message in messages %}{% if message['role'] == 'system' %}\
+{% set ns.system = message['content'] %}{% endif %}{% endfor %}{{ bos_token }}{{ ns.system }}\
+{% for message in messages %}{% if message['role'] == 'user' %}{{ '<\uff5cUser\uff5c>' + message['content'] }}\
+{% elif message['role'] == 'assistant' %}{% set content = message['content'] %}\
+{% if '</think>' in content %}{% set content = content.split('</think>')[-1] %}{% endif %}\
+{{ '<\uff5cAssistant\uff5c>' + content + '<\uff5cend\u2581of\u2581sentence\uff5c>' }}{% endif %}{% endfor %}\
+{% if add_generation_prompt %}{{ '<\uff5cAssistant\uff5c><think>\\n' }}{% endif %}""")
+template("command_r", "own", "<BOS_TOKEN>", "<|END_OF_TURN_TOKEN|>", """\
+{{ bos_token }}{% if messages[0]['role'] == 'system' %}{% set loop_messages = messages[1:] %}{% set system_message = messages[0]['content'] %}\
+{% else %}{% set loop_messages = messages %}{% set system_message = false %}{% endif %}\
+{% if system_message != false %}{{ '<|START_OF_TURN_TOKEN|><|SYSTEM_TOKEN|>' + system_message + '<|END_OF_TURN_TOKEN|>' }}{% endif %}\
+{% for message in loop_messages %}""" + ALTERNATE + """{% set content = message['content'] %}{% if message['role'] == 'user' %}\
+{{ '<|START_OF_TURN_TOKEN|><|USER_TOKEN|>' + content.strip() + '<|END_OF_TURN_TOKEN|>' }}{% elif message['role'] == 'assistant' %}\
+{{ '<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>' + content.strip() + '<|END_OF_TURN_TOKEN|>' }}\
+{% else %}{{ raise_exception('no such role') }}{% endif %}{% endfor %}\
+{% if add_generation_prompt %}{{ '<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>' }}{% endif %}""")
+template("harmony", "own", "<|startoftext|>", "<|return|>", """\
+{{- "<|start|>system<|message|>You are a large language model.\\nReasoning: medium\\n\\n# Valid channels: analysis, commentary, final.<|end|>" }}
+{%- if messages[0].role == 'system' %}
+    {{- "<|start|>developer<|message|># Instructions\\n\\n" + messages[0].content + "\\n\\n<|end|>" }}
+    {%- set messages = messages[1:] %}
+{%- endif %}
+{%- for message in messages %}
+    {%- if message.role == 'user' %}
+        {{- "<|start|>user<|message|>" + message.content + "<|end|>" }}
+    {%- elif message.role == 'assistant' %}
+        {{- "<|start|>assistant<|channel|>final<|message|>" + message.content }}
+        {{- "<|return|>" if loop.last and not add_generation_prompt else "<|end|>" }}
+    {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- "<|start|>assistant" }}
+{%- endif %}
+""")
 template("plain", None, "", "", """\
 {% for message in messages %}{% if message['role'] == 'system' %}{{ message['content'] + '\\n\\n' }}\
 {% elif message['role'] == 'user' %}{{ 'User: ' + message['content'] + '\\n' }}\
@@ -284,13 +366,17 @@ def raise_exception(message):
     raise jinja2.TemplateError(message)
 
 
+@functools.cache
+def compiled(source):
+    return jinja2.Environment(trim_blocks=True, lstrip_blocks=True).from_string(source)
+
+
 def render(source, bos, eos, conversation, generation):
-    environment = jinja2.Environment(trim_blocks=True, lstrip_blocks=True)
     roles = {"s": "system", "u": "user", "a": "assistant"}
     messages = [{"role": roles[r], "content": CONTENTS[c]} for r, c in zip(conversation[0], conversation[1:])]
     try:
-        return environment.from_string(source).render(messages=messages, add_generation_prompt=generation, bos_token=bos,
-                                                      eos_token=eos, raise_exception=raise_exception)
+        return compiled(source).render(messages=messages, add_generation_prompt=generation, bos_token=bos, eos_token=eos,
+                                       raise_exception=raise_exception)
     except jinja2.TemplateError:
         return None
 

@@ -82,7 +82,12 @@ std::vector<ConfigOption> ModelSettings() {
        "auto|dummy",
        "dummy: random weights for the shape of a folder's config.json, to measure with [auto]",
        Choice<LoadFormat>(&C::load_format, {{"auto", LoadFormat::kAuto}, {"dummy", LoadFormat::kDummy}})},
-      {"chat-template", {}, Kind::kValue, "NAME", "chat template [recognised from the model]", Text(&C::chat_template)},
+      {"chat-template",
+       {},
+       Kind::kValue,
+       "NAME|FILE",
+       "chat template: a family's name, or Jinja source [the model's own]",
+       Text(&C::chat_template)},
   };
 }
 

@@ -11,7 +11,6 @@
 #include <sstream>
 
 #include "engine/files/gguf_reader.h"
-#include "session/chat/template_source.h"
 #include "tests/golden_folder.h"
 
 namespace ringside {
@@ -86,7 +85,12 @@ bool Comparable(const std::string& name, const std::string& roles, bool generati
   const bool own_turn =
       name == "mistral_v7" || !(name.starts_with("gemma") || name.starts_with("llama2") || name.starts_with("mistral"));
   if (!own_turn && roles.find_first_not_of('s') == std::string::npos) return false;
-  if (name == "phi3") return generation;
+  if (name == "phi3" || name == "phi4_mini") return generation;
+  if (name == "olmo2") return roles.back() != 'a';  // the last answer's newline is left out
+  if (name == "deepseek_r1" || name == "harmony") {
+    if (name == "harmony" && !generation && roles.back() == 'a') return false;  // the last answer ends otherwise
+    return roles.find('s', 1) == std::string::npos;  // later ones stand in front of all, or are dropped
+  }
   if (name != "phi3_first") return true;
   for (size_t i = 0; i < roles.size(); ++i) {
     if (roles[i] != "ua"[i % 2]) return false;
@@ -136,6 +140,7 @@ std::string SampledAnswer(const ChatTemplate& chat, std::span<const ChatMessage>
 void ExpectIncrementalEqualsWhole(const std::string& name) {
   const Result<ChatTemplate> chat = TemplateOf(name);
   ASSERT_TRUE(chat.ok()) << chat.status().ToString();
+  if (name == "deepseek_r1") return;  // a given answer does not begin as one that is to be sampled
   std::mt19937 random(7);
   int turns = 0;
   for (const Conversation& conversation : Conversations()) {
@@ -185,12 +190,6 @@ INSTANTIATE_TEST_SUITE_P(All, ChatTemplateGolden, testing::ValuesIn(CaseNames())
       name.begin(), name.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
   return name;
 });
-
-TEST(TemplateSource, ALiteralWithoutAnEndIsReadToTheEnd) {
-  constexpr std::string_view kSource = "{{ 'x";
-  const std::vector<char> bytes(kSource.begin(), kSource.end());  // with nothing behind them
-  EXPECT_EQ(TemplateSource({bytes.data(), bytes.size()}).code(), "{{'x'}}");
-}
 
 TEST(RealModelChatTemplate, EqualsJinja) {
   if (std::getenv("RINGSIDE_TEST_MODEL") == nullptr) GTEST_SKIP() << "RINGSIDE_TEST_MODEL is not set";

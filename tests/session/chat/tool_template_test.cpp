@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <sstream>
@@ -55,13 +56,16 @@ std::vector<Case> Cases() {
   return cases;
 }
 
+/// Learned once a program.
 ChatTemplate TemplateOf(const std::string& name) {
+  static std::map<std::string, ChatTemplate> known;
+  if (const auto found = known.find(name); found != known.end()) return found->second;
   ChatTemplate::Facts facts{"", "<|im_end|>"};
   if (name == "llama3.1") facts = {"<|begin_of_text|>", "<|eot_id|>"};
   if (name.starts_with("mistral")) facts = {"<s>", "</s>"};
   Result<ChatTemplate> chat = ChatTemplate::Recognise(ReadFile(name + "_tools.jinja"), facts);
   EXPECT_EQ(chat->name(), name.substr(0, name.find('_')));
-  return std::move(*chat);
+  return known.emplace(name, std::move(*chat)).first->second;
 }
 
 TEST(ToolTemplate, SaysItsSyntax) {
@@ -81,7 +85,7 @@ TEST(ToolTemplate, SaysItsSyntax) {
   }
   // Where what is told moves with the questions, that is said.
   EXPECT_THAT(TemplateOf("mistral_v3").caveat(), ::testing::HasSubstr("tools are told before the first"));
-  EXPECT_EQ(TemplateOf("mistral_v3_first").caveat(), "");
+  EXPECT_THAT(TemplateOf("mistral_v3_first").caveat(), ::testing::Not(::testing::HasSubstr("tools are told")));
 }
 
 TEST(ToolTemplate, WholeAsJinja) {

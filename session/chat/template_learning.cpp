@@ -1,0 +1,271 @@
+#include "session/chat/template_learning.h"
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+namespace ringside {
+namespace {
+
+using SystemPlace = TemplateFormat::SystemPlace;
+
+// Texts that no template writes by itself, and that none changes.
+const ChatMessage kSystem = {ChatRole::kSystem, "Zsy1quvx"}, kLateSystem = {ChatRole::kSystem, "Zls2quvx"},
+                  kQuestion = {ChatRole::kUser, "Zqa3quvx"}, kAnswer = {ChatRole::kAssistant, "Zaa4quvx"},
+                  kNext = {ChatRole::kUser, "Zqb5quvx"};
+constexpr std::string_view kThought = "Zth6quvx";
+
+/// What stands in front of, between and behind the messages' texts. Nothing where one of them is missing, is written
+/// twice or out of order; the error where there is none because the template fails.
+Result<std::vector<std::string>> Around(const TemplateRun& run, const std::vector<ChatMessage>& messages,
+                                        bool generation) {
+  ASSIGN_OR_RETURN(const std::string text, run.Text(messages, generation));
+  std::vector<std::string> around;
+  size_t at = 0;
+  for (const ChatMessage& message : messages) {
+    const size_t found = text.find(message.content, at);
+    if (found == std::string::npos || text.find(message.content) != text.rfind(message.content)) {
+      return InvalidArgument("the text of a message with the role " + std::string(ChatRoleName(message.role)) +
+                             " is not written where it is due");
+    }
+    around.push_back(text.substr(at, found - at));
+    at = found + message.content.size();
+  }
+  around.push_back(text.substr(at));
+  return around;
+}
+
+/// The length of the common beginning of two texts, but not into a special token's name, "<|...", which begins it.
+size_t CommonMarkup(std::string_view a, std::string_view b) {
+  const auto ends = std::ranges::mismatch(a, b);
+  std::string_view common = a.substr(0, static_cast<size_t>(ends.in1 - a.begin()));
+  if (common.size() == a.size() || common.size() == b.size()) return common.size();
+  for (const auto& [open, close] : {std::pair{'<', '>'}, std::pair{'[', ']'}}) {
+    const size_t begin = common.rfind(open);
+    if (begin != common.npos && common.find(close, begin) == common.npos) common = common.substr(0, begin);
+  }
+  return common.size();
+}
+
+/// `text` without the token at its end that some templates write once all has been said.
+std::string_view WithoutEos(std::string_view text, std::string_view eos) {
+  return !eos.empty() && text.ends_with(eos) ? text.substr(0, text.size() - eos.size()) : text;
+}
+
+/// Where in what follows an answer the token is that ends it: [begin, end). Empty if there is none.
+std::pair<size_t, size_t> EndToken(std::string_view close, std::string_view eos) {
+  if (!eos.empty() && close.find(eos) != close.npos) return {close.find(eos), close.find(eos) + eos.size()};
+  for (const auto& [open, shut] : {std::pair{'<', '>'}, std::pair{'[', ']'}}) {
+    const size_t begin = close.find(open);
+    const size_t end = begin == close.npos ? close.npos : close.find(shut, begin);
+    if (end != close.npos) return {begin, end + 1};
+  }
+  return {0, 0};
+}
+
+class Learner {
+ public:
+  Learner(const TemplateRun& run, const ChatTemplate::Facts& facts, std::vector<std::string>* caveats)
+      : run_(run), facts_(facts), caveats_(*caveats) {}
+
+  Result<TemplateFormat> Learn() {
+    RETURN_IF_ERROR(LearnQuestions());
+    RETURN_IF_ERROR(LearnAnswers());
+    RETURN_IF_ERROR(LearnSystem());
+    LearnTrimming();
+    LearnThinking();
+    LearnLateSystem();
+    return std::move(format_);
+  }
+
+ private:
+  /// What opens and closes a user's message, and what follows an answer: what stands between two questions tells, or
+  /// else how a conversation ends.
+  Status LearnQuestions() {
+    ASSIGN_OR_RETURN(const auto one, Around(run_, {kQuestion}, true));
+    ASSIGN_OR_RETURN(const auto two, Around(run_, {kQuestion, kAnswer, kNext}, true));
+    if (two[0] != one[0] || two[3] != one[1]) {
+      return InvalidArgument("a second question is written otherwise than the first");
+    }
+    head_ = one[0];
+    between_ = two[1];
+    const auto bare = Around(run_, {kQuestion}, false), last = Around(run_, {kQuestion, kAnswer}, false),
+               doubled = Around(run_, {kQuestion, kNext}, false);
+    const std::string& prompt = one[1];
+    std::string_view end = bare.ok() ? std::string_view((*bare)[1]) : std::string_view(prompt);
+    if (!prompt.starts_with(end)) end = WithoutEos(end, facts_.eos);
+
+    const auto opens = [&](std::string_view open) { return two[2].ends_with(open) && head_.ends_with(open); };
+    if (doubled.ok() && (*doubled)[1].starts_with(end) && opens((*doubled)[1].substr(end.size()))) {
+      format_.user_open = (*doubled)[1].substr(end.size());
+    } else if (last.ok()) {
+      std::string_view close = (*last)[2];
+      if (!two[2].starts_with(close)) close = WithoutEos(close, facts_.eos);
+      format_.user_open = two[2].substr(CommonMarkup(close, two[2]));
+    } else {
+      return last.status();
+    }
+    if (!opens(format_.user_open)) return InvalidArgument("a later question is opened otherwise than the first");
+    close_ = two[2].substr(0, two[2].size() - format_.user_open.size());
+    if (last.ok() && (*last)[2] != close_) LearnOtherEnd((*last)[2]);
+
+    const bool ends_early = prompt.starts_with(end) && end.size() < prompt.size();
+    if (!ends_early) end = !close_.empty() && prompt.starts_with(close_) ? std::string_view(close_) : prompt;
+    format_.user_close = end;
+    prompt_ = prompt.substr(end.size());
+    before_question_ = head_.substr(0, head_.size() - format_.user_open.size());
+    if (before_question_.empty() && !facts_.bos.empty() && format_.user_open.starts_with(facts_.bos)) {
+      format_.bos_each_user = true;
+      format_.bos = facts_.bos;
+      format_.user_open.erase(0, facts_.bos.size());
+    }
+    return Status::Ok();
+  }
+
+  /// A token that ends the last answer in place of the one that ends the others.
+  void LearnOtherEnd(std::string_view end) {
+    const auto [begin, size] = EndToken(end, "");
+    if (begin == 0 && size == end.size() && !end.empty() && !close_.starts_with(end)) format_.end_of_call = end;
+  }
+
+  Status LearnAnswers() {
+    if (!between_.starts_with(format_.user_close)) {
+      return InvalidArgument("a question that is answered is closed otherwise than the last");
+    }
+    const std::string open = between_.substr(format_.user_close.size());
+    if (open.starts_with(prompt_)) {
+      format_.assistant_open = prompt_;
+      format_.answer_lead = open.substr(prompt_.size());
+    } else {
+      format_.assistant_open = open;
+      format_.generation_prompt = prompt_;
+    }
+    const auto [begin, end] = EndToken(close_, facts_.eos);
+    format_.answer_trail = close_.substr(0, begin);
+    format_.end_of_turn = close_.substr(begin, end - begin);
+    format_.after_end = close_.substr(end);
+    if (format_.end_of_turn.empty()) caveats_.emplace_back("nothing that the template writes ends an answer");
+    return Status::Ok();
+  }
+
+  Status LearnSystem() {
+    const auto around = Around(run_, {kSystem, kQuestion}, true);
+    if (!format_.bos_each_user) format_.bos = before_question_;
+    if (!around.ok()) {
+      // The system text is then the beginning of the first question, as the templates do it that have no other place.
+      format_.system_place = SystemPlace::kFirstUser;
+      format_.system_close = "\n\n";
+      const bool refuses = !run_.Text(std::vector<ChatMessage>{kSystem, kQuestion}, true).ok();
+      caveats_.push_back(std::string("system messages, which the template ") + (refuses ? "refuses" : "drops") +
+                         ", stand in front of the first question");
+      return Status::Ok();
+    }
+    const std::string &before = (*around)[0], &behind = (*around)[1];
+    const std::string open = (format_.bos_each_user ? format_.bos : "") + format_.user_open;
+    if (behind.ends_with(open)) {
+      format_.system_close = behind.substr(0, behind.size() - open.size());
+      return LearnSystemTurn(before);
+    }
+    if (!before.starts_with(head_)) return InvalidArgument("a system message is written where no format has it");
+    format_.system_place = SystemPlace::kFirstUser;
+    format_.system_open = before.substr(head_.size());
+    format_.system_close = behind;
+    return Status::Ok();
+  }
+
+  /// `before`: what stands in front of a system text that has a message of its own.
+  Status LearnSystemTurn(const std::string& before) {
+    if (before.starts_with(before_question_)) {
+      format_.system_open = before.substr(before_question_.size());
+      return Status::Ok();
+    }
+    // Without a system message the template writes one of its own.
+    const bool bos = !facts_.bos.empty() && before.starts_with(facts_.bos) && before_question_.starts_with(facts_.bos);
+    format_.bos = bos ? facts_.bos : "";
+    format_.system_open = before.substr(format_.bos.size());
+    std::string_view own = std::string_view(before_question_).substr(format_.bos.size());
+    if (!own.starts_with(format_.system_open) || !own.ends_with(format_.system_close) ||
+        own.size() < format_.system_open.size() + format_.system_close.size()) {
+      return InvalidArgument("a system message changes more than its own text");
+    }
+    own.remove_prefix(format_.system_open.size());
+    own.remove_suffix(format_.system_close.size());
+    format_.default_system = own;
+    return Status::Ok();
+  }
+
+  /// Which sides of a text keep their white space: {left, right}.
+  std::optional<std::pair<bool, bool>> Kept(std::vector<ChatMessage> messages, size_t which) const {
+    constexpr std::string_view kSpace = " \n ";
+    const std::string inside = messages[which].content;
+    messages[which].content = std::string(kSpace) + inside + std::string(kSpace);
+    const Result<std::string> text = run_.Text(messages, true);
+    messages[which].content = inside;
+    const auto plain = Around(run_, messages, true);
+    const size_t at = text.ok() ? text->find(inside) : std::string::npos;
+    if (!plain.ok() || at == std::string::npos) return std::nullopt;
+    size_t length = 0;  // of what stands in front of it without the space
+    for (size_t i = 0; i <= which; ++i) length += (*plain)[i].size() + (i < which ? messages[i].content.size() : 0);
+    const std::string& behind = (*plain)[which + 1];
+    return std::pair{at > length, !text->substr(at + inside.size()).starts_with(behind.empty() ? "\x01" : behind)};
+  }
+
+  void LearnTrimming() {
+    const auto trims = [](const std::optional<std::pair<bool, bool>>& kept) {
+      return kept && !kept->first && !kept->second;
+    };
+    format_.trim_user = trims(Kept({kQuestion}, 0));
+    format_.trim_assistant = trims(Kept({kQuestion, kAnswer, kNext}, 1));
+    format_.trim_system = trims(Kept({kSystem, kQuestion}, 0));
+    if (format_.trim_user && format_.system_place == SystemPlace::kFirstUser) {
+      const auto kept = Kept({kSystem, kQuestion}, 1);
+      format_.trim_user_right_only_behind_system = kept && kept->first && !kept->second;
+    }
+  }
+
+  void LearnThinking() {
+    ChatMessage thinks = kAnswer;
+    thinks.content = "<think>\n" + std::string(kThought) + "\n</think>\n\n" + kAnswer.content;
+    const Result<std::string> text = run_.Text(std::vector<ChatMessage>{kQuestion, thinks, kNext}, true);
+    if (!text.ok() || text->find(kThought) != std::string::npos || text->find(kAnswer.content) == std::string::npos)
+      return;
+    format_.drop_thinking = true;
+    const size_t at = text->find(kAnswer.content);
+    format_.keep_newlines_behind_thinking = std::string_view(*text).substr(0, at).ends_with(between_ + "\n\n");
+    caveats_.emplace_back("the thinking of earlier answers stays in the conversation");
+  }
+
+  void LearnLateSystem() {
+    if (format_.system_place != SystemPlace::kOwnTurn) return;
+    const auto around = Around(run_, {kQuestion, kAnswer, kLateSystem, kNext}, true);
+    if (!around.ok() || !(*around)[2].starts_with(close_)) return;
+    const std::string open = (*around)[2].substr(close_.size());
+    if (open != format_.system_open) format_.late_system_open = open;
+  }
+
+  const TemplateRun& run_;
+  const ChatTemplate::Facts& facts_;
+  std::vector<std::string>& caveats_;
+  TemplateFormat format_;
+  std::string head_;             // in front of the first question
+  std::string before_question_;  // of it, what does not open the question
+  std::string between_;          // a question and its answer
+  std::string close_;            // what follows an answer
+  std::string prompt_;           // what opens an answer that is to be sampled
+};
+
+}  // namespace
+
+Result<TemplateFormat> LearnMessages(const TemplateRun& run, const ChatTemplate::Facts& facts,
+                                     std::vector<std::string>* caveats) {
+  ASSIGN_OR_RETURN(TemplateFormat format, Learner(run, facts, caveats).Learn());
+  const std::vector<ChatMessage> question = {kQuestion};
+  const Result<std::string> today = run.Text(question, true), another = run.TextOnAnotherDay(question);
+  if (!another.ok() || *today != *another) {
+    caveats->emplace_back("the template tells the date; conversations are told that of the server's start");
+  }
+  return format;
+}
+
+}  // namespace ringside

@@ -1,0 +1,26 @@
+// The format of a chat template, learned from what the template makes of conversations whose texts are known. Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "session/chat/template_format.h"
+#include "session/chat/template_run.h"
+
+namespace ringside {
+
+/// What a template writes around each message, by a few conversations. Its tools are told in Hermes' words until
+/// LearnTools finds others. Where the template does what no format can, `caveats` say so. kInvalidArgument, in plain
+/// words, where not even questions and answers in turn have a format.
+Result<TemplateFormat> LearnMessages(const TemplateRun& run, const ChatTemplate::Facts& facts,
+                                     std::vector<std::string>* caveats);
+
+/// The syntax in which the template tells tools, writes calls and tells what they gave, if it is one of ours.
+void LearnTools(const TemplateRun& run, TemplateFormat* format, std::vector<std::string>* caveats);
+
+/// Renders many conversations both ways. kInvalidArgument where questions and answers in turn come out otherwise;
+/// `caveats` name the other kinds of conversations that do.
+Status CheckFormat(const TemplateRun& run, const TemplateFormat& format, std::vector<std::string>* caveats);
+
+}  // namespace ringside

@@ -1,0 +1,35 @@
+// A model's own chat template, run on whole conversations as transformers would. Immutable, cheap to copy; any thread.
+#pragma once
+
+#include <ctime>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "session/chat/chat_template.h"
+#include "session/chat/jinja/template.h"
+
+namespace ringside {
+
+class TemplateRun {
+ public:
+  /// kInvalidArgument, saying what and in which line, for a source that cannot be run here.
+  static Result<TemplateRun> FromSource(std::string_view jinja_source, const ChatTemplate::Facts& facts);
+
+  /// What it makes of them. `tools`: a line of JSON each, "" = none. kInvalidArgument where it fails or refuses.
+  Result<std::string> Text(std::span<const ChatMessage> messages, bool add_generation_prompt,
+                           std::string_view tools = {}) const;
+  /// The same on some other day.
+  Result<std::string> TextOnAnotherDay(std::span<const ChatMessage> messages) const;
+
+ private:
+  TemplateRun(jinja::Template source, ChatTemplate::Facts facts, const std::tm& today)
+      : template_(std::move(source)), facts_(std::move(facts)), today_(today) {}
+
+  jinja::Template template_;
+  ChatTemplate::Facts facts_;
+  std::tm today_;
+};
+
+}  // namespace ringside

@@ -1,0 +1,30 @@
+#include "ws/app_template.h"
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+
+namespace ringside {
+namespace {
+
+constexpr size_t kMaxFileBytes = 1 << 20;
+
+}  // namespace
+
+Result<ChatTemplate> ChooseTemplate(const std::string& wanted, std::string_view models_own,
+                                    const ChatTemplate::Facts& facts) {
+  if (wanted.empty()) return ChatTemplate::Recognise(models_own, facts);
+  const std::vector<std::string_view> names = ChatTemplate::Names();
+  std::ifstream file;
+  if (std::ranges::find(names, wanted) == names.end()) file.open(wanted, std::ios::binary);
+  if (!file.is_open()) return ChatTemplate::Named(wanted, facts);  // an unknown name tells the choices
+  std::string source(kMaxFileBytes + 1, '\0');
+  file.read(source.data(), static_cast<std::streamsize>(source.size()));
+  source.resize(static_cast<size_t>(file.gcount()));
+  if (file.bad() || source.empty() || source.size() > kMaxFileBytes) {
+    return InvalidArgument(wanted + " is no file of at most 1 MiB with a chat template");
+  }
+  return ChatTemplate::Recognise(source, facts);
+}
+
+}  // namespace ringside

@@ -1,0 +1,17 @@
+// Which chat template the server uses.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "session/chat/chat_template.h"
+
+namespace ringside {
+
+/// `wanted`: what --chat-template says: the name of a family, or a file with Jinja source; "" = the model's own source.
+/// kInvalidArgument where it is neither, or the source cannot be used.
+Result<ChatTemplate> ChooseTemplate(const std::string& wanted, std::string_view models_own,
+                                    const ChatTemplate::Facts& facts);
+
+}  // namespace ringside
