@@ -66,6 +66,11 @@ Status EngineLoop::Check(const TurnRequest& request) const {
     return InvalidArgument(fmt::format("memory_len must be 1 to {}", options_.memory_len), "memory_len");
   }
   if (request.max_tokens < -1) return InvalidArgument("max_tokens must not be negative", "max_output_tokens");
+  if (request.scored && request.sampling.logprobs < 0)
+    return InvalidArgument("scores are log probabilities", "logprobs");
+  if (request.scored && length > request.window.memory_len + request.window.pinned) {
+    return InvalidArgument("more tokens than the window shows cannot be scored", "input", "context_length_exceeded");
+  }
   const auto& starts = request.message_starts;
   if (!std::is_sorted(starts.begin(), starts.end()) || (!starts.empty() && starts.front() < 0)) {
     return InvalidArgument("message starts must ascend", "message_starts");
@@ -253,7 +258,7 @@ bool EngineLoop::Admit(std::unique_ptr<RunningTurn>& turn) {
   --slot.waiting;
   ForgetFetch(slot);
   SetOwner(slot, turn->request().owner);
-  SyncResult sync = slot.sequence->Sync(turn->timeline(), turn->wants_logits());
+  SyncResult sync = slot.sequence->Sync(turn->timeline(), turn->most_reused());
   const bool restored = sync.source == CacheSource::kHost || sync.source == CacheSource::kDisk;
   if (restored) sync.restore_ms = restore_ms.value_or(0);
   counts_.tokens_reused += static_cast<uint64_t>(sync.reused);

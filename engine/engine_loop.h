@@ -220,16 +220,25 @@ class EngineLoop {
   /// those that decode are never held up by more than one copy.
   void SaveIdle();
 
+  /// A row of logits of a step: a turn's next token is chosen from it, or one of its prompt's is scored.
+  struct LogitsRow {
+    RunningTurn* turn = nullptr;
+    bool awaits = false;  // it follows a token that is not known yet
+    int64_t scored = 0;   // position of the token; 0 = one is chosen
+    bool chooses() const { return scored == 0; }
+  };
   /// A step that the network has been given.
   struct LaunchedStep {
-    std::vector<RunningTurn*> choosing;    // in the order of its choices
-    std::vector<RunningTurn*> prefilling;  // the others
+    std::vector<LogitsRow> logits;         // in the order of its choices
+    std::vector<RunningTurn*> prefilling;  // those that choose nothing
     int64_t begun_ns = 0;
     int64_t decoding = 0;  // rows of turns that decode
     int64_t prompt_rows = 0;
     double prompt_work = 0;  // as StepTime counts it
     bool unchosen = false;   // how its tokens are chosen has not been said yet
     bool Has(const RunningTurn* turn) const;
+    /// The row from which the turn's next token is chosen; nullopt if none is.
+    std::optional<size_t> RowOf(const RunningTurn* turn) const;
   };
   /// Gives the network a step and takes its tokens; or, where it runs ahead, those of the step before.
   void Step();
@@ -247,6 +256,8 @@ class EngineLoop {
   std::optional<LaunchedStep> Launch(const LaunchedStep* under_way);
   /// Gives the network the parts of a step; turns[i] has the i-th, which is its awaited token if the second is true.
   void Begin(LaunchedStep& step, std::span<const StepPart> parts, std::span<const std::pair<RunningTurn*, bool>> turns);
+  /// What the network is asked of a row, which borrows from its turn until the token is taken.
+  static TokenChoice ChoiceOf(const LogitsRow& row);
   /// Says how the tokens of a step are chosen that was launched ahead of what that depends on.
   void Choose(LaunchedStep* step);
   /// Waits for a step and hands its tokens out.

@@ -14,11 +14,6 @@ constexpr int64_t kLeastShared = 64;
 // A turn waits for another that computes what it would compute, too, if that is so much more than there is already.
 constexpr int64_t kWorthWaiting = 256;
 
-// At least the last token must be computed, for the one that follows.
-int64_t MostShared(const RunningTurn& turn) {
-  return static_cast<int64_t>(turn.request().tokens.size()) - (turn.wants_logits() ? 1 : 0);
-}
-
 }  // namespace
 
 EngineLoop::Slot* EngineLoop::FindDonor(const Slot& slot, const RunningTurn& turn) {
@@ -27,7 +22,7 @@ EngineLoop::Slot* EngineLoop::FindDonor(const Slot& slot, const RunningTurn& tur
   for (Slot* other : cached_) {
     if (other == &slot || other->account != turn.request().account) continue;
     if (sequence_storage_.Loads(other->sequence->cache())) continue;  // its rows are still to come
-    const int64_t shared = std::min(other->sequence->SharedPrefix(turn.timeline()), MostShared(turn));
+    const int64_t shared = std::min(other->sequence->SharedPrefix(turn.timeline()), turn.most_reused());
     if (shared > most) donor = other, most = shared;
   }
   return donor;
@@ -46,7 +41,7 @@ bool EngineLoop::AwaitsPrefix(const Slot& slot, const RunningTurn& turn) {
     if (computed >= std::min(ours.size(), request.tokens.size()) || ours[computed] != request.tokens[computed])
       continue;
     const int64_t common = std::min(
-        CommonPrefix(request.tokens, request.message_starts, ours, turn.request().message_starts), MostShared(turn));
+        CommonPrefix(request.tokens, request.message_starts, ours, turn.request().message_starts), turn.most_reused());
     if (static_cast<int64_t>(computed) < common) promised = std::max(promised, common);
   }
   if (promised < kWorthWaiting) return false;
@@ -55,7 +50,7 @@ bool EngineLoop::AwaitsPrefix(const Slot& slot, const RunningTurn& turn) {
 }
 
 void EngineLoop::SharePrefix(Slot& slot, const RunningTurn& turn, const Slot& donor) {
-  const int64_t shared = std::min(donor.sequence->SharedPrefix(turn.timeline()), MostShared(turn));
+  const int64_t shared = std::min(donor.sequence->SharedPrefix(turn.timeline()), turn.most_reused());
   const size_t bytes = slot.sequence->Adopt(*donor.sequence, shared);
   network_.memory().CopyOnDevice(slot.sequence->cache()->slab(), donor.sequence->cache()->slab(), bytes);
   counts_.tokens_shared += static_cast<uint64_t>(shared);

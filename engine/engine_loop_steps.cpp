@@ -46,7 +46,19 @@ void EngineLoop::Step() {
 }
 
 bool EngineLoop::LaunchedStep::Has(const RunningTurn* turn) const {
-  return std::ranges::count(choosing, turn) + std::ranges::count(prefilling, turn) > 0;
+  return RowOf(turn).has_value() || std::ranges::count(prefilling, turn) > 0;
+}
+
+std::optional<size_t> EngineLoop::LaunchedStep::RowOf(const RunningTurn* turn) const {
+  const auto found =
+      std::ranges::find_if(logits, [&](const LogitsRow& row) { return row.turn == turn && row.chooses(); });
+  if (found == logits.end()) return std::nullopt;
+  return static_cast<size_t>(found - logits.begin());
+}
+
+TokenChoice EngineLoop::ChoiceOf(const LogitsRow& row) {
+  if (!row.chooses()) return row.turn->ScoreAt(row.scored);
+  return row.awaits ? row.turn->ChoiceAhead() : row.turn->Choice();
 }
 
 double EngineLoop::Work(int64_t position) const {
@@ -87,7 +99,7 @@ std::vector<int64_t> EngineLoop::Plan(const LaunchedStep* under_way) const {
     planned.account = accounts[turns.size() - 1];
     planned.deadline_ns = turn->Deadline(step_time_.PromptNs(Work(turn->sequence()->computed())));
     if (turn->finished() || !HasMemory(*turn) || waits(turn)) continue;
-    const bool awaits = under_way != nullptr && std::ranges::count(under_way->choosing, turn.get()) > 0;
+    const bool awaits = under_way != nullptr && under_way->RowOf(turn.get());
     planned.remaining = !awaits ? turn->remaining() : turn->CanRunAhead() ? 1 : 0;
     decoding += planned.remaining == 1 ? 1 : 0;
   }
@@ -112,18 +124,26 @@ std::optional<EngineLoop::LaunchedStep> EngineLoop::Launch(const LaunchedStep* u
     RunningTurn& turn = *running_[i];
     if (turn.computes_prompt()) turn.NoteStep(take[i] > 0, step.begun_ns);
     if (take[i] == 0) continue;
-    const auto found =
-        under_way == nullptr ? 0 : std::ranges::find(under_way->choosing, &turn) - under_way->choosing.begin();
-    const bool awaits = under_way != nullptr && found < std::ssize(under_way->choosing);
-    awaited[i] = AwaitedToken(static_cast<size_t>(found));
+    const std::optional<size_t> row = under_way == nullptr ? std::nullopt : under_way->RowOf(&turn);
+    const bool awaits = row.has_value();
+    awaited[i] = AwaitedToken(row.value_or(0));
     const std::span<const TokenId> chunk = awaits ? std::span<const TokenId>(&awaited[i], 1) : turn.NextChunk(take[i]);
     const bool last = awaits || (turn.wants_logits() && std::ssize(chunk) == turn.remaining());
-    parts.push_back({turn.sequence()->cache(), chunk, last ? StepPart::Logits::kLast : StepPart::Logits::kNone});
+    const bool scores = !awaits && turn.scores_next();
+    parts.push_back({turn.sequence()->cache(), chunk,
+                     scores ? StepPart::Logits::kAll
+                     : last ? StepPart::Logits::kLast
+                            : StepPart::Logits::kNone});
     turns.push_back({&turn, awaits});
-    (last ? step.choosing : step.prefilling).push_back(&turn);
+    const int64_t first = turn.sequence()->computed(), end = first + std::ssize(chunk) - (last ? 1 : 0);
+    for (int64_t position = first; scores && position < end; ++position) {
+      step.logits.push_back({.turn = &turn, .scored = position + 1});
+    }
+    if (last) step.logits.push_back({.turn = &turn, .awaits = awaits});
+    if (!last) step.prefilling.push_back(&turn);
     step.unchosen |= awaits && !turn.Foresees();
   }
-  if (parts.empty() || (step.unchosen && step.choosing.size() > kMostUnchosenRows)) return std::nullopt;
+  if (parts.empty() || (step.unchosen && step.logits.size() > kMostUnchosenRows)) return std::nullopt;
   Begin(step, parts, turns);
   return step;
 }
@@ -132,10 +152,7 @@ void EngineLoop::Begin(LaunchedStep& step, std::span<const StepPart> parts,
                        std::span<const std::pair<RunningTurn*, bool>> turns) {
   std::vector<TokenChoice> choices;
   if (!step.unchosen) {
-    for (size_t i = 0; i < parts.size(); ++i) {
-      const auto [turn, awaits] = turns[i];
-      if (parts[i].logits == StepPart::Logits::kLast) choices.push_back(awaits ? turn->ChoiceAhead() : turn->Choice());
-    }
+    for (const LogitsRow& row : step.logits) choices.push_back(ChoiceOf(row));
   }
   for (size_t i = 0; i < parts.size(); ++i) {
     const auto [turn, awaits] = turns[i];
@@ -159,13 +176,16 @@ void EngineLoop::Begin(LaunchedStep& step, std::span<const StepPart> parts,
 
 void EngineLoop::Choose(LaunchedStep* step) {
   std::vector<TokenChoice> choices;
-  for (RunningTurn* turn : step->choosing) choices.push_back(turn->Choice());  // of one that has ended: for nobody
+  for (LogitsRow& row : step->logits) {
+    row.awaits = false;
+    choices.push_back(ChoiceOf(row));  // of a turn that has ended: for nobody
+  }
   network_.Choose(choices);
   step->unchosen = false;
 }
 
 void EngineLoop::Conclude(const LaunchedStep& step) {
-  std::vector<ChosenToken> chosen(step.choosing.size());
+  std::vector<ChosenToken> chosen(step.logits.size());
   network_.Finish(chosen);
   if (const Status status = network_.memory().status(); !status.ok()) return Fail(status);
   const int64_t now = clock_.MonotonicNs();
@@ -173,7 +193,9 @@ void EngineLoop::Conclude(const LaunchedStep& step) {
   step_time_.Note(step.decoding, step.prompt_work, took);
   if (step.prompt_rows > 0) sequence_storage_.NotePrefill(step.prompt_rows + step.decoding, took);
   for (size_t i = 0; i < chosen.size(); ++i) {
-    if (!step.choosing[i]->finished()) step.choosing[i]->Take(chosen[i], now);
+    const LogitsRow& row = step.logits[i];
+    if (row.turn->finished()) continue;
+    row.chooses() ? row.turn->Take(chosen[i], now) : row.turn->TakeScore(row.scored, chosen[i]);
   }
   for (RunningTurn* turn : step.prefilling) {
     if (!turn->wants_logits() && turn->remaining() == 0) turn->FinishPrefill();

@@ -11,6 +11,7 @@ void RunningTurn::Begin(Sequence* sequence, const SyncResult& sync, const Tokeni
   sequence_ = sequence;
   session_len_ = session_len;
   prompt_tokens_ = request_.tokens.size();
+  if (request_.scored) scored_.push_back({.id = request_.tokens.front()});
   begun_ns_ = now_ns;
   remaining_ = sync.to_feed;
   report_.source = sync.source;
@@ -51,6 +52,45 @@ void RunningTurn::FollowGrammar() {
   }
 }
 
+int64_t RunningTurn::most_reused() const {
+  const auto length = static_cast<int64_t>(request_.tokens.size());
+  if (request_.scored && !told_scores_) return std::max<int64_t>(std::ssize(scored_) - 1, 0);
+  return wants_logits() ? length - 1 : length;
+}
+
+bool RunningTurn::scores_next() const {
+  return request_.scored && sequence_->computed() < static_cast<int64_t>(prompt_tokens_);
+}
+
+TokenChoice RunningTurn::ScoreAt(int64_t position) const {
+  TokenChoice choice;
+  choice.temperature = 0;
+  choice.logprobs = request_.sampling.logprobs;
+  const auto at = static_cast<size_t>(position);
+  if (at < prompt_tokens_) choice.scored = request_.tokens[at];
+  return choice;
+}
+
+void RunningTurn::TakeScore(int64_t position, const ChosenToken& token) {
+  if (Status status = StatusOf(token); !status.ok()) return Finish(FinishReason::kError, std::move(status));
+  // Computed once more where the turn has lost its cache meanwhile.
+  if (position != std::ssize(scored_) || static_cast<size_t>(position) >= prompt_tokens_) return;
+  scored_.push_back({token.id, token.logprob, {token.best().begin(), token.best().end()}});
+}
+
+void RunningTurn::TellScores() {
+  if (!request_.scored || std::exchange(told_scores_, true)) return;
+  CHECK_EQ(scored_.size(), prompt_tokens_);
+  request_.sink->OnScored(std::move(scored_));
+}
+
+void RunningTurn::FinishPrefill() {
+  // The step that scores the last tokens may have been launched ahead of the one that has ended.
+  if (finished_ || (request_.scored && scored_.size() < prompt_tokens_)) return;
+  TellScores();
+  Finish(request_.scored ? FinishReason::kLength : FinishReason::kStop);
+}
+
 std::span<const TokenId> RunningTurn::NextChunk(int64_t limit) { return sequence_->NextChunk(request_.tokens, limit); }
 
 void RunningTurn::Fed(std::span<const TokenId> chunk) {
@@ -84,6 +124,7 @@ bool RunningTurn::CanRunAhead() const {
 void RunningTurn::Take(const ChosenToken& chosen, int64_t now_ns) {
   if (Status status = StatusOf(chosen); !status.ok()) return Finish(FinishReason::kError, std::move(status));
   if (first_token_ns_ == 0) first_token_ns_ = now_ns;
+  TellScores();
   const TokenId id = chosen.id;
   sampler_->Append(id);
   request_.tokens.push_back(id);

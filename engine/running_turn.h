@@ -25,6 +25,9 @@ class RunningTurn {
   TurnId id() const { return request_.turn; }
   TimelineId timeline_id() const { return request_.timeline; }
   bool wants_logits() const { return request_.max_tokens != 0; }
+  /// Tokens, from the timeline's beginning on, that may come out of a cache: not the last, whose logits give the one
+  /// that follows, and none whose logits score another that has no score yet.
+  int64_t most_reused() const;
   const TurnRequest& request() const { return request_; }
   TimelineView timeline() const { return {request_.tokens, request_.message_starts, request_.window}; }
   Sequence* sequence() const { return sequence_; }
@@ -67,6 +70,12 @@ class RunningTurn {
   std::span<const TokenId> NextChunk(int64_t limit);
   /// The model has been given the chunk.
   void Fed(std::span<const TokenId> chunk);
+  /// Whether the next chunk's logits score tokens of the prompt.
+  bool scores_next() const;
+  /// How the log probability of the token at `position`, which may be that behind the prompt, is asked for.
+  TokenChoice ScoreAt(int64_t position) const;
+  /// It is here.
+  void TakeScore(int64_t position, const ChosenToken& token);
   /// How the token after the timeline's last one is chosen; valid until Take.
   TokenChoice Choice();
   /// That token is here: appends, emits. Ends the turn by setting finished().
@@ -79,8 +88,8 @@ class RunningTurn {
   TokenChoice ChoiceAhead() { return sampler_->Choice(static_cast<int64_t>(request_.tokens.size()) + 1); }
   /// The model is given the awaited token unseen.
   void RunAhead() { ahead_ = true; }
-  /// A turn without logits (warm-up) has computed everything.
-  void FinishPrefill() { Finish(FinishReason::kStop); }
+  /// A turn without an answer (a warm-up, or one that only scores) has computed everything.
+  void FinishPrefill();
 
   void Finish(FinishReason reason, Status error = {});
   std::optional<FinishReason> finished() const { return finished_; }
@@ -90,6 +99,8 @@ class RunningTurn {
   void End(int64_t now_ns);
 
  private:
+  /// Everything is scored that was to be.
+  void TellScores();
   void CheckLimits();
   /// Finds out which tokens the grammar lets follow; ends the turn where none can, or that cannot be found out.
   void FollowGrammar();
@@ -106,6 +117,8 @@ class RunningTurn {
   int64_t remaining_ = 0;
   bool ahead_ = false;  // the token that is awaited has been fed
   CacheReport report_;
+  std::vector<OutputToken> scored_;  // of the prompt, so far; until they are told
+  bool told_scores_ = false;
   int64_t evicted_before_ = 0;
   std::optional<Sampler> sampler_;
   std::optional<Detokenizer> detokenizer_;

@@ -81,7 +81,7 @@ int64_t Sequence::ReplayStart(const TimelineView& timeline) const {
   return std::max(timeline.window.pinned, length - 1 - reach);
 }
 
-SyncResult Sequence::Sync(const TimelineView& timeline, bool want_logits) {
+SyncResult Sequence::Sync(const TimelineView& timeline, int64_t most) {
   CHECK(cache_ != nullptr);
   const auto length = static_cast<int64_t>(timeline.tokens.size());
   CHECK_GE(length, 1);
@@ -92,7 +92,7 @@ SyncResult Sequence::Sync(const TimelineView& timeline, bool want_logits) {
     replay_start_ = 0;
   }
   Ring& ring = cache_->ring();
-  int64_t keep = std::min(CommonWith(timeline), want_logits ? length - 1 : length);
+  int64_t keep = std::min({CommonWith(timeline), length, most});
   if (!CanContinueFrom(keep)) {
     keep = std::min(keep, timeline.window.pinned);  // the ring's rows are gone, the pinned ones never go
     result.rebuilt = true;

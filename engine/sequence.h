@@ -64,8 +64,8 @@ class Sequence {
 
   /// Makes the cache a prefix of `timeline` as cheaply as is exact: keeps the longest common prefix (of tokens and of
   /// message starts), rolls back what differs if the ring still has the rows, else empties it for a replay. Needs a
-  /// cache with room for the window. With `want_logits`, at least the last token is left to feed.
-  SyncResult Sync(const TimelineView& timeline, bool want_logits);
+  /// cache with room for the window. Keeps no more than `most` tokens: the others are left to feed.
+  SyncResult Sync(const TimelineView& timeline, int64_t most);
 
   /// The next tokens to compute, of a timeline that Sync was given (and that may have grown since), at most `limit`.
   /// A replay that does not begin at 0 computes the pinned tokens first, then jumps.

@@ -63,6 +63,10 @@ class TokenSink {
   virtual void OnQueued(int64_t position) { (void)position; }
   /// The turn's first step begins: the cache is known. Called once, before any tokens.
   virtual void OnStart(const CacheReport& report) = 0;
+  /// TurnRequest::scored: every token of the timeline before the answer with its log probability, as the model gives
+  /// it: without bans, biases and penalties. The first, which nothing precedes, has none (0). Called once, before
+  /// OnTokens.
+  virtual void OnScored(std::vector<OutputToken> tokens) { (void)tokens; }
   virtual void OnTokens(const TokenDelta& delta) = 0;
   /// Called exactly once for every accepted turn, last. After it the engine holds no reference to the sink.
   virtual void OnEnd(const TurnEnd& end) = 0;

@@ -36,6 +36,9 @@ struct TurnRequest {
   SamplingParams sampling;
   std::vector<std::string> stop_strings;
   std::vector<TokenId> stop_ids;  // end-of-turn tokens of the model included, unless ignored
+  /// The log probabilities of `tokens` are asked for, too (sampling.logprobs, at least 0, says of how many others):
+  /// they are all computed, whatever a cache has of them, and no more than the window shows.
+  bool scored = false;
   /// What the answer must match, or null. Then stop_ids can be chosen only where it may end, and it ends by itself
   /// where it can only end.
   std::shared_ptr<const Grammar> grammar;

@@ -11,7 +11,8 @@
 //     gave.
 //  5. Log probabilities: log softmax of these logits, before temperature and cuts (FasterTransformer mixes
 //     conditional and unconditional ones, after temperature). The best are those of the same distribution.
-//  6. temperature 0, or top_k 1: the highest logit, ties to the lowest id. Nothing below applies.
+//  6. temperature 0, or top_k 1: the highest logit, ties to the lowest id; or, where a token is only scored, that one,
+//     whatever its logit. Nothing below applies.
 //  7. Weights w = exp((l - max) / temperature), in float: SoftmaxWeight.
 //  8. top_k keeps the k best (ties to the lowest id). top_p then keeps the shortest run of the best tokens whose
 //  weights
@@ -49,6 +50,7 @@ struct TokenChoice {
   double min_p = 0.0;        // [0, 1]
   double uniform = 0.0;      // [0, 1)
   int64_t logprobs = -1;     // -1 = none; n = of the chosen token and the n best, <= limits::kMaxTopLogprobs
+  int32_t scored = -1;       // >= 0: of this token; with temperature 0
 
   bool greedy() const { return temperature == 0 || top_k == 1; }
   // Bounded, so that 0 * inf cannot arise: at 1e30 the weights are those of greedy anyway.

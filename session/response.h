@@ -68,7 +68,8 @@ struct Response {
   std::string text;
   size_t begun_bytes = 0;
   std::vector<uint32_t> piece_ends;        // offset in `text` behind each piece of the message, as it came
-  std::vector<OutputToken> tokens;         // with logprobs asked for: every token of the text, until a newer turn ends
+  std::vector<OutputToken> tokens;         // with logprobs asked for: every token of the text, until a newer turn ends;
+  size_t scored_tokens = 0;                // before them so many of the prompt, where that was scored
   std::vector<uint32_t> piece_token_ends;  // offset in `tokens` behind each piece
 
   CallPlace calls = CallPlace::kNone;               // where in `text` tool calls are looked for
@@ -131,7 +132,7 @@ struct Response {
   /// Its tokens, where they are kept.
   std::span<const OutputToken> piece_tokens(size_t i) const {
     if (i >= piece_token_ends.size()) return {};
-    const size_t begin = i > 0 ? piece_token_ends[i - 1] : 0;
+    const size_t begin = i > 0 ? piece_token_ends[i - 1] : scored_tokens;
     return std::span(tokens).subspan(begin, piece_token_ends[i] - begin);
   }
   std::string_view Between(size_t begin, size_t end) const { return std::string_view(text).substr(begin, end - begin); }

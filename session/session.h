@@ -164,6 +164,8 @@ class Session : public std::enable_shared_from_this<Session> {
 
   /// From TurnSink: the turn waits for a slot, `position` in line.
   void OnQueued(TurnId turn, int64_t position);
+  /// From TurnSink: the log probabilities of the turn's prompt. Never durable: a journal has no such turns.
+  void OnScored(TurnId turn, std::vector<OutputToken> tokens);
   // From TurnSink: what is durable now. `recorded` is where the journal stands ({} = nothing was written).
   void OnStart(TurnId turn, const CacheReport& report, const JournalPosition& recorded);
   void OnTokens(TurnId turn, const TokenDelta& delta, const JournalPosition& recorded);

@@ -18,6 +18,13 @@ void Session::OnQueued(TurnId turn, int64_t position) {
   if (running_->heard()) TellQueued();
 }
 
+void Session::OnScored(TurnId turn, std::vector<OutputToken> tokens) {
+  std::lock_guard lock(mutex_);
+  if (!Runs(turn)) return;
+  running_->response->scored_tokens = tokens.size();
+  running_->response->tokens = std::move(tokens);
+}
+
 void Session::TellQueued() {
   if (running_->queue_position == 0 || running_->response->started) return;
   listeners_.Tell([&](EventSink& sink) { sink.OnQueued(*running_->response, running_->queue_position); });

@@ -181,6 +181,7 @@ Result<Session::Begun> Session::Render(const TurnSpec& spec, TurnId turn, std::s
   }
   request.continues = !base.tokens().empty() || base.forgotten();
   request.goes_on = input.next.reopened().has_value();
+  request.scored = spec.raw && spec.raw->scored;
   request.max_tokens = spec.warm_up ? 0 : spec.max_output_tokens.value_or(options.max_output_tokens);
 
   response->clamped = Clamped(input.next.pinned());
@@ -475,6 +476,7 @@ void Session::Finish(const TurnEnd& end, double completed_at) {
     if ((*it)->tokens.empty()) break;
     (*it)->tokens.clear();
     (*it)->tokens.shrink_to_fit();
+    (*it)->scored_tokens = 0;
     (*it)->piece_token_ends.clear();
   }
   DropTurn();

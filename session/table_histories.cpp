@@ -44,9 +44,15 @@ Status SessionTable::State::ReadPrompt(TurnSpec* spec) const {
 
 SessionTable::State::Target SessionTable::State::FindHistory(const Caller& caller, TurnSpec* spec) {
   IndexHistories();
-  const HistoryIndex::Matches found = histories.Find(caller.principal, HistoryText(*spec));
   Target target;
   target.in_memory = !spec->store;
+  const auto begin_anew = [&] {
+    target.session = NewHistory(caller, target.in_memory);
+    target.fresh = true;
+    return target;
+  };
+  if (spec->raw && spec->raw->scored) return begin_anew();  // all of it is computed
+  const HistoryIndex::Matches found = histories.Find(caller.principal, HistoryText(*spec));
   const auto compare = [&](const std::string& key) -> std::optional<Session::HistoryMatch> {
     const auto session = Get(key, caller.principal);
     if (!session.ok()) return std::nullopt;  // gone since, or damaged
@@ -73,9 +79,7 @@ SessionTable::State::Target SessionTable::State::FindHistory(const Caller& calle
       return target;
     }
   }
-  target.session = NewHistory(caller, target.in_memory);
-  target.fresh = true;
-  return target;
+  return begin_anew();
 }
 
 void SessionTable::State::IndexHistory(const std::shared_ptr<Session>& session) {

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "engine/token_sink.h"
@@ -19,6 +20,7 @@ class TurnSink final : public TokenSink {
            std::shared_ptr<TokenBucket> tokens, const Clock& clock);
   void OnQueued(int64_t position) override { session_->OnQueued(turn_, position); }
   void OnStart(const CacheReport& report) override;
+  void OnScored(std::vector<OutputToken> tokens) override { session_->OnScored(turn_, std::move(tokens)); }
   void OnTokens(const TokenDelta& delta) override;
   void OnEnd(const TurnEnd& end) override;
 

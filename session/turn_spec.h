@@ -62,6 +62,7 @@ struct ResumeRequest {
 struct RawPrompt {
   std::string text;
   std::vector<TokenId> tokens;  // empty = of the text
+  bool scored = false;          // the response has their log probabilities, too; with sampling.logprobs
 };
 
 /// A checked request for an answer.

@@ -67,6 +67,7 @@ class EngineFleet::PinnedSink final : public TokenSink {
 
   void OnQueued(int64_t position) override { next_->OnQueued(position); }
   void OnStart(const CacheReport& report) override { next_->OnStart(report); }
+  void OnScored(std::vector<OutputToken> tokens) override { next_->OnScored(std::move(tokens)); }
   void OnTokens(const TokenDelta& delta) override { next_->OnTokens(delta); }
   void OnEnd(const TurnEnd& end) override {
     {

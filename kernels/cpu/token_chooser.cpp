@@ -65,7 +65,7 @@ ChosenToken TokenChooser::Choose(std::span<float> logits, const TokenChoice& cho
     return token;
   }
   token.outcome = ChosenToken::Outcome::kChosen;
-  token.id = choice.greedy() ? best : Draw(logits, max, choice);
+  token.id = choice.scored >= 0 ? choice.scored : choice.greedy() ? best : Draw(logits, max, choice);
   if (choice.logprobs >= 0) FillLogprobs(logits, max, choice.logprobs, token);
   return token;
 }

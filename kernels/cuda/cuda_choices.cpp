@@ -76,6 +76,7 @@ const ChoiceRow* CudaBackend::StageChoices(std::span<const TokenChoice> choices)
     out.greedy = choice.greedy();
     out.inverse_temperature = out.greedy ? 1.0f : choice.inverse_temperature();
     out.logprobs = static_cast<int32_t>(choice.logprobs);
+    out.scored = choice.scored;
     *row++ = out;
   }
   return static_cast<const ChoiceRow*>(place.device);

@@ -33,6 +33,11 @@ class WaitingSink final : public TokenSink {
     started_ = true;
     start_ = report;
   }
+  void OnScored(std::vector<OutputToken> tokens) override {
+    std::lock_guard lock(mutex_);
+    EXPECT_TRUE(started_ && !ended_ && ids_.empty() && scored_.empty());
+    scored_ = std::move(tokens);
+  }
   void OnTokens(const TokenDelta& delta) override {
     std::lock_guard lock(mutex_);
     EXPECT_TRUE(started_ && !ended_);
@@ -89,6 +94,11 @@ class WaitingSink final : public TokenSink {
     std::lock_guard lock(mutex_);
     return leads_;
   }
+  /// The tokens of the prompt, where they were scored.
+  std::vector<OutputToken> scored() {
+    std::lock_guard lock(mutex_);
+    return scored_;
+  }
   CacheReport start() {
     std::lock_guard lock(mutex_);
     return start_;
@@ -102,6 +112,7 @@ class WaitingSink final : public TokenSink {
   std::vector<TokenId> ids_;
   std::vector<int64_t> positions_;
   std::vector<float> logprobs_, leads_;
+  std::vector<OutputToken> scored_;
   std::string text_;
   TurnEnd end_;
 };

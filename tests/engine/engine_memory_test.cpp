@@ -180,6 +180,33 @@ TEST_P(EngineMemoryTest, CachesThatWaitDoNotKeepEachOtherFromBeginning) {
   }
 }
 
+TEST_P(EngineMemoryTest, APromptThatGivesWayIsScoredOnce) {
+  Start(4, 5);
+  std::vector<SubmittedTurn> turns;
+  for (TimelineId id = 1; id <= 2; ++id) turns.push_back(Submit(id, Tokens(30, static_cast<uint32_t>(id)), 420));
+  turns[0].sink->WaitForTokens(75);  // the next page is not far
+  SubmittedTurn scored = GreedyTurn(next_turn_++, 3, Tokens(300, 3), {}, kWindow, 150);
+  scored.request.scored = true;
+  scored.request.sampling.logprobs = 1;
+  ASSERT_TRUE(engine_->Submit(scored.request).ok());
+  turns.push_back(scored);
+  for (const SubmittedTurn& turn : turns) {
+    const TurnEnd end = turn.sink->Wait();
+    EXPECT_EQ(end.reason, FinishReason::kLength) << end.error.ToString();
+    ExpectRight(turn, end);
+  }
+  const std::vector<OutputToken> told = scored.sink->scored();
+  ASSERT_EQ(told.size(), 300u);
+  for (size_t i = 1; i < told.size(); ++i) {
+    ASSERT_EQ(told[i].id, scored.request.tokens[i]);
+    const std::vector<TokenId> before(scored.request.tokens.begin(),
+                                      scored.request.tokens.begin() + static_cast<ptrdiff_t>(i));
+    if (i % 16 != 0) continue;
+    ASSERT_EQ(told[i].top.at(0).id, HashNetwork::Expected(before, {}, kWindow)) << i;
+  }
+  EXPECT_GT(engine_->stats().turns_gave_way, 0u);
+}
+
 TEST_P(EngineMemoryTest, AWindowThatTurnsTakesAllOfIt) {
   Start(4, 5);
   const SubmittedTurn turn = Submit(1, Tokens(500, 1), 700);

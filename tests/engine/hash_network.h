@@ -34,8 +34,9 @@ class HashNetwork final : public Network {
   NetworkShape shape() const override { return {.layers = 2, .kv_heads = 1, .head_dim = 2, .vocab = kVocab}; }
   bool runs_ahead() const override { return runs_ahead_; }
   void BeginUnchosen(std::span<const StepPart> parts) override {
-    const auto asks = [](const StepPart& part) { return part.logits != StepPart::Logits::kNone; };
-    logits_.resize(static_cast<size_t>(std::ranges::count_if(parts, asks)) * kVocab);
+    size_t rows = 0;
+    for (const StepPart& part : parts) rows += RowsOf(part);
+    logits_.resize(rows * kVocab);
     Run(parts, logits_);
     if (begun_.empty()) return;
     ++steps_ahead_;
@@ -83,6 +84,11 @@ class HashNetwork final : public Network {
   }
 
  private:
+  /// Of logits.
+  static size_t RowsOf(const StepPart& part) {
+    if (part.logits == StepPart::Logits::kAll) return part.tokens.size();
+    return part.logits == StepPart::Logits::kLast ? 1 : 0;
+  }
   static uint64_t Mix(uint64_t a, uint64_t b) {
     uint64_t x = (a ^ (b + 0x9e3779b97f4a7c15u + (a << 6) + (a >> 2))) * 0xbf58476d1ce4e5b9u;
     return x ^ (x >> 31);
@@ -140,13 +146,13 @@ class HashNetwork final : public Network {
         Write(cache, 1, t, row);
       }
       rows += n;
-      if (part.logits == StepPart::Logits::kNone) continue;
-      uint64_t hash = 1;
-      ForEachVisible(cache.ring(), first + n - 1, [&](int64_t p) { hash = Mix(hash, Read(cache, 1, p)); });
-      const auto out = logits.subspan(row_of_logits++ * kVocab, kVocab);
-      std::fill(out.begin(), out.end(), poison_ ? std::numeric_limits<float>::quiet_NaN() : 0.0f);
-      if (poison_) continue;
-      out[hash % kVocab] = 10.0f;
+      for (int64_t t = first + n - static_cast<int64_t>(RowsOf(part)); t < first + n; ++t) {
+        uint64_t hash = 1;
+        ForEachVisible(cache.ring(), t, [&](int64_t p) { hash = Mix(hash, Read(cache, 1, p)); });
+        const auto out = logits.subspan(row_of_logits++ * kVocab, kVocab);
+        std::fill(out.begin(), out.end(), poison_ ? std::numeric_limits<float>::quiet_NaN() : 0.0f);
+        if (!poison_) out[hash % kVocab] = 10.0f;
+      }
     }
     rows_computed_ += rows;
   }

@@ -115,6 +115,7 @@ Expected Reference(std::vector<float> logits, const TokenChoice& choice) {
     }
     out.at_edge |= std::fabs(sum - choice.uniform * whole) < kEdge * whole;
   }
+  if (choice.scored >= 0) out.token.id = choice.scored;
   if (choice.logprobs >= 0) out.token.logprob = logprob(out.token.id);
   return out;
 }
@@ -155,6 +156,7 @@ OwnedChoice MakeChoice(int64_t vocab, bool edits, std::mt19937& random) {
                      static_cast<double>(random()) * 0x1p-32, static_cast<double>(random()) * 0x1p-32},
                     random);
   c.logprobs = OneOf<int64_t>({-1, -1, 0, 5, 20}, random);
+  if (c.greedy() && random() % 2 == 0) c.scored = static_cast<int32_t>(random() % static_cast<uint64_t>(vocab));
   // Every token but a few, a few, about half, none at all; bits beyond the vocabulary say nothing.
   if (const int kind = static_cast<int>(random() % 12); kind < 4) {
     out.allowed.assign(static_cast<size_t>(vocab + 31) / 32, kind == 0 ? UINT32_MAX : 0u);
@@ -232,6 +234,10 @@ void ExpectEqual(const ChosenToken& got, const Expected& want) {
   }
   if (want.at_edge) return;
   ASSERT_EQ(got.id, want.token.id);
+  if (std::isinf(want.token.logprob)) {  // scored, and excluded
+    ASSERT_EQ(got.logprob, want.token.logprob);
+    return;
+  }
   ASSERT_NEAR(got.logprob, want.token.logprob, 1e-5 + 1e-6 * std::fabs(want.token.logprob));
 }
 

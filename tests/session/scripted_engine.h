@@ -184,6 +184,19 @@ class ScriptedEngine final : public TurnEngine {
     CacheReport report = ReportFor(request);
     request.sink->OnStart(report);
   }
+  /// The prompt's scores, where they are asked for: -0.25, and -0.125 for an `a` that is the likeliest.
+  void Score(size_t index) {
+    const TurnRequest request = At(index);
+    std::vector<OutputToken> tokens;
+    for (const TokenId id : request.tokens) {
+      tokens.push_back({id, -0.25F, {}});
+      for (int64_t i = 0; i < request.sampling.logprobs; ++i) {
+        tokens.back().top.push_back({IdOf(static_cast<char>('a' + i)), -0.125F});
+      }
+    }
+    tokens.front() = {request.tokens.front()};
+    request.sink->OnScored(std::move(tokens));
+  }
   /// One step per character.
   void Say(size_t index, std::string_view text) {
     const TurnRequest request = At(index);

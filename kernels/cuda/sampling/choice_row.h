@@ -25,6 +25,7 @@ struct ChoiceRow {
   int64_t top_k;  // 0 = off
   float inverse_temperature;
   int32_t logprobs;
+  int32_t scored;  // -1 = none
   bool greedy;
 };
 

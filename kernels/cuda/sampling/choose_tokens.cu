@@ -33,7 +33,7 @@ class Chooser {
     if (!choice_.greedy) {
       Draw(TokenCut(row_, shared_.cut).Cut());
     } else if (row_.speaks()) {
-      Write(outcome, best);
+      Write(outcome, choice_.scored < 0 ? best : RankedToken{row_.logit(choice_.scored), choice_.scored});
     }
     if (row_.warp() == 0 && row_.lane() < tops_) out_->top[row_.lane()] = shared_.top[row_.lane()];
   }
