@@ -55,7 +55,11 @@ class Client : TableFixture {
   void Answer() {
     const std::vector<TurnRequest> requests = engine.requests();
     for (size_t i = 0; i < requests.size(); ++i) {
-      if (requests[i].sink != nullptr) engine.Answer(i, "Yo");
+      if (requests[i].sink == nullptr) continue;
+      engine.Start(i);
+      if (requests[i].scored) engine.Score(i);
+      engine.Say(i, "Yo");
+      engine.End(i);
     }
   }
 
@@ -80,7 +84,11 @@ std::vector<std::string> Seeds() {
                      R"(/v1/completions
 {"prompt":[[79,110],[99,101]],"logprobs":2})",
                      R"(/v1/completions
-{"prompt":["a","b"],"n":1,"presence_penalty":0.5})"}),
+{"prompt":["a","b"],"n":1,"presence_penalty":0.5})",
+                     R"(/v1/completions
+{"prompt":"a b","echo":true,"logprobs":1,"max_tokens":0})",
+                     R"(/tokenize
+{"prompt":"a b","add_special_tokens":false})"}),
           JoinParts({R"(/v1/messages
 {"model":"tiny","max_tokens":9,"system":[{"type":"text","text":"Be brief.","cache_control":{"type":"ephemeral"}}],"messages":[{"role":"user","content":"Hi"}],"stop_sequences":["z"],"stream":true,"thinking":{"type":"disabled"},"metadata":{"user_id":"u"}})",
                      R"(/v1/messages/count_tokens

@@ -3,6 +3,7 @@
 #include "ws/chat/anthropic_messages.h"
 #include "ws/chat/chat_completions.h"
 #include "ws/chat/text_completions.h"
+#include "ws/chat/tokenize.h"
 
 namespace ringside {
 
@@ -14,6 +15,7 @@ void RegisterChatRoutes(Router& router, const ChatService& service, const Ollama
   };
   add("/v1/chat/completions", CreateChatCompletion);
   add("/v1/completions", CreateTextCompletion);
+  add("/tokenize", Tokenize);
   add("/v1/messages", CreateAnthropicMessage);
   add("/v1/messages/count_tokens", CountAnthropicTokens);
   AddOllamaRoutes(router, service, model);

@@ -1,5 +1,8 @@
 #include "ws/chat/text_completions.h"
 
+#include <algorithm>
+#include <limits>
+
 #include "base/clock.h"
 #include "base/limits.h"
 #include "engine/text/detokenizer.h"
@@ -69,6 +72,12 @@ Status ReadField(const JsonValue& value, const std::string& key, const SessionTa
   if (key == "logprobs") return ReadInteger(value, key, 0, limits::kMaxTopLogprobs, &request->logprobs);
   if (key == "suffix") return RequireEmpty(value, key);
   if (key == "best_of") return ReadBestOf(value, key);
+  if (key == "max_tokens") {
+    int64_t count = 0;
+    RETURN_IF_ERROR(ReadInteger(value, key, 0, INT64_MAX, &count));
+    request->turn.max_output_tokens = count;
+    return Status::Ok();
+  }
   ASSIGN_OR_RETURN(const bool known, ReadCompletionField(value, key, options, request));
   return known ? Status::Ok() : UnknownParameter(key.substr(0, 256));
 }
@@ -92,10 +101,19 @@ Result<TextRequest> ReadTextRequest(const HttpRequest& request, const SessionTab
         "At most " + std::to_string(kMaxChoices) + " choices are made at once, all prompts together.", "n",
         "invalid_value");
   }
-  if (out.echo && out.logprobs >= 0) return Unsupported("logprobs", "'logprobs' of an echoed prompt");
+  if (out.turn.max_output_tokens == 0 && !out.echo) {
+    return InvalidArgument("An answer of no tokens needs 'echo'.", "max_tokens", "invalid_value");
+  }
+  if (out.echo && out.logprobs >= 0) {
+    if (out.stream) return Unsupported("logprobs", "'logprobs' of an echoed prompt in a stream");
+    for (RawPrompt& prompt : out.prompts) prompt.scored = true;
+  }
   out.turn.sampling.logprobs = out.logprobs;
   return out;
 }
+
+/// JSON has no infinity: a token that the model itself excludes is as unlikely as a float can say.
+double Finite(float logprob) { return std::max(logprob, std::numeric_limits<float>::lowest()); }
 
 class TextFormat final : public CompletionFormat {
  public:
@@ -140,20 +158,30 @@ class TextFormat final : public CompletionFormat {
       json.Null();
       return;
     }
+    const bool begins = !echoes_.empty();  // the first token is an echoed prompt's: nothing precedes it
     json.BeginObject().Key("tokens").BeginArray();
     for (const OutputToken& token : tokens) json.Value(NameOf(token.id));
     json.EndArray().Key("token_logprobs").BeginArray();
-    for (const OutputToken& token : tokens) json.Value(static_cast<double>(token.logprob));
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      begins&& i == 0 ? json.Null() : json.Value(Finite(tokens[i].logprob));
+    }
     json.EndArray().Key("top_logprobs").BeginArray();
-    for (const OutputToken& token : tokens) {
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      if (begins && i == 0) {
+        json.Null();
+        continue;
+      }
       json.BeginObject();
-      for (const TokenLogprob& top : token.top) json.Field(NameOf(top.id), static_cast<double>(top.logprob));
+      for (const TokenLogprob& top : tokens[i].top) json.Field(NameOf(top.id), static_cast<double>(top.logprob));
       json.EndObject();
     }
     json.EndArray().Key("text_offset").BeginArray();
-    for (const OutputToken& token : tokens) {
+    for (size_t i = 0; i < tokens.size(); ++i) {
       json.Value(offset);
-      offset += CountCharacters(NameOf(token.id));
+      const std::string_view name = NameOf(tokens[i].id);
+      // The space that the tokenizer put in front of the prompt is no character of it.
+      const bool adds_space = begins && i == 0 && tokenizer_.strips_leading_space() && name.starts_with(' ');
+      offset += CountCharacters(name) - (adds_space ? 1 : 0);
     }
     json.EndArray().EndObject();
   }

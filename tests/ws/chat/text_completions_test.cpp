@@ -81,6 +81,67 @@ TEST_F(TextCompletionsTest, AStreamHasTextsAndTheirLogprobs) {
   EXPECT_EQ(echo.Events()[0]["choices"][0]["text"], "Once");
 }
 
+TEST_F(TextCompletionsTest, AnEchoedPromptHasLogprobs) {
+  const HttpResponse answer = Ask({{"prompt", "Hé!"}, {"echo", true}, {"logprobs", 1}, {"max_tokens", 0}});
+  const TurnRequest request = engine.last();
+  EXPECT_TRUE(request.scored);
+  EXPECT_EQ(request.max_tokens, 0);
+  EXPECT_EQ(request.sampling.logprobs, 1);
+  engine.Start(0);
+  engine.Score(0);
+  engine.End(0, FinishReason::kLength);
+  const Json choice = Whole(answer)["choices"][0], logprobs = choice["logprobs"];
+  EXPECT_EQ(choice["text"], "Hé!");
+  EXPECT_EQ(choice["finish_reason"], "length");
+  EXPECT_THAT(logprobs["tokens"], SizeIs(4)) << "a character of two bytes has two tokens";
+  EXPECT_EQ(logprobs["token_logprobs"], Json::array({nullptr, -0.25, -0.25, -0.25}));
+  EXPECT_EQ(logprobs["top_logprobs"][0], nullptr);
+  EXPECT_EQ(logprobs["top_logprobs"][3], Json({{"a", -0.125}}));
+  EXPECT_EQ(logprobs["text_offset"], Json::array({0, 1, 2, 2}));
+}
+
+TEST_F(TextCompletionsTest, AScoredPromptIsComputedAnewAndAnAnswerGoesOnBehindIt) {
+  const std::string prompt(400, 'x');
+  const HttpResponse plain = Ask({{"prompt", prompt}});
+  engine.AnswerLast("y");
+  EXPECT_FALSE(engine.requests()[0].scored);
+  const HttpResponse scored = Ask({{"prompt", prompt + "y"}, {"echo", true}, {"logprobs", 0}, {"max_tokens", 1}});
+  EXPECT_NE(engine.requests()[1].timeline, engine.requests()[0].timeline);
+  EXPECT_TRUE(engine.forks().empty()) << "nothing of another timeline is used";
+  engine.Start(1);
+  engine.Score(1);
+  engine.Say(1, "z");
+  engine.End(1);
+  const Json choice = Whole(scored)["choices"][0];
+  EXPECT_EQ(choice["text"], prompt + "yz");
+  EXPECT_THAT(choice["logprobs"]["tokens"], SizeIs(402));
+  EXPECT_EQ(choice["logprobs"]["token_logprobs"][401], -0.5);
+  EXPECT_EQ(choice["logprobs"]["text_offset"][401], 401);
+  EXPECT_EQ(choice["logprobs"]["top_logprobs"][1], Json::object());
+}
+
+TEST_F(TextCompletionsTest, TextsAreTokenised) {
+  const auto tokenize = [&](const Json& body) { return Post("/tokenize", body); };
+  const Json told = Json::parse(tokenize({{"prompt", "Hi<|im_start|>"}, {"model", "tiny"}}).body);
+  EXPECT_EQ(told["tokens"], Json::array({72, 105, 256}));
+  EXPECT_EQ(told["count"], 3);
+  EXPECT_EQ(Json::parse(tokenize({{"content", "Hi"}, {"prompt", "Hi"}, {"add_special_tokens", false}}).body)["count"],
+            2);
+  EXPECT_EQ(Json::parse(tokenize({{"content", ""}}).body)["tokens"], Json::array());
+  const std::vector<std::tuple<Json, std::string, std::string>> cases = {
+      {Json::object(), "missing_required_parameter", "prompt"},
+      {{{"prompt", 5}}, "invalid_type", "prompt"},
+      {{{"prompt", "a"}, {"content", "b"}}, "mutually_exclusive_parameters", "content"},
+      {{{"prompt", "a"}, {"add_special_tokens", true}}, "unsupported_value", "add_special_tokens"},
+      {{{"prompt", "a"}, {"x", 1}}, "unknown_parameter", "x"},
+  };
+  for (const auto& [body, code, param] : cases) {
+    const Json error = ErrorOf(tokenize(body), 400);
+    EXPECT_EQ(error["code"], code) << body << error;
+    EXPECT_EQ(error["param"], param) << body << error;
+  }
+}
+
 TEST_F(TextCompletionsTest, WhatIsWrongIsNamed) {
   const std::vector<std::tuple<Json, std::string, std::string>> cases = {
       {Json::object(), "missing_required_parameter", "prompt"},
@@ -94,7 +155,9 @@ TEST_F(TextCompletionsTest, WhatIsWrongIsNamed) {
       {{{"prompt", {"a", "b"}}, {"n", 100}}, "invalid_value", "n"},
       {{{"prompt", "a"}, {"suffix", "z"}}, "unsupported_value", "suffix"},
       {{{"prompt", "a"}, {"best_of", 2}}, "unsupported_value", "best_of"},
-      {{{"prompt", "a"}, {"echo", true}, {"logprobs", 1}}, "unsupported_value", "logprobs"},
+      {{{"prompt", "a"}, {"echo", true}, {"logprobs", 1}, {"stream", true}}, "unsupported_value", "logprobs"},
+      {{{"prompt", "a"}, {"max_tokens", 0}}, "invalid_value", "max_tokens"},
+      {{{"prompt", "a"}, {"max_tokens", -1}}, "invalid_value", "max_tokens"},
       {{{"prompt", "a"}, {"messages", Json::array()}}, "unknown_parameter", "messages"},
   };
   for (const auto& [fields, code, param] : cases) {

@@ -1,0 +1,56 @@
+#include "ws/chat/tokenize.h"
+
+#include <optional>
+
+#include "ws/chat/message_fields.h"
+#include "ws/json/json_writer.h"
+#include "ws/openai/responses_fields.h"
+
+namespace ringside {
+namespace {
+
+/// Fields that ask for special tokens around the text.
+bool AddsTokens(const std::string& key) { return key == "add_special_tokens" || key == "add_special"; }
+
+Result<std::string> ReadTokenizeRequest(const HttpRequest& request, const SessionTableOptions& options) {
+  ASSIGN_OR_RETURN(const JsonValue body, ReadBody(request));
+  std::optional<std::string> text;
+  for (const auto& [key, value] : body.object()) {
+    if (key == "model") {
+      if (!value.is_null()) RETURN_IF_ERROR(CheckModel(value, key, options));
+    } else if (key == "prompt" || key == "content") {
+      std::string given;
+      RETURN_IF_ERROR(ReadString(value, key, &given));
+      if (text && *text != given) {
+        return InvalidArgument("'prompt' and 'content' are two names of one text.", key,
+                               "mutually_exclusive_parameters");
+      }
+      text = std::move(given);
+    } else if (AddsTokens(key)) {
+      RETURN_IF_ERROR(RequireEmpty(value, key));
+    } else {
+      return UnknownParameter(key.substr(0, 256));
+    }
+  }
+  if (!text) return MissingParameter("prompt");
+  return *std::move(text);
+}
+
+}  // namespace
+
+HttpResponse Tokenize(const ChatService& service, const HttpRequest& request) {
+  const SessionTableOptions& options = service.table.options();
+  Result<std::string> text = ReadTokenizeRequest(request, options);
+  if (!text.ok()) return ErrorResponse(text.status());
+  const TextPiece piece{*std::move(text), /*markup=*/true};
+  const std::vector<TokenId> ids = service.table.tokenizer().EncodeAll({&piece, 1});
+  JsonWriter json;
+  json.BeginObject().Field("count", ids.size()).Field("max_model_len", options.session_len);
+  json.Key("tokens").BeginArray();
+  for (const TokenId id : ids) json.Value(id);
+  HttpResponse answer;
+  answer.body = json.EndArray().EndObject().Take();
+  return answer;
+}
+
+}  // namespace ringside
