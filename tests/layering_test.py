@@ -54,7 +54,8 @@ MAY_INCLUDE = {
     "clients/terminal": "",
     "clients/chat": "clients/wire clients/terminal",
     "clients/bench": "clients/wire clients/chat",
-    "clients/cli": "clients/wire clients/terminal clients/chat clients/bench",
+    "clients/eval": "clients/wire clients/terminal",
+    "clients/cli": "clients/wire clients/terminal clients/chat clients/bench clients/eval",
 }
 FOLDERS = ["base", "kernels", "cache", "engine", "session", "ws", "clients", "tests"]
 

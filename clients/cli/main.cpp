@@ -18,6 +18,7 @@
 #include "clients/cli/options.h"
 #include "clients/cli/own_server.h"
 #include "clients/cli/sessions.h"
+#include "clients/eval/eval.h"
 #include "clients/terminal/terminal.h"
 
 namespace ringside::client {
@@ -30,7 +31,9 @@ int Chat(const ServerAccess& server, const ChatOptions& options) {
 }
 
 int Run(const Options& options) {
-  Outcome<std::unique_ptr<OwnServer>> server = OwnServer::Start(options.run.model, options.run.store_path);
+  const std::string& store = options.run.store_path;
+  Outcome<std::unique_ptr<OwnServer>> server =
+      OwnServer::Start(options.run.model, {.store_path = store.empty() ? DataFolder() : store, .log = "run.log"});
   if (!server) {
     std::fprintf(stderr, "ringside: %s\n", server.failure().message.c_str());
     return 1;
@@ -38,6 +41,16 @@ int Run(const Options& options) {
   ChatOptions chat = options.chat;
   if (chat.command.empty()) chat.command = "ringside run " + options.run.model;
   return Chat({.url = (*server)->url(), .api_key = options.server.api_key}, chat);
+}
+
+int Eval(const Options& options) {
+  if (options.eval_model.empty()) return Evaluate(options.server, options.eval);
+  Outcome<std::unique_ptr<OwnServer>> server = OwnServer::Start(options.eval_model, {.log = "eval.log"});
+  if (!server) {
+    std::fprintf(stderr, "ringside: %s\n", server.failure().message.c_str());
+    return 1;
+  }
+  return Evaluate({.url = (*server)->url(), .api_key = options.server.api_key}, options.eval);
 }
 
 int Health(const ServerUrl& url) {
@@ -79,6 +92,8 @@ int Main(int argc, char** argv) {
       return BenchAppend(options.server, options.append);
     case Options::Verb::kBenchLoad:
       return BenchLoad(options.server, options.load);
+    case Options::Verb::kEval:
+      return Eval(options);
   }
   return 2;
 }

@@ -200,6 +200,43 @@ CLI::App* AddBench(CLI::App& app, Options& options, Raw& raw) {
   return bench;
 }
 
+/// The verb that measures so, with the options that all of them have.
+CLI::App* AddEvalTask(CLI::App* eval, const char* name, const char* help, const char* file, Options& options) {
+  CLI::App* task = eval->add_subcommand(name, help);
+  AddServer(*task, options);
+  task->add_option("file", options.eval.path, file)->type_name("PATH")->required();
+  task->add_option("--model", options.eval_model,
+                   "GGUF file or Hugging Face folder: start a server of one's own with it, and end it")
+      ->type_name("PATH")
+      ->excludes(task->get_option("--url"));
+  task->add_option("--served-model", options.eval.model, "The model to ask for [the server's first]");
+  task->add_option("--prefix", options.eval.prefix,
+                   "Text before every sample, such as the token with which texts begin: <s>");
+  task->add_option("-n,--limit", options.eval.limit, "At most so many samples, the first ones")
+      ->check(CLI::Range(1, 1 << 30));
+  task->add_option("--in-flight", options.eval.in_flight, "Requests at a time")->check(CLI::Range(1, 256));
+  task->add_flag("--json", options.eval.json, "Write the figures as JSON");
+  return task;
+}
+
+CLI::App* AddEval(CLI::App& app, Options& options) {
+  CLI::App* eval = app.add_subcommand(
+      "eval", "Measure how good a model is: at a server whose completions tell the log probabilities of a prompt");
+  eval->require_subcommand(1);
+  CLI::App* perplexity =
+      AddEvalTask(eval, "perplexity", "Perplexity of a text, in windows that slide over it", "The text", options);
+  perplexity->add_option("--context", options.eval.context, "Tokens of a window")->check(CLI::Range(2, 1 << 24));
+  perplexity
+      ->add_option("--stride", options.eval.stride,
+                   "Tokens by which a window is further on than the one before it [half of --context]")
+      ->check(CLI::Range(1, 1 << 24));
+  AddEvalTask(eval, "last-word", "How well the last word of passages is foretold, as for LAMBADA",
+              "JSON lines {\"text\": ...}", options);
+  AddEvalTask(eval, "choices", "Questions with several answers: whether the right one is the likeliest",
+              "JSON lines {\"question\": ..., \"choices\": [...], \"answer\": number from 0, or text}", options);
+  return eval;
+}
+
 Options Refuse(Options options, const std::string& why) {
   options.verb = Options::Verb::kNone;
   options.exit_code = 2;
@@ -261,6 +298,7 @@ Options ParseOptions(int argc, const char* const* argv) {
   CLI::App* engines = AddEngines(app, options);
   CLI::App* backup = AddBackup(app, options);
   CLI::App* bench = AddBench(app, options, raw);
+  CLI::App* eval = AddEval(app, options);
   CLI::App* run = AddRun(app, options, raw);
   CLI::App* health = app.add_subcommand("health", "Whether the server is ready: ends with 0 if it is, with 1 if not");
   AddServer(*health, options);
@@ -296,6 +334,15 @@ Options ParseOptions(int argc, const char* const* argv) {
   }
   if (bench->parsed()) {
     options.verb = bench->got_subcommand("append") ? Options::Verb::kBenchAppend : Options::Verb::kBenchLoad;
+  }
+  if (eval->parsed()) {
+    using Task = EvalOptions::Task;
+    options.verb = Options::Verb::kEval;
+    if (eval->got_subcommand("last-word")) options.eval.task = Task::kLastWord;
+    if (eval->got_subcommand("choices")) options.eval.task = Task::kChoices;
+    if (options.eval.stride > options.eval.context) {
+      return Refuse(std::move(options), "--stride: a window may not be further on than it is long (--context).");
+    }
   }
   return Check(std::move(options), raw);
 }

@@ -6,6 +6,7 @@
 
 #include "clients/bench/bench.h"
 #include "clients/chat/chat_options.h"
+#include "clients/eval/eval.h"
 #include "clients/wire/server_access.h"
 
 namespace ringside::client {
@@ -32,7 +33,7 @@ struct EnginesOptions {
 };
 
 struct Options {
-  enum class Verb { kNone, kChat, kRun, kSessions, kEngines, kBackup, kHealth, kBenchAppend, kBenchLoad };
+  enum class Verb { kNone, kChat, kRun, kSessions, kEngines, kBackup, kHealth, kBenchAppend, kBenchLoad, kEval };
   Verb verb = Verb::kNone;
   ServerAccess server;
   ChatOptions chat;
@@ -41,7 +42,9 @@ struct Options {
   EnginesOptions engines;
   AppendBenchOptions append;
   LoadBenchOptions load;
-  int exit_code = 0;  // where verb is kNone: print these and end with it
+  EvalOptions eval;
+  std::string eval_model;  // file or folder for a server of its own; "" = the one at `server`
+  int exit_code = 0;       // where verb is kNone: print these and end with it
   std::string to_stdout, to_stderr;
 };
 

@@ -28,14 +28,6 @@ constexpr auto kLookEvery = std::chrono::milliseconds(50);
 constexpr size_t kShownLogLines = 5;
 constexpr int kStoreInUse = 73;  // an exit code of the server
 
-/// $XDG_DATA_HOME/ringside/run or ~/.local/share/ringside/run; "" if there is no such folder.
-std::string DataFolder() {
-  const char* data = std::getenv("XDG_DATA_HOME");
-  const char* home = std::getenv("HOME");
-  if (data != nullptr && data[0] == '/') return std::string(data) + "/ringside/run";
-  return home != nullptr && home[0] == '/' ? std::string(home) + "/.local/share/ringside/run" : "";
-}
-
 std::string ReadLog(const std::string& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
@@ -67,23 +59,29 @@ std::string LastLines(const std::string& text) {
 
 }  // namespace
 
+std::string DataFolder() {
+  const char* data = std::getenv("XDG_DATA_HOME");
+  const char* home = std::getenv("HOME");
+  if (data != nullptr && data[0] == '/') return std::string(data) + "/ringside/run";
+  return home != nullptr && home[0] == '/' ? std::string(home) + "/.local/share/ringside/run" : "";
+}
+
 std::string ServerProgram() {
   std::error_code error;
   const auto beside = std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / "ringside-server";
   return std::filesystem::exists(beside, error) ? beside.string() : "ringside-server";
 }
 
-Outcome<std::unique_ptr<OwnServer>> OwnServer::Start(const std::string& model, std::string store_path) {
+Outcome<std::unique_ptr<OwnServer>> OwnServer::Start(const std::string& model, const Purpose& purpose) {
   const std::string state = StateFolder();
   if (state.empty()) return Failure{"There is no folder for the server's log: HOME and XDG_STATE_HOME name none."};
-  if (store_path.empty()) store_path = DataFolder();
   std::vector<std::string> arguments = {ServerProgram(), "--model", model, "--host", "127.0.0.1", "--port", "0"};
-  if (!store_path.empty()) {
+  if (!purpose.store_path.empty()) {
     std::error_code ignored;  // the server says what is wrong with the folder
-    std::filesystem::create_directories(std::filesystem::path(store_path).parent_path(), ignored);
-    arguments.insert(arguments.end(), {"--store-path", store_path});
+    std::filesystem::create_directories(std::filesystem::path(purpose.store_path).parent_path(), ignored);
+    arguments.insert(arguments.end(), {"--store-path", purpose.store_path});
   }
-  const std::string log = state + "/run.log";
+  const std::string log = state + "/" + purpose.log;
   std::fprintf(stderr, "Starting ringside-server with %s; its log: %s\n",
                std::filesystem::path(model).filename().c_str(), log.c_str());
   const pid_t pid = ::fork();

@@ -12,14 +12,20 @@
 
 namespace ringside::client {
 
+/// $XDG_DATA_HOME/ringside/run or ~/.local/share/ringside/run; "" if there is no such folder.
+std::string DataFolder();
 /// The ringside-server that lies beside this program, or else the one on the PATH.
 std::string ServerProgram();
 
 class OwnServer {
  public:
-  /// Starts the ServerProgram and waits until it answers. Its log goes to a file in the user's state folder.
-  /// `store_path` "": ringside/run in the user's data folder. Fails, with the last lines of its log, if it ends.
-  static Outcome<std::unique_ptr<OwnServer>> Start(const std::string& model, std::string store_path);
+  /// What it keeps of its conversations, and the name of its log in the user's state folder.
+  struct Purpose {
+    std::string store_path;  // "" = nothing
+    std::string log;
+  };
+  /// Starts the ServerProgram and waits until it answers. Fails, with the last lines of its log, if it ends.
+  static Outcome<std::unique_ptr<OwnServer>> Start(const std::string& model, const Purpose& purpose);
   /// Lets it save what it has, and waits for its end.
   ~OwnServer();
   OwnServer(const OwnServer&) = delete;

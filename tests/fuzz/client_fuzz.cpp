@@ -1,10 +1,12 @@
-// What the terminal client reads: events and answers of a server, streams of events, recorded conversations, text for
-// the screen, keys, an address. Input: lengths of the pieces that the rest comes in, then the bytes.
+// What the terminal client reads: events and answers of a server, streams of events, recorded conversations, samples of
+// an evaluation, text for the screen, keys, an address. Input: lengths of the pieces that the rest comes in, then the
+// bytes.
 #include <algorithm>
 
 #include "clients/bench/dataset.h"
 #include "clients/bench/protocol.h"
 #include "clients/bench/sse_reader.h"
+#include "clients/eval/samples.h"
 #include "clients/terminal/key_decoder.h"
 #include "clients/terminal/line_layout.h"
 #include "clients/terminal/markdown.h"
@@ -82,6 +84,8 @@ std::vector<std::string> Seeds() {
       "http://[::1]:8080/v1/responses",
       "data: {\"choices\":[{\"delta\":{\"content\":\"Yo\"}}]}\r\n\r\n: x\ndata:a\ndata:b\n\ndata: [DONE]\n\n",
       R"([{"conversations":[{"from":"human","value":"a"},{"from":"gpt","value":"b"}]},{"messages":[{"role":"user","content":"c"}]}])",
+      R"({"choices":[{"index":0,"text":"a b","logprobs":{"tokens":["a"," b"],"token_logprobs":[null,-0.5],"top_logprobs":[null,{" b":-0.5}],"text_offset":[0,1]}}]})",
+      "{\"text\":\"a b\"}\n{\"question\":\"a\",\"choices\":[\"b\",\"c\"],\"answer\":1}\n",
       "# A *b* **c _d_** `e` [f](g)\n- h\n  1. i\n> j\n```k\nl\n```\n~~m~~ \\* ![n](o)",
       "A\x1b[31mred\x1b[0m\r\n\x1b[200~paste\nd\x1b[201~\x1b[1;"
       "5C\x1bOH\x7f\x01\xc3\xa9\xf0\x9f\x91\xa9\xe2\x80\x8d\xf0\x9f\x92\xbb\xe2\x80\xae\xc2\x9b\xff"};
@@ -100,6 +104,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   (void)client::ParseServerUrl(parts[1]);
   (void)client::ParseDataset(parts[1]);
   (void)client::ReadRefusal(400, parts[1]);
+  (void)client::ReadTokens(parts[1]);
+  (void)client::ReadPassages(parts[1], "<s>");
+  (void)client::ReadQuestions(parts[1], "");
+  for (const client::Prompt& prompt : {client::Prompt{.text = "a b", .from = 1}, {.ids = {5, 6}, .from = 1}}) {
+    if (const auto told = client::ReadLikelihoods(parts[1], {prompt})) {
+      Require(!told->front().logprobs.empty(), "what is told is something");
+    }
+  }
   for (const std::string& name : client::ProtocolNames()) {
     (void)client::ReadEvent(*client::ProtocolNamed(name), parts[1]);
   }

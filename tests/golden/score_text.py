@@ -62,7 +62,8 @@ def load(path):
     config = LlamaConfig(
         vocab_size=file["token_embd.weight"].shape[0], hidden_size=meta["llama.embedding_length"],
         intermediate_size=meta["llama.feed_forward_length"], num_hidden_layers=meta["llama.block_count"],
-        num_attention_heads=heads, num_key_value_heads=kv_heads, rms_norm_eps=meta["llama.attention.layer_norm_rms_epsilon"],
+        num_attention_heads=heads, num_key_value_heads=kv_heads, head_dim=meta.get("llama.attention.key_length"),
+        rms_norm_eps=meta["llama.attention.layer_norm_rms_epsilon"],
         rope_parameters=dict(rope_type="default", rope_theta=meta["llama.rope.freq_base"]),
         max_position_embeddings=meta["llama.context_length"], tie_word_embeddings="output.weight" not in file)
     names = {"attn_norm": "input_layernorm", "attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj",

@@ -1,0 +1,88 @@
+#include "clients/eval/likelihoods.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+namespace ringside::client {
+namespace {
+
+using Json = nlohmann::json;
+
+/// The places [begin, end) of the tokens that count, among those that the server tells of.
+std::pair<size_t, size_t> Counted(const Prompt& prompt, const Json& offsets, size_t tokens) {
+  if (!prompt.ids.empty()) return {prompt.from, std::min(prompt.ids.size(), tokens)};
+  // A token ends where the next one begins; whatever begins behind the prompt is the server's answer.
+  const size_t characters = CountCharacters(prompt.text);
+  size_t end = 0;
+  while (end < tokens && offsets.at(end).get<size_t>() < characters) ++end;
+  size_t begin = 0;
+  while (begin + 1 < end && offsets.at(begin + 1).get<size_t>() <= prompt.from) ++begin;
+  return {begin, end};
+}
+
+/// Throws where something is missing, or of another kind.
+Likelihood ReadOne(const Prompt& prompt, const Json& logprobs) {
+  const Json& told = logprobs.at("token_logprobs");
+  const Json& tops = logprobs.at("top_logprobs");
+  const auto [begin, end] =
+      Counted(prompt, prompt.ids.empty() ? logprobs.at("text_offset") : Json(), std::min(told.size(), tops.size()));
+  Likelihood likelihood;
+  for (size_t i = begin; i < end; ++i) {
+    const double logprob = told.at(i).get<double>();
+    likelihood.logprobs.push_back(logprob);
+    for (const Json& other : tops.at(i)) likelihood.greedy &= other.get<double>() <= logprob;
+  }
+  return likelihood;
+}
+
+}  // namespace
+
+double Likelihood::sum() const { return std::accumulate(logprobs.begin(), logprobs.end(), 0.0); }
+
+size_t CountCharacters(const std::string& text) {
+  return static_cast<size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+}
+
+std::string LikelihoodRequest(const std::string& model, const std::vector<Prompt>& prompts) {
+  Json asked = Json::array();
+  for (const Prompt& prompt : prompts) asked.push_back(prompt.ids.empty() ? Json(prompt.text) : Json(prompt.ids));
+  return Json{{"model", model},  {"prompt", asked}, {"echo", true},
+              {"max_tokens", 0}, {"logprobs", 1},   {"temperature", 0}}
+      .dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Outcome<std::vector<Likelihood>> ReadLikelihoods(const std::string& answer, const std::vector<Prompt>& prompts) {
+  std::vector<Likelihood> likelihoods(prompts.size());
+  try {
+    const Json choices = Json::parse(answer).at("choices");
+    for (const Json& choice : choices) {
+      const auto index = choice.at("index").get<size_t>();
+      likelihoods.at(index) = ReadOne(prompts[index], choice.at("logprobs"));
+    }
+  } catch (const std::exception&) {
+    likelihoods.clear();
+  }
+  const bool told = !likelihoods.empty() &&
+                    std::ranges::none_of(likelihoods, [](const Likelihood& one) { return one.logprobs.empty(); });
+  if (told) return likelihoods;
+  return Failure{
+      "The server does not tell the log probabilities of a prompt: its /completions needs echo with logprobs."};
+}
+
+std::string TokenizeRequest(const std::string& model, const std::string& text) {
+  // vLLM calls it a prompt and would begin it with special tokens; llama.cpp calls it the content.
+  return Json{{"model", model}, {"prompt", text}, {"content", text}, {"add_special_tokens", false}}.dump(
+      -1, ' ', false, Json::error_handler_t::replace);
+}
+
+Outcome<std::vector<int64_t>> ReadTokens(const std::string& answer) {
+  try {
+    return Json::parse(answer).at("tokens").get<std::vector<int64_t>>();
+  } catch (const std::exception&) {
+    return Failure{"The server said something else than the tokens of a text."};
+  }
+}
+
+}  // namespace ringside::client
