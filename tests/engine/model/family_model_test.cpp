@@ -3,8 +3,10 @@
 // whatever the chunks; a conversation among others is the conversation alone; a cache that was saved goes on as the one
 // that was kept. All of it with a ring that has turned, too, unless positions end first.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "cache/snapshot.h"
 #include "tests/engine/model/model_run.h"
@@ -111,6 +113,28 @@ TEST_P(FamilyModel, GoesOnWithASavedCache) {
   Snapshot saved = Snapshot::Capture(*cache.get(), model_->memory(), {model_->fingerprint()}, ids, 0);
   ASSERT_TRUE(saved.Restore(*restored.get(), model_->memory(), {model_->fingerprint()}).ok());
   EXPECT_TRUE(RunAll(*model_, restored.get(), more, 2) == RunAll(*model_, cache.get(), more, 3));
+}
+
+// Whatever still loads must also run.
+TEST_P(FamilyModel, NoFlippedBitOfAConfigIsHarmful) {
+  const std::string folder = ::testing::TempDir() + "family_" + GetParam() + std::to_string(::getpid());
+  std::filesystem::create_directories(folder);
+  std::filesystem::copy_file(FamilyFolder(GetParam()) + "/model.safetensors", folder + "/model.safetensors");
+  std::ifstream file(FamilyFolder(GetParam()) + "/config.json");
+  const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  int loaded = 0;
+  for (size_t bit = 0; bit < bytes.size() * 8; bit += 127) {
+    std::string damaged = bytes;
+    damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
+    std::ofstream(folder + "/config.json", std::ios::binary | std::ios::trunc) << damaged;
+    auto model = Model::Load(folder, *backend_);
+    if (!model.ok()) continue;
+    ++loaded;
+    OwnCache cache(**model, {1, 4, Eviction::kToken}, 3);
+    RunAll(**model, cache.get(), ScatteredIds(7, (*model)->spec().vocab), 3);
+  }
+  EXPECT_GT(loaded, 0) << "what nobody reads, say, does not matter";
+  std::filesystem::remove_all(folder);
 }
 
 // The same networks as llama.cpp's converters write them.
