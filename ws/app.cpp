@@ -259,13 +259,16 @@ Status Serving::LoadModel() {
   const ModelSpec& spec = model().spec();
   LogInfo("model: {} ({}), {} layers, {:.1f} MiB of weights, trained to {} tokens", spec.name, spec.architecture,
           spec.layers, static_cast<double>(model().weight_bytes()) / (1 << 20), spec.trained_context);
-  if (config_.load_format == LoadFormat::kDummy) LogWarning("the weights are random: answers mean nothing");
+  const bool dummy = config_.load_format == LoadFormat::kDummy;
+  if (dummy) LogWarning("the weights are random: answers mean nothing");
   const TokenizerData& data = model().tokenizer_data();
   ASSIGN_OR_RETURN(tokenizer_, MakeTokenizer(data));
   ChatTemplate::Facts facts;
   if (data.bos) facts.bos = tokenizer_->TokenName(*data.bos);
   if (data.eos) facts.eos = tokenizer_->TokenName(*data.eos);
-  auto chat = ChooseTemplate(config_.chat_template, model().chat_template(), facts);
+  // A shape alone has none of its own.
+  const bool plain = dummy && config_.chat_template.empty() && model().chat_template().empty();
+  auto chat = ChooseTemplate(plain ? "plain" : config_.chat_template, model().chat_template(), facts);
   if (!chat.ok()) {
     return InvalidArgument("--chat-template: " + chat.status().message());
   }
