@@ -56,7 +56,7 @@ def test_no_flag_is_named_that_is_none(name):
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_what_is_named_is_there(name):
     text = read(name)
-    files = set(re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text)) | set(re.findall(r"(?:\./)?(scripts/\w+(?:\.\w+)?)", text))
+    files = set(re.findall(r"\]\((?!https?://)([^)#]+)(?:#[^)]*)?\)", text)) | set(re.findall(r"(?:\./)?(scripts/\w+(?:\.\w+)?)", text))
     assert files
     assert [file for file in files if not (ROOT / file).exists()] == []
     headings = {re.sub(r"[^\w -]", "", line.lstrip("# ").lower()).replace(" ", "-") for line in text.splitlines() if line.startswith("#")}
