@@ -2,20 +2,29 @@
 
 #include <cstdlib>
 
-#include "base/check.h"
-
 namespace ringside {
 namespace {
 
 class OnlyProcess final : public Processes {
  public:
+  explicit OnlyProcess(std::chrono::milliseconds timeout) : timeout_(timeout) {}
+
   int number() const override { return 0; }
   int count() const override { return 1; }
   int number_on_machine() const override { return 0; }
   int count_on_machine() const override { return 1; }
-  std::vector<std::unique_ptr<Comm>> MakeComms(int, int ranks_each, std::chrono::milliseconds timeout) override {
-    return MakeThreadComms(ranks_each, timeout);
+  std::chrono::milliseconds timeout() const override { return timeout_; }
+  std::unique_ptr<Comm> MakeComm(int, std::chrono::milliseconds timeout) override {
+    return std::move(MakeThreadComms(1, timeout).front());
   }
+  std::vector<RankComms> MakeComms(int, const RankLayout& layout, std::chrono::milliseconds timeout) override {
+    return MakeThreadComms(layout, timeout);
+  }
+  void AwaitFirst() override {}
+  Status Leave() override { return Status::Ok(); }
+
+ private:
+  const std::chrono::milliseconds timeout_;
 };
 
 int NumberIn(const char* variable) {
@@ -33,7 +42,7 @@ bool StartedTogether() {
 
 Result<std::unique_ptr<Processes>> Processes::Join(std::chrono::milliseconds timeout) {
   if (StartedTogether()) return JoinByMpi(timeout);
-  return std::unique_ptr<Processes>(std::make_unique<OnlyProcess>());
+  return std::unique_ptr<Processes>(std::make_unique<OnlyProcess>(timeout));
 }
 
 }  // namespace ringside

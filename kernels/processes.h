@@ -17,7 +17,7 @@ class Processes {
   /// leaves before the first does, fails every group of the others. kUnavailable if there are others and this program
   /// was built without MPI, or MPI fails.
   static Result<std::unique_ptr<Processes>> Join(std::chrono::milliseconds timeout);
-  /// Leaves, when the others do; at once if one is lost. After all groups.
+  /// After Leave.
   virtual ~Processes() = default;
 
   /// From 0; the first has the sessions.
@@ -26,14 +26,23 @@ class Processes {
   /// Among those on this machine.
   virtual int number_on_machine() const = 0;
   virtual int count_on_machine() const = 0;
+  /// How long one may be silent.
+  virtual std::chrono::milliseconds timeout() const = 0;
 
-  /// This process's ends of a group with `ranks_each` ranks, at most kMostRanksEach, in every process; the first are
-  /// those of the first process. Groups of other channels, at most kMostChannels, hear nothing of it. Ends that wait
-  /// without end, kNoTimeout, still do not wait for a process that is lost.
-  virtual std::vector<std::unique_ptr<Comm>> MakeComms(int channel, int ranks_each,
-                                                       std::chrono::milliseconds timeout) = 0;
+  /// This process's end of a group of all processes. Groups of other channels, below kMostChannels, hear nothing of it.
+  /// Ends that wait without end, kNoTimeout, still do not wait for a process that is lost.
+  virtual std::unique_ptr<Comm> MakeComm(int channel, std::chrono::milliseconds timeout) = 0;
+  /// Whom this process's ranks talk to, where all have as many of the layout's, at most kMostRanksEach; the first
+  /// process has the first. Takes this channel and the next.
+  virtual std::vector<RankComms> MakeComms(int channel, const RankLayout& layout,
+                                           std::chrono::milliseconds timeout) = 0;
+  /// Waits until the first has left, or another was lost or has left before.
+  virtual void AwaitFirst() = 0;
+  /// Leaves when the others do, at once if one is lost. Once, at the end, after all groups. kUnavailable unless the
+  /// first has left before this one, or with it.
+  virtual Status Leave() = 0;
 
-  static constexpr int kMostRanksEach = 16, kMostChannels = 40;
+  static constexpr int kMostRanksEach = 8, kMostChannels = 150;
   static constexpr std::chrono::milliseconds kNoTimeout = std::chrono::hours(24 * 365);
 };
 

@@ -8,7 +8,10 @@ namespace ringside {
 
 Result<std::vector<std::unique_ptr<Backend>>> MakeRanks(const RankLayout& layout, std::chrono::milliseconds timeout,
                                                         const MakeRank& make) {
-  std::vector<RankComms> comms = MakeThreadComms(layout, timeout);
+  return MakeRanks(MakeThreadComms(layout, timeout), make);
+}
+
+Result<std::vector<std::unique_ptr<Backend>>> MakeRanks(std::vector<RankComms> comms, const MakeRank& make) {
   std::vector<std::unique_ptr<Backend>> backends(comms.size());
   std::vector<Status> statuses(comms.size());
   std::vector<std::thread> threads;

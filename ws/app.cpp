@@ -12,11 +12,13 @@
 #include "base/log.h"
 #include "engine/fleet/engine_fleet.h"
 #include "engine/sampling_defaults.h"
+#include "kernels/processes.h"
 #include "session/chat/chat_template.h"
 #include "session/session_table.h"
 #include "ws/app_access.h"
 #include "ws/app_deadline.h"
 #include "ws/app_engine.h"
+#include "ws/app_follower.h"
 #include "ws/app_models.h"
 #include "ws/app_progress.h"
 #include "ws/app_storage.h"
@@ -99,12 +101,12 @@ HttpResponse MetricsAnswer(Metrics& metrics) {
 /// Everything that serves. Members are in the order of their making; what they point to stands above them.
 class Serving {
  public:
-  explicit Serving(const ServerConfig& config) : config_(config) {}
+  Serving(const ServerConfig& config, Processes& processes) : config_(config), processes_(processes) {}
   ~Serving();
 
   Status Start();
-  /// True until an engine has failed for good.
-  bool healthy() const { return engines_->healthy(); }
+  /// True until an engine, or what it runs on, has failed for good.
+  bool healthy() const { return engines_->healthy() && !device_failed(); }
   /// Refuses new turns, lets the running ones end, closes the sockets.
   void Drain();
   std::string url() const { return server_->url(); }
@@ -145,6 +147,7 @@ class Serving {
   void AddMetricsRoute(Service& service);
 
   const ServerConfig config_;
+  Processes& processes_;
   TransportCounters transport_;
   Metrics metrics_{transport_, static_cast<size_t>(config_.data_parallel_size)};
   Health health_{"starting"};
@@ -255,7 +258,7 @@ Status Serving::Listen() {
 }
 
 Status Serving::LoadModel() {
-  RETURN_IF_ERROR(LoadModels(config_, &copies_));
+  RETURN_IF_ERROR(LoadModels(config_, processes_, &copies_));
   const ModelSpec& spec = model().spec();
   LogInfo("model: {} ({}), {} layers, {:.1f} MiB of weights, trained to {} tokens", spec.name, spec.architecture,
           spec.layers, static_cast<double>(model().weight_bytes()) / (1 << 20), spec.trained_context);
@@ -290,11 +293,12 @@ Status Serving::StartEngine() {
   if (!config_.cuda) {
     // Before it is taken: what the system then says of it, or does, depends on the machine.
     const int64_t engines = config_.data_parallel_size;
+    const auto here = [&](int64_t of_all) { return of_all * processes_.count_on_machine() / processes_.count(); };
     RETURN_IF_ERROR(CheckMemory({.host_cache_mb = config_.host_cache_mb,
                                  .slots = engines * (options.slots > 0 ? options.slots : EngineOptions().slots),
-                                 .slot_bytes = Engine::SlotBytes(model().shape(), options),
-                                 .kv_cache_mb = config_.kv_cache_mb * engines,
-                                 .weight_bytes = model().weight_bytes() * engines},
+                                 .slot_bytes = here(Engine::SlotBytes(model().shape(), options)),
+                                 .kv_cache_mb = here(config_.kv_cache_mb * engines),
+                                 .weight_bytes = here(model().weight_bytes() * engines)},
                                 MachineMemoryBytes()));
   }
   {
@@ -476,7 +480,7 @@ void Serving::Publish() {
     });
   }
   health_.SetReady([this]() -> std::string {
-    if (!engines_->healthy()) return "the engine has failed";
+    if (!healthy()) return "the engine has failed";
     if (!storage_->healthy()) return "the disk has failed";
     return disk_full_ ? "the disk is full" : "";
   });
@@ -528,11 +532,10 @@ int Fail(const Status& status, int exit_code) {
   return exit_code == kExitFailed && status.code() == StatusCode::kInvalidArgument ? kExitBadConfig : exit_code;
 }
 
-}  // namespace
-
-int RunServer(const ServerConfig& config, SignalWatcher& signals) {
-  std::optional<StopDeadline> deadline;  // goes last
-  Serving serving(config);
+/// Of the first process.
+int Serve(const ServerConfig& config, SignalWatcher& signals, Processes& processes,
+          std::optional<StopDeadline>& deadline) {
+  Serving serving(config, processes);
   const auto stop = [&](int exit_code) {
     const auto longest = std::chrono::seconds(config.shutdown_timeout_s) + kStopMargin;
     NotifyStopping(longest + kStopMargin);
@@ -541,7 +544,9 @@ int RunServer(const ServerConfig& config, SignalWatcher& signals) {
     return exit_code;
   };
   if (Status status = serving.Start(); !status.ok()) {
-    return Fail(status, serving.device_failed() ? kExitDeviceFailed : serving.exit_code());
+    const int exit_code = Fail(status, serving.device_failed() ? kExitDeviceFailed : serving.exit_code());
+    deadline.emplace(processes.timeout() + kStopMargin, exit_code);
+    return exit_code;
   }
   signals.Defer();
   std::printf("ringside-server listening on %s\n", serving.url().c_str());
@@ -567,6 +572,18 @@ int RunServer(const ServerConfig& config, SignalWatcher& signals) {
   }
   const int exit_code = stop(kExitOk);
   LogInfo("stopped");
+  return exit_code;
+}
+
+}  // namespace
+
+int RunServer(const ServerConfig& config, SignalWatcher& signals) {
+  std::optional<StopDeadline> deadline;  // goes last
+  const auto processes = Processes::Join(std::chrono::seconds(config.rank_timeout_s));
+  if (!processes.ok()) return Fail(processes.status(), kExitFailed);
+  if ((*processes)->number() > 0) return FollowFirst(config, signals, **processes, deadline);
+  const int exit_code = Serve(config, signals, **processes, deadline);
+  (void)(*processes)->Leave();
   return exit_code;
 }
 

@@ -12,7 +12,7 @@ inline constexpr int kExitFailed = 1;          // could not start
 inline constexpr int kExitStoreInUse = 73;     // another process has the store
 inline constexpr int kExitStoreDamaged = 74;   // what was stored is damaged, or part of it is missing
 inline constexpr int kExitStorageFailed = 75;  // the disk failed; nothing acknowledged is lost
-inline constexpr int kExitDeviceFailed = 76;   // the device failed; nothing acknowledged is lost
+inline constexpr int kExitDeviceFailed = 76;   // the device, or another process, failed; nothing acknowledged is lost
 inline constexpr int kExitBadConfig = 78;      // bad settings, or a store of another version or key
 
 /// Serves until a signal asks to stop; returns the exit status. Once it is ready it writes exactly one line to standard

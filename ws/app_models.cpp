@@ -14,24 +14,52 @@ namespace ringside {
 namespace {
 
 constexpr int64_t kLeastSharedWeights = 800'000'000;  // in layers; below, the sums of ranks take longer than they save
+// Of the processes' channels: this one and the next are left to the ranks (engine/model/model_processes.cpp).
+constexpr int kSumsChannel = 0;
+
+using Backends = std::vector<std::unique_ptr<Backend>>;
 
 RankLayout LayoutOf(const ServerConfig& config) {
   return {.tensor = static_cast<int>(config.tensor_parallel_size),
           .stages = static_cast<int>(config.pipeline_parallel_size)};
 }
 
-Result<std::vector<std::unique_ptr<Backend>>> MakeBackends(const ServerConfig& config, int copy) {
+Status CheckProcesses(const ServerConfig& config, int processes) {
+  if (processes == 1) return Status::Ok();
+  if (LayoutOf(config).ranks() % processes != 0) {
+    return InvalidArgument(
+        fmt::format("--tensor-parallel-size {} and --pipeline-parallel-size {} cannot be shared by {} "
+                    "processes with as many ranks each",
+                    config.tensor_parallel_size, config.pipeline_parallel_size, processes));
+  }
+  if (config.data_parallel_size > 1) return InvalidArgument("--data-parallel-size is for one process");
+  if (config.cuda) return InvalidArgument("--device cuda is for one process");
+  return Status::Ok();
+}
+
+/// Of this process's ranks of a copy.
+Result<Backends> MakeBackends(const ServerConfig& config, Processes& processes, int copy) {
+  RETURN_IF_ERROR(CheckProcesses(config, processes.count()));
   const RankLayout layout = LayoutOf(config);
+  const int ranks = layout.ranks() / processes.count();
   CpuBackendOptions cpu = config.cpu;
-  const int all = layout.ranks() * static_cast<int>(config.data_parallel_size);
-  if (cpu.threads == 0 && all > layout.ranks()) cpu.threads = std::max(1, UsableCpuCores() / all);
+  const int all = ranks * static_cast<int>(config.data_parallel_size) * processes.count_on_machine();
+  if (cpu.threads == 0 && all > 1) cpu.threads = std::max(1, UsableCpuCores() / all);
   const auto make = [&](int rank, RankComms comms) {
     if (!config.cuda) return MakeCpuBackend(cpu, std::move(comms));
     CudaBackendOptions gpu = config.gpu;
-    gpu.device += copy * layout.ranks() + rank;
+    gpu.device += copy * ranks + rank;
     return MakeCudaBackend(gpu, std::move(comms));
   };
-  return MakeRanks(layout, std::chrono::seconds(config.rank_timeout_s), make);
+  ASSIGN_OR_RETURN(Backends backends, MakeRanks(processes.MakeComms(kSumsChannel, layout, processes.timeout()), make));
+  for (const auto& backend : backends) LogInfo("backend: {}", backend->Describe());
+  return backends;
+}
+
+std::vector<Backend*> Pointers(const Backends& backends) {
+  std::vector<Backend*> out;
+  for (const auto& backend : backends) out.push_back(backend.get());
+  return out;
 }
 
 Status CheckShared(const ServerConfig& config, const ModelSpec& spec) {
@@ -43,10 +71,12 @@ Status CheckShared(const ServerConfig& config, const ModelSpec& spec) {
       static_cast<double>(spec.layer_weights()) / 1e9));
 }
 
-Status Load(const ServerConfig& config, ModelCopy& copy) {
-  std::vector<Backend*> ranks;
-  for (const auto& rank : copy.ranks) ranks.push_back(rank.get());
-  ASSIGN_OR_RETURN(copy.model, Model::Load(config.model, ranks, LayoutOf(config).stages, config.load_format));
+Status Load(const ServerConfig& config, Processes& processes, ModelCopy& copy) {
+  const std::vector<Backend*> ranks = Pointers(copy.ranks);
+  const int stages = LayoutOf(config).stages;
+  ASSIGN_OR_RETURN(copy.model, processes.count() > 1
+                                   ? Model::Load(config.model, ranks, stages, config.load_format, processes)
+                                   : Model::Load(config.model, ranks, stages, config.load_format));
   return Status::Ok();
 }
 
@@ -56,23 +86,27 @@ bool ModelCopy::devices_ok() const {
   return std::ranges::all_of(ranks, [](const auto& rank) { return rank->status().ok(); });
 }
 
-Status LoadModels(const ServerConfig& config, std::vector<ModelCopy>* copies) {
+Status LoadModels(const ServerConfig& config, Processes& processes, std::vector<ModelCopy>* copies) {
   copies->resize(static_cast<size_t>(config.data_parallel_size));
   for (size_t i = 0; i < copies->size(); ++i) {
-    ASSIGN_OR_RETURN((*copies)[i].ranks, MakeBackends(config, static_cast<int>(i)));
-    for (const auto& rank : (*copies)[i].ranks) LogInfo("backend: {}", rank->Describe());
+    ASSIGN_OR_RETURN((*copies)[i].ranks, MakeBackends(config, processes, static_cast<int>(i)));
   }
   {
     const ProgressReport progress("loading " + config.model);
     std::vector<Status> loaded(copies->size());
     std::vector<std::thread> threads;
     for (size_t i = 0; i < copies->size(); ++i) {
-      threads.emplace_back([&, i] { loaded[i] = Load(config, (*copies)[i]); });
+      threads.emplace_back([&, i] { loaded[i] = Load(config, processes, (*copies)[i]); });
     }
     for (std::thread& thread : threads) thread.join();
     for (Status& status : loaded) RETURN_IF_ERROR(std::move(status));
   }
   return CheckShared(config, copies->front().model->spec());
+}
+
+Status FollowModel(const ServerConfig& config, Processes& processes) {
+  ASSIGN_OR_RETURN(const Backends backends, MakeBackends(config, processes, 0));
+  return Model::Follow(config.model, Pointers(backends), LayoutOf(config).stages, config.load_format, processes);
 }
 
 }  // namespace ringside

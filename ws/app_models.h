@@ -7,6 +7,7 @@
 
 #include "engine/model/model.h"
 #include "kernels/backend.h"
+#include "kernels/processes.h"
 #include "ws/config/config.h"
 
 namespace ringside {
@@ -20,7 +21,11 @@ struct ModelCopy {
 };
 
 /// Makes the backends, at first: whoever asks why this failed looks at them. Loads a copy for each engine then, all at
-/// the same time. kInvalidArgument, naming the setting, where the model would be slower for being shared.
-Status LoadModels(const ServerConfig& config, std::vector<ModelCopy>* copies);
+/// the same time. kInvalidArgument, naming the setting, where the model would be slower for being shared, or cannot be
+/// by so many processes.
+Status LoadModels(const ServerConfig& config, Processes& processes, std::vector<ModelCopy>* copies);
+/// What a process does that is not the first: has its ranks of the model, until the first tells it to end. Errors as
+/// LoadModels; kUnavailable where another process or a device is gone.
+Status FollowModel(const ServerConfig& config, Processes& processes);
 
 }  // namespace ringside

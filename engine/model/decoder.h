@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/model/micro_batches.h"
+#include "engine/model/ranks/rank_decoder.h"
 #include "engine/model/shard.h"
 #include "engine/model/step_plan.h"
 #include "engine/model/weights.h"
@@ -14,32 +15,21 @@
 
 namespace ringside {
 
-class Decoder {
+class Decoder final : public RankDecoder {
  public:
   /// `borders`: of all ranks' parts of the vocabulary (VocabBorders).
   Decoder(Backend& backend, const ModelSpec& spec, const Shard& shard, std::vector<int64_t> borders, Weights weights);
 
   int64_t weight_bytes() const { return weights_.bytes; }
-  /// Takes the scratch memory for steps of up to `rows` tokens. kOverloaded, naming the bytes, if the device has no
-  /// room.
-  Status Reserve(int64_t rows);
-
-  /// Runs a step as far as the residual stream, in micro-batches (CutStep) where there are stages. `segments` are the
-  /// plan's, with this device's slabs of `shape`.
-  void Run(const StepPlan& plan, const KvShape& shape, std::span<const AttentionSegment> segments);
-
-  // Then one of these, for the rows that the plan wants. Ranks of the last stage choose; what others say they have
-  // chosen is nothing.
-  /// Logits to the host, [wanted rows, vocab], unless another rank brings them.
-  void CopyLogits(std::span<float> logits);
-  /// Tokens, which Finish brings: choices[i] chooses from the i-th row.
-  void Choose(std::span<const TokenChoice> choices);
-  /// At most kMostUnchosenRows rows wait for ChooseKept.
-  void KeepLogits();
-  void ChooseKept(std::span<const TokenChoice> choices);
-
-  /// Waits for the oldest step of which tokens were chosen, and gives them, one a choice.
-  std::vector<ChosenToken> Finish();
+  Status Reserve(int64_t rows) override;
+  /// In micro-batches (CutStep) where there are stages.
+  void Run(const StepPlan& plan, const KvShape& shape, std::span<const AttentionSegment> segments) override;
+  // Ranks of the last stage choose; what others say they have chosen is nothing.
+  void CopyLogits(std::span<float> logits) override;
+  void Choose(std::span<const TokenChoice> choices) override;
+  void KeepLogits() override;
+  void ChooseKept(std::span<const TokenChoice> choices) override;
+  std::vector<ChosenToken> Finish() override;
 
  private:
   /// Device memory of a step: [T, columns], grown to the largest step seen and used again by every step.

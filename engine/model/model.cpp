@@ -7,21 +7,25 @@
 namespace ringside {
 
 Model::State::~State() {
-  group.Run([this](size_t rank) { decoders[rank].reset(); });
+  group.Run([this](size_t rank) {
+    if (rank < decoders.size()) decoders[rank].reset();
+  });
+  // All have done what they were told before the first of them ends.
+  for (const auto& remote : remotes) (void)remote->free_bytes();
 }
 
-void Model::State::Run(std::span<const StepPart> parts, const std::function<void(Decoder&, size_t rank)>& then) {
+void Model::State::Run(std::span<const StepPart> parts, const std::function<void(RankDecoder&, size_t rank)>& then) {
   planner.Plan(parts, &plan);
   group.Post([this, then](size_t rank) {
-    Decoder& decoder = *decoders[rank];
+    RankDecoder& own_part = decoder(rank);
     if (slabs == nullptr) {
-      decoder.Run(plan, plan.shape, plan.segments);
+      own_part.Run(plan, plan.shape, plan.segments);
     } else {
       std::vector<AttentionSegment> own = plan.segments;
       for (AttentionSegment& segment : own) segment.slab = slabs->Local(rank, segment.slab);
-      decoder.Run(plan, slabs->ShapeOf(rank, plan.shape), own);
+      own_part.Run(plan, slabs->ShapeOf(rank, plan.shape), own);
     }
-    then(decoder, rank);
+    then(own_part, rank);
   });
 }
 
@@ -48,19 +52,15 @@ bool Model::runs_ahead() const { return backend().runs_ahead(); }
 const TokenizerData& Model::tokenizer_data() const { return state_->tokenizer; }
 const std::string& Model::chat_template() const { return state_->chat_template; }
 const Fingerprint& Model::fingerprint() const { return state_->fingerprint; }
-int64_t Model::weight_bytes() const {
-  int64_t bytes = 0;
-  for (const auto& decoder : state_->decoders) bytes += decoder->weight_bytes();
-  return bytes;
-}
+int64_t Model::weight_bytes() const { return state_->weight_bytes; }
 
 Status Model::Reserve(int64_t rows) {
-  return state_->group.Try([&](size_t rank) { return state_->decoders[rank]->Reserve(rows); });
+  return state_->group.Try([&](size_t rank) { return state_->decoder(rank).Reserve(rows); });
 }
 
 void Model::Forward(std::span<const StepPart> parts, std::span<float> logits) {
   const State& state = *state_;
-  state_->Run(parts, [&](Decoder& decoder, size_t rank) {
+  state_->Run(parts, [&](RankDecoder& decoder, size_t rank) {
     if (rank > 0) return decoder.CopyLogits({});
     CHECK_EQ(static_cast<int64_t>(logits.size()), std::ssize(state.plan.wanted_rows) * state.spec.vocab);
     decoder.CopyLogits(logits);
@@ -69,23 +69,24 @@ void Model::Forward(std::span<const StepPart> parts, std::span<float> logits) {
 }
 
 void Model::Begin(std::span<const StepPart> parts, std::span<const TokenChoice> choices) {
-  state_->Run(parts, [choices](Decoder& decoder, size_t) { decoder.Choose(choices); });
+  state_->Run(parts, [choices](RankDecoder& decoder, size_t) { decoder.Choose(choices); });
   state_->group.Wait();
 }
 
 void Model::BeginUnchosen(std::span<const StepPart> parts) {
-  state_->Run(parts, [](Decoder& decoder, size_t) { decoder.KeepLogits(); });
+  state_->Run(parts, [](RankDecoder& decoder, size_t) { decoder.KeepLogits(); });
 }
 
 void Model::Choose(std::span<const TokenChoice> choices) {
-  state_->group.Run([&](size_t rank) { state_->decoders[rank]->ChooseKept(choices); });
+  state_->group.Run([&](size_t rank) { state_->decoder(rank).ChooseKept(choices); });
 }
 
 void Model::Finish(std::span<ChosenToken> chosen) {
   state_->group.Run([&](size_t rank) {
-    const std::vector<ChosenToken> own = state_->decoders[rank]->Finish();
+    const std::vector<ChosenToken> own = state_->decoder(rank).Finish();
+    if (rank > 0) return;  // all have chosen the same
     CHECK_EQ(chosen.size(), own.size());
-    if (rank == 0) std::ranges::copy(own, chosen.begin());  // all have chosen the same
+    std::ranges::copy(own, chosen.begin());
   });
 }
 

@@ -17,6 +17,7 @@
 namespace ringside {
 
 class Backend;
+class Processes;
 
 class Model final : public Network {
  public:
@@ -34,6 +35,15 @@ class Model final : public Network {
   /// number of ranks, and where the folder has no tokenizer either, bytes are tokens and all others made-up words.
   static Result<std::unique_ptr<Model>> Load(const std::string& path, std::span<Backend* const> ranks, int stages = 1,
                                              LoadFormat format = LoadFormat::kAuto);
+  /// The same in the first of several processes, of which each has as many ranks. Waits until all have loaded; the
+  /// first failure of any, and kInvalidArgument, naming the process, where one has loaded something else. `processes`
+  /// must outlive the model.
+  static Result<std::unique_ptr<Model>> Load(const std::string& path, std::span<Backend* const> ranks, int stages,
+                                             LoadFormat format, Processes& processes);
+  /// What the others do meanwhile: load their part, and then what the first tells them, until it tells them to end.
+  /// Fails as Load does; kUnavailable once another process or a device is gone.
+  static Status Follow(const std::string& path, std::span<Backend* const> ranks, int stages, LoadFormat format,
+                       Processes& processes);
 
   const ModelSpec& spec() const;
   /// That of its only rank, or of all of them as one.

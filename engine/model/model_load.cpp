@@ -52,16 +52,20 @@ Result<std::string> ReadChatTemplate(const std::string& folder) {
 Status Model::State::LoadNetwork(const NetworkPlan& network, const WeightsOf& weights_of, Digest* digest) {
   spec = network.spec;
   ASSIGN_OR_RETURN(shards, MakeShards(spec, layout));
-  RETURN_IF_ERROR(group.Try([&](size_t rank) {
-    Backend& backend = *backends[rank];
+  RETURN_IF_ERROR(group.Try([&](size_t here) {
+    if (here >= backends.size()) return Status::Ok();
+    Backend& backend = *backends[here];
     backend.UseOnThisThread();
-    ASSIGN_OR_RETURN(Weights weights, weights_of(shards[rank], backend, rank == 0 ? digest : nullptr));
-    decoders[rank] = std::make_unique<Decoder>(backend, spec, shards[rank], VocabBorders(shards), std::move(weights));
+    const Shard& shard = shards[static_cast<size_t>(first_rank) + here];
+    ASSIGN_OR_RETURN(Weights weights, weights_of(shard, backend, here == 0 ? digest : nullptr));
+    decoders[here] = std::make_unique<Decoder>(backend, spec, shard, VocabBorders(shards), std::move(weights));
     return Status::Ok();
   }));
-  if (shards.size() > 1) {
-    slabs =
-        std::make_unique<SlabShards>(group, std::vector<SlabMemory*>(backends.begin(), backends.end()), shards, spec);
+  for (const auto& decoder : decoders) weight_bytes += decoder->weight_bytes();
+  if (first_rank == 0 && layout.ranks() > 1) {
+    std::vector<SlabMemory*> memories(backends.begin(), backends.end());
+    for (const auto& remote : remotes) memories.push_back(remote.get());
+    slabs = std::make_unique<SlabShards>(group, std::move(memories), shards, spec);
   }
   return Status::Ok();
 }
@@ -130,22 +134,25 @@ Result<std::unique_ptr<Model>> Model::Load(const std::string& path, Backend& bac
   return Load(path, {&only, 1});
 }
 
-Result<std::unique_ptr<Model>> Model::Load(const std::string& path, std::span<Backend* const> ranks, int stages,
-                                           LoadFormat format) {
-  auto state = std::make_unique<State>(ranks, stages);
+Status Model::State::Load(const std::string& path, LoadFormat format) {
   Digest digest;
   std::error_code ignored;
-  RETURN_IF_ERROR(format == LoadFormat::kDummy                   ? state->MakeDummy(path, &digest)
-                  : std::filesystem::is_directory(path, ignored) ? state->LoadHuggingFace(path, &digest)
-                                                                 : state->LoadGguf(path, &digest));
-  const auto tokens = static_cast<int64_t>(state->tokenizer.tokens.size());
-  if (tokens > state->spec.vocab) {
-    return InvalidArgument(
-        fmt::format("{}: the tokenizer has {} tokens, the model {}", path, tokens, state->spec.vocab));
+  RETURN_IF_ERROR(format == LoadFormat::kDummy                   ? MakeDummy(path, &digest)
+                  : std::filesystem::is_directory(path, ignored) ? LoadHuggingFace(path, &digest)
+                                                                 : LoadGguf(path, &digest));
+  const auto tokens = static_cast<int64_t>(tokenizer.tokens.size());
+  if (tokens > spec.vocab) {
+    return InvalidArgument(fmt::format("{}: the tokenizer has {} tokens, the model {}", path, tokens, spec.vocab));
   }
-  const Backend& first = *ranks.front();
-  state->fingerprint = FingerprintOf(digest.Get(), state->tokenizer, state->chat_template, first.activation_dtype(),
-                                     first.weight_dtype());
+  const Backend& first = *backends.front();
+  fingerprint = FingerprintOf(digest.Get(), tokenizer, chat_template, first.activation_dtype(), first.weight_dtype());
+  return Status::Ok();
+}
+
+Result<std::unique_ptr<Model>> Model::Load(const std::string& path, std::span<Backend* const> ranks, int stages,
+                                           LoadFormat format) {
+  auto state = std::make_unique<State>(ranks, stages, nullptr);
+  RETURN_IF_ERROR(state->Load(path, format));
   return std::unique_ptr<Model>(new Model(std::move(state)));
 }
 

@@ -10,25 +10,24 @@
 #include "engine/model/decoder.h"
 #include "engine/model/model.h"
 #include "engine/model/rank_group.h"
+#include "engine/model/ranks/remote_rank.h"
 #include "engine/model/slab_shards.h"
 #include "kernels/backend.h"
+#include "kernels/processes.h"
 
 namespace ringside {
 
 struct Model::State {
-  State(std::span<Backend* const> devices, int stages)
-      : backends(devices.begin(), devices.end()),
-        layout{.tensor = static_cast<int>(devices.size()) / stages, .stages = stages},
-        group(devices.size()),
-        planner(spec),
-        decoders(devices.size()) {
-    CHECK_EQ(static_cast<size_t>(layout.ranks()), devices.size());
-  }
+  /// `processes`: all of which have as many ranks as `devices`; null where this is the only one.
+  State(std::span<Backend* const> devices, int stages, Processes* processes);
   ~State();
 
-  const std::vector<Backend*> backends;  // of the ranks
-  const RankLayout layout;
-  RankGroup group;
+  const std::vector<Backend*> backends;              // of the ranks of this process
+  const int first_rank;                              // of this process
+  const RankLayout layout;                           // of the ranks of all processes
+  std::unique_ptr<Comm> others;                      // the processes, where there are several
+  std::vector<std::unique_ptr<RemoteRank>> remotes;  // of the others, in the first process
+  RankGroup group;                                   // of this process's ranks, and of the remotes behind them
   ModelSpec spec;
   TokenizerData tokenizer;
   std::string chat_template;
@@ -37,20 +36,31 @@ struct Model::State {
   std::unique_ptr<SlabShards> slabs;  // of several ranks
   StepPlanner planner;
   StepPlan plan;
-  std::vector<std::unique_ptr<Decoder>> decoders;  // each used by its rank
+  std::vector<std::unique_ptr<Decoder>> decoders;  // of this process's ranks, each used by its rank
+  int64_t weight_bytes = 0;
 
+  /// All of them.
+  Status Load(const std::string& path, LoadFormat format);
   Status LoadGguf(const std::string& path, Digest* digest);
   Status LoadHuggingFace(const std::string& folder, Digest* digest);
   Status MakeDummy(const std::string& folder, Digest* digest);
   /// Of a Hugging Face folder, if it has one.
   Status ReadTexts(const std::string& folder);
-  /// Every rank takes its part, which `weights` gives it: of the network, the rank's shard, to its backend; with a
-  /// digest for the first.
+  /// Every rank of this process takes its part, which `weights` gives it: of the network, the rank's shard, to its
+  /// backend; with a digest for the first.
   using WeightsOf = std::function<Result<Weights>(const Shard& shard, Backend& backend, Digest* digest)>;
   Status LoadNetwork(const NetworkPlan& network, const WeightsOf& weights_of, Digest* digest);
 
+  /// Tells the other processes how Load went here, and hears how it went there: the first failure, and kInvalidArgument
+  /// where they have loaded something else.
+  Status Compare(const Status& loaded);
+
+  RankDecoder& decoder(size_t rank) {
+    if (rank < decoders.size()) return *decoders[rank];
+    return *remotes[rank - decoders.size()];
+  }
   /// Has every rank begin the step, which it ends with `then`.
-  void Run(std::span<const StepPart> parts, const std::function<void(Decoder&, size_t rank)>& then);
+  void Run(std::span<const StepPart> parts, const std::function<void(RankDecoder&, size_t rank)>& then);
 };
 
 }  // namespace ringside

@@ -20,6 +20,7 @@ void StepPlanner::Plan(std::span<const StepPart> parts, StepPlan* plan) {
   plan->ids.clear();
   plan->positions.clear();
   plan->first_live.clear();
+  plan->pinned_positions.clear();
   plan->wanted_rows.clear();
   plan->segments.clear();
   for (const StepPart& part : parts) {
@@ -32,6 +33,7 @@ void StepPlanner::Plan(std::span<const StepPart> parts, StepPlan* plan) {
     const auto rows = static_cast<int64_t>(part.tokens.size()), first_row = plan->rows();
     Ring& ring = part.cache->ring();
     const int64_t position = ring.Append(rows);
+    const int64_t pinned = ring.window().pinned;
     if (spec_.learned_positions) CHECK_LE(position + rows, spec_.trained_context);
     for (int64_t r = 0; r < rows; ++r) {
       const TokenId id = part.tokens[static_cast<size_t>(r)];
@@ -39,42 +41,38 @@ void StepPlanner::Plan(std::span<const StepPart> parts, StepPlan* plan) {
       plan->ids.push_back(id);
       plan->positions.push_back(position + r);
       plan->first_live.push_back(ring.FirstHeld(position + r));
+      plan->pinned_positions.push_back(pinned > 0 ? ring.PinnedQueryPosition(position + r) : position + r);
       const bool last = r + 1 == rows;
       if (part.logits == StepPart::Logits::kAll || (part.logits == StepPart::Logits::kLast && last)) {
         plan->wanted_rows.push_back(first_row + r);
       }
     }
-    plan->segments.push_back({.first_row = first_row,
-                              .rows = rows,
-                              .position = position,
-                              .pinned = ring.window().pinned,
-                              .slab = part.cache->slab()});
+    plan->segments.push_back(
+        {.first_row = first_row, .rows = rows, .position = position, .pinned = pinned, .slab = part.cache->slab()});
   }
   plan->shape = parts.front().cache->shape();
   // Only now has first_live its final place.
   for (AttentionSegment& segment : plan->segments) segment.first_live = plan->first_live.data() + segment.first_row;
+  ComputeAngles(plan);
+}
+
+void StepPlanner::ComputeAngles(StepPlan* plan) {
   tables_.resize(spec_.rotations.size());
   plan->angle_rows.resize(spec_.rotations.size());
   plan->angles.resize(spec_.rotations.size());
-  for (size_t i = 0; i < spec_.rotations.size(); ++i) ComputeAngles(parts, i, plan);
+  for (size_t i = 0; i < spec_.rotations.size(); ++i) ComputeAngles(i, plan);
 }
 
 // The own angles of every row, one sequence's in the table itself; those of the pinned query in a second table only if
 // some row has evicted something.
-void StepPlanner::ComputeAngles(std::span<const StepPart> parts, size_t rotation, StepPlan* plan) {
+void StepPlanner::ComputeAngles(size_t rotation, StepPlan* plan) {
   const Rotation& turns = spec_.rotations[rotation];
   AngleTable& table = tables_[rotation];
   StepPlan::AngleRows& out = plan->angle_rows[rotation];
   RopeAngles& angles = plan->angles[rotation];
   const size_t pairs = turns.inverse_frequencies.size(), rows = plan->ids.size();
-  bool evicted = false;
-  for (size_t s = 0; s < parts.size(); ++s) {
-    const AttentionSegment& segment = plan->segments[s];
-    const int64_t last = segment.position + segment.rows - 1;
-    // Where c falls behind t it stays behind, so the last row speaks for its segment.
-    evicted |= segment.pinned > 0 && parts[s].cache->ring().PinnedQueryPosition(last) != last;
-  }
-  if (parts.size() == 1 && !evicted && AngleTable::SideBySide(plan->positions.front(), plan->rows())) {
+  const bool evicted = plan->pinned_positions != plan->positions;
+  if (plan->segments.size() == 1 && !evicted && AngleTable::SideBySide(plan->positions.front(), plan->rows())) {
     const AngleTable::Angles own = table.Of(turns, plan->positions.front());
     for (const int64_t position : plan->positions) table.Of(turns, position);
     angles = {own.cosines, own.sines, own.cosines, own.sines};
@@ -92,12 +90,9 @@ void StepPlanner::ComputeAngles(std::span<const StepPart> parts, size_t rotation
   if (!evicted) return;
   out.pinned_cos = out.own_cos;
   out.pinned_sin = out.own_sin;
-  for (size_t s = 0; s < parts.size(); ++s) {
-    const AttentionSegment& segment = plan->segments[s];
-    for (int64_t r = 0; r < segment.rows; ++r) {
-      const int64_t t = segment.position + r, c = parts[s].cache->ring().PinnedQueryPosition(t);
-      if (c != t) copy(c, static_cast<size_t>(segment.first_row + r), out.pinned_cos, out.pinned_sin);
-    }
+  for (size_t r = 0; r < rows; ++r) {
+    const int64_t c = plan->pinned_positions[r];
+    if (c != plan->positions[r]) copy(c, r, out.pinned_cos, out.pinned_sin);
   }
   angles.pinned_cos = out.pinned_cos.data();
   angles.pinned_sin = out.pinned_sin.data();

@@ -17,6 +17,7 @@ struct StepPlan {
   KvShape shape;  // of all caches
   std::vector<TokenId> ids;
   std::vector<int64_t> positions, first_live, wanted_rows;
+  std::vector<int64_t> pinned_positions;   // [T] c, where a row's query stands for pinned keys; t where there are none
   std::vector<AttentionSegment> segments;  // whose first_live points into ours; slab: as the engine knows it
   /// Of one rotation: [T, rotary / 2] each; empty where they lie in the table.
   struct AngleRows {
@@ -39,9 +40,11 @@ class StepPlanner {
   /// Appends every part to its ring and notes ids, positions, segments and wanted rows, part after part. Aborts where a
   /// part does not fit the network.
   void Plan(std::span<const StepPart> parts, StepPlan* plan);
+  /// Fills in the angles of a plan that has all else.
+  void ComputeAngles(StepPlan* plan);
 
  private:
-  void ComputeAngles(std::span<const StepPart> parts, size_t rotation, StepPlan* plan);
+  void ComputeAngles(size_t rotation, StepPlan* plan);
 
   const ModelSpec& spec_;
   std::vector<AngleTable> tables_;  // of the rotations

@@ -32,7 +32,7 @@ constexpr std::chrono::milliseconds kBeat{500};
 enum class Kind { kMeeting, kMail, kFarewell };
 
 int Tag(int channel, Kind kind, int from, int to) {
-  static_assert(Processes::kMostChannels * 3 * Processes::kMostRanksEach * Processes::kMostRanksEach <= 32767);
+  static_assert((Processes::kMostChannels + 1) * 3 * Processes::kMostRanksEach * Processes::kMostRanksEach <= 32767);
   return ((channel * 3 + static_cast<int>(kind)) * Processes::kMostRanksEach + from) * Processes::kMostRanksEach + to;
 }
 
@@ -120,23 +120,28 @@ class Mpi {
   Transfers given_up_, farewells_;  // whose memory MPI may still use
 };
 
+/// Who is in a group: where each rank of it is.
+struct Group {
+  struct Member {
+    int process = 0, index = 0;  // among those of its process
+  };
+  int channel = 0;  // groups that share one have no member in common
+  const char* name = "rank";
+  std::vector<Member> members;
+};
+
 class MpiComm final : public Comm {
  public:
-  MpiComm(std::shared_ptr<Mpi> mpi, int channel, int ranks_each, int index, std::chrono::milliseconds timeout)
-      : mpi_(std::move(mpi)),
-        channel_(channel),
-        ranks_each_(ranks_each),
-        index_(index),
-        timeout_(timeout),
-        left_(static_cast<size_t>(mpi_->count() * ranks_each)) {}
+  MpiComm(std::shared_ptr<Mpi> mpi, Group group, int rank, std::chrono::milliseconds timeout)
+      : mpi_(std::move(mpi)), group_(std::move(group)), rank_(rank), timeout_(timeout), left_(group_.members.size()) {}
   ~MpiComm() override {
     for (int other = 0; other < ranks(); ++other) {
-      if (other != rank()) mpi_->SayFarewell(rank(), other / ranks_each_, FarewellTag(other % ranks_each_));
+      if (other != rank_) mpi_->SayFarewell(rank_, At(other).process, FarewellTag(other));
     }
   }
 
-  int rank() const override { return mpi_->number() * ranks_each_ + index_; }
-  int ranks() const override { return mpi_->count() * ranks_each_; }
+  int rank() const override { return rank_; }
+  int ranks() const override { return static_cast<int>(group_.members.size()); }
   std::chrono::milliseconds timeout() const override { return timeout_; }
   Status status() const override {
     std::lock_guard lock(mutex_);
@@ -197,7 +202,8 @@ class MpiComm final : public Comm {
   void Barrier() override { Meet(nullptr, 0); }
 
  private:
-  int FarewellTag(int index) const { return Tag(channel_, Kind::kFarewell, 0, index); }
+  const Group::Member& At(int rank) const { return group_.members[static_cast<size_t>(rank)]; }
+  int FarewellTag(int to) const { return Tag(group_.channel, Kind::kFarewell, 0, At(to).index); }
 
   /// each(at, bytes of a piece), until it says false; once where there are no bytes.
   template <class Each>
@@ -248,9 +254,9 @@ class MpiComm final : public Comm {
     transfer.data.resize(bytes);
     if (data != nullptr) std::memcpy(transfer.data.data(), data, bytes);
     if (failed_) return;
-    const int there = other % ranks_each_;
-    const int tag = transfer.receives ? Tag(channel_, kind, there, index_) : Tag(channel_, kind, index_, there);
-    mpi_->Begin(transfer, other / ranks_each_, tag);
+    const int here = At(rank_).index, there = At(other).index;
+    mpi_->Begin(transfer, At(other).process,
+                transfer.receives ? Tag(group_.channel, kind, there, here) : Tag(group_.channel, kind, here, there));
   }
 
   /// Waits until all are done. False, and the group has failed, if one will not be: `what` its other end did.
@@ -263,14 +269,15 @@ class MpiComm final : public Comm {
       if (mpi_->Look(transfers)) return true;
       for (const auto& transfer : transfers) {
         if (!transfer->done && left_[static_cast<size_t>(transfer->rank)]) {
-          return Fail(transfers, fmt::format("rank {} has left its group", transfer->rank));
+          return Fail(transfers, fmt::format("{} {} has left its group", group_.name, transfer->rank));
         }
       }
       if (look % kLooksPerFarewell == 0) {
         if (const Status lost = mpi_->failure(); !lost.ok()) return Fail(transfers, lost.message());
         if (std::chrono::steady_clock::now() >= deadline) {
           const auto late = std::ranges::find(transfers, false, &Transfer::done);
-          return Fail(transfers, fmt::format("rank {} {} within {} ms", (*late)->rank, what, timeout_.count()));
+          return Fail(transfers,
+                      fmt::format("{} {} {} within {} ms", group_.name, (*late)->rank, what, timeout_.count()));
         }
       }
       if (look < kLooks)
@@ -281,7 +288,7 @@ class MpiComm final : public Comm {
   }
 
   void HearFarewells() {
-    for (int rank; (rank = mpi_->TakeFarewell(FarewellTag(index_))) >= 0;) left_[static_cast<size_t>(rank)] = true;
+    for (int rank; (rank = mpi_->TakeFarewell(FarewellTag(rank_))) >= 0;) left_[static_cast<size_t>(rank)] = true;
   }
 
   bool Fail(Transfers& transfers, const std::string& what) {
@@ -296,7 +303,8 @@ class MpiComm final : public Comm {
   static constexpr std::byte kNothing{};
 
   const std::shared_ptr<Mpi> mpi_;
-  const int channel_, ranks_each_, index_;
+  const Group group_;
+  const int rank_;
   const std::chrono::milliseconds timeout_;
   std::vector<bool> left_;  // of each rank
   bool failed_ = false;
@@ -304,8 +312,8 @@ class MpiComm final : public Comm {
   Status failure_;
 };
 
-/// The channel on which processes tell one another that they are alive; others may use those below.
-constexpr int kLifeChannel = Processes::kMostChannels - 1;
+/// The channel on which processes tell one another that they are alive; others have those below.
+constexpr int kLifeChannel = Processes::kMostChannels;
 
 class MpiProcesses final : public Processes {
  public:
@@ -316,7 +324,48 @@ class MpiProcesses final : public Processes {
     MPI_Comm_size(machine, &count_on_machine_);
     watch_ = std::thread([this] { Watch(); });
   }
-  ~MpiProcesses() override {
+  ~MpiProcesses() override { CHECK(!watch_.joinable()); }
+
+  int number() const override { return mpi_->number(); }
+  int count() const override { return mpi_->count(); }
+  int number_on_machine() const override { return number_on_machine_; }
+  int count_on_machine() const override { return count_on_machine_; }
+  std::chrono::milliseconds timeout() const override { return timeout_; }
+
+  std::unique_ptr<Comm> MakeComm(int channel, std::chrono::milliseconds timeout) override {
+    CHECK(channel >= 0 && channel < kMostChannels);
+    return std::make_unique<MpiComm>(mpi_, AllProcesses(channel), number(), timeout);
+  }
+
+  std::vector<RankComms> MakeComms(int channel, const RankLayout& layout, std::chrono::milliseconds timeout) override {
+    const int each = layout.ranks() / count();
+    CHECK_EQ(each * count(), layout.ranks());
+    CHECK(each <= kMostRanksEach && channel >= 0 && channel + 1 < kMostChannels);
+    std::vector<RankComms> all(static_cast<size_t>(each));
+    for (int index = 0; index < each; ++index) {
+      const int rank = number() * each + index, stage = layout.stage(rank), place = layout.place(rank);
+      Group layer{.channel = channel}, stages{.channel = channel + 1, .name = "stage"};
+      layer.members.resize(static_cast<size_t>(layout.tensor));
+      stages.members.resize(static_cast<size_t>(layout.stages));
+      for (int other = 0; other < layout.ranks(); ++other) {
+        const Group::Member member{other / each, other % each};
+        const auto its_place = static_cast<size_t>(layout.place(other)),
+                   its_stage = static_cast<size_t>(layout.stage(other));
+        if (layout.stage(other) == stage) layer.members[its_place] = member;
+        if (layout.place(other) == place) stages.members[its_stage] = member;
+      }
+      RankComms& comms = all[static_cast<size_t>(index)];
+      if (layout.tensor > 1) comms.layer = std::make_unique<MpiComm>(mpi_, std::move(layer), place, timeout);
+      if (layout.stages > 1) comms.stages = std::make_unique<MpiComm>(mpi_, std::move(stages), stage, timeout);
+    }
+    return all;
+  }
+
+  void AwaitFirst() override {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return ended_; });
+  }
+  Status Leave() override {
     {
       std::lock_guard lock(mutex_);
       leaving_ = true;
@@ -325,29 +374,26 @@ class MpiProcesses final : public Processes {
     watch_.join();
     // It waits for all: one that is lost does not come.
     if (!lost_) MPI_Finalize();
-  }
-
-  int number() const override { return mpi_->number(); }
-  int count() const override { return mpi_->count(); }
-  int number_on_machine() const override { return number_on_machine_; }
-  int count_on_machine() const override { return count_on_machine_; }
-
-  std::vector<std::unique_ptr<Comm>> MakeComms(int channel, int ranks_each,
-                                               std::chrono::milliseconds timeout) override {
-    CHECK(channel >= 0 && channel < kLifeChannel);
-    CHECK(ranks_each >= 1 && ranks_each <= kMostRanksEach);
-    std::vector<std::unique_ptr<Comm>> comms;
-    for (int i = 0; i < ranks_each; ++i) {
-      comms.push_back(std::make_unique<MpiComm>(mpi_, channel, ranks_each, i, timeout));
-    }
-    return comms;
+    return mpi_->failure();
   }
 
  private:
-  /// Meets the others now and then, until one leaves.
+  Group AllProcesses(int channel) const {
+    Group group{.channel = channel};
+    for (int process = 0; process < count(); ++process) group.members.push_back({process, 0});
+    return group;
+  }
+
   void Watch() {
     pthread_setname_np(pthread_self(), "processes");
-    MpiComm life(mpi_, kLifeChannel, 1, 0, timeout_);
+    MeetUntilOneLeaves();
+    std::lock_guard lock(mutex_);
+    ended_ = true;
+    changed_.notify_all();
+  }
+
+  void MeetUntilOneLeaves() {
+    MpiComm life(mpi_, AllProcesses(kLifeChannel), number(), timeout_);
     std::vector<char> leave(static_cast<size_t>(mpi_->count()));
     for (;;) {
       std::unique_lock lock(mutex_);
@@ -371,7 +417,8 @@ class MpiProcesses final : public Processes {
   int number_on_machine_ = 0, count_on_machine_ = 1;
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool leaving_ = false, lost_ = false;
+  bool leaving_ = false, ended_ = false;  // this process; the watch
+  bool lost_ = false;                     // one of the others; once ended_
   std::thread watch_;
 };
 

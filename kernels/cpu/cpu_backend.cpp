@@ -8,6 +8,7 @@
 #include "kernels/cpu/instruction_sets.h"
 #include "kernels/cpu/panels.h"
 #include "kernels/file_formats.h"
+#include "kernels/slab_pieces.h"
 
 namespace ringside {
 namespace cpu {
@@ -20,17 +21,6 @@ void CheckFloat(const Tensor& x) {
   CHECK(x.dtype == DType::kF32);
   CHECK(x.rows == 0 || x.data != nullptr);
   CHECK(x.rows <= 1 || x.stride >= x.cols);
-}
-
-/// copy(offset in the slab, its place on the host, bytes) for each piece of a run.
-template <class Copy>
-void ForEachPiece(const KvShape& shape, const SlabRun& run, const Copy& copy) {
-  if (run.host_layer_stride == 0) return copy(run.offset, run.host, static_cast<size_t>(run.bytes));
-  const int64_t piece = shape.layer_tile_bytes();
-  for (int64_t i = 0; i * piece < run.bytes; ++i) {
-    std::byte* host = run.host + i / shape.layers * run.host_tile_stride + i % shape.layers * run.host_layer_stride;
-    copy(run.offset + i * piece, host, static_cast<size_t>(piece));
-  }
 }
 
 }  // namespace

@@ -21,29 +21,53 @@ Processes* processes;
 /// A channel that no group has had.
 int NextChannel() {
   static int channel = 0;
-  return channel++;
+  return channel += 2;
 }
 
-class ProcessesTest : public ::testing::TestWithParam<int> {
+class RanksTest : public ::testing::TestWithParam<int> {
  protected:
   /// body(comm) for each of this process's ranks.
   static void OnAll(const std::function<void(Comm&)>& body) {
-    const auto comms = processes->MakeComms(NextChannel(), GetParam(), kLong);
+    const auto comms = processes->MakeComms(NextChannel(), {.tensor = processes->count() * GetParam()}, kLong);
     std::vector<std::thread> threads;
-    for (const auto& comm : comms) threads.emplace_back([&] { body(*comm); });
+    for (const RankComms& rank : comms) threads.emplace_back([&] { body(*rank.layer); });
     for (std::thread& thread : threads) thread.join();
   }
 };
-INSTANTIATE_TEST_SUITE_P(RanksEach, ProcessesTest, ::testing::Values(1, 2));
+INSTANTIATE_TEST_SUITE_P(Each, RanksTest, ::testing::Values(1, 2));
 
-TEST_P(ProcessesTest, SumsAreTakenInTheOrderOfTheRanks) { OnAll(testing::CheckSums); }
-TEST_P(ProcessesTest, ManyCallsInARow) { OnAll(testing::CheckManyCalls); }
-TEST_P(ProcessesTest, MessagesArriveInTheirOrder) { OnAll(testing::CheckMessages); }
+TEST_P(RanksTest, SumsAreTakenInTheOrderOfTheRanks) { OnAll(testing::CheckSums); }
+TEST_P(RanksTest, ManyCallsInARow) { OnAll(testing::CheckManyCalls); }
+TEST_P(RanksTest, MessagesArriveInTheirOrder) { OnAll(testing::CheckMessages); }
+
+// Each stage in a process of its own, with its ranks: every rank hears those of its layers, and those in its place.
+TEST(ProcessesTest, StagesHaveGroupsOfTheirOwn) {
+  const RankLayout layout{.tensor = 2, .stages = processes->count()};
+  auto comms = processes->MakeComms(NextChannel(), layout, kLong);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 2; ++i) {
+    threads.emplace_back([&, i] {
+      const int rank = 2 * processes->number() + i;
+      const RankComms& own = comms[static_cast<size_t>(i)];
+      EXPECT_EQ(own.layer->rank(), layout.place(rank));
+      EXPECT_EQ(own.stages->rank(), layout.stage(rank));
+      std::vector<int> places(2), stages(static_cast<size_t>(layout.stages));
+      own.layer->AllGather(&rank, sizeof(rank), places.data());
+      own.stages->AllGather(&rank, sizeof(rank), stages.data());
+      for (const int other : places) EXPECT_EQ(layout.stage(other), layout.stage(rank));
+      for (size_t stage = 0; stage < stages.size(); ++stage) {
+        EXPECT_EQ(layout.stage(stages[stage]), static_cast<int>(stage));
+        EXPECT_EQ(layout.place(stages[stage]), layout.place(rank));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
 
 TEST(ProcessesFailureTest, ARankThatDoesNotComeFailsTheGroup) {
-  const auto all = processes->MakeComms(NextChannel(), 1, kLong);
-  const auto some = processes->MakeComms(NextChannel(), 1, std::chrono::milliseconds(50));
-  Comm& comm = *some.front();
+  const auto all = processes->MakeComm(NextChannel(), kLong);
+  const auto some = processes->MakeComm(NextChannel(), std::chrono::milliseconds(50));
+  Comm& comm = *some;
   if (comm.rank() != 1) {
     float sum = 1;
     comm.AllReduceSum(&sum, 1);
@@ -51,38 +75,38 @@ TEST(ProcessesFailureTest, ARankThatDoesNotComeFailsTheGroup) {
     EXPECT_EQ(comm.status().message(), "rank 1 did not answer within 50 ms");
     comm.Barrier();  // at once
   }
-  all.front()->Barrier();
-  EXPECT_TRUE(all.front()->status().ok()) << "another group";
+  all->Barrier();
+  EXPECT_TRUE(all->status().ok()) << "another group";
 }
 
 TEST(ProcessesFailureTest, AMessageThatNobodySendsFailsTheGroup) {
-  const auto all = processes->MakeComms(NextChannel(), 1, kLong);
-  const auto some = processes->MakeComms(NextChannel(), 1, std::chrono::milliseconds(20));
+  const auto all = processes->MakeComm(NextChannel(), kLong);
+  const auto some = processes->MakeComm(NextChannel(), std::chrono::milliseconds(20));
   if (processes->number() == 0) {
     int got = 0;
-    some.front()->Receive(&got, sizeof(got), 1);
-    EXPECT_EQ(some.front()->status().message(), "rank 1 sent nothing within 20 ms");
+    some->Receive(&got, sizeof(got), 1);
+    EXPECT_EQ(some->status().message(), "rank 1 sent nothing within 20 ms");
   }
-  all.front()->Barrier();
+  all->Barrier();
 }
 
 TEST(ProcessesFailureTest, ARankThatLeavesFailsTheGroup) {
-  auto comms = processes->MakeComms(NextChannel(), 1, kLong);
-  comms.front()->Barrier();
+  const auto comm = processes->MakeComm(NextChannel(), kLong);
+  comm->Barrier();
   if (processes->number() == 1) return;
   int got = 0;
-  comms.front()->Receive(&got, sizeof(got), 1);
-  EXPECT_EQ(comms.front()->status().message(), "rank 1 has left its group");
+  comm->Receive(&got, sizeof(got), 1);
+  EXPECT_EQ(comm->status().message(), "rank 1 has left its group");
 }
 
 TEST(ProcessesFailureTest, WhatWasSentBeforeArrivesAllTheSame) {
-  auto comms = processes->MakeComms(NextChannel(), 1, kLong);
+  const auto comm = processes->MakeComm(NextChannel(), kLong);
   int sent = processes->number();
-  if (sent == 1) comms.front()->Send(&sent, sizeof(sent), 0);
+  if (sent == 1) comm->Send(&sent, sizeof(sent), 0);
   if (sent > 0) return;
-  comms.front()->Receive(&sent, sizeof(sent), 1);
+  comm->Receive(&sent, sizeof(sent), 1);
   EXPECT_EQ(sent, 1);
-  EXPECT_TRUE(comms.front()->status().ok());
+  EXPECT_TRUE(comm->status().ok());
 }
 
 }  // namespace
@@ -96,5 +120,7 @@ int main(int argc, char** argv) {
     return 1;
   }
   ringside::processes = joined->get();
-  return RUN_ALL_TESTS();
+  const int failed = RUN_ALL_TESTS();
+  if (ringside::processes->number() > 0) ringside::processes->AwaitFirst();
+  return ringside::processes->Leave().ok() ? failed : 1;
 }

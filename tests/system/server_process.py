@@ -22,10 +22,11 @@ def server_path():
 class ServerProcess:
     """Started, but perhaps not yet ready, when constructed. What it logs goes to `log`, appended to over restarts."""
 
-    def __init__(self, model, *flags, folder=None, binary=None, environment=None, scheme="http"):
-        """`binary`: another than the server. `environment`: more variables. `scheme`: of the address it is to tell."""
+    def __init__(self, model, *flags, folder=None, binary=None, environment=None, scheme="http", launcher=()):
+        """`binary`: another than the server. `environment`: more variables. `scheme`: of the address it is to tell.
+        `launcher`: what the command line begins with."""
         self.log = Path(folder or tempfile.mkdtemp(prefix="ringside-system-")) / "server.log"
-        command = [binary or server_path(), "--model", model, "--host", "127.0.0.1", "--port", "0", "--log-level", "warning",
+        command = [*launcher, binary or server_path(), "--model", model, "--host", "127.0.0.1", "--port", "0", "--log-level", "warning",
                    "--log-format", "text", "--max-output-tokens-limit", str(1 << 30),  # tests ask for answers that never end
                    *map(str, flags)]
         # Settings of the environment would change what is tested.

@@ -61,7 +61,7 @@ constexpr ExitCode kExitCodes[] = {
     {73, "the store folder is in use"},
     {74, "what is stored is damaged"},
     {75, "the disk failed"},
-    {76, "the GPU failed"},
+    {76, "the GPU, or another process that shares the model, failed"},
     {78, "bad configuration, or the store is of another version"},
 };
 

@@ -153,7 +153,9 @@ std::vector<ConfigOption> EngineSettings() {
        {"tp"},
        Kind::kValue,
        "N",
-       "devices that share the model, --device and those that follow it; on the CPU groups of threads [1]",
+       "devices that share the model, --device and those that follow it; on the CPU groups of threads, of this process "
+       "or "
+       "of all that mpirun has started [1]",
        Integer(&C::tensor_parallel_size, 1, 8)},
       {"tensor-parallel-force",
        {},
@@ -178,7 +180,7 @@ std::vector<ConfigOption> EngineSettings() {
        {},
        Kind::kValue,
        "SECONDS",
-       "how long devices wait for one that shares the model with them before the server ends [30]",
+       "how long devices, and processes, wait for one that shares the model with them before the server ends [30]",
        Integer(&C::rank_timeout_s, 1, 3600)},
       {"dtype", {}, Kind::kValue, "f16|bf16", "number format of weights and activations on a GPU [bf16]", ApplyDtype},
       {"quantization",

@@ -2,9 +2,12 @@
 // a cache that some ranks have saved goes on with others; what cannot be shared is refused.
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "cache/snapshot.h"
 #include "engine/model/shard.h"
 #include "tests/engine/model/model_run.h"
+#include "tests/engine/model/thread_processes.h"
 #include "tests/kernels/devices.h"
 
 namespace ringside {
@@ -14,14 +17,48 @@ namespace {
 struct Ranks {
   explicit Ranks(const std::string& name, int ranks) {
     backends = testing::MakeTestRanks("cpu", {.tensor = ranks});
-    std::vector<Backend*> all;
-    for (const auto& backend : backends) all.push_back(backend.get());
-    auto loaded = Model::Load(GoldenFolder(name), all);
+    auto loaded = Model::Load(GoldenFolder(name), Pointers(backends));
     EXPECT_TRUE(loaded.ok()) << loaded.status().ToString();
     if (loaded.ok()) model = std::move(*loaded);
   }
+  /// Of several processes, which have as many of the ranks each.
+  Ranks(const std::string& name, int count, const RankLayout& layout)
+      : processes(testing::ThreadProcesses::Make(count)) {
+    for (int i = 1; i < count; ++i) {
+      followers.emplace_back([this, name, layout, i] {
+        const auto own = MakeRanksOf(i, layout);
+        const Status followed = Model::Follow(GoldenFolder(name), Pointers(own), layout.stages, LoadFormat::kAuto,
+                                              *processes[static_cast<size_t>(i)]);
+        EXPECT_TRUE(followed.ok()) << followed.ToString();
+      });
+    }
+    backends = MakeRanksOf(0, layout);
+    auto loaded =
+        Model::Load(GoldenFolder(name), Pointers(backends), layout.stages, LoadFormat::kAuto, *processes.front());
+    EXPECT_TRUE(loaded.ok()) << loaded.status().ToString();
+    if (loaded.ok()) model = std::move(*loaded);
+  }
+  ~Ranks() {
+    model.reset();
+    for (std::thread& follower : followers) follower.join();
+  }
+
+  std::vector<std::unique_ptr<Backend>> MakeRanksOf(int process, const RankLayout& layout) {
+    auto comms = processes[static_cast<size_t>(process)]->MakeComms(0, layout, std::chrono::minutes(2));
+    return std::move(MakeRanks(std::move(comms), [](int, RankComms comms) {
+                       return MakeCpuBackend({.threads = 1}, std::move(comms));
+                     }).value());
+  }
+  static std::vector<Backend*> Pointers(const std::vector<std::unique_ptr<Backend>>& backends) {
+    std::vector<Backend*> all;
+    for (const auto& backend : backends) all.push_back(backend.get());
+    return all;
+  }
+
+  std::vector<std::unique_ptr<Processes>> processes;
   std::vector<std::unique_ptr<Backend>> backends;
   std::unique_ptr<Model> model;
+  std::vector<std::thread> followers;
 };
 
 using Case = std::tuple<std::string, int>;  // a golden model, ranks
@@ -107,6 +144,77 @@ TEST_P(ShardedModel, GoesOnWithACacheThatOthersSaved) {
     ASSERT_TRUE(saved.Restore(*restored.get(), second.model->memory(), {second.model->fingerprint()}).ok());
     EXPECT_LT(RelativeError(RunAll(*second.model, restored.get(), more, 10), want), 1e-5) << others << " ranks";
   }
+}
+
+TEST(ShardedModelTest, RanksInOtherProcessesHaveTheSameLogits) {
+  const auto cases = {std::tuple{"llama", 2, RankLayout{2, 1}}, {"llama", 3, RankLayout{3, 1}},
+                      {"qwen3", 2, RankLayout{4, 1}},           {"gpt2", 2, RankLayout{2, 1}},
+                      {"llama", 2, RankLayout{1, 2}},           {"qwen3", 2, RankLayout{2, 2}}};
+  for (const auto& [name, count, layout] : cases) {
+    Ranks threads(name, layout.tensor), others(name, count, layout);
+    ASSERT_TRUE(threads.model && others.model);
+    EXPECT_EQ(threads.model->fingerprint(), others.model->fingerprint());
+    EXPECT_EQ(threads.model->weight_bytes(), others.model->weight_bytes());
+    ASSERT_TRUE(others.model->Reserve(20).ok());
+    const std::vector<TokenId> ids = ScatteredIds(60, threads.model->spec().vocab);
+    for (const RingWindow window : {RingWindow{4, 24, Eviction::kToken}, RingWindow{0, 100, Eviction::kToken}}) {
+      for (const int64_t chunk : {1, 13}) {
+        OwnCache want(*threads.model, window, chunk), got(*others.model, window, chunk);
+        EXPECT_EQ(RunAll(*threads.model, want.get(), ids, chunk), RunAll(*others.model, got.get(), ids, chunk))
+            << name << ", " << count << " processes, " << layout.stages << " stages, chunks of " << chunk;
+      }
+    }
+  }
+}
+
+TEST(ShardedModelTest, RanksInOtherProcessesSaveAndRestore) {
+  const RingWindow window{4, 24, Eviction::kToken};
+  Ranks one("llama", 1), two("llama", 2, {2, 1}), three("llama", 3, {3, 1});
+  const std::vector<TokenId> ids = ScatteredIds(50, one.model->spec().vocab), more = ScatteredIds(6, 90, 2);
+  OwnCache cache(*two.model, window, 10), alone(*one.model, window, 10), shared(*three.model, window, 10);
+  RunAll(*two.model, cache.get(), ids, 10);
+  Snapshot saved = Snapshot::Capture(*cache.get(), two.model->memory(), {two.model->fingerprint()}, ids, 0);
+  const std::vector<float> want = RunAll(*two.model, cache.get(), more, 10);
+  ASSERT_TRUE(saved.Restore(*alone.get(), one.model->memory(), {one.model->fingerprint()}).ok());
+  ASSERT_TRUE(saved.Restore(*shared.get(), three.model->memory(), {three.model->fingerprint()}).ok());
+  EXPECT_LT(RelativeError(RunAll(*one.model, alone.get(), more, 10), want), 1e-5);
+  EXPECT_LT(RelativeError(RunAll(*three.model, shared.get(), more, 10), want), 1e-5);
+  // A copy on the devices, as one conversation takes over another's beginning.
+  OwnCache copy(*two.model, window, 10);
+  two.model->memory().CopyOnDevice(copy->slab(), cache->slab(), static_cast<size_t>(cache->shape().slab_bytes()));
+  ASSERT_TRUE(copy->ring().Restore(cache->ring().next(), cache->ring().resident(), {}).ok());
+  EXPECT_EQ(RunAll(*two.model, copy.get(), more, 6), RunAll(*two.model, cache.get(), more, 6));
+}
+
+/// How two processes with a rank each load what lies at these paths.
+std::pair<Status, Status> LoadByTwo(const std::string& first, const std::string& second) {
+  const auto processes = testing::ThreadProcesses::Make(2);
+  const auto load = [&](size_t process, const std::string& path) {
+    auto comms = processes[process]->MakeComms(0, {.tensor = 2}, std::chrono::minutes(2));
+    const auto backend = std::move(MakeCpuBackend({.threads = 1}, std::move(comms.front())).value());
+    Backend* const own = backend.get();
+    if (process > 0) return Model::Follow(path, {&own, 1}, 1, LoadFormat::kAuto, *processes[process]);
+    return Model::Load(path, {&own, 1}, 1, LoadFormat::kAuto, *processes[process]).status();
+  };
+  Status followed;
+  std::thread follower([&] { followed = load(1, second); });
+  Status loaded = load(0, first);
+  follower.join();
+  return {loaded, followed};
+}
+
+TEST(ShardedModelTest, ProcessesThatLoadDifferentModelsAreRefused) {
+  const auto [loaded, followed] = LoadByTwo(GoldenFolder("llama"), GoldenFolder("llama_biases"));
+  for (const Status& status : {loaded, followed}) {
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    EXPECT_EQ(status.message(), "process 1 has loaded another model, or in another way, than the first");
+  }
+}
+
+TEST(ShardedModelTest, WhatOneProcessCannotLoadNoneServes) {
+  const auto [loaded, followed] = LoadByTwo(GoldenFolder("llama"), "/nowhere/model.gguf");
+  EXPECT_EQ(loaded.code(), followed.code());
+  EXPECT_EQ(loaded.message(), "process 1: " + followed.message());
 }
 
 TEST(ShardedModelTest, BlocksOfQuantisedWeightsAreNotCut) {

@@ -1,0 +1,107 @@
+#include "engine/model/ranks/remote_rank.h"
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "kernels/slab_pieces.h"
+
+namespace ringside {
+namespace {
+
+using Kind = RankCallKind;
+
+constexpr uint64_t kUnknown = std::numeric_limits<uint64_t>::max();  // free bytes where nobody knows
+
+}  // namespace
+
+RemoteRank::~RemoteRank() {
+  (void)Ask(EncodeCall(Kind::kEnd));  // answered, so that nobody leaves who has not been heard
+}
+
+void RemoteRank::Tell(const std::string& call) const {
+  std::lock_guard lock(mutex_);
+  line_.Send(call);
+}
+
+Result<uint64_t> RemoteRank::Ask(const std::string& call) const {
+  std::lock_guard lock(mutex_);
+  line_.Send(call);
+  return Answer();
+}
+
+Result<uint64_t> RemoteRank::Answer() const {
+  ASSIGN_OR_RETURN(const std::string answer, line_.Receive());
+  return DecodeAnswer(answer);
+}
+
+std::optional<size_t> RemoteRank::free_bytes() const {
+  const auto free = Ask(EncodeCall(Kind::kFreeBytes));
+  return free.ok() && *free != kUnknown ? std::optional<size_t>(*free) : std::nullopt;
+}
+
+int64_t RemoteRank::page_bytes(int64_t slab_bytes) const {
+  const auto bytes = Ask(EncodeCall(Kind::kPageBytes, slab_bytes));
+  return bytes.ok() ? std::max<int64_t>(1, static_cast<int64_t>(*bytes)) : 1;  // of a rank that is gone: any number
+}
+
+Result<Buffer> RemoteRank::Reserve(size_t bytes) {
+  ASSIGN_OR_RETURN(const uint64_t address, Ask(EncodeCall(Kind::kReserveSlabs, static_cast<int64_t>(bytes))));
+  return Buffer(this, reinterpret_cast<void*>(address), bytes);
+}
+
+Status RemoteRank::Commit(void* data, size_t bytes) {
+  return Ask(EncodeCall(Kind::kCommit, static_cast<int64_t>(bytes), data)).status();
+}
+void RemoteRank::Decommit(void* data, size_t bytes) {
+  Tell(EncodeCall(Kind::kDecommit, static_cast<int64_t>(bytes), data));
+}
+void RemoteRank::Free(void* data, size_t bytes) { Tell(EncodeCall(Kind::kFree, static_cast<int64_t>(bytes), data)); }
+void RemoteRank::CopyOnDevice(void* to, const void* from, size_t bytes) {
+  Tell(EncodeCall(Kind::kCopyOnDevice, static_cast<int64_t>(bytes), to, from));
+}
+
+CopyTicket RemoteRank::SaveSlab(const KvShape& shape, const void* slab, std::span<const SlabRun> runs) {
+  std::lock_guard lock(mutex_);
+  line_.Send(EncodeCopy(Kind::kSave, shape, slab, runs));
+  std::vector<std::byte> bytes;
+  for (const SlabRun& run : runs) {
+    bytes.resize(static_cast<size_t>(run.bytes));
+    line_.ReceiveBytes(bytes.data(), bytes.size());
+    if (!line_.status().ok()) return 0;  // as status() says: nobody takes what was saved then
+    const std::byte* from = bytes.data();
+    ForEachPiece(shape, run, [&](int64_t, std::byte* host, size_t size) {
+      std::copy_n(from, size, host);
+      from += size;
+    });
+  }
+  return 0;
+}
+
+CopyTicket RemoteRank::LoadSlab(const KvShape& shape, void* slab, std::span<const SlabRun> runs) {
+  std::lock_guard lock(mutex_);
+  line_.Send(EncodeCopy(Kind::kLoad, shape, slab, runs));
+  std::vector<std::byte> bytes;
+  for (const SlabRun& run : runs) {
+    bytes.clear();
+    ForEachPiece(shape, run,
+                 [&](int64_t, const std::byte* host, size_t size) { bytes.insert(bytes.end(), host, host + size); });
+    line_.SendBytes(bytes.data(), bytes.size());
+  }
+  return 0;
+}
+
+Status RemoteRank::Reserve(int64_t rows) { return Ask(EncodeCall(Kind::kReserve, rows)).status(); }
+void RemoteRank::Run(const StepPlan& plan, const KvShape& shape, std::span<const AttentionSegment> segments) {
+  Tell(EncodeRun(plan, shape, segments));
+}
+void RemoteRank::CopyLogits(std::span<float> /*logits*/) { Tell(EncodeCall(Kind::kCopyLogits)); }
+void RemoteRank::Choose(std::span<const TokenChoice> choices) { Tell(EncodeChoices(Kind::kChoose, choices)); }
+void RemoteRank::KeepLogits() { Tell(EncodeCall(Kind::kKeepLogits)); }
+void RemoteRank::ChooseKept(std::span<const TokenChoice> choices) { Tell(EncodeChoices(Kind::kChooseKept, choices)); }
+std::vector<ChosenToken> RemoteRank::Finish() {
+  Tell(EncodeCall(Kind::kFinish));
+  return {};
+}
+
+}  // namespace ringside

@@ -1,0 +1,53 @@
+// A rank of another process, as the first one sees it: its slab memory and its part of the network, by messages
+// (engine/model/ranks/rank_messages.h) that it does in their order (engine/model/rank_follower.h). What needs no answer
+// is sent and not waited for. Used by the rank's own thread of this process, but for what is said to be of any thread.
+#pragma once
+
+#include <mutex>
+#include <string>
+
+#include "engine/model/ranks/rank_decoder.h"
+#include "engine/model/ranks/rank_line.h"
+#include "engine/model/ranks/rank_messages.h"
+#include "kernels/slab_memory.h"
+
+namespace ringside {
+
+class RemoteRank final : public SlabMemory, public RankDecoder {
+ public:
+  explicit RemoteRank(RankLine line) : line_(std::move(line)) {}
+  /// Has it end.
+  ~RemoteRank() override;
+
+  // ---- its memory: addresses are those of its process, and nobody touches them here. Sizes are asked by any thread.
+  std::string Describe() const override { return "another process"; }
+  std::optional<size_t> free_bytes() const override;
+  Status status() const override { return line_.status(); }
+  int64_t page_bytes(int64_t slab_bytes) const override;
+  Result<Buffer> Reserve(size_t bytes) override;
+  Status Commit(void* data, size_t bytes) override;
+  void Decommit(void* data, size_t bytes) override;
+  void Free(void* data, size_t bytes) override;
+  void CopyOnDevice(void* to, const void* from, size_t bytes) override;
+  CopyTicket SaveSlab(const KvShape& shape, const void* slab, std::span<const SlabRun> runs) override;
+  CopyTicket LoadSlab(const KvShape& shape, void* slab, std::span<const SlabRun> runs) override;
+
+  // ---- its part of the network
+  Status Reserve(int64_t rows) override;
+  void Run(const StepPlan& plan, const KvShape& shape, std::span<const AttentionSegment> segments) override;
+  void CopyLogits(std::span<float> logits) override;
+  void Choose(std::span<const TokenChoice> choices) override;
+  void KeepLogits() override;
+  void ChooseKept(std::span<const TokenChoice> choices) override;
+  std::vector<ChosenToken> Finish() override;
+
+ private:
+  void Tell(const std::string& call) const;
+  Result<uint64_t> Ask(const std::string& call) const;
+  Result<uint64_t> Answer() const;
+
+  mutable RankLine line_;
+  mutable std::mutex mutex_;  // one call with its answer at a time
+};
+
+}  // namespace ringside

@@ -1,0 +1,94 @@
+// A rank of another process does nothing but what a sound call can ask for: it ends, and says why, where a call names
+// memory that is not its own, comes when it cannot, or where the first process is gone.
+#include "engine/model/ranks/rank_follower.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "engine/families/model_spec.h"
+#include "tests/engine/model/model_run.h"
+
+namespace ringside {
+namespace {
+
+/// A rank that follows on a thread of its own, and the other end of its line.
+class RankFollowerTest : public ::testing::Test {
+ protected:
+  RankFollowerTest() : lines_(MakeThreadComms(2, std::chrono::minutes(2))), first_(std::move(lines_[0]), 1) {
+    own_.layers = 1, own_.heads = 2, own_.kv_heads = 1, own_.head_dim = 8, own_.hidden = 16, own_.ffn = 16;
+    own_.vocab = 32;
+    thread_ = std::thread([this] {
+      Shard whole{.heads = {0, 2}, .kv_heads = {0, 1}, .ffn = {0, 16}, .vocab = {0, 32}};
+      Decoder decoder(*backend_, own_, whole, {0, 32}, Weights());
+      RankLine line(std::move(lines_[1]), 0);
+      how_ = RankFollower(*backend_, decoder, own_, line).Follow();
+    });
+  }
+  ~RankFollowerTest() override {
+    if (thread_.joinable()) thread_.join();
+  }
+
+  Result<uint64_t> Ask(const std::string& call) {
+    first_.Send(call);
+    auto answer = first_.Receive();
+    return answer.ok() ? DecodeAnswer(*answer) : answer.status();
+  }
+  /// How it ended after this call.
+  Status EndOf(const std::string& call) {
+    first_.Send(call);
+    thread_.join();
+    return how_;
+  }
+
+  std::unique_ptr<Backend> backend_ = MakeTestBackend();
+  ModelSpec own_;
+  std::vector<std::unique_ptr<Comm>> lines_;
+  RankLine first_;
+  std::thread thread_;
+  Status how_;
+};
+
+void* At(uint64_t address) { return reinterpret_cast<void*>(address); }
+
+TEST_F(RankFollowerTest, MemoryOfItsOwnIsReservedAndGivenBack) {
+  const auto reserved = Ask(EncodeCall(RankCallKind::kReserveSlabs, 1 << 20));
+  ASSERT_TRUE(reserved.ok());
+  EXPECT_TRUE(Ask(EncodeCall(RankCallKind::kCommit, 1 << 20, At(*reserved))).ok());
+  first_.Send(EncodeCall(RankCallKind::kFree, 1 << 20, At(*reserved)));
+  const auto pages = Ask(EncodeCall(RankCallKind::kPageBytes, 1 << 20));
+  EXPECT_EQ(pages.ok() ? *pages : 0, static_cast<uint64_t>(backend_->page_bytes(1 << 20)));
+  EXPECT_TRUE(EndOf(EncodeCall(RankCallKind::kEnd)).ok());
+}
+
+TEST_F(RankFollowerTest, MemoryOfOthersIsNotTouched) {
+  const auto reserved = Ask(EncodeCall(RankCallKind::kReserveSlabs, 1 << 20));
+  ASSERT_TRUE(reserved.ok());
+  EXPECT_EQ(EndOf(EncodeCall(RankCallKind::kCommit, 2, At(*reserved + (1 << 20) - 1))).code(), StatusCode::kCorruption);
+}
+
+TEST_F(RankFollowerTest, ASlabThatIsNotThereIsNotSaved) {
+  const KvShape shape{1, 1, 8, DType::kF16, 1, 4};
+  const SlabRun run{.offset = 0, .bytes = shape.tile_bytes()};
+  EXPECT_EQ(EndOf(EncodeCopy(RankCallKind::kSave, shape, &shape, {&run, 1})).code(), StatusCode::kCorruption);
+}
+
+TEST_F(RankFollowerTest, NobodyChoosesWithoutAStep) {
+  const TokenChoice greedy{.temperature = 0};
+  EXPECT_EQ(EndOf(EncodeChoices(RankCallKind::kChoose, {&greedy, 1})).code(), StatusCode::kCorruption);
+}
+
+TEST_F(RankFollowerTest, NothingIsFinishedThatHasNotBegun) {
+  EXPECT_EQ(EndOf(EncodeCall(RankCallKind::kFinish)).code(), StatusCode::kCorruption);
+}
+
+TEST_F(RankFollowerTest, WhatMakesNoSenseEndsIt) { EXPECT_EQ(EndOf("what is this?").code(), StatusCode::kCorruption); }
+
+TEST_F(RankFollowerTest, ItEndsWhereTheFirstIsGone) {
+  { const RankLine gone = std::move(first_); }
+  thread_.join();
+  EXPECT_EQ(how_.message(), "rank 0 has left its group");
+}
+
+}  // namespace
+}  // namespace ringside

@@ -1,0 +1,69 @@
+"""A server of several processes, as mpirun starts it."""
+
+import os
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+from server_process import ServerProcess, wait_for
+
+MPIRUN = shutil.which("mpirun")
+# The other ranks go on when one has died, and end by themselves: the first has to tell its clients.
+OPTIONS = ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--enable-recovery"]
+# Notes how each process ends: mpirun does not tell.
+NOTE_END = 'trap "" TERM; "$@"; echo $? > "$END.$OMPI_COMM_WORLD_RANK"'
+
+needs_mpirun = pytest.mark.skipif(MPIRUN is None, reason="no mpirun here")
+
+
+class RankProcesses(ServerProcess):
+    """`count` processes with as many ranks each as --tensor-parallel-size says."""
+
+    def __init__(self, model, count, *flags, folder, options=(), under=(), **named):
+        """`options`: more of mpirun's. `under`: what mpirun itself is started by."""
+        self.count, self.end = count, Path(folder) / "end"
+        for old in Path(folder).glob("end.*"):
+            old.unlink()
+        launcher = [*under, MPIRUN, *OPTIONS, *options, "-np", str(count), "-x", "END", "/bin/sh", "-c", NOTE_END, "sh"]
+        super().__init__(model, *flags, folder=folder, launcher=launcher, environment={"END": str(self.end)}, **named)
+
+    def pids(self):
+        """By rank, of those that run, on all machines that this one plays."""
+        found = {}
+        for entry in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                name, _, rest = Path(f"/proc/{entry}/stat").read_text().rpartition(")")
+                if not name.endswith("(ringside-server") or rest.split()[0] in "ZX":
+                    continue
+                environment = Path(f"/proc/{entry}/environ").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if f"END={self.end}".encode() in environment:
+                found |= {int(v.partition(b"=")[2]): int(entry) for v in environment if v.startswith(b"OMPI_COMM_WORLD_RANK=")}
+        return found
+
+    def send(self, rank, number):
+        os.kill(self.pids()[rank], number)
+
+    def terminate(self):
+        self.send(0, signal.SIGTERM)
+
+    def kill(self):
+        """All of them."""
+        for pid in self.pids().values():
+            os.kill(pid, signal.SIGKILL)
+        super().kill()
+
+    def ended(self):
+        """How each process ended, once all have."""
+        files = [Path(f"{self.end}.{rank}") for rank in range(self.count)]
+        wait_for(lambda: all(file.exists() and file.read_text() for file in files), f"all processes to end:\n{self.tail()}")
+        wait_for(lambda: not self.pids(), "all processes to be gone")
+        return [int(file.read_text()) for file in files]
+
+    def stop(self):
+        pids = self.pids()
+        assert len(pids) == self.count, pids
+        super().stop()
+        assert self.ended() == [0] * self.count, self.tail()

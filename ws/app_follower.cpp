@@ -1,0 +1,23 @@
+#include "ws/app_follower.h"
+
+#include "base/log.h"
+#include "ws/app.h"
+#include "ws/app_models.h"
+
+namespace ringside {
+
+int FollowFirst(const ServerConfig& config, SignalWatcher& signals, Processes& processes,
+                std::optional<StopDeadline>& deadline) {
+  signals.Defer();
+  const Status followed = FollowModel(config, processes);
+  const int exit_code = followed.ok() ? kExitOk : kExitDeviceFailed;
+  deadline.emplace(std::chrono::seconds(config.shutdown_timeout_s) + processes.timeout(), exit_code);
+  if (followed.ok()) processes.AwaitFirst();
+  const Status left = processes.Leave();
+  if (followed.ok()) return exit_code;
+  LogError("{}", followed.message());
+  // Where the first has left in order, its own exit code says why.
+  return left.ok() ? kExitOk : exit_code;
+}
+
+}  // namespace ringside
