@@ -216,9 +216,9 @@ class Backend : public SlabMemory {
 /// kInvalidArgument if this machine lacks the instruction set asked for. `comms`: of the ranks, if this is one.
 Result<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions& options, RankComms comms = {});
 /// kUnavailable if this program was built without CUDA or the machine has no such device; kOverloaded, naming the
-/// bytes, if the memory is not to be had; kInvalidArgument for another dtype, and for a rank of several stages. With
-/// `comms`, all ranks are made at one time, each by its thread; kUnavailable, too, if there is no way between their
-/// devices, or not the one asked for.
+/// bytes, if the memory is not to be had; kInvalidArgument for another dtype. With `comms`, all ranks are made at one
+/// time, each by its thread; kUnavailable, too, if there is no way between their devices, or not the one asked for:
+/// those of stages beside one another must reach each other's memory.
 Result<std::unique_ptr<Backend>> MakeCudaBackend(const CudaBackendOptions& options, RankComms comms = {});
 /// 0, too, without CUDA.
 int CountCudaDevices();

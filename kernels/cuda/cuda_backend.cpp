@@ -39,9 +39,6 @@ Status CudaBackend::Start(RankComms comms) {
   if (options_.quantization && !HasRowScales(*options_.quantization)) {
     return InvalidArgument("a CUDA backend quantises weights to int8 or fp8", "quantization");
   }
-  if (comms.stages != nullptr) {
-    return InvalidArgument("stages of a network run on the CPU only", "pipeline_parallel_size");
-  }
   int devices = 0;
   if (const cudaError_t error = cudaGetDeviceCount(&devices); error != cudaSuccess || options_.device >= devices) {
     return Unavailable(
@@ -72,6 +69,10 @@ Status CudaBackend::Start(RankComms comms) {
                                      .fixed_order = options_.deterministic},
                                     on));
     runner_.Join(&exchange_);
+  }
+  if (comms.stages != nullptr) {
+    RETURN_IF_ERROR(stages_.Start(std::move(comms.stages), options_.device));
+    runner_.Join(&stages_.links());
   }
   size_t free_bytes = 0, total_bytes = 0;
   CHECK_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
@@ -225,7 +226,8 @@ void CudaBackend::WaitFor(uint64_t submission) {
 
 Status CudaBackend::status() const {
   RETURN_IF_ERROR(DeviceStatus());
-  return exchange_.status();
+  RETURN_IF_ERROR(exchange_.status());
+  return stages_.status();
 }
 
 CopyTicket CudaBackend::SaveSlab(const KvShape& shape, const void* slab, std::span<const SlabRun> runs) {
@@ -467,6 +469,20 @@ void CudaBackend::GatherColumns(Tensor x, std::span<const int64_t> borders) {
     const int64_t rows = std::min(most, x.rows - first);
     Record({.kind = OpKind::kGatherColumns, .x = x.Rows(first, rows), .borders = borders_.data()}, x.rows);
   }
+}
+
+void CudaBackend::HandOver(OpKind kind, Tensor x) {
+  CHECK(x.dtype == DType::kF32 && x.stride == x.cols && stages_.started());
+  const int64_t most = StageLinks::kBytes / StorageBytes(x.dtype, x.cols);
+  CHECK_GT(most, 0);
+  for (int64_t first = 0; first < x.rows; first += most) {
+    Record({.kind = kind, .x = x.Rows(first, std::min(most, x.rows - first))}, x.rows);
+  }
+}
+
+Tensor CudaBackend::ChosenIds(size_t count) const {
+  CHECK_LE(count, static_cast<size_t>(kMostChosenRows));
+  return {DType::kF32, chosen_ids_, static_cast<int64_t>(count), 1, 1};
 }
 
 }  // namespace cuda

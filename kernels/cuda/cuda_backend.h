@@ -12,6 +12,7 @@
 #include "kernels/cuda/graph_cache.h"
 #include "kernels/cuda/memory/device_memory.h"
 #include "kernels/cuda/ranks/rank_exchange.h"
+#include "kernels/cuda/ranks/stage_peers.h"
 #include "kernels/cuda/slab_copies.h"
 #include "kernels/cuda/step_runner.h"
 #include "kernels/cuda/submission.h"
@@ -40,6 +41,7 @@ class CudaBackend final : public Backend {
   uint64_t Submit() override;
   void WaitFor(uint64_t submission) override;
   bool runs_ahead() const override { return true; }
+  int64_t busy_rows() const override { return 128; }
   DType activation_dtype() const override { return options_.dtype; }
   DType weight_dtype() const override { return options_.quantization.value_or(options_.dtype); }
   /// None of them yet.
@@ -72,10 +74,10 @@ class CudaBackend final : public Backend {
   void ChooseTokens(Tensor logits, std::span<const TokenChoice> choices, std::span<ChosenToken> chosen) override;
   void AddAllRanks(Tensor x, Tensor y) override;
   void GatherColumns(Tensor x, std::span<const int64_t> borders) override;
-  void SendRows(Tensor) override { CHECK(false); }  // Start refuses stages
-  void ReceiveRows(Tensor) override { CHECK(false); }
-  void SendChosen(size_t) override { CHECK(false); }
-  void ReceiveChosen(size_t) override { CHECK(false); }
+  void SendRows(Tensor x) override { HandOver(OpKind::kSend, x); }
+  void ReceiveRows(Tensor x) override { HandOver(OpKind::kReceive, x); }
+  void SendChosen(size_t count) override { HandOver(OpKind::kSend, ChosenIds(count)); }
+  void ReceiveChosen(size_t count) override { HandOver(OpKind::kReceive, ChosenIds(count)); }
   void ChooseHighest(Tensor logits, int64_t first, std::span<ChosenToken> chosen) override;
 
  private:
@@ -110,6 +112,10 @@ class CudaBackend final : public Backend {
   const ChoiceRow* StageChoices(std::span<const TokenChoice> choices);
   /// Pinned memory whose contents go to `host` when what is issued now has been waited for.
   std::byte* Land(void* host, size_t bytes);
+  /// To the next stage, or from the one before, in several calls where there are many rows.
+  void HandOver(OpKind kind, Tensor x);
+  /// As a matrix of one column: 4 bytes each, whatever they mean.
+  Tensor ChosenIds(size_t count) const;
   Submission& filling() { return submissions_[filling_]; }
   void StageSegments(const AttentionArgs& args, int64_t tile_heads);
 
@@ -125,6 +131,7 @@ class CudaBackend final : public Backend {
   uint64_t last_submission_ = 0;
   SlabCopies slab_copies_;
   RankExchange exchange_;
+  StagePeers stages_;
   std::vector<int64_t> borders_;  // of GatherColumns
   StepRunner runner_;
   GraphCache graphs_;

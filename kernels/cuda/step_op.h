@@ -27,7 +27,9 @@ enum class OpKind {
   kChooseTokens,
   kAddAllRanks,
   kGatherColumns,
-  kChooseHighest
+  kChooseHighest,
+  kSend,
+  kReceive
 };
 
 struct StepOp {

@@ -140,6 +140,12 @@ size_t StepRunner::RunFirst(std::span<const StepOp> ops) {
     case OpKind::kChooseHighest:
       exchange_->ChooseHighest(on_, op.x, op.first_token, op.chosen, op.chosen_ids);
       return 1;
+    case OpKind::kSend:
+      LaunchSend(on_, *stages_, op.x);
+      return 1;
+    case OpKind::kReceive:
+      LaunchReceive(on_, *stages_, op.x);
+      return 1;
   }
   return 1;
 }

@@ -9,6 +9,7 @@
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/linear/matrix_product.h"
 #include "kernels/cuda/ranks/rank_exchange.h"
+#include "kernels/cuda/ranks/stage_links.h"
 #include "kernels/cuda/step_op.h"
 
 namespace ringside::cuda {
@@ -27,6 +28,8 @@ class StepRunner {
   void FixOrder() { fixed_order_ = true; }
   /// Does the operations of ranks; null: there are none.
   void Join(RankExchange* exchange) { exchange_ = exchange; }
+  /// Hands rows to the stages beside this one; null: there are none.
+  void Join(const StageLinks* stages) { stages_ = stages; }
   const Launcher& launcher() const { return on_; }
 
  private:
@@ -49,6 +52,7 @@ class StepRunner {
   MatrixProduct product_;
   bool fixed_order_ = false;
   RankExchange* exchange_ = nullptr;
+  const StageLinks* stages_ = nullptr;
   void* scratch_ = nullptr;
   size_t scratch_bytes_ = 0;
 };

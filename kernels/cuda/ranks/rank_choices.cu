@@ -108,13 +108,13 @@ __global__ void __launch_bounds__(kBlockThreads)
   ChooseHighest(links.ranks, rows, chosen, ids, [&](int rank, int64_t place) {
     const uint4* from = links.inboxes[links.rank] + InboxOf(links, rank, call) + place;
     uint4 word = {};
-    WaitUntil(links, [&] {
+    WaitUntil(links.patience, [&] {
       word = LoadWord(from);
       return word.y == call && word.w == call;
     });
     return word.y == call ? word : AsWord({.unusable = true}, call);  // it has not come
   });
-  EndCall(links, call);
+  EndCall(links.blocks_ended, links.calls, call);
 }
 
 __global__ void __launch_bounds__(kBlockThreads)

@@ -26,35 +26,19 @@ Launcher Behind(const Launcher& on) {
 
 RankExchange::~RankExchange() { Stop(); }
 
-Status RankExchange::AgreeOn(const Status& own) const {
-  struct Said {
-    StatusCode code = StatusCode::kOk;
-    char message[252] = {};
-  } said{.code = own.code()};
-  own.message().copy(said.message, sizeof(said.message) - 1);
-  std::vector<Said> all(static_cast<size_t>(comm_->ranks()));
-  comm_->AllGather(&said, sizeof(said), all.data());
-  RETURN_IF_ERROR(comm_->status());
-  RETURN_IF_ERROR(own);
-  for (const Said& one : all) {
-    if (one.code != StatusCode::kOk) return {one.code, one.message};
-  }
-  return Status::Ok();
-}
-
 Status RankExchange::Start(std::unique_ptr<Comm> comm, const Options& options, const Launcher& on) {
   comm_ = std::move(comm);
   options_ = options;
   Status reach = Unavailable("NCCL is to be used");
   if (options.way != AllReduce::kNccl) {
-    reach = AgreeOn(peers_.Start(*comm_, options.device));
+    reach = AgreeOn(*comm_, peers_.Start(*comm_, options.device));
     if (!reach.ok() && (options.way == AllReduce::kOwn || reach.code() != StatusCode::kUnavailable)) return reach;
     RETURN_IF_ERROR(comm_->status());
   }
   reach_ = reach.ok();
   if (!reach_) peers_.Stop();
   if (reach_ && (options.way == AllReduce::kOwn || options.fixed_order || !HasNccl())) return Status::Ok();
-  const Status nccl = AgreeOn(StartNccl(on));
+  const Status nccl = AgreeOn(*comm_, StartNccl(on));
   RETURN_IF_ERROR(comm_->status());
   if (!nccl.ok()) {
     Stop();
@@ -69,7 +53,7 @@ Status RankExchange::Start(std::unique_ptr<Comm> comm, const Options& options, c
     by_nccl_.fill(true);
     return Status::Ok();
   }
-  const Status measured = AgreeOn(Measure(on));
+  const Status measured = AgreeOn(*comm_, Measure(on));
   if (std::ranges::none_of(by_nccl_, [](bool by) { return by; })) {
     Stop();
     comm_->Barrier();  // the last to leave gives back the memory of all
@@ -141,7 +125,7 @@ Status RankExchange::Measure(const Launcher& on) {
   void* memory = nullptr;
   const bool room = cudaMalloc(&memory, 2 * bytes) == cudaSuccess;
   static_cast<void>(cudaGetLastError());
-  RETURN_IF_ERROR(AgreeOn(room ? Status::Ok() : Overloaded("no room to measure sums of ranks")));
+  RETURN_IF_ERROR(AgreeOn(*comm_, room ? Status::Ok() : Overloaded("no room to measure sums of ranks")));
   CHECK_CUDA(cudaMemsetAsync(memory, 0, 2 * bytes, on.stream));
   std::array<bool, kSizes> faster = {};
   for (size_t size = 0; size < kSizes; ++size) {

@@ -79,8 +79,6 @@ class RankExchange {
   static constexpr size_t kSizes = 12;                         // up to 16 MiB
   static constexpr int64_t kMessageBytes = int64_t{64} << 20;  // of NCCL, at a time
 
-  /// `own` if all ranks have the same to say, else what one of them says.
-  Status AgreeOn(const Status& own) const;
   Status StartNccl(const Launcher& on);
   /// Fills in the table.
   Status Measure(const Launcher& on);

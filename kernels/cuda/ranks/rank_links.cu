@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(kThreads) AddSmallKernel(RankLinks links, DTyp
       }
       const uint4* from = links.inboxes[links.rank] + place + r * RankLinks::kInboxFours + i;
       uint4 word = {};
-      WaitUntil(links, [&] {
+      WaitUntil(links.patience, [&] {
         word = LoadWord(from);
         return word.y == call && word.w == call;
       });
@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(kThreads) AddSmallKernel(RankLinks links, DTyp
     }
     AddToRow(y, i, sum);
   }
-  EndCall(links, call);
+  EndCall(links.blocks_ended, links.calls, call);
 }
 
 /// Tells the others that this block has left its part in the outbox, and waits until all have.
@@ -72,13 +72,8 @@ __device__ __forceinline__ void MeetOthers(const RankLinks& links, uint32_t call
     const int other = static_cast<int>(threadIdx.x);
     uint32_t* theirs = links.told[other] + links.rank * RankLinks::kMaxBlocks + blockIdx.x;
     const uint32_t* own = links.told[links.rank] + other * RankLinks::kMaxBlocks + blockIdx.x;
-    __threadfence_system();
-    asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(theirs), "r"(call) : "memory");
-    WaitUntil(links, [&] {
-      uint32_t told;
-      asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(told) : "l"(own) : "memory");
-      return static_cast<int32_t>(told - call) >= 0;
-    });
+    Tell(theirs, call);
+    WaitUntil(links.patience, [&] { return Told(own, call); });
   }
   __syncthreads();
 }
@@ -125,7 +120,7 @@ __global__ void __launch_bounds__(kThreads) AddLargeKernel(RankLinks links, DTyp
       AddToRow(y, 2 * i + 1, sums[k][1]);
     }
   }
-  EndCall(links, call);
+  EndCall(links.blocks_ended, links.calls, call);
 }
 
 struct Borders {
@@ -153,7 +148,7 @@ __global__ void __launch_bounds__(kThreads) GatherColumnsKernel(RankLinks links,
       });
     }
   }
-  EndCall(links, call);
+  EndCall(links.blocks_ended, links.calls, call);
 }
 
 int Blocks(int64_t items) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/ranks/rank_patience.h"
 #include "kernels/tensor.h"
 
 namespace ringside::cuda {
@@ -26,9 +27,7 @@ struct RankLinks {
   uint32_t* told[kMaxRanks] = {};       // each [ranks][kMaxBlocks]: the last call that a rank has told of
   uint32_t* calls = nullptr;            // own: that have ended
   uint32_t* blocks_ended = nullptr;     // own: of the call that runs
-  uint32_t* lost = nullptr;             // own: a rank has not come, and none is waited for any more
-  uint32_t* lost_on_host = nullptr;     // the same, for the host
-  uint64_t patience_ns = 0;
+  RankPatience patience;
 };
 
 /// y += the sum of all ranks' x, each rounded to `dtype` (kF16 or kBF16), in the order of the ranks. x, y [rows, n]

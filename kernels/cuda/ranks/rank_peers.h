@@ -2,22 +2,15 @@
 // meet. Owned by the backend, its thread.
 #pragma once
 
-#include <memory>
-#include <vector>
-
 #include "base/status.h"
 #include "kernels/comm.h"
+#include "kernels/cuda/ranks/peer_memory.h"
 #include "kernels/cuda/ranks/rank_links.h"
 
 namespace ringside::cuda {
 
 class RankPeers {
  public:
-  RankPeers() = default;
-  RankPeers(const RankPeers&) = delete;
-  RankPeers& operator=(const RankPeers&) = delete;
-  ~RankPeers();
-
   /// Takes memory on `device`, which is selected, and exchanges where it is. All ranks call it at one time, and may use
   /// the links when they know that all have returned well. kUnavailable if the device does not reach the others'
   /// memory, which that of another process is; kOverloaded without room.
@@ -27,12 +20,11 @@ class RankPeers {
 
   const RankLinks& links() const { return links_; }
   /// Whether a kernel has waited in vain for a rank. Any thread.
-  bool lost() const { return lost_ != nullptr && *lost_ != 0; }
+  bool lost() const { return memory_.lost(); }
 
  private:
   RankLinks links_;
-  std::vector<void*> memory_;
-  volatile uint32_t* lost_ = nullptr;  // pinned host memory
+  PeerMemory memory_;
 };
 
 }  // namespace ringside::cuda

@@ -1,7 +1,9 @@
 // How kernels of ranks see what others have written, and wait for it. Included by .cu files only.
 #pragma once
 
-#include "kernels/cuda/ranks/rank_links.h"
+#include <cstdint>
+
+#include "kernels/cuda/ranks/rank_patience.h"
 
 namespace ringside::cuda {
 
@@ -28,32 +30,44 @@ __device__ __forceinline__ uint32_t LoadOne(const uint32_t* from) {
   asm volatile("ld.volatile.global.u32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");
   return value;
 }
+/// Says it to another device, behind everything that this thread has seen.
+__device__ __forceinline__ void Tell(uint32_t* to, uint32_t value) {
+  __threadfence_system();
+  asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(to), "r"(value) : "memory");
+}
+/// Whether another device has said so much; what it did before is there then.
+__device__ __forceinline__ bool Told(const uint32_t* from, uint32_t value) {
+  uint32_t told;
+  asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(told) : "l"(from) : "memory");
+  return static_cast<int32_t>(told - value) >= 0;
+}
 
 /// Looks until it is there, or for too long: then this rank waits for nobody any more.
 template <class Look>
-__device__ __forceinline__ void WaitUntil(const RankLinks& links, const Look& look) {
+__device__ __forceinline__ void WaitUntil(const RankPatience& patience, const Look& look) {
   uint64_t began = 0;
   for (int i = 0; !look(); ++i) {
     if (i % 1024 != 1023) continue;
-    if (LoadOne(links.lost) != 0) return;
+    if (LoadOne(patience.lost) != 0) return;
     const uint64_t now = Nanoseconds();
     if (began == 0) began = now;
-    if (now - began < links.patience_ns) continue;
-    *static_cast<volatile uint32_t*>(links.lost) = 1;
-    *static_cast<volatile uint32_t*>(links.lost_on_host) = 1;
+    if (now - began < patience.ns) continue;
+    *static_cast<volatile uint32_t*>(patience.lost) = 1;
+    *static_cast<volatile uint32_t*>(patience.lost_on_host) = 1;
     return;
   }
 }
 
-/// The last block of a call ends it.
-__device__ __forceinline__ void EndCall(const RankLinks& links, uint32_t call) {
+/// All threads of all blocks come here at the end of a call; the last block ends it. Whether this thread did.
+__device__ __forceinline__ bool EndCall(uint32_t* blocks_ended, uint32_t* calls, uint32_t call) {
   __syncthreads();
-  if (threadIdx.x != 0) return;
+  if (threadIdx.x != 0) return false;
   __threadfence();
-  if (atomicAdd(links.blocks_ended, 1) + 1 < gridDim.x) return;
-  *links.blocks_ended = 0;
+  if (atomicAdd(blocks_ended, 1) + 1 < gridDim.x) return false;
+  *blocks_ended = 0;
   __threadfence();
-  *links.calls = call;
+  *calls = call;
+  return true;
 }
 
 }  // namespace ringside::cuda

@@ -1,0 +1,82 @@
+// Rows from stage to stage over peer memory. Calls are numbered from 1 at both ends; everything that is told carries
+// the number, so nothing is ever cleared. The sender writes, each block its part, and tells that block at the other
+// end; it waits before it writes over what has not been taken.
+#include "kernels/cuda/device.cuh"
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/ranks/rank_waits.cuh"
+#include "kernels/cuda/ranks/stage_links.h"
+
+namespace ringside::cuda {
+namespace {
+
+constexpr int kThreads = 512;
+
+__device__ __forceinline__ uint32_t Load(const uint32_t* from) { return LoadOne(from); }
+__device__ __forceinline__ uint4 Load(const uint4* from) { return LoadWord(from); }
+
+/// each(i) for every word of the block's part.
+template <class Each>
+__device__ __forceinline__ void ForPart(int64_t count, const Each& each) {
+  const int64_t part = (count + gridDim.x - 1) / gridDim.x;
+  const int64_t begin = min(count, blockIdx.x * part), end = min(count, begin + part);
+  for (int64_t i = begin + threadIdx.x; i < end; i += kThreads) each(i);
+}
+
+template <class Word>
+__global__ void __launch_bounds__(kThreads) SendKernel(StageLinks links, const Word* x, int64_t count) {
+  StartStep();
+  const uint32_t call = LoadOne(links.sent) + 1;
+  if (threadIdx.x == 0) {
+    WaitUntil(links.patience, [&] { return Told(links.taken, call - StageLinks::kCallsUnderWay); });
+  }
+  __syncthreads();
+  auto* to = reinterpret_cast<Word*>(links.next_inbox + call % StageLinks::kCallsUnderWay * StageLinks::kBytes);
+  ForPart(count, [&](int64_t i) { to[i] = x[i]; });
+  __threadfence_system();
+  __syncthreads();
+  if (threadIdx.x == 0) Tell(links.next_told + blockIdx.x, call);
+  EndCall(links.send_blocks, links.sent, call);
+}
+
+template <class Word>
+__global__ void __launch_bounds__(kThreads) ReceiveKernel(StageLinks links, Word* x, int64_t count) {
+  StartStep();
+  const uint32_t call = LoadOne(links.received) + 1;
+  if (threadIdx.x == 0) WaitUntil(links.patience, [&] { return Told(links.told + blockIdx.x, call); });
+  __syncthreads();
+  const auto* from =
+      reinterpret_cast<const Word*>(links.inbox + call % StageLinks::kCallsUnderWay * StageLinks::kBytes);
+  ForPart(count, [&](int64_t i) { x[i] = Load(from + i); });
+  if (EndCall(links.receive_blocks, links.received, call)) Tell(links.taken_of_last, call);
+}
+
+int Blocks(int64_t words) {
+  return static_cast<int>(std::clamp<int64_t>((words + kThreads - 1) / kThreads, 1, StageLinks::kMaxBlocks));
+}
+
+/// launch(pointer to words, how many)
+template <class Launched>
+void InWords(Tensor x, const Launched& launch) {
+  const int64_t count = x.rows * x.cols;
+  if (count % 4 == 0 && reinterpret_cast<uintptr_t>(x.data) % 16 == 0)
+    return launch(static_cast<uint4*>(x.data), count / 4);
+  launch(static_cast<uint32_t*>(x.data), count);
+}
+
+}  // namespace
+
+void LaunchSend(const Launcher& on, const StageLinks& links, Tensor x) {
+  InWords(x, [&](auto* words, int64_t count) {
+    using Word = std::remove_pointer_t<decltype(words)>;
+    Launch(on, SendKernel<Word>, Grid(Blocks(count)), kThreads, 0, links, static_cast<const Word*>(words), count);
+  });
+}
+
+void LaunchReceive(const Launcher& on, const StageLinks& links, Tensor x) {
+  InWords(x, [&](auto* words, int64_t count) {
+    using Word = std::remove_pointer_t<decltype(words)>;
+    Launch(on, ReceiveKernel<Word>, Grid(Blocks(count)), kThreads, 0, links, words, count);
+  });
+}
+
+}  // namespace ringside::cuda
