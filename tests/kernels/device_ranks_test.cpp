@@ -100,20 +100,26 @@ TEST_P(DeviceRanksTest, ColumnsOfAllRanks) {
 }
 
 // Rows go from stage to stage, several at a time; the tokens that the last chooses come to the first.
-TEST(DeviceStagesTest, RowsAndTokensComeAsTheyWereSent) {
+class DeviceStagesTest : public ::testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(All, DeviceStagesTest, ::testing::ValuesIn(DeviceNames()),
+                         [](const auto& info) { return info.param; });
+
+TEST_P(DeviceStagesTest, RowsAndTokensComeAsTheyWereSent) {
   constexpr int kStages = 3;
   const RankLayout layout{.tensor = 1, .stages = kStages};
-  const auto backends = MakeTestRanks("cpu", layout);
+  const auto backends = MakeTestRanks(GetParam(), layout);
+  if (backends.empty()) GTEST_SKIP() << "no " << GetParam() << " here";
   std::vector<std::thread> threads;
   for (int rank = 0; rank < kStages; ++rank) {
     threads.emplace_back([&, rank] {
       Backend& backend = *backends[static_cast<size_t>(rank)];
+      backend.UseOnThisThread();
       const int stage = layout.stage(rank);
-      for (int step = 0; step < 20; ++step) {
-        for (const int64_t rows : {1, 5, 130}) {
-          std::vector<float> want(static_cast<size_t>(rows * 32));
+      for (int step = 0; step < 6; ++step) {
+        for (const int64_t rows : {1, 5, 130, 9000}) {
+          std::vector<float> want(static_cast<size_t>(rows * 512));
           for (size_t i = 0; i < want.size(); ++i) want[i] = static_cast<float>(i) + static_cast<float>(step) / 32;
-          const DeviceMatrix x(backend, DType::kF32, rows, 32, stage == 0 ? want : std::vector<float>(want.size()));
+          const DeviceMatrix x(backend, DType::kF32, rows, 512, stage == 0 ? want : std::vector<float>(want.size()));
           if (stage > 0) backend.ReceiveRows(x.tensor());
           if (stage + 1 < kStages) backend.SendRows(x.tensor());
           EXPECT_EQ(x.Get(), want) << rows << " rows in stage " << stage;
@@ -279,6 +285,22 @@ TEST(DeviceRanksFailureTest, ARankThatDoesNotComeFailsTheDevice) {
     for (int i = 0; i < 20; ++i) backends[0]->AddAllRanks(x.tensor(), y.tensor());  // waits once, not for each
     backends[0]->WaitFor(backends[0]->Submit());
     EXPECT_EQ(backends[0]->status().code(), StatusCode::kUnavailable) << device;
+  }
+}
+
+TEST(DeviceRanksFailureTest, AStageThatSendsNothingOrTakesNothingFailsTheDevice) {
+  for (const bool sends : {false, true}) {
+    for (const std::string device : {"cpu", "cuda_bf16"}) {
+      if (sends && device == "cpu") continue;  // what is sent lies there until it is taken
+      auto backends = MakeTestRanks(device, {.tensor = 1, .stages = 2}, std::chrono::seconds(3));
+      if (backends.empty()) continue;
+      Backend& backend = *backends[sends ? 1 : 0];  // rank 0 has the last stage
+      backend.UseOnThisThread();
+      const DeviceMatrix x(backend, DType::kF32, 2, 64, std::vector<float>(128));
+      for (int i = 0; i < 20; ++i) sends ? backend.SendRows(x.tensor()) : backend.ReceiveRows(x.tensor());
+      backend.WaitFor(backend.Submit());
+      EXPECT_EQ(backend.status().code(), StatusCode::kUnavailable) << device;
+    }
   }
 }
 

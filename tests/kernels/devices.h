@@ -34,8 +34,8 @@ inline constexpr auto NameOf = [](const auto& info) {
 /// These, CUDA with a fixed order of summation, "cuda_bf16_fixed", and ranks that share a network: its layers among
 /// stages, each layer among ranks, "cpu_3_ranks", "cpu_2_ranks_2_stages".
 inline std::vector<std::string> EngineDeviceNames() {
-  return {"cpu",       "cpu_2_ranks", "cpu_3_ranks",     "cpu_2_stages",     "cpu_2_ranks_2_stages",
-          "cuda_bf16", "cuda_f16",    "cuda_bf16_fixed", "cuda_bf16_2_ranks"};
+  return {"cpu",       "cpu_2_ranks", "cpu_3_ranks",     "cpu_2_stages",      "cpu_2_ranks_2_stages",
+          "cuda_bf16", "cuda_f16",    "cuda_bf16_fixed", "cuda_bf16_2_ranks", "cuda_bf16_2_stages"};
 }
 
 /// CUDA with quantised weights: "cuda_bf16_int8" ...

@@ -192,10 +192,6 @@ Status CheckCombinations(const ServerConfig& config) {
         "--quantization: weights are quantised on a GPU only; set --device cuda, or give a model file "
         "that is quantised itself");
   }
-  if (config.pipeline_parallel_size > 1 && config.cuda) {
-    return InvalidArgument(
-        "--pipeline-parallel-size: stages run on the CPU only; GPUs share a model by --tensor-parallel-size");
-  }
   if (config.max_output_tokens && *config.max_output_tokens > config.max_output_tokens_limit) {
     return InvalidArgument(fmt::format("--max-output-tokens: {} is more than --max-output-tokens-limit, which is {}",
                                        *config.max_output_tokens, config.max_output_tokens_limit));

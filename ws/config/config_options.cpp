@@ -167,7 +167,7 @@ std::vector<ConfigOption> EngineSettings() {
        {"pp"},
        Kind::kValue,
        "N",
-       "stages that each have some of the model's layers, on --tensor-parallel-size devices each; on the CPU only [1]",
+       "stages that each have some of the model's layers, on --tensor-parallel-size devices each [1]",
        Integer(&C::pipeline_parallel_size, 1, 64)},
       {"all-reduce",
        {},
