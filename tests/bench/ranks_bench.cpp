@@ -2,7 +2,9 @@
 // graph each; the slowest rank's, medians. First sums, by size of the message: our own kernels, what the backend does
 // through NCCL, what it chooses (auto), and beside them NCCL alone, plain and on symmetric windows, which adds nothing
 // to a residual stream; `ratio` is auto's to the better of those two. Then the choice of tokens from a vocabulary that
-// ranks share: all logits gathered and chosen from, or the best alone exchanged. A table, or one JSON object a line.
+// ranks share: all logits gathered and chosen from, or the best alone exchanged. Last rows that stages of a network,
+// one of each device, hand on, by their size in float32: one hand-over behind the other, and rounds, in which the first
+// stage hears of a token from the last before it goes on. A table, or one JSON object a line.
 //   ranks_bench [--ranks 2] [--dtype bf16] [--sums 100] [--repeats 15] [--vocab 128256] [--rows 1,32] [--json]
 #include <fmt/format.h>
 
@@ -33,13 +35,13 @@ struct Options {
 
 double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-/// Ranks that sum one way.
+/// Ranks of this layout that sum one way.
 class Ranks {
  public:
-  Ranks(const Options& options, AllReduce way)
-      : options_(options), together_(options.ranks), seconds_(static_cast<size_t>(options.ranks)) {
+  Ranks(const Options& options, const RankLayout& layout, AllReduce way)
+      : options_(options), together_(layout.ranks()), seconds_(static_cast<size_t>(layout.ranks())) {
     const DType dtype = options.dtype == "f16" ? DType::kF16 : DType::kBF16;
-    backends_ = MustHave(MakeRanks({.tensor = options.ranks}, std::chrono::seconds(30), [&](int rank, RankComms comms) {
+    backends_ = MustHave(MakeRanks(layout, std::chrono::seconds(30), [&](int rank, RankComms comms) {
       return MakeCudaBackend({.device = rank, .dtype = dtype, .memory_bytes = size_t{2} << 30, .all_reduce = way},
                              std::move(comms));
     }));
@@ -110,7 +112,7 @@ void PrintHead(const Options& options, const char* what, const std::vector<std::
 }
 
 std::vector<double> TimeSums(const Options& options, AllReduce way, const std::vector<int64_t>& sizes) {
-  Ranks ranks(options, way);
+  Ranks ranks(options, {.tensor = options.ranks}, way);
   if (way == AllReduce::kAuto) fmt::print(stderr, "{}\n", ranks.Describe());
   std::vector<double> us;
   constexpr int64_t kCols = 4096;
@@ -148,7 +150,7 @@ void MeasureSums(const Options& options) {
 }
 
 void MeasureChoices(const Options& options) {
-  Ranks ranks(options, AllReduce::kOwn);
+  Ranks ranks(options, {.tensor = options.ranks}, AllReduce::kOwn);
   std::vector<int64_t> borders;
   for (int r = 0; r <= options.ranks; ++r) borders.push_back(options.vocab * r / options.ranks);
   PrintHead(options, "choice, us", {"rows", "all logits", "the best"});
@@ -169,6 +171,31 @@ void MeasureChoices(const Options& options) {
   }
 }
 
+void MeasureHandOvers(const Options& options) {
+  const RankLayout layout{.stages = options.ranks};
+  Ranks ranks(options, layout, AllReduce::kOwn);
+  const auto hand_on = [&](Backend& backend, size_t rank, Tensor x) {
+    const int stage = layout.stage(static_cast<int>(rank));
+    if (stage > 0) backend.ReceiveRows(x);
+    if (stage + 1 < layout.stages) backend.SendRows(x);
+    return stage;
+  };
+  PrintHead(options, "rows, us", {"KiB", "hand-over", "GB/s", "round"});
+  constexpr int64_t kCols = 4096;
+  for (int64_t rows = 1; rows <= 1024; rows *= 2) {
+    const double us = ranks.Time(rows, kCols, options.sums,
+                                 [&](Backend& backend, size_t rank, Tensor x, Tensor) { hand_on(backend, rank, x); });
+    const double round = ranks.Time(rows, kCols, options.sums, [&](Backend& backend, size_t rank, Tensor x, Tensor) {
+      const int stage = hand_on(backend, rank, x);
+      if (stage == 0) backend.ReceiveChosen(1);
+      if (stage + 1 == layout.stages) backend.SendChosen(1);
+    });
+    const auto bytes = static_cast<double>(StorageBytes(DType::kF32, rows * kCols));
+    Print(options, "rows",
+          {{"kib", bytes / 1024}, {"hand_over_us", us}, {"gb_per_s", bytes / us / 1e3}, {"round_us", round}});
+  }
+}
+
 }  // namespace
 }  // namespace ringside
 
@@ -186,5 +213,6 @@ int main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   ringside::MeasureSums(options);
   ringside::MeasureChoices(options);
+  ringside::MeasureHandOvers(options);
   return 0;
 }
