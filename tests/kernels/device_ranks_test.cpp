@@ -100,17 +100,19 @@ TEST_P(DeviceRanksTest, ColumnsOfAllRanks) {
 }
 
 // Rows go from stage to stage, several at a time; the tokens that the last chooses come to the first.
-class DeviceStagesTest : public ::testing::TestWithParam<std::string> {};
-INSTANTIATE_TEST_SUITE_P(All, DeviceStagesTest, ::testing::ValuesIn(DeviceNames()),
-                         [](const auto& info) { return info.param; });
+// By the number of stages: two, that each have a device of their own where there are two, and three.
+class DeviceStagesTest : public ::testing::TestWithParam<DeviceAndNumber> {};
+INSTANTIATE_TEST_SUITE_P(All, DeviceStagesTest,
+                         ::testing::Combine(::testing::ValuesIn(DeviceNames()), ::testing::Values(2, 3)), NameOf);
 
 TEST_P(DeviceStagesTest, RowsAndTokensComeAsTheyWereSent) {
-  constexpr int kStages = 3;
-  const RankLayout layout{.tensor = 1, .stages = kStages};
-  const auto backends = MakeTestRanks(GetParam(), layout);
-  if (backends.empty()) GTEST_SKIP() << "no " << GetParam() << " here";
+  const auto& [device, number] = GetParam();
+  const int stages = static_cast<int>(number);
+  const RankLayout layout{.tensor = 1, .stages = stages};
+  const auto backends = MakeTestRanks(device, layout);
+  if (backends.empty()) GTEST_SKIP() << "no " << device << " here";
   std::vector<std::thread> threads;
-  for (int rank = 0; rank < kStages; ++rank) {
+  for (int rank = 0; rank < stages; ++rank) {
     threads.emplace_back([&, rank] {
       Backend& backend = *backends[static_cast<size_t>(rank)];
       backend.UseOnThisThread();
@@ -121,10 +123,10 @@ TEST_P(DeviceStagesTest, RowsAndTokensComeAsTheyWereSent) {
           for (size_t i = 0; i < want.size(); ++i) want[i] = static_cast<float>(i) + static_cast<float>(step) / 32;
           const DeviceMatrix x(backend, DType::kF32, rows, 512, stage == 0 ? want : std::vector<float>(want.size()));
           if (stage > 0) backend.ReceiveRows(x.tensor());
-          if (stage + 1 < kStages) backend.SendRows(x.tensor());
+          if (stage + 1 < stages) backend.SendRows(x.tensor());
           EXPECT_EQ(x.Get(), want) << rows << " rows in stage " << stage;
         }
-        if (stage == kStages - 1) {
+        if (stage == stages - 1) {
           std::vector<float> logits(2 * 7);
           logits[static_cast<size_t>(step % 7)] = logits[static_cast<size_t>(7 + (step + 3) % 7)] = 9;
           const DeviceMatrix x(backend, DType::kF32, 2, 7, logits);
