@@ -1,6 +1,8 @@
-"""Measures two GPUs that share a model, and two that have a copy each, beside one; weights are random, made on the GPUs.
+"""Measures two GPUs that share a model, and two that have a copy each, beside one; weights are random, made on the GPUs. With
+--pipeline steps are measured, too, with layers shared among stages.
 
-    python3 tests/bench/measure_ranks.py --bin build/cuda/bin [--gpus 2] [--parts ceilings,sums,steps,restores,engines]
+    python3 tests/bench/measure_ranks.py --bin build/cuda/bin [--gpus 2] [--pipeline 2]
+        [--parts ceilings,sums,steps,restores,engines]
 
 Ceilings are those of the same run: the slowest GPU's reads, products and copies, all GPUs at work at once. A step's share is the
 time that its bytes take at that rate (its products, of a prompt), over what it took. Prints tables, and what the programs say to
@@ -91,13 +93,18 @@ class Run:
         subprocess.run([self.program("ranks_bench"), "--ranks", str(self.args.gpus)], check=False)
 
     def measure_steps(self):
-        print(f"{'model':<10} {'GPUs':>4} {'step':<22} {'ms':>9} {'least':>9} {'share of the ceiling':>21}", flush=True)
-        for name, all_gpus in (("llama-8b", (1, self.args.gpus)), ("llama-70b", (self.args.gpus,))):
+        print(f"{'model':<10} {'GPUs':>4} {'stages':>6} {'step':<22} {'ms':>9} {'least':>9} {'share of the ceiling':>21}",
+              flush=True)
+        shared = [(self.args.gpus, 1)]  # ranks of each stage, stages
+        if self.args.pipeline > 1:
+            shared.append((self.args.gpus // self.args.pipeline, self.args.pipeline))
+        for name, layouts in (("llama-8b", [(1, 1), *shared]), ("llama-70b", shared)):
             shape = Shape(name)
-            for gpus in all_gpus:
-                for found in self.lines("step_bench", "--model", self.folder(name), "--load-format", "dummy", "--ranks", gpus,
-                                        "--batches", "1,32", "--contexts", CONTEXT, "--prefill", PROMPT, "--only-ahead",
-                                        "--growing", "--memory-utilization", 0.97, "--repeats", 5):
+            for ranks, stages in layouts:
+                gpus = ranks * stages
+                for found in self.lines("step_bench", "--model", self.folder(name), "--load-format", "dummy", "--ranks", ranks,
+                                        "--stages", stages, "--batches", "1,32", "--contexts", CONTEXT, "--prefill", PROMPT,
+                                        "--only-ahead", "--growing", "--memory-utilization", 0.97, "--repeats", 5):
                     seconds = found["ms"] / 1e3
                     if found["name"] == "prefill":
                         step = f"prompt of {PROMPT}"
@@ -105,7 +112,8 @@ class Run:
                     else:
                         step = f"decode, batch {found['batch']}"
                         share = self.share(shape.decode_bytes(found["batch"]), gpus, "read", seconds)
-                    print(f"{name:<10} {gpus:>4} {step:<22} {found['ms']:>9.3f} {found['least']:>9.3f} {share:>21}", flush=True)
+                    print(f"{name:<10} {gpus:>4} {stages:>6} {step:<22} {found['ms']:>9.3f} {found['least']:>9.3f} {share:>21}",
+                          flush=True)
 
     def measure_restores(self):
         for found in self.lines("restore_bench", "--model", self.folder("llama-70b"), "--load-format", "dummy", "--ranks",
@@ -122,9 +130,9 @@ class Run:
         """Tokens a second that so many engines write for 256 conversations."""
         log = open(os.path.join(self.work, f"{name}-{engines}.log"), "w+")
         server = subprocess.Popen(
-            [self.program("ringside-server"), "--model", self.folder(name), "--load-format", "dummy", "--device", "cuda",
-             "--data-parallel-size", str(engines), "--port", "0", "--memory-len", "2048", "--max-connections", "2000",
-             "--max-turns-per-owner", "2000", "--log-level", "warning",
+            [self.program("ringside-server"), "--model", self.folder(name), "--load-format", "dummy", "--chat-template",
+             "chatml", "--device", "cuda", "--data-parallel-size", str(engines), "--port", "0", "--memory-len", "2048",
+             "--max-connections", "2000", "--max-turns-per-owner", "2000", "--log-level", "warning",
              "--store-path", os.path.join(self.work, f"store-{name}-{engines}")],
             stdout=subprocess.PIPE, stderr=log, text=True)
         try:
@@ -161,6 +169,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--bin", required=True)
     parser.add_argument("--gpus", type=int, default=2)
+    parser.add_argument("--pipeline", type=int, default=1, help="steps in so many stages, too, of --gpus / N each")
     parser.add_argument("--parts", default="ceilings,sums,steps,restores,engines")
     parser.add_argument("--served", default="smollm2,llama-1b")
     args = parser.parse_args()
