@@ -1,6 +1,7 @@
 // The operations of ranks on every device there is: sums in the order of the ranks with the same bits everywhere,
 // columns of all, small and large, alone and behind one another in one graph; a rank that does not come fails the
 // device.
+#include <array>
 #include <functional>
 #include <limits>
 #include <random>
@@ -100,58 +101,97 @@ TEST_P(DeviceRanksTest, ColumnsOfAllRanks) {
 }
 
 // Rows go from stage to stage, several at a time; the tokens that the last chooses come to the first.
-// By the number of stages: two, that each have a device of their own where there are two, and three.
-class DeviceStagesTest : public ::testing::TestWithParam<DeviceAndNumber> {};
+// By the number of stages. Where stages share a device, memory that comes or goes waits for what waits for another
+// stage: a device each, then, and all memory is there before the first row is sent.
+class DeviceStagesTest : public ::testing::TestWithParam<DeviceAndNumber> {
+ protected:
+  static constexpr int kSteps = 6;
+  static constexpr std::array<int64_t, 4> kRows = {1, 5, 130, 9000};
+
+  /// What a stage sends, receives and chooses from.
+  struct Stage {
+    std::vector<DeviceMatrix> rows;    // of every step, kRows
+    std::vector<DeviceMatrix> logits;  // of every step
+    Weight embedding;
+    std::unique_ptr<DeviceMatrix> embedded;
+  };
+
+  static std::vector<float> Sent(int64_t rows, int step) {
+    std::vector<float> sent(static_cast<size_t>(rows * 512));
+    for (size_t i = 0; i < sent.size(); ++i) sent[i] = static_cast<float>(i) + static_cast<float>(step) / 32;
+    return sent;
+  }
+
+  static Stage Make(Backend& backend, bool first) {
+    Stage made;
+    for (int step = 0; step < kSteps; ++step) {
+      for (const int64_t rows : kRows) {
+        made.rows.emplace_back(backend, DType::kF32, rows, 512,
+                               first ? Sent(rows, step) : std::vector<float>(static_cast<size_t>(rows * 512)));
+      }
+      std::vector<float> logits(2 * 7);
+      logits[static_cast<size_t>(step % 7)] = logits[static_cast<size_t>(7 + (step + 3) % 7)] = 9;
+      made.logits.emplace_back(backend, DType::kF32, 2, 7, logits);
+    }
+    std::vector<float> table(7 * 8);
+    for (size_t i = 0; i < table.size(); ++i) table[i] = static_cast<float>(i / 8);
+    HostTensor host{DType::kF32, 7, 8, std::as_bytes(std::span(table))};
+    host.table = true;
+    made.embedding = std::move(backend.LoadWeight(host).value());
+    made.embedded = std::make_unique<DeviceMatrix>(backend, DType::kF32, 2, 8, std::vector<float>(16));
+    backend.Synchronize();
+    return made;
+  }
+};
 INSTANTIATE_TEST_SUITE_P(All, DeviceStagesTest,
                          ::testing::Combine(::testing::ValuesIn(DeviceNames()), ::testing::Values(2, 3)), NameOf);
 
 TEST_P(DeviceStagesTest, RowsAndTokensComeAsTheyWereSent) {
   const auto& [device, number] = GetParam();
   const int stages = static_cast<int>(number);
+  if (device != "cpu" && CountCudaDevices() < stages) GTEST_SKIP() << "no " << device << " for each stage here";
   const RankLayout layout{.tensor = 1, .stages = stages};
   const auto backends = MakeTestRanks(device, layout);
-  if (backends.empty()) GTEST_SKIP() << "no " << device << " here";
+  std::vector<Stage> all;
+  for (int rank = 0; rank < stages; ++rank) {
+    backends[static_cast<size_t>(rank)]->UseOnThisThread();
+    all.push_back(Make(*backends[static_cast<size_t>(rank)], layout.stage(rank) == 0));
+  }
   std::vector<std::thread> threads;
   for (int rank = 0; rank < stages; ++rank) {
     threads.emplace_back([&, rank] {
       Backend& backend = *backends[static_cast<size_t>(rank)];
+      const Stage& own = all[static_cast<size_t>(rank)];
       backend.UseOnThisThread();
       const int stage = layout.stage(rank);
-      for (int step = 0; step < 6; ++step) {
-        for (const int64_t rows : {1, 5, 130, 9000}) {
-          std::vector<float> want(static_cast<size_t>(rows * 512));
-          for (size_t i = 0; i < want.size(); ++i) want[i] = static_cast<float>(i) + static_cast<float>(step) / 32;
-          const DeviceMatrix x(backend, DType::kF32, rows, 512, stage == 0 ? want : std::vector<float>(want.size()));
+      for (int step = 0; step < kSteps; ++step) {
+        for (size_t i = 0; i < kRows.size(); ++i) {
+          const DeviceMatrix& x = own.rows[static_cast<size_t>(step) * kRows.size() + i];
           if (stage > 0) backend.ReceiveRows(x.tensor());
           if (stage + 1 < stages) backend.SendRows(x.tensor());
-          EXPECT_EQ(x.Get(), want) << rows << " rows in stage " << stage;
+          EXPECT_EQ(x.Get(), Sent(kRows[i], step)) << kRows[i] << " rows in stage " << stage;
         }
         if (stage == stages - 1) {
-          std::vector<float> logits(2 * 7);
-          logits[static_cast<size_t>(step % 7)] = logits[static_cast<size_t>(7 + (step + 3) % 7)] = 9;
-          const DeviceMatrix x(backend, DType::kF32, 2, 7, logits);
           ChosenToken chosen[2];
           const TokenChoice greedy[2] = {{.top_k = 1}, {.top_k = 1}};
-          backend.ChooseTokens(x.tensor(), greedy, chosen);
+          backend.ChooseTokens(own.logits[static_cast<size_t>(step)].tensor(), greedy, chosen);
           backend.WaitFor(backend.Submit());
           backend.SendChosen(2);
         } else if (stage == 0) {
-          std::vector<float> table(7 * 8);
-          for (size_t i = 0; i < table.size(); ++i) table[i] = static_cast<float>(i / 8);
-          HostTensor host{DType::kF32, 7, 8, std::as_bytes(std::span(table))};
-          host.table = true;
-          const Weight embedding = std::move(backend.LoadWeight(host).value());
-          const DeviceMatrix rows(backend, DType::kF32, 2, 8, std::vector<float>(16));
           backend.ReceiveChosen(2);
           const int32_t awaited[] = {AwaitedToken(1), AwaitedToken(0)};
-          backend.Embed(embedding, awaited, 1, rows.tensor());
-          EXPECT_EQ(rows.Get().front(), static_cast<float>((step + 3) % 7));
-          EXPECT_EQ(rows.Get().back(), static_cast<float>(step % 7));
+          backend.Embed(own.embedding, awaited, 1, own.embedded->tensor());
+          EXPECT_EQ(own.embedded->Get().front(), static_cast<float>((step + 3) % 7));
+          EXPECT_EQ(own.embedded->Get().back(), static_cast<float>(step % 7));
         }
       }
     });
   }
   for (std::thread& thread : threads) thread.join();
+  for (int rank = 0; rank < stages; ++rank) {
+    backends[static_cast<size_t>(rank)]->UseOnThisThread();
+    all[static_cast<size_t>(rank)] = {};
+  }
 }
 
 // What every rank chooses by all logits, alone; rows of several chunks, equal logits in other ranks' columns, and rows
