@@ -104,11 +104,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   (void)client::ParseServerUrl(parts[1]);
   (void)client::ParseDataset(parts[1]);
   (void)client::ReadRefusal(400, parts[1]);
-  (void)client::ReadTokens(parts[1]);
+  (void)client::ReadTokens(std::string(parts[1]));
   (void)client::ReadPassages(parts[1], "<s>");
   (void)client::ReadQuestions(parts[1], "");
   for (const client::Prompt& prompt : {client::Prompt{.text = "a b", .from = 1}, {.ids = {5, 6}, .from = 1}}) {
-    if (const auto told = client::ReadLikelihoods(parts[1], {prompt})) {
+    if (const auto told = client::ReadLikelihoods(std::string(parts[1]), {prompt})) {
       Require(!told->front().logprobs.empty(), "what is told is something");
     }
   }

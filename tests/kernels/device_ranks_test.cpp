@@ -177,6 +177,7 @@ TEST_P(DeviceStagesTest, RowsAndTokensComeAsTheyWereSent) {
           backend.ChooseTokens(own.logits[static_cast<size_t>(step)].tensor(), greedy, chosen);
           backend.WaitFor(backend.Submit());
           backend.SendChosen(2);
+          backend.Synchronize();  // or it would wait for what comes behind it
         } else if (stage == 0) {
           backend.ReceiveChosen(2);
           const int32_t awaited[] = {AwaitedToken(1), AwaitedToken(0)};
