@@ -59,7 +59,7 @@ Outcome<std::vector<Likelihood>> ReadLikelihoods(const std::string& answer, cons
     const Json choices = Json::parse(answer).at("choices");
     for (const Json& choice : choices) {
       const auto index = choice.at("index").get<size_t>();
-      likelihoods.at(index) = ReadOne(prompts[index], choice.at("logprobs"));
+      likelihoods.at(index) = ReadOne(prompts.at(index), choice.at("logprobs"));
     }
   } catch (const std::exception&) {
     likelihoods.clear();

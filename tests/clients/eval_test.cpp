@@ -148,6 +148,8 @@ TEST(Likelihoods, AServerThatDoesNotTellThemIsNamed) {
       const char* answer :
       {"", "[]", "{}", R"({"choices": []})", R"({"choices": [{"index": 0, "text": "x", "logprobs": null}]})",
        R"({"choices": [{"index": 1, "logprobs": {}}]})",
+       R"({"choices": [{"index": 900000000, "logprobs": {"token_logprobs": [null, -1], "top_logprobs": [null, {"x": -1}],
+           "text_offset": [0, 2]}}]})",
        R"({"choices": [{"index": 0, "logprobs": {"token_logprobs": [null], "top_logprobs": [null], "text_offset": [0]}}]})",
        R"({"choices": [{"index": 0, "logprobs": {"token_logprobs": [], "top_logprobs": [], "text_offset": []}}]})"}) {
     const auto read = ReadLikelihoods(answer, prompts);
