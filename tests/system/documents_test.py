@@ -28,7 +28,8 @@ def flags_of_the_server():
 
 def flags_of_the_client():
     client = os.environ.get("RINGSIDE_CLIENT") or ROOT / "build/cpu/bin/ringside"
-    verbs = (["chat"], ["run"], ["sessions", "list"], ["bench", "append"], ["bench", "load"])
+    verbs = (["chat"], ["run"], ["sessions", "list"], ["engines"], ["bench", "append"], ["bench", "load"], ["eval", "perplexity"],
+             ["eval", "last-word"], ["eval", "choices"])
     helps = [subprocess.run([client, *verb, "--help"], capture_output=True, text=True, check=True).stdout for verb in verbs]
     return {flag for help in helps for flag in re.findall(r"--[a-z][a-z-]*", help)}
 
@@ -48,9 +49,12 @@ def test_no_flag_is_named_that_is_none(name):
     # Of systemd, of what runs containers, and of Debian's tools.
     others = {"--now", "--offline", "--cap-drop", "--file", "--format", "--read-only", "--stop-timeout", "--userspec", "--variant",
               "--no-install-recommends"}
+    # Of mpirun and Slurm.
+    starters = {"--bind-to", "--cpus-per-task", "--enable-recovery", "--kill-on-bad-exit", "--mca", "--mem", "--mpi", "--nodes",
+                "--ntasks-per-node", "--signal"}
     hidden = {"--describe"}  # of both programs: for tools
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", read(name)))
-    assert named - flags_of_the_server() - flags_of_the_client() - keys - builds - others - hidden == set()
+    assert named - flags_of_the_server() - flags_of_the_client() - keys - builds - others - starters - hidden == set()
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
