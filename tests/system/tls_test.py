@@ -85,7 +85,7 @@ def test_stock_clients_over_tls(secure, authority):
     assert [model.id for model in client.models.list()] == ["tiny"]
     conversation = client.conversations.create()
     with client.responses.connect(websocket_connection_options={"ssl": context}) as connection:
-        connection.response.create(conversation=conversation.id, input="Hello.", max_output_tokens=8)
+        connection.response.create(conversation=conversation.id, input="Hello.", max_output_tokens=8, temperature=0)
         kinds = []
         for event in connection:
             kinds.append(event.type)
