@@ -82,24 +82,16 @@ Result<ExpressionPtr> Parser::Choice() {
   return value;
 }
 
-Result<ExpressionPtr> Parser::Or() {
-  ASSIGN_OR_RETURN(ExpressionPtr first, And());
-  if (!AtName("or")) return first;
-  NodePtr node = Node(Kind::kOr, std::move(first));
-  while (SkipName("or")) {
-    ASSIGN_OR_RETURN(ExpressionPtr part, And());
-    node->parts.push_back(std::move(part));
-  }
-  return Finish(std::move(node));
-}
+Result<ExpressionPtr> Parser::Or() { return Joined("or", Kind::kOr, &Parser::And); }
+Result<ExpressionPtr> Parser::And() { return Joined("and", Kind::kAnd, &Parser::Not); }
 
-Result<ExpressionPtr> Parser::And() {
-  ASSIGN_OR_RETURN(ExpressionPtr first, Not());
-  if (!AtName("and")) return first;
-  NodePtr node = Node(Kind::kAnd, std::move(first));
-  while (SkipName("and")) {
-    ASSIGN_OR_RETURN(ExpressionPtr part, Not());
-    node->parts.push_back(std::move(part));
+Result<ExpressionPtr> Parser::Joined(std::string_view word, Kind kind, Result<ExpressionPtr> (Parser::*part)()) {
+  ASSIGN_OR_RETURN(ExpressionPtr first, (this->*part)());
+  if (!AtName(word)) return first;
+  NodePtr node = Node(kind, std::move(first));
+  while (SkipName(word)) {
+    ASSIGN_OR_RETURN(ExpressionPtr next, (this->*part)());
+    node->parts.push_back(std::move(next));
   }
   return Finish(std::move(node));
 }

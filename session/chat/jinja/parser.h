@@ -44,6 +44,9 @@ class Parser {
   Result<ExpressionPtr> Choice();
   Result<ExpressionPtr> Or();
   Result<ExpressionPtr> And();
+  /// One part, or several with the word between them.
+  Result<ExpressionPtr> Joined(std::string_view word, ExpressionNode::Kind kind,
+                               Result<ExpressionPtr> (Parser::*part)());
   Result<ExpressionPtr> Not();
   Result<ExpressionPtr> Compare();
   Result<ExpressionPtr> Binary(size_t level);
