@@ -28,22 +28,18 @@ class TokenBucket {
     FillLocked(now_ns);
     drawn_ += static_cast<double>(tokens);
   }
-  /// Milliseconds until the owner, who may have `per_minute` tokens a minute (0 = any number), may draw again; 0 = now.
-  /// What holds from now on.
+  /// Milliseconds until the owner, who may have `per_minute` tokens a minute (0 = any number; both calls set it from
+  /// now on), may draw again; 0 = now.
   int64_t WaitMs(int64_t per_minute, int64_t now_ns) {
     std::lock_guard lock(mutex_);
-    FillLocked(now_ns);
-    per_minute_ = per_minute;
-    if (per_minute <= 0) {
-      drawn_ = 0;
-      return 0;
-    }
+    AllowLocked(per_minute, now_ns);
+    if (per_minute <= 0) return 0;
     const double missing = drawn_ - static_cast<double>(per_minute);
     return missing < 0 ? 0 : static_cast<int64_t>((missing + 1) * kMinuteMs / static_cast<double>(per_minute)) + 1;
   }
   TokenShare Share(int64_t per_minute, int64_t now_ns) {
-    (void)WaitMs(per_minute, now_ns);
     std::lock_guard lock(mutex_);
+    AllowLocked(per_minute, now_ns);
     if (per_minute <= 0) return {};
     return {per_minute, std::max<int64_t>(per_minute - static_cast<int64_t>(std::ceil(drawn_)), 0),
             static_cast<int64_t>(std::ceil(drawn_ * kMinuteMs / static_cast<double>(per_minute)))};
@@ -52,6 +48,12 @@ class TokenBucket {
  private:
   static constexpr double kMinuteMs = 60'000;
 
+  /// What holds from now on.
+  void AllowLocked(int64_t per_minute, int64_t now_ns) {
+    FillLocked(now_ns);
+    per_minute_ = per_minute;
+    if (per_minute <= 0) drawn_ = 0;
+  }
   void FillLocked(int64_t now_ns) {
     const double minutes = static_cast<double>(std::max<int64_t>(now_ns - filled_ns_, 0)) / (kMinuteMs * 1e6);
     drawn_ = std::max(0.0, drawn_ - minutes * static_cast<double>(per_minute_));
