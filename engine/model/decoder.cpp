@@ -161,7 +161,7 @@ void Decoder::Block(const LayerWeights& w, const AttentionArgs& step) {
 void Decoder::Run(const StepPlan& plan, const KvShape& shape, std::span<const AttentionSegment> segments) {
   wanted_rows_ = plan.wanted_rows;
   // Tokens that the embedding awaits are the last stage's.
-  if (const size_t awaited = plan.awaited_tokens(); awaited > 0 && shard_.stages > 1) {
+  if (const size_t awaited = shard_.stages > 1 ? plan.awaited_tokens() : 0; awaited > 0) {
     if (shard_.chooses()) backend_.SendChosen(awaited);
     if (shard_.embeds()) backend_.ReceiveChosen(awaited);
   }

@@ -70,16 +70,20 @@ Status Model::State::LoadNetwork(const NetworkPlan& network, const WeightsOf& we
   return Status::Ok();
 }
 
+Status Model::State::LoadPlanned(const Result<NetworkPlan>& plan, std::span<const FileTensor> tensors,
+                                 std::span<const std::pair<std::string, std::string>> unsupported, Digest* digest) {
+  RETURN_IF_ERROR(plan.status());
+  RETURN_IF_ERROR(CheckNeeds(plan->spec, *backends.front()));
+  RETURN_IF_ERROR(CheckTensors(*plan, tensors, unsupported));
+  const WeightsOf weights_of = [&](const Shard& shard, Backend& backend, Digest* of_first) {
+    return LoadWeights(*plan, tensors, shard, backend, of_first);
+  };
+  return LoadNetwork(*plan, weights_of, digest);
+}
+
 Status Model::State::LoadGguf(const std::string& path, Digest* digest) {
   ASSIGN_OR_RETURN(const GgufFile file, GgufFile::Open(path));
-  auto plan = PlanGguf(file, path);
-  RETURN_IF_ERROR(In(path, plan.status()));
-  RETURN_IF_ERROR(In(path, CheckNeeds(plan->spec, *backends.front())));
-  RETURN_IF_ERROR(In(path, CheckTensors(*plan, file.tensors(), {})));
-  const WeightsOf weights_of = [&](const Shard& shard, Backend& backend, Digest* of_first) {
-    return LoadWeights(*plan, file.tensors(), shard, backend, of_first);
-  };
-  RETURN_IF_ERROR(In(path, LoadNetwork(*plan, weights_of, digest)));
+  RETURN_IF_ERROR(In(path, LoadPlanned(PlanGguf(file, path), file.tensors(), {}, digest)));
   chat_template = file.String("tokenizer.chat_template").value_or("");
   if (file.Find("tokenizer.ggml.model") == nullptr) return Status::Ok();
   auto read = ReadGgufTokenizer(file);
@@ -94,14 +98,8 @@ Status Model::State::LoadHuggingFace(const std::string& folder, Digest* digest) 
   ASSIGN_OR_RETURN(const SafeTensors file, SafeTensors::OpenFolder(folder));
   std::vector<std::string_view> names;
   for (const FileTensor& tensor : file.tensors()) names.push_back(tensor.name);
-  auto plan = PlanHuggingFace(config, names, folder);
-  RETURN_IF_ERROR(In(folder, plan.status()));
-  RETURN_IF_ERROR(In(folder, CheckNeeds(plan->spec, *backends.front())));
-  RETURN_IF_ERROR(In(folder, CheckTensors(*plan, file.tensors(), file.unsupported())));
-  const WeightsOf weights_of = [&](const Shard& shard, Backend& backend, Digest* of_first) {
-    return LoadWeights(*plan, file.tensors(), shard, backend, of_first);
-  };
-  RETURN_IF_ERROR(In(folder, LoadNetwork(*plan, weights_of, digest)));
+  RETURN_IF_ERROR(
+      In(folder, LoadPlanned(PlanHuggingFace(config, names, folder), file.tensors(), file.unsupported(), digest)));
   return ReadTexts(folder);
 }
 

@@ -50,6 +50,9 @@ struct Model::State {
   /// backend; with a digest for the first.
   using WeightsOf = std::function<Result<Weights>(const Shard& shard, Backend& backend, Digest* digest)>;
   Status LoadNetwork(const NetworkPlan& network, const WeightsOf& weights_of, Digest* digest);
+  /// The same from a file's tensors, if the plan can be had, run and filled.
+  Status LoadPlanned(const Result<NetworkPlan>& plan, std::span<const FileTensor> tensors,
+                     std::span<const std::pair<std::string, std::string>> unsupported, Digest* digest);
 
   /// Tells the other processes how Load went here, and hears how it went there: the first failure, and kInvalidArgument
   /// where they have loaded something else.
