@@ -1,6 +1,7 @@
 // A rank of another process, as the first one sees it: its slab memory and its part of the network, by messages
-// (engine/model/ranks/rank_messages.h) that it does in their order (engine/model/rank_follower.h). What needs no answer
-// is sent and not waited for. Used by the rank's own thread of this process, but for what is said to be of any thread.
+// (engine/model/ranks/rank_messages.h) that it does in their order (engine/model/ranks/rank_follower.h). What needs no
+// answer is sent and not waited for. Used by the rank's own thread of this process, but for what is said to be of any
+// thread.
 #pragma once
 
 #include <mutex>
