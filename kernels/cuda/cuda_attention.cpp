@@ -141,16 +141,16 @@ int32_t ChooseSplits(const Launcher& on, const AttentionPlan& plan, bool chunk, 
   return splits;
 }
 
-/// Whether every row sees all keys that it would see without the window.
-bool WindowHoldsAll(const AttentionArgs& args) {
-  if (args.scores.window == 0) return true;
+/// How far from a row the farthest key is that one of them sees.
+int64_t FarthestKey(const AttentionArgs& args) {
+  int64_t farthest = 0;
   for (const AttentionSegment& s : args.segments) {
     for (int64_t r = 0; r < s.rows; ++r) {
-      const int64_t t = s.position + r, farthest = t < s.pinned ? t : s.pinned + t - s.first_live[r];
-      if (farthest >= args.scores.window) return false;
+      const int64_t t = s.position + r;
+      farthest = std::max(farthest, t < s.pinned ? t : s.pinned + t - s.first_live[r]);
     }
   }
-  return true;
+  return farthest;
 }
 
 }  // namespace
@@ -211,7 +211,7 @@ void CudaBackend::StageSegments(const AttentionArgs& args, int64_t tile_heads) {
     plan.splits = ChooseSplits(runner_.launcher(), plan, false, plan.tile_count, cut.most_keys[0]);
     plan.chunk_splits = ChooseSplits(runner_.launcher(), plan, true, plan.chunk_count, cut.most_keys[1]);
   }
-  staged_ = {args.step, tile_heads, plan};
+  staged_ = {args.step, tile_heads, FarthestKey(args), plan};
 }
 
 void CudaBackend::AwaitCopies(const AttentionArgs& args) {
@@ -232,13 +232,14 @@ void CudaBackend::Attention(const AttentionArgs& args) {
   AwaitCopies(args);
   const KvShape& shape = args.shape;
   const ScoreTraits& scores = args.scores;
-  CHECK(scores.soft_cap == 0 && scores.slopes == nullptr && scores.sinks == nullptr && WindowHoldsAll(args));
+  CHECK(scores.soft_cap == 0 && scores.slopes == nullptr && scores.sinks == nullptr);
   const int64_t tile_heads = TileHeads(args.heads / shape.kv_heads);
   const bool rotates = args.pairs != RopePairs::kNone && args.rotary > 0;
   if (args.step == 0 || args.step != staged_.step || tile_heads != staged_.tile_heads ||
       (rotates && staged_.plan.rotary == 0)) {
     StageSegments(args, tile_heads);
   }
+  CHECK(scores.window == 0 || staged_.farthest < scores.window);  // every row sees what it would without one
   AttentionPlan plan = staged_.plan;
   plan.qkv = args.qkv, plan.out = args.out;
   plan.scale = scores.scale;

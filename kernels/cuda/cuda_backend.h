@@ -85,6 +85,7 @@ class CudaBackend final : public Backend {
   struct StagedStep {
     uint64_t step = 0;  // 0: none
     int64_t tile_heads = 0;
+    int64_t farthest = 0;  // key that a row sees
     AttentionPlan plan;
   };
 

@@ -195,13 +195,11 @@ void RankExchange::GatherColumns(const Launcher& on, const int64_t* borders, Ten
   const int64_t most = kMessageBytes / (ranks() * StorageBytes(DType::kF32, widest));
   CHECK_GT(most, 0);
   for (int64_t first = 0; first < x.rows; first += most) {
-    GatherByNccl(on, borders, x.Rows(first, std::min(most, x.rows - first)));
+    GatherByNccl(on, borders, widest, x.Rows(first, std::min(most, x.rows - first)));
   }
 }
 
-void RankExchange::GatherByNccl(const Launcher& on, const int64_t* borders, Tensor x) {
-  int64_t widest = 1;
-  for (int r = 0; r < ranks(); ++r) widest = std::max(widest, borders[r + 1] - borders[r]);
+void RankExchange::GatherByNccl(const Launcher& on, const int64_t* borders, int64_t widest, Tensor x) {
   const auto columns = [&](int r) { return x.Columns(borders[r], borders[r + 1] - borders[r]); };
   const auto part = [&](int r) { return static_cast<float*>(message_) + r * x.rows * widest; };
   LaunchPackColumns(on, columns(comm_->rank()), part(comm_->rank()));

@@ -88,7 +88,7 @@ class RankExchange {
   static size_t SizeOf(int64_t bytes);
   bool ByNccl(int64_t bytes) const { return by_nccl_[SizeOf(bytes)]; }
   void AddByNccl(const Launcher& on, Tensor x, Tensor y);
-  void GatherByNccl(const Launcher& on, const int64_t* borders, Tensor x);
+  void GatherByNccl(const Launcher& on, const int64_t* borders, int64_t widest, Tensor x);
 
   std::unique_ptr<Comm> comm_;
   Options options_;
