@@ -43,6 +43,16 @@ class ToolTurns : public DurableSessionTest {
     spec.tools = Tools();
     return spec;
   }
+  /// A conversation whose answer was cut when so much had been said.
+  std::string CutAfter(const std::string& said) {
+    std::string conversation = NewConversation();
+    Start(WithTools(Ask("Hi", conversation)));
+    engine->Start(0);
+    engine->SayAtOnce(0, said);
+    engine->End(0, FinishReason::kLength);
+    table->Flush();
+    return conversation;
+  }
   static NewItem Result(std::string text) {
     return {.role = ChatRole::kTool, .text = std::move(text), .call_ids = "call_x"};
   }
@@ -113,12 +123,7 @@ TEST_F(ToolTurns, AnEmptyAnswerIsAnEmptyMessage) {
 }
 
 TEST_F(ToolTurns, AnAnswerCutInACallTellsSo) {
-  const std::string conversation = NewConversation();
-  Start(WithTools(Ask("Hi", conversation)));
-  engine->Start(0);
-  engine->SayAtOnce(0, kCall.substr(0, kCall.find(": 1")));
-  engine->End(0, FinishReason::kLength);
-  table->Flush();
+  const std::string conversation = CutAfter(kCall.substr(0, kCall.find(": 1")));
   EXPECT_THAT(sink->lines(),
               ElementsAre("begun 0", "call 2 f", "arguments 3 {\"a\"", "call cut 4 {\"a\"", "ended 6 incomplete"));
   EXPECT_FALSE(LastItem(conversation).complete);
@@ -126,13 +131,7 @@ TEST_F(ToolTurns, AnAnswerCutInACallTellsSo) {
 }
 
 TEST_F(ToolTurns, AnAnswerCutInACallGoesOnAsOneAnswer) {
-  const std::string conversation = NewConversation(), whole = "Hm\n" + kCall,
-                    begun = whole.substr(0, whole.find(": 1"));
-  Start(WithTools(Ask("Hi", conversation)));
-  engine->Start(0);
-  engine->SayAtOnce(0, begun);
-  engine->End(0, FinishReason::kLength);
-  table->Flush();
+  const std::string whole = "Hm\n" + kCall, begun = whole.substr(0, whole.find(": 1")), conversation = CutAfter(begun);
   sink = std::make_shared<RecordingSink>(7);
   const std::string id = Start({.conversation = conversation});
   EXPECT_EQ(engine->last().begun, begun);
@@ -157,13 +156,8 @@ TEST_F(ToolTurns, AnAnswerCutInACallGoesOnAsOneAnswer) {
 }
 
 TEST_F(ToolTurns, ACallThatIsCutAgainAndByACrashGoesOn) {
-  const std::string conversation = NewConversation();
   const auto cut = [](const char* text) { return kCall.find(text); };
-  Start(WithTools(Ask("Hi", conversation)));
-  engine->Start(0);
-  engine->SayAtOnce(0, kCall.substr(0, cut("f\"")));  // before its name
-  engine->End(0, FinishReason::kLength);
-  table->Flush();
+  const std::string conversation = CutAfter(kCall.substr(0, cut("f\"")));  // before its name
   Start({.conversation = conversation});
   engine->Start(1);
   engine->Say(1, kCall.substr(cut("f\""), cut(": 1") - cut("f\"")));
@@ -197,12 +191,7 @@ TEST_F(ToolTurns, WhatMayBecomeACallIsToldOnce) {
 }
 
 TEST_F(ToolTurns, ACutCallNeedsItsToolsToGoOn) {
-  const std::string conversation = NewConversation();
-  Start(WithTools(Ask("Hi", conversation)));
-  engine->Start(0);
-  engine->SayAtOnce(0, kCall.substr(0, kCall.find(": 1")));
-  engine->End(0, FinishReason::kLength);
-  table->Flush();
+  const std::string conversation = CutAfter(kCall.substr(0, kCall.find(": 1")));
   TurnSpec none{.conversation = conversation}, without = none, other = none;
   none.choice().mode = ToolChoice::Mode::kNone;
   without.tools.emplace();

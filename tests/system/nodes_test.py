@@ -10,11 +10,8 @@ import shutil
 import subprocess
 
 import pytest
-from conversation import Conversation, answer_text
-from processes_test import FAILED, GREEDY, ask, run
-from rank_processes import RankProcesses, needs_mpirun
-from server_process import wait_for
-from wire import TERMINAL
+from rank_answers import answers_of, goes_on, lose_rank
+from rank_processes import FAILED, RankProcesses, needs_mpirun
 
 pytestmark = needs_mpirun
 CLONE_NEWNET = 0x40000000
@@ -86,45 +83,23 @@ def namespace_of(pid):
 
 
 def test_two_machines_answer_as_one(nodes, start, start_nodes, store):
-    alone = start("--memory-len", 128)
-    _, want = run(ask(alone.port, None, "Tell me something long.", 60))
-    alone.stop()
+    question = [("Tell me something long.", 60)]
+    want = answers_of(start("--memory-len", 128), question)
     server = start_nodes("--memory-len", 128, "--store-path", store)
     pids = server.pids()
     assert namespace_of(pids[0]) != namespace_of(pids[1])
-    id, got = run(ask(server.port, None, "Tell me something long.", 60))
-    assert answer_text(got) == answer_text(want)
-    server.stop()
+    assert answers_of(server, question) == want
+
+
+def cut_link(node):
+    assert ip("-n", node, "link", "set", "link0", "down").returncode == 0
 
 
 def test_a_link_that_is_cut_ends_both_and_loses_nothing(nodes, start, start_nodes, store):
     near, _ = nodes
     server = start_nodes("--store-path", store, "--rank-timeout", 5)
-
-    async def lose():
-        async with Conversation(server.port) as talk:
-            await talk.ask("Hello.", max_output_tokens=8, **GREEDY)
-            items = await talk.items()
-            await talk.begin("Tell me.", deltas=2, max_output_tokens=1 << 18, ignore_eos=True)
-            assert ip("-n", near, "link", "set", "link0", "down").returncode == 0
-            event = await talk.socket.receive()
-            while event["type"] not in TERMINAL:
-                event = await talk.socket.receive()
-            # Nothing else runs in here meanwhile: the server waits for the answer to its close, so it is still there.
-            wait_for(lambda: server.get("/readyz")[0] == 503, "/readyz to tell of the failure")
-            return talk.id, items, event
-
-    id, items, event = run(lose())
-    assert event["type"] == "response.failed" and "rank 1 did not answer" in str(event["response"]["error"]), event
+    id, items = lose_rank(server, lambda: cut_link(near))
     assert server.ended() == [FAILED, FAILED], server.tail()
     assert ip("-n", near, "link", "set", "link0", "up").returncode == 0  # mpirun waits for the other machine
     server.wait()
-    server = start("--store-path", store)
-
-    async def again():
-        async with Conversation(server.port, id) as talk:
-            assert (await talk.items())[: len(items)] == items
-            await talk.ask("Still there?", max_output_tokens=4)
-
-    run(again())
-    server.stop()
+    goes_on(start("--store-path", store), id, items)

@@ -14,27 +14,14 @@ import time
 
 import pytest
 from conversation import Conversation, answer_text, reused
-from rank_processes import RankProcesses, needs_mpirun
-from server_process import PATIENCE_S, wait_for
+from rank_answers import GREEDY, QUESTIONS, answers_in_turn, answers_of, goes_on, lose_rank, run
+from rank_processes import FAILED, RankProcesses, needs_mpirun
+from server_process import wait_for
 from wire import LOST, TERMINAL, text_of
 
 pytestmark = needs_mpirun
-FAILED = 76
-GREEDY = {"temperature": 0, "ignore_eos": True}
-QUESTIONS = [("Tell me something long about the sea and the ships that sail on it.", 60), ("And then?", 40), ("And in the end?", 40),
-             ("And after that?", 30), ("Is that all?", 20)]
 KILLS = int(os.environ.get("RINGSIDE_RANK_KILLS", 3))
 TALKS = 6
-
-
-def run(coroutine):
-    return asyncio.run(asyncio.wait_for(coroutine, PATIENCE_S))
-
-
-async def ask(port, id, question, tokens):
-    async with Conversation(port, id) as talk:
-        answer = await talk.ask(question, max_output_tokens=tokens, **GREEDY)
-        return talk.id, answer
 
 
 @pytest.fixture
@@ -54,27 +41,12 @@ def start_ranks(model, tmp_path):
 
 
 def test_answers_and_caches_are_those_of_one_process(start, start_ranks, store):
-    alone = start("--memory-len", 128)
-    want, id = [], None
-    for question, tokens in QUESTIONS:
-        id, answer = run(ask(alone.port, id, question, tokens))
-        want.append(answer_text(answer))
-    alone.stop()
-
+    want = answers_of(start("--memory-len", 128), QUESTIONS)
     stored = ("--memory-len", 128, "--store-path", store)
-    got, id = [], None
     ways = (lambda: start_ranks(2, *stored), lambda: start_ranks(3, *stored), lambda: start(*stored),
             lambda: start_ranks(2, "--tensor-parallel-size", 2, "--pipeline-parallel-size", 2, *stored),
             lambda: start("--tensor-parallel-size", 3, *stored))
-    for way, (question, tokens) in zip(ways, QUESTIONS):
-        server = way()
-        id, answer = run(ask(server.port, id, question, tokens))
-        got.append(answer_text(answer))
-        if len(got) > 1:
-            source, found, computed = reused(answer)
-            assert source == "disk" and found > computed, "what others saved is not computed anew"
-        server.stop()
-    assert got == want
+    assert answers_in_turn(ways, QUESTIONS) == want
 
 
 def test_many_at_once_and_caches_that_leave_their_slots(start_ranks, store):
@@ -188,35 +160,12 @@ def test_a_process_that_is_killed_ends_all_and_loses_nothing(start_ranks, store)
 def test_a_process_that_does_not_answer_ends_all(start_ranks, store):
     server = start_ranks(2, "--store-path", store, "--rank-timeout", 5)
     pids = server.pids()
-
-    async def lose():
-        async with Conversation(server.port) as talk:
-            await talk.ask("Hello.", max_output_tokens=8, **GREEDY)
-            items = await talk.items()
-            await talk.begin("Tell me.", deltas=2, max_output_tokens=1 << 18, ignore_eos=True)
-            os.kill(pids[1], signal.SIGSTOP)
-            event = await talk.socket.receive()
-            while event["type"] not in TERMINAL:
-                event = await talk.socket.receive()
-            # Nothing else runs in here meanwhile: the server waits for the answer to its close, so it is still there.
-            wait_for(lambda: server.get("/readyz")[0] == 503, "/readyz to tell of the failure")
-            return talk.id, items, event
-
-    id, items, event = run(lose())
-    assert event["type"] == "response.failed" and "rank 1 did not answer" in str(event["response"]["error"]), event
+    id, items = lose_rank(server, lambda: os.kill(pids[1], signal.SIGSTOP))
     wait_for(lambda: 0 not in server.pids(), "the first to end")
     os.kill(pids[1], signal.SIGCONT)
     assert server.ended() == [FAILED, FAILED], server.tail()
     server.wait()
-    server = start_ranks(2, "--store-path", store)
-
-    async def again():
-        async with Conversation(server.port, id) as talk:
-            assert (await talk.items())[: len(items)] == items
-            await talk.ask("Still there?", max_output_tokens=4)
-
-    run(again())
-    server.stop()
+    goes_on(start_ranks(2, "--store-path", store), id, items)
 
 
 def test_a_process_that_dies_between_turns_is_noticed(start_ranks):

@@ -9,6 +9,7 @@ import pytest
 from server_process import ServerProcess, wait_for
 
 MPIRUN = shutil.which("mpirun")
+FAILED = 76  # how each of them ends when one is lost
 # The other ranks go on when one has died, and end by themselves: the first has to tell its clients.
 OPTIONS = ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--enable-recovery"]
 # Notes how each process ends: mpirun does not tell.

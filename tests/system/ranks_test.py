@@ -4,46 +4,24 @@
 """
 
 import asyncio
+import functools
 import json
 
 import pytest
-from conversation import Conversation, answer_text, reused
-
-GREEDY = {"temperature": 0, "ignore_eos": True}
-QUESTIONS = [("Tell me something long about the sea and the ships that sail on it.", 60), ("And then?", 40), ("And in the end?", 40)]
+from conversation import Conversation, answer_text
+from rank_answers import GREEDY, QUESTIONS, answers_in_turn, answers_of, ask, run
 
 LAYOUTS = [[(2, 1), (4, 1), (1, 1)], [(1, 2), (2, 1), (2, 2)]]  # ranks of a layer, stages: of one server after the other
 
 
-def run(coroutine):
-    return asyncio.run(asyncio.wait_for(coroutine, 120))
-
-
-async def ask(port, id, question, tokens):
-    async with Conversation(port, id) as talk:
-        answer = await talk.ask(question, max_output_tokens=tokens, **GREEDY)
-        return talk.id, answer
-
-
 def test_answers_and_caches_are_those_of_one_rank(start, store):
-    alone = start("--memory-len", 128)
-    want, id = [], None
-    for question, tokens in QUESTIONS:
-        id, answer = run(ask(alone.port, id, question, tokens))
-        want.append(answer_text(answer))
-    alone.stop()
-
+    questions = QUESTIONS[:3]
+    want = answers_of(start("--memory-len", 128), questions)
     for number, layouts in enumerate(LAYOUTS):
-        got, id = [], None
-        for (ranks, stages), (question, tokens) in zip(layouts, QUESTIONS):
-            server = start("--memory-len", 128, "--tensor-parallel-size", ranks, "--pipeline-parallel-size", stages, "--store-path", store.with_name(f"store_{number}"))
-            id, answer = run(ask(server.port, id, question, tokens))
-            got.append(answer_text(answer))
-            if len(got) > 1:
-                source, found, computed = reused(answer)
-                assert source == "disk" and found > computed, "what others saved is not computed anew"
-            server.stop()
-        assert got == want
+        stored = ("--memory-len", 128, "--store-path", store.with_name(f"store_{number}"))
+        ways = [functools.partial(start, "--tensor-parallel-size", ranks, "--pipeline-parallel-size", stages, *stored)
+                for ranks, stages in layouts]
+        assert answers_in_turn(ways, questions) == want
 
 
 @pytest.mark.parametrize("ranks, stages", [(2, 1), (1, 2)])

@@ -11,6 +11,18 @@ namespace {
 
 using TransportHttpTest = TransportTest;
 
+/// The status that a client gets who sends a byte now and then; 0: it got no answer.
+int AnswerToATrickle(WireClient& client) {
+  std::atomic<bool> closed{false};
+  std::thread trickle([&] {
+    while (!closed && client.Send("x")) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  });
+  const auto answer = client.ReadAnswer();
+  closed = true;
+  trickle.join();
+  return answer ? answer->status : 0;
+}
+
 TEST_F(TransportHttpTest, AnswersAndKeepsTheConnection) {
   Start();
   WireClient client(port());
@@ -238,15 +250,7 @@ TEST_F(TransportHttpTest, ARequestMustBeWholeInTimeHoweverItTrickles) {
   Start();
   WireClient client(port());
   client.Send("GET /hello HTTP/1.1\r\nHost: localhost\r\nX: ");
-  std::atomic<bool> closed{false};
-  std::thread trickle([&] {
-    while (!closed && client.Send("x")) std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  });
-  const auto answer = client.ReadAnswer();
-  closed = true;
-  trickle.join();
-  ASSERT_TRUE(answer.has_value());
-  EXPECT_EQ(answer->status, 408);
+  EXPECT_EQ(AnswerToATrickle(client), 408);
   ExpectAlive();
 }
 
@@ -255,15 +259,7 @@ TEST_F(TransportHttpTest, ABodyMustNotTrickle) {
   Start();
   WireClient client(port());
   client.Send(kPost + "Content-Length: 1000000\r\n\r\n" + std::string(100'000, 'x'));  // that much came in time
-  std::atomic<bool> closed{false};
-  std::thread trickle([&] {
-    while (!closed && client.Send("x")) std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  });
-  const auto answer = client.ReadAnswer();
-  closed = true;
-  trickle.join();
-  ASSERT_TRUE(answer.has_value());
-  EXPECT_EQ(answer->status, 408);
+  EXPECT_EQ(AnswerToATrickle(client), 408);
   ExpectAlive();
 }
 
