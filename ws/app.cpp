@@ -265,6 +265,13 @@ Status Serving::LoadModel() {
   const bool dummy = config_.load_format == LoadFormat::kDummy;
   if (dummy) LogWarning("the weights are random: answers mean nothing");
   const TokenizerData& data = model().tokenizer_data();
+  if (data.tokens.empty()) {
+    return InvalidArgument(
+        fmt::format("{} has no tokenizer: a folder must have tokenizer.json beside the weights; FasterTransformer's "
+                    "may have it, or "
+                    "vocab.json and merges.txt, there or in the folder above",
+                    config_.model));
+  }
   ASSIGN_OR_RETURN(tokenizer_, MakeTokenizer(data));
   ChatTemplate::Facts facts;
   if (data.bos) facts.bos = tokenizer_->TokenName(*data.bos);

@@ -21,7 +21,7 @@ struct SessionsOptions {
 };
 
 struct RunOptions {
-  std::string model;       // GGUF file or Hugging Face folder
+  std::string model;       // GGUF file, or folder of Hugging Face or FasterTransformer
   std::string store_path;  // "" = one in the user's data folder
 };
 

@@ -12,17 +12,11 @@
 #include <vector>
 
 #include "base/status.h"
-#include "kernels/tensor.h"
+#include "engine/files/file_tensor.h"
 
 namespace ringside {
 
 class MappedFile;
-
-struct FileTensor {
-  std::string name;
-  std::vector<int64_t> shape;  // outermost first, as in [out, in]
-  HostTensor data;             // rows = product of all but the last dimension
-};
 
 using GgufValue = std::variant<bool, int64_t, double, std::string, std::vector<int64_t>, std::vector<double>,
                                std::vector<std::string>>;

@@ -8,9 +8,11 @@
 #include <vector>
 
 #include "base/status.h"
-#include "engine/files/gguf_reader.h"
+#include "engine/files/file_tensor.h"
 
 namespace ringside {
+
+class MappedFile;
 
 class SafeTensors {
  public:

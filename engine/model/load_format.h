@@ -4,7 +4,7 @@
 namespace ringside {
 
 enum class LoadFormat {
-  kAuto,   // what the path is: a GGUF file, or a Hugging Face folder
+  kAuto,   // what the path is: a GGUF file, or a folder of Hugging Face or FasterTransformer
   kDummy,  // the shape that a Hugging Face folder's config.json tells, with random weights: only to measure with
 };
 

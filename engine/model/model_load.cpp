@@ -1,8 +1,9 @@
-// Model::Load: from a GGUF file or a Hugging Face folder to weights on the device.
+// Model::Load: from a GGUF file or a folder to weights on the device.
 #include <fmt/format.h>
 
 #include <filesystem>
 
+#include "engine/families/faster_transformer_plan.h"
 #include "engine/families/network_plan.h"
 #include "engine/files/mapped_file.h"
 #include "engine/files/safetensors_reader.h"
@@ -10,12 +11,15 @@
 #include "engine/model/model_fingerprint.h"
 #include "engine/model/model_state.h"
 #include "engine/model/network_needs.h"
+#include "engine/text/tokenizer_facts.h"
 
 namespace ringside {
 namespace {
 
 constexpr size_t kMaxChatTemplateBytes = 1 << 20;
 constexpr uint64_t kDummySeed = 1;
+constexpr std::string_view kTextFiles[] = {"tokenizer.json", "tokenizer_config.json",  "vocab.json",
+                                           "merges.txt",     "generation_config.json", "chat_template.jinja"};
 
 Status In(const std::string& path, const Status& status) {
   if (status.ok() || status.message().starts_with(path)) return status;
@@ -34,17 +38,29 @@ std::string ChatTemplate(const FlatJson& config) {
   return "";
 }
 
+bool Has(const std::string& folder, std::string_view file) {
+  std::error_code ignored;
+  return std::filesystem::exists(fmt::format("{}/{}", folder, file), ignored);
+}
+
 Result<std::string> ReadChatTemplate(const std::string& folder) {
   const std::string jinja = folder + "/chat_template.jinja", config_path = folder + "/tokenizer_config.json";
-  std::error_code ignored;
-  if (std::filesystem::exists(jinja, ignored)) {
+  if (Has(folder, "chat_template.jinja")) {
     ASSIGN_OR_RETURN(const auto file, MappedFile::Open(jinja));
     if (file->bytes().size() > kMaxChatTemplateBytes) return Corruption(jinja + ": too long for a chat template");
     return std::string(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size());
   }
-  if (!std::filesystem::exists(config_path, ignored)) return std::string();
+  if (!Has(folder, "tokenizer_config.json")) return std::string();
   ASSIGN_OR_RETURN(const FlatJson config, FlatJson::ReadFile(config_path));
   return ChatTemplate(config);
+}
+
+// The first and the last token of a text, where the tokenizer's own files do not say which they are.
+void NameTokens(std::optional<int64_t> first, std::optional<int64_t> last, TokenizerData* data) {
+  const auto known = [&](const std::optional<int64_t>& id) { return id && *id >= 0 && *id < std::ssize(data->tokens); };
+  if (!data->bos && known(first)) data->bos = static_cast<TokenId>(*first);
+  if (!data->eos && known(last)) data->eos = static_cast<TokenId>(*last);
+  CompleteSpecialTokens(data);
 }
 
 }  // namespace
@@ -103,6 +119,26 @@ Status Model::State::LoadHuggingFace(const std::string& folder, Digest* digest) 
   return ReadTexts(folder);
 }
 
+// The tokenizer lies beside the weights, or in the folder above, of which there is one for any number of GPUs.
+Status Model::State::LoadFasterTransformer(const std::string& folder, Digest* digest) {
+  ASSIGN_OR_RETURN(const FasterTransformerFolder files, FasterTransformerFolder::Open(folder));
+  const auto plan = PlanFasterTransformer(files);
+  RETURN_IF_ERROR(In(files.path(), plan.status()));
+  RETURN_IF_ERROR(In(files.path(), LoadPlanned(plan->network, plan->tensors, {}, digest)));
+  for (const std::string& texts : {files.path(), files.path() + "/.."}) {
+    const bool json = Has(texts, "tokenizer.json");
+    if (!json && !Has(texts, "vocab.json")) continue;
+    for (const std::string_view name : kTextFiles) {
+      if (Has(texts, name)) RETURN_IF_ERROR(CheckInside(texts, fmt::format("{}/{}", texts, name)));
+    }
+    RETURN_IF_ERROR(ReadTexts(texts));
+    if (!json) RETURN_IF_ERROR(ReadTokenizer(texts));
+    NameTokens(plan->start_id, plan->end_id, &tokenizer);
+    break;
+  }
+  return Status::Ok();
+}
+
 Status Model::State::MakeDummy(const std::string& folder, Digest* digest) {
   ASSIGN_OR_RETURN(const FlatJson config, FlatJson::ReadFile(folder + "/config.json"));
   auto plan = PlanHuggingFace(config, {}, folder);
@@ -119,8 +155,10 @@ Status Model::State::MakeDummy(const std::string& folder, Digest* digest) {
 
 Status Model::State::ReadTexts(const std::string& folder) {
   ASSIGN_OR_RETURN(chat_template, ReadChatTemplate(folder));
-  std::error_code ignored;
-  if (!std::filesystem::exists(folder + "/tokenizer.json", ignored)) return Status::Ok();
+  return Has(folder, "tokenizer.json") ? ReadTokenizer(folder) : Status::Ok();
+}
+
+Status Model::State::ReadTokenizer(const std::string& folder) {
   auto read = ReadHuggingFaceTokenizer(folder);
   RETURN_IF_ERROR(In(folder, read.status()));
   tokenizer = std::move(*read);
@@ -136,6 +174,7 @@ Status Model::State::Load(const std::string& path, LoadFormat format) {
   Digest digest;
   std::error_code ignored;
   RETURN_IF_ERROR(format == LoadFormat::kDummy                   ? MakeDummy(path, &digest)
+                  : FasterTransformerFolder::Find(path)          ? LoadFasterTransformer(path, &digest)
                   : std::filesystem::is_directory(path, ignored) ? LoadHuggingFace(path, &digest)
                                                                  : LoadGguf(path, &digest));
   const auto tokens = static_cast<int64_t>(tokenizer.tokens.size());

@@ -43,9 +43,11 @@ struct Model::State {
   Status Load(const std::string& path, LoadFormat format);
   Status LoadGguf(const std::string& path, Digest* digest);
   Status LoadHuggingFace(const std::string& folder, Digest* digest);
+  Status LoadFasterTransformer(const std::string& folder, Digest* digest);
   Status MakeDummy(const std::string& folder, Digest* digest);
-  /// Of a Hugging Face folder, if it has one.
+  /// Chat template and tokenizer.json of a folder, if it has them.
   Status ReadTexts(const std::string& folder);
+  Status ReadTokenizer(const std::string& folder);
   /// Every rank of this process takes its part, which `weights` gives it: of the network, the rank's shard, to its
   /// backend; with a digest for the first.
   using WeightsOf = std::function<Result<Weights>(const Shard& shard, Backend& backend, Digest* digest)>;

@@ -446,8 +446,9 @@ Result<Weights> LoadWeights(const NetworkPlan& plan, std::span<const FileTensor>
   const TensorTable table = TableOf(tensors);
   Loader loader(backend, plan.spec, shard);
   if (digest != nullptr) AddSpec(plan.spec, digest);
+  std::vector<std::byte> joined;
   for (const PlannedTensor& planned : plan.tensors) {
-    const FileTensor& tensor = *table.at(planned.name);
+    const FileTensor tensor = Whole(*table.at(planned.name), &joined);
     if (digest != nullptr) AddTensor(tensor, digest);
     RETURN_IF_ERROR(loader.Load(planned, tensor));
   }

@@ -82,7 +82,7 @@ Result<std::unique_ptr<Tokenizer>> MakeTokenizer(TokenizerData data);
 class GgufFile;
 /// The tokenizer of a GGUF file's metadata. kInvalidArgument if it has none or of an unknown kind or pre-tokenizer.
 Result<TokenizerData> ReadGgufTokenizer(const GgufFile& file);
-/// The tokenizer of `folder`/tokenizer.json, with tokenizer_config.json and generation_config.json where present.
+/// Of `folder`: tokenizer.json, else vocab.json and merges.txt as GPT-2 reads them; tokenizer_ and generation_config.json.
 Result<TokenizerData> ReadHuggingFaceTokenizer(const std::string& folder);
 /// Of a network whose weights are made up: every byte is a token, the next one ends an answer, and the rest of `vocab`
 /// are words " w257" ..., which no text becomes.

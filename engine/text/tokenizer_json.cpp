@@ -1,3 +1,4 @@
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -292,14 +293,33 @@ Result<TokenizerData> Assemble(const Json& json, const Json& config, const Json&
   return data;
 }
 
+// vocab.json and merges.txt as a tokenizer.json would say it.
+Result<Json> ReadVocabAndMerges(const std::string& folder) {
+  ASSIGN_OR_RETURN(Json vocab, ReadJson(folder + "/vocab.json", /*required=*/true));
+  std::ifstream file(folder + "/merges.txt", std::ios::binary);
+  if (!file) return IoError("cannot read " + folder + "/merges.txt");
+  Json merges = Json::array();
+  for (std::string line; std::getline(file, line);) {
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    if (!line.empty() && !(merges.empty() && line.starts_with("#version"))) merges.push_back(std::move(line));
+  }
+  return Json{{"model", {{"vocab", std::move(vocab)}, {"merges", std::move(merges)}}},
+              {"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}}}};
+}
+
 }  // namespace
 
 Result<TokenizerData> ReadHuggingFaceTokenizer(const std::string& folder) {
-  ASSIGN_OR_RETURN(const Json json, ReadJson(folder + "/tokenizer.json", /*required=*/true));
+  const std::string path = folder + "/tokenizer.json";
+  std::error_code ignored;
+  const bool one = std::filesystem::exists(path, ignored) || !std::filesystem::exists(folder + "/vocab.json", ignored);
+  ASSIGN_OR_RETURN(const Json json, one ? ReadJson(path, /*required=*/true) : ReadVocabAndMerges(folder));
   ASSIGN_OR_RETURN(const Json config, ReadJson(folder + "/tokenizer_config.json", /*required=*/false));
   ASSIGN_OR_RETURN(const Json generation, ReadJson(folder + "/generation_config.json", /*required=*/false));
   try {
-    return Assemble(json, config, generation);
+    auto read = Assemble(json, config, generation);
+    if (read.ok() || one) return read;
+    return Status(read.status().code(), "vocab.json, merges.txt, read as " + read.status().message());
   } catch (const nlohmann::json::exception& error) {  // a shape that no check above expects
     return Wrong(error.what());
   }

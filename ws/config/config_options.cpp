@@ -69,7 +69,12 @@ Status ApplyGpuMemory(ServerConfig& config, const Values& values) {
 std::vector<ConfigOption> ModelSettings() {
   using C = ServerConfig;
   return {
-      {"model", {"m"}, Kind::kValue, "PATH", "GGUF file or Hugging Face folder (required)", Text(&C::model)},
+      {"model",
+       {"m"},
+       Kind::kValue,
+       "PATH",
+       "GGUF file, or folder of Hugging Face or FasterTransformer (required)",
+       Text(&C::model)},
       {"served-model-name",
        {"alias"},
        Kind::kValue,
