@@ -16,6 +16,15 @@ class KvCache {
   /// Empties the cache and gives it a new window: pinned <= shape.pinned_capacity(), memory_len < ring rows.
   void Reset(const RingWindow& window);
 
+  /// Makes it a branch of `history`, of the same shape, which holds all its pinned tokens: the cache stands where that
+  /// one does, and what it shares with it stays there, until the next Reset. `history` may be appended to meanwhile, as
+  /// long as it overwrites no row that this one still sees. The slab then begins with position branch(), the first of
+  /// the tile of the ring in which the next token comes: what is before that token in the tile must be copied.
+  void BranchOff(const KvCache& history);
+  /// The other's slab; null = it is no branch.
+  const void* history() const { return history_; }
+  int64_t branch() const { return branch_; }
+
   /// Which snapshot the rows before ring().unchanged() are in; 0 = none. Set by Snapshot.
   uint64_t snapshot() const { return snapshot_; }
   void set_snapshot(uint64_t id) { snapshot_ = id; }
@@ -36,6 +45,8 @@ class KvCache {
   int64_t pages_ = 0, promised_pages_ = 0;  // the pool's: that have memory, that are to have it
   Ring ring_;
   uint64_t snapshot_ = 0;
+  const void* history_ = nullptr;
+  int64_t branch_ = 0;
 };
 
 }  // namespace ringside

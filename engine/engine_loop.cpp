@@ -78,8 +78,43 @@ Status EngineLoop::Check(const TurnRequest& request) const {
   return request.sampling.Validate(vocab);
 }
 
+Status EngineLoop::CheckBeams(TurnRequest& request) const {
+  const BeamParams& beams = request.sampling.beams;
+  if (!beams.searches() || request.max_tokens == 0) return Status::Ok();
+  if (!network_.shape().branches) {
+    return InvalidArgument("beam search needs one device that is a CPU", "beam_width", "unsupported_value");
+  }
+  if (request.grammar != nullptr) {
+    return InvalidArgument("beams follow no format and call no tools", "beam_width", "unsupported_value");
+  }
+  if (request.scored) return InvalidArgument("beams tell no log probabilities", "logprobs", "unsupported_value");
+  const auto length = static_cast<int64_t>(request.tokens.size());
+  const RingWindow& window = request.window;
+  const int64_t most = std::min(window.memory_len, limits::kMaxBeamTokens);
+  if (request.max_tokens > most) {
+    return InvalidArgument(fmt::format("an answer of beams has at most {} tokens", most), "max_output_tokens",
+                           "unsupported_value");
+  }
+  if (request.max_tokens < 0) request.max_tokens = most;
+  request.max_tokens = std::min(request.max_tokens, std::max<int64_t>(1, SessionLimit(request) - length));
+  if (length < window.pinned || pool_.shape().ring_rows() < window.memory_len + KvShape::kTile) {
+    return InvalidArgument("beams need a prompt beyond what is pinned, and 16 rows beyond the window", "beam_width",
+                           "unsupported_value");
+  }
+  const int64_t bytes =
+      pool_.BytesFor(window, length + request.max_tokens + 1) + (beams.width + 1) * BeamBytes(request.max_tokens);
+  if (beams.width + 2 > pool_.slots() || bytes > pool_.memory_bytes()) {
+    return InvalidArgument(
+        fmt::format("{} beams of {} tokens take {} slots and {} bytes of caches; there are {} and {}", beams.width,
+                    request.max_tokens, beams.width + 2, bytes, pool_.slots(), pool_.memory_bytes()),
+        "beam_width", "unsupported_value");
+  }
+  return Status::Ok();
+}
+
 Status EngineLoop::Submit(TurnRequest request) {
   RETURN_IF_ERROR(Check(request));
+  RETURN_IF_ERROR(CheckBeams(request));
   if (!healthy_) return Unavailable("the engine has failed");
   if (!inbox_->TryPush(SubmitMessage{std::move(request), clock_.MonotonicNs()})) {
     return Overloaded("too many turns are waiting");
@@ -317,14 +352,15 @@ void EngineLoop::RetireFinished() {
   for (auto& turn : running_) {
     if (!turn->finished() || (launched_ && launched_->Has(turn.get()))) continue;
     Slot& slot = timelines_.at(turn->timeline_id());
+    const bool sound = *turn->finished() != FinishReason::kError;
+    for (KvCache* branch : turn->TakeBranches(/*keep=*/sound)) pool_.Release(branch);
     counts_.tokens_evicted += static_cast<uint64_t>(turn->evicted_since_begin());
     slot.turn = nullptr;
     slot.idle_since_ns = clock_.MonotonicNs();
     slot.write_back_ns = slot.idle_since_ns + storage_.write_back_ms * 1'000'000;
-    const bool poisoned = *turn->finished() == FinishReason::kError;
     turn->End(slot.idle_since_ns);
     served_.Leave(turn->request().account);
-    if (poisoned) {
+    if (!sound) {
       // Nothing is known of the numbers that led to an error, so nothing of them is kept, in the tiers neither. (What
       // they have of a device that was sound is.)
       if (slot.sequence->has_cache()) DropCache(slot);

@@ -124,6 +124,8 @@ class EngineLoop {
   };
 
   Status Check(const TurnRequest& request) const;
+  /// Whether its beams can be had; gives its answer, which must have one, a limit.
+  Status CheckBeams(TurnRequest& request) const;
   int64_t SessionLimit(const TurnRequest& request) const;
 
   void Run();
@@ -155,10 +157,12 @@ class EngineLoop {
   // engine_loop_memory.cpp
   /// Memory for the turn's cache, and a slot if it has none: what is free, or what the least recently used idle
   /// timelines have, which are saved first. kOverloaded: they are busy or still being copied out. Anything else: never.
-  Status GiveMemory(Slot& slot, const RunningTurn& turn);
-  /// Whether so much memory, and a slot, is free beside what those that run may want next and what turns before this
-  /// one in line wait for; what is idle leaves until so much is on its way.
-  bool MakeRoom(const Slot& slot, int64_t bytes, bool wants_slot);
+  Status GiveMemory(Slot& slot, RunningTurn& turn);
+  /// The slots and the memory of the turn's beams, which are there.
+  Status GiveBranches(RunningTurn& turn);
+  /// Whether so much memory, and so many slots, are free beside what those that run may want next and what turns before
+  /// this one in line wait for; what is idle leaves until so much is on its way.
+  bool MakeRoom(const Slot& slot, int64_t bytes, int64_t wanted);
   /// The least recently used of those that are idle, or of those whose turns wait; null if there is none.
   Slot* NextToLeave(const Slot* but, bool waiting);
   /// Saves its cache and takes its slot for others, also if turns of it wait.
@@ -176,6 +180,8 @@ class EngineLoop {
   /// The same for a step ahead, at nobody's cost. False if some turn lacks it.
   bool GrowAhead();
   int64_t BytesOf(const RunningTurn& turn) const;
+  /// Of one of its beams, whose answer has at most so many tokens.
+  int64_t BeamBytes(int64_t max_tokens) const;
   bool HasMemory(const RunningTurn& turn) const;
   /// The turn waits again, first in line, and its cache leaves.
   void GiveWay(RunningTurn& turn);
@@ -224,6 +230,7 @@ class EngineLoop {
   struct LogitsRow {
     RunningTurn* turn = nullptr;
     bool awaits = false;  // it follows a token that is not known yet
+    size_t beam = 0;      // of the turn's
     int64_t scored = 0;   // position of the token; 0 = one is chosen
     bool chooses() const { return scored == 0; }
   };

@@ -4,6 +4,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/check.h"
 #include "engine/engine_loop.h"
 
 namespace ringside {
@@ -19,30 +20,49 @@ Status Given(const Status& grown) { return grown.ok() ? grown : Unavailable(grow
 
 }  // namespace
 
-Status EngineLoop::GiveMemory(Slot& slot, const RunningTurn& turn) {
+Status EngineLoop::GiveMemory(Slot& slot, RunningTurn& turn) {
   if (slot.leaving == Leaving::kForced) return Overloaded("its cache is still leaving");
   const RingWindow& window = turn.request().window;
+  const int64_t branches = turn.branches(), branch_bytes = branches * BeamBytes(turn.request().max_tokens);
   int64_t bytes = BytesOf(turn);
   if (slot.sequence->has_cache()) {
     KvCache* cache = slot.sequence->cache();
-    const int64_t more = bytes - pool_.promised_bytes(*cache);
-    if (more > 0 && !MakeRoom(slot, more, /*wants_slot=*/false)) return Overloaded("no memory yet");
-    return Given(pool_.Grow(cache, bytes));
+    const int64_t more = std::max<int64_t>(0, bytes - pool_.promised_bytes(*cache)) + branch_bytes;
+    if (more > 0 && !MakeRoom(slot, more, branches)) return Overloaded("no memory yet");
+    RETURN_IF_ERROR(Given(pool_.Grow(cache, bytes)));
+    return GiveBranches(turn);
   }
   // What the tiers brought may be longer than what the timeline has become.
   if (slot.fetch && slot.fetch->answer && slot.fetch->answer->ok()) {
     const SnapshotHeader& header = (*slot.fetch->answer)->snapshot.header();
     if (header.window == window) bytes = std::max(bytes, pool_.BytesFor(window, header.next));
   }
-  if (!MakeRoom(slot, bytes, /*wants_slot=*/true)) return Overloaded("no slot yet");
+  if (!MakeRoom(slot, bytes + branch_bytes, 1 + branches)) return Overloaded("no slot yet");
   KvCache* cache = pool_.Lend(window);
   Status given = Given(pool_.Grow(cache, bytes));
   given.ok() ? GiveCache(slot, cache) : pool_.Release(cache);
+  RETURN_IF_ERROR(std::move(given));
+  return GiveBranches(turn);
+}
+
+Status EngineLoop::GiveBranches(RunningTurn& turn) {
+  if (turn.branches() == 0) return Status::Ok();
+  std::vector<KvCache*> caches;
+  Status given;
+  while (given.ok() && std::ssize(caches) < turn.branches()) {
+    caches.push_back(pool_.Lend(turn.request().window));
+    given = Given(pool_.Grow(caches.back(), BeamBytes(turn.request().max_tokens)));
+  }
+  if (given.ok()) {
+    turn.GiveBranches(network_.memory(), std::move(caches));
+  } else {
+    for (KvCache* cache : caches) pool_.Release(cache);
+  }
   return given;
 }
 
-bool EngineLoop::MakeRoom(const Slot& slot, int64_t bytes, bool wants_slot) {
-  const int64_t slots = wanting_ + (wants_slot ? 1 : 0);
+bool EngineLoop::MakeRoom(const Slot& slot, int64_t bytes, int64_t wanted) {
+  const int64_t slots = wanting_ + wanted;
   const bool may_lack = pool_.overcommitted() && !running_.empty();
   const int64_t all_bytes =
       bytes + wanting_bytes_ + (may_lack ? std::min(bytes, pool_.memory_bytes() / kShareOfRunning) : 0);
@@ -91,8 +111,12 @@ int64_t EngineLoop::LeavingBytes() const {
 }
 
 int64_t EngineLoop::BytesOf(const RunningTurn& turn) const {
-  const TurnRequest& request = turn.request();
-  return pool_.BytesFor(request.window, static_cast<int64_t>(request.tokens.size()) + 1);
+  return pool_.BytesFor(turn.request().window, turn.most_tokens() + 1);
+}
+
+int64_t EngineLoop::BeamBytes(int64_t max_tokens) const {
+  // With what shares a tile with the history's end.
+  return pool_.BytesFor({.pinned = 0, .memory_len = pool_.shape().ring_rows()}, max_tokens + KvShape::kTile);
 }
 
 bool EngineLoop::HasMemory(const RunningTurn& turn) const {
@@ -130,8 +154,11 @@ bool EngineLoop::TakeMemory(const RunningTurn& turn, std::vector<RunningTurn*>* 
     MakeLeave(*next);
     return true;
   }
-  GiveWay(*running->back());
-  running->pop_back();
+  // A turn with beams has all it will need, and ends.
+  auto last = running->end();
+  while ((*--last)->branches() > 0) CHECK(last != running->begin());
+  GiveWay(**last);
+  running->erase(last);
   return true;
 }
 

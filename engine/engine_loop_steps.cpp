@@ -58,7 +58,7 @@ std::optional<size_t> EngineLoop::LaunchedStep::RowOf(const RunningTurn* turn) c
 
 TokenChoice EngineLoop::ChoiceOf(const LogitsRow& row) {
   if (!row.chooses()) return row.turn->ScoreAt(row.scored);
-  return row.awaits ? row.turn->ChoiceAhead() : row.turn->Choice();
+  return row.awaits ? row.turn->ChoiceAhead() : row.turn->Choice(row.beam);
 }
 
 double EngineLoop::Work(int64_t position) const {
@@ -124,6 +124,12 @@ std::optional<EngineLoop::LaunchedStep> EngineLoop::Launch(const LaunchedStep* u
     RunningTurn& turn = *running_[i];
     if (turn.computes_prompt()) turn.NoteStep(take[i] > 0, step.begun_ns);
     if (take[i] == 0) continue;
+    for (size_t beam = 0; turn.has_beams() && beam < turn.beams(); ++beam) {
+      parts.push_back({turn.BeamCache(beam), turn.LastOfBeam(beam), StepPart::Logits::kLast});
+      turns.push_back({&turn, false});
+      step.logits.push_back({.turn = &turn, .beam = beam});
+    }
+    if (turn.has_beams()) continue;
     const std::optional<size_t> row = under_way == nullptr ? std::nullopt : under_way->RowOf(&turn);
     const bool awaits = row.has_value();
     awaited[i] = AwaitedToken(row.value_or(0));
@@ -169,7 +175,8 @@ void EngineLoop::Begin(LaunchedStep& step, std::span<const StepPart> parts,
   ++counts_.steps;
   for (size_t i = 0; i < parts.size(); ++i) {
     const auto [turn, awaits] = turns[i];
-    awaits ? turn->RunAhead() : turn->Fed(parts[i].tokens);
+    if (awaits) turn->RunAhead();
+    if (!awaits && !turn->has_beams()) turn->Fed(parts[i].tokens);
     timelines_[turn->timeline_id()].last_used = counts_.steps;
   }
 }

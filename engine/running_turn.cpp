@@ -26,6 +26,10 @@ void RunningTurn::Begin(Sequence* sequence, const SyncResult& sync, const Tokeni
     allowed_.resize(static_cast<size_t>(vocab + 31) / 32);
   }
   stop_rule_.emplace(request_.stop_strings, request_.stop_ids, request_.sampling.min_tokens);
+  if (branches() > 0) {
+    search_.emplace(request_.sampling.beams, request_.max_tokens, request_.stop_ids.size(),
+                    BeamSearch::Beam{{}, 0, *sampler_, *detokenizer_, *stop_rule_});
+  }
   const Ring& ring = sequence_->cache()->ring();
   evicted_before_ = ring.next() > 0 ? ring.EvictedAt(ring.next() - 1) : 0;
   request_.sink->OnStart(report_);
@@ -108,7 +112,13 @@ void RunningTurn::CheckLimits() {
     Finish(FinishReason::kLength);
 }
 
-TokenChoice RunningTurn::Choice() {
+int64_t RunningTurn::most_tokens() const {
+  const auto length = static_cast<int64_t>(begun() ? prompt_tokens_ : request_.tokens.size());
+  return branches() > 0 ? length + request_.max_tokens : static_cast<int64_t>(request_.tokens.size());
+}
+
+TokenChoice RunningTurn::Choice(size_t beam) {
+  if (search_) return search_->Choice(beam, static_cast<int64_t>(prompt_tokens_ + search_->beam(beam).tokens.size()));
   TokenChoice choice = sampler_->Choice(static_cast<int64_t>(request_.tokens.size()));
   choice.allowed = allowed_;
   return choice;
@@ -117,23 +127,63 @@ TokenChoice RunningTurn::Choice() {
 bool RunningTurn::CanRunAhead() const {
   const auto length = static_cast<int64_t>(request_.tokens.size());
   const auto generated = length - static_cast<int64_t>(prompt_tokens_);
-  return remaining_ == 0 && !ahead_ && length + 1 < session_len_ &&
+  return remaining_ == 0 && !ahead_ && !search_ && length + 1 < session_len_ &&
          (request_.max_tokens < 0 || generated + 1 < request_.max_tokens);
 }
 
 void RunningTurn::Take(const ChosenToken& chosen, int64_t now_ns) {
-  if (Status status = StatusOf(chosen); !status.ok()) return Finish(FinishReason::kError, std::move(status));
   if (first_token_ns_ == 0) first_token_ns_ = now_ns;
+  remaining_ = 1;
+  if (search_) return TakeForBeam(chosen);
+  if (Status status = StatusOf(chosen); !status.ok()) return Finish(FinishReason::kError, std::move(status));
   TellScores();
-  const TokenId id = chosen.id;
+  Append({chosen.id, chosen.logprob, {chosen.best().begin(), chosen.best().end()}});
+}
+
+void RunningTurn::TakeForBeam(const ChosenToken& found) {
+  found_.push_back(found);
+  if (found_.size() < search_->beams()) return;
+  AdvanceBeams();
+  found_.clear();
+}
+
+void RunningTurn::AdvanceBeams() {
+  if (has_beams()) {
+    for (size_t beam = 0; beam < search_->beams(); ++beam) beam_caches_->Fed(beam, LastOfBeam(beam).front());
+  } else {
+    beam_caches_->Begin(*sequence_->cache());
+  }
+  if (Status status = search_->Advance(found_); !status.ok()) return Finish(FinishReason::kError, std::move(status));
+  if (search_->parent_of_best()) beam_caches_->KeepForBest(*search_->parent_of_best());
+  if (!search_->done()) beam_caches_->Follow(search_->parents());
+  for (const TokenId id : search_->settled().subspan(request_.tokens.size() - prompt_tokens_)) Append({.id = id});
+  CHECK(finished_ || !search_->done());
+}
+
+std::vector<KvCache*> RunningTurn::TakeBranches(bool keep) {
+  if (!beam_caches_) return {};
+  if (keep && has_beams()) {
+    const std::span<const TokenId> answer = std::span(request_.tokens).subspan(prompt_tokens_);
+    KvCache* cache = sequence_->cache();
+    const auto tokens = std::ssize(answer);
+    const int64_t joined =
+        search_->done() ? beam_caches_->JoinBest(cache, tokens) : beam_caches_->JoinFirstBeam(cache, tokens);
+    sequence_->Fed(answer.first(static_cast<size_t>(joined)));
+  }
+  std::vector<KvCache*> caches = beam_caches_->caches();
+  beam_caches_.reset();
+  return caches;
+}
+
+void RunningTurn::Append(const OutputToken& token) {
+  const TokenId id = token.id;
   sampler_->Append(id);
   request_.tokens.push_back(id);
-  remaining_ = 1;
   if (std::exchange(ahead_, false)) Fed(std::span(request_.tokens).last(1));
   StopRule::Verdict verdict = stop_rule_->Push(id, detokenizer_->Push(id));
   TokenDelta delta;
   const bool ended_by_id = verdict.stop && verdict.matched.empty();
-  if (!ended_by_id) delta.tokens.push_back({id, chosen.logprob, {chosen.best().begin(), chosen.best().end()}});
+  if (!ended_by_id) delta.tokens.push_back(token);
   delta.text = std::move(verdict.text);
   if (verdict.stop) {
     stop_string_ = verdict.matched;

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "engine/beam_caches.h"
+#include "engine/beam_search.h"
 #include "engine/engine.h"
 #include "engine/grammar/grammar.h"
 #include "engine/sampling.h"
@@ -76,10 +78,27 @@ class RunningTurn {
   TokenChoice ScoreAt(int64_t position) const;
   /// It is here.
   void TakeScore(int64_t position, const ChosenToken& token);
-  /// How the token after the timeline's last one is chosen; valid until Take.
-  TokenChoice Choice();
-  /// That token is here: appends, emits. Ends the turn by setting finished().
+  /// How the token after the timeline's last one, or after that of a beam, is chosen; valid until Take.
+  TokenChoice Choice(size_t beam);
+  /// That token is here, of the first beam that has not got one: appends, emits. Ends the turn by setting finished().
   void Take(const ChosenToken& chosen, int64_t now_ns);
+
+  /// Caches that the turn needs besides its timeline's: for beams.
+  int64_t branches() const {
+    return request_.sampling.beams.searches() && wants_logits() ? request_.sampling.beams.width + 1 : 0;
+  }
+  /// Tokens that the timeline may have at the turn's end, where it has beams; now, where it has none.
+  int64_t most_tokens() const;
+  /// Gives it those caches.
+  void GiveBranches(SlabMemory& memory, std::vector<KvCache*> caches) { beam_caches_.emplace(memory, caches); }
+  /// Takes them back, at the turn's end. With `keep` the timeline's cache gets the answer's rows from them.
+  std::vector<KvCache*> TakeBranches(bool keep);
+  /// It has beams, which are all fed at once.
+  bool has_beams() const { return beam_caches_ && beam_caches_->begun(); }
+  size_t beams() const { return search_->beams(); }
+  KvCache* BeamCache(size_t beam) const { return beam_caches_->OfBeam(beam); }
+  /// The token to feed next.
+  std::span<const TokenId> LastOfBeam(size_t beam) const { return std::span(search_->beam(beam).tokens).last(1); }
   /// Whether the token that the model has been asked for may be fed before it is known.
   bool CanRunAhead() const;
   /// Whether how the one after it is chosen does not depend on it.
@@ -99,6 +118,12 @@ class RunningTurn {
   void End(int64_t now_ns);
 
  private:
+  /// What was found for the next beam is here.
+  void TakeForBeam(const ChosenToken& found);
+  /// What all beams make of their tokens: parts, ends, and what of the answer is settled.
+  void AdvanceBeams();
+  /// A token of the answer.
+  void Append(const OutputToken& token);
   /// Everything is scored that was to be.
   void TellScores();
   void CheckLimits();
@@ -125,6 +150,9 @@ class RunningTurn {
   std::optional<StopRule> stop_rule_;
   std::optional<GrammarMatcher> matcher_;  // with a grammar
   std::vector<uint32_t> allowed_;          // by it: a bit an id of the model's vocabulary
+  std::optional<BeamSearch> search_;       // with beams
+  std::optional<BeamCaches> beam_caches_;  // likewise
+  std::vector<ChosenToken> found_;         // for the first beams, in this step
   std::string stop_string_;
   std::optional<FinishReason> finished_;
   Status error_;

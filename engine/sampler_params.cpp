@@ -20,6 +20,18 @@ Status CheckPositive(double value, double high, const char* param) {
   return InvalidArgument(fmt::format("{} must be above 0 and at most {}, not {}", param, high, value), param);
 }
 
+Status CheckBeams(const BeamParams& beams, const SamplingParams& params) {
+  if (beams.width < 1 || beams.width > limits::kMaxBeamWidth) {
+    return InvalidArgument(fmt::format("beam_width must be from 1 to {}", limits::kMaxBeamWidth), "beam_width");
+  }
+  RETURN_IF_ERROR(CheckRange(beams.length_penalty, -10, 10, "length_penalty"));
+  RETURN_IF_ERROR(CheckRange(beams.diversity_rate, 0, 100, "beam_search_diversity_rate"));
+  if (!beams.searches()) return Status::Ok();
+  if (params.temperature != 0) return InvalidArgument("beams are not drawn: their temperature is 0", "temperature");
+  if (params.logprobs >= 0) return InvalidArgument("beams tell no log probabilities", "top_logprobs");
+  return Status::Ok();
+}
+
 Status CheckId(TokenId id, int64_t vocab, const char* param) {
   if (id >= 0 && id < vocab) return Status::Ok();
   return InvalidArgument(fmt::format("{}: token {} is not in the vocabulary of {}", param, id, vocab), param);
@@ -52,6 +64,7 @@ Status SamplingParams::Validate(int64_t vocab) const {
   if (logprobs < -1 || logprobs > limits::kMaxTopLogprobs) {
     return InvalidArgument(fmt::format("top_logprobs must be from 0 to {}", limits::kMaxTopLogprobs), "top_logprobs");
   }
+  RETURN_IF_ERROR(CheckBeams(beams, *this));
   RETURN_IF_ERROR(CheckPositive(top_p_decay, 1, "top_p_decay"));
   RETURN_IF_ERROR(CheckPositive(top_p_min, 1, "top_p_min"));
   if (top_p_reset != -1) RETURN_IF_ERROR(CheckId(top_p_reset, vocab, "top_p_reset"));

@@ -15,6 +15,17 @@
 
 namespace ringside {
 
+/// Beam search in place of drawing: see BeamSearch.
+struct BeamParams {
+  int64_t width = 1;            // 1 = none; 2 .. limits::kMaxBeamWidth
+  double length_penalty = 1.0;  // [-10, 10]; an answer's score is its log probability / tokens^length_penalty
+  enum class EarlyStopping { kNo, kYes, kNever } early_stopping = EarlyStopping::kNo;
+  double diversity_rate = 0.0;  // [0, 100]; what a token's rank among its beam's costs where beams are chosen
+
+  bool searches() const { return width > 1; }
+  friend bool operator==(const BeamParams&, const BeamParams&) = default;
+};
+
 struct SamplingParams {
   double temperature = 1.0;         // 0 = exact greedy, ties to the lowest id
   int64_t top_k = 0;                // 0 = off
@@ -30,6 +41,7 @@ struct SamplingParams {
   double top_p_min = 1e-6;          // back to top_p after top_p_reset
   TokenId top_p_reset = -1;
   std::vector<std::pair<TokenId, float>> logit_bias;
+  BeamParams beams;                             // needs temperature 0 and no log probabilities
   std::vector<std::vector<TokenId>> bad_words;  // the last id of a sequence is banned where the ones before it match
 
   /// kInvalidArgument with `param` (the wire's name) for the first value out of range (NaN included).

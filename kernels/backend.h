@@ -54,6 +54,11 @@ struct AttentionSegment {
   int64_t pinned = 0;                   // S: positions below it are never evicted
   const int64_t* first_live = nullptr;  // [rows], host: oldest ring position that row r sees (>= S)
   void* slab = nullptr;                 // the sequence's cache, in the layout of KvShape
+  // Of a cache that branches off another's (BackendFeature::kBranches) the slab has positions from `branch` on only,
+  // from its beginning; those before it lie in their places in `history`, which is read. `branch` is S or begins a tile
+  // of the ring. null: the slab has all.
+  const void* history = nullptr;
+  int64_t branch = 0;
 };
 
 struct AttentionArgs {
@@ -108,6 +113,7 @@ enum class BackendFeature {
   kWindows,    // of some layers that are shorter than what is cached
   kRotations,  // several in one network
   kExperts,
+  kBranches,  // caches that lie in two slabs
 };
 
 class Backend : public SlabMemory {

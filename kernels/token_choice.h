@@ -49,7 +49,7 @@ struct TokenChoice {
   double top_p = 1.0;        // (0, 1]
   double min_p = 0.0;        // [0, 1]
   double uniform = 0.0;      // [0, 1)
-  int64_t logprobs = -1;     // -1 = none; n = of the chosen token and the n best, <= limits::kMaxTopLogprobs
+  int64_t logprobs = -1;     // -1 = none; n = of the chosen token and the n best, <= limits::kMaxBestTokens
   int32_t scored = -1;       // >= 0: of this token; with temperature 0
 
   bool greedy() const { return temperature == 0 || top_k == 1; }
@@ -72,7 +72,7 @@ struct alignas(16) ChosenToken {
   int32_t id = 0;
   float logprob = 0;  // only if TokenChoice::logprobs >= 0, else 0
   int32_t tops = 0;   // of `top`: min(logprobs, tokens that are not excluded)
-  TokenLogprob top[limits::kMaxTopLogprobs];
+  TokenLogprob top[limits::kMaxBestTokens];
 
   std::span<const TokenLogprob> best() const { return {top, static_cast<size_t>(tops)}; }
 };

@@ -46,7 +46,8 @@ NetworkShape Model::shape() const {
           .position_limit = spec.learned_positions ? spec.trained_context : 0,
           // Products of a row with all weights of the layers; with one key and one value of every head.
           .attention_context = static_cast<double>(spec.layer_weights()) /
-                               static_cast<double>(2 * spec.layers * spec.heads * spec.head_dim)};
+                               static_cast<double>(2 * spec.layers * spec.heads * spec.head_dim),
+          .branches = state_->slabs == nullptr && backend().Has(BackendFeature::kBranches)};
 }
 bool Model::runs_ahead() const { return backend().runs_ahead(); }
 const TokenizerData& Model::tokenizer_data() const { return state_->tokenizer; }

@@ -29,6 +29,7 @@ struct NetworkShape {
   int64_t position_limit = 0;  // learned positions: no token may stand at or after it; 0 = none
   // Attending to so many tokens costs a row as much as all the rest of it; 0 = attention costs nothing.
   double attention_context = 0;
+  bool branches = false;  // caches may be branches of others (KvCache::BranchOff)
 };
 
 class Network {

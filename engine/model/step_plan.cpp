@@ -47,8 +47,13 @@ void StepPlanner::Plan(std::span<const StepPart> parts, StepPlan* plan) {
         plan->wanted_rows.push_back(first_row + r);
       }
     }
-    plan->segments.push_back(
-        {.first_row = first_row, .rows = rows, .position = position, .pinned = pinned, .slab = part.cache->slab()});
+    plan->segments.push_back({.first_row = first_row,
+                              .rows = rows,
+                              .position = position,
+                              .pinned = pinned,
+                              .slab = part.cache->slab(),
+                              .history = part.cache->history(),
+                              .branch = part.cache->branch()});
   }
   plan->shape = parts.front().cache->shape();
   // Only now has first_live its final place.

@@ -185,8 +185,10 @@ bool ComputeBlock(const AttentionCall& call, const AttentionTile& tile, int64_t 
   const int64_t first_tile = first / 16, last_tile = (last + 15) / 16;
   for (int64_t j = first_tile; j < last_tile; ++j) {
     const int64_t t = index * (kKeyBlock / 16) + j;
-    const int64_t physical = pinned ? t : PinnedTiles(tile.pinned) + t % call.ring_tiles;
-    tiles[j] = tile.slab + call.layer_offset + physical * call.tile_bytes + tile.kv_head * 2 * call.half_tile_bytes;
+    const bool own = !pinned && t >= tile.first_own;
+    const int64_t physical = own ? t - tile.first_own : pinned ? t : PinnedTiles(tile.pinned) + t % call.ring_tiles;
+    tiles[j] = (own ? tile.slab : tile.history) + call.layer_offset + physical * call.tile_bytes +
+               tile.kv_head * 2 * call.half_tile_bytes;
   }
   Scores(call, tiles, first_tile, last_tile, queries, pinned ? s->pinned : s->own, s->probabilities);
   const bool modified = call.scores.soft_cap > 0 || call.scores.slopes != nullptr;

@@ -1,6 +1,7 @@
 // The attention of the CPU backend: cutting segments into tiles of rows and heads, and tiles into key blocks where
 // there are too few of them to keep every thread busy (decoding a long conversation).
 #include <algorithm>
+#include <limits>
 
 #include "kernels/attention_checks.h"
 #include "kernels/cpu/cpu_backend.h"
@@ -63,8 +64,10 @@ void CpuBackend::StoreKeysAndValues(const AttentionCall& call, std::span<const A
   }
   const auto store = [&](int64_t i) {
     const StorePiece& p = store_pieces_[static_cast<size_t>(i)];
-    kernels_.store_rows(call, static_cast<uint8_t*>(p.segment->slab), p.segment->first_row + p.first, p.rows,
-                        p.segment->position + p.first, p.segment->pinned);
+    const AttentionSegment& s = *p.segment;
+    const bool branched = s.history != nullptr;  // as if the conversation began there, with nothing pinned
+    kernels_.store_rows(call, static_cast<uint8_t*>(s.slab), s.first_row + p.first, p.rows,
+                        s.position + p.first - (branched ? s.branch : 0), branched ? 0 : s.pinned);
   };
   int64_t rows = 0;
   for (const StorePiece& p : store_pieces_) rows += p.rows;
@@ -86,7 +89,10 @@ void CpuBackend::MakeTiles(const AttentionArgs& args) {
       for (int64_t g = 0; g < args.shape.kv_heads; ++g) {
         for (int64_t h = 0; h < group; h += heads) {
           AttentionTile tile{.first_live = s.first_live + r,
-                             .slab = static_cast<uint8_t*>(s.slab),
+                             .slab = static_cast<const uint8_t*>(s.slab),
+                             .history = static_cast<const uint8_t*>(s.history != nullptr ? s.history : s.slab),
+                             .first_own = s.history != nullptr ? (s.branch - s.pinned) / KvShape::kTile
+                                                               : std::numeric_limits<int64_t>::max(),
                              .row = s.first_row + r,
                              .rows = std::min(rows, s.rows - r),
                              .position = s.position + r,

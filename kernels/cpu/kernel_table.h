@@ -66,8 +66,10 @@ struct AttentionCall {
 /// Rows of one segment and query heads of one key/value head that are computed together.
 struct AttentionTile {
   const int64_t* first_live;  // of the tile's first row
-  uint8_t* slab;
-  int64_t row;  // of the tile's first row, in the step
+  const uint8_t* slab;
+  const uint8_t* history;  // where ring tiles before `first_own` and pinned ones lie; the slab itself without a branch
+  int64_t first_own;       // ring tile at which `slab` begins; beyond all without a branch
+  int64_t row;             // of the tile's first row, in the step
   int64_t rows;
   int64_t position;  // of the tile's first row
   int64_t pinned;

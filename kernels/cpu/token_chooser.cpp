@@ -148,7 +148,7 @@ void TokenChooser::CutTopP(double wanted, float max, float inverse_temperature) 
 }
 
 void TokenChooser::FillLogprobs(std::span<const float> logits, float max, int64_t best, ChosenToken& token) {
-  CHECK_LE(best, limits::kMaxTopLogprobs);
+  CHECK_LE(best, limits::kMaxBestTokens);
   const double log_sum = max + std::log(passes_.SumWeights(logits, 1.0f));
   token.logprob = static_cast<float>(logits[token.id] - log_sum);
   if (best == 0) return;

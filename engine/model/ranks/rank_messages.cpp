@@ -169,7 +169,7 @@ class CallReader {
     Require(scored >= -1 && scored < own_.vocab);
     choice.scored = sound_ ? static_cast<int32_t>(scored) : -1;
     choice.logprobs = in_.Signed();
-    Require(choice.logprobs >= -1 && choice.logprobs <= limits::kMaxTopLogprobs);
+    Require(choice.logprobs >= -1 && choice.logprobs <= limits::kMaxBestTokens);
     return choice;
   }
 

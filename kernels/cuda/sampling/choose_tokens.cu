@@ -13,7 +13,7 @@ class Chooser {
   struct Shared {
     TokenRow::Exchange exchanges[2];
     TokenCut::Shared cut;
-    TokenLogprob top[limits::kMaxTopLogprobs];  // of the block that speaks
+    TokenLogprob top[limits::kMaxBestTokens];  // of the block that speaks
   };
 
   __device__ Chooser(const ChoiceRow& choice, float* logits, int vocab, Shared& shared, ChosenToken* out, int32_t* id)
