@@ -56,10 +56,15 @@ Status ReadGguf(const std::string& path, SamplingParams* params) {
 
 }  // namespace
 
-Result<SamplingParams> ReadSamplingDefaults(const std::string& path) {
+SamplingParams UsualSampling() {
   SamplingParams params;
   params.temperature = kTemperature;
   params.top_p = kTopP;
+  return params;
+}
+
+Result<SamplingParams> ReadSamplingDefaults(const std::string& path) {
+  SamplingParams params = UsualSampling();
   std::error_code ignored;
   std::string file = path;
   Status read;

@@ -12,5 +12,7 @@ namespace ringside {
 /// `general.sampling.*`; a temperature of 0.7 and a top_p of 0.9 where these say nothing. `path` as of Model::Load.
 /// kInvalidArgument, naming file and value, for one out of range or of another type; kCorruption, kIo.
 Result<SamplingParams> ReadSamplingDefaults(const std::string& path);
+/// What it gives where a model says nothing.
+SamplingParams UsualSampling();
 
 }  // namespace ringside

@@ -32,6 +32,7 @@ MAY_INCLUDE = {
     "engine/model": "base kernels cache engine/files engine/text engine/families",
     "engine": "base kernels cache engine/files engine/text engine/grammar engine/families engine/model",
     "engine/fleet": "base engine",
+    "engine/convert": "base kernels engine/files engine/text engine/families engine/model engine",
     "session/journal": "base cache",
     "session/tools": "base engine/grammar",
     "session/chat/jinja": "base engine/text",
@@ -41,7 +42,8 @@ MAY_INCLUDE = {
     "ws/json": "base",
     "ws/access": "base",
     "ws/transport": "base ws/access",
-    "ws/config": "base kernels cache engine/families engine/model engine ws/access ws/transport",
+    "ws/convert": "base kernels engine/model engine/convert ws/access",
+    "ws/config": "base kernels cache engine/families engine/model engine ws/access ws/transport ws/convert",
     "ws/openai": "base engine/text engine/grammar engine session/journal session/tools session/chat session ws/json ws/access ws/transport",
     "ws/page": "base ws/access ws/transport",
     "ws/realtime": "base engine/text engine/grammar engine session/journal session/tools session/chat session ws/json ws/access ws/transport"
@@ -49,7 +51,7 @@ MAY_INCLUDE = {
     "ws/chat": "base engine/text engine/grammar engine session/journal session/tools session/chat session ws/json ws/access ws/transport"
                " ws/openai",
     "ws": "base kernels cache engine/text engine/model engine engine/fleet session/journal session/tools session/chat session ws/json ws/access"
-          " ws/transport ws/config ws/openai ws/chat ws/page ws/realtime",
+          " ws/transport ws/config ws/convert ws/openai ws/chat ws/page ws/realtime",
     "clients/wire": "",
     "clients/terminal": "",
     "clients/chat": "clients/wire clients/terminal",
@@ -65,7 +67,7 @@ ROOMS = [
     (r"openssl/", ["base/", "ws/access/", "ws/transport/", "clients/"]),
     (r"prometheus/", ["ws/metrics"]),
     (r"yaml-cpp/", ["ws/config/"]),
-    (r"CLI/", ["ws/access/", "ws/config/", "clients/"]),
+    (r"CLI/", ["ws/access/", "ws/config/", "ws/convert/", "clients/"]),
     (r"spdlog/", ["base/log.cpp"]),
     (r"systemd/", ["ws/app_watchdog.cpp"]),
     (r"pcre2", ["engine/text/"]),

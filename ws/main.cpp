@@ -7,6 +7,7 @@
 
 #include "ws/access/keys_command.h"
 #include "ws/app.h"
+#include "ws/convert/convert_command.h"
 
 extern char** environ;
 
@@ -24,15 +25,18 @@ std::map<std::string, std::string> ReadEnvironment() {
   return out;
 }
 
+int End(const CommandOutcome& outcome) {
+  std::fputs(outcome.to_stderr.c_str(), stderr);
+  std::fputs(outcome.to_stdout.c_str(), stdout);
+  return outcome.exit_code;
+}
+
 int Main(const std::vector<std::string>& args) {
+  const std::string command = args.empty() ? "" : args.front();
+  if (command == "convert") return End(RunConvertCommand({args.begin() + 1, args.end()}));
   // What the server writes is nobody else's business.
   umask(077);
-  if (!args.empty() && args.front() == "keys") {
-    const CommandOutcome outcome = RunKeysCommand({args.begin() + 1, args.end()}, ReadEnvironment());
-    std::fputs(outcome.to_stderr.c_str(), stderr);
-    std::fputs(outcome.to_stdout.c_str(), stdout);
-    return outcome.exit_code;
-  }
+  if (command == "keys") return End(RunKeysCommand({args.begin() + 1, args.end()}, ReadEnvironment()));
   Result<ParsedConfig> parsed = ParseConfig(args, ReadEnvironment());
   if (!parsed.ok()) {
     std::fprintf(stderr, "ringside-server: %s\n", parsed.status().message().c_str());

@@ -60,16 +60,17 @@ int Health(const ServerUrl& url) {
   return ready ? 0 : 1;
 }
 
-/// `ringside keys` is `ringside-server keys`: what is in a keys file is the server's business. Returns if it cannot
-/// run.
-int RunKeys(char** argv) {
+/// `ringside keys` is `ringside-server keys`, and so is `convert`: what is in a keys file or a model is the server's
+/// business. Returns if it cannot run.
+int RunServersCommand(char** argv) {
   execvp(ServerProgram().c_str(), argv);
-  std::fprintf(stderr, "ringside: cannot run ringside-server, which looks after keys: %s\n", std::strerror(errno));
+  std::fprintf(stderr, "ringside: cannot run ringside-server, which has this command: %s\n", std::strerror(errno));
   return 1;
 }
 
 int Main(int argc, char** argv) {
-  if (argc > 1 && std::string_view(argv[1]) == "keys") return RunKeys(argv);
+  const std::string_view command = argc > 1 ? argv[1] : "";
+  if (command == "keys" || command == "convert") return RunServersCommand(argv);
   const Options options = ParseOptions(argc, argv);
   switch (options.verb) {
     case Options::Verb::kNone:

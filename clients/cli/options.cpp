@@ -306,6 +306,7 @@ Options ParseOptions(int argc, const char* const* argv) {
   CLI::App* health = app.add_subcommand("health", "Whether the server is ready: ends with 0 if it is, with 1 if not");
   AddServer(*health, options);
   app.add_subcommand("keys", "Make, list, revoke and rotate the keys in a server's keys file");
+  app.add_subcommand("convert", "Write a model's files in another format");
   if (argc == 2 && std::string_view(argv[1]) == "--describe") {
     options.to_stdout = DescribeCommandLine(app);
     return options;

@@ -36,12 +36,6 @@ constexpr TensorRule kRules[] = {
     {TensorRole::kDown, "layers.{}.mlp.dense_4h_to_h.weight", true},
     {TensorRole::kDownBias, "layers.{}.mlp.dense_4h_to_h.bias"},
 };
-std::string OfLayer(std::string_view name, int64_t layer) {
-  std::string out(name);
-  out.replace(out.find("{}"), 2, std::to_string(layer));
-  return out;
-}
-
 class Section {
  public:
   Section(const IniFile& file, std::string_view name) : file_(file), name_(name) {}
@@ -283,7 +277,7 @@ Result<ModelSpec> ReadSpec(const FasterTransformerFolder& folder) {
     spec.tied_head = !has("model.lm_head.weight");
     RETURN_IF_ERROR(known.read(Section(folder.config(), known.name), &spec));
     // A folder may have the sum of both biases alone, which is as good.
-    if (spec.architecture == "gptneox" && spec.parallel && has(OfLayer(kBiasSum, 0))) {
+    if (spec.architecture == "gptneox" && spec.parallel && has(BiasSum(0))) {
       spec.attention_out_bias = has("model.layers.0.attention.dense.bias");
     }
     return spec;
@@ -294,6 +288,8 @@ Result<ModelSpec> ReadSpec(const FasterTransformerFolder& folder) {
 }  // namespace
 
 std::span<const TensorRule> FasterTransformerRules() { return kRules; }
+
+std::string BiasSum(int64_t layer) { return fmt::format("model.layers.{}.mlp.attention.bias.sum", layer); }
 
 PieceCut CutOf(const PlannedTensor& planned, const ModelSpec& spec) {
   switch (planned.role) {
@@ -327,12 +323,12 @@ Result<FasterTransformerPlan> PlanFasterTransformer(const FasterTransformerFolde
   RETURN_IF_ERROR(section.Optional("tensor_para_size", &gpus));
   PlanTensors(kRules, "model.", &plan);
   if (plan.spec.architecture == "gptneox" && plan.spec.parallel) {
-    for (int64_t layer = 0; layer < plan.spec.layers; ++layer) plan.ignored.push_back(OfLayer(kBiasSum, layer));
+    for (int64_t layer = 0; layer < plan.spec.layers; ++layer) plan.ignored.push_back(BiasSum(layer));
   }
   const Shaper shaper(folder, plan.spec, dtype, gpus);
   for (PlannedTensor& planned : plan.tensors) {
     const bool sum = planned.role == TensorRole::kDownBias && !plan.spec.attention_out_bias;
-    if (sum && plan.spec.architecture == "gptneox") planned.name = OfLayer(kBiasSum, planned.layer);
+    if (sum && plan.spec.architecture == "gptneox") planned.name = BiasSum(planned.layer);
     ASSIGN_OR_RETURN(FileTensor tensor, shaper.Shape(planned));
     out.tensors.push_back(std::move(tensor));
   }

@@ -25,9 +25,9 @@ Result<FasterTransformerPlan> PlanFasterTransformer(const FasterTransformerFolde
 
 /// How its tensors are called; "model." stands in front of those that are no head.
 std::span<const TensorRule> FasterTransformerRules();
-/// The sum of a layer's two biases onto the stream, where attention and MLP have the same input (GPT-NeoX):
-/// FasterTransformer reads it in their place. "{}" stands for the layer.
-inline constexpr std::string_view kBiasSum = "model.layers.{}.mlp.attention.bias.sum";
+/// The tensor that is the sum of a layer's two biases onto the stream, where attention and MLP have the same input
+/// (GPT-NeoX): FasterTransformer reads it in their place.
+std::string BiasSum(int64_t layer);
 
 /// How a tensor of that role is cut for several GPUs.
 struct PieceCut {

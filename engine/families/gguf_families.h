@@ -7,10 +7,10 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/status.h"
-#include "engine/families/model_spec.h"
-#include "engine/files/gguf_reader.h"
+#include "engine/families/network_plan.h"
 
 namespace ringside {
 
@@ -42,5 +42,7 @@ struct GgufFamily {
 };
 
 std::span<const GgufFamily> GgufFamilies();
+/// What the tensors of all of them are called, but for the norms of some.
+std::vector<TensorRule> GgufRules();
 
 }  // namespace ringside

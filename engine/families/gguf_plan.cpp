@@ -217,7 +217,15 @@ std::vector<std::string_view> SupportedArchitectures() {
   return names;
 }
 
+std::vector<TensorRule> Rules(std::span<const TensorRule> norms) {
+  std::vector<TensorRule> rules(std::begin(kRules), std::end(kRules));
+  rules.insert(rules.end(), norms.begin(), norms.end());
+  return rules;
+}
+
 }  // namespace
+
+std::vector<TensorRule> GgufRules() { return Rules(kNorms); }
 
 Result<NetworkPlan> PlanGguf(const GgufFile& file, const std::string& path) {
   NetworkPlan plan;
@@ -246,10 +254,7 @@ Result<NetworkPlan> PlanGguf(const GgufFile& file, const std::string& path) {
     RETURN_IF_ERROR(ValidateSpec(spec));
   else
     RETURN_IF_ERROR(ReadRope(file, keys, &spec));
-  std::vector<TensorRule> rules(std::begin(kRules), std::end(kRules));
-  const std::span<const TensorRule> norms = two_norms ? std::span(kTwoNorms) : std::span(kNorms);
-  rules.insert(rules.end(), norms.begin(), norms.end());
-  PlanTensors(rules, "", &plan);
+  PlanTensors(two_norms ? Rules(kTwoNorms) : Rules(kNorms), "", &plan);
   for (PlannedTensor& planned : plan.tensors) {
     if (planned.role == TensorRole::kSharedRouter) planned.shape = {spec.hidden};  // the file has it as a vector
   }

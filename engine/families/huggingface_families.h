@@ -22,5 +22,7 @@ struct HuggingFaceFamily {
 std::span<const HuggingFaceFamily> LlamaLikeFamilies();
 /// The others.
 std::span<const HuggingFaceFamily> OlderFamilies();
+/// The family of this type, of several the one whose norms are among `names`, a file's tensors; null if we know none.
+const HuggingFaceFamily* FindHuggingFaceFamily(std::string_view type, std::span<const std::string_view> names);
 
 }  // namespace ringside

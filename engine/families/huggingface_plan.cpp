@@ -35,19 +35,6 @@ std::string WithLayer(std::string_view name, int64_t layer) {
   return out;
 }
 
-/// The family of this type, of several the one whose norms the file has.
-const HuggingFaceFamily* FindFamily(std::string_view type, std::span<const std::string_view> names) {
-  const HuggingFaceFamily* found = nullptr;
-  for (const auto& families : {LlamaLikeFamilies(), OlderFamilies()}) {
-    for (const HuggingFaceFamily& family : families) {
-      if (family.type != type) continue;
-      const std::string norm = WithLayer(family.rules.back().front().name, 0);
-      if (found == nullptr || PrefixOf(norm, family.prefix, names)) found = &family;
-    }
-  }
-  return found;
-}
-
 // Old files carry buffers that are computed, not learned, and a copy of a tied head.
 void Ignore(std::string_view prefix, NetworkPlan* plan) {
   if (plan->spec.tied_head) plan->ignored.insert(plan->ignored.end(), {"lm_head.weight", "embed_out.weight"});
@@ -63,10 +50,22 @@ void Ignore(std::string_view prefix, NetworkPlan* plan) {
 
 }  // namespace
 
+const HuggingFaceFamily* FindHuggingFaceFamily(std::string_view type, std::span<const std::string_view> names) {
+  const HuggingFaceFamily* found = nullptr;
+  for (const auto& families : {LlamaLikeFamilies(), OlderFamilies()}) {
+    for (const HuggingFaceFamily& family : families) {
+      if (family.type != type) continue;
+      const std::string norm = WithLayer(family.rules.back().front().name, 0);
+      if (found == nullptr || PrefixOf(norm, family.prefix, names)) found = &family;
+    }
+  }
+  return found;
+}
+
 Status CheckArchitecture(const FlatJson& config) {
   const auto type = config.String("model_type");
   if (!type) return InvalidArgument("config.json: 'model_type' is missing");
-  return FindFamily(*type, {}) != nullptr ? Status::Ok() : UnsupportedArchitecture(*type, SupportedTypes());
+  return FindHuggingFaceFamily(*type, {}) != nullptr ? Status::Ok() : UnsupportedArchitecture(*type, SupportedTypes());
 }
 
 Result<NetworkPlan> PlanHuggingFace(const FlatJson& json, std::span<const std::string_view> tensor_names,
@@ -79,7 +78,7 @@ Result<NetworkPlan> PlanHuggingFace(const FlatJson& json, std::span<const std::s
   RETURN_IF_ERROR(CheckArchitecture(json));
   spec.architecture = *json.String("model_type");
   RETURN_IF_ERROR(config.ExpectNone("quantization_config"));
-  const HuggingFaceFamily& family = *FindFamily(spec.architecture, tensor_names);
+  const HuggingFaceFamily& family = *FindHuggingFaceFamily(spec.architecture, tensor_names);
   RETURN_IF_ERROR(family.read(config, &spec));
   RETURN_IF_ERROR(ValidateSpec(spec));
   const std::string_view embedding = family.rules.front().front().name;

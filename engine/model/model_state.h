@@ -41,21 +41,12 @@ struct Model::State {
 
   /// All of them.
   Status Load(const std::string& path, LoadFormat format);
-  Status LoadGguf(const std::string& path, Digest* digest);
-  Status LoadHuggingFace(const std::string& folder, Digest* digest);
-  Status LoadFasterTransformer(const std::string& folder, Digest* digest);
+  Status LoadFiles(const std::string& path, Digest* digest);
   Status MakeDummy(const std::string& folder, Digest* digest);
-  /// Chat template and tokenizer.json of a folder, if it has them.
-  Status ReadTexts(const std::string& folder);
-  Status ReadTokenizer(const std::string& folder);
   /// Every rank of this process takes its part, which `weights` gives it: of the network, the rank's shard, to its
   /// backend; with a digest for the first.
   using WeightsOf = std::function<Result<Weights>(const Shard& shard, Backend& backend, Digest* digest)>;
   Status LoadNetwork(const NetworkPlan& network, const WeightsOf& weights_of, Digest* digest);
-  /// The same from a file's tensors, if the plan can be had, run and filled.
-  Status LoadPlanned(const Result<NetworkPlan>& plan, std::span<const FileTensor> tensors,
-                     std::span<const std::pair<std::string, std::string>> unsupported, Digest* digest);
-
   /// Tells the other processes how Load went here, and hears how it went there: the first failure, and kInvalidArgument
   /// where they have loaded something else.
   Status Compare(const Status& loaded);

@@ -74,8 +74,8 @@ def ask(program):
 
 
 def ask_both(server, client):
-    """The commands of both. `ringside keys` is run by the server, which knows what it takes."""
+    """The commands of both. `ringside keys` and `convert` are run by the server, which knows what they take."""
     server, client = ask(server), ask(client)
-    keys = next(command for command in server["commands"] if command["name"] == "keys")
-    client["commands"] = [keys if command["name"] == "keys" else command for command in client["commands"]]
+    servers = {command["name"]: command for command in server["commands"]}
+    client["commands"] = [servers.get(command["name"], command) for command in client["commands"]]
     return read_command(server), read_command(client)

@@ -150,6 +150,8 @@ def server_page(server, date):
         f"\\fBringside\\-server\\fR {text(told['usage'])}",
         ".br",
         "\\fBringside\\-server keys\\fR \\fIVERB\\fR ...",
+        ".br",
+        "\\fBringside\\-server convert\\fR \\fIFROM\\fR \\fITO\\fR ...",
     ]
     parts += [".SH DESCRIPTION", SERVER_WORDS, ".SH OPTIONS", "Defaults stand in [brackets]."]
     group = None
@@ -158,9 +160,10 @@ def server_page(server, date):
             group = option.group
             parts.append(f".SS {text(group)}")
         parts.append(entry(option))
-    parts.append(".SH KEYS")
-    for command in server.commands[0].all():
-        parts += described(command, shared=[])
+    for commands in server.commands:
+        parts.append(f".SH {commands.path[-1].upper()}")
+        for command in commands.all():
+            parts += described(command, shared=[])
     parts += [".SH ENVIRONMENT AND CONFIGURATION FILE", text(told["sources"].strip())]
     parts += [".SH SIGNALS", SERVER_SIGNALS, ".SH EXIT STATUS", statuses(told["exit_codes"])]
     parts += [".SH FILES", SERVER_FILES, ".SH EXAMPLES", examples(told["examples"]), ".SH SEE ALSO", ".BR ringside (1)"]

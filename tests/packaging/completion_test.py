@@ -97,6 +97,7 @@ def test_values_are_offered_where_they_are_known(installed, shell, tmp_path):
             "ringside-server --model ": {"model", "file.gguf"},  # one name, shown as words
             "ringside-server -m ": {"model", "file.gguf"},
             "ringside-server keys rotate --ov": {"--overlap"},
+            "ringside-server convert --format gg": {"gguf"},
         },
         "ringside": {
             "ringside chat --color ": {"auto", "always", "never"},
@@ -104,6 +105,7 @@ def test_values_are_offered_where_they_are_known(installed, shell, tmp_path):
             "ringside sessions exp": {"export"},
             "ringside bench load --protocol cha": {"chat"},
             "ringside keys rot": {"rotate"},
+            "ringside convert --type b": {"bf16"},
         },
     }
     for program, wanted in cases.items():

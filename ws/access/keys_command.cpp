@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 
@@ -16,7 +15,6 @@ namespace ringside {
 namespace {
 
 constexpr const char* kSummary = "The keys of a server: who may use it, for what and how much";
-constexpr int kFailed = 1, kBadCommand = 2;
 constexpr int64_t kMost_s = int64_t{100} * 365 * 86400;
 
 struct Arguments {
@@ -194,38 +192,13 @@ std::vector<std::pair<CLI::App*, Verb>> AddVerbs(CLI::App& app, Arguments& given
   return verbs;
 }
 
-nlohmann::json Describe(const CLI::App& app) {
-  using nlohmann::json;
-  json options = json::array(), arguments = json::array(), commands = json::array();
-  for (const CLI::Option* option : app.get_options()) {
-    if (option->get_positional()) {
-      arguments.push_back({{"name", option->get_single_name()},
-                           {"value", option->get_type_name()},
-                           {"help", option->get_description()},
-                           {"required", option->get_required()},
-                           {"many", option->get_items_expected_max() > 1}});
-      continue;
-    }
-    json flags = json::array();
-    for (const std::string& name : option->get_snames()) flags.push_back("-" + name);
-    for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
-    const std::string value = option->get_type_size_max() == 0 ? "" : option->get_type_name();
-    options.push_back({{"flags", flags}, {"value", value}, {"help", option->get_description()}, {"group", ""}});
-  }
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-    commands.push_back(Describe(*command));
-  }
-  return {{"name", app.get_name()}, {"summary", app.get_description()}, {"footer", app.get_footer()},
-          {"options", options},     {"arguments", arguments},           {"commands", commands}};
-}
-
 }  // namespace
 
 std::string DescribeKeysCommand() {
   CLI::App app(kSummary, "keys");
   Arguments given;
   AddVerbs(app, given);
-  return Describe(app).dump();
+  return DescribeCommand(app);
 }
 
 CommandOutcome RunKeysCommand(const std::vector<std::string>& args,
@@ -252,7 +225,7 @@ CommandOutcome RunKeysCommand(const std::vector<std::string>& args,
     if (!verb->parsed()) continue;
     Result<CommandOutcome> outcome = run(given, now_s);
     if (outcome.ok()) return *outcome;
-    return {kFailed, "", "ringside keys: " + outcome.status().message() + "\n"};
+    return {kCommandFailed, "", "ringside keys: " + outcome.status().message() + "\n"};
   }
   return {kBadCommand, "", ""};
 }

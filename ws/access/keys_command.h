@@ -7,23 +7,18 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "ws/access/command_line.h"
 
 namespace ringside {
 
-/// What the process is to print and to end with: 0; 1 if the file cannot be used or has not what was asked for; 2 for a
-/// command that cannot be read.
-struct CommandOutcome {
-  int exit_code = 0;
-  std::string to_stdout, to_stderr;
-};
-
 /// `args` behind "keys". RINGSIDE_KEYS_FILE of the environment stands in for --file. The file is changed under a lock
 /// (PATH.lock) and replaced as a whole: a reader sees it as it was or as it is to be, and it keeps its owner.
+/// Ends with 1 if the file cannot be used or has not what was asked for.
 CommandOutcome RunKeysCommand(const std::vector<std::string>& args,
                               const std::map<std::string, std::string>& environment,
                               const Clock& clock = SystemClock::Instance());
 
-/// The command with its verbs, as JSON of the shape that DescribeCommandLine (ws/config/config_help.h) has.
+/// As DescribeCommand.
 std::string DescribeKeysCommand();
 
 }  // namespace ringside

@@ -1,0 +1,38 @@
+// The weights of a model's files as another format wants them: joined or taken apart, transposed, with their rows in
+// another order. One tensor at a time, in float32, which holds every type's values. One thread.
+#pragma once
+
+#include <map>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "engine/model/model_files.h"
+
+namespace ringside {
+
+class NetworkValues {
+ public:
+  /// `files` must outlive it, and have passed CheckTensors.
+  explicit NetworkValues(const ModelFiles& files);
+
+  /// The values of a tensor of a plan for the same network, `spec` that plan's, in the order in which its file has
+  /// them. kInvalidArgument, naming the tensor, if the network has none like it.
+  Result<std::vector<float>> Of(const PlannedTensor& wanted, const ModelSpec& spec) const;
+
+ private:
+  Result<std::vector<float>> Part(TensorRole role, int64_t layer, RopePairs pairs) const;
+  Result<std::vector<float>> Read(TensorRole role, int64_t layer) const;
+  bool Has(TensorRole role, int64_t layer) const { return planned_.contains({role, layer}); }
+
+  const ModelFiles& files_;
+  std::map<std::pair<TensorRole, int64_t>, const PlannedTensor*> planned_;
+  std::map<std::string_view, const FileTensor*> tensors_;
+};
+
+/// The values in a file's type, rounded to nearest. kInvalidArgument, naming the tensor, for a finite one that is too
+/// large for the type; with `exact` for any that the type does not hold.
+Result<std::vector<std::byte>> Encode(std::string_view name, const std::vector<float>& values, DType dtype, bool exact);
+
+}  // namespace ringside

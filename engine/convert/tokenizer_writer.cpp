@@ -1,0 +1,204 @@
+#include "engine/convert/tokenizer_writer.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "engine/text/tokenizer_split.h"
+
+namespace ringside {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using TokenType = TokenizerData::TokenType;
+using SpacePrefix = TokenizerData::SpacePrefix;
+
+bool IsAdded(TokenType type) {
+  return type == TokenType::kControl || type == TokenType::kUserDefined || type == TokenType::kUnknown;
+}
+
+Json PreTokenizer(const TokenizerData& data) {
+  const bool prefix = data.space_prefix != SpacePrefix::kNone;
+  const auto byte_level = [&](bool regex) {
+    return Json{{"type", "ByteLevel"}, {"add_prefix_space", prefix}, {"trim_offsets", true}, {"use_regex", regex}};
+  };
+  if (data.split_patterns == std::vector<std::string>{split_patterns::kGpt2}) return byte_level(true);
+  Json steps = Json::array();
+  for (const std::string& pattern : data.split_patterns) {
+    steps.push_back(
+        {{"type", "Split"}, {"pattern", {{"Regex", pattern}}}, {"behavior", "Isolated"}, {"invert", false}});
+  }
+  steps.push_back(byte_level(false));
+  return {{"type", "Sequence"}, {"pretokenizers", steps}};
+}
+
+std::string TokenizerJson(const TokenizerData& data) {
+  Json vocab = Json::object(), added = Json::array(), merges = Json::array();
+  for (size_t i = 0; i < data.tokens.size(); ++i) {
+    const TokenType type = data.types[i];
+    if (type == TokenType::kUnused) continue;
+    vocab[data.tokens[i]] = i;
+    const auto in = [&](const std::vector<TokenId>& ids) {
+      return std::ranges::find(ids, static_cast<TokenId>(i)) != ids.end();
+    };
+    if (!IsAdded(type)) continue;
+    added.push_back({{"id", i},
+                     {"content", data.tokens[i]},
+                     {"single_word", false},
+                     {"lstrip", in(data.strip_left)},
+                     {"rstrip", in(data.strip_right)},
+                     {"normalized", false},
+                     {"special", type != TokenType::kUserDefined}});
+  }
+  for (const auto& [left, right] : data.merges) merges.push_back({left, right});
+  Json normaliser;
+  if (data.normalise_nfc) normaliser = {{"type", "NFC"}};
+  const Json model = {{"type", "BPE"}, {"ignore_merges", data.ignore_merges}, {"vocab", vocab}, {"merges", merges}};
+  const Json json = {{"version", "1.0"},
+                     {"added_tokens", added},
+                     {"normalizer", normaliser},
+                     {"pre_tokenizer", PreTokenizer(data)},
+                     {"decoder", {{"type", "ByteLevel"}}},
+                     {"model", model}};
+  return json.dump() + "\n";
+}
+
+Result<std::string> PreTokenizerName(const TokenizerData& data) {
+  namespace patterns = split_patterns;
+  struct Known {
+    std::vector<std::string> patterns;
+    bool nfc, whole_words;
+    const char* name;
+  };
+  const Known known[] = {{{patterns::kGpt2}, false, false, "gpt-2"},
+                         {{patterns::kLlama3}, false, true, "llama-bpe"},
+                         {{patterns::kLlama3}, false, false, "dbrx"},
+                         {{patterns::kQwen2}, true, false, "qwen2"},
+                         {{patterns::kQwen2}, false, false, "stablelm2"},
+                         {{patterns::kSingleDigit, patterns::kGpt2}, false, false, "smollm"},
+                         {{patterns::kTekken}, false, true, "tekken"}};
+  for (const Known& row : known) {
+    if (row.patterns == data.split_patterns && row.nfc == data.normalise_nfc && row.whole_words == data.ignore_merges) {
+      return std::string(row.name);
+    }
+  }
+  return InvalidArgument("the tokenizer's pre-tokenizer has no name in GGUF files");
+}
+
+// As SentencePiece numbers them.
+int64_t GgufType(TokenType type) {
+  switch (type) {
+    case TokenType::kUnknown:
+      return 2;
+    case TokenType::kControl:
+      return 3;
+    case TokenType::kUserDefined:
+      return 4;
+    case TokenType::kUnused:
+      return 5;
+    case TokenType::kByte:
+      return 6;
+    default:
+      return 1;
+  }
+}
+
+// Tokens that no text is written with are no tokens, whatever a file calls them.
+TokenizerData Comparable(TokenizerData data) {
+  for (size_t i = 0; i < data.tokens.size(); ++i) {
+    if (data.types[i] == TokenType::kUnused) data.tokens[i].clear();
+  }
+  while (!data.types.empty() && data.types.back() == TokenType::kUnused) data.types.pop_back(), data.tokens.pop_back();
+  if (!data.scores.empty()) data.scores.resize(data.tokens.size());
+  return data;
+}
+
+}  // namespace
+
+Result<std::vector<std::pair<std::string, std::string>>> TokenizerFiles(const TokenizerData& data,
+                                                                        const std::string& chat_template,
+                                                                        const SamplingParams* sampling) {
+  if (data.kind != TokenizerData::Kind::kByteLevelBpe) {
+    return InvalidArgument("a SentencePiece tokenizer of a GGUF file cannot be written as tokenizer.json");
+  }
+  Json config = {{"add_bos_token", data.add_bos}}, generation = Json::object();
+  if (data.bos) config["bos_token"] = data.tokens[static_cast<size_t>(*data.bos)];
+  if (data.eos) config["eos_token"] = data.tokens[static_cast<size_t>(*data.eos)];
+  if (!chat_template.empty()) config["chat_template"] = chat_template;
+  if (data.bos) generation["bos_token_id"] = *data.bos;
+  if (!data.end_of_turn.empty()) generation["eos_token_id"] = data.end_of_turn;
+  if (sampling != nullptr) {
+    generation["temperature"] = sampling->temperature;
+    generation["top_p"] = sampling->top_p;
+    generation["top_k"] = sampling->top_k;
+    generation["min_p"] = sampling->min_p;
+    generation["repetition_penalty"] = sampling->repetition_penalty;
+  }
+  return std::vector<std::pair<std::string, std::string>>{{"tokenizer.json", TokenizerJson(data)},
+                                                          {"tokenizer_config.json", config.dump(2) + "\n"},
+                                                          {"generation_config.json", generation.dump(2) + "\n"}};
+}
+
+Result<std::vector<GgufEntry>> GgufTokenizer(const TokenizerData& data, const std::string& chat_template) {
+  const bool byte_level = data.kind == TokenizerData::Kind::kByteLevelBpe;
+  std::vector<GgufEntry> out;
+  const auto add = [&](const char* key, auto value) { out.push_back({std::string("tokenizer.") + key, value}); };
+  add("ggml.model", std::string(byte_level ? "gpt2" : "llama"));
+  add("ggml.tokens", data.tokens);
+  std::vector<int64_t> types;
+  for (const TokenType type : data.types) types.push_back(GgufType(type));
+  add("ggml.token_type", types);
+  if (byte_level) {
+    ASSIGN_OR_RETURN(const std::string name, PreTokenizerName(data));
+    add("ggml.pre", name);
+    std::vector<std::string> merges;
+    for (const auto& [left, right] : data.merges) merges.push_back(left + " " + right);
+    add("ggml.merges", merges);
+  } else if (data.scores.empty()) {
+    return InvalidArgument("a SentencePiece tokenizer without scores cannot be written to a GGUF file");
+  } else {
+    add("ggml.scores", std::vector<double>(data.scores.begin(), data.scores.end()));
+    if (data.unknown) add("ggml.unknown_token_id", int64_t{*data.unknown});
+  }
+  add("ggml.add_space_prefix", data.space_prefix != SpacePrefix::kNone);
+  add("ggml.add_bos_token", data.add_bos);
+  if (data.bos) add("ggml.bos_token_id", int64_t{*data.bos});
+  if (data.eos) add("ggml.eos_token_id", int64_t{*data.eos});
+  const char* const others[] = {"ggml.eot_token_id", "ggml.eom_token_id"};
+  size_t next = 0;
+  for (const TokenId id : data.end_of_turn) {
+    if (id != data.eos && next < std::size(others)) add(others[next++], int64_t{id});
+  }
+  if (!chat_template.empty()) add("chat_template", chat_template);
+  return out;
+}
+
+std::vector<GgufEntry> GgufSampling(const SamplingParams& sampling) {
+  return {{"general.sampling.temp", sampling.temperature},
+          {"general.sampling.top_p", sampling.top_p},
+          {"general.sampling.top_k", sampling.top_k},
+          {"general.sampling.min_p", sampling.min_p},
+          {"general.sampling.penalty_repeat", sampling.repetition_penalty}};
+}
+
+std::string DifferentTokenizer(const TokenizerData& a, const TokenizerData& b) {
+  const TokenizerData x = Comparable(a), y = Comparable(b);
+  const std::pair<const char*, bool> facts[] = {
+      {"kind", x.kind == y.kind},
+      {"tokens", x.tokens == y.tokens},
+      {"types of tokens", x.types == y.types},
+      {"scores", x.scores == y.scores},
+      {"merges", x.merges == y.merges && x.ignore_merges == y.ignore_merges},
+      {"pre-tokenizer", x.split_patterns == y.split_patterns},
+      {"normaliser", x.normalise_nfc == y.normalise_nfc},
+      {"space in front of a text", x.space_prefix == y.space_prefix},
+      {"tokens that swallow spaces", x.strip_left == y.strip_left && x.strip_right == y.strip_right},
+      {"first token of a text", x.bos == y.bos && x.add_bos == y.add_bos},
+      {"last token of a text", x.eos == y.eos},
+      {"unknown token", x.unknown == y.unknown},
+      {"ends of an answer", x.end_of_turn == y.end_of_turn},
+  };
+  const auto found = std::ranges::find_if(facts, [](const auto& fact) { return !fact.second; });
+  return found == std::end(facts) ? "" : found->first;
+}
+
+}  // namespace ringside

@@ -1,0 +1,137 @@
+#include "engine/model/model_files.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "engine/families/faster_transformer_plan.h"
+#include "engine/files/mapped_file.h"
+#include "engine/files/safetensors_reader.h"
+#include "engine/text/tokenizer_facts.h"
+
+namespace ringside {
+namespace {
+
+constexpr size_t kMaxChatTemplateBytes = 1 << 20;
+constexpr std::string_view kTextFiles[] = {"tokenizer.json", "tokenizer_config.json",  "vocab.json",
+                                           "merges.txt",     "generation_config.json", "chat_template.jinja"};
+
+// The template of a tokenizer_config.json: one text, or a list of named ones of which we take "default".
+std::string ChatTemplate(const FlatJson& config) {
+  if (auto text = config.String("chat_template")) return std::move(*text);
+  const auto* list = config.Find("chat_template");
+  const auto* array = list == nullptr ? nullptr : std::get_if<FlatJson::Array>(list);
+  for (int64_t i = 0; array != nullptr && i < array->members; ++i) {
+    const std::string entry = fmt::format("chat_template.{}.", i);
+    if (config.String(entry + "name") == "default") return config.String(entry + "template").value_or("");
+  }
+  return "";
+}
+
+bool Has(const std::string& folder, std::string_view file) {
+  std::error_code ignored;
+  return std::filesystem::exists(fmt::format("{}/{}", folder, file), ignored);
+}
+
+Result<std::string> ReadChatTemplate(const std::string& folder) {
+  const std::string jinja = folder + "/chat_template.jinja", config_path = folder + "/tokenizer_config.json";
+  if (Has(folder, "chat_template.jinja")) {
+    ASSIGN_OR_RETURN(const auto file, MappedFile::Open(jinja));
+    if (file->bytes().size() > kMaxChatTemplateBytes) return Corruption(jinja + ": too long for a chat template");
+    return std::string(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size());
+  }
+  if (!Has(folder, "tokenizer_config.json")) return std::string();
+  ASSIGN_OR_RETURN(const FlatJson config, FlatJson::ReadFile(config_path));
+  return ChatTemplate(config);
+}
+
+// The first and the last token of a text, where the tokenizer's own files do not say which they are.
+void NameTokens(std::optional<int64_t> first, std::optional<int64_t> last, TokenizerData* data) {
+  const auto known = [&](const std::optional<int64_t>& id) { return id && *id >= 0 && *id < std::ssize(data->tokens); };
+  if (!data->bos && known(first)) data->bos = static_cast<TokenId>(*first);
+  if (!data->eos && known(last)) data->eos = static_cast<TokenId>(*last);
+  CompleteSpecialTokens(data);
+}
+
+Status ReadTokenizer(const std::string& folder, TokenizerData* tokenizer) {
+  auto read = ReadHuggingFaceTokenizer(folder);
+  RETURN_IF_ERROR(WithPath(folder, read.status()));
+  *tokenizer = std::move(*read);
+  return Status::Ok();
+}
+
+Result<ModelFiles> OpenGguf(const std::string& path) {
+  ASSIGN_OR_RETURN(GgufFile opened, GgufFile::Open(path));
+  const auto file = std::make_shared<const GgufFile>(std::move(opened));
+  ModelFiles out{.format = ModelFiles::Format::kGguf, .tensors = file->tensors(), .reader = file};
+  ASSIGN_OR_RETURN(out.plan, PlanGguf(*file, path));
+  out.chat_template = file->String("tokenizer.chat_template").value_or("");
+  if (file->Find("tokenizer.ggml.model") == nullptr) return out;
+  ASSIGN_OR_RETURN(out.tokenizer, ReadGgufTokenizer(*file));
+  return out;
+}
+
+Result<ModelFiles> OpenHuggingFace(const std::string& folder) {
+  ASSIGN_OR_RETURN(const FlatJson config, FlatJson::ReadFile(folder + "/config.json"));
+  RETURN_IF_ERROR(CheckArchitecture(config));
+  ASSIGN_OR_RETURN(SafeTensors opened, SafeTensors::OpenFolder(folder));
+  const auto file = std::make_shared<const SafeTensors>(std::move(opened));
+  ModelFiles out{.format = ModelFiles::Format::kSafetensors,
+                 .tensors = file->tensors(),
+                 .unsupported = file->unsupported(),
+                 .texts = folder,
+                 .reader = file};
+  std::vector<std::string_view> names;
+  for (const FileTensor& tensor : out.tensors) names.push_back(tensor.name);
+  ASSIGN_OR_RETURN(out.plan, PlanHuggingFace(config, names, folder));
+  RETURN_IF_ERROR(ReadTexts(folder, &out.chat_template, &out.tokenizer));
+  return out;
+}
+
+// The tokenizer lies beside the weights, or in the folder above, of which there is one for any number of GPUs.
+Result<ModelFiles> OpenFasterTransformer(const std::string& folder) {
+  ASSIGN_OR_RETURN(FasterTransformerFolder opened, FasterTransformerFolder::Open(folder));
+  const auto files = std::make_shared<const FasterTransformerFolder>(std::move(opened));
+  auto plan = PlanFasterTransformer(*files);
+  RETURN_IF_ERROR(WithPath(files->path(), plan.status()));
+  ModelFiles out{.format = ModelFiles::Format::kFasterTransformer,
+                 .plan = std::move(plan->network),
+                 .tensors = std::move(plan->tensors),
+                 .reader = files};
+  for (const std::string& texts : {files->path(), files->path() + "/.."}) {
+    const bool json = Has(texts, "tokenizer.json");
+    if (!json && !Has(texts, "vocab.json")) continue;
+    for (const std::string_view name : kTextFiles) {
+      if (Has(texts, name)) RETURN_IF_ERROR(CheckInside(texts, fmt::format("{}/{}", texts, name)));
+    }
+    out.texts = texts;
+    RETURN_IF_ERROR(ReadTexts(texts, &out.chat_template, &out.tokenizer));
+    if (!json) RETURN_IF_ERROR(ReadTokenizer(texts, &out.tokenizer));
+    NameTokens(plan->start_id, plan->end_id, &out.tokenizer);
+    break;
+  }
+  return out;
+}
+
+}  // namespace
+
+Status WithPath(const std::string& path, const Status& status) {
+  if (status.ok() || status.message().starts_with(path)) return status;
+  return {status.code(), fmt::format("{}: {}", path, status.message())};
+}
+
+Status ReadTexts(const std::string& folder, std::string* chat_template, TokenizerData* tokenizer) {
+  ASSIGN_OR_RETURN(*chat_template, ReadChatTemplate(folder));
+  return Has(folder, "tokenizer.json") ? ReadTokenizer(folder, tokenizer) : Status::Ok();
+}
+
+Result<ModelFiles> OpenModelFiles(const std::string& path) {
+  std::error_code ignored;
+  auto opened = FasterTransformerFolder::Find(path)            ? OpenFasterTransformer(path)
+                : std::filesystem::is_directory(path, ignored) ? OpenHuggingFace(path)
+                                                               : OpenGguf(path);
+  RETURN_IF_ERROR(WithPath(path, opened.status()));
+  return opened;
+}
+
+}  // namespace ringside

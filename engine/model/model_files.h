@@ -1,0 +1,40 @@
+// What a path says of a network, whatever the format: its plan, its tensors where they lie, its tokenizer and its chat
+// template. Weights are mapped, none is read. Plain data; any thread.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "engine/families/network_plan.h"
+#include "engine/files/flat_json.h"
+#include "engine/text/tokenizer.h"
+
+namespace ringside {
+
+struct ModelFiles {
+  enum class Format { kGguf, kSafetensors, kFasterTransformer };
+
+  Format format = Format::kGguf;
+  NetworkPlan plan;
+  std::vector<FileTensor> tensors;                               // borrowed from `reader`
+  std::vector<std::pair<std::string, std::string>> unsupported;  // tensors of types that we do not compute with
+  TokenizerData tokenizer;                                       // no tokens if there is none
+  std::string chat_template;                                     // Jinja source; "" if there is none
+  std::string texts;  // the folder of the tokenizer's files; "" where it is in no files of its own
+  std::shared_ptr<const void> reader;
+};
+
+/// Opens a GGUF file, a Hugging Face folder or one of FasterTransformer. Errors as Model::Load, naming the path;
+/// whether the tensors are those of the plan is not looked at (CheckTensors, weights.h).
+Result<ModelFiles> OpenModelFiles(const std::string& path);
+
+/// The chat template and the tokenizer.json of a folder, where it has them.
+Status ReadTexts(const std::string& folder, std::string* chat_template, TokenizerData* tokenizer);
+
+/// `status` with the path in front of its message, unless it is there.
+Status WithPath(const std::string& path, const Status& status);
+
+}  // namespace ringside
