@@ -205,6 +205,21 @@ void Write(ByteWriter& out, const SamplingParams& p) {
     out.Double(bias);
   }
 }
+void Write(ByteWriter& out, const BeamParams& beams) {
+  out.Signed(beams.width);
+  out.Double(beams.length_penalty);
+  out.Byte(static_cast<uint8_t>(beams.early_stopping));
+  out.Double(beams.diversity_rate);
+}
+BeamParams ReadBeams(ByteReader& in) {
+  BeamParams beams;
+  beams.width = in.Signed();
+  beams.length_penalty = in.Double();
+  beams.early_stopping = in.Enum(BeamParams::EarlyStopping::kNever);
+  beams.diversity_rate = in.Double();
+  return beams;
+}
+
 SamplingParams ReadSampling(ByteReader& in) {
   SamplingParams p;
   for (double* number : {&p.temperature, &p.top_p, &p.min_p, &p.repetition_penalty, &p.presence_penalty,
@@ -297,11 +312,13 @@ JournalRecord Encode(const TurnRecord& record) {
   Write(out, record.sampling);
   out.Signed(record.max_tokens);
   // What older versions did not have stands here only where it says something.
-  const bool form = record.form.size() > 0, calls = record.calls != CallPlace::kNone || form;
+  const bool beams = record.sampling.beams.searches(), form = record.form.size() > 0 || beams;
+  const bool calls = record.calls != CallPlace::kNone || form;
   if (record.clamped.any() || calls) Write(out, record.clamped);
   if (calls) out.Byte(static_cast<uint8_t>(record.calls));
   if (form || (calls && record.syntax != ToolSyntaxName::kHermes)) out.Byte(static_cast<uint8_t>(record.syntax));
   if (form) out.String(record.form);
+  if (beams) Write(out, record.sampling.beams);
   return Make(RecordType::kTurn, out);
 }
 Result<TurnRecord> DecodeTurn(std::string_view bytes) {
@@ -323,6 +340,7 @@ Result<TurnRecord> DecodeTurn(std::string_view bytes) {
   if (!in.rest().empty()) record.calls = in.Enum(CallPlace::kStart);
   if (!in.rest().empty()) record.syntax = in.Enum(ToolSyntaxName::kMistralTekken);
   if (!in.rest().empty()) record.form = in.String();
+  if (!in.rest().empty()) record.sampling.beams = ReadBeams(in);
   return Checked(in, std::move(record), "turn");
 }
 

@@ -182,7 +182,11 @@ Result<Session::Begun> Session::Render(const TurnSpec& spec, TurnId turn, std::s
   request.continues = !base.tokens().empty() || base.forgotten();
   request.goes_on = input.next.reopened().has_value();
   request.scored = spec.raw && spec.raw->scored;
-  request.max_tokens = spec.warm_up ? 0 : spec.max_output_tokens.value_or(options.max_output_tokens);
+  int64_t most = options.max_output_tokens;  // of a request that says nothing
+  if (request.sampling.beams.searches() && most > 0) {
+    most = std::min({most, limits::kMaxBeamTokens, window.memory_len});
+  }
+  request.max_tokens = spec.warm_up ? 0 : spec.max_output_tokens.value_or(most);
 
   response->clamped = Clamped(input.next.pinned());
   response->syntax = context_->codec.chat.tool_syntax();

@@ -12,6 +12,7 @@
 #include "ws/openai/answer_format_reader.h"
 #include "ws/openai/responses_fields.h"
 #include "ws/openai/responses_objects.h"
+#include "ws/openai/responses_sampling.h"
 #include "ws/openai/tool_fields.h"
 
 namespace ringside {
@@ -119,6 +120,7 @@ Result<ChatRequest> ReadChatRequest(const HttpRequest& request, const SessionTab
     return InvalidArgument("'top_logprobs' needs 'logprobs'.", "top_logprobs", "invalid_value");
   }
   if (out.logprobs) out.turn.sampling.logprobs = out.top_logprobs;
+  RETURN_IF_ERROR(CheckBeamFields(body, &out.turn));
   return out;
 }
 

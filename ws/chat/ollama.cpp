@@ -80,7 +80,7 @@ Status ReadOptions(const JsonValue& value, const std::string& param, TurnSpec* t
     }
     RETURN_IF_ERROR(status);
   }
-  return Status::Ok();
+  return CheckBeamFields(value, turn);
 }
 
 // "json", or a schema.

@@ -11,6 +11,7 @@
 #include "ws/chat/completion_format.h"
 #include "ws/chat/message_fields.h"
 #include "ws/openai/responses_fields.h"
+#include "ws/openai/responses_sampling.h"
 
 namespace ringside {
 namespace {
@@ -109,6 +110,7 @@ Result<TextRequest> ReadTextRequest(const HttpRequest& request, const SessionTab
     for (RawPrompt& prompt : out.prompts) prompt.scored = true;
   }
   out.turn.sampling.logprobs = out.logprobs;
+  RETURN_IF_ERROR(CheckBeamFields(body, &out.turn));
   return out;
 }
 

@@ -133,6 +133,7 @@ Result<TurnSpec> CreateReader::Read(const JsonValue& body) {
   spec_.warm_up = prewarm_ || !generate_;
   if (wants_logprobs_ || top_logprobs_ > 0) spec_.sampling.logprobs = top_logprobs_;
   if (!has_seed_) spec_.sampling.seed = RandomBits();
+  RETURN_IF_ERROR(CheckBeamFields(body, &spec_));
   WriteEcho();
   if (!client_request_id_.empty()) spec_.request_key = client_request_id_ + '\n' + RequestDigest(body);
   return std::move(spec_);

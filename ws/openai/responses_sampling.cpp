@@ -127,6 +127,26 @@ Status BadWords(const JsonValue& value, const std::string& param, TurnSpec* spec
   return Status::Ok();
 }
 
+Status Beams(const JsonValue& value, const std::string& param, TurnSpec* spec) {
+  BeamParams& beams = spec->sampling.beams;
+  if (param == "beam_width") return ReadInteger(value, param, 1, limits::kMaxBeamWidth, &beams.width);
+  if (param == "length_penalty") return ReadNumber(value, param, &beams.length_penalty);
+  if (param == "beam_search_diversity_rate") return ReadNumber(value, param, &beams.diversity_rate);
+  using EarlyStopping = BeamParams::EarlyStopping;
+  if (value.is_string() && value.string() == "never") {
+    beams.early_stopping = EarlyStopping::kNever;
+    return Status::Ok();
+  }
+  if (!value.is_bool()) return WrongType(value, param, "a boolean or \"never\"");
+  beams.early_stopping = value.boolean() ? EarlyStopping::kYes : EarlyStopping::kNo;
+  return Status::Ok();
+}
+
+bool Given(const JsonValue& body, std::string_view key) {
+  const JsonValue* value = body.Find(key);
+  return value != nullptr && !value->is_null();
+}
+
 Status IgnoreEos(const JsonValue& value, const std::string& param, TurnSpec* spec) {
   return ReadBool(value, param, &spec->ignore_end_of_turn);
 }
@@ -153,6 +173,10 @@ const std::map<std::string, Handler, std::less<>>& Handlers() {
       {"logit_bias", LogitBias},
       {"bad_words", BadWords},
       {"ignore_eos", IgnoreEos},
+      {"beam_width", Beams},
+      {"length_penalty", Beams},
+      {"early_stopping", Beams},
+      {"beam_search_diversity_rate", Beams},
   };
   return handlers;
 }
@@ -169,6 +193,33 @@ std::vector<std::string> SamplingFields() {
 
 Status ReadSamplingField(const JsonValue& value, const std::string& param, TurnSpec* spec) {
   return Handlers().find(param)->second(value, param, spec);
+}
+
+Status CheckBeamFields(const JsonValue& body, TurnSpec* spec) {
+  SamplingParams& sampling = spec->sampling;
+  if (!sampling.beams.searches()) {
+    for (const char* key : {"length_penalty", "early_stopping", "beam_search_diversity_rate"}) {
+      if (Given(body, key)) {
+        return InvalidArgument("'" + std::string(key) + "' needs a 'beam_width' above 1.", key, "invalid_value");
+      }
+    }
+    return Status::Ok();
+  }
+  static const std::map<std::string, double, std::less<>> harmless = {
+      {"temperature", 0}, {"top_p", 1}, {"top_k", 0}, {"min_p", 0}, {"top_p_decay", 1}, {"n", 1}};
+  for (const char* key :
+       {"temperature", "top_p", "top_k", "min_p", "seed", "top_p_decay", "top_p_min", "top_p_reset", "n"}) {
+    if (!Given(body, key)) continue;
+    const auto value = harmless.find(key);
+    const JsonValue& given = *body.Find(key);
+    if (value != harmless.end() && given.is_number() && given.number() == value->second) continue;
+    return Unsupported(key, "'" + std::string(key) + "' together with 'beam_width'");
+  }
+  // What requests that say nothing of them would be drawn with.
+  sampling.temperature = sampling.min_p = 0;
+  sampling.top_p = 1;
+  sampling.top_k = 0;
+  return Status::Ok();
 }
 
 }  // namespace ringside

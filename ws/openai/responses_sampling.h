@@ -17,4 +17,8 @@ std::vector<std::string> SamplingFields();
 /// Reads one, not null, into `spec`. kInvalidArgument with `param`.
 Status ReadSamplingField(const JsonValue& value, const std::string& param, TurnSpec* spec);
 
+/// After all fields of `body` have been read: makes the sampling that of beams, if it has some. kInvalidArgument,
+/// naming it, for a field that means nothing with beams, or without.
+Status CheckBeamFields(const JsonValue& body, TurnSpec* spec);
+
 }  // namespace ringside

@@ -75,7 +75,15 @@ const Json kAsk = Json::parse(R"({
   "stop_token_ids": [[1], [2], [1, 2]],
   "logit_bias": [{"1": 1}, {"1": 2}, {"2": 1}],
   "bad_words": [["a"], ["b"], [[1]]],
-  "ignore_eos": [true, false]
+  "ignore_eos": [true, false],
+  "beam_width": [2, 3]
+})");
+
+/// Likewise, of fields that are refused without beams.
+const Json kAskOfBeams = Json::parse(R"({
+  "length_penalty": [0.5, 0.25],
+  "early_stopping": [true, false, "never"],
+  "beam_search_diversity_rate": [0.5, 0.25]
 })");
 
 const Json kTravel = Json::parse(R"({
@@ -83,14 +91,14 @@ const Json kTravel = Json::parse(R"({
   "stream_options": [{}, {"include_obfuscation": false}]
 })");
 
-TEST(RequestDigestTest, AnotherValueOfAnyFieldIsAnotherRequest) {
-  for (const auto& [field, values] : kAsk.items()) {
-    Json without = Request();
+void ExpectOthers(const Json& request, const Json& ask) {
+  for (const auto& [field, values] : ask.items()) {
+    Json without = request;
     without.erase(field);
     if (field == "metadata") without["event_id"] = "r1";
     std::set<std::string> keys = {KeyOf(without)};
     for (const Json& value : values) {
-      Json body = Request();
+      Json body = request;
       body[field] = value;
       const std::string key = KeyOf(body);
       EXPECT_TRUE(key.starts_with("r1\nrequest_") || key.starts_with("r2\nrequest_")) << field << ": " << key;
@@ -98,6 +106,13 @@ TEST(RequestDigestTest, AnotherValueOfAnyFieldIsAnotherRequest) {
       EXPECT_EQ(KeyOf(body), key);
     }
   }
+}
+
+TEST(RequestDigestTest, AnotherValueOfAnyFieldIsAnotherRequest) {
+  ExpectOthers(Request(), kAsk);
+  Json beams = Request();
+  beams["beam_width"] = 4;
+  ExpectOthers(beams, kAskOfBeams);
 }
 
 TEST(RequestDigestTest, HowARequestTravelsIsNoPartOfIt) {
@@ -112,7 +127,7 @@ TEST(RequestDigestTest, HowARequestTravelsIsNoPartOfIt) {
 
 TEST(RequestDigestTest, TheTablesAboveHaveEveryField) {
   std::set<std::string> tested;
-  for (const auto& fields : {kAsk, kTravel}) {
+  for (const auto& fields : {kAsk, kAskOfBeams, kTravel}) {
     for (const auto& [field, values] : fields.items()) tested.insert(field);
   }
   EXPECT_THAT(CreateFields(), ::testing::UnorderedElementsAreArray(tested));

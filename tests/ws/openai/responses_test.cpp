@@ -110,8 +110,7 @@ TEST_F(ResponsesTest, UsageProvesThatNothingIsRecomputed) {
   EXPECT_EQ(report["messages_evicted"], 0);
   EXPECT_EQ(report["restore_ms"], 0);
   EXPECT_EQ(report["ttft_ms"], 3);
-  EXPECT_EQ(report["waited"],
-            (Json{{"slot_ms", .5}, {"restore_ms", 0}, {"others_ms", .75}, {"prompt_ms", 1.25}}));
+  EXPECT_EQ(report["waited"], (Json{{"slot_ms", .5}, {"restore_ms", 0}, {"others_ms", .75}, {"prompt_ms", 1.25}}));
   EXPECT_EQ(report["tokens_per_s"], 100);
   EXPECT_EQ(second["conversation"]["id"], id);
 }
@@ -321,6 +320,25 @@ TEST_F(ResponsesTest, SamplingFieldsReachTheEngine) {
   EXPECT_EQ(request.max_tokens, 16);
   client.Send(Create({{"stop", "END"}, {"stream_id", "b"}}));
   EXPECT_THAT(engine.last().stop_strings, ElementsAre("END"));
+}
+
+TEST_F(ResponsesTest, BeamsReachTheEngine) {
+  using EarlyStopping = BeamParams::EarlyStopping;
+  client.Send(Create({{"beam_width", 4},
+                      {"length_penalty", 0.5},
+                      {"early_stopping", "never"},
+                      {"beam_search_diversity_rate", 0.25},
+                      {"repetition_penalty", 1.1},
+                      {"temperature", 0}}));
+  EXPECT_EQ(engine.last().sampling.beams, (BeamParams{4, 0.5, EarlyStopping::kNever, 0.25}));
+  EXPECT_EQ(engine.last().sampling.temperature, 0);
+  EXPECT_EQ(engine.last().sampling.repetition_penalty, 1.1);
+  client.Send(Create({{"beam_width", 16}, {"early_stopping", true}, {"stream_id", "b"}}));
+  EXPECT_EQ(engine.last().sampling.beams, (BeamParams{16, 1, EarlyStopping::kYes, 0}));
+  EXPECT_EQ(engine.last().sampling.temperature, 0);  // whatever the server's own is
+  client.Send(Create({{"beam_width", 1}, {"temperature", 0.5}, {"stream_id", "c"}}));
+  EXPECT_FALSE(engine.last().sampling.beams.searches());
+  EXPECT_EQ(engine.last().sampling.temperature, 0.5);
 }
 
 TEST_F(ResponsesTest, TheSeedIsRandomUnlessGiven) {
