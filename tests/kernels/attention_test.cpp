@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "tests/kernels/reference.h"
 
@@ -288,6 +289,59 @@ TEST_P(AttentionOnEachSet, LayersAreApart) {
                         .scores = {.scale = a.scale()},
                         .segments = {&segment, 1}});
     EXPECT_EQ(out, RingAttention(*backend, layer == 0 ? a : b, 25));
+  }
+}
+
+// A sequence whose last rows lie in a slab of their own, before and after the ring has turned, from every place in a
+// tile on: the bits are those of one slab.
+TEST_P(AttentionOnEachSet, ABranchGivesTheSameBits) {
+  auto backend = MakeBackend(GetParam(), 2);
+  for (const int64_t begins : {5, 21, 36, 300, 317, 700}) {
+    const int64_t kRows = 40, kPinned = 5;
+    const AttentionCase c{.pinned = kPinned, .memory = 300, .slack = 13, .length = begins + kRows, .ring_rows = 352};
+    const std::vector<float> whole = RingAttention(*backend, c, 16), qkv = c.Qkv();
+    const int64_t outputs = std::ssize(whole) / c.length;
+    const KvShape shape = c.Shape(16);
+    std::vector<Buffer> slabs;
+    for (int i = 0; i < 2; ++i) {
+      slabs.push_back(std::move(backend->Allocate(static_cast<size_t>(shape.slab_bytes())).value()));
+      std::memset(slabs.back().data(), 0xff, static_cast<size_t>(shape.slab_bytes()));
+    }
+    const auto run = [&](AttentionSegment segment) {
+      std::vector<int64_t> first_live;
+      for (int64_t r = 0; r < segment.rows; ++r) first_live.push_back(c.FirstLive(segment.position + r));
+      segment.pinned = kPinned;
+      segment.first_live = first_live.data();
+      std::vector<float> in(qkv.begin() + segment.position * c.width(),
+                            qkv.begin() + (segment.position + segment.rows) * c.width());
+      std::vector<float> out(static_cast<size_t>(segment.rows * outputs));
+      const AngleRows angles(c, segment.position, segment.rows);
+      backend->Attention({.qkv = AsTensor(in, segment.rows, c.width()),
+                          .out = AsTensor(out, segment.rows, outputs),
+                          .layer = 0,
+                          .shape = shape,
+                          .heads = c.heads,
+                          .rotary = c.rotary,
+                          .pairs = c.pairs,
+                          .angles = angles.angles(),
+                          .scores = {.scale = c.scale()},
+                          .segments = {&segment, 1}});
+      return out;
+    };
+    for (int64_t at = 0; at < begins; at += 16) {
+      run({.rows = std::min<int64_t>(16, begins - at), .position = at, .slab = slabs[0].data()});
+    }
+    const int64_t branch = begins - (begins - kPinned) % KvShape::kTile;
+    const auto* begun = static_cast<const std::byte*>(slabs[0].data()) +
+                        shape.Slot(branch, kPinned) / KvShape::kTile * shape.tile_bytes();
+    backend->CopyOnDevice(slabs[1].data(), begun, static_cast<size_t>(shape.tile_bytes()));
+    std::vector<float> got;
+    for (int64_t at = begins; at < c.length; at += 8) {
+      const std::vector<float> rows =
+          run({.rows = 8, .position = at, .slab = slabs[1].data(), .history = slabs[0].data(), .branch = branch});
+      got.insert(got.end(), rows.begin(), rows.end());
+    }
+    EXPECT_EQ(got, std::vector<float>(whole.begin() + begins * outputs, whole.end())) << begins;
   }
 }
 

@@ -155,7 +155,7 @@ OwnedChoice MakeChoice(int64_t vocab, bool edits, std::mt19937& random) {
   c.uniform = OneOf({0.0, 1 - 0x1p-53, 0.25, 0.5, static_cast<double>(random()) * 0x1p-32,
                      static_cast<double>(random()) * 0x1p-32, static_cast<double>(random()) * 0x1p-32},
                     random);
-  c.logprobs = OneOf<int64_t>({-1, -1, 0, 5, 20}, random);
+  c.logprobs = OneOf<int64_t>({-1, -1, 0, 5, limits::kMaxBestTokens}, random);
   if (c.greedy() && random() % 2 == 0) c.scored = static_cast<int32_t>(random() % static_cast<uint64_t>(vocab));
   // Every token but a few, a few, about half, none at all; bits beyond the vocabulary say nothing.
   if (const int kind = static_cast<int>(random() % 12); kind < 4) {
