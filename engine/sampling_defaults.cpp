@@ -68,6 +68,7 @@ Result<SamplingParams> ReadSamplingDefaults(const std::string& path) {
   std::error_code ignored;
   std::string file = path;
   Status read;
+  if (path.ends_with(".nemo")) return params;  // such an archive says nothing of it
   if (!std::filesystem::is_directory(path, ignored)) {
     read = ReadGguf(file, &params);
   } else if (file = path + "/generation_config.json"; std::filesystem::exists(file, ignored)) {

@@ -267,10 +267,9 @@ Status Serving::LoadModel() {
   const TokenizerData& data = model().tokenizer_data();
   if (data.tokens.empty()) {
     return InvalidArgument(
-        fmt::format("{} has no tokenizer: a folder must have tokenizer.json beside the weights; FasterTransformer's "
-                    "may have it, or "
-                    "vocab.json and merges.txt, there or in the folder above",
-                    config_.model));
+        config_.model +
+        " has no tokenizer: put tokenizer.json beside the weights, or vocab.json and merges.txt where "
+        "these are of FasterTransformer, Megatron-LM or NeMo");
   }
   ASSIGN_OR_RETURN(tokenizer_, MakeTokenizer(data));
   ChatTemplate::Facts facts;

@@ -69,7 +69,8 @@ CLI::App* AddChat(CLI::App& app, Options& options, Raw& raw) {
 
 CLI::App* AddRun(CLI::App& app, Options& options, Raw& raw) {
   CLI::App* run = app.add_subcommand("run", "Start a server of one's own with a model, chat with it, end it");
-  run->add_option("model", options.run.model, "GGUF file, or folder of Hugging Face or FasterTransformer")
+  run->add_option("model", options.run.model,
+                  "GGUF file, folder of Hugging Face or FasterTransformer, or checkpoint of Megatron-LM or NeMo")
       ->type_name("PATH")
       ->required();
   run->add_option("--store-path", options.run.store_path,
@@ -207,9 +208,9 @@ CLI::App* AddEvalTask(CLI::App* eval, const char* name, const char* help, const 
   CLI::App* task = eval->add_subcommand(name, help);
   AddServer(*task, options);
   task->add_option("file", options.eval.path, file)->type_name("PATH")->required();
-  task->add_option(
-          "--model", options.eval_model,
-          "GGUF file, or folder of Hugging Face or FasterTransformer: start a server of one's own with it, and end it")
+  task->add_option("--model", options.eval_model,
+                   "GGUF file, folder of Hugging Face or FasterTransformer, or checkpoint of Megatron-LM or NeMo: "
+                   "start a server of one's own with it, and end it")
       ->type_name("PATH")
       ->excludes(task->get_option("--url"));
   task->add_option("--served-model", options.eval.model, "The model to ask for [the server's first]");

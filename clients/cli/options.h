@@ -21,7 +21,7 @@ struct SessionsOptions {
 };
 
 struct RunOptions {
-  std::string model;       // GGUF file, or folder of Hugging Face or FasterTransformer
+  std::string model;       // its files, in any format that we load
   std::string store_path;  // "" = one in the user's data folder
 };
 

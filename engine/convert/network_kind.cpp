@@ -131,6 +131,7 @@ Result<NetworkKind> KindOf(const ModelFiles& files) {
            : spec.activation == Activation::kRelu ? NetworkKind::kOpt
                                                   : NetworkKind::kGpt2;
   }
+  if (files.format == Format::kMegatron) return NetworkKind::kGpt2;  // but for some of its settings
   if (spec.architecture == "mistral") return NetworkKind::kLlama;  // but for its windows
   std::vector<std::string_view> known;
   for (const KindNames& names : kKinds) {

@@ -4,7 +4,7 @@
 namespace ringside {
 
 enum class LoadFormat {
-  kAuto,   // what the path is: a GGUF file, or a folder of Hugging Face or FasterTransformer
+  kAuto,   // weights from the path, whatever its format
   kDummy,  // the shape that a Hugging Face folder's config.json tells, with random weights: only to measure with
 };
 

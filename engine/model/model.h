@@ -22,10 +22,10 @@ class Processes;
 class Model final : public Network {
  public:
   ~Model() override;
-  /// Loads a GGUF file, a Hugging Face folder (config.json, *.safetensors) or one of FasterTransformer (config.ini,
-  /// model.*.bin). A missing, short, misshapen, overlapping or unknown tensor refuses to load, naming it (kCorruption);
-  /// so does what we do not know or lack (kInvalidArgument), an unreadable file (kNotFound, kIo) and want of memory
-  /// (kOverloaded). `backend` must outlive the model.
+  /// Loads what OpenModelFiles (model_files.h) takes, whatever its format. A missing, short, misshapen, overlapping or
+  /// unknown tensor refuses to load, naming it (kCorruption); so does what we do not know or lack (kInvalidArgument), an
+  /// unreadable file (kNotFound, kIo) and want of memory (kOverloaded).
+  /// `backend` must outlive the model.
   static Result<std::unique_ptr<Model>> Load(const std::string& path, Backend& backend);
   /// The same, shared by ranks that each have a part of it (engine/model/shard.h): a backend each, which are used by
   /// the ranks' own threads from now on, one a rank, in the order of their ranks (RankLayout). kInvalidArgument, too,

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "engine/families/faster_transformer_plan.h"
+#include "engine/families/megatron_plan.h"
 #include "engine/files/mapped_file.h"
 #include "engine/files/safetensors_reader.h"
 #include "engine/text/tokenizer_facts.h"
@@ -88,6 +89,21 @@ Result<ModelFiles> OpenHuggingFace(const std::string& folder) {
   return out;
 }
 
+// Formats that have no tokenizer: it is put into one of these folders.
+Status FindTokenizer(std::initializer_list<std::string> folders, ModelFiles* files) {
+  for (const std::string& folder : folders) {
+    const bool json = Has(folder, "tokenizer.json");
+    if (!json && !Has(folder, "vocab.json")) continue;
+    for (const std::string_view name : kTextFiles) {
+      if (Has(folder, name)) RETURN_IF_ERROR(CheckInside(folder, fmt::format("{}/{}", folder, name)));
+    }
+    files->texts = folder;
+    RETURN_IF_ERROR(ReadTexts(folder, &files->chat_template, &files->tokenizer));
+    return json ? Status::Ok() : ReadTokenizer(folder, &files->tokenizer);
+  }
+  return Status::Ok();
+}
+
 // The tokenizer lies beside the weights, or in the folder above, of which there is one for any number of GPUs.
 Result<ModelFiles> OpenFasterTransformer(const std::string& folder) {
   ASSIGN_OR_RETURN(FasterTransformerFolder opened, FasterTransformerFolder::Open(folder));
@@ -98,18 +114,24 @@ Result<ModelFiles> OpenFasterTransformer(const std::string& folder) {
                  .plan = std::move(plan->network),
                  .tensors = std::move(plan->tensors),
                  .reader = files};
-  for (const std::string& texts : {files->path(), files->path() + "/.."}) {
-    const bool json = Has(texts, "tokenizer.json");
-    if (!json && !Has(texts, "vocab.json")) continue;
-    for (const std::string_view name : kTextFiles) {
-      if (Has(texts, name)) RETURN_IF_ERROR(CheckInside(texts, fmt::format("{}/{}", texts, name)));
-    }
-    out.texts = texts;
-    RETURN_IF_ERROR(ReadTexts(texts, &out.chat_template, &out.tokenizer));
-    if (!json) RETURN_IF_ERROR(ReadTokenizer(texts, &out.tokenizer));
-    NameTokens(plan->start_id, plan->end_id, &out.tokenizer);
-    break;
-  }
+  RETURN_IF_ERROR(FindTokenizer({files->path(), files->path() + "/.."}, &out));
+  if (!out.texts.empty()) NameTokens(plan->start_id, plan->end_id, &out.tokenizer);
+  return out;
+}
+
+Result<ModelFiles> OpenMegatron(const std::string& path) {
+  ASSIGN_OR_RETURN(MegatronCheckpoint opened, MegatronCheckpoint::Open(path));
+  const auto checkpoint = std::make_shared<const MegatronCheckpoint>(std::move(opened));
+  auto plan = PlanMegatron(*checkpoint);
+  RETURN_IF_ERROR(WithPath(checkpoint->path(), plan.status()));
+  ModelFiles out{.format = ModelFiles::Format::kMegatron,
+                 .plan = std::move(plan->network),
+                 .tensors = std::move(plan->tensors),
+                 .reader = checkpoint};
+  std::error_code ignored;
+  const bool folder = std::filesystem::is_directory(path, ignored);
+  const std::string beside = std::filesystem::path(path).parent_path().string();
+  RETURN_IF_ERROR(FindTokenizer({folder ? path : beside.empty() ? "." : beside}, &out));
   return out;
 }
 
@@ -127,7 +149,8 @@ Status ReadTexts(const std::string& folder, std::string* chat_template, Tokenize
 
 Result<ModelFiles> OpenModelFiles(const std::string& path) {
   std::error_code ignored;
-  auto opened = FasterTransformerFolder::Find(path)            ? OpenFasterTransformer(path)
+  auto opened = MegatronCheckpoint::Is(path)                   ? OpenMegatron(path)
+                : FasterTransformerFolder::Find(path)          ? OpenFasterTransformer(path)
                 : std::filesystem::is_directory(path, ignored) ? OpenHuggingFace(path)
                                                                : OpenGguf(path);
   RETURN_IF_ERROR(WithPath(path, opened.status()));

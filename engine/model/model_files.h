@@ -15,7 +15,7 @@
 namespace ringside {
 
 struct ModelFiles {
-  enum class Format { kGguf, kSafetensors, kFasterTransformer };
+  enum class Format { kGguf, kSafetensors, kFasterTransformer, kMegatron };
 
   Format format = Format::kGguf;
   NetworkPlan plan;
@@ -27,8 +27,8 @@ struct ModelFiles {
   std::shared_ptr<const void> reader;
 };
 
-/// Opens a GGUF file, a Hugging Face folder or one of FasterTransformer. Errors as Model::Load, naming the path;
-/// whether the tensors are those of the plan is not looked at (CheckTensors, weights.h).
+/// Opens a GGUF file, a folder of Hugging Face or FasterTransformer, or a checkpoint of Megatron-LM or NeMo. Errors as
+/// Model::Load, naming the path; whether the tensors are those of the plan is not looked at (CheckTensors, weights.h).
 Result<ModelFiles> OpenModelFiles(const std::string& path);
 
 /// The chat template and the tokenizer.json of a folder, where it has them.

@@ -41,6 +41,7 @@ TEST_F(SamplingDefaults, OfAFolder) {
   EXPECT_EQ(params.min_p, 0);
   EXPECT_EQ(params.repetition_penalty, 1.05);
   EXPECT_EQ(Folder(R"({"top_p": 0.8})")->temperature, 0.7);
+  EXPECT_EQ(ReadSamplingDefaults(folder_ / "m.nemo")->temperature, 0.7) << "what says nothing is not looked into";
 }
 
 TEST_F(SamplingDefaults, WhatIsOutOfRangeIsRefusedByFileAndName) {

@@ -1,9 +1,11 @@
-"""A server on checkpoint folders of FasterTransformer: it says what it says on the safetensors that they came from.
+"""A server on checkpoints of FasterTransformer: it says what it says on the safetensors that they came from. And one on NeMo's.
 
     scripts/python -m pytest tests/system/faster_transformer_test.py
 """
 
 import asyncio
+import json
+import shutil
 import sys
 
 import tiny_gpt
@@ -43,4 +45,18 @@ def test_without_a_tokenizer(start, tmp_path):
     folder = make_faster_transformer.write(tiny_gpt.make(tmp_path / "gpt"), tmp_path / "converted")
     server = start(model=folder, ready=False)
     assert server.wait() != 0
-    assert f"{folder} has no tokenizer: a folder must have tokenizer.json beside the weights" in server.tail()
+    assert f"{folder} has no tokenizer: put tokenizer.json beside the weights" in server.tail()
+
+
+def test_chats_from_what_nemo_saved(start, tmp_path):
+    nemo = shutil.copy(ROOT / "tests/golden/megatron/gpt.nemo", tmp_path)
+    tokens = [chr(97 + i) if i < 26 else f"<{i}>" for i in range(95)] + ["<|endoftext|>"]
+    (tmp_path / "vocab.json").write_text(json.dumps({token: id for id, token in enumerate(tokens)}))
+    (tmp_path / "merges.txt").write_text("#version: 0.2\n")
+    server = start("--session-len", 60, "--chat-template", "plain", model=nemo)
+
+    async def talk():
+        async with Conversation(server.port) as talk:
+            return await talk.ask("hello", temperature=0, max_output_tokens=8, ignore_eos=True)
+
+    assert asyncio.run(asyncio.wait_for(talk(), 120))["usage"]["output_tokens"] == 8

@@ -28,7 +28,7 @@ struct ModelSpec;
 enum class StoreDurability { kToken, kTurn, kNone };
 
 struct ServerConfig {
-  std::string model;              // GGUF file, or folder of Hugging Face or FasterTransformer
+  std::string model;              // its files, in any format that we load
   std::string served_model_name;  // "" = the model's own name
   std::string chat_template;      // a name or a file; "" = the model's own
 

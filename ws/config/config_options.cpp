@@ -73,7 +73,7 @@ std::vector<ConfigOption> ModelSettings() {
        {"m"},
        Kind::kValue,
        "PATH",
-       "GGUF file, or folder of Hugging Face or FasterTransformer (required)",
+       "GGUF file, folder of Hugging Face or FasterTransformer, or checkpoint of Megatron-LM or NeMo (required)",
        Text(&C::model)},
       {"served-model-name",
        {"alias"},

@@ -35,7 +35,8 @@ std::vector<std::string> Names(const Values& values) {
 
 void AddOptions(CLI::App& app, Arguments& given) {
   app.footer(kFooter);
-  app.add_option("from", given.options.from, "GGUF file, or folder of Hugging Face or FasterTransformer")
+  app.add_option("from", given.options.from,
+                 "GGUF file, folder of Hugging Face or FasterTransformer, or checkpoint of Megatron-LM or NeMo")
       ->type_name("PATH")
       ->required();
   app.add_option("to", given.options.to, "The file or folder to make; nothing may be there")
