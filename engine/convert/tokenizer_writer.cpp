@@ -125,7 +125,7 @@ Result<std::vector<std::pair<std::string, std::string>>> TokenizerFiles(const To
   if (data.eos) config["eos_token"] = data.tokens[static_cast<size_t>(*data.eos)];
   if (!chat_template.empty()) config["chat_template"] = chat_template;
   if (data.bos) generation["bos_token_id"] = *data.bos;
-  if (!data.end_of_turn.empty()) generation["eos_token_id"] = data.end_of_turn;
+  if (data.eos) generation["eos_token_id"] = data.end_of_turn;  // the first of them would else become eos
   if (sampling != nullptr) {
     generation["temperature"] = sampling->temperature;
     generation["top_p"] = sampling->top_p;

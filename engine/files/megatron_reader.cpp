@@ -112,6 +112,11 @@ Result<MegatronCheckpoint> MegatronCheckpoint::Open(const std::string& path) {
     ASSIGN_OR_RETURN(auto file, MappedFile::Open(path));
     ASSIGN_OR_RETURN(members, ReadTar(file->bytes(), path));
     out.files_.push_back(std::move(file));
+    for (const auto& [name, bytes] : members) {
+      const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+      if (name.ends_with("vocab.json")) out.vocab_ = text;
+      if (name.ends_with("merges.txt")) out.merges_ = text;
+    }
   }
   const auto find = [&](const std::string& name) -> Result<Bytes> {
     const std::string file_path = out.path_ + "/" + name;

@@ -31,6 +31,9 @@ class MegatronCheckpoint {
   const Settings& settings() const { return settings_; }
   /// Of Megatron's files: decides how queries, keys and values lie. NeMo's are as those of version 3.
   double version() const { return version_; }
+  /// The members of an archive that end so, as NeMo names the files of GPT-2's tokenizer; empty if there is none.
+  std::string_view vocab() const { return vocab_; }    // "vocab.json"
+  std::string_view merges() const { return merges_; }  // "merges.txt"
   /// What each GPU had, by tensors' names: "model.language_model.encoder.layers.0.mlp.dense_h_to_4h.weight".
   const std::vector<std::map<std::string, FileTensor, std::less<>>>& ranks() const { return ranks_; }
 
@@ -40,6 +43,7 @@ class MegatronCheckpoint {
   std::string path_;
   Settings settings_;
   double version_ = 3;
+  std::string_view vocab_, merges_;
   std::vector<std::map<std::string, FileTensor, std::less<>>> ranks_;
   std::vector<std::shared_ptr<const MappedFile>> files_;
 };

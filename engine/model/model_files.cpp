@@ -8,6 +8,7 @@
 #include "engine/families/megatron_plan.h"
 #include "engine/files/mapped_file.h"
 #include "engine/files/safetensors_reader.h"
+#include "engine/text/gpt2_tokenizer.h"
 #include "engine/text/tokenizer_facts.h"
 
 namespace ringside {
@@ -132,6 +133,8 @@ Result<ModelFiles> OpenMegatron(const std::string& path) {
   const bool folder = std::filesystem::is_directory(path, ignored);
   const std::string beside = std::filesystem::path(path).parent_path().string();
   RETURN_IF_ERROR(FindTokenizer({folder ? path : beside.empty() ? "." : beside}, &out));
+  if (!out.texts.empty() || checkpoint->vocab().empty() || checkpoint->merges().empty()) return out;
+  ASSIGN_OR_RETURN(out.tokenizer, ReadGpt2Tokenizer(checkpoint->vocab(), checkpoint->merges()));
   return out;
 }
 

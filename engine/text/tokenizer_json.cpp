@@ -4,6 +4,7 @@
 #include <sstream>
 #include <string>
 
+#include "engine/text/gpt2_tokenizer.h"
 #include "engine/text/tokenizer.h"
 #include "engine/text/tokenizer_facts.h"
 #include "engine/text/tokenizer_split.h"
@@ -293,18 +294,33 @@ Result<TokenizerData> Assemble(const Json& json, const Json& config, const Json&
   return data;
 }
 
+Result<std::string> ReadText(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return IoError("cannot read " + path);
+  std::stringstream bytes;
+  bytes << file.rdbuf();
+  return bytes.str();
+}
+
 // vocab.json and merges.txt as a tokenizer.json would say it.
-Result<Json> ReadVocabAndMerges(const std::string& folder) {
-  ASSIGN_OR_RETURN(Json vocab, ReadJson(folder + "/vocab.json", /*required=*/true));
-  std::ifstream file(folder + "/merges.txt", std::ios::binary);
-  if (!file) return IoError("cannot read " + folder + "/merges.txt");
+Json FromVocabAndMerges(Json vocab, std::string_view text) {
   Json merges = Json::array();
-  for (std::string line; std::getline(file, line);) {
-    if (!line.empty() && line.back() == '\r') line.pop_back();
-    if (!line.empty() && !(merges.empty() && line.starts_with("#version"))) merges.push_back(std::move(line));
+  while (!text.empty()) {
+    const size_t end = text.find('\n');
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+    if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+    if (!line.empty() && !(merges.empty() && line.starts_with("#version"))) merges.push_back(line);
   }
-  return Json{{"model", {{"vocab", std::move(vocab)}, {"merges", std::move(merges)}}},
-              {"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}}}};
+  return {{"model", {{"vocab", std::move(vocab)}, {"merges", std::move(merges)}}},
+          {"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}}}};
+}
+
+Result<TokenizerData> AssembleGpt2(const Json& vocab, std::string_view merges, const Json& config,
+                                   const Json& generation) {
+  auto read = Assemble(FromVocabAndMerges(vocab, merges), config, generation);
+  if (read.ok()) return read;
+  return Status(read.status().code(), "vocab.json, merges.txt, read as " + read.status().message());
 }
 
 }  // namespace
@@ -313,14 +329,23 @@ Result<TokenizerData> ReadHuggingFaceTokenizer(const std::string& folder) {
   const std::string path = folder + "/tokenizer.json";
   std::error_code ignored;
   const bool one = std::filesystem::exists(path, ignored) || !std::filesystem::exists(folder + "/vocab.json", ignored);
-  ASSIGN_OR_RETURN(const Json json, one ? ReadJson(path, /*required=*/true) : ReadVocabAndMerges(folder));
+  ASSIGN_OR_RETURN(const Json json, ReadJson(one ? path : folder + "/vocab.json", /*required=*/true));
+  ASSIGN_OR_RETURN(const std::string merges, one ? std::string() : ReadText(folder + "/merges.txt"));
   ASSIGN_OR_RETURN(const Json config, ReadJson(folder + "/tokenizer_config.json", /*required=*/false));
   ASSIGN_OR_RETURN(const Json generation, ReadJson(folder + "/generation_config.json", /*required=*/false));
   try {
-    auto read = Assemble(json, config, generation);
-    if (read.ok() || one) return read;
-    return Status(read.status().code(), "vocab.json, merges.txt, read as " + read.status().message());
+    return one ? Assemble(json, config, generation) : AssembleGpt2(json, merges, config, generation);
   } catch (const nlohmann::json::exception& error) {  // a shape that no check above expects
+    return Wrong(error.what());
+  }
+}
+
+Result<TokenizerData> ReadGpt2Tokenizer(std::string_view vocab, std::string_view merges) {
+  const Json json = Json::parse(vocab, nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) return InvalidArgument("vocab.json is not JSON");
+  try {
+    return AssembleGpt2(json, merges, Json(), Json());
+  } catch (const nlohmann::json::exception& error) {
     return Wrong(error.what());
   }
 }

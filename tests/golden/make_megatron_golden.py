@@ -10,6 +10,7 @@ megatron/gpt.nemo the archive of one GPU. All are written by torch.save.
 import argparse
 import enum
 import io
+import json
 import sys
 import tarfile
 from pathlib import Path
@@ -22,6 +23,7 @@ GPUS, HEADS, LAYERS = 2, 2, 2
 NAMES = {
     "ln_1": "input_layernorm", "attn.c_attn": "self_attention.query_key_value", "attn.c_proj": "self_attention.dense",
     "ln_2": "post_attention_layernorm", "mlp.c_fc": "mlp.dense_h_to_4h", "mlp.c_proj": "mlp.dense_4h_to_h"}
+MERGES = b"#version: 0.2\na b\n"
 BY_ROWS, BY_COLUMNS = ("query_key_value", "dense_h_to_4h"), ("self_attention.dense.weight", "dense_4h_to_h.weight")
 
 
@@ -102,6 +104,7 @@ def main():
     flat = {f"model.language_model.encoder.{name}": value for name, value in layers.items()} | {
         "model.language_model.embedding.word_embeddings.weight": tensors["wte.weight"],
         "model.language_model.embedding.position_embeddings.weight": tensors["wpe.weight"]}
+    vocab = {chr(97 + i) if i < 26 else f"<{i}>": i for i in range(94)} | {"ab": 94, "<|endoftext|>": 95}
     weights = io.BytesIO()
     torch.save(flat, weights)
     config = ("# of a tiny model\nmicro_batch_size: 4\ntensor_model_parallel_size: 1\npipeline_model_parallel_size: 1\n"
@@ -109,9 +112,11 @@ def main():
               "ffn_hidden_size: 128\nnum_attention_heads: 2\nkv_channels: null\nnormalization: 'layernorm'\n"
               "layernorm_epsilon: 1.0e-05\nactivation: gelu\nbias_activation_fusion: true\n"
               "position_embedding_type: learned_absolute\ntokenizer:\n  library: megatron\n  type: GPT2BPETokenizer\n"
+              "  vocab_file: nemo:0a1b_gpt2-vocab.json\n  merge_file: nemo:0a1b_gpt2-merges.txt\n"
               "data:\n  data_prefix:\n  - 1.0\n  - num_layers\n")
     with tarfile.open(to / "gpt.nemo", "w") as archive:
-        for name, data in (("./model_config.yaml", config.encode()), ("./model_weights.ckpt", weights.getvalue())):
+        for name, data in (("./model_config.yaml", config.encode()), ("./model_weights.ckpt", weights.getvalue()),
+                           ("./0a1b_gpt2-vocab.json", json.dumps(vocab).encode()), ("./0a1b_gpt2-merges.txt", MERGES)):
             info = tarfile.TarInfo(name)
             info.size = len(data)
             archive.addfile(info, io.BytesIO(data))

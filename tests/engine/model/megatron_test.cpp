@@ -71,6 +71,11 @@ TEST_F(Megatron, IsConverted) {
 }
 
 TEST_F(Megatron, FindsATokenizer) {
+  const TokenizerData own = (*Model::Load(GoldenFolder("megatron/gpt.nemo"), *backend_))->tokenizer_data();
+  EXPECT_EQ(own.tokens.size(), 96u) << "that of the archive";
+  EXPECT_EQ(own.tokens[94], "ab");
+  EXPECT_THAT(own.end_of_turn, ::testing::ElementsAre(95));
+  EXPECT_TRUE(MakeTokenizer(own).ok());
   fs::copy(GoldenFolder("megatron"), folder_, fs::copy_options::recursive | fs::copy_options::overwrite_existing);
   std::ofstream(folder_ + "/vocab.json") << R"({"a":0,"b":1,"ab":2,"<|endoftext|>":3})";
   std::ofstream(folder_ + "/merges.txt") << "#version: 0.2\na b\n";
@@ -93,6 +98,7 @@ TEST_F(Megatron, NamesWhatIsWrong) {
   ExpectRefused(Changed("tensor_model_parallel_size: 1", "tensor_model_parallel_size: 2"), corruption,
                 "the checkpoint of 1 of 2 GPUs is there");
   ExpectRefused(Changed("./model_weights.ckpt", "./modul_weights.ckpt"), StatusCode::kNotFound, "is missing");
+  ExpectRefused(Changed("{\"a\": 0", "[\"a\": 0"), invalid, "vocab.json is not JSON");
   std::ofstream(folder_ + "/m.nemo", std::ios::trunc) << "\x1f\x8b";
   ExpectRefused(folder_ + "/m.nemo", invalid, "compressed");
 }
