@@ -31,9 +31,13 @@ int64_t GpuPrefillChunk(const ModelSpec& spec, int64_t memory_len);
 
 /// Where caches go that have no slot. Without tiers nothing is saved: what loses its slot is computed again.
 struct EngineStorage {
-  TieredStore* tiers = nullptr;  // outlives the engine
-  Fingerprint fingerprint{};     // Model::fingerprint() of the network
-  int64_t idle_ms = 60'000;      // a cache unused for so long is saved and gives its slot back
+  TieredStore* tiers = nullptr;                        // outlives the engine
+  Fingerprint fingerprint{};                           // Model::fingerprint() of the network
+  std::vector<Fingerprint> adapter_fingerprints = {};  // Model::adapter_fingerprints()
+  const Fingerprint& FingerprintUnder(int adapter) const {
+    return adapter == 0 ? fingerprint : adapter_fingerprints.at(static_cast<size_t>(adapter - 1));
+  }
+  int64_t idle_ms = 60'000;  // a cache unused for so long is saved and gives its slot back
   /// Where slots are getting scarce, a cache unused for so long is copied to the tiers in the background and stays
   /// where it is: its slot can be had at once then. 0 = not before its slot is wanted.
   int64_t write_back_ms = 0;

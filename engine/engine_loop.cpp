@@ -65,6 +65,9 @@ Status EngineLoop::Check(const TurnRequest& request) const {
   if (request.window.memory_len < 1 || request.window.memory_len > options_.memory_len) {
     return InvalidArgument(fmt::format("memory_len must be 1 to {}", options_.memory_len), "memory_len");
   }
+  if (request.adapter < 0 || request.adapter > network_.shape().adapters) {
+    return InvalidArgument(fmt::format("there is no adapter {}", request.adapter), "model");
+  }
   if (request.max_tokens < -1) return InvalidArgument("max_tokens must not be negative", "max_output_tokens");
   if (request.scored && request.sampling.logprobs < 0)
     return InvalidArgument("scores are log probabilities", "logprobs");
@@ -285,7 +288,7 @@ bool EngineLoop::Admit(std::unique_ptr<RunningTurn>& turn) {
     return true;
   }
   if (restores) {
-    restore_ms = RestoreCache(slot, turn->request().window);
+    restore_ms = RestoreCache(slot, turn->request());
     const Slot* donor = restore_ms ? nullptr : FindDonor(slot, *turn);  // it may have gone for this slot
     if (donor != nullptr) SharePrefix(slot, *turn, *donor);
   }

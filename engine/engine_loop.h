@@ -194,7 +194,7 @@ class EngineLoop {
   void ForgetFetch(Slot& slot);
   /// Gives the timeline an empty cache and fills it with what the tiers answered, if they did.
   void GiveCache(Slot& slot, KvCache* cache);
-  std::optional<double> RestoreCache(Slot& slot, const RingWindow& window);
+  std::optional<double> RestoreCache(Slot& slot, const TurnRequest& request);
 
   // engine_loop_prefix.cpp
   /// The timeline in a slot, of the same account, that begins with the most tokens of a turn; null = with too few.

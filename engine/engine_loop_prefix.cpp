@@ -1,6 +1,6 @@
 // The engine loop's dealings with what conversations have in common: a system message, a history that was forked. What
 // one has computed another of the same account takes over by a copy on the device. Never across accounts: how long a
-// first token takes would tell what others have said.
+// first token takes would tell what others have said. Nor between two adapters, under which keys and values differ.
 #include <algorithm>
 
 #include "engine/engine_loop.h"
@@ -34,7 +34,7 @@ bool EngineLoop::AwaitsPrefix(const Slot& slot, const RunningTurn& turn) {
   for (const auto& other : running_) {
     const TurnRequest& request = other->request();
     if (other->finished() || !other->computes_prompt() || request.account != turn.request().account) continue;
-    if (!(request.window == turn.request().window)) continue;
+    if (!(request.window == turn.request().window) || request.adapter != turn.request().adapter) continue;
     // What they have in common must go on where it has got to: the quick test of most turns.
     const auto computed = static_cast<size_t>(other->sequence()->computed());
     const auto& ours = turn.request().tokens;

@@ -125,7 +125,7 @@ std::optional<EngineLoop::LaunchedStep> EngineLoop::Launch(const LaunchedStep* u
     if (turn.computes_prompt()) turn.NoteStep(take[i] > 0, step.begun_ns);
     if (take[i] == 0) continue;
     for (size_t beam = 0; turn.has_beams() && beam < turn.beams(); ++beam) {
-      parts.push_back({turn.BeamCache(beam), turn.LastOfBeam(beam), StepPart::Logits::kLast});
+      parts.push_back({turn.BeamCache(beam), turn.LastOfBeam(beam), StepPart::Logits::kLast, turn.request().adapter});
       turns.push_back({&turn, false});
       step.logits.push_back({.turn = &turn, .beam = beam});
     }
@@ -139,7 +139,8 @@ std::optional<EngineLoop::LaunchedStep> EngineLoop::Launch(const LaunchedStep* u
     parts.push_back({turn.sequence()->cache(), chunk,
                      scores ? StepPart::Logits::kAll
                      : last ? StepPart::Logits::kLast
-                            : StepPart::Logits::kNone});
+                            : StepPart::Logits::kNone,
+                     turn.request().adapter});
     turns.push_back({&turn, awaits});
     const int64_t first = turn.sequence()->computed(), end = first + std::ssize(chunk) - (last ? 1 : 0);
     for (int64_t position = first; scores && position < end; ++position) {

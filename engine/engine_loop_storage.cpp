@@ -154,9 +154,9 @@ void EngineLoop::ForgetFetch(Slot& slot) {
   slot.fetch.reset();
 }
 
-std::optional<double> EngineLoop::RestoreCache(Slot& slot, const RingWindow& window) {
+std::optional<double> EngineLoop::RestoreCache(Slot& slot, const TurnRequest& request) {
   if (!slot.fetch || slot.fetch->ticket == 0 || !slot.fetch->answer) return std::nullopt;
-  return sequence_storage_.Restore(*slot.fetch->answer, window, *slot.sequence);
+  return sequence_storage_.Restore(*slot.fetch->answer, request.window, request.adapter, *slot.sequence);
 }
 
 void EngineLoop::GiveCache(Slot& slot, KvCache* cache) {

@@ -31,7 +31,9 @@ class RunningTurn {
   /// that follows, and none whose logits score another that has no score yet.
   int64_t most_reused() const;
   const TurnRequest& request() const { return request_; }
-  TimelineView timeline() const { return {request_.tokens, request_.message_starts, request_.window}; }
+  TimelineView timeline() const {
+    return {request_.tokens, request_.message_starts, request_.window, request_.adapter};
+  }
   Sequence* sequence() const { return sequence_; }
   /// Tokens to compute before the next sample; 1 = it decodes.
   int64_t remaining() const { return remaining_; }

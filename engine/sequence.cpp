@@ -31,10 +31,11 @@ KvCache* Sequence::Detach() {
   return std::exchange(cache_, nullptr);
 }
 
-void Sequence::Restored(std::span<const TokenId> tokens, int64_t replay_start, CacheSource source) {
+void Sequence::Restored(std::span<const TokenId> tokens, int64_t replay_start, int adapter, CacheSource source) {
   CHECK_EQ(static_cast<int64_t>(tokens.size()), cache_->ring().next());
   tokens_.assign(tokens.begin(), tokens.end());
   replay_start_ = replay_start;
+  adapter_ = adapter;
   known_ = true;
   restored_ = source;
 }
@@ -43,7 +44,8 @@ int64_t Sequence::SharedPrefix(const TimelineView& timeline) const {
   if (cache_ == nullptr) return 0;
   const Ring& ring = cache_->ring();
   const int64_t pinned = ring.window().pinned;
-  if (!(ring.window() == timeline.window) || ring.resident() > pinned || replay_start_ > pinned) return 0;
+  if (!(ring.window() == timeline.window) || adapter_ != timeline.adapter) return 0;
+  if (ring.resident() > pinned || replay_start_ > pinned) return 0;
   return CommonWith(timeline);
 }
 
@@ -55,6 +57,7 @@ size_t Sequence::Adopt(const Sequence& from, int64_t tokens) {
   CHECK(cache_->ring().Restore(tokens, pinned, {starts.begin(), end}).ok());
   tokens_.assign(from.tokens_.begin(), from.tokens_.begin() + tokens);
   replay_start_ = 0;
+  adapter_ = from.adapter_;
   adopted_ = true;
   return static_cast<size_t>(cache_->shape().HeldBytes(tokens, pinned));
 }
@@ -86,11 +89,12 @@ SyncResult Sequence::Sync(const TimelineView& timeline, int64_t most) {
   const auto length = static_cast<int64_t>(timeline.tokens.size());
   CHECK_GE(length, 1);
   SyncResult result;
-  if (!(cache_->ring().window() == timeline.window)) {
+  if (!(cache_->ring().window() == timeline.window) || adapter_ != timeline.adapter) {
     cache_->Reset(timeline.window);
     tokens_.clear();
     replay_start_ = 0;
   }
+  adapter_ = timeline.adapter;
   Ring& ring = cache_->ring();
   int64_t keep = std::min({CommonWith(timeline), length, most});
   if (!CanContinueFrom(keep)) {

@@ -18,6 +18,7 @@ struct TimelineView {
   std::span<const TokenId> tokens;
   std::span<const int64_t> message_starts;
   RingWindow window;
+  int adapter = 0;  // under which it is computed; 0 = none
 };
 
 /// How many tokens two timelines have in common from their beginning on. A query's window depends on the message starts
@@ -48,9 +49,9 @@ class Sequence {
   void Attach(KvCache* cache);
   KvCache* Detach();
   /// Notes that the cache now holds these tokens (as many as its ring says), brought back from where `source` says.
-  void Restored(std::span<const TokenId> tokens, int64_t replay_start, CacheSource source);
-  /// How many tokens of `timeline` the cache holds from its beginning, with the same window, message starts, and every
-  /// row: so many another cache may take over.
+  void Restored(std::span<const TokenId> tokens, int64_t replay_start, int adapter, CacheSource source);
+  /// How many tokens of `timeline` the cache holds from its beginning, with the same window, adapter, message starts,
+  /// and every row: so many another cache may take over.
   int64_t SharedPrefix(const TimelineView& timeline) const;
   /// Notes that the cache now holds the first `tokens` tokens of another one, whose SharedPrefix is no shorter; returns
   /// the bytes at the beginning of its slab that must be copied from the other's for that to be true.
@@ -61,9 +62,12 @@ class Sequence {
   /// The tokens in the cache, those that a shortened replay skipped included, and where that replay began.
   std::span<const TokenId> tokens() const { return tokens_; }
   int64_t replay_start() const { return replay_start_; }
+  /// Under which those were computed.
+  int adapter() const { return adapter_; }
 
   /// Makes the cache a prefix of `timeline` as cheaply as is exact: keeps the longest common prefix (of tokens and of
-  /// message starts), rolls back what differs if the ring still has the rows, else empties it for a replay. Needs a
+  /// message starts), rolls back what differs if the ring still has the rows, else empties it for a replay; empties it,
+  /// too, where window or adapter are others. Needs a
   /// cache with room for the window. Keeps no more than `most` tokens: the others are left to feed.
   SyncResult Sync(const TimelineView& timeline, int64_t most);
 
@@ -81,6 +85,7 @@ class Sequence {
   int64_t layers_, rebuild_windows_;
   KvCache* cache_ = nullptr;
   std::vector<TokenId> tokens_;          // as far as computed(); those skipped by a shortened replay included
+  int adapter_ = 0;                      // of these
   int64_t replay_start_ = 0;             // ring positions before it were never computed in this cache
   bool known_ = false;                   // tokens of it were computed before
   std::optional<CacheSource> restored_;  // since the last Sync

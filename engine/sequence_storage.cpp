@@ -53,9 +53,9 @@ SequenceStorage::Saved SequenceStorage::Offer(const std::string& owner, Sequence
   KvCache& cache = *sequence.cache();
   if (cache.ring().next() == 0 || !Snapshot::CanCapture(cache)) return Saved::kNothing;
   const int64_t begin = clock_.MonotonicNs();
-  PendingSave save{
-      owner, &cache, 0,
-      Snapshot::BeginCapture(cache, memory_, {storage_.fingerprint}, sequence.tokens(), sequence.replay_start(), base)};
+  const SnapshotProof proof{storage_.FingerprintUnder(sequence.adapter())};
+  PendingSave save{owner, &cache, 0,
+                   Snapshot::BeginCapture(cache, memory_, proof, sequence.tokens(), sequence.replay_start(), base)};
   save.snapshot = save.capture.snapshot.header().id;
   ++counts_.captures;
   counts_.captured_bytes += static_cast<uint64_t>(CopiedBytes(save.capture.snapshot, base));
@@ -171,13 +171,13 @@ SequenceStorage::FetchPlan SequenceStorage::PlanFetch(const std::string& owner, 
 }
 
 std::optional<double> SequenceStorage::Restore(const Result<FetchedSnapshot>& fetched, const RingWindow& window,
-                                               Sequence& sequence) {
+                                               int adapter, Sequence& sequence) {
   const int64_t begin = clock_.MonotonicNs();
   Status status = fetched.status();
   if (status.ok() && !(fetched->snapshot.header().window == window)) status = Mismatch("snapshot: of another window");
   PendingLoad load{sequence.cache(), false, 0, 0, {}};
   if (status.ok()) {
-    auto begun = fetched->snapshot.BeginRestore(*sequence.cache(), memory_, {storage_.fingerprint});
+    auto begun = fetched->snapshot.BeginRestore(*sequence.cache(), memory_, {storage_.FingerprintUnder(adapter)});
     status = begun.status();
     if (begun.ok()) load.restore = std::move(*begun);
   }
@@ -188,7 +188,7 @@ std::optional<double> SequenceStorage::Restore(const Result<FetchedSnapshot>& fe
   }
   const SnapshotHeader& header = fetched->snapshot.header();
   load.host = fetched->tier == StorageTier::kHost;
-  sequence.Restored(header.tokens, header.replay_start, load.host ? CacheSource::kHost : CacheSource::kDisk);
+  sequence.Restored(header.tokens, header.replay_start, adapter, load.host ? CacheSource::kHost : CacheSource::kDisk);
   load.begin_ns = clock_.MonotonicNs();
   load.ms = fetched->ms + static_cast<double>(load.begin_ns - begin) * 1e-6;
   const double ms = load.ms;

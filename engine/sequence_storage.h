@@ -67,7 +67,8 @@ class SequenceStorage {
   FetchPlan PlanFetch(const std::string& owner, int64_t tokens);
   /// Begins to put what the tiers answered into the sequence's cache, which is empty and has the window that is wanted,
   /// and returns how long that took so far. nullopt, and an empty cache, if it was not there, damaged, or does not fit.
-  std::optional<double> Restore(const Result<FetchedSnapshot>& fetched, const RingWindow& window, Sequence& sequence);
+  std::optional<double> Restore(const Result<FetchedSnapshot>& fetched, const RingWindow& window, int adapter,
+                                Sequence& sequence);
 
   /// Notes how fast a step that prefills was.
   void NotePrefill(int64_t tokens, int64_t took_ns);

@@ -33,6 +33,7 @@ struct TurnRequest {
   std::vector<int64_t> message_starts;  // ascending positions of `tokens` at which messages begin
   RingWindow window;                    // pinned <= pinned_max, memory_len <= the engine's
   int64_t session_len = 0;              // <= the engine's; 0 = the engine's
+  int adapter = 0;                      // of NetworkShape::adapters, counted from 1; 0 = the network as it is
   SamplingParams sampling;
   std::vector<std::string> stop_strings;
   std::vector<TokenId> stop_ids;  // end-of-turn tokens of the model included, unless ignored

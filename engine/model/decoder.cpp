@@ -53,8 +53,8 @@ Result<Tensor> Decoder::Scratch::Rows(Backend& backend, int64_t rows) {
 
 Status Decoder::Reserve(int64_t rows) {
   const int64_t together = LargestMicroBatch(rows, shard_.stages, backend_.busy_rows());
-  for (Scratch* scratch :
-       {&stream_scratch_, &normed_, &mlp_normed_, &qkv_, &attended_, &mlp_in_, &mlp_mid_, &router_, &part_}) {
+  for (Scratch* scratch : {&stream_scratch_, &normed_, &mlp_normed_, &qkv_, &attended_, &mlp_in_, &mlp_mid_, &router_,
+                           &part_, &low_rank_}) {
     RETURN_IF_ERROR(scratch->Rows(backend_, together).status());
   }
   if (!shard_.chooses()) return Status::Ok();
@@ -78,16 +78,65 @@ Tensor Decoder::NormedStream(const DeviceVector& weight, const DeviceVector& bia
   return normed;
 }
 
-void Decoder::AddToStream(Tensor x, const Weight& weight, const DeviceVector& bias, const DeviceVector& norm) {
-  const Weight* weights[] = {&weight};
-  if (shard_.whole() && norm.data() == nullptr) {
-    return backend_.Linear({.x = x, .weights = weights, .bias = bias.data(), .y = stream_, .accumulate = true});
+void Decoder::AddToStream(Tensor x, const StreamPart& part) {
+  const Weight* weights[] = {&part.weight};
+  const float* bias = part.bias.data();
+  if (shard_.whole() && part.norm.data() == nullptr) {
+    backend_.Linear({.x = x, .weights = weights, .bias = bias, .y = stream_, .accumulate = true});
+    return AddAdapted(x, part.layer, part.adapted, stream_);
   }
-  const Tensor part = part_.Rows(backend_, x.rows).value();
-  backend_.Linear({.x = x, .weights = weights, .bias = bias.data(), .y = part});
-  if (norm.data() == nullptr) return backend_.AddAllRanks(part, stream_);
-  Norm(part, norm, {}, part);
-  backend_.Add(part, stream_);
+  const Tensor own = part_.Rows(backend_, x.rows).value();
+  backend_.Linear({.x = x, .weights = weights, .bias = bias, .y = own});
+  AddAdapted(x, part.layer, part.adapted, own);
+  if (part.norm.data() == nullptr) return backend_.AddAllRanks(own, stream_);
+  Norm(own, part.norm, {}, own);
+  backend_.Add(own, stream_);
+}
+
+int64_t Decoder::weight_bytes() const {
+  int64_t bytes = weights_.bytes;
+  for (const AdapterWeights& adapter : adapters_) bytes += adapter.bytes;
+  return bytes;
+}
+
+void Decoder::AddAdapter(AdapterWeights adapter) {
+  low_rank_.columns = std::max(low_rank_.columns, adapter.most_ranks);
+  adapters_.push_back(std::move(adapter));
+}
+
+void Decoder::FindAdaptedRows(const StepPlan& plan, const MicroBatch& batch) {
+  adapted_.clear();
+  for (int64_t row = 0; row < batch.rows && !plan.adapters.empty(); ++row) {
+    const int adapter = plan.adapters[static_cast<size_t>(batch.first_row + row)];
+    if (adapter == 0) continue;
+    CHECK_LE(static_cast<size_t>(adapter), adapters_.size());
+    const AdapterWeights* weights = &adapters_[static_cast<size_t>(adapter - 1)];
+    const bool goes_on =
+        !adapted_.empty() && adapted_.back().adapter == weights && adapted_.back().first + adapted_.back().count == row;
+    if (!goes_on) adapted_.push_back({row, 0, weights});
+    ++adapted_.back().count;
+  }
+}
+
+void Decoder::AddAdapted(Tensor x, int64_t layer, AdapterPart part, Tensor y) {
+  for (const AdaptedRows& rows : adapted_) {
+    const std::vector<LowRank>& matrices = rows.adapter->layers[static_cast<size_t>(layer)].*part;
+    if (matrices.empty()) continue;
+    std::vector<const Weight*> narrow;
+    int64_t ranks = 0;
+    for (const LowRank& matrix : matrices) narrow.push_back(&matrix.a), ranks += matrix.a.rows;
+    const Tensor low = low_rank_.Rows(backend_, rows.count).value().Columns(0, ranks);
+    backend_.Linear({.x = x.Rows(rows.first, rows.count), .weights = narrow, .y = low});
+    int64_t first = 0;
+    for (const LowRank& matrix : matrices) {
+      const Weight* wide[] = {&matrix.b};
+      backend_.Linear({.x = low.Columns(first, matrix.a.rows),
+                       .weights = wide,
+                       .y = y.Rows(rows.first, rows.count).Columns(matrix.first_output, matrix.b.rows),
+                       .accumulate = true});
+      first += matrix.a.rows;
+    }
+  }
 }
 
 void Decoder::Attend(Tensor x, const LayerWeights& w, const AttentionArgs& step) {
@@ -101,22 +150,25 @@ void Decoder::Attend(Tensor x, const LayerWeights& w, const AttentionArgs& step)
                    .bias = w.qkv_bias.data(),
                    .y = args.qkv,
                    .rounded_bias = w.qkv_bias.rounded.data.data()});
+  AddAdapted(x, step.layer, &AdapterLayer::qkv, args.qkv);
   if (own_.qk_norm != QkNorm::kNone) {
     const bool each = own_.qk_norm == QkNorm::kHeads;
     backend_.RmsNormHeads(args.qkv.Columns(0, queries), each ? own_.heads : 1, w.query_norm.data(), own_.norm_eps);
     backend_.RmsNormHeads(args.qkv.Columns(queries, keys), each ? own_.kv_heads : 1, w.key_norm.data(), own_.norm_eps);
   }
   backend_.Attention(args);
-  AddToStream(args.out, w.attention_out, w.attention_out_bias, w.attention_post_norm);
+  AddToStream(args.out,
+              {w.attention_out, w.attention_out_bias, w.attention_post_norm, step.layer, &AdapterLayer::attention_out});
 }
 
-void Decoder::Mlp(Tensor x, const LayerWeights& w) {
+void Decoder::Mlp(Tensor x, const LayerWeights& w, int64_t layer) {
   const Tensor mlp_in = mlp_in_.Rows(backend_, x.rows).value();
   backend_.Linear({.x = x,
                    .weights = Pointers(w.mlp_in),
                    .bias = w.mlp_in_bias.data(),
                    .y = mlp_in,
                    .rounded_bias = w.mlp_in_bias.rounded.data.data()});
+  AddAdapted(x, layer, &AdapterLayer::mlp_in, mlp_in);
   Tensor mlp_mid = mlp_in;
   if (own_.gated) {
     mlp_mid = mlp_mid_.Rows(backend_, x.rows).value();
@@ -124,7 +176,7 @@ void Decoder::Mlp(Tensor x, const LayerWeights& w) {
   } else {
     backend_.Activate(mlp_mid, own_.activation);
   }
-  AddToStream(mlp_mid, w.mlp_out, w.mlp_out_bias, w.mlp_post_norm);
+  AddToStream(mlp_mid, {w.mlp_out, w.mlp_out_bias, w.mlp_post_norm, layer, &AdapterLayer::mlp_out});
 }
 
 void Decoder::Experts(Tensor x, const LayerWeights& w) {
@@ -155,7 +207,7 @@ void Decoder::Block(const LayerWeights& w, const AttentionArgs& step) {
   if (own_.parallel && !own_.shared_norm) input = NormedStream(w.mlp_norm, w.mlp_norm_bias, mlp_normed_);
   Attend(normed, w, step);
   if (!own_.parallel) input = NormedStream(w.mlp_norm, w.mlp_norm_bias, normed_);
-  return w.experts.empty() ? Mlp(input, w) : Experts(input, w);
+  return w.experts.empty() ? Mlp(input, w, step.layer) : Experts(input, w);
 }
 
 void Decoder::Run(const StepPlan& plan, const KvShape& shape, std::span<const AttentionSegment> segments) {
@@ -171,6 +223,7 @@ void Decoder::Run(const StepPlan& plan, const KvShape& shape, std::span<const At
   const Tensor all = stream_scratch_.Rows(backend_, shard_.chooses() ? plan.rows() : most).value();
   for (const MicroBatch& batch : batches) {
     stream_ = all.Rows(shard_.chooses() ? batch.first_row : 0, batch.rows);
+    FindAdaptedRows(plan, batch);
     if (shard_.embeds())
       Embed(plan, batch);
     else

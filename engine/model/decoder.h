@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/model/adapters/adapter_weights.h"
 #include "engine/model/micro_batches.h"
 #include "engine/model/ranks/rank_decoder.h"
 #include "engine/model/shard.h"
@@ -20,7 +21,10 @@ class Decoder final : public RankDecoder {
   /// `borders`: of all ranks' parts of the vocabulary (VocabBorders).
   Decoder(Backend& backend, const ModelSpec& spec, const Shard& shard, std::vector<int64_t> borders, Weights weights);
 
-  int64_t weight_bytes() const { return weights_.bytes; }
+  /// Of adapters, too.
+  int64_t weight_bytes() const;
+  /// Takes the adapter that rows of steps call by the next number (StepPlan::adapters). Before Reserve.
+  void AddAdapter(AdapterWeights adapter);
   Status Reserve(int64_t rows) override;
   /// In micro-batches (CutStep) where there are stages.
   void Run(const StepPlan& plan, const KvShape& shape, std::span<const AttentionSegment> segments) override;
@@ -46,6 +50,12 @@ class Decoder final : public RankDecoder {
     uint64_t submission = 0;
     std::vector<ChosenToken> chosen;
   };
+  /// Consecutive rows of the micro-batch that runs which have the same adapter.
+  struct AdaptedRows {
+    int64_t first = 0, count = 0;
+    const AdapterWeights* adapter = nullptr;
+  };
+  using AdapterPart = std::vector<LowRank> AdapterLayer::*;
 
   void Embed(const StepPlan& plan, const MicroBatch& batch);
   void RunLayers(const MicroBatch& batch, const KvShape& shape);
@@ -54,10 +64,21 @@ class Decoder final : public RankDecoder {
   /// The stream's norm in `scratch`; the stream itself where there is no such norm.
   Tensor NormedStream(const DeviceVector& weight, const DeviceVector& bias, Scratch& scratch);
   void Attend(Tensor x, const LayerWeights& w, const AttentionArgs& step);
-  void Mlp(Tensor x, const LayerWeights& w);
+  void Mlp(Tensor x, const LayerWeights& w, int64_t layer);
   void Experts(Tensor x, const LayerWeights& w);
-  /// stream += x W^T + bias, of all ranks' x and W together; or the norm of that, if there is one behind it.
-  void AddToStream(Tensor x, const Weight& weight, const DeviceVector& bias, const DeviceVector& norm);
+  /// Something that is added to the residual stream: x W^T + bias, and what adapters add to it.
+  struct StreamPart {
+    const Weight& weight;
+    const DeviceVector &bias, &norm;
+    int64_t layer;
+    AdapterPart adapted;
+  };
+  /// stream += the part, of all ranks' x and W together; or the norm of that, if there is one behind it.
+  void AddToStream(Tensor x, const StreamPart& part);
+  void FindAdaptedRows(const StepPlan& plan, const MicroBatch& batch);
+  /// y += what the rows' adapters add to this part of the layer. Each row's sums are the same whatever its neighbours
+  /// have.
+  void AddAdapted(Tensor x, int64_t layer, AdapterPart part, Tensor y);
   /// Logits of the wanted rows, a few at a time: take(first, logits [count, V] on the device); those of this rank's
   /// tokens only, unless they are gathered.
   template <class Take>
@@ -68,6 +89,7 @@ class Decoder final : public RankDecoder {
   const Shard shard_;
   const std::vector<int64_t> borders_;
   const Weights weights_;
+  std::vector<AdapterWeights> adapters_;
 
   Scratch stream_scratch_;  // [T, D] the residual stream; of a micro-batch, but in the last stage
   Scratch normed_;          // [T, D]
@@ -80,10 +102,12 @@ class Decoder final : public RankDecoder {
   Scratch part_;            // [T, D] of this rank, to be summed with the others', or to be normed
   Scratch wanted_;          // [rows, D] of which logits are wanted
   Scratch logits_;          // [a few rows, V]
+  Scratch low_rank_;        // [T, r] of the adapters' matrices of one input together
 
   uint64_t attention_step_ = 0;       // AttentionArgs::step
   Tensor stream_;                     // of the micro-batch that runs; of the step in the end
-  std::vector<int64_t> wanted_rows_;  // of it
+  std::vector<AdaptedRows> adapted_;  // of it
+  std::vector<int64_t> wanted_rows_;  // of the step
   Tensor kept_;                       // logits that wait for ChooseKept
   std::deque<Begun> begun_;
 };

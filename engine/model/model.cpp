@@ -47,12 +47,14 @@ NetworkShape Model::shape() const {
           // Products of a row with all weights of the layers; with one key and one value of every head.
           .attention_context = static_cast<double>(spec.layer_weights()) /
                                static_cast<double>(2 * spec.layers * spec.heads * spec.head_dim),
-          .branches = state_->slabs == nullptr && backend().Has(BackendFeature::kBranches)};
+          .branches = state_->slabs == nullptr && backend().Has(BackendFeature::kBranches),
+          .adapters = static_cast<int>(state_->adapter_fingerprints.size())};
 }
 bool Model::runs_ahead() const { return backend().runs_ahead(); }
 const TokenizerData& Model::tokenizer_data() const { return state_->tokenizer; }
 const std::string& Model::chat_template() const { return state_->chat_template; }
 const Fingerprint& Model::fingerprint() const { return state_->fingerprint; }
+const std::vector<Fingerprint>& Model::adapter_fingerprints() const { return state_->adapter_fingerprints; }
 int64_t Model::weight_bytes() const { return state_->weight_bytes; }
 
 Status Model::Reserve(int64_t rows) {

@@ -45,6 +45,11 @@ class Model final : public Network {
   static Status Follow(const std::string& path, std::span<Backend* const> ranks, int stages, LoadFormat format,
                        Processes& processes);
 
+  /// Loads LoRA adapters (engine/model/adapters/), which parts of steps call by their place in this list, counted from
+  /// 1. Once, before Reserve and the first step. Errors as ReadAdapter's and LoadAdapter's, naming the adapter and its
+  /// path; kInvalidArgument, too, where the device or other processes cannot have any.
+  Status LoadAdapters(std::span<const NamedAdapter> adapters);
+
   const ModelSpec& spec() const;
   /// That of its only rank, or of all of them as one.
   SlabMemory& memory() const override;
@@ -61,6 +66,8 @@ class Model final : public Network {
   /// arithmetic and of the cache's layout. Rows computed under equal fingerprints (and with the same element type,
   /// which a snapshot names itself) are interchangeable.
   const Fingerprint& fingerprint() const;
+  /// The same of rows that are computed under each of the adapters: of what these change, too.
+  const std::vector<Fingerprint>& adapter_fingerprints() const;
   /// Bytes of weights on all its devices.
   int64_t weight_bytes() const;
 

@@ -88,4 +88,14 @@ Fingerprint FingerprintOf(std::span<const uint8_t, 16> weights, const TokenizerD
   return out;
 }
 
+Fingerprint FingerprintUnder(const Fingerprint& model, std::span<const uint8_t, 16> adapter) {
+  Digest weights;
+  weights.AddBytes(model.data(), model.size());
+  weights.AddBytes(adapter.data(), adapter.size());
+  const std::array<uint8_t, 16> first = weights.Get();
+  Fingerprint out = model;
+  std::copy(first.begin(), first.end(), out.begin());
+  return out;
+}
+
 }  // namespace ringside

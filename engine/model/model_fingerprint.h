@@ -25,4 +25,7 @@ void AddSpec(const ModelSpec& spec, Digest* digest);
 Fingerprint FingerprintOf(std::span<const uint8_t, 16> weights, const TokenizerData& tokenizer,
                           std::string_view chat_template, DType activations, DType weight_type);
 
+/// The fingerprint of what is computed under an adapter, of which `adapter` is a digest.
+Fingerprint FingerprintUnder(const Fingerprint& model, std::span<const uint8_t, 16> adapter);
+
 }  // namespace ringside

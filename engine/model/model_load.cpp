@@ -17,6 +17,7 @@ constexpr uint64_t kDummySeed = 1;
 
 Status Model::State::LoadNetwork(const NetworkPlan& network, const WeightsOf& weights_of, Digest* digest) {
   spec = network.spec;
+  planned = network.tensors;
   ASSIGN_OR_RETURN(shards, MakeShards(spec, layout));
   RETURN_IF_ERROR(group.Try([&](size_t here) {
     if (here >= backends.size()) return Status::Ok();
@@ -46,6 +47,7 @@ Status Model::State::LoadFiles(const std::string& path, Digest* digest) {
   RETURN_IF_ERROR(WithPath(path, LoadNetwork(files.plan, weights_of, digest)));
   tokenizer = std::move(files.tokenizer);
   chat_template = std::move(files.chat_template);
+  gguf = files.format == ModelFiles::Format::kGguf;
   return Status::Ok();
 }
 

@@ -32,6 +32,9 @@ struct Model::State {
   TokenizerData tokenizer;
   std::string chat_template;
   Fingerprint fingerprint{};
+  std::vector<Fingerprint> adapter_fingerprints;
+  std::vector<PlannedTensor> planned;  // of the file, which adapters name
+  bool gguf = false;
   std::vector<Shard> shards;
   std::unique_ptr<SlabShards> slabs;  // of several ranks
   StepPlanner planner;
@@ -47,6 +50,9 @@ struct Model::State {
   /// backend; with a digest for the first.
   using WeightsOf = std::function<Result<Weights>(const Shard& shard, Backend& backend, Digest* digest)>;
   Status LoadNetwork(const NetworkPlan& network, const WeightsOf& weights_of, Digest* digest);
+  /// Every rank takes its part of the adapter, as the next one.
+  Status LoadAdapter(const AdapterFile& file);
+
   /// Tells the other processes how Load went here, and hears how it went there: the first failure, and kInvalidArgument
   /// where they have loaded something else.
   Status Compare(const Status& loaded);

@@ -21,6 +21,7 @@ struct StepPart {
   KvCache* cache = nullptr;
   std::span<const TokenId> tokens;  // 1 .. the ring's max_chunk(); or AwaitedToken (kernels/awaited_token.h)
   enum class Logits { kNone, kLast, kAll } logits = Logits::kLast;
+  int adapter = 0;  // that its rows are computed under, of NetworkShape::adapters, counted from 1; 0 = none
 };
 
 /// What the engine must know of a network to make its caches and to refuse what it cannot run.
@@ -30,6 +31,7 @@ struct NetworkShape {
   // Attending to so many tokens costs a row as much as all the rest of it; 0 = attention costs nothing.
   double attention_context = 0;
   bool branches = false;  // caches may be branches of others (KvCache::BranchOff)
+  int adapters = 0;  // that parts of steps may have
 };
 
 class Network {

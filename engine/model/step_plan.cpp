@@ -23,6 +23,7 @@ void StepPlanner::Plan(std::span<const StepPart> parts, StepPlan* plan) {
   plan->pinned_positions.clear();
   plan->wanted_rows.clear();
   plan->segments.clear();
+  plan->adapters.clear();
   for (const StepPart& part : parts) {
     CHECK(part.cache != nullptr);
     const KvShape& shape = part.cache->shape();
@@ -54,7 +55,12 @@ void StepPlanner::Plan(std::span<const StepPart> parts, StepPlan* plan) {
                               .slab = part.cache->slab(),
                               .history = part.cache->history(),
                               .branch = part.cache->branch()});
+    if (part.adapter != 0) {
+      plan->adapters.resize(static_cast<size_t>(first_row));
+      plan->adapters.resize(static_cast<size_t>(first_row + rows), part.adapter);
+    }
   }
+  if (!plan->adapters.empty()) plan->adapters.resize(plan->ids.size());
   plan->shape = parts.front().cache->shape();
   // Only now has first_live its final place.
   for (AttentionSegment& segment : plan->segments) segment.first_live = plan->first_live.data() + segment.first_row;

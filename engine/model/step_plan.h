@@ -18,6 +18,7 @@ struct StepPlan {
   std::vector<TokenId> ids;
   std::vector<int64_t> positions, first_live, wanted_rows;
   std::vector<int64_t> pinned_positions;   // [T] c, where a row's query stands for pinned keys; t where there are none
+  std::vector<int> adapters;               // [T] StepPart::adapter of each row; empty where none has one
   std::vector<AttentionSegment> segments;  // whose first_live points into ours; slab: as the engine knows it
   /// Of one rotation: [T, rotary / 2] each; empty where they lie in the table.
   struct AngleRows {

@@ -13,6 +13,7 @@
 #include "engine/model/digest.h"
 #include "engine/model/file_values.h"
 #include "engine/model/model_fingerprint.h"
+#include "engine/model/tensor_cut.h"
 
 namespace ringside {
 namespace {
@@ -62,12 +63,6 @@ Status CheckPlan(const NetworkPlan& plan, const TensorTable& table,
   }
   return Status::Ok();
 }
-
-/// What a rank has of a matrix or vector: outputs, in the order in which they come, and inputs.
-struct Cut {
-  std::vector<IndexRange> outputs;
-  IndexRange inputs;
-};
 
 /// That of a tensor: so that no two are alike.
 uint64_t SeedOf(uint64_t seed, const std::string& name) {
@@ -245,51 +240,10 @@ class Loader {
     }
   }
 
-  Cut CutOf(TensorRole role, int64_t rows, int64_t cols) const {
-    const IndexRange all_rows{0, rows}, all_cols{0, cols};
-    const auto heads = [&](IndexRange range, int64_t first) {  // their columns, where those of head 0 begin at `first`
-      return IndexRange{first + range.begin * spec_.head_dim, first + range.end * spec_.head_dim};
-    };
-    const int64_t keys = spec_.heads * spec_.head_dim, values = keys + spec_.kv_heads * spec_.head_dim;
-    switch (role) {
-      case TensorRole::kHead:
-      case TensorRole::kHeadBias:
-        return {{shard_.vocab}, all_cols};
-      case TensorRole::kSinks:
-        return {{shard_.heads}, all_cols};
-      case TensorRole::kQuery:
-      case TensorRole::kQueryBias:
-        return {{heads(shard_.heads, 0)}, all_cols};
-      case TensorRole::kKey:
-      case TensorRole::kValue:
-      case TensorRole::kKeyBias:
-      case TensorRole::kValueBias:
-        return {{heads(shard_.kv_heads, 0)}, all_cols};
-      case TensorRole::kQkv:
-      case TensorRole::kQkvBias:
-        return {{heads(shard_.heads, 0), heads(shard_.kv_heads, keys), heads(shard_.kv_heads, values)}, all_cols};
-      case TensorRole::kGate:
-      case TensorRole::kUp:
-      case TensorRole::kGateBias:
-      case TensorRole::kUpBias:
-        return {{shard_.ffn}, all_cols};
-      case TensorRole::kGateUp:
-        return {{shard_.ffn, {spec_.ffn + shard_.ffn.begin, spec_.ffn + shard_.ffn.end}}, all_cols};
-      case TensorRole::kAttentionOut:
-        return {{all_rows}, heads(shard_.heads, 0)};
-      case TensorRole::kDown:
-        return {{all_rows}, shard_.ffn};
-      default:
-        return {{all_rows}, all_cols};
-    }
-  }
-
   /// `host` cut down to the rank's part, copied to `copy` unless it is all of it.
   Status Take(const PlannedTensor& planned, HostTensor* host, std::vector<std::byte>* copy) const {
-    const Cut cut =
-        shard_.whole() ? Cut{{{0, host->rows}}, {0, host->cols}} : CutOf(planned.role, host->rows, host->cols);
-    int64_t rows = 0;
-    for (const IndexRange& outputs : cut.outputs) rows += outputs.size();
+    const TensorCut cut = CutOf(shard_, spec_, planned.role, host->rows, host->cols);
+    const int64_t rows = cut.rows();
     if (rows == host->rows && cut.inputs.size() == host->cols) return Status::Ok();
     const int64_t block = Traits(host->dtype).block_elements;
     if (cut.inputs.begin % block != 0 || cut.inputs.end % block != 0) {
@@ -320,7 +274,7 @@ class Loader {
   RandomMatrix MadeUp(const PlannedTensor& planned, const FileTensor& tensor) const {
     int64_t rows = tensor.data.rows, cols = tensor.data.cols;
     if (planned.transposed) std::swap(rows, cols);
-    const Cut cut = shard_.whole() ? Cut{{{0, rows}}, {0, cols}} : CutOf(planned.role, rows, cols);
+    const TensorCut cut = CutOf(shard_, spec_, planned.role, rows, cols);
     RandomMatrix matrix{.seed = SeedOf(*seed_, tensor.name),
                         .whole_cols = cols,
                         .first_col = cut.inputs.begin,
@@ -399,7 +353,7 @@ class Loader {
       std::ranges::transform(rows, values.begin(), [&](int64_t row) { return file[static_cast<size_t>(row)]; });
     }
     const auto count = static_cast<int64_t>(values.size());
-    const Cut cut = shard_.whole() ? Cut{{{0, count}}, {}} : CutOf(planned.role, count, 0);
+    const TensorCut cut = CutOf(shard_, spec_, planned.role, count, 0);
     std::vector<float>& all = joined_[vector];
     for (const IndexRange& part : cut.outputs)
       all.insert(all.end(), values.begin() + part.begin, values.begin() + part.end);

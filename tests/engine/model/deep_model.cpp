@@ -1,7 +1,6 @@
 #include "tests/engine/model/deep_model.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <cstring>
 #include <filesystem>
@@ -12,36 +11,20 @@
 
 #include "base/check.h"
 #include "engine/files/safetensors_reader.h"
+#include "tests/engine/files/safetensors_file_writer.h"
 #include "tests/golden_folder.h"
 
 namespace ringside {
 namespace {
 
-class TensorWriter {
- public:
-  /// A float32 tensor, each value times `factor`.
-  void Add(const std::string& name, const FileTensor& tensor, float factor) {
-    CHECK(tensor.data.dtype == DType::kF32);
-    std::vector<float> values(tensor.data.bytes.size() / sizeof(float));
-    std::memcpy(values.data(), tensor.data.bytes.data(), tensor.data.bytes.size());
-    for (float& value : values) value *= factor;
-    const size_t begin = data_.size();
-    data_.append(reinterpret_cast<const char*>(values.data()), tensor.data.bytes.size());
-    header_ += fmt::format(R"({}"{}":{{"dtype":"F32","shape":[{}],"data_offsets":[{},{}]}})",
-                           header_.empty() ? "" : ",", name, fmt::join(tensor.shape, ","), begin, data_.size());
-  }
-  void Write(const std::string& path) const {
-    const std::string header = "{" + header_ + "}";
-    const uint64_t bytes = header.size();
-    std::ofstream file(path, std::ios::binary);
-    file.write(reinterpret_cast<const char*>(&bytes), sizeof(bytes));
-    file << header << data_;
-    CHECK(file.good());
-  }
-
- private:
-  std::string header_, data_;
-};
+/// The values of a float32 tensor times `factor`.
+std::vector<float> Scaled(const FileTensor& tensor, float factor) {
+  CHECK(tensor.data.dtype == DType::kF32);
+  std::vector<float> values(tensor.data.bytes.size() / sizeof(float));
+  std::memcpy(values.data(), tensor.data.bytes.data(), tensor.data.bytes.size());
+  for (float& value : values) value *= factor;
+  return values;
+}
 
 }  // namespace
 
@@ -64,16 +47,16 @@ DeepModel::DeepModel(const std::string& name, int64_t layers) {
   auto tensors = SafeTensors::OpenFolder(GoldenFolder(name));
   CHECK(tensors.ok());
   const std::regex of_layer(R"re((.*(?:layers|h)\.)(\d+)(\..*))re");
-  TensorWriter writer;
+  SafeTensorsFileWriter writer;
   for (const FileTensor& tensor : tensors->tensors()) {
     std::smatch parts;
     if (!std::regex_match(tensor.name, parts, of_layer)) {
-      writer.Add(tensor.name, tensor, 1);
+      writer.Add(tensor.name, tensor.shape, Scaled(tensor, 1));
       continue;
     }
     for (int64_t layer = std::stoll(parts[2]); layer < layers; layer += own) {
-      writer.Add(fmt::format("{}{}{}", parts[1].str(), layer, parts[3].str()), tensor,
-                 1 - 0.05f * static_cast<float>(layer));
+      writer.Add(fmt::format("{}{}{}", parts[1].str(), layer, parts[3].str()), tensor.shape,
+                 Scaled(tensor, 1 - 0.05f * static_cast<float>(layer)));
     }
   }
   writer.Write(path_ + "/model.safetensors");

@@ -1,0 +1,165 @@
+#include "engine/model/adapters/adapter_weights.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "engine/model/file_values.h"
+#include "engine/model/tensor_cut.h"
+
+namespace ringside {
+namespace {
+
+using Plan = std::map<std::string_view, const PlannedTensor*>;  // matrices by their names
+
+/// The matrices that may be adapted are those of a layer's attention and of its one MLP.
+bool CanBeAdapted(TensorRole role) {
+  switch (role) {
+    case TensorRole::kQuery:
+    case TensorRole::kKey:
+    case TensorRole::kValue:
+    case TensorRole::kQkv:
+    case TensorRole::kAttentionOut:
+    case TensorRole::kGate:
+    case TensorRole::kUp:
+    case TensorRole::kGateUp:
+    case TensorRole::kDown:
+      return true;
+    default:
+      return false;
+  }
+}
+
+std::vector<LowRank>& PlaceOf(TensorRole role, AdapterLayer& layer) {
+  switch (role) {
+    case TensorRole::kAttentionOut:
+      return layer.attention_out;
+    case TensorRole::kDown:
+      return layer.mlp_out;
+    case TensorRole::kGate:
+    case TensorRole::kUp:
+    case TensorRole::kGateUp:
+      return layer.mlp_in;
+    default:
+      return layer.qkv;
+  }
+}
+
+int64_t FirstOutput(TensorRole role, const ModelSpec& own) {
+  const int64_t queries = own.heads * own.head_dim, keys = own.kv_heads * own.head_dim;
+  if (role == TensorRole::kKey) return queries;
+  if (role == TensorRole::kValue) return queries + keys;
+  return role == TensorRole::kUp && own.gated ? own.ffn : 0;
+}
+
+/// The tensor of a module. An adapter's file may put a name before those of the model's ("transformer.h.0" where that
+/// has "h.0").
+Result<const PlannedTensor*> Find(const Plan& plan, std::string_view module) {
+  const std::string name = std::string(module) + ".weight";
+  auto found = plan.find(name);
+  if (found == plan.end()) found = plan.find(std::string_view(name).substr(name.find('.') + 1));
+  if (found == plan.end()) return InvalidArgument(fmt::format("the model has no module '{}'", module));
+  if (CanBeAdapted(found->second->role)) return found->second;
+  return InvalidArgument(
+      fmt::format("module '{}' cannot be adapted: only a layer's attention and its one MLP can", module));
+}
+
+Result<Weight> Upload(std::span<const float> values, int64_t rows, int64_t cols, Backend& backend) {
+  return backend.LoadWeight({DType::kF32, rows, cols, std::as_bytes(values)});
+}
+
+/// Rows and columns of a row-major matrix with `cols` columns.
+std::vector<float> Taken(const std::vector<float>& from, int64_t cols, std::span<const int64_t> rows,
+                         IndexRange columns) {
+  std::vector<float> out;
+  out.reserve(rows.size() * static_cast<size_t>(columns.size()));
+  for (const int64_t row : rows) {
+    const auto begin = from.begin() + row * cols;
+    out.insert(out.end(), begin + columns.begin, begin + columns.end);
+  }
+  return out;
+}
+
+std::vector<int64_t> Numbers(int64_t count) {
+  std::vector<int64_t> out;
+  for (int64_t i = 0; i < count; ++i) out.push_back(i);
+  return out;
+}
+
+Result<LowRank> LoadMatrix(const AdapterMatrix& matrix, const PlannedTensor& planned, const ModelSpec& spec,
+                           const Shard& shard, Backend& backend) {
+  const TensorCut cut = CutOf(shard, spec, planned.role, matrix.outputs, matrix.inputs);
+  const std::vector<int64_t> in_file = RowsInOrder(planned.order, spec, matrix.outputs);
+  std::vector<int64_t> outputs;
+  for (const IndexRange& range : cut.outputs) {
+    outputs.insert(outputs.end(), in_file.begin() + range.begin, in_file.begin() + range.end);
+  }
+  LowRank out;
+  out.first_output = FirstOutput(planned.role, shard.Of(spec));
+  const std::vector<float> a = Taken(matrix.a, matrix.inputs, Numbers(matrix.rank), cut.inputs);
+  ASSIGN_OR_RETURN(out.a, Upload(a, matrix.rank, cut.inputs.size(), backend));
+  const std::vector<float> b = Taken(matrix.b, matrix.rank, outputs, {0, matrix.rank});
+  ASSIGN_OR_RETURN(out.b, Upload(b, cut.rows(), matrix.rank, backend));
+  return out;
+}
+
+Status CheckKind(const AdapterFile& file, bool gguf, const ModelSpec& spec) {
+  if (file.gguf != gguf) {
+    return InvalidArgument(fmt::format("the adapter is {} and the model {}: names and the order of rows differ",
+                                       file.gguf ? "a GGUF file" : "in PEFT's format",
+                                       gguf ? "a GGUF file" : "a Hugging Face folder"));
+  }
+  if (!gguf || file.architecture == spec.architecture) return Status::Ok();
+  return InvalidArgument(
+      fmt::format("the adapter is of the architecture '{}', the model of '{}'", file.architecture, spec.architecture));
+}
+
+Status CheckShape(const AdapterMatrix& matrix, const PlannedTensor& planned) {
+  int64_t outputs = planned.shape.front(), inputs = planned.shape.back();
+  if (planned.transposed) std::swap(outputs, inputs);
+  if (matrix.outputs == outputs && matrix.inputs == inputs) return Status::Ok();
+  return Corruption(fmt::format("module '{}' has {} outputs and {} inputs, the model's has {} and {}", matrix.module,
+                                matrix.outputs, matrix.inputs, outputs, inputs));
+}
+
+int64_t RanksOf(const std::vector<LowRank>& matrices) {
+  int64_t ranks = 0;
+  for (const LowRank& matrix : matrices) ranks += matrix.a.rows;
+  return ranks;
+}
+
+}  // namespace
+
+Result<AdapterWeights> LoadAdapter(const AdapterFile& file, std::span<const PlannedTensor> planned, bool gguf,
+                                   const ModelSpec& spec, const Shard& shard, Backend& backend) {
+  RETURN_IF_ERROR(CheckKind(file, gguf, spec));
+  Plan plan;
+  for (const PlannedTensor& tensor : planned) plan.emplace(tensor.name, &tensor);
+  AdapterWeights out;
+  out.layers.resize(static_cast<size_t>(shard.layers.size()));
+  std::set<const PlannedTensor*> adapted;
+  for (const AdapterMatrix& matrix : file.matrices) {
+    ASSIGN_OR_RETURN(const PlannedTensor* tensor, Find(plan, matrix.module));
+    RETURN_IF_ERROR(CheckShape(matrix, *tensor));
+    if (!adapted.insert(tensor).second) {
+      return Corruption(fmt::format("module '{}' is there under two names", matrix.module));
+    }
+    if (tensor->layer < shard.layers.begin || tensor->layer >= shard.layers.end) continue;
+    ASSIGN_OR_RETURN(LowRank loaded, LoadMatrix(matrix, *tensor, spec, shard, backend));
+    out.bytes += static_cast<int64_t>(loaded.a.data.bytes() + loaded.b.data.bytes());
+    PlaceOf(tensor->role, out.layers[static_cast<size_t>(tensor->layer - shard.layers.begin)])
+        .push_back(std::move(loaded));
+  }
+  for (const AdapterLayer& layer : out.layers) {
+    for (const auto* matrices : {&layer.qkv, &layer.attention_out, &layer.mlp_in, &layer.mlp_out}) {
+      out.most_ranks = std::max(out.most_ranks, RanksOf(*matrices));
+    }
+  }
+  return out;
+}
+
+}  // namespace ringside

@@ -1,0 +1,42 @@
+// An adapter on a backend's device: a rank's part of it. Made once at load, const afterwards; owned by the Decoder.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/status.h"
+#include "engine/families/network_plan.h"
+#include "engine/model/adapters/adapter_file.h"
+#include "engine/model/shard.h"
+#include "kernels/backend.h"
+
+namespace ringside {
+
+/// What is added to some outputs of one input's matrices: y[:, first_output ...] += (x A^T) B^T. float32.
+struct LowRank {
+  Weight a;                  // [r, inputs]
+  Weight b;                  // [outputs, r], the scale in it
+  int64_t first_output = 0;  // of those that the matrices of this input have together
+};
+
+/// Of one decoder block, by what its matrices give (LayerWeights); empty where nothing is adapted.
+struct AdapterLayer {
+  std::vector<LowRank> qkv, attention_out, mlp_in, mlp_out;
+};
+
+struct AdapterWeights {
+  std::vector<AdapterLayer> layers;  // of the rank
+  int64_t most_ranks = 0;            // r of all matrices of one input together, where that is most
+  int64_t bytes = 0;
+};
+
+/// Takes a rank's part of an adapter to its device. Where the rank has some outputs of a matrix it has those of B and
+/// all of A; where it has some inputs, those of A and all of B, and what it adds is summed with the other ranks'.
+/// `planned` are the tensors of the model's file, of which `gguf` says the format. kInvalidArgument, naming it, for a
+/// module that the model lacks or that cannot be adapted (embedding, head, experts), and where the adapter is of the
+/// other format or of another architecture; kCorruption for one with other sizes; kOverloaded without room.
+Result<AdapterWeights> LoadAdapter(const AdapterFile& file, std::span<const PlannedTensor> planned, bool gguf,
+                                   const ModelSpec& spec, const Shard& shard, Backend& backend);
+
+}  // namespace ringside
