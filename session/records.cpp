@@ -38,6 +38,7 @@ Metadata ReadMetadata(ByteReader& in) {
   return metadata;
 }
 
+// But for the adapter, which stands at the end of a record, and only where there is one: older versions had none.
 void Write(ByteWriter& out, const WindowOverrides& window) {
   Write(out, window.memory_len);
   Write(out, window.session_len);
@@ -51,6 +52,11 @@ WindowOverrides ReadWindow(ByteReader& in) {
   if (in.Bool()) window.eviction = in.Enum(Eviction::kToken);
   return window;
 }
+
+void WriteAdapter(ByteWriter& out, const std::string& adapter) {
+  if (!adapter.empty()) out.String(adapter);
+}
+std::string ReadAdapter(ByteReader& in) { return in.done() ? "" : in.String(); }
 
 // A role, and what follows the text: what concerns tool calls, how an answer that was cut was asked for. The items of
 // older versions have none of that.
@@ -261,6 +267,7 @@ JournalRecord Encode(const CreatedRecord& record) {
   Write(out, record.window);
   out.Unsigned(record.epoch);
   out.String(record.codec);
+  WriteAdapter(out, record.window.adapter);
   return Make(RecordType::kCreated, out);
 }
 Result<CreatedRecord> DecodeCreated(std::string_view bytes) {
@@ -272,6 +279,7 @@ Result<CreatedRecord> DecodeCreated(std::string_view bytes) {
   record.window = ReadWindow(in);
   record.epoch = in.Unsigned();
   record.codec = in.String();
+  record.window.adapter = ReadAdapter(in);
   return Checked(in, std::move(record), "created");
 }
 
@@ -312,13 +320,15 @@ JournalRecord Encode(const TurnRecord& record) {
   Write(out, record.sampling);
   out.Signed(record.max_tokens);
   // What older versions did not have stands here only where it says something.
-  const bool beams = record.sampling.beams.searches(), form = record.form.size() > 0 || beams;
+  const bool adapter = !record.adapter.empty(), beams = record.sampling.beams.searches() || adapter;
+  const bool form = record.form.size() > 0 || beams;
   const bool calls = record.calls != CallPlace::kNone || form;
   if (record.clamped.any() || calls) Write(out, record.clamped);
   if (calls) out.Byte(static_cast<uint8_t>(record.calls));
   if (form || (calls && record.syntax != ToolSyntaxName::kHermes)) out.Byte(static_cast<uint8_t>(record.syntax));
   if (form) out.String(record.form);
   if (beams) Write(out, record.sampling.beams);
+  WriteAdapter(out, record.adapter);
   return Make(RecordType::kTurn, out);
 }
 Result<TurnRecord> DecodeTurn(std::string_view bytes) {
@@ -341,6 +351,7 @@ Result<TurnRecord> DecodeTurn(std::string_view bytes) {
   if (!in.rest().empty()) record.syntax = in.Enum(ToolSyntaxName::kMistralTekken);
   if (!in.rest().empty()) record.form = in.String();
   if (!in.rest().empty()) record.sampling.beams = ReadBeams(in);
+  record.adapter = ReadAdapter(in);
   return Checked(in, std::move(record), "turn");
 }
 
@@ -467,6 +478,7 @@ std::string Encode(const SessionSummary& summary) {
     out.Signed(number);
   }
   out.Unsigned(summary.epoch);
+  WriteAdapter(out, summary.window.adapter);
   return out.Take();
 }
 Result<SessionSummary> DecodeSummary(std::string_view bytes) {
@@ -484,6 +496,7 @@ Result<SessionSummary> DecodeSummary(std::string_view bytes) {
     *number = in.Signed();
   }
   summary.epoch = in.Unsigned();
+  summary.window.adapter = ReadAdapter(in);
   return Checked(in, std::move(summary), "summary");
 }
 

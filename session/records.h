@@ -65,6 +65,7 @@ struct TurnRecord {
   CallPlace calls = CallPlace::kNone;
   ToolSyntaxName syntax = ToolSyntaxName::kHermes;
   SharedText form;  // what Encode(AnswerForm) makes of how it was asked for
+  std::string adapter;
 };
 
 struct TokensRecord {

@@ -40,6 +40,7 @@ struct Response {
   std::string item_id;          // "msg_...", of the assistant's message
   std::string conversation_id;  // "conv_..."; "" for a chain
   std::string previous_id;      // the response that this one continues
+  std::string adapter;          // of the model, by its name; "" = none
   std::string echo;             // the request's fields as the wire repeats them; opaque to this layer
   std::string request_key;      // client request id and digest, for re-attaching; "" = none
   uint64_t connection = 0;      // not stored: visible to this connection only; 0 = to its owner
@@ -90,7 +91,7 @@ struct Response {
 
   /// Memory held, about.
   int64_t bytes() const {
-    size_t sum = sizeof(Response) + text.size() + echo.size() + request_key.size() + form.size();
+    size_t sum = sizeof(Response) + text.size() + adapter.size() + echo.size() + request_key.size() + form.size();
     sum += (piece_ends.size() + piece_token_ends.size()) * sizeof(uint32_t) + call_steps.size() * sizeof(CallStep);
     for (const OutputToken& token : tokens) sum += sizeof(OutputToken) + token.top.size() * sizeof(TokenLogprob);
     return static_cast<int64_t>(sum);

@@ -32,9 +32,17 @@ SessionInfo Describe(const SessionSummary& summary, const SessionTableOptions& o
   info.memory_len = std::min(summary.window.memory_len.value_or(options.memory_len), options.memory_len);
   info.session_len = std::min(summary.window.session_len.value_or(options.session_len), options.session_len);
   info.eviction = summary.window.eviction.value_or(options.eviction);
+  info.adapter = summary.window.adapter;
   info.updated_at = summary.updated_at;
   info.epoch = summary.epoch;
   return info;
+}
+
+std::optional<int> SessionTableOptions::NumberOfAdapter(std::string_view name) const {
+  if (name.empty()) return 0;
+  const auto found = std::ranges::find(adapters, name);
+  if (found == adapters.end()) return std::nullopt;
+  return static_cast<int>(found - adapters.begin()) + 1;
 }
 
 uint64_t NextEngineId() {
@@ -52,6 +60,7 @@ Session::Session(std::shared_ptr<const SessionContext> context, std::string key,
       updated_at_(created_at_),
       metadata_(std::move(metadata)),
       window_(window),
+      adapter_(window.adapter),
       epoch_(context_->epoch),
       first_epoch_(context_->epoch),
       recorded_codec_(context_->codec_name),
@@ -72,6 +81,17 @@ void Session::CountBytes() {
   *context_->bytes += bytes - bytes_;
   *owners_bytes_ += bytes - bytes_;
   bytes_ = bytes;
+}
+
+WindowOverrides Session::window() const {
+  std::lock_guard lock(mutex_);
+  return WindowLocked();
+}
+
+WindowOverrides Session::WindowLocked() const {
+  WindowOverrides window = window_;
+  window.adapter = adapter_;
+  return window;
 }
 
 // A session's own settings stay as they are, for a server that has more; here they hold as far as the server's go.
@@ -206,7 +226,7 @@ SessionSummary Session::Summary(uint64_t seq) const {
           .updated_at = updated_at_,
           .seq = seq,
           .metadata = metadata_,
-          .window = window_,
+          .window = WindowLocked(),
           .items = static_cast<int64_t>(timeline_.items().size()),
           .tokens = static_cast<int64_t>(timeline_.tokens().size()),
           .position = last_report_.position,

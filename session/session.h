@@ -115,7 +115,8 @@ class Session : public std::enable_shared_from_this<Session> {
 
   /// The timeline's first `items` items (absent = all), for a fork.
   Result<Timeline> CopyTimeline(std::optional<int64_t> items) const;
-  const WindowOverrides& window() const { return window_; }
+  /// Its own settings, with the adapter that it has now.
+  WindowOverrides window() const;
   Metadata metadata() const;
   TimelineId engine_timeline() const;
   /// The window of its cache, as far as it has one.
@@ -193,6 +194,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::string IncompleteReason(TurnId turn) const { return Runs(turn) ? running_->response->incomplete_reason : ""; }
 
  private:
+  WindowOverrides WindowLocked() const;
   Item MakeItem(NewItem item) const;
   RingWindow Window(int64_t pinned) const;
   int64_t SessionLen() const;
@@ -295,6 +297,7 @@ class Session : public std::enable_shared_from_this<Session> {
   bool found_by_history_ = false;
   Metadata metadata_;
   const WindowOverrides window_;
+  std::string adapter_;  // of its next turn, unless that names another
   Timeline timeline_;
   std::string head_;                                 // the response that the timeline ends with; "" = none
   std::deque<std::shared_ptr<Response>> responses_;  // oldest first

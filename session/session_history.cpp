@@ -7,8 +7,12 @@ namespace ringside {
 std::string Session::History() const {
   std::lock_guard lock(mutex_);
   const Timeline& timeline = running_ ? running_->next : timeline_;
-  if (timeline.raw()) return HistoryText(timeline.tokens().From(0));
   std::string text;
+  AppendAdapter(running_ ? running_->response->adapter : adapter_, &text);
+  if (timeline.raw()) {
+    AppendTokens(timeline.tokens().From(0), &text);
+    return text;
+  }
   AppendTools(timeline.head().tools, &text);
   for (const Item& item : timeline.items()) AppendMessage(item.role, item.text, item.calls_at, &text);
   return text;
@@ -19,6 +23,7 @@ Session::HistoryMatch Session::MatchHistory(const TurnSpec& spec) const {
   HistoryMatch match;
   match.head = head_;
   const Timeline& timeline = running_ ? running_->next : timeline_;
+  if ((running_ ? running_->response->adapter : adapter_) != spec.adapter.value_or("")) return match;
   if (spec.raw) {  // the engine compares ids by itself
     const SharedList<TokenId>& ids = timeline.tokens();
     match.continues = !running_ && !changing_ && ids.size() <= spec.raw->tokens.size() &&

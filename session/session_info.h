@@ -20,6 +20,7 @@ struct SessionInfo {
   int64_t items = 0, tokens = 0, position = 0, pinned = 0, tokens_evicted = 0;
   int64_t memory_len = 0, session_len = 0;
   Eviction eviction = Eviction::kTurn;
+  std::string adapter;  // its next turn's, unless that names another; "" = none
   std::string active_response_id;
   double updated_at = 0;                  // when the last turn began
   uint64_t epoch = 0;                     // raised at each resume

@@ -156,6 +156,7 @@ Status Session::ApplyTurn(std::string_view payload) {
   response->calls = record.calls;
   response->syntax = record.syntax;
   response->form = std::move(record.form);
+  response->adapter = std::move(record.adapter);
   response->created_at = updated_at_ = record.created_at;
   response->items_before = std::min(static_cast<size_t>(record.items_before), timeline_.items().size());
   response->input_items_end = turn.next.items().size();

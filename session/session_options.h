@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/limits.h"
@@ -32,9 +34,10 @@ struct OwnerLimits {
 
 struct SessionTableOptions {
   std::string model_name;
-  int64_t session_len = 1 << 20;  // tokens of a session, counted exactly
-  int64_t memory_len = 2048;      // tokens of the window; sessions may ask for less
-  int64_t pinned_max = 256;       // most pinned tokens
+  std::vector<std::string> adapters;  // of the model, by the numbers that turns call them by, from 1 on
+  int64_t session_len = 1 << 20;      // tokens of a session, counted exactly
+  int64_t memory_len = 2048;          // tokens of the window; sessions may ask for less
+  int64_t pinned_max = 256;           // most pinned tokens
   Eviction eviction = Eviction::kTurn;
   SamplingParams sampling;              // where a request says nothing
   int64_t max_output_tokens = -1;       // likewise; -1 = until session_len
@@ -59,6 +62,8 @@ struct SessionTableOptions {
   SealKey export_key = SealKey::Random();  // seals exported conversations
   bool accept_foreign_imports = false;     // take in conversations that are sealed with another key, too
 
+  /// The number of an adapter; 0 for "", which is none. nullopt: there is none of this name.
+  std::optional<int> NumberOfAdapter(std::string_view name) const;
   OwnerLimits LimitsOf(const std::string& owner) const {
     const OwnerLimits usual{max_turns_per_owner,  max_sessions_per_owner, max_bytes_per_owner,
                             max_tokens_per_owner, max_chains_per_owner,   max_stored_bytes_per_owner};

@@ -96,6 +96,11 @@ Status SessionTable::State::CheckWindow(const WindowOverrides& window) const {
     return InvalidArgument("session_len must lie in [1, " + std::to_string(options.session_len) + "].",
                            "ringside.session_len", "invalid_value");
   }
+  if (!options.NumberOfAdapter(window.adapter)) {
+    constexpr size_t kQuoted = 256;
+    return NotFound("This server has no adapter '" + window.adapter.substr(0, kQuoted) + "'.", "ringside.adapter",
+                    "model_not_found");
+  }
   return Status::Ok();
 }
 

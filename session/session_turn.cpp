@@ -36,6 +36,7 @@ JournalRecord RecordOf(const TurnSpec& spec, const ActiveTurn& turn, const Timel
       .calls = response.calls,
       .syntax = response.syntax,
       .form = response.form,
+      .adapter = response.adapter,
   });
 }
 
@@ -60,6 +61,13 @@ Status CheckGoesOn(const Item& reopened, const TurnSpec& spec, CallPlace calls) 
   if (spec.grammar == nullptr || GrammarMatcher(spec.grammar).Append(reopened.text).ok()) return Status::Ok();
   return InvalidArgument("The answer that is to go on does not begin as the format says.",
                          spec.format->param.empty() ? "tool_choice" : spec.format->param, "invalid_value");
+}
+
+/// Another one is had by naming it, or the model itself: what was said is computed again then.
+Status NoAdapter(const std::string& name, const SessionTableOptions& options) {
+  return NotFound("This server has no adapter '" + name + "', which the conversation has: its next turn may name " +
+                      "another model, '" + options.model_name + "' for one.",
+                  "model", "model_not_found");
 }
 
 const char* ReasonName(const Response& response) {
@@ -155,8 +163,12 @@ Result<Session::Begun> Session::Render(const TurnSpec& spec, TurnId turn, std::s
   RETURN_IF_ERROR(CheckShown(spec, input, window));
   ASSIGN_OR_RETURN(SamplingParams sampling, Sampling(spec));
 
+  const std::optional<int> adapter = options.NumberOfAdapter(response->adapter);
+  if (!adapter) return NoAdapter(response->adapter, options);
+
   TurnRequest request;
   request.turn = turn;
+  request.adapter = *adapter;
   // The engine adds what it samples: without room for it, it would have to copy the history once more.
   request.tokens = input.next.tokens().From(0, kAnswerReserve);
   request.message_starts = input.next.message_starts().From(0);
@@ -225,6 +237,7 @@ Result<Session::Prepared> Session::Begin(const TurnSpec& spec, const Caller& cal
   RETURN_IF_ERROR(CheckFree(caller.connection));
   RETURN_IF_ERROR(CheckItems(spec.input.size() + 1, "input"));  // and the answer
   const Timeline base = timeline_;
+  response->adapter = spec.adapter.value_or(adapter_);
   Result<Begun> begun = [&] {
     const BusyUnlocked busy(*this, lock);
     return Render(spec, turn, std::move(response), base);
@@ -468,6 +481,7 @@ void Session::Finish(const TurnEnd& end, double completed_at) {
       next.CloseAnswer(std::move(answer), end.output, context_->codec);
     }
     timeline_ = std::move(next);
+    adapter_ = response.adapter;
     response.items_end = timeline_.items().size();
     head_ = response.id;
     last_report_ = response.report;

@@ -33,6 +33,7 @@ using Metadata = std::vector<std::pair<std::string, std::string>>;
 struct WindowOverrides {
   std::optional<int64_t> memory_len, session_len;
   std::optional<Eviction> eviction;
+  std::string adapter;  // of SessionTableOptions::adapters, until a turn names another; "" = none
 };
 
 struct NewItem {
@@ -74,7 +75,9 @@ struct TurnSpec {
   std::optional<ToolSet> tools;  // absent = as told so far; of no tools = none any more
   /// Absent = any, or, of an answer that goes on, the one it began with. The table makes it that.
   std::optional<ToolChoice> tool_choice;
-  WindowOverrides window;  // for a new chain only
+  WindowOverrides window;  // for a new chain only, but for the adapter
+  /// Of SessionTableOptions::adapters, for this turn and those behind it; "" = none; absent = the session's.
+  std::optional<std::string> adapter;
   SamplingParams sampling;
   std::vector<std::string> stop_strings;
   std::vector<std::string> bad_words;  // as text; SamplingParams::bad_words has those given as ids

@@ -342,6 +342,7 @@ Status Serving::OpenSessions() {
   const EngineOptions& engine = engines_->options();
   SessionTableOptions options;
   options.model_name = model_name_;
+  ASSIGN_OR_RETURN(options.adapters, AdapterNames(config_, model_name_));
   options.session_len = engine.session_len;
   options.memory_len = engine.memory_len;
   options.pinned_max = engine.pinned_max;
@@ -441,7 +442,8 @@ void Serving::Publish() {
                                    .created = static_cast<int64_t>(SystemClock::Instance().WallSeconds()),
                                    .session_len = engines_->options().session_len,
                                    .sampling = sampling_,
-                                   .max_output_tokens = max_output_tokens()});
+                                   .max_output_tokens = max_output_tokens(),
+                                   .adapters = sessions_->options().adapters});
   RegisterClientSecretRoutes(service->router, access_.tickets(), sessions_->options());
   RegisterConversationRoutes(service->router, *sessions_);
   AddBackupRoute(service->router, backups_.get());

@@ -33,6 +33,7 @@ Status CheckProcesses(const ServerConfig& config, int processes) {
                     config.tensor_parallel_size, config.pipeline_parallel_size, processes));
   }
   if (config.data_parallel_size > 1) return InvalidArgument("--data-parallel-size is for one process");
+  if (!config.adapters.empty()) return InvalidArgument("--lora is for one process");
   if (config.cuda) return InvalidArgument("--device cuda is for one process");
   return Status::Ok();
 }
@@ -77,7 +78,7 @@ Status Load(const ServerConfig& config, Processes& processes, ModelCopy& copy) {
   ASSIGN_OR_RETURN(copy.model, processes.count() > 1
                                    ? Model::Load(config.model, ranks, stages, config.load_format, processes)
                                    : Model::Load(config.model, ranks, stages, config.load_format));
-  return Status::Ok();
+  return copy.model->LoadAdapters(config.adapters);
 }
 
 }  // namespace
@@ -102,6 +103,16 @@ Status LoadModels(const ServerConfig& config, Processes& processes, std::vector<
     for (Status& status : loaded) RETURN_IF_ERROR(std::move(status));
   }
   return CheckShared(config, copies->front().model->spec());
+}
+
+Result<std::vector<std::string>> AdapterNames(const ServerConfig& config, const std::string& model_name) {
+  std::vector<std::string> names;
+  for (const NamedAdapter& adapter : config.adapters) {
+    if (adapter.name == model_name) return InvalidArgument("--lora: '" + model_name + "' is the model's own name");
+    LogInfo("adapter: {}, from {}", adapter.name, adapter.path);
+    names.push_back(adapter.name);
+  }
+  return names;
 }
 
 Status FollowModel(const ServerConfig& config, Processes& processes) {

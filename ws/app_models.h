@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "engine/model/model.h"
@@ -24,6 +25,8 @@ struct ModelCopy {
 /// the same time. kInvalidArgument, naming the setting, where the model would be slower for being shared, or cannot be
 /// by so many processes.
 Status LoadModels(const ServerConfig& config, Processes& processes, std::vector<ModelCopy>* copies);
+/// The names of its adapters, of which the log is told. kInvalidArgument where one is the model's own.
+Result<std::vector<std::string>> AdapterNames(const ServerConfig& config, const std::string& model_name);
 /// What a process does that is not the first: has its ranks of the model, until the first tells it to end. Errors as
 /// LoadModels; kUnavailable where another process or a device is gone.
 Status FollowModel(const ServerConfig& config, Processes& processes);

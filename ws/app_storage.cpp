@@ -83,6 +83,7 @@ constexpr int64_t kWriteBackMs = 200;
 EngineStorage Storage::ForEngine(const Model& model) const {
   return {.tiers = tiers_.get(),
           .fingerprint = model.fingerprint(),
+          .adapter_fingerprints = model.adapter_fingerprints(),
           .idle_ms = config_.session_idle_host_ms,
           .write_back_ms = kWriteBackMs,
           .pinned_bytes = config_.host_cache_mb << 20};

@@ -248,6 +248,18 @@ TEST_F(HostileImportTest, AWindowIsOfAtLeastOneToken) {
   EXPECT_EQ(Import()->memory_len, table.options().memory_len);
 }
 
+TEST_F(HostileImportTest, AnAdapterHasANameAsOneOfTheSettings) {
+  for (const std::string& name : {std::string(65, 'x'), std::string("a\xff")}) {
+    created.window.adapter = name;
+    EXPECT_EQ(Import().status().code(), StatusCode::kInvalidArgument);
+  }
+  created.window.adapter = "sql";  // which another server has, perhaps
+  const Result<SessionInfo> info = Import();
+  ASSERT_TRUE(info.ok()) << info.status().ToString();
+  EXPECT_EQ(info->adapter, "sql");
+  EXPECT_EQ(AskAnew(info->id, "Be long.").status().reason(), "model_not_found");
+}
+
 TEST_F(HostileImportTest, WhereIdsAreForgottenThereAreNone) {
   record.patch.end = TimelineEnd::kForgotten;
   EXPECT_EQ(Import().status().code(), StatusCode::kInvalidArgument);

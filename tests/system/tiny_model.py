@@ -104,20 +104,46 @@ def hide_all_but_text(data):
     return data
 
 
+def write(path, facts, tensors):
+    """A GGUF file of float32 tensors: names, shapes and bytes. Returns the path."""
+    entries, data = [], bytearray()
+    for name, shape, numbers in tensors:
+        data.extend(bytes(-len(data) % ALIGNMENT))
+        dimensions = struct.pack(f"<I{len(shape)}Q", len(shape), *reversed(shape))
+        entries.append(text(name) + dimensions + struct.pack("<IQ", 0, len(data)))
+        data.extend(numbers)
+    head = b"GGUF" + struct.pack("<IQQ", 3, len(entries), len(facts))
+    head += b"".join(text(key) + value_bytes(value) for key, value in facts.items()) + b"".join(entries)
+    Path(path).write_bytes(head + bytes(-len(head) % ALIGNMENT) + data)
+    return str(path)
+
+
 def make(path, seed=1, more=None, endless=False):
     """Writes the model as a GGUF file; returns the path. `more`: metadata besides. `endless`: it writes printed ASCII and
     never ends, at temperature 0."""
     facts = metadata() | (more or {})
-    entries, data, count = [], bytearray(), 0
     rng = random.Random(seed)
-    for name, shape in shapes(len(facts["tokenizer.ggml.tokens"])):
-        data.extend(bytes(-len(data) % ALIGNMENT))
-        dimensions = struct.pack(f"<I{len(shape)}Q", len(shape), *reversed(shape))
-        entries.append(text(name) + dimensions + struct.pack("<IQ", 0, len(data)))
-        numbers = values(name, shape, rng)
-        data.extend(hide_all_but_text(bytearray(numbers)) if endless and name == "output.weight" else numbers)
-        count += 1
-    head = b"GGUF" + struct.pack("<IQQ", 3, count, len(facts))
-    head += b"".join(text(key) + value_bytes(value) for key, value in facts.items()) + b"".join(entries)
-    Path(path).write_bytes(head + bytes(-len(head) % ALIGNMENT) + data)
-    return str(path)
+
+    def tensors():
+        for name, shape in shapes(len(facts["tokenizer.ggml.tokens"])):
+            numbers = values(name, shape, rng)
+            yield name, shape, hide_all_but_text(bytearray(numbers)) if endless and name == "output.weight" else numbers
+
+    return write(path, facts, tensors())
+
+
+def make_adapter(path, seed=1, rank=2):
+    """Writes a LoRA adapter of the model as a GGUF file; returns the path."""
+    facts = {"general.type": "adapter", "general.architecture": "llama", "adapter.type": "lora",
+             "adapter.lora.alpha": 2.0 * rank}
+    rng = random.Random(seed)
+
+    def tensors():
+        for name, shape in shapes(0):
+            if not name.startswith("blk.") or len(shape) == 1:
+                continue
+            outputs, inputs = shape
+            yield f"{name}.lora_a", (rank, inputs), values("a", (rank, inputs), rng)
+            yield f"{name}.lora_b", (outputs, rank), values("b", (outputs, rank), rng)
+
+    return write(path, facts, tensors())

@@ -103,7 +103,7 @@ Status ReadMaxTokens(const JsonValue& value, const std::string& param, TurnSpec*
 
 Status ReadField(const JsonValue& value, const std::string& key, const SessionTableOptions& options,
                  MessageRequest* request) {
-  if (key == "model") return CheckModel(value, key, options);
+  if (key == "model") return ReadModel(value, key, options, &request->turn.adapter);
   if (key == "messages") return ReadAnthropicMessages(value, key, &request->turn.input);
   if (key == "system") return ReadAnthropicText(value, key, &request->system);
   if (key == "stream") return ReadBool(value, key, &request->stream);
@@ -263,7 +263,7 @@ HttpResponse CreateAnthropicMessage(const ChatService& service, const HttpReques
   const SessionTableOptions& options = service.table.options();
   Result<MessageRequest> read = ReadMessageRequest(request, options, /*counts_only=*/false);
   if (!read.ok()) return Refuse(read.status());
-  auto format = std::make_shared<MessageFormat>(MakeId("msg_"), options.model_name);
+  auto format = std::make_shared<MessageFormat>(MakeId("msg_"), ModelNameOf(read->turn.adapter, options));
   return AnswerStateless(service, request, {.prompts = {std::move(read->turn)}, .stream = read->stream},
                          std::move(format));
 }

@@ -204,7 +204,7 @@ HttpResponse CreateChatCompletion(const ChatService& service, const HttpRequest&
   auto format = std::make_shared<ChatFormat>(
       service.table.tokenizer(),
       CompletionFormat::Frame{.id = MakeId("chatcmpl-"),
-                              .model = options.model_name,
+                              .model = ModelNameOf(read->turn.adapter, options),
                               .object = "chat.completion",
                               .chunk_object = "chat.completion.chunk",
                               .created = static_cast<int64_t>(SystemClock::Instance().WallSeconds()),

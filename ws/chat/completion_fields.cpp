@@ -47,7 +47,7 @@ Result<bool> ReadCompletionField(const JsonValue& value, const std::string& para
       std::function<Status(const JsonValue&, const std::string&, const SessionTableOptions&, CompletionFields*)>;
   const auto label = [](auto& v, auto& p, auto&, auto*) { return ReadLabel(v, p); };
   static const std::map<std::string, Read, std::less<>> readers = {
-      {"model", [](auto& v, auto& p, auto& o, auto*) { return CheckModel(v, p, o); }},
+      {"model", [](auto& v, auto& p, auto& o, auto* f) { return ReadModel(v, p, o, &f->turn.adapter); }},
       {"stream", [](auto& v, auto& p, auto&, auto* f) { return ReadBool(v, p, &f->stream); }},
       {"stream_options", [](auto& v, auto& p, auto&, auto* f) { return ReadStreamOptions(v, p, f); }},
       {"n", [](auto& v, auto& p, auto&, auto* f) { return ReadInteger(v, p, 1, kMaxChoices, &f->choices); }},

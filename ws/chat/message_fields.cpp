@@ -145,16 +145,15 @@ Result<JsonValue> ReadBody(const HttpRequest& request) {
   return body;
 }
 
-Status CheckModel(const JsonValue& value, const std::string& param, const SessionTableOptions& options) {
+Status ReadModel(const JsonValue& value, const std::string& param, const SessionTableOptions& options,
+                 std::optional<std::string>* adapter) {
   std::string name;
   RETURN_IF_ERROR(ReadString(value, param, &name));
   constexpr std::string_view kLatest = ":latest";
+  const bool known = name == options.model_name || options.NumberOfAdapter(name);
   std::string_view asked = name;
-  if (asked != options.model_name && asked.ends_with(kLatest)) asked.remove_suffix(kLatest.size());
-  if (asked.empty() || asked == options.model_name) return Status::Ok();
-  return NotFound(
-      "The model '" + name.substr(0, kQuoted) + "' does not exist; this server has '" + options.model_name + "'.",
-      param, "model_not_found");
+  if (!known && asked.ends_with(kLatest)) asked.remove_suffix(kLatest.size());
+  return ReadModelName(asked, param, options, adapter);
 }
 
 bool IsEmpty(const JsonValue& value) {
@@ -186,6 +185,7 @@ TurnSpec StatelessTurn(const SessionTableOptions& options) {
   spec.sampling.seed = RandomBits();
   spec.carries_history = true;
   spec.store = false;
+  spec.adapter = "";     // unless the request names one
   spec.tools.emplace();  // none, unless the request tells some
   return spec;
 }

@@ -2,6 +2,7 @@
 // field. Pure; any thread.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,8 +35,9 @@ Status ReadTextPart(const JsonValue& part, const std::string& param, const Messa
 Status ReadText(const JsonValue& value, const std::string& param, const MessageRules& rules, std::string* out);
 /// The body of a request: a JSON object.
 Result<JsonValue> ReadBody(const HttpRequest& request);
-/// kNotFound (model_not_found) unless it is the served model's name, perhaps with ":latest", or empty.
-Status CheckModel(const JsonValue& value, const std::string& param, const SessionTableOptions& options);
+/// ReadModelName of a string, perhaps with ":latest" behind the name.
+Status ReadModel(const JsonValue& value, const std::string& param, const SessionTableOptions& options,
+                 std::optional<std::string>* adapter);
 /// null, false, "", 0, [] and {} are empty.
 bool IsEmpty(const JsonValue& value);
 /// A known field that must be empty.

@@ -104,7 +104,7 @@ Status ReadFormat(const JsonValue& value, const std::string& param, AnswerFormat
 Status ReadField(const JsonValue& value, const std::string& key, OllamaFace face, const SessionTableOptions& options,
                  OllamaRequest* request) {
   const bool chat = face == OllamaFace::kChat;
-  if (key == "model") return CheckModel(value, key, options);
+  if (key == "model") return ReadModel(value, key, options, &request->turn.adapter);
   if (key == "stream") return ReadBool(value, key, &request->stream);
   if (key == "options") return ReadOptions(value, key, &request->turn);
   if (key == "keep_alive") {  // the one model stays, whatever is told
@@ -254,7 +254,7 @@ HttpResponse Answer(const ChatService& service, OllamaFace face, const HttpReque
   const SessionTableOptions& options = service.table.options();
   Result<OllamaRequest> read = ReadOllamaRequest(request, face, options);
   if (!read.ok()) return Refuse(read.status());
-  auto format = std::make_shared<OllamaFormat>(face, options.model_name);
+  auto format = std::make_shared<OllamaFormat>(face, ModelNameOf(read->turn.adapter, options));
   if (read->turn.input.empty() && !read->turn.raw) {
     HttpResponse answer;
     answer.body = format->Empty(read->unloads ? "unload" : "load");
@@ -274,30 +274,38 @@ void WriteDetails(JsonWriter& json) {
 }
 
 /// Of what there is and, `loaded`, of what is in memory: the same.
-HttpResponse ListModels(const std::string& name, const OllamaModel& model, bool loaded) {
+HttpResponse ListModels(const SessionTableOptions& options, const OllamaModel& model, bool loaded) {
+  std::vector<std::string> names{options.model_name};
+  names.insert(names.end(), options.adapters.begin(), options.adapters.end());
   JsonWriter json;
-  json.BeginObject().Key("models").BeginArray().BeginObject();
-  json.Field("name", name + ":latest").Field("model", name + ":latest").Field("size", 0).Field("digest", "");
-  json.Field(loaded ? "expires_at" : "modified_at", loaded ? "9999-12-31T23:59:59Z" : Timestamp(model.created));
-  if (loaded) json.Field("size_vram", 0).Field("context_length", model.session_len);
-  WriteDetails(json);
-  json.EndObject().EndArray().EndObject();
+  json.BeginObject().Key("models").BeginArray();
+  for (const std::string& name : names) {
+    json.BeginObject();
+    json.Field("name", name + ":latest").Field("model", name + ":latest").Field("size", 0).Field("digest", "");
+    json.Field(loaded ? "expires_at" : "modified_at", loaded ? "9999-12-31T23:59:59Z" : Timestamp(model.created));
+    if (loaded) json.Field("size_vram", 0).Field("context_length", model.session_len);
+    WriteDetails(json);
+    json.EndObject();
+  }
+  json.EndArray().EndObject();
   return Json(json);
 }
 
-Status CheckNamed(const JsonValue& body, const SessionTableOptions& options) {
+/// The name under which clients know the model that is asked for.
+Result<std::string> NamedModel(const JsonValue& body, const SessionTableOptions& options) {
+  std::optional<std::string> adapter;
   for (const char* key : {"model", "name"}) {  // of now and of before
     const JsonValue* const name = body.Find(key);
-    if (name != nullptr) RETURN_IF_ERROR(CheckModel(*name, key, options));
+    if (name != nullptr) RETURN_IF_ERROR(ReadModel(*name, key, options, &adapter));
   }
-  return Status::Ok();
+  return ModelNameOf(adapter, options);
 }
 
 /// Clients ask for a model before they use it: the one that there is has come already.
 HttpResponse PullModel(const SessionTableOptions& options, const HttpRequest& request) {
   const Result<JsonValue> body = ReadBody(request);
   if (!body.ok()) return Refuse(body.status());
-  if (const Status status = CheckNamed(*body, options); !status.ok()) return Refuse(status);
+  if (const auto name = NamedModel(*body, options); !name.ok()) return Refuse(name.status());
   bool stream = true;
   if (const JsonValue* value = body->Find("stream"); value != nullptr && !value->is_null()) {
     if (const Status status = ReadBool(*value, "stream", &stream); !status.ok()) return Refuse(status);
@@ -311,13 +319,14 @@ HttpResponse PullModel(const SessionTableOptions& options, const HttpRequest& re
 HttpResponse ShowModel(const SessionTableOptions& options, const OllamaModel& model, const HttpRequest& request) {
   const Result<JsonValue> body = ReadBody(request);
   if (!body.ok()) return Refuse(body.status());
-  if (const Status status = CheckNamed(*body, options); !status.ok()) return Refuse(status);
+  const Result<std::string> name = NamedModel(*body, options);
+  if (!name.ok()) return Refuse(name.status());
   JsonWriter json;
   json.BeginObject().Field("modelfile", "").Field("parameters", "").Field("template", "");
   json.Field("modified_at", Timestamp(model.created));
   WriteDetails(json);
   json.Key("model_info").BeginObject().Field("general.architecture", "ringside");
-  json.Field("general.basename", options.model_name).Field("ringside.context_length", model.session_len).EndObject();
+  json.Field("general.basename", *name).Field("ringside.context_length", model.session_len).EndObject();
   json.Key("capabilities").BeginArray().Value("completion").Value("tools").EndArray().EndObject();
   return Json(json);
 }
@@ -331,10 +340,10 @@ void AddOllamaRoutes(Router& router, const ChatService& service, const OllamaMod
   router.Add("POST", "/api/generate",
              [service](const HttpRequest& r, const Ids&) { return Answer(service, OllamaFace::kGenerate, r); });
   router.Add("GET", "/api/tags", [service, model](const HttpRequest&, const Ids&) {
-    return ListModels(service.table.options().model_name, model, /*loaded=*/false);
+    return ListModels(service.table.options(), model, /*loaded=*/false);
   });
   router.Add("GET", "/api/ps", [service, model](const HttpRequest&, const Ids&) {
-    return ListModels(service.table.options().model_name, model, /*loaded=*/true);
+    return ListModels(service.table.options(), model, /*loaded=*/true);
   });
   router.Add("POST", "/api/pull",
              [service](const HttpRequest& r, const Ids&) { return PullModel(service.table.options(), r); });

@@ -220,7 +220,7 @@ HttpResponse CreateTextCompletion(const ChatService& service, const HttpRequest&
   auto format = std::make_shared<TextFormat>(
       service.table.tokenizer(),
       CompletionFormat::Frame{.id = MakeId("cmpl-"),
-                              .model = options.model_name,
+                              .model = ModelNameOf(read->turn.adapter, options),
                               .object = "text_completion",
                               .chunk_object = "text_completion",
                               .created = static_cast<int64_t>(SystemClock::Instance().WallSeconds()),

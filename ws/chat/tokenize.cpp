@@ -17,7 +17,8 @@ Result<std::string> ReadTokenizeRequest(const HttpRequest& request, const Sessio
   std::optional<std::string> text;
   for (const auto& [key, value] : body.object()) {
     if (key == "model") {
-      if (!value.is_null()) RETURN_IF_ERROR(CheckModel(value, key, options));
+      std::optional<std::string> any;  // adapters have the model's tokens
+      if (!value.is_null()) RETURN_IF_ERROR(ReadModel(value, key, options, &any));
     } else if (key == "prompt" || key == "content") {
       std::string given;
       RETURN_IF_ERROR(ReadString(value, key, &given));

@@ -187,6 +187,9 @@ Status CheckStorage(const ServerConfig& config, std::optional<StoreDurability> d
 
 Status CheckCombinations(const ServerConfig& config) {
   if (config.model.empty()) return InvalidArgument("--model: say which model to serve");
+  if (!config.adapters.empty() && config.cuda) {
+    return InvalidArgument("--lora: adapters are computed on the CPU only; set --device cpu");
+  }
   if (config.gpu.quantization && !config.cuda) {
     return InvalidArgument(
         "--quantization: weights are quantised on a GPU only; set --device cuda, or give a model file "

@@ -30,7 +30,8 @@ enum class StoreDurability { kToken, kTurn, kNone };
 struct ServerConfig {
   std::string model;              // its files, in any format that we load
   std::string served_model_name;  // "" = the model's own name
-  std::string chat_template;      // a name or a file; "" = the model's own
+  std::vector<NamedAdapter> adapters;
+  std::string chat_template;  // a name or a file; "" = the model's own
 
   std::string host = "127.0.0.1";
   int64_t port = 8080;  // 0 = any free one

@@ -1,5 +1,6 @@
 #include "ws/config/config_options.h"
 
+#include <algorithm>
 #include <string_view>
 
 #include "kernels/row_quantisation.h"
@@ -14,6 +15,29 @@ using Kind = ConfigOption::Kind;
 Status ApplyThreads(ServerConfig& config, const Values& values) {
   ASSIGN_OR_RETURN(const int64_t threads, ParseInteger(values.back(), 0, 1024));
   config.cpu.threads = static_cast<int>(threads);
+  return Status::Ok();
+}
+
+bool IsAdapterName(std::string_view name) {
+  constexpr size_t kLongest = 64;
+  return !name.empty() && name.size() <= kLongest && std::ranges::all_of(name, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view("._-:").find(c) != std::string_view::npos;
+  });
+}
+
+Status ApplyAdapters(ServerConfig& config, const Values& values) {
+  for (const std::string& value : values) {
+    const size_t at = value.find('=');
+    NamedAdapter adapter{value.substr(0, at), at == std::string::npos ? "" : value.substr(at + 1)};
+    if (adapter.path.empty() || !IsAdapterName(adapter.name)) {
+      return BadValue(value, "NAME=PATH, with a name of up to 64 letters, digits and any of . _ - :");
+    }
+    if (std::ranges::any_of(config.adapters, [&](const auto& other) { return other.name == adapter.name; })) {
+      return InvalidArgument("two adapters have the name '" + adapter.name + "'");
+    }
+    config.adapters.push_back(std::move(adapter));
+  }
   return Status::Ok();
 }
 
@@ -81,6 +105,12 @@ std::vector<ConfigOption> ModelSettings() {
        "NAME",
        "name under which clients ask for the model [its own]",
        Text(&C::served_model_name)},
+      {"lora",
+       {"lora-modules"},
+       Kind::kList,
+       "NAME=PATH",
+       "LoRA adapter of the model, PEFT's folder or a GGUF file, and the model name that asks for it; may be repeated",
+       ApplyAdapters},
       {"load-format",
        {},
        Kind::kValue,

@@ -28,6 +28,7 @@ std::string ConversationObject(const SessionInfo& info) {
   json.Field("pinned", info.pinned).Field("tokens_evicted", info.tokens_evicted);
   json.Field("memory_len", info.memory_len).Field("session_len", info.session_len);
   json.Field("eviction", info.eviction == Eviction::kTurn ? "turn" : "token");
+  json.TextOrNull("adapter", info.adapter);
   json.TextOrNull("active_response_id", info.active_response_id);
   json.Field("updated_at", static_cast<int64_t>(info.updated_at)).Field("epoch", info.epoch);
   json.Field("cache", CacheSourceName(info.cache)).Field("durable", info.durable);

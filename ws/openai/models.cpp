@@ -2,6 +2,7 @@
 
 #include <fmt/chrono.h>
 
+#include <algorithm>
 #include <ctime>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -10,11 +11,12 @@ namespace ringside {
 namespace {
 
 // What OpenAI's clients look for, and what Anthropic's do.
-nlohmann::json Describe(const ServedModel& model) {
-  return {{"id", model.name},
+nlohmann::json Describe(const ServedModel& model, const std::string& name) {
+  return {{"id", name},
           {"object", "model"},
           {"type", "model"},
-          {"display_name", model.name},
+          {"display_name", name},
+          {"parent", name == model.name ? nlohmann::json() : nlohmann::json(model.name)},
           {"created_at", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(static_cast<std::time_t>(model.created)))},
           {"created", model.created},
           {"owned_by", "ringside"},
@@ -36,7 +38,7 @@ HttpResponse Json(const nlohmann::json& value) {
 }
 
 HttpResponse GetModel(const ServedModel& model, const std::string& id) {
-  if (id == model.name) return Json(Describe(model));
+  if (id == model.name || std::ranges::count(model.adapters, id) > 0) return Json(Describe(model, id));
   return ErrorResponse(NotFound("The model '" + id + "' does not exist.", "model", "model_not_found"));
 }
 
@@ -44,10 +46,12 @@ HttpResponse GetModel(const ServedModel& model, const std::string& id) {
 
 void AddModelRoutes(Router& router, ServedModel model) {
   router.Add("GET", "/v1/models", [model](const HttpRequest&, const Router::Parameters&) {
+    nlohmann::json all = nlohmann::json::array({Describe(model, model.name)});
+    for (const std::string& adapter : model.adapters) all.push_back(Describe(model, adapter));
     return Json({{"object", "list"},
-                 {"data", {Describe(model)}},
+                 {"data", all},
                  {"first_id", model.name},
-                 {"last_id", model.name},
+                 {"last_id", all.back()["id"]},
                  {"has_more", false}});
   });
   router.Add("GET", "/v1/models/{id}",

@@ -1,8 +1,9 @@
-// The list of models, which has one entry: /v1/models and /v1/models/{id}. Immutable; any thread.
+// The list of models, the one that is served and its adapters: /v1/models and /v1/models/{id}. Immutable; any thread.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "engine/sampling.h"
 #include "ws/transport/http.h"
@@ -15,6 +16,7 @@ struct ServedModel {
   int64_t session_len = 0;  // told as max_model_len, as vLLM does
   SamplingParams sampling;  // where a request says nothing
   int64_t max_output_tokens = 0;
+  std::vector<std::string> adapters = {};
 };
 
 void AddModelRoutes(Router& router, ServedModel model);

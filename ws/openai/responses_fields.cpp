@@ -175,6 +175,8 @@ Status ReadWindow(const JsonValue& value, std::string_view param, WindowOverride
     } else if (key == "session_len") {
       RETURN_IF_ERROR(ReadInteger(field, name, 1, INT64_MAX, &integer));
       out->session_len = integer;
+    } else if (key == "adapter") {
+      RETURN_IF_ERROR(ReadString(field, name, &out->adapter));
     } else if (key == "eviction") {
       if (!field.is_string()) return WrongType(field, name, "a string");
       if (field.string() == "turn") {
@@ -190,6 +192,26 @@ Status ReadWindow(const JsonValue& value, std::string_view param, WindowOverride
     }
   }
   return Status::Ok();
+}
+
+Status ReadModelName(std::string_view name, std::string_view param, const SessionTableOptions& options,
+                     std::optional<std::string>* adapter) {
+  if (name.empty()) return Status::Ok();
+  const bool model = name == options.model_name;
+  if (model || options.NumberOfAdapter(name)) {
+    *adapter = model ? "" : std::string(name);
+    return Status::Ok();
+  }
+  constexpr size_t kQuoted = 256;
+  std::string have = "'" + options.model_name + "'";
+  for (const std::string& other : options.adapters) have += ", '" + other + "'";
+  return NotFound(
+      "The model '" + std::string(name.substr(0, kQuoted)) + "' does not exist; this server has " + have + ".",
+      std::string(param), "model_not_found");
+}
+
+const std::string& ModelNameOf(const std::optional<std::string>& adapter, const SessionTableOptions& options) {
+  return adapter && !adapter->empty() ? *adapter : options.model_name;
 }
 
 Status ReadItems(const JsonValue& value, const std::string& param, std::vector<NewItem>* out) {

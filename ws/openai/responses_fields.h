@@ -31,8 +31,14 @@ Status ReadNumber(const JsonValue& value, std::string_view param, double* out);
 Status ReadString(const JsonValue& value, std::string_view param, std::string* out);
 /// Strings to strings, within the limits for metadata.
 Status ReadMetadata(const JsonValue& value, std::string_view param, Metadata* out);
-/// {"memory_len", "session_len", "eviction": "turn" | "token"}.
+/// {"memory_len", "session_len", "eviction": "turn" | "token", "adapter"}.
 Status ReadWindow(const JsonValue& value, std::string_view param, WindowOverrides* out);
+/// The model that is asked for: the served one (adapter "") or one of its adapters. An empty name asks for none and
+/// leaves `adapter` as it is. kNotFound (model_not_found).
+Status ReadModelName(std::string_view name, std::string_view param, const SessionTableOptions& options,
+                     std::optional<std::string>* adapter);
+/// Under which name clients ask for what a turn is computed with.
+const std::string& ModelNameOf(const std::optional<std::string>& adapter, const SessionTableOptions& options);
 /// The text of a string or of text parts, joined.
 Status ReadContent(const JsonValue& content, const std::string& param, std::string* text);
 /// A message, a tool call or what it gave: an item as in `input` (EasyInputMessage, Message, our own output items sent

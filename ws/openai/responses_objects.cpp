@@ -174,7 +174,8 @@ std::string ResponseWith(const Response& response, ResponseStatus status, const 
   } else {
     json.Null();
   }
-  json.Field("model", model).TextOrNull("previous_response_id", response.previous_id).Key("conversation");
+  json.Field("model", response.adapter.empty() ? model : response.adapter);
+  json.TextOrNull("previous_response_id", response.previous_id).Key("conversation");
   if (response.conversation_id.empty()) {
     json.Null();
   } else {

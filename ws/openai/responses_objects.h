@@ -16,7 +16,7 @@
 
 namespace ringside {
 
-/// The response object as it stands, as JSON. `model` is the served name.
+/// The response object as it stands, as JSON. `model` is the served name, which an adapter's stands in for.
 std::string ResponseObject(const Response& response, const Tokenizer& tokenizer, const std::string& model);
 /// The same with this status and these output items (JSON, with commas; "" = none): an event may show a response as it
 /// was earlier.

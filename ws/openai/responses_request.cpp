@@ -126,6 +126,13 @@ Result<TurnSpec> CreateReader::Read(const JsonValue& body) {
   if (continues && (window.memory_len || window.session_len || window.eviction)) {
     return InvalidArgument("The window of a conversation is chosen when it begins.", "ringside", "invalid_value");
   }
+  if (!window.adapter.empty()) {
+    if (spec_.adapter.value_or("").empty()) spec_.adapter = window.adapter;
+    if (spec_.adapter != window.adapter) {
+      return InvalidArgument("'model' and 'ringside.adapter' name different adapters.", "ringside.adapter",
+                             "mutually_exclusive_parameters");
+    }
+  }
   if (spec_.background && !spec_.store) {
     return InvalidArgument("An answer in the background is stored: whoever asked for it fetches it.", "background",
                            "invalid_value");
@@ -142,10 +149,7 @@ Result<TurnSpec> CreateReader::Read(const JsonValue& body) {
 Status CreateReader::Model(const JsonValue& value, const std::string& param) {
   std::string name;
   RETURN_IF_ERROR(ReadString(value, param, &name));
-  if (name.empty() || name == options_.model_name) return Status::Ok();
-  return NotFound(
-      "The model '" + name.substr(0, 256) + "' does not exist; this server has '" + options_.model_name + "'.", param,
-      "model_not_found");
+  return ReadModelName(name, param, options_, &spec_.adapter);
 }
 
 Status CreateReader::Input(const JsonValue& value, const std::string& param) {
@@ -182,7 +186,10 @@ Status CreateReader::Conversation(const JsonValue& value, const std::string& par
 }
 
 Status CreateReader::Window(const JsonValue& value, const std::string& param) {
-  return ReadWindow(value, param, &spec_.window);
+  RETURN_IF_ERROR(ReadWindow(value, param, &spec_.window));
+  std::optional<std::string> known;
+  return spec_.window.adapter.empty() ? Status::Ok()
+                                      : ReadModelName(spec_.window.adapter, param + ".adapter", options_, &known);
 }
 
 Status CreateReader::Flag(const JsonValue& value, const std::string& param) {

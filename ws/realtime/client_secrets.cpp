@@ -68,7 +68,7 @@ HttpResponse Issue(TicketBox& tickets, const SessionTableOptions& options, const
   JsonWriter json;
   json.BeginObject().Field("value", *ticket);
   json.Field("expires_at", static_cast<int64_t>(clock.WallSeconds()) + asked->seconds);
-  json.Key("session").Raw(SettingsObject(asked->settings, options.model_name));
+  json.Key("session").Raw(SettingsObject(asked->settings, options));
   HttpResponse response;
   response.body = json.EndObject().Take();
   return response;

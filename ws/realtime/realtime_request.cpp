@@ -60,6 +60,7 @@ class RequestReader {
                          "items, or say \"conversation\": \"none\"");
     }
     // The rest is checked, and remembered with the response, as that of a Responses request.
+    if (settings_.adapter) body_.Field("model", ModelNameOf(settings_.adapter, options_));
     if (instructions_) body_.Field("instructions", *instructions_);
     if (tools_) body_.Key("tools").Raw(*tools_);
     body_.Key("tool_choice").Raw(tool_choice_);

@@ -70,10 +70,14 @@ Status ReadField(const JsonValue& value, const std::string& key, const SessionTa
                  RealtimeSettings* settings) {
   const std::string param = "session." + key;
   std::string text;
-  if (key == "type" || key == "model") {
+  if (key == "type") {
     RETURN_IF_ERROR(ReadString(value, param, &text));
-    const std::string& expected = key == "type" ? "realtime" : options.model_name;
-    return text == expected ? Status::Ok() : Unsupported(param, "another '" + key + "' than '" + expected + "'");
+    return text == "realtime" ? Status::Ok() : Unsupported(param, "another 'type' than 'realtime'");
+  }
+  if (key == "model") {
+    RETURN_IF_ERROR(ReadString(value, param, &text));
+    if (ReadModelName(text, param, options, &settings->adapter).ok() && !text.empty()) return Status::Ok();
+    return Unsupported(param, "another 'model' than '" + options.model_name + "' and its adapters");
   }
   if (key == "instructions") {
     RETURN_IF_ERROR(ReadString(value, param, &text));
@@ -110,11 +114,15 @@ Status UpdateSettings(const JsonValue& session, const SessionTableOptions& optio
   return Status::Ok();
 }
 
-std::string SettingsObject(const RealtimeSettings& settings, const std::string& model) {
+std::string SettingsObject(const RealtimeSettings& settings, const SessionTableOptions& options) {
   JsonWriter json;
   json.BeginObject().Field("type", "realtime").Field("object", "realtime.session");
   if (!settings.id.empty()) json.Field("id", settings.id);
-  json.Field("model", model).Key("output_modalities").BeginArray().Value("text").EndArray();
+  json.Field("model", ModelNameOf(settings.adapter, options))
+      .Key("output_modalities")
+      .BeginArray()
+      .Value("text")
+      .EndArray();
   json.Field("instructions", settings.instructions.value_or("")).Key("max_output_tokens");
   settings.max_output_tokens ? json.Value(*settings.max_output_tokens) : json.Value("inf");
   json.Key("tools").Raw(settings.tools.value_or("[]")).Key("tool_choice").Raw(settings.tool_choice);

@@ -15,6 +15,7 @@ namespace ringside {
 struct RealtimeSettings {
   std::string id;                            // "sess_..."
   std::string conversation;                  // "conv_..."
+  std::optional<std::string> adapter;        // that `model` names; "" = none; absent = the conversation's
   std::optional<std::string> instructions;   // absent = the conversation's own
   std::optional<int64_t> max_output_tokens;  // absent = "inf": as many as the server gives
   std::optional<std::string> tools;          // as Responses has them, JSON; absent = the conversation's own
@@ -27,7 +28,7 @@ struct RealtimeSettings {
 /// Takes over the fields that are there. kInvalidArgument with `param`, and nothing has changed.
 Status UpdateSettings(const JsonValue& session, const SessionTableOptions& options, RealtimeSettings* settings);
 /// The session object, as JSON. Of one that is still to come it has neither id nor conversation.
-std::string SettingsObject(const RealtimeSettings& settings, const std::string& model);
+std::string SettingsObject(const RealtimeSettings& settings, const SessionTableOptions& options);
 
 /// A count or "inf", which is none.
 Status ReadMaxOutputTokens(const JsonValue& value, const std::string& param, std::optional<int64_t>* out);

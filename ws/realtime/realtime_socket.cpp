@@ -55,12 +55,12 @@ RealtimeSocket::RealtimeSocket(SessionTable& table, std::string principal, std::
       outbox_(std::move(outbox)),
       run_(std::move(run)) {}
 
-void RealtimeSocket::Open(const std::string& conversation, const std::string& session) {
+void RealtimeSocket::Open(const std::string& conversation, const std::string& model, const std::string& session) {
   std::lock_guard work(working_);
   RealtimeSettings settings;
   settings.id = MakeId("sess_");
-  Status status;
-  if (!session.empty()) {
+  Status status = ReadModelName(model, "model", table_.options(), &settings.adapter);
+  if (status.ok() && !session.empty()) {
     const Result<JsonValue> given = ParseJson(session);
     status = given.ok() ? UpdateSettings(*given, table_.options(), &settings) : given.status();
   }
@@ -71,7 +71,7 @@ void RealtimeSocket::Open(const std::string& conversation, const std::string& se
     return outbox_->Close(1013, "no conversation could be had");
   }
   settings_ = std::move(settings);
-  Push("session.created", "\"session\":" + SettingsObject(settings_, table_.options().model_name));
+  Push("session.created", "\"session\":" + SettingsObject(settings_, table_.options()));
 }
 
 Status RealtimeSocket::Enter(const std::string& id, RealtimeSettings* settings) {
@@ -84,6 +84,7 @@ Status RealtimeSocket::Enter(const std::string& id, RealtimeSettings* settings) 
     ASSIGN_OR_RETURN(items, table_.GetItems(caller_, info.id));
   }
   settings->conversation = info.id;
+  if (!settings->adapter && !info.adapter.empty()) settings->adapter = info.adapter;
   made_here_ = makes;
   window_ = {.memory_len = info.memory_len, .eviction = info.eviction};
   std::lock_guard lock(mutex_);
@@ -270,7 +271,7 @@ Status RealtimeSocket::UpdateSession(const JsonValue& body) {
   RETURN_IF_ERROR(UpdateSettings(*session, table_.options(), &updated));
   RETURN_IF_ERROR(FitWindow(&updated));
   settings_ = std::move(updated);
-  Push("session.updated", "\"session\":" + SettingsObject(settings_, table_.options().model_name));
+  Push("session.updated", "\"session\":" + SettingsObject(settings_, table_.options()));
   return Status::Ok();
 }
 

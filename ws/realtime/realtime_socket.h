@@ -28,7 +28,7 @@ class RealtimeSocket : public std::enable_shared_from_this<RealtimeSocket> {
 
   /// First: goes on with this conversation, "" = a new one, and greets. `session`: a session object, as JSON, that its
   /// client was given with the ticket; "" = none.
-  void Open(const std::string& conversation, const std::string& session = "");
+  void Open(const std::string& conversation, const std::string& model, const std::string& session);
   /// One whole message, text or binary: a JSON object. Never fails: what is wrong with it is answered.
   void OnMessage(std::string_view message);
   /// The connection is gone. An answer of the conversation runs on, others are cancelled soon; a conversation in which
