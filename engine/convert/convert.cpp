@@ -101,12 +101,13 @@ class Job {
   /// That a server would find in it what it finds in the files it came from.
   Status Check(const std::string& path) const {
     ASSIGN_OR_RETURN(const ModelFiles written, OpenModelFiles(path));
-    RETURN_IF_ERROR(CheckTensors(written.plan, written.tensors, written.unsupported));
     const auto lost = [&](std::string_view what) {
       return InvalidArgument(fmt::format("{}: the format to write cannot hold the model's {}", options_.from, what));
     };
-    if (const std::string trait = DifferentTrait(from_.plan.spec, written.plan.spec); !trait.empty())
+    if (const std::string trait = DifferentTrait(from_.plan.spec, written.plan.spec); !trait.empty()) {
       return lost(trait);
+    }
+    RETURN_IF_ERROR(CheckTensors(written.plan, written.tensors, written.unsupported));
     if (!options_.tokenizer) return Status::Ok();
     if (const std::string fact = DifferentTokenizer(from_.tokenizer, written.tokenizer); !fact.empty()) {
       return lost("tokenizer (" + fact + "); without one: --no-tokenizer");

@@ -132,7 +132,7 @@ Result<NetworkKind> KindOf(const ModelFiles& files) {
                                                   : NetworkKind::kGpt2;
   }
   if (files.format == Format::kMegatron) return NetworkKind::kGpt2;  // but for some of its settings
-  if (spec.architecture == "mistral") return NetworkKind::kLlama;  // but for its windows
+  if (spec.architecture == "mistral") return NetworkKind::kLlama;    // but for its windows
   std::vector<std::string_view> known;
   for (const KindNames& names : kKinds) {
     known.push_back(NameIn(names, files.format));
@@ -154,6 +154,9 @@ Result<NetworkPlan> PlanTarget(NetworkKind kind, Format format, const ModelSpec&
   plan.spec.position_offset = 0;
   plan.spec.fused_qkv = format == Format::kSafetensors ? names.fused : !names.faster_transformer.empty();
   if (format == Format::kFasterTransformer) {
+    if (!spec.qkv_bias && kind != NetworkKind::kGptJ) {
+      return InvalidArgument("the format to write cannot hold attention without biases");
+    }
     PlanTensors(FasterTransformerRules(), "model.", &plan);
     return plan;
   }

@@ -153,12 +153,14 @@ Status WriteFasterTransformer(const Conversion& conversion, const std::string& f
       for (float& value : values) value /= static_cast<float>(gpus);
     }
     ASSIGN_OR_RETURN(const auto bytes, Encode(planned.name, values, conversion.dtype, conversion.exact));
-    const std::string path = folder + "/" + planned.name;
+    // A network that has the sum alone has it in the place of one of the two.
+    const bool alone = cut.divided && spec.parallel && !spec.attention_out_bias;
+    const std::string path = folder + "/" + (alone ? BiasSum(planned.layer) : planned.name);
     if (!cut.numbered) RETURN_IF_ERROR(WriteBytes(path + ".bin", bytes));
     for (int64_t gpu = 0; cut.numbered && gpu < gpus; ++gpu) {
       RETURN_IF_ERROR(WriteBytes(fmt::format("{}.{}.bin", path, gpu), PieceOf(bytes, cut.stretches, gpu, gpus)));
     }
-    if (!cut.divided || !spec.parallel) continue;
+    if (!cut.divided || !spec.parallel || alone) continue;
     if (planned.role == TensorRole::kAttentionOutBias) {
       sum = std::move(values);
       continue;

@@ -132,6 +132,19 @@ TEST_F(ConvertModel, WritesFasterTransformersLayout) {
   }
 }
 
+// A folder of GPT-NeoX that has the sum of two biases alone.
+TEST_F(ConvertModel, CarriesTheSumOfTwoBiases) {
+  Make(GoldenFolder("families/gpt_neox"), To("whole"), Format::kFasterTransformer, 2);
+  for (const std::string layer : {"0", "1"}) {
+    fs::remove(To("whole/model.layers." + layer + ".attention.dense.bias.bin"));
+    fs::remove(To("whole/model.layers." + layer + ".mlp.dense_4h_to_h.bias.bin"));
+  }
+  Make(To("whole"), To("again"), Format::kFasterTransformer, 4);
+  EXPECT_TRUE(Logits(To("again")) == Logits(To("whole")));
+  const Status refused = Convert({.from = To("again"), .to = To("m")});
+  EXPECT_THAT(refused.message(), HasSubstr("cannot hold the model's attention bias"));
+}
+
 TEST_F(ConvertModel, RoundsWhereItIsTold) {
   const std::string from = GoldenFolder("gpt2");  // float32
   const std::vector<float> want = Logits(from);
