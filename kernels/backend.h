@@ -88,31 +88,26 @@ struct LinearArgs {
 
 /// One MLP of several among which a router chooses.
 struct Expert {
-  std::span<const Weight* const> in;  // gate and up, or both in one: [2F, D] together
-  const float* in_bias = nullptr;     // [2F] on the device, or null
-  const Weight* out = nullptr;        // [D, F]
-  const float* out_bias = nullptr;    // [D]
+  std::span<const Weight> in;       // gate and up, or both in one: [2F, D] together
+  const float* in_bias = nullptr;   // [2F] on the device, or null
+  const Weight* out = nullptr;      // [D, F]
+  const float* out_bias = nullptr;  // [D]
 };
 
 struct ExpertsArgs {
   Tensor x;       // [T, D]
   Tensor router;  // [T, number of experts], kF32: a logit for each
   std::span<const Expert> experts;
-  int64_t used = 0;         // experts that a row takes: those with the highest logits, of equal ones the first
-  bool normalised = false;  // the weights of those taken add up to 1: softmax over them, not over all
-  bool shared = false;      // the last one is taken by all rows besides, by the sigmoid of its own logit
+  const void* placed = nullptr;  // what PlaceExperts gave for them
+  int64_t used = 0;              // experts that a row takes: those with the highest logits, of equal ones the first
+  bool normalised = false;       // the weights of those taken add up to 1: softmax over them, not over all
+  bool shared = false;           // the last one is taken by all rows besides, by the sigmoid of its own logit
   Activation activation = Activation::kSilu;
   Tensor y;  // [T, D]
 };
 
-/// What networks may ask for and not every backend has.
+/// What not every backend has.
 enum class BackendFeature {
-  kSoftCap,    // of attention scores
-  kSlopes,     // on attention scores
-  kSinks,      // in attention
-  kWindows,    // of some layers that are shorter than what is cached
-  kRotations,  // several in one network
-  kExperts,
   kBranches,  // caches that lie in two slabs
 };
 
@@ -159,6 +154,12 @@ class Backend : public SlabMemory {
   virtual Result<Weight> MakeRandomWeight(const RandomMatrix& matrix) {
     const std::vector<float> values = RandomValues(matrix);
     return LoadWeight({DType::kF32, matrix.row_count(), matrix.cols, std::as_bytes(std::span(values)), matrix.table});
+  }
+  /// What Experts needs on the device of a layer's experts, once for all calls. kInvalidArgument if it does not compute
+  /// experts of these sizes or types.
+  virtual Result<Buffer> PlaceExperts(std::span<const Expert> experts) {
+    (void)experts;
+    return Buffer();
   }
 
   // ---- operations -------------------------------------------------------------------------------------------------

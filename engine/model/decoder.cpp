@@ -182,16 +182,10 @@ void Decoder::Mlp(Tensor x, const LayerWeights& w, int64_t layer) {
 void Decoder::Experts(Tensor x, const LayerWeights& w) {
   const Tensor router = router_.Rows(backend_, x.rows).value();
   backend_.Linear({.x = x, .weights = Pointers(w.router), .bias = w.router_bias.data(), .y = router});
-  std::vector<std::vector<const Weight*>> in;
-  std::vector<Expert> experts;
-  for (const ExpertWeights& expert : w.experts) in.push_back(Pointers(expert.in));
-  for (size_t e = 0; e < w.experts.size(); ++e) {
-    const ExpertWeights& expert = w.experts[e];
-    experts.push_back({in[e], expert.in_bias.data(), &expert.out, expert.out_bias.data()});
-  }
   backend_.Experts({.x = x,
                     .router = router,
-                    .experts = experts,
+                    .experts = w.expert_list,
+                    .placed = w.placed_experts.data(),
                     .used = own_.experts_used,
                     .normalised = own_.experts_normalised,
                     .shared = own_.shared_ffn > 0,
@@ -207,7 +201,7 @@ void Decoder::Block(const LayerWeights& w, const AttentionArgs& step) {
   if (own_.parallel && !own_.shared_norm) input = NormedStream(w.mlp_norm, w.mlp_norm_bias, mlp_normed_);
   Attend(normed, w, step);
   if (!own_.parallel) input = NormedStream(w.mlp_norm, w.mlp_norm_bias, normed_);
-  return w.experts.empty() ? Mlp(input, w, step.layer) : Experts(input, w);
+  return w.expert_list.empty() ? Mlp(input, w, step.layer) : Experts(input, w);
 }
 
 void Decoder::Run(const StepPlan& plan, const KvShape& shape, std::span<const AttentionSegment> segments) {

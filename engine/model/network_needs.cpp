@@ -5,37 +5,11 @@
 #include "kernels/backend.h"
 
 namespace ringside {
-namespace {
 
-bool WindowsDiffer(const ModelSpec& spec) {
-  for (int64_t layer = 1; layer < spec.layers; ++layer) {
-    if (spec.Layer(layer).window != spec.Layer(0).window) return true;
-  }
-  return false;
-}
-
-}  // namespace
-
-// One window of all layers asks for nothing: no conversation keeps more than that (ModelSpec::context).
 Status CheckNeeds(const ModelSpec& spec, const Backend& backend) {
-  const struct {
-    bool needed;
-    BackendFeature feature;
-    const char* what;
-  } needs[] = {
-      {spec.score_cap > 0, BackendFeature::kSoftCap, "a soft cap of attention scores"},
-      {spec.alibi > 0, BackendFeature::kSlopes, "slopes on attention scores (ALiBi)"},
-      {spec.sinks, BackendFeature::kSinks, "learned attention sinks"},
-      {WindowsDiffer(spec), BackendFeature::kWindows, "layers with different attention windows"},
-      {spec.rotations.size() > 1, BackendFeature::kRotations, "layers with different rotations"},
-      {spec.experts > 0, BackendFeature::kExperts, "a mixture of experts"},
-  };
-  for (const auto& need : needs) {
-    if (need.needed && !backend.Has(need.feature)) {
-      return InvalidArgument(fmt::format("the model has {}, which is computed on the CPU only", need.what), "device");
-    }
-  }
-  return Status::Ok();
+  if (spec.experts == 0 || !HasRowScales(backend.weight_dtype())) return Status::Ok();
+  return InvalidArgument("the model has a mixture of experts, which is not computed with quantised weights",
+                         "quantization");
 }
 
 Status CheckShares(const ModelSpec& spec) {

@@ -147,6 +147,13 @@ class Loader {
       RETURN_IF_ERROR(FillNorm(&layer.attention_norm, &layer.attention_norm_bias, 1));
       if (!spec_.shared_norm) RETURN_IF_ERROR(FillNorm(&layer.mlp_norm, &layer.mlp_norm_bias, 1));
     }
+    for (LayerWeights& layer : weights_.layers) {
+      if (layer.experts.empty()) continue;
+      for (const ExpertWeights& expert : layer.experts) {  // they stay where they are when the weights are moved
+        layer.expert_list.push_back({expert.in, expert.in_bias.data(), &expert.out, expert.out_bias.data()});
+      }
+      ASSIGN_OR_RETURN(layer.placed_experts, backend_.PlaceExperts(layer.expert_list));
+    }
     backend_.Synchronize();
     return std::move(weights_);
   }

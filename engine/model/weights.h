@@ -50,6 +50,8 @@ struct LayerWeights {
   std::vector<Weight> router;                        // [experts, D]; the shared expert's row, if there is one
   DeviceVector router_bias;                          // [experts]
   std::vector<ExpertWeights> experts;                // the shared one last
+  std::vector<Expert> expert_list;                   // the same as the backend wants them
+  Buffer placed_experts;                             // Backend::PlaceExperts
 };
 
 struct Weights {

@@ -62,7 +62,8 @@ void CpuBackend::Experts(const ExpertsArgs& args) {
     const Tensor taken = View(&expert_x_, rows, x.cols), in = View(&expert_in_, rows, 2 * inner),
                  mid = View(&expert_mid_, rows, inner), out = View(&expert_out_, rows, y.cols);
     GatherRows(x, expert_rows_, taken);
-    Linear({.x = taken, .weights = expert.in, .bias = expert.in_bias, .y = in});
+    const Weight* up[] = {&expert.in.front(), &expert.in.back()};
+    Linear({.x = taken, .weights = std::span(up).first(expert.in.size()), .bias = expert.in_bias, .y = in});
     MultiplyActivated(in, args.activation, mid);
     const Weight* down[] = {expert.out};
     Linear({.x = mid, .weights = down, .bias = expert.out_bias, .y = out});

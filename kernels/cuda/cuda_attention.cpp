@@ -30,12 +30,41 @@ int64_t TileHeads(int64_t group) {
   return heads;
 }
 
+/// The oldest ring position that row r of a segment sees; `window` 0: all that are there.
+int64_t FirstSeen(const AttentionSegment& s, int64_t r, int64_t window) {
+  return window > 0 ? std::max(s.first_live[r], s.position + r - window + 1) : s.first_live[r];
+}
+/// Where row r stands for its pinned keys.
+int64_t PinnedAt(const AttentionSegment& s, int64_t r) {
+  const int64_t t = s.position + r;
+  return t < s.pinned ? t : s.pinned + t - s.first_live[r];
+}
+/// Whether row r sees any pinned key.
+bool SeesPinned(const AttentionSegment& s, int64_t r, int64_t window) {
+  return window == 0 || PinnedAt(s, r) - window + 1 < std::min(s.pinned, s.position + r + 1);
+}
+
+/// Whether rows of a sequence see some of its pinned keys and not all, or not the same ones.
+bool SplitsPinned(const AttentionArgs& args, int64_t window) {
+  if (window == 0) return false;
+  return std::ranges::any_of(args.segments, [&](const AttentionSegment& s) {
+    bool any = false, all = true;
+    for (int64_t r = 0; r < s.rows; ++r) {
+      any = any || SeesPinned(s, r, window);
+      all = all && PinnedAt(s, r) < window;
+    }
+    return any && !all;
+  });
+}
+
 /// Rows [first, first + count) of a segment and the keys they see.
-StagedTile MakeTile(const AttentionSegment& s, const KvShape& shape, int64_t first, int64_t count) {
+StagedTile MakeTile(const AttentionSegment& s, const KvShape& shape, int64_t window, int64_t first, int64_t count) {
   const int64_t position = s.position + first, last = position + count - 1;
   int64_t oldest = last, first_tile = 0, ring_tiles = 0;
+  bool pinned = false;
   for (int64_t r = first; r < first + count; ++r) {
-    if (s.position + r >= s.pinned) oldest = std::min(oldest, s.first_live[r]);
+    if (s.position + r >= s.pinned) oldest = std::min(oldest, FirstSeen(s, r, window));
+    pinned = pinned || SeesPinned(s, r, window);
   }
   if (last >= s.pinned) {
     first_tile = (oldest - s.pinned) / KvShape::kTile;
@@ -48,7 +77,7 @@ StagedTile MakeTile(const AttentionSegment& s, const KvShape& shape, int64_t fir
           .pinned = static_cast<int32_t>(s.pinned),
           .first = static_cast<int32_t>(oldest),
           .last = static_cast<int32_t>(last),
-          .pinned_tiles = static_cast<int32_t>((std::min(s.pinned, last + 1) + KvShape::kTile - 1) / KvShape::kTile),
+          .pinned_tiles = pinned ? static_cast<int32_t>(KvShape::PinnedTiles(std::min(s.pinned, last + 1))) : 0,
           .first_tile = static_cast<int32_t>(first_tile),
           .ring_tiles = static_cast<int32_t>(ring_tiles),
           .ring_begin = static_cast<int32_t>(ring_tiles > 0 ? first_tile % shape.ring_tiles : 0)};
@@ -64,7 +93,7 @@ struct CutRows {
 };
 
 /// `alone`: every row is a tile, whose keys are then divided among warps as its own position says.
-CutRows Cut(const AttentionArgs& args, int64_t tile_heads, int64_t chunk_rows, bool alone) {
+CutRows Cut(const AttentionArgs& args, int64_t window, int64_t tile_heads, int64_t chunk_rows, bool alone) {
   CutRows out;
   out.rows.resize(static_cast<size_t>(args.qkv.rows));
   std::vector<StagedTile> chunks;
@@ -75,15 +104,16 @@ CutRows Cut(const AttentionArgs& args, int64_t tile_heads, int64_t chunk_rows, b
     out.single = out.single && s.rows == 1;
     for (int64_t r = 0; r < s.rows; ++r) {
       const int64_t t = s.position + r;
-      out.rows[static_cast<size_t>(s.first_row + r)] = {s.slab, static_cast<int32_t>(t), static_cast<int32_t>(s.pinned),
-                                                        static_cast<int32_t>(t < s.pinned ? s.pinned : s.first_live[r]),
-                                                        0};
+      out.rows[static_cast<size_t>(s.first_row + r)] = {
+          s.slab, static_cast<int32_t>(t), static_cast<int32_t>(s.pinned),
+          static_cast<int32_t>(t < s.pinned ? s.pinned : FirstSeen(s, r, window)),
+          static_cast<int32_t>(PinnedAt(s, r))};
     }
     // Later rows see more keys: first, so that no multiprocessor is left with a long one at the end.
     const bool chunk = !alone && s.rows > 2 * tile_rows;
     const int64_t step = chunk ? chunk_rows : tile_rows;
     for (int64_t r = (s.rows - 1) / step * step; r >= 0 && s.rows > 0; r -= step) {
-      const StagedTile tile = MakeTile(s, args.shape, r, std::min(step, s.rows - r));
+      const StagedTile tile = MakeTile(s, args.shape, window, r, std::min(step, s.rows - r));
       (chunk ? chunks : out.tiles).push_back(tile);
       out.most_keys[chunk] = std::max<int64_t>(out.most_keys[chunk], tile.tiles());
     }
@@ -113,13 +143,13 @@ AttentionPlan PlanOf(const AttentionArgs& args, int64_t tile_heads) {
 }
 
 /// Queries of the longest chunk and keys of the one that sees most choose the shape of a block.
-int32_t WgmmaQueries(const AttentionArgs& args, int64_t tile_heads) {
+int32_t WgmmaQueries(const AttentionArgs& args, int64_t window, int64_t tile_heads) {
   int64_t rows = 0, keys = 0;
   for (const AttentionSegment& s : args.segments) {
     if (s.rows <= 1) continue;
     const int64_t next = s.position + s.rows;
     rows = std::max(rows, s.rows);
-    keys = std::max(keys, next <= s.pinned ? next : next - s.first_live[s.rows - 1] + s.pinned);
+    keys = std::max(keys, next <= s.pinned ? next : next - FirstSeen(s, s.rows - 1, window) + s.pinned);
   }
   return WgmmaAttentionQueries(args.shape.dtype, args.shape.head_dim, rows * tile_heads, keys);
 }
@@ -146,8 +176,7 @@ int64_t FarthestKey(const AttentionArgs& args) {
   int64_t farthest = 0;
   for (const AttentionSegment& s : args.segments) {
     for (int64_t r = 0; r < s.rows; ++r) {
-      const int64_t t = s.position + r;
-      farthest = std::max(farthest, t < s.pinned ? t : s.pinned + t - s.first_live[r]);
+      farthest = std::max(farthest, PinnedAt(s, r));
     }
   }
   return farthest;
@@ -155,16 +184,21 @@ int64_t FarthestKey(const AttentionArgs& args) {
 
 }  // namespace
 
-void CudaBackend::StageSegments(const AttentionArgs& args, int64_t tile_heads) {
+AttentionPlan CudaBackend::StageSegments(const AttentionArgs& args, const StagedFor& layers) {
+  const int64_t tile_heads = layers.tile_heads, window = layers.window;
   AttentionPlan plan = PlanOf(args, tile_heads);
+  plan.window = static_cast<int32_t>(window);
+  // With a fixed order the layer alone decides on the kernel, and not what is in the step.
+  const bool traits = layers.traits || (window > 0 && (options_.deterministic || SplitsPinned(args, window)));
+  plan.traits = traits ? 1 : 0;
   for (const AttentionSegment& s : args.segments) {
     memory_.Await(s.slab, static_cast<size_t>(args.shape.HeldBytes(s.position + s.rows, s.pinned)));
   }
   const DeviceMemory::Range range = memory_.RangeOf(args.segments.front().slab);
   plan.memory = range.begin, plan.memory_bytes = static_cast<int64_t>(range.bytes);
   const bool one_type = args.qkv.dtype == args.out.dtype;
-  if (properties_.major == 9 && one_type && AllowsEights(plan, args.qkv)) {
-    plan.wgmma_queries = WgmmaQueries(args, tile_heads);
+  if (properties_.major == 9 && one_type && !traits && AllowsEights(plan, args.qkv)) {
+    plan.wgmma_queries = WgmmaQueries(args, window, tile_heads);
   }
   if (plan.wgmma_queries > 0) {  // they take the memory as an array of half tiles
     CHECK_LE(plan.memory_bytes / plan.half_tile_bytes, int64_t{INT32_MAX});
@@ -176,7 +210,7 @@ void CudaBackend::StageSegments(const AttentionArgs& args, int64_t tile_heads) {
   }
   const int64_t chunk_rows = plan.wgmma_queries > 0 ? plan.wgmma_queries / tile_heads
                                                     : kChunkQueries / kTileQueries * (kTileQueries / tile_heads);
-  const CutRows cut = Cut(args, tile_heads, chunk_rows, options_.deterministic);
+  const CutRows cut = Cut(args, window, tile_heads, chunk_rows, options_.deterministic);
   const RopeAngles& from = args.angles;
   // One piece: a rewind of the staging memory must not come between its parts.
   const size_t row_bytes = (cut.rows.size() * sizeof(StagedRow) + 15) / 16 * 16,
@@ -211,7 +245,30 @@ void CudaBackend::StageSegments(const AttentionArgs& args, int64_t tile_heads) {
     plan.splits = ChooseSplits(runner_.launcher(), plan, false, plan.tile_count, cut.most_keys[0]);
     plan.chunk_splits = ChooseSplits(runner_.launcher(), plan, true, plan.chunk_count, cut.most_keys[1]);
   }
-  staged_ = {args.step, tile_heads, FarthestKey(args), plan};
+  return plan;
+}
+
+// Layers differ in their windows, rotations and traits: few kinds in a network, so that each is staged once a step.
+AttentionPlan CudaBackend::PlanFor(const AttentionArgs& args) {
+  if (args.step == 0 || args.step != staged_.step) staged_ = {.step = args.step, .farthest = FarthestKey(args)};
+  const ScoreTraits& scores = args.scores;
+  const int64_t farthest = staged_.farthest;
+  // If every row sees what it would without a window there is none.
+  const bool narrows = scores.window > 0 && (options_.deterministic || farthest >= scores.window);
+  const bool rotates = args.pairs != RopePairs::kNone && args.rotary > 0;
+  const StagedFor wanted{.tile_heads = TileHeads(args.heads / args.shape.kv_heads),
+                         .window = narrows ? scores.window : 0,
+                         .traits = scores.soft_cap > 0 || scores.slopes != nullptr || scores.sinks != nullptr,
+                         .angles = rotates ? args.angles.own_cos : nullptr};
+  for (const auto& [layers, plan] : staged_.plans) {
+    StagedFor without = layers;
+    if (!rotates) without.angles = nullptr;  // the rest is the same
+    if (without == wanted) return plan;
+  }
+  const AttentionPlan plan = StageSegments(args, wanted);  // forgets what is staged if it must begin anew
+  if (staged_.step != args.step) staged_ = {.step = args.step, .farthest = farthest};
+  staged_.plans.emplace_back(wanted, plan);
+  return plan;
 }
 
 void CudaBackend::AwaitCopies(const AttentionArgs& args) {
@@ -232,18 +289,11 @@ void CudaBackend::Attention(const AttentionArgs& args) {
   AwaitCopies(args);
   const KvShape& shape = args.shape;
   const ScoreTraits& scores = args.scores;
-  CHECK(scores.soft_cap == 0 && scores.slopes == nullptr && scores.sinks == nullptr);
-  const int64_t tile_heads = TileHeads(args.heads / shape.kv_heads);
-  const bool rotates = args.pairs != RopePairs::kNone && args.rotary > 0;
-  if (args.step == 0 || args.step != staged_.step || tile_heads != staged_.tile_heads ||
-      (rotates && staged_.plan.rotary == 0)) {
-    StageSegments(args, tile_heads);
-  }
-  CHECK(scores.window == 0 || staged_.farthest < scores.window);  // every row sees what it would without one
-  AttentionPlan plan = staged_.plan;
+  AttentionPlan plan = PlanFor(args);
   plan.qkv = args.qkv, plan.out = args.out;
-  plan.scale = scores.scale;
-  if (!rotates) plan.rotary = 0;  // where other layers rotate
+  plan.scale = scores.scale, plan.soft_cap = scores.soft_cap;
+  plan.slopes = scores.slopes, plan.sinks = scores.sinks;
+  if (args.pairs == RopePairs::kNone || args.rotary == 0) plan.rotary = 0;  // where other layers rotate
   plan.layer_offset = args.layer * shape.layer_tile_bytes();
   if (HasTiledAttention(plan.cache, plan.head_dim)) CHECK(AllowsVectors(args.out));
   CHECK(plan.wgmma_queries == 0 || AllowsEights(plan, args.qkv));

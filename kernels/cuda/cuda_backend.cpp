@@ -201,7 +201,7 @@ void CudaBackend::Synchronize() {
   AwaitStream();
   submissions_[1 - filling_].Empty();  // the older one first
   filling().Empty();
-  staged_.step = 0;
+  staged_ = {};
   last_layer_ = -1;
   chosen_rows_ = 0;
 }
@@ -211,7 +211,7 @@ uint64_t CudaBackend::Submit() {
   filling().Send(stream_, ++last_submission_);
   filling_ = 1 - filling_;
   WaitFor(filling().number());
-  staged_.step = 0;
+  staged_ = {};
   last_layer_ = -1;  // what follows begins with a graph or an upload behind all kernels before it
   chosen_rows_ = 0;
   return last_submission_;
@@ -301,7 +301,7 @@ Staging::Place CudaBackend::StageRoom(size_t bytes) {
     Flush();
     AwaitStream();
     staging.Rewind();
-    staged_.step = 0;
+    staged_ = {};
     place = staging.Take(bytes);
   }
   return place;
@@ -378,7 +378,6 @@ void CudaBackend::MultiplyActivated(Tensor x, Activation activation, Tensor y) {
   CheckFloat(x), CheckFloat(y);
   CHECK_EQ(x.rows, y.rows);
   CHECK_EQ(x.cols, 2 * y.cols);
-  CHECK(activation != Activation::kClampedSilu);  // goes with experts
   Record({.kind = OpKind::kMultiplyActivated, .x = x, .y = y, .activation = activation}, x.rows);
 }
 
@@ -387,8 +386,6 @@ void CudaBackend::Activate(Tensor x, Activation activation) {
   CHECK(activation != Activation::kClampedSilu);
   Record({.kind = OpKind::kActivate, .x = x, .y = x, .activation = activation}, x.rows);
 }
-
-void CudaBackend::Experts(const ExpertsArgs& /*args*/) { CHECK(Has(BackendFeature::kExperts)); }
 
 void CudaBackend::Add(Tensor x, Tensor y) {
   CHECK(x.dtype == DType::kF32 && y.dtype == DType::kF32);

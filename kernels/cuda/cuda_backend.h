@@ -6,6 +6,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <utility>
 #include <vector>
 
 #include "kernels/backend.h"
@@ -57,6 +58,7 @@ class CudaBackend final : public Backend {
   bool PinHost(void* data, size_t bytes) override;
   Result<Weight> LoadWeight(const HostTensor& host) override;
   Result<Weight> MakeRandomWeight(const RandomMatrix& matrix) override;
+  Result<Buffer> PlaceExperts(std::span<const Expert> experts) override;
 
   void Embed(const Weight& table, std::span<const int32_t> ids, float scale, Tensor y) override;
   void AddPositions(const Weight& table, std::span<const int64_t> positions, Tensor y) override;
@@ -81,12 +83,19 @@ class CudaBackend final : public Backend {
   void ChooseHighest(Tensor logits, int64_t first, std::span<ChosenToken> chosen) override;
 
  private:
-  /// The staged part of an attention operation, which all layers of a step share.
-  struct StagedStep {
-    uint64_t step = 0;  // 0: none
+  /// Layers that share the staged part of an attention operation.
+  struct StagedFor {
     int64_t tile_heads = 0;
-    int64_t farthest = 0;  // key that a row sees
-    AttentionPlan plan;
+    int64_t window = 0;             // 0: none that hides a key
+    bool traits = false;            // soft cap, slopes or sinks
+    const float* angles = nullptr;  // own_cos on the host; null: no rotation
+    friend bool operator==(const StagedFor&, const StagedFor&) = default;
+  };
+  /// What is staged of a step.
+  struct StagedStep {
+    uint64_t step = 0;     // 0: none
+    int64_t farthest = 0;  // key that a row sees, but for windows
+    std::vector<std::pair<StagedFor, AttentionPlan>> plans;
   };
 
   /// Memory for a matrix of options_.dtype.
@@ -118,7 +127,9 @@ class CudaBackend final : public Backend {
   /// As a matrix of one column: 4 bytes each, whatever they mean.
   Tensor ChosenIds(size_t count) const;
   Submission& filling() { return submissions_[filling_]; }
-  void StageSegments(const AttentionArgs& args, int64_t tile_heads);
+  /// What all layers of a kind share, staged; found if it is already.
+  AttentionPlan PlanFor(const AttentionArgs& args);
+  AttentionPlan StageSegments(const AttentionArgs& args, const StagedFor& layers);
 
   static constexpr int64_t kMostChosenRows = 65536;  // of a submission
   static constexpr size_t kFirstSegment = 4;         // operations

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 
+#include "kernels/activation.h"
 #include "kernels/tensor.h"
 
 namespace ringside::cuda {
@@ -223,6 +224,25 @@ __device__ __forceinline__ float GeluOf(float x, bool tanh_approximation) {
   if (!tanh_approximation) return 0.5f * x * erfcf(-x * 0.70710678f);
   const float u = 0.7978845608f * (x + 0.044715f * x * x * x);
   return __fdividef(x, 1.0f + __expf(-2.0f * u));  // 0.5 x (1 + tanh u)
+}
+
+__device__ __forceinline__ float ActivatedOf(float x, Activation activation) {
+  switch (activation) {
+    case Activation::kGeluTanh:
+      return GeluOf(x, true);
+    case Activation::kGeluErf:
+      return GeluOf(x, false);
+    case Activation::kRelu:
+      return x < 0 ? 0 : x;
+    default:
+      return SiluOf(x);
+  }
+}
+/// activation(gate) * up.
+__device__ __forceinline__ float MultipliedOf(float gate, float up, Activation activation) {
+  if (activation != Activation::kClampedSilu) return ActivatedOf(gate, activation) * up;
+  const float g = gate > 7 ? 7 : gate, u = up > 7 ? 7 : up < -7 ? -7 : up;  // NaN stays
+  return __fdividef(g, 1.0f + __expf(-1.702f * g)) * (u + 1);
 }
 
 /// 2^x in one instruction; x far below zero gives zero.

@@ -9,6 +9,7 @@
 
 #include "kernels/activation.h"
 #include "kernels/cuda/attention/attention_plan.h"
+#include "kernels/cuda/experts/experts_plan.h"
 #include "kernels/cuda/kernel_set.h"
 #include "kernels/cuda/sampling/choice_row.h"
 #include "kernels/tensor.h"
@@ -132,6 +133,15 @@ void LaunchWgmmaAttention(const Launcher& on, const AttentionPlan& plan);
 int ResidentWgmmaTiles(const AttentionPlan& plan, int splits);
 /// Any head size, any element type, slowly.
 void LaunchPlainAttention(const Launcher& on, const AttentionPlan& plan);
+
+// ---- experts/
+/// Fills in ids, weights, order and groups.
+void LaunchRouteExperts(const Launcher& on, const ExpertsCall& call);
+/// The parts, from all of these; by which of the two, call.few() says.
+void LaunchFewExperts(const Launcher& on, const ExpertsCall& call);
+void LaunchManyExperts(const Launcher& on, const ExpertsCall& call);
+/// y += the parts times their weights.
+void LaunchSumParts(const Launcher& on, const ExpertsCall& call);
 
 // ---- sampling/choose_tokens.cu
 /// chosen[r] = what choices[r] (on the device) chooses from row r of `logits` (float32), which are changed. `chosen`

@@ -98,25 +98,12 @@ __global__ void NormHeadsKernel(Tensor x, int heads, const float* weight, float 
   }
 }
 
-__device__ __forceinline__ float ActivatedOf(float x, Activation activation) {
-  switch (activation) {
-    case Activation::kGeluTanh:
-      return GeluOf(x, true);
-    case Activation::kGeluErf:
-      return GeluOf(x, false);
-    case Activation::kRelu:
-      return x < 0 ? 0 : x;
-    default:
-      return SiluOf(x);
-  }
-}
-
 __global__ void MultiplyActivatedKernel(Tensor x, Activation activation, Tensor y) {
   StartStep();
   const int64_t c = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x, from = blockIdx.y * x.stride;
   if (c >= y.cols) return;
   const float gate = LoadElement(x.data, x.dtype, from + c), up = LoadElement(x.data, x.dtype, from + y.cols + c);
-  StoreElement(y.data, y.dtype, blockIdx.y * y.stride + c, ActivatedOf(gate, activation) * up);
+  StoreElement(y.data, y.dtype, blockIdx.y * y.stride + c, MultipliedOf(gate, up, activation));
 }
 
 /// Eight elements of 16 bits, as floats and back.

@@ -7,6 +7,7 @@
 
 #include "kernels/activation.h"
 #include "kernels/cuda/attention/attention_plan.h"
+#include "kernels/cuda/experts/experts_plan.h"
 #include "kernels/cuda/sampling/choice_row.h"
 #include "kernels/tensor.h"
 #include "kernels/token_choice.h"
@@ -21,6 +22,7 @@ enum class OpKind {
   kAttention,
   kMultiplyActivated,
   kActivate,
+  kExperts,
   kAdd,
   kSoftCap,
   kGatherRows,
@@ -49,9 +51,10 @@ struct StepOp {
   int64_t heads = 0;                          // kNormHeads
   bool accumulate = false;                    // kEmbed, kLinear: y += instead of y =
   bool layer_norm = false;                    // kNorm: with mean and bias, not RMS
-  Activation activation = Activation::kSilu;  // kMultiplyActivated, kActivate
+  Activation activation = Activation::kSilu;  // kMultiplyActivated, kActivate, kExperts
   float scale = 1;                            // kEmbed; kSoftCap: the cap
   AttentionPlan attention;
+  ExpertsPlan experts;
   const ChoiceRow* choices = nullptr;  // kChooseTokens: staged
   ChosenToken* chosen = nullptr;       // pinned host memory
   int32_t* chosen_ids = nullptr;       // kChooseTokens, kChooseHighest: written; kEmbed: read for awaited tokens

@@ -1,6 +1,7 @@
 #include "kernels/cuda/step_runner.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "kernels/cuda/cuda_check.h"
 #include "kernels/cuda/linear/quantised_layout.h"
@@ -118,6 +119,9 @@ size_t StepRunner::RunFirst(std::span<const StepOp> ops) {
       return 1;
     case OpKind::kActivate:
       LaunchActivate(on_, op.x, op.activation);
+      return 1;
+    case OpKind::kExperts:
+      Mix(op);
       return 1;
     case OpKind::kAdd:
       LaunchAdd(on_, op.x, op.y);
@@ -273,6 +277,40 @@ void StepRunner::Attend(const AttentionPlan& plan) {
   AttentionPlan with_scratch = plan;
   with_scratch.partial = static_cast<float*>(scratch_);
   LaunchTiledAttention(on_, with_scratch);
+}
+
+void StepRunner::Mix(const StepOp& op) {
+  const ExpertsPlan& plan = op.experts;
+  const auto place_bytes = 3 * sizeof(float) + static_cast<size_t>(StorageBytes(dtype_, plan.widest)) +
+                           static_cast<size_t>(StorageBytes(DType::kF32, op.x.cols));
+  const size_t row_bytes = place_bytes * static_cast<size_t>(plan.taken),
+               fixed_bytes = static_cast<size_t>(plan.router.cols) * sizeof(ExpertRows) + 6 * 256;
+  CHECK_LE(fixed_bytes + row_bytes, scratch_bytes_);
+  const auto most = static_cast<int64_t>((scratch_bytes_ - fixed_bytes) / (row_bytes + sizeof(ExpertRows)));
+  for (int64_t first = 0; first < op.x.rows; first += most) {
+    const int64_t rows = std::min(most, op.x.rows - first);
+    ExpertsCall call{.plan = plan,
+                     .activation = op.activation,
+                     .x = op.x.Rows(first, rows),
+                     .y = op.y.Rows(first, rows),
+                     .group_count = static_cast<int32_t>(ExpertsCall::GroupCount(plan, rows))};
+    call.plan.router = plan.router.Rows(first, rows);
+    auto* next = static_cast<std::byte*>(scratch_);
+    const auto take = [&](auto*& pointer, int64_t bytes) {
+      pointer = reinterpret_cast<std::remove_reference_t<decltype(pointer)>>(next);
+      next += (bytes + 255) / 256 * 256;
+    };
+    const int64_t places = call.places();
+    take(call.ids, places * static_cast<int64_t>(sizeof(int32_t)));
+    take(call.weights, places * static_cast<int64_t>(sizeof(float)));
+    take(call.order, places * static_cast<int64_t>(sizeof(int32_t)));
+    take(call.groups, call.group_count * static_cast<int64_t>(sizeof(ExpertRows)));
+    take(call.parts, StorageBytes(DType::kF32, places * op.x.cols));
+    call.mid = next;
+    LaunchRouteExperts(on_, call);
+    call.few() ? LaunchFewExperts(on_, call) : LaunchManyExperts(on_, call);
+    LaunchSumParts(on_, call);
+  }
 }
 
 }  // namespace ringside::cuda

@@ -46,6 +46,8 @@ class StepRunner {
   void MultiplyPanels(const StepOp& op, Tensor x, std::span<std::byte> memory);
   void MultiplyOne(const StepOp& op, Tensor x, const void* weight, int64_t outputs, Tensor y);
   void Attend(const AttentionPlan& plan);
+  /// As many rows at a time as the scratch memory has room for.
+  void Mix(const StepOp& op);
 
   Launcher on_;
   DType dtype_ = DType::kBF16;

@@ -1,5 +1,6 @@
 // Attention over the ring on every kind of device, against dense attention in double: every head size and grouping, 0
 // to 2.5 turns of the ring, whole chunks and single rows, one sequence and many, with NaN wherever a row may not look.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -70,6 +71,10 @@ std::vector<std::vector<float>> Step(Backend& backend, const std::vector<Attenti
   if (row == 0) return out;
   const DType type = backend.activation_dtype();
   const int64_t columns = like.heads * like.head_dim;
+  const DeviceFloats slopes(backend, like.slopes), sinks(backend, like.sinks);
+  ScoreTraits scores = like.scores();
+  if (scores.slopes != nullptr) scores.slopes = slopes.data();
+  if (scores.sinks != nullptr) scores.sinks = sinks.data();
   DeviceMatrix in(backend, type, row, like.width(), qkv),
       result(backend, type, row, columns, std::vector<float>(static_cast<size_t>(row * columns), NAN));
   backend.Attention({.qkv = in.tensor(),
@@ -80,7 +85,7 @@ std::vector<std::vector<float>> Step(Backend& backend, const std::vector<Attenti
                      .rotary = like.rotary,
                      .pairs = like.pairs,
                      .angles = {angles[0].data(), angles[1].data(), angles[2].data(), angles[3].data()},
-                     .scores = {.scale = like.scale()},
+                     .scores = scores,
                      .segments = segments});
   const std::vector<float> all = result.Get();
   size_t next = 0;
@@ -252,6 +257,126 @@ TEST_P(DeviceAttention, MatchesDenseAttentionForManyRows) {
         }
       }
     }
+  }
+}
+
+/// Every trait of kernels/score_traits.h, alone and all together.
+std::vector<AttentionCase> TraitCases(const AttentionCase& plain) {
+  std::vector<float> slopes, sinks;
+  for (int64_t h = 0; h < plain.heads; ++h) {
+    slopes.push_back(0.5f / static_cast<float>(1 << h)), sinks.push_back(static_cast<float>(2 * h - 3));
+  }
+  std::vector<AttentionCase> cases(6, plain);
+  cases[0].soft_cap = 1.5f;
+  cases[1].slopes = slopes;
+  cases[2].sinks = sinks;
+  cases[3].window = 3;
+  cases[4].window = plain.memory - 7;
+  cases[5].soft_cap = 2, cases[5].slopes = slopes, cases[5].sinks = sinks, cases[5].window = plain.memory / 2;
+  return cases;
+}
+
+class DeviceAttentionTraits : public NumberedAttention {};
+INSTANTIATE_TEST_SUITE_P(All, DeviceAttentionTraits,
+                         ::testing::Combine(::testing::ValuesIn(DeviceNames()), ::testing::Values(24, 64, 128, 256)),
+                         NameOf);
+
+TEST_P(DeviceAttentionTraits, MatchDenseAttentionAsTheRingTurns) {
+  const int64_t d = number();
+  for (const DType cache : {d == 64 ? DType::kBF16 : DType::kF16, d == 24 ? DType::kF32 : DType::kF8E4M3}) {
+    const AttentionCase plain{.heads = 2,
+                              .kv_heads = 1,
+                              .head_dim = d,
+                              .rotary = d,
+                              .pairs = RopePairs::kHalves,
+                              .kv_dtype = cache,
+                              .pinned = 5,
+                              .memory = 40,
+                              .slack = 7,
+                              .length = 100};
+    const std::vector<AttentionCase> cases = TraitCases(plain);
+    for (size_t i = 0; i < cases.size(); ++i) {
+      const std::vector<double> want = DenseAttention(cases[i]);
+      SCOPED_TRACE(fmt::format("trait {}, a cache of {}", i, Traits(cache).name));
+      ExpectNear(OverTheRing(*backend_, cases[i], 41), want, cache, "chunks");
+      ExpectNear(OverTheRing(*backend_, cases[i], 1, 80), want, cache, "single rows");
+    }
+  }
+}
+
+// Keys are split over blocks: a sink counts once.
+TEST_P(DeviceAttention, TraitsMatchDenseAttentionOverManyKeys) {
+  const AttentionCase plain{.heads = 3,
+                            .kv_heads = 1,
+                            .head_dim = 64,
+                            .rotary = 64,
+                            .pairs = RopePairs::kHalves,
+                            .pinned = 200,
+                            .memory = 600,
+                            .length = 700};
+  std::vector<AttentionCase> cases = TraitCases(plain);
+  cases[5].window = 790;  // some of the pinned keys are out of sight in the end
+  for (const size_t i : {2, 5}) {
+    const std::vector<double> want = DenseAttention(cases[i]);
+    for (const int64_t chunk : {1, 300}) {
+      SCOPED_TRACE(fmt::format("trait {} in chunks of {}", i, chunk));
+      ExpectNear(OverTheRing(*backend_, cases[i], chunk, chunk == 1 ? 690 : 0), want, plain.kv_dtype, "many keys");
+    }
+  }
+}
+
+// Layers of one step that differ in window, rotation and traits, in any order.
+TEST_P(DeviceAttention, LayersOfAStepDiffer) {
+  constexpr int64_t kLayers = 5, kRows = 40;
+  const AttentionCase plain{.heads = 4,
+                            .kv_heads = 2,
+                            .head_dim = 64,
+                            .rotary = 64,
+                            .pairs = RopePairs::kHalves,
+                            .memory = 100,
+                            .length = 80};
+  std::vector<AttentionCase> cases(kLayers, plain);
+  cases[0].pairs = RopePairs::kNone;
+  cases[1].window = 16;
+  cases[2].soft_cap = 1.5f;
+  cases[4].window = 16, cases[4].pairs = RopePairs::kNone;
+  const KvShape shape = plain.Shape(kRows, kLayers);
+  Buffer slab = std::move(backend_->Allocate(static_cast<size_t>(shape.slab_bytes())).value());
+  const std::vector<float> qkv = plain.Qkv();
+  const std::vector<int64_t> first_live(kRows, 0);
+  const int64_t columns = plain.heads * plain.head_dim;
+  std::vector<float> outputs[kLayers];
+  for (int64_t done = 0; done < plain.length; done += kRows) {
+    const AngleRows angles(plain, done, kRows);
+    const AttentionSegment segment{
+        .rows = kRows, .position = done, .first_live = first_live.data(), .slab = slab.data()};
+    DeviceMatrix in(*backend_, type_, kRows, plain.width(),
+                    {qkv.begin() + done * plain.width(), qkv.begin() + (done + kRows) * plain.width()});
+    const DeviceMatrix out(*backend_, type_, kLayers * kRows, columns,
+                           std::vector<float>(static_cast<size_t>(kLayers * kRows * columns), NAN));
+    for (int64_t layer = 0; layer < kLayers; ++layer) {
+      const AttentionCase& c = cases[static_cast<size_t>(layer)];
+      backend_->Attention({.qkv = in.tensor(),
+                           .out = out.tensor().Rows(layer * kRows, kRows),
+                           .layer = layer,
+                           .shape = shape,
+                           .heads = c.heads,
+                           .rotary = c.rotary,
+                           .pairs = c.pairs,
+                           .angles = c.pairs == RopePairs::kNone ? RopeAngles{} : angles.angles(),
+                           .scores = c.scores(),
+                           .segments = {&segment, 1},
+                           .step = static_cast<uint64_t>(done + 1)});
+    }
+    const std::vector<float> rows = out.Get();
+    for (int64_t layer = 0; layer < kLayers; ++layer) {
+      const auto first = rows.begin() + layer * kRows * columns;
+      outputs[layer].insert(outputs[layer].end(), first, first + kRows * columns);
+    }
+  }
+  for (int64_t layer = 0; layer < kLayers; ++layer) {
+    SCOPED_TRACE(layer);
+    ExpectNear(outputs[layer], DenseAttention(cases[static_cast<size_t>(layer)]), plain.kv_dtype, "among other layers");
   }
 }
 

@@ -1,56 +1,80 @@
-// Mixtures of experts against naive loops in double: who is chosen, with which weight, and that a row's numbers do not
-// depend on the others.
+// Mixtures of experts against naive loops in double, on every kind of device: who is chosen, with which weight, and
+// that a row's numbers do not depend on the others where that is promised.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <deque>
 #include <numeric>
 
-#include "tests/kernels/reference.h"
+#include "tests/kernels/devices.h"
 
 namespace ringside::testing {
 namespace {
 
-constexpr int64_t kRows = 7, kExperts = 5, kInner = 24, kHidden = 32;
+constexpr int64_t kExperts = 9, kHidden = 136;  // no multiple of what a kernel takes at a time
 
-struct Mixture {
-  explicit Mixture(Backend& backend) {
-    for (int64_t e = 0; e < kExperts; ++e) {
-      const auto seed = static_cast<uint32_t>(10 * e);
-      in_values.push_back(RandomFloats(2 * kInner * kHidden, seed + 1, 0.3f));
-      out_values.push_back(RandomFloats(kHidden * kInner, seed + 2, 0.3f));
-      in_biases.push_back(RandomFloats(2 * kInner, seed + 3));
-      out_biases.push_back(RandomFloats(kHidden, seed + 4));
-      in.push_back(Load(backend, in_values.back(), 2 * kInner, kHidden));
-      out.push_back(Load(backend, out_values.back(), kHidden, kInner));
-    }
-    for (const Weight& weight : in) in_pointers.push_back(&weight);
-    for (size_t e = 0; e < in.size(); ++e) {
-      experts.push_back({{&in_pointers[e], 1}, in_biases[e].data(), &out[e], out_biases[e].data()});
+struct Matrix {
+  std::vector<float> values;
+  Weight weight;
+
+  Matrix(Backend& backend, int64_t rows, int64_t cols, uint32_t seed)
+      : values(RandomFloats(static_cast<size_t>(rows * cols), seed, 1.7f / std::sqrt(static_cast<float>(cols)))) {
+    for (float& x : values) x = Rounded(backend.activation_dtype(), x);
+    weight = std::move(
+        backend.LoadWeight({DType::kF32, rows, cols, std::as_bytes(std::span(std::as_const(values)))}).value());
+    backend.Synchronize();
+  }
+};
+
+double Activated(double gate, double up, Activation activation) {
+  if (activation == Activation::kSilu) return gate / (1 + std::exp(-gate)) * up;
+  const double g = std::min(gate, 7.0), u = std::clamp(up, -7.0, 7.0);
+  return g / (1 + std::exp(-1.702 * g)) * (u + 1);
+}
+
+/// One expert with its gate and up apart or in one, with biases or without.
+struct TestExpert {
+  int64_t inner;
+  std::vector<Weight> in_weights;
+  Matrix out;
+  std::vector<float> in_values, in_bias, out_bias;
+  DeviceFloats in_bias_there, out_bias_there;
+
+  TestExpert(Backend& backend, int64_t size, bool biases, uint32_t seed)
+      : inner(size),
+        out(backend, kHidden, inner, seed),
+        in_bias(RandomFloats(biases ? static_cast<size_t>(2 * inner) : 0, seed + 1)),
+        out_bias(RandomFloats(biases ? kHidden : 0, seed + 2)),
+        in_bias_there(backend, in_bias),
+        out_bias_there(backend, out_bias) {
+    const bool apart = seed % 20 == 0;
+    for (int i = 0; i < (apart ? 2 : 1); ++i) {
+      Matrix matrix(backend, apart ? inner : 2 * inner, kHidden, seed + 3 + static_cast<uint32_t>(i));
+      in_values.insert(in_values.end(), matrix.values.begin(), matrix.values.end());
+      in_weights.push_back(std::move(matrix.weight));
     }
   }
-  static Weight Load(Backend& backend, const std::vector<float>& values, int64_t rows, int64_t cols) {
-    return std::move(backend.LoadWeight({DType::kF32, rows, cols, std::as_bytes(std::span(values))}).value());
+  Expert Args() const {
+    return {in_weights, in_bias.empty() ? nullptr : in_bias_there.data(), &out.weight,
+            out_bias.empty() ? nullptr : out_bias_there.data()};
   }
-  /// One expert's MLP of one row.
-  std::vector<double> Of(size_t e, const float* x) const {
-    std::vector<double> both, y(kHidden);
-    for (size_t n = 0; n < 2 * kInner; ++n) {
-      both.push_back(in_biases[e][n]);
-      for (size_t k = 0; k < kHidden; ++k) both[n] += static_cast<double>(in_values[e][n * kHidden + k]) * x[k];
+  /// Its MLP of one row.
+  std::vector<double> Of(const float* x, Activation activation) const {
+    const auto n = static_cast<size_t>(inner);
+    std::vector<double> both(2 * n), mid(n), y(kHidden);
+    for (size_t i = 0; i < 2 * n; ++i) {
+      both[i] = in_bias.empty() ? 0 : in_bias[i];
+      for (size_t k = 0; k < kHidden; ++k) both[i] += static_cast<double>(in_values[i * kHidden + k]) * x[k];
     }
-    for (size_t n = 0; n < kHidden; ++n) {
-      y[n] = out_biases[e][n];
-      for (size_t k = 0; k < kInner; ++k) {
-        y[n] += out_values[e][n * kInner + k] * (both[k] / (1 + std::exp(-both[k])) * both[kInner + k]);
-      }
+    for (size_t i = 0; i < n; ++i) mid[i] = Activated(both[i], both[n + i], activation);
+    for (size_t c = 0; c < kHidden; ++c) {
+      y[c] = out_bias.empty() ? 0 : out_bias[c];
+      for (size_t k = 0; k < n; ++k) y[c] += out.values[c * n + k] * mid[k];
     }
     return y;
   }
-
-  std::vector<std::vector<float>> in_values, out_values, in_biases, out_biases;
-  std::vector<Weight> in, out;
-  std::vector<const Weight*> in_pointers;
-  std::vector<Expert> experts;
 };
 
 /// The weight of each expert for a row with these logits.
@@ -69,43 +93,98 @@ std::vector<double> Weights(std::span<const float> logits, int64_t used, bool no
   return weights;
 }
 
-TEST(Experts, MatchNaiveLoopsForEveryWayToChoose) {
-  const auto backend = MakeBackend("portable", 2);
-  const Mixture mixture(*backend);
-  const std::vector<float> x = RandomFloats(kRows * kHidden, 7);
-  std::vector<float> router = RandomFloats(kRows * kExperts, 8, 2);
-  router[1] = router[0] = router[2];  // equal ones: the first
-  for (const int64_t used : {1, 2, 4}) {
-    for (const bool normalised : {false, true}) {
-      for (const bool shared : {false, true}) {
-        std::vector<float> y(x.size(), 0.5f), input = x, logits = router;
-        ExpertsArgs args{.x = AsTensor(input, kRows, kHidden),
-                         .router = AsTensor(logits, kRows, kExperts),
-                         .experts = mixture.experts,
-                         .used = used,
-                         .normalised = normalised,
-                         .shared = shared,
-                         .y = AsTensor(y, kRows, kHidden)};
-        backend->Experts(args);
-        std::vector<float> alone(x.size(), 0.5f);
-        for (int64_t r = 0; r < kRows; ++r) {
-          const auto row = static_cast<size_t>(r);
-          const auto weights = Weights(std::span(router).subspan(row * kExperts, kExperts), used, normalised, shared);
-          std::vector<double> want(kHidden, 0.5);
-          for (size_t e = 0; e < kExperts; ++e) {
-            if (weights[e] == 0) continue;
-            const auto of = mixture.Of(e, x.data() + row * kHidden);
-            for (size_t c = 0; c < kHidden; ++c) want[c] += weights[e] * of[c];
-          }
-          for (size_t c = 0; c < kHidden; ++c) ASSERT_NEAR(y[row * kHidden + c], want[c], 1e-4) << r;
-          ExpertsArgs one = args;
-          one.x = args.x.Rows(r, 1), one.router = args.router.Rows(r, 1);
-          one.y = AsTensor(alone, kRows, kHidden).Rows(r, 1);
-          backend->Experts(one);
-        }
-        EXPECT_EQ(alone, y) << "a row alone is the row among others";
+/// Experts on a device, rows for them, and what each expert makes of each row.
+class ExpertsTest : public DeviceTest, public ::testing::WithParamInterface<std::string> {
+ protected:
+  static constexpr int64_t kMostRows = 90;
+
+  void SetUp() override {
+    Use(GetParam());
+    if (IsSkipped()) return;
+    for (int64_t e = 0; e < kExperts; ++e) {  // the last may be the shared one, which is wider
+      experts_.emplace_back(*backend_, e + 1 < kExperts ? 72 : 104, e % 2 == 0, static_cast<uint32_t>(10 * e));
+    }
+    for (const TestExpert& expert : experts_) args_.push_back(expert.Args());
+    placed_ = std::move(backend_->PlaceExperts(args_).value());
+    x_ = RandomFloats(kMostRows * kHidden, 7);
+    for (float& x : x_) x = Rounded(type_, x);
+    router_ = RandomFloats(kMostRows * kExperts, 8, 2);
+    router_[1] = router_[0] = router_[2];  // equal ones: the first
+  }
+  std::vector<std::vector<double>> AllOf(Activation activation) const {
+    std::vector<std::vector<double>> of;
+    for (int64_t i = 0; i < kMostRows * kExperts; ++i) {
+      of.push_back(
+          experts_[static_cast<size_t>(i % kExperts)].Of(&x_[static_cast<size_t>(i / kExperts * kHidden)], activation));
+    }
+    return of;
+  }
+  /// y + what the experts make of rows [first, first + rows), y being 0.5.
+  std::vector<float> Run(ExpertsArgs args, int64_t first, int64_t rows) {
+    const auto part = [&](const std::vector<float>& from, int64_t cols) {
+      return std::vector<float>(from.begin() + first * cols, from.begin() + (first + rows) * cols);
+    };
+    const DeviceMatrix x(*backend_, type_, rows, kHidden, part(x_, kHidden)),
+        router(*backend_, DType::kF32, rows, kExperts, part(router_, kExperts)),
+        y(*backend_, DType::kF32, rows, kHidden, std::vector<float>(static_cast<size_t>(rows * kHidden), 0.5f));
+    args.x = x.tensor(), args.router = router.tensor(), args.y = y.tensor();
+    args.experts = args_, args.placed = placed_.data();
+    backend_->Experts(args);
+    return y.Get();
+  }
+  void ExpectRight(const ExpertsArgs& args, const std::vector<std::vector<double>>& of, int64_t rows) {
+    const std::vector<float> got = Run(args, 0, rows);
+    double error = 0, size = 0;
+    for (int64_t r = 0; r < rows; ++r) {
+      const auto row = static_cast<size_t>(r);
+      const auto weights =
+          Weights(std::span(router_).subspan(row * kExperts, kExperts), args.used, args.normalised, args.shared);
+      for (size_t c = 0; c < kHidden; ++c) {
+        double want = 0.5;
+        for (size_t e = 0; e < kExperts; ++e) want += weights[e] * of[row * kExperts + e][c];
+        error += std::pow(got[row * kHidden + c] - want, 2), size += want * want;
       }
     }
+    EXPECT_LT(std::sqrt(error / size), 2 * Rounding(type_)) << fmt::format(
+        "{} rows, {} experts each, normalised {}, shared {}", rows, args.used, args.normalised, args.shared);
+  }
+
+  std::deque<TestExpert> experts_;
+  std::vector<Expert> args_;
+  Buffer placed_;
+  std::vector<float> x_, router_;
+};
+INSTANTIATE_TEST_SUITE_P(All, ExpertsTest, ::testing::Values("cpu", "cuda_bf16", "cuda_f16", "cuda_bf16_fixed"),
+                         [](const auto& info) { return info.param; });
+
+TEST_P(ExpertsTest, MatchNaiveLoopsForEveryWayToChoose) {
+  const auto of = AllOf(Activation::kSilu);
+  for (const int64_t used : {1, 2, 8}) {
+    for (const bool normalised : {false, true}) {
+      for (const bool shared : {false, true}) {
+        for (const int64_t rows : {int64_t{1}, int64_t{7}, int64_t{16}, int64_t{17}, kMostRows}) {
+          ExpectRight({.used = used, .normalised = normalised, .shared = shared}, of, rows);
+        }
+      }
+    }
+  }
+}
+
+TEST_P(ExpertsTest, ClampWhatTheyMultiply) {
+  for (float& x : x_) x *= 4;  // so that something is clamped
+  const auto of = AllOf(Activation::kClampedSilu);
+  for (const int64_t rows : {int64_t{3}, kMostRows}) {
+    ExpectRight({.used = 3, .normalised = true, .activation = Activation::kClampedSilu}, of, rows);
+  }
+}
+
+TEST_P(ExpertsTest, ARowAloneIsTheRowAmongOthers) {
+  if (GetParam() != "cpu" && !GetParam().ends_with("_fixed")) GTEST_SKIP() << "not promised";
+  const ExpertsArgs args{.used = 2, .normalised = true, .shared = true};
+  const std::vector<float> together = Run(args, 0, kMostRows);
+  for (const int64_t row : {0, 5, 16, 63, 89}) {
+    const auto first = together.begin() + row * kHidden;
+    EXPECT_EQ(Run(args, row, 1), std::vector<float>(first, first + kHidden)) << row;
   }
 }
 

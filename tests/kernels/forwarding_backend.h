@@ -34,6 +34,7 @@ class ForwardingBackend : public Backend {
   int64_t slab_piece_bytes() const override { return inner_->slab_piece_bytes(); }
   std::string Describe() const override { return inner_->Describe(); }
   Result<Weight> LoadWeight(const HostTensor& host) override { return inner_->LoadWeight(host); }
+  Result<Buffer> PlaceExperts(std::span<const Expert> experts) override { return inner_->PlaceExperts(experts); }
   void Embed(const Weight& t, std::span<const int32_t> ids, float scale, Tensor y) override {
     inner_->Embed(t, ids, scale, y);
   }

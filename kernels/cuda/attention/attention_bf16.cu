@@ -3,7 +3,9 @@
 
 namespace ringside::cuda {
 
-void LaunchTiledBf16(const Launcher& on, const AttentionPlan& plan) { LaunchTiledOfType<__nv_bfloat16>(on, plan); }
+void LaunchTiledBf16(const Launcher& on, const AttentionPlan& plan) {
+  LaunchTiledOfType<__nv_bfloat16, false>(on, plan);
+}
 int ResidentBf16(const Launcher& on, int64_t head_dim, bool chunk, int splits) {
   return ResidentOfType<__nv_bfloat16>(on, head_dim, chunk, splits);
 }

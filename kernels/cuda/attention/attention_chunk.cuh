@@ -33,7 +33,7 @@ template <int D, class Q>
 __device__ __forceinline__ void RotateQueries(const AttentionPlan& a, int row, int queries, int first_head,
                                               const float* cosines, const float* sines, Q* to, int lane) {
   constexpr int kTasks = D / 4, kAtATime = 8;  // loads of so many tasks go out together
-  const float scale = a.scale * 1.44269504f;   // exp2 takes the place of exp
+  const float scale = a.scale * kLog2E;
   WithQkv(a, [&](const auto* x) {
     if (AllowsTwoPairs(a)) {
       for (int begin = lane; begin < queries * kTasks; begin += 32 * kAtATime) {
@@ -181,7 +181,7 @@ __device__ __forceinline__ void StoreChunk(const AttentionPlan& a, const WarpQue
   });
 }
 
-template <class C, int D>
+template <class C, int D, bool kTraits>
 __global__ void __launch_bounds__(kChunkThreads, D <= 64 ? 2 : 1) ChunkAttentionKernel(AttentionPlan a) {
   using Sizes = ChunkSizes<C, D, kLargeSet>;
   using Q = typename CacheTile<C, D>::Product;
@@ -216,8 +216,13 @@ __global__ void __launch_bounds__(kChunkThreads, D <= 64 ? 2 : 1) ChunkAttention
   };
   for (int n = 0; n < kStages - 1; ++n) fetch(begin + n);
 
-  const BothLimits both = LimitsOf(a, tile, warp * warp_rows, own.queries, lane);
+  const BothLimits both = LimitsOf<kTraits>(a, tile, warp * warp_rows, own.queries, lane);
+  BothModifiers modifiers = {};
   Softmax<D> state;
+  if constexpr (kTraits) {
+    modifiers = ModifiersOf(a, tile, warp * warp_rows, first_head, own.queries, lane);
+    if (blockIdx.x == 0) state.BeginWithSinks(a, first_head, lane);
+  }
   QueryFragments<Q, D> fragments;
   int loaded = -1;  // which rotation of the queries is there: 1 pinned
   for (int unit = begin; unit < end; ++unit) {
@@ -255,8 +260,8 @@ __global__ void __launch_bounds__(kChunkThreads, D <= 64 ? 2 : 1) ChunkAttention
       __syncwarp();
       loaded = static_cast<int>(is_pinned);
     }
-    AttendTiles<C, D, kTiles>(fragments, SharedAddress(stage), tiles, first, limits, whole, own.queries > 8 ? 2 : 1,
-                              lane, state);
+    AttendTiles<C, D, kTiles, kTraits>(fragments, SharedAddress(stage), tiles, first, limits, modifiers.Of(is_pinned),
+                                       whole, own.queries > 8 ? 2 : 1, lane, state);
   }
   WaitForCopies<0>();
   __syncthreads();
@@ -268,17 +273,17 @@ __global__ void __launch_bounds__(kChunkThreads, D <= 64 ? 2 : 1) ChunkAttention
   StoreChunk<C, D>(a, own, state, lane);
 }
 
-template <class C, int D, bool kLarge>
+template <class C, int D, bool kLarge, bool kTraits>
 struct ChunkLaunch {
   static constexpr int kThreads = kChunkThreads, kBytes = ChunkSizes<C, D, kLarge>::kBytes, kQueries = kChunkQueries;
-  static constexpr auto kKernel = ChunkAttentionKernel<C, D>;
+  static constexpr auto kKernel = ChunkAttentionKernel<C, D, kTraits>;
 };
 
-template <class C, int D, bool kLarge>
+template <class C, int D, bool kLarge, bool kTraits>
 void LaunchOfSize(const Launcher& on, const AttentionPlan& plan) {
-  LaunchSplit<TiledLaunch<C, D, kLarge>>(on, plan, plan.splits, plan.tiles, plan.tile_count);
+  LaunchSplit<TiledLaunch<C, D, kLarge, kTraits>>(on, plan, plan.splits, plan.tiles, plan.tile_count);
   if (plan.wgmma_queries > 0) return;
-  LaunchSplit<ChunkLaunch<C, D, kLarge>>(on, plan, plan.chunk_splits, plan.chunk_tiles, plan.chunk_count);
+  LaunchSplit<ChunkLaunch<C, D, kLarge, kTraits>>(on, plan, plan.chunk_splits, plan.chunk_tiles, plan.chunk_count);
 }
 
 /// Tiles of `splits` blocks that are on the device at a time.
@@ -293,8 +298,8 @@ int ResidentTiles(const Launcher& on, int splits) {
 }
 template <class C, int D, bool kLarge>
 int ResidentOfSize(const Launcher& on, bool chunk, int splits) {
-  return chunk ? ResidentTiles<ChunkLaunch<C, D, kLarge>>(on, splits)
-               : ResidentTiles<TiledLaunch<C, D, kLarge>>(on, splits);
+  return chunk ? ResidentTiles<ChunkLaunch<C, D, kLarge, false>>(on, splits)
+               : ResidentTiles<TiledLaunch<C, D, kLarge, false>>(on, splits);
 }
 
 /// Calls body(size, large) with the head size and the set of sizes as constants.
@@ -318,9 +323,10 @@ auto WithSizes(const Launcher& on, int64_t head_dim, const Body& body) {
   }
 }
 
-template <class C>
+/// kTraits: the kernels that know of the layer's traits.
+template <class C, bool kTraits>
 void LaunchTiledOfType(const Launcher& on, const AttentionPlan& plan) {
-  WithSizes(on, plan.head_dim, [&](auto size, auto large) { LaunchOfSize<C, size(), large()>(on, plan); });
+  WithSizes(on, plan.head_dim, [&](auto size, auto large) { LaunchOfSize<C, size(), large(), kTraits>(on, plan); });
 }
 template <class C>
 int ResidentOfType(const Launcher& on, int64_t head_dim, bool chunk, int splits) {

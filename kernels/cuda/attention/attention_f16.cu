@@ -10,16 +10,25 @@ int ResidentBf16(const Launcher& on, int64_t head_dim, bool chunk, int splits);
 void LaunchTiledF8(const Launcher& on, const AttentionPlan& plan);  // attention_f8.cu
 int ResidentF8(const Launcher& on, int64_t head_dim, bool chunk, int splits);
 
+void LaunchTraitsF16(const Launcher& on, const AttentionPlan& plan);   // attention_traits_f16.cu
+void LaunchTraitsBf16(const Launcher& on, const AttentionPlan& plan);  // attention_traits_bf16.cu
+void LaunchTraitsF8(const Launcher& on, const AttentionPlan& plan);    // attention_traits_f8.cu
+
 bool HasTiledAttention(DType cache, int64_t head_dim) {
   const bool size = head_dim == 64 || head_dim == 80 || head_dim == 96 || head_dim == 128 || head_dim == 256;
   return size && (cache == DType::kF16 || cache == DType::kBF16 || cache == DType::kF8E4M3);
 }
 
 void LaunchTiledAttention(const Launcher& on, const AttentionPlan& plan) {
+  if (plan.traits != 0) {
+    if (plan.cache == DType::kBF16) return LaunchTraitsBf16(on, plan);
+    if (plan.cache == DType::kF8E4M3) return LaunchTraitsF8(on, plan);
+    return LaunchTraitsF16(on, plan);
+  }
   if (plan.cache == DType::kBF16) return LaunchTiledBf16(on, plan);
   if (plan.cache == DType::kF8E4M3) return LaunchTiledF8(on, plan);
   CHECK(plan.cache == DType::kF16);
-  LaunchTiledOfType<__half>(on, plan);
+  LaunchTiledOfType<__half, false>(on, plan);
 }
 
 int ResidentAttentionTiles(const Launcher& on, DType cache, int64_t head_dim, bool chunk, int splits) {

@@ -3,7 +3,7 @@
 
 namespace ringside::cuda {
 
-void LaunchTiledF8(const Launcher& on, const AttentionPlan& plan) { LaunchTiledOfType<__nv_fp8_e4m3>(on, plan); }
+void LaunchTiledF8(const Launcher& on, const AttentionPlan& plan) { LaunchTiledOfType<__nv_fp8_e4m3, false>(on, plan); }
 int ResidentF8(const Launcher& on, int64_t head_dim, bool chunk, int splits) {
   return ResidentOfType<__nv_fp8_e4m3>(on, head_dim, chunk, splits);
 }

@@ -155,7 +155,12 @@ struct BothLimits {
             {is_pinned ? pinned.to[0] : ring.to[0], is_pinned ? pinned.to[1] : ring.to[1]}};
   }
 };
+/// The oldest pinned key that a row sees.
+__device__ __forceinline__ int FirstPinned(const AttentionPlan& a, const StagedRow& row) {
+  return a.window > 0 ? max(0, row.pinned_at - a.window + 1) : 0;
+}
 /// Of `queries` queries from the tile's row `first_row` on; the others see nothing.
+template <bool kTraits>
 __device__ __forceinline__ BothLimits LimitsOf(const AttentionPlan& a, const StagedTile& tile, int first_row,
                                                int queries, int lane) {
   BothLimits out;
@@ -168,8 +173,51 @@ __device__ __forceinline__ BothLimits LimitsOf(const AttentionPlan& a, const Sta
       out.ring.from[h] = tile.rows == 1 ? tile.first : a.rows[tile.row + row].first_live;
     }
     out.ring.to[h] = real ? t : -1;
-    out.pinned.from[h] = real ? 0 : INT_MAX;
+    out.pinned.from[h] = !real ? INT_MAX : kTraits ? FirstPinned(a, a.rows[tile.row + row]) : 0;
     out.pinned.to[h] = min(out.ring.to[h], tile.pinned - 1);
+  }
+  return out;
+}
+
+constexpr float kLog2E = 1.44269504f;  // scores are taken times this where exp2 takes the place of exp
+
+/// cap tanh(x / cap), by the fast exponential: its error is a few units in the last place of the cap.
+__device__ __forceinline__ float SoftCapped(float x, float cap) {
+  const float falls = Exp2(__fdividef(fabsf(x), cap) * (-2 * kLog2E));
+  return copysignf(cap * __fdividef(1 - falls, 1 + falls), x);
+}
+/// What a layer makes of a score of a query at `position` with a key, in the units of the score.
+struct ScoreModifier {
+  float cap, slope;
+  int position;
+  __device__ __forceinline__ float operator()(float score, int key) const {
+    if (cap > 0) score = SoftCapped(score, cap);
+    return slope > 0 || slope < 0 ? score - slope * static_cast<float>(position - key) : score;
+  }
+};
+/// Those of a lane's two queries, for one kind of keys.
+struct QueryModifiers {
+  ScoreModifier of[2];
+};
+struct BothModifiers {
+  QueryModifiers ring, pinned;
+  __device__ __forceinline__ QueryModifiers Of(bool is_pinned) const { return is_pinned ? pinned : ring; }
+};
+/// The head of a tile's query m.
+__device__ __forceinline__ int HeadOfQuery(const AttentionPlan& a, int first_head, int m) {
+  return first_head + m - RowOfQuery(a, m) * a.tile_heads;
+}
+/// As LimitsOf, of scores times kLog2E.
+__device__ __forceinline__ BothModifiers ModifiersOf(const AttentionPlan& a, const StagedTile& tile, int first_row,
+                                                     int first_head, int queries, int lane) {
+  BothModifiers out;
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const int m = lane / 4 + 8 * h, row = first_row + RowOfQuery(a, m);
+    const float slope = a.slopes != nullptr ? a.slopes[HeadOfQuery(a, first_head, m)] * kLog2E : 0.0f;
+    out.ring.of[h] = {a.soft_cap * kLog2E, slope, tile.position + row};
+    out.pinned.of[h] = out.ring.of[h];
+    if (m < queries) out.pinned.of[h].position = a.rows[tile.row + row].pinned_at;
   }
   return out;
 }

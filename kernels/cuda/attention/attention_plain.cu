@@ -82,18 +82,21 @@ __global__ void __launch_bounds__(kThreads) PlainAttentionKernel(AttentionPlan a
       pinned[i] = RotatedElement(a, x, from, i * 32 + lane, a.pinned_cos, a.pinned_sin, row) * a.scale;
     }
   });
-  const int pinned_keys = min(at.pinned, at.position + 1);
+  const int all_pinned = min(at.pinned, at.position + 1), first_pinned = min(all_pinned, FirstPinned(a, at));
+  const int pinned_keys = all_pinned - first_pinned;
   const int keys = pinned_keys + (at.position < at.pinned ? 0 : at.position - at.first_live + 1);
+  const float slope = a.slopes != nullptr ? a.slopes[head] : 0.0f;
   float running_max = -INFINITY, sum = 0;
+  if (a.sinks != nullptr && warp == 0) running_max = a.sinks[head], sum = 1;
   for (int i = warp; i < keys; i += 4) {
     const bool is_pinned = i < pinned_keys;
-    const int slot = SlotOf(a, is_pinned ? i : at.first_live + i - pinned_keys, at.pinned);
+    const int key = is_pinned ? first_pinned + i : at.first_live + i - pinned_keys, slot = SlotOf(a, key, at.pinned);
     const char* tile = TileAddress(a, at.slab, slot / 16, kv_head);
     float score = 0;
     for (int j = 0; j * 32 + lane < a.head_dim; ++j) {
       score += (is_pinned ? pinned[j] : own[j]) * LoadCached(tile, a.cache, KeyElement(j * 32 + lane, slot % 16));
     }
-    score = SumOverWarp(score);
+    score = ScoreModifier{a.soft_cap, slope, is_pinned ? at.pinned_at : at.position}(SumOverWarp(score), key);
     const float new_max = fmaxf(running_max, score), rescale = expf(running_max - new_max),
                 probability = expf(score - new_max);
     running_max = new_max, sum = sum * rescale + probability;

@@ -14,8 +14,8 @@ struct StagedRow {
   void* slab;
   int32_t position;
   int32_t pinned;      // S
-  int32_t first_live;  // >= S; of no meaning where position < S
-  int32_t reserved;
+  int32_t first_live;  // >= S, and within the layer's window; of no meaning where position < S
+  int32_t pinned_at;   // where the row stands for its pinned keys: c of kernels/backend.h
 };
 
 /// Consecutive rows of one sequence that share a block, and the keys that they see between them.
@@ -69,6 +69,13 @@ struct AttentionPlan {
   // No kernel since the last synchronisation has written this layer's cache: keys and values may be read before the
   // kernel in front has ended. Only with `stores`.
   int32_t early = 0;
+  // The layer's scores (kernels/score_traits.h), for the kernels that know of them: of `traits`, or any others where
+  // these say nothing. The window has narrowed rows and tiles already, but for rows that see some of the pinned keys.
+  int32_t traits = 0;
+  int32_t window = 0;
+  float soft_cap = 0;
+  const float* slopes = nullptr;  // [H]
+  const float* sinks = nullptr;   // [H]
 
   friend bool operator==(const AttentionPlan&, const AttentionPlan&) = default;
 };

@@ -46,6 +46,17 @@ template <int D>
 struct Softmax {
   float out[D / 8][4] = {};
   float running_max[2] = {-INFINITY, -INFINITY}, sum[2] = {};
+
+  /// Begins with the heads' sinks, as if a key had been seen whose value is 0. By one party of all that have the
+  /// queries' keys.
+  __device__ __forceinline__ void BeginWithSinks(const AttentionPlan& a, int first_head, int lane) {
+    if (a.sinks == nullptr) return;
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      running_max[h] = a.sinks[HeadOfQuery(a, first_head, lane / 4 + 8 * h)] * kLog2E;
+      sum[h] = lane % 4 == 0 ? 1.0f : 0.0f;  // a lane's part of the sum
+    }
+  }
 };
 
 /// A warp's 16 queries as the left operand: in registers, or where those do not suffice, in shared memory.
@@ -84,11 +95,12 @@ class QueryFragments {
 /// Scores of `tiles` tiles of 16 keys (at most kTiles), softmax, products with the values. `slots` is the shared
 /// address of the first tile's slot, the others follow. `first` is the position of key 0; `whole` if every query sees
 /// all these keys; `halves` is 1 if only the first 8 queries are real. Tiles that are not there are computed too, so
-/// that no branch keeps loads and products apart; their values must be zero.
-template <class C, int D, int kTiles>
+/// that no branch keeps loads and products apart; their values must be zero. kTraits: `modifiers` change the scores.
+template <class C, int D, int kTiles, bool kTraits>
 __device__ __forceinline__ void AttendTiles(const QueryFragments<typename CacheTile<C, D>::Product, D>& queries,
-                                            uint32_t slots, int tiles, int first, const QueryLimits& limits, bool whole,
-                                            int halves, int lane, Softmax<D>& state) {
+                                            uint32_t slots, int tiles, int first, const QueryLimits& limits,
+                                            const QueryModifiers& modifiers, bool whole, int halves, int lane,
+                                            Softmax<D>& state) {
   using Tile = CacheTile<C, D>;
   using Q = typename Tile::Product;
   const uint32_t keys = Tile::KeyAddress(slots, lane), values = Tile::ValueAddress(slots, lane);
@@ -111,6 +123,13 @@ __device__ __forceinline__ void AttendTiles(const QueryFragments<typename CacheT
 #pragma unroll
       for (int i = 0; i < 2 * kTiles; ++i) score[i][2] = score[i][3] = 0;
       continue;
+    }
+    if constexpr (kTraits) {
+#pragma unroll
+      for (int i = 0; i < 4 * kTiles; ++i) {
+        float& s = score[i / 2][2 * h + i % 2];
+        s = modifiers.of[h](s, first + i / 4 * 16 + Tile::KeyOf(i % 4, lane));
+      }
     }
     if (!whole || tiles < kTiles) {
 #pragma unroll
@@ -169,7 +188,7 @@ __device__ __forceinline__ void ClearForeignValues(C* slot, int first, int from,
 template <class C, int D, int kThreads, class Q>
 __device__ __forceinline__ void LoadOwnRows(const AttentionPlan& a, const StagedTile& tile, int first_head, int kv_head,
                                             Q* own_queries, Q* pinned_queries, C* own_row, bool to_slab) {
-  const float scale = a.scale * 1.44269504f;  // exp2 takes the place of exp
+  const float scale = a.scale * kLog2E;
   const int queries = tile.rows * a.tile_heads * (D / 2);
   // The key of a tile's only row, then its value, come behind the queries.
   const int all = own_row == nullptr ? queries : queries + D;
@@ -349,7 +368,7 @@ __device__ __forceinline__ void StoreBlock(const AttentionPlan& a, const StagedT
   }
 }
 
-template <class C, int D>
+template <class C, int D, bool kTraits>
 __global__ void __launch_bounds__(32 * AttentionSizes<C, D, kLargeSet>::kWarps) TiledAttentionKernel(AttentionPlan a) {
   using Sizes = AttentionSizes<C, D, kLargeSet>;
   using Tile = CacheTile<C, D>;
@@ -394,8 +413,13 @@ __global__ void __launch_bounds__(32 * AttentionSizes<C, D, kLargeSet>::kWarps) 
   __syncthreads();
 
   const int queries = tile.rows * a.tile_heads;
-  const BothLimits limits = LimitsOf(a, tile, 0, queries, lane);
+  const BothLimits limits = LimitsOf<kTraits>(a, tile, 0, queries, lane);
+  BothModifiers modifiers = {};
   Softmax<D> state;
+  if constexpr (kTraits) {
+    modifiers = ModifiersOf(a, tile, 0, first_head, queries, lane);
+    if (blockIdx.x == 0 && warp == 0) state.BeginWithSinks(a, first_head, lane);
+  }
   QueryFragments<Q, D> fragments;
   for (int n = 0, i = begin + warp; i < end; ++n, i += kWarps) {
     const bool is_pinned = i < tile.pinned_tiles;
@@ -410,8 +434,8 @@ __global__ void __launch_bounds__(32 * AttentionSizes<C, D, kLargeSet>::kWarps) 
                              is_pinned ? min(tile.pinned - 1, tile.last) : tile.last, lane);
     __syncwarp();
     const bool whole = tile.rows == 1 && !is_pinned && first >= tile.first && first + 15 <= tile.position;
-    AttendTiles<C, D, 1>(fragments, SharedAddress(slot), 1, first, limits.Of(is_pinned), whole, queries > 8 ? 2 : 1,
-                         lane, state);
+    AttendTiles<C, D, 1, kTraits>(fragments, SharedAddress(slot), 1, first, limits.Of(is_pinned),
+                                  modifiers.Of(is_pinned), whole, queries > 8 ? 2 : 1, lane, state);
     __syncwarp();
   }
   WaitForCopies<0>();
@@ -425,11 +449,11 @@ __global__ void __launch_bounds__(32 * AttentionSizes<C, D, kLargeSet>::kWarps) 
 }
 
 /// A kernel and what it takes.
-template <class C, int D, bool kLarge>
+template <class C, int D, bool kLarge, bool kTraits>
 struct TiledLaunch {
   using Sizes = AttentionSizes<C, D, kLarge>;
   static constexpr int kThreads = 32 * Sizes::kWarps, kBytes = Sizes::kBytes, kQueries = 16;
-  static constexpr auto kKernel = TiledAttentionKernel<C, D>;
+  static constexpr auto kKernel = TiledAttentionKernel<C, D, kTraits>;
 };
 
 /// `splits` blocks a tile and head tile: a cluster, or without clusters joined by a kernel of its own.

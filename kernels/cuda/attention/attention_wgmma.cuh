@@ -25,7 +25,7 @@ template <class Q, class P, int D>
 __device__ __forceinline__ void LoadQueries(const AttentionPlan& a, const StagedTile& tile, int first_head, int m,
                                             bool is_pinned, int lane, uint32_t (&q)[D / 16][4]) {
   const Q* x = static_cast<const Q*>(a.qkv.data);
-  const float scale = a.scale * 1.44269504f;  // exp2 takes the place of exp
+  const float scale = a.scale * kLog2E;
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const int query = min(m + 8 * h, tile.rows * a.tile_heads - 1), r = RowOfQuery(a, query);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/files/flat_json.h"
+#include "tests/engine/model/family_names.h"
 #include "tests/engine/model/model_run.h"
 #include "tests/kernels/devices.h"
 
@@ -55,15 +56,12 @@ TEST_P(DeviceModel, TinyModelsGiveTheReferencesLogits) {
   }
 }
 
-// Families whose every trait the device has; the others say which one it lacks. Some of these small random networks
-// lose more than the others do (SmolLM3's five roundings in bf16, four in f16); what is wrong would not shrink with the
-// type.
+// Some of these small random networks lose more than the others do (SmolLM3's five roundings in bf16, four in f16);
+// what is wrong would not shrink with the type.
 TEST_P(DeviceModel, TinyFamiliesGiveTheReferencesLogits) {
   const double tolerance = 6 * testing::Rounding(backend_->activation_dtype());
-  for (const char* name :
-       {"gemma", "phi3_longrope", "phi", "gpt_neox", "gpt_neox_serial", "gptj", "opt", "falcon", "falcon_grouped",
-        "stablelm", "stablelm_parallel", "olmo", "olmo2", "granite", "smollm3", "xglm", "cohere"}) {
-    const std::string folder = GoldenFolder(std::string("families/") + name);
+  for (const char* name : kFamilies) {
+    const std::string folder = FamilyFolder(name);
     const auto model = LoadModel(folder);
     ASSERT_NE(model, nullptr) << name;
     const std::vector<float> want = ReadFloats(folder + "/logits.f32");
@@ -74,10 +72,52 @@ TEST_P(DeviceModel, TinyFamiliesGiveTheReferencesLogits) {
       EXPECT_LT(error, tolerance) << name;
     }
   }
-  for (const char* name : {"gemma2", "gemma3", "bloom", "mpt", "mixtral", "qwen3_moe", "gpt_oss"}) {
-    const auto refused = Model::Load(GoldenFolder(std::string("families/") + name), *backend_);
-    EXPECT_EQ(refused.status().code(), StatusCode::kInvalidArgument) << name;
-    EXPECT_NE(refused.status().message().find("computed on the CPU only"), std::string::npos) << name;
+}
+
+// Where the ring has turned and windows hide pinned keys.
+TEST_P(DeviceModel, TinyFamiliesGiveTheCpusLogitsAsTheRingTurns) {
+  const double tolerance = 6 * testing::Rounding(backend_->activation_dtype());
+  const auto cpu = MakeTestBackend();
+  for (const char* name : {"gemma2", "gemma3", "bloom", "mpt", "gpt_oss", "cohere2", "mistral_window"}) {
+    const auto model = LoadModel(FamilyFolder(name));
+    auto reference = Model::Load(FamilyFolder(name), *cpu);
+    ASSERT_TRUE(model != nullptr && reference.ok()) << name;
+    const std::vector<TokenId> ids = ScatteredIds(60, model->spec().vocab);
+    for (const RingWindow window : {RingWindow{4, 24, Eviction::kToken}, RingWindow{9, 20, Eviction::kTurn}}) {
+      OwnCache all(**reference, window, 16);
+      const std::vector<float> want = RunAll(**reference, all.get(), ids, 16);
+      for (const int64_t chunk : {16, 1}) {
+        OwnCache cache(*model, window, 16, backend_->activation_dtype());
+        const double error = NormError(RunAll(*model, cache.get(), ids, chunk), want);
+        std::printf("%s %s: %.2e in chunks of %d\n", GetParam(), name, error, static_cast<int>(chunk));
+        EXPECT_LT(error, tolerance) << name;
+      }
+    }
+  }
+}
+
+// With a fixed order a row's numbers are its own: in any chunks, and among others.
+TEST(DeviceModelFixed, FamiliesDependOnNoOtherRow) {
+  const auto backend = testing::MakeDevice("cuda_bf16_fixed");
+  if (backend == nullptr) GTEST_SKIP() << "no such device here";
+  constexpr RingWindow kTurning{4, 24, Eviction::kToken};
+  for (const char* name : {"gemma2", "gemma3", "bloom", "gpt_oss", "mixtral", "qwen2_moe", "qwen3_moe"}) {
+    auto model = Model::Load(FamilyFolder(name), *backend);
+    ASSERT_TRUE(model.ok()) << model.status().ToString();
+    const std::vector<TokenId> ids = ScatteredIds(60, (*model)->spec().vocab), other = ScatteredIds(60, 90, 2);
+    const auto vocab = static_cast<size_t>((*model)->spec().vocab);
+    OwnCache single(**model, kTurning, 30, DType::kBF16), cache(**model, kTurning, 30, DType::kBF16),
+        beside(**model, kTurning, 30, DType::kBF16);
+    const std::vector<float> alone = RunAll(**model, single.get(), ids, 1);
+    std::vector<float> together;
+    for (size_t t = 0; t < ids.size(); t += 30) {
+      std::vector<float> logits(31 * vocab);
+      const StepPart parts[] = {{beside.get(), std::span(other).subspan(t, 30), StepPart::Logits::kLast},
+                                {cache.get(), std::span(ids).subspan(t, 30), StepPart::Logits::kAll}};
+      (*model)->Forward(parts, logits);
+      together.insert(together.end(), logits.begin() + static_cast<std::ptrdiff_t>(vocab), logits.end());
+    }
+    EXPECT_TRUE(together == alone) << name;
   }
 }
 

@@ -1,0 +1,82 @@
+// Mixtures of experts of the CUDA backend: where their weights lie, and the operation's record.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "kernels/cuda/cuda_backend.h"
+
+namespace ringside::cuda {
+namespace {
+
+/// The kernels take weights 16 bytes at a time.
+constexpr int64_t kMultiple = 8;
+
+Status CheckExpert(const Expert& expert, DType dtype, int64_t hidden, int64_t inner) {
+  int64_t rows = 0;
+  for (const Weight& weight : expert.in) {
+    CHECK_EQ(weight.cols, hidden);
+    rows += weight.rows;
+  }
+  CHECK(!expert.in.empty() && expert.in.size() <= 2 && rows == 2 * inner);
+  CHECK(expert.out->rows == hidden && expert.out->cols == inner);
+  if (hidden % kMultiple != 0 || inner % kMultiple != 0) {
+    return InvalidArgument(fmt::format("experts of {} x {} values are computed on the CPU only: {} must divide both",
+                                       inner, hidden, kMultiple));
+  }
+  if (expert.out->dtype == dtype && std::ranges::all_of(expert.in, [&](const Weight& w) { return w.dtype == dtype; })) {
+    return Status::Ok();
+  }
+  return InvalidArgument(fmt::format("experts' weights are computed with as {} only", Traits(dtype).name));
+}
+
+}  // namespace
+
+Result<Buffer> CudaBackend::PlaceExperts(std::span<const Expert> experts) {
+  CHECK(!experts.empty());
+  std::vector<PlacedExpert> placed;
+  for (const Expert& expert : experts) {
+    const int64_t hidden = expert.out->rows, inner = expert.out->cols;
+    RETURN_IF_ERROR(CheckExpert(expert, options_.dtype, hidden, inner));
+    const auto* gate = static_cast<const std::byte*>(expert.in.front().data.data());
+    placed.push_back({.gate = gate,
+                      .up = expert.in.size() == 2 ? expert.in.back().data.data()
+                                                  : gate + StorageBytes(options_.dtype, inner * hidden),
+                      .out = expert.out->data.data(),
+                      .in_bias = expert.in_bias,
+                      .out_bias = expert.out_bias,
+                      .inner = inner});
+  }
+  const size_t bytes = placed.size() * sizeof(PlacedExpert);
+  ASSIGN_OR_RETURN(Buffer out, Allocate(bytes));
+  CopyToDevice(out.data(), placed.data(), bytes);
+  Synchronize();  // `placed` ends here
+  return out;
+}
+
+void CudaBackend::Experts(const ExpertsArgs& args) {
+  const Tensor &x = args.x, &y = args.y, &router = args.router;
+  CHECK(x.dtype == options_.dtype && y.dtype == DType::kF32 && router.dtype == DType::kF32);
+  CHECK(x.rows == y.rows && x.cols == y.cols && x.rows == router.rows);
+  CHECK(x.stride % kMultiple == 0 && y.stride % kMultiple == 0);
+  CHECK_EQ(router.cols, static_cast<int64_t>(args.experts.size()));
+  CHECK(args.used > 0 && args.used <= router.cols - (args.shared ? 1 : 0));
+  CHECK(args.placed != nullptr);
+  const auto used = static_cast<int32_t>(args.used);
+  StepOp op{.kind = OpKind::kExperts, .x = x, .y = y, .activation = args.activation};
+  op.experts = {.router = router,
+                .placed = static_cast<const PlacedExpert*>(args.placed),
+                .used = used,
+                .taken = used + (args.shared ? 1 : 0),
+                .normalised = args.normalised,
+                // All but the shared one are alike.
+                .widest = std::max(args.experts.front().out->cols, args.experts.back().out->cols)};
+  if (!options_.deterministic) return Record(op, x.rows);
+  for (int64_t first = 0; first < x.rows; first += kFewExpertRows) {
+    const int64_t rows = std::min(kFewExpertRows, x.rows - first);
+    op.x = x.Rows(first, rows), op.y = y.Rows(first, rows);
+    op.experts.router = router.Rows(first, rows);
+    Record(op, rows);
+  }
+}
+
+}  // namespace ringside::cuda
