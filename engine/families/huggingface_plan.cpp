@@ -19,6 +19,8 @@ std::vector<std::string_view> SupportedTypes() {
   return types;
 }
 
+constexpr int64_t kMostMadeUpExperts = 65536;
+
 /// What stands in front of this rule's tensor in the file: all of the family's prefix, or some of its parts.
 std::optional<std::string_view> PrefixOf(std::string_view tensor, std::string_view prefix,
                                          std::span<const std::string_view> names) {
@@ -87,7 +89,9 @@ Result<NetworkPlan> PlanHuggingFace(const FlatJson& json, std::span<const std::s
   for (const auto& some : family.rules) rules.insert(rules.end(), some.begin(), some.end());
   const bool apart = std::ranges::any_of(
       rules, [](const TensorRule& rule) { return rule.name.find("{e}") != std::string_view::npos; });
-  if (apart && spec.layers * spec.experts > std::ssize(tensor_names)) {  // before there is a name for each of them
+  // Before there is a name for each of them. Where there are no tensors at all, they are to be made up.
+  const int64_t most = tensor_names.empty() ? kMostMadeUpExperts : std::ssize(tensor_names);
+  if (apart && spec.layers * spec.experts > most) {
     return Corruption(fmt::format("the model has {} tensors, too few for {} experts in each of {} layers",
                                   tensor_names.size(), spec.experts, spec.layers));
   }

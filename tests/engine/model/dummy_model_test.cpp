@@ -59,6 +59,22 @@ TEST_P(DummyModel, IsTheSameForEveryNumberOfRanks) {
   EXPECT_GT(squares, 0);
 }
 
+TEST(DummyExperts, AreMadeUpToo) {
+  for (const std::string family : {"mixtral", "gpt_oss"}) {  // experts' tensors apart, and together
+    const std::string folder = ::testing::TempDir() + "/dummy_" + family;
+    std::filesystem::create_directories(folder);
+    std::filesystem::copy_file(GoldenFolder("families/" + family) + "/config.json", folder + "/config.json",
+                               std::filesystem::copy_options::overwrite_existing);
+    const Made made(folder, 1);
+    ASSERT_TRUE(made.model) << made.status.ToString();
+    OwnCache cache(*made.model, {0, 64, Eviction::kToken}, 7);
+    for (const float logit : RunAll(*made.model, cache.get(), ScatteredIds(7, made.model->spec().vocab), 7)) {
+      ASSERT_TRUE(std::isfinite(logit)) << family;
+    }
+    std::filesystem::remove_all(folder);
+  }
+}
+
 TEST_P(DummyModel, SaysThatItIsNotTheRealOne) {
   const Made dummy(folder_, 1), real(GoldenFolder(GetParam()), 1, LoadFormat::kAuto);
   ASSERT_TRUE(dummy.model && real.model);
