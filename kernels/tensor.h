@@ -10,9 +10,28 @@
 namespace ringside {
 
 /// Element types of weights, activations and caches. The quantised ones are GGML's block formats: 32 values a block
-/// (Q8_0 ... Q5_1), 256 a super-block (Q4_K, Q5_K, Q6_K). No file has the last two, of one byte an element: the scales
-/// of kI8 and of kF8E4M3 (Micikevicius et al. 2022: no infinity, magnitudes up to 448) lie with the owner.
-enum class DType : uint8_t { kF32, kF16, kBF16, kQ8_0, kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ4_K, kQ5_K, kQ6_K, kI8, kF8E4M3 };
+/// (Q8_0 ... Q5_1), 256 a super-block (Q4_K, Q5_K, Q6_K). No file has those behind. Of one byte an element are kI8 and
+/// kF8E4M3 (Micikevicius et al. 2022: no infinity, magnitudes up to 448), whose scales lie with the owner. Groups of
+/// inputs share a scale in kGrouped4 ... kGrouped8, of 4, 5, 6 and 8 bits an element: what a GPU makes of the blocks.
+enum class DType : uint8_t {
+  kF32,
+  kF16,
+  kBF16,
+  kQ8_0,
+  kQ4_0,
+  kQ4_1,
+  kQ5_0,
+  kQ5_1,
+  kQ4_K,
+  kQ5_K,
+  kQ6_K,
+  kI8,
+  kF8E4M3,
+  kGrouped4,
+  kGrouped5,
+  kGrouped6,
+  kGrouped8,
+};
 
 struct DTypeTraits {
   std::string_view name;
@@ -28,6 +47,8 @@ inline int64_t StorageBytes(DType type, int64_t elements) {
 inline bool IsQuantised(DType type) { return Traits(type).block_elements > 1; }
 /// Types of weights whose rows have one scale each (kernels/row_quantisation.h).
 inline bool HasRowScales(DType type) { return type == DType::kI8 || type == DType::kF8E4M3; }
+/// Types of weights whose groups of inputs have one each (kernels/cuda/linear/grouped_layout.h).
+constexpr bool HasGroupScales(DType type) { return type >= DType::kGrouped4; }
 
 /// A row-major matrix in host memory in its file format (a vector has one row). Borrowed.
 struct HostTensor {
@@ -35,6 +56,7 @@ struct HostTensor {
   int64_t rows = 0, cols = 0;
   std::span<const std::byte> bytes;  // StorageBytes(dtype, rows * cols)
   bool table = false;                // a row for every token or position: embedding, output head
+  bool expert = false;               // of a mixture's MLPs, of which a row takes few
 };
 
 /// A matrix of activations on the backend's device: element (r, c) at data + (r * stride + c). Borrowed.
@@ -87,7 +109,7 @@ struct Weight {
   DType dtype = DType::kF32;
   int64_t rows = 0, cols = 0;
   Buffer data;
-  Buffer scales;  // of each row, float32; if HasRowScales(dtype)
+  Buffer scales;  // of each row, float32; if HasRowScales(dtype) or HasGroupScales(dtype)
 };
 
 }  // namespace ringside

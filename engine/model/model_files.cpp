@@ -68,7 +68,7 @@ Result<ModelFiles> OpenGguf(const std::string& path) {
   ModelFiles out{.format = ModelFiles::Format::kGguf, .tensors = file->tensors(), .reader = file};
   ASSIGN_OR_RETURN(out.plan, PlanGguf(*file, path));
   out.chat_template = file->String("tokenizer.chat_template").value_or("");
-  if (file->Find("tokenizer.ggml.model") == nullptr) return out;
+  if (file->String("tokenizer.ggml.model").value_or("no_vocab") == "no_vocab") return out;
   ASSIGN_OR_RETURN(out.tokenizer, ReadGgufTokenizer(*file));
   return out;
 }

@@ -25,6 +25,7 @@ Status Model::State::LoadNetwork(const NetworkPlan& network, const WeightsOf& we
     backend.UseOnThisThread();
     const Shard& shard = shards[static_cast<size_t>(first_rank) + here];
     ASSIGN_OR_RETURN(Weights weights, weights_of(shard, backend, here == 0 ? digest : nullptr));
+    if (here == 0) weight_type = weights.in_groups ? DType::kGrouped4 : backend.weight_dtype();
     decoders[here] = std::make_unique<Decoder>(backend, spec, shard, VocabBorders(shards), std::move(weights));
     return Status::Ok();
   }));
@@ -77,8 +78,8 @@ Status Model::State::Load(const std::string& path, LoadFormat format) {
   if (tokens > spec.vocab) {
     return InvalidArgument(fmt::format("{}: the tokenizer has {} tokens, the model {}", path, tokens, spec.vocab));
   }
-  const Backend& first = *backends.front();
-  fingerprint = FingerprintOf(digest.Get(), tokenizer, chat_template, first.activation_dtype(), first.weight_dtype());
+  fingerprint =
+      FingerprintOf(digest.Get(), tokenizer, chat_template, backends.front()->activation_dtype(), weight_type);
   return Status::Ok();
 }
 

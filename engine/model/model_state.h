@@ -41,6 +41,7 @@ struct Model::State {
   StepPlan plan;
   std::vector<std::unique_ptr<Decoder>> decoders;  // of this process's ranks, each used by its rank
   int64_t weight_bytes = 0;
+  DType weight_type = DType::kF32;  // for the fingerprint: of the first rank's, kGrouped4 for all in groups
 
   /// All of them.
   Status Load(const std::string& path, LoadFormat format);

@@ -278,6 +278,21 @@ class Loader {
     return role == TensorRole::kEmbedding || role == TensorRole::kHead || role == TensorRole::kPositions;
   }
 
+  static bool IsExpert(TensorRole role) {
+    switch (role) {
+      case TensorRole::kExpertGate:
+      case TensorRole::kExpertUp:
+      case TensorRole::kExpertGateUp:
+      case TensorRole::kExpertDown:
+      case TensorRole::kSharedGate:
+      case TensorRole::kSharedUp:
+      case TensorRole::kSharedDown:
+        return true;
+      default:
+        return false;
+    }
+  }
+
   RandomMatrix MadeUp(const PlannedTensor& planned, const FileTensor& tensor) const {
     int64_t rows = tensor.data.rows, cols = tensor.data.cols;
     if (planned.transposed) std::swap(rows, cols);
@@ -313,6 +328,7 @@ class Loader {
     }
     RETURN_IF_ERROR(Take(planned, &host, &copy));
     host.table = IsTable(planned.role);
+    host.expert = IsExpert(planned.role);
     return Keep(tensor, backend_.LoadWeight(host), weight);
   }
 
@@ -322,6 +338,7 @@ class Loader {
     }
     *weight = std::move(*loaded);
     weights_.bytes += static_cast<int64_t>(weight->data.bytes() + weight->scales.bytes());
+    weights_.in_groups |= HasGroupScales(weight->dtype);
     return Status::Ok();
   }
 

@@ -64,7 +64,8 @@ struct Weights {
   DeviceVector slopes;                               // [H]; ALiBi only
   std::vector<LayerWeights> layers;
   bool tied_head = false;
-  int64_t bytes = 0;  // of all tensors, as the device holds them
+  int64_t bytes = 0;       // of all tensors, as the device holds them
+  bool in_groups = false;  // some of them in a type of HasGroupScales
 
   const Weight& head() const { return tied_head ? embedding : own_head; }
 };

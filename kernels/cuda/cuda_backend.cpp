@@ -411,28 +411,41 @@ void CudaBackend::Linear(const LinearArgs& args) {
   CheckFloat(args.x), CheckFloat(args.y);
   CHECK_EQ(args.x.rows, args.y.rows);
   CHECK(args.weights.size() <= static_cast<size_t>(StepOp::kMaxWeights));
+  int64_t column = 0;
+  for (size_t first = 0; first < args.weights.size();) {  // those of one type, side by side, are one operation
+    size_t end = first;
+    int64_t outputs = 0;
+    while (end < args.weights.size() && args.weights[end]->dtype == args.weights[first]->dtype) {
+      CHECK_EQ(args.weights[end]->cols, args.x.cols);
+      outputs += args.weights[end++]->rows;
+    }
+    RecordLinear(args, args.weights.subspan(first, end - first), column, outputs);
+    column += outputs, first = end;
+  }
+  CHECK_EQ(column, args.y.cols);
+}
+
+void CudaBackend::RecordLinear(const LinearArgs& args, std::span<const Weight* const> weights, int64_t column,
+                               int64_t outputs) {
+  const void* rounded = args.rounded_bias;
   StepOp op{.kind = OpKind::kLinear,
             .x = args.x,
-            .y = args.y,
-            .weight_dtype = args.weights.empty() ? options_.dtype : args.weights[0]->dtype,
-            .bias = args.bias,
-            .rounded_bias = args.rounded_bias,
+            .y = args.y.Columns(column, outputs),
+            .weight_dtype = weights[0]->dtype,
+            .bias = args.bias == nullptr ? nullptr : args.bias + column,
+            .rounded_bias = rounded == nullptr ? nullptr : static_cast<const uint16_t*>(rounded) + column,
             .accumulate = args.accumulate};
-  int64_t outputs = 0;
-  for (size_t i = 0; i < args.weights.size(); ++i) {
-    CHECK_EQ(args.weights[i]->cols, args.x.cols);
-    CHECK(args.weights[i]->dtype == op.weight_dtype);
-    op.weights[i] = args.weights[i]->data.data();
-    op.scales[i] = static_cast<const float*>(args.weights[i]->scales.data());
-    op.outputs[i] = args.weights[i]->rows;
-    outputs += op.outputs[i];
+  for (size_t i = 0; i < weights.size(); ++i) {
+    op.weights[i] = weights[i]->data.data();
+    op.scales[i] = static_cast<const float*>(weights[i]->scales.data());
+    op.outputs[i] = weights[i]->rows;
   }
-  CHECK_EQ(outputs, args.y.cols);
   if (!options_.deterministic) return Record(op, args.x.rows);
+  const Tensor y = op.y;
   for (int64_t first = 0; first < args.x.rows; first += SkinnyLinear::kMaxRows) {
     const int64_t rows = std::min(SkinnyLinear::kMaxRows, args.x.rows - first);
     op.x = args.x.Rows(first, rows);
-    op.y = args.y.Rows(first, rows);
+    op.y = y.Rows(first, rows);
     Record(op, rows);
   }
 }

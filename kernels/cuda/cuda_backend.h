@@ -100,7 +100,11 @@ class CudaBackend final : public Backend {
 
   /// Memory for a matrix of options_.dtype.
   Result<Weight> TakeWeight(int64_t rows, int64_t cols);
+  /// Of `bytes`, and so many scales.
+  Result<Weight> TakeScaledWeight(DType dtype, int64_t rows, int64_t cols, size_t bytes, size_t scales);
   Result<Weight> LoadQuantised(const HostTensor& host);
+  /// kInvalidArgument, too, for values that would not stay as they are.
+  Result<Weight> LoadBlocks(const HostTensor& host, DType dtype);
 
   /// Until the device has done everything.
   void AwaitStream();
@@ -122,6 +126,8 @@ class CudaBackend final : public Backend {
   const ChoiceRow* StageChoices(std::span<const TokenChoice> choices);
   /// Pinned memory whose contents go to `host` when what is issued now has been waited for.
   std::byte* Land(void* host, size_t bytes);
+  /// Some of a layer's weights, all of one type: columns [column, column + outputs) of the result.
+  void RecordLinear(const LinearArgs& args, std::span<const Weight* const> weights, int64_t column, int64_t outputs);
   /// To the next stage, or from the one before, in several calls where there are many rows.
   void HandOver(OpKind kind, Tensor x);
   /// As a matrix of one column: 4 bytes each, whatever they mean.

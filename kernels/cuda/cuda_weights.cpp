@@ -8,6 +8,8 @@
 
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/cuda_check.h"
+#include "kernels/cuda/linear/grouped_layout.h"
+#include "kernels/cuda/linear/grouped_packing.h"
 #include "kernels/cuda/linear/quantised_layout.h"
 #include "kernels/cuda/random_weights.h"
 #include "kernels/file_formats.h"
@@ -62,6 +64,10 @@ Result<Weight> CudaBackend::MakeRandomWeight(const RandomMatrix& matrix) {
 Result<Weight> CudaBackend::LoadWeight(const HostTensor& host) {
   RETURN_IF_ERROR(CheckWeight(host));
   if (options_.quantization) return LoadQuantised(host);
+  if (const auto grouped = GroupedTypeOf(host.dtype); grouped && options_.keeps_blocks && !host.expert) {
+    Result<Weight> weight = LoadBlocks(host, *grouped);
+    if (weight.ok() || weight.status().code() != StatusCode::kInvalidArgument) return weight;
+  }
   const DType dtype = options_.dtype;
   const auto row_bytes = static_cast<size_t>(StorageBytes(dtype, host.cols));
   ASSIGN_OR_RETURN(Weight weight, TakeWeight(host.rows, host.cols));
@@ -87,18 +93,48 @@ Result<Weight> CudaBackend::LoadWeight(const HostTensor& host) {
   return weight;
 }
 
+Result<Weight> CudaBackend::TakeScaledWeight(DType dtype, int64_t rows, int64_t cols, size_t bytes, size_t scales) {
+  auto* data = static_cast<std::byte*>(memory_.TakeLow(bytes));
+  auto* scale_data = static_cast<std::byte*>(memory_.TakeHigh(scales * sizeof(float)));
+  Weight weight{dtype, rows, cols, Buffer(this, data, bytes), Buffer(this, scale_data, scales * sizeof(float))};
+  if (data != nullptr && scale_data != nullptr) return weight;
+  return Overloaded(fmt::format("no device memory for a weight of {} bytes: {} are free",
+                                bytes + scales * sizeof(float), memory_.free_bytes()));
+}
+
+Result<Weight> CudaBackend::LoadBlocks(const HostTensor& host, DType dtype) {
+  const auto panels = static_cast<size_t>(PanelsDown(host.rows)),
+             panel_bytes = static_cast<size_t>(PanelBytes(dtype, host.cols)), units = panels * kPanelRows;
+  ASSIGN_OR_RETURN(Weight weight, TakeScaledWeight(dtype, host.rows, host.cols, panels * panel_bytes, units));
+  auto* data = static_cast<std::byte*>(weight.data.data());
+  const size_t piece_panels = std::max<size_t>(1, kUploadBytes / panel_bytes);
+  std::vector<float> row_units(units, 0.0f);
+  std::vector<uint8_t> piece;
+  for (size_t first = 0; first < panels; first += piece_panels) {
+    const size_t count = std::min(piece_panels, panels - first);
+    piece.assign(count * panel_bytes, 0);
+    std::vector<Status> packed(count);
+    OnAllCores(count, [&](size_t begin, size_t end) {
+      for (size_t p = begin; p < end; ++p) {
+        packed[p] = PackPanel(host, static_cast<int64_t>(first + p), &piece[p * panel_bytes],
+                              &row_units[(first + p) * kPanelRows]);
+      }
+    });
+    for (const Status& status : packed) RETURN_IF_ERROR(status);
+    CopyToDevice(data + first * panel_bytes, piece.data(), piece.size());
+    CHECK_CUDA(cudaStreamSynchronize(stream_));  // `piece` is used again
+  }
+  CopyToDevice(weight.scales.data(), row_units.data(), weight.scales.bytes());
+  CHECK_CUDA(cudaStreamSynchronize(stream_));
+  return weight;
+}
+
 Result<Weight> CudaBackend::LoadQuantised(const HostTensor& host) {
   // Three bits of fraction are too few for a token's row.
   const DType dtype = host.table ? DType::kI8 : *options_.quantization;
   const auto row_bytes = static_cast<size_t>(QuantisedRowBytes(host.cols)), rows = static_cast<size_t>(host.rows);
-  auto* data = static_cast<std::byte*>(memory_.TakeLow(rows * row_bytes));
-  auto* scales = static_cast<std::byte*>(memory_.TakeHigh(rows * sizeof(float)));
-  Weight weight{dtype, host.rows, host.cols, Buffer(this, data, rows * row_bytes),
-                Buffer(this, scales, rows * sizeof(float))};
-  if (data == nullptr || scales == nullptr) {
-    return Overloaded(fmt::format("no device memory for a weight of {} bytes: {} are free",
-                                  rows * (row_bytes + sizeof(float)), memory_.free_bytes()));
-  }
+  ASSIGN_OR_RETURN(Weight weight, TakeScaledWeight(dtype, host.rows, host.cols, rows * row_bytes, rows));
+  auto* data = static_cast<std::byte*>(weight.data.data());
   const size_t piece_rows = std::max<size_t>(1, kUploadBytes / row_bytes);
   std::vector<float> row_scales(rows);
   std::vector<uint8_t> piece(piece_rows * row_bytes);
@@ -119,7 +155,7 @@ Result<Weight> CudaBackend::LoadQuantised(const HostTensor& host) {
   if (!std::all_of(row_scales.begin(), row_scales.end(), [](float x) { return std::isfinite(x); })) {
     return Corruption("a weight holds a value that is not finite");
   }
-  CopyToDevice(scales, row_scales.data(), rows * sizeof(float));
+  CopyToDevice(weight.scales.data(), row_scales.data(), rows * sizeof(float));
   CHECK_CUDA(cudaStreamSynchronize(stream_));
   return weight;
 }

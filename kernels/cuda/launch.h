@@ -68,8 +68,9 @@ struct SkinnyLinear {
   const float* scales[kMaxWeights] = {};  // [outputs[i]] each, if the weights have them
   int outputs[kMaxWeights] = {};
   int total = 0, k = 0;
-  DType dtype = DType::kBF16, weight_dtype = DType::kBF16;  // of x; the same, kI8 or kF8E4M3 (quantised_layout.h)
-  Tensor x;                                                 // [rows, k]; with `norm`: where the normed rows go
+  // Of x; the same, of one byte (quantised_layout.h) or in tiles (grouped_layout.h).
+  DType dtype = DType::kBF16, weight_dtype = DType::kBF16;
+  Tensor x;  // [rows, k]; with `norm`: where the normed rows go
   const float* bias = nullptr;
   Tensor y;
   bool accumulate = false;
@@ -97,13 +98,27 @@ void LaunchStreamLinear(const Launcher& on, const SkinnyLinear& args);
 // ---- linear/stream_linear_8bit.cu
 void LaunchStreamLinear8Bit(const Launcher& on, const SkinnyLinear& args);
 
+// ---- linear/stream_linear_grouped.cu
+void LaunchStreamLinearGrouped(const Launcher& on, const SkinnyLinear& args);
+
+// ---- linear/grouped_linear.cu
+/// Whether LaunchGroupedLinear takes it, weights in tiles: 1 to 128 rows on compute capability 9.0; no norm in front.
+bool CanGroup(const Launcher& on, const SkinnyLinear& args);
+void LaunchGroupedLinear(const Launcher& on, const SkinnyLinear& args);
+
 // ---- linear/quantised_linear.cu
 /// Weights of one byte, up to SkinnyLinear::kMaxQuantisedRows rows; no norm in front.
 void LaunchQuantisedLinear(const Launcher& on, const SkinnyLinear& args);
 
 // ---- linear/expand_rows.cu
-/// y = rows of a quantised weight, in y's type (kF16 or kBF16); y's rows lie one behind the other.
-void LaunchExpandRows(const Launcher& on, const void* weight, DType dtype, const float* scales, Tensor y);
+/// y = rows of a quantised weight from `first` on, in y's type (kF16 or kBF16); y's rows lie one behind the other.
+void LaunchExpandRows(const Launcher& on, const void* weight, DType dtype, const float* scales, int64_t first,
+                      Tensor y);
+
+// ---- linear/expand_tiles.cu
+/// The same of a weight in tiles.
+void LaunchExpandTiles(const Launcher& on, const void* weight, DType dtype, const float* units, int64_t first,
+                       Tensor y);
 
 // ---- linear/batch_linear.cu
 /// Whether LaunchBatchLinear takes it: 5 to 64 rows, or fewer that LaunchStreamLinear does not take; weights that lie

@@ -3,8 +3,7 @@
 #include "kernels/awaited_token.h"
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/linear/quantised_layout.h"
-#include "kernels/cuda/linear/quantised_weights.cuh"
+#include "kernels/cuda/linear/grouped_weights.cuh"
 
 namespace ringside::cuda {
 namespace {
@@ -15,8 +14,10 @@ __global__ void EmbedKernel(const void* table, DType dtype, const float* scales,
   const int32_t id = ids[blockIdx.x];
   const int64_t row = IsAwaited(id) ? chosen[AwaitedIndex(id)] : id, to = blockIdx.x * y.stride;
   for (int64_t c = threadIdx.x; c < y.cols; c += blockDim.x) {
-    const float value = scale * (scales != nullptr ? LoadQuantised(table, dtype, row, c, y.cols) * scales[row]
-                                                   : LoadElement(table, dtype, row * y.cols + c));
+    const float element = HasGroupScales(dtype) ? LoadGrouped(table, dtype, row, c, y.cols) * scales[row]
+                          : scales != nullptr   ? LoadQuantised(table, dtype, row, c, y.cols) * scales[row]
+                                                : LoadElement(table, dtype, row * y.cols + c);
+    const float value = scale * element;
     StoreElement(y.data, y.dtype, to + c, accumulate ? LoadElement(y.data, y.dtype, to + c) + value : value);
   }
 }

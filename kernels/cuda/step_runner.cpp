@@ -4,7 +4,6 @@
 #include <type_traits>
 
 #include "kernels/cuda/cuda_check.h"
-#include "kernels/cuda/linear/quantised_layout.h"
 
 namespace ringside::cuda {
 namespace {
@@ -53,6 +52,16 @@ bool TakeFollower(const StepOp& linear, const StepOp& next, SkinnyLinear* args) 
   args->after = AfterLinear::kSiluMultiply;
   args->product = next.y;
   return true;
+}
+
+/// The kernel of a linear layer of few rows; null where there is none but cuBLAS's.
+void (*KernelFor(const Launcher& on, const SkinnyLinear& args))(const Launcher&, const SkinnyLinear&) {
+  if (HasGroupScales(args.weight_dtype)) {
+    if (IsSkinny(args) && CanStream(on, args)) return LaunchSkinnyLinear;
+    return CanGroup(on, args) ? LaunchGroupedLinear : nullptr;
+  }
+  if (CanBatch(on, args)) return LaunchBatchLinear;
+  return IsSkinny(args) ? LaunchSkinnyLinear : nullptr;
 }
 
 /// Whether cuBLAS takes them.
@@ -158,9 +167,6 @@ size_t StepRunner::RunLinear(std::span<const StepOp> ops, size_t linear) {
   const StepOp& op = ops[linear];
   SkinnyLinear args = AsSkinny(op, dtype_);
   args.fixed_order = fixed_order_;
-  const bool batch = linear == 0 && CanBatch(on_, args);
-  if (!batch && !IsSkinny(args)) return 0;
-  size_t taken = linear + 1;
   if (linear > 0) {
     const StepOp& norm = ops.front();
     args.norm = true;
@@ -170,14 +176,16 @@ size_t StepRunner::RunLinear(std::span<const StepOp> ops, size_t linear) {
     args.norm_bias = norm.bias;
     args.norm_eps = norm.eps;
     // A norm goes with quantised weights only where they are streamed.
-    if (HasRowScales(args.weight_dtype) && (fixed_order_ || !CanStream(on_, args))) return 0;
+    if (args.weight_dtype != args.dtype && (fixed_order_ || !CanStream(on_, args))) return 0;
   }
+  const auto launch = KernelFor(on_, args);
+  if (launch == nullptr) return 0;
+  size_t taken = linear + 1;
   SkinnyLinear joined = args;
-  if (taken < ops.size() && TakeFollower(op, ops[taken], &joined) && (!batch || CanBatch(on_, joined))) {
+  if (taken < ops.size() && TakeFollower(op, ops[taken], &joined) && KernelFor(on_, joined) == launch) {
     args = joined;
     ++taken;
   }
-  const auto launch = batch ? LaunchBatchLinear : LaunchSkinnyLinear;
   launch(on_, args);
   return taken;
 }
@@ -196,7 +204,7 @@ size_t StepRunner::Multiply(std::span<const StepOp> ops) {
   }
   const StepOp* next = ops.size() > 1 && SameMatrix(op.y, ops[1].x) ? &ops[1] : nullptr;
   const bool gelu = next != nullptr && IsGelu(*next) && next->activation == Activation::kGeluTanh;
-  if (HasRowScales(op.weight_dtype)) {
+  if (op.weight_dtype != dtype_) {
     MultiplyPanels(op, x, scratch);
   } else if (MultiplyWithBias(op, x, gelu)) {
     return gelu ? 2 : 1;
@@ -251,8 +259,8 @@ void StepRunner::MultiplyPanels(const StepOp& op, Tensor x, std::span<std::byte>
     for (int i = 0; i < StepOp::kMaxWeights && first < end; first += op.outputs[i++]) {
       const int64_t from = std::max(begin, first), to = std::min(end, first + op.outputs[i]);
       if (from >= to) continue;
-      LaunchExpandRows(on_, static_cast<const std::byte*>(op.weights[i]) + (from - first) * QuantisedRowBytes(x.cols),
-                       op.weight_dtype, op.scales[i] + (from - first), panel.Rows(from - begin, to - from));
+      LaunchExpandRows(on_, op.weights[i], op.weight_dtype, op.scales[i], from - first,
+                       panel.Rows(from - begin, to - from));
     }
     MultiplyOne(op, x, panel.data, panel.rows, op.y.Columns(begin, panel.rows));
   }
@@ -262,7 +270,7 @@ void StepRunner::MultiplyOne(const StepOp& op, Tensor x, const void* weight, int
   if (!AllowsProducts(x, y)) {
     return LaunchNaiveLinear(on_, weight, dtype_, outputs, x, y, op.accumulate);
   }
-  if (fixed_order_ && HasRowScales(op.weight_dtype)) {
+  if (fixed_order_ && op.weight_dtype != dtype_) {
     StepOp panel{.x = x, .y = y, .weight_dtype = dtype_, .accumulate = op.accumulate};
     panel.weights[0] = weight, panel.outputs[0] = outputs;
     if (RunLinear({&panel, 1}, 0) > 0) return;

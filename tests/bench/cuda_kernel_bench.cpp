@@ -2,7 +2,7 @@
 // not fit the L2 cache: microseconds an operation and the rate at which its weights or keys and values are read. A
 // chain of one operation is one CUDA graph; the time to record it is left out.
 //   cuda_kernel_bench [--models smollm2,llama-8b] [--linear-rows 1,32] [--rows 1,32] [--contexts 1024]
-//                     [--chunks 512] [--onto 0,4096] [--fp8-cache] [--quantization int8|fp8]
+//                     [--chunks 512] [--onto 0,4096] [--fp8-cache] [--quantization int8|fp8 | --weights Q4_K]
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -37,8 +37,9 @@ double Now() {
 
 class KernelBench {
  public:
-  KernelBench(Backend& backend, const Shape& shape, DType cache, int64_t noise_bytes)
-      : backend_(backend), shape_(shape), cache_(cache) {
+  /// `file`: what weights are loaded from.
+  KernelBench(Backend& backend, const Shape& shape, DType cache, DType file, int64_t noise_bytes)
+      : backend_(backend), shape_(shape), cache_(cache), file_(file) {
     static std::vector<uint64_t> noise;
     const size_t words = static_cast<size_t>(noise_bytes) / 8 + 1;
     std::mt19937_64 random(noise.size() + 1);
@@ -46,6 +47,7 @@ class KernelBench {
     // Sign and mantissa are random, magnitudes 1/64 to 1/32.
     while (noise.size() < words) noise.push_back((random() & 0x807f807f807f807fu) | 0x3c803c803c803c80u);
     noise_ = noise;
+    if (IsQuantised(file)) blocks_ = RandomBlocks(file, shape.vocab * shape.hidden);
   }
 
   void Linears(int64_t rows) {
@@ -112,6 +114,22 @@ class KernelBench {
  private:
   enum class Before { kNothing, kNorm };
 
+  /// Blocks whose integers are random and whose float16 scales are about 2^-6, of super-blocks 2^-10.
+  static std::vector<std::byte> RandomBlocks(DType file, int64_t elements) {
+    std::vector<std::byte> out(static_cast<size_t>(StorageBytes(file, elements)));
+    std::mt19937 random(3);
+    for (std::byte& b : out) b = static_cast<std::byte>(random() % 255 + (random() & 1));
+    if (file == DType::kQ8_0) std::ranges::replace(out, std::byte{0x80}, std::byte{0x81});
+    const auto block = static_cast<size_t>(Traits(file).block_bytes);
+    const bool minimum = file == DType::kQ4_1 || file == DType::kQ5_1 || file == DType::kQ4_K || file == DType::kQ5_K;
+    const auto high = static_cast<std::byte>(Traits(file).block_elements == 256 ? 0x14 : 0x24);
+    for (size_t at = 0; at < out.size(); at += block) {
+      const size_t scale = file == DType::kQ6_K ? block - 2 : 0;
+      out[at + scale + 1] = high;
+      if (minimum) out[at + 3] = high;
+    }
+    return out;
+  }
   Buffer Noise(int64_t bytes) {
     Buffer out = std::move(backend_.Allocate(static_cast<size_t>(bytes)).value());
     const auto most = static_cast<int64_t>(noise_.size() * 8);
@@ -127,19 +145,16 @@ class KernelBench {
                 bool activation = false) {
     int64_t total = 0;
     for (const int64_t n : outputs) total += n;
-    const int64_t element = StorageBytes(backend_.weight_dtype(), 1),
-                  copies = std::clamp<int64_t>(kColdBytes / (element * total * k), 1, 64),
-                  calls = std::max<int64_t>(copies, 16);
+    const int64_t bytes = IsQuantised(file_) ? StorageBytes(file_, total * k)
+                                             : StorageBytes(backend_.weight_dtype(), total * k),
+                  copies = std::clamp<int64_t>(kColdBytes / bytes, 1, 64), calls = std::max<int64_t>(copies, 16);
+    const auto* from_file = reinterpret_cast<const std::byte*>(noise_.data());
+    if (IsQuantised(file_)) from_file = blocks_.data();
     std::vector<std::vector<Weight>> weights(static_cast<size_t>(copies));
     for (auto& group : weights) {
       for (const int64_t n : outputs) {
         group.push_back(std::move(
-            backend_
-                .LoadWeight({DType::kBF16,
-                             n,
-                             k,
-                             {reinterpret_cast<const std::byte*>(noise_.data()), static_cast<size_t>(2 * n * k)}})
-                .value()));
+            backend_.LoadWeight({file_, n, k, {from_file, static_cast<size_t>(StorageBytes(file_, n * k))}}).value()));
       }
     }
     const DType out = sum || name[0] == 'h' ? DType::kF32 : DType::kBF16;
@@ -163,7 +178,7 @@ class KernelBench {
     if (rows > 256) {
       fmt::print("  {} {:.1f} ({:.0f} TF)", name, us, 2.0 * static_cast<double>(rows * total * k) / us / 1e6);
     } else {
-      fmt::print("  {} {:.2f} ({:.2f})", name, us, static_cast<double>(element * total * k) / us / 1e6);
+      fmt::print("  {} {:.2f} ({:.2f})", name, us, static_cast<double>(bytes) / us / 1e6);
     }
     return us;
   }
@@ -187,14 +202,16 @@ class KernelBench {
   Backend& backend_;
   const Shape& shape_;
   const DType cache_;
+  const DType file_;
   std::span<const uint64_t> noise_;
+  std::vector<std::byte> blocks_;
   uint64_t step_ = 0;
   double record_ = 0;  // microseconds to record one of the last chain
 };
 
 int Main(int argc, char** argv) {
   std::vector<std::string> models = {"smollm2", "llama-8b"};
-  std::string quantization = "none";
+  std::string quantization = "none", weights = "BF16";
   std::vector<int64_t> rows, contexts = {1024}, chunks, onto = {0}, many;
   bool fp8 = false;
   CLI::App app("Measures the operations of a decoder layer on a CUDA device.");
@@ -205,8 +222,12 @@ int Main(int argc, char** argv) {
   app.add_option("--onto", onto)->delimiter(',');
   app.add_option("--linear-rows", many, "linear layers alone")->delimiter(',');
   app.add_flag("--fp8-cache", fp8, "keys and values in E4M3, not in bfloat16");
-  app.add_option("--quantization", quantization)->check(CLI::IsMember({"none", "int8", "fp8"}));
+  app.add_option("--quantization", quantization)->check(CLI::IsMember({"file", "none", "int8", "fp8"}));
+  app.add_option("--weights", weights, "what the file has: BF16, Q8_0, Q4_0 ... Q6_K");
   CLI11_PARSE(app, argc, argv);
+  auto file = DType::kF32;
+  while (file <= DType::kQ6_K && Traits(file).name != weights) file = static_cast<DType>(static_cast<int>(file) + 1);
+  if (file > DType::kQ6_K) return fmt::print(stderr, "no type {}\n", weights), 2;
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   auto backend = MakeCudaBackend({.quantization = QuantizationNamed(quantization), .memory_bytes = size_t{24} << 30});
   if (!backend.ok()) return fmt::print(stderr, "{}\n", backend.status().ToString()), 1;
@@ -214,7 +235,7 @@ int Main(int argc, char** argv) {
     const auto* shape =
         std::find_if(std::begin(kShapes), std::end(kShapes), [&](const Shape& s) { return s.name == model; });
     if (shape == std::end(kShapes)) return fmt::print(stderr, "no model {}\n", model), 2;
-    KernelBench bench(**backend, *shape, fp8 ? DType::kF8E4M3 : DType::kBF16,
+    KernelBench bench(**backend, *shape, fp8 ? DType::kF8E4M3 : DType::kBF16, file,
                       many.empty() ? int64_t{16} << 20 : 2 * shape->vocab * shape->hidden);
     for (const int64_t n : rows) {
       for (const int64_t context : contexts) bench.Attention(n, 1, context);

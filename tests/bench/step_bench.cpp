@@ -5,7 +5,7 @@
 // median and spread.
 //   step_bench --model PATH [--device cuda] [--dtype bf16] [--batches 1,8,32] [--contexts 1024,4096]
 //              [--prefill 512,2048] [--append 64] [--steps 64] [--repeats 5] [--deterministic] [--only-ahead]
-//              [--mixed 256,2048 --prompts 1,8] [--quantization int8|fp8] [--kv-cache-dtype fp8] [--chunk N]
+//              [--mixed 256,2048 --prompts 1,8] [--quantization none|int8|fp8] [--kv-cache-dtype fp8] [--chunk N]
 //              [--ranks N [--all-reduce auto|own|nccl]] [--stages N] [--load-format dummy] [--growing]
 //              [--resident TOKENS --memory-len N] [--memory-utilization 0.9]
 // With --growing caches get memory as the steps of the measurement need it, as the engine does it, else all of it
@@ -32,7 +32,7 @@ namespace ringside {
 namespace {
 
 struct Options {
-  std::string model, device = "cuda", dtype = "bf16", cache, quantization = "none", all_reduce = "auto",
+  std::string model, device = "cuda", dtype = "bf16", cache, quantization = "file", all_reduce = "auto",
                      load_format = "auto";
   std::vector<int64_t> batches = {1, 8, 32}, contexts = {1024, 4096}, prefill = {512, 2048}, append, mixed,
                        prompts = {1};
@@ -265,7 +265,7 @@ int Main(int argc, char** argv) {
   app.add_option("--device", options.device);
   app.add_option("--dtype", options.dtype);
   app.add_option("--kv-cache-dtype", options.cache, "As --dtype if absent")->check(CLI::IsMember({"fp8"}));
-  app.add_option("--quantization", options.quantization)->check(CLI::IsMember({"none", "int8", "fp8"}));
+  app.add_option("--quantization", options.quantization)->check(CLI::IsMember({"file", "none", "int8", "fp8"}));
   app.add_option("--batches", options.batches)->delimiter(',');
   app.add_option("--contexts", options.contexts)->delimiter(',');
   app.add_option("--prefill", options.prefill)->delimiter(',');
@@ -296,6 +296,7 @@ int Main(int argc, char** argv) {
         return options.device == "cuda" ? MakeCudaBackend({.device = rank,
                                                            .dtype = options.dtype == "f16" ? DType::kF16 : DType::kBF16,
                                                            .quantization = QuantizationNamed(options.quantization),
+                                                           .keeps_blocks = options.quantization != "none",
                                                            .memory_utilization = options.memory_utilization,
                                                            .deterministic = options.deterministic,
                                                            .all_reduce = all_reduce},

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "tests/kernels/devices.h"
+#include "tests/kernels/grouped_values.h"
 
 namespace ringside::testing {
 namespace {
@@ -63,7 +64,8 @@ TEST_P(Device, AFailureIsKnownForGood) {
 
 TEST_P(Device, EmbedTakesRowsOfEveryFileType) {
   for (const DType dtype : kAllTypes) {
-    const RandomWeight w = MakeRandomWeight(dtype, 37, 512, 51);
+    const bool grouped = GetParam() != "cpu" && cuda::GroupedTypeOf(dtype);
+    const RandomWeight w = grouped ? MakeGrouped(dtype, 37, 512, 51) : MakeRandomWeight(dtype, 37, 512, 51);
     const Weight table = std::move(backend_->LoadWeight(w.host()).value());
     const std::vector<int32_t> ids = {36, 0, 15, 16, 17, 31, 32, 5, 36};
     const std::vector<int64_t> positions = {1, 2, 3, 4, 5, 6, 7, 8, 36};

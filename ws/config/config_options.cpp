@@ -63,7 +63,10 @@ Status ApplyDtype(ServerConfig& config, const Values& values) {
 Status ApplyQuantization(ServerConfig& config, const Values& values) {
   const std::string& value = values.back();
   config.gpu.quantization = QuantizationNamed(value);
-  if (!config.gpu.quantization && value != "none") return BadValue(value, "none, int8 or fp8");
+  config.gpu.keeps_blocks = value != "none";
+  if (!config.gpu.quantization && value != "none" && value != "file") {
+    return BadValue(value, "file, none, int8 or fp8");
+  }
   return Status::Ok();
 }
 
@@ -221,8 +224,9 @@ std::vector<ConfigOption> EngineSettings() {
       {"quantization",
        {"q"},
        Kind::kValue,
-       "none|int8|fp8",
-       "weights on a GPU: one byte each, with a scale for every output [none]",
+       "file|none|int8|fp8",
+       "weights on a GPU: those that the file has in 4 to 8 bits stay so, or none do; or one byte each, with a scale "
+       "for every output [file]",
        ApplyQuantization},
       {"gpu-memory-utilization",
        {},

@@ -74,9 +74,13 @@ void LaunchOfType(const Launcher& on, const void* weight, DType dtype, const flo
 
 }  // namespace
 
-void LaunchExpandRows(const Launcher& on, const void* weight, DType dtype, const float* scales, Tensor y) {
+void LaunchExpandRows(const Launcher& on, const void* weight, DType dtype, const float* scales, int64_t first,
+                      Tensor y) {
+  if (HasGroupScales(dtype)) return LaunchExpandTiles(on, weight, dtype, scales, first, y);
   CHECK(HasRowScales(dtype));
   CHECK_EQ(y.stride, y.cols);
+  weight = static_cast<const std::byte*>(weight) + first * QuantisedRowBytes(y.cols);
+  scales += first;
   if (y.dtype == DType::kF16) return LaunchOfType<__half>(on, weight, dtype, scales, y);
   LaunchOfType<__nv_bfloat16>(on, weight, dtype, scales, y);
 }

@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/linear/grouped_weights.cuh"
 #include "kernels/cuda/linear/quantised_weights.cuh"
 
 namespace ringside::cuda {
@@ -14,7 +15,7 @@ constexpr int kWarps = kBlockThreads / 32;
 struct Skinny {
   const void* weights[SkinnyLinear::kMaxWeights];
   const float* scales[SkinnyLinear::kMaxWeights];
-  int64_t row_elements;  // from one row of a weight to the next
+  int64_t row_elements;  // from one row of a weight to the next; from panel to panel of grouped ones
   int outputs[SkinnyLinear::kMaxWeights];
   int total, k, rows;
   void* x;
@@ -43,6 +44,16 @@ __device__ __forceinline__ const W* WeightRow(const Skinny& a, int output) {
   int w = 0;
   while (w + 1 < SkinnyLinear::kMaxWeights && output >= a.outputs[w]) output -= a.outputs[w++];
   return static_cast<const W*>(a.weights[w]) + output * a.row_elements;
+}
+/// The tile of grouped weights that holds an output of a multiple of 8, and seven behind it, at its first inputs; those
+/// of the next inputs are kPanelTiles further. Null past the last output.
+template <class W>
+__device__ __forceinline__ const unsigned char* WeightTile(const Skinny& a, int output) {
+  if (output >= a.total) return nullptr;
+  int w = 0;
+  while (w + 1 < SkinnyLinear::kMaxWeights && output >= a.outputs[w]) output -= a.outputs[w++];
+  return static_cast<const unsigned char*>(a.weights[w]) + output / kPanelRows * a.row_elements +
+         output % kPanelRows / kTileRows * W::Tile::kBytes;
 }
 /// A sum over the inputs, in the units of an output's row.
 template <class T, class W>
@@ -109,12 +120,34 @@ __device__ __forceinline__ void StoreOutput(const Skinny& a, int row, int output
   StoreElement(a.y, a.y_dtype, at, a.accumulate ? LoadElement(a.y, a.y_dtype, at) + value : value);
 }
 
+/// What becomes of the sums of an output: scale, bias, and what follows. With SiLU `output` is a gate's and `up_sum`
+/// its up's.
+template <class T, class W>
+__device__ __forceinline__ void FinishOutput(const Skinny& a, int row, int output, float sum) {
+  float value = AddBias(a, Scaled<T, W>(a, sum, output), output);
+  if (a.after == AfterLinear::kGeluTanh || a.after == AfterLinear::kGeluErf) {
+    value = GeluOf(RoundTo(a.y_dtype, value), a.after == AfterLinear::kGeluTanh);
+  }
+  StoreOutput(a, row, output, value);
+}
+template <class T, class W>
+__device__ __forceinline__ void FinishPair(const Skinny& a, int row, int output, float gate_sum, float up_sum) {
+  const int half = a.total / 2;
+  const float gate = RoundTo(a.y_dtype, AddBias(a, Scaled<T, W>(a, gate_sum, output), output)),
+              up = RoundTo(a.y_dtype, AddBias(a, Scaled<T, W>(a, up_sum, half + output), half + output));
+  StoreOutput(a, row, output, gate);
+  StoreOutput(a, row, half + output, up);
+  static_cast<T*>(a.product)[row * a.product_stride + output] = FromFloat<T>(SiluOf(gate) * up);
+}
+
 inline Skinny Narrow(const SkinnyLinear& args) {
   Skinny a = {};
   for (int i = 0; i < SkinnyLinear::kMaxWeights; ++i) {
     a.weights[i] = args.weights[i], a.scales[i] = args.scales[i], a.outputs[i] = args.outputs[i];
   }
-  a.row_elements = HasRowScales(args.weight_dtype) ? QuantisedRowBytes(args.k) : args.k;
+  a.row_elements = HasRowScales(args.weight_dtype)     ? QuantisedRowBytes(args.k)
+                   : HasGroupScales(args.weight_dtype) ? PanelBytes(args.weight_dtype, args.k)
+                                                       : args.k;
   a.total = args.total, a.k = args.k, a.rows = static_cast<int>(args.x.rows);
   a.x = args.x.data, a.x_stride = args.x.stride;
   a.bias = args.bias;

@@ -144,19 +144,10 @@ __device__ __forceinline__ void FinishBlock(const Skinny& a, int first_output, i
       }
       return sum;
     };
-    float value = AddBias(a, Scaled<T, W>(a, sum_of(place), output), output);
     if constexpr (kPairs) {
-      const float up =
-          RoundTo(a.y_dtype, AddBias(a, Scaled<T, W>(a, sum_of(kOutputs + place), half + output), half + output));
-      value = RoundTo(a.y_dtype, value);
-      StoreOutput(a, first_row + row, output, value);
-      StoreOutput(a, first_row + row, half + output, up);
-      static_cast<T*>(a.product)[(first_row + row) * a.product_stride + output] = FromFloat<T>(SiluOf(value) * up);
+      FinishPair<T, W>(a, first_row + row, output, sum_of(place), sum_of(kOutputs + place));
     } else {
-      if (a.after == AfterLinear::kGeluTanh || a.after == AfterLinear::kGeluErf) {
-        value = GeluOf(RoundTo(a.y_dtype, value), a.after == AfterLinear::kGeluTanh);
-      }
-      StoreOutput(a, first_row + row, output, value);
+      FinishOutput<T, W>(a, first_row + row, output, sum_of(place));
     }
   }
 }

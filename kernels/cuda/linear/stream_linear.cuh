@@ -10,17 +10,21 @@
 // each, one by the block: there alone a row's last bits may differ). Behind: bias, GELU, or SiLU times up.
 //
 // Weights are of x's type T, or of one byte (quantised_weights.cuh): these are the left operand, 16 rows at a time,
-// become T on their way from shared memory to the tensor cores, and an output's scale multiplies its sum.
+// become T on their way from shared memory to the tensor cores, and an output's scale multiplies its sum. In tiles
+// (grouped_weights.cuh) their scales multiply the products of each group of inputs, and the offsets the sums of these
+// inputs, which a block finds before.
 #pragma once
 
 #include <algorithm>
+#include <type_traits>
 
+#include "kernels/cuda/linear/grouped_weights.cuh"
 #include "kernels/cuda/linear/linear_inl.cuh"
 #include "kernels/cuda/linear/quantised_weights.cuh"
 
 namespace ringside::cuda {
 
-/// Inputs of a unit: 128 bytes of each of its rows.
+/// Inputs of a unit: 128 bytes of each of its rows, of two tiles less or more.
 template <class W>
 constexpr int kStreamChunk = 128 / static_cast<int>(sizeof(W));
 /// Rows of W in a unit, and outputs of a tile: with SiLU half of the rows are ups.
@@ -28,6 +32,10 @@ template <class W, bool kPairs>
 constexpr int kUnitRows = sizeof(W) == 1 || kPairs ? 16 : 8;
 template <class W, bool kPairs>
 constexpr int kTileOutputs = kUnitRows<W, kPairs> / (kPairs ? 2 : 1);
+template <class W, bool kPairs>
+constexpr int kUnitBytes = kUnitRows<W, kPairs> * 128;
+template <int kBits, bool kPairs>
+constexpr int kUnitBytes<Grouped<kBits>, kPairs> = 2 * Grouped<kBits>::Tile::kBytes;
 constexpr int kBlocksPerProcessor = 2;
 constexpr int kShortRow = 1024;  // inputs: of too few chunks for eight warps
 // Of a block's weights under way, and of a block in all, so that two are on a multiprocessor (8.6, 8.9 and 12.0: one).
@@ -35,14 +43,17 @@ template <bool kLarge>
 constexpr int kRingBytes = (kLarge ? 80 : 48) << 10;
 constexpr size_t MostStreamBytes(bool large) { return size_t{large ? 113u : 81u} << 10; }
 
-constexpr size_t StreamBytes(bool large, const Skinny& a, int unit_rows) {
+constexpr int kSumInputs = 16;  // of x that are summed, for weights in tiles
+
+constexpr size_t StreamBytes(bool large, const Skinny& a, int unit_rows, bool input_sums) {
   return static_cast<size_t>(large ? kRingBytes<true> : kRingBytes<false>) +
-         sizeof(float) * 2 * kWarps * a.rows * unit_rows + sizeof(uint16_t) * a.rows * a.x_shared_stride;
+         sizeof(float) * 2 * kWarps * a.rows * unit_rows + sizeof(uint16_t) * a.rows * a.x_shared_stride +
+         (input_sums ? sizeof(float) * a.rows * (a.x_shared_stride / kSumInputs) : 0);
 }
 
 inline Skinny NarrowForStream(const SkinnyLinear& args) {
   Skinny a = Narrow(args);
-  const int chunk = HasRowScales(args.weight_dtype) ? 128 : 64;
+  const int chunk = args.weight_dtype == args.dtype ? 64 : 128;
   a.x_shared_stride = (args.k + chunk - 1) / chunk * chunk + 8;  // eight rows in different banks
   return a;
 }
@@ -57,6 +68,24 @@ __device__ __forceinline__ void RowsToShared(const Skinny& a, T* shared_x) {
       *reinterpret_cast<uint4*>(shared_x + r * a.x_shared_stride + i * 8) =
           i * 8 < a.k ? *reinterpret_cast<const uint4*>(static_cast<const T*>(a.x) + r * a.x_stride + i * 8) : zero;
     }
+  }
+  __syncthreads();
+}
+
+/// The sums of each 16 inputs of the rows in shared memory, one row's behind the other's.
+template <class T>
+__device__ __forceinline__ void SumInputs(const Skinny& a, const T* shared_x, float* input_sums) {
+  const int count = a.x_shared_stride / kSumInputs;
+  for (int i = threadIdx.x; i < a.rows * count; i += kBlockThreads) {
+    const T* from = shared_x + i / count * a.x_shared_stride + i % count * kSumInputs;
+    float sum = 0;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const Eight eight = LoadEight(from + half * 8);
+#pragma unroll
+      for (int j = 0; j < 8; ++j) sum += eight.x[j];
+    }
+    input_sums[i] = sum;
   }
   __syncthreads();
 }
@@ -131,6 +160,64 @@ class WeightStream {
   const W* rows_[kRows / 4] = {};
 };
 
+/// The same for weights in tiles: a unit is the tiles of 16 outputs, or of 8 gates and their ups.
+template <int kBits, bool kPairs, int kSlots, int kParts>
+class WeightStream<Grouped<kBits>, kPairs, kSlots, kParts> {
+ public:
+  using W = Grouped<kBits>;
+  static constexpr int kChunk = kStreamChunk<W>, kSlot = kUnitBytes<W, kPairs>;
+
+  __device__ __forceinline__ WeightStream(const Skinny& a, int tiles, int chunks, W* slots)
+      : a_(a), tiles_(tiles), chunks_(chunks), slots_(SharedAddress(slots)) {
+    chunk_ = way_.part, tile_ = chunk_ < chunks ? way_.first_tile : tiles;
+    FindTiles();
+  }
+  __device__ __forceinline__ void Fetch() {
+    if (tile_ < tiles_) {
+#pragma unroll
+      for (int i = 0; i < (kSlot + 511) / 512; ++i) {
+        const int at = (i * 32 + static_cast<int>(threadIdx.x) % 32) * 16;
+        if (kSlot % 512 != 0 && at >= kSlot) break;
+        const bool second = at >= W::Tile::kBytes;
+        const unsigned char* from = second ? second_ : first_;
+        CopyAsyncOrZero(slots_ + slot_ * kSlot + at,
+                        from == nullptr ? static_cast<const unsigned char*>(a_.weights[0])
+                                        : from + static_cast<int64_t>(chunk_) * (kPanelTiles * W::Tile::kBytes) + at -
+                                              (second ? W::Tile::kBytes : 0),
+                        from != nullptr);
+      }
+      chunk_ += kParts;
+      if (chunk_ >= chunks_) {
+        chunk_ = way_.part;
+        tile_ += way_.step;
+        FindTiles();
+      }
+    }
+    CommitCopies();
+    slot_ = slot_ + 1 == kSlots ? 0 : slot_ + 1;
+  }
+
+ private:
+  __device__ __forceinline__ void FindTiles() {
+    if (tile_ >= tiles_) return;
+    if constexpr (kPairs) {
+      const int half = a_.total / 2;
+      first_ = WeightTile<W>(a_, tile_ * kTileRows);
+      second_ = WeightTile<W>(a_, half + tile_ * kTileRows);
+    } else {
+      first_ = WeightTile<W>(a_, tile_ * 2 * kTileRows);
+      second_ = WeightTile<W>(a_, (tile_ * 2 + 1) * kTileRows);
+    }
+  }
+
+  const Skinny& a_;
+  const WarpWay<kParts> way_;
+  const int tiles_, chunks_;
+  const uint32_t slots_;
+  int tile_, chunk_, slot_ = 0;
+  const unsigned char *first_ = nullptr, *second_ = nullptr;
+};
+
 /// What a lane needs of memory for one of a tile's results beside the sums; on its way while they are computed.
 struct TileResult {
   int row = 0, place = 0, output = 0;
@@ -190,8 +277,12 @@ struct TileSums {
   static constexpr int kRows = kUnitRows<W, kPairs>, kChunk = kStreamChunk<W>;
   float c[2][4] = {};
 
-  __device__ __forceinline__ void Add(const T* own_x, const W* weights, int matrix, int line) {
-    if constexpr (sizeof(W) == 1) {
+  /// `own_sums`: SumInputs of the two rows whose sums a lane gets, from the unit's inputs on.
+  __device__ __forceinline__ void Add(const T* own_x, const W* weights, int matrix, int line,
+                                      const float* const (&own_sums)[2]) {
+    if constexpr (kIsGrouped<W>) {
+      AddTiles(own_x, reinterpret_cast<const unsigned char*>(weights), own_sums);
+    } else if constexpr (sizeof(W) == 1) {
       AddBytes(own_x, weights, matrix, line);
     } else {
       AddWords(own_x, weights, matrix, line);
@@ -226,6 +317,46 @@ struct TileSums {
       }
     }
   }
+  __device__ __forceinline__ void AddTiles(const T* own_x, const unsigned char* unit,
+                                           const float* const (&own_sums)[2]) {
+    constexpr bool kHalves = W::kBits == 6;
+    const int lane = threadIdx.x % 32;
+    LaneTile<W::kBits> first, second;
+    first.Load(unit, lane);
+    second.Load(unit + W::Tile::kBytes, lane);
+#pragma unroll
+    for (int g = 0; g < kTileGroups; ++g) {
+      uint32_t x[4];
+      LoadMatrices(x, SharedAddress(own_x + g * 32));
+      float products[2][4] = {};  // of the halves, if they have their own scales
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const uint32_t left[4] = {first.template Pair<T>(g, 2 * h), second.template Pair<T>(g, 2 * h),
+                                  first.template Pair<T>(g, 2 * h + 1), second.template Pair<T>(g, 2 * h + 1)};
+        MultiplyAdd(products[kHalves ? h : 0], left, x[2 * h], x[2 * h + 1], T());
+      }
+      float2 inputs[2] = {};  // of two rows, halves
+      if constexpr (W::kBits != 8) {
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+          inputs[r] = *reinterpret_cast<const float2*>(own_sums[r] + g * 2);
+          if (!kHalves) inputs[r].x += inputs[r].y;
+        }
+      }
+#pragma unroll
+      for (int h = 0; h < (kHalves ? 2 : 1); ++h) {
+        const ScaleAndOffset of[2] = {first.template Scale<T>(g, h), second.template Scale<T>(g, h)};
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          float& sum = c[g % 2][i];
+          sum = fmaf(of[i / 2].scale, products[h][i], sum);
+          if constexpr (W::kBits != 8) {
+            sum = fmaf(of[i / 2].offset, h == 0 ? inputs[i % 2].x : inputs[i % 2].y, sum);
+          }
+        }
+      }
+    }
+  }
   /// To [row of x][row of W].
   __device__ __forceinline__ void Store(float* to, int rows, int lane) const {
     if constexpr (sizeof(W) == 1) {
@@ -246,7 +377,7 @@ struct TileSums {
 template <class T, class W, bool kNorm, bool kPairs, int kParts>
 __global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor) StreamKernel(Skinny a) {
   constexpr int kRows = kUnitRows<W, kPairs>, kOutputs = kTileOutputs<W, kPairs>;
-  constexpr int kSlots = kRingBytes<kLargeSet> / (kWarps * kRows * 128);
+  constexpr int kSlots = kRingBytes<kLargeSet> / (kWarps * kUnitBytes<W, kPairs>);
   using Stream = WeightStream<W, kPairs, kSlots, kParts>;
   extern __shared__ __align__(16) unsigned char shared[];
   __shared__ float shared_sums[kWarps];
@@ -276,7 +407,12 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor) StreamKern
     RowsToShared<T, W>(a, shared_x);
   }
 
+  // Behind the partial sums, at a multiple of 8 bytes.
+  float* input_sums = sums + 2 * kWarps * a.rows * kRows;
+  if constexpr (kIsGrouped<W>) SumInputs(a, shared_x, input_sums);
   const int matrix = lane / 8, line = lane % 8;
+  const auto sums_of_row = [&](int r) { return input_sums + min(r, a.rows - 1) * (a.x_shared_stride / kSumInputs); };
+  const float* const row_sums[2] = {sums_of_row(lane % 4 * 2), sums_of_row(lane % 4 * 2 + 1)};
   const T* own_x = shared_x + min(line, a.rows - 1) * a.x_shared_stride + matrix * 8;
   int slot = 0;
   const WarpWay<kParts> way;
@@ -290,7 +426,9 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor) StreamKern
       stream.Fetch();
       const W* weights = slots + slot * Stream::kSlot;
       slot = slot + 1 == kSlots ? 0 : slot + 1;
-      tile_sums.Add(own_x + chunk * Stream::kChunk, weights, matrix, line);
+      const float* const own_sums[2] = {row_sums[0] + chunk * (Stream::kChunk / kSumInputs),
+                                        row_sums[1] + chunk * (Stream::kChunk / kSumInputs)};
+      tile_sums.Add(own_x + chunk * Stream::kChunk, weights, matrix, line, own_sums);
     }
     // Two places for sums in turn: one barrier a tile.
     float* to = sums + turn % 2 * kWarps * a.rows * kRows;
@@ -312,9 +450,14 @@ void LaunchStream(const Launcher& on, const Skinny& a) {
             tiles = (all + outputs - 1) / outputs;
   const int blocks = std::min(tiles, kBlocksPerProcessor * on.multiprocessors);
   // A warp to itself where there is more than one tile for each: short rows do not pay for the barrier.
-  const bool alone = a.k <= kShortRow && tiles >= 2 * kWarps * blocks;
-  const auto kernel = alone ? StreamKernel<T, W, kNorm, kPairs, 1> : StreamKernel<T, W, kNorm, kPairs, kWarps>;
-  Launch(on, kernel, Grid(blocks), kBlockThreads, StreamBytes(on.large, a, kUnitRows<W, kPairs>), a);
+  const size_t shared = StreamBytes(on.large, a, kUnitRows<W, kPairs>, kIsGrouped<W>);
+  if constexpr (kIsGrouped<W>) {
+    Launch(on, StreamKernel<T, W, kNorm, kPairs, kWarps>, Grid(blocks), kBlockThreads, shared, a);
+  } else {
+    const bool alone = a.k <= kShortRow && tiles >= 2 * kWarps * blocks;
+    const auto kernel = alone ? StreamKernel<T, W, kNorm, kPairs, 1> : StreamKernel<T, W, kNorm, kPairs, kWarps>;
+    Launch(on, kernel, Grid(blocks), kBlockThreads, shared, a);
+  }
 }
 
 template <class T, class W>

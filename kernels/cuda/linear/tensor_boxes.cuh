@@ -20,6 +20,14 @@ __device__ __forceinline__ void CopyBox(uint32_t to, const CUtensorMap& map, int
       "l"(&map), "r"(column), "r"(row), "r"(barrier), "l"(policy)
       : "memory");
 }
+/// `bytes` side by side, a multiple of 16, from and to addresses of such.
+__device__ __forceinline__ void CopyRun(uint32_t to, const void* from, int bytes, uint32_t barrier, uint64_t policy) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;" ::
+          "r"(to),
+      "l"(from), "r"(bytes), "r"(barrier), "l"(policy)
+      : "memory");
+}
 /// A box of MapPairs.
 __device__ __forceinline__ void CopyPairsBox(uint32_t to, const CUtensorMap& map, int column, int eight,
                                              uint32_t barrier, uint64_t policy) {
@@ -37,21 +45,27 @@ __device__ __forceinline__ uint64_t BoxDescriptor(uint32_t address) {
   return static_cast<uint64_t>((address & 0x3ffff) >> 4) | uint64_t{1} << 16 | uint64_t{64} << 32 | uint64_t{1} << 62;
 }
 /// c [64, N] += a [64, 16] b [N, 16]^T by a warp group: thread t holds rows t / 32 * 16 + t % 32 / 4 (+ 8) and columns
-/// 8 j + t % 4 * 2 (+ 1), as c[4 j + ...].
+/// 8 j + t % 4 * 2 (+ 1), as c[4 j + ...]. With `left`, a is in registers, a warp's 16 rows as mma.m16n8k16 has them.
 template <int kN, class T>
 struct Wgmma;
 
 #define RINGSIDE_C4(c, i) "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3])
 #define RINGSIDE_C16(c, i) RINGSIDE_C4(c, i), RINGSIDE_C4(c, i + 4), RINGSIDE_C4(c, i + 8), RINGSIDE_C4(c, i + 12)
-#define RINGSIDE_ADD(n, type, name, registers, a_place, b_place, ...)                                           \
-  template <>                                                                                                   \
-  struct Wgmma<n, type> {                                                                                       \
-    __device__ static __forceinline__ void Add(float* c, uint64_t a, uint64_t b) {                              \
-      asm volatile("wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." name "." name " {" registers "}, " a_place \
-                   ", " b_place ", 1, 1, 1, 0, 0;"                                                              \
-                   : __VA_ARGS__                                                                                \
-                   : "l"(a), "l"(b));                                                                           \
-    }                                                                                                           \
+#define RINGSIDE_ADD(n, type, name, registers, a_place, b_place, left_places, right_place, ...)                      \
+  template <>                                                                                                        \
+  struct Wgmma<n, type> {                                                                                            \
+    __device__ static __forceinline__ void Add(float* c, uint64_t a, uint64_t b) {                                   \
+      asm volatile("wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." name "." name " {" registers "}, " a_place      \
+                   ", " b_place ", 1, 1, 1, 0, 0;"                                                                   \
+                   : __VA_ARGS__                                                                                     \
+                   : "l"(a), "l"(b));                                                                                \
+    }                                                                                                                \
+    __device__ static __forceinline__ void Add(float* c, const uint32_t* left, uint64_t b) {                         \
+      asm volatile("wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." name "." name " {" registers "}, {" left_places \
+                   "}, " right_place ", 1, 1, 1, 0;"                                                                 \
+                   : __VA_ARGS__                                                                                     \
+                   : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "l"(b));                                \
+    }                                                                                                                \
   };
 #define RINGSIDE_R16 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
 #define RINGSIDE_R32 RINGSIDE_R16 ",%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
@@ -59,13 +73,15 @@ struct Wgmma;
   RINGSIDE_R32                                                                                        \
   ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55," \
   "%56,%57,%58,%59,%60,%61,%62,%63"
-#define RINGSIDE_ADDS(type, name)                                                                           \
-  RINGSIDE_ADD(8, type, name, "%0,%1,%2,%3", "%4", "%5", RINGSIDE_C4(c, 0))                                 \
-  RINGSIDE_ADD(16, type, name, "%0,%1,%2,%3,%4,%5,%6,%7", "%8", "%9", RINGSIDE_C4(c, 0), RINGSIDE_C4(c, 4)) \
-  RINGSIDE_ADD(32, type, name, RINGSIDE_R16, "%16", "%17", RINGSIDE_C16(c, 0))                              \
-  RINGSIDE_ADD(64, type, name, RINGSIDE_R32, "%32", "%33", RINGSIDE_C16(c, 0), RINGSIDE_C16(c, 16))         \
-  RINGSIDE_ADD(128, type, name, RINGSIDE_R64, "%64", "%65", RINGSIDE_C16(c, 0), RINGSIDE_C16(c, 16),        \
-               RINGSIDE_C16(c, 32), RINGSIDE_C16(c, 48))
+#define RINGSIDE_ADDS(type, name)                                                                                \
+  RINGSIDE_ADD(8, type, name, "%0,%1,%2,%3", "%4", "%5", "%4,%5,%6,%7", "%8", RINGSIDE_C4(c, 0))                 \
+  RINGSIDE_ADD(16, type, name, "%0,%1,%2,%3,%4,%5,%6,%7", "%8", "%9", "%8,%9,%10,%11", "%12", RINGSIDE_C4(c, 0), \
+               RINGSIDE_C4(c, 4))                                                                                \
+  RINGSIDE_ADD(32, type, name, RINGSIDE_R16, "%16", "%17", "%16,%17,%18,%19", "%20", RINGSIDE_C16(c, 0))         \
+  RINGSIDE_ADD(64, type, name, RINGSIDE_R32, "%32", "%33", "%32,%33,%34,%35", "%36", RINGSIDE_C16(c, 0),         \
+               RINGSIDE_C16(c, 16))                                                                              \
+  RINGSIDE_ADD(128, type, name, RINGSIDE_R64, "%64", "%65", "%64,%65,%66,%67", "%68", RINGSIDE_C16(c, 0),        \
+               RINGSIDE_C16(c, 16), RINGSIDE_C16(c, 32), RINGSIDE_C16(c, 48))
 RINGSIDE_ADDS(__nv_bfloat16, "bf16")
 RINGSIDE_ADDS(__half, "f16")
 #undef RINGSIDE_ADDS

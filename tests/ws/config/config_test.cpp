@@ -205,8 +205,8 @@ TEST_F(ConfigTest, WhereTheForwardPassRuns) {
   EXPECT_EQ(Parse({"-m", "m", "--gpu-memory-utilization", "1"}).gpu.memory_utilization, 1.0);
   EXPECT_FALSE(gpu.gpu.deterministic);
   EXPECT_TRUE(Parse({"-m", "m", "--device", "cuda", "--deterministic"}).gpu.deterministic);
-  EXPECT_FALSE(gpu.gpu.quantization);
-  EXPECT_FALSE(Parse({"-m", "m", "--device", "cpu", "--quantization", "none"}).gpu.quantization);
+  EXPECT_TRUE(!gpu.gpu.quantization && gpu.gpu.keeps_blocks);
+  EXPECT_FALSE(Parse({"-m", "m", "--device", "cpu", "--quantization", "none"}).gpu.keeps_blocks);
   EXPECT_EQ(Parse({"-m", "m", "--device", "cuda", "--quantization", "int8"}).gpu.quantization, DType::kI8);
   EXPECT_EQ(Parse({"-m", "m", "--device", "cuda", "-q", "fp8"}).gpu.quantization, DType::kF8E4M3);
   EXPECT_EQ(standard.tensor_parallel_size, 1);

@@ -1,0 +1,66 @@
+// How weights that a file has in blocks (GGML's formats) lie in device memory, as many bits an element as there: in
+// tiles of 8 rows (outputs) and 128 inputs, of which a lane l of a warp holds row l / 4 and, of each group of 32
+// inputs, those that the tensor cores' left operand of 16 bits wants of it: 8 i + 2 j and 8 i + 2 j + 1, i in 0..3, j =
+// l % 4.
+//
+//   low halves (512 bytes)  bits 4 i ... of word g of a lane: the low four bits of input 32 g + 8 i + 2 j; 16 further
+//                           on those of the next input. A lane's four words lie side by side.
+//   fifth bits (128)        bit 4 g + i of a lane's word, and 16 further on
+//   high pairs (256)        bits 8 (g % 2) + 2 i ... of word g / 2 of a lane's two, and 16 further on
+//   bytes (1,024)           instead of the low halves, signed: a group's 32 inputs as two groups of quantised_layout.h,
+//                           of which word j is lane j's; first the words of two groups of 32, then those of the others
+//
+// Then float16 scales, row by row: of 4 and 5 bits a scale and an offset a group of 32, of 6 bits a scale a group of 16
+// (of q - 32), of 8 bits a scale a group of 32. An element is unit (scale q + offset), where a row's unit is a power of
+// two beside the tiles, such that scales keep their bits. 64 rows are a panel: a panel's tiles of the same inputs lie
+// side by side, and so do a weight's panels. What is not there is zero. Sizes for host and device, packing for the
+// host.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/tensor.h"
+
+#ifdef __CUDACC__
+#define RINGSIDE_HOST_DEVICE __host__ __device__
+#else
+#define RINGSIDE_HOST_DEVICE
+#endif
+
+namespace ringside::cuda {
+
+constexpr int kTileRows = 8, kTileInputs = 128, kTileGroups = 4, kPanelRows = 64, kPanelTiles = kPanelRows / kTileRows;
+
+/// Where the parts of a tile begin, and its end, in bytes.
+template <int kBits>
+struct TileOf {
+  static constexpr int kHigh = kBits == 8 ? 1024 : 512;
+  static constexpr int kScales = kHigh + (kBits == 5 ? 128 : kBits == 6 ? 256 : 0);
+  static constexpr int kRowScales = kBits == 8 ? 8 : 16;  // bytes of a row's scales
+  static constexpr int kBytes = kScales + kTileRows * kRowScales;
+};
+
+constexpr int BitsOf(DType grouped) {
+  return grouped == DType::kGrouped4 ? 4 : grouped == DType::kGrouped5 ? 5 : grouped == DType::kGrouped6 ? 6 : 8;
+}
+constexpr int64_t TileBytes(DType grouped) {
+  switch (BitsOf(grouped)) {
+    case 4:
+      return TileOf<4>::kBytes;
+    case 5:
+      return TileOf<5>::kBytes;
+    case 6:
+      return TileOf<6>::kBytes;
+    default:
+      return TileOf<8>::kBytes;
+  }
+}
+RINGSIDE_HOST_DEVICE constexpr int64_t TilesAcross(int64_t cols) { return (cols + kTileInputs - 1) / kTileInputs; }
+constexpr int64_t PanelsDown(int64_t rows) { return (rows + kPanelRows - 1) / kPanelRows; }
+constexpr int64_t PanelBytes(DType grouped, int64_t cols) {
+  return TilesAcross(cols) * kPanelTiles * TileBytes(grouped);
+}
+
+}  // namespace ringside::cuda
+
+#undef RINGSIDE_HOST_DEVICE

@@ -1,0 +1,111 @@
+// y (+)= x W^T + bias for up to 128 rows of x and weights in tiles (grouped_layout.h), on compute capability 9.0: bound
+// by reading W once, and from some 64 rows on by the products. A block has 256 outputs, the left operand of warp group
+// products, and all rows of x, the right one. One of its threads keeps a ring of slots full, a panel's tiles as one
+// run of bytes and x as boxes; its four warp groups make their weights T in registers - each rounded once, as if the
+// weight lay in T in memory - while the products before are under way. Where there are too few outputs for the device,
+// the inputs are split over the blocks of a cluster. A row's bits depend on how many rows there are by nothing but the
+// choice of this kernel.
+//
+// Behind: bias, GELU, or SiLU times up.
+#include <algorithm>
+
+#include "kernels/cuda/linear/grouped_linear.cuh"
+
+namespace ringside::cuda {
+namespace {
+
+constexpr int kMostGroupedRows = 128;
+constexpr size_t kRingBytes = 224 << 10;
+
+/// Over how many blocks inputs are split: such that the last of a multiprocessor's turns is not mostly empty.
+int SplitsOf(const Launcher& on, int tiles, int k) {
+  const int chunks = static_cast<int>(TilesAcross(k)), most = std::min(8, on.largest_cluster);
+  int best = 1;
+  double least = 0;
+  for (int splits = 1; splits <= most && splits * 4 <= chunks; splits *= 2) {
+    // Turns of a block's share, of which some is always lost: a pipeline fills, sums are added.
+    const int turns = (tiles * splits + on.multiprocessors - 1) / on.multiprocessors;
+    const double time = turns * (static_cast<double>(chunks) / splits + 4);
+    if (splits == 1 || time < least) best = splits, least = time;
+  }
+  return best;
+}
+
+template <class T, int kBits, int kN, bool kPairs>
+void LaunchTiles(const Launcher& on, const SkinnyLinear& args) {
+  using Kernel = GroupedKernel<T, kBits, kN, kPairs>;
+  const Skinny a = Narrow(args);
+  GroupedDivision division;
+  division.box_rows = (a.rows + 7) / 8 * 8;
+  division.slot_bytes = division.box_rows * kTileInputs * 2 + Kernel::kWeightBytes;
+  division.slots = std::min(kMostGroupedSlots, static_cast<int>(kRingBytes / static_cast<size_t>(division.slot_bytes)));
+  const int outputs = kGroupedOutputs / (kPairs ? 2 : 1), all = kPairs ? a.total / 2 : a.total;
+  const int tiles = (all + outputs - 1) / outputs, splits = SplitsOf(on, tiles, a.k);
+  division.barriers =
+      std::max(division.slots * division.slot_bytes, static_cast<int>(sizeof(float)) * a.rows * kGroupedSumsStride);
+  division.barriers = (division.barriers + 7) / 8 * 8;
+  const size_t shared = static_cast<size_t>(division.barriers) + 2 * kMostGroupedSlots * sizeof(uint64_t);
+  const CUtensorMap x = MapRows(args.dtype, args.x.data, args.x.rows, args.k, args.x.stride, division.box_rows);
+  Launcher in_clusters = on;
+  in_clusters.cluster = splits;
+  Launch(in_clusters, RunGroupedLinear<T, kBits, kN, kPairs>, Grid(tiles * splits), kGroupedThreads, shared, x, a,
+         division);
+}
+
+template <class T, int kBits>
+void LaunchOfBits(const Launcher& on, const SkinnyLinear& args) {
+  const int64_t rows = args.x.rows;
+  if (args.after == AfterLinear::kSiluMultiply) {
+    return rows <= 16   ? LaunchTiles<T, kBits, 16, true>(on, args)
+           : rows <= 64 ? LaunchTiles<T, kBits, 64, true>(on, args)
+                        : LaunchTiles<T, kBits, 128, true>(on, args);
+  }
+  rows <= 16   ? LaunchTiles<T, kBits, 16, false>(on, args)
+  : rows <= 64 ? LaunchTiles<T, kBits, 64, false>(on, args)
+               : LaunchTiles<T, kBits, 128, false>(on, args);
+}
+
+template <class T>
+void LaunchOfType(const Launcher& on, const SkinnyLinear& args) {
+  switch (args.weight_dtype) {
+    case DType::kGrouped4:
+      return LaunchOfBits<T, 4>(on, args);
+    case DType::kGrouped5:
+      return LaunchOfBits<T, 5>(on, args);
+    case DType::kGrouped6:
+      return LaunchOfBits<T, 6>(on, args);
+    default:
+      LaunchOfBits<T, 8>(on, args);
+  }
+}
+
+/// Whether panels of 64 outputs do not go beyond a matrix that others follow.
+bool EndsWithPanels(const SkinnyLinear& args) {
+  int rest = args.total;
+  for (int i = 0; i < SkinnyLinear::kMaxWeights && rest > 0; ++i) {
+    rest -= args.outputs[i];
+    if (rest > 0 && args.outputs[i] % kPanelRows != 0) return false;
+  }
+  return args.after != AfterLinear::kSiluMultiply || args.total / 2 % kPanelRows == 0;
+}
+
+}  // namespace
+
+bool CanGroup(const Launcher& on, const SkinnyLinear& args) {
+#ifdef RINGSIDE_SM90A
+  if (!on.hopper || args.fixed_order || args.norm || args.x.rows > kMostGroupedRows) return false;
+  if (!HasGroupScales(args.weight_dtype) || args.x.dtype != args.dtype) return false;
+  return EndsWithPanels(args) && CanMap(args.x.data, args.x.stride);
+#else
+  (void)on, (void)args;
+  return false;
+#endif
+}
+
+void LaunchGroupedLinear(const Launcher& on, const SkinnyLinear& args) {
+  CHECK(CanGroup(on, args));
+  if (args.dtype == DType::kF16) return LaunchOfType<__half>(on, args);
+  LaunchOfType<__nv_bfloat16>(on, args);
+}
+
+}  // namespace ringside::cuda

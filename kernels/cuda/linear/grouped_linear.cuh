@@ -1,0 +1,232 @@
+// The kernel of grouped_linear.cu. Included by it only.
+#pragma once
+
+#include "kernels/cuda/cluster.cuh"
+#include "kernels/cuda/linear/grouped_weights.cuh"
+#include "kernels/cuda/linear/linear_inl.cuh"
+#include "kernels/cuda/linear/tensor_boxes.cuh"
+#include "kernels/cuda/tensor_map.h"
+
+namespace ringside::cuda {
+
+constexpr int kGroupedWarpGroups = 4;                             // each multiplies a panel of 64 outputs
+constexpr int kGroupedThreads = kGroupedWarpGroups * 128;         // with registers for 128 rows
+constexpr int kGroupedOutputs = kGroupedWarpGroups * kPanelRows;  // of a block; with pairs half as many, and their ups
+constexpr int kGroupedSumsStride = kGroupedOutputs + 4;           // floats from row to row of the sums
+constexpr int kMostGroupedSlots = 16;
+
+/// What the kernel reads beside Skinny.
+struct GroupedDivision {
+  int slots, slot_bytes;  // of the ring: rows of x of 128 inputs as two boxes, and four panels' tiles of them
+  int box_rows;           // rows of x, up to a multiple of 8
+  int barriers;           // where they lie, in bytes from the start of the ring
+};
+
+/// Up to kN rows of x times 256 outputs, by one block or a cluster whose blocks share the inputs out.
+template <class T, int kBits, int kN, bool kPairs>
+struct GroupedKernel {
+  using W = Grouped<kBits>;
+  static constexpr int kPanelChunk = kPanelTiles * W::Tile::kBytes;  // a panel's tiles of the same inputs
+  static constexpr int kWeightBytes = kGroupedWarpGroups * kPanelChunk;
+
+  const Skinny& a;
+  const GroupedDivision& division;
+  const uint32_t full, empty;  // barriers, two for each slot
+  const uint32_t ring;
+  const unsigned char* ring_data;
+  int first_chunk, end_chunk, tile;
+
+  __device__ __forceinline__ GroupedKernel(const Skinny& args, const GroupedDivision& by, unsigned char* shared,
+                                           uint32_t barriers)
+      : a(args),
+        division(by),
+        full(barriers),
+        empty(barriers + kMostGroupedSlots * 8),
+        ring(SharedAddress(shared)),
+        ring_data(shared) {
+    const int blocks = ClusterBlocks(), rank = ClusterRank();
+    const int chunks = (a.k + kTileInputs - 1) / kTileInputs;
+    first_chunk = rank * chunks / blocks, end_chunk = (rank + 1) * chunks / blocks;
+    tile = static_cast<int>(blockIdx.x) / blocks;
+  }
+
+  /// The first output of a warp group's panel, or one past the last where it has none.
+  __device__ __forceinline__ int PanelOutput(int group) const {
+    if constexpr (!kPairs) return tile * kGroupedOutputs + group * kPanelRows;
+    constexpr int kHalf = kGroupedWarpGroups / 2;
+    return group / kHalf * (a.total / 2) + (tile * kHalf + group % kHalf) * kPanelRows;
+  }
+  __device__ __forceinline__ int boxes_bytes() const { return division.box_rows * kBoxColumns * 2 * 2; }
+
+  /// One thread's: copies into the slots.
+  struct Copies {
+    const unsigned char* panels[kGroupedWarpGroups];
+    int bytes;
+  };
+  __device__ __forceinline__ Copies FindPanels() const {
+    Copies out;
+    out.bytes = boxes_bytes();
+#pragma unroll
+    for (int g = 0; g < kGroupedWarpGroups; ++g) {
+      out.panels[g] = WeightTile<W>(a, PanelOutput(g));
+      if (out.panels[g] != nullptr) out.bytes += kPanelChunk;
+    }
+    return out;
+  }
+  __device__ __forceinline__ void CopyWeights(const Copies& copies, int chunk, int slot) const {
+    ArriveAtExpecting(full + slot * 8, copies.bytes);
+#pragma unroll
+    for (int g = 0; g < kGroupedWarpGroups; ++g) {
+      if (copies.panels[g] == nullptr) continue;
+      CopyRun(ring + slot * division.slot_bytes + boxes_bytes() + g * kPanelChunk,
+              copies.panels[g] + static_cast<int64_t>(chunk) * kPanelChunk, kPanelChunk, full + slot * 8, kReadOnce);
+    }
+  }
+  __device__ __forceinline__ void CopyRows(const CUtensorMap& x, int chunk, int slot) const {
+#pragma unroll
+    for (int b = 0; b < 2; ++b) {
+      CopyBox(ring + slot * division.slot_bytes + b * boxes_bytes() / 2, x, chunk * kTileInputs + b * kBoxColumns, 0,
+              full + slot * 8, kReadAgain);
+    }
+  }
+
+  /// A warp group: the sums of its panel. The first thread of the block also keeps the slots full: that of the chunk
+  /// before the last one is filled again, which the other warp groups have read by then or are about to.
+  __device__ __forceinline__ void Multiply(const CUtensorMap& x, float* sums) const {
+    const int group = threadIdx.x / 128, warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
+    const bool copies_too = threadIdx.x == 0;
+    const int own_tiles = boxes_bytes() + group * kPanelChunk + warp * 2 * W::Tile::kBytes;
+    Copies copies = {};
+    LetNextStart();
+    if (copies_too) {
+      copies = FindPanels();
+      for (int i = 0; i < min(division.slots, end_chunk - first_chunk); ++i) CopyWeights(copies, first_chunk + i, i);
+      PrefetchMap(x);
+    }
+    WaitForStep();  // weights do not wait for the step before
+    if (copies_too) {
+      for (int i = 0; i < min(division.slots, end_chunk - first_chunk); ++i) CopyRows(x, first_chunk + i, i);
+    }
+    float c[kN / 2];
+#pragma unroll
+    for (int i = 0; i < kN / 2; ++i) c[i] = 0;
+    uint32_t left[2][8];
+    int slot = 0, parity = 0, free_slot = 0, free_parity = 0;
+    for (int chunk = first_chunk; chunk < end_chunk; ++chunk) {
+      if (copies_too && chunk >= first_chunk + 2 && chunk - 2 + division.slots < end_chunk) {
+        WaitAt(empty + free_slot * 8, free_parity);
+        CopyWeights(copies, chunk - 2 + division.slots, free_slot);
+        CopyRows(x, chunk - 2 + division.slots, free_slot);
+        if (++free_slot == division.slots) free_slot = 0, free_parity ^= 1;
+      }
+      __syncwarp();
+      WaitAt(full + slot * 8, parity);
+      const unsigned char* tiles = ring_data + slot * division.slot_bytes + own_tiles;
+      LaneTile<kBits> first, second;
+      first.Load(tiles, lane);
+      second.Load(tiles + W::Tile::kBytes, lane);
+#pragma unroll
+      for (int g = 0; g < kTileGroups; ++g) {
+        uint32_t(&own)[8] = left[g % 2];
+        Hold(own);  // products that took them are done
+        auto of_first = first.template ScaleInType<T>(g, 0), of_second = second.template ScaleInType<T>(g, 0);
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+          if (kBits == 6 && h == 1) {  // halves of a group have their own
+            of_first = first.template ScaleInType<T>(g, 1), of_second = second.template ScaleInType<T>(g, 1);
+          }
+#pragma unroll
+          for (int i = 0; i < 2; ++i) {
+            own[h * 4 + i * 2] = first.template Rounded<T>(g, 2 * h + i, of_first);
+            own[h * 4 + i * 2 + 1] = second.template Rounded<T>(g, 2 * h + i, of_second);
+          }
+        }
+        Hold(own);
+        BeginProducts();
+        const uint64_t rows = BoxDescriptor(ring + slot * division.slot_bytes + g / 2 * (boxes_bytes() / 2));
+#pragma unroll
+        for (int h = 0; h < 2; ++h) Wgmma<kN, T>::Add(c, own + h * 4, rows + (g % 2) * 4 + h * 2);
+        CommitProducts();
+        WaitForProducts<1>();
+      }
+      // Products under way while the loop begins anew would be made to wait for one another.
+      WaitForProducts<0>(c);
+      if (lane == 0) ArriveAt(empty + slot * 8);
+      if (++slot == division.slots) slot = 0, parity ^= 1;
+    }
+    __syncthreads();  // the ring has been read
+    StoreSums(c, sums);
+  }
+
+  __device__ __forceinline__ void StoreSums(const float (&c)[kN / 2], float* sums) const {
+    const int lane = threadIdx.x % 32, output = threadIdx.x / 32 * 16 + lane / 4;
+#pragma unroll
+    for (int j = 0; j < kN / 8; ++j) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int row = j * 8 + lane % 4 * 2 + i % 2;
+        if (row < a.rows) sums[row * kGroupedSumsStride + output + i / 2 * 8] = c[j * 4 + i];
+      }
+    }
+  }
+
+  /// Adds up what the blocks of a cluster have, in the order of the inputs, four outputs at a time.
+  __device__ __forceinline__ void Finish(const float* sums) const {
+    constexpr int kResults = kGroupedOutputs / (kPairs ? 2 : 1), kFours = kResults / 4;
+    const int blocks = ClusterBlocks(), all = kPairs ? a.total / 2 : a.total;
+    for (int i = ClusterRank() * kGroupedThreads + static_cast<int>(threadIdx.x); i < a.rows * kFours;
+         i += blocks * kGroupedThreads) {
+      const int row = i / kFours, place = i % kFours * 4, output = tile * kResults + place;
+      if (output >= all) continue;
+      alignas(16) float own[4], up[4];
+      SumOf(sums + row * kGroupedSumsStride + place, blocks, own);
+      if constexpr (kPairs) SumOf(sums + row * kGroupedSumsStride + kResults + place, blocks, up);
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        if (output + j >= all) break;
+        if constexpr (kPairs) {
+          FinishPair<T, W>(a, row, output + j, own[j], up[j]);
+        } else {
+          FinishOutput<T, W>(a, row, output + j, own[j]);
+        }
+      }
+    }
+  }
+  static __device__ __forceinline__ void SumOf(const float* from, int blocks, float (&out)[4]) {
+    float4 parts[8];  // all on their way at a time
+#pragma unroll
+    for (int b = 0; b < 8; ++b) {
+      if (b < blocks) parts[b] = *reinterpret_cast<const float4*>(OfBlock(from, b));
+    }
+    float4 sum = {};
+#pragma unroll
+    for (int b = 0; b < 8; ++b) {
+      if (b < blocks) sum.x += parts[b].x, sum.y += parts[b].y, sum.z += parts[b].z, sum.w += parts[b].w;
+    }
+    *reinterpret_cast<float4*>(out) = sum;
+  }
+};
+
+template <class T, int kBits, int kN, bool kPairs>
+__global__ void __launch_bounds__(kGroupedThreads, 1)
+    RunGroupedLinear(const __grid_constant__ CUtensorMap x, Skinny a, GroupedDivision division) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  using Kernel = GroupedKernel<T, kBits, kN, kPairs>;
+  extern __shared__ __align__(1024) unsigned char shared[];
+  const Kernel kernel(a, division, shared, SharedAddress(shared) + division.barriers);
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < division.slots; ++i) {
+      InitBarrier(kernel.full + i * 8, 1), InitBarrier(kernel.empty + i * 8, kGroupedWarpGroups * 4);
+    }
+    FenceBarriers();
+  }
+  __syncthreads();
+  float* sums = reinterpret_cast<float*>(shared);  // in the place of the ring
+  kernel.Multiply(x, sums);
+  ClusterSync();
+  kernel.Finish(sums);
+  ClusterSync();  // nobody ends while others read its sums
+#endif
+}
+
+}  // namespace ringside::cuda
