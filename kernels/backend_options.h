@@ -26,9 +26,11 @@ struct CudaBackendOptions {
   DType dtype = DType::kBF16;  // of weights and activations; kF16 or kBF16
   /// Weights of linear layers in kI8 or kF8E4M3 (kernels/row_quantisation.h) instead; products still are of `dtype`.
   std::optional<DType> quantization;
-  /// Without `quantization`: weights that a file has in blocks stay as small as there (grouped_layout.h). Off: they
-  /// become `dtype`.
+  /// Without `quantization`: weights that a file has in blocks stay as small as there (grouped_layout.h), but narrow
+  /// and small matrices, from which little is to be gained: those only with `keeps_small_blocks`. Off: they become
+  /// `dtype`.
   bool keeps_blocks = true;
+  bool keeps_small_blocks = false;
   double memory_utilization = 0.9;  // share of the free memory taken at start; nothing is allocated later
   size_t memory_bytes = 0;          // > 0: exactly these bytes instead
   bool graphs = true;               // off: every operation is launched by itself

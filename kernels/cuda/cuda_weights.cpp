@@ -26,6 +26,9 @@ void StoreAs(DType dtype, float value, std::byte* to) {
   std::memcpy(to, &bits, sizeof bits);
 }
 
+/// Whether reading it takes long enough for fewer bits to tell. The layers of a model of 135M are not, those of 1B are.
+bool IsLarge(const HostTensor& host) { return host.cols >= 1024 && host.rows * host.cols >= int64_t{1} << 20; }
+
 /// Calls do_part(first, last) for parts of [0, count), on all cores.
 template <class F>
 void OnAllCores(size_t count, const F& do_part) {
@@ -64,7 +67,8 @@ Result<Weight> CudaBackend::MakeRandomWeight(const RandomMatrix& matrix) {
 Result<Weight> CudaBackend::LoadWeight(const HostTensor& host) {
   RETURN_IF_ERROR(CheckWeight(host));
   if (options_.quantization) return LoadQuantised(host);
-  if (const auto grouped = GroupedTypeOf(host.dtype); grouped && options_.keeps_blocks && !host.expert) {
+  if (const auto grouped = GroupedTypeOf(host.dtype);
+      grouped && options_.keeps_blocks && !host.expert && (IsLarge(host) || options_.keeps_small_blocks)) {
     Result<Weight> weight = LoadBlocks(host, *grouped);
     if (weight.ok() || weight.status().code() != StatusCode::kInvalidArgument) return weight;
   }

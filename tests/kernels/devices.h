@@ -55,6 +55,7 @@ inline std::unique_ptr<Backend> MakeDevice(const std::string& name, bool graphs 
                             : MakeCudaBackend({.dtype = name.starts_with("cuda_f16") ? DType::kF16 : DType::kBF16,
                                                .quantization = QuantizationOf(name),
                                                .keeps_blocks = !name.ends_with("_unpacked"),
+                                               .keeps_small_blocks = true,
                                                .memory_bytes = size_t{768} << 20,
                                                .graphs = graphs,
                                                .deterministic = name.ends_with("_fixed")});
