@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kMaxPickleBytes = 16 << 20;
 constexpr size_t kMaxObjects = 1 << 20;  // each takes about 100 bytes
-constexpr size_t kMaxKeyBytes = 256, kMaxPathBytes = 64 << 20;
+constexpr size_t kMaxKeyBytes = 256, kMaxTextBytes = 64 << 20;
 constexpr int kMaxDepth = 16;  // of dictionaries in one another
 
 using Bytes = std::span<const std::byte>;
@@ -287,8 +287,8 @@ class Flattener {
   Status Add(uint32_t place, const std::string& path, int depth,
              std::map<std::string, TorchFile::Value, std::less<>>* out) {
     const Object& object = objects_[place];
-    path_bytes_ += path.size();
-    if (++visited_ > kMaxObjects || path_bytes_ > kMaxPathBytes) {
+    text_bytes_ += path.size() + object.text.size();
+    if (++visited_ > kMaxObjects || text_bytes_ > kMaxTextBytes) {
       return Corruption(source_ + ": the same values are there too often");
     }
     switch (object.kind) {
@@ -371,7 +371,7 @@ class Flattener {
   const std::vector<Object>& objects_;
   const ArchiveMembers& members_;
   const std::string folder_, source_;
-  size_t visited_ = 0, path_bytes_ = 0;
+  size_t visited_ = 0, text_bytes_ = 0;  // of paths, and of the texts that are copied
 };
 
 }  // namespace

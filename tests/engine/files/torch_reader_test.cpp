@@ -90,6 +90,15 @@ TEST(TorchFile, RefusesWhatIsNotSound) {
   EXPECT_TRUE(Read(File(Dict("w", Tensor(2, 3, 0, 0, "LongStorage"))))->values().empty());
 }
 
+// One text of a mebibyte under many names: each is a copy.
+TEST(TorchFile, ALongTextIsNotCopiedWithoutEnd) {
+  std::string pickle = "}(" + Text("a") + Text(std::string(1 << 20, 'x')) + "q\x01";
+  for (int i = 0; i < 100; ++i) pickle += Text(std::to_string(i)) + "h\x01";
+  const auto file = Read(File(pickle + "u"));
+  EXPECT_EQ(file.status().code(), StatusCode::kCorruption);
+  EXPECT_THAT(file.status().message(), HasSubstr("the same values are there too often"));
+}
+
 // A dictionary in which the one before stands twice, and so on: 2^n values in n entries.
 TEST(TorchFile, IsNotBlownUp) {
   std::string pickle = Dict("a", "K\x01") + "q\x01";
