@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 namespace ringside {
 namespace {
@@ -32,6 +33,17 @@ nlohmann::json Describe(const CLI::App& app) {
 }
 
 }  // namespace
+
+std::optional<CommandOutcome> ParseCommand(CLI::App& app, const std::vector<std::string>& args) {
+  try {
+    app.parse(std::vector<std::string>(args.rbegin(), args.rend()));
+    return std::nullopt;
+  } catch (const CLI::ParseError& error) {
+    std::ostringstream out, err;
+    const int code = app.exit(error, out, err);
+    return CommandOutcome{code == 0 ? 0 : kBadCommand, out.str(), err.str()};
+  }
+}
 
 std::string DescribeCommand(const CLI::App& app) { return Describe(app).dump(); }
 

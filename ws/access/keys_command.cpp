@@ -7,7 +7,6 @@
 #include <charconv>
 #include <map>
 #include <set>
-#include <sstream>
 
 #include "ws/access/key_editor.h"
 
@@ -207,13 +206,7 @@ CommandOutcome RunKeysCommand(const std::vector<std::string>& args,
   app.require_subcommand(1);
   Arguments given;
   const auto verbs = AddVerbs(app, given);
-  try {
-    app.parse(std::vector<std::string>(args.rbegin(), args.rend()));
-  } catch (const CLI::ParseError& error) {
-    std::ostringstream out, err;
-    const int code = app.exit(error, out, err);
-    return {code == 0 ? 0 : kBadCommand, out.str(), err.str()};
-  }
+  if (auto outcome = ParseCommand(app, args)) return *outcome;
   if (const auto file = environment.find("RINGSIDE_KEYS_FILE"); given.file.empty() && file != environment.end()) {
     given.file = file->second;
   }

@@ -2,7 +2,6 @@
 
 #include <CLI/CLI.hpp>
 #include <map>
-#include <sstream>
 
 #include "engine/convert/convert.h"
 
@@ -69,13 +68,7 @@ CommandOutcome RunConvertCommand(const std::vector<std::string>& args) {
   CLI::App app(kSummary, "ringside convert");
   Arguments given;
   AddOptions(app, given);
-  try {
-    app.parse(std::vector<std::string>(args.rbegin(), args.rend()));
-  } catch (const CLI::ParseError& error) {
-    std::ostringstream out, err;
-    const int code = app.exit(error, out, err);
-    return {code == 0 ? 0 : kBadCommand, out.str(), err.str()};
-  }
+  if (auto outcome = ParseCommand(app, args)) return *outcome;
   ConvertOptions& options = given.options;
   if (!given.format.empty()) options.format = kFormats.at(given.format);
   if (!given.type.empty()) options.dtype = kTypes.at(given.type);
