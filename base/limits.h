@@ -28,6 +28,7 @@ inline constexpr int64_t kMaxBadWords = 256;
 inline constexpr int64_t kMaxTools = 128;
 inline constexpr int64_t kMaxCallIdBytes = 256;
 inline constexpr int64_t kMaxTopLogprobs = 20;
+inline constexpr int64_t kMaxAdapterNameBytes = 64;
 inline constexpr int64_t kMaxBeamWidth = 16;
 inline constexpr int64_t kMaxBeamTokens = 1024;  // of an answer that is searched for with beams
 inline constexpr int64_t kMaxBestTokens = 32;    // of one row of logits: what a beam may go on with, or top_logprobs

@@ -16,7 +16,6 @@ namespace {
 
 constexpr std::string_view kMagic = "ringside session 2\n";
 constexpr size_t kCheckBytes = 8;
-constexpr int64_t kMaxAdapterBytes = 64;  // of a name, as the server's settings take it
 
 Status NoExport(const char* what) {
   return InvalidArgument(std::string("These bytes are no exported conversation: ") + what + ".", "body",
@@ -95,7 +94,7 @@ Result<PortableSession> DecodePortable(std::string_view bytes, const ImportRules
   Result<CreatedRecord> created = DecodeCreated(created_bytes);
   if (!created.ok() || !IsMetadata(created->metadata)) return NoExport("their metadata is none");
   if (!IsWindow(created->window)) return NoExport("their window is none");
-  if (!IsText(created->window.adapter, kMaxAdapterBytes)) return NoExport("their adapter has no name");
+  if (!IsText(created->window.adapter, limits::kMaxAdapterNameBytes)) return NoExport("their adapter has no name");
   Result<TimelineRecord> record = DecodeImportedTimeline(
       timeline_bytes, SameCodec(created->codec, rules.codec) ? rules.max_tokens
                                                              : std::max(rules.max_tokens, limits::kMaxForeignTokens));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "base/limits.h"
 #include "kernels/row_quantisation.h"
 #include "ws/config/config_key.h"
 #include "ws/config/config_values.h"
@@ -19,8 +20,7 @@ Status ApplyThreads(ServerConfig& config, const Values& values) {
 }
 
 bool IsAdapterName(std::string_view name) {
-  constexpr size_t kLongest = 64;
-  return !name.empty() && name.size() <= kLongest && std::ranges::all_of(name, [](char c) {
+  return !name.empty() && std::ssize(name) <= limits::kMaxAdapterNameBytes && std::ranges::all_of(name, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
            std::string_view("._-:").find(c) != std::string_view::npos;
   });
