@@ -84,12 +84,6 @@ std::vector<float> Taken(const std::vector<float>& from, int64_t cols, std::span
   return out;
 }
 
-std::vector<int64_t> Numbers(int64_t count) {
-  std::vector<int64_t> out;
-  for (int64_t i = 0; i < count; ++i) out.push_back(i);
-  return out;
-}
-
 Result<LowRank> LoadMatrix(const AdapterMatrix& matrix, const PlannedTensor& planned, const ModelSpec& spec,
                            const Shard& shard, Backend& backend) {
   const TensorCut cut = CutOf(shard, spec, planned.role, matrix.outputs, matrix.inputs);
@@ -100,7 +94,8 @@ Result<LowRank> LoadMatrix(const AdapterMatrix& matrix, const PlannedTensor& pla
   }
   LowRank out;
   out.first_output = FirstOutput(planned.role, shard.Of(spec));
-  const std::vector<float> a = Taken(matrix.a, matrix.inputs, Numbers(matrix.rank), cut.inputs);
+  const std::vector<float> a =
+      Taken(matrix.a, matrix.inputs, RowsInOrder(RowOrder::kPlain, spec, matrix.rank), cut.inputs);
   ASSIGN_OR_RETURN(out.a, Upload(a, matrix.rank, cut.inputs.size(), backend));
   const std::vector<float> b = Taken(matrix.b, matrix.rank, outputs, {0, matrix.rank});
   ASSIGN_OR_RETURN(out.b, Upload(b, cut.rows(), matrix.rank, backend));
