@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "tests/kernels/devices.h"
+#include "tests/kernels/gated_layer.h"
 #include "tests/kernels/grouped_values.h"
 
 namespace ringside::testing {
@@ -116,41 +117,14 @@ TEST_P(GroupedDevice, SeveralWeightsWithBiasAndSum) {
   }
 }
 
-// What one kernel does for a norm, a layer and its activation; the third time it is a graph.
 TEST_P(GroupedDevice, NormLinearAndActivationInARow) {
+  constexpr int64_t kInputs = 256;
   for (const DType type : {DType::kQ4_K, DType::kQ5_K, DType::kQ6_K, DType::kQ8_0}) {
     for (const int64_t n : {64, 96, 100}) {
+      const RandomWeight gate = MakeGrouped(type, n, kInputs, 9), up = MakeGrouped(type, n, kInputs, 10);
+      Load(gate), Load(up);  // they stay in blocks
       for (const int64_t rows : {1, 4, 7, 33, 90}) {
-        const int64_t d = 256;
-        const std::vector<float> x = RandomFloats(static_cast<size_t>(rows * d), 7), ones = RandomFloats(d, 8);
-        const RandomWeight gate = MakeGrouped(type, n, d, 9), up = MakeGrouped(type, n, d, 10);
-        const Weight gates = Load(gate), ups = Load(up);
-        const Weight* const weights[] = {&gates, &ups};
-        const DeviceFloats weight(*backend_, ones);
-        DeviceMatrix stream(*backend_, DType::kF32, rows, d, x), normed(*backend_, type_, rows, d, x),
-            both(*backend_, type_, rows, 2 * n, std::vector<float>(static_cast<size_t>(rows * 2 * n))),
-            mid(*backend_, type_, rows, n, std::vector<float>(static_cast<size_t>(rows * n)));
-        for (int round = 0; round < 3; ++round) {
-          backend_->RmsNorm(stream.tensor(), weight.data(), 1e-5f, normed.tensor());
-          backend_->Linear({.x = normed.tensor(), .weights = weights, .y = both.tensor()});
-          backend_->MultiplyActivated(both.tensor(), Activation::kSilu, mid.tensor());
-          backend_->Synchronize();
-          const std::vector<float> got_normed = normed.Get(), got_both = both.Get(), got = mid.Get();
-          const double unit = Rounding(type_);
-          for (int64_t r = 0; r < rows; ++r) {
-            for (int64_t i = 0; i < 2 * n; ++i) {
-              const Product want = Multiply(got_normed, i < n ? gate : up, r, i % n);
-              ASSERT_NEAR(got_both[At(r, 2 * n, i)], want.sum,
-                          unit * std::fabs(want.sum) + Tolerance(rows, d, n % 8 == 0) * want.size)
-                  << Traits(type).name << ", " << rows << " x " << n << " at " << r << "," << i;
-            }
-            for (int64_t i = 0; i < n; ++i) {
-              const double g = got_both[At(r, 2 * n, i)];
-              const double want = g / (1 + std::exp(-g)) * got_both[At(r, 2 * n, n + i)];
-              ASSERT_NEAR(got[At(r, n, i)], want, unit * std::fabs(want) + 1e-6);
-            }
-          }
-        }
+        ExpectNormLinearAndActivation(*backend_, rows, gate, up, Tolerance(rows, kInputs, n % 8 == 0));
       }
     }
   }

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "tests/kernels/devices.h"
+#include "tests/kernels/gated_layer.h"
 
 namespace ringside::testing {
 namespace {
@@ -115,38 +116,12 @@ TEST_P(QuantisedDevice, SeveralWeightsWithBiasAndSum) {
   }
 }
 
-// What one kernel does for a norm, a layer and its activation; the third time it is a graph.
 TEST_P(QuantisedDevice, NormLinearAndActivationInARow) {
+  constexpr int64_t kInputs = 256;
+  const RandomWeight gate = MakeQuantised(weight_type_, 96, kInputs, 9),
+                     up = MakeQuantised(weight_type_, 96, kInputs, 10);
   for (const int64_t rows : {1, 4, 7, 33}) {
-    const int64_t d = 256, n = 96;
-    const std::vector<float> x = RandomFloats(static_cast<size_t>(rows * d), 7), ones = RandomFloats(d, 8);
-    const RandomWeight gate = MakeQuantised(weight_type_, n, d, 9), up = MakeQuantised(weight_type_, n, d, 10);
-    const Weight gates = std::move(backend_->LoadWeight(gate.host()).value()),
-                 ups = std::move(backend_->LoadWeight(up.host()).value());
-    const Weight* const weights[] = {&gates, &ups};
-    const DeviceFloats weight(*backend_, ones);
-    DeviceMatrix stream(*backend_, DType::kF32, rows, d, x), normed(*backend_, type_, rows, d, x),
-        both(*backend_, type_, rows, 2 * n, std::vector<float>(static_cast<size_t>(rows * 2 * n))),
-        mid(*backend_, type_, rows, n, std::vector<float>(static_cast<size_t>(rows * n)));
-    for (int round = 0; round < 3; ++round) {
-      backend_->RmsNorm(stream.tensor(), weight.data(), 1e-5f, normed.tensor());
-      backend_->Linear({.x = normed.tensor(), .weights = weights, .y = both.tensor()});
-      backend_->MultiplyActivated(both.tensor(), Activation::kSilu, mid.tensor());
-      backend_->Synchronize();
-      const std::vector<float> got_normed = normed.Get(), got_both = both.Get(), got = mid.Get();
-      const double unit = Rounding(type_);
-      for (int64_t r = 0; r < rows; ++r) {
-        for (int64_t i = 0; i < 2 * n; ++i) {
-          const Product want = Multiply(got_normed, i < n ? gate : up, r, i % n);
-          ASSERT_NEAR(got_both[At(r, 2 * n, i)], want.sum, unit * std::fabs(want.sum) + Tolerance(rows, d) * want.size);
-        }
-        for (int64_t i = 0; i < n; ++i) {
-          const double g = got_both[At(r, 2 * n, i)];
-          const double want = g / (1 + std::exp(-g)) * got_both[At(r, 2 * n, n + i)];
-          ASSERT_NEAR(got[At(r, n, i)], want, unit * std::fabs(want) + 1e-6);
-        }
-      }
-    }
+    ExpectNormLinearAndActivation(*backend_, rows, gate, up, Tolerance(rows, kInputs));
   }
 }
 

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "tests/kernels/devices.h"
+#include "tests/kernels/gated_layer.h"
 #include "tests/kernels/grouped_values.h"
 
 namespace ringside::testing {
@@ -244,44 +245,10 @@ TEST_P(Device, LinearWithSeveralWeightsBiasAndSum) {
   }
 }
 
-// What a device does in one kernel leaves behind what the single operations do, and the same again when the step comes
-// back (the third time it is a graph, where the device has graphs).
 TEST_P(Device, NormLinearAndActivationInARow) {
+  const RandomWeight gate = MakeRandomWeight(type_, 96, 256, 9), up = MakeRandomWeight(type_, 96, 256, 10);
   for (const int64_t rows : {1, 2, 4, 5, 7, 8, 9, 16, 17, 20, 31, 32, 33, 64, 65, 128, 300, 2048}) {
-    const int64_t d = 256, n = 96;
-    const std::vector<float> x = RandomFloats(static_cast<size_t>(rows * d), 7), w = RandomFloats(d, 8);
-    const RandomWeight gate = MakeRandomWeight(type_, n, d, 9), up = MakeRandomWeight(type_, n, d, 10);
-    const Weight gates = std::move(backend_->LoadWeight(gate.host()).value()),
-                 ups = std::move(backend_->LoadWeight(up.host()).value());
-    const Weight* const weights[] = {&gates, &ups};
-    const DeviceFloats weight(*backend_, w);
-    DeviceMatrix stream(*backend_, DType::kF32, rows, d, x), normed(*backend_, type_, rows, d, x),
-        both(*backend_, type_, rows, 2 * n, RandomFloats(static_cast<size_t>(rows * 2 * n), 1)),
-        mid(*backend_, type_, rows, n, RandomFloats(static_cast<size_t>(rows * n), 1));
-    for (int round = 0; round < 3; ++round) {
-      backend_->RmsNorm(stream.tensor(), weight.data(), 1e-5f, normed.tensor());
-      backend_->Linear({.x = normed.tensor(), .weights = weights, .y = both.tensor()});
-      backend_->MultiplyActivated(both.tensor(), Activation::kSilu, mid.tensor());
-      backend_->Synchronize();
-      const std::vector<float> got_normed = normed.Get(), got_both = both.Get(), got = mid.Get();
-      for (int64_t r = 0; r < rows; ++r) {
-        double square = 0;
-        for (int64_t i = 0; i < d; ++i) square += std::pow(x[At(r, d, i)], 2) / static_cast<double>(d);
-        for (int64_t i = 0; i < d; ++i) {
-          const double want = x[At(r, d, i)] / std::sqrt(square + 1e-5) * w[static_cast<size_t>(i)];
-          ASSERT_NEAR(got_normed[At(r, d, i)], want, unit_ * std::fabs(want) + 1e-5);
-        }
-        for (int64_t i = 0; i < 2 * n; ++i) {
-          const Product want = Multiply(got_normed, i < n ? gate : up, r, i % n);
-          ASSERT_NEAR(got_both[At(r, 2 * n, i)], want.sum, unit_ * std::fabs(want.sum) + 2e-6 * want.size);
-        }
-        for (int64_t i = 0; i < n; ++i) {
-          const double g = got_both[At(r, 2 * n, i)];
-          const double want = g / (1 + std::exp(-g)) * got_both[At(r, 2 * n, n + i)];
-          ASSERT_NEAR(got[At(r, n, i)], want, unit_ * std::fabs(want) + 1e-6);
-        }
-      }
-    }
+    ExpectNormLinearAndActivation(*backend_, rows, gate, up, 2e-6);
   }
 }
 

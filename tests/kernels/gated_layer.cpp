@@ -1,0 +1,60 @@
+#include "tests/kernels/gated_layer.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "tests/kernels/devices.h"
+
+namespace ringside::testing {
+namespace {
+
+size_t At(int64_t row, int64_t cols, int64_t col) { return static_cast<size_t>(row * cols + col); }
+
+}  // namespace
+
+void ExpectNormLinearAndActivation(Backend& backend, int64_t rows, const RandomWeight& gate, const RandomWeight& up,
+                                   double tolerance) {
+  SCOPED_TRACE(std::string(Traits(gate.dtype).name) + ", " + std::to_string(rows) + " x " + std::to_string(gate.rows));
+  const DType type = backend.activation_dtype();
+  const double unit = Rounding(type);
+  const int64_t d = gate.cols, n = gate.rows;
+  const std::vector<float> x = RandomFloats(static_cast<size_t>(rows * d), 7),
+                           w = RandomFloats(static_cast<size_t>(d), 8);
+  const Weight gates = std::move(backend.LoadWeight(gate.host()).value()),
+               ups = std::move(backend.LoadWeight(up.host()).value());
+  const Weight* const weights[] = {&gates, &ups};
+  const DeviceFloats weight(backend, w);
+  DeviceMatrix stream(backend, DType::kF32, rows, d, x), normed(backend, type, rows, d, x),
+      both(backend, type, rows, 2 * n, RandomFloats(static_cast<size_t>(rows * 2 * n), 1)),
+      mid(backend, type, rows, n, RandomFloats(static_cast<size_t>(rows * n), 1));
+  for (int round = 0; round < 3; ++round) {
+    backend.RmsNorm(stream.tensor(), weight.data(), 1e-5f, normed.tensor());
+    backend.Linear({.x = normed.tensor(), .weights = weights, .y = both.tensor()});
+    backend.MultiplyActivated(both.tensor(), Activation::kSilu, mid.tensor());
+    backend.Synchronize();
+    const std::vector<float> got_normed = normed.Get(), got_both = both.Get(), got = mid.Get();
+    for (int64_t r = 0; r < rows; ++r) {
+      double square = 0;
+      for (int64_t i = 0; i < d; ++i) square += std::pow(x[At(r, d, i)], 2) / static_cast<double>(d);
+      for (int64_t i = 0; i < d; ++i) {
+        const double want = x[At(r, d, i)] / std::sqrt(square + 1e-5) * w[static_cast<size_t>(i)];
+        ASSERT_NEAR(got_normed[At(r, d, i)], want, unit * std::fabs(want) + 1e-5);
+      }
+      for (int64_t i = 0; i < 2 * n; ++i) {
+        const Product want = Multiply(got_normed, i < n ? gate : up, r, i % n);
+        ASSERT_NEAR(got_both[At(r, 2 * n, i)], want.sum, unit * std::fabs(want.sum) + tolerance * want.size)
+            << "at " << r << "," << i;
+      }
+      for (int64_t i = 0; i < n; ++i) {
+        const double g = got_both[At(r, 2 * n, i)];
+        const double want = g / (1 + std::exp(-g)) * got_both[At(r, 2 * n, n + i)];
+        ASSERT_NEAR(got[At(r, n, i)], want, unit * std::fabs(want) + 1e-6);
+      }
+    }
+  }
+}
+
+}  // namespace ringside::testing

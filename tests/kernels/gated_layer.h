@@ -1,0 +1,16 @@
+// What networks do in a row, and devices in one kernel or two: a norm, a layer of gates and ups, their product.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/backend.h"
+#include "tests/kernels/reference.h"
+
+namespace ringside::testing {
+
+/// Fails the test unless each operation leaves behind what it would by itself, three times - the third time it is a
+/// graph, where the device has graphs. `tolerance`: of products, by their terms' magnitudes.
+void ExpectNormLinearAndActivation(Backend& backend, int64_t rows, const RandomWeight& gate, const RandomWeight& up,
+                                   double tolerance);
+
+}  // namespace ringside::testing
