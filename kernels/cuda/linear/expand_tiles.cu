@@ -58,20 +58,10 @@ template <class T>
 void LaunchOfType(const Launcher& on, const void* weight, DType dtype, const float* units, int64_t first, Tensor y) {
   const int64_t across = TilesAcross(y.cols), down = (first % kTileRows + y.rows + kTileRows - 1) / kTileRows;
   constexpr int kTilesOfBlock = kBlockThreads / 32;
-  const auto launch = [&](auto kernel) {
-    Launch(on, kernel, Grid((across * down + kTilesOfBlock - 1) / kTilesOfBlock), kBlockThreads, 0,
-           static_cast<const unsigned char*>(weight), units, first, y, static_cast<int>(across));
-  };
-  switch (dtype) {
-    case DType::kGrouped4:
-      return launch(ExpandTilesKernel<T, 4>);
-    case DType::kGrouped5:
-      return launch(ExpandTilesKernel<T, 5>);
-    case DType::kGrouped6:
-      return launch(ExpandTilesKernel<T, 6>);
-    default:
-      launch(ExpandTilesKernel<T, 8>);
-  }
+  WithBits(dtype, [&](auto bits) {
+    Launch(on, ExpandTilesKernel<T, bits()>, Grid((across * down + kTilesOfBlock - 1) / kTilesOfBlock), kBlockThreads,
+           0, static_cast<const unsigned char*>(weight), units, first, y, static_cast<int>(across));
+  });
 }
 
 }  // namespace

@@ -18,14 +18,10 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
+#include "kernels/cuda/host_device.h"
 #include "kernels/tensor.h"
-
-#ifdef __CUDACC__
-#define RINGSIDE_HOST_DEVICE __host__ __device__
-#else
-#define RINGSIDE_HOST_DEVICE
-#endif
 
 namespace ringside::cuda {
 
@@ -43,24 +39,25 @@ struct TileOf {
 constexpr int BitsOf(DType grouped) {
   return grouped == DType::kGrouped4 ? 4 : grouped == DType::kGrouped5 ? 5 : grouped == DType::kGrouped6 ? 6 : 8;
 }
-constexpr int64_t TileBytes(DType grouped) {
+/// Calls body with BitsOf(grouped) as a constant.
+template <class Body>
+auto WithBits(DType grouped, const Body& body) {
   switch (BitsOf(grouped)) {
     case 4:
-      return TileOf<4>::kBytes;
+      return body(std::integral_constant<int, 4>());
     case 5:
-      return TileOf<5>::kBytes;
+      return body(std::integral_constant<int, 5>());
     case 6:
-      return TileOf<6>::kBytes;
+      return body(std::integral_constant<int, 6>());
     default:
-      return TileOf<8>::kBytes;
+      return body(std::integral_constant<int, 8>());
   }
+}
+inline int64_t TileBytes(DType grouped) {
+  return WithBits(grouped, [](auto bits) -> int64_t { return TileOf<bits()>::kBytes; });
 }
 RINGSIDE_HOST_DEVICE constexpr int64_t TilesAcross(int64_t cols) { return (cols + kTileInputs - 1) / kTileInputs; }
 constexpr int64_t PanelsDown(int64_t rows) { return (rows + kPanelRows - 1) / kPanelRows; }
-constexpr int64_t PanelBytes(DType grouped, int64_t cols) {
-  return TilesAcross(cols) * kPanelTiles * TileBytes(grouped);
-}
+inline int64_t PanelBytes(DType grouped, int64_t cols) { return TilesAcross(cols) * kPanelTiles * TileBytes(grouped); }
 
 }  // namespace ringside::cuda
-
-#undef RINGSIDE_HOST_DEVICE

@@ -65,20 +65,6 @@ void LaunchOfBits(const Launcher& on, const SkinnyLinear& args) {
                : LaunchTiles<T, kBits, 128, false>(on, args);
 }
 
-template <class T>
-void LaunchOfType(const Launcher& on, const SkinnyLinear& args) {
-  switch (args.weight_dtype) {
-    case DType::kGrouped4:
-      return LaunchOfBits<T, 4>(on, args);
-    case DType::kGrouped5:
-      return LaunchOfBits<T, 5>(on, args);
-    case DType::kGrouped6:
-      return LaunchOfBits<T, 6>(on, args);
-    default:
-      LaunchOfBits<T, 8>(on, args);
-  }
-}
-
 /// Whether panels of 64 outputs do not go beyond a matrix that others follow.
 bool EndsWithPanels(const SkinnyLinear& args) {
   int rest = args.total;
@@ -104,8 +90,10 @@ bool CanGroup(const Launcher& on, const SkinnyLinear& args) {
 
 void LaunchGroupedLinear(const Launcher& on, const SkinnyLinear& args) {
   CHECK(CanGroup(on, args));
-  if (args.dtype == DType::kF16) return LaunchOfType<__half>(on, args);
-  LaunchOfType<__nv_bfloat16>(on, args);
+  WithBits(args.weight_dtype, [&](auto bits) {
+    if (args.dtype == DType::kF16) return LaunchOfBits<__half, bits()>(on, args);
+    LaunchOfBits<__nv_bfloat16, bits()>(on, args);
+  });
 }
 
 }  // namespace ringside::cuda

@@ -111,13 +111,11 @@ void PackScales(const Group& group, int bits, float unit, int g, uint8_t* scales
   }
 }
 
-int64_t ScalesAt(int bits) {
-  return bits == 8   ? TileOf<8>::kScales
-         : bits == 6 ? TileOf<6>::kScales
-         : bits == 5 ? TileOf<5>::kScales
-                     : TileOf<4>::kScales;
+/// A row's scales in its tile, where a row is one of the tile's eight.
+int64_t ScalesAt(DType grouped, int tile_row) {
+  return WithBits(
+      grouped, [&](auto bits) -> int64_t { return TileOf<bits()>::kScales + tile_row * TileOf<bits()>::kRowScales; });
 }
-int64_t RowScales(int bits) { return bits == 8 ? TileOf<8>::kRowScales : TileOf<4>::kRowScales; }
 
 /// The power of two such that the row's largest number keeps within 2^kUnitSteps of it.
 float UnitOf(float largest) {
@@ -169,7 +167,7 @@ Status PackPanel(const HostTensor& host, int64_t panel, uint8_t* tiles, float* u
       const int g = static_cast<int>(b % kTileGroups), tile_row = static_cast<int>(r % kTileRows);
       uint8_t* tile = tiles + (chunk * kPanelTiles + r / kTileRows) * tile_bytes;
       PackIntegers(groups[b], bits, tile_row, g, tile);
-      PackScales(groups[b], bits, units[r], g, tile + ScalesAt(bits) + tile_row * RowScales(bits));
+      PackScales(groups[b], bits, units[r], g, tile + ScalesAt(grouped, tile_row));
     }
   }
   return Status::Ok();
@@ -180,7 +178,7 @@ float GroupedValue(DType grouped, const uint8_t* tiles, const float* units, int6
   const int tile_row = static_cast<int>(row % kTileRows);
   const uint8_t* tile = tiles + row / kPanelRows * PanelBytes(grouped, cols) +
                         (col / kTileInputs * kPanelTiles + row % kPanelRows / kTileRows) * TileBytes(grouped);
-  const uint8_t* scales = tile + ScalesAt(bits) + tile_row * RowScales(bits);
+  const uint8_t* scales = tile + ScalesAt(grouped, tile_row);
   const Place at = PlaceOf(i);
   const int lane = tile_row * 4 + at.lane, second = at.second * 16;
   if (bits == 8) {

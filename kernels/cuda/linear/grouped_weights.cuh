@@ -23,6 +23,12 @@ template <class W>
 constexpr bool kIsGrouped = false;
 template <int kBits>
 constexpr bool kIsGrouped<Grouped<kBits>> = true;
+/// Whether something is to be added for each group of inputs: bytes are signed and have their scale alone.
+template <class W>
+constexpr bool kHasOffsets = false;
+template <int kBits>
+constexpr bool kHasOffsets<Grouped<kBits>> = kBits != 8;
+constexpr bool HasOffsets(DType dtype) { return HasGroupScales(dtype) && dtype != DType::kGrouped8; }
 
 /// The power of two that integers come on top of, and a pair of it.
 template <class T>

@@ -8,13 +8,8 @@
 #include <cstdint>
 #include <span>
 
+#include "kernels/cuda/host_device.h"
 #include "kernels/tensor.h"
-
-#ifdef __CUDACC__
-#define RINGSIDE_HOST_DEVICE __host__ __device__
-#else
-#define RINGSIDE_HOST_DEVICE
-#endif
 
 namespace ringside::cuda {
 
@@ -42,5 +37,3 @@ inline void PlaceQuantisedRow(DType dtype, std::span<const uint8_t> row, uint8_t
 }
 
 }  // namespace ringside::cuda
-
-#undef RINGSIDE_HOST_DEVICE

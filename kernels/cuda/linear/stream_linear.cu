@@ -5,8 +5,7 @@ namespace ringside::cuda {
 
 bool CanStream(const Launcher& on, const SkinnyLinear& args) {
   return args.x.rows <= 4 && args.k >= 64 &&
-         StreamBytes(on.large, NarrowForStream(args), 16, HasGroupScales(args.weight_dtype)) <=
-             MostStreamBytes(on.large);
+         StreamBytes(on.large, NarrowForStream(args), 16, HasOffsets(args.weight_dtype)) <= MostStreamBytes(on.large);
 }
 
 void LaunchStreamLinear(const Launcher& on, const SkinnyLinear& args) {

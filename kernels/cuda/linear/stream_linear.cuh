@@ -336,7 +336,7 @@ struct TileSums {
         MultiplyAdd(products[kHalves ? h : 0], left, x[2 * h], x[2 * h + 1], T());
       }
       float2 inputs[2] = {};  // of two rows, halves
-      if constexpr (W::kBits != 8) {
+      if constexpr (kHasOffsets<W>) {
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
           inputs[r] = *reinterpret_cast<const float2*>(own_sums[r] + g * 2);
@@ -350,7 +350,7 @@ struct TileSums {
         for (int i = 0; i < 4; ++i) {
           float& sum = c[g % 2][i];
           sum = fmaf(of[i / 2].scale, products[h][i], sum);
-          if constexpr (W::kBits != 8) {
+          if constexpr (kHasOffsets<W>) {
             sum = fmaf(of[i / 2].offset, h == 0 ? inputs[i % 2].x : inputs[i % 2].y, sum);
           }
         }
@@ -409,7 +409,7 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor) StreamKern
 
   // Behind the partial sums, at a multiple of 8 bytes.
   float* input_sums = sums + 2 * kWarps * a.rows * kRows;
-  if constexpr (kIsGrouped<W>) SumInputs(a, shared_x, input_sums);
+  if constexpr (kHasOffsets<W>) SumInputs(a, shared_x, input_sums);
   const int matrix = lane / 8, line = lane % 8;
   const auto sums_of_row = [&](int r) { return input_sums + min(r, a.rows - 1) * (a.x_shared_stride / kSumInputs); };
   const float* const row_sums[2] = {sums_of_row(lane % 4 * 2), sums_of_row(lane % 4 * 2 + 1)};
@@ -450,7 +450,7 @@ void LaunchStream(const Launcher& on, const Skinny& a) {
             tiles = (all + outputs - 1) / outputs;
   const int blocks = std::min(tiles, kBlocksPerProcessor * on.multiprocessors);
   // A warp to itself where there is more than one tile for each: short rows do not pay for the barrier.
-  const size_t shared = StreamBytes(on.large, a, kUnitRows<W, kPairs>, kIsGrouped<W>);
+  const size_t shared = StreamBytes(on.large, a, kUnitRows<W, kPairs>, kHasOffsets<W>);
   if constexpr (kIsGrouped<W>) {
     Launch(on, StreamKernel<T, W, kNorm, kPairs, kWarps>, Grid(blocks), kBlockThreads, shared, a);
   } else {
