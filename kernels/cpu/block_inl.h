@@ -7,7 +7,7 @@
 namespace ringside::cpu::RINGSIDE_LANES {
 namespace {
 
-LANES_INLINE void StoreOutputs(const LinearPiece& piece, int64_t panel, int64_t row, F32x16 acc) {
+LANES_RESULT void StoreOutputs(const LinearPiece& piece, int64_t panel, int64_t row, F32x16 acc) {
   const int64_t first = kLanes * panel, n = piece.outputs - first < kLanes ? piece.outputs - first : kLanes;
   float* y = piece.y + row * piece.y_stride + first;
   if (n == kLanes) {

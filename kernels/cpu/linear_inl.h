@@ -69,7 +69,7 @@ LANES_INLINE void BlockTimesRowsNarrow(const uint8_t* p, const BlockScales& scal
 
 /// One panel times M rows of a tile; consecutive blocks of a row are `pitch` apart.
 template <class F, int M>
-void QuantisedTile(const LinearPiece& piece, const uint8_t* p, int64_t panel, const ActivationBlock* x, int64_t pitch,
+LANES_PRODUCT void QuantisedTile(const LinearPiece& piece, const uint8_t* p, int64_t panel, const ActivationBlock* x, int64_t pitch,
                    int64_t row) {
   using L = typename F::Layout;
   const bool fetch = row < piece.first_row + kRowsThatFetch;
@@ -138,7 +138,7 @@ void QuantisedPiece(const LinearPiece& piece) {
 
 /// P panels times M rows.
 template <class W, int M, int P>
-void FloatTile(const LinearPiece& piece, int64_t panel, int64_t row) {
+LANES_PRODUCT void FloatTile(const LinearPiece& piece, int64_t panel, int64_t row) {
   F32x16 acc[M][P];
   LANES_UNROLL for (int i = 0; i < M; ++i) { LANES_UNROLL for (int j = 0; j < P; ++j) acc[i][j] = Zero(); }
   const int64_t panel_bytes = piece.cols * W::kBytes;

@@ -125,8 +125,8 @@ struct TileUnit {
   static constexpr int64_t kMostTiles = kRowsOfPiece / kRowTile;
 
   /// One panel times `tiles` full row tiles from `row` on.
-  static void PanelTimesRowTiles(const LinearPiece& piece, const uint8_t* p, int64_t panel, int64_t row,
-                                 int64_t tiles) {
+  LANES_PRODUCT static void PanelTimesRowTiles(const LinearPiece& piece, const uint8_t* p, int64_t panel, int64_t row,
+                                               int64_t tiles) {
     UnpackedBlocks unpacked;
     alignas(64) float sums[kMostTiles][256];  // acc between two runs of blocks: [tile][row][output]
     const int64_t blocks = piece.cols / kBlock;
