@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/linear/grouped_layout.h"
 
 namespace ringside::cuda {
 namespace {
@@ -12,6 +13,7 @@ namespace {
 constexpr int64_t kMultiple = 8;
 
 Status CheckExpert(const Expert& expert, DType dtype, int64_t hidden, int64_t inner) {
+  const auto computed = [&](const Weight& weight) { return weight.dtype == dtype || HasGroupScales(weight.dtype); };
   int64_t rows = 0;
   for (const Weight& weight : expert.in) {
     CHECK_EQ(weight.cols, hidden);
@@ -23,10 +25,31 @@ Status CheckExpert(const Expert& expert, DType dtype, int64_t hidden, int64_t in
     return InvalidArgument(fmt::format("experts of {} x {} values are computed on the CPU only: {} must divide both",
                                        inner, hidden, kMultiple));
   }
-  if (expert.out->dtype == dtype && std::ranges::all_of(expert.in, [&](const Weight& w) { return w.dtype == dtype; })) {
-    return Status::Ok();
+  if (computed(*expert.out) && std::ranges::all_of(expert.in, computed)) return Status::Ok();
+  return InvalidArgument(
+      fmt::format("experts' weights are computed with as {} and in blocks of a file only", Traits(dtype).name));
+}
+
+PlacedMatrix Place(const Weight& weight, int64_t first_row) {
+  return {.data = weight.data.data(),
+          .units = static_cast<const float*>(weight.scales.data()),
+          .first_row = static_cast<int32_t>(first_row),
+          .bits = HasGroupScales(weight.dtype) ? BitsOf(weight.dtype) : 16};
+}
+
+/// The same products of all experts are computed at once: in one way.
+Status CheckTypes(std::span<const PlacedExpert> experts) {
+  const auto alike = [](const PlacedMatrix& a, const PlacedMatrix& b) { return (a.bits == 16) == (b.bits == 16); };
+  for (const PlacedExpert& expert : experts) {
+    if (expert.gate.bits == expert.up.bits && alike(expert.gate, experts.front().gate) &&
+        alike(expert.out, experts.front().out)) {
+      continue;
+    }
+    return InvalidArgument(
+        "of a layer's experts some have weights in blocks of a file and others do not, or an expert's gate and up have "
+        "different ones, which is not computed on a GPU; --quantization none unpacks all");
   }
-  return InvalidArgument(fmt::format("experts' weights are computed with as {} only", Traits(dtype).name));
+  return Status::Ok();
 }
 
 }  // namespace
@@ -37,15 +60,14 @@ Result<Buffer> CudaBackend::PlaceExperts(std::span<const Expert> experts) {
   for (const Expert& expert : experts) {
     const int64_t hidden = expert.out->rows, inner = expert.out->cols;
     RETURN_IF_ERROR(CheckExpert(expert, options_.dtype, hidden, inner));
-    const auto* gate = static_cast<const std::byte*>(expert.in.front().data.data());
-    placed.push_back({.gate = gate,
-                      .up = expert.in.size() == 2 ? expert.in.back().data.data()
-                                                  : gate + StorageBytes(options_.dtype, inner * hidden),
-                      .out = expert.out->data.data(),
+    placed.push_back({.gate = Place(expert.in.front(), 0),
+                      .up = Place(expert.in.back(), expert.in.size() == 2 ? 0 : inner),
+                      .out = Place(*expert.out, 0),
                       .in_bias = expert.in_bias,
                       .out_bias = expert.out_bias,
                       .inner = inner});
   }
+  RETURN_IF_ERROR(CheckTypes(placed));
   const size_t bytes = placed.size() * sizeof(PlacedExpert);
   ASSIGN_OR_RETURN(Buffer out, Allocate(bytes));
   CopyToDevice(out.data(), placed.data(), bytes);
@@ -69,7 +91,9 @@ void CudaBackend::Experts(const ExpertsArgs& args) {
                 .taken = used + (args.shared ? 1 : 0),
                 .normalised = args.normalised,
                 // All but the shared one are alike.
-                .widest = std::max(args.experts.front().out->cols, args.experts.back().out->cols)};
+                .widest = std::max(args.experts.front().out->cols, args.experts.back().out->cols),
+                .in_tiles = HasGroupScales(args.experts.front().in.front().dtype),
+                .out_tiles = HasGroupScales(args.experts.front().out->dtype)};
   if (!options_.deterministic) return Record(op, x.rows);
   for (int64_t first = 0; first < x.rows; first += kFewExpertRows) {
     const int64_t rows = std::min(kFewExpertRows, x.rows - first);

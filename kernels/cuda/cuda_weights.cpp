@@ -68,7 +68,7 @@ Result<Weight> CudaBackend::LoadWeight(const HostTensor& host) {
   RETURN_IF_ERROR(CheckWeight(host));
   if (options_.quantization) return LoadQuantised(host);
   if (const auto grouped = GroupedTypeOf(host.dtype);
-      grouped && options_.keeps_blocks && !host.expert && (IsLarge(host) || options_.keeps_small_blocks)) {
+      grouped && options_.keeps_blocks && (host.expert || IsLarge(host) || options_.keeps_small_blocks)) {
     Result<Weight> weight = LoadBlocks(host, *grouped);
     if (weight.ok() || weight.status().code() != StatusCode::kInvalidArgument) return weight;
   }

@@ -1,12 +1,13 @@
-"""Writes a GGUF file of random quantised weights in a Llama's shape, for timing files whose weights are not to be had.
+"""Writes a GGUF file of random quantised weights in a model's shape, for timing files whose weights are not to be had.
 
-    python3 tests/bench/make_random_gguf.py llama-1b|llama-8b|llama-70b Q4_K_M|Q4_K|Q5_K|Q6_K|Q8_0|Q4_0|F16 FILE
+    python3 tests/bench/make_random_gguf.py llama-1b|llama-8b|llama-70b|qwen3-30b-a3b Q4_K_M|Q4_K|Q5_K|Q6_K|Q8_0|Q4_0|F16 FILE
 
 Needs numpy. Integers of blocks are random bits; scales are such that weights are about N(0, 0.02): never zeros, on which
 a GPU runs faster. Q4_K_M has in Q6_K what llama.cpp's quantiser has: the head, and of every second layer or so the
 values and what comes out of the MLP. There is no vocabulary: programs that only measure need none.
 """
 
+import math
 import struct
 import sys
 
@@ -14,9 +15,11 @@ import numpy
 
 # hidden, MLP, layers, heads, key/value heads, vocabulary, whether the head is the embedding
 SHAPES = {"llama-1b": (2048, 8192, 16, 32, 8, 128256, True), "llama-8b": (4096, 14336, 32, 32, 8, 128256, False),
-          "llama-70b": (8192, 28672, 80, 64, 8, 128256, False)}
+          "llama-70b": (8192, 28672, 80, 64, 8, 128256, False), "qwen3-30b-a3b": (2048, 768, 48, 32, 4, 151936, False)}
+HEAD = 128  # values of a head, but of llama-1b's
+EXPERTS, EXPERTS_USED = 128, 8  # of Qwen3's mixture
 # number of the type, values and bytes of a block, where float16 numbers lie in it, the size of these
-TYPES = {"F32": (0, 1, 4, (), 0), "F16": (1, 1, 2, (), 0), "Q4_0": (2, 32, 18, (0,), 0.003), "Q8_0": (8, 32, 34, (0,), 0.0003),
+TYPES = {"F32": (0, 1, 4, (), 0), "ROUTER": (0, 1, 4, (), 0), "F16": (1, 1, 2, (), 0), "Q4_0": (2, 32, 18, (0,), 0.003), "Q8_0": (8, 32, 34, (0,), 0.0003),
          "Q4_K": (12, 256, 144, (0, 2), 0.0001), "Q5_K": (13, 256, 176, (0, 2), 0.00005), "Q6_K": (14, 256, 210, (208,), 0.00002)}
 U32, F32, STRING = 4, 6, 8
 ALIGNMENT = 32
@@ -26,17 +29,25 @@ def text(value):
     return struct.pack("<Q", len(value)) + value.encode()
 
 
-def metadata(shape):
+def metadata(name, shape):
     hidden, ffn, layers, heads, kv_heads, vocab, _ = shape
+    architecture = "qwen3moe" if name.startswith("qwen3") else "llama"
     numbers = {"block_count": layers, "context_length": 131072, "embedding_length": hidden, "feed_forward_length": ffn,
                "attention.head_count": heads, "attention.head_count_kv": kv_heads, "vocab_size": vocab,
-               "rope.dimension_count": hidden // heads}
-    entries = [text("general.architecture") + struct.pack("<I", STRING) + text("llama"),
+               "rope.dimension_count": head_values(name)}
+    if architecture == "qwen3moe":
+        numbers |= {"attention.key_length": HEAD, "attention.value_length": HEAD, "expert_count": EXPERTS,
+                    "expert_used_count": EXPERTS_USED, "expert_feed_forward_length": ffn}
+    entries = [text("general.architecture") + struct.pack("<I", STRING) + text(architecture),
                text("tokenizer.ggml.model") + struct.pack("<I", STRING) + text("no_vocab")]
-    entries += [text("llama." + name) + struct.pack("<II", U32, value) for name, value in numbers.items()]
-    entries += [text("llama." + name) + struct.pack("<If", F32, value)
-                for name, value in (("rope.freq_base", 500000.0), ("attention.layer_norm_rms_epsilon", 1e-5))]
+    entries += [text(f"{architecture}.{key}") + struct.pack("<II", U32, value) for key, value in numbers.items()]
+    entries += [text(f"{architecture}.{key}") + struct.pack("<If", F32, value)
+                for key, value in (("rope.freq_base", 500000.0), ("attention.layer_norm_rms_epsilon", 1e-5))]
     return len(entries), b"".join(entries)
+
+
+def head_values(name):
+    return 64 if name == "llama-1b" else HEAD
 
 
 def more_bits(layer, layers):
@@ -44,22 +55,27 @@ def more_bits(layer, layers):
     return layer < layers // 8 or layer >= 7 * layers // 8 or (layer - layers // 8) % 3 == 2
 
 
-def tensors(shape, kind):
-    """Yields name, shape (rows, columns) and type."""
+def tensors(model, shape, kind):
+    """Yields name, shape (rows, columns; of experts their number before) and type."""
     hidden, ffn, layers, heads, kv_heads, vocab, tied = shape
-    mixed = kind == "Q4_K_M"
-    plain, kv = "Q4_K" if mixed else kind, hidden // heads * kv_heads
+    mixed, mixture, head = kind == "Q4_K_M", model.startswith("qwen3"), head_values(model)
+    plain = "Q4_K" if mixed else kind
+    experts, suffix = ((EXPERTS,), "_exps") if mixture else ((), "")
     yield "token_embd.weight", (vocab, hidden), "Q6_K" if mixed and tied else plain
     for i in range(layers):
         high = "Q6_K" if mixed and more_bits(i, layers) else plain
-        for name, rows, columns, of in (("attn_q", hidden, hidden, plain), ("attn_k", kv, hidden, plain),
-                                        ("attn_v", kv, hidden, high), ("attn_output", hidden, hidden, plain),
-                                        ("ffn_gate", ffn, hidden, plain), ("ffn_up", ffn, hidden, plain),
-                                        ("ffn_down", hidden, ffn, high)):
-            yield f"blk.{i}.{name}.weight", (rows, columns), of
-        for name in ("attn_norm", "ffn_norm"):
-            yield f"blk.{i}.{name}.weight", (1, hidden), "F32"
-    yield "output_norm.weight", (1, hidden), "F32"
+        for name, sizes, of in (("attn_q", (heads * head, hidden), plain), ("attn_k", (kv_heads * head, hidden), plain),
+                                ("attn_v", (kv_heads * head, hidden), high), ("attn_output", (hidden, heads * head), plain),
+                                ("ffn_gate" + suffix, (*experts, ffn, hidden), plain),
+                                ("ffn_up" + suffix, (*experts, ffn, hidden), plain),
+                                ("ffn_down" + suffix, (*experts, hidden, ffn), high)):
+            yield f"blk.{i}.{name}.weight", sizes, of
+        norms = [("attn_norm", hidden), ("ffn_norm", hidden)] + mixture * [("attn_q_norm", head), ("attn_k_norm", head)]
+        for name, size in norms:
+            yield f"blk.{i}.{name}.weight", (size,), "F32"
+        if mixture:
+            yield f"blk.{i}.ffn_gate_inp.weight", (EXPERTS, hidden), "ROUTER"
+    yield "output_norm.weight", (hidden,), "F32"
     if not tied:
         yield "output.weight", (vocab, hidden), "Q6_K" if mixed else plain
 
@@ -69,6 +85,8 @@ def blocks(rng, count, kind):
     _, values, size, places, scale = TYPES[kind]
     if kind == "F32":
         return numpy.ones(count, numpy.float32).tobytes()
+    if kind == "ROUTER":
+        return (rng.standard_normal(count, numpy.float32) * 0.02).tobytes()
     if kind == "F16":
         return (rng.standard_normal(count, numpy.float32) * 0.02).astype(numpy.float16).tobytes()
     data = rng.integers(0, 256, (count // values, size), numpy.uint8)
@@ -82,21 +100,21 @@ def blocks(rng, count, kind):
 
 def main():
     name, kind, path = sys.argv[1:]
-    shape, plan = SHAPES[name], list(tensors(SHAPES[name], kind))
+    shape, plan = SHAPES[name], list(tensors(name, SHAPES[name], kind))
     rng, offset, infos = numpy.random.default_rng(1), 0, []
-    for tensor, (rows, columns), of in plan:
+    for tensor, sizes, of in plan:
         number, values, size, _, _ = TYPES[of]
-        dims = (columns,) if rows == 1 else (columns, rows)
-        infos.append(text(tensor) + struct.pack(f"<I{len(dims)}QIQ", len(dims), *dims, number, offset))
-        offset += -(-rows * columns // values * size // ALIGNMENT) * ALIGNMENT
-    count, entries = metadata(shape)
+        infos.append(text(tensor) + struct.pack(f"<I{len(sizes)}QIQ", len(sizes), *reversed(sizes), number, offset))
+        offset += -(-math.prod(sizes) // values * size // ALIGNMENT) * ALIGNMENT
+    count, entries = metadata(name, shape)
     with open(path, "wb") as file:
         file.write(b"GGUF" + struct.pack("<IQQ", 3, len(plan), count) + entries + b"".join(infos))
-        for _, (rows, columns), of in plan:
+        for _, sizes, of in plan:
             file.write(b"\0" * (-file.tell() % ALIGNMENT))
-            step = max(1, (64 << 20) // columns)
-            for first in range(0, rows, step):
-                file.write(blocks(rng, min(step, rows - first) * columns, of))
+            left, step = math.prod(sizes), (64 << 20) // sizes[-1] * sizes[-1]
+            while left > 0:
+                file.write(blocks(rng, min(step, left), of))
+                left -= step
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 // Mixtures of experts against naive loops in double, on every kind of device: who is chosen, with which weight, and
-// that a row's numbers do not depend on the others where that is promised.
+// that a row's numbers do not depend on the others where that is promised. On CUDA also with weights in blocks of a
+// file.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -9,21 +10,44 @@
 #include <numeric>
 
 #include "tests/kernels/devices.h"
+#include "tests/kernels/grouped_values.h"
 
 namespace ringside::testing {
 namespace {
 
-constexpr int64_t kExperts = 9, kHidden = 136;  // no multiple of what a kernel takes at a time
+constexpr int64_t kExperts = 9;
+
+/// Of one type of experts: no multiples of what a kernel takes at a time.
+struct Sizes {
+  std::optional<DType> blocks;  // that the weights come in; else rounded to the activations' type
+  int64_t hidden, inner, shared;
+};
+Sizes SizesOf(const std::string& device) {
+  for (const DType type : kBlockTypes) {
+    if (!device.ends_with(fmt::format("_{}", Traits(type).name))) continue;
+    if (Traits(type).block_elements == 256) return {type, 512, 256, 768};
+    return {type, 160, 96, 224};
+  }
+  return {std::nullopt, 136, 72, 104};
+}
 
 struct Matrix {
   std::vector<float> values;
   Weight weight;
 
-  Matrix(Backend& backend, int64_t rows, int64_t cols, uint32_t seed)
-      : values(RandomFloats(static_cast<size_t>(rows * cols), seed, 1.7f / std::sqrt(static_cast<float>(cols)))) {
-    for (float& x : values) x = Rounded(backend.activation_dtype(), x);
-    weight = std::move(
-        backend.LoadWeight({DType::kF32, rows, cols, std::as_bytes(std::span(std::as_const(values)))}).value());
+  Matrix(Backend& backend, std::optional<DType> blocks, int64_t rows, int64_t cols, uint32_t seed) {
+    const float size = 1.7f / std::sqrt(static_cast<float>(cols));
+    if (blocks) {
+      const RandomWeight random = MakeGrouped(*blocks, rows, cols, seed);
+      values.assign(random.values.begin(), random.values.end());
+      weight = std::move(backend.LoadWeight(random.host()).value());
+      EXPECT_TRUE(HasGroupScales(weight.dtype));
+    } else {
+      values = RandomFloats(static_cast<size_t>(rows * cols), seed, size);
+      for (float& x : values) x = Rounded(backend.activation_dtype(), x);
+      weight = std::move(
+          backend.LoadWeight({DType::kF32, rows, cols, std::as_bytes(std::span(std::as_const(values)))}).value());
+    }
     backend.Synchronize();
   }
 };
@@ -36,22 +60,23 @@ double Activated(double gate, double up, Activation activation) {
 
 /// One expert with its gate and up apart or in one, with biases or without.
 struct TestExpert {
-  int64_t inner;
+  int64_t hidden, inner;
   std::vector<Weight> in_weights;
   Matrix out;
   std::vector<float> in_values, in_bias, out_bias;
   DeviceFloats in_bias_there, out_bias_there;
 
-  TestExpert(Backend& backend, int64_t size, bool biases, uint32_t seed)
-      : inner(size),
-        out(backend, kHidden, inner, seed),
+  TestExpert(Backend& backend, const Sizes& sizes, bool shared, bool biases, uint32_t seed)
+      : hidden(sizes.hidden),
+        inner(shared ? sizes.shared : sizes.inner),
+        out(backend, sizes.blocks, hidden, inner, seed),
         in_bias(RandomFloats(biases ? static_cast<size_t>(2 * inner) : 0, seed + 1)),
-        out_bias(RandomFloats(biases ? kHidden : 0, seed + 2)),
+        out_bias(RandomFloats(biases ? static_cast<size_t>(hidden) : 0, seed + 2)),
         in_bias_there(backend, in_bias),
         out_bias_there(backend, out_bias) {
     const bool apart = seed % 20 == 0;
     for (int i = 0; i < (apart ? 2 : 1); ++i) {
-      Matrix matrix(backend, apart ? inner : 2 * inner, kHidden, seed + 3 + static_cast<uint32_t>(i));
+      Matrix matrix(backend, sizes.blocks, apart ? inner : 2 * inner, hidden, seed + 3 + static_cast<uint32_t>(i));
       in_values.insert(in_values.end(), matrix.values.begin(), matrix.values.end());
       in_weights.push_back(std::move(matrix.weight));
     }
@@ -62,14 +87,14 @@ struct TestExpert {
   }
   /// Its MLP of one row.
   std::vector<double> Of(const float* x, Activation activation) const {
-    const auto n = static_cast<size_t>(inner);
-    std::vector<double> both(2 * n), mid(n), y(kHidden);
+    const auto n = static_cast<size_t>(inner), d = static_cast<size_t>(hidden);
+    std::vector<double> both(2 * n), mid(n), y(d);
     for (size_t i = 0; i < 2 * n; ++i) {
       both[i] = in_bias.empty() ? 0 : in_bias[i];
-      for (size_t k = 0; k < kHidden; ++k) both[i] += static_cast<double>(in_values[i * kHidden + k]) * x[k];
+      for (size_t k = 0; k < d; ++k) both[i] += static_cast<double>(in_values[i * d + k]) * x[k];
     }
     for (size_t i = 0; i < n; ++i) mid[i] = Activated(both[i], both[n + i], activation);
-    for (size_t c = 0; c < kHidden; ++c) {
+    for (size_t c = 0; c < d; ++c) {
       y[c] = out_bias.empty() ? 0 : out_bias[c];
       for (size_t k = 0; k < n; ++k) y[c] += out.values[c * n + k] * mid[k];
     }
@@ -101,12 +126,14 @@ class ExpertsTest : public DeviceTest, public ::testing::WithParamInterface<std:
   void SetUp() override {
     Use(GetParam());
     if (IsSkipped()) return;
+    const Sizes sizes = SizesOf(GetParam());
+    hidden_ = sizes.hidden;
     for (int64_t e = 0; e < kExperts; ++e) {  // the last may be the shared one, which is wider
-      experts_.emplace_back(*backend_, e + 1 < kExperts ? 72 : 104, e % 2 == 0, static_cast<uint32_t>(10 * e));
+      experts_.emplace_back(*backend_, sizes, e + 1 == kExperts, e % 2 == 0, static_cast<uint32_t>(10 * e));
     }
     for (const TestExpert& expert : experts_) args_.push_back(expert.Args());
     placed_ = std::move(backend_->PlaceExperts(args_).value());
-    x_ = RandomFloats(kMostRows * kHidden, 7);
+    x_ = RandomFloats(static_cast<size_t>(kMostRows * hidden_), 7);
     for (float& x : x_) x = Rounded(type_, x);
     router_ = RandomFloats(kMostRows * kExperts, 8, 2);
     router_[1] = router_[0] = router_[2];  // equal ones: the first
@@ -115,7 +142,7 @@ class ExpertsTest : public DeviceTest, public ::testing::WithParamInterface<std:
     std::vector<std::vector<double>> of;
     for (int64_t i = 0; i < kMostRows * kExperts; ++i) {
       of.push_back(
-          experts_[static_cast<size_t>(i % kExperts)].Of(&x_[static_cast<size_t>(i / kExperts * kHidden)], activation));
+          experts_[static_cast<size_t>(i % kExperts)].Of(&x_[static_cast<size_t>(i / kExperts * hidden_)], activation));
     }
     return of;
   }
@@ -124,9 +151,9 @@ class ExpertsTest : public DeviceTest, public ::testing::WithParamInterface<std:
     const auto part = [&](const std::vector<float>& from, int64_t cols) {
       return std::vector<float>(from.begin() + first * cols, from.begin() + (first + rows) * cols);
     };
-    const DeviceMatrix x(*backend_, type_, rows, kHidden, part(x_, kHidden)),
+    const DeviceMatrix x(*backend_, type_, rows, hidden_, part(x_, hidden_)),
         router(*backend_, DType::kF32, rows, kExperts, part(router_, kExperts)),
-        y(*backend_, DType::kF32, rows, kHidden, std::vector<float>(static_cast<size_t>(rows * kHidden), 0.5f));
+        y(*backend_, DType::kF32, rows, hidden_, std::vector<float>(static_cast<size_t>(rows * hidden_), 0.5f));
     args.x = x.tensor(), args.router = router.tensor(), args.y = y.tensor();
     args.experts = args_, args.placed = placed_.data();
     backend_->Experts(args);
@@ -139,13 +166,15 @@ class ExpertsTest : public DeviceTest, public ::testing::WithParamInterface<std:
       const auto row = static_cast<size_t>(r);
       const auto weights =
           Weights(std::span(router_).subspan(row * kExperts, kExperts), args.used, args.normalised, args.shared);
-      for (size_t c = 0; c < kHidden; ++c) {
+      for (size_t c = 0; c < static_cast<size_t>(hidden_); ++c) {
         double want = 0.5;
         for (size_t e = 0; e < kExperts; ++e) want += weights[e] * of[row * kExperts + e][c];
-        error += std::pow(got[row * kHidden + c] - want, 2), size += want * want;
+        error += std::pow(got[row * static_cast<size_t>(hidden_) + c] - want, 2), size += want * want;
       }
     }
-    EXPECT_LT(std::sqrt(error / size), 2 * Rounding(type_)) << fmt::format(
+    // Weights in blocks are rounded on their way, too: each of the three products' scales and what they give.
+    const double roundings = experts_.front().out.weight.dtype == type_ || type_ == DType::kF32 ? 2 : 4;
+    EXPECT_LT(std::sqrt(error / size), roundings * Rounding(type_)) << fmt::format(
         "{} rows, {} experts each, normalised {}, shared {}", rows, args.used, args.normalised, args.shared);
   }
 
@@ -153,8 +182,12 @@ class ExpertsTest : public DeviceTest, public ::testing::WithParamInterface<std:
   std::vector<Expert> args_;
   Buffer placed_;
   std::vector<float> x_, router_;
+  int64_t hidden_ = 0;
 };
-INSTANTIATE_TEST_SUITE_P(All, ExpertsTest, ::testing::Values("cpu", "cuda_bf16", "cuda_f16", "cuda_bf16_fixed"),
+INSTANTIATE_TEST_SUITE_P(All, ExpertsTest,
+                         ::testing::Values("cpu", "cuda_bf16", "cuda_f16", "cuda_bf16_fixed", "cuda_bf16_Q4_0",
+                                           "cuda_f16_Q5_1", "cuda_bf16_Q8_0", "cuda_f16_Q4_K", "cuda_bf16_Q5_K",
+                                           "cuda_f16_Q6_K"),
                          [](const auto& info) { return info.param; });
 
 TEST_P(ExpertsTest, MatchNaiveLoopsForEveryWayToChoose) {
@@ -183,8 +216,8 @@ TEST_P(ExpertsTest, ARowAloneIsTheRowAmongOthers) {
   const ExpertsArgs args{.used = 2, .normalised = true, .shared = true};
   const std::vector<float> together = Run(args, 0, kMostRows);
   for (const int64_t row : {0, 5, 16, 63, 89}) {
-    const auto first = together.begin() + row * kHidden;
-    EXPECT_EQ(Run(args, row, 1), std::vector<float>(first, first + kHidden)) << row;
+    const auto first = together.begin() + row * hidden_;
+    EXPECT_EQ(Run(args, row, 1), std::vector<float>(first, first + hidden_)) << row;
   }
 }
 

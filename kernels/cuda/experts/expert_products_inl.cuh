@@ -1,9 +1,9 @@
-// What the two kernels of experts' products share: which matrix, which rows, and the way out. kIn: x to the activated
+// What the kernels of experts' products share: which matrix, which rows, and the way out. kIn: x to the activated
 // product of gate and up; otherwise that to the expert's part. Included by .cu files only.
 #pragma once
 
-#include "kernels/cuda/device.cuh"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/linear/grouped_weights.cuh"
 
 namespace ringside::cuda {
 
@@ -17,7 +17,7 @@ template <class T, bool kIn>
 struct ExpertProduct {
   const ExpertsCall& a;
   const ExpertRows rows;
-  const PlacedExpert expert;
+  const PlacedExpert& expert;
   const int inputs, outputs;  // kIn: of gate, and of up
 
   __device__ __forceinline__ ExpertProduct(const ExpertsCall& call, int group)
@@ -27,10 +27,23 @@ struct ExpertProduct {
         inputs(static_cast<int>(kIn ? call.x.cols : expert.inner)),
         outputs(static_cast<int>(kIn ? expert.inner : call.x.cols)) {}
 
+  __device__ __forceinline__ const PlacedMatrix& Matrix(bool up) const {
+    return !kIn ? expert.out : up ? expert.up : expert.gate;
+  }
   /// An output's weights; null past the last.
   __device__ __forceinline__ const T* WeightRow(int output, bool up) const {
-    const void* matrix = !kIn ? expert.out : up ? expert.up : expert.gate;
-    return output < outputs ? static_cast<const T*>(matrix) + static_cast<int64_t>(output) * inputs : nullptr;
+    const PlacedMatrix& matrix = Matrix(up);
+    return output < outputs
+               ? static_cast<const T*>(matrix.data) + static_cast<int64_t>(matrix.first_row + output) * inputs
+               : nullptr;
+  }
+  /// The tile of 8 outputs and of a chunk of inputs; null past the last.
+  template <int kBits>
+  __device__ __forceinline__ const unsigned char* Tile(int output, bool up, int chunk) const {
+    const PlacedMatrix& matrix = Matrix(up);
+    return output < outputs ? static_cast<const unsigned char*>(matrix.data) +
+                                  TileOffset<kBits>(matrix.first_row + output, chunk, TilesAcross(inputs))
+                            : nullptr;
   }
   /// The i-th of the group's rows; null past the last.
   __device__ __forceinline__ const T* InputRow(int i) const {
@@ -41,14 +54,36 @@ struct ExpertProduct {
   /// Results of the i-th row: `value` is the gate's where there is an `up`.
   __device__ __forceinline__ void Store(int i, int output, float value, float up) const {
     if constexpr (kIn) {
+      value *= UnitOf(expert.gate, output), up *= UnitOf(expert.up, output);
       if (expert.in_bias != nullptr) value += expert.in_bias[output], up += expert.in_bias[outputs + output];
       static_cast<T*>(a.mid)[(rows.first + i) * a.plan.widest + output] =
           FromFloat<T>(MultipliedOf(value, up, a.activation));
     } else {
+      value *= UnitOf(expert.out, output);
       if (expert.out_bias != nullptr) value += expert.out_bias[output];
       a.parts[static_cast<int64_t>(a.order[rows.first + i]) * outputs + output] = value;
     }
   }
+
+ private:
+  static __device__ __forceinline__ float UnitOf(const PlacedMatrix& matrix, int output) {
+    return matrix.units == nullptr ? 1.0f : matrix.units[matrix.first_row + output];
+  }
 };
+
+/// Calls body with the bits of an element of tiles as a constant.
+template <class Body>
+__device__ __forceinline__ void WithBitsOf(const PlacedMatrix& tiles, const Body& body) {
+  switch (tiles.bits) {
+    case 4:
+      return body(std::integral_constant<int, 4>());
+    case 5:
+      return body(std::integral_constant<int, 5>());
+    case 6:
+      return body(std::integral_constant<int, 6>());
+    default:
+      return body(std::integral_constant<int, 8>());
+  }
+}
 
 }  // namespace ringside::cuda

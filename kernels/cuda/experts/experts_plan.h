@@ -11,9 +11,17 @@
 
 namespace ringside::cuda {
 
-/// One expert in device memory: gate and up [F, D], out [D, F].
+/// One matrix of an expert: rows of T, or tiles of blocks (linear/grouped_layout.h).
+struct PlacedMatrix {
+  const void* data;
+  const float* units;  // of tiles: a row's; else null
+  int32_t first_row;   // that is the expert's: gate and up may lie in one matrix
+  int32_t bits;        // of an element: 16, or of tiles 4, 5, 6 or 8
+};
+
+/// One expert in device memory: gate and up [F, D], of the same bits, and out [D, F].
 struct PlacedExpert {
-  const void *gate, *up, *out;
+  PlacedMatrix gate, up, out;
   const float *in_bias, *out_bias;  // [2F], [D]; or null
   int64_t inner;                    // F
 };
@@ -24,7 +32,8 @@ struct ExpertsPlan {
   const PlacedExpert* placed = nullptr;  // [experts]
   int32_t used = 0, taken = 0;           // experts of a row: that the router chooses, and with the shared one
   bool normalised = false;
-  int64_t widest = 0;  // F of the widest
+  int64_t widest = 0;                        // F of the widest
+  bool in_tiles = false, out_tiles = false;  // of all experts: whether gate and up, and out, are tiles
 
   friend bool operator==(const ExpertsPlan&, const ExpertsPlan&) = default;
 };
@@ -34,8 +43,9 @@ struct ExpertRows {
   int32_t expert, first, count, reserved;
 };
 
-/// Up to so many rows are read by kernels that read weights once for eight of them, more by tiles of kTileRows.
-constexpr int64_t kFewExpertRows = 16, kExpertTileRows = 64;
+/// So many rows are always few, those up to kMostFewRows where an expert has no more than 4 of them on average: kernels
+/// that read weights once for eight rows take few, those of tiles of kExpertTileRows take more.
+constexpr int64_t kFewExpertRows = 16, kMostFewRows = 64, kExpertTileRows = 64;
 
 /// A call of some rows. What a row takes is a place: row * taken + i, its i-th expert.
 struct ExpertsCall {
@@ -51,12 +61,15 @@ struct ExpertsCall {
   float* parts = nullptr;   // [places, D]: what the experts give
 
   int64_t places() const { return x.rows * plan.taken; }
-  bool few() const { return x.rows <= kFewExpertRows; }
+  bool few() const { return AreFew(plan, x.rows); }
 
+  static bool AreFew(const ExpertsPlan& plan, int64_t rows) {
+    return rows <= kFewExpertRows || (rows <= kMostFewRows && rows * plan.taken <= 4 * plan.router.cols);
+  }
   /// Of groups, in the way of few rows or of many.
   static int64_t GroupCount(const ExpertsPlan& plan, int64_t rows) {
     const int64_t places = rows * plan.taken;
-    return rows <= kFewExpertRows ? std::min(plan.router.cols, places) : places / kExpertTileRows + plan.router.cols;
+    return AreFew(plan, rows) ? std::min(plan.router.cols, places) : places / kExpertTileRows + plan.router.cols;
   }
 };
 

@@ -1,31 +1,32 @@
 // Experts' products of many rows, sorted by expert: a block takes up to 64 rows of one expert and 128 of its outputs
-// (64 gates and their ups), 64 inputs at a time through stages of shared memory. How many rows an expert has is known
-// on the device only, so the grid has room for any division, and blocks of no rows end at once.
+// (64 gates and their ups) through stages of shared memory: of weights of 16 bits 64 inputs at a time, of tiles of
+// blocks 128, which become the tensor cores' operand in registers. How many rows an expert has is known on the device
+// only, so the grid has room for any division, and blocks of no rows end at once.
 #include "kernels/cuda/experts/expert_products_inl.cuh"
 
 namespace ringside::cuda {
 namespace {
 
 constexpr int kRows = kExpertTileRows, kOutputs = 128, kInputs = 64, kStages = 3;
-constexpr int kStageRows = kRows + kOutputs, kStageBytes = kStageRows * kInputs * 2, kBytes = kStages * kStageBytes;
 constexpr int kRowsAtATime = kBlockThreads / 8;  // that a block copies: a thread takes 16 of a row's 128 bytes
+constexpr int kStageRows = kRows + kOutputs, kStageBytes = kStageRows * kInputs * 2;
 
 /// Where 16 bytes of a stage's row lie: eight rows that are read together lie in different banks.
 __device__ __forceinline__ uint32_t UnitAt(uint32_t stage, int row, int unit) {
   return stage + row * (kInputs * 2) + (unit ^ (row % 8)) * 16;
 }
+/// A warp takes 32 rows and 32 outputs, of gates and ups 16 each.
+__device__ __forceinline__ int OwnRow() { return static_cast<int>(threadIdx.x) / 128 * 32; }
+__device__ __forceinline__ int OwnQuarter() { return static_cast<int>(threadIdx.x) / 32 % 4; }
 
+/// What a warp has of the products: tiles of 16 rows and of 8 outputs.
+using ManySums = float[2][4][4];
+
+/// All inputs of weights of 16 bits.
 template <class T, bool kIn>
-__global__ void __launch_bounds__(kBlockThreads, 2) ManyExpertsKernel(ExpertsCall a) {
-  extern __shared__ __align__(128) unsigned char shared[];
-  StartStep();
-  const ExpertProduct<T, kIn> product(a, static_cast<int>(blockIdx.y));
-  constexpr int kOwn = kIn ? kOutputs / 2 : kOutputs;
-  const int first_output = static_cast<int>(blockIdx.x) * kOwn;
-  if (product.rows.count == 0 || first_output >= product.outputs) return;
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, copied = threadIdx.x / 8, unit = threadIdx.x % 8;
-  const uint32_t stages = SharedAddress(shared);
-  // A warp's 32 outputs are 16 gates and their 16 ups.
+__device__ __forceinline__ void MultiplyRows(const ExpertProduct<T, kIn>& product, int first_output, uint32_t stages,
+                                             ManySums& c) {
+  const int lane = threadIdx.x % 32, copied = threadIdx.x / 8, unit = threadIdx.x % 8;
   const T* from[kStageRows / kRowsAtATime];
 #pragma unroll
   for (int i = 0; i < kStageRows / kRowsAtATime; ++i) {
@@ -45,29 +46,27 @@ __global__ void __launch_bounds__(kBlockThreads, 2) ManyExpertsKernel(ExpertsCal
 #pragma unroll
       for (int i = 0; i < kStageRows / kRowsAtATime; ++i) {
         const bool real = from[i] != nullptr && input < product.inputs;
-        const T* source = real ? from[i] + input : static_cast<const T*>(product.expert.out);
+        const T* source = real ? from[i] + input : static_cast<const T*>(product.expert.out.data);
         CopyAsyncOrZero(UnitAt(stages + chunk % kStages * kStageBytes, i * kRowsAtATime + copied, unit), source, real);
       }
     }
     CommitCopies();
   };
-  const int own_row = warp / 4 * 32, own_output = warp % 4 * 32;  // a warp takes 32 rows and 32 outputs
-  const bool works = own_row < product.rows.count;
-  float c[2][4][4] = {};
   for (int n = 0; n < kStages - 1; ++n) fetch(n);
   for (int chunk = 0; chunk < chunks; ++chunk) {
     WaitForCopies<kStages - 2>();
     __syncthreads();
     fetch(chunk + kStages - 1);
-    if (!works) continue;
+    if (OwnRow() >= product.rows.count) continue;
     const uint32_t stage = stages + chunk % kStages * kStageBytes;
 #pragma unroll
     for (int k = 0; k < kInputs / 16; ++k) {
       uint32_t x[2][4], w[2][4];
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        LoadMatrices(x[i], UnitAt(stage, own_row + 16 * i + lane % 16, 2 * k + lane / 16));
-        LoadMatrices(w[i], UnitAt(stage, kRows + own_output + 16 * i + lane / 16 * 8 + lane % 8, 2 * k + lane / 8 % 2));
+        const int output = OwnQuarter() * 32 + 16 * i + lane / 16 * 8 + lane % 8;
+        LoadMatrices(x[i], UnitAt(stage, OwnRow() + 16 * i + lane % 16, 2 * k + lane / 16));
+        LoadMatrices(w[i], UnitAt(stage, kRows + output, 2 * k + lane / 8 % 2));
       }
 #pragma unroll
       for (int m = 0; m < 2; ++m) {
@@ -77,15 +76,104 @@ __global__ void __launch_bounds__(kBlockThreads, 2) ManyExpertsKernel(ExpertsCal
     }
   }
   WaitForCopies<0>();
-  if (!works) return;
+}
+
+/// Of a stage of tiles: first rows of 128 inputs as two boxes of 64, then 16 tiles, four of each quarter of outputs.
+constexpr int kBoxBytes = kRows * kInputs * 2, kStageTiles = kOutputs / kTileRows;
+template <int kBits>
+constexpr int kTileStageBytes = 2 * kBoxBytes + kStageTiles* TileOf<kBits>::kBytes;
+constexpr int kMostStageBytes = kTileStageBytes<8>;
+
+/// All inputs of weights in tiles.
+template <class T, bool kIn, int kBits>
+__device__ __forceinline__ void MultiplyTiles(const ExpertProduct<T, kIn>& product, int first_output,
+                                              unsigned char* shared, ManySums& c) {
+  constexpr int kStageBytes = kTileStageBytes<kBits>, kUnits = TileOf<kBits>::kBytes / 16;
+  const int lane = threadIdx.x % 32, copied = threadIdx.x / 8, unit = threadIdx.x % 8;
+  const uint32_t stages = SharedAddress(shared);
+  const T* rows[kRows / kRowsAtATime];
+#pragma unroll
+  for (int i = 0; i < kRows / kRowsAtATime; ++i) rows[i] = product.InputRow(i * kRowsAtATime + copied);
+  const int chunks = static_cast<int>(TilesAcross(product.inputs));
+  const auto copy = [&](uint32_t to, const void* from, bool real) {
+    CopyAsyncOrZero(to, real ? from : product.expert.out.data, real);
+  };
+  const auto fetch = [&](int chunk) {
+    const uint32_t stage = stages + chunk % kStages * kStageBytes;
+    if (chunk < chunks) {
+#pragma unroll
+      for (int i = 0; i < kRows / kRowsAtATime; ++i) {
+#pragma unroll
+        for (int box = 0; box < 2; ++box) {
+          const int input = chunk * kTileInputs + box * kInputs + unit * 8;
+          copy(UnitAt(stage + box * kBoxBytes, i * kRowsAtATime + copied, unit), rows[i] + input,
+               rows[i] != nullptr && input < product.inputs);
+        }
+      }
+      for (int i = threadIdx.x; i < kStageTiles * kUnits; i += kBlockThreads) {
+        const int tile = i / kUnits, place = i % kUnits;
+        const bool up = kIn && tile % 4 >= 2;
+        const int output = first_output + (kIn ? tile / 4 * 16 + tile % 2 * 8 : tile * 8);
+        const unsigned char* from = product.template Tile<kBits>(output, up, chunk);
+        copy(stage + 2 * kBoxBytes + i * 16, from + place * 16, from != nullptr);
+      }
+    }
+    CommitCopies();
+  };
+  for (int n = 0; n < kStages - 1; ++n) fetch(n);
+  for (int chunk = 0; chunk < chunks; ++chunk) {
+    WaitForCopies<kStages - 2>();
+    __syncthreads();
+    fetch(chunk + kStages - 1);
+    if (OwnRow() >= product.rows.count) continue;
+    const uint32_t stage = stages + chunk % kStages * kStageBytes;
+    const unsigned char* tiles = shared + chunk % kStages * kStageBytes + 2 * kBoxBytes;
+    LaneTile<kBits> w[4];
+#pragma unroll
+    for (int n = 0; n < 4; ++n) w[n].Load(tiles + (OwnQuarter() * 4 + n) * TileOf<kBits>::kBytes, lane);
+#pragma unroll
+    for (int k = 0; k < kTileInputs / 16; ++k) {
+      uint32_t x[2][4];
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        LoadMatrices(x[i], UnitAt(stage + k / 4 * kBoxBytes, OwnRow() + 16 * i + lane % 16, k % 4 * 2 + lane / 16));
+      }
+#pragma unroll
+      for (int n = 0; n < 4; ++n) {
+        const auto by = w[n].template ScaleInType<T>(k / 2, k % 2);
+        const uint32_t low = w[n].template Rounded<T>(k / 2, k % 2 * 2, by),
+                       high = w[n].template Rounded<T>(k / 2, k % 2 * 2 + 1, by);
+#pragma unroll
+        for (int m = 0; m < 2; ++m) MultiplyAdd(c[m][n], x[m], low, high, T());
+      }
+    }
+  }
+  WaitForCopies<0>();
+}
+
+template <class T, bool kIn, bool kTiled>
+__global__ void __launch_bounds__(kBlockThreads, 2) ManyExpertsKernel(ExpertsCall a) {
+  extern __shared__ __align__(128) unsigned char shared[];
+  StartStep();
+  const ExpertProduct<T, kIn> product(a, static_cast<int>(blockIdx.y));
+  constexpr int kOwn = kIn ? kOutputs / 2 : kOutputs;
+  const int first_output = static_cast<int>(blockIdx.x) * kOwn, lane = threadIdx.x % 32;
+  if (product.rows.count == 0 || first_output >= product.outputs) return;
+  ManySums c = {};
+  if constexpr (kTiled) {
+    WithBitsOf(product.Matrix(false),
+               [&](auto bits) { MultiplyTiles<T, kIn, decltype(bits)::value>(product, first_output, shared, c); });
+  } else {
+    MultiplyRows(product, first_output, SharedAddress(shared), c);
+  }
+  const int own_output = first_output + OwnQuarter() * (kIn ? 16 : 32);
 #pragma unroll
   for (int m = 0; m < 2; ++m) {
 #pragma unroll
     for (int n = 0; n < (kIn ? 2 : 4); ++n) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        const int row = own_row + 16 * m + lane / 4 + i / 2 * 8;
-        const int output = first_output + (kIn ? own_output / 2 : own_output) + 8 * n + lane % 4 * 2 + i % 2;
+        const int row = OwnRow() + 16 * m + lane / 4 + i / 2 * 8, output = own_output + 8 * n + lane % 4 * 2 + i % 2;
         if (row >= product.rows.count || output >= product.outputs) continue;
         product.Store(row, output, c[m][n][i], kIn ? c[m][n + 2][i] : 0.0f);
       }
@@ -93,12 +181,17 @@ __global__ void __launch_bounds__(kBlockThreads, 2) ManyExpertsKernel(ExpertsCal
   }
 }
 
+template <class T, bool kIn>
+void LaunchProduct(const Launcher& on, const ExpertsCall& call, int64_t blocks) {
+  const bool tiled = kIn ? call.plan.in_tiles : call.plan.out_tiles;
+  Launch(on, tiled ? ManyExpertsKernel<T, kIn, true> : ManyExpertsKernel<T, kIn, false>, Grid(blocks, call.group_count),
+         kBlockThreads, kStages * (tiled ? kMostStageBytes : kStageBytes), call);
+}
+
 template <class T>
 void LaunchOfType(const Launcher& on, const ExpertsCall& call) {
-  const int64_t gates = (call.plan.widest + kOutputs / 2 - 1) / (kOutputs / 2),
-                outputs = (call.x.cols + kOutputs - 1) / kOutputs;
-  Launch(on, ManyExpertsKernel<T, true>, Grid(gates, call.group_count), kBlockThreads, kBytes, call);
-  Launch(on, ManyExpertsKernel<T, false>, Grid(outputs, call.group_count), kBlockThreads, kBytes, call);
+  LaunchProduct<T, true>(on, call, (call.plan.widest + kOutputs / 2 - 1) / (kOutputs / 2));
+  LaunchProduct<T, false>(on, call, (call.x.cols + kOutputs - 1) / kOutputs);
 }
 
 }  // namespace

@@ -68,19 +68,33 @@ struct Run {
 };
 /// A warp's expert: its places, side by side in `order`.
 __device__ __forceinline__ Run GroupRows(const ExpertsCall& a, int places, int expert, int lane) {
+  constexpr int kAtATime = 4;  // loads of 32 places
+  const auto load = [&](int first, int (&ids)[kAtATime]) {
+#pragma unroll
+    for (int n = 0; n < kAtATime; ++n) {
+      const int i = first + n * 32 + lane;
+      ids[n] = i < places ? a.ids[i] : INT_MAX;
+    }
+  };
   int before = 0, own = 0;
-  for (int i = lane; i < places; i += 32) {
-    const int id = a.ids[i];
-    before += id < expert ? 1 : 0, own += id == expert ? 1 : 0;
+  for (int first = 0; first < places; first += 32 * kAtATime) {
+    int ids[kAtATime];
+    load(first, ids);
+#pragma unroll
+    for (const int id : ids) before += id < expert ? 1 : 0, own += id == expert ? 1 : 0;
   }
   const Run run{SumOverWarp(before), SumOverWarp(own)};
   int at = run.first;
-  for (int first = 0; first < places && at < run.first + run.count; first += 32) {
-    const int i = first + lane;
-    const bool takes = i < places && a.ids[i] == expert;
-    const uint32_t all = __ballot_sync(0xffffffffu, takes);
-    if (takes) a.order[at + __popc(all & ((1u << lane) - 1))] = i;
-    at += __popc(all);
+  for (int first = 0; first < places && at < run.first + run.count; first += 32 * kAtATime) {
+    int ids[kAtATime];
+    load(first, ids);
+#pragma unroll
+    for (int n = 0; n < kAtATime; ++n) {
+      const bool takes = ids[n] == expert;
+      const uint32_t all = __ballot_sync(0xffffffffu, takes);
+      if (takes) a.order[at + __popc(all & ((1u << lane) - 1))] = first + n * 32 + lane;
+      at += __popc(all);
+    }
   }
   return run;
 }

@@ -23,7 +23,6 @@ __device__ __forceinline__ void ExchangeAmongFour(uint32_t (&pairs)[4]) {
 template <class T, int kBits>
 __global__ void __launch_bounds__(kBlockThreads)
     ExpandTilesKernel(const unsigned char* tiles, const float* units, int64_t first, Tensor y, int across) {
-  using Tile = TileOf<kBits>;
   const int warp = static_cast<int>(blockIdx.x) * (kBlockThreads / 32) + static_cast<int>(threadIdx.x) / 32;
   const int lane = threadIdx.x % 32;
   const int64_t eight = first / kTileRows + warp / across, row = eight * kTileRows + lane / 4 - first;
@@ -32,7 +31,7 @@ __global__ void __launch_bounds__(kBlockThreads)
   const bool there = row >= 0 && row < y.rows;
   LaneTile<kBits> own = {};
   if (eight * kTileRows < first + y.rows) {
-    own.Load(tiles + ((eight / kPanelTiles * across + chunk) * kPanelTiles + eight % kPanelTiles) * Tile::kBytes, lane);
+    own.Load(tiles + TileOffset<kBits>(eight * kTileRows, chunk, across), lane);
   }
   const float unit = there ? units[first + row] : 0;
   WaitForStep();  // y may still be read

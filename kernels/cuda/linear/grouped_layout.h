@@ -58,6 +58,11 @@ inline int64_t TileBytes(DType grouped) {
 }
 RINGSIDE_HOST_DEVICE constexpr int64_t TilesAcross(int64_t cols) { return (cols + kTileInputs - 1) / kTileInputs; }
 constexpr int64_t PanelsDown(int64_t rows) { return (rows + kPanelRows - 1) / kPanelRows; }
+/// Where the tile of row `row` and the inputs of chunk `chunk` begins, in bytes, in a weight with `across` tiles across.
+template <int kBits>
+RINGSIDE_HOST_DEVICE constexpr int64_t TileOffset(int64_t row, int64_t chunk, int64_t across) {
+  return ((row / kPanelRows * across + chunk) * kPanelTiles + row % kPanelRows / kTileRows) * TileOf<kBits>::kBytes;
+}
 inline int64_t PanelBytes(DType grouped, int64_t cols) { return TilesAcross(cols) * kPanelTiles * TileBytes(grouped); }
 
 }  // namespace ringside::cuda

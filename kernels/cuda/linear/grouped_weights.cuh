@@ -178,11 +178,8 @@ struct LaneTile {
 /// One element of a weight with `cols` inputs, in its row's units.
 template <int kBits>
 __device__ float LoadGroupedOf(const unsigned char* tiles, int64_t row, int64_t c, int64_t cols) {
-  using Tile = TileOf<kBits>;
   const int g = static_cast<int>(c % kTileInputs / 32), i = static_cast<int>(c % 32), tile_row = row % kTileRows;
-  const unsigned char* tile =
-      tiles + ((row / kPanelRows * TilesAcross(cols) + c / kTileInputs) * kPanelTiles + row % kPanelRows / kTileRows) *
-                  Tile::kBytes;
+  const unsigned char* tile = tiles + TileOffset<kBits>(row, c / kTileInputs, TilesAcross(cols));
   LaneTile<kBits> lane;
   lane.Load(tile, tile_row * 4 + i % 8 / 2);
   // Indices known at run time only: by a loop, so that the lane stays in registers.
