@@ -25,6 +25,10 @@ from wire import TERMINAL  # noqa: E402
 ENDLESS_TOKENS = 1 << 20
 STORM_S = 2
 SLOTS_BESIDE = 16  # for what a crowd asks in passing
+# What OPERATING.md says that memory is bounded by, besides the conversations' caches.
+CONNECTION_BYTES = 10 << 10
+SOCKET_BYTES = 12 * MIB  # of a client that sends without reading: two messages and an outbox
+TOKEN_BYTES = 128  # of what was said
 
 
 # ---- the crowds: each a process of its own, until it is ended; `begun` is set when it is there -------------------------------------
@@ -120,6 +124,13 @@ CROWDS = {"alone": None, "answers that nobody hears": (unheard, 1), "slow reader
           "floods of frames": (frame_flood, 0), "floods of heads": (head_flood, 0), "a flood of connections": (connection_flood, 1)}
 
 
+def sockets_and_connections(options, name):
+    """How many WebSockets of a crowd may do what they want at once, and how many connections it has."""
+    return {"alone": (0, 0), "answers that nobody hears": (0, options.readers), "slow readers": (options.readers, options.readers),
+            "coming back": (options.returning, options.returning), "floods of frames": (options.attackers, options.attackers),
+            "floods of heads": (0, options.attackers * 40), "a flood of connections": (0, options.connections)}[name]
+
+
 # ---- measuring ------------------------------------------------------------------------------------------------------------------
 
 
@@ -153,11 +164,15 @@ def measure(options, folder, model, name):
             watcher.join()
             storms = [results.get(timeout=600)] if target is returning else []  # one at least comes to its end
         totals = server.metrics()
+        sockets, connections = sockets_and_connections(options, name)
+        at_most = (resting + totals["ringside_kv_bytes"] + totals["ringside_cache_memory_bytes"]
+                   + totals["ringside_generation_tokens_total"] * TOKEN_BYTES + sockets * SOCKET_BYTES
+                   + (connections + options.clients) * CONNECTION_BYTES)
         closes = {key.split('"')[1]: int(value) for key, value in totals.items() if key.startswith("ringside_ws_close_total{")}
         while not results.empty():
             storms.append(results.get())
         server.kill()
-    return values | {"resting": resting, "resident": most, "closes": closes, "storms": storms}
+    return values | {"resting": resting, "resident": most, "at_most": at_most, "closes": closes, "storms": storms}
 
 
 def half_open_handshakes(options, folder, model):
@@ -191,6 +206,7 @@ def half_open_handshakes(options, folder, model):
 def row_of(name, rounds):
     """What was found beside one crowd, as numbers."""
     row = {"crowd": name, "resting_mib": rounds[-1]["resting"] / MIB, "resident_mib": max(one["resident"] for one in rounds) / MIB,
+           "at_most_mib": min(one["at_most"] for one in rounds) / MIB,
            "closes": rounds[-1]["closes"], "storms": [storm for one in rounds for storm in one["storms"]]}
     for kind in ("gaps", "health"):
         values = [value for one in rounds for value in one[kind]]
@@ -202,12 +218,12 @@ def row_of(name, rounds):
 def print_tables(options, rows, handshakes):
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores\n")
     print(f"| {options.clients} streaming clients beside | deltas | gap p50, ms | p99 | longest | /healthz p99, ms "
-          "| resident memory, MiB (at rest) | closed |")
+          "| resident memory, MiB (at rest, at most) | closed |")
     print("| --- " * 8 + "|")
     for row in rows:
         gaps = " | ".join(f"{row[f'gaps_{key}_ms']:.1f}" for key in ("p50", "p99", "longest"))
         closes = ", ".join(f"{code}: {count}" for code, count in row["closes"].items())
-        print(f"| {row['crowd']} | {row['gaps']} | {gaps} | {row['health_p99_ms']:.1f} | {row['resident_mib']:.0f} ({row['resting_mib']:.0f}) | {closes} |")
+        print(f"| {row['crowd']} | {row['gaps']} | {gaps} | {row['health_p99_ms']:.1f} | {row['resident_mib']:.0f} ({row['resting_mib']:.0f}, {row['at_most_mib']:,.0f}) | {closes} |")
     for storm in (storm for row in rows for storm in row["storms"]):
         print(f"\n{storm['heard']} came back in {storm['connected_s']:.2f} s; all had heard everything after {storm['answered_s']:.2f} s, none lost")
     for name, one in handshakes.items():
