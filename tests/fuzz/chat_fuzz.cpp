@@ -96,7 +96,7 @@ std::vector<std::string> Seeds() {
           JoinParts({R"(/api/chat
 {"model":"tiny:latest","messages":[{"role":"user","content":"Hi","images":[]}],"options":{"num_predict":4,"temperature":0.5,"repeat_penalty":1.1,"num_ctx":99,"stop":["z"]},"keep_alive":"5m","format":"","stream":false})",
                      R"(/api/generate
-{"prompt":"Hi","system":"Be brief.","raw":false,"context":[],"options":{"num_predict":-1}})",
+{"prompt":"Hi","system":"Be brief.","raw":false,"context":[],"logprobs":true,"top_logprobs":2,"options":{"num_predict":-1}})",
                      R"(/api/show
 {"model":"tiny"})"})};
 }

@@ -102,6 +102,16 @@ def test_ollama(server, model):
     assert client.ps().models[0].model == model + ":latest"
     assert client.pull(model).status == "success"
     assert [step.status for step in client.pull(model, stream=True)] == ["success"]
+    scored = client.chat(model=model, messages=messages, options=options, logprobs=True, top_logprobs=2)
+    assert "".join(one.token for one in scored.logprobs) == scored.message.content == answer.message.content
+    for one in scored.logprobs:
+        assert one.logprob <= 0 and len(one.top_logprobs) == 2 and one.top_logprobs[0].token == one.token
+    streamed = client.generate(model=model, system="You are brief.", prompt=QUESTION, options=options, logprobs=True, stream=True)
+    assert [one.token for piece in streamed for one in piece.logprobs or []] == [one.token for one in scored.logprobs]
+    for refused in (lambda: client.embed(model, "Hi"), lambda: client.embeddings(model, "Hi"), lambda: client.create("mine", from_=model),
+                    lambda: client.copy(model, "mine"), lambda: client.delete(model), lambda: client.push(model)):
+        with pytest.raises(ollama.ResponseError, match="This server does not support (embeddings|changes)"):
+            refused()
     with pytest.raises(ollama.ResponseError) as refused:
         client.chat(model="another", messages=messages)
     assert refused.value.status_code == 404

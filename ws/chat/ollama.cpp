@@ -9,10 +9,12 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/limits.h"
 #include "ws/chat/message_fields.h"
 #include "ws/json/json_text.h"
 #include "ws/json/json_writer.h"
 #include "ws/openai/responses_fields.h"
+#include "ws/openai/responses_objects.h"
 #include "ws/openai/responses_sampling.h"
 #include "ws/openai/tool_fields.h"
 
@@ -27,7 +29,8 @@ enum class OllamaFace { kChat, kGenerate };
 struct OllamaRequest {
   TurnSpec turn;
   std::string prompt, system;
-  bool raw = false, stream = true, unloads = false;
+  bool raw = false, stream = true, unloads = false, logprobs = false;
+  int64_t top_logprobs = 0;
 };
 
 /// "2026-11-24T07:00:00.123456Z"
@@ -56,8 +59,8 @@ Status ReadOptions(const JsonValue& value, const std::string& param, TurnSpec* t
   // Ollama's names of what we have by others, and of what says how its own runner computes.
   static const std::map<std::string, std::string, std::less<>> names = {{"repeat_penalty", "repetition_penalty"}};
   static const std::vector<std::string_view> ignored = {
-      "num_ctx", "num_batch", "num_gpu",   "main_gpu", "num_thread", "num_keep",   "use_mmap",
-      "numa",    "low_vram",  "use_mlock", "f16_kv",   "vocab_only", "logits_all", "repeat_last_n"};
+      "num_ctx",  "num_batch", "num_gpu", "main_gpu",   "num_thread", "num_keep",      "use_mmap",      "numa",
+      "low_vram", "use_mlock", "f16_kv",  "vocab_only", "logits_all", "repeat_last_n", "embedding_only"};
   static const std::vector<std::string_view> lacking = {"mirostat", "tfs_z", "typical_p", "penalize_newline"};
   if (!value.is_object()) return WrongType(value, param, "an object");
   for (const auto& [key, field] : value.object()) {
@@ -115,9 +118,9 @@ Status ReadField(const JsonValue& value, const std::string& key, OllamaFace face
   if (chat && key == "tools") {
     return ReadTools(value, key, ToolShape::kNested, /*strict_default=*/false, &request->turn.tools.emplace());
   }
-  if (key == "tools" || key == "think" || key == "logprobs" || key == "top_logprobs") {
-    return RequireEmpty(value, key);
-  }
+  if (key == "logprobs") return ReadBool(value, key, &request->logprobs);
+  if (key == "top_logprobs") return ReadInteger(value, key, 0, limits::kMaxTopLogprobs, &request->top_logprobs);
+  if (key == "tools" || key == "think") return RequireEmpty(value, key);
   if (chat && key == "messages") return ReadMessages(value, key, kRules, 0, &request->turn.input);
   if (!chat && key == "prompt") return ReadString(value, key, &request->prompt);
   if (!chat && key == "system") return ReadString(value, key, &request->system);
@@ -143,6 +146,10 @@ Result<OllamaRequest> ReadOllamaRequest(const HttpRequest& request, OllamaFace f
     }
     RETURN_IF_ERROR(ReadField(value, key, face, options, &out));
   }
+  if (out.top_logprobs > 0 && !out.logprobs) {
+    return InvalidArgument("'top_logprobs' needs 'logprobs'.", "top_logprobs", "invalid_value");
+  }
+  if (out.logprobs) out.turn.sampling.logprobs = out.top_logprobs;
   if (out.prompt.empty()) return out;
   if (out.raw) {
     out.turn.raw = RawPrompt{std::move(out.prompt), {}};
@@ -174,7 +181,8 @@ HttpResponse Json(JsonWriter& json) {
 
 class OllamaFormat final : public AnswerWriter {
  public:
-  OllamaFormat(OllamaFace face, std::string model) : face_(face), model_(std::move(model)) {}
+  OllamaFormat(const Tokenizer& tokenizer, OllamaFace face, std::string model)
+      : tokenizer_(tokenizer), face_(face), model_(std::move(model)) {}
 
   std::string Begin(size_t, const Response&, bool) const override { return ""; }
   bool streams_arguments() const override { return false; }
@@ -190,15 +198,14 @@ class OllamaFormat final : public AnswerWriter {
     JsonWriter json;
     Open(json);
     WriteText(json, piece.text);
+    WriteLogprobs(json, piece.tokens);
     return json.Field("done", false).EndObject().Take() + "\n";
   }
-  std::string End(size_t, const Response& response) const override { return Last(response, "", {}) + "\n"; }
+  std::string End(size_t, const Response& response) const override { return Last(response, false) + "\n"; }
   std::string Finish(const EndedChoices&) const override { return ""; }
   std::string Failure(const Status& status) const override { return ErrorLine(status) + "\n"; }
   const char* stream_type() const override { return "application/x-ndjson"; }
-  std::string Whole(const EndedChoices& choices) const override {
-    return Last(*choices[0], choices[0]->message(), choices[0]->tool_calls());
-  }
+  std::string Whole(const EndedChoices& choices) const override { return Last(*choices[0], true); }
   HttpResponse Refusal(const Status& status, int64_t retry_after_ms) const override {
     return Refuse(status, retry_after_ms);
   }
@@ -232,10 +239,15 @@ class OllamaFormat final : public AnswerWriter {
     if (any) json.EndArray();
     json.EndObject();
   }
-  std::string Last(const Response& response, std::string_view text, const std::vector<ToolCall>& calls) const {
+  void WriteLogprobs(JsonWriter& json, std::span<const OutputToken> tokens) const {
+    if (!tokens.empty()) json.Key("logprobs").Raw(Logprobs(tokens, tokenizer_));
+  }
+  /// What ends an answer; of a whole one with its text and all that belongs to it.
+  std::string Last(const Response& response, bool whole) const {
     JsonWriter json;
     Open(json);
-    WriteText(json, text, calls);
+    whole ? WriteText(json, response.message(), response.tool_calls()) : WriteText(json, "");
+    if (whole) WriteLogprobs(json, response.tokens);
     json.Field("done", true).Field("done_reason", IsCut(response) ? "length" : "stop");
     const TurnTimes& times = response.times;
     json.Field("total_duration", Nanoseconds(times.queue_ms + times.prefill_ms + times.decode_ms));
@@ -246,6 +258,7 @@ class OllamaFormat final : public AnswerWriter {
     return json.EndObject().Take();
   }
 
+  const Tokenizer& tokenizer_;
   const OllamaFace face_;
   const std::string model_;
 };
@@ -254,7 +267,8 @@ HttpResponse Answer(const ChatService& service, OllamaFace face, const HttpReque
   const SessionTableOptions& options = service.table.options();
   Result<OllamaRequest> read = ReadOllamaRequest(request, face, options);
   if (!read.ok()) return Refuse(read.status());
-  auto format = std::make_shared<OllamaFormat>(face, ModelNameOf(read->turn.adapter, options));
+  auto format =
+      std::make_shared<OllamaFormat>(service.table.tokenizer(), face, ModelNameOf(read->turn.adapter, options));
   if (read->turn.input.empty() && !read->turn.raw) {
     HttpResponse answer;
     answer.body = format->Empty(read->unloads ? "unload" : "load");
@@ -331,6 +345,24 @@ HttpResponse ShowModel(const SessionTableOptions& options, const OllamaModel& mo
   return Json(json);
 }
 
+/// What their clients may ask for and is not done here: by its name, in their shape of an error.
+void AddRefusals(Router& router) {
+  struct Refusal {
+    const char *method, *path, *what;
+  };
+  static constexpr const char* kEmbeddings = "embeddings: it serves a model that writes";
+  static constexpr const char* kModels = "changes of its models: it serves those that it was started with";
+  static constexpr Refusal kRefusals[] = {
+      {"POST", "/api/embed", kEmbeddings},     {"POST", "/api/embeddings", kEmbeddings},
+      {"POST", "/api/create", kModels},        {"POST", "/api/copy", kModels},
+      {"POST", "/api/push", kModels},          {"DELETE", "/api/delete", kModels},
+      {"POST", "/api/blobs/{digest}", kModels}};
+  for (const auto& [method, path, what] : kRefusals) {
+    router.Add(method, path,
+               [what](const HttpRequest&, const Router::Parameters&) { return Refuse(Unsupported("", what)); });
+  }
+}
+
 }  // namespace
 
 void AddOllamaRoutes(Router& router, const ChatService& service, const OllamaModel& model) {
@@ -355,6 +387,7 @@ void AddOllamaRoutes(Router& router, const ChatService& service, const OllamaMod
     json.BeginObject().Field("version", model.version).EndObject();
     return Json(json);
   });
+  AddRefusals(router);
 }
 
 }  // namespace ringside

@@ -1,5 +1,5 @@
-// Ollama's API: /api/chat, /api/generate, /api/tags, /api/show, /api/version. Answers are streamed as lines of JSON
-// unless the request says otherwise. Handlers run on workers.
+// Ollama's API: /api/chat, /api/generate, what is told of models, and refusals of the rest. Answers are streamed as
+// lines of JSON unless the request says otherwise. Handlers run on workers.
 #pragma once
 
 #include <cstdint>

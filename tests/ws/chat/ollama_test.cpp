@@ -38,8 +38,8 @@ TEST_F(OllamaTest, AChatIsStreamedAsLines) {
 }
 
 TEST_F(OllamaTest, AWholeChatWithOptions) {
-  const Json options = {{"num_predict", 4}, {"temperature", 0.5}, {"top_k", 3},  {"repeat_penalty", 1.2},
-                        {"seed", 9},        {"stop", {"zz"}},     {"num_ctx", 8}};
+  const Json options = {{"num_predict", 4}, {"temperature", 0.5}, {"top_k", 3},   {"repeat_penalty", 1.2},
+                        {"seed", 9},        {"stop", {"zz"}},     {"num_ctx", 8}, {"embedding_only", false}};
   const HttpResponse answer = Post("/api/chat", {{"model", "tiny"},
                                                  {"messages", {User("Hi")}},
                                                  {"stream", false},
@@ -58,6 +58,52 @@ TEST_F(OllamaTest, AWholeChatWithOptions) {
   EXPECT_EQ(whole["message"]["content"], "Yo");
   EXPECT_EQ(whole["done_reason"], "length");
   EXPECT_EQ(whole["model"], "tiny");
+}
+
+TEST_F(OllamaTest, LogprobsOfChosenAndOtherTokens) {
+  const Json ask = {{"messages", {User("Hi")}}, {"prompt", "Hi"}, {"logprobs", true}, {"top_logprobs", 2}};
+  for (const auto& [path, other] : {std::pair("/api/chat", "prompt"), std::pair("/api/generate", "messages")}) {
+    Json body = ask;
+    body.erase(other);
+    ChatStream stream(Post(path, body));
+    EXPECT_EQ(engine.last().sampling.logprobs, 2);
+    engine.AnswerLast("Yo");
+    const std::vector<Json> lines = Lines(stream);
+    ASSERT_THAT(lines, SizeIs(3));
+    ASSERT_THAT(lines[0]["logprobs"], SizeIs(1));
+    EXPECT_EQ(lines[0]["logprobs"][0]["token"], "Y");
+    EXPECT_EQ(lines[0]["logprobs"][0]["bytes"], Json::array({89}));
+    EXPECT_TRUE(lines[0]["logprobs"][0]["logprob"].is_number());
+    EXPECT_THAT(lines[0]["logprobs"][0]["top_logprobs"], SizeIs(2));
+    EXPECT_EQ(lines[1]["logprobs"][0]["token"], "o");
+    EXPECT_FALSE(lines[2].contains("logprobs"));
+    body["stream"] = false;
+    const HttpResponse answer = Post(path, body);
+    engine.AnswerLast("Yo");
+    EXPECT_EQ(Whole(answer)["logprobs"], Json::array({lines[0]["logprobs"][0], lines[1]["logprobs"][0]}));
+    body["logprobs"] = false;
+    body["top_logprobs"] = 0;
+    const HttpResponse without = Post(path, body);
+    engine.AnswerLast("Yo");
+    EXPECT_FALSE(Whole(without).contains("logprobs"));
+  }
+}
+
+TEST_F(OllamaTest, WhatIsNotDoneHereIsRefusedInTheirShape) {
+  const std::tuple<const char*, const char*, const char*> cases[] = {
+      {"POST", "/api/embed", "embeddings"},
+      {"POST", "/api/embeddings", "embeddings"},
+      {"POST", "/api/create", "changes"},
+      {"POST", "/api/copy", "changes"},
+      {"POST", "/api/push", "changes"},
+      {"DELETE", "/api/delete", "changes"},
+      {"POST", "/api/blobs/sha256:00", "changes"},
+  };
+  for (const auto& [method, path, what] : cases) {
+    const HttpResponse answer = Call(method, path, R"({"model": "tiny", "input": "Hi"})");
+    EXPECT_EQ(answer.status, 400) << path;
+    EXPECT_THAT(Json::parse(answer.body)["error"].get<std::string>(), HasSubstr(what)) << path;
+  }
 }
 
 TEST_F(OllamaTest, GenerateUsesTheTemplateUnlessItIsRaw) {
@@ -113,6 +159,8 @@ TEST_F(OllamaTest, ErrorsAreOneStringThatNamesTheField) {
       {"/api/chat", {{"messages", {User("x")}}, {"options", {{"mirostat", 1}}}}, "options.mirostat"},
       {"/api/chat", {{"messages", {User("x")}}, {"options", {{"warmth", 1}}}}, "options.warmth"},
       {"/api/chat", {{"messages", {User("x")}}, {"options", {{"temperature", "hot"}}}}, "options.temperature"},
+      {"/api/chat", {{"messages", {User("x")}}, {"top_logprobs", 2}}, "top_logprobs"},
+      {"/api/chat", {{"messages", {User("x")}}, {"logprobs", true}, {"top_logprobs", 21}}, "top_logprobs"},
       {"/api/generate", {{"prompt", "x"}, {"suffix", "y"}}, "suffix"},
       {"/api/generate", {{"prompt", "x"}, {"context", {1, 2}}}, "context"},
       {"/api/generate", {{"prompt", "x"}, {"images", {"AA=="}}}, "images"},
