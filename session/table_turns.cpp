@@ -213,7 +213,7 @@ Result<TurnTicket> SessionTable::StartTurn(const Caller& caller, TurnSpec spec,
   response->item_id = MakeId("msg_");
   response->previous_id = spec.previous_response_id;
   response->request_key = key;
-  response->echo = spec.echo;
+  if (spec.echo) response->echo = spec.echo({*spec.format, *spec.tool_choice});
   response->connection = spec.store ? 0 : caller.connection;
   response->stored = spec.store;
   response->trace = caller.trace;

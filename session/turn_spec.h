@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -103,7 +104,9 @@ struct TurnSpec {
              // or has ended not long ago, unless that failed
   };
   Sending sending = Sending::kNamed;
-  std::string echo;  // kept in the Response
+  /// What the Response keeps of the request as the wire repeats it, once it is known in what form the answer comes;
+  /// null = nothing. Called by StartTurn.
+  std::function<std::string(const AnswerForm&)> echo;
 
   ToolChoice& choice() { return tool_choice ? *tool_choice : tool_choice.emplace(); }
 };

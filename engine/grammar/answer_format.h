@@ -14,6 +14,7 @@ struct AnswerFormat {
   Kind kind = Kind::kText;  // any text
   std::string text;         // the schema (JSON), regular expression or grammar
   std::string param;        // the wire's name of it, for errors
+  std::string name;         // a schema's, which is repeated to the client and means nothing else
 
   std::shared_ptr<const ToolCallRules> calls;  // null: text that looks like a call is text
 

@@ -4,15 +4,22 @@
 #include "base/limits.h"
 
 namespace ringside {
+namespace {
+
+// Of a format's first byte: its kind, and whether it has a name.
+constexpr uint8_t kHasName = 8;
+
+}  // namespace
 
 std::string Encode(const AnswerForm& form) {
   const auto& [format, choice] = form;
   const bool any_calls = choice.mode == ToolChoice::Mode::kAuto && choice.names.empty() && choice.several;
   if (format.kind == AnswerFormat::Kind::kText && any_calls) return "";
   ByteWriter out;
-  out.Byte(static_cast<uint8_t>(format.kind));
+  out.Byte(static_cast<uint8_t>(static_cast<uint8_t>(format.kind) | (format.name.empty() ? 0 : kHasName)));
   out.String(format.text);
   out.String(format.param);
+  if (!format.name.empty()) out.String(format.name);
   out.Byte(static_cast<uint8_t>(choice.mode));
   out.Bool(choice.several);
   out.Unsigned(choice.names.size());
@@ -24,9 +31,13 @@ Result<AnswerForm> DecodeAnswerForm(std::string_view bytes) {
   AnswerForm form;
   if (bytes.empty()) return form;
   ByteReader in(bytes);
-  form.format.kind = in.Enum(AnswerFormat::Kind::kGbnf);
+  constexpr auto kLastKind = static_cast<uint8_t>(AnswerFormat::Kind::kGbnf);
+  const uint8_t kind = in.Enum<uint8_t>(kHasName + kLastKind);
+  if (kind % kHasName > kLastKind) return Corruption("session: an unknown form of an answer");
+  form.format.kind = static_cast<AnswerFormat::Kind>(kind % kHasName);
   form.format.text = in.String();
   form.format.param = in.String();
+  if (kind >= kHasName) form.format.name = in.String();
   form.choice.mode = in.Enum(ToolChoice::Mode::kRequired);
   form.choice.several = in.Bool();
   const size_t names = in.Count();

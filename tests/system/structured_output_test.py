@@ -65,6 +65,7 @@ def test_a_cut_answer_goes_on(start, store):
                     break
                 said = {"text": {"format": FORMAT}} if turn % 2 else {}  # it keeps its format by itself
                 answer = await talk.ask([], max_output_tokens=5, seed=3, **said)
+                assert answer["text"]["format"] == FORMAT
             role, text = (await talk.items())[-1]
             assert role == "assistant"
             jsonschema.validate(json.loads(text), SCHEMA)
@@ -89,6 +90,7 @@ def test_a_cut_call_goes_on(start, store):
                     break
                 answer = await talk.ask([], max_output_tokens=7, seed=3)
                 assert [item["id"] for item in answer["output"]][:len(before)] == before
+            assert answer["tool_choice"] == {"type": "function", "name": "two"}
             [call] = answer["output"]
             assert call["name"] == "two" and call["status"] == "completed"
             jsonschema.validate(json.loads(call["arguments"]), SCHEMA)

@@ -44,6 +44,7 @@ Status ReadSchema(const JsonValue& value, const std::string& param, AnswerFormat
       name.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-") != std::string::npos) {
     return InvalidArgument("A name has 1 to 64 of the characters A-Z a-z 0-9 _ -", param + ".name", "invalid_value");
   }
+  out->name = std::move(name);
   if (about != nullptr) RETURN_IF_ERROR(ReadString(*about, param + ".description", &description));
   bool is_strict = true;  // every schema is followed to the letter, whatever this says
   if (strict != nullptr) RETURN_IF_ERROR(ReadBool(*strict, param + ".strict", &is_strict));
@@ -97,6 +98,29 @@ Status ReadAnswerFormat(const JsonValue& value, const std::string& param, Format
   }
   *out = std::move(format);
   return Status::Ok();
+}
+
+std::string FormatObject(const AnswerFormat& format) {
+  JsonWriter json;
+  json.BeginObject();
+  switch (format.kind) {
+    case AnswerFormat::Kind::kText:
+      json.Field("type", "text");
+      break;
+    case AnswerFormat::Kind::kJsonObject:
+      json.Field("type", "json_object");
+      break;
+    case AnswerFormat::Kind::kJsonSchema:
+      json.Field("type", "json_schema").Field("name", format.name).Key("schema").Raw(format.text).Field("strict", true);
+      break;
+    case AnswerFormat::Kind::kRegex:
+      json.Field("type", "regex").Field("regex", format.text);
+      break;
+    case AnswerFormat::Kind::kGbnf:
+      json.Field("type", "grammar").Field("grammar", format.text);
+      break;
+  }
+  return json.EndObject().Take();
 }
 
 }  // namespace ringside

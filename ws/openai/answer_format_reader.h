@@ -19,5 +19,7 @@ enum class FormatShape {
 /// "grammar", "grammar"} (GBNF). `param` is the wire's name of `value`. kInvalidArgument with the param of what is
 /// wrong; whether the schema or grammar itself is, is found out when the turn begins.
 Status ReadAnswerFormat(const JsonValue& value, const std::string& param, FormatShape shape, AnswerFormat* out);
+/// JSON of the flat shape that says the same.
+std::string FormatObject(const AnswerFormat& format);
 
 }  // namespace ringside

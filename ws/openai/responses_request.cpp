@@ -15,6 +15,12 @@
 namespace ringside {
 namespace {
 
+std::string ChoiceFields(const std::string& tool_choice, bool parallel_tool_calls) {
+  JsonWriter json;
+  json.Key("tool_choice").Raw(tool_choice).Field("parallel_tool_calls", parallel_tool_calls);
+  return json.Take();
+}
+
 class CreateReader {
  public:
   CreateReader(const SessionTableOptions& options, HttpDelivery* http) : options_(options), http_(http) {
@@ -59,8 +65,7 @@ class CreateReader {
   HttpDelivery* const http_;  // null = a WebSocket
   TurnSpec spec_;
   Metadata metadata_;
-  std::string client_request_id_, truncation_ = "disabled", tool_choice_ = "\"auto\"", tools_ = "[]",
-                                  format_ = R"({"type":"text"})";
+  std::string client_request_id_, truncation_ = "disabled", tool_choice_ = "\"auto\"", tools_ = "[]", format_;
   std::map<std::string, std::string, std::less<>> labels_;
   bool generate_ = true, wants_logprobs_ = false, parallel_tool_calls_ = true, has_seed_ = false, prewarm_ = false;
   int64_t top_logprobs_ = 0;
@@ -371,16 +376,23 @@ void CreateReader::WriteEcho() {
   json.EndObject();
   json.Field("temperature", spec_.sampling.temperature).Field("top_p", spec_.sampling.top_p);
   json.Field("top_logprobs", top_logprobs_).Field("truncation", truncation_);
-  json.Key("tool_choice").Raw(tool_choice_).Field("parallel_tool_calls", parallel_tool_calls_);
   json.Key("tools").Raw(tools_).Field("background", spec_.background).Field("service_tier", "default");
-  json.Key("text").BeginObject().Key("format").Raw(format_).EndObject();
   json.Key("reasoning").Null();
   for (const char* label : {"user", "safety_identifier", "prompt_cache_key"}) {
     const auto at = labels_.find(label);
     json.TextOrNull(label, at == labels_.end() ? "" : at->second);
   }
   json.Field("store", spec_.store);
-  spec_.echo = json.Take();
+  // What is not said of its form an answer that goes on has from the one that was cut.
+  std::string choice;
+  if (spec_.tool_choice) choice = ChoiceFields(tool_choice_, parallel_tool_calls_);
+  spec_.echo = [fields = json.Take(), choice, format = format_](const AnswerForm& form) {
+    JsonWriter all;
+    all.Raw(fields);
+    all.Raw(choice.empty() ? ChoiceFields(ToolChoiceJson(form.choice), form.choice.several) : choice);
+    all.Key("text").BeginObject().Key("format").Raw(format.empty() ? FormatObject(form.format) : format).EndObject();
+    return all.Take();
+  };
 }
 
 }  // namespace

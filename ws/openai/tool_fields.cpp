@@ -189,6 +189,25 @@ Status ReadToolChoice(const JsonValue& value, const std::string& param, ToolShap
   return Status::Ok();
 }
 
+std::string ToolChoiceJson(const ToolChoice& choice) {
+  using Mode = ToolChoice::Mode;
+  const char* mode = choice.mode == Mode::kNone ? "none" : choice.mode == Mode::kRequired ? "required" : "auto";
+  const auto write_function = [](JsonWriter& json, const std::string& name) {
+    json.BeginObject().Field("type", "function").Field("name", name).EndObject();
+  };
+  JsonWriter json;
+  if (choice.names.empty()) {
+    json.Value(mode);
+  } else if (choice.names.size() == 1 && choice.mode == Mode::kRequired && !choice.several) {
+    write_function(json, choice.names.front());
+  } else {
+    json.BeginObject().Field("type", "allowed_tools").Field("mode", mode).Key("tools").BeginArray();
+    for (const std::string& name : choice.names) write_function(json, name);
+    json.EndArray().EndObject();
+  }
+  return json.Take();
+}
+
 Status ReadCallId(const JsonValue& value, const std::string& param, std::string* out) {
   RETURN_IF_ERROR(ReadString(value, param, out));
   const bool control = std::ranges::any_of(*out, [](char c) { return static_cast<unsigned char>(c) < ' '; });

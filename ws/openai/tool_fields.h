@@ -30,6 +30,8 @@ Status AddTool(const ToolFields& fields, const std::string& param, const char* p
 
 /// "auto", "none", "required", a function by its name, or {"type": "allowed_tools", ...}.
 Status ReadToolChoice(const JsonValue& value, const std::string& param, ToolShape shape, ToolChoice* out);
+/// JSON of the flat shape that says the same.
+std::string ToolChoiceJson(const ToolChoice& choice);
 
 /// Adds a call that the model is said to have made to its message. `arguments` is an object, or one as text; null is
 /// one without members. `id` may be null.

@@ -198,6 +198,16 @@ TEST(AnswerForms, AreTheSameAsBytes) {
     EXPECT_FALSE(DecodeAnswerForm(bytes.substr(0, length)).ok()) << length;
   }
   EXPECT_FALSE(DecodeAnswerForm(bytes + "x").ok());
+  form.format.name = "person";
+  const std::string named = Encode(form);
+  EXPECT_EQ(DecodeAnswerForm(named)->format.name, "person");
+  EXPECT_EQ(DecodeAnswerForm(named)->format.text, "{}");
+  for (size_t length = 1; length < named.size(); ++length) {
+    EXPECT_FALSE(DecodeAnswerForm(named.substr(0, length)).ok()) << length;
+  }
+  for (const char kind : {'\x05', '\x07', '\x0d', '\x10'}) {
+    EXPECT_FALSE(DecodeAnswerForm(kind + named.substr(1)).ok()) << static_cast<int>(kind);
+  }
   form.choice.names.assign(129, "");  // more than there can be tools
   EXPECT_FALSE(DecodeAnswerForm(Encode(form)).ok());
 }

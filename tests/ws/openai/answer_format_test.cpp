@@ -108,5 +108,37 @@ TEST_F(AnswerFormatTest, ACutAnswerGoesOnUnderItsFormat) {
   EXPECT_NE(engine.last().grammar, nullptr);
 }
 
+TEST_F(AnswerFormatTest, AnAnswerThatGoesOnSaysWhichFormatItHas) {
+  const Json schema = {{"type", "object"}, {"properties", {{"b", {{"type", "null"}}}, {"a", {{"type", "null"}}}}}};
+  const std::pair<Json, const char*> formats[] = {
+      {{{"type", "json_schema"}, {"name", "n"}, {"schema", schema}, {"strict", true}}, R"({"b":)"},
+      {{{"type", "json_object"}}, R"({"b":)"},
+      {{{"type", "regex"}, {"regex", "\"yes, (sir|madam)\""}}, "\"yes, "},
+      {{{"type", "grammar"}, {"grammar", "root ::= \"yes\" | \"no\""}}, "ye"}};
+  for (const auto& [format, begun] : formats) {
+    const std::string conversation = NewConversation();
+    client.Send(Format(format, {{"conversation", conversation}}));
+    const size_t turn = engine.count() - 1;
+    engine.Start(turn);
+    engine.Say(turn, begun);
+    engine.End(turn, FinishReason::kLength);
+    const Json cut = client.Frames().back()["response"];
+    const Json inherits[] = {{{"conversation", conversation}, {"input", Json::array()}},
+                             {{"previous_response_id", cut["id"]}, {"input", Json::array()}}};  // a fork
+    for (const Json& fields : inherits) {
+      client.Send(Create(fields));
+      engine.End(engine.count() - 1, FinishReason::kCancelled);
+      for (const Json& frame : client.Frames()) {
+        if (!frame.contains("response")) continue;
+        EXPECT_EQ(frame["response"]["text"]["format"], format) << frame["type"];
+      }
+    }
+    client.Send(Create({{"conversation", conversation}}));  // another answer
+    EXPECT_EQ(client.Frames().front()["response"]["text"]["format"], (Json{{"type", "text"}}));
+    engine.Answer(engine.count() - 1, "Yo");
+    client.Frames();
+  }
+}
+
 }  // namespace
 }  // namespace ringside

@@ -100,6 +100,11 @@ TEST(ToolFields, Choices) {
   EXPECT_EQ(read(allowed)->mode, Mode::kRequired);
   const Json chat = {{"type", "allowed_tools"}, {"allowed_tools", {{"mode", "auto"}, {"tools", {nested}}}}};
   EXPECT_THAT(read(chat, ToolShape::kNested)->names, ElementsAre("f"));
+  Json free = allowed;
+  free["mode"] = "auto";
+  for (const Json& choice : {Json("auto"), Json("none"), Json("required"), flat, allowed, free}) {
+    EXPECT_EQ(Json::parse(ToolChoiceJson(read(choice).value())), choice);
+  }
   EXPECT_EQ(read("any").status().param(), "tool_choice");
   EXPECT_EQ(read(5).status().param(), "tool_choice");
   EXPECT_EQ(read({{"type", "mcp"}}).status().param(), "tool_choice.type");
