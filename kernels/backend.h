@@ -225,7 +225,7 @@ Result<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions& options
 /// kUnavailable if this program was built without CUDA or the machine has no such device; kOverloaded, naming the
 /// bytes, if the memory is not to be had; kInvalidArgument for another dtype. With `comms`, all ranks are made at one
 /// time, each by its thread; kUnavailable, too, if there is no way between their devices, or not the one asked for:
-/// those of stages beside one another must reach each other's memory.
+/// peer memory within a process, or NCCL.
 Result<std::unique_ptr<Backend>> MakeCudaBackend(const CudaBackendOptions& options, RankComms comms = {});
 /// 0, too, without CUDA.
 int CountCudaDevices();

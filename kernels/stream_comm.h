@@ -23,6 +23,10 @@ class StreamComm {
   virtual void AllReduceSum(void* data, int64_t count, DType dtype) = 0;
   /// `all` [ranks][bytes]: every rank has filled in its own part, and gets the others'.
   virtual void AllGather(void* all, size_t bytes) = 0;
+  /// What one rank sends another receives, with the same number of bytes. The first call of two ranks waits on the host
+  /// for the other's, the device for every one.
+  virtual void Send(const void* data, size_t bytes, int to) = 0;
+  virtual void Receive(void* data, size_t bytes, int from) = 0;
 
   /// The rank's thread waits for its stream from BeginWait to EndWait. If that takes longer than a rank is waited for
   /// (Comm::timeout), or the group fails meanwhile, what waits on the stream for the others ends.

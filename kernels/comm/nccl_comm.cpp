@@ -69,6 +69,16 @@ class NcclComm final : public StreamComm {
     Settle("ncclAllGather", ncclAllGather(own, all, bytes, ncclInt8, comm_, stream_));
   }
 
+  void Send(const void* data, size_t bytes, int to) override {
+    if (failed_) return;
+    Settle("ncclSend", ncclSend(data, bytes, ncclInt8, to, comm_, stream_));
+  }
+
+  void Receive(void* data, size_t bytes, int from) override {
+    if (failed_) return;
+    Settle("ncclRecv", ncclRecv(data, bytes, ncclInt8, from, comm_, stream_));
+  }
+
   void BeginWait() override { waits_since_ = Clock::now().time_since_epoch().count(); }
   void EndWait() override { waits_since_ = 0; }
 

@@ -71,8 +71,11 @@ Status CudaBackend::Start(RankComms comms) {
     runner_.Join(&exchange_);
   }
   if (comms.stages != nullptr) {
-    RETURN_IF_ERROR(stages_.Start(std::move(comms.stages), options_.device));
-    runner_.Join(&stages_.links());
+    RETURN_IF_ERROR(stages_.Start(
+        std::move(comms.stages),
+        {.device = options_.device, .uuid = properties_.uuid, .only_nccl = options_.all_reduce == AllReduce::kNccl},
+        on));
+    runner_.Join(&stages_);
   }
   size_t free_bytes = 0, total_bytes = 0;
   CHECK_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
@@ -105,18 +108,19 @@ CudaBackend::~CudaBackend() {
   if (stream_ != nullptr) AwaitStream();
   graphs_.Clear();
   exchange_.Stop();
+  stages_.Stop();
   slab_copies_.Stop();  // what it still copies uses memory
   if (stream_ != nullptr) CHECK_CUDA(cudaStreamDestroy(stream_));
 }
 
 std::string CudaBackend::Describe() const {
-  return fmt::format("{}, {} multiprocessors, {:.1f} of {:.1f} GiB free, {}{}{}", properties_.name,
+  return fmt::format("{}, {} multiprocessors, {:.1f} of {:.1f} GiB free, {}{}{}{}", properties_.name,
                      properties_.multiProcessorCount, static_cast<double>(memory_.free_bytes()) / (1 << 30),
                      static_cast<double>(memory_.bytes()) / (1 << 30), options_.dtype == DType::kF16 ? "f16" : "bf16",
                      !options_.quantization                 ? ""
                      : *options_.quantization == DType::kI8 ? ", int8 weights"
                                                             : ", fp8 weights",
-                     exchange_.Describe());
+                     exchange_.Describe(), stages_.Describe());
 }
 
 // ---- memory
@@ -192,7 +196,7 @@ void CudaBackend::CopyOnDevice(void* to, const void* from, size_t bytes) {
 }
 
 void CudaBackend::AwaitStream() {
-  const auto waiting = exchange_.Wait();
+  const auto waiting = Wait();
   CHECK_CUDA(cudaStreamSynchronize(stream_));
 }
 
@@ -218,7 +222,7 @@ uint64_t CudaBackend::Submit() {
 }
 
 void CudaBackend::WaitFor(uint64_t submission) {
-  const auto waiting = exchange_.Wait();
+  const auto waiting = Wait();
   for (Submission& one : submissions_) {
     if (one.number() == submission) one.Complete();
   }
@@ -233,17 +237,19 @@ Status CudaBackend::status() const {
 CopyTicket CudaBackend::SaveSlab(const KvShape& shape, const void* slab, std::span<const SlabRun> runs) {
   AwaitRuns(slab, runs);
   Flush();
+  const auto waiting = Wait();  // where the host's memory is not pinned
   return slab_copies_.Begin(true, shape, static_cast<std::byte*>(const_cast<void*>(slab)), runs, stream_);
 }
 
 CopyTicket CudaBackend::LoadSlab(const KvShape& shape, void* slab, std::span<const SlabRun> runs) {
   AwaitRuns(slab, runs);
   Flush();
+  const auto waiting = Wait();  // where the host's memory is not pinned
   return slab_copies_.Begin(false, shape, static_cast<std::byte*>(slab), runs, stream_);
 }
 
 void CudaBackend::WaitForCopy(CopyTicket ticket) {
-  const auto waiting = exchange_.Wait();  // a copy follows the operations before it
+  const auto waiting = Wait();  // a copy follows the operations before it
   slab_copies_.Wait(ticket);
 }
 
@@ -274,7 +280,7 @@ void CudaBackend::Flush() {
 }
 
 void CudaBackend::PlayPending() {
-  if (exchange_.broken()) pending_.clear();
+  if (exchange_.broken() || stages_.broken()) pending_.clear();
   const cudaGraphExec_t graph = recurs_ && !pending_.empty() ? graphs_.Find(pending_, runner_) : nullptr;
   if (graph == nullptr) return Issue();
   Upload(Staging::Way::kBeside);  // a graph itself waits for all kernels before it
@@ -284,6 +290,7 @@ void CudaBackend::PlayPending() {
 
 void CudaBackend::Issue() {
   Upload(Staging::Way::kBehind);
+  const auto waiting = Wait();  // where the runner tries what is faster
   runner_.Run(pending_);
   pending_.clear();
   recurs_ = true;

@@ -13,7 +13,7 @@
 #include "kernels/cuda/graph_cache.h"
 #include "kernels/cuda/memory/device_memory.h"
 #include "kernels/cuda/ranks/rank_exchange.h"
-#include "kernels/cuda/ranks/stage_peers.h"
+#include "kernels/cuda/ranks/stage_exchange.h"
 #include "kernels/cuda/slab_copies.h"
 #include "kernels/cuda/step_runner.h"
 #include "kernels/cuda/submission.h"
@@ -106,6 +106,11 @@ class CudaBackend final : public Backend {
   /// kInvalidArgument, too, for values that would not stay as they are.
   Result<Weight> LoadBlocks(const HostTensor& host, DType dtype);
 
+  /// While it lives this thread waits for its stream, and may wait for other ranks there.
+  struct Waiting {
+    DeviceMessages::Waiting layer, stages;
+  };
+  [[nodiscard]] Waiting Wait() const { return {exchange_.Wait(), stages_.Wait()}; }
   /// Until the device has done everything.
   void AwaitStream();
   void Record(const StepOp& op, int64_t rows);
@@ -149,7 +154,7 @@ class CudaBackend final : public Backend {
   uint64_t last_submission_ = 0;
   SlabCopies slab_copies_;
   RankExchange exchange_;
-  StagePeers stages_;
+  StageExchange stages_;
   std::vector<int64_t> borders_;  // of GatherColumns
   StepRunner runner_;
   GraphCache graphs_;

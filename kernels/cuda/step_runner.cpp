@@ -84,7 +84,7 @@ int64_t OutputsOfRun(const StepOp& op, int i, DType dtype) {
 
 Status StepRunner::Start(const Launcher& on, DType dtype, void* workspace, size_t workspace_bytes, void* scratch,
                          size_t scratch_bytes) {
-  on_ = on, dtype_ = dtype, scratch_ = scratch;
+  on_ = on, overlaps_ = on.overlap, dtype_ = dtype, scratch_ = scratch;
   // Converted inputs and panels of weights lie in the first half of the scratch memory, results of trials in the
   // second.
   scratch_bytes_ = scratch_bytes / 2;
@@ -94,7 +94,11 @@ Status StepRunner::Start(const Launcher& on, DType dtype, void* workspace, size_
 
 void StepRunner::Run(std::span<const StepOp> ops) {
   // By itself, where the order is fixed: joined with its neighbours an operation might round elsewhere.
-  while (!ops.empty()) ops = ops.subspan(RunFirst(fixed_order_ ? ops.first(1) : ops));
+  while (!ops.empty()) {
+    const bool ends_in_nccl = ops.front().kind == OpKind::kSend && stages_->by_nccl();
+    ops = ops.subspan(RunFirst(fixed_order_ ? ops.first(1) : ops));
+    on_.overlap = overlaps_ && !ends_in_nccl;
+  }
 }
 
 size_t StepRunner::RunFirst(std::span<const StepOp> ops) {
@@ -154,10 +158,10 @@ size_t StepRunner::RunFirst(std::span<const StepOp> ops) {
       exchange_->ChooseHighest(on_, op.x, op.first_token, op.chosen, op.chosen_ids);
       return 1;
     case OpKind::kSend:
-      LaunchSend(on_, *stages_, op.x);
+      stages_->Send(on_, op.x);
       return 1;
     case OpKind::kReceive:
-      LaunchReceive(on_, *stages_, op.x);
+      stages_->Receive(on_, op.x);
       return 1;
   }
   return 1;

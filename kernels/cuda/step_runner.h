@@ -9,7 +9,7 @@
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/linear/matrix_product.h"
 #include "kernels/cuda/ranks/rank_exchange.h"
-#include "kernels/cuda/ranks/stage_links.h"
+#include "kernels/cuda/ranks/stage_exchange.h"
 #include "kernels/cuda/step_op.h"
 
 namespace ringside::cuda {
@@ -29,7 +29,7 @@ class StepRunner {
   /// Does the operations of ranks; null: there are none.
   void Join(RankExchange* exchange) { exchange_ = exchange; }
   /// Hands rows to the stages beside this one; null: there are none.
-  void Join(const StageLinks* stages) { stages_ = stages; }
+  void Join(StageExchange* stages) { stages_ = stages; }
   const Launcher& launcher() const { return on_; }
 
  private:
@@ -50,11 +50,12 @@ class StepRunner {
   void Mix(const StepOp& op);
 
   Launcher on_;
+  bool overlaps_ = true;  // on_.overlap, but behind NCCL
   DType dtype_ = DType::kBF16;
   MatrixProduct product_;
   bool fixed_order_ = false;
   RankExchange* exchange_ = nullptr;
-  const StageLinks* stages_ = nullptr;
+  StageExchange* stages_ = nullptr;
   void* scratch_ = nullptr;
   size_t scratch_bytes_ = 0;
 };

@@ -66,7 +66,8 @@ inline std::unique_ptr<Backend> MakeDevice(const std::string& name, bool graphs 
   return std::move(*made);
 }
 
-/// Ranks that share a network, on as many devices as there are; none if there is no such device here.
+/// Ranks that share a network, on as many devices as there are; none if there is no such device here. "cuda_bf16_nccl":
+/// by NCCL.
 inline std::vector<std::unique_ptr<Backend>> MakeTestRanks(const std::string& name, const RankLayout& layout,
                                                            std::chrono::milliseconds timeout = std::chrono::minutes(2),
                                                            AllReduce all_reduce = AllReduce::kOwn) {
@@ -77,7 +78,7 @@ inline std::vector<std::unique_ptr<Backend>> MakeTestRanks(const std::string& na
                          : MakeCudaBackend({.device = rank % devices,
                                             .dtype = name == "cuda_f16" ? DType::kF16 : DType::kBF16,
                                             .memory_bytes = size_t{768} << 20,
-                                            .all_reduce = all_reduce},
+                                            .all_reduce = name.ends_with("_nccl") ? AllReduce::kNccl : all_reduce},
                                            std::move(comms));
   });
   EXPECT_TRUE(made.ok()) << made.status().ToString();

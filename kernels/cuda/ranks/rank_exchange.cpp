@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 
 #include "base/log.h"
 #include "kernels/cuda/cuda_check.h"
@@ -12,19 +11,6 @@
 #include "kernels/cuda/ranks/rank_messages.h"
 
 namespace ringside::cuda {
-namespace {
-
-/// What follows NCCL's kernels must not come onto the device before they have ended: they do not say when they may be
-/// joined.
-Launcher Behind(const Launcher& on) {
-  Launcher out = on;
-  out.overlap = false;
-  return out;
-}
-
-}  // namespace
-
-RankExchange::~RankExchange() { Stop(); }
 
 Status RankExchange::Start(std::unique_ptr<Comm> comm, const Options& options, const Launcher& on) {
   comm_ = std::move(comm);
@@ -62,37 +48,20 @@ Status RankExchange::Start(std::unique_ptr<Comm> comm, const Options& options, c
 }
 
 Status RankExchange::StartNccl(const Launcher& on) {
-  std::vector<cudaUUID_t> devices(static_cast<size_t>(comm_->ranks()));
-  comm_->AllGather(&options_.uuid, sizeof(cudaUUID_t), devices.data());
-  RETURN_IF_ERROR(comm_->status());
-  for (size_t a = 0; a < devices.size(); ++a) {
-    for (size_t b = 0; b < a; ++b) {
-      if (std::memcmp(&devices[a], &devices[b], sizeof(cudaUUID_t)) != 0) continue;
-      return Unavailable(fmt::format("ranks {} and {} are on one device, which NCCL does not take", b, a));
-    }
-  }
-  const bool room = cudaMalloc(&message_, kMessageBytes) == cudaSuccess;
-  static_cast<void>(cudaGetLastError());
-  if (room) CHECK_CUDA(cudaMemset(message_, 0, kMessageBytes));
-  CHECK_CUDA(cudaDeviceSynchronize());
-  auto made = MakeNcclComm(*comm_, on.stream);
-  RETURN_IF_ERROR(made.status());
-  if (!room) return Overloaded(fmt::format("device {} has no room for NCCL's messages", options_.device));
-  nccl_ = std::move(*made);
+  RETURN_IF_ERROR(messages_.Start(*comm_, options_.uuid, kMessageBytes, on.stream));
   // It takes its memory for a size of message when it first sees one, which must be before the rest is shared out.
   for (size_t size = 0; size < kSizes; ++size) {
-    nccl_->AllReduceSum(message_, (kLeastBytes << size) / StorageBytes(options_.dtype, 1), options_.dtype);
-    nccl_->AllGather(message_, static_cast<size_t>((kLeastBytes << size) / comm_->ranks()));
+    messages_.nccl().AllReduceSum(messages_.memory(), (kLeastBytes << size) / StorageBytes(options_.dtype, 1),
+                                  options_.dtype);
+    messages_.nccl().AllGather(messages_.memory(), static_cast<size_t>((kLeastBytes << size) / comm_->ranks()));
   }
-  const Waiting waiting = Wait();
+  const auto waiting = Wait();
   CHECK_CUDA(cudaStreamSynchronize(on.stream));
-  return nccl_->status();
+  return messages_.status();
 }
 
 void RankExchange::Stop() {
-  nccl_.reset();
-  if (message_ != nullptr) CHECK_CUDA(cudaFree(message_));
-  message_ = nullptr;
+  messages_.Stop();
   by_nccl_ = {};
 }
 
@@ -108,7 +77,7 @@ float RankExchange::Time(const Launcher& on, const Sum& sum) {
     CHECK_CUDA(cudaEventRecord(begin, on.stream));
     for (int i = 0; i < kSums; ++i) sum();
     CHECK_CUDA(cudaEventRecord(end, on.stream));
-    const Waiting waiting = Wait();
+    const auto waiting = Wait();
     CHECK_CUDA(cudaEventSynchronize(end));
     float ms = 0;
     CHECK_CUDA(cudaEventElapsedTime(&ms, begin, end));
@@ -155,7 +124,7 @@ std::string RankExchange::Describe() const {
 Status RankExchange::status() const {
   if (!started()) return Status::Ok();
   if (peers_.lost()) return Unavailable("a rank did not come to a step in time");
-  if (nccl_ != nullptr) RETURN_IF_ERROR(nccl_->status());
+  RETURN_IF_ERROR(messages_.status());
   return comm_->status();
 }
 
@@ -172,19 +141,19 @@ void RankExchange::AddAllRanks(const Launcher& on, Tensor x, Tensor y) {
 void RankExchange::AddByNccl(const Launcher& on, Tensor x, Tensor y) {
   const int64_t row_bytes = StorageBytes(options_.dtype, x.cols);
   if (!options_.fixed_order) {
-    LaunchConvert(on, x, {options_.dtype, message_, x.rows, x.cols, x.cols});
-    nccl_->AllReduceSum(message_, x.rows * x.cols, options_.dtype);
-    return LaunchAddMessages(Behind(on), message_, options_.dtype, 1, y);
+    LaunchConvert(on, x, {options_.dtype, messages_.memory(), x.rows, x.cols, x.cols});
+    messages_.nccl().AllReduceSum(messages_.memory(), x.rows * x.cols, options_.dtype);
+    return LaunchAddMessages(Behind(on), messages_.memory(), options_.dtype, 1, y);
   }
   // Every rank sums what all have said, as our own kernels do.
   const int64_t most = kMessageBytes / (ranks() * row_bytes);
   CHECK_GT(most, 0);
   for (int64_t first = 0; first < x.rows; first += most) {
     const int64_t rows = std::min(most, x.rows - first);
-    auto* own = static_cast<std::byte*>(message_) + comm_->rank() * rows * row_bytes;
+    auto* own = static_cast<std::byte*>(messages_.memory()) + comm_->rank() * rows * row_bytes;
     LaunchConvert(on, x.Rows(first, rows), {options_.dtype, own, rows, x.cols, x.cols});
-    nccl_->AllGather(message_, static_cast<size_t>(rows * row_bytes));
-    LaunchAddMessages(Behind(on), message_, options_.dtype, ranks(), y.Rows(first, rows));
+    messages_.nccl().AllGather(messages_.memory(), static_cast<size_t>(rows * row_bytes));
+    LaunchAddMessages(Behind(on), messages_.memory(), options_.dtype, ranks(), y.Rows(first, rows));
   }
 }
 
@@ -201,9 +170,9 @@ void RankExchange::GatherColumns(const Launcher& on, const int64_t* borders, Ten
 
 void RankExchange::GatherByNccl(const Launcher& on, const int64_t* borders, int64_t widest, Tensor x) {
   const auto columns = [&](int r) { return x.Columns(borders[r], borders[r + 1] - borders[r]); };
-  const auto part = [&](int r) { return static_cast<float*>(message_) + r * x.rows * widest; };
+  const auto part = [&](int r) { return static_cast<float*>(messages_.memory()) + r * x.rows * widest; };
   LaunchPackColumns(on, columns(comm_->rank()), part(comm_->rank()));
-  nccl_->AllGather(message_, static_cast<size_t>(StorageBytes(DType::kF32, x.rows * widest)));
+  messages_.nccl().AllGather(messages_.memory(), static_cast<size_t>(StorageBytes(DType::kF32, x.rows * widest)));
   for (int r = 0; r < ranks(); ++r) {
     if (r != comm_->rank()) LaunchUnpackColumns(Behind(on), part(r), columns(r));
   }
@@ -216,9 +185,9 @@ void RankExchange::ChooseHighest(const Launcher& on, Tensor logits, int64_t firs
   }
   const int64_t part = logits.rows * kHighestParts;
   CHECK_LE(part * ranks() * static_cast<int64_t>(sizeof(HighestLogit)), kMessageBytes);
-  auto* message = static_cast<HighestLogit*>(message_);
+  auto* message = static_cast<HighestLogit*>(messages_.memory());
   LaunchFindHighest(on, logits, first, message + comm_->rank() * part);
-  nccl_->AllGather(message, static_cast<size_t>(part) * sizeof(HighestLogit));
+  messages_.nccl().AllGather(message, static_cast<size_t>(part) * sizeof(HighestLogit));
   LaunchChooseHighest(Behind(on), message, ranks(), logits.rows, chosen, ids);
 }
 

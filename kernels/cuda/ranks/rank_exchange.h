@@ -11,8 +11,8 @@
 
 #include "kernels/backend_options.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/ranks/device_messages.h"
 #include "kernels/cuda/ranks/rank_peers.h"
-#include "kernels/stream_comm.h"
 
 namespace ringside::cuda {
 
@@ -29,7 +29,6 @@ class RankExchange {
   RankExchange() = default;
   RankExchange(const RankExchange&) = delete;
   RankExchange& operator=(const RankExchange&) = delete;
-  ~RankExchange();
 
   /// All ranks call it at one time. kUnavailable, on every rank, if there is no way from device to device, or not the
   /// one asked for; kOverloaded without room.
@@ -45,7 +44,7 @@ class RankExchange {
   /// kUnavailable once a rank has not come. Any thread.
   Status status() const;
   /// Whether recorded calls of NCCL must not run any more.
-  bool broken() const { return nccl_ != nullptr && !nccl_->status().ok(); }
+  bool broken() const { return messages_.broken(); }
 
   /// y += the sum of all ranks' x, each rounded to the type in which values travel. x, y [rows, n] kF32, n a multiple
   /// of 8, x without gaps; rows * n at most RankLinks::kOutboxBytes of the type.
@@ -56,22 +55,8 @@ class RankExchange {
   /// kernels/cuda/ranks/rank_choices.h.
   void ChooseHighest(const Launcher& on, Tensor logits, int64_t first, ChosenToken* chosen, int32_t* ids);
 
-  /// While it lives the thread waits for its stream.
-  class Waiting {
-   public:
-    explicit Waiting(StreamComm* nccl) : nccl_(nccl) {
-      if (nccl_ != nullptr) nccl_->BeginWait();
-    }
-    ~Waiting() {
-      if (nccl_ != nullptr) nccl_->EndWait();
-    }
-    Waiting(const Waiting&) = delete;
-    Waiting& operator=(const Waiting&) = delete;
-
-   private:
-    StreamComm* nccl_;
-  };
-  [[nodiscard]] Waiting Wait() { return Waiting(nccl_.get()); }
+  /// While what it returns lives the thread waits for its stream.
+  [[nodiscard]] DeviceMessages::Waiting Wait() const { return messages_.Wait(); }
 
  private:
   // Sizes of sums by powers of two, from kLeastBytes on; what is beyond goes as the last or first does.
@@ -93,9 +78,8 @@ class RankExchange {
   std::unique_ptr<Comm> comm_;
   Options options_;
   RankPeers peers_;
-  bool reach_ = false;                // one another's memory
-  std::unique_ptr<StreamComm> nccl_;  // null: not needed
-  void* message_ = nullptr;           // of NCCL
+  bool reach_ = false;  // one another's memory
+  DeviceMessages messages_;
   std::array<bool, kSizes> by_nccl_ = {};
 };
 

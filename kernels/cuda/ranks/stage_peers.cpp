@@ -17,12 +17,12 @@ struct Introduction {
 
 }  // namespace
 
-Status StagePeers::Start(std::unique_ptr<Comm> comm, int device) {
-  comm_ = std::move(comm);
-  return AgreeOn(*comm_, Meet(device));  // nobody writes before all are there
+void StagePeers::Stop() {
+  memory_.Stop();
+  links_ = {};
 }
 
-Status StagePeers::Meet(int device) {
+Status StagePeers::Start(Comm& comm, int device) {
   const Introduction own{
       .place = PlaceOn(device),
       .inbox = memory_.Take<std::byte>(static_cast<size_t>(StageLinks::kCallsUnderWay * StageLinks::kBytes)),
@@ -35,29 +35,20 @@ Status StagePeers::Meet(int device) {
             .received = memory_.Take<uint32_t>(1),
             .send_blocks = memory_.Take<uint32_t>(1),
             .receive_blocks = memory_.Take<uint32_t>(1),
-            .patience = memory_.TakePatience(comm_->timeout())};
+            .patience = memory_.TakePatience(comm.timeout())};
   CHECK_CUDA(cudaDeviceSynchronize());
 
-  const auto stages = static_cast<size_t>(comm_->ranks()), stage = static_cast<size_t>(comm_->rank());
+  const auto stages = static_cast<size_t>(comm.ranks()), stage = static_cast<size_t>(comm.rank());
   std::vector<Introduction> all(stages);
-  comm_->AllGather(&own, sizeof(own), all.data());
-  RETURN_IF_ERROR(comm_->status());
+  comm.AllGather(&own, sizeof(own), all.data());
+  RETURN_IF_ERROR(comm.status());
   if (!memory_.had_room()) return Overloaded(fmt::format("device {} has no room for what stages hand on", device));
   const Introduction &next = all[(stage + 1) % stages], &last = all[(stage + stages - 1) % stages];
-  for (const Introduction* other : {&next, &last}) {
-    const Status reach = ReachMemoryOf(device, other->place);
-    if (!reach.ok()) return Unavailable("stages hand rows on over peer memory: " + reach.message());
-  }
+  for (const Introduction* other : {&next, &last}) RETURN_IF_ERROR(ReachMemoryOf(device, other->place));
   links_.next_inbox = next.inbox;
   links_.next_told = next.told;
   links_.taken_of_last = last.taken;
   return Status::Ok();
-}
-
-Status StagePeers::status() const {
-  if (!started()) return Status::Ok();
-  if (memory_.lost()) return Unavailable("a stage did not come to a step in time");
-  return comm_->status();
 }
 
 }  // namespace ringside::cuda

@@ -2,8 +2,6 @@
 // by the backend, its thread.
 #pragma once
 
-#include <memory>
-
 #include "base/status.h"
 #include "kernels/comm.h"
 #include "kernels/cuda/ranks/peer_memory.h"
@@ -14,20 +12,17 @@ namespace ringside::cuda {
 class StagePeers {
  public:
   /// Takes memory on `device`, which is selected, and exchanges where it is. The ranks of all stages call it at one
-  /// time. On every rank kUnavailable if the devices of neighbours do not reach each other's memory; kOverloaded
-  /// without room.
-  Status Start(std::unique_ptr<Comm> comm, int device);
+  /// time, and may use the links when they know that all have returned well. kUnavailable if the device does not reach
+  /// the memory of those beside it, which that of another process is; kOverloaded without room.
+  Status Start(Comm& comm, int device);
+  /// Gives all of it back.
+  void Stop();
 
-  bool started() const { return comm_ != nullptr; }
   const StageLinks& links() const { return links_; }
-  /// kUnavailable once a stage has not come. Any thread.
-  Status status() const;
+  /// Whether a kernel has waited in vain for a stage. Any thread.
+  bool lost() const { return memory_.lost(); }
 
  private:
-  /// Where what is taken of this rank and of those beside it lies, if it reaches them.
-  Status Meet(int device);
-
-  std::unique_ptr<Comm> comm_;
   StageLinks links_;
   PeerMemory memory_;
 };

@@ -1,0 +1,66 @@
+#include "kernels/cuda/ranks/stage_exchange.h"
+
+#include <fmt/format.h>
+
+#include "kernels/cuda/cuda_check.h"
+#include "kernels/cuda/ranks/rank_messages.h"
+
+namespace ringside::cuda {
+
+Status StageExchange::Start(std::unique_ptr<Comm> comm, const Options& options, const Launcher& on) {
+  comm_ = std::move(comm);
+  Status reach = Unavailable("NCCL is to be used");
+  if (!options.only_nccl) {
+    reach = AgreeOn(*comm_, peers_.Start(*comm_, options.device));
+    if (reach.ok() || reach.code() != StatusCode::kUnavailable) return reach;
+    RETURN_IF_ERROR(comm_->status());
+  }
+  peers_.Stop();
+  const Status nccl = AgreeOn(*comm_, StartNccl(options, on));
+  RETURN_IF_ERROR(comm_->status());
+  if (nccl.ok() || options.only_nccl) return nccl;
+  return Unavailable(
+      fmt::format("stages hand rows on over peer memory: {}; by NCCL neither: {}", reach.message(), nccl.message()));
+}
+
+Status StageExchange::StartNccl(const Options& options, const Launcher& on) {
+  RETURN_IF_ERROR(messages_.Start(*comm_, options.uuid, StageLinks::kBytes, on.stream));
+  // It meets each neighbour, and takes its memory, when it first sends: before the rest of the memory is shared out.
+  // The first stage begins, and is the last to hear of it.
+  StreamComm& nccl = messages_.nccl();
+  for (const size_t bytes : {size_t{4}, static_cast<size_t>(StageLinks::kBytes)}) {
+    const bool first = comm_->rank() == 0;
+    if (first) nccl.Send(messages_.memory(), bytes, next());
+    nccl.Receive(messages_.memory(), bytes, last());
+    if (!first) nccl.Send(messages_.memory(), bytes, next());
+  }
+  const auto waiting = Wait();
+  CHECK_CUDA(cudaStreamSynchronize(on.stream));
+  return messages_.status();
+}
+
+std::string StageExchange::Describe() const {
+  if (!started()) return "";
+  return by_nccl() ? ", rows of stages by NCCL" : ", rows of stages by our own kernels";
+}
+
+Status StageExchange::status() const {
+  if (!started()) return Status::Ok();
+  if (peers_.lost()) return Unavailable("a stage did not come to a step in time");
+  RETURN_IF_ERROR(messages_.status());
+  return comm_->status();
+}
+
+void StageExchange::Send(const Launcher& on, Tensor x) {
+  if (!by_nccl()) return LaunchSend(on, peers_.links(), x);
+  LaunchPackColumns(on, x, static_cast<float*>(messages_.memory()));
+  messages_.nccl().Send(messages_.memory(), static_cast<size_t>(StorageBytes(x.dtype, x.rows * x.cols)), next());
+}
+
+void StageExchange::Receive(const Launcher& on, Tensor x) {
+  if (!by_nccl()) return LaunchReceive(on, peers_.links(), x);
+  messages_.nccl().Receive(messages_.memory(), static_cast<size_t>(StorageBytes(x.dtype, x.rows * x.cols)), last());
+  LaunchUnpackColumns(Behind(on), static_cast<float*>(messages_.memory()), x);
+}
+
+}  // namespace ringside::cuda
