@@ -1,5 +1,6 @@
 // What a build without CUDA says when it is asked for it.
 #include "kernels/backend.h"
+#include "kernels/process_devices.h"
 
 namespace ringside {
 
@@ -8,5 +9,7 @@ Result<std::unique_ptr<Backend>> MakeCudaBackend(const CudaBackendOptions&, Rank
 }
 
 int CountCudaDevices() { return 0; }
+
+std::vector<std::string> CudaDeviceIds() { return {}; }
 
 }  // namespace ringside

@@ -21,7 +21,7 @@ class OnlyProcess final : public Processes {
     return MakeThreadComms(layout, timeout);
   }
   void AwaitFirst() override {}
-  Status Leave() override { return Status::Ok(); }
+  Status Leave(bool) override { return Status::Ok(); }
 
  private:
   const std::chrono::milliseconds timeout_;

@@ -38,11 +38,11 @@ class Processes {
                                            std::chrono::milliseconds timeout) = 0;
   /// Waits until the first has left, or another was lost or has left before.
   virtual void AwaitFirst() = 0;
-  /// Leaves when the others do, at once if one is lost. Once, at the end, after all groups. kUnavailable unless the
-  /// first has left before this one, or with it.
-  virtual Status Leave() = 0;
+  /// Leaves when the others do, at once if one is lost. Once, at the end, after all groups. `failed`: as one that could
+  /// not go on. kUnavailable unless the first has left in order, before this one or with it.
+  virtual Status Leave(bool failed = false) = 0;
 
-  static constexpr int kMostRanksEach = 8, kMostChannels = 150;
+  static constexpr int kMostRanksEach = 8, kMostRanks = 128, kMostChannels = 150;
   static constexpr std::chrono::milliseconds kNoTimeout = std::chrono::hours(24 * 365);
 };
 

@@ -589,9 +589,10 @@ int RunServer(const ServerConfig& config, SignalWatcher& signals) {
   std::optional<StopDeadline> deadline;  // goes last
   const auto processes = Processes::Join(std::chrono::seconds(config.rank_timeout_s));
   if (!processes.ok()) return Fail(processes.status(), kExitFailed);
-  if ((*processes)->number() > 0) return FollowFirst(config, signals, **processes, deadline);
-  const int exit_code = Serve(config, signals, **processes, deadline);
-  (void)(*processes)->Leave();
+  const bool first = (*processes)->number() == 0;
+  const int exit_code =
+      first ? Serve(config, signals, **processes, deadline) : FollowFirst(config, signals, **processes, deadline);
+  if (first) (void)(*processes)->Leave(exit_code == kExitDeviceFailed);
   return exit_code;
 }
 

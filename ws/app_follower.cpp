@@ -1,5 +1,7 @@
 #include "ws/app_follower.h"
 
+#include <thread>
+
 #include "base/log.h"
 #include "ws/app.h"
 #include "ws/app_models.h"
@@ -9,15 +11,21 @@ namespace ringside {
 int FollowFirst(const ServerConfig& config, SignalWatcher& signals, Processes& processes,
                 std::optional<StopDeadline>& deadline) {
   signals.Defer();
+  // Whatever this process waits for when another is lost, its device perhaps, it does not wait for longer.
+  std::optional<StopDeadline> lost;
+  std::thread watch([&] {
+    processes.AwaitFirst();
+    lost.emplace(processes.timeout(), kExitDeviceFailed);
+  });
   const Status followed = FollowModel(config, processes);
   const int exit_code = followed.ok() ? kExitOk : kExitDeviceFailed;
   deadline.emplace(std::chrono::seconds(config.shutdown_timeout_s) + processes.timeout(), exit_code);
   if (followed.ok()) processes.AwaitFirst();
   const Status left = processes.Leave();
-  if (followed.ok()) return exit_code;
-  LogError("{}", followed.message());
+  watch.join();
+  if (!followed.ok()) LogError("{}", followed.message());
   // Where the first has left in order, its own exit code says why.
-  return left.ok() ? kExitOk : exit_code;
+  return left.ok() ? kExitOk : kExitDeviceFailed;
 }
 
 }  // namespace ringside

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "kernels/process_devices.h"
 #include "kernels/ranks.h"
 #include "ws/app_progress.h"
 
@@ -14,8 +15,8 @@ namespace ringside {
 namespace {
 
 constexpr int64_t kLeastSharedWeights = 800'000'000;  // in layers; below, the sums of ranks take longer than they save
-// Of the processes' channels: this one and the next are left to the ranks (engine/model/model_processes.cpp).
-constexpr int kSumsChannel = 0;
+// Of the processes' channels: the first two and the last are left to us (engine/model/model_processes.cpp).
+constexpr int kSumsChannel = 0, kDevicesChannel = Processes::kMostChannels - 1;
 
 using Backends = std::vector<std::unique_ptr<Backend>>;
 
@@ -26,15 +27,19 @@ RankLayout LayoutOf(const ServerConfig& config) {
 
 Status CheckProcesses(const ServerConfig& config, int processes) {
   if (processes == 1) return Status::Ok();
-  if (LayoutOf(config).ranks() % processes != 0) {
+  const int ranks = LayoutOf(config).ranks();
+  if (ranks % processes != 0) {
     return InvalidArgument(
         fmt::format("--tensor-parallel-size {} and --pipeline-parallel-size {} cannot be shared by {} "
                     "processes with as many ranks each",
                     config.tensor_parallel_size, config.pipeline_parallel_size, processes));
   }
+  if (ranks > Processes::kMostRanks || ranks / processes > Processes::kMostRanksEach) {
+    return InvalidArgument(fmt::format("{} ranks of {} processes: {} at most, {} of them in a process", ranks,
+                                       processes, Processes::kMostRanks, Processes::kMostRanksEach));
+  }
   if (config.data_parallel_size > 1) return InvalidArgument("--data-parallel-size is for one process");
   if (!config.adapters.empty()) return InvalidArgument("--lora is for one process");
-  if (config.cuda) return InvalidArgument("--device cuda is for one process");
   return Status::Ok();
 }
 
@@ -46,10 +51,14 @@ Result<Backends> MakeBackends(const ServerConfig& config, Processes& processes, 
   CpuBackendOptions cpu = config.cpu;
   const int all = ranks * static_cast<int>(config.data_parallel_size) * processes.count_on_machine();
   if (cpu.threads == 0 && all > 1) cpu.threads = std::max(1, UsableCpuCores() / all);
+  int first_gpu = config.gpu.device + copy * ranks;
+  if (config.cuda && processes.count() > 1) {
+    ASSIGN_OR_RETURN(first_gpu, TakeDevices(processes, kDevicesChannel, config.gpu.device, ranks));
+  }
   const auto make = [&](int rank, RankComms comms) {
     if (!config.cuda) return MakeCpuBackend(cpu, std::move(comms));
     CudaBackendOptions gpu = config.gpu;
-    gpu.device += copy * ranks + rank;
+    gpu.device = first_gpu + rank;
     return MakeCudaBackend(gpu, std::move(comms));
   };
   ASSIGN_OR_RETURN(Backends backends, MakeRanks(processes.MakeComms(kSumsChannel, layout, processes.timeout()), make));

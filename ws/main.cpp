@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 
 #include "ws/access/keys_command.h"
@@ -48,7 +49,10 @@ int Main(const std::vector<std::string>& args) {
   }
   ConfigureLog(parsed->config.log_level, parsed->config.log_format);
   SignalWatcher signals;
-  return RunServer(parsed->config, signals);
+  const int exit_code = RunServer(parsed->config, signals);
+  // Threads of NCCL that leave a rank behind may still use what an orderly exit takes from them.
+  if (parsed->config.cuda && exit_code == kExitDeviceFailed) std::_Exit(exit_code);
+  return exit_code;
 }
 
 }  // namespace

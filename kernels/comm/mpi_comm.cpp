@@ -365,10 +365,10 @@ class MpiProcesses final : public Processes {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return ended_; });
   }
-  Status Leave() override {
+  Status Leave(bool failed) override {
     {
       std::lock_guard lock(mutex_);
-      leaving_ = true;
+      leaving_ = failed ? Leaving::kFailed : Leaving::kInOrder;
     }
     changed_.notify_all();
     watch_.join();
@@ -378,6 +378,8 @@ class MpiProcesses final : public Processes {
   }
 
  private:
+  enum class Leaving : char { kNot, kInOrder, kFailed };
+
   Group AllProcesses(int channel) const {
     Group group{.channel = channel};
     for (int process = 0; process < count(); ++process) group.members.push_back({process, 0});
@@ -394,20 +396,23 @@ class MpiProcesses final : public Processes {
 
   void MeetUntilOneLeaves() {
     MpiComm life(mpi_, AllProcesses(kLifeChannel), number(), timeout_);
-    std::vector<char> leave(static_cast<size_t>(mpi_->count()));
+    std::vector<Leaving> leave(static_cast<size_t>(mpi_->count()));
     for (;;) {
       std::unique_lock lock(mutex_);
-      changed_.wait_for(lock, kBeat, [this] { return leaving_; });
-      const char mine = leaving_ ? 1 : 0;
+      changed_.wait_for(lock, kBeat, [this] { return leaving_ != Leaving::kNot; });
+      const Leaving mine = leaving_;
       lock.unlock();
-      life.AllGather(&mine, 1, leave.data());
+      life.AllGather(&mine, sizeof(mine), leave.data());
       if (const Status status = life.status(); !status.ok()) {
         lost_ = true;
         return mpi_->Fail(status);
       }
-      const auto left = std::ranges::find(leave, 1);
+      const auto left = std::ranges::find_if(leave, [](Leaving one) { return one != Leaving::kNot; });
       if (left == leave.end()) continue;
-      if (leave.front() == 0) mpi_->Fail(Unavailable(fmt::format("process {} has left", left - leave.begin())));
+      if (leave.front() == Leaving::kFailed) mpi_->Fail(Unavailable("the first process has failed"));
+      if (leave.front() == Leaving::kNot) {
+        mpi_->Fail(Unavailable(fmt::format("process {} has left", left - leave.begin())));
+      }
       return;
     }
   }
@@ -417,8 +422,9 @@ class MpiProcesses final : public Processes {
   int number_on_machine_ = 0, count_on_machine_ = 1;
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool leaving_ = false, ended_ = false;  // this process; the watch
-  bool lost_ = false;                     // one of the others; once ended_
+  Leaving leaving_ = Leaving::kNot;  // this process
+  bool ended_ = false;               // the watch
+  bool lost_ = false;                // one of the others; once ended_
   std::thread watch_;
 };
 

@@ -8,6 +8,7 @@
 
 #include "kernels/awaited_token.h"
 #include "kernels/cuda/cuda_check.h"
+#include "kernels/process_devices.h"
 
 namespace ringside {
 namespace cuda {
@@ -507,6 +508,20 @@ Tensor CudaBackend::ChosenIds(size_t count) const {
 int CountCudaDevices() {
   int devices = 0;
   return cudaGetDeviceCount(&devices) == cudaSuccess ? devices : 0;
+}
+
+std::vector<std::string> CudaDeviceIds() {
+  std::vector<std::string> ids;
+  for (int device = 0; device < CountCudaDevices(); ++device) {
+    cudaDeviceProp properties = {};
+    CHECK_CUDA(cudaGetDeviceProperties(&properties, device));
+    std::string& id = ids.emplace_back("GPU");
+    for (size_t i = 0; i < sizeof(properties.uuid.bytes); ++i) {
+      const bool dash = i == 0 || i == 4 || i == 6 || i == 8 || i == 10;
+      id += fmt::format("{}{:02x}", dash ? "-" : "", static_cast<unsigned char>(properties.uuid.bytes[i]));
+    }
+  }
+  return ids;
 }
 
 Result<std::unique_ptr<Backend>> MakeCudaBackend(const CudaBackendOptions& options, RankComms comms) {

@@ -1,11 +1,12 @@
 // The server with a model that costs nothing: asked for a GPU, it gets a device that computes nothing and always
 // chooses the same letter, at once or after the microseconds that STEP_US names, in which the processor is free. What
 // is left of a token's cost is everything around the model. For scripts/bench_wire, with the tiny model of the system
-// tests, whose tokens are bytes. This MakeCudaBackend comes before the kernels' own.
+// tests, whose tokens are bytes. These definitions come before the kernels' own.
 #include <chrono>
 #include <cstdlib>
 #include <thread>
 
+#include "kernels/process_devices.h"
 #include "tests/kernels/forwarding_backend.h"
 
 namespace ringside {
@@ -45,6 +46,8 @@ class FreeBackend final : public ForwardingBackend {
 };
 
 }  // namespace
+
+std::vector<std::string> CudaDeviceIds() { return {}; }
 
 Result<std::unique_ptr<Backend>> MakeCudaBackend(const CudaBackendOptions&, RankComms) {
   ASSIGN_OR_RETURN(auto cpu, MakeCpuBackend({.threads = 1}));

@@ -8,6 +8,7 @@
 //              [--mixed 256,2048 --prompts 1,8] [--quantization none|int8|fp8] [--kv-cache-dtype fp8] [--chunk N]
 //              [--ranks N [--all-reduce auto|own|nccl]] [--stages N] [--load-format dummy] [--growing]
 //              [--resident TOKENS --memory-len N] [--memory-utilization 0.9]
+// Of several processes that mpirun has started, each has as many of the ranks; the first measures.
 // With --growing caches get memory as the steps of the measurement need it, as the engine does it, else all of it
 // before. With --resident it says how many conversations of so many tokens the free memory holds, and ends.
 #include <fmt/format.h>
@@ -19,11 +20,14 @@
 #include <cstdio>
 #include <random>
 
+#include "base/check.h"
 #include "base/limits.h"
 #include "cache/kv_pool.h"
 #include "engine/engine.h"
 #include "engine/model/model.h"
 #include "kernels/backend.h"
+#include "kernels/process_devices.h"
+#include "kernels/processes.h"
 #include "kernels/ranks.h"
 #include "kernels/row_quantisation.h"
 #include "tests/bench/must_have.h"
@@ -258,6 +262,46 @@ class StepBench {
   std::vector<TokenId> ids_;
 };
 
+/// Measures, in the first process; the others do what it tells them.
+void Run(Options options, Processes& processes) {
+  const AllReduce all_reduce = options.all_reduce == "own"    ? AllReduce::kOwn
+                               : options.all_reduce == "nccl" ? AllReduce::kNccl
+                                                              : AllReduce::kAuto;
+  const RankLayout layout{.tensor = options.ranks, .stages = options.stages};
+  const int each = layout.ranks() / processes.count();
+  CHECK_EQ(each * processes.count(), layout.ranks());
+  int first = 0;
+  if (options.device == "cuda" && processes.count() > 1) {
+    first = MustHave(TakeDevices(processes, Processes::kMostChannels - 1, 0, each));
+  }
+  const auto devices =
+      MustHave(MakeRanks(processes.MakeComms(0, layout, processes.timeout()), [&](int rank, RankComms comms) {
+        return options.device == "cuda" ? MakeCudaBackend({.device = first + rank,
+                                                           .dtype = options.dtype == "f16" ? DType::kF16 : DType::kBF16,
+                                                           .quantization = QuantizationNamed(options.quantization),
+                                                           .keeps_blocks = options.quantization != "none",
+                                                           .memory_utilization = options.memory_utilization,
+                                                           .deterministic = options.deterministic,
+                                                           .all_reduce = all_reduce},
+                                                          std::move(comms))
+                                        : MakeCpuBackend({}, std::move(comms));
+      }));
+  std::vector<Backend*> ranks;
+  for (const auto& device : devices) ranks.push_back(device.get());
+  const double began = Now();
+  const LoadFormat format = options.load_format == "dummy" ? LoadFormat::kDummy : LoadFormat::kAuto;
+  if (processes.number() > 0) return MustBeOk(Model::Follow(options.model, ranks, options.stages, format, processes));
+  const std::unique_ptr<Model> model =
+      MustHave(processes.count() > 1 ? Model::Load(options.model, ranks, options.stages, format, processes)
+                                     : Model::Load(options.model, ranks, options.stages, format));
+  fmt::print(stderr, "loaded in {:.1f} s\n", Now() - began);
+  fmt::print(stderr, "{}: {}\n", model->spec().name, model->memory().Describe());
+  if (options.chunk == 0) options.chunk = GpuPrefillChunk(model->spec(), limits::kMaxPrefillChunkTokens);
+  MustBeOk(model->Reserve(std::max<int64_t>(options.chunk, 256)));
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  StepBench(options, *model).Run();
+}
+
 int Main(int argc, char** argv) {
   Options options;
   CLI::App app("Measures decode steps, prefill and appends of a model on a device.");
@@ -288,33 +332,9 @@ int Main(int argc, char** argv) {
   app.add_flag("--only-ahead", options.only_ahead,
                "of decode steps, those begun before the tokens of the last are known");
   CLI11_PARSE(app, argc, argv);
-  const AllReduce all_reduce = options.all_reduce == "own"    ? AllReduce::kOwn
-                               : options.all_reduce == "nccl" ? AllReduce::kNccl
-                                                              : AllReduce::kAuto;
-  const auto devices = MustHave(MakeRanks(
-      {.tensor = options.ranks, .stages = options.stages}, std::chrono::seconds(30), [&](int rank, RankComms comms) {
-        return options.device == "cuda" ? MakeCudaBackend({.device = rank,
-                                                           .dtype = options.dtype == "f16" ? DType::kF16 : DType::kBF16,
-                                                           .quantization = QuantizationNamed(options.quantization),
-                                                           .keeps_blocks = options.quantization != "none",
-                                                           .memory_utilization = options.memory_utilization,
-                                                           .deterministic = options.deterministic,
-                                                           .all_reduce = all_reduce},
-                                                          std::move(comms))
-                                        : MakeCpuBackend({}, std::move(comms));
-      }));
-  std::vector<Backend*> ranks;
-  for (const auto& device : devices) ranks.push_back(device.get());
-  const double began = Now();
-  const std::unique_ptr<Model> model = MustHave(Model::Load(
-      options.model, ranks, options.stages, options.load_format == "dummy" ? LoadFormat::kDummy : LoadFormat::kAuto));
-  fmt::print(stderr, "loaded in {:.1f} s\n", Now() - began);
-  fmt::print(stderr, "{}: {}\n", model->spec().name, model->memory().Describe());
-  if (options.chunk == 0) options.chunk = GpuPrefillChunk(model->spec(), limits::kMaxPrefillChunkTokens);
-  MustBeOk(model->Reserve(std::max<int64_t>(options.chunk, 256)));
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);
-  StepBench(options, *model).Run();
-  return 0;
+  const auto processes = MustHave(Processes::Join(std::chrono::seconds(30)));
+  Run(options, *processes);
+  return processes->Leave().ok() ? 0 : 1;
 }
 
 }  // namespace

@@ -14,14 +14,15 @@ import time
 
 import pytest
 from conversation import Conversation, answer_text, reused
-from rank_answers import GREEDY, QUESTIONS, answers_in_turn, answers_of, goes_on, lose_rank, run
+from rank_answers import GREEDY, QUESTIONS, answers_in_turn, answers_of, goes_on, lose_rank, lose_turn, run
 from rank_processes import FAILED, RankProcesses, needs_mpirun
-from server_process import wait_for
+from server_process import ROOT, wait_for
 from wire import LOST, TERMINAL, text_of
 
 pytestmark = needs_mpirun
 KILLS = int(os.environ.get("RINGSIDE_RANK_KILLS", 3))
 TALKS = 6
+FAILING_SERVER = os.environ.get("RINGSIDE_FAILING_SERVER") or str(ROOT / "build/cpu/bin/failing_server")
 
 
 @pytest.fixture
@@ -78,6 +79,45 @@ def test_what_cannot_be_served_ends_all_of_them(start_ranks, flags, told):
     server = start_ranks(2, *flags, ready=False)
     server.wait()
     assert server.ended()[0] == 78 and told in server.tail()
+
+
+@pytest.fixture
+def start_gpu_ranks(start_ranks):
+    """The same with a device each that plays a GPU, of those that these names are of."""
+    def start(count, gpus, *flags, environment=None, **named):
+        return start_ranks(count, "--device", "cuda", "--tensor-parallel-force", *flags, binary=FAILING_SERVER,
+                           environment={"GPUS": gpus} | (environment or {}), **named)
+
+    return start
+
+
+@pytest.mark.parametrize("count, flags", [(2, ()), (2, ("--tensor-parallel-size", 1, "--pipeline-parallel-size", 2)),
+                                          (2, ("--tensor-parallel-size", 2, "--pipeline-parallel-size", 2))])
+def test_processes_with_gpus_answer_as_one(start, start_gpu_ranks, count, flags):
+    want = answers_of(start(), QUESTIONS[:2])
+    assert answers_of(start_gpu_ranks(count, "GPU-a GPU-b GPU-c GPU-d", *flags), QUESTIONS[:2]) == want
+
+
+@pytest.mark.parametrize("count, gpus, told", [
+    (2, "GPU-a", "processes 0 and 1 would share GPU-a"),
+    (3, "GPU-a GPU-b", "process 2 would take 1 GPU from number 2 on, and sees 2"),
+    (2, "", "process 0 would take 1 GPU from number 0 on, and sees 0"),
+])
+def test_a_gpu_for_each_rank_is_demanded(start_gpu_ranks, count, gpus, told):
+    server = start_gpu_ranks(count, gpus, ready=False)
+    server.wait()
+    assert server.ended()[0] == 78 and told in server.tail()
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_gpu_of_one_process_that_fails_ends_all(start_gpu_ranks, store, tmp_path, rank):
+    failure = tmp_path / "failure"
+    stored = ("GPU-a GPU-b", "--store-path", store, "--rank-timeout", 5)
+    server = start_gpu_ranks(2, *stored, environment={"FAIL_WHEN_THERE": str(failure), "FAIL_RANK": str(rank)})
+    id, items, _ = lose_turn(server, failure.touch)
+    assert server.ended() == [FAILED, FAILED], server.tail()
+    server.wait()
+    goes_on(start_gpu_ranks(2, *stored), id, items)
 
 
 class Load:

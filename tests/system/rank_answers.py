@@ -45,8 +45,8 @@ def answers_in_turn(starts, questions):
     return texts
 
 
-def lose_rank(server, harm):
-    """Does `harm` to the second process while a turn runs, which must end with an error: the conversation and its items before."""
+def lose_turn(server, harm):
+    """Does `harm` while a turn runs, which must end with an error: the conversation, its items before, and the error."""
     async def lose():
         async with Conversation(server.port) as talk:
             await talk.ask("Hello.", max_output_tokens=8, **GREEDY)
@@ -61,7 +61,14 @@ def lose_rank(server, harm):
             return talk.id, items, event
 
     id, items, event = run(lose())
-    assert event["type"] == "response.failed" and "rank 1 did not answer" in str(event["response"]["error"]), event
+    assert event["type"] == "response.failed", event
+    return id, items, event["response"]["error"]
+
+
+def lose_rank(server, harm):
+    """The same where `harm` silences the second process: the conversation and its items before."""
+    id, items, error = lose_turn(server, harm)
+    assert "rank 1 did not answer" in str(error), error
     return id, items
 
 

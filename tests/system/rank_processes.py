@@ -6,7 +6,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from server_process import ServerProcess, wait_for
+from server_process import ServerProcess, server_path, wait_for
 
 MPIRUN = shutil.which("mpirun")
 FAILED = 76  # how each of them ends when one is lost
@@ -21,13 +21,14 @@ needs_mpirun = pytest.mark.skipif(MPIRUN is None, reason="no mpirun here")
 class RankProcesses(ServerProcess):
     """`count` processes with as many ranks each as --tensor-parallel-size says."""
 
-    def __init__(self, model, count, *flags, folder, options=(), under=(), **named):
+    def __init__(self, model, count, *flags, folder, options=(), under=(), environment=None, **named):
         """`options`: more of mpirun's. `under`: what mpirun itself is started by."""
         self.count, self.end = count, Path(folder) / "end"
+        self.program = Path(named.get("binary") or server_path()).name[:15]  # as the system knows it
         for old in Path(folder).glob("end.*"):
             old.unlink()
         launcher = [*under, MPIRUN, *OPTIONS, *options, "-np", str(count), "-x", "END", "/bin/sh", "-c", NOTE_END, "sh"]
-        super().__init__(model, *flags, folder=folder, launcher=launcher, environment={"END": str(self.end)}, **named)
+        super().__init__(model, *flags, folder=folder, launcher=launcher, environment={"END": str(self.end)} | (environment or {}), **named)
 
     def pids(self):
         """By rank, of those that run, on all machines that this one plays."""
@@ -35,7 +36,7 @@ class RankProcesses(ServerProcess):
         for entry in filter(str.isdigit, os.listdir("/proc")):
             try:
                 name, _, rest = Path(f"/proc/{entry}/stat").read_text().rpartition(")")
-                if not name.endswith("(ringside-server") or rest.split()[0] in "ZX":
+                if not name.endswith("(" + self.program) or rest.split()[0] in "ZX":
                     continue
                 environment = Path(f"/proc/{entry}/environ").read_bytes().split(b"\0")
             except OSError:

@@ -191,9 +191,8 @@ std::vector<ConfigOption> EngineSettings() {
        {"tp"},
        Kind::kValue,
        "N",
-       "devices that share the model, --device and those that follow it; on the CPU groups of threads, of this process "
-       "or "
-       "of all that mpirun has started [1]",
+       "devices that share the model, --device and those that follow it, or groups of threads on the CPU; of this "
+       "process, or of all that mpirun has started [1]",
        Integer(&C::tensor_parallel_size, 1, 8)},
       {"tensor-parallel-force",
        {},

@@ -73,7 +73,7 @@ Status RankFollower::Do(RankCall& call) {
       if (unfinished_ == 0) return NotNow();
       --unfinished_;
       decoder_.Finish();
-      break;
+      return backend_.status();
     case Kind::kPageBytes:
       return answer(static_cast<uint64_t>(backend_.page_bytes(call.count)));
     case Kind::kFreeBytes:

@@ -48,7 +48,7 @@ class ThreadProcesses final : public Processes {
     return mine;
   }
   void AwaitFirst() override {}
-  Status Leave() override { return Status::Ok(); }
+  Status Leave(bool) override { return Status::Ok(); }
 
  private:
   std::shared_ptr<Groups> groups_;
