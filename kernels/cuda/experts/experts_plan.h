@@ -43,9 +43,9 @@ struct ExpertRows {
   int32_t expert, first, count, reserved;
 };
 
-/// So many rows are always few, those up to kMostFewRows where an expert has no more than 4 of them on average: kernels
-/// that read weights once for eight rows take few, those of tiles of kExpertTileRows take more.
-constexpr int64_t kFewExpertRows = 16, kMostFewRows = 64, kExpertTileRows = 64;
+/// Up to so many rows are read by kernels that read weights once for eight of them, more by tiles of kExpertTileRows: a step's
+/// rows often take the same experts.
+constexpr int64_t kFewExpertRows = 16, kExpertTileRows = 64;
 
 /// A call of some rows. What a row takes is a place: row * taken + i, its i-th expert.
 struct ExpertsCall {
@@ -61,15 +61,12 @@ struct ExpertsCall {
   float* parts = nullptr;   // [places, D]: what the experts give
 
   int64_t places() const { return x.rows * plan.taken; }
-  bool few() const { return AreFew(plan, x.rows); }
+  bool few() const { return x.rows <= kFewExpertRows; }
 
-  static bool AreFew(const ExpertsPlan& plan, int64_t rows) {
-    return rows <= kFewExpertRows || (rows <= kMostFewRows && rows * plan.taken <= 4 * plan.router.cols);
-  }
   /// Of groups, in the way of few rows or of many.
   static int64_t GroupCount(const ExpertsPlan& plan, int64_t rows) {
     const int64_t places = rows * plan.taken;
-    return AreFew(plan, rows) ? std::min(plan.router.cols, places) : places / kExpertTileRows + plan.router.cols;
+    return rows <= kFewExpertRows ? std::min(plan.router.cols, places) : places / kExpertTileRows + plan.router.cols;
   }
 };
 
