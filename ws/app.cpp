@@ -266,10 +266,10 @@ Status Serving::LoadModel() {
   if (dummy) LogWarning("the weights are random: answers mean nothing");
   const TokenizerData& data = model().tokenizer_data();
   if (data.tokens.empty()) {
-    return InvalidArgument(
-        config_.model +
-        " has no tokenizer: put tokenizer.json beside the weights, or vocab.json and merges.txt where "
-        "these are of FasterTransformer, Megatron-LM or NeMo");
+    return InvalidArgument(config_.model +
+                           " has no tokenizer: put tokenizer.json beside the weights (or tekken.json, or "
+                           "SentencePiece's tokenizer.model), "
+                           "or vocab.json and merges.txt where these are of FasterTransformer, Megatron-LM or NeMo");
   }
   ASSIGN_OR_RETURN(tokenizer_, MakeTokenizer(data));
   ChatTemplate::Facts facts;

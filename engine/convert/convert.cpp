@@ -26,9 +26,18 @@ namespace {
 namespace fs = std::filesystem;
 using Format = ModelFiles::Format;
 
-constexpr const char* kTextFiles[] = {"tokenizer.json",    "tokenizer_config.json",  "special_tokens_map.json",
-                                      "added_tokens.json", "tokenizer.model",        "vocab.json",
-                                      "merges.txt",        "generation_config.json", "chat_template.jinja"};
+constexpr const char* kTextFiles[] = {"tokenizer.json",
+                                      "tokenizer_config.json",
+                                      "special_tokens_map.json",
+                                      "added_tokens.json",
+                                      "tokenizer.model",
+                                      "spiece.model",
+                                      "sentencepiece.model",
+                                      "tekken.json",
+                                      "vocab.json",
+                                      "merges.txt",
+                                      "generation_config.json",
+                                      "chat_template.jinja"};
 
 // The file or folder while it is written; taken away unless it gets its name.
 class Unfinished {
@@ -141,7 +150,8 @@ class Job {
   Status WriteTexts(const std::string& folder) const {
     std::error_code error;
     const auto has = [&](const std::string& name) { return fs::exists(from_.texts + "/" + name, error); };
-    const bool same = !from_.texts.empty() && (has("tokenizer.json") || format_ == from_.format || !HasTokenizer());
+    const bool same =
+        !from_.texts.empty() && (HasTokenizerFile(from_.texts) || format_ == from_.format || !HasTokenizer());
     if (!same) {
       if (!HasTokenizer()) return Status::Ok();
       ASSIGN_OR_RETURN(const auto files,

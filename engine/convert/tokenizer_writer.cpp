@@ -16,6 +16,9 @@ bool IsAdded(TokenType type) {
   return type == TokenType::kControl || type == TokenType::kUserDefined || type == TokenType::kUnknown;
 }
 
+// As tekken.json has it: neither format can say so.
+bool MergesByScore(const TokenizerData& data) { return data.merges.empty() && !data.scores.empty(); }
+
 Json PreTokenizer(const TokenizerData& data) {
   const bool prefix = data.space_prefix != SpacePrefix::kNone;
   const auto byte_level = [&](bool regex) {
@@ -120,6 +123,7 @@ Result<std::vector<std::pair<std::string, std::string>>> TokenizerFiles(const To
   if (data.kind != TokenizerData::Kind::kByteLevelBpe) {
     return InvalidArgument("a SentencePiece tokenizer of a GGUF file cannot be written as tokenizer.json");
   }
+  if (MergesByScore(data)) return InvalidArgument("a tokenizer without a list of merges cannot be written");
   Json config = {{"add_bos_token", data.add_bos}}, generation = Json::object();
   if (data.bos) config["bos_token"] = data.tokens[static_cast<size_t>(*data.bos)];
   if (data.eos) config["eos_token"] = data.tokens[static_cast<size_t>(*data.eos)];
@@ -140,6 +144,11 @@ Result<std::vector<std::pair<std::string, std::string>>> TokenizerFiles(const To
 
 Result<std::vector<GgufEntry>> GgufTokenizer(const TokenizerData& data, const std::string& chat_template) {
   const bool byte_level = data.kind == TokenizerData::Kind::kByteLevelBpe;
+  if (data.kind == TokenizerData::Kind::kUnigram || !data.charsmap.empty()) {
+    return InvalidArgument("a unigram tokenizer, or one with a charsmap, cannot be written to a GGUF file");
+  }
+  if (byte_level && data.merges.empty())
+    return InvalidArgument("a tokenizer without a list of merges cannot be written");
   std::vector<GgufEntry> out;
   const auto add = [&](const char* key, auto value) { out.push_back({std::string("tokenizer.") + key, value}); };
   add("ggml.model", std::string(byte_level ? "gpt2" : "llama"));
@@ -156,8 +165,9 @@ Result<std::vector<GgufEntry>> GgufTokenizer(const TokenizerData& data, const st
   } else if (data.scores.empty()) {
     return InvalidArgument("a SentencePiece tokenizer without scores cannot be written to a GGUF file");
   } else {
-    add("ggml.scores", std::vector<double>(data.scores.begin(), data.scores.end()));
+    add("ggml.scores", data.scores);
     if (data.unknown) add("ggml.unknown_token_id", int64_t{*data.unknown});
+    if (data.white_space.collapse) add("ggml.remove_extra_whitespaces", true);
   }
   add("ggml.add_space_prefix", data.space_prefix != SpacePrefix::kNone);
   add("ggml.add_bos_token", data.add_bos);
@@ -189,7 +199,8 @@ std::string DifferentTokenizer(const TokenizerData& a, const TokenizerData& b) {
       {"scores", x.scores == y.scores},
       {"merges", x.merges == y.merges && x.ignore_merges == y.ignore_merges},
       {"pre-tokenizer", x.split_patterns == y.split_patterns},
-      {"normaliser", x.normalise_nfc == y.normalise_nfc},
+      {"normaliser", x.normalise_nfc == y.normalise_nfc && x.charsmap == y.charsmap},
+      {"white space", x.white_space == y.white_space},
       {"space in front of a text", x.space_prefix == y.space_prefix},
       {"tokens that swallow spaces", x.strip_left == y.strip_left && x.strip_right == y.strip_right},
       {"first token of a text", x.bos == y.bos && x.add_bos == y.add_bos},

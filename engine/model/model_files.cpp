@@ -15,8 +15,9 @@ namespace ringside {
 namespace {
 
 constexpr size_t kMaxChatTemplateBytes = 1 << 20;
-constexpr std::string_view kTextFiles[] = {"tokenizer.json", "tokenizer_config.json",  "vocab.json",
-                                           "merges.txt",     "generation_config.json", "chat_template.jinja"};
+constexpr std::string_view kTextFiles[] = {
+    "tokenizer.json",        "tekken.json", "tokenizer.model", "spiece.model",           "sentencepiece.model",
+    "tokenizer_config.json", "vocab.json",  "merges.txt",      "generation_config.json", "chat_template.jinja"};
 
 // The template of a tokenizer_config.json: one text, or a list of named ones of which we take "default".
 std::string ChatTemplate(const FlatJson& config) {
@@ -93,14 +94,14 @@ Result<ModelFiles> OpenHuggingFace(const std::string& folder) {
 // Formats that have no tokenizer: it is put into one of these folders.
 Status FindTokenizer(std::initializer_list<std::string> folders, ModelFiles* files) {
   for (const std::string& folder : folders) {
-    const bool json = Has(folder, "tokenizer.json");
-    if (!json && !Has(folder, "vocab.json")) continue;
+    const bool own = HasTokenizerFile(folder);
+    if (!own && !Has(folder, "vocab.json")) continue;
     for (const std::string_view name : kTextFiles) {
       if (Has(folder, name)) RETURN_IF_ERROR(CheckInside(folder, fmt::format("{}/{}", folder, name)));
     }
     files->texts = folder;
     RETURN_IF_ERROR(ReadTexts(folder, &files->chat_template, &files->tokenizer));
-    return json ? Status::Ok() : ReadTokenizer(folder, &files->tokenizer);
+    return own ? Status::Ok() : ReadTokenizer(folder, &files->tokenizer);
   }
   return Status::Ok();
 }
@@ -147,7 +148,7 @@ Status WithPath(const std::string& path, const Status& status) {
 
 Status ReadTexts(const std::string& folder, std::string* chat_template, TokenizerData* tokenizer) {
   ASSIGN_OR_RETURN(*chat_template, ReadChatTemplate(folder));
-  return Has(folder, "tokenizer.json") ? ReadTokenizer(folder, tokenizer) : Status::Ok();
+  return HasTokenizerFile(folder) ? ReadTokenizer(folder, tokenizer) : Status::Ok();
 }
 
 Result<ModelFiles> OpenModelFiles(const std::string& path) {

@@ -31,7 +31,7 @@ struct ModelFiles {
 /// Model::Load, naming the path; whether the tensors are those of the plan is not looked at (CheckTensors, weights.h).
 Result<ModelFiles> OpenModelFiles(const std::string& path);
 
-/// The chat template and the tokenizer.json of a folder, where it has them.
+/// The chat template and the tokenizer of a folder, where it has them.
 Status ReadTexts(const std::string& folder, std::string* chat_template, TokenizerData* tokenizer);
 
 /// `status` with the path in front of its message, unless it is there.

@@ -23,7 +23,7 @@ void AddTokenizer(const TokenizerData& data, Digest* digest) {
   digest->AddNumber(static_cast<int64_t>(data.types.size()));
   digest->AddBytes(data.types.data(), data.types.size());
   digest->AddNumber(static_cast<int64_t>(data.scores.size()));
-  digest->AddBytes(data.scores.data(), data.scores.size() * sizeof(float));
+  digest->AddBytes(data.scores.data(), data.scores.size() * sizeof(double));
   digest->AddNumber(static_cast<int64_t>(data.merges.size()));
   for (const auto& [left, right] : data.merges) {
     digest->AddText(left);
@@ -33,6 +33,12 @@ void AddTokenizer(const TokenizerData& data, Digest* digest) {
   digest->AddNumber(data.normalise_nfc);
   digest->AddNumber(data.ignore_merges);
   digest->AddNumber(static_cast<int64_t>(data.space_prefix));
+  digest->AddText(data.charsmap);
+  for (const bool value : {data.white_space.trim_front, data.white_space.trim_back, data.white_space.collapse,
+                           data.white_space.separates, data.white_space.begins_words}) {
+    digest->AddNumber(value);
+  }
+  digest->AddNumber(static_cast<int64_t>(data.dialect));
   AddIds(data.strip_left, digest);
   AddIds(data.strip_right, digest);
   digest->AddNumber(data.add_bos);

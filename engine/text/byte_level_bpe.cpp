@@ -4,6 +4,7 @@
 #include <array>
 #include <unordered_map>
 
+#include "engine/text/score_merges.h"
 #include "engine/text/token_list.h"
 #include "engine/text/tokenizer_merge.h"
 #include "engine/text/tokenizer_split.h"
@@ -117,7 +118,10 @@ Result<MergeTable> MakeMergeTable(const Vocabulary& vocabulary, const TokenizerD
 
 Result<std::unique_ptr<Tokenizer>> MakeByteLevelBpe(Vocabulary vocabulary, const TokenizerData& data) {
   ASSIGN_OR_RETURN(TextSplitter splitter, TextSplitter::Make(data.split_patterns));
-  ASSIGN_OR_RETURN(MergeTable merges, MakeMergeTable(vocabulary, data));
+  SymbolTable symbols(vocabulary);
+  const bool by_score = data.merges.empty() && !data.scores.empty();
+  ASSIGN_OR_RETURN(MergeTable merges,
+                   by_score ? MergesByScore(vocabulary, data.scores, &symbols) : MakeMergeTable(vocabulary, data));
   const Options options{data.normalise_nfc, data.ignore_merges, data.space_prefix != TokenizerData::SpacePrefix::kNone,
                         data.unknown.value_or(-1)};
   return std::unique_ptr<Tokenizer>(

@@ -22,8 +22,6 @@ class TokenList {
 
   void Add(TokenId id) { ids_.push_back(id); }
   void Add(std::span<const TokenId> ids) { ids_.insert(ids_.end(), ids.begin(), ids.end()); }
-  /// The last one goes.
-  void Drop() { ids_.pop_back(); }
 
   /// False if `text` cannot fit behind what is there. Then, and if there is too much already, the list is full for
   /// good: Take gives nothing.

@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "engine/text/byte_level_bpe.h"
-#include "engine/text/sentencepiece_bpe.h"
+#include "engine/text/sentencepiece/sentencepiece_tokenizer.h"
 #include "engine/text/tokenizer_vocabulary.h"
 
 namespace ringside {
@@ -23,7 +23,8 @@ Result<std::unique_ptr<Tokenizer>> MakeTokenizer(TokenizerData data) {
     case TokenizerData::Kind::kByteLevelBpe:
       return MakeByteLevelBpe(std::move(vocabulary), data);
     case TokenizerData::Kind::kSentencePieceBpe:
-      return MakeSentencePieceBpe(std::move(vocabulary), data);
+    case TokenizerData::Kind::kUnigram:
+      return MakeSentencePiece(std::move(vocabulary), data);
   }
   return InvalidArgument("tokenizer: unknown kind");
 }

@@ -47,7 +47,7 @@ class Tokenizer {
 
 /// Everything a model file says of its tokenizer, from tokenizer.json or from GGUF metadata.
 struct TokenizerData {
-  enum class Kind { kByteLevelBpe, kSentencePieceBpe };
+  enum class Kind { kByteLevelBpe, kSentencePieceBpe, kUnigram };
   enum class TokenType : uint8_t { kNormal, kUnknown, kControl, kUserDefined, kUnused, kByte };
 
   // Where a space is put in front of text that is cut at special and user-defined tokens.
@@ -60,15 +60,30 @@ struct TokenizerData {
     kFirstRunIfAbsent,  // of the text's start, if it has none (Metaspace "first")
   };
 
+  // What becomes of white space, in this order, once the rules of `charsmap` have been applied.
+  struct WhiteSpace {
+    bool trim_front = false, trim_back = false;  // of the text between special tokens
+    bool collapse = false;                       // several spaces are one
+    bool separates = false;                      // it cuts the text into words and is gone, of any kind
+    bool begins_words = false;                   // no piece has a space but at its beginning
+    bool operator==(const WhiteSpace&) const = default;
+  };
+
+  // Whose results are the model's own, to the last bit: the two libraries apply rules and round scores differently.
+  enum class Dialect { kSentencePiece, kTokenizers };
+
   Kind kind = Kind::kByteLevelBpe;
   std::vector<std::string> tokens;  // by id, in the file's spelling (byte-level alphabet, or U+2581 for a space)
   std::vector<TokenType> types;     // by id
-  std::vector<float> scores;        // by id; SentencePiece only
-  std::vector<std::pair<std::string, std::string>> merges;  // by rank; SentencePiece without them merges by scores
+  std::vector<double> scores;       // by id: of what merges into a token, or logarithms of probabilities (unigram)
+  std::vector<std::pair<std::string, std::string>> merges;  // by rank; without them `scores` tell
   std::vector<std::string> split_patterns;  // PCRE2, applied one after another; each isolates its matches
   bool normalise_nfc = false;               // Qwen2
   bool ignore_merges = false;               // a whole word that is a token is taken as it is (Llama 3)
   SpacePrefix space_prefix = SpacePrefix::kNone;
+  std::string charsmap;  // SentencePiece's compiled rules of normalisation; "" = none
+  WhiteSpace white_space;
+  Dialect dialect = Dialect::kSentencePiece;
   // Special tokens that swallow the white space before or behind them (Phi-3).
   std::vector<TokenId> strip_left, strip_right;
   bool add_bos = false;  // what the file says; templates decide
@@ -82,8 +97,12 @@ Result<std::unique_ptr<Tokenizer>> MakeTokenizer(TokenizerData data);
 class GgufFile;
 /// The tokenizer of a GGUF file's metadata. kInvalidArgument if it has none or of an unknown kind or pre-tokenizer.
 Result<TokenizerData> ReadGgufTokenizer(const GgufFile& file);
-/// Of `folder`: tokenizer.json, else vocab.json and merges.txt as GPT-2 reads them; tokenizer_ and generation_config.json.
+/// Of `folder`: tokenizer.json, else Mistral's tekken.json, else SentencePiece's tokenizer.model, spiece.model or
+/// sentencepiece.model, else vocab.json and merges.txt as GPT-2 reads them; and what tokenizer_ and
+/// generation_config.json say.
 Result<TokenizerData> ReadHuggingFaceTokenizer(const std::string& folder);
+/// True if `folder` has one of these but the last, which other tokenizers than GPT-2's have too.
+bool HasTokenizerFile(const std::string& folder);
 /// Of a network whose weights are made up: every byte is a token, the next one ends an answer, and the rest of `vocab`
 /// are words " w257" ..., which no text becomes.
 TokenizerData MadeUpTokenizer(int64_t vocab);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <string>
 
 namespace ringside {
@@ -21,6 +22,14 @@ bool IsMarkupSpelling(std::string_view name) {
 }
 
 bool IsPartOfAnswers(std::string_view name) { return name == "[TOOL_CALLS]"; }
+
+std::optional<uint8_t> ByteOfToken(std::string_view name) {
+  if (name.size() != 6 || !name.starts_with("<0x") || name.back() != '>') return std::nullopt;
+  uint8_t byte = 0;
+  const auto [end, error] = std::from_chars(name.data() + 3, name.data() + 5, byte, 16);
+  if (error != std::errc() || end != name.data() + 5) return std::nullopt;
+  return byte;
+}
 
 void CompleteSpecialTokens(TokenizerData* data) {
   using TokenType = TokenizerData::TokenType;

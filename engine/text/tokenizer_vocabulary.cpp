@@ -1,7 +1,6 @@
 #include "engine/text/tokenizer_vocabulary.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "engine/text/tokenizer_facts.h"
 #include "engine/text/unicode.h"
@@ -13,31 +12,11 @@ using TokenType = TokenizerData::TokenType;
 
 constexpr size_t kMaxTokenBytes = 4096;
 
-std::string ReplaceAll(std::string_view text, std::string_view from, std::string_view to) {
-  std::string out;
-  for (size_t i = 0;;) {
-    const size_t found = text.find(from, i);
-    out.append(text.substr(i, found - i));
-    if (found == std::string_view::npos) return out;
-    out.append(to);
-    i = found + from.size();
-  }
-}
-
-// "<0x0A>"
-std::optional<uint8_t> ParseByteToken(std::string_view name) {
-  if (name.size() != 6 || !name.starts_with("<0x") || name.back() != '>') return std::nullopt;
-  uint8_t byte = 0;
-  const auto [end, error] = std::from_chars(name.data() + 3, name.data() + 5, byte, 16);
-  if (error != std::errc() || end != name.data() + 5) return std::nullopt;
-  return byte;
-}
-
 std::string TokenText(TokenizerData::Kind kind, TokenType type, const std::string& name) {
   if (type == TokenType::kControl || type == TokenType::kUnknown) return IsPartOfAnswers(name) ? name : "";
-  if (kind == TokenizerData::Kind::kSentencePieceBpe) {
+  if (kind != TokenizerData::Kind::kByteLevelBpe) {
     if (type == TokenType::kByte) {
-      if (const auto byte = ParseByteToken(name)) return std::string(1, static_cast<char>(*byte));
+      if (const auto byte = ByteOfToken(name)) return std::string(1, static_cast<char>(*byte));
     }
     return ReplaceAll(name, kLowerOneEighthBlock, " ");
   }
@@ -45,56 +24,14 @@ std::string TokenText(TokenizerData::Kind kind, TokenType type, const std::strin
   return type != TokenType::kUserDefined && ByteLevelToBytes(name, &bytes) ? bytes : name;
 }
 
-void TrimLeft(std::string* text) {
-  size_t begin = 0;
-  while (begin < text->size()) {
-    const CodePoint c = FirstCodePoint(std::string_view(*text).substr(begin));
-    if (!IsUnicodeSpace(c.value)) break;
-    begin += c.length;
-  }
-  text->erase(0, begin);
-}
-
-void TrimRight(std::string* text) {
-  size_t end = text->size();
-  while (end > 0) {
-    const CodePoint c = LastCodePoint(std::string_view(*text).substr(0, end));
-    if (!IsUnicodeSpace(c.value)) break;
-    end -= c.length;
-  }
-  text->resize(end);
-}
-
 }  // namespace
-
-uint32_t Vocabulary::Matcher::Step(uint32_t node, char byte) const {
-  if (node == 0) return first_[static_cast<uint8_t>(byte)];
-  const auto found = steps_.find(uint64_t{node} << 8 | static_cast<uint8_t>(byte));
-  return found == steps_.end() ? 0 : found->second;
-}
-
-void Vocabulary::Matcher::Add(TokenId id, std::string_view spelling) {
-  if (spelling.empty()) return;
-  uint32_t node = 0;
-  for (const char byte : spelling) {
-    uint32_t next = Step(node, byte);
-    if (next == 0) {
-      next = static_cast<uint32_t>(token_.size());
-      token_.push_back(-1);
-      (node == 0 ? first_[static_cast<uint8_t>(byte)] : steps_[uint64_t{node} << 8 | static_cast<uint8_t>(byte)]) =
-          next;
-    }
-    node = next;
-  }
-  if (token_[node] < 0) token_[node] = id;
-}
 
 std::optional<Vocabulary::Matcher::Match> Vocabulary::Matcher::FindFirst(std::string_view text, size_t from) const {
   for (size_t begin = from; begin < text.size(); ++begin) {
     std::optional<Match> longest;
-    uint32_t node = 0;
-    for (size_t i = begin; i < text.size() && (node = Step(node, text[i])) != 0; ++i) {
-      if (token_[node] >= 0) longest = Match{begin, i + 1, token_[node]};
+    uint32_t node = ByteTree::kRoot;
+    for (size_t i = begin; i < text.size() && (node = tree_.Step(node, text[i])) != ByteTree::kRoot; ++i) {
+      if (tree_.Value(node) >= 0) longest = Match{begin, i + 1, tree_.Value(node)};
     }
     if (longest) return longest;
   }
@@ -128,7 +65,7 @@ Result<Vocabulary> Vocabulary::Make(TokenizerData& data) {
     } else if (type == TokenType::kUserDefined) {
       vocabulary.user_matcher_.Add(id, name);
     } else if (type == TokenType::kByte) {
-      if (const auto byte = ParseByteToken(name)) vocabulary.byte_tokens_[*byte] = id;
+      if (const auto byte = ByteOfToken(name)) vocabulary.byte_tokens_[*byte] = id;
     }
   }
   for (size_t i = 0; i < count; ++i) {  // after the last push_back: the keys are views into bytes_

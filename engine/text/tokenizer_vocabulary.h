@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "engine/text/byte_tree.h"
 #include "engine/text/tokenizer.h"
 
 namespace ringside {
@@ -46,11 +47,10 @@ class Vocabulary {
   std::vector<Run> Cut(std::span<const TextPiece> pieces) const;
 
  private:
-  // Tokens found by their spelling: the leftmost, and the longest there; the first added of equals. A tree of bytes, so
-  // that thousands of tokens with the same beginning cost no more than one.
+  // Tokens found by their spelling: the leftmost, and the longest there; the first added of equals.
   class Matcher {
    public:
-    void Add(TokenId id, std::string_view spelling);
+    void Add(TokenId id, std::string_view spelling) { tree_.Add(spelling, id); }
     struct Match {
       size_t begin = 0, end = 0;
       TokenId id = -1;
@@ -58,12 +58,7 @@ class Vocabulary {
     std::optional<Match> FindFirst(std::string_view text, size_t from) const;
 
    private:
-    // The node behind `node` and `byte`, or 0, which is the root.
-    uint32_t Step(uint32_t node, char byte) const;
-
-    std::array<uint32_t, 256> first_{};                         // the root's steps
-    std::unordered_map<uint64_t, uint32_t> steps_;              // the others', by node and byte
-    std::vector<TokenId> token_ = std::vector<TokenId>(1, -1);  // by node; -1: no token ends there
+    ByteTree tree_;
   };
 
   Vocabulary() = default;

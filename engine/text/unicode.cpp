@@ -149,6 +149,37 @@ bool IsUnicodeSpace(uint32_t c) {
          c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
 }
 
+void TrimLeft(std::string* text) {
+  size_t begin = 0;
+  while (begin < text->size()) {
+    const CodePoint c = FirstCodePoint(std::string_view(*text).substr(begin));
+    if (!IsUnicodeSpace(c.value)) break;
+    begin += c.length;
+  }
+  text->erase(0, begin);
+}
+
+void TrimRight(std::string* text) {
+  size_t end = text->size();
+  while (end > 0) {
+    const CodePoint c = LastCodePoint(std::string_view(*text).substr(0, end));
+    if (!IsUnicodeSpace(c.value)) break;
+    end -= c.length;
+  }
+  text->resize(end);
+}
+
+std::string ReplaceAll(std::string_view text, std::string_view from, std::string_view to) {
+  std::string out;
+  for (size_t i = 0;;) {
+    const size_t found = text.find(from, i);
+    out.append(text.substr(i, found - i));
+    if (found == std::string_view::npos) return out;
+    out.append(to);
+    i = found + from.size();
+  }
+}
+
 uint32_t ByteLevelCharacter(uint8_t byte) { return Tables().character[byte]; }
 
 bool ByteLevelToBytes(std::string_view spelling, std::string* bytes) {

@@ -47,6 +47,12 @@ std::string NormaliseNfc(std::string_view text);
 /// The White_Space property of Unicode; a regular expression's \s.
 bool IsUnicodeSpace(uint32_t code_point);
 
+/// Takes away the white space that `text` (well-formed UTF-8) begins or ends with.
+void TrimLeft(std::string* text);
+void TrimRight(std::string* text);
+
+std::string ReplaceAll(std::string_view text, std::string_view from, std::string_view to);
+
 /// GPT-2's byte-level alphabet: the printable character that stands for each byte, and back.
 uint32_t ByteLevelCharacter(uint8_t byte);
 /// The bytes that a token spelled in that alphabet stands for. False, and `bytes` is undefined, if it has another

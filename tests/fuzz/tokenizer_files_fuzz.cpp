@@ -5,7 +5,7 @@ namespace ringside {
 
 std::vector<std::string> Seeds() {
   std::vector<std::string> seeds;
-  for (const std::string name : {"digits", "llama2", "llama3", "qwen2", "tekken"}) {
+  for (const std::string name : {"digits", "llama2", "llama3", "qwen2", "tekken", "unigram"}) {
     seeds.push_back(JoinParts(
         {R"({"bos_token":"<s>","eos_token":{"content":"<|im_end|>"},"add_bos_token":true,"chat_template":[{"name":"default","template":"x"}]})",
          R"({"eos_token_id":[1,2]})", ReadGolden("tokenizer/" + name + "/tokenizer.json")}));

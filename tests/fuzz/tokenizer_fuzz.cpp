@@ -10,7 +10,7 @@
 namespace ringside {
 namespace {
 
-constexpr const char* kNames[] = {"gpt2", "llama2", "llama3", "mistral", "qwen2", "tekken"};
+constexpr const char* kNames[] = {"gpt2", "llama2", "llama3", "mistral", "qwen2", "tekken", "unigram"};
 
 const Tokenizer& TokenizerOf(size_t index) {
   static const auto tokenizers = [] {
@@ -73,7 +73,7 @@ void ReadText(std::string_view text, Choices choices) {
 
 std::vector<std::string> Seeds() {
   std::vector<std::string> seeds;
-  for (char i = 0; i < 6; ++i) {
+  for (char i = 0; i < 7; ++i) {
     seeds.push_back(
         JoinParts({std::string{i, 1, 2, 3, 7, 0, 5},
                    "Hello, it's 12345 o'clock.\r\n\n  \xc3\xa9\xcc\x81\xe1\xba\xad\xef\xac\x81 "

@@ -1,16 +1,20 @@
 #!/usr/bin/env python3
 """Writes what tests/engine/text/tokenizer_golden_test.cpp compares against: digests of token ids that the Python `tokenizers`
-and `sentencepiece` libraries give for thousands of strings.    make_tokenizer_golden.py MODEL.gguf
+and `sentencepiece` libraries give for thousands of strings.    make_tokenizer_golden.py MODEL.gguf [NAME]
+With NAME only the sets whose names begin so are made.
 
 The strings come from a generator that the test has too (class Strings), so only digests are kept: 32 bits a string. For
 SmolLM2 the tokenizer is built from the model's own vocabulary. For the other families small tokenizers are trained here
 on generated text, with the families' pre-tokenizer patterns, and kept in tokenizer/<name>/.
-Needs gguf, tokenizers, sentencepiece."""
+Needs gguf, tokenizers, sentencepiece, mistral-common."""
+import base64
 import codecs
 import io
 import json
 import re
 import sys
+import tempfile
+import unicodedata
 from pathlib import Path
 
 import numpy as np
@@ -244,6 +248,133 @@ def keep_sentencepiece(name, processor, count):
     return [t for t, k in zip(tokens, kinds) if k == 1]
 
 
+def normalisation_rules():
+    """A small charsmap of every kind of rule: white space, what vanishes, compatibility forms, and marks that are joined
+    to their letters. (SentencePiece's own nmt_nfkc takes 240 kB.)"""
+    rules = {c: " " for c in "\t\n\r\f\u00a0\u1680\u2003\u2028\u202f\u3000\ufeff"}
+    rules |= {c: "" for c in "\x01\x02\x7f\u0085\u200b\u00ad"}
+    for low, high in ((0xA0, 0x24F), (0x1E00, 0x1EFF), (0x2070, 0x218F), (0xFB00, 0xFB4F), (0xFF01, 0xFF9F)):
+        for c in map(chr, range(low, high + 1)):
+            if unicodedata.normalize("NFKC", c) != c:
+                rules.setdefault(c, unicodedata.normalize("NFKC", c))
+            parts = unicodedata.normalize("NFD", c)
+            if 1 < len(parts) < 4:
+                rules.setdefault(parts, c)
+    return "".join("\t".join(" ".join(f"{ord(c):X}" for c in text) for text in rule) + "\n" for rule in rules.items())
+
+
+def unigram_model(**options):
+    import sentencepiece
+    model = io.BytesIO()
+    known = set("".join(SOURCE["fragments"])) - set("\0\u2581")
+    lines = ["".join(c for c in line if c in known) for text in training_text(6000) for line in text.split("\n")]
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter([line for line in lines if line]), model_writer=model, model_type="unigram",
+        vocab_size=1000, character_coverage=0.98, minloglevel=2, num_threads=1, **options)
+    return strip_trainer(model.getvalue())
+
+
+def strip_trainer(model):
+    """The model without the rules' source, which the trainer keeps beside the compiled ones."""
+    from sentencepiece import sentencepiece_model_pb2
+    proto = sentencepiece_model_pb2.ModelProto.FromString(model)
+    proto.normalizer_spec.normalization_rule_tsv = ""
+    return proto.SerializeToString()
+
+
+def keep_model(name, model, count):
+    """SentencePiece's file itself; ids and, where none is unknown and U+2581, which means a space, is not in the text, a
+    mark and the bytes of their text."""
+    import sentencepiece
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+    (HERE / f"{name}.model").write_bytes(model)
+
+    def numbers(data):
+        given = data.decode("utf-8", "replace")
+        ids = processor.encode(given)
+        if "\u2581" in given or any(processor.is_unknown(i) for i in ids):
+            return ids
+        return ids + [0xFFFFFFFF] + list(processor.decode(ids).encode())
+    write_digests(name, count, numbers)
+
+
+def unigram_json(model, content):
+    """What transformers makes of SentencePiece's file. With `content`, special tokens are spelled as no text is: there
+    we never find one, and the library would."""
+    from sentencepiece import sentencepiece_model_pb2
+    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
+    proto = sentencepiece_model_pb2.ModelProto.FromString(model)
+    special = [i for i, piece in enumerate(proto.pieces) if piece.type in (2, 3)]
+    vocabulary = [(f"\0{i}\0" if content and i in special else piece.piece, piece.score)
+                  for i, piece in enumerate(proto.pieces)]
+    tokenizer = Tokenizer(models.Unigram(vocabulary, 0, False))
+    tokenizer.normalizer = normalizers.Sequence([
+        normalizers.Precompiled(proto.normalizer_spec.precompiled_charsmap),
+        normalizers.Strip(left=False, right=True), normalizers.Replace(Regex(" {2,}"), "\u2581")])
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
+    tokenizer.decoder = decoders.Metaspace(prepend_scheme="always")
+    if not content:
+        tokenizer.add_special_tokens([AddedToken(vocabulary[i][0], special=True, normalized=False) for i in special])
+        tokenizer.add_special_tokens([AddedToken("<|user|>", special=True, normalized=False, rstrip=True)])
+    return tokenizer
+
+
+def encoded_apart(content, markup):
+    def numbers(data):
+        text = data.decode("utf-8", "replace")
+        ids = [tokenizer.encode(text, add_special_tokens=False).ids for tokenizer in (content, markup)]
+        return ids[0] + [0xFFFFFFFF] + ids[1]
+    return numbers
+
+
+def older(tokenizer):
+    """As transformers made it earlier: white space separates words and is gone."""
+    from tokenizers import Regex, normalizers, pre_tokenizers
+    precompiled = normalizers.Precompiled(base64.b64decode(
+        json.loads(tokenizer.to_str())["normalizer"]["normalizers"][0]["precompiled_charsmap"]))
+    tokenizer.normalizer = normalizers.Sequence([precompiled, normalizers.Replace(Regex(" {2,}"), " ")])
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(),
+                                                       pre_tokenizers.Metaspace(prepend_scheme="always")])
+    return tokenizer
+
+
+def keep_unigram_gguf(name, model):
+    """The same as a GGUF file of nothing but metadata."""
+    import gguf
+    from sentencepiece import sentencepiece_model_pb2
+    proto = sentencepiece_model_pb2.ModelProto.FromString(model)
+    writer = gguf.GGUFWriter(HERE / f"{name}.gguf", "t5")
+    writer.add_tokenizer_model("t5")
+    writer.add_token_list([piece.piece for piece in proto.pieces])
+    writer.add_token_scores([piece.score for piece in proto.pieces])
+    writer.add_token_types([piece.type for piece in proto.pieces])
+    writer.add_add_space_prefix(proto.normalizer_spec.add_dummy_prefix)
+    writer.add_remove_extra_whitespaces(proto.normalizer_spec.remove_extra_whitespaces)
+    writer.add_precompiled_charsmap(proto.normalizer_spec.precompiled_charsmap)
+    writer.add_unk_token_id(0)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.close()
+
+
+def unigrams():
+    with tempfile.NamedTemporaryFile("w", suffix=".tsv") as rules:
+        rules.write(normalisation_rules())
+        rules.flush()
+        model = unigram_model(normalization_rule_tsv=rules.name)
+    keep_model("unigram", model, 10000)
+    keep_unigram_gguf("unigram", model)
+    (HERE / "unigram").mkdir(exist_ok=True)
+    (HERE / "unigram" / "tokenizer.json").write_text(
+        json.dumps(json.loads(unigram_json(model, False).to_str()), ensure_ascii=False, separators=(",", ":")))
+    pair = [unigram_json(model, content) for content in (True, False)]
+    write_digests("unigram_json", 10000, encoded_apart(*pair))
+    write_digests("unigram_older", 10000, encoded_apart(*map(older, pair)))
+    keep_model("unigram_bytes", unigram_model(
+        normalization_rule_name="identity", remove_extra_whitespaces=False, byte_fallback=True, split_digits=True,
+        allow_whitespace_only_pieces=True, user_defined_symbols=["<tool_call>"]), 10000)
+
+
 def keep_gguf(name, tokenizer, pre):
     """The same vocabulary as tokenizer.json's, as a GGUF file of nothing but metadata."""
     import gguf
@@ -261,10 +392,8 @@ def keep_gguf(name, tokenizer, pre):
     writer.close()
 
 
-def main():
+def bpe():
     from tokenizers import normalizers, pre_tokenizers, AddedToken
-    write_digests("text", 4000, decoded)
-    write_digests("smollm2", 12000, encoded(smollm2(sys.argv[1])))
     keep("gpt2", train(byte_level(None), 900, ["<|endoftext|>"]), 3000, spaced_merges=True)
     llama3 = train(byte_level(LLAMA3, ignore_merges=True), 900, ["<|begin_of_text|>", "<|eot_id|>", "<|im_start|>"])
     keep("llama3", llama3, 3000)
@@ -274,7 +403,11 @@ def main():
     keep_gguf("qwen2", qwen2, "qwen2")
     keep("tekken", train(byte_level(TEKKEN, ignore_merges=True), 900, ["[INST]", "</s>"]), 2000)
     keep("digits", train(byte_level(None, digits=True), 900, ["<|im_start|>"]), 2000)
-    ranked = keep_sentencepiece("sentencepiece", sentencepiece_model(), 4000)
+def sentencepiece():
+    from tokenizers import normalizers, pre_tokenizers, AddedToken
+    model = sentencepiece_model()
+    ranked = keep_sentencepiece("sentencepiece", model, 4000)
+    (HERE / "sentencepiece.model").write_bytes(strip_trainer(model.serialized_model_proto()))
     prepend = normalizers.Sequence([normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")])
     llama2 = character_bpe(ranked, prepend, None)
     llama2.add_special_tokens([AddedToken(t, special=True, normalized=False) for t in ("<unk>", "<s>", "</s>")])
@@ -283,6 +416,44 @@ def main():
     mistral = character_bpe(ranked, None, pre_tokenizers.Metaspace(prepend_scheme="first", split=False))
     mistral.add_special_tokens([AddedToken(t, special=True, normalized=False) for t in ("<unk>", "<s>", "</s>")])
     keep("mistral", mistral, 3000)
+
+
+def mistral_tekken():
+    """A tekken.json of the vocabulary of tekken/, its digests from mistral-common. That library wants a rank for each byte
+    first."""
+    from mistral_common.tokens.tokenizers.tekken import Tekkenizer
+    vocabulary = json.loads((HERE / "tekken" / "tokenizer.json").read_text())["model"]["vocab"]
+    byte_of = spelled_bytes()
+    merged = [bytes(byte_of[c] for c in token) for token in sorted(vocabulary, key=vocabulary.get)]
+    tokens = [bytes([b]) for b in range(256)] + [token for token in merged if len(token) > 1]
+    folder = HERE / "mistral_tekken"
+    folder.mkdir(exist_ok=True)
+    specials = 30
+    (folder / "tekken.json").write_text(json.dumps({
+        "config": {"pattern": TEKKEN, "num_vocab_tokens": len(tokens), "default_vocab_size": len(tokens) + specials - 5,
+                   "default_num_special_tokens": specials, "version": "v3"},
+        "vocab": [{"rank": i, "token_bytes": base64.b64encode(token).decode(), "token_str": None}
+                  for i, token in enumerate(tokens)]}, separators=(",", ":")))
+    tokenizer = Tekkenizer.from_file(folder / "tekken.json")
+    write_digests("mistral_tekken", 10000,
+                  lambda data: tokenizer.encode(data.decode("utf-8", "replace"), bos=False, eos=False))
+
+
+def spelled_bytes():
+    """The byte of each character of GPT-2's alphabet."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [b for b in range(256) if b not in printable]
+    return {chr(b): b for b in printable} | {chr(0x100 + i): b for i, b in enumerate(others)}
+
+
+def main():
+    made = {"text": lambda: write_digests("text", 4000, decoded),
+            "smollm2": lambda: write_digests("smollm2", 12000, encoded(smollm2(sys.argv[1]))),
+            "bpe": bpe, "sentencepiece": sentencepiece, "unigram": unigrams,
+            "mistral_tekken": mistral_tekken}
+    for name, make in made.items():
+        if len(sys.argv) < 3 or name.startswith(sys.argv[2]):
+            make()
 
 
 if __name__ == "__main__":

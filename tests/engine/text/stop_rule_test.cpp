@@ -58,7 +58,8 @@ TEST(StopRule, WithoutRulesTextPassesAtOnce) {
 }
 
 TEST(StopRule, MatchesAcrossTokenBorders) {
-  EXPECT_EQ(AnswerOf({"\n\nUser:"}, {"Hello", "\n", "\nUs", "er", ":", " more"}), (Outcome{"Hello", true, "\n\nUser:"}));
+  EXPECT_EQ(AnswerOf({"\n\nUser:"}, {"Hello", "\n", "\nUs", "er", ":", " more"}),
+            (Outcome{"Hello", true, "\n\nUser:"}));
   EXPECT_EQ(AnswerOf({"STOP"}, {"a STOP b"}), (Outcome{"a ", true, "STOP"}));
 }
 

@@ -1,11 +1,16 @@
 // Ids equal to the reference libraries', string by string; see tests/golden/make_tokenizer_golden.py.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 
 #include "engine/files/gguf_reader.h"
 #include "engine/text/detokenizer.h"
+#include "engine/text/files/tokenizer_texts.h"
 #include "engine/text/tokenizer.h"
 #include "engine/text/unicode.h"
 #include "tests/engine/text/tokenizer_strings.h"
@@ -85,6 +90,58 @@ void ExpectGolden(const Tokenizer& tokenizer, const std::string& golden, const G
   EXPECT_GT(round_trips, static_cast<int>(want.size()) / 2);
 }
 
+std::string ReadGoldenFile(const std::string& name) {
+  std::ifstream file(GoldenPath(name), std::ios::binary);
+  std::stringstream bytes;
+  bytes << file.rdbuf();
+  return bytes.str();
+}
+
+std::unique_ptr<Tokenizer> FromModel(const std::string& name) {
+  return std::move(*MakeTokenizer(*ReadSentencePieceModel(ReadGoldenFile(name + ".model"))));
+}
+
+// Ids of ten thousand strings, and their text where every piece is known, against those of SentencePiece.
+void ExpectSentencePiece(const Tokenizer& tokenizer, const std::string& golden) {
+  const std::vector<uint32_t> want = ReadDigests(golden);
+  ASSERT_GE(want.size(), 10'000u);
+  GoldenStrings strings;
+  int failures = 0, decoded = 0;
+  for (size_t i = 0; i < want.size() && failures < 5; ++i) {
+    const std::string text = strings.Make(i);
+    const std::vector<TokenId> ids = EncodeOne(tokenizer, text, false);
+    Digest digest;
+    for (const TokenId id : ids) digest.Add(static_cast<uint32_t>(id));
+    if (text.find("\u2581") == std::string::npos &&  // it means a space
+        std::ranges::none_of(ids, [&](TokenId id) { return tokenizer.IsSpecial(id); })) {
+      digest.Add(0xFFFFFFFFu);
+      for (const char c : Decode(tokenizer, ids)) digest.Add(static_cast<uint8_t>(c));
+      ++decoded;
+    }
+    EXPECT_EQ(digest.value(), want[i]) << golden << " " << i << ": " << Describe(text, ids);
+    failures += digest.value() != want[i];
+  }
+  EXPECT_GT(decoded, 700);
+}
+
+// Ids of ten thousand strings as content and as markup against those of `tokenizers`.
+void ExpectTokenizers(const Tokenizer& tokenizer, const std::string& golden) {
+  const std::vector<uint32_t> want = ReadDigests(golden);
+  ASSERT_GE(want.size(), 10'000u);
+  GoldenStrings strings;
+  int failures = 0;
+  for (size_t i = 0; i < want.size() && failures < 5; ++i) {
+    const std::string text = strings.Make(i);
+    const std::vector<TokenId> ids = EncodeOne(tokenizer, text, false);
+    Digest digest;
+    for (const TokenId id : ids) digest.Add(static_cast<uint32_t>(id));
+    digest.Add(0xFFFFFFFFu);
+    for (const TokenId id : EncodeOne(tokenizer, text, true)) digest.Add(static_cast<uint32_t>(id));
+    EXPECT_EQ(digest.value(), want[i]) << golden << " " << i << ": " << Describe(text, ids);
+    failures += digest.value() != want[i];
+  }
+}
+
 TEST(RealModelTokenizer, EqualsTheReferenceOnTwelveThousandStrings) {
   const char* model = std::getenv("RINGSIDE_TEST_MODEL");
   if (model == nullptr) GTEST_SKIP() << "RINGSIDE_TEST_MODEL is not set";
@@ -99,6 +156,10 @@ TEST(TokenizerGolden, Llama3FromGguf) { ExpectGolden(*FromGguf(GoldenPath("llama
 TEST(TokenizerGolden, Qwen2) { ExpectGolden(*FromFolder("qwen2"), "qwen2", {.nfc = true}); }
 TEST(TokenizerGolden, Qwen2FromGguf) { ExpectGolden(*FromGguf(GoldenPath("qwen2.gguf")), "qwen2", {.nfc = true}); }
 TEST(TokenizerGolden, Tekken) { ExpectGolden(*FromFolder("tekken"), "tekken", {}); }
+TEST(TokenizerGolden, TekkenFromItsOwnFile) {
+  ASSERT_GE(ReadDigests("mistral_tekken").size(), 10'000u);
+  ExpectGolden(*FromFolder("mistral_tekken"), "mistral_tekken", {.with_markup = false});
+}
 TEST(TokenizerGolden, SingleDigits) { ExpectGolden(*FromFolder("digits"), "digits", {}); }
 TEST(TokenizerGolden, SentencePieceFromGguf) {
   ExpectGolden(*FromGguf(GoldenPath("sentencepiece.gguf")), "sentencepiece", {.with_markup = false});
@@ -106,6 +167,24 @@ TEST(TokenizerGolden, SentencePieceFromGguf) {
 TEST(TokenizerGolden, Llama2WithPrependedSpace) { ExpectGolden(*FromFolder("llama2"), "llama2", {}); }
 TEST(TokenizerGolden, MistralWithMetaspace) {
   ExpectGolden(*FromFolder("mistral"), "mistral", {.keeps_leading_space = false});
+}
+
+TEST(TokenizerGolden, SentencePieceFromItsOwnFile) {
+  ExpectGolden(*FromModel("sentencepiece"), "sentencepiece", {.with_markup = false});
+}
+TEST(TokenizerGolden, Unigram) { ExpectSentencePiece(*FromModel("unigram"), "unigram"); }
+TEST(TokenizerGolden, UnigramFromGguf) { ExpectSentencePiece(*FromGguf(GoldenPath("unigram.gguf")), "unigram"); }
+TEST(TokenizerGolden, UnigramWithBytes) { ExpectSentencePiece(*FromModel("unigram_bytes"), "unigram_bytes"); }
+TEST(TokenizerGolden, UnigramFromTokenizerJson) { ExpectTokenizers(*FromFolder("unigram"), "unigram_json"); }
+
+TEST(TokenizerGolden, UnigramWhereWhiteSpaceSeparatesWords) {
+  nlohmann::json json = nlohmann::json::parse(ReadGoldenFile("unigram/tokenizer.json"));
+  auto& steps = json["normalizer"]["normalizers"];
+  steps.erase(1);  // Strip
+  steps[1]["content"] = " ";
+  json["pre_tokenizer"] = {{"type", "Sequence"},
+                           {"pretokenizers", {{{"type", "WhitespaceSplit"}}, json["pre_tokenizer"]}}};
+  ExpectTokenizers(**MakeTokenizer(*ReadTokenizerJson(json.dump())), "unigram_older");
 }
 
 // Bytes to text, whole and one byte at a time, as Python's decoders do it.

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "engine/files/gguf_reader.h"
+#include "engine/text/files/tokenizer_texts.h"
 #include "engine/text/token_list.h"
 #include "tests/engine/text/tokenizer_strings.h"
 
@@ -53,7 +54,7 @@ TEST(Tokenizer, SpecialTokensAreReadInMarkupOnly) {
 }
 
 TEST(Tokenizer, NoContentGivesASpecialToken) {
-  for (const char* name : {"gpt2", "llama3", "qwen2", "tekken", "llama2", "mistral"}) {
+  for (const char* name : {"gpt2", "llama3", "qwen2", "tekken", "llama2", "mistral", "unigram", "mistral_tekken"}) {
     const auto tokenizer = std::move(*MakeTokenizer(*ReadHuggingFaceTokenizer(GoldenPath(name))));
     for (TokenId id = 0; id < tokenizer->vocab_size(); ++id) {
       if (!tokenizer->IsSpecial(id)) continue;
@@ -128,16 +129,18 @@ TEST(Tokenizer, ManyThreadsShareOne) {
 TEST(Tokenizer, AMegabyteOfOneThing) {
   const auto bpe = Qwen2();
   const auto pieces = std::move(*MakeTokenizer(*ReadHuggingFaceTokenizer(GoldenPath("llama2"))));
+  const auto unigram = std::move(*MakeTokenizer(*ReadHuggingFaceTokenizer(GoldenPath("unigram"))));
   for (const std::string unit : {" ", "a", "\n", "\u0323\u0301", "\xFF", "<", " \n", "9"}) {
     std::string text;
     while (text.size() < 1u << 20) text += unit;
     EXPECT_FALSE(Encode(*bpe, {{text, true}}).empty());
     EXPECT_FALSE(Encode(*pieces, {{text, true}}).empty());
+    EXPECT_EQ(Encode(*unigram, {{text, true}}).empty(), unit.find_first_not_of(" \n") == std::string::npos);
   }
 }
 
 TEST(Tokenizer, MoreThanALimitGivesNothing) {
-  for (const char* name : {"gpt2", "llama3", "qwen2", "tekken", "llama2", "mistral"}) {
+  for (const char* name : {"gpt2", "llama3", "qwen2", "tekken", "llama2", "mistral", "unigram", "mistral_tekken"}) {
     const auto tokenizer = std::move(*MakeTokenizer(*ReadHuggingFaceTokenizer(GoldenPath(name))));
     GoldenStrings strings;
     for (uint64_t i = 0; i < 300; ++i) {
@@ -264,6 +267,21 @@ TEST(TokenizerFiles, WhatIsNotSupportedIsRefusedByName) {
   refuse(
       "gpt2", [](Json& j) { j["model"]["type"] = "Unigram"; }, "Unigram");
   refuse(
+      "gpt2", [](Json& j) { j["model"]["type"] = "WordPiece"; }, "WordPiece");
+  refuse(
+      "unigram", [](Json& j) { j["model"]["unk_id"] = 1 << 20; }, "unk_id");
+  refuse(
+      "unigram", [](Json& j) { j["model"]["vocab"][7] = {"x"}; }, "score");
+  refuse(
+      "unigram", [](Json& j) { j["pre_tokenizer"] = nullptr; }, "Metaspace");
+  refuse(
+      "unigram", [](Json& j) { j["normalizer"]["normalizers"][0]["precompiled_charsmap"] = "AAA"; }, "base64");
+  refuse(
+      "unigram", [](Json& j) { j["normalizer"]["normalizers"][0]["precompiled_charsmap"] = "////AAAA"; }, "charsmap");
+  refuse(
+      "unigram", [](Json& j) { std::swap(j["normalizer"]["normalizers"][0], j["normalizer"]["normalizers"][1]); },
+      "Precompiled");
+  refuse(
       "gpt2", [](Json& j) { j["pre_tokenizer"] = nullptr; }, "BPE on characters");
   refuse(
       "gpt2",
@@ -306,11 +324,47 @@ TEST(TokenizerFiles, WhatIsNotSupportedIsRefusedByName) {
   EXPECT_EQ(empty.Read().status().code(), StatusCode::kInvalidArgument);
 }
 
+TEST(TokenizerFiles, Tekken) {
+  const Result<TokenizerData> data = ReadHuggingFaceTokenizer(GoldenPath("mistral_tekken"));
+  ASSERT_TRUE(data.ok()) << data.status().ToString();
+  EXPECT_EQ(data->bos, 1);
+  EXPECT_TRUE(data->add_bos);
+  EXPECT_THAT(data->end_of_turn, ElementsAre(2));
+  EXPECT_EQ(data->tokens[9], "[TOOL_CALLS]");
+  EXPECT_EQ(data->tokens[29], "<SPECIAL_29>");
+  const auto tokenizer = std::move(*MakeTokenizer(*data));
+  EXPECT_THAT(Encode(*tokenizer, {{"<s>[INST]!", true}}), ElementsAre(1, 3, 30 + '!'));
+
+  std::ifstream file(GoldenPath("mistral_tekken/tekken.json"));
+  const Json original = Json::parse(file);
+  Json named = original;
+  named["special_tokens"] = Json::array({{{"rank", 4}, {"token_str", "[MINE]"}, {"is_control", true}}});
+  EXPECT_EQ(ReadTekken(named.dump())->tokens[4], "[MINE]");
+  EXPECT_EQ(ReadTekken(named.dump())->tokens[3], "<SPECIAL_3>");
+  const auto refuse = [&](const std::function<void(Json&)>& change, const std::string& what) {
+    Json json = original;
+    change(json);
+    const Result<TokenizerData> read = ReadTekken(json.dump());
+    EXPECT_EQ(read.status().code(), StatusCode::kInvalidArgument) << what;
+    EXPECT_THAT(read.status().message(), HasSubstr(what));
+  };
+  refuse([](Json& j) { j["config"].erase("pattern"); }, "pattern");
+  refuse([](Json& j) { j["config"]["default_vocab_size"] = int64_t{1} << 50; }, "size");
+  refuse([](Json& j) { j["config"]["default_num_special_tokens"] = -1; }, "size");
+  refuse([](Json& j) { j["config"]["default_vocab_size"] = 20000; }, "smaller");
+  refuse([](Json& j) { j["vocab"][300]["rank"] = 299; }, "token 300");
+  refuse([](Json& j) { j["vocab"][300]["token_bytes"] = "?"; }, "token 300");
+  refuse([](Json& j) { j["vocab"][65]["token_bytes"] = "QkI="; }, "first tokens");
+  refuse([](Json& j) { j["special_tokens"] = {{{"rank", 99}, {"token_str", "x"}}}; }, "rank");
+  refuse([](Json& j) { j["vocab"] = nullptr; }, "smaller");
+  EXPECT_EQ(ReadTekken("[").status().code(), StatusCode::kInvalidArgument);
+}
+
 // Any member of any shape anywhere: a Status or a tokenizer that works, never a crash.
 TEST(TokenizerFiles, ShapesThatNobodyExpects) {
   const std::vector<Json> odd = {
       nullptr, true, -1, 1e300, "x", "", Json::array(), Json::object(), Json::array({1, nullptr})};
-  for (const char* name : {"gpt2", "llama3", "llama2", "mistral"}) {
+  for (const char* name : {"gpt2", "llama3", "llama2", "mistral", "unigram"}) {
     const Json original = Json::parse(ReadJsonText(name));
     std::vector<std::string> places;
     const Json flat = original.flatten();
@@ -369,9 +423,21 @@ TEST(MakeTokenizer, RefusesInconsistentData) {
     d.scores.pop_back();
   });
   refuse([](TokenizerData& d) {
+    d.kind = TokenizerData::Kind::kUnigram;
+    d.scores.pop_back();
+  });
+  refuse([](TokenizerData& d) {
+    d.kind = TokenizerData::Kind::kUnigram;
+    d.scores[1] = -std::numeric_limits<double>::infinity();
+  });
+  refuse([](TokenizerData& d) {
+    d.kind = TokenizerData::Kind::kUnigram;
+    d.charsmap = "no rules";
+  });
+  refuse([](TokenizerData& d) {
     d.kind = TokenizerData::Kind::kSentencePieceBpe;
     d.merges.clear();
-    d.scores[1] = std::numeric_limits<float>::quiet_NaN();
+    d.scores[1] = std::numeric_limits<double>::quiet_NaN();
   });
 }
 

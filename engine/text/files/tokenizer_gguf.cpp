@@ -103,6 +103,19 @@ Status ReadMerges(const std::vector<std::string>& lines, TokenizerData* data) {
   return Status::Ok();
 }
 
+// Bytes, signed or not.
+Result<std::string> ReadCharsmap(const GgufFile& file) {
+  std::string bytes;
+  const auto numbers = file.Ints("tokenizer.ggml.precompiled_charsmap");
+  if (!numbers) return bytes;
+  bytes.reserve(numbers->size());
+  for (const int64_t number : *numbers) {
+    if (number < -128 || number > 255) return InvalidArgument("tokenizer.ggml.precompiled_charsmap holds no bytes");
+    bytes.push_back(static_cast<char>(number));
+  }
+  return bytes;
+}
+
 std::optional<TokenId> ReadId(const GgufFile& file, std::string_view key, size_t vocabulary) {
   const std::optional<int64_t> id = file.Int(key);
   if (!id || *id < 0 || *id >= static_cast<int64_t>(vocabulary)) return std::nullopt;
@@ -118,9 +131,12 @@ Result<TokenizerData> ReadGgufTokenizer(const GgufFile& file) {
     data.kind = TokenizerData::Kind::kByteLevelBpe;
   } else if (model == "llama") {
     data.kind = TokenizerData::Kind::kSentencePieceBpe;
+  } else if (model == "t5") {
+    data.kind = TokenizerData::Kind::kUnigram;
   } else {
-    return InvalidArgument(model.empty() ? "the file has no tokenizer (tokenizer.ggml.model)"
-                                         : "tokenizer.ggml.model: '" + model + "' is not supported (gpt2, llama are)");
+    return InvalidArgument(model.empty()
+                               ? "the file has no tokenizer (tokenizer.ggml.model)"
+                               : "tokenizer.ggml.model: '" + model + "' is not supported (gpt2, llama, t5 are)");
   }
   const std::vector<std::string>* tokens = file.Strings("tokenizer.ggml.tokens");
   if (tokens == nullptr || tokens->empty()) return InvalidArgument("tokenizer.ggml.tokens is missing or empty");
@@ -135,7 +151,8 @@ Result<TokenizerData> ReadGgufTokenizer(const GgufFile& file) {
   data.bos = ReadId(file, "tokenizer.ggml.bos_token_id", count);
   data.eos = ReadId(file, "tokenizer.ggml.eos_token_id", count);
   const bool byte_level = data.kind == TokenizerData::Kind::kByteLevelBpe;
-  data.add_bos = file.Bool("tokenizer.ggml.add_bos_token").value_or(!byte_level);
+  const bool merges_characters = data.kind == TokenizerData::Kind::kSentencePieceBpe;
+  data.add_bos = file.Bool("tokenizer.ggml.add_bos_token").value_or(merges_characters);
   if (byte_level) {
     const std::vector<std::string>* merges = file.Strings("tokenizer.ggml.merges");
     if (merges == nullptr) return InvalidArgument("tokenizer.ggml.merges is missing");
@@ -148,7 +165,12 @@ Result<TokenizerData> ReadGgufTokenizer(const GgufFile& file) {
     if (!scores) return InvalidArgument("tokenizer.ggml.scores is missing");
     data.scores.assign(scores->begin(), scores->end());
     data.unknown = ReadId(file, "tokenizer.ggml.unknown_token_id", count);
-    if (file.Bool("tokenizer.ggml.add_space_prefix").value_or(true)) data.space_prefix = SpacePrefix::kBehindSpecials;
+    if (file.Bool("tokenizer.ggml.add_space_prefix").value_or(merges_characters)) {
+      data.space_prefix = SpacePrefix::kBehindSpecials;
+    }
+    ASSIGN_OR_RETURN(data.charsmap, ReadCharsmap(file));
+    const bool extra = file.Bool("tokenizer.ggml.remove_extra_whitespaces").value_or(false);
+    data.white_space = {.trim_front = extra, .trim_back = extra, .collapse = extra};
   }
   for (const char* key : {"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}) {
     if (const auto id = ReadId(file, key, count)) data.end_of_turn.push_back(*id);

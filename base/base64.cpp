@@ -1,0 +1,27 @@
+#include "base/base64.h"
+
+#include <openssl/evp.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace ringside {
+
+std::optional<std::string> DecodeBase64(std::string_view text) {
+  constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  const size_t digits = std::min(text.find_first_not_of(kAlphabet), text.size());
+  const size_t padding = text.size() - digits;
+  // The library takes white space and padding anywhere.
+  if (text.size() % 4 != 0 || padding > 2 || text.substr(digits).find_first_not_of('=') != std::string_view::npos ||
+      text.size() > static_cast<size_t>(std::numeric_limits<int>::max())) {
+    return std::nullopt;
+  }
+  std::string bytes(text.size() / 4 * 3, '\0');
+  const int size = EVP_DecodeBlock(reinterpret_cast<unsigned char*>(bytes.data()),
+                                   reinterpret_cast<const unsigned char*>(text.data()), static_cast<int>(text.size()));
+  if (size != static_cast<int>(bytes.size())) return std::nullopt;
+  bytes.resize(bytes.size() - padding);
+  return bytes;
+}
+
+}  // namespace ringside

@@ -1,0 +1,171 @@
+// A tokenizer in a folder: its own file, and what the configurations beside it say.
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "engine/text/files/tokenizer_texts.h"
+#include "engine/text/gpt2_tokenizer.h"
+#include "engine/text/tokenizer_facts.h"
+
+namespace ringside {
+namespace {
+
+using Json = nlohmann::json;
+using TokenType = TokenizerData::TokenType;
+
+constexpr int64_t kMaxTokens = 1 << 21;
+constexpr const char* kSentencePieceFiles[] = {"tokenizer.model", "spiece.model", "sentencepiece.model"};
+
+bool Has(const std::string& folder, const std::string& file) {
+  std::error_code ignored;
+  return std::filesystem::exists(folder + "/" + file, ignored);
+}
+
+Result<std::string> ReadText(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return IoError("cannot read " + path);
+  std::stringstream bytes;
+  bytes << file.rdbuf();
+  return bytes.str();
+}
+
+/// A missing file is null.
+Result<Json> ReadJson(const std::string& path) {
+  auto text = ReadText(path);
+  if (!text.ok()) return Json();
+  Json json = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) return InvalidArgument(path + " is not JSON");
+  return json;
+}
+
+const Json* Member(const Json& object, const char* key) {
+  if (!object.is_object()) return nullptr;
+  const auto found = object.find(key);
+  return found == object.end() || found->is_null() ? nullptr : &*found;
+}
+
+bool IsTrue(const Json& object, const char* key) {
+  const Json* member = Member(object, key);
+  return member != nullptr && member->is_boolean() && member->get<bool>();
+}
+
+// A token's spelling: a string or an object with "content".
+std::string SpellingOf(const Json& token) {
+  if (token.is_string()) return token.get<std::string>();
+  const Json* content = Member(token, "content");
+  return content != nullptr && content->is_string() ? content->get<std::string>() : "";
+}
+
+std::optional<TokenId> NamedToken(const Json& config, const char* key, const TokenizerData& data) {
+  const Json* value = Member(config, key);
+  const std::string name = value == nullptr ? "" : SpellingOf(*value);
+  const auto found = std::ranges::find(data.tokens, name);
+  if (name.empty() || found == data.tokens.end()) return std::nullopt;
+  return static_cast<TokenId>(found - data.tokens.begin());
+}
+
+// generation_config.json gives one id or a list.
+std::vector<TokenId> IdList(const Json& config, const char* key) {
+  std::vector<TokenId> ids;
+  const Json* value = Member(config, key);
+  if (value == nullptr) return ids;
+  const Json list = value->is_array() ? *value : Json::array({*value});
+  for (const Json& entry : list) {
+    const int64_t id = entry.is_number_integer() ? entry.get<int64_t>() : -1;
+    if (id >= 0 && id < kMaxTokens) ids.push_back(static_cast<TokenId>(id));
+  }
+  return ids;
+}
+
+// The tokens that tokenizer_config.json adds to a file that has none of its own for it, by id.
+Status AddTokens(const Json& config, TokenizerData* data) {
+  const Json* added = Member(config, "added_tokens_decoder");
+  if (added == nullptr || !added->is_object()) return Status::Ok();
+  for (const auto& [key, token] : added->items()) {
+    size_t id = 0;
+    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
+    const std::string name = SpellingOf(token);
+    if (error != std::errc() || end != key.data() + key.size() || id >= size_t{kMaxTokens} || name.empty()) {
+      return InvalidArgument("tokenizer_config.json: an added token has no id or no content");
+    }
+    if (id < data->tokens.size() && data->types[id] != TokenType::kNormal) continue;  // the file knows better
+    if (id >= data->tokens.size()) {
+      data->tokens.resize(id + 1);
+      data->types.resize(id + 1, TokenType::kUnused);
+      if (!data->scores.empty()) data->scores.resize(id + 1);
+    }
+    data->tokens[id] = name;
+    data->types[id] = IsTrue(token, "special") ? TokenType::kControl : TokenType::kUserDefined;
+    if (IsTrue(token, "lstrip")) data->strip_left.push_back(static_cast<TokenId>(id));
+    if (IsTrue(token, "rstrip")) data->strip_right.push_back(static_cast<TokenId>(id));
+  }
+  return Status::Ok();
+}
+
+// Which tokens begin and end a text: what the configurations say, else what the tokenizer's own file does.
+void NameEnds(const Json& config, const Json& generation, TokenizerData* data) {
+  const auto known = [&](std::optional<TokenId> id) {
+    return id && static_cast<size_t>(*id) < data->tokens.size() ? id : std::nullopt;
+  };
+  const TokenId in_front = data->add_bos ? data->bos.value_or(-1) : -1;
+  if (config.is_object() && config.contains("bos_token")) data->bos = NamedToken(config, "bos_token", *data);
+  if (const auto eos = NamedToken(config, "eos_token", *data)) data->eos = eos;
+  data->end_of_turn = IdList(generation, "eos_token_id");
+  if (!data->eos && !data->end_of_turn.empty()) data->eos = data->end_of_turn.front();
+  if (!data->bos) {
+    if (const auto ids = IdList(generation, "bos_token_id"); !ids.empty()) data->bos = ids.front();
+  }
+  data->bos = known(data->bos);
+  data->eos = known(data->eos);
+  const Json* adds = Member(config, "add_bos_token");
+  data->add_bos = adds != nullptr && adds->is_boolean() ? adds->get<bool>() : data->bos && *data->bos == in_front;
+  CompleteSpecialTokens(data);
+}
+
+Result<TokenizerData> ReadOwnFile(const std::string& folder, const Json& config) {
+  if (Has(folder, "tokenizer.json")) {
+    ASSIGN_OR_RETURN(const std::string text, ReadText(folder + "/tokenizer.json"));
+    return ReadTokenizerJson(text);
+  }
+  if (Has(folder, "tekken.json")) {
+    ASSIGN_OR_RETURN(const std::string text, ReadText(folder + "/tekken.json"));
+    return ReadTekken(text);
+  }
+  for (const char* name : kSentencePieceFiles) {
+    if (!Has(folder, name)) continue;
+    ASSIGN_OR_RETURN(const std::string bytes, ReadText(folder + "/" + name));
+    ASSIGN_OR_RETURN(TokenizerData data, ReadSentencePieceModel(bytes));
+    RETURN_IF_ERROR(AddTokens(config, &data));
+    return data;
+  }
+  if (!Has(folder, "vocab.json")) return IoError("cannot read " + folder + "/tokenizer.json");
+  ASSIGN_OR_RETURN(const std::string vocab, ReadText(folder + "/vocab.json"));
+  ASSIGN_OR_RETURN(const std::string merges, ReadText(folder + "/merges.txt"));
+  return ReadVocabAndMerges(vocab, merges);
+}
+
+}  // namespace
+
+bool HasTokenizerFile(const std::string& folder) {
+  return Has(folder, "tokenizer.json") || Has(folder, "tekken.json") ||
+         std::ranges::any_of(kSentencePieceFiles, [&](const char* name) { return Has(folder, name); });
+}
+
+Result<TokenizerData> ReadHuggingFaceTokenizer(const std::string& folder) {
+  ASSIGN_OR_RETURN(const Json config, ReadJson(folder + "/tokenizer_config.json"));
+  ASSIGN_OR_RETURN(const Json generation, ReadJson(folder + "/generation_config.json"));
+  ASSIGN_OR_RETURN(TokenizerData data, ReadOwnFile(folder, config));
+  NameEnds(config, generation, &data);
+  return data;
+}
+
+Result<TokenizerData> ReadGpt2Tokenizer(std::string_view vocab, std::string_view merges) {
+  ASSIGN_OR_RETURN(TokenizerData data, ReadVocabAndMerges(vocab, merges));
+  NameEnds(Json(), Json(), &data);
+  return data;
+}
+
+}  // namespace ringside

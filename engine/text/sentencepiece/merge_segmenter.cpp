@@ -1,0 +1,57 @@
+#include "engine/text/sentencepiece/merge_segmenter.h"
+
+#include "engine/text/byte_level_bpe.h"
+#include "engine/text/score_merges.h"
+#include "engine/text/unicode.h"
+
+namespace ringside {
+
+MergeSegmenter::MergeSegmenter(int64_t vocabulary, MergeTable merges, SymbolTable::Characters characters)
+    : vocabulary_(vocabulary), merges_(std::move(merges)), characters_(std::move(characters)) {
+  for (const auto& [character, id] : characters_) {
+    if (id >= vocabulary_) AppendCodePoint(character, &spelling_[id]);
+  }
+}
+
+Result<MergeSegmenter> MergeSegmenter::Make(const Vocabulary& vocabulary, const TokenizerData& data) {
+  SymbolTable symbols(vocabulary);
+  auto merges =
+      data.merges.empty() ? MergesByScore(vocabulary, data.scores, &symbols) : MakeMergeTable(vocabulary, data);
+  if (!merges.ok()) return merges.status();
+  return MergeSegmenter(vocabulary.size(), std::move(*merges), symbols.characters());
+}
+
+bool MergeSegmenter::Segment(std::string_view text, PieceOutput* out) const {
+  if (!out->HasRoomFor(text)) return false;
+  std::vector<TokenId> symbols;  // of the stretch that merges may join
+  const auto flush = [&](std::string_view rest) {
+    merges_.Apply(&symbols);
+    for (const TokenId symbol : symbols) {
+      if (symbol < vocabulary_) {
+        out->Add(symbol);
+      } else {
+        out->AddUnknown(spelling_.at(symbol));
+      }
+    }
+    symbols.clear();
+    return out->HasRoomFor(rest);
+  };
+  uint32_t previous = 0;
+  while (!text.empty()) {
+    const CodePoint c = FirstCodePoint(text);
+    const std::string_view rest = text.substr(c.length);
+    const auto found = characters_.find(c.value);
+    if (found != characters_.end()) {
+      if (!symbols.empty() && !merges_.MayJoin(previous, c.value) && !flush(text)) return false;
+      previous = c.value;
+      symbols.push_back(found->second);
+    } else {
+      if (!flush(text)) return false;
+      out->AddUnknown(text.substr(0, c.length));
+    }
+    text = rest;
+  }
+  return flush({});
+}
+
+}  // namespace ringside

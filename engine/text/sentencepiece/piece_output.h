@@ -1,0 +1,43 @@
+// Where the pieces of one text go: known ones as their ids, characters that are in none spelled in bytes or, where the
+// vocabulary lacks those, as the unknown token, one for a run of them. One per text; one thread at a time.
+#pragma once
+
+#include <algorithm>
+#include <string_view>
+
+#include "engine/text/token_list.h"
+#include "engine/text/tokenizer_vocabulary.h"
+
+namespace ringside {
+
+class PieceOutput {
+ public:
+  /// `unknown`: -1: what cannot be spelled vanishes. `vocabulary` and `ids` outlive it.
+  PieceOutput(const Vocabulary& vocabulary, TokenId unknown, TokenList* ids)
+      : vocabulary_(vocabulary), unknown_(unknown), ids_(ids) {}
+
+  void Add(TokenId id) {
+    ids_->Add(id);
+    behind_unknown_ = false;
+  }
+  /// `character` is one character.
+  void AddUnknown(std::string_view character) {
+    const auto token = [&](char c) { return vocabulary_.ByteToken(static_cast<uint8_t>(c)); };
+    if (std::ranges::all_of(character, [&](char c) { return token(c) >= 0; })) {
+      for (const char c : character) Add(token(c));
+    } else if (unknown_ >= 0 && !behind_unknown_) {
+      Add(unknown_);
+      behind_unknown_ = true;
+    }
+  }
+  /// False if what is left of the text cannot fit any more.
+  bool HasRoomFor(std::string_view rest) { return ids_->HasRoomFor(rest); }
+
+ private:
+  const Vocabulary& vocabulary_;
+  const TokenId unknown_;
+  TokenList* ids_;
+  bool behind_unknown_ = false;
+};
+
+}  // namespace ringside

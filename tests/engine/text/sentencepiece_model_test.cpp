@@ -1,0 +1,160 @@
+// SentencePiece's own files: what is read of them, in which folders, and what is refused. That ids equal the library's,
+// tokenizer_golden_test.cpp shows.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "engine/text/files/tokenizer_texts.h"
+#include "engine/text/sentencepiece/charsmap.h"
+#include "tests/engine/text/tokenizer_strings.h"
+
+namespace ringside {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using TokenType = TokenizerData::TokenType;
+
+std::string ReadModel(const std::string& name) {
+  std::ifstream file(GoldenPath(name + ".model"), std::ios::binary);
+  std::stringstream bytes;
+  bytes << file.rdbuf();
+  return bytes.str();
+}
+
+// ---- protocol buffers ----
+
+std::string Varint(uint64_t value) {
+  std::string out;
+  for (; value >= 0x80; value >>= 7) out.push_back(static_cast<char>(value | 0x80));
+  return out + static_cast<char>(value);
+}
+std::string Number(int field, uint64_t value) { return Varint(static_cast<uint64_t>(field) << 3) + Varint(value); }
+std::string Bytes(int field, const std::string& value) {
+  return Varint(static_cast<uint64_t>(field) << 3 | 2) + Varint(value.size()) + value;
+}
+std::string Float(int field, float value) {
+  std::string out = Varint(static_cast<uint64_t>(field) << 3 | 5);
+  for (int i = 0; i < 4; ++i) out.push_back(static_cast<char>(std::bit_cast<uint32_t>(value) >> (8 * i)));
+  return out;
+}
+std::string Piece(const std::string& name, float score, uint64_t type) {
+  return Bytes(1, Bytes(1, name) + Float(2, score) + Number(3, type));
+}
+// Pieces <unk>, <s>, </s>, a, b, ab.
+std::string Pieces() {
+  return Piece("<unk>", 0, 2) + Piece("<s>", 0, 3) + Piece("</s>", 0, 3) + Piece("a", -2, 1) + Piece("b", -2, 1) +
+         Piece("ab", -3, 1) + Piece("\u2581", -1, 1);
+}
+
+std::vector<TokenId> Encode(const Tokenizer& tokenizer, const std::vector<TextPiece>& pieces) {
+  return tokenizer.EncodeAll(pieces);
+}
+
+TEST(SentencePieceModel, FieldsThatAreMissingHaveTheirDefaults) {
+  const Result<TokenizerData> data = ReadSentencePieceModel(Pieces());
+  ASSERT_TRUE(data.ok()) << data.status().ToString();
+  EXPECT_EQ(data->kind, TokenizerData::Kind::kUnigram);
+  EXPECT_EQ(data->unknown, 0);
+  EXPECT_EQ(data->bos, 1);
+  EXPECT_EQ(data->eos, 2);
+  EXPECT_FALSE(data->add_bos);
+  EXPECT_TRUE(data->white_space.collapse);
+  EXPECT_EQ(data->space_prefix, TokenizerData::SpacePrefix::kBehindSpecials);
+  const auto tokenizer = std::move(*MakeTokenizer(*data));
+  EXPECT_THAT(Encode(*tokenizer, {{"  ab  b ", false}}), ElementsAre(6, 5, 6, 4));
+  // White space between special tokens alone is nothing, and every stretch between them has its space in front.
+  EXPECT_THAT(Encode(*tokenizer, {{"<s>  </s>a", true}}), ElementsAre(1, 2, 6, 3));
+  EXPECT_THAT(Encode(*tokenizer, {{"axxya", false}}), ElementsAre(6, 3, 0, 3)) << "one token for unknown characters";
+}
+
+TEST(SentencePieceModel, ReadsWhatItIsTold) {
+  const std::string trainer = Bytes(2, Number(3, 2) + Bytes(46, "</s>") + Bytes(47, "<s>"));
+  const std::string normalizer = Bytes(3, Number(3, 0) + Number(4, 0) + Bytes(7, "passed over"));
+  const Result<TokenizerData> data = ReadSentencePieceModel(Pieces() + trainer + normalizer + Float(99, 1));
+  ASSERT_TRUE(data.ok()) << data.status().ToString();
+  EXPECT_EQ(data->kind, TokenizerData::Kind::kSentencePieceBpe);
+  EXPECT_EQ(data->bos, 2);
+  EXPECT_EQ(data->eos, 1);
+  EXPECT_TRUE(data->add_bos);
+  EXPECT_EQ(data->space_prefix, TokenizerData::SpacePrefix::kNone);
+  EXPECT_THAT(Encode(**MakeTokenizer(*data), {{" ab  b", false}}), ElementsAre(6, 5, 6, 6, 4));
+}
+
+TEST(SentencePieceModel, WhatIsWrongIsRefusedByName) {
+  const auto refused = [](const std::string& bytes) {
+    const Result<TokenizerData> data = ReadSentencePieceModel(bytes);
+    EXPECT_EQ(data.status().code(), StatusCode::kInvalidArgument);
+    return data.ok() ? std::string() : data.status().message();
+  };
+  EXPECT_THAT(refused(""), HasSubstr("no pieces"));
+  EXPECT_THAT(refused("{}"), HasSubstr("no protocol buffer"));
+  EXPECT_THAT(refused(Pieces() + Varint(5 << 3 | 3)), HasSubstr("no protocol buffer")) << "a group";
+  EXPECT_THAT(refused(Pieces() + Varint(1 << 3 | 2) + Varint(uint64_t{1} << 60)), HasSubstr("cut off"));
+  EXPECT_THAT(refused(Piece("a", 0, 7)), HasSubstr("type 7"));
+  EXPECT_THAT(refused(Pieces() + Piece("other", 0, 2)), HasSubstr("two unknown"));
+  EXPECT_THAT(refused(Pieces() + Bytes(2, Number(3, 3))), HasSubstr("model_type 3"));
+  EXPECT_THAT(refused(Pieces() + Bytes(2, Number(24, 1))), HasSubstr("treat_whitespace_as_suffix"));
+  EXPECT_THAT(refused(Pieces() + Bytes(3, Number(5, 0))), HasSubstr("escape_whitespaces"));
+  EXPECT_THAT(refused(Pieces() + Bytes(2, "\xFF")), HasSubstr("trainer_spec"));
+  const std::string whole = ReadModel("unigram_bytes");
+  for (size_t size = 0; size < whole.size(); size += 211) {
+    const Result<TokenizerData> data = ReadSentencePieceModel(std::string_view(whole).substr(0, size));
+    EXPECT_LT(data.ok() ? data->tokens.size() : 0, 1001u) << "what is there up to the end of a field";
+  }
+}
+
+TEST(SentencePieceModel, AFolderAddsItsOwnTokens) {
+  std::string pattern = testing::TempDir() + "/pieces.XXXXXX";
+  const std::string folder = mkdtemp(pattern.data());
+  EXPECT_FALSE(HasTokenizerFile(folder));
+  std::ofstream(folder + "/spiece.model", std::ios::binary) << Pieces();
+  std::ofstream(folder + "/tokenizer_config.json") << R"({"bos_token": null, "eos_token": "</s>",
+      "added_tokens_decoder": {"0": {"content": "<unk>", "special": true}, "3": {"content": "c", "special": false},
+                               "9": {"content": "<extra_id_0>", "special": true, "rstrip": true}}})";
+  EXPECT_TRUE(HasTokenizerFile(folder));
+  const Result<TokenizerData> data = ReadHuggingFaceTokenizer(folder);
+  ASSERT_TRUE(data.ok()) << data.status().ToString();
+  EXPECT_EQ(data->bos, std::nullopt);
+  EXPECT_EQ(data->types[0], TokenType::kUnknown);
+  EXPECT_EQ(data->types[3], TokenType::kUserDefined);
+  EXPECT_EQ(data->types[8], TokenType::kUnused);
+  EXPECT_THAT(data->end_of_turn, ElementsAre(2));
+  EXPECT_THAT(Encode(**MakeTokenizer(*data), {{"bc<extra_id_0> b", true}}), ElementsAre(6, 4, 3, 9, 6, 4));
+  std::ofstream(folder + "/tokenizer_config.json") << R"({"added_tokens_decoder": {"x": {"content": "y"}}})";
+  EXPECT_EQ(ReadHuggingFaceTokenizer(folder).status().code(), StatusCode::kInvalidArgument);
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Charsmap, HostileRulesAreRefusedOrDoNothing) {
+  const auto little = [](uint32_t value) {
+    std::string out;
+    for (int i = 0; i < 4; ++i) out.push_back(static_cast<char>(value >> (8 * i)));
+    return out;
+  };
+  EXPECT_TRUE(Charsmap::Make("").ok());
+  for (const std::string& wrong :
+       {std::string("abc"), little(0), little(8) + little(0), little(3) + "abc", little(4) + little(0),
+        little(4) + little(0) + "no end", little(4) + little(0) + std::string("\xFF\0", 2),
+        little(4) + little(0) + std::string(257, 'x') + '\0'}) {
+    EXPECT_EQ(Charsmap::Make(wrong).status().code(), StatusCode::kInvalidArgument) << testing::PrintToString(wrong);
+  }
+  // Units that lead out of the array, in a circle, to a value that is no text, or to half a character.
+  for (const uint32_t unit : {0xFFFFFFFFu, 0x00000161u, 0x00000561u, 0x7FFFFD61u, 0x80000000u}) {
+    std::string bytes = little(4 * 256);
+    for (int i = 0; i < 256; ++i) bytes += little(unit ^ static_cast<uint32_t>(i) ^ 0x61);
+    bytes += "\u00e9" + std::string(1, '\0');
+    const Result<Charsmap> map = Charsmap::Make(bytes);
+    ASSERT_TRUE(map.ok());
+    const std::string text = "ab\u00e9\U0001F468" + std::string(10000, 'a');
+    for (const std::string& out : {map->Apply(text), map->ApplyToGraphemes(text)})
+      EXPECT_LE(out.size(), 4 * text.size());
+  }
+}
+
+}  // namespace
+}  // namespace ringside
