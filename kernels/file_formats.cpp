@@ -3,6 +3,7 @@
 #include <cstring>
 #include <string>
 
+#include "kernels/code_values.h"
 #include "kernels/half.h"
 
 namespace ringside {
@@ -60,6 +61,47 @@ void ReadQ6K(const uint8_t* p, int64_t j, FileBlock* out) {
   out->d = ReadU16(p + 208);
 }
 
+/// Two bits of each of 256 values: 128 values a half, 32 a part.
+void ReadBitPairs(const uint8_t* p, int64_t j, uint8_t* q) {
+  for (int i = 0; i < 32; ++i) q[i] = (p[32 * (j / 4) + i] >> (2 * (j % 4))) & 3;
+}
+
+void ReadQ2K(const uint8_t* p, int64_t j, FileBlock* out) {
+  ReadBitPairs(p + 16, j, out->q);
+  out->scale[0] = p[2 * j], out->scale[1] = p[2 * j + 1];
+  out->d = ReadU16(p + 80), out->m = ReadU16(p + 82);
+}
+
+/// Scale k (0..15) of Q3_K: four low bits in 8 bytes, two high ones in 4, and an offset of 32.
+uint8_t ReadQ3Scale(const uint8_t* p, int64_t k) {
+  const int low = (p[k % 8] >> (k < 8 ? 0 : 4)) & 15, high = (p[8 + k % 4] >> (2 * (k / 4))) & 3;
+  return static_cast<uint8_t>((low | high << 4) - 32);
+}
+
+void ReadQ3K(const uint8_t* p, int64_t j, FileBlock* out) {
+  ReadBitPairs(p + 32, j, out->q);
+  for (int i = 0; i < 32; ++i) out->q[i] |= ((p[i] >> j) & 1) << 2;
+  for (int64_t h = 0; h < 2; ++h) out->scale[h] = ReadQ3Scale(p + 96, 2 * j + h);
+  out->d = ReadU16(p + 108);
+}
+
+void ReadIq4Xs(const uint8_t* p, int64_t j, FileBlock* out) {
+  out->d = ReadU16(p);
+  const int low = (p[4 + j / 2] >> (4 * (j % 2))) & 15, high = (ReadU16(p + 2) >> (2 * j)) & 3;
+  out->scale[0] = static_cast<uint8_t>((low | high << 4) - 32);
+  ReadNibbles(p + 8 + 16 * j, out->q);
+}
+
+/// Half of 2^(exponent - 127), the scale of kMxfp4Values.
+float HalfOfPower(uint8_t exponent) {
+  return BitsToFloat(exponent < 2 ? 0x00200000u << exponent : (exponent - 1u) << 23);
+}
+int64_t InputOf(const HostTensor& host, int64_t c) {
+  return host.order.empty() ? c : host.order[static_cast<size_t>(c)];
+}
+
+constexpr uint8_t kLargestExponent = 252;  // 12 times half of 2^126 is the largest float32 of them
+
 }  // namespace
 
 void ReadFileBlock(DType dtype, const uint8_t* row, int64_t b, FileBlock* out) {
@@ -88,10 +130,34 @@ void ReadFileBlock(DType dtype, const uint8_t* row, int64_t b, FileBlock* out) {
     case DType::kQ5_K:
       ReadK(p, b % 8, true, out);
       break;
-    default:
+    case DType::kQ6_K:
       ReadQ6K(p, b % 8, out);
       break;
+    case DType::kQ2_K:
+      ReadQ2K(p, b % 8, out);
+      break;
+    case DType::kQ3_K:
+      ReadQ3K(p, b % 8, out);
+      break;
+    case DType::kIQ4_NL:
+      out->d = ReadU16(p), ReadNibbles(p + 2, out->q);
+      break;
+    case DType::kIQ4_XS:
+      ReadIq4Xs(p, b % 8, out);
+      break;
+    case DType::kMXFP4:
+      out->scale[0] = p[0], ReadNibbles(p + 1, out->q);
+      break;
+    default:
+      out->d = ReadU16(p), out->scale[0] = p[2], ReadNibbles(p + 3, out->q);
+      break;
   }
+}
+
+bool HasFiniteScales(DType dtype, const FileBlock& block) {
+  const auto finite = [](uint16_t half) { return (half & 0x7c00) != 0x7c00; };
+  if (dtype == DType::kMXFP4) return block.scale[0] <= kLargestExponent;
+  return finite(block.d) && finite(block.m);
 }
 
 float FileBlockValue(DType dtype, const FileBlock& in, int i) {
@@ -108,7 +174,21 @@ float FileBlockValue(DType dtype, const FileBlock& in, int i) {
     case DType::kQ5_1:
       return d * static_cast<float>(q) + m;
     case DType::kQ6_K:
-      return d * static_cast<float>(static_cast<int8_t>(in.scale[i / 16]) * (q - 32));
+      return d * static_cast<float>(static_cast<int8_t>(in.scale[i / 16])) * static_cast<float>(q - 32);
+    case DType::kQ2_K: {
+      const uint8_t scale = in.scale[i / 16];
+      return d * static_cast<float>(scale & 15) * static_cast<float>(q) - m * static_cast<float>(scale >> 4);
+    }
+    case DType::kQ3_K:
+      return d * static_cast<float>(static_cast<int8_t>(in.scale[i / 16])) * static_cast<float>(q - 4);
+    case DType::kIQ4_NL:
+      return d * static_cast<float>(kIq4Values[q]);
+    case DType::kIQ4_XS:
+      return d * static_cast<float>(static_cast<int8_t>(in.scale[0])) * static_cast<float>(kIq4Values[q]);
+    case DType::kMXFP4:
+      return HalfOfPower(in.scale[0]) * static_cast<float>(kMxfp4Values[q]);
+    case DType::kQ4_Z:
+      return d * static_cast<float>(q - in.scale[0]);
     default:
       return d * static_cast<float>(in.scale[0]) * static_cast<float>(q) - m * static_cast<float>(in.scale[1]);
   }
@@ -120,8 +200,7 @@ float FloatValue(DType dtype, const uint8_t* p) {
 }
 
 Status CheckWeight(const HostTensor& host) {
-  if (static_cast<size_t>(host.dtype) > static_cast<size_t>(DType::kQ6_K))
-    return InvalidArgument("unknown element type");
+  if (!IsFileType(host.dtype)) return InvalidArgument("unknown element type");
   const DTypeTraits& traits = Traits(host.dtype);
   const std::string shape =
       std::to_string(host.rows) + " x " + std::to_string(host.cols) + " " + std::string(traits.name);
@@ -138,6 +217,9 @@ Status CheckWeight(const HostTensor& host) {
       static_cast<int64_t>(host.bytes.size() / static_cast<size_t>(row_bytes)) != host.rows) {
     return InvalidArgument("weight " + shape + " does not have " + std::to_string(host.bytes.size()) + " bytes");
   }
+  if (!host.order.empty() && std::ssize(host.order) != host.cols) {
+    return InvalidArgument("weight " + shape + " does not have " + std::to_string(host.order.size()) + " inputs");
+  }
   return Status::Ok();
 }
 
@@ -145,13 +227,13 @@ void ReadFileRow(const HostTensor& host, int64_t row, float* y) {
   const auto* bytes = reinterpret_cast<const uint8_t*>(host.bytes.data()) + row * StorageBytes(host.dtype, host.cols);
   if (!IsQuantised(host.dtype)) {
     const int64_t element = Traits(host.dtype).block_bytes;
-    for (int64_t c = 0; c < host.cols; ++c) y[c] = FloatValue(host.dtype, bytes + c * element);
+    for (int64_t c = 0; c < host.cols; ++c) y[InputOf(host, c)] = FloatValue(host.dtype, bytes + c * element);
     return;
   }
   FileBlock block{};
   for (int64_t b = 0; b < host.cols / 32; ++b) {
     ReadFileBlock(host.dtype, bytes, b, &block);
-    for (int i = 0; i < 32; ++i) y[32 * b + i] = FileBlockValue(host.dtype, block, i);
+    for (int i = 0; i < 32; ++i) y[InputOf(host, 32 * b + i)] = FileBlockValue(host.dtype, block, i);
   }
 }
 

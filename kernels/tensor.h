@@ -10,7 +10,8 @@
 namespace ringside {
 
 /// Element types of weights, activations and caches. The quantised ones are GGML's block formats: 32 values a block
-/// (Q8_0 ... Q5_1), 256 a super-block (Q4_K, Q5_K, Q6_K). No file has those behind. Of one byte an element are kI8 and
+/// (Q8_0 ... Q5_1, IQ4_NL, MXFP4), 256 a super-block (K formats, IQ4_XS); and kQ4_Z, 32 values of 4 bits with a float16
+/// scale and a whole zero point, as AWQ and GPTQ quantise. No file has those behind. Of one byte an element are kI8 and
 /// kF8E4M3 (Micikevicius et al. 2022: no infinity, magnitudes up to 448), whose scales lie with the owner. Groups of
 /// inputs share a scale in kGrouped4 ... kGrouped8, of 4, 5, 6 and 8 bits an element: what a GPU makes of the blocks.
 enum class DType : uint8_t {
@@ -25,6 +26,12 @@ enum class DType : uint8_t {
   kQ4_K,
   kQ5_K,
   kQ6_K,
+  kQ2_K,
+  kQ3_K,
+  kIQ4_NL,
+  kIQ4_XS,
+  kMXFP4,
+  kQ4_Z,
   kI8,
   kF8E4M3,
   kGrouped4,
@@ -45,6 +52,8 @@ inline int64_t StorageBytes(DType type, int64_t elements) {
   return elements / Traits(type).block_elements * Traits(type).block_bytes;
 }
 inline bool IsQuantised(DType type) { return Traits(type).block_elements > 1; }
+/// Types that weights have in files.
+constexpr bool IsFileType(DType type) { return type < DType::kI8; }
 /// Types of weights whose rows have one scale each (kernels/row_quantisation.h).
 inline bool HasRowScales(DType type) { return type == DType::kI8 || type == DType::kF8E4M3; }
 /// Types of weights whose groups of inputs have one each (kernels/cuda/linear/grouped_layout.h).
@@ -57,6 +66,7 @@ struct HostTensor {
   std::span<const std::byte> bytes;  // StorageBytes(dtype, rows * cols)
   bool table = false;                // a row for every token or position: embedding, output head
   bool expert = false;               // of a mixture's MLPs, of which a row takes few
+  std::span<const int32_t> order;    // value c of a row belongs to input order[c]; none: to input c
 };
 
 /// A matrix of activations on the backend's device: element (r, c) at data + (r * stride + c). Borrowed.
@@ -110,6 +120,7 @@ struct Weight {
   int64_t rows = 0, cols = 0;
   Buffer data;
   Buffer scales;  // of each row, float32; if HasRowScales(dtype) or HasGroupScales(dtype)
+  Buffer order;   // HostTensor::order, int32, where the backend keeps the values in it
 };
 
 }  // namespace ringside

@@ -51,19 +51,16 @@ struct GgmlType {
   uint32_t id;
   DType dtype;
 };
-constexpr GgmlType kGgmlTypes[] = {{0, DType::kF32},   {1, DType::kF16},   {2, DType::kQ4_0}, {3, DType::kQ4_1},
-                                   {6, DType::kQ5_0},  {7, DType::kQ5_1},  {8, DType::kQ8_0}, {12, DType::kQ4_K},
-                                   {13, DType::kQ5_K}, {14, DType::kQ6_K}, {30, DType::kBF16}};
+constexpr GgmlType kGgmlTypes[] = {{0, DType::kF32},     {1, DType::kF16},     {2, DType::kQ4_0},  {3, DType::kQ4_1},
+                                   {6, DType::kQ5_0},    {7, DType::kQ5_1},    {8, DType::kQ8_0},  {10, DType::kQ2_K},
+                                   {11, DType::kQ3_K},   {12, DType::kQ4_K},   {13, DType::kQ5_K}, {14, DType::kQ6_K},
+                                   {20, DType::kIQ4_NL}, {23, DType::kIQ4_XS}, {30, DType::kBF16}, {39, DType::kMXFP4}};
 
 // Names of the types there are but we do not compute with, for the message.
 std::string_view UnsupportedTypeName(uint32_t id) {
   switch (id) {
     case 9:
       return "Q8_1";
-    case 10:
-      return "Q2_K";
-    case 11:
-      return "Q3_K";
     case 15:
       return "Q8_K";
     case 16:
@@ -74,14 +71,10 @@ std::string_view UnsupportedTypeName(uint32_t id) {
       return "IQ3_XXS";
     case 19:
       return "IQ1_S";
-    case 20:
-      return "IQ4_NL";
     case 21:
       return "IQ3_S";
     case 22:
       return "IQ2_S";
-    case 23:
-      return "IQ4_XS";
     case 24:
       return "I8";
     case 25:
@@ -98,8 +91,10 @@ std::string_view UnsupportedTypeName(uint32_t id) {
       return "TQ1_0";
     case 35:
       return "TQ2_0";
-    case 39:
-      return "MXFP4";
+    case 40:
+      return "NVFP4";
+    case 41:
+      return "Q1_0";
     default:
       return "";
   }

@@ -27,11 +27,11 @@ struct BlockSums {
 
 template <class F>
 LANES_INLINE BlockSums StartSums(const ActivationBlock& x) {
-  if constexpr (F::kTwoScales) {
+  if constexpr (F::kOffset < 0 || (F::kEightBits && !kUnsignedEightBits)) {
+    return {ZeroInt(), ZeroInt()};
+  } else if constexpr (F::kTwoScales) {
     const I32x16 low = SetInt(x.minus_low);
     return {ShiftLeftInt<F::kOffset>(low), ShiftLeftInt<F::kOffset>(SubInt(SetInt(x.minus_sum), low))};
-  } else if constexpr (F::kOffset < 0 || (F::kEightBits && !kUnsignedEightBits)) {
-    return {ZeroInt(), ZeroInt()};
   } else {
     return {ShiftLeftInt<F::kOffset>(SetInt(x.minus_sum)), ZeroInt()};
   }
@@ -56,6 +56,11 @@ LANES_INLINE F32x16 AddBlock(const BlockSums& s, const BlockScales& scales, cons
   if constexpr (F::kTwoScales) sum = Fma(ToFloat(s.high), scales.high, Mul(sum, scales.low));
   acc = Fma(sum, Mul(scales.d, Set(x.scale)), acc);
   if constexpr (F::kMinimum) acc = Fma(scales.m, Set(x.scaled_sum), acc);
+  if constexpr (F::kTwoMinima) {
+    const auto minus_low = static_cast<float>(x.minus_low), minus_high = static_cast<float>(x.minus_sum - x.minus_low);
+    const F32x16 minima = Fma(scales.high_m, Set(minus_high), Mul(scales.low_m, Set(minus_low)));
+    acc = Fma(minima, Mul(scales.m, Set(x.scale)), acc);
+  }
   return acc;
 }
 

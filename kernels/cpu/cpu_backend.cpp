@@ -1,6 +1,7 @@
 #include "kernels/cpu/cpu_backend.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 
@@ -107,10 +108,17 @@ Result<Weight> CpuBackend::LoadWeight(const HostTensor& host) {
   void* data = memory_.AllocateWeight(bytes);
   if (data == nullptr) return Overloaded("no memory for a weight of " + std::to_string(bytes) + " bytes");
   const int64_t step = std::max<int64_t>(1, panels / (8 * pool_.threads()));
+  Weight weight{host.dtype, host.rows, host.cols, Buffer(this, data, bytes)};
+  std::atomic<bool> finite = true;
   pool_.Run((panels + step - 1) / step, [&](int64_t i) {
-    PackPanels(host, i * step, std::min(panels, (i + 1) * step), static_cast<uint8_t*>(data));
+    if (!PackPanels(host, i * step, std::min(panels, (i + 1) * step), static_cast<uint8_t*>(data))) finite = false;
   });
-  return Weight{host.dtype, host.rows, host.cols, Buffer(this, data, bytes)};
+  if (!finite) return Corruption("a weight holds a value that is not finite");
+  if (!host.order.empty()) {
+    ASSIGN_OR_RETURN(weight.order, Allocate(host.order.size_bytes()));
+    std::memcpy(weight.order.data(), host.order.data(), host.order.size_bytes());
+  }
+  return weight;
 }
 
 // ---- rows
@@ -322,11 +330,43 @@ void CpuBackend::QuantiseInput(const Tensor& x) {
             [&](int64_t t) { quantise(t * kRowTile, std::min(x.rows, (t + 1) * kRowTile)); });
 }
 
+// Every weight gets its inputs in its own order.
+void CpuBackend::LinearInOrders(const LinearArgs& args) {
+  int64_t column = 0;
+  for (const Weight* w : args.weights) {
+    LinearArgs one = args;
+    one.weights = {&w, 1};
+    one.bias = args.bias != nullptr ? args.bias + column : nullptr;
+    one.y = args.y.Columns(column, w->rows);
+    if (w->order) one.x = InOrder(args.x, static_cast<const int32_t*>(w->order.data()));
+    LinearInPlace(one);
+    column += w->rows;
+  }
+  CHECK_EQ(column, args.y.cols);
+}
+
+Tensor CpuBackend::InOrder(const Tensor& x, const int32_t* order) {
+  ordered_x_.resize(std::max(ordered_x_.size(), static_cast<size_t>(x.rows * x.cols)));
+  const Tensor ordered{DType::kF32, ordered_x_.data(), x.rows, x.cols, x.cols};
+  EachRow(x.rows, x.cols, [&](int64_t r) {
+    for (int64_t c = 0; c < x.cols; ++c) ordered.f32_row(r)[c] = x.f32_row(r)[order[c]];
+  });
+  return ordered;
+}
+
 void CpuBackend::Linear(const LinearArgs& args) {
+  CheckFloat(args.x), CheckFloat(args.y);
+  CHECK_EQ(args.x.rows, args.y.rows);
+  if (args.x.rows == 0) return;
+  const bool ordered = std::ranges::any_of(args.weights, [](const Weight* w) { return static_cast<bool>(w->order); });
+  if (ordered)
+    LinearInOrders(args);
+  else
+    LinearInPlace(args);
+}
+
+void CpuBackend::LinearInPlace(const LinearArgs& args) {
   const Tensor &x = args.x, &y = args.y;
-  CheckFloat(x), CheckFloat(y);
-  CHECK_EQ(x.rows, y.rows);
-  if (x.rows == 0) return;
   int64_t panels = 0, outputs = 0, bytes = 0;
   bool quantised = false;
   for (const Weight* w : args.weights) {

@@ -64,6 +64,11 @@ class CpuBackend final : public Backend {
   /// Scratch of at least `bytes`, kept for the next call. What it held is lost.
   void* Scratch(size_t bytes, void** data, size_t* held);
   void QuantiseInput(const Tensor& x);
+  /// Linear of weights whose inputs are as they stand in x, and of those of which some are in an order of their own.
+  void LinearInPlace(const LinearArgs& args);
+  void LinearInOrders(const LinearArgs& args);
+  /// Columns order[0], order[1] ... of x, until the next call.
+  Tensor InOrder(const Tensor& x, const int32_t* order);
   /// The rows that take an expert, and its weights for them, to expert_rows_ and expert_weights_.
   void FindRows(const ExpertsArgs& args, int64_t expert);
   void StoreKeysAndValues(const AttentionCall& call, std::span<const AttentionSegment> segments);
@@ -75,6 +80,7 @@ class CpuBackend final : public Backend {
   ThreadPool pool_;
   RankComms comms_;
   std::vector<float> own_columns_, all_columns_;  // of GatherColumns
+  std::vector<float> ordered_x_;                  // of InOrder
   std::vector<Candidate> own_best_, all_best_;    // of ChooseHighest
 
   void* activations_ = nullptr;

@@ -4,11 +4,18 @@
 //   Q8_0  w = d (q - 128)     Q4_0  w = d (q - 8)     Q5_0  w = d (q - 16)     Q4_1, Q5_1  w = d q + m
 //   Q4_K, Q5_K  w = (D s) q - (E t)    s, t: the block's 6-bit scale and minimum; D, E: the super-block's float16
 //   Q6_K  w = D s (q - 32)             s: int8, one for inputs 0 ... 15 and one for 16 ... 31
+//   Q3_K  w = D s (q - 4)              likewise
+//   Q2_K  w = (D s) q - (E t)          s, t: 4 bits, for 16 inputs each
+//   IQ4_NL  w = d v[q]                 v: code_values.h
+//   IQ4_XS  w = D s v[q]               s: 6 bits, signed
+//   MXFP4  w = d v[q]                  d: a power of two
+//   Q4_Z  w = d (q - z)                z: a byte
 //
 // Products of a float16 and a scale of at most 8 bits are exact in float32, and so are all integer sums and their
-// products with Q6_K's scales: all are below 2^24. Included by one file per instruction set.
+// products with scales of 16 inputs: all are below 2^24. Included by one file per instruction set.
 #pragma once
 
+#include "kernels/code_values.h"
 #include "kernels/cpu/kernel_table.h"
 #include "kernels/cpu/lanes_prefix.h"
 #include "kernels/cpu/panels.h"
@@ -17,8 +24,9 @@ namespace ringside::cpu::RINGSIDE_LANES {
 namespace {
 
 struct BlockScales {
-  F32x16 d, m;       // of the block; Q6_K: d of the super-block
-  F32x16 low, high;  // Q6_K: the two scales
+  F32x16 d, m;           // of the block; with two scales: of the super-block
+  F32x16 low, high;      // the two scales
+  F32x16 low_m, high_m;  // Q2_K: the two minima
 };
 
 LANES_INLINE const uint16_t* Halves(const uint8_t* p) { return reinterpret_cast<const uint16_t*>(p); }
@@ -37,10 +45,34 @@ LANES_INLINE void NibblesAndFifthBits(const uint8_t* p, int64_t high, U8x64* a, 
   *b = OrBytes(*b, AndBytes<16>(ShiftBytes<-J>(bits)));
 }
 
+/// Nibbles of a group as what they stand for.
+template <int J>
+LANES_INLINE void Codes(const uint8_t* p, const uint8_t* values, U8x64* a, U8x64* b) {
+  Nibbles<J>(p, a, b);
+  *a = LookUp(*a, values);
+  *b = LookUp(*b, values);
+}
+template <int J>
+LANES_INLINE void BitPairs(const uint8_t* p, U8x64* a, U8x64* b) {
+  *a = AndBytes<3>(ShiftBytes<-2 * J>(LoadBytes(p)));
+  *b = AndBytes<3>(ShiftBytes<-2 * J>(LoadBytes(p + 64)));
+}
+
+/// What codes stand for, as bytes: with an offset.
+struct CodeBytes {
+  uint8_t v[16];
+};
+constexpr CodeBytes WithOffset(const int8_t (&values)[16], int offset) {
+  CodeBytes out{};
+  for (int i = 0; i < 16; ++i) out.v[i] = static_cast<uint8_t>(values[i] + offset);
+  return out;
+}
+constexpr CodeBytes kIq4Bytes = WithOffset(kIq4Values, 128), kMxfp4Bytes = WithOffset(kMxfp4Values, 16);
+
 template <int kOffsetBits>  // the format's offset is 2^kOffsetBits; -1: none
 struct FormatBase {
   static constexpr int kOffset = kOffsetBits;
-  static constexpr bool kMinimum = false, kTwoScales = false, kEightBits = false;
+  static constexpr bool kMinimum = false, kTwoScales = false, kTwoMinima = false, kEightBits = false;
 };
 
 struct Q8_0 : FormatBase<7> {
@@ -147,6 +179,93 @@ struct Q6_K : FormatBase<5> {
     s->d = LoadF16(Halves(header));
     s->low = LoadI8(p + Layout::kScales);
     s->high = LoadI8(p + Layout::kScales + 16);
+  }
+};
+
+struct Q3_K : FormatBase<2> {
+  using Layout = Q3_KLayout;
+  static constexpr bool kTwoScales = true;
+  template <int J>
+  static LANES_INLINE void Groups(const uint8_t* p, U8x64* a, U8x64* b) {
+    BitPairs<J>(p, a, b);
+    const U8x64 bits = LoadBytes(p + Layout::kHigh);
+    *a = OrBytes(*a, AndBytes<4>(ShiftBytes<2 - J>(bits)));
+    *b = OrBytes(*b, AndBytes<4>(ShiftBytes<-2 - J>(bits)));
+  }
+  static LANES_INLINE void Scales(const uint8_t* header, const uint8_t* p, BlockScales* s) {
+    s->d = LoadF16(Halves(header));
+    s->low = LoadI8(p + Layout::kScales);
+    s->high = LoadI8(p + Layout::kScales + 16);
+  }
+};
+
+struct Q2_K : FormatBase<-1> {
+  using Layout = Q2_KLayout;
+  static constexpr bool kTwoScales = true, kTwoMinima = true;
+  template <int J>
+  static LANES_INLINE void Groups(const uint8_t* p, U8x64* a, U8x64* b) {
+    BitPairs<J>(p, a, b);
+  }
+  static LANES_INLINE void Scales(const uint8_t* header, const uint8_t* p, BlockScales* s) {
+    s->d = LoadF16(Halves(header));
+    s->m = LoadF16(Halves(header + kHalfRow));
+    SplitNibbles(LoadU8(p + Layout::kScales), &s->low, &s->low_m);
+    SplitNibbles(LoadU8(p + Layout::kScales + 16), &s->high, &s->high_m);
+  }
+  /// Of bytes as floats. That of the high half is (byte - low half) / 16, and the low half is within 7.5 of 7.5.
+  static LANES_INLINE void SplitNibbles(F32x16 bytes, F32x16* low, F32x16* high) {
+    *high = ToFloat(RoundToInt(Mul(Sub(bytes, Set(7.5f)), Set(0.0625f))));
+    *low = MinusFma(*high, Set(16.0f), bytes);
+  }
+};
+
+struct IQ4_NL : FormatBase<7> {
+  using Layout = Q4_0Layout;
+  static constexpr bool kEightBits = true;
+  template <int J>
+  static LANES_INLINE void Groups(const uint8_t* p, U8x64* a, U8x64* b) {
+    Codes<J>(p, kIq4Bytes.v, a, b);
+  }
+  static LANES_INLINE void Scales(const uint8_t*, const uint8_t* p, BlockScales* s) {
+    s->d = LoadF16(Halves(p + Layout::kScales));
+  }
+};
+
+struct IQ4_XS : FormatBase<7> {
+  using Layout = IQ4_XSLayout;
+  static constexpr bool kEightBits = true;
+  template <int J>
+  static LANES_INLINE void Groups(const uint8_t* p, U8x64* a, U8x64* b) {
+    Codes<J>(p, kIq4Bytes.v, a, b);
+  }
+  static LANES_INLINE void Scales(const uint8_t* header, const uint8_t* p, BlockScales* s) {
+    s->d = Mul(LoadF16(Halves(header)), LoadI8(p + Layout::kScales));
+  }
+};
+
+struct MXFP4 : FormatBase<4> {
+  using Layout = MXFP4Layout;
+  template <int J>
+  static LANES_INLINE void Groups(const uint8_t* p, U8x64* a, U8x64* b) {
+    Codes<J>(p, kMxfp4Bytes.v, a, b);
+  }
+  /// Half of 2^(e - 127) for the byte e. 2^-127 is no normal number, which PowerOfTwo does not give.
+  static LANES_INLINE void Scales(const uint8_t*, const uint8_t* p, BlockScales* s) {
+    const F32x16 power = PowerOfTwo(RoundToInt(Sub(LoadU8(p + Layout::kScales), Set(127.0f))));
+    s->d = Mul(Max(power, Set(0x1p-127f)), Set(0.5f));
+  }
+};
+
+struct Q4_Z : FormatBase<-1> {
+  using Layout = Q4_ZLayout;
+  static constexpr bool kMinimum = true;
+  template <int J>
+  static LANES_INLINE void Groups(const uint8_t* p, U8x64* a, U8x64* b) {
+    Nibbles<J>(p, a, b);
+  }
+  static LANES_INLINE void Scales(const uint8_t*, const uint8_t* p, BlockScales* s) {
+    s->d = LoadF16(Halves(p + Layout::kScales));
+    s->m = Sub(Zero(), Mul(s->d, LoadU8(p + Layout::kScales + kHalfRow)));
   }
 };
 

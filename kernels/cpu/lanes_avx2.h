@@ -195,6 +195,10 @@ LANES_INLINE U8x64 ShiftBytes(U8x64 a) {
   else
     return {_mm256_srli_epi16(a.l, -kBits), _mm256_srli_epi16(a.h, -kBits)};
 }
+LANES_INLINE U8x64 LookUp(U8x64 q, const uint8_t* table) {
+  const __m256i t = _mm256_broadcastsi128_si256(LoadHalf(table));
+  return {_mm256_shuffle_epi8(t, q.l), _mm256_shuffle_epi8(t, q.h)};
+}
 LANES_INLINE __m256i BroadcastFour(const int8_t* x) {
   int32_t four;
   __builtin_memcpy(&four, x, 4);

@@ -128,6 +128,10 @@ LANES_INLINE U8x64 ShiftBytes(U8x64 a) {
   else
     return _mm512_srli_epi16(a, -kBits);
 }
+LANES_INLINE U8x64 LookUp(U8x64 q, const uint8_t* table) {
+  const __m128i t = _mm_loadu_si128(reinterpret_cast<const __m128i*>(table));
+  return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(t), q);
+}
 LANES_INLINE __m512i BroadcastFour(const int8_t* x) {
   int32_t four;
   __builtin_memcpy(&four, x, 4);

@@ -178,6 +178,9 @@ template <int kBits>
 LANES_INLINE U8x64 ShiftBytes(U8x64 a) {
   return EachByte([&](int i) { return kBits >= 0 ? a.v[i] << (kBits & 7) : a.v[i] >> (-kBits & 7); });
 }
+LANES_INLINE U8x64 LookUp(U8x64 q, const uint8_t* table) {
+  return EachByte([&](int i) { return table[q.v[i]]; });
+}
 LANES_INLINE I32x16 DotOne(I32x16 s, U8x64 a, const int8_t* x) {
   return EachInt([&](int i) {
     const uint8_t* w = a.v + 4 * i;

@@ -8,6 +8,7 @@
 //   RoundToInt               to nearest, ties to even; out of range: INT32_MIN
 //   PowerOfTwo(n)            2^n for n in [-126, 127]
 //   LoadF16, StoreF16Partial to nearest, ties to even; LoadU8, LoadI8: 16 bytes to 16 floats
+//   LookUp(q, t)             t[q] of each byte, which is below 16
 //   DotPair(s, a, xa, b, xb) s + per lane the dot product of its 4 bytes of a and of b (each at most 63) with 4 int8
 //   DotOne                   the same for one group (at most 63)
 //   DotEightBits             the same for weights stored with + 128. If kUnsignedEightBits the + 128 is in the sum,

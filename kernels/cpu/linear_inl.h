@@ -3,7 +3,7 @@
 //
 // Quantised, per block b, with s the exact integer sum of q x over the block (offset taken off in integers):
 //   acc = fma(float(s), d * x.scale, acc), and with a minimum: acc = fma(m, x.scaled_sum, acc)
-//   Q6_K: float(s) is s_low * scale_low + s_high * scale_high, also exact.
+//   Two scales: float(s) is s_low * scale_low + s_high * scale_high, also exact. Two minima: the same of them and of x.
 // Float: acc = fma(w, x, acc). At the end: y = acc, + bias if given, y_old + that if accumulating.
 // Included by one file per instruction set; any thread.
 #pragma once
@@ -201,6 +201,18 @@ void LinearPieceAny(const LinearPiece& piece) {
       return QuantisedPiece<Q5_K>(piece);
     case DType::kQ6_K:
       return QuantisedPiece<Q6_K>(piece);
+    case DType::kQ2_K:
+      return QuantisedPiece<Q2_K>(piece);
+    case DType::kQ3_K:
+      return QuantisedPiece<Q3_K>(piece);
+    case DType::kIQ4_NL:
+      return QuantisedPiece<IQ4_NL>(piece);
+    case DType::kIQ4_XS:
+      return QuantisedPiece<IQ4_XS>(piece);
+    case DType::kMXFP4:
+      return QuantisedPiece<MXFP4>(piece);
+    case DType::kQ4_Z:
+      return QuantisedPiece<Q4_Z>(piece);
     default:  // never loaded: no file has them
       return;
   }

@@ -16,90 +16,113 @@ uint16_t ReadU16(const uint8_t* p) {
 
 struct Layout {
   int64_t header, blocks, high, scales, bytes;  // see panels.h
+  int low_bits, high_bits;                      // of an integer, where blocks begin and at `high`
+  int halves, byte_scales;                      // kinds of scales, of float16 and of a byte
 };
 template <class L>
-constexpr Layout LayoutOf(int64_t high = 0) {
-  return {.header = L::kHeader, .blocks = L::kBlocks, .high = high, .scales = L::kScales, .bytes = L::kBytes};
+constexpr Layout LayoutOf(int low_bits, int high_bits, int halves, int byte_scales) {
+  int64_t high = 0;
+  if constexpr (requires { L::kHigh; }) high = L::kHigh;
+  return {L::kHeader, L::kBlocks, high, L::kScales, L::kBytes, low_bits, high_bits, halves, byte_scales};
 }
 Layout LayoutOf(DType dtype) {
   switch (dtype) {
     case DType::kQ8_0:
-      return LayoutOf<Q8_0Layout>();
+      return LayoutOf<Q8_0Layout>(8, 0, 1, 0);
     case DType::kQ4_0:
-      return LayoutOf<Q4_0Layout>();
+    case DType::kIQ4_NL:
+      return LayoutOf<Q4_0Layout>(4, 0, 1, 0);
     case DType::kQ4_1:
-      return LayoutOf<Q4_1Layout>();
+      return LayoutOf<Q4_1Layout>(4, 0, 2, 0);
     case DType::kQ5_0:
-      return LayoutOf<Q5_0Layout>(Q5_0Layout::kHigh);
+      return LayoutOf<Q5_0Layout>(4, 1, 1, 0);
     case DType::kQ5_1:
-      return LayoutOf<Q5_1Layout>(Q5_1Layout::kHigh);
+      return LayoutOf<Q5_1Layout>(4, 1, 2, 0);
     case DType::kQ4_K:
-      return LayoutOf<Q4_KLayout>();
+      return LayoutOf<Q4_KLayout>(4, 0, 2, 2);
     case DType::kQ5_K:
-      return LayoutOf<Q5_KLayout>(Q5_KLayout::kHigh);
+      return LayoutOf<Q5_KLayout>(4, 1, 2, 2);
+    case DType::kQ6_K:
+      return LayoutOf<Q6_KLayout>(4, 2, 1, 2);
+    case DType::kQ2_K:
+      return LayoutOf<Q2_KLayout>(2, 0, 2, 2);
+    case DType::kQ3_K:
+      return LayoutOf<Q3_KLayout>(2, 1, 1, 2);
+    case DType::kIQ4_XS:
+      return LayoutOf<IQ4_XSLayout>(4, 0, 1, 1);
+    case DType::kMXFP4:
+      return LayoutOf<MXFP4Layout>(4, 0, 0, 1);
     default:
-      return LayoutOf<Q6_KLayout>(Q6_KLayout::kHigh);
+      return LayoutOf<Q4_ZLayout>(4, 0, 1, 1);
   }
 }
-bool IsK(DType dtype) { return Traits(dtype).block_elements == 256; }
-bool HasMinimum(DType dtype) { return dtype == DType::kQ4_1 || dtype == DType::kQ5_1; }
 
-/// The super-block's (or block's) float16 scales and the block itself, for block b of a panel.
+/// Where the scales and the integers of block b of a panel begin.
 struct Place {
-  int64_t halves, block;
+  int64_t halves, bytes, block;
 };
-Place Find(DType dtype, const Layout& layout, int64_t b) {
+Place Find(const Layout& layout, int64_t b) {
   const int64_t unit = b / layout.blocks * (layout.header + layout.blocks * layout.bytes);
-  const int64_t block = unit + layout.header + b % layout.blocks * layout.bytes;
-  return {IsK(dtype) ? unit : block + layout.scales, block};
+  const int64_t block = unit + layout.header + b % layout.blocks * layout.bytes, scales = block + layout.scales;
+  if (layout.header > 0) return {unit, scales, block};
+  return {scales, scales + layout.halves * kHalfRow, block};
 }
 
-void WriteBlock(DType dtype, const Layout& layout, const FileBlock& in, int64_t r, int64_t b, uint8_t* panel) {
-  const Place place = Find(dtype, layout, b);
-  std::memcpy(panel + place.halves + 2 * r, &in.d, 2);
-  if (HasMinimum(dtype) || dtype == DType::kQ4_K || dtype == DType::kQ5_K) {
-    std::memcpy(panel + place.halves + kHalfRow + 2 * r, &in.m, 2);
+/// Where `bits` bits of input i of output r are, among those of a block.
+struct BitPlace {
+  int64_t byte;
+  int shift;
+};
+BitPlace FindBits(int bits, int64_t r, int i) {
+  const int j = i / 4;
+  const int64_t at = 4 * r + i % 4;
+  switch (bits) {
+    case 8:
+      return {64 * j + at, 0};
+    case 4:
+      return {64 * (j % 4) + at, j / 4 * 4};
+    case 2:
+      return {64 * (j / 4) + at, j % 4 * 2};
+    default:
+      return {at, j};
   }
+}
+void PutBits(int bits, int64_t r, int i, int value, uint8_t* p) {
+  if (bits == 0) return;
+  const BitPlace place = FindBits(bits, r, i);
+  p[place.byte] |= static_cast<uint8_t>((value & ((1 << bits) - 1)) << place.shift);
+}
+int GetBits(int bits, int64_t r, int i, const uint8_t* p) {
+  if (bits == 0) return 0;
+  const BitPlace place = FindBits(bits, r, i);
+  return (p[place.byte] >> place.shift) & ((1 << bits) - 1);
+}
+
+void WriteBlock(const Layout& layout, const FileBlock& in, int64_t r, int64_t b, uint8_t* panel) {
+  const Place place = Find(layout, b);
+  const uint16_t halves[] = {in.d, in.m};
+  for (int k = 0; k < layout.halves; ++k) std::memcpy(panel + place.halves + k * kHalfRow + 2 * r, &halves[k], 2);
+  for (int k = 0; k < layout.byte_scales; ++k) panel[place.bytes + 16 * k + r] = in.scale[k];
   uint8_t* p = panel + place.block;
-  if (IsK(dtype)) p[layout.scales + r] = in.scale[0], p[layout.scales + 16 + r] = in.scale[1];
   for (int i = 0; i < 32; ++i) {
-    const int at = 4 * static_cast<int>(r) + i % 4, j = i / 4;
-    if (dtype == DType::kQ8_0) {
-      p[64 * j + at] = in.q[i];
-      continue;
-    }
-    p[64 * (j % 4) + at] |= static_cast<uint8_t>((in.q[i] & 15) << (j < 4 ? 0 : 4));
-    if (dtype == DType::kQ6_K) {
-      p[layout.high + 64 * (j / 4) + at] |= static_cast<uint8_t>((in.q[i] >> 4) << (2 * (j % 4)));
-    } else if (layout.high != 0) {
-      p[layout.high + at] |= static_cast<uint8_t>((in.q[i] >> 4) << j);
-    }
+    PutBits(layout.low_bits, r, i, in.q[i], p);
+    PutBits(layout.high_bits, r, i, in.q[i] >> layout.low_bits, p + layout.high);
   }
 }
 
 /// The inverse of WriteBlock.
-void ReadPanelBlock(DType dtype, const Layout& layout, const uint8_t* panel, int64_t r, int64_t b, FileBlock* out) {
-  const Place place = Find(dtype, layout, b);
-  out->d = ReadU16(panel + place.halves + 2 * r);
-  out->m = HasMinimum(dtype) || dtype == DType::kQ4_K || dtype == DType::kQ5_K
-               ? ReadU16(panel + place.halves + kHalfRow + 2 * r)
-               : uint16_t{0};
+FileBlock ReadPanelBlock(const Layout& layout, const uint8_t* panel, int64_t r, int64_t b) {
+  const Place place = Find(layout, b);
+  FileBlock out{};
+  uint16_t* halves[] = {&out.d, &out.m};
+  for (int k = 0; k < layout.halves; ++k) *halves[k] = ReadU16(panel + place.halves + k * kHalfRow + 2 * r);
+  for (int k = 0; k < layout.byte_scales; ++k) out.scale[k] = panel[place.bytes + 16 * k + r];
   const uint8_t* p = panel + place.block;
-  if (IsK(dtype)) out->scale[0] = p[layout.scales + r], out->scale[1] = p[layout.scales + 16 + r];
   for (int i = 0; i < 32; ++i) {
-    const int at = 4 * static_cast<int>(r) + i % 4, j = i / 4;
-    if (dtype == DType::kQ8_0) {
-      out->q[i] = p[64 * j + at];
-      continue;
-    }
-    int q = (p[64 * (j % 4) + at] >> (j < 4 ? 0 : 4)) & 15;
-    if (dtype == DType::kQ6_K) {
-      q |= ((p[layout.high + 64 * (j / 4) + at] >> (2 * (j % 4))) & 3) << 4;
-    } else if (layout.high != 0) {
-      q |= ((p[layout.high + at] >> j) & 1) << 4;
-    }
-    out->q[i] = static_cast<uint8_t>(q);
+    out.q[i] = static_cast<uint8_t>(GetBits(layout.low_bits, r, i, p) | GetBits(layout.high_bits, r, i, p + layout.high)
+                                                                            << layout.low_bits);
   }
+  return out;
 }
 
 }  // namespace
@@ -110,10 +133,11 @@ int64_t PanelBytes(DType dtype, int64_t cols) {
   return cols / (32 * layout.blocks) * (layout.header + layout.blocks * layout.bytes);
 }
 
-void PackPanels(const HostTensor& host, int64_t first, int64_t last, uint8_t* panels) {
+bool PackPanels(const HostTensor& host, int64_t first, int64_t last, uint8_t* panels) {
   const int64_t panel_bytes = PanelBytes(host.dtype, host.cols), row_bytes = StorageBytes(host.dtype, host.cols);
   const bool quantised = IsQuantised(host.dtype);
   const Layout layout = quantised ? LayoutOf(host.dtype) : Layout{};
+  bool finite = true;
   for (int64_t row = 16 * first; row < std::min(16 * last, host.rows); ++row) {
     const uint8_t* in = reinterpret_cast<const uint8_t*>(host.bytes.data()) + row * row_bytes;
     uint8_t* panel = panels + row / 16 * panel_bytes;
@@ -121,7 +145,8 @@ void PackPanels(const HostTensor& host, int64_t first, int64_t last, uint8_t* pa
       for (int64_t b = 0; b < host.cols / 32; ++b) {
         FileBlock block{};
         ReadFileBlock(host.dtype, in, b, &block);
-        WriteBlock(host.dtype, layout, block, row % 16, b, panel);
+        finite &= HasFiniteScales(host.dtype, block);
+        WriteBlock(layout, block, row % 16, b, panel);
       }
     } else {
       const int64_t e = Traits(host.dtype).block_bytes;
@@ -130,21 +155,22 @@ void PackPanels(const HostTensor& host, int64_t first, int64_t last, uint8_t* pa
       }
     }
   }
+  return finite;
 }
 
 void UnpackRow(DType dtype, const uint8_t* panels, int64_t cols, int64_t row, bool accumulate, float* y) {
   const uint8_t* panel = panels + row / 16 * PanelBytes(dtype, cols);
   const int64_t r = row % 16;
+  const auto put = [&](int64_t c, float value) { y[c] = accumulate ? y[c] + value : value; };
   if (!IsQuantised(dtype)) {
     const int64_t e = Traits(dtype).block_bytes;
-    for (int64_t c = 0; c < cols; ++c) y[c] = (accumulate ? y[c] : 0) + FloatValue(dtype, panel + (16 * c + r) * e);
+    for (int64_t c = 0; c < cols; ++c) put(c, FloatValue(dtype, panel + (16 * c + r) * e));
     return;
   }
   const Layout layout = LayoutOf(dtype);
   for (int64_t b = 0; b < cols / 32; ++b) {
-    FileBlock block{};
-    ReadPanelBlock(dtype, layout, panel, r, b, &block);
-    for (int i = 0; i < 32; ++i) y[32 * b + i] = (accumulate ? y[32 * b + i] : 0) + FileBlockValue(dtype, block, i);
+    const FileBlock block = ReadPanelBlock(layout, panel, r, b);
+    for (int i = 0; i < 32; ++i) put(32 * b + i, FileBlockValue(dtype, block, i));
   }
 }
 

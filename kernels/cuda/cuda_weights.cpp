@@ -88,6 +88,9 @@ Result<Weight> CudaBackend::LoadWeight(const HostTensor& host) {
     piece.resize(static_cast<size_t>(rows) * row_bytes);
     for (int64_t r = 0; r < rows; ++r) {
       ReadFileRow(host, first + r, row.data());
+      if (IsQuantised(host.dtype) && !std::ranges::all_of(row, [](float x) { return std::isfinite(x); })) {
+        return Corruption("a weight holds a value that is not finite");
+      }
       for (size_t c = 0; c < row.size(); ++c)
         StoreAs(dtype, row[c], &piece[static_cast<size_t>(r) * row_bytes + 2 * c]);
     }

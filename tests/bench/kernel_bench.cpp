@@ -182,7 +182,7 @@ class Network {
 };
 
 DType ParseType(const std::string& name) {
-  for (int i = 0; i <= static_cast<int>(DType::kQ6_K); ++i) {
+  for (int i = 0; IsFileType(static_cast<DType>(i)); ++i) {
     if (Traits(static_cast<DType>(i)).name == name) return static_cast<DType>(i);
   }
   std::fprintf(stderr, "no element type %s\n", name.c_str());

@@ -1,10 +1,11 @@
 """Writes a GGUF file of random quantised weights in a model's shape, for timing files whose weights are not to be had.
 
-    python3 tests/bench/make_random_gguf.py llama-1b|llama-8b|llama-70b|qwen3-30b-a3b Q4_K_M|Q4_K|Q5_K|Q6_K|Q8_0|Q4_0|F16 FILE
+    python3 tests/bench/make_random_gguf.py llama-1b|llama-8b|llama-70b|qwen3-30b-a3b Q4_K_M|TYPE FILE
 
-Needs numpy. Integers of blocks are random bits; scales are such that weights are about N(0, 0.02): never zeros, on which
-a GPU runs faster. Q4_K_M has in Q6_K what llama.cpp's quantiser has: the head, and of every second layer or so the
-values and what comes out of the MLP. There is no vocabulary: programs that only measure need none.
+Needs numpy. TYPE is one of TYPES below. Integers of blocks are random bits; scales are such that weights are about
+N(0, 0.02): never zeros, on which a GPU runs faster. Q4_K_M has in Q6_K what llama.cpp's quantiser has: the head, and of
+every second layer or so the values and what comes out of the MLP. There is no vocabulary: programs that only measure
+need none.
 """
 
 import math
@@ -20,7 +21,9 @@ HEAD = 128  # values of a head, but of llama-1b's
 EXPERTS, EXPERTS_USED = 128, 8  # of Qwen3's mixture
 # number of the type, values and bytes of a block, where float16 numbers lie in it, the size of these
 TYPES = {"F32": (0, 1, 4, (), 0), "ROUTER": (0, 1, 4, (), 0), "F16": (1, 1, 2, (), 0), "Q4_0": (2, 32, 18, (0,), 0.003), "Q8_0": (8, 32, 34, (0,), 0.0003),
-         "Q4_K": (12, 256, 144, (0, 2), 0.0001), "Q5_K": (13, 256, 176, (0, 2), 0.00005), "Q6_K": (14, 256, 210, (208,), 0.00002)}
+         "Q4_K": (12, 256, 144, (0, 2), 0.0001), "Q5_K": (13, 256, 176, (0, 2), 0.00005), "Q6_K": (14, 256, 210, (208,), 0.00002),
+         "Q2_K": (10, 256, 84, (80, 82), 0.0013), "Q3_K": (11, 256, 110, (108,), 0.0005), "IQ4_NL": (20, 32, 18, (0,), 0.0003),
+         "IQ4_XS": (23, 256, 136, (0,), 0.000015), "MXFP4": (39, 32, 17, (), 0)}
 U32, F32, STRING = 4, 6, 8
 ALIGNMENT = 32
 
@@ -92,6 +95,8 @@ def blocks(rng, count, kind):
     data = rng.integers(0, 256, (count // values, size), numpy.uint8)
     if kind == "Q8_0":
         data[data == 128] = 127  # which no quantiser writes
+    if kind == "MXFP4":
+        data[:, 0] = rng.integers(119, 122, count // values)  # exponents of two, with 127 added
     scales = (rng.uniform(0.5, 1.5, (count // values, len(places))) * scale).astype(numpy.float16).view(numpy.uint8)
     for i, place in enumerate(places):
         data[:, place : place + 2] = scales[:, 2 * i : 2 * i + 2]

@@ -161,22 +161,31 @@ def add(writer, name, value, type_name):
     elif type_name == "F16":
         writer.add_tensor(name, value.astype(np.float16))
     else:
-        data = random_k_blocks(value, type_name) if type_name.endswith("_K") else gguf.quants.quantize(value, kind)
+        data = random_blocks(value, type_name) if type_name in SPREADS else gguf.quants.quantize(value, kind)
         writer.add_tensor(name, data, raw_dtype=kind)
 
 
-def random_k_blocks(value, type_name):
-    """Random super-blocks of about the spread of `value`: the type's every bit is used and any block is a valid one."""
+# Of random blocks of a type whose float16 scale is 1: the spread; where that scale lies, and the one of minima, with which
+# values lie around 0, in units of it.
+SPREADS = {"Q4_K": (200, 0, (2, 7.5)), "Q5_K": (400, 0, (2, 15.5)), "Q6_K": (1300, 208, None), "Q2_K": (15, 80, (82, 1.5)),
+           "Q3_K": (42, 108, None), "IQ4_NL": (72, 0, None), "IQ4_XS": (1300, 0, None), "MXFP4": (5.5, None, None)}
+
+
+def random_blocks(value, type_name):
+    """Random blocks of about the spread of `value`: the type's every bit is used and any block is a valid one."""
     rng = np.random.default_rng(abs(hash_of(value)) % 2**32)
-    block_bytes, spread, centre = {"Q4_K": (144, 200, 7.5), "Q5_K": (176, 400, 15.5), "Q6_K": (210, 1300, 0)}[type_name]
-    rows, blocks = value.shape[0], value.shape[1] // 256
+    spread, place, minimum = SPREADS[type_name]
+    values, block_bytes = gguf.GGML_QUANT_SIZES[gguf.GGMLQuantizationType[type_name]]
+    rows, blocks = value.shape[0], value.shape[1] // values
     data = rng.integers(0, 256, (rows, blocks, block_bytes), dtype=np.uint8)
     scale = np.full((rows, blocks, 1), value.std() / spread, np.float16)
-    if type_name == "Q6_K":
-        data[..., -2:] = scale.view(np.uint8)
+    if place is None:  # MXFP4: a power of two, of which values are half
+        data[..., 0] = 128 + np.round(np.log2(value.std() / spread)) + rng.integers(-1, 2, (rows, blocks))
     else:
-        data[..., 0:2] = scale.view(np.uint8)
-        data[..., 2:4] = (scale * np.float16(centre)).view(np.uint8)
+        data[..., place : place + 2] = scale.view(np.uint8)
+    if minimum is not None:
+        place, centre = minimum
+        data[..., place : place + 2] = (scale * np.float16(centre)).view(np.uint8)
     return data.reshape(rows, -1)
 
 
@@ -245,6 +254,9 @@ def main(out):
     mix = {"attn_q": "Q4_K", "attn_k": "Q5_K", "attn_v": "Q6_K", "attn_output": "Q5_K", "ffn_gate": "Q4_K",
            "ffn_up": "Q5_K", "ffn_down": "Q6_K", "token_embd": "Q6_K", "output": "Q4_K"}
     write_quantised(out, "gguf_k_quants", wide, lambda name: mix[name.split(".")[-2]])
+    low = {"attn_q": "Q2_K", "attn_k": "Q3_K", "attn_v": "IQ4_XS", "attn_output": "IQ4_NL", "ffn_gate": "MXFP4",
+           "ffn_up": "Q2_K", "ffn_down": "Q3_K", "token_embd": "IQ4_NL", "output": "IQ4_XS"}
+    write_quantised(out, "gguf_low_bits", wide, lambda name: low[name.split(".")[-2]])
     (out / "ids.json").write_text(json.dumps(IDS) + "\n")
     total = sum(p.stat().st_size for p in out.rglob("*") if p.is_file())
     print(f"{total} bytes in {out}")

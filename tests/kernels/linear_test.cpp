@@ -31,7 +31,9 @@ class TypeAndSet : public ::testing::TestWithParam<std::tuple<DType, std::string
 INSTANTIATE_TEST_SUITE_P(All, TypeAndSet,
                          ::testing::Combine(::testing::ValuesIn(kAllTypes), ::testing::ValuesIn(Sets())),
                          [](const auto& info) {
-                           return std::string(Traits(std::get<0>(info.param)).name) + "_" + std::get<1>(info.param);
+                           std::string name(Traits(std::get<0>(info.param)).name);
+                           std::ranges::replace(name, ' ', '_');
+                           return name + "_" + std::get<1>(info.param);
                          });
 
 /// The value of int8 activations: what Linear is defined to multiply with.
@@ -105,16 +107,9 @@ TEST_P(TypeAndSet, LargestIntegersStayExact) {
   for (const int fill : {0x00, 0x7f, 0x80, 0xff}) {
     RandomWeight w = MakeRandomWeight(dtype(), 16, 256, 41);
     if (!IsQuantised(dtype())) return;
-    const auto scales = w.bytes;
-    std::fill(w.bytes.begin(), w.bytes.end(), static_cast<std::byte>(fill));
-    const size_t step = static_cast<size_t>(Traits(dtype()).block_bytes);
-    for (size_t b = 0; b < w.bytes.size(); b += step) {  // keep the float16 scales sane
-      const size_t d = dtype() == DType::kQ6_K ? 208 : 0;
-      std::copy_n(scales.begin() + static_cast<int64_t>(b + d), 2, w.bytes.begin() + static_cast<int64_t>(b + d));
-      const bool minimum =
-          dtype() == DType::kQ4_1 || dtype() == DType::kQ5_1 || dtype() == DType::kQ4_K || dtype() == DType::kQ5_K;
-      if (minimum)
-        std::copy_n(scales.begin() + static_cast<int64_t>(b + 2), 2, w.bytes.begin() + static_cast<int64_t>(b + 2));
+    const auto block = static_cast<size_t>(Traits(dtype()).block_bytes);
+    for (size_t i = 0; i < w.bytes.size(); ++i) {  // scales stay as they are
+      if (!IsScaleByte(dtype(), i % block)) w.bytes[i] = static_cast<std::byte>(fill);
     }
     for (const float sign : {1.0f, -1.0f}) {
       std::vector<float> x(256, sign);
@@ -227,6 +222,38 @@ TEST_P(LinearOnEachSet, ZeroAndTinyActivationsGiveZero) {
   }
 }
 
+// Activations are taken in the weight's order, whatever stands beside it.
+TEST_P(LinearOnEachSet, AWeightMayHaveItsInputsInAnOrderOfItsOwn) {
+  auto backend = MakeBackend(GetParam(), 2);
+  const int64_t rows = 19, cols = 64;
+  const RandomWeight ordered = MakeRandomWeight(DType::kQ4_Z, 24, cols, 91),
+                     plain = MakeRandomWeight(DType::kF32, 7, cols, 92);
+  std::vector<int32_t> order(static_cast<size_t>(cols));
+  for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int32_t>(i * 29 % order.size());
+  HostTensor host = ordered.host();
+  host.order = order;
+  const Weight first = std::move(backend->LoadWeight(host).value()),
+               second = std::move(backend->LoadWeight(plain.host()).value());
+  const Weight* const weights[] = {&first, &second};
+  std::vector<float> x = RandomFloats(static_cast<size_t>(rows * cols), 93), bias = RandomFloats(31, 94), in_order;
+  std::vector<float> y(static_cast<size_t>(rows * 31), 0.5f);
+  backend->Linear({.x = AsTensor(x, rows, cols),
+                   .weights = weights,
+                   .bias = bias.data(),
+                   .y = AsTensor(y, rows, 31),
+                   .accumulate = true});
+  for (int64_t r = 0; r < rows; ++r) {
+    for (const int32_t c : order) in_order.push_back(x[static_cast<size_t>(r * cols + c)]);
+  }
+  const std::vector<float> a = RunLinear(*backend, ordered, in_order, rows), b = RunLinear(*backend, plain, x, rows);
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t n = 0; n < 31; ++n) {
+      const float alone = n < 24 ? a[static_cast<size_t>(r * 24 + n)] : b[static_cast<size_t>(r * 7 + n - 24)];
+      ASSERT_EQ(y[static_cast<size_t>(r * 31 + n)], 0.5f + (alone + bias[static_cast<size_t>(n)])) << r << "," << n;
+    }
+  }
+}
+
 TEST(LoadWeight, RefusesShapesThatDoNotFit) {
   auto backend = MakeBackend("", 1);
   std::vector<std::byte> bytes(34 * 4);
@@ -243,6 +270,29 @@ TEST(LoadWeight, RefusesShapesThatDoNotFit) {
     ASSERT_FALSE(result.ok());
     EXPECT_EQ(result.status().code(), StatusCode::kInvalidArgument);
   }
+}
+
+TEST(LoadWeight, RefusesScalesThatAreNotFinite) {
+  auto backend = MakeBackend("", 1);
+  for (const DType dtype : kAllTypes) {
+    if (!IsQuantised(dtype)) continue;
+    RandomWeight w = MakeRandomWeight(dtype, 20, 512, 95);
+    ASSERT_TRUE(backend->LoadWeight(w.host()).ok());
+    const auto block = static_cast<size_t>(Traits(dtype).block_bytes);
+    for (size_t i = w.bytes.size() - block; i < w.bytes.size(); ++i) {  // of the last block
+      if (IsScaleByte(dtype, i % block)) w.bytes[i] = std::byte{0xff};
+    }
+    EXPECT_EQ(backend->LoadWeight(w.host()).status().code(), StatusCode::kCorruption) << Traits(dtype).name;
+  }
+}
+
+TEST(LoadWeight, RefusesAnOrderOfOtherInputs) {
+  auto backend = MakeBackend("", 1);
+  const RandomWeight w = MakeRandomWeight(DType::kQ8_0, 4, 32, 96);
+  HostTensor host = w.host();
+  const std::vector<int32_t> order(31);
+  host.order = order;
+  EXPECT_EQ(backend->LoadWeight(host).status().code(), StatusCode::kInvalidArgument);
 }
 
 }  // namespace

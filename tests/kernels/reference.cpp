@@ -26,23 +26,51 @@ HalfPlaces PlacesOf(DType dtype) {
     case DType::kQ8_0:
     case DType::kQ4_0:
     case DType::kQ5_0:
+    case DType::kIQ4_NL:
+    case DType::kIQ4_XS:
+    case DType::kQ4_Z:
       return {0, -1};
     case DType::kQ6_K:
       return {208, -1};
+    case DType::kQ2_K:
+      return {80, 82};
+    case DType::kQ3_K:
+      return {108, -1};
+    case DType::kMXFP4:
+      return {-1, -1};
     default:
       return {0, 2};
   }
 }
 
+/// Value q of the types that are not evenly spaced.
+double Iq4Value(int q) {
+  constexpr double kValues[] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+  return kValues[q];
+}
+double E2M1Value(int q) {
+  const int exponent = q >> 1 & 3;
+  const double magnitude = exponent == 0 ? 0.5 * (q & 1) : std::ldexp(1 + 0.5 * (q & 1), exponent - 1);
+  return q & 8 ? -magnitude : magnitude;
+}
+
+/// Half a byte: the low ones belong to the first 16 values of 32.
+int NibbleAt(const std::vector<std::byte>& b, size_t at, int i) {
+  const int q = At(b, at + static_cast<size_t>(i % 16));
+  return i < 16 ? q % 16 : q / 16;
+}
+
 /// Value i of the block at `at`.
 double LegacyValue(DType dtype, const std::vector<std::byte>& b, size_t at, int i) {
+  if (dtype == DType::kMXFP4) return std::ldexp(E2M1Value(NibbleAt(b, at + 1, i)), At(b, at) - 127);
   const double d = HalfValue(U16At(b, at));
+  if (dtype == DType::kIQ4_NL) return d * Iq4Value(NibbleAt(b, at + 2, i));
+  if (dtype == DType::kQ4_Z) return d * (NibbleAt(b, at + 3, i) - At(b, at + 2));
   if (dtype == DType::kQ8_0) return d * static_cast<int8_t>(At(b, at + 2 + static_cast<size_t>(i)));
   const bool minimum = dtype == DType::kQ4_1 || dtype == DType::kQ5_1;
   const bool fifth = dtype == DType::kQ5_0 || dtype == DType::kQ5_1;
   const size_t high = at + (minimum ? 4 : 2), low = high + (fifth ? 4 : 0);
-  int q = At(b, low + static_cast<size_t>(i % 16));
-  q = i < 16 ? q % 16 : q / 16;
+  int q = NibbleAt(b, low, i);
   if (fifth) q += 16 * (At(b, high + static_cast<size_t>(i / 8)) >> (i % 8) & 1);
   if (minimum) return d * q + HalfValue(U16At(b, at + 2));
   return d * (q - (fifth ? 16 : 8));
@@ -57,6 +85,25 @@ double SuperValue(DType dtype, const std::vector<std::byte>& b, size_t at, int i
     const int q = (part < 2 ? low % 16 : low / 16) + 16 * high;
     return HalfValue(U16At(b, at + 208)) * static_cast<int8_t>(At(b, at + 192 + static_cast<size_t>(i / 16))) *
            (q - 32);
+  }
+  if (dtype == DType::kIQ4_XS) {
+    const int low = At(b, at + 4 + static_cast<size_t>(j / 2)) >> (4 * (j % 2)) & 15;
+    const int high = U16At(b, at + 2) >> (2 * j) & 3;
+    return HalfValue(U16At(b, at)) * (low + 16 * high - 32) *
+           Iq4Value(NibbleAt(b, at + 8 + static_cast<size_t>(16 * j), i % 32));
+  }
+  const size_t pairs = at + (dtype == DType::kQ2_K ? 16 : 32) + static_cast<size_t>(i / 128 * 32 + i % 32);
+  if (dtype == DType::kQ2_K) {
+    const int q = At(b, pairs) >> (2 * (j % 4)) & 3, both = At(b, at + static_cast<size_t>(i / 16));
+    return HalfValue(U16At(b, at + 80)) * (both % 16) * q - HalfValue(U16At(b, at + 82)) * (both / 16);
+  }
+  if (dtype == DType::kQ3_K) {
+    const int third = At(b, at + static_cast<size_t>(i % 32)) >> j & 1,
+              q = (At(b, pairs) >> (2 * (j % 4)) & 3) + 4 * third;
+    const auto scales = [&](int k) { return static_cast<int>(At(b, at + 96 + static_cast<size_t>(k))); };
+    const int k = i / 16, low = k < 8 ? scales(k) % 16 : scales(k - 8) / 16,
+              high = scales(8 + k % 4) >> (2 * (k / 4)) & 3;
+    return HalfValue(U16At(b, at + 108)) * (low + 16 * high - 32) * (q - 4);
   }
   int scale, minimum;
   const auto packed = [&](int k) { return static_cast<int>(At(b, at + 4 + static_cast<size_t>(k))); };
@@ -124,9 +171,13 @@ RandomWeight MakeRandomWeight(DType dtype, int64_t rows, int64_t cols, uint32_t 
   const HalfPlaces places = PlacesOf(dtype);
   for (size_t b = 0; b < count / block; ++b) {
     // 2^-8 to 2^-6, smaller where integers are larger; minima of either sign.
-    const uint32_t exponent = dtype == DType::kQ8_0 ? 6 : block == 256 ? 4 : 9;
-    PutU16(w.bytes, b * block_bytes + static_cast<size_t>(places.d),
-           static_cast<uint16_t>((g() & 0x83ff) | exponent << 10));
+    const uint32_t exponent = dtype == DType::kQ8_0 || dtype == DType::kIQ4_NL ? 6 : block == 256 ? 4 : 9;
+    if (places.d >= 0) {
+      PutU16(w.bytes, b * block_bytes + static_cast<size_t>(places.d),
+             static_cast<uint16_t>((g() & 0x83ff) | exponent << 10));
+    }
+    if (dtype == DType::kMXFP4) w.bytes[b * block_bytes] = static_cast<std::byte>(120 + g() % 4);
+    if (dtype == DType::kQ4_Z) w.bytes[b * block_bytes + 2] = static_cast<std::byte>(g() % 17);
     if (places.m >= 0) {
       PutU16(w.bytes, b * block_bytes + static_cast<size_t>(places.m),
              static_cast<uint16_t>((g() & 0x83ff) | (exponent + 2) << 10));
@@ -137,6 +188,14 @@ RandomWeight MakeRandomWeight(DType dtype, int64_t rows, int64_t cols, uint32_t 
     }
   }
   return w;
+}
+
+bool IsScaleByte(DType dtype, size_t i) {
+  if (dtype == DType::kMXFP4) return i == 0;
+  if (dtype == DType::kQ4_Z) return i < 3;
+  const HalfPlaces places = PlacesOf(dtype);
+  const int byte = static_cast<int>(i);
+  return byte == places.d || byte == places.d + 1 || (places.m >= 0 && (byte == places.m || byte == places.m + 1));
 }
 
 std::unique_ptr<Backend> MakeBackend(std::string_view set, int threads) {

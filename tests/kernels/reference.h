@@ -1,5 +1,5 @@
 // What every operation means, as naive loops in double, and random inputs in every file format. Nothing here shares a
-// line with the code under test: the formats are decoded value by value from GGML's published layouts.
+// line with the code under test: the formats are decoded value by value from their published layouts.
 #pragma once
 
 #include <cmath>
@@ -13,8 +13,10 @@
 
 namespace ringside::testing {
 
-inline const DType kAllTypes[] = {DType::kF32,  DType::kF16,  DType::kBF16, DType::kQ8_0, DType::kQ4_0, DType::kQ4_1,
-                                  DType::kQ5_0, DType::kQ5_1, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K};
+inline const DType kAllTypes[] = {DType::kF32,   DType::kF16,  DType::kBF16, DType::kQ8_0,   DType::kQ4_0,
+                                  DType::kQ4_1,  DType::kQ5_0, DType::kQ5_1, DType::kQ4_K,   DType::kQ5_K,
+                                  DType::kQ6_K,  DType::kQ2_K, DType::kQ3_K, DType::kIQ4_NL, DType::kIQ4_XS,
+                                  DType::kMXFP4, DType::kQ4_Z};
 
 /// A weight in file format and the values it stands for.
 struct RandomWeight {
@@ -27,6 +29,9 @@ struct RandomWeight {
 };
 /// Every bit of the integers is random; scales are such that values are mostly below 1.
 RandomWeight MakeRandomWeight(DType dtype, int64_t rows, int64_t cols, uint32_t seed);
+
+/// Whether byte i of a block of a quantised type is one of what scales them all.
+bool IsScaleByte(DType dtype, size_t i);
 
 /// The sum of x w over an output, and that of magnitudes; x has w.cols columns.
 struct Product {

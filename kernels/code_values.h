@@ -1,0 +1,13 @@
+// What codes of 4 bits stand for in formats whose values are not evenly spaced, in units of the block's scale.
+#pragma once
+
+#include <cstdint>
+
+namespace ringside {
+
+/// IQ4_NL and IQ4_XS.
+inline constexpr int8_t kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+/// MXFP4: those of FP4 E2M1 (Open Compute Project 2023, "Microscaling formats") doubled, for which its scale is halved.
+inline constexpr int8_t kMxfp4Values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
+}  // namespace ringside
