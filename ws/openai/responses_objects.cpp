@@ -164,9 +164,12 @@ std::string MessageItem(const Response& response, std::string_view status, const
 std::string ResponseWith(const Response& response, ResponseStatus status, const std::string& model,
                          const std::string& output) {
   JsonWriter json;
-  json.BeginObject().Field("id", response.id).Field("object", "response").Field("created_at", response.created_at);
+  // Times are whole seconds: there are clients that take no others.
+  json.BeginObject().Field("id", response.id).Field("object", "response");
+  json.Field("created_at", static_cast<int64_t>(response.created_at));
   json.Field("status", ResponseStatusName(status)).Key("completed_at");
-  response.completed_at > 0 && status == ResponseStatus::kCompleted ? json.Value(response.completed_at) : json.Null();
+  const bool ended = response.completed_at > 0 && status == ResponseStatus::kCompleted;
+  ended ? json.Value(static_cast<int64_t>(response.completed_at)) : json.Null();
   WriteFailure(json, response, status);
   json.Key("incomplete_details");
   if (status == ResponseStatus::kIncomplete) {

@@ -57,6 +57,7 @@ TEST_F(ResponsesTest, EveryEventHasItsFields) {
 }
 
 TEST_F(ResponsesTest, TheResponseObjectIsComplete) {
+  clock.AdvanceMs(5250);
   client.Send(Create({{"instructions", "Be kind."},
                       {"metadata", {{"a", "b"}}},
                       {"temperature", 0.5},
@@ -83,7 +84,9 @@ TEST_F(ResponsesTest, TheResponseObjectIsComplete) {
   for (const char* null : {"error", "incomplete_details", "previous_response_id", "conversation", "prompt_cache_key"}) {
     EXPECT_TRUE(r.contains(null) && r[null].is_null()) << null;
   }
-  for (const char* number : {"created_at"}) EXPECT_TRUE(r[number].is_number()) << number;
+  for (const char* time : {"created_at", "completed_at"}) {
+    EXPECT_TRUE(r[time].is_number_integer() && r[time] == 5) << r[time];
+  }
 }
 
 TEST_F(ResponsesTest, UsageProvesThatNothingIsRecomputed) {
