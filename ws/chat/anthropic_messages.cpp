@@ -124,7 +124,11 @@ Status ReadField(const JsonValue& value, const std::string& key, const SessionTa
   }
   if (key == "output_config") return ReadOutputConfig(value, key, &request->turn);
   if (key == "output_format") return ReadOutputFormat(value, key, &request->turn.format.emplace());  // of the beta
-  if (key == "mcp_servers" || key == "container" || key == "context_management") return RequireEmpty(value, key);
+  if (key == "speed" && value.is_string() && value.string() == "standard") return Status::Ok();
+  static constexpr std::string_view kLacking[] = {
+      "mcp_servers",           "container", "context_management", "compaction",     "diagnostics", "fallbacks",
+      "fallback_credit_token", "speed",     "inference_geo",      "billing_policy", "thread"};
+  if (std::ranges::find(kLacking, key) != std::end(kLacking)) return RequireEmpty(value, key);
   return UnknownParameter(key.substr(0, 256));
 }
 

@@ -90,6 +90,28 @@ TEST_F(AnthropicMessagesTest, AnOutputFormatIsASchema) {
   EXPECT_EQ(engine.last().grammar, nullptr);
 }
 
+TEST_F(AnthropicMessagesTest, KnownFieldsThatAskForNothingWeLackAreTaken) {
+  const HttpResponse answer = Ask(Body({{"speed", "standard"},
+                                        {"thread", false},
+                                        {"mcp_servers", Json::array()},
+                                        {"inference_geo", nullptr},
+                                        {"diagnostics", nullptr},
+                                        {"service_tier", "auto"},
+                                        {"cache_control", {{"type", "ephemeral"}}}}));
+  engine.AnswerLast("Yo");
+  EXPECT_EQ(Whole(answer)["content"][0]["text"], "Yo");
+  const std::pair<const char*, Json> lacking[] = {{"speed", "fast"},
+                                                  {"thread", {{"type", "create"}}},
+                                                  {"inference_geo", "us"},
+                                                  {"diagnostics", {{"previous_message_id", "x"}}},
+                                                  {"compaction", {{"type", "x"}}}};
+  for (const auto& [key, value] : lacking) {
+    const HttpResponse refused = Ask(Body({{key, value}}));
+    EXPECT_EQ(refused.status, 400) << key;
+    EXPECT_THAT(refused.body, HasSubstr("does not support '" + std::string(key) + "'"));
+  }
+}
+
 TEST_F(AnthropicMessagesTest, ErrorsHaveItsShapeAndNameTheField) {
   const std::vector<std::pair<Json, std::string>> cases = {
       {{{"max_tokens", nullptr}}, "max_tokens"},
