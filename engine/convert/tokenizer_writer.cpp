@@ -78,7 +78,8 @@ Result<std::string> PreTokenizerName(const TokenizerData& data) {
                          {{patterns::kQwen2}, true, false, "qwen2"},
                          {{patterns::kQwen2}, false, false, "stablelm2"},
                          {{patterns::kSingleDigit, patterns::kGpt2}, false, false, "smollm"},
-                         {{patterns::kTekken}, false, true, "tekken"}};
+                         {{patterns::kTekken}, false, true, "tekken"},
+                         {{patterns::kO200k}, false, false, "gpt-4o"}};
   for (const Known& row : known) {
     if (row.patterns == data.split_patterns && row.nfc == data.normalise_nfc && row.whole_words == data.ignore_merges) {
       return std::string(row.name);

@@ -44,6 +44,7 @@ extern const char kGpt2[];
 extern const char kLlama3[];
 extern const char kQwen2[];
 extern const char kTekken[];       // Mistral NeMo
+extern const char kO200k[];        // GPT-4o, gpt-oss
 extern const char kSingleDigit[];  // one digit of any script
 extern const char kDigits[];       // a run of digits
 }  // namespace split_patterns

@@ -29,6 +29,9 @@ QWEN2 = LLAMA3.replace("{1,3}", "")
 TEKKEN = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?"
           r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+"
           r"|\s+(?!\S)|\s+")
+O200K = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+         r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+         r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 
 
 class Strings:
@@ -402,6 +405,9 @@ def bpe():
     keep("qwen2", qwen2, 3000)
     keep_gguf("qwen2", qwen2, "qwen2")
     keep("tekken", train(byte_level(TEKKEN, ignore_merges=True), 900, ["[INST]", "</s>"]), 2000)
+    o200k = train(byte_level(O200K), 900, ["<|start|>", "<|end|>"])
+    keep("o200k", o200k, 2000)
+    keep_gguf("o200k", o200k, "gpt-4o")
     keep("digits", train(byte_level(None, digits=True), 900, ["<|im_start|>"]), 2000)
 def sentencepiece():
     from tokenizers import normalizers, pre_tokenizers, AddedToken

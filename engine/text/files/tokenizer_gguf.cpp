@@ -35,12 +35,12 @@ Result<TokenType> TypeFromGguf(int64_t type) {
 
 Status SetPreTokenizer(std::string_view name, TokenizerData* data) {
   namespace patterns = split_patterns;
-  enum class Style { kGpt2, kLlama3, kQwen2, kDigitsThenGpt2, kTekken };
+  enum class Style { kGpt2, kLlama3, kQwen2, kDigitsThenGpt2, kTekken, kO200k };
   struct Known {
     std::string_view name;
     Style style;
   };
-  static constexpr std::array<Known, 24> kKnown = {{{"gpt-2", Style::kGpt2},
+  static constexpr std::array<Known, 25> kKnown = {{{"gpt-2", Style::kGpt2},
                                                     {"gpt2", Style::kGpt2},
                                                     {"default", Style::kGpt2},
                                                     {"", Style::kGpt2},
@@ -63,7 +63,8 @@ Status SetPreTokenizer(std::string_view name, TokenizerData* data) {
                                                     {"command-r", Style::kDigitsThenGpt2},
                                                     {"codeshell", Style::kDigitsThenGpt2},
                                                     {"exaone", Style::kDigitsThenGpt2},
-                                                    {"tekken", Style::kTekken}}};
+                                                    {"tekken", Style::kTekken},
+                                                    {"gpt-4o", Style::kO200k}}};
   for (const Known& known : kKnown) {
     if (known.name != name) continue;
     switch (known.style) {
@@ -84,6 +85,9 @@ Status SetPreTokenizer(std::string_view name, TokenizerData* data) {
       case Style::kTekken:
         data->split_patterns = {patterns::kTekken};
         data->ignore_merges = true;
+        break;
+      case Style::kO200k:
+        data->split_patterns = {patterns::kO200k};
         break;
     }
     return Status::Ok();

@@ -195,7 +195,7 @@ TEST_F(ConvertModel, OverwritesNothing) {
 }
 
 TEST_F(ConvertModel, CarriesTheTokenizer) {
-  for (const std::string kind : {"gpt2", "llama3", "qwen2", "digits", "tekken"}) {
+  for (const std::string kind : {"gpt2", "llama3", "qwen2", "digits", "tekken", "o200k"}) {
     const std::string from = To("from");
     fs::copy(GoldenFolder("gpt2"), from);
     fs::copy(GoldenFolder("tokenizer/" + kind), from);

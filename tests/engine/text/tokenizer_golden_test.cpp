@@ -160,6 +160,8 @@ TEST(TokenizerGolden, TekkenFromItsOwnFile) {
   ASSERT_GE(ReadDigests("mistral_tekken").size(), 10'000u);
   ExpectGolden(*FromFolder("mistral_tekken"), "mistral_tekken", {.with_markup = false});
 }
+TEST(TokenizerGolden, O200k) { ExpectGolden(*FromFolder("o200k"), "o200k", {}); }
+TEST(TokenizerGolden, O200kFromGguf) { ExpectGolden(*FromGguf(GoldenPath("o200k.gguf")), "o200k", {}); }
 TEST(TokenizerGolden, SingleDigits) { ExpectGolden(*FromFolder("digits"), "digits", {}); }
 TEST(TokenizerGolden, SentencePieceFromGguf) {
   ExpectGolden(*FromGguf(GoldenPath("sentencepiece.gguf")), "sentencepiece", {.with_markup = false});
