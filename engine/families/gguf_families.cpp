@@ -49,6 +49,13 @@ Status SetOlmoe(const GgufKeys&, ModelSpec* spec) {
   return Status::Ok();
 }
 
+Status SetGptOss(const GgufKeys&, ModelSpec* spec) {
+  spec->experts_normalised = true;
+  spec->activation = Activation::kClampedSilu;
+  KeepWindows([](int64_t layer) { return layer % 2 == 0; }, spec);
+  return Status::Ok();
+}
+
 Status SetGpt2(const GgufKeys&, ModelSpec* spec) {
   SetOlder(Activation::kGeluTanh, spec);
   spec->learned_positions = spec->fused_qkv = true;
@@ -228,6 +235,7 @@ std::span<const GgufFamily> GgufFamilies() {
       {"granitemoe", RopePairs::kAdjacent, SetGraniteMoe},
       {"command-r", RopePairs::kAdjacent, SetCommandR},
       {"cohere2", RopePairs::kAdjacent, SetCohere2},
+      {"gpt-oss", RopePairs::kHalves, SetGptOss},
       {"starcoder", RopePairs::kNone, SetGpt2},
       {"starcoder2", RopePairs::kHalves, SetStarcoder2},
       {"stablelm", RopePairs::kHalves, SetStableLm},

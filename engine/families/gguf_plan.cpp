@@ -31,6 +31,7 @@ constexpr TensorRule kRules[] = {
     {TensorRole::kQkvBias, "blk.{}.attn_qkv.bias"},
     {TensorRole::kQueryNorm, "blk.{}.attn_q_norm.weight"},
     {TensorRole::kKeyNorm, "blk.{}.attn_k_norm.weight"},
+    {TensorRole::kSinks, "blk.{}.attn_sinks.weight"},
     {TensorRole::kAttentionOut, "blk.{}.attn_output.weight"},
     {TensorRole::kAttentionOutBias, "blk.{}.attn_output.bias"},
     {TensorRole::kAttentionPostNorm, "blk.{}.post_attention_norm.weight"},
@@ -43,9 +44,13 @@ constexpr TensorRule kRules[] = {
     {TensorRole::kDownBias, "blk.{}.ffn_down.bias"},
     {TensorRole::kMlpPostNorm, "blk.{}.post_ffw_norm.weight"},
     {TensorRole::kRouter, "blk.{}.ffn_gate_inp.weight"},
+    {TensorRole::kRouterBias, "blk.{}.ffn_gate_inp.bias"},
     {TensorRole::kExpertGate, "blk.{}.ffn_gate_exps.weight"},
     {TensorRole::kExpertUp, "blk.{}.ffn_up_exps.weight"},
     {TensorRole::kExpertDown, "blk.{}.ffn_down_exps.weight"},
+    {TensorRole::kExpertGateBias, "blk.{}.ffn_gate_exps.bias"},
+    {TensorRole::kExpertUpBias, "blk.{}.ffn_up_exps.bias"},
+    {TensorRole::kExpertDownBias, "blk.{}.ffn_down_exps.bias"},
     {TensorRole::kSharedRouter, "blk.{}.ffn_gate_inp_shexp.weight"},
     {TensorRole::kSharedGate, "blk.{}.ffn_gate_shexp.weight"},
     {TensorRole::kSharedUp, "blk.{}.ffn_up_shexp.weight"},
@@ -64,6 +69,11 @@ constexpr TensorRule kTwoNorms[] = {
     {TensorRole::kAttentionNormBias, "blk.{}.attn_norm_2.bias"},
     {TensorRole::kMlpNorm, "blk.{}.attn_norm.weight"},
     {TensorRole::kMlpNormBias, "blk.{}.attn_norm.bias"},
+};
+// gpt-oss calls the norm in front of the MLP by what is in front of it.
+constexpr TensorRule kGptOssNorms[] = {
+    {TensorRole::kAttentionNorm, "blk.{}.attn_norm.weight"},
+    {TensorRole::kMlpNorm, "blk.{}.post_attention_norm.weight"},
 };
 constexpr std::string_view kRopeFactors = "rope_freqs.weight", kLongFactors = "rope_factors_long.weight",
                            kShortFactors = "rope_factors_short.weight";
@@ -171,6 +181,7 @@ Status ReadRope(const GgufFile& file, const GgufKeys& keys, ModelSpec* spec) {
     RETURN_IF_ERROR(keys.Optional("rope.scaling.original_context_length", &scaling.original_context));
     RETURN_IF_ERROR(keys.Optional("rope.scaling.yarn_beta_fast", &scaling.beta_fast));
     RETURN_IF_ERROR(keys.Optional("rope.scaling.yarn_beta_slow", &scaling.beta_slow));
+    scaling.truncate = spec->architecture != "gpt-oss";  // which the file does not say
   } else if (type != "none") {
     return InvalidArgument(fmt::format("rope scaling '{}' is not supported", type));
   }
@@ -207,7 +218,8 @@ void FindOptional(const GgufFile& file, ModelSpec* spec) {
   spec->fused_qkv = has("blk.0.attn_qkv.weight");
   spec->qkv_bias = has(spec->fused_qkv ? "blk.0.attn_qkv.bias" : "blk.0.attn_q.bias");
   spec->attention_out_bias = has("blk.0.attn_output.bias");
-  spec->mlp_bias = has("blk.0.ffn_up.bias");
+  spec->mlp_bias = has(spec->experts > 0 ? "blk.0.ffn_up_exps.bias" : "blk.0.ffn_up.bias");
+  spec->sinks = has("blk.0.attn_sinks.weight");
   spec->norm_biases = spec->norm == NormKind::kLayer && has("output_norm.bias");
 }
 
@@ -254,7 +266,10 @@ Result<NetworkPlan> PlanGguf(const GgufFile& file, const std::string& path) {
     RETURN_IF_ERROR(ValidateSpec(spec));
   else
     RETURN_IF_ERROR(ReadRope(file, keys, &spec));
-  PlanTensors(two_norms ? Rules(kTwoNorms) : Rules(kNorms), "", &plan);
+  std::span<const TensorRule> norms = kNorms;
+  if (two_norms) norms = kTwoNorms;
+  if (spec.architecture == "gpt-oss") norms = kGptOssNorms;
+  PlanTensors(Rules(norms), "", &plan);
   for (PlannedTensor& planned : plan.tensors) {
     if (planned.role == TensorRole::kSharedRouter) planned.shape = {spec.hidden};  // the file has it as a vector
   }

@@ -60,9 +60,13 @@ bool HasMlpPart(TensorRole role, const ModelSpec& spec) {
     case TensorRole::kExpertDown:
       return several;
     case TensorRole::kRouterBias:
-    case TensorRole::kExpertGateUpBias:
     case TensorRole::kExpertDownBias:
       return several && spec.mlp_bias;
+    case TensorRole::kExpertGateBias:
+    case TensorRole::kExpertUpBias:
+      return several && spec.mlp_bias && !spec.fused_gate_up;
+    case TensorRole::kExpertGateUpBias:
+      return several && spec.mlp_bias && spec.fused_gate_up;
     case TensorRole::kExpertGate:
     case TensorRole::kExpertUp:
       return several && !spec.fused_gate_up;
@@ -164,6 +168,8 @@ std::vector<int64_t> Shape(TensorRole role, const ModelSpec& spec) {
       return {spec.hidden, spec.ffn};
     case TensorRole::kGateBias:
     case TensorRole::kUpBias:
+    case TensorRole::kExpertGateBias:
+    case TensorRole::kExpertUpBias:
       return {spec.ffn};
     case TensorRole::kExpertGateUpBias:
       return {2 * spec.ffn};

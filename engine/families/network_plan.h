@@ -58,6 +58,8 @@ enum class TensorRole {
   kExpertUp,          // [F, D]
   kExpertGateUp,      // [2F, D]
   kExpertDown,        // [D, F]
+  kExpertGateBias,    // [F]
+  kExpertUpBias,      // [F]
   kExpertGateUpBias,  // [2F]
   kExpertDownBias,    // [D]
   // Of the expert that all rows take.

@@ -238,6 +238,8 @@ class Loader {
       case TensorRole::kExpertDown:
       case TensorRole::kSharedDown:
         return LoadMatrix(planned, tensor, &expert.out);
+      case TensorRole::kExpertGateBias:
+      case TensorRole::kExpertUpBias:
       case TensorRole::kExpertGateUpBias:
         return LoadJoined(planned, tensor, 2 * spec_.ffn, &expert.in_bias);
       case TensorRole::kExpertDownBias:

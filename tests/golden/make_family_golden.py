@@ -136,7 +136,8 @@ GGUF_FAMILIES = {
     "gemma": "gemma", "gemma2": "gemma2", "gemma3": "gemma3", "phi3": "phi3", "phi3_longrope": "phi3",
     "gpt_neox": "gptneox", "bloom": "bloom", "falcon_grouped": "falcon", "mpt": "mpt", "starcoder2": "starcoder2",
     "stablelm": "stablelm", "olmo2": "olmo2", "granite": "granite", "mixtral": "llama", "qwen2_moe": "qwen2moe",
-    "qwen3_moe": "qwen3moe", "granitemoe": "granitemoe", "cohere2": "cohere2", "gpt_bigcode": "starcoder"}
+    "qwen3_moe": "qwen3moe", "granitemoe": "granitemoe", "cohere2": "cohere2", "gpt_bigcode": "starcoder",
+    "gpt_oss": "gpt-oss"}
 
 
 def in_blocks(rows, heads, kv_heads):
@@ -151,6 +152,16 @@ def interleaved(rows, heads):
     """From rotation pairs (j, j + d/2) to (2j, 2j + 1), per head."""
     half = rows.shape[0] // heads // 2
     return rows.reshape(heads, 2, half, *rows.shape[1:]).swapaxes(1, 2).reshape(rows.shape)
+
+
+def gpt_oss_experts(key, value):
+    """Outputs by inputs, gates and ups apart."""
+    bias = key.endswith("_bias")
+    key = key.removesuffix("_bias") + (".bias" if bias else ".weight")
+    value = value if bias else value.swapaxes(1, 2)
+    if "gate_up_proj" not in key:
+        return {key: value}
+    return {key.replace("gate_up_proj", part): value[:, i::2] for i, part in enumerate(("gate_proj", "up_proj"))}
 
 
 def gguf_tensors(name, architecture, model):
@@ -172,7 +183,9 @@ def gguf_tensors(name, architecture, model):
         if architecture in ("llama", "granite", "granitemoe") and ("q_proj" in key or "k_proj" in key):
             value = interleaved(value, heads if "q_proj" in key else kv_heads)
         parts = {key: value}
-        if "experts.gate_up_proj" in key:
+        if architecture == "gpt-oss" and "experts." in key:
+            parts = gpt_oss_experts(key, value)
+        elif "experts.gate_up_proj" in key:
             half = value.shape[1] // 2
             parts = {key.replace("gate_up_proj", part): value[:, rows] for part, rows in
                      (("gate_proj", slice(0, half)), ("up_proj", slice(half, None)))}
@@ -183,7 +196,8 @@ def gguf_tensors(name, architecture, model):
             yield theirs, np.ascontiguousarray(rows.squeeze())
 
 
-def write_gguf(path, name, architecture, model):
+def write_gguf(path, name, architecture, model, blocks={}):
+    """`blocks`: of tensors that are stored in MXFP4."""
     config = model.config
     writer = gguf.GGUFWriter(path, architecture)
     get = lambda *keys: next((getattr(config, k) for k in keys if getattr(config, k, None) is not None), None)
@@ -197,13 +211,13 @@ def write_gguf(path, name, architecture, model):
     writer.add_head_count(config.num_attention_heads)
     one = 1 if get("multi_query") else None
     writer.add_head_count_kv(get("num_key_value_heads", "num_kv_heads") or one or config.num_attention_heads)
-    if architecture in ("gemma", "gemma2", "gemma3", "qwen3moe"):
+    if architecture in ("gemma", "gemma2", "gemma3", "qwen3moe", "gpt-oss"):
         writer.add_key_length(head_dim)
         writer.add_value_length(head_dim)
     put(writer.add_layer_norm_rms_eps, get("rms_norm_eps"))
     put(writer.add_layer_norm_eps, get("layer_norm_eps", "layer_norm_epsilon", "norm_epsilon"))
-    put(writer.add_sliding_window, get("sliding_window") if name in ("gemma2", "gemma3", "phi3", "starcoder2", "cohere2")
-        else None)
+    put(writer.add_sliding_window, get("sliding_window") if name in ("gemma2", "gemma3", "phi3", "starcoder2", "cohere2",
+                                                                              "gpt_oss") else None)
     put(writer.add_attn_logit_softcapping, get("attn_logit_softcapping"))
     put(writer.add_final_logit_softcapping, get("final_logit_softcapping"))
     put(writer.add_expert_count, get("num_local_experts", "num_experts"))
@@ -225,6 +239,10 @@ def write_gguf(path, name, architecture, model):
         if rope["rope_type"] == "linear":
             writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
             writer.add_rope_scaling_factor(rope["factor"])
+        if rope["rope_type"] == "yarn":
+            writer.add_rope_scaling_type(gguf.RopeScalingType.YARN)
+            writer.add_rope_scaling_factor(rope["factor"])
+            writer.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
         if rope["rope_type"] == "longrope":
             original = rope["original_max_position_embeddings"]
             stretch = config.max_position_embeddings / original
@@ -233,7 +251,10 @@ def write_gguf(path, name, architecture, model):
             for part in ("long", "short"):
                 writer.add_tensor(f"rope_factors_{part}.weight", np.array(rope[f"{part}_factor"], np.float32))
     for theirs, value in gguf_tensors(name, architecture, model):
-        writer.add_tensor(theirs, value.astype(np.float16 if value.ndim > 1 else np.float32))
+        if theirs in blocks:
+            writer.add_tensor(theirs, blocks[theirs], raw_dtype=gguf.GGMLQuantizationType.MXFP4)
+        else:
+            writer.add_tensor(theirs, value.astype(np.float16 if value.ndim > 1 else np.float32))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
