@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "engine/families/huggingface_families.h"
+#include "engine/families/quantization_config.h"
 
 namespace ringside {
 namespace {
@@ -50,6 +52,15 @@ void Ignore(std::string_view prefix, NetworkPlan* plan) {
   }
 }
 
+// What is packed is outputs by inputs.
+void TurnExperts(NetworkPlan* plan) {
+  for (PlannedTensor& planned : plan->tensors) {
+    if (!planned.transposed || planned.shape.size() != 3) continue;
+    std::swap(planned.shape[1], planned.shape[2]);
+    planned.transposed = false;
+  }
+}
+
 }  // namespace
 
 const HuggingFaceFamily* FindHuggingFaceFamily(std::string_view type, std::span<const std::string_view> names) {
@@ -79,7 +90,7 @@ Result<NetworkPlan> PlanHuggingFace(const FlatJson& json, std::span<const std::s
   spec.name = (path.has_filename() ? path : path.parent_path()).filename().string();
   RETURN_IF_ERROR(CheckArchitecture(json));
   spec.architecture = *json.String("model_type");
-  RETURN_IF_ERROR(config.ExpectNone("quantization_config"));
+  ASSIGN_OR_RETURN(const auto packed, ReadQuantizationConfig(json));
   const HuggingFaceFamily& family = *FindHuggingFaceFamily(spec.architecture, tensor_names);
   RETURN_IF_ERROR(family.read(config, &spec));
   RETURN_IF_ERROR(ValidateSpec(spec));
@@ -96,6 +107,7 @@ Result<NetworkPlan> PlanHuggingFace(const FlatJson& json, std::span<const std::s
                                   tensor_names.size(), spec.experts, spec.layers));
   }
   PlanTensors(rules, prefix, &plan);
+  if (packed && packed->kind == PackedFormat::Kind::kMxfp4) TurnExperts(&plan);
   Ignore(prefix, &plan);
   return plan;
 }

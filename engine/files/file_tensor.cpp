@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "engine/files/packed_tensors.h"
 #include "kernels/file_formats.h"
 
 namespace ringside {
@@ -20,6 +21,12 @@ std::vector<std::byte> Scaled(DType dtype, std::span<const std::byte> bytes, flo
 }  // namespace
 
 FileTensor Whole(const FileTensor& tensor, std::vector<std::byte>* storage) {
+  if (tensor.packed != nullptr) {
+    MakeBlocks(tensor, storage);
+    FileTensor whole = tensor;
+    whole.data.bytes = *storage;
+    return whole;
+  }
   if (tensor.pieces.empty()) return tensor;
   storage->clear();
   for (int64_t stretch = 0; stretch < tensor.stretches; ++stretch) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,6 +12,8 @@
 #include "kernels/tensor.h"
 
 namespace ringside {
+
+struct PackedParts;
 
 struct FileTensor {
   std::string name;
@@ -23,9 +26,12 @@ struct FileTensor {
   std::vector<std::span<const std::byte>> pieces;
   int64_t stretches = 1;
   float scale = 1;  // what the values in the pieces are to be multiplied by; float types only
+
+  // Nor has data of a tensor whose blocks are yet to be made (packed_tensors.h).
+  std::shared_ptr<const PackedParts> packed;
 };
 
-/// The tensor in one piece: itself, or joined in `storage`, which must outlive what is returned. Values that are scaled
+/// The tensor in one piece: itself, or made in `storage`, which must outlive what is returned. Values that are scaled
 /// become float32.
 FileTensor Whole(const FileTensor& tensor, std::vector<std::byte>* storage);
 

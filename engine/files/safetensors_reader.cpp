@@ -72,7 +72,8 @@ Result<std::vector<Entry>> ReadEntries(const FlatJson& header, const std::string
   std::vector<Entry> entries;
   size_t understood = 0;  // values of the header
   for (const auto& [name, value] : header.values()) {
-    if (name == "__metadata__" || name.starts_with("__metadata__.")) ++understood;  // free text
+    if (name == "__metadata__" || name.starts_with("__metadata__."))
+      ++understood;  // free text
     else if (std::holds_alternative<FlatJson::Object>(value)) {
       ASSIGN_OR_RETURN(Entry entry, ReadEntry(header, path, name));
       understood += 6 + entry.tensor.shape.size();  // itself, dtype, shape, data_offsets and its two numbers
@@ -137,12 +138,12 @@ Result<SafeTensors> SafeTensors::OpenFile(const std::string& path) {
   const auto data = bytes.subspan(sizeof(header_bytes) + header_bytes);
   ASSIGN_OR_RETURN(auto entries, ReadEntries(header, path, static_cast<int64_t>(data.size())));
   for (Entry& entry : entries) {
-    entry.tensor.data.bytes =
-        data.subspan(static_cast<size_t>(entry.begin), static_cast<size_t>(entry.end - entry.begin));
+    FileTensor& tensor = entry.tensor;
+    tensor.data.bytes = data.subspan(static_cast<size_t>(entry.begin), static_cast<size_t>(entry.end - entry.begin));
     if (entry.element->dtype)
-      out.tensors_.push_back(std::move(entry.tensor));
+      out.tensors_.push_back(std::move(tensor));
     else
-      out.unsupported_.emplace_back(entry.tensor.name, entry.element->name);
+      out.others_.push_back({tensor.name, std::string(entry.element->name), tensor.shape, tensor.data.bytes});
   }
   out.files_.push_back(std::move(file));
   return out;
@@ -173,9 +174,9 @@ Result<SafeTensors> SafeTensors::OpenFolder(const std::string& folder) {
       return Status::Ok();
     };
     for (const auto& tensor : part.tensors_) RETURN_IF_ERROR(claim(tensor.name));
-    for (const auto& [name, type] : part.unsupported_) RETURN_IF_ERROR(claim(name));
+    for (const auto& tensor : part.others_) RETURN_IF_ERROR(claim(tensor.name));
     std::move(part.tensors_.begin(), part.tensors_.end(), std::back_inserter(out.tensors_));
-    std::move(part.unsupported_.begin(), part.unsupported_.end(), std::back_inserter(out.unsupported_));
+    std::move(part.others_.begin(), part.others_.end(), std::back_inserter(out.others_));
     out.files_.push_back(std::move(part.files_.front()));
   }
   if (!shard_of.empty()) {

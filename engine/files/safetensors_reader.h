@@ -3,8 +3,8 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -13,6 +13,13 @@
 namespace ringside {
 
 class MappedFile;
+
+/// A tensor of a type that we do not compute with (I64, BOOL ...).
+struct OtherTensor {
+  std::string name, type;
+  std::vector<int64_t> shape;
+  std::span<const std::byte> bytes;
+};
 
 class SafeTensors {
  public:
@@ -24,13 +31,13 @@ class SafeTensors {
   static Result<SafeTensors> OpenFolder(const std::string& folder);
 
   const std::vector<FileTensor>& tensors() const { return tensors_; }
-  /// Names and element types of tensors that are sound but of a type we do not compute with (I64, BOOL ...).
-  const std::vector<std::pair<std::string, std::string>>& unsupported() const { return unsupported_; }
+  /// Those that are sound, too, but no numbers to compute with as they are.
+  const std::vector<OtherTensor>& others() const { return others_; }
 
  private:
   std::vector<std::shared_ptr<const MappedFile>> files_;
   std::vector<FileTensor> tensors_;
-  std::vector<std::pair<std::string, std::string>> unsupported_;
+  std::vector<OtherTensor> others_;
 };
 
 }  // namespace ringside

@@ -2,10 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include "engine/families/faster_transformer_plan.h"
 #include "engine/families/megatron_plan.h"
+#include "engine/families/quantization_config.h"
 #include "engine/files/mapped_file.h"
 #include "engine/files/safetensors_reader.h"
 #include "engine/text/gpt2_tokenizer.h"
@@ -74,19 +77,41 @@ Result<ModelFiles> OpenGguf(const std::string& path) {
   return out;
 }
 
+bool IsZero(const FileTensor& tensor) {
+  return std::ranges::all_of(tensor.data.bytes, [](std::byte byte) { return byte == std::byte{0}; });
+}
+
+// GPTQ's writers give every matrix a bias, of zeros where the network has none.
+void DropZeroBiases(const NetworkPlan& plan, std::vector<FileTensor>* tensors) {
+  std::set<std::string_view> kept, packed;
+  for (const PlannedTensor& planned : plan.tensors) kept.insert(planned.name);
+  for (const FileTensor& tensor : *tensors) {
+    if (tensor.packed != nullptr) packed.insert(tensor.name);
+  }
+  std::erase_if(*tensors, [&](const FileTensor& tensor) {
+    constexpr std::string_view kBias = ".bias";
+    if (!tensor.name.ends_with(kBias) || kept.contains(tensor.name)) return false;
+    const std::string matrix = tensor.name.substr(0, tensor.name.size() - kBias.size()) + ".weight";
+    return packed.contains(matrix) && IsZero(tensor);
+  });
+}
+
 Result<ModelFiles> OpenHuggingFace(const std::string& folder) {
   ASSIGN_OR_RETURN(const FlatJson config, FlatJson::ReadFile(folder + "/config.json"));
   RETURN_IF_ERROR(CheckArchitecture(config));
+  ASSIGN_OR_RETURN(const auto packed, ReadQuantizationConfig(config));
   ASSIGN_OR_RETURN(SafeTensors opened, SafeTensors::OpenFolder(folder));
   const auto file = std::make_shared<const SafeTensors>(std::move(opened));
+  ASSIGN_OR_RETURN(JoinedTensors joined, JoinPacked(*file, packed));
   ModelFiles out{.format = ModelFiles::Format::kSafetensors,
-                 .tensors = file->tensors(),
-                 .unsupported = file->unsupported(),
+                 .tensors = std::move(joined.tensors),
+                 .unsupported = std::move(joined.unsupported),
                  .texts = folder,
                  .reader = file};
   std::vector<std::string_view> names;
   for (const FileTensor& tensor : out.tensors) names.push_back(tensor.name);
   ASSIGN_OR_RETURN(out.plan, PlanHuggingFace(config, names, folder));
+  if (packed) DropZeroBiases(out.plan, &out.tensors);
   RETURN_IF_ERROR(ReadTexts(folder, &out.chat_template, &out.tokenizer));
   return out;
 }

@@ -24,6 +24,7 @@ void AddTensor(const FileTensor& tensor, Digest* digest) {
   digest->AddNumber(static_cast<int64_t>(tensor.shape.size()));
   for (const int64_t size : tensor.shape) digest->AddNumber(size);
   digest->AddBytes(tensor.data.bytes.data(), tensor.data.bytes.size());
+  digest->AddBytes(reinterpret_cast<const std::byte*>(tensor.data.order.data()), tensor.data.order.size_bytes());
 }
 
 using TensorTable = std::map<std::string_view, const FileTensor*>;
@@ -254,6 +255,14 @@ class Loader {
     const TensorCut cut = CutOf(shard_, spec_, planned.role, host->rows, host->cols);
     const int64_t rows = cut.rows();
     if (rows == host->rows && cut.inputs.size() == host->cols) return Status::Ok();
+    const bool some_inputs = cut.inputs.size() != host->cols;
+    if (some_inputs && !host->order.empty()) {
+      return InvalidArgument(
+          fmt::format("tensor '{}' has its inputs in the order of their groups, and cannot be shared "
+                      "by {} ranks",
+                      planned.name, shard_.ranks),
+          "tensor_parallel_size");
+    }
     const int64_t block = Traits(host->dtype).block_elements;
     if (cut.inputs.begin % block != 0 || cut.inputs.end % block != 0) {
       return InvalidArgument(fmt::format("tensor '{}' is stored as {}, in blocks of {} values, and cannot be shared by "
@@ -272,7 +281,7 @@ class Loader {
       }
     }
     *copy = std::move(taken);
-    *host = {host->dtype, rows, cut.inputs.size(), *copy, host->table};
+    host->rows = rows, host->cols = cut.inputs.size(), host->bytes = *copy;
     return Status::Ok();
   }
 
@@ -328,6 +337,9 @@ class Loader {
       copy = RowsOf(host, RowsInOrder(planned.order, spec_, host.rows));
       host.bytes = copy;
     }
+    if (!host.order.empty() && (planned.role == TensorRole::kEmbedding || planned.role == TensorRole::kPositions)) {
+      return InvalidArgument(fmt::format("tensor '{}' has its columns in another order", tensor.name));
+    }
     RETURN_IF_ERROR(Take(planned, &host, &copy));
     host.table = IsTable(planned.role);
     host.expert = IsExpert(planned.role);
@@ -339,7 +351,7 @@ class Loader {
       return Status(loaded.status().code(), fmt::format("tensor '{}': {}", tensor.name, loaded.status().message()));
     }
     *weight = std::move(*loaded);
-    weights_.bytes += static_cast<int64_t>(weight->data.bytes() + weight->scales.bytes());
+    weights_.bytes += static_cast<int64_t>(weight->data.bytes() + weight->scales.bytes() + weight->order.bytes());
     weights_.in_groups |= HasGroupScales(weight->dtype);
     return Status::Ok();
   }

@@ -100,9 +100,9 @@ Result<AdapterFile> ReadPeft(const std::string& folder) {
   ASSIGN_OR_RETURN(const PeftConfig config, PeftConfig::Read(folder + "/adapter_config.json"));
   const std::string path = folder + "/adapter_model.safetensors";
   ASSIGN_OR_RETURN(const SafeTensors file, SafeTensors::OpenFile(path));
-  if (!file.unsupported().empty()) {
-    const auto& [name, type] = file.unsupported().front();
-    return InvalidArgument(fmt::format("tensor '{}' is stored as {}, which is not supported", name, type));
+  if (!file.others().empty()) {
+    const OtherTensor& other = file.others().front();
+    return InvalidArgument(fmt::format("tensor '{}' is stored as {}, which is not supported", other.name, other.type));
   }
   Pairs pairs;
   for (const FileTensor& tensor : file.tensors()) {

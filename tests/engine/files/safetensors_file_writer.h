@@ -1,4 +1,4 @@
-// Writes small safetensors files of float32 tensors for tests. Test threads only.
+// Writes small safetensors files for tests. Test threads only.
 #pragma once
 
 #include <fmt/format.h>
@@ -16,10 +16,14 @@ namespace ringside {
 class SafeTensorsFileWriter {
  public:
   SafeTensorsFileWriter& Add(const std::string& name, std::span<const int64_t> shape, std::span<const float> values) {
+    return Add(name, "F32", shape, std::as_bytes(values));
+  }
+  SafeTensorsFileWriter& Add(const std::string& name, const std::string& type, std::span<const int64_t> shape,
+                             std::span<const std::byte> bytes) {
     const size_t begin = data_.size();
-    data_.append(reinterpret_cast<const char*>(values.data()), values.size_bytes());
-    header_ += fmt::format(R"({}"{}":{{"dtype":"F32","shape":[{}],"data_offsets":[{},{}]}})",
-                           header_.empty() ? "" : ",", name, fmt::join(shape, ","), begin, data_.size());
+    data_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    header_ += fmt::format(R"({}"{}":{{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})", header_.empty() ? "" : ",",
+                           name, type, fmt::join(shape, ","), begin, data_.size());
     return *this;
   }
   std::string Finish() const {

@@ -251,13 +251,40 @@ TEST_F(ModelLoad, HuggingFaceRefusals) {
                 "'rope_parameters.factor' is missing");
   ExpectRefused(LoadChanged("llama", "\"vocab_size\": 96", "\"vocab_size\": 96, \"vocab_size\": 96"), corruption,
                 "'vocab_size' is there twice");
-  ExpectRefused(
-      LoadChanged("llama", "\"vocab_size\": 96", "\"vocab_size\": 96, \"quantization_config\": {\"bits\": 4}"), invalid,
-      "'quantization_config' is not supported");
+  const auto quantised_by = [&](const std::string& config) {
+    return LoadChanged("llama", "\"vocab_size\": 96", "\"vocab_size\": 96, \"quantization_config\": " + config);
+  };
+  ExpectRefused(quantised_by("{\"bits\": 4}"), invalid, "'quantization_config.quant_method' '' is not supported");
+  ExpectRefused(quantised_by("7"), invalid, "'quantization_config.quant_method' '' is not supported");
+  ExpectRefused(quantised_by("{\"quant_method\": \"bitsandbytes\"}"), invalid,
+                "'quantization_config.quant_method' 'bitsandbytes' is not supported, only awq, gptq, mxfp4");
+  ExpectRefused(quantised_by("{\"quant_method\": \"mxfp4\"}"), invalid,
+                "'quantization_config.quant_method' 'mxfp4' of llama is not supported");
   ExpectRefused(LoadChanged("llama_biases", "\"tie_word_embeddings\": true", "\"tie_word_embeddings\": false"),
                 corruption, "'lm_head.weight' is missing");
   ExpectRefused(LoadChanged("gpt2", "\"scale_attn_weights\": true", "\"scale_attn_weights\": false"), invalid,
                 "'scale_attn_weights' being false is not supported");
+}
+
+TEST_F(ModelLoad, PackedRefusals) {
+  const auto invalid = StatusCode::kInvalidArgument;
+  const std::string bits = "\"bits\": 4", gptq = "packed/gptq", awq = "packed/awq";
+  ExpectRefused(LoadChanged(gptq, bits, "\"bits\": 3"), invalid,
+                "'quantization_config.bits' 3 is not supported, only 4");
+  ExpectRefused(LoadChanged(awq, bits, "\"bits\": 8"), invalid, "'quantization_config.bits' 8 is not supported");
+  ExpectRefused(LoadChanged(gptq, bits, "\"byts\": 4"), invalid, "'quantization_config.bits' is missing");
+  ExpectRefused(LoadChanged(gptq, "\"group_size\": 128", "\"group_size\": 48"), invalid,
+                "'quantization_config.group_size' 48 is not supported, only multiples of 32, and -1");
+  ExpectRefused(LoadChanged(gptq, "\"group_size\": 128", "\"group_size\": 64"), StatusCode::kCorruption,
+                ".scales' has shape [1, 128], what it belongs to asks for [2, 128]");
+  ExpectRefused(LoadChanged(awq, "\"version\": \"gemm\"", "\"version\": \"gemv\""), invalid,
+                "'quantization_config.version' 'gemv' is not supported, only gemm, GEMM");
+  ExpectRefused(LoadChanged(gptq, "\"checkpoint_format\": \"gptq\"", "\"checkpoint_format\": \"marlin\""), invalid,
+                "'quantization_config.checkpoint_format' 'marlin' is not supported, only gptq, gptq_v2");
+  ExpectRefused(LoadChanged(gptq, bits, bits + ", \"is_marlin_format\": true"), invalid,
+                "'quantization_config.is_marlin_format' being true is not supported");
+  ExpectRefused(LoadChanged(gptq, bits, bits + ", \"dynamic\": {\"x\": 1}"), invalid,
+                "'quantization_config.dynamic' is not supported");
 }
 
 // GPT-2's files carry attention masks, other old ones rotation tables: known, and of no use.

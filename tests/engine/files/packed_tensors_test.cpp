@@ -1,0 +1,177 @@
+// Parts of packed matrices: what they stand for, and what is refused. Values of whole models: packed_model_test.cpp.
+#include "engine/files/packed_tensors.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "engine/files/safetensors_reader.h"
+#include "kernels/file_formats.h"
+#include "tests/engine/files/safetensors_file_writer.h"
+
+namespace ringside {
+namespace {
+
+using ::testing::Each;
+using ::testing::HasSubstr;
+using Kind = PackedFormat::Kind;
+
+// A part, all of whose bytes are alike.
+struct Part {
+  std::string name, type;
+  std::vector<int64_t> shape;
+  uint8_t byte = 0;
+  std::vector<int32_t> words;  // in their place
+};
+
+class PackedTensors : public ::testing::Test {
+ protected:
+  ~PackedTensors() override { std::filesystem::remove(path_); }
+
+  Result<JoinedTensors> Join(const std::vector<Part>& parts, const PackedFormat& format) {
+    SafeTensorsFileWriter writer;
+    for (const Part& part : parts) {
+      size_t bytes = part.type == "U8" ? 1 : part.type == "I32" ? 4 : 2;
+      for (const int64_t size : part.shape) bytes *= static_cast<size_t>(size);
+      std::vector<std::byte> data(bytes, std::byte{part.byte});
+      if (!part.words.empty()) std::memcpy(data.data(), part.words.data(), bytes);
+      writer.Add(part.name, part.type, part.shape, data);
+    }
+    writer.Write(path_);
+    file_ = SafeTensors::OpenFile(path_).value();
+    return JoinPacked(*file_, format);
+  }
+  void ExpectRefused(const std::vector<Part>& parts, const PackedFormat& format, StatusCode code,
+                     const std::string& message) {
+    const auto joined = Join(parts, format);
+    ASSERT_FALSE(joined.ok()) << message;
+    EXPECT_EQ(joined.status().code(), code) << joined.status().ToString();
+    EXPECT_THAT(joined.status().message(), HasSubstr(message));
+  }
+  /// Row 0 of the only tensor.
+  std::vector<float> FirstRow(const JoinedTensors& joined) {
+    CHECK_EQ(joined.tensors.size(), 1u);
+    std::vector<std::byte> blocks;
+    const FileTensor tensor = Whole(joined.tensors.front(), &blocks);
+    std::vector<float> row(static_cast<size_t>(tensor.data.cols));
+    ReadFileRow(tensor.data, 0, row.data());
+    return row;
+  }
+
+  const std::string path_ = ::testing::TempDir() + "packed_tensors_" + std::to_string(::getpid()) + ".safetensors";
+  std::optional<SafeTensors> file_;
+};
+
+constexpr PackedFormat kGptq{Kind::kGptq, 32, true, 1}, kAwq{Kind::kAwq, 32, true, 0}, kMxfp4{Kind::kMxfp4};
+constexpr uint8_t kOne = 0x3c;  // 0x3c3c is a float16 of 1.05859375
+
+std::vector<Part> GptqParts() {
+  return {{"a.qweight", "I32", {8, 8}, 0xbb}, {"a.qzeros", "I32", {2, 1}, 0x77}, {"a.scales", "F16", {2, 8}, kOne}};
+}
+
+TEST_F(PackedTensors, GptqStoresZeroPointsOneLess) {
+  const float scale = 1.05859375f;
+  for (const auto& [byte, offset, zero] : {std::tuple{0x77, 1, 8}, {0x77, 0, 7}, {0xff, 1, 0}}) {
+    std::vector<Part> parts = GptqParts();
+    parts[1].byte = static_cast<uint8_t>(byte);
+    PackedFormat format = kGptq;
+    format.zero_offset = offset;
+    const auto joined = Join(parts, format);
+    ASSERT_TRUE(joined.ok()) << joined.status().ToString();
+    EXPECT_EQ(joined->tensors.front().name, "a.weight");
+    EXPECT_EQ(joined->tensors.front().shape, (std::vector<int64_t>{8, 64}));
+    EXPECT_THAT(FirstRow(*joined), Each(scale * static_cast<float>(11 - zero)));
+  }
+}
+
+TEST_F(PackedTensors, OneGroupMayHaveAllInputs) {
+  std::vector<Part> parts = GptqParts();
+  parts[1].shape = {1, 1}, parts[2].shape = {1, 8};
+  EXPECT_TRUE(Join(parts, {Kind::kGptq, 0, true, 1}).ok());
+}
+
+TEST_F(PackedTensors, AwqWithoutZeroPointsHasEightOfThem) {
+  const std::vector<Part> parts = {{"a.qweight", "I32", {32, 1}, 0xbb}, {"a.scales", "F16", {1, 8}, kOne}};
+  const auto joined = Join(parts, {Kind::kAwq, 32, false, 0});
+  ASSERT_TRUE(joined.ok()) << joined.status().ToString();
+  EXPECT_THAT(FirstRow(*joined), Each(3 * 1.05859375f));
+  ExpectRefused(parts, kAwq, StatusCode::kCorruption, "'a.qzeros' is missing");
+}
+
+TEST_F(PackedTensors, WhatIsNotPackedStandsForItself) {
+  std::vector<Part> parts = GptqParts();
+  parts.push_back({"a.bias", "F16", {8}, kOne});
+  parts.push_back({"mask", "U8", {3}, 1});
+  const auto joined = Join(parts, kGptq);
+  ASSERT_TRUE(joined.ok()) << joined.status().ToString();
+  ASSERT_EQ(joined->tensors.size(), 2u);
+  EXPECT_EQ(joined->tensors.back().name, "a.bias");
+  ASSERT_EQ(joined->unsupported.size(), 1u);
+  EXPECT_EQ(joined->unsupported.front().first, "mask");
+}
+
+TEST_F(PackedTensors, RefusesPartsThatDoNotFit) {
+  const auto damaged = StatusCode::kCorruption, invalid = StatusCode::kInvalidArgument;
+  const auto changed = [](size_t i, const Part& part) {
+    std::vector<Part> parts = GptqParts();
+    parts[i] = part;
+    return parts;
+  };
+  ExpectRefused(changed(0, {"a.qweight", "I32", {8}}), kGptq, damaged, "'a.qweight' has 1 dimensions");
+  ExpectRefused(changed(0, {"a.qweight", "U8", {8, 8}}), kGptq, invalid, "'a.qweight' is stored as U8, only I32");
+  ExpectRefused(changed(0, {"a.qweight", "I32", {7, 8}}), kGptq, invalid, "has 56 inputs and 8 outputs, no multiples");
+  ExpectRefused(changed(0, {"a.qweight", "I32", {8, 7}}), kGptq, invalid, "has 64 inputs and 7 outputs, no multiples");
+  ExpectRefused(changed(1, {"b.qzeros", "I32", {2, 1}}), kGptq, damaged, "'a.qzeros' is missing");
+  ExpectRefused(changed(1, {"a.qzeros", "I32", {1, 1}}), kGptq, damaged,
+                "shape [1, 1], what it belongs to asks for [2, 1]");
+  ExpectRefused(changed(2, {"a.scales", "BF16", {2, 8}}), kGptq, invalid, "'a.scales' is stored as BF16, only F16");
+  ExpectRefused(changed(2, {"a.scales", "F16", {8, 2}}), kGptq, damaged,
+                "shape [8, 2], what it belongs to asks for [2, 8]");
+  ExpectRefused(changed(2, {"b.scales", "F16", {2, 8}}), kGptq, damaged, "'a.scales' is missing");
+}
+
+TEST_F(PackedTensors, GroupsOfInputsAreCheckedOneByOne) {
+  const auto with_groups = [](std::vector<int32_t> groups) {
+    std::vector<Part> parts = GptqParts();
+    const auto count = static_cast<int64_t>(groups.size());
+    parts.push_back({"a.g_idx", "I32", {count}, 0, std::move(groups)});
+    return parts;
+  };
+  std::vector<int32_t> groups(64);
+  for (size_t i = 0; i < groups.size(); ++i) groups[i] = i % 2 == 0 ? 1 : 0;
+  const auto joined = Join(with_groups(groups), kGptq);
+  ASSERT_TRUE(joined.ok()) << joined.status().ToString();
+  const auto order = joined->tensors.front().data.order;
+  ASSERT_EQ(order.size(), 64u);
+  EXPECT_EQ(order[0], 1);
+  EXPECT_EQ(order[32], 0);
+  for (size_t i = 0; i < groups.size(); ++i) groups[i] = static_cast<int32_t>(i / 32);
+  EXPECT_TRUE(Join(with_groups(groups), kGptq)->tensors.front().data.order.empty());
+  for (const int32_t group : {2, -1, INT32_MIN, INT32_MAX}) {
+    std::vector<int32_t> bad = groups;
+    bad[5] = group;
+    ExpectRefused(with_groups(bad), kGptq, StatusCode::kCorruption, "'a.g_idx' has a group " + std::to_string(group));
+  }
+  groups[5] = 1;
+  ExpectRefused(with_groups(groups), kGptq, StatusCode::kInvalidArgument, "'a.g_idx' has 31 inputs in group 0");
+  groups.pop_back();
+  ExpectRefused(with_groups(groups), kGptq, StatusCode::kCorruption, "'a.g_idx' has shape [63]");
+}
+
+TEST_F(PackedTensors, Mxfp4TakesTwoConsecutiveInputsFromAByte) {
+  const auto joined = Join({{"e_blocks", "U8", {1, 1, 1, 16}, 0x72}, {"e_scales", "U8", {1, 1, 1}, 128}}, kMxfp4);
+  ASSERT_TRUE(joined.ok()) << joined.status().ToString();
+  EXPECT_EQ(joined->tensors.front().name, "e");
+  const std::vector<float> row = FirstRow(*joined);
+  for (size_t i = 0; i < 32; ++i) EXPECT_EQ(row[i], i % 2 == 0 ? 2.0f : 12.0f) << i;
+  ExpectRefused({{"e_blocks", "U8", {1, 1, 1, 16}}}, kMxfp4, StatusCode::kCorruption, "'e_scales' is missing");
+  ExpectRefused({{"e_blocks", "U8", {1, 1, 1, 8}}}, kMxfp4, StatusCode::kCorruption,
+                "not [experts, outputs, blocks, 16]");
+  ExpectRefused({{"e_blocks", "U8", {1, 1, 1, 16}}, {"e_scales", "U8", {1, 1}}}, kMxfp4, StatusCode::kCorruption,
+                "'e_scales' has shape [1, 1]");
+}
+
+}  // namespace
+}  // namespace ringside
