@@ -1,0 +1,40 @@
+"""LiteLLM, with only the address and the key changed: three of this server's faces, by the names of their providers."""
+
+import asyncio
+import os
+
+os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # it would ask for a newer one from its home
+
+import litellm  # noqa: E402
+import pytest  # noqa: E402
+
+MESSAGES = [{"role": "user", "content": "Name three colours."}]
+
+
+@pytest.fixture
+def model(client):
+    return client.models.list().data[0].id
+
+
+@pytest.mark.parametrize("provider, path", [("openai", "/v1"), ("anthropic", ""), ("ollama_chat", "")])
+def test_chat(server, model, provider, path):
+    ask = {"model": f"{provider}/{model}", "messages": MESSAGES, "max_tokens": 16, "temperature": 0, "api_base": server.url + path,
+           "api_key": "anything", "num_retries": 0}
+    whole = litellm.completion(**ask)
+    text = whole.choices[0].message.content
+    assert text and 0 < whole.usage.completion_tokens <= 16
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in litellm.completion(**ask, stream=True)) == text
+    assert asyncio.run(litellm.acompletion(**ask)).choices[0].message.content == text
+
+
+def test_responses(server, model):
+    ask = {"api_base": server.url + "/v1", "api_key": "anything"}
+    create = {"model": "openai/" + model, "max_output_tokens": 16, "temperature": 0, **ask}
+    first = litellm.responses(input="Name three colours.", **create)
+    assert first.output[0].content[0].text and first.usage.output_tokens > 0
+    second = litellm.responses(input="And three animals?", previous_response_id=first.id, **create)
+    assert second.usage.input_tokens_details.cached_tokens > first.usage.input_tokens
+    found = litellm.get_responses(response_id=second.id, custom_llm_provider="openai", **ask)
+    assert found.output == second.output and found.created_at == second.created_at
+    events = [event.type for event in litellm.responses(input="Name three colours.", stream=True, **create)]
+    assert events[0] == "response.created" and events[-1] in ("response.completed", "response.incomplete")
