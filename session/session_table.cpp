@@ -12,6 +12,7 @@ namespace {
 
 /// Two templates are one if they make the same of these messages.
 std::string NameTemplate(const ChatTemplate& chat) {
+  if (chat.renders_anew()) return HashedId("", chat.source());
   const std::vector<ChatMessage> talk = {{ChatRole::kSystem, " system "},
                                          {ChatRole::kUser, " user "},
                                          {ChatRole::kAssistant, "<think> thought </think> answer "},

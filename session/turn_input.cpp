@@ -40,9 +40,11 @@ Status CheckAnswerable(const TurnSpec& spec, const Timeline& next) {
   return Status::Ok();
 }
 
-/// What Render and SetHead say of too many tokens, in the words of the limit that was the lower one.
+/// What Render and SetHead say of too many tokens, in the words of the limit that was the lower one; anything else that
+/// they say as it is.
 Status TooLong(const Status& status, int64_t session_room, int64_t input_room, int64_t max_input_tokens) {
-  if (session_room <= input_room) return status;
+  const bool refused = !status.ok() && status.reason() != "context_length_exceeded";
+  if (refused || session_room <= input_room) return status;
   return InvalidArgument(
       fmt::format("The new input has too many tokens: a turn may have {} (--max-input-tokens).", max_input_tokens),
       "input", "context_length_exceeded");
@@ -85,6 +87,10 @@ Result<TurnInput> RenderInput(const TurnSpec& spec, std::vector<Item> items, con
     const int64_t session_room = limits.session_len - before;
     const Status rendered = next.Render(codec, !spec.warm_up, before + std::min(session_room, room));
     if (!rendered.ok()) return TooLong(rendered, session_room, room, most);
+    if (codec.chat.renders_anew()) {
+      const SharedList<TokenId>& computed = base.tokens();
+      input.recomputed |= SharedList<TokenId>::CommonPrefix(computed, next.tokens()) < computed.size();
+    }
   }
   const auto tokens = static_cast<int64_t>(next.tokens().size());
   if (tokens > limits.session_len) {

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "engine/grammar/schema/json_text.h"
 #include "session/chat/jinja/text.h"
 #include "session/chat/template_format.h"
+#include "session/chat/template_run.h"
 #include "session/chat/told_tools.h"
+#include "session/chat/whole_template.h"
 #include "session/tools/tool_calls.h"
 
 namespace ringside {
@@ -241,8 +244,23 @@ std::string Rendering::Text() const {
 }
 
 Result<ChatTemplate> ChatTemplate::Recognise(std::string_view jinja_source, const Facts& facts) {
-  ASSIGN_OR_RETURN(TemplateFormat format, FormatFromSource(jinja_source, facts));
-  return ChatTemplate(std::make_shared<const TemplateFormat>(std::move(format)));
+  const auto refuse = [](const Status& why) {
+    std::string names;
+    for (const std::string_view name : FormatNames()) names += (names.empty() ? "" : ", ") + std::string(name);
+    return InvalidArgument("the model's chat template cannot be used: " + why.message() + "; choose one by name (" +
+                           names + ") or give a file with another");
+  };
+  Result<TemplateRun> run = TemplateRun::FromSource(jinja_source, facts);
+  if (!run.ok()) return refuse(run.status());
+  Result<TemplateFormat> format = LearnFormat(*run, facts);
+  if (format.ok()) return ChatTemplate(std::make_shared<const TemplateFormat>(*std::move(format)));
+  Result<WholeTemplate> whole = WholeTemplate::Learn(*std::move(run), facts);
+  if (!whole.ok()) return refuse(format.status());
+  TemplateFormat ends = whole->Ends();
+  ends.caveat = "each turn renders its whole conversation anew: " + format.status().message();
+  ChatTemplate chat(std::make_shared<const TemplateFormat>(std::move(ends)));
+  chat.whole_ = std::make_shared<const WholeTemplate>(*std::move(whole));
+  return chat;
 }
 
 Result<ChatTemplate> ChatTemplate::Named(std::string_view name, const Facts& facts) {
@@ -264,8 +282,23 @@ bool ChatTemplate::EndsAnswer(std::string_view token) const {
 const std::string& ChatTemplate::assistant_open() const { return format_->assistant_open; }
 const std::vector<std::string>& ChatTemplate::stop_strings() const { return format_->stop_strings; }
 
+const std::string& ChatTemplate::source() const {
+  CHECK(renders_anew());
+  return whole_->source();
+}
+
+Result<Rendering> ChatTemplate::RenderAnew(std::span<const ChatMessage> messages, bool add_generation_prompt,
+                                           std::string_view tools, const Tokenizer& tokenizer) const {
+  CHECK(renders_anew());
+  Result<Rendering> rendering = whole_->Render(messages, add_generation_prompt, tools, tokenizer);
+  if (rendering.ok()) return rendering;
+  return InvalidArgument("The model's chat template does not take this conversation: " + rendering.status().message(),
+                         "input");
+}
+
 Rendering ChatTemplate::Render(std::span<const ChatMessage> messages, TimelineEnd before, bool add_generation_prompt,
                                std::string_view tools) const {
+  CHECK(!renders_anew());
   return RenderFormat(*format_, messages, before, add_generation_prompt, tools);
 }
 

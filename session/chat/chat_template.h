@@ -1,7 +1,8 @@
 // Chat templates: messages to the text a model was trained on. A template is learned by running the model's own Jinja
 // source on known texts (or chosen by name) and is then plain data: no turn runs Jinja. Rendering is incremental, as a
 // cache that only grows needs it: each turn renders its new messages only, and all renderings together are the text
-// that the model's template makes of the whole conversation. Immutable, cheap to copy, safe from any thread.
+// that the model's template makes of the whole conversation. A template for which that is not so renders every turn's
+// whole conversation anew. Immutable, cheap to copy, safe from any thread.
 #pragma once
 
 #include <cstddef>
@@ -70,6 +71,7 @@ std::optional<EncodedRendering> EncodeRendering(const Tokenizer& tokenizer, cons
                                                 int64_t max_tokens);
 
 struct TemplateFormat;
+class WholeTemplate;
 
 class ChatTemplate {
  public:
@@ -78,7 +80,8 @@ class ChatTemplate {
     std::string bos, eos;
   };
 
-  /// Of a Jinja source. kInvalidArgument, saying why, if it cannot be run here or has no format: template_format.h.
+  /// Of a Jinja source. Where it has no format (template_format.h) it renders anew. kInvalidArgument, saying why, if it
+  /// cannot be run here or does not even write what is said.
   static Result<ChatTemplate> Recognise(std::string_view jinja_source, const Facts& facts);
   /// One of Names(). Missing facts take the family's usual spelling. kInvalidArgument for another name.
   static Result<ChatTemplate> Named(std::string_view name, const Facts& facts);
@@ -101,6 +104,16 @@ class ChatTemplate {
   Rendering Render(std::span<const ChatMessage> messages, TimelineEnd before, bool add_generation_prompt,
                    std::string_view tools = {}) const;
 
+  /// True where what the template writes of earlier messages depends on later ones: then RenderAnew is used and Render
+  /// must not be.
+  bool renders_anew() const { return whole_ != nullptr; }
+  /// The source of one that renders anew.
+  const std::string& source() const;
+  /// Renders the whole conversation, at least one message, as the template's own program does it: see WholeTemplate.
+  /// kInvalidArgument for a conversation that it does not take.
+  Result<Rendering> RenderAnew(std::span<const ChatMessage> messages, bool add_generation_prompt,
+                               std::string_view tools, const Tokenizer& tokenizer) const;
+
   /// How the model is told of tools and calls them: its own way, or Hermes' if its template knows none.
   ToolSyntaxName tool_syntax() const;
 
@@ -117,6 +130,7 @@ class ChatTemplate {
  private:
   explicit ChatTemplate(std::shared_ptr<const TemplateFormat> format) : format_(std::move(format)) {}
   std::shared_ptr<const TemplateFormat> format_;
+  std::shared_ptr<const WholeTemplate> whole_;  // null: it has a format
 };
 
 }  // namespace ringside

@@ -1,6 +1,8 @@
 // JSON as what a template computes with.
 #pragma once
 
+#include <functional>
+#include <string>
 #include <string_view>
 
 #include "base/status.h"
@@ -8,7 +10,11 @@
 
 namespace ringside {
 
-/// kInvalidArgument for what is no JSON or is nested too deeply. Integers beyond 64 bits become floats.
-Result<jinja::Value> ValueOfJson(std::string_view json);
+/// What becomes of a text before a template reads it; null: nothing.
+using TextChange = std::function<std::string(std::string_view)>;
+
+/// kInvalidArgument for what is no JSON or is nested too deeply. Integers beyond 64 bits become floats. `change` is
+/// done to every string, keys among them.
+Result<jinja::Value> ValueOfJson(std::string_view json, const TextChange& change = nullptr);
 
 }  // namespace ringside

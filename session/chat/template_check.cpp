@@ -4,6 +4,7 @@
 #include <optional>
 #include <random>
 
+#include "session/chat/jinja/text.h"
 #include "session/chat/template_learning.h"
 #include "session/tools/tool_calls.h"
 
@@ -113,6 +114,23 @@ constexpr std::string_view kTools =
 const ChatMessage kSystem = {ChatRole::kSystem, "Be kind."}, kQuestion = {ChatRole::kUser, "Which?"},
                   kAnswer = {ChatRole::kAssistant, "That."}, kNext = {ChatRole::kUser, "And then?"};
 
+/// What stands in quotes in the source: words that the template may look for in what is said.
+std::vector<std::string> QuotedWords(std::string_view source) {
+  constexpr size_t kMostWords = 64, kLongest = 40;
+  std::vector<std::string> words;
+  for (size_t i = 0; i < source.size() && words.size() < kMostWords; ++i) {
+    if (source[i] != '"' && source[i] != '\'') continue;
+    const size_t end = source.find(source[i], i + 1);
+    if (end == std::string_view::npos) break;
+    const std::string word(jinja::Strip(source.substr(i + 1, end - i - 1)));
+    i = end;
+    const bool plain = word.find_first_of("<\\\n") == std::string::npos;
+    if (word.size() < 2 || word.size() > kLongest || !plain || std::ranges::count(words, word) > 0) continue;
+    words.push_back(word);
+  }
+  return words;
+}
+
 bool WritesSystem(const TemplateRun& run) {
   const Result<std::string> text = run.Text(Messages{kSystem, kQuestion}, true);
   return text.ok() && text->find(kSystem.content) != std::string::npos;
@@ -176,6 +194,16 @@ Status CheckFormat(const TemplateRun& run, const TemplateFormat& format, std::ve
                              checker.difference());
     }
     caveats->emplace_back(kind.caveat);
+  }
+  const bool rules = system && checker.Same({kSystem, kQuestion, kAnswer, kNext}).value_or(false);
+  for (const std::string& word : QuotedWords(run.source())) {
+    const ChatMessage told = {ChatRole::kSystem, kSystem.content + " " + word},
+                      asked = {ChatRole::kUser, kQuestion.content + " " + word};
+    if ((!rules || checker.Same({told, kQuestion, kAnswer, kNext}).value_or(true)) &&
+        checker.Same({asked, kAnswer, kNext}).value_or(true)) {
+      continue;
+    }
+    return InvalidArgument("what it writes depends on '" + word + "' in what is said");
   }
   return Status::Ok();
 }

@@ -186,24 +186,13 @@ std::optional<TemplateFormat> FormatByName(std::string_view name, const ChatTemp
   return std::nullopt;
 }
 
-Result<TemplateFormat> FormatFromSource(std::string_view jinja_source, const ChatTemplate::Facts& facts) {
+Result<TemplateFormat> LearnFormat(const TemplateRun& run, const ChatTemplate::Facts& facts) {
   std::vector<std::string> caveats;
-  const auto learned = [&]() -> Result<TemplateFormat> {
-    ASSIGN_OR_RETURN(const TemplateRun run, TemplateRun::FromSource(jinja_source, facts));
-    ASSIGN_OR_RETURN(TemplateFormat format, LearnMessages(run, facts, &caveats));
-    LearnTools(run, &format, &caveats);
-    RETURN_IF_ERROR(CheckFormat(run, format, &caveats));
-    return format;
-  };
-  Result<TemplateFormat> format = learned();
-  if (!format.ok()) {
-    std::string names;
-    for (const std::string_view name : FormatNames()) names += (names.empty() ? "" : ", ") + std::string(name);
-    return InvalidArgument("the model's chat template cannot be used: " + format.status().message() +
-                           "; choose one by name (" + names + ") or give a file with another");
-  }
-  format->name = NameOf(*format, facts);
-  for (const std::string& caveat : caveats) format->caveat += (format->caveat.empty() ? "" : "; ") + caveat;
+  ASSIGN_OR_RETURN(TemplateFormat format, LearnMessages(run, facts, &caveats));
+  LearnTools(run, &format, &caveats);
+  RETURN_IF_ERROR(CheckFormat(run, format, &caveats));
+  format.name = NameOf(format, facts);
+  for (const std::string& caveat : caveats) format.caveat += (format.caveat.empty() ? "" : "; ") + caveat;
   return format;
 }
 

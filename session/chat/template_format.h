@@ -49,9 +49,10 @@ struct TemplateFormat {
 std::optional<TemplateFormat> FormatByName(std::string_view name, const ChatTemplate::Facts& facts);
 const std::vector<std::string_view>& FormatNames();
 
-/// The format of a Jinja source, learned and proved by running it, with the caveats in which they differ.
-/// kInvalidArgument, saying why, for a source that cannot be run here or has no format.
-Result<TemplateFormat> FormatFromSource(std::string_view jinja_source, const ChatTemplate::Facts& facts);
+class TemplateRun;
+/// The format of a model's template, learned and proved by running it, with the caveats in which they differ.
+/// kInvalidArgument, saying why, for one that has no format.
+Result<TemplateFormat> LearnFormat(const TemplateRun& run, const ChatTemplate::Facts& facts);
 
 /// Renders as ChatTemplate::Render does.
 Rendering RenderFormat(const TemplateFormat& format, std::span<const ChatMessage> messages, TimelineEnd before,

@@ -16,26 +16,6 @@ const ChatMessage kSystem = {ChatRole::kSystem, "Zsy1quvx"}, kLateSystem = {Chat
                   kNext = {ChatRole::kUser, "Zqb5quvx"};
 constexpr std::string_view kThought = "Zth6quvx";
 
-/// What stands in front of, between and behind the messages' texts. Nothing where one of them is missing, is written
-/// twice or out of order; the error where there is none because the template fails.
-Result<std::vector<std::string>> Around(const TemplateRun& run, const std::vector<ChatMessage>& messages,
-                                        bool generation) {
-  ASSIGN_OR_RETURN(const std::string text, run.Text(messages, generation));
-  std::vector<std::string> around;
-  size_t at = 0;
-  for (const ChatMessage& message : messages) {
-    const size_t found = text.find(message.content, at);
-    if (found == std::string::npos || text.find(message.content) != text.rfind(message.content)) {
-      return InvalidArgument("the text of a message with the role " + std::string(ChatRoleName(message.role)) +
-                             " is not written where it is due");
-    }
-    around.push_back(text.substr(at, found - at));
-    at = found + message.content.size();
-  }
-  around.push_back(text.substr(at));
-  return around;
-}
-
 /// The length of the common beginning of two texts, but not into a special token's name, "<|...", which begins it.
 size_t CommonMarkup(std::string_view a, std::string_view b) {
   const auto ends = std::ranges::mismatch(a, b);
@@ -51,17 +31,6 @@ size_t CommonMarkup(std::string_view a, std::string_view b) {
 /// `text` without the token at its end that some templates write once all has been said.
 std::string_view WithoutEos(std::string_view text, std::string_view eos) {
   return !eos.empty() && text.ends_with(eos) ? text.substr(0, text.size() - eos.size()) : text;
-}
-
-/// Where in what follows an answer the token is that ends it: [begin, end). Empty if there is none.
-std::pair<size_t, size_t> EndToken(std::string_view close, std::string_view eos) {
-  if (!eos.empty() && close.find(eos) != close.npos) return {close.find(eos), close.find(eos) + eos.size()};
-  for (const auto& [open, shut] : {std::pair{'<', '>'}, std::pair{'[', ']'}}) {
-    const size_t begin = close.find(open);
-    const size_t end = begin == close.npos ? close.npos : close.find(shut, begin);
-    if (end != close.npos) return {begin, end + 1};
-  }
-  return {0, 0};
 }
 
 class Learner {
@@ -83,15 +52,15 @@ class Learner {
   /// What opens and closes a user's message, and what follows an answer: what stands between two questions tells, or
   /// else how a conversation ends.
   Status LearnQuestions() {
-    ASSIGN_OR_RETURN(const auto one, Around(run_, {kQuestion}, true));
-    ASSIGN_OR_RETURN(const auto two, Around(run_, {kQuestion, kAnswer, kNext}, true));
+    ASSIGN_OR_RETURN(const auto one, TextsAround(run_, {kQuestion}, true));
+    ASSIGN_OR_RETURN(const auto two, TextsAround(run_, {kQuestion, kAnswer, kNext}, true));
     if (two[0] != one[0] || two[3] != one[1]) {
       return InvalidArgument("a second question is written otherwise than the first");
     }
     head_ = one[0];
     between_ = two[1];
-    const auto bare = Around(run_, {kQuestion}, false), last = Around(run_, {kQuestion, kAnswer}, false),
-               doubled = Around(run_, {kQuestion, kNext}, false);
+    const auto bare = TextsAround(run_, {kQuestion}, false), last = TextsAround(run_, {kQuestion, kAnswer}, false),
+               doubled = TextsAround(run_, {kQuestion, kNext}, false);
     const std::string& prompt = one[1];
     std::string_view end = bare.ok() ? std::string_view((*bare)[1]) : std::string_view(prompt);
     if (!prompt.starts_with(end)) end = WithoutEos(end, facts_.eos);
@@ -150,7 +119,7 @@ class Learner {
   }
 
   Status LearnSystem() {
-    const auto around = Around(run_, {kSystem, kQuestion}, true);
+    const auto around = TextsAround(run_, {kSystem, kQuestion}, true);
     if (!format_.bos_each_user) format_.bos = before_question_;
     if (!around.ok()) {
       // The system text is then the beginning of the first question, as the templates do it that have no other place.
@@ -202,7 +171,7 @@ class Learner {
     messages[which].content = std::string(kSpace) + inside + std::string(kSpace);
     const Result<std::string> text = run_.Text(messages, true);
     messages[which].content = inside;
-    const auto plain = Around(run_, messages, true);
+    const auto plain = TextsAround(run_, messages, true);
     const size_t at = text.ok() ? text->find(inside) : std::string::npos;
     if (!plain.ok() || at == std::string::npos) return std::nullopt;
     size_t length = 0;  // of what stands in front of it without the space
@@ -238,7 +207,7 @@ class Learner {
 
   void LearnLateSystem() {
     if (format_.system_place != SystemPlace::kOwnTurn) return;
-    const auto around = Around(run_, {kQuestion, kAnswer, kLateSystem, kNext}, true);
+    const auto around = TextsAround(run_, {kQuestion, kAnswer, kLateSystem, kNext}, true);
     if (!around.ok() || !(*around)[2].starts_with(close_)) return;
     const std::string open = (*around)[2].substr(close_.size());
     if (open != format_.system_open) format_.late_system_open = open;
@@ -256,6 +225,34 @@ class Learner {
 };
 
 }  // namespace
+
+Result<std::vector<std::string>> TextsAround(const TemplateRun& run, const std::vector<ChatMessage>& messages,
+                                             bool generation) {
+  ASSIGN_OR_RETURN(const std::string text, run.Text(messages, generation));
+  std::vector<std::string> around;
+  size_t at = 0;
+  for (const ChatMessage& message : messages) {
+    const size_t found = text.find(message.content, at);
+    if (found == std::string::npos || text.find(message.content) != text.rfind(message.content)) {
+      return InvalidArgument("the text of a message with the role " + std::string(ChatRoleName(message.role)) +
+                             " is not written where it is due");
+    }
+    around.push_back(text.substr(at, found - at));
+    at = found + message.content.size();
+  }
+  around.push_back(text.substr(at));
+  return around;
+}
+
+std::pair<size_t, size_t> EndToken(std::string_view close, std::string_view eos) {
+  if (!eos.empty() && close.find(eos) != close.npos) return {close.find(eos), close.find(eos) + eos.size()};
+  for (const auto& [open, shut] : {std::pair{'<', '>'}, std::pair{'[', ']'}}) {
+    const size_t begin = close.find(open);
+    const size_t end = begin == close.npos ? close.npos : close.find(shut, begin);
+    if (end != close.npos) return {begin, end + 1};
+  }
+  return {0, 0};
+}
 
 Result<TemplateFormat> LearnMessages(const TemplateRun& run, const ChatTemplate::Facts& facts,
                                      std::vector<std::string>* caveats) {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -9,6 +11,13 @@
 #include "session/chat/template_run.h"
 
 namespace ringside {
+
+/// What stands in front of, between and behind the messages' texts. kInvalidArgument where one of them is missing, is
+/// written twice or out of order, or the template fails.
+Result<std::vector<std::string>> TextsAround(const TemplateRun& run, const std::vector<ChatMessage>& messages,
+                                             bool generation);
+/// Where in what follows a message the token is that ends it: [begin, end). Empty if there is none.
+std::pair<size_t, size_t> EndToken(std::string_view close, std::string_view eos);
 
 /// What a template writes around each message, by a few conversations. Its tools are told in Hermes' words until
 /// LearnTools finds others. Where the template does what no format can, `caveats` say so. kInvalidArgument, in plain

@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "session/chat/chat_template.h"
 #include "session/chat/jinja/template.h"
+#include "session/chat/json_value.h"
 
 namespace ringside {
 
@@ -17,16 +18,20 @@ class TemplateRun {
   /// kInvalidArgument, saying what and in which line, for a source that cannot be run here.
   static Result<TemplateRun> FromSource(std::string_view jinja_source, const ChatTemplate::Facts& facts);
 
-  /// What it makes of them. `tools`: a line of JSON each, "" = none. kInvalidArgument where it fails or refuses.
+  /// What it makes of them. `tools`: a line of JSON each, "" = none. `change` is done to every text that comes from
+  /// outside before the template reads it, names and values of tools and calls among them. kInvalidArgument where it
+  /// fails or refuses.
   Result<std::string> Text(std::span<const ChatMessage> messages, bool add_generation_prompt,
-                           std::string_view tools = {}) const;
+                           std::string_view tools = {}, const TextChange& change = nullptr) const;
   /// The same on some other day.
   Result<std::string> TextOnAnotherDay(std::span<const ChatMessage> messages) const;
+  const std::string& source() const { return source_; }
 
  private:
-  TemplateRun(jinja::Template source, ChatTemplate::Facts facts, const std::tm& today)
-      : template_(std::move(source)), facts_(std::move(facts)), today_(today) {}
+  TemplateRun(std::string_view source, jinja::Template parsed, ChatTemplate::Facts facts, const std::tm& today)
+      : source_(source), template_(std::move(parsed)), facts_(std::move(facts)), today_(today) {}
 
+  std::string source_;
   jinja::Template template_;
   ChatTemplate::Facts facts_;
   std::tm today_;

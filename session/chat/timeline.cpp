@@ -17,6 +17,11 @@ int64_t BytesOf(const Item& item) {
 
 constexpr int64_t kPinnedWithoutSystem = 4;  // sink tokens that a window needs to stay fluent
 
+Status TooLong(int64_t max_tokens) {
+  return InvalidArgument("The conversation would have more than " + std::to_string(max_tokens) + " tokens, its limit.",
+                         "input", "context_length_exceeded");
+}
+
 bool BeginsWithSystem(const std::vector<Item>& items) {
   return !items.empty() && items.front().role == ChatRole::kSystem;
 }
@@ -85,6 +90,10 @@ Result<std::optional<int64_t>> Timeline::SetHead(TimelineHead head, const Codec&
   if (head == head_) return std::optional<int64_t>();
   head_ = std::move(head);
   if (tokens_.empty()) return std::optional<int64_t>();
+  if (codec.chat.renders_anew()) {
+    ForgetTokens();
+    return std::optional<int64_t>(0);
+  }
 
   const auto unrendered = std::find_if(items_.begin(), items_.end(), [](const Item& item) { return !item.rendered(); });
   const auto sampled = std::find_if(items_.begin(), unrendered, [](const Item& item) { return item.sampled; });
@@ -124,6 +133,7 @@ Result<std::optional<int64_t>> Timeline::SetHead(TimelineHead head, const Codec&
 }
 
 Status Timeline::Render(const Codec& codec, bool open_answer, int64_t max_tokens) {
+  if (codec.chat.renders_anew()) return RenderAnew(codec, open_answer, max_tokens);
   Joined joined;
   std::vector<size_t> borders;  // [begin, end) of each item rendered, then the opened answer's begin
   const bool fresh = tokens_.empty();
@@ -161,11 +171,7 @@ Status Timeline::Render(const Codec& codec, bool open_answer, int64_t max_tokens
 
   const auto base = static_cast<int64_t>(tokens_.size());
   const std::optional<Joined::Ids> fitting = joined.Encode(codec.tokenizer, borders, max_tokens - base);
-  if (!fitting) {
-    return InvalidArgument(
-        "The conversation would have more than " + std::to_string(max_tokens) + " tokens, its limit.", "input",
-        "context_length_exceeded");
-  }
+  if (!fitting) return TooLong(max_tokens);
   const Joined::Ids& ids = *fitting;
   tokens_.Append(ids.encoded.ids);
   for (const int64_t start : ids.message_starts) {
@@ -182,12 +188,61 @@ Status Timeline::Render(const Codec& codec, bool open_answer, int64_t max_tokens
   answer_begin_ = open_answer ? base + ids.borders[border] : -1;
   reopened_.reset();
   end_ = end;
-  if (fresh) {
-    // One pinned token is the BOS alone: no system message.
-    const int64_t wanted = ids.encoded.pinned_tokens > 1 ? ids.encoded.pinned_tokens : kPinnedWithoutSystem;
-    pinned_ = std::min({wanted, codec.pinned_max, static_cast<int64_t>(tokens_.size())});
-  }
+  if (fresh) Pin(ids.encoded.pinned_tokens, codec);
   return Status::Ok();
+}
+
+Status Timeline::RenderAnew(const Codec& codec, bool open_answer, int64_t max_tokens) {
+  const bool unrendered = !items_.empty() && !items_.back().rendered();
+  if (items_.empty() || (!unrendered && !open_answer)) return Status::Ok();
+  std::vector<ChatMessage> messages;
+  if (head_.instructions) messages.push_back({ChatRole::kSystem, *head_.instructions});
+  const size_t first = messages.size();
+  std::vector<Item> items = items_.From(0);
+  ModelCallIds ids_of_calls(items_, 0);
+  for (const Item& item : items) {
+    messages.push_back({item.role, item.text, item.calls_at});
+    messages.back().model_ids = ids_of_calls.Next(item);
+  }
+  ASSIGN_OR_RETURN(const Rendering rendering,
+                   codec.chat.RenderAnew(messages, open_answer, head_.tools, codec.tokenizer));
+  Joined joined;
+  joined.Add(rendering);
+  const std::optional<Joined::Ids> fitting = joined.Encode(codec.tokenizer, {}, max_tokens);
+  if (!fitting) return TooLong(max_tokens);
+  const std::vector<TokenId>& ids = fitting->encoded.ids;
+  const std::vector<int64_t>& starts = fitting->message_starts;
+
+  // What is equal stays: memory is shared with the timeline before, and ids that were sampled are still such.
+  const auto kept = std::mismatch(tokens_.begin(), tokens_.end(), ids.begin(), ids.end()).second - ids.begin();
+  tokens_.Truncate(static_cast<size_t>(kept));
+  tokens_.Append(std::span(ids).subspan(static_cast<size_t>(kept)));
+  message_starts_.Truncate(0);
+  for (const int64_t start : starts) {
+    if (message_starts_.empty() || start > message_starts_.back()) message_starts_.push_back(start);
+  }
+  for (size_t i = 0; i < items.size(); ++i) {
+    Item& item = items[i];
+    const size_t next = first + i + 1;
+    const int64_t begin = starts[first + i], end = next < starts.size() ? starts[next] : std::ssize(ids);
+    if (item.token_begin == begin && item.token_end == end && end <= kept) continue;
+    item.token_begin = begin;
+    item.token_end = end;
+    item.end = TimelineEnd::kMessageDone;
+    item.sampled = false;
+  }
+  items_.Truncate(0);
+  items_.Append(std::move(items));
+  answer_begin_ = open_answer ? starts.back() : -1;
+  reopened_.reset();
+  end_ = rendering.end;
+  Pin(fitting->encoded.pinned_tokens, codec);
+  return Status::Ok();
+}
+
+// One pinned token is the BOS alone: no system message.
+void Timeline::Pin(int64_t wanted, const Codec& codec) {
+  pinned_ = std::min({wanted > 1 ? wanted : kPinnedWithoutSystem, codec.pinned_max, std::ssize(tokens_)});
 }
 
 void Timeline::CloseAnswer(Item answer, std::span<const TokenId> output, const Codec& codec) {

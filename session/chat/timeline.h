@@ -87,11 +87,13 @@ class Timeline {
   void AddItem(Item item);
 
   /// Sets what stands before all items. If ids exist already they are made anew up to the first sampled answer, whose
-  /// ids and all behind them are kept. How many were made anew; nothing if no id changed. kInvalidArgument
-  /// (context_length_exceeded) where there would be more than `max_tokens` ids; the timeline is then of no further use.
+  /// ids and all behind them are kept; by the next Render, and all of them, where the template renders anew. How many
+  /// were made anew; nothing if no id changed. kInvalidArgument (context_length_exceeded) where there would be more
+  /// than `max_tokens` ids; the timeline is then of no further use.
   Result<std::optional<int64_t>> SetHead(TimelineHead head, const Codec& codec, int64_t max_tokens);
 
-  /// Renders what is not rendered yet and, with `open_answer`, the text that begins an answer. kInvalidArgument
+  /// Renders what is not rendered yet and, with `open_answer`, the text that begins an answer. Where the template
+  /// renders anew, so is everything, answers too: the ids are then those of the whole text. kInvalidArgument
   /// (context_length_exceeded), and nothing changed, where there would be more than `max_tokens` ids: such a text is
   /// not tokenised to its end.
   Status Render(const Codec& codec, bool open_answer, int64_t max_tokens);
@@ -121,6 +123,8 @@ class Timeline {
   Status Apply(TimelinePatch patch, int64_t vocab);
 
  private:
+  Status RenderAnew(const Codec& codec, bool open_answer, int64_t max_tokens);
+  void Pin(int64_t wanted, const Codec& codec);
   void CutTokens(int64_t size);
   void TruncateItems(size_t count);
 

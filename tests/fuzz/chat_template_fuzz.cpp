@@ -1,13 +1,31 @@
 // A model's chat template, and what is said through it. Input: its Jinja source.
+#include <algorithm>
+
 #include "session/chat/chat_template.h"
 #include "tests/fuzz/fuzz_target.h"
+#include "tests/golden_folder.h"
 
 namespace ringside {
+
+namespace {
+
+void RenderAnew(const ChatTemplate& chat, std::span<const ChatMessage> messages) {
+  static const auto tokenizer =
+      std::move(MakeTokenizer(ReadHuggingFaceTokenizer(GoldenFolder("tokenizer/qwen2")).value()).value());
+  const Result<Rendering> rendering = chat.RenderAnew(messages, true, "", *tokenizer);
+  if (!rendering.ok()) return;
+  const auto encoded = EncodeRendering(*tokenizer, *rendering, 1 << 20);
+  if (!encoded) return;
+  Require(encoded->message_starts.size() == messages.size() + 1, "every message begins somewhere");
+  Require(std::ranges::is_sorted(encoded->message_starts), "one behind the other");
+}
+
+}  // namespace
 
 std::vector<std::string> Seeds() {
   std::vector<std::string> seeds;
   for (const std::string name :
-       {"chatml", "gemma3", "llama2", "llama3.1", "mistral_v7", "phi4", "plain", "qwen3", "zephyr"}) {
+       {"chatml", "gemma3", "llama2", "llama3.1", "mistral_v7", "phi4", "plain", "qwen3", "zephyr", "dated_modes"}) {
     seeds.push_back(ReadGolden("chat_template/" + name + ".jinja"));
   }
   return seeds;
@@ -23,6 +41,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const ChatMessage messages[] = {{ChatRole::kSystem, " Be kind. "},
                                   {ChatRole::kUser, "Hi</think>"},
                                   {ChatRole::kAssistant, "<think>a</think> Yo "}};
+  if (chat->renders_anew()) {
+    RenderAnew(*chat, messages);
+    return 0;
+  }
   const Rendering first = chat->Render(messages, TimelineEnd::kNothing, true);
   const Rendering next = chat->Render(std::span(messages).subspan(1, 1), TimelineEnd::kAnswerOpen, true);
   for (const Rendering& rendering : {first, next}) {
