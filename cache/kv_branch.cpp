@@ -29,9 +29,9 @@ int64_t BranchTile(const KvCache& branch) {
 
 }  // namespace
 
-int64_t BranchOff(SlabMemory& memory, KvCache* cache, const KvCache& history) {
-  cache->BranchOff(history);
-  const bool begun = history.ring().next() > cache->branch();
+int64_t BranchOff(SlabMemory& memory, KvCache* cache, const KvCache& history, int64_t tokens) {
+  cache->BranchOff(history, tokens);
+  const bool begun = tokens > cache->branch();
   return CopyTiles(memory, cache->shape(), cache->slab(), 0, history.slab(), BranchTile(*cache), begun ? 1 : 0);
 }
 

@@ -10,9 +10,9 @@ namespace ringside {
 
 class SlabMemory;
 
-/// Makes `cache` a branch of `history` and gives it the rows that come before the next token in its tile: fewer than
-/// 16.
-int64_t BranchOff(SlabMemory& memory, KvCache* cache, const KvCache& history);
+/// Makes `cache` a branch of the first `tokens` tokens of `history` and gives it the rows that come before the next one
+/// in its tile: fewer than 16.
+int64_t BranchOff(SlabMemory& memory, KvCache* cache, const KvCache& history, int64_t tokens);
 /// Makes a branch hold what another of the same history holds, where both have the same rows before `position`.
 int64_t CopyBranch(SlabMemory& memory, KvCache* to, const KvCache& from, int64_t position);
 /// Appends to `history` the rows of its branch before position `end`. It has not been appended to since the branch was

@@ -16,11 +16,16 @@ class KvCache {
   /// Empties the cache and gives it a new window: pinned <= shape.pinned_capacity(), memory_len < ring rows.
   void Reset(const RingWindow& window);
 
-  /// Makes it a branch of `history`, of the same shape, which holds all its pinned tokens: the cache stands where that
-  /// one does, and what it shares with it stays there, until the next Reset. `history` may be appended to meanwhile, as
-  /// long as it overwrites no row that this one still sees. The slab then begins with position branch(), the first of
-  /// the tile of the ring in which the next token comes: what is before that token in the tile must be copied.
-  void BranchOff(const KvCache& history);
+  /// Makes it a branch of `history`, of the same shape, which holds all its pinned tokens: the cache has that one's
+  /// first `tokens` tokens (all of them, or as many as it can be rolled back to), which stay there, until the next
+  /// Reset. `history` may be appended to meanwhile, as long as it overwrites no row that this one still sees
+  /// (SeesRows). The slab then is a ring that begins with position branch(), the first of the tile of the history's
+  /// ring in which the next token comes: what is before that token in the tile must be copied.
+  void BranchOff(const KvCache& history, int64_t tokens);
+  /// That position, of a branch of so many tokens.
+  static int64_t BranchAt(int64_t tokens, int64_t pinned) { return tokens - (tokens - pinned) % KvShape::kTile; }
+  /// Whether the next token of a branch sees a row of the history's ring at a position below `before`.
+  bool SeesRows(int64_t before) const;
   /// The other's slab; null = it is no branch.
   const void* history() const { return history_; }
   int64_t branch() const { return branch_; }

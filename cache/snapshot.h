@@ -72,8 +72,11 @@ class Snapshot {
   Snapshot(Snapshot&&) = default;
   Snapshot& operator=(Snapshot&&) = default;
 
-  /// False while the cache lacks rows that its next token sees: in the first window of a shortened replay.
-  static bool CanCapture(const KvCache& cache) { return cache.ring().CanRollBack(cache.ring().next()); }
+  /// False while the cache lacks rows that its next token sees: a branch, or one in the first window of a shortened
+  /// replay.
+  static bool CanCapture(const KvCache& cache) {
+    return cache.history() == nullptr && cache.ring().CanRollBack(cache.ring().next());
+  }
   /// Begins to copy the rows of `cache`, which CanCapture, from the device. `tokens` are the ids of its ring().next()
   /// positions. With `base`, a snapshot that this cache was captured to or restored from last, chunks that have not
   /// changed since are shared with it (whether it has their bytes or not); another base is ignored. The cache remembers

@@ -12,8 +12,8 @@ BeamCaches::BeamCaches(SlabMemory& memory, std::vector<KvCache*> caches) : memor
 }
 
 void BeamCaches::Begin(const KvCache& history) {
-  for (Branch& branch : branches_) BranchOff(memory_, branch.cache, history);
   history_tokens_ = history.ring().next();
+  for (Branch& branch : branches_) BranchOff(memory_, branch.cache, history, history_tokens_);
   order_ = {0};
 }
 

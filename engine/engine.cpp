@@ -120,8 +120,8 @@ void Engine::Park(TimelineId timeline) { loop_->Park(timeline); }
 void Engine::Erase(TimelineId timeline, std::string owner, Done done) {
   loop_->Erase(timeline, std::move(owner), std::move(done));
 }
-void Engine::Fork(TimelineId from, TimelineId to, std::string from_owner, std::string to_owner) {
-  loop_->Fork(from, to, std::move(from_owner), std::move(to_owner));
+void Engine::Fork(TimelineId from, TimelineId to, std::string from_owner, std::string to_owner, bool to_branch) {
+  loop_->Fork(from, to, std::move(from_owner), std::move(to_owner), to_branch);
 }
 void Engine::Prefetch(const std::string& owner) { loop_->Prefetch(owner); }
 void Engine::SaveAll(Done done) { loop_->SaveAll(std::move(done)); }

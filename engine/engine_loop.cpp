@@ -20,6 +20,7 @@ EngineLoop::EngineLoop(Network& network, const Tokenizer& tokenizer, const Engin
       clock_(clock),
       inbox_(std::make_shared<Inbox>(limits::kEngineInboxMessages)),
       pool_(std::move(pool)),
+      has_branches_(network_.shape().branches && !network_.runs_ahead() && pool_.slots() > 1),
       sequence_storage_(storage_, network_.memory(), clock_, &counts_) {
   counts_.slots = pool_.slots();
   counts_.kv_bytes = pool_.memory_bytes();
@@ -275,19 +276,23 @@ bool EngineLoop::Admit(std::unique_ptr<RunningTurn>& turn) {
     End(std::move(turn), FinishReason::kError, Status(StatusCode::kBusy, "the conversation is answering another turn"));
     return true;
   }
+  if (BranchOf(slot) != nullptr) return false;  // which end before it changes what they see
   std::optional<double> restore_ms;
   const bool restores = !slot.sequence->has_cache();
+  Slot* const history = restores ? FindHistory(slot, *turn) : nullptr;
   if (restores) {
-    Slot* donor = FindDonor(slot, *turn);
+    Slot* donor = history != nullptr ? history : FindDonor(slot, *turn);
     if (donor != nullptr) donor->last_used = counts_.steps;  // others may want it, too
   }
-  if (Status given = GiveMemory(slot, *turn); !given.ok()) {
+  if (Status given = GiveMemory(slot, *turn, history); !given.ok()) {
     if (given.code() == StatusCode::kOverloaded) return false;
     --slot.waiting;
     End(std::move(turn), FinishReason::kError, std::move(given));
     return true;
   }
-  if (restores) {
+  if (history != nullptr) {
+    BranchOff(slot, *turn, *history);
+  } else if (restores) {
     restore_ms = RestoreCache(slot, turn->request());
     const Slot* donor = restore_ms ? nullptr : FindDonor(slot, *turn);  // it may have gone for this slot
     if (donor != nullptr) SharePrefix(slot, *turn, *donor);
@@ -351,7 +356,7 @@ void EngineLoop::Fail(const Status& status) {
 }
 
 void EngineLoop::RetireFinished() {
-  std::vector<TimelineId> retired;
+  std::vector<std::pair<Slot*, bool>> ended;  // and whether it was sound
   for (auto& turn : running_) {
     if (!turn->finished() || (launched_ && launched_->Has(turn.get()))) continue;
     Slot& slot = timelines_.at(turn->timeline_id());
@@ -363,18 +368,21 @@ void EngineLoop::RetireFinished() {
     slot.write_back_ns = slot.idle_since_ns + storage_.write_back_ms * 1'000'000;
     turn->End(slot.idle_since_ns);
     served_.Leave(turn->request().account);
-    if (!sound) {
-      // Nothing is known of the numbers that led to an error, so nothing of them is kept, in the tiers neither. (What
-      // they have of a device that was sound is.)
-      if (slot.sequence->has_cache()) DropCache(slot);
-      if (storage_.tiers != nullptr && !slot.owner.empty() && healthy_) storage_.tiers->Erase(slot.owner, nullptr);
-    }
-    if (slot.sequence->has_cache()) pool_.Settle(slot.sequence->cache());
-    retired.push_back(slot.id);
+    ended.emplace_back(&slot, sound);
     turn.reset();
   }
   std::erase(running_, nullptr);
-  for (const TimelineId timeline : retired) Settle(timeline);
+  for (const auto& [slot, sound] : ended) {
+    // Nothing is known of the numbers that led to an error, so nothing of them is kept, in the tiers neither. (What
+    // they have of a device that was sound is.) Nor is a branch, since what it is one of may go on.
+    const bool cached = slot->sequence->has_cache();
+    if (cached && (!sound || slot->sequence->cache()->history() != nullptr)) DropCache(*slot);
+    if (!sound && storage_.tiers != nullptr && !slot->owner.empty() && healthy_) {
+      storage_.tiers->Erase(slot->owner, nullptr);
+    }
+    if (slot->sequence->has_cache()) pool_.Settle(slot->sequence->cache());
+  }
+  for (const auto& [slot, sound] : ended) Settle(slot->id);
 }
 
 void EngineLoop::End(std::unique_ptr<RunningTurn> turn, FinishReason reason, Status error) {

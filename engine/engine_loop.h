@@ -42,7 +42,7 @@ class EngineLoop {
   void Close(TimelineId timeline) { inbox_->PushUrgent(CloseMessage{timeline}); }
   void Park(TimelineId timeline) { inbox_->PushUrgent(ParkMessage{timeline}); }
   void Erase(TimelineId timeline, std::string owner, Engine::Done done);
-  void Fork(TimelineId from, TimelineId to, std::string from_owner, std::string to_owner);
+  void Fork(TimelineId from, TimelineId to, std::string from_owner, std::string to_owner, bool to_branch = false);
   void Prefetch(const std::string& owner);
   void SaveAll(Engine::Done done);
   void Ping(std::function<void()> alive) { inbox_->PushUrgent(PingMessage{std::move(alive)}); }
@@ -82,6 +82,7 @@ class EngineLoop {
   struct ForkMessage {
     TimelineId from, to;
     std::string from_owner, to_owner;
+    bool to_branch;
   };
   struct SaveAllMessage {
     Engine::Done done;
@@ -157,7 +158,8 @@ class EngineLoop {
   // engine_loop_memory.cpp
   /// Memory for the turn's cache, and a slot if it has none: what is free, or what the least recently used idle
   /// timelines have, which are saved first. kOverloaded: they are busy or still being copied out. Anything else: never.
-  Status GiveMemory(Slot& slot, RunningTurn& turn);
+  /// `history`, or null: what its cache becomes a branch of.
+  Status GiveMemory(Slot& slot, RunningTurn& turn, const Slot* history);
   /// The slots and the memory of the turn's beams, which are there.
   Status GiveBranches(RunningTurn& turn);
   /// Whether so much memory, and so many slots, are free beside what those that run may want next and what turns before
@@ -175,13 +177,15 @@ class EngineLoop {
   /// False if memory is lacking; the turn is finished if the device gives none.
   bool GrowTurn(RunningTurn& turn);
   /// Takes a cache's memory for the turn: an idle one's, that of one whose turn waits, the youngest running one's.
-  /// False if enough is on its way.
+  /// False if enough is on its way. Of those that run none comes before what it is a branch of.
   bool TakeMemory(const RunningTurn& turn, std::vector<RunningTurn*>* running);
   /// The same for a step ahead, at nobody's cost. False if some turn lacks it.
   bool GrowAhead();
   int64_t BytesOf(const RunningTurn& turn) const;
-  /// Of one of its beams, whose answer has at most so many tokens.
-  int64_t BeamBytes(int64_t max_tokens) const;
+  /// Of a branch with so many tokens of its own.
+  int64_t BranchBytes(int64_t tokens) const;
+  /// Of a beam whose answer has at most so many, and what shares a tile with the history's end.
+  int64_t BeamBytes(int64_t max_tokens) const { return BranchBytes(max_tokens + KvShape::kTile); }
   bool HasMemory(const RunningTurn& turn) const;
   /// The turn waits again, first in line, and its cache leaves.
   void GiveWay(RunningTurn& turn);
@@ -201,9 +205,19 @@ class EngineLoop {
   Slot* FindDonor(const Slot& slot, const RunningTurn& turn);
   /// Whether a turn that runs is about to compute many more of a turn's first tokens than any slot has.
   bool AwaitsPrefix(const Slot& slot, const RunningTurn& turn);
+  /// The timeline in a slot of which the turn's cache may be a branch; null = there is none.
+  Slot* FindHistory(const Slot& slot, const RunningTurn& turn);
+  /// Makes the timeline's empty cache a branch of that one's.
+  void BranchOff(Slot& slot, const RunningTurn& turn, const Slot& history);
+  /// A running turn whose cache is a branch of this timeline's; null if there is none.
+  RunningTurn* BranchOf(const Slot& slot) const;
+  /// The running turn of whose cache this one's is a branch; null if it is none, or that timeline is idle.
+  const RunningTurn* HistoryOf(const RunningTurn& turn) const;
+  /// The branches that see rows which the next step overwrites in their histories give way.
+  void EndOvertakenBranches();
   /// Copies what the donor has of the turn's first tokens into the timeline's empty cache.
   void SharePrefix(Slot& slot, const RunningTurn& turn, const Slot& donor);
-  /// Gives the cache back to the pool.
+  /// Gives the cache back to the pool. Turns whose caches are branches of it give way.
   void DropCache(Slot& slot);
   void SetOwner(Slot& slot, const std::string& owner);
   /// One slot more, or less, of this owner: the tiers are told whether there is any.
@@ -285,6 +299,7 @@ class EngineLoop {
   const Clock& clock_;
   std::shared_ptr<Inbox> inbox_;  // shared with answers of the tiers that may come after the engine's end
   KvPool pool_;
+  const bool has_branches_;  // caches may be branches of what is in another slot
   std::unordered_map<TimelineId, Slot> timelines_;
   std::vector<Slot*> cached_;  // those with a cache
   int64_t wanting_ = 0;        // turns that found no slot in this round of admissions,

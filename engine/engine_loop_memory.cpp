@@ -20,7 +20,7 @@ Status Given(const Status& grown) { return grown.ok() ? grown : Unavailable(grow
 
 }  // namespace
 
-Status EngineLoop::GiveMemory(Slot& slot, RunningTurn& turn) {
+Status EngineLoop::GiveMemory(Slot& slot, RunningTurn& turn, const Slot* history) {
   if (slot.leaving == Leaving::kForced) return Overloaded("its cache is still leaving");
   const RingWindow& window = turn.request().window;
   const int64_t branches = turn.branches(), branch_bytes = branches * BeamBytes(turn.request().max_tokens);
@@ -37,7 +37,14 @@ Status EngineLoop::GiveMemory(Slot& slot, RunningTurn& turn) {
     const SnapshotHeader& header = (*slot.fetch->answer)->snapshot.header();
     if (header.window == window) bytes = std::max(bytes, pool_.BytesFor(window, header.next));
   }
+  if (history != nullptr) {
+    const int64_t tokens = history->sequence->BranchPoint(turn.timeline(), turn.most_reused());
+    bytes = BranchBytes(turn.most_tokens() + 1 - KvCache::BranchAt(tokens, window.pinned));
+  }
   if (!MakeRoom(slot, bytes + branch_bytes, 1 + branches)) return Overloaded("no slot yet");
+  // That one may have had the only slot.
+  if (history != nullptr && (!history->sequence->has_cache() || history->leaves()))
+    return Overloaded("what it was to branch off has left");
   KvCache* cache = pool_.Lend(window);
   Status given = Given(pool_.Grow(cache, bytes));
   given.ok() ? GiveCache(slot, cache) : pool_.Release(cache);
@@ -92,6 +99,7 @@ EngineLoop::Slot* EngineLoop::NextToLeave(const Slot* but, bool waiting) {
   for (Slot* slot : cached_) {
     if (slot == but || slot->turn != nullptr || (slot->waiting > 0) != waiting || slot->leaving != Leaving::kNo)
       continue;
+    if (BranchOf(*slot) != nullptr) continue;
     if (oldest == nullptr || age(*slot) < age(*oldest)) oldest = slot;
   }
   return oldest;
@@ -111,12 +119,13 @@ int64_t EngineLoop::LeavingBytes() const {
 }
 
 int64_t EngineLoop::BytesOf(const RunningTurn& turn) const {
+  const KvCache* cache = turn.sequence() == nullptr ? nullptr : turn.sequence()->cache();
+  if (cache != nullptr && cache->history() != nullptr) return BranchBytes(turn.most_tokens() + 1 - cache->branch());
   return pool_.BytesFor(turn.request().window, turn.most_tokens() + 1);
 }
 
-int64_t EngineLoop::BeamBytes(int64_t max_tokens) const {
-  // With what shares a tile with the history's end.
-  return pool_.BytesFor({.pinned = 0, .memory_len = pool_.shape().ring_rows()}, max_tokens + KvShape::kTile);
+int64_t EngineLoop::BranchBytes(int64_t tokens) const {
+  return pool_.BytesFor({.pinned = 0, .memory_len = pool_.shape().ring_rows()}, tokens);
 }
 
 bool EngineLoop::HasMemory(const RunningTurn& turn) const {
@@ -124,9 +133,15 @@ bool EngineLoop::HasMemory(const RunningTurn& turn) const {
 }
 
 bool EngineLoop::GrowRunning() {
+  EndOvertakenBranches();
   std::vector<RunningTurn*> turns;
   for (const auto& turn : running_) turns.push_back(turn.get());
-  std::ranges::sort(turns, {}, [](const RunningTurn* turn) { return std::tuple(turn->submitted_ns(), turn->id()); });
+  // A branch gives way before what it is a branch of: that one's memory is its own, too.
+  std::ranges::sort(turns, {}, [this](const RunningTurn* turn) {
+    const RunningTurn* history = HistoryOf(*turn);
+    const RunningTurn* first = history == nullptr ? turn : history;
+    return std::tuple(first->submitted_ns(), first->id(), history != nullptr, turn->submitted_ns(), turn->id());
+  });
   for (size_t i = 0; i < turns.size(); ++i) {
     while (turns.size() > i && !GrowTurn(*turns[i])) {
       if (!TakeMemory(*turns[i], &turns)) break;

@@ -3,6 +3,7 @@
 // first token takes would tell what others have said. Nor between two adapters, under which keys and values differ.
 #include <algorithm>
 
+#include "cache/kv_branch.h"
 #include "engine/engine_loop.h"
 #include "kernels/slab_memory.h"
 
@@ -35,6 +36,7 @@ bool EngineLoop::AwaitsPrefix(const Slot& slot, const RunningTurn& turn) {
     const TurnRequest& request = other->request();
     if (other->finished() || !other->computes_prompt() || request.account != turn.request().account) continue;
     if (!(request.window == turn.request().window) || request.adapter != turn.request().adapter) continue;
+    if (other->sequence()->cache()->history() != nullptr) continue;  // nobody takes over what a branch has
     // What they have in common must go on where it has got to: the quick test of most turns.
     const auto computed = static_cast<size_t>(other->sequence()->computed());
     const auto& ours = turn.request().tokens;
@@ -47,6 +49,55 @@ bool EngineLoop::AwaitsPrefix(const Slot& slot, const RunningTurn& turn) {
   if (promised < kWorthWaiting) return false;
   const Slot* donor = FindDonor(slot, turn);
   return promised >= kWorthWaiting + (donor == nullptr ? 0 : donor->sequence->SharedPrefix(turn.timeline()));
+}
+
+EngineLoop::Slot* EngineLoop::FindHistory(const Slot& slot, const RunningTurn& turn) {
+  if (!turn.request().may_branch || turn.branches() > 0 || !has_branches_) return nullptr;
+  Slot* history = nullptr;
+  int64_t most = 0;
+  for (Slot* other : cached_) {
+    if (other == &slot || other->account != turn.request().account || other->leaving != Leaving::kNo) continue;
+    if (other->turn != nullptr && other->turn->branches() > 0) continue;  // its beams' rows will join it
+    if (sequence_storage_.Loads(other->sequence->cache())) continue;      // its rows are still to come
+    const int64_t tokens = other->sequence->BranchPoint(turn.timeline(), turn.most_reused());
+    if (tokens > most) history = other, most = tokens;
+  }
+  return history;
+}
+
+void EngineLoop::BranchOff(Slot& slot, const RunningTurn& turn, const Slot& history) {
+  const int64_t tokens = history.sequence->BranchPoint(turn.timeline(), turn.most_reused());
+  ringside::BranchOff(network_.memory(), slot.sequence->cache(), *history.sequence->cache(), tokens);
+  slot.sequence->BranchedOff(*history.sequence, tokens);
+  counts_.tokens_shared += static_cast<uint64_t>(tokens);
+}
+
+RunningTurn* EngineLoop::BranchOf(const Slot& slot) const {
+  if (!has_branches_ || !slot.sequence->has_cache()) return nullptr;
+  const void* slab = slot.sequence->cache()->slab();
+  const auto found =
+      std::ranges::find_if(running_, [&](const auto& turn) { return turn->sequence()->cache()->history() == slab; });
+  return found == running_.end() ? nullptr : found->get();
+}
+
+const RunningTurn* EngineLoop::HistoryOf(const RunningTurn& turn) const {
+  const void* slab = turn.sequence()->cache()->history();
+  if (slab == nullptr) return nullptr;
+  const auto found =
+      std::ranges::find_if(running_, [&](const auto& other) { return other->sequence()->cache()->slab() == slab; });
+  return found == running_.end() ? nullptr : found->get();
+}
+
+void EngineLoop::EndOvertakenBranches() {
+  std::vector<RunningTurn*> overtaken;
+  for (const auto& turn : running_) {
+    const RunningTurn* history = HistoryOf(*turn);
+    if (history == nullptr) continue;
+    const Ring& ring = history->sequence()->cache()->ring();
+    const int64_t appended = std::min(history->remaining(), options_.prefill_chunk);
+    if (turn->sequence()->cache()->SeesRows(ring.next() + appended - ring.rows())) overtaken.push_back(turn.get());
+  }
+  for (RunningTurn* turn : overtaken) GiveWay(*turn);
 }
 
 void EngineLoop::SharePrefix(Slot& slot, const RunningTurn& turn, const Slot& donor) {

@@ -23,8 +23,8 @@ void EngineLoop::Erase(TimelineId timeline, std::string owner, Engine::Done done
   }
 }
 
-void EngineLoop::Fork(TimelineId from, TimelineId to, std::string from_owner, std::string to_owner) {
-  inbox_->PushUrgent(ForkMessage{from, to, std::move(from_owner), std::move(to_owner)});
+void EngineLoop::Fork(TimelineId from, TimelineId to, std::string from_owner, std::string to_owner, bool to_branch) {
+  inbox_->PushUrgent(ForkMessage{from, to, std::move(from_owner), std::move(to_owner), to_branch});
 }
 
 void EngineLoop::Prefetch(const std::string& owner) {
@@ -98,9 +98,13 @@ void EngineLoop::Handle(SaveAllMessage message) {
 
 void EngineLoop::Handle(ForkMessage message) {
   if (storage_.tiers == nullptr || !IsOwner(message.to_owner) || message.to_owner == message.from_owner) return;
+  const auto find_source = [&]() -> Slot* {
+    const auto from = timelines_.find(message.from);
+    return from != timelines_.end() && from->second.sequence->has_cache() ? &from->second : nullptr;
+  };
+  if (message.to_branch && has_branches_ && find_source() != nullptr) return;
   FinishCopies(/*wait=*/true);  // whoever asks for the fork finds it at once
-  const auto from = timelines_.find(message.from);
-  Slot* source = from != timelines_.end() && from->second.sequence->has_cache() ? &from->second : nullptr;
+  Slot* const source = find_source();
   const bool shares = IsOwner(message.from_owner);
   if (source != nullptr && shares) sequence_storage_.Save(message.from_owner, *source->sequence);
   if (source != nullptr && !shares) sequence_storage_.SaveCopy(message.to_owner, *source->sequence);
@@ -166,6 +170,7 @@ void EngineLoop::GiveCache(Slot& slot, KvCache* cache) {
 }
 
 void EngineLoop::DropCache(Slot& slot) {
+  while (RunningTurn* branch = BranchOf(slot)) GiveWay(*branch);
   sequence_storage_.Forget("", slot.sequence->cache());
   pool_.Release(slot.sequence->Detach());
   std::erase(cached_, &slot);
@@ -266,7 +271,7 @@ void EngineLoop::SaveIdle() {
   if (storage_.tiers == nullptr) return;
   Slot* idle = nullptr;
   for (Slot* slot : cached_) {
-    if (slot->owner.empty() || slot->busy()) continue;
+    if (slot->owner.empty() || slot->busy() || BranchOf(*slot) != nullptr) continue;
     if (slot->leaving != Leaving::kNo) return;  // one at a time
     if (idle == nullptr || slot->idle_since_ns < idle->idle_since_ns) idle = slot;
   }

@@ -26,7 +26,7 @@ struct EngineOptions {
 struct EngineStats {
   int64_t slots = 0, slots_used = 0, turns_running = 0, turns_waiting = 0;
   uint64_t steps = 0, tokens_prefilled = 0, tokens_reused = 0, tokens_decoded = 0, tokens_evicted = 0;
-  uint64_t tokens_shared = 0;              // of those reused, copied from other conversations' slots
+  uint64_t tokens_shared = 0;              // of those reused, taken over from other conversations' slots
   uint64_t rebuilds = 0, slots_taken = 0;  // slots taken from idle sequences
   int64_t kv_bytes = 0;                    // memory of all caches
   int64_t kv_bytes_used = 0;               // of it, promised to those in slots

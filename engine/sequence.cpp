@@ -41,7 +41,7 @@ void Sequence::Restored(std::span<const TokenId> tokens, int64_t replay_start, i
 }
 
 int64_t Sequence::SharedPrefix(const TimelineView& timeline) const {
-  if (cache_ == nullptr) return 0;
+  if (cache_ == nullptr || cache_->history() != nullptr) return 0;
   const Ring& ring = cache_->ring();
   const int64_t pinned = ring.window().pinned;
   if (!(ring.window() == timeline.window) || adapter_ != timeline.adapter) return 0;
@@ -60,6 +60,20 @@ size_t Sequence::Adopt(const Sequence& from, int64_t tokens) {
   adapter_ = from.adapter_;
   adopted_ = true;
   return static_cast<size_t>(cache_->shape().HeldBytes(tokens, pinned));
+}
+
+int64_t Sequence::BranchPoint(const TimelineView& timeline, int64_t most) const {
+  if (cache_ == nullptr || cache_->history() != nullptr) return 0;
+  if (!(cache_->ring().window() == timeline.window) || adapter_ != timeline.adapter) return 0;
+  const int64_t tokens = std::min(CommonWith(timeline), most);
+  return tokens > timeline.window.pinned && CanContinueFrom(tokens) ? tokens : 0;
+}
+
+void Sequence::BranchedOff(const Sequence& from, int64_t tokens) {
+  tokens_.assign(from.tokens_.begin(), from.tokens_.begin() + tokens);
+  replay_start_ = from.replay_start_;
+  adapter_ = from.adapter_;
+  restored_ = CacheSource::kSlot;
 }
 
 int64_t Sequence::CommonWith(const TimelineView& timeline) const {

@@ -56,6 +56,10 @@ class Sequence {
   /// Notes that the cache now holds the first `tokens` tokens of another one, whose SharedPrefix is no shorter; returns
   /// the bytes at the beginning of its slab that must be copied from the other's for that to be true.
   size_t Adopt(const Sequence& from, int64_t tokens);
+  /// How many of the first `most` tokens of `timeline` a branch of this cache would begin with; 0 = it cannot have one.
+  int64_t BranchPoint(const TimelineView& timeline, int64_t most) const;
+  /// Notes that the cache has been made a branch of so many tokens of another one.
+  void BranchedOff(const Sequence& from, int64_t tokens);
   /// Notes that tokens of this timeline were computed before: a cache that is not there is a lost one.
   void MarkKnown() { known_ = true; }
 

@@ -37,6 +37,9 @@ struct TurnRequest {
   SamplingParams sampling;
   std::vector<std::string> stop_strings;
   std::vector<TokenId> stop_ids;  // end-of-turn tokens of the model included, unless ignored
+  /// One of several answers to one prompt. Where another timeline of the account has the prompt in a slot and the
+  /// device has branches, this turn's cache is a branch of that one's, which stays as it is, and ends with the turn.
+  bool may_branch = false;
   /// The log probabilities of `tokens` are asked for, too (sampling.logprobs, at least 0, says of how many others):
   /// they are all computed, whatever a cache has of them, and no more than the window shows.
   bool scored = false;

@@ -193,6 +193,7 @@ Result<Session::Begun> Session::Render(const TurnSpec& spec, TurnId turn, std::s
   }
   request.continues = !base.tokens().empty() || base.forgotten();
   request.goes_on = input.next.reopened().has_value();
+  request.may_branch = spec.may_branch;
   request.scored = spec.raw && spec.raw->scored;
   int64_t most = options.max_output_tokens;  // of a request that says nothing
   if (request.sampling.beams.searches() && most > 0) {

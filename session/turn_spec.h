@@ -94,6 +94,7 @@ struct TurnSpec {
   /// `input`, or `raw`, is the whole history: what was computed of it in the owner's other such turns is reused.
   /// Neither conversation nor previous_response_id. With store = false nothing of it is written to disk.
   bool carries_history = false;
+  bool may_branch = false;       // one of several answers to one history, and not the first (TurnRequest::may_branch)
   std::optional<RawPrompt> raw;  // in place of `input`, with carries_history and without store
   std::string request_key;       // not "": a repeated request re-attaches to the first one's response
   /// What `request_key` is.

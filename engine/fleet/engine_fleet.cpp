@@ -235,7 +235,8 @@ void EngineFleet::Erase(TimelineId timeline, const std::string& owner, Engine::D
   for (const auto& engine : engines_) engine->Erase(timeline, owner, told);
 }
 
-void EngineFleet::Fork(TimelineId from, TimelineId to, const std::string& from_owner, const std::string& to_owner) {
+void EngineFleet::Fork(TimelineId from, TimelineId to, const std::string& from_owner, const std::string& to_owner,
+                       bool to_branch) {
   size_t engine = 0;
   {
     std::lock_guard lock(mutex_);
@@ -244,7 +245,8 @@ void EngineFleet::Fork(TimelineId from, TimelineId to, const std::string& from_o
     }
     engine = PinOf(from).value_or(engine);
   }
-  engines_[engine]->Fork(from, to, from_owner, to_owner);
+  // The turn may come to another engine.
+  engines_[engine]->Fork(from, to, from_owner, to_owner, to_branch && engines_.size() == 1);
 }
 
 void EngineFleet::SaveAll(Engine::Done done) {

@@ -186,7 +186,9 @@ bool ComputeBlock(const AttentionCall& call, const AttentionTile& tile, int64_t 
   for (int64_t j = first_tile; j < last_tile; ++j) {
     const int64_t t = index * (kKeyBlock / 16) + j;
     const bool own = !pinned && t >= tile.first_own;
-    const int64_t physical = own ? t - tile.first_own : pinned ? t : PinnedTiles(tile.pinned) + t % call.ring_tiles;
+    const int64_t physical = pinned ? t
+                             : own  ? (t - tile.first_own) % call.ring_tiles
+                                    : PinnedTiles(tile.pinned) + t % call.ring_tiles;
     tiles[j] = (own ? tile.slab : tile.history) + call.layer_offset + physical * call.tile_bytes +
                tile.kv_head * 2 * call.half_tile_bytes;
   }

@@ -31,7 +31,7 @@ class KvBranchTest : public testing::Test {
     const bool shared = cache.history() != nullptr && position < cache.branch();
     auto* slab = static_cast<std::byte*>(shared ? const_cast<void*>(cache.history()) : cache.slab());
     const bool own = cache.history() != nullptr && !shared;
-    const int64_t slot = own ? position - cache.branch() : shape_.Slot(position, kWindow.pinned);
+    const int64_t slot = own ? shape_.Slot(position - cache.branch(), 0) : shape_.Slot(position, kWindow.pinned);
     return slab + slot / 16 * shape_.tile_bytes() + slot % 16 * static_cast<int64_t>(sizeof(Row));
   }
   void Append(KvCache* cache, int64_t rows, int32_t writer) {
@@ -66,7 +66,7 @@ TEST_F(KvBranchTest, BranchesPartCopyAndJoin) {
     history_->Reset(kWindow);
     Append(history_, length, 0);
     for (KvCache* branch : {first_, second_}) {
-      EXPECT_LE(BranchOff(*backend_, branch, *history_), shape_.tile_bytes());
+      EXPECT_LE(BranchOff(*backend_, branch, *history_, length), shape_.tile_bytes());
       EXPECT_EQ(branch->ring().next(), length);
       ExpectWrittenBy(*branch, 5, length, 0);
     }
@@ -95,9 +95,29 @@ TEST_F(KvBranchTest, BranchesPartCopyAndJoin) {
   }
 }
 
+TEST_F(KvBranchTest, BeginsInTheMiddleAndGoesOnForAsLongAsItLikes) {
+  for (int64_t length = 6; length < 200; ++length) {
+    const int64_t tokens = std::max<int64_t>(5, length - 9);  // that of a ring of 64 rows are still there
+    history_->Reset(kWindow);
+    Append(history_, length, 0);
+    BranchOff(*backend_, first_, *history_, tokens);
+    EXPECT_EQ(first_->ring().next(), tokens);
+    EXPECT_FALSE(first_->SeesRows(history_->ring().next() - 64));
+    ExpectWrittenBy(*first_, 5, tokens, 0);
+    Append(first_, 20, 1);
+    ExpectWrittenBy(*first_, 5, tokens, 0);
+    ExpectWrittenBy(*first_, tokens, tokens + 20, 1);
+    EXPECT_EQ(first_->SeesRows(tokens), first_->ring().FirstLive(tokens + 20) < first_->branch());
+    Append(first_, 100, 1);  // its own ring turns, and again
+    ExpectWrittenBy(*first_, tokens, tokens + 120, 1);
+    EXPECT_FALSE(first_->SeesRows(tokens + 120));
+    ExpectWrittenBy(*history_, 5, length, 0);
+  }
+}
+
 TEST_F(KvBranchTest, JoiningNothingChangesNothing) {
   Append(history_, 30, 0);
-  BranchOff(*backend_, first_, *history_);
+  BranchOff(*backend_, first_, *history_, 30);
   Append(first_, 4, 1);
   EXPECT_EQ(JoinBranch(*backend_, history_, *first_, 30), 0);
   EXPECT_EQ(history_->ring().next(), 30);

@@ -2,59 +2,21 @@
 // it had been the prompt, and its history is never copied.
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <fstream>
 #include <future>
 #include <nlohmann/json.hpp>
 
 #include "engine/grammar/grammar_cache.h"
+#include "tests/engine/acting_sink.h"
+#include "tests/engine/counting_backend.h"
 #include "tests/engine/engine_harness.h"
 #include "tests/engine/hash_network.h"
 #include "tests/engine/model/model_run.h"
 #include "tests/engine/tiers_harness.h"
 #include "tests/golden_folder.h"
-#include "tests/kernels/forwarding_backend.h"
 
 namespace ringside {
 namespace {
-
-/// Counts what is copied from slab to slab. What it gives a slab holds NaN: another conversation was there.
-class CountingBackend final : public ForwardingBackend {
- public:
-  CountingBackend() : ForwardingBackend(MakeTestBackend()) {}
-  void CopyOnDevice(void* to, const void* from, size_t bytes) override {
-    copied += static_cast<int64_t>(bytes);
-    largest = std::max(largest.load(), static_cast<int64_t>(bytes));
-    ForwardingBackend::CopyOnDevice(to, from, bytes);
-  }
-  Status Commit(void* data, size_t bytes) override {
-    RETURN_IF_ERROR(ForwardingBackend::Commit(data, bytes));
-    std::memset(data, 0xff, bytes);
-    return Status::Ok();
-  }
-  std::atomic<int64_t> copied{0}, largest{0};
-};
-
-/// Does something at the moment at which so many tokens have been told, or, with 0, when the turn begins.
-class ActingSink final : public TokenSink {
- public:
-  ActingSink(std::shared_ptr<WaitingSink> told, size_t tokens, std::function<void()> act)
-      : told_(std::move(told)), left_(tokens), act_(std::move(act)) {}
-  void OnStart(const CacheReport& report) override {
-    told_->OnStart(report);
-    if (left_ == 0) act_();
-  }
-  void OnTokens(const TokenDelta& delta) override {
-    told_->OnTokens(delta);
-    if (left_ > 0 && --left_ == 0) act_();
-  }
-  void OnEnd(const TurnEnd& end) override { told_->OnEnd(end); }
-
- private:
-  const std::shared_ptr<WaitingSink> told_;
-  size_t left_;
-  const std::function<void()> act_;
-};
 
 class BeamTurnsTest : public testing::Test {
  protected:
@@ -373,7 +335,7 @@ TEST_F(BeamTurnsTest, RefusesWhatBeamsDoNotHave) {
                                     DType::kF32, 8, kWindow.memory_len, 32);
   Start(6, kWindow.memory_len, KvPool::SlabBytes(backend_, shape));
   EXPECT_EQ(refusal([](TurnRequest& r) { r.max_tokens = 200; }), "beam_width");  // memory of one slot
-  HashNetwork hashes(backend_);
+  HashNetwork hashes(backend_, /*runs_ahead=*/true);                             // which has no branches
   auto started = Engine::Start(hashes, *tokenizer_, {.slots = 8, .memory_len = 256, .pinned_max = 8});
   ASSERT_TRUE(started.ok());
   engine_ = std::move(*started);

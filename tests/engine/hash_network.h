@@ -31,7 +31,9 @@ class HashNetwork final : public Network {
   explicit HashNetwork(Backend& backend, bool runs_ahead = false) : backend_(backend), runs_ahead_(runs_ahead) {}
 
   SlabMemory& memory() const override { return backend_; }
-  NetworkShape shape() const override { return {.layers = 2, .kv_heads = 1, .head_dim = 2, .vocab = kVocab}; }
+  NetworkShape shape() const override {
+    return {.layers = 2, .kv_heads = 1, .head_dim = 2, .vocab = kVocab, .branches = !runs_ahead_};
+  }
   bool runs_ahead() const override { return runs_ahead_; }
   void BeginUnchosen(std::span<const StepPart> parts) override {
     size_t rows = 0;
@@ -106,8 +108,12 @@ class HashNetwork final : public Network {
   // both ends, [dimension][lane] and [lane][dimension].
   static std::pair<std::byte*, std::byte*> Row(const KvCache& cache, int64_t layer, int64_t p) {
     const KvShape& shape = cache.shape();
-    const int64_t slot = shape.Slot(p, cache.ring().window().pinned), lane = slot % KvShape::kTile;
-    std::byte* tile = static_cast<std::byte*>(cache.slab()) + shape.TileOffset(layer, slot / KvShape::kTile, 0);
+    const bool branched = cache.history() != nullptr, own = !branched || p >= cache.branch();
+    const int64_t slot =
+        branched && own ? shape.Slot(p - cache.branch(), 0) : shape.Slot(p, cache.ring().window().pinned);
+    const int64_t lane = slot % KvShape::kTile;
+    auto* slab = static_cast<std::byte*>(own ? cache.slab() : const_cast<void*>(cache.history()));
+    std::byte* tile = slab + shape.TileOffset(layer, slot / KvShape::kTile, 0);
     return {tile + lane * 4, tile + shape.half_tile_bytes() + (lane * 2 + 1) * 4};
   }
   static uint64_t Read(const KvCache& cache, int64_t layer, int64_t p) {

@@ -121,7 +121,7 @@ class ScriptedEngine final : public TurnEngine {
     std::lock_guard lock(mutex_);
     parked_.push_back(timeline);
   }
-  void Fork(TimelineId from, TimelineId to, const std::string&, const std::string&) override {
+  void Fork(TimelineId from, TimelineId to, const std::string&, const std::string&, bool) override {
     std::lock_guard lock(mutex_);
     forks_.emplace_back(from, to);
   }

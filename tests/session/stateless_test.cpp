@@ -100,6 +100,17 @@ TEST_F(StatelessTest, AMessageThatBeginsLikeAnotherSharesItsCache) {
   EXPECT_EQ(second.window, first.window);
 }
 
+TEST_F(StatelessTest, AnotherAnswerToTheSameHistoryMayBranch) {
+  const TurnRequest first = Turn(Spec({text}), "Yo");
+  TurnSpec another = Spec({text});
+  another.may_branch = true;
+  const TurnRequest second = Turn(another, "So");
+  EXPECT_FALSE(first.may_branch);
+  EXPECT_TRUE(second.may_branch);
+  EXPECT_NE(second.timeline, first.timeline);
+  EXPECT_EQ(second.tokens, first.tokens);
+}
+
 TEST_F(StatelessTest, LittleInCommonIsComputedAnew) {
   Turn(Spec({"Hi, you"}), std::string(300, 'y'));
   const TurnRequest second = Turn(Spec({"Hi, there"}), "Yo");

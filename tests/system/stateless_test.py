@@ -28,7 +28,7 @@ def post(server, path, body, key=None):
 
 def metric(server, name):
     with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics", timeout=PATIENCE_S) as answer:
-        return float(re.search(rf"^{name} (\S+)$", answer.read().decode(), re.MULTILINE)[1])
+        return float(re.search(rf"^{re.escape(name)} (\S+)$", answer.read().decode(), re.MULTILINE)[1])
 
 
 def until(condition):
@@ -85,6 +85,22 @@ def test_choices_compute_their_prompt_once(start):
     prefilled = metric(server, "ringside_prompt_tokens_prefilled_total") - before
     # The others compute a last token each, or a few where a fork came before the end of a step.
     assert answer["usage"]["prompt_tokens"] <= prefilled <= 1.25 * answer["usage"]["prompt_tokens"], prefilled
+
+
+def test_choices_share_their_prompt_and_are_what_each_would_be_alone(start):
+    server = start("--slots", 8)
+    prompt = [user("A long story. " * 40)]
+    answer = chat(server, prompt, n=4, temperature=1, seed=3)
+    choices = [choice["message"] for choice in answer["choices"]]
+    assert metric(server, 'ringside_cache_spill_bytes_total{to="host"}') == 0  # nothing was forked by a copy
+    other = start("--slots", 8)
+    alone = [chat(other, prompt, n=1, temperature=1, seed=3 + i)["choices"][0]["message"] for i in range(4)]
+    assert choices == alone
+    # Whichever of them the client goes on with, its history is found.
+    for choice in choices:
+        onwards = chat(server, [*prompt, choice, user("And then?")])
+        assert cached(onwards) >= 0.9 * answer["usage"]["prompt_tokens"]
+        assert onwards["choices"] == chat(other, [*prompt, choice, user("And then?")])["choices"]
 
 
 def test_a_history_that_branches_is_computed_from_there(start):
