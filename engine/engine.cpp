@@ -29,8 +29,9 @@ constexpr int64_t kMostSlots = 4096;
 constexpr int64_t kUsualTokens = 1024;  // of a cache: for so many of them there are slots, if nothing else is said
 
 KvShape CacheShape(const NetworkShape& network, const EngineOptions& options) {
-  return MakeKvShape(network.layers, network.kv_heads, network.head_dim, options.kv_dtype, options.pinned_max,
-                     options.memory_len, std::min(options.prefill_chunk, limits::kMaxFullRingChunkTokens));
+  return MakeKvShape(network.layers, network.kv_heads, network.head_dim, options.kv_dtype,
+                     options.pinned_max + network.most_virtual_tokens, options.memory_len,
+                     std::min(options.prefill_chunk, limits::kMaxFullRingChunkTokens));
 }
 
 /// Fills in how many slots there are and how much memory.

@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/check.h"
 #include "base/limits.h"
@@ -43,14 +44,27 @@ EngineLoop::~EngineLoop() {
 
 int64_t EngineLoop::SessionLimit(const TurnRequest& request) const {
   int64_t limit = request.session_len > 0 ? std::min(request.session_len, options_.session_len) : options_.session_len;
-  if (const int64_t most = network_.shape().position_limit; most > 0) limit = std::min(limit, most);
-  return limit;
+  const int64_t positions = network_.shape().position_limit;
+  return positions > 0 ? std::min(limit, positions - network_.virtual_tokens(request.adapter)) : limit;
+}
+
+void EngineLoop::PutVirtualTokens(TurnRequest* request) const {
+  const int64_t count = request->virtual_tokens = network_.virtual_tokens(request->adapter);
+  if (count == 0) return;
+  std::vector<TokenId> ids(static_cast<size_t>(count));
+  std::iota(ids.begin(), ids.end(), static_cast<TokenId>(network_.shape().vocab));
+  request->tokens.insert(request->tokens.begin(), ids.begin(), ids.end());
+  for (int64_t& start : request->message_starts) start += count;
+  request->window.pinned += count;
 }
 
 Status EngineLoop::Check(const TurnRequest& request) const {
   if (request.sink == nullptr) return InvalidArgument("a turn needs a sink");
   if (request.owner.size() > TieredStore::kMaxOwnerBytes) return InvalidArgument("the owner's name is too long");
   if (request.tokens.empty()) return InvalidArgument("the input is empty", "input");
+  if (request.adapter < 0 || request.adapter > network_.shape().adapters) {
+    return InvalidArgument(fmt::format("there is no adapter {}", request.adapter), "model");
+  }
   const auto length = static_cast<int64_t>(request.tokens.size());
   if (const int64_t limit = SessionLimit(request); length > limit) {
     return InvalidArgument(fmt::format("the conversation would be {} tokens long; the limit is {}", length, limit),
@@ -66,14 +80,14 @@ Status EngineLoop::Check(const TurnRequest& request) const {
   if (request.window.memory_len < 1 || request.window.memory_len > options_.memory_len) {
     return InvalidArgument(fmt::format("memory_len must be 1 to {}", options_.memory_len), "memory_len");
   }
-  if (request.adapter < 0 || request.adapter > network_.shape().adapters) {
-    return InvalidArgument(fmt::format("there is no adapter {}", request.adapter), "model");
-  }
   if (request.max_tokens < -1) return InvalidArgument("max_tokens must not be negative", "max_output_tokens");
   if (request.scored && request.sampling.logprobs < 0)
     return InvalidArgument("scores are log probabilities", "logprobs");
   if (request.scored && length > request.window.memory_len + request.window.pinned) {
     return InvalidArgument("more tokens than the window shows cannot be scored", "input", "context_length_exceeded");
+  }
+  if (request.scored && network_.virtual_tokens(request.adapter) > 0) {
+    return InvalidArgument("what stands behind a soft prompt is not scored", "logprobs", "unsupported_value");
   }
   const auto& starts = request.message_starts;
   if (!std::is_sorted(starts.begin(), starts.end()) || (!starts.empty() && starts.front() < 0)) {
@@ -100,7 +114,8 @@ Status EngineLoop::CheckBeams(TurnRequest& request) const {
                            "unsupported_value");
   }
   if (request.max_tokens < 0) request.max_tokens = most;
-  request.max_tokens = std::min(request.max_tokens, std::max<int64_t>(1, SessionLimit(request) - length));
+  request.max_tokens =
+      std::min(request.max_tokens, std::max<int64_t>(1, SessionLimit(request) + request.virtual_tokens - length));
   if (length < window.pinned || pool_.shape().ring_rows() < window.memory_len + KvShape::kTile) {
     return InvalidArgument("beams need a prompt beyond what is pinned, and 16 rows beyond the window", "beam_width",
                            "unsupported_value");
@@ -118,6 +133,7 @@ Status EngineLoop::CheckBeams(TurnRequest& request) const {
 
 Status EngineLoop::Submit(TurnRequest request) {
   RETURN_IF_ERROR(Check(request));
+  PutVirtualTokens(&request);
   RETURN_IF_ERROR(CheckBeams(request));
   if (!healthy_) return Unavailable("the engine has failed");
   if (!inbox_->TryPush(SubmitMessage{std::move(request), clock_.MonotonicNs()})) {
@@ -312,8 +328,8 @@ bool EngineLoop::Admit(std::unique_ptr<RunningTurn>& turn) {
   if (turn->begun()) {
     turn->GoOn(sync);
   } else {
-    turn->Begin(slot.sequence.get(), sync, tokenizer_, network_.shape().vocab, SessionLimit(turn->request()),
-                clock_.MonotonicNs());
+    turn->Begin(slot.sequence.get(), sync, tokenizer_, network_.shape().vocab,
+                SessionLimit(turn->request()) + turn->request().virtual_tokens, clock_.MonotonicNs());
   }
   if (!turn->wants_logits() && turn->remaining() == 0) turn->FinishPrefill();
   running_.push_back(std::move(turn));

@@ -127,7 +127,10 @@ class EngineLoop {
   Status Check(const TurnRequest& request) const;
   /// Whether its beams can be had; gives its answer, which must have one, a limit.
   Status CheckBeams(TurnRequest& request) const;
+  /// How many tokens its timeline may have, virtual ones not counted.
   int64_t SessionLimit(const TurnRequest& request) const;
+  /// Puts the virtual tokens of its adapter before those of the timeline.
+  void PutVirtualTokens(TurnRequest* request) const;
 
   void Run();
   void Round(std::vector<Message> messages);

@@ -15,11 +15,14 @@ void RunningTurn::Begin(Sequence* sequence, const SyncResult& sync, const Tokeni
   begun_ns_ = now_ns;
   remaining_ = sync.to_feed;
   report_.source = sync.source;
-  report_.tokens_reused = sync.reused;
-  report_.tokens_computed = sync.to_feed;
+  // Virtual tokens are nobody's.
+  const int64_t virtual_tokens = request_.virtual_tokens;
+  report_.tokens_reused = std::max<int64_t>(sync.reused - virtual_tokens, 0);
+  report_.tokens_computed = sync.to_feed - std::max<int64_t>(virtual_tokens - sync.reused, 0);
   report_.restore_ms = sync.restore_ms;
-  report_.position = static_cast<int64_t>(prompt_tokens_);
-  sampler_.emplace(request_.sampling, vocab, request_.tokens, request_.stop_ids);
+  report_.position = static_cast<int64_t>(prompt_tokens_) - virtual_tokens;
+  const std::span<const TokenId> said = std::span(request_.tokens).subspan(static_cast<size_t>(virtual_tokens));
+  sampler_.emplace(request_.sampling, vocab, said, request_.stop_ids);
   detokenizer_.emplace(tokenizer, /*at_start=*/!request_.goes_on);
   if (request_.grammar != nullptr) {
     matcher_.emplace(request_.grammar);
@@ -213,7 +216,7 @@ void RunningTurn::FillEvicted(CacheReport* report) const {
   // As the cache's ring, which may be gone: what a position sees is a function of the window and the messages.
   Ring ring(request_.window, request_.window.memory_len);
   for (const int64_t start : request_.message_starts) ring.AddMessageStart(start);
-  const int64_t last = report->position - 1;
+  const int64_t last = std::ssize(request_.tokens) - 1;
   report->tokens_evicted = ring.EvictedAt(last);
   if (report->tokens_evicted == 0) return;
   const auto starts = ring.message_starts();
@@ -234,7 +237,7 @@ void RunningTurn::End(int64_t now_ns) {
     std::string rest = stop_string_.empty() ? stop_rule_->Finish() + detokenizer_->Finish() : "";
     if (!rest.empty()) request_.sink->OnTokens({{}, std::move(rest)});
     end.output.assign(request_.tokens.begin() + static_cast<int64_t>(prompt_tokens_), request_.tokens.end());
-    end.report.position = static_cast<int64_t>(request_.tokens.size());
+    end.report.position = std::ssize(request_.tokens) - request_.virtual_tokens;
     FillEvicted(&end.report);
     end.times.queue_ms = ms(submitted_ns_, begun_ns_);
     end.times.slot_ms = no_slot_ns_ == 0 ? 0 : ms(no_slot_ns_, begun_ns_);

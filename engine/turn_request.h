@@ -34,6 +34,7 @@ struct TurnRequest {
   RingWindow window;                    // pinned <= pinned_max, memory_len <= the engine's
   int64_t session_len = 0;              // <= the engine's; 0 = the engine's
   int adapter = 0;                      // of NetworkShape::adapters, counted from 1; 0 = the network as it is
+  int64_t virtual_tokens = 0;           // the adapter's, which the engine puts before `tokens` and pins
   SamplingParams sampling;
   std::vector<std::string> stop_strings;
   std::vector<TokenId> stop_ids;  // end-of-turn tokens of the model included, unless ignored

@@ -39,7 +39,9 @@ Status CheckProcesses(const ServerConfig& config, int processes) {
                                        processes, Processes::kMostRanks, Processes::kMostRanksEach));
   }
   if (config.data_parallel_size > 1) return InvalidArgument("--data-parallel-size is for one process");
-  if (!config.adapters.empty()) return InvalidArgument("--lora is for one process");
+  if (!config.adapters.empty()) {
+    return InvalidArgument(fmt::format("--{} is for one process", config.adapters.front().kind_name()));
+  }
   return Status::Ok();
 }
 
@@ -117,7 +119,9 @@ Status LoadModels(const ServerConfig& config, Processes& processes, std::vector<
 Result<std::vector<std::string>> AdapterNames(const ServerConfig& config, const std::string& model_name) {
   std::vector<std::string> names;
   for (const NamedAdapter& adapter : config.adapters) {
-    if (adapter.name == model_name) return InvalidArgument("--lora: '" + model_name + "' is the model's own name");
+    if (adapter.name == model_name) {
+      return InvalidArgument(fmt::format("--{}: '{}' is the model's own name", adapter.kind_name(), model_name));
+    }
     LogInfo("adapter: {}, from {}", adapter.name, adapter.path);
     names.push_back(adapter.name);
   }

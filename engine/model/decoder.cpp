@@ -1,6 +1,7 @@
 #include "engine/model/decoder.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/check.h"
 
@@ -231,10 +232,23 @@ void Decoder::Run(const StepPlan& plan, const KvShape& shape, std::span<const At
 void Decoder::Embed(const StepPlan& plan, const MicroBatch& batch) {
   const auto first = static_cast<size_t>(batch.first_row), rows = static_cast<size_t>(batch.rows);
   backend_.Embed(weights_.embedding, std::span(plan.ids).subspan(first, rows), own_.embedding_scale, stream_);
+  for (const StepPlan::VirtualRows& prompt : plan.virtual_rows) EmbedVirtual(prompt, batch);
   if (own_.learned_positions) {
     backend_.AddPositions(weights_.positions, std::span(plan.positions).subspan(first, rows), stream_);
   }
   if (own_.embedding_norm) Norm(stream_, weights_.embedding_norm, weights_.embedding_norm_bias, stream_);
+}
+
+void Decoder::EmbedVirtual(const StepPlan::VirtualRows& rows, const MicroBatch& batch) {
+  CHECK_LE(static_cast<size_t>(rows.adapter), adapters_.size());
+  const Weight& prompt = adapters_[static_cast<size_t>(rows.adapter - 1)].soft_prompt;
+  const int64_t begin = std::max(rows.first_row, batch.first_row),
+                end = std::min(rows.first_row + rows.rows, batch.first_row + batch.rows);
+  if (begin >= end) return;
+  std::vector<int32_t> ids(static_cast<size_t>(end - begin));
+  std::iota(ids.begin(), ids.end(), static_cast<int32_t>(rows.first + begin - rows.first_row));
+  CHECK_LT(ids.back(), prompt.rows);
+  backend_.Embed(prompt, ids, 1, stream_.Rows(begin - batch.first_row, end - begin));
 }
 
 void Decoder::RunLayers(const MicroBatch& batch, const KvShape& shape) {

@@ -58,6 +58,7 @@ class Decoder final : public RankDecoder {
   using AdapterPart = std::vector<LowRank> AdapterLayer::*;
 
   void Embed(const StepPlan& plan, const MicroBatch& batch);
+  void EmbedVirtual(const StepPlan::VirtualRows& rows, const MicroBatch& batch);
   void RunLayers(const MicroBatch& batch, const KvShape& shape);
   void Block(const LayerWeights& w, const AttentionArgs& step);
   void Norm(Tensor x, const DeviceVector& weight, const DeviceVector& bias, Tensor y) const;

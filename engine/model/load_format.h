@@ -10,10 +10,14 @@ enum class LoadFormat {
   kDummy,  // the shape that a Hugging Face folder's config.json tells, with random weights: only to measure with
 };
 
-/// A LoRA adapter, and the name under which it is asked for.
+/// What a model may be asked for with, and the name under which it is.
 struct NamedAdapter {
+  enum class Kind { kLora, kSoftPrompt };
   std::string name;
-  std::string path;  // a folder in PEFT's format, or a GGUF file
+  std::string path;  // a folder in PEFT's format; or a GGUF file, of a soft prompt a safetensors file
+  Kind kind = Kind::kLora;
+  /// As the server's flag for it is called.
+  const char* kind_name() const { return kind == Kind::kLora ? "lora" : "soft-prompt"; }
 };
 
 }  // namespace ringside

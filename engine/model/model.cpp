@@ -39,6 +39,8 @@ SlabMemory& Model::memory() const {
 Backend& Model::backend() const { return *state_->backends.front(); }
 NetworkShape Model::shape() const {
   const ModelSpec& spec = state_->spec;
+  int64_t most_virtual = 0;
+  for (const int64_t tokens : state_->virtual_tokens) most_virtual = std::max(most_virtual, tokens);
   return {.layers = spec.layers,
           .kv_heads = spec.kv_heads,
           .head_dim = spec.head_dim,
@@ -48,7 +50,11 @@ NetworkShape Model::shape() const {
           .attention_context = static_cast<double>(spec.layer_weights()) /
                                static_cast<double>(2 * spec.layers * spec.heads * spec.head_dim),
           .branches = state_->slabs == nullptr && backend().Has(BackendFeature::kBranches),
-          .adapters = static_cast<int>(state_->adapter_fingerprints.size())};
+          .adapters = static_cast<int>(state_->adapter_fingerprints.size()),
+          .most_virtual_tokens = most_virtual};
+}
+int64_t Model::virtual_tokens(int adapter) const {
+  return adapter == 0 ? 0 : state_->virtual_tokens.at(static_cast<size_t>(adapter - 1));
 }
 bool Model::runs_ahead() const { return backend().runs_ahead(); }
 const TokenizerData& Model::tokenizer_data() const { return state_->tokenizer; }

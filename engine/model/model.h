@@ -45,9 +45,9 @@ class Model final : public Network {
   static Status Follow(const std::string& path, std::span<Backend* const> ranks, int stages, LoadFormat format,
                        Processes& processes);
 
-  /// Loads LoRA adapters (engine/model/adapters/), which parts of steps call by their place in this list, counted from
-  /// 1. Once, before Reserve and the first step. Errors as ReadAdapter's and LoadAdapter's, naming the adapter and its
-  /// path; kInvalidArgument, too, where the device or other processes cannot have any.
+  /// Loads LoRA adapters and soft prompts (engine/model/adapters/), which parts of steps call by their place in this
+  /// list, counted from 1. Once, before Reserve and the first step. Errors as of reading and loading them, naming the
+  /// adapter and its path; kInvalidArgument, too, where the device or other processes cannot have any.
   Status LoadAdapters(std::span<const NamedAdapter> adapters);
 
   const ModelSpec& spec() const;
@@ -56,6 +56,7 @@ class Model final : public Network {
   /// Of its first rank.
   Backend& backend() const;
   NetworkShape shape() const override;
+  int64_t virtual_tokens(int adapter) const override;
   bool runs_ahead() const override;
   /// What the same file says of the tokenizer (no tokens if it has none) and its chat template (Jinja source; "" if it
   /// has none). Every token's id is below the model's vocabulary size.
@@ -77,8 +78,9 @@ class Model final : public Network {
 
   /// Runs one step: appends each part's tokens to its cache and writes the logits asked for, part after part, to
   /// `logits` [wanted rows, vocab] (host memory). Rows of all parts share the linear layers. Each part has a cache of
-  /// its own, of this model's shape; ids are below the vocabulary size; with learned positions no token stands at or
-  /// past the trained context. Aborts otherwise, and if the device has no room for scratch memory: see Reserve.
+  /// its own, of this model's shape; ids are below the vocabulary size, or virtual; with learned positions no token
+  /// stands at or past the trained context. Aborts otherwise, and if the device has no room for scratch memory: see
+  /// Reserve.
   void Forward(std::span<const StepPart> parts, std::span<float> logits);
   /// The same step, ending in tokens; the logits stay on the device.
   void Begin(std::span<const StepPart> parts, std::span<const TokenChoice> choices) override;

@@ -6,37 +6,46 @@
 
 namespace ringside {
 
-Status Model::State::LoadAdapter(const AdapterFile& file) {
+Status Model::State::LoadAdapter(const NamedAdapter& adapter) {
+  const bool lora = adapter.kind == NamedAdapter::Kind::kLora;
+  AdapterFile file;
+  SoftPrompt prompt;
+  if (lora) {
+    ASSIGN_OR_RETURN(file, ReadAdapter(adapter.path));
+  } else {
+    ASSIGN_OR_RETURN(prompt, ReadSoftPrompt(adapter.path));
+  }
   RETURN_IF_ERROR(group.Try([&](size_t here) {
     Backend& backend = *backends[here];
-    ASSIGN_OR_RETURN(AdapterWeights weights, ringside::LoadAdapter(file, planned, gguf, spec, shards[here], backend));
-    decoders[here]->AddAdapter(std::move(weights));
+    Result<AdapterWeights> weights = lora ? ringside::LoadAdapter(file, planned, gguf, spec, shards[here], backend)
+                                          : LoadSoftPrompt(prompt, spec, shards[here], backend);
+    RETURN_IF_ERROR(weights.status());
+    decoders[here]->AddAdapter(std::move(*weights));
     return Status::Ok();
   }));
   weight_bytes = 0;
   for (const auto& decoder : decoders) weight_bytes += decoder->weight_bytes();
-  adapter_fingerprints.push_back(FingerprintUnder(fingerprint, file.Digest()));
+  adapter_fingerprints.push_back(FingerprintUnder(fingerprint, lora ? file.Digest() : prompt.Digest()));
+  virtual_tokens.push_back(prompt.rows);
   return Status::Ok();
 }
 
 Status Model::LoadAdapters(std::span<const NamedAdapter> adapters) {
   if (adapters.empty()) return Status::Ok();
   State& state = *state_;
-  if (state.others != nullptr) return InvalidArgument("adapters are for one process", "lora");
+  const char* const kind = adapters.front().kind_name();
+  if (state.others != nullptr) return InvalidArgument("adapters are for one process", kind);
   if (backend().activation_dtype() != DType::kF32) {
-    return InvalidArgument("adapters are computed in float32, on the CPU only", "lora");
+    return InvalidArgument("adapters are computed in float32, on the CPU only", kind);
   }
   for (const NamedAdapter& adapter : adapters) {
-    const auto named = [&](const Status& status) {
-      const bool has_path = status.message().starts_with(adapter.path);
-      return Status(
-          status.code(),
-          fmt::format("adapter '{}'{}: {}", adapter.name, has_path ? "" : " (" + adapter.path + ")", status.message()),
-          "lora");
-    };
-    const Result<AdapterFile> file = ReadAdapter(adapter.path);
-    if (!file.ok()) return named(file.status());
-    if (const Status loaded = state.LoadAdapter(*file); !loaded.ok()) return named(loaded);
+    const Status status = state.LoadAdapter(adapter);
+    if (status.ok()) continue;
+    const bool has_path = status.message().starts_with(adapter.path);
+    return Status(
+        status.code(),
+        fmt::format("adapter '{}'{}: {}", adapter.name, has_path ? "" : " (" + adapter.path + ")", status.message()),
+        adapter.kind_name());
   }
   return Status::Ok();
 }

@@ -33,7 +33,8 @@ struct Model::State {
   std::string chat_template;
   Fingerprint fingerprint{};
   std::vector<Fingerprint> adapter_fingerprints;
-  std::vector<PlannedTensor> planned;  // of the file, which adapters name
+  std::vector<int64_t> virtual_tokens;  // of each adapter
+  std::vector<PlannedTensor> planned;   // of the file, which adapters name
   bool gguf = false;
   std::vector<Shard> shards;
   std::unique_ptr<SlabShards> slabs;  // of several ranks
@@ -52,7 +53,7 @@ struct Model::State {
   using WeightsOf = std::function<Result<Weights>(const Shard& shard, Backend& backend, Digest* digest)>;
   Status LoadNetwork(const NetworkPlan& network, const WeightsOf& weights_of, Digest* digest);
   /// Every rank takes its part of the adapter, as the next one.
-  Status LoadAdapter(const AdapterFile& file);
+  Status LoadAdapter(const NamedAdapter& adapter);
 
   /// Tells the other processes how Load went here, and hears how it went there: the first failure, and kInvalidArgument
   /// where they have loaded something else.

@@ -21,7 +21,9 @@ struct StepPart {
   KvCache* cache = nullptr;
   std::span<const TokenId> tokens;  // 1 .. the ring's max_chunk(); or AwaitedToken (kernels/awaited_token.h)
   enum class Logits { kNone, kLast, kAll } logits = Logits::kLast;
-  int adapter = 0;  // that its rows are computed under, of NetworkShape::adapters, counted from 1; 0 = none
+  // That its rows are computed under, of NetworkShape::adapters, counted from 1; 0 = none. One with n virtual tokens
+  // has as the first of its sequence the ids vocab .. vocab + n - 1.
+  int adapter = 0;
 };
 
 /// What the engine must know of a network to make its caches and to refuse what it cannot run.
@@ -30,8 +32,9 @@ struct NetworkShape {
   int64_t position_limit = 0;  // learned positions: no token may stand at or after it; 0 = none
   // Attending to so many tokens costs a row as much as all the rest of it; 0 = attention costs nothing.
   double attention_context = 0;
-  bool branches = false;  // caches may be branches of others (KvCache::BranchOff)
-  int adapters = 0;  // that parts of steps may have
+  bool branches = false;            // caches may be branches of others (KvCache::BranchOff)
+  int adapters = 0;                 // that parts of steps may have
+  int64_t most_virtual_tokens = 0;  // of any of them
 };
 
 class Network {
@@ -41,6 +44,11 @@ class Network {
   /// Where the caches lie and the steps run.
   virtual SlabMemory& memory() const = 0;
   virtual NetworkShape shape() const = 0;
+  /// Those that every sequence under this adapter begins with: the rows of a soft prompt.
+  virtual int64_t virtual_tokens(int adapter) const {
+    (void)adapter;
+    return 0;
+  }
   /// Whether there is something to be gained from a step that begins before the one before it is finished.
   virtual bool runs_ahead() const = 0;
 

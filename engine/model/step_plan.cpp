@@ -24,6 +24,7 @@ void StepPlanner::Plan(std::span<const StepPart> parts, StepPlan* plan) {
   plan->wanted_rows.clear();
   plan->segments.clear();
   plan->adapters.clear();
+  plan->virtual_rows.clear();
   for (const StepPart& part : parts) {
     CHECK(part.cache != nullptr);
     const KvShape& shape = part.cache->shape();
@@ -38,8 +39,7 @@ void StepPlanner::Plan(std::span<const StepPart> parts, StepPlan* plan) {
     if (spec_.learned_positions) CHECK_LE(position + rows, spec_.trained_context);
     for (int64_t r = 0; r < rows; ++r) {
       const TokenId id = part.tokens[static_cast<size_t>(r)];
-      CHECK_LT(id, spec_.vocab);
-      plan->ids.push_back(id);
+      plan->ids.push_back(id < spec_.vocab ? id : 0);
       plan->positions.push_back(position + r);
       plan->first_live.push_back(ring.FirstHeld(position + r));
       plan->pinned_positions.push_back(pinned > 0 ? ring.PinnedQueryPosition(position + r) : position + r);
@@ -55,6 +55,7 @@ void StepPlanner::Plan(std::span<const StepPart> parts, StepPlan* plan) {
                               .slab = part.cache->slab(),
                               .history = part.cache->history(),
                               .branch = part.cache->branch()});
+    NoteVirtualRows(part, first_row, plan);
     if (part.adapter != 0) {
       plan->adapters.resize(static_cast<size_t>(first_row));
       plan->adapters.resize(static_cast<size_t>(first_row + rows), part.adapter);
@@ -65,6 +66,14 @@ void StepPlanner::Plan(std::span<const StepPart> parts, StepPlan* plan) {
   // Only now has first_live its final place.
   for (AttentionSegment& segment : plan->segments) segment.first_live = plan->first_live.data() + segment.first_row;
   ComputeAngles(plan);
+}
+
+void StepPlanner::NoteVirtualRows(const StepPart& part, int64_t first_row, StepPlan* plan) const {
+  const auto end = std::ranges::find_if(part.tokens, [this](TokenId id) { return id < spec_.vocab; });
+  CHECK(std::all_of(end, part.tokens.end(), [this](TokenId id) { return id < spec_.vocab; }));
+  if (end == part.tokens.begin()) return;
+  CHECK_GT(part.adapter, 0);
+  plan->virtual_rows.push_back({first_row, end - part.tokens.begin(), part.tokens.front() - spec_.vocab, part.adapter});
 }
 
 void StepPlanner::ComputeAngles(StepPlan* plan) {

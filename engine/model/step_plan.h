@@ -17,8 +17,16 @@ struct StepPlan {
   KvShape shape;  // of all caches
   std::vector<TokenId> ids;
   std::vector<int64_t> positions, first_live, wanted_rows;
-  std::vector<int64_t> pinned_positions;   // [T] c, where a row's query stands for pinned keys; t where there are none
-  std::vector<int> adapters;               // [T] StepPart::adapter of each row; empty where none has one
+  std::vector<int64_t> pinned_positions;  // [T] c, where a row's query stands for pinned keys; t where there are none
+  std::vector<int> adapters;              // [T] StepPart::adapter of each row; empty where none has one
+  /// Rows that no token is embedded in, but those of an adapter's soft prompt from `first` on stand in; their ids are
+  /// 0.
+  struct VirtualRows {
+    int64_t first_row = 0, rows = 0;
+    int64_t first = 0;
+    int adapter = 0;
+  };
+  std::vector<VirtualRows> virtual_rows;
   std::vector<AttentionSegment> segments;  // whose first_live points into ours; slab: as the engine knows it
   /// Of one rotation: [T, rotary / 2] each; empty where they lie in the table.
   struct AngleRows {
@@ -46,6 +54,7 @@ class StepPlanner {
 
  private:
   void ComputeAngles(size_t rotation, StepPlan* plan);
+  void NoteVirtualRows(const StepPart& part, int64_t first_row, StepPlan* plan) const;
 
   const ModelSpec& spec_;
   std::vector<AngleTable> tables_;  // of the rotations

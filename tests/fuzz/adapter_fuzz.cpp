@@ -1,5 +1,5 @@
-// LoRA adapters in both formats, onto a model that they may fit. Input: adapter_config.json, adapter_model.safetensors,
-// a GGUF file.
+// LoRA adapters in both formats and soft prompts, onto a model that they may fit. Input: adapter_config.json,
+// adapter_model.safetensors, a GGUF file.
 #include "engine/families/network_plan.h"
 #include "engine/model/adapters/adapter_weights.h"
 #include "kernels/backend.h"
@@ -27,6 +27,11 @@ std::vector<std::string> Seeds() {
                                    "target_modules":["q_proj","v_proj"],"modules_to_save":null})",
                                peft.Finish(), gguf.Finish()}));
   }
+  SafeTensorsFileWriter table;
+  table.Add("prompt_embeddings", std::vector<int64_t>{4, 32}, std::span(values).first(128));
+  seeds.push_back(JoinParts({R"({"peft_type":"PROMPT_TUNING","num_virtual_tokens":4,"token_dim":32,
+                                 "num_transformer_submodules":1})",
+                             table.Finish(), ""}));
   return seeds;
 }
 
@@ -74,6 +79,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     for (const Target& target : targets) {
       (void)LoadAdapter(*file, target.plan.tensors, target.gguf, target.plan.spec, target.shard, *backend);
     }
+  }
+  for (const std::string& path : {folder.path(), folder.path() + "/adapter_model.safetensors"}) {
+    const Result<SoftPrompt> prompt = ReadSoftPrompt(path);
+    if (!prompt.ok()) continue;
+    (void)prompt->Digest();
+    (void)LoadSoftPrompt(*prompt, targets[0].plan.spec, MakeShards(targets[0].plan.spec, {})->front(), *backend);
   }
   return 0;
 }

@@ -1,4 +1,4 @@
-"""LoRA adapters from outside: asked for as models, many at once, by conversations that keep theirs, and across restarts in which
+"""LoRA adapters and soft prompts from outside: asked for as models, many at once, by conversations that keep theirs, and across restarts in which
 an adapter is the same, another or gone.
 
     scripts/python -m pytest tests/system/adapters_test.py
@@ -145,6 +145,53 @@ def test_a_conversation_keeps_its_adapter(start, store, adapters):
 
     run(gone())
     server.stop()
+
+
+def test_soft_prompts_are_models_too(start, store, tmp_path, adapters):
+    table = tiny_model.make_soft_prompt(tmp_path / "tone.safetensors")
+    flags = ("--served-model-name", "tiny", "--store-path", store, *adapters(1), "--soft-prompt", f"tone={table}")
+    server = start(*flags)
+    listed = json.loads(server.get("/v1/models")[1])["data"]
+    assert [(model["id"], model["parent"]) for model in listed] == [("tiny", None), ("a1", "tiny"), ("tone", "tiny")]
+    said = {model: chat(server, model) for model in ("tiny", "a1", "tone")}
+    assert len(set(said.values())) == 3
+    with concurrent.futures.ThreadPoolExecutor(6) as pool:
+        together = list(pool.map(lambda model: chat(server, model), [*said, *said]))
+    assert together == [*said.values(), *said.values()]
+
+    async def turns(port, texts, id=None):
+        async with Conversation(port, id) as talk:
+            return [await talk.ask(text, model="tone", **SHORT) for text in texts], talk.id
+
+    (first, second), id = run(turns(server.port, ["Hello there, you.", "And then?"]))
+    (whole, _), _ = run(turns(server.port, ["Hello there, you.", "Another."]))
+    assert answer_text(whole) == answer_text(first) and first["usage"]["input_tokens"] == whole["usage"]["input_tokens"]
+    server.terminate()
+    server.wait()
+
+    def third(*flags):
+        server = start(*flags)
+        (answer,), _ = run(turns(server.port, ["At last?"], id))
+        server.kill()
+        return reused(answer)[0], answer_text(answer)
+
+    assert third(*flags)[0] == "disk"
+    # Another table by the same name is another prompt.
+    tiny_model.make_soft_prompt(table, seed=2)
+    assert third(*flags)[0] == "recomputed"
+
+
+def test_soft_prompts_that_cannot_be_had_are_refused_by_name(start, tmp_path, model):
+    def refusal(*flags, code=BAD_SETTINGS):
+        server = start("--served-model-name", "tiny", *flags, ready=False)
+        assert server.wait() == code, server.tail()
+        return server.tail().strip().splitlines()[-1]
+
+    table = tiny_model.make_soft_prompt(tmp_path / "tone.safetensors")
+    assert "--soft-prompt: " in (said := refusal("--soft-prompt", f"a b={table}")) and "NAME=PATH" in said
+    assert "'tiny' is the model's own name" in refusal("--soft-prompt", f"tiny={table}")
+    assert "--soft-prompt: adapters are computed on the CPU only" in refusal("--soft-prompt", f"t={table}", "--device", "cuda")
+    assert "adapter 't'" in refusal("--soft-prompt", f"t={model}", code=UNREADABLE)
 
 
 def test_realtime_sessions_name_theirs(start, adapters):

@@ -147,3 +147,12 @@ def make_adapter(path, seed=1, rank=2):
             yield f"{name}.lora_b", (outputs, rank), values("b", (outputs, rank), rng)
 
     return write(path, facts, tensors())
+
+
+def make_soft_prompt(path, seed=1, rows=3):
+    """Writes a soft prompt for the model as a safetensors file; returns the path."""
+    rng = random.Random(seed)
+    table = array.array("f", (rng.uniform(-1, 1) for _ in range(rows * HIDDEN))).tobytes()
+    header = f'{{"table":{{"dtype":"F32","shape":[{rows},{HIDDEN}],"data_offsets":[0,{len(table)}]}}}}'.encode()
+    Path(path).write_bytes(struct.pack("<Q", len(header)) + header + table)
+    return path

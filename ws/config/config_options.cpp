@@ -26,10 +26,10 @@ bool IsAdapterName(std::string_view name) {
   });
 }
 
-Status ApplyAdapters(ServerConfig& config, const Values& values) {
+Status AddAdapters(ServerConfig& config, const Values& values, NamedAdapter::Kind kind) {
   for (const std::string& value : values) {
     const size_t at = value.find('=');
-    NamedAdapter adapter{value.substr(0, at), at == std::string::npos ? "" : value.substr(at + 1)};
+    NamedAdapter adapter{value.substr(0, at), at == std::string::npos ? "" : value.substr(at + 1), kind};
     if (adapter.path.empty() || !IsAdapterName(adapter.name)) {
       return BadValue(value, "NAME=PATH, with a name of up to 64 letters, digits and any of . _ - :");
     }
@@ -39,6 +39,14 @@ Status ApplyAdapters(ServerConfig& config, const Values& values) {
     config.adapters.push_back(std::move(adapter));
   }
   return Status::Ok();
+}
+
+Status ApplyLora(ServerConfig& config, const Values& values) {
+  return AddAdapters(config, values, NamedAdapter::Kind::kLora);
+}
+
+Status ApplySoftPrompts(ServerConfig& config, const Values& values) {
+  return AddAdapters(config, values, NamedAdapter::Kind::kSoftPrompt);
 }
 
 Status ApplyDevice(ServerConfig& config, const Values& values) {
@@ -113,7 +121,15 @@ std::vector<ConfigOption> ModelSettings() {
        Kind::kList,
        "NAME=PATH",
        "LoRA adapter of the model, PEFT's folder or a GGUF file, and the model name that asks for it; may be repeated",
-       ApplyAdapters},
+       ApplyLora},
+      {"soft-prompt",
+       {},
+       Kind::kList,
+       "NAME=PATH",
+       "soft prompt of the model (prompt tuning, p-tuning), PEFT's folder or a safetensors file with its table, and "
+       "the "
+       "model name that asks for it; may be repeated",
+       ApplySoftPrompts},
       {"load-format",
        {},
        Kind::kValue,

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 #include <string>
@@ -154,6 +155,29 @@ Result<AdapterWeights> LoadAdapter(const AdapterFile& file, std::span<const Plan
       out.most_ranks = std::max(out.most_ranks, RanksOf(*matrices));
     }
   }
+  return out;
+}
+
+Result<AdapterWeights> LoadSoftPrompt(const SoftPrompt& prompt, const ModelSpec& spec, const Shard& shard,
+                                      Backend& backend) {
+  if (prompt.columns != spec.hidden) {
+    return Corruption(fmt::format("a row of the soft prompt has {} values, an embedding of the model's has {}",
+                                  prompt.columns, spec.hidden));
+  }
+  if (spec.learned_positions && prompt.rows >= spec.trained_context) {
+    return InvalidArgument(fmt::format("the soft prompt has {} rows, which leaves none of the model's {} positions",
+                                       prompt.rows, spec.trained_context));
+  }
+  AdapterWeights out;
+  out.layers.resize(static_cast<size_t>(shard.layers.size()));
+  if (!shard.embeds()) return out;
+  // Families that scale by the root of an embedding's size do so where a token is embedded (Gemma, XGLM); another scale
+  // (Granite) is that of whatever comes in.
+  const bool of_tokens = spec.embedding_scale == std::sqrt(static_cast<float>(spec.hidden));
+  std::vector<float> values = prompt.values;
+  for (float& value : values) value *= of_tokens ? 1 : spec.embedding_scale;
+  ASSIGN_OR_RETURN(out.soft_prompt, Upload(values, prompt.rows, prompt.columns, backend));
+  out.bytes = static_cast<int64_t>(out.soft_prompt.data.bytes());
   return out;
 }
 

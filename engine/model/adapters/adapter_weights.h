@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "engine/families/network_plan.h"
 #include "engine/model/adapters/adapter_file.h"
+#include "engine/model/adapters/soft_prompt.h"
 #include "engine/model/shard.h"
 #include "kernels/backend.h"
 
@@ -27,6 +28,7 @@ struct AdapterLayer {
 
 struct AdapterWeights {
   std::vector<AdapterLayer> layers;  // of the rank
+  Weight soft_prompt;                // [n, D], as the residual stream has it; no rows where there is none
   int64_t most_ranks = 0;            // r of all matrices of one input together, where that is most
   int64_t bytes = 0;
 };
@@ -38,5 +40,10 @@ struct AdapterWeights {
 /// other format or of another architecture; kCorruption for one with other sizes; kOverloaded without room.
 Result<AdapterWeights> LoadAdapter(const AdapterFile& file, std::span<const PlannedTensor> planned, bool gguf,
                                    const ModelSpec& spec, const Shard& shard, Backend& backend);
+
+/// Takes a soft prompt to a rank's device, if that embeds. kCorruption where its rows have another size than the
+/// model's, kInvalidArgument where it leaves no position to tokens; kOverloaded without room.
+Result<AdapterWeights> LoadSoftPrompt(const SoftPrompt& prompt, const ModelSpec& spec, const Shard& shard,
+                                      Backend& backend);
 
 }  // namespace ringside
