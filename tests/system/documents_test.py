@@ -50,8 +50,8 @@ def test_no_flag_is_named_that_is_none(name):
     others = {"--now", "--offline", "--cap-drop", "--file", "--format", "--read-only", "--stop-timeout", "--userspec", "--variant",
               "--no-install-recommends"}
     # Of mpirun and Slurm.
-    starters = {"--bind-to", "--cpus-per-task", "--enable-recovery", "--kill-on-bad-exit", "--mca", "--mem", "--mpi", "--nodes",
-                "--ntasks-per-node", "--signal"}
+    starters = {"--bind-to", "--cpus-per-task", "--enable-recovery", "--gpus-per-node", "--gpus-per-task", "--kill-on-bad-exit",
+                "--mca", "--mem", "--mpi", "--nodes", "--ntasks-per-node", "--signal"}
     hidden = {"--describe"}  # of both programs: for tools
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", read(name)))
     assert named - flags_of_the_server() - flags_of_the_client() - keys - builds - others - starters - hidden == set()
