@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <type_traits>
+#include <utility>
 
 #include "kernels/cuda/cuda_check.h"
 
@@ -277,7 +278,11 @@ void StepRunner::MultiplyOne(const StepOp& op, Tensor x, const void* weight, int
   if (fixed_order_ && op.weight_dtype != dtype_) {
     StepOp panel{.x = x, .y = y, .weight_dtype = dtype_, .accumulate = op.accumulate};
     panel.weights[0] = weight, panel.outputs[0] = outputs;
-    if (RunLinear({&panel, 1}, 0) > 0) return;
+    // A layer reads weights while the kernel before it ends, which here is the one that writes them.
+    const bool overlap = std::exchange(on_.overlap, false);
+    const size_t taken = RunLinear({&panel, 1}, 0);
+    on_.overlap = overlap;
+    if (taken > 0) return;
   }
   product_.Multiply(weight, x, y, op.accumulate);
 }

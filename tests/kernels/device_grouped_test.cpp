@@ -179,5 +179,34 @@ TEST_P(GroupedDevice, FixedOrderGivesOneRowsBits) {
   EXPECT_EQ(y.Get(), alone.Get());
 }
 
+// With a fixed order weights are expanded before they are multiplied, all in one place: a product never sees those that
+// were there before.
+TEST_P(GroupedDevice, FixedOrderMultipliesWhatItExpanded) {
+  Use(GetParam() + "_fixed");
+  if (IsSkipped()) return;
+  constexpr int64_t kOutputs = 1024, kInputs = 2048;
+  const RandomWeight random[] = {MakeGrouped(DType::kQ4_K, kOutputs, kInputs, 21),
+                                 MakeGrouped(DType::kQ4_K, kOutputs, kInputs, 22)};
+  const Weight weights[] = {Load(random[0]), Load(random[1])};
+  const std::vector<float> x = RandomRounded(kInputs, 12);
+  DeviceMatrix in(*backend_, type_, 1, kInputs, x),
+      y(*backend_, DType::kF32, 1, kOutputs, std::vector<float>(kOutputs));
+  std::vector<float> first[2];
+  for (int i = 0; i < 40; ++i) {
+    const auto which = static_cast<size_t>(i % 2);
+    const Weight* const weight[] = {&weights[which]};
+    backend_->Linear({.x = in.tensor(), .weights = weight, .y = y.tensor()});
+    const std::vector<float> got = y.Get();
+    if (first[which].empty()) {
+      first[which] = got;
+      for (int64_t n = 0; n < kOutputs; n += 17) {
+        const Product want = Multiply(x, random[which], 0, n);
+        ASSERT_NEAR(got[static_cast<size_t>(n)], want.sum, 2 * Rounding(type_) * want.size + 1e-6) << i << " at " << n;
+      }
+    }
+    ASSERT_EQ(got, first[which]) << i;
+  }
+}
+
 }  // namespace
 }  // namespace ringside::testing

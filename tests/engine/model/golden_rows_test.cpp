@@ -27,7 +27,6 @@ struct RecordedRows {
 constexpr RecordedRows kRecorded[] = {
     {.device = "cpu", .digest = "31ad3b65eaf91a776f90660efa87f7e8"},
     {.device = "cuda_bf16, NVIDIA H100 80GB HBM3", .digest = "05dc0dd31fa17790905c1f258f32da22"},
-    {.device = "cuda_bf16_fixed, NVIDIA H100 80GB HBM3", .digest = "cf6f88bf0f0dd56197f4c21e6a69388d"},
     {.device = "cuda_bf16_unpacked, NVIDIA H100 80GB HBM3", .digest = "70634edbaedb1e24752b477ebf88ea11"},
     {.device = "cuda_f16, NVIDIA H100 80GB HBM3", .digest = "23e079387cce17051aefb505957b4d5d"},
 };
