@@ -28,17 +28,19 @@ void ForAllValues(const RandomWeight& w, const F& check) {
 
 TEST(GroupedPacking, EveryTypesValuesComeBack) {
   for (const DType type : kBlockTypes) {
+    const float steps = cuda::GroupedTypeOf(type) == DType::kGrouped8 ? 128 : 65;  // the most that a scale counts, and 1
     for (const auto& [rows, cols] : {std::pair{1, 256}, {70, 512}, {64, 768}}) {
       ForAllValues(MakeBlocks(type, rows, cols, 5), [&](float got, float want, float unit) {
-        // A scale and an offset, of up to 2^8 units, are rounded to eleven bits; 64 steps at most.
-        ASSERT_NEAR(got, want, 0x1p-12 * 65 * 256 * unit) << Traits(type).name;
+        // A scale and an offset, of up to 2^8 units, are rounded to eleven bits.
+        ASSERT_NEAR(got, want, 0x1p-12 * steps * 256 * unit) << Traits(type).name;
       });
     }
   }
 }
 
 TEST(GroupedPacking, ScalesOfFloat16AreExact) {
-  for (const DType type : {DType::kQ4_0, DType::kQ8_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1}) {
+  for (const DType type : {DType::kQ4_0, DType::kQ8_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kIQ4_NL,
+                           DType::kMXFP4}) {
     ForAllValues(MakeBlocks(type, 9, 64, 6),
                  [&](float got, float want, float) { ASSERT_EQ(got, want) << Traits(type).name; });
   }
@@ -56,6 +58,10 @@ TEST(GroupedPacking, RefusesWhatIsNotFiniteAndWhatDoesNotFit) {
   std::vector<uint8_t> block(34, 1);
   const HostTensor host{DType::kQ8_0, 1, 32, std::as_bytes(std::span(block))};
   EXPECT_TRUE(Pack(host).ok());
+  HostTensor ordered = host;
+  const std::vector<int32_t> order(32);
+  ordered.order = order;
+  EXPECT_EQ(Pack(ordered).status().code(), StatusCode::kInvalidArgument);
   block[10] = 0x80;  // -128
   EXPECT_EQ(Pack(host).status().code(), StatusCode::kInvalidArgument);
   block[10] = 1, block[0] = 0x00, block[1] = 0x7c;  // an infinite scale

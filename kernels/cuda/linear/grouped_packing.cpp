@@ -6,6 +6,7 @@
 #include <cstring>
 #include <vector>
 
+#include "kernels/code_values.h"
 #include "kernels/cuda/linear/grouped_layout.h"
 #include "kernels/cuda/linear/quantised_layout.h"
 #include "kernels/file_formats.h"
@@ -43,8 +44,25 @@ Group ReadGroup(DType file, const uint8_t* row, int64_t b) {
     case DType::kQ5_1:
       out.offset = m;
       break;
+    case DType::kQ3_K:
+      for (uint8_t& q : out.q) q += 32 - 4;
+      [[fallthrough]];
     case DType::kQ6_K:
       for (int h = 0; h < 2; ++h) out.scale[h] = d * static_cast<float>(static_cast<int8_t>(block.scale[h]));
+      break;
+    case DType::kIQ4_XS:
+      out.scale[0] = out.scale[1] = d * static_cast<float>(static_cast<int8_t>(block.scale[0]));
+      [[fallthrough]];
+    case DType::kIQ4_NL:
+      for (uint8_t& q : out.q) q = static_cast<uint8_t>(kIq4Values[q]);
+      break;
+    case DType::kMXFP4:
+      for (uint8_t& q : out.q) q = static_cast<uint8_t>(16 + kMxfp4Values[q]);
+      out.scale[0] = out.scale[1] = std::ldexp(1.0f, block.scale[0] - 128);
+      out.offset = -16 * out.scale[0];
+      break;
+    case DType::kQ4_Z:
+      out.offset = -d * static_cast<float>(block.scale[0]);
       break;
     default:
       out.scale[0] = out.scale[1] = d * static_cast<float>(block.scale[0]);
@@ -131,14 +149,19 @@ std::optional<DType> GroupedTypeOf(DType file) {
     case DType::kQ4_0:
     case DType::kQ4_1:
     case DType::kQ4_K:
+    case DType::kQ4_Z:
       return DType::kGrouped4;
     case DType::kQ5_0:
     case DType::kQ5_1:
     case DType::kQ5_K:
+    case DType::kMXFP4:
       return DType::kGrouped5;
+    case DType::kQ3_K:
     case DType::kQ6_K:
       return DType::kGrouped6;
     case DType::kQ8_0:
+    case DType::kIQ4_NL:
+    case DType::kIQ4_XS:
       return DType::kGrouped8;
     default:
       return std::nullopt;
@@ -146,6 +169,7 @@ std::optional<DType> GroupedTypeOf(DType file) {
 }
 
 Status PackPanel(const HostTensor& host, int64_t panel, uint8_t* tiles, float* units) {
+  if (!host.order.empty()) return InvalidArgument("inputs have an order of their own");
   const DType grouped = *GroupedTypeOf(host.dtype);
   const int bits = BitsOf(grouped);
   const int64_t tile_bytes = TileBytes(grouped), row_bytes = StorageBytes(host.dtype, host.cols);

@@ -14,7 +14,7 @@ std::optional<DType> GroupedTypeOf(DType file);
 
 /// Packs panel `panel` (64 rows) of a checked weight of such a type, all its inputs, into PanelBytes bytes, zeroed
 /// before, and the units of its rows (at most 64 that are there). kCorruption if a scale is not finite,
-/// kInvalidArgument if a value cannot be kept as it is (a byte of -128 in Q8_0).
+/// kInvalidArgument if a value cannot be kept as it is (a byte of -128 in Q8_0) or inputs have an order of their own.
 Status PackPanel(const HostTensor& host, int64_t panel, uint8_t* tiles, float* units);
 
 /// The value of an element as the tiles have it: what kernels compute with, before they round. For tests.
