@@ -66,6 +66,11 @@ TEST(GroupedPacking, RefusesWhatIsNotFiniteAndWhatDoesNotFit) {
   EXPECT_EQ(Pack(host).status().code(), StatusCode::kInvalidArgument);
   block[10] = 1, block[0] = 0x00, block[1] = 0x7c;  // an infinite scale
   EXPECT_EQ(Pack(host).status().code(), StatusCode::kCorruption);
+  std::vector<uint8_t> power(17, 1);
+  const HostTensor of_powers{DType::kMXFP4, 1, 32, std::as_bytes(std::span(power))};
+  EXPECT_TRUE(Pack(of_powers).ok());
+  power[0] = 255;  // NaN
+  EXPECT_EQ(Pack(of_powers).status().code(), StatusCode::kCorruption);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include "kernels/code_values.h"
@@ -58,7 +59,8 @@ Group ReadGroup(DType file, const uint8_t* row, int64_t b) {
       break;
     case DType::kMXFP4:
       for (uint8_t& q : out.q) q = static_cast<uint8_t>(16 + kMxfp4Values[q]);
-      out.scale[0] = out.scale[1] = std::ldexp(1.0f, block.scale[0] - 128);
+      out.scale[0] = out.scale[1] = HasFiniteScales(file, block) ? std::ldexp(1.0f, block.scale[0] - 128)
+                                                                 : std::numeric_limits<float>::infinity();
       out.offset = -16 * out.scale[0];
       break;
     case DType::kQ4_Z:
