@@ -57,12 +57,13 @@ def test_conversations_stay_with_their_engine_and_outlive_a_kill(start, store):
     alone.stop()
 
     server = start("--cpu-engines", 2, "--slots", 8, "--store-path", store)
-    heard = run(crowd(server.port, [None] * 8, ["Hello.", "And then?"]))
-    for _, answers in heard:
-        assert [answer_text(answer) for answer in answers] == [answer_text(answer) for answer in want[:2]]
-    sources = [reused(answers[1])[0] for _, answers in heard]
-    # A machine that lets one engine wait for long makes them drift apart, and an idle one leaves.
-    assert set(sources) <= {"slot", "host"} and sources.count("slot") > 4, sources
+    heard = run(crowd(server.port, [None] * 8, ["Hello."]))
+    for id, (answer,) in heard:
+        assert answer_text(answer) == answer_text(want[0])
+        # One after the other: engines that drift apart, as on a busy machine, would give idle ones away.
+        _, (second,) = run(talk_of(server.port, id, ["And then?"]))
+        assert answer_text(second) == answer_text(want[1])
+        assert reused(second)[0] == "slot"
     assert sum(slots_used(server.port)) == 8 and min(slots_used(server.port)) >= 2
     server.kill()
 
