@@ -41,9 +41,9 @@ struct ExpertProduct {
   template <int kBits>
   __device__ __forceinline__ const unsigned char* Tile(int output, bool up, int chunk) const {
     const PlacedMatrix& matrix = Matrix(up);
-    return output < outputs ? static_cast<const unsigned char*>(matrix.data) +
-                                  TileOffset<kBits>(matrix.first_row + output, chunk, TilesAcross(inputs))
-                            : nullptr;
+    if (output >= outputs) return nullptr;
+    return static_cast<const unsigned char*>(matrix.data) +
+           TileNumber(matrix.first_row + output, chunk, TilesAcross(inputs)) * TileOf<kBits>::kBytes;
   }
   /// The i-th of the group's rows; null past the last.
   __device__ __forceinline__ const T* InputRow(int i) const {
@@ -70,20 +70,5 @@ struct ExpertProduct {
     return matrix.units == nullptr ? 1.0f : matrix.units[matrix.first_row + output];
   }
 };
-
-/// Calls body with the bits of an element of tiles as a constant.
-template <class Body>
-__device__ __forceinline__ void WithBitsOf(const PlacedMatrix& tiles, const Body& body) {
-  switch (tiles.bits) {
-    case 4:
-      return body(std::integral_constant<int, 4>());
-    case 5:
-      return body(std::integral_constant<int, 5>());
-    case 6:
-      return body(std::integral_constant<int, 6>());
-    default:
-      return body(std::integral_constant<int, 8>());
-  }
-}
 
 }  // namespace ringside::cuda

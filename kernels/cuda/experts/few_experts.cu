@@ -189,8 +189,8 @@ __global__ void __launch_bounds__(kBlockThreads, kTiled ? 3 : 4) FewExpertsKerne
     return;
   }
   if constexpr (kTiled) {
-    WithBitsOf(product.Matrix(false),
-               [&](auto bits) { MultiplyFew<T, kIn, decltype(bits)::value>(product, first_output, sums); });
+    WithBits(product.Matrix(false).bits,
+             [&](auto bits) { MultiplyFew<T, kIn, decltype(bits)::value>(product, first_output, sums); });
   } else {
     MultiplyFew<T, kIn, 16>(product, first_output, sums);
   }

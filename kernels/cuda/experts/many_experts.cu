@@ -161,8 +161,8 @@ __global__ void __launch_bounds__(kBlockThreads, 2) ManyExpertsKernel(ExpertsCal
   if (product.rows.count == 0 || first_output >= product.outputs) return;
   ManySums c = {};
   if constexpr (kTiled) {
-    WithBitsOf(product.Matrix(false),
-               [&](auto bits) { MultiplyTiles<T, kIn, decltype(bits)::value>(product, first_output, shared, c); });
+    WithBits(product.Matrix(false).bits,
+             [&](auto bits) { MultiplyTiles<T, kIn, decltype(bits)::value>(product, first_output, shared, c); });
   } else {
     MultiplyRows(product, first_output, SharedAddress(shared), c);
   }

@@ -31,7 +31,7 @@ __global__ void __launch_bounds__(kBlockThreads)
   const bool there = row >= 0 && row < y.rows;
   LaneTile<kBits> own = {};
   if (eight * kTileRows < first + y.rows) {
-    own.Load(tiles + TileOffset<kBits>(eight * kTileRows, chunk, across), lane);
+    own.Load(tiles + TileNumber(eight * kTileRows, chunk, across) * TileOf<kBits>::kBytes, lane);
   }
   const float unit = there ? units[first + row] : 0;
   WaitForStep();  // y may still be read

@@ -39,10 +39,11 @@ struct TileOf {
 constexpr int BitsOf(DType grouped) {
   return grouped == DType::kGrouped4 ? 4 : grouped == DType::kGrouped5 ? 5 : grouped == DType::kGrouped6 ? 6 : 8;
 }
-/// Calls body with BitsOf(grouped) as a constant.
+/// Calls body with an element's bits as a constant.
+RINGSIDE_CALLS_EITHER
 template <class Body>
-auto WithBits(DType grouped, const Body& body) {
-  switch (BitsOf(grouped)) {
+RINGSIDE_HOST_DEVICE auto WithBits(int bits, const Body& body) {
+  switch (bits) {
     case 4:
       return body(std::integral_constant<int, 4>());
     case 5:
@@ -53,15 +54,19 @@ auto WithBits(DType grouped, const Body& body) {
       return body(std::integral_constant<int, 8>());
   }
 }
+template <class Body>
+auto WithBits(DType grouped, const Body& body) {
+  return WithBits(BitsOf(grouped), body);
+}
 inline int64_t TileBytes(DType grouped) {
   return WithBits(grouped, [](auto bits) -> int64_t { return TileOf<bits()>::kBytes; });
 }
 RINGSIDE_HOST_DEVICE constexpr int64_t TilesAcross(int64_t cols) { return (cols + kTileInputs - 1) / kTileInputs; }
 constexpr int64_t PanelsDown(int64_t rows) { return (rows + kPanelRows - 1) / kPanelRows; }
-/// Where the tile of row `row` and the inputs of chunk `chunk` begins, in bytes, in a weight with `across` tiles across.
-template <int kBits>
-RINGSIDE_HOST_DEVICE constexpr int64_t TileOffset(int64_t row, int64_t chunk, int64_t across) {
-  return ((row / kPanelRows * across + chunk) * kPanelTiles + row % kPanelRows / kTileRows) * TileOf<kBits>::kBytes;
+/// The tile of row `row` and the inputs of chunk `chunk`, counted from the first, in a weight with `across` tiles
+/// across.
+RINGSIDE_HOST_DEVICE constexpr int64_t TileNumber(int64_t row, int64_t chunk, int64_t across) {
+  return (row / kPanelRows * across + chunk) * kPanelTiles + row % kPanelRows / kTileRows;
 }
 inline int64_t PanelBytes(DType grouped, int64_t cols) { return TilesAcross(cols) * kPanelTiles * TileBytes(grouped); }
 

@@ -191,7 +191,7 @@ Status PackPanel(const HostTensor& host, int64_t panel, uint8_t* tiles, float* u
     for (size_t b = 0; b < groups.size(); ++b) {
       const auto chunk = static_cast<int64_t>(b) / kTileGroups;
       const int g = static_cast<int>(b % kTileGroups), tile_row = static_cast<int>(r % kTileRows);
-      uint8_t* tile = tiles + (chunk * kPanelTiles + r / kTileRows) * tile_bytes;
+      uint8_t* tile = tiles + TileNumber(r, chunk, 0) * tile_bytes;
       PackIntegers(groups[b], bits, tile_row, g, tile);
       PackScales(groups[b], bits, units[r], g, tile + ScalesAt(grouped, tile_row));
     }
@@ -202,8 +202,7 @@ Status PackPanel(const HostTensor& host, int64_t panel, uint8_t* tiles, float* u
 float GroupedValue(DType grouped, const uint8_t* tiles, const float* units, int64_t cols, int64_t row, int64_t col) {
   const int bits = BitsOf(grouped), g = static_cast<int>(col % kTileInputs / 32), i = static_cast<int>(col % 32);
   const int tile_row = static_cast<int>(row % kTileRows);
-  const uint8_t* tile = tiles + row / kPanelRows * PanelBytes(grouped, cols) +
-                        (col / kTileInputs * kPanelTiles + row % kPanelRows / kTileRows) * TileBytes(grouped);
+  const uint8_t* tile = tiles + TileNumber(row, col / kTileInputs, TilesAcross(cols)) * TileBytes(grouped);
   const uint8_t* scales = tile + ScalesAt(grouped, tile_row);
   const Place at = PlaceOf(i);
   const int lane = tile_row * 4 + at.lane, second = at.second * 16;

@@ -179,7 +179,7 @@ struct LaneTile {
 template <int kBits>
 __device__ float LoadGroupedOf(const unsigned char* tiles, int64_t row, int64_t c, int64_t cols) {
   const int g = static_cast<int>(c % kTileInputs / 32), i = static_cast<int>(c % 32), tile_row = row % kTileRows;
-  const unsigned char* tile = tiles + TileOffset<kBits>(row, c / kTileInputs, TilesAcross(cols));
+  const unsigned char* tile = tiles + TileNumber(row, c / kTileInputs, TilesAcross(cols)) * TileOf<kBits>::kBytes;
   LaneTile<kBits> lane;
   lane.Load(tile, tile_row * 4 + i % 8 / 2);
   // Indices known at run time only: by a loop, so that the lane stays in registers.
