@@ -13,9 +13,9 @@ namespace ringside {
 struct FileBlock {
   uint8_t q[32];  // Q8_0: + 128
   uint16_t d, m;  // float16; of the super-block in K formats and IQ4_XS
-  uint8_t
-      scale[2];  // Q4_K, Q5_K: scale and minimum; Q3_K, Q6_K: of 16 values each, signed; Q2_K: of 16 values each, the
-                 // minimum in the high half; the first alone: IQ4_XS (signed), MXFP4 (an exponent), Q4_Z (zero point)
+  // Q4_K, Q5_K: scale and minimum; Q3_K, Q6_K: of 16 values each, signed; Q2_K: of 16 values each, the minimum in the
+  // high half; the first alone: IQ4_XS (signed), MXFP4 (an exponent), Q4_Z (zero point).
+  uint8_t scale[2];
 };
 
 /// kInvalidArgument if the shape does not fit the format or the bytes or the order do not fit the shape.

@@ -26,19 +26,6 @@ namespace {
 namespace fs = std::filesystem;
 using Format = ModelFiles::Format;
 
-constexpr const char* kTextFiles[] = {"tokenizer.json",
-                                      "tokenizer_config.json",
-                                      "special_tokens_map.json",
-                                      "added_tokens.json",
-                                      "tokenizer.model",
-                                      "spiece.model",
-                                      "sentencepiece.model",
-                                      "tekken.json",
-                                      "vocab.json",
-                                      "merges.txt",
-                                      "generation_config.json",
-                                      "chat_template.jinja"};
-
 // The file or folder while it is written; taken away unless it gets its name.
 class Unfinished {
  public:
@@ -149,7 +136,6 @@ class Job {
   // The files as they are, where the other format reads them, too.
   Status WriteTexts(const std::string& folder) const {
     std::error_code error;
-    const auto has = [&](const std::string& name) { return fs::exists(from_.texts + "/" + name, error); };
     const bool same =
         !from_.texts.empty() && (HasTokenizerFile(from_.texts) || format_ == from_.format || !HasTokenizer());
     if (!same) {
@@ -159,11 +145,10 @@ class Job {
       for (const auto& [name, text] : files) RETURN_IF_ERROR(WriteFile(folder + "/" + name, text));
       return Status::Ok();
     }
-    for (const std::string name : kTextFiles) {
-      if (!has(name)) continue;
-      if (!fs::copy_file(from_.texts + "/" + name, folder + "/" + name, error)) {
-        return IoError(fmt::format("{}/{}: {}", folder, name, error.message()));
-      }
+    for (const std::string_view name : TextFiles()) {
+      const std::string from = fmt::format("{}/{}", from_.texts, name), to = fmt::format("{}/{}", folder, name);
+      if (!fs::exists(from, error)) continue;
+      if (!fs::copy_file(from, to, error)) return IoError(fmt::format("{}: {}", to, error.message()));
     }
     return Status::Ok();
   }

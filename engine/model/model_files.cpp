@@ -18,9 +18,6 @@ namespace ringside {
 namespace {
 
 constexpr size_t kMaxChatTemplateBytes = 1 << 20;
-constexpr std::string_view kTextFiles[] = {
-    "tokenizer.json",        "tekken.json", "tokenizer.model", "spiece.model",           "sentencepiece.model",
-    "tokenizer_config.json", "vocab.json",  "merges.txt",      "generation_config.json", "chat_template.jinja"};
 
 // The template of a tokenizer_config.json: one text, or a list of named ones of which we take "default".
 std::string ChatTemplate(const FlatJson& config) {
@@ -121,7 +118,7 @@ Status FindTokenizer(std::initializer_list<std::string> folders, ModelFiles* fil
   for (const std::string& folder : folders) {
     const bool own = HasTokenizerFile(folder);
     if (!own && !Has(folder, "vocab.json")) continue;
-    for (const std::string_view name : kTextFiles) {
+    for (const std::string_view name : TextFiles()) {
       if (Has(folder, name)) RETURN_IF_ERROR(CheckInside(folder, fmt::format("{}/{}", folder, name)));
     }
     files->texts = folder;
@@ -165,6 +162,22 @@ Result<ModelFiles> OpenMegatron(const std::string& path) {
 }
 
 }  // namespace
+
+std::span<const std::string_view> TextFiles() {
+  static constexpr std::string_view kNames[] = {"tokenizer.json",
+                                                "tokenizer_config.json",
+                                                "special_tokens_map.json",
+                                                "added_tokens.json",
+                                                "tokenizer.model",
+                                                "spiece.model",
+                                                "sentencepiece.model",
+                                                "tekken.json",
+                                                "vocab.json",
+                                                "merges.txt",
+                                                "generation_config.json",
+                                                "chat_template.jinja"};
+  return kNames;
+}
 
 Status WithPath(const std::string& path, const Status& status) {
   if (status.ok() || status.message().starts_with(path)) return status;

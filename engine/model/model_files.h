@@ -3,7 +3,9 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -30,6 +32,9 @@ struct ModelFiles {
 /// Opens a GGUF file, a folder of Hugging Face or FasterTransformer, or a checkpoint of Megatron-LM or NeMo. Errors as
 /// Model::Load, naming the path; whether the tensors are those of the plan is not looked at (CheckTensors, weights.h).
 Result<ModelFiles> OpenModelFiles(const std::string& path);
+
+/// The names of what may lie beside weights: tokenizers, chat template, recommended sampling.
+std::span<const std::string_view> TextFiles();
 
 /// The chat template and the tokenizer of a folder, where it has them.
 Status ReadTexts(const std::string& folder, std::string* chat_template, TokenizerData* tokenizer);

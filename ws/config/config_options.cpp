@@ -127,8 +127,7 @@ std::vector<ConfigOption> ModelSettings() {
        Kind::kList,
        "NAME=PATH",
        "soft prompt of the model (prompt tuning, p-tuning), PEFT's folder or a safetensors file with its table, and "
-       "the "
-       "model name that asks for it; may be repeated",
+       "the model name that asks for it; may be repeated",
        ApplySoftPrompts},
       {"load-format",
        {},
