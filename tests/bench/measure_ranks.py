@@ -187,4 +187,5 @@ def main():
             getattr(run, "measure_" + part)()
 
 
-main()
+if __name__ == "__main__":
+    main()
