@@ -2,31 +2,35 @@
 
 #include <fmt/format.h>
 
+#include <fstream>
 #include <random>
+#include <string>
+#include <string_view>
 
 #include "kernels/cuda/cuda_check.h"
 
 namespace ringside::cuda {
 
-PeerPlace PlaceOn(int device) {
-  static const uint64_t process = [] {
+namespace {
+
+uint64_t ProcessNumber() {
+  static const uint64_t number = [] {
     std::random_device random;
     return uint64_t{random()} << 32 | random();
   }();
-  return {process, device};
+  return number;
 }
 
-Status ReachMemoryOf(int own, const PeerPlace& other) {
-  if (other.process != PlaceOn(own).process) return Unavailable("the other rank is in another process");
-  if (own == other.device) return Status::Ok();  // ranks of a test
-  int can = 0;
-  CHECK_CUDA(cudaDeviceCanAccessPeer(&can, own, other.device));
-  const cudaError_t error = can != 0 ? cudaDeviceEnablePeerAccess(other.device, 0) : cudaErrorPeerAccessUnsupported;
-  static_cast<void>(cudaGetLastError());
-  if (error == cudaSuccess || error == cudaErrorPeerAccessAlreadyEnabled) return Status::Ok();
-  return Unavailable(fmt::format("device {} does not reach the memory of device {}: {}", own, other.device,
-                                 cudaGetErrorString(error)));
+/// Empty if it is not known.
+std::array<char, 40> ThisMachine() {
+  std::string id;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), id);
+  std::array<char, 40> out{};
+  id.copy(out.data(), out.size() - 1);
+  return out;
 }
+
+}  // namespace
 
 Status AgreeOn(Comm& comm, const Status& own) {
   struct Said {
@@ -59,8 +63,15 @@ RankPatience PeerMemory::TakePatience(std::chrono::milliseconds timeout) {
 }
 
 void PeerMemory::Stop() {
+  for (void* memory : mapped_) CHECK_CUDA(cudaIpcCloseMemHandle(memory));
   for (void* memory : memory_) CHECK_CUDA(cudaFree(memory));
+  if (!for_processes_) {
+    for (void* memory : lent_) CHECK_CUDA(cudaFree(memory));
+  }
+  mapped_.clear();
   memory_.clear();
+  lent_.clear();
+  for_processes_ = false;
   had_room_ = true;
   if (lost_ != nullptr) CHECK_CUDA(cudaFreeHost(const_cast<uint32_t*>(lost_)));
   lost_ = nullptr;
@@ -76,6 +87,47 @@ void* PeerMemory::TakeBytes(size_t bytes) {
   memory_.push_back(data);
   CHECK_CUDA(cudaMemset(data, 0, bytes));
   return data;
+}
+
+LentMemory PeerMemory::LendBytes(int device, size_t bytes) {
+  // A handle opens all that the driver has taken at once, from its begin on: what is lent has that for itself.
+  constexpr size_t kAtOnce = 2 << 20;
+  LentMemory out{.process = ProcessNumber(), .machine = ThisMachine(), .device = device};
+  out.address = TakeBytes((bytes + kAtOnce - 1) / kAtOnce * kAtOnce);
+  if (out.address == nullptr) return out;
+  memory_.pop_back();
+  lent_.push_back(out.address);
+  out.for_processes = cudaIpcGetMemHandle(&out.handle, out.address) == cudaSuccess;
+  static_cast<void>(cudaGetLastError());
+  return out;
+}
+
+Status PeerMemory::ReachBytes(int own, const LentMemory& other, void** to) {
+  if (other.process != ProcessNumber()) return ReachProcess(own, other, to);
+  *to = other.address;
+  if (own == other.device) return Status::Ok();  // its own, or ranks of a test
+  int can = 0;
+  CHECK_CUDA(cudaDeviceCanAccessPeer(&can, own, other.device));
+  const cudaError_t error = can != 0 ? cudaDeviceEnablePeerAccess(other.device, 0) : cudaErrorPeerAccessUnsupported;
+  static_cast<void>(cudaGetLastError());
+  if (error == cudaSuccess || error == cudaErrorPeerAccessAlreadyEnabled) return Status::Ok();
+  return Unavailable(fmt::format("device {} does not reach the memory of device {}: {}", own, other.device,
+                                 cudaGetErrorString(error)));
+}
+
+Status PeerMemory::ReachProcess(int own, const LentMemory& other, void** to) {
+  const std::array<char, 40> machine = ThisMachine();
+  if (machine[0] == 0 || machine != other.machine) return Unavailable("the other rank is on another machine");
+  if (!other.for_processes) return Unavailable("the other rank's device does not lend its memory to processes");
+  for_processes_ = true;  // what this one reaches of the others they reach of it
+  const cudaError_t error = cudaIpcOpenMemHandle(to, other.handle, cudaIpcMemLazyEnablePeerAccess);
+  static_cast<void>(cudaGetLastError());
+  if (error != cudaSuccess) {
+    return Unavailable(fmt::format("device {} does not reach the memory of another process's device: {}", own,
+                                   cudaGetErrorString(error)));
+  }
+  mapped_.push_back(*to);
+  return Status::Ok();
 }
 
 }  // namespace ringside::cuda

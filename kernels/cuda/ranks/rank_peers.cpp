@@ -9,10 +9,7 @@ namespace {
 
 /// What a rank tells the others of itself.
 struct Introduction {
-  PeerPlace place;
-  uint4* inbox = nullptr;
-  std::byte* outbox = nullptr;
-  uint32_t* told = nullptr;
+  LentMemory inbox, outbox, told;
 };
 
 }  // namespace
@@ -26,10 +23,9 @@ Status RankPeers::Start(Comm& comm, int device) {
   const int ranks = comm.ranks();
   if (ranks > kMaxRanks) return InvalidArgument(fmt::format("{} ranks; {} at most", ranks, kMaxRanks));
   static_assert(sizeof(uint4) == RankLinks::kInboxWord);
-  const Introduction own{.place = PlaceOn(device),
-                         .inbox = memory_.Take<uint4>(static_cast<size_t>(2 * ranks * RankLinks::kInboxFours)),
-                         .outbox = memory_.Take<std::byte>(2 * RankLinks::kOutboxBytes),
-                         .told = memory_.Take<uint32_t>(kMaxRanks * RankLinks::kMaxBlocks)};
+  const Introduction own{.inbox = memory_.Lend<uint4>(device, static_cast<size_t>(2 * ranks * RankLinks::kInboxFours)),
+                         .outbox = memory_.Lend<std::byte>(device, 2 * RankLinks::kOutboxBytes),
+                         .told = memory_.Lend<uint32_t>(device, kMaxRanks * RankLinks::kMaxBlocks)};
   links_ = {.rank = comm.rank(),
             .ranks = ranks,
             .calls = memory_.Take<uint32_t>(1),
@@ -44,10 +40,9 @@ Status RankPeers::Start(Comm& comm, int device) {
     return Overloaded(fmt::format("device {} has no room for what ranks tell one another", device));
   }
   for (size_t r = 0; r < all.size(); ++r) {
-    if (static_cast<int>(r) != links_.rank) RETURN_IF_ERROR(ReachMemoryOf(device, all[r].place));
-    links_.inboxes[r] = all[r].inbox;
-    links_.outboxes[r] = all[r].outbox;
-    links_.told[r] = all[r].told;
+    RETURN_IF_ERROR(memory_.Reach(device, all[r].inbox, &links_.inboxes[r]));
+    RETURN_IF_ERROR(memory_.Reach(device, all[r].outbox, &links_.outboxes[r]));
+    RETURN_IF_ERROR(memory_.Reach(device, all[r].told, &links_.told[r]));
   }
   return Status::Ok();
 }

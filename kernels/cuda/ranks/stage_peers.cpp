@@ -9,10 +9,7 @@ namespace {
 
 /// What a stage tells those beside it of itself.
 struct Introduction {
-  PeerPlace place;
-  std::byte* inbox = nullptr;
-  uint32_t* told = nullptr;
-  uint32_t* taken = nullptr;
+  LentMemory inbox, told, taken;
 };
 
 }  // namespace
@@ -24,13 +21,12 @@ void StagePeers::Stop() {
 
 Status StagePeers::Start(Comm& comm, int device) {
   const Introduction own{
-      .place = PlaceOn(device),
-      .inbox = memory_.Take<std::byte>(static_cast<size_t>(StageLinks::kCallsUnderWay * StageLinks::kBytes)),
-      .told = memory_.Take<uint32_t>(StageLinks::kMaxBlocks),
-      .taken = memory_.Take<uint32_t>(1)};
-  links_ = {.inbox = own.inbox,
-            .told = own.told,
-            .taken = own.taken,
+      .inbox = memory_.Lend<std::byte>(device, static_cast<size_t>(StageLinks::kCallsUnderWay * StageLinks::kBytes)),
+      .told = memory_.Lend<uint32_t>(device, StageLinks::kMaxBlocks),
+      .taken = memory_.Lend<uint32_t>(device, 1)};
+  links_ = {.inbox = static_cast<std::byte*>(own.inbox.address),
+            .told = static_cast<uint32_t*>(own.told.address),
+            .taken = static_cast<uint32_t*>(own.taken.address),
             .sent = memory_.Take<uint32_t>(1),
             .received = memory_.Take<uint32_t>(1),
             .send_blocks = memory_.Take<uint32_t>(1),
@@ -44,11 +40,9 @@ Status StagePeers::Start(Comm& comm, int device) {
   RETURN_IF_ERROR(comm.status());
   if (!memory_.had_room()) return Overloaded(fmt::format("device {} has no room for what stages hand on", device));
   const Introduction &next = all[(stage + 1) % stages], &last = all[(stage + stages - 1) % stages];
-  for (const Introduction* other : {&next, &last}) RETURN_IF_ERROR(ReachMemoryOf(device, other->place));
-  links_.next_inbox = next.inbox;
-  links_.next_told = next.told;
-  links_.taken_of_last = last.taken;
-  return Status::Ok();
+  RETURN_IF_ERROR(memory_.Reach(device, next.inbox, &links_.next_inbox));
+  RETURN_IF_ERROR(memory_.Reach(device, next.told, &links_.next_told));
+  return memory_.Reach(device, last.taken, &links_.taken_of_last);
 }
 
 }  // namespace ringside::cuda

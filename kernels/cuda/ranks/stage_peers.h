@@ -13,7 +13,7 @@ class StagePeers {
  public:
   /// Takes memory on `device`, which is selected, and exchanges where it is. The ranks of all stages call it at one
   /// time, and may use the links when they know that all have returned well. kUnavailable if the device does not reach
-  /// the memory of those beside it, which that of another process is; kOverloaded without room.
+  /// the memory of those beside it, as that of another machine; kOverloaded without room.
   Status Start(Comm& comm, int device);
   /// Gives all of it back.
   void Stop();
