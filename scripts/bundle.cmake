@@ -25,7 +25,7 @@ foreach(library ${libraries})
   file(COPY ${library} DESTINATION ${TO}/lib FOLLOW_SYMLINK_CHAIN)
 endforeach()
 foreach(path scripts/gpu_suite tests/golden tests/system/tiny_model.py tests/bench/make_random_model.py
-        tests/bench/torch_step_bench.py tests/bench/measure_ranks.py)
+        tests/bench/torch_step_bench.py tests/bench/torch_ranks_bench.py tests/bench/measure_ranks.py)
   get_filename_component(folder ${path} DIRECTORY)
   file(COPY ${SOURCE}/${path} DESTINATION ${TO}/${folder})
 endforeach()
