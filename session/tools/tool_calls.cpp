@@ -19,6 +19,16 @@ void AppendCompact(std::string_view json, std::string* out) {
   }
 }
 
+/// Whether they are the beginning of a call's arguments: {"city": "Bo
+bool IsCut(std::string_view arguments) {
+  const ToolSyntax& syntax = SyntaxOf(ToolSyntaxName::kHermes);
+  ToolCallReader reader(CallPlace::kStart);
+  for (const std::string_view part : {syntax.opening, std::string_view("f"), syntax.before_arguments, arguments}) {
+    reader.Push(part);
+  }
+  return reader.in_call();
+}
+
 }  // namespace
 
 std::vector<CallPart> ToolCallReader::Push(std::string_view text) {
@@ -166,10 +176,9 @@ std::vector<ToolCall> ReadToolCalls(std::string_view text) {
 void AppendToolCall(std::string_view name, std::string_view arguments, std::string* text, int64_t* calls_at) {
   const ToolSyntax& syntax = SyntaxOf(ToolSyntaxName::kHermes);
   if (*calls_at < 0) *calls_at = static_cast<int64_t>(text->size());
-  for (const std::string_view part : {text->empty() ? syntax.opening : syntax.next, name, syntax.before_arguments,
-                                      arguments, syntax.behind_arguments}) {
-    text->append(part);
-  }
+  text->append(text->empty() ? syntax.opening : syntax.next).append(name);
+  text->append(syntax.before_arguments).append(arguments);
+  if (!IsCut(arguments)) text->append(syntax.behind_arguments);
 }
 
 std::string ComparableText(std::string_view text, int64_t calls_at) {

@@ -86,7 +86,7 @@ struct ToolCall {
 std::vector<ToolCall> ReadToolCalls(std::string_view text);
 
 /// Appends a call to an answer's text, which may be empty, in Hermes' syntax; `calls_at` as ToolCallReader has it, -1
-/// before the first. `name` is a tool's, `arguments` a JSON object.
+/// before the first. `name` is a tool's, `arguments` an object, or the beginning of one: then nothing may come behind.
 void AppendToolCall(std::string_view name, std::string_view arguments, std::string* text, int64_t* calls_at);
 
 /// `text` with the calls from `calls_at` on in one syntax and without blanks outside strings: the same for two who

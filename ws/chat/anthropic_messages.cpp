@@ -44,6 +44,7 @@ std::string ErrorBody(const Status& status) {
   json.BeginObject().Field("type", "error").Key("error").BeginObject();
   json.Field("type", ErrorType(wire.http_status));
   json.Field("message", wire.param.empty() ? wire.message : wire.param + ": " + wire.message);
+  json.Key("details").BeginObject().TextOrNull("error_code", wire.code).EndObject();
   return json.EndObject().EndObject().Take();
 }
 
@@ -124,6 +125,9 @@ Status ReadField(const JsonValue& value, const std::string& key, const SessionTa
   }
   if (key == "output_config") return ReadOutputConfig(value, key, &request->turn);
   if (key == "output_format") return ReadOutputFormat(value, key, &request->turn.format.emplace());  // of the beta
+  if (key == "thread" && !IsEmpty(value)) {  // by this code their client knows to send the whole history from now on
+    return InvalidArgument("This server does not support 'thread'.", key, "thread_unsupported_request");
+  }
   if (key == "speed" && value.is_string() && value.string() == "standard") return Status::Ok();
   static constexpr std::string_view kLacking[] = {
       "mcp_servers",           "container", "context_management", "compaction",     "diagnostics", "fallbacks",

@@ -19,10 +19,11 @@ namespace ringside {
 namespace {
 
 const MessageRules kRules{.roles = {"system", "developer", "user", "assistant"},
-                          .empty = {"name", "refusal", "function_call", "audio", "annotations", "reasoning_content",
+                          .empty = {"refusal", "function_call", "audio", "annotations", "reasoning_content",
                                     "reasoning", "provider_specific_fields"},
                           .ignored = {"cache_control"},
-                          .tools = true};
+                          .tools = true,
+                          .names = true};
 
 struct ChatRequest : CompletionFields {
   bool logprobs = false;

@@ -4,8 +4,26 @@
 #include "ws/chat/chat_completions.h"
 #include "ws/chat/text_completions.h"
 #include "ws/chat/tokenize.h"
+#include "ws/openai/responses_fields.h"
 
 namespace ringside {
+namespace {
+
+/// What is kept of a completion is its history's cache and text, found by sending the history again: none has a name.
+void RefuseStoredCompletions(Router& router) {
+  const std::string all = "/v1/chat/completions", one = all + "/{id}";
+  const std::pair<const char*, std::string> routes[] = {
+      {"GET", all}, {"GET", one}, {"POST", one}, {"DELETE", one}, {"GET", one + "/messages"}};
+  for (const auto& [method, path] : routes) {
+    router.Add(method, path, [](const HttpRequest&, const Router::Parameters&) {
+      return ErrorResponse(Unsupported("",
+                                       "looking up stored completions; stored responses and conversations are "
+                                       "what can be listed and found again"));
+    });
+  }
+}
+
+}  // namespace
 
 void RegisterChatRoutes(Router& router, const ChatService& service, const OllamaModel& model) {
   const auto add = [&](const char* path, HttpResponse (*handle)(const ChatService&, const HttpRequest&)) {
@@ -18,6 +36,7 @@ void RegisterChatRoutes(Router& router, const ChatService& service, const Ollama
   add("/tokenize", Tokenize);
   add("/v1/messages", CreateAnthropicMessage);
   add("/v1/messages/count_tokens", CountAnthropicTokens);
+  RefuseStoredCompletions(router);
   AddOllamaRoutes(router, service, model);
 }
 

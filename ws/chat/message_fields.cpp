@@ -94,6 +94,10 @@ Status ReadMessageRole(const JsonValue& message, const std::string& param, const
     if (rules.tools && (key == "tool_calls" || key == "tool_call_id")) continue;
     if (result && key == "name") continue;  // of the tool: the call has it
     const std::string name = param + "." + key.substr(0, kQuoted);
+    if (rules.names && key == "name") {
+      if (!value.is_string()) return WrongType(value, name, "a string");
+      continue;
+    }
     if (!Contains(rules.empty, key)) return UnknownParameter(name);
     RETURN_IF_ERROR(RequireEmpty(value, name));
   }

@@ -20,6 +20,7 @@ struct MessageRules {
   std::vector<std::string_view> empty;    // fields that may be there if they are empty: what we lack
   std::vector<std::string_view> ignored;  // fields without effect
   bool tools = false;                     // there are messages of the role "tool", and "tool_calls" in the assistant's
+  bool names = false;                     // who speaks may have a "name", which no template tells
 };
 
 /// A list of at least `least` messages with text: a string or a list of {"type": "text", "text"} parts.

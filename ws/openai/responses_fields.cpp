@@ -224,7 +224,7 @@ Status ReadItems(const JsonValue& value, const std::string& param, std::vector<N
     const JsonValue& item = value.array()[i];
     const JsonValue* type = item.Find("type");
     const bool call = type != nullptr && type->is_string() && type->string() == "function_call";
-    const bool joins = call && !out->empty() && out->back().role == ChatRole::kAssistant;
+    const bool joins = call && !out->empty() && out->back().role == ChatRole::kAssistant && !EndsInCutCall(out->back());
     if (!joins) out->emplace_back();
     RETURN_IF_ERROR(ReadItem(item, Within(param, i), &out->back()));
   }

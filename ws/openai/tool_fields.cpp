@@ -104,6 +104,32 @@ Status ReadAllowed(const JsonValue& value, const std::string& param, ToolShape s
   return Status::Ok();
 }
 
+enum class CallShape { kWhole, kCut, kNone };
+
+/// What a reader makes of these arguments: it looks at their strings and brackets only.
+CallShape ShapeOf(std::string_view arguments) {
+  std::string text;
+  int64_t calls_at = -1;
+  AppendToolCall("f", arguments, &text, &calls_at);
+  const std::vector<ToolCall> calls = ReadToolCalls(text);
+  if (calls.size() != 1 || calls[0].arguments != arguments) return CallShape::kNone;
+  return calls[0].complete ? CallShape::kWhole : CallShape::kCut;
+}
+
+/// Byte for byte: they may be what the model has written. Of blanks around them nothing is kept, unless they were cut,
+/// in a string perhaps. Nothing but blanks leaves `out` as it is.
+Status ReadArguments(const std::string& given, const std::string& param, std::string* out) {
+  constexpr std::string_view kBlanks = " \t\r\n";
+  const size_t first = given.find_first_not_of(kBlanks);
+  if (first == std::string::npos) return Status::Ok();
+  *out = given.substr(first);
+  if (ShapeOf(*out) == CallShape::kCut) return Status::Ok();
+  out->resize(out->find_last_not_of(kBlanks) + 1);
+  if (ShapeOf(*out) == CallShape::kWhole) return Status::Ok();
+  return InvalidArgument("The arguments of a call are a JSON object, or the beginning of one that was cut.", param,
+                         "invalid_value");
+}
+
 }  // namespace
 
 Status AddTool(const ToolFields& fields, const std::string& param, const char* parameters_name, bool strict_default,
@@ -217,6 +243,10 @@ Status ReadCallId(const JsonValue& value, const std::string& param, std::string*
       param, "invalid_value");
 }
 
+bool EndsInCutCall(const NewItem& message) {
+  return message.calls_at >= 0 && !message.text.ends_with(SyntaxOf(ToolSyntaxName::kHermes).behind_arguments);
+}
+
 Status AddCall(const JsonValue* name, const JsonValue* arguments, const JsonValue* id, const std::string& param,
                const char* id_name, NewItem* message) {
   std::string function, call_id, text = "{}";
@@ -226,17 +256,11 @@ Status AddCall(const JsonValue* name, const JsonValue* arguments, const JsonValu
     text = SpacedJson(*arguments);
   } else if (arguments != nullptr) {
     if (!arguments->is_string()) return WrongType(*arguments, at, "a JSON object as a string");
-    // Byte for byte: it may be what the model has written. Of blanks around it nothing is kept.
-    constexpr std::string_view kBlanks = " \t\r\n";
-    const std::string& given = arguments->string();
-    const size_t first = given.find_first_not_of(kBlanks);
-    if (first != std::string::npos) {
-      text = given.substr(first, given.find_last_not_of(kBlanks) + 1 - first);
-      const Result<JsonValue> parsed = ParseJson(text);
-      if (!parsed.ok() || !parsed->is_object()) {
-        return InvalidArgument("The arguments of a call are a JSON object.", at, "invalid_value");
-      }
-    }
+    RETURN_IF_ERROR(ReadArguments(arguments->string(), at, &text));
+  }
+  if (EndsInCutCall(*message)) {
+    return InvalidArgument("The call before this one was cut: it must be the last one of its message.", param,
+                           "invalid_value");
   }
   if (id != nullptr)
     RETURN_IF_ERROR(ReadCallId(*id, param.substr(0, param.rfind(".function")) + "." + id_name, &call_id));

@@ -33,10 +33,13 @@ Status ReadToolChoice(const JsonValue& value, const std::string& param, ToolShap
 /// JSON of the flat shape that says the same.
 std::string ToolChoiceJson(const ToolChoice& choice);
 
-/// Adds a call that the model is said to have made to its message. `arguments` is an object, or one as text; null is
-/// one without members. `id` may be null.
+/// Adds a call that the model is said to have made to its message, none of whose calls was cut. `arguments` is an
+/// object, or one as text, which may be the beginning of one: then the call was cut. Null is one without members. `id`
+/// may be null.
 Status AddCall(const JsonValue* name, const JsonValue* arguments, const JsonValue* id, const std::string& param,
                const char* id_name, NewItem* message);
+/// Whether the last call that AddCall has added to it was cut: another one needs a message of its own.
+bool EndsInCutCall(const NewItem& message);
 /// The id of a call that `out` is the result of.
 Status ReadCallId(const JsonValue& value, const std::string& param, std::string* out);
 

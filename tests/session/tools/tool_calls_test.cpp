@@ -156,6 +156,21 @@ TEST(ToolCalls, WrittenAsTheyAreRead) {
   EXPECT_EQ(calls_at, 0);
 }
 
+TEST(ToolCalls, OneThatWasCutEndsTheText) {
+  for (const std::string_view cut : {"{", "{\"a\"", R"({"a": "}\")", R"({"a": [1])", R"({"a": "}
+</tool_call>)"}) {
+    std::string text;
+    int64_t calls_at = -1;
+    AppendToolCall("g-2", "{}", &text, &calls_at);
+    AppendToolCall("f", cut, &text, &calls_at);
+    EXPECT_EQ(text, kTwo + "\n<tool_call>\n{\"name\": \"f\", \"arguments\": " + std::string(cut));
+    const std::vector<ToolCall> calls = ReadToolCalls(text);
+    ASSERT_EQ(calls.size(), 2u);
+    EXPECT_EQ(calls[1].arguments, cut);
+    EXPECT_FALSE(calls[1].complete);
+  }
+}
+
 TEST(ToolCalls, ComparedWithoutBlanks) {
   std::string spaced, compact;
   int64_t a = -1, b = -1;

@@ -112,6 +112,15 @@ TEST_F(AnthropicMessagesTest, KnownFieldsThatAskForNothingWeLackAreTaken) {
   }
 }
 
+// By this code the stock client's tool runner finds out that it has to send the whole history.
+TEST_F(AnthropicMessagesTest, ThreadsAreRefusedByTheirOwnCode) {
+  const HttpResponse refused = Ask(Body({{"thread", {{"type", "create"}}}}));
+  EXPECT_EQ(refused.status, 400);
+  const Json error = Json::parse(refused.body)["error"];
+  EXPECT_EQ(error["type"], "invalid_request_error");
+  EXPECT_EQ(error["details"]["error_code"], "thread_unsupported_request");
+}
+
 TEST_F(AnthropicMessagesTest, ErrorsHaveItsShapeAndNameTheField) {
   const std::vector<std::pair<Json, std::string>> cases = {
       {{{"max_tokens", nullptr}}, "max_tokens"},

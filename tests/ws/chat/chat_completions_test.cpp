@@ -208,6 +208,29 @@ TEST_F(ChatCompletionsTest, AResponseFormatBecomesTheTurnsGrammar) {
   EXPECT_FALSE(matcher.may_go_on());
 }
 
+TEST_F(ChatCompletionsTest, TheNameOfWhoSpeaksIsTakenAndNotTold) {
+  for (const char* role : {"system", "user", "assistant"}) {
+    const Json plain = {{"role", role}, {"content", "x"}}, last = {{"role", "user"}, {"content", "y"}};
+    Json named = plain;
+    named["name"] = "Ada";
+    Ask(Body({{"messages", {plain, last}}}));
+    const std::vector<TokenId> without = engine.last().tokens;
+    Ask(Body({{"messages", {named, last}}}));
+    EXPECT_EQ(engine.last().tokens, without);
+  }
+}
+
+TEST_F(ChatCompletionsTest, StoredCompletionsCannotBeLookedUp) {
+  const std::pair<const char*, const char*> routes[] = {{"GET", "/v1/chat/completions"},
+                                                        {"GET", "/v1/chat/completions/chatcmpl-1"},
+                                                        {"POST", "/v1/chat/completions/chatcmpl-1"},
+                                                        {"DELETE", "/v1/chat/completions/chatcmpl-1"},
+                                                        {"GET", "/v1/chat/completions/chatcmpl-1/messages"}};
+  for (const auto& [method, path] : routes) {
+    EXPECT_EQ(ErrorOf(Call(method, path), 400)["code"], "unsupported_value") << method << path;
+  }
+}
+
 TEST_F(ChatCompletionsTest, WhatIsWrongIsNamed) {
   const auto message = [](Json fields) { return Json{{"messages", Json::array({std::move(fields)})}}; };
   const std::vector<std::tuple<Json, std::string, std::string>> cases = {
@@ -222,7 +245,7 @@ TEST_F(ChatCompletionsTest, WhatIsWrongIsNamed) {
       {message({{"role", "function"}, {"content", "x"}}), "unsupported_value", "messages[0].role"},
       {{{"functions", {{{"name", "f"}}}}}, "unsupported_value", "functions"},
       {message({{"role", "user"}, {"content", "x"}, {"mood", 1}}), "unknown_parameter", "messages[0].mood"},
-      {message({{"role", "user"}, {"content", "x"}, {"name", "Ada"}}), "unsupported_value", "messages[0].name"},
+      {message({{"role", "user"}, {"content", "x"}, {"name", 5}}), "invalid_type", "messages[0].name"},
       {message({{"role", "user"}, {"content", {{{"type", "image_url"}, {"image_url", "x"}}}}}), "unsupported_value",
        "messages[0].content[0].type"},
       {message({{"role", "user"}, {"content", {{{"type", "text"}}}}}), "missing_required_parameter",

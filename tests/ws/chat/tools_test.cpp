@@ -118,6 +118,26 @@ TEST_F(ChatTools, ACutCallIsToldAsFarAsItCame) {
   EXPECT_EQ(choice["message"]["tool_calls"][0]["function"]["arguments"], "{\"city\"");
 }
 
+TEST_F(ChatTools, ACutCallComesBackAsItIs) {
+  const std::string cut = "{\"city\": \"Bo ";
+  const HttpResponse first = Chat(kHi);
+  engine.Answer(0, kCall.substr(0, kCall.find('{')) + R"({"name": "weather", "arguments": )" + cut,
+                FinishReason::kLength);
+  Json message = Whole(first)["choices"][0]["message"];
+  EXPECT_EQ(message["tool_calls"][0]["function"]["arguments"], cut);
+  Json history = kHi;
+  history.push_back(message);
+  history.push_back({{"role", "tool"}, {"tool_call_id", message["tool_calls"][0]["id"]}, {"content", "cut"}});
+  const HttpResponse second = Chat(history);
+  EXPECT_THAT(Prompt(), HasSubstr("\"arguments\": " + cut + "<|im_end|>\n"));
+  EXPECT_GT(engine.last().tokens.size(), 0u);
+  engine.AnswerLast("Oh");
+  EXPECT_EQ(Whole(second)["choices"][0]["message"]["content"], "Oh");
+  // It can only be a message's last.
+  message["tool_calls"].push_back(message["tool_calls"][0]);
+  EXPECT_EQ(ErrorOf(Chat(Json::array({kHi[0], message})), 400)["param"], "messages[1].tool_calls[1].function");
+}
+
 TEST_F(ChatTools, WhatIsWrongWithACallIsNamed) {
   const auto with = [](const Json& call) { return Json{{"role", "assistant"}, {"tool_calls", Json::array({call})}}; };
   const auto function = [](const Json& name, const Json& arguments) {
@@ -125,7 +145,7 @@ TEST_F(ChatTools, WhatIsWrongWithACallIsNamed) {
   };
   const std::pair<Json, const char*> cases[] = {
       {with(function("a b", "{}")), "messages[0].tool_calls[0].function.name"},
-      {with(function("f", "{")), "messages[0].tool_calls[0].function.arguments"},
+      {with(function("f", "{}}")), "messages[0].tool_calls[0].function.arguments"},
       {with(function("f", "\"x\"")), "messages[0].tool_calls[0].function.arguments"},
       {with({{"type", "custom"}}), "messages[0].tool_calls[0].type"},
       {with({{"type", "function"}}), "messages[0].tool_calls[0].function"},

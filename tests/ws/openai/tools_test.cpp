@@ -277,6 +277,20 @@ TEST_F(ToolsTest, AHistoryOfItemsIsOneMessageEach) {
   EXPECT_EQ(items[2]["call_id"], "c1");
 }
 
+TEST_F(ToolsTest, ACutCallIsTakenAsItIs) {
+  const Json cut = {{"type", "function_call"}, {"call_id", "c1"}, {"name", "weather"}, {"arguments", "{\"city"}};
+  const Json whole = {{"type", "function_call"}, {"call_id", "c2"}, {"name", "weather"}, {"arguments", "{}"}};
+  const std::string conversation = Http("POST", "/v1/conversations", 200, {}, {{"items", {cut, whole}}})["id"];
+  const Json items = Http("GET", "/v1/conversations/" + conversation + "/items", 200, {{"order", "asc"}})["data"];
+  ASSERT_EQ(items.size(), 2u);
+  EXPECT_EQ(items[0]["arguments"], "{\"city");
+  EXPECT_EQ(items[0]["status"], "incomplete");
+  EXPECT_EQ(items[1]["arguments"], "{}");
+  EXPECT_EQ(items[1]["call_id"], "c2");
+  client.Send(Ask({{"input", {cut, whole, {{"role", "user"}, {"content", "Go on"}}}}}));
+  EXPECT_THAT(Prompt(), HasSubstr("\"arguments\": {\"city<|im_end|>\n<|im_start|>assistant\n<tool_call>\n"));
+}
+
 TEST_F(ToolsTest, WhatIsWrongWithAnItemIsNamed) {
   const Json call = {{"type", "function_call"}, {"call_id", "c"}, {"name", "f"}, {"arguments", "{}"}};
   const Json result = {{"type", "function_call_output"}, {"call_id", "c"}, {"output", "x"}};
