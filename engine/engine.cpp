@@ -130,5 +130,6 @@ std::optional<CacheSource> Engine::Where(const std::string& owner) const { retur
 void Engine::Ping(std::function<void()> alive) { loop_->Ping(std::move(alive)); }
 EngineStats Engine::stats() const { return loop_->stats(); }
 bool Engine::healthy() const { return loop_->healthy(); }
+Status Engine::status() const { return loop_->status(); }
 
 }  // namespace ringside

@@ -106,10 +106,13 @@ class Engine {
 
   EngineStats stats() const;
   /// `alive` is called on the engine's thread, between two steps: once it has been, the thread is not stuck. Dropped if
-  /// the engine ends first.
+  /// the engine ends first. If its device has failed meanwhile, so has the engine then.
   void Ping(std::function<void()> alive);
-  /// False from the first failure of the device on: the turns of that moment and all later ones end with kError.
+  /// False from the first failure of the device, or of a step, on: the turns of that moment and all later ones end with
+  /// kError, and nothing is in a slot.
   bool healthy() const;
+  /// Ok, or what failed.
+  Status status() const;
 
  private:
   explicit Engine(std::unique_ptr<EngineLoop> loop);

@@ -147,6 +147,11 @@ EngineStats EngineLoop::stats() const {
   return stats_;
 }
 
+Status EngineLoop::status() const {
+  std::lock_guard lock(stats_mutex_);
+  return failure_;
+}
+
 void EngineLoop::PublishStats() {
   counts_.slots_used = pool_.used();
   counts_.kv_bytes_used = pool_.promised_bytes();
@@ -360,9 +365,19 @@ void EngineLoop::TellPositions() {
   }
 }
 
+void EngineLoop::Handle(PingMessage message) {
+  if (const Status device = network_.memory().status(); !device.ok()) Fail(device);
+  message.alive();
+}
+
 void EngineLoop::Fail(const Status& status) {
-  if (!healthy_.exchange(false)) return;
-  LogError("no turn is answered any more: {}", status.message());
+  if (!healthy_) return;
+  LogError("an engine answers no turn any more: {}", status.message());
+  {
+    std::lock_guard lock(stats_mutex_);
+    failure_ = status;
+  }
+  healthy_ = false;
   for (auto& turn : running_) turn->Finish(FinishReason::kError, status);
   for (auto& turn : waiting_) {
     --timelines_.at(turn->timeline_id()).waiting;
@@ -399,6 +414,8 @@ void EngineLoop::RetireFinished() {
     if (slot->sequence->has_cache()) pool_.Settle(slot->sequence->cache());
   }
   for (const auto& [slot, sound] : ended) Settle(slot->id);
+  // Of an engine that has failed nothing is in a slot: its conversations are looked for in the tiers.
+  while (!healthy_ && running_.empty() && !cached_.empty()) DropCache(*cached_.front());
 }
 
 void EngineLoop::End(std::unique_ptr<RunningTurn> turn, FinishReason reason, Status error) {

@@ -59,6 +59,7 @@ class EngineLoop {
   int64_t slot_bytes() const { return pool_.shape().slab_bytes(); }
   EngineStats stats() const;
   bool healthy() const { return healthy_; }
+  Status status() const;
 
  private:
   struct SubmitMessage {
@@ -144,7 +145,7 @@ class EngineLoop {
   void Handle(EraseMessage message);
   void Handle(SaveAllMessage message);
   void Handle(ForkMessage message);
-  void Handle(PingMessage message) { message.alive(); }
+  void Handle(PingMessage message);
   void Handle(FetchedMessage message);
   /// Waits for messages only where there is nothing to do, and not beyond the time at which there is.
   std::vector<Message> NextMessages();
@@ -288,7 +289,10 @@ class EngineLoop {
   void Conclude(const LaunchedStep& step);
   /// The step that is under way, if there is one: after it nothing is known to the device only.
   void ConcludeLaunched();
-  /// The device has failed for good: ends every turn, and every one that comes.
+  /// Whatever `call` throws is the engine's failure.
+  template <class Call>
+  void FailIfThrows(Call call);
+  /// The device has failed for good, or a step has thrown: ends every turn, and every one that comes.
   void Fail(const Status& status);
   /// Ends the turns that are finished and have no part in the step that is under way.
   void RetireFinished();
@@ -323,6 +327,7 @@ class EngineLoop {
   std::unordered_map<std::string, int64_t> owners_in_slots_;
   mutable std::mutex stats_mutex_;
   EngineStats stats_;
+  Status failure_;  // set once, before healthy_ is false
   std::atomic<bool> healthy_{true};
   std::thread thread_;  // last: it uses everything above; none where the maker runs the rounds
 };

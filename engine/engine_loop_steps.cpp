@@ -1,5 +1,8 @@
 // The engine loop's steps: who gets slots and rows, how a step is launched, concluded, and run ahead of.
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <exception>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -35,14 +38,26 @@ void EngineLoop::OrderWaiting() {
   waiting_ = std::move(ordered);
 }
 
+template <class Call>
+void EngineLoop::FailIfThrows(Call call) {
+  try {
+    call();
+  } catch (const std::exception& error) {
+    launched_.reset();  // nothing is known of it
+    Fail(Unavailable(fmt::format("a step has failed: {}", error.what())));
+  }
+}
+
 void EngineLoop::Step() {
-  if (!launched_ && GrowRunning()) launched_ = Launch(nullptr);
-  if (!launched_) return;
-  std::optional<LaunchedStep> next;
-  if (MayRunAhead() && GrowAhead()) next = Launch(&*launched_);
-  Conclude(*launched_);
-  if (next && next->unchosen) Choose(&*next);
-  launched_ = std::move(next);
+  FailIfThrows([this] {
+    if (!launched_ && GrowRunning()) launched_ = Launch(nullptr);
+    if (!launched_) return;
+    std::optional<LaunchedStep> next;
+    if (MayRunAhead() && GrowAhead()) next = Launch(&*launched_);
+    Conclude(*launched_);
+    if (next && next->unchosen) Choose(&*next);
+    launched_ = std::move(next);
+  });
 }
 
 bool EngineLoop::LaunchedStep::Has(const RunningTurn* turn) const {
@@ -212,7 +227,7 @@ void EngineLoop::Conclude(const LaunchedStep& step) {
 
 void EngineLoop::ConcludeLaunched() {
   if (!launched_) return;
-  Conclude(*launched_);
+  FailIfThrows([this] { Conclude(*launched_); });
   launched_.reset();
 }
 

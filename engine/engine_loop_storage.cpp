@@ -37,7 +37,7 @@ void EngineLoop::SaveAll(Engine::Done done) {
 }
 
 std::optional<CacheSource> EngineLoop::Where(const std::string& owner) const {
-  {
+  if (healthy_) {
     std::lock_guard lock(owners_mutex_);
     if (owners_in_slots_.contains(owner)) return CacheSource::kSlot;
   }

@@ -105,8 +105,8 @@ class Serving {
   ~Serving();
 
   Status Start();
-  /// True until an engine, or what it runs on, has failed for good.
-  bool healthy() const { return engines_->healthy() && !device_failed(); }
+  /// True until all engines, or what they run on, have failed for good.
+  bool healthy() const { return engines_->healthy() && std::ranges::any_of(copies_, &ModelCopy::devices_ok); }
   /// Refuses new turns, lets the running ones end, closes the sockets.
   void Drain();
   std::string url() const { return server_->url(); }
@@ -120,9 +120,7 @@ class Serving {
   void Tend();
   /// Reads again what may be changed while the server runs: keys, certificate.
   void Reload();
-  bool device_failed() const {
-    return std::ranges::any_of(copies_, [](const ModelCopy& copy) { return !copy.devices_ok(); });
-  }
+  bool device_failed() const { return !std::ranges::all_of(copies_, &ModelCopy::devices_ok); }
   /// What the process ends with if Start fails, and not for the device's sake.
   int exit_code() const { return exit_code_; }
 
@@ -426,6 +424,7 @@ void Serving::Reload() {
 void Serving::Tend() {
   access_.Watch();
   server_->CloseRevoked();
+  engines_->Tend();
   sessions_->Sweep();
   disk_full_ = storage_->full();
   if (storage_->journal() == nullptr) return;
@@ -488,7 +487,7 @@ void Serving::Publish() {
     });
   }
   health_.SetReady([this]() -> std::string {
-    if (!healthy()) return "the engine has failed";
+    if (!healthy()) return engines_->size() == 1 ? "the engine has failed" : "all engines have failed";
     if (!storage_->healthy()) return "the disk has failed";
     return disk_full_ ? "the disk is full" : "";
   });
@@ -574,7 +573,7 @@ int Serve(const ServerConfig& config, SignalWatcher& signals, Processes& process
       return stop(kExitStorageFailed);
     }
     if (!serving.healthy()) {
-      LogError("the device has failed: ending, so that a service manager can start anew");
+      LogError("no engine is left: ending, so that a service manager can start anew");
       return stop(kExitDeviceFailed);
     }
   }

@@ -4,6 +4,7 @@
 #include <prometheus/gauge.h>
 #include <prometheus/registry.h>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -27,6 +28,13 @@ double Plain(Number value) {
 }
 using Now = const MetricsSnapshot&;
 
+template <EngineState state>
+double EnginesIn(Now now) {
+  return Plain(std::ranges::count(now.engines, state, &FleetEngine::state));
+}
+
+constexpr char kEnginesHelp[] = "Engines, by whether they get conversations";
+
 constexpr Row kGauges[] = {
     {.name = "ringside_ready",
      .help = "1 while turns are answered: what /readyz tells",
@@ -39,7 +47,30 @@ constexpr Row kGauges[] = {
      .of_engine = [](const FleetEngine& now) { return Plain(now.stats.turns_waiting); }},
     {.name = "ringside_engine_drains",
      .help = "1 from the moment when an engine is drained until it is resumed",
-     .of_engine = [](const FleetEngine& now) { return now.state == EngineState::kServing ? 0.0 : 1.0; }},
+     .of_engine =
+         [](const FleetEngine& now) {
+           return now.state == EngineState::kDraining || now.state == EngineState::kDrained ? 1.0 : 0.0;
+         }},
+    {.name = "ringside_engines",
+     .help = kEnginesHelp,
+     .label = "state",
+     .value = "serving",
+     .read = EnginesIn<EngineState::kServing>},
+    {.name = "ringside_engines",
+     .help = kEnginesHelp,
+     .label = "state",
+     .value = "draining",
+     .read = EnginesIn<EngineState::kDraining>},
+    {.name = "ringside_engines",
+     .help = kEnginesHelp,
+     .label = "state",
+     .value = "drained",
+     .read = EnginesIn<EngineState::kDrained>},
+    {.name = "ringside_engines",
+     .help = kEnginesHelp,
+     .label = "state",
+     .value = "failed",
+     .read = EnginesIn<EngineState::kFailed>},
     {.name = "ringside_slots",
      .help = "Slots",
      .of_engine = [](const FleetEngine& now) { return Plain(now.stats.slots); }},

@@ -3,16 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <tuple>
 #include <utility>
 
 #include "base/check.h"
+#include "base/log.h"
 
 namespace ringside {
 namespace {
-
-// Engines drift apart where one has so many more turns than another, and half as many again.
-constexpr int64_t kDrift = 4;
 
 void Add(EngineStats& sum, const EngineStats& one) {
   sum.slots += one.slots;
@@ -55,6 +52,8 @@ const char* EngineStateName(EngineState state) {
       return "draining";
     case EngineState::kDrained:
       return "drained";
+    case EngineState::kFailed:
+      return "failed";
   }
   return "";
 }
@@ -85,7 +84,7 @@ class EngineFleet::PinnedSink final : public TokenSink {
 };
 
 EngineFleet::EngineFleet(std::vector<std::unique_ptr<Engine>> engines)
-    : states_(engines.size()), engines_(std::move(engines)) {
+    : placement_(engines.size()), engines_(std::move(engines)) {
   CHECK(!engines_.empty());
 }
 
@@ -95,32 +94,20 @@ bool EngineFleet::InSlot(size_t engine, const std::string& owner) const {
   return !owner.empty() && engines_[engine]->Where(owner) == CacheSource::kSlot;
 }
 
-size_t EngineFleet::Lightest() const {
-  const auto load = [&](size_t i) {
-    const EngineStats now = engines_[i]->stats();
-    const double used =
-        static_cast<double>(now.kv_bytes_used) / static_cast<double>(std::max<int64_t>(now.kv_bytes, 1));
-    return std::tuple(states_[i].drains, states_[i].turns, used);
-  };
-  size_t best = 0;
-  auto least = load(0);
-  for (size_t i = 1; i < engines_.size(); ++i) {
-    if (auto other = load(i); other < least) best = i, least = other;
-  }
-  return best;
-}
-
 size_t EngineFleet::Choose(const TurnRequest& request) const {
-  if (const auto pin = pins_.find(request.timeline); pin != pins_.end()) {
-    const size_t engine = pin->second.engine;
+  const Placement::Pin* pin = placement_.Find(request.timeline);
+  if (pin != nullptr && !placement_.failed(pin->engine)) {
     // While it answers, it is for the engine to say that it does. Without an owner its cache is there or nowhere.
-    if (pin->second.turns > 0 || request.owner.empty() || InSlot(engine, request.owner)) return engine;
+    if (pin->turns > 0 || request.owner.empty() || InSlot(pin->engine, request.owner)) return pin->engine;
   }
   // One that its session has parked comes back as another timeline, perhaps before its cache has left.
+  std::vector<double> used;
   for (size_t i = 0; i < engines_.size(); ++i) {
     if (InSlot(i, request.owner)) return i;
+    const EngineStats now = engines_[i]->stats();
+    used.push_back(static_cast<double>(now.kv_bytes_used) / static_cast<double>(std::max<int64_t>(now.kv_bytes, 1)));
   }
-  return Lightest();
+  return placement_.Lightest(used);
 }
 
 Status EngineFleet::Submit(TurnRequest request) {
@@ -129,19 +116,13 @@ Status EngineFleet::Submit(TurnRequest request) {
   size_t engine = 0;
   {
     std::lock_guard lock(mutex_);
+    TakeOutFailed();
     engine = Choose(request);
-    if (const auto before = PinOf(timeline); before && *before != engine) {
-      engines_[*before]->Close(timeline);  // it has no cache there any more
-      Unpin(timeline);
-    }
-    Pin& pin = pins_[timeline];
-    SetIdle(timeline, pin, false);
-    pin.engine = engine;
-    pin.owner = request.owner;
-    ++pin.turns;
-    ++states_[engine].turns;
-    const int64_t least = states_[Lightest()].turns, more = states_[engine].turns - least;
-    if (more >= kDrift && more > least / 2) MoveIdle(engine, static_cast<size_t>(more / 2));
+    const Placement::Pin* before = placement_.Find(timeline);
+    // It has no cache there any more.
+    if (before != nullptr && before->engine != engine) engines_[before->engine]->Close(timeline);
+    placement_.Begin(timeline, engine, request.owner);
+    MoveIdle(engine);
   }
   request.sink = std::make_shared<PinnedSink>(std::move(request.sink), *this, timeline, engine);
   Status status = engines_[engine]->Submit(std::move(request));
@@ -153,38 +134,40 @@ Status EngineFleet::Submit(TurnRequest request) {
 }
 
 void EngineFleet::Ended(TimelineId timeline, size_t engine) {
-  --states_[engine].turns;
-  const auto found = pins_.find(timeline);
-  if (found == pins_.end() || found->second.engine != engine || found->second.turns == 0) return;  // closed meanwhile
-  if (--found->second.turns > 0 || found->second.owner.empty()) return;
-  SetIdle(timeline, found->second, true);
-  if (states_[engine].drains) MoveIdle(engine, states_[engine].idle.size());
+  placement_.End(timeline, engine);
+  if (placement_.drains(engine)) MoveIdle(engine);
 }
 
-void EngineFleet::SetIdle(TimelineId timeline, Pin& pin, bool idle) {
-  std::map<uint64_t, TimelineId>& all = states_[pin.engine].idle;
-  if (pin.idle != 0) all.erase(std::exchange(pin.idle, 0));
-  if (idle) all.emplace(pin.idle = ++last_idle_, timeline);
-}
-
-void EngineFleet::Unpin(TimelineId timeline) {
-  const auto found = pins_.find(timeline);
-  if (found == pins_.end()) return;
-  SetIdle(timeline, found->second, false);
-  pins_.erase(found);
-}
-
-void EngineFleet::MoveIdle(size_t engine, size_t most) {
-  for (; most > 0 && !states_[engine].idle.empty(); --most) {
-    const TimelineId timeline = states_[engine].idle.begin()->second;
-    engines_[engine]->Park(timeline);
-    Unpin(timeline);
+void EngineFleet::MoveIdle(size_t engine) {
+  for (size_t most = placement_.Leaving(engine); most > 0; --most) {
+    if (const auto timeline = placement_.TakeIdle(engine)) engines_[engine]->Park(*timeline);
   }
 }
 
-std::optional<size_t> EngineFleet::PinOf(TimelineId timeline) const {
-  const auto found = pins_.find(timeline);
-  return found == pins_.end() ? std::nullopt : std::optional(found->second.engine);
+void EngineFleet::Tend() {
+  for (const auto& engine : engines_) engine->Ping([] {});
+  std::lock_guard lock(mutex_);
+  TakeOutFailed();
+}
+
+void EngineFleet::TakeOutFailed() {
+  for (size_t i = 0; i < engines_.size(); ++i) {
+    if (placement_.failed(i) || engines_[i]->healthy()) continue;
+    placement_.SetFailed(i);
+    LogError("engine {} is out of service: {}", i, engines_[i]->status().message());
+    MoveIdle(i);
+    if (placement_.OthersServe(i)) continue;
+    for (size_t other = 0; other < engines_.size(); ++other) {
+      if (placement_.failed(other)) continue;
+      placement_.SetDrains(other, false);
+      LogInfo("engine {}: gets conversations again, for no other does", other);
+    }
+  }
+}
+
+void EngineFleet::Forget(TimelineId timeline) {
+  std::lock_guard lock(mutex_);
+  placement_.Forget(timeline);
 }
 
 void EngineFleet::Cancel(TurnId turn) {
@@ -192,18 +175,12 @@ void EngineFleet::Cancel(TurnId turn) {
 }
 
 void EngineFleet::Close(TimelineId timeline) {
-  {
-    std::lock_guard lock(mutex_);
-    Unpin(timeline);
-  }
+  Forget(timeline);
   for (const auto& engine : engines_) engine->Close(timeline);
 }
 
 void EngineFleet::Park(TimelineId timeline) {
-  {
-    std::lock_guard lock(mutex_);
-    Unpin(timeline);
-  }
+  Forget(timeline);
   for (const auto& engine : engines_) engine->Park(timeline);
 }
 
@@ -227,10 +204,7 @@ Engine::Done EngineFleet::WhenAll(Engine::Done done) const {
 }
 
 void EngineFleet::Erase(TimelineId timeline, const std::string& owner, Engine::Done done) {
-  {
-    std::lock_guard lock(mutex_);
-    Unpin(timeline);
-  }
+  Forget(timeline);
   const Engine::Done told = WhenAll(std::move(done));
   for (const auto& engine : engines_) engine->Erase(timeline, owner, told);
 }
@@ -243,7 +217,7 @@ void EngineFleet::Fork(TimelineId from, TimelineId to, const std::string& from_o
     for (size_t i = 1; i < engines_.size(); ++i) {
       if (InSlot(i, from_owner)) engine = i;
     }
-    engine = PinOf(from).value_or(engine);
+    if (const Placement::Pin* pin = placement_.Find(from)) engine = pin->engine;
   }
   // The turn may come to another engine.
   engines_[engine]->Fork(from, to, from_owner, to_owner, to_branch && engines_.size() == 1);
@@ -262,7 +236,7 @@ std::optional<CacheSource> EngineFleet::Where(const std::string& owner) const {
 }
 
 bool EngineFleet::healthy() const {
-  return std::ranges::all_of(engines_, [](const auto& engine) { return engine->healthy(); });
+  return std::ranges::any_of(engines_, [](const auto& engine) { return engine->healthy(); });
 }
 
 EngineStats EngineFleet::stats() const {
@@ -279,10 +253,11 @@ std::vector<FleetEngine> EngineFleet::each() const {
   for (size_t i = 0; i < engines_.size(); ++i) {
     {
       std::lock_guard lock(mutex_);
-      if (states_[i].drains) out[i].state = states_[i].turns > 0 ? EngineState::kDraining : EngineState::kDrained;
+      if (placement_.drains(i)) out[i].state = placement_.turns(i) > 0 ? EngineState::kDraining : EngineState::kDrained;
     }
     out[i].stats = engines_[i]->stats();
     if (out[i].state == EngineState::kDrained && out[i].stats.slots_used > 0) out[i].state = EngineState::kDraining;
+    if (!engines_[i]->healthy()) out[i].state = EngineState::kFailed;
   }
   return out;
 }
@@ -300,28 +275,33 @@ Status EngineFleet::Drain(size_t engine) {
                   "only_engine");
   }
   std::lock_guard lock(mutex_);
-  bool others = false;
-  for (size_t i = 0; i < states_.size(); ++i) others = others || (i != engine && !states_[i].drains);
-  if (!others) {
-    return Status(StatusCode::kMismatch, "All other engines are drained: resume one of them before.", "",
+  RETURN_IF_ERROR(CheckServes(engine));
+  if (!placement_.OthersServe(engine)) {
+    return Status(StatusCode::kMismatch, "All other engines are drained or have failed: resume one of them before.", "",
                   "only_engine");
   }
-  states_[engine].drains = true;
-  MoveIdle(engine, states_[engine].idle.size());
+  placement_.SetDrains(engine, true);
+  MoveIdle(engine);
   return Status::Ok();
+}
+
+Status EngineFleet::CheckServes(size_t engine) const {
+  if (engines_[engine]->healthy()) return Status::Ok();
+  return Status(StatusCode::kMismatch, "This engine has failed: it is in service again after a restart.", "",
+                "engine_failed");
 }
 
 Status EngineFleet::Resume(size_t engine) {
   RETURN_IF_ERROR(CheckNumber(engine));
   std::lock_guard lock(mutex_);
-  states_[engine].drains = false;
+  RETURN_IF_ERROR(CheckServes(engine));
+  placement_.SetDrains(engine, false);
   return Status::Ok();
 }
 
 size_t EngineFleet::timelines(size_t engine) const {
   std::lock_guard lock(mutex_);
-  return static_cast<size_t>(
-      std::ranges::count_if(pins_, [&](const auto& pin) { return pin.second.engine == engine; }));
+  return placement_.conversations(engine);
 }
 
 }  // namespace ringside

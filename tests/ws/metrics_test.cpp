@@ -274,6 +274,13 @@ TEST(MetricsTest, OfSeveralEnginesEachHasItsOwnFigures) {
   EXPECT_EQ(Sample(metrics, "ringside_slots{engine=\"1\"}"), "9");
   EXPECT_EQ(Sample(metrics, "ringside_engine_drains{engine=\"0\"}"), "0");
   EXPECT_EQ(Sample(metrics, "ringside_engine_drains{engine=\"1\"}"), "1");
+  EXPECT_EQ(Sample(metrics, "ringside_engines{state=\"serving\"}"), "1");
+  EXPECT_EQ(Sample(metrics, "ringside_engines{state=\"drained\"}"), "1");
+  EXPECT_EQ(Sample(metrics, "ringside_engines{state=\"failed\"}"), "0");
+  now.engines[1].state = EngineState::kFailed;
+  EXPECT_EQ(Sample(metrics, "ringside_engine_drains{engine=\"1\"}"), "0");
+  EXPECT_EQ(Sample(metrics, "ringside_engines{state=\"draining\"}"), "0");
+  EXPECT_EQ(Sample(metrics, "ringside_engines{state=\"failed\"}"), "1");
   EXPECT_EQ(Sample(metrics, "ringside_cache_restores_total{engine=\"0\",from=\"host\"}"), "0");
   EXPECT_EQ(Sample(metrics, "ringside_cache_restores_total{engine=\"1\",from=\"host\"}"), "3");
   EXPECT_EQ(Sample(metrics, "ringside_cache_bytes{tier=\"host\"}"), "5");

@@ -4,12 +4,15 @@
 
 #include <gtest/gtest.h>
 
+#include <future>
 #include <map>
 #include <random>
 #include <set>
+#include <stdexcept>
 #include <thread>
 
 #include "tests/engine/engine_harness.h"
+#include "tests/engine/failing_backend.h"
 #include "tests/engine/hash_network.h"
 #include "tests/engine/tiers_harness.h"
 
@@ -77,8 +80,8 @@ class EngineFleetTest : public testing::Test {
   }
 
   struct Copy {
-    std::unique_ptr<Backend> backend = std::move(*MakeCpuBackend({.threads = 1}));
-    HashNetwork network{*backend};
+    FailingBackend backend{std::move(*MakeCpuBackend({.threads = 1}))};
+    HashNetwork network{backend};
   };
   LetterTokenizer tokenizer_{HashNetwork::kVocab};
   std::vector<std::unique_ptr<Copy>> copies_;
@@ -203,19 +206,113 @@ TEST_F(EngineFleetTest, WhereEnginesDriftApartIdleConversationsLeaveTheBusierOne
   for (TimelineId timeline = 1; timeline <= 24; ++timeline) Say(timeline);
   ASSERT_EQ(SlotsUsed(), (std::vector<int64_t>{12, 12}));
   std::vector<SubmittedTurn> endless;
-  for (TimelineId timeline = 1; timeline <= 16; timeline += 2) {  // all on the first
+  for (TimelineId timeline = 1; timeline <= 17; timeline += 2) {  // all on the first
     endless.push_back(Begin(timeline, -1, Owner(timeline)));
     endless.back().sink->WaitForTokens(1);
   }
-  while (fleet_->timelines(0) == 12) std::this_thread::yield();
-  EXPECT_GE(fleet_->timelines(0), 8u);  // those that answer stay
-  for (TimelineId timeline = 17; timeline <= 23; timeline += 2) {
+  EXPECT_EQ(fleet_->timelines(0), 11u);  // those that answer stay, and who has not been idle for longest
+  for (TimelineId timeline = 19; timeline <= 23; timeline += 2) {
     EXPECT_NE(Say(timeline).report.source, CacheSource::kRecomputed) << timeline;
   }
   for (size_t i = 0; i < endless.size(); ++i) {
     fleet_->Cancel(endless[i].request.turn);
     EXPECT_EQ(Wait(1 + 2 * i, endless[i]).reason, FinishReason::kCancelled);
   }
+}
+
+TEST_F(EngineFleetTest, AnEngineWhoseDeviceFailsIsOutOfServiceAndItsConversationsGoOnOnTheOthers) {
+  Start(3);
+  for (TimelineId timeline = 1; timeline <= 9; ++timeline) Say(timeline);
+  fleet_->Park(4);  // of the first engine, as 1 and 7 are: the tiers have its cache
+  Settle();
+  while (fleet_->Where(Owner(4)) == CacheSource::kSlot) std::this_thread::yield();
+  const SubmittedTurn answering = Begin(1, -1, Owner(1)), other = Begin(2, -1, Owner(2));
+  answering.sink->WaitForTokens(2);
+  other.sink->WaitForTokens(2);
+  copies_[0]->backend.FailAfter(0);
+  const TurnEnd cut = Wait(1, answering);
+  EXPECT_EQ(cut.reason, FinishReason::kError);
+  EXPECT_EQ(cut.error.code(), StatusCode::kUnavailable);
+  EXPECT_NE(cut.error.message().find("an injected error"), std::string::npos) << cut.error.message();
+  EXPECT_TRUE(fleet_->healthy());
+  EXPECT_EQ(fleet_->each()[0].state, EngineState::kFailed);
+  EXPECT_EQ(fleet_->stats().slots, 16) << "those of the others";
+  for (int round = 0; round < 2; ++round) {
+    for (const TimelineId timeline : {1, 4, 7, 3, 5, 10}) {
+      const TurnEnd end = Say(timeline);  // which compares every token
+      ASSERT_EQ(end.reason, FinishReason::kLength) << end.error.ToString();
+      const bool lost = round == 0 && (timeline == 1 || timeline == 7), stored = round == 0 && timeline == 4;
+      EXPECT_EQ(end.report.source, lost                           ? CacheSource::kRecomputed
+                                   : stored                       ? CacheSource::kHost
+                                   : round == 0 && timeline == 10 ? CacheSource::kNew
+                                                                  : CacheSource::kSlot)
+          << timeline;
+    }
+  }
+  fleet_->Cancel(other.request.turn);
+  EXPECT_EQ(Wait(2, other).reason, FinishReason::kCancelled) << "of another engine";
+  EXPECT_EQ(fleet_->timelines(0), 0u);
+  EXPECT_EQ(SlotsUsed()[0], 0);
+}
+
+TEST_F(EngineFleetTest, WithoutAnOwnerAConversationOfAFailedEngineIsComputedAgain) {
+  Start(2);
+  Wait(1, Begin(1, 3, ""));
+  copies_[0]->backend.FailAfter(0);
+  Wait(1, Begin(1, 3, ""));  // in which it is found out
+  const TurnEnd end = Wait(1, Begin(1, 3, ""));
+  EXPECT_EQ(end.reason, FinishReason::kLength) << end.error.ToString();
+  EXPECT_EQ(end.report.tokens_reused, 0);
+  EXPECT_EQ(Wait(1, Begin(1, 3, "")).report.source, CacheSource::kSlot);
+}
+
+TEST_F(EngineFleetTest, AnEngineThatThrowsFails) {
+  Start(2);
+  for (TimelineId timeline = 1; timeline <= 4; ++timeline) Say(timeline);
+  copies_[1]->network.OnStep([] { throw std::runtime_error("no memory for a step"); });
+  const TurnEnd cut = Say(2);
+  EXPECT_EQ(cut.reason, FinishReason::kError);
+  EXPECT_EQ(cut.error.code(), StatusCode::kUnavailable);
+  EXPECT_NE(cut.error.message().find("no memory for a step"), std::string::npos) << cut.error.message();
+  EXPECT_EQ(fleet_->engine(1).status().message(), cut.error.message());
+  for (TimelineId timeline = 1; timeline <= 5; ++timeline) EXPECT_EQ(Say(timeline).reason, FinishReason::kLength);
+  EXPECT_EQ(SlotsUsed(), (std::vector<int64_t>{5, 0}));
+}
+
+TEST_F(EngineFleetTest, WithoutEnginesInServiceNoTurnIsTaken) {
+  Start(2);
+  for (TimelineId timeline = 1; timeline <= 2; ++timeline) Say(timeline);
+  copies_[0]->backend.FailAfter(0);
+  EXPECT_EQ(Say(1).reason, FinishReason::kError);
+  EXPECT_EQ(Say(1).reason, FinishReason::kLength);
+  EXPECT_EQ(fleet_->Drain(1).reason(), "only_engine");
+  EXPECT_EQ(fleet_->Drain(0).reason(), "engine_failed");
+  EXPECT_EQ(fleet_->Resume(0).reason(), "engine_failed");
+  copies_[1]->backend.FailAfter(0);
+  EXPECT_EQ(Say(1).reason, FinishReason::kError);
+  EXPECT_FALSE(fleet_->healthy());
+  EXPECT_EQ(fleet_->Submit(GreedyTurn(++last_turn_, 3, {1, 2, 3}, {}, kWindow, 1).request).code(),
+            StatusCode::kUnavailable);
+}
+
+TEST_F(EngineFleetTest, WhereTheLastThatServesFailsADrainedEngineServesAgain) {
+  Start(2);
+  for (TimelineId timeline = 1; timeline <= 2; ++timeline) Say(timeline);
+  ASSERT_TRUE(fleet_->Drain(1).ok());
+  copies_[0]->backend.FailAfter(0);
+  EXPECT_EQ(Say(1).reason, FinishReason::kError);
+  fleet_->Tend();
+  EXPECT_EQ(fleet_->each()[1].state, EngineState::kServing);
+  for (TimelineId timeline = 1; timeline <= 3; ++timeline) EXPECT_EQ(Say(timeline).reason, FinishReason::kLength);
+}
+
+TEST_F(EngineFleetTest, AnIdleEngineWhoseDeviceFailsIsFoundOutWhenItIsAsked) {
+  Start(2);
+  copies_[0]->backend.FailAfter(0);
+  fleet_->Tend();
+  while (fleet_->engine(0).healthy()) std::this_thread::yield();
+  EXPECT_EQ(fleet_->each()[0].state, EngineState::kFailed);
+  for (TimelineId timeline = 1; timeline <= 2; ++timeline) EXPECT_EQ(Say(timeline).reason, FinishReason::kLength);
 }
 
 TEST_F(EngineFleetTest, EraseForkParkAndSaveAllReachTheEngineThatHasIt) {

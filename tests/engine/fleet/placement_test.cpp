@@ -1,0 +1,164 @@
+// Which engine gets which conversation, by numbers alone: how many turns of a crowd find their conversation where it
+// was, and that an engine which has too many gives some away.
+#include "engine/fleet/placement.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <queue>
+#include <random>
+#include <vector>
+
+namespace ringside {
+namespace {
+
+struct Crowd {
+  size_t engines = 2;
+  uint64_t conversations = 256;
+  double pause_s = 5;     // mean, between turns
+  double turn_s = 0.5;    // mean, alone on an engine
+  double beside_s = 0.2;  // longer for each turn beside it
+  int turns = 40;         // of each
+  bool on_first = false;  // all of them, at first
+};
+
+struct Outcome {
+  double moved = 0;       // share of turns whose conversation had to leave the engine of the one before
+  double difference = 0;  // mean difference of turns between the engines with most and fewest, in the last quarter
+};
+
+/// Pauses and turns of random length; every cache has room in its engine's slots.
+class SimulatedCrowd {
+ public:
+  explicit SimulatedCrowd(const Crowd& crowd) : crowd_(crowd), placement_(crowd.engines), used_(crowd.engines) {}
+
+  Outcome Run() {
+    for (TimelineId id = 1; id <= crowd_.conversations; ++id) Plan(Exponential(crowd_.pause_s), id, false);
+    std::vector<int> left(crowd_.conversations + 1, crowd_.turns);
+    const auto all = static_cast<double>(crowd_.conversations) * crowd_.turns;
+    double sum = 0, samples = 0;
+    while (!events_.empty()) {
+      const Event event = events_.top();
+      events_.pop();
+      now_s_ = event.at_s;
+      if (event.ends) {
+        placement_.End(event.id, placement_.Find(event.id)->engine);
+        if (--left[event.id] > 0) Plan(Exponential(crowd_.pause_s), event.id, false);
+        continue;
+      }
+      Begin(event.id, left[event.id] == crowd_.turns);
+      if (++begun_ < 0.75 * all) continue;
+      sum += Difference();
+      samples += 1;
+    }
+    return {moved_ / (begun_ - static_cast<double>(crowd_.conversations)), sum / samples};
+  }
+
+ private:
+  struct Event {
+    double at_s;
+    TimelineId id;
+    bool ends;  // a turn; otherwise one begins
+    bool operator>(const Event& other) const { return at_s > other.at_s; }
+  };
+
+  double Exponential(double mean) {
+    // Of our own: the library's distribution is another one elsewhere.
+    return -mean * std::log(1 - static_cast<double>(random_() >> 11) * 0x1p-53);
+  }
+  void Plan(double in_s, TimelineId id, bool ends) { events_.push({now_s_ + in_s, id, ends}); }
+
+  void Begin(TimelineId id, bool first) {
+    const Placement::Pin* pin = placement_.Find(id);
+    if (pin == nullptr && !first) moved_ += 1;
+    const size_t engine = pin != nullptr ? pin->engine : first && crowd_.on_first ? 0 : placement_.Lightest(used_);
+    placement_.Begin(id, engine, "conv");
+    for (size_t most = placement_.Leaving(engine); most > 0; --most) (void)placement_.TakeIdle(engine);
+    const double beside = static_cast<double>(placement_.turns(engine) - 1);
+    Plan(Exponential(crowd_.turn_s + crowd_.beside_s * beside), id, true);
+  }
+
+  double Difference() const {
+    int64_t least = placement_.turns(0), most = least;
+    for (size_t i = 1; i < crowd_.engines; ++i) {
+      least = std::min(least, placement_.turns(i));
+      most = std::max(most, placement_.turns(i));
+    }
+    return static_cast<double>(most - least);
+  }
+
+  const Crowd crowd_;
+  Placement placement_;
+  const std::vector<double> used_;
+  std::mt19937_64 random_{1};
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  double now_s_ = 0, begun_ = 0, moved_ = 0;
+};
+
+TEST(PlacementTest, ConversationsStayForNinetyNineOfAHundredTurns) {
+  for (const size_t engines : {2, 4}) {
+    for (const double pause_s : {0.001, 2.0, 5.0, 20.0, 60.0}) {
+      for (const double beside_s : {0.02, 0.2}) {
+        const Outcome outcome = SimulatedCrowd({.engines = engines, .pause_s = pause_s, .beside_s = beside_s}).Run();
+        EXPECT_LT(outcome.moved, engines == 2 ? 0.01 : 0.02)
+            << engines << " engines, pauses of " << pause_s << " s, " << beside_s;
+      }
+    }
+  }
+}
+
+TEST(PlacementTest, WhereAllAreOnOneEngineTheyLeaveItUntilTheEnginesAreEven) {
+  for (const size_t engines : {2, 4}) {
+    const Outcome all = SimulatedCrowd({.engines = engines, .on_first = true}).Run();
+    const Outcome even = SimulatedCrowd({.engines = engines}).Run();
+    EXPECT_LT(all.difference, 2 * even.difference) << engines;
+    EXPECT_LT(all.moved, 0.05) << "and no more than have to";
+  }
+}
+
+TEST(PlacementTest, NobodyLeavesForLittle) {
+  Placement placement(2);
+  placement.Begin(100, 0, "idle");
+  placement.End(100, 0);
+  for (TimelineId id = 1; id <= 8; ++id) {
+    placement.Begin(id, 0, "conv");
+    EXPECT_EQ(placement.Leaving(0), 0u) << id;
+  }
+  placement.Begin(9, 0, "conv");
+  EXPECT_EQ(placement.Leaving(0), 1u) << "nine turns here, none there";
+  EXPECT_EQ(placement.Leaving(1), 0u);
+  placement.Begin(10, 1, "conv");
+  EXPECT_EQ(placement.Leaving(0), 0u) << "no more than chance may bring";
+  placement.SetDrains(1, true);
+  placement.End(10, 1);
+  EXPECT_EQ(placement.Leaving(0), 0u) << "there is nowhere else to go";
+  EXPECT_EQ(placement.Leaving(1), 1u);
+}
+
+TEST(PlacementTest, TheLongestIdleLeaveFirstAndThoseWithoutAnOwnerNever) {
+  Placement placement(2);
+  for (const TimelineId id : {1, 2, 3, 4}) placement.Begin(id, 0, id == 3 ? "" : "conv");
+  for (const TimelineId id : {4, 3, 2}) placement.End(id, 0);
+  EXPECT_EQ(placement.TakeIdle(0), 4u);
+  EXPECT_EQ(placement.TakeIdle(0), 2u);
+  EXPECT_EQ(placement.TakeIdle(0), std::nullopt) << "one has no owner, one answers";
+  EXPECT_EQ(placement.conversations(0), 2u);
+}
+
+TEST(PlacementTest, ThoseThatServeComeBeforeThoseThatDrainAndTheseBeforeThoseThatFailed) {
+  Placement placement(3);
+  placement.SetFailed(0);
+  placement.SetDrains(1, true);
+  placement.Begin(1, 2, "conv");
+  EXPECT_EQ(placement.Lightest({0, 0, 0.9}), 2u);
+  EXPECT_FALSE(placement.OthersServe(2));
+  placement.SetFailed(2);
+  EXPECT_EQ(placement.Lightest({0, 0, 0}), 1u);
+  placement.SetDrains(1, false);
+  EXPECT_TRUE(placement.OthersServe(2));
+}
+
+}  // namespace
+}  // namespace ringside
