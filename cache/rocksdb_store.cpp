@@ -11,11 +11,13 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdarg>
 #include <cstring>
 #include <exception>
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <mutex>
 #include <set>
@@ -197,6 +199,9 @@ class RocksDbStore::Impl {
   }
   std::string_view schema() const { return options_.key_of ? kSealedSchema : kSchema; }
   Result<IndexRow> ReadIndex(const std::string& owner);
+  Status Promise(int64_t new_bytes, int64_t grows_by);
+  Status Commit(const std::string& owner, const ObjectKey& key, StoreObject& object,
+                const std::vector<StorePart>& added, const IndexRow& before, const IndexRow& after);
   Status WriteParts(const std::string& owner, const ObjectKey& key, const std::vector<StorePart>& parts);
   std::string name() const { return options_.path + "/kv"; }
   std::string drafts() const { return options_.path + "/kv.new"; }
@@ -207,8 +212,14 @@ class RocksDbStore::Impl {
   std::unique_ptr<rocksdb::DB> db_;
   rocksdb::ColumnFamilyHandle* rows_ = nullptr;
   rocksdb::ColumnFamilyHandle* parts_ = nullptr;
-  std::mutex write_mutex_;  // one Put or Erase at a time
-  uint64_t drafts_made_ = 0;
+  std::mutex& MutexOf(const std::string& owner) {
+    return owner_mutexes_[std::hash<std::string>()(owner) % owner_mutexes_.size()];
+  }
+
+  std::array<std::mutex, 64> owner_mutexes_;  // one Put or Erase of an owner at a time
+  std::mutex promised_mutex_;
+  int64_t promised_bytes_ = 0;  // of objects that are being written
+  std::atomic<uint64_t> drafts_made_{0};
 };
 
 void RocksDbStore::Impl::Close() {
@@ -342,7 +353,7 @@ Result<IndexRow> RocksDbStore::Impl::ReadIndex(const std::string& owner) {
 
 Status RocksDbStore::Impl::Put(const std::string& owner, StoreObject object) {
   CHECK(!owner.empty() && owner.size() <= kMaxOwnerBytes);
-  std::lock_guard lock(write_mutex_);
+  std::lock_guard lock(MutexOf(owner));
   if (!healthy) return Unavailable("disk tier: stopped after a failed write");
   ASSIGN_OR_RETURN(const ObjectKey key, KeyOf(owner));
   IndexRow before, after;
@@ -367,14 +378,31 @@ Status RocksDbStore::Impl::Put(const std::string& owner, StoreObject object) {
     new_bytes += bytes;
     added.push_back(std::move(part));
   }
-  if (index.bytes() - before.bytes + after.bytes > options_.budget_bytes)
+  RETURN_IF_ERROR(Promise(new_bytes, after.bytes - before.bytes));
+  const Status committed = Commit(owner, key, object, added, before, after);
+  std::lock_guard promised(promised_mutex_);
+  promised_bytes_ -= new_bytes;
+  if (committed.ok()) index.Set(owner, after.bytes, clock_.MonotonicNs());
+  return committed;
+}
+
+/// Room for an object that has so many bytes that are not there yet, and is so much larger than the one before it.
+Status RocksDbStore::Impl::Promise(int64_t new_bytes, int64_t grows_by) {
+  std::lock_guard lock(promised_mutex_);
+  if (index.bytes() + promised_bytes_ + grows_by > options_.budget_bytes)
     return Overloaded("disk tier: over its budget");
   uint64_t free_bytes = 0;
   const auto asked = settings_.env->GetFileSystem()->GetFreeSpace(options_.path, {}, &free_bytes, nullptr);
   free_bytes = std::min<uint64_t>(free_bytes, std::numeric_limits<int64_t>::max());
-  if (asked.ok() && static_cast<int64_t>(free_bytes) < options_.min_free_bytes + new_bytes) {
+  if (asked.ok() && static_cast<int64_t>(free_bytes) < options_.min_free_bytes + promised_bytes_ + new_bytes) {
     return Overloaded("disk tier: the disk is full");
   }
+  promised_bytes_ += new_bytes;
+  return Status::Ok();
+}
+
+Status RocksDbStore::Impl::Commit(const std::string& owner, const ObjectKey& key, StoreObject& object,
+                                  const std::vector<StorePart>& added, const IndexRow& before, const IndexRow& after) {
   if (RINGSIDE_DEFECT("manifest_before_parts")) {
     RETURN_IF_ERROR(ToStatus(db_->Put(Synced(), rows_, Row(kIndex, owner), EncodeIndex(owner, after))));
     RETURN_IF_ERROR(ToStatus(db_->Put(Synced(), rows_, Row(kManifest, owner), object.manifest)));
@@ -393,10 +421,9 @@ Status RocksDbStore::Impl::Put(const std::string& owner, StoreObject object) {
     const std::string row = PartKey(owner, part);
     batch.DeleteRange(parts_, row, PrefixEnd(row)).PermitUncheckedError();
   }
+  if (!healthy) return Unavailable("disk tier: stopped after a failed write");  // meanwhile
   const rocksdb::Status committed = db_->Write(Synced(), &batch);
-  if (!committed.ok()) return Refuse(committed);
-  index.Set(owner, after.bytes, clock_.MonotonicNs());
-  return Status::Ok();
+  return committed.ok() ? Status::Ok() : Refuse(committed);
 }
 
 Status RocksDbStore::Impl::WriteParts(const std::string& owner, const ObjectKey& key,
@@ -461,7 +488,7 @@ Result<Blob> RocksDbStore::Impl::GetPart(const std::string& owner, const ChunkHa
 }
 
 Status RocksDbStore::Impl::Erase(const std::string& owner) {
-  std::lock_guard lock(write_mutex_);
+  std::lock_guard lock(MutexOf(owner));
   if (!index.Find(owner)) return Status::Ok();
   index.Remove(owner);  // whatever the disk says, it is not found any more
   if (!healthy) return Unavailable("disk tier: stopped after a failed write");

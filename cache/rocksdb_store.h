@@ -1,5 +1,6 @@
 // The disk tier: objects in a RocksDB instance, `<path>/kv`, within a budget of bytes. A cache of what can be computed
-// again: what is found damaged at start is thrown away. Thread-safe; calls block on the disk.
+// again: what is found damaged at start is thrown away. Thread-safe; calls block on the disk, those of different owners
+// beside one another.
 //
 // An object's parts are written to a sorted file of their own, synced and taken in whole (no log, no memory table, no
 // compression); then its manifest is committed with a synced log, and only then is the object there. Manifests stand in

@@ -152,7 +152,7 @@ bool TieredStore::Impl::IsOnDisk(const std::string& owner, uint64_t id) const {
 }
 
 bool TieredStore::Impl::IsElsewhere(const std::string& owner) const {
-  return in_slots_.contains(owner) || IsOnDisk(owner, IdInHost(*host_, owner));
+  return IsOnlyABase(owner) || IsOnDisk(owner, IdInHost(*host_, owner));
 }
 
 uint64_t TieredStore::Impl::IdInHost(ringside::Store& host, const std::string& owner) {
@@ -184,7 +184,7 @@ void TieredStore::Impl::Await(const std::string& owner, Snapshot snapshot) {
 }
 
 void TieredStore::Impl::DropWhatIsOverTheBound() {
-  const int64_t bound = std::max(host_->budget_bytes(), options_.least_waiting_bytes);
+  const int64_t bound = WaitingBound();
   while (waiting_.bytes_but_last() > bound) {
     const std::string oldest = *waiting_.OldestButLast();
     if (!CallOff(oldest, TooSlow())) overflown_.emplace(oldest, waiting_.Find(oldest)->header().id);
@@ -195,7 +195,7 @@ void TieredStore::Impl::DropWhatIsOverTheBound() {
     const auto first = host_->index().FirstToGo();
     if (!first) return;
     // One that is being written is on disk in a moment, or counted when that fails.
-    const bool lost = *first != writing_ && !IsElsewhere(*first);
+    const bool lost = !writing_.contains(*first) && !IsElsewhere(*first);
     if (!host_->Erase(*first).ok()) return;
     if (lost) ++stats_.dropped;
   }
@@ -258,7 +258,7 @@ Status TieredStore::Impl::PutInHost(const std::string& owner, const Snapshot& sn
     if (!pending && (waiting_.Find(owner) != nullptr || erasing_.contains(owner))) return Status::Ok();
     const Status status = host_->Put(owner, std::move(object));
     if (status.ok()) {
-      host_->index().SetSpare(owner, in_slots_.contains(owner));
+      host_->index().SetSpare(owner, IsOnlyABase(owner));
       if (pending) waiting_.Erase(owner);
       return status;
     }
@@ -343,7 +343,7 @@ void TieredStore::Impl::SetInSlot(const std::string& owner, bool in_slot) {
     in_slots_.insert(owner);
   else
     in_slots_.erase(owner);
-  host_->index().SetSpare(owner, in_slot);
+  host_->index().SetSpare(owner, IsOnlyABase(owner));
 }
 
 void TieredStore::Impl::Prefetch(std::string owner) {
@@ -423,21 +423,6 @@ void TieredStore::Impl::FinishFork(const std::string& to, uint64_t ticket, Snaps
   // Not wanted: erased, or a newer one has come in the meantime.
   if (ticket == 0) return Answer([done] { Tell(done, NotFound("tiers: the fork is gone")); });
   Answer([this, to, id, done] { TakeIn(to, id, done); });
-}
-
-void TieredStore::Impl::Flush(Done done) {
-  Answer([this, done = std::move(done)] {
-    Move([this, done] {
-      Status first;
-      for (const std::string& owner : host_->index().Owners()) {
-        if (StaysInMemory(owner)) continue;
-        // Every copy is a sync; whoever ends the store has waited for them as long as it would.
-        Status status = closing_ ? Unavailable("tiers: closed before everything was on disk") : CopyToDisk(owner);
-        if (!status.ok() && status.code() != StatusCode::kNotFound && first.ok()) first = std::move(status);
-      }
-      Tell(done, first);
-    });
-  });
 }
 
 std::optional<Snapshot> TieredStore::Impl::Base(const std::string& owner) {
@@ -520,6 +505,9 @@ void TieredStore::Fork(std::string from, std::string to, Done done) {
   impl_->Fork(std::move(from), std::move(to), std::move(done));
 }
 void TieredStore::Flush(Done done) { impl_->Flush(std::move(done)); }
+void TieredStore::SaveToDisk(std::string owner, Done done) { impl_->SaveToDisk(std::move(owner), std::move(done)); }
+TieredStore::Unsaved TieredStore::unsaved() const { return impl_->unsaved(); }
+int64_t TieredStore::saving_room() const { return impl_->saving_room(); }
 std::optional<Snapshot> TieredStore::Base(const std::string& owner) { return impl_->Base(owner); }
 std::optional<TieredStore::Place> TieredStore::Find(const std::string& owner) const { return impl_->Find(owner); }
 void TieredStore::Sweep() { impl_->Sweep(); }

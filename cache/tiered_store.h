@@ -1,8 +1,8 @@
 // Where a conversation's snapshot is when it is not on the device: host memory, disk, or nowhere (then it is computed
 // again). Decides what stays, moves and goes: idle times, budgets, least recently used first. Asked from the engine's
-// thread, works on two threads of its own (one answers, one moves objects down; a simulation does both itself), tells
-// the outcome by callback, which should post to the engine's inbox. No call waits for storage. Owned by whoever made
-// it, with both stores.
+// thread, works on two threads of its own (one answers, one moves objects down, with others beside it where much is to
+// be written; a simulation does it all itself), tells the outcome by callback, which should post to the engine's inbox.
+// No call waits for storage. Owned by whoever made it, with both stores.
 //
 // A snapshot is offered by Store and kept as long as there is room: losing one is never an error, and Fetch says so.
 // Memory is bounded however slow the disk is: what waits to be stored counts against the host's budget, and what is
@@ -79,8 +79,9 @@ class TieredStore {
   /// is never called, if too many are waiting. `done`: Ok = in one of the tiers, or no longer the owner's newest;
   /// kOverloaded = there was no room. Where memory is full and the disk too slow, the caches used least recently go.
   Status Store(std::string owner, Snapshot snapshot, Done done);
-  /// The newest snapshot of `owner`; it stays where it was. If that is in memory, `done` is called before Fetch returns,
-  /// whatever the storage threads are at. kNotFound = there is none; kCorruption = it was damaged and is gone; kIo.
+  /// The newest snapshot of `owner`; it stays where it was. If that is in memory, `done` is called before Fetch
+  /// returns, whatever the storage threads are at. kNotFound = there is none; kCorruption = it was damaged and is gone;
+  /// kIo.
   void Fetch(std::string owner, FetchDone done);
   /// Whether a slot has `owner`'s cache from now on: what memory has of it is spare then, and goes before all others,
   /// without a copy on disk. Takes microseconds.
@@ -93,9 +94,22 @@ class TieredStore {
   /// Gives `to` what `from` has, sharing the bytes in memory. Find knows of it at once. `done`: kNotFound = there was
   /// nothing, or `to` was erased or given a newer one before it could be read from disk.
   void Fork(std::string from, std::string to, Done done);
-  /// Moves everything that is in memory only to disk, where it may be there: before a restart. `done`: Ok = all of it
-  /// is there.
+  // Before a restart. What is on disk then goes first where memory is needed.
+
+  /// Copies what is in memory only to disk, where it may be there: what was used last comes first, kWriters at a time.
+  /// Nothing that was written so goes for the room of what comes behind it. `done`: Ok = all of it is there.
   void Flush(Done done);
+  /// The same for what memory has of this owner, before anything that is there because of Flush.
+  void SaveToDisk(std::string owner, Done done);
+  static constexpr int kWriters = 4;
+  /// What is in memory only and may be on disk: lost if the process ended now.
+  struct Unsaved {
+    int64_t caches = 0, bytes = 0;
+  };
+  Unsaved unsaved() const;
+  /// Bytes that may be offered and saved to disk beside what is being saved, so that memory does not have to give away
+  /// any of it before it is on disk.
+  int64_t saving_room() const;
 
   /// What `owner` has in memory, complete, as a base for the next capture; nullopt if there is nothing or it is still
   /// on its way. Takes microseconds.

@@ -1,7 +1,8 @@
-// What a TieredStore is made of: the tiers, what is on its way between them, two threads. Shared by the two source
-// files that implement it; nobody else includes this.
+// What a TieredStore is made of: the tiers, what is on its way between them, two threads. Shared by the source files
+// that implement it; nobody else includes this.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -16,6 +17,7 @@
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include "base/bounded_queue.h"
 #include "cache/tiered_store.h"
@@ -56,6 +58,9 @@ class TieredStore::Impl {
   void Erase(std::string owner, Done done);
   void Fork(std::string from, std::string to, Done done);
   void Flush(Done done);
+  void SaveToDisk(std::string owner, Done done);
+  Unsaved unsaved() const;
+  int64_t saving_room() const;
   std::optional<Snapshot> Base(const std::string& owner);
   std::optional<Place> Find(const std::string& owner) const;
   void Sweep();
@@ -92,6 +97,7 @@ class TieredStore::Impl {
   /// with it what was used least recently, until all but the last to come is within the bound.
   void Await(const std::string& owner, Snapshot snapshot);
   void DropWhatIsOverTheBound();
+  int64_t WaitingBound() const { return std::max(host_->budget_bytes(), options_.least_waiting_bytes); }
   /// What waits for this owner, of any capture or of this one.
   std::optional<Snapshot> ShareWaiting(const std::string& owner, std::optional<uint64_t> id = std::nullopt) const;
   /// Why a snapshot that was offered no longer waits. Told once.
@@ -121,10 +127,25 @@ class TieredStore::Impl {
   void ApplyIdleTimes();
   Status EraseFromDisk(const std::string& owner);
 
+  // The moving thread and, while it waits for them, some beside it.
+  struct Wanted {  // to be written
+    std::string owner;
+    Done done = nullptr;
+    bool named = false;  // in place of what Flush found: it and its bytes are counted in saving_
+    int64_t bytes = 0;
+  };
+  /// Writes what is wanted until nothing is, and returns the first error of what Flush found.
+  Status RunWriters();
+  /// What is to be written next; waits while others write, for they may lead to more. nullopt = nothing is left.
+  std::optional<Wanted> TakeWanted();
+  Status WriteToDisk(const std::string& owner);
+
   static bool StaysInMemory(const std::string& owner) { return owner.starts_with(kMemoryOnly); }
   bool IsOnDisk(const std::string& owner, uint64_t id) const;  // mutex_ held
   /// Whether what memory has of this owner may go without loss: it is on disk too, or in a slot. mutex_ held.
   bool IsElsewhere(const std::string& owner) const;
+  /// Whether a slot has this owner's cache, and it is not just being brought to disk. mutex_ held.
+  bool IsOnlyABase(const std::string& owner) const { return in_slots_.contains(owner) && !saving_.contains(owner); }
   static uint64_t IdInHost(ringside::Store& host, const std::string& owner);
 
   const std::unique_ptr<ringside::Store> host_, disk_;
@@ -135,7 +156,7 @@ class TieredStore::Impl {
   WaitingSnapshots waiting_;                              // their owners have nothing in the host store
   std::set<std::pair<std::string, uint64_t>> overflown_;  // dropped while they waited; whoever looks for one says so
   std::unordered_set<std::string> in_slots_;              // owners, whatever else there is of them
-  std::string writing_;                                   // whose object is being copied to disk
+  std::unordered_set<std::string> writing_;               // whose objects are being copied to disk
   struct QueuedFork {
     std::string from;
     uint64_t ticket = 0;
@@ -146,6 +167,14 @@ class TieredStore::Impl {
   std::unordered_map<std::string, uint64_t> disk_ids_;  // what is known to be on disk
   TieredStoreStats stats_;
   MoveRate read_rate_, write_rate_;
+  std::deque<Wanted> wanted_;                // by name, the first to be asked for first
+  std::vector<std::string> flushed_;         // what Flush found, what was used last at the end: from there it is taken
+  std::unordered_set<std::string> written_;  // until Flush has ended; they do not go for others
+  // What was asked for by name and is not on disk yet: owners, and bytes of all.
+  std::unordered_multiset<std::string> saving_;
+  int64_t saving_bytes_ = 0;
+  int writers_at_work_ = 0;
+  std::condition_variable writers_wake_;
 
   BoundedQueue<Work> answering_queue_{1};  // PushUrgent is not held to it; waiting_ is
   std::mutex moving_mutex_;

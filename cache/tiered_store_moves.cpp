@@ -64,6 +64,10 @@ Status TieredStore::Impl::PutOnDisk(const std::string& owner, const Snapshot& sn
     const auto oldest = disk_->index().Oldest();
     if (snapshot.chunk_bytes() > disk_->budget_bytes() || !oldest || *oldest == owner) return status;
     if (given > 2 * snapshot.chunk_bytes()) return status;
+    {
+      std::lock_guard lock(mutex_);
+      if (written_.contains(*oldest)) return status;
+    }
     if (const auto entry = disk_->index().Find(*oldest)) given += entry->bytes;
     RETURN_IF_ERROR(EraseFromDisk(*oldest));
     std::lock_guard lock(mutex_);
@@ -78,11 +82,11 @@ Status TieredStore::Impl::CopyToDisk(const std::string& owner) {
     std::lock_guard lock(mutex_);
     if (IsOnDisk(owner, snapshot.header().id)) return Status::Ok();
     if (erasing_.contains(owner)) return NotFound("tiers: erased");
-    writing_ = owner;
+    writing_.insert(owner);
   }
   const Status written = PutOnDisk(owner, snapshot);
   std::lock_guard lock(mutex_);
-  writing_.clear();
+  writing_.erase(owner);
   RETURN_IF_ERROR(written);
   ++stats_.demoted;
   stats_.demoted_bytes += static_cast<uint64_t>(snapshot.chunk_bytes());
@@ -101,7 +105,7 @@ bool TieredStore::Impl::MakeOneLeaveHost() {
   bool spare = false;
   {
     std::lock_guard lock(mutex_);
-    spare = in_slots_.contains(*first);
+    spare = IsOnlyABase(*first);
   }
   const Status status = spare ? Status::Ok() : CopyToDisk(*first);
   DropFromHost(*first, id);

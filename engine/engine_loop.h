@@ -85,9 +85,16 @@ class EngineLoop {
     std::string from_owner, to_owner;
     bool to_branch;
   };
-  struct SaveAllMessage {
+  struct SavingAll {  // a SaveAll under way
     Engine::Done done;
-    std::set<TimelineId> saved = {};  // so far
+    std::set<TimelineId> begun = {};  // whose caches have been given to the tiers
+    int64_t writing = 0;              // of these, not on disk yet
+    bool flushing = false;            // all of these are
+    std::atomic<bool> told{false};
+  };
+  struct SaveAllMessage {
+    std::shared_ptr<SavingAll> saving;
+    bool written = false;  // one of them has been
   };
   struct PingMessage {
     std::function<void()> alive;
@@ -230,6 +237,12 @@ class EngineLoop {
   /// Saves the cache and then gives it back: at once, or when the copy is done.
   void SaveAndDropCache(Slot& slot, Leaving leaving);
   void AfterSave(Slot& slot, SequenceStorage::Saved saved);
+  /// What a SaveAll saves next: the cache that was used last; null if all have been given to the tiers.
+  Slot* NextToSave(const SavingAll& saving) const;
+  /// Counts what a SaveAll has not saved yet.
+  void CountUnsaved(const SavingAll& saving);
+  /// Bytes that a copy of all its rows takes.
+  int64_t RowsBytes(const KvCache& cache) const;
   /// Deals with the copies that are done; with `wait`, with all that leave a slot.
   void FinishCopies(bool wait);
   /// After a turn of the timeline has ended or is gone from the queue: what was put off until then.

@@ -32,8 +32,9 @@ void EngineLoop::Prefetch(const std::string& owner) {
 }
 
 void EngineLoop::SaveAll(Engine::Done done) {
-  const auto stopped = done;
-  if (!inbox_->PushUrgent(SaveAllMessage{std::move(done)})) Tell(stopped, Unavailable("the engine has stopped"));
+  const auto saving = std::make_shared<SavingAll>();
+  saving->done = std::move(done);
+  if (!inbox_->PushUrgent(SaveAllMessage{saving})) Tell(saving->done, Unavailable("the engine has stopped"));
 }
 
 std::optional<CacheSource> EngineLoop::Where(const std::string& owner) const {
@@ -80,20 +81,57 @@ void EngineLoop::Handle(EraseMessage message) {
   storage_.tiers->Erase(std::move(message.owner), std::move(message.done));
 }
 
+int64_t EngineLoop::RowsBytes(const KvCache& cache) const {
+  const Ring& ring = cache.ring();
+  return std::min(ring.next(), ring.window().pinned + ring.rows()) * (pool_.shape().tile_bytes() / KvShape::kTile);
+}
+
+EngineLoop::Slot* EngineLoop::NextToSave(const SavingAll& saving) const {
+  Slot* next = nullptr;
+  const auto used = [](const Slot* slot) { return std::pair(slot->turn != nullptr, slot->idle_since_ns); };
+  for (Slot* slot : cached_) {
+    if (slot->owner.empty() || saving.begun.contains(slot->id)) continue;
+    if (next == nullptr || used(slot) > used(next)) next = slot;
+  }
+  return next;
+}
+
+void EngineLoop::CountUnsaved(const SavingAll& saving) {
+  counts_.unsaved = counts_.unsaved_bytes = 0;
+  for (const Slot* slot : cached_) {
+    if (slot->owner.empty() || saving.begun.contains(slot->id)) continue;
+    ++counts_.unsaved;
+    counts_.unsaved_bytes += RowsBytes(*slot->sequence->cache());
+  }
+}
+
 void EngineLoop::Handle(SaveAllMessage message) {
-  if (storage_.tiers == nullptr) return Tell(message.done, Status::Ok());
+  constexpr int64_t kMostWriting = 2 * TieredStore::kWriters;  // the writers always find the next
+  const std::shared_ptr<SavingAll> saving = std::move(message.saving);
+  if (storage_.tiers == nullptr) return Tell(saving->done, Status::Ok());
   FinishCopies(/*wait=*/true);
-  const auto next =
-      std::find_if(cached_.begin(), cached_.end(), [&](const Slot* slot) { return !message.saved.contains(slot->id); });
-  if (next == cached_.end()) return storage_.tiers->Flush(std::move(message.done));
-  sequence_storage_.Save((*next)->owner, *(*next)->sequence);
-  sequence_storage_.TakeSaved(/*wait=*/true);
-  message.saved.insert((*next)->id);
-  // The next one when this is on disk: memory holds less than the slots do.
-  storage_.tiers->Flush([inbox = inbox_, message = std::move(message)](const Status&) mutable {
-    const Engine::Done stopped = message.done;
-    if (!inbox->PushUrgent(std::move(message))) Tell(stopped, Unavailable("the engine has stopped"));
-  });
+  if (message.written) --saving->writing;
+  const auto tell = [inbox = inbox_, saving](SaveAllMessage next) {
+    if (inbox->PushUrgent(std::move(next)) || saving->told.exchange(true)) return;
+    Tell(saving->done, Unavailable("the engine has stopped"));
+  };
+  Slot* const next = NextToSave(*saving);
+  CountUnsaved(*saving);
+  if (next == nullptr) {
+    if (saving->writing > 0 || std::exchange(saving->flushing, true)) return;
+    // What is in memory besides comes last.
+    storage_.tiers->Flush([saving](const Status& status) {
+      if (!saving->told.exchange(true)) Tell(saving->done, status);
+    });
+  } else if (saving->writing == 0 ||
+             (saving->writing < kMostWriting && storage_.tiers->saving_room() >= RowsBytes(*next->sequence->cache()))) {
+    sequence_storage_.Save(next->owner, *next->sequence);
+    sequence_storage_.TakeSaved(/*wait=*/true);
+    saving->begun.insert(next->id);
+    ++saving->writing;
+    storage_.tiers->SaveToDisk(next->owner, [saving, tell](const Status&) { tell({saving, /*written=*/true}); });
+    tell({saving});  // the next one behind a step
+  }
 }
 
 void EngineLoop::Handle(ForkMessage message) {

@@ -35,6 +35,7 @@ struct EngineStats {
   uint64_t written_back = 0;                  // caches copied in the background, before their slots were wanted
   uint64_t captures = 0, captured_bytes = 0;  // caches copied from their slots, and what had to be copied for them
   double capture_ms = 0;                      // of all captures: what they took of the engine's time
+  int64_t unsaved = 0, unsaved_bytes = 0;     // of the last SaveAll: caches that the tiers have not been given yet
   uint64_t saves_refused = 0;                 // the tiers had too much to do; that cache was not saved
   uint64_t restores_host = 0, restores_disk = 0, restored_bytes = 0;
   double restore_ms = 0;                 // of all restores: from asking the tiers to the end of the copy into the slot

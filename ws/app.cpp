@@ -500,6 +500,7 @@ void Serving::Drain() {
   turns_->RefuseTurns();
   server_->Drain(fmt::format(R"({{"type":"ringside:server.draining","deadline_ms":{}}})", timeout_ms));
   LogInfo("stopping: {} turns may end within {} s", turns_->turns(), config_.shutdown_timeout_s);
+  if (storage_->journal() != nullptr) engines_->SaveAll(nullptr);  // what turns change is saved again behind them
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
   const auto turns_end = deadline - std::min(std::chrono::milliseconds(timeout_ms / 3), kWindUpTime);
   // A share of what is left of the grace.
@@ -526,11 +527,12 @@ void Serving::SaveCaches(std::chrono::steady_clock::duration time) {
   const auto saved = std::make_shared<std::promise<Status>>();
   std::future<Status> status = saved->get_future();
   engines_->SaveAll([saved](const Status& told) { saved->set_value(told); });
-  if (status.wait_for(time) != std::future_status::ready) {
-    LogWarning("not every cache was saved in time; what was not is computed again");
-  } else if (const Status told = status.get(); !told.ok()) {
-    LogWarning("not every cache was saved: {}", told.message());
-  }
+  Status told = Unavailable("the time was too short (--shutdown-timeout)");
+  if (status.wait_for(time) == std::future_status::ready) told = status.get();
+  const auto [slots, memory] = std::pair(engines_->stats(), storage_->tiers().unsaved());
+  if (told.ok()) return LogInfo("every cache is saved");
+  LogWarning("{} caches of {} MB are not saved, and computed again when they are wanted: {}",
+             slots.unsaved + memory.caches, (slots.unsaved_bytes + memory.bytes) / 1'000'000, told.message());
 }
 
 int Fail(const Status& status, int exit_code) {

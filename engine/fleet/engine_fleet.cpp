@@ -31,6 +31,8 @@ void Add(EngineStats& sum, const EngineStats& one) {
   sum.captures += one.captures;
   sum.captured_bytes += one.captured_bytes;
   sum.capture_ms += one.capture_ms;
+  sum.unsaved += one.unsaved;
+  sum.unsaved_bytes += one.unsaved_bytes;
   sum.saves_refused += one.saves_refused;
   sum.restores_host += one.restores_host;
   sum.restores_disk += one.restores_disk;

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "cache/ram_store.h"
 #include "cache/store.h"
@@ -32,9 +33,16 @@ class HeldDisk final : public Store {
       std::lock_guard lock(mutex_);
       return begun_;
     }
-    void Pass() {
+    /// Whose puts have begun, in that order; waits until there are so many.
+    std::vector<std::string> WaitForPuts(size_t n) {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return owners_.size() >= n; });
+      return owners_;
+    }
+    void Pass(const std::string& owner) {
       std::unique_lock lock(mutex_);
       ++begun_;
+      owners_.push_back(owner);
       changed_.notify_all();
       changed_.wait(lock, [&] { return allowed_ > 0; });
       --allowed_;
@@ -44,13 +52,14 @@ class HeldDisk final : public Store {
     mutable std::mutex mutex_;
     std::condition_variable changed_;
     int64_t begun_ = 0, allowed_ = 0;
+    std::vector<std::string> owners_;
   };
 
   explicit HeldDisk(std::shared_ptr<Gate> gate, int64_t budget_bytes = int64_t{1} << 40)
       : gate_(std::move(gate)), inner_(budget_bytes) {}
 
   Status Put(const std::string& owner, StoreObject object) override {
-    gate_->Pass();
+    gate_->Pass(owner);
     return inner_.Put(owner, std::move(object));
   }
   Result<std::string> GetManifest(const std::string& owner) override { return inner_.GetManifest(owner); }

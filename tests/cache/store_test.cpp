@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <thread>
+#include <vector>
 
 #include "cache/ram_store.h"
 #include "cache/rocksdb_store.h"
@@ -62,6 +65,51 @@ TEST_P(StoreTest, PutReplacesTheWholeObject) {
   EXPECT_EQ(Text(*store->GetPart("b", KeyOf("x"), 1)), "x");
   EXPECT_EQ(store->GetPart("b", KeyOf("y"), 1).status().code(), StatusCode::kNotFound);
   EXPECT_EQ(store->GetManifest("c").status().code(), StatusCode::kNotFound);
+}
+
+TEST_P(StoreTest, OwnersArePutAndErasedBesideOneAnother) {
+  auto store = Make(1 << 20);
+  constexpr int kThreads = 4, kRounds = 20;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < kRounds; ++i) {
+        const std::string own = "own_" + std::to_string(t), said = own + std::to_string(i);
+        EXPECT_TRUE(store->Put(own, {said, {Part(said), Part("of all")}}).ok());
+        EXPECT_TRUE(store->Put("shared", {said, {Part(said)}}).ok());
+        if (i % 5 != t) continue;
+        EXPECT_TRUE(store->Erase("shared").ok());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  int64_t bytes = 0;
+  for (const std::string& owner : store->index().Owners()) {
+    const std::string said = *store->GetManifest(owner);
+    EXPECT_EQ(Text(*store->GetPart(owner, KeyOf(said), said.size())), said);
+    bytes += store->index().Find(owner)->bytes;
+  }
+  EXPECT_EQ(store->index().bytes(), bytes);
+  EXPECT_GE(store->index().owners(), kThreads);
+}
+
+TEST_P(StoreTest, OwnersBesideOneAnotherStayWithinTheBudget) {
+  constexpr int kThreads = 4, kRounds = 50;
+  auto store = Make(kRounds * 110);
+  std::vector<std::thread> threads;
+  std::atomic<int> put{0};
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < kRounds; ++i) {
+        const std::string owner = std::to_string(100 * t + i);
+        put += store->Put(owner, {"", {Part(std::string(100, 'x') + owner)}}).ok() ? 1 : 0;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_LE(store->index().bytes(), store->budget_bytes());
+  EXPECT_EQ(store->index().owners(), put);
+  EXPECT_GE(put, kRounds);
 }
 
 TEST_P(StoreTest, EraseTakesAnObjectAwayAndNoOther) {
