@@ -1,10 +1,14 @@
 #include "kernels/file_formats.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <string>
 
 #include "kernels/code_values.h"
 #include "kernels/half.h"
+#include "kernels/row_quantisation.h"
 
 namespace ringside {
 namespace {
@@ -96,6 +100,11 @@ void ReadIq4Xs(const uint8_t* p, int64_t j, FileBlock* out) {
 float HalfOfPower(uint8_t exponent) {
   return BitsToFloat(exponent < 2 ? 0x00200000u << exponent : (exponent - 1u) << 23);
 }
+
+/// That of kScaledE4M3.
+float ScaleOf(const FileBlock& block) { return BitsToFloat(block.d | static_cast<uint32_t>(block.m) << 16); }
+bool IsNaNOfE4M3(uint8_t q) { return (q & 0x7f) == 0x7f; }
+
 int64_t InputOf(const HostTensor& host, int64_t c) {
   return host.order.empty() ? c : host.order[static_cast<size_t>(c)];
 }
@@ -148,6 +157,9 @@ void ReadFileBlock(DType dtype, const uint8_t* row, int64_t b, FileBlock* out) {
     case DType::kMXFP4:
       out->scale[0] = p[0], ReadNibbles(p + 1, out->q);
       break;
+    case DType::kScaledE4M3:
+      out->d = ReadU16(p), out->m = ReadU16(p + 2), std::memcpy(out->q, p + 4, 32);
+      break;
     default:
       out->d = ReadU16(p), out->scale[0] = p[2], ReadNibbles(p + 3, out->q);
       break;
@@ -157,6 +169,9 @@ void ReadFileBlock(DType dtype, const uint8_t* row, int64_t b, FileBlock* out) {
 bool HasFiniteScales(DType dtype, const FileBlock& block) {
   const auto finite = [](uint16_t half) { return (half & 0x7c00) != 0x7c00; };
   if (dtype == DType::kMXFP4) return block.scale[0] <= kLargestExponent;
+  if (dtype == DType::kScaledE4M3) {
+    return std::isfinite(ScaleOf(block) * kLargestE4M3) && std::ranges::none_of(block.q, IsNaNOfE4M3);
+  }
   return finite(block.d) && finite(block.m);
 }
 
@@ -189,9 +204,24 @@ float FileBlockValue(DType dtype, const FileBlock& in, int i) {
       return HalfOfPower(in.scale[0]) * static_cast<float>(kMxfp4Values[q]);
     case DType::kQ4_Z:
       return d * static_cast<float>(q - in.scale[0]);
+    case DType::kScaledE4M3:
+      return ScaleOf(in) * E4M3ToFloat(in.q[i]);
     default:
       return d * static_cast<float>(in.scale[0]) * static_cast<float>(q) - m * static_cast<float>(in.scale[1]);
   }
+}
+
+float ReadE4M3Row(const HostTensor& host, int64_t row, uint8_t* q) {
+  const auto* bytes = reinterpret_cast<const uint8_t*>(host.bytes.data()) + row * StorageBytes(host.dtype, host.cols);
+  FileBlock first{}, block{};
+  ReadFileBlock(host.dtype, bytes, 0, &first);
+  bool sound = true;
+  for (int64_t b = 0; b < host.cols / 32; ++b) {
+    ReadFileBlock(host.dtype, bytes, b, &block);
+    sound &= block.d == first.d && block.m == first.m && HasFiniteScales(host.dtype, block);
+    std::copy_n(block.q, 32, q + 32 * b);
+  }
+  return sound ? ScaleOf(first) : std::numeric_limits<float>::quiet_NaN();
 }
 
 float FloatValue(DType dtype, const uint8_t* p) {

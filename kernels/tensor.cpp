@@ -23,6 +23,7 @@ const DTypeTraits& Traits(DType type) {
                                             {"IQ4_XS", 256, 136},
                                             {"MXFP4", 32, 17},
                                             {"4 bits with zero points", 32, 19},
+                                            {"fp8_e4m3 with scales", 32, 36},
                                             {"int8", 1, 1},
                                             {"fp8_e4m3", 1, 1},
                                             {"4 bits", 1024, 640},

@@ -11,9 +11,10 @@ namespace ringside {
 
 /// Element types of weights, activations and caches. The quantised ones are GGML's block formats: 32 values a block
 /// (Q8_0 ... Q5_1, IQ4_NL, MXFP4), 256 a super-block (K formats, IQ4_XS); and kQ4_Z, 32 values of 4 bits with a float16
-/// scale and a whole zero point, as AWQ and GPTQ quantise. No file has those behind. Of one byte an element are kI8 and
-/// kF8E4M3 (Micikevicius et al. 2022: no infinity, magnitudes up to 448), whose scales lie with the owner. Groups of
-/// inputs share a scale in kGrouped4 ... kGrouped8, of 4, 5, 6 and 8 bits an element: what a GPU makes of the blocks.
+/// scale and a whole zero point, as AWQ and GPTQ quantise, and kScaledE4M3, 32 values of E4M3 with a float32 scale,
+/// which is their row's. No file has those behind. Of one byte an element are kI8 and kF8E4M3 (Micikevicius et al.
+/// 2022: no infinity, magnitudes up to 448), whose scales lie with the owner. Groups of inputs share a scale in
+/// kGrouped4 ... kGrouped8, of 4, 5, 6 and 8 bits an element: what a GPU makes of the blocks.
 enum class DType : uint8_t {
   kF32,
   kF16,
@@ -32,6 +33,7 @@ enum class DType : uint8_t {
   kIQ4_XS,
   kMXFP4,
   kQ4_Z,
+  kScaledE4M3,
   kI8,
   kF8E4M3,
   kGrouped4,

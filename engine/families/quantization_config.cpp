@@ -16,6 +16,8 @@ namespace {
 using Kind = PackedFormat::Kind;
 
 constexpr std::string_view kAwqVersions[] = {"gemm", "GEMM"}, kGptqFormats[] = {"gptq", "gptq_v2"};
+constexpr std::string_view kE4M3Methods[] = {"fp8", "fbgemm_fp8", "compressed-tensors"},
+                           kE4M3Strategies[] = {"tensor", "channel"};
 
 std::string In(std::string_view key) { return "quantization_config." + std::string(key); }
 
@@ -68,6 +70,21 @@ Status ReadGptq(const ConfigJson& config, PackedFormat* format) {
   return Status::Ok();
 }
 
+/// By the name of the method: what "compressed-tensors" says of its groups, and "fp8" of blocks that share a scale.
+Status ReadE4M3(const ConfigJson& config, const std::string& method, PackedFormat* format) {
+  format->kind = Kind::kE4M3;
+  RETURN_IF_ERROR(Expect(config, "fmt", "e4m3"));
+  RETURN_IF_ERROR(config.ExpectNone(In("weight_block_size")));
+  if (method != "compressed-tensors") return Status::Ok();
+  RETURN_IF_ERROR(Expect(config, "format", "float-quantized"));
+  for (int group = 0;; ++group) {
+    const std::string weights = fmt::format("config_groups.group_{}.weights", group);
+    if (!config.Has(In(weights))) return Status::Ok();
+    RETURN_IF_ERROR(Expect(config, weights + ".type", "float"));
+    RETURN_IF_ERROR(Expect(config, weights + ".strategy", kE4M3Strategies));
+  }
+}
+
 }  // namespace
 
 Result<std::optional<PackedFormat>> ReadQuantizationConfig(const FlatJson& json) {
@@ -82,8 +99,11 @@ Result<std::optional<PackedFormat>> ReadQuantizationConfig(const FlatJson& json)
   } else if (method == "mxfp4") {
     const std::string model = config.String("model_type", "");
     if (model != "gpt_oss") return NotSupported("quant_method", "'mxfp4' of " + model, "that of gpt_oss");
+  } else if (std::ranges::find(kE4M3Methods, std::string_view(method)) != std::end(kE4M3Methods)) {
+    RETURN_IF_ERROR(ReadE4M3(config, method, &format));
   } else {
-    return NotSupported("quant_method", "'" + method + "'", "awq, gptq, mxfp4");
+    return NotSupported("quant_method", "'" + method + "'",
+                        fmt::format("awq, gptq, mxfp4, {}", fmt::join(kE4M3Methods, ", ")));
   }
   return std::optional(format);
 }

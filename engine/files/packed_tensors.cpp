@@ -5,10 +5,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <string_view>
 
 #include "engine/files/safetensors_reader.h"
+#include "kernels/file_formats.h"
+#include "kernels/row_quantisation.h"
 
 namespace ringside {
 namespace {
@@ -16,6 +19,9 @@ namespace {
 using Kind = PackedFormat::Kind;
 
 constexpr int64_t kBlock = 32;
+constexpr std::string_view kE4M3Name = "F8_E4M3";  // in safetensors
+constexpr std::string_view kOtherE4M3Scales[] = {".input_scale", ".input_scale_ub", ".output_scale",
+                                                 ".k_scale",     ".v_scale",        ".kv_scale"};
 constexpr int kAwqPlaces[] = {0, 4, 1, 5, 2, 6, 3, 7};  // of output i among the eight of a word
 
 uint32_t WordAt(std::span<const std::byte> bytes, int64_t i) {
@@ -53,6 +59,20 @@ class Parts {
     *bytes = tensor.data.bytes;
     floats_.erase(found);
     return Status::Ok();
+  }
+  /// A part of a float type; null if it is not there.
+  const FileTensor* TakeFloats(const std::string& name) {
+    const auto found = floats_.find(name);
+    if (found == floats_.end()) return nullptr;
+    const FileTensor* tensor = found->second;
+    floats_.erase(found);
+    return tensor;
+  }
+  /// Drops what is of no use.
+  void DropEndingIn(std::span<const std::string_view> suffixes) {
+    std::erase_if(floats_, [&](const auto& item) {
+      return std::ranges::any_of(suffixes, [&](std::string_view suffix) { return item.first.ends_with(suffix); });
+    });
   }
 
   JoinedTensors Rest(std::vector<FileTensor> joined) const {
@@ -148,6 +168,38 @@ Result<FileTensor> JoinExperts(const std::string& name, Parts* all) {
   return tensor;
 }
 
+/// The matrix of module `name`.
+Result<FileTensor> JoinE4M3(const std::string& name, Parts* all) {
+  const std::string weight = name + ".weight", scale = name + ".weight_scale";
+  const std::vector<int64_t> shape = all->others().at(weight)->shape;
+  if (shape.size() != 2) return Corruption(fmt::format("tensor '{}' has {} dimensions", weight, shape.size()));
+  const int64_t rows = shape[0], cols = shape[1];
+  if (cols % kBlock != 0) {
+    return InvalidArgument(fmt::format("tensor '{}' has {} inputs, no multiple of {}", weight, cols, kBlock));
+  }
+  PackedParts parts{.format = {.kind = Kind::kE4M3}};
+  RETURN_IF_ERROR(all->Take(weight, kE4M3Name, shape, &parts.integers));
+  const FileTensor* scales = all->TakeFloats(scale);
+  if (scales == nullptr) return Corruption(fmt::format("tensor '{}' is missing", scale));
+  const HostTensor& data = scales->data;
+  const int64_t count = data.rows * data.cols;
+  if (count != 1 && (count != rows || scales->shape.front() != rows)) {
+    return Corruption(fmt::format("tensor '{}' has shape [{}], what it belongs to asks for [{}, 1] or [1]", scale,
+                                  fmt::join(scales->shape, ", "), rows));
+  }
+  const auto* bytes = reinterpret_cast<const uint8_t*>(data.bytes.data());
+  for (int64_t row = 0; row < rows; ++row) {
+    const float value = FloatValue(data.dtype, bytes + StorageBytes(data.dtype, count == 1 ? 0 : row));
+    if (!(value >= 0 && value <= std::numeric_limits<float>::max() / kLargestE4M3)) {
+      return Corruption(fmt::format("tensor '{}' has a scale of {}", scale, value));
+    }
+    parts.row_scales.push_back(value);
+  }
+  FileTensor tensor{.name = weight, .shape = shape, .data = {DType::kScaledE4M3, rows, cols, {}}};
+  tensor.packed = std::make_shared<const PackedParts>(std::move(parts));
+  return tensor;
+}
+
 /// One block's integers: two to a byte, i and i + 16.
 template <class At>
 void PutNibbles(const At& at, std::byte* to) {
@@ -159,6 +211,16 @@ void MakeMxfp4Blocks(const PackedParts& parts, std::byte* to) {
     const std::byte* from = parts.integers.data() + 16 * b;
     to[0] = parts.scales[b];
     PutNibbles([&](int i) { return std::to_integer<int>(from[i / 2]) >> (4 * (i % 2)) & 15; }, to + 1);
+  }
+}
+
+void MakeE4M3Blocks(const PackedParts& parts, int64_t cols, std::byte* to) {
+  const std::byte* from = parts.integers.data();
+  for (const float scale : parts.row_scales) {
+    for (int64_t b = 0; b < cols / kBlock; ++b, from += kBlock, to += sizeof(scale) + kBlock) {
+      std::memcpy(to, &scale, sizeof(scale));
+      std::memcpy(to + sizeof(scale), from, kBlock);
+    }
   }
 }
 
@@ -185,16 +247,20 @@ Result<JoinedTensors> JoinPacked(const SafeTensors& file, const std::optional<Pa
   Parts all(file);
   std::vector<FileTensor> joined;
   if (!format) return all.Rest({});
-  const std::string_view suffix = format->kind == Kind::kMxfp4 ? "_blocks" : ".qweight";
+  const bool e4m3 = format->kind == Kind::kE4M3;
+  const std::string_view suffix = format->kind == Kind::kMxfp4 ? "_blocks" : e4m3 ? ".weight" : ".qweight";
   for (const OtherTensor& tensor : file.others()) {
-    if (!tensor.name.ends_with(suffix)) continue;
+    if (!tensor.name.ends_with(suffix) || (e4m3 && tensor.type != kE4M3Name)) continue;
     const std::string name = tensor.name.substr(0, tensor.name.size() - suffix.size());
     if (format->kind == Kind::kMxfp4) {
       ASSIGN_OR_RETURN(joined.emplace_back(), JoinExperts(name, &all));
+    } else if (e4m3) {
+      ASSIGN_OR_RETURN(joined.emplace_back(), JoinE4M3(name, &all));
     } else {
       ASSIGN_OR_RETURN(joined.emplace_back(), JoinModule(name, *format, &all));
     }
   }
+  if (e4m3) all.DropEndingIn(kOtherE4M3Scales);
   return all.Rest(std::move(joined));
 }
 
@@ -206,6 +272,8 @@ void MakeBlocks(const FileTensor& tensor, std::vector<std::byte>* blocks) {
   switch (parts.format.kind) {
     case Kind::kMxfp4:
       return MakeMxfp4Blocks(parts, blocks->data());
+    case Kind::kE4M3:
+      return MakeE4M3Blocks(parts, cols, blocks->data());
     case Kind::kAwq: {
       const auto at = [&](std::span<const std::byte> words, int64_t i, int64_t row) {
         return nibble(WordAt(words, i * (rows / 8) + row / 8), kAwqPlaces[row % 8]);

@@ -25,7 +25,7 @@ Status Model::State::LoadNetwork(const NetworkPlan& network, const WeightsOf& we
     backend.UseOnThisThread();
     const Shard& shard = shards[static_cast<size_t>(first_rank) + here];
     ASSIGN_OR_RETURN(Weights weights, weights_of(shard, backend, here == 0 ? digest : nullptr));
-    if (here == 0) weight_type = weights.in_groups ? DType::kGrouped4 : backend.weight_dtype();
+    if (here == 0) weight_type = weights.kept.value_or(backend.weight_dtype());
     decoders[here] = std::make_unique<Decoder>(backend, spec, shard, VocabBorders(shards), std::move(weights));
     return Status::Ok();
   }));

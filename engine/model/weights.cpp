@@ -352,7 +352,8 @@ class Loader {
     }
     *weight = std::move(*loaded);
     weights_.bytes += static_cast<int64_t>(weight->data.bytes() + weight->scales.bytes() + weight->order.bytes());
-    weights_.in_groups |= HasGroupScales(weight->dtype);
+    if (HasGroupScales(weight->dtype)) weights_.kept = DType::kGrouped4;
+    if (HasRowScales(weight->dtype) && !HasRowScales(backend_.weight_dtype())) weights_.kept = DType::kScaledE4M3;
     return Status::Ok();
   }
 

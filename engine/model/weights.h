@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -64,8 +65,8 @@ struct Weights {
   DeviceVector slopes;                               // [H]; ALiBi only
   std::vector<LayerWeights> layers;
   bool tied_head = false;
-  int64_t bytes = 0;       // of all tensors, as the device holds them
-  bool in_groups = false;  // some of them in a type of HasGroupScales
+  int64_t bytes = 0;          // of all tensors, as the device holds them
+  std::optional<DType> kept;  // what tells that some are quantised as the file has them, not in the backend's type
 
   const Weight& head() const { return tied_head ? embedding : own_head; }
 };

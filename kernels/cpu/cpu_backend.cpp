@@ -104,11 +104,12 @@ std::string CpuBackend::Describe() const {
 Result<Weight> CpuBackend::LoadWeight(const HostTensor& host) {
   RETURN_IF_ERROR(CheckWeight(host));
   const int64_t panels = (host.rows + kLanes - 1) / kLanes;
-  const size_t bytes = static_cast<size_t>(panels * PanelBytes(host.dtype, host.cols));
+  const DType dtype = KeptAs(host.dtype);
+  const size_t bytes = static_cast<size_t>(panels * PanelBytes(dtype, host.cols));
   void* data = memory_.AllocateWeight(bytes);
   if (data == nullptr) return Overloaded("no memory for a weight of " + std::to_string(bytes) + " bytes");
   const int64_t step = std::max<int64_t>(1, panels / (8 * pool_.threads()));
-  Weight weight{host.dtype, host.rows, host.cols, Buffer(this, data, bytes)};
+  Weight weight{dtype, host.rows, host.cols, Buffer(this, data, bytes)};
   std::atomic<bool> finite = true;
   pool_.Run((panels + step - 1) / step, [&](int64_t i) {
     if (!PackPanels(host, i * step, std::min(panels, (i + 1) * step), static_cast<uint8_t*>(data))) finite = false;

@@ -1,9 +1,12 @@
 #include "kernels/cpu/panels.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <vector>
 
 #include "kernels/file_formats.h"
+#include "kernels/half.h"
 
 namespace ringside::cpu {
 namespace {
@@ -125,6 +128,19 @@ FileBlock ReadPanelBlock(const Layout& layout, const uint8_t* panel, int64_t r, 
   return out;
 }
 
+/// A row to its place in a panel of kBF16; false if a value is not finite.
+bool PackAsBf16(const HostTensor& host, int64_t row, uint8_t* panel) {
+  std::vector<float> values(static_cast<size_t>(host.cols));
+  ReadFileRow(host, row, values.data());
+  uint8_t* to = panel + 2 * (row % 16);
+  for (const float value : values) {
+    const uint16_t bits = FloatToBf16(value);
+    std::memcpy(to, &bits, 2);
+    to += 32;
+  }
+  return std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
+}
+
 }  // namespace
 
 int64_t PanelBytes(DType dtype, int64_t cols) {
@@ -134,8 +150,9 @@ int64_t PanelBytes(DType dtype, int64_t cols) {
 }
 
 bool PackPanels(const HostTensor& host, int64_t first, int64_t last, uint8_t* panels) {
-  const int64_t panel_bytes = PanelBytes(host.dtype, host.cols), row_bytes = StorageBytes(host.dtype, host.cols);
-  const bool quantised = IsQuantised(host.dtype);
+  const int64_t panel_bytes = PanelBytes(KeptAs(host.dtype), host.cols);
+  const int64_t row_bytes = StorageBytes(host.dtype, host.cols);
+  const bool quantised = IsQuantised(KeptAs(host.dtype));
   const Layout layout = quantised ? LayoutOf(host.dtype) : Layout{};
   bool finite = true;
   for (int64_t row = 16 * first; row < std::min(16 * last, host.rows); ++row) {
@@ -148,6 +165,8 @@ bool PackPanels(const HostTensor& host, int64_t first, int64_t last, uint8_t* pa
         finite &= HasFiniteScales(host.dtype, block);
         WriteBlock(layout, block, row % 16, b, panel);
       }
+    } else if (KeptAs(host.dtype) != host.dtype) {
+      finite &= PackAsBf16(host, row, panel);
     } else {
       const int64_t e = Traits(host.dtype).block_bytes;
       for (int64_t c = 0; c < host.cols; ++c) {

@@ -64,6 +64,8 @@ struct Q4_ZLayout {
 
 /// Bytes of one panel of 16 outputs and `cols` inputs.
 int64_t PanelBytes(DType dtype, int64_t cols);
+/// What a file's type is kept as: itself, but kScaledE4M3 as kBF16.
+constexpr DType KeptAs(DType dtype) { return dtype == DType::kScaledE4M3 ? DType::kBF16 : dtype; }
 /// Writes panels [first, last) of a checked weight; `panels` is the start of the whole and zeroed. False if one of its
 /// scales is not finite.
 bool PackPanels(const HostTensor& host, int64_t first, int64_t last, uint8_t* panels);

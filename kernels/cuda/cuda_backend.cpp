@@ -120,6 +120,7 @@ std::string CudaBackend::Describe() const {
                      static_cast<double>(memory_.bytes()) / (1 << 30), options_.dtype == DType::kF16 ? "f16" : "bf16",
                      !options_.quantization                 ? ""
                      : *options_.quantization == DType::kI8 ? ", int8 weights"
+                     : runner_.multiplies_in_e4m3()         ? ", fp8 weights, products in fp8"
                                                             : ", fp8 weights",
                      exchange_.Describe(), stages_.Describe());
 }

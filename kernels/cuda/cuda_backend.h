@@ -102,7 +102,9 @@ class CudaBackend final : public Backend {
   Result<Weight> TakeWeight(int64_t rows, int64_t cols);
   /// Of `bytes`, and so many scales.
   Result<Weight> TakeScaledWeight(DType dtype, int64_t rows, int64_t cols, size_t bytes, size_t scales);
-  Result<Weight> LoadQuantised(const HostTensor& host);
+  std::byte* TakeScales(size_t count);
+  /// Of one byte an element, kI8 or kF8E4M3: rounded to it, or as the file has it.
+  Result<Weight> LoadBytes(const HostTensor& host, DType dtype);
   /// kInvalidArgument, too, for values that would not stay as they are.
   Result<Weight> LoadBlocks(const HostTensor& host, DType dtype);
 
@@ -149,6 +151,7 @@ class CudaBackend final : public Backend {
   cudaDeviceProp properties_ = {};
   cudaStream_t stream_ = nullptr;
   DeviceMemory memory_;
+  std::span<std::byte> scale_room_;  // of memory_, for further scales
   Submission submissions_[2];
   int filling_ = 0;  // of them
   uint64_t last_submission_ = 0;

@@ -20,6 +20,7 @@ namespace ringside::cuda {
 namespace {
 
 constexpr size_t kUploadBytes = size_t{16} << 20;
+constexpr size_t kScaleBytes = size_t{4} << 20;  // of scales taken at a time
 
 void StoreAs(DType dtype, float value, std::byte* to) {
   const uint16_t bits = dtype == DType::kF16 ? FloatToHalf(value) : FloatToBf16(value);
@@ -66,9 +67,11 @@ Result<Weight> CudaBackend::MakeRandomWeight(const RandomMatrix& matrix) {
 
 Result<Weight> CudaBackend::LoadWeight(const HostTensor& host) {
   RETURN_IF_ERROR(CheckWeight(host));
-  if (options_.quantization) return LoadQuantised(host);
-  if (const auto grouped = GroupedTypeOf(host.dtype);
-      grouped && options_.keeps_blocks && (host.expert || IsLarge(host) || options_.keeps_small_blocks)) {
+  // Three bits of fraction are too few for a token's row.
+  if (options_.quantization) return LoadBytes(host, host.table ? DType::kI8 : *options_.quantization);
+  const bool keeps = options_.keeps_blocks && (host.expert || IsLarge(host) || options_.keeps_small_blocks);
+  if (keeps && !host.expert && host.dtype == DType::kScaledE4M3) return LoadBytes(host, DType::kF8E4M3);
+  if (const auto grouped = GroupedTypeOf(host.dtype); grouped && keeps) {
     Result<Weight> weight = LoadBlocks(host, *grouped);
     if (weight.ok() || weight.status().code() != StatusCode::kInvalidArgument) return weight;
   }
@@ -100,9 +103,24 @@ Result<Weight> CudaBackend::LoadWeight(const HostTensor& host) {
   return weight;
 }
 
+// Matrices that lie side by side have their scales so, too: then they are one matrix (step_runner.cpp).
+std::byte* CudaBackend::TakeScales(size_t count) {
+  const size_t bytes = (count * sizeof(float) + Arena::kAlignment - 1) / Arena::kAlignment * Arena::kAlignment;
+  if (bytes > scale_room_.size()) {
+    if (!scale_room_.empty()) memory_.Give(scale_room_.data(), scale_room_.size());
+    const size_t taken = std::max(bytes, kScaleBytes);
+    auto* data = static_cast<std::byte*>(memory_.TakeHigh(taken));
+    scale_room_ = {data, data == nullptr ? 0 : taken};
+    if (data == nullptr) return nullptr;
+  }
+  std::byte* out = scale_room_.data();
+  scale_room_ = scale_room_.subspan(bytes);
+  return out;
+}
+
 Result<Weight> CudaBackend::TakeScaledWeight(DType dtype, int64_t rows, int64_t cols, size_t bytes, size_t scales) {
   auto* data = static_cast<std::byte*>(memory_.TakeLow(bytes));
-  auto* scale_data = static_cast<std::byte*>(memory_.TakeHigh(scales * sizeof(float)));
+  std::byte* scale_data = TakeScales(scales);
   Weight weight{dtype, rows, cols, Buffer(this, data, bytes), Buffer(this, scale_data, scales * sizeof(float))};
   if (data != nullptr && scale_data != nullptr) return weight;
   return Overloaded(fmt::format("no device memory for a weight of {} bytes: {} are free",
@@ -136,9 +154,8 @@ Result<Weight> CudaBackend::LoadBlocks(const HostTensor& host, DType dtype) {
   return weight;
 }
 
-Result<Weight> CudaBackend::LoadQuantised(const HostTensor& host) {
-  // Three bits of fraction are too few for a token's row.
-  const DType dtype = host.table ? DType::kI8 : *options_.quantization;
+Result<Weight> CudaBackend::LoadBytes(const HostTensor& host, DType dtype) {
+  const bool as_stored = host.dtype == DType::kScaledE4M3 && dtype == DType::kF8E4M3;
   const auto row_bytes = static_cast<size_t>(QuantisedRowBytes(host.cols)), rows = static_cast<size_t>(host.rows);
   ASSIGN_OR_RETURN(Weight weight, TakeScaledWeight(dtype, host.rows, host.cols, rows * row_bytes, rows));
   auto* data = static_cast<std::byte*>(weight.data.data());
@@ -151,8 +168,13 @@ Result<Weight> CudaBackend::LoadQuantised(const HostTensor& host) {
       std::vector<float> row(row_bytes, 0.0f);  // a byte an element
       std::vector<uint8_t> quantised(row_bytes);
       for (size_t r = begin; r < end; ++r) {
-        ReadFileRow(host, static_cast<int64_t>(first + r), row.data());
-        row_scales[first + r] = QuantiseRow(dtype, row, quantised.data());
+        const auto of_file = static_cast<int64_t>(first + r);
+        if (as_stored) {
+          row_scales[first + r] = ReadE4M3Row(host, of_file, quantised.data());
+        } else {
+          ReadFileRow(host, of_file, row.data());
+          row_scales[first + r] = QuantiseRow(dtype, row, quantised.data());
+        }
         PlaceQuantisedRow(dtype, quantised, &piece[r * row_bytes]);
       }
     });

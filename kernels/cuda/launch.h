@@ -120,6 +120,22 @@ void LaunchExpandRows(const Launcher& on, const void* weight, DType dtype, const
 void LaunchExpandTiles(const Launcher& on, const void* weight, DType dtype, const float* units, int64_t first,
                        Tensor y);
 
+// ---- linear/quantise_rows.cu
+/// Rows in E4M3 on the device, each in the order of quantised_layout.h and filled up to whole groups with zeros.
+struct E4M3Rows {
+  Tensor q;  // [rows, QuantisedRowBytes(inputs)]
+  float* scales = nullptr;
+};
+/// What rows are quantised from: 16 bits an element, 16 bytes at a time.
+bool CanQuantiseRows(const Tensor& x);
+void LaunchQuantiseRows(const Launcher& on, Tensor x, const E4M3Rows& to);
+/// The same of what LaunchMultiplyActivated by SiLU and LaunchNorm make, and leave in y, too.
+bool CanQuantiseSilu(const Tensor& x, const Tensor& y);
+void LaunchSiluQuantise(const Launcher& on, Tensor x, Tensor y, const E4M3Rows& to);
+bool CanQuantiseNorm(const Tensor& x, const float* weight, const float* bias, const Tensor& y);
+void LaunchNormQuantise(const Launcher& on, Tensor x, const float* weight, const float* bias, bool layer, float eps,
+                        Tensor y, const E4M3Rows& to);
+
 // ---- linear/batch_linear.cu
 /// Whether LaunchBatchLinear takes it: 5 to 64 rows, or fewer that LaunchStreamLinear does not take; weights that lie
 /// side by side, not both narrow and small; no norm in front.

@@ -5,12 +5,15 @@
 #include <utility>
 
 #include "kernels/cuda/cuda_check.h"
+#include "kernels/cuda/linear/quantised_layout.h"
 
 namespace ringside::cuda {
 namespace {
 
 constexpr int64_t kProductTile = 128;  // rows and outputs of what a multiprocessor computes at a time, about
 constexpr int64_t kCachedPanelBytes = int64_t{32} << 20;
+constexpr int64_t kFewestE4M3Rows = 17;  // fewer take the weights' bytes to 16 bits on their way as fast
+constexpr size_t kScratchAlignment = 256;
 
 SkinnyLinear AsSkinny(const StepOp& op, DType dtype) {
   SkinnyLinear out;
@@ -70,15 +73,27 @@ bool AllowsProducts(const Tensor& x, const Tensor& y) {
   return x.cols % 8 == 0 && x.stride % 8 == 0 && (y.dtype == DType::kF32 || y.dtype == x.dtype);
 }
 
-/// Of a layer's matrices from the i-th on that lie side by side and so are one: all outputs.
-int64_t OutputsOfRun(const StepOp& op, int i, DType dtype) {
+/// Of a layer's matrices from the i-th on that lie side by side, scales too, and so are one: all outputs.
+int64_t OutputsOfRun(const StepOp& op, int i, int64_t row_bytes) {
   const auto* first = static_cast<const std::byte*>(op.weights[i]);
+  const float* scales = op.scales[i];
   int64_t outputs = op.outputs[i];
-  while (++i < StepOp::kMaxWeights && op.outputs[i] > 0 &&
-         op.weights[i] == first + StorageBytes(dtype, outputs * op.x.cols)) {
+  while (++i < StepOp::kMaxWeights && op.outputs[i] > 0 && op.weights[i] == first + outputs * row_bytes &&
+         (scales == nullptr || op.scales[i] == scales + outputs)) {
     outputs += op.outputs[i];
   }
   return outputs;
+}
+
+/// What takes the first operation's result right behind it, or null.
+const StepOp* NextOf(std::span<const StepOp> ops) {
+  return ops.size() > 1 && SameMatrix(ops[0].y, ops[1].x) ? &ops[1] : nullptr;
+}
+
+/// What is left of `memory` behind so many bytes.
+std::span<std::byte> Behind(std::span<std::byte> memory, size_t bytes) {
+  return memory.subspan(
+      std::min((bytes + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment, memory.size()));
 }
 
 }  // namespace
@@ -117,6 +132,7 @@ size_t StepRunner::RunFirst(std::span<const StepOp> ops) {
           CanFuseNorm(op.x.rows, op.x.cols)) {
         if (const size_t taken = RunLinear(ops, 1); taken > 0) return taken;
       }
+      if (const size_t taken = RunIntoE4M3(ops); taken > 0) return taken;
       LaunchNorm(on_, op.x, op.norm_weight, op.bias, op.layer_norm, op.eps, op.y);
       return 1;
     case OpKind::kNormHeads:
@@ -129,6 +145,7 @@ size_t StepRunner::RunFirst(std::span<const StepOp> ops) {
       Attend(op.attention);
       return 1;
     case OpKind::kMultiplyActivated:
+      if (const size_t taken = RunIntoE4M3(ops); taken > 0) return taken;
       LaunchMultiplyActivated(on_, op.x, op.activation, op.y);
       return 1;
     case OpKind::kActivate:
@@ -170,6 +187,7 @@ size_t StepRunner::RunFirst(std::span<const StepOp> ops) {
 
 size_t StepRunner::RunLinear(std::span<const StepOp> ops, size_t linear) {
   const StepOp& op = ops[linear];
+  if (IsInE4M3(op)) return 0;
   SkinnyLinear args = AsSkinny(op, dtype_);
   args.fixed_order = fixed_order_;
   if (linear > 0) {
@@ -195,27 +213,87 @@ size_t StepRunner::RunLinear(std::span<const StepOp> ops, size_t linear) {
   return taken;
 }
 
+size_t StepRunner::RunIntoE4M3(std::span<const StepOp> ops) {
+  const StepOp& op = ops.front();
+  const StepOp* linear = NextOf(ops);
+  if (linear == nullptr || !IsInE4M3(*linear)) return 0;
+  const E4M3Rows rows = RoomForE4M3(*linear);
+  if (op.kind == OpKind::kNorm) {
+    if (!CanQuantiseNorm(op.x, op.norm_weight, op.bias, op.y)) return 0;
+    LaunchNormQuantise(on_, op.x, op.norm_weight, op.bias, op.layer_norm, op.eps, op.y, rows);
+  } else {
+    if (op.activation != Activation::kSilu || !CanQuantiseSilu(op.x, op.y)) return 0;
+    LaunchSiluQuantise(on_, op.x, op.y, rows);
+  }
+  MultiplyE4M3(*linear, rows);
+  return 1 + AddBias(ops.subspan(1));
+}
+
+bool StepRunner::IsInE4M3(const StepOp& op) const {
+  if (op.kind != OpKind::kLinear || op.weight_dtype != DType::kF8E4M3 || !multiplies_in_e4m3()) return false;
+  if (op.x.rows < kFewestE4M3Rows || op.x.dtype != dtype_ || !CanQuantiseRows(op.x)) return false;
+  const auto bytes = static_cast<size_t>(op.x.rows * (QuantisedRowBytes(op.x.cols) + int64_t{sizeof(float)}));
+  return AllowsProducts(op.x, op.y) && op.y.stride % 8 == 0 && reinterpret_cast<uintptr_t>(op.y.data) % 16 == 0 &&
+         bytes <= scratch_bytes_ / 8 * 7 &&
+         std::ranges::all_of(op.outputs, [](int64_t outputs) { return outputs % 16 == 0; });
+}
+
+E4M3Rows StepRunner::RoomForE4M3(const StepOp& op) const {
+  const int64_t row_bytes = QuantisedRowBytes(op.x.cols);
+  std::byte* rows = Behind(scratch(), static_cast<size_t>(op.x.rows) * sizeof(float)).data();
+  return {{DType::kF8E4M3, rows, op.x.rows, row_bytes, row_bytes}, static_cast<float*>(scratch_)};
+}
+
+void StepRunner::MultiplyE4M3(const StepOp& op, const E4M3Rows& x) {
+  const auto* end_of_rows = static_cast<std::byte*>(x.q.data) + x.q.rows * x.q.stride;
+  const std::span<std::byte> rest = Behind(scratch(), static_cast<size_t>(end_of_rows - scratch().data()));
+  int64_t column = 0;
+  for (int i = 0; i < StepOp::kMaxWeights && op.outputs[i] > 0;) {
+    const int64_t outputs = OutputsOfRun(op, i, x.q.stride), end = column + outputs;
+    StepOp run{.kind = op.kind, .x = op.x, .y = op.y.Columns(column, outputs), .weight_dtype = op.weight_dtype};
+    run.accumulate = op.accumulate;
+    for (int j = 0; column < end; ++i, ++j) {
+      run.weights[j] = op.weights[i], run.scales[j] = op.scales[i], run.outputs[j] = op.outputs[i];
+      column += op.outputs[i];
+    }
+    if (product_.MultiplyE4M3(run.weights[0], run.scales[0], x.q, x.scales, run.y, run.accumulate)) continue;
+    MultiplyPanels(run, op.x, rest);
+  }
+}
+
 size_t StepRunner::Multiply(std::span<const StepOp> ops) {
   const StepOp& op = ops.front();
+  if (IsInE4M3(op)) {
+    const E4M3Rows rows = RoomForE4M3(op);
+    LaunchQuantiseRows(on_, op.x, rows);
+    MultiplyE4M3(op, rows);
+    return AddBias(ops);
+  }
   Tensor x = op.x;
-  std::span<std::byte> scratch(static_cast<std::byte*>(scratch_), scratch_bytes_);
+  std::span<std::byte> memory = scratch();
   if (x.dtype != dtype_) {
     const Tensor converted{dtype_, scratch_, x.rows, x.cols, (x.cols + 7) / 8 * 8};
     const auto bytes = static_cast<size_t>(StorageBytes(dtype_, converted.rows * converted.stride));
-    CHECK_LE(bytes, scratch.size());
-    scratch = scratch.subspan(std::min((bytes + 255) / 256 * 256, scratch.size()));
+    CHECK_LE(bytes, memory.size());
+    memory = Behind(memory, bytes);
     LaunchConvert(on_, x, converted);
     x = converted;
   }
-  const StepOp* next = ops.size() > 1 && SameMatrix(op.y, ops[1].x) ? &ops[1] : nullptr;
+  const StepOp* next = NextOf(ops);
   const bool gelu = next != nullptr && IsGelu(*next) && next->activation == Activation::kGeluTanh;
   if (op.weight_dtype != dtype_) {
-    MultiplyPanels(op, x, scratch);
+    MultiplyPanels(op, x, memory);
   } else if (MultiplyWithBias(op, x, gelu)) {
     return gelu ? 2 : 1;
   } else {
     MultiplyRuns(op, x);
   }
+  return AddBias(ops);
+}
+
+size_t StepRunner::AddBias(std::span<const StepOp> ops) {
+  const StepOp& op = ops.front();
+  const StepOp* next = NextOf(ops);
   if (op.bias == nullptr) return 1;
   if (next != nullptr && IsGelu(*next)) {
     LaunchActivate(on_, op.y, next->activation, op.bias);
@@ -232,14 +310,14 @@ size_t StepRunner::Multiply(std::span<const StepOp> ops) {
 bool StepRunner::MultiplyWithBias(const StepOp& op, Tensor x, bool gelu) {
   const void* bias = op.y.dtype == DType::kF32 ? op.bias : op.rounded_bias;
   if (fixed_order_ || bias == nullptr || reinterpret_cast<uintptr_t>(bias) % 16 != 0) return false;
-  if (!AllowsProducts(x, op.y) || OutputsOfRun(op, 0, dtype_) != op.y.cols) return false;
+  if (!AllowsProducts(x, op.y) || OutputsOfRun(op, 0, StorageBytes(dtype_, x.cols)) != op.y.cols) return false;
   return product_.MultiplyWithBias(op.weights[0], x, bias, gelu, op.y, op.accumulate);
 }
 
 void StepRunner::MultiplyRuns(const StepOp& op, Tensor x) {
   int64_t column = 0;
   for (int i = 0; i < StepOp::kMaxWeights && op.outputs[i] > 0;) {
-    const int64_t end = column + OutputsOfRun(op, i, dtype_);
+    const int64_t end = column + OutputsOfRun(op, i, StorageBytes(dtype_, x.cols));
     const void* first = op.weights[i];
     const Tensor y = op.y.Columns(column, end - column);
     while (column < end) column += op.outputs[i++];

@@ -24,6 +24,8 @@ class StepRunner {
   Status Start(const Launcher& on, DType dtype, void* workspace, size_t workspace_bytes, void* scratch,
                size_t scratch_bytes);
   void Run(std::span<const StepOp> ops);
+  /// Whether rows become E4M3 for products with weights of it, from some number of rows on.
+  bool multiplies_in_e4m3() const { return on_.hopper && !fixed_order_; }
   /// Linear layers of up to SkinnyLinear::kMaxRows rows sum in one order.
   void FixOrder() { fixed_order_ = true; }
   /// Does the operations of ranks; null: there are none.
@@ -37,14 +39,23 @@ class StepRunner {
   size_t RunFirst(std::span<const StepOp> ops);
   /// The same for operations of which the one at `linear` is a linear layer.
   size_t RunLinear(std::span<const StepOp> ops, size_t linear);
+  /// A norm, or gates times ups, and the linear layer that takes its rows in E4M3; 0 if there is none.
+  size_t RunIntoE4M3(std::span<const StepOp> ops);
   /// A linear layer of many rows, or of a shape that our own kernels do not take; what follows it may take its bias.
   size_t Multiply(std::span<const StepOp> ops);
+  /// What may take the bias of the layer that has just been multiplied without it; returns how many with the layer.
+  size_t AddBias(std::span<const StepOp> ops);
+  bool IsInE4M3(const StepOp& op) const;
+  /// Where the rows of such a layer go.
+  E4M3Rows RoomForE4M3(const StepOp& op) const;
+  void MultiplyE4M3(const StepOp& op, const E4M3Rows& x);
   /// All of a layer's products by one call that adds the bias and takes the GELU, if there is one for them.
   bool MultiplyWithBias(const StepOp& op, Tensor x, bool gelu);
   void MultiplyRuns(const StepOp& op, Tensor x);
   /// Weights of one byte, a panel of outputs at a time in 16 bits in `memory`.
   void MultiplyPanels(const StepOp& op, Tensor x, std::span<std::byte> memory);
   void MultiplyOne(const StepOp& op, Tensor x, const void* weight, int64_t outputs, Tensor y);
+  std::span<std::byte> scratch() const { return {static_cast<std::byte*>(scratch_), scratch_bytes_}; }
   void Attend(const AttentionPlan& plan);
   /// As many rows at a time as the scratch memory has room for.
   void Mix(const StepOp& op);

@@ -1,31 +1,17 @@
 // Weights of one byte on CUDA, where there is a device: every number of rows goes its own way through the kernels, and
-// all give the product with the matrix that the quantised one stands for.
+// all give the product with the matrix that the quantised one stands for, of what the rows stand for.
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "tests/kernels/devices.h"
 #include "tests/kernels/gated_layer.h"
+#include "tests/kernels/quantised_weights.h"
 
 namespace ringside::testing {
 namespace {
 
 size_t At(int64_t row, int64_t cols, int64_t col) { return static_cast<size_t>(row * cols + col); }
-
-/// A random weight whose values are what is left of them.
-RandomWeight MakeQuantised(DType dtype, int64_t rows, int64_t cols, uint32_t seed) {
-  RandomWeight w = MakeRandomWeight(DType::kF32, rows, cols, seed);
-  std::vector<uint8_t> q(static_cast<size_t>(cols));
-  for (int64_t r = 0; r < rows; ++r) {
-    std::vector<float> row;
-    for (int64_t c = 0; c < cols; ++c) row.push_back(static_cast<float>(w.values[At(r, cols, c)]));
-    const double scale = QuantiseRow(dtype, row, q.data());
-    for (int64_t c = 0; c < cols; ++c) {
-      w.values[At(r, cols, c)] = scale * QuantisedValue(dtype, q[static_cast<size_t>(c)]);
-    }
-  }
-  return w;
-}
 
 class QuantisedDevice : public DeviceTest, public ::testing::WithParamInterface<std::string> {
  protected:
@@ -41,8 +27,13 @@ class QuantisedDevice : public DeviceTest, public ::testing::WithParamInterface<
   /// Of the terms' magnitudes. Many rows, and rows of odd lengths, take the weights in the type of x: each term is off
   /// by one rounding of it at most, and all may be to one side. (Below f16's normal numbers, 2^-25 for each input
   /// instead: part of what is allowed beside.) Sums are float32: k terms err by sqrt(k) 2^-24 or so.
-  double Tolerance(int64_t rows, int64_t cols) const {
+  double Tolerance(int64_t rows, int64_t outputs, int64_t cols) const {
+    if (MultipliesInE4M3(*backend_, weight_type_, rows, outputs, cols)) return E4M3SumError(cols);
     return rows <= 128 && cols % 8 == 0 && cols >= 64 ? 3e-6 : Rounding(type_);
+  }
+  /// What products of `outputs` each take of x.
+  std::vector<float> TakenOf(const std::vector<float>& x, int64_t rows, int64_t outputs, int64_t cols) const {
+    return MultipliesInE4M3(*backend_, weight_type_, rows, outputs, cols) ? RoundedToE4M3(x, cols) : x;
   }
   void ExpectProducts(int64_t rows, int64_t outputs, int64_t cols, DType out);
 
@@ -52,7 +43,7 @@ INSTANTIATE_TEST_SUITE_P(All, QuantisedDevice, ::testing::ValuesIn(QuantisedDevi
                          [](const auto& info) { return info.param; });
 
 void QuantisedDevice::ExpectProducts(int64_t rows, int64_t outputs, int64_t cols, DType out) {
-  const RandomWeight w = MakeQuantised(weight_type_, outputs, cols, 11);
+  const RandomWeight w = MakeQuantisedWeight(weight_type_, outputs, cols, 11);
   const Weight weight = std::move(backend_->LoadWeight(w.host()).value());
   EXPECT_EQ(weight.dtype, weight_type_);
   const Weight* const weights[] = {&weight};
@@ -60,13 +51,13 @@ void QuantisedDevice::ExpectProducts(int64_t rows, int64_t outputs, int64_t cols
   DeviceMatrix in(*backend_, type_, rows, cols, x),
       y(*backend_, out, rows, outputs, std::vector<float>(static_cast<size_t>(rows * outputs), -7.0f));
   backend_->Linear({.x = in.tensor(), .weights = weights, .y = y.tensor()});
-  const std::vector<float> got = y.Get();
+  const std::vector<float> got = y.Get(), taken = TakenOf(x, rows, outputs, cols);
   // A few rows of many: the naive loops are slow.
   for (int64_t r = 0; r<rows; r += rows> 40 ? 13 : 1) {
     for (int64_t n = 0; n<outputs; n += outputs> 2000 ? 7 : 1) {
-      const Product want = Multiply(x, w, r, n);
+      const Product want = Multiply(taken, w, r, n);
       ASSERT_NEAR(got[At(r, outputs, n)], want.sum,
-                  Tolerance(rows, cols) * want.size + Rounding(out) * std::fabs(want.sum) + 1e-6)
+                  Tolerance(rows, outputs, cols) * want.size + Rounding(out) * std::fabs(want.sum) + 1e-6)
           << rows << " x " << outputs << " x " << cols << " at " << r << "," << n;
     }
   }
@@ -90,7 +81,7 @@ TEST_P(QuantisedDevice, SeveralWeightsWithBiasAndSum) {
       std::vector<RandomWeight> random;
       std::vector<Weight> loaded;
       for (const int64_t n : {24, 40, 7}) {
-        random.push_back(MakeQuantised(weight_type_, n, cols, static_cast<uint32_t>(60 + n)));
+        random.push_back(MakeQuantisedWeight(weight_type_, n, cols, static_cast<uint32_t>(60 + n)));
         loaded.push_back(std::move(backend_->LoadWeight(random.back().host()).value()));
       }
       const Weight* const weights[] = {&loaded[0], &loaded[1], &loaded[2]};
@@ -107,7 +98,7 @@ TEST_P(QuantisedDevice, SeveralWeightsWithBiasAndSum) {
           for (int64_t r = 0; r < rows; ++r) {
             const Product want = Multiply(x, w, r, n);
             ASSERT_NEAR(got[At(r, 71, column)], 0.5 + b[static_cast<size_t>(column)] + want.sum,
-                        Tolerance(rows, cols) * (want.size + 1))
+                        Tolerance(rows, 71, cols) * (want.size + 1))
                 << rows << " rows of " << cols << " at " << r << "," << column;
           }
         }
@@ -118,15 +109,16 @@ TEST_P(QuantisedDevice, SeveralWeightsWithBiasAndSum) {
 
 TEST_P(QuantisedDevice, NormLinearAndActivationInARow) {
   constexpr int64_t kInputs = 256;
-  const RandomWeight gate = MakeQuantised(weight_type_, 96, kInputs, 9),
-                     up = MakeQuantised(weight_type_, 96, kInputs, 10);
+  const RandomWeight gate = MakeQuantisedWeight(weight_type_, 96, kInputs, 9),
+                     up = MakeQuantisedWeight(weight_type_, 96, kInputs, 10);
   for (const int64_t rows : {1, 4, 7, 33}) {
-    ExpectNormLinearAndActivation(*backend_, rows, gate, up, Tolerance(rows, kInputs));
+    ExpectNormLinearAndActivation(*backend_, rows, gate, up, Tolerance(rows, 96, kInputs),
+                                  MultipliesInE4M3(*backend_, weight_type_, rows, 96, kInputs));
   }
 }
 
 TEST_P(QuantisedDevice, TablesAreIntegersWhateverTheRest) {
-  const RandomWeight w = MakeQuantised(DType::kI8, 37, 100, 51);
+  const RandomWeight w = MakeQuantisedWeight(DType::kI8, 37, 100, 51);
   HostTensor host = w.host();
   host.table = true;
   const Weight table = std::move(backend_->LoadWeight(host).value());
@@ -156,7 +148,7 @@ TEST_P(QuantisedDevice, RefusesWhatIsNotFinite) {
 TEST_P(QuantisedDevice, FixedOrderGivesOneRowsBits) {
   Use(GetParam() + "_fixed");
   if (IsSkipped()) return;
-  const RandomWeight w = MakeQuantised(weight_type_, 150, 320, 11);
+  const RandomWeight w = MakeQuantisedWeight(weight_type_, 150, 320, 11);
   const Weight weight = std::move(backend_->LoadWeight(w.host()).value());
   const Weight* const weights[] = {&weight};
   const int64_t rows = 70;

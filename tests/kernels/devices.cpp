@@ -1,8 +1,9 @@
-#include <gtest/gtest.h>
-
 #include "tests/kernels/devices.h"
 
+#include <gtest/gtest.h>
+
 #include <cstring>
+#include <span>
 
 #include "kernels/half.h"
 
@@ -11,6 +12,22 @@ namespace ringside::testing {
 float Rounded(DType dtype, float x) {
   if (dtype == DType::kF16) return HalfToFloat(FloatToHalf(x));
   return dtype == DType::kBF16 ? Bf16ToFloat(FloatToBf16(x)) : x;
+}
+
+bool MultipliesInE4M3(const Backend& device, DType weights, int64_t rows, int64_t outputs, int64_t cols) {
+  return device.Describe().find("products in fp8") != std::string::npos && weights == DType::kF8E4M3 && rows > 16 &&
+         outputs % 16 == 0 && cols % 8 == 0;
+}
+
+std::vector<float> RoundedToE4M3(const std::vector<float>& rows, int64_t cols) {
+  std::vector<float> out = rows;
+  std::vector<uint8_t> q(static_cast<size_t>(cols));
+  for (size_t at = 0; at < out.size(); at += q.size()) {
+    const std::span<float> row = std::span(out).subspan(at, q.size());
+    const float scale = QuantiseRow(DType::kF8E4M3, row, q.data());
+    for (size_t c = 0; c < q.size(); ++c) row[c] = scale * QuantisedValue(DType::kF8E4M3, q[c]);
+  }
+  return out;
 }
 
 DeviceMatrix::DeviceMatrix(Backend& backend, DType dtype, int64_t rows, int64_t cols, const std::vector<float>& values,

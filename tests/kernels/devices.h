@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -114,6 +115,14 @@ inline double Rounding(DType dtype) {
 
 /// The value after a round trip through the type.
 float Rounded(DType dtype, float x);
+
+/// Whether a layer's rows become E4M3 on this device, too.
+bool MultipliesInE4M3(const Backend& device, DType weights, int64_t rows, int64_t outputs, int64_t cols);
+/// What such rows stand for.
+std::vector<float> RoundedToE4M3(const std::vector<float>& rows, int64_t cols);
+/// What a sum over `cols` products on the tensor cores may lose, of the terms' magnitudes: in each step of 32 of them
+/// the sum so far, which grows as its terms' root mean square times sqrt(k), and 2^-13 of it.
+inline double E4M3SumError(int64_t cols) { return 3e-5 * std::sqrt(static_cast<double>(cols)) + 3e-6; }
 
 /// A matrix on a device.
 class DeviceMatrix {

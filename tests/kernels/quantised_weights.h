@@ -1,4 +1,5 @@
-// A backend whose weights hold, in float32, what a GPU's quantised ones stand for: the reference of quantised models.
+// What a GPU's quantised weights stand for: a matrix, and a backend whose weights hold it in float32, the reference of
+// quantised models.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +13,26 @@
 #include "kernels/file_formats.h"
 #include "kernels/row_quantisation.h"
 #include "tests/kernels/forwarding_backend.h"
+#include "tests/kernels/reference.h"
 
 namespace ringside {
+
+namespace testing {
+
+/// A random weight whose values are what rounding leaves of them.
+inline RandomWeight MakeQuantisedWeight(DType dtype, int64_t rows, int64_t cols, uint32_t seed) {
+  RandomWeight w = MakeRandomWeight(DType::kF32, rows, cols, seed);
+  std::vector<uint8_t> q(static_cast<size_t>(cols));
+  for (int64_t r = 0; r < rows; ++r) {
+    const auto values = std::span(w.values).subspan(static_cast<size_t>(r * cols), q.size());
+    const std::vector<float> row(values.begin(), values.end());
+    const double scale = QuantiseRow(dtype, row, q.data());
+    for (size_t c = 0; c < q.size(); ++c) values[c] = scale * QuantisedValue(dtype, q[c]);
+  }
+  return w;
+}
+
+}  // namespace testing
 
 class QuantisedWeights : public ForwardingBackend {
  public:

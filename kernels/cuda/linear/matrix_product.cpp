@@ -13,7 +13,16 @@ constexpr int kMostOffers = 8, kTrials = 4;
 constexpr int64_t kFewRows = 64;
 
 cudaDataType_t CudaType(DType dtype) {
-  return dtype == DType::kF32 ? CUDA_R_32F : dtype == DType::kF16 ? CUDA_R_16F : CUDA_R_16BF;
+  switch (dtype) {
+    case DType::kF32:
+      return CUDA_R_32F;
+    case DType::kF16:
+      return CUDA_R_16F;
+    case DType::kF8E4M3:
+      return CUDA_R_8F_E4M3;
+    default:
+      return CUDA_R_16BF;
+  }
 }
 
 /// The largest power of two up to 256 that an address is a multiple of.
@@ -28,11 +37,15 @@ struct MatrixProduct::Operands {
   float sum;  // what the old y counts
   const void* bias = nullptr;
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  const float *w_scales = nullptr, *x_scales = nullptr;  // of rows of E4M3
   cublasLtMatmulDescOpaque_t operation;
   cublasLtMatrixLayoutOpaque_t w_layout, x_layout, y_layout;
 
   Operands(const void* weight, const Tensor& in, const Tensor& out, bool accumulate)
       : w(weight), x(in), y(out), sum(accumulate ? 1.0f : 0.0f) {}
+  bool in_e4m3() const { return x.dtype == DType::kF8E4M3; }
+  /// Whether there is a choice without cuBLASLt, too.
+  bool by_cublas() const { return bias == nullptr && !in_e4m3(); }
   /// What cuBLASLt wants to know.
   void Describe() {
     const cublasOperation_t transposed = CUBLAS_OP_T;
@@ -47,6 +60,14 @@ struct MatrixProduct::Operands {
       set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
       set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
       set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, CudaType(y.dtype));
+    }
+    if (in_e4m3()) {
+      set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F);
+      set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F);
+      set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, w_scales);
+      set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, x_scales);
+      // What the tensor cores' sums lose is little beside what rounding to E4M3 does.
+      set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, int8_t{1});
     }
     CHECK_CUBLAS(cublasLtMatrixLayoutInit(&w_layout, CudaType(x.dtype), k, outputs, x.cols));
     CHECK_CUBLAS(cublasLtMatrixLayoutInit(&x_layout, CudaType(x.dtype), k, rows, x.stride));
@@ -136,7 +157,7 @@ std::vector<cublasLtMatmulAlgo_t> MatrixProduct::Offers(Operands& operands) cons
 
 MatrixProduct::Choice MatrixProduct::Choose(Operands& operands) {
   Choice best;
-  float least = operands.bias == nullptr ? Time(operands, best) : INFINITY;  // cuBLAS itself adds no bias
+  float least = operands.by_cublas() ? Time(operands, best) : INFINITY;
   for (const cublasLtMatmulAlgo_t& offer : Offers(operands)) {
     const float time = Time(operands, offer);
     if (time < least) least = time, best = offer;
@@ -144,14 +165,20 @@ MatrixProduct::Choice MatrixProduct::Choose(Operands& operands) {
   return best;
 }
 
+MatrixProduct::Choice MatrixProduct::FirstOffer(Operands& operands) const {
+  const std::vector<cublasLtMatmulAlgo_t> offers = Offers(operands);
+  return offers.empty() ? Choice() : offers.front();
+}
+
 const MatrixProduct::Choice* MatrixProduct::ChoiceFor(Operands& operands) {
   const Tensor &x = operands.x, &y = operands.y;
-  const auto y_bytes = static_cast<size_t>(StorageBytes(y.dtype, y.rows * y.stride));
-  if (!timed_ || x.rows <= kFewRows || y_bytes > scratch_bytes_) return nullptr;
+  const bool can_be_timed = static_cast<size_t>(StorageBytes(y.dtype, y.rows * y.stride)) <= scratch_bytes_;
+  if (!operands.in_e4m3() && (!timed_ || x.rows <= kFewRows || !can_be_timed)) return nullptr;
   operands.Describe();
   const Key key{static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(x.rows))),
                 y.cols,
                 x.cols,
+                x.dtype,
                 y.dtype,
                 operands.sum != 0,
                 operands.Alignment(),
@@ -161,15 +188,19 @@ const MatrixProduct::Choice* MatrixProduct::ChoiceFor(Operands& operands) {
     cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
     CHECK_CUDA(cudaStreamIsCapturing(stream_, &capture));
     if (capture != cudaStreamCaptureStatusNone) return nullptr;
-    found = chosen_.emplace(key, Choose(operands)).first;
+    found = chosen_.emplace(key, can_be_timed ? Choose(operands) : FirstOffer(operands)).first;
   }
   return &found->second;
 }
 
+bool MatrixProduct::RunChosen(Operands& operands) {
+  const Choice* choice = ChoiceFor(operands);
+  return choice != nullptr && *choice && Run(operands, *choice, operands.y.data) == CUBLAS_STATUS_SUCCESS;
+}
+
 void MatrixProduct::Multiply(const void* weight, Tensor x, Tensor y, bool accumulate) {
   Operands operands(weight, x, y, accumulate);
-  const Choice* choice = ChoiceFor(operands);
-  if (choice != nullptr && *choice && Run(operands, *choice, y.data) == CUBLAS_STATUS_SUCCESS) return;
+  if (RunChosen(operands)) return;
   CHECK_CUBLAS(Run(operands, {}, y.data));  // or what was chosen for another number of rows is of no use for this one
 }
 
@@ -178,8 +209,14 @@ bool MatrixProduct::MultiplyWithBias(const void* weight, Tensor x, const void* b
   Operands operands(weight, x, y, accumulate);
   operands.bias = bias;
   operands.epilogue = gelu ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
-  const Choice* choice = ChoiceFor(operands);
-  return choice != nullptr && *choice && Run(operands, *choice, y.data) == CUBLAS_STATUS_SUCCESS;
+  return RunChosen(operands);
+}
+
+bool MatrixProduct::MultiplyE4M3(const void* weight, const float* weight_scales, Tensor x, const float* x_scales,
+                                 Tensor y, bool accumulate) {
+  Operands operands(weight, x, y, accumulate);
+  operands.w_scales = weight_scales, operands.x_scales = x_scales;
+  return RunChosen(operands);
 }
 
 }  // namespace ringside::cuda

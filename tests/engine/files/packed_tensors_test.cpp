@@ -33,7 +33,7 @@ class PackedTensors : public ::testing::Test {
   Result<JoinedTensors> Join(const std::vector<Part>& parts, const PackedFormat& format) {
     SafeTensorsFileWriter writer;
     for (const Part& part : parts) {
-      size_t bytes = part.type == "U8" ? 1 : part.type == "I32" ? 4 : 2;
+      size_t bytes = part.type == "U8" || part.type == "F8_E4M3" ? 1 : part.type == "I32" || part.type == "F32" ? 4 : 2;
       for (const int64_t size : part.shape) bytes *= static_cast<size_t>(size);
       std::vector<std::byte> data(bytes, std::byte{part.byte});
       if (!part.words.empty()) std::memcpy(data.data(), part.words.data(), bytes);
@@ -64,6 +64,7 @@ class PackedTensors : public ::testing::Test {
   std::optional<SafeTensors> file_;
 };
 
+constexpr PackedFormat kE4M3{Kind::kE4M3};
 constexpr PackedFormat kGptq{Kind::kGptq, 32, true, 1}, kAwq{Kind::kAwq, 32, true, 0}, kMxfp4{Kind::kMxfp4};
 constexpr uint8_t kOne = 0x3c;  // 0x3c3c is a float16 of 1.05859375
 
@@ -171,6 +172,65 @@ TEST_F(PackedTensors, Mxfp4TakesTwoConsecutiveInputsFromAByte) {
                 "not [experts, outputs, blocks, 16]");
   ExpectRefused({{"e_blocks", "U8", {1, 1, 1, 16}}, {"e_scales", "U8", {1, 1}}}, kMxfp4, StatusCode::kCorruption,
                 "'e_scales' has shape [1, 1]");
+}
+
+// 0x30 is 0.5 in E4M3, 0x3c3c a float16 of 1.05859375 and a bfloat16 of 0.011474609375.
+std::vector<Part> E4M3Parts(const Part& scale) { return {{"a.weight", "F8_E4M3", {3, 64}, 0x30}, scale}; }
+
+TEST_F(PackedTensors, E4M3HasAScaleForAnOutputOrForAll) {
+  const std::vector<std::pair<Part, float>> scales = {{{"a.weight_scale", "F16", {3, 1}, kOne}, 1.05859375f},
+                                                      {{"a.weight_scale", "BF16", {3}, kOne}, 0.011474609375f},
+                                                      {{"a.weight_scale", "F32", {}, 0, {0x40000000}}, 2},
+                                                      {{"a.weight_scale", "F32", {1}, 0, {0x40000000}}, 2},
+                                                      {{"a.weight_scale", "F32", {1}, 0}, 0}};
+  for (const auto& [part, scale] : scales) {
+    const auto joined = Join(E4M3Parts(part), kE4M3);
+    ASSERT_TRUE(joined.ok()) << joined.status().ToString();
+    EXPECT_EQ(joined->tensors.front().name, "a.weight");
+    EXPECT_EQ(joined->tensors.front().shape, (std::vector<int64_t>{3, 64}));
+    EXPECT_THAT(FirstRow(*joined), Each(0.5f * scale));
+  }
+  const auto joined =
+      Join(E4M3Parts({"a.weight_scale", "F32", {3, 1}, 0, {0x3f800000, 0x40000000, 0x40800000}}), kE4M3);
+  ASSERT_TRUE(joined.ok()) << joined.status().ToString();
+  std::vector<std::byte> blocks;
+  const FileTensor tensor = Whole(joined->tensors.front(), &blocks);
+  for (int64_t r = 0; r < 3; ++r) {
+    std::vector<float> row(64);
+    ReadFileRow(tensor.data, r, row.data());
+    EXPECT_THAT(row, Each(0.5f * static_cast<float>(1 << r)));
+  }
+}
+
+TEST_F(PackedTensors, ScalesOfInputsAndCachesAreDropped) {
+  std::vector<Part> parts = E4M3Parts({"a.weight_scale", "F16", {1}, kOne});
+  for (const char* name : {"a.input_scale", "a.input_scale_ub", "b.k_scale", "b.v_scale"}) {
+    parts.push_back({name, "F32", {1}});
+  }
+  parts.push_back({"c.weight", "F16", {3, 2}});  // ignored by the quantiser
+  const auto joined = Join(parts, kE4M3);
+  ASSERT_TRUE(joined.ok()) << joined.status().ToString();
+  ASSERT_EQ(joined->tensors.size(), 2u);
+  EXPECT_EQ(joined->tensors.back().name, "c.weight");
+  EXPECT_TRUE(joined->unsupported.empty());
+}
+
+TEST_F(PackedTensors, RefusesE4M3WithoutSoundScales) {
+  const auto damaged = StatusCode::kCorruption, invalid = StatusCode::kInvalidArgument;
+  ExpectRefused(E4M3Parts({"b.weight_scale", "F16", {1}}), kE4M3, damaged, "'a.weight_scale' is missing");
+  for (const std::vector<int64_t>& shape : {std::vector<int64_t>{2}, {4, 1}, {1, 3}, {3, 2}, {3, 1, 2}}) {
+    ExpectRefused(E4M3Parts({"a.weight_scale", "F16", shape, kOne}), kE4M3, damaged,
+                  "what it belongs to asks for [3, 1] or [1]");
+  }
+  // NaN, infinity, less than zero, so large that 448 of it are no number.
+  for (const uint32_t bits : {0x7fc00000u, 0x7f800000u, 0xff800000u, 0xbf800000u, 0x7f000000u}) {
+    ExpectRefused(E4M3Parts({"a.weight_scale", "F32", {3}, 0, {0x3f800000, 0x3f800000, static_cast<int32_t>(bits)}}),
+                  kE4M3, damaged, "'a.weight_scale' has a scale of ");
+  }
+  ExpectRefused({{"a.weight", "F8_E4M3", {3, 33}}, {"a.weight_scale", "F16", {1}}}, kE4M3, invalid,
+                "'a.weight' has 33 inputs, no multiple of 32");
+  ExpectRefused({{"a.weight", "F8_E4M3", {96}}, {"a.weight_scale", "F16", {1}}}, kE4M3, damaged,
+                "'a.weight' has 1 dimensions");
 }
 
 }  // namespace

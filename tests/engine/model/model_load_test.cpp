@@ -257,7 +257,8 @@ TEST_F(ModelLoad, HuggingFaceRefusals) {
   ExpectRefused(quantised_by("{\"bits\": 4}"), invalid, "'quantization_config.quant_method' '' is not supported");
   ExpectRefused(quantised_by("7"), invalid, "'quantization_config.quant_method' '' is not supported");
   ExpectRefused(quantised_by("{\"quant_method\": \"bitsandbytes\"}"), invalid,
-                "'quantization_config.quant_method' 'bitsandbytes' is not supported, only awq, gptq, mxfp4");
+                "'quantization_config.quant_method' 'bitsandbytes' is not supported, only awq, gptq, mxfp4, fp8, "
+                "fbgemm_fp8, compressed-tensors");
   ExpectRefused(quantised_by("{\"quant_method\": \"mxfp4\"}"), invalid,
                 "'quantization_config.quant_method' 'mxfp4' of llama is not supported");
   ExpectRefused(LoadChanged("llama_biases", "\"tie_word_embeddings\": true", "\"tie_word_embeddings\": false"),
@@ -285,6 +286,25 @@ TEST_F(ModelLoad, PackedRefusals) {
                 "'quantization_config.is_marlin_format' being true is not supported");
   ExpectRefused(LoadChanged(gptq, bits, bits + ", \"dynamic\": {\"x\": 1}"), invalid,
                 "'quantization_config.dynamic' is not supported");
+}
+
+TEST_F(ModelLoad, E4M3Refusals) {
+  const auto quantised_by = [&](const std::string& config) {
+    return LoadChanged("llama", "\"vocab_size\": 96", "\"vocab_size\": 96, \"quantization_config\": {" + config + "}");
+  };
+  const auto invalid = StatusCode::kInvalidArgument;
+  ExpectRefused(quantised_by("\"quant_method\": \"fp8\", \"weight_block_size\": [128, 128]"), invalid,
+                "'quantization_config.weight_block_size' is not supported");
+  ExpectRefused(quantised_by("\"quant_method\": \"fp8\", \"fmt\": \"e5m2\""), invalid,
+                "'quantization_config.fmt' 'e5m2' is not supported, only e4m3");
+  const std::string groups =
+      "\"quant_method\": \"compressed-tensors\", \"config_groups\": {\"group_0\": {\"weights\": {";
+  ExpectRefused(quantised_by(groups + "\"type\": \"int\"}}}"), invalid,
+                "'quantization_config.config_groups.group_0.weights.type' 'int' is not supported, only float");
+  ExpectRefused(quantised_by(groups + "\"strategy\": \"block\"}}}"), invalid,
+                "group_0.weights.strategy' 'block' is not supported, only tensor, channel");
+  ExpectRefused(quantised_by("\"quant_method\": \"compressed-tensors\", \"format\": \"pack-quantized\""), invalid,
+                "'quantization_config.format' 'pack-quantized' is not supported, only float-quantized");
 }
 
 // GPT-2's files carry attention masks, other old ones rotation tables: known, and of no use.
