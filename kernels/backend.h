@@ -26,6 +26,7 @@
 #include "kernels/activation.h"
 #include "kernels/backend_options.h"
 #include "kernels/comm.h"
+#include "kernels/low_rank.h"
 #include "kernels/random_weights.h"
 #include "kernels/rope_pairs.h"
 #include "kernels/score_traits.h"
@@ -161,6 +162,12 @@ class Backend : public SlabMemory {
     (void)experts;
     return Buffer();
   }
+  /// What AddLowRank needs on the device of what each adapter has for one input, once for all calls. kOverloaded
+  /// without room.
+  virtual Result<Buffer> PlaceLowRank(std::span<const std::span<const LowRank>> adapters) {
+    (void)adapters;
+    return Buffer();
+  }
 
   // ---- operations -------------------------------------------------------------------------------------------------
   /// y[r] = table row ids[r] times `scale`, as float; ids are host memory, all < table.rows, or AwaitedToken
@@ -177,6 +184,8 @@ class Backend : public SlabMemory {
   /// y (+)= x W^T + bias for one or more matrices of the same input. Quantised weights: x is rounded to int8 per block
   /// of 32 (scale = largest magnitude / 127), integer dot products, one multiply-add per block in block order.
   virtual void Linear(const LinearArgs& args) = 0;
+  /// y += what the rows' adapters add to a Linear of x; rows without one stay as they are.
+  virtual void AddLowRank(const LowRankArgs& args);
   /// Rotates and stores every row's key and value in its sequence's cache, then attends: out = softmax(s(q, K)) V, with
   /// s of kernels/score_traits.h, over pinned positions [0, S) and ring positions [first_live, t], one softmax over
   /// both, grouped heads (Ainslie et al. 2023) sharing keys. Rows are written before any is read.

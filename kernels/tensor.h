@@ -68,6 +68,7 @@ struct HostTensor {
   std::span<const std::byte> bytes;  // StorageBytes(dtype, rows * cols)
   bool table = false;                // a row for every token or position: embedding, output head
   bool expert = false;               // of a mixture's MLPs, of which a row takes few
+  bool adapter = false;              // of an adapter: not quantised further
   std::span<const int32_t> order;    // value c of a row belongs to input order[c]; none: to input c
 };
 

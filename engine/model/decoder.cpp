@@ -100,44 +100,38 @@ int64_t Decoder::weight_bytes() const {
   return bytes;
 }
 
-void Decoder::AddAdapter(AdapterWeights adapter) {
-  low_rank_.columns = std::max(low_rank_.columns, adapter.most_ranks);
-  adapters_.push_back(std::move(adapter));
-}
+void Decoder::AddAdapter(AdapterWeights adapter) { adapters_.push_back(std::move(adapter)); }
 
-void Decoder::FindAdaptedRows(const StepPlan& plan, const MicroBatch& batch) {
-  adapted_.clear();
-  for (int64_t row = 0; row < batch.rows && !plan.adapters.empty(); ++row) {
-    const int adapter = plan.adapters[static_cast<size_t>(batch.first_row + row)];
-    if (adapter == 0) continue;
-    CHECK_LE(static_cast<size_t>(adapter), adapters_.size());
-    const AdapterWeights* weights = &adapters_[static_cast<size_t>(adapter - 1)];
-    const bool goes_on =
-        !adapted_.empty() && adapted_.back().adapter == weights && adapted_.back().first + adapted_.back().count == row;
-    if (!goes_on) adapted_.push_back({row, 0, weights});
-    ++adapted_.back().count;
-  }
-}
-
-void Decoder::AddAdapted(Tensor x, int64_t layer, AdapterPart part, Tensor y) {
-  for (const AdaptedRows& rows : adapted_) {
-    const std::vector<LowRank>& matrices = rows.adapter->layers[static_cast<size_t>(layer)].*part;
-    if (matrices.empty()) continue;
-    std::vector<const Weight*> narrow;
-    int64_t ranks = 0;
-    for (const LowRank& matrix : matrices) narrow.push_back(&matrix.a), ranks += matrix.a.rows;
-    const Tensor low = low_rank_.Rows(backend_, rows.count).value().Columns(0, ranks);
-    backend_.Linear({.x = x.Rows(rows.first, rows.count), .weights = narrow, .y = low});
-    int64_t first = 0;
-    for (const LowRank& matrix : matrices) {
-      const Weight* wide[] = {&matrix.b};
-      backend_.Linear({.x = low.Columns(first, matrix.a.rows),
-                       .weights = wide,
-                       .y = y.Rows(rows.first, rows.count).Columns(matrix.first_output, matrix.b.rows),
-                       .accumulate = true});
-      first += matrix.a.rows;
+Status Decoder::PlaceAdapters() {
+  placed_adapters_.clear();
+  placed_adapters_.resize(static_cast<size_t>(own_.layers));
+  for (size_t layer = 0; layer < placed_adapters_.size(); ++layer) {
+    for (size_t i = 0; i < kAdaptedParts; ++i) {
+      PlacedPart& part = placed_adapters_[layer][i];
+      for (const AdapterWeights& adapter : adapters_) {
+        int64_t ranks = 0;
+        for (const LowRank& matrix : part.matrices.emplace_back(adapter.layers[layer][i])) ranks += matrix.a.rows;
+        part.ranks = std::max(part.ranks, ranks);
+      }
+      if (part.ranks == 0) continue;
+      ASSIGN_OR_RETURN(part.placed, backend_.PlaceLowRank(part.matrices));
+      low_rank_.columns = std::max(low_rank_.columns, part.ranks);
     }
   }
+  return Status::Ok();
+}
+
+void Decoder::AddAdapted(Tensor x, int64_t layer, AdaptedPart part, Tensor y) {
+  if (adapters_of_rows_.empty()) return;
+  const PlacedPart& placed = placed_adapters_.at(static_cast<size_t>(layer))[static_cast<size_t>(part)];
+  if (placed.ranks == 0) return;
+  backend_.AddLowRank({.x = x,
+                       .adapters = adapters_of_rows_,
+                       .matrices = placed.matrices,
+                       .placed = placed.placed.data(),
+                       .low = low_rank_.Rows(backend_, x.rows).value().Columns(0, placed.ranks),
+                       .y = y,
+                       .step = attention_step_});
 }
 
 void Decoder::Attend(Tensor x, const LayerWeights& w, const AttentionArgs& step) {
@@ -151,7 +145,7 @@ void Decoder::Attend(Tensor x, const LayerWeights& w, const AttentionArgs& step)
                    .bias = w.qkv_bias.data(),
                    .y = args.qkv,
                    .rounded_bias = w.qkv_bias.rounded.data.data()});
-  AddAdapted(x, step.layer, &AdapterLayer::qkv, args.qkv);
+  AddAdapted(x, step.layer, AdaptedPart::kQkv, args.qkv);
   if (own_.qk_norm != QkNorm::kNone) {
     const bool each = own_.qk_norm == QkNorm::kHeads;
     backend_.RmsNormHeads(args.qkv.Columns(0, queries), each ? own_.heads : 1, w.query_norm.data(), own_.norm_eps);
@@ -159,7 +153,7 @@ void Decoder::Attend(Tensor x, const LayerWeights& w, const AttentionArgs& step)
   }
   backend_.Attention(args);
   AddToStream(args.out,
-              {w.attention_out, w.attention_out_bias, w.attention_post_norm, step.layer, &AdapterLayer::attention_out});
+              {w.attention_out, w.attention_out_bias, w.attention_post_norm, step.layer, AdaptedPart::kAttentionOut});
 }
 
 void Decoder::Mlp(Tensor x, const LayerWeights& w, int64_t layer) {
@@ -169,7 +163,7 @@ void Decoder::Mlp(Tensor x, const LayerWeights& w, int64_t layer) {
                    .bias = w.mlp_in_bias.data(),
                    .y = mlp_in,
                    .rounded_bias = w.mlp_in_bias.rounded.data.data()});
-  AddAdapted(x, layer, &AdapterLayer::mlp_in, mlp_in);
+  AddAdapted(x, layer, AdaptedPart::kMlpIn, mlp_in);
   Tensor mlp_mid = mlp_in;
   if (own_.gated) {
     mlp_mid = mlp_mid_.Rows(backend_, x.rows).value();
@@ -177,7 +171,7 @@ void Decoder::Mlp(Tensor x, const LayerWeights& w, int64_t layer) {
   } else {
     backend_.Activate(mlp_mid, own_.activation);
   }
-  AddToStream(mlp_mid, {w.mlp_out, w.mlp_out_bias, w.mlp_post_norm, layer, &AdapterLayer::mlp_out});
+  AddToStream(mlp_mid, {w.mlp_out, w.mlp_out_bias, w.mlp_post_norm, layer, AdaptedPart::kMlpOut});
 }
 
 void Decoder::Experts(Tensor x, const LayerWeights& w) {
@@ -218,7 +212,11 @@ void Decoder::Run(const StepPlan& plan, const KvShape& shape, std::span<const At
   const Tensor all = stream_scratch_.Rows(backend_, shard_.chooses() ? plan.rows() : most).value();
   for (const MicroBatch& batch : batches) {
     stream_ = all.Rows(shard_.chooses() ? batch.first_row : 0, batch.rows);
-    FindAdaptedRows(plan, batch);
+    adapters_of_rows_ = plan.adapters;
+    if (!adapters_of_rows_.empty()) {
+      adapters_of_rows_ =
+          adapters_of_rows_.subspan(static_cast<size_t>(batch.first_row), static_cast<size_t>(batch.rows));
+    }
     if (shard_.embeds())
       Embed(plan, batch);
     else

@@ -2,6 +2,7 @@
 // rank's thread only.
 #pragma once
 
+#include <array>
 #include <deque>
 #include <span>
 #include <vector>
@@ -23,8 +24,10 @@ class Decoder final : public RankDecoder {
 
   /// Of adapters, too.
   int64_t weight_bytes() const;
-  /// Takes the adapter that rows of steps call by the next number (StepPlan::adapters). Before Reserve.
+  /// Takes the adapter that rows of steps call by the next number (StepPlan::adapters).
   void AddAdapter(AdapterWeights adapter);
+  /// Behind the last of them, before Reserve. kOverloaded without room.
+  Status PlaceAdapters();
   Status Reserve(int64_t rows) override;
   /// In micro-batches (CutStep) where there are stages.
   void Run(const StepPlan& plan, const KvShape& shape, std::span<const AttentionSegment> segments) override;
@@ -50,12 +53,12 @@ class Decoder final : public RankDecoder {
     uint64_t submission = 0;
     std::vector<ChosenToken> chosen;
   };
-  /// Consecutive rows of the micro-batch that runs which have the same adapter.
-  struct AdaptedRows {
-    int64_t first = 0, count = 0;
-    const AdapterWeights* adapter = nullptr;
+  /// What all adapters have for one part of a layer.
+  struct PlacedPart {
+    std::vector<std::span<const LowRank>> matrices;  // of each adapter
+    int64_t ranks = 0;                               // r of one's matrices together, where that is most
+    Buffer placed;                                   // Backend::PlaceLowRank
   };
-  using AdapterPart = std::vector<LowRank> AdapterLayer::*;
 
   void Embed(const StepPlan& plan, const MicroBatch& batch);
   void EmbedVirtual(const StepPlan::VirtualRows& rows, const MicroBatch& batch);
@@ -72,14 +75,12 @@ class Decoder final : public RankDecoder {
     const Weight& weight;
     const DeviceVector &bias, &norm;
     int64_t layer;
-    AdapterPart adapted;
+    AdaptedPart adapted;
   };
   /// stream += the part, of all ranks' x and W together; or the norm of that, if there is one behind it.
   void AddToStream(Tensor x, const StreamPart& part);
-  void FindAdaptedRows(const StepPlan& plan, const MicroBatch& batch);
-  /// y += what the rows' adapters add to this part of the layer. Each row's sums are the same whatever its neighbours
-  /// have.
-  void AddAdapted(Tensor x, int64_t layer, AdapterPart part, Tensor y);
+  /// y += what the rows' adapters add to this part of the layer.
+  void AddAdapted(Tensor x, int64_t layer, AdaptedPart part, Tensor y);
   /// Logits of the wanted rows, a few at a time: take(first, logits [count, V] on the device); those of this rank's
   /// tokens only, unless they are gathered.
   template <class Take>
@@ -91,6 +92,7 @@ class Decoder final : public RankDecoder {
   const std::vector<int64_t> borders_;
   const Weights weights_;
   std::vector<AdapterWeights> adapters_;
+  std::vector<std::array<PlacedPart, kAdaptedParts>> placed_adapters_;  // of each layer; none without adapters
 
   Scratch stream_scratch_;  // [T, D] the residual stream; of a micro-batch, but in the last stage
   Scratch normed_;          // [T, D]
@@ -105,11 +107,11 @@ class Decoder final : public RankDecoder {
   Scratch logits_;          // [a few rows, V]
   Scratch low_rank_;        // [T, r] of the adapters' matrices of one input together
 
-  uint64_t attention_step_ = 0;       // AttentionArgs::step
-  Tensor stream_;                     // of the micro-batch that runs; of the step in the end
-  std::vector<AdaptedRows> adapted_;  // of it
-  std::vector<int64_t> wanted_rows_;  // of the step
-  Tensor kept_;                       // logits that wait for ChooseKept
+  uint64_t attention_step_ = 0;            // AttentionArgs::step
+  Tensor stream_;                          // of the micro-batch that runs; of the step in the end
+  std::span<const int> adapters_of_rows_;  // of it; empty where no row has one
+  std::vector<int64_t> wanted_rows_;       // of the step
+  Tensor kept_;                            // logits that wait for ChooseKept
   std::deque<Begun> begun_;
 };
 

@@ -35,9 +35,6 @@ Status Model::LoadAdapters(std::span<const NamedAdapter> adapters) {
   State& state = *state_;
   const char* const kind = adapters.front().kind_name();
   if (state.others != nullptr) return InvalidArgument("adapters are for one process", kind);
-  if (backend().activation_dtype() != DType::kF32) {
-    return InvalidArgument("adapters are computed in float32, on the CPU only", kind);
-  }
   for (const NamedAdapter& adapter : adapters) {
     const Status status = state.LoadAdapter(adapter);
     if (status.ok()) continue;
@@ -47,7 +44,7 @@ Status Model::LoadAdapters(std::span<const NamedAdapter> adapters) {
         fmt::format("adapter '{}'{}: {}", adapter.name, has_path ? "" : " (" + adapter.path + ")", status.message()),
         adapter.kind_name());
   }
-  return Status::Ok();
+  return state.group.Try([&](size_t here) { return state.decoders[here]->PlaceAdapters(); });
 }
 
 }  // namespace ringside

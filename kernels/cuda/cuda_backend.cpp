@@ -15,7 +15,7 @@ namespace cuda {
 namespace {
 
 // Steps become graphs if they are small or whole chunks of a long prompt; others do not come again often enough.
-constexpr int64_t kMostSmallRows = 64, kChunkRows = 256;
+constexpr int64_t kChunkRows = 256;
 // A large step is issued in segments, for the device to begin while the host goes on: kFirstSegment operations, then so
 // many times as many. A segment ends behind an attention, which joins with nothing.
 constexpr size_t kSegmentGrowth = 6;
@@ -207,7 +207,7 @@ void CudaBackend::Synchronize() {
   AwaitStream();
   submissions_[1 - filling_].Empty();  // the older one first
   filling().Empty();
-  staged_ = {};
+  ForgetStaged();
   last_layer_ = -1;
   chosen_rows_ = 0;
 }
@@ -217,7 +217,7 @@ uint64_t CudaBackend::Submit() {
   filling().Send(stream_, ++last_submission_);
   filling_ = 1 - filling_;
   WaitFor(filling().number());
-  staged_ = {};
+  ForgetStaged();
   last_layer_ = -1;  // what follows begins with a graph or an upload behind all kernels before it
   chosen_rows_ = 0;
   return last_submission_;
@@ -310,7 +310,7 @@ Staging::Place CudaBackend::StageRoom(size_t bytes) {
     Flush();
     AwaitStream();
     staging.Rewind();
-    staged_ = {};
+    ForgetStaged();
     place = staging.Take(bytes);
   }
   return place;

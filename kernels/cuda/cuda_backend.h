@@ -59,6 +59,7 @@ class CudaBackend final : public Backend {
   Result<Weight> LoadWeight(const HostTensor& host) override;
   Result<Weight> MakeRandomWeight(const RandomMatrix& matrix) override;
   Result<Buffer> PlaceExperts(std::span<const Expert> experts) override;
+  Result<Buffer> PlaceLowRank(std::span<const std::span<const LowRank>> adapters) override;
 
   void Embed(const Weight& table, std::span<const int32_t> ids, float scale, Tensor y) override;
   void AddPositions(const Weight& table, std::span<const int64_t> positions, Tensor y) override;
@@ -66,6 +67,7 @@ class CudaBackend final : public Backend {
   void RmsNormHeads(Tensor x, int64_t heads, const float* weight, float eps) override;
   void LayerNorm(Tensor x, const float* weight, const float* bias, float eps, Tensor y) override;
   void Linear(const LinearArgs& args) override;
+  void AddLowRank(const LowRankArgs& args) override;
   void Attention(const AttentionArgs& args) override;
   void MultiplyActivated(Tensor x, Activation activation, Tensor y) override;
   void Activate(Tensor x, Activation activation) override;
@@ -96,6 +98,13 @@ class CudaBackend final : public Backend {
     uint64_t step = 0;     // 0: none
     int64_t farthest = 0;  // key that a row sees, but for windows
     std::vector<std::pair<StagedFor, AttentionPlan>> plans;
+  };
+
+  /// Which rows of a step have which adapter, staged.
+  struct AdaptedStep {
+    uint64_t step = 0;  // 0: none
+    const AdaptedTile* tiles = nullptr;
+    int64_t count = 0;
   };
 
   /// Memory for a matrix of options_.dtype.
@@ -143,9 +152,13 @@ class CudaBackend final : public Backend {
   /// What all layers of a kind share, staged; found if it is already.
   AttentionPlan PlanFor(const AttentionArgs& args);
   AttentionPlan StageSegments(const AttentionArgs& args, const StagedFor& layers);
+  /// Brings a step's adapters to the device, if they are not there already.
+  void StageAdapted(const LowRankArgs& args);
+  void ForgetStaged() { staged_ = {}, adapted_ = {}; }
 
   static constexpr int64_t kMostChosenRows = 65536;  // of a submission
   static constexpr size_t kFirstSegment = 4;         // operations
+  static constexpr int64_t kMostSmallRows = 64;      // of steps that become graphs whatever they have
 
   const CudaBackendOptions options_;
   cudaDeviceProp properties_ = {};
@@ -165,6 +178,7 @@ class CudaBackend final : public Backend {
   bool recurs_ = true;              // it may be worth a graph
   size_t segment_ = kFirstSegment;  // operations of a large step to record before they are played
   StagedStep staged_;
+  AdaptedStep adapted_;
   int64_t last_layer_ = -1;  // of attention in this submission; layers before it may be being written
 
   int32_t* chosen_ids_ = nullptr;  // of the last submission that chose, for Embed

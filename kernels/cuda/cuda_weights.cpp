@@ -68,7 +68,7 @@ Result<Weight> CudaBackend::MakeRandomWeight(const RandomMatrix& matrix) {
 Result<Weight> CudaBackend::LoadWeight(const HostTensor& host) {
   RETURN_IF_ERROR(CheckWeight(host));
   // Three bits of fraction are too few for a token's row.
-  if (options_.quantization) return LoadBytes(host, host.table ? DType::kI8 : *options_.quantization);
+  if (options_.quantization && !host.adapter) return LoadBytes(host, host.table ? DType::kI8 : *options_.quantization);
   const bool keeps = options_.keeps_blocks && (host.expert || IsLarge(host) || options_.keeps_small_blocks);
   if (keeps && !host.expert && host.dtype == DType::kScaledE4M3) return LoadBytes(host, DType::kF8E4M3);
   if (const auto grouped = GroupedTypeOf(host.dtype); grouped && keeps) {

@@ -11,6 +11,7 @@
 #include "kernels/cuda/attention/attention_plan.h"
 #include "kernels/cuda/experts/experts_plan.h"
 #include "kernels/cuda/kernel_set.h"
+#include "kernels/cuda/linear/low_rank_plan.h"
 #include "kernels/cuda/sampling/choice_row.h"
 #include "kernels/tensor.h"
 #include "kernels/token_choice.h"
@@ -141,6 +142,10 @@ void LaunchNormQuantise(const Launcher& on, Tensor x, const float* weight, const
 /// side by side, not both narrow and small; no norm in front.
 bool CanBatch(const Launcher& on, const SkinnyLinear& args);
 void LaunchBatchLinear(const Launcher& on, const SkinnyLinear& args);
+
+// ---- linear/low_rank.cu
+/// y += what the rows' adapters, whose matrices have this type, add to a linear layer of x.
+void LaunchLowRank(const Launcher& on, const LowRankPlan& plan, DType dtype, Tensor x, Tensor y);
 
 /// Any shape and any types, slowly.
 void LaunchNaiveLinear(const Launcher& on, const void* weight, DType dtype, int64_t outputs, Tensor x, Tensor y,

@@ -8,6 +8,7 @@
 #include "kernels/activation.h"
 #include "kernels/cuda/attention/attention_plan.h"
 #include "kernels/cuda/experts/experts_plan.h"
+#include "kernels/cuda/linear/low_rank_plan.h"
 #include "kernels/cuda/sampling/choice_row.h"
 #include "kernels/tensor.h"
 #include "kernels/token_choice.h"
@@ -19,6 +20,7 @@ enum class OpKind {
   kNorm,
   kNormHeads,
   kLinear,
+  kLowRank,
   kAttention,
   kMultiplyActivated,
   kActivate,
@@ -42,7 +44,7 @@ struct StepOp {
   const void* weights[kMaxWeights] = {};  // kEmbed: the table; kLinear
   const float* scales[kMaxWeights] = {};  // kEmbed, kLinear: of the rows of quantised weights
   int64_t outputs[kMaxWeights] = {};
-  DType weight_dtype = DType::kBF16;
+  DType weight_dtype = DType::kBF16;   // kLowRank, too: of its matrices
   const int32_t* indices = nullptr;    // kEmbed, kGatherRows: staged
   const float* norm_weight = nullptr;  // kNorm, kNormHeads
   const float* bias = nullptr;         // of a linear layer, or of a layer norm
@@ -55,6 +57,7 @@ struct StepOp {
   float scale = 1;                            // kEmbed; kSoftCap: the cap
   AttentionPlan attention;
   ExpertsPlan experts;
+  LowRankPlan low_rank;
   const ChoiceRow* choices = nullptr;  // kChooseTokens: staged
   ChosenToken* chosen = nullptr;       // pinned host memory
   int32_t* chosen_ids = nullptr;       // kChooseTokens, kChooseHighest: written; kEmbed: read for awaited tokens

@@ -141,6 +141,9 @@ size_t StepRunner::RunFirst(std::span<const StepOp> ops) {
     case OpKind::kLinear:
       if (const size_t taken = RunLinear(ops, 0); taken > 0) return taken;
       return Multiply(ops);
+    case OpKind::kLowRank:
+      LaunchLowRank(on_, op.low_rank, op.weight_dtype, op.x, op.y);
+      return 1;
     case OpKind::kAttention:
       Attend(op.attention);
       return 1;

@@ -6,6 +6,7 @@
 #include "tests/engine/model/made_adapter.h"
 #include "tests/engine/model/model_run.h"
 #include "tests/engine/tiers_harness.h"
+#include "tests/kernels/devices.h"
 
 namespace ringside {
 namespace {
@@ -13,7 +14,8 @@ namespace {
 constexpr RingWindow kWindow{4, 300, Eviction::kTurn};
 constexpr int64_t kAnswer = 6, kRoom = 64 << 20, kMinute = 60'000;
 
-class AdapterTurns : public ::testing::Test {
+/// On devices that compute a row with the same bits whatever else is in the step.
+class AdapterTurns : public testing::DeviceTest, public ::testing::WithParamInterface<const char*> {
  protected:
   static void SetUpTestSuite() {
     one_ = new MadeAdapter("llama", {.seed = 1});
@@ -24,6 +26,11 @@ class AdapterTurns : public ::testing::Test {
     delete two_;
   }
 
+  void SetUp() override { Use(GetParam()); }
+  void TearDown() override {
+    engine_.reset();
+    model_.reset();
+  }
   void Start(const std::vector<const MadeAdapter*>& adapters, TieredStore* tiers = nullptr,
              const std::string& model = GoldenFolder("llama")) {
     engine_.reset();
@@ -33,7 +40,11 @@ class AdapterTurns : public ::testing::Test {
     ASSERT_TRUE(model_->LoadAdapters(named).ok());
     tokenizer_ = std::make_unique<LetterTokenizer>(model_->spec().vocab);
     auto engine = Engine::Start(*model_, *tokenizer_,
-                                {.slots = 6, .memory_len = kWindow.memory_len, .pinned_max = 8, .prefill_chunk = 64},
+                                {.slots = 6,
+                                 .memory_len = kWindow.memory_len,
+                                 .pinned_max = 8,
+                                 .prefill_chunk = 64,
+                                 .kv_dtype = type_ == DType::kF32 ? DType::kF16 : type_},
                                 {.tiers = tiers,
                                  .fingerprint = model_->fingerprint(),
                                  .adapter_fingerprints = model_->adapter_fingerprints(),
@@ -65,13 +76,15 @@ class AdapterTurns : public ::testing::Test {
   static Answer AnswerOf(const SubmittedTurn& turn) { return {turn.sink->ids(), turn.sink->logprobs()}; }
 
   static inline const MadeAdapter *one_ = nullptr, *two_ = nullptr;
-  std::unique_ptr<Backend> backend_ = MakeTestBackend();
   std::unique_ptr<Model> model_;
   std::unique_ptr<LetterTokenizer> tokenizer_;
   std::unique_ptr<Engine> engine_;
 };
 
-TEST_F(AdapterTurns, ThatRunTogetherAnswerAsAlone) {
+INSTANTIATE_TEST_SUITE_P(All, AdapterTurns, ::testing::Values("cpu", "cuda_bf16_fixed"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST_P(AdapterTurns, ThatRunTogetherAnswerAsAlone) {
   std::vector<Answer> alone;
   for (const int adapter : {0, 1, 2}) alone.push_back(Alone(adapter, Prompt()));
   EXPECT_NE(alone[0], alone[1]);
@@ -88,7 +101,7 @@ TEST_F(AdapterTurns, ThatRunTogetherAnswerAsAlone) {
   }
 }
 
-TEST_F(AdapterTurns, TwoAreOne) {
+TEST_P(AdapterTurns, TwoAreOne) {
   const std::vector<TokenId> more = ScatteredIds(9, 90, 7);
   std::vector<TokenId> all = Prompt();
   const Answer first = Alone(1, all);
@@ -104,7 +117,7 @@ TEST_F(AdapterTurns, TwoAreOne) {
   EXPECT_EQ(AnswerOf(second), whole);
 }
 
-TEST_F(AdapterTurns, UnderAnotherAdapterComputeAgain) {
+TEST_P(AdapterTurns, UnderAnotherAdapterComputeAgain) {
   const Answer under_two = Alone(2, Prompt());
   Start({one_, two_});
   Run(Under(1, 3, Prompt()));
@@ -115,7 +128,7 @@ TEST_F(AdapterTurns, UnderAnotherAdapterComputeAgain) {
   EXPECT_EQ(AnswerOf(turn), under_two);
 }
 
-TEST_F(AdapterTurns, ShareNoPrefixWithAnother) {
+TEST_P(AdapterTurns, ShareNoPrefixWithAnother) {
   const std::vector<TokenId> prompt = Prompt(200);
   std::vector<Answer> alone;
   for (const int adapter : {0, 1, 2}) alone.push_back(Alone(adapter, prompt));
@@ -135,7 +148,7 @@ TEST_F(AdapterTurns, ShareNoPrefixWithAnother) {
   EXPECT_EQ(reused(0), 199);
 }
 
-TEST_F(AdapterTurns, GoOnAfterARestartUnderTheSameAdapterOnly) {
+TEST_P(AdapterTurns, GoOnAfterARestartUnderTheSameAdapterOnly) {
   const Answer under_none = Alone(0, Prompt()), under_one = Alone(1, Prompt()), under_two = Alone(2, Prompt());
   TierFolder folder;
   const auto after_restart = [&](const std::vector<const MadeAdapter*>& adapters, int adapter) {
@@ -165,7 +178,8 @@ TEST_F(AdapterTurns, GoOnAfterARestartUnderTheSameAdapterOnly) {
 }
 
 // Beams of a turn are rows of its adapter, too: what they find is what the merged weights do.
-TEST_F(AdapterTurns, SearchWithBeams) {
+TEST_P(AdapterTurns, SearchWithBeams) {
+  if (!backend_->Has(BackendFeature::kBranches)) GTEST_SKIP() << "no beams on " << GetParam();
   const auto search = [&](int adapter) {
     SubmittedTurn turn = Under(adapter, 3, Prompt());
     turn.request.sampling = {.temperature = 0, .beams = {.width = 3}};
@@ -180,7 +194,7 @@ TEST_F(AdapterTurns, SearchWithBeams) {
   EXPECT_EQ(search(0), under_one);
 }
 
-TEST_F(AdapterTurns, AnAdapterThatIsNotThereIsRefused) {
+TEST_P(AdapterTurns, AnAdapterThatIsNotThereIsRefused) {
   Start({one_});
   for (const int adapter : {-1, 2, 1 << 20}) {
     const Status refused = engine_->Submit(Under(adapter, 1, Prompt()).request);

@@ -7,6 +7,7 @@
 #include "tests/engine/model/made_adapter.h"
 #include "tests/engine/model/model_run.h"
 #include "tests/engine/tiers_harness.h"
+#include "tests/kernels/devices.h"
 
 namespace ringside {
 namespace {
@@ -14,8 +15,10 @@ namespace {
 constexpr RingWindow kWindow{4, 60, Eviction::kTurn};
 constexpr int64_t kAnswer = 6, kRoom = 64 << 20, kMinute = 60'000;
 
-class SoftPromptTurns : public ::testing::Test {
+/// On devices that compute a row with the same bits whatever else is in the step.
+class SoftPromptTurns : public testing::DeviceTest, public ::testing::WithParamInterface<const char*> {
  protected:
+  void SetUp() override { Use(GetParam()); }
   /// Number 1 is the soft prompt, 2 a LoRA adapter.
   void Start(TieredStore* tiers = nullptr, bool with_adapters = true) {
     engine_.reset();
@@ -31,7 +34,8 @@ class SoftPromptTurns : public ::testing::Test {
                                  .memory_len = kWindow.memory_len,
                                  .pinned_max = 4,  // the prompt's rows come on top
                                  .session_len = 500,
-                                 .prefill_chunk = 16},
+                                 .prefill_chunk = 16,
+                                 .kv_dtype = type_ == DType::kF32 ? DType::kF16 : type_},
                                 {.tiers = tiers,
                                  .fingerprint = model_->fingerprint(),
                                  .adapter_fingerprints = model_->adapter_fingerprints(),
@@ -39,7 +43,10 @@ class SoftPromptTurns : public ::testing::Test {
     ASSERT_TRUE(engine.ok()) << engine.status().ToString();
     engine_ = std::move(*engine);
   }
-  void TearDown() override { engine_.reset(); }
+  void TearDown() override {
+    engine_.reset();
+    model_.reset();
+  }
   static std::vector<TokenId> Prompt(size_t count = 30) { return ScatteredIds(count, 90, 5); }
   SubmittedTurn Under(int adapter, TimelineId timeline, const std::vector<TokenId>& tokens) {
     SubmittedTurn turn = GreedyTurn(++last_turn_, timeline, tokens, {0}, kWindow, kAnswer);
@@ -61,14 +68,16 @@ class SoftPromptTurns : public ::testing::Test {
   }
 
   const MadeAdapter lora_{"llama", {}};
-  std::unique_ptr<Backend> backend_ = MakeTestBackend();
   std::unique_ptr<Model> model_;
   std::unique_ptr<LetterTokenizer> tokenizer_;
   std::unique_ptr<Engine> engine_;
   TurnId last_turn_ = 0;
 };
 
-TEST_F(SoftPromptTurns, TwoAreOneAndTheWindowKeepsItsRows) {
+INSTANTIATE_TEST_SUITE_P(All, SoftPromptTurns, ::testing::Values("cpu", "cuda_bf16_fixed"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST_P(SoftPromptTurns, TwoAreOneAndTheWindowKeepsItsRows) {
   Start();
   std::vector<TokenId> said = Prompt();
   for (int turn = 0; turn < 6; ++turn) {  // beyond the window
@@ -86,7 +95,7 @@ TEST_F(SoftPromptTurns, TwoAreOneAndTheWindowKeepsItsRows) {
   }
 }
 
-TEST_F(SoftPromptTurns, RunBesideOthersAsAlone) {
+TEST_P(SoftPromptTurns, RunBesideOthersAsAlone) {
   Start();
   std::vector<Answer> alone;
   for (const int adapter : {0, 1, 2}) {
@@ -107,7 +116,7 @@ TEST_F(SoftPromptTurns, RunBesideOthersAsAlone) {
   }
 }
 
-TEST_F(SoftPromptTurns, ShareTheirPrefixUnderTheSamePromptOnly) {
+TEST_P(SoftPromptTurns, ShareTheirPrefixUnderTheSamePromptOnly) {
   Start();
   const std::vector<TokenId> prompt = ScatteredIds(70, 90, 5);
   TimelineId timeline = 1;
@@ -121,7 +130,7 @@ TEST_F(SoftPromptTurns, ShareTheirPrefixUnderTheSamePromptOnly) {
   EXPECT_EQ(reused(1), 69);
 }
 
-TEST_F(SoftPromptTurns, AreSavedAndBroughtBack) {
+TEST_P(SoftPromptTurns, AreSavedAndBroughtBack) {
   TierFolder folder;
   Start(&folder.Open(kRoom, kRoom));
   const SubmittedTurn before = Under(1, 3, Prompt());
@@ -145,14 +154,16 @@ TEST_F(SoftPromptTurns, AreSavedAndBroughtBack) {
   EXPECT_EQ(after_restart(false, 0).first.source, CacheSource::kRecomputed);
 }
 
-TEST_F(SoftPromptTurns, PenaltiesBeamsAndLimitsDoNotSeeThem) {
+TEST_P(SoftPromptTurns, PenaltiesBeamsAndLimitsDoNotSeeThem) {
   Start();
   SubmittedTurn penalised = Under(1, 1, Prompt());
   penalised.request.sampling.repetition_penalty = 1.3;
   EXPECT_EQ(Run(penalised).reason, FinishReason::kLength);
-  SubmittedTurn beams = Under(1, 2, Prompt());
-  beams.request.sampling = {.temperature = 0, .beams = {.width = 3}};
-  EXPECT_EQ(std::ssize(Run(beams).output), kAnswer);
+  if (backend_->Has(BackendFeature::kBranches)) {
+    SubmittedTurn beams = Under(1, 2, Prompt());
+    beams.request.sampling = {.temperature = 0, .beams = {.width = 3}};
+    EXPECT_EQ(std::ssize(Run(beams).output), kAnswer);
+  }
   SubmittedTurn to_the_end = Under(1, 3, Prompt());
   to_the_end.request.session_len = 40;
   to_the_end.request.max_tokens = -1;
@@ -168,7 +179,8 @@ TEST_F(SoftPromptTurns, PenaltiesBeamsAndLimitsDoNotSeeThem) {
 }
 
 // Several answers under one prompt: branches of a history that begins with its rows.
-TEST_F(SoftPromptTurns, Branch) {
+TEST_P(SoftPromptTurns, Branch) {
+  if (!backend_->Has(BackendFeature::kBranches)) GTEST_SKIP() << "no branches on " << GetParam();
   Start();
   std::vector<SubmittedTurn> turns = {Under(1, 1, Prompt())};
   turns[0].request.max_tokens = 25;

@@ -50,6 +50,9 @@ inline std::optional<DType> QuantizationOf(const std::string& device) {
   return std::nullopt;
 }
 
+/// Devices that compute a row with the same bits whatever else is in the step.
+inline bool HasFixedOrder(const std::string& device) { return device.starts_with("cpu") || device.ends_with("_fixed"); }
+
 /// Null if there is no such device here.
 inline std::unique_ptr<Backend> MakeDevice(const std::string& name, bool graphs = true) {
   auto made = name == "cpu" ? MakeCpuBackend({.threads = 1})

@@ -35,6 +35,9 @@ class ForwardingBackend : public Backend {
   std::string Describe() const override { return inner_->Describe(); }
   Result<Weight> LoadWeight(const HostTensor& host) override { return inner_->LoadWeight(host); }
   Result<Buffer> PlaceExperts(std::span<const Expert> experts) override { return inner_->PlaceExperts(experts); }
+  Result<Buffer> PlaceLowRank(std::span<const std::span<const LowRank>> adapters) override {
+    return inner_->PlaceLowRank(adapters);
+  }
   void Embed(const Weight& t, std::span<const int32_t> ids, float scale, Tensor y) override {
     inner_->Embed(t, ids, scale, y);
   }
@@ -47,6 +50,7 @@ class ForwardingBackend : public Backend {
     inner_->LayerNorm(x, w, b, eps, y);
   }
   void Linear(const LinearArgs& args) override { inner_->Linear(args); }
+  void AddLowRank(const LowRankArgs& args) override { inner_->AddLowRank(args); }
   void Attention(const AttentionArgs& args) override { inner_->Attention(args); }
   void MultiplyActivated(Tensor x, Activation activation, Tensor y) override {
     inner_->MultiplyActivated(x, activation, y);

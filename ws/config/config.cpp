@@ -187,10 +187,6 @@ Status CheckStorage(const ServerConfig& config, std::optional<StoreDurability> d
 
 Status CheckCombinations(const ServerConfig& config) {
   if (config.model.empty()) return InvalidArgument("--model: say which model to serve");
-  if (!config.adapters.empty() && config.cuda) {
-    return InvalidArgument(fmt::format("--{}: adapters are computed on the CPU only; set --device cpu",
-                                       config.adapters.front().kind_name()));
-  }
   if (config.gpu.quantization && !config.cuda) {
     return InvalidArgument(
         "--quantization: weights are quantised on a GPU only; set --device cuda, or give a model file "

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
@@ -35,18 +34,18 @@ bool CanBeAdapted(TensorRole role) {
   }
 }
 
-std::vector<LowRank>& PlaceOf(TensorRole role, AdapterLayer& layer) {
+AdaptedPart PartOf(TensorRole role) {
   switch (role) {
     case TensorRole::kAttentionOut:
-      return layer.attention_out;
+      return AdaptedPart::kAttentionOut;
     case TensorRole::kDown:
-      return layer.mlp_out;
+      return AdaptedPart::kMlpOut;
     case TensorRole::kGate:
     case TensorRole::kUp:
     case TensorRole::kGateUp:
-      return layer.mlp_in;
+      return AdaptedPart::kMlpIn;
     default:
-      return layer.qkv;
+      return AdaptedPart::kQkv;
   }
 }
 
@@ -70,7 +69,7 @@ Result<const PlannedTensor*> Find(const Plan& plan, std::string_view module) {
 }
 
 Result<Weight> Upload(std::span<const float> values, int64_t rows, int64_t cols, Backend& backend) {
-  return backend.LoadWeight({DType::kF32, rows, cols, std::as_bytes(values)});
+  return backend.LoadWeight({.rows = rows, .cols = cols, .bytes = std::as_bytes(values), .adapter = true});
 }
 
 /// Rows and columns of a row-major matrix with `cols` columns.
@@ -122,12 +121,6 @@ Status CheckShape(const AdapterMatrix& matrix, const PlannedTensor& planned) {
                                 matrix.outputs, matrix.inputs, outputs, inputs));
 }
 
-int64_t RanksOf(const std::vector<LowRank>& matrices) {
-  int64_t ranks = 0;
-  for (const LowRank& matrix : matrices) ranks += matrix.a.rows;
-  return ranks;
-}
-
 }  // namespace
 
 Result<AdapterWeights> LoadAdapter(const AdapterFile& file, std::span<const PlannedTensor> planned, bool gguf,
@@ -147,13 +140,8 @@ Result<AdapterWeights> LoadAdapter(const AdapterFile& file, std::span<const Plan
     if (tensor->layer < shard.layers.begin || tensor->layer >= shard.layers.end) continue;
     ASSIGN_OR_RETURN(LowRank loaded, LoadMatrix(matrix, *tensor, spec, shard, backend));
     out.bytes += static_cast<int64_t>(loaded.a.data.bytes() + loaded.b.data.bytes());
-    PlaceOf(tensor->role, out.layers[static_cast<size_t>(tensor->layer - shard.layers.begin)])
-        .push_back(std::move(loaded));
-  }
-  for (const AdapterLayer& layer : out.layers) {
-    for (const auto* matrices : {&layer.qkv, &layer.attention_out, &layer.mlp_in, &layer.mlp_out}) {
-      out.most_ranks = std::max(out.most_ranks, RanksOf(*matrices));
-    }
+    AdapterLayer& layer = out.layers[static_cast<size_t>(tensor->layer - shard.layers.begin)];
+    layer[static_cast<size_t>(PartOf(tensor->role))].push_back(std::move(loaded));
   }
   return out;
 }

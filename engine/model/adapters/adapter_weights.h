@@ -1,6 +1,7 @@
 // An adapter on a backend's device: a rank's part of it. Made once at load, const afterwards; owned by the Decoder.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -14,22 +15,16 @@
 
 namespace ringside {
 
-/// What is added to some outputs of one input's matrices: y[:, first_output ...] += (x A^T) B^T. float32.
-struct LowRank {
-  Weight a;                  // [r, inputs]
-  Weight b;                  // [outputs, r], the scale in it
-  int64_t first_output = 0;  // of those that the matrices of this input have together
-};
+/// The matrices of a decoder block that are multiplied with one input, by what they give (LayerWeights).
+enum class AdaptedPart { kQkv, kAttentionOut, kMlpIn, kMlpOut };
+constexpr size_t kAdaptedParts = 4;
 
-/// Of one decoder block, by what its matrices give (LayerWeights); empty where nothing is adapted.
-struct AdapterLayer {
-  std::vector<LowRank> qkv, attention_out, mlp_in, mlp_out;
-};
+/// Of one decoder block, by AdaptedPart; empty where nothing is adapted.
+using AdapterLayer = std::array<std::vector<LowRank>, kAdaptedParts>;
 
 struct AdapterWeights {
   std::vector<AdapterLayer> layers;  // of the rank
   Weight soft_prompt;                // [n, D], as the residual stream has it; no rows where there is none
-  int64_t most_ranks = 0;            // r of all matrices of one input together, where that is most
   int64_t bytes = 0;
 };
 

@@ -14,7 +14,6 @@
 #include "tests/engine/files/gguf_file_writer.h"
 #include "tests/engine/files/safetensors_file_writer.h"
 #include "tests/engine/model/model_run.h"
-#include "tests/kernels/forwarding_backend.h"
 
 namespace ringside {
 namespace {
@@ -23,13 +22,6 @@ using ::testing::HasSubstr;
 
 const std::string kLayer = "base_model.model.model.layers.0.";
 const std::string kQuery = kLayer + "self_attn.q_proj";
-
-/// A backend whose activations have 16 bits, as a GPU's have.
-class HalfBackend final : public ForwardingBackend {
- public:
-  using ForwardingBackend::ForwardingBackend;
-  DType activation_dtype() const override { return DType::kBF16; }
-};
 
 class AdapterFiles : public ::testing::Test {
  protected:
@@ -199,17 +191,6 @@ TEST_F(AdapterFiles, GgufOnesAreReadLikewise) {
     EXPECT_FALSE(LoadGguf(whole.substr(0, bytes), *model).ok()) << bytes;
   }
   EXPECT_EQ(model->shape().adapters, 1);
-}
-
-TEST_F(AdapterFiles, DevicesWithShorterNumbersHaveNone) {
-  HalfBackend half(MakeTestBackend());
-  const auto model = std::move(Model::Load(GoldenFolder("llama"), half).value());
-  std::ofstream(folder_ + "/adapter_config.json") << Config();
-  Sound().Write(folder_ + "/adapter_model.safetensors");
-  const Status refused = Load(*model, folder_);
-  EXPECT_EQ(refused.code(), kLacked);
-  EXPECT_EQ(refused.param(), "lora");
-  EXPECT_THAT(refused.message(), HasSubstr("on the CPU only"));
 }
 
 }  // namespace

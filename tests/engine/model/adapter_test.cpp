@@ -1,5 +1,6 @@
 // LoRA adapters: the logits of a model with the adapter in its weights, whatever the family, the scale and who shares
-// the model; any number of adapters in a step, each row the same, bit for bit, as alone; caches that are told apart.
+// the model and on what device; any number of adapters in a step, each row the same, bit for bit where the device has
+// one order of sums, as alone; caches that are told apart.
 #include <gtest/gtest.h>
 
 #include "cache/snapshot.h"
@@ -11,6 +12,16 @@ namespace ringside {
 namespace {
 
 constexpr RingWindow kTurning{4, 24, Eviction::kToken};
+const char* const kDevices[] = {"cpu", "cuda_bf16", "cuda_f16", "cuda_bf16_fixed"};
+
+/// In 16 bits weights and what is added to them are rounded apart, merged weights once.
+double ErrorOf(const Model& model, const std::vector<float>& got, const std::vector<float>& want) {
+  const bool exact = model.backend().activation_dtype() == DType::kF32;
+  return exact ? RelativeError(got, want) : NormError(got, want);
+}
+double Tolerance(DType type, double of_float32) {
+  return type == DType::kF32 ? of_float32 : 6 * testing::Rounding(type);
+}
 
 std::unique_ptr<Model> LoadWith(const std::string& path, Backend& backend, std::span<const NamedAdapter> adapters) {
   auto model = Model::Load(path, backend);
@@ -22,7 +33,7 @@ std::unique_ptr<Model> LoadWith(const std::string& path, Backend& backend, std::
 
 /// The logits after each id, in chunks.
 std::vector<float> RunUnder(Model& model, int adapter, std::span<const TokenId> ids, int64_t chunk) {
-  OwnCache cache(model, kTurning, chunk);
+  OwnCache cache(model, kTurning, chunk, model.backend().activation_dtype());
   const auto vocab = static_cast<size_t>(model.spec().vocab);
   std::vector<float> out(ids.size() * vocab);
   for (size_t at = 0; at < ids.size(); at += static_cast<size_t>(chunk)) {
@@ -40,57 +51,77 @@ struct Case {
 };
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
-class MergedAdapter : public ::testing::TestWithParam<Case> {};
+const auto kNameOf = [](const auto& info) {
+  return std::string(std::get<0>(info.param)) + "_" + std::string(std::get<1>(info.param).name);
+};
+
+class MergedAdapter : public testing::DeviceTest, public ::testing::WithParamInterface<std::tuple<const char*, Case>> {
+ protected:
+  void SetUp() override { Use(std::get<0>(GetParam())); }
+};
 
 INSTANTIATE_TEST_SUITE_P(
     All, MergedAdapter,
-    ::testing::Values(Case{"llama", "llama", {}}, Case{"llama_by_root", "llama", {.by_root = true}},
-                      Case{"llama_queries_alone", "llama", {.rank = 1, .only = {"q_proj"}}},
-                      Case{"llama_by_pattern",
-                           "llama",
-                           {.ranks = {{"q_proj", 5}, {"layers.1.mlp.down_proj", 1}}, .alphas = {{"v_proj", 1.5}}}},
-                      Case{"llama_wide", "llama", {.rank = 70}}, Case{"biases", "llama_biases", {}},
-                      Case{"qwen3", "qwen3", {}}, Case{"transposed", "gpt2", {}}, Case{"fused", "families/phi3", {}},
-                      Case{"by_group", "families/gpt_neox", {}}, Case{"norms_behind", "families/gemma2", {}},
-                      Case{"parallel", "families/gptj", {}}, Case{"own_norms", "families/stablelm_parallel", {}},
-                      Case{"mixture", "families/mixtral", {.only = {"q_proj", "k_proj", "v_proj", "o_proj"}}}),
-    [](const auto& info) { return std::string(info.param.name); });
+    ::testing::Combine(
+        ::testing::ValuesIn(kDevices),
+        ::testing::Values(Case{"llama", "llama", {}}, Case{"llama_by_root", "llama", {.by_root = true}},
+                          Case{"llama_queries_alone", "llama", {.rank = 1, .only = {"q_proj"}}},
+                          Case{"llama_by_pattern",
+                               "llama",
+                               {.ranks = {{"q_proj", 5}, {"layers.1.mlp.down_proj", 1}}, .alphas = {{"v_proj", 1.5}}}},
+                          Case{"llama_wide", "llama", {.rank = 70}}, Case{"biases", "llama_biases", {}},
+                          Case{"qwen3", "qwen3", {}}, Case{"transposed", "gpt2", {}},
+                          Case{"fused", "families/phi3", {}}, Case{"by_group", "families/gpt_neox", {}},
+                          Case{"norms_behind", "families/gemma2", {}}, Case{"parallel", "families/gptj", {}},
+                          Case{"own_norms", "families/stablelm_parallel", {}},
+                          Case{"mixture", "families/mixtral", {.only = {"q_proj", "k_proj", "v_proj", "o_proj"}}})),
+    kNameOf);
 
 TEST_P(MergedAdapter, HasItsLogits) {
-  const Case& c = GetParam();
+  const Case& c = std::get<1>(GetParam());
+  if (std::string(c.name) == "mixture" && type_ == DType::kBF16) GTEST_SKIP() << "near ties of its random router";
   const MadeAdapter adapter(c.model, c.traits);
-  const auto backend = MakeTestBackend();
   const NamedAdapter named{"a", adapter.path()};
-  const auto model = LoadWith(GoldenFolder(c.model), *backend, {&named, 1});
-  const auto merged = LoadWith(adapter.merged(), *backend, {});
+  const auto model = LoadWith(GoldenFolder(c.model), *backend_, {&named, 1});
+  const auto merged = LoadWith(adapter.merged(), *backend_, {});
   const std::vector<TokenId> ids = ScatteredIds(50, model->spec().vocab);
   const std::vector<float> want = RunUnder(*merged, 0, ids, 10), got = RunUnder(*model, 1, ids, 10);
-  EXPECT_LT(RelativeError(got, want), 2e-5);
+  const double error = ErrorOf(*model, got, want), tolerance = Tolerance(type_, 2e-5);
+  std::printf("%s %s: %.2e\n", std::get<0>(GetParam()), c.name, error);
+  EXPECT_LT(error, tolerance);
   const std::vector<float> without = RunUnder(*model, 0, ids, 10);
-  EXPECT_GT(RelativeError(without, want), 1e-2) << "the adapter changes nothing";
-  const auto plain = LoadWith(GoldenFolder(c.model), *backend, {});
+  EXPECT_GT(ErrorOf(*model, without, want), std::max(1e-2, 2 * tolerance)) << "the adapter changes nothing";
+  const auto plain = LoadWith(GoldenFolder(c.model), *backend_, {});
   EXPECT_TRUE(without == RunUnder(*plain, 0, ids, 10)) << "rows without an adapter are those of the model alone";
-  EXPECT_TRUE(RunUnder(*model, 1, ids, 1) == got) << "a row depends on its chunk";
+  const std::vector<float> single = RunUnder(*model, 1, ids, 1);
+  EXPECT_LT(ErrorOf(*model, single, got), tolerance);
+  if (testing::HasFixedOrder(std::get<0>(GetParam()))) {
+    EXPECT_TRUE(single == got) << "a row depends on its chunk";
+  }
 }
 
-class SixteenAdapters : public ::testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(All, SixteenAdapters, ::testing::Values("llama", "llama/model.gguf", "gguf_q4_0/model.gguf"),
-                         [](const auto& info) {
-                           const std::string name = info.param;
-                           return name == "llama" ? "llama" : name[0] == 'l' ? "gguf" : "quantised";
-                         });
+class SixteenAdapters : public testing::DeviceTest,
+                        public ::testing::WithParamInterface<std::tuple<const char*, Case>> {
+ protected:
+  void SetUp() override { Use(std::get<0>(GetParam())); }
+};
+INSTANTIATE_TEST_SUITE_P(All, SixteenAdapters,
+                         ::testing::Combine(::testing::ValuesIn(kDevices),
+                                            ::testing::Values(Case{"llama", "llama", {}},
+                                                              Case{"gguf", "llama/model.gguf", {}},
+                                                              Case{"quantised", "gguf_q4_0/model.gguf", {}})),
+                         kNameOf);
 
 // Prompts in one step, then two tokens of each at a time; one conversation has no adapter, two have the same.
 TEST_P(SixteenAdapters, InOneBatchAreEachAlone) {
-  const std::string name = GetParam();
+  const std::string name = std::get<1>(GetParam()).model;
   std::vector<std::unique_ptr<MadeAdapter>> made;
   std::vector<NamedAdapter> named;
   for (uint32_t i = 1; i <= 16; ++i) {
     made.push_back(std::make_unique<MadeAdapter>("llama", AdapterTraits{.seed = i, .rank = 1 + i % 5}));
     named.push_back({"a" + std::to_string(i), name == "llama" ? made.back()->path() : made.back()->AsGguf(4, 2)});
   }
-  const auto backend = MakeTestBackend(2);
-  const auto model = LoadWith(GoldenFolder(name), *backend, named);
+  const auto model = LoadWith(GoldenFolder(name), *backend_, named);
   const auto vocab = static_cast<size_t>(model->spec().vocab);
   const std::vector<int> adapters{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 16};
   constexpr size_t kPrompt = 9, kIds = 29;
@@ -98,7 +129,7 @@ TEST_P(SixteenAdapters, InOneBatchAreEachAlone) {
   std::vector<std::vector<TokenId>> ids;
   std::vector<std::vector<float>> together(adapters.size());
   for (size_t i = 0; i < adapters.size(); ++i) {
-    caches.emplace_back(*model, kTurning, kPrompt);
+    caches.emplace_back(*model, kTurning, kPrompt, type_);
     ids.push_back(ScatteredIds(kIds, 90, static_cast<uint32_t>(i % 3)));  // some say the same
   }
   for (size_t at = 0; at < kIds;) {
@@ -116,9 +147,13 @@ TEST_P(SixteenAdapters, InOneBatchAreEachAlone) {
     at += count;
   }
   for (size_t i = 0; i < adapters.size(); ++i) {
-    EXPECT_TRUE(RunUnder(*model, adapters[i], ids[i], 3) == together[i]) << "adapter " << adapters[i];
+    const std::vector<float> alone = RunUnder(*model, adapters[i], ids[i], 3);
+    EXPECT_LT(ErrorOf(*model, together[i], alone), Tolerance(type_, 1e-30)) << "adapter " << adapters[i];
+    if (testing::HasFixedOrder(std::get<0>(GetParam()))) {
+      EXPECT_TRUE(alone == together[i]) << adapters[i];
+    }
   }
-  EXPECT_FALSE(together[0] == together[3]) << "the same words under another adapter";
+  EXPECT_GT(NormError(together[0], together[3]), 2 * Tolerance(type_, 1e-2)) << "the same words, another adapter";
 }
 
 TEST(Adapters, OfBothFormatsAreTheSame) {
@@ -131,8 +166,12 @@ TEST(Adapters, OfBothFormatsAreTheSame) {
   EXPECT_LT(RelativeError(RunUnder(*file, 1, ids, 8), RunUnder(*folder, 1, ids, 8)), 1e-5);
 }
 
+class SharedAdapters : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(All, SharedAdapters, ::testing::Values("cpu", "cuda_bf16"),
+                         [](const auto& info) { return std::string(info.param); });
+
 // What ranks and stages have of an adapter goes together as what they have of the model.
-TEST(Adapters, AreSharedByRanksAndStages) {
+TEST_P(SharedAdapters, AreThoseOfOneDevice) {
   struct {
     const char* model;
     RankLayout layout;
@@ -144,13 +183,15 @@ TEST(Adapters, AreSharedByRanksAndStages) {
                      {"families/gpt_neox", {.tensor = 2}},
                      {"llama", {.tensor = 1, .stages = 2}},
                      {"llama", {.tensor = 2, .stages = 2}}};
+  const auto backend = testing::MakeDevice(GetParam());
+  if (backend == nullptr) GTEST_SKIP() << "no " << GetParam() << " here";
   for (const auto& [name, layout] : cases) {
+    if (backend->activation_dtype() != DType::kF32 && (layout.ranks() > 2 || std::string(name) != "llama")) continue;
     SCOPED_TRACE(std::string(name) + " " + std::to_string(layout.tensor) + " " + std::to_string(layout.stages));
     const MadeAdapter one(name, {}), two(name, {.seed = 2, .rank = 5});
     const NamedAdapter named[] = {{"one", one.path()}, {"two", two.path()}};
-    const auto backend = MakeTestBackend();
     const auto whole = LoadWith(GoldenFolder(name), *backend, named);
-    const auto ranks = testing::MakeTestRanks("cpu", layout);
+    const auto ranks = testing::MakeTestRanks(GetParam(), layout);
     std::vector<Backend*> backends;
     for (const auto& rank : ranks) backends.push_back(rank.get());
     auto shared = Model::Load(GoldenFolder(name), backends, layout.stages);
@@ -160,7 +201,8 @@ TEST(Adapters, AreSharedByRanksAndStages) {
     const std::vector<TokenId> ids = ScatteredIds(40, 90);
     for (const int adapter : {0, 1, 2}) {
       const std::vector<float> want = RunUnder(*whole, adapter, ids, 20), got = RunUnder(**shared, adapter, ids, 20);
-      EXPECT_LT(RelativeError(got, want), layout.tensor == 1 ? 1e-30 : 1e-5) << adapter;
+      const double tolerance = Tolerance(backend->activation_dtype(), layout.tensor == 1 ? 1e-30 : 1e-5);
+      EXPECT_LT(ErrorOf(*whole, got, want), tolerance) << adapter;
     }
   }
 }

@@ -1,0 +1,80 @@
+// Adapters of the CUDA backend: where their matrices lie, which rows of a step have which, and the operation's record.
+#include <algorithm>
+
+#include "kernels/cuda/cuda_backend.h"
+
+namespace ringside::cuda {
+namespace {
+
+/// Rows of one adapter that follow one another, in tiles of up to `most`, rows without one among them where `all`.
+std::vector<AdaptedTile> TilesOf(std::span<const int> adapters, size_t most, bool all) {
+  std::vector<AdaptedTile> tiles;
+  for (size_t row = 0, end = 0; row < adapters.size(); row = end) {
+    const int adapter = adapters[row];
+    while (end < adapters.size() && end < row + most && adapters[end] == adapter) ++end;
+    if (adapter == 0 && !all) continue;
+    tiles.push_back({.row = static_cast<int32_t>(row),
+                     .rows = adapter == 0 ? 0 : static_cast<int32_t>(end - row),
+                     .adapter = std::max(adapter - 1, 0)});
+  }
+  return tiles;
+}
+
+}  // namespace
+
+Result<Buffer> CudaBackend::PlaceLowRank(std::span<const std::span<const LowRank>> adapters) {
+  std::vector<PlacedLowRank> placed;
+  for (const std::span<const LowRank> matrices : adapters) {
+    CHECK_LE(matrices.size(), size_t{PlacedLowRank::kMost});
+    PlacedLowRank& place = placed.emplace_back();
+    for (size_t m = 0; m < matrices.size(); ++m) {
+      const LowRank& matrix = matrices[m];
+      CHECK(matrix.a.dtype == options_.dtype && matrix.b.dtype == options_.dtype);
+      CHECK_EQ(matrix.a.rows, matrix.b.cols);
+      place.matrices[m] = {.a = matrix.a.data.data(),
+                           .b = matrix.b.data.data(),
+                           .rank = static_cast<int32_t>(matrix.a.rows),
+                           .first_output = static_cast<int32_t>(matrix.first_output),
+                           .outputs = static_cast<int32_t>(matrix.b.rows)};
+    }
+  }
+  const size_t bytes = placed.size() * sizeof(PlacedLowRank);
+  ASSIGN_OR_RETURN(Buffer out, Allocate(bytes));
+  CopyToDevice(out.data(), placed.data(), bytes);
+  Synchronize();  // `placed` ends here
+  return out;
+}
+
+// A small step has a tile for each row, whatever it has, so that one recorded step serves all that have so many.
+void CudaBackend::StageAdapted(const LowRankArgs& args) {
+  if (args.step != 0 && args.step == adapted_.step) return;
+  const bool small = args.x.rows <= kMostSmallRows;
+  const std::vector<AdaptedTile> tiles = TilesOf(args.adapters, small ? 1 : kAdaptedTileRows, small);
+  const AdaptedTile* staged = Stage<AdaptedTile>(tiles);  // forgets what is staged if it must begin anew
+  adapted_ = {.step = args.step, .tiles = staged, .count = std::ssize(tiles)};
+}
+
+void CudaBackend::AddLowRank(const LowRankArgs& args) {
+  const Tensor &x = args.x, &y = args.y, &low = args.low;
+  CHECK(x.dtype == DType::kF32 || x.dtype == options_.dtype);
+  CHECK(y.dtype == DType::kF32 || y.dtype == options_.dtype);
+  CHECK(low.dtype == DType::kF32 && args.placed != nullptr);
+  CHECK(x.rows == y.rows && x.rows == low.rows && x.rows == std::ssize(args.adapters));
+  for (const int adapter : args.adapters) {
+    CHECK(adapter >= 0 && static_cast<size_t>(adapter) <= args.matrices.size());
+    if (adapter == 0) continue;
+    for (const LowRank& matrix : args.matrices[static_cast<size_t>(adapter - 1)]) {
+      CHECK(matrix.a.cols == x.cols && matrix.first_output + matrix.b.rows <= y.cols);
+    }
+  }
+  StageAdapted(args);
+  if (adapted_.count == 0) return;
+  StepOp op{.kind = OpKind::kLowRank, .x = x, .y = y, .weight_dtype = options_.dtype};
+  op.low_rank = {.placed = static_cast<const PlacedLowRank*>(args.placed),
+                 .tiles = adapted_.tiles,
+                 .tile_count = adapted_.count,
+                 .low = low};
+  Record(op, x.rows);
+}
+
+}  // namespace ringside::cuda

@@ -1,0 +1,156 @@
+// What adapters add to a linear layer: y += (x A^T) B^T, each row by its own adapter. Two kernels, a tile of up to 8
+// rows of one adapter a block. The first has 4 rows of A, over whose inputs the block's threads spread; the second has
+// a thread for every output. Sums are float32 and taken in one order, so that a row's bits depend on nothing but the
+// row.
+#include "kernels/cuda/device.cuh"
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/linear/low_rank_plan.h"
+
+namespace ringside::cuda {
+namespace {
+
+constexpr int kRows = kAdaptedTileRows, kRanks = 4, kWarps = kBlockThreads / 32;
+static_assert(kRows * kRanks == 32);  // a lane's sum each
+
+/// Elements c ... c + 7 of a row of n, those behind its end as zeros; c is a multiple of 8. `vectors`: n is one as well
+/// and the row is aligned.
+template <class T>
+__device__ __forceinline__ Eight EightOf(const T* row, int64_t c, int64_t n, bool vectors) {
+  if (vectors) return LoadEight(row + c);
+  Eight out;
+#pragma unroll
+  for (int i = 0; i < 8; ++i) out.x[i] = c + i < n ? ToFloat(row[c + i]) : 0.0f;
+  return out;
+}
+
+/// Whether rows that lie `stride` apart may be read in vectors of eight.
+template <class T>
+__device__ __forceinline__ bool AllowsEights(const T* rows, int64_t stride, int64_t n) {
+  return AllowsVectors(rows) && stride * static_cast<int64_t>(sizeof(T)) % 16 == 0 && n % 8 == 0;
+}
+
+/// Row `rank` of all A of an adapter together; null behind the last.
+template <class T>
+__device__ __forceinline__ const T* RowOfA(const PlacedLowRank& placed, int rank, int64_t k) {
+#pragma unroll
+  for (int m = 0; m < PlacedLowRank::kMost; ++m) {
+    const PlacedLowRank::Matrix& matrix = placed.matrices[m];
+    if (rank < matrix.rank) return static_cast<const T*>(matrix.a) + rank * k;
+    rank -= matrix.rank;
+  }
+  return nullptr;
+}
+
+/// Lane l gets the sum of all lanes' v[l]; v is used up.
+template <int kHalf = 16>
+__device__ __forceinline__ float SumForEachLane(float (&v)[32]) {
+  const bool upper = (threadIdx.x & kHalf) != 0;
+#pragma unroll
+  for (int i = 0; i < kHalf; ++i) {
+    const float mine = upper ? v[i + kHalf] : v[i], others = upper ? v[i] : v[i + kHalf];
+    v[i] = mine + __shfl_xor_sync(0xffffffffu, others, kHalf);
+  }
+  if constexpr (kHalf > 1) SumForEachLane<kHalf / 2>(v);
+  return v[0];
+}
+
+/// Rows of `low`: four ranks a block. X is the type of x.
+template <class T, class X>
+__global__ void __launch_bounds__(kBlockThreads, 2) LowRankInKernel(LowRankPlan plan, Tensor x) {
+  __shared__ float shared[kWarps][32];
+  StartStep();
+  const AdaptedTile tile = plan.tiles[blockIdx.x];
+  if (tile.rows == 0) return;
+  const int64_t k = x.cols;
+  const int first = static_cast<int>(blockIdx.y) * kRanks;
+  const T* a[kRanks];
+#pragma unroll
+  for (int j = 0; j < kRanks; ++j) a[j] = RowOfA<T>(plan.placed[tile.adapter], first + j, k);
+  if (a[0] == nullptr) return;  // the whole block
+  const X* rows = static_cast<const X*>(x.data) + tile.row * x.stride;
+  const bool x_vectors = AllowsEights(rows, x.stride, k);
+  bool a_vectors = true;
+#pragma unroll
+  for (int j = 0; j < kRanks; ++j) a_vectors = a_vectors && AllowsEights(a[j], k, k);
+  float sums[kRows * kRanks] = {};
+  for (int64_t c = threadIdx.x * 8; c < k; c += kBlockThreads * 8) {
+    Eight w[kRanks];
+#pragma unroll
+    for (int j = 0; j < kRanks; ++j) w[j] = a[j] != nullptr ? EightOf(a[j], c, k, a_vectors) : Eight{};
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      if (r < tile.rows) {
+        const Eight in = EightOf(rows + r * x.stride, c, k, x_vectors);
+#pragma unroll
+        for (int j = 0; j < kRanks; ++j) {
+#pragma unroll
+          for (int i = 0; i < 8; ++i) sums[r * kRanks + j] = fmaf(in.x[i], w[j].x[i], sums[r * kRanks + j]);
+        }
+      }
+    }
+  }
+  shared[threadIdx.x / 32][threadIdx.x % 32] = SumForEachLane(sums);
+  __syncthreads();
+  if (threadIdx.x >= 32) return;
+  float sum = 0;
+#pragma unroll
+  for (int w = 0; w < kWarps; ++w) sum += shared[w][threadIdx.x];
+  const int r = static_cast<int>(threadIdx.x) / kRanks, rank = first + static_cast<int>(threadIdx.x) % kRanks;
+  if (r < tile.rows && rank < plan.low.cols)
+    static_cast<float*>(plan.low.data)[(tile.row + r) * plan.low.stride + rank] = sum;
+}
+
+/// y += what a thread's output gets of each row of `low`. Y is the type of y.
+template <class T, class Y>
+__global__ void __launch_bounds__(kBlockThreads) LowRankOutKernel(LowRankPlan plan, Tensor y) {
+  StartStep();
+  const AdaptedTile tile = plan.tiles[blockIdx.x];
+  if (tile.rows == 0) return;
+  const int column = static_cast<int>(blockIdx.y * kBlockThreads + threadIdx.x);
+  const PlacedLowRank& placed = plan.placed[tile.adapter];
+  const float* low = static_cast<const float*>(plan.low.data) + tile.row * plan.low.stride;
+  Y* to = static_cast<Y*>(y.data) + tile.row * y.stride + column;
+#pragma unroll
+  for (int m = 0; m < PlacedLowRank::kMost; ++m) {
+    const PlacedLowRank::Matrix& matrix = placed.matrices[m];
+    const int output = column - matrix.first_output;
+    if (output >= 0 && output < matrix.outputs) {
+      const T* b = static_cast<const T*>(matrix.b) + static_cast<int64_t>(output) * matrix.rank;
+      const bool b_vectors = AllowsEights(b, matrix.rank, matrix.rank),
+                 low_vectors = AllowsEights(low, plan.low.stride, matrix.rank);
+      float sums[kRows] = {};
+      for (int j = 0; j < matrix.rank; j += 8) {
+        const Eight w = EightOf(b, j, matrix.rank, b_vectors);
+#pragma unroll
+        for (int r = 0; r < kRows; ++r) {
+          if (r < tile.rows) {
+            const Eight in = EightOf(low + r * plan.low.stride, j, matrix.rank, low_vectors);
+#pragma unroll
+            for (int i = 0; i < 8; ++i) sums[r] = fmaf(in.x[i], w.x[i], sums[r]);
+          }
+        }
+      }
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) {
+        if (r < tile.rows) to[r * y.stride] = FromFloat<Y>(ToFloat(to[r * y.stride]) + sums[r]);
+      }
+    }
+    low += matrix.rank;
+  }
+}
+
+template <class T>
+void LaunchAs(const Launcher& on, const LowRankPlan& plan, const Tensor& x, const Tensor& y) {
+  const auto in = x.dtype == DType::kF32 ? LowRankInKernel<T, float> : LowRankInKernel<T, T>;
+  const auto out = y.dtype == DType::kF32 ? LowRankOutKernel<T, float> : LowRankOutKernel<T, T>;
+  Launch(on, in, Grid(plan.tile_count, (plan.low.cols + kRanks - 1) / kRanks), kBlockThreads, 0, plan, x);
+  Launch(on, out, Grid(plan.tile_count, (y.cols + kBlockThreads - 1) / kBlockThreads), kBlockThreads, 0, plan, y);
+}
+
+}  // namespace
+
+void LaunchLowRank(const Launcher& on, const LowRankPlan& plan, DType dtype, Tensor x, Tensor y) {
+  dtype == DType::kF16 ? LaunchAs<__half>(on, plan, x, y) : LaunchAs<__nv_bfloat16>(on, plan, x, y);
+}
+
+}  // namespace ringside::cuda
