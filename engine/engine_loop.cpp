@@ -21,7 +21,7 @@ EngineLoop::EngineLoop(Network& network, const Tokenizer& tokenizer, const Engin
       clock_(clock),
       inbox_(std::make_shared<Inbox>(limits::kEngineInboxMessages)),
       pool_(std::move(pool)),
-      has_branches_(network_.shape().branches && !network_.runs_ahead() && pool_.slots() > 1),
+      has_branches_(network_.shape().branches && pool_.slots() > 1),
       sequence_storage_(storage_, network_.memory(), clock_, &counts_) {
   counts_.slots = pool_.slots();
   counts_.kv_bytes = pool_.memory_bytes();
@@ -100,7 +100,7 @@ Status EngineLoop::CheckBeams(TurnRequest& request) const {
   const BeamParams& beams = request.sampling.beams;
   if (!beams.searches() || request.max_tokens == 0) return Status::Ok();
   if (!network_.shape().branches) {
-    return InvalidArgument("beam search needs one device that is a CPU", "beam_width", "unsupported_value");
+    return InvalidArgument("beam search needs a network on one device", "beam_width", "unsupported_value");
   }
   if (request.grammar != nullptr) {
     return InvalidArgument("beams follow no format and call no tools", "beam_width", "unsupported_value");

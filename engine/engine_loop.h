@@ -224,8 +224,8 @@ class EngineLoop {
   RunningTurn* BranchOf(const Slot& slot) const;
   /// The running turn of whose cache this one's is a branch; null if it is none, or that timeline is idle.
   const RunningTurn* HistoryOf(const RunningTurn& turn) const;
-  /// The branches that see rows which the next step overwrites in their histories give way.
-  void EndOvertakenBranches();
+  /// The branches that see rows which the next step overwrites in their histories: they must give way before it.
+  std::vector<RunningTurn*> OvertakenBranches() const;
   /// Copies what the donor has of the turn's first tokens into the timeline's empty cache.
   void SharePrefix(Slot& slot, const RunningTurn& turn, const Slot& donor);
   /// Gives the cache back to the pool. Turns whose caches are branches of it give way.

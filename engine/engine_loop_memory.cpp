@@ -133,7 +133,7 @@ bool EngineLoop::HasMemory(const RunningTurn& turn) const {
 }
 
 bool EngineLoop::GrowRunning() {
-  EndOvertakenBranches();
+  for (RunningTurn* branch : OvertakenBranches()) GiveWay(*branch);
   std::vector<RunningTurn*> turns;
   for (const auto& turn : running_) turns.push_back(turn.get());
   // A branch gives way before what it is a branch of: that one's memory is its own, too.
@@ -178,7 +178,8 @@ bool EngineLoop::TakeMemory(const RunningTurn& turn, std::vector<RunningTurn*>* 
 }
 
 bool EngineLoop::GrowAhead() {
-  return std::ranges::all_of(running_, [&](const auto& turn) { return GrowTurn(*turn) && !turn->finished(); });
+  return OvertakenBranches().empty() &&
+         std::ranges::all_of(running_, [&](const auto& turn) { return GrowTurn(*turn) && !turn->finished(); });
 }
 
 void EngineLoop::GiveWay(RunningTurn& turn) {

@@ -88,16 +88,16 @@ const RunningTurn* EngineLoop::HistoryOf(const RunningTurn& turn) const {
   return found == running_.end() ? nullptr : found->get();
 }
 
-void EngineLoop::EndOvertakenBranches() {
+std::vector<RunningTurn*> EngineLoop::OvertakenBranches() const {
   std::vector<RunningTurn*> overtaken;
   for (const auto& turn : running_) {
     const RunningTurn* history = HistoryOf(*turn);
     if (history == nullptr) continue;
     const Ring& ring = history->sequence()->cache()->ring();
-    const int64_t appended = std::min(history->remaining(), options_.prefill_chunk);
+    const int64_t appended = std::clamp<int64_t>(history->remaining(), 1, options_.prefill_chunk);
     if (turn->sequence()->cache()->SeesRows(ring.next() + appended - ring.rows())) overtaken.push_back(turn.get());
   }
-  for (RunningTurn* turn : overtaken) GiveWay(*turn);
+  return overtaken;
 }
 
 void EngineLoop::SharePrefix(Slot& slot, const RunningTurn& turn, const Slot& donor) {

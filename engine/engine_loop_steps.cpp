@@ -124,6 +124,9 @@ std::vector<int64_t> EngineLoop::Plan(const LaunchedStep* under_way) const {
 bool EngineLoop::MayRunAhead() const {
   constexpr double kLongNs = 15e6;
   if (!network_.runs_ahead()) return false;
+  // Nobody foresees beams; without them the others would get two tokens for each of theirs.
+  if (std::ranges::any_of(launched_->logits, [](const LogitsRow& row) { return row.turn->branches() > 0; }))
+    return false;
   return launched_->prompt_rows == 0 ||
          step_time_.DecodeNs(launched_->decoding) + step_time_.PromptNs(launched_->prompt_work) < kLongNs;
 }

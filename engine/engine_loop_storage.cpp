@@ -208,6 +208,10 @@ void EngineLoop::GiveCache(Slot& slot, KvCache* cache) {
 }
 
 void EngineLoop::DropCache(Slot& slot) {
+  if (launched_ && BranchOf(slot) != nullptr) {
+    ConcludeLaunched();  // which may have a part of it
+    RetireFinished();
+  }
   while (RunningTurn* branch = BranchOf(slot)) GiveWay(*branch);
   sequence_storage_.Forget("", slot.sequence->cache());
   pool_.Release(slot.sequence->Detach());

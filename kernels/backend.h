@@ -55,7 +55,7 @@ struct AttentionSegment {
   int64_t pinned = 0;                   // S: positions below it are never evicted
   const int64_t* first_live = nullptr;  // [rows], host: oldest ring position that row r sees (>= S)
   void* slab = nullptr;                 // the sequence's cache, in the layout of KvShape
-  // Of a cache that branches off another's (BackendFeature::kBranches) the slab has positions from `branch` on only,
+  // Of a cache that branches off another's (KvCache::BranchOff) the slab has positions from `branch` on only,
   // from its beginning; those before it lie in their places in `history`, which is read. `branch` is S or begins a tile
   // of the ring. null: the slab has all.
   const void* history = nullptr;
@@ -107,11 +107,6 @@ struct ExpertsArgs {
   Tensor y;  // [T, D]
 };
 
-/// What not every backend has.
-enum class BackendFeature {
-  kBranches,  // caches that lie in two slabs
-};
-
 class Backend : public SlabMemory {
  public:
   // ---- memory; sizes in bytes -----------------------------------------------------------------------------------
@@ -142,10 +137,6 @@ class Backend : public SlabMemory {
   virtual int64_t busy_rows() const { return 16; }
   /// The element type of linear layers' weights, where a device has one for all files; otherwise activation_dtype().
   virtual DType weight_dtype() const { return activation_dtype(); }
-  virtual bool Has(BackendFeature feature) const {
-    (void)feature;
-    return true;
-  }
 
   // ---- weights ----------------------------------------------------------------------------------------------------
   /// Takes a matrix from its file format to the device's own (interleaved, still quantised). kInvalidArgument if the

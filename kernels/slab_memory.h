@@ -45,8 +45,8 @@ class SlabMemory {
   virtual void Free(void* data, size_t bytes) = 0;
 
   // ---- slabs, in the layout of KvShape -----------------------------------------------------------------------------
-  /// From and to the beginning of a slab: after copies of that one to and from the host. Between other places, of whole
-  /// tiles, only where the backend has BackendFeature::kBranches.
+  /// Whole tiles from a slab to another, after copies of these two to and from the host. Where a slab is shared by
+  /// ranks, from its beginning to another's.
   virtual void CopyOnDevice(void* to, const void* from, size_t bytes) = 0;
   /// Begins to copy the runs, in order, beside the operations. The copies see what was issued before; Attention on this
   /// slab that is issued later waits for them, layer by layer, by itself. The host memory must stay until CopyDone.

@@ -57,6 +57,11 @@ bool SplitsPinned(const AttentionArgs& args, int64_t window) {
   });
 }
 
+/// Chunks of rows are for caches in one piece: a branch has few rows in a step.
+bool IsBranch(const AttentionSegment& s) { return s.history != nullptr; }
+/// Where positions lie that the slab does not have.
+const void* HistoryOf(const AttentionSegment& s) { return IsBranch(s) ? s.history : s.slab; }
+
 /// Rows [first, first + count) of a segment and the keys they see.
 StagedTile MakeTile(const AttentionSegment& s, const KvShape& shape, int64_t window, int64_t first, int64_t count) {
   const int64_t position = s.position + first, last = position + count - 1;
@@ -70,7 +75,9 @@ StagedTile MakeTile(const AttentionSegment& s, const KvShape& shape, int64_t win
     first_tile = (oldest - s.pinned) / KvShape::kTile;
     ring_tiles = (last - s.pinned) / KvShape::kTile - first_tile + 1;
   }
+  const int64_t branch_tile = IsBranch(s) ? (s.branch - s.pinned) / KvShape::kTile : INT32_MAX;
   return {.slab = s.slab,
+          .history = HistoryOf(s),
           .row = static_cast<int32_t>(s.first_row + first),
           .rows = static_cast<int32_t>(count),
           .position = static_cast<int32_t>(position),
@@ -80,7 +87,9 @@ StagedTile MakeTile(const AttentionSegment& s, const KvShape& shape, int64_t win
           .pinned_tiles = pinned ? static_cast<int32_t>(KvShape::PinnedTiles(std::min(s.pinned, last + 1))) : 0,
           .first_tile = static_cast<int32_t>(first_tile),
           .ring_tiles = static_cast<int32_t>(ring_tiles),
-          .ring_begin = static_cast<int32_t>(ring_tiles > 0 ? first_tile % shape.ring_tiles : 0)};
+          .ring_begin = static_cast<int32_t>(ring_tiles > 0 ? first_tile % shape.ring_tiles : 0),
+          .own = static_cast<int32_t>(std::max<int64_t>(branch_tile - first_tile, 0)),
+          .own_begin = static_cast<int32_t>(std::max<int64_t>(first_tile - branch_tile, 0) % shape.ring_tiles)};
 }
 
 /// A step's rows as the kernels see them.
@@ -105,12 +114,16 @@ CutRows Cut(const AttentionArgs& args, int64_t window, int64_t tile_heads, int64
     for (int64_t r = 0; r < s.rows; ++r) {
       const int64_t t = s.position + r;
       out.rows[static_cast<size_t>(s.first_row + r)] = {
-          s.slab, static_cast<int32_t>(t), static_cast<int32_t>(s.pinned),
-          static_cast<int32_t>(t < s.pinned ? s.pinned : FirstSeen(s, r, window)),
-          static_cast<int32_t>(PinnedAt(s, r))};
+          .slab = s.slab,
+          .history = HistoryOf(s),
+          .branch = IsBranch(s) ? static_cast<int32_t>(s.branch) : INT32_MAX,
+          .position = static_cast<int32_t>(t),
+          .pinned = static_cast<int32_t>(s.pinned),
+          .first_live = static_cast<int32_t>(t < s.pinned ? s.pinned : FirstSeen(s, r, window)),
+          .pinned_at = static_cast<int32_t>(PinnedAt(s, r))};
     }
     // Later rows see more keys: first, so that no multiprocessor is left with a long one at the end.
-    const bool chunk = !alone && s.rows > 2 * tile_rows;
+    const bool chunk = !alone && !IsBranch(s) && s.rows > 2 * tile_rows;
     const int64_t step = chunk ? chunk_rows : tile_rows;
     for (int64_t r = (s.rows - 1) / step * step; r >= 0 && s.rows > 0; r -= step) {
       const StagedTile tile = MakeTile(s, args.shape, window, r, std::min(step, s.rows - r));
@@ -146,7 +159,7 @@ AttentionPlan PlanOf(const AttentionArgs& args, int64_t tile_heads) {
 int32_t WgmmaQueries(const AttentionArgs& args, int64_t window, int64_t tile_heads) {
   int64_t rows = 0, keys = 0;
   for (const AttentionSegment& s : args.segments) {
-    if (s.rows <= 1) continue;
+    if (s.rows <= 1 || IsBranch(s)) continue;
     const int64_t next = s.position + s.rows;
     rows = std::max(rows, s.rows);
     keys = std::max(keys, next <= s.pinned ? next : next - FirstSeen(s, s.rows - 1, window) + s.pinned);
@@ -191,8 +204,12 @@ AttentionPlan CudaBackend::StageSegments(const AttentionArgs& args, const Staged
   // With a fixed order the layer alone decides on the kernel, and not what is in the step.
   const bool traits = layers.traits || (window > 0 && (options_.deterministic || SplitsPinned(args, window)));
   plan.traits = traits ? 1 : 0;
+  const auto await = [&](const void* slab, int64_t tokens, int64_t pinned) {
+    memory_.Await(slab, static_cast<size_t>(args.shape.HeldBytes(tokens, pinned)));
+  };
   for (const AttentionSegment& s : args.segments) {
-    memory_.Await(s.slab, static_cast<size_t>(args.shape.HeldBytes(s.position + s.rows, s.pinned)));
+    if (IsBranch(s)) await(s.history, s.branch, s.pinned);
+    IsBranch(s) ? await(s.slab, s.position + s.rows - s.branch, 0) : await(s.slab, s.position + s.rows, s.pinned);
   }
   const DeviceMemory::Range range = memory_.RangeOf(args.segments.front().slab);
   plan.memory = range.begin, plan.memory_bytes = static_cast<int64_t>(range.bytes);
@@ -274,10 +291,12 @@ AttentionPlan CudaBackend::PlanFor(const AttentionArgs& args) {
 void CudaBackend::AwaitCopies(const AttentionArgs& args) {
   bool issued = false;
   for (const AttentionSegment& segment : args.segments) {
-    if (!slab_copies_.Moves(segment.slab)) continue;
-    // A step cut into pieces by waits is not worth keeping as a graph.
-    if (!std::exchange(issued, true)) Issue();
-    slab_copies_.Await(segment.slab, args.layer, stream_);
+    for (const void* slab : {HistoryOf(segment), static_cast<const void*>(segment.slab)}) {
+      if (!slab_copies_.Moves(slab)) continue;
+      // A step cut into pieces by waits is not worth keeping as a graph.
+      if (!std::exchange(issued, true)) Issue();
+      slab_copies_.Await(slab, args.layer, stream_);
+    }
   }
 }
 

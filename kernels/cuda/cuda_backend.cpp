@@ -193,7 +193,7 @@ std::byte* CudaBackend::Land(void* host, size_t bytes) {
 void CudaBackend::CopyOnDevice(void* to, const void* from, size_t bytes) {
   memory_.Await(to, bytes), memory_.Await(from, bytes);
   Flush();
-  for (const void* slab : {static_cast<const void*>(to), from}) slab_copies_.Await(slab, stream_);
+  for (const void* place : {static_cast<const void*>(to), from}) slab_copies_.Await(place, stream_);
   CHECK_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_));
 }
 

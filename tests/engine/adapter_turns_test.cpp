@@ -179,7 +179,6 @@ TEST_P(AdapterTurns, GoOnAfterARestartUnderTheSameAdapterOnly) {
 
 // Beams of a turn are rows of its adapter, too: what they find is what the merged weights do.
 TEST_P(AdapterTurns, SearchWithBeams) {
-  if (!backend_->Has(BackendFeature::kBranches)) GTEST_SKIP() << "no beams on " << GetParam();
   const auto search = [&](int adapter) {
     SubmittedTurn turn = Under(adapter, 3, Prompt());
     turn.request.sampling = {.temperature = 0, .beams = {.width = 3}};

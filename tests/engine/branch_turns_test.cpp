@@ -11,21 +11,24 @@
 #include "tests/engine/counting_backend.h"
 #include "tests/engine/engine_harness.h"
 #include "tests/engine/hash_network.h"
+#include "tests/engine/model/model_run.h"
 #include "tests/engine/tiers_harness.h"
 #include "tests/golden_folder.h"
+#include "tests/kernels/devices.h"
 
 namespace ringside {
 namespace {
 
-// On a network in which every wrong row becomes a wrong token.
-class BranchTurnsTest : public testing::Test {
+// On a network in which every wrong row becomes a wrong token, whether or not steps begin before the last one's tokens
+// are known.
+class BranchTurnsTest : public ::testing::TestWithParam<std::string> {
  protected:
   static constexpr RingWindow kWindow{4, 40, Eviction::kToken};  // in a ring of 48 rows
 
   void Start(int64_t slots, int64_t kv_bytes = 0, TieredStore* tiers = nullptr, int64_t memory_len = 40,
-             bool runs_ahead = false) {
+             bool branches = true) {
     engine_.reset();
-    network_.emplace(backend_, runs_ahead);
+    network_.emplace(backend_, /*runs_ahead=*/GetParam() == "runs_ahead", branches);
     const EngineOptions options{.slots = slots,
                                 .kv_bytes = kv_bytes,
                                 .memory_len = memory_len,
@@ -91,14 +94,17 @@ class BranchTurnsTest : public testing::Test {
     return engine_->stats();
   }
 
-  CountingBackend backend_;
+  CountingBackend backend_{testing::MakeDevice(GetParam().starts_with("cuda") ? GetParam() : "cpu")};
   LetterTokenizer tokenizer_{HashNetwork::kVocab};
   std::optional<HashNetwork> network_;
   std::unique_ptr<Engine> engine_;
   TurnId last_turn_ = 0;
 };
 
-TEST_F(BranchTurnsTest, ATurnThatMayBranchReadsTheHistoryWhereItLies) {
+INSTANTIATE_TEST_SUITE_P(All, BranchTurnsTest, ::testing::Values("waits", "runs_ahead"),
+                         [](const auto& info) { return info.param; });
+
+TEST_P(BranchTurnsTest, ATurnThatMayBranchReadsTheHistoryWhereItLies) {
   const KvShape shape = MakeKvShape(2, 1, 2, DType::kF32, 8, 40, 8);
   for (const size_t length : {6, 16, 37, 48, 300}) {  // also of a ring that has turned
     Start(3);
@@ -124,8 +130,8 @@ TEST_F(BranchTurnsTest, ATurnThatMayBranchReadsTheHistoryWhereItLies) {
   }
 }
 
-TEST_F(BranchTurnsTest, ANetworkWithoutThemCopies) {
-  Start(3, 0, nullptr, 200, /*runs_ahead=*/true);
+TEST_P(BranchTurnsTest, ANetworkWithoutThemCopies) {
+  Start(3, 0, nullptr, 200, /*branches=*/false);
   constexpr RingWindow kWide{4, 200, Eviction::kToken};
   const SubmittedTurn first = Turn(1, Tokens(100, 1), 60, false, kWide),
                       second = Turn(2, Tokens(100, 1), 20, true, kWide);
@@ -136,7 +142,7 @@ TEST_F(BranchTurnsTest, ANetworkWithoutThemCopies) {
   EXPECT_EQ(Stats().slots_used, 2);
 }
 
-TEST_F(BranchTurnsTest, ForkingForABranchCopiesNothing) {
+TEST_P(BranchTurnsTest, ForkingForABranchCopiesNothing) {
   TieredStore tiers(std::make_unique<RamStore>(64 << 20), nullptr,
                     TieredStoreOptions{.host_idle_ms = 0, .sweep_ms = 0});
   for (const int64_t slots : {1, 3}) {  // with one slot there are no branches
@@ -157,7 +163,7 @@ TEST_F(BranchTurnsTest, ForkingForABranchCopiesNothing) {
   }
 }
 
-TEST_F(BranchTurnsTest, OneThatIsOvertakenGivesWay) {
+TEST_P(BranchTurnsTest, OneThatIsOvertakenGivesWay) {
   Start(3);
   // While the ring of 48 rows has not turned it may be far behind; then it sees what is overwritten.
   const SubmittedTurn first = Turn(1, Tokens(30, 1), 100), second = Turn(2, Tokens(30, 1), 100, true);
@@ -167,7 +173,7 @@ TEST_F(BranchTurnsTest, OneThatIsOvertakenGivesWay) {
   EXPECT_EQ(Stats().turns_gave_way, 1u);
 }
 
-TEST_F(BranchTurnsTest, TheirHistoryMayBeClosedOrFail) {
+TEST_P(BranchTurnsTest, TheirHistoryMayBeClosedOrFail) {
   for (const bool closes : {true, false}) {
     Start(4);
     const SubmittedTurn first = Turn(1, Tokens(30, 1), 100), second = Turn(2, Tokens(30, 1), 60, true),
@@ -184,7 +190,7 @@ TEST_F(BranchTurnsTest, TheirHistoryMayBeClosedOrFail) {
   }
 }
 
-TEST_F(BranchTurnsTest, TheirHistoryGoesOnWhenTheyHaveEnded) {
+TEST_P(BranchTurnsTest, TheirHistoryGoesOnWhenTheyHaveEnded) {
   Start(3);
   const SubmittedTurn first = Turn(1, Tokens(30, 1), 8), second = Turn(2, Tokens(30, 1), 80, true);
   SubmittedTurn edited = Turn(1, Joined(Tokens(20, 1), {1, 2, 3}), 30);  // which takes its history back
@@ -195,7 +201,7 @@ TEST_F(BranchTurnsTest, TheirHistoryGoesOnWhenTheyHaveEnded) {
   EXPECT_TRUE(ended);
 }
 
-TEST_F(BranchTurnsTest, AnotherAccountOrAnotherWindowHasNone) {
+TEST_P(BranchTurnsTest, AnotherAccountOrAnotherWindowHasNone) {
   Start(4);
   SubmittedTurn first = Turn(1, Tokens(30, 1), 60), account = Turn(2, Tokens(30, 1), 9, true),
                 window = Turn(3, Tokens(30, 1), 9, true, {4, 39, Eviction::kToken});
@@ -211,7 +217,7 @@ TEST_F(BranchTurnsTest, AnotherAccountOrAnotherWindowHasNone) {
 
 // Groups of answers that come and go, with few slots, or memory of two windows in which they grow; histories that are
 // continued, edited, closed, parked and saved while others read them.
-TEST_F(BranchTurnsTest, ACrowdOfThemIsRight) {
+TEST_P(BranchTurnsTest, ACrowdOfThemIsRight) {
   for (uint32_t seed = 1; seed <= 6; ++seed) {
     TieredStore tiers(std::make_unique<RamStore>(64 << 20), nullptr,
                       TieredStoreOptions{.host_idle_ms = 0, .sweep_ms = 0});
@@ -258,8 +264,18 @@ TEST_F(BranchTurnsTest, ACrowdOfThemIsRight) {
   }
 }
 
+// On devices that compute a row with the same bits whatever else is in the step.
+class ModelBranchTurns : public BranchTurnsTest {
+ protected:
+  void SetUp() override {
+    if (!backend_.has_device()) GTEST_SKIP() << "no " << GetParam() << " here";
+  }
+};
+INSTANTIATE_TEST_SUITE_P(All, ModelBranchTurns, ::testing::Values("cpu", "cuda_bf16_fixed"),
+                         [](const auto& info) { return info.param; });
+
 // A real model: each answer has the bits of one that is drawn alone.
-TEST_F(BranchTurnsTest, NothingOfALongHistoryIsCopied) {
+TEST_P(ModelBranchTurns, NothingOfALongHistoryIsCopied) {
   auto model = Model::Load(GoldenFolder("llama"), backend_);
   ASSERT_TRUE(model.ok()) << model.status().ToString();
   const ModelSpec& spec = (*model)->spec();
@@ -270,11 +286,12 @@ TEST_F(BranchTurnsTest, NothingOfALongHistoryIsCopied) {
                               .pinned_max = 8,
                               .prefill_chunk = 32,
                               .step_tokens = 64,
-                              .kv_dtype = DType::kF32};
+                              .kv_dtype = backend_.activation_dtype()};
   auto started = Engine::Start(**model, tokenizer, options, {});
   ASSERT_TRUE(started.ok()) << started.status().ToString();
   engine_ = std::move(*started);
-  const KvShape shape = MakeKvShape(spec.layers, spec.kv_heads, spec.head_dim, DType::kF32, 8, kLong.memory_len, 32);
+  const KvShape shape =
+      MakeKvShape(spec.layers, spec.kv_heads, spec.head_dim, backend_.activation_dtype(), 8, kLong.memory_len, 32);
 
   const std::vector<TokenId> prompt = ScatteredIds(2000, spec.vocab, 7);
   const auto draws = [&](TimelineId timeline, uint64_t choice) {

@@ -1,11 +1,10 @@
-// A CPU backend that knows what is copied on it.
+// A backend over another that knows what is copied on it.
 #pragma once
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
+#include <vector>
 
-#include "tests/engine/model/model_run.h"
 #include "tests/kernels/forwarding_backend.h"
 
 namespace ringside {
@@ -13,7 +12,7 @@ namespace ringside {
 /// Counts what is copied from slab to slab. What it gives a slab holds NaN: another conversation was there.
 class CountingBackend final : public ForwardingBackend {
  public:
-  CountingBackend() : ForwardingBackend(MakeTestBackend()) {}
+  using ForwardingBackend::ForwardingBackend;
   void CopyOnDevice(void* to, const void* from, size_t bytes) override {
     copied += static_cast<int64_t>(bytes);
     largest = std::max(largest.load(), static_cast<int64_t>(bytes));
@@ -21,7 +20,9 @@ class CountingBackend final : public ForwardingBackend {
   }
   Status Commit(void* data, size_t bytes) override {
     RETURN_IF_ERROR(ForwardingBackend::Commit(data, bytes));
-    std::memset(data, 0xff, bytes);
+    const std::vector<std::byte> nan(bytes, std::byte{0xff});
+    CopyToDevice(data, nan.data(), bytes);
+    Synchronize();
     return Status::Ok();
   }
   std::atomic<int64_t> copied{0}, largest{0};

@@ -28,11 +28,12 @@ class HashNetwork final : public Network {
   static constexpr int64_t kVocab = 97;
 
   /// `runs_ahead`: the engine may begin a step before it has heard of the last one's tokens.
-  explicit HashNetwork(Backend& backend, bool runs_ahead = false) : backend_(backend), runs_ahead_(runs_ahead) {}
+  explicit HashNetwork(Backend& backend, bool runs_ahead = false, bool branches = true)
+      : backend_(backend), runs_ahead_(runs_ahead), branches_(branches) {}
 
   SlabMemory& memory() const override { return backend_; }
   NetworkShape shape() const override {
-    return {.layers = 2, .kv_heads = 1, .head_dim = 2, .vocab = kVocab, .branches = !runs_ahead_};
+    return {.layers = 2, .kv_heads = 1, .head_dim = 2, .vocab = kVocab, .branches = branches_};
   }
   bool runs_ahead() const override { return runs_ahead_; }
   void BeginUnchosen(std::span<const StepPart> parts) override {
@@ -164,7 +165,7 @@ class HashNetwork final : public Network {
   }
 
   Backend& backend_;
-  const bool runs_ahead_;
+  const bool runs_ahead_, branches_;
   std::deque<std::vector<ChosenToken>> begun_;
   std::vector<float> logits_;  // of the step that waits for its choices
   std::atomic<int64_t> rows_computed_{0}, steps_ahead_{0}, most_rows_ahead_{0};

@@ -159,11 +159,9 @@ TEST_P(SoftPromptTurns, PenaltiesBeamsAndLimitsDoNotSeeThem) {
   SubmittedTurn penalised = Under(1, 1, Prompt());
   penalised.request.sampling.repetition_penalty = 1.3;
   EXPECT_EQ(Run(penalised).reason, FinishReason::kLength);
-  if (backend_->Has(BackendFeature::kBranches)) {
-    SubmittedTurn beams = Under(1, 2, Prompt());
-    beams.request.sampling = {.temperature = 0, .beams = {.width = 3}};
-    EXPECT_EQ(std::ssize(Run(beams).output), kAnswer);
-  }
+  SubmittedTurn beams = Under(1, 2, Prompt());
+  beams.request.sampling = {.temperature = 0, .beams = {.width = 3}};
+  EXPECT_EQ(std::ssize(Run(beams).output), kAnswer);
   SubmittedTurn to_the_end = Under(1, 3, Prompt());
   to_the_end.request.session_len = 40;
   to_the_end.request.max_tokens = -1;
@@ -180,7 +178,6 @@ TEST_P(SoftPromptTurns, PenaltiesBeamsAndLimitsDoNotSeeThem) {
 
 // Several answers under one prompt: branches of a history that begins with its rows.
 TEST_P(SoftPromptTurns, Branch) {
-  if (!backend_->Has(BackendFeature::kBranches)) GTEST_SKIP() << "no branches on " << GetParam();
   Start();
   std::vector<SubmittedTurn> turns = {Under(1, 1, Prompt())};
   turns[0].request.max_tokens = 25;

@@ -46,9 +46,11 @@ INSTANTIATE_TEST_SUITE_P(All, DeviceAttentionBehindPins,
                          ::testing::Combine(::testing::ValuesIn(DeviceNames()), ::testing::Values(0, 1, 4, 32)),
                          NameOf);
 
-/// The next rows of some sequences as one step: rows [done, done + rows) of each case, into its slab.
+/// The next rows of some sequences as one step: rows [done, done + rows) of each case, into its slab. With a `history`
+/// the slabs are branches of it, from position `branch` on.
 std::vector<std::vector<float>> Step(Backend& backend, const std::vector<AttentionCase>& cases, const KvShape& shape,
-                                     const std::vector<const void*>& slabs, int64_t done, int64_t rows) {
+                                     const std::vector<const void*>& slabs, int64_t done, int64_t rows,
+                                     const void* history = nullptr, int64_t branch = 0) {
   std::vector<AttentionSegment> segments;
   std::vector<std::vector<int64_t>> first_live(cases.size());
   std::vector<float> qkv, angles[4];
@@ -60,7 +62,8 @@ std::vector<std::vector<float>> Step(Backend& backend, const std::vector<Attenti
     const int64_t count = std::clamp<int64_t>(c.length - done, 0, rows);
     if (count == 0) continue;
     for (int64_t r = 0; r < count; ++r) first_live[i].push_back(c.FirstLive(done + r));
-    segments.push_back({row, count, done, c.pinned, first_live[i].data(), const_cast<void*>(slabs[i])});
+    segments.push_back(
+        {row, count, done, c.pinned, first_live[i].data(), const_cast<void*>(slabs[i]), history, branch});
     const std::vector<float> input = c.Qkv();
     qkv.insert(qkv.end(), input.begin() + done * c.width(), input.begin() + (done + count) * c.width());
     const AngleRows own(c, done, count);
@@ -136,6 +139,56 @@ TEST_P(DeviceAttentionOfHeadSize, MatchesDenseAttention) {
         ExpectNear(OverTheRing(*backend_, c, chunk), DenseAttention(c), cache, Traits(cache).name.data());
       }
     }
+  }
+}
+
+// Two branches of one history, and the tile that they begin in the midst of; also where the ring has turned before and
+// turns behind.
+TEST_P(DeviceAttentionOfHeadSize, BranchesReadTheHistoryWhereItLies) {
+  constexpr int64_t kPinned = 5, kRows = 64;
+  for (const int64_t begins : {5, 21, 36, 180, 317}) {
+    AttentionCase c{.heads = 6,
+                    .kv_heads = 2,
+                    .head_dim = number(),
+                    .rotary = number(),
+                    .pairs = RopePairs::kHalves,
+                    .kv_dtype = type_,
+                    .pinned = kPinned,
+                    .memory = 130,
+                    .slack = 13,
+                    .length = begins + kRows,
+                    .ring_rows = 208};
+    const KvShape shape = c.Shape(kRows);
+    const auto bytes = static_cast<size_t>(shape.slab_bytes());
+    const std::vector<std::byte> nan(bytes, std::byte{0xff});
+    std::vector<Buffer> slabs;
+    for (int i = 0; i < 3; ++i) {
+      slabs.push_back(std::move(backend_->Allocate(bytes).value()));
+      backend_->CopyToDevice(slabs.back().data(), nan.data(), bytes);
+    }
+    backend_->Synchronize();
+    const void* history = slabs[0].data();
+    for (int64_t at = 0; at < begins; at += kRows) {
+      Step(*backend_, {c}, shape, {history}, at, std::min(kRows, begins - at));
+    }
+    const int64_t branch = begins - (begins - kPinned) % KvShape::kTile;
+    const auto* begun =
+        static_cast<const std::byte*>(history) + shape.Slot(branch, kPinned) / KvShape::kTile * shape.tile_bytes();
+    for (int i = 1; i < 3; ++i) {
+      backend_->CopyOnDevice(slabs[static_cast<size_t>(i)].data(), begun, static_cast<size_t>(shape.tile_bytes()));
+    }
+    const std::vector<double> all = DenseAttention(c);
+    const auto columns = static_cast<size_t>(c.heads * c.head_dim);
+    const std::vector<double> want(all.begin() + static_cast<ptrdiff_t>(static_cast<size_t>(begins) * columns),
+                                   all.end());
+    std::vector<float> got[2];
+    for (int64_t at = begins; at < c.length;) {
+      const int64_t rows = at == begins ? 1 : at + 20 > c.length ? c.length - at : at % 20 + 1;
+      const auto out = Step(*backend_, {c, c}, shape, {slabs[1].data(), slabs[2].data()}, at, rows, history, branch);
+      for (size_t i = 0; i < 2; ++i) got[i].insert(got[i].end(), out[i].begin(), out[i].end());
+      at += rows;
+    }
+    for (const std::vector<float>& one : got) ExpectNear(one, want, c.kv_dtype, "a branch");
   }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -13,6 +14,7 @@ class ForwardingBackend : public Backend {
  public:
   explicit ForwardingBackend(std::unique_ptr<Backend> inner) : inner_(std::move(inner)) {}
 
+  bool has_device() const { return inner_ != nullptr; }
   void UseOnThisThread() override { inner_->UseOnThisThread(); }
   Result<Buffer> Allocate(size_t bytes) override { return inner_->Allocate(bytes); }
   void Free(void* data, size_t bytes) override { inner_->Free(data, bytes); }
@@ -25,12 +27,23 @@ class ForwardingBackend : public Backend {
   void CopyOnDevice(void* to, const void* from, size_t bytes) override { inner_->CopyOnDevice(to, from, bytes); }
   void Flush() override { inner_->Flush(); }
   void Synchronize() override { inner_->Synchronize(); }
+  uint64_t Submit() override { return inner_->Submit(); }
+  void WaitFor(uint64_t submission) override { inner_->WaitFor(submission); }
+  bool runs_ahead() const override { return inner_->runs_ahead(); }
+  DType activation_dtype() const override { return inner_->activation_dtype(); }
+  DType weight_dtype() const override { return inner_->weight_dtype(); }
+  int64_t busy_rows() const override { return inner_->busy_rows(); }
+  std::optional<size_t> free_bytes() const override { return inner_->free_bytes(); }
+  Status status() const override { return inner_->status(); }
   CopyTicket SaveSlab(const KvShape& shape, const void* slab, std::span<const SlabRun> runs) override {
     return inner_->SaveSlab(shape, slab, runs);
   }
   CopyTicket LoadSlab(const KvShape& shape, void* slab, std::span<const SlabRun> runs) override {
     return inner_->LoadSlab(shape, slab, runs);
   }
+  bool CopyDone(CopyTicket ticket) override { return inner_->CopyDone(ticket); }
+  void WaitForCopy(CopyTicket ticket) override { inner_->WaitForCopy(ticket); }
+  bool PinHost(void* data, size_t bytes) override { return inner_->PinHost(data, bytes); }
   int64_t slab_piece_bytes() const override { return inner_->slab_piece_bytes(); }
   std::string Describe() const override { return inner_->Describe(); }
   Result<Weight> LoadWeight(const HostTensor& host) override { return inner_->LoadWeight(host); }

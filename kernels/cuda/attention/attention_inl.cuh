@@ -132,13 +132,33 @@ __device__ __forceinline__ int SlotOf(const AttentionPlan& a, int p, int pinned)
   if (p < pinned) return p;
   return (PinnedTiles(pinned) + (p - pinned) / 16 % a.ring_tiles) * 16 + (p - pinned) % 16;
 }
+/// The keys of the tile in which position p of a row's sequence lies, for one head; its values follow.
+__device__ __forceinline__ char* KeysAt(const AttentionPlan& a, const StagedRow& row, int p, int kv_head) {
+  if (p >= row.branch) return TileAddress(a, row.slab, SlotOf(a, p - row.branch, 0) / 16, kv_head);
+  return TileAddress(a, const_cast<void*>(row.history), SlotOf(a, p, row.pinned) / 16, kv_head);
+}
+/// The position's lane there: branches begin tiles.
+__device__ __forceinline__ int LaneOf(int p, int pinned) { return (p < pinned ? p : p - pinned) % 16; }
 
 /// The physical tile of keys that a tile of rows reads: its i-th pinned one, or its i-th in the ring.
 __device__ __forceinline__ int PhysicalTile(const AttentionPlan& a, const StagedTile& tile, bool is_pinned, int i) {
   const int in_ring = tile.ring_begin + i;
   return is_pinned ? i : PinnedTiles(tile.pinned) + (in_ring >= a.ring_tiles ? in_ring - a.ring_tiles : in_ring);
 }
-/// Its address. `slab` is where the head's tile 0 of the layer lies.
+/// Where in a branch's slab the i-th in the ring lies, which is one of its own.
+__device__ __forceinline__ int OwnTile(const AttentionPlan& a, const StagedTile& tile, int i) {
+  const int own = tile.own_begin + i - tile.own;
+  return own >= a.ring_tiles ? own - a.ring_tiles : own;
+}
+/// As KeysAt, of the newest position that a tile of rows sees, which its slab has.
+__device__ __forceinline__ char* NewestKeys(const AttentionPlan& a, const StagedTile& tile, int kv_head) {
+  const int of = tile.ring_tiles - 1;
+  const int physical = tile.last < tile.pinned ? tile.last / 16
+                       : of >= tile.own        ? OwnTile(a, tile, of)
+                                               : PhysicalTile(a, tile, false, of);
+  return TileAddress(a, tile.slab, physical, kv_head);
+}
+/// The address of what PhysicalTile says. `slab` is where the head's tile 0 of the layer lies.
 __device__ __forceinline__ const char* KeyTile(const AttentionPlan& a, const StagedTile& tile, const char* slab,
                                                bool is_pinned, int i) {
   return slab + PhysicalTile(a, tile, is_pinned, i) * a.tile_bytes;

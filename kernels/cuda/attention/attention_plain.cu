@@ -16,14 +16,14 @@ __global__ void StoreRowsKernel(AttentionPlan a) {
   StartStep();
   const int row = blockIdx.x, kv_head = blockIdx.y;
   const StagedRow at = a.rows[row];
-  const int slot = SlotOf(a, at.position, at.pinned);
-  char* keys = TileAddress(a, at.slab, slot / 16, kv_head);
+  const int lane = LaneOf(at.position, at.pinned);
+  char* keys = KeysAt(a, at, at.position, kv_head);
   char* values = keys + a.half_tile_bytes;
   WithQkv(a, [&](const auto* x) {
     for (int d = threadIdx.x; d < a.head_dim; d += blockDim.x) {
-      StoreCached(keys, a.cache, KeyElement(d, slot % 16),
+      StoreCached(keys, a.cache, KeyElement(d, lane),
                   RotatedElement(a, x, KeyAt(a, row, kv_head), d, a.own_cos, a.own_sin, row));
-      StoreCached(values, a.cache, static_cast<int64_t>(slot % 16) * a.head_dim + d,
+      StoreCached(values, a.cache, static_cast<int64_t>(lane) * a.head_dim + d,
                   ToFloat(x[ValueAt(a, row, kv_head) + d]));
     }
   });
@@ -39,8 +39,8 @@ __global__ void StoreRowsWideKernel(AttentionPlan a, int rows) {
   const int row = blockIdx.x * 16 + (is_key ? i % 16 : (i - key_threads) / units);
   if (row >= rows) return;
   const StagedRow at = a.rows[row];
-  const int slot = SlotOf(a, at.position, at.pinned), lane = slot % 16;
-  char* keys = TileAddress(a, at.slab, slot / 16, kv_head);
+  const int lane = LaneOf(at.position, at.pinned);
+  char* keys = KeysAt(a, at, at.position, kv_head);
   WithQkv(a, [&](const auto* x) {
     if (!is_key) {
       const int d = (i - key_threads) % units * 8;
@@ -90,18 +90,18 @@ __global__ void __launch_bounds__(kThreads) PlainAttentionKernel(AttentionPlan a
   if (a.sinks != nullptr && warp == 0) running_max = a.sinks[head], sum = 1;
   for (int i = warp; i < keys; i += 4) {
     const bool is_pinned = i < pinned_keys;
-    const int key = is_pinned ? first_pinned + i : at.first_live + i - pinned_keys, slot = SlotOf(a, key, at.pinned);
-    const char* tile = TileAddress(a, at.slab, slot / 16, kv_head);
+    const int key = is_pinned ? first_pinned + i : at.first_live + i - pinned_keys, key_lane = LaneOf(key, at.pinned);
+    const char* tile = KeysAt(a, at, key, kv_head);
     float score = 0;
     for (int j = 0; j * 32 + lane < a.head_dim; ++j) {
-      score += (is_pinned ? pinned[j] : own[j]) * LoadCached(tile, a.cache, KeyElement(j * 32 + lane, slot % 16));
+      score += (is_pinned ? pinned[j] : own[j]) * LoadCached(tile, a.cache, KeyElement(j * 32 + lane, key_lane));
     }
     score = ScoreModifier{a.soft_cap, slope, is_pinned ? at.pinned_at : at.position}(SumOverWarp(score), key);
     const float new_max = fmaxf(running_max, score), rescale = expf(running_max - new_max),
                 probability = expf(score - new_max);
     running_max = new_max, sum = sum * rescale + probability;
     for (int j = 0; j * 32 + lane < a.head_dim; ++j) {
-      const float value = LoadCached(tile + a.half_tile_bytes, a.cache, (slot % 16) * a.head_dim + j * 32 + lane);
+      const float value = LoadCached(tile + a.half_tile_bytes, a.cache, key_lane * a.head_dim + j * 32 + lane);
       out[j] = out[j] * rescale + probability * value;
     }
   }

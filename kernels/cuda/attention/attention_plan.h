@@ -11,7 +11,9 @@ namespace ringside::cuda {
 
 /// One row of the step.
 struct StagedRow {
-  void* slab;
+  void* slab;           // where its key and value go
+  const void* history;  // where positions before `branch` lie; the slab itself, if it has all
+  int32_t branch;       // position with which the slab begins, if there is another (kernels/backend.h)
   int32_t position;
   int32_t pinned;      // S
   int32_t first_live;  // >= S, and within the layer's window; of no meaning where position < S
@@ -21,6 +23,7 @@ struct StagedRow {
 /// Consecutive rows of one sequence that share a block, and the keys that they see between them.
 struct alignas(16) StagedTile {
   void* slab;
+  const void* history;  // where pinned tiles and those of the ring before `own` lie; the slab itself, if it has all
   int32_t row, rows;
   int32_t position;                // of the first row
   int32_t pinned;                  // S
@@ -28,6 +31,7 @@ struct alignas(16) StagedTile {
   int32_t pinned_tiles;            // tiles of 16 pinned positions
   int32_t first_tile, ring_tiles;  // tiles of the ring, counted from S and never wrapped
   int32_t ring_begin;              // where the first of them lies in the ring
+  int32_t own, own_begin;          // of them, the first that lies in the slab of a branch, and where
 
   int32_t tiles() const { return pinned_tiles + ring_tiles; }
 };

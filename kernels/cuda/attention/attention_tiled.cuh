@@ -209,21 +209,21 @@ __device__ __forceinline__ void LoadOwnRows(const AttentionPlan& a, const Staged
         continue;
       }
       // Into shared memory for the warp that reads their tile, and into the slab.
-      const int slot = SlotOf(a, tile.position, tile.pinned);
-      C* keys = reinterpret_cast<C*>(TileAddress(a, tile.slab, slot / 16, kv_head));
+      const int key_lane = LaneOf(tile.position, tile.pinned);
+      C* keys = reinterpret_cast<C*>(NewestKeys(a, tile, kv_head));
       if (i < queries + D / 2) {
         const int64_t at = KeyAt(a, tile.row, kv_head);
         const float2 key =
             Rotated(a, ToFloat(x[at + first]), ToFloat(x[at + second]), a.own_cos, a.own_sin, tile.row, i % (D / 2));
         own_row[first] = FromFloat<C>(key.x), own_row[second] = FromFloat<C>(key.y);
         if (to_slab)
-          keys[first * 16 + slot % 16] = FromFloat<C>(key.x), keys[second * 16 + slot % 16] = FromFloat<C>(key.y);
+          keys[first * 16 + key_lane] = FromFloat<C>(key.x), keys[second * 16 + key_lane] = FromFloat<C>(key.y);
       } else {
         const int d = i % (D / 2) * 2;
         const int64_t at = ValueAt(a, tile.row, kv_head) + d;
         const C values[2] = {FromFloat<C>(ToFloat(x[at])), FromFloat<C>(ToFloat(x[at + 1]))};
         own_row[D + d] = values[0], own_row[D + d + 1] = values[1];
-        C* to = keys + 16 * D + slot % 16 * D + d;
+        C* to = keys + 16 * D + key_lane * D + d;
         if (to_slab) to[0] = values[0], to[1] = values[1];
       }
     }
@@ -391,12 +391,15 @@ __global__ void __launch_bounds__(32 * AttentionSizes<C, D, kLargeSet>::kWarps) 
   const int tiles = tile.pinned_tiles + tile.ring_tiles, shift = __ffs(a.splits) - 1;  // splits are a power of two
   const int begin = tiles * static_cast<int>(blockIdx.x) >> shift;
   const int end = tiles * (static_cast<int>(blockIdx.x) + 1) >> shift;
-  const char* slab = TileAddress(a, tile.slab, 0, kv_head);
+  const char* history = TileAddress(a, const_cast<void*>(tile.history), 0, kv_head);
+  const char* own_tiles = TileAddress(a, tile.slab, 0, kv_head);
   C* slots = all_slots + warp * kSlots * Tile::kElements;
   const auto fetch = [&](int n) {  // the warp's n-th tile
     const int i = begin + warp + n * kWarps;
     const bool is_pinned = i < tile.pinned_tiles;
-    const char* from = KeyTile(a, tile, slab, is_pinned, is_pinned ? i : i - tile.pinned_tiles);
+    const int of = is_pinned ? i : i - tile.pinned_tiles;
+    const char* from = !is_pinned && of >= tile.own ? own_tiles + OwnTile(a, tile, of) * a.tile_bytes
+                                                    : KeyTile(a, tile, history, is_pinned, of);
     if (i < end) {
       Tile::template FetchKeys<1>(from, slots + n % kSlots * Tile::kElements, 0, lane);
       Tile::template FetchValues<1>(from, slots + n % kSlots * Tile::kElements, 0, lane);
