@@ -316,13 +316,6 @@ Staging::Place CudaBackend::StageRoom(size_t bytes) {
   return place;
 }
 
-template <class T>
-T* CudaBackend::Stage(std::span<const T> values) {
-  const Staging::Place place = StageRoom(values.size_bytes());
-  if (!values.empty()) std::memcpy(place.host, values.data(), values.size_bytes());
-  return static_cast<T*>(place.device);
-}
-
 const int32_t* CudaBackend::StageIndices(std::span<const int64_t> values) {
   const std::vector<int32_t> narrow(values.begin(), values.end());
   return Stage<int32_t>(narrow);

@@ -6,6 +6,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstring>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -133,7 +135,11 @@ class CudaBackend final : public Backend {
   /// What is issued from now on waits for the layer's copies where slabs of the segments are on their way.
   void AwaitCopies(const AttentionArgs& args);
   template <class T>
-  T* Stage(std::span<const T> values);
+  T* Stage(std::span<const T> values) {
+    const Staging::Place place = StageRoom(values.size_bytes());
+    if (!values.empty()) std::memcpy(place.host, values.data(), values.size_bytes());
+    return static_cast<T*>(place.device);
+  }
   /// Room for a later Upload; does what is recorded first if there is none left.
   Staging::Place StageRoom(size_t bytes);
   const int32_t* StageIndices(std::span<const int64_t> values);
