@@ -15,11 +15,16 @@ thread_local size_t largest_allocation = SIZE_MAX;
 
 // The compiler sees one half of the pair at a time.
 #pragma GCC diagnostic ignored "-Wmismatched-new-delete"
-void* operator new(size_t bytes) {
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
   void* memory = bytes <= ringside::largest_allocation ? std::malloc(bytes) : nullptr;
-  if (memory == nullptr) throw std::bad_alloc();
+  if (memory == nullptr) return nullptr;
   ringside::held_memory += static_cast<int64_t>(malloc_usable_size(memory));
   ringside::most_held_memory = std::max(ringside::most_held_memory, ringside::held_memory);
+  return memory;
+}
+void* operator new(size_t bytes) {
+  void* memory = operator new(bytes, std::nothrow);
+  if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
 void operator delete(void* memory) noexcept {

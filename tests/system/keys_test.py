@@ -275,8 +275,8 @@ def test_a_broken_keys_file_changes_nothing(server, keys, people):
 
 
 def test_limits_of_an_owner(server, keys):
-    key = keys.add("erin")
     keys("limit", "erin", "--sessions", 2, "--tokens-per-minute", 20)
+    key = keys.add("erin")  # known with the limits
     wait_for(lambda: call(server, key, "GET", "/v1/models")[0] == 200, "the key is known")
     assert [call(server, key, "POST", "/v1/conversations", {})[0] for _ in range(3)] == [200, 200, 429]
 
