@@ -122,6 +122,27 @@ def test_a_round_trip_over_chat_finds_its_cache(client):
     assert second.usage.prompt_tokens - second.usage.prompt_tokens_details.cached_tokens < 40
 
 
+def test_a_cut_call_may_come_back(client):
+    """With what the tool said to it, in the next request's history: whole histories of agents have such calls."""
+    model, messages = model_of(client), [{"role": "user", "content": QUESTION}]
+    named = {"type": "function", "function": {"name": "get_weather"}}
+    cut = client.chat.completions.create(model=model, messages=messages, tools=CHAT_TOOLS, tool_choice=named, temperature=0, max_tokens=24)
+    call = cut.choices[0].message.tool_calls[0]
+    assert cut.choices[0].finish_reason == "length" and not call.function.arguments.endswith("}")
+    messages += [cut.choices[0].message, {"role": "tool", "tool_call_id": call.id, "content": "These arguments are no JSON."}]
+    second = client.chat.completions.create(model=model, messages=messages, tools=CHAT_TOOLS, tool_choice="none", temperature=0, max_tokens=8)
+    assert second.choices[0].message.content
+    assert second.usage.prompt_tokens_details.cached_tokens >= cut.usage.prompt_tokens  # it is the call that was sampled
+
+    ask = {"model": model, "tools": TOOLS, "temperature": 0}
+    first = client.responses.create(input=QUESTION, tool_choice={"type": "function", "name": "get_weather"}, max_output_tokens=24, **ask)
+    [item] = first.output
+    assert item.status == "incomplete"
+    result = {"type": "function_call_output", "call_id": item.call_id, "output": "These arguments are no JSON."}
+    again = client.responses.create(input=[{"role": "user", "content": QUESTION}, item, result], tool_choice="none", max_output_tokens=8, **ask)
+    assert again.output_text
+
+
 def test_a_chat_stream_accumulates(client):
     with client.chat.completions.stream(model=model_of(client), messages=[{"role": "user", "content": QUESTION}], tools=CHAT_TOOLS,
                                         tool_choice={"type": "function", "function": {"name": "get_weather"}},
@@ -167,6 +188,24 @@ def test_anthropic_uses_tools(client, server):
         with other.messages.stream(messages=messages[:1], tool_choice={"type": "any", "disable_parallel_tool_use": True}, **ask) as stream:
             block = stream.get_final_message().content[0]
         check(block.name, block.input)
+
+
+def test_anthropics_tool_runner(client, server):
+    """It asks for a thread first, and goes on without one."""
+    cities = []
+
+    @anthropic.beta_tool(input_schema=WEATHER)
+    def get_weather(city, unit):
+        """The weather in a city."""
+        cities.append(city)
+        return "21 degrees"
+
+    with anthropic.Anthropic(base_url=server.url, api_key="x", max_retries=0) as other:
+        runner = other.beta.messages.tool_runner(model=model_of(client), max_tokens=120, max_iterations=2, tools=[get_weather],
+                                                 tool_choice={"type": "tool", "name": "get_weather"},
+                                                 messages=[{"role": "user", "content": QUESTION}])
+        assert [message.stop_reason for message in runner] == ["tool_use", "tool_use"]
+    assert len(cities) >= 1
 
 
 def test_ollama_calls_tools(client, server):
