@@ -28,6 +28,10 @@ class FailingBackend : public ForwardingBackend {
     ForwardingBackend::Synchronize();
     if (left_ > 0) --left_;
   }
+  uint64_t Submit() override {  // of the CPU, where nothing runs ahead
+    Synchronize();
+    return 1;
+  }
   std::string Describe() const override { return "failing " + ForwardingBackend::Describe(); }
 
  private:
