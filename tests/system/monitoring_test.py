@@ -20,7 +20,7 @@ DASHBOARD = FOLDER / "ringside.dashboard.json"
 # Names in PromQL that are no metric: functions, operators, labels behind by (...).
 SERIES = re.compile(r"\b(ringside:[\w:]+|ringside_\w+|process_\w+)(?:\{([^}]*)\})?")
 # Whose values the server or its operator choose, from a few.
-LABELS = {"le", "cause", "source", "tier", "to", "from", "reason", "code", "status", "finished_reason", "version", "model_name"}
+LABELS = {"le", "cause", "source", "tier", "to", "from", "reason", "code", "status", "finished_reason", "version", "model_name", "state"}
 
 
 def promtool(*args, text=None):
