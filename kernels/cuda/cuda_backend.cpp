@@ -316,6 +316,13 @@ Staging::Place CudaBackend::StageRoom(size_t bytes) {
   return place;
 }
 
+Result<Buffer> CudaBackend::Keep(std::span<const std::byte> bytes) {
+  ASSIGN_OR_RETURN(Buffer out, Allocate(bytes.size()));
+  CopyToDevice(out.data(), bytes.data(), bytes.size());
+  Synchronize();
+  return out;
+}
+
 const int32_t* CudaBackend::StageIndices(std::span<const int64_t> values) {
   const std::vector<int32_t> narrow(values.begin(), values.end());
   return Stage<int32_t>(narrow);

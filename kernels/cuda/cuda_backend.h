@@ -140,6 +140,8 @@ class CudaBackend final : public Backend {
     if (!values.empty()) std::memcpy(place.host, values.data(), values.size_bytes());
     return static_cast<T*>(place.device);
   }
+  /// Memory of its own with these bytes, which may go when it returns. kOverloaded without room.
+  Result<Buffer> Keep(std::span<const std::byte> bytes);
   /// Room for a later Upload; does what is recorded first if there is none left.
   Staging::Place StageRoom(size_t bytes);
   const int32_t* StageIndices(std::span<const int64_t> values);

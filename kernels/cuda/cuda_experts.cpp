@@ -68,11 +68,7 @@ Result<Buffer> CudaBackend::PlaceExperts(std::span<const Expert> experts) {
                       .inner = inner});
   }
   RETURN_IF_ERROR(CheckTypes(placed));
-  const size_t bytes = placed.size() * sizeof(PlacedExpert);
-  ASSIGN_OR_RETURN(Buffer out, Allocate(bytes));
-  CopyToDevice(out.data(), placed.data(), bytes);
-  Synchronize();  // `placed` ends here
-  return out;
+  return Keep(std::as_bytes(std::span(placed)));
 }
 
 void CudaBackend::Experts(const ExpertsArgs& args) {

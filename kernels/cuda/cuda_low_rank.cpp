@@ -38,11 +38,7 @@ Result<Buffer> CudaBackend::PlaceLowRank(std::span<const std::span<const LowRank
                            .outputs = static_cast<int32_t>(matrix.b.rows)};
     }
   }
-  const size_t bytes = placed.size() * sizeof(PlacedLowRank);
-  ASSIGN_OR_RETURN(Buffer out, Allocate(bytes));
-  CopyToDevice(out.data(), placed.data(), bytes);
-  Synchronize();  // `placed` ends here
-  return out;
+  return Keep(std::as_bytes(std::span(placed)));
 }
 
 // A small step has a tile for each row, whatever it has, so that one recorded step serves all that have so many.

@@ -80,13 +80,7 @@ class LowRankTest : public DeviceTest, public ::testing::WithParamInterface<std:
         y(*backend_, y_type, shape.rows, columns, before, columns + 5),
         low(*backend_, DType::kF32, shape.rows, ranks, std::vector<float>(static_cast<size_t>(shape.rows * ranks), NAN),
             ranks + 1);
-    backend_->AddLowRank({.x = in.tensor(),
-                          .adapters = adapters,
-                          .matrices = spans_,
-                          .placed = placed_.data(),
-                          .low = low.tensor(),
-                          .y = y.tensor(),
-                          .step = seed});
+    Add(in, adapters, low, y, seed);
     const std::vector<float> got = y.Get();
     for (int64_t r = 0; r < shape.rows; ++r) {
       for (int64_t c = 0; c < columns; ++c) {
@@ -101,6 +95,17 @@ class LowRankTest : public DeviceTest, public ::testing::WithParamInterface<std:
             << shape.rows << " x " << shape.inputs << ", row " << r << ", output " << c;
       }
     }
+  }
+
+  void Add(const DeviceMatrix& in, std::span<const int> adapters, const DeviceMatrix& low, const DeviceMatrix& y,
+           uint64_t step) {
+    backend_->AddLowRank({.x = in.tensor(),
+                          .adapters = adapters,
+                          .matrices = spans_,
+                          .placed = placed_.data(),
+                          .low = low.tensor(),
+                          .y = y.tensor(),
+                          .step = step});
   }
 
   std::vector<std::vector<Matrix>> made_;
@@ -134,13 +139,7 @@ TEST_P(LowRankTest, ARecordedStepServesOtherAdapters) {
     for (int row = 0; row < 12; ++row) adapters.push_back((row * step + step) % 4);
     backend_->CopyToDevice(y.tensor().data, zeros.data(), zeros.size() * sizeof(float));
     backend_->Synchronize();
-    backend_->AddLowRank({.x = in.tensor(),
-                          .adapters = adapters,
-                          .matrices = spans_,
-                          .placed = placed_.data(),
-                          .low = low.tensor(),
-                          .y = y.tensor(),
-                          .step = static_cast<uint64_t>(step)});
+    Add(in, adapters, low, y, static_cast<uint64_t>(step));
     const std::vector<float> got = y.Get();
     for (int64_t r = 0; r < 12; ++r) {
       for (int64_t c = 0; c < 102; ++c) {
