@@ -273,13 +273,13 @@ def test_pipe(folder, server):
         return subprocess.run([CLIENT, "chat", *arguments], input=text, capture_output=True, text=True, env=environment,
                               timeout=PATIENCE_S, check=False)
 
-    done = run(["--url", server.url, "--max-tokens", "8", "--keep", "Reply", "briefly."], "Hello!\n")
+    done = run(["--url", server.url, "--temperature", "0", "--max-tokens", "8", "--keep", "Reply", "briefly."], "Hello!\n")
     check("a pipe is answered on standard output", done.returncode == 0 and done.stdout.strip(), done)
     check("with nothing else there", ">>>" not in done.stdout and "\x1b" not in done.stdout and done.stdout.endswith("\n"))
     newest = server.get("/conversations?limit=1")["data"][0]["id"]
     check("input and words are joined", server.texts(newest)[0][1] == "Hello!\n\nReply briefly.", server.texts(newest))
     before = server.ids()
-    short_lived = run(["--url", server.url, "--max-tokens", "4"], "Hello again!\n")
+    short_lived = run(["--url", server.url, "--temperature", "0", "--max-tokens", "4"], "Hello again!\n")
     check("a pipe leaves no conversation behind",
           short_lived.returncode == 0 and short_lived.stdout.strip() and server.ids() == before, short_lived)
     run(["--url", server.url, "--max-tokens", "4", "--session", newest], "And again!\n")
@@ -396,7 +396,7 @@ def test_run(folder, _):
     model = os.environ["RINGSIDE_TEST_MODEL"]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RINGSIDE_")}
     environment |= {"XDG_STATE_HOME": folder, "XDG_DATA_HOME": folder}
-    done = subprocess.run([CLIENT, "run", model, "--max-tokens", "6", "--keep", "Say", "hello."], capture_output=True,
+    done = subprocess.run([CLIENT, "run", model, "--temperature", "0", "--max-tokens", "6", "--keep", "Say", "hello."], capture_output=True,
                           text=True, env=environment, timeout=PATIENCE_S, stdin=subprocess.DEVNULL, check=False)
     check("ringside run answers", done.returncode == 0 and done.stdout.strip(), done)
     lines = open(os.path.join(folder, "ringside", "run.log")).read()

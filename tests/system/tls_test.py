@@ -115,7 +115,7 @@ def test_our_own_client_over_tls(secure, authority):
         return subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=PATIENCE_S, env=environment)
 
     for scheme in ("https", "wss"):
-        done = ringside("chat", "--cacert", authority.file, "--max-tokens", "8", "Hello", scheme=scheme)
+        done = ringside("chat", "--cacert", authority.file, "--temperature", "0", "--max-tokens", "8", "Hello", scheme=scheme)
         assert done.returncode == 0 and done.stdout.strip(), done.stderr
     assert ringside("sessions", "--cacert", authority.file, host="localhost").returncode == 0
     for protocol in ("chat", "responses-ws"):
