@@ -67,14 +67,16 @@ class Asking:
 
     def ask(self):
         self.count, self.ended, self.of_answer = Count(self.event), Count(self.end) if isinstance(self.end, bytes) else None, 0
+        self.begin = b""
         self.socket.sendall(self.request)
 
     def read(self):
         """Takes what has come; false if the connection has ended."""
         data = self.socket.recv(1 << 16)
         if not data:
-            assert self.of_answer, "an answer without events"
+            assert self.of_answer, f"an answer without events: {self.begin!r}"
             return False
+        self.begin = (self.begin + data)[:2000] if len(self.begin) < 2000 else self.begin
         found = self.count(data)
         self.events += found
         self.of_answer += found
