@@ -79,6 +79,9 @@ Status ValidateSpec(const ModelSpec& spec) {
   if (spec.score_cap != 0) RETURN_IF_ERROR(CheckPositive("cap of attention scores", spec.score_cap));
   if (spec.logit_cap != 0) RETURN_IF_ERROR(CheckPositive("cap of logits", spec.logit_cap));
   if (spec.alibi != 0) RETURN_IF_ERROR(CheckPositive("largest ALiBi exponent", spec.alibi));
+  if (spec.head_dim % 2 != 0) {
+    return InvalidArgument(fmt::format("the model's head size is {}, an odd number", spec.head_dim));
+  }
   if (spec.heads % spec.kv_heads != 0) {
     return InvalidArgument(
         fmt::format("the model's {} heads are no multiple of its {} key and value heads", spec.heads, spec.kv_heads));

@@ -263,6 +263,7 @@ TEST_F(ModelLoad, HuggingFaceRefusals) {
                 "'quantization_config.quant_method' 'mxfp4' of llama is not supported");
   ExpectRefused(LoadChanged("llama_biases", "\"tie_word_embeddings\": true", "\"tie_word_embeddings\": false"),
                 corruption, "'lm_head.weight' is missing");
+  ExpectRefused(LoadChanged("gpt2", "\"n_head\": 2", "\"n_head\": 32"), invalid, "head size is 1, an odd number");
   ExpectRefused(LoadChanged("gpt2", "\"scale_attn_weights\": true", "\"scale_attn_weights\": false"), invalid,
                 "'scale_attn_weights' being false is not supported");
 }
