@@ -77,6 +77,12 @@ Status EngineLoop::Check(const TurnRequest& request) const {
   if (request.window.pinned < 0 || request.window.pinned > options_.pinned_max) {
     return InvalidArgument(fmt::format("pinned tokens must be 0 to {}", options_.pinned_max), "pinned");
   }
+  if (network_.shape().encodes && (request.window.pinned == 0 || request.window.pinned >= length)) {
+    return InvalidArgument("an encoder's input is all that is pinned, and something stands behind it", "pinned");
+  }
+  if (network_.shape().encodes && request.scored) {
+    return InvalidArgument("an encoder's input is not scored", "logprobs", "unsupported_value");
+  }
   if (request.window.memory_len < 1 || request.window.memory_len > options_.memory_len) {
     return InvalidArgument(fmt::format("memory_len must be 1 to {}", options_.memory_len), "memory_len");
   }
@@ -100,7 +106,8 @@ Status EngineLoop::CheckBeams(TurnRequest& request) const {
   const BeamParams& beams = request.sampling.beams;
   if (!beams.searches() || request.max_tokens == 0) return Status::Ok();
   if (!network_.shape().branches) {
-    return InvalidArgument("beam search needs a network on one device", "beam_width", "unsupported_value");
+    return InvalidArgument("beam search needs a network on one device, without an encoder", "beam_width",
+                           "unsupported_value");
   }
   if (request.grammar != nullptr) {
     return InvalidArgument("beams follow no format and call no tools", "beam_width", "unsupported_value");
@@ -251,7 +258,8 @@ void EngineLoop::Handle(SubmitMessage message) {
   Slot& slot = timelines_[turn->timeline_id()];
   slot.id = turn->timeline_id();
   if (slot.sequence == nullptr)
-    slot.sequence = std::make_unique<Sequence>(network_.shape().layers, options_.rebuild_windows);
+    slot.sequence =
+        std::make_unique<Sequence>(network_.shape().layers, options_.rebuild_windows, network_.shape().encodes);
   if (turn->request().continues) slot.sequence->MarkKnown();
   slot.parked = false;
   ++slot.waiting;

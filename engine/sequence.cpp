@@ -77,7 +77,9 @@ void Sequence::BranchedOff(const Sequence& from, int64_t tokens) {
 }
 
 int64_t Sequence::CommonWith(const TimelineView& timeline) const {
-  return CommonPrefix(tokens_, cache_->ring().message_starts(), timeline.tokens, timeline.message_starts);
+  const int64_t common =
+      CommonPrefix(tokens_, cache_->ring().message_starts(), timeline.tokens, timeline.message_starts);
+  return encodes_ && common < timeline.window.pinned ? 0 : common;
 }
 
 // After a shortened replay only rows a full receptive field behind its start are exact; with rebuild_windows the caller
@@ -141,9 +143,10 @@ std::span<const TokenId> Sequence::NextChunk(std::span<const TokenId> timeline, 
     tokens_.insert(tokens_.end(), timeline.begin() + pinned, timeline.begin() + replay_start_);
   }
   const int64_t next = ring.next();
-  // Pinned tokens before a jump are a chunk of their own.
-  const bool before_jump = next < pinned && replay_start_ > pinned;
+  // Pinned tokens before a jump are a chunk of their own; so is an input.
+  const bool before_jump = next < pinned && (replay_start_ > pinned || encodes_);
   const int64_t end = before_jump ? pinned : static_cast<int64_t>(timeline.size());
+  if (encodes_ && next < pinned) return timeline.subspan(next, end - next);
   return timeline.subspan(next, std::min({limit, end - next, ring.max_chunk()}));
 }
 

@@ -38,7 +38,9 @@ class Sequence {
  public:
   /// `layers` bounds how far back a token's numbers reach: layers * (memory_len - 1) positions. `rebuild_windows`: a
   /// rebuild replays only that many windows (another answer of equal quality), 0 = as many as make it exact.
-  Sequence(int64_t layers, int64_t rebuild_windows) : layers_(layers), rebuild_windows_(rebuild_windows) {}
+  /// `encodes`: what is pinned is an encoder's input (NetworkShape::encodes), computed as a whole or not at all.
+  Sequence(int64_t layers, int64_t rebuild_windows, bool encodes = false)
+      : layers_(layers), rebuild_windows_(rebuild_windows), encodes_(encodes) {}
 
   bool has_cache() const { return cache_ != nullptr; }
   KvCache* cache() const { return cache_; }
@@ -75,7 +77,8 @@ class Sequence {
   /// cache with room for the window. Keeps no more than `most` tokens: the others are left to feed.
   SyncResult Sync(const TimelineView& timeline, int64_t most);
 
-  /// The next tokens to compute, of a timeline that Sync was given (and that may have grown since), at most `limit`.
+  /// The next tokens to compute, of a timeline that Sync was given (and that may have grown since), at most `limit`; an
+  /// encoder's input whatever the limit is.
   /// A replay that does not begin at 0 computes the pinned tokens first, then jumps.
   std::span<const TokenId> NextChunk(std::span<const TokenId> timeline, int64_t limit);
   /// Notes that the model has appended these tokens, as NextChunk returned them, to the cache.
@@ -87,6 +90,7 @@ class Sequence {
   int64_t ReplayStart(const TimelineView& timeline) const;
 
   int64_t layers_, rebuild_windows_;
+  bool encodes_;
   KvCache* cache_ = nullptr;
   std::vector<TokenId> tokens_;          // as far as computed(); those skipped by a shortened replay included
   int adapter_ = 0;                      // of these

@@ -62,16 +62,25 @@ struct AttentionSegment {
   int64_t branch = 0;
 };
 
+/// Which keys of its sequence a row sees.
+enum class KeysSeen {
+  kBefore,  // those that are pinned and those of the ring, up to its own
+  kRing,    // those of the ring alone, up to its own: a decoder's row, where the pinned ones are the encoder's
+  kPinned,  // all that are pinned, those behind its own, too: an encoder's row. A row of the ring asks only: its step
+            // has queries alone, and nothing is stored
+};
+
 struct AttentionArgs {
-  Tensor qkv;  // [T, (H + 2G) d]: queries, keys, values, none rotated
+  Tensor qkv;  // [T, (H + 2G) d]: queries, keys, values, none rotated; [T, H d] of rows that ask only
   Tensor out;  // [T, H d]
   int64_t layer = 0;
   KvShape shape;       // G and d of it are the keys'
-  int64_t heads = 0;   // H, a multiple of G
+  int64_t heads = 0;   // H, a multiple of G; 0: keys and values are stored, and nothing is asked
   int64_t rotary = 0;  // rotated dimensions of a head, even, <= d
   RopePairs pairs = RopePairs::kNone;
   RopeAngles angles;
   ScoreTraits scores;
+  KeysSeen seen = KeysSeen::kBefore;
   std::span<const AttentionSegment> segments;
   // Calls with one number that is not 0 promise equal segments, and equal angles where they lie in one place, back to
   // the last Synchronize: a backend may take them to the device once for all layers.
@@ -130,6 +139,8 @@ class Backend : public SlabMemory {
   virtual void WaitFor(uint64_t submission) { (void)submission; }
   /// Whether Submit returns before the work is done, so that there is something to be gained.
   virtual bool runs_ahead() const { return false; }
+  /// Whether Attention knows more than KeysSeen::kBefore, and biases.
+  virtual bool has_encoders() const { return false; }
   /// The element type in which operations hand activations to one another: queries, norms, MLP inputs. The residual
   /// stream and logits are kF32 everywhere.
   virtual DType activation_dtype() const { return DType::kF32; }

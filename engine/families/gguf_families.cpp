@@ -244,6 +244,7 @@ std::span<const GgufFamily> GgufFamilies() {
       {"bloom", RopePairs::kNone, SetBloom},
       {"mpt", RopePairs::kNone, SetMpt},
       {"gpt2", RopePairs::kNone, SetGpt2},
+      {"t5", RopePairs::kNone, SetGgufT5},
   };
   return kFamilies;
 }

@@ -42,7 +42,10 @@ struct GgufFamily {
 };
 
 std::span<const GgufFamily> GgufFamilies();
-/// What the tensors of all of them are called, but for the norms of some.
+/// T5's, and what its tensors are called.
+Status SetGgufT5(const GgufKeys& keys, ModelSpec* spec);
+std::span<const TensorRule> GgufT5Rules();
+/// What the tensors of all others are called, but for the norms of some.
 std::vector<TensorRule> GgufRules();
 
 }  // namespace ringside

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 
@@ -221,6 +222,10 @@ void FindOptional(const GgufFile& file, ModelSpec* spec) {
   spec->mlp_bias = has(spec->experts > 0 ? "blk.0.ffn_up_exps.bias" : "blk.0.ffn_up.bias");
   spec->sinks = has("blk.0.attn_sinks.weight");
   spec->norm_biases = spec->norm == NormKind::kLayer && has("output_norm.bias");
+  if (spec->encoder_layers == 0) return;
+  spec->gated = has("dec.blk.0.ffn_gate.weight");  // T5 1.1 and later
+  spec->activation = spec->gated ? Activation::kGeluTanh : Activation::kRelu;
+  if (spec->tied_head) spec->logit_scale = 1 / std::sqrt(static_cast<float>(spec->hidden));
 }
 
 std::vector<std::string_view> SupportedArchitectures() {
@@ -269,6 +274,11 @@ Result<NetworkPlan> PlanGguf(const GgufFile& file, const std::string& path) {
   std::span<const TensorRule> norms = kNorms;
   if (two_norms) norms = kTwoNorms;
   if (spec.architecture == "gpt-oss") norms = kGptOssNorms;
+  if (spec.encoder_layers > 0) {
+    PlanTensors(GgufT5Rules(), "", &plan);
+    plan.ignored.emplace_back("dec.blk.0.cross_attn_rel_b.weight");
+    return plan;
+  }
   PlanTensors(Rules(norms), "", &plan);
   for (PlannedTensor& planned : plan.tensors) {
     if (planned.role == TensorRole::kSharedRouter) planned.shape = {spec.hidden};  // the file has it as a vector

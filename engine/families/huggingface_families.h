@@ -20,6 +20,8 @@ struct HuggingFaceFamily {
 
 /// Those that name their parts as Llama does.
 std::span<const HuggingFaceFamily> LlamaLikeFamilies();
+/// Those with an encoder.
+std::span<const HuggingFaceFamily> EncoderDecoderFamilies();
 /// The others.
 std::span<const HuggingFaceFamily> OlderFamilies();
 /// The family of this type, of several the one whose norms are among `names`, a file's tensors; null if we know none.

@@ -13,7 +13,7 @@ namespace {
 
 std::vector<std::string_view> SupportedTypes() {
   std::vector<std::string_view> types;
-  for (const auto& families : {LlamaLikeFamilies(), OlderFamilies()}) {
+  for (const auto& families : {LlamaLikeFamilies(), OlderFamilies(), EncoderDecoderFamilies()}) {
     for (const HuggingFaceFamily& family : families) types.push_back(family.type);
   }
   std::ranges::sort(types);
@@ -43,6 +43,11 @@ std::string WithLayer(std::string_view name, int64_t layer) {
 void Ignore(std::string_view prefix, NetworkPlan* plan) {
   if (plan->spec.tied_head) plan->ignored.insert(plan->ignored.end(), {"lm_head.weight", "embed_out.weight"});
   plan->ignored.push_back(fmt::format("{}rotary_emb.inv_freq", prefix));
+  if (plan->spec.encoder_layers > 0) {
+    plan->ignored.insert(plan->ignored.end(),
+                         {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight",
+                          "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"});
+  }
   for (int64_t layer = 0; layer < plan->spec.layers; ++layer) {
     for (const std::string_view name :
          {"h.{}.attn.bias", "h.{}.attn.masked_bias", "layers.{}.self_attn.rotary_emb.inv_freq",
@@ -65,7 +70,7 @@ void TurnExperts(NetworkPlan* plan) {
 
 const HuggingFaceFamily* FindHuggingFaceFamily(std::string_view type, std::span<const std::string_view> names) {
   const HuggingFaceFamily* found = nullptr;
-  for (const auto& families : {LlamaLikeFamilies(), OlderFamilies()}) {
+  for (const auto& families : {LlamaLikeFamilies(), OlderFamilies(), EncoderDecoderFamilies()}) {
     for (const HuggingFaceFamily& family : families) {
       if (family.type != type) continue;
       const std::string norm = WithLayer(family.rules.back().front().name, 0);
@@ -106,6 +111,9 @@ Result<NetworkPlan> PlanHuggingFace(const FlatJson& json, std::span<const std::s
     return Corruption(fmt::format("the model has {} tensors, too few for {} experts in each of {} layers",
                                   tensor_names.size(), spec.experts, spec.layers));
   }
+  // Of T5 there are files with a head of their own that say otherwise.
+  const bool has_head = std::ranges::find(tensor_names, "lm_head.weight") != tensor_names.end();
+  if (spec.encoder_layers > 0 && !tensor_names.empty()) spec.tied_head = !has_head;
   PlanTensors(rules, prefix, &plan);
   if (packed && packed->kind == PackedFormat::Kind::kMxfp4) TurnExperts(&plan);
   Ignore(prefix, &plan);

@@ -39,6 +39,27 @@ std::vector<float> ModelSpec::AlibiSlopes() const {
   return slopes;
 }
 
+// Half of the buckets are those of a distance each, the others grow with its logarithm up to bias_reach (Raffel et al.
+// 2020, in float as the models were trained).
+std::vector<float> ModelSpec::DistanceBiases(const std::vector<float>& biases, bool encoder) const {
+  const int64_t buckets = encoder ? bias_buckets / 2 : bias_buckets, exact = buckets / 2;
+  const auto bucket = [&](int64_t distance) {
+    if (distance < exact) return distance;
+    const float ratio = std::log(static_cast<float>(distance) / static_cast<float>(exact)) /
+                        static_cast<float>(std::log(static_cast<double>(bias_reach) / static_cast<double>(exact)));
+    return std::min(buckets - 1, exact + static_cast<int64_t>(ratio * static_cast<float>(buckets - exact)));
+  };
+  std::vector<float> all;
+  for (int64_t head = 0; head < heads; ++head) {
+    for (int64_t behind = -bias_reach - 15; behind <= bias_reach + 15; ++behind) {
+      const int64_t distance = std::min(std::abs(behind), bias_reach);
+      const int64_t of = behind <= 0 ? bucket(distance) : encoder ? buckets + bucket(distance) : 0;
+      all.push_back(biases[static_cast<size_t>(of * heads + head)]);
+    }
+  }
+  return all;
+}
+
 int64_t ModelSpec::widest_window() const {
   int64_t widest = 0;
   for (int64_t layer = 0; layer < layers; ++layer) {
@@ -79,6 +100,12 @@ Status ValidateSpec(const ModelSpec& spec) {
   if (spec.score_cap != 0) RETURN_IF_ERROR(CheckPositive("cap of attention scores", spec.score_cap));
   if (spec.logit_cap != 0) RETURN_IF_ERROR(CheckPositive("cap of logits", spec.logit_cap));
   if (spec.alibi != 0) RETURN_IF_ERROR(CheckPositive("largest ALiBi exponent", spec.alibi));
+  RETURN_IF_ERROR(CheckRange("number of encoder layers", spec.encoder_layers, 0, 1024));
+  RETURN_IF_ERROR(CheckRange("token that begins an answer", spec.answer_start, 0, spec.vocab - 1));
+  if (spec.bias_buckets != 0) {
+    RETURN_IF_ERROR(CheckRange("number of buckets of distances", spec.bias_buckets, 4, 1 << 16));
+    RETURN_IF_ERROR(CheckRange("largest distance with a bucket", spec.bias_reach, spec.bias_buckets / 2 + 1, 1 << 16));
+  }
   if (spec.head_dim % 2 != 0) {
     return InvalidArgument(fmt::format("the model's head size is {}, an odd number", spec.head_dim));
   }

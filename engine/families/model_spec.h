@@ -70,6 +70,13 @@ struct ModelSpec {
   int64_t rotary = 0;  // rotated dimensions of a head
   std::vector<Rotation> rotations;
 
+  // An encoder in front (T5): so many layers of the decoder's sizes, 0 = none. What it makes of its input takes a
+  // cache's pinned positions; an answer begins behind them, with the token `answer_start`.
+  int64_t encoder_layers = 0;
+  int64_t answer_start = 0;
+  int64_t bias_buckets = 0;  // of distances, each with a bias in every head (T5); 0: none
+  int64_t bias_reach = 0;    // the least distance that is in the last of them
+
   float embedding_scale = 1;  // Gemma: sqrt(hidden)
   bool tied_head = false;     // logits = embedding
   float logit_scale = 1;
@@ -81,6 +88,9 @@ struct ModelSpec {
   float score_scale() const;
   /// [heads], or none.
   std::vector<float> AlibiSlopes() const;
+  /// Of a file's `biases` [bias_buckets, heads], those of every distance, as ScoreTraits has them. In an encoder half
+  /// of the buckets are those of keys behind the query.
+  std::vector<float> DistanceBiases(const std::vector<float>& biases, bool encoder) const;
   /// The widest layer's window, 0 if some layer sees all keys.
   int64_t widest_window() const;
   /// Tokens that the model was trained to see at once: its trained context, or its window where every layer has one.

@@ -103,6 +103,14 @@ bool IsCalledFor(TensorRole role, const ModelSpec& spec) {
       return !spec.fused_qkv && spec.qkv_bias;
     case TensorRole::kSinks:
       return spec.sinks;
+    case TensorRole::kDistanceBiases:
+      return spec.bias_buckets > 0;
+    case TensorRole::kCrossNorm:
+    case TensorRole::kCrossQuery:
+    case TensorRole::kCrossKey:
+    case TensorRole::kCrossValue:
+    case TensorRole::kCrossOut:
+      return spec.encoder_layers > 0;
     case TensorRole::kAttentionOutBias:
       return spec.attention_out_bias;
     case TensorRole::kEmbeddingNorm:
@@ -133,10 +141,15 @@ std::vector<int64_t> Shape(TensorRole role, const ModelSpec& spec) {
       return {spec.vocab};
     case TensorRole::kPositions:
       return {spec.position_offset + spec.trained_context, spec.hidden};
+    case TensorRole::kDistanceBiases:
+      return {spec.bias_buckets, spec.heads};
     case TensorRole::kQuery:
+    case TensorRole::kCrossQuery:
       return {queries, spec.hidden};
     case TensorRole::kKey:
     case TensorRole::kValue:
+    case TensorRole::kCrossKey:
+    case TensorRole::kCrossValue:
       return {keys, spec.hidden};
     case TensorRole::kQkv:
       return {spec.qkv_columns(), spec.hidden};
@@ -154,6 +167,7 @@ std::vector<int64_t> Shape(TensorRole role, const ModelSpec& spec) {
     case TensorRole::kSinks:
       return {spec.heads};
     case TensorRole::kAttentionOut:
+    case TensorRole::kCrossOut:
       return {spec.hidden, queries};
     case TensorRole::kGate:
     case TensorRole::kUp:
@@ -202,7 +216,28 @@ void PlanTensor(const TensorRule& rule, std::string_view prefix, int64_t layer, 
     }
   };
   put("{}", layer), put("{e}", expert);
-  plan->tensors.push_back({rule.role, layer, expert, std::move(name), std::move(shape), rule.transposed, rule.order});
+  plan->tensors.push_back({.role = rule.role,
+                           .encoder = rule.encoder,
+                           .layer = layer,
+                           .expert = expert,
+                           .name = std::move(name),
+                           .shape = std::move(shape),
+                           .transposed = rule.transposed,
+                           .order = rule.order});
+}
+
+void PlanPart(std::span<const TensorRule> rules, std::string_view prefix, bool encoder, int64_t layers,
+              NetworkPlan* plan) {
+  for (int64_t layer = -1; layer < layers; ++layer) {
+    for (const TensorRule& rule : rules) {
+      if (rule.encoder != encoder) continue;
+      if (!IsCalledFor(rule.role, plan->spec) || IsPerLayer(rule.role) != (layer >= 0)) continue;
+      const bool each = rule.name.find("{e}") != std::string_view::npos;
+      for (int64_t expert = each ? 0 : -1; expert < (each ? plan->spec.experts : 0); ++expert) {
+        PlanTensor(rule, prefix, layer, expert, plan);
+      }
+    }
+  }
 }
 
 }  // namespace
@@ -213,15 +248,8 @@ Status UnsupportedArchitecture(std::string_view architecture, std::span<const st
 }
 
 void PlanTensors(std::span<const TensorRule> rules, std::string_view prefix, NetworkPlan* plan) {
-  for (int64_t layer = -1; layer < plan->spec.layers; ++layer) {
-    for (const TensorRule& rule : rules) {
-      if (!IsCalledFor(rule.role, plan->spec) || IsPerLayer(rule.role) != (layer >= 0)) continue;
-      const bool each = rule.name.find("{e}") != std::string_view::npos;
-      for (int64_t expert = each ? 0 : -1; expert < (each ? plan->spec.experts : 0); ++expert) {
-        PlanTensor(rule, prefix, layer, expert, plan);
-      }
-    }
-  }
+  PlanPart(rules, prefix, false, plan->spec.layers, plan);
+  PlanPart(rules, prefix, true, plan->spec.encoder_layers, plan);
 }
 
 }  // namespace ringside

@@ -24,6 +24,7 @@ enum class TensorRole {
   kHeadBias,           // [V]
   kFinalNorm,          // [D]
   kFinalNormBias,      // [D]
+  kDistanceBiases,     // [buckets, H]
   // From here on each layer has its own.
   kAttentionNorm,      // [D]
   kAttentionNormBias,  // [D]
@@ -41,6 +42,11 @@ enum class TensorRole {
   kAttentionOut,       // [D, H d]
   kAttentionOutBias,   // [D]
   kAttentionPostNorm,  // [D]
+  kCrossNorm,          // [D], and of the attention to an encoder's rows:
+  kCrossQuery,         // [H d, D]
+  kCrossKey,           // [G d, D]
+  kCrossValue,         // [G d, D]
+  kCrossOut,           // [D, H d]
   kMlpNorm,            // [D]
   kMlpNormBias,        // [D]
   kGate,               // [F, D]
@@ -78,6 +84,7 @@ enum class RowOrder {
 
 struct PlannedTensor {
   TensorRole role;
+  bool encoder = false;        // whose it is, where there is one
   int64_t layer = -1;          // -1: not of a layer
   int64_t expert = -1;         // -1: of none, or of all
   std::string name;            // in the file
@@ -114,10 +121,15 @@ struct TensorRule {
   std::string_view name;
   bool transposed = false;
   RowOrder order = RowOrder::kPlain;
+  bool encoder = false;
 };
 
+constexpr TensorRule OfEncoder(TensorRole role, std::string_view name) {
+  return {role, name, false, RowOrder::kPlain, true};
+}
+
 /// The tensors that a network of plan->spec needs, by those rules that the spec calls for: first those of no layer,
-/// then layer after layer in the order of the rules, in which they are loaded (and lie on a device).
+/// then layer after layer in the order of the rules, in which they are loaded (and lie on a device); then an encoder's.
 void PlanTensors(std::span<const TensorRule> rules, std::string_view prefix, NetworkPlan* plan);
 
 }  // namespace ringside

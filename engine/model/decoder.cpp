@@ -41,7 +41,8 @@ Decoder::Decoder(Backend& backend, const ModelSpec& spec, const Shard& shard, st
       router_{.columns = spec.experts + (spec.shared_ffn > 0 ? 1 : 0)},
       part_{.columns = shard.whole() && !spec.norm_after ? 0 : spec.hidden},
       wanted_{.columns = spec.hidden},
-      logits_{.columns = spec.vocab} {}
+      logits_{.columns = spec.vocab},
+      encoded_keys_{.columns = 2 * spec.kv_heads * spec.head_dim, .dtype = backend.activation_dtype()} {}
 
 Result<Tensor> Decoder::Scratch::Rows(Backend& backend, int64_t rows) {
   const auto bytes = static_cast<size_t>(StorageBytes(dtype, rows * columns));
@@ -156,6 +157,20 @@ void Decoder::Attend(Tensor x, const LayerWeights& w, const AttentionArgs& step)
               {w.attention_out, w.attention_out_bias, w.attention_post_norm, step.layer, AdaptedPart::kAttentionOut});
 }
 
+void Decoder::AttendToInput(const LayerWeights& w, const AttentionArgs& step) {
+  const Tensor x = NormedStream(w.cross_norm, none_, normed_);
+  const int64_t columns = own_.heads * own_.head_dim;
+  AttentionArgs args = step;
+  args.qkv = qkv_.Rows(backend_, x.rows).value().Columns(0, columns);
+  args.out = attended_.Rows(backend_, x.rows).value();
+  args.scores = {.scale = own_.score_scale()};
+  args.seen = KeysSeen::kPinned;
+  const Weight* query[] = {&w.cross_query};
+  backend_.Linear({.x = x, .weights = query, .y = args.qkv});
+  backend_.Attention(args);
+  AddToStream(args.out, {w.cross_out, none_, none_, step.layer, AdaptedPart::kAttentionOut});
+}
+
 void Decoder::Mlp(Tensor x, const LayerWeights& w, int64_t layer) {
   const Tensor mlp_in = mlp_in_.Rows(backend_, x.rows).value();
   backend_.Linear({.x = x,
@@ -195,12 +210,15 @@ void Decoder::Block(const LayerWeights& w, const AttentionArgs& step) {
   Tensor input = normed;  // of the MLP
   if (own_.parallel && !own_.shared_norm) input = NormedStream(w.mlp_norm, w.mlp_norm_bias, mlp_normed_);
   Attend(normed, w, step);
+  if (w.cross_query.rows > 0) AttendToInput(w, step);
   if (!own_.parallel) input = NormedStream(w.mlp_norm, w.mlp_norm_bias, normed_);
   return w.expert_list.empty() ? Mlp(input, w, step.layer) : Experts(input, w);
 }
 
 void Decoder::Run(const StepPlan& plan, const KvShape& shape, std::span<const AttentionSegment> segments) {
   wanted_rows_ = plan.wanted_rows;
+  for (const StepPlan::EncoderInput& input : plan.inputs) Encode(input, shape);
+  if (plan.rows() == 0) return;
   // Tokens that the embedding awaits are the last stage's.
   if (const size_t awaited = shard_.stages > 1 ? plan.awaited_tokens() : 0; awaited > 0) {
     if (shard_.chooses()) backend_.SendChosen(awaited);
@@ -227,6 +245,45 @@ void Decoder::Run(const StepPlan& plan, const KvShape& shape, std::span<const At
   stream_ = all;
 }
 
+void Decoder::Encode(const StepPlan::EncoderInput& input, const KvShape& shape) {
+  const auto rows = static_cast<int64_t>(input.ids.size());
+  const EncoderWeights& encoder = weights_.encoder;
+  const std::vector<int64_t> first_live(input.ids.size(), rows);  // there is nothing behind
+  const KvShape own{.layers = 1,
+                    .kv_heads = own_.kv_heads,
+                    .head_dim = own_.head_dim,
+                    .dtype = DType::kF32,
+                    .pinned_tiles = KvShape::PinnedTiles(rows),
+                    .ring_tiles = 1};
+  const auto bytes = static_cast<size_t>(own.slab_bytes());
+  if (encoder_cache_.bytes() < bytes) encoder_cache_ = std::move(backend_.Allocate(bytes).value());
+  AttentionSegment segment{
+      .rows = rows, .pinned = rows, .first_live = first_live.data(), .slab = encoder_cache_.data()};
+  const ScoreTraits scores{.scale = own_.score_scale(), .biases = encoder.biases.data(), .bias_reach = own_.bias_reach};
+  AttentionArgs attention{.shape = own,
+                          .heads = own_.heads,
+                          .scores = scores,
+                          .seen = KeysSeen::kPinned,
+                          .segments = {&segment, 1},
+                          .step = ++attention_step_};
+  stream_ = stream_scratch_.Rows(backend_, rows).value();
+  adapters_of_rows_ = {};
+  backend_.Embed(weights_.embedding, input.ids, own_.embedding_scale, stream_);
+  for (const LayerWeights& layer : encoder.layers) Block(layer, attention);
+
+  const Tensor encoded = NormedStream(encoder.final_norm, none_, normed_);
+  segment.slab = input.slab;
+  attention = {.qkv = encoded_keys_.Rows(backend_, rows).value(),
+               .shape = shape,
+               .segments = {&segment, 1},
+               .step = ++attention_step_};
+  for (const LayerWeights& layer : weights_.layers) {
+    backend_.Linear({.x = encoded, .weights = Pointers(layer.cross_keys), .y = attention.qkv});
+    backend_.Attention(attention);
+    ++attention.layer;
+  }
+}
+
 void Decoder::Embed(const StepPlan& plan, const MicroBatch& batch) {
   const auto first = static_cast<size_t>(batch.first_row), rows = static_cast<size_t>(batch.rows);
   backend_.Embed(weights_.embedding, std::span(plan.ids).subspan(first, rows), own_.embedding_scale, stream_);
@@ -250,13 +307,17 @@ void Decoder::EmbedVirtual(const StepPlan::VirtualRows& rows, const MicroBatch& 
 }
 
 void Decoder::RunLayers(const MicroBatch& batch, const KvShape& shape) {
-  AttentionArgs attention{
-      .shape = shape,
-      .heads = own_.heads,
-      .rotary = own_.rotary,
-      .scores = {.scale = own_.score_scale(), .soft_cap = own_.score_cap, .slopes = weights_.slopes.data()},
-      .segments = batch.segments,
-      .step = ++attention_step_};
+  AttentionArgs attention{.shape = shape,
+                          .heads = own_.heads,
+                          .rotary = own_.rotary,
+                          .scores = {.scale = own_.score_scale(),
+                                     .soft_cap = own_.score_cap,
+                                     .slopes = weights_.slopes.data(),
+                                     .biases = weights_.biases.data(),
+                                     .bias_reach = own_.bias_reach},
+                          .seen = own_.encoder_layers > 0 ? KeysSeen::kRing : KeysSeen::kBefore,
+                          .segments = batch.segments,
+                          .step = ++attention_step_};
   for (int64_t layer = 0; layer < own_.layers; ++layer) {
     const LayerTraits traits = own_.Layer(layer);
     const bool rotates = own_.rope_pairs != RopePairs::kNone && traits.rotation >= 0;

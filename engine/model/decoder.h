@@ -60,6 +60,8 @@ class Decoder final : public RankDecoder {
     Buffer placed;                                   // Backend::PlaceLowRank
   };
 
+  /// Runs the encoder on an input, and takes what the decoder's layers make of it to the cache's pinned positions.
+  void Encode(const StepPlan::EncoderInput& input, const KvShape& shape);
   void Embed(const StepPlan& plan, const MicroBatch& batch);
   void EmbedVirtual(const StepPlan::VirtualRows& rows, const MicroBatch& batch);
   void RunLayers(const MicroBatch& batch, const KvShape& shape);
@@ -68,6 +70,8 @@ class Decoder final : public RankDecoder {
   /// The stream's norm in `scratch`; the stream itself where there is no such norm.
   Tensor NormedStream(const DeviceVector& weight, const DeviceVector& bias, Scratch& scratch);
   void Attend(Tensor x, const LayerWeights& w, const AttentionArgs& step);
+  /// The attention to an encoder's rows.
+  void AttendToInput(const LayerWeights& w, const AttentionArgs& step);
   void Mlp(Tensor x, const LayerWeights& w, int64_t layer);
   void Experts(Tensor x, const LayerWeights& w);
   /// Something that is added to the residual stream: x W^T + bias, and what adapters add to it.
@@ -106,6 +110,9 @@ class Decoder final : public RankDecoder {
   Scratch wanted_;          // [rows, D] of which logits are wanted
   Scratch logits_;          // [a few rows, V]
   Scratch low_rank_;        // [T, r] of the adapters' matrices of one input together
+  Scratch encoded_keys_;    // [T, 2G d] keys and values of an encoder's rows
+  Buffer encoder_cache_;    // of an encoder's layer that runs
+  const DeviceVector none_;
 
   uint64_t attention_step_ = 0;            // AttentionArgs::step
   Tensor stream_;                          // of the micro-batch that runs; of the step in the end

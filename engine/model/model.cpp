@@ -49,7 +49,8 @@ NetworkShape Model::shape() const {
           // Products of a row with all weights of the layers; with one key and one value of every head.
           .attention_context = static_cast<double>(spec.layer_weights()) /
                                static_cast<double>(2 * spec.layers * spec.heads * spec.head_dim),
-          .branches = state_->slabs == nullptr,
+          .branches = state_->slabs == nullptr && spec.encoder_layers == 0,
+          .encodes = spec.encoder_layers > 0,
           .adapters = static_cast<int>(state_->adapter_fingerprints.size()),
           .most_virtual_tokens = most_virtual};
 }

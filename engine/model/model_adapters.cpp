@@ -35,6 +35,7 @@ Status Model::LoadAdapters(std::span<const NamedAdapter> adapters) {
   State& state = *state_;
   const char* const kind = adapters.front().kind_name();
   if (state.others != nullptr) return InvalidArgument("adapters are for one process", kind);
+  if (state.spec.encoder_layers > 0) return InvalidArgument("a model with an encoder takes no adapters", kind);
   for (const NamedAdapter& adapter : adapters) {
     const Status status = state.LoadAdapter(adapter);
     if (status.ok()) continue;

@@ -68,6 +68,11 @@ void AddSpec(const ModelSpec& spec, Digest* digest) {
     digest->AddFloat(static_cast<double>(value));
   }
   digest->AddFloat(spec.alibi);
+  if (spec.encoder_layers > 0) {
+    for (const int64_t value : {spec.encoder_layers, spec.answer_start, spec.bias_buckets, spec.bias_reach}) {
+      digest->AddNumber(value);
+    }
+  }
   for (int64_t layer = 0; layer < spec.layers; ++layer) {
     digest->AddNumber(spec.Layer(layer).window);
     digest->AddNumber(spec.Layer(layer).rotation);

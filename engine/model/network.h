@@ -19,7 +19,8 @@ constexpr size_t kMostUnchosenRows = 128;
 /// One sequence's part of a step: tokens appended to its cache at its next positions.
 struct StepPart {
   KvCache* cache = nullptr;
-  std::span<const TokenId> tokens;  // 1 .. the ring's max_chunk(); or AwaitedToken (kernels/awaited_token.h)
+  std::span<const TokenId> tokens;  // 1 .. the ring's max_chunk(); or AwaitedToken (kernels/awaited_token.h); all that
+                                    // is pinned and nothing else, where the network encodes, and then no logits
   enum class Logits { kNone, kLast, kAll } logits = Logits::kLast;
   // That its rows are computed under, of NetworkShape::adapters, counted from 1; 0 = none. One with n virtual tokens
   // has as the first of its sequence the ids vocab .. vocab + n - 1.
@@ -33,6 +34,7 @@ struct NetworkShape {
   // Attending to so many tokens costs a row as much as all the rest of it; 0 = attention costs nothing.
   double attention_context = 0;
   bool branches = false;            // caches may be branches of others (KvCache::BranchOff)
+  bool encodes = false;             // what is pinned is an input that is read as a whole; the answer stands behind it
   int adapters = 0;                 // that parts of steps may have
   int64_t most_virtual_tokens = 0;  // of any of them
 };

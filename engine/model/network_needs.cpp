@@ -7,13 +7,17 @@
 namespace ringside {
 
 Status CheckNeeds(const ModelSpec& spec, const Backend& backend) {
+  if (spec.encoder_layers > 0 && !backend.has_encoders()) {
+    return InvalidArgument("the model has an encoder, which is computed on the CPU only", "device");
+  }
   if (spec.experts == 0 || !HasRowScales(backend.weight_dtype())) return Status::Ok();
   return InvalidArgument("the model has a mixture of experts, which is not computed with quantised weights",
                          "quantization");
 }
 
 Status CheckShares(const ModelSpec& spec) {
-  const char* what = spec.experts > 0                ? "a mixture of experts"
+  const char* what = spec.encoder_layers > 0         ? "an encoder"
+                     : spec.experts > 0              ? "a mixture of experts"
                      : spec.norm_after               ? "norms behind attention and MLP"
                      : spec.qk_norm == QkNorm::kRows ? "norms over all queries, and all keys, of a row"
                                                      : nullptr;

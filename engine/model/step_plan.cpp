@@ -25,6 +25,7 @@ void StepPlanner::Plan(std::span<const StepPart> parts, StepPlan* plan) {
   plan->segments.clear();
   plan->adapters.clear();
   plan->virtual_rows.clear();
+  plan->inputs.clear();
   for (const StepPart& part : parts) {
     CHECK(part.cache != nullptr);
     const KvShape& shape = part.cache->shape();
@@ -36,6 +37,11 @@ void StepPlanner::Plan(std::span<const StepPart> parts, StepPlan* plan) {
     Ring& ring = part.cache->ring();
     const int64_t position = ring.Append(rows);
     const int64_t pinned = ring.window().pinned;
+    if (spec_.encoder_layers > 0 && position < pinned) {
+      CHECK(position == 0 && rows == pinned);
+      plan->inputs.push_back({{part.tokens.begin(), part.tokens.end()}, part.cache->slab()});
+      continue;
+    }
     if (spec_.learned_positions) CHECK_LE(position + rows, spec_.trained_context);
     for (int64_t r = 0; r < rows; ++r) {
       const TokenId id = part.tokens[static_cast<size_t>(r)];

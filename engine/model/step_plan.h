@@ -27,6 +27,13 @@ struct StepPlan {
     int adapter = 0;
   };
   std::vector<VirtualRows> virtual_rows;
+  /// What an encoder reads before the rows are computed: all of an input, which takes the slab's pinned positions. No
+  /// row of the step is of it.
+  struct EncoderInput {
+    std::vector<TokenId> ids;
+    void* slab = nullptr;
+  };
+  std::vector<EncoderInput> inputs;
   std::vector<AttentionSegment> segments;  // whose first_live points into ours; slab: as the engine knows it
   /// Of one rotation: [T, rotary / 2] each; empty where they lie in the table.
   struct AngleRows {

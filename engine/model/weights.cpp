@@ -81,10 +81,12 @@ class Loader {
   Loader(Backend& backend, const ModelSpec& spec, const Shard& shard, std::optional<uint64_t> seed = {})
       : backend_(backend), spec_(spec), own_(shard.Of(spec)), shard_(shard), seed_(seed) {
     weights_.layers.resize(static_cast<size_t>(own_.layers));
+    weights_.encoder.layers.resize(static_cast<size_t>(spec.encoder_layers));
     weights_.tied_head = spec.tied_head && shard.whole() && shard.embeds() && shard.chooses();
   }
 
   Status Load(const PlannedTensor& planned, const FileTensor& tensor) {
+    if (planned.encoder) return LoadOfEncoder(planned, tensor);
     if (planned.layer >= 0) {
       const int64_t layer = planned.layer - shard_.layers.begin;
       if (layer < 0 || layer >= own_.layers) return Status::Ok();
@@ -121,6 +123,8 @@ class Loader {
         return LoadNorm(tensor, &weights_.final_norm, spec_.logit_scale);
       case TensorRole::kFinalNormBias:
         return LoadVector(tensor, &weights_.final_norm_bias, 0, spec_.logit_scale);
+      case TensorRole::kDistanceBiases:
+        return LoadDistanceBiases(planned, tensor, &weights_.biases);
       default:
         return Status::Ok();
     }
@@ -160,6 +164,18 @@ class Loader {
   }
 
  private:
+  Status LoadOfEncoder(const PlannedTensor& planned, const FileTensor& tensor) {
+    EncoderWeights& encoder = weights_.encoder;
+    if (planned.layer >= 0) return LoadOfLayer(planned, tensor, encoder.layers[static_cast<size_t>(planned.layer)]);
+    if (planned.role == TensorRole::kFinalNorm) return LoadNorm(tensor, &encoder.final_norm);
+    return LoadDistanceBiases(planned, tensor, &encoder.biases);
+  }
+
+  Status LoadDistanceBiases(const PlannedTensor& planned, const FileTensor& tensor, DeviceVector* biases) {
+    ASSIGN_OR_RETURN(const std::vector<float> values, ValuesOf(tensor));
+    return Upload(spec_.DistanceBiases(values, planned.encoder), biases);
+  }
+
   Status LoadOfLayer(const PlannedTensor& planned, const FileTensor& tensor, LayerWeights& layer) {
     switch (planned.role) {
       case TensorRole::kAttentionNorm:
@@ -197,6 +213,15 @@ class Loader {
         return shard_.rank == 0 ? LoadVector(tensor, &layer.attention_out_bias) : Status::Ok();
       case TensorRole::kAttentionPostNorm:
         return LoadNorm(tensor, &layer.attention_post_norm);
+      case TensorRole::kCrossNorm:
+        return LoadNorm(tensor, &layer.cross_norm);
+      case TensorRole::kCrossQuery:
+        return LoadMatrix(planned, tensor, &layer.cross_query);
+      case TensorRole::kCrossKey:
+      case TensorRole::kCrossValue:
+        return LoadMatrix(planned, tensor, &layer.cross_keys.emplace_back());
+      case TensorRole::kCrossOut:
+        return LoadMatrix(planned, tensor, &layer.cross_out);
       case TensorRole::kMlpNorm:
         return LoadNorm(tensor, &layer.mlp_norm);
       case TensorRole::kMlpNormBias:

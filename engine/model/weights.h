@@ -53,6 +53,18 @@ struct LayerWeights {
   std::vector<ExpertWeights> experts;                // the shared one last
   std::vector<Expert> expert_list;                   // the same as the backend wants them
   Buffer placed_experts;                             // Backend::PlaceExperts
+  // Of the attention to an encoder's rows, where there is one.
+  DeviceVector cross_norm;         // [D]
+  Weight cross_query;              // [H d, D]
+  std::vector<Weight> cross_keys;  // keys, values: [G d, D] each
+  Weight cross_out;                // [D, H d]
+};
+
+/// An encoder in front of the decoder.
+struct EncoderWeights {
+  std::vector<LayerWeights> layers;
+  DeviceVector final_norm;  // [D]
+  DeviceVector biases;      // ScoreTraits::biases
 };
 
 struct Weights {
@@ -63,6 +75,8 @@ struct Weights {
   DeviceVector final_norm, final_norm_bias;          // [D]; the logit scale is in them
   DeviceVector head_bias;                            // [V]
   DeviceVector slopes;                               // [H]; ALiBi only
+  DeviceVector biases;                               // ScoreTraits::biases; T5 only
+  EncoderWeights encoder;                            // no layers: there is none
   std::vector<LayerWeights> layers;
   bool tied_head = false;
   int64_t bytes = 0;          // of all tensors, as the device holds them

@@ -95,7 +95,7 @@ bool FindVisible(const AttentionCall& call, const AttentionTile& tile, bool pinn
       const int64_t oldest = QueryPosition(tile, r, pinned) - call.scores.window + 1 - base;
       if (first < oldest) first = oldest;
     }
-    int64_t last = (pinned && tile.pinned <= t ? tile.pinned : t + 1) - base;
+    int64_t last = (pinned && (tile.pinned <= t || call.all_pinned) ? tile.pinned : t + 1) - base;
     if (first < 0) first = 0;
     if (last > kKeyBlock) last = kKeyBlock;
     any = any || first < last;
@@ -108,19 +108,30 @@ bool FindVisible(const AttentionCall& call, const AttentionTile& tile, bool pinn
   return any;
 }
 
-/// Soft caps and slopes on a query's visible scores. `base` is the block's first position.
+/// Soft caps, slopes and biases on a query's visible scores. `base` is the block's first position.
 void ModifyScores(const AttentionCall& call, const AttentionTile& tile, bool pinned, int64_t base, int64_t query,
                   AttentionScratch* s) {
   static constexpr float kLane[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
   const ScoreTraits& traits = call.scores;
   const float slope = traits.slopes != nullptr ? traits.slopes[tile.head + query % tile.heads] : 0.0f;
   const int64_t ahead = base - QueryPosition(tile, query / tile.heads, pinned);  // of the block's first key; minus D
+  const float* biases = nullptr;                                                 // of the head; of D = 0
+  if (traits.biases != nullptr) {
+    biases = traits.biases + (tile.head + query % tile.heads) * (2 * traits.bias_reach + 31) + traits.bias_reach + 15;
+  }
   float* p = s->probabilities + query * kKeyBlock;
   for (int64_t j = s->first[query] / 16 * 16; j < s->last[query]; j += 16) {
     F32x16 score = Load(p + j);
     if (traits.soft_cap > 0) score = SoftCapped(score, Set(traits.soft_cap));
     if (traits.slopes != nullptr) {
       score = Fma(Set(slope), Add(Load(kLane), Set(static_cast<float>(ahead + j))), score);
+    }
+    if (biases != nullptr) {
+      int64_t behind =
+          ahead + j;  // how far the first of these keys is behind the query; beyond the table all are alike
+      if (behind < -traits.bias_reach - 15) behind = -traits.bias_reach - 15;
+      if (behind > traits.bias_reach) behind = traits.bias_reach;
+      score = Add(score, Load(biases + behind));
     }
     Store(p + j, score);
   }
@@ -193,7 +204,8 @@ bool ComputeBlock(const AttentionCall& call, const AttentionTile& tile, int64_t 
                tile.kv_head * 2 * call.half_tile_bytes;
   }
   Scores(call, tiles, first_tile, last_tile, queries, pinned ? s->pinned : s->own, s->probabilities);
-  const bool modified = call.scores.soft_cap > 0 || call.scores.slopes != nullptr;
+  const ScoreTraits& traits = call.scores;
+  const bool modified = traits.soft_cap > 0 || traits.slopes != nullptr || traits.biases != nullptr;
   for (int64_t i = 0; i < queries; ++i) {
     if (modified) ModifyScores(call, tile, pinned, base, i, s);
     if (s->first[i] != s->last[i]) SoftmaxBlock(i, s);

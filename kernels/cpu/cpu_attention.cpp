@@ -27,6 +27,7 @@ AttentionCall MakeCall(const AttentionArgs& args) {
           .pinned_cos = args.angles.pinned_cos,
           .pinned_sin = args.angles.pinned_sin,
           .scores = args.scores,
+          .all_pinned = args.seen == KeysSeen::kPinned,
           .kv_dtype = shape.dtype,
           .element_bytes = shape.element_bytes(),
           .half_tile_bytes = shape.half_tile_bytes(),
@@ -36,11 +37,14 @@ AttentionCall MakeCall(const AttentionArgs& args) {
 }
 
 /// Fills in the key blocks that the tile's rows see, with a window of that many keys unless it is 0.
-void FindBlocks(int64_t window, AttentionTile* tile) {
+void FindBlocks(KeysSeen seen, int64_t window, AttentionTile* tile) {
   const int64_t last = tile->position + tile->rows - 1;
-  tile->pinned_blocks = (std::min(tile->pinned, last + 1) + kKeyBlock - 1) / kKeyBlock;
+  const int64_t pinned = seen == KeysSeen::kBefore   ? std::min(tile->pinned, last + 1)
+                         : seen == KeysSeen::kPinned ? tile->pinned
+                                                     : 0;
+  tile->pinned_blocks = (pinned + kKeyBlock - 1) / kKeyBlock;
   tile->first_ring_block = tile->ring_blocks = 0;
-  if (last < tile->pinned) return;
+  if (last < tile->pinned || seen == KeysSeen::kPinned) return;
   int64_t first = last;
   for (int64_t r = 0; r < tile->rows; ++r) {
     const int64_t t = tile->position + r;
@@ -100,7 +104,7 @@ void CpuBackend::MakeTiles(const AttentionArgs& args) {
                              .kv_head = g,
                              .head = g * group + h,
                              .heads = std::min(heads, group - h)};
-          FindBlocks(args.scores.window, &tile);
+          FindBlocks(args.seen, args.scores.window, &tile);
           tiles_.push_back(tile);
         }
       }
@@ -157,7 +161,8 @@ void CpuBackend::Attention(const AttentionArgs& args) {
   CHECK(args.qkv.dtype == DType::kF32 && args.out.dtype == DType::kF32);
   CheckAttention(args, kMaxHeadDim);
   const AttentionCall call = MakeCall(args);
-  StoreKeysAndValues(call, args.segments);
+  if (!AskOnly(args)) StoreKeysAndValues(call, args.segments);
+  if (args.heads == 0) return;
   MakeTiles(args);
   RunTiles(call);
 }

@@ -58,6 +58,7 @@ struct AttentionCall {
   bool adjacent_pairs;
   const float *own_cos, *own_sin, *pinned_cos, *pinned_sin;
   ScoreTraits scores;
+  bool all_pinned;  // a row sees those behind its own, too
   DType kv_dtype;
   int64_t element_bytes, half_tile_bytes, tile_bytes;
   int64_t layer_offset, ring_tiles;

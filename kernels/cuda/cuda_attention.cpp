@@ -303,6 +303,7 @@ void CudaBackend::AwaitCopies(const AttentionArgs& args) {
 void CudaBackend::Attention(const AttentionArgs& args) {
   CHECK(!IsQuantised(args.qkv.dtype) && !IsQuantised(args.out.dtype));
   CheckAttention(args, kMaxHeadDim);
+  CHECK(args.seen == KeysSeen::kBefore && args.heads > 0 && args.scores.biases == nullptr);
   for (const AttentionSegment& s : args.segments) CHECK_LE(s.position + s.rows, int64_t{INT32_MAX});
   if (args.qkv.rows == 0) return;
   AwaitCopies(args);

@@ -1,0 +1,168 @@
+// Turns of a network with an encoder: what is pinned is its input, read as a whole, and an answer stands behind it.
+// Every answer is compared with what the network alone gives, token by token.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "tests/engine/engine_harness.h"
+#include "tests/engine/model/model_run.h"
+#include "tests/engine/tiers_harness.h"
+
+namespace ringside {
+namespace {
+
+constexpr TokenId kStart = 3;  // an answer begins with it
+
+class EncoderTurnsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto model = Model::Load(GoldenFolder("encoders/t5_gated"), *backend_);
+    ASSERT_TRUE(model.ok()) << model.status().ToString();
+    model_ = std::move(*model);
+  }
+  void TearDown() override {
+    engine_.reset();
+    folder_.reset();
+  }
+  void Start(int64_t slots, bool tiers = false) {
+    EngineStorage storage;
+    if (tiers) {
+      folder_ = std::make_unique<TierFolder>(/*in_memory=*/true);
+      storage = {.tiers = &folder_->Open(int64_t{1} << 30, int64_t{1} << 30), .fetch_deadline_ms = 60'000};
+    }
+    // Steps have room for fewer tokens than inputs have.
+    auto started = Engine::Start(*model_, tokenizer_,
+                                 {.slots = slots,
+                                  .memory_len = 64,
+                                  .pinned_max = 100,
+                                  .prefill_chunk = 8,
+                                  .step_tokens = 16,
+                                  .kv_dtype = DType::kF32},
+                                 storage);
+    ASSERT_TRUE(started.ok()) << started.status().ToString();
+    engine_ = std::move(*started);
+  }
+  SubmittedTurn Turn(TimelineId timeline, const std::vector<TokenId>& input, std::vector<TokenId> answer,
+                     int64_t max_tokens) {
+    std::vector<TokenId> tokens = input;
+    tokens.push_back(kStart);
+    tokens.insert(tokens.end(), answer.begin(), answer.end());
+    SubmittedTurn turn = GreedyTurn(++last_turn_, timeline, std::move(tokens), {0, std::ssize(input)},
+                                    {std::ssize(input), 64, Eviction::kToken}, max_tokens);
+    turn.request.owner = "conv_" + std::to_string(timeline);
+    return turn;
+  }
+  TurnEnd Run(const SubmittedTurn& turn) {
+    const Status accepted = engine_->Submit(turn.request);
+    EXPECT_TRUE(accepted.ok()) << accepted.ToString();
+    return accepted.ok() ? turn.sink->Wait() : TurnEnd{};
+  }
+  /// What the network alone makes of it, greedily.
+  std::vector<TokenId> Expected(const SubmittedTurn& turn) {
+    const RingWindow window = turn.request.window;
+    OwnCache cache(*model_, window, 16);
+    std::span<const TokenId> tokens = turn.request.tokens;
+    const StepPart input{cache.get(), tokens.first(static_cast<size_t>(window.pinned)), StepPart::Logits::kNone};
+    model_->Forward({&input, 1}, {});
+    std::vector<TokenId> next(tokens.begin() + window.pinned, tokens.end()), answer;
+    while (std::ssize(answer) < turn.request.max_tokens) {
+      const std::vector<float> logits = RunAll(*model_, cache.get(), next, 16);
+      const auto last = logits.end() - model_->spec().vocab;
+      answer.push_back(static_cast<TokenId>(std::max_element(last, logits.end()) - last));
+      next = {answer.back()};
+    }
+    return answer;
+  }
+
+  std::unique_ptr<Backend> backend_ = MakeTestBackend();
+  std::unique_ptr<Model> model_;
+  LetterTokenizer tokenizer_{96};
+  std::unique_ptr<TierFolder> folder_;
+  std::unique_ptr<Engine> engine_;
+  TurnId last_turn_ = 0;
+};
+
+TEST_F(EncoderTurnsTest, AreTheNetworksOwn) {
+  Start(4);
+  std::vector<SubmittedTurn> turns;
+  for (const size_t length : {1, 40, 17, 100}) {  // together, and more of them than a step has rows
+    turns.push_back(Turn(turns.size() + 1, ScatteredIds(length, 96, static_cast<uint32_t>(length)), {}, 20));
+  }
+  for (const SubmittedTurn& turn : turns) ASSERT_TRUE(engine_->Submit(turn.request).ok());
+  for (const SubmittedTurn& turn : turns) {
+    EXPECT_EQ(turn.sink->Wait().output, Expected(turn)) << turn.request.window.pinned;
+    EXPECT_EQ(turn.sink->start().tokens_computed, turn.request.window.pinned + 1);
+  }
+}
+
+TEST_F(EncoderTurnsTest, GoOnBehindAnInputThatIsTheSame) {
+  Start(2);
+  const std::vector<TokenId> input = ScatteredIds(30, 96);
+  const SubmittedTurn first = Turn(1, input, {}, 10);
+  const std::vector<TokenId> begun = Run(first).output;
+  const SubmittedTurn more = Turn(1, input, begun, 10);
+  EXPECT_EQ(Run(more).output, Expected(more));
+  EXPECT_GE(more.sink->start().tokens_reused, 30 + 10);
+  const SubmittedTurn again = Turn(1, input, {}, 10);  // the answer is taken back
+  EXPECT_EQ(Run(again).output, begun);
+  EXPECT_EQ(again.sink->start().tokens_reused, 30);
+}
+
+TEST_F(EncoderTurnsTest, ReadAnInputAnewOfWhichAPartIsOther) {
+  Start(2);
+  std::vector<TokenId> input = ScatteredIds(30, 96);
+  Run(Turn(1, input, {}, 10));
+  input[29] ^= 1;
+  const SubmittedTurn other = Turn(1, input, {}, 10);
+  EXPECT_EQ(Run(other).output, Expected(other));
+  EXPECT_EQ(other.sink->start().tokens_reused, 0) << "of an encoder's rows every one depends on all";
+  input.push_back(5);
+  const SubmittedTurn longer = Turn(2, input, {}, 10);
+  EXPECT_EQ(Run(longer).output, Expected(longer));
+}
+
+TEST_F(EncoderTurnsTest, ShareAWholeInputAndNoPart) {
+  Start(3);
+  std::vector<TokenId> input = ScatteredIds(90, 96);
+  Run(Turn(1, input, {}, 5));
+  const SubmittedTurn same = Turn(2, input, {}, 8);
+  EXPECT_EQ(Run(same).output, Expected(same));
+  EXPECT_EQ(engine_->stats().tokens_shared, 90u);
+  input[89] ^= 1;
+  const SubmittedTurn other = Turn(3, input, {}, 8);
+  EXPECT_EQ(Run(other).output, Expected(other));
+  EXPECT_EQ(engine_->stats().tokens_shared, 90u);
+}
+
+TEST_F(EncoderTurnsTest, AreSavedAndBroughtBack) {
+  Start(1, /*tiers=*/true);
+  const std::vector<TokenId> input = ScatteredIds(30, 96), other = ScatteredIds(30, 96, 2);
+  const std::vector<TokenId> begun = Run(Turn(1, input, {}, 10)).output;
+  Run(Turn(2, other, {}, 10));  // takes the only slot
+  const SubmittedTurn more = Turn(1, input, begun, 10);
+  EXPECT_EQ(Run(more).output, Expected(more));
+  EXPECT_EQ(more.sink->start().source, CacheSource::kHost);
+  EXPECT_GE(more.sink->start().tokens_reused, 30 + 10);
+}
+
+TEST_F(EncoderTurnsTest, RefuseWhatAnEncoderDoesNotDo) {
+  Start(2);
+  const std::vector<TokenId> input = ScatteredIds(20, 96);
+  SubmittedTurn nothing = Turn(1, input, {}, 5), none = nothing, scored = nothing, beams = nothing;
+  nothing.request.tokens.pop_back();
+  none.request.window.pinned = 0;
+  scored.request.scored = true, scored.request.sampling.logprobs = 0;
+  beams.request.sampling.beams.width = 2;
+  for (const auto& [turn, what] : {std::pair{&nothing, "stands behind it"},
+                                   {&none, "all that is pinned"},
+                                   {&scored, "is not scored"},
+                                   {&beams, "without an encoder"}}) {
+    const Status refused = engine_->Submit(turn->request);
+    EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
+    EXPECT_NE(refused.message().find(what), std::string::npos) << refused.message();
+  }
+}
+
+}  // namespace
+}  // namespace ringside
