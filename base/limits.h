@@ -9,7 +9,7 @@ namespace ringside::limits {
 inline constexpr int64_t kEngineInboxMessages = 1024;
 inline constexpr int64_t kMaxPrefillChunkTokens = 8192;  // rows of one sequence in one step
 inline constexpr int64_t kMaxFullRingChunkTokens = 512;  // of them, where the ring is full
-inline constexpr int64_t kMaxPinnedTokens = 1024;        // upper bound of --pinned-max
+inline constexpr int64_t kMaxPinnedTokens = 1 << 14;     // upper bound of --pinned-max
 
 // Caches on their way between the tiers
 inline constexpr int64_t kBlobReserveBytes = 128 << 20;  // memory kept ready for the next copy out of a slot

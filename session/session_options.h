@@ -13,6 +13,7 @@
 #include "cache/ring.h"
 #include "engine/sampling.h"
 #include "engine/text/tokenizer.h"
+#include "session/chat/timeline.h"
 
 namespace ringside {
 
@@ -34,10 +35,11 @@ struct OwnerLimits {
 
 struct SessionTableOptions {
   std::string model_name;
-  std::vector<std::string> adapters;  // of the model, by the numbers that turns call them by, from 1 on
-  int64_t session_len = 1 << 20;      // tokens of a session, counted exactly
-  int64_t memory_len = 2048;          // tokens of the window; sessions may ask for less
-  int64_t pinned_max = 256;           // most pinned tokens
+  std::vector<std::string> adapters;     // of the model, by the numbers that turns call them by, from 1 on
+  int64_t session_len = 1 << 20;         // tokens of a session, counted exactly
+  int64_t memory_len = 2048;             // tokens of the window; sessions may ask for less
+  int64_t pinned_max = 256;              // most pinned tokens
+  std::optional<EncoderTokens> encoder;  // of a model that has one
   Eviction eviction = Eviction::kTurn;
   SamplingParams sampling;              // where a request says nothing
   int64_t max_output_tokens = -1;       // likewise; -1 = until session_len

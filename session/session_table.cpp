@@ -42,7 +42,7 @@ std::string NameCodec(const Tokenizer& tokenizer, const ChatTemplate& chat) {
 std::shared_ptr<const SessionContext> MakeContext(SessionTableOptions options, const Tokenizer& tokenizer,
                                                   const ChatTemplate& chat, TurnEngine& engine, Journal* journal,
                                                   const Clock& clock) {
-  const Codec codec{tokenizer, chat, options.pinned_max};
+  const Codec codec{tokenizer, chat, options.pinned_max, options.encoder};
   return std::make_shared<SessionContext>(SessionContext{.options = std::move(options),
                                                          .codec = codec,
                                                          .codec_name = NameCodec(tokenizer, chat),

@@ -63,7 +63,7 @@ Result<TurnInput> RenderInput(const TurnSpec& spec, std::vector<Item> items, con
   if (spec.raw) {
     const auto size = static_cast<int64_t>(spec.raw->tokens.size());
     if (size > room) return TooLong({}, limits.session_len, 0, most);
-    next = Timeline::OfPrompt(spec.raw->tokens, codec.pinned_max);
+    ASSIGN_OR_RETURN(next, Timeline::OfPrompt(spec.raw->tokens, codec));
     input.first_new = 0;
     return input;
   }
@@ -81,6 +81,12 @@ Result<TurnInput> RenderInput(const TurnSpec& spec, std::vector<Item> items, con
   for (Item& item : items) next.AddItem(std::move(item));
   RETURN_IF_ERROR(CheckAnswerable(spec, next));
   if (spec.input.empty() && !spec.warm_up && next.CanReopen()) {
+    if (codec.encoder && next.pinned() > codec.pinned_max) {
+      return InvalidArgument(
+          fmt::format("The answer stands behind an input of {} tokens; this server's encoder reads {} (--pinned-max).",
+                      next.pinned(), codec.pinned_max),
+          "input", "context_length_exceeded");
+    }
     next.ReopenAnswer();
   } else {
     const auto before = static_cast<int64_t>(next.tokens().size());
@@ -105,7 +111,11 @@ Result<TurnInput> RenderInput(const TurnSpec& spec, std::vector<Item> items, con
 
 Status CheckShown(const TurnSpec& spec, const TurnInput& input, const RingWindow& window) {
   const int64_t tokens = NewTokens(input);
-  const int64_t shown = window.memory_len + (input.first_new == 0 ? window.pinned : 0);
+  const SharedList<Item>& items = input.next.items();
+  const int64_t begin = input.first_new == 0             ? 0
+                        : input.first_new < items.size() ? items[input.first_new].token_begin
+                                                         : window.pinned;
+  const int64_t shown = window.memory_len + std::max<int64_t>(0, window.pinned - begin);
   if (spec.truncates || tokens <= shown) return Status::Ok();
   const char* const remedy =
       spec.carries_history ? "" : " With truncation \"auto\" it is taken and its beginning is forgotten.";

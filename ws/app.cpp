@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <future>
-#include <limits>
 #include <optional>
 #include <thread>
 
@@ -53,43 +52,6 @@ constexpr std::chrono::milliseconds kStopMargin{2'000};
 constexpr int kWatchesPerTend = 4;
 constexpr int64_t kMetricsConnections = 64;
 constexpr int64_t kMaxOutputTokens = 1024, kMaxInputTokens = 32768;  // where the operator says nothing
-// Never the session layer's, which counts up from a random number of 52 bits.
-constexpr uint64_t kWarmUpId = std::numeric_limits<uint64_t>::max();
-
-class WarmUpSink final : public TokenSink {
- public:
-  void OnStart(const CacheReport&) override {}
-  void OnTokens(const TokenDelta&) override {}
-  void OnEnd(const TurnEnd& end) override {
-    ended_.set_value(end.reason == FinishReason::kError ? end.error : Status::Ok());
-  }
-  std::future<Status> ended() { return ended_.get_future(); }
-
- private:
-  std::promise<Status> ended_;
-};
-
-/// One real turn through the engine: ready means that the next one works, too.
-Status WarmUp(Engine& engine, const TokenizerData& data) {
-  const auto sink = std::make_shared<WarmUpSink>();
-  TurnRequest request;
-  request.turn = kWarmUpId;
-  request.timeline = kWarmUpId;
-  request.tokens = {data.bos.value_or(data.eos.value_or(0))};
-  request.message_starts = {0};
-  request.window = {.pinned = 1, .memory_len = engine.options().memory_len, .eviction = Eviction::kTurn};
-  request.sampling.temperature = 0;
-  request.max_tokens = 2;
-  request.sink = sink;
-  std::future<Status> ended = sink->ended();
-  RETURN_IF_ERROR(engine.Submit(std::move(request)));
-  RETURN_IF_ERROR(ended.get());
-  engine.Close(kWarmUpId);
-  std::promise<void> settled;  // and it is counted no more
-  engine.Ping([&] { settled.set_value(); });
-  settled.get_future().wait();
-  return Status::Ok();
-}
 
 HttpResponse MetricsAnswer(Metrics& metrics) {
   HttpResponse response;
@@ -274,8 +236,9 @@ Status Serving::LoadModel() {
   if (data.bos) facts.bos = tokenizer_->TokenName(*data.bos);
   if (data.eos) facts.eos = tokenizer_->TokenName(*data.eos);
   // A shape alone has none of its own.
-  const bool plain = dummy && config_.chat_template.empty() && model().chat_template().empty();
-  auto chat = ChooseTemplate(plain ? "plain" : config_.chat_template, model().chat_template(), facts);
+  const bool encoder = spec.encoder_layers > 0;
+  const bool plain = dummy && !encoder && config_.chat_template.empty() && model().chat_template().empty();
+  auto chat = ChooseTemplate(plain ? "plain" : config_.chat_template, model().chat_template(), encoder, facts);
   if (!chat.ok()) {
     return InvalidArgument("--chat-template: " + chat.status().message());
   }
@@ -344,6 +307,9 @@ Status Serving::OpenSessions() {
   options.session_len = engine.session_len;
   options.memory_len = engine.memory_len;
   options.pinned_max = engine.pinned_max;
+  if (const ModelSpec& spec = model().spec(); spec.encoder_layers > 0) {
+    options.encoder = {*model().tokenizer_data().eos, static_cast<TokenId>(spec.answer_start)};
+  }
   options.eviction = config_.eviction;
   options.sampling = sampling_;
   options.max_output_tokens = max_output_tokens();

@@ -1,5 +1,8 @@
 #include "ws/app_engine.h"
 
+#include <future>
+#include <limits>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -7,6 +10,25 @@
 #include "ws/metrics.h"
 
 namespace ringside {
+namespace {
+
+// Never the session layer's, which counts up from a random number of 52 bits.
+constexpr uint64_t kWarmUpId = std::numeric_limits<uint64_t>::max();
+
+class WarmUpSink final : public TokenSink {
+ public:
+  void OnStart(const CacheReport&) override {}
+  void OnTokens(const TokenDelta&) override {}
+  void OnEnd(const TurnEnd& end) override {
+    ended_.set_value(end.reason == FinishReason::kError ? end.error : Status::Ok());
+  }
+  std::future<Status> ended() { return ended_.get_future(); }
+
+ private:
+  std::promise<Status> ended_;
+};
+
+}  // namespace
 
 AppEngine::AppEngine(EngineFleet& engines, Metrics& metrics, int64_t queue_limit)
     : engines_(engines), metrics_(metrics), queue_limit_(queue_limit) {}
@@ -64,6 +86,28 @@ void AppEngine::Remove(TurnId turn) {
   std::lock_guard lock(mutex_);
   turns_.erase(turn);
   if (turns_.empty()) removed_.notify_all();
+}
+
+Status WarmUp(Engine& engine, const TokenizerData& data) {
+  const auto sink = std::make_shared<WarmUpSink>();
+  TurnRequest request;
+  request.turn = kWarmUpId;
+  request.timeline = kWarmUpId;
+  const TokenId any = data.bos.value_or(data.eos.value_or(0));
+  request.tokens = {any, any};  // the second one is an answer's beginning where there is an encoder
+  request.message_starts = {0};
+  request.window = {.pinned = 1, .memory_len = engine.options().memory_len, .eviction = Eviction::kTurn};
+  request.sampling.temperature = 0;
+  request.max_tokens = 2;
+  request.sink = sink;
+  std::future<Status> ended = sink->ended();
+  RETURN_IF_ERROR(engine.Submit(std::move(request)));
+  RETURN_IF_ERROR(ended.get());
+  engine.Close(kWarmUpId);
+  std::promise<void> settled;  // and it is counted no more
+  engine.Ping([&] { settled.set_value(); });
+  settled.get_future().wait();
+  return Status::Ok();
 }
 
 }  // namespace ringside

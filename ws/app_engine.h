@@ -13,6 +13,7 @@
 
 namespace ringside {
 
+class Engine;
 class EngineFleet;
 class Metrics;
 
@@ -52,5 +53,8 @@ class AppEngine final : public TurnEngine {
   std::condition_variable removed_;
   std::unordered_set<TurnId> turns_;
 };
+
+/// One real turn through an engine: ready means that the next one works, too.
+Status WarmUp(Engine& engine, const TokenizerData& data);
 
 }  // namespace ringside

@@ -10,8 +10,9 @@
 namespace ringside {
 
 /// `wanted`: what --chat-template says: the name of a family, or a file with Jinja source; "" = the model's own source.
-/// kInvalidArgument where it is neither, or the source cannot be used.
-Result<ChatTemplate> ChooseTemplate(const std::string& wanted, std::string_view models_own,
+/// `encoder`: the model has one, and only a source will do, or none. kInvalidArgument where it is neither, or the
+/// source cannot be used.
+Result<ChatTemplate> ChooseTemplate(const std::string& wanted, std::string_view models_own, bool encoder,
                                     const ChatTemplate::Facts& facts);
 
 }  // namespace ringside

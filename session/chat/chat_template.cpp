@@ -214,6 +214,10 @@ class Renderer {
   Rendering out_;
 };
 
+Status Unusable(const Status& why, const std::string& remedy) {
+  return InvalidArgument("the model's chat template cannot be used: " + why.message() + "; " + remedy);
+}
+
 }  // namespace
 
 Result<ChatRole> ParseChatRole(std::string_view name) {
@@ -247,8 +251,7 @@ Result<ChatTemplate> ChatTemplate::Recognise(std::string_view jinja_source, cons
   const auto refuse = [](const Status& why) {
     std::string names;
     for (const std::string_view name : FormatNames()) names += (names.empty() ? "" : ", ") + std::string(name);
-    return InvalidArgument("the model's chat template cannot be used: " + why.message() + "; choose one by name (" +
-                           names + ") or give a file with another");
+    return Unusable(why, "choose one by name (" + names + ") or give a file with another");
   };
   Result<TemplateRun> run = TemplateRun::FromSource(jinja_source, facts);
   if (!run.ok()) return refuse(run.status());
@@ -256,11 +259,27 @@ Result<ChatTemplate> ChatTemplate::Recognise(std::string_view jinja_source, cons
   if (format.ok()) return ChatTemplate(std::make_shared<const TemplateFormat>(*std::move(format)));
   Result<WholeTemplate> whole = WholeTemplate::Learn(*std::move(run), facts);
   if (!whole.ok()) return refuse(format.status());
-  TemplateFormat ends = whole->Ends();
-  ends.caveat = "each turn renders its whole conversation anew: " + format.status().message();
-  ChatTemplate chat(std::make_shared<const TemplateFormat>(std::move(ends)));
-  chat.whole_ = std::make_shared<const WholeTemplate>(*std::move(whole));
-  return chat;
+  return ChatTemplate(*std::move(whole), "each turn renders its whole conversation anew: " + format.status().message());
+}
+
+ChatTemplate::ChatTemplate(WholeTemplate whole, std::string caveat) {
+  TemplateFormat ends = whole.Ends();
+  ends.caveat = std::move(caveat);
+  format_ = std::make_shared<const TemplateFormat>(std::move(ends));
+  whole_ = std::make_shared<const WholeTemplate>(std::move(whole));
+}
+
+Result<ChatTemplate> ChatTemplate::ForEncoder(std::string_view jinja_source, const Facts& facts) {
+  constexpr std::string_view kLines =
+      "{% for message in messages %}{{ message.content }}{% if not loop.last %}{{ '\n' }}{% endif %}{% endfor %}"
+      "{{ eos_token }}";
+  const auto learn = [&]() -> Result<WholeTemplate> {
+    ASSIGN_OR_RETURN(TemplateRun run, TemplateRun::FromSource(jinja_source.empty() ? kLines : jinja_source, facts));
+    return WholeTemplate::LearnInput(std::move(run), facts);
+  };
+  Result<WholeTemplate> whole = learn();
+  if (!whole.ok()) return Unusable(whole.status(), "give a file with another");
+  return ChatTemplate(*std::move(whole), "each turn's encoder reads the conversation anew");
 }
 
 Result<ChatTemplate> ChatTemplate::Named(std::string_view name, const Facts& facts) {

@@ -83,6 +83,9 @@ class ChatTemplate {
   /// Of a Jinja source. Where it has no format (template_format.h) it renders anew. kInvalidArgument, saying why, if it
   /// cannot be run here or does not even write what is said.
   static Result<ChatTemplate> Recognise(std::string_view jinja_source, const Facts& facts);
+  /// For a model with an encoder (Codec::encoder), which reads what the source writes; "" = the messages' texts, a line
+  /// each. It renders anew. Errors as of Recognise.
+  static Result<ChatTemplate> ForEncoder(std::string_view jinja_source, const Facts& facts);
   /// One of Names(). Missing facts take the family's usual spelling. kInvalidArgument for another name.
   static Result<ChatTemplate> Named(std::string_view name, const Facts& facts);
   static Result<ChatTemplate> Named(std::string_view name) { return Named(name, Facts{}); }
@@ -129,6 +132,7 @@ class ChatTemplate {
 
  private:
   explicit ChatTemplate(std::shared_ptr<const TemplateFormat> format) : format_(std::move(format)) {}
+  ChatTemplate(WholeTemplate whole, std::string caveat);
   std::shared_ptr<const TemplateFormat> format_;
   std::shared_ptr<const WholeTemplate> whole_;  // null: it has a format
 };

@@ -17,6 +17,8 @@ int64_t BytesOf(const Item& item) {
 
 constexpr int64_t kPinnedWithoutSystem = 4;  // sink tokens that a window needs to stay fluent
 
+constexpr int64_t kMostBytesOfInputToken = 64;  // on average
+
 Status TooLong(int64_t max_tokens) {
   return InvalidArgument("The conversation would have more than " + std::to_string(max_tokens) + " tokens, its limit.",
                          "input", "context_length_exceeded");
@@ -66,9 +68,14 @@ class Joined {
 
 }  // namespace
 
-Timeline Timeline::OfPrompt(std::vector<TokenId> tokens, int64_t pinned_max) {
+Result<Timeline> Timeline::OfPrompt(std::vector<TokenId> tokens, const Codec& codec) {
   Timeline timeline;
+  if (codec.encoder && (tokens.empty() || tokens.back() != codec.encoder->input_end)) {
+    tokens.push_back(codec.encoder->input_end);
+  }
   const auto size = static_cast<int64_t>(tokens.size());
+  if (codec.encoder && size > codec.pinned_max) return TooLong(codec.pinned_max);
+  if (codec.encoder) tokens.push_back(codec.encoder->answer_start);
   Item prompt;
   prompt.token_begin = 0;
   prompt.token_end = timeline.answer_begin_ = size;
@@ -76,7 +83,7 @@ Timeline Timeline::OfPrompt(std::vector<TokenId> tokens, int64_t pinned_max) {
   timeline.AddItem(std::move(prompt));
   timeline.tokens_.Append(tokens);
   timeline.message_starts_.push_back(0);
-  timeline.pinned_ = std::min({kPinnedWithoutSystem, pinned_max, size});
+  timeline.pinned_ = codec.encoder ? size : std::min({kPinnedWithoutSystem, codec.pinned_max, size});
   timeline.raw_ = true;
   return timeline;
 }
@@ -192,15 +199,13 @@ Status Timeline::Render(const Codec& codec, bool open_answer, int64_t max_tokens
   return Status::Ok();
 }
 
-Status Timeline::RenderAnew(const Codec& codec, bool open_answer, int64_t max_tokens) {
-  const bool unrendered = !items_.empty() && !items_.back().rendered();
-  if (items_.empty() || (!unrendered && !open_answer)) return Status::Ok();
+Result<std::optional<Timeline::Anew>> Timeline::EncodeAnew(const Codec& codec, bool open_answer, size_t left_out,
+                                                           int64_t max_tokens) const {
   std::vector<ChatMessage> messages;
   if (head_.instructions) messages.push_back({ChatRole::kSystem, *head_.instructions});
   const size_t first = messages.size();
-  std::vector<Item> items = items_.From(0);
-  ModelCallIds ids_of_calls(items_, 0);
-  for (const Item& item : items) {
+  ModelCallIds ids_of_calls(items_, left_out);
+  for (const Item& item : items_.From(left_out)) {
     messages.push_back({item.role, item.text, item.calls_at});
     messages.back().model_ids = ids_of_calls.Next(item);
   }
@@ -208,10 +213,51 @@ Status Timeline::RenderAnew(const Codec& codec, bool open_answer, int64_t max_to
                    codec.chat.RenderAnew(messages, open_answer, head_.tools, codec.tokenizer));
   Joined joined;
   joined.Add(rendering);
-  const std::optional<Joined::Ids> fitting = joined.Encode(codec.tokenizer, {}, max_tokens);
-  if (!fitting) return TooLong(max_tokens);
-  const std::vector<TokenId>& ids = fitting->encoded.ids;
+  std::optional<Joined::Ids> fitting = joined.Encode(codec.tokenizer, {}, max_tokens);
+  if (!fitting) return std::optional<Anew>();
   const std::vector<int64_t>& starts = fitting->message_starts;
+  return std::optional<Anew>({.ids = std::move(fitting->encoded.ids),
+                              .starts = {starts.begin() + static_cast<ptrdiff_t>(first), starts.end()},
+                              .pinned = fitting->encoded.pinned_tokens,
+                              .left_out = left_out,
+                              .end = rendering.end});
+}
+
+Result<std::optional<Timeline::Anew>> Timeline::EncodeInput(const Codec& codec, int64_t max_tokens) const {
+  if (head_.tools.size() > 0) {
+    return InvalidArgument("This model's encoder is told of no tools.", "tools", "unsupported_value");
+  }
+  const int64_t most = std::max<int64_t>(0, std::min(codec.pinned_max, max_tokens - 1));
+  size_t least = items_.size() - 1, enough = least;  // items to leave out
+  for (size_t bytes = 0; least > 0; --least) {       // what is longer than any such text is not looked at
+    bytes += items_[least - 1].text.size();
+    if (bytes > static_cast<size_t>(kMostBytesOfInputToken * most)) break;
+  }
+  ASSIGN_OR_RETURN(std::optional<Anew> input, EncodeAnew(codec, true, least, most));
+  if (!input && enough > 0) {
+    ASSIGN_OR_RETURN(input, EncodeAnew(codec, true, enough, most));
+    while (input && least + 1 < enough) {
+      const size_t middle = least + (enough - least) / 2;
+      ASSIGN_OR_RETURN(std::optional<Anew> longer, EncodeAnew(codec, true, middle, most));
+      if (longer) input = std::move(longer);
+      (input->left_out == middle ? enough : least) = middle;
+    }
+  }
+  if (!input) return input;
+  input->pinned = std::ssize(input->ids);
+  input->starts.back() = input->pinned;
+  input->ids.push_back(codec.encoder->answer_start);
+  return input;
+}
+
+Status Timeline::RenderAnew(const Codec& codec, bool open_answer, int64_t max_tokens) {
+  const bool unrendered = !items_.empty() && !items_.back().rendered();
+  if (items_.empty() || (!unrendered && !open_answer)) return Status::Ok();
+  ASSIGN_OR_RETURN(const std::optional<Anew> anew,
+                   codec.encoder ? EncodeInput(codec, max_tokens) : EncodeAnew(codec, open_answer, 0, max_tokens));
+  if (!anew) return TooLong(codec.encoder ? std::min(codec.pinned_max, max_tokens) : max_tokens);
+  const std::vector<TokenId>& ids = anew->ids;
+  const std::vector<int64_t>& starts = anew->starts;
 
   // What is equal stays: memory is shared with the timeline before, and ids that were sampled are still such.
   const auto kept = std::mismatch(tokens_.begin(), tokens_.end(), ids.begin(), ids.end()).second - ids.begin();
@@ -221,10 +267,14 @@ Status Timeline::RenderAnew(const Codec& codec, bool open_answer, int64_t max_to
   for (const int64_t start : starts) {
     if (message_starts_.empty() || start > message_starts_.back()) message_starts_.push_back(start);
   }
+  std::vector<Item> items = items_.From(0);
   for (size_t i = 0; i < items.size(); ++i) {
     Item& item = items[i];
-    const size_t next = first + i + 1;
-    const int64_t begin = starts[first + i], end = next < starts.size() ? starts[next] : std::ssize(ids);
+    const size_t message = i - anew->left_out;
+    const bool told = i >= anew->left_out;
+    const int64_t begin = told ? starts[message] : 0, end = !told                         ? 0
+                                                            : message + 1 < starts.size() ? starts[message + 1]
+                                                                                          : std::ssize(ids);
     if (item.token_begin == begin && item.token_end == end && end <= kept) continue;
     item.token_begin = begin;
     item.token_end = end;
@@ -235,8 +285,8 @@ Status Timeline::RenderAnew(const Codec& codec, bool open_answer, int64_t max_to
   items_.Append(std::move(items));
   answer_begin_ = open_answer ? starts.back() : -1;
   reopened_.reset();
-  end_ = rendering.end;
-  Pin(fitting->encoded.pinned_tokens, codec);
+  end_ = open_answer ? anew->end : TimelineEnd::kMessageDone;
+  codec.encoder ? void(pinned_ = anew->pinned) : Pin(anew->pinned, codec);
   return Status::Ok();
 }
 

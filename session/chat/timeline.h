@@ -59,17 +59,28 @@ struct TimelinePatch {
   TimelineEnd end = TimelineEnd::kNothing;
 };
 
-/// What turns text into ids. All three outlive every Timeline that is rendered with them.
+/// Of a model with an encoder.
+struct EncoderTokens {
+  TokenId input_end = 0;     // the last that it reads
+  TokenId answer_start = 0;  // behind which an answer is sampled
+};
+
+/// What turns text into ids. All of it outlives every Timeline that is rendered with it.
+///
+/// With `encoder` the conversation is what the encoder reads, as much of its end as pinned_max tokens hold, and all of
+/// it is pinned; behind it stands an answer alone, the one that is sampled. `chat` renders anew then.
 struct Codec {
   const Tokenizer& tokenizer;
   const ChatTemplate& chat;
   int64_t pinned_max = 0;  // most pinned tokens, at least 1
+  std::optional<EncoderTokens> encoder = {};
 };
 
 class Timeline {
  public:
   /// A prompt without a template, and behind it an open answer. It has no message that could be cut out.
-  static Timeline OfPrompt(std::vector<TokenId> tokens, int64_t pinned_max);
+  /// kInvalidArgument (context_length_exceeded) for more than an encoder reads.
+  static Result<Timeline> OfPrompt(std::vector<TokenId> tokens, const Codec& codec);
   bool raw() const { return raw_; }
 
   const SharedList<Item>& items() const { return items_; }
@@ -123,7 +134,20 @@ class Timeline {
   Status Apply(TimelinePatch patch, int64_t vocab);
 
  private:
+  /// A whole conversation as ids.
+  struct Anew {
+    std::vector<TokenId> ids;
+    std::vector<int64_t> starts;  // of each message, and of an answer that is opened
+    int64_t pinned = 0;
+    size_t left_out = 0;  // items before its first message
+    TimelineEnd end = TimelineEnd::kNothing;
+  };
   Status RenderAnew(const Codec& codec, bool open_answer, int64_t max_tokens);
+  /// What RenderAnew makes of the conversation without its first `left_out` items; nothing where it is too long.
+  Result<std::optional<Anew>> EncodeAnew(const Codec& codec, bool open_answer, size_t left_out,
+                                         int64_t max_tokens) const;
+  /// The same with as few items left out as an encoder's input must be without.
+  Result<std::optional<Anew>> EncodeInput(const Codec& codec, int64_t max_tokens) const;
   void Pin(int64_t wanted, const Codec& codec);
   void CutTokens(int64_t size);
   void TruncateItems(size_t count);

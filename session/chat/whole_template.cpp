@@ -24,22 +24,37 @@ std::string BehindEndToken(std::string_view between, std::string_view eos) {
 
 }  // namespace
 
-Result<WholeTemplate> WholeTemplate::Learn(TemplateRun run, const ChatTemplate::Facts& facts) {
-  WholeTemplate whole(std::move(run), facts);
-  ASSIGN_OR_RETURN(const auto around, TextsAround(whole.run_, std::vector{kQuestion, kAnswer, kNext}, true));
-  const auto [begin, end] = EndToken(around[2], facts.eos);
-  if (begin == end) return InvalidArgument("nothing that it writes ends an answer");
-  whole.end_of_turn_ = around[2].substr(begin, end - begin);
-  whole.question_open_ = around[2].substr(end);
-  whole.answer_open_ = BehindEndToken(around[1], facts.eos);
-  const Result<std::string> open = whole.run_.Text(std::vector{kQuestion}, true),
-                            closed = whole.run_.Text(std::vector{kQuestion}, false);
-  if (open.ok() && closed.ok() && open->starts_with(*closed)) whole.generation_prompt_ = open->substr(closed->size());
+// What stands around messages, and whether it writes their calls.
+Status WholeTemplate::LearnMessages() {
+  ASSIGN_OR_RETURN(const auto around, TextsAround(run_, std::vector{kQuestion, kAnswer, kNext}, true));
+  const auto [begin, end] = EndToken(around[2], facts_.eos);
+  end_of_turn_ = around[2].substr(begin, end - begin);
+  question_open_ = around[2].substr(end);
+  answer_open_ = BehindEndToken(around[1], facts_.eos);
   ChatMessage call = {ChatRole::kAssistant, ""};
   AppendToolCall(kAnswer.content, "{}", &call.content, &call.calls_at);
   call.model_ids = {"abcdefgh1"};
-  const Result<std::string> called = whole.run_.Text(std::vector{kQuestion, call}, false);
-  whole.writes_calls_ = called.ok() && called->find(kAnswer.content) != std::string::npos;
+  const Result<std::string> called = run_.Text(std::vector{kQuestion, call}, false);
+  writes_calls_ = called.ok() && called->find(kAnswer.content) != std::string::npos;
+  return Status::Ok();
+}
+
+Result<WholeTemplate> WholeTemplate::LearnInput(TemplateRun run, const ChatTemplate::Facts& facts) {
+  if (facts.eos.empty()) return InvalidArgument("the tokenizer names no token that ends a text");
+  WholeTemplate whole(std::move(run), facts);
+  RETURN_IF_ERROR(whole.LearnMessages());
+  whole.question_open_.clear(), whole.answer_open_.clear();  // what stands between messages may be a line's end alone
+  whole.end_of_turn_ = facts.eos;
+  return whole;
+}
+
+Result<WholeTemplate> WholeTemplate::Learn(TemplateRun run, const ChatTemplate::Facts& facts) {
+  WholeTemplate whole(std::move(run), facts);
+  RETURN_IF_ERROR(whole.LearnMessages());
+  if (whole.end_of_turn_.empty()) return InvalidArgument("nothing that it writes ends an answer");
+  const Result<std::string> open = whole.run_.Text(std::vector{kQuestion}, true),
+                            closed = whole.run_.Text(std::vector{kQuestion}, false);
+  if (open.ok() && closed.ok() && open->starts_with(*closed)) whole.generation_prompt_ = open->substr(closed->size());
   return whole;
 }
 

@@ -20,6 +20,9 @@ class WholeTemplate {
   /// kInvalidArgument, saying why, where it does not write a question, its answer and the next question once each and
   /// in this order, or nothing ends an answer.
   static Result<WholeTemplate> Learn(TemplateRun run, const ChatTemplate::Facts& facts);
+  /// One that writes what an encoder reads: nothing opens an answer, and facts.eos ends it. kInvalidArgument, too,
+  /// where there is no such token.
+  static Result<WholeTemplate> LearnInput(TemplateRun run, const ChatTemplate::Facts& facts);
 
   /// Of a whole conversation; `messages` is not empty. One message start for each message, each behind what ends the
   /// one before it, and one for the answer that is opened. What stands before the first that is no system message is
@@ -33,6 +36,7 @@ class WholeTemplate {
   TemplateFormat Ends() const;
 
  private:
+  Status LearnMessages();
   WholeTemplate(TemplateRun run, ChatTemplate::Facts facts) : run_(std::move(run)), facts_(std::move(facts)) {}
 
   std::string_view Open(ChatRole role) const;

@@ -229,6 +229,15 @@ void SetStepSizes(const ServerConfig& config, const ModelSpec& spec, EngineOptio
   if (config.max_step_ms) options.max_step_ms = static_cast<double>(*config.max_step_ms);
 }
 
+// Nothing but distances: an input and an answer may both be longer than those that the model was trained with.
+Result<EngineOptions> ResolveEncoderOptions(const ServerConfig& config, const ModelSpec& spec, EngineOptions options) {
+  options.pinned_max = config.pinned_max.value_or(std::min(spec.trained_context, limits::kMaxPinnedTokens));
+  options.memory_len = config.memory_len.value_or(2048);
+  SetStepSizes(config, spec, options);
+  options.session_len = config.session_len.value_or(int64_t{1} << 20);
+  return options;
+}
+
 }  // namespace
 
 Result<ParsedConfig> ParseConfig(const std::vector<std::string>& args,
@@ -275,6 +284,7 @@ Result<EngineOptions> ResolveEngineOptions(const ServerConfig& config, const Mod
   const bool bounded = trained > 0;
   // A small context leaves most of its room to the window.
   options.pinned_max = config.pinned_max.value_or(bounded ? std::clamp<int64_t>(trained / 4, 1, 256) : 256);
+  if (spec.encoder_layers > 0) return ResolveEncoderOptions(config, spec, std::move(options));
   if (bounded && options.pinned_max >= trained) {
     return InvalidArgument("--pinned-max: " + std::to_string(options.pinned_max) +
                            " leaves no room in the model's trained context of " + std::to_string(trained));

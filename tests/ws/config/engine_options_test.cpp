@@ -51,6 +51,16 @@ TEST(EngineOptionsOfConfig, WindowsAreFittedToTheModel) {
             std::string::npos);
 }
 
+TEST(EngineOptionsOfConfig, AnEncodersInputIsPinned) {
+  ServerConfig config;
+  ModelSpec spec = Spec(512);
+  spec.encoder_layers = 2;
+  EXPECT_EQ(ResolveEngineOptions(config, spec)->pinned_max, 512);
+  EXPECT_EQ(ResolveEngineOptions(config, spec)->memory_len, 2048);
+  config.pinned_max = 3000;  // distances alone are learned, and beyond some all are alike
+  EXPECT_EQ(ResolveEngineOptions(config, spec)->pinned_max, 3000);
+}
+
 TEST(EngineOptionsOfConfig, AGpuTakesMoreRowsAStep) {
   ServerConfig config;
   const EngineOptions cpu = ResolveEngineOptions(config, Spec(8192)).value();
