@@ -326,7 +326,7 @@ TEST_F(ConfigTest, BadValuesAreRefusedByFlagAndValue) {
                                                      {"--slots", ""},
                                                      {"--memory-len", "15"},
                                                      {"--pinned-max", "0"},
-                                                     {"--pinned-max", "1025"},
+                                                     {"--pinned-max", "16385"},
                                                      {"--eviction", "never"},
                                                      {"--kv-cache-dtype", "q8_0"},
                                                      {"--kv-cache-dtype", "fp8_e5m2"},
