@@ -17,9 +17,11 @@ constexpr TokenId kStart = 3;  // an answer begins with it
 class EncoderTurnsTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    auto model = Model::Load(GoldenFolder("encoders/t5_gated"), *backend_);
-    ASSERT_TRUE(model.ok()) << model.status().ToString();
-    model_ = std::move(*model);
+    for (const auto& [backend, model] : {std::pair{&backend_, &model_}, {&own_backend_, &own_model_}}) {
+      auto loaded = Model::Load(GoldenFolder("encoders/t5_gated"), **backend);
+      ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
+      *model = std::move(*loaded);
+    }
   }
   void TearDown() override {
     engine_.reset();
@@ -61,22 +63,23 @@ class EncoderTurnsTest : public ::testing::Test {
   /// What the network alone makes of it, greedily.
   std::vector<TokenId> Expected(const SubmittedTurn& turn) {
     const RingWindow window = turn.request.window;
-    OwnCache cache(*model_, window, 16);
+    OwnCache cache(*own_model_, window, 16);
     std::span<const TokenId> tokens = turn.request.tokens;
     const StepPart input{cache.get(), tokens.first(static_cast<size_t>(window.pinned)), StepPart::Logits::kNone};
-    model_->Forward({&input, 1}, {});
+    own_model_->Forward({&input, 1}, {});
     std::vector<TokenId> next(tokens.begin() + window.pinned, tokens.end()), answer;
     while (std::ssize(answer) < turn.request.max_tokens) {
-      const std::vector<float> logits = RunAll(*model_, cache.get(), next, 16);
-      const auto last = logits.end() - model_->spec().vocab;
+      const std::vector<float> logits = RunAll(*own_model_, cache.get(), next, 16);
+      const auto last = logits.end() - own_model_->spec().vocab;
       answer.push_back(static_cast<TokenId>(std::max_element(last, logits.end()) - last));
       next = {answer.back()};
     }
     return answer;
   }
 
-  std::unique_ptr<Backend> backend_ = MakeTestBackend();
-  std::unique_ptr<Model> model_;
+  // The engine's, and ours, which runs while the engine does.
+  std::unique_ptr<Backend> backend_ = MakeTestBackend(), own_backend_ = MakeTestBackend();
+  std::unique_ptr<Model> model_, own_model_;
   LetterTokenizer tokenizer_{96};
   std::unique_ptr<TierFolder> folder_;
   std::unique_ptr<Engine> engine_;
