@@ -143,10 +143,10 @@ std::span<const TokenId> Sequence::NextChunk(std::span<const TokenId> timeline, 
     tokens_.insert(tokens_.end(), timeline.begin() + pinned, timeline.begin() + replay_start_);
   }
   const int64_t next = ring.next();
-  // Pinned tokens before a jump are a chunk of their own; so is an input.
-  const bool before_jump = next < pinned && (replay_start_ > pinned || encodes_);
+  if (encodes_ && next < pinned) return timeline.subspan(next, pinned - next);
+  // Pinned tokens before a jump are a chunk of their own.
+  const bool before_jump = next < pinned && replay_start_ > pinned;
   const int64_t end = before_jump ? pinned : static_cast<int64_t>(timeline.size());
-  if (encodes_ && next < pinned) return timeline.subspan(next, end - next);
   return timeline.subspan(next, std::min({limit, end - next, ring.max_chunk()}));
 }
 

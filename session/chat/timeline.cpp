@@ -83,7 +83,7 @@ Result<Timeline> Timeline::OfPrompt(std::vector<TokenId> tokens, const Codec& co
   timeline.AddItem(std::move(prompt));
   timeline.tokens_.Append(tokens);
   timeline.message_starts_.push_back(0);
-  timeline.pinned_ = codec.encoder ? size : std::min({kPinnedWithoutSystem, codec.pinned_max, size});
+  timeline.Pin(codec.encoder ? size : 0, codec);
   timeline.raw_ = true;
   return timeline;
 }
@@ -234,7 +234,7 @@ Result<std::optional<Timeline::Anew>> Timeline::EncodeInput(const Codec& codec, 
     if (bytes > static_cast<size_t>(kMostBytesOfInputToken * most)) break;
   }
   ASSIGN_OR_RETURN(std::optional<Anew> input, EncodeAnew(codec, true, least, most));
-  if (!input && enough > 0) {
+  if (!input && least < enough) {
     ASSIGN_OR_RETURN(input, EncodeAnew(codec, true, enough, most));
     while (input && least + 1 < enough) {
       const size_t middle = least + (enough - least) / 2;
@@ -286,13 +286,14 @@ Status Timeline::RenderAnew(const Codec& codec, bool open_answer, int64_t max_to
   answer_begin_ = open_answer ? starts.back() : -1;
   reopened_.reset();
   end_ = open_answer ? anew->end : TimelineEnd::kMessageDone;
-  codec.encoder ? void(pinned_ = anew->pinned) : Pin(anew->pinned, codec);
+  Pin(anew->pinned, codec);
   return Status::Ok();
 }
 
-// One pinned token is the BOS alone: no system message.
+// One pinned token is the BOS alone: no system message. An encoder's input is all pinned.
 void Timeline::Pin(int64_t wanted, const Codec& codec) {
-  pinned_ = std::min({wanted > 1 ? wanted : kPinnedWithoutSystem, codec.pinned_max, std::ssize(tokens_)});
+  if (wanted <= 1 && !codec.encoder) wanted = kPinnedWithoutSystem;
+  pinned_ = std::min({wanted, codec.pinned_max, std::ssize(tokens_)});
 }
 
 void Timeline::CloseAnswer(Item answer, std::span<const TokenId> output, const Codec& codec) {

@@ -280,11 +280,11 @@ Result<EngineOptions> ResolveEngineOptions(const ServerConfig& config, const Mod
   options.queue_limit = config.queue_limit;
   options.kv_dtype = config.kv_cache_dtype;
 
+  if (spec.encoder_layers > 0) return ResolveEncoderOptions(config, spec, std::move(options));
   const int64_t trained = spec.context();
   const bool bounded = trained > 0;
   // A small context leaves most of its room to the window.
   options.pinned_max = config.pinned_max.value_or(bounded ? std::clamp<int64_t>(trained / 4, 1, 256) : 256);
-  if (spec.encoder_layers > 0) return ResolveEncoderOptions(config, spec, std::move(options));
   if (bounded && options.pinned_max >= trained) {
     return InvalidArgument("--pinned-max: " + std::to_string(options.pinned_max) +
                            " leaves no room in the model's trained context of " + std::to_string(trained));
