@@ -1,17 +1,24 @@
 #include "kernels/random_weights.h"
 
+#include "kernels/on_all_cores.h"
+
 namespace ringside {
 
 std::vector<float> RandomValues(const RandomMatrix& matrix) {
-  std::vector<float> out;
-  out.reserve(static_cast<size_t>(matrix.row_count() * matrix.cols));
+  const auto cols = static_cast<size_t>(matrix.cols);
+  std::vector<float> out(static_cast<size_t>(matrix.row_count()) * cols);
+  size_t done = 0;
   for (const RandomMatrix::Rows& run : matrix.rows) {
-    for (int64_t row = run.first; row < run.first + run.count; ++row) {
-      const auto first = static_cast<uint64_t>(row * matrix.whole_cols + matrix.first_col);
-      for (int64_t c = 0; c < matrix.cols; ++c) {
-        out.push_back(RandomWeight(matrix.seed, first + static_cast<uint64_t>(c)));
+    const auto count = static_cast<size_t>(run.count);
+    OnAllCores(count, [&](size_t begin, size_t end) {
+      for (size_t r = begin; r < end; ++r) {
+        const int64_t row = run.first + static_cast<int64_t>(r);
+        const auto first = static_cast<uint64_t>(row * matrix.whole_cols + matrix.first_col);
+        float* to = &out[(done + r) * cols];
+        for (size_t c = 0; c < cols; ++c) to[c] = RandomWeight(matrix.seed, first + c);
       }
-    }
+    });
+    done += count;
   }
   return out;
 }

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <thread>
 
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/cuda_check.h"
@@ -14,6 +13,7 @@
 #include "kernels/cuda/random_weights.h"
 #include "kernels/file_formats.h"
 #include "kernels/half.h"
+#include "kernels/on_all_cores.h"
 #include "kernels/row_quantisation.h"
 
 namespace ringside::cuda {
@@ -29,16 +29,6 @@ void StoreAs(DType dtype, float value, std::byte* to) {
 
 /// Whether reading it takes long enough for fewer bits to tell. The layers of a model of 135M are not, those of 1B are.
 bool IsLarge(const HostTensor& host) { return host.cols >= 1024 && host.rows * host.cols >= int64_t{1} << 20; }
-
-/// Calls do_part(first, last) for parts of [0, count), on all cores.
-template <class F>
-void OnAllCores(size_t count, const F& do_part) {
-  const size_t threads = std::clamp<size_t>(std::thread::hardware_concurrency(), 1, 16);
-  std::vector<std::jthread> running;
-  for (size_t t = 0; t < threads; ++t) {
-    running.emplace_back([&, t] { do_part(count * t / threads, count * (t + 1) / threads); });
-  }
-}
 
 }  // namespace
 
