@@ -63,6 +63,7 @@ Status WarmUp(Network& network, const EngineOptions& options) {
   if (!pool.ok()) return Status::Ok();  // Start will say what is missing
   const int64_t limit = shape.position_limit > 0 ? shape.position_limit - 1 : INT64_MAX,
                 most = std::min({options.prefill_chunk, options.memory_len, limit});
+  const int64_t pinned = shape.encodes ? 1 : 0;  // an encoder's input
   const std::vector<TokenId> ids(static_cast<size_t>(most), 0);
   const TokenChoice greedy{.temperature = 0};
   ChosenToken chosen;
@@ -71,8 +72,14 @@ Status WarmUp(Network& network, const EngineOptions& options) {
     network.Begin({&part, 1}, {&greedy, 1});
     network.Finish({&chosen, 1});
   };
+  const auto read = [&](KvCache* cache) {
+    const StepPart part{cache, std::span(ids).first(1), StepPart::Logits::kNone};
+    network.Begin({&part, 1}, {});
+    network.Finish({});
+  };
   for (int64_t rows = 1; rows < 2 * most; rows *= 2) {
-    KvCache* cache = pool->Acquire({0, options.memory_len, Eviction::kToken});
+    KvCache* cache = pool->Acquire({pinned, options.memory_len, Eviction::kToken});
+    if (pinned > 0) read(cache);
     step(cache, std::min(rows, most));
     if (rows == 1) step(cache, 1);
     pool->Release(cache);
@@ -104,7 +111,8 @@ Result<std::unique_ptr<Engine>> Engine::Start(Model& model, const Tokenizer& tok
   // A step has at most these rows. What they take leaves room for fewer slots, not for more rows.
   EngineOptions most = options;
   RETURN_IF_ERROR(PlanMemory(network.memory(), CacheShape(network.shape(), options), &most));
-  RETURN_IF_ERROR(model.Reserve(most.slots + options.step_tokens));
+  const int64_t input = network.shape().encodes ? options.pinned_max : 0;  // read in one piece
+  RETURN_IF_ERROR(model.Reserve(std::max(most.slots + options.step_tokens, input)));
   if (network.runs_ahead()) RETURN_IF_ERROR(WarmUp(network, options));
   return Start(network, tokenizer, options, storage, clock);
 }

@@ -62,14 +62,6 @@ struct AttentionSegment {
   int64_t branch = 0;
 };
 
-/// Which keys of its sequence a row sees.
-enum class KeysSeen {
-  kBefore,  // those that are pinned and those of the ring, up to its own
-  kRing,    // those of the ring alone, up to its own: a decoder's row, where the pinned ones are the encoder's
-  kPinned,  // all that are pinned, those behind its own, too: an encoder's row. A row of the ring asks only: its step
-            // has queries alone, and nothing is stored
-};
-
 struct AttentionArgs {
   Tensor qkv;  // [T, (H + 2G) d]: queries, keys, values, none rotated; [T, H d] of rows that ask only
   Tensor out;  // [T, H d]
@@ -139,8 +131,6 @@ class Backend : public SlabMemory {
   virtual void WaitFor(uint64_t submission) { (void)submission; }
   /// Whether Submit returns before the work is done, so that there is something to be gained.
   virtual bool runs_ahead() const { return false; }
-  /// Whether Attention knows more than KeysSeen::kBefore, and biases.
-  virtual bool has_encoders() const { return false; }
   /// The element type in which operations hand activations to one another: queries, norms, MLP inputs. The residual
   /// stream and logits are kF32 everywhere.
   virtual DType activation_dtype() const { return DType::kF32; }

@@ -12,6 +12,14 @@
 
 namespace ringside {
 
+/// Which keys of its sequence a row sees.
+enum class KeysSeen {
+  kBefore,  // those that are pinned and those of the ring, up to its own
+  kRing,    // those of the ring alone, up to its own: a decoder's row, where the pinned ones are the encoder's
+  kPinned,  // all that are pinned, those behind its own, too: an encoder's row. A row of the ring asks only: its step
+            // has queries alone, and nothing is stored
+};
+
 struct ScoreTraits {
   float scale = 0;  // usually 1 / sqrt(d)
   float soft_cap = 0;

@@ -59,6 +59,10 @@ Status Decoder::Reserve(int64_t rows) {
                            &part_, &low_rank_}) {
     RETURN_IF_ERROR(scratch->Rows(backend_, together).status());
   }
+  if (own_.encoder_layers > 0) {
+    RETURN_IF_ERROR(encoded_keys_.Rows(backend_, rows).status());
+    RETURN_IF_ERROR(EncoderCache(rows).status());
+  }
   if (!shard_.chooses()) return Status::Ok();
   for (Scratch* scratch : {&stream_scratch_, &normed_, &wanted_}) {
     RETURN_IF_ERROR(scratch->Rows(backend_, rows).status());
@@ -245,18 +249,26 @@ void Decoder::Run(const StepPlan& plan, const KvShape& shape, std::span<const At
   stream_ = all;
 }
 
+Result<KvShape> Decoder::EncoderCache(int64_t rows) {
+  const KvShape shape{.layers = 1,
+                      .kv_heads = own_.kv_heads,
+                      .head_dim = own_.head_dim,
+                      .dtype = backend_.activation_dtype(),
+                      .pinned_tiles = KvShape::PinnedTiles(rows),
+                      .ring_tiles = 1};
+  const auto bytes = static_cast<size_t>(shape.slab_bytes());
+  if (encoder_cache_.bytes() < bytes) {
+    encoder_cache_ = Buffer();
+    ASSIGN_OR_RETURN(encoder_cache_, backend_.Allocate(bytes));
+  }
+  return shape;
+}
+
 void Decoder::Encode(const StepPlan::EncoderInput& input, const KvShape& shape) {
   const auto rows = static_cast<int64_t>(input.ids.size());
   const EncoderWeights& encoder = weights_.encoder;
   const std::vector<int64_t> first_live(input.ids.size(), rows);  // there is nothing behind
-  const KvShape own{.layers = 1,
-                    .kv_heads = own_.kv_heads,
-                    .head_dim = own_.head_dim,
-                    .dtype = DType::kF32,
-                    .pinned_tiles = KvShape::PinnedTiles(rows),
-                    .ring_tiles = 1};
-  const auto bytes = static_cast<size_t>(own.slab_bytes());
-  if (encoder_cache_.bytes() < bytes) encoder_cache_ = std::move(backend_.Allocate(bytes).value());
+  const KvShape own = EncoderCache(rows).value();
   AttentionSegment segment{
       .rows = rows, .pinned = rows, .first_live = first_live.data(), .slab = encoder_cache_.data()};
   const ScoreTraits scores{.scale = own_.score_scale(), .biases = encoder.biases.data(), .bias_reach = own_.bias_reach};

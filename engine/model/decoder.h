@@ -62,6 +62,8 @@ class Decoder final : public RankDecoder {
 
   /// Runs the encoder on an input, and takes what the decoder's layers make of it to the cache's pinned positions.
   void Encode(const StepPlan::EncoderInput& input, const KvShape& shape);
+  /// What encoder_cache_ holds of an input of so many rows; room for it. kOverloaded without.
+  Result<KvShape> EncoderCache(int64_t rows);
   void Embed(const StepPlan& plan, const MicroBatch& batch);
   void EmbedVirtual(const StepPlan::VirtualRows& rows, const MicroBatch& batch);
   void RunLayers(const MicroBatch& batch, const KvShape& shape);

@@ -7,9 +7,6 @@
 namespace ringside {
 
 Status CheckNeeds(const ModelSpec& spec, const Backend& backend) {
-  if (spec.encoder_layers > 0 && !backend.has_encoders()) {
-    return InvalidArgument("the model has an encoder, which is computed on the CPU only", "device");
-  }
   if (spec.experts == 0 || !HasRowScales(backend.weight_dtype())) return Status::Ok();
   return InvalidArgument("the model has a mixture of experts, which is not computed with quantised weights",
                          "quantization");

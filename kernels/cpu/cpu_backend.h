@@ -29,7 +29,6 @@ class CpuBackend final : public Backend {
   void CopyToHost(void* host, const void* device, size_t bytes) override;
   void CopyOnDevice(void* to, const void* from, size_t bytes) override;
   void Synchronize() override;
-  bool has_encoders() const override { return true; }
   CopyTicket SaveSlab(const KvShape& shape, const void* slab, std::span<const SlabRun> runs) override;
   CopyTicket LoadSlab(const KvShape& shape, void* slab, std::span<const SlabRun> runs) override;
   std::string Describe() const override;

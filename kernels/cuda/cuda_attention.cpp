@@ -25,7 +25,7 @@ bool AllowsVectors(const Tensor& x) {
 
 /// The largest part of a group of heads, all parts equal, whose queries fit a tile.
 int64_t TileHeads(int64_t group) {
-  int64_t heads = std::min(group, kTileQueries);
+  int64_t heads = std::clamp<int64_t>(group, 1, kTileQueries);
   while (group % heads != 0) --heads;
   return heads;
 }
@@ -39,7 +39,7 @@ int64_t PinnedAt(const AttentionSegment& s, int64_t r) {
   const int64_t t = s.position + r;
   return t < s.pinned ? t : s.pinned + t - s.first_live[r];
 }
-/// Whether row r sees any pinned key.
+/// Whether row r sees any pinned key, of those before it.
 bool SeesPinned(const AttentionSegment& s, int64_t r, int64_t window) {
   return window == 0 || PinnedAt(s, r) - window + 1 < std::min(s.pinned, s.position + r + 1);
 }
@@ -63,13 +63,14 @@ bool IsBranch(const AttentionSegment& s) { return s.history != nullptr; }
 const void* HistoryOf(const AttentionSegment& s) { return IsBranch(s) ? s.history : s.slab; }
 
 /// Rows [first, first + count) of a segment and the keys they see.
-StagedTile MakeTile(const AttentionSegment& s, const KvShape& shape, int64_t window, int64_t first, int64_t count) {
-  const int64_t position = s.position + first, last = position + count - 1;
+StagedTile MakeTile(const AttentionSegment& s, const KvShape& shape, int64_t window, KeysSeen seen, int64_t first,
+                    int64_t count) {
+  const int64_t position = s.position + first, last = seen == KeysSeen::kPinned ? s.pinned - 1 : position + count - 1;
   int64_t oldest = last, first_tile = 0, ring_tiles = 0;
   bool pinned = false;
   for (int64_t r = first; r < first + count; ++r) {
     if (s.position + r >= s.pinned) oldest = std::min(oldest, FirstSeen(s, r, window));
-    pinned = pinned || SeesPinned(s, r, window);
+    pinned = pinned || (seen != KeysSeen::kRing && SeesPinned(s, r, window));
   }
   if (last >= s.pinned) {
     first_tile = (oldest - s.pinned) / KvShape::kTile;
@@ -126,7 +127,7 @@ CutRows Cut(const AttentionArgs& args, int64_t window, int64_t tile_heads, int64
     const bool chunk = !alone && !IsBranch(s) && s.rows > 2 * tile_rows;
     const int64_t step = chunk ? chunk_rows : tile_rows;
     for (int64_t r = (s.rows - 1) / step * step; r >= 0 && s.rows > 0; r -= step) {
-      const StagedTile tile = MakeTile(s, args.shape, window, r, std::min(step, s.rows - r));
+      const StagedTile tile = MakeTile(s, args.shape, window, args.seen, r, std::min(step, s.rows - r));
       (chunk ? chunks : out.tiles).push_back(tile);
       out.most_keys[chunk] = std::max<int64_t>(out.most_keys[chunk], tile.tiles());
     }
@@ -152,6 +153,8 @@ AttentionPlan PlanOf(const AttentionArgs& args, int64_t tile_heads) {
   plan.tile_heads = static_cast<int32_t>(tile_heads);
   plan.tile_heads_inverse = static_cast<int32_t>((65536 + tile_heads - 1) / tile_heads);
   plan.tiles_of_group = static_cast<int32_t>(args.heads / shape.kv_heads / tile_heads);
+  plan.seen = args.seen;
+  plan.asks_only = AskOnly(args) ? 1 : 0;
   return plan;
 }
 
@@ -214,7 +217,8 @@ AttentionPlan CudaBackend::StageSegments(const AttentionArgs& args, const Staged
   const DeviceMemory::Range range = memory_.RangeOf(args.segments.front().slab);
   plan.memory = range.begin, plan.memory_bytes = static_cast<int64_t>(range.bytes);
   const bool one_type = args.qkv.dtype == args.out.dtype;
-  if (properties_.major == 9 && one_type && !traits && AllowsEights(plan, args.qkv)) {
+  const bool usual = args.seen == KeysSeen::kBefore && args.heads > 0;
+  if (properties_.major == 9 && one_type && usual && !traits && AllowsEights(plan, args.qkv)) {
     plan.wgmma_queries = WgmmaQueries(args, window, tile_heads);
   }
   if (plan.wgmma_queries > 0) {  // they take the memory as an array of half tiles
@@ -256,9 +260,9 @@ AttentionPlan CudaBackend::StageSegments(const AttentionArgs& args, const Staged
   plan.tile_count = static_cast<int32_t>(cut.few);
   plan.chunk_count = static_cast<int32_t>(static_cast<int64_t>(cut.tiles.size()) - cut.few);
   const bool tiled = HasTiledAttention(plan.cache, plan.head_dim);
-  plan.stores = cut.single && tiled ? 1 : 0;
+  plan.stores = cut.single && tiled && args.heads > 0 && args.seen != KeysSeen::kPinned ? 1 : 0;
   // Unless how many others there are must not matter.
-  if (tiled && !options_.deterministic) {
+  if (tiled && args.heads > 0 && !options_.deterministic) {
     plan.splits = ChooseSplits(runner_.launcher(), plan, false, plan.tile_count, cut.most_keys[0]);
     plan.chunk_splits = ChooseSplits(runner_.launcher(), plan, true, plan.chunk_count, cut.most_keys[1]);
   }
@@ -275,7 +279,9 @@ AttentionPlan CudaBackend::PlanFor(const AttentionArgs& args) {
   const bool rotates = args.pairs != RopePairs::kNone && args.rotary > 0;
   const StagedFor wanted{.tile_heads = TileHeads(args.heads / args.shape.kv_heads),
                          .window = narrows ? scores.window : 0,
-                         .traits = scores.soft_cap > 0 || scores.slopes != nullptr || scores.sinks != nullptr,
+                         .traits = scores.soft_cap > 0 || scores.slopes != nullptr || scores.sinks != nullptr ||
+                                   scores.biases != nullptr || (args.seen == KeysSeen::kPinned && !AskOnly(args)),
+                         .seen = args.seen,
                          .angles = rotates ? args.angles.own_cos : nullptr};
   for (const auto& [layers, plan] : staged_.plans) {
     StagedFor without = layers;
@@ -303,7 +309,6 @@ void CudaBackend::AwaitCopies(const AttentionArgs& args) {
 void CudaBackend::Attention(const AttentionArgs& args) {
   CHECK(!IsQuantised(args.qkv.dtype) && !IsQuantised(args.out.dtype));
   CheckAttention(args, kMaxHeadDim);
-  CHECK(args.seen == KeysSeen::kBefore && args.heads > 0 && args.scores.biases == nullptr);
   for (const AttentionSegment& s : args.segments) CHECK_LE(s.position + s.rows, int64_t{INT32_MAX});
   if (args.qkv.rows == 0) return;
   AwaitCopies(args);
@@ -313,15 +318,17 @@ void CudaBackend::Attention(const AttentionArgs& args) {
   plan.qkv = args.qkv, plan.out = args.out;
   plan.scale = scores.scale, plan.soft_cap = scores.soft_cap;
   plan.slopes = scores.slopes, plan.sinks = scores.sinks;
+  plan.biases = scores.biases, plan.bias_reach = static_cast<int32_t>(scores.bias_reach);
   if (args.pairs == RopePairs::kNone || args.rotary == 0) plan.rotary = 0;  // where other layers rotate
   plan.layer_offset = args.layer * shape.layer_tile_bytes();
   if (HasTiledAttention(plan.cache, plan.head_dim)) CHECK(AllowsVectors(args.out));
   CHECK(plan.wgmma_queries == 0 || AllowsEights(plan, args.qkv));
   plan.early = plan.stores != 0 && args.layer > last_layer_ && !slab_copies_.busy() ? 1 : 0;
   last_layer_ = args.layer;
-  // Prompts among others' rows come in as many mixtures as there are steps.
+  // Prompts among others' rows come in as many mixtures as there are steps, encoders' inputs in as many lengths.
   const auto sequences = static_cast<int64_t>(args.segments.size());
-  if (sequences > 1 && args.qkv.rows > sequences) recurs_ = false;
+  const bool encodes = args.heads == 0 || (args.seen == KeysSeen::kPinned && plan.asks_only == 0);
+  if (encodes || (sequences > 1 && args.qkv.rows > sequences)) recurs_ = false;
   Record({.kind = OpKind::kAttention, .x = args.qkv, .y = args.out, .attention = plan}, args.qkv.rows);
 }
 

@@ -89,7 +89,8 @@ class CudaBackend final : public Backend {
   struct StagedFor {
     int64_t tile_heads = 0;
     int64_t window = 0;             // 0: none that hides a key
-    bool traits = false;            // soft cap, slopes or sinks
+    bool traits = false;            // soft cap, slopes, sinks or biases, or an encoder's rows
+    KeysSeen seen = KeysSeen::kBefore;
     const float* angles = nullptr;  // own_cos on the host; null: no rotation
     friend bool operator==(const StagedFor&, const StagedFor&) = default;
   };

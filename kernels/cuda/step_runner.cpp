@@ -369,7 +369,8 @@ void StepRunner::MultiplyOne(const StepOp& op, Tensor x, const void* weight, int
 }
 
 void StepRunner::Attend(const AttentionPlan& plan) {
-  if (plan.stores == 0) LaunchStoreRows(on_, plan);
+  if (plan.stores == 0 && plan.asks_only == 0) LaunchStoreRows(on_, plan);
+  if (plan.heads == 0) return;
   if (!HasTiledAttention(plan.cache, plan.head_dim)) return LaunchPlainAttention(on_, plan);
   if (plan.chunk_count > 0 && plan.wgmma_queries > 0) LaunchWgmmaAttention(on_, plan);
   AttentionPlan with_scratch = plan;

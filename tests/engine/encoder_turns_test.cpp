@@ -8,16 +8,19 @@
 #include "tests/engine/engine_harness.h"
 #include "tests/engine/model/model_run.h"
 #include "tests/engine/tiers_harness.h"
+#include "tests/kernels/devices.h"
 
 namespace ringside {
 namespace {
 
 constexpr TokenId kStart = 3;  // an answer begins with it
 
-class EncoderTurnsTest : public ::testing::Test {
+class EncoderTurnsTest : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     for (const auto& [backend, model] : {std::pair{&backend_, &model_}, {&own_backend_, &own_model_}}) {
+      *backend = testing::MakeDevice(GetParam());
+      if (*backend == nullptr) GTEST_SKIP() << "no " << GetParam() << " here";
       auto loaded = Model::Load(GoldenFolder("encoders/t5_gated"), **backend);
       ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
       *model = std::move(*loaded);
@@ -40,7 +43,7 @@ class EncoderTurnsTest : public ::testing::Test {
                                   .pinned_max = 100,
                                   .prefill_chunk = 8,
                                   .step_tokens = 16,
-                                  .kv_dtype = DType::kF32},
+                                  .kv_dtype = backend_->activation_dtype()},
                                  storage);
     ASSERT_TRUE(started.ok()) << started.status().ToString();
     engine_ = std::move(*started);
@@ -63,7 +66,7 @@ class EncoderTurnsTest : public ::testing::Test {
   /// What the network alone makes of it, greedily.
   std::vector<TokenId> Expected(const SubmittedTurn& turn) {
     const RingWindow window = turn.request.window;
-    OwnCache cache(*own_model_, window, 16);
+    OwnCache cache(*own_model_, window, 16, own_backend_->activation_dtype());
     std::span<const TokenId> tokens = turn.request.tokens;
     const StepPart input{cache.get(), tokens.first(static_cast<size_t>(window.pinned)), StepPart::Logits::kNone};
     own_model_->Forward({&input, 1}, {});
@@ -78,15 +81,17 @@ class EncoderTurnsTest : public ::testing::Test {
   }
 
   // The engine's, and ours, which runs while the engine does.
-  std::unique_ptr<Backend> backend_ = MakeTestBackend(), own_backend_ = MakeTestBackend();
+  std::unique_ptr<Backend> backend_, own_backend_;
   std::unique_ptr<Model> model_, own_model_;
   LetterTokenizer tokenizer_{96};
   std::unique_ptr<TierFolder> folder_;
   std::unique_ptr<Engine> engine_;
   TurnId last_turn_ = 0;
 };
+INSTANTIATE_TEST_SUITE_P(All, EncoderTurnsTest, ::testing::Values("cpu", "cuda_bf16_fixed"),
+                         [](const auto& info) { return info.param; });
 
-TEST_F(EncoderTurnsTest, AreTheNetworksOwn) {
+TEST_P(EncoderTurnsTest, AreTheNetworksOwn) {
   Start(4);
   std::vector<SubmittedTurn> turns;
   for (const size_t length : {1, 40, 17, 100}) {  // together, and more of them than a step has rows
@@ -99,7 +104,7 @@ TEST_F(EncoderTurnsTest, AreTheNetworksOwn) {
   }
 }
 
-TEST_F(EncoderTurnsTest, GoOnBehindAnInputThatIsTheSame) {
+TEST_P(EncoderTurnsTest, GoOnBehindAnInputThatIsTheSame) {
   Start(2);
   const std::vector<TokenId> input = ScatteredIds(30, 96);
   const SubmittedTurn first = Turn(1, input, {}, 10);
@@ -112,7 +117,7 @@ TEST_F(EncoderTurnsTest, GoOnBehindAnInputThatIsTheSame) {
   EXPECT_EQ(again.sink->start().tokens_reused, 30);
 }
 
-TEST_F(EncoderTurnsTest, ReadAnInputAnewOfWhichAPartIsOther) {
+TEST_P(EncoderTurnsTest, ReadAnInputAnewOfWhichAPartIsOther) {
   Start(2);
   std::vector<TokenId> input = ScatteredIds(30, 96);
   Run(Turn(1, input, {}, 10));
@@ -125,7 +130,7 @@ TEST_F(EncoderTurnsTest, ReadAnInputAnewOfWhichAPartIsOther) {
   EXPECT_EQ(Run(longer).output, Expected(longer));
 }
 
-TEST_F(EncoderTurnsTest, ShareAWholeInputAndNoPart) {
+TEST_P(EncoderTurnsTest, ShareAWholeInputAndNoPart) {
   Start(3);
   std::vector<TokenId> input = ScatteredIds(90, 96);
   Run(Turn(1, input, {}, 5));
@@ -138,7 +143,7 @@ TEST_F(EncoderTurnsTest, ShareAWholeInputAndNoPart) {
   EXPECT_EQ(engine_->stats().tokens_shared, 90u);
 }
 
-TEST_F(EncoderTurnsTest, AreSavedAndBroughtBack) {
+TEST_P(EncoderTurnsTest, AreSavedAndBroughtBack) {
   Start(1, /*tiers=*/true);
   const std::vector<TokenId> input = ScatteredIds(30, 96), other = ScatteredIds(30, 96, 2);
   const std::vector<TokenId> begun = Run(Turn(1, input, {}, 10)).output;
@@ -149,7 +154,7 @@ TEST_F(EncoderTurnsTest, AreSavedAndBroughtBack) {
   EXPECT_GE(more.sink->start().tokens_reused, 30 + 10);
 }
 
-TEST_F(EncoderTurnsTest, RefuseWhatAnEncoderDoesNotDo) {
+TEST_P(EncoderTurnsTest, RefuseWhatAnEncoderDoesNotDo) {
   Start(2);
   const std::vector<TokenId> input = ScatteredIds(20, 96);
   SubmittedTurn nothing = Turn(1, input, {}, 5), none = nothing, scored = nothing, beams = nothing;

@@ -5,19 +5,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tests/kernels/reference.h"
+#include "tests/kernels/devices.h"
 
 namespace ringside::testing {
 namespace {
 
-constexpr int64_t kHeads = 4, kKvHeads = 2, kDim = 12, kReach = 20, kInput = 300, kAnswer = 70, kWindow = 48;
-constexpr int64_t kQueries = kHeads * kDim, kKeys = kKvHeads * kDim;
-const KvShape kShape{.layers = 2,
-                     .kv_heads = kKvHeads,
-                     .head_dim = kDim,
-                     .dtype = DType::kF32,
-                     .pinned_tiles = KvShape::PinnedTiles(kInput),
-                     .ring_tiles = 4};
+constexpr int64_t kHeads = 4, kKvHeads = 2, kReach = 20, kInput = 300, kAnswer = 140, kWindow = 48;
 
 /// A bias of every distance: that of D at kReach - D, and 15 more at either end.
 std::vector<float> Biases() {
@@ -36,118 +29,182 @@ double BiasOf(const std::vector<float>& biases, int64_t head, int64_t distance) 
   return biases[static_cast<size_t>(head * (2 * kReach + 31) + at)];
 }
 
-/// softmax(q k / 2 + bias) v of one query over the keys of rows [first, last) of `kv` [rows, 2 * kKeys], which stand at
-/// their rows' numbers.
-std::vector<double> Attended(const float* query, int64_t head, int64_t position, const std::vector<float>& kv,
-                             int64_t first, int64_t last, const std::vector<float>* biases) {
-  std::vector<double> scores, out(kDim, 0.0);
-  const int64_t group = head / (kHeads / kKvHeads) * kDim;
-  for (int64_t p = first; p < last; ++p) {
-    double score = biases == nullptr ? 0 : BiasOf(*biases, head, position - p);
-    for (int64_t d = 0; d < kDim; ++d) score += 0.5 * query[d] * kv[static_cast<size_t>(p * 2 * kKeys + group + d)];
-    scores.push_back(score);
+class EncoderAttention : public ::testing::TestWithParam<std::tuple<std::string, int64_t>> {
+ protected:
+  void SetUp() override {
+    const std::string& device = std::get<0>(GetParam());
+    backend_ = device.starts_with("cuda") ? MakeDevice(device) : MakeBackend(device, 2);
+    if (backend_ == nullptr) GTEST_SKIP() << "no " << device << " here";
+    type_ = backend_->activation_dtype();
+    shape_ = {.layers = 2,
+              .kv_heads = kKvHeads,
+              .head_dim = dim_,
+              .dtype = type_,
+              .pinned_tiles = KvShape::PinnedTiles(kInput),
+              .ring_tiles = 6};
+    device_biases_.emplace(*backend_, biases_);
   }
-  double sum = 0;
-  for (const double score : scores) sum += std::exp(score);
-  for (int64_t p = first; p < last; ++p) {
-    for (int64_t d = 0; d < kDim; ++d) {
-      out[static_cast<size_t>(d)] += std::exp(scores[static_cast<size_t>(p - first)]) / sum *
-                                     kv[static_cast<size_t>(p * 2 * kKeys + kKeys + group + d)];
+  /// Near 0, so that no key has all the weight; as the device has them.
+  std::vector<float> Numbers(int64_t count, unsigned seed) const {
+    std::vector<float> out = RandomFloats(count, seed, 1.5f);
+    for (float& x : out) x = Rounded(type_, x);
+    return out;
+  }
+  Buffer Slab() { return std::move(backend_->Allocate(static_cast<size_t>(shape_.slab_bytes())).value()); }
+  ScoreTraits Scores() const { return {.scale = scale_, .biases = device_biases_->data(), .bias_reach = kReach}; }
+
+  /// softmax(scale q k + bias) v of one query over the keys of rows [first, last) of `kv` [rows, 2 * keys_], which
+  /// stand at their rows' numbers.
+  void Attend(const float* query, int64_t head, int64_t position, const std::vector<float>& kv, int64_t first,
+              int64_t last, const std::vector<float>* biases, std::vector<float>* out) const {
+    std::vector<double> scores, sums(static_cast<size_t>(dim_), 0.0);
+    const int64_t group = head / (kHeads / kKvHeads) * dim_;
+    for (int64_t p = first; p < last; ++p) {
+      double score = biases == nullptr ? 0 : BiasOf(*biases, head, position - p), product = 0;
+      for (int64_t d = 0; d < dim_; ++d) product += query[d] * kv[static_cast<size_t>(p * 2 * keys_ + group + d)];
+      scores.push_back(score + scale_ * product);
     }
+    double total = 0;
+    for (const double score : scores) total += std::exp(score);
+    for (int64_t p = first; p < last; ++p) {
+      const double share = std::exp(scores[static_cast<size_t>(p - first)]) / total;
+      for (int64_t d = 0; d < dim_; ++d) {
+        sums[static_cast<size_t>(d)] += share * kv[static_cast<size_t>(p * 2 * keys_ + keys_ + group + d)];
+      }
+    }
+    out->insert(out->end(), sums.begin(), sums.end());
+  }
+  void ExpectNear(const std::vector<float>& got, const std::vector<float>& want, const char* what) const {
+    ASSERT_EQ(got.size(), want.size());
+    double error = 0, size = 0;
+    for (size_t i = 0; i < got.size(); ++i) error += std::pow(got[i] - want[i], 2), size += want[i] * want[i];
+    EXPECT_LT(std::sqrt(error / size), type_ == DType::kF32 ? 2e-6 : 4 * Rounding(type_)) << what;
+  }
+
+  const int64_t dim_ = std::get<1>(GetParam()), queries_ = kHeads * dim_, keys_ = kKvHeads * dim_;
+  const float scale_ = 1.7f / std::sqrt(static_cast<float>(dim_));
+  const std::vector<float> biases_ = Biases();
+  std::unique_ptr<Backend> backend_;
+  DType type_ = DType::kF32;
+  KvShape shape_;
+  std::optional<DeviceFloats> device_biases_;
+};
+std::vector<std::string> Devices() {
+  std::vector<std::string> out = {"cuda_bf16", "cuda_f16", "cuda_bf16_fixed"};
+  out.insert(out.end(), CpuInstructionSets().begin(), CpuInstructionSets().end());
+  return out;
+}
+INSTANTIATE_TEST_SUITE_P(All, EncoderAttention,
+                         ::testing::Combine(::testing::ValuesIn(Devices()), ::testing::Values(12, 64, 128, 256)),
+                         NameOf);
+
+/// Keys and values behind the queries, as a layer's rows have them.
+std::vector<float> Joined(const std::vector<float>& queries, const std::vector<float>& kv, int64_t rows) {
+  const auto query_columns = std::ssize(queries) / rows, kv_columns = std::ssize(kv) / rows;
+  std::vector<float> out;
+  for (int64_t r = 0; r < rows; ++r) {
+    out.insert(out.end(), queries.begin() + r * query_columns, queries.begin() + (r + 1) * query_columns);
+    out.insert(out.end(), kv.begin() + r * kv_columns, kv.begin() + (r + 1) * kv_columns);
   }
   return out;
 }
 
-class EncoderAttention : public ::testing::TestWithParam<std::string> {
- protected:
-  /// Keys and values behind the queries, as a layer's rows have them.
-  static std::vector<float> Joined(const std::vector<float>& queries, const std::vector<float>& kv) {
-    std::vector<float> out;
-    for (size_t r = 0; r * kQueries < queries.size(); ++r) {
-      out.insert(out.end(), queries.begin() + static_cast<ptrdiff_t>(r * kQueries),
-                 queries.begin() + static_cast<ptrdiff_t>((r + 1) * kQueries));
-      out.insert(out.end(), kv.begin() + static_cast<ptrdiff_t>(r * 2 * kKeys),
-                 kv.begin() + static_cast<ptrdiff_t>((r + 1) * 2 * kKeys));
-    }
-    return out;
-  }
-
-  std::unique_ptr<Backend> backend_ = MakeBackend(GetParam(), 2);
-  Buffer slab_ = std::move(backend_->Allocate(static_cast<size_t>(kShape.slab_bytes())).value());
-  const std::vector<float> biases_ = Biases();
-};
-std::vector<std::string> Sets() { return {CpuInstructionSets().begin(), CpuInstructionSets().end()}; }
-INSTANTIATE_TEST_SUITE_P(All, EncoderAttention, ::testing::ValuesIn(Sets()),
-                         [](const auto& info) { return info.param; });
-
 TEST_P(EncoderAttention, EveryRowOfAnInputSeesAllOfIt) {
-  std::vector<float> queries = RandomFloats(kInput * kQueries, 1, 1.5f), kv = RandomFloats(kInput * 2 * kKeys, 2, 1.5f);
-  std::vector<float> qkv = Joined(queries, kv), out(static_cast<size_t>(kInput * kQueries));
-  const std::vector<int64_t> first_live(kInput, kInput);
-  const AttentionSegment segment{
-      .rows = kInput, .pinned = kInput, .first_live = first_live.data(), .slab = slab_.data()};
-  backend_->Attention({.qkv = AsTensor(qkv, kInput, kQueries + 2 * kKeys),
-                       .out = AsTensor(out, kInput, kQueries),
-                       .layer = 1,
-                       .shape = kShape,
-                       .heads = kHeads,
-                       .scores = {.scale = 0.5f, .biases = biases_.data(), .bias_reach = kReach},
-                       .seen = KeysSeen::kPinned,
-                       .segments = {&segment, 1}});
-  for (const int64_t t : {int64_t{0}, int64_t{1}, int64_t{150}, kInput - 1}) {
-    for (int64_t h = 0; h < kHeads; ++h) {
-      const size_t at = static_cast<size_t>(t * kQueries + h * kDim);
-      const std::vector<double> want = Attended(&queries[at], h, t, kv, 0, kInput, &biases_);
-      for (size_t d = 0; d < kDim; ++d) ASSERT_NEAR(out[at + d], want[d], 2e-5) << t << " " << h << " " << d;
+  for (const int64_t rows : {int64_t{1}, int64_t{5}, int64_t{33}, kInput}) {
+    const std::vector<float> queries = Numbers(rows * queries_, 1), kv = Numbers(rows * 2 * keys_, 2);
+    const std::vector<int64_t> first_live(static_cast<size_t>(rows), rows);
+    const Buffer slab = Slab();
+    const AttentionSegment segment{
+        .rows = rows, .pinned = rows, .first_live = first_live.data(), .slab = const_cast<void*>(slab.data())};
+    const DeviceMatrix qkv(*backend_, type_, rows, queries_ + 2 * keys_, Joined(queries, kv, rows));
+    const DeviceMatrix out(*backend_, type_, rows, queries_, std::vector<float>(queries.size(), NAN));
+    backend_->Attention({.qkv = qkv.tensor(),
+                         .out = out.tensor(),
+                         .layer = 1,
+                         .shape = shape_,
+                         .heads = kHeads,
+                         .scores = Scores(),
+                         .seen = KeysSeen::kPinned,
+                         .segments = {&segment, 1}});
+    std::vector<float> want;
+    for (int64_t i = 0; i < rows * kHeads; ++i) {
+      Attend(&queries[static_cast<size_t>(i * dim_)], i % kHeads, i / kHeads, kv, 0, rows, &biases_, &want);
     }
+    ExpectNear(out.Get(), want, "an input");
   }
 }
 
-// An answer's rows, a few at a time: each asks an input that was stored before, and its own ring, which turns.
+// Two answers' rows, a few at a time: each asks an input that was stored before, and its own ring, which turns.
 TEST_P(EncoderAttention, AnAnswerAsksTheInputAndItself) {
-  std::vector<float> input = RandomFloats(kInput * 2 * kKeys, 3, 1.5f);
-  const std::vector<int64_t> none(kInput, kInput);
-  const AttentionSegment whole{.rows = kInput, .pinned = kInput, .first_live = none.data(), .slab = slab_.data()};
-  backend_->Attention(
-      {.qkv = AsTensor(input, kInput, 2 * kKeys), .layer = 1, .shape = kShape, .segments = {&whole, 1}});
-
-  std::vector<float> queries = RandomFloats(kAnswer * kQueries, 4, 1.5f),
-                     kv = RandomFloats(kAnswer * 2 * kKeys, 5, 1.5f), qkv = Joined(queries, kv);
-  std::vector<float> of_input(static_cast<size_t>(kAnswer * kQueries)), of_ring = of_input;
-  constexpr int64_t kChunk = 7;
-  for (int64_t t = 0; t < kAnswer; t += kChunk) {
-    std::vector<int64_t> first_live;
-    for (int64_t r = 0; r < kChunk; ++r) first_live.push_back(kInput + std::max<int64_t>(0, t + r - kWindow + 1));
-    const AttentionSegment segment{.rows = kChunk,
-                                   .position = kInput + t,
-                                   .pinned = kInput,
-                                   .first_live = first_live.data(),
-                                   .slab = slab_.data()};
-    AttentionArgs args{.qkv = AsTensor(qkv, kAnswer, kQueries + 2 * kKeys).Rows(t, kChunk),
-                       .out = AsTensor(of_ring, kAnswer, kQueries).Rows(t, kChunk),
-                       .layer = 1,
-                       .shape = kShape,
-                       .heads = kHeads,
-                       .scores = {.scale = 0.5f, .biases = biases_.data(), .bias_reach = kReach},
-                       .seen = KeysSeen::kRing,
-                       .segments = {&segment, 1}};
-    backend_->Attention(args);
-    args.qkv = AsTensor(queries, kAnswer, kQueries).Rows(t, kChunk);
-    args.out = AsTensor(of_input, kAnswer, kQueries).Rows(t, kChunk);
-    args.scores = {.scale = 0.5f};
-    args.seen = KeysSeen::kPinned;
-    backend_->Attention(args);
-  }
-  for (int64_t t = 0; t < kAnswer; ++t) {
-    for (int64_t h = 0; h < kHeads; ++h) {
-      const size_t at = static_cast<size_t>(t * kQueries + h * kDim);
-      const std::vector<double> asked = Attended(&queries[at], h, 0, input, 0, kInput, nullptr);
-      const std::vector<double> own =
-          Attended(&queries[at], h, t, kv, std::max<int64_t>(0, t - kWindow + 1), t + 1, &biases_);
-      for (size_t d = 0; d < kDim; ++d) {
-        ASSERT_NEAR(of_input[at + d], asked[d], 2e-5) << t << " " << h << " " << d;
-        ASSERT_NEAR(of_ring[at + d], own[d], 2e-5) << t << " " << h << " " << d;
+  for (const int64_t chunk : {1, 7, 35}) {
+    std::vector<Buffer> slabs;
+    std::vector<std::vector<float>> inputs, queries, kvs;
+    const std::vector<int64_t> none(kInput, kInput), lengths = {kInput, 37};
+    for (unsigned i = 0; i < 2; ++i) {
+      slabs.push_back(Slab());
+      inputs.push_back(Numbers(lengths[i] * 2 * keys_, 3 + i));
+      queries.push_back(Numbers(kAnswer * queries_, 5 + i)), kvs.push_back(Numbers(kAnswer * 2 * keys_, 7 + i));
+      const AttentionSegment whole{
+          .rows = lengths[i], .pinned = lengths[i], .first_live = none.data(), .slab = slabs[i].data()};
+      const DeviceMatrix stored(*backend_, type_, lengths[i], 2 * keys_, inputs[i]);
+      backend_->Attention({.qkv = stored.tensor(), .layer = 1, .shape = shape_, .segments = {&whole, 1}});
+      backend_->Synchronize();
+    }
+    std::vector<float> of_input[2], of_ring[2];
+    for (int64_t t = 0; t < kAnswer; t += chunk) {
+      std::vector<AttentionSegment> segments;
+      std::vector<std::vector<int64_t>> first_live(2);
+      std::vector<float> qkv, asking;
+      for (size_t i = 0; i < 2; ++i) {
+        for (int64_t r = 0; r < chunk; ++r) {
+          first_live[i].push_back(lengths[i] + std::max<int64_t>(0, t + r - kWindow + 1));
+        }
+        segments.push_back({.first_row = static_cast<int64_t>(i) * chunk,
+                            .rows = chunk,
+                            .position = lengths[i] + t,
+                            .pinned = lengths[i],
+                            .first_live = first_live[i].data(),
+                            .slab = slabs[i].data()});
+        const std::vector<float> own(queries[i].begin() + t * queries_, queries[i].begin() + (t + chunk) * queries_),
+            own_kv(kvs[i].begin() + t * 2 * keys_, kvs[i].begin() + (t + chunk) * 2 * keys_);
+        const std::vector<float> rows = Joined(own, own_kv, chunk);
+        qkv.insert(qkv.end(), rows.begin(), rows.end()), asking.insert(asking.end(), own.begin(), own.end());
       }
+      const DeviceMatrix rows(*backend_, type_, 2 * chunk, queries_ + 2 * keys_, qkv);
+      const DeviceMatrix alone(*backend_, type_, 2 * chunk, queries_, asking);
+      const DeviceMatrix own(*backend_, type_, 2 * chunk, queries_, std::vector<float>(asking.size(), NAN));
+      const DeviceMatrix asked(*backend_, type_, 2 * chunk, queries_, std::vector<float>(asking.size(), NAN));
+      AttentionArgs args{.qkv = rows.tensor(),
+                         .out = own.tensor(),
+                         .layer = 1,
+                         .shape = shape_,
+                         .heads = kHeads,
+                         .scores = Scores(),
+                         .seen = KeysSeen::kRing,
+                         .segments = segments,
+                         .step = static_cast<uint64_t>(1 + t)};
+      backend_->Attention(args);
+      args.qkv = alone.tensor(), args.out = asked.tensor();
+      args.scores = {.scale = scale_};
+      args.seen = KeysSeen::kPinned;
+      backend_->Attention(args);
+      const std::vector<float> got_own = own.Get(), got_asked = asked.Get();
+      for (int64_t i = 0; i < 2; ++i) {
+        const auto begin = i * chunk * queries_, end = (i + 1) * chunk * queries_;
+        of_ring[i].insert(of_ring[i].end(), got_own.begin() + begin, got_own.begin() + end);
+        of_input[i].insert(of_input[i].end(), got_asked.begin() + begin, got_asked.begin() + end);
+      }
+    }
+    for (size_t i = 0; i < 2; ++i) {
+      std::vector<float> want_input, want_ring;
+      for (int64_t j = 0; j < kAnswer * kHeads; ++j) {
+        const float* query = &queries[i][static_cast<size_t>(j * dim_)];
+        const int64_t h = j % kHeads, t = j / kHeads;
+        Attend(query, h, 0, inputs[i], 0, lengths[i], nullptr, &want_input);
+        Attend(query, h, t, kvs[i], std::max<int64_t>(0, t - kWindow + 1), t + 1, &biases_, &want_ring);
+      }
+      ExpectNear(of_input[i], want_input, "the input's keys");
+      ExpectNear(of_ring[i], want_ring, "the ring's");
     }
   }
 }

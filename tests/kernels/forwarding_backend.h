@@ -30,7 +30,6 @@ class ForwardingBackend : public Backend {
   uint64_t Submit() override { return inner_->Submit(); }
   void WaitFor(uint64_t submission) override { inner_->WaitFor(submission); }
   bool runs_ahead() const override { return inner_->runs_ahead(); }
-  bool has_encoders() const override { return inner_->has_encoders(); }
   DType activation_dtype() const override { return inner_->activation_dtype(); }
   DType weight_dtype() const override { return inner_->weight_dtype(); }
   int64_t busy_rows() const override { return inner_->busy_rows(); }

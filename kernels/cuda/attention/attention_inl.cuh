@@ -194,7 +194,8 @@ __device__ __forceinline__ BothLimits LimitsOf(const AttentionPlan& a, const Sta
     }
     out.ring.to[h] = real ? t : -1;
     out.pinned.from[h] = !real ? INT_MAX : kTraits ? FirstPinned(a, a.rows[tile.row + row]) : 0;
-    out.pinned.to[h] = min(out.ring.to[h], tile.pinned - 1);
+    const bool all_pinned = kTraits && a.seen == KeysSeen::kPinned && real;
+    out.pinned.to[h] = all_pinned ? tile.pinned - 1 : min(out.ring.to[h], tile.pinned - 1);
   }
   return out;
 }
@@ -210,11 +211,20 @@ __device__ __forceinline__ float SoftCapped(float x, float cap) {
 struct ScoreModifier {
   float cap, slope;
   int position;
+  const float* biases;  // of the head; of distance 0
+  int bias_reach;
+  float unit;  // of scores, beside which the biases' is 1
   __device__ __forceinline__ float operator()(float score, int key) const {
     if (cap > 0) score = SoftCapped(score, cap);
-    return slope > 0 || slope < 0 ? score - slope * static_cast<float>(position - key) : score;
+    if (slope > 0 || slope < 0) score -= slope * static_cast<float>(position - key);
+    if (biases == nullptr) return score;
+    return score + unit * __ldg(biases + max(-bias_reach, min(bias_reach, key - position)));
   }
 };
+/// ScoreModifier::biases of a head.
+__device__ __forceinline__ const float* BiasesOf(const AttentionPlan& a, int head) {
+  return a.biases == nullptr ? nullptr : a.biases + head * (2 * a.bias_reach + 31) + a.bias_reach + 15;
+}
 /// Those of a lane's two queries, for one kind of keys.
 struct QueryModifiers {
   ScoreModifier of[2];
@@ -234,8 +244,9 @@ __device__ __forceinline__ BothModifiers ModifiersOf(const AttentionPlan& a, con
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const int m = lane / 4 + 8 * h, row = first_row + RowOfQuery(a, m);
-    const float slope = a.slopes != nullptr ? a.slopes[HeadOfQuery(a, first_head, m)] * kLog2E : 0.0f;
-    out.ring.of[h] = {a.soft_cap * kLog2E, slope, tile.position + row};
+    const int head = HeadOfQuery(a, first_head, m);
+    const float slope = a.slopes != nullptr ? a.slopes[head] * kLog2E : 0.0f;
+    out.ring.of[h] = {a.soft_cap * kLog2E, slope, tile.position + row, BiasesOf(a, head), a.bias_reach, kLog2E};
     out.pinned.of[h] = out.ring.of[h];
     if (m < queries) out.pinned.of[h].position = a.rows[tile.row + row].pinned_at;
   }

@@ -82,9 +82,12 @@ __global__ void __launch_bounds__(kThreads) PlainAttentionKernel(AttentionPlan a
       pinned[i] = RotatedElement(a, x, from, i * 32 + lane, a.pinned_cos, a.pinned_sin, row) * a.scale;
     }
   });
-  const int all_pinned = min(at.pinned, at.position + 1), first_pinned = min(all_pinned, FirstPinned(a, at));
-  const int pinned_keys = all_pinned - first_pinned;
-  const int keys = pinned_keys + (at.position < at.pinned ? 0 : at.position - at.first_live + 1);
+  const int all_pinned = a.seen == KeysSeen::kRing     ? 0
+                         : a.seen == KeysSeen::kPinned ? at.pinned
+                                                       : min(at.pinned, at.position + 1);
+  const int first_pinned = min(all_pinned, FirstPinned(a, at)), pinned_keys = all_pinned - first_pinned;
+  const bool sees_ring = at.position >= at.pinned && a.seen != KeysSeen::kPinned;
+  const int keys = pinned_keys + (sees_ring ? at.position - at.first_live + 1 : 0);
   const float slope = a.slopes != nullptr ? a.slopes[head] : 0.0f;
   float running_max = -INFINITY, sum = 0;
   if (a.sinks != nullptr && warp == 0) running_max = a.sinks[head], sum = 1;
@@ -96,7 +99,9 @@ __global__ void __launch_bounds__(kThreads) PlainAttentionKernel(AttentionPlan a
     for (int j = 0; j * 32 + lane < a.head_dim; ++j) {
       score += (is_pinned ? pinned[j] : own[j]) * LoadCached(tile, a.cache, KeyElement(j * 32 + lane, key_lane));
     }
-    score = ScoreModifier{a.soft_cap, slope, is_pinned ? at.pinned_at : at.position}(SumOverWarp(score), key);
+    const ScoreModifier modify = {a.soft_cap,        slope,        is_pinned ? at.pinned_at : at.position,
+                                  BiasesOf(a, head), a.bias_reach, 1};
+    score = modify(SumOverWarp(score), key);
     const float new_max = fmaxf(running_max, score), rescale = expf(running_max - new_max),
                 probability = expf(score - new_max);
     running_max = new_max, sum = sum * rescale + probability;

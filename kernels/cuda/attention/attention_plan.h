@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "kernels/kv_shape.h"
+#include "kernels/score_traits.h"
 #include "kernels/tensor.h"
 
 namespace ringside::cuda {
@@ -70,6 +71,8 @@ struct AttentionPlan {
   int32_t wgmma_queries = 0;  // of a block, where chunks are cut for LaunchWgmmaAttention
   // Every sequence has one row, whose key and value the attention kernel itself stores: no LaunchStoreRows.
   int32_t stores = 0;
+  KeysSeen seen = KeysSeen::kBefore;  // kPinned by rows of the ring: their tiles have no keys of it
+  int32_t asks_only = 0;              // rows have queries alone, and nothing is stored
   // No kernel since the last synchronisation has written this layer's cache: keys and values may be read before the
   // kernel in front has ended. Only with `stores`.
   int32_t early = 0;
@@ -80,6 +83,8 @@ struct AttentionPlan {
   float soft_cap = 0;
   const float* slopes = nullptr;  // [H]
   const float* sinks = nullptr;   // [H]
+  const float* biases = nullptr;  // [H, 2 bias_reach + 31]
+  int32_t bias_reach = 0;
 
   friend bool operator==(const AttentionPlan&, const AttentionPlan&) = default;
 };
