@@ -28,7 +28,6 @@ template <class W>
 constexpr bool kHasOffsets = false;
 template <int kBits>
 constexpr bool kHasOffsets<Grouped<kBits>> = kBits != 8;
-constexpr bool HasOffsets(DType dtype) { return HasGroupScales(dtype) && dtype != DType::kGrouped8; }
 
 /// The power of two that integers come on top of, and a pair of it.
 template <class T>
@@ -42,6 +41,13 @@ __device__ __forceinline__ constexpr uint32_t BasePair(__half) { return 0x640064
 struct ScaleAndOffset {
   float scale, offset;
 };
+
+/// (x & mask) | with. As one operation, which the compiler does not find where both others are constants.
+__device__ __forceinline__ uint32_t MaskedOr(uint32_t x, uint32_t mask, uint32_t with) {
+  uint32_t out;
+  asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(out) : "r"(x), "r"(mask), "r"(with));
+  return out;
+}
 
 __device__ __forceinline__ float2 HalvesOf(uint32_t pair) {
   return __half22float2(*reinterpret_cast<const __half2*>(&pair));
@@ -97,25 +103,26 @@ struct LaneTile {
       const uint32_t word = low[g * 2 + i / 2];
       return i % 2 == 0 ? LowPair(word, Int8(), T()) : HighPair(word, Int8(), T());
     } else {
-      uint32_t pair = (low[g] >> (i * 4) & 0x000f000fu) | BasePair(T());
-      if constexpr (kBits == 5) pair |= Shifted(high[0], g * 4 + i - 4) & 0x00100010u;
-      if constexpr (kBits == 6) pair |= Shifted(high[g / 2], g % 2 * 8 + i * 2 - 4) & 0x00300030u;
+      const uint32_t pair = MaskedOr(low[g] >> (i * 4), 0x000f000fu, BasePair(T()));
+      if constexpr (kBits == 5) return MaskedOr(Shifted(high[0], g * 4 + i - 4), 0x00100010u, pair);
+      if constexpr (kBits == 6) {
+        return MaskedOr(Shifted(high[g / 2], g % 2 * 8 + i * 2 - 4), 0x00300030u, pair);
+      }
       return pair;
     }
   }
   /// Of group g, and of 6 bits of its half: pairs 2 half and 2 half + 1.
   template <class T>
   __device__ __forceinline__ ScaleAndOffset Scale(int g, int half) const {
-    if constexpr (kBits == 8) {
-      return {HalfScale(g) * kUnitOf<T, Int8>, 0};
-    } else {
-      const float2 two = HalvesOf(scales[g]);
-      if constexpr (kBits == 6) {
-        const float scale = half == 0 ? two.x : two.y;
-        return {scale, -(kBase<T> + 32) * scale};
-      }
-      return {two.x, fmaf(-kBase<T>, two.x, two.y)};
-    }
+    if constexpr (kBits == 8) return {HalfScale(g) * kUnitOf<T, Int8>, 0};
+    const float2 two = HalvesOf(scales[g]), offsets = OffsetsOf<T>(two);
+    if constexpr (kBits == 6) return half == 0 ? ScaleAndOffset{two.x, offsets.x} : ScaleAndOffset{two.y, offsets.y};
+    return {two.x, offsets.x};
+  }
+  /// The offsets of group lane % 4 of the lane's row: of 6 bits those of its halves, otherwise one twice.
+  template <class T>
+  static __device__ __forceinline__ float2 Offsets(const unsigned char* tile, int lane) {
+    return OffsetsOf<T>(HalvesOf(*reinterpret_cast<const uint32_t*>(tile + Tile::kScales + lane * 4)));
   }
   /// What a group's pairs are multiplied by and what is added, in T: for Rounded.
   template <class T>
@@ -153,6 +160,13 @@ struct LaneTile {
   }
 
  private:
+  /// Of what a group's scales say.
+  template <class T>
+  static __device__ __forceinline__ float2 OffsetsOf(float2 two) {
+    if constexpr (kBits == 6) return {-(kBase<T> + 32) * two.x, -(kBase<T> + 32) * two.y};
+    const float offset = fmaf(-kBase<T>, two.x, two.y);
+    return {offset, offset};
+  }
   template <class T>
   static __device__ __forceinline__ PairType<T> BitsAsPair(uint32_t bits) {
     return *reinterpret_cast<const PairType<T>*>(&bits);

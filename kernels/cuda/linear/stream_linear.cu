@@ -4,8 +4,14 @@
 namespace ringside::cuda {
 
 bool CanStream(const Launcher& on, const SkinnyLinear& args) {
-  return args.x.rows <= 4 && args.k >= 64 &&
-         StreamBytes(on.large, NarrowForStream(args), 16, HasOffsets(args.weight_dtype)) <= MostStreamBytes(on.large);
+  if (args.x.rows > kMostStreamRows || args.k < 64) return false;
+  const Skinny a = NarrowForStream(args);
+  const size_t bytes = HasGroupScales(args.weight_dtype)
+                           ? WithBits(args.weight_dtype,
+                                      [&](auto bits) { return StreamBytes<Grouped<bits()>, true, true>(on.large, a); })
+                       : HasRowScales(args.weight_dtype) ? StreamBytes<Int8, true, false>(on.large, a)
+                                                         : StreamBytes<__half, true, false>(on.large, a);
+  return bytes <= MostStreamBytes(on.large);
 }
 
 void LaunchStreamLinear(const Launcher& on, const SkinnyLinear& args) {

@@ -12,7 +12,8 @@
 // Weights are of x's type T, or of one byte (quantised_weights.cuh): these are the left operand, 16 rows at a time,
 // become T on their way from shared memory to the tensor cores, and an output's scale multiplies its sum. In tiles
 // (grouped_weights.cuh) their scales multiply the products of each group of inputs, and the offsets the sums of these
-// inputs, which a block finds before.
+// inputs, which a block finds before. There the operations count, not the memory
+// alone: three blocks of half the ring a multiprocessor, for more warps, take an H100 74 us for a layer of 8B, two 65.
 #pragma once
 
 #include <algorithm>
@@ -38,17 +39,25 @@ template <int kBits, bool kPairs>
 constexpr int kUnitBytes<Grouped<kBits>, kPairs> = 2 * Grouped<kBits>::Tile::kBytes;
 constexpr int kBlocksPerProcessor = 2;
 constexpr int kShortRow = 1024;  // inputs: of too few chunks for eight warps
-// Of a block's weights under way, and of a block in all, so that two are on a multiprocessor (8.6, 8.9 and 12.0: one).
-template <bool kLarge>
-constexpr int kRingBytes = (kLarge ? 80 : 48) << 10;
+// A block's bytes in all, so that two are on a multiprocessor (8.6, 8.9 and 12.0: one).
 constexpr size_t MostStreamBytes(bool large) { return size_t{large ? 113u : 81u} << 10; }
 
-constexpr int kSumInputs = 16;  // of x that are summed, for weights in tiles
+/// A warp's slots, each of a unit under way; kFew: where x leaves no room for more, of tiles, whose units the memory
+/// brings faster than they are computed.
+template <class W, bool kPairs, bool kLarge, bool kFew>
+constexpr int kStreamSlots = ((kLarge ? 80 : 48) << 10) / (kWarps * kUnitBytes<W, kPairs>);
+template <int kBits, bool kPairs, bool kLarge>
+constexpr int kStreamSlots<Grouped<kBits>, kPairs, kLarge, true> = kBits == 4 ? 4 : 3;
 
-constexpr size_t StreamBytes(bool large, const Skinny& a, int unit_rows, bool input_sums) {
-  return static_cast<size_t>(large ? kRingBytes<true> : kRingBytes<false>) +
-         sizeof(float) * 2 * kWarps * a.rows * unit_rows + sizeof(uint16_t) * a.rows * a.x_shared_stride +
-         (input_sums ? sizeof(float) * a.rows * (a.x_shared_stride / kSumInputs) : 0);
+constexpr int kSumInputs = 16;      // of x that are summed, for weights in tiles
+constexpr int kMostStreamRows = 4;  // of x
+
+template <class W, bool kPairs, bool kFew>
+constexpr size_t StreamBytes(bool large, const Skinny& a) {
+  const int slots = large ? kStreamSlots<W, kPairs, true, kFew> : kStreamSlots<W, kPairs, false, kFew>;
+  return static_cast<size_t>(slots * kWarps * kUnitBytes<W, kPairs>) +
+         sizeof(float) * 2 * kWarps * a.rows * kUnitRows<W, kPairs> + sizeof(uint16_t) * a.rows * a.x_shared_stride +
+         (kHasOffsets<W> ? sizeof(float) * a.rows * (a.x_shared_stride / kSumInputs) : 0);
 }
 
 inline Skinny NarrowForStream(const SkinnyLinear& args) {
@@ -174,17 +183,11 @@ class WeightStream<Grouped<kBits>, kPairs, kSlots, kParts> {
   }
   __device__ __forceinline__ void Fetch() {
     if (tile_ < tiles_) {
+      const uint32_t to = slots_ + slot_ * kSlot + PieceAt(0);
 #pragma unroll
-      for (int i = 0; i < (kSlot + 511) / 512; ++i) {
-        const int at = (i * 32 + static_cast<int>(threadIdx.x) % 32) * 16;
-        if (kSlot % 512 != 0 && at >= kSlot) break;
-        const bool second = at >= W::Tile::kBytes;
-        const unsigned char* from = second ? second_ : first_;
-        CopyAsyncOrZero(slots_ + slot_ * kSlot + at,
-                        from == nullptr ? static_cast<const unsigned char*>(a_.weights[0])
-                                        : from + static_cast<int64_t>(chunk_) * (kPanelTiles * W::Tile::kBytes) + at -
-                                              (second ? W::Tile::kBytes : 0),
-                        from != nullptr);
+      for (int i = 0; i < kPieces; ++i) {
+        if (PieceAt(i) < kSlot) CopyAsyncOrZero(to + i * 512, from_[i], there_[i]);
+        from_[i] += kParts * kChunkBytes;
       }
       chunk_ += kParts;
       if (chunk_ >= chunks_) {
@@ -198,15 +201,29 @@ class WeightStream<Grouped<kBits>, kPairs, kSlots, kParts> {
   }
 
  private:
+  static constexpr int kPieces = (kSlot + 511) / 512;                // of 16 bytes a lane
+  static constexpr int kChunkBytes = kPanelTiles * W::Tile::kBytes;  // from a row's tile to its next
+  /// Where a lane's i-th piece lies in a unit.
+  static __device__ __forceinline__ int PieceAt(int i) { return (i * 32 + static_cast<int>(threadIdx.x) % 32) * 16; }
+
   __device__ __forceinline__ void FindTiles() {
     if (tile_ >= tiles_) return;
+    const unsigned char *first, *second;
     if constexpr (kPairs) {
-      const int half = a_.total / 2;
-      first_ = WeightTile<W>(a_, tile_ * kTileRows);
-      second_ = WeightTile<W>(a_, half + tile_ * kTileRows);
+      first = WeightTile<W>(a_, tile_ * kTileRows);
+      second = WeightTile<W>(a_, a_.total / 2 + tile_ * kTileRows);
     } else {
-      first_ = WeightTile<W>(a_, tile_ * 2 * kTileRows);
-      second_ = WeightTile<W>(a_, (tile_ * 2 + 1) * kTileRows);
+      first = WeightTile<W>(a_, tile_ * 2 * kTileRows);
+      second = WeightTile<W>(a_, (tile_ * 2 + 1) * kTileRows);
+    }
+#pragma unroll
+    for (int i = 0; i < kPieces; ++i) {
+      const bool of_second = PieceAt(i) >= W::Tile::kBytes;
+      const unsigned char* tile = of_second ? second : first;
+      there_[i] = tile != nullptr;
+      from_[i] =
+          there_[i] ? tile + static_cast<int64_t>(chunk_) * kChunkBytes + PieceAt(i) - (of_second ? W::Tile::kBytes : 0)
+                    : static_cast<const unsigned char*>(a_.weights[0]);
     }
   }
 
@@ -215,7 +232,8 @@ class WeightStream<Grouped<kBits>, kPairs, kSlots, kParts> {
   const int tiles_, chunks_;
   const uint32_t slots_;
   int tile_, chunk_, slot_ = 0;
-  const unsigned char *first_ = nullptr, *second_ = nullptr;
+  const unsigned char* from_[kPieces] = {};  // of the next unit; of nothing, if it is not there
+  bool there_[kPieces] = {};
 };
 
 /// What a lane needs of memory for one of a tile's results beside the sums; on its way while they are computed.
@@ -276,12 +294,16 @@ template <class T, class W, bool kPairs>
 struct TileSums {
   static constexpr int kRows = kUnitRows<W, kPairs>, kChunk = kStreamChunk<W>;
   float c[2][4] = {};
+  // What offsets add to the two tiles of a lane's row, for each row of x: by every lane of a quad of its own groups.
+  float offsets[kHasOffsets<W> ? 2 : 1][kHasOffsets<W> ? kMostStreamRows : 1] = {};
 
-  /// `own_sums`: SumInputs of the two rows whose sums a lane gets, from the unit's inputs on.
-  __device__ __forceinline__ void Add(const T* own_x, const W* weights, int matrix, int line,
-                                      const float* const (&own_sums)[2]) {
+  /// `input_sums`: SumInputs, from the unit's inputs on.
+  __device__ __forceinline__ void Add(const Skinny& a, const T* own_x, const W* weights, int matrix, int line,
+                                      const float* input_sums) {
     if constexpr (kIsGrouped<W>) {
-      AddTiles(own_x, reinterpret_cast<const unsigned char*>(weights), own_sums);
+      const auto* unit = reinterpret_cast<const unsigned char*>(weights);
+      AddTiles(own_x, unit);
+      if constexpr (kHasOffsets<W>) AddOffsets(a, unit, input_sums);
     } else if constexpr (sizeof(W) == 1) {
       AddBytes(own_x, weights, matrix, line);
     } else {
@@ -317,8 +339,7 @@ struct TileSums {
       }
     }
   }
-  __device__ __forceinline__ void AddTiles(const T* own_x, const unsigned char* unit,
-                                           const float* const (&own_sums)[2]) {
+  __device__ __forceinline__ void AddTiles(const T* own_x, const unsigned char* unit) {
     constexpr bool kHalves = W::kBits == 6;
     const int lane = threadIdx.x % 32;
     LaneTile<W::kBits> first, second;
@@ -335,30 +356,50 @@ struct TileSums {
                                   first.template Pair<T>(g, 2 * h + 1), second.template Pair<T>(g, 2 * h + 1)};
         MultiplyAdd(products[kHalves ? h : 0], left, x[2 * h], x[2 * h + 1], T());
       }
-      float2 inputs[2] = {};  // of two rows, halves
-      if constexpr (kHasOffsets<W>) {
-#pragma unroll
-        for (int r = 0; r < 2; ++r) {
-          inputs[r] = *reinterpret_cast<const float2*>(own_sums[r] + g * 2);
-          if (!kHalves) inputs[r].x += inputs[r].y;
-        }
-      }
 #pragma unroll
       for (int h = 0; h < (kHalves ? 2 : 1); ++h) {
-        const ScaleAndOffset of[2] = {first.template Scale<T>(g, h), second.template Scale<T>(g, h)};
+        const float scales[2] = {first.template Scale<T>(g, h).scale, second.template Scale<T>(g, h).scale};
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          float& sum = c[g % 2][i];
-          sum = fmaf(of[i / 2].scale, products[h][i], sum);
-          if constexpr (kHasOffsets<W>) {
-            sum = fmaf(of[i / 2].offset, h == 0 ? inputs[i % 2].x : inputs[i % 2].y, sum);
-          }
+        for (int i = 0; i < 4; ++i) c[g % 2][i] = fmaf(scales[i / 2], products[h][i], c[g % 2][i]);
+      }
+    }
+  }
+  __device__ __forceinline__ void AddOffsets(const Skinny& a, const unsigned char* unit, const float* input_sums) {
+    const int lane = threadIdx.x % 32;
+    const float2 own[2] = {LaneTile<W::kBits>::template Offsets<T>(unit, lane),
+                           LaneTile<W::kBits>::template Offsets<T>(unit + W::Tile::kBytes, lane)};
+#pragma unroll
+    for (int r = 0; r < kMostStreamRows; ++r) {
+      if (r >= a.rows) break;
+      const auto* from = input_sums + r * (a.x_shared_stride / kSumInputs) + lane % 4 * 2;
+      const float2 inputs = *reinterpret_cast<const float2*>(from);
+#pragma unroll
+      for (int t = 0; t < 2; ++t) {
+        if constexpr (W::kBits == 6) {
+          offsets[t][r] = fmaf(own[t].x, inputs.x, fmaf(own[t].y, inputs.y, offsets[t][r]));
+        } else {
+          offsets[t][r] = fmaf(own[t].x, inputs.x + inputs.y, offsets[t][r]);
         }
       }
     }
   }
+  /// Adds up what the lanes of a quad have of the offsets, and adds it to the sums.
+  __device__ __forceinline__ void JoinOffsets(int rows, int lane) {
+#pragma unroll
+    for (int r = 0; r < kMostStreamRows; ++r) {
+      if (r >= rows) break;
+#pragma unroll
+      for (int t = 0; t < 2; ++t) {
+        float& sum = offsets[t][r];
+        sum += __shfl_xor_sync(0xffffffffu, sum, 1);
+        sum += __shfl_xor_sync(0xffffffffu, sum, 2);
+        if (lane % 4 == r / 2) c[0][t * 2 + r % 2] += sum;
+      }
+    }
+  }
   /// To [row of x][row of W].
-  __device__ __forceinline__ void Store(float* to, int rows, int lane) const {
+  __device__ __forceinline__ void Store(float* to, int rows, int lane) {
+    if constexpr (kHasOffsets<W>) JoinOffsets(rows, lane);
     if constexpr (sizeof(W) == 1) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
@@ -374,16 +415,16 @@ struct TileSums {
   }
 };
 
-template <class T, class W, bool kNorm, bool kPairs, int kParts>
+template <class T, class W, bool kNorm, bool kPairs, int kParts, bool kFew>
 __global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor) StreamKernel(Skinny a) {
   constexpr int kRows = kUnitRows<W, kPairs>, kOutputs = kTileOutputs<W, kPairs>;
-  constexpr int kSlots = kRingBytes<kLargeSet> / (kWarps * kUnitBytes<W, kPairs>);
+  constexpr int kSlots = kStreamSlots<W, kPairs, kLargeSet, kFew>;
   using Stream = WeightStream<W, kPairs, kSlots, kParts>;
   extern __shared__ __align__(16) unsigned char shared[];
   __shared__ float shared_sums[kWarps];
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   W* slots = reinterpret_cast<W*>(shared) + warp * kSlots * Stream::kSlot;
-  T* shared_x = reinterpret_cast<T*>(shared + kRingBytes<kLargeSet>);
+  T* shared_x = reinterpret_cast<T*>(shared + kSlots * kWarps * kUnitBytes<W, kPairs>);
   float* sums = reinterpret_cast<float*>(shared_x + a.rows * a.x_shared_stride);
 
   const int all = kPairs ? a.total / 2 : a.total;
@@ -411,8 +452,6 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor) StreamKern
   float* input_sums = sums + 2 * kWarps * a.rows * kRows;
   if constexpr (kHasOffsets<W>) SumInputs(a, shared_x, input_sums);
   const int matrix = lane / 8, line = lane % 8;
-  const auto sums_of_row = [&](int r) { return input_sums + min(r, a.rows - 1) * (a.x_shared_stride / kSumInputs); };
-  const float* const row_sums[2] = {sums_of_row(lane % 4 * 2), sums_of_row(lane % 4 * 2 + 1)};
   const T* own_x = shared_x + min(line, a.rows - 1) * a.x_shared_stride + matrix * 8;
   int slot = 0;
   const WarpWay<kParts> way;
@@ -426,9 +465,8 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor) StreamKern
       stream.Fetch();
       const W* weights = slots + slot * Stream::kSlot;
       slot = slot + 1 == kSlots ? 0 : slot + 1;
-      const float* const own_sums[2] = {row_sums[0] + chunk * (Stream::kChunk / kSumInputs),
-                                        row_sums[1] + chunk * (Stream::kChunk / kSumInputs)};
-      tile_sums.Add(own_x + chunk * Stream::kChunk, weights, matrix, line, own_sums);
+      tile_sums.Add(a, own_x + chunk * Stream::kChunk, weights, matrix, line,
+                    input_sums + chunk * (Stream::kChunk / kSumInputs));
     }
     // Two places for sums in turn: one barrier a tile.
     float* to = sums + turn % 2 * kWarps * a.rows * kRows;
@@ -449,14 +487,18 @@ void LaunchStream(const Launcher& on, const Skinny& a) {
   const int all = kPairs ? a.total / 2 : a.total, outputs = kTileOutputs<W, kPairs>,
             tiles = (all + outputs - 1) / outputs;
   const int blocks = std::min(tiles, kBlocksPerProcessor * on.multiprocessors);
-  // A warp to itself where there is more than one tile for each: short rows do not pay for the barrier.
-  const size_t shared = StreamBytes(on.large, a, kUnitRows<W, kPairs>, kHasOffsets<W>);
+  const auto launch = [&](auto parts, auto few) {
+    Launch(on, StreamKernel<T, W, kNorm, kPairs, parts(), few()>, Grid(blocks), kBlockThreads,
+           StreamBytes<W, kPairs, few()>(on.large, a), a);
+  };
+  constexpr std::integral_constant<int, kWarps> kAll;
   if constexpr (kIsGrouped<W>) {
-    Launch(on, StreamKernel<T, W, kNorm, kPairs, kWarps>, Grid(blocks), kBlockThreads, shared, a);
+    const bool few = StreamBytes<W, kPairs, false>(on.large, a) > MostStreamBytes(on.large);
+    few ? launch(kAll, std::true_type()) : launch(kAll, std::false_type());
   } else {
+    // A warp to itself where there is more than one tile for each: short rows do not pay for the barrier.
     const bool alone = a.k <= kShortRow && tiles >= 2 * kWarps * blocks;
-    const auto kernel = alone ? StreamKernel<T, W, kNorm, kPairs, 1> : StreamKernel<T, W, kNorm, kPairs, kWarps>;
-    Launch(on, kernel, Grid(blocks), kBlockThreads, shared, a);
+    alone ? launch(std::integral_constant<int, 1>(), std::false_type()) : launch(kAll, std::false_type());
   }
 }
 
