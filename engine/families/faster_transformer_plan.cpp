@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <set>
 #include <utility>
 
+#include "engine/families/faster_transformer_section.h"
 #include "engine/families/rope_scaling.h"
 
 namespace ringside {
@@ -36,69 +36,6 @@ constexpr TensorRule kRules[] = {
     {TensorRole::kDown, "layers.{}.mlp.dense_4h_to_h.weight", true},
     {TensorRole::kDownBias, "layers.{}.mlp.dense_4h_to_h.bias"},
 };
-class Section {
- public:
-  Section(const IniFile& file, std::string_view name) : file_(file), name_(name) {}
-
-  /// Converters write what they do not know as None.
-  std::optional<std::string> Text(std::string_view key) const {
-    auto text = file_.Find(name_, key);
-    return text && *text != "None" ? text : std::nullopt;
-  }
-
-  Status Need(std::string_view key, int64_t* value) const {
-    const auto text = Text(key);
-    return text ? Number(key, *text, value) : InvalidArgument(fmt::format("config.ini: '{}' is missing", key));
-  }
-  template <class T>
-  Status Optional(std::string_view key, T* value) const {
-    const auto text = Text(key);
-    return text ? Number(key, *text, value) : Status::Ok();
-  }
-  Status Optional(std::string_view key, std::optional<int64_t>* value) const {
-    int64_t number = 0;
-    if (!Text(key)) return Status::Ok();
-    RETURN_IF_ERROR(Optional(key, &number));
-    *value = number;
-    return Status::Ok();
-  }
-  Status Optional(std::string_view key, bool* value) const {
-    const auto text = Text(key);
-    if (!text) return Status::Ok();
-    const std::string_view word = *text;
-    const auto is = [&](std::initializer_list<std::string_view> words) {
-      return std::ranges::find(words, word) != words.end();
-    };
-    if (is({"1", "True", "true", "yes", "on"})) {
-      *value = true;
-    } else if (is({"0", "False", "false", "no", "off"})) {
-      *value = false;
-    } else {
-      return InvalidArgument(fmt::format("config.ini: '{}' is '{}', neither true nor false", key, word));
-    }
-    return Status::Ok();
-  }
-  Status Expect(std::string_view key, bool expected) const {
-    bool value = expected;
-    RETURN_IF_ERROR(Optional(key, &value));
-    return value == expected ? Status::Ok() : Unsupported(key);
-  }
-  Status Unsupported(std::string_view key) const {
-    return InvalidArgument(fmt::format("config.ini: '{}' being '{}' is not supported", key, Text(key).value_or("")));
-  }
-
- private:
-  template <class T>
-  static Status Number(std::string_view key, std::string_view text, T* value) {
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
-    if (error == std::errc() && end == text.data() + text.size()) return Status::Ok();
-    return InvalidArgument(fmt::format("config.ini: '{}' is '{}', no number that fits", key, text));
-  }
-
-  const IniFile& file_;
-  const std::string name_;
-};
-
 Status ReadActivation(const Section& section, Activation otherwise, ModelSpec* spec) {
   spec->activation = otherwise;
   const auto name = section.Text("activation_type");
@@ -260,19 +197,28 @@ int64_t MostPieces(const FasterTransformerFolder& folder) {
   return static_cast<int64_t>(most);
 }
 
+/// What the folder is called.
+std::string NameOf(const FasterTransformerFolder& folder) {
+  std::filesystem::path path = std::filesystem::path(folder.path()).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();
+  if (path.filename().string().ends_with("-gpu")) path = path.parent_path();
+  return path.filename().string();
+}
+
 Result<ModelSpec> ReadSpec(const FasterTransformerFolder& folder) {
+  ModelSpec spec;
+  spec.name = NameOf(folder);
+  if (folder.config().HasSection("encoder") && folder.config().HasSection("decoder")) {
+    RETURN_IF_ERROR(ReadFasterTransformerT5(folder.config(), &spec));
+    return spec;
+  }
   static constexpr struct {
     std::string_view name;
     Status (*read)(const Section& section, ModelSpec* spec);
   } kSections[] = {{"gpt", ReadGpt}, {"gptj", ReadGptJ}, {"gptneox", ReadGptNeoX}};
   for (const auto& known : kSections) {
     if (!folder.config().HasSection(known.name)) continue;
-    ModelSpec spec;
     spec.architecture = known.name;
-    std::filesystem::path path = std::filesystem::path(folder.path()).lexically_normal();
-    if (!path.has_filename()) path = path.parent_path();
-    if (path.filename().string().ends_with("-gpu")) path = path.parent_path();
-    spec.name = path.filename().string();
     const auto has = [&](std::string_view name) { return folder.tensors().find(name) != folder.tensors().end(); };
     spec.tied_head = !has("model.lm_head.weight");
     RETURN_IF_ERROR(known.read(Section(folder.config(), known.name), &spec));
@@ -282,7 +228,7 @@ Result<ModelSpec> ReadSpec(const FasterTransformerFolder& folder) {
     }
     return spec;
   }
-  return InvalidArgument("config.ini: none of the sections [gpt], [gptj] and [gptneox] is there");
+  return InvalidArgument("config.ini: neither [gpt], [gptj] or [gptneox] is there, nor [encoder] and [decoder]");
 }
 
 }  // namespace
@@ -297,9 +243,18 @@ PieceCut CutOf(const PlannedTensor& planned, const ModelSpec& spec) {
       return {.numbered = true, .stretches = 3 * spec.hidden};
     case TensorRole::kQkvBias:
       return {.numbered = true, .stretches = 3};
+    case TensorRole::kQuery:
+    case TensorRole::kKey:
+    case TensorRole::kValue:
+    case TensorRole::kCrossQuery:
+    case TensorRole::kCrossKey:
+    case TensorRole::kCrossValue:
+    case TensorRole::kGate:
     case TensorRole::kUp:
       return {.numbered = true, .stretches = spec.hidden};
     case TensorRole::kUpBias:
+    case TensorRole::kDistanceBiases:
+    case TensorRole::kCrossOut:
     case TensorRole::kAttentionOut:
     case TensorRole::kDown:
       return {.numbered = true};
@@ -315,13 +270,19 @@ Result<FasterTransformerPlan> PlanFasterTransformer(const FasterTransformerFolde
   FasterTransformerPlan out;
   NetworkPlan& plan = out.network;
   ASSIGN_OR_RETURN(plan.spec, ReadSpec(folder));
-  const Section section(folder.config(), plan.spec.architecture);
+  const bool encodes = plan.spec.encoder_layers > 0;
+  const Section section(folder.config(), encodes ? "decoder" : plan.spec.architecture);
   ASSIGN_OR_RETURN(const DType dtype, ReadType(section));
   RETURN_IF_ERROR(section.Optional("start_id", &out.start_id));
-  RETURN_IF_ERROR(section.Optional("end_id", &out.end_id));
+  RETURN_IF_ERROR(section.Optional(encodes ? "eos_token_id" : "end_id", &out.end_id));
   int64_t gpus = MostPieces(folder);
   RETURN_IF_ERROR(section.Optional("tensor_para_size", &gpus));
-  PlanTensors(kRules, "model.", &plan);
+  if (encodes) {
+    PlanTensors(FasterTransformerT5Rules(plan.spec), "", &plan);
+    plan.ignored = {"shared.weight", "lm_head.weight"};  // the embedding the other way round; the head it is
+  } else {
+    PlanTensors(kRules, "model.", &plan);
+  }
   if (plan.spec.architecture == "gptneox" && plan.spec.parallel) {
     for (int64_t layer = 0; layer < plan.spec.layers; ++layer) plan.ignored.push_back(BiasSum(layer));
   }

@@ -1,4 +1,4 @@
-// The networks that FasterTransformer's converters wrote: GPT (Megatron's, GPT-2, OPT, BLOOM), GPT-J and GPT-NeoX.
+// The networks that FasterTransformer's converters wrote: GPT (Megatron's, GPT-2, OPT, BLOOM), GPT-J, GPT-NeoX and T5.
 #pragma once
 
 #include <optional>
@@ -23,7 +23,7 @@ struct FasterTransformerPlan {
 /// its shape.
 Result<FasterTransformerPlan> PlanFasterTransformer(const FasterTransformerFolder& folder);
 
-/// How its tensors are called; "model." stands in front of those that are no head.
+/// How the tensors of all but T5 are called; "model." stands in front of those that are no head.
 std::span<const TensorRule> FasterTransformerRules();
 /// The tensor that is the sum of a layer's two biases onto the stream, where attention and MLP have the same input
 /// (GPT-NeoX): FasterTransformer reads it in their place.

@@ -78,7 +78,8 @@ bool HasMlpPart(TensorRole role, const ModelSpec& spec) {
 }
 
 // Whether a network of this spec has such a tensor.
-bool IsCalledFor(TensorRole role, const ModelSpec& spec) {
+bool IsCalledFor(TensorRole role, const ModelSpec& spec, bool encoder) {
+  const bool fused_qkv = spec.fused_qkv && !encoder;
   switch (role) {
     case TensorRole::kEmbedding:
     case TensorRole::kAttentionOut:
@@ -90,17 +91,17 @@ bool IsCalledFor(TensorRole role, const ModelSpec& spec) {
     case TensorRole::kHeadBias:
       return spec.head_bias;
     case TensorRole::kQkv:
-      return spec.fused_qkv;
+      return fused_qkv;
     case TensorRole::kQuery:
     case TensorRole::kKey:
     case TensorRole::kValue:
-      return !spec.fused_qkv;
+      return !fused_qkv;
     case TensorRole::kQkvBias:
-      return spec.fused_qkv && spec.qkv_bias;
+      return fused_qkv && spec.qkv_bias;
     case TensorRole::kQueryBias:
     case TensorRole::kKeyBias:
     case TensorRole::kValueBias:
-      return !spec.fused_qkv && spec.qkv_bias;
+      return !fused_qkv && spec.qkv_bias;
     case TensorRole::kSinks:
       return spec.sinks;
     case TensorRole::kDistanceBiases:
@@ -231,7 +232,7 @@ void PlanPart(std::span<const TensorRule> rules, std::string_view prefix, bool e
   for (int64_t layer = -1; layer < layers; ++layer) {
     for (const TensorRule& rule : rules) {
       if (rule.encoder != encoder) continue;
-      if (!IsCalledFor(rule.role, plan->spec) || IsPerLayer(rule.role) != (layer >= 0)) continue;
+      if (!IsCalledFor(rule.role, plan->spec, encoder) || IsPerLayer(rule.role) != (layer >= 0)) continue;
       const bool each = rule.name.find("{e}") != std::string_view::npos;
       for (int64_t expert = each ? 0 : -1; expert < (each ? plan->spec.experts : 0); ++expert) {
         PlanTensor(rule, prefix, layer, expert, plan);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
 
@@ -14,7 +15,9 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMaxFiles = 1 << 17;
 constexpr int kMaxPieces = 1024;
-constexpr std::string_view kPrefix = "model.", kSuffix = ".bin", kGpus = "-gpu";
+constexpr std::string_view kPrefixes[] = {"model.", "encoder.", "decoder.", "shared.",
+                                          "lm_head."};  // but the first T5's
+constexpr std::string_view kSuffix = ".bin", kGpus = "-gpu";
 
 std::optional<int> Number(std::string_view text) {
   int value = 0;
@@ -32,8 +35,10 @@ Result<Files> ListFiles(const std::string& folder) {
   std::error_code error;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
     const std::string name = entry->path().filename().string();
-    if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix) || name.size() <= kPrefix.size() + kSuffix.size())
-      continue;
+    const bool known = std::ranges::any_of(kPrefixes, [&](std::string_view prefix) {
+      return name.starts_with(prefix) && name.size() > prefix.size() + kSuffix.size();
+    });
+    if (!known || !name.ends_with(kSuffix)) continue;
     if (++count > kMaxFiles) return Corruption(fmt::format("{}: more than {} files", folder, kMaxFiles));
     std::string tensor = name.substr(0, name.size() - kSuffix.size());
     const size_t dot = tensor.rfind('.');

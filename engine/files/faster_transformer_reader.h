@@ -1,6 +1,7 @@
 // Checkpoint folders of NVIDIA's FasterTransformer: config.ini, and a file of bare values for each tensor
-// (model.*.bin), or for each piece of one that several GPUs share (model.*.0.bin, model.*.1.bin ...). Memory-mapped and
-// read as hostile input; what shape the values have only the network's plan knows. Immutable after Open; any thread.
+// (model.*.bin; of T5 encoder.*, decoder.*, shared.* and lm_head.*), or for each piece of one that several GPUs share
+// (model.*.0.bin, model.*.1.bin ...). Memory-mapped and read as hostile input; what shape the values have only the
+// network's plan knows. Immutable after Open; any thread.
 #pragma once
 
 #include <map>
@@ -25,7 +26,7 @@ class FasterTransformerFolder {
   /// pieces. Nothing where there is none.
   static std::optional<std::string> Find(const std::string& folder);
 
-  /// Maps every model.*.bin beside the config.ini of `folder`, which is as Find says. kNotFound or kIo if something
+  /// Maps every such file beside the config.ini of `folder`, which is as Find says. kNotFound or kIo if something
   /// cannot be read; kInvalidArgument, naming it, for a link that leads out of `folder`; kCorruption for a damaged
   /// config.ini and for pieces of which one is missing.
   static Result<FasterTransformerFolder> Open(const std::string& folder);

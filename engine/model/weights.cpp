@@ -172,7 +172,12 @@ class Loader {
   }
 
   Status LoadDistanceBiases(const PlannedTensor& planned, const FileTensor& tensor, DeviceVector* biases) {
-    ASSIGN_OR_RETURN(const std::vector<float> values, ValuesOf(tensor));
+    ASSIGN_OR_RETURN(std::vector<float> values, ValuesOf(tensor));
+    if (planned.transposed) {
+      const auto heads = static_cast<size_t>(spec_.heads), buckets = static_cast<size_t>(spec_.bias_buckets);
+      const std::vector<float> by_head = values;
+      for (size_t i = 0; i < values.size(); ++i) values[i] = by_head[i % heads * buckets + i / heads];
+    }
     return Upload(spec_.DistanceBiases(values, planned.encoder), biases);
   }
 

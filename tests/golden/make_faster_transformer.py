@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes a Hugging Face folder of GPT-2, OPT, BLOOM, GPT-J or GPT-NeoX as a checkpoint folder of FasterTransformer.
+"""Writes a Hugging Face folder of GPT-2, OPT, BLOOM, GPT-J, GPT-NeoX or T5 as a checkpoint folder of FasterTransformer.
 
     make_faster_transformer.py FOLDER TO [--gpus N...] [--type fp32|fp16|bf16]
 
@@ -46,12 +46,12 @@ def transposed(rows, cols, values):
 
 
 class Folder:
-    def __init__(self, path, gpus, kind):
-        self.path, self.gpus, self.kind = path, gpus, kind
+    def __init__(self, path, gpus, kind, prefix="model."):
+        self.path, self.gpus, self.kind, self.prefix = path, gpus, kind, prefix
         path.mkdir(parents=True)
 
     def whole(self, name, values):
-        (self.path / f"model.{name}.bin").write_bytes(as_bytes(values, self.kind))
+        (self.path / f"{self.prefix}{name}.bin").write_bytes(as_bytes(values, self.kind))
 
     def cut(self, name, values, rows):
         """Every one of `rows` equal stretches is cut into as many parts as there are GPUs."""
@@ -64,7 +64,7 @@ class Folder:
                 for row in range(rows)
                 for value in values[row * stretch + gpu * part : row * stretch + (gpu + 1) * part]
             ]
-            (self.path / f"model.{name}.{gpu}.bin").write_bytes(as_bytes(piece, self.kind))
+            (self.path / f"{self.prefix}{name}.{gpu}.bin").write_bytes(as_bytes(piece, self.kind))
 
 
 def matrix(tensors, name, out_in):
@@ -166,10 +166,45 @@ def settings(config, heads, hidden, vocab, ffn, layers):
     return told
 
 
+def write_t5(folder, config, tensors):
+    """Names as in Hugging Face's files; what several GPUs share has a number. Of the decoder's own attention queries, keys and
+    values are one; biases of distances lie head by head; the embedding is there both ways round."""
+    gated, attention = config["feed_forward_proj"].startswith("gated"), "SelfAttention."
+    for name, (shape, values) in tensors.items():
+        if name == "shared.weight":
+            folder.whole("shared.weight_T", values)
+            folder.whole("shared.weight", transposed(*shape, values))
+        elif len(shape) == 1 or name == "lm_head.weight":
+            folder.whole(name, values)
+        elif name.startswith("decoder") and any(f"{attention}{kind}.weight" in name for kind in "kv"):
+            continue
+        elif name.startswith("decoder") and f"{attention}q.weight" in name:
+            parts = [transposed(*shape, tensors[name.replace("q.weight", f"{kind}.weight")][1]) for kind in "qkv"]
+            folder.cut(name.replace("q.weight", "qkv.weight"), side_by_side(parts, shape[1]), 3 * shape[1])
+        else:
+            along_inputs = name.endswith(("o.weight", "relative_attention_bias.weight"))
+            name = name.replace("wi_0", "wi").replace("wi_1", "wi2")
+            folder.cut(name, transposed(*shape, values), 1 if along_inputs else shape[1])
+    if "lm_head.weight" not in tensors:
+        folder.whole("lm_head.weight", tensors["shared.weight"][1])
+    lines = []
+    for part, layers in (("encoder", config["num_layers"]), ("decoder", config["num_decoder_layers"])):
+        told = {key: value for key, value in config.items() if not isinstance(value, list)} | dict(num_layers=layers)
+        told["relative_attention_num_buckets_or_max_pos_seq_len"] = told.pop("relative_attention_num_buckets")
+        told |= dict(weight_data_type=folder.kind, task_specific_params=None)
+        lines += [f"[{part}]", *(f"{key} = {value}" for key, value in told.items()), ""]
+    lines += ["[structure]", "t5_with_bias = false", f"use_gated_activation = {1 if gated else 'false'}",
+              "position_embedding_type = relative", ""]
+    (folder.path / "config.ini").write_text("\n".join(lines))
+    return folder.path
+
+
 def write(source, to, gpus=1, kind="fp32"):
     """Returns the folder with the config.ini."""
     config = json.loads((Path(source) / "config.json").read_text())
     tensors = read_safetensors(Path(source) / "model.safetensors")
+    if config["model_type"] == "t5":
+        return write_t5(Folder(Path(to) / f"{gpus}-gpu", gpus, kind, prefix=""), config, tensors)
     family = FAMILIES[config["model_type"]]
     if not any(name.startswith(family["prefix"]) for name in tensors):
         family = family | {"prefix": ""}

@@ -81,6 +81,62 @@ TEST_F(FasterTransformer, LogitsEqualTheSafetensors) {
   }
 }
 
+// Behind an input that the encoder reads.
+std::vector<float> LogitsOfAnswer(Model& model) {
+  const std::vector<TokenId> ids = GoldenIds(), input(ids.begin(), ids.begin() + 20),
+                             answer(ids.begin() + 20, ids.end());
+  OwnCache cache(model, {std::ssize(input), 64, Eviction::kToken}, 16);
+  const StepPart part{cache.get(), input, StepPart::Logits::kNone};
+  model.Forward({&part, 1}, {});
+  return RunAll(model, cache.get(), answer, 16);
+}
+
+TEST_F(FasterTransformer, LogitsOfT5EqualTheSafetensors) {
+  for (const std::string network : {"encoders/t5", "encoders/t5_gated"}) {
+    const std::vector<float> want = LogitsOfAnswer(**Load(GoldenFolder(network)));
+    Write(network, "1 2 4");
+    for (const std::string gpus : {"1", "2", "4"}) {
+      const auto model = Load(folder_ + "/" + gpus + "-gpu");
+      ASSERT_TRUE(model.ok()) << model.status().ToString();
+      EXPECT_TRUE(LogitsOfAnswer(**model) == want) << network << " for " << gpus << " GPUs";
+      EXPECT_EQ((*model)->spec().answer_start, 3);
+    }
+    fs::remove_all(folder_);
+  }
+}
+
+TEST_F(FasterTransformer, OfT5SaysWhatItLacks) {
+  const std::string path = Write("encoders/t5_gated", "2"), config = Read(path + "/config.ini");
+  const auto with = [&](const std::string& from, const std::string& to) {
+    std::string changed = config;
+    changed.replace(changed.find(from), from.size(), to);
+    Put(path + "/config.ini", changed);
+  };
+  const auto invalid = StatusCode::kInvalidArgument;
+  with("t5_with_bias = false", "t5_with_bias = true");
+  ExpectRefused(path, invalid, "'t5_with_bias' being 'true' is not supported");
+  with("position_embedding_type = relative", "position_embedding_type = absolute");
+  ExpectRefused(path, invalid, "'position_embedding_type' being 'absolute' is not supported");
+  with("feed_forward_proj = gated-gelu", "feed_forward_proj = gated-silu");
+  ExpectRefused(path, invalid, "'feed_forward_proj' being 'gated-silu' is not supported");
+  with("d_ff = 48", "d_ff = 96");
+  ExpectRefused(path, invalid, "[encoder] and [decoder] are not of the same sizes");
+  with("d_model = 32\n", "");
+  ExpectRefused(path, invalid, "'d_model' is missing");
+  Put(path + "/config.ini", config);
+  for (const std::string name :
+       {"shared.weight_T", "lm_head.weight", "encoder.block.2.layer.1.DenseReluDense.wi2.weight.1",
+        "decoder.block.1.layer.0.SelfAttention.qkv.weight.0",
+        "decoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight.1"}) {
+    const std::string file = path + "/" + name + ".bin", bytes = Read(file);
+    fs::remove(file);
+    ExpectRefused(path, StatusCode::kCorruption, file + " is missing");
+    Put(file, bytes.substr(4));
+    ExpectRefused(path, StatusCode::kCorruption, file + " has ");
+    Put(file, bytes);
+  }
+}
+
 TEST_F(FasterTransformer, TakesEveryType) {
   const std::vector<float> want = Logits(GoldenFolder("families/opt"));  // exact in float16
   EXPECT_TRUE(Logits(Write("families/opt", "2", "fp16")) == want);
