@@ -3,20 +3,14 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <cstdlib>
 #include <memory>
 #include <mutex>
 
 #include "engine/engine.h"
 #include "tests/engine/letter_tokenizer.h"
+#include "tests/patience.h"
 
 namespace ringside {
-
-/// A hang is a failure; slowness, as under a sanitizer, is not.
-inline std::chrono::seconds Patience() {
-  const char* seconds = std::getenv("TEST_PATIENCE_S");
-  return std::chrono::seconds(seconds != nullptr ? std::atoi(seconds) : 120);
-}
 
 /// Collects a turn and lets a test wait for its end, or for so many tokens.
 class WaitingSink final : public TokenSink {

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/patience.h"
 #include "tests/session/scripted_engine.h"
 #include "ws/openai/responses.h"
 
@@ -60,7 +61,7 @@ inline std::vector<std::string> Types(const std::vector<Json>& frames) {
 /// Waits for what another thread is about to make true.
 template <class Condition>
 bool Eventually(const Condition& condition) {
-  for (int i = 0; i < 2000; ++i) {
+  for (const auto until = std::chrono::steady_clock::now() + Patience(); std::chrono::steady_clock::now() < until;) {
     if (condition()) return true;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
