@@ -228,7 +228,7 @@ Result<ModelSpec> ReadSpec(const FasterTransformerFolder& folder) {
     }
     return spec;
   }
-  return InvalidArgument("config.ini: neither [gpt], [gptj] or [gptneox] is there, nor [encoder] and [decoder]");
+  return InvalidArgument("config.ini: neither [gpt], [gptj] nor [gptneox] is there, nor are [encoder] and [decoder]");
 }
 
 }  // namespace

@@ -236,7 +236,7 @@ TEST_F(FasterTransformer, NamesTheSettingThatIsWrong) {
   Change(path, "tensor_para_size", "4");
   ExpectRefused(path, StatusCode::kCorruption, "model.layers.0.attention.query_key_value.weight.1.bin is missing");
   Put(path + "/config.ini", "[bert]\n");
-  ExpectRefused(path, invalid, "none of the sections [gpt], [gptj] and [gptneox] is there");
+  ExpectRefused(path, invalid, "neither [gpt], [gptj] nor [gptneox] is there, nor are [encoder] and [decoder]");
   Put(path + "/config.ini", "[gpt]\nwords\n");
   ExpectRefused(path, StatusCode::kCorruption, "config.ini: line 2 is neither");
 }
