@@ -1,4 +1,5 @@
-// A checkpoint folder of FasterTransformer. Input: config.ini, then name and bytes of each model.*.bin in turn.
+// A checkpoint folder of FasterTransformer. Input: config.ini, then name and bytes of each tensor's file in turn.
+#include <algorithm>
 #include <filesystem>
 
 #include "engine/model/model.h"
@@ -9,13 +10,14 @@ namespace ringside {
 
 namespace {
 
-constexpr size_t kWidth = 4, kInner = 8, kVocabulary = 8, kPositions = 8, kGpus = 2;
+constexpr size_t kWidth = 4, kInner = 8, kVocabulary = 8, kPositions = 8, kGpus = 2, kBuckets = 12, kHeads = 2;
 
 std::string Bytes(size_t values) { return std::string(values * 2, '\x2c'); }  // float16: 0.07
 
-void Put(const std::string& name, size_t values, bool cut, std::vector<std::string>* parts) {
+void Put(const std::string& name, size_t values, bool cut, std::vector<std::string>* parts,
+         const std::string& prefix = "model.") {
   for (size_t gpu = 0; gpu < (cut ? kGpus : 1); ++gpu) {
-    parts->push_back("model." + name + (cut ? "." + std::to_string(gpu) : "") + ".bin");
+    parts->push_back(prefix + name + (cut ? "." + std::to_string(gpu) : "") + ".bin");
     parts->push_back(Bytes(values / (cut ? kGpus : 1)));
   }
 }
@@ -49,9 +51,39 @@ std::string Folder(const std::string& section, const std::string& more) {
   return JoinParts(parts);
 }
 
+// An encoder and a decoder of one layer, for two GPUs.
+std::string T5Folder() {
+  const std::string sizes =
+      "num_heads = 2\nd_kv = 2\nd_model = 4\nd_ff = 8\nvocab_size = 8\nnum_layers = 1\nweight_data_type = fp16\n"
+      "relative_attention_num_buckets_or_max_pos_seq_len = 12\nrelative_attention_max_distance = 20\n"
+      "feed_forward_proj = gated-gelu\ntie_word_embeddings = False\neos_token_id = 7\n";
+  std::vector<std::string> parts = {"[encoder]\n" + sizes + "[decoder]\n" + sizes +
+                                    "[structure]\nt5_with_bias = false\nposition_embedding_type = relative\n"};
+  const auto put = [&](const std::string& name, size_t values, bool cut) { Put(name, values, cut, &parts, ""); };
+  put("shared.weight_T", kVocabulary * kWidth, false);
+  put("lm_head.weight", kVocabulary * kWidth, false);
+  for (const bool decodes : {false, true}) {
+    const std::string part = decodes ? "decoder." : "encoder.", layer = part + "block.0.layer.";
+    put(part + "final_layer_norm.weight", kWidth, false);
+    for (int i = 0; i < (decodes ? 3 : 2); ++i) put(layer + std::to_string(i) + ".layer_norm.weight", kWidth, false);
+    put(layer + "0.SelfAttention.relative_attention_bias.weight", kBuckets * kHeads, true);
+    put(layer + "0.SelfAttention.o.weight", kWidth * kWidth, true);
+    if (decodes) put(layer + "0.SelfAttention.qkv.weight", 3 * kWidth * kWidth, true);
+    for (const std::string kind : {"q", "k", "v", "o"}) {
+      if (decodes) put(layer + "1.EncDecAttention." + kind + ".weight", kWidth * kWidth, true);
+      if (!decodes && kind != "o") put(layer + "0.SelfAttention." + kind + ".weight", kWidth * kWidth, true);
+    }
+    for (const std::string kind : {"wi", "wi2", "wo"}) {
+      put(layer + (decodes ? "2" : "1") + ".DenseReluDense." + kind + ".weight", kWidth * kInner, true);
+    }
+  }
+  return JoinParts(parts);
+}
+
 bool IsName(std::string_view name) {
-  return !name.empty() && name.size() < 200 &&
-         name.find_first_of(std::string_view("/\0", 2)) == std::string_view::npos && name.starts_with("model.");
+  if (name.size() >= 200 || name.find_first_of(std::string_view("/\0", 2)) != std::string_view::npos) return false;
+  constexpr std::string_view kPrefixes[] = {"model.", "encoder.", "decoder.", "shared.", "lm_head."};
+  return std::ranges::any_of(kPrefixes, [&](std::string_view prefix) { return name.starts_with(prefix); });
 }
 
 Status Load(std::string_view input) {
@@ -72,7 +104,7 @@ Status Load(std::string_view input) {
 std::vector<std::string> Seeds() {
   std::vector<std::string> seeds = {Folder("gpt", "max_pos_seq_len = 8\nactivation_type = Relu\nlayernorm_eps=1e-5\n"),
                                     Folder("gptj", "rotary_embedding = 2\n"),
-                                    Folder("gptneox", "rotary_embedding = 2\nuse_gptj_residual = 1\n")};
+                                    Folder("gptneox", "rotary_embedding = 2\nuse_gptj_residual = 1\n"), T5Folder()};
   for (const std::string& seed : seeds) {
     const Status loaded = Load(seed);
     Require(loaded.ok(), "a seed is a folder that loads: " + loaded.message());
