@@ -16,6 +16,7 @@
 
 namespace ringside {
 
+/// Values by their keys, in lower case. kInvalidArgument, naming the key, for what is no such value. Borrows the file.
 class Section {
  public:
   Section(const IniFile& file, std::string_view name) : file_(file), name_(name) {}
