@@ -68,6 +68,16 @@ __device__ __forceinline__ void StoreElement(void* data, DType dtype, int64_t i,
   }
 }
 /// Elements i ... i + 3, where i and the tensor's address are multiples of four.
+__device__ __forceinline__ float4 LoadFour(const void* data, DType dtype, int64_t i) {
+  if (dtype == DType::kF32) return *reinterpret_cast<const float4*>(static_cast<const float*>(data) + i);
+  const uint2 bits = *reinterpret_cast<const uint2*>(static_cast<const uint16_t*>(data) + i);
+  if (dtype == DType::kF16) {
+    const auto* x = reinterpret_cast<const __half*>(&bits);
+    return {ToFloat(x[0]), ToFloat(x[1]), ToFloat(x[2]), ToFloat(x[3])};
+  }
+  const auto* x = reinterpret_cast<const __nv_bfloat16*>(&bits);
+  return {ToFloat(x[0]), ToFloat(x[1]), ToFloat(x[2]), ToFloat(x[3])};
+}
 __device__ __forceinline__ void StoreFour(void* data, DType dtype, int64_t i, float4 x) {
   if (dtype == DType::kF32) {
     *reinterpret_cast<float4*>(static_cast<float*>(data) + i) = x;
@@ -315,6 +325,9 @@ __device__ __forceinline__ void WaitForCopies() {
 
 /// Until all of them are done, committed or not.
 __device__ __forceinline__ void WaitForAllCopies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
+/// Into the L2 cache, some time.
+__device__ __forceinline__ void Prefetch(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
 
 /// 16 bytes of a weight: read once a step, by one block.
 __device__ __forceinline__ uint4 LoadWeightBytes(const void* p) {

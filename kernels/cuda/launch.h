@@ -40,7 +40,12 @@ void LaunchEmbed(const Launcher& on, const void* table, DType dtype, const float
 /// RMS norm (bias null and !layer) or layer norm of each row; x += added first, if not null.
 void LaunchNorm(const Launcher& on, Tensor x, const float* weight, const float* bias, bool layer, float eps, Tensor y,
                 const float* added = nullptr);
-void LaunchNormHeads(const Launcher& on, Tensor x, int64_t heads, const float* weight, float eps);
+struct HeadsNorm {
+  int64_t heads = 0;
+  const float* weight = nullptr;  // of a head's values
+};
+/// RMS norms of x's heads in place; the `next` heads lie behind the first and have as many values each.
+void LaunchNormHeads(const Launcher& on, Tensor x, const HeadsNorm& first, const HeadsNorm& next, float eps);
 void LaunchMultiplyActivated(const Launcher& on, Tensor x, Activation activation, Tensor y);
 /// x = activation(x + bias), in place; the bias may be null.
 void LaunchActivate(const Launcher& on, Tensor x, Activation activation, const float* bias = nullptr);
@@ -171,7 +176,7 @@ int ResidentWgmmaTiles(const AttentionPlan& plan, int splits);
 void LaunchPlainAttention(const Launcher& on, const AttentionPlan& plan);
 
 // ---- experts/
-/// Fills in ids, weights, order and groups.
+/// Fills in weights, order and groups, and ids of many rows.
 void LaunchRouteExperts(const Launcher& on, const ExpertsCall& call);
 /// The parts, from all of these; by which of the two, call.few() says.
 void LaunchFewExperts(const Launcher& on, const ExpertsCall& call);

@@ -81,22 +81,65 @@ bool Aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
 /// Whether rows may be read and written four elements at a time.
 bool AllowsFours(const Tensor& x) { return x.cols % 4 == 0 && x.stride % 4 == 0 && Aligned(x.data); }
 
-// One warp a head.
-__global__ void NormHeadsKernel(Tensor x, int heads, const float* weight, float eps) {
+/// Heads of d values in place, those of a row side by side: the first by one norm, the others by another.
+struct HeadNorms {
+  Tensor x;
+  int heads, d;
+  const float* weight;
+  int next_heads;
+  const float* next_weight;
+  float eps;
+
+  __device__ int count() const { return static_cast<int>(x.rows) * (heads + next_heads); }
+  __device__ int64_t PlaceOf(int item) const {
+    return item / (heads + next_heads) * x.stride + item % (heads + next_heads) * d;
+  }
+  __device__ const float* WeightOf(int item) const {
+    return item % (heads + next_heads) < heads ? weight : next_weight;
+  }
+};
+
+/// One warp a head.
+__global__ void NormHeadsKernel(HeadNorms a) {
   StartStep();
-  const int64_t item = static_cast<int64_t>(blockIdx.x) * (blockDim.x / 32) + threadIdx.x / 32;
-  if (item >= x.rows * heads) return;
-  const int d = static_cast<int>(x.cols) / heads;
-  const int64_t at = item / heads * x.stride + item % heads * d;
+  const int item = static_cast<int>(blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32);
+  if (item >= a.count()) return;
+  const int64_t at = a.PlaceOf(item);
+  const float* weight = a.WeightOf(item);
   float sum = 0;
-  for (int i = threadIdx.x % 32; i < d; i += 32) {
-    const float value = LoadElement(x.data, x.dtype, at + i);
+  for (int i = threadIdx.x % 32; i < a.d; i += 32) {
+    const float value = LoadElement(a.x.data, a.x.dtype, at + i);
     sum += value * value;
   }
-  const float factor = rsqrtf(SumOverWarp(sum) / d + eps);
-  for (int i = threadIdx.x % 32; i < d; i += 32) {
-    StoreElement(x.data, x.dtype, at + i, LoadElement(x.data, x.dtype, at + i) * factor * weight[i]);
+  const float factor = rsqrtf(SumOverWarp(sum) / a.d + a.eps);
+  for (int i = threadIdx.x % 32; i < a.d; i += 32) {
+    StoreElement(a.x.data, a.x.dtype, at + i, LoadElement(a.x.data, a.x.dtype, at + i) * factor * weight[i]);
   }
+}
+
+/// A warp a head, or a block, in registers, all its loads at a time.
+template <int kThreads, int kVectors>
+__global__ void __launch_bounds__(kBlockThreads) NormHeadsWideKernel(HeadNorms a) {
+  __shared__ float shared[kBlockThreads / 32];
+  const int item = static_cast<int>(blockIdx.x * (kBlockThreads / kThreads) + threadIdx.x / kThreads);
+  LetNextStart();
+  if (item >= a.count()) return;  // a whole warp
+  const int64_t at = a.PlaceOf(item);
+  float4 weight[kVectors], v[kVectors];
+#pragma unroll
+  for (int j = 0; j < kVectors; ++j) weight[j] = RowFour<kThreads>(a.WeightOf(item), j, a.d);
+  WaitForStep();
+#pragma unroll
+  for (int j = 0; j < kVectors; ++j) {
+    const int c = PlaceOfFour<kThreads>(j);
+    v[j] = c < a.d ? LoadFour(a.x.data, a.x.dtype, at + c) : float4{0, 0, 0, 0};
+  }
+  NormFours<kThreads>(
+      v, a.d, false, a.eps, shared, [&](int j) { return weight[j]; },
+      [](int) {
+        return float4{0, 0, 0, 0};
+      },
+      [&](int c, float4 four) { StoreFour(a.x.data, a.x.dtype, at + c, four); });
 }
 
 __global__ void MultiplyActivatedKernel(Tensor x, Activation activation, Tensor y) {
@@ -268,10 +311,20 @@ void LaunchNorm(const Launcher& on, Tensor x, const float* weight, const float* 
   a_block_each(NormWideKernel<kBlockThreads, 8>);
 }
 
-void LaunchNormHeads(const Launcher& on, Tensor x, int64_t heads, const float* weight, float eps) {
+void LaunchNormHeads(const Launcher& on, Tensor x, const HeadsNorm& first, const HeadsNorm& next, float eps) {
   constexpr int kWarps = kBlockThreads / 32;
-  Launch(on, NormHeadsKernel, Grid((x.rows * heads + kWarps - 1) / kWarps), kBlockThreads, 0, x,
-         static_cast<int>(heads), weight, eps);
+  const auto heads = static_cast<int>(first.heads), next_heads = static_cast<int>(next.heads),
+             d = static_cast<int>(x.cols) / (heads + next_heads);
+  const HeadNorms a{x, heads, d, first.weight, next_heads, next.weight, eps};
+  const int64_t count = x.rows * (heads + next_heads);
+  const auto a_warp_each = [&](auto kernel) {
+    Launch(on, kernel, Grid((count + kWarps - 1) / kWarps), kBlockThreads, 0, a);
+  };
+  const bool weights = Aligned(first.weight) && (next_heads == 0 || Aligned(next.weight));
+  if (d % 4 != 0 || d > 4096 || !AllowsFours(x) || !weights) return a_warp_each(NormHeadsKernel);
+  if (d <= 128) return a_warp_each(NormHeadsWideKernel<32, 1>);
+  if (d <= 256) return a_warp_each(NormHeadsWideKernel<32, 2>);
+  Launch(on, NormHeadsWideKernel<kBlockThreads, 4>, Grid(count), kBlockThreads, 0, a);
 }
 
 void LaunchMultiplyActivated(const Launcher& on, Tensor x, Activation activation, Tensor y) {

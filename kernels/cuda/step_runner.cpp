@@ -90,6 +90,14 @@ const StepOp* NextOf(std::span<const StepOp> ops) {
   return ops.size() > 1 && SameMatrix(ops[0].y, ops[1].x) ? &ops[1] : nullptr;
 }
 
+/// Whether a second norm of heads is of those behind the first one's, in the same rows, and of the same size.
+bool LiesBehind(const StepOp& first, const StepOp& second) {
+  const Tensor &x = first.x, &next = second.x;
+  return second.kind == OpKind::kNormHeads && next.dtype == x.dtype && next.rows == x.rows && next.stride == x.stride &&
+         next.data == static_cast<const std::byte*>(x.data) + StorageBytes(x.dtype, x.cols) &&
+         x.cols / first.heads == next.cols / second.heads && second.eps == first.eps;
+}
+
 /// What is left of `memory` behind so many bytes.
 std::span<std::byte> Behind(std::span<std::byte> memory, size_t bytes) {
   return memory.subspan(
@@ -136,8 +144,7 @@ size_t StepRunner::RunFirst(std::span<const StepOp> ops) {
       LaunchNorm(on_, op.x, op.norm_weight, op.bias, op.layer_norm, op.eps, op.y);
       return 1;
     case OpKind::kNormHeads:
-      LaunchNormHeads(on_, op.x, op.heads, op.norm_weight, op.eps);
-      return 1;
+      return NormHeads(ops);
     case OpKind::kLinear:
       if (const size_t taken = RunLinear(ops, 0); taken > 0) return taken;
       return Multiply(ops);
@@ -185,6 +192,19 @@ size_t StepRunner::RunFirst(std::span<const StepOp> ops) {
       stages_->Receive(on_, op.x);
       return 1;
   }
+  return 1;
+}
+
+size_t StepRunner::NormHeads(std::span<const StepOp> ops) {
+  const StepOp& op = ops.front();
+  const HeadsNorm first{op.heads, op.norm_weight};
+  if (ops.size() > 1 && LiesBehind(op, ops[1])) {
+    Tensor both = op.x;
+    both.cols += ops[1].x.cols;
+    LaunchNormHeads(on_, both, first, {ops[1].heads, ops[1].norm_weight}, op.eps);
+    return 2;
+  }
+  LaunchNormHeads(on_, op.x, first, {}, op.eps);
   return 1;
 }
 

@@ -117,19 +117,28 @@ TEST_P(Device, Norms) {
   }
 }
 
+// Queries and keys side by side, as a layer has them: each its own norm, and what is behind them none.
 TEST_P(Device, RmsNormHeads) {
-  const int64_t rows = 6, heads = 5, d = 24;
-  const std::vector<float> x = RandomRounded(rows * heads * d, 1), w = RandomFloats(static_cast<size_t>(d), 2);
-  DeviceMatrix y(*backend_, type_, rows, heads * d, x);
-  const DeviceFloats weight(*backend_, w);
-  backend_->RmsNormHeads(y.tensor(), heads, weight.data(), 1e-6f);
-  const std::vector<float> got = y.Get();
-  for (int64_t h = 0; h < rows * heads; ++h) {
-    double sum = 0;
-    for (int64_t i = 0; i < d; ++i) sum += std::pow(x[At(h, d, i)], 2);
-    for (int64_t i = 0; i < d; ++i) {
-      const double want = x[At(h, d, i)] / std::sqrt(sum / d + 1e-6) * w[static_cast<size_t>(i)];
-      ASSERT_NEAR(got[At(h, d, i)], want, unit_ * std::fabs(want) + 1e-5);
+  const int64_t rows = 6, queries = 5, keys = 2, values = 1;
+  for (const int64_t d : {22, 24, 128, 200, 640}) {
+    const int64_t heads = queries + keys + values;
+    const std::vector<float> x = RandomRounded(rows * heads * d, 1), w = RandomFloats(static_cast<size_t>(d), 2),
+                             v = RandomFloats(static_cast<size_t>(d), 3);
+    DeviceMatrix y(*backend_, type_, rows, heads * d, x);
+    const DeviceFloats query_weight(*backend_, w), key_weight(*backend_, v);
+    backend_->RmsNormHeads(y.tensor().Columns(0, queries * d), queries, query_weight.data(), 1e-6f);
+    backend_->RmsNormHeads(y.tensor().Columns(queries * d, keys * d), keys, key_weight.data(), 1e-6f);
+    const std::vector<float> got = y.Get();
+    for (int64_t h = 0; h < rows * heads; ++h) {
+      double sum = 0;
+      for (int64_t i = 0; i < d; ++i) sum += std::pow(x[At(h, d, i)], 2);
+      const double factor = 1 / std::sqrt(sum / static_cast<double>(d) + 1e-6);
+      for (int64_t i = 0; i < d; ++i) {
+        const int64_t head = h % heads;
+        const double by = head >= queries + keys ? 1 : factor * (head < queries ? w : v)[static_cast<size_t>(i)];
+        const double want = x[At(h, d, i)] * by;
+        ASSERT_NEAR(got[At(h, d, i)], want, unit_ * std::fabs(want) + 1e-5) << d;
+      }
     }
   }
 }

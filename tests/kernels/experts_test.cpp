@@ -148,34 +148,44 @@ class ExpertsTest : public DeviceTest, public ::testing::WithParamInterface<std:
   }
   /// y + what the experts make of rows [first, first + rows), y being 0.5.
   std::vector<float> Run(ExpertsArgs args, int64_t first, int64_t rows) {
+    args.experts = args_, args.placed = placed_.data();
+    return RunRouted(args, router_, first, rows);
+  }
+  std::vector<float> RunRouted(ExpertsArgs args, const std::vector<float>& logits, int64_t first, int64_t rows) {
     const auto part = [&](const std::vector<float>& from, int64_t cols) {
       return std::vector<float>(from.begin() + first * cols, from.begin() + (first + rows) * cols);
     };
+    const auto experts = static_cast<int64_t>(args.experts.size());
     const DeviceMatrix x(*backend_, type_, rows, hidden_, part(x_, hidden_)),
-        router(*backend_, DType::kF32, rows, kExperts, part(router_, kExperts)),
+        router(*backend_, DType::kF32, rows, experts, part(logits, experts)),
         y(*backend_, DType::kF32, rows, hidden_, std::vector<float>(static_cast<size_t>(rows * hidden_), 0.5f));
     args.x = x.tensor(), args.router = router.tensor(), args.y = y.tensor();
-    args.experts = args_, args.placed = placed_.data();
     backend_->Experts(args);
     return y.Get();
   }
   void ExpectRight(const ExpertsArgs& args, const std::vector<std::vector<double>>& of, int64_t rows) {
-    const std::vector<float> got = Run(args, 0, rows);
+    Compare(Run(args, 0, rows), args, router_, kExperts, of, rows);
+  }
+  /// Where there are more than kExperts, those of the usual width come again and again.
+  static size_t SameAs(size_t expert, size_t experts) { return experts == kExperts ? expert : expert % (kExperts - 1); }
+  /// `of`: what each of kExperts makes of each row.
+  void Compare(const std::vector<float>& got, const ExpertsArgs& args, std::span<const float> logits, size_t experts,
+               const std::vector<std::vector<double>>& of, int64_t rows) {
     double error = 0, size = 0;
     for (int64_t r = 0; r < rows; ++r) {
       const auto row = static_cast<size_t>(r);
-      const auto weights =
-          Weights(std::span(router_).subspan(row * kExperts, kExperts), args.used, args.normalised, args.shared);
+      const auto weights = Weights(logits.subspan(row * experts, experts), args.used, args.normalised, args.shared);
       for (size_t c = 0; c < static_cast<size_t>(hidden_); ++c) {
         double want = 0.5;
-        for (size_t e = 0; e < kExperts; ++e) want += weights[e] * of[row * kExperts + e][c];
+        for (size_t e = 0; e < experts; ++e) want += weights[e] * of[row * kExperts + SameAs(e, experts)][c];
         error += std::pow(got[row * static_cast<size_t>(hidden_) + c] - want, 2), size += want * want;
       }
     }
     // Weights in blocks are rounded on their way, too: each of the three products' scales and what they give.
     const double roundings = experts_.front().out.weight.dtype == type_ || type_ == DType::kF32 ? 2 : 4;
-    EXPECT_LT(std::sqrt(error / size), roundings * Rounding(type_)) << fmt::format(
-        "{} rows, {} experts each, normalised {}, shared {}", rows, args.used, args.normalised, args.shared);
+    EXPECT_LT(std::sqrt(error / size), roundings * Rounding(type_))
+        << fmt::format("{} rows, {} of {} experts each, normalised {}, shared {}", rows, args.used, experts,
+                       args.normalised, args.shared);
   }
 
   std::deque<TestExpert> experts_;
@@ -199,6 +209,22 @@ TEST_P(ExpertsTest, MatchNaiveLoopsForEveryWayToChoose) {
           ExpectRight({.used = used, .normalised = normalised, .shared = shared}, of, rows);
         }
       }
+    }
+  }
+}
+
+TEST_P(ExpertsTest, AreChosenAmongMany) {
+  const auto of = AllOf(Activation::kSilu);
+  for (const int64_t experts : {129, 300, 1024}) {
+    std::vector<Expert> many;
+    for (int64_t e = 0; e < experts; ++e)
+      many.push_back(args_[SameAs(static_cast<size_t>(e), static_cast<size_t>(experts))]);
+    const Buffer placed = std::move(backend_->PlaceExperts(many).value());
+    const std::vector<float> logits = RandomFloats(static_cast<size_t>(20 * experts), 9, 2);
+    for (const int64_t rows : {1, 6, 20}) {
+      const ExpertsArgs args{.experts = many, .placed = placed.data(), .used = 6, .normalised = true};
+      const auto got = RunRouted(args, logits, 0, rows);
+      Compare(got, args, logits, static_cast<size_t>(experts), of, rows);
     }
   }
 }

@@ -20,10 +20,10 @@ struct ExpertProduct {
   const PlacedExpert& expert;
   const int inputs, outputs;  // kIn: of gate, and of up
 
-  __device__ __forceinline__ ExpertProduct(const ExpertsCall& call, int group)
+  __device__ __forceinline__ ExpertProduct(const ExpertsCall& call, const ExpertRows& group, const PlacedExpert& placed)
       : a(call),
-        rows(LoadGroup(call.groups + group)),
-        expert(call.plan.placed[rows.expert]),
+        rows(group),
+        expert(placed),
         inputs(static_cast<int>(kIn ? call.x.cols : expert.inner)),
         outputs(static_cast<int>(kIn ? expert.inner : call.x.cols)) {}
 

@@ -43,8 +43,8 @@ struct ExpertRows {
   int32_t expert, first, count, reserved;
 };
 
-/// Up to so many rows are read by kernels that read weights once for eight of them, more by tiles of kExpertTileRows: a step's
-/// rows often take the same experts.
+/// Up to so many rows are read by kernels that read weights once for eight of them, more by tiles of kExpertTileRows: a
+/// step's rows often take the same experts.
 constexpr int64_t kFewExpertRows = 16, kExpertTileRows = 64;
 
 /// A call of some rows. What a row takes is a place: row * taken + i, its i-th expert.
@@ -52,7 +52,7 @@ struct ExpertsCall {
   ExpertsPlan plan;
   Activation activation = Activation::kSilu;
   Tensor x, y;               // [T, D]; x of 16 bits, y float32
-  int32_t* ids = nullptr;    // [places], ascending in each row
+  int32_t* ids = nullptr;    // [places], ascending in each row; of many rows
   float* weights = nullptr;  // [places]
   int32_t* order = nullptr;  // [places]: the places, expert by expert and row by row
   ExpertRows* groups = nullptr;

@@ -1,212 +1,328 @@
-// Experts' products of few rows: bound by reading the weights of those that are taken, each once for eight rows. As in
-// skinny_linear.cu a tile of 16 outputs is the left operand of the tensor cores and the rows are the right one; a
-// block's 8 warps each take every eighth chunk of the inputs, straight from global memory to registers, and their sums
-// are added in warp order: a row's bits depend on nothing but the row. A block has 16 gates and their 16 ups, or 32
-// outputs, of one expert, and four blocks share a multiprocessor, so that one row's experts of usual sizes are read in
-// one wave; where weights are tiles of blocks, three.
+// Experts' products of few rows: bound by reading the weights of those that are taken, each once. The work is tiles of
+// 16 rows of an expert's weights: 8 gates and their ups, or 16 outputs. As many blocks as multiprocessors hold go from
+// tile to tile, a grid apart, by lists that they make first. A block's 8 warps each take every eighth unit of a tile's
+// inputs through a ring of slots of their own, which does not stop between tiles, and their sums are added in warp
+// order: a row's bits depend on nothing but the row. On the tensor cores a tile is the left operand and up to 16 rows
+// of x, by way of the L1 cache, are the right one. (In the ring, too, rows cost more than they do so: 4.8 ms a step of
+// 8 rows instead of 4.2. Some loops are not unrolled since code that is not in the instruction cache takes its time.)
+#include <algorithm>
+
 #include "kernels/cuda/experts/expert_products_inl.cuh"
+#include "kernels/cuda/host_device.h"
 
 namespace ringside::cuda {
 namespace {
 
-constexpr int kWarps = kBlockThreads / 32, kColumns = 8, kTiles = 2;
-constexpr int kSumsRow = 16 * kTiles + 1;  // floats, odd against bank conflicts
+constexpr int kWarps = kBlockThreads / 32;
+constexpr int kTileWeights = 16;  // rows of a tile: the second eight are the ups, or what follows
+constexpr int kColumns = 8, kSets = kFewExpertRows / kColumns;  // rows of x that an operation takes, and such
+constexpr int kSumsRow = kTileWeights + 1;                      // floats, odd against bank conflicts
+/// Lanes need twice the registers for tiles of blocks.
+template <bool kTiled>
+constexpr int kBlocksPerProcessor = kTiled ? 2 : 3;
+template <bool kTiled>
+RINGSIDE_HOST_DEVICE constexpr int FewSlots(bool large) {
+  return !large ? 2 : kTiled ? 4 : 3;
+}
+/// A slot holds a unit: 128 bytes of each of 16 rows, or two tiles of blocks of the most bits.
+template <bool kTiled>
+constexpr int kSlotBytes = kTiled ? 2 * TileOf<8>::kBytes : kTileWeights * 128;
 
-/// The second 16 outputs of a block: the ups, or what follows.
 template <bool kIn>
-constexpr int kNextTile = kIn ? 0 : 16;
+constexpr int kTileOutputs = kIn ? kTileWeights / 2 : kTileWeights;
 
-/// A lane's weights of kBits bits on their way: of rows of 16 bits two chunks of 32 inputs.
-template <class T, bool kIn, int kBits>
-class FewWeights {
- public:
-  __device__ __forceinline__ FewWeights(const ExpertProduct<T, kIn>& product, int first_output)
-      : inputs_(product.inputs) {
-    const int lane = threadIdx.x % 32;
-#pragma unroll
-    for (int t = 0; t < kTiles; ++t) {
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        rows_[t][h] = product.WeightRow(first_output + kNextTile<kIn> * t + lane / 4 + 8 * h, t == 1);
-      }
-    }
-  }
-  __device__ __forceinline__ int chunks() const { return (inputs_ + kChunk - 1) / kChunk; }
-  static constexpr int kStep = kWarps * 2;  // chunks from one Load of a warp to the next
-  __device__ __forceinline__ void Load(int first) {
-#pragma unroll
-    for (int u = 0; u < 2; ++u) {
-      const int input = InputOf(first + u * kWarps);
-#pragma unroll
-      for (int t = 0; t < kTiles; ++t) {
-#pragma unroll
-        for (int h = 0; h < 2; ++h) {
-          const bool real = input < inputs_ && rows_[t][h] != nullptr;
-          w_[u][t][h] = real ? LoadWeightBytes(rows_[t][h] + input) : uint4{0, 0, 0, 0};
-        }
-      }
-    }
-  }
-  /// c += what was loaded times a row, or nothing.
-  __device__ __forceinline__ void Multiply(float (&c)[kTiles][4], const T* row, int first) const {
-    uint4 x[2];
-#pragma unroll
-    for (int u = 0; u < 2; ++u) {
-      const int input = InputOf(first + u * kWarps);
-      const bool real = input < inputs_ && row != nullptr;
-      x[u] = real ? *reinterpret_cast<const uint4*>(row + input) : uint4{0, 0, 0, 0};
-    }
-#pragma unroll
-    for (int u = 0; u < 2; ++u) {
-#pragma unroll
-      for (int t = 0; t < kTiles; ++t) {
-        const uint32_t low[4] = {w_[u][t][0].x, w_[u][t][1].x, w_[u][t][0].y, w_[u][t][1].y};
-        const uint32_t high[4] = {w_[u][t][0].z, w_[u][t][1].z, w_[u][t][0].w, w_[u][t][1].w};
-        MultiplyAdd(c[t], low, x[u].x, x[u].y, T());
-        MultiplyAdd(c[t], high, x[u].z, x[u].w, T());
-      }
-    }
-  }
-
- private:
-  static constexpr int kChunk = 32;
-  static __device__ __forceinline__ int InputOf(int chunk) {
-    return chunk * kChunk + static_cast<int>(threadIdx.x) % 4 * 8;
-  }
-  const int inputs_;
-  const T* rows_[kTiles][2];
-  uint4 w_[2][kTiles][2];
+/// A tile in its block's list; of no inputs: nothing to do.
+struct ListedTile {
+  const unsigned char* eight[2];  // where its first eight rows begin and its second, or null
+  ExpertRows rows;
+  PlacedExpert expert;
+  int32_t inputs, bits, first_output;
+  int32_t row_at[kFewExpertRows];  // of the group's rows: which of x, or of mid
 };
 
-/// Of tiles.
-template <class T, bool kIn, int kBits>
-requires(kBits < 16) class FewWeights<T, kIn, kBits> {
- public:
-  __device__ __forceinline__ FewWeights(const ExpertProduct<T, kIn>& product, int first_output)
-      : inputs_(product.inputs) {
+template <bool kIn>
+RINGSIDE_HOST_DEVICE int64_t TilesOf(const ExpertsCall& call) {
+  return ((kIn ? call.plan.widest : call.x.cols) + kTileOutputs<kIn> - 1) / kTileOutputs<kIn>;
+}
+
+/// A unit of rows of 16 bits: 64 inputs.
+template <class T>
+struct RowUnit {
+  static constexpr int kInputs = 64;
+  /// Where 16 bytes of a row lie: two rows that are read together lie in different banks.
+  static __device__ __forceinline__ int PlaceOf(int row, int piece) { return row * 128 + (piece ^ row % 2 * 4) * 16; }
+
+  template <bool kIn>
+  static __device__ __forceinline__ const void* Begin(const ExpertProduct<T, kIn>& product, int output, bool up) {
+    return product.WeightRow(output, up);
+  }
+  static __device__ __forceinline__ void Copy(const ListedTile& tile, int unit, uint32_t slot) {
+    const int lane = threadIdx.x % 32, piece = lane % 8, input = unit * kInputs + piece * 8;
 #pragma unroll
-    for (int t = 0; t < kTiles; ++t) {
+    for (int i = 0; i < kTileWeights / 4; ++i) {
+      const int row = i * 4 + lane / 8;
+      const unsigned char* from = tile.eight[i / 2];
+      const bool real = from != nullptr && input < tile.inputs;
+      const int64_t at = (static_cast<int64_t>(row % 8) * tile.inputs + input) * static_cast<int>(sizeof(T));
+      CopyAsyncOrZero(slot + PlaceOf(row, piece), real ? from + at : tile.eight[0], real);
+    }
+  }
+  using Inputs = uint4[2];  // a lane's of a row of x
+  static __device__ __forceinline__ void LoadInputs(Inputs& x, const T* row, int unit, int inputs) {
 #pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        tiles_[t][h] = product.template Tile<kBits>(first_output + kNextTile<kIn> * t + 8 * h, t == 1, 0);
+    for (int k = 0; k < 2; ++k) {
+      const int input = unit * kInputs + k * 32 + static_cast<int>(threadIdx.x) % 4 * 8;
+      x[k] = row != nullptr && input < inputs ? *reinterpret_cast<const uint4*>(row + input) : uint4{0, 0, 0, 0};
+    }
+  }
+  static __device__ __forceinline__ void Multiply(const unsigned char* slot, const Inputs (&x)[kSets], int sets,
+                                                  float (&c)[kSets][4]) {
+    const int quad = threadIdx.x % 32 / 4, piece = threadIdx.x % 4;
+#pragma unroll
+    for (int k = 0; k < 2; ++k) {
+      const uint4 first = *reinterpret_cast<const uint4*>(slot + PlaceOf(quad, piece + 4 * k)),
+                  second = *reinterpret_cast<const uint4*>(slot + PlaceOf(quad + 8, piece + 4 * k));
+      const uint32_t low[4] = {first.x, second.x, first.y, second.y}, high[4] = {first.z, second.z, first.w, second.w};
+#pragma unroll
+      for (int n = 0; n < kSets; ++n) {
+        if (n >= sets) break;
+        MultiplyAdd(c[n], low, x[n][k].x, x[n][k].y, T());
+        MultiplyAdd(c[n], high, x[n][k].z, x[n][k].w, T());
       }
     }
   }
-  __device__ __forceinline__ int chunks() const { return static_cast<int>(TilesAcross(inputs_)); }
-  static constexpr int kStep = kWarps;
-  __device__ __forceinline__ void Load(int chunk) {
+};
+
+/// A unit of two tiles of blocks: 128 inputs.
+template <class T, int kBits>
+struct TileUnit {
+  static constexpr int kInputs = kTileInputs, kBytes = TileOf<kBits>::kBytes;
+
+  template <bool kIn>
+  static __device__ __forceinline__ const void* Begin(const ExpertProduct<T, kIn>& product, int output, bool up) {
+    return product.template Tile<kBits>(output, up, 0);
+  }
+  static __device__ __forceinline__ void Copy(const ListedTile& tile, int unit, uint32_t slot) {
+    const int64_t begin = static_cast<int64_t>(unit) * (kPanelTiles * kBytes);
 #pragma unroll
-    for (int t = 0; t < kTiles; ++t) {
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        w_[t][h] = {};
-        if (chunk < chunks() && tiles_[t][h] != nullptr) {
-          w_[t][h].Load(tiles_[t][h] + static_cast<int64_t>(chunk) * (kPanelTiles * TileOf<kBits>::kBytes),
-                        threadIdx.x % 32);
-        }
-      }
+    for (int i = 0; i < (2 * kBytes + 511) / 512; ++i) {
+      const int at = (i * 32 + static_cast<int>(threadIdx.x) % 32) * 16;
+      if (at >= 2 * kBytes) break;
+      const unsigned char* from = at < kBytes ? tile.eight[0] : tile.eight[1];
+      const bool real = from != nullptr;
+      CopyAsyncOrZero(slot + at, real ? from + begin + at % kBytes : tile.eight[0], real);
     }
   }
-  __device__ __forceinline__ void Multiply(float (&c)[kTiles][4], const T* row, int chunk) const {
+  using Inputs = uint32_t[kTileGroups][4];
+  static __device__ __forceinline__ void LoadInputs(Inputs& x, const T* row, int unit, int inputs) {
 #pragma unroll
     for (int g = 0; g < kTileGroups; ++g) {
-      const int input = chunk * kTileInputs + g * 32 + static_cast<int>(threadIdx.x) % 4 * 2;
-      const bool real = input < inputs_ && row != nullptr;  // groups are whole
-      uint32_t x[4];
+      const int input = unit * kInputs + g * 32 + static_cast<int>(threadIdx.x) % 4 * 2;
+      const bool real = row != nullptr && input < inputs;  // groups are whole
 #pragma unroll
-      for (int i = 0; i < 4; ++i) x[i] = real ? *reinterpret_cast<const uint32_t*>(row + input + i * 8) : 0;
+      for (int i = 0; i < 4; ++i) x[g][i] = real ? *reinterpret_cast<const uint32_t*>(row + input + i * 8) : 0;
+    }
+  }
+  static __device__ __forceinline__ void Multiply(const unsigned char* slot, const Inputs (&x)[kSets], int sets,
+                                                  float (&c)[kSets][4]) {
+    LaneTile<kBits> first, second;
+    first.Load(slot, threadIdx.x % 32);
+    second.Load(slot + kBytes, threadIdx.x % 32);
 #pragma unroll
-      for (int t = 0; t < kTiles; ++t) {
+    for (int g = 0; g < kTileGroups; ++g) {
 #pragma unroll
-        for (int h = 0; h < 2; ++h) {
-          const auto first = w_[t][0].template ScaleInType<T>(g, h), second = w_[t][1].template ScaleInType<T>(g, h);
-          const uint32_t left[4] = {
-              w_[t][0].template Rounded<T>(g, 2 * h, first), w_[t][1].template Rounded<T>(g, 2 * h, second),
-              w_[t][0].template Rounded<T>(g, 2 * h + 1, first), w_[t][1].template Rounded<T>(g, 2 * h + 1, second)};
-          MultiplyAdd(c[t], left, x[2 * h], x[2 * h + 1], T());
+      for (int h = 0; h < 2; ++h) {
+        const auto a = first.template ScaleInType<T>(g, h), b = second.template ScaleInType<T>(g, h);
+        const uint32_t left[4] = {first.template Rounded<T>(g, 2 * h, a), second.template Rounded<T>(g, 2 * h, b),
+                                  first.template Rounded<T>(g, 2 * h + 1, a),
+                                  second.template Rounded<T>(g, 2 * h + 1, b)};
+#pragma unroll
+        for (int n = 0; n < kSets; ++n) {
+          if (n >= sets) break;
+          MultiplyAdd(c[n], left, x[n][g][2 * h], x[n][g][2 * h + 1], T());
         }
       }
     }
   }
-
- private:
-  const int inputs_;
-  const unsigned char* tiles_[kTiles][2];
-  LaneTile<kBits> w_[kTiles][2];
 };
 
-template <class T, bool kIn, int kBits>
-__device__ __forceinline__ void MultiplyFew(const ExpertProduct<T, kIn>& product, int first_output, float* sums) {
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, quad = lane / 4;
-  constexpr int kOutputs = kIn ? 16 : 16 * kTiles;
-  using Weights = FewWeights<T, kIn, kBits>;
-  Weights weights(product, first_output);
-  const int chunks = weights.chunks();
-  weights.Load(warp);
-  if constexpr (!kIn) WaitForStep();
-  for (int first_row = 0; first_row < product.rows.count; first_row += kColumns) {
-    if (first_row > 0) weights.Load(warp);
-    const T* row = product.InputRow(first_row + quad);
-    float c[kTiles][4] = {};
-    for (int first = warp; first < chunks; first += Weights::kStep) {
-      weights.Multiply(c, row, first);
-      if (first + Weights::kStep < chunks) weights.Load(first + Weights::kStep);
+/// Calls body with the kind of unit that weights of so many bits come in.
+template <class T, bool kTiled, class Body>
+__device__ __forceinline__ void WithUnit(int bits, const Body& body) {
+  if constexpr (kTiled) {
+    WithBits(bits, [&](auto constant) { body(TileUnit<T, decltype(constant)::value>()); });
+  } else {
+    body(RowUnit<T>());
+  }
+}
+
+template <bool kTiled>
+__device__ __forceinline__ int UnitsOf(int inputs) {
+  constexpr int kInputs = kTiled ? kTileInputs : 64;
+  return (inputs + kInputs - 1) / kInputs;
+}
+
+/// The block's list: a thread a tile, so that none waits for the tiles before. The groups of no rows come last.
+template <class T, bool kIn, bool kTiled>
+__device__ __forceinline__ void ListTiles(const ExpertsCall& a, ListedTile* list, int listed) {
+  const int across = static_cast<int>(TilesOf<kIn>(a));
+#pragma unroll 1
+  for (int i = threadIdx.x; i < listed; i += kBlockThreads) {
+    const int at = static_cast<int>(blockIdx.x) + i * static_cast<int>(gridDim.x);
+    ListedTile& tile = list[i];
+    tile.rows = LoadGroup(a.groups + at / across);
+    tile.expert = a.plan.placed[tile.rows.expert];
+    tile.first_output = at % across * kTileOutputs<kIn>;
+    const ExpertProduct<T, kIn> product(a, tile.rows, tile.expert);
+    const bool there = tile.rows.count > 0 && tile.first_output < product.outputs;  // some experts are narrower
+    tile.inputs = there ? product.inputs : 0, tile.bits = product.Matrix(false).bits;
+#pragma unroll 1
+    for (int r = 0; r < tile.rows.count; ++r) {
+      const int place = tile.rows.first + r;
+      tile.row_at[r] = kIn ? a.order[place] / a.plan.taken : place;
     }
+    WithUnit<T, kTiled>(tile.bits, [&](auto unit) {
 #pragma unroll
-    for (int t = 0; t < kTiles; ++t) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        sums[(warp * kColumns + lane % 4 * 2 + i % 2) * kSumsRow + 16 * t + quad + i / 2 * 8] = c[t][i];
+      for (int h = 0; h < 2; ++h) {
+        const int output = tile.first_output + (kIn ? 0 : 8 * h);
+        tile.eight[h] = static_cast<const unsigned char*>(unit.Begin(product, output, kIn && h == 1));
       }
+    });
+  }
+  __syncthreads();
+}
+
+/// A warp's units of all its block's tiles on their way, as far ahead as its slots reach.
+template <class T, bool kTiled, int kSlots>
+class UnitStream {
+ public:
+  __device__ __forceinline__ UnitStream(const ListedTile* list, int listed, const unsigned char* slots)
+      : tile_(list), end_(list + listed), slots_(SharedAddress(slots)), unit_(static_cast<int>(threadIdx.x) / 32) {
+    FindTile();
+  }
+  /// Starts the copies of the next unit, or of nothing behind the last.
+  __device__ __forceinline__ void Fetch() {
+    if (tile_ < end_) {
+      WithUnit<T, kTiled>(tile_->bits,
+                          [&](auto kind) { kind.Copy(*tile_, unit_, slots_ + slot_ * kSlotBytes<kTiled>); });
+      unit_ += kWarps;
+      FindTile();
     }
-    __syncthreads();
-    const auto sum_of = [&](int i, int place) {
+    CommitCopies();
+    slot_ = slot_ + 1 == kSlots ? 0 : slot_ + 1;
+  }
+
+ private:
+  /// The next that has units left for this warp.
+  __device__ __forceinline__ void FindTile() {
+    while (tile_ < end_ && unit_ >= UnitsOf<kTiled>(tile_->inputs)) {
+      tile_ = tile_->rows.count > 0 ? tile_ + 1 : end_;
+      unit_ = static_cast<int>(threadIdx.x) / 32;
+    }
+  }
+  const ListedTile *tile_, *const end_;
+  const uint32_t slots_;
+  int unit_, slot_ = 0;
+};
+
+/// The results of a tile, by one warp, from what each warp has of its sums: [warp][row of the group][kSumsRow].
+template <class T, bool kIn>
+__device__ __forceinline__ void FinishTile(const ExpertProduct<T, kIn>& product, int first_output, const float* sums,
+                                           int rows) {
+#pragma unroll 1
+  for (int i = threadIdx.x % 32; i < product.rows.count * kTileOutputs<kIn>; i += 32) {
+    const int own = i / kTileOutputs<kIn>, place = i % kTileOutputs<kIn>;
+    if (first_output + place >= product.outputs) continue;
+    const auto sum_of = [&](int at) {
       float sum = 0;
 #pragma unroll
-      for (int v = 0; v < kWarps; ++v) sum += sums[(v * kColumns + i) * kSumsRow + place];
+      for (int v = 0; v < kWarps; ++v) sum += sums[(v * rows + own) * kSumsRow + at];
       return sum;
     };
-    const int own_rows = min(kColumns, product.rows.count - first_row);
-    for (int i = threadIdx.x; i < own_rows * kOutputs; i += kBlockThreads) {
-      const int own = i / kOutputs, place = i % kOutputs;
-      if (first_output + place >= product.outputs) continue;
-      product.Store(first_row + own, first_output + place, sum_of(own, place), kIn ? sum_of(own, 16 + place) : 0.0f);
-    }
-    __syncthreads();  // the sums have been read
+    product.Store(own, first_output + place, sum_of(place), kIn ? sum_of(8 + place) : 0.0f);
   }
 }
 
 template <class T, bool kIn, bool kTiled>
-__global__ void __launch_bounds__(kBlockThreads, kTiled ? 3 : 4) FewExpertsKernel(ExpertsCall a) {
-  __shared__ float sums[kWarps * kColumns * kSumsRow];
+__global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor<kTiled>) FewExpertsKernel(ExpertsCall a) {
+  constexpr int kSlots = FewSlots<kTiled>(kLargeSet);
+  extern __shared__ __align__(16) unsigned char shared[];
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, rows = static_cast<int>(a.x.rows);
+  const int all = static_cast<int>(TilesOf<kIn>(a)) * a.group_count, blocks = static_cast<int>(gridDim.x),
+            listed = (all - static_cast<int>(blockIdx.x) + blocks - 1) / blocks;
+  unsigned char* slots = shared + warp * kSlots * kSlotBytes<kTiled>;
+  auto* sums = reinterpret_cast<float*>(shared + kWarps * kSlots * kSlotBytes<kTiled>);
+  auto* list = reinterpret_cast<ListedTile*>(sums + 2 * kWarps * rows * kSumsRow);
   // The choice of experts has ended when the second product's blocks come: the first lets them only afterwards.
   if constexpr (kIn) WaitForStep();
   LetNextStart();
-  const ExpertProduct<T, kIn> product(a, static_cast<int>(blockIdx.y));
-  const int first_output = static_cast<int>(blockIdx.x) * (kIn ? 16 : 16 * kTiles);
-  if (product.rows.count == 0 || first_output >= product.outputs) {
-    if constexpr (!kIn) WaitForStep();
-    return;
+  ListTiles<T, kIn, kTiled>(a, list, listed);
+  UnitStream<T, kTiled, kSlots> stream(list, listed, slots);
+#pragma unroll 1
+  for (int n = 0; n < kSlots - 1; ++n) stream.Fetch();
+  if constexpr (!kIn) WaitForStep();
+
+  const T* x = static_cast<const T*>(kIn ? a.x.data : a.mid);
+  const int64_t x_stride = kIn ? a.x.stride : a.plan.widest;
+  int slot = 0, turn = 0;
+#pragma unroll 1
+  for (const ListedTile* tile = list; tile < list + listed && tile->rows.count > 0; ++tile) {
+    if (tile->inputs == 0) continue;
+    const int count = tile->rows.count, sets = (count + kColumns - 1) / kColumns;
+    const T* x_rows[kSets];
+#pragma unroll
+    for (int n = 0; n < kSets; ++n) {
+      const int row = n * kColumns + lane / 4;
+      x_rows[n] = row < count ? x + tile->row_at[row] * x_stride : nullptr;
+    }
+    float c[kSets][4] = {};
+    WithUnit<T, kTiled>(tile->bits, [&](auto kind) {
+      const int inputs = tile->inputs, units = UnitsOf<kTiled>(inputs);
+#pragma unroll 1
+      for (int unit = warp; unit < units; unit += kWarps) {
+        typename decltype(kind)::Inputs own[kSets];
+#pragma unroll
+        for (int n = 0; n < kSets; ++n) {
+          if (n < sets) kind.LoadInputs(own[n], x_rows[n], unit, inputs);
+        }
+        WaitForCopies<kSlots - 2>();
+        __syncwarp();
+        stream.Fetch();
+        kind.Multiply(slots + slot * kSlotBytes<kTiled>, own, sets, c);
+        slot = slot + 1 == kSlots ? 0 : slot + 1;
+      }
+    });
+    // Two places for sums in turn: one barrier a tile.
+    float* to = sums + turn % 2 * kWarps * rows * kSumsRow;
+#pragma unroll
+    for (int n = 0; n < kSets; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int row = n * kColumns + lane % 4 * 2 + i % 2;
+        if (row < count) to[(warp * rows + row) * kSumsRow + lane / 4 + i / 2 * 8] = c[n][i];
+      }
+    }
+    __syncthreads();
+    if (turn++ % kWarps != warp) continue;
+    FinishTile(ExpertProduct<T, kIn>(a, tile->rows, tile->expert), tile->first_output, to, rows);
   }
-  if constexpr (kTiled) {
-    WithBits(product.Matrix(false).bits,
-             [&](auto bits) { MultiplyFew<T, kIn, decltype(bits)::value>(product, first_output, sums); });
-  } else {
-    MultiplyFew<T, kIn, 16>(product, first_output, sums);
-  }
+  WaitForCopies<0>();
 }
 
-template <class T, bool kIn>
-void LaunchProduct(const Launcher& on, const ExpertsCall& call, int64_t blocks) {
-  const bool tiled = kIn ? call.plan.in_tiles : call.plan.out_tiles;
-  Launch(on, tiled ? FewExpertsKernel<T, kIn, true> : FewExpertsKernel<T, kIn, false>, Grid(blocks, call.group_count),
-         kBlockThreads, 0, call);
+template <class T, bool kIn, bool kTiled>
+void LaunchKernel(const Launcher& on, const ExpertsCall& call) {
+  const int64_t tiles = TilesOf<kIn>(call) * call.group_count,
+                blocks = std::min<int64_t>(tiles, kBlocksPerProcessor<kTiled> * on.multiprocessors);
+  const size_t bytes = static_cast<size_t>(kWarps * FewSlots<kTiled>(on.large) * kSlotBytes<kTiled>) +
+                       sizeof(float) * static_cast<size_t>(2 * kWarps * kSumsRow * call.x.rows) +
+                       sizeof(ListedTile) * static_cast<size_t>((tiles + blocks - 1) / blocks);
+  Launch(on, FewExpertsKernel<T, kIn, kTiled>, Grid(blocks), kBlockThreads, bytes, call);
 }
 
 template <class T>
 void LaunchOfType(const Launcher& on, const ExpertsCall& call) {
-  LaunchProduct<T, true>(on, call, (call.plan.widest + 15) / 16);
-  LaunchProduct<T, false>(on, call, (call.x.cols + 16 * kTiles - 1) / (16 * kTiles));
+  call.plan.in_tiles ? LaunchKernel<T, true, true>(on, call) : LaunchKernel<T, true, false>(on, call);
+  call.plan.out_tiles ? LaunchKernel<T, false, true>(on, call) : LaunchKernel<T, false, false>(on, call);
 }
 
 }  // namespace

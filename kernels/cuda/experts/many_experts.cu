@@ -155,7 +155,8 @@ template <class T, bool kIn, bool kTiled>
 __global__ void __launch_bounds__(kBlockThreads, 2) ManyExpertsKernel(ExpertsCall a) {
   extern __shared__ __align__(128) unsigned char shared[];
   StartStep();
-  const ExpertProduct<T, kIn> product(a, static_cast<int>(blockIdx.y));
+  const ExpertRows group = LoadGroup(a.groups + blockIdx.y);
+  const ExpertProduct<T, kIn> product(a, group, a.plan.placed[group.expert]);
   constexpr int kOwn = kIn ? kOutputs / 2 : kOutputs;
   const int first_output = static_cast<int>(blockIdx.x) * kOwn, lane = threadIdx.x % 32;
   if (product.rows.count == 0 || first_output >= product.outputs) return;

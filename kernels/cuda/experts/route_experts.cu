@@ -8,59 +8,73 @@
 namespace ringside::cuda {
 namespace {
 
-constexpr int kMostExperts = 1025;  // one of them shared
-
 /// NaN is no one's highest logit.
 __device__ __forceinline__ float LogitAt(const float* logits, int i) {
   const float logit = logits[i];
   return isnan(logit) ? -INFINITY : logit;
 }
 
-/// Whether logit `a` of expert i comes before `b` of expert j: the higher one, of equal ones the first.
-__device__ __forceinline__ bool Before(float a, int i, float b, int j) { return a > b || (a == b && i < j); }
+/// Integers, above 0, in the order of logits; of equal logits they are equal.
+__device__ __forceinline__ uint32_t KeyOf(float logit) {
+  const uint32_t bits = __float_as_uint(logit + 0.0f);  // -0 is 0
+  return (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
+}
+__device__ __forceinline__ float LogitOf(uint32_t key) {
+  return __uint_as_float((key & 0x80000000u) != 0 ? key & 0x7fffffffu : ~key);
+}
 
-/// A warp's row: the `used` highest logits, one after the other, then the experts that have them in their order.
-__device__ __forceinline__ void RouteRow(const ExpertsCall& a, int row, int lane) {
+/// A warp's row, a lane's logits every 32nd of up to 32 kOwn: the `used` highest, of equal ones the first, one after
+/// the other; then take(i, expert, weight) for the experts that have them, in their order.
+template <int kOwn, class Take>
+__device__ __forceinline__ void RouteRow(const ExpertsCall& a, int row, int lane, const Take& take) {
   const ExpertsPlan& plan = a.plan;
   const float* logits = static_cast<const float*>(plan.router.data) + row * plan.router.stride;
   const bool shared = plan.taken > plan.used;
   const int among = static_cast<int>(plan.router.cols) - (shared ? 1 : 0);
-  float last = INFINITY, largest = 0, sum = 0;
-  int last_at = -1;
+  uint32_t keys[kOwn];
+#pragma unroll
+  for (int j = 0; j < kOwn; ++j) {
+    const int i = j * 32 + lane;
+    keys[j] = i < among ? KeyOf(LogitAt(logits, i)) : 0;
+  }
+  float largest = 0, sum = 0;
+  static_assert(kOwn <= 32);
+  uint32_t taken = 0;  // bit j: a lane's j-th
+#pragma unroll 1
   for (int n = 0; n < plan.used; ++n) {
-    float best = -INFINITY;
-    int at = INT_MAX;
-    for (int i = lane; i < among; i += 32) {
-      const float logit = LogitAt(logits, i);
-      if (Before(last, last_at, logit, i) && Before(logit, i, best, at)) best = logit, at = i;
+    uint32_t own = 0;
+    int at = 0;
+#pragma unroll
+    for (int j = 0; j < kOwn; ++j) {
+      if (keys[j] > own) own = keys[j], at = j;
     }
-    for (int step = 16; step > 0; step /= 2) {
-      const float other = __shfl_xor_sync(0xffffffffu, best, step);
-      const int other_at = __shfl_xor_sync(0xffffffffu, at, step);
-      if (Before(other, other_at, best, at)) best = other, at = other_at;
+    const uint32_t best = __reduce_max_sync(0xffffffffu, own);
+    const int first = __reduce_min_sync(0xffffffffu, own == best ? at * 32 + lane : INT_MAX);
+#pragma unroll
+    for (int j = 0; j < kOwn; ++j) {
+      if (j * 32 + lane == first) keys[j] = 0, taken |= 1u << j;
     }
-    if (n == 0) largest = best;
-    last = best, last_at = at;
-    sum += expf(best - largest);
+    if (n == 0) largest = LogitOf(best);
+    sum += expf(LogitOf(best) - largest);
   }
   if (!plan.normalised) {
     sum = 0;
+#pragma unroll 1
     for (int i = lane; i < among; i += 32) sum += expf(logits[i] - largest);
     sum = SumOverWarp(sum);
   }
-  int at = row * plan.taken;
-  for (int first = 0; first < among; first += 32) {
-    const int i = first + lane;
-    const float logit = i < among ? LogitAt(logits, i) : -INFINITY;
-    const bool takes = i < among && !Before(last, last_at, logit, i);
+  int count = 0;
+#pragma unroll 1
+  for (int j = 0; j * 32 < among; ++j) {
+    const bool takes = (taken >> j & 1) != 0;
     const uint32_t all = __ballot_sync(0xffffffffu, takes);
     if (takes) {
-      const int place = at + __popc(all & ((1u << lane) - 1));
-      a.ids[place] = i, a.weights[place] = expf(logit - largest) / sum;
+      const int i = j * 32 + lane;
+      take(count + __popc(all & ((1u << lane) - 1)), i, expf(LogitAt(logits, i) - largest) / sum);
     }
-    at += __popc(all);
+    count += __popc(all);
   }
-  if (shared && lane == 0) a.ids[at] = among, a.weights[at] = 1.0f / (1.0f + expf(-logits[among]));
+  if (shared && lane == 0) take(plan.used, among, 1.0f / (1.0f + expf(-logits[among])));
 }
 
 struct Run {
@@ -99,38 +113,65 @@ __device__ __forceinline__ Run GroupRows(const ExpertsCall& a, int places, int e
   return run;
 }
 
-/// Few rows, by one block: a group for every expert that some row takes.
-__global__ void __launch_bounds__(1024) RouteFewKernel(ExpertsCall a) {
-  __shared__ Run runs[kMostExperts];
-  StartStep();
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, warps = blockDim.x / 32;
-  const int rows = static_cast<int>(a.x.rows), experts = static_cast<int>(a.plan.router.cols);
-  const int places = rows * a.plan.taken;
-  for (int row = warp; row < rows; row += warps) RouteRow(a, row, lane);
-  __syncthreads();
-  for (int expert = warp; expert < experts; expert += warps) {
-    const Run run = GroupRows(a, places, expert, lane);
-    if (lane == 0) runs[expert] = run;
+/// Few rows, by one block, a warp a row: a group for every expert that some row takes. Shared memory: for each expert
+/// which rows take it and where its places begin in `order`; and for each place its expert.
+template <int kOwn>
+__global__ void __launch_bounds__(32 * kFewExpertRows) RouteFewKernel(ExpertsCall a) {
+  extern __shared__ uint32_t few_shared[];
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const int rows = static_cast<int>(a.x.rows), experts = static_cast<int>(a.plan.router.cols), taken = a.plan.taken;
+  uint32_t *takers = few_shared, *begins = takers + experts, *expert_of = begins + experts;
+  LetNextStart();
+#pragma unroll 1
+  for (int e = threadIdx.x; e < experts; e += blockDim.x) {
+    takers[e] = 0;
+    Prefetch(a.plan.placed + e);  // for the products
   }
   __syncthreads();
-  if (warp != 0) return;
-  int at = 0;
-  for (int first = 0; first < experts; first += 32) {
-    const int expert = first + lane;
-    const bool taken = expert < experts && runs[expert].count > 0;
-    const uint32_t all = __ballot_sync(0xffffffffu, taken);
-    if (taken) {
-      a.groups[at + __popc(all & ((1u << lane) - 1))] = {expert, runs[expert].first, runs[expert].count, 0};
+  WaitForStep();
+  RouteRow<kOwn>(a, warp, lane, [&](int i, int expert, float weight) {
+    a.weights[warp * taken + i] = weight;
+    expert_of[warp * taken + i] = expert;
+    atomicOr(takers + expert, 1u << warp);
+  });
+  __syncthreads();
+  if (warp == 0) {
+    int group = 0, place = 0;
+#pragma unroll 1
+    for (int first = 0; first < experts; first += 32) {
+      const int expert = first + lane, count = expert < experts ? __popc(takers[expert]) : 0;
+      int end = count;  // of its places, from this round's first on
+      for (int step = 1; step < 32; step *= 2) {
+        const int before = __shfl_up_sync(0xffffffffu, end, step);
+        if (lane >= step) end += before;
+      }
+      const uint32_t all = __ballot_sync(0xffffffffu, count > 0);
+      if (count > 0) {
+        begins[expert] = place + end - count;
+        a.groups[group + __popc(all & ((1u << lane) - 1))] = {expert, place + end - count, count, 0};
+      }
+      group += __popc(all), place += __shfl_sync(0xffffffffu, end, 31);
     }
-    at += __popc(all);
+#pragma unroll 1
+    for (int i = group + lane; i < a.group_count; i += 32) a.groups[i] = {0, 0, 0, 0};
   }
-  for (int i = at + lane; i < a.group_count; i += 32) a.groups[i] = {0, 0, 0, 0};
+  __syncthreads();
+#pragma unroll 1
+  for (int place = threadIdx.x; place < rows * taken; place += blockDim.x) {
+    const uint32_t expert = expert_of[place], before = takers[expert] & ((1u << place / taken) - 1);
+    a.order[begins[expert] + __popc(before)] = place;
+  }
 }
 
+template <int kOwn>
 __global__ void __launch_bounds__(kBlockThreads) RouteManyKernel(ExpertsCall a) {
   StartStep();
-  const int row = blockIdx.x * (kBlockThreads / 32) + threadIdx.x / 32;
-  if (row < a.x.rows) RouteRow(a, row, threadIdx.x % 32);
+  const int warp = threadIdx.x / 32, row = blockIdx.x * (kBlockThreads / 32) + warp;
+  if (row >= a.x.rows) return;
+  RouteRow<kOwn>(a, row, threadIdx.x % 32, [&](int i, int expert, float weight) {
+    const int place = row * a.plan.taken + i;
+    a.ids[place] = expert, a.weights[place] = weight;
+  });
 }
 
 /// Many rows: groups of up to kExpertTileRows. Those of an expert begin at its first place / kExpertTileRows + its
@@ -156,23 +197,38 @@ __global__ void __launch_bounds__(kBlockThreads) SumPartsKernel(ExpertsCall a) {
   const int taken = a.plan.taken, cols = static_cast<int>(a.y.cols);
   if (c >= cols) return;
   auto* at = reinterpret_cast<float4*>(static_cast<float*>(a.y.data) + row * a.y.stride + c);
+  const float* weights = a.weights + row * taken;
+  const float* parts = a.parts + static_cast<int64_t>(row) * taken * cols + c;
   float4 sum = *at;
-  for (int i = row * taken; i < (row + 1) * taken; ++i) {
-    const float weight = a.weights[i];
-    const float4 part = *reinterpret_cast<const float4*>(a.parts + static_cast<int64_t>(i) * cols + c);
-    sum.x += weight * part.x, sum.y += weight * part.y, sum.z += weight * part.z, sum.w += weight * part.w;
+#pragma unroll 8
+  for (int i = 0; i < taken; ++i, parts += cols) {
+    const float4 part = *reinterpret_cast<const float4*>(parts);
+    sum.x += weights[i] * part.x, sum.y += weights[i] * part.y;
+    sum.z += weights[i] * part.z, sum.w += weights[i] * part.w;
   }
   *at = sum;
+}
+
+template <int kOwn>
+void LaunchRoute(const Launcher& on, const ExpertsCall& call) {
+  constexpr int kWarps = kBlockThreads / 32;
+  if (call.few()) {
+    const auto words = static_cast<size_t>(2 * call.plan.router.cols + call.places());
+    return Launch(on, RouteFewKernel<kOwn>, Grid(1), 32 * static_cast<int>(call.x.rows), words * sizeof(uint32_t),
+                  call);
+  }
+  Launch(on, RouteManyKernel<kOwn>, Grid((call.x.rows + kWarps - 1) / kWarps), kBlockThreads, 0, call);
+  Launch(on, GroupManyKernel, Grid((call.plan.router.cols + kWarps - 1) / kWarps), kBlockThreads, 0, call);
 }
 
 }  // namespace
 
 void LaunchRouteExperts(const Launcher& on, const ExpertsCall& call) {
-  constexpr int kWarps = kBlockThreads / 32;
-  CHECK_LE(call.plan.router.cols, kMostExperts);
-  if (call.few()) return Launch(on, RouteFewKernel, Grid(1), 1024, 0, call);
-  Launch(on, RouteManyKernel, Grid((call.x.rows + kWarps - 1) / kWarps), kBlockThreads, 0, call);
-  Launch(on, GroupManyKernel, Grid((call.plan.router.cols + kWarps - 1) / kWarps), kBlockThreads, 0, call);
+  const int64_t among = call.plan.router.cols - (call.plan.taken > call.plan.used ? 1 : 0);
+  CHECK_LE(among, 1024);
+  if (among <= 128) return LaunchRoute<4>(on, call);
+  if (among <= 512) return LaunchRoute<16>(on, call);
+  LaunchRoute<32>(on, call);
 }
 
 void LaunchSumParts(const Launcher& on, const ExpertsCall& call) {
