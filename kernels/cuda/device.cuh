@@ -316,6 +316,17 @@ __device__ __forceinline__ void CopyAsyncOrZero(uint32_t shared, const void* glo
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(real ? 16 : 0)
                : "memory");
 }
+/// A policy of the L2 cache: what is read once leaves it before other things do.
+__device__ __forceinline__ uint64_t EvictFirst() {
+  uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
+__device__ __forceinline__ void CopyAsyncOrZero(uint32_t shared, const void* global, bool real, uint64_t policy) {
+  asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2, %3;" ::"r"(shared), "l"(global),
+               "r"(real ? 16 : 0), "l"(policy)
+               : "memory");
+}
 __device__ __forceinline__ void CommitCopies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 /// Waits until at most N of the groups committed are still under way.
 template <int N>
@@ -326,7 +337,7 @@ __device__ __forceinline__ void WaitForCopies() {
 /// Until all of them are done, committed or not.
 __device__ __forceinline__ void WaitForAllCopies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
-/// Into the L2 cache, some time.
+/// Towards the L2 cache, without waiting for it.
 __device__ __forceinline__ void Prefetch(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
 
 /// 16 bytes of a weight: read once a step, by one block.

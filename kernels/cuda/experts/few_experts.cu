@@ -56,7 +56,7 @@ struct RowUnit {
   static __device__ __forceinline__ const void* Begin(const ExpertProduct<T, kIn>& product, int output, bool up) {
     return product.WeightRow(output, up);
   }
-  static __device__ __forceinline__ void Copy(const ListedTile& tile, int unit, uint32_t slot) {
+  static __device__ __forceinline__ void Copy(const ListedTile& tile, int unit, uint32_t slot, uint64_t policy) {
     const int lane = threadIdx.x % 32, piece = lane % 8, input = unit * kInputs + piece * 8;
 #pragma unroll
     for (int i = 0; i < kTileWeights / 4; ++i) {
@@ -64,7 +64,7 @@ struct RowUnit {
       const unsigned char* from = tile.eight[i / 2];
       const bool real = from != nullptr && input < tile.inputs;
       const int64_t at = (static_cast<int64_t>(row % 8) * tile.inputs + input) * static_cast<int>(sizeof(T));
-      CopyAsyncOrZero(slot + PlaceOf(row, piece), real ? from + at : tile.eight[0], real);
+      CopyAsyncOrZero(slot + PlaceOf(row, piece), real ? from + at : tile.eight[0], real, policy);
     }
   }
   using Inputs = uint4[2];  // a lane's of a row of x
@@ -102,7 +102,7 @@ struct TileUnit {
   static __device__ __forceinline__ const void* Begin(const ExpertProduct<T, kIn>& product, int output, bool up) {
     return product.template Tile<kBits>(output, up, 0);
   }
-  static __device__ __forceinline__ void Copy(const ListedTile& tile, int unit, uint32_t slot) {
+  static __device__ __forceinline__ void Copy(const ListedTile& tile, int unit, uint32_t slot, uint64_t policy) {
     const int64_t begin = static_cast<int64_t>(unit) * (kPanelTiles * kBytes);
 #pragma unroll
     for (int i = 0; i < (2 * kBytes + 511) / 512; ++i) {
@@ -110,7 +110,7 @@ struct TileUnit {
       if (at >= 2 * kBytes) break;
       const unsigned char* from = at < kBytes ? tile.eight[0] : tile.eight[1];
       const bool real = from != nullptr;
-      CopyAsyncOrZero(slot + at, real ? from + begin + at % kBytes : tile.eight[0], real);
+      CopyAsyncOrZero(slot + at, real ? from + begin + at % kBytes : tile.eight[0], real, policy);
     }
   }
   using Inputs = uint32_t[kTileGroups][4];
@@ -204,7 +204,7 @@ class UnitStream {
   __device__ __forceinline__ void Fetch() {
     if (tile_ < end_) {
       WithUnit<T, kTiled>(tile_->bits,
-                          [&](auto kind) { kind.Copy(*tile_, unit_, slots_ + slot_ * kSlotBytes<kTiled>); });
+                          [&](auto kind) { kind.Copy(*tile_, unit_, slots_ + slot_ * kSlotBytes<kTiled>, policy_); });
       unit_ += kWarps;
       FindTile();
     }
@@ -221,6 +221,7 @@ class UnitStream {
     }
   }
   const ListedTile *tile_, *const end_;
+  const uint64_t policy_ = EvictFirst();
   const uint32_t slots_;
   int unit_, slot_ = 0;
 };
