@@ -61,6 +61,8 @@ def test_anthropic(server, model):
             client.messages.create(messages=messages, tools=[{"name": "f"}], **fields)
         with pytest.raises(anthropic.NotFoundError):
             client.messages.create(**{**fields, "model": "another"}, messages=messages)
+        with pytest.raises(anthropic.BadRequestError, match="batches of messages"):
+            client.messages.batches.list()
 
     async def talk():
         async with anthropic.AsyncAnthropic(base_url=server.url, api_key="anything") as client:

@@ -265,9 +265,7 @@ class MessageFormat final : public AnswerWriter {
   const std::string id_, model_;
 };
 
-}  // namespace
-
-HttpResponse CreateAnthropicMessage(const ChatService& service, const HttpRequest& request) {
+HttpResponse CreateMessage(const ChatService& service, const HttpRequest& request) {
   const SessionTableOptions& options = service.table.options();
   Result<MessageRequest> read = ReadMessageRequest(request, options, /*counts_only=*/false);
   if (!read.ok()) return Refuse(read.status());
@@ -276,7 +274,7 @@ HttpResponse CreateAnthropicMessage(const ChatService& service, const HttpReques
                          std::move(format));
 }
 
-HttpResponse CountAnthropicTokens(const ChatService& service, const HttpRequest& request) {
+HttpResponse CountTokens(const ChatService& service, const HttpRequest& request) {
   Result<MessageRequest> read = ReadMessageRequest(request, service.table.options(), /*counts_only=*/true);
   if (!read.ok()) return Refuse(read.status());
   read->turn.carries_history = false;  // nothing is reused where nothing is begun
@@ -287,6 +285,29 @@ HttpResponse CountAnthropicTokens(const ChatService& service, const HttpRequest&
   HttpResponse answer;
   answer.body = json.EndObject().Take();
   return answer;
+}
+
+/// In their shape of an error: their clients show its message.
+void RefuseBatches(Router& router) {
+  const std::string all = "/v1/messages/batches", one = all + "/{id}";
+  const std::pair<const char*, std::string> routes[] = {
+      {"POST", all}, {"GET", all}, {"GET", one}, {"POST", one + "/cancel"}, {"DELETE", one}, {"GET", one + "/results"}};
+  for (const auto& [method, path] : routes) {
+    router.Add(method, path, [](const HttpRequest&, const Router::Parameters&) {
+      return Refuse(
+          Unsupported("", "batches of messages; requests that wait for nobody are responses in the background"));
+    });
+  }
+}
+
+}  // namespace
+
+void AddAnthropicRoutes(Router& router, const ChatService& service) {
+  using Ids = Router::Parameters;
+  router.Add("POST", "/v1/messages", [service](const HttpRequest& r, const Ids&) { return CreateMessage(service, r); });
+  router.Add("POST", "/v1/messages/count_tokens",
+             [service](const HttpRequest& r, const Ids&) { return CountTokens(service, r); });
+  RefuseBatches(router);
 }
 
 }  // namespace ringside

@@ -6,7 +6,7 @@
 
 namespace ringside {
 
-HttpResponse CreateAnthropicMessage(const ChatService& service, const HttpRequest& request);
-HttpResponse CountAnthropicTokens(const ChatService& service, const HttpRequest& request);
+/// These, and refusals of their batches.
+void AddAnthropicRoutes(Router& router, const ChatService& service);
 
 }  // namespace ringside

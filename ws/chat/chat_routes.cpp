@@ -34,9 +34,8 @@ void RegisterChatRoutes(Router& router, const ChatService& service, const Ollama
   add("/v1/chat/completions", CreateChatCompletion);
   add("/v1/completions", CreateTextCompletion);
   add("/tokenize", Tokenize);
-  add("/v1/messages", CreateAnthropicMessage);
-  add("/v1/messages/count_tokens", CountAnthropicTokens);
   RefuseStoredCompletions(router);
+  AddAnthropicRoutes(router, service);
   AddOllamaRoutes(router, service, model);
 }
 

@@ -78,6 +78,20 @@ TEST_F(AnthropicMessagesTest, TokensAreCountedWithoutAnAnswer) {
   engine.AnswerLast("Yo");
 }
 
+TEST_F(AnthropicMessagesTest, BatchesAreRefusedInTheShapeOfTheirErrors) {
+  const std::string all = "/v1/messages/batches", one = all + "/msgbatch_1";
+  const std::pair<const char*, std::string> asked[] = {
+      {"POST", all}, {"GET", all}, {"GET", one}, {"POST", one + "/cancel"}, {"DELETE", one}, {"GET", one + "/results"}};
+  for (const auto& [method, path] : asked) {
+    const HttpResponse refused = Call(method, path, "{}");
+    EXPECT_EQ(Json::parse(refused.body)["type"], "error") << method << path;
+    const Json error = ErrorOf(refused, 400);
+    EXPECT_EQ(error["type"], "invalid_request_error");
+    EXPECT_THAT(error["message"].get<std::string>(), HasSubstr("batches of messages"));
+    EXPECT_EQ(error["details"]["error_code"], "unsupported_value");
+  }
+}
+
 TEST_F(AnthropicMessagesTest, AnOutputFormatIsASchema) {
   const Json format = {{"type", "json_schema"}, {"schema", {{"type", "integer"}}}};
   for (const Json& fields : {Json{{"output_config", {{"format", format}}}}, Json{{"output_format", format}}}) {
