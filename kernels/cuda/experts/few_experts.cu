@@ -4,7 +4,7 @@
 // inputs through a ring of slots of their own, which does not stop between tiles, and their sums are added in warp
 // order: a row's bits depend on nothing but the row. On the tensor cores a tile is the left operand and up to 16 rows
 // of x, by way of the L1 cache, are the right one. (In the ring, too, rows cost more than they do so: 4.8 ms a step of
-// 8 rows instead of 4.2. Some loops are not unrolled since code that is not in the instruction cache takes its time.)
+// 8 rows instead of 4.2.)
 #include <algorithm>
 
 #include "kernels/cuda/experts/expert_products_inl.cuh"
