@@ -31,6 +31,7 @@ constexpr int kSlotBytes = kTiled ? 2 * TileOf<8>::kBytes : kTileWeights * 128;
 template <bool kIn>
 constexpr int kTileOutputs = kIn ? kTileWeights / 2 : kTileWeights;
 
+constexpr int64_t kMostListed = 128;  // of a block: more blocks than are there at a time where that does not suffice
 /// A tile in its block's list; of no inputs: nothing to do.
 struct ListedTile {
   const unsigned char* eight[2];  // where its first eight rows begin and its second, or null
@@ -313,7 +314,8 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor<kTiled>) Fe
 template <class T, bool kIn, bool kTiled>
 void LaunchKernel(const Launcher& on, const ExpertsCall& call) {
   const int64_t tiles = TilesOf<kIn>(call) * call.group_count,
-                blocks = std::min<int64_t>(tiles, kBlocksPerProcessor<kTiled> * on.multiprocessors);
+                there = std::min<int64_t>(tiles, kBlocksPerProcessor<kTiled> * on.multiprocessors),
+                blocks = std::max(there, (tiles + kMostListed - 1) / kMostListed);
   const size_t bytes = static_cast<size_t>(kWarps * FewSlots<kTiled>(on.large) * kSlotBytes<kTiled>) +
                        sizeof(float) * static_cast<size_t>(2 * kWarps * kSumsRow * call.x.rows) +
                        sizeof(ListedTile) * static_cast<size_t>((tiles + blocks - 1) / blocks);
