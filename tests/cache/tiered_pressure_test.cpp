@@ -17,6 +17,7 @@
 #include "cache/tiered_store.h"
 #include "tests/cache/held_disk.h"
 #include "tests/cache/snapshot_cache.h"
+#include "tests/sanitized.h"
 
 namespace ringside {
 namespace {
@@ -97,12 +98,6 @@ TEST_F(TieredPressureTest, WhatIsGivenUpWhileThePutHangsLeavesNothingBehind) {
   EXPECT_EQ(gate_->puts(), 1) << "the first Put still hangs";
 }
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;  // resident memory would be the sanitizer's
-#else
-constexpr bool kSanitized = false;
-#endif
-
 int64_t ResidentBytes() {
   int64_t pages = 0, resident = 0;
   std::ifstream("/proc/self/statm") >> pages >> resident;
@@ -137,7 +132,7 @@ TEST_F(TieredPressureTest, ResidentMemoryStaysWithinTheFormula) {
   }
   const int64_t formula = budget + 3 * size + 3 * size;  // and three on the "disk", which is memory here
   EXPECT_LE(most_taken, formula);
-  if (!kSanitized) {
+  if (!kSanitized) {  // it would be the sanitizer's
     EXPECT_LE(most_resident, formula + limits::kBlobReserveBytes + kAllowance)
         << "MiB: " << most_resident / kMiB << " of " << formula / kMiB << " + " << limits::kBlobReserveBytes / kMiB;
   }

@@ -14,16 +14,13 @@
 #include "tests/durability/journal_workload.h"
 #include "tests/durability/killed_process.h"
 #include "tests/durability/store_workload.h"
+#include "tests/sanitized.h"
 
 namespace ringside {
 namespace {
 
 constexpr int kShards = 4, kCyclesPerFolder = 25;
-#ifdef __SANITIZE_THREAD__
-constexpr uint32_t kLongestLifeUs = 50'000;  // it writes at a fifth of the rate
-#else
-constexpr uint32_t kLongestLifeUs = 10'000;
-#endif
+constexpr uint32_t kLongestLifeUs = kUnderTsan ? 50'000 : 10'000;  // it writes at a fifth of the rate
 
 class CrashTest : public testing::TestWithParam<int> {
  protected:

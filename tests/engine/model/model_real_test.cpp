@@ -7,6 +7,7 @@
 #include "engine/sampling.h"
 #include "tests/engine/model/model_run.h"
 #include "tests/engine/sample_once.h"
+#include "tests/sanitized.h"
 
 namespace ringside {
 namespace {
@@ -71,11 +72,7 @@ TEST_F(RealModelForward, ChoosesTheReferencesTokensWhereTheirLeadIsClear) {
 
 // A cache that was lost is rebuilt from fewer windows than would be exact: another answer of equal quality.
 TEST_F(RealModelForward, AReplayOfFourWindowsNearlyAlwaysChoosesTheSame) {
-#ifdef __SANITIZE_THREAD__
-  constexpr int64_t kResumes = 1;  // a row takes 50 times as long
-#else
-  constexpr int64_t kResumes = 4;
-#endif
+  constexpr int64_t kResumes = kSanitized ? 1 : 4;
   constexpr int64_t kMemory = 256, kFirstResume = 1300, kPositions = 32;
   const RingWindow window{4, kMemory, Eviction::kToken};
   const auto vocab = static_cast<size_t>(model_->spec().vocab);
