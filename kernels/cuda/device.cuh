@@ -115,6 +115,15 @@ __device__ __forceinline__ float RoundTo(DType dtype, float x) {
   return x;
 }
 
+/// Integers in the order of floats, above 0 but for NaN; equal for -0 and 0.
+__device__ __forceinline__ uint32_t OrderedKey(float x) {
+  const uint32_t bits = __float_as_uint(x + 0.0f);
+  return bits ^ ((bits >> 31) != 0 ? 0xffffffffu : 0x80000000u);
+}
+__device__ __forceinline__ float ValueOfKey(uint32_t key) {
+  return __uint_as_float(key ^ ((key >> 31) != 0 ? 0x80000000u : 0xffffffffu));
+}
+
 constexpr int kBlockThreads = 256;  // of every kernel that sums over a block
 
 /// Known to all its lanes.
@@ -322,6 +331,7 @@ __device__ __forceinline__ uint64_t EvictFirst() {
   asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
   return policy;
 }
+/// The same under a policy.
 __device__ __forceinline__ void CopyAsyncOrZero(uint32_t shared, const void* global, bool real, uint64_t policy) {
   asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2, %3;" ::"r"(shared), "l"(global),
                "r"(real ? 16 : 0), "l"(policy)

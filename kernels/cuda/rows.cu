@@ -81,26 +81,22 @@ bool Aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
 /// Whether rows may be read and written four elements at a time.
 bool AllowsFours(const Tensor& x) { return x.cols % 4 == 0 && x.stride % 4 == 0 && Aligned(x.data); }
 
-/// Heads of d values in place, those of a row side by side: the first by one norm, the others by another.
-struct HeadNorms {
+/// Norms of heads of d values in place, those of a row side by side.
+struct NormHeadsArgs {
   Tensor x;
-  int heads, d;
-  const float* weight;
-  int next_heads;
-  const float* next_weight;
+  HeadsNorm first, next;
+  int heads, d;  // heads: of a row, of both
   float eps;
 
-  __device__ int count() const { return static_cast<int>(x.rows) * (heads + next_heads); }
-  __device__ int64_t PlaceOf(int item) const {
-    return item / (heads + next_heads) * x.stride + item % (heads + next_heads) * d;
-  }
+  __device__ int count() const { return static_cast<int>(x.rows) * heads; }
+  __device__ int64_t PlaceOf(int item) const { return item / heads * x.stride + item % heads * d; }
   __device__ const float* WeightOf(int item) const {
-    return item % (heads + next_heads) < heads ? weight : next_weight;
+    return item % heads < static_cast<int>(first.heads) ? first.weight : next.weight;
   }
 };
 
 /// One warp a head.
-__global__ void NormHeadsKernel(HeadNorms a) {
+__global__ void NormHeadsKernel(NormHeadsArgs a) {
   StartStep();
   const int item = static_cast<int>(blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32);
   if (item >= a.count()) return;
@@ -119,7 +115,7 @@ __global__ void NormHeadsKernel(HeadNorms a) {
 
 /// A warp a head, or a block, in registers, all its loads at a time.
 template <int kThreads, int kVectors>
-__global__ void __launch_bounds__(kBlockThreads) NormHeadsWideKernel(HeadNorms a) {
+__global__ void __launch_bounds__(kBlockThreads) NormHeadsWideKernel(NormHeadsArgs a) {
   __shared__ float shared[kBlockThreads / 32];
   const int item = static_cast<int>(blockIdx.x * (kBlockThreads / kThreads) + threadIdx.x / kThreads);
   LetNextStart();
@@ -313,14 +309,13 @@ void LaunchNorm(const Launcher& on, Tensor x, const float* weight, const float* 
 
 void LaunchNormHeads(const Launcher& on, Tensor x, const HeadsNorm& first, const HeadsNorm& next, float eps) {
   constexpr int kWarps = kBlockThreads / 32;
-  const auto heads = static_cast<int>(first.heads), next_heads = static_cast<int>(next.heads),
-             d = static_cast<int>(x.cols) / (heads + next_heads);
-  const HeadNorms a{x, heads, d, first.weight, next_heads, next.weight, eps};
-  const int64_t count = x.rows * (heads + next_heads);
+  const auto heads = static_cast<int>(first.heads + next.heads), d = static_cast<int>(x.cols) / heads;
+  const NormHeadsArgs a{x, first, next, heads, d, eps};
+  const int64_t count = x.rows * heads;
   const auto a_warp_each = [&](auto kernel) {
     Launch(on, kernel, Grid((count + kWarps - 1) / kWarps), kBlockThreads, 0, a);
   };
-  const bool weights = Aligned(first.weight) && (next_heads == 0 || Aligned(next.weight));
+  const bool weights = Aligned(first.weight) && Aligned(next.weight);  // null is
   if (d % 4 != 0 || d > 4096 || !AllowsFours(x) || !weights) return a_warp_each(NormHeadsKernel);
   if (d <= 128) return a_warp_each(NormHeadsWideKernel<32, 1>);
   if (d <= 256) return a_warp_each(NormHeadsWideKernel<32, 2>);

@@ -197,15 +197,12 @@ size_t StepRunner::RunFirst(std::span<const StepOp> ops) {
 
 size_t StepRunner::NormHeads(std::span<const StepOp> ops) {
   const StepOp& op = ops.front();
-  const HeadsNorm first{op.heads, op.norm_weight};
-  if (ops.size() > 1 && LiesBehind(op, ops[1])) {
-    Tensor both = op.x;
-    both.cols += ops[1].x.cols;
-    LaunchNormHeads(on_, both, first, {ops[1].heads, ops[1].norm_weight}, op.eps);
-    return 2;
-  }
-  LaunchNormHeads(on_, op.x, first, {}, op.eps);
-  return 1;
+  Tensor x = op.x;
+  HeadsNorm next;
+  const bool two = ops.size() > 1 && LiesBehind(op, ops[1]);
+  if (two) x.cols += ops[1].x.cols, next = {ops[1].heads, ops[1].norm_weight};
+  LaunchNormHeads(on_, x, {op.heads, op.norm_weight}, next, op.eps);
+  return two ? 2 : 1;
 }
 
 size_t StepRunner::RunLinear(std::span<const StepOp> ops, size_t linear) {

@@ -37,9 +37,9 @@ class StepRunner {
  private:
   /// Runs the first operation, and those after it that go with it; returns how many.
   size_t RunFirst(std::span<const StepOp> ops);
-  /// The same for operations of which the one at `linear` is a linear layer.
-  /// Those of queries and of keys at once.
+  /// The same of norms of heads: those of queries and of keys at once.
   size_t NormHeads(std::span<const StepOp> ops);
+  /// The same for operations of which the one at `linear` is a linear layer.
   size_t RunLinear(std::span<const StepOp> ops, size_t linear);
   /// A norm, or gates times ups, and the linear layer that takes its rows in E4M3; 0 if there is none.
   size_t RunIntoE4M3(std::span<const StepOp> ops);

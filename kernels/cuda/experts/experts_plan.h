@@ -43,8 +43,8 @@ struct ExpertRows {
   int32_t expert, first, count, reserved;
 };
 
-/// Up to so many rows are read by kernels that read weights once for eight of them, more by tiles of kExpertTileRows: a
-/// step's rows often take the same experts.
+/// Up to so many rows go to kernels that read weights once for all of them, more go by tiles of kExpertTileRows: a step's
+/// rows often take the same experts.
 constexpr int64_t kFewExpertRows = 16, kExpertTileRows = 64;
 
 /// A call of some rows. What a row takes is a place: row * taken + i, its i-th expert.

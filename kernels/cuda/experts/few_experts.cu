@@ -24,9 +24,12 @@ template <bool kTiled>
 RINGSIDE_HOST_DEVICE constexpr int FewSlots(bool large) {
   return !large ? 2 : kTiled ? 4 : 3;
 }
-/// A slot holds a unit: 128 bytes of each of 16 rows, or two tiles of blocks of the most bits.
+/// Inputs of a unit, and the bytes of a slot that holds it: 128 of each of 16 rows, or two tiles of blocks of the most
+/// bits.
 template <bool kTiled>
-constexpr int kSlotBytes = kTiled ? 2 * TileOf<8>::kBytes : kTileWeights * 128;
+constexpr int kUnitInputs = kTiled ? kTileInputs : 64;
+template <bool kTiled>
+constexpr int kSlotBytes = kTiled ? 2 * TileOf<8>::kBytes : kTileWeights* kUnitInputs<false> * 2;
 
 template <bool kIn>
 constexpr int kTileOutputs = kIn ? kTileWeights / 2 : kTileWeights;
@@ -46,10 +49,10 @@ RINGSIDE_HOST_DEVICE int64_t TilesOf(const ExpertsCall& call) {
   return ((kIn ? call.plan.widest : call.x.cols) + kTileOutputs<kIn> - 1) / kTileOutputs<kIn>;
 }
 
-/// A unit of rows of 16 bits: 64 inputs.
+/// A unit of rows of 16 bits.
 template <class T>
 struct RowUnit {
-  static constexpr int kInputs = 64;
+  static constexpr int kInputs = kUnitInputs<false>;
   /// Where 16 bytes of a row lie: two rows that are read together lie in different banks.
   static __device__ __forceinline__ int PlaceOf(int row, int piece) { return row * 128 + (piece ^ row % 2 * 4) * 16; }
 
@@ -94,10 +97,10 @@ struct RowUnit {
   }
 };
 
-/// A unit of two tiles of blocks: 128 inputs.
+/// A unit of two tiles of blocks.
 template <class T, int kBits>
 struct TileUnit {
-  static constexpr int kInputs = kTileInputs, kBytes = TileOf<kBits>::kBytes;
+  static constexpr int kInputs = kUnitInputs<true>, kBytes = TileOf<kBits>::kBytes;
 
   template <bool kIn>
   static __device__ __forceinline__ const void* Begin(const ExpertProduct<T, kIn>& product, int output, bool up) {
@@ -159,8 +162,7 @@ __device__ __forceinline__ void WithUnit(int bits, const Body& body) {
 
 template <bool kTiled>
 __device__ __forceinline__ int UnitsOf(int inputs) {
-  constexpr int kInputs = kTiled ? kTileInputs : 64;
-  return (inputs + kInputs - 1) / kInputs;
+  return (inputs + kUnitInputs<kTiled> - 1) / kUnitInputs<kTiled>;
 }
 
 /// The block's list: a thread a tile, so that none waits for the tiles before. The groups of no rows come last.

@@ -14,15 +14,6 @@ __device__ __forceinline__ float LogitAt(const float* logits, int i) {
   return isnan(logit) ? -INFINITY : logit;
 }
 
-/// Integers, above 0, in the order of logits; of equal logits they are equal.
-__device__ __forceinline__ uint32_t KeyOf(float logit) {
-  const uint32_t bits = __float_as_uint(logit + 0.0f);  // -0 is 0
-  return (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
-}
-__device__ __forceinline__ float LogitOf(uint32_t key) {
-  return __uint_as_float((key & 0x80000000u) != 0 ? key & 0x7fffffffu : ~key);
-}
-
 /// A warp's row, a lane's logits every 32nd of up to 32 kOwn: the `used` highest, of equal ones the first, one after
 /// the other; then take(i, expert, weight) for the experts that have them, in their order.
 template <int kOwn, class Take>
@@ -35,7 +26,7 @@ __device__ __forceinline__ void RouteRow(const ExpertsCall& a, int row, int lane
 #pragma unroll
   for (int j = 0; j < kOwn; ++j) {
     const int i = j * 32 + lane;
-    keys[j] = i < among ? KeyOf(LogitAt(logits, i)) : 0;
+    keys[j] = i < among ? OrderedKey(LogitAt(logits, i)) : 0;
   }
   float largest = 0, sum = 0;
   static_assert(kOwn <= 32);
@@ -54,8 +45,8 @@ __device__ __forceinline__ void RouteRow(const ExpertsCall& a, int row, int lane
     for (int j = 0; j < kOwn; ++j) {
       if (j * 32 + lane == first) keys[j] = 0, taken |= 1u << j;
     }
-    if (n == 0) largest = LogitOf(best);
-    sum += expf(LogitOf(best) - largest);
+    if (n == 0) largest = ValueOfKey(best);
+    sum += expf(ValueOfKey(best) - largest);
   }
   if (!plan.normalised) {
     sum = 0;

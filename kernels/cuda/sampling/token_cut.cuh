@@ -45,15 +45,6 @@ class TokenCut {
   }
 
  private:
-  // Ordered as the logits are; equal for -0 and 0.
-  __device__ static uint32_t KeyOf(float logit) {
-    const uint32_t bits = __float_as_uint(logit + 0.0f);
-    return bits ^ ((bits >> 31) != 0 ? 0xffffffffu : 0x80000000u);
-  }
-  __device__ static float LogitOf(uint32_t key) {
-    return __uint_as_float(key ^ ((key >> 31) != 0 ? 0x80000000u : 0xffffffffu));
-  }
-
   // A weight's 64 bits are added by two 32-bit atomics, which the hardware has for shared memory: whose addition to the
   // low half overflows carries.
   __device__ static void Add(Histogram& to, int bin, const Bin& tokens) {
@@ -74,10 +65,10 @@ class TokenCut {
     own.weight_low[t] = own.weight_high[t] = own.count[t] = own.greatest[t] = 0;
     own.least[t] = kAll;
     __syncthreads();
-    const float top = LogitOf(greatest), per_bin = kBins / width;
+    const float top = ValueOfKey(greatest), per_bin = kBins / width;
     Bin rest{0, 0, 0, 0, kAll, 0};  // of this thread in the last bin, where most tokens are
     row_.ForEach([&](int, float logit) {
-      const uint32_t key = KeyOf(logit);
+      const uint32_t key = OrderedKey(logit);
       if (key < least || key > greatest) return;
       const Sum weight = row_.Fixed(row_.WeightAt(logit, row_.choice().inverse_temperature));
       if (weight == 0) return;
@@ -125,7 +116,7 @@ class TokenCut {
 
   /// Of the kept tokens the best `k`, or (k = 0) the shortest run of the best that weighs `share` of them all.
   __device__ KeptTokens Narrow(const KeptTokens& kept, uint32_t k, double share) {
-    uint32_t least = KeyOf(kept.last), greatest = KeyOf(row_.max());
+    uint32_t least = OrderedKey(kept.last), greatest = OrderedKey(row_.max());
     float width = 12.0f / row_.choice().inverse_temperature;  // where ends mostly lie; what is below is one bin
     Sum goal = k;                                             // that the border's bin reaches
     Bin border{0, 0, 0, 0, 0, 0};
@@ -143,11 +134,11 @@ class TokenCut {
       __syncthreads();
       border = shared_.border;
       least = border.least, greatest = border.greatest;
-      width = LogitOf(greatest) - LogitOf(least);
+      width = ValueOfKey(greatest) - ValueOfKey(least);
     }
     const Sum each = border.weight / border.count;  // all of the border's tokens are equal
     const Sum tied = k > 0 ? k - border.count_above : (goal - border.above + each - 1) / each;
-    return {LogitOf(least), static_cast<uint32_t>(tied), border.above + tied * each};
+    return {ValueOfKey(least), static_cast<uint32_t>(tied), border.above + tied * each};
   }
 
   const TokenRow& row_;

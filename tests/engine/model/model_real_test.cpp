@@ -72,7 +72,7 @@ TEST_F(RealModelForward, ChoosesTheReferencesTokensWhereTheirLeadIsClear) {
 
 // A cache that was lost is rebuilt from fewer windows than would be exact: another answer of equal quality.
 TEST_F(RealModelForward, AReplayOfFourWindowsNearlyAlwaysChoosesTheSame) {
-  constexpr int64_t kResumes = kSanitized ? 1 : 4;
+  constexpr int64_t kResumes = kSanitized ? 1 : 4;  // a row takes up to 50 times as long there
   constexpr int64_t kMemory = 256, kFirstResume = 1300, kPositions = 32;
   const RingWindow window{4, kMemory, Eviction::kToken};
   const auto vocab = static_cast<size_t>(model_->spec().vocab);
