@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "cache/snapshot.h"
-#include "cache/tiered_store.h"
+#include "cache/store/tiered_store.h"
 #include "engine/engine_options.h"
 #include "engine/text/tokenizer.h"
 #include "engine/turn_request.h"

@@ -6,7 +6,7 @@
 
 #include "base/defect.h"
 #include "base/limits.h"
-#include "cache/tiered_store.h"
+#include "cache/store/tiered_store.h"
 #include "session/ids.h"
 
 namespace ringside {

@@ -9,7 +9,7 @@
 
 #include "session/journal/journal.h"
 #include "ws/config/config.h"
-#include "ws/transport/http.h"
+#include "ws/transport/http/http.h"
 
 namespace ringside {
 

@@ -2,7 +2,7 @@
 // .../resume, for keys with the scope admin. Any thread.
 #pragma once
 
-#include "ws/transport/http.h"
+#include "ws/transport/http/http.h"
 
 namespace ringside {
 

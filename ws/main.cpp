@@ -7,7 +7,7 @@
 #include <exception>
 
 #include "ws/access/keys_command.h"
-#include "ws/app.h"
+#include "ws/app/app.h"
 #include "ws/convert/convert_command.h"
 
 extern char** environ;

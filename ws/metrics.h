@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "cache/tiered_store.h"
+#include "cache/store/tiered_store.h"
 #include "engine/fleet/engine_fleet.h"
 #include "engine/token_sink.h"
 #include "session/journal/journal.h"

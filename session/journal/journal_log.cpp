@@ -26,7 +26,7 @@
 
 #include "base/defect.h"
 #include "base/log.h"
-#include "cache/torn_log.h"
+#include "cache/store/torn_log.h"
 #include "session/journal/journal_format.h"
 
 namespace ringside {

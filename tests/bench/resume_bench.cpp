@@ -14,8 +14,8 @@
 #include <future>
 #include <random>
 
-#include "cache/ram_store.h"
-#include "cache/rocksdb_store.h"
+#include "cache/store/ram_store.h"
+#include "cache/store/rocksdb_store.h"
 #include "engine/engine.h"
 #include "engine/model/model.h"
 #include "kernels/backend.h"

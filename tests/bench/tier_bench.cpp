@@ -18,9 +18,9 @@
 #include <vector>
 
 #include "cache/kv_pool.h"
-#include "cache/ram_store.h"
-#include "cache/rocksdb_store.h"
-#include "cache/tiered_store.h"
+#include "cache/store/ram_store.h"
+#include "cache/store/rocksdb_store.h"
+#include "cache/store/tiered_store.h"
 #include "kernels/backend.h"
 #include "session/journal/journal.h"
 #include "tests/bench/must_have.h"

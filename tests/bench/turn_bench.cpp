@@ -17,7 +17,7 @@
 #include "kernels/backend.h"
 #include "session/event_sink.h"
 #include "session/journal/journal.h"
-#include "session/session_table.h"
+#include "session/table/session_table.h"
 #include "tests/bench/must_have.h"
 #include "tests/session/scripted_engine.h"
 

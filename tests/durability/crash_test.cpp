@@ -8,7 +8,7 @@
 #include <sstream>
 #include <thread>
 
-#include "cache/rocksdb_store.h"
+#include "cache/store/rocksdb_store.h"
 #include "tests/durability/data_folder.h"
 #include "tests/durability/fault_file_system.h"
 #include "tests/durability/journal_workload.h"

@@ -13,7 +13,7 @@
 #include <string>
 #include <thread>
 
-#include "cache/rocksdb_store.h"
+#include "cache/store/rocksdb_store.h"
 #include "tests/durability/fault_file_system.h"
 #include "tests/durability/journal_workload.h"
 #include "tests/durability/store_workload.h"

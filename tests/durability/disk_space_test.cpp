@@ -10,7 +10,7 @@
 #include <fstream>
 #include <future>
 
-#include "cache/rocksdb_store.h"
+#include "cache/store/rocksdb_store.h"
 #include "session/journal/journal.h"
 
 namespace ringside {

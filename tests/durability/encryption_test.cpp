@@ -5,7 +5,7 @@
 #include <cstring>
 #include <future>
 
-#include "cache/rocksdb_store.h"
+#include "cache/store/rocksdb_store.h"
 #include "gtest/gtest.h"
 #include "session/journal/journal_format.h"
 #include "session/journal/journal_log.h"

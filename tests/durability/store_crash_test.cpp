@@ -7,7 +7,7 @@
 #include <random>
 #include <set>
 
-#include "cache/rocksdb_store.h"
+#include "cache/store/rocksdb_store.h"
 #include "tests/durability/data_folder.h"
 #include "tests/durability/fault_file_system.h"
 #include "tests/durability/store_workload.h"

@@ -7,7 +7,7 @@
 #include <random>
 #include <string>
 
-#include "cache/store.h"
+#include "cache/store/store.h"
 
 namespace ringside {
 

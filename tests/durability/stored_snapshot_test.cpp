@@ -2,9 +2,9 @@
 // refused, and then it is gone; nothing else is ever handed out.
 #include <future>
 
-#include "cache/ram_store.h"
-#include "cache/rocksdb_store.h"
-#include "cache/tiered_store.h"
+#include "cache/store/ram_store.h"
+#include "cache/store/rocksdb_store.h"
+#include "cache/store/tiered_store.h"
 #include "tests/cache/snapshot_cache.h"
 #include "tests/durability/data_folder.h"
 

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "cache/ram_store.h"
-#include "cache/tiered_store.h"
+#include "cache/store/ram_store.h"
+#include "cache/store/tiered_store.h"
 #include "tests/engine/engine_harness.h"
 #include "tests/engine/model/model_run.h"
 #include "tests/kernels/forwarding_backend.h"

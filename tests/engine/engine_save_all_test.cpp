@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/cache/held_disk.h"
+#include "tests/cache/store/held_disk.h"
 #include "tests/engine/engine_tiers.h"
 
 namespace ringside {

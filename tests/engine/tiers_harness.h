@@ -12,9 +12,9 @@
 #include <mutex>
 #include <string>
 
-#include "cache/ram_store.h"
-#include "cache/rocksdb_store.h"
-#include "cache/tiered_store.h"
+#include "cache/store/ram_store.h"
+#include "cache/store/rocksdb_store.h"
+#include "cache/store/tiered_store.h"
 
 namespace ringside {
 

@@ -5,10 +5,10 @@
 #include "tests/session/scripted_engine.h"
 #include "ws/json/json_value.h"
 #include "ws/openai/conversations.h"
-#include "ws/openai/responses.h"
-#include "ws/openai/responses_paging.h"
+#include "ws/openai/responses/responses.h"
+#include "ws/openai/responses/responses_paging.h"
 #include "ws/transport/auth.h"
-#include "ws/transport/http_text.h"
+#include "ws/transport/http/http_text.h"
 
 namespace ringside {
 namespace {

@@ -1,10 +1,10 @@
 // What the journal and an export hold, decoder by decoder. Input: which one, then the bytes. What decodes is encoded to
 // bytes that decode to the same.
-#include "cache/sealed_object.h"
+#include "cache/store/sealed_object.h"
 #include "session/journal/journal_format.h"
 #include "session/journal/journal_keys.h"
-#include "session/portable_session.h"
 #include "session/records.h"
+#include "session/table/portable_session.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace ringside {

@@ -1,6 +1,6 @@
 // The head of an HTTP request as it comes in, whatever pieces it comes in. Input: the head, then where it is cut.
 #include "tests/fuzz/fuzz_target.h"
-#include "ws/transport/request_head.h"
+#include "ws/transport/http/request_head.h"
 
 namespace ringside {
 

@@ -3,7 +3,7 @@
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/session/scripted_engine.h"
 #include "ws/json/json_value.h"
-#include "ws/openai/responses.h"
+#include "ws/openai/responses/responses.h"
 
 namespace ringside {
 namespace {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "session/session_table.h"
+#include "session/table/session_table.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/session/recording_sink.h"
 #include "tests/session/scripted_engine.h"

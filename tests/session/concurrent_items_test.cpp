@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "session/session_table.h"
+#include "session/table/session_table.h"
 #include "tests/session/scripted_engine.h"
 
 namespace ringside {

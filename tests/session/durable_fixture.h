@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "session/records.h"
-#include "session/session_table.h"
+#include "session/table/session_table.h"
 #include "tests/session/recording_sink.h"
 #include "tests/session/scripted_engine.h"
 

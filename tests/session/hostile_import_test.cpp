@@ -15,7 +15,7 @@
 #include "base/limits.h"
 #include "session/ids.h"
 #include "session/records.h"
-#include "session/session_table.h"
+#include "session/table/session_table.h"
 #include "tests/held_memory.h"
 #include "tests/session/recording_sink.h"
 #include "tests/session/scripted_engine.h"

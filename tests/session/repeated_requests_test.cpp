@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/limits.h"
-#include "session/request_keys.h"
+#include "session/table/request_keys.h"
 #include "tests/session/recording_sink.h"
 #include "tests/session/scripted_engine.h"
 

@@ -3,7 +3,7 @@
 
 #include <thread>
 
-#include "session/session_table.h"
+#include "session/table/session_table.h"
 #include "tests/session/recording_sink.h"
 #include "tests/session/scripted_engine.h"
 
@@ -85,8 +85,7 @@ TEST_F(ResumeTest, NumbersRunOverTheWholeSession) {
   engine.Start(1);
   engine.Say(1, "c");
   const auto fresh = Resume(8);
-  EXPECT_THAT(fresh->lines(),
-              ElementsAre("resumed events", "ended 6 completed", "begun 0", "opened 2", "text 4 c"));
+  EXPECT_THAT(fresh->lines(), ElementsAre("resumed events", "ended 6 completed", "begun 0", "opened 2", "text 4 c"));
 }
 
 TEST_F(ResumeTest, WhatARewindHasForgottenIsNotReplayed) {
@@ -133,8 +132,7 @@ TEST_F(ResumeTest, TellsOfTurnsThatOthersStart) {
   const auto watcher = Resume({});
   Ask("Hi");
   engine.Answer(0, "a");
-  EXPECT_THAT(watcher->lines(),
-              ElementsAre("resumed none", "begun 0", "opened 2", "text 4 a", "ended 5 completed"));
+  EXPECT_THAT(watcher->lines(), ElementsAre("resumed none", "begun 0", "opened 2", "text 4 a", "ended 5 completed"));
 }
 
 TEST_F(ResumeTest, AReplayOfAResponseHasItsOwnNumbers) {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "session/session_table.h"
+#include "session/table/session_table.h"
 
 namespace ringside {
 

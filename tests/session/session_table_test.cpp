@@ -1,4 +1,4 @@
-#include "session/session_table.h"
+#include "session/table/session_table.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

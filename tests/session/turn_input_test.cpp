@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "session/session_table.h"
+#include "session/table/session_table.h"
 #include "tests/session/recording_sink.h"
 #include "tests/session/scripted_engine.h"
 

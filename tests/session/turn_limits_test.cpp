@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "session/session_table.h"
+#include "session/table/session_table.h"
 #include "session/tokens_by_owner.h"
 #include "tests/session/durable_fixture.h"
 #include "tests/session/recording_sink.h"

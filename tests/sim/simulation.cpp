@@ -9,7 +9,7 @@
 
 #include "base/check.h"
 #include "base/limits.h"
-#include "cache/ram_store.h"
+#include "cache/store/ram_store.h"
 #include "engine/engine_loop.h"
 #include "tests/engine/letter_tokenizer.h"
 #include "tests/sim/sim_device.h"

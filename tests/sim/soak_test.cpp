@@ -11,7 +11,7 @@
 #include <random>
 
 #include "base/log.h"
-#include "cache/ram_store.h"
+#include "cache/store/ram_store.h"
 #include "engine/engine_loop.h"
 #include "tests/engine/hash_network.h"
 #include "tests/engine/letter_tokenizer.h"

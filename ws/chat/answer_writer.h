@@ -11,7 +11,7 @@
 
 #include "session/event_sink.h"
 #include "session/response.h"
-#include "ws/transport/http.h"
+#include "ws/transport/http/http.h"
 
 namespace ringside {
 

@@ -4,7 +4,7 @@
 
 #include "base/limits.h"
 #include "ws/chat/message_fields.h"
-#include "ws/openai/responses_fields.h"
+#include "ws/openai/responses/responses_fields.h"
 #include "ws/openai/tool_fields.h"
 
 namespace ringside {

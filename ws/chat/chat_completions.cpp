@@ -10,9 +10,9 @@
 #include "ws/chat/completion_format.h"
 #include "ws/chat/message_fields.h"
 #include "ws/openai/answer_format_reader.h"
-#include "ws/openai/responses_fields.h"
-#include "ws/openai/responses_objects.h"
-#include "ws/openai/responses_sampling.h"
+#include "ws/openai/responses/responses_fields.h"
+#include "ws/openai/responses/responses_objects.h"
+#include "ws/openai/responses/responses_sampling.h"
 #include "ws/openai/tool_fields.h"
 
 namespace ringside {

@@ -4,7 +4,7 @@
 #include "ws/chat/chat_completions.h"
 #include "ws/chat/text_completions.h"
 #include "ws/chat/tokenize.h"
-#include "ws/openai/responses_fields.h"
+#include "ws/openai/responses/responses_fields.h"
 
 namespace ringside {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "ws/chat/ollama.h"
 #include "ws/chat/stateless_answers.h"
-#include "ws/transport/http.h"
+#include "ws/transport/http/http.h"
 
 namespace ringside {
 

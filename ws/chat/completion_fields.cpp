@@ -5,8 +5,8 @@
 
 #include "ws/chat/message_fields.h"
 #include "ws/chat/stateless_answers.h"
-#include "ws/openai/responses_fields.h"
-#include "ws/openai/responses_sampling.h"
+#include "ws/openai/responses/responses_fields.h"
+#include "ws/openai/responses/responses_sampling.h"
 
 namespace ringside {
 namespace {

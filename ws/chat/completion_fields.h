@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "base/status.h"
-#include "session/session_table.h"
+#include "session/table/session_table.h"
 #include "ws/json/json_value.h"
 
 namespace ringside {

@@ -1,6 +1,6 @@
 #include "ws/chat/completion_format.h"
 
-#include "ws/openai/responses_objects.h"
+#include "ws/openai/responses/responses_objects.h"
 
 namespace ringside {
 namespace {

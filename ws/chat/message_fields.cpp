@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "session/ids.h"
-#include "ws/openai/responses_fields.h"
+#include "ws/openai/responses/responses_fields.h"
 #include "ws/openai/tool_fields.h"
 
 namespace ringside {

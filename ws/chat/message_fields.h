@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/status.h"
-#include "session/session_table.h"
+#include "session/table/session_table.h"
 #include "ws/json/json_value.h"
-#include "ws/transport/http.h"
+#include "ws/transport/http/http.h"
 
 namespace ringside {
 

@@ -13,9 +13,9 @@
 #include "ws/chat/message_fields.h"
 #include "ws/json/json_text.h"
 #include "ws/json/json_writer.h"
-#include "ws/openai/responses_fields.h"
-#include "ws/openai/responses_objects.h"
-#include "ws/openai/responses_sampling.h"
+#include "ws/openai/responses/responses_fields.h"
+#include "ws/openai/responses/responses_objects.h"
+#include "ws/openai/responses/responses_sampling.h"
 #include "ws/openai/tool_fields.h"
 
 namespace ringside {

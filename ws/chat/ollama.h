@@ -6,7 +6,7 @@
 #include <string>
 
 #include "ws/chat/stateless_answers.h"
-#include "ws/transport/http.h"
+#include "ws/transport/http/http.h"
 
 namespace ringside {
 

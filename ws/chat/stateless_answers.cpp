@@ -6,7 +6,7 @@
 
 #include "base/limits.h"
 #include "session/ids.h"
-#include "ws/openai/responses_events.h"
+#include "ws/openai/responses/responses_events.h"
 
 namespace ringside {
 namespace {

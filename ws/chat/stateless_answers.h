@@ -6,10 +6,10 @@
 #include <memory>
 #include <vector>
 
-#include "session/session_table.h"
+#include "session/table/session_table.h"
 #include "ws/chat/answer_writer.h"
-#include "ws/openai/responses.h"
-#include "ws/transport/http.h"
+#include "ws/openai/responses/responses.h"
+#include "ws/transport/http/http.h"
 
 namespace ringside {
 

@@ -10,8 +10,8 @@
 #include "ws/chat/completion_fields.h"
 #include "ws/chat/completion_format.h"
 #include "ws/chat/message_fields.h"
-#include "ws/openai/responses_fields.h"
-#include "ws/openai/responses_sampling.h"
+#include "ws/openai/responses/responses_fields.h"
+#include "ws/openai/responses/responses_sampling.h"
 
 namespace ringside {
 namespace {

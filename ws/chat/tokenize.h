@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ws/chat/stateless_answers.h"
-#include "ws/transport/http.h"
+#include "ws/transport/http/http.h"
 
 namespace ringside {
 

@@ -2,9 +2,9 @@
 
 #include "base/limits.h"
 #include "ws/json/json_writer.h"
-#include "ws/openai/responses_fields.h"
-#include "ws/openai/responses_objects.h"
-#include "ws/openai/responses_paging.h"
+#include "ws/openai/responses/responses_fields.h"
+#include "ws/openai/responses/responses_objects.h"
+#include "ws/openai/responses/responses_paging.h"
 
 namespace ringside {
 namespace {

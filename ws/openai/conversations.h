@@ -2,8 +2,8 @@
 // any io thread and answer at once; the shapes are OpenAI's and described in ws/PROTOCOL.md.
 #pragma once
 
-#include "session/session_table.h"
-#include "ws/transport/http.h"
+#include "session/table/session_table.h"
+#include "ws/transport/http/http.h"
 
 namespace ringside {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine/sampling.h"
-#include "ws/transport/http.h"
+#include "ws/transport/http/http.h"
 
 namespace ringside {
 

@@ -2,7 +2,7 @@
 
 #include "ws/json/json_text.h"
 #include "ws/json/json_writer.h"
-#include "ws/openai/responses_fields.h"
+#include "ws/openai/responses/responses_fields.h"
 #include "ws/realtime/realtime_settings.h"
 
 namespace ringside {

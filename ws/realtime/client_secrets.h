@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "session/session_options.h"
 #include "ws/access/tickets.h"
-#include "ws/transport/http.h"
+#include "ws/transport/http/http.h"
 
 namespace ringside {
 

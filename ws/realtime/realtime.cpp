@@ -1,6 +1,6 @@
 #include "ws/realtime/realtime.h"
 
-#include "ws/openai/responses_fields.h"
+#include "ws/openai/responses/responses_fields.h"
 #include "ws/realtime/realtime_socket.h"
 
 namespace ringside {

@@ -2,8 +2,8 @@
 // The wire as built is described in ws/PROTOCOL.md.
 #pragma once
 
-#include "session/session_table.h"
-#include "ws/openai/responses.h"
+#include "session/table/session_table.h"
+#include "ws/openai/responses/responses.h"
 #include "ws/transport/server.h"
 
 namespace ringside {

@@ -3,9 +3,9 @@
 #include "base/limits.h"
 #include "ws/json/json_text.h"
 #include "ws/json/json_writer.h"
-#include "ws/openai/responses_fields.h"
-#include "ws/openai/responses_request.h"
-#include "ws/openai/responses_sampling.h"
+#include "ws/openai/responses/responses_fields.h"
+#include "ws/openai/responses/responses_request.h"
+#include "ws/openai/responses/responses_sampling.h"
 
 namespace ringside {
 namespace {

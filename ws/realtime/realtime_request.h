@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "session/session_table.h"
+#include "session/table/session_table.h"
 #include "ws/json/json_value.h"
 #include "ws/realtime/realtime_settings.h"
 

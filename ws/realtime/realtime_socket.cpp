@@ -7,7 +7,7 @@
 #include "base/limits.h"
 #include "session/ids.h"
 #include "ws/json/json_writer.h"
-#include "ws/openai/responses_fields.h"
+#include "ws/openai/responses/responses_fields.h"
 
 namespace ringside {
 namespace {

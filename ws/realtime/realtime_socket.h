@@ -12,9 +12,9 @@
 #include <string>
 #include <string_view>
 
-#include "session/session_table.h"
+#include "session/table/session_table.h"
 #include "ws/json/json_value.h"
-#include "ws/openai/responses.h"
+#include "ws/openai/responses/responses.h"
 #include "ws/realtime/realtime_request.h"
 #include "ws/realtime/realtime_sink.h"
 

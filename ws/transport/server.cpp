@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/log.h"
-#include "ws/transport/http_connection.h"
+#include "ws/transport/http/http_connection.h"
 #include "ws/transport/server_context.h"
 #include "ws/transport/tls.h"
 #include "ws/transport/tls_handshake.h"

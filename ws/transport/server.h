@@ -14,7 +14,7 @@
 #include "base/limits.h"
 #include "base/status.h"
 #include "ws/transport/auth.h"
-#include "ws/transport/http.h"
+#include "ws/transport/http/http.h"
 #include "ws/transport/outbox.h"
 #include "ws/transport/transport_counters.h"
 #include "ws/transport/worker_pool.h"

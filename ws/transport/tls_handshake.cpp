@@ -4,7 +4,7 @@
 #include <boost/asio/post.hpp>
 #include <memory>
 
-#include "ws/transport/http_connection.h"
+#include "ws/transport/http/http_connection.h"
 #include "ws/transport/net_stream.h"
 #include "ws/transport/tls.h"
 

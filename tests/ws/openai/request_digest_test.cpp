@@ -7,7 +7,7 @@
 #include <set>
 
 #include "tests/session/scripted_engine.h"
-#include "ws/openai/responses_request.h"
+#include "ws/openai/responses/responses_request.h"
 
 namespace ringside {
 namespace {

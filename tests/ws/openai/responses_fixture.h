@@ -13,7 +13,7 @@
 
 #include "tests/patience.h"
 #include "tests/session/scripted_engine.h"
-#include "ws/openai/responses.h"
+#include "ws/openai/responses/responses.h"
 
 namespace ringside {
 

@@ -1,4 +1,4 @@
-#include "ws/openai/responses.h"
+#include "ws/openai/responses/responses.h"
 
 #include "tests/ws/openai/responses_fixture.h"
 

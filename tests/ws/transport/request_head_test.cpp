@@ -1,5 +1,5 @@
 // The head of a request: what is taken, however it comes, and what is not.
-#include "ws/transport/request_head.h"
+#include "ws/transport/http/request_head.h"
 
 #include <gtest/gtest.h>
 

@@ -5,8 +5,8 @@
 
 #include "ws/health.h"
 #include "ws/openai/models.h"
-#include "ws/transport/http.h"
-#include "ws/transport/http_text.h"
+#include "ws/transport/http/http.h"
+#include "ws/transport/http/http_text.h"
 
 namespace ringside {
 namespace {

@@ -1,0 +1,519 @@
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <future>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "base/bounded_queue.h"
+#include "base/check.h"
+#include "base/log.h"
+#include "cache/store/tiered_store_impl.h"
+
+namespace ringside {
+namespace {
+
+double SecondsSince(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+void Tell(const TieredStore::Done& done, const Status& status) {
+  if (done) done(status);
+}
+
+Status TooSlow() { return Overloaded("tiers: the disk is too slow for what leaves the slots"); }
+
+}  // namespace
+
+StoreObject StoreObjectOf(const Snapshot& snapshot) {
+  StoreObject object;
+  object.manifest = snapshot.EncodeHeader();
+  for (const SnapshotChunk& chunk : snapshot.chunks()) object.parts.push_back({*chunk.hash, chunk.bytes});
+  return object;
+}
+
+Result<Snapshot> LoadSnapshot(Store& store, const std::string& owner, bool verify) {
+  ASSIGN_OR_RETURN(const std::string manifest, store.GetManifest(owner));
+  ASSIGN_OR_RETURN(Snapshot snapshot, Snapshot::DecodeHeader(std::as_bytes(std::span(manifest))));
+  for (size_t i = 0; i < snapshot.chunks().size(); ++i) {
+    const SnapshotChunk& chunk = snapshot.chunks()[i];
+    auto bytes = store.GetPart(owner, *chunk.hash, static_cast<size_t>(snapshot.bytes_of(chunk)));
+    // Named by the manifest, so it should be there.
+    if (bytes.status().code() == StatusCode::kNotFound) return Corruption("tiers: a chunk is missing");
+    if (!bytes.ok()) return bytes.status();
+    RETURN_IF_ERROR(snapshot.Attach(i, std::move(*bytes), verify));
+  }
+  return snapshot;
+}
+
+TieredStore::Impl::Impl(std::unique_ptr<ringside::Store> host, std::unique_ptr<ringside::Store> disk,
+                        const TieredStoreOptions& options, const Clock& clock)
+    : host_(std::move(host)), disk_(std::move(disk)), options_(options), clock_(clock) {
+  CHECK(host_ != nullptr);
+  if (!options_.own_threads) return;
+  answering_ = std::thread([this] { RunAnswering(); });
+  moving_ = std::thread([this] { RunMoving(); });
+}
+
+TieredStore::Impl::~Impl() {
+  closing_ = true;
+  if (!options_.own_threads) {
+    RunQueued();
+    return;
+  }
+  answering_queue_.Close();
+  answering_.join();  // first: it hands work to the other
+  {
+    std::lock_guard lock(moving_mutex_);
+    stopping_ = true;
+  }
+  moving_wake_.notify_all();
+  moving_.join();
+}
+
+void TieredStore::Impl::RunAnswering() {
+  for (;;) {
+    const std::vector<Work> works = answering_queue_.Drain(true);
+    if (works.empty()) return;
+    for (const Work& work : works) work();
+  }
+}
+
+void TieredStore::Impl::Move(Work work, const std::string& owner, const Done& done) {
+  {
+    std::lock_guard lock(moving_mutex_);
+    moving_queue_.push_back({std::move(work), owner, done});
+  }
+  moving_wake_.notify_all();
+}
+
+bool TieredStore::Impl::CallOff(const std::string& owner, const Status& why) {
+  Moving called_off;
+  {
+    std::lock_guard lock(moving_mutex_);
+    const auto at = std::find_if(moving_queue_.begin(), moving_queue_.end(),
+                                 [&](const Moving& moving) { return moving.owner == owner; });
+    if (owner.empty() || at == moving_queue_.end()) return false;
+    called_off = std::move(*at);
+    moving_queue_.erase(at);
+  }
+  Answer([done = std::move(called_off.done), why] { Tell(done, why); });
+  return true;
+}
+
+void TieredStore::Impl::RunMoving() {
+  std::unique_lock lock(moving_mutex_);
+  for (;;) {
+    const auto ready = [&] { return stopping_ || !moving_queue_.empty(); };
+    if (options_.sweep_ms > 0) {
+      moving_wake_.wait_for(lock, std::chrono::milliseconds(options_.sweep_ms), ready);
+    } else {
+      moving_wake_.wait(lock, ready);
+    }
+    if (moving_queue_.empty() && stopping_) return;
+    const bool sweep = moving_queue_.empty();
+    Moving moving;
+    if (!sweep) moving = TakeMove();
+    lock.unlock();
+    sweep ? ApplyIdleTimes() : moving.work();
+    moving = {};  // what it holds goes without the lock
+    lock.lock();
+  }
+}
+
+TieredStore::Impl::Moving TieredStore::Impl::TakeMove() {
+  Moving moving = std::move(moving_queue_.front());
+  moving_queue_.pop_front();
+  return moving;
+}
+
+void TieredStore::Impl::RunQueued() {
+  CHECK(!options_.own_threads);
+  for (;;) {
+    const std::vector<Work> works = answering_queue_.Drain(/*wait=*/false);
+    for (const Work& work : works) work();
+    std::unique_lock lock(moving_mutex_);
+    if (moving_queue_.empty() && works.empty()) return;
+    if (moving_queue_.empty()) continue;
+    const Moving moving = TakeMove();
+    lock.unlock();
+    moving.work();
+  }
+}
+
+bool TieredStore::Impl::IsOnDisk(const std::string& owner, uint64_t id) const {
+  const auto known = disk_ids_.find(owner);
+  return known != disk_ids_.end() && known->second == id && !erasing_.contains(owner);
+}
+
+bool TieredStore::Impl::IsElsewhere(const std::string& owner) const {
+  return IsOnlyABase(owner) || IsOnDisk(owner, IdInHost(*host_, owner));
+}
+
+uint64_t TieredStore::Impl::IdInHost(ringside::Store& host, const std::string& owner) {
+  const auto manifest = host.GetManifest(owner);
+  if (!manifest.ok()) return 0;
+  const auto header = Snapshot::DecodeHeader(std::as_bytes(std::span(manifest.value())));
+  return header.ok() ? header->header().id : 0;
+}
+
+Status TieredStore::Impl::Store(std::string owner, Snapshot snapshot, Done done) {
+  CHECK(!owner.empty() && owner.size() <= kMaxOwnerBytes);
+  CHECK(snapshot.complete());
+  const uint64_t id = snapshot.header().id;
+  {
+    std::lock_guard lock(mutex_);
+    if (waiting_.size() >= options_.queue) return Overloaded("tiers: too many snapshots are waiting");
+    forks_.erase(owner);
+    Await(owner, std::move(snapshot));
+  }
+  Answer([this, owner = std::move(owner), id, done = std::move(done)] { TakeIn(owner, id, done); });
+  return Status::Ok();
+}
+
+void TieredStore::Impl::Await(const std::string& owner, Snapshot snapshot) {
+  if (const Status erased = host_->Erase(owner); !erased.ok()) LogWarning("{}", erased.message());
+  CallOff(owner, Status::Ok());
+  waiting_.Add(owner, std::move(snapshot));
+  DropWhatIsOverTheBound();
+}
+
+void TieredStore::Impl::DropWhatIsOverTheBound() {
+  const int64_t bound = WaitingBound();
+  while (waiting_.bytes_but_last() > bound) {
+    const std::string oldest = *waiting_.OldestButLast();
+    if (!CallOff(oldest, TooSlow())) overflown_.emplace(oldest, waiting_.Find(oldest)->header().id);
+    waiting_.Erase(oldest);
+    ++stats_.dropped;
+  }
+  while (host_->index().bytes() + waiting_.bytes_but_last() > bound) {
+    const auto first = host_->index().FirstToGo();
+    if (!first) return;
+    // One that is being written is on disk in a moment, or counted when that fails.
+    const bool lost = !writing_.contains(*first) && !IsElsewhere(*first);
+    if (!host_->Erase(*first).ok()) return;
+    if (lost) ++stats_.dropped;
+  }
+}
+
+std::optional<Snapshot> TieredStore::Impl::ShareWaiting(const std::string& owner, std::optional<uint64_t> id) const {
+  std::lock_guard lock(mutex_);
+  const Snapshot* const found = id ? waiting_.Find(owner, *id) : waiting_.Find(owner);
+  return found == nullptr ? std::nullopt : std::optional(found->Share());
+}
+
+Status TieredStore::Impl::WhyGone(const std::string& owner, uint64_t id) {
+  std::lock_guard lock(mutex_);
+  if (overflown_.erase({owner, id}) > 0) return TooSlow();
+  return Status::Ok();  // a newer one has taken its place, or the owner is gone
+}
+
+void TieredStore::Impl::TakeIn(const std::string& owner, uint64_t id, const Done& done) {
+  std::optional<Snapshot> snapshot = ShareWaiting(owner, id);
+  if (!snapshot) return Tell(done, WhyGone(owner, id));
+  {
+    std::lock_guard lock(mutex_);
+    ++stats_.stored;
+    for (const SnapshotChunk& chunk : snapshot->chunks()) {
+      if (!chunk.hash) stats_.stored_bytes += chunk.bytes.size();
+    }
+  }
+  snapshot->Seal();
+  const Status status = PutInHost(owner, *snapshot, true);
+  if (const auto& chunks = snapshot->chunks(); !chunks.empty()) {
+    // The next one will be about as large; whoever copies it must not wait for its memory.
+    const size_t bytes = chunks[chunks.size() / 2].bytes.size(), blocks = chunks.size();
+    if (!laying_in_.exchange(true)) {
+      Move([this, bytes, blocks] {
+        laying_in_ = false;
+        BlobReserve::Instance().LayIn(bytes, blocks);
+      });
+    }
+  }
+  if (status.code() != StatusCode::kOverloaded) return Tell(done, status);
+  // It holds no bytes: what is dropped meanwhile is gone at once, and this with it.
+  std::unique_lock lock(mutex_);
+  if (waiting_.Find(owner, id) != nullptr) {
+    waiting_.Replace(owner, std::move(*snapshot));
+    return Move([this, owner, id, done] { MakeRoomAndPut(owner, id, done); }, owner, done);
+  }
+  lock.unlock();
+  Tell(done, WhyGone(owner, id));
+}
+
+Status TieredStore::Impl::PutInHost(const std::string& owner, const Snapshot& snapshot, bool pending) {
+  const uint64_t id = snapshot.header().id;
+  for (;;) {
+    StoreObject object = StoreObjectOf(snapshot);
+    std::unique_lock lock(mutex_);
+    if (pending && waiting_.Find(owner, id) == nullptr) {
+      lock.unlock();
+      return WhyGone(owner, id);
+    }
+    if (!pending && (waiting_.Find(owner) != nullptr || erasing_.contains(owner))) return Status::Ok();
+    const Status status = host_->Put(owner, std::move(object));
+    if (status.ok()) {
+      host_->index().SetSpare(owner, IsOnlyABase(owner));
+      if (pending) waiting_.Erase(owner);
+      return status;
+    }
+    const auto first = host_->index().FirstToGo();
+    if (snapshot.chunk_bytes() > host_->budget_bytes() || !first || *first == owner || !IsElsewhere(*first)) {
+      return status;
+    }
+    RETURN_IF_ERROR(host_->Erase(*first));
+  }
+}
+
+void TieredStore::Impl::Fetch(std::string owner, FetchDone done) {
+  const int64_t begin = clock_.MonotonicNs();
+  // What is in memory must not wait for the hashes of what others save. A fork may not have come this far.
+  if (!IsForking(owner)) {
+    if (auto fetched = GetFromMemory(owner)) {
+      fetched->ms = static_cast<double>(clock_.MonotonicNs() - begin) * 1e-6;
+      if (done) done(std::move(*fetched));
+      return;
+    }
+  }
+  Answer([this, owner = std::move(owner), done = std::move(done), begin] {
+    auto fetched = Get(owner);
+    if (fetched.ok()) fetched->ms = static_cast<double>(clock_.MonotonicNs() - begin) * 1e-6;
+    if (done) done(std::move(fetched));
+  });
+}
+
+std::optional<FetchedSnapshot> TieredStore::Impl::GetFromMemory(const std::string& owner) {
+  auto found = Base(owner);
+  if (!found) return std::nullopt;
+  const int64_t now = clock_.MonotonicNs();
+  host_->index().Touch(owner, now);
+  if (disk_ != nullptr) disk_->index().Touch(owner, now);
+  std::lock_guard lock(mutex_);
+  ++stats_.host_hits;
+  return FetchedSnapshot{std::move(*found), StorageTier::kHost, 0};
+}
+
+Result<FetchedSnapshot> TieredStore::Impl::Get(const std::string& owner) {
+  if (auto found = GetFromMemory(owner)) return std::move(*found);
+  const auto hidden = [&] {
+    std::lock_guard lock(mutex_);
+    return erasing_.contains(owner);
+  };
+  const auto miss = [&] {
+    std::lock_guard lock(mutex_);
+    ++stats_.misses;
+    return NotFound("tiers: nothing is stored");
+  };
+  if (disk_ == nullptr || hidden()) return miss();
+  disk_->index().Touch(owner, clock_.MonotonicNs());
+  const auto begin = std::chrono::steady_clock::now();
+  auto loaded = LoadSnapshot(*disk_, owner, true);
+  if (!loaded.ok()) {
+    const StatusCode code = loaded.status().code();
+    if (code == StatusCode::kNotFound || hidden()) return miss();
+    LogWarning("{}", loaded.status().message());
+    {
+      std::lock_guard lock(mutex_);
+      ++stats_.damaged;
+    }
+    if (code != StatusCode::kIo) Erase(owner, nullptr);
+    return loaded.status();
+  }
+  {
+    std::lock_guard lock(mutex_);
+    ++stats_.disk_hits;
+    read_rate_.Add(loaded->chunk_bytes(), SecondsSince(begin));
+    disk_ids_[owner] = loaded->header().id;
+  }
+  // As a base for the next save, and for the next fetch; only if there is room.
+  if (const Status kept = PutInHost(owner, *loaded, false); !kept.ok() && kept.code() != StatusCode::kOverloaded) {
+    LogWarning("{}", kept.message());
+  }
+  return FetchedSnapshot{std::move(*loaded), StorageTier::kDisk, 0};
+}
+
+void TieredStore::Impl::SetInSlot(const std::string& owner, bool in_slot) {
+  std::lock_guard lock(mutex_);
+  if (in_slot)
+    in_slots_.insert(owner);
+  else
+    in_slots_.erase(owner);
+  host_->index().SetSpare(owner, IsOnlyABase(owner));
+}
+
+void TieredStore::Impl::Prefetch(std::string owner) {
+  Answer([this, owner = std::move(owner)] {
+    if (host_->index().Find(owner)) {
+      host_->index().Touch(owner, clock_.MonotonicNs());
+    } else if (const auto fetched = Get(owner); !fetched.ok()) {
+      LogDebug("{}", fetched.status().message());
+    }
+  });
+}
+
+void TieredStore::Impl::Erase(std::string owner, Done done) {
+  Status status;
+  {
+    std::lock_guard lock(mutex_);
+    CallOff(owner, Status::Ok());
+    waiting_.Erase(owner);
+    forks_.erase(owner);
+    status = host_->Erase(owner);
+    if (disk_ != nullptr) erasing_.insert(owner);
+  }
+  if (disk_ == nullptr) return Answer([status, done = std::move(done)] { Tell(done, status); });
+  // Behind what the answering thread has taken on already, so that nothing comes back.
+  Answer([this, owner = std::move(owner), done = std::move(done)] {
+    Move([this, owner, done] {
+      const Status erased = EraseFromDisk(owner);
+      {
+        std::lock_guard lock(mutex_);
+        erasing_.erase(owner);
+      }
+      Tell(done, erased);
+    });
+  });
+}
+
+void TieredStore::Impl::Fork(std::string from, std::string to, Done done) {
+  CHECK(!to.empty() && to.size() <= kMaxOwnerBytes);
+  uint64_t ticket = 0;
+  {
+    std::lock_guard lock(mutex_);
+    ticket = ++last_fork_;
+    forks_[to] = {from, ticket};
+  }
+  // What is in memory is shared at once, so that it no longer matters what becomes of `from`.
+  std::optional<Snapshot> base;
+  if (!IsForking(from)) base = Base(from);
+  if (base) return FinishFork(to, ticket, std::move(*base), done);
+  Answer([this, from = std::move(from), to = std::move(to), ticket, done = std::move(done)] {
+    auto fetched = Get(from);
+    if (fetched.ok()) return FinishFork(to, ticket, std::move(fetched->snapshot), done);
+    {
+      std::lock_guard lock(mutex_);
+      if (const auto fork = forks_.find(to); fork != forks_.end() && fork->second.ticket == ticket) forks_.erase(fork);
+    }
+    Tell(done, fetched.status());
+  });
+}
+
+bool TieredStore::Impl::IsForking(const std::string& owner) const {
+  std::lock_guard lock(mutex_);
+  return forks_.contains(owner);
+}
+
+void TieredStore::Impl::FinishFork(const std::string& to, uint64_t ticket, Snapshot snapshot, const Done& done) {
+  const uint64_t id = snapshot.header().id;
+  {
+    std::lock_guard lock(mutex_);
+    const auto fork = forks_.find(to);
+    const bool wanted = fork != forks_.end() && fork->second.ticket == ticket;
+    if (wanted) {
+      forks_.erase(fork);
+      Await(to, std::move(snapshot));
+    }
+    if (!wanted) ticket = 0;
+  }
+  // Not wanted: erased, or a newer one has come in the meantime.
+  if (ticket == 0) return Answer([done] { Tell(done, NotFound("tiers: the fork is gone")); });
+  Answer([this, to, id, done] { TakeIn(to, id, done); });
+}
+
+std::optional<Snapshot> TieredStore::Impl::Base(const std::string& owner) {
+  if (auto waiting = ShareWaiting(owner)) return waiting;
+  auto loaded = LoadSnapshot(*host_, owner, false);
+  if (loaded.ok()) return std::move(*loaded);
+  return ShareWaiting(owner);  // a newer one that came in between took the host's away
+}
+
+std::optional<TieredStore::Place> TieredStore::Impl::Find(const std::string& owner) const {
+  std::lock_guard lock(mutex_);
+  const auto fork = forks_.find(owner);
+  return FindNow(fork == forks_.end() ? owner : fork->second.from);
+}
+
+std::optional<TieredStore::Place> TieredStore::Impl::FindNow(const std::string& owner) const {
+  if (const Snapshot* const waiting = waiting_.Find(owner)) {
+    return Place{StorageTier::kHost, waiting->chunk_bytes(), 0};
+  }
+  if (const auto entry = host_->index().Find(owner)) return Place{StorageTier::kHost, entry->bytes, 0};
+  if (disk_ == nullptr || erasing_.contains(owner)) return std::nullopt;
+  const auto entry = disk_->index().Find(owner);
+  if (!entry) return std::nullopt;
+  const double rate = read_rate_.get();
+  return Place{StorageTier::kDisk, entry->bytes, rate > 0 ? 1e3 * static_cast<double>(entry->bytes) / rate : 0};
+}
+
+void TieredStore::Impl::Sweep() {
+  Answer([this] { Move([this] { ApplyIdleTimes(); }); });
+  WaitForAnswersAndMoves();
+}
+
+void TieredStore::Impl::WaitForAnswersAndMoves() {
+  if (!options_.own_threads) return RunQueued();
+  std::promise<void> done;
+  Answer([this, &done] { Move([&done] { done.set_value(); }); });
+  done.get_future().wait();
+}
+
+void TieredStore::Impl::Reconcile(const std::function<bool(const std::string&)>& exists) {
+  std::vector<std::string> owners = host_->index().Owners();
+  if (disk_ != nullptr) {
+    for (std::string& owner : disk_->index().Owners()) owners.push_back(std::move(owner));
+  }
+  for (const std::string& owner : owners) {
+    if (!exists(owner)) Erase(owner, nullptr);
+  }
+  WaitForAnswersAndMoves();
+}
+
+TieredStoreStats TieredStore::Impl::stats() const {
+  std::lock_guard lock(mutex_);
+  TieredStoreStats out = stats_;
+  out.host_bytes = host_->index().bytes();
+  out.host_objects = host_->index().owners();
+  out.waiting_bytes = waiting_.bytes();
+  out.memory_bytes = static_cast<int64_t>(BlobReserve::Instance().taken_bytes());
+  if (disk_ != nullptr) {
+    out.disk_bytes = disk_->index().bytes();
+    out.disk_objects = disk_->index().owners();
+  }
+  out.disk_read_bytes_per_second = read_rate_.get();
+  out.disk_write_bytes_per_second = write_rate_.get();
+  return out;
+}
+
+TieredStore::TieredStore(std::unique_ptr<ringside::Store> host, std::unique_ptr<ringside::Store> disk,
+                         const TieredStoreOptions& options, const Clock& clock)
+    : impl_(std::make_unique<Impl>(std::move(host), std::move(disk), options, clock)) {}
+TieredStore::~TieredStore() = default;
+
+Status TieredStore::Store(std::string owner, Snapshot snapshot, Done done) {
+  return impl_->Store(std::move(owner), std::move(snapshot), std::move(done));
+}
+void TieredStore::Fetch(std::string owner, FetchDone done) { impl_->Fetch(std::move(owner), std::move(done)); }
+void TieredStore::SetInSlot(const std::string& owner, bool in_slot) { impl_->SetInSlot(owner, in_slot); }
+void TieredStore::Prefetch(std::string owner) { impl_->Prefetch(std::move(owner)); }
+void TieredStore::Erase(std::string owner, Done done) { impl_->Erase(std::move(owner), std::move(done)); }
+void TieredStore::Fork(std::string from, std::string to, Done done) {
+  impl_->Fork(std::move(from), std::move(to), std::move(done));
+}
+void TieredStore::Flush(Done done) { impl_->Flush(std::move(done)); }
+void TieredStore::SaveToDisk(std::string owner, Done done) { impl_->SaveToDisk(std::move(owner), std::move(done)); }
+TieredStore::Unsaved TieredStore::unsaved() const { return impl_->unsaved(); }
+int64_t TieredStore::saving_room() const { return impl_->saving_room(); }
+std::optional<Snapshot> TieredStore::Base(const std::string& owner) { return impl_->Base(owner); }
+std::optional<TieredStore::Place> TieredStore::Find(const std::string& owner) const { return impl_->Find(owner); }
+void TieredStore::Sweep() { impl_->Sweep(); }
+void TieredStore::RunQueued() { impl_->RunQueued(); }
+void TieredStore::Reconcile(const std::function<bool(const std::string&)>& exists) { impl_->Reconcile(exists); }
+int64_t TieredStore::host_room() const { return impl_->host_room(); }
+TieredStoreStats TieredStore::stats() const { return impl_->stats(); }
+
+}  // namespace ringside

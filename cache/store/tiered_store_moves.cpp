@@ -1,0 +1,165 @@
+// The moving thread: what goes from memory to disk, and from there away.
+#include "base/log.h"
+#include "cache/store/tiered_store_impl.h"
+
+namespace ringside {
+namespace {
+
+// Above the first share of its budget the host tier gives objects away until it is below the second.
+constexpr double kHighWater = 0.9, kLowWater = 0.8;
+
+double SecondsSince(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+void Tell(const TieredStore::Done& done, const Status& status) {
+  if (done) done(status);
+}
+
+}  // namespace
+
+void TieredStore::Impl::MakeRoomAndPut(const std::string& owner, uint64_t id, const Done& done) {
+  bool room = true;
+  while (room) {
+    std::optional<Snapshot> snapshot = ShareWaiting(owner, id);
+    if (!snapshot) return Tell(done, WhyGone(owner, id));
+    const Status status = PutInHost(owner, *snapshot, true);
+    if (status.code() != StatusCode::kOverloaded) return Tell(done, status);
+    room = !closing_ && snapshot->chunk_bytes() <= host_->budget_bytes();
+    snapshot.reset();
+    room = room && MakeOneLeaveHost();
+  }
+  Tell(done, PutWaitingOnDisk(owner, id));  // too large for memory, whatever else goes
+}
+
+Status TieredStore::Impl::PutWaitingOnDisk(const std::string& owner, uint64_t id) {
+  const std::optional<Snapshot> snapshot = ShareWaiting(owner, id);
+  if (!snapshot) return WhyGone(owner, id);
+  Status status = Overloaded("tiers: no room in memory, and none on disk");
+  if (disk_ != nullptr && !closing_ && !StaysInMemory(owner)) status = PutOnDisk(owner, *snapshot);
+  {
+    std::lock_guard lock(mutex_);
+    if (waiting_.Find(owner, id) != nullptr) {
+      waiting_.Erase(owner);
+      if (!status.ok()) ++stats_.dropped;
+      return status;
+    }
+  }
+  return WhyGone(owner, id);
+}
+
+Status TieredStore::Impl::PutOnDisk(const std::string& owner, const Snapshot& snapshot) {
+  // Where others fill the disk, giving everything away would not help.
+  for (int64_t given = 0;;) {
+    const auto begin = std::chrono::steady_clock::now();
+    const Status status = disk_->Put(owner, StoreObjectOf(snapshot));
+    if (status.ok()) {
+      const double seconds = SecondsSince(begin);
+      std::lock_guard lock(mutex_);
+      disk_ids_[owner] = snapshot.header().id;
+      write_rate_.Add(snapshot.chunk_bytes(), seconds);
+      return status;
+    }
+    if (status.code() != StatusCode::kOverloaded) return status;
+    const auto oldest = disk_->index().Oldest();
+    if (snapshot.chunk_bytes() > disk_->budget_bytes() || !oldest || *oldest == owner) return status;
+    if (given > 2 * snapshot.chunk_bytes()) return status;
+    {
+      std::lock_guard lock(mutex_);
+      if (written_.contains(*oldest)) return status;
+    }
+    if (const auto entry = disk_->index().Find(*oldest)) given += entry->bytes;
+    RETURN_IF_ERROR(EraseFromDisk(*oldest));
+    std::lock_guard lock(mutex_);
+    ++stats_.dropped;
+  }
+}
+
+Status TieredStore::Impl::CopyToDisk(const std::string& owner) {
+  if (disk_ == nullptr || StaysInMemory(owner)) return Unavailable("tiers: there is no disk tier for this");
+  ASSIGN_OR_RETURN(const Snapshot snapshot, LoadSnapshot(*host_, owner, false));
+  {
+    std::lock_guard lock(mutex_);
+    if (IsOnDisk(owner, snapshot.header().id)) return Status::Ok();
+    if (erasing_.contains(owner)) return NotFound("tiers: erased");
+    writing_.insert(owner);
+  }
+  const Status written = PutOnDisk(owner, snapshot);
+  std::lock_guard lock(mutex_);
+  writing_.erase(owner);
+  RETURN_IF_ERROR(written);
+  ++stats_.demoted;
+  stats_.demoted_bytes += static_cast<uint64_t>(snapshot.chunk_bytes());
+  return Status::Ok();
+}
+
+void TieredStore::Impl::DropFromHost(const std::string& owner, uint64_t id) {
+  std::lock_guard lock(mutex_);
+  if (IdInHost(*host_, owner) == id && !host_->Erase(owner).ok()) LogWarning("tiers: {} stays in memory", owner);
+}
+
+bool TieredStore::Impl::MakeOneLeaveHost() {
+  const auto first = host_->index().FirstToGo();
+  if (!first) return false;
+  const uint64_t id = IdInHost(*host_, *first);
+  bool spare = false;
+  {
+    std::lock_guard lock(mutex_);
+    spare = IsOnlyABase(*first);
+  }
+  const Status status = spare ? Status::Ok() : CopyToDisk(*first);
+  DropFromHost(*first, id);
+  if (!status.ok() && status.code() != StatusCode::kNotFound) {
+    std::lock_guard lock(mutex_);
+    ++stats_.dropped;
+  }
+  return true;
+}
+
+int64_t TieredStore::Impl::host_room() const {
+  const auto high = static_cast<int64_t>(kHighWater * static_cast<double>(host_->budget_bytes()));
+  std::lock_guard lock(mutex_);
+  return high - host_->index().bytes() - waiting_.bytes();
+}
+
+void TieredStore::Impl::ApplyIdleTimes() {
+  const int64_t now = clock_.MonotonicNs();
+  const auto high = static_cast<int64_t>(kHighWater * static_cast<double>(host_->budget_bytes()));
+  const auto low = static_cast<int64_t>(kLowWater * static_cast<double>(host_->budget_bytes()));
+  if (host_->index().bytes() > high) {
+    while (!closing_ && host_->index().bytes() > low && MakeOneLeaveHost()) continue;
+  }
+  for (const std::string& idle : host_->index().Owners()) {  // oldest first
+    if (closing_) return;
+    const auto entry = host_->index().Find(idle);
+    if (!entry) continue;
+    if (entry->used_ns >= now - options_.host_idle_ms * 1'000'000) break;
+    const uint64_t id = IdInHost(*host_, idle);
+    const Status status = CopyToDisk(idle);
+    const bool expired = entry->used_ns < now - options_.disk_idle_ms * 1'000'000;
+    if (!status.ok() && !expired) {  // it may stay in memory until the room is needed
+      if (StaysInMemory(idle)) continue;
+      break;
+    }
+    if (!status.ok()) {
+      std::lock_guard lock(mutex_);
+      ++stats_.expired;
+    }
+    DropFromHost(idle, id);
+  }
+  if (disk_ == nullptr) return;
+  while (const auto idle = disk_->index().Oldest(now - options_.disk_idle_ms * 1'000'000)) {
+    if (closing_ || !EraseFromDisk(*idle).ok()) break;
+    std::lock_guard lock(mutex_);
+    ++stats_.expired;
+  }
+}
+
+Status TieredStore::Impl::EraseFromDisk(const std::string& owner) {
+  const Status status = disk_->Erase(owner);
+  std::lock_guard lock(mutex_);
+  disk_ids_.erase(owner);
+  return status;
+}
+
+}  // namespace ringside

@@ -1,0 +1,262 @@
+#include "session/table/session_table.h"
+
+#include <xxhash.h>
+
+#include "base/limits.h"
+#include "engine/grammar/grammar_cache.h"
+#include "session/ids.h"
+#include "session/table/table_state.h"
+
+namespace ringside {
+namespace {
+
+/// Two templates are one if they make the same of these messages.
+std::string NameTemplate(const ChatTemplate& chat) {
+  if (chat.renders_anew()) return HashedId("", chat.source());
+  const std::vector<ChatMessage> talk = {{ChatRole::kSystem, " system "},
+                                         {ChatRole::kUser, " user "},
+                                         {ChatRole::kAssistant, "<think> thought </think> answer "},
+                                         {ChatRole::kSystem, " later system "},
+                                         {ChatRole::kUser, " user "}};
+  std::string all = chat.Render(talk, TimelineEnd::kNothing, true).Text();
+  all += '\0' + chat.Render({&talk[1], 1}, TimelineEnd::kNothing, true).Text();
+  for (const TimelineEnd end : {TimelineEnd::kAnswerOpen, TimelineEnd::kAnswerEnded}) {
+    all += '\0' + chat.Render({&talk[1], 1}, end, true).Text();
+  }
+  if (chat.tool_syntax() != ToolSyntaxName::kHermes) {
+    all += '\0' + chat.Render({&talk[1], 1}, TimelineEnd::kNothing, true, "{\"tool\": []}").Text();
+  }
+  return HashedId("", all);
+}
+
+/// Names what makes ids of text: the vocabulary, with the family of templates, and the template.
+std::string NameCodec(const Tokenizer& tokenizer, const ChatTemplate& chat) {
+  std::string all = chat.name();
+  for (TokenId id = 0; id < tokenizer.vocab_size(); ++id) {
+    all.push_back('\0');
+    all += tokenizer.TokenName(id);
+  }
+  return HashedId("", all) + '.' + NameTemplate(chat);
+}
+
+std::shared_ptr<const SessionContext> MakeContext(SessionTableOptions options, const Tokenizer& tokenizer,
+                                                  const ChatTemplate& chat, TurnEngine& engine, Journal* journal,
+                                                  const Clock& clock) {
+  const Codec codec{tokenizer, chat, options.pinned_max, options.encoder};
+  return std::make_shared<SessionContext>(SessionContext{.options = std::move(options),
+                                                         .codec = codec,
+                                                         .codec_name = NameCodec(tokenizer, chat),
+                                                         .clock = clock,
+                                                         .journal = journal,
+                                                         .engine = engine,
+                                                         .grammars = std::make_shared<GrammarCache>(tokenizer),
+                                                         .epoch = RandomBits() >> 12});
+}
+
+}  // namespace
+
+Status NoConversation(const std::string& id) {
+  return NotFound("Conversation with id '" + id + "' not found.", "conversation", "conversation_not_found");
+}
+Status NoResponse(const std::string& id) {
+  return NotFound("Response with id '" + id + "' not found.", "response_id", "response_not_found");
+}
+
+SessionTable::State::State(SessionTableOptions options, const Tokenizer& tokenizer, const ChatTemplate& chat,
+                           TurnEngine& the_engine, Journal* the_journal, const Clock& clock)
+    : context(MakeContext(std::move(options), tokenizer, chat, the_engine, the_journal, clock)),
+      engine(the_engine),
+      journal(the_journal),
+      opened_wall_s(clock.WallSeconds()),
+      opened_ns(clock.MonotonicNs()) {}
+
+SessionTable::SessionTable(SessionTableOptions options, const Tokenizer& tokenizer, const ChatTemplate& chat,
+                           TurnEngine& engine, Journal* journal, const Clock& clock)
+    : state_(std::make_unique<State>(std::move(options), tokenizer, chat, engine, journal, clock)) {}
+
+SessionTable::~SessionTable() { state_->WriteSummaries(); }
+
+const SessionTableOptions& SessionTable::options() const { return state_->context->options; }
+const Tokenizer& SessionTable::tokenizer() const { return state_->context->codec.tokenizer; }
+int64_t SessionTable::conversations() const { return stats().conversations; }
+SessionTableStats SessionTable::stats() const {
+  std::lock_guard lock(state_->mutex);
+  SessionTableStats out = state_->counts;
+  out.interrupted = *state_->context->interrupted;
+  return out;
+}
+void SessionTable::Post(std::function<void()> work) { state_->work.Post(std::move(work)); }
+
+Status SessionTable::State::CheckWindow(const WindowOverrides& window) const {
+  const SessionTableOptions& options = context->options;
+  if (window.memory_len && (*window.memory_len < 1 || *window.memory_len > options.memory_len)) {
+    return InvalidArgument("memory_len must lie in [1, " + std::to_string(options.memory_len) + "].",
+                           "ringside.memory_len", "invalid_value");
+  }
+  if (window.session_len && (*window.session_len < 1 || *window.session_len > options.session_len)) {
+    return InvalidArgument("session_len must lie in [1, " + std::to_string(options.session_len) + "].",
+                           "ringside.session_len", "invalid_value");
+  }
+  if (!options.NumberOfAdapter(window.adapter)) {
+    constexpr size_t kQuoted = 256;
+    return NotFound("This server has no adapter '" + window.adapter.substr(0, kQuoted) + "'.", "ringside.adapter",
+                    "model_not_found");
+  }
+  return Status::Ok();
+}
+
+SessionInfo SessionTable::State::InfoOf(const Session& session) const {
+  SessionInfo info = session.Info();
+  if (journal != nullptr) info.damage = journal->DamageOf(session.key()).value_or("");
+  if (info.tokens > 0) info.cache = engine.Where(session.cache_owner()).value_or(CacheSource::kNew);
+  return info;
+}
+
+// Of one that is not in memory by its summary, without reading it, if that is up to date.
+Result<SessionInfo> SessionTable::State::ListEntry(const std::string& key, const std::string& owner) {
+  std::shared_ptr<Session> session;
+  {
+    std::lock_guard lock(mutex);
+    const auto at = sessions.find(key);
+    if (at == sessions.end()) return NoConversation(key);
+    session = at->second.session;
+  }
+  if (session != nullptr) return InfoOf(*session);
+  const auto stored = journal->Summary(key);
+  if (stored.status().code() == StatusCode::kNotFound) return NoConversation(key);
+  if (!stored.ok() && stored.status().code() != StatusCode::kCorruption) return stored.status();
+  const Result<SessionSummary> summary = stored.ok() ? DecodeSummary(stored->summary) : stored.status();
+  auto damage = journal->DamageOf(key);
+  if (!damage && summary.ok() && summary->seq != stored->last.seq) {
+    const auto loaded = Get(key, owner);
+    if (loaded.ok()) (*loaded)->Changed();
+    if (loaded.ok()) return InfoOf(**loaded);
+    if (loaded.status().code() != StatusCode::kCorruption) return loaded.status();
+    damage = journal->DamageOf(key);
+  }
+  SessionInfo info = summary.ok() ? Describe(*summary, context->options) : SessionInfo{};
+  info.id = key;
+  info.durable = true;
+  info.damage = damage.value_or("");
+  if (stored.ok()) info.recorded = stored->last;
+  if (info.tokens > 0) info.cache = engine.Where(key).value_or(CacheSource::kNew);
+  return info;
+}
+
+void SessionTable::State::WriteSummaries() {
+  for (const std::weak_ptr<Session>& changed : context->changed->Take()) {
+    if (const std::shared_ptr<Session> session = changed.lock()) session->WriteSummary();
+  }
+}
+
+Result<SessionInfo> SessionTable::CreateSession(const Caller& caller, Metadata metadata, const WindowOverrides& window,
+                                                std::vector<NewItem> items) {
+  RETURN_IF_ERROR(state_->CheckWindow(window));
+  RETURN_IF_ERROR(state_->MakeRoom(caller.principal));
+  auto session =
+      std::make_shared<Session>(state_->context, MakeId("conv_"), caller.principal, std::move(metadata), window);
+  ASSIGN_OR_RETURN(const std::vector<Item> added, session->AddItems(caller.connection, std::move(items)));
+  RETURN_IF_ERROR(state_->AddSession(session));
+  return session->Info();
+}
+
+Result<SessionInfo> SessionTable::GetSession(const Caller& caller, const std::string& id) const {
+  ASSIGN_OR_RETURN(const auto session, state_->Find(caller, id));
+  return state_->InfoOf(*session);
+}
+
+Result<SessionPage> SessionTable::ListSessions(const Caller& caller, const std::string& after, int64_t limit) const {
+  CHECK_GE(limit, 1);
+  std::vector<std::string> found;
+  SessionPage page;
+  {
+    std::lock_guard lock(state_->mutex);
+    std::optional<uint64_t> before;
+    if (!after.empty()) {
+      const auto last = state_->sessions.find(after);
+      if (last == state_->sessions.end() || last->second.owner != caller.principal) return NoConversation(after);
+      before = last->second.ordinal;
+    }
+    const auto owner = state_->owners.find(caller.principal);
+    if (owner != state_->owners.end()) {
+      const State::OwnersSessions& own = owner->second;
+      auto at = before ? std::make_reverse_iterator(own.lower_bound(*before)) : own.rbegin();
+      for (; at != own.rend() && static_cast<int64_t>(found.size()) < limit; ++at) found.push_back(at->second);
+      page.has_more = at != own.rend();
+    }
+  }
+  for (const std::string& id : found) {
+    Result<SessionInfo> info = state_->ListEntry(id, caller.principal);
+    if (info.ok()) {
+      page.sessions.push_back(*std::move(info));
+    } else if (info.status().code() != StatusCode::kNotFound) {  // deleted meanwhile
+      return info.status();
+    }
+  }
+  return page;
+}
+
+Result<SessionInfo> SessionTable::SetMetadata(const Caller& caller, const std::string& id, Metadata metadata) {
+  ASSIGN_OR_RETURN(const auto session, state_->Find(caller, id));
+  RETURN_IF_ERROR(session->SetMetadata(std::move(metadata)));
+  return state_->InfoOf(*session);
+}
+
+Status SessionTable::DeleteSession(const Caller& caller, const std::string& id) {
+  {
+    std::lock_guard lock(state_->mutex);
+    const auto at = state_->sessions.find(id);
+    if (!id.starts_with("conv_") || at == state_->sessions.end() || at->second.owner != caller.principal) {
+      return NoConversation(id);
+    }
+  }
+  return state_->Delete(id);
+}
+
+Result<SharedList<Item>> SessionTable::GetItems(const Caller& caller, const std::string& id) const {
+  ASSIGN_OR_RETURN(const auto session, state_->Find(caller, id));
+  return session->Items();
+}
+
+Result<std::vector<Item>> SessionTable::AddItems(const Caller& caller, const std::string& id,
+                                                 std::vector<NewItem> items) {
+  ASSIGN_OR_RETURN(const auto session, state_->Find(caller, id));
+  RETURN_IF_ERROR(state_->MakeRoom(caller.principal));
+  return session->AddItems(caller.connection, std::move(items));
+}
+
+Result<int64_t> SessionTable::Rewind(const Caller& caller, const std::string& id, int64_t items) {
+  ASSIGN_OR_RETURN(const auto session, state_->Find(caller, id));
+  ASSIGN_OR_RETURN(const std::vector<std::string> undone, session->Rewind(caller.connection, items));
+  state_->Forget(undone);
+  return items;
+}
+
+Status SessionTable::DeleteItem(const Caller& caller, const std::string& id, const std::string& item) {
+  ASSIGN_OR_RETURN(const auto session, state_->Find(caller, id));
+  ASSIGN_OR_RETURN(const std::vector<std::string> undone, session->DropLastItem(caller.connection, item));
+  state_->Forget(undone);
+  return Status::Ok();
+}
+
+Result<SessionInfo> SessionTable::State::AddFork(const Caller& caller, const Session& from,
+                                                 std::optional<int64_t> items, std::optional<Metadata> metadata) {
+  RETURN_IF_ERROR(MakeRoom(caller.principal));
+  ASSIGN_OR_RETURN(Timeline timeline, from.CopyTimeline(items));
+  auto session = std::make_shared<Session>(context, MakeId("conv_"), caller.principal,
+                                           metadata ? std::move(*metadata) : from.metadata(), from.window());
+  const TimelineId own = NextEngineId();
+  const bool rendered = !timeline.tokens().empty();
+  session->Adopt(std::move(timeline), own, from.cache_window());
+  RETURN_IF_ERROR(AddSession(session));
+  if (rendered) engine.Fork(from.engine_timeline(), own, from.cache_owner(), session->cache_owner(), false);
+  return InfoOf(*session);
+}
+
+Result<SessionInfo> SessionTable::Fork(const Caller& caller, const std::string& id, std::optional<int64_t> items,
+                                       std::optional<Metadata> metadata) {
+  ASSIGN_OR_RETURN(const auto session, state_->Find(caller, id));
+  return state_->AddFork(caller, *session, items, std::move(metadata));
+}
+
+}  // namespace ringside

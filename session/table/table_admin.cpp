@@ -1,0 +1,69 @@
+// What an operator does with single sessions: take one out, bring one in, look whether one is whole.
+#include "session/ids.h"
+#include "session/table/portable_session.h"
+#include "session/table/table_state.h"
+
+namespace ringside {
+
+Result<std::string> SessionTable::ExportSession(const Caller& caller, const std::string& id) {
+  ASSIGN_OR_RETURN(const auto session, state_->Find(caller, id));
+  ASSIGN_OR_RETURN(const Timeline timeline, session->CopyTimeline(std::nullopt));
+  const SessionInfo info = session->Info();
+  return EncodePortable(options().export_key,
+                        {.created_at = info.created_at,
+                         .metadata = info.metadata,
+                         .window = session->window(),
+                         .codec = state_->context->codec_name},
+                        {timeline.PatchFrom(Timeline()), false});
+}
+
+Result<SessionInfo> SessionTable::ImportSession(const Caller& caller, std::string_view bytes) {
+  const std::string& codec = state_->context->codec_name;
+  const ImportRules rules{options().export_key, options().accept_foreign_imports, codec, options().session_len};
+  ASSIGN_OR_RETURN(PortableSession in, DecodePortable(bytes, rules));
+  const bool ours = SameCodec(in.created.codec, codec);
+  Timeline timeline;
+  if (!timeline.Apply(std::move(in.timeline), ours ? tokenizer().vocab_size() : kAnyVocabulary).ok()) {
+    return InvalidArgument("These bytes are no exported conversation: they make no sense.", "body", "invalid_value");
+  }
+  if (!ours) timeline.ForgetTokens();
+  RETURN_IF_ERROR(state_->MakeRoom(caller.principal));
+  auto session = std::make_shared<Session>(state_->context, MakeId("conv_"), caller.principal,
+                                           std::move(in.created.metadata), in.created.window);
+  session->Adopt(std::move(timeline), 0, {});  // there is no cache
+  RETURN_IF_ERROR(state_->AddSession(session));
+  return state_->InfoOf(*session);
+}
+
+Result<SessionVerdict> SessionTable::VerifySession(const Caller& caller, const std::string& id) {
+  {
+    std::lock_guard lock(state_->mutex);
+    const auto at = state_->sessions.find(id);
+    if (!id.starts_with("conv_") || at == state_->sessions.end() || at->second.owner != caller.principal) {
+      return NoConversation(id);
+    }
+  }
+  if (state_->journal == nullptr) return SessionVerdict{true, 0, "It is in memory only."};
+  const Result<uint64_t> records = state_->CheckStored(id);
+  if (records.ok()) return SessionVerdict{true, *records, ""};
+  if (records.status().code() != StatusCode::kCorruption) return records.status();
+  return SessionVerdict{false, 0, state_->journal->DamageOf(id).value_or("")};
+}
+
+Status SessionTable::CheckStored(const std::stop_token& stop) {
+  if (state_->journal == nullptr) return Status::Ok();
+  std::vector<std::string> keys;
+  {
+    std::lock_guard lock(state_->mutex);
+    keys.reserve(state_->sessions.size());
+    for (const auto& [key, known] : state_->sessions) keys.push_back(key);
+  }
+  for (const std::string& key : keys) {
+    if (stop.stop_requested()) return {StatusCode::kCancelled, "the check of what is stored was stopped"};
+    const Status checked = state_->CheckStored(key).status();
+    if (checked.code() == StatusCode::kIo) return checked;  // not found: deleted meanwhile; damaged: known from now on
+  }
+  return Status::Ok();
+}
+
+}  // namespace ringside

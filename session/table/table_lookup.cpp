@@ -1,0 +1,528 @@
+// The table's maps: who is there, in memory or in the journal, and what makes room in memory.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <future>
+
+#include "base/defect.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "session/ids.h"
+#include "session/table/table_state.h"
+
+namespace ringside {
+namespace {
+
+constexpr char kSenselessSummary[] = "its summary makes no sense";
+
+}  // namespace
+
+Status SessionTable::Open() {
+  State& state = *state_;
+  if (state.journal == nullptr) return Status::Ok();
+  std::vector<std::pair<double, std::pair<std::string, State::Known>>> found;
+  std::vector<std::string> senseless;
+  RETURN_IF_ERROR(state.journal->ForEachHead([&](const JournalHead& head) {
+    // Nobody's, and to expire like one that is made now, where that cannot be read.
+    SessionSummary summary{.owner = "", .created_at = 0, .updated_at = state.opened_wall_s};
+    auto read = DecodeSummary(head.summary);
+    if (read.ok()) {
+      summary = *std::move(read);
+    } else if (head.damage.empty()) {
+      senseless.emplace_back(head.session);
+    }
+    State::Known known;
+    *state.context->stored_by_owner->Of(summary.owner) += static_cast<int64_t>(head.last.bytes);
+    known.owner = std::move(summary.owner);
+    known.updated_at = summary.updated_at;
+    found.push_back({summary.created_at, {std::string(head.session), std::move(known)}});
+  }));
+  for (const std::string& session : senseless) state.journal->MarkDamaged(session, kSenselessSummary);
+  std::lock_guard lock(state.mutex);
+  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (auto& [created_at, session] : found) session.second.ordinal = state.next_ordinal++;
+  // What is added first counts as used least recently.
+  std::sort(found.begin(), found.end(),
+            [](const auto& a, const auto& b) { return a.second.second.updated_at < b.second.second.updated_at; });
+  for (auto& [created_at, session] : found) state.AddKnownLocked(session.first, std::move(session.second));
+  return Status::Ok();
+}
+
+bool SessionTable::Knows(const std::string& key) const {
+  std::lock_guard lock(state_->mutex);
+  return state_->sessions.contains(key);
+}
+
+void SessionTable::State::AddKnownLocked(const std::string& key, Known known) {
+  const bool conversation = key.starts_with("conv_");
+  ++(conversation ? counts.conversations : counts.chains);
+  if (known.session != nullptr) ++counts.loaded;
+  if (conversation) owners[known.owner].emplace(known.ordinal, key);
+  UseLocked(key, sessions.emplace(key, std::move(known)).first->second);
+}
+
+void SessionTable::State::UseLocked(const std::string& key, Known& known) {
+  const uint64_t before = std::exchange(known.last_used, ++uses);
+  if (key.starts_with("conv_")) return;
+  OwnersSessions& chains = chains_of[known.owner];
+  chains.erase(before);
+  chains.emplace(known.last_used, key);
+}
+
+void SessionTable::State::RemoveKnownLocked(const std::string& key) {
+  const auto at = sessions.find(key);
+  if (at == sessions.end()) return;
+  const bool conversation = key.starts_with("conv_");
+  --(conversation ? counts.conversations : counts.chains);
+  if (at->second.session != nullptr) --counts.loaded;
+  auto& by_owner = conversation ? owners : chains_of;
+  if (const auto owner = by_owner.find(at->second.owner); owner != by_owner.end()) {
+    owner->second.erase(conversation ? at->second.ordinal : at->second.last_used);
+    if (owner->second.empty()) by_owner.erase(owner);
+  }
+  sessions.erase(at);
+}
+
+Result<std::shared_ptr<Session>> SessionTable::State::Get(const std::string& key, const std::string& owner) {
+  {
+    std::lock_guard lock(mutex);
+    const auto at = sessions.find(key);
+    if (at == sessions.end() || at->second.owner != owner) return NoConversation(key);
+    UseLocked(key, at->second);
+    if (at->second.session != nullptr) return at->second.session;
+  }
+  return Load(key);
+}
+
+Result<std::shared_ptr<Session>> SessionTable::State::Load(const std::string& key) {
+  std::lock_guard one(loading[std::hash<std::string>()(key) % loading.size()]);
+  {
+    std::lock_guard lock(mutex);
+    const auto at = sessions.find(key);
+    if (at == sessions.end()) return NoConversation(key);
+    if (at->second.session != nullptr) return at->second.session;
+  }
+  if (const auto damage = journal->DamageOf(key)) return DamagedSession(key, *damage);
+  ASSIGN_OR_RETURN(const JournalTranscript transcript, ReadTranscript(key));
+  auto session = Session::Load(context, key, transcript);
+  if (!session.ok()) return Senseless(key, session.status());
+  std::lock_guard lock(mutex);
+  const auto at = sessions.find(key);
+  if (at == sessions.end()) return NoConversation(key);  // deleted meanwhile
+  at->second.session = *session;
+  ++counts.loaded;
+  ++counts.loads;
+  RegisterLoaded(key, *session);
+  return *session;
+}
+
+Result<JournalTranscript> SessionTable::State::ReadTranscript(const std::string& key) {
+  auto transcript = journal->Read(key);
+  if (transcript.status().code() == StatusCode::kNotFound) return NoConversation(key);
+  return transcript;
+}
+
+// Its bytes are sound: whoever wrote them was mistaken, or was another version.
+Status SessionTable::State::Senseless(const std::string& key, const Status& why) {
+  journal->MarkDamaged(key, why.message());
+  return DamagedSession(key, why.message());
+}
+
+Result<uint64_t> SessionTable::State::CheckStored(const std::string& key) {
+  ASSIGN_OR_RETURN(const JournalTranscript transcript, ReadTranscript(key));
+  if (!DecodeSummary(transcript.summary).ok()) return Senseless(key, Corruption(kSenselessSummary));
+  const Status loads = Session::CheckLoads(context, key, transcript);
+  if (!loads.ok()) return Senseless(key, loads);
+  return transcript.last.seq;
+}
+
+// Under the mutex; nobody else has the session yet.
+void SessionTable::State::RegisterLoaded(const std::string& key, const std::shared_ptr<Session>& session) {
+  size_t registered = 0;
+  for (const std::shared_ptr<Response>& response : session->Responses()) {
+    if (!response->stored) continue;
+    if (!response->request_key.empty()) request_keys.Load(response->request_key, response->id, response->created_at);
+    responses.emplace(response->id, Entry{key, session, response, response->request_key});
+    ++registered;
+  }
+  sessions.at(key).responses = registered;
+}
+
+Result<std::shared_ptr<Session>> SessionTable::State::Find(const Caller& caller, const std::string& id) {
+  if (!id.starts_with("conv_")) return NoConversation(id);
+  return Get(id, caller.principal);
+}
+
+std::optional<SessionTable::State::Found> SessionTable::State::FindLoaded(const Caller& caller, const std::string& id) {
+  std::lock_guard lock(mutex);
+  const auto at = responses.find(id);
+  if (at == responses.end()) return std::nullopt;
+  const Entry& entry = at->second;
+  std::shared_ptr<Session> session = entry.session.lock();
+  if (session == nullptr || session->owner() != caller.principal) return std::nullopt;
+  // `connection` is written before the response is registered and never again.
+  if (entry.response->connection != 0 && entry.response->connection != caller.connection) return std::nullopt;
+  if (const auto known = sessions.find(entry.key); known != sessions.end()) UseLocked(entry.key, known->second);
+  return Found{std::move(session), entry.response};
+}
+
+Result<SessionTable::State::Found> SessionTable::State::FindResponse(const Caller& caller, const std::string& id) {
+  if (auto found = FindLoaded(caller, id)) return std::move(*found);
+  const std::string part(SessionPartOf(id));
+  if (journal == nullptr || part.empty()) return NoResponse(id);
+  for (const char* kind : {"conv_", "chain_"}) {
+    const auto session = Get(kind + part, caller.principal);
+    if (session.status().code() == StatusCode::kNotFound) continue;
+    if (!session.ok()) return session.status();
+    if (auto found = FindLoaded(caller, id)) return std::move(*found);
+  }
+  return NoResponse(id);
+}
+
+Status SessionTable::State::AddSession(const std::shared_ptr<Session>& session) {
+  const int64_t limit = context->options.LimitsOf(session->owner()).sessions;
+  {
+    std::lock_guard lock(mutex);
+    const auto owner = owners.find(session->owner());
+    const auto making = being_made.find(session->owner());
+    const int64_t held = (owner == owners.end() ? 0 : static_cast<int64_t>(owner->second.size())) +
+                         (making == being_made.end() ? 0 : making->second);
+    if (limit > 0 && held >= limit) {
+      return {StatusCode::kOverloaded, "You have as many conversations as you may: " + std::to_string(limit) + ".", "",
+              "rate_limit_exceeded"};
+    }
+    if (sessions.size() >= static_cast<size_t>(limits::kMaxSessions)) {
+      return Overloaded("The server holds as many conversations as it can.");
+    }
+    ++being_made[session->owner()];
+  }
+  const Status created = session->Create();
+  std::lock_guard lock(mutex);
+  if (--being_made[session->owner()] == 0) being_made.erase(session->owner());
+  RETURN_IF_ERROR(created);
+  AddKnownLocked(session->key(), {.ordinal = next_ordinal++,
+                                  .owner = session->owner(),
+                                  .updated_at = context->clock.WallSeconds(),
+                                  .session = session});
+  return Status::Ok();
+}
+
+Status SessionTable::State::Delete(const std::string& key) {
+  std::shared_ptr<Session> session;
+  std::string owner;
+  {
+    std::lock_guard lock(mutex);
+    const auto at = sessions.find(key);
+    if (at == sessions.end()) return NoConversation(key);
+    session = at->second.session;
+    owner = at->second.owner;
+    RemoveKnownLocked(key);
+  }
+  histories.Erase(key);
+  TimelineId timeline = 0;
+  if (session == nullptr) {
+    if (const auto last = journal->Last(key); last.ok()) {
+      *context->stored_by_owner->Of(owner) -= static_cast<int64_t>(last->bytes);
+    }
+  } else {
+    if (const TurnId turn = session->Running(""); turn != 0) engine.Cancel(turn);
+    session->Gone();
+    Forget(session->ResponseIds());
+    timeline = session->engine_timeline();
+  }
+  engine.Erase(timeline, key);
+  if (journal == nullptr || (session != nullptr && !session->durable())) return Status::Ok();
+  const auto told = std::make_shared<std::promise<Status>>();
+  RETURN_IF_ERROR(
+      journal->Erase(key, [told](const Status& status, const JournalPosition&) { told->set_value(status); }));
+  return told->get_future().get();
+}
+
+bool SessionTable::State::ForgetLocked(const std::string& id) {
+  const auto at = responses.find(id);
+  if (at == responses.end()) return false;
+  request_keys.Remove(at->second.request_key, id);
+  const auto local = local_responses.find(at->second.response->connection);
+  if (local != local_responses.end()) std::erase(local->second, id);
+  const auto known = sessions.find(at->second.key);
+  const bool orphan = known != sessions.end() && --known->second.responses == 0 && at->second.key.starts_with("chain_");
+  responses.erase(at);
+  return orphan;
+}
+
+void SessionTable::State::Forget(const std::vector<std::string>& ids) {
+  std::vector<std::string> orphans;
+  {
+    std::lock_guard lock(mutex);
+    for (const std::string& id : ids) {
+      const auto at = responses.find(id);
+      std::string key = at == responses.end() ? "" : at->second.key;
+      if (ForgetLocked(id)) orphans.push_back(std::move(key));
+    }
+  }
+  for (const std::string& key : orphans) {
+    if (const Status status = Delete(key); !status.ok()) LogWarning("session {}: {}", key, status.message());
+  }
+}
+
+Result<std::string> SessionTable::State::Register(const std::shared_ptr<Session>& session, bool fresh, Entry entry) {
+  const std::shared_ptr<Response> response = entry.response;
+  std::lock_guard lock(mutex);
+  if (!fresh && !sessions.contains(entry.key)) return NoConversation(entry.key);
+  if (!entry.request_key.empty()) {
+    std::string known = request_keys.Add(entry.request_key, entry.sending, entry.asked, response->id);
+    if (known != response->id) return known;
+  }
+  if (!sessions.contains(entry.key)) {
+    AddKnownLocked(entry.key, {.ordinal = next_ordinal++, .owner = session->owner(), .session = session});
+  }
+  Known& known = sessions.at(entry.key);
+  known.updated_at = context->clock.WallSeconds();
+  ++known.responses;
+  if (response->connection != 0) local_responses[response->connection].push_back(response->id);
+  responses.emplace(response->id, std::move(entry));
+  response_order.push_back(response->id);
+  return response->id;
+}
+
+std::string SessionTable::State::FindRequest(const Caller& caller, const TurnSpec& spec, const std::string& key) {
+  if (spec.sending == TurnSpec::Sending::kFirst) return "";
+  // Where it was answered before the server was restarted: read that session first.
+  if (journal != nullptr) {
+    if (!spec.conversation.empty()) (void)Find(caller, spec.conversation);
+    if (!spec.previous_response_id.empty()) (void)FindResponse(caller, spec.previous_response_id);
+    (void)Get(HashedId("chain_", key), caller.principal);
+  }
+  std::string known;
+  {
+    std::lock_guard lock(mutex);
+    if (!RINGSIDE_DEFECT("request_not_recognised")) known = request_keys.Find(key);
+  }
+  if (spec.sending != TurnSpec::Sending::kAgain || known.empty()) return known;
+  const Result<Found> found = FindResponse(caller, known);
+  if (found.ok() && IsRecent(*found)) return known;
+  std::lock_guard lock(mutex);
+  request_keys.Remove(key, known);
+  return "";
+}
+
+bool SessionTable::State::IsRecent(const Found& found) const {
+  const double now = context->clock.WallSeconds();
+  return found.session->Locked([&] {
+    const Response& response = *found.response;
+    if (response.running()) return true;
+    return response.status != ResponseStatus::kFailed &&
+           now - response.completed_at <= static_cast<double>(limits::kRepeatSeconds);
+  });
+}
+
+Status SessionTable::State::MakeRoom(const std::string& owner) {
+  const OwnerLimits limits = context->options.LimitsOf(owner);
+  const int64_t share = limits.bytes;
+  const auto owners_bytes = context->bytes_by_owner->Of(owner);
+  if (share > 0 && *owners_bytes > share) GiveUpHistories(*owners_bytes, share / 5 * 4, owner);
+  if (share > 0 && *owners_bytes > share && journal != nullptr) Unload(*owners_bytes, share / 5 * 4, owner);
+  if (share > 0 && *owners_bytes > share) {
+    return Status(StatusCode::kOverloaded,
+                  fmt::format("Your conversations hold {} MiB of text; they may hold {} (--max-text-mb-per-owner).",
+                              *owners_bytes >> 20, share >> 20),
+                  "", "rate_limit_exceeded");
+  }
+  const int64_t most_stored = limits.stored_bytes;
+  if (const int64_t stored = *context->stored_by_owner->Of(owner); most_stored > 0 && stored > most_stored) {
+    return Status(StatusCode::kOverloaded,
+                  fmt::format("Your conversations hold {} MiB of the disk; they may hold {} "
+                              "(--max-stored-mb-per-owner). Deleting some makes room.",
+                              stored >> 20, most_stored >> 20),
+                  "", "rate_limit_exceeded");
+  }
+  const int64_t budget = context->options.transcript_bytes;
+  if (*context->bytes > budget) GiveUpHistories(*context->bytes, budget / 5 * 4, std::nullopt);
+  if (*context->bytes > budget && journal != nullptr) Unload(*context->bytes, budget / 5 * 4);
+  ForgetOldestResponses(budget);
+  return *context->bytes > budget ? Overloaded("The server holds as much text as it can.") : Status::Ok();
+}
+
+// What the journal has can be read again.
+void SessionTable::State::Unload(const std::atomic<int64_t>& bytes, int64_t budget_bytes, const std::string& owner) {
+  WriteSummaries();  // a list then needs nothing of what leaves memory
+  std::vector<std::pair<uint64_t, std::string>> order;
+  {
+    std::lock_guard lock(mutex);
+    for (const auto& [key, known] : sessions) {
+      if (known.session != nullptr && (owner.empty() || known.owner == owner)) order.emplace_back(known.last_used, key);
+    }
+  }
+  std::sort(order.begin(), order.end());
+  for (const auto& [used, key] : order) {
+    if (bytes <= budget_bytes) return;
+    std::shared_ptr<Session> session;
+    std::lock_guard lock(mutex);
+    const auto at = sessions.find(key);
+    if (at == sessions.end() || at->second.session.use_count() != 1) continue;
+    // Nobody else has it and nobody can get it: its lock is free.
+    if (!at->second.session->durable() || !at->second.session->idle()) continue;
+    session = std::move(at->second.session);
+    at->second.session = nullptr;
+    for (const std::string& id : session->ResponseIds()) {
+      if (const auto response = responses.find(id); response != responses.end()) {
+        request_keys.Remove(response->second.request_key, id);
+        responses.erase(response);
+      }
+    }
+    at->second.responses = 0;
+    --counts.loaded;
+    ++counts.unloads;
+  }
+}
+
+void SessionTable::State::ForgetOldestResponses(int64_t budget_bytes) {
+  while (true) {
+    const bool full = *context->bytes > budget_bytes;
+    std::string id;
+    std::shared_ptr<Session> session;
+    {
+      std::lock_guard lock(mutex);
+      if (!full && response_order.size() < static_cast<size_t>(limits::kMaxResponses)) return;
+      if (response_order.empty()) return;
+      id = std::move(response_order.front());
+      response_order.pop_front();
+      const auto at = responses.find(id);
+      if (at != responses.end()) session = at->second.session.lock();
+    }
+    if (session == nullptr || session->durable()) continue;
+    (void)session->Forget(id, false);
+    Forget({id});
+  }
+}
+
+void SessionTable::State::TrimChains(const std::string& owner) {
+  const int64_t limit = context->options.LimitsOf(owner).chains;
+  std::vector<std::string> beyond;
+  {
+    std::lock_guard lock(mutex);
+    const auto own = chains_of.find(owner);
+    if (own == chains_of.end()) return;
+    size_t excess = 0;
+    const size_t held = own->second.size();
+    if (limit > 0 && held > static_cast<size_t>(limit)) excess = held - static_cast<size_t>(limit);
+    if (sessions.size() > static_cast<size_t>(limits::kMaxSessions)) excess = std::max<size_t>(excess, 1);
+    for (auto at = own->second.begin(); at != own->second.end() && beyond.size() < excess; ++at) {
+      const std::shared_ptr<Session>& session = sessions.at(at->second).session;
+      // Where nobody else has it, and nobody can get it, its lock is free.
+      if (session == nullptr || (session.use_count() == 1 && session->idle())) beyond.push_back(at->second);
+    }
+  }
+  for (const std::string& key : beyond) {
+    if (const Status status = Delete(key); !status.ok()) LogWarning("session {}: {}", key, status.message());
+  }
+}
+
+void SessionTable::State::CloseRetired() {
+  for (const auto [timeline, keep] : context->retired->Take()) keep ? engine.Park(timeline) : engine.Close(timeline);
+}
+
+void SessionTable::State::DeleteExpired() {
+  const double ttl_s = static_cast<double>(context->options.session_ttl_s);
+  const double now = context->clock.WallSeconds();
+  const double elapsed_s = static_cast<double>(context->clock.MonotonicNs() - opened_ns) * 1e-9;
+  constexpr double kJump_s = 600, kInterval_s = 60;
+  std::vector<std::string> expired;
+  {
+    std::lock_guard lock(mutex);
+    if (ttl_s <= 0 || elapsed_s < next_expiry_s) return;
+    next_expiry_s = elapsed_s + std::min(kInterval_s, ttl_s / 4);
+    if (std::abs(now - (opened_wall_s + elapsed_s)) > kJump_s) {
+      return LogWarning("the clock was set: nothing expires until it agrees with itself again");
+    }
+    for (const auto& [key, known] : sessions) {
+      const bool idle = known.session == nullptr || (known.session.use_count() == 1 && known.session->idle());
+      if (known.updated_at + ttl_s < now && idle) expired.push_back(key);
+    }
+    counts.expired += expired.size();
+  }
+  for (const std::string& key : expired) {
+    if (const Status status = Delete(key); !status.ok()) LogWarning("session {}: {}", key, status.message());
+  }
+}
+
+void SessionTable::Sweep() {
+  state_->CloseRetired();
+  state_->WriteSummaries();
+  state_->DeleteExpired();
+  state_->GiveUpIdleHistories();
+  state_->EndLateTurns();
+  const int64_t budget = state_->context->options.transcript_bytes;
+  if (state_->journal != nullptr && *state_->context->bytes > budget / 10 * 9) {
+    state_->Unload(*state_->context->bytes, budget / 5 * 4);
+  }
+}
+
+// Every turn has the same time: the first to end are the first that began.
+void SessionTable::State::EndLateTurns() {
+  const int64_t timeout_s = context->options.turn_timeout_s;
+  if (timeout_s <= 0) return;
+  std::deque<StartedTurn> running;
+  {
+    std::lock_guard lock(mutex);
+    running.swap(started);
+  }
+  const int64_t begun_before = context->clock.MonotonicNs() - timeout_s * 1'000'000'000;
+  std::erase_if(running, [&](const StartedTurn& begun) {
+    const std::shared_ptr<Session> session = begun.session.lock();
+    if (session == nullptr || session->Running("") != begun.turn) return true;
+    if (begun.started_ns >= begun_before) return false;
+    session->EndTurn(begun.turn, "turn_timeout");
+    return true;
+  });
+  std::lock_guard lock(mutex);
+  started.insert(started.begin(), running.begin(), running.end());
+}
+
+void SessionTable::Flush() {
+  if (state_->journal != nullptr) state_->journal->Flush();
+}
+
+int64_t SessionTable::State::TokensWaitMs(const std::string& owner, const OwnerLimits& limits) const {
+  if (limits.tokens_per_minute <= 0) return 0;
+  return context->tokens_by_owner->Of(owner)->WaitMs(limits.tokens_per_minute, context->clock.MonotonicNs());
+}
+
+int64_t SessionTable::TokensWaitMs(const Caller& caller) const {
+  return state_->TokensWaitMs(caller.principal, options().LimitsOf(caller.principal));
+}
+
+TokenShare SessionTable::TokensOf(const Caller& caller) const {
+  const int64_t limit = options().LimitsOf(caller.principal).tokens_per_minute;
+  if (limit <= 0) return {};
+  const SessionContext& context = *state_->context;
+  return context.tokens_by_owner->Of(caller.principal)->Share(limit, context.clock.MonotonicNs());
+}
+
+Result<std::shared_ptr<void>> SessionTable::State::TakePermit(const std::string& owner) {
+  const OwnerLimits limits = context->options.LimitsOf(owner);
+  if (TokensWaitMs(owner, limits) > 0) {
+    return Status(
+        StatusCode::kOverloaded,
+        "Your tokens of this minute are used up: you may have " + std::to_string(limits.tokens_per_minute) + ".", "",
+        "rate_limit_exceeded");
+  }
+  const int64_t limit = limits.turns;
+  if (limit <= 0) return std::shared_ptr<void>();
+  std::lock_guard lock(turns->mutex);
+  int64_t& count = turns->by_owner[owner];
+  if (count >= limit) {
+    return Status(StatusCode::kOverloaded,
+                  "You have as many answers running and waiting as you may: " + std::to_string(limit) + ".", "",
+                  "rate_limit_exceeded");
+  }
+  ++count;
+  return std::shared_ptr<void>(nullptr, [turns = turns, owner](void*) {
+    std::lock_guard lock(turns->mutex);
+    const auto at = turns->by_owner.find(owner);
+    if (--at->second == 0) turns->by_owner.erase(at);
+  });
+}
+
+}  // namespace ringside

@@ -1,0 +1,359 @@
+// The table's turns and responses.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "engine/grammar/grammar_cache.h"
+#include "session/ids.h"
+#include "session/table/table_state.h"
+#include "session/table/turn_sink.h"
+
+namespace ringside {
+namespace {
+
+Status NoPreviousResponse(const std::string& id) {
+  return InvalidArgument("Previous response with id '" + id + "' not found.", "previous_response_id",
+                         "previous_response_not_found");
+}
+
+std::string RequestKey(const Caller& caller, const TurnSpec& spec) {
+  if (spec.request_key.empty()) return "";
+  std::string key =
+      caller.principal + '\n' + spec.conversation + '\n' + spec.previous_response_id + '\n' + spec.request_key;
+  if (!spec.store) key += '\n' + std::to_string(caller.connection);  // nobody else can see the first one's answer
+  return key;
+}
+
+/// The form of the answer: as the request says, or as the one that goes on began.
+Status ChooseForm(const Session& session, TurnSpec* spec) {
+  AnswerForm form;
+  const bool goes_on = spec->input.empty() && !spec->warm_up && !spec->raw;
+  if (goes_on && !(spec->format && spec->tool_choice)) {
+    ASSIGN_OR_RETURN(form, DecodeAnswerForm(std::string_view(session.FormOfCut())));
+  }
+  if (!spec->format) spec->format = std::move(form.format);
+  if (!spec->tool_choice) spec->tool_choice = std::move(form.choice);
+  if (spec->format->kind == AnswerFormat::Kind::kText || spec->stop_strings.empty()) return Status::Ok();
+  return InvalidArgument("Stop strings cannot be given together with a format: it says where the answer ends.", "stop",
+                         "mutually_exclusive_parameters");
+}
+
+/// Which tools the answer may call: those of the request, or those that the session has been told of.
+Status ChooseTools(const Session& session, ToolSyntaxName syntax, TurnSpec* spec) {
+  const ToolChoice& choice = *spec->tool_choice;
+  ToolCallRules rules;
+  rules.syntax = syntax;
+  rules.tools = spec->tools ? spec->tools->lines : std::string(session.Tools());
+  if (rules.tools.empty()) {
+    if (choice.mode != ToolChoice::Mode::kRequired && choice.names.empty()) return Status::Ok();
+    return InvalidArgument("There are no tools to choose from.", "tool_choice", "invalid_value");
+  }
+  if (spec->tools) {
+    rules.strict = spec->tools->strict;
+    rules.schema_param = spec->tools->schema_param;
+  }
+  rules.names = choice.names;
+  rules.may_call = choice.mode != ToolChoice::Mode::kNone;
+  rules.must_call = choice.mode == ToolChoice::Mode::kRequired;
+  rules.several = choice.several;
+  const AnswerFormat::Kind kind = spec->format->kind;
+  if (rules.may_call && (kind == AnswerFormat::Kind::kRegex || kind == AnswerFormat::Kind::kGbnf)) {
+    return InvalidArgument("An answer that follows a regular expression or a grammar cannot call tools as well.",
+                           spec->format->param, "mutually_exclusive_parameters");
+  }
+  spec->format->calls = std::make_shared<const ToolCallRules>(std::move(rules));
+  return Status::Ok();
+}
+
+}  // namespace
+
+// The same request, sent again after a restart, must lead to the chain that it had begun.
+std::shared_ptr<Session> SessionTable::State::NewChain(const Caller& caller, const WindowOverrides& window,
+                                                       const std::string& request_key) {
+  std::string key = request_key.empty() ? MakeId("chain_") : HashedId("chain_", request_key);
+  {
+    std::lock_guard lock(mutex);
+    if (sessions.contains(key)) key = MakeId("chain_");  // its answer was forgotten, or the name is another's
+  }
+  return std::make_shared<Session>(context, std::move(key), caller.principal, Metadata{}, window);
+}
+
+Result<SessionTable::State::Target> SessionTable::State::FindTarget(const Caller& caller, TurnSpec* asked,
+                                                                    const std::string& request_key) {
+  const TurnSpec& spec = *asked;
+  Target target;
+  if (spec.carries_history) return FindHistory(caller, asked);
+  if (!spec.conversation.empty()) {
+    ASSIGN_OR_RETURN(target.session, Find(caller, spec.conversation));
+  } else if (!spec.previous_response_id.empty()) {
+    const Result<Found> found = FindResponse(caller, spec.previous_response_id);
+    if (found.status().code() == StatusCode::kNotFound) return NoPreviousResponse(spec.previous_response_id);
+    if (!found.ok()) return found.status();
+    target.parent = found->session;
+    const bool running = found->session->Locked([&] {
+      target.parent_items = found->response->items_end;
+      return found->response->running();
+    });
+    if (running) {
+      return Status{StatusCode::kBusy, "The previous response is still running.", "previous_response_id",
+                    "response_not_completed"};
+    }
+    // What is not to be stored does not go on in what is.
+    if (found->session->id().empty() && (spec.store || !found->session->durable())) {
+      target.session = found->session;
+      target.head = spec.previous_response_id;
+    } else {
+      RETURN_IF_ERROR(ForkTarget(caller, request_key, &target));
+    }
+  } else {
+    RETURN_IF_ERROR(CheckWindow(spec.window));
+    target.session = NewChain(caller, spec.window, request_key);
+    target.fresh = true;
+  }
+  return target;
+}
+
+// Makes the target a new chain that begins with the parent's timeline up to the previous response.
+Status SessionTable::State::ForkTarget(const Caller& caller, const std::string& request_key, Target* target) {
+  ASSIGN_OR_RETURN(Timeline timeline, target->parent->CopyTimeline(static_cast<int64_t>(target->parent_items)));
+  Fork(caller, std::move(timeline), target, request_key);
+  return Status::Ok();
+}
+
+void SessionTable::State::Fork(const Caller& caller, Timeline timeline, Target* target,
+                               const std::string& request_key) {
+  target->session =
+      target->in_memory ? NewHistory(caller, true) : NewChain(caller, target->parent->window(), request_key);
+  target->fresh = true;
+  target->head.clear();
+  target->fork_from = target->parent->engine_timeline();
+  target->fork_to = NextEngineId();
+  target->session->Adopt(std::move(timeline), target->fork_to, target->parent->cache_window());
+}
+
+Result<TurnTicket> SessionTable::State::Reattach(const Caller& caller, const std::string& id,
+                                                 const std::shared_ptr<EventSink>& sink) {
+  ASSIGN_OR_RETURN(const Found found, FindResponse(caller, id));
+  if (sink != nullptr) found.session->Replay(found.response, 0, sink);
+  return TurnTicket{id, true};
+}
+
+Result<Session::Prepared> SessionTable::State::Begin(const Caller& caller, const TurnSpec& spec,
+                                                     const std::string& request_key, Target* target, TurnId turn,
+                                                     const std::shared_ptr<Response>& response,
+                                                     const std::shared_ptr<EventSink>& sink,
+                                                     std::shared_ptr<void>* permit) {
+  const auto begin = [&] {
+    response->id = MakeResponseId(target->session->key());
+    response->conversation_id = target->session->id();
+    return target->session->Begin(spec, caller, response, turn, sink, target->head, permit);
+  };
+  Result<Session::Prepared> prepared = begin();
+  if (!prepared.ok() && prepared.status().code() == StatusCode::kMismatch) {
+    RETURN_IF_ERROR(ForkTarget(caller, request_key, target));
+    prepared = begin();
+  }
+  return prepared;
+}
+
+Status SessionTable::State::Launch(const Target& target, Session::Prepared prepared, TurnId turn,
+                                   const Response& response) {
+  RETURN_IF_ERROR(target.session->Record(turn));
+  TurnRequest& request = prepared.request;
+  const auto turn_sink = std::make_shared<TurnSink>(
+      target.session, turn, target.session->durable() ? journal : nullptr, context->options.durability,
+      response.logprobs, context->tokens_by_owner->Of(target.session->owner()), context->clock);
+  if (request.tokens.empty()) {  // a warm-up of nothing
+    target.session->Announce(turn);
+    turn_sink->OnEnd(TurnEnd{});
+    return Status::Ok();
+  }
+  if (target.fork_to != 0 && request.timeline == target.fork_to) {
+    engine.Fork(target.fork_from, target.fork_to, target.parent->cache_owner(), request.owner, request.may_branch);
+  }
+  request.sink = turn_sink;
+  if (context->options.turn_timeout_s > 0) {
+    std::lock_guard lock(mutex);
+    started.push_back({turn, context->clock.MonotonicNs(), target.session});
+  }
+  RETURN_IF_ERROR(engine.Submit(std::move(request)));
+  target.session->Announce(turn);
+  return Status::Ok();
+}
+
+Result<TurnTicket> SessionTable::StartTurn(const Caller& caller, TurnSpec spec,
+                                           const std::shared_ptr<EventSink>& sink) {
+  State& state = *state_;
+  state.CloseRetired();
+  RETURN_IF_ERROR(spec.sampling.Validate(state.context->codec.tokenizer.vocab_size()));
+  const int64_t longest = options().max_output_tokens_limit;
+  if (longest > 0 && spec.max_output_tokens.value_or(0) > longest) {
+    return InvalidArgument(fmt::format("max_output_tokens may be at most {} (--max-output-tokens-limit).", longest),
+                           "max_output_tokens", "invalid_value");
+  }
+  const std::string key = RequestKey(caller, spec);
+  uint64_t asked = 0;
+  if (!key.empty()) {
+    {
+      std::lock_guard lock(state.mutex);
+      asked = state.request_keys.Asked(key, spec.sending, state.context->clock.WallSeconds());
+    }
+    const std::string known = state.FindRequest(caller, spec, key);
+    if (!known.empty()) return state.Reattach(caller, known, sink);
+  }
+  ASSIGN_OR_RETURN(std::shared_ptr<void> permit, state.TakePermit(caller.principal));
+  RETURN_IF_ERROR(state.MakeRoom(caller.principal));
+  if (spec.raw) RETURN_IF_ERROR(state.ReadPrompt(&spec));
+  ASSIGN_OR_RETURN(State::Target target, state.FindTarget(caller, &spec, key));
+  RETURN_IF_ERROR(ChooseForm(*target.session, &spec));
+  RETURN_IF_ERROR(ChooseTools(*target.session, state.context->codec.chat.tool_syntax(), &spec));
+  ASSIGN_OR_RETURN(spec.grammar, state.context->grammars->Get(*spec.format));
+
+  auto response = std::make_shared<Response>();
+  response->item_id = MakeId("msg_");
+  response->previous_id = spec.previous_response_id;
+  response->request_key = key;
+  if (spec.echo) response->echo = spec.echo({*spec.format, *spec.tool_choice});
+  response->connection = spec.store ? 0 : caller.connection;
+  response->stored = spec.store;
+  response->trace = caller.trace;
+  response->warm_up = spec.warm_up;
+  response->logprobs = spec.sampling.logprobs >= 0;
+  const TurnId turn = NextEngineId();
+  ASSIGN_OR_RETURN(Session::Prepared prepared, state.Begin(caller, spec, key, &target, turn, response, sink, &permit));
+  state.Forget(prepared.forgotten);
+  const Result<std::string> registered = state.Register(
+      target.session, target.fresh, {target.session->key(), target.session, response, key, spec.sending, asked});
+  if (!registered.ok()) {
+    target.session->Abandon(turn);
+    if (spec.carries_history) return Unavailable("What was kept of this history has just gone: send it again.");
+    return spec.conversation.empty() ? NoPreviousResponse(spec.previous_response_id) : registered.status();
+  }
+  if (*registered != response->id) {  // the same request came twice at once
+    target.session->Abandon(turn);
+    return state.Reattach(caller, *registered, sink);
+  }
+  if (spec.carries_history) state.IndexHistory(target.session);
+  if (Status refused = state.Launch(target, std::move(prepared), turn, *response); !refused.ok()) {
+    target.session->Abandon(turn);
+    state.Forget({response->id});
+    if (spec.carries_history) state.IndexHistory(target.session);
+    return refused;
+  }
+  if (target.fresh) state.TrimChains(caller.principal);
+  return TurnTicket{response->id, false};
+}
+
+Result<int64_t> SessionTable::CountInput(const Caller& caller, const TurnSpec& spec) {
+  State& state = *state_;
+  TurnSpec asked = spec;
+  ASSIGN_OR_RETURN(State::Target target, state.FindTarget(caller, &asked, ""));
+  Result<int64_t> count = target.session->CountInput(asked, target.head);
+  if (count.ok() || count.status().code() != StatusCode::kMismatch) return count;
+  RETURN_IF_ERROR(state.ForkTarget(caller, "", &target));
+  return target.session->CountInput(asked, "");
+}
+
+Status SessionTable::Cancel(const Caller& caller, const std::string& response_id) {
+  ASSIGN_OR_RETURN(const State::Found found, state_->FindResponse(caller, response_id));
+  if (const TurnId turn = found.session->Running(response_id); turn != 0) state_->engine.Cancel(turn);
+  return Status::Ok();
+}
+
+Result<std::shared_ptr<const Response>> SessionTable::GetResponse(const Caller& caller, const std::string& id) const {
+  ASSIGN_OR_RETURN(const State::Found found, state_->FindResponse(caller, id));
+  return found.session->Snapshot(found.response);
+}
+
+Result<std::vector<std::shared_ptr<const Response>>> SessionTable::ListResponses(const Caller& caller,
+                                                                                 const std::string& id,
+                                                                                 size_t most) const {
+  ASSIGN_OR_RETURN(const auto session, state_->Find(caller, id));
+  const std::vector<std::shared_ptr<Response>> all = session->Responses();
+  std::vector<std::shared_ptr<const Response>> newest;
+  for (auto at = all.rbegin(); at != all.rend() && newest.size() < most; ++at) {
+    if ((*at)->stored) newest.push_back(session->Snapshot(*at));
+  }
+  std::reverse(newest.begin(), newest.end());
+  return newest;
+}
+
+Status SessionTable::FindResponse(const Caller& caller, const std::string& id) const {
+  return state_->FindResponse(caller, id).status();
+}
+
+Result<SharedList<Item>> SessionTable::GetInputItems(const Caller& caller, const std::string& response_id) const {
+  ASSIGN_OR_RETURN(const State::Found found, state_->FindResponse(caller, response_id));
+  return found.session->InputItems(*found.response);
+}
+
+Status SessionTable::Replay(const Caller& caller, const std::string& response_id, uint64_t from,
+                            const std::shared_ptr<EventSink>& sink) {
+  ASSIGN_OR_RETURN(const State::Found found, state_->FindResponse(caller, response_id));
+  found.session->Replay(found.response, from, sink);
+  return Status::Ok();
+}
+
+Status SessionTable::DeleteResponse(const Caller& caller, const std::string& id) {
+  ASSIGN_OR_RETURN(const State::Found found, state_->FindResponse(caller, id));
+  if (const TurnId turn = found.session->Running(id); turn != 0) state_->engine.Cancel(turn);
+  RETURN_IF_ERROR(found.session->Forget(id, found.response->stored));
+  state_->Forget({id});
+  return Status::Ok();
+}
+
+void SessionTable::DropConnection(uint64_t connection) {
+  std::vector<std::string> local;
+  std::vector<std::shared_ptr<Session>> owners;
+  {
+    std::lock_guard lock(state_->mutex);
+    const auto at = state_->local_responses.find(connection);
+    if (at == state_->local_responses.end()) return;
+    local = std::move(at->second);
+    state_->local_responses.erase(at);
+    for (const std::string& id : local) {
+      const auto response = state_->responses.find(id);
+      owners.push_back(response == state_->responses.end() ? nullptr : response->second.session.lock());
+    }
+  }
+  for (size_t i = 0; i < local.size(); ++i) {
+    if (owners[i] == nullptr) continue;
+    // A chain's goes when the chain is forgotten, below.
+    const TurnId turn = owners[i]->key().starts_with("chain_") ? 0 : owners[i]->Running(local[i]);
+    if (turn != 0) state_->engine.Cancel(turn);
+    (void)owners[i]->Forget(local[i], false);
+  }
+  state_->Forget(local);
+}
+
+Status SessionTable::Resume(const Caller& caller, const ResumeRequest& request,
+                            const std::shared_ptr<EventSink>& sink) {
+  Result<std::shared_ptr<Session>> found = state_->Find(caller, request.session);
+  if (!found.ok() && found.status().code() == StatusCode::kNotFound) {
+    const auto response = state_->FindResponse(caller, request.session);
+    if (response.ok()) found = response->session;
+  }
+  if (found.status().code() == StatusCode::kNotFound) {
+    ResumeReply reply;
+    reply.session = request.session;
+    sink->OnResumed(reply);
+    return Status::Ok();
+  }
+  if (!found.ok()) return found.status();
+  Session& session = **found;
+  if (request.known && request.known->seq > 0 && session.durable()) {
+    const auto chain = state_->journal->ChainAt(session.key(), request.known->seq);
+    if (!chain.ok() && chain.status().code() != StatusCode::kNotFound) return chain.status();
+    if (!chain.ok() || !(*chain == request.known->chain)) {
+      return Status(StatusCode::kMismatch, "What this client was told is not part of the conversation's history.",
+                    "known", "history_diverged");
+    }
+  }
+  const std::string owner = session.cache_owner();
+  const CacheSource cache = state_->engine.Where(owner).value_or(CacheSource::kNew);
+  if (cache == CacheSource::kDisk) state_->engine.Prefetch(owner);
+  session.Resume(request, cache, sink);
+  return Status::Ok();
+}
+
+}  // namespace ringside

@@ -1,0 +1,76 @@
+#include "session/table/turn_sink.h"
+
+#include <utility>
+
+#include "base/defect.h"
+#include "session/records.h"
+
+namespace ringside {
+
+TurnSink::TurnSink(std::shared_ptr<Session> session, TurnId turn, Journal* journal, Durability durability,
+                   bool logprobs, std::shared_ptr<TokenBucket> tokens, const Clock& clock)
+    : session_(std::move(session)),
+      turn_(turn),
+      journal_(journal),
+      durability_(durability),
+      logprobs_(logprobs),
+      tokens_(std::move(tokens)),
+      clock_(clock) {}
+
+void TurnSink::Write(JournalRecord record, Told told) {
+  JournalEntry entry;
+  entry.session = session_->key();
+  entry.records = std::exchange(kept_, {});
+  entry.records.push_back(std::move(record));
+  entry.urgent = true;
+  if (RINGSIDE_DEFECT("delta_before_record")) std::exchange(told, [](const JournalPosition&) {})({});
+  ++*untold_;
+  const auto done = [session = session_, turn = turn_, untold = untold_, told = std::move(told)](
+                        const Status& status, const JournalPosition& last) {
+    status.ok() ? told(last) : session->OnLost(turn, status);
+    --*untold;
+  };
+  if (const Status status = journal_->Append(std::move(entry), done); !status.ok()) done(status, {});
+}
+
+void TurnSink::OnStart(const CacheReport& report) {
+  tokens_->Draw(report.tokens_computed, clock_.MonotonicNs());
+  if (journal_ == nullptr) return session_->OnStart(turn_, report, {});
+  Write(EncodeStarted(report), [session = session_, turn = turn_, report](const JournalPosition& recorded) {
+    session->OnStart(turn, report, recorded);
+  });
+}
+
+void TurnSink::OnTokens(const TokenDelta& delta) {
+  tokens_->Draw(static_cast<int64_t>(delta.tokens.size()), clock_.MonotonicNs());
+  if (journal_ == nullptr) return session_->OnTokens(turn_, delta, {});
+  recorded_tokens_ += delta.tokens.size();
+  JournalRecord record = Encode(TokensRecord{delta.tokens, delta.text}, logprobs_);
+  // Told at once only if nothing that was said before still waits to be told.
+  if (durability_ == Durability::kTurn && *untold_ == 0) {
+    kept_.push_back(std::move(record));
+    return session_->OnTokens(turn_, delta, {});
+  }
+  Write(std::move(record), [session = session_, turn = turn_, delta](const JournalPosition& recorded) {
+    session->OnTokens(turn, delta, recorded);
+  });
+}
+
+void TurnSink::OnEnd(const TurnEnd& end) {
+  const double now = clock_.WallSeconds();
+  if (journal_ == nullptr) return session_->OnEnd(turn_, end, now, {});
+  EndRecord record;
+  record.reason = end.reason;
+  record.incomplete_reason = session_->Locked([&] { return session_->IncompleteReason(turn_); });
+  record.stop_string = end.stop_string;
+  record.error = end.error;
+  record.tail.assign(end.output.begin() + static_cast<ptrdiff_t>(recorded_tokens_), end.output.end());
+  record.report = end.report;
+  record.times = end.times;
+  record.completed_at = now;
+  Write(Encode(record), [session = session_, turn = turn_, end, now](const JournalPosition& recorded) {
+    session->OnEnd(turn, end, now, recorded);
+  });
+}
+
+}  // namespace ringside

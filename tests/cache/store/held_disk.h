@@ -1,0 +1,78 @@
+// A disk that is as slow as a test wants: every Put waits until the test lets one through.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cache/store/ram_store.h"
+#include "cache/store/store.h"
+
+namespace ringside {
+
+class HeldDisk final : public Store {
+ public:
+  /// Shared with the test, which outlives the disk.
+  class Gate {
+   public:
+    void LetThrough(int64_t puts) {
+      std::lock_guard lock(mutex_);
+      allowed_ += puts;
+      changed_.notify_all();
+    }
+    void LetAllThrough() { LetThrough(INT32_MAX); }
+    void WaitForPut() {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return begun_ > 0; });
+    }
+    int64_t puts() const {
+      std::lock_guard lock(mutex_);
+      return begun_;
+    }
+    /// Whose puts have begun, in that order; waits until there are so many.
+    std::vector<std::string> WaitForPuts(size_t n) {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return owners_.size() >= n; });
+      return owners_;
+    }
+    void Pass(const std::string& owner) {
+      std::unique_lock lock(mutex_);
+      ++begun_;
+      owners_.push_back(owner);
+      changed_.notify_all();
+      changed_.wait(lock, [&] { return allowed_ > 0; });
+      --allowed_;
+    }
+
+   private:
+    mutable std::mutex mutex_;
+    std::condition_variable changed_;
+    int64_t begun_ = 0, allowed_ = 0;
+    std::vector<std::string> owners_;
+  };
+
+  explicit HeldDisk(std::shared_ptr<Gate> gate, int64_t budget_bytes = int64_t{1} << 40)
+      : gate_(std::move(gate)), inner_(budget_bytes) {}
+
+  Status Put(const std::string& owner, StoreObject object) override {
+    gate_->Pass(owner);
+    return inner_.Put(owner, std::move(object));
+  }
+  Result<std::string> GetManifest(const std::string& owner) override { return inner_.GetManifest(owner); }
+  Result<Blob> GetPart(const std::string& owner, const ChunkHash& key, size_t bytes) override {
+    return inner_.GetPart(owner, key, bytes);
+  }
+  Status Erase(const std::string& owner) override { return inner_.Erase(owner); }
+  StoreIndex& index() override { return inner_.index(); }
+  int64_t budget_bytes() const override { return inner_.budget_bytes(); }
+
+ private:
+  const std::shared_ptr<Gate> gate_;
+  RamStore inner_;
+};
+
+}  // namespace ringside

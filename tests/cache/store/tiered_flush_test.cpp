@@ -1,0 +1,128 @@
+// Before a restart: what is in memory goes to a slow disk several objects at a time, what was used last first, and what
+// is left can be told.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cache/store/ram_store.h"
+#include "cache/store/tiered_store.h"
+#include "tests/cache/snapshot_cache.h"
+#include "tests/cache/store/held_disk.h"
+
+namespace ringside {
+namespace {
+
+class TieredFlushTest : public SnapshotCacheTest {
+ protected:
+  static constexpr int kOwners = 8;
+
+  /// Memory has what "0" to "7" saved, in that order.
+  void Open(int64_t disk_budget = int64_t{1} << 40) {
+    tiers_ = std::make_unique<TieredStore>(std::make_unique<RamStore>(1 << 24),
+                                           std::make_unique<HeldDisk>(gate_, disk_budget),
+                                           TieredStoreOptions{.sweep_ms = 0});
+    for (int i = 0; i < kOwners; ++i) {
+      std::promise<void> stored;
+      ASSERT_TRUE(
+          tiers_->Store(std::to_string(i), Capture(*caches_[0]), [&](const Status&) { stored.set_value(); }).ok());
+      stored.get_future().wait();
+    }
+  }
+  void SetUp() override {
+    Grow(Fresh(0, {1, 32}), 40);
+    bytes_ = Capture(*caches_[0]).chunk_bytes();
+  }
+  void TearDown() override {
+    gate_->LetAllThrough();
+    tiers_.reset();
+  }
+  std::future<Status> Flush() {
+    const auto told = std::make_shared<std::promise<Status>>();
+    tiers_->Flush([told](const Status& status) { told->set_value(status); });
+    return told->get_future();
+  }
+  std::vector<std::string> Begun(size_t n) {
+    std::vector<std::string> owners = gate_->WaitForPuts(n);
+    EXPECT_EQ(owners.size(), n);
+    return owners;
+  }
+
+  int64_t bytes_ = 0;
+  const std::shared_ptr<HeldDisk::Gate> gate_ = std::make_shared<HeldDisk::Gate>();
+  std::unique_ptr<TieredStore> tiers_;
+};
+
+TEST_F(TieredFlushTest, WhatWasUsedLastIsWrittenFirstAndFourAtATime) {
+  Open();
+  EXPECT_EQ(tiers_->unsaved().caches, kOwners);
+  EXPECT_EQ(tiers_->unsaved().bytes, tiers_->stats().host_bytes);
+  std::future<Status> flushed = Flush();
+  std::vector<std::string> first = Begun(TieredStore::kWriters);
+  std::ranges::sort(first);
+  EXPECT_EQ(first, (std::vector<std::string>{"4", "5", "6", "7"}));
+  for (int i = 3; i >= 0; --i) {
+    gate_->LetThrough(1);
+    EXPECT_EQ(Begun(static_cast<size_t>(kOwners - i)).back(), std::to_string(i));
+  }
+  EXPECT_EQ(tiers_->unsaved().caches, TieredStore::kWriters);
+  EXPECT_EQ(flushed.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
+  gate_->LetAllThrough();
+  EXPECT_TRUE(flushed.get().ok());
+  EXPECT_EQ(tiers_->unsaved().caches, 0);
+  EXPECT_EQ(tiers_->unsaved().bytes, 0);
+  EXPECT_EQ(tiers_->stats().disk_objects, kOwners);
+}
+
+TEST_F(TieredFlushTest, WhatIsAskedForByNameComesBeforeTheOthers) {
+  Open();
+  std::future<Status> flushed = Flush();
+  (void)Begun(TieredStore::kWriters);
+  std::promise<Status> saved;
+  const int64_t room = tiers_->saving_room();
+  tiers_->SaveToDisk("0", [&](const Status& status) { saved.set_value(status); });
+  EXPECT_LE(tiers_->saving_room(), room - bytes_);
+  // It is asked for once the answering thread has come to it.
+  std::promise<void> answered;
+  tiers_->Fetch("nobody", [&](const auto&) { answered.set_value(); });
+  answered.get_future().wait();
+  gate_->LetThrough(1);
+  EXPECT_EQ(Begun(TieredStore::kWriters + 1).back(), "0");
+  gate_->LetAllThrough();
+  EXPECT_TRUE(saved.get_future().get().ok());
+  EXPECT_TRUE(flushed.get().ok());
+  EXPECT_EQ(tiers_->saving_room(), room);
+  EXPECT_EQ(gate_->puts(), kOwners) << "each once";
+}
+
+TEST_F(TieredFlushTest, OnATooSmallDiskWhatWasUsedLastStays) {
+  Open(/*disk_budget=*/3 * (bytes_ + bytes_ / 2));
+  gate_->LetAllThrough();
+  EXPECT_EQ(Flush().get().code(), StatusCode::kOverloaded);
+  const TieredStore::Unsaved unsaved = tiers_->unsaved();
+  EXPECT_EQ(unsaved.caches, kOwners - tiers_->stats().disk_objects);
+  EXPECT_GE(unsaved.bytes, unsaved.caches * bytes_);
+  EXPECT_GE(tiers_->stats().disk_objects, 3);
+  EXPECT_EQ(tiers_->stats().dropped, 0u) << "none went for another";
+  EXPECT_EQ(tiers_->stats().demoted, static_cast<uint64_t>(tiers_->stats().disk_objects));
+}
+
+TEST_F(TieredFlushTest, ClosingWaitsForThePutsUnderWayAndBeginsNoOther) {
+  Open();
+  std::future<Status> flushed = Flush();
+  (void)Begun(TieredStore::kWriters);
+  std::thread closing([&] { tiers_.reset(); });
+  // Closing has begun then, or more puts begin and the test fails.
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  gate_->LetAllThrough();
+  closing.join();
+  EXPECT_EQ(flushed.get().code(), StatusCode::kUnavailable);
+  EXPECT_EQ(gate_->puts(), TieredStore::kWriters);
+}
+
+}  // namespace
+}  // namespace ringside

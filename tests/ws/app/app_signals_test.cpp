@@ -1,0 +1,34 @@
+#include "ws/app/app_signals.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+namespace ringside {
+namespace {
+
+TEST(SignalWatcherDeathTest, WhatAFailedWriteRaisesEndsNothing) {
+  EXPECT_EXIT(
+      {
+        SignalWatcher signals;
+        raise(SIGPIPE);
+        raise(SIGXFSZ);
+        _exit(7);
+      },
+      ::testing::ExitedWithCode(7), "");
+}
+
+TEST(SignalWatcherDeathTest, AHangupIsToldOnceAndEndsNothing) {
+  EXPECT_EXIT(
+      {
+        SignalWatcher signals;
+        kill(getpid(), SIGHUP);
+        while (!signals.TakeHangup()) usleep(1000);
+        const bool again = signals.TakeHangup();
+        _exit(again || signals.Wait(std::chrono::milliseconds(0)) ? 1 : 7);
+      },
+      ::testing::ExitedWithCode(7), "");
+}
+
+}  // namespace
+}  // namespace ringside

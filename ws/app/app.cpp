@@ -1,0 +1,566 @@
+#include "ws/app/app.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <future>
+#include <optional>
+#include <thread>
+
+#include "base/log.h"
+#include "engine/fleet/engine_fleet.h"
+#include "engine/sampling_defaults.h"
+#include "kernels/processes.h"
+#include "session/chat/chat_template.h"
+#include "session/table/session_table.h"
+#include "ws/app/app_access.h"
+#include "ws/app/app_deadline.h"
+#include "ws/app/app_engine.h"
+#include "ws/app/app_follower.h"
+#include "ws/app/app_models.h"
+#include "ws/app/app_progress.h"
+#include "ws/app/app_storage.h"
+#include "ws/app/app_template.h"
+#include "ws/app/app_watchdog.h"
+#include "ws/backups.h"
+#include "ws/chat/chat_routes.h"
+#include "ws/config/machine.h"
+#include "ws/config/model_id.h"
+#include "ws/engines.h"
+#include "ws/health.h"
+#include "ws/metrics.h"
+#include "ws/openai/conversations.h"
+#include "ws/openai/models.h"
+#include "ws/openai/responses/responses.h"
+#include "ws/page/page.h"
+#include "ws/realtime/client_secrets.h"
+#include "ws/realtime/realtime.h"
+#include "ws/transport/server.h"
+
+namespace ringside {
+namespace {
+
+constexpr std::chrono::milliseconds kWatchInterval{250};
+constexpr std::chrono::milliseconds kCancelPatience{5'000};
+// Of the grace of a stop, what is left for all that comes behind the turns: a third, at most so much.
+constexpr std::chrono::milliseconds kWindUpTime{10'000};
+// What each of those steps gets, however little is left.
+constexpr std::chrono::milliseconds kLeastPatience{500};
+// Behind the grace the stop has this time to end by itself.
+constexpr std::chrono::milliseconds kStopMargin{2'000};
+constexpr int kWatchesPerTend = 4;
+constexpr int64_t kMetricsConnections = 64;
+constexpr int64_t kMaxOutputTokens = 1024, kMaxInputTokens = 32768;  // where the operator says nothing
+
+HttpResponse MetricsAnswer(Metrics& metrics) {
+  HttpResponse response;
+  response.content_type = "text/plain; version=0.0.4; charset=utf-8";
+  response.body = metrics.Scrape();
+  return response;
+}
+
+/// Everything that serves. Members are in the order of their making; what they point to stands above them.
+class Serving {
+ public:
+  Serving(const ServerConfig& config, Processes& processes) : config_(config), processes_(processes) {}
+  ~Serving();
+
+  Status Start();
+  /// True until all engines, or what they run on, have failed for good.
+  bool healthy() const { return engines_->healthy() && std::ranges::any_of(copies_, &ModelCopy::devices_ok); }
+  /// Refuses new turns, lets the running ones end, closes the sockets.
+  void Drain();
+  std::string url() const { return server_->url(); }
+  /// The threads without which nothing is served.
+  std::vector<Watchdog::Part> WatchedParts();
+  /// One line for a person.
+  std::string Describe() const;
+  /// False once nothing can be recorded any more.
+  bool storage_healthy() const { return storage_->healthy(); }
+  /// What is to be done about once a second.
+  void Tend();
+  /// Reads again what may be changed while the server runs: keys, certificate.
+  void Reload();
+  bool device_failed() const { return !std::ranges::all_of(copies_, &ModelCopy::devices_ok); }
+  /// What the process ends with if Start fails, and not for the device's sake.
+  int exit_code() const { return exit_code_; }
+
+ private:
+  Status Listen();
+  Status LoadModel();
+  Status StartEngine();
+  Status OpenSessions();
+  /// Any of the copies.
+  const Model& model() const { return *copies_.front().model; }
+  /// Where a request says nothing.
+  int64_t max_output_tokens() const {
+    return config_.max_output_tokens.value_or(std::min(kMaxOutputTokens, config_.max_output_tokens_limit));
+  }
+  /// Reads everything that is stored, as verify does, and logs what comes of it.
+  void CheckStored(const std::stop_token& stop);
+  void LogStored() const;
+  void Publish();
+  Status ServeMetrics();
+  void SaveCaches(std::chrono::steady_clock::duration time);
+  std::shared_ptr<Service> MakeService();
+  void AddMetricsRoute(Service& service);
+
+  const ServerConfig config_;
+  Processes& processes_;
+  TransportCounters transport_;
+  Metrics metrics_{transport_, static_cast<size_t>(config_.data_parallel_size)};
+  Health health_{"starting"};
+  std::atomic<bool> disk_full_{false};  // as of the last Tend: who asks whether the server is ready waits for no disk
+  int exit_code_ = kExitFailed;
+  AppAccess access_;
+  std::unique_ptr<Storage> storage_;
+  std::unique_ptr<Backups> backups_;
+  std::vector<ModelCopy> copies_;
+  std::unique_ptr<Tokenizer> tokenizer_;
+  std::optional<ChatTemplate> chat_;
+  std::string model_name_;
+  SamplingParams sampling_;  // where a request says nothing
+  std::unique_ptr<EngineFleet> engines_;
+  std::unique_ptr<AppEngine> turns_;
+  std::unique_ptr<SessionTable> sessions_;
+  std::unique_ptr<Server> server_;
+  TransportCounters metrics_transport_;  // nobody looks at who looks
+  std::unique_ptr<Server> metrics_server_;
+  std::atomic<bool> stored_checked_{false};
+  std::jthread checking_;  // what is stored, beside the work
+};
+
+Serving::~Serving() {
+  checking_ = {};
+  if (turns_) turns_->RefuseTurns();
+  metrics_.SetSource(nullptr);
+  if (server_) server_->Stop(std::chrono::milliseconds(0));
+  // A turn that ends tells its session, and the table may then run what waited for it: both are still there.
+  if (turns_) {
+    turns_->CancelAll();
+    turns_->WaitUntilNone(kCancelPatience);
+  }
+  if (sessions_) sessions_->Flush();  // what is told now finds its session
+  sessions_.reset();
+  engines_.reset();
+  metrics_server_.reset();
+  server_.reset();  // after the last push into an outbox
+}
+
+Status Serving::Start() {
+  RETURN_IF_ERROR(CheckMemory({.host_cache_mb = config_.host_cache_mb}, MachineMemoryBytes()));
+  RETURN_IF_ERROR(Listen());
+  RETURN_IF_ERROR(LoadModel());
+  RETURN_IF_ERROR(StartEngine());
+  RETURN_IF_ERROR(OpenSessions());
+  Publish();
+  return Status::Ok();
+}
+
+std::shared_ptr<Service> Serving::MakeService() {
+  auto service = std::make_shared<Service>();
+  AddHealthRoutes(*service, health_);
+  if (!config_.no_ui) AddPageRoutes(*service, config_.ui_dir);
+  if (!config_.metrics_port) AddMetricsRoute(*service);
+  return service;
+}
+
+void Serving::AddMetricsRoute(Service& service) {
+  service.router.AnswerAtOnce("/metrics");
+  service.router.Add(
+      "GET", "/metrics", [this](const HttpRequest&, const Router::Parameters&) { return MetricsAnswer(metrics_); },
+      Scopes::Metrics());
+}
+
+Status Serving::ServeMetrics() {
+  if (!config_.metrics_port) return Status::Ok();
+  auto service = std::make_shared<Service>();
+  AddHealthRoutes(*service, health_);
+  AddMetricsRoute(*service);
+  ServerOptions options;
+  options.host = config_.metrics_host;
+  options.port = static_cast<uint16_t>(*config_.metrics_port);
+  options.access = {.host = config_.metrics_host, .allowed_hosts = config_.allowed_hosts};
+  options.io_threads = options.worker_threads = 1;
+  options.max_connections = kMetricsConnections;
+  ASSIGN_OR_RETURN(metrics_server_, Server::Listen(options, std::move(service), metrics_transport_));
+  LogInfo("metrics: {}/metrics", metrics_server_->url());
+  return Status::Ok();
+}
+
+Status Serving::Listen() {
+  {
+    const ProgressReport progress("opening the store");
+    auto storage = Storage::Open(config_);
+    if (!storage.ok()) exit_code_ = StorageExitCode(storage.status());
+    if (!storage.ok()) return storage.status();
+    storage_ = std::move(*storage);
+  }
+  if (!config_.backup_path.empty()) {
+    ASSIGN_OR_RETURN(backups_, Backups::Open(config_, *storage_->journal()));
+  }
+  ServerOptions options;
+  options.host = config_.host;
+  options.port = static_cast<uint16_t>(config_.port);
+  RETURN_IF_ERROR(access_.Open(config_));
+  access_.Apply(config_, options);
+  options.io_threads = static_cast<int>(config_.io_threads);
+  options.worker_threads = static_cast<int>(config_.worker_threads);
+  options.max_connections = config_.max_connections;
+  options.max_connection_age = std::chrono::seconds(config_.max_connection_age_s);
+  options.idle_timeout = std::chrono::seconds(config_.idle_timeout_s);
+  std::shared_ptr<Service> service = MakeService();
+  service->starting = "The model is being loaded.";
+  ASSIGN_OR_RETURN(server_, Server::Listen(options, std::move(service), transport_));
+  LogInfo("port {} is open; the model comes next", server_->port());
+  return ServeMetrics();
+}
+
+Status Serving::LoadModel() {
+  RETURN_IF_ERROR(LoadModels(config_, processes_, &copies_));
+  const ModelSpec& spec = model().spec();
+  LogInfo("model: {} ({}), {} layers, {:.1f} MiB of weights, trained to {} tokens", spec.name, spec.architecture,
+          spec.layers, static_cast<double>(model().weight_bytes()) / (1 << 20), spec.trained_context);
+  const bool dummy = config_.load_format == LoadFormat::kDummy;
+  if (dummy) LogWarning("the weights are random: answers mean nothing");
+  const TokenizerData& data = model().tokenizer_data();
+  if (data.tokens.empty()) {
+    return InvalidArgument(config_.model +
+                           " has no tokenizer: put tokenizer.json beside the weights (or tekken.json, or "
+                           "SentencePiece's tokenizer.model), "
+                           "or vocab.json and merges.txt where these are of FasterTransformer, Megatron-LM or NeMo");
+  }
+  ASSIGN_OR_RETURN(tokenizer_, MakeTokenizer(data));
+  ChatTemplate::Facts facts;
+  if (data.bos) facts.bos = tokenizer_->TokenName(*data.bos);
+  if (data.eos) facts.eos = tokenizer_->TokenName(*data.eos);
+  // A shape alone has none of its own.
+  const bool encoder = spec.encoder_layers > 0;
+  const bool plain = dummy && !encoder && config_.chat_template.empty() && model().chat_template().empty();
+  auto chat = ChooseTemplate(plain ? "plain" : config_.chat_template, model().chat_template(), encoder, facts);
+  if (!chat.ok()) {
+    return InvalidArgument("--chat-template: " + chat.status().message());
+  }
+  chat_ = std::move(chat.value());
+  LogInfo("chat template: {}", chat_->name());
+  if (!chat_->caveat().empty()) LogWarning("chat template: {}", chat_->caveat());
+  model_name_ = config_.served_model_name.empty() ? ModelId(config_.model, spec.name) : config_.served_model_name;
+  metrics_.SetModel(model_name_);
+  ASSIGN_OR_RETURN(sampling_, ReadSamplingDefaults(config_.model));
+  sampling_.temperature = config_.temperature.value_or(sampling_.temperature);
+  sampling_.top_p = config_.top_p.value_or(sampling_.top_p);
+  LogInfo("sampling: temperature {}, top_p {}, top_k {}, min_p {}, repetition_penalty {}", sampling_.temperature,
+          sampling_.top_p, sampling_.top_k, sampling_.min_p, sampling_.repetition_penalty);
+  return Status::Ok();
+}
+
+Status Serving::StartEngine() {
+  ASSIGN_OR_RETURN(const EngineOptions options, ResolveEngineOptions(config_, model().spec()));
+  if (!config_.cuda) {
+    // Before it is taken: what the system then says of it, or does, depends on the machine.
+    const int64_t engines = config_.data_parallel_size;
+    const auto here = [&](int64_t of_all) { return of_all * processes_.count_on_machine() / processes_.count(); };
+    RETURN_IF_ERROR(CheckMemory({.host_cache_mb = config_.host_cache_mb,
+                                 .slots = engines * (options.slots > 0 ? options.slots : EngineOptions().slots),
+                                 .slot_bytes = here(Engine::SlotBytes(model().shape(), options)),
+                                 .kv_cache_mb = here(config_.kv_cache_mb * engines),
+                                 .weight_bytes = here(model().weight_bytes() * engines)},
+                                MachineMemoryBytes()));
+  }
+  {
+    const ProgressReport progress("making the engine");
+    std::vector<std::unique_ptr<Engine>> engines;
+    for (const ModelCopy& copy : copies_) {
+      EngineStorage storage = storage_->ForEngine(*copy.model);
+      if (!engines.empty()) storage.pinned_bytes = 0;  // what one has pinned is for all
+      auto engine = Engine::Start(*copy.model, *tokenizer_, options, storage);
+      if (engine.status().code() == StatusCode::kOverloaded) return InvalidArgument(engine.status().message());
+      ASSIGN_OR_RETURN(engines.emplace_back(), std::move(engine));
+    }
+    engines_ = std::make_unique<EngineFleet>(std::move(engines));
+  }
+  constexpr double kMib = 1 << 20;
+  const EngineOptions& made = engines_->options();
+  LogInfo(
+      "engine: {} slots of up to {:.1f} MiB, {:.1f} MiB for all; {} tokens in view and {} pinned, {} tokens a "
+      "conversation",
+      made.slots, static_cast<double>(engines_->engine(0).slot_bytes()) / kMib,
+      static_cast<double>(made.kv_bytes) / kMib, options.memory_len, options.pinned_max, options.session_len);
+  LogInfo("engine: {:.1f} MiB of weights", static_cast<double>(model().weight_bytes()) / kMib);
+  if (engines_->size() > 1) LogInfo("engines: {} of these", engines_->size());
+  turns_ = std::make_unique<AppEngine>(*engines_, metrics_, config_.queue_limit);
+  const ProgressReport progress("warming up");
+  for (size_t i = 0; i < engines_->size(); ++i) {
+    if (Status status = WarmUp(engines_->engine(i), model().tokenizer_data()); !status.ok()) {
+      return Unavailable("the first turn failed: " + status.message());
+    }
+  }
+  return Status::Ok();
+}
+
+Status Serving::OpenSessions() {
+  const EngineOptions& engine = engines_->options();
+  SessionTableOptions options;
+  options.model_name = model_name_;
+  ASSIGN_OR_RETURN(options.adapters, AdapterNames(config_, model_name_));
+  options.session_len = engine.session_len;
+  options.memory_len = engine.memory_len;
+  options.pinned_max = engine.pinned_max;
+  if (const ModelSpec& spec = model().spec(); spec.encoder_layers > 0) {
+    options.encoder = {*model().tokenizer_data().eos, static_cast<TokenId>(spec.answer_start)};
+  }
+  options.eviction = config_.eviction;
+  options.sampling = sampling_;
+  options.max_output_tokens = max_output_tokens();
+  options.max_output_tokens_limit = config_.max_output_tokens_limit;
+  options.max_input_tokens =
+      config_.max_input_tokens.value_or(std::max<int64_t>(kMaxInputTokens, engine.memory_len + engine.pinned_max));
+  options.turn_timeout_s = config_.turn_timeout_s;
+  options.end_of_turn = model().tokenizer_data().end_of_turn;
+  options.durability = config_.durability == StoreDurability::kTurn ? Durability::kTurn : Durability::kToken;
+  options.session_ttl_s = config_.session_ttl_s;
+  options.max_turns_per_owner = config_.max_turns_per_owner;
+  options.max_sessions_per_owner = config_.max_sessions_per_owner;
+  options.max_bytes_per_owner = config_.max_text_mb_per_owner << 20;
+  options.max_chains_per_owner = config_.max_chains_per_owner;
+  options.max_stored_bytes_per_owner = config_.max_stored_mb_per_owner << 20;
+  options.max_tokens_per_owner = config_.max_tokens_per_owner;
+  options.limits_of = [this](const std::string& owner, const OwnerLimits& usual) {
+    return access_.LimitsOf(owner, usual);
+  };
+  options.max_detached_tokens = config_.max_detached_tokens;
+  ASSIGN_OR_RETURN(options.export_key, OpenExportKey(config_));
+  options.accept_foreign_imports = config_.accept_foreign_imports;
+  sessions_ = std::make_unique<SessionTable>(std::move(options), *tokenizer_, *chat_, *turns_, storage_->journal());
+  if (Status opened = sessions_->Open(); !opened.ok()) {
+    exit_code_ = StorageExitCode(opened);
+    return opened;
+  }
+  if (config_.verify) {
+    const ProgressReport progress("checking what is stored");
+    CheckStored({});
+  } else if (storage_->journal() != nullptr) {
+    LogStored();
+  }
+  storage_->Forget([this](const std::string& key) { return sessions_->Knows(key); });
+  return Status::Ok();
+}
+
+void Serving::CheckStored(const std::stop_token& stop) {
+  if (const Status checked = sessions_->CheckStored(stop); checked.code() == StatusCode::kCancelled) {
+    return;
+  } else if (!checked.ok()) {
+    return LogError("store: not everything could be checked: {}", checked.message());
+  }
+  stored_checked_ = true;
+  LogStored();
+}
+
+void Serving::LogStored() const {
+  const SessionTableStats stored = sessions_->stats();
+  const int64_t damaged = storage_->journal()->stats().damaged_sessions;
+  const std::string line =
+      fmt::format("store: {} conversations and {} chains, {} of them damaged{}", stored.conversations, stored.chains,
+                  damaged, stored_checked_ ? "; all were checked" : " as far as is known; the others are checked next");
+  damaged > 0 ? LogError("{}", line) : LogInfo("{}", line);
+}
+
+std::vector<Watchdog::Part> Serving::WatchedParts() {
+  std::vector<Watchdog::Part> parts;
+  for (size_t i = 0; i < engines_->size(); ++i) {
+    parts.push_back({engines_->size() == 1 ? "the engine" : fmt::format("engine {}", i),
+                     [this, i](std::function<void()> alive) { engines_->engine(i).Ping(std::move(alive)); }});
+  }
+  parts.push_back({"the io threads", [this](std::function<void()> alive) { server_->Ping(std::move(alive)); }});
+  return parts;
+}
+
+std::string Serving::Describe() const {
+  const EngineStats engine = engines_->stats();
+  return fmt::format("{} at {}: {} turns running, {} waiting", model_name_, url(), engine.turns_running,
+                     engine.turns_waiting);
+}
+
+void Serving::Reload() {
+  access_.Reload();
+  server_->CloseRevoked();
+}
+
+void Serving::Tend() {
+  access_.Watch();
+  server_->CloseRevoked();
+  engines_->Tend();
+  sessions_->Sweep();
+  disk_full_ = storage_->full();
+  if (storage_->journal() == nullptr) return;
+  const SessionTableStats stored = sessions_->stats();
+  health_.SetStored({.conversations = stored.conversations,
+                     .chains = stored.chains,
+                     .damaged = storage_->journal()->stats().damaged_sessions,
+                     .checked = stored_checked_});
+}
+
+void Serving::Publish() {
+  std::shared_ptr<Service> service = MakeService();
+  AddModelRoutes(service->router, {.name = model_name_,
+                                   .created = static_cast<int64_t>(SystemClock::Instance().WallSeconds()),
+                                   .session_len = engines_->options().session_len,
+                                   .sampling = sampling_,
+                                   .max_output_tokens = max_output_tokens(),
+                                   .adapters = sessions_->options().adapters});
+  RegisterClientSecretRoutes(service->router, access_.tickets(), sessions_->options());
+  RegisterConversationRoutes(service->router, *sessions_);
+  AddBackupRoute(service->router, backups_.get());
+  AddEngineRoutes(service->router, *engines_);
+  const RetryAfter retry_after_ms = [this](const std::string& principal) {
+    // An owner without tokens waits for them, whatever else there is to wait for.
+    const int64_t tokens_ms = sessions_->TokensWaitMs({principal, 0});
+    return tokens_ms > 0
+               ? tokens_ms
+               : metrics_.RetryAfterMs(engines_->stats().turns_waiting, SystemClock::Instance().MonotonicNs());
+  };
+  RegisterResponseRoutes(service->router, *sessions_, retry_after_ms);
+  const RunOnWorker run = [this](const std::string& client, size_t bytes, std::function<void()> call) {
+    return server_->RunOnWorker(client, bytes, std::move(call));
+  };
+  service->sockets["/v1/responses"] = ResponsesRoute(*sessions_, retry_after_ms, run);
+  service->sockets["/v1/realtime"] = RealtimeRoute(*sessions_, run);
+  RegisterChatRoutes(service->router, {.table = *sessions_, .retry_after_ms = retry_after_ms, .run_on_worker = run},
+                     {.version = RINGSIDE_VERSION,
+                      .created = SystemClock::Instance().WallSeconds(),
+                      .session_len = engines_->options().session_len});
+  metrics_.SetSource([this] {
+    return MetricsSnapshot{engines_->each(),
+                           storage_->tiers().stats(),
+                           storage_->journal() != nullptr ? storage_->journal()->stats() : JournalStats{},
+                           sessions_->stats(),
+                           server_->workers(),
+                           ReadProcessFigures(),
+                           health_.NotReadyReason().empty(),
+                           backups_ != nullptr ? backups_->last_made_at() : 0};
+  });
+  for (const std::string& route : service->router.Describe()) LogDebug("route: {}", route);
+  for (const auto& [path, route] : service->sockets) LogDebug("route: socket {}", path);
+  server_->Publish(std::move(service));
+  Tend();
+  if (storage_->journal() != nullptr && !stored_checked_) {
+    checking_ = std::jthread([this](const std::stop_token& stop) {
+      pthread_setname_np(pthread_self(), "check");
+      constexpr int kLeastUrgent = 19;
+      setpriority(PRIO_PROCESS, 0, kLeastUrgent);  // of this thread: turns come first
+      CheckStored(stop);
+    });
+  }
+  health_.SetReady([this]() -> std::string {
+    if (!healthy()) return engines_->size() == 1 ? "the engine has failed" : "all engines have failed";
+    if (!storage_->healthy()) return "the disk has failed";
+    return disk_full_ ? "the disk is full" : "";
+  });
+}
+
+void Serving::Drain() {
+  const int64_t timeout_ms = config_.shutdown_timeout_s * 1000;
+  health_.SetNotReady("stopping");
+  checking_.request_stop();
+  turns_->RefuseTurns();
+  server_->Drain(fmt::format(R"({{"type":"ringside:server.draining","deadline_ms":{}}})", timeout_ms));
+  LogInfo("stopping: {} turns may end within {} s", turns_->turns(), config_.shutdown_timeout_s);
+  if (storage_->journal() != nullptr) engines_->SaveAll(nullptr);  // what turns change is saved again behind them
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
+  const auto turns_end = deadline - std::min(std::chrono::milliseconds(timeout_ms / 3), kWindUpTime);
+  // A share of what is left of the grace.
+  const auto patience = [deadline](int share) {
+    const auto left = (deadline - std::chrono::steady_clock::now()) / share;
+    return std::max(std::chrono::duration_cast<std::chrono::milliseconds>(left), kLeastPatience);
+  };
+  while (engines_->healthy() && std::chrono::steady_clock::now() < turns_end) {
+    if (turns_->WaitUntilNone(kWatchInterval)) break;
+  }
+  if (const size_t left = turns_->turns(); left > 0) {
+    // Cancelled answers still get their last event, in front of the close.
+    LogWarning("{} turns did not end in time and are cancelled", left);
+    turns_->CancelAll();
+    turns_->WaitUntilNone(patience(3));
+  }
+  sessions_->Flush();  // the ends are durable and on their way to the sockets
+  server_->Stop(patience(2));
+  SaveCaches(patience(1));
+}
+
+void Serving::SaveCaches(std::chrono::steady_clock::duration time) {
+  if (storage_->journal() == nullptr || !engines_->healthy()) return;
+  const auto saved = std::make_shared<std::promise<Status>>();
+  std::future<Status> status = saved->get_future();
+  engines_->SaveAll([saved](const Status& told) { saved->set_value(told); });
+  Status told = Unavailable("the time was too short (--shutdown-timeout)");
+  if (status.wait_for(time) == std::future_status::ready) told = status.get();
+  const auto [slots, memory] = std::pair(engines_->stats(), storage_->tiers().unsaved());
+  if (told.ok()) return LogInfo("every cache is saved");
+  LogWarning("{} caches of {} MB are not saved, and computed again when they are wanted: {}",
+             slots.unsaved + memory.caches, (slots.unsaved_bytes + memory.bytes) / 1'000'000, told.message());
+}
+
+int Fail(const Status& status, int exit_code) {
+  // For a person at a terminal and for the log alike: the log goes to standard error.
+  LogError("{}", status.message());
+  return exit_code == kExitFailed && status.code() == StatusCode::kInvalidArgument ? kExitBadConfig : exit_code;
+}
+
+/// Of the first process.
+int Serve(const ServerConfig& config, SignalWatcher& signals, Processes& processes,
+          std::optional<StopDeadline>& deadline) {
+  Serving serving(config, processes);
+  const auto stop = [&](int exit_code) {
+    const auto longest = std::chrono::seconds(config.shutdown_timeout_s) + kStopMargin;
+    NotifyStopping(longest + kStopMargin);
+    deadline.emplace(longest, exit_code);
+    serving.Drain();
+    return exit_code;
+  };
+  if (Status status = serving.Start(); !status.ok()) {
+    const int exit_code = Fail(status, serving.device_failed() ? kExitDeviceFailed : serving.exit_code());
+    deadline.emplace(processes.timeout() + kStopMargin, exit_code);
+    return exit_code;
+  }
+  signals.Defer();
+  std::printf("ringside-server listening on %s\n", serving.url().c_str());
+  std::fflush(stdout);
+  NotifyReady(serving.Describe());
+  Watchdog watchdog(serving.WatchedParts());
+  for (int watch = 1; !signals.Wait(kWatchInterval); ++watch) {
+    if (watch % kWatchesPerTend == 0) serving.Tend();
+    watchdog.Tend([&serving] { return serving.Describe(); });
+    if (signals.TakeHangup()) {
+      NotifyReloading();
+      serving.Reload();
+      NotifyReady(serving.Describe());
+    }
+    if (!serving.storage_healthy()) {
+      LogError("nothing more can be recorded: ending, so that a service manager can start anew");
+      return stop(kExitStorageFailed);
+    }
+    if (!serving.healthy()) {
+      LogError("no engine is left: ending, so that a service manager can start anew");
+      return stop(kExitDeviceFailed);
+    }
+  }
+  const int exit_code = stop(kExitOk);
+  LogInfo("stopped");
+  return exit_code;
+}
+
+}  // namespace
+
+int RunServer(const ServerConfig& config, SignalWatcher& signals) {
+  std::optional<StopDeadline> deadline;  // goes last
+  const auto processes = Processes::Join(std::chrono::seconds(config.rank_timeout_s));
+  if (!processes.ok()) return Fail(processes.status(), kExitFailed);
+  const bool first = (*processes)->number() == 0;
+  const int exit_code =
+      first ? Serve(config, signals, **processes, deadline) : FollowFirst(config, signals, **processes, deadline);
+  if (first) (void)(*processes)->Leave(exit_code == kExitDeviceFailed);
+  return exit_code;
+}
+
+}  // namespace ringside

@@ -1,0 +1,136 @@
+#include "ws/app/app_models.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "base/log.h"
+#include "kernels/process_devices.h"
+#include "kernels/ranks.h"
+#include "ws/app/app_progress.h"
+
+namespace ringside {
+namespace {
+
+constexpr int64_t kLeastSharedWeights = 800'000'000;  // in layers; below, the sums of ranks take longer than they save
+// Of the processes' channels: the first two and the last are left to us (engine/model/model_processes.cpp).
+constexpr int kSumsChannel = 0, kDevicesChannel = Processes::kMostChannels - 1;
+
+using Backends = std::vector<std::unique_ptr<Backend>>;
+
+RankLayout LayoutOf(const ServerConfig& config) {
+  return {.tensor = static_cast<int>(config.tensor_parallel_size),
+          .stages = static_cast<int>(config.pipeline_parallel_size)};
+}
+
+Status CheckProcesses(const ServerConfig& config, int processes) {
+  if (processes == 1) return Status::Ok();
+  const int ranks = LayoutOf(config).ranks();
+  if (ranks % processes != 0) {
+    return InvalidArgument(
+        fmt::format("--tensor-parallel-size {} and --pipeline-parallel-size {} cannot be shared by {} "
+                    "processes with as many ranks each",
+                    config.tensor_parallel_size, config.pipeline_parallel_size, processes));
+  }
+  if (ranks > Processes::kMostRanks || ranks / processes > Processes::kMostRanksEach) {
+    return InvalidArgument(fmt::format("{} ranks of {} processes: {} at most, {} of them in a process", ranks,
+                                       processes, Processes::kMostRanks, Processes::kMostRanksEach));
+  }
+  if (config.data_parallel_size > 1) return InvalidArgument("--data-parallel-size is for one process");
+  if (!config.adapters.empty()) {
+    return InvalidArgument(fmt::format("--{} is for one process", config.adapters.front().kind_name()));
+  }
+  return Status::Ok();
+}
+
+/// Of this process's ranks of a copy.
+Result<Backends> MakeBackends(const ServerConfig& config, Processes& processes, int copy) {
+  RETURN_IF_ERROR(CheckProcesses(config, processes.count()));
+  const RankLayout layout = LayoutOf(config);
+  const int ranks = layout.ranks() / processes.count();
+  CpuBackendOptions cpu = config.cpu;
+  const int all = ranks * static_cast<int>(config.data_parallel_size) * processes.count_on_machine();
+  if (cpu.threads == 0 && all > 1) cpu.threads = std::max(1, UsableCpuCores() / all);
+  int first_gpu = config.gpu.device + copy * ranks;
+  if (config.cuda && processes.count() > 1) {
+    ASSIGN_OR_RETURN(first_gpu, TakeDevices(processes, kDevicesChannel, config.gpu.device, ranks));
+  }
+  const auto make = [&](int rank, RankComms comms) {
+    if (!config.cuda) return MakeCpuBackend(cpu, std::move(comms));
+    CudaBackendOptions gpu = config.gpu;
+    gpu.device = first_gpu + rank;
+    return MakeCudaBackend(gpu, std::move(comms));
+  };
+  ASSIGN_OR_RETURN(Backends backends, MakeRanks(processes.MakeComms(kSumsChannel, layout, processes.timeout()), make));
+  for (const auto& backend : backends) LogInfo("backend: {}", backend->Describe());
+  return backends;
+}
+
+std::vector<Backend*> Pointers(const Backends& backends) {
+  std::vector<Backend*> out;
+  for (const auto& backend : backends) out.push_back(backend.get());
+  return out;
+}
+
+Status CheckShared(const ServerConfig& config, const ModelSpec& spec) {
+  const bool shared = config.cuda && config.tensor_parallel_size > 1 && !config.tensor_parallel_force;
+  if (!shared || spec.layer_weights() >= kLeastSharedWeights) return Status::Ok();
+  return InvalidArgument(fmt::format(
+      "--tensor-parallel-size: a model of {:.1f} billion weights is slower on several GPUs than on one, for "
+      "they wait for one another twice a layer; --tensor-parallel-force shares it all the same",
+      static_cast<double>(spec.layer_weights()) / 1e9));
+}
+
+Status Load(const ServerConfig& config, Processes& processes, ModelCopy& copy) {
+  const std::vector<Backend*> ranks = Pointers(copy.ranks);
+  const int stages = LayoutOf(config).stages;
+  ASSIGN_OR_RETURN(copy.model, processes.count() > 1
+                                   ? Model::Load(config.model, ranks, stages, config.load_format, processes)
+                                   : Model::Load(config.model, ranks, stages, config.load_format));
+  return copy.model->LoadAdapters(config.adapters);
+}
+
+}  // namespace
+
+bool ModelCopy::devices_ok() const {
+  return std::ranges::all_of(ranks, [](const auto& rank) { return rank->status().ok(); });
+}
+
+Status LoadModels(const ServerConfig& config, Processes& processes, std::vector<ModelCopy>* copies) {
+  copies->resize(static_cast<size_t>(config.data_parallel_size));
+  for (size_t i = 0; i < copies->size(); ++i) {
+    ASSIGN_OR_RETURN((*copies)[i].ranks, MakeBackends(config, processes, static_cast<int>(i)));
+  }
+  {
+    const ProgressReport progress("loading " + config.model);
+    std::vector<Status> loaded(copies->size());
+    std::vector<std::thread> threads;
+    for (size_t i = 0; i < copies->size(); ++i) {
+      threads.emplace_back([&, i] { loaded[i] = Load(config, processes, (*copies)[i]); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (Status& status : loaded) RETURN_IF_ERROR(std::move(status));
+  }
+  return CheckShared(config, copies->front().model->spec());
+}
+
+Result<std::vector<std::string>> AdapterNames(const ServerConfig& config, const std::string& model_name) {
+  std::vector<std::string> names;
+  for (const NamedAdapter& adapter : config.adapters) {
+    if (adapter.name == model_name) {
+      return InvalidArgument(fmt::format("--{}: '{}' is the model's own name", adapter.kind_name(), model_name));
+    }
+    LogInfo("adapter: {}, from {}", adapter.name, adapter.path);
+    names.push_back(adapter.name);
+  }
+  return names;
+}
+
+Status FollowModel(const ServerConfig& config, Processes& processes) {
+  ASSIGN_OR_RETURN(const Backends backends, MakeBackends(config, processes, 0));
+  return Model::Follow(config.model, Pointers(backends), LayoutOf(config).stages, config.load_format, processes);
+}
+
+}  // namespace ringside

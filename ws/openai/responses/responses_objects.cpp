@@ -1,0 +1,291 @@
+#include "ws/openai/responses/responses_objects.h"
+
+#include <algorithm>
+
+#include "ws/json/json_writer.h"
+#include "ws/transport/http/http.h"
+
+namespace ringside {
+namespace {
+
+void WriteLogprob(JsonWriter& json, const Tokenizer& tokenizer, TokenId id, float logprob) {
+  const std::string_view bytes = tokenizer.TokenBytes(id);
+  json.Field("token", bytes.empty() ? tokenizer.TokenName(id) : bytes);
+  json.Field("logprob", static_cast<double>(logprob));
+  json.Key("bytes").BeginArray();
+  for (const char c : bytes) json.Value(static_cast<int>(static_cast<unsigned char>(c)));
+  json.EndArray();
+}
+
+void WriteUsage(JsonWriter& json, const Response& response) {
+  json.BeginObject().Field("input_tokens", response.input_tokens);
+  json.Key("input_tokens_details").BeginObject();
+  json.Field("cached_tokens", response.report.tokens_reused);
+  json.Field("cache_write_tokens", response.report.tokens_computed).EndObject();
+  json.Field("output_tokens", response.output_tokens);
+  json.Key("output_tokens_details").BeginObject().Field("reasoning_tokens", 0).EndObject();
+  json.Field("total_tokens", response.input_tokens + response.output_tokens).EndObject();
+}
+
+void WriteClamped(JsonWriter& json, const ClampedLimits& clamped) {
+  json.Key("clamped").BeginObject();
+  if (clamped.memory_len) json.Field("memory_len", *clamped.memory_len);
+  if (clamped.session_len) json.Field("session_len", *clamped.session_len);
+  if (clamped.pinned) json.Field("pinned", *clamped.pinned);
+  json.EndObject();
+}
+
+void WriteFailure(JsonWriter& json, const Response& response, ResponseStatus status) {
+  json.Key("error");
+  if (status != ResponseStatus::kFailed) {
+    json.Null();
+    return;
+  }
+  const StatusCode code = response.error.code();
+  const char* name = code == StatusCode::kOverloaded        ? "rate_limit_exceeded"
+                     : code == StatusCode::kInvalidArgument ? "invalid_prompt"
+                                                            : "server_error";
+  json.BeginObject().Field("code", name).Field("message", MapStatus(response.error).message).EndObject();
+}
+
+std::string CallObject(const std::string& id, const std::string& call_id, std::string_view status,
+                       std::string_view name, std::string_view arguments) {
+  JsonWriter json;
+  json.BeginObject().Field("id", id).Field("type", "function_call").Field("status", status);
+  json.Field("call_id", call_id).Field("name", name).Field("arguments", arguments);
+  return json.EndObject().Take();
+}
+
+std::string ResultObject(const Item& item) {
+  JsonWriter json;
+  json.BeginObject().Field("id", item.id).Field("type", "function_call_output").Field("status", "completed");
+  json.Field("call_id", item.call_ids).Field("output", std::string_view(item.text));
+  return json.EndObject().Take();
+}
+
+std::string MessageObject(const Item& item, bool calls_follow) {
+  const bool answer = item.role == ChatRole::kAssistant;
+  JsonWriter json;
+  json.BeginObject().Field("id", item.id).Field("type", "message");
+  json.Field("status", item.complete || calls_follow ? "completed" : "incomplete");
+  json.Field("role", ChatRoleName(item.role)).Key("content").BeginArray().BeginObject();
+  json.Field("type", answer ? "output_text" : "input_text");
+  json.Field("text", std::string_view(item.text).substr(0, static_cast<size_t>(item.calls_at)));
+  if (answer) {
+    json.Key("annotations").BeginArray().EndArray();
+    json.Key("logprobs").BeginArray().EndArray();
+  }
+  return json.EndObject().EndArray().EndObject().Take();
+}
+
+}  // namespace
+
+const char* ResponseStatusName(ResponseStatus status) {
+  switch (status) {
+    case ResponseStatus::kInProgress:
+      return "in_progress";
+    case ResponseStatus::kCompleted:
+      return "completed";
+    case ResponseStatus::kIncomplete:
+      return "incomplete";
+    case ResponseStatus::kCancelled:
+      return "cancelled";
+    case ResponseStatus::kFailed:
+      return "failed";
+  }
+  return "failed";
+}
+
+std::string IncompleteReason(const Response& response) {
+  if (response.status != ResponseStatus::kIncomplete) return "";
+  return response.incomplete_reason.empty() ? "max_output_tokens" : response.incomplete_reason;
+}
+
+void WriteReport(JsonWriter& json, const Response& response) {
+  const CacheReport& report = response.report;
+  json.BeginObject().Field("source", CacheSourceName(report.source)).Field("tokens_reused", report.tokens_reused);
+  json.Field("tokens_computed", report.tokens_computed).Field("tokens_evicted", report.tokens_evicted);
+  json.Field("messages_evicted", report.messages_evicted).Field("restore_ms", report.restore_ms);
+  json.Field("position", report.position);
+  if (response.retokenised) json.Field("retokenised", true);
+  if (response.clamped.any()) WriteClamped(json, response.clamped);
+  json.Field("ttft_ms", response.times.queue_ms + response.times.prefill_ms);
+  json.Key("waited").BeginObject().Field("slot_ms", response.times.slot_ms);
+  json.Field("restore_ms", report.restore_ms).Field("others_ms", response.times.others_ms);
+  json.Field("prompt_ms", std::max(response.times.prefill_ms - response.times.others_ms, 0.0)).EndObject();
+  // The first token belongs to the prefill.
+  const double seconds = response.times.decode_ms / 1000;
+  const auto tokens = static_cast<double>(response.output_tokens - 1);
+  json.Key("tokens_per_s");
+  seconds > 0 && tokens > 0 ? json.Value(tokens / seconds) : json.Null();
+  WriteRecorded(json, response.recorded);
+  json.EndObject();
+}
+
+std::string Logprobs(std::span<const OutputToken> tokens, const Tokenizer& tokenizer) {
+  JsonWriter json;
+  json.BeginArray();
+  for (const OutputToken& token : tokens) {
+    json.BeginObject();
+    WriteLogprob(json, tokenizer, token.id, token.logprob);
+    json.Key("top_logprobs").BeginArray();
+    for (const TokenLogprob& top : token.top) {
+      json.BeginObject();
+      WriteLogprob(json, tokenizer, top.id, top.logprob);
+      json.EndObject();
+    }
+    json.EndArray().EndObject();
+  }
+  return json.EndArray().Take();
+}
+
+std::string TextPart(std::string_view text, const std::string& logprobs) {
+  JsonWriter json;
+  json.BeginObject().Field("type", "output_text").Field("text", text);
+  json.Key("annotations").BeginArray().EndArray();
+  json.Key("logprobs").Raw(logprobs).EndObject();
+  return json.Take();
+}
+
+const char* EndedMessageStatus(const Response& response) {
+  const bool whole =
+      response.running() || !response.call_steps.empty() || response.status == ResponseStatus::kCompleted;
+  return whole ? "completed" : "incomplete";
+}
+
+std::string MessageItem(const Response& response, std::string_view status, const std::string& part) {
+  JsonWriter json;
+  json.BeginObject().Field("id", response.item_id).Field("type", "message").Field("status", status);
+  json.Field("role", "assistant").Key("content").BeginArray();
+  if (!part.empty()) json.Raw(part);
+  return json.EndArray().EndObject().Take();
+}
+
+std::string ResponseWith(const Response& response, ResponseStatus status, const std::string& model,
+                         const std::string& output) {
+  JsonWriter json;
+  // Times are whole seconds: there are clients that take no others.
+  json.BeginObject().Field("id", response.id).Field("object", "response");
+  json.Field("created_at", static_cast<int64_t>(response.created_at));
+  json.Field("status", ResponseStatusName(status)).Key("completed_at");
+  const bool ended = response.completed_at > 0 && status == ResponseStatus::kCompleted;
+  ended ? json.Value(static_cast<int64_t>(response.completed_at)) : json.Null();
+  WriteFailure(json, response, status);
+  json.Key("incomplete_details");
+  if (status == ResponseStatus::kIncomplete) {
+    json.BeginObject().Field("reason", IncompleteReason(response)).EndObject();
+  } else {
+    json.Null();
+  }
+  json.Field("model", response.adapter.empty() ? model : response.adapter);
+  json.TextOrNull("previous_response_id", response.previous_id).Key("conversation");
+  if (response.conversation_id.empty()) {
+    json.Null();
+  } else {
+    json.BeginObject().Field("id", response.conversation_id).EndObject();
+  }
+  if (!response.echo.empty()) json.Raw(response.echo);
+  json.Key("output").BeginArray();
+  if (!output.empty()) json.Raw(output);
+  json.EndArray().Key("usage");
+  if (status == ResponseStatus::kInProgress) {
+    json.Null();
+  } else {
+    WriteUsage(json, response);
+    json.Key("ringside");
+    WriteReport(json, response);
+  }
+  return json.EndObject().Take();
+}
+
+void WriteRecorded(JsonWriter& json, const JournalPosition& recorded) {
+  if (recorded.seq == 0) return;
+  json.Field("seq", recorded.seq).Field("chain", recorded.chain.Hex());
+}
+
+std::string CallItemId(const std::string& item_id, size_t call) { return ToolCallId("fc_", item_id, call); }
+
+std::string MessageOf(const std::string& id) {
+  if (!id.starts_with("fc_")) return id;
+  return "msg_" + id.substr(3, id.rfind('_') - 3);
+}
+
+std::string CallItem(const std::string& item_id, size_t call, std::string_view status, std::string_view name,
+                     std::string_view arguments) {
+  return CallObject(CallItemId(item_id, call), ToolCallId("call_", item_id, call), status, name, arguments);
+}
+
+std::string OutputItems(const Response& response, const Tokenizer& tokenizer) {
+  std::string items;
+  if (response.opened) {
+    const bool open = response.running() && response.call_steps.empty();
+    items = MessageItem(response, open ? "in_progress" : EndedMessageStatus(response),
+                        TextPart(response.message(), Logprobs(response.tokens, tokenizer)));
+  }
+  const std::vector<ToolCall> calls = response.tool_calls();
+  for (size_t i = 0; i < calls.size(); ++i) {
+    if (!items.empty()) items += ',';
+    const bool open = response.running() && i + 1 == calls.size();
+    const char* status = calls[i].complete ? "completed" : open ? "in_progress" : "incomplete";
+    items += CallItem(response.item_id, i, status, calls[i].name, calls[i].arguments);
+  }
+  return items;
+}
+
+std::string ResponseObject(const Response& response, const Tokenizer& tokenizer, const std::string& model) {
+  return ResponseWith(response, response.status, model, OutputItems(response, tokenizer));
+}
+
+std::vector<IdentifiedCall> CallsOf(const Item& item, std::string_view prefix) {
+  std::vector<IdentifiedCall> calls;
+  if (item.calls_at < 0) return calls;
+  std::string_view ids = item.call_ids;
+  for (ToolCall& call : ReadToolCalls(std::string_view(item.text).substr(static_cast<size_t>(item.calls_at)))) {
+    std::string id(ids.substr(0, ids.find('\n')));
+    ids.remove_prefix(std::min(id.size() + 1, ids.size()));
+    if (id.empty()) id = ToolCallId(prefix, item.id, calls.size());
+    calls.push_back({std::move(id), std::move(call)});
+  }
+  return calls;
+}
+
+std::vector<ItemView> ViewsOf(const Item& item) {
+  if (item.role == ChatRole::kTool) return {{item.id, ResultObject(item)}};
+  const std::vector<IdentifiedCall> calls = CallsOf(item, "call_");
+  std::vector<ItemView> views;
+  if (item.calls_at != 0 || calls.empty()) views.push_back({item.id, MessageObject(item, !calls.empty())});
+  for (size_t i = 0; i < calls.size(); ++i) {
+    const auto& [call_id, call] = calls[i];
+    std::string id = CallItemId(item.id, i);
+    std::string json = CallObject(id, call_id, call.complete ? "completed" : "incomplete", call.name, call.arguments);
+    views.push_back({std::move(id), std::move(json)});
+  }
+  return views;
+}
+
+std::string ItemList(const std::vector<ItemView>& items, bool has_more) {
+  JsonWriter json;
+  json.BeginObject().Field("object", "list").Key("data").BeginArray();
+  for (const ItemView& item : items) json.Raw(item.json);
+  json.EndArray().Field("first_id", items.empty() ? "" : items.front().id);
+  json.Field("last_id", items.empty() ? "" : items.back().id);
+  return json.Field("has_more", has_more).EndObject().Take();
+}
+
+std::string ErrorObject(const Status& status, int64_t retry_after_ms) {
+  const WireError wire = MapStatus(status, retry_after_ms);
+  JsonWriter json;
+  json.BeginObject().Field("type", wire.type).TextOrNull("code", wire.code).Field("message", wire.message);
+  json.TextOrNull("param", wire.param);
+  if (wire.retry_after_ms > 0) json.Field("retry_after_ms", wire.retry_after_ms);
+  return json.EndObject().Take();
+}
+
+std::string ErrorFrame(const Status& status, const std::string& stream_id, int64_t retry_after_ms) {
+  JsonWriter json;
+  json.BeginObject().Field("type", "error").Field("status", MapStatus(status).http_status);
+  if (!stream_id.empty()) json.Field("stream_id", stream_id);
+  return json.Key("error").Raw(ErrorObject(status, retry_after_ms)).EndObject().Take();
+}
+
+}  // namespace ringside

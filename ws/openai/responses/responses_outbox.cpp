@@ -1,0 +1,206 @@
+#include "ws/openai/responses/responses_outbox.h"
+
+#include <atomic>
+#include <deque>
+#include <utility>
+
+namespace ringside {
+namespace {
+
+using Writer = std::shared_ptr<const EventWriter>;
+using ResponseCopy = std::shared_ptr<const Response>;
+
+size_t BytesOf(std::span<const OutputToken> tokens) {
+  size_t bytes = 0;
+  for (const OutputToken& token : tokens) bytes += sizeof(OutputToken) + token.top.size() * sizeof(TokenLogprob);
+  return bytes;
+}
+
+/// A piece of text as it was told.
+class PieceEntry final : public OutboxEntry {
+ public:
+  PieceEntry(Writer writer, const TurnEvent& event, uint64_t number, uint64_t merge_key)
+      : writer_(std::move(writer)),
+        response_(event.response),
+        text_(event.text),
+        tokens_(event.tokens),
+        number_(number),
+        merge_key_(event.tokens.empty() ? merge_key : 0) {}
+  std::string Next() override {
+    done_ = true;
+    return writer_->Delta(*response_, number_, text_, tokens_);
+  }
+  bool done() const override { return done_; }
+  size_t bytes() const override { return sizeof(*this) + text_.size() + BytesOf(tokens_); }
+  uint64_t merge_key() const override { return merge_key_; }
+  void Absorb(OutboxEntry& newer) override {
+    const auto& next = static_cast<PieceEntry&>(newer);  // the key is this writer's alone
+    text_ += next.text_;
+    number_ = next.number_;
+  }
+
+ private:
+  const Writer writer_;
+  const ResponseCopy response_;
+  std::string text_;
+  const std::vector<OutputToken> tokens_;
+  uint64_t number_;
+  const uint64_t merge_key_;
+  bool done_ = false;
+};
+
+/// A tool call's beginning, a piece of its arguments, or its end.
+class CallEntry final : public OutboxEntry {
+ public:
+  CallEntry(Writer writer, TurnEvent event, uint64_t number, uint64_t merge_key)
+      : writer_(std::move(writer)),
+        event_(std::move(event)),
+        number_(number),
+        merge_key_(event_.kind == TurnEvent::Kind::kCallText ? merge_key : 0),
+        count_(event_.kind == TurnEvent::Kind::kCallEnded ? kResponsesNumbers.call_ended : 1) {}
+  std::string Next() override {
+    std::string text = writer_->Call(event_, number_ + taken_, taken_);
+    ++taken_;
+    return text;
+  }
+  bool done() const override { return taken_ == count_; }
+  size_t bytes() const override { return sizeof(*this) + event_.text.size(); }
+  uint64_t merge_key() const override { return merge_key_; }
+  // Nothing but pieces of one call's arguments stands together.
+  void Absorb(OutboxEntry& newer) override {
+    const auto& next = static_cast<CallEntry&>(newer);
+    event_.text += next.event_.text;
+    number_ = next.number_;
+  }
+
+ private:
+  const Writer writer_;
+  TurnEvent event_;
+  uint64_t number_;
+  const uint64_t merge_key_;
+  const size_t count_;
+  size_t taken_ = 0;
+};
+
+/// Events `from` to `to` of a response.
+struct EventRange {
+  ResponseCopy response;
+  uint64_t from = 0, to = 0;
+};
+
+class RangesEntry final : public OutboxEntry {
+ public:
+  RangesEntry(Writer writer, std::deque<EventRange> ranges, bool bulk)
+      : writer_(std::move(writer)), ranges_(std::move(ranges)), bulk_(bulk) {
+    for (const EventRange& range : ranges_) bytes_ += static_cast<size_t>(range.response->bytes());
+  }
+  std::string Next() override {
+    EventRange& range = ranges_.front();
+    const bool last = range.from + 1 == range.to && !range.response->running();
+    if (last && !std::exchange(evicted_told_, true) && writer_->framing() == EventWriter::Framing::kMessages) {
+      if (std::string evicted = writer_->Evicted(*range.response); !evicted.empty()) return evicted;
+    }
+    std::string text = writer_->Numbered(*range.response, range.from);
+    if (++range.from == range.to) {
+      bytes_ -= static_cast<size_t>(range.response->bytes());
+      ranges_.pop_front();
+      evicted_told_ = false;
+    }
+    return text;
+  }
+  bool done() const override { return ranges_.empty(); }
+  size_t bytes() const override { return bytes_; }
+  bool bulk() const override { return bulk_; }
+
+ private:
+  const Writer writer_;
+  std::deque<EventRange> ranges_;
+  const bool bulk_;
+  size_t bytes_ = 1;
+  bool evicted_told_ = false;
+};
+
+class SnapshotEntry final : public OutboxEntry {
+ public:
+  SnapshotEntry(Writer writer, ResponseCopy response) : writer_(std::move(writer)), response_(std::move(response)) {}
+  std::string Next() override {
+    done_ = true;
+    return writer_->Snapshot(*response_);
+  }
+  bool done() const override { return done_; }
+  size_t bytes() const override { return static_cast<size_t>(response_->bytes()); }
+  bool bulk() const override { return true; }
+
+ private:
+  const Writer writer_;
+  const ResponseCopy response_;
+  bool done_ = false;
+};
+
+/// The numbers of what `event` tells, within its response.
+EventRange RangeOf(const TurnEvent& event) {
+  const EventNumbers& numbers = kResponsesNumbers;
+  const uint64_t first = numbers.Of(event.before);
+  switch (event.kind) {
+    case TurnEvent::Kind::kBegun:
+      return {event.response, 0, event.response->warm_up ? numbers.warm_up : numbers.answer};
+    case TurnEvent::Kind::kOpened:
+      return {event.response, first, first + numbers.opened};
+    case TurnEvent::Kind::kMessageEnded:
+      return {event.response, first, first + numbers.message_ended};
+    case TurnEvent::Kind::kEnded: {
+      const EventCounts counts = event.response->events();
+      const uint64_t behind = numbers.Of(counts);
+      return {event.response, behind - (counts.ended > 0 ? numbers.ended : numbers.ended_bare), behind};
+    }
+    default:
+      return {};  // pieces and calls have entries of their own
+  }
+}
+
+}  // namespace
+
+EventOutbox::EventOutbox(EventWriter writer, std::shared_ptr<Outbox> outbox)
+    : writer_(std::make_shared<const EventWriter>(std::move(writer))), outbox_(std::move(outbox)), merge_key_([] {
+        static std::atomic<uint64_t> next{0};
+        return ++next;
+      }()) {}
+
+void EventOutbox::Push(const TurnEvent& event) {
+  const uint64_t number = kResponsesNumbers.Of(event.before);
+  switch (event.kind) {
+    case TurnEvent::Kind::kText:
+      return outbox_->Push(std::make_unique<PieceEntry>(writer_, event, number, merge_key_));
+    case TurnEvent::Kind::kCall:
+    case TurnEvent::Kind::kCallText:
+    case TurnEvent::Kind::kCallEnded:
+      return outbox_->Push(std::make_unique<CallEntry>(writer_, event, number, merge_key_));
+    default:
+      break;
+  }
+  EventRange range = RangeOf(event);
+  // The events of an end may all hold the whole answer.
+  const bool bulk = event.kind == TurnEvent::Kind::kEnded;
+  outbox_->Push(std::make_unique<RangesEntry>(writer_, std::deque{std::move(range)}, bulk));
+}
+
+void EventOutbox::PushReplay(const ResponseCopies& responses, uint64_t from) {
+  std::deque<EventRange> ranges;
+  for (const ResponseCopy& response : responses) {
+    const uint64_t first = kResponsesNumbers.Of(response->before);
+    const uint64_t count = kResponsesNumbers.Of(response->events());
+    const uint64_t known = from > first ? from - first : 0;
+    if (known < count) ranges.push_back({response, known, count});
+  }
+  if (!ranges.empty()) outbox_->Push(std::make_unique<RangesEntry>(writer_, std::move(ranges), true));
+}
+
+void EventOutbox::PushSnapshot(const std::shared_ptr<const Response>& response) {
+  outbox_->Push(std::make_unique<SnapshotEntry>(writer_, response));
+}
+
+void EventOutbox::PushQueued(const Response& response, int64_t position) {
+  outbox_->Push(writer_->Queued(response, position));
+}
+
+}  // namespace ringside

@@ -1,0 +1,95 @@
+#include "ws/openai/responses/responses_post.h"
+
+#include <charconv>
+
+#include "session/ids.h"
+#include "ws/json/json_writer.h"
+#include "ws/openai/request_digest.h"
+#include "ws/openai/responses/responses_delivery.h"
+#include "ws/openai/responses/responses_fields.h"
+#include "ws/openai/responses/responses_request.h"
+
+namespace ringside {
+namespace {
+
+// Goes with its HTTP client, and the response with it.
+class UnstoredResponse {
+ public:
+  UnstoredResponse(SessionTable& table, uint64_t connection) : table_(table), connection_(connection) {}
+  /// On an io thread: what may wait for a session or for the disk is done elsewhere.
+  ~UnstoredResponse() {
+    table_.Post([&table = table_, connection = connection_] { table.DropConnection(connection); });
+  }
+  UnstoredResponse(const UnstoredResponse&) = delete;
+  UnstoredResponse& operator=(const UnstoredResponse&) = delete;
+
+ private:
+  SessionTable& table_;
+  const uint64_t connection_;
+};
+
+Result<TurnSpec> ReadRequest(const HttpRequest& request, const SessionTableOptions& options, JsonValue* body,
+                             HttpDelivery* delivery) {
+  ASSIGN_OR_RETURN(*body, ParseJson(request.body.empty() ? std::string_view("{}") : request.body));
+  if (!body->is_object()) return WrongType(*body, "body", "an object");
+  return ReadCreate(*body, options, delivery);
+}
+
+/// The stock SDKs send a request again by themselves, and say so in this header only.
+bool IsSentAgain(const HttpRequest& request) {
+  const std::string_view count = request.Header("x-stainless-retry-count");
+  int64_t retries = 0;
+  const auto parsed = std::from_chars(count.data(), count.data() + count.size(), retries);
+  return parsed.ec == std::errc() && retries > 0;
+}
+
+}  // namespace
+
+HttpResponse CreateResponse(SessionTable& table, const HttpRequest& request, const RetryAfter& retry_after_ms) {
+  JsonValue body;
+  HttpDelivery delivery;
+  Result<TurnSpec> spec = ReadRequest(request, table.options(), &body, &delivery);
+  if (!spec.ok()) return ErrorResponse(spec.status());
+  Caller caller = CallerOf(request);
+  std::shared_ptr<void> unstored;
+  if (!spec->store) {
+    caller.connection = NextConnection();
+    unstored = std::make_shared<UnstoredResponse>(table, caller.connection);
+  } else if (spec->request_key.empty()) {
+    spec->request_key = "http\n" + RequestDigest(body);
+    spec->sending = IsSentAgain(request) ? TurnSpec::Sending::kAgain : TurnSpec::Sending::kFirst;
+  }
+  const bool background = spec->background;
+  const Result<TurnTicket> ticket = table.StartTurn(caller, std::move(*spec), nullptr);
+  if (!ticket.ok()) {
+    const bool full = ticket.status().code() == StatusCode::kOverloaded && retry_after_ms;
+    return ErrorResponse(ticket.status(), full ? retry_after_ms(request.principal) : 0);
+  }
+  const std::string& id = ticket->response_id;
+  if (delivery.stream) {
+    HttpResponse answer = StreamEvents(table, caller, id, 0);
+    answer.held = unstored;
+    return answer;
+  }
+  if (background) return ResponseNow(table, caller, id);
+  HttpResponse answer = AwaitEnd(table, caller, id, WhenFailed::kTellError);
+  // The sink goes first: what it hears of the cancelling nobody reads.
+  answer.held = std::make_shared<std::pair<std::shared_ptr<void>, std::shared_ptr<void>>>(unstored, answer.held);
+  return answer;
+}
+
+HttpResponse CountInputTokens(SessionTable& table, const HttpRequest& request) {
+  JsonValue body;
+  HttpDelivery delivery;
+  const Result<TurnSpec> spec = ReadRequest(request, table.options(), &body, &delivery);
+  if (!spec.ok()) return ErrorResponse(spec.status());
+  const Result<int64_t> tokens = table.CountInput(CallerOf(request), *spec);
+  if (!tokens.ok()) return ErrorResponse(tokens.status());
+  JsonWriter json;
+  json.BeginObject().Field("object", "response.input_tokens").Field("input_tokens", *tokens);
+  HttpResponse answer;
+  answer.body = json.EndObject().Take();
+  return answer;
+}
+
+}  // namespace ringside

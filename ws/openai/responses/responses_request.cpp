@@ -1,0 +1,410 @@
+#include "ws/openai/responses/responses_request.h"
+
+#include <map>
+
+#include "base/limits.h"
+#include "session/ids.h"
+#include "ws/json/json_text.h"
+#include "ws/json/json_writer.h"
+#include "ws/openai/answer_format_reader.h"
+#include "ws/openai/request_digest.h"
+#include "ws/openai/responses/responses_fields.h"
+#include "ws/openai/responses/responses_sampling.h"
+#include "ws/openai/tool_fields.h"
+
+namespace ringside {
+namespace {
+
+std::string ChoiceFields(const std::string& tool_choice, bool parallel_tool_calls) {
+  JsonWriter json;
+  json.Key("tool_choice").Raw(tool_choice).Field("parallel_tool_calls", parallel_tool_calls);
+  return json.Take();
+}
+
+class CreateReader {
+ public:
+  CreateReader(const SessionTableOptions& options, HttpDelivery* http) : options_(options), http_(http) {
+    spec_.sampling = options.sampling;
+  }
+  Result<TurnSpec> Read(const JsonValue& body);
+
+  using Handler = Status (CreateReader::*)(const JsonValue&, const std::string&);
+  static const std::map<std::string, Handler, std::less<>>& Handlers();
+
+ private:
+  // What is asked.
+  Status Model(const JsonValue& value, const std::string& param);
+  Status Input(const JsonValue& value, const std::string& param);
+  Status Instructions(const JsonValue& value, const std::string& param);
+  Status PreviousResponse(const JsonValue& value, const std::string& param);
+  Status Conversation(const JsonValue& value, const std::string& param);
+  Status Window(const JsonValue& value, const std::string& param);
+  Status Flag(const JsonValue& value, const std::string& param);
+  Status RequestMetadata(const JsonValue& value, const std::string& param);
+  Status EventId(const JsonValue& value, const std::string& param);
+  Status Include(const JsonValue& value, const std::string& param);
+  Status TopLogprobs(const JsonValue& value, const std::string& param);
+  Status MaxToolCalls(const JsonValue& value, const std::string& param);
+  Status Truncation(const JsonValue& value, const std::string& param);
+  Status CacheOptions(const JsonValue& value, const std::string& param);
+  // What is known and accepted at its harmless value.
+  Status Ignored(const JsonValue&, const std::string&) { return Status::Ok(); }
+  Status Label(const JsonValue& value, const std::string& param);
+  Status Empty(const JsonValue& value, const std::string& param);
+  Status Background(const JsonValue& value, const std::string& param);
+  Status StreamId(const JsonValue& value, const std::string& param);
+  Status OneOf(const JsonValue& value, const std::string& param);
+  Status Text(const JsonValue& value, const std::string& param);
+  Status Reasoning(const JsonValue& value, const std::string& param);
+  Status Tools(const JsonValue& value, const std::string& param);
+  Status Choice(const JsonValue& value, const std::string& param);
+
+  void WriteEcho();
+
+  const SessionTableOptions& options_;
+  HttpDelivery* const http_;  // null = a WebSocket
+  TurnSpec spec_;
+  Metadata metadata_;
+  std::string client_request_id_, truncation_ = "disabled", tool_choice_ = "\"auto\"", tools_ = "[]", format_;
+  std::map<std::string, std::string, std::less<>> labels_;
+  bool generate_ = true, wants_logprobs_ = false, parallel_tool_calls_ = true, has_seed_ = false, prewarm_ = false;
+  int64_t top_logprobs_ = 0;
+};
+
+const std::map<std::string, CreateReader::Handler, std::less<>>& CreateReader::Handlers() {
+  using R = CreateReader;
+  static const std::map<std::string, Handler, std::less<>> handlers = {
+      {"type", &R::Ignored},
+      {"stream_id", &R::StreamId},
+      {"event_id", &R::EventId},
+      {"model", &R::Model},
+      {"input", &R::Input},
+      {"instructions", &R::Instructions},
+      {"previous_response_id", &R::PreviousResponse},
+      {"conversation", &R::Conversation},
+      {"ringside", &R::Window},
+      {"store", &R::Flag},
+      {"generate", &R::Flag},
+      {"parallel_tool_calls", &R::Flag},
+      {"stream", &R::Flag},
+      {"metadata", &R::RequestMetadata},
+      {"include", &R::Include},
+      {"truncation", &R::Truncation},
+      {"prompt_cache_options", &R::CacheOptions},
+      {"top_logprobs", &R::TopLogprobs},
+      {"max_tool_calls", &R::MaxToolCalls},
+      {"user", &R::Label},
+      {"safety_identifier", &R::Label},
+      {"prompt_cache_key", &R::Label},
+      {"tools", &R::Tools},
+      {"context_management", &R::Empty},
+      {"moderation", &R::Empty},
+      {"image", &R::Empty},
+      {"access_programs", &R::Empty},
+      {"prompt", &R::Empty},
+      {"background", &R::Background},
+      {"service_tier", &R::OneOf},
+      {"tool_choice", &R::Choice},
+      {"prompt_cache_retention", &R::OneOf},
+      {"stream_options", &R::Ignored},
+      {"text", &R::Text},
+      {"reasoning", &R::Reasoning},
+  };
+  return handlers;
+}
+
+Result<TurnSpec> CreateReader::Read(const JsonValue& body) {
+  for (const auto& [key, value] : body.object()) {
+    const auto handler = Handlers().find(key);
+    const bool sampling = IsSamplingField(key);
+    if (handler == Handlers().end() && !sampling) return UnknownParameter(key.substr(0, 256));
+    if (value.is_null()) continue;
+    if (sampling) has_seed_ = has_seed_ || key == "seed";
+    RETURN_IF_ERROR(sampling ? ReadSamplingField(value, key, &spec_) : (this->*handler->second)(value, key));
+  }
+  if (!spec_.conversation.empty() && !spec_.previous_response_id.empty()) {
+    return InvalidArgument("'conversation' and 'previous_response_id' cannot be given together.",
+                           "previous_response_id", "mutually_exclusive_parameters");
+  }
+  const bool continues = !spec_.conversation.empty() || !spec_.previous_response_id.empty();
+  const WindowOverrides& window = spec_.window;
+  if (continues && (window.memory_len || window.session_len || window.eviction)) {
+    return InvalidArgument("The window of a conversation is chosen when it begins.", "ringside", "invalid_value");
+  }
+  if (!window.adapter.empty()) {
+    if (spec_.adapter.value_or("").empty()) spec_.adapter = window.adapter;
+    if (spec_.adapter != window.adapter) {
+      return InvalidArgument("'model' and 'ringside.adapter' name different adapters.", "ringside.adapter",
+                             "mutually_exclusive_parameters");
+    }
+  }
+  if (spec_.background && !spec_.store) {
+    return InvalidArgument("An answer in the background is stored: whoever asked for it fetches it.", "background",
+                           "invalid_value");
+  }
+  spec_.warm_up = prewarm_ || !generate_;
+  if (wants_logprobs_ || top_logprobs_ > 0) spec_.sampling.logprobs = top_logprobs_;
+  if (!has_seed_) spec_.sampling.seed = RandomBits();
+  RETURN_IF_ERROR(CheckBeamFields(body, &spec_));
+  WriteEcho();
+  if (!client_request_id_.empty()) spec_.request_key = client_request_id_ + '\n' + RequestDigest(body);
+  return std::move(spec_);
+}
+
+Status CreateReader::Model(const JsonValue& value, const std::string& param) {
+  std::string name;
+  RETURN_IF_ERROR(ReadString(value, param, &name));
+  return ReadModelName(name, param, options_, &spec_.adapter);
+}
+
+Status CreateReader::Input(const JsonValue& value, const std::string& param) {
+  if (value.is_string()) {
+    spec_.input = {{ChatRole::kUser, value.string()}};
+    return Status::Ok();
+  }
+  if (!value.is_array()) return WrongType(value, param, "a string or an array of items");
+  return ReadItems(value, param, &spec_.input);
+}
+
+Status CreateReader::Instructions(const JsonValue& value, const std::string& param) {
+  std::string text;
+  RETURN_IF_ERROR(ReadString(value, param, &text));
+  spec_.instructions = std::move(text);
+  return Status::Ok();
+}
+
+Status CreateReader::PreviousResponse(const JsonValue& value, const std::string& param) {
+  RETURN_IF_ERROR(ReadString(value, param, &spec_.previous_response_id));
+  if (!spec_.previous_response_id.empty()) return Status::Ok();
+  return InvalidArgument("An id is never empty.", param, "invalid_value");
+}
+
+Status CreateReader::Conversation(const JsonValue& value, const std::string& param) {
+  const JsonValue* id = value.is_object() ? value.Find("id") : &value;
+  if (id == nullptr || !id->is_string()) return WrongType(value, param, "an id or an object with an id");
+  for (const auto& [key, ignored] : value.object()) {
+    if (key != "id") return UnknownParameter(param + "." + key);
+  }
+  if (id->string().empty()) return InvalidArgument("An id is never empty.", param, "invalid_value");
+  spec_.conversation = id->string();
+  return Status::Ok();
+}
+
+Status CreateReader::Window(const JsonValue& value, const std::string& param) {
+  RETURN_IF_ERROR(ReadWindow(value, param, &spec_.window));
+  std::optional<std::string> known;
+  return spec_.window.adapter.empty() ? Status::Ok()
+                                      : ReadModelName(spec_.window.adapter, param + ".adapter", options_, &known);
+}
+
+Status CreateReader::Flag(const JsonValue& value, const std::string& param) {
+  bool flag = false;
+  RETURN_IF_ERROR(ReadBool(value, param, &flag));
+  if (param == "store") spec_.store = flag;
+  if (param == "generate") generate_ = flag;
+  if (param == "stream" && http_ != nullptr) http_->stream = flag;
+  if (param == "parallel_tool_calls") {
+    parallel_tool_calls_ = flag;
+    spec_.choice().several &= flag;
+  }
+  return Status::Ok();
+}
+
+Status CreateReader::RequestMetadata(const JsonValue& value, const std::string& param) {
+  RETURN_IF_ERROR(ReadMetadata(value, param, &metadata_));
+  for (const auto& [key, text] : metadata_) {
+    if (key == "client_request_id") client_request_id_ = text;
+  }
+  return Status::Ok();
+}
+
+Status CreateReader::EventId(const JsonValue& value, const std::string& param) {
+  std::string id;
+  RETURN_IF_ERROR(ReadString(value, param, &id));
+  if (id.size() > static_cast<size_t>(limits::kMaxMetadataValueBytes)) {
+    return InvalidArgument("The id is too long.", param, "string_above_max_length");
+  }
+  if (client_request_id_.empty()) client_request_id_ = std::move(id);
+  return Status::Ok();
+}
+
+Status CreateReader::Include(const JsonValue& value, const std::string& param) {
+  // Parts of items that no answer has here: there is nothing to leave out. Some clients always ask for them.
+  static constexpr std::string_view kOfOthers[] = {
+      "reasoning.encrypted_content",          "file_search_call.results",      "web_search_call.results",
+      "web_search_call.action.sources",       "message.input_image.image_url", "code_interpreter_call.outputs",
+      "computer_call_output.output.image_url"};
+  if (!value.is_array()) return WrongType(value, param, "an array of strings");
+  for (const JsonValue& entry : value.array()) {
+    if (!entry.is_string()) return WrongType(entry, param, "an array of strings");
+    if (entry.string() == "message.output_text.logprobs") {
+      wants_logprobs_ = true;
+    } else if (std::ranges::find(kOfOthers, entry.string()) == std::end(kOfOthers)) {
+      return Unsupported(param, "including '" + entry.string().substr(0, 256) + "'");
+    }
+  }
+  return Status::Ok();
+}
+
+Status CreateReader::TopLogprobs(const JsonValue& value, const std::string& param) {
+  return ReadInteger(value, param, 0, limits::kMaxTopLogprobs, &top_logprobs_);
+}
+
+Status CreateReader::MaxToolCalls(const JsonValue& value, const std::string& param) {
+  int64_t count = 0;  // of built-in tools, which there are none of
+  return ReadInteger(value, param, 0, INT64_MAX, &count);
+}
+
+Status CreateReader::Truncation(const JsonValue& value, const std::string& param) {
+  // History slides out of the window in both; new input that alone is longer than it is taken with "auto" only.
+  RETURN_IF_ERROR(ReadString(value, param, &truncation_));
+  spec_.truncates = truncation_ == "auto";
+  if (truncation_ == "auto" || truncation_ == "disabled") return Status::Ok();
+  return InvalidArgument("Supported values are: 'auto' and 'disabled'.", param, "invalid_value");
+}
+
+Status CreateReader::CacheOptions(const JsonValue& value, const std::string& param) {
+  if (!value.is_object()) return WrongType(value, param, "an object");
+  for (const auto& [key, field] : value.object()) {
+    if (field.is_null()) continue;
+    const std::string name = param + "." + key;
+    std::string text;
+    if (key == "prewarm") {
+      RETURN_IF_ERROR(ReadBool(field, name, &prewarm_));
+    } else if (key == "mode" || key == "ttl") {
+      RETURN_IF_ERROR(ReadString(field, name, &text));
+    } else if (key == "comparison_response_id") {
+      return Unsupported(name, "cache comparisons");
+    } else {
+      return UnknownParameter(name);
+    }
+  }
+  return Status::Ok();
+}
+
+Status CreateReader::Label(const JsonValue& value, const std::string& param) {
+  std::string text;
+  RETURN_IF_ERROR(ReadString(value, param, &text));
+  if (text.size() > static_cast<size_t>(limits::kMaxMetadataValueBytes)) {
+    return InvalidArgument("'" + param + "' is too long.", param, "string_above_max_length");
+  }
+  labels_[param] = std::move(text);
+  return Status::Ok();
+}
+
+Status CreateReader::Empty(const JsonValue& value, const std::string& param) {
+  const bool empty = (value.is_array() && value.array().empty()) || (value.is_object() && value.object().empty());
+  return empty ? Status::Ok() : Unsupported(param, "'" + param + "'");
+}
+
+Status CreateReader::Background(const JsonValue& value, const std::string& param) {
+  RETURN_IF_ERROR(ReadBool(value, param, &spec_.background));
+  const bool socket = spec_.background && http_ == nullptr;
+  return socket ? Unsupported(param, "'" + param + "' over a WebSocket") : Status::Ok();
+}
+
+// The socket has read it.
+Status CreateReader::StreamId(const JsonValue&, const std::string& param) {
+  return http_ != nullptr ? Unsupported(param, "lanes over HTTP") : Status::Ok();
+}
+
+Status CreateReader::OneOf(const JsonValue& value, const std::string& param) {
+  static const std::map<std::string, std::vector<std::string>, std::less<>> accepted = {
+      {"service_tier", {"auto", "default"}},
+      {"prompt_cache_retention", {"in_memory", "24h"}},
+  };
+  if (!value.is_string()) {
+    return value.is_object() ? Unsupported(param, "such a '" + param + "'") : WrongType(value, param, "a string");
+  }
+  for (const std::string& choice : accepted.at(param)) {
+    if (value.string() == choice) return Status::Ok();
+  }
+  return Unsupported(param, "'" + param + "' of '" + value.string().substr(0, 256) + "'");
+}
+
+Status CreateReader::Text(const JsonValue& value, const std::string& param) {
+  if (!value.is_object()) return WrongType(value, param, "an object");
+  for (const auto& [key, field] : value.object()) {
+    if (field.is_null()) continue;
+    const std::string name = param + "." + key;
+    if (key == "format") {
+      RETURN_IF_ERROR(ReadAnswerFormat(field, name, FormatShape::kFlat, &spec_.format.emplace()));
+      JsonWriter json;
+      WriteJson(json, field);
+      format_ = json.Take();
+    } else if (key == "verbosity") {
+      if (!field.is_string() || field.string() != "medium") return Unsupported(name, "a verbosity");
+    } else {
+      return UnknownParameter(name);
+    }
+  }
+  return Status::Ok();
+}
+
+Status CreateReader::Reasoning(const JsonValue& value, const std::string& param) {
+  if (!value.is_object()) return WrongType(value, param, "an object");
+  for (const auto& [key, field] : value.object()) {
+    const bool none = key == "effort" && field.is_string() && field.string() == "none";
+    if (!field.is_null() && !none) return Unsupported(param + "." + key, "reasoning");
+  }
+  return Status::Ok();
+}
+
+Status CreateReader::Tools(const JsonValue& value, const std::string& param) {
+  constexpr bool kStrict = true;  // unless they say otherwise
+  RETURN_IF_ERROR(ReadTools(value, param, ToolShape::kFlat, kStrict, &spec_.tools.emplace()));
+  tools_ = ToolsEcho(value, kStrict);
+  return Status::Ok();
+}
+
+Status CreateReader::Choice(const JsonValue& value, const std::string& param) {
+  RETURN_IF_ERROR(ReadToolChoice(value, param, ToolShape::kFlat, &spec_.choice()));
+  JsonWriter json;
+  WriteJson(json, value);
+  tool_choice_ = json.Take();
+  return Status::Ok();
+}
+
+void CreateReader::WriteEcho() {
+  JsonWriter json;
+  json.Key("instructions");
+  spec_.instructions ? json.Value(*spec_.instructions) : json.Null();
+  json.Key("max_output_tokens");
+  spec_.max_output_tokens ? json.Value(*spec_.max_output_tokens) : json.Null();
+  json.Key("metadata").BeginObject();
+  for (const auto& [key, text] : metadata_) json.Field(key, text);
+  json.EndObject();
+  json.Field("temperature", spec_.sampling.temperature).Field("top_p", spec_.sampling.top_p);
+  json.Field("top_logprobs", top_logprobs_).Field("truncation", truncation_);
+  json.Key("tools").Raw(tools_).Field("background", spec_.background).Field("service_tier", "default");
+  json.Key("reasoning").Null();
+  for (const char* label : {"user", "safety_identifier", "prompt_cache_key"}) {
+    const auto at = labels_.find(label);
+    json.TextOrNull(label, at == labels_.end() ? "" : at->second);
+  }
+  json.Field("store", spec_.store);
+  // What is not said of its form an answer that goes on has from the one that was cut.
+  std::string choice;
+  if (spec_.tool_choice) choice = ChoiceFields(tool_choice_, parallel_tool_calls_);
+  spec_.echo = [fields = json.Take(), choice, format = format_](const AnswerForm& form) {
+    JsonWriter all;
+    all.Raw(fields);
+    all.Raw(choice.empty() ? ChoiceFields(ToolChoiceJson(form.choice), form.choice.several) : choice);
+    all.Key("text").BeginObject().Key("format").Raw(format.empty() ? FormatObject(form.format) : format).EndObject();
+    return all.Take();
+  };
+}
+
+}  // namespace
+
+Result<TurnSpec> ReadCreate(const JsonValue& body, const SessionTableOptions& options, HttpDelivery* http) {
+  return CreateReader(options, http).Read(body);
+}
+
+std::vector<std::string> CreateFields() {
+  std::vector<std::string> fields = SamplingFields();
+  for (const auto& [field, handler] : CreateReader::Handlers()) fields.push_back(field);
+  return fields;
+}
+
+}  // namespace ringside

@@ -1,0 +1,88 @@
+// What lies behind ResponsesSocket: its lanes and sinks. One mutex guards the lanes; it is never held while the session
+// table is called. Order of locks: a session's, then this one, then the Outbox's.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "ws/json/json_value.h"
+#include "ws/openai/responses/responses.h"
+#include "ws/openai/responses/responses_objects.h"
+#include "ws/openai/responses/responses_outbox.h"
+
+namespace ringside {
+
+class ResponsesSocket::Impl : public std::enable_shared_from_this<ResponsesSocket::Impl> {
+ public:
+  Impl(SessionTable& table, std::string principal, std::shared_ptr<Outbox> outbox, RetryAfter retry_after_ms,
+       RunOnWorker run, TraceContext trace);
+
+  void OnMessage(std::string_view message);
+  void OnClosed();
+  bool busy() const;
+  /// Resumes a session for this connection; what comes of it goes into the outbox.
+  void Attach(const ResumeRequest& request, const std::string& stream_id);
+
+ private:
+  class LaneSink;
+  class ResumeSink;
+  /// Creates that share a stream_id: one after another. "" is the default lane.
+  struct Lane {
+    std::deque<std::string> queue;   // as they came: parsed, they could take many times as much
+    std::shared_ptr<LaneSink> sink;  // of the running turn
+    bool running = false;
+    bool waiting = false;       // in line for a place among the connection's turns
+    bool cancel_asked = false;  // before the response had an id
+    std::string response_id;    // of the running turn, once known
+    std::string local_id;       // the newest response that only this connection can see
+  };
+
+  void Create(const JsonValue& body, std::string_view message);
+  void Pump(const std::string& name);
+  bool StartNext(const std::string& name);
+  /// The sink of the lane's next turn, which runs from now on; null if one runs or the lane has to wait for a place.
+  /// Under the mutex.
+  std::shared_ptr<LaneSink> Occupy(const std::string& name, Lane& lane);
+  bool Start(const std::string& name, const JsonValue& body, const std::shared_ptr<LaneSink>& sink);
+  void OnCreated(const std::string& name, const Response& response);
+  void OnEnded(const std::string& name, const Response& response);
+  /// The lane's turn is over. Under the mutex.
+  void Release(Lane& lane);
+  void PumpWaiting();
+  /// Has a worker pump the lane, then what waits for a place. Where none can, what nobody else
+  /// would come back for is refused.
+  void PumpOnWorker(const std::string& name);
+  void RefuseWaiting(const std::string& name, const Status& status);
+
+  void Cancel(const JsonValue& event);
+  void Steer(const JsonValue& event);
+  void Resume(const JsonValue& event);
+  void Rewind(const JsonValue& event);
+  void Fork(const JsonValue& event);
+  void FailVerb(const char* verb, const Status& status);
+  /// Of events on the lane, "" = the default one.
+  EventWriter Writer(const std::string& stream_id) const;
+  void PushError(const Status& status, const std::string& stream_id);
+  /// The lane that an event names, "" for none; kInvalidArgument (invalid_stream_id) for an unusable name.
+  static Result<std::string> StreamId(const JsonValue& event);
+
+  SessionTable& table_;
+  const Caller caller_;
+  const std::shared_ptr<Outbox> outbox_;
+  const RetryAfter retry_after_ms_;
+  const RunOnWorker run_;
+
+  mutable std::mutex mutex_;
+  std::map<std::string, Lane> lanes_;
+  std::deque<std::string> waiting_;                            // lanes that wait for a place, oldest first
+  std::map<std::string, std::shared_ptr<EventSink>> resumed_;  // by session
+  size_t in_flight_ = 0;
+  size_t queued_bytes_ = 0;
+  bool closed_ = false;
+};
+
+}  // namespace ringside

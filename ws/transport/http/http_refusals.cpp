@@ -1,0 +1,38 @@
+#include "ws/transport/http/http_refusals.h"
+
+#include <atomic>
+
+namespace ringside {
+
+Status TooLarge() { return InvalidArgument("The request's body is too large.", "", "request_too_large"); }
+
+Status TooManyBodies() { return Unavailable("Too many large requests are being read."); }
+
+Status OutOfMemory() { return Unavailable("The server has no memory left for this request."); }
+
+Status BadRequest(std::string why) { return InvalidArgument(std::move(why), "", "bad_request"); }
+
+Status HeadersTooLarge() { return InvalidArgument("The request's headers are too large.", "", "headers_too_large"); }
+
+int64_t ScatteredRetryMs() {
+  static std::atomic<uint32_t> last{0};
+  constexpr uint32_t kStep = 2654435769u;  // 2^32 / golden ratio: consecutive values lie far apart
+  return 1'000 + static_cast<int64_t>((last.fetch_add(kStep) >> 20) % 4'000);
+}
+
+HttpResponse PreflightAnswer() {
+  HttpResponse response;
+  response.status = 204;
+  response.headers = {{"Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS"},
+                      {"Access-Control-Allow-Headers", "Authorization, Content-Type, *"},
+                      {"Access-Control-Max-Age", "600"}};
+  return response;
+}
+
+HttpResponse RevokedAnswer() {
+  return ErrorResponse(InvalidArgument("The API key is no longer good.", "", "invalid_api_key"));
+}
+
+HttpResponse StoppingAnswer() { return ErrorResponse(Unavailable("The server is stopping."), ScatteredRetryMs()); }
+
+}  // namespace ringside

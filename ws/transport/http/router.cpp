@@ -1,0 +1,88 @@
+#include <algorithm>
+
+#include "ws/transport/http/http.h"
+
+namespace ringside {
+namespace {
+
+std::vector<std::string> SplitPath(std::string_view path) {
+  std::vector<std::string> segments;
+  size_t start = 1;
+  while (start <= path.size()) {
+    const size_t slash = std::min(path.find('/', start), path.size());
+    segments.emplace_back(path.substr(start, slash - start));
+    start = slash + 1;
+  }
+  return segments;
+}
+
+bool IsParameter(const std::string& segment) {
+  return segment.size() >= 2 && segment.front() == '{' && segment.back() == '}';
+}
+
+/// The parameters' values if the path fits the pattern.
+bool Match(const std::vector<std::string>& pattern, const std::vector<std::string>& path, Router::Parameters& values) {
+  values.clear();
+  if (pattern.size() != path.size()) return false;
+  for (size_t i = 0; i < pattern.size(); ++i) {
+    if (IsParameter(pattern[i])) {
+      if (path[i].empty()) return false;
+      values.push_back(path[i]);
+    } else if (pattern[i] != path[i]) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+void Router::Add(std::string method, std::string pattern, Handler handler, Scopes scope) {
+  CHECK(!pattern.empty() && pattern.front() == '/');
+  std::vector<std::string> segments = SplitPath(pattern);
+  entries_.push_back({std::move(method), std::move(pattern), std::move(segments), std::move(handler), scope});
+}
+
+int64_t Router::BodyLimit(const HttpRequest& request, int64_t others) const {
+  const auto at = body_bytes_.find(request.path);
+  if (at == body_bytes_.end()) return others;
+  const std::vector<std::string> path = SplitPath(request.path);
+  Parameters values;
+  const auto first = std::find_if(entries_.begin(), entries_.end(),
+                                  [&](const Entry& entry) { return Match(entry.segments, path, values); });
+  return first != entries_.end() && request.scopes.Has(first->scope) ? at->second : others;
+}
+
+std::vector<std::string> Router::Describe() const {
+  std::vector<std::string> routes;
+  for (const Entry& entry : entries_) {
+    routes.push_back(entry.method + " " + entry.pattern + " " + entry.scope.ToString());
+  }
+  return routes;
+}
+
+HttpResponse Router::Route(const HttpRequest& request) const {
+  const std::vector<std::string> path = SplitPath(request.path);
+  // HEAD is GET without the body, which the transport leaves out.
+  const std::string& method = request.method == "HEAD" ? "GET" : request.method;
+  std::vector<std::string> allowed;
+  const std::vector<std::string>* pattern = nullptr;  // the first that fits
+  Parameters values;
+  for (const Entry& entry : entries_) {
+    if (!request.scopes.Has(entry.scope)) continue;
+    if (pattern != nullptr ? entry.segments != *pattern : !Match(entry.segments, path, values)) continue;
+    pattern = &entry.segments;
+    if (entry.method == method) return entry.handler(request, values);
+    if (std::find(allowed.begin(), allowed.end(), entry.method) == allowed.end()) allowed.push_back(entry.method);
+  }
+  if (allowed.empty())
+    return ErrorResponse(NotFound("There is nothing at " + request.method + " " + request.path + "."));
+  std::string allow;
+  for (const std::string& name : allowed) allow += (allow.empty() ? "" : ", ") + name;
+  HttpResponse response = ErrorResponse(InvalidArgument(
+      request.method + " is not possible at " + request.path + "; it takes " + allow + ".", "", "method_not_allowed"));
+  response.headers.emplace_back("Allow", allow);
+  return response;
+}
+
+}  // namespace ringside
