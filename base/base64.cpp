@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/check.h"
+
 namespace ringside {
 
 std::optional<std::string> DecodeBase64(std::string_view text) {
@@ -22,6 +24,16 @@ std::optional<std::string> DecodeBase64(std::string_view text) {
   if (size != static_cast<int>(bytes.size())) return std::nullopt;
   bytes.resize(bytes.size() - padding);
   return bytes;
+}
+
+std::string EncodeBase64(std::string_view bytes) {
+  CHECK_LE(bytes.size(), size_t{1} << 30);
+  std::string text((bytes.size() + 2) / 3 * 4 + 1, '\0');  // the library ends it with a zero
+  const int size =
+      EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()),
+                      reinterpret_cast<const unsigned char*>(bytes.data()), static_cast<int>(bytes.size()));
+  text.resize(static_cast<size_t>(size));
+  return text;
 }
 
 }  // namespace ringside

@@ -9,5 +9,7 @@ namespace ringside {
 
 /// The bytes that `text` stands for; nothing if it is not base64 with its padding, in lines or with anything around it.
 std::optional<std::string> DecodeBase64(std::string_view text);
+/// With its padding. At most 1 GiB of bytes.
+std::string EncodeBase64(std::string_view bytes);
 
 }  // namespace ringside

@@ -95,11 +95,28 @@ Status EngineLoop::Check(const TurnRequest& request) const {
   if (request.scored && network_.virtual_tokens(request.adapter) > 0) {
     return InvalidArgument("what stands behind a soft prompt is not scored", "logprobs", "unsupported_value");
   }
+  RETURN_IF_ERROR(CheckEmbedded(request));
   const auto& starts = request.message_starts;
   if (!std::is_sorted(starts.begin(), starts.end()) || (!starts.empty() && starts.front() < 0)) {
     return InvalidArgument("message starts must ascend", "message_starts");
   }
   return request.sampling.Validate(vocab);
+}
+
+Status EngineLoop::CheckEmbedded(const TurnRequest& request) const {
+  if (!request.embedded) return Status::Ok();
+  CHECK(request.max_tokens == 0 && !request.scored);
+  if (network_.shape().hidden == 0) {
+    return InvalidArgument("a network with an encoder embeds nothing", "model", "unsupported_value");
+  }
+  if (network_.virtual_tokens(request.adapter) > 0) {
+    return InvalidArgument("what stands behind a soft prompt is not embedded", "model", "unsupported_value");
+  }
+  const int64_t shown = request.window.memory_len + request.window.pinned, length = std::ssize(request.tokens);
+  if (length <= shown) return Status::Ok();
+  return InvalidArgument(
+      fmt::format("{} tokens are more than the {} that the window shows (--memory-len)", length, shown), "input",
+      "context_length_exceeded");
 }
 
 Status EngineLoop::CheckBeams(TurnRequest& request) const {

@@ -133,6 +133,7 @@ class EngineLoop {
   };
 
   Status Check(const TurnRequest& request) const;
+  Status CheckEmbedded(const TurnRequest& request) const;
   /// Whether its beams can be had; gives its answer, which must have one, a limit.
   Status CheckBeams(TurnRequest& request) const;
   /// How many tokens its timeline may have, virtual ones not counted.
@@ -269,6 +270,12 @@ class EngineLoop {
   struct LaunchedStep {
     std::vector<LogitsRow> logits;         // in the order of its choices
     std::vector<RunningTurn*> prefilling;  // those that choose nothing
+    /// Rows of a turn whose hidden states are wanted, from this position on.
+    struct HiddenRows {
+      RunningTurn* turn = nullptr;
+      int64_t first = 0, rows = 0;
+    };
+    std::vector<HiddenRows> hidden;  // in the order of the parts
     int64_t begun_ns = 0;
     int64_t decoding = 0;  // rows of turns that decode
     int64_t prompt_rows = 0;
@@ -300,6 +307,7 @@ class EngineLoop {
   void Choose(LaunchedStep* step);
   /// Waits for a step and hands its tokens out.
   void Conclude(const LaunchedStep& step);
+  void TakeHiddenStates(const LaunchedStep& step);
   /// The step that is under way, if there is one: after it nothing is known to the device only.
   void ConcludeLaunched();
   /// Whatever `call` throws is the engine's failure.

@@ -123,7 +123,7 @@ std::vector<int64_t> EngineLoop::Plan(const LaunchedStep* under_way) const {
 
 bool EngineLoop::MayRunAhead() const {
   constexpr double kLongNs = 15e6;
-  if (!network_.runs_ahead()) return false;
+  if (!network_.runs_ahead() || !launched_->hidden.empty()) return false;  // only of the last step they are there
   // Nobody foresees beams; without them the others would get two tokens for each of theirs.
   if (std::ranges::any_of(launched_->logits, [](const LogitsRow& row) { return row.turn->branches() > 0; }))
     return false;
@@ -158,8 +158,9 @@ std::optional<EngineLoop::LaunchedStep> EngineLoop::Launch(const LaunchedStep* u
                      scores ? StepPart::Logits::kAll
                      : last ? StepPart::Logits::kLast
                             : StepPart::Logits::kNone,
-                     turn.request().adapter});
+                     turn.request().adapter, turn.request().embedded});
     turns.push_back({&turn, awaits});
+    if (turn.request().embedded) step.hidden.push_back({&turn, turn.sequence()->computed(), std::ssize(chunk)});
     const int64_t first = turn.sequence()->computed(), end = first + std::ssize(chunk) - (last ? 1 : 0);
     for (int64_t position = first; scores && position < end; ++position) {
       step.logits.push_back({.turn = &turn, .scored = position + 1});
@@ -223,9 +224,21 @@ void EngineLoop::Conclude(const LaunchedStep& step) {
     if (row.turn->finished()) continue;
     row.chooses() ? row.turn->Take(chosen[i], now) : row.turn->TakeScore(row.scored, chosen[i]);
   }
+  TakeHiddenStates(step);
   for (RunningTurn* turn : step.prefilling) {
     if (!turn->wants_logits() && turn->remaining() == 0) turn->FinishPrefill();
   }
+}
+
+void EngineLoop::TakeHiddenStates(const LaunchedStep& step) {
+  const int64_t width = network_.shape().hidden;
+  std::span<const float> states = step.hidden.empty() ? std::span<const float>() : network_.hidden_states();
+  for (const auto& [turn, first, rows] : step.hidden) {
+    const auto size = static_cast<size_t>(rows * width);
+    if (!turn->finished()) turn->TakeHiddenStates(first, states.first(size), width);
+    states = states.subspan(size);
+  }
+  CHECK(states.empty());
 }
 
 void EngineLoop::ConcludeLaunched() {

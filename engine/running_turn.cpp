@@ -1,6 +1,7 @@
 #include "engine/running_turn.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/check.h"
 
@@ -62,6 +63,7 @@ void RunningTurn::FollowGrammar() {
 int64_t RunningTurn::most_reused() const {
   const auto length = static_cast<int64_t>(request_.tokens.size());
   if (request_.scored && !told_scores_) return std::max<int64_t>(std::ssize(scored_) - 1, 0);
+  if (request_.embedded) return embedded_tokens_;
   return wants_logits() ? length - 1 : length;
 }
 
@@ -91,10 +93,33 @@ void RunningTurn::TellScores() {
   request_.sink->OnScored(std::move(scored_));
 }
 
+void RunningTurn::TakeHiddenStates(int64_t first, std::span<const float> states, int64_t width) {
+  embedding_.resize(static_cast<size_t>(width));
+  for (; !states.empty(); states = states.subspan(embedding_.size()), ++first) {
+    if (first != embedded_tokens_) continue;  // computed once more, where the turn has lost its cache meanwhile
+    for (size_t i = 0; i < embedding_.size(); ++i) embedding_[i] += static_cast<double>(states[i]);
+    ++embedded_tokens_;
+  }
+}
+
+void RunningTurn::TellEmbedding() {
+  if (!request_.embedded) return;
+  std::vector<float> mean;
+  for (const double sum : embedding_) mean.push_back(static_cast<float>(sum / static_cast<double>(embedded_tokens_)));
+  if (!std::ranges::all_of(mean, [](float x) { return std::isfinite(x); })) {
+    return Finish(FinishReason::kError, Unavailable("the model produced hidden states that are not finite"));
+  }
+  request_.sink->OnEmbedded(std::move(mean));
+}
+
 void RunningTurn::FinishPrefill() {
   // The step that scores the last tokens may have been launched ahead of the one that has ended.
-  if (finished_ || (request_.scored && scored_.size() < prompt_tokens_)) return;
+  if (finished_ || (request_.scored && scored_.size() < prompt_tokens_) ||
+      (request_.embedded && embedded_tokens_ < static_cast<int64_t>(prompt_tokens_))) {
+    return;
+  }
   TellScores();
+  TellEmbedding();
   Finish(request_.scored ? FinishReason::kLength : FinishReason::kStop);
 }
 

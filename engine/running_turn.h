@@ -80,6 +80,8 @@ class RunningTurn {
   TokenChoice ScoreAt(int64_t position) const;
   /// It is here.
   void TakeScore(int64_t position, const ChosenToken& token);
+  /// The hidden states of the tokens from `first` on are here, [tokens, width].
+  void TakeHiddenStates(int64_t first, std::span<const float> states, int64_t width);
   /// How the token after the timeline's last one, or after that of a beam, is chosen; valid until Take.
   TokenChoice Choice(size_t beam);
   /// That token is here, of the first beam that has not got one: appends, emits. Ends the turn by setting finished().
@@ -128,6 +130,7 @@ class RunningTurn {
   void Append(const OutputToken& token);
   /// Everything is scored that was to be.
   void TellScores();
+  void TellEmbedding();
   void CheckLimits();
   /// Finds out which tokens the grammar lets follow; ends the turn where none can, or that cannot be found out.
   void FollowGrammar();
@@ -146,6 +149,8 @@ class RunningTurn {
   CacheReport report_;
   std::vector<OutputToken> scored_;  // of the prompt, so far; until they are told
   bool told_scores_ = false;
+  std::vector<double> embedding_;  // the sum of the hidden states
+  int64_t embedded_tokens_ = 0;    // of so many
   int64_t evicted_before_ = 0;
   std::optional<Sampler> sampler_;
   std::optional<Detokenizer> detokenizer_;

@@ -67,6 +67,9 @@ class TokenSink {
   /// it: without bans, biases and penalties. The first, which nothing precedes, has none (0). Called once, before
   /// OnTokens.
   virtual void OnScored(std::vector<OutputToken> tokens) { (void)tokens; }
+  /// TurnRequest::embedded: the mean of what the network's final norm made of the tokens, NetworkShape::hidden numbers.
+  /// Called once, before OnEnd; not where the turn failed.
+  virtual void OnEmbedded(std::vector<float> mean) { (void)mean; }
   virtual void OnTokens(const TokenDelta& delta) = 0;
   /// Called exactly once for every accepted turn, last. After it the engine holds no reference to the sink.
   virtual void OnEnd(const TurnEnd& end) = 0;

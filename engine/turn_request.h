@@ -44,6 +44,9 @@ struct TurnRequest {
   /// The log probabilities of `tokens` are asked for, too (sampling.logprobs, at least 0, says of how many others):
   /// they are all computed, whatever a cache has of them, and no more than the window shows.
   bool scored = false;
+  /// The mean of its tokens' hidden states is asked for (TokenSink::OnEmbedded), and no answer (max_tokens 0): as of
+  /// scored, all of them are computed.
+  bool embedded = false;
   /// What the answer must match, or null. Then stop_ids can be chosen only where it may end, and it ends by itself
   /// where it can only end.
   std::shared_ptr<const Grammar> grammar;

@@ -72,6 +72,7 @@ struct Response {
   std::vector<OutputToken> tokens;         // with logprobs asked for: every token of the text, until a newer turn ends;
   size_t scored_tokens = 0;                // before them so many of the prompt, where that was scored
   std::vector<uint32_t> piece_token_ends;  // offset in `tokens` behind each piece
+  std::vector<float> embedding;            // where that was asked for: TokenSink::OnEmbedded
 
   CallPlace calls = CallPlace::kNone;               // where in `text` tool calls are looked for
   ToolSyntaxName syntax = ToolSyntaxName::kHermes;  // of these
@@ -93,6 +94,7 @@ struct Response {
   int64_t bytes() const {
     size_t sum = sizeof(Response) + text.size() + adapter.size() + echo.size() + request_key.size() + form.size();
     sum += (piece_ends.size() + piece_token_ends.size()) * sizeof(uint32_t) + call_steps.size() * sizeof(CallStep);
+    sum += embedding.size() * sizeof(float);
     for (const OutputToken& token : tokens) sum += sizeof(OutputToken) + token.top.size() * sizeof(TokenLogprob);
     return static_cast<int64_t>(sum);
   }

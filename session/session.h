@@ -167,6 +167,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void OnQueued(TurnId turn, int64_t position);
   /// From TurnSink: the log probabilities of the turn's prompt. Never durable: a journal has no such turns.
   void OnScored(TurnId turn, std::vector<OutputToken> tokens);
+  void OnEmbedded(TurnId turn, std::vector<float> mean);
   // From TurnSink: what is durable now. `recorded` is where the journal stands ({} = nothing was written).
   void OnStart(TurnId turn, const CacheReport& report, const JournalPosition& recorded);
   void OnTokens(TurnId turn, const TokenDelta& delta, const JournalPosition& recorded);
@@ -295,6 +296,7 @@ class Session : public std::enable_shared_from_this<Session> {
   bool changing_ = false;  // a turn is being rendered, or a change of the timeline waits for the journal
   bool changed_ = false;   // since its summary was written
   bool found_by_history_ = false;
+  bool embeds_ = false;  // text was embedded: nobody goes on with it
   Metadata metadata_;
   const WindowOverrides window_;
   std::string adapter_;  // of its next turn, unless that names another

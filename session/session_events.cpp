@@ -25,6 +25,11 @@ void Session::OnScored(TurnId turn, std::vector<OutputToken> tokens) {
   running_->response->tokens = std::move(tokens);
 }
 
+void Session::OnEmbedded(TurnId turn, std::vector<float> mean) {
+  std::lock_guard lock(mutex_);
+  if (Runs(turn)) running_->response->embedding = std::move(mean);
+}
+
 void Session::TellQueued() {
   if (running_->queue_position == 0 || running_->response->started) return;
   listeners_.Tell([&](EventSink& sink) { sink.OnQueued(*running_->response, running_->queue_position); });

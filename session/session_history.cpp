@@ -8,6 +8,7 @@ std::string Session::History() const {
   std::lock_guard lock(mutex_);
   const Timeline& timeline = running_ ? running_->next : timeline_;
   std::string text;
+  if (embeds_) return text;
   AppendAdapter(running_ ? running_->response->adapter : adapter_, &text);
   if (timeline.raw()) {
     AppendTokens(timeline.tokens().From(0), &text);

@@ -38,6 +38,7 @@ struct SessionTableOptions {
   std::vector<std::string> adapters;     // of the model, by the numbers that turns call them by, from 1 on
   int64_t session_len = 1 << 20;         // tokens of a session, counted exactly
   int64_t memory_len = 2048;             // tokens of the window; sessions may ask for less
+  int64_t embedding_size = 0;            // numbers that the model makes of a text; 0 = it makes none
   int64_t pinned_max = 256;              // most pinned tokens
   std::optional<EncoderTokens> encoder;  // of a model that has one
   Eviction eviction = Eviction::kTurn;

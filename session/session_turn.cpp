@@ -195,6 +195,7 @@ Result<Session::Begun> Session::Render(const TurnSpec& spec, TurnId turn, std::s
   request.goes_on = input.next.reopened().has_value();
   request.may_branch = spec.may_branch;
   request.scored = spec.raw && spec.raw->scored;
+  request.embedded = spec.raw && spec.raw->embedded;
   int64_t most = options.max_output_tokens;  // of a request that says nothing
   if (request.sampling.beams.searches() && most > 0) {
     most = std::min({most, limits::kMaxBeamTokens, window.memory_len});
@@ -257,6 +258,7 @@ Result<Session::Prepared> Session::Begin(const TurnSpec& spec, const Caller& cal
   request.account = owner_;
   request.owner = CacheOwner(spec.store);
   found_by_history_ |= spec.carries_history;
+  embeds_ |= request.embedded;
 
   ActiveTurn& running = running_.emplace(std::move(begun->turn));
   updated_at_ = running.response->created_at;

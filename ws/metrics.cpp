@@ -265,6 +265,7 @@ class MeasuringSink final : public TokenSink {
   void OnQueued(int64_t position) override { next_->OnQueued(position); }
   void OnStart(const CacheReport& report) override { next_->OnStart(report); }
   void OnScored(std::vector<OutputToken> tokens) override { next_->OnScored(std::move(tokens)); }
+  void OnEmbedded(std::vector<float> mean) override { next_->OnEmbedded(std::move(mean)); }
 
   void OnTokens(const TokenDelta& delta) override {
     const int64_t now_ns = clock_.MonotonicNs();

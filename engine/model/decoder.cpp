@@ -247,6 +247,24 @@ void Decoder::Run(const StepPlan& plan, const KvShape& shape, std::span<const At
     if (!shard_.chooses()) backend_.SendRows(stream_);
   }
   stream_ = all;
+  if (!plan.hidden_rows.empty() && shard_.chooses()) CopyHiddenStates(plan.hidden_rows);
+}
+
+Tensor Decoder::RowsOfStream(std::span<const int64_t> rows) {
+  const auto count = static_cast<int64_t>(rows.size());
+  // Ascending: all together, as in every step that only decodes.
+  if (rows.back() - rows.front() + 1 == count) return stream_.Rows(rows.front(), count);
+  const Tensor copied = wanted_.Rows(backend_, count).value();
+  backend_.GatherRows(stream_, rows, copied);
+  return copied;
+}
+
+void Decoder::CopyHiddenStates(std::span<const int64_t> rows) {
+  const Tensor normed = wanted_.Rows(backend_, std::ssize(rows)).value();
+  Norm(RowsOfStream(rows), weights_.final_norm, weights_.final_norm_bias, normed);
+  hidden_states_.resize(static_cast<size_t>(normed.rows * normed.cols));
+  backend_.CopyToHost(hidden_states_.data(), normed.data, hidden_states_.size() * sizeof(float));
+  backend_.Synchronize();
 }
 
 Result<KvShape> Decoder::EncoderCache(int64_t rows) {
@@ -346,16 +364,8 @@ template <class Take>
 void Decoder::Logits(bool gathered, const Take& take) {
   const auto rows = static_cast<int64_t>(wanted_rows_.size());
   if (rows == 0 || !shard_.chooses()) return;
-  const int64_t begin = wanted_rows_.front();
-  Tensor wanted;
-  if (wanted_rows_.back() - begin + 1 == rows) {  // ascending: all together, as in every step that only decodes
-    wanted = stream_.Rows(begin, rows);
-  } else {
-    wanted = wanted_.Rows(backend_, rows).value();
-    backend_.GatherRows(stream_, wanted_rows_, wanted);
-  }
   const Tensor normed = normed_.Rows(backend_, rows).value();
-  Norm(wanted, weights_.final_norm, weights_.final_norm_bias, normed);
+  Norm(RowsOfStream(wanted_rows_), weights_.final_norm, weights_.final_norm_bias, normed);
   const Weight* head[] = {&weights_.head()};
   for (int64_t first = 0; first < rows; first += kLogitRows) {
     const int64_t count = std::min(kLogitRows, rows - first);

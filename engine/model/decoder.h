@@ -37,6 +37,8 @@ class Decoder final : public RankDecoder {
   void KeepLogits() override;
   void ChooseKept(std::span<const TokenChoice> choices) override;
   std::vector<ChosenToken> Finish() override;
+  /// Of the last step that ran, on ranks of the last stage: [StepPlan::hidden_rows, D].
+  const std::vector<float>& hidden_states() const { return hidden_states_; }
 
  private:
   /// Device memory of a step: [T, columns], grown to the largest step seen and used again by every step.
@@ -87,6 +89,9 @@ class Decoder final : public RankDecoder {
   void AddToStream(Tensor x, const StreamPart& part);
   /// y += what the rows' adapters add to this part of the layer.
   void AddAdapted(Tensor x, int64_t layer, AdaptedPart part, Tensor y);
+  /// These rows of the stream: some of its own where they follow one another, else copied to wanted_.
+  Tensor RowsOfStream(std::span<const int64_t> rows);
+  void CopyHiddenStates(std::span<const int64_t> rows);
   /// Logits of the wanted rows, a few at a time: take(first, logits [count, V] on the device); those of this rank's
   /// tokens only, unless they are gathered.
   template <class Take>
@@ -109,7 +114,7 @@ class Decoder final : public RankDecoder {
   Scratch mlp_mid_;         // [T, F], of gated ones
   Scratch router_;          // [T, experts]
   Scratch part_;            // [T, D] of this rank, to be summed with the others', or to be normed
-  Scratch wanted_;          // [rows, D] of which logits are wanted
+  Scratch wanted_;          // [rows, D] of which logits or hidden states are wanted
   Scratch logits_;          // [a few rows, V]
   Scratch low_rank_;        // [T, r] of the adapters' matrices of one input together
   Scratch encoded_keys_;    // [T, 2G d] keys and values of an encoder's rows
@@ -121,6 +126,7 @@ class Decoder final : public RankDecoder {
   std::span<const int> adapters_of_rows_;  // of it; empty where no row has one
   std::vector<int64_t> wanted_rows_;       // of the step
   Tensor kept_;                            // logits that wait for ChooseKept
+  std::vector<float> hidden_states_;
   std::deque<Begun> begun_;
 };
 

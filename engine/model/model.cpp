@@ -51,6 +51,7 @@ NetworkShape Model::shape() const {
                                static_cast<double>(2 * spec.layers * spec.heads * spec.head_dim),
           .branches = state_->slabs == nullptr && spec.encoder_layers == 0,
           .encodes = spec.encoder_layers > 0,
+          .hidden = spec.encoder_layers == 0 ? spec.hidden : 0,
           .adapters = static_cast<int>(state_->adapter_fingerprints.size()),
           .most_virtual_tokens = most_virtual};
 }
@@ -99,5 +100,7 @@ void Model::Finish(std::span<ChosenToken> chosen) {
     std::ranges::copy(own, chosen.begin());
   });
 }
+
+std::span<const float> Model::hidden_states() const { return state_->decoders.front()->hidden_states(); }
 
 }  // namespace ringside

@@ -23,9 +23,8 @@ class Model final : public Network {
  public:
   ~Model() override;
   /// Loads what OpenModelFiles (model_files.h) takes, whatever its format. A missing, short, misshapen, overlapping or
-  /// unknown tensor refuses to load, naming it (kCorruption); so does what we do not know or lack (kInvalidArgument), an
-  /// unreadable file (kNotFound, kIo) and want of memory (kOverloaded).
-  /// `backend` must outlive the model.
+  /// unknown tensor refuses to load, naming it (kCorruption); so does what we do not know or lack (kInvalidArgument),
+  /// an unreadable file (kNotFound, kIo) and want of memory (kOverloaded). `backend` must outlive the model.
   static Result<std::unique_ptr<Model>> Load(const std::string& path, Backend& backend);
   /// The same, shared by ranks that each have a part of it (engine/model/shard.h): a backend each, which are used by
   /// the ranks' own threads from now on, one a rank, in the order of their ranks (RankLayout). kInvalidArgument, too,
@@ -87,6 +86,7 @@ class Model final : public Network {
   void BeginUnchosen(std::span<const StepPart> parts) override;
   void Choose(std::span<const TokenChoice> choices) override;
   void Finish(std::span<ChosenToken> chosen) override;
+  std::span<const float> hidden_states() const override;
 
  private:
   struct State;

@@ -25,6 +25,7 @@ struct StepPart {
   // That its rows are computed under, of NetworkShape::adapters, counted from 1; 0 = none. One with n virtual tokens
   // has as the first of its sequence the ids vocab .. vocab + n - 1.
   int adapter = 0;
+  bool hidden_states = false;  // its rows' last hidden states are wanted, too: Network::hidden_states
 };
 
 /// What the engine must know of a network to make its caches and to refuse what it cannot run.
@@ -35,6 +36,7 @@ struct NetworkShape {
   double attention_context = 0;
   bool branches = false;            // caches may be branches of others (KvCache::BranchOff)
   bool encodes = false;             // what is pinned is an input that is read as a whole; the answer stands behind it
+  int64_t hidden = 0;               // numbers of a hidden state; 0 = hidden states are not told
   int adapters = 0;                 // that parts of steps may have
   int64_t most_virtual_tokens = 0;  // of any of them
 };
@@ -68,6 +70,9 @@ class Network {
   virtual void Choose(std::span<const TokenChoice> choices) = 0;
   /// Waits for the oldest step begun and gives its tokens, one a choice.
   virtual void Finish(std::span<ChosenToken> chosen) = 0;
+  /// What the final norm made of the rows that asked for it, part after part [rows, NetworkShape::hidden]: of the step
+  /// that was begun last, once it is finished.
+  virtual std::span<const float> hidden_states() const { return {}; }
 };
 
 }  // namespace ringside

@@ -22,6 +22,7 @@ void StepPlanner::Plan(std::span<const StepPart> parts, StepPlan* plan) {
   plan->first_live.clear();
   plan->pinned_positions.clear();
   plan->wanted_rows.clear();
+  plan->hidden_rows.clear();
   plan->segments.clear();
   plan->adapters.clear();
   plan->virtual_rows.clear();
@@ -53,6 +54,7 @@ void StepPlanner::Plan(std::span<const StepPart> parts, StepPlan* plan) {
       if (part.logits == StepPart::Logits::kAll || (part.logits == StepPart::Logits::kLast && last)) {
         plan->wanted_rows.push_back(first_row + r);
       }
+      if (part.hidden_states) plan->hidden_rows.push_back(first_row + r);
     }
     plan->segments.push_back({.first_row = first_row,
                               .rows = rows,

@@ -17,6 +17,7 @@ struct StepPlan {
   KvShape shape;  // of all caches
   std::vector<TokenId> ids;
   std::vector<int64_t> positions, first_live, wanted_rows;
+  std::vector<int64_t> hidden_rows;       // whose hidden states are wanted
   std::vector<int64_t> pinned_positions;  // [T] c, where a row's query stands for pinned keys; t where there are none
   std::vector<int> adapters;              // [T] StepPart::adapter of each row; empty where none has one
   /// Rows that no token is embedded in, but those of an adapter's soft prompt from `first` on stand in; their ids are

@@ -26,20 +26,29 @@ Status SessionTable::State::ReadPrompt(TurnSpec* spec) const {
   std::vector<TokenId>& tokens = spec->raw->tokens;
   for (const TokenId token : tokens) {
     if (token < 0 || token >= tokenizer.vocab_size()) {
-      return InvalidArgument("No token has the id " + std::to_string(token) + ".", "prompt", "invalid_value");
+      return InvalidArgument("No token has the id " + std::to_string(token) + ".", "input", "invalid_value");
     }
   }
-  if (!tokens.empty()) return Status::Ok();
+  const auto cut = [&] {
+    const auto window = static_cast<size_t>(context->options.memory_len);
+    if (spec->raw->cut && tokens.size() > window) tokens.resize(window);
+    return Status::Ok();
+  };
+  if (!tokens.empty()) return cut();
   const TextPiece piece{spec->raw->text, /*markup=*/true};
-  auto ids = tokenizer.Encode({&piece, 1}, context->options.session_len);
+  std::optional<std::vector<TokenId>> ids;
+  if (spec->raw->cut)
+    ids = tokenizer.EncodeAll({&piece, 1});
+  else
+    ids = tokenizer.Encode({&piece, 1}, context->options.session_len);
   if (!ids) {
     return InvalidArgument(
-        "The prompt has more than " + std::to_string(context->options.session_len) + " tokens, the limit.", "prompt",
+        "The prompt has more than " + std::to_string(context->options.session_len) + " tokens, the limit.", "input",
         "context_length_exceeded");
   }
-  if (ids->empty()) return InvalidArgument("The prompt is empty.", "prompt", "invalid_value");
+  if (ids->empty()) return InvalidArgument("The prompt is empty.", "input", "invalid_value");
   tokens = *std::move(ids);
-  return Status::Ok();
+  return cut();
 }
 
 SessionTable::State::Target SessionTable::State::FindHistory(const Caller& caller, TurnSpec* spec) {
@@ -51,7 +60,7 @@ SessionTable::State::Target SessionTable::State::FindHistory(const Caller& calle
     target.fresh = true;
     return target;
   };
-  if (spec->raw && spec->raw->scored) return begin_anew();  // all of it is computed
+  if (spec->raw && (spec->raw->scored || spec->raw->embedded)) return begin_anew();  // all of it is computed
   const HistoryIndex::Matches found = histories.Find(caller.principal, HistoryText(*spec));
   const auto compare = [&](const std::string& key) -> std::optional<Session::HistoryMatch> {
     const auto session = Get(key, caller.principal);

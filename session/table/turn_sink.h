@@ -21,6 +21,7 @@ class TurnSink final : public TokenSink {
   void OnQueued(int64_t position) override { session_->OnQueued(turn_, position); }
   void OnStart(const CacheReport& report) override;
   void OnScored(std::vector<OutputToken> tokens) override { session_->OnScored(turn_, std::move(tokens)); }
+  void OnEmbedded(std::vector<float> mean) override { session_->OnEmbedded(turn_, std::move(mean)); }
   void OnTokens(const TokenDelta& delta) override;
   void OnEnd(const TurnEnd& end) override;
 

@@ -32,6 +32,11 @@ class WaitingSink final : public TokenSink {
     EXPECT_TRUE(started_ && !ended_ && ids_.empty() && scored_.empty());
     scored_ = std::move(tokens);
   }
+  void OnEmbedded(std::vector<float> mean) override {
+    std::lock_guard lock(mutex_);
+    EXPECT_TRUE(started_ && !ended_ && ids_.empty() && embedding_.empty());
+    embedding_ = std::move(mean);
+  }
   void OnTokens(const TokenDelta& delta) override {
     std::lock_guard lock(mutex_);
     EXPECT_TRUE(started_ && !ended_);
@@ -93,6 +98,11 @@ class WaitingSink final : public TokenSink {
     std::lock_guard lock(mutex_);
     return scored_;
   }
+  /// The mean of the prompt's hidden states, where that was asked for.
+  std::vector<float> embedding() {
+    std::lock_guard lock(mutex_);
+    return embedding_;
+  }
   CacheReport start() {
     std::lock_guard lock(mutex_);
     return start_;
@@ -107,6 +117,7 @@ class WaitingSink final : public TokenSink {
   std::vector<int64_t> positions_;
   std::vector<float> logprobs_, leads_;
   std::vector<OutputToken> scored_;
+  std::vector<float> embedding_;
   std::string text_;
   TurnEnd end_;
 };

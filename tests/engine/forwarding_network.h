@@ -25,6 +25,7 @@ class ForwardingNetwork : public Network {
   }
   void Choose(std::span<const TokenChoice> choices) override { network_.Choose(choices); }
   void Finish(std::span<ChosenToken> chosen) override { network_.Finish(chosen); }
+  std::span<const float> hidden_states() const override { return network_.hidden_states(); }
 
  protected:
   /// Called before and after each step is begun.

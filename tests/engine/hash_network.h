@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <deque>
@@ -33,7 +34,8 @@ class HashNetwork final : public Network {
 
   SlabMemory& memory() const override { return backend_; }
   NetworkShape shape() const override {
-    return {.layers = 2, .kv_heads = 1, .head_dim = 2, .vocab = kVocab, .branches = branches_};
+    return {
+        .layers = 2, .kv_heads = 1, .head_dim = 2, .vocab = kVocab, .branches = branches_, .hidden = hidden_ ? 2 : 0};
   }
   bool runs_ahead() const override { return runs_ahead_; }
   void BeginUnchosen(std::span<const StepPart> parts) override {
@@ -57,13 +59,16 @@ class HashNetwork final : public Network {
     std::copy(begun_.front().begin(), begun_.front().end(), chosen.begin());
     begun_.pop_front();
   }
+  std::span<const float> hidden_states() const override { return states_; }
 
   int64_t rows_computed() const { return rows_computed_; }
   /// Steps that began before the one before them was finished.
   int64_t steps_ahead() const { return steps_ahead_; }
   /// Rows of the largest of them.
   int64_t most_rows_ahead() const { return most_rows_ahead_; }
-  /// From now on every logit is not a number; or no longer.
+  /// From now on hidden states are told, or no longer. Before an engine runs on it.
+  void TellHiddenStates(bool tell) { hidden_ = tell; }
+  /// From now on every logit and every hidden state is not a number; or no longer.
   void PoisonLogits(bool poison) { poison_ = poison; }
   /// Called in every step that begins from now on, on the engine's thread.
   void OnStep(std::function<void()> call) {
@@ -73,6 +78,29 @@ class HashNetwork final : public Network {
 
   /// The token that follows `tokens`, by the definition.
   static TokenId Expected(const std::vector<TokenId>& tokens, const std::vector<int64_t>& starts, RingWindow window) {
+    return static_cast<TokenId>(ExpectedHash(tokens, starts, window) % kVocab);
+  }
+  /// The mean of the hidden states of `tokens`: of each a part of the hash that the next token comes from, and its
+  /// position.
+  static std::vector<float> ExpectedMean(const std::vector<TokenId>& tokens, RingWindow window) {
+    double hashes = 0, positions = 0;
+    for (size_t t = 0; t < tokens.size(); ++t) {
+      const auto [hash, position] =
+          StateOf(ExpectedHash({tokens.begin(), tokens.begin() + static_cast<ptrdiff_t>(t + 1)}, {}, window),
+                  static_cast<int64_t>(t));
+      hashes += static_cast<double>(hash);
+      positions += static_cast<double>(position);
+    }
+    const auto n = static_cast<double>(tokens.size());
+    return {static_cast<float>(hashes / n), static_cast<float>(positions / n)};
+  }
+
+ private:
+  static std::array<float, 2> StateOf(uint64_t hash, int64_t position) {
+    return {static_cast<float>(hash % 65536), static_cast<float>(position)};
+  }
+  static uint64_t ExpectedHash(const std::vector<TokenId>& tokens, const std::vector<int64_t>& starts,
+                               RingWindow window) {
     Ring ring(window, 1 << 30);
     for (const int64_t start : starts) ring.AddMessageStart(start);
     const auto layer0 = [&](int64_t p) { return Layer0(tokens[static_cast<size_t>(p)], p); };
@@ -83,10 +111,8 @@ class HashNetwork final : public Network {
       ForEachVisible(ring, p, [&](int64_t q) { row = Mix(row, layer0(q)); });
       hash = Mix(hash, row);
     });
-    return static_cast<TokenId>(hash % kVocab);
+    return hash;
   }
-
- private:
   /// Of logits.
   static size_t RowsOf(const StepPart& part) {
     if (part.logits == StepPart::Logits::kAll) return part.tokens.size();
@@ -138,6 +164,7 @@ class HashNetwork final : public Network {
     }
     size_t row_of_logits = 0;
     int64_t rows = 0;
+    states_.clear();
     for (const StepPart& part : parts) {
       KvCache& cache = *part.cache;
       const auto n = static_cast<int64_t>(part.tokens.size());
@@ -153,9 +180,18 @@ class HashNetwork final : public Network {
         Write(cache, 1, t, row);
       }
       rows += n;
-      for (int64_t t = first + n - static_cast<int64_t>(RowsOf(part)); t < first + n; ++t) {
+      const auto hash_at = [&](int64_t t) {
         uint64_t hash = 1;
         ForEachVisible(cache.ring(), t, [&](int64_t p) { hash = Mix(hash, Read(cache, 1, p)); });
+        return hash;
+      };
+      for (int64_t t = first; part.hidden_states && t < first + n; ++t) {
+        auto state = StateOf(hash_at(t), t);
+        if (poison_) state[0] = std::numeric_limits<float>::quiet_NaN();
+        states_.insert(states_.end(), state.begin(), state.end());
+      }
+      for (int64_t t = first + n - static_cast<int64_t>(RowsOf(part)); t < first + n; ++t) {
+        const uint64_t hash = hash_at(t);
         const auto out = logits.subspan(row_of_logits++ * kVocab, kVocab);
         std::fill(out.begin(), out.end(), poison_ ? std::numeric_limits<float>::quiet_NaN() : 0.0f);
         if (!poison_) out[hash % kVocab] = 10.0f;
@@ -166,8 +202,10 @@ class HashNetwork final : public Network {
 
   Backend& backend_;
   const bool runs_ahead_, branches_;
+  bool hidden_ = true;
   std::deque<std::vector<ChosenToken>> begun_;
   std::vector<float> logits_;  // of the step that waits for its choices
+  std::vector<float> states_;  // of the last step
   std::atomic<int64_t> rows_computed_{0}, steps_ahead_{0}, most_rows_ahead_{0};
   std::atomic<bool> poison_{false};
   std::mutex mutex_;

@@ -11,7 +11,7 @@ namespace {
 
 class Client : TableFixture {
  public:
-  Client() {
+  Client() : TableFixture(WithEmbeddings()) {
     // Further choices would come from another thread: the first one of each prompt is enough here.
     RegisterChatRoutes(router_,
                        {.table = table,
@@ -44,6 +44,11 @@ class Client : TableFixture {
   }
 
  private:
+  static SessionTableOptions WithEmbeddings() {
+    SessionTableOptions options = TableFixture::Options();
+    options.embedding_size = 3;
+    return options;
+  }
   void Read(const HttpResponse& response) {
     const auto outbox = std::make_shared<Outbox>([] {});
     const std::shared_ptr<void> source = response.stream(outbox);
@@ -56,6 +61,10 @@ class Client : TableFixture {
     const std::vector<TurnRequest> requests = engine.requests();
     for (size_t i = 0; i < requests.size(); ++i) {
       if (requests[i].sink == nullptr) continue;
+      if (requests[i].embedded) {
+        engine.Embed(i, {1, 2, 3});
+        continue;
+      }
       engine.Start(i);
       if (requests[i].scored) engine.Score(i);
       engine.Say(i, "Yo");
@@ -87,6 +96,10 @@ std::vector<std::string> Seeds() {
 {"prompt":["a","b"],"n":1,"presence_penalty":0.5})",
                      R"(/v1/completions
 {"prompt":"a b","echo":true,"logprobs":1,"max_tokens":0})",
+                     R"(/v1/embeddings
+{"input":["a",[98,99]],"encoding_format":"base64","dimensions":3,"user":"u"})",
+                     R"(/api/embed
+{"model":"tiny","input":["a","b"],"truncate":true,"options":{}})",
                      R"(/tokenize
 {"prompt":"a b","add_special_tokens":false})"}),
           JoinParts({R"(/v1/messages

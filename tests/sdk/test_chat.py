@@ -5,13 +5,10 @@ import json
 
 import openai
 import pytest
+from turns import model_of
 
 GREEDY = {"temperature": 0, "max_tokens": 16}
 QUESTION = [{"role": "system", "content": "You are brief."}, {"role": "user", "content": "Name three colours."}]
-
-
-def model_of(client):
-    return client.models.list().data[0].id
 
 
 def test_a_chat_with_its_history_costs_new_tokens_only(client):

@@ -7,13 +7,14 @@ os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # it would ask for a newer 
 
 import litellm  # noqa: E402
 import pytest  # noqa: E402
+from turns import model_of  # noqa: E402
 
 MESSAGES = [{"role": "user", "content": "Name three colours."}]
 
 
 @pytest.fixture
 def model(client):
-    return client.models.list().data[0].id
+    return model_of(client)
 
 
 @pytest.mark.parametrize("provider, path", [("openai", "/v1"), ("anthropic", ""), ("ollama_chat", "")])

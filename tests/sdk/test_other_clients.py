@@ -100,7 +100,7 @@ def test_ollama(server, model):
     raw = client.generate(model=model, prompt="Once upon a", raw=True, options=options, stream=True)
     assert "".join(piece.response for piece in raw)
     assert client.list().models[0].model == model + ":latest"
-    assert client.show(model).capabilities == ["completion", "tools"]
+    assert client.show(model).capabilities == ["completion", "tools", "embedding"]
     assert client.ps().models[0].model == model + ":latest"
     assert client.pull(model).status == "success"
     assert [step.status for step in client.pull(model, stream=True)] == ["success"]
@@ -110,9 +110,12 @@ def test_ollama(server, model):
         assert one.logprob <= 0 and len(one.top_logprobs) == 2 and one.top_logprobs[0].token == one.token
     streamed = client.generate(model=model, system="You are brief.", prompt=QUESTION, options=options, logprobs=True, stream=True)
     assert [one.token for piece in streamed for one in piece.logprobs or []] == [one.token for one in scored.logprobs]
-    for refused in (lambda: client.embed(model, "Hi"), lambda: client.embeddings(model, "Hi"), lambda: client.create("mine", from_=model),
-                    lambda: client.copy(model, "mine"), lambda: client.delete(model), lambda: client.push(model)):
-        with pytest.raises(ollama.ResponseError, match="This server does not support (embeddings|changes)"):
+    embedded = client.embed(model, [QUESTION, "Hi"])
+    assert embedded.embeddings[0] == client.embeddings(model, QUESTION).embedding == client.embed(model, QUESTION).embeddings[0]
+    assert len(embedded.embeddings) == 2 and embedded.prompt_eval_count > 2
+    for refused in (lambda: client.create("mine", from_=model), lambda: client.copy(model, "mine"), lambda: client.delete(model),
+                    lambda: client.push(model)):
+        with pytest.raises(ollama.ResponseError, match="This server does not support changes"):
             refused()
     with pytest.raises(ollama.ResponseError) as refused:
         client.chat(model="another", messages=messages)

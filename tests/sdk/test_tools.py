@@ -10,7 +10,7 @@ import pytest
 from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
-from turns import EVENT_TYPE
+from turns import EVENT_TYPE, model_of
 
 WEATHER = {"type": "object", "properties": {"city": {"type": "string", "maxLength": 20},
                                             "unit": {"type": "string", "enum": ["celsius", "kelvin"]}},
@@ -23,10 +23,6 @@ TOOLS = [{"type": "function", "name": name, "description": f"Use {name}.", "para
 CHAT_TOOLS = [{"type": "function", "function": {k: v for k, v in t.items() if k != "type"}} for t in TOOLS]
 QUESTION = "What is the weather in Paris, in celsius?"
 LIMITS = {"temperature": 0, "max_output_tokens": 120}
-
-
-def model_of(client):
-    return client.models.list().data[0].id
 
 
 def check(name, arguments):

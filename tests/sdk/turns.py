@@ -8,6 +8,10 @@ GREEDY = {"temperature": 0, "max_output_tokens": 24}
 EVENT_TYPE = TypeAdapter(ResponsesServerEvent)
 
 
+def model_of(client):
+    return client.models.list().data[0].id
+
+
 def read_answer(connection):
     """The events of one answer, through the iteration of the SDK, up to its terminal event."""
     events = []

@@ -197,6 +197,12 @@ class ScriptedEngine final : public TurnEngine {
     tokens.front() = {request.tokens.front()};
     request.sink->OnScored(std::move(tokens));
   }
+  /// What the prompt is embedded as, and its end.
+  void Embed(size_t index, std::vector<float> mean) {
+    Start(index);
+    At(index).sink->OnEmbedded(std::move(mean));
+    End(index);
+  }
   /// One step per character.
   void Say(size_t index, std::string_view text) {
     const TurnRequest request = At(index);

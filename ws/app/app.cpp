@@ -303,6 +303,7 @@ Status Serving::OpenSessions() {
   const EngineOptions& engine = engines_->options();
   SessionTableOptions options;
   options.model_name = model_name_;
+  options.embedding_size = model().shape().hidden;
   ASSIGN_OR_RETURN(options.adapters, AdapterNames(config_, model_name_));
   options.session_len = engine.session_len;
   options.memory_len = engine.memory_len;

@@ -2,6 +2,7 @@
 
 #include "ws/chat/anthropic_messages.h"
 #include "ws/chat/chat_completions.h"
+#include "ws/chat/embeddings.h"
 #include "ws/chat/text_completions.h"
 #include "ws/chat/tokenize.h"
 #include "ws/openai/responses/responses_fields.h"
@@ -33,6 +34,7 @@ void RegisterChatRoutes(Router& router, const ChatService& service, const Ollama
   };
   add("/v1/chat/completions", CreateChatCompletion);
   add("/v1/completions", CreateTextCompletion);
+  add("/v1/embeddings", CreateEmbeddings);
   add("/tokenize", Tokenize);
   RefuseStoredCompletions(router);
   AddAnthropicRoutes(router, service);

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "ws/chat/message_fields.h"
+#include "ws/chat/ollama_embed.h"
 #include "ws/json/json_text.h"
 #include "ws/json/json_writer.h"
 #include "ws/openai/responses/responses_fields.h"
@@ -160,19 +161,6 @@ Result<OllamaRequest> ReadOllamaRequest(const HttpRequest& request, OllamaFace f
   return out;
 }
 
-std::string ErrorLine(const Status& status) {
-  const WireError wire = MapStatus(status);
-  JsonWriter json;
-  json.BeginObject().Field("error", wire.param.empty() ? wire.message : wire.param + ": " + wire.message);
-  return json.EndObject().Take();
-}
-
-HttpResponse Refuse(const Status& status, int64_t retry_after_ms = 0) {
-  HttpResponse response = ErrorResponse(status, retry_after_ms);
-  response.body = ErrorLine(status);
-  return response;
-}
-
 HttpResponse Json(JsonWriter& json) {
   HttpResponse response;
   response.body = json.Take();
@@ -203,11 +191,11 @@ class OllamaFormat final : public AnswerWriter {
   }
   std::string End(size_t, const Response& response) const override { return Last(response, false) + "\n"; }
   std::string Finish(const EndedChoices&) const override { return ""; }
-  std::string Failure(const Status& status) const override { return ErrorLine(status) + "\n"; }
+  std::string Failure(const Status& status) const override { return OllamaErrorLine(status) + "\n"; }
   const char* stream_type() const override { return "application/x-ndjson"; }
   std::string Whole(const EndedChoices& choices) const override { return Last(*choices[0], true); }
   HttpResponse Refusal(const Status& status, int64_t retry_after_ms) const override {
-    return Refuse(status, retry_after_ms);
+    return OllamaRefusal(status, retry_after_ms);
   }
 
   /// The answer to a request that says nothing.
@@ -266,7 +254,7 @@ class OllamaFormat final : public AnswerWriter {
 HttpResponse Answer(const ChatService& service, OllamaFace face, const HttpRequest& request) {
   const SessionTableOptions& options = service.table.options();
   Result<OllamaRequest> read = ReadOllamaRequest(request, face, options);
-  if (!read.ok()) return Refuse(read.status());
+  if (!read.ok()) return OllamaRefusal(read.status());
   auto format =
       std::make_shared<OllamaFormat>(service.table.tokenizer(), face, ModelNameOf(read->turn.adapter, options));
   if (read->turn.input.empty() && !read->turn.raw) {
@@ -318,11 +306,11 @@ Result<std::string> NamedModel(const JsonValue& body, const SessionTableOptions&
 /// Clients ask for a model before they use it: the one that there is has come already.
 HttpResponse PullModel(const SessionTableOptions& options, const HttpRequest& request) {
   const Result<JsonValue> body = ReadBody(request);
-  if (!body.ok()) return Refuse(body.status());
-  if (const auto name = NamedModel(*body, options); !name.ok()) return Refuse(name.status());
+  if (!body.ok()) return OllamaRefusal(body.status());
+  if (const auto name = NamedModel(*body, options); !name.ok()) return OllamaRefusal(name.status());
   bool stream = true;
   if (const JsonValue* value = body->Find("stream"); value != nullptr && !value->is_null()) {
-    if (const Status status = ReadBool(*value, "stream", &stream); !status.ok()) return Refuse(status);
+    if (const Status status = ReadBool(*value, "stream", &stream); !status.ok()) return OllamaRefusal(status);
   }
   HttpResponse response;
   response.body = "{\"status\":\"success\"}\n";
@@ -332,34 +320,32 @@ HttpResponse PullModel(const SessionTableOptions& options, const HttpRequest& re
 
 HttpResponse ShowModel(const SessionTableOptions& options, const OllamaModel& model, const HttpRequest& request) {
   const Result<JsonValue> body = ReadBody(request);
-  if (!body.ok()) return Refuse(body.status());
+  if (!body.ok()) return OllamaRefusal(body.status());
   const Result<std::string> name = NamedModel(*body, options);
-  if (!name.ok()) return Refuse(name.status());
+  if (!name.ok()) return OllamaRefusal(name.status());
   JsonWriter json;
   json.BeginObject().Field("modelfile", "").Field("parameters", "").Field("template", "");
   json.Field("modified_at", Timestamp(model.created));
   WriteDetails(json);
   json.Key("model_info").BeginObject().Field("general.architecture", "ringside");
   json.Field("general.basename", *name).Field("ringside.context_length", model.session_len).EndObject();
-  json.Key("capabilities").BeginArray().Value("completion").Value("tools").EndArray().EndObject();
+  json.Key("capabilities").BeginArray().Value("completion").Value("tools");
+  if (options.embedding_size > 0) json.Value("embedding");
+  json.EndArray().EndObject();
   return Json(json);
 }
 
 /// What their clients may ask for and is not done here: by its name, in their shape of an error.
 void AddRefusals(Router& router) {
-  struct Refusal {
-    const char *method, *path, *what;
-  };
-  static constexpr const char* kEmbeddings = "embeddings: it serves a model that writes";
-  static constexpr const char* kModels = "changes of its models: it serves those that it was started with";
-  static constexpr Refusal kRefusals[] = {
-      {"POST", "/api/embed", kEmbeddings},     {"POST", "/api/embeddings", kEmbeddings},
-      {"POST", "/api/create", kModels},        {"POST", "/api/copy", kModels},
-      {"POST", "/api/push", kModels},          {"DELETE", "/api/delete", kModels},
-      {"POST", "/api/blobs/{digest}", kModels}};
-  for (const auto& [method, path, what] : kRefusals) {
-    router.Add(method, path,
-               [what](const HttpRequest&, const Router::Parameters&) { return Refuse(Unsupported("", what)); });
+  static constexpr std::pair<const char*, const char*> kRoutes[] = {{"POST", "/api/create"},
+                                                                    {"POST", "/api/copy"},
+                                                                    {"POST", "/api/push"},
+                                                                    {"DELETE", "/api/delete"},
+                                                                    {"POST", "/api/blobs/{digest}"}};
+  for (const auto& [method, path] : kRoutes) {
+    router.Add(method, path, [](const HttpRequest&, const Router::Parameters&) {
+      return OllamaRefusal(Unsupported("", "changes of its models: it serves those that it was started with"));
+    });
   }
 }
 
@@ -371,6 +357,10 @@ void AddOllamaRoutes(Router& router, const ChatService& service, const OllamaMod
              [service](const HttpRequest& r, const Ids&) { return Answer(service, OllamaFace::kChat, r); });
   router.Add("POST", "/api/generate",
              [service](const HttpRequest& r, const Ids&) { return Answer(service, OllamaFace::kGenerate, r); });
+  router.Add("POST", "/api/embed",
+             [service](const HttpRequest& r, const Ids&) { return OllamaEmbed(service, false, r); });
+  router.Add("POST", "/api/embeddings",
+             [service](const HttpRequest& r, const Ids&) { return OllamaEmbed(service, true, r); });
   router.Add("GET", "/api/tags", [service, model](const HttpRequest&, const Ids&) {
     return ListModels(service.table.options(), model, /*loaded=*/false);
   });

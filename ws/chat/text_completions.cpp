@@ -10,6 +10,7 @@
 #include "ws/chat/completion_fields.h"
 #include "ws/chat/completion_format.h"
 #include "ws/chat/message_fields.h"
+#include "ws/chat/prompts.h"
 #include "ws/openai/responses/responses_fields.h"
 #include "ws/openai/responses/responses_sampling.h"
 
@@ -22,44 +23,6 @@ struct TextRequest : CompletionFields {
   int64_t logprobs = -1;
 };
 
-Status ReadTokens(const JsonValue& value, const std::string& param, RawPrompt* out) {
-  if (value.array().empty()) return InvalidArgument("A prompt has at least one token.", param, "invalid_value");
-  out->tokens.reserve(value.array().size());
-  for (const JsonValue& entry : value.array()) {
-    int64_t id = 0;
-    RETURN_IF_ERROR(ReadInteger(entry, param, 0, INT32_MAX, &id));
-    out->tokens.push_back(static_cast<TokenId>(id));
-  }
-  return Status::Ok();
-}
-
-Status ReadPrompt(const JsonValue& value, const std::string& param, std::vector<RawPrompt>* out) {
-  constexpr char kExpected[] = "a string, an array of strings, of token ids, or of arrays of token ids";
-  RawPrompt prompt;
-  if (value.is_string()) {
-    prompt.text = value.string();
-  } else if (value.is_array() && !value.array().empty() && value.array()[0].is_number()) {
-    RETURN_IF_ERROR(ReadTokens(value, param, &prompt));
-  } else {
-    return WrongType(value, param, kExpected);
-  }
-  out->push_back(std::move(prompt));
-  return Status::Ok();
-}
-
-Status ReadPrompts(const JsonValue& value, const std::string& param, std::vector<RawPrompt>* out) {
-  const bool many = value.is_array() && !value.array().empty() && !value.array()[0].is_number();
-  if (!many) return ReadPrompt(value, param, out);
-  if (value.array().size() > static_cast<size_t>(kMaxChoices)) {
-    return InvalidArgument("At most " + std::to_string(kMaxChoices) + " prompts are allowed at once.", param,
-                           "array_above_max_length");
-  }
-  for (size_t i = 0; i < value.array().size(); ++i) {
-    RETURN_IF_ERROR(ReadPrompt(value.array()[i], param + "[" + std::to_string(i) + "]", out));
-  }
-  return Status::Ok();
-}
-
 Status ReadBestOf(const JsonValue& value, const std::string& param) {
   int64_t best_of = 0;
   RETURN_IF_ERROR(ReadInteger(value, param, 1, INT64_MAX, &best_of));
@@ -68,7 +31,7 @@ Status ReadBestOf(const JsonValue& value, const std::string& param) {
 
 Status ReadField(const JsonValue& value, const std::string& key, const SessionTableOptions& options,
                  TextRequest* request) {
-  if (key == "prompt") return ReadPrompts(value, key, &request->prompts);
+  if (key == "prompt") return ReadPrompts(value, key, kMaxChoices, &request->prompts);
   if (key == "echo") return ReadBool(value, key, &request->echo);
   if (key == "logprobs") return ReadInteger(value, key, 0, limits::kMaxTopLogprobs, &request->logprobs);
   if (key == "suffix") return RequireEmpty(value, key);

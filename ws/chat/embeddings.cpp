@@ -1,0 +1,143 @@
+#include "ws/chat/embeddings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <cmath>
+#include <utility>
+
+#include "base/base64.h"
+#include "ws/chat/message_fields.h"
+#include "ws/chat/prompts.h"
+#include "ws/openai/responses/responses_fields.h"
+
+namespace ringside {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "what is told as base64 is little-endian");
+
+struct OpenAiEmbeddingRequest : EmbeddingRequest {
+  bool base64 = false;
+};
+
+Status ReadEncoding(const JsonValue& value, const std::string& param, bool* base64) {
+  std::string name;
+  RETURN_IF_ERROR(ReadString(value, param, &name));
+  if (name != "float" && name != "base64") {
+    return InvalidArgument("'encoding_format' is 'float' or 'base64'.", param, "invalid_value");
+  }
+  *base64 = name == "base64";
+  return Status::Ok();
+}
+
+Status ReadField(const JsonValue& value, const std::string& key, const SessionTableOptions& options,
+                 OpenAiEmbeddingRequest* request) {
+  std::string label;
+  if (key == "model") return ReadModel(value, key, options, &request->turn.adapter);
+  if (key == "input") return ReadPrompts(value, key, kMaxEmbeddedTexts, &request->texts);
+  if (key == "encoding_format") return ReadEncoding(value, key, &request->base64);
+  if (key == "dimensions") return ReadInteger(value, key, 1, INT32_MAX, &request->dimensions);
+  if (key == "user") return ReadString(value, key, &label);
+  return UnknownParameter(key.substr(0, 256));
+}
+
+Result<OpenAiEmbeddingRequest> ReadRequest(const HttpRequest& request, const SessionTableOptions& options) {
+  ASSIGN_OR_RETURN(const JsonValue body, ReadBody(request));
+  OpenAiEmbeddingRequest out;
+  out.turn = StatelessTurn(options);
+  for (const auto& [key, value] : body.object()) {
+    OpenAiEmbeddingRequest unused;
+    const Status read = ReadField(value, key, options, value.is_null() ? &unused : &out);
+    if (!read.ok() && !(value.is_null() && read.reason() != "unknown_parameter")) return read;
+  }
+  return out;
+}
+
+class OpenAiWriter final : public EmbeddingWriter {
+ public:
+  OpenAiWriter(std::string model, bool base64) : model_(std::move(model)), base64_(base64) {}
+
+  std::string Whole(const EndedChoices& choices) const override {
+    JsonWriter json;
+    json.BeginObject().Field("object", "list").Key("data").BeginArray();
+    for (size_t i = 0; i < choices.size(); ++i) {
+      json.BeginObject().Field("object", "embedding").Field("index", i).Key("embedding");
+      const std::vector<float> vector = UnitVector(*choices[i]);
+      if (base64_)
+        json.Value(EncodeBase64({reinterpret_cast<const char*>(vector.data()), vector.size() * sizeof(float)}));
+      else
+        WriteVector(json, vector);
+      json.EndObject();
+    }
+    const int64_t tokens = UsageOf(choices, 1).input;
+    json.EndArray().Field("model", model_).Key("usage").BeginObject();
+    return json.Field("prompt_tokens", tokens).Field("total_tokens", tokens).EndObject().EndObject().Take();
+  }
+  HttpResponse Refusal(const Status& status, int64_t retry_after_ms) const override {
+    return ErrorResponse(status, retry_after_ms);
+  }
+
+ private:
+  const std::string model_;
+  const bool base64_;
+};
+
+}  // namespace
+
+std::vector<float> UnitVector(const Response& response) {
+  double squares = 0;
+  for (const float x : response.embedding) squares += static_cast<double>(x) * static_cast<double>(x);
+  const double length = std::sqrt(squares);
+  std::vector<float> unit;
+  for (const float x : response.embedding) {
+    unit.push_back(length > 0 ? static_cast<float>(static_cast<double>(x) / length) : 0);
+  }
+  return unit;
+}
+
+void WriteVector(JsonWriter& json, const std::vector<float>& vector) {
+  json.BeginArray();
+  for (const float x : vector) {  // the shortest text that reads back as the same float
+    char digits[32];
+    const auto end = std::to_chars(digits, digits + sizeof(digits), x);
+    json.Raw(std::string_view(digits, static_cast<size_t>(end.ptr - digits)));
+  }
+  json.EndArray();
+}
+
+Result<HttpResponse> AnswerEmbeddings(const ChatService& service, const HttpRequest& asked, EmbeddingRequest request,
+                                      std::shared_ptr<const EmbeddingWriter> writer) {
+  const int64_t size = service.table.options().embedding_size;
+  if (size == 0) return Unsupported("model", "embeddings of this model");
+  if (request.texts.empty()) return MissingParameter(request.texts_param);
+  if (request.dimensions != 0 && request.dimensions != size) {
+    return InvalidArgument(fmt::format("This model's embeddings have {} dimensions.", size), request.dimensions_param,
+                           "invalid_value");
+  }
+  const int64_t most = std::min(kMaxEmbeddedTexts, std::max<int64_t>(1, kMaxEmbeddingNumbers / size));
+  if (std::ssize(request.texts) > most) {
+    return InvalidArgument(fmt::format("At most {} texts are embedded at once.", most), request.texts_param,
+                           "array_above_max_length");
+  }
+  StatelessRequest answers{.input_param = request.texts_param};
+  for (RawPrompt& text : request.texts) {
+    text.embedded = true;
+    TurnSpec& turn = answers.prompts.emplace_back(request.turn);
+    turn.max_output_tokens = 0;
+    turn.raw = std::move(text);
+  }
+  return AnswerStateless(service, asked, std::move(answers), std::move(writer));
+}
+
+HttpResponse CreateEmbeddings(const ChatService& service, const HttpRequest& request) {
+  const SessionTableOptions& options = service.table.options();
+  Result<OpenAiEmbeddingRequest> read = ReadRequest(request, options);
+  if (!read.ok()) return ErrorResponse(read.status());
+  auto writer = std::make_shared<OpenAiWriter>(ModelNameOf(read->turn.adapter, options), read->base64);
+  Result<HttpResponse> answer = AnswerEmbeddings(service, request, *std::move(read), std::move(writer));
+  return answer.ok() ? *std::move(answer) : ErrorResponse(answer.status());
+}
+
+}  // namespace ringside
