@@ -14,13 +14,15 @@
 #include "tests/durability/journal_workload.h"
 #include "tests/durability/killed_process.h"
 #include "tests/durability/store_workload.h"
-#include "tests/sanitized.h"
 
 namespace ringside {
 namespace {
 
 constexpr int kShards = 4, kCyclesPerFolder = 25;
-constexpr uint32_t kLongestLifeUs = kUnderTsan ? 50'000 : 10'000;  // it writes at a fifth of the rate
+// What a process lives: until it has written so many lines, most of which acknowledge a change, and so long behind
+// them; or only so long, in which it opens.
+constexpr int64_t kMostLines = 80;
+constexpr uint32_t kMostUs = 2'000, kMostUsAlone = 50'000;
 
 class CrashTest : public testing::TestWithParam<int> {
  protected:
@@ -58,10 +60,10 @@ TEST_P(CrashTest, SurvivesKill9UnderLoad) {
   for (int cycle = 0; cycle < cycles(); ++cycle) {
     if (cycle % kCyclesPerFolder == 0) StartAnew();
     // Some kills come while it still opens.
-    const KillAfter from = random_() % 4 == 0 ? KillAfter::kStart : KillAfter::kFirstWord;
+    const int64_t life = random_() % 4 == 0 ? 0 : 1 + random_() % kMostLines;
     const std::string heard =
         RunAndKill({RINGSIDE_CRASH_WRITER, journal_.path, "c" + std::to_string(cycle) + "-", std::to_string(random_())},
-                   from, random_() % kLongestLifeUs);
+                   life, random_() % (life == 0 ? kMostUsAlone : kMostUs));
     std::istringstream lines(heard);
     char kind;
     uint64_t number;

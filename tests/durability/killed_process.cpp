@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <future>
 #include <thread>
@@ -13,7 +14,7 @@
 
 namespace ringside {
 
-std::string RunAndKill(const std::vector<std::string>& command, KillAfter from, uint32_t microseconds) {
+std::string RunAndKill(const std::vector<std::string>& command, int64_t lines, uint32_t microseconds) {
   std::vector<char*> arguments;
   for (const std::string& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);
@@ -28,19 +29,23 @@ std::string RunAndKill(const std::vector<std::string>& command, KillAfter from, 
     _exit(127);
   }
   close(ends[1]);
-  std::promise<void> spoke;
-  std::thread killer([pid, from, microseconds, first = spoke.get_future()] {
-    if (from == KillAfter::kFirstWord) first.wait();
+  std::promise<void> reached;
+  std::thread killer([pid, microseconds, there = reached.get_future()] {
+    there.wait();
     std::this_thread::sleep_for(std::chrono::microseconds(microseconds));
     kill(pid, SIGKILL);
   });
   std::string heard;
+  int64_t left = lines;
+  if (left == 0) reached.set_value();
   char buffer[65536];
   for (ssize_t n; (n = read(ends[0], buffer, sizeof(buffer))) > 0;) {
-    if (heard.empty()) spoke.set_value();
     heard.append(buffer, static_cast<size_t>(n));
+    if (left <= 0) continue;
+    left -= std::count(buffer, buffer + n, '\n');
+    if (left <= 0) reached.set_value();
   }
-  if (heard.empty()) spoke.set_value();  // it ended without a word
+  if (left > 0) reached.set_value();  // it has ended by itself
   close(ends[0]);
   killer.join();
   int how = 0;

@@ -16,6 +16,9 @@
 namespace ringside {
 namespace {
 
+// Of a request: short texts fill a step together, and some of what an owner may have running is left to its chats.
+constexpr size_t kEmbeddingsInFlight = 48;
+
 static_assert(std::endian::native == std::endian::little, "what is told as base64 is little-endian");
 
 struct OpenAiEmbeddingRequest : EmbeddingRequest {
@@ -121,7 +124,7 @@ Result<HttpResponse> AnswerEmbeddings(const ChatService& service, const HttpRequ
     return InvalidArgument(fmt::format("At most {} texts are embedded at once.", most), request.texts_param,
                            "array_above_max_length");
   }
-  StatelessRequest answers{.input_param = request.texts_param};
+  StatelessRequest answers{.in_flight = kEmbeddingsInFlight, .input_param = request.texts_param};
   for (RawPrompt& text : request.texts) {
     text.embedded = true;
     TurnSpec& turn = answers.prompts.emplace_back(request.turn);

@@ -11,8 +11,6 @@
 namespace ringside {
 namespace {
 
-constexpr size_t kMaxInFlight = limits::kMaxTurnsInFlightPerConnection;
-
 /// A piece of text that waits to be written.
 class PieceEntry final : public OutboxEntry {
  public:
@@ -133,7 +131,7 @@ class Answers : public std::enable_shared_from_this<Answers> {
   /// The next choice that may begin: the others of a prompt share what the first one has computed of it.
   std::optional<size_t> TakeNext() {
     std::lock_guard lock(mutex_);
-    if (running_ >= kMaxInFlight || closed_) return std::nullopt;
+    if (running_ >= request_.in_flight || closed_) return std::nullopt;
     if (!put_off_.empty()) {
       ++running_;
       const size_t choice = put_off_.back();

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/limits.h"
 #include "session/table/session_table.h"
 #include "ws/chat/answer_writer.h"
 #include "ws/openai/responses/responses.h"
@@ -24,8 +25,9 @@ struct ChatService {
 };
 
 struct StatelessRequest {
-  std::vector<TurnSpec> prompts;  // at least one; each carries its history
-  int64_t choices = 1;            // of each prompt. They differ by their seeds: the prompt's, and those behind it
+  std::vector<TurnSpec> prompts;                              // at least one; each carries its history
+  size_t in_flight = limits::kMaxTurnsInFlightPerConnection;  // of them are computed at a time
+  int64_t choices = 1;  // of each prompt. They differ by their seeds: the prompt's, and those behind it
   bool stream = false;
   // How the face calls what the session table's errors call input and max_output_tokens.
   std::string input_param = "messages", length_param = "max_tokens";
