@@ -18,7 +18,7 @@ TEXTS = [
 ]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def model(client):
     return model_of(client)
 

@@ -233,9 +233,9 @@ TEST_F(StatelessTest, APromptIsItsTokensAndNothingElse) {
   EXPECT_EQ(second.tokens, tokens);
   EXPECT_EQ(second.timeline, first.timeline);
   EXPECT_EQ(second.window.pinned, 4);
-  EXPECT_EQ(Ask(Prompt({1, 300})).param(), "prompt");
-  EXPECT_EQ(Ask(Prompt({1, -1})).param(), "prompt");
-  EXPECT_EQ(Ask(Prompt({}, "")).param(), "prompt");
+  EXPECT_EQ(Ask(Prompt({1, 300})).param(), "input");
+  EXPECT_EQ(Ask(Prompt({1, -1})).param(), "input");
+  EXPECT_EQ(Ask(Prompt({}, "")).param(), "input");
   EXPECT_EQ(Ask(Prompt({}, std::string(3000, 'x'))).reason(), "context_length_exceeded");
 }
 

@@ -168,6 +168,11 @@ TEST_F(WithoutEmbeddingsTest, AModelWithAnEncoderHasNone) {
   const Json error = ErrorOf(Post("/v1/embeddings", {{"model", "tiny"}, {"input", "a"}}), 400);
   EXPECT_EQ(error["code"], "unsupported_value");
   EXPECT_THAT(error["message"].get<std::string>(), HasSubstr("embeddings of this model"));
+  for (const auto& [path, field] : {std::pair{"/api/embed", "input"}, std::pair{"/api/embeddings", "prompt"}}) {
+    const HttpResponse refused = Post(path, {{"model", "tiny"}, {field, "a"}});
+    EXPECT_EQ(refused.status, 400);
+    EXPECT_THAT(Json::parse(refused.body)["error"].get<std::string>(), HasSubstr("embeddings of this model"));
+  }
 }
 
 }  // namespace

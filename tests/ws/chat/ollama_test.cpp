@@ -91,8 +91,6 @@ TEST_F(OllamaTest, LogprobsOfChosenAndOtherTokens) {
 
 TEST_F(OllamaTest, WhatIsNotDoneHereIsRefusedInTheirShape) {
   const std::tuple<const char*, const char*, const char*> cases[] = {
-      {"POST", "/api/embed", "embeddings"},
-      {"POST", "/api/embeddings", "embeddings"},
       {"POST", "/api/create", "changes"},
       {"POST", "/api/copy", "changes"},
       {"POST", "/api/push", "changes"},
