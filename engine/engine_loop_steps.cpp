@@ -123,7 +123,10 @@ std::vector<int64_t> EngineLoop::Plan(const LaunchedStep* under_way) const {
 
 bool EngineLoop::MayRunAhead() const {
   constexpr double kLongNs = 15e6;
-  if (!network_.runs_ahead() || !launched_->hidden.empty()) return false;  // only of the last step they are there
+  if (!network_.runs_ahead()) return false;
+  // A step is waited for where it begins if its hidden states are wanted, which are there of the last step only: the
+  // tokens of the one before it would come late, or the states of that one be gone.
+  if (std::ranges::any_of(running_, [](const auto& turn) { return turn->request().embedded; })) return false;
   // Nobody foresees beams; without them the others would get two tokens for each of theirs.
   if (std::ranges::any_of(launched_->logits, [](const LogitsRow& row) { return row.turn->branches() > 0; }))
     return false;
