@@ -1,5 +1,8 @@
 // The table's stateless requests: each carries its whole history, and goes on with, or forks, the timeline of the same
 // owner that shares most of it.
+#include <algorithm>
+#include <limits>
+
 #include "base/limits.h"
 #include "base/log.h"
 #include "session/history_text.h"
@@ -29,26 +32,20 @@ Status SessionTable::State::ReadPrompt(TurnSpec* spec) const {
       return InvalidArgument("No token has the id " + std::to_string(token) + ".", "input", "invalid_value");
     }
   }
-  const auto cut = [&] {
-    const auto window = static_cast<size_t>(context->options.memory_len);
-    if (spec->raw->cut && tokens.size() > window) tokens.resize(window);
-    return Status::Ok();
-  };
-  if (!tokens.empty()) return cut();
-  const TextPiece piece{spec->raw->text, /*markup=*/true};
-  std::optional<std::vector<TokenId>> ids;
-  if (spec->raw->cut)
-    ids = tokenizer.EncodeAll({&piece, 1});
-  else
-    ids = tokenizer.Encode({&piece, 1}, context->options.session_len);
-  if (!ids) {
-    return InvalidArgument(
-        "The prompt has more than " + std::to_string(context->options.session_len) + " tokens, the limit.", "input",
-        "context_length_exceeded");
+  if (tokens.empty()) {
+    const TextPiece piece{spec->raw->text, /*markup=*/true};
+    const int64_t most = spec->raw->cut ? std::numeric_limits<int64_t>::max() : context->options.session_len;
+    auto ids = tokenizer.Encode({&piece, 1}, most);
+    if (!ids) {
+      return InvalidArgument("The prompt has more than " + std::to_string(most) + " tokens, the limit.", "input",
+                             "context_length_exceeded");
+    }
+    if (ids->empty()) return InvalidArgument("The prompt is empty.", "input", "invalid_value");
+    tokens = *std::move(ids);
   }
-  if (ids->empty()) return InvalidArgument("The prompt is empty.", "input", "invalid_value");
-  tokens = *std::move(ids);
-  return cut();
+  const auto window = static_cast<size_t>(context->options.memory_len);
+  if (spec->raw->cut) tokens.resize(std::min(tokens.size(), window));
+  return Status::Ok();
 }
 
 SessionTable::State::Target SessionTable::State::FindHistory(const Caller& caller, TurnSpec* spec) {

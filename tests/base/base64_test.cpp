@@ -14,6 +14,14 @@ TEST(Base64, IsDecoded) {
   EXPECT_EQ(DecodeBase64("+/+/AP8="), std::string("\xFB\xFF\xBF\x00\xFF", 5));
 }
 
+TEST(Base64, IsEncoded) {
+  EXPECT_EQ(EncodeBase64(""), "");
+  EXPECT_EQ(EncodeBase64("f"), "Zg==");
+  EXPECT_EQ(EncodeBase64("fo"), "Zm8=");
+  EXPECT_EQ(EncodeBase64("foo"), "Zm9v");
+  EXPECT_EQ(EncodeBase64(std::string("\xFB\xFF\xBF\x00\xFF", 5)), "+/+/AP8=");
+}
+
 TEST(Base64, AnythingElseIsNone) {
   for (const char* text :
        {"Z", "Zg", "Zg=", "Zg===", "====", "Z===", "Zm9v\n", " Zm9v", "Zm 9v", "Zm=v", "Zm9_", "Zg==Zg=="}) {

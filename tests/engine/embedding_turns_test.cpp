@@ -1,41 +1,15 @@
 // Texts that are embedded: the mean of what the network's final norm makes of their tokens, in steps of any size, among
 // other turns, whatever caches there are. The hash network's hidden states are exact in a float.
-#include <gtest/gtest.h>
-
-#include <random>
-
-#include "tests/engine/engine_harness.h"
-#include "tests/engine/hash_network.h"
+#include "tests/engine/hash_engine.h"
 
 namespace ringside {
 namespace {
 
-constexpr RingWindow kWindow{4, 300, Eviction::kToken};
-
-class EmbeddingTurns : public testing::TestWithParam<bool> {
+class EmbeddingTurns : public HashEngineTest {
  protected:
-  void Start(EngineOptions options) {
-    options.memory_len = kWindow.memory_len;
-    options.pinned_max = 8;
-    options.kv_dtype = DType::kF32;
-    auto started = Engine::Start(network_, tokenizer_, options);
-    ASSERT_TRUE(started.ok()) << started.status().ToString();
-    engine_ = std::move(*started);
-  }
-  static std::vector<TokenId> Tokens(size_t n, uint32_t seed) {
-    std::mt19937 random(seed);
-    std::vector<TokenId> tokens(n);
-    for (TokenId& id : tokens) id = static_cast<TokenId>(random() % HashNetwork::kVocab);
-    return tokens;
-  }
   SubmittedTurn Make(TimelineId timeline, std::vector<TokenId> tokens) {
     SubmittedTurn turn = GreedyTurn(next_turn_++, timeline, std::move(tokens), {}, kWindow, 0);
     turn.request.embedded = true;
-    return turn;
-  }
-  SubmittedTurn Submit(SubmittedTurn turn) {
-    const Status accepted = engine_->Submit(turn.request);
-    EXPECT_TRUE(accepted.ok()) << accepted.ToString();
     return turn;
   }
   static void ExpectEmbedded(const SubmittedTurn& turn) {
@@ -46,12 +20,6 @@ class EmbeddingTurns : public testing::TestWithParam<bool> {
     EXPECT_EQ(end.report.tokens_reused, 0);
     EXPECT_EQ(turn.sink->embedding(), HashNetwork::ExpectedMean(turn.request.tokens, kWindow));
   }
-
-  std::unique_ptr<Backend> backend_ = std::move(*MakeCpuBackend({.threads = 1}));
-  HashNetwork network_{*backend_, GetParam()};
-  LetterTokenizer tokenizer_{HashNetwork::kVocab};
-  std::unique_ptr<Engine> engine_;
-  TurnId next_turn_ = 1;
 };
 INSTANTIATE_TEST_SUITE_P(All, EmbeddingTurns, testing::Bool(),
                          [](const auto& info) { return info.param ? "Ahead" : "InStep"; });
@@ -65,11 +33,7 @@ TEST_P(EmbeddingTurns, EveryTokenCountsInChunksAndAmongOthers) {
   }
   for (const SubmittedTurn& turn : turns) ExpectEmbedded(turn);
   const TurnEnd end = speaks.sink->Wait();
-  std::vector<TokenId> tokens = speaks.request.tokens;
-  for (const TokenId id : end.output) {
-    ASSERT_EQ(id, HashNetwork::Expected(tokens, {}, kWindow));
-    tokens.push_back(id);
-  }
+  ExpectRight(speaks, end);
   EXPECT_EQ(end.output.size(), 40u);
   EXPECT_TRUE(speaks.sink->embedding().empty());
 }

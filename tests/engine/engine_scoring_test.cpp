@@ -4,33 +4,16 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <random>
 
-#include "tests/engine/engine_harness.h"
-#include "tests/engine/hash_network.h"
+#include "tests/engine/hash_engine.h"
 
 namespace ringside {
 namespace {
 
-constexpr RingWindow kWindow{4, 300, Eviction::kToken};
 const float kBest = static_cast<float>(10 - std::log(std::exp(10.0) + HashNetwork::kVocab - 1));
 
-class EngineScoringTest : public testing::TestWithParam<bool> {
+class EngineScoringTest : public HashEngineTest {
  protected:
-  void Start(EngineOptions options) {
-    options.memory_len = kWindow.memory_len;
-    options.pinned_max = 8;
-    options.kv_dtype = DType::kF32;
-    auto started = Engine::Start(network_, tokenizer_, options);
-    ASSERT_TRUE(started.ok()) << started.status().ToString();
-    engine_ = std::move(*started);
-  }
-  static std::vector<TokenId> Tokens(size_t n, uint32_t seed) {
-    std::mt19937 random(seed);
-    std::vector<TokenId> tokens(n);
-    for (TokenId& id : tokens) id = static_cast<TokenId>(random() % HashNetwork::kVocab);
-    return tokens;
-  }
   /// Tokens of which about every second one is the likeliest behind those before it.
   static std::vector<TokenId> LikelyTokens(size_t n, uint32_t seed) {
     std::vector<TokenId> tokens = Tokens(1, seed);
@@ -44,9 +27,7 @@ class EngineScoringTest : public testing::TestWithParam<bool> {
     SubmittedTurn turn = GreedyTurn(next_turn_++, timeline, std::move(tokens), {}, kWindow, max_tokens);
     turn.request.scored = scored;
     turn.request.sampling.logprobs = 1;
-    const Status accepted = engine_->Submit(turn.request);
-    EXPECT_TRUE(accepted.ok()) << accepted.ToString();
-    return turn;
+    return HashEngineTest::Submit(std::move(turn));
   }
   static void ExpectScored(const SubmittedTurn& turn) {
     const std::vector<TokenId>& tokens = turn.request.tokens;
@@ -64,19 +45,6 @@ class EngineScoringTest : public testing::TestWithParam<bool> {
       ASSERT_NEAR(scored[i].logprob, tokens[i] == best ? kBest : kBest - 10, 1e-5) << i;
     }
   }
-  static void ExpectRight(const SubmittedTurn& turn, const TurnEnd& end) {
-    std::vector<TokenId> tokens = turn.request.tokens;
-    for (const TokenId id : end.output) {
-      ASSERT_EQ(id, HashNetwork::Expected(tokens, {}, kWindow)) << "after " << tokens.size() << " tokens";
-      tokens.push_back(id);
-    }
-  }
-
-  std::unique_ptr<Backend> backend_ = std::move(*MakeCpuBackend({.threads = 1}));
-  HashNetwork network_{*backend_, GetParam()};
-  LetterTokenizer tokenizer_{HashNetwork::kVocab};
-  std::unique_ptr<Engine> engine_;
-  TurnId next_turn_ = 1;
 };
 INSTANTIATE_TEST_SUITE_P(All, EngineScoringTest, testing::Bool(),
                          [](const auto& info) { return info.param ? "Ahead" : "InStep"; });

@@ -141,15 +141,9 @@ Result<MessageRequest> ReadMessageRequest(const HttpRequest& request, const Sess
   ASSIGN_OR_RETURN(const JsonValue body, ReadBody(request));
   MessageRequest out;
   out.turn = StatelessTurn(options);
-  for (const auto& [key, value] : body.object()) {
-    if (value.is_null()) {
-      MessageRequest unused;
-      const Status known = ReadField(value, key, options, &unused);
-      if (known.reason() == "unknown_parameter") return known;
-      continue;
-    }
-    RETURN_IF_ERROR(ReadField(value, key, options, &out));
-  }
+  RETURN_IF_ERROR(ReadFields(body, &out, [&](const JsonValue& value, const std::string& key, auto* into) {
+    return ReadField(value, key, options, into);
+  }));
   if (out.turn.input.empty()) return MissingParameter("messages");
   if (!counts_only && !out.turn.max_output_tokens) return MissingParameter("max_tokens");
   if (out.turn.input.back().role == ChatRole::kAssistant) {

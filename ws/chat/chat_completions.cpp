@@ -106,16 +106,9 @@ Result<ChatRequest> ReadChatRequest(const HttpRequest& request, const SessionTab
   ASSIGN_OR_RETURN(const JsonValue body, ReadBody(request));
   ChatRequest out;
   out.turn = StatelessTurn(options);
-  for (const auto& [key, value] : body.object()) {
-    // Of a null only the name is checked.
-    if (value.is_null()) {
-      ChatRequest unused;
-      const Status known = ReadField(value, key, options, &unused);
-      if (known.reason() == "unknown_parameter") return known;
-      continue;
-    }
-    RETURN_IF_ERROR(ReadField(value, key, options, &out));
-  }
+  RETURN_IF_ERROR(ReadFields(body, &out, [&](const JsonValue& value, const std::string& key, auto* into) {
+    return ReadField(value, key, options, into);
+  }));
   if (!out.has_messages) return MissingParameter("messages");
   if (out.top_logprobs > 0 && !out.logprobs) {
     return InvalidArgument("'top_logprobs' needs 'logprobs'.", "top_logprobs", "invalid_value");

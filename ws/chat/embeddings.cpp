@@ -50,12 +50,23 @@ Result<OpenAiEmbeddingRequest> ReadRequest(const HttpRequest& request, const Ses
   ASSIGN_OR_RETURN(const JsonValue body, ReadBody(request));
   OpenAiEmbeddingRequest out;
   out.turn = StatelessTurn(options);
-  for (const auto& [key, value] : body.object()) {
-    OpenAiEmbeddingRequest unused;
-    const Status read = ReadField(value, key, options, value.is_null() ? &unused : &out);
-    if (!read.ok() && !(value.is_null() && read.reason() != "unknown_parameter")) return read;
-  }
+  RETURN_IF_ERROR(ReadFields(body, &out, [&](const JsonValue& value, const std::string& key, auto* into) {
+    return ReadField(value, key, options, into);
+  }));
   return out;
+}
+
+Status Check(const EmbeddingRequest& request, int64_t size) {
+  if (size == 0) return Unsupported("model", "embeddings of this model");
+  if (request.texts.empty()) return MissingParameter(request.texts_param);
+  if (request.dimensions != 0 && request.dimensions != size) {
+    return InvalidArgument(fmt::format("This model's embeddings have {} dimensions.", size), "dimensions",
+                           "invalid_value");
+  }
+  const int64_t most = std::min(kMaxEmbeddedTexts, std::max<int64_t>(1, kMaxEmbeddingNumbers / size));
+  if (std::ssize(request.texts) <= most) return Status::Ok();
+  return InvalidArgument(fmt::format("At most {} texts are embedded at once.", most), request.texts_param,
+                         "array_above_max_length");
 }
 
 class OpenAiWriter final : public EmbeddingWriter {
@@ -110,19 +121,10 @@ void WriteVector(JsonWriter& json, const std::vector<float>& vector) {
   json.EndArray();
 }
 
-Result<HttpResponse> AnswerEmbeddings(const ChatService& service, const HttpRequest& asked, EmbeddingRequest request,
-                                      std::shared_ptr<const EmbeddingWriter> writer) {
-  const int64_t size = service.table.options().embedding_size;
-  if (size == 0) return Unsupported("model", "embeddings of this model");
-  if (request.texts.empty()) return MissingParameter(request.texts_param);
-  if (request.dimensions != 0 && request.dimensions != size) {
-    return InvalidArgument(fmt::format("This model's embeddings have {} dimensions.", size), request.dimensions_param,
-                           "invalid_value");
-  }
-  const int64_t most = std::min(kMaxEmbeddedTexts, std::max<int64_t>(1, kMaxEmbeddingNumbers / size));
-  if (std::ssize(request.texts) > most) {
-    return InvalidArgument(fmt::format("At most {} texts are embedded at once.", most), request.texts_param,
-                           "array_above_max_length");
+HttpResponse AnswerEmbeddings(const ChatService& service, const HttpRequest& asked, EmbeddingRequest request,
+                              std::shared_ptr<const EmbeddingWriter> writer) {
+  if (const Status status = Check(request, service.table.options().embedding_size); !status.ok()) {
+    return writer->Refusal(status, 0);
   }
   StatelessRequest answers{.in_flight = kEmbeddingsInFlight, .input_param = request.texts_param};
   for (RawPrompt& text : request.texts) {
@@ -139,8 +141,7 @@ HttpResponse CreateEmbeddings(const ChatService& service, const HttpRequest& req
   Result<OpenAiEmbeddingRequest> read = ReadRequest(request, options);
   if (!read.ok()) return ErrorResponse(read.status());
   auto writer = std::make_shared<OpenAiWriter>(ModelNameOf(read->turn.adapter, options), read->base64);
-  Result<HttpResponse> answer = AnswerEmbeddings(service, request, *std::move(read), std::move(writer));
-  return answer.ok() ? *std::move(answer) : ErrorResponse(answer.status());
+  return AnswerEmbeddings(service, request, *std::move(read), std::move(writer));
 }
 
 }  // namespace ringside

@@ -21,7 +21,6 @@ struct EmbeddingRequest {
   TurnSpec turn;
   std::vector<RawPrompt> texts;
   std::string texts_param = "input";
-  std::string dimensions_param = "dimensions";
   int64_t dimensions = 0;  // 0 = as many as there are
 };
 
@@ -35,10 +34,10 @@ class EmbeddingWriter : public AnswerWriter {
   std::string Failure(const Status&) const final { return ""; }
 };
 
-/// Begins to answer. kInvalidArgument: no text, more than there may be, other dimensions than there are, or a model
+/// Begins to answer. The writer's refusal: no text, more than there may be, other dimensions than there are, or a model
 /// that embeds nothing. On a worker.
-Result<HttpResponse> AnswerEmbeddings(const ChatService& service, const HttpRequest& asked, EmbeddingRequest request,
-                                      std::shared_ptr<const EmbeddingWriter> writer);
+HttpResponse AnswerEmbeddings(const ChatService& service, const HttpRequest& asked, EmbeddingRequest request,
+                              std::shared_ptr<const EmbeddingWriter> writer);
 /// The response's vector, of length 1.
 std::vector<float> UnitVector(const Response& response);
 void WriteVector(JsonWriter& json, const std::vector<float>& vector);

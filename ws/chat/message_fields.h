@@ -36,6 +36,20 @@ Status ReadTextPart(const JsonValue& part, const std::string& param, const Messa
 Status ReadText(const JsonValue& value, const std::string& param, const MessageRules& rules, std::string* out);
 /// The body of a request: a JSON object.
 Result<JsonValue> ReadBody(const HttpRequest& request);
+/// read(value, key, out) of each field of a body. Of a null only the name is checked.
+template <class Request, class Read>
+Status ReadFields(const JsonValue& body, Request* out, const Read& read) {
+  for (const auto& [key, value] : body.object()) {
+    if (value.is_null()) {
+      Request unused;
+      const Status known = read(value, key, &unused);
+      if (known.reason() == "unknown_parameter") return known;
+      continue;
+    }
+    RETURN_IF_ERROR(read(value, key, out));
+  }
+  return Status::Ok();
+}
 /// ReadModelName of a string, perhaps with ":latest" behind the name.
 Status ReadModel(const JsonValue& value, const std::string& param, const SessionTableOptions& options,
                  std::optional<std::string>* adapter);

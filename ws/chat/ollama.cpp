@@ -12,6 +12,7 @@
 #include "base/limits.h"
 #include "ws/chat/message_fields.h"
 #include "ws/chat/ollama_embed.h"
+#include "ws/chat/ollama_errors.h"
 #include "ws/json/json_text.h"
 #include "ws/json/json_writer.h"
 #include "ws/openai/responses/responses_fields.h"
@@ -138,15 +139,9 @@ Result<OllamaRequest> ReadOllamaRequest(const HttpRequest& request, OllamaFace f
   ASSIGN_OR_RETURN(const JsonValue body, ReadBody(request));
   OllamaRequest out;
   out.turn = StatelessTurn(options);
-  for (const auto& [key, value] : body.object()) {
-    if (value.is_null()) {
-      OllamaRequest unused;
-      const Status known = ReadField(value, key, face, options, &unused);
-      if (known.reason() == "unknown_parameter") return known;
-      continue;
-    }
-    RETURN_IF_ERROR(ReadField(value, key, face, options, &out));
-  }
+  RETURN_IF_ERROR(ReadFields(body, &out, [&](const JsonValue& value, const std::string& key, auto* into) {
+    return ReadField(value, key, face, options, into);
+  }));
   if (out.top_logprobs > 0 && !out.logprobs) {
     return InvalidArgument("'top_logprobs' needs 'logprobs'.", "top_logprobs", "invalid_value");
   }

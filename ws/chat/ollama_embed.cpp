@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "ws/chat/embeddings.h"
 #include "ws/chat/message_fields.h"
+#include "ws/chat/ollama_errors.h"
 #include "ws/chat/prompts.h"
 #include "ws/openai/responses/responses_fields.h"
 
@@ -36,11 +37,9 @@ Result<OllamaEmbedRequest> ReadRequest(const HttpRequest& request, bool one, con
   OllamaEmbedRequest out;
   out.turn = StatelessTurn(options);
   out.texts_param = one ? "prompt" : "input";
-  for (const auto& [key, value] : body.object()) {
-    OllamaEmbedRequest unused;
-    const Status read = ReadField(value, key, one, options, value.is_null() ? &unused : &out);
-    if (!read.ok() && !(value.is_null() && read.reason() != "unknown_parameter")) return read;
-  }
+  RETURN_IF_ERROR(ReadFields(body, &out, [&](const JsonValue& value, const std::string& key, auto* into) {
+    return ReadField(value, key, one, options, into);
+  }));
   for (RawPrompt& text : out.texts) text.cut = out.cut;
   return out;
 }
@@ -74,26 +73,12 @@ class OllamaWriter final : public EmbeddingWriter {
 
 }  // namespace
 
-std::string OllamaErrorLine(const Status& status) {
-  const WireError wire = MapStatus(status);
-  JsonWriter json;
-  json.BeginObject().Field("error", wire.param.empty() ? wire.message : wire.param + ": " + wire.message);
-  return json.EndObject().Take();
-}
-
-HttpResponse OllamaRefusal(const Status& status, int64_t retry_after_ms) {
-  HttpResponse response = ErrorResponse(status, retry_after_ms);
-  response.body = OllamaErrorLine(status);
-  return response;
-}
-
 HttpResponse OllamaEmbed(const ChatService& service, bool one, const HttpRequest& request) {
   const SessionTableOptions& options = service.table.options();
   Result<OllamaEmbedRequest> read = ReadRequest(request, one, options);
   if (!read.ok()) return OllamaRefusal(read.status());
   auto writer = std::make_shared<OllamaWriter>(one, ModelNameOf(read->turn.adapter, options));
-  Result<HttpResponse> answer = AnswerEmbeddings(service, request, *std::move(read), std::move(writer));
-  return answer.ok() ? *std::move(answer) : OllamaRefusal(answer.status());
+  return AnswerEmbeddings(service, request, *std::move(read), std::move(writer));
 }
 
 }  // namespace ringside

@@ -50,15 +50,9 @@ Result<TextRequest> ReadTextRequest(const HttpRequest& request, const SessionTab
   ASSIGN_OR_RETURN(const JsonValue body, ReadBody(request));
   TextRequest out;
   out.turn = StatelessTurn(options);
-  for (const auto& [key, value] : body.object()) {
-    if (value.is_null()) {
-      TextRequest unused;
-      const Status known = ReadField(value, key, options, &unused);
-      if (known.reason() == "unknown_parameter") return known;
-      continue;
-    }
-    RETURN_IF_ERROR(ReadField(value, key, options, &out));
-  }
+  RETURN_IF_ERROR(ReadFields(body, &out, [&](const JsonValue& value, const std::string& key, auto* into) {
+    return ReadField(value, key, options, into);
+  }));
   if (out.prompts.empty()) return MissingParameter("prompt");
   if (static_cast<int64_t>(out.prompts.size()) * out.choices > kMaxChoices) {
     return InvalidArgument(

@@ -36,14 +36,11 @@ TEST_F(EmbeddingsTest, ATextIsAUnitVector) {
   EXPECT_EQ(engine.last().max_tokens, 0);
   EXPECT_FALSE(engine.last().scored);
   engine.Embed(0, {3, 0, -4});
-  const Json expected = {{"object", "list"},
-                         {"model", "tiny"},
-                         {"usage", {{"prompt_tokens", 4}, {"total_tokens", 4}}},
-                         {"data", {{{"object", "embedding"}, {"index", 0}, {"embedding", {0.6F, 0.0, -0.8F}}}}}};
   const Json whole = Whole(answer);
   EXPECT_EQ(whole["object"], "list");
   EXPECT_EQ(whole["model"], "tiny");
-  EXPECT_EQ(whole["usage"], expected["usage"]);
+  EXPECT_EQ(whole["usage"], Json({{"prompt_tokens", 4}, {"total_tokens", 4}}));
+  EXPECT_EQ(whole["data"][0]["object"], "embedding");
   const auto vector = whole["data"][0]["embedding"].get<std::vector<float>>();
   EXPECT_EQ(vector, (std::vector<float>{0.6F, 0, -0.8F})) << "each reads back as the float that it was";
 }
