@@ -1,7 +1,7 @@
 // The routes of this room: stateless requests, by the names that others gave them. Called once, before serving.
 #pragma once
 
-#include "ws/chat/ollama.h"
+#include "ws/chat/ollama/ollama.h"
 #include "ws/chat/stateless_answers.h"
 #include "ws/transport/http/http.h"
 

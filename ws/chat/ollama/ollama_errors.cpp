@@ -1,4 +1,4 @@
-#include "ws/chat/ollama_errors.h"
+#include "ws/chat/ollama/ollama_errors.h"
 
 #include "ws/json/json_writer.h"
 

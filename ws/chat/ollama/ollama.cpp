@@ -1,4 +1,4 @@
-#include "ws/chat/ollama.h"
+#include "ws/chat/ollama/ollama.h"
 
 #include <fmt/format.h>
 
@@ -11,8 +11,8 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "ws/chat/message_fields.h"
-#include "ws/chat/ollama_embed.h"
-#include "ws/chat/ollama_errors.h"
+#include "ws/chat/ollama/ollama_embed.h"
+#include "ws/chat/ollama/ollama_errors.h"
 #include "ws/json/json_text.h"
 #include "ws/json/json_writer.h"
 #include "ws/openai/responses/responses_fields.h"

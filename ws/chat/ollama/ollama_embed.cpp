@@ -1,11 +1,11 @@
-#include "ws/chat/ollama_embed.h"
+#include "ws/chat/ollama/ollama_embed.h"
 
 #include <utility>
 
 #include "base/clock.h"
 #include "ws/chat/embeddings.h"
 #include "ws/chat/message_fields.h"
-#include "ws/chat/ollama_errors.h"
+#include "ws/chat/ollama/ollama_errors.h"
 #include "ws/chat/prompts.h"
 #include "ws/openai/responses/responses_fields.h"
 
