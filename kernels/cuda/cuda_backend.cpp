@@ -55,10 +55,12 @@ Status CudaBackend::Start(RankComms comms) {
                                    options_.device, properties_.name, properties_.major, properties_.minor));
   }
   CHECK_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+  const int largest_cluster = architecture >= 900 ? kMostOfCluster : 1;
   const Launcher on{.stream = stream_,
                     .multiprocessors = properties_.multiProcessorCount,
                     .overlap = architecture >= 900,
-                    .largest_cluster = architecture >= 900 ? 8 : 1,
+                    .largest_cluster = largest_cluster,
+                    .clusters = CountClusters(properties_.multiProcessorCount, largest_cluster),
                     .large = large,
                     .hopper = properties_.major == 9};
   if (comms.layer != nullptr) {

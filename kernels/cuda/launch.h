@@ -4,6 +4,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -18,15 +19,22 @@
 
 namespace ringside::cuda {
 
+constexpr int kMostOfCluster = 8;  // blocks
+
 struct Launcher {
   cudaStream_t stream = nullptr;
   int multiprocessors = 1;
   bool overlap = true;  // a kernel may come onto the device while its predecessor ends
   int cluster = 1;      // neighbouring blocks of a grid's x that share a cluster
   int largest_cluster = 1;
+  // How many clusters of so many blocks the device holds, where each block takes a multiprocessor.
+  std::array<int, kMostOfCluster + 1> clusters = {};
   bool large = true;    // which set of sizes the kernels here have
   bool hopper = false;  // compute capability 9.0, with what only it has
 };
+
+/// Launcher::clusters of the present device.
+std::array<int, kMostOfCluster + 1> CountClusters(int multiprocessors, int largest_cluster);
 
 /// The architecture that the kernels which this device runs were compiled for (900: compute capability 9.0), or 0 if it
 /// can run none of them.
@@ -108,7 +116,7 @@ void LaunchStreamLinear8Bit(const Launcher& on, const SkinnyLinear& args);
 void LaunchStreamLinearGrouped(const Launcher& on, const SkinnyLinear& args);
 
 // ---- linear/grouped_linear.cu
-/// Whether LaunchGroupedLinear takes it, weights in tiles: 1 to 128 rows on compute capability 9.0; no norm in front.
+/// Whether LaunchGroupedLinear takes it, weights in tiles: 1 to 1,024 rows on compute capability 9.0; no norm in front.
 bool CanGroup(const Launcher& on, const SkinnyLinear& args);
 void LaunchGroupedLinear(const Launcher& on, const SkinnyLinear& args);
 

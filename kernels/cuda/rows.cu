@@ -281,6 +281,15 @@ int LoadedArchitecture() {
   return 0;
 }
 
+std::array<int, kMostOfCluster + 1> CountClusters(int multiprocessors, int largest_cluster) {
+  constexpr size_t kMostOfMemory = 160 << 10;  // of a multiprocessor: it has no room for a second block
+  std::array<int, kMostOfCluster + 1> out = {0, multiprocessors};
+  for (int blocks = 2; blocks <= largest_cluster; ++blocks) {
+    out[static_cast<size_t>(blocks)] = ActiveClusters(UploadKernel, blocks, kBlockThreads, kMostOfMemory);
+  }
+  return out;
+}
+
 void LaunchEmbed(const Launcher& on, const void* table, DType dtype, const float* scales, const int32_t* ids,
                  const int32_t* chosen, float scale, Tensor y, bool accumulate) {
   Launch(on, EmbedKernel, Grid(y.rows), kBlockThreads, 0, table, dtype, scales, ids, chosen, scale, y, accumulate);

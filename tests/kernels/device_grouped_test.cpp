@@ -62,7 +62,7 @@ TEST_P(GroupedDevice, LinearOfEveryShape) {
   for (const DType type : kBlockTypes) {
     for (const Shape s : {Shape{192, 512}, {70, 256}, {1000, 256}, {20, 14336}, {9, 768}}) {
       const RandomWeight w = MakeGrouped(type, s.outputs, s.cols, 11);
-      for (const int64_t rows : {1, 2, 4, 5, 8, 17, 64, 65, 128, 300}) {
+      for (const int64_t rows : {1, 2, 4, 5, 8, 17, 64, 65, 128, 129, 300, 1100}) {
         if (rows * s.outputs * s.cols > 20'000'000) continue;
         ExpectProducts(w, rows, rows % 2 == 0 ? DType::kF32 : type_);
       }
@@ -83,7 +83,7 @@ TEST_P(GroupedDevice, ShortBlocksOfInputsThatAreNoWholeTile) {
 TEST_P(GroupedDevice, SeveralWeightsWithBiasAndSum) {
   for (const auto& sizes : {std::array<int64_t, 3>{64, 128, 70}, {24, 40, 8}, {24, 7, 9}}) {
     for (const DType last : {DType::kQ4_K, DType::kQ6_K}) {
-      for (const int64_t rows : {1, 3, 5, 40, 100, 150}) {
+      for (const int64_t rows : {1, 3, 5, 40, 100, 150, 260}) {
         const int64_t cols = 512, total = sizes[0] + sizes[1] + sizes[2];
         std::vector<RandomWeight> random;
         std::vector<Weight> loaded;
@@ -123,7 +123,7 @@ TEST_P(GroupedDevice, NormLinearAndActivationInARow) {
     for (const int64_t n : {64, 96, 100}) {
       const RandomWeight gate = MakeGrouped(type, n, kInputs, 9), up = MakeGrouped(type, n, kInputs, 10);
       Load(gate), Load(up);  // they stay in blocks
-      for (const int64_t rows : {1, 4, 7, 33, 90}) {
+      for (const int64_t rows : {1, 4, 7, 24, 33, 90, 200}) {
         ExpectNormLinearAndActivation(*backend_, rows, gate, up, Tolerance(rows, kInputs, n % 8 == 0));
       }
     }

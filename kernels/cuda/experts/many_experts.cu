@@ -15,17 +15,24 @@ constexpr int kStageRows = kRows + kOutputs, kStageBytes = kStageRows * kInputs 
 __device__ __forceinline__ uint32_t UnitAt(uint32_t stage, int row, int unit) {
   return stage + row * (kInputs * 2) + (unit ^ (row % 8)) * 16;
 }
-/// A warp takes 32 rows and 32 outputs, of gates and ups 16 each.
-__device__ __forceinline__ int OwnRow() { return static_cast<int>(threadIdx.x) / 128 * 32; }
-__device__ __forceinline__ int OwnQuarter() { return static_cast<int>(threadIdx.x) / 32 % 4; }
+/// A warp's share of the products: kM tiles of 16 rows and kN of 8 outputs; with gates and ups half of these are gates.
+/// Weights in tiles become T in one warp, which takes all rows.
+template <bool kTiled>
+struct Share {
+  static constexpr int kM = kTiled ? 4 : 2, kN = kTiled ? 2 : 4, kWarpsAcross = kOutputs / (kN * 8);
+  using Sums = float[kM][kN][4];
 
-/// What a warp has of the products: tiles of 16 rows and of 8 outputs.
-using ManySums = float[2][4][4];
+  static __device__ __forceinline__ int Row() { return static_cast<int>(threadIdx.x) / 32 / kWarpsAcross * (kM * 16); }
+  static __device__ __forceinline__ int Output() {
+    return static_cast<int>(threadIdx.x) / 32 % kWarpsAcross * (kN * 8);
+  }
+};
 
 /// All inputs of weights of 16 bits.
 template <class T, bool kIn>
 __device__ __forceinline__ void MultiplyRows(const ExpertProduct<T, kIn>& product, int first_output, uint32_t stages,
-                                             ManySums& c) {
+                                             Share<false>::Sums& c) {
+  using Own = Share<false>;
   const int lane = threadIdx.x % 32, copied = threadIdx.x / 8, unit = threadIdx.x % 8;
   const T* from[kStageRows / kRowsAtATime];
 #pragma unroll
@@ -57,15 +64,15 @@ __device__ __forceinline__ void MultiplyRows(const ExpertProduct<T, kIn>& produc
     WaitForCopies<kStages - 2>();
     __syncthreads();
     fetch(chunk + kStages - 1);
-    if (OwnRow() >= product.rows.count) continue;
+    if (Own::Row() >= product.rows.count) continue;
     const uint32_t stage = stages + chunk % kStages * kStageBytes;
 #pragma unroll
     for (int k = 0; k < kInputs / 16; ++k) {
       uint32_t x[2][4], w[2][4];
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        const int output = OwnQuarter() * 32 + 16 * i + lane / 16 * 8 + lane % 8;
-        LoadMatrices(x[i], UnitAt(stage, OwnRow() + 16 * i + lane % 16, 2 * k + lane / 16));
+        const int output = Own::Output() + 16 * i + lane / 16 * 8 + lane % 8;
+        LoadMatrices(x[i], UnitAt(stage, Own::Row() + 16 * i + lane % 16, 2 * k + lane / 16));
         LoadMatrices(w[i], UnitAt(stage, kRows + output, 2 * k + lane / 8 % 2));
       }
 #pragma unroll
@@ -78,22 +85,23 @@ __device__ __forceinline__ void MultiplyRows(const ExpertProduct<T, kIn>& produc
   WaitForCopies<0>();
 }
 
-/// Of a stage of tiles: first rows of 128 inputs as two boxes of 64, then 16 tiles, four of each quarter of outputs.
+/// Of a stage of tiles: first rows of 128 inputs as two boxes of 64, then 16 tiles, two of each warp.
 constexpr int kBoxBytes = kRows * kInputs * 2, kStageTiles = kOutputs / kTileRows;
 template <int kBits>
 constexpr int kTileStageBytes = 2 * kBoxBytes + kStageTiles* TileOf<kBits>::kBytes;
 constexpr int kMostStageBytes = kTileStageBytes<8>;
 
-/// All inputs of weights in tiles.
-template <class T, bool kIn, int kBits>
-__device__ __forceinline__ void MultiplyTiles(const ExpertProduct<T, kIn>& product, int first_output,
-                                              unsigned char* shared, ManySums& c) {
+/// All inputs of weights in tiles, of the first kM tiles of rows.
+template <class T, bool kIn, int kBits, int kM>
+__device__ __forceinline__ void MultiplyFirstRows(const ExpertProduct<T, kIn>& product, int first_output,
+                                                  unsigned char* shared, Share<true>::Sums& c) {
   constexpr int kStageBytes = kTileStageBytes<kBits>, kUnits = TileOf<kBits>::kBytes / 16;
+  constexpr int kCopies = (kM * 16 + kRowsAtATime - 1) / kRowsAtATime;  // of rows, by a thread
   const int lane = threadIdx.x % 32, copied = threadIdx.x / 8, unit = threadIdx.x % 8;
   const uint32_t stages = SharedAddress(shared);
-  const T* rows[kRows / kRowsAtATime];
+  const T* rows[kCopies];
 #pragma unroll
-  for (int i = 0; i < kRows / kRowsAtATime; ++i) rows[i] = product.InputRow(i * kRowsAtATime + copied);
+  for (int i = 0; i < kCopies; ++i) rows[i] = product.InputRow(i * kRowsAtATime + copied);
   const int chunks = static_cast<int>(TilesAcross(product.inputs));
   const auto copy = [&](uint32_t to, const void* from, bool real) {
     CopyAsyncOrZero(to, real ? from : product.expert.out.data, real);
@@ -102,7 +110,7 @@ __device__ __forceinline__ void MultiplyTiles(const ExpertProduct<T, kIn>& produ
     const uint32_t stage = stages + chunk % kStages * kStageBytes;
     if (chunk < chunks) {
 #pragma unroll
-      for (int i = 0; i < kRows / kRowsAtATime; ++i) {
+      for (int i = 0; i < kCopies; ++i) {
 #pragma unroll
         for (int box = 0; box < 2; ++box) {
           const int input = chunk * kTileInputs + box * kInputs + unit * 8;
@@ -112,8 +120,8 @@ __device__ __forceinline__ void MultiplyTiles(const ExpertProduct<T, kIn>& produ
       }
       for (int i = threadIdx.x; i < kStageTiles * kUnits; i += kBlockThreads) {
         const int tile = i / kUnits, place = i % kUnits;
-        const bool up = kIn && tile % 4 >= 2;
-        const int output = first_output + (kIn ? tile / 4 * 16 + tile % 2 * 8 : tile * 8);
+        const bool up = kIn && tile % 2 == 1;
+        const int output = first_output + (kIn ? tile / 2 : tile) * kTileRows;
         const unsigned char* from = product.template Tile<kBits>(output, up, chunk);
         copy(stage + 2 * kBoxBytes + i * 16, from + place * 16, from != nullptr);
       }
@@ -125,30 +133,39 @@ __device__ __forceinline__ void MultiplyTiles(const ExpertProduct<T, kIn>& produ
     WaitForCopies<kStages - 2>();
     __syncthreads();
     fetch(chunk + kStages - 1);
-    if (OwnRow() >= product.rows.count) continue;
     const uint32_t stage = stages + chunk % kStages * kStageBytes;
     const unsigned char* tiles = shared + chunk % kStages * kStageBytes + 2 * kBoxBytes;
-    LaneTile<kBits> w[4];
+    LaneTile<kBits> w[Share<true>::kN];
 #pragma unroll
-    for (int n = 0; n < 4; ++n) w[n].Load(tiles + (OwnQuarter() * 4 + n) * TileOf<kBits>::kBytes, lane);
+    for (int n = 0; n < Share<true>::kN; ++n) {
+      w[n].Load(tiles + (Share<true>::Output() / kTileRows + n) * TileOf<kBits>::kBytes, lane);
+    }
 #pragma unroll
     for (int k = 0; k < kTileInputs / 16; ++k) {
-      uint32_t x[2][4];
+      uint32_t x[kM][4];
 #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        LoadMatrices(x[i], UnitAt(stage + k / 4 * kBoxBytes, OwnRow() + 16 * i + lane % 16, k % 4 * 2 + lane / 16));
+      for (int m = 0; m < kM; ++m) {
+        LoadMatrices(x[m], UnitAt(stage + k / 4 * kBoxBytes, 16 * m + lane % 16, k % 4 * 2 + lane / 16));
       }
 #pragma unroll
-      for (int n = 0; n < 4; ++n) {
+      for (int n = 0; n < Share<true>::kN; ++n) {
         const auto by = w[n].template ScaleInType<T>(k / 2, k % 2);
         const uint32_t low = w[n].template Rounded<T>(k / 2, k % 2 * 2, by),
                        high = w[n].template Rounded<T>(k / 2, k % 2 * 2 + 1, by);
 #pragma unroll
-        for (int m = 0; m < 2; ++m) MultiplyAdd(c[m][n], x[m], low, high, T());
+        for (int m = 0; m < kM; ++m) MultiplyAdd(c[m][n], x[m], low, high, T());
       }
     }
   }
   WaitForCopies<0>();
+}
+
+template <class T, bool kIn, int kBits>
+__device__ __forceinline__ void MultiplyTiles(const ExpertProduct<T, kIn>& product, int first_output,
+                                              unsigned char* shared, Share<true>::Sums& c) {
+  if (product.rows.count <= 16) return MultiplyFirstRows<T, kIn, kBits, 1>(product, first_output, shared, c);
+  if (product.rows.count <= 32) return MultiplyFirstRows<T, kIn, kBits, 2>(product, first_output, shared, c);
+  MultiplyFirstRows<T, kIn, kBits, Share<true>::kM>(product, first_output, shared, c);
 }
 
 template <class T, bool kIn, bool kTiled>
@@ -160,23 +177,25 @@ __global__ void __launch_bounds__(kBlockThreads, 2) ManyExpertsKernel(ExpertsCal
   constexpr int kOwn = kIn ? kOutputs / 2 : kOutputs;
   const int first_output = static_cast<int>(blockIdx.x) * kOwn, lane = threadIdx.x % 32;
   if (product.rows.count == 0 || first_output >= product.outputs) return;
-  ManySums c = {};
+  using Own = Share<kTiled>;
+  typename Own::Sums c = {};
   if constexpr (kTiled) {
     WithBits(product.Matrix(false).bits,
              [&](auto bits) { MultiplyTiles<T, kIn, decltype(bits)::value>(product, first_output, shared, c); });
   } else {
     MultiplyRows(product, first_output, SharedAddress(shared), c);
   }
-  const int own_output = first_output + OwnQuarter() * (kIn ? 16 : 32);
+  const int own_output = first_output + (kIn ? Own::Output() / 2 : Own::Output());
+  constexpr int kTilesOut = kIn ? Own::kN / 2 : Own::kN;
 #pragma unroll
-  for (int m = 0; m < 2; ++m) {
+  for (int m = 0; m < Own::kM; ++m) {
 #pragma unroll
-    for (int n = 0; n < (kIn ? 2 : 4); ++n) {
+    for (int n = 0; n < kTilesOut; ++n) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        const int row = OwnRow() + 16 * m + lane / 4 + i / 2 * 8, output = own_output + 8 * n + lane % 4 * 2 + i % 2;
+        const int row = Own::Row() + 16 * m + lane / 4 + i / 2 * 8, output = own_output + 8 * n + lane % 4 * 2 + i % 2;
         if (row >= product.rows.count || output >= product.outputs) continue;
-        product.Store(row, output, c[m][n][i], kIn ? c[m][n + 2][i] : 0.0f);
+        product.Store(row, output, c[m][n][i], kIn ? c[m][n + kTilesOut][i] : 0.0f);
       }
     }
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/cuda/cluster.cuh"
+#include "kernels/cuda/linear/four_outputs.cuh"
 #include "kernels/cuda/linear/grouped_weights.cuh"
 #include "kernels/cuda/linear/linear_inl.cuh"
 #include "kernels/cuda/linear/tensor_boxes.cuh"
@@ -19,10 +20,11 @@ constexpr int kMostGroupedSlots = 16;
 struct GroupedDivision {
   int slots, slot_bytes;  // of the ring: rows of x of 128 inputs as two boxes, and four panels' tiles of them
   int box_rows;           // rows of x, up to a multiple of 8
+  int row_tiles;          // of up to kN rows each: blocks with the same outputs follow one another
   int barriers;           // where they lie, in bytes from the start of the ring
 };
 
-/// Up to kN rows of x times 256 outputs, by one block or a cluster whose blocks share the inputs out.
+/// A tile of up to kN rows of x times 256 outputs, by one block or a cluster whose blocks share the inputs out.
 template <class T, int kBits, int kN, bool kPairs>
 struct GroupedKernel {
   using W = Grouped<kBits>;
@@ -34,7 +36,7 @@ struct GroupedKernel {
   const uint32_t full, empty;  // barriers, two for each slot
   const uint32_t ring;
   const unsigned char* ring_data;
-  int first_chunk, end_chunk, tile;
+  int first_chunk, end_chunk, tile, first_row, rows;
 
   __device__ __forceinline__ GroupedKernel(const Skinny& args, const GroupedDivision& by, unsigned char* shared,
                                            uint32_t barriers)
@@ -47,7 +49,9 @@ struct GroupedKernel {
     const int blocks = ClusterBlocks(), rank = ClusterRank();
     const int chunks = (a.k + kTileInputs - 1) / kTileInputs;
     first_chunk = rank * chunks / blocks, end_chunk = (rank + 1) * chunks / blocks;
-    tile = static_cast<int>(blockIdx.x) / blocks;
+    const int place = static_cast<int>(blockIdx.x) / blocks;
+    tile = place / division.row_tiles, first_row = place % division.row_tiles * kN;
+    rows = min(kN, a.rows - first_row);
   }
 
   /// The first output of a warp group's panel, or one past the last where it has none.
@@ -85,8 +89,8 @@ struct GroupedKernel {
   __device__ __forceinline__ void CopyRows(const CUtensorMap& x, int chunk, int slot) const {
 #pragma unroll
     for (int b = 0; b < 2; ++b) {
-      CopyBox(ring + slot * division.slot_bytes + b * boxes_bytes() / 2, x, chunk * kTileInputs + b * kBoxColumns, 0,
-              full + slot * 8, kReadAgain);
+      CopyBox(ring + slot * division.slot_bytes + b * boxes_bytes() / 2, x, chunk * kTileInputs + b * kBoxColumns,
+              first_row, full + slot * 8, kReadAgain);
     }
   }
 
@@ -143,9 +147,9 @@ struct GroupedKernel {
         }
         Hold(own);
         BeginProducts();
-        const uint64_t rows = BoxDescriptor(ring + slot * division.slot_bytes + g / 2 * (boxes_bytes() / 2));
+        const uint64_t boxes = BoxDescriptor(ring + slot * division.slot_bytes + g / 2 * (boxes_bytes() / 2));
 #pragma unroll
-        for (int h = 0; h < 2; ++h) Wgmma<kN, T>::Add(c, own + h * 4, rows + (g % 2) * 4 + h * 2);
+        for (int h = 0; h < 2; ++h) Wgmma<kN, T>::Add(c, own + h * 4, boxes + (g % 2) * 4 + h * 2);
         CommitProducts();
         WaitForProducts<1>();
       }
@@ -165,34 +169,44 @@ struct GroupedKernel {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const int row = j * 8 + lane % 4 * 2 + i % 2;
-        if (row < a.rows) sums[row * kGroupedSumsStride + output + i / 2 * 8] = c[j * 4 + i];
+        if (row < rows) sums[row * kGroupedSumsStride + output + i / 2 * 8] = c[j * 4 + i];
       }
     }
   }
 
-  /// Adds up what the blocks of a cluster have, in the order of the inputs, four outputs at a time.
+  /// Adds up what the blocks of a cluster have, in the order of the inputs. A thread has four outputs, of some rows,
+  /// whose loads are on their way at a time.
   __device__ __forceinline__ void Finish(const float* sums) const {
-    constexpr int kResults = kGroupedOutputs / (kPairs ? 2 : 1), kFours = kResults / 4;
+    constexpr int kResults = kGroupedOutputs / (kPairs ? 2 : 1), kFours = kResults / 4, kAtOnce = kPairs ? 2 : 4;
     const int blocks = ClusterBlocks(), all = kPairs ? a.total / 2 : a.total;
-    for (int i = ClusterRank() * kGroupedThreads + static_cast<int>(threadIdx.x); i < a.rows * kFours;
-         i += blocks * kGroupedThreads) {
-      const int row = i / kFours, place = i % kFours * 4, output = tile * kResults + place;
-      if (output >= all) continue;
-      alignas(16) float own[4], up[4];
-      SumOf(sums + row * kGroupedSumsStride + place, blocks, own);
-      if constexpr (kPairs) SumOf(sums + row * kGroupedSumsStride + kResults + place, blocks, up);
+    const int thread = ClusterRank() * kGroupedThreads + static_cast<int>(threadIdx.x);
+    const int place = thread % kFours * 4, output = tile * kResults + place, step = blocks * kGroupedThreads / kFours;
+    if (output >= all) return;
+    const FourOutputs<T> own = FourOutputs<T>::template Of<W>(a, output, all);
+    const FourOutputs<T> up = kPairs ? FourOutputs<T>::template Of<W>(a, all + output, a.total) : own;
+    for (int first = thread / kFours; first < rows; first += kAtOnce * step) {
+      float4 sum[kAtOnce], up_sum[kAtOnce], old[kAtOnce];
 #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        if (output + j >= all) break;
+      for (int i = 0; i < kAtOnce; ++i) {
+        const int row = first + i * step;
+        if (row >= rows) break;
+        sum[i] = SumOf(sums + row * kGroupedSumsStride + place, blocks);
+        if constexpr (kPairs) up_sum[i] = SumOf(sums + row * kGroupedSumsStride + kResults + place, blocks);
+        old[i] = a.accumulate ? own.Old(a, first_row + row) : float4{0, 0, 0, 0};
+      }
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        const int row = first + i * step;
+        if (row >= rows) break;
         if constexpr (kPairs) {
-          FinishPair<T, W>(a, row, output + j, own[j], up[j]);
+          FinishPairs(a, first_row + row, own, up, sum[i], up_sum[i]);
         } else {
-          FinishOutput<T, W>(a, row, output + j, own[j]);
+          own.Finish(a, first_row + row, sum[i], old[i]);
         }
       }
     }
   }
-  static __device__ __forceinline__ void SumOf(const float* from, int blocks, float (&out)[4]) {
+  static __device__ __forceinline__ float4 SumOf(const float* from, int blocks) {
     float4 parts[8];  // all on their way at a time
 #pragma unroll
     for (int b = 0; b < 8; ++b) {
@@ -203,7 +217,7 @@ struct GroupedKernel {
     for (int b = 0; b < 8; ++b) {
       if (b < blocks) sum.x += parts[b].x, sum.y += parts[b].y, sum.z += parts[b].z, sum.w += parts[b].w;
     }
-    *reinterpret_cast<float4*>(out) = sum;
+    return sum;
   }
 };
 

@@ -3,8 +3,10 @@
 // weights and rows come into shared memory through a ring that all its threads fill. On the tensor cores the weights,
 // made T on their way, are the left operand; each of the 8 warps has a quarter of the outputs and half of each chunk.
 // Where there are too few outputs for the device, the inputs are split over the blocks of a cluster, by the shape of W
-// alone. All sums are added in one order, so a row's bits do not depend on how many rows there are.
+// and how many clusters the device holds; in a fixed order by the shape alone. All sums are added in one order, so a
+// row's bits do not depend on how many rows there are.
 #include <algorithm>
+#include <bit>
 
 #include "kernels/cuda/cluster.cuh"
 #include "kernels/cuda/linear/linear_inl.cuh"
@@ -204,11 +206,17 @@ __global__ void __launch_bounds__(kBlockThreads, 2) QuantisedKernel(Skinny a) {
 }
 
 /// Over how many blocks inputs are split: as many as two blocks on every multiprocessor allow, each with two chunks.
-int SplitsOf(const Launcher& on, int tiles, int k) {
+int SplitsOf(const Launcher& on, int tiles, int k, bool fixed_order) {
   const int chunks = (k + kChunk - 1) / kChunk, most = std::min(kMostSplits, on.largest_cluster);
-  int splits = 1;
-  while (splits * 2 <= most && splits * 4 <= chunks && tiles * splits * 2 <= 2 * on.multiprocessors) splits *= 2;
-  return splits;
+  int best = 1;
+  for (int splits = 2; splits <= most && splits * 2 <= chunks; ++splits) {
+    // Devices of one kind may hold different numbers of clusters.
+    const bool fits =
+        fixed_order ? std::has_single_bit(static_cast<unsigned>(splits)) && tiles * splits <= 2 * on.multiprocessors
+                    : tiles <= 2 * on.clusters[static_cast<size_t>(splits)];
+    if (fits) best = splits;
+  }
+  return best;
 }
 
 template <class T, class W, int kTiles, int kColumns, bool kPairs>
@@ -221,9 +229,9 @@ void LaunchTiles(const Launcher& on, const Skinny& a, int tiles, int splits) {
 }
 
 template <class T, class W, int kTiles, bool kPairs>
-void LaunchOfTiles(const Launcher& on, const Skinny& a) {
+void LaunchOfTiles(const Launcher& on, const Skinny& a, bool fixed_order) {
   const int outputs = kPairs ? kOutputs : kTiles * kOutputs, all = kPairs ? a.total / 2 : a.total;
-  const int tiles = (all + outputs - 1) / outputs, splits = SplitsOf(on, tiles, a.k);
+  const int tiles = (all + outputs - 1) / outputs, splits = SplitsOf(on, tiles, a.k, fixed_order);
   if (a.rows <= 8) return LaunchTiles<T, W, kTiles, 1, kPairs>(on, a, tiles, splits);
   if (a.rows <= 16) return LaunchTiles<T, W, kTiles, 2, kPairs>(on, a, tiles, splits);
   if (a.rows <= 32) return LaunchTiles<T, W, kTiles, 4, kPairs>(on, a, tiles, splits);
@@ -233,10 +241,11 @@ void LaunchOfTiles(const Launcher& on, const Skinny& a) {
 template <class T, class W>
 void LaunchOfTypes(const Launcher& on, const SkinnyLinear& args) {
   const Skinny a = Narrow(args);
-  if (args.after == AfterLinear::kSiluMultiply) return LaunchOfTiles<T, W, 2, true>(on, a);
+  const bool fixed_order = args.fixed_order;
+  if (args.after == AfterLinear::kSiluMultiply) return LaunchOfTiles<T, W, 2, true>(on, a, fixed_order);
   // Wide blocks read x less often, if there are enough of them.
   const bool wide = a.total / (2 * kOutputs) * kMostSplits * 2 >= 3 * on.multiprocessors;
-  return wide ? LaunchOfTiles<T, W, 2, false>(on, a) : LaunchOfTiles<T, W, 1, false>(on, a);
+  return wide ? LaunchOfTiles<T, W, 2, false>(on, a, fixed_order) : LaunchOfTiles<T, W, 1, false>(on, a, fixed_order);
 }
 
 }  // namespace
