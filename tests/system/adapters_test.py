@@ -4,7 +4,6 @@ an adapter is the same, another or gone.
     scripts/python -m pytest tests/system/adapters_test.py
 """
 
-import asyncio
 import concurrent.futures
 import json
 import urllib.error
@@ -14,7 +13,7 @@ import pytest
 import tiny_model
 import websockets
 from conversation import Conversation, answer_text, reused
-from server_process import PATIENCE_S
+from server_process import PATIENCE_S, run
 
 GREEDY = {"temperature": 0, "ignore_eos": True}
 SHORT = {"max_output_tokens": 12, **GREEDY}
@@ -47,10 +46,6 @@ def chat(server, model, text="Tell me more of it."):
     status, answer = post(server, "/v1/chat/completions", {"model": model, "messages": messages, "max_tokens": 12, **GREEDY})
     assert status == 200 and answer["model"] == model, answer
     return answer["choices"][0]["message"]["content"]
-
-
-def run(coroutine):
-    return asyncio.run(asyncio.wait_for(coroutine, 120))
 
 
 def test_adapters_are_models_beside_the_one_that_they_adapt(start, adapters):

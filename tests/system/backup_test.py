@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 from conversation import Conversation
-from server_process import PATIENCE_S, ROOT, server_path
+from server_process import PATIENCE_S, ROOT, run, server_path
 from wire import Http
 
 TALKS = 4
@@ -72,7 +72,7 @@ def test_a_backup_under_load_restores_what_was_acknowledged(start, store, tmp_pa
         key.chmod(0o400)
         flags = ["--encryption-key-file", key]
     server = start("--store-path", store, "--backup-path", tmp_path / "backups", *flags)
-    made = asyncio.run(asyncio.wait_for(under_load(server, 3), PATIENCE_S))
+    made = run(under_load(server, 3))
     assert server.metrics()["ringside_backup_last_success_timestamp_seconds"] > 0
     export_key = (store / "export.key").read_bytes()
     server.kill()
@@ -84,7 +84,7 @@ def test_a_backup_under_load_restores_what_was_acknowledged(start, store, tmp_pa
         assert {path.stat().st_mode & 0o077 for path in [folder, *folder.rglob("*")]} == {0}, "for the server's own eyes"
         assert (folder / "export.key").read_bytes() == export_key
         with start("--store-path", folder, "--verify", *flags) as restored:
-            asyncio.run(asyncio.wait_for(check(restored, before), PATIENCE_S))
+            run(check(restored, before))
             assert restored.metrics()["ringside_journal_damaged_sessions"] == 0
             restored.stop()
 

@@ -6,14 +6,11 @@
 import asyncio
 
 from conversation import Conversation, answer_text, reused
+from server_process import run
 from wire import Http, text_of
 
 BEAMS = {"beam_width": 4, "max_output_tokens": 24, "ignore_eos": True}
 GREEDY = {"max_output_tokens": 12, "ignore_eos": True, "temperature": 0}
-
-
-def run(coroutine):
-    return asyncio.run(asyncio.wait_for(coroutine, 120))
 
 
 async def call(http, path, body):

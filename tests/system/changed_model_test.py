@@ -4,13 +4,13 @@ says so.
     scripts/python -m pytest tests/system/changed_model_test.py
 """
 
-import asyncio
 import json
 import urllib.request
 
 import pytest
 import tiny_model
 from conversation import Conversation, answer_text
+from server_process import run
 
 SYSTEM = "Be kind, be brief, and be quick about it."
 GREEDY = {"temperature": 0, "max_output_tokens": 24}
@@ -40,10 +40,6 @@ CHANGES = {
 def other_model(request, tmp_path):
     assert tiny_model.TEMPLATE not in CHANGES["another template"].values()
     return tiny_model.make(tmp_path / "other.gguf", more=CHANGES[request.param])
-
-
-def run(coroutine):
-    return asyncio.run(asyncio.wait_for(coroutine, 120))
 
 
 def export(server, conversation):

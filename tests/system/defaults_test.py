@@ -3,10 +3,10 @@
     scripts/python -m pytest tests/system/defaults_test.py
 """
 
-import asyncio
 
 import tiny_model
 from conversation import Conversation
+from server_process import run
 
 
 def defaults(port):
@@ -18,7 +18,7 @@ def defaults(port):
             assert status == 200, models
             return models["data"][0]["defaults"], await talk.ask("Hello.", ignore_eos=True)
 
-    told, echo = asyncio.run(asyncio.wait_for(ask(), 120))
+    told, echo = run(ask())
     assert (echo["temperature"], echo["top_p"]) == (told["temperature"], told["top_p"])
     return told, echo
 

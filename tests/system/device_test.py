@@ -5,7 +5,6 @@ all the same.
     scripts/python -m pytest tests/system/device_test.py
 """
 
-import asyncio
 import contextlib
 import os
 import threading
@@ -13,15 +12,11 @@ import urllib.request
 
 import pytest
 from conversation import Conversation
-from server_process import ROOT, wait_for
+from server_process import ROOT, run, wait_for
 from wire import TERMINAL
 
 FAILED = 76
 FAILING_SERVER = os.environ.get("RINGSIDE_FAILING_SERVER") or str(ROOT / "build/cpu/bin/failing_server")
-
-
-def run(coroutine):
-    return asyncio.run(asyncio.wait_for(coroutine, 120))
 
 
 @pytest.mark.parametrize("shared", [(), ("--tensor-parallel-size", 2, "--tensor-parallel-force")], ids=["alone", "shared"])

@@ -3,7 +3,6 @@
     scripts/python -m pytest tests/system/documents_test.py
 """
 
-import asyncio
 import os
 import re
 import subprocess
@@ -11,7 +10,7 @@ import urllib.request
 
 import pytest
 from conversation import Conversation
-from server_process import ROOT, server_path
+from server_process import ROOT, run, server_path
 
 DOCUMENTS = ["README.md", "OPERATING.md", "SECURITY.md", "BENCHMARKS.md", "SCALING.md"]
 
@@ -75,7 +74,7 @@ async def two_turns(port):
 
 def test_every_metric_that_is_named_is_there(start, store):
     server = start("--store-path", store)
-    asyncio.run(asyncio.wait_for(two_turns(server.port), 60))
+    run(two_turns(server.port))
     metrics = urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics", timeout=30).read().decode()
     there = set(re.findall(r"^# HELP (\w+)", metrics, re.MULTILINE))
     named = set(re.findall(r"ringside_[a-z][a-z0-9_]+", read("OPERATING.md")))

@@ -3,18 +3,14 @@
     scripts/python -m pytest tests/system/encryption_test.py
 """
 
-import asyncio
 import os
 
 from conversation import Conversation, reused
+from server_process import run
 
 BAD_CONFIG = 78
 CANARY = "Xylophonquarzkanarienvogel"
 SHORT = {"max_output_tokens": 8, "temperature": 0}
-
-
-def run(coroutine):
-    return asyncio.run(asyncio.wait_for(coroutine, 120))
 
 
 def make_key(tmp_path, name):

@@ -3,12 +3,11 @@
     scripts/python -m pytest tests/system/faster_transformer_test.py
 """
 
-import asyncio
 import sys
 
 import tiny_gpt
 from conversation import Conversation, answer_text
-from server_process import ROOT
+from server_process import ROOT, run
 
 sys.path.insert(0, str(ROOT / "tests/golden"))
 import make_faster_transformer  # noqa: E402
@@ -24,7 +23,7 @@ def two_turns(server):
             assert answers[1]["usage"]["input_tokens_details"]["cached_tokens"] > 0
             return [(answer_text(answer), answer["output"][0]["content"][0]["logprobs"]) for answer in answers]
 
-    answers = asyncio.run(asyncio.wait_for(talk(), 120))
+    answers = run(talk())
     assert all(len(logprobs) == 24 for _, logprobs in answers)
     return answers
 
@@ -53,4 +52,4 @@ def test_chats_from_what_nemo_saved(start):
         async with Conversation(server.port) as talk:
             return await talk.ask("hello", temperature=0, max_output_tokens=8, ignore_eos=True)
 
-    assert asyncio.run(asyncio.wait_for(talk(), 120))["usage"]["output_tokens"] == 8
+    assert run(talk())["usage"]["output_tokens"] == 8

@@ -6,15 +6,11 @@
 import asyncio
 import json
 
-from server_process import wait_for
+from server_process import run, wait_for
 from wire import Http, text_of
 
 ENDLESS = {"max_output_tokens": 1 << 18, "ignore_eos": True, "temperature": 0}
 SHORT = {"max_output_tokens": 40, "ignore_eos": True, "temperature": 0}
-
-
-def run(coroutine):
-    return asyncio.run(asyncio.wait_for(coroutine, 120))
 
 
 def message(path, body, *headers):

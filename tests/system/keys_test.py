@@ -15,7 +15,7 @@ import urllib.request
 
 import pytest
 import websockets
-from server_process import PATIENCE_S, ServerProcess, server_path, wait_for
+from server_process import PATIENCE_S, ServerProcess, run, server_path, wait_for
 from websockets.asyncio.client import connect
 
 # What needs no key, and holds nothing of anybody's; everything else does. "/" and what is below /page/ is the page.
@@ -82,10 +82,6 @@ async def ask(connection, **fields):
     while (event := json.loads(await connection.recv()))["type"] not in ("response.completed", "response.incomplete", "response.failed", "error"):
         pass
     return event
-
-
-def run(coroutine):
-    return asyncio.run(asyncio.wait_for(coroutine, PATIENCE_S))
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ import asyncio
 import json
 
 from conversation import Conversation
+from server_process import run
 from wire import Http, Socket
 
 
@@ -26,7 +27,7 @@ def test_length_and_time_of_a_turn(start):
             assert 0 < answer["usage"]["output_tokens"] < 1_000_000
             assert (await talk.ask("And now?", max_output_tokens=4))["status"] in ("completed", "incomplete")
 
-    asyncio.run(asyncio.wait_for(talk(), 120))
+    run(talk())
 
 
 def test_large_messages_of_many_leave_room_for_others(start):
@@ -60,4 +61,4 @@ def test_large_messages_of_many_leave_room_for_others(start):
         await asyncio.gather(*attackers, return_exceptions=True)
         http.close()
 
-    asyncio.run(asyncio.wait_for(main(), 120))
+    run(main())

@@ -3,14 +3,13 @@
     scripts/python -m pytest tests/system/log_test.py
 """
 
-import asyncio
 import http.client
 import json
 import re
 
 import pytest
 from conversation import Conversation
-from server_process import PATIENCE_S, wait_for
+from server_process import PATIENCE_S, run, wait_for
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
@@ -30,7 +29,7 @@ def test_a_turn_is_one_line_without_its_words(start):
             assert status == 200 and conversation["ringside"]["instructions"] == "Be discreet."
             return talk.id, responses
 
-    id, responses = asyncio.run(asyncio.wait_for(ask(), 120))
+    id, responses = run(ask())
     server.stop()
     log = server.log.read_text()
     lines = [match.groups() for match in LINE.finditer(log)]
@@ -91,7 +90,7 @@ def test_in_json_a_turn_is_facts_and_names_its_trace(start, store):
                 assert event["type"] != "error", event
             return told, event["response"]
 
-    told, second = asyncio.run(asyncio.wait_for(over_a_socket(), PATIENCE_S))
+    told, second = run(over_a_socket())
     status, third_headers, _ = post(server, "/v1/chat/completions", {"messages": [{"role": "user", "content": "Hi."}], "max_tokens": 2}, traceparent="00-bad")
     assert status == 200 and TRACE not in third_headers["traceparent"]
     server.stop()
@@ -172,7 +171,7 @@ def test_nothing_that_is_said_and_no_key_is_in_any_log(start, store, form):
     # The best tokens: by chance the model might end most answers at once.
     server = start(*flags, "--temperature", 0)
     said = say_everything(server)
-    said += asyncio.run(asyncio.wait_for(say_it_over_sockets(server), PATIENCE_S))
+    said += run(say_it_over_sockets(server))
     wait_for(lambda: server.log.read_text(errors="replace").count("turn: resp_") >= 10, "every turn has its line")
     server.kill()  # so that the next start has something to find
     server = start(*flags)

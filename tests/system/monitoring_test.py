@@ -3,7 +3,6 @@
     scripts/python -m pytest tests/system/monitoring_test.py
 """
 
-import asyncio
 import json
 import re
 import subprocess
@@ -12,7 +11,7 @@ import sys
 import pytest
 import yaml
 from conversation import Conversation
-from server_process import PATIENCE_S, ROOT, ServerProcess
+from server_process import PATIENCE_S, ROOT, ServerProcess, run
 
 FOLDER = ROOT / "scripts/monitoring"
 RULES = FOLDER / "ringside.rules.yml"
@@ -51,7 +50,7 @@ def scrape(model, tmp_path_factory):
                 for _ in range(2):
                     await talk.ask("Hello.", max_output_tokens=3, ignore_eos=True)
 
-        asyncio.run(asyncio.wait_for(ask(), PATIENCE_S))
+        run(ask())
         yield server.get("/metrics")[1]
 
 

@@ -1,18 +1,13 @@
 """What a model answers that several ranks share, threads or processes: the same as one does, until a rank is lost."""
 
-import asyncio
 
 from conversation import Conversation, answer_text, reused
-from server_process import PATIENCE_S, wait_for
+from server_process import run, wait_for
 from wire import TERMINAL
 
 GREEDY = {"temperature": 0, "ignore_eos": True}
 QUESTIONS = [("Tell me something long about the sea and the ships that sail on it.", 60), ("And then?", 40), ("And in the end?", 40),
              ("And after that?", 30), ("Is that all?", 20)]
-
-
-def run(coroutine):
-    return asyncio.run(asyncio.wait_for(coroutine, PATIENCE_S))
 
 
 async def ask(port, id, question, tokens):

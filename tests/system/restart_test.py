@@ -10,16 +10,13 @@ import time
 import pytest
 import websockets
 from conversation import Conversation, answer_text, reused
+from server_process import PATIENCE_S, run
 
 # More than any machine writes while a test looks on.
 LONG = {"max_output_tokens": 1 << 24, "ignore_eos": True}
 LONG_FLAGS = ("--session-len", 1 << 25)
 SAMPLINGS = {"greedy": {"temperature": 0}, "seeded": {"temperature": 1, "seed": 7}}
 SERVICE_RESTART = 1012
-
-
-def run(coroutine):
-    return asyncio.run(asyncio.wait_for(coroutine, 120))
 
 
 async def read_to_close(socket):
@@ -34,7 +31,7 @@ async def read_to_close(socket):
 
 
 def test_a_drain_is_announced_and_answers_may_end(start, store):
-    server = start("--store-path", store, "--shutdown-timeout", 100)
+    server = start("--store-path", store, "--shutdown-timeout", PATIENCE_S)
 
     async def main():
         async with Conversation(server.port) as talk, Conversation(server.port) as idle:

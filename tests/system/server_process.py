@@ -1,5 +1,6 @@
 """The real ringside-server as a process that tests start, signal, kill and start again on the same folder."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -13,6 +14,11 @@ ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = int(os.environ.get("TEST_PATIENCE_S", 120))  # a hang is a failure; slowness is not
 # A proxy of the environment must not see loopback traffic.
 os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1,localhost"
+
+
+def run(coroutine):
+    """Its result."""
+    return asyncio.run(asyncio.wait_for(coroutine, PATIENCE_S))
 
 
 def server_path():

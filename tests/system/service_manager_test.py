@@ -14,7 +14,7 @@ import threading
 
 import pytest
 from conversation import Conversation
-from server_process import PATIENCE_S, ROOT
+from server_process import PATIENCE_S, ROOT, run
 
 FAILING_SERVER = os.environ.get("RINGSIDE_FAILING_SERVER") or str(ROOT / "build/cpu/bin/failing_server")
 CLIENT = os.environ.get("RINGSIDE_CLIENT") or str(ROOT / "build/cpu/bin/ringside")
@@ -110,7 +110,7 @@ def test_no_sign_of_life_comes_while_the_engine_is_stuck(start, manager, tmp_pat
             stall.unlink()
             await loop.run_in_executor(None, manager.until, "WATCHDOG")
 
-    asyncio.run(asyncio.wait_for(get_stuck(), PATIENCE_S))
+    run(get_stuck())
     assert "no answer from the engine" in server.tail()
     server.stop()
 

@@ -4,7 +4,6 @@ nothing of it is on disk.
     scripts/python -m pytest tests/system/stateless_test.py
 """
 
-import asyncio
 import json
 import re
 import socket
@@ -12,7 +11,7 @@ import time
 import urllib.request
 
 from conversation import Conversation, answer_text
-from server_process import PATIENCE_S
+from server_process import PATIENCE_S, run
 
 # Long answers and no end of turn: every turn has something to compute.
 GREEDY = {"temperature": 0, "ignore_eos": True}
@@ -69,7 +68,7 @@ def test_ten_turns_cost_what_a_conversation_costs(start):
                 reports.append(await talk.ask(QUESTION.format(turn), max_output_tokens=16, **GREEDY))
         return reports
 
-    responses = asyncio.run(asyncio.wait_for(converse(), PATIENCE_S))
+    responses = run(converse())
     assert texts == [answer_text(response) for response in responses]
     for mine, response in zip(computed, responses):
         theirs = response["ringside"]["tokens_computed"]

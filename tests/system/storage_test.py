@@ -13,16 +13,12 @@ import time
 import pytest
 import websockets
 from conversation import Conversation
-from server_process import ROOT, wait_for
+from server_process import ROOT, run, wait_for
 
 LOCKED, DAMAGED, FAILED, OTHER_VERSION = 73, 74, 75, 78
 SHORT = {"max_output_tokens": 4}
 SET_SCHEMA = os.environ.get("RINGSIDE_SET_SCHEMA") or ROOT / "build/cpu/bin/set_schema"
 CANARY = "Xylophonquarzkanarienvogel"
-
-
-def run(coroutine):
-    return asyncio.run(asyncio.wait_for(coroutine, 120))
 
 
 async def say(port, id=None, turns=1, text="Hello."):

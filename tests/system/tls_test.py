@@ -16,7 +16,7 @@ import warnings
 
 import openai
 import pytest
-from server_process import PATIENCE_S, wait_for
+from server_process import PATIENCE_S, run, wait_for
 from websockets.asyncio.client import connect
 
 
@@ -102,7 +102,7 @@ def test_stock_clients_over_tls(secure, authority):
                 pass
         return last["type"]
 
-    assert asyncio.run(asyncio.wait_for(talk(), PATIENCE_S)) in ("response.completed", "response.incomplete", "error")
+    assert run(talk()) in ("response.completed", "response.incomplete", "error")
     status, events = get(secure, context, f"/v1/responses/{response}?stream=true")
     assert status == 200 and events.endswith(b"data: [DONE]\n\n"), "server-sent events, to their end"
 
@@ -184,7 +184,7 @@ def test_a_new_certificate_is_for_new_connections(secure, authority):
             assert subject(secure, authority) == "second"
             await ask()
 
-    asyncio.run(asyncio.wait_for(talk(), PATIENCE_S))
+    run(talk())
 
 
 def test_peers_that_never_finish_and_peers_that_speak_something_else(secure, authority):

@@ -3,10 +3,10 @@
     scripts/python -m pytest tests/system/truncation_test.py
 """
 
-import asyncio
 import re
 
 from conversation import Conversation
+from server_process import run
 
 LONG = "A long story without an end. " * 200
 
@@ -29,4 +29,4 @@ def test_new_input_beyond_the_window(start):
             for _ in range(40):  # history slides in both
                 await talk.ask("And then? Say a little more of it, if you please.")
 
-    asyncio.run(asyncio.wait_for(talk(), 120))
+    run(talk())
