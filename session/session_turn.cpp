@@ -485,6 +485,7 @@ void Session::Finish(const TurnEnd& end, double completed_at) {
     }
     timeline_ = std::move(next);
     adapter_ = response.adapter;
+    if (context_->codec.encoder) response.report.messages_evicted += timeline_.left_out();
     response.items_end = timeline_.items().size();
     head_ = response.id;
     last_report_ = response.report;

@@ -290,6 +290,11 @@ Status Timeline::RenderAnew(const Codec& codec, bool open_answer, int64_t max_to
   return Status::Ok();
 }
 
+int64_t Timeline::left_out() const {
+  const auto told = std::find_if(items_.begin(), items_.end(), [](const Item& item) { return item.token_end != 0; });
+  return told - items_.begin();
+}
+
 // One pinned token is the BOS alone: no system message. An encoder's input is all pinned.
 void Timeline::Pin(int64_t wanted, const Codec& codec) {
   if (wanted <= 1 && !codec.encoder) wanted = kPinnedWithoutSystem;

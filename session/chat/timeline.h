@@ -90,6 +90,8 @@ class Timeline {
   /// Tokens that the ring never evicts: BOS and the system message, at most codec.pinned_max; without a system message
   /// the first 4. Fixed when the first token is rendered; 0 before.
   int64_t pinned() const { return pinned_; }
+  /// Items at the beginning for which an encoder's last input had no room.
+  int64_t left_out() const;
 
   /// Memory held, about. Takes no longer for a long one.
   int64_t bytes() const;

@@ -4,21 +4,16 @@ stored and go on like others, and what such a model does not do is refused by na
     scripts/python -m pytest tests/system/encoder_test.py
 """
 
-import asyncio
 import json
 import shutil
 
 import pytest
 from conversation import Conversation, answer_text, reused
-from server_process import ROOT
-from wire import Http, text_of
+from server_process import ROOT, run
+from wire import Http
 
 TURN = {"max_output_tokens": 12, "ignore_eos": True, "temperature": 0}
 WEIGHTS = ("--load-format", "dummy", "--served-model-name", "t5", "--memory-len", 128, "--pinned-max", 200)
-
-
-def run(coroutine):
-    return asyncio.run(asyncio.wait_for(coroutine, 120))
 
 
 @pytest.fixture(scope="module")
@@ -99,9 +94,12 @@ def test_what_is_too_long_slides_and_what_is_not_done_is_refused(start, t5):
 
     async def long():
         async with Conversation(server.port) as talk:
+            left_out = []
             for i in range(12):
                 answer = await talk.ask(f"Number {i}, and some more words to fill it.", **TURN)
                 assert answer["usage"]["input_tokens"] <= 201
+                left_out.append(answer["ringside"]["messages_evicted"])
+            assert left_out == sorted(left_out) and left_out[0] == 0 and 0 < left_out[-1] < 23, left_out
             refused = await talk.refused("word " * 300)
             assert refused["error"]["code"] == "context_length_exceeded", refused
             tool = {"type": "function", "name": "f", "parameters": {"type": "object", "properties": {}}}

@@ -65,12 +65,15 @@ TEST_F(EncoderTimelineTest, AnAnswerThatWasCutGoesOnBehindTheSameInput) {
 TEST_F(EncoderTimelineTest, WhatIsTooMuchIsLeftOutFromTheBeginning) {
   for (const char* text : {"0123456789", "abcdefghij", "klmnopqrst"}) {
     ASSERT_TRUE(Ask(text).ok());
+    EXPECT_EQ(timeline_.left_out(), text[0] == 'k' ? 1 : 0) << text;
     Answer("yes");
   }
   ASSERT_TRUE(Ask("last").ok());
+  EXPECT_EQ(timeline_.left_out(), 1);
   EXPECT_EQ(Parts().first, "yes\nabcdefghij\nyes\nklmnopqrst\nyes\nlast<|im_end|>");
   const Timeline before = timeline_;
   Answer("x");
+  EXPECT_EQ(timeline_.left_out(), 1);
   Timeline applied = before;
   ASSERT_TRUE(applied.Apply(timeline_.PatchFrom(before), tokenizer_.vocab_size()).ok()) << "it can be stored";
   EXPECT_TRUE(applied.tokens() == timeline_.tokens());

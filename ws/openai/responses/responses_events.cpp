@@ -155,11 +155,11 @@ std::string EventWriter::Ended(const Response& response, uint64_t number) const 
 
 std::string EventWriter::Evicted(const Response& response) const {
   const int64_t tokens = response.report.tokens_evicted - response.tokens_evicted_before;
-  if (response.conversation_id.empty() || tokens <= 0) return "";
+  const int64_t messages = response.report.messages_evicted - response.messages_evicted_before;
+  if (response.conversation_id.empty() || (tokens <= 0 && messages <= 0)) return "";
   JsonWriter json;
   json.BeginObject().Field("type", "ringside:session.evicted").Field("session", response.conversation_id);
-  json.Field("messages", std::max<int64_t>(0, response.report.messages_evicted - response.messages_evicted_before));
-  json.Field("tokens", tokens);
+  json.Field("messages", std::max<int64_t>(0, messages)).Field("tokens", std::max<int64_t>(0, tokens));
   if (!stream_id_.empty()) json.Field("stream_id", stream_id_);
   return json.EndObject().Take();
 }
