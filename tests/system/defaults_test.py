@@ -3,7 +3,6 @@
     scripts/python -m pytest tests/system/defaults_test.py
 """
 
-
 import tiny_model
 from conversation import Conversation
 from server_process import run
