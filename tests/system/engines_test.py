@@ -18,7 +18,7 @@ GREEDY = {"temperature": 0, "ignore_eos": True}
 
 
 def run(coroutine):
-    return asyncio.run(asyncio.wait_for(coroutine, 300))
+    return asyncio.run(asyncio.wait_for(coroutine, 2.5 * PATIENCE_S))
 
 
 def engines(server, *arguments):

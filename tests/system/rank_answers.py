@@ -1,6 +1,5 @@
 """What a model answers that several ranks share, threads or processes: the same as one does, until a rank is lost."""
 
-
 from conversation import Conversation, answer_text, reused
 from server_process import run, wait_for
 from wire import TERMINAL

@@ -9,6 +9,7 @@ import re
 
 import jsonschema
 from conversation import Conversation, answer_text
+from server_process import PATIENCE_S
 
 SCHEMA = {
     "type": "object",
@@ -25,7 +26,7 @@ FORMAT = {"type": "json_schema", "name": "person", "schema": SCHEMA, "strict": T
 
 
 def run(talk):
-    asyncio.run(asyncio.wait_for(talk, 240))
+    asyncio.run(asyncio.wait_for(talk, 2 * PATIENCE_S))
 
 
 def test_answers_have_their_format(start, store):

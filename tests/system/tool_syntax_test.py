@@ -12,6 +12,7 @@ import jsonschema
 import pytest
 import tiny_model
 from conversation import Conversation
+from server_process import PATIENCE_S
 from wire import Http
 
 TEMPLATES = Path(__file__).parent.parent / "golden" / "chat_template"
@@ -41,7 +42,7 @@ def family(request, start, store, tmp_path):
 
 
 def run(talk):
-    asyncio.run(asyncio.wait_for(talk, 240))
+    asyncio.run(asyncio.wait_for(talk, 2 * PATIENCE_S))
 
 
 def text_of(answer):
