@@ -9,12 +9,12 @@
 namespace ringside {
 namespace {
 
-constexpr RingWindow kWindow{4, 64, Eviction::kTurn};
+constexpr RingWindow kRoomyWindow{4, 64, Eviction::kTurn};
 
-class DeviceFailureTest : public testing::Test {
+class DeviceFailureTest : public ::testing::Test {
  protected:
   void Start(EngineOptions options, const EngineStorage& storage = {}) {
-    options.memory_len = kWindow.memory_len;
+    options.memory_len = kRoomyWindow.memory_len;
     options.pinned_max = 8;
     options.kv_dtype = DType::kF32;
     auto model = Model::Load(GoldenFolder("llama"), backend_);
@@ -26,8 +26,8 @@ class DeviceFailureTest : public testing::Test {
     engine_ = std::move(*started);
   }
   SubmittedTurn Turn(TimelineId timeline, int64_t max_tokens, size_t tokens = 20) {
-    return GreedyTurn(++last_turn_, timeline, ScatteredIds(tokens, 96, static_cast<uint32_t>(timeline)), {}, kWindow,
-                      max_tokens);
+    return GreedyTurn(++last_turn_, timeline, ScatteredIds(tokens, 96, static_cast<uint32_t>(timeline)), {},
+                      kRoomyWindow, max_tokens);
   }
 
   FailingBackend backend_{MakeTestBackend()};

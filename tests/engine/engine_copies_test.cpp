@@ -40,7 +40,7 @@ class EngineCopiesTest : public EngineTiersTest {
   HashNetwork hashes_{lagging_, GetParam()};
   LaggingNetwork lagging_network_{lagging_, hashes_};
 };
-INSTANTIATE_TEST_SUITE_P(All, EngineCopiesTest, testing::Bool(),
+INSTANTIATE_TEST_SUITE_P(All, EngineCopiesTest, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "Ahead" : "InStep"; });
 
 TEST_P(EngineCopiesTest, OthersGoOnWhileASlotIsCopiedOutAndTheTurnThatWantsItWaits) {

@@ -37,7 +37,7 @@ class UsedPages final : public ForwardingBackend {
 enum class Copies { kAtOnce, kLagging };
 
 // Copies that are done at once or lag behind; a network that is waited for or runs ahead; with tiers or without.
-class EngineMemoryTest : public testing::TestWithParam<std::tuple<Copies, bool, bool>> {
+class EngineMemoryTest : public ::testing::TestWithParam<std::tuple<Copies, bool, bool>> {
  protected:
   static constexpr RingWindow kWindow{4, 600, Eviction::kToken};
   static constexpr int64_t kPage = 4096;  // 8 tiles of 512 bytes; a window takes 5 pages
@@ -114,8 +114,8 @@ class EngineMemoryTest : public testing::TestWithParam<std::tuple<Copies, bool, 
   TurnId next_turn_ = 1;
 };
 INSTANTIATE_TEST_SUITE_P(All, EngineMemoryTest,
-                         testing::Combine(testing::Values(Copies::kAtOnce, Copies::kLagging), testing::Bool(),
-                                          testing::Bool()),
+                         ::testing::Combine(::testing::Values(Copies::kAtOnce, Copies::kLagging), ::testing::Bool(),
+                                            ::testing::Bool()),
                          [](const auto& info) {
                            return std::string(std::get<0>(info.param) == Copies::kLagging ? "Lagging" : "AtOnce") +
                                   (std::get<1>(info.param) ? "Ahead" : "InStep") +

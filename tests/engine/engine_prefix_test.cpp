@@ -46,7 +46,7 @@ class EnginePrefixTest : public EngineTiersTest {
     return end;
   }
 };
-INSTANTIATE_TEST_SUITE_P(All, EnginePrefixTest, testing::Bool(),
+INSTANTIATE_TEST_SUITE_P(All, EnginePrefixTest, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "Ahead" : "InStep"; });
 
 TEST_P(EnginePrefixTest, ANewConversationComputesOnlyWhatNoOtherHas) {

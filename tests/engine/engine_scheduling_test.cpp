@@ -11,7 +11,7 @@
 namespace ringside {
 namespace {
 
-constexpr RingWindow kWindow{0, 4096, Eviction::kToken};
+constexpr RingWindow kLongWindow{0, 4096, Eviction::kToken};
 constexpr int64_t kRowsOfAStep = 64;
 
 class EngineSchedulingTest : public testing::TestWithParam<bool> {
@@ -19,7 +19,7 @@ class EngineSchedulingTest : public testing::TestWithParam<bool> {
   void Start(int64_t slots) {
     auto started = Engine::Start(network_, tokenizer_,
                                  {.slots = slots,
-                                  .memory_len = kWindow.memory_len,
+                                  .memory_len = kLongWindow.memory_len,
                                   .pinned_max = 0,
                                   .prefill_chunk = kRowsOfAStep,
                                   .step_tokens = kRowsOfAStep,
@@ -36,7 +36,7 @@ class EngineSchedulingTest : public testing::TestWithParam<bool> {
     std::mt19937 random(static_cast<uint32_t>(turns_));
     std::vector<TokenId> tokens(prompt);
     for (TokenId& id : tokens) id = static_cast<TokenId>(random() % HashNetwork::kVocab);
-    SubmittedTurn turn = GreedyTurn(turns_, turns_, tokens, {}, kWindow, max_tokens);
+    SubmittedTurn turn = GreedyTurn(turns_, turns_, tokens, {}, kLongWindow, max_tokens);
     turn.request.account = account;
     EXPECT_TRUE(engine_->Submit(turn.request).ok());
     return turn;
@@ -57,7 +57,7 @@ class EngineSchedulingTest : public testing::TestWithParam<bool> {
   static void ExpectRight(const SubmittedTurn& turn, const TurnEnd& end) {
     std::vector<TokenId> tokens = turn.request.tokens;
     for (const TokenId id : end.output) {
-      ASSERT_EQ(id, HashNetwork::Expected(tokens, {}, kWindow));
+      ASSERT_EQ(id, HashNetwork::Expected(tokens, {}, kLongWindow));
       tokens.push_back(id);
     }
   }

@@ -16,20 +16,18 @@
 namespace ringside {
 
 // On a network that is waited for after every step, or that runs ahead.
-class EngineTiersTest : public testing::TestWithParam<bool> {
+class EngineTiersTest : public ::testing::TestWithParam<bool> {
  protected:
   static constexpr RingWindow kWindow{4, 24, Eviction::kTurn};
   static constexpr int64_t kMinute = 60'000, kMeasured = -1;  // deadlines
 
   // Tiers of memory: `host` and, behind a gate, `disk`.
   void StartInMemory(EngineOptions options, EngineStorage storage = {}, int64_t host_bytes = 1 << 20,
-                     const Clock& clock = SystemClock::Instance(),
-                     TieredStoreOptions limits = {}) {
+                     const Clock& clock = SystemClock::Instance(), TieredStoreOptions limits = {}) {
     auto disk = std::make_unique<GatedStore>(1 << 20);
     gate_ = disk.get();
     limits.host_idle_ms = limits.sweep_ms = 0;
-    tiers_ = std::make_unique<TieredStore>(std::make_unique<RamStore>(host_bytes), std::move(disk),
-                                           limits);
+    tiers_ = std::make_unique<TieredStore>(std::make_unique<RamStore>(host_bytes), std::move(disk), limits);
     storage.tiers = tiers_.get();
     // However busy the machine: what is stored comes back.
     if (storage.fetch_deadline_ms == 0) storage.fetch_deadline_ms = kMinute;

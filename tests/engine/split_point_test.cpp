@@ -18,7 +18,7 @@ namespace ringside {
 namespace {
 
 constexpr int64_t kPrompt = 40, kSplits = 200;  // splits 1 .. kSplits - 1 of kSplits + 1 tokens
-constexpr int64_t kMinute = 60'000;
+constexpr int64_t kFetchMs = 60'000;
 
 /// A model that hashes, before each step, the rows that the next token of each part may see, and compares them with
 /// those that were there when it was told to remember.
@@ -93,7 +93,7 @@ struct Trip {
   DType dtype = DType::kF16;
 };
 
-class SplitPoint : public testing::TestWithParam<Trip> {
+class SplitPoint : public ::testing::TestWithParam<Trip> {
  protected:
   void LoadModel(const std::string& path) {
     backend_ = MakeTestBackend(path.find("golden") == std::string::npos ? 0 : 1);
@@ -110,7 +110,7 @@ class SplitPoint : public testing::TestWithParam<Trip> {
     options.pinned_max = 16;
     options.prefill_chunk = chunk;
     options.kv_dtype = GetParam().dtype;
-    EngineStorage storage{.tiers = tiers, .fingerprint = model_->fingerprint(), .fetch_deadline_ms = kMinute};
+    EngineStorage storage{.tiers = tiers, .fingerprint = model_->fingerprint(), .fetch_deadline_ms = kFetchMs};
     auto engine = Engine::Start(*watch_, *tokenizer_, options, storage);
     ASSERT_TRUE(engine.ok()) << engine.status().ToString();
     engine_ = std::move(*engine);
@@ -256,25 +256,25 @@ TEST_P(TinyModelSplitPoint, GoesOnAsIfItHadNeverLeft) {
   if (GetParam().memory_len < kPrompt + 1) LeaveAfterEveryToken();
 }
 
-std::string TripName(const testing::TestParamInfo<Trip>& info) { return info.param.name; }
+std::string TripName(const ::testing::TestParamInfo<Trip>& info) { return info.param.name; }
 
 INSTANTIATE_TEST_SUITE_P(
     All, TinyModelSplitPoint,
-    testing::Values(Trip{"host_greedy", "llama", 256, false, Way::kHost, {}},
-                    Trip{"host_seeded", "llama", 256, true, Way::kHost, {}},
-                    Trip{"host_greedy_wrapped", "llama", 40, false, Way::kHost, {}},
-                    Trip{"host_seeded_wrapped", "llama", 40, true, Way::kHost, {}, DType::kF32},
-                    Trip{"disk_greedy", "llama", 256, false, Way::kDisk, {}},
-                    Trip{"disk_seeded", "llama", 256, true, Way::kDisk, {}, DType::kBF16},
-                    Trip{"disk_greedy_wrapped", "llama", 40, false, Way::kDisk, {}},
-                    Trip{"disk_seeded_wrapped", "llama", 40, true, Way::kDisk, {}},
-                    Trip{"disk_seeded_wrapped_e4m3", "llama", 40, true, Way::kDisk, {}, DType::kF8E4M3},
-                    Trip{"restart_greedy", "llama", 256, false, Way::kRestart, {}},
-                    Trip{"restart_seeded", "llama", 256, true, Way::kRestart, {}},
-                    Trip{"restart_greedy_wrapped", "llama", 40, false, Way::kRestart, {}},
-                    Trip{"restart_seeded_wrapped", "llama", 40, true, Way::kRestart, {}},
-                    Trip{"quantised_host_seeded_wrapped", "gguf_q8_0/model.gguf", 40, true, Way::kHost, {}},
-                    Trip{"qwen3_restart_seeded_wrapped", "qwen3", 40, true, Way::kRestart, {}}),
+    ::testing::Values(Trip{"host_greedy", "llama", 256, false, Way::kHost, {}},
+                      Trip{"host_seeded", "llama", 256, true, Way::kHost, {}},
+                      Trip{"host_greedy_wrapped", "llama", 40, false, Way::kHost, {}},
+                      Trip{"host_seeded_wrapped", "llama", 40, true, Way::kHost, {}, DType::kF32},
+                      Trip{"disk_greedy", "llama", 256, false, Way::kDisk, {}},
+                      Trip{"disk_seeded", "llama", 256, true, Way::kDisk, {}, DType::kBF16},
+                      Trip{"disk_greedy_wrapped", "llama", 40, false, Way::kDisk, {}},
+                      Trip{"disk_seeded_wrapped", "llama", 40, true, Way::kDisk, {}},
+                      Trip{"disk_seeded_wrapped_e4m3", "llama", 40, true, Way::kDisk, {}, DType::kF8E4M3},
+                      Trip{"restart_greedy", "llama", 256, false, Way::kRestart, {}},
+                      Trip{"restart_seeded", "llama", 256, true, Way::kRestart, {}},
+                      Trip{"restart_greedy_wrapped", "llama", 40, false, Way::kRestart, {}},
+                      Trip{"restart_seeded_wrapped", "llama", 40, true, Way::kRestart, {}},
+                      Trip{"quantised_host_seeded_wrapped", "gguf_q8_0/model.gguf", 40, true, Way::kHost, {}},
+                      Trip{"qwen3_restart_seeded_wrapped", "qwen3", 40, true, Way::kRestart, {}}),
     TripName);
 
 using RealModelSplitPoint = SplitPoint;
@@ -287,10 +287,10 @@ TEST_P(RealModelSplitPoint, GoesOnAsIfItHadNeverLeft) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, RealModelSplitPoint,
-                         testing::Values(Trip{"host_greedy", "", 256, false, Way::kHost, {1, 40, 101, 199}},
-                                         Trip{"disk_seeded_wrapped", "", 64, true, Way::kDisk, {17, 69, 128, 190}},
-                                         Trip{"restart_seeded", "", 256, true, Way::kRestart, {16, 64, 150}},
-                                         Trip{"restart_greedy_wrapped", "", 64, false, Way::kRestart, {5, 90, 177}}),
+                         ::testing::Values(Trip{"host_greedy", "", 256, false, Way::kHost, {1, 40, 101, 199}},
+                                           Trip{"disk_seeded_wrapped", "", 64, true, Way::kDisk, {17, 69, 128, 190}},
+                                           Trip{"restart_seeded", "", 256, true, Way::kRestart, {16, 64, 150}},
+                                           Trip{"restart_greedy_wrapped", "", 64, false, Way::kRestart, {5, 90, 177}}),
                          TripName);
 
 }  // namespace

@@ -11,8 +11,6 @@
 namespace ringside::testing {
 namespace {
 
-size_t At(int64_t row, int64_t cols, int64_t col) { return static_cast<size_t>(row * cols + col); }
-
 class QuantisedDevice : public DeviceTest, public ::testing::WithParamInterface<std::string> {
  protected:
   void SetUp() override {

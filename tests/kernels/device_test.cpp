@@ -28,8 +28,6 @@ class Device : public DeviceTest, public ::testing::WithParamInterface<std::stri
 };
 INSTANTIATE_TEST_SUITE_P(All, Device, ::testing::ValuesIn(DeviceNames()), [](const auto& info) { return info.param; });
 
-size_t At(int64_t row, int64_t cols, int64_t col) { return static_cast<size_t>(row * cols + col); }
-
 TEST_P(Device, MemoryIsZeroedAndCopied) {
   Buffer a = std::move(backend_->Allocate(1000).value()), b = std::move(backend_->Allocate(1000).value());
   std::vector<uint8_t> bytes(1000, 7);

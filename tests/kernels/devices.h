@@ -20,6 +20,9 @@
 
 namespace ringside::testing {
 
+/// Where an element lies in a matrix of so many columns.
+inline size_t At(int64_t row, int64_t cols, int64_t col) { return static_cast<size_t>(row * cols + col); }
+
 /// "cpu", "cuda_bf16", "cuda_f16".
 inline std::vector<std::string> DeviceNames() { return {"cpu", "cuda_bf16", "cuda_f16"}; }
 

@@ -19,7 +19,7 @@ std::string Sample(Metrics& metrics, const std::string& name) {
   return text.substr(start, text.find('\n', start) - start);
 }
 
-class RecordingSink final : public TokenSink {
+class WritingSink final : public TokenSink {
  public:
   std::string calls;
   void OnQueued(int64_t position) override { calls += std::to_string(position); }
@@ -33,7 +33,7 @@ TEST(MetricsTest, ATurnIsMeasuredAndPassedOn) {
   Metrics metrics{transport};
   ManualClock clock;
   clock.AdvanceMs(1000);
-  const auto next = std::make_shared<RecordingSink>();
+  const auto next = std::make_shared<WritingSink>();
   const auto sink = MakeMeasuringSink(next, metrics, clock);
   TokenDelta delta;
   delta.tokens.resize(1);
@@ -65,7 +65,7 @@ TEST(MetricsTest, TellsWhenToAskAgainByTheRateOfTheTurnsThatEnded) {
   TransportCounters transport;
   Metrics metrics{transport};
   ManualClock clock;
-  const auto next = std::make_shared<RecordingSink>();
+  const auto next = std::make_shared<WritingSink>();
   EXPECT_EQ(metrics.RetryAfterMs(4, 0), 1000);  // nothing has ended yet
   for (int i = 0; i < 3; ++i) {
     clock.AdvanceMs(500);
@@ -78,7 +78,7 @@ TEST(MetricsTest, CountsResumesBySource) {
   TransportCounters transport;
   Metrics metrics{transport};
   ManualClock clock;
-  const auto next = std::make_shared<RecordingSink>();
+  const auto next = std::make_shared<WritingSink>();
   const std::pair<CacheSource, int> turns[] = {{CacheSource::kNew, 5},
                                                {CacheSource::kSlot, 4},
                                                {CacheSource::kHost, 3},
@@ -106,7 +106,7 @@ TEST(MetricsTest, TellsForHowLongEachSourceKeptATurnWaiting) {
   TransportCounters transport;
   Metrics metrics{transport};
   ManualClock clock;
-  const auto next = std::make_shared<RecordingSink>();
+  const auto next = std::make_shared<WritingSink>();
   for (const CacheSource source :
        {CacheSource::kNew, CacheSource::kSlot, CacheSource::kHost, CacheSource::kDisk, CacheSource::kRecomputed}) {
     TurnEnd end;

@@ -22,7 +22,7 @@ std::string Text(const std::string& text) {
 }
 std::string Dict(const std::string& key, const std::string& value) { return "}" + Text(key) + value + "s"; }
 // A tensor of float32 in data/0: [rows, cols] from `offset` on.
-std::string Tensor(char rows, char cols, char stride = 0, char offset = 0, const std::string& type = "FloatStorage") {
+std::string TensorOf(char rows, char cols, char stride = 0, char offset = 0, const std::string& type = "FloatStorage") {
   const auto number = [](char value) { return "K"s + value; };
   return "ctorch._utils\n_rebuild_tensor_v2\n((" + Text("storage") + "ctorch\n" + type + "\n" + Text("0") +
          Text("cpu") + number(6) + "tQ" + number(offset) + number(rows) + number(cols) + "\x86" +
@@ -36,7 +36,7 @@ Result<TorchFile> Read(const std::string& archive) { return TorchFile::Read(Byte
 
 TEST(TorchFile, ReadsDictionariesAndTensors) {
   const std::string archive = File("}(" + Text("a") + "K\x07" + Text("b") + Dict("c", "G\x3f\xe0\0\0\0\0\0\0"s) +
-                                   Text("w") + Tensor(2, 3) + Text("n") + "N" + Text("list") + "](K\x01K\x02" + "e" +
+                                   Text("w") + TensorOf(2, 3) + Text("n") + "N" + Text("list") + "](K\x01K\x02" + "e" +
                                    Text("yes") + "\x88" + Text("long") + "\x8a\x02\x00\xff"s + "u");
   const auto file = Read(archive);
   ASSERT_TRUE(file.ok()) << file.status().ToString();
@@ -67,9 +67,9 @@ TEST(TorchFile, RunsNothing) {
 
 TEST(TorchFile, RefusesWhatIsNotSound) {
   const std::pair<std::string, const char*> cases[] = {
-      {Dict("w", Tensor(3, 3)), "tensor 'w' reaches past its data"},
-      {Dict("w", Tensor(2, 3, 3, 1)), "tensor 'w' reaches past its data"},
-      {Dict("w", Tensor(0, 3)), "tensor 'w' has a dimension of 0"},
+      {Dict("w", TensorOf(3, 3)), "tensor 'w' reaches past its data"},
+      {Dict("w", TensorOf(2, 3, 3, 1)), "tensor 'w' reaches past its data"},
+      {Dict("w", TensorOf(0, 3)), "tensor 'w' has a dimension of 0"},
       {"N", ""},
       {"", "its pickle is damaged"},
       {"s", "its pickle is damaged"},
@@ -84,10 +84,10 @@ TEST(TorchFile, RefusesWhatIsNotSound) {
     EXPECT_THAT(file.status().message(), HasSubstr(message));
     EXPECT_THAT(file.status().message(), HasSubstr("file.pt"));
   }
-  const auto strided = Read(File(Dict("w", Tensor(2, 2, 3))));
+  const auto strided = Read(File(Dict("w", TensorOf(2, 2, 3))));
   EXPECT_EQ(strided.status().code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(strided.status().message(), HasSubstr("tensor 'w' is not stored in the order of its rows"));
-  EXPECT_TRUE(Read(File(Dict("w", Tensor(2, 3, 0, 0, "LongStorage"))))->values().empty());
+  EXPECT_TRUE(Read(File(Dict("w", TensorOf(2, 3, 0, 0, "LongStorage"))))->values().empty());
 }
 
 // One text of a mebibyte under many names: each is a copy.

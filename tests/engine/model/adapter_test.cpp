@@ -15,7 +15,7 @@ constexpr RingWindow kTurning{4, 24, Eviction::kToken};
 const char* const kDevices[] = {"cpu", "cuda_bf16", "cuda_f16", "cuda_bf16_fixed"};
 
 /// In 16 bits weights and what is added to them are rounded apart, merged weights once.
-double ErrorOf(const Model& model, const std::vector<float>& got, const std::vector<float>& want) {
+double MergedError(const Model& model, const std::vector<float>& got, const std::vector<float>& want) {
   const bool exact = model.backend().activation_dtype() == DType::kF32;
   return exact ? RelativeError(got, want) : NormError(got, want);
 }
@@ -44,18 +44,19 @@ std::vector<float> RunUnder(Model& model, int adapter, std::span<const TokenId> 
   return out;
 }
 
-struct Case {
+struct AdapterCase {
   const char* name;
   const char* model;
   AdapterTraits traits;
 };
-void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+void PrintTo(const AdapterCase& c, std::ostream* out) { *out << c.name; }
 
 const auto kNameOf = [](const auto& info) {
   return std::string(std::get<0>(info.param)) + "_" + std::string(std::get<1>(info.param).name);
 };
 
-class MergedAdapter : public testing::DeviceTest, public ::testing::WithParamInterface<std::tuple<const char*, Case>> {
+class MergedAdapter : public testing::DeviceTest,
+                      public ::testing::WithParamInterface<std::tuple<const char*, AdapterCase>> {
  protected:
   void SetUp() override { Use(std::get<0>(GetParam())); }
 };
@@ -64,21 +65,22 @@ INSTANTIATE_TEST_SUITE_P(
     All, MergedAdapter,
     ::testing::Combine(
         ::testing::ValuesIn(kDevices),
-        ::testing::Values(Case{"llama", "llama", {}}, Case{"llama_by_root", "llama", {.by_root = true}},
-                          Case{"llama_queries_alone", "llama", {.rank = 1, .only = {"q_proj"}}},
-                          Case{"llama_by_pattern",
-                               "llama",
-                               {.ranks = {{"q_proj", 5}, {"layers.1.mlp.down_proj", 1}}, .alphas = {{"v_proj", 1.5}}}},
-                          Case{"llama_wide", "llama", {.rank = 70}}, Case{"biases", "llama_biases", {}},
-                          Case{"qwen3", "qwen3", {}}, Case{"transposed", "gpt2", {}},
-                          Case{"fused", "families/phi3", {}}, Case{"by_group", "families/gpt_neox", {}},
-                          Case{"norms_behind", "families/gemma2", {}}, Case{"parallel", "families/gptj", {}},
-                          Case{"own_norms", "families/stablelm_parallel", {}},
-                          Case{"mixture", "families/mixtral", {.only = {"q_proj", "k_proj", "v_proj", "o_proj"}}})),
+        ::testing::Values(
+            AdapterCase{"llama", "llama", {}}, AdapterCase{"llama_by_root", "llama", {.by_root = true}},
+            AdapterCase{"llama_queries_alone", "llama", {.rank = 1, .only = {"q_proj"}}},
+            AdapterCase{"llama_by_pattern",
+                        "llama",
+                        {.ranks = {{"q_proj", 5}, {"layers.1.mlp.down_proj", 1}}, .alphas = {{"v_proj", 1.5}}}},
+            AdapterCase{"llama_wide", "llama", {.rank = 70}}, AdapterCase{"biases", "llama_biases", {}},
+            AdapterCase{"qwen3", "qwen3", {}}, AdapterCase{"transposed", "gpt2", {}},
+            AdapterCase{"fused", "families/phi3", {}}, AdapterCase{"by_group", "families/gpt_neox", {}},
+            AdapterCase{"norms_behind", "families/gemma2", {}}, AdapterCase{"parallel", "families/gptj", {}},
+            AdapterCase{"own_norms", "families/stablelm_parallel", {}},
+            AdapterCase{"mixture", "families/mixtral", {.only = {"q_proj", "k_proj", "v_proj", "o_proj"}}})),
     kNameOf);
 
 TEST_P(MergedAdapter, HasItsLogits) {
-  const Case& c = std::get<1>(GetParam());
+  const AdapterCase& c = std::get<1>(GetParam());
   if (std::string(c.name) == "mixture" && type_ == DType::kBF16) GTEST_SKIP() << "near ties of its random router";
   const MadeAdapter adapter(c.model, c.traits);
   const NamedAdapter named{"a", adapter.path()};
@@ -86,30 +88,30 @@ TEST_P(MergedAdapter, HasItsLogits) {
   const auto merged = LoadWith(adapter.merged(), *backend_, {});
   const std::vector<TokenId> ids = ScatteredIds(50, model->spec().vocab);
   const std::vector<float> want = RunUnder(*merged, 0, ids, 10), got = RunUnder(*model, 1, ids, 10);
-  const double error = ErrorOf(*model, got, want), tolerance = Tolerance(type_, 2e-5);
+  const double error = MergedError(*model, got, want), tolerance = Tolerance(type_, 2e-5);
   std::printf("%s %s: %.2e\n", std::get<0>(GetParam()), c.name, error);
   EXPECT_LT(error, tolerance);
   const std::vector<float> without = RunUnder(*model, 0, ids, 10);
-  EXPECT_GT(ErrorOf(*model, without, want), std::max(1e-2, 2 * tolerance)) << "the adapter changes nothing";
+  EXPECT_GT(MergedError(*model, without, want), std::max(1e-2, 2 * tolerance)) << "the adapter changes nothing";
   const auto plain = LoadWith(GoldenFolder(c.model), *backend_, {});
   EXPECT_TRUE(without == RunUnder(*plain, 0, ids, 10)) << "rows without an adapter are those of the model alone";
   const std::vector<float> single = RunUnder(*model, 1, ids, 1);
-  EXPECT_LT(ErrorOf(*model, single, got), tolerance);
+  EXPECT_LT(MergedError(*model, single, got), tolerance);
   if (testing::HasFixedOrder(std::get<0>(GetParam()))) {
     EXPECT_TRUE(single == got) << "a row depends on its chunk";
   }
 }
 
 class SixteenAdapters : public testing::DeviceTest,
-                        public ::testing::WithParamInterface<std::tuple<const char*, Case>> {
+                        public ::testing::WithParamInterface<std::tuple<const char*, AdapterCase>> {
  protected:
   void SetUp() override { Use(std::get<0>(GetParam())); }
 };
 INSTANTIATE_TEST_SUITE_P(All, SixteenAdapters,
                          ::testing::Combine(::testing::ValuesIn(kDevices),
-                                            ::testing::Values(Case{"llama", "llama", {}},
-                                                              Case{"gguf", "llama/model.gguf", {}},
-                                                              Case{"quantised", "gguf_q4_0/model.gguf", {}})),
+                                            ::testing::Values(AdapterCase{"llama", "llama", {}},
+                                                              AdapterCase{"gguf", "llama/model.gguf", {}},
+                                                              AdapterCase{"quantised", "gguf_q4_0/model.gguf", {}})),
                          kNameOf);
 
 // Prompts in one step, then two tokens of each at a time; one conversation has no adapter, two have the same.
@@ -148,7 +150,7 @@ TEST_P(SixteenAdapters, InOneBatchAreEachAlone) {
   }
   for (size_t i = 0; i < adapters.size(); ++i) {
     const std::vector<float> alone = RunUnder(*model, adapters[i], ids[i], 3);
-    EXPECT_LT(ErrorOf(*model, together[i], alone), Tolerance(type_, 1e-30)) << "adapter " << adapters[i];
+    EXPECT_LT(MergedError(*model, together[i], alone), Tolerance(type_, 1e-30)) << "adapter " << adapters[i];
     if (testing::HasFixedOrder(std::get<0>(GetParam()))) {
       EXPECT_TRUE(alone == together[i]) << adapters[i];
     }
@@ -203,7 +205,7 @@ TEST_P(SharedAdapters, AreThoseOfOneDevice) {
     for (const int adapter : {0, 1, 2}) {
       const std::vector<float> want = RunUnder(*whole, adapter, ids, 20), got = RunUnder(**shared, adapter, ids, 20);
       const double tolerance = Tolerance(backend->activation_dtype(), layout.tensor == 1 ? 1e-30 : 1e-5);
-      EXPECT_LT(ErrorOf(*whole, got, want), tolerance) << adapter;
+      EXPECT_LT(MergedError(*whole, got, want), tolerance) << adapter;
     }
   }
 }

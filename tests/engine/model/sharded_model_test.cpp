@@ -61,18 +61,18 @@ struct Ranks {
   std::vector<std::thread> followers;
 };
 
-using Case = std::tuple<std::string, int>;  // a golden model, ranks
-class ShardedModel : public ::testing::TestWithParam<Case> {};
+using RanksCase = std::tuple<std::string, int>;  // a golden model, ranks
+class ShardedModel : public ::testing::TestWithParam<RanksCase> {};
 
-std::vector<Case> Cases() {
-  std::vector<Case> cases;
+std::vector<RanksCase> RanksCases() {
+  std::vector<RanksCase> cases;
   for (const char* name : {"llama", "llama_biases", "qwen2", "qwen3", "mistral"}) {
     for (const int ranks : {2, 3, 4}) cases.emplace_back(name, ranks);
   }
   for (const char* name : {"gpt2", "gguf_q8_0/model.gguf"}) cases.emplace_back(name, 2);
   return cases;
 }
-INSTANTIATE_TEST_SUITE_P(All, ShardedModel, ::testing::ValuesIn(Cases()), [](const auto& info) {
+INSTANTIATE_TEST_SUITE_P(All, ShardedModel, ::testing::ValuesIn(RanksCases()), [](const auto& info) {
   return std::get<0>(info.param).substr(0, std::get<0>(info.param).find('/')) + "_" +
          std::to_string(std::get<1>(info.param)) + "_ranks";
 });

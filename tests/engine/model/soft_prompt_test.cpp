@@ -48,26 +48,27 @@ std::vector<float> RunBehind(Model& model, int adapter, std::span<const TokenId>
   return out;
 }
 
-struct Case {
+struct PromptCase {
   const char *name, *model;
   int64_t tokens;
 };
 
 class ReferenceSoftPrompt : public testing::DeviceTest,
-                            public ::testing::WithParamInterface<std::tuple<const char*, Case>> {
+                            public ::testing::WithParamInterface<std::tuple<const char*, PromptCase>> {
  protected:
   void SetUp() override { Use(std::get<0>(GetParam())); }
 };
 INSTANTIATE_TEST_SUITE_P(
     All, ReferenceSoftPrompt,
     ::testing::Combine(::testing::Values("cpu", "cuda_bf16", "cuda_f16", "cuda_bf16_fixed"),
-                       ::testing::Values(Case{"llama", "llama", 6}, Case{"gpt2", "gpt2", 5},
-                                         Case{"bloom", "families/bloom", 3}, Case{"gemma2", "families/gemma2", 4},
-                                         Case{"granite", "families/granite", 7})),
+                       ::testing::Values(PromptCase{"llama", "llama", 6}, PromptCase{"gpt2", "gpt2", 5},
+                                         PromptCase{"bloom", "families/bloom", 3},
+                                         PromptCase{"gemma2", "families/gemma2", 4},
+                                         PromptCase{"granite", "families/granite", 7})),
     [](const auto& info) { return std::string(std::get<0>(info.param)) + "_" + std::get<1>(info.param).name; });
 
 TEST_P(ReferenceSoftPrompt, HasItsLogits) {
-  const Case& c = std::get<1>(GetParam());
+  const PromptCase& c = std::get<1>(GetParam());
   const auto model = std::move(Model::Load(GoldenFolder(c.model), *backend_).value());
   const NamedAdapter named = Golden(c.name);
   const Status loaded = model->LoadAdapters({&named, 1});

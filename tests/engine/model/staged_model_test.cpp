@@ -23,10 +23,10 @@ constexpr RingWindow kSmall{4, 24, Eviction::kToken}, kLarge{0, 100, Eviction::k
 constexpr RankLayout kAlone{};
 
 /// A model, alone or shared.
-struct Ranks {
-  Ranks(const std::string& path, const RankLayout& layout)
-      : Ranks(path, layout, testing::MakeTestRanks("cpu", layout)) {}
-  Ranks(const std::string& path, const RankLayout& layout, std::vector<std::unique_ptr<Backend>> made)
+struct StagedRanks {
+  StagedRanks(const std::string& path, const RankLayout& layout)
+      : StagedRanks(path, layout, testing::MakeTestRanks("cpu", layout)) {}
+  StagedRanks(const std::string& path, const RankLayout& layout, std::vector<std::unique_ptr<Backend>> made)
       : backends(std::move(made)) {
     std::vector<Backend*> all;
     for (const auto& backend : backends) all.push_back(backend.get());
@@ -41,8 +41,8 @@ struct Ranks {
   std::unique_ptr<Model> model;
 };
 
-using Case = std::tuple<std::string, RankLayout>;  // a golden model
-class StagedModel : public ::testing::TestWithParam<Case> {
+using StagesCase = std::tuple<std::string, RankLayout>;  // a golden model
+class StagedModel : public ::testing::TestWithParam<StagesCase> {
  protected:
   const RankLayout& layout() const { return std::get<1>(GetParam()); }
   /// Stages alone change no bit; sums of ranks have another order than one rank's.
@@ -57,21 +57,21 @@ class StagedModel : public ::testing::TestWithParam<Case> {
   const DeepModel deep_{std::get<0>(GetParam()), kLayers};
 };
 
-std::vector<Case> Cases() {
-  std::vector<Case> cases;
+std::vector<StagesCase> StagesCases() {
+  std::vector<StagesCase> cases;
   for (const char* name : {"llama", "qwen3", "gpt2"}) {
     for (const RankLayout layout : {RankLayout{1, 2}, {1, 3}, {1, 5}, {2, 2}, {2, 3}}) cases.emplace_back(name, layout);
   }
   return cases;
 }
-INSTANTIATE_TEST_SUITE_P(All, StagedModel, ::testing::ValuesIn(Cases()), [](const auto& info) {
+INSTANTIATE_TEST_SUITE_P(All, StagedModel, ::testing::ValuesIn(StagesCases()), [](const auto& info) {
   const RankLayout& layout = std::get<1>(info.param);
   return std::get<0>(info.param) + "_" + std::to_string(layout.tensor) + "_ranks_" + std::to_string(layout.stages) +
          "_stages";
 });
 
 TEST_P(StagedModel, HasTheLogitsOfOneRank) {
-  Ranks one(deep_.path(), kAlone), several(deep_.path(), layout());
+  StagedRanks one(deep_.path(), kAlone), several(deep_.path(), layout());
   ASSERT_TRUE(one.model && several.model);
   EXPECT_EQ(one->fingerprint(), several->fingerprint());
   const std::vector<TokenId> ids = ScatteredIds(60, one->spec().vocab);
@@ -89,7 +89,7 @@ TEST_P(StagedModel, HasTheLogitsOfOneRankInEverySequenceOfAStep) {
   constexpr size_t kSequences = 40;
   std::vector<std::vector<float>> logits;
   for (const RankLayout& layout : {kAlone, layout()}) {
-    Ranks ranks(deep_.path(), layout);
+    StagedRanks ranks(deep_.path(), layout);
     ASSERT_TRUE(ranks.model);
     std::vector<OwnCache> caches;
     std::vector<std::vector<TokenId>> ids;
@@ -112,7 +112,7 @@ TEST_P(StagedModel, HasTheLogitsOfOneRankInEverySequenceOfAStep) {
 }
 
 TEST_P(StagedModel, ItsCachesGoOnHoweverTheyAreShared) {
-  Ranks first(deep_.path(), layout());
+  StagedRanks first(deep_.path(), layout());
   ASSERT_TRUE(first.model);
   const std::vector<TokenId> ids = ScatteredIds(50, 96), more = ScatteredIds(6, 90, 2);
   OwnCache cache(*first, kSmall, 10);
@@ -120,7 +120,7 @@ TEST_P(StagedModel, ItsCachesGoOnHoweverTheyAreShared) {
   Snapshot saved = Snapshot::Capture(*cache.get(), first->memory(), {first->fingerprint()}, ids, 0);
   const std::vector<float> want = RunAll(*first, cache.get(), more, 10);
   for (const RankLayout other : {kAlone, {2, 1}, {1, 2}, {1, 3}, {2, 2}}) {
-    Ranks second(deep_.path(), other);
+    StagedRanks second(deep_.path(), other);
     ASSERT_TRUE(second.model);
     OwnCache restored(*second, kSmall, 10);
     ASSERT_TRUE(saved.Restore(*restored.get(), second->memory(), {second->fingerprint()}).ok());
@@ -143,7 +143,7 @@ TEST_P(StagedModel, ItsCachesGoOnHoweverTheyAreShared) {
 TEST_P(StagedModel, TheFirstStageHearsWhatTheLastHasChosen) {
   std::vector<std::vector<int32_t>> chosen;
   for (const RankLayout& layout : {kAlone, layout()}) {
-    Ranks ranks(deep_.path(), layout);
+    StagedRanks ranks(deep_.path(), layout);
     ASSERT_TRUE(ranks.model);
     const std::vector<TokenId> prompts[] = {ScatteredIds(9, 96), ScatteredIds(30, 96, 2)};
     OwnCache caches[] = {{*ranks, kSmall, 30}, {*ranks, kSmall, 30}};
@@ -200,16 +200,16 @@ std::vector<std::unique_ptr<Backend>> CountingRanks(const RankLayout& layout) {
   }
   return ranks;
 }
-const CountingBackend& Counts(const Ranks& ranks, size_t rank) {
+const CountingBackend& Counts(const StagedRanks& ranks, size_t rank) {
   return static_cast<const CountingBackend&>(*ranks.backends[rank]);
 }
 
 TEST(StagedModelTest, EveryRankHasItsOwnPartOnly) {
   for (const std::string name : {"llama", "gpt2"}) {
     const DeepModel deep(name, kLayers);
-    Ranks one(deep.path(), kAlone, CountingRanks(kAlone));
+    StagedRanks one(deep.path(), kAlone, CountingRanks(kAlone));
     const RankLayout layout{1, 3};
-    Ranks three(deep.path(), layout, CountingRanks(layout));
+    StagedRanks three(deep.path(), layout, CountingRanks(layout));
     ASSERT_TRUE(one.model && three.model);
     const ModelSpec& spec = one->spec();
     const auto table = static_cast<size_t>(spec.vocab * spec.hidden) * sizeof(float);
@@ -228,7 +228,7 @@ TEST(StagedModelTest, EveryRankHasItsOwnPartOnly) {
 TEST(StagedModelTest, ScratchMemoryIsThatOfAMicroBatchAndEnough) {
   const DeepModel deep("llama", kLayers);
   const RankLayout layout{1, 3};
-  Ranks one(deep.path(), kAlone, CountingRanks(kAlone)), three(deep.path(), layout, CountingRanks(layout));
+  StagedRanks one(deep.path(), kAlone, CountingRanks(kAlone)), three(deep.path(), layout, CountingRanks(layout));
   ASSERT_TRUE(one.model && three.model);
   std::vector<size_t> before;
   for (size_t rank = 0; rank < 3; ++rank) before.push_back(Counts(three, rank).allocated);
@@ -275,7 +275,7 @@ TEST(StagedModelTest, AStageThatHandsNothingOnFailsTheNetwork) {
     auto backends = testing::MakeTestRanks("cpu", layout, std::chrono::milliseconds(300));
     auto& silent = backends[static_cast<size_t>(layout.tensor)];  // of the middle stage
     silent = std::make_unique<SilentBackend>(std::move(silent));
-    Ranks ranks(deep.path(), layout, std::move(backends));
+    StagedRanks ranks(deep.path(), layout, std::move(backends));
     ASSERT_TRUE(ranks.model);
     OwnCache cache(*ranks, kSmall, 10);
     const std::vector<TokenId> ids = ScatteredIds(4, 96);

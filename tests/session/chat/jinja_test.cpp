@@ -12,7 +12,7 @@
 namespace ringside {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 using testing::HasSubstr;
 
 std::tm SomeDay() {
@@ -32,7 +32,7 @@ Result<std::string> Rendered(std::string_view source, const jinja::Variables& va
   return parsed.Render(variables, SomeDay(), limits);
 }
 
-jinja::Variables VariablesOf(const Json& context) {
+jinja::Variables VariablesOf(const OrderedJson& context) {
   jinja::Variables variables;
   for (const auto& [name, value] : context.items()) variables.emplace_back(name, ValueOfJson(value.dump()).value());
   return variables;
@@ -40,10 +40,10 @@ jinja::Variables VariablesOf(const Json& context) {
 
 TEST(Jinja, EqualsJinja2) {
   std::ifstream file(GoldenFolder("jinja/") + "golden.json");
-  const Json golden = Json::parse(file);
+  const OrderedJson golden = OrderedJson::parse(file);
   const jinja::Variables variables = VariablesOf(golden.at("context"));
   int rendered = 0, refused = 0;
-  for (const Json& one : golden.at("cases")) {
+  for (const OrderedJson& one : golden.at("cases")) {
     const std::string source = one.at(0);
     const Result<std::string> text = Rendered(source, variables);
     if (one.at(1).is_null()) {

@@ -14,11 +14,12 @@ using Json = nlohmann::ordered_json;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-const Json kTool = {{"type", "function"},
-                    {"name", "weather"},
-                    {"description", "d"},
-                    {"parameters", {{"type", "object"}, {"properties", {{"city", {{"type", "string"}}}}}}}};
-const std::string kCall = "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Bonn\"}}\n</tool_call>";
+const Json kWeather = {{"type", "function"},
+                       {"name", "weather"},
+                       {"description", "d"},
+                       {"parameters", {{"type", "object"}, {"properties", {{"city", {{"type", "string"}}}}}}}};
+const std::string kWeatherCall =
+    "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Bonn\"}}\n</tool_call>";
 
 class RealtimeTools : public ::testing::Test, protected TableFixture {
  protected:
@@ -65,7 +66,7 @@ class RealtimeTools : public ::testing::Test, protected TableFixture {
 };
 
 TEST_F(RealtimeTools, ACallAndItsResult) {
-  const Json session = Send({{"type", "session.update"}, {"session", {{"tools", {kTool}}}}})[0]["session"];
+  const Json session = Send({{"type", "session.update"}, {"session", {{"tools", {kWeather}}}}})[0]["session"];
   EXPECT_EQ(session["tools"][0]["name"], "weather");
   EXPECT_EQ(session["tool_choice"], "auto");
   Say(User("Hi"));
@@ -74,7 +75,7 @@ TEST_F(RealtimeTools, ACallAndItsResult) {
   Events();
   engine.Start(0);
   engine.SayAtOnce(0, "Hm");
-  engine.SayAtOnce(0, "\n" + kCall);
+  engine.SayAtOnce(0, "\n" + kWeatherCall);
   engine.End(0);
   const std::vector<Json> events = Events();
   EXPECT_THAT(Types(events),
@@ -111,17 +112,17 @@ TEST_F(RealtimeTools, ACallAndItsResult) {
 
 TEST_F(RealtimeTools, AResponseOfItsOwnRefersToACall) {
   Say(User("Hi"));
-  Ask({{"tools", {kTool}}, {"tool_choice", "required"}});
+  Ask({{"tools", {kWeather}}, {"tool_choice", "required"}});
   Events();
-  engine.AnswerLast(kCall);
+  engine.AnswerLast(kWeatherCall);
   const std::vector<Json> events = Events();
   const Json call = events.back()["response"]["output"][0];
   EXPECT_EQ(call["type"], "function_call");
   const Json result = {{"type", "function_call_output"}, {"call_id", call["call_id"]}, {"output", "12"}};
   const Json reference = {{"type", "item_reference"}, {"id", call["id"]}};
   Ask({{"conversation", "none"}, {"input", {User("Hi"), reference, result}}});
-  EXPECT_THAT(Prompt(),
-              HasSubstr("<|im_start|>assistant\n" + kCall + "<|im_end|>\n<|im_start|>user\n<tool_response>\n12\n"));
+  EXPECT_THAT(Prompt(), HasSubstr("<|im_start|>assistant\n" + kWeatherCall +
+                                  "<|im_end|>\n<|im_start|>user\n<tool_response>\n12\n"));
   const Json missing = {{"type", "item_reference"}, {"id", call["id"].get<std::string>() + "9"}};
   EXPECT_EQ(Ask({{"conversation", "none"}, {"input", {missing}}})[0]["error"]["code"], "item_not_found");
 }
