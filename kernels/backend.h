@@ -182,7 +182,7 @@ class Backend : public SlabMemory {
   /// s of kernels/score_traits.h, over pinned positions [0, S) and ring positions [first_live, t], one softmax over
   /// both, grouped heads (Ainslie et al. 2023) sharing keys. Rows are written before any is read.
   virtual void Attention(const AttentionArgs& args) = 0;
-  /// y = activation(gate) * up, where x [T, 2n] holds gate then up and y is [T, n] (Shazeer 2020).
+  /// y = activation(gate) * up; x [T, 2n] holds gate then up, and nothing defined afterwards; y [T, n] (Shazeer 2020).
   virtual void MultiplyActivated(Tensor x, Activation activation, Tensor y) = 0;
   /// x = activation(x), in place.
   virtual void Activate(Tensor x, Activation activation) = 0;

@@ -89,7 +89,7 @@ struct SkinnyLinear {
   Tensor y;
   bool accumulate = false;
   AfterLinear after = AfterLinear::kNothing;
-  Tensor product;            // kSiluMultiply: [rows, total / 2]
+  Tensor product;            // kSiluMultiply: [rows, total / 2], and y is not written
   bool fixed_order = false;  // one order of summation, whatever the number of rows: taken up to kMaxRows
 
   bool norm = false, layer_norm = false;  // x is the norm of `normed_from` (float32)

@@ -200,15 +200,12 @@ struct BatchKernel {
         return float4{RoundTo(a.y_dtype, v.x), RoundTo(a.y_dtype, v.y), RoundTo(a.y_dtype, v.z),
                       RoundTo(a.y_dtype, v.w)};
       };
-      const int64_t at = four.row * a.y_stride + four.output;
       if constexpr (kPairs) {
         const int half = a.total / 2, gate_place = four.place / 8 * 16 + four.place % 8;
         Four up_four = four;
         up_four.output += half;
         const float4 gate = round(sum_of(gate_place, BiasAt(four))),
                      up = round(sum_of(gate_place + 8, BiasAt(up_four)));
-        StoreFour(a.y, a.y_dtype, at, gate);
-        StoreFour(a.y, a.y_dtype, at + half, up);
         StoreFour(a.product, std::is_same_v<T, __half> ? DType::kF16 : DType::kBF16,
                   four.row * a.product_stride + four.output,
                   {SiluOf(gate.x) * up.x, SiluOf(gate.y) * up.y, SiluOf(gate.z) * up.z, SiluOf(gate.w) * up.w});
@@ -220,7 +217,8 @@ struct BatchKernel {
           value = {GeluOf(value.x, tanh_approximation), GeluOf(value.y, tanh_approximation),
                    GeluOf(value.z, tanh_approximation), GeluOf(value.w, tanh_approximation)};
         }
-        StoreFour(a.y, a.y_dtype, at, Add(i == first ? ahead.old : OldAt(four), value));
+        StoreFour(a.y, a.y_dtype, four.row * a.y_stride + four.output,
+                  Add(i == first ? ahead.old : OldAt(four), value));
       }
     }
   }

@@ -69,8 +69,6 @@ __device__ __forceinline__ void FinishPairs(const Skinny& a, int row, const Four
     return float4{RoundTo(a.y_dtype, x.x), RoundTo(a.y_dtype, x.y), RoundTo(a.y_dtype, x.z), RoundTo(a.y_dtype, x.w)};
   };
   const float4 gate = rounded(gates.WithBias(gate_sum)), up = rounded(ups.WithBias(up_sum));
-  gates.Store(a, row, gate);
-  ups.Store(a, row, up);
   const float products[4] = {SiluOf(gate.x) * up.x, SiluOf(gate.y) * up.y, SiluOf(gate.z) * up.z,
                              SiluOf(gate.w) * up.w};
   T* const to = static_cast<T*>(a.product) + row * a.product_stride + gates.first;

@@ -135,8 +135,6 @@ __device__ __forceinline__ void FinishPair(const Skinny& a, int row, int output,
   const int half = a.total / 2;
   const float gate = RoundTo(a.y_dtype, AddBias(a, Scaled<T, W>(a, gate_sum, output), output)),
               up = RoundTo(a.y_dtype, AddBias(a, Scaled<T, W>(a, up_sum, half + output), half + output));
-  StoreOutput(a, row, output, gate);
-  StoreOutput(a, row, half + output, up);
   static_cast<T*>(a.product)[row * a.product_stride + output] = FromFloat<T>(SiluOf(gate) * up);
 }
 
