@@ -18,7 +18,7 @@ TEMPLATE = (
     "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
 )
 NORMAL, CONTROL = 1, 3  # token types
-U32, F32, BOOL, STRING, ARRAY = 4, 6, 7, 8, 9  # types of values
+U32, I32, F32, BOOL, STRING, ARRAY = 4, 5, 6, 7, 8, 9  # types of values
 ALIGNMENT = 32
 
 
@@ -44,7 +44,7 @@ def value_bytes(value):
         return struct.pack("<If", F32, value)
     if isinstance(value, str):
         return struct.pack("<I", STRING) + text(value)
-    kind = STRING if isinstance(value[0], str) else U32
+    kind = STRING if isinstance(value[0], str) else I32  # as llama.cpp wants token types
     items = b"".join(text(item) if kind == STRING else struct.pack("<I", item) for item in value)
     return struct.pack("<IIQ", ARRAY, kind, len(value)) + items
 
