@@ -30,12 +30,15 @@ void ExpectNormLinearAndActivation(Backend& backend, int64_t rows, const RandomW
   DeviceMatrix stream(backend, DType::kF32, rows, d, x), normed(backend, type, rows, d, x),
       both(backend, type, rows, 2 * n, RandomFloats(static_cast<size_t>(rows * 2 * n), 1)),
       mid(backend, type, rows, n, RandomFloats(static_cast<size_t>(rows * n), 1));
-  for (int round = 0; round < 3; ++round) {
+  const auto error_of = [&](const Product& sum) { return unit * std::fabs(sum.sum) + tolerance * sum.size; };
+  // Up to the sums, and, where these may have been on their way only, up to their products.
+  for (int round = 0; round < 6; ++round) {
+    const bool to_sums = round < 3;
     backend.RmsNorm(stream.tensor(), weight.data(), 1e-5f, normed.tensor());
     backend.Linear({.x = normed.tensor(), .weights = weights, .y = both.tensor()});
-    backend.MultiplyActivated(both.tensor(), Activation::kSilu, mid.tensor());
+    if (!to_sums) backend.MultiplyActivated(both.tensor(), Activation::kSilu, mid.tensor());
     backend.Synchronize();
-    const std::vector<float> got_normed = normed.Get(), got = mid.Get();
+    const std::vector<float> got_normed = normed.Get(), got = to_sums ? both.Get() : mid.Get();
     const std::vector<float> taken = in_e4m3 ? RoundedToE4M3(got_normed, d) : got_normed;
     for (int64_t r = 0; r < rows; ++r) {
       double square = 0;
@@ -44,9 +47,13 @@ void ExpectNormLinearAndActivation(Backend& backend, int64_t rows, const RandomW
         const double want = x[At(r, d, i)] / std::sqrt(square + 1e-5) * w[static_cast<size_t>(i)];
         ASSERT_NEAR(got_normed[At(r, d, i)], want, unit * std::fabs(want) + 1e-5);
       }
-      const auto error_of = [&](const Product& sum) { return unit * std::fabs(sum.sum) + tolerance * sum.size; };
       for (int64_t i = 0; i < n; ++i) {
         const Product g = Multiply(taken, gate, r, i), u = Multiply(taken, up, r, i);
+        if (to_sums) {
+          ASSERT_NEAR(got[At(r, 2 * n, i)], g.sum, error_of(g)) << "at " << r << "," << i;
+          ASSERT_NEAR(got[At(r, 2 * n, n + i)], u.sum, error_of(u)) << "at " << r << "," << n + i;
+          continue;
+        }
         const double silu = g.sum / (1 + std::exp(-g.sum)), want = silu * u.sum;
         const double of_silu = kSteepestSilu * error_of(g);  // what g's error makes of it, at most
         const double error = of_silu * (std::fabs(u.sum) + error_of(u)) + std::fabs(silu) * error_of(u);
