@@ -124,7 +124,7 @@ __device__ __forceinline__ float ValueOfKey(uint32_t key) {
   return __uint_as_float(key ^ ((key >> 31) != 0 ? 0x80000000u : 0xffffffffu));
 }
 
-constexpr int kBlockThreads = 256;  // of every kernel that sums over a block
+constexpr int kBlockThreads = 256;  // of most kernels that sum over a block
 
 /// Known to all its lanes.
 template <class T>
@@ -132,20 +132,21 @@ __device__ __forceinline__ T SumOverWarp(T x) {
   for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(0xffffffffu, x, step);
   return x;
 }
-/// The sum over a block of kBlockThreads, in one fixed order, known to all its threads. `shared` holds 8 floats.
+/// The sum over a block of kThreads, in one fixed order, known to all of them. `shared` holds a float a warp.
+template <int kThreads = kBlockThreads>
 __device__ __forceinline__ float BlockSum(float x, float* shared) {
   x = SumOverWarp(x);
   __syncthreads();
   if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = x;
   __syncthreads();
   float sum = 0;
-  for (int w = 0; w < kBlockThreads / 32; ++w) sum += shared[w];
+  for (int w = 0; w < kThreads / 32; ++w) sum += shared[w];
   return sum;
 }
 
 __device__ __forceinline__ bool AllowsVectors(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
 
-/// Of a row that kThreads threads (a warp, or a block of kBlockThreads) share, four elements each, turn by turn: where
+/// Of a row that kThreads threads (a warp, or a block) share, four elements each, turn by turn: where
 /// a thread's j-th four begin.
 template <int kThreads>
 __device__ __forceinline__ int PlaceOfFour(int j) {
@@ -164,8 +165,8 @@ template <int kThreads, int kVectors, class Weight, class Bias, class Emit>
 __device__ __forceinline__ void NormFours(float4 (&v)[kVectors], int n, bool layer, float eps, float* shared,
                                           const Weight& weight, const Bias& bias, const Emit& emit) {
   const auto sum_of = [&](float x) {
-    if constexpr (kThreads == kBlockThreads) return BlockSum(x, shared);
-    return SumOverWarp(x);
+    if constexpr (kThreads == 32) return SumOverWarp(x);
+    return BlockSum<kThreads>(x, shared);
   };
   float sum = 0, mean = 0;
   if (layer) {

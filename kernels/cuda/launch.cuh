@@ -62,6 +62,11 @@ int ActiveBlocks(const Launcher& on, Kernel kernel, int threads, size_t shared_b
   return blocks * on.multiprocessors;
 }
 
+/// Whether 16 bytes may be read there at a time.
+inline bool Aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
+/// Whether rows may be read and written four elements at a time.
+inline bool AllowsFours(const Tensor& x) { return x.cols % 4 == 0 && x.stride % 4 == 0 && Aligned(x.data); }
+
 inline dim3 Grid(int64_t x, int64_t y = 1, int64_t z = 1) {
   return dim3(static_cast<unsigned>(x), static_cast<unsigned>(y), static_cast<unsigned>(z));
 }

@@ -77,10 +77,6 @@ __global__ void __launch_bounds__(kBlockThreads) NormWideKernel(NormArgs a) {
       [&](int c, float4 four) { StoreFour(a.y.data, a.y.dtype, row * a.y.stride + c, four); });
 }
 
-bool Aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
-/// Whether rows may be read and written four elements at a time.
-bool AllowsFours(const Tensor& x) { return x.cols % 4 == 0 && x.stride % 4 == 0 && Aligned(x.data); }
-
 /// Norms of heads of d values in place, those of a row side by side.
 struct NormHeadsArgs {
   Tensor x;

@@ -177,8 +177,7 @@ size_t StepRunner::RunFirst(std::span<const StepOp> ops) {
       LaunchChooseTokens(on_, op.x, op.choices, op.chosen, op.chosen_ids);
       return 1;
     case OpKind::kAddAllRanks:
-      exchange_->AddAllRanks(on_, op.x, op.y);
-      return 1;
+      return AddAllRanks(ops);
     case OpKind::kGatherColumns:
       exchange_->GatherColumns(on_, op.borders, op.x);
       return 1;
@@ -192,6 +191,20 @@ size_t StepRunner::RunFirst(std::span<const StepOp> ops) {
       stages_->Receive(on_, op.x);
       return 1;
   }
+  return 1;
+}
+
+size_t StepRunner::AddAllRanks(std::span<const StepOp> ops) {
+  const StepOp& op = ops.front();
+  const StepOp* norm = ops.size() > 1 && ops[1].kind == OpKind::kNorm && SameMatrix(op.y, ops[1].x) ? &ops[1] : nullptr;
+  const StepOp* linear = norm != nullptr ? NextOf(ops.subspan(1)) : nullptr;
+  // Where the layer behind the norm takes E4M3, the norm leaves its rows in that.
+  if (norm != nullptr && (linear == nullptr || !IsInE4M3(*linear)) &&
+      exchange_->AddAllRanksAndNorm(on_, op.x, op.y,
+                                    {norm->norm_weight, norm->bias, norm->layer_norm, norm->eps, norm->y})) {
+    return 2;
+  }
+  exchange_->AddAllRanks(on_, op.x, op.y);
   return 1;
 }
 

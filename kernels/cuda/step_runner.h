@@ -37,6 +37,8 @@ class StepRunner {
  private:
   /// Runs the first operation, and those after it that go with it; returns how many.
   size_t RunFirst(std::span<const StepOp> ops);
+  /// The same of a sum over ranks: with the norm behind it.
+  size_t AddAllRanks(std::span<const StepOp> ops);
   /// The same of norms of heads: those of queries and of keys at once.
   size_t NormHeads(std::span<const StepOp> ops);
   /// The same for operations of which the one at `linear` is a linear layer.

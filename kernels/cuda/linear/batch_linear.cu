@@ -61,8 +61,6 @@ bool IsNarrow(const SkinnyLinear& args) {
   return std::min(args.k, args.total) < kNarrow && args.small() && args.x.rows <= SkinnyLinear::kMaxRows;
 }
 
-bool AllowsFours(const Tensor& x) { return x.stride % 4 == 0 && reinterpret_cast<uintptr_t>(x.data) % 16 == 0; }
-
 template <class T, int kN, bool kPairs>
 void LaunchTiles(const Launcher& on, const SkinnyLinear& args, const Division& division) {
   using Kernel = BatchKernel<T, kN, kPairs>;
@@ -78,7 +76,7 @@ void LaunchTiles(const Launcher& on, const SkinnyLinear& args, const Division& d
   a.slots = std::min({kBatchSlots, most_slots, turns * ((a.chunks + division.cluster - 1) / division.cluster)});
   a.bias = args.bias;
   a.y = args.y.data, a.y_dtype = args.y.dtype, a.y_stride = args.y.stride;
-  a.fours = a.total % 4 == 0 && AllowsFours(args.y) && reinterpret_cast<uintptr_t>(args.bias) % 16 == 0;
+  a.fours = AllowsFours(args.y) && Aligned(args.bias);
   a.accumulate = args.accumulate, a.after = args.after;
   a.product = args.product.data, a.product_stride = args.product.stride;
   const CUtensorMap w = kPairs ? MapPairs(args.dtype, args.weights[0], args.total, args.k, kN)

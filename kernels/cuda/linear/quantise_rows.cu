@@ -143,7 +143,6 @@ void LaunchNormOfType(const Launcher& on, Tensor x, const float* weight, const f
   launch(NormQuantiseKernel<T, 8>);
 }
 
-bool Aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
 /// Whether rows may be read 16 bytes at a time.
 bool AllowsWideLoads(const Tensor& x) {
   return x.cols % 8 == 0 && StorageBytes(x.dtype, x.stride) % 16 == 0 && Aligned(x.data);

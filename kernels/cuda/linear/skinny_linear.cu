@@ -222,8 +222,6 @@ __global__ void NaiveKernel(const void* weight, DType dtype, Tensor x, Tensor y,
   }
 }
 
-bool AllowsWideLoads(const void* data) { return reinterpret_cast<uintptr_t>(data) % 16 == 0; }
-
 }  // namespace
 
 bool CanFuseNorm(int64_t rows, int64_t k) { return rows <= 4 && k <= 4096 && rows * k <= 8192; }
@@ -244,8 +242,8 @@ bool IsSkinny(const SkinnyLinear& args) {
   if (HasRowScales(args.weight_dtype)) most = args.k >= 64 ? SkinnyLinear::kMaxQuantisedRows : 0;
   if (HasGroupScales(args.weight_dtype)) most = args.k >= 64 && !args.fixed_order && EndsWithTiles(args) ? 4 : 0;
   if (args.x.rows > most || args.k % 8 != 0) return false;
-  if (args.x.dtype != args.dtype || args.x.stride % 8 != 0 || !AllowsWideLoads(args.x.data)) return false;
-  return std::all_of(args.weights, args.weights + SkinnyLinear::kMaxWeights, AllowsWideLoads);
+  if (args.x.dtype != args.dtype || args.x.stride % 8 != 0 || !Aligned(args.x.data)) return false;
+  return std::all_of(args.weights, args.weights + SkinnyLinear::kMaxWeights, Aligned);
 }
 
 void LaunchSkinnyLinear(const Launcher& on, const SkinnyLinear& args) {

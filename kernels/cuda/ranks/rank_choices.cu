@@ -105,6 +105,7 @@ __global__ void __launch_bounds__(kBlockThreads)
     ChooseToldKernel(RankLinks links, int64_t rows, ChosenToken* chosen, int32_t* ids) {
   StartStep();
   const uint32_t call = LoadOne(links.calls) + 1;
+  CountCall(links.blocks_begun, links.calls, call);
   ChooseHighest(links.ranks, rows, chosen, ids, [&](int rank, int64_t place) {
     const uint4* from = links.inboxes[links.rank] + InboxOf(links, rank, call) + place;
     uint4 word = {};
@@ -114,7 +115,6 @@ __global__ void __launch_bounds__(kBlockThreads)
     });
     return word.y == call ? word : AsWord({.unusable = true}, call);  // it has not come
   });
-  EndCall(links.blocks_ended, links.calls, call);
 }
 
 __global__ void __launch_bounds__(kBlockThreads)

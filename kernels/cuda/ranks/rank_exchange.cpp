@@ -138,6 +138,12 @@ void RankExchange::AddAllRanks(const Launcher& on, Tensor x, Tensor y) {
   LaunchAddAllRanks(on, peers_.links(), options_.dtype, x, y);
 }
 
+bool RankExchange::AddAllRanksAndNorm(const Launcher& on, Tensor x, Tensor y, const NormOfSums& norm) {
+  if (ByNccl(StorageBytes(options_.dtype, x.rows * x.cols)) || !CanNormSums(y, norm)) return false;
+  LaunchAddAllRanksAndNorm(on, peers_.links(), options_.dtype, x, y, norm);
+  return true;
+}
+
 void RankExchange::AddByNccl(const Launcher& on, Tensor x, Tensor y) {
   const int64_t row_bytes = StorageBytes(options_.dtype, x.cols);
   if (!options_.fixed_order) {

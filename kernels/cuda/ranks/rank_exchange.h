@@ -49,6 +49,8 @@ class RankExchange {
   /// y += the sum of all ranks' x, each rounded to the type in which values travel. x, y [rows, n] kF32, n a multiple
   /// of 8, x without gaps; rows * n at most RankLinks::kOutboxBytes of the type.
   void AddAllRanks(const Launcher& on, Tensor x, Tensor y);
+  /// The same, and the norm of y's rows with it. False, and nothing is done, where no kernel does both.
+  [[nodiscard]] bool AddAllRanksAndNorm(const Launcher& on, Tensor x, Tensor y, const NormOfSums& norm);
   /// Columns [borders[r], borders[r + 1]) of x (kF32) as rank r has them; at most kOutboxBytes of each rank.
   void GatherColumns(const Launcher& on, const int64_t* borders, Tensor x);
   /// The highest of every row of all ranks' columns, of which `logits` (kF32) are this rank's, from token `first` on:

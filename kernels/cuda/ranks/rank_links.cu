@@ -14,6 +14,7 @@ namespace ringside::cuda {
 namespace {
 
 constexpr int kThreads = 512;
+constexpr int64_t kMostNormed = 8192;  // values of a row: two fours for each of 1,024 threads
 
 __device__ __forceinline__ uint2 Pack(DType dtype, float4 x) {
   uint2 packed;
@@ -24,35 +25,40 @@ __device__ __forceinline__ void Add(DType dtype, uint2 packed, float4* sum) {
   sum->x += LoadElement(&packed, dtype, 0), sum->y += LoadElement(&packed, dtype, 1);
   sum->z += LoadElement(&packed, dtype, 2), sum->w += LoadElement(&packed, dtype, 3);
 }
-__device__ __forceinline__ void AddToRow(const Tensor& y, int64_t four, float4 sum) {
+__device__ __forceinline__ float4 Sum(float4 a, float4 b) { return {a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w}; }
+__device__ __forceinline__ float4* FourOf(const Tensor& y, int64_t four) {
   const int64_t fours = y.cols / 4;
-  auto* to = reinterpret_cast<float4*>(static_cast<float*>(y.data) + four / fours * y.stride + four % fours * 4);
-  float4 value = *to;
-  value.x += sum.x, value.y += sum.y, value.z += sum.z, value.w += sum.w;
-  *to = value;
+  return reinterpret_cast<float4*>(static_cast<float*>(y.data) + four / fours * y.stride + four % fours * 4);
+}
+
+/// Where rank `from` writes the fours of a call in rank `to`'s memory.
+__device__ __forceinline__ uint4* Inbox(const RankLinks& links, int to, int from, uint32_t call) {
+  return links.inboxes[to] + (static_cast<int64_t>(call % 2) * links.ranks + from) * RankLinks::kInboxFours;
+}
+/// The four at place i of a call, to all others.
+__device__ __forceinline__ void Push(const RankLinks& links, uint32_t call, int64_t i, uint2 four) {
+  for (int r = 0; r < links.ranks; ++r) {
+    if (r != links.rank) StoreWord(Inbox(links, r, links.rank, call) + i, {four.x, call, four.y, call});
+  }
 }
 
 __global__ void __launch_bounds__(kThreads) AddSmallKernel(RankLinks links, DType dtype, const float4* x, Tensor y) {
   StartStep();
   const uint32_t call = LoadOne(links.calls) + 1;
   const int64_t count = y.rows * y.cols / 4, all = int64_t{gridDim.x} * kThreads;
-  const int64_t place = static_cast<int64_t>(call % 2) * links.ranks * RankLinks::kInboxFours;
   const int64_t first = blockIdx.x * int64_t{kThreads} + threadIdx.x;
+  for (int64_t i = first; i < count; i += all) Push(links, call, i, Pack(dtype, x[i]));
+  CountCall(links.blocks_begun, links.calls, call);
   for (int64_t i = first; i < count; i += all) {
-    const uint2 own = Pack(dtype, x[i]);
-    for (int r = 0; r < links.ranks; ++r) {
-      if (r == links.rank) continue;
-      StoreWord(links.inboxes[r] + place + links.rank * RankLinks::kInboxFours + i, {own.x, call, own.y, call});
-    }
-  }
-  for (int64_t i = first; i < count; i += all) {
+    float4* to = FourOf(y, i);
+    const float4 before = *to;  // here while others are waited for
     float4 sum = {0, 0, 0, 0};
     for (int r = 0; r < links.ranks; ++r) {
       if (r == links.rank) {
         Add(dtype, Pack(dtype, x[i]), &sum);
         continue;
       }
-      const uint4* from = links.inboxes[links.rank] + place + r * RankLinks::kInboxFours + i;
+      const uint4* from = Inbox(links, links.rank, r, call) + i;
       uint4 word = {};
       WaitUntil(links.patience, [&] {
         word = LoadWord(from);
@@ -60,9 +66,74 @@ __global__ void __launch_bounds__(kThreads) AddSmallKernel(RankLinks links, DTyp
       });
       Add(dtype, {word.x, word.z}, &sum);
     }
-    AddToRow(y, i, sum);
+    *to = Sum(before, sum);
   }
-  EndCall(links.blocks_ended, links.calls, call);
+}
+
+/// A block a row, two fours of it a thread: the row's sum stays in registers for its norm.
+template <int kNormThreads>
+__global__ void __launch_bounds__(kNormThreads)
+    AddSmallAndNormKernel(RankLinks links, DType dtype, const float4* x, Tensor y, NormOfSums norm) {
+  constexpr int kVectors = 2;
+  __shared__ float shared[kNormThreads / 32];
+  const int n = static_cast<int>(y.cols);
+  LetNextStart();
+  float4 weight[kVectors], bias[kVectors], v[kVectors];
+#pragma unroll
+  for (int j = 0; j < kVectors; ++j) {
+    weight[j] = RowFour<kNormThreads>(norm.weight, j, n);
+    bias[j] = RowFour<kNormThreads>(norm.layer ? norm.bias : nullptr, j, n);
+  }
+  WaitForStep();
+  const uint32_t call = LoadOne(links.calls) + 1;
+  const int64_t row = blockIdx.x, first = row * (n / 4);
+  float* to = static_cast<float*>(y.data) + row * y.stride;
+  uint2 own[kVectors];
+#pragma unroll
+  for (int j = 0; j < kVectors; ++j) {
+    own[j] = Pack(dtype, RowFour<kNormThreads>(reinterpret_cast<const float*>(x + first), j, n));
+    v[j] = RowFour<kNormThreads>(to, j, n);
+  }
+#pragma unroll
+  for (int j = 0; j < kVectors; ++j) {
+    const int c = PlaceOfFour<kNormThreads>(j);
+    if (c < n) Push(links, call, first + c / 4, own[j]);
+  }
+  CountCall(links.blocks_begun, links.calls, call);
+  float4 sums[kVectors] = {};
+  for (int r = 0; r < links.ranks; ++r) {
+    if (r != links.rank) {
+      const uint4* from = Inbox(links, links.rank, r, call) + first;
+      uint4 words[kVectors] = {};
+      WaitUntil(links.patience, [&] {  // for all of them at a time
+        bool here = true;
+#pragma unroll
+        for (int j = 0; j < kVectors; ++j) {
+          const int c = PlaceOfFour<kNormThreads>(j);
+          if (c < n) words[j] = LoadWord(from + c / 4);
+        }
+#pragma unroll
+        for (int j = 0; j < kVectors; ++j) {
+          here = here && (PlaceOfFour<kNormThreads>(j) >= n || (words[j].y == call && words[j].w == call));
+        }
+        return here;
+      });
+#pragma unroll
+      for (int j = 0; j < kVectors; ++j) Add(dtype, {words[j].x, words[j].z}, &sums[j]);
+    } else {
+#pragma unroll
+      for (int j = 0; j < kVectors; ++j) Add(dtype, own[j], &sums[j]);
+    }
+  }
+#pragma unroll
+  for (int j = 0; j < kVectors; ++j) {
+    const int c = PlaceOfFour<kNormThreads>(j);
+    v[j] = Sum(v[j], sums[j]);
+    if (c < n) *reinterpret_cast<float4*>(to + c) = v[j];
+  }
+  NormFours<kNormThreads>(
+      v, n, norm.layer, norm.eps, shared, [&](int j) { return weight[j]; }, [&](int j) { return bias[j]; },
+      [&](int c, float4 four) { StoreFour(norm.y.data, norm.y.dtype, row * norm.y.stride + c, four); });
 }
 
 /// Tells the others that this block has left its part in the outbox, and waits until all have.
@@ -96,6 +167,7 @@ __global__ void __launch_bounds__(kThreads) AddLargeKernel(RankLinks links, DTyp
     const uint2 low = Pack(dtype, x[2 * i]), high = Pack(dtype, x[2 * i + 1]);
     own[i] = {low.x, low.y, high.x, high.y};
   }
+  CountCall(links.blocks_begun, links.calls, call);
   MeetOthers(links, call);
   for (int64_t first = begin + threadIdx.x; first < end; first += kWords * kThreads) {
     float4 sums[kWords][2] = {};
@@ -116,11 +188,12 @@ __global__ void __launch_bounds__(kThreads) AddLargeKernel(RankLinks links, DTyp
     for (int k = 0; k < kWords; ++k) {
       const int64_t i = first + k * kThreads;
       if (i >= end) break;
-      AddToRow(y, 2 * i, sums[k][0]);
-      AddToRow(y, 2 * i + 1, sums[k][1]);
+      for (int half = 0; half < 2; ++half) {
+        float4* to = FourOf(y, 2 * i + half);
+        *to = Sum(*to, sums[k][half]);
+      }
     }
   }
-  EndCall(links.blocks_ended, links.calls, call);
 }
 
 struct Borders {
@@ -140,6 +213,7 @@ __global__ void __launch_bounds__(kThreads) GatherColumnsKernel(RankLinks links,
     }
   };
   each(links.rank, [](float* outbox, const float* element) { *outbox = *element; });
+  CountCall(links.blocks_begun, links.calls, call);
   MeetOthers(links, call);
   for (int r = 0; r < links.ranks; ++r) {
     if (r != links.rank) {
@@ -148,7 +222,6 @@ __global__ void __launch_bounds__(kThreads) GatherColumnsKernel(RankLinks links,
       });
     }
   }
-  EndCall(links.blocks_ended, links.calls, call);
 }
 
 int Blocks(int64_t items) {
@@ -162,6 +235,21 @@ void LaunchAddAllRanks(const Launcher& on, const RankLinks& links, DType dtype, 
   const bool small = fours <= RankLinks::kInboxFours;
   Launch(on, small ? AddSmallKernel : AddLargeKernel, Grid(Blocks(small ? fours : fours / 2)), kThreads, 0, links,
          dtype, static_cast<const float4*>(x.data), y);
+}
+
+bool CanNormSums(Tensor y, const NormOfSums& norm) {
+  return y.rows <= RankLinks::kMaxBlocks && y.rows * y.cols / 4 <= RankLinks::kInboxFours && y.cols <= kMostNormed &&
+         AllowsFours(y) && AllowsFours(norm.y) && Aligned(norm.weight) && Aligned(norm.bias);
+}
+
+void LaunchAddAllRanksAndNorm(const Launcher& on, const RankLinks& links, DType dtype, Tensor x, Tensor y,
+                              const NormOfSums& norm) {
+  const auto launch = [&](auto kernel, int threads) {
+    Launch(on, kernel, Grid(y.rows), threads, 0, links, dtype, static_cast<const float4*>(x.data), y, norm);
+  };
+  if (y.cols <= 2048) return launch(AddSmallAndNormKernel<256>, 256);
+  if (y.cols <= 4096) return launch(AddSmallAndNormKernel<512>, 512);
+  launch(AddSmallAndNormKernel<1024>, 1024);
 }
 
 void LaunchGatherColumns(const Launcher& on, const RankLinks& links, const int64_t* borders, Tensor x) {

@@ -29,7 +29,7 @@ Status RankPeers::Start(Comm& comm, int device) {
   links_ = {.rank = comm.rank(),
             .ranks = ranks,
             .calls = memory_.Take<uint32_t>(1),
-            .blocks_ended = memory_.Take<uint32_t>(1),
+            .blocks_begun = memory_.Take<uint32_t>(1),
             .patience = memory_.TakePatience(comm.timeout())};
   CHECK_CUDA(cudaDeviceSynchronize());
 

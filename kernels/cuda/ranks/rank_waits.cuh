@@ -58,6 +58,15 @@ __device__ __forceinline__ void WaitUntil(const RankPatience& patience, const Lo
   }
 }
 
+/// All threads of all blocks come here once they know the number of a call; the last block leaves it for the next one,
+/// which is another kernel's. Early, while others are waited for, it costs no time.
+__device__ __forceinline__ void CountCall(uint32_t* blocks_begun, uint32_t* calls, uint32_t call) {
+  __syncthreads();
+  if (threadIdx.x + 1 < blockDim.x || (gridDim.x > 1 && atomicAdd(blocks_begun, 1) + 1 < gridDim.x)) return;
+  *blocks_begun = 0;
+  *calls = call;
+}
+
 /// All threads of all blocks come here at the end of a call; the last block ends it. Whether this thread did.
 __device__ __forceinline__ bool EndCall(uint32_t* blocks_ended, uint32_t* calls, uint32_t call) {
   __syncthreads();
