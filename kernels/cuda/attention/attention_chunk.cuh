@@ -6,9 +6,9 @@
 // (The small set joins them as the single rows' kernel does.)
 #pragma once
 
-#include <map>
 #include <type_traits>
 
+#include "kernels/cuda/asked_once.h"
 #include "kernels/cuda/attention/attention_tiled.cuh"
 
 namespace ringside::cuda {
@@ -289,12 +289,11 @@ void LaunchOfSize(const Launcher& on, const AttentionPlan& plan) {
 /// Tiles of `splits` blocks that are on the device at a time.
 template <class Kind>
 int ResidentTiles(const Launcher& on, int splits) {
-  static std::map<int, int> known;
-  int& tiles = known[splits];
-  if (tiles > 0) return tiles;
-  tiles = on.large ? ActiveClusters(Kind::kKernel, splits, Kind::kThreads, Kind::kBytes)
-                   : ActiveBlocks(on, Kind::kKernel, Kind::kThreads, Kind::kBytes) / splits;
-  return tiles;
+  static AskedOnce tiles;
+  return tiles.Of(splits, [&] {
+    return on.large ? ActiveClusters(Kind::kKernel, splits, Kind::kThreads, Kind::kBytes)
+                    : ActiveBlocks(on, Kind::kKernel, Kind::kThreads, Kind::kBytes) / splits;
+  });
 }
 template <class C, int D, bool kLarge>
 int ResidentOfSize(const Launcher& on, bool chunk, int splits) {

@@ -8,8 +8,7 @@
 // cluster: when all have ended, each sends every query's result to the block that owns the query.
 #pragma once
 
-#include <map>
-
+#include "kernels/cuda/asked_once.h"
 #include "kernels/cuda/attention/wgmma_keys.cuh"
 #include "kernels/cuda/attention/wgmma_results.cuh"
 #include "kernels/cuda/attention/wgmma_softmax.cuh"
@@ -236,10 +235,9 @@ template <class C>
 int ResidentWgmmaOfType(const AttentionPlan& plan, int splits) {
   return WithShape(plan, [&](auto shape) {
     using S = decltype(shape);
-    static std::map<int, int> known;
-    int& clusters = known[splits];
-    if (clusters == 0) clusters = ActiveClusters(WgmmaAttentionKernel<__half, C, S>, splits, S::kThreads, S::kBytes);
-    return clusters;
+    static AskedOnce clusters;
+    return clusters.Of(
+        splits, [&] { return ActiveClusters(WgmmaAttentionKernel<__half, C, S>, splits, S::kThreads, S::kBytes); });
   });
 }
 

@@ -1,0 +1,60 @@
+// What a device is asked for once, by threads of several devices at a time.
+#include "kernels/cuda/asked_once.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <barrier>
+#include <thread>
+#include <vector>
+
+namespace ringside::cuda {
+namespace {
+
+TEST(AskedOnce, AsksOnceForEachNumber) {
+  AskedOnce squares;
+  int asked = 0;
+  for (int time = 0; time < 3; ++time) {
+    for (int number = 0; number < 5; ++number) {
+      EXPECT_EQ(squares.Of(number, [&] { return ++asked, number * number; }), number * number);
+    }
+  }
+  EXPECT_EQ(asked, 5);
+}
+
+// Unlocked, answers would be lost or the process with them.
+TEST(AskedOnce, ThreadsShareIt) {
+  constexpr int kThreads = 4, kTimes = 50, kNumbers = 500;
+  std::vector<AskedOnce> squares(kTimes);
+  std::atomic<int> wrong = 0;
+  std::barrier together(kThreads);
+  std::vector<std::jthread> threads;
+  for (int thread = 0; thread < kThreads; ++thread) {
+    threads.emplace_back([&] {
+      for (AskedOnce& one : squares) {
+        together.arrive_and_wait();
+        for (int number = 0; number < kNumbers; ++number) {
+          if (one.Of(number, [&] { return number * number; }) != number * number) ++wrong;
+        }
+      }
+    });
+  }
+  threads.clear();
+  EXPECT_EQ(wrong, 0);
+}
+
+// An answer may wait for what another thread is to do before it asks the same.
+TEST(AskedOnce, NobodyWaitsForAnothersAnswer) {
+  AskedOnce answers;
+  std::barrier together(2);
+  std::vector<std::jthread> threads;
+  std::atomic<int> sum = 0;
+  for (int thread = 0; thread < 2; ++thread) {
+    threads.emplace_back([&] { sum += answers.Of(1, [&] { return together.arrive_and_wait(), 7; }); });
+  }
+  threads.clear();
+  EXPECT_EQ(sum, 14);
+}
+
+}  // namespace
+}  // namespace ringside::cuda
