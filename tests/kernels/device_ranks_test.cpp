@@ -50,7 +50,8 @@ INSTANTIATE_TEST_SUITE_P(All, DeviceRanksTest,
 
 TEST_P(DeviceRanksTest, SumsOfAllRanks) {
   constexpr int kSteps = 5;  // of one shape, so that it becomes a graph, with several sums behind one another
-  for (const auto& [rows, cols] : {std::pair<int64_t, int64_t>{1, 64}, {3, 96}, {7, 4096}, {64, 4096}, {300, 512}}) {
+  for (const auto& [rows, cols] :
+       {std::pair<int64_t, int64_t>{1, 64}, {3, 96}, {7, 4096}, {64, 4096}, {300, 512}, {300, 4104}}) {
     const auto count = static_cast<size_t>(rows * cols);
     std::vector<std::vector<float>> parts;
     for (size_t r = 0; r < backends_.size(); ++r) parts.push_back(Random(count, static_cast<unsigned>(r)));

@@ -28,7 +28,8 @@ __device__ __forceinline__ void Add(DType dtype, uint2 packed, float4* sum) {
 __device__ __forceinline__ float4 Sum(float4 a, float4 b) { return {a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w}; }
 __device__ __forceinline__ float4* FourOf(const Tensor& y, int64_t four) {
   const int64_t fours = y.cols / 4;
-  return reinterpret_cast<float4*>(static_cast<float*>(y.data) + four / fours * y.stride + four % fours * 4);
+  const int64_t place = y.stride == y.cols ? four * 4 : four / fours * y.stride + four % fours * 4;
+  return reinterpret_cast<float4*>(static_cast<float*>(y.data) + place);
 }
 
 /// Where rank `from` writes the fours of a call in rank `to`'s memory.
