@@ -64,7 +64,7 @@ class Link:
 
 H200 = Gpu("H200", 4.61e12, 787e12, 141 * 10**9)
 H100 = Gpu("H100", 3.15e12, 787e12, 80 * 10**9)  # read: what makes the measured step of one of them right
-NVLINK = Link("NVLink", (0.0036, 0.0048, 0.0055), 300e9)
+NVLINK = Link("NVLink", (0.0024, 0.0036, 0.0043), 300e9)
 PCIE = Link("PCIe 5", (0.010, 0.014, 0.020), 40e9)  # assumed: nothing was measured
 
 MODELS = {m.name: m for m in [
@@ -141,12 +141,12 @@ def measured():
 
 
 def measured_on_two():
-    """BENCHMARKS.md, Two GPUs: (what, measured on one and two H100, the model's)."""
+    """BENCHMARKS.md, Two GPUs: (what, measured on one and two H200, the model's)."""
     model = MODELS["Llama-3-8B"]
     return [(what, one, two, ms(1), ms(2)) for what, one, two, ms in [
-        ("decode, 1,024 tokens, batch 1", 5.35, 3.28, lambda gpus: decode_ms(model, H100, 1, 1024, gpus)),
-        ("batch 32", 7.27, 4.40, lambda gpus: decode_ms(model, H100, 32, 1024, gpus)),
-        ("prompt of 2,048 tokens", 48.5, 29.8, lambda gpus: prompt_ms(model, H100, 2048, gpus)),
+        ("decode, 1,024 tokens, batch 1", 3.89, 2.35, lambda gpus: decode_ms(model, H200, 1, 1024, gpus)),
+        ("batch 32", 5.18, 3.24, lambda gpus: decode_ms(model, H200, 32, 1024, gpus)),
+        ("prompt of 2,048 tokens", 47.4, 28.8, lambda gpus: prompt_ms(model, H200, 2048, gpus)),
     ]]
 
 
@@ -163,7 +163,7 @@ def table_of_checks():
 def table_of_two():
     rows = [[what, one, number(model_one), two, number(model_two), f"{one / two:.2f}x, {model_one / model_two:.2f}x"]
             for what, one, two, model_one, model_two in measured_on_two()]
-    return markdown(["Llama-3-8B, bf16, ms", "one H100", "model", "two", "model", "gain, the model's"], rows)
+    return markdown(["Llama-3-8B, bf16, ms", "one H200", "model", "two", "model", "gain, the model's"], rows)
 
 
 def table_of_steps():
