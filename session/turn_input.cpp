@@ -63,7 +63,7 @@ Result<TurnInput> RenderInput(const TurnSpec& spec, std::vector<Item> items, con
   if (spec.raw) {
     const auto size = static_cast<int64_t>(spec.raw->tokens.size());
     if (size > room) return TooLong({}, limits.session_len, 0, most);
-    ASSIGN_OR_RETURN(next, Timeline::OfPrompt(spec.raw->tokens, codec));
+    ASSIGN_OR_RETURN(next, Timeline::OfPrompt(spec.raw->tokens, codec, spec.truncates));
     input.first_new = 0;
     return input;
   }
@@ -91,7 +91,7 @@ Result<TurnInput> RenderInput(const TurnSpec& spec, std::vector<Item> items, con
   } else {
     const auto before = static_cast<int64_t>(next.tokens().size());
     const int64_t session_room = limits.session_len - before;
-    const Status rendered = next.Render(codec, !spec.warm_up, before + std::min(session_room, room));
+    const Status rendered = next.Render(codec, !spec.warm_up, before + std::min(session_room, room), spec.truncates);
     if (!rendered.ok()) return TooLong(rendered, session_room, room, most);
     if (codec.chat.renders_anew()) {
       const SharedList<TokenId>& computed = base.tokens();

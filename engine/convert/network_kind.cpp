@@ -7,6 +7,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "engine/convert/format_words.h"
+#include "engine/convert/t5_format.h"
 #include "engine/families/faster_transformer_plan.h"
 #include "engine/families/gguf_families.h"
 #include "engine/families/huggingface_families.h"
@@ -33,6 +35,7 @@ constexpr KindNames kKinds[] = {
     {NetworkKind::kLlama, "llama", "llama", "", "LlamaForCausalLM", false},
     {NetworkKind::kQwen2, "qwen2", "qwen2", "", "Qwen2ForCausalLM", false},
     {NetworkKind::kQwen3, "qwen3", "qwen3", "", "Qwen3ForCausalLM", false},
+    {NetworkKind::kT5, "t5", "t5", "t5", "T5ForConditionalGeneration", false},
 };
 
 const KindNames& NamesOf(NetworkKind kind) {
@@ -44,16 +47,6 @@ std::string_view NameIn(const KindNames& names, Format format) {
          : format == Format::kSafetensors ? names.huggingface
                                           : names.faster_transformer;
 }
-
-std::string_view ActivationName(Activation activation) {
-  return activation == Activation::kGeluTanh  ? "gelu_new"
-         : activation == Activation::kGeluErf ? "gelu"
-         : activation == Activation::kRelu    ? "relu"
-                                              : "silu";
-}
-
-// The number that its decimal digits stand for: 1e-05, not 9.999999747378752e-06.
-double Decimal(float value) { return std::stod(fmt::format("{}", value)); }
 
 // The base that the frequencies came from, if nothing stretched them.
 Result<double> RotationBase(const ModelSpec& spec) {
@@ -108,6 +101,9 @@ Result<Json> KindConfig(NetworkKind kind, const ModelSpec& spec) {
       json["attention_bias"] = spec.qkv_bias;
       json["rotary_pct"] = static_cast<double>(spec.rotary) / static_cast<double>(spec.head_dim);
       break;
+    case NetworkKind::kT5:
+      json = T5HuggingFaceConfig(spec);
+      break;
     default:
       json = NewerConfig(spec);
       json.update({{"num_key_value_heads", spec.kv_heads}, {"head_dim", spec.head_dim}});
@@ -133,6 +129,7 @@ Result<NetworkKind> KindOf(const ModelFiles& files) {
   }
   if (files.format == Format::kMegatron) return NetworkKind::kGpt2;  // but for some of its settings
   if (spec.architecture == "mistral") return NetworkKind::kLlama;    // but for its windows
+  if (spec.architecture == "mt5") return NetworkKind::kT5;
   std::vector<std::string_view> known;
   for (const KindNames& names : kKinds) {
     known.push_back(NameIn(names, files.format));
@@ -152,7 +149,11 @@ Result<NetworkPlan> PlanTarget(NetworkKind kind, Format format, const ModelSpec&
   NetworkPlan plan{.spec = spec};
   plan.spec.architecture = name;
   plan.spec.position_offset = 0;
-  plan.spec.fused_qkv = format == Format::kSafetensors ? names.fused : !names.faster_transformer.empty();
+  plan.spec.fused_qkv = format == Format::kFasterTransformer || names.fused;
+  if (kind == NetworkKind::kT5) {
+    PlanT5(format, &plan);
+    return plan;
+  }
   if (format == Format::kFasterTransformer) {
     if (!spec.qkv_bias && kind != NetworkKind::kGptJ) {
       return InvalidArgument("the format to write cannot hold attention without biases");
@@ -170,9 +171,7 @@ Result<NetworkPlan> PlanTarget(NetworkKind kind, Format format, const ModelSpec&
   if (kind == NetworkKind::kOpt) plan.spec.position_offset = 2;
   if (kind == NetworkKind::kLlama) plan.spec.rope_pairs = RopePairs::kHalves;
   const HuggingFaceFamily& family = *FindHuggingFaceFamily(name, {});
-  std::vector<TensorRule> rules;
-  for (const auto& some : family.rules) rules.insert(rules.end(), some.begin(), some.end());
-  PlanTensors(rules, family.prefix, &plan);
+  PlanTensors(RulesOf(family), family.prefix, &plan);
   return plan;
 }
 
@@ -194,13 +193,14 @@ Result<std::vector<GgufEntry>> GgufMetadata(NetworkKind kind, const ModelSpec& s
   const std::string name(NamesOf(kind).gguf);
   std::vector<GgufEntry> out = {{"general.architecture", name}, {"general.name", spec.name}};
   const auto add = [&](std::string_view key, auto value) { out.push_back({fmt::format("{}.{}", name, key), value}); };
-  add("block_count", spec.layers);
+  add("block_count", kind == NetworkKind::kT5 ? spec.encoder_layers : spec.layers);
   add("context_length", spec.trained_context);
   add("embedding_length", spec.hidden);
   add("feed_forward_length", spec.ffn);
   add("attention.head_count", spec.heads);
   add("attention.head_count_kv", spec.kv_heads);
   add("vocab_size", spec.vocab);
+  if (kind == NetworkKind::kT5) AddT5Metadata(spec, &out);
   const bool rms = spec.norm == NormKind::kRms;
   add(rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon", Decimal(spec.norm_eps));
   if (spec.head_dim * spec.heads != spec.hidden) {
@@ -217,6 +217,7 @@ Result<std::vector<GgufEntry>> GgufMetadata(NetworkKind kind, const ModelSpec& s
 
 std::string FasterTransformerConfig(NetworkKind kind, const ModelSpec& spec, const TokenizerData& tokenizer,
                                     DType dtype, int64_t gpus) {
+  if (kind == NetworkKind::kT5) return T5FasterTransformerConfig(spec, tokenizer, dtype, gpus);
   std::string out = fmt::format("[{}]\n", NamesOf(kind).faster_transformer);
   const auto add = [&](std::string_view key, const auto& value) { out += fmt::format("{} = {}\n", key, value); };
   add("model_name", NamesOf(kind).huggingface);
@@ -243,7 +244,7 @@ std::string FasterTransformerConfig(NetworkKind kind, const ModelSpec& spec, con
   if (kind == NetworkKind::kGptNeoX) add("use_gptj_residual", spec.parallel ? 1 : 0);
   if (tokenizer.bos) add("start_id", *tokenizer.bos);
   if (tokenizer.eos) add("end_id", *tokenizer.eos);
-  add("weight_data_type", dtype == DType::kF32 ? "fp32" : dtype == DType::kF16 ? "fp16" : "bf16");
+  add("weight_data_type", FasterTransformerType(dtype));
   add("tensor_para_size", gpus);
   return out + "\n";
 }
@@ -262,7 +263,7 @@ std::string DifferentTrait(const ModelSpec& a, const ModelSpec& b) {
     return true;
   };
   const std::pair<const char*, bool> traits[] = {
-      {"number of layers", a.layers == b.layers},
+      {"number of layers", a.layers == b.layers && a.encoder_layers == b.encoder_layers},
       {"hidden size", a.hidden == b.hidden},
       {"number of heads", a.heads == b.heads && a.kv_heads == b.kv_heads && a.head_dim == b.head_dim},
       {"vocabulary", a.vocab == b.vocab},
@@ -283,6 +284,8 @@ std::string DifferentTrait(const ModelSpec& a, const ModelSpec& b) {
       {"scale of the scores", a.query_scale == b.query_scale},
       {"soft cap", a.score_cap == b.score_cap && a.logit_cap == b.logit_cap},
       {"slopes", a.alibi == b.alibi},
+      {"biases of distances", a.bias_buckets == b.bias_buckets && a.bias_reach == b.bias_reach},
+      {"first token of an answer", a.answer_start == b.answer_start},
       {"attention sinks", a.sinks == b.sinks},
       {"positions", a.learned_positions == b.learned_positions && a.sinusoidal_positions == b.sinusoidal_positions},
       {"rotation", a.rotary == b.rotary && same_rotations()},

@@ -12,7 +12,7 @@
 
 namespace ringside {
 
-enum class NetworkKind { kGpt2, kOpt, kBloom, kGptJ, kGptNeoX, kLlama, kQwen2, kQwen3 };
+enum class NetworkKind { kGpt2, kOpt, kBloom, kGptJ, kGptNeoX, kLlama, kQwen2, kQwen3, kT5 };
 
 /// kInvalidArgument, naming the architecture, for one that is none of them.
 Result<NetworkKind> KindOf(const ModelFiles& files);
@@ -21,10 +21,11 @@ Result<NetworkKind> KindOf(const ModelFiles& files);
 /// the format does not know the kind.
 Result<NetworkPlan> PlanTarget(NetworkKind kind, ModelFiles::Format format, const ModelSpec& spec);
 
-/// A key of a GGUF file; numbers are written as uint32, float32 or lists of int32.
+/// A key of a GGUF file; numbers are written as uint32, float32 or lists of int32 or bytes.
 struct GgufEntry {
   std::string key;
-  std::variant<bool, int64_t, double, std::string, std::vector<std::string>, std::vector<int64_t>, std::vector<double>>
+  std::variant<bool, int64_t, double, std::string, std::vector<std::string>, std::vector<int64_t>, std::vector<double>,
+               std::vector<uint8_t>>
       value;
 };
 

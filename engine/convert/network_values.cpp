@@ -64,13 +64,14 @@ bool IsQueryOrKey(TensorRole role) {
 }  // namespace
 
 NetworkValues::NetworkValues(const ModelFiles& files) : files_(files) {
-  for (const PlannedTensor& planned : files.plan.tensors) planned_[{planned.role, planned.layer}] = &planned;
+  for (const PlannedTensor& planned : files.plan.tensors)
+    planned_[{planned.role, planned.layer, planned.encoder}] = &planned;
   for (const FileTensor& tensor : files.tensors) tensors_.emplace(tensor.name, &tensor);
 }
 
 // Outputs by inputs, in the network's order.
-Result<std::vector<float>> NetworkValues::Read(TensorRole role, int64_t layer) const {
-  const PlannedTensor& planned = *planned_.at({role, layer});
+Result<std::vector<float>> NetworkValues::Read(const Place& place) const {
+  const PlannedTensor& planned = *planned_.at(place);
   std::vector<std::byte> joined;
   const FileTensor tensor = Whole(*tensors_.at(planned.name), &joined);
   const HostTensor& data = tensor.data;
@@ -81,20 +82,21 @@ Result<std::vector<float>> NetworkValues::Read(TensorRole role, int64_t layer) c
     const int64_t rows = tensor.shape.size() == 1 ? data.cols : planned.transposed ? data.cols : data.rows;
     values = RowsFrom(values, RowsInOrder(planned.order, files_.plan.spec, rows));
   }
-  if (role == TensorRole::kPositions) {
+  if (place.role == TensorRole::kPositions) {
     values.erase(values.begin(), values.begin() + files_.plan.spec.position_offset * files_.plan.spec.hidden);
   }
   return values;
 }
 
 // The same for a tensor that may be a part of another here, with rotated pairs as they are wanted.
-Result<std::vector<float>> NetworkValues::Part(TensorRole role, int64_t layer, RopePairs pairs) const {
+Result<std::vector<float>> NetworkValues::Part(const Place& place, RopePairs pairs) const {
   const ModelSpec& spec = files_.plan.spec;
   std::vector<float> values;
   for (const Joint& joint : kJoints) {
     for (int i = 0; i < 3; ++i) {
-      if (joint.parts[i] != role || !Has(joint.whole, layer)) continue;
-      ASSIGN_OR_RETURN(const std::vector<float> all, Read(joint.whole, layer));
+      const Place whole{joint.whole, place.layer, place.encoder};
+      if (joint.parts[i] != place.role || !Has(whole)) continue;
+      ASSIGN_OR_RETURN(const std::vector<float> all, Read(whole));
       const auto cols = static_cast<int64_t>(all.size()) / spec.qkv_columns();
       const int64_t queries = spec.heads * spec.head_dim, keys = spec.kv_heads * spec.head_dim;
       const int64_t begin = i == 0 ? 0 : queries + (i - 1) * keys, end = queries + i * keys;
@@ -102,12 +104,12 @@ Result<std::vector<float>> NetworkValues::Part(TensorRole role, int64_t layer, R
     }
   }
   if (values.empty()) {
-    if (!Has(role, layer)) return InvalidArgument("the network has nothing like it");
-    ASSIGN_OR_RETURN(values, Read(role, layer));
+    if (!Has(place)) return InvalidArgument("the network has nothing like it");
+    ASSIGN_OR_RETURN(values, Read(place));
   }
-  if (!IsQueryOrKey(role) || pairs == spec.rope_pairs || spec.rotary == 0) return values;
-  const int64_t rows =
-      (role == TensorRole::kQuery || role == TensorRole::kQueryBias ? spec.heads : spec.kv_heads) * spec.head_dim;
+  if (!IsQueryOrKey(place.role) || pairs == spec.rope_pairs || spec.rotary == 0) return values;
+  const bool query = place.role == TensorRole::kQuery || place.role == TensorRole::kQueryBias;
+  const int64_t rows = (query ? spec.heads : spec.kv_heads) * spec.head_dim;
   const std::vector<int64_t> from = PairsSideBySide(rows, spec.head_dim, spec.rotary);
   return RowsFrom(values, pairs == RopePairs::kAdjacent ? from : Inverse(from));
 }
@@ -115,7 +117,7 @@ Result<std::vector<float>> NetworkValues::Part(TensorRole role, int64_t layer, R
 Result<std::vector<float>> NetworkValues::Of(const PlannedTensor& wanted, const ModelSpec& spec) const {
   std::vector<float> values;
   const auto append = [&](TensorRole role) {
-    auto part = Part(role, wanted.layer, spec.rope_pairs);
+    auto part = Part({role, wanted.layer, wanted.encoder}, spec.rope_pairs);
     if (!part.ok()) return InvalidArgument(fmt::format("tensor '{}': {}", wanted.name, part.status().message()));
     values.insert(values.end(), part->begin(), part->end());
     return Status::Ok();

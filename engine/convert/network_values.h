@@ -2,9 +2,9 @@
 // another order. One tensor at a time, in float32, which holds every type's values. One thread.
 #pragma once
 
+#include <compare>
 #include <map>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -22,12 +22,19 @@ class NetworkValues {
   Result<std::vector<float>> Of(const PlannedTensor& wanted, const ModelSpec& spec) const;
 
  private:
-  Result<std::vector<float>> Part(TensorRole role, int64_t layer, RopePairs pairs) const;
-  Result<std::vector<float>> Read(TensorRole role, int64_t layer) const;
-  bool Has(TensorRole role, int64_t layer) const { return planned_.contains({role, layer}); }
+  /// Which tensor of the network.
+  struct Place {
+    TensorRole role;
+    int64_t layer;
+    bool encoder;
+    friend auto operator<=>(const Place&, const Place&) = default;
+  };
+  Result<std::vector<float>> Part(const Place& place, RopePairs pairs) const;
+  Result<std::vector<float>> Read(const Place& place) const;
+  bool Has(const Place& place) const { return planned_.contains(place); }
 
   const ModelFiles& files_;
-  std::map<std::pair<TensorRole, int64_t>, const PlannedTensor*> planned_;
+  std::map<Place, const PlannedTensor*> planned_;
   std::map<std::string_view, const FileTensor*> tensors_;
 };
 

@@ -145,14 +145,15 @@ Result<std::vector<std::pair<std::string, std::string>>> TokenizerFiles(const To
 
 Result<std::vector<GgufEntry>> GgufTokenizer(const TokenizerData& data, const std::string& chat_template) {
   const bool byte_level = data.kind == TokenizerData::Kind::kByteLevelBpe;
-  if (data.kind == TokenizerData::Kind::kUnigram || !data.charsmap.empty()) {
-    return InvalidArgument("a unigram tokenizer, or one with a charsmap, cannot be written to a GGUF file");
+  const bool unigram = data.kind == TokenizerData::Kind::kUnigram;
+  if (!unigram && !data.charsmap.empty()) {
+    return InvalidArgument("a tokenizer with a charsmap that is not unigram cannot be written to a GGUF file");
   }
   if (byte_level && data.merges.empty())
     return InvalidArgument("a tokenizer without a list of merges cannot be written");
   std::vector<GgufEntry> out;
   const auto add = [&](const char* key, auto value) { out.push_back({std::string("tokenizer.") + key, value}); };
-  add("ggml.model", std::string(byte_level ? "gpt2" : "llama"));
+  add("ggml.model", std::string(byte_level ? "gpt2" : unigram ? "t5" : "llama"));
   add("ggml.tokens", data.tokens);
   std::vector<int64_t> types;
   for (const TokenType type : data.types) types.push_back(GgufType(type));
@@ -169,6 +170,9 @@ Result<std::vector<GgufEntry>> GgufTokenizer(const TokenizerData& data, const st
     add("ggml.scores", data.scores);
     if (data.unknown) add("ggml.unknown_token_id", int64_t{*data.unknown});
     if (data.white_space.collapse) add("ggml.remove_extra_whitespaces", true);
+    if (!data.charsmap.empty()) {
+      add("ggml.precompiled_charsmap", std::vector<uint8_t>(data.charsmap.begin(), data.charsmap.end()));
+    }
   }
   add("ggml.add_space_prefix", data.space_prefix != SpacePrefix::kNone);
   add("ggml.add_bos_token", data.add_bos);

@@ -31,7 +31,7 @@ void PutText(std::string_view text, std::string* out) {
 
 // A value with the number of its type in front.
 struct GgufValueWriter {
-  enum Type : uint32_t { kU32 = 4, kI32 = 5, kF32 = 6, kBool = 7, kString = 8, kArray = 9 };
+  enum Type : uint32_t { kU8 = 0, kU32 = 4, kI32 = 5, kF32 = 6, kBool = 7, kString = 8, kArray = 9 };
   std::string* out;
 
   void operator()(bool value) const { Put(kBool, out), Put(static_cast<uint8_t>(value), out); }
@@ -49,6 +49,10 @@ struct GgufValueWriter {
   void operator()(const std::vector<double>& values) const {
     Begin(kF32, values.size());
     for (const double value : values) Put(static_cast<float>(value), out);
+  }
+  void operator()(const std::vector<uint8_t>& values) const {
+    Begin(kU8, values.size());
+    for (const uint8_t value : values) Put(value, out);
   }
   void Begin(Type type, size_t count) const {
     Put(kArray, out), Put(type, out), Put(static_cast<uint64_t>(count), out);

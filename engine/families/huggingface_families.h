@@ -18,6 +18,9 @@ struct HuggingFaceFamily {
   std::vector<std::span<const TensorRule>> rules;
 };
 
+/// All rules of a family.
+std::vector<TensorRule> RulesOf(const HuggingFaceFamily& family);
+
 /// Those that name their parts as Llama does.
 std::span<const HuggingFaceFamily> LlamaLikeFamilies();
 /// Those with an encoder.

@@ -80,6 +80,12 @@ const HuggingFaceFamily* FindHuggingFaceFamily(std::string_view type, std::span<
   return found;
 }
 
+std::vector<TensorRule> RulesOf(const HuggingFaceFamily& family) {
+  std::vector<TensorRule> rules;
+  for (const auto& some : family.rules) rules.insert(rules.end(), some.begin(), some.end());
+  return rules;
+}
+
 Status CheckArchitecture(const FlatJson& config) {
   const auto type = config.String("model_type");
   if (!type) return InvalidArgument("config.json: 'model_type' is missing");
@@ -101,8 +107,7 @@ Result<NetworkPlan> PlanHuggingFace(const FlatJson& json, std::span<const std::s
   RETURN_IF_ERROR(ValidateSpec(spec));
   const std::string_view embedding = family.rules.front().front().name;
   const std::string_view prefix = PrefixOf(embedding, family.prefix, tensor_names).value_or(family.prefix);
-  std::vector<TensorRule> rules;
-  for (const auto& some : family.rules) rules.insert(rules.end(), some.begin(), some.end());
+  const std::vector<TensorRule> rules = RulesOf(family);
   const bool apart = std::ranges::any_of(
       rules, [](const TensorRule& rule) { return rule.name.find("{e}") != std::string_view::npos; });
   // Before there is a name for each of them. Where there are no tensors at all, they are to be made up.

@@ -68,13 +68,17 @@ class Joined {
 
 }  // namespace
 
-Result<Timeline> Timeline::OfPrompt(std::vector<TokenId> tokens, const Codec& codec) {
+Result<Timeline> Timeline::OfPrompt(std::vector<TokenId> tokens, const Codec& codec, bool cuts) {
   Timeline timeline;
   if (codec.encoder && (tokens.empty() || tokens.back() != codec.encoder->input_end)) {
     tokens.push_back(codec.encoder->input_end);
   }
+  if (const auto more = std::ssize(tokens) - codec.pinned_max; codec.encoder && more > 0) {
+    if (!cuts) return TooLong(codec.pinned_max);
+    tokens.erase(tokens.begin(), tokens.begin() + more);
+    timeline.cut_ = true;
+  }
   const auto size = static_cast<int64_t>(tokens.size());
-  if (codec.encoder && size > codec.pinned_max) return TooLong(codec.pinned_max);
   if (codec.encoder) tokens.push_back(codec.encoder->answer_start);
   Item prompt;
   prompt.token_begin = 0;
@@ -139,8 +143,8 @@ Result<std::optional<int64_t>> Timeline::SetHead(TimelineHead head, const Codec&
   return std::optional(made);
 }
 
-Status Timeline::Render(const Codec& codec, bool open_answer, int64_t max_tokens) {
-  if (codec.chat.renders_anew()) return RenderAnew(codec, open_answer, max_tokens);
+Status Timeline::Render(const Codec& codec, bool open_answer, int64_t max_tokens, bool cuts) {
+  if (codec.chat.renders_anew()) return RenderAnew(codec, open_answer, max_tokens, cuts);
   Joined joined;
   std::vector<size_t> borders;  // [begin, end) of each item rendered, then the opened answer's begin
   const bool fresh = tokens_.empty();
@@ -200,7 +204,7 @@ Status Timeline::Render(const Codec& codec, bool open_answer, int64_t max_tokens
 }
 
 Result<std::optional<Timeline::Anew>> Timeline::EncodeAnew(const Codec& codec, bool open_answer, size_t left_out,
-                                                           int64_t max_tokens) const {
+                                                           int64_t max_tokens, size_t cut) const {
   std::vector<ChatMessage> messages;
   if (head_.instructions) messages.push_back({ChatRole::kSystem, *head_.instructions});
   const size_t first = messages.size();
@@ -209,6 +213,7 @@ Result<std::optional<Timeline::Anew>> Timeline::EncodeAnew(const Codec& codec, b
     messages.push_back({item.role, item.text, item.calls_at});
     messages.back().model_ids = ids_of_calls.Next(item);
   }
+  if (cut > 0) messages[first].content.erase(0, cut);
   ASSIGN_OR_RETURN(const Rendering rendering,
                    codec.chat.RenderAnew(messages, open_answer, head_.tools, codec.tokenizer));
   Joined joined;
@@ -220,10 +225,39 @@ Result<std::optional<Timeline::Anew>> Timeline::EncodeAnew(const Codec& codec, b
                               .starts = {starts.begin() + static_cast<ptrdiff_t>(first), starts.end()},
                               .pinned = fitting->encoded.pinned_tokens,
                               .left_out = left_out,
+                              .cut = cut > 0,
                               .end = rendering.end});
 }
 
-Result<std::optional<Timeline::Anew>> Timeline::EncodeInput(const Codec& codec, int64_t max_tokens) const {
+Result<std::optional<Timeline::Anew>> Timeline::EncodeEnd(const Codec& codec, int64_t most) const {
+  const size_t last = items_.size() - 1;
+  const std::string_view text = items_[last].text;
+  const auto encode = [&](size_t cut) { return EncodeAnew(codec, true, last, most, cut); };
+  size_t enough = text.size();  // bytes to cut off
+  ASSIGN_OR_RETURN(std::optional<Anew> input, encode(enough));
+  const auto longest = static_cast<size_t>(kMostBytesOfInputToken * most);
+  size_t begin = text.size() > longest ? text.size() - longest : 0, end = enough;  // of what may be enough
+  while (input && begin < end) {
+    const size_t middle = begin + (end - begin) / 2;
+    size_t cut = middle;
+    while (cut < enough && (text[cut] & 0xc0) == 0x80) ++cut;  // a whole character
+    if (cut == enough) {
+      end = middle;
+      continue;
+    }
+    ASSIGN_OR_RETURN(std::optional<Anew> longer, encode(cut));
+    if (!longer) {
+      begin = cut + 1;
+      continue;
+    }
+    input = std::move(longer);
+    enough = cut;
+    end = middle;
+  }
+  return input;
+}
+
+Result<std::optional<Timeline::Anew>> Timeline::EncodeInput(const Codec& codec, int64_t max_tokens, bool cuts) const {
   if (head_.tools.size() > 0) {
     return InvalidArgument("This model's encoder is told of no tools.", "tools", "unsupported_value");
   }
@@ -243,6 +277,9 @@ Result<std::optional<Timeline::Anew>> Timeline::EncodeInput(const Codec& codec, 
       (input->left_out == middle ? enough : least) = middle;
     }
   }
+  if (!input && cuts) {
+    ASSIGN_OR_RETURN(input, EncodeEnd(codec, most));
+  }
   if (!input) return input;
   input->pinned = std::ssize(input->ids);
   input->starts.back() = input->pinned;
@@ -250,11 +287,11 @@ Result<std::optional<Timeline::Anew>> Timeline::EncodeInput(const Codec& codec, 
   return input;
 }
 
-Status Timeline::RenderAnew(const Codec& codec, bool open_answer, int64_t max_tokens) {
+Status Timeline::RenderAnew(const Codec& codec, bool open_answer, int64_t max_tokens, bool cuts) {
   const bool unrendered = !items_.empty() && !items_.back().rendered();
   if (items_.empty() || (!unrendered && !open_answer)) return Status::Ok();
-  ASSIGN_OR_RETURN(const std::optional<Anew> anew,
-                   codec.encoder ? EncodeInput(codec, max_tokens) : EncodeAnew(codec, open_answer, 0, max_tokens));
+  ASSIGN_OR_RETURN(const std::optional<Anew> anew, codec.encoder ? EncodeInput(codec, max_tokens, cuts)
+                                                                 : EncodeAnew(codec, open_answer, 0, max_tokens));
   if (!anew) return TooLong(codec.encoder ? std::min(codec.pinned_max, max_tokens) : max_tokens);
   const std::vector<TokenId>& ids = anew->ids;
   const std::vector<int64_t>& starts = anew->starts;
@@ -286,13 +323,14 @@ Status Timeline::RenderAnew(const Codec& codec, bool open_answer, int64_t max_to
   answer_begin_ = open_answer ? starts.back() : -1;
   reopened_.reset();
   end_ = open_answer ? anew->end : TimelineEnd::kMessageDone;
+  cut_ = anew->cut;
   Pin(anew->pinned, codec);
   return Status::Ok();
 }
 
 int64_t Timeline::left_out() const {
   const auto told = std::find_if(items_.begin(), items_.end(), [](const Item& item) { return item.token_end != 0; });
-  return told - items_.begin();
+  return told - items_.begin() + (cut_ ? 1 : 0);
 }
 
 // One pinned token is the BOS alone: no system message. An encoder's input is all pinned.

@@ -79,8 +79,8 @@ struct Codec {
 class Timeline {
  public:
   /// A prompt without a template, and behind it an open answer. It has no message that could be cut out.
-  /// kInvalidArgument (context_length_exceeded) for more than an encoder reads.
-  static Result<Timeline> OfPrompt(std::vector<TokenId> tokens, const Codec& codec);
+  /// kInvalidArgument (context_length_exceeded) for more than an encoder reads; with `cuts` it reads the end.
+  static Result<Timeline> OfPrompt(std::vector<TokenId> tokens, const Codec& codec, bool cuts = false);
   bool raw() const { return raw_; }
 
   const SharedList<Item>& items() const { return items_; }
@@ -90,7 +90,7 @@ class Timeline {
   /// Tokens that the ring never evicts: BOS and the system message, at most codec.pinned_max; without a system message
   /// the first 4. Fixed when the first token is rendered; 0 before.
   int64_t pinned() const { return pinned_; }
-  /// Items at the beginning for which an encoder's last input had no room.
+  /// Items at the beginning for which an encoder's last input had no room, or, rendered here, for their end alone.
   int64_t left_out() const;
 
   /// Memory held, about. Takes no longer for a long one.
@@ -108,8 +108,8 @@ class Timeline {
   /// Renders what is not rendered yet and, with `open_answer`, the text that begins an answer. Where the template
   /// renders anew, so is everything, answers too: the ids are then those of the whole text. kInvalidArgument
   /// (context_length_exceeded), and nothing changed, where there would be more than `max_tokens` ids: such a text is
-  /// not tokenised to its end.
-  Status Render(const Codec& codec, bool open_answer, int64_t max_tokens);
+  /// not tokenised to its end. With `cuts` an encoder that has no room for the last message reads that one's end.
+  Status Render(const Codec& codec, bool open_answer, int64_t max_tokens, bool cuts = false);
 
   /// Ends the answer that Render or ReopenAnswer opened: `output` are the sampled ids. Without any, all is as before.
   /// An answer that went on stays one item: under its former id, its text behind the former text; calls_at is in both.
@@ -142,14 +142,18 @@ class Timeline {
     std::vector<int64_t> starts;  // of each message, and of an answer that is opened
     int64_t pinned = 0;
     size_t left_out = 0;  // items before its first message
+    bool cut = false;     // of which it has the end alone
     TimelineEnd end = TimelineEnd::kNothing;
   };
-  Status RenderAnew(const Codec& codec, bool open_answer, int64_t max_tokens);
-  /// What RenderAnew makes of the conversation without its first `left_out` items; nothing where it is too long.
-  Result<std::optional<Anew>> EncodeAnew(const Codec& codec, bool open_answer, size_t left_out,
-                                         int64_t max_tokens) const;
+  Status RenderAnew(const Codec& codec, bool open_answer, int64_t max_tokens, bool cuts);
+  /// What RenderAnew makes of the conversation without its first `left_out` items and `cut` bytes of the next one's
+  /// text; nothing where it is too long.
+  Result<std::optional<Anew>> EncodeAnew(const Codec& codec, bool open_answer, size_t left_out, int64_t max_tokens,
+                                         size_t cut = 0) const;
   /// The same with as few items left out as an encoder's input must be without.
-  Result<std::optional<Anew>> EncodeInput(const Codec& codec, int64_t max_tokens) const;
+  Result<std::optional<Anew>> EncodeInput(const Codec& codec, int64_t max_tokens, bool cuts) const;
+  /// What an encoder reads of the last item alone: as much of its end as there is room for.
+  Result<std::optional<Anew>> EncodeEnd(const Codec& codec, int64_t most) const;
   void Pin(int64_t wanted, const Codec& codec);
   void CutTokens(int64_t size);
   void TruncateItems(size_t count);
@@ -162,6 +166,7 @@ class Timeline {
   int64_t pinned_ = 0;
   int64_t answer_begin_ = -1;  // where an opened answer's message begins
   bool raw_ = false;           // made by OfPrompt
+  bool cut_ = false;           // Render: of the first message that an encoder reads it has the end alone
   std::optional<Item> reopened_;
   TimelineEnd end_ = TimelineEnd::kNothing;
 };

@@ -102,6 +102,9 @@ def test_what_is_too_long_slides_and_what_is_not_done_is_refused(start, t5):
             assert left_out == sorted(left_out) and left_out[0] == 0 and 0 < left_out[-1] < 23, left_out
             refused = await talk.refused("word " * 300)
             assert refused["error"]["code"] == "context_length_exceeded", refused
+            cut = await talk.ask("word " * 300 + "end", truncation="auto", **TURN)
+            assert cut["usage"]["input_tokens"] == 201, cut
+            assert cut["ringside"]["messages_evicted"] == len(await talk.items()) - 1, cut
             tool = {"type": "function", "name": "f", "parameters": {"type": "object", "properties": {}}}
             refused = await talk.refused("Hi", tools=[tool])
             assert "tools" in refused["error"]["message"], refused

@@ -54,6 +54,7 @@ class ConvertModel : public ::testing::Test {
   }
   std::vector<float> Logits(const std::string& path) {
     auto model = Model::Load(path, *backend_);
+    if ((*model)->spec().encoder_layers > 0) return LogitsOfAnswer(**model);
     OwnCache cache(**model, {0, 64, Eviction::kToken}, 16);
     return RunAll(**model, cache.get(), GoldenIds(), 16);
   }
@@ -69,7 +70,7 @@ class ConvertModel : public ::testing::Test {
 };
 
 TEST_F(ConvertModel, IsTheSameWhenItComesBack) {
-  for (const std::string family : {"gpt2", "families/bloom", "families/gpt_neox"}) {
+  for (const std::string family : {"gpt2", "families/bloom", "families/gpt_neox", "encoders/t5_gated"}) {
     const std::string from = GoldenFolder(family);
     Make(from, To("m.gguf"));
     Make(To("m.gguf"), To("pieces"), {}, 2);
@@ -86,7 +87,8 @@ TEST_F(ConvertModel, IsTheSameWhenItComesBack) {
 TEST_F(ConvertModel, GoesThereAndBack) {
   const std::pair<const char*, const char*> cases[] = {
       {"families/opt", "pieces"}, {"families/gptj", "pieces"}, {"families/gpt_neox_serial", "pieces"},
-      {"llama", "m.gguf"},        {"qwen2", "m.gguf"},         {"qwen3", "m.gguf"}};
+      {"encoders/t5", "pieces"},  {"llama", "m.gguf"},         {"qwen2", "m.gguf"},
+      {"qwen3", "m.gguf"}};
   for (const auto& [family, form] : cases) {
     const std::string from = GoldenFolder(family);
     const bool pieces = std::string(form) == "pieces";
@@ -110,7 +112,8 @@ TEST_F(ConvertModel, GoesThereAndBack) {
 
 // Byte for byte what a script writes that knows the layout from FasterTransformer's own guides.
 TEST_F(ConvertModel, WritesFasterTransformersLayout) {
-  for (const std::string family : {"gpt2", "families/opt", "families/bloom", "families/gptj", "families/gpt_neox"}) {
+  for (const std::string family : {"gpt2", "families/opt", "families/bloom", "families/gptj", "families/gpt_neox",
+                                   "encoders/t5", "encoders/t5_gated"}) {
     const std::string from = GoldenFolder(family);
     const std::string command = "python3 " + GoldenFolder("make_faster_transformer.py") + " " + from + " " +
                                 To("script") + " --gpus 1 2 --type " + (family == "gpt2" ? "fp32" : "fp16");
@@ -174,6 +177,8 @@ TEST_F(ConvertModel, RefusesWhatAFormatCannotHold) {
                 "cannot hold the model's windows of the layers");
   ExpectRefused({.from = golden("families/gpt_neox_serial"), .to = To("m.gguf")}, invalid,
                 "cannot hold the model's activation");
+  ExpectRefused({.from = golden("encoders/t5"), .to = To("m.gguf")}, invalid,
+                "cannot hold the model's biases of distances");
   ExpectRefused({.from = golden("llama_rope_llama3/model.gguf"), .to = To("m")}, invalid, "rope scaling");
   ExpectRefused({.from = golden("gpt2"), .to = To("m"), .gpus = 4}, invalid, "4 GPUs cannot share 2 heads");
   ExpectRefused({.from = golden("gpt2"), .to = To("m.gguf"), .gpus = 2}, invalid, "only FasterTransformer's folders");
@@ -215,6 +220,23 @@ TEST_F(ConvertModel, CarriesTheTokenizer) {
     fs::remove_all(folder_);
     fs::create_directories(folder_);
   }
+}
+
+// As llama.cpp's files of T5 have it. What tokenizer.json says of white space is more than they can.
+TEST_F(ConvertModel, CarriesAUnigramTokenizer) {
+  const std::string from = To("from");
+  fs::copy(GoldenFolder("encoders/t5_gated"), from);
+  fs::remove(from + "/model.gguf");
+  fs::copy(GoldenFolder("tokenizer/unigram/tokenizer.json"), from);
+  const Status refused = Convert({.from = from, .to = To("m.gguf")});
+  EXPECT_THAT(refused.message(), HasSubstr("cannot hold the model's tokenizer (white space)"));
+  fs::remove(from + "/tokenizer.json");
+  fs::copy(GoldenFolder("tokenizer/unigram.model"), from + "/spiece.model");
+  Make(from, To("m.gguf"));
+  const TokenizerData want = OpenModelFiles(from)->tokenizer, got = OpenModelFiles(To("m.gguf"))->tokenizer;
+  EXPECT_EQ(want.kind, TokenizerData::Kind::kUnigram);
+  EXPECT_FALSE(want.charsmap.empty());
+  EXPECT_EQ(DifferentTokenizer(got, want), "");
 }
 
 TEST_F(ConvertModel, RefusesATokenizerThatDoesNotFit) {

@@ -81,16 +81,6 @@ TEST_F(FasterTransformer, LogitsEqualTheSafetensors) {
   }
 }
 
-// Behind an input that the encoder reads.
-std::vector<float> LogitsOfAnswer(Model& model) {
-  const std::vector<TokenId> ids = GoldenIds(), input(ids.begin(), ids.begin() + 20),
-                             answer(ids.begin() + 20, ids.end());
-  OwnCache cache(model, {std::ssize(input), 64, Eviction::kToken}, 16);
-  const StepPart part{cache.get(), input, StepPart::Logits::kNone};
-  model.Forward({&part, 1}, {});
-  return RunAll(model, cache.get(), answer, 16);
-}
-
 TEST_F(FasterTransformer, LogitsOfT5EqualTheSafetensors) {
   for (const std::string network : {"encoders/t5", "encoders/t5_gated"}) {
     const std::vector<float> want = LogitsOfAnswer(**Load(GoldenFolder(network)));

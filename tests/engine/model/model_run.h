@@ -99,6 +99,16 @@ inline std::vector<TokenId> GoldenIds() {
   return ids;
 }
 
+/// The logits of an answer behind an input that the encoder reads: the first 20 golden ids, and the others.
+inline std::vector<float> LogitsOfAnswer(Model& model) {
+  const std::vector<TokenId> ids = GoldenIds(), input(ids.begin(), ids.begin() + 20),
+                             answer(ids.begin() + 20, ids.end());
+  OwnCache cache(model, {std::ssize(input), 64, Eviction::kToken}, 16);
+  const StepPart part{cache.get(), input, StepPart::Logits::kNone};
+  model.Forward({&part, 1}, {});
+  return RunAll(model, cache.get(), answer, 16);
+}
+
 /// Ids that look random and are the same everywhere.
 inline std::vector<TokenId> ScatteredIds(size_t count, int64_t vocab, uint32_t seed = 1) {
   std::vector<TokenId> ids;

@@ -82,6 +82,50 @@ TEST_F(EncoderTimelineTest, WhatIsTooMuchIsLeftOutFromTheBeginning) {
   EXPECT_NE(refused.message().find("40"), std::string::npos) << refused.message();
 }
 
+// By its own, and behind what stands before all messages; room for none of it is refused as ever.
+TEST_F(EncoderTimelineTest, OfAMessageThatIsTooLongTheEndIsReadWhereThatIsAskedFor) {
+  ASSERT_TRUE(Ask("Hi").ok());
+  Answer("Hello");
+  Timeline other = timeline_;
+  const std::string text = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+  const auto ask = [&](Timeline& timeline) {
+    Item item;
+    item.text = text;
+    timeline.AddItem(std::move(item));
+    return timeline.Render(codec_, true, kRoom, /*cuts=*/true);
+  };
+  ASSERT_TRUE(ask(timeline_).ok());
+  EXPECT_EQ(Parts(), Two(text.substr(text.size() - 39) + "<|im_end|>", "<|im_start|>"));
+  EXPECT_EQ(timeline_.left_out(), 3) << "two, and the beginning of one";
+  Answer("yes");
+  EXPECT_EQ(std::string(timeline_.items()[2].text), text);
+  ASSERT_TRUE(Ask("short").ok());
+  EXPECT_EQ(Parts().first, "yes\nshort<|im_end|>");
+  EXPECT_EQ(timeline_.left_out(), 3) << "the long one is left out as a whole";
+
+  timeline_ = other;
+  ASSERT_TRUE(timeline_.SetHead({"Be kind.", {}}, codec_, kRoom).ok());
+  ASSERT_TRUE(ask(timeline_).ok());
+  EXPECT_EQ(Parts().first, "Be kind.\n" + text.substr(text.size() - 30) + "<|im_end|>");
+  timeline_ = other;
+  ASSERT_TRUE(timeline_.SetHead({std::string(50, 'k'), {}}, codec_, kRoom).ok());
+  EXPECT_EQ(ask(timeline_).reason(), "context_length_exceeded");
+
+  timeline_ = Timeline();
+  std::string umlauts;
+  for (int i = 0; i < 100; ++i) umlauts += "\u00e4";
+  Item item;
+  item.text = umlauts;
+  timeline_.AddItem(std::move(item));
+  ASSERT_TRUE(timeline_.Render(codec_, true, kRoom, /*cuts=*/true).ok());
+  EXPECT_EQ(Parts().first, umlauts.substr(0, 38) + "<|im_end|>") << "of whole characters";
+
+  const std::vector<TokenId> prompt = Bytes(text);
+  EXPECT_EQ(Timeline::OfPrompt(prompt, codec_).status().reason(), "context_length_exceeded");
+  timeline_ = Timeline::OfPrompt(prompt, codec_, /*cuts=*/true).value();
+  EXPECT_EQ(Parts(), Two(text.substr(text.size() - 39) + "<|im_end|>", "<|im_start|>"));
+}
+
 TEST_F(EncoderTimelineTest, InstructionsStandBeforeWhatIsLeft) {
   ASSERT_TRUE(timeline_.SetHead({"Be kind.", {}}, codec_, kRoom).ok());
   ASSERT_TRUE(Ask("0123456789").ok());

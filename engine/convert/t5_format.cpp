@@ -1,0 +1,104 @@
+#include "engine/convert/t5_format.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "engine/convert/format_words.h"
+#include "engine/families/faster_transformer_section.h"
+#include "engine/families/gguf_families.h"
+#include "engine/families/huggingface_families.h"
+
+namespace ringside {
+namespace {
+
+using Format = ModelFiles::Format;
+
+std::vector<TensorRule> SafetensorsRules(const ModelSpec& spec) {
+  for (const HuggingFaceFamily& family : EncoderDecoderFamilies()) {
+    const std::vector<TensorRule> rules = RulesOf(family);
+    const bool gates = std::ranges::any_of(rules, [](const auto& rule) { return rule.role == TensorRole::kGate; });
+    if (gates == spec.gated) return rules;
+  }
+  return {};
+}
+
+}  // namespace
+
+void PlanT5(Format format, NetworkPlan* plan) {
+  if (format == Format::kSafetensors) return PlanTensors(SafetensorsRules(plan->spec), "", plan);
+  if (format == Format::kGguf) return PlanTensors(GgufT5Rules(), "", plan);
+  const ModelSpec& spec = plan->spec;
+  PlanTensors(FasterTransformerT5Rules(spec), "", plan);
+  // FasterTransformer reads the table the other way round, too, and a head whether it is the table or not.
+  plan->tensors.push_back({.role = TensorRole::kEmbedding,
+                           .name = "shared.weight",
+                           .shape = {spec.hidden, spec.vocab},
+                           .transposed = true});
+  if (!spec.tied_head) return;
+  plan->tensors.push_back(
+      {.role = TensorRole::kEmbedding, .name = "lm_head.weight", .shape = {spec.vocab, spec.hidden}});
+}
+
+nlohmann::ordered_json T5HuggingFaceConfig(const ModelSpec& spec) {
+  // The GELU of a gate is the tanh approximation, whatever it is called.
+  const std::string mlp =
+      spec.gated
+          ? fmt::format("gated-{}", spec.activation == Activation::kGeluTanh ? "gelu" : ActivationName(spec.activation))
+          : std::string(ActivationName(spec.activation));
+  return {{"is_encoder_decoder", true},
+          {"num_layers", spec.encoder_layers},
+          {"num_decoder_layers", spec.layers},
+          {"d_model", spec.hidden},
+          {"num_heads", spec.heads},
+          {"d_kv", spec.head_dim},
+          {"d_ff", spec.ffn},
+          {"n_positions", spec.trained_context},
+          {"layer_norm_epsilon", Decimal(spec.norm_eps)},
+          {"feed_forward_proj", mlp},
+          {"relative_attention_num_buckets", spec.bias_buckets},
+          {"relative_attention_max_distance", spec.bias_reach},
+          {"decoder_start_token_id", spec.answer_start},
+          {"scale_decoder_outputs", spec.logit_scale != 1}};
+}
+
+void AddT5Metadata(const ModelSpec& spec, std::vector<GgufEntry>* metadata) {
+  metadata->push_back({"t5.decoder_block_count", spec.layers});
+  metadata->push_back({"t5.decoder_start_token_id", spec.answer_start});
+  metadata->push_back({"t5.attention.relative_buckets_count", spec.bias_buckets});
+}
+
+std::string T5FasterTransformerConfig(const ModelSpec& spec, const TokenizerData& tokenizer, DType dtype,
+                                      int64_t gpus) {
+  std::string out;
+  const auto add = [&](std::string_view key, const auto& value) { out += fmt::format("{} = {}\n", key, value); };
+  for (const bool encoder : {true, false}) {
+    out += encoder ? "[encoder]\n" : "[decoder]\n";
+    add("model_name", "t5");
+    add("num_layers", encoder ? spec.encoder_layers : spec.layers);
+    add("d_model", spec.hidden);
+    add("num_heads", spec.heads);
+    add("d_kv", spec.head_dim);
+    add("d_ff", spec.ffn);
+    add("vocab_size", spec.vocab);
+    add("n_positions", spec.trained_context);
+    add("relative_attention_num_buckets_or_max_pos_seq_len", spec.bias_buckets);
+    add("relative_attention_max_distance", spec.bias_reach);
+    add("layer_norm_epsilon", spec.norm_eps);
+    add("feed_forward_proj", spec.gated ? "gated-gelu" : "relu");
+    add("tie_word_embeddings", spec.tied_head ? "True" : "False");
+    add("decoder_start_token_id", spec.answer_start);
+    if (tokenizer.bos) add("start_id", *tokenizer.bos);
+    if (tokenizer.eos) add("eos_token_id", *tokenizer.eos);
+    add("weight_data_type", FasterTransformerType(dtype));
+    add("tensor_para_size", gpus);
+    out += "\n";
+  }
+  return out + fmt::format(
+                   "[structure]\nt5_with_bias = false\nuse_gated_activation = {}\n"
+                   "position_embedding_type = relative\n",
+                   spec.gated ? 1 : 0);
+}
+
+}  // namespace ringside
