@@ -10,8 +10,6 @@
 namespace ringside::testing {
 namespace {
 
-std::vector<std::string> Sets() { return {CpuInstructionSets().begin(), CpuInstructionSets().end()}; }
-
 double Tolerance(DType dtype) {
   switch (dtype) {
     case DType::kF32:
@@ -31,7 +29,7 @@ void ExpectNear(const std::vector<float>& got, const std::vector<double>& want, 
 }
 
 class AttentionOnEachSet : public ::testing::TestWithParam<std::string> {};
-INSTANTIATE_TEST_SUITE_P(All, AttentionOnEachSet, ::testing::ValuesIn(Sets()),
+INSTANTIATE_TEST_SUITE_P(All, AttentionOnEachSet, ::testing::ValuesIn(InstructionSets()),
                          [](const auto& info) { return info.param; });
 
 TEST_P(AttentionOnEachSet, MatchesDenseAttention) {

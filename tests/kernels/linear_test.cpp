@@ -9,8 +9,6 @@
 namespace ringside::testing {
 namespace {
 
-std::vector<std::string> Sets() { return {CpuInstructionSets().begin(), CpuInstructionSets().end()}; }
-
 struct LinearShape {
   int64_t rows, outputs, cols;
 };
@@ -29,7 +27,7 @@ class TypeAndSet : public ::testing::TestWithParam<std::tuple<DType, std::string
   std::string set() const { return std::get<1>(GetParam()); }
 };
 INSTANTIATE_TEST_SUITE_P(All, TypeAndSet,
-                         ::testing::Combine(::testing::ValuesIn(kAllTypes), ::testing::ValuesIn(Sets())),
+                         ::testing::Combine(::testing::ValuesIn(kAllTypes), ::testing::ValuesIn(InstructionSets())),
                          [](const auto& info) {
                            std::string name(Traits(std::get<0>(info.param)).name);
                            std::ranges::replace(name, ' ', '_');
@@ -156,7 +154,7 @@ TEST_P(TypeAndSet, AddPositionsAdds) {
 }
 
 class LinearOnEachSet : public ::testing::TestWithParam<std::string> {};
-INSTANTIATE_TEST_SUITE_P(All, LinearOnEachSet, ::testing::ValuesIn(Sets()),
+INSTANTIATE_TEST_SUITE_P(All, LinearOnEachSet, ::testing::ValuesIn(InstructionSets()),
                          [](const auto& info) { return info.param; });
 
 TEST_P(LinearOnEachSet, SeveralWeightsStandSideBySideWithBias) {

@@ -47,6 +47,8 @@ inline Tensor AsTensor(std::vector<float>& v, int64_t rows, int64_t cols) {
   return {DType::kF32, v.data(), rows, cols, cols};
 }
 
+/// Of this machine's CPU.
+inline std::vector<std::string> InstructionSets() { return {CpuInstructionSets().begin(), CpuInstructionSets().end()}; }
 /// The backend of `set` on `threads` threads; the test fails if there is none.
 std::unique_ptr<Backend> MakeBackend(std::string_view set, int threads);
 

@@ -9,14 +9,13 @@
 namespace ringside::testing {
 namespace {
 
-std::vector<std::string> Sets() { return {CpuInstructionSets().begin(), CpuInstructionSets().end()}; }
-
 class RowOps : public ::testing::TestWithParam<std::string> {
  protected:
   RowOps() : backend_(MakeBackend(GetParam(), 2)), portable_(MakeBackend("portable", 1)) {}
   std::unique_ptr<Backend> backend_, portable_;
 };
-INSTANTIATE_TEST_SUITE_P(All, RowOps, ::testing::ValuesIn(Sets()), [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(All, RowOps, ::testing::ValuesIn(InstructionSets()),
+                         [](const auto& info) { return info.param; });
 
 constexpr int64_t kWidths[] = {1, 8, 16, 17, 64, 100, 576, 1000};
 
