@@ -1,5 +1,5 @@
 // What a device is asked for once, by threads of several devices at a time.
-#include "kernels/cuda/asked_once.h"
+#include "kernels/cuda/attention/asked_once.h"
 
 #include <gtest/gtest.h>
 

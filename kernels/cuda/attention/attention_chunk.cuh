@@ -8,7 +8,7 @@
 
 #include <type_traits>
 
-#include "kernels/cuda/asked_once.h"
+#include "kernels/cuda/attention/asked_once.h"
 #include "kernels/cuda/attention/attention_tiled.cuh"
 
 namespace ringside::cuda {

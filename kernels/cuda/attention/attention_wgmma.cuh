@@ -8,7 +8,7 @@
 // cluster: when all have ended, each sends every query's result to the block that owns the query.
 #pragma once
 
-#include "kernels/cuda/asked_once.h"
+#include "kernels/cuda/attention/asked_once.h"
 #include "kernels/cuda/attention/wgmma_keys.cuh"
 #include "kernels/cuda/attention/wgmma_results.cuh"
 #include "kernels/cuda/attention/wgmma_softmax.cuh"
