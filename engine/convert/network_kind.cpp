@@ -73,6 +73,28 @@ Json NewerConfig(const ModelSpec& spec) {
           {"max_position_embeddings", spec.trained_context}};
 }
 
+Json T5Config(const ModelSpec& spec) {
+  // The GELU of a gate is the tanh approximation, whatever it is called.
+  const std::string mlp =
+      spec.gated
+          ? fmt::format("gated-{}", spec.activation == Activation::kGeluTanh ? "gelu" : ActivationName(spec.activation))
+          : std::string(ActivationName(spec.activation));
+  return {{"is_encoder_decoder", true},
+          {"num_layers", spec.encoder_layers},
+          {"num_decoder_layers", spec.layers},
+          {"d_model", spec.hidden},
+          {"num_heads", spec.heads},
+          {"d_kv", spec.head_dim},
+          {"d_ff", spec.ffn},
+          {"n_positions", spec.trained_context},
+          {"layer_norm_epsilon", Decimal(spec.norm_eps)},
+          {"feed_forward_proj", mlp},
+          {"relative_attention_num_buckets", spec.bias_buckets},
+          {"relative_attention_max_distance", spec.bias_reach},
+          {"decoder_start_token_id", spec.answer_start},
+          {"scale_decoder_outputs", spec.logit_scale != 1}};
+}
+
 Result<Json> KindConfig(NetworkKind kind, const ModelSpec& spec) {
   const std::string_view activation = ActivationName(spec.activation);
   Json json;
@@ -102,7 +124,7 @@ Result<Json> KindConfig(NetworkKind kind, const ModelSpec& spec) {
       json["rotary_pct"] = static_cast<double>(spec.rotary) / static_cast<double>(spec.head_dim);
       break;
     case NetworkKind::kT5:
-      json = T5HuggingFaceConfig(spec);
+      json = T5Config(spec);
       break;
     default:
       json = NewerConfig(spec);

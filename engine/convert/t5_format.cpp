@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "engine/convert/format_words.h"
 #include "engine/families/faster_transformer_section.h"
@@ -39,28 +38,6 @@ void PlanT5(Format format, NetworkPlan* plan) {
   if (!spec.tied_head) return;
   plan->tensors.push_back(
       {.role = TensorRole::kEmbedding, .name = "lm_head.weight", .shape = {spec.vocab, spec.hidden}});
-}
-
-nlohmann::ordered_json T5HuggingFaceConfig(const ModelSpec& spec) {
-  // The GELU of a gate is the tanh approximation, whatever it is called.
-  const std::string mlp =
-      spec.gated
-          ? fmt::format("gated-{}", spec.activation == Activation::kGeluTanh ? "gelu" : ActivationName(spec.activation))
-          : std::string(ActivationName(spec.activation));
-  return {{"is_encoder_decoder", true},
-          {"num_layers", spec.encoder_layers},
-          {"num_decoder_layers", spec.layers},
-          {"d_model", spec.hidden},
-          {"num_heads", spec.heads},
-          {"d_kv", spec.head_dim},
-          {"d_ff", spec.ffn},
-          {"n_positions", spec.trained_context},
-          {"layer_norm_epsilon", Decimal(spec.norm_eps)},
-          {"feed_forward_proj", mlp},
-          {"relative_attention_num_buckets", spec.bias_buckets},
-          {"relative_attention_max_distance", spec.bias_reach},
-          {"decoder_start_token_id", spec.answer_start},
-          {"scale_decoder_outputs", spec.logit_scale != 1}};
 }
 
 void AddT5Metadata(const ModelSpec& spec, std::vector<GgufEntry>* metadata) {

@@ -2,7 +2,6 @@
 // functions; any thread.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -13,7 +12,6 @@ namespace ringside {
 /// Adds the tensors of plan->spec.
 void PlanT5(ModelFiles::Format format, NetworkPlan* plan);
 
-nlohmann::ordered_json T5HuggingFaceConfig(const ModelSpec& spec);
 /// Adds what a GGUF file of a network without an encoder has not.
 void AddT5Metadata(const ModelSpec& spec, std::vector<GgufEntry>* metadata);
 std::string T5FasterTransformerConfig(const ModelSpec& spec, const TokenizerData& tokenizer, DType dtype, int64_t gpus);
