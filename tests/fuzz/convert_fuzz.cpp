@@ -8,8 +8,10 @@
 namespace ringside {
 
 std::vector<std::string> Seeds() {
-  std::vector<std::string> seeds = {ReadGolden("families/gpt_neox/model.gguf"), ReadGolden("qwen3/model.gguf")};
-  for (const std::string family : {"families/gpt_neox", "families/opt", "families/bloom", "families/gptj"}) {
+  std::vector<std::string> seeds = {ReadGolden("families/gpt_neox/model.gguf"), ReadGolden("qwen3/model.gguf"),
+                                    ReadGolden("encoders/t5_gated/model.gguf")};
+  for (const std::string family :
+       {"families/gpt_neox", "families/opt", "families/bloom", "families/gptj", "encoders/t5", "encoders/t5_gated"}) {
     seeds.push_back(JoinParts({ReadGolden(family + "/config.json"), ReadGolden(family + "/model.safetensors")}));
   }
   return seeds;
