@@ -49,7 +49,7 @@ uint64_t NextMergeKey() {
 }  // namespace
 
 RealtimeSink::RealtimeSink(std::shared_ptr<const RealtimeWriter> writer, std::shared_ptr<Outbox> outbox,
-                           RealtimeAsked asked, uint64_t connection, std::function<void(const Response&)> ended)
+                           RealtimeAsked asked, uint64_t connection, Ended ended)
     : writer_(std::move(writer)),
       outbox_(std::move(outbox)),
       asked_(std::make_shared<const RealtimeAsked>(std::move(asked))),
@@ -66,10 +66,10 @@ void RealtimeSink::OnEvent(const TurnEvent& event) {
   // Between the pieces of a text and those of a call's arguments stand other events.
   const bool piece = event.kind == TurnEvent::Kind::kText || event.kind == TurnEvent::Kind::kCallText;
   const uint64_t merge_key = piece ? merge_key_ : 0;
-  outbox_->Push(std::make_unique<ToldEntry>(writer_, asked_, event, merge_key));
-  if (event.kind != TurnEvent::Kind::kEnded) return;
+  const auto tell = [&] { outbox_->Push(std::make_unique<ToldEntry>(writer_, asked_, event, merge_key)); };
+  if (event.kind != TurnEvent::Kind::kEnded) return tell();
   has_ended_ = true;
-  ended_(*event.response);
+  ended_(*event.response, tell);
 }
 
 }  // namespace ringside

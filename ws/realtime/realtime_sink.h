@@ -15,9 +15,11 @@ namespace ringside {
 
 class RealtimeSink final : public EventSink {
  public:
-  /// `ended` is called with the response as it ended, under the session's lock.
+  /// Called with the response as it ended, under the session's lock. `tell` tells the client, who may at once ask for
+  /// the next one.
+  using Ended = std::function<void(const Response&, const std::function<void()>& tell)>;
   RealtimeSink(std::shared_ptr<const RealtimeWriter> writer, std::shared_ptr<Outbox> outbox, RealtimeAsked asked,
-               uint64_t connection, std::function<void(const Response&)> ended);
+               uint64_t connection, Ended ended);
 
   // No other sink shares these numbers: nothing is replayed here.
   const EventNumbers& numbers() const override;
@@ -32,7 +34,7 @@ class RealtimeSink final : public EventSink {
   const std::shared_ptr<Outbox> outbox_;
   const std::shared_ptr<const RealtimeAsked> asked_;
   const uint64_t connection_, merge_key_;
-  const std::function<void(const Response&)> ended_;
+  const Ended ended_;
   std::atomic<bool> has_ended_{false};
 };
 

@@ -209,8 +209,9 @@ void RealtimeSocket::RefuseDeferred(const Status& status) {
 }
 
 // Called inside a sink: the table must not be called here.
-void RealtimeSocket::OnEnded(const Response& response, bool in_conversation) {
-  std::lock_guard lock(mutex_);
+void RealtimeSocket::OnEnded(const Response& response, bool in_conversation, const std::function<void()>& tell) {
+  std::lock_guard lock(mutex_);  // whoever has heard of the end finds it over
+  tell();
   if (closed_) return;
   if (!in_conversation) {
     beside_.erase(response.id);
@@ -434,10 +435,13 @@ Status RealtimeSocket::CreateResponse(const JsonValue& body) {
       return Overloaded("Too many responses are being made on this connection.");
     }
     asked.previous_item = ClientId(last_item_);
-    sink = std::make_shared<RealtimeSink>(writer_, outbox_, std::move(asked), caller_.connection,
-                                          [weak = weak_from_this(), in_conversation](const Response& response) {
-                                            if (const auto self = weak.lock()) self->OnEnded(response, in_conversation);
-                                          });
+    sink = std::make_shared<RealtimeSink>(
+        writer_, outbox_, std::move(asked), caller_.connection,
+        [weak = weak_from_this(), in_conversation](const Response& response, const auto& tell) {
+          const auto self = weak.lock();
+          if (self == nullptr) return tell();
+          self->OnEnded(response, in_conversation, tell);
+        });
     if (in_conversation) sink_ = sink;
   }
   const Result<TurnTicket> ticket = table_.StartTurn(caller_, std::move(spec), sink);

@@ -50,7 +50,7 @@ class RealtimeSocket : public std::enable_shared_from_this<RealtimeSocket> {
   void RefuseDeferred(const Status& status);
   /// On a worker, if there are any. The error if they have no room.
   Status Run(size_t bytes, const std::function<void()>& call) const;
-  void OnEnded(const Response& response, bool in_conversation);
+  void OnEnded(const Response& response, bool in_conversation, const std::function<void()>& tell);
 
   Status UpdateSession(const JsonValue& body);
   /// The conversation that the settings ask for: the one that there is or, if `id` is "", a new one.

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -71,7 +72,9 @@ class RealtimeTest : public ::testing::Test, protected TableFixture {
       return events.empty() ? Json() : events[0]["item"];
     }
 
-    std::shared_ptr<Outbox> outbox = std::make_shared<Outbox>([] {});
+    /// Called where the connection's strand would be woken.
+    std::shared_ptr<std::function<void()>> woken = std::make_shared<std::function<void()>>([] {});
+    std::shared_ptr<Outbox> outbox = std::make_shared<Outbox>([woken = woken] { (*woken)(); });
 
    private:
     SocketFace face_;
@@ -384,6 +387,39 @@ TEST_F(RealtimeTest, AnItemMustBeOneOfText) {
   client.ExpectError("invalid_value", "item.id");
   create({{"id", std::string(65, 'x')}, {"type", "message"}, {"role", "user"}, {"content", "x"}});
   client.ExpectError("string_above_max_length", "item.id");
+}
+
+TEST_F(RealtimeTest, WhoeverHearsOfAnEndMayAskAgainAtOnce) {
+  Client client = Open();
+  client.Say("Hi");
+  client.Send(kCreate);
+  engine.Start(0);
+  engine.Say(0, "Yo");
+  client.Events();
+  std::vector<std::string> heard;
+  std::jthread asks;
+  *client.woken = [&] {
+    if (asks.joinable()) return;
+    for (const Json& event : client.Events()) heard.push_back(event["type"]);
+    if (heard.back() != "response.done") return;
+    asks = std::jthread([&] {
+      const Json more = {{"type", "message"}, {"role", "user"}, {"content", Json::array({Text("More?")})}};
+      client.Send({{"type", "conversation.item.create"}, {"item", more}});
+      client.Send(kCreate);
+    });
+    // Whoever tells of the end is held up here: it must be over by now.
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  };
+  engine.End(0);
+  ASSERT_TRUE(asks.joinable()) << Json(heard);
+  asks.join();
+  *client.woken = [] {};
+  const std::vector<Json> told = client.Events();
+  ASSERT_THAT(Types(told), ::testing::Not(::testing::Contains("error"))) << Json(told);
+  engine.Start(1);
+  engine.Say(1, "Again");
+  engine.End(1);
+  EXPECT_EQ(Texts(), (std::vector<std::string>{"Hi", "Yo", "More?", "Again"}));
 }
 
 TEST_F(RealtimeTest, OneResponseAtATimeWritesToTheConversation) {
