@@ -222,7 +222,11 @@ Result<std::vector<GgufEntry>> GgufMetadata(NetworkKind kind, const ModelSpec& s
   add("attention.head_count", spec.heads);
   add("attention.head_count_kv", spec.kv_heads);
   add("vocab_size", spec.vocab);
-  if (kind == NetworkKind::kT5) AddT5Metadata(spec, &out);
+  if (kind == NetworkKind::kT5) {
+    add("decoder_block_count", spec.layers);
+    add("decoder_start_token_id", spec.answer_start);
+    add("attention.relative_buckets_count", spec.bias_buckets);
+  }
   const bool rms = spec.norm == NormKind::kRms;
   add(rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon", Decimal(spec.norm_eps));
   if (spec.head_dim * spec.heads != spec.hidden) {

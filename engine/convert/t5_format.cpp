@@ -40,12 +40,6 @@ void PlanT5(Format format, NetworkPlan* plan) {
       {.role = TensorRole::kEmbedding, .name = "lm_head.weight", .shape = {spec.vocab, spec.hidden}});
 }
 
-void AddT5Metadata(const ModelSpec& spec, std::vector<GgufEntry>* metadata) {
-  metadata->push_back({"t5.decoder_block_count", spec.layers});
-  metadata->push_back({"t5.decoder_start_token_id", spec.answer_start});
-  metadata->push_back({"t5.attention.relative_buckets_count", spec.bias_buckets});
-}
-
 std::string T5FasterTransformerConfig(const ModelSpec& spec, const TokenizerData& tokenizer, DType dtype,
                                       int64_t gpus) {
   std::string out;

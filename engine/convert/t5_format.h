@@ -3,7 +3,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "engine/convert/network_kind.h"
 
@@ -12,8 +11,6 @@ namespace ringside {
 /// Adds the tensors of plan->spec.
 void PlanT5(ModelFiles::Format format, NetworkPlan* plan);
 
-/// Adds what a GGUF file of a network without an encoder has not.
-void AddT5Metadata(const ModelSpec& spec, std::vector<GgufEntry>* metadata);
 std::string T5FasterTransformerConfig(const ModelSpec& spec, const TokenizerData& tokenizer, DType dtype, int64_t gpus);
 
 }  // namespace ringside

@@ -196,7 +196,8 @@ size_t StepRunner::RunFirst(std::span<const StepOp> ops) {
 
 size_t StepRunner::AddAllRanks(std::span<const StepOp> ops) {
   const StepOp& op = ops.front();
-  const StepOp* norm = ops.size() > 1 && ops[1].kind == OpKind::kNorm && SameMatrix(op.y, ops[1].x) ? &ops[1] : nullptr;
+  const StepOp* norm = NextOf(ops);
+  if (norm != nullptr && norm->kind != OpKind::kNorm) norm = nullptr;
   const StepOp* linear = norm != nullptr ? NextOf(ops.subspan(1)) : nullptr;
   // Where the layer behind the norm takes E4M3, the norm leaves its rows in that.
   if (norm != nullptr && (linear == nullptr || !IsInE4M3(*linear)) &&

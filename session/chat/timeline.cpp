@@ -210,10 +210,10 @@ Result<std::optional<Timeline::Anew>> Timeline::EncodeAnew(const Codec& codec, b
   const size_t first = messages.size();
   ModelCallIds ids_of_calls(items_, left_out);
   for (const Item& item : items_.From(left_out)) {
-    messages.push_back({item.role, item.text, item.calls_at});
+    const std::string_view text = item.text;
+    messages.push_back({item.role, std::string(text.substr(messages.size() == first ? cut : 0)), item.calls_at});
     messages.back().model_ids = ids_of_calls.Next(item);
   }
-  if (cut > 0) messages[first].content.erase(0, cut);
   ASSIGN_OR_RETURN(const Rendering rendering,
                    codec.chat.RenderAnew(messages, open_answer, head_.tools, codec.tokenizer));
   Joined joined;
