@@ -15,7 +15,7 @@ namespace ringside {
 /// Raised with every change after which the same weights and tokens give other rows: an operation's order or rounding,
 /// angles, the place of an element in a tile. Old snapshots are computed again then. A test compares the rows of fixed
 /// inputs with recorded ones, so that no such change goes unnoticed (tests/engine/model/golden_rows_test.cpp).
-inline constexpr int64_t kArithmeticVersion = 9;
+inline constexpr int64_t kArithmeticVersion = 10;
 
 /// All hyper-parameters but the name, which no number depends on.
 void AddSpec(const ModelSpec& spec, Digest* digest);

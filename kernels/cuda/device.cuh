@@ -132,16 +132,29 @@ __device__ __forceinline__ T SumOverWarp(T x) {
   for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(0xffffffffu, x, step);
   return x;
 }
-/// The sum over a block of kThreads, in one fixed order, known to all of them. `shared` holds a float a warp.
+/// The sums over a block of kThreads, each in one fixed order, known to all of them. `shared` holds kSums times a float
+/// a warp.
+template <int kThreads = kBlockThreads, int kSums>
+__device__ __forceinline__ void BlockSums(float (&x)[kSums], float* shared) {
+#pragma unroll
+  for (float& sum : x) sum = SumOverWarp(sum);
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) {
+#pragma unroll
+    for (int i = 0; i < kSums; ++i) shared[i * (kThreads / 32) + threadIdx.x / 32] = x[i];
+  }
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < kSums; ++i) {
+    x[i] = 0;
+    for (int w = 0; w < kThreads / 32; ++w) x[i] += shared[i * (kThreads / 32) + w];
+  }
+}
 template <int kThreads = kBlockThreads>
 __device__ __forceinline__ float BlockSum(float x, float* shared) {
-  x = SumOverWarp(x);
-  __syncthreads();
-  if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = x;
-  __syncthreads();
-  float sum = 0;
-  for (int w = 0; w < kThreads / 32; ++w) sum += shared[w];
-  return sum;
+  float sums[1] = {x};
+  BlockSums<kThreads>(sums, shared);
+  return sums[0];
 }
 
 __device__ __forceinline__ bool AllowsVectors(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
@@ -159,37 +172,65 @@ __device__ __forceinline__ float4 RowFour(const float* p, int j, int n) {
   return p != nullptr && c < n ? *reinterpret_cast<const float4*>(p + c) : float4{0, 0, 0, 0};
 }
 
-/// RMS (Zhang and Sennrich 2019) or layer norm (Ba et al. 2016) of a row of n values in the registers of kThreads
-/// threads; emit(c, four) gets elements c to c + 3. weight(j) and bias(j) are the norm's own fours.
+/// RMS (Zhang and Sennrich 2019) or layer norms (Ba et al. 2016) of rows of n values in the registers of kThreads
+/// threads; emit(r, c, four) gets elements c to c + 3 of row r. weight(j) and bias(j) are the norm's own fours.
+/// `shared` holds kRows times a float a warp of a block.
+template <int kThreads, int kRows, int kVectors, class Weight, class Bias, class Emit>
+__device__ __forceinline__ void NormFoursOfRows(float4 (&v)[kRows][kVectors], int n, bool layer, float eps,
+                                                float* shared, const Weight& weight, const Bias& bias,
+                                                const Emit& emit) {
+  const auto add_up = [&](float(&sums)[kRows]) {
+    if constexpr (kThreads == 32) {
+#pragma unroll
+      for (float& sum : sums) sum = SumOverWarp(sum);
+    } else {
+      BlockSums<kThreads>(sums, shared);
+    }
+  };
+  float sums[kRows] = {}, means[kRows] = {};
+  if (layer) {
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+#pragma unroll
+      for (int j = 0; j < kVectors; ++j) sums[r] += v[r][j].x + v[r][j].y + v[r][j].z + v[r][j].w;
+    }
+    add_up(sums);
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) means[r] = sums[r] / n, sums[r] = 0;
+  }
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+#pragma unroll
+    for (int j = 0; j < kVectors; ++j) {
+      float4& x = v[r][j];
+      if (PlaceOfFour<kThreads>(j) >= n) continue;
+      x.x -= means[r], x.y -= means[r], x.z -= means[r], x.w -= means[r];
+      sums[r] += x.x * x.x + x.y * x.y + x.z * x.z + x.w * x.w;
+    }
+  }
+  add_up(sums);
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    const float factor = rsqrtf(sums[r] / n + eps);
+#pragma unroll
+    for (int j = 0; j < kVectors; ++j) {
+      const int c = PlaceOfFour<kThreads>(j);
+      if (c >= n) continue;
+      const float4 w = weight(j), b = bias(j), x = v[r][j];
+      emit(r, c,
+           float4{x.x * factor * w.x + b.x, x.y * factor * w.y + b.y, x.z * factor * w.z + b.z,
+                  x.w * factor * w.w + b.w});
+    }
+  }
+}
+/// Of one row: emit(c, four).
 template <int kThreads, int kVectors, class Weight, class Bias, class Emit>
 __device__ __forceinline__ void NormFours(float4 (&v)[kVectors], int n, bool layer, float eps, float* shared,
                                           const Weight& weight, const Bias& bias, const Emit& emit) {
-  const auto sum_of = [&](float x) {
-    if constexpr (kThreads == 32) return SumOverWarp(x);
-    return BlockSum<kThreads>(x, shared);
-  };
-  float sum = 0, mean = 0;
-  if (layer) {
+  float4 rows[1][kVectors];
 #pragma unroll
-    for (int j = 0; j < kVectors; ++j) sum += v[j].x + v[j].y + v[j].z + v[j].w;
-    mean = sum_of(sum) / n;
-    sum = 0;
-  }
-#pragma unroll
-  for (int j = 0; j < kVectors; ++j) {
-    if (PlaceOfFour<kThreads>(j) >= n) continue;
-    v[j].x -= mean, v[j].y -= mean, v[j].z -= mean, v[j].w -= mean;
-    sum += v[j].x * v[j].x + v[j].y * v[j].y + v[j].z * v[j].z + v[j].w * v[j].w;
-  }
-  const float factor = rsqrtf(sum_of(sum) / n + eps);
-#pragma unroll
-  for (int j = 0; j < kVectors; ++j) {
-    const int c = PlaceOfFour<kThreads>(j);
-    if (c >= n) continue;
-    const float4 w = weight(j), b = bias(j);
-    emit(c, float4{v[j].x * factor * w.x + b.x, v[j].y * factor * w.y + b.y, v[j].z * factor * w.z + b.z,
-                   v[j].w * factor * w.w + b.w});
-  }
+  for (int j = 0; j < kVectors; ++j) rows[0][j] = v[j];
+  NormFoursOfRows<kThreads>(rows, n, layer, eps, shared, weight, bias, [&](int, int c, float4 four) { emit(c, four); });
 }
 
 /// A norm's weights, and its biases if it is a layer norm, as a block's threads need them for rows of n values: up to
@@ -299,6 +340,21 @@ __device__ __forceinline__ uint32_t SharedAddress(const void* p) {
 /// Four 8 x 8 matrices of 16-bit elements; lane l gives the address of row l % 8 of matrix l / 8.
 __device__ __forceinline__ void LoadMatrices(uint32_t out[4], uint32_t address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
+               : "r"(address)
+               : "memory");
+}
+/// Words at a shared address, a multiple of their bytes.
+__device__ __forceinline__ uint32_t LoadSharedWord(uint32_t address) {
+  uint32_t out;
+  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(out) : "r"(address) : "memory");
+  return out;
+}
+__device__ __forceinline__ void LoadSharedTwo(uint32_t out[2], uint32_t address) {
+  asm volatile("ld.shared.v2.u32 {%0,%1}, [%2];" : "=r"(out[0]), "=r"(out[1]) : "r"(address) : "memory");
+}
+__device__ __forceinline__ void LoadSharedFour(uint32_t out[4], uint32_t address) {
+  asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];"
                : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
                : "r"(address)
                : "memory");

@@ -105,15 +105,21 @@ bool IsSkinny(const SkinnyLinear& args);
 /// Whether it may also compute the norm in front, which every block repeats.
 bool CanFuseNorm(int64_t rows, int64_t k);
 void LaunchSkinnyLinear(const Launcher& on, const SkinnyLinear& args);
-// ---- linear/stream_linear.cu
+// ---- linear/stream/stream_linear.cu
 /// Whether LaunchStreamLinear takes what IsSkinny does: up to 4 rows that fit in shared memory.
 bool CanStream(const Launcher& on, const SkinnyLinear& args);
 void LaunchStreamLinear(const Launcher& on, const SkinnyLinear& args);
-// ---- linear/stream_linear_8bit.cu
+// ---- linear/stream/stream_linear_8bit.cu
 void LaunchStreamLinear8Bit(const Launcher& on, const SkinnyLinear& args);
 
-// ---- linear/stream_linear_grouped.cu
+// ---- linear/stream/stream_linear_grouped.cu
+/// The same of weights in tiles.
+bool CanStreamGrouped(const Launcher& on, const SkinnyLinear& args);
 void LaunchStreamLinearGrouped(const Launcher& on, const SkinnyLinear& args);
+/// Two layers of the same rows at once, the second's weights of six bits and the first's of fewer; both with the same
+/// norm in front, or none.
+bool CanStreamTwoGrouped(const Launcher& on, const SkinnyLinear& args, const SkinnyLinear& next);
+void LaunchStreamTwoGrouped(const Launcher& on, const SkinnyLinear& args, const SkinnyLinear& next);
 
 // ---- linear/grouped_linear.cu
 /// Whether LaunchGroupedLinear takes it, weights in tiles: 1 to 1,024 rows on compute capability 9.0; no norm in front.

@@ -35,6 +35,15 @@ SkinnyLinear AsSkinny(const StepOp& op, DType dtype) {
   return out;
 }
 
+void TakeNorm(const StepOp& norm, SkinnyLinear* args) {
+  args->norm = true;
+  args->layer_norm = norm.layer_norm;
+  args->normed_from = norm.x;
+  args->norm_weight = norm.norm_weight;
+  args->norm_bias = norm.bias;
+  args->norm_eps = norm.eps;
+}
+
 bool SameMatrix(const Tensor& a, const Tensor& b) {
   return a.data == b.data && a.rows == b.rows && a.cols == b.cols && a.stride == b.stride && a.dtype == b.dtype;
 }
@@ -88,6 +97,11 @@ int64_t OutputsOfRun(const StepOp& op, int i, int64_t row_bytes) {
 /// What takes the first operation's result right behind it, or null.
 const StepOp* NextOf(std::span<const StepOp> ops) {
   return ops.size() > 1 && SameMatrix(ops[0].y, ops[1].x) ? &ops[1] : nullptr;
+}
+
+/// The linear layer right behind the first operation, another one, that takes the same rows; or null.
+const StepOp* BesideOf(std::span<const StepOp> ops) {
+  return ops.size() > 1 && ops[1].kind == OpKind::kLinear && SameMatrix(ops[0].x, ops[1].x) ? &ops[1] : nullptr;
 }
 
 /// Whether a second norm of heads is of those behind the first one's, in the same rows, and of the same size.
@@ -225,19 +239,21 @@ size_t StepRunner::RunLinear(std::span<const StepOp> ops, size_t linear) {
   SkinnyLinear args = AsSkinny(op, dtype_);
   args.fixed_order = fixed_order_;
   if (linear > 0) {
-    const StepOp& norm = ops.front();
-    args.norm = true;
-    args.layer_norm = norm.layer_norm;
-    args.normed_from = norm.x;
-    args.norm_weight = norm.norm_weight;
-    args.norm_bias = norm.bias;
-    args.norm_eps = norm.eps;
+    TakeNorm(ops.front(), &args);
     // A norm goes with quantised weights only where they are streamed.
     if (args.weight_dtype != args.dtype && (fixed_order_ || !CanStream(on_, args))) return 0;
   }
   const auto launch = KernelFor(on_, args);
   if (launch == nullptr) return 0;
   size_t taken = linear + 1;
+  if (const StepOp* beside = BesideOf(ops.subspan(linear))) {
+    SkinnyLinear second = AsSkinny(*beside, dtype_);
+    if (linear > 0) TakeNorm(ops.front(), &second);
+    if (!fixed_order_ && CanStreamTwoGrouped(on_, args, second)) {
+      LaunchStreamTwoGrouped(on_, args, second);
+      return taken + 1;
+    }
+  }
   SkinnyLinear joined = args;
   if (taken < ops.size() && TakeFollower(op, ops[taken], &joined) && KernelFor(on_, joined) == launch) {
     args = joined;

@@ -128,6 +128,22 @@ TEST_P(GroupedDevice, NormLinearAndActivationInARow) {
   }
 }
 
+// As files have them: what has more bits goes by itself, or with the others.
+TEST_P(GroupedDevice, NormAndLayersOfTwoTypesInARow) {
+  constexpr int64_t kInputs = 512;
+  for (const auto& [first, second] : {std::pair(DType::kQ4_K, DType::kQ6_K),
+                                      {DType::kQ5_K, DType::kQ6_K},
+                                      {DType::kQ6_K, DType::kQ4_K},
+                                      {DType::kQ8_0, DType::kQ6_K}}) {
+    for (const int64_t n : {64, 96, 3000}) {
+      const RandomWeight gate = MakeGrouped(first, n, kInputs, 9), up = MakeGrouped(second, n, kInputs, 10);
+      for (const int64_t rows : {1, 2, 4, 7, 33}) {
+        ExpectNormLinearAndActivation(*backend_, rows, gate, up, Tolerance(rows, kInputs));
+      }
+    }
+  }
+}
+
 TEST_P(GroupedDevice, TablesStayInBlocks) {
   for (const DType type : kBlockTypes) {
     const RandomWeight w = MakeGrouped(type, 77, 512, 51);

@@ -119,10 +119,13 @@ struct LaneTile {
     if constexpr (kBits == 6) return half == 0 ? ScaleAndOffset{two.x, offsets.x} : ScaleAndOffset{two.y, offsets.y};
     return {two.x, offsets.x};
   }
-  /// The offsets of group lane % 4 of the lane's row: of 6 bits those of its halves, otherwise one twice.
+  /// Of what a group's scales say, or of 6 bits those of its halves: what is to be added, if the pairs are taken as
+  /// Pair gives them.
   template <class T>
-  static __device__ __forceinline__ float2 Offsets(const unsigned char* tile, int lane) {
-    return OffsetsOf<T>(HalvesOf(*reinterpret_cast<const uint32_t*>(tile + Tile::kScales + lane * 4)));
+  static __device__ __forceinline__ float2 OffsetsOf(float2 two) {
+    if constexpr (kBits == 6) return {-(kBase<T> + 32) * two.x, -(kBase<T> + 32) * two.y};
+    const float offset = fmaf(-kBase<T>, two.x, two.y);
+    return {offset, offset};
   }
   /// What a group's pairs are multiplied by and what is added, in T: for Rounded.
   template <class T>
@@ -160,13 +163,6 @@ struct LaneTile {
   }
 
  private:
-  /// Of what a group's scales say.
-  template <class T>
-  static __device__ __forceinline__ float2 OffsetsOf(float2 two) {
-    if constexpr (kBits == 6) return {-(kBase<T> + 32) * two.x, -(kBase<T> + 32) * two.y};
-    const float offset = fmaf(-kBase<T>, two.x, two.y);
-    return {offset, offset};
-  }
   template <class T>
   static __device__ __forceinline__ PairType<T> BitsAsPair(uint32_t bits) {
     return *reinterpret_cast<const PairType<T>*>(&bits);

@@ -10,22 +10,19 @@
 // each, one by the block: there alone a row's last bits may differ). Behind: bias, GELU, or SiLU times up.
 //
 // Weights are of x's type T, or of one byte (quantised_weights.cuh): these are the left operand, 16 rows at a time,
-// become T on their way from shared memory to the tensor cores, and an output's scale multiplies its sum. In tiles
-// (grouped_weights.cuh) their scales multiply the products of each group of inputs, and the offsets the sums of these
-// inputs, which a block finds before. There the operations count, not the memory
-// alone: three blocks of half the ring a multiprocessor, for more warps, take an H100 74 us for a layer of 8B, two 65.
+// become T on their way from shared memory to the tensor cores, and an output's scale multiplies its sum. Those in
+// tiles have a kernel of their own (stream_grouped.cuh).
 #pragma once
 
 #include <algorithm>
 #include <type_traits>
 
-#include "kernels/cuda/linear/grouped_weights.cuh"
-#include "kernels/cuda/linear/linear_inl.cuh"
 #include "kernels/cuda/linear/quantised_weights.cuh"
+#include "kernels/cuda/linear/stream/stream_results.cuh"
 
 namespace ringside::cuda {
 
-/// Inputs of a unit: 128 bytes of each of its rows, of two tiles less or more.
+/// Inputs of a unit: 128 bytes of each of its rows.
 template <class W>
 constexpr int kStreamChunk = 128 / static_cast<int>(sizeof(W));
 /// Rows of W in a unit, and outputs of a tile: with SiLU half of the rows are ups.
@@ -35,36 +32,17 @@ template <class W, bool kPairs>
 constexpr int kTileOutputs = kUnitRows<W, kPairs> / (kPairs ? 2 : 1);
 template <class W, bool kPairs>
 constexpr int kUnitBytes = kUnitRows<W, kPairs> * 128;
-template <int kBits, bool kPairs>
-constexpr int kUnitBytes<Grouped<kBits>, kPairs> = 2 * Grouped<kBits>::Tile::kBytes;
-constexpr int kBlocksPerProcessor = 2;
 constexpr int kShortRow = 1024;  // inputs: of too few chunks for eight warps
-// A block's bytes in all, so that two are on a multiprocessor (8.6, 8.9 and 12.0: one).
-constexpr size_t MostStreamBytes(bool large) { return size_t{large ? 113u : 81u} << 10; }
 
-/// A warp's slots, each of a unit under way; kFew: where x leaves no room for more, of tiles, whose units the memory
-/// brings faster than they are computed.
-template <class W, bool kPairs, bool kLarge, bool kFew>
+/// A warp's slots, each of a unit under way.
+template <class W, bool kPairs, bool kLarge>
 constexpr int kStreamSlots = ((kLarge ? 80 : 48) << 10) / (kWarps * kUnitBytes<W, kPairs>);
-template <int kBits, bool kPairs, bool kLarge>
-constexpr int kStreamSlots<Grouped<kBits>, kPairs, kLarge, true> = kBits == 4 ? 4 : 3;
 
-constexpr int kSumInputs = 16;      // of x that are summed, for weights in tiles
-constexpr int kMostStreamRows = 4;  // of x
-
-template <class W, bool kPairs, bool kFew>
+template <class W, bool kPairs>
 constexpr size_t StreamBytes(bool large, const Skinny& a) {
-  const int slots = large ? kStreamSlots<W, kPairs, true, kFew> : kStreamSlots<W, kPairs, false, kFew>;
+  const int slots = large ? kStreamSlots<W, kPairs, true> : kStreamSlots<W, kPairs, false>;
   return static_cast<size_t>(slots * kWarps * kUnitBytes<W, kPairs>) +
-         sizeof(float) * 2 * kWarps * a.rows * kUnitRows<W, kPairs> + sizeof(uint16_t) * a.rows * a.x_shared_stride +
-         (kHasOffsets<W> ? sizeof(float) * a.rows * (a.x_shared_stride / kSumInputs) : 0);
-}
-
-inline Skinny NarrowForStream(const SkinnyLinear& args) {
-  Skinny a = Narrow(args);
-  const int chunk = args.weight_dtype == args.dtype ? 64 : 128;
-  a.x_shared_stride = (args.k + chunk - 1) / chunk * chunk + 8;  // eight rows in different banks
-  return a;
+         sizeof(float) * 2 * kWarps * a.rows * kUnitRows<W, kPairs> + sizeof(uint16_t) * a.rows * a.x_shared_stride;
 }
 
 /// The rows of x into shared memory, with zeros up to a whole chunk.
@@ -77,24 +55,6 @@ __device__ __forceinline__ void RowsToShared(const Skinny& a, T* shared_x) {
       *reinterpret_cast<uint4*>(shared_x + r * a.x_shared_stride + i * 8) =
           i * 8 < a.k ? *reinterpret_cast<const uint4*>(static_cast<const T*>(a.x) + r * a.x_stride + i * 8) : zero;
     }
-  }
-  __syncthreads();
-}
-
-/// The sums of each 16 inputs of the rows in shared memory, one row's behind the other's.
-template <class T>
-__device__ __forceinline__ void SumInputs(const Skinny& a, const T* shared_x, float* input_sums) {
-  const int count = a.x_shared_stride / kSumInputs;
-  for (int i = threadIdx.x; i < a.rows * count; i += kBlockThreads) {
-    const T* from = shared_x + i / count * a.x_shared_stride + i % count * kSumInputs;
-    float sum = 0;
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const Eight eight = LoadEight(from + half * 8);
-#pragma unroll
-      for (int j = 0; j < 8; ++j) sum += eight.x[j];
-    }
-    input_sums[i] = sum;
   }
   __syncthreads();
 }
@@ -169,93 +129,6 @@ class WeightStream {
   const W* rows_[kRows / 4] = {};
 };
 
-/// The same for weights in tiles: a unit is the tiles of 16 outputs, or of 8 gates and their ups.
-template <int kBits, bool kPairs, int kSlots, int kParts>
-class WeightStream<Grouped<kBits>, kPairs, kSlots, kParts> {
- public:
-  using W = Grouped<kBits>;
-  static constexpr int kChunk = kStreamChunk<W>, kSlot = kUnitBytes<W, kPairs>;
-
-  __device__ __forceinline__ WeightStream(const Skinny& a, int tiles, int chunks, W* slots)
-      : a_(a), tiles_(tiles), chunks_(chunks), slots_(SharedAddress(slots)) {
-    chunk_ = way_.part, tile_ = chunk_ < chunks ? way_.first_tile : tiles;
-    FindTiles();
-  }
-  __device__ __forceinline__ void Fetch() {
-    if (tile_ < tiles_) {
-      const uint32_t to = slots_ + slot_ * kSlot + PieceAt(0);
-#pragma unroll
-      for (int i = 0; i < kPieces; ++i) {
-        if (PieceAt(i) < kSlot) CopyAsyncOrZero(to + i * 512, from_[i], there_[i]);
-        from_[i] += kParts * kChunkBytes;
-      }
-      chunk_ += kParts;
-      if (chunk_ >= chunks_) {
-        chunk_ = way_.part;
-        tile_ += way_.step;
-        FindTiles();
-      }
-    }
-    CommitCopies();
-    slot_ = slot_ + 1 == kSlots ? 0 : slot_ + 1;
-  }
-
- private:
-  static constexpr int kPieces = (kSlot + 511) / 512;                // of 16 bytes a lane
-  static constexpr int kChunkBytes = kPanelTiles * W::Tile::kBytes;  // from a row's tile to its next
-  /// Where a lane's i-th piece lies in a unit.
-  static __device__ __forceinline__ int PieceAt(int i) { return (i * 32 + static_cast<int>(threadIdx.x) % 32) * 16; }
-
-  __device__ __forceinline__ void FindTiles() {
-    if (tile_ >= tiles_) return;
-    const unsigned char *first, *second;
-    if constexpr (kPairs) {
-      first = WeightTile<W>(a_, tile_ * kTileRows);
-      second = WeightTile<W>(a_, a_.total / 2 + tile_ * kTileRows);
-    } else {
-      first = WeightTile<W>(a_, tile_ * 2 * kTileRows);
-      second = WeightTile<W>(a_, (tile_ * 2 + 1) * kTileRows);
-    }
-#pragma unroll
-    for (int i = 0; i < kPieces; ++i) {
-      const bool of_second = PieceAt(i) >= W::Tile::kBytes;
-      const unsigned char* tile = of_second ? second : first;
-      there_[i] = tile != nullptr;
-      from_[i] =
-          there_[i] ? tile + static_cast<int64_t>(chunk_) * kChunkBytes + PieceAt(i) - (of_second ? W::Tile::kBytes : 0)
-                    : static_cast<const unsigned char*>(a_.weights[0]);
-    }
-  }
-
-  const Skinny& a_;
-  const WarpWay<kParts> way_;
-  const int tiles_, chunks_;
-  const uint32_t slots_;
-  int tile_, chunk_, slot_ = 0;
-  const unsigned char* from_[kPieces] = {};  // of the next unit; of nothing, if it is not there
-  bool there_[kPieces] = {};
-};
-
-/// What a lane needs of memory for one of a tile's results beside the sums; on its way while they are computed.
-struct TileResult {
-  int row = 0, place = 0, output = 0;
-  bool there = false;
-  float bias = 0, up_bias = 0, old = 0;
-
-  /// The i-th of the results of tiles of kOutputs, of `all` outputs.
-  template <int kOutputs, bool kPairs>
-  static __device__ __forceinline__ TileResult Fetch(const Skinny& a, int tile, int i, int all) {
-    TileResult r;
-    r.row = i / kOutputs, r.place = i % kOutputs, r.output = tile * kOutputs + r.place;
-    r.there = r.row < a.rows && r.output < all;
-    if (!r.there) return r;
-    if (a.bias != nullptr) r.bias = a.bias[r.output];
-    if (kPairs && a.bias != nullptr) r.up_bias = a.bias[all + r.output];
-    if (!kPairs && a.accumulate) r.old = LoadElement(a.y, a.y_dtype, r.row * a.y_stride + r.output);
-    return r;
-  }
-};
-
 /// What a block does with the sums of a tile, by one warp; `own` is the first result of the lane.
 template <class T, class W, bool kPairs, int kParts>
 __device__ __forceinline__ void FinishTile(const Skinny& a, const float* sums, int tile, int lane, TileResult own) {
@@ -270,21 +143,8 @@ __device__ __forceinline__ void FinishTile(const Skinny& a, const float* sums, i
       for (int v = 0; v < kParts; ++v) sum += sums[(v * a.rows + own.row) * kRow + at];
       return sum;
     };
-    const int64_t to = own.row * a.y_stride + own.output;
-    float value = Scaled<T, W>(a, sum_of(own.place), own.output) + own.bias;
-    if constexpr (kPairs) {
-      const float up =
-          RoundTo(a.y_dtype, Scaled<T, W>(a, sum_of(kOutputs + own.place), all + own.output) + own.up_bias);
-      value = RoundTo(a.y_dtype, value);
-      StoreElement(a.y, a.y_dtype, to, value);
-      StoreElement(a.y, a.y_dtype, to + all, up);
-      static_cast<T*>(a.product)[own.row * a.product_stride + own.output] = FromFloat<T>(SiluOf(value) * up);
-    } else {
-      if (a.after == AfterLinear::kGeluTanh || a.after == AfterLinear::kGeluErf) {
-        value = GeluOf(RoundTo(a.y_dtype, value), a.after == AfterLinear::kGeluTanh);
-      }
-      StoreElement(a.y, a.y_dtype, to, own.old + value);
-    }
+    const float value = Scaled<T, W>(a, sum_of(own.place), own.output);
+    own.Store<T, kPairs>(a, value, kPairs ? Scaled<T, W>(a, sum_of(kOutputs + own.place), all + own.output) : 0);
   }
 }
 
@@ -294,17 +154,9 @@ template <class T, class W, bool kPairs>
 struct TileSums {
   static constexpr int kRows = kUnitRows<W, kPairs>, kChunk = kStreamChunk<W>;
   float c[2][4] = {};
-  // What offsets add to the two tiles of a lane's row, for each row of x: by every lane of a quad of its own groups.
-  float offsets[kHasOffsets<W> ? 2 : 1][kHasOffsets<W> ? kMostStreamRows : 1] = {};
 
-  /// `input_sums`: SumInputs, from the unit's inputs on.
-  __device__ __forceinline__ void Add(const Skinny& a, const T* own_x, const W* weights, int matrix, int line,
-                                      const float* input_sums) {
-    if constexpr (kIsGrouped<W>) {
-      const auto* unit = reinterpret_cast<const unsigned char*>(weights);
-      AddTiles(own_x, unit);
-      if constexpr (kHasOffsets<W>) AddOffsets(a, unit, input_sums);
-    } else if constexpr (sizeof(W) == 1) {
+  __device__ __forceinline__ void Add(const T* own_x, const W* weights, int matrix, int line) {
+    if constexpr (sizeof(W) == 1) {
       AddBytes(own_x, weights, matrix, line);
     } else {
       AddWords(own_x, weights, matrix, line);
@@ -339,67 +191,8 @@ struct TileSums {
       }
     }
   }
-  __device__ __forceinline__ void AddTiles(const T* own_x, const unsigned char* unit) {
-    constexpr bool kHalves = W::kBits == 6;
-    const int lane = threadIdx.x % 32;
-    LaneTile<W::kBits> first, second;
-    first.Load(unit, lane);
-    second.Load(unit + W::Tile::kBytes, lane);
-#pragma unroll
-    for (int g = 0; g < kTileGroups; ++g) {
-      uint32_t x[4];
-      LoadMatrices(x, SharedAddress(own_x + g * 32));
-      float products[2][4] = {};  // of the halves, if they have their own scales
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        const uint32_t left[4] = {first.template Pair<T>(g, 2 * h), second.template Pair<T>(g, 2 * h),
-                                  first.template Pair<T>(g, 2 * h + 1), second.template Pair<T>(g, 2 * h + 1)};
-        MultiplyAdd(products[kHalves ? h : 0], left, x[2 * h], x[2 * h + 1], T());
-      }
-#pragma unroll
-      for (int h = 0; h < (kHalves ? 2 : 1); ++h) {
-        const float scales[2] = {first.template Scale<T>(g, h).scale, second.template Scale<T>(g, h).scale};
-#pragma unroll
-        for (int i = 0; i < 4; ++i) c[g % 2][i] = fmaf(scales[i / 2], products[h][i], c[g % 2][i]);
-      }
-    }
-  }
-  __device__ __forceinline__ void AddOffsets(const Skinny& a, const unsigned char* unit, const float* input_sums) {
-    const int lane = threadIdx.x % 32;
-    const float2 own[2] = {LaneTile<W::kBits>::template Offsets<T>(unit, lane),
-                           LaneTile<W::kBits>::template Offsets<T>(unit + W::Tile::kBytes, lane)};
-#pragma unroll
-    for (int r = 0; r < kMostStreamRows; ++r) {
-      if (r >= a.rows) break;
-      const auto* from = input_sums + r * (a.x_shared_stride / kSumInputs) + lane % 4 * 2;
-      const float2 inputs = *reinterpret_cast<const float2*>(from);
-#pragma unroll
-      for (int t = 0; t < 2; ++t) {
-        if constexpr (W::kBits == 6) {
-          offsets[t][r] = fmaf(own[t].x, inputs.x, fmaf(own[t].y, inputs.y, offsets[t][r]));
-        } else {
-          offsets[t][r] = fmaf(own[t].x, inputs.x + inputs.y, offsets[t][r]);
-        }
-      }
-    }
-  }
-  /// Adds up what the lanes of a quad have of the offsets, and adds it to the sums.
-  __device__ __forceinline__ void JoinOffsets(int rows, int lane) {
-#pragma unroll
-    for (int r = 0; r < kMostStreamRows; ++r) {
-      if (r >= rows) break;
-#pragma unroll
-      for (int t = 0; t < 2; ++t) {
-        float& sum = offsets[t][r];
-        sum += __shfl_xor_sync(0xffffffffu, sum, 1);
-        sum += __shfl_xor_sync(0xffffffffu, sum, 2);
-        if (lane % 4 == r / 2) c[0][t * 2 + r % 2] += sum;
-      }
-    }
-  }
   /// To [row of x][row of W].
   __device__ __forceinline__ void Store(float* to, int rows, int lane) {
-    if constexpr (kHasOffsets<W>) JoinOffsets(rows, lane);
     if constexpr (sizeof(W) == 1) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
@@ -415,10 +208,10 @@ struct TileSums {
   }
 };
 
-template <class T, class W, bool kNorm, bool kPairs, int kParts, bool kFew>
+template <class T, class W, bool kNorm, bool kPairs, int kParts>
 __global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor) StreamKernel(Skinny a) {
   constexpr int kRows = kUnitRows<W, kPairs>, kOutputs = kTileOutputs<W, kPairs>;
-  constexpr int kSlots = kStreamSlots<W, kPairs, kLargeSet, kFew>;
+  constexpr int kSlots = kStreamSlots<W, kPairs, kLargeSet>;
   using Stream = WeightStream<W, kPairs, kSlots, kParts>;
   extern __shared__ __align__(16) unsigned char shared[];
   __shared__ float shared_sums[kWarps];
@@ -448,9 +241,6 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor) StreamKern
     RowsToShared<T, W>(a, shared_x);
   }
 
-  // Behind the partial sums, at a multiple of 8 bytes.
-  float* input_sums = sums + 2 * kWarps * a.rows * kRows;
-  if constexpr (kHasOffsets<W>) SumInputs(a, shared_x, input_sums);
   const int matrix = lane / 8, line = lane % 8;
   const T* own_x = shared_x + min(line, a.rows - 1) * a.x_shared_stride + matrix * 8;
   int slot = 0;
@@ -465,8 +255,7 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor) StreamKern
       stream.Fetch();
       const W* weights = slots + slot * Stream::kSlot;
       slot = slot + 1 == kSlots ? 0 : slot + 1;
-      tile_sums.Add(a, own_x + chunk * Stream::kChunk, weights, matrix, line,
-                    input_sums + chunk * (Stream::kChunk / kSumInputs));
+      tile_sums.Add(own_x + chunk * Stream::kChunk, weights, matrix, line);
     }
     // Two places for sums in turn: one barrier a tile.
     float* to = sums + turn % 2 * kWarps * a.rows * kRows;
@@ -487,24 +276,18 @@ void LaunchStream(const Launcher& on, const Skinny& a) {
   const int all = kPairs ? a.total / 2 : a.total, outputs = kTileOutputs<W, kPairs>,
             tiles = (all + outputs - 1) / outputs;
   const int blocks = std::min(tiles, kBlocksPerProcessor * on.multiprocessors);
-  const auto launch = [&](auto parts, auto few) {
-    Launch(on, StreamKernel<T, W, kNorm, kPairs, parts(), few()>, Grid(blocks), kBlockThreads,
-           StreamBytes<W, kPairs, few()>(on.large, a), a);
+  const auto launch = [&](auto parts) {
+    Launch(on, StreamKernel<T, W, kNorm, kPairs, parts()>, Grid(blocks), kBlockThreads,
+           StreamBytes<W, kPairs>(on.large, a), a);
   };
-  constexpr std::integral_constant<int, kWarps> kAll;
-  if constexpr (kIsGrouped<W>) {
-    const bool few = StreamBytes<W, kPairs, false>(on.large, a) > MostStreamBytes(on.large);
-    few ? launch(kAll, std::true_type()) : launch(kAll, std::false_type());
-  } else {
-    // A warp to itself where there is more than one tile for each: short rows do not pay for the barrier.
-    const bool alone = a.k <= kShortRow && tiles >= 2 * kWarps * blocks;
-    alone ? launch(std::integral_constant<int, 1>(), std::false_type()) : launch(kAll, std::false_type());
-  }
+  // A warp to itself where there is more than one tile for each: short rows do not pay for the barrier.
+  const bool alone = a.k <= kShortRow && tiles >= 2 * kWarps * blocks;
+  alone ? launch(std::integral_constant<int, 1>()) : launch(std::integral_constant<int, kWarps>());
 }
 
 template <class T, class W>
 void LaunchStreamOfTypes(const Launcher& on, const SkinnyLinear& args) {
-  const Skinny a = NarrowForStream(args);
+  const Skinny a = NarrowForStream(args, kStreamChunk<W>);
   if (args.after == AfterLinear::kSiluMultiply) {
     return args.norm ? LaunchStream<T, W, true, true>(on, a) : LaunchStream<T, W, false, true>(on, a);
   }

@@ -1,16 +1,14 @@
 // The streaming kernel (stream_linear.cuh) of weights in x's type.
-#include "kernels/cuda/linear/stream_linear.cuh"
+#include "kernels/cuda/linear/stream/stream_linear.cuh"
 
 namespace ringside::cuda {
 
 bool CanStream(const Launcher& on, const SkinnyLinear& args) {
   if (args.x.rows > kMostStreamRows || args.k < 64) return false;
-  const Skinny a = NarrowForStream(args);
-  const size_t bytes = HasGroupScales(args.weight_dtype)
-                           ? WithBits(args.weight_dtype,
-                                      [&](auto bits) { return StreamBytes<Grouped<bits()>, true, true>(on.large, a); })
-                       : HasRowScales(args.weight_dtype) ? StreamBytes<Int8, true, false>(on.large, a)
-                                                         : StreamBytes<__half, true, false>(on.large, a);
+  if (HasGroupScales(args.weight_dtype)) return CanStreamGrouped(on, args);
+  const bool bytewise = HasRowScales(args.weight_dtype);
+  const Skinny a = NarrowForStream(args, bytewise ? kStreamChunk<Int8> : kStreamChunk<__half>);
+  const size_t bytes = bytewise ? StreamBytes<Int8, true>(on.large, a) : StreamBytes<__half, true>(on.large, a);
   return bytes <= MostStreamBytes(on.large);
 }
 

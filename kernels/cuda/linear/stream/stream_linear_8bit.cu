@@ -1,5 +1,5 @@
 // The streaming kernel (stream_linear.cuh) of weights of one byte.
-#include "kernels/cuda/linear/stream_linear.cuh"
+#include "kernels/cuda/linear/stream/stream_linear.cuh"
 
 namespace ringside::cuda {
 

@@ -1,0 +1,128 @@
+// Rows of x for the streaming kernel of weights in tiles (stream_grouped.cuh). Included by it only.
+#pragma once
+
+#include "kernels/cuda/linear/grouped_weights.cuh"
+#include "kernels/cuda/linear/linear_inl.cuh"
+
+namespace ringside::cuda {
+
+/// Inputs that are summed for the offsets: as many as have one scale.
+template <int kBits>
+constexpr int kSumInputs = kBits == 6 ? 16 : 32;
+constexpr int kPortionChunks = 2, kPortionInputs = kPortionChunks * kTileInputs;
+
+/// The rows of x in shared memory as the products want them, and the sums of each kSumInputs of their inputs, one row's
+/// behind the other's. By the whole block.
+template <class T, int kBits>
+class PortionInputs {
+ public:
+  __device__ __forceinline__ PortionInputs(const Skinny& a, T* shared_x, float* sums)
+      : a_(a),
+        shared_x_(shared_x),
+        sums_(sums),
+        padded_((a.k + kPortionInputs - 1) / kPortionInputs * kPortionInputs) {}
+
+  /// Of x itself.
+  __device__ __forceinline__ void Load() const {
+    const int pieces = padded_ / 8;  // of a row
+    for (int first = 0; first < a_.rows * pieces; first += kLoads * kBlockThreads) {
+      uint4 bits[kLoads];
+      int rows[kLoads], columns[kLoads];
+#pragma unroll
+      for (int i = 0; i < kLoads; ++i) {
+        const int piece = first + i * kBlockThreads + static_cast<int>(threadIdx.x);
+        rows[i] = (piece >= pieces) + (piece >= 2 * pieces) + (piece >= 3 * pieces) + (piece >= 4 * pieces);
+        columns[i] = (piece - rows[i] * pieces) * 8;
+        const bool there = rows[i] < a_.rows && columns[i] < a_.k;
+        bits[i] =
+            there ? *reinterpret_cast<const uint4*>(static_cast<const T*>(a_.x) + rows[i] * a_.x_stride + columns[i])
+                  : uint4{0, 0, 0, 0};
+      }
+#pragma unroll
+      for (int i = 0; i < kLoads; ++i) {
+        if (rows[i] < a_.rows) Take(rows[i], columns[i], *reinterpret_cast<const Run<8>*>(&bits[i]));
+      }
+    }
+    __syncthreads();
+  }
+  /// Of the norm in front; block 0 also stores them, as the norm by itself would. `shared` holds two floats a warp.
+  __device__ __forceinline__ void LoadNormed(const NormVectors<kNormVectors>& vectors, float* shared) const {
+    const bool wide = vectors.wide && AllowsVectors(a_.normed_from) && a_.normed_from_stride % 4 == 0;
+    if (!wide || a_.k % (32 * 4) != 0) return LoadAnyNormed(vectors, shared);
+    if (a_.rows == 1) {
+      LoadNormedRows<1>(vectors, 0, shared);
+    } else {
+      for (int r = 0; r < a_.rows; r += 2) LoadNormedRows<2>(vectors, r, shared);
+    }
+    for (int r = 0; r < a_.rows; ++r) {
+      for (int c = a_.k + static_cast<int>(threadIdx.x) * 4; c < padded_; c += kBlockThreads * 4) Take(r, c, Run<4>{});
+    }
+    __syncthreads();
+  }
+
+ private:
+  template <int kCount>
+  struct alignas(kCount * sizeof(T)) Run {
+    T x[kCount];
+  };
+  static constexpr int kLoads = 4;  // of a thread under way
+
+  /// So many inputs of row r from c on, by each lane of a warp.
+  template <int kCount>
+  __device__ __forceinline__ void Take(int r, int c, Run<kCount> run) const {
+    if constexpr (kHasOffsets<Grouped<kBits>>) {
+      constexpr int kLanes = kSumInputs<kBits> / kCount;
+      float sum = 0;
+#pragma unroll
+      for (const T& x : run.x) sum += ToFloat(x);
+#pragma unroll
+      for (int step = 1; step < kLanes; step *= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
+      if (threadIdx.x % kLanes == 0) {
+        sums_[r * (a_.x_shared_stride / kSumInputs<kBits>)+c / kSumInputs<kBits>] = sum;
+      }
+    }
+    *reinterpret_cast<Run<kCount>*>(shared_x_ + r * a_.x_shared_stride + c) = run;
+  }
+  /// kRows from row `first` on, or fewer, at once; warps are whole.
+  template <int kRows>
+  __device__ __forceinline__ void LoadNormedRows(const NormVectors<kNormVectors>& vectors, int first,
+                                                 float* shared) const {
+    float4 v[kRows][kNormVectors];
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      const float* row = first + r < a_.rows ? a_.normed_from + (first + r) * a_.normed_from_stride : nullptr;
+#pragma unroll
+      for (int j = 0; j < kNormVectors; ++j) v[r][j] = RowFour<kBlockThreads>(row, j, a_.k);
+    }
+    NormFoursOfRows<kBlockThreads>(
+        v, a_.k, a_.layer_norm, a_.norm_eps, shared, [&](int j) { return vectors.weight[j]; },
+        [&](int j) { return vectors.bias[j]; },
+        [&](int r, int c, float4 four) {
+          if (first + r >= a_.rows) return;
+          const Run<4> run = {FromFloat<T>(four.x), FromFloat<T>(four.y), FromFloat<T>(four.z), FromFloat<T>(four.w)};
+          Take(first + r, c, run);
+          if (blockIdx.x == 0) *reinterpret_cast<Run<4>*>(static_cast<T*>(a_.x) + (first + r) * a_.x_stride + c) = run;
+        });
+  }
+  __device__ __forceinline__ void LoadAnyNormed(const NormVectors<kNormVectors>& vectors, float* shared) const {
+    for (int r = 0; r < a_.rows; ++r) {
+      for (int c = a_.k + static_cast<int>(threadIdx.x); c < padded_; c += kBlockThreads) {
+        shared_x_[r * a_.x_shared_stride + c] = FromFloat<T>(0);
+      }
+    }
+    NormToShared<T>(a_, vectors, shared_x_, shared);
+    for (int r = 0; r < a_.rows; ++r) {
+      for (int c = static_cast<int>(threadIdx.x) * 4; c < padded_; c += kBlockThreads * 4) {
+        Take(r, c, *reinterpret_cast<const Run<4>*>(shared_x_ + r * a_.x_shared_stride + c));
+      }
+    }
+    __syncthreads();
+  }
+
+  const Skinny& a_;
+  T* const shared_x_;
+  float* const sums_;
+  const int padded_;
+};
+
+}  // namespace ringside::cuda

@@ -1,0 +1,150 @@
+// The way of weights in tiles into shared memory (stream_grouped.cuh). Included by it only.
+#pragma once
+
+#include "kernels/cuda/linear/stream/portion_inputs.cuh"
+#include "kernels/cuda/linear/tensor_boxes.cuh"
+
+namespace ringside::cuda {
+
+template <int kBits>
+constexpr int kPairOfTiles = 2 * TileOf<kBits>::kBytes;  // bytes
+template <int kBits>
+constexpr int kPortionBytes = kPortionChunks* kPairOfTiles<kBits>;
+constexpr int kPortionRows = 16;  // of W
+template <bool kPairs>
+constexpr int kPortionOutputs = kPortionRows / (kPairs ? 2 : 1);
+constexpr int kFewestSlots = 2, kMostSlots = 3;  // of a warp's ring, a portion each
+
+/// A block's place among those of a layer.
+struct BlockPlace {
+  int block, blocks;
+};
+/// The tiles of a block, every `blocks`-th, and the runs of their portions, one a warp.
+struct PortionRuns {
+  BlockPlace at;
+  int portions, tiles;  // of a tile; of the block
+
+  __device__ __forceinline__ PortionRuns(const Skinny& a, int all_tiles, BlockPlace place)
+      : at(place),
+        portions((a.k + kPortionInputs - 1) / kPortionInputs),
+        tiles((all_tiles - place.block + place.blocks - 1) / place.blocks) {}
+  __device__ __forceinline__ int Begin(int warp) const { return tiles * portions * warp / kWarps; }
+  /// The warp of the block's n-th portion.
+  __device__ __forceinline__ int WarpOf(int n) const { return (n * kWarps + kWarps - 1) / (tiles * portions); }
+  /// The block's i-th tile.
+  __device__ __forceinline__ int Tile(int i) const { return at.block + i * at.blocks; }
+};
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+constexpr bool kBulkCopies = true;
+#else
+constexpr bool kBulkCopies = false;
+#endif
+
+/// A warp's run on its way through its ring, as far ahead as that reaches. Portions come by the bulk copy engine, where
+/// there is one, else by copies of 16 bytes.
+template <int kBits, bool kPairs>
+class PortionStream {
+ public:
+  using W = Grouped<kBits>;
+
+  /// `barriers`: of the slots.
+  __device__ __forceinline__ PortionStream(const Skinny& a, const PortionRuns& runs, int warp, uint32_t ring,
+                                           uint32_t barriers, int slots)
+      : a_(a),
+        runs_(runs),
+        ring_(ring),
+        barriers_(barriers),
+        slots_(slots),
+        left_(runs.Begin(warp + 1) - runs.Begin(warp)) {
+    if (kBulkCopies) {
+      if (threadIdx.x % 32 == 0) {
+        for (int i = 0; i < slots; ++i) InitBarrier(barriers + i * 8, 1);
+        FenceBarriers();
+      }
+      __syncwarp();
+    }
+    if (left_ == 0) return;
+    place_ = runs.Begin(warp) / runs.portions, portion_ = runs.Begin(warp) % runs.portions;
+    FindTile();
+  }
+  /// Starts the copies of the next portion, or of nothing behind the last. Where the inputs end in a portion's middle,
+  /// its second half is the first again, and finds no inputs.
+  __device__ __forceinline__ void Fetch() {
+    if (left_ > 0) {
+      const bool whole = (portion_ * kPortionChunks + 1) * kTileInputs < a_.k;
+      if constexpr (kBulkCopies) {
+        CopyTiles(whole);
+      } else {
+        CopyPieces(whole);
+      }
+      from_ += kPortionChunks * kChunkBytes;
+      --left_;
+      if (++portion_ == runs_.portions) {
+        portion_ = 0, ++place_;
+        if (left_ > 0) FindTile();
+      }
+    }
+    if constexpr (!kBulkCopies) CommitCopies();
+    fetch_slot_ = fetch_slot_ + 1 == slots_ ? 0 : fetch_slot_ + 1;
+  }
+  /// Until the portion that was asked for first is there; returns where, from the begin of the ring. All but one slot
+  /// are under way.
+  __device__ __forceinline__ uint32_t Next() {
+    const uint32_t at = slot_ * kPortionBytes<kBits>;
+    if constexpr (kBulkCopies) {
+      WaitAt(barriers_ + slot_ * 8, phase_);
+    } else {
+      WaitForPortion();
+    }
+    __syncwarp();
+    if (++slot_ == slots_) slot_ = 0, phase_ ^= 1;
+    return at;
+  }
+
+ private:
+  static constexpr int kTileBytes = W::Tile::kBytes, kTiles = 2 * kPortionChunks;
+  static constexpr int kChunkBytes = kPanelTiles * kTileBytes;  // from a row's tile to its next
+  // A lane copies one tile whole, or 16 lanes 16 bytes each of one of the two, a round after the other.
+  static constexpr int kLanes = kBulkCopies ? 1 : 16, kTilePieces = kTileBytes / 16;
+
+  static __device__ __forceinline__ int Lane() { return static_cast<int>(threadIdx.x) % 32; }
+  static __device__ __forceinline__ int Half() { return Lane() / kLanes % 2; }
+
+  __device__ __forceinline__ void CopyTiles(bool whole) const {
+    const uint32_t barrier = barriers_ + fetch_slot_ * 8;
+    if (Lane() == 0) ArriveAtExpecting(barrier, kPortionBytes<kBits>);
+    if (Lane() >= kTiles) return;
+    CopyRun(ring_ + fetch_slot_ * kPortionBytes<kBits> + Lane() * kTileBytes,
+            from_ + (whole && Lane() >= 2 ? kChunkBytes : 0), kTileBytes, barrier, kReadOnce);
+  }
+  __device__ __forceinline__ void CopyPieces(bool whole) const {
+    const uint32_t to = ring_ + fetch_slot_ * kPortionBytes<kBits> + Half() * kTileBytes;
+#pragma unroll
+    for (int chunk = 0; chunk < kPortionChunks; ++chunk) {
+      const unsigned char* from = from_ + (whole ? chunk * kChunkBytes : 0);
+      for (int i = Lane() % kLanes; i < kTilePieces; i += kLanes) {
+        CopyAsyncOrZero(to + chunk * kPairOfTiles<kBits> + i * 16, from + i * 16, true);
+      }
+    }
+  }
+  __device__ __forceinline__ void WaitForPortion() const {
+    static_assert(kFewestSlots == 2 && kMostSlots == 3);
+    slots_ == 2 ? WaitForCopies<0>() : WaitForCopies<1>();
+  }
+  __device__ __forceinline__ void FindTile() {
+    const int first = runs_.Tile(place_) * kPortionOutputs<kPairs>;
+    const unsigned char* tile = WeightTile<W>(a_, first + Half() * (kPairs ? a_.total / 2 : kTileRows));
+    if (tile == nullptr) tile = WeightTile<W>(a_, first);  // what comes of outputs that are not there is not used
+    from_ = tile + portion_ * kPortionChunks * static_cast<int64_t>(kChunkBytes);
+  }
+
+  const Skinny& a_;
+  const PortionRuns& runs_;
+  const uint32_t ring_, barriers_;
+  const int slots_;
+  int left_, place_ = 0, portion_ = 0, fetch_slot_ = 0, slot_ = 0, phase_ = 0;
+  const unsigned char* from_ = nullptr;  // the tile of the lane's half in the next portion's first chunk
+};
+
+}  // namespace ringside::cuda

@@ -1,0 +1,58 @@
+// The streaming kernel of weights in tiles (stream_grouped.cuh).
+#include "kernels/cuda/linear/stream/stream_grouped.cuh"
+
+namespace ringside::cuda {
+namespace {
+
+// What files mix in one layer: values have six bits where queries and keys have fewer.
+constexpr int kNextBits = 6;
+
+/// Calls body with the bits of the first of two layers as a constant.
+template <class Body>
+bool WithFirstBits(DType grouped, const Body& body) {
+  if (BitsOf(grouped) == 4) return body(std::integral_constant<int, 4>());
+  return BitsOf(grouped) == 5 && body(std::integral_constant<int, 5>());
+}
+
+}  // namespace
+
+bool CanStreamGrouped(const Launcher& on, const SkinnyLinear& args) {
+  const Skinny a = NarrowForStream(args, kPortionInputs);
+  const bool pairs = args.after == AfterLinear::kSiluMultiply;
+  return WithBits(args.weight_dtype,
+                  [&](auto bits) { return DivideStream<bits()>(on, a, pairs).slots >= kFewestSlots; });
+}
+
+void LaunchStreamLinearGrouped(const Launcher& on, const SkinnyLinear& args) {
+  WithBits(args.weight_dtype, [&](auto bits) {
+    if (args.dtype == DType::kF16) return LaunchStreamGrouped<__half, bits()>(on, args);
+    LaunchStreamGrouped<__nv_bfloat16, bits()>(on, args);
+  });
+}
+
+bool CanStreamTwoGrouped(const Launcher& on, const SkinnyLinear& args, const SkinnyLinear& next) {
+  const auto plain = [&](const SkinnyLinear& one) {
+    return HasGroupScales(one.weight_dtype) && one.after == AfterLinear::kNothing && IsSkinny(one) &&
+           CanStream(on, one);
+  };
+  if (!plain(args) || !plain(next) || BitsOf(next.weight_dtype) != kNextBits) return false;
+  return WithFirstBits(args.weight_dtype, [&](auto bits) {
+    const auto [own, other] =
+        DivideTwo<bits(), kNextBits>(on, NarrowForStream(args, kPortionInputs), NarrowForStream(next, kPortionInputs));
+    return own.slots >= kFewestSlots && other.slots >= kFewestSlots;
+  });
+}
+
+void LaunchStreamTwoGrouped(const Launcher& on, const SkinnyLinear& args, const SkinnyLinear& next) {
+  CHECK(CanStreamTwoGrouped(on, args, next));
+  WithFirstBits(args.weight_dtype, [&](auto bits) {
+    if (args.dtype == DType::kF16) {
+      LaunchStreamTwoGroupedOf<__half, bits(), kNextBits>(on, args, next);
+    } else {
+      LaunchStreamTwoGroupedOf<__nv_bfloat16, bits(), kNextBits>(on, args, next);
+    }
+    return true;
+  });
+}
+
+}  // namespace ringside::cuda

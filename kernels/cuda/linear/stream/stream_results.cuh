@@ -1,0 +1,56 @@
+// What the streaming kernels (stream_linear.cuh, stream_grouped.cuh) share: how much of a multiprocessor they take, and
+// the way out of a tile's sums. Included by .cu files only.
+#pragma once
+
+#include "kernels/cuda/linear/linear_inl.cuh"
+
+namespace ringside::cuda {
+
+constexpr int kBlocksPerProcessor = 2;
+constexpr int kMostStreamRows = 4;  // of x
+/// A block's shared memory, so that two are on a multiprocessor (8.6, 8.9 and 12.0: one).
+constexpr size_t MostStreamBytes(bool large) { return size_t{large ? 113u : 81u} << 10; }
+
+/// The arguments, with rows of x in shared memory of whole chunks of so many inputs.
+inline Skinny NarrowForStream(const SkinnyLinear& args, int chunk) {
+  Skinny a = Narrow(args);
+  a.x_shared_stride = (args.k + chunk - 1) / chunk * chunk + 8;  // eight rows in different banks
+  return a;
+}
+
+/// What a lane needs of memory for one of a tile's results beside the sums; on its way while they are computed.
+struct TileResult {
+  int row = 0, place = 0, output = 0;
+  bool there = false;
+  float bias = 0, up_bias = 0, old = 0;
+
+  /// The i-th of the results of tiles of kOutputs, of `all` outputs.
+  template <int kOutputs, bool kPairs>
+  static __device__ __forceinline__ TileResult Fetch(const Skinny& a, int tile, int i, int all) {
+    TileResult r;
+    r.row = i / kOutputs, r.place = i % kOutputs, r.output = tile * kOutputs + r.place;
+    r.there = r.row < a.rows && r.output < all;
+    if (!r.there) return r;
+    if (a.bias != nullptr) r.bias = a.bias[r.output];
+    if (kPairs && a.bias != nullptr) r.up_bias = a.bias[all + r.output];
+    if (!kPairs && a.accumulate) r.old = LoadElement(a.y, a.y_dtype, r.row * a.y_stride + r.output);
+    return r;
+  }
+
+  /// Stores it: the sum, of a gate with pairs, and of its up, each times the scale of its output.
+  template <class T, bool kPairs>
+  __device__ __forceinline__ void Store(const Skinny& a, float sum, float up_sum) const {
+    float value = sum + bias;
+    if constexpr (kPairs) {
+      value = SiluOf(RoundTo(a.y_dtype, value)) * RoundTo(a.y_dtype, up_sum + up_bias);
+      static_cast<T*>(a.product)[row * a.product_stride + output] = FromFloat<T>(value);
+    } else {
+      if (a.after == AfterLinear::kGeluTanh || a.after == AfterLinear::kGeluErf) {
+        value = GeluOf(RoundTo(a.y_dtype, value), a.after == AfterLinear::kGeluTanh);
+      }
+      StoreElement(a.y, a.y_dtype, row * a.y_stride + output, old + value);
+    }
+  }
+};
+
+}  // namespace ringside::cuda
