@@ -55,18 +55,17 @@ __device__ __forceinline__ const unsigned char* WeightTile(const Skinny& a, int 
   return static_cast<const unsigned char*>(a.weights[w]) + output / kPanelRows * a.row_elements +
          output % kPanelRows / kTileRows * W::Tile::kBytes;
 }
-/// What a sum over the inputs of an output's row is multiplied by, where weights are of one byte.
-template <class T, class W>
-__device__ __forceinline__ float ScaleOfOutput(const Skinny& a, int output) {
+/// The scale of an output's row, where weights are of one byte.
+__device__ __forceinline__ const float* ScalePointer(const Skinny& a, int output) {
   int w = 0;
   while (w + 1 < SkinnyLinear::kMaxWeights && output >= a.outputs[w]) output -= a.outputs[w++];
-  return kUnitOf<T, W> * a.scales[w][output];
+  return a.scales[w] + output;
 }
 /// A sum over the inputs, in the units of an output's row.
 template <class T, class W>
 __device__ __forceinline__ float Scaled(const Skinny& a, float sum, int output) {
   if constexpr (sizeof(W) > 1) return sum;
-  return sum * ScaleOfOutput<T, W>(a, output);
+  return sum * kUnitOf<T, W> * *ScalePointer(a, output);
 }
 
 constexpr int kNormVectors = 4;  // of a thread

@@ -24,25 +24,7 @@ class PortionInputs {
 
   /// Of x itself.
   __device__ __forceinline__ void Load() const {
-    const int pieces = padded_ / 8;  // of a row
-    for (int first = 0; first < a_.rows * pieces; first += kLoads * kBlockThreads) {
-      uint4 bits[kLoads];
-      int rows[kLoads], columns[kLoads];
-#pragma unroll
-      for (int i = 0; i < kLoads; ++i) {
-        const int piece = first + i * kBlockThreads + static_cast<int>(threadIdx.x);
-        rows[i] = (piece >= pieces) + (piece >= 2 * pieces) + (piece >= 3 * pieces) + (piece >= 4 * pieces);
-        columns[i] = (piece - rows[i] * pieces) * 8;
-        const bool there = rows[i] < a_.rows && columns[i] < a_.k;
-        bits[i] =
-            there ? *reinterpret_cast<const uint4*>(static_cast<const T*>(a_.x) + rows[i] * a_.x_stride + columns[i])
-                  : uint4{0, 0, 0, 0};
-      }
-#pragma unroll
-      for (int i = 0; i < kLoads; ++i) {
-        if (rows[i] < a_.rows) Take(rows[i], columns[i], *reinterpret_cast<const Run<8>*>(&bits[i]));
-      }
-    }
+    a_.rows == 1 ? LoadRows<true>() : LoadRows<false>();
     __syncthreads();
   }
   /// Of the norm in front; block 0 also stores them, as the norm by itself would. `shared` holds two floats a warp.
@@ -82,6 +64,26 @@ class PortionInputs {
       }
     }
     *reinterpret_cast<Run<kCount>*>(shared_x_ + r * a_.x_shared_stride + c) = run;
+  }
+  template <bool kOne>
+  __device__ __forceinline__ void LoadRows() const {
+    const int pieces = padded_ / 8, all = kOne ? pieces : a_.rows * pieces;  // of a row
+    for (int first = threadIdx.x; first < all; first += kLoads * kBlockThreads) {
+      uint4 bits[kLoads];
+      int rows[kLoads], columns[kLoads];
+#pragma unroll
+      for (int i = 0; i < kLoads; ++i) {
+        const int piece = first + i * kBlockThreads;
+        rows[i] = kOne ? 0 : (piece >= pieces) + (piece >= 2 * pieces) + (piece >= 3 * pieces);
+        columns[i] = (piece - rows[i] * pieces) * 8;
+        const T* from = static_cast<const T*>(a_.x) + rows[i] * a_.x_stride + columns[i];
+        bits[i] = piece < all && columns[i] < a_.k ? *reinterpret_cast<const uint4*>(from) : uint4{0, 0, 0, 0};
+      }
+#pragma unroll
+      for (int i = 0; i < kLoads; ++i) {
+        if (first + i * kBlockThreads < all) Take(rows[i], columns[i], *reinterpret_cast<const Run<8>*>(&bits[i]));
+      }
+    }
   }
   /// kRows from row `first` on, or fewer, at once; warps are whole.
   template <int kRows>

@@ -54,21 +54,66 @@ StreamDivision DivideStream(const Launcher& on, const Skinny& a, bool pairs) {
   return two.slots >= kFewestSlots ? two : DivideStream<kBits>(a, pairs, on.multiprocessors, SharedBytes(on.large));
 }
 
-/// A result of one of the block's tiles, with the scales of its output.
-template <class T, class W, bool kPairs>
-struct StreamedResult {
-  TileResult result;
-  int place = 0;  // of the tile
-  float scale = 0, up_scale = 0;
+/// Where a thread's i-th result lies, and the sums that make it.
+template <bool kPairs>
+struct StreamedPlace {
+  int row, at, output;  // of x; in its tile; of the layer
+  int first_sum, sums;  // in units of a tile's sums for all rows: one each for the warps that have a part of the tile
+  int first_warp;       // of these
+  bool there;
 
-  /// The i-th, of so many of each tile.
-  __device__ __forceinline__ void Fetch(const Skinny& a, const PortionRuns& runs, int results, int i, int all) {
-    place = i / results;
-    result = TileResult::Fetch<kPortionOutputs<kPairs>, kPairs>(a, runs.Tile(place), i - place * results, all);
-    if (!result.there) return;
-    scale = ScaleOfOutput<T, W>(a, result.output);
-    if (kPairs) up_scale = ScaleOfOutput<T, W>(a, all + result.output);
+  __device__ __forceinline__ StreamedPlace(const Skinny& a, const PortionRuns& runs, int i) {
+    constexpr int kOutputs = kPortionOutputs<kPairs>;
+    const int tile = i / (a.rows * kOutputs), rest = i - tile * a.rows * kOutputs;
+    row = rest / kOutputs, at = rest % kOutputs, output = runs.Tile(tile) * kOutputs + at;
+    there = tile < runs.tiles && output < (kPairs ? a.total / 2 : a.total);
+    first_warp = runs.WarpOf(tile * runs.portions), first_sum = tile + first_warp;
+    sums = runs.WarpOf((tile + 1) * runs.portions - 1) - first_warp + 1;
   }
+};
+
+/// What a thread's first result needs beside the sums, on its way to shared memory while they are computed.
+template <class T, class W, bool kPairs>
+class StreamedExtras {
+ public:
+  __device__ __forceinline__ StreamedExtras(const Skinny& a, float (*shared)[kBlockThreads]) : a_(a), shared_(shared) {}
+  __device__ __forceinline__ void AskForScales(const StreamedPlace<kPairs>& place) const {
+    if (!place.there) return;
+    CopyFloatAsync(&shared_[0][threadIdx.x], ScalePointer(a_, place.output));
+    if (kPairs) CopyFloatAsync(&shared_[1][threadIdx.x], ScalePointer(a_, a_.total / 2 + place.output));
+  }
+  /// What the result is added to.
+  __device__ __forceinline__ void AskForOld(const StreamedPlace<kPairs>& place) const {
+    if (!place.there || !asks_for_old()) return;
+    CopyFloatAsync(&shared_[2][threadIdx.x], static_cast<const float*>(a_.y) + place.row * a_.y_stride + place.output);
+  }
+  __device__ __forceinline__ void Wait() const { WaitForAllCopies(); }
+
+  /// The sums times their scales, and all that follows, to where it goes; `own`: whether it is the first result.
+  template <class SumOf>
+  __device__ __forceinline__ void Finish(const StreamedPlace<kPairs>& place, bool own, const SumOf& sum_of) const {
+    constexpr int kOutputs = kPortionOutputs<kPairs>;
+    const int half = a_.total / 2, i = threadIdx.x;
+    TileResult result{.row = place.row, .place = place.at, .output = place.output, .there = true};
+    if (a_.bias != nullptr) result.bias = a_.bias[place.output];
+    if (kPairs && a_.bias != nullptr) result.up_bias = a_.bias[half + place.output];
+    if (!kPairs && a_.accumulate) {
+      result.old =
+          own && asks_for_old() ? shared_[2][i] : LoadElement(a_.y, a_.y_dtype, place.row * a_.y_stride + place.output);
+    }
+    const float scale = own ? shared_[0][i] : *ScalePointer(a_, place.output);
+    float up = 0;
+    if constexpr (kPairs) {
+      up = sum_of(kOutputs + place.at) * kUnitOf<T, W> * (own ? shared_[1][i] : *ScalePointer(a_, half + place.output));
+    }
+    result.Store<T, kPairs>(a_, sum_of(place.at) * kUnitOf<T, W> * scale, up);
+  }
+
+ private:
+  __device__ __forceinline__ bool asks_for_old() const { return !kPairs && a_.accumulate && a_.y_dtype == DType::kF32; }
+
+  const Skinny& a_;
+  float (*const shared_)[kBlockThreads];
 };
 
 /// A block's share of a layer.
@@ -81,7 +126,7 @@ class GroupedStream {
   template <bool kNorm>
   static __device__ __forceinline__ void Run(const Skinny& a, int slots, BlockPlace at) {
     extern __shared__ __align__(16) unsigned char shared[];
-    __shared__ float norm_sums[2 * kWarps];
+    __shared__ float norm_sums[2 * kWarps], extras_memory[3][kBlockThreads];
     __shared__ alignas(8) uint64_t barriers[kWarps * kMostSlots];
     const int warp = threadIdx.x / 32, all = kPairs ? a.total / 2 : a.total;
     const uint32_t ring = SharedAddress(shared + warp * slots * kPortionBytes<kBits>);
@@ -95,27 +140,29 @@ class GroupedStream {
     Stream stream(a, runs, warp, ring, SharedAddress(barriers + warp * kMostSlots), slots);
     for (int n = 0; n < slots - 1; ++n) stream.Fetch();  // weights do not wait for the step before
     const PortionInputs<T, kBits> inputs(a, x, input_sums);
+    StreamedPlace<kPairs> own(a, runs, threadIdx.x);
+    asm volatile("" : "+r"(own.row), "+r"(own.at), "+r"(own.output), "+r"(own.first_sum), "+r"(own.sums));  // now
+    const StreamedExtras<T, W, kPairs> extras(a, extras_memory);
+    extras.AskForScales(own);
     WaitForStep();
     if constexpr (kNorm) {
       inputs.LoadNormed(vectors, norm_sums);
     } else {
       inputs.Load();
     }
-    // The first of a thread's results, on its way while the sums are computed.
-    const int results = a.rows * kOutputs;  // of a tile
-    Result own;
-    if (static_cast<int>(threadIdx.x) < runs.tiles * results) own.Fetch(a, runs, results, threadIdx.x, all);
+    extras.AskForOld(own);
     Multiply(a, runs, stream, ring, x, input_sums, sums);
+    extras.Wait();
     __syncthreads();
-    for (int i = threadIdx.x; i < runs.tiles * results; i += kBlockThreads) {
-      if (i != static_cast<int>(threadIdx.x)) own.Fetch(a, runs, results, i, all);
-      if (own.result.there) Finish(a, runs, own, sums);
+    if (own.there) Finish(a, runs, extras, own, true, sums);
+    for (int i = threadIdx.x + kBlockThreads; i < runs.tiles * a.rows * kOutputs; i += kBlockThreads) {
+      const StreamedPlace<kPairs> place(a, runs, i);
+      if (place.there) Finish(a, runs, extras, place, false, sums);
     }
   }
 
  private:
   using Stream = PortionStream<kBits, kPairs>;
-  using Result = StreamedResult<T, W, kPairs>;
 
   /// A warp's run. Its sums of a tile go to a place for each that a tile and a warp have in common: from one such place
   /// to the next, one of the two goes on.
@@ -148,21 +195,20 @@ class GroupedStream {
       own_sums.Store(sums + (place + warp) * a.rows * kPortionRows, a.rows, lane);
       portion = 0, ++place;
     }
-    if constexpr (!kBulkCopies) WaitForCopies<0>();
   }
-  static __device__ __forceinline__ void Finish(const Skinny& a, const PortionRuns& runs, const Result& own,
-                                                const float* sums) {
-    const int first = runs.WarpOf(own.place * runs.portions), last = runs.WarpOf((own.place + 1) * runs.portions - 1);
-    const auto sum_of = [&](int at) {
+  static __device__ __forceinline__ void Finish(const Skinny& a, const PortionRuns& runs,
+                                                const StreamedExtras<T, W, kPairs>& extras,
+                                                const StreamedPlace<kPairs>& place, bool own, const float* sums) {
+    const bool few = runs.tiles * runs.portions < kWarps;  // some warps have none
+    extras.Finish(place, own, [&](int at) {
+      const float* from = sums + (place.first_sum * a.rows + place.row) * kPortionRows + at;
       float sum = 0;
-      for (int w = first; w <= last; ++w) {
-        if (runs.Begin(w) == runs.Begin(w + 1)) continue;  // fewer portions than warps
-        sum += sums[((own.place + w) * a.rows + own.result.row) * kPortionRows + at];
+      for (int i = 0; i < place.sums; ++i) {
+        if (few && runs.Begin(place.first_warp + i) == runs.Begin(place.first_warp + i + 1)) continue;
+        sum += from[i * a.rows * kPortionRows];
       }
       return sum;
-    };
-    own.result.template Store<T, kPairs>(a, sum_of(own.result.place) * own.scale,
-                                         kPairs ? sum_of(kOutputs + own.result.place) * own.up_scale : 0);
+    });
   }
 };
 
