@@ -13,7 +13,8 @@ constexpr int kPortionBytes = kPortionChunks* kPairOfTiles<kBits>;
 constexpr int kPortionRows = 16;  // of W
 template <bool kPairs>
 constexpr int kPortionOutputs = kPortionRows / (kPairs ? 2 : 1);
-constexpr int kFewestSlots = 2, kMostSlots = 3;  // of a warp's ring, a portion each
+// Of a warp's ring, a portion each; of two blocks on a multiprocessor.
+constexpr int kFewestSlots = 2, kMostSlots = 5, kSlotsOfTwo = 3;
 
 /// A block's place among those of a layer.
 struct BlockPlace {
@@ -129,8 +130,17 @@ class PortionStream {
     }
   }
   __device__ __forceinline__ void WaitForPortion() const {
-    static_assert(kFewestSlots == 2 && kMostSlots == 3);
-    slots_ == 2 ? WaitForCopies<0>() : WaitForCopies<1>();
+    static_assert(kFewestSlots == 2 && kMostSlots == 5);
+    switch (slots_) {
+      case 2:
+        return WaitForCopies<0>();
+      case 3:
+        return WaitForCopies<1>();
+      case 4:
+        return WaitForCopies<2>();
+      default:
+        return WaitForCopies<3>();
+    }
   }
   __device__ __forceinline__ void FindTile() {
     const int first = runs_.Tile(place_) * kPortionOutputs<kPairs>;

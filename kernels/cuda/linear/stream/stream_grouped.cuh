@@ -32,26 +32,40 @@ inline int TilesOf(const Skinny& a, bool pairs) {
   const int all = pairs ? a.total / 2 : a.total, outputs = kPortionRows / (pairs ? 2 : 1);
   return (all + outputs - 1) / outputs;
 }
-/// Over up to so many blocks of so much shared memory.
+/// Floats that a thread's first result needs beside its sums: two scales, and what it is added to.
+constexpr int kExtras = 3;
+/// At least what a block has of shared memory beside what it is launched with: barriers, a norm's sums. Kernels of two
+/// layers have it twice.
+constexpr size_t kStaticBytes = 512;
+
+/// Over up to so many blocks of so much shared memory, and of so many slots.
 template <int kBits>
-StreamDivision DivideStream(const Skinny& a, bool pairs, int most_blocks, size_t most_bytes) {
+StreamDivision DivideStream(const Skinny& a, bool pairs, int most_blocks, size_t most_bytes, int most_slots) {
   StreamDivision out;
   const int tiles = TilesOf(a, pairs), ring = kWarps * kPortionBytes<kBits>;
   out.blocks = std::min(tiles, most_blocks);
   const int own = (tiles + out.blocks - 1) / out.blocks;
-  const size_t beside = static_cast<size_t>(a.rows) *
-                        (sizeof(float) * kPortionRows * (own + kWarps) + sizeof(uint16_t) * a.x_shared_stride +
-                         sizeof(float) * a.x_shared_stride / kSumInputs<kBits>);
-  out.slots = beside > most_bytes ? 0 : std::min(kMostSlots, static_cast<int>(most_bytes - beside) / ring);
+  const int results = std::min(own * a.rows * kPortionRows / (pairs ? 2 : 1), kBlockThreads);
+  const size_t beside = sizeof(float) * static_cast<size_t>(kExtras * results) +
+                        static_cast<size_t>(a.rows) *
+                            (sizeof(float) * kPortionRows * (own + kWarps) + sizeof(uint16_t) * a.x_shared_stride +
+                             sizeof(float) * a.x_shared_stride / kSumInputs<kBits>);
+  out.slots = beside > most_bytes ? 0 : std::min(most_slots, static_cast<int>(most_bytes - beside) / ring);
   out.shared_bytes = beside + static_cast<size_t>(out.slots) * ring;
   return out;
 }
-/// Over the whole device; one block a multiprocessor where x leaves no room for two.
+/// Over the whole device: two blocks a multiprocessor, or one where x leaves no room for two. Portions of one or two
+/// rows, and those without offsets, are computed sooner than they come: there one block with more of them under way is
+/// better than two with one each.
 template <int kBits>
 StreamDivision DivideStream(const Launcher& on, const Skinny& a, bool pairs) {
-  const StreamDivision two =
-      DivideStream<kBits>(a, pairs, kBlocksPerProcessor * on.multiprocessors, MostStreamBytes(on.large));
-  return two.slots >= kFewestSlots ? two : DivideStream<kBits>(a, pairs, on.multiprocessors, SharedBytes(on.large));
+  const int wanted = a.rows <= 2 || !kHasOffsets<Grouped<kBits>> ? kSlotsOfTwo : kFewestSlots;
+  const StreamDivision two = DivideStream<kBits>(a, pairs, kBlocksPerProcessor * on.multiprocessors,
+                                                 MostStreamBytes(on.large) - kStaticBytes, kSlotsOfTwo);
+  if (two.slots >= wanted) return two;
+  const StreamDivision one =
+      DivideStream<kBits>(a, pairs, on.multiprocessors, SharedBytes(on.large) - kStaticBytes, kMostSlots);
+  return one.slots > two.slots ? one : two;
 }
 
 /// Where a thread's i-th result lies, and the sums that make it.
@@ -76,16 +90,17 @@ struct StreamedPlace {
 template <class T, class W, bool kPairs>
 class StreamedExtras {
  public:
-  __device__ __forceinline__ StreamedExtras(const Skinny& a, float (*shared)[kBlockThreads]) : a_(a), shared_(shared) {}
+  __device__ __forceinline__ StreamedExtras(const Skinny& a, float* shared, int results)
+      : a_(a), shared_(shared + threadIdx.x), results_(results) {}
   __device__ __forceinline__ void AskForScales(const StreamedPlace<kPairs>& place) const {
     if (!place.there) return;
-    CopyFloatAsync(&shared_[0][threadIdx.x], ScalePointer(a_, place.output));
-    if (kPairs) CopyFloatAsync(&shared_[1][threadIdx.x], ScalePointer(a_, a_.total / 2 + place.output));
+    CopyFloatAsync(shared_, ScalePointer(a_, place.output));
+    if (kPairs) CopyFloatAsync(shared_ + results_, ScalePointer(a_, a_.total / 2 + place.output));
   }
   /// What the result is added to.
   __device__ __forceinline__ void AskForOld(const StreamedPlace<kPairs>& place) const {
     if (!place.there || !asks_for_old()) return;
-    CopyFloatAsync(&shared_[2][threadIdx.x], static_cast<const float*>(a_.y) + place.row * a_.y_stride + place.output);
+    CopyFloatAsync(shared_ + 2 * results_, static_cast<const float*>(a_.y) + place.row * a_.y_stride + place.output);
   }
   __device__ __forceinline__ void Wait() const { WaitForAllCopies(); }
 
@@ -93,18 +108,19 @@ class StreamedExtras {
   template <class SumOf>
   __device__ __forceinline__ void Finish(const StreamedPlace<kPairs>& place, bool own, const SumOf& sum_of) const {
     constexpr int kOutputs = kPortionOutputs<kPairs>;
-    const int half = a_.total / 2, i = threadIdx.x;
+    const int half = a_.total / 2;
     TileResult result{.row = place.row, .place = place.at, .output = place.output, .there = true};
     if (a_.bias != nullptr) result.bias = a_.bias[place.output];
     if (kPairs && a_.bias != nullptr) result.up_bias = a_.bias[half + place.output];
     if (!kPairs && a_.accumulate) {
-      result.old =
-          own && asks_for_old() ? shared_[2][i] : LoadElement(a_.y, a_.y_dtype, place.row * a_.y_stride + place.output);
+      result.old = own && asks_for_old() ? shared_[2 * results_]
+                                         : LoadElement(a_.y, a_.y_dtype, place.row * a_.y_stride + place.output);
     }
-    const float scale = own ? shared_[0][i] : *ScalePointer(a_, place.output);
+    const float scale = own ? shared_[0] : *ScalePointer(a_, place.output);
     float up = 0;
     if constexpr (kPairs) {
-      up = sum_of(kOutputs + place.at) * kUnitOf<T, W> * (own ? shared_[1][i] : *ScalePointer(a_, half + place.output));
+      up = sum_of(kOutputs + place.at) * kUnitOf<T, W> *
+           (own ? shared_[results_] : *ScalePointer(a_, half + place.output));
     }
     result.Store<T, kPairs>(a_, sum_of(place.at) * kUnitOf<T, W> * scale, up);
   }
@@ -113,7 +129,8 @@ class StreamedExtras {
   __device__ __forceinline__ bool asks_for_old() const { return !kPairs && a_.accumulate && a_.y_dtype == DType::kF32; }
 
   const Skinny& a_;
-  float (*const shared_)[kBlockThreads];
+  float* const shared_;  // the thread's first; the next is so many results further
+  const int results_;
 };
 
 /// A block's share of a layer.
@@ -126,7 +143,7 @@ class GroupedStream {
   template <bool kNorm>
   static __device__ __forceinline__ void Run(const Skinny& a, int slots, BlockPlace at) {
     extern __shared__ __align__(16) unsigned char shared[];
-    __shared__ float norm_sums[2 * kWarps], extras_memory[3][kBlockThreads];
+    __shared__ float norm_sums[2 * kWarps];
     __shared__ alignas(8) uint64_t barriers[kWarps * kMostSlots];
     const int warp = threadIdx.x / 32, all = kPairs ? a.total / 2 : a.total;
     const uint32_t ring = SharedAddress(shared + warp * slots * kPortionBytes<kBits>);
@@ -142,7 +159,8 @@ class GroupedStream {
     const PortionInputs<T, kBits> inputs(a, x, input_sums);
     StreamedPlace<kPairs> own(a, runs, threadIdx.x);
     asm volatile("" : "+r"(own.row), "+r"(own.at), "+r"(own.output), "+r"(own.first_sum), "+r"(own.sums));  // now
-    const StreamedExtras<T, W, kPairs> extras(a, extras_memory);
+    const StreamedExtras<T, W, kPairs> extras(a, input_sums + a.rows * (a.x_shared_stride / kSumInputs<kBits>),
+                                              min(runs.tiles * a.rows * kOutputs, kBlockThreads));
     extras.AskForScales(own);
     WaitForStep();
     if constexpr (kNorm) {
@@ -256,8 +274,9 @@ std::pair<StreamDivision, StreamDivision> DivideTwo(const Launcher& on, const Sk
   const int all = kBlocksPerProcessor * on.multiprocessors, own_bytes = TilesOf(a, false) * TileOf<kBits>::kBytes,
             next_bytes = TilesOf(next, false) * TileOf<kNextBits>::kBytes;
   const int blocks = std::clamp(static_cast<int>(int64_t{all} * own_bytes / (own_bytes + next_bytes)), 1, all - 1);
-  return {DivideStream<kBits>(a, false, blocks, MostStreamBytes(on.large)),
-          DivideStream<kNextBits>(next, false, all - blocks, MostStreamBytes(on.large))};
+  const size_t most = MostStreamBytes(on.large) - 2 * kStaticBytes;
+  return {DivideStream<kBits>(a, false, blocks, most, kSlotsOfTwo),
+          DivideStream<kNextBits>(next, false, all - blocks, most, kSlotsOfTwo)};
 }
 template <class T, int kBits, int kNextBits>
 void LaunchStreamTwoGroupedOf(const Launcher& on, const SkinnyLinear& args, const SkinnyLinear& next_args) {
