@@ -145,6 +145,7 @@ class GroupedStream {
     extern __shared__ __align__(16) unsigned char shared[];
     __shared__ float norm_sums[2 * kWarps];
     __shared__ alignas(8) uint64_t barriers[kWarps * kMostSlots];
+    static_assert(sizeof(norm_sums) + sizeof(barriers) <= kStaticBytes);
     const int warp = threadIdx.x / 32, all = kPairs ? a.total / 2 : a.total;
     const uint32_t ring = SharedAddress(shared + warp * slots * kPortionBytes<kBits>);
     const PortionRuns runs(a, (all + kOutputs - 1) / kOutputs, at);
