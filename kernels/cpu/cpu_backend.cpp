@@ -74,9 +74,11 @@ Status CpuBackend::Commit(void* data, size_t bytes) {
   return Overloaded("no memory for " + std::to_string(bytes) + " bytes");
 }
 
-void CpuBackend::CopyToDevice(void* device, const void* host, size_t bytes) { std::memcpy(device, host, bytes); }
-void CpuBackend::CopyOnDevice(void* to, const void* from, size_t bytes) { std::memmove(to, from, bytes); }
-void CpuBackend::CopyToHost(void* host, const void* device, size_t bytes) { std::memcpy(host, device, bytes); }
+void CpuBackend::CopyToDevice(void* device, const void* host, size_t bytes) { CopyOnDevice(device, host, bytes); }
+void CpuBackend::CopyOnDevice(void* to, const void* from, size_t bytes) {
+  if (bytes > 0) std::memmove(to, from, bytes);  // where there is nothing both may be null
+}
+void CpuBackend::CopyToHost(void* host, const void* device, size_t bytes) { CopyOnDevice(host, device, bytes); }
 
 CopyTicket CpuBackend::SaveSlab(const KvShape& shape, const void* slab, std::span<const SlabRun> runs) {
   for (const SlabRun& run : runs) {

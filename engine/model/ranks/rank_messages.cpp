@@ -145,7 +145,9 @@ class CallReader {
     const std::string_view words = in_.View();
     Require(words.size() % sizeof(uint32_t) == 0);
     borrowed->allowed.resize(words.size() / sizeof(uint32_t));
-    std::memcpy(borrowed->allowed.data(), words.data(), borrowed->allowed.size() * sizeof(uint32_t));
+    if (!borrowed->allowed.empty()) {  // else both are null
+      std::memcpy(borrowed->allowed.data(), words.data(), borrowed->allowed.size() * sizeof(uint32_t));
+    }
     Require(words.empty() || static_cast<int64_t>(borrowed->allowed.size()) == (own_.vocab + 31) / 32);
     for (size_t left = in_.Count(9); left > 0 && sound_; --left) {
       const int32_t id = Id();
