@@ -382,6 +382,7 @@ __device__ __forceinline__ void CopyAsyncOrZero(uint32_t shared, const void* glo
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(real ? 16 : 0)
                : "memory");
 }
+/// Likewise four bytes.
 __device__ __forceinline__ void CopyFloatAsync(float* shared, const float* global) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(SharedAddress(shared)), "l"(global) : "memory");
 }

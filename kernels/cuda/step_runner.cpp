@@ -249,7 +249,7 @@ size_t StepRunner::RunLinear(std::span<const StepOp> ops, size_t linear) {
   if (const StepOp* beside = BesideOf(ops.subspan(linear))) {
     SkinnyLinear second = AsSkinny(*beside, dtype_);
     if (linear > 0) TakeNorm(ops.front(), &second);
-    if (!fixed_order_ && CanStreamTwoGrouped(on_, args, second)) {
+    if (CanStreamTwoGrouped(on_, args, second)) {
       LaunchStreamTwoGrouped(on_, args, second);
       return taken + 1;
     }

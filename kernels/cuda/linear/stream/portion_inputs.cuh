@@ -65,9 +65,10 @@ class PortionInputs {
     }
     *reinterpret_cast<Run<kCount>*>(shared_x_ + r * a_.x_shared_stride + c) = run;
   }
+  /// kOne: there is one row.
   template <bool kOne>
   __device__ __forceinline__ void LoadRows() const {
-    const int pieces = padded_ / 8, all = kOne ? pieces : a_.rows * pieces;  // of a row
+    const int pieces = padded_ / 8, all = kOne ? pieces : a_.rows * pieces;  // of a row; of all
     for (int first = threadIdx.x; first < all; first += kLoads * kBlockThreads) {
       uint4 bits[kLoads];
       int rows[kLoads], columns[kLoads];

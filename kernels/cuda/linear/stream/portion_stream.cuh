@@ -13,7 +13,7 @@ constexpr int kPortionBytes = kPortionChunks* kPairOfTiles<kBits>;
 constexpr int kPortionRows = 16;  // of W
 template <bool kPairs>
 constexpr int kPortionOutputs = kPortionRows / (kPairs ? 2 : 1);
-// Of a warp's ring, a portion each; of two blocks on a multiprocessor.
+// Of a warp's ring, a portion each; kSlotsOfTwo: where two blocks share a multiprocessor.
 constexpr int kFewestSlots = 2, kMostSlots = 5, kSlotsOfTwo = 3;
 
 /// A block's place among those of a layer.
@@ -125,7 +125,7 @@ class PortionStream {
     for (int chunk = 0; chunk < kPortionChunks; ++chunk) {
       const unsigned char* from = from_ + (whole ? chunk * kChunkBytes : 0);
       for (int i = Lane() % kLanes; i < kTilePieces; i += kLanes) {
-        CopyAsyncOrZero(to + chunk * kPairOfTiles<kBits> + i * 16, from + i * 16, true);
+        CopyAsync(to + chunk * kPairOfTiles<kBits> + i * 16, from + i * 16);
       }
     }
   }

@@ -31,7 +31,7 @@ struct LanePlaces {
       LoadSharedFour(tile->scales, scales + at);
     }
   }
-  /// As LaneTile::Offsets.
+  /// The offsets of group lane % 4 of the lane's row: of 6 bits those of its halves, otherwise one twice.
   template <class T>
   __device__ __forceinline__ float2 Offsets(uint32_t at) const {
     return LaneTile<kBits>::template OffsetsOf<T>(HalvesOf(LoadSharedWord(offsets + at)));
