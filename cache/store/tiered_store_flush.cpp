@@ -96,19 +96,21 @@ std::optional<TieredStore::Impl::Wanted> TieredStore::Impl::TakeWanted() {
 
 Status TieredStore::Impl::WriteToDisk(const std::string& owner) {
   if (StaysInMemory(owner)) return Unavailable("tiers: this is never written to disk");
-  Status status;
-  if (const auto waiting = ShareWaiting(owner)) {
-    // One that has come meanwhile and is still to be taken in: somebody else's.
-    const auto& chunks = waiting->chunks();
-    if (!std::ranges::all_of(chunks, [](const SnapshotChunk& chunk) { return chunk.hash.has_value(); })) return status;
-    status = PutWaitingOnDisk(owner, waiting->header().id);
-  } else {
-    status = CopyToDisk(owner);
+  const auto waiting = ShareWaiting(owner);
+  const auto taken_in = [](const SnapshotChunk& chunk) { return chunk.hash.has_value(); };
+  // One that has come meanwhile and is still to be taken in: somebody else's.
+  if (waiting && !std::ranges::all_of(waiting->chunks(), taken_in)) return Status::Ok();
+  {
+    // Before it is there: another writer may find the disk full in the moment when this one's has come.
+    std::scoped_lock lock(room_mutex_, mutex_);
+    written_.insert(owner);
   }
-  if (!status.ok()) return status;
+  const Status status = waiting ? PutWaitingOnDisk(owner, waiting->header().id) : CopyToDisk(owner);
   std::lock_guard lock(mutex_);
-  written_.insert(owner);
-  host_->index().SetSpare(owner, true);
+  if (status.ok())
+    host_->index().SetSpare(owner, true);
+  else
+    written_.erase(owner);
   return status;
 }
 

@@ -61,6 +61,7 @@ Status TieredStore::Impl::PutOnDisk(const std::string& owner, const Snapshot& sn
       return status;
     }
     if (status.code() != StatusCode::kOverloaded) return status;
+    std::lock_guard making_room(room_mutex_);
     const auto oldest = disk_->index().Oldest();
     if (snapshot.chunk_bytes() > disk_->budget_bytes() || !oldest || *oldest == owner) return status;
     if (given > 2 * snapshot.chunk_bytes()) return status;

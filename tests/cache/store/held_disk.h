@@ -39,6 +39,20 @@ class HeldDisk final : public Store {
       changed_.wait(lock, [&] { return owners_.size() >= n; });
       return owners_;
     }
+    /// From now on what has been put is there, and whoever put it is not told before LetStoredReturn.
+    void HoldWhatIsStored() {
+      std::lock_guard lock(mutex_);
+      stored_held_ = true;
+    }
+    void LetStoredReturn() {
+      std::lock_guard lock(mutex_);
+      stored_held_ = false;
+      changed_.notify_all();
+    }
+    void Return() {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return !stored_held_; });
+    }
     void Pass(const std::string& owner) {
       std::unique_lock lock(mutex_);
       ++begun_;
@@ -52,6 +66,7 @@ class HeldDisk final : public Store {
     mutable std::mutex mutex_;
     std::condition_variable changed_;
     int64_t begun_ = 0, allowed_ = 0;
+    bool stored_held_ = false;
     std::vector<std::string> owners_;
   };
 
@@ -60,7 +75,9 @@ class HeldDisk final : public Store {
 
   Status Put(const std::string& owner, StoreObject object) override {
     gate_->Pass(owner);
-    return inner_.Put(owner, std::move(object));
+    const Status status = inner_.Put(owner, std::move(object));
+    if (status.ok()) gate_->Return();
+    return status;
   }
   Result<std::string> GetManifest(const std::string& owner) override { return inner_.GetManifest(owner); }
   Result<Blob> GetPart(const std::string& owner, const ChunkHash& key, size_t bytes) override {

@@ -39,6 +39,7 @@ class TieredFlushTest : public SnapshotCacheTest {
   }
   void TearDown() override {
     gate_->LetAllThrough();
+    gate_->LetStoredReturn();
     tiers_.reset();
   }
   std::future<Status> Flush() {
@@ -109,6 +110,20 @@ TEST_F(TieredFlushTest, OnATooSmallDiskWhatWasUsedLastStays) {
   EXPECT_GE(tiers_->stats().disk_objects, 3);
   EXPECT_EQ(tiers_->stats().dropped, 0u) << "none went for another";
   EXPECT_EQ(tiers_->stats().demoted, static_cast<uint64_t>(tiers_->stats().disk_objects));
+}
+
+TEST_F(TieredFlushTest, WhatHasJustComeToTheDiskDoesNotGoForAnother) {
+  Open(/*disk_budget=*/bytes_ + bytes_ / 2);
+  gate_->HoldWhatIsStored();
+  gate_->LetAllThrough();
+  std::future<Status> flushed = Flush();
+  // One of the first is there, and the fifth begins when another of them has looked for room in vain.
+  (void)gate_->WaitForPuts(TieredStore::kWriters + 1);
+  gate_->LetStoredReturn();
+  EXPECT_EQ(flushed.get().code(), StatusCode::kOverloaded);
+  EXPECT_EQ(tiers_->stats().dropped, 0u);
+  EXPECT_EQ(tiers_->stats().disk_objects, 1);
+  EXPECT_EQ(tiers_->unsaved().caches, kOwners - 1);
 }
 
 TEST_F(TieredFlushTest, ClosingWaitsForThePutsUnderWayAndBeginsNoOther) {
