@@ -5,6 +5,7 @@ import statistics
 import subprocess
 import sys
 from collections import defaultdict
+from pathlib import Path
 
 
 def run(command):
@@ -16,8 +17,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--engine", required=True, help="the engine_bench binary")
     parser.add_argument("--model", required=True)
-    parser.add_argument("--peer-python", help="a Python that has llama-cpp-python")
-    parser.add_argument("--peer-script")
+    parser.add_argument("--peer", help="a Python that has llama-cpp-python")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--output", required=True)
     options = parser.parse_args()
@@ -38,8 +38,8 @@ def main():
                     extra[key].append(row["tokens_per_s"])
                 if row["name"] == "read_bandwidth":
                     extra[("read_bandwidth", threads, 0)].append(row["gb_per_s"])
-            if options.peer_python:
-                for row in run([options.peer_python, options.peer_script, *arguments]):
+            if options.peer:
+                for row in run([options.peer, Path(__file__).with_name("bench_peer.py"), *arguments]):
                     peers[(row["name"], threads, row["context"])].append(row["tokens_per_s"])
 
     rows = []
@@ -69,4 +69,5 @@ def main():
         file.write("\n")
 
 
-main()
+if __name__ == "__main__":
+    main()

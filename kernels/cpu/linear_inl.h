@@ -108,6 +108,7 @@ void PanelTimesRowTile(const LinearPiece& piece, const uint8_t* p, int64_t panel
                        int64_t tile_rows, int64_t row) {
   int64_t i = 0;
   if constexpr (kWideRegisters) {
+    for (; i + 16 <= tile_rows; i += 16) QuantisedTile<F, 16>(piece, p, panel, x + i, tile_rows, row + i);
     for (; i + 8 <= tile_rows; i += 8) QuantisedTile<F, 8>(piece, p, panel, x + i, tile_rows, row + i);
   }
   for (; i + 4 <= tile_rows; i += 4) QuantisedTile<F, 4>(piece, p, panel, x + i, tile_rows, row + i);

@@ -78,7 +78,8 @@ std::vector<TokenId> RandomTokens(int64_t n, int64_t vocab, uint32_t seed) {
 
 class Bench {
  public:
-  Bench(const Options& options, Model& model, const Tokenizer& tokenizer)
+  /// `tokenizer`: null where options ask for no conversations.
+  Bench(const Options& options, Model& model, const Tokenizer* tokenizer)
       : options_(options), model_(model), tokenizer_(tokenizer) {}
 
   void Run() {
@@ -173,7 +174,7 @@ class Bench {
     EngineOptions engine_options;
     engine_options.slots = n;
     engine_options.memory_len = 256;
-    auto engine = Engine::Start(model_, tokenizer_, engine_options);
+    auto engine = Engine::Start(model_, *tokenizer_, engine_options);
     if (!engine.ok()) return;
     std::mutex mutex;
     std::condition_variable changed;
@@ -239,7 +240,7 @@ class Bench {
   static constexpr int64_t kPinned = 16;
   const Options& options_;
   Model& model_;
-  const Tokenizer& tokenizer_;
+  const Tokenizer* tokenizer_;
   std::vector<float> logits_;
 };
 
@@ -261,10 +262,14 @@ int Main(int argc, char** argv) {
   if (!backend.ok()) return fmt::print(stderr, "{}\n", backend.status().ToString()), 1;
   auto model = Model::Load(options.model, **backend);
   if (!model.ok()) return fmt::print(stderr, "{}\n", model.status().ToString()), 1;
-  auto tokenizer = MakeTokenizer((*model)->tokenizer_data());
-  if (!tokenizer.ok()) return fmt::print(stderr, "{}\n", tokenizer.status().ToString()), 1;
+  std::unique_ptr<Tokenizer> tokenizer;
+  if (!options.conversations.empty()) {
+    auto made = MakeTokenizer((*model)->tokenizer_data());
+    if (!made.ok()) return fmt::print(stderr, "{}\n", made.status().ToString()), 1;
+    tokenizer = std::move(*made);
+  }
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
-  Bench(options, **model, **tokenizer).Run();
+  Bench(options, **model, tokenizer.get()).Run();
   return 0;
 }
 
