@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "engine/beam_caches.h"
-#include "engine/beam_search.h"
 #include "engine/engine.h"
 #include "engine/grammar/grammar.h"
-#include "engine/sampling.h"
+#include "engine/sampling/beam_search.h"
+#include "engine/sampling/sampling.h"
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
 #include "engine/text/detokenizer.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "engine/sampling.h"
+#include "engine/sampling/sampling.h"
 #include "engine/text/tokenizer.h"
 
 namespace ringside {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cache/ring.h"
-#include "engine/sampling.h"
+#include "engine/sampling/sampling.h"
 #include "engine/text/tokenizer.h"
 #include "engine/token_sink.h"
 

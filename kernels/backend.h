@@ -25,9 +25,9 @@
 #include "base/status.h"
 #include "kernels/activation.h"
 #include "kernels/backend_options.h"
-#include "kernels/comm.h"
 #include "kernels/low_rank.h"
 #include "kernels/random_weights.h"
+#include "kernels/ranks/comm.h"
 #include "kernels/rope_pairs.h"
 #include "kernels/score_traits.h"
 #include "kernels/slab_memory.h"
@@ -200,7 +200,7 @@ class Backend : public SlabMemory {
   /// `chosen` is host memory and holds the tokens after Synchronize.
   virtual void ChooseTokens(Tensor logits, std::span<const TokenChoice> choices, std::span<ChosenToken> chosen) = 0;
 
-  // ---- operations of a rank that shares a network with others, in step with theirs (kernels/comm.h) ---------------
+  // ---- operations of a rank that shares a network with others, in step with theirs (kernels/ranks/comm.h) ---------
   /// y += the sum of all ranks' x, taken in the order of the ranks, on a GPU perhaps in NCCL's instead
   /// (CudaBackendOptions::all_reduce): all get the same bits. x, y [T, D] kF32, x without
   /// gaps; what it holds afterwards is not known.

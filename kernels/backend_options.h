@@ -24,9 +24,9 @@ enum class AllReduce {
 struct CudaBackendOptions {
   int device = 0;
   DType dtype = DType::kBF16;  // of weights and activations; kF16 or kBF16
-  /// Weights of linear layers in kI8 or kF8E4M3 (kernels/row_quantisation.h) instead. Products still are of `dtype`,
-  /// but those of more than 16 rows with weights in kF8E4M3 on compute capability 9.0, unless `deterministic`: there
-  /// rows become E4M3, too, each with the scale that QuantiseRow gives it.
+  /// Weights of linear layers in kI8 or kF8E4M3 (kernels/formats/row_quantisation.h) instead. Products still are of
+  /// `dtype`, but those of more than 16 rows with weights in kF8E4M3 on compute capability 9.0, unless `deterministic`:
+  /// there rows become E4M3, too, each with the scale that QuantiseRow gives it.
   std::optional<DType> quantization;
   /// Without `quantization`: weights that a file has in blocks (grouped_layout.h), or in E4M3 with scales, stay as
   /// small as there, but narrow and small matrices, from which little is to be gained: those only with

@@ -1,6 +1,6 @@
 // What a build without CUDA says when it is asked for it.
 #include "kernels/backend.h"
-#include "kernels/process_devices.h"
+#include "kernels/ranks/process_devices.h"
 
 namespace ringside {
 

@@ -1,6 +1,6 @@
 // The device as caches see it: addresses for slabs, memory for them page by page, and copies of slabs to the host and
 // back, beside the operations. Every backend is one; several devices that share a network's heads look like one
-// (engine/model/slab_shards.h). Calls come from one thread, the engine's, unless said otherwise.
+// (engine/model/ranks/slab_shards.h). Calls come from one thread, the engine's, unless said otherwise.
 #pragma once
 
 #include <cstdint>

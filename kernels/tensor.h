@@ -56,7 +56,7 @@ inline int64_t StorageBytes(DType type, int64_t elements) {
 inline bool IsQuantised(DType type) { return Traits(type).block_elements > 1; }
 /// Types that weights have in files.
 constexpr bool IsFileType(DType type) { return type < DType::kI8; }
-/// Types of weights whose rows have one scale each (kernels/row_quantisation.h).
+/// Types of weights whose rows have one scale each (kernels/formats/row_quantisation.h).
 inline bool HasRowScales(DType type) { return type == DType::kI8 || type == DType::kF8E4M3; }
 /// Types of weights whose groups of inputs have one each (kernels/cuda/linear/grouped_layout.h).
 constexpr bool HasGroupScales(DType type) { return type >= DType::kGrouped4; }

@@ -11,7 +11,7 @@
 #include "base/limits.h"
 #include "base/sealed_box.h"
 #include "cache/ring.h"
-#include "engine/sampling.h"
+#include "engine/sampling/sampling.h"
 #include "engine/text/tokenizer.h"
 #include "session/chat/timeline.h"
 

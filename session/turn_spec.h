@@ -12,7 +12,7 @@
 
 #include "base/trace_context.h"
 #include "cache/ring.h"
-#include "engine/sampling.h"
+#include "engine/sampling/sampling.h"
 #include "session/chat/timeline.h"
 #include "session/journal/journal.h"
 #include "session/tools/answer_form.h"

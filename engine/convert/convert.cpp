@@ -17,8 +17,8 @@
 #include "engine/convert/output_file.h"
 #include "engine/convert/tokenizer_writer.h"
 #include "engine/convert/writers.h"
-#include "engine/model/weights.h"
-#include "engine/sampling_defaults.h"
+#include "engine/model/weights/weights.h"
+#include "engine/sampling/sampling_defaults.h"
 
 namespace ringside {
 namespace {

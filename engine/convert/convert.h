@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/status.h"
-#include "engine/model/model_files.h"
+#include "engine/model/weights/model_files.h"
 #include "kernels/tensor.h"
 
 namespace ringside {

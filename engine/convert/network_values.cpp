@@ -5,9 +5,9 @@
 #include <cmath>
 #include <cstring>
 
-#include "engine/model/file_values.h"
-#include "kernels/file_formats.h"
-#include "kernels/half.h"
+#include "engine/model/weights/file_values.h"
+#include "kernels/formats/file_formats.h"
+#include "kernels/formats/half.h"
 
 namespace ringside {
 namespace {

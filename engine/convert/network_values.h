@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "engine/model/model_files.h"
+#include "engine/model/weights/model_files.h"
 
 namespace ringside {
 

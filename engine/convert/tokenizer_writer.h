@@ -7,7 +7,7 @@
 
 #include "base/status.h"
 #include "engine/convert/network_kind.h"
-#include "engine/sampling.h"
+#include "engine/sampling/sampling.h"
 #include "engine/text/tokenizer.h"
 
 namespace ringside {

@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "engine/files/packed_tensors.h"
-#include "kernels/file_formats.h"
+#include "kernels/formats/file_formats.h"
 
 namespace ringside {
 namespace {

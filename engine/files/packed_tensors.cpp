@@ -10,8 +10,8 @@
 #include <string_view>
 
 #include "engine/files/safetensors_reader.h"
-#include "kernels/file_formats.h"
-#include "kernels/row_quantisation.h"
+#include "kernels/formats/file_formats.h"
+#include "kernels/formats/row_quantisation.h"
 
 namespace ringside {
 namespace {

@@ -10,9 +10,9 @@
 #include "engine/model/adapters/adapter_weights.h"
 #include "engine/model/micro_batches.h"
 #include "engine/model/ranks/rank_decoder.h"
-#include "engine/model/shard.h"
 #include "engine/model/step_plan.h"
-#include "engine/model/weights.h"
+#include "engine/model/weights/shard.h"
+#include "engine/model/weights/weights.h"
 #include "kernels/backend.h"
 
 namespace ringside {

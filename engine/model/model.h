@@ -10,8 +10,8 @@
 #include "base/status.h"
 #include "cache/snapshot.h"
 #include "engine/families/model_spec.h"
-#include "engine/model/load_format.h"
 #include "engine/model/network.h"
+#include "engine/model/weights/load_format.h"
 #include "engine/text/tokenizer.h"
 
 namespace ringside {
@@ -26,9 +26,9 @@ class Model final : public Network {
   /// unknown tensor refuses to load, naming it (kCorruption); so does what we do not know or lack (kInvalidArgument),
   /// an unreadable file (kNotFound, kIo) and want of memory (kOverloaded). `backend` must outlive the model.
   static Result<std::unique_ptr<Model>> Load(const std::string& path, Backend& backend);
-  /// The same, shared by ranks that each have a part of it (engine/model/shard.h): a backend each, which are used by
-  /// the ranks' own threads from now on, one a rank, in the order of their ranks (RankLayout). kInvalidArgument, too,
-  /// if it cannot be shared by so many.
+  /// The same, shared by ranks that each have a part of it (engine/model/weights/shard.h): a backend each, which are
+  /// used by the ranks' own threads from now on, one a rank, in the order of their ranks (RankLayout).
+  /// kInvalidArgument, too, if it cannot be shared by so many.
   ///
   /// With kDummy no *.safetensors are looked for: weights are random (kernels/random_weights.h), the same for any
   /// number of ranks, and where the folder has no tokenizer either, bytes are tokens and all others made-up words.

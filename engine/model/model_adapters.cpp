@@ -1,8 +1,8 @@
 // Model::LoadAdapters: from files to every rank's device.
 #include <fmt/format.h>
 
-#include "engine/model/model_fingerprint.h"
 #include "engine/model/model_state.h"
+#include "engine/model/weights/model_fingerprint.h"
 
 namespace ringside {
 

@@ -2,11 +2,11 @@
 #include <fmt/format.h>
 
 #include "engine/families/network_plan.h"
-#include "engine/model/digest.h"
-#include "engine/model/model_files.h"
-#include "engine/model/model_fingerprint.h"
 #include "engine/model/model_state.h"
 #include "engine/model/network_needs.h"
+#include "engine/model/weights/digest.h"
+#include "engine/model/weights/model_files.h"
+#include "engine/model/weights/model_fingerprint.h"
 
 namespace ringside {
 namespace {

@@ -9,11 +9,11 @@
 
 #include "engine/model/decoder.h"
 #include "engine/model/model.h"
-#include "engine/model/rank_group.h"
+#include "engine/model/ranks/rank_group.h"
 #include "engine/model/ranks/remote_rank.h"
-#include "engine/model/slab_shards.h"
+#include "engine/model/ranks/slab_shards.h"
 #include "kernels/backend.h"
-#include "kernels/processes.h"
+#include "kernels/ranks/processes.h"
 
 namespace ringside {
 

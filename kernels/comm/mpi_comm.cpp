@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "base/check.h"
-#include "kernels/processes.h"
+#include "kernels/ranks/processes.h"
 
 namespace ringside {
 namespace {

@@ -11,7 +11,7 @@
 #include <mutex>
 #include <thread>
 
-#include "kernels/stream_comm.h"
+#include "kernels/ranks/stream_comm.h"
 
 namespace ringside {
 namespace {

@@ -1,5 +1,5 @@
 // What a build without MPI says when it is asked for it.
-#include "kernels/processes.h"
+#include "kernels/ranks/processes.h"
 
 namespace ringside {
 

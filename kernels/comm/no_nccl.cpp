@@ -1,5 +1,5 @@
 // What a build without NCCL says when it is asked for it.
-#include "kernels/stream_comm.h"
+#include "kernels/ranks/stream_comm.h"
 
 namespace ringside {
 

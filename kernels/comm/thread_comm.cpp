@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "base/check.h"
-#include "kernels/comm.h"
+#include "kernels/ranks/comm.h"
 
 namespace ringside {
 namespace {

@@ -3,9 +3,9 @@
 // queries of a tile. Included by one file per instruction set; any thread.
 #pragma once
 
+#include "kernels/cpu/isa/lanes_prefix.h"
 #include "kernels/cpu/kernel_table.h"
-#include "kernels/cpu/lanes_prefix.h"
-#include "kernels/half.h"
+#include "kernels/formats/half.h"
 
 namespace ringside::cpu::RINGSIDE_LANES {
 namespace {

@@ -8,7 +8,7 @@
 #include "kernels/awaited_token.h"
 #include "kernels/cpu/instruction_sets.h"
 #include "kernels/cpu/panels.h"
-#include "kernels/file_formats.h"
+#include "kernels/formats/file_formats.h"
 #include "kernels/slab_pieces.h"
 
 namespace ringside {

@@ -15,10 +15,10 @@
 // products with scales of 16 inputs: all are below 2^24. Included by one file per instruction set.
 #pragma once
 
-#include "kernels/code_values.h"
+#include "kernels/cpu/isa/lanes_prefix.h"
 #include "kernels/cpu/kernel_table.h"
-#include "kernels/cpu/lanes_prefix.h"
 #include "kernels/cpu/panels.h"
+#include "kernels/formats/code_values.h"
 
 namespace ringside::cpu::RINGSIDE_LANES {
 namespace {

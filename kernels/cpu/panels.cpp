@@ -5,8 +5,8 @@
 #include <cstring>
 #include <vector>
 
-#include "kernels/file_formats.h"
-#include "kernels/half.h"
+#include "kernels/formats/file_formats.h"
+#include "kernels/formats/half.h"
 
 namespace ringside::cpu {
 namespace {

@@ -3,8 +3,8 @@
 // not depend on the width of the machine's registers. Included by one file per instruction set; any thread.
 #pragma once
 
+#include "kernels/cpu/isa/lanes_prefix.h"
 #include "kernels/cpu/kernel_table.h"
-#include "kernels/cpu/lanes_prefix.h"
 
 namespace ringside::cpu::RINGSIDE_LANES {
 namespace {

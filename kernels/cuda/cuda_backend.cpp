@@ -8,7 +8,7 @@
 
 #include "kernels/awaited_token.h"
 #include "kernels/cuda/cuda_check.h"
-#include "kernels/process_devices.h"
+#include "kernels/ranks/process_devices.h"
 
 namespace ringside {
 namespace cuda {

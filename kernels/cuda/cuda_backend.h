@@ -12,13 +12,13 @@
 #include <vector>
 
 #include "kernels/backend.h"
-#include "kernels/cuda/graph_cache.h"
 #include "kernels/cuda/memory/device_memory.h"
 #include "kernels/cuda/ranks/rank_exchange.h"
 #include "kernels/cuda/ranks/stage_exchange.h"
 #include "kernels/cuda/slab_copies.h"
-#include "kernels/cuda/step_runner.h"
-#include "kernels/cuda/submission.h"
+#include "kernels/cuda/steps/graph_cache.h"
+#include "kernels/cuda/steps/step_runner.h"
+#include "kernels/cuda/steps/submission.h"
 
 namespace ringside::cuda {
 

@@ -11,10 +11,10 @@
 #include "kernels/cuda/linear/grouped_packing.h"
 #include "kernels/cuda/linear/quantised_layout.h"
 #include "kernels/cuda/random_weights.h"
-#include "kernels/file_formats.h"
-#include "kernels/half.h"
+#include "kernels/formats/file_formats.h"
+#include "kernels/formats/half.h"
+#include "kernels/formats/row_quantisation.h"
 #include "kernels/on_all_cores.h"
-#include "kernels/row_quantisation.h"
 
 namespace ringside::cuda {
 namespace {

@@ -13,7 +13,7 @@
 #include <span>
 
 #include "kernels/backend.h"
-#include "kernels/row_quantisation.h"
+#include "kernels/formats/row_quantisation.h"
 
 namespace ringside {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <thread>
 
-#include "kernels/process_devices.h"
+#include "kernels/ranks/process_devices.h"
 #include "tests/kernels/forwarding_backend.h"
 
 namespace ringside {

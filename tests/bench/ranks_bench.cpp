@@ -17,8 +17,8 @@
 #include <random>
 #include <thread>
 
-#include "kernels/ranks.h"
-#include "kernels/stream_comm.h"
+#include "kernels/ranks/ranks.h"
+#include "kernels/ranks/stream_comm.h"
 #include "tests/bench/must_have.h"
 #include "tests/bench/nccl_sums.h"
 

@@ -16,7 +16,7 @@
 #include "cache/kv_pool.h"
 #include "engine/model/model.h"
 #include "kernels/backend.h"
-#include "kernels/ranks.h"
+#include "kernels/ranks/ranks.h"
 #include "tests/bench/must_have.h"
 
 namespace ringside {

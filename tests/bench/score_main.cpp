@@ -17,7 +17,7 @@
 
 #include "cache/kv_pool.h"
 #include "engine/model/model.h"
-#include "kernels/row_quantisation.h"
+#include "kernels/formats/row_quantisation.h"
 #include "tests/kernels/forwarding_backend.h"
 #include "tests/kernels/quantised_weights.h"
 

@@ -26,10 +26,10 @@
 #include "engine/engine.h"
 #include "engine/model/model.h"
 #include "kernels/backend.h"
-#include "kernels/process_devices.h"
-#include "kernels/processes.h"
-#include "kernels/ranks.h"
-#include "kernels/row_quantisation.h"
+#include "kernels/formats/row_quantisation.h"
+#include "kernels/ranks/process_devices.h"
+#include "kernels/ranks/processes.h"
+#include "kernels/ranks/ranks.h"
 #include "tests/bench/must_have.h"
 
 namespace ringside {

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "engine/sampling.h"
+#include "engine/sampling/sampling.h"
 #include "kernels/backend.h"
 
 namespace ringside {

@@ -1,5 +1,5 @@
-// The sampler's contract (kernels/token_choice.h, engine/sampler.cpp), on the reference backend: what each parameter
-// does, in which order, and that the draws follow the distribution they claim.
+// The sampler's contract (kernels/token_choice.h, engine/sampling/sampler.cpp), on the reference backend: what each
+// parameter does, in which order, and that the draws follow the distribution they claim.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // What a model's files recommend for sampling: read, fallen back from, refused by file and name.
-#include "engine/sampling_defaults.h"
+#include "engine/sampling/sampling_defaults.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 // GGUF files: all that is read of one at start.
 #include "engine/files/gguf_reader.h"
 #include "engine/model/model.h"
-#include "engine/sampling_defaults.h"
+#include "engine/sampling/sampling_defaults.h"
 #include "kernels/backend.h"
 #include "session/chat/chat_template.h"
 #include "tests/fuzz/use_tokenizer.h"

@@ -1,6 +1,6 @@
 // A Hugging Face folder's weights and settings. Input: config.json, generation_config.json, model.safetensors.
 #include "engine/model/model.h"
-#include "engine/sampling_defaults.h"
+#include "engine/sampling/sampling_defaults.h"
 #include "kernels/backend.h"
 #include "tests/fuzz/fuzz_target.h"
 

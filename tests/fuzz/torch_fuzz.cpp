@@ -2,8 +2,8 @@
 // it, and behind it the bytes of each tensor in turn.
 #include "engine/files/archive_reader.h"
 #include "engine/files/torch_reader.h"
-#include "engine/model/model_files.h"
-#include "engine/model/weights.h"
+#include "engine/model/weights/model_files.h"
+#include "engine/model/weights/weights.h"
 #include "tests/engine/files/stored_zip.h"
 #include "tests/fuzz/fuzz_target.h"
 

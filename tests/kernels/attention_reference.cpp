@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "kernels/half.h"
+#include "kernels/formats/half.h"
 #include "tests/kernels/reference.h"
 
 namespace ringside::testing {

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "kernels/cpu/thread_pool.h"
-#include "kernels/half.h"
+#include "kernels/formats/half.h"
 #include "tests/kernels/reference.h"
 
 namespace ringside::testing {

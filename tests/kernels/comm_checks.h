@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "kernels/comm.h"
+#include "kernels/ranks/comm.h"
 
 namespace ringside::testing {
 

@@ -1,7 +1,7 @@
 // What ranks say to one another: sums in one order with the same bits everywhere, blocks in the order of the ranks,
 // messages in the order in which they were sent; and a group with a rank that does not come, or leaves, fails for good
 // instead of waiting for it.
-#include "kernels/comm.h"
+#include "kernels/ranks/comm.h"
 
 #include <gtest/gtest.h>
 

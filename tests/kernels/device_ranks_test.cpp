@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "kernels/awaited_token.h"
-#include "kernels/stream_comm.h"
+#include "kernels/ranks/stream_comm.h"
 #include "tests/kernels/devices.h"
 
 namespace ringside::testing {

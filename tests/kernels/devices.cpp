@@ -5,7 +5,7 @@
 #include <cstring>
 #include <span>
 
-#include "kernels/half.h"
+#include "kernels/formats/half.h"
 
 namespace ringside::testing {
 

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "kernels/backend.h"
-#include "kernels/ranks.h"
-#include "kernels/row_quantisation.h"
+#include "kernels/formats/row_quantisation.h"
+#include "kernels/ranks/ranks.h"
 #include "tests/kernels/reference.h"
 
 namespace ringside::testing {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <vector>
 
-#include "kernels/file_formats.h"
+#include "kernels/formats/file_formats.h"
 #include "tests/kernels/grouped_values.h"
 
 namespace ringside::testing {

@@ -1,5 +1,5 @@
 // Which GPUs a process of several takes; what they refuse together is in tests/system/processes_test.py.
-#include "kernels/process_devices.h"
+#include "kernels/ranks/process_devices.h"
 
 #include <gtest/gtest.h>
 

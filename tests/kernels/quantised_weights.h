@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/file_formats.h"
-#include "kernels/row_quantisation.h"
+#include "kernels/formats/file_formats.h"
+#include "kernels/formats/row_quantisation.h"
 #include "tests/kernels/forwarding_backend.h"
 #include "tests/kernels/reference.h"
 

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/file_formats.h"
-#include "kernels/half.h"
+#include "kernels/formats/file_formats.h"
+#include "kernels/formats/half.h"
 #include "tests/kernels/forwarding_backend.h"
 
 namespace ringside {

@@ -1,5 +1,5 @@
 // Weights of one byte: every number of E4M3, rounding against a search, rows against their bounds.
-#include "kernels/row_quantisation.h"
+#include "kernels/formats/row_quantisation.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <set>
 
 #include "kernels/cuda/linear/quantised_layout.h"
-#include "kernels/half.h"
+#include "kernels/formats/half.h"
 #include "tests/kernels/reference.h"
 
 namespace ringside::testing {

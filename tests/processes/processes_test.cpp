@@ -2,7 +2,7 @@
 // or leaves fails them as well. Every process runs all of it at the same time:
 //
 //     mpirun -np 3 build/cpu/bin/processes_test
-#include "kernels/processes.h"
+#include "kernels/ranks/processes.h"
 
 #include <gtest/gtest.h>
 

@@ -11,7 +11,7 @@
 #include <sstream>
 #include <string>
 
-#include "kernels/process_devices.h"
+#include "kernels/ranks/process_devices.h"
 #include "tests/engine/failing_backend.h"
 
 /// The file that a variable of the environment names; null if it is not there.

@@ -10,8 +10,8 @@
 
 #include "base/log.h"
 #include "engine/fleet/engine_fleet.h"
-#include "engine/sampling_defaults.h"
-#include "kernels/processes.h"
+#include "engine/sampling/sampling_defaults.h"
+#include "kernels/ranks/processes.h"
 #include "session/chat/chat_template.h"
 #include "session/table/session_table.h"
 #include "ws/app/app_access.h"

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "kernels/processes.h"
+#include "kernels/ranks/processes.h"
 #include "ws/app/app_deadline.h"
 #include "ws/app/app_signals.h"
 #include "ws/config/config.h"

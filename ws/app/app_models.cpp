@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "base/log.h"
-#include "kernels/process_devices.h"
-#include "kernels/ranks.h"
+#include "kernels/ranks/process_devices.h"
+#include "kernels/ranks/ranks.h"
 #include "ws/app/app_progress.h"
 
 namespace ringside {

@@ -8,7 +8,7 @@
 
 #include "engine/model/model.h"
 #include "kernels/backend.h"
-#include "kernels/processes.h"
+#include "kernels/ranks/processes.h"
 #include "ws/config/config.h"
 
 namespace ringside {

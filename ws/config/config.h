@@ -16,7 +16,7 @@
 #include "base/status.h"
 #include "cache/ring.h"
 #include "engine/engine_options.h"
-#include "engine/model/load_format.h"
+#include "engine/model/weights/load_format.h"
 #include "kernels/backend_options.h"
 #include "kernels/tensor.h"
 

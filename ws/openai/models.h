@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/sampling.h"
+#include "engine/sampling/sampling.h"
 #include "ws/transport/http/http.h"
 
 namespace ringside {

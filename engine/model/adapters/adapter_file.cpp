@@ -10,8 +10,8 @@
 #include "engine/files/gguf_reader.h"
 #include "engine/files/safetensors_reader.h"
 #include "engine/model/adapters/peft_config.h"
-#include "engine/model/digest.h"
-#include "engine/model/file_values.h"
+#include "engine/model/weights/digest.h"
+#include "engine/model/weights/file_values.h"
 
 namespace ringside {
 namespace {

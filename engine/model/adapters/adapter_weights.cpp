@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
-#include "engine/model/file_values.h"
-#include "engine/model/tensor_cut.h"
+#include "engine/model/weights/file_values.h"
+#include "engine/model/weights/tensor_cut.h"
 
 namespace ringside {
 namespace {

@@ -10,7 +10,7 @@
 #include "engine/families/network_plan.h"
 #include "engine/model/adapters/adapter_file.h"
 #include "engine/model/adapters/soft_prompt.h"
-#include "engine/model/shard.h"
+#include "engine/model/weights/shard.h"
 #include "kernels/backend.h"
 
 namespace ringside {

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "base/status.h"
-#include "kernels/comm.h"
+#include "kernels/ranks/comm.h"
 
 namespace ringside {
 

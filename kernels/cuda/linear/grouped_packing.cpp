@@ -7,11 +7,11 @@
 #include <limits>
 #include <vector>
 
-#include "kernels/code_values.h"
 #include "kernels/cuda/linear/grouped_layout.h"
 #include "kernels/cuda/linear/quantised_layout.h"
-#include "kernels/file_formats.h"
-#include "kernels/half.h"
+#include "kernels/formats/code_values.h"
+#include "kernels/formats/file_formats.h"
+#include "kernels/formats/half.h"
 
 namespace ringside::cuda {
 namespace {

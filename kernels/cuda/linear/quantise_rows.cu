@@ -9,7 +9,7 @@
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/linear/quantised_layout.h"
-#include "kernels/row_quantisation.h"
+#include "kernels/formats/row_quantisation.h"
 
 namespace ringside::cuda {
 namespace {

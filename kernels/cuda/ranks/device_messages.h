@@ -7,9 +7,9 @@
 #include <memory>
 
 #include "base/status.h"
-#include "kernels/comm.h"
 #include "kernels/cuda/launch.h"
-#include "kernels/stream_comm.h"
+#include "kernels/ranks/comm.h"
+#include "kernels/ranks/stream_comm.h"
 
 namespace ringside::cuda {
 

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/status.h"
-#include "kernels/comm.h"
 #include "kernels/cuda/ranks/rank_patience.h"
+#include "kernels/ranks/comm.h"
 
 namespace ringside::cuda {
 

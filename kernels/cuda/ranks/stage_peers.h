@@ -3,9 +3,9 @@
 #pragma once
 
 #include "base/status.h"
-#include "kernels/comm.h"
 #include "kernels/cuda/ranks/peer_memory.h"
 #include "kernels/cuda/ranks/stage_links.h"
+#include "kernels/ranks/comm.h"
 
 namespace ringside::cuda {
 

@@ -6,7 +6,7 @@
 
 #include "engine/files/gguf_reader.h"
 #include "kernels/backend.h"
-#include "kernels/file_formats.h"
+#include "kernels/formats/file_formats.h"
 #include "tests/golden_folder.h"
 
 namespace ringside {

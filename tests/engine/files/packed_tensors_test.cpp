@@ -8,7 +8,7 @@
 #include <filesystem>
 
 #include "engine/files/safetensors_reader.h"
-#include "kernels/file_formats.h"
+#include "kernels/formats/file_formats.h"
 #include "tests/engine/files/safetensors_file_writer.h"
 
 namespace ringside {

@@ -7,8 +7,8 @@
 #include <fstream>
 
 #include "engine/files/safetensors_reader.h"
-#include "kernels/file_formats.h"
-#include "kernels/row_quantisation.h"
+#include "kernels/formats/file_formats.h"
+#include "kernels/formats/row_quantisation.h"
 #include "tests/engine/files/safetensors_file_writer.h"
 #include "tests/engine/model/model_run.h"
 #include "tests/kernels/devices.h"

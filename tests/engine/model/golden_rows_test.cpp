@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/model/digest.h"
-#include "engine/model/model_fingerprint.h"
+#include "engine/model/weights/digest.h"
+#include "engine/model/weights/model_fingerprint.h"
 #include "tests/engine/model/model_run.h"
 #include "tests/kernels/devices.h"
 

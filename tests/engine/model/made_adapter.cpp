@@ -11,7 +11,7 @@
 
 #include "base/check.h"
 #include "engine/files/safetensors_reader.h"
-#include "engine/model/file_values.h"
+#include "engine/model/weights/file_values.h"
 #include "tests/engine/files/gguf_file_writer.h"
 #include "tests/engine/files/safetensors_file_writer.h"
 #include "tests/golden_folder.h"

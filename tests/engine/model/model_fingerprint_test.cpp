@@ -1,5 +1,5 @@
 // A fingerprint changes with everything that may change a row or a token.
-#include "engine/model/model_fingerprint.h"
+#include "engine/model/weights/model_fingerprint.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include <cstdlib>
 
 #include "engine/files/flat_json.h"
-#include "engine/sampling.h"
+#include "engine/sampling/sampling.h"
 #include "tests/engine/model/model_run.h"
 #include "tests/engine/sample_once.h"
 #include "tests/sanitized.h"

@@ -7,8 +7,8 @@
 #include <fstream>
 
 #include "engine/files/safetensors_reader.h"
-#include "engine/model/model_files.h"
-#include "kernels/file_formats.h"
+#include "engine/model/weights/model_files.h"
+#include "kernels/formats/file_formats.h"
 #include "tests/engine/files/safetensors_file_writer.h"
 #include "tests/engine/model/model_run.h"
 #include "tests/kernels/devices.h"

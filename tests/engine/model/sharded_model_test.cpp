@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "cache/snapshot.h"
-#include "engine/model/shard.h"
+#include "engine/model/weights/shard.h"
 #include "tests/engine/model/model_run.h"
 #include "tests/engine/model/thread_processes.h"
 #include "tests/kernels/devices.h"

@@ -8,7 +8,7 @@
 
 #include "cache/snapshot.h"
 #include "engine/model/micro_batches.h"
-#include "engine/model/shard.h"
+#include "engine/model/weights/shard.h"
 #include "kernels/awaited_token.h"
 #include "tests/engine/model/deep_model.h"
 #include "tests/engine/model/model_run.h"

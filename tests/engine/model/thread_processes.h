@@ -6,7 +6,7 @@
 #include <mutex>
 #include <vector>
 
-#include "kernels/processes.h"
+#include "kernels/ranks/processes.h"
 
 namespace ringside::testing {
 

@@ -1,0 +1,202 @@
+#include "engine/model/weights/model_files.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "engine/families/faster_transformer_plan.h"
+#include "engine/families/megatron_plan.h"
+#include "engine/families/quantization_config.h"
+#include "engine/files/mapped_file.h"
+#include "engine/files/safetensors_reader.h"
+#include "engine/text/gpt2_tokenizer.h"
+#include "engine/text/tokenizer_facts.h"
+
+namespace ringside {
+namespace {
+
+constexpr size_t kMaxChatTemplateBytes = 1 << 20;
+
+// The template of a tokenizer_config.json: one text, or a list of named ones of which we take "default".
+std::string ChatTemplate(const FlatJson& config) {
+  if (auto text = config.String("chat_template")) return std::move(*text);
+  const auto* list = config.Find("chat_template");
+  const auto* array = list == nullptr ? nullptr : std::get_if<FlatJson::Array>(list);
+  for (int64_t i = 0; array != nullptr && i < array->members; ++i) {
+    const std::string entry = fmt::format("chat_template.{}.", i);
+    if (config.String(entry + "name") == "default") return config.String(entry + "template").value_or("");
+  }
+  return "";
+}
+
+bool Has(const std::string& folder, std::string_view file) {
+  std::error_code ignored;
+  return std::filesystem::exists(fmt::format("{}/{}", folder, file), ignored);
+}
+
+Result<std::string> ReadChatTemplate(const std::string& folder) {
+  const std::string jinja = folder + "/chat_template.jinja", config_path = folder + "/tokenizer_config.json";
+  if (Has(folder, "chat_template.jinja")) {
+    ASSIGN_OR_RETURN(const auto file, MappedFile::Open(jinja));
+    if (file->bytes().size() > kMaxChatTemplateBytes) return Corruption(jinja + ": too long for a chat template");
+    return std::string(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size());
+  }
+  if (!Has(folder, "tokenizer_config.json")) return std::string();
+  ASSIGN_OR_RETURN(const FlatJson config, FlatJson::ReadFile(config_path));
+  return ChatTemplate(config);
+}
+
+// The first and the last token of a text, where the tokenizer's own files do not say which they are.
+void NameTokens(std::optional<int64_t> first, std::optional<int64_t> last, TokenizerData* data) {
+  const auto known = [&](const std::optional<int64_t>& id) { return id && *id >= 0 && *id < std::ssize(data->tokens); };
+  if (!data->bos && known(first)) data->bos = static_cast<TokenId>(*first);
+  if (!data->eos && known(last)) data->eos = static_cast<TokenId>(*last);
+  CompleteSpecialTokens(data);
+}
+
+Status ReadTokenizer(const std::string& folder, TokenizerData* tokenizer) {
+  auto read = ReadHuggingFaceTokenizer(folder);
+  RETURN_IF_ERROR(WithPath(folder, read.status()));
+  *tokenizer = std::move(*read);
+  return Status::Ok();
+}
+
+Result<ModelFiles> OpenGguf(const std::string& path) {
+  ASSIGN_OR_RETURN(GgufFile opened, GgufFile::Open(path));
+  const auto file = std::make_shared<const GgufFile>(std::move(opened));
+  ModelFiles out{.format = ModelFiles::Format::kGguf, .tensors = file->tensors(), .reader = file};
+  ASSIGN_OR_RETURN(out.plan, PlanGguf(*file, path));
+  out.chat_template = file->String("tokenizer.chat_template").value_or("");
+  if (file->String("tokenizer.ggml.model").value_or("no_vocab") == "no_vocab") return out;
+  ASSIGN_OR_RETURN(out.tokenizer, ReadGgufTokenizer(*file));
+  return out;
+}
+
+bool IsZero(const FileTensor& tensor) {
+  return std::ranges::all_of(tensor.data.bytes, [](std::byte byte) { return byte == std::byte{0}; });
+}
+
+// GPTQ's writers give every matrix a bias, of zeros where the network has none.
+void DropZeroBiases(const NetworkPlan& plan, std::vector<FileTensor>* tensors) {
+  std::set<std::string_view> kept, packed;
+  for (const PlannedTensor& planned : plan.tensors) kept.insert(planned.name);
+  for (const FileTensor& tensor : *tensors) {
+    if (tensor.packed != nullptr) packed.insert(tensor.name);
+  }
+  std::erase_if(*tensors, [&](const FileTensor& tensor) {
+    constexpr std::string_view kBias = ".bias";
+    if (!tensor.name.ends_with(kBias) || kept.contains(tensor.name)) return false;
+    const std::string matrix = tensor.name.substr(0, tensor.name.size() - kBias.size()) + ".weight";
+    return packed.contains(matrix) && IsZero(tensor);
+  });
+}
+
+Result<ModelFiles> OpenHuggingFace(const std::string& folder) {
+  ASSIGN_OR_RETURN(const FlatJson config, FlatJson::ReadFile(folder + "/config.json"));
+  RETURN_IF_ERROR(CheckArchitecture(config));
+  ASSIGN_OR_RETURN(const auto packed, ReadQuantizationConfig(config));
+  ASSIGN_OR_RETURN(SafeTensors opened, SafeTensors::OpenFolder(folder));
+  const auto file = std::make_shared<const SafeTensors>(std::move(opened));
+  ASSIGN_OR_RETURN(JoinedTensors joined, JoinPacked(*file, packed));
+  ModelFiles out{.format = ModelFiles::Format::kSafetensors,
+                 .tensors = std::move(joined.tensors),
+                 .unsupported = std::move(joined.unsupported),
+                 .texts = folder,
+                 .reader = file};
+  std::vector<std::string_view> names;
+  for (const FileTensor& tensor : out.tensors) names.push_back(tensor.name);
+  ASSIGN_OR_RETURN(out.plan, PlanHuggingFace(config, names, folder));
+  if (packed) DropZeroBiases(out.plan, &out.tensors);
+  RETURN_IF_ERROR(ReadTexts(folder, &out.chat_template, &out.tokenizer));
+  return out;
+}
+
+// Formats that have no tokenizer: it is put into one of these folders.
+Status FindTokenizer(std::initializer_list<std::string> folders, ModelFiles* files) {
+  for (const std::string& folder : folders) {
+    const bool own = HasTokenizerFile(folder);
+    if (!own && !Has(folder, "vocab.json")) continue;
+    for (const std::string_view name : TextFiles()) {
+      if (Has(folder, name)) RETURN_IF_ERROR(CheckInside(folder, fmt::format("{}/{}", folder, name)));
+    }
+    files->texts = folder;
+    RETURN_IF_ERROR(ReadTexts(folder, &files->chat_template, &files->tokenizer));
+    return own ? Status::Ok() : ReadTokenizer(folder, &files->tokenizer);
+  }
+  return Status::Ok();
+}
+
+// The tokenizer lies beside the weights, or in the folder above, of which there is one for any number of GPUs.
+Result<ModelFiles> OpenFasterTransformer(const std::string& folder) {
+  ASSIGN_OR_RETURN(FasterTransformerFolder opened, FasterTransformerFolder::Open(folder));
+  const auto files = std::make_shared<const FasterTransformerFolder>(std::move(opened));
+  auto plan = PlanFasterTransformer(*files);
+  RETURN_IF_ERROR(WithPath(files->path(), plan.status()));
+  ModelFiles out{.format = ModelFiles::Format::kFasterTransformer,
+                 .plan = std::move(plan->network),
+                 .tensors = std::move(plan->tensors),
+                 .reader = files};
+  RETURN_IF_ERROR(FindTokenizer({files->path(), files->path() + "/.."}, &out));
+  if (!out.texts.empty()) NameTokens(plan->start_id, plan->end_id, &out.tokenizer);
+  return out;
+}
+
+Result<ModelFiles> OpenMegatron(const std::string& path) {
+  ASSIGN_OR_RETURN(MegatronCheckpoint opened, MegatronCheckpoint::Open(path));
+  const auto checkpoint = std::make_shared<const MegatronCheckpoint>(std::move(opened));
+  auto plan = PlanMegatron(*checkpoint);
+  RETURN_IF_ERROR(WithPath(checkpoint->path(), plan.status()));
+  ModelFiles out{.format = ModelFiles::Format::kMegatron,
+                 .plan = std::move(plan->network),
+                 .tensors = std::move(plan->tensors),
+                 .reader = checkpoint};
+  std::error_code ignored;
+  const bool folder = std::filesystem::is_directory(path, ignored);
+  const std::string beside = std::filesystem::path(path).parent_path().string();
+  RETURN_IF_ERROR(FindTokenizer({folder ? path : beside.empty() ? "." : beside}, &out));
+  if (!out.texts.empty() || checkpoint->vocab().empty() || checkpoint->merges().empty()) return out;
+  ASSIGN_OR_RETURN(out.tokenizer, ReadGpt2Tokenizer(checkpoint->vocab(), checkpoint->merges()));
+  return out;
+}
+
+}  // namespace
+
+std::span<const std::string_view> TextFiles() {
+  static constexpr std::string_view kNames[] = {"tokenizer.json",
+                                                "tokenizer_config.json",
+                                                "special_tokens_map.json",
+                                                "added_tokens.json",
+                                                "tokenizer.model",
+                                                "spiece.model",
+                                                "sentencepiece.model",
+                                                "tekken.json",
+                                                "vocab.json",
+                                                "merges.txt",
+                                                "generation_config.json",
+                                                "chat_template.jinja"};
+  return kNames;
+}
+
+Status WithPath(const std::string& path, const Status& status) {
+  if (status.ok() || status.message().starts_with(path)) return status;
+  return {status.code(), fmt::format("{}: {}", path, status.message())};
+}
+
+Status ReadTexts(const std::string& folder, std::string* chat_template, TokenizerData* tokenizer) {
+  ASSIGN_OR_RETURN(*chat_template, ReadChatTemplate(folder));
+  return HasTokenizerFile(folder) ? ReadTokenizer(folder, tokenizer) : Status::Ok();
+}
+
+Result<ModelFiles> OpenModelFiles(const std::string& path) {
+  std::error_code ignored;
+  auto opened = MegatronCheckpoint::Is(path)                   ? OpenMegatron(path)
+                : FasterTransformerFolder::Find(path)          ? OpenFasterTransformer(path)
+                : std::filesystem::is_directory(path, ignored) ? OpenHuggingFace(path)
+                                                               : OpenGguf(path);
+  RETURN_IF_ERROR(WithPath(path, opened.status()));
+  return opened;
+}
+
+}  // namespace ringside

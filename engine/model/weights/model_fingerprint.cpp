@@ -1,0 +1,112 @@
+#include "engine/model/weights/model_fingerprint.h"
+
+#include <algorithm>
+
+namespace ringside {
+namespace {
+
+constexpr int64_t kLayoutVersion = 2;
+
+void AddTexts(std::span<const std::string> texts, Digest* digest) {
+  digest->AddNumber(static_cast<int64_t>(texts.size()));
+  for (const std::string& text : texts) digest->AddText(text);
+}
+
+void AddIds(std::span<const TokenId> ids, Digest* digest) {
+  digest->AddNumber(static_cast<int64_t>(ids.size()));
+  digest->AddBytes(ids.data(), ids.size_bytes());
+}
+
+void AddTokenizer(const TokenizerData& data, Digest* digest) {
+  digest->AddNumber(static_cast<int64_t>(data.kind));
+  AddTexts(data.tokens, digest);
+  digest->AddNumber(static_cast<int64_t>(data.types.size()));
+  digest->AddBytes(data.types.data(), data.types.size());
+  digest->AddNumber(static_cast<int64_t>(data.scores.size()));
+  digest->AddBytes(data.scores.data(), data.scores.size() * sizeof(double));
+  digest->AddNumber(static_cast<int64_t>(data.merges.size()));
+  for (const auto& [left, right] : data.merges) {
+    digest->AddText(left);
+    digest->AddText(right);
+  }
+  AddTexts(data.split_patterns, digest);
+  digest->AddNumber(data.normalise_nfc);
+  digest->AddNumber(data.ignore_merges);
+  digest->AddNumber(static_cast<int64_t>(data.space_prefix));
+  digest->AddText(data.charsmap);
+  for (const bool value : {data.white_space.trim_front, data.white_space.trim_back, data.white_space.collapse,
+                           data.white_space.separates, data.white_space.begins_words}) {
+    digest->AddNumber(value);
+  }
+  digest->AddNumber(static_cast<int64_t>(data.dialect));
+  AddIds(data.strip_left, digest);
+  AddIds(data.strip_right, digest);
+  digest->AddNumber(data.add_bos);
+  for (const auto& id : {data.bos, data.eos, data.unknown}) digest->AddNumber(id ? int64_t{*id} : -1);
+  AddIds(data.end_of_turn, digest);
+}
+
+}  // namespace
+
+void AddSpec(const ModelSpec& spec, Digest* digest) {
+  digest->AddText(spec.architecture);
+  for (const int64_t value :
+       {spec.layers, spec.hidden, spec.heads, spec.kv_heads, spec.head_dim, spec.ffn, spec.vocab, spec.trained_context,
+        static_cast<int64_t>(spec.norm), static_cast<int64_t>(spec.activation), spec.experts, spec.experts_used,
+        spec.shared_ffn, static_cast<int64_t>(spec.qk_norm), spec.position_offset,
+        static_cast<int64_t>(spec.rope_pairs), spec.rotary}) {
+    digest->AddNumber(value);
+  }
+  for (const bool value : {spec.norm_weights, spec.norm_biases, spec.norm_before, spec.norm_after, spec.parallel,
+                           spec.shared_norm, spec.embedding_norm, spec.gated, spec.experts_normalised, spec.fused_qkv,
+                           spec.fused_gate_up, spec.qkv_bias, spec.attention_out_bias, spec.mlp_bias, spec.head_bias,
+                           spec.sinks, spec.learned_positions, spec.sinusoidal_positions, spec.tied_head}) {
+    digest->AddNumber(value);
+  }
+  for (const float value : {spec.norm_eps, spec.norm_offset, spec.query_scale, spec.score_cap, spec.embedding_scale,
+                            spec.logit_scale, spec.logit_cap}) {
+    digest->AddFloat(static_cast<double>(value));
+  }
+  digest->AddFloat(spec.alibi);
+  if (spec.encoder_layers > 0) {
+    for (const int64_t value : {spec.encoder_layers, spec.answer_start, spec.bias_buckets, spec.bias_reach}) {
+      digest->AddNumber(value);
+    }
+  }
+  for (int64_t layer = 0; layer < spec.layers; ++layer) {
+    digest->AddNumber(spec.Layer(layer).window);
+    digest->AddNumber(spec.Layer(layer).rotation);
+  }
+  for (const Rotation& rotation : spec.rotations) {
+    digest->AddFloat(rotation.magnitude);
+    for (const double frequency : rotation.inverse_frequencies) digest->AddFloat(frequency);
+  }
+}
+
+Fingerprint FingerprintOf(std::span<const uint8_t, 16> weights, const TokenizerData& tokenizer,
+                          std::string_view chat_template, DType activations, DType weight_type) {
+  Digest rest;
+  rest.AddNumber(kArithmeticVersion);
+  rest.AddNumber(kLayoutVersion);
+  AddTokenizer(tokenizer, &rest);
+  rest.AddText(chat_template);
+  rest.AddText(Traits(activations).name);
+  if (weight_type != activations) rest.AddText(Traits(weight_type).name);
+  const std::array<uint8_t, 16> second = rest.Get();
+  Fingerprint out{};
+  static_assert(sizeof(out) == 32);
+  std::copy(second.begin(), second.end(), std::copy(weights.begin(), weights.end(), out.begin()));
+  return out;
+}
+
+Fingerprint FingerprintUnder(const Fingerprint& model, std::span<const uint8_t, 16> adapter) {
+  Digest weights;
+  weights.AddBytes(model.data(), model.size());
+  weights.AddBytes(adapter.data(), adapter.size());
+  const std::array<uint8_t, 16> first = weights.Get();
+  Fingerprint out = model;
+  std::copy(first.begin(), first.end(), out.begin());
+  return out;
+}
+
+}  // namespace ringside

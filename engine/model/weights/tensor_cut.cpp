@@ -1,0 +1,51 @@
+#include "engine/model/weights/tensor_cut.h"
+
+namespace ringside {
+
+int64_t TensorCut::rows() const {
+  int64_t rows = 0;
+  for (const IndexRange& range : outputs) rows += range.size();
+  return rows;
+}
+
+TensorCut CutOf(const Shard& shard, const ModelSpec& spec, TensorRole role, int64_t rows, int64_t cols) {
+  const IndexRange all_rows{0, rows}, all_cols{0, cols};
+  if (shard.whole()) return {{all_rows}, all_cols};
+  const auto heads = [&](IndexRange range, int64_t first) {  // their columns, where those of head 0 begin at `first`
+    return IndexRange{first + range.begin * spec.head_dim, first + range.end * spec.head_dim};
+  };
+  const int64_t keys = spec.heads * spec.head_dim, values = keys + spec.kv_heads * spec.head_dim;
+  switch (role) {
+    case TensorRole::kHead:
+    case TensorRole::kHeadBias:
+      return {{shard.vocab}, all_cols};
+    case TensorRole::kSinks:
+      return {{shard.heads}, all_cols};
+    case TensorRole::kQuery:
+    case TensorRole::kQueryBias:
+      return {{heads(shard.heads, 0)}, all_cols};
+    case TensorRole::kKey:
+    case TensorRole::kValue:
+    case TensorRole::kKeyBias:
+    case TensorRole::kValueBias:
+      return {{heads(shard.kv_heads, 0)}, all_cols};
+    case TensorRole::kQkv:
+    case TensorRole::kQkvBias:
+      return {{heads(shard.heads, 0), heads(shard.kv_heads, keys), heads(shard.kv_heads, values)}, all_cols};
+    case TensorRole::kGate:
+    case TensorRole::kUp:
+    case TensorRole::kGateBias:
+    case TensorRole::kUpBias:
+      return {{shard.ffn}, all_cols};
+    case TensorRole::kGateUp:
+      return {{shard.ffn, {spec.ffn + shard.ffn.begin, spec.ffn + shard.ffn.end}}, all_cols};
+    case TensorRole::kAttentionOut:
+      return {{all_rows}, heads(shard.heads, 0)};
+    case TensorRole::kDown:
+      return {{all_rows}, shard.ffn};
+    default:
+      return {{all_rows}, all_cols};
+  }
+}
+
+}  // namespace ringside

@@ -1,0 +1,498 @@
+#include "engine/model/weights/weights.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+
+#include "engine/model/weights/digest.h"
+#include "engine/model/weights/file_values.h"
+#include "engine/model/weights/model_fingerprint.h"
+#include "engine/model/weights/tensor_cut.h"
+
+namespace ringside {
+namespace {
+
+void AddTensor(const FileTensor& tensor, Digest* digest) {
+  digest->AddText(tensor.name);
+  digest->AddNumber(static_cast<int64_t>(tensor.data.dtype));
+  digest->AddNumber(static_cast<int64_t>(tensor.shape.size()));
+  for (const int64_t size : tensor.shape) digest->AddNumber(size);
+  digest->AddBytes(tensor.data.bytes.data(), tensor.data.bytes.size());
+  digest->AddBytes(reinterpret_cast<const std::byte*>(tensor.data.order.data()), tensor.data.order.size_bytes());
+}
+
+using TensorTable = std::map<std::string_view, const FileTensor*>;
+
+TensorTable TableOf(std::span<const FileTensor> tensors) {
+  TensorTable table;
+  for (const FileTensor& tensor : tensors) table.emplace(tensor.name, &tensor);
+  return table;
+}
+
+// Every planned tensor is there with its shape, and nothing else is.
+Status CheckPlan(const NetworkPlan& plan, const TensorTable& table,
+                 std::span<const std::pair<std::string, std::string>> unsupported) {
+  std::set<std::string_view> known(plan.ignored.begin(), plan.ignored.end());
+  for (const PlannedTensor& planned : plan.tensors) {
+    known.insert(planned.name);
+    for (const auto& [name, type] : unsupported) {
+      if (name == planned.name) {
+        return InvalidArgument(fmt::format("tensor '{}' is stored as {}, which is not supported", name, type));
+      }
+    }
+    const auto found = table.find(planned.name);
+    if (found == table.end()) return Corruption(fmt::format("tensor '{}' is missing", planned.name));
+    if (found->second->shape != planned.shape) {
+      return Corruption(fmt::format("tensor '{}' has shape [{}], the model's metadata ask for [{}]", planned.name,
+                                    fmt::join(found->second->shape, ", "), fmt::join(planned.shape, ", ")));
+    }
+  }
+  const auto unknown = [](std::string_view name) {
+    return Corruption(fmt::format("tensor '{}' is none that this kind of model has", name));
+  };
+  for (const auto& [name, tensor] : table) {
+    if (!known.contains(name)) return unknown(name);
+  }
+  for (const auto& [name, type] : unsupported) {
+    if (!known.contains(name)) return unknown(name);
+  }
+  return Status::Ok();
+}
+
+/// That of a tensor: so that no two are alike.
+uint64_t SeedOf(uint64_t seed, const std::string& name) {
+  Digest digest;
+  digest.AddNumber(static_cast<int64_t>(seed));
+  digest.AddText(name);
+  const std::array<uint8_t, 16> bytes = digest.Get();
+  std::memcpy(&seed, bytes.data(), sizeof(seed));
+  return seed;
+}
+
+class Loader {
+ public:
+  /// With a seed tensors have no data, which are made up.
+  Loader(Backend& backend, const ModelSpec& spec, const Shard& shard, std::optional<uint64_t> seed = {})
+      : backend_(backend), spec_(spec), own_(shard.Of(spec)), shard_(shard), seed_(seed) {
+    weights_.layers.resize(static_cast<size_t>(own_.layers));
+    weights_.encoder.layers.resize(static_cast<size_t>(spec.encoder_layers));
+    weights_.tied_head = spec.tied_head && shard.whole() && shard.embeds() && shard.chooses();
+  }
+
+  Status Load(const PlannedTensor& planned, const FileTensor& tensor) {
+    if (planned.encoder) return LoadOfEncoder(planned, tensor);
+    if (planned.layer >= 0) {
+      const int64_t layer = planned.layer - shard_.layers.begin;
+      if (layer < 0 || layer >= own_.layers) return Status::Ok();
+      return LoadOfLayer(planned, tensor, weights_.layers[static_cast<size_t>(layer)]);
+    }
+    const bool of_head = planned.role == TensorRole::kHead || planned.role == TensorRole::kHeadBias ||
+                         planned.role == TensorRole::kFinalNorm || planned.role == TensorRole::kFinalNormBias;
+    if (of_head ? !shard_.chooses() : planned.role != TensorRole::kEmbedding && !shard_.embeds()) return Status::Ok();
+    switch (planned.role) {
+      case TensorRole::kEmbedding:
+        if (shard_.embeds()) RETURN_IF_ERROR(LoadMatrix(planned, tensor, &weights_.embedding));
+        // The whole table gives rows to the stream; all of it, or a part, takes the stream to logits.
+        if (!spec_.tied_head || weights_.tied_head || !shard_.chooses()) return Status::Ok();
+        return LoadMatrix({.role = TensorRole::kHead, .name = planned.name, .transposed = planned.transposed}, tensor,
+                          &weights_.own_head);
+      case TensorRole::kEmbeddingNorm:
+        return LoadNorm(tensor, &weights_.embedding_norm);
+      case TensorRole::kEmbeddingNormBias:
+        return LoadVector(tensor, &weights_.embedding_norm_bias);
+      case TensorRole::kPositions: {
+        FileTensor table = tensor;
+        table.data.rows -= spec_.position_offset;
+        if (!seed_) {
+          table.data.bytes = table.data.bytes.last(
+              static_cast<size_t>(StorageBytes(table.data.dtype, table.data.rows * table.data.cols)));
+        }
+        return LoadMatrix(planned, table, &weights_.positions);
+      }
+      case TensorRole::kHead:
+        return LoadMatrix(planned, tensor, &weights_.own_head);
+      case TensorRole::kHeadBias:
+        return LoadJoined(planned, tensor, shard_.vocab.size(), &weights_.head_bias);
+      case TensorRole::kFinalNorm:
+        return LoadNorm(tensor, &weights_.final_norm, spec_.logit_scale);
+      case TensorRole::kFinalNormBias:
+        return LoadVector(tensor, &weights_.final_norm_bias, 0, spec_.logit_scale);
+      case TensorRole::kDistanceBiases:
+        return LoadDistanceBiases(planned, tensor, &weights_.biases);
+      default:
+        return Status::Ok();
+    }
+  }
+
+  /// What no file has, and the end of it all.
+  Result<Weights> Finish() {
+    if (spec_.sinusoidal_positions && shard_.embeds()) {
+      const std::vector<float> table = SinusoidalPositions(spec_.position_offset, spec_.trained_context, spec_.hidden);
+      FileTensor made{.name = "positions",
+                      .data = {DType::kF32, spec_.trained_context, spec_.hidden, std::as_bytes(std::span(table))}};
+      RETURN_IF_ERROR(LoadMatrix({.role = TensorRole::kPositions, .name = made.name}, made, &weights_.positions));
+    }
+    const std::vector<float> slopes = spec_.AlibiSlopes();
+    if (!slopes.empty()) {
+      const auto own =
+          std::span(slopes).subspan(static_cast<size_t>(shard_.heads.begin), static_cast<size_t>(shard_.heads.size()));
+      RETURN_IF_ERROR(Upload({own.begin(), own.end()}, &weights_.slopes));
+    }
+    if (shard_.chooses()) {
+      RETURN_IF_ERROR(FillNorm(&weights_.final_norm, &weights_.final_norm_bias, spec_.logit_scale));
+    }
+    for (LayerWeights& layer : weights_.layers) {
+      if (!spec_.norm_before) break;
+      RETURN_IF_ERROR(FillNorm(&layer.attention_norm, &layer.attention_norm_bias, 1));
+      if (!spec_.shared_norm) RETURN_IF_ERROR(FillNorm(&layer.mlp_norm, &layer.mlp_norm_bias, 1));
+    }
+    for (LayerWeights& layer : weights_.layers) {
+      if (layer.experts.empty()) continue;
+      for (const ExpertWeights& expert : layer.experts) {  // they stay where they are when the weights are moved
+        layer.expert_list.push_back({expert.in, expert.in_bias.data(), &expert.out, expert.out_bias.data()});
+      }
+      ASSIGN_OR_RETURN(layer.placed_experts, backend_.PlaceExperts(layer.expert_list));
+    }
+    backend_.Synchronize();
+    return std::move(weights_);
+  }
+
+ private:
+  Status LoadOfEncoder(const PlannedTensor& planned, const FileTensor& tensor) {
+    EncoderWeights& encoder = weights_.encoder;
+    if (planned.layer >= 0) return LoadOfLayer(planned, tensor, encoder.layers[static_cast<size_t>(planned.layer)]);
+    if (planned.role == TensorRole::kFinalNorm) return LoadNorm(tensor, &encoder.final_norm);
+    return LoadDistanceBiases(planned, tensor, &encoder.biases);
+  }
+
+  Status LoadDistanceBiases(const PlannedTensor& planned, const FileTensor& tensor, DeviceVector* biases) {
+    ASSIGN_OR_RETURN(std::vector<float> values, ValuesOf(tensor));
+    if (planned.transposed) {
+      const auto heads = static_cast<size_t>(spec_.heads), buckets = static_cast<size_t>(spec_.bias_buckets);
+      const std::vector<float> by_head = values;
+      for (size_t i = 0; i < values.size(); ++i) values[i] = by_head[i % heads * buckets + i / heads];
+    }
+    return Upload(spec_.DistanceBiases(values, planned.encoder), biases);
+  }
+
+  Status LoadOfLayer(const PlannedTensor& planned, const FileTensor& tensor, LayerWeights& layer) {
+    switch (planned.role) {
+      case TensorRole::kAttentionNorm:
+        return LoadNorm(tensor, &layer.attention_norm);
+      case TensorRole::kAttentionNormBias:
+        return LoadVector(tensor, &layer.attention_norm_bias);
+      // The plan lists queries before keys before values, gates before ups.
+      case TensorRole::kQuery:
+      case TensorRole::kKey:
+      case TensorRole::kValue:
+      case TensorRole::kQkv:
+        return LoadMatrix(planned, tensor, &layer.qkv.emplace_back());
+      case TensorRole::kGate:
+      case TensorRole::kUp:
+      case TensorRole::kGateUp:
+        return LoadMatrix(planned, tensor, &layer.mlp_in.emplace_back());
+      case TensorRole::kQueryBias:
+      case TensorRole::kKeyBias:
+      case TensorRole::kValueBias:
+      case TensorRole::kQkvBias:
+        return LoadJoined(planned, tensor, own_.qkv_columns(), &layer.qkv_bias);
+      case TensorRole::kGateBias:
+      case TensorRole::kUpBias:
+        return LoadJoined(planned, tensor, own_.mlp_in_columns(), &layer.mlp_in_bias);
+      case TensorRole::kQueryNorm:
+        return LoadNorm(tensor, &layer.query_norm);
+      case TensorRole::kKeyNorm:
+        return LoadNorm(tensor, &layer.key_norm);
+      case TensorRole::kSinks:
+        return LoadJoined(planned, tensor, own_.heads, &layer.sinks);
+      case TensorRole::kAttentionOut:
+        return LoadMatrix(planned, tensor, &layer.attention_out);
+      // What all ranks' products are summed to gets its bias once.
+      case TensorRole::kAttentionOutBias:
+        return shard_.rank == 0 ? LoadVector(tensor, &layer.attention_out_bias) : Status::Ok();
+      case TensorRole::kAttentionPostNorm:
+        return LoadNorm(tensor, &layer.attention_post_norm);
+      case TensorRole::kCrossNorm:
+        return LoadNorm(tensor, &layer.cross_norm);
+      case TensorRole::kCrossQuery:
+        return LoadMatrix(planned, tensor, &layer.cross_query);
+      case TensorRole::kCrossKey:
+      case TensorRole::kCrossValue:
+        return LoadMatrix(planned, tensor, &layer.cross_keys.emplace_back());
+      case TensorRole::kCrossOut:
+        return LoadMatrix(planned, tensor, &layer.cross_out);
+      case TensorRole::kMlpNorm:
+        return LoadNorm(tensor, &layer.mlp_norm);
+      case TensorRole::kMlpNormBias:
+        return LoadVector(tensor, &layer.mlp_norm_bias);
+      case TensorRole::kDown:
+        return LoadMatrix(planned, tensor, &layer.mlp_out);
+      case TensorRole::kDownBias:
+        return shard_.rank == 0 ? LoadVector(tensor, &layer.mlp_out_bias) : Status::Ok();
+      case TensorRole::kMlpPostNorm:
+        return LoadNorm(tensor, &layer.mlp_post_norm);
+      case TensorRole::kRouter:
+      case TensorRole::kSharedRouter:
+        return LoadMatrix(planned, tensor, &layer.router.emplace_back());
+      case TensorRole::kRouterBias:
+        return LoadVector(tensor, &layer.router_bias);
+      default:
+        return LoadExperts(planned, tensor, layer);
+    }
+  }
+
+  /// A tensor of one expert, or of all.
+  Status LoadExperts(const PlannedTensor& planned, const FileTensor& tensor, LayerWeights& layer) {
+    layer.experts.resize(static_cast<size_t>(spec_.experts + (spec_.shared_ffn > 0 ? 1 : 0)));
+    const bool shared = planned.role >= TensorRole::kSharedGate, all = !shared && planned.expert < 0;
+    if (!all)
+      return LoadExpert(planned, tensor, layer.experts[static_cast<size_t>(shared ? spec_.experts : planned.expert)]);
+    FileTensor one = tensor;
+    one.data.rows /= spec_.experts;
+    const size_t bytes = tensor.data.bytes.size() / static_cast<size_t>(spec_.experts);
+    for (size_t e = 0; e < static_cast<size_t>(spec_.experts); ++e) {
+      one.data.bytes = tensor.data.bytes.subspan(e * bytes, bytes);
+      if (seed_) one.name = fmt::format("{}.{}", tensor.name, e);
+      RETURN_IF_ERROR(LoadExpert(planned, one, layer.experts[e]));
+    }
+    return Status::Ok();
+  }
+
+  Status LoadExpert(const PlannedTensor& planned, const FileTensor& tensor, ExpertWeights& expert) {
+    switch (planned.role) {
+      case TensorRole::kExpertDown:
+      case TensorRole::kSharedDown:
+        return LoadMatrix(planned, tensor, &expert.out);
+      case TensorRole::kExpertGateBias:
+      case TensorRole::kExpertUpBias:
+      case TensorRole::kExpertGateUpBias:
+        return LoadJoined(planned, tensor, 2 * spec_.ffn, &expert.in_bias);
+      case TensorRole::kExpertDownBias:
+        return LoadVector(tensor, &expert.out_bias);
+      default:
+        return LoadMatrix(planned, tensor, &expert.in.emplace_back());
+    }
+  }
+
+  /// `host` cut down to the rank's part, copied to `copy` unless it is all of it.
+  Status Take(const PlannedTensor& planned, HostTensor* host, std::vector<std::byte>* copy) const {
+    const TensorCut cut = CutOf(shard_, spec_, planned.role, host->rows, host->cols);
+    const int64_t rows = cut.rows();
+    if (rows == host->rows && cut.inputs.size() == host->cols) return Status::Ok();
+    const bool some_inputs = cut.inputs.size() != host->cols;
+    if (some_inputs && !host->order.empty()) {
+      return InvalidArgument(
+          fmt::format("tensor '{}' has its inputs in the order of their groups, and cannot be shared "
+                      "by {} ranks",
+                      planned.name, shard_.ranks),
+          "tensor_parallel_size");
+    }
+    const int64_t block = Traits(host->dtype).block_elements;
+    if (cut.inputs.begin % block != 0 || cut.inputs.end % block != 0) {
+      return InvalidArgument(fmt::format("tensor '{}' is stored as {}, in blocks of {} values, and cannot be shared by "
+                                         "{} ranks",
+                                         planned.name, Traits(host->dtype).name, block, shard_.ranks),
+                             "tensor_parallel_size");
+    }
+    const auto bytes_of = [&](int64_t values) { return static_cast<size_t>(StorageBytes(host->dtype, values)); };
+    std::vector<std::byte> taken;
+    taken.reserve(bytes_of(rows * cut.inputs.size()));
+    for (const IndexRange& outputs : cut.outputs) {
+      for (int64_t row = outputs.begin; row < outputs.end; ++row) {
+        const auto values =
+            host->bytes.subspan(bytes_of(row * host->cols + cut.inputs.begin), bytes_of(cut.inputs.size()));
+        taken.insert(taken.end(), values.begin(), values.end());
+      }
+    }
+    *copy = std::move(taken);
+    host->rows = rows, host->cols = cut.inputs.size(), host->bytes = *copy;
+    return Status::Ok();
+  }
+
+  static bool IsTable(TensorRole role) {
+    return role == TensorRole::kEmbedding || role == TensorRole::kHead || role == TensorRole::kPositions;
+  }
+
+  static bool IsExpert(TensorRole role) {
+    switch (role) {
+      case TensorRole::kExpertGate:
+      case TensorRole::kExpertUp:
+      case TensorRole::kExpertGateUp:
+      case TensorRole::kExpertDown:
+      case TensorRole::kSharedGate:
+      case TensorRole::kSharedUp:
+      case TensorRole::kSharedDown:
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  RandomMatrix MadeUp(const PlannedTensor& planned, const FileTensor& tensor) const {
+    int64_t rows = tensor.data.rows, cols = tensor.data.cols;
+    if (planned.transposed) std::swap(rows, cols);
+    const TensorCut cut = CutOf(shard_, spec_, planned.role, rows, cols);
+    RandomMatrix matrix{.seed = SeedOf(*seed_, tensor.name),
+                        .whole_cols = cols,
+                        .first_col = cut.inputs.begin,
+                        .cols = cut.inputs.size(),
+                        .table = IsTable(planned.role)};
+    for (const IndexRange& outputs : cut.outputs) matrix.rows.push_back({outputs.begin, outputs.size()});
+    return matrix;
+  }
+
+  Status LoadMatrix(const PlannedTensor& planned, const FileTensor& tensor, Weight* weight) {
+    if (IsMadeUp(tensor)) return Keep(tensor, backend_.MakeRandomWeight(MadeUp(planned, tensor)), weight);
+    HostTensor host = tensor.data;
+    std::vector<std::byte> copy;
+    const auto element_bytes = static_cast<size_t>(StorageBytes(host.dtype, Traits(host.dtype).block_elements));
+    if (planned.transposed) {
+      if (IsQuantised(host.dtype)) {
+        return InvalidArgument(fmt::format("tensor '{}' is quantised but must be transposed", tensor.name));
+      }
+      copy = Transposed(host);
+      host = {host.dtype, host.cols, host.rows, copy};
+    } else if (!IsQuantised(host.dtype) && reinterpret_cast<uintptr_t>(host.bytes.data()) % element_bytes != 0) {
+      // Safetensors data may lie anywhere.
+      copy.assign(host.bytes.begin(), host.bytes.end());
+      host.bytes = copy;
+    }
+    if (planned.order != RowOrder::kPlain) {
+      copy = RowsOf(host, RowsInOrder(planned.order, spec_, host.rows));
+      host.bytes = copy;
+    }
+    if (!host.order.empty() && (planned.role == TensorRole::kEmbedding || planned.role == TensorRole::kPositions)) {
+      return InvalidArgument(fmt::format("tensor '{}' has its columns in another order", tensor.name));
+    }
+    RETURN_IF_ERROR(Take(planned, &host, &copy));
+    host.table = IsTable(planned.role);
+    host.expert = IsExpert(planned.role);
+    return Keep(tensor, backend_.LoadWeight(host), weight);
+  }
+
+  Status Keep(const FileTensor& tensor, Result<Weight> loaded, Weight* weight) {
+    if (!loaded.ok()) {
+      return Status(loaded.status().code(), fmt::format("tensor '{}': {}", tensor.name, loaded.status().message()));
+    }
+    *weight = std::move(*loaded);
+    weights_.bytes += static_cast<int64_t>(weight->data.bytes() + weight->scales.bytes() + weight->order.bytes());
+    if (HasGroupScales(weight->dtype)) weights_.kept = DType::kGrouped4;
+    if (HasRowScales(weight->dtype) && !HasRowScales(backend_.weight_dtype())) weights_.kept = DType::kScaledE4M3;
+    return Status::Ok();
+  }
+
+  bool IsMadeUp(const FileTensor& tensor) const { return seed_ && tensor.data.bytes.empty(); }
+  Result<std::vector<float>> ValuesOf(const FileTensor& tensor) const {
+    if (!IsMadeUp(tensor)) return ToFloats(tensor.name, tensor.data);
+    const int64_t count = tensor.data.rows * tensor.data.cols;
+    return RandomValues({.seed = SeedOf(*seed_, tensor.name), .whole_cols = count, .rows = {{0, 1}}, .cols = count});
+  }
+
+  /// (values + offset) * scale
+  Status LoadVector(const FileTensor& tensor, DeviceVector* vector, float offset = 0, float scale = 1) {
+    ASSIGN_OR_RETURN(std::vector<float> values, ValuesOf(tensor));
+    for (float& value : values) value = (value + offset) * scale;
+    return Upload(values, vector);
+  }
+  Status LoadNorm(const FileTensor& tensor, DeviceVector* weight, float scale = 1) {
+    const auto count = static_cast<size_t>(tensor.data.rows * tensor.data.cols);
+    if (IsMadeUp(tensor)) return Upload(std::vector<float>(count, scale), weight);
+    return LoadVector(tensor, weight, spec_.norm_offset, scale);
+  }
+  /// The weight and the bias of a norm whose file lacks them.
+  Status FillNorm(DeviceVector* weight, DeviceVector* bias, float scale) {
+    const auto width = static_cast<size_t>(spec_.hidden);
+    if (!spec_.norm_weights) RETURN_IF_ERROR(Upload(std::vector<float>(width, scale), weight));
+    if (spec_.norm == NormKind::kRms || spec_.norm_biases) return Status::Ok();
+    return Upload(std::vector<float>(width, 0.0f), bias);
+  }
+
+  // Biases that make up one of `total` values: on the device when all are there.
+  Status LoadJoined(const PlannedTensor& planned, const FileTensor& tensor, int64_t total, DeviceVector* vector) {
+    ASSIGN_OR_RETURN(std::vector<float> values, ValuesOf(tensor));
+    if (planned.order != RowOrder::kPlain) {
+      const std::vector<float> file = values;
+      const std::vector<int64_t> rows = RowsInOrder(planned.order, spec_, static_cast<int64_t>(file.size()));
+      std::ranges::transform(rows, values.begin(), [&](int64_t row) { return file[static_cast<size_t>(row)]; });
+    }
+    const auto count = static_cast<int64_t>(values.size());
+    const TensorCut cut = CutOf(shard_, spec_, planned.role, count, 0);
+    std::vector<float>& all = joined_[vector];
+    for (const IndexRange& part : cut.outputs)
+      all.insert(all.end(), values.begin() + part.begin, values.begin() + part.end);
+    if (static_cast<int64_t>(all.size()) < total) return Status::Ok();
+    RETURN_IF_ERROR(Upload(all, vector));
+    if (StorageBytes(backend_.weight_dtype(), 1) != 2) return Status::Ok();
+    ASSIGN_OR_RETURN(vector->rounded, backend_.LoadWeight({DType::kF32, 1, total, std::as_bytes(std::span(all))}));
+    weights_.bytes += static_cast<int64_t>(vector->rounded.data.bytes());
+    return Status::Ok();
+  }
+
+  Status Upload(const std::vector<float>& values, DeviceVector* vector) {
+    const size_t bytes = values.size() * sizeof(float);
+    ASSIGN_OR_RETURN(vector->buffer, backend_.Allocate(bytes));
+    weights_.bytes += static_cast<int64_t>(bytes);
+    backend_.CopyToDevice(vector->buffer.data(), values.data(), bytes);
+    return Status::Ok();
+  }
+
+  Backend& backend_;
+  const ModelSpec& spec_;  // the whole network's
+  const ModelSpec own_;    // of what the rank computes
+  const Shard& shard_;
+  const std::optional<uint64_t> seed_;
+  Weights weights_;
+  std::map<const DeviceVector*, std::vector<float>> joined_;
+};
+
+}  // namespace
+
+Status CheckTensors(const NetworkPlan& plan, std::span<const FileTensor> tensors,
+                    std::span<const std::pair<std::string, std::string>> unsupported) {
+  TensorTable table;
+  for (const FileTensor& tensor : tensors) {
+    if (!table.emplace(tensor.name, &tensor).second) {
+      return Corruption(fmt::format("tensor '{}' is there twice", tensor.name));
+    }
+  }
+  return CheckPlan(plan, table, unsupported);
+}
+
+Result<Weights> LoadWeights(const NetworkPlan& plan, std::span<const FileTensor> tensors, const Shard& shard,
+                            Backend& backend, Digest* digest) {
+  const TensorTable table = TableOf(tensors);
+  Loader loader(backend, plan.spec, shard);
+  if (digest != nullptr) AddSpec(plan.spec, digest);
+  std::vector<std::byte> joined;
+  for (const PlannedTensor& planned : plan.tensors) {
+    const FileTensor tensor = Whole(*table.at(planned.name), &joined);
+    if (digest != nullptr) AddTensor(tensor, digest);
+    RETURN_IF_ERROR(loader.Load(planned, tensor));
+  }
+  return loader.Finish();
+}
+
+Result<Weights> MakeWeights(const NetworkPlan& plan, uint64_t seed, const Shard& shard, Backend& backend,
+                            Digest* digest) {
+  Loader loader(backend, plan.spec, shard, seed);
+  if (digest != nullptr) {
+    AddSpec(plan.spec, digest);
+    digest->AddText("random weights");
+    digest->AddNumber(static_cast<int64_t>(seed));
+  }
+  for (const PlannedTensor& planned : plan.tensors) {
+    FileTensor tensor{.name = planned.name, .shape = planned.shape};
+    tensor.data = {.dtype = DType::kF32, .rows = 1, .cols = planned.shape.back()};
+    for (size_t i = 0; i + 1 < planned.shape.size(); ++i) tensor.data.rows *= planned.shape[i];
+    RETURN_IF_ERROR(loader.Load(planned, tensor));
+  }
+  return loader.Finish();
+}
+
+}  // namespace ringside

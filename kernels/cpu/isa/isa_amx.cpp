@@ -1,0 +1,6 @@
+// The operations for instruction set amx: AVX-512 VNNI, and tile products for full row tiles. Compiled with its own
+// options (kernels/CMakeLists.txt); see kernel_table.h.
+#define RINGSIDE_LANES amx
+#define RINGSIDE_TILE_UNIT
+#include "kernels/cpu/isa/lanes_avx512.h"
+#include "kernels/cpu/table_inl.h"

@@ -1,0 +1,462 @@
+#include "kernels/cuda/steps/step_runner.h"
+
+#include <algorithm>
+#include <type_traits>
+#include <utility>
+
+#include "kernels/cuda/cuda_check.h"
+#include "kernels/cuda/linear/quantised_layout.h"
+
+namespace ringside::cuda {
+namespace {
+
+constexpr int64_t kProductTile = 128;  // rows and outputs of what a multiprocessor computes at a time, about
+constexpr int64_t kCachedPanelBytes = int64_t{32} << 20;
+constexpr int64_t kFewestE4M3Rows = 17;  // fewer take the weights' bytes to 16 bits on their way as fast
+constexpr size_t kScratchAlignment = 256;
+
+SkinnyLinear AsSkinny(const StepOp& op, DType dtype) {
+  SkinnyLinear out;
+  int64_t total = 0;
+  for (int i = 0; i < StepOp::kMaxWeights; ++i) {
+    out.weights[i] = op.weights[i];
+    out.scales[i] = op.scales[i];
+    out.outputs[i] = static_cast<int>(op.outputs[i]);
+    total += op.outputs[i];
+  }
+  out.total = static_cast<int>(total);
+  out.k = static_cast<int>(op.x.cols);
+  out.dtype = dtype;
+  out.weight_dtype = op.weight_dtype;
+  out.x = op.x;
+  out.bias = op.bias;
+  out.y = op.y;
+  out.accumulate = op.accumulate;
+  return out;
+}
+
+void TakeNorm(const StepOp& norm, SkinnyLinear* args) {
+  args->norm = true;
+  args->layer_norm = norm.layer_norm;
+  args->normed_from = norm.x;
+  args->norm_weight = norm.norm_weight;
+  args->norm_bias = norm.bias;
+  args->norm_eps = norm.eps;
+}
+
+bool SameMatrix(const Tensor& a, const Tensor& b) {
+  return a.data == b.data && a.rows == b.rows && a.cols == b.cols && a.stride == b.stride && a.dtype == b.dtype;
+}
+
+bool IsGelu(const StepOp& op) {
+  return op.kind == OpKind::kActivate &&
+         (op.activation == Activation::kGeluTanh || op.activation == Activation::kGeluErf);
+}
+
+/// Lets the operation after a linear layer ride with it, if it takes the layer's whole result.
+bool TakeFollower(const StepOp& linear, const StepOp& next, SkinnyLinear* args) {
+  if (linear.accumulate || !SameMatrix(linear.y, next.x)) return false;
+  if (IsGelu(next)) {
+    args->after = next.activation == Activation::kGeluTanh ? AfterLinear::kGeluTanh : AfterLinear::kGeluErf;
+    return true;
+  }
+  if (next.kind != OpKind::kMultiplyActivated || next.activation != Activation::kSilu) return false;
+  if (next.y.dtype != args->dtype || args->total % 2 != 0) return false;
+  args->after = AfterLinear::kSiluMultiply;
+  args->product = next.y;
+  return true;
+}
+
+/// The kernel of a linear layer of few rows; null where there is none but cuBLAS's.
+void (*KernelFor(const Launcher& on, const SkinnyLinear& args))(const Launcher&, const SkinnyLinear&) {
+  if (HasGroupScales(args.weight_dtype)) {
+    if (IsSkinny(args) && CanStream(on, args)) return LaunchSkinnyLinear;
+    return CanGroup(on, args) ? LaunchGroupedLinear : nullptr;
+  }
+  if (CanBatch(on, args)) return LaunchBatchLinear;
+  return IsSkinny(args) ? LaunchSkinnyLinear : nullptr;
+}
+
+/// Whether cuBLAS takes them.
+bool AllowsProducts(const Tensor& x, const Tensor& y) {
+  return x.cols % 8 == 0 && x.stride % 8 == 0 && (y.dtype == DType::kF32 || y.dtype == x.dtype);
+}
+
+/// Of a layer's matrices from the i-th on that lie side by side, scales too, and so are one: all outputs.
+int64_t OutputsOfRun(const StepOp& op, int i, int64_t row_bytes) {
+  const auto* first = static_cast<const std::byte*>(op.weights[i]);
+  const float* scales = op.scales[i];
+  int64_t outputs = op.outputs[i];
+  while (++i < StepOp::kMaxWeights && op.outputs[i] > 0 && op.weights[i] == first + outputs * row_bytes &&
+         (scales == nullptr || op.scales[i] == scales + outputs)) {
+    outputs += op.outputs[i];
+  }
+  return outputs;
+}
+
+/// What takes the first operation's result right behind it, or null.
+const StepOp* NextOf(std::span<const StepOp> ops) {
+  return ops.size() > 1 && SameMatrix(ops[0].y, ops[1].x) ? &ops[1] : nullptr;
+}
+
+/// The linear layer right behind the first operation, another one, that takes the same rows; or null.
+const StepOp* BesideOf(std::span<const StepOp> ops) {
+  return ops.size() > 1 && ops[1].kind == OpKind::kLinear && SameMatrix(ops[0].x, ops[1].x) ? &ops[1] : nullptr;
+}
+
+/// Whether a second norm of heads is of those behind the first one's, in the same rows, and of the same size.
+bool LiesBehind(const StepOp& first, const StepOp& second) {
+  const Tensor &x = first.x, &next = second.x;
+  return second.kind == OpKind::kNormHeads && next.dtype == x.dtype && next.rows == x.rows && next.stride == x.stride &&
+         next.data == static_cast<const std::byte*>(x.data) + StorageBytes(x.dtype, x.cols) &&
+         x.cols / first.heads == next.cols / second.heads && second.eps == first.eps;
+}
+
+/// What is left of `memory` behind so many bytes.
+std::span<std::byte> Behind(std::span<std::byte> memory, size_t bytes) {
+  return memory.subspan(
+      std::min((bytes + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment, memory.size()));
+}
+
+}  // namespace
+
+Status StepRunner::Start(const Launcher& on, DType dtype, void* workspace, size_t workspace_bytes, void* scratch,
+                         size_t scratch_bytes) {
+  on_ = on, overlaps_ = on.overlap, dtype_ = dtype, scratch_ = scratch;
+  // Converted inputs and panels of weights lie in the first half of the scratch memory, results of trials in the
+  // second.
+  scratch_bytes_ = scratch_bytes / 2;
+  return product_.Start(on.stream, workspace, workspace_bytes, static_cast<std::byte*>(scratch) + scratch_bytes_,
+                        scratch_bytes - scratch_bytes_, true);
+}
+
+void StepRunner::Run(std::span<const StepOp> ops) {
+  // By itself, where the order is fixed: joined with its neighbours an operation might round elsewhere.
+  while (!ops.empty()) {
+    const bool ends_in_nccl = ops.front().kind == OpKind::kSend && stages_->by_nccl();
+    ops = ops.subspan(RunFirst(fixed_order_ ? ops.first(1) : ops));
+    on_.overlap = overlaps_ && !ends_in_nccl;
+  }
+}
+
+size_t StepRunner::RunFirst(std::span<const StepOp> ops) {
+  const StepOp& op = ops.front();
+  if (op.x.rows == 0 && op.kind != OpKind::kEmbed && op.kind != OpKind::kGatherRows) return 1;
+  switch (op.kind) {
+    case OpKind::kEmbed:
+      if (op.y.rows > 0) {
+        LaunchEmbed(on_, op.weights[0], op.weight_dtype, op.scales[0], op.indices, op.chosen_ids, op.scale, op.y,
+                    op.accumulate);
+      }
+      return 1;
+    case OpKind::kNorm:
+      if (ops.size() > 1 && ops[1].kind == OpKind::kLinear && SameMatrix(op.y, ops[1].x) &&
+          CanFuseNorm(op.x.rows, op.x.cols)) {
+        if (const size_t taken = RunLinear(ops, 1); taken > 0) return taken;
+      }
+      if (const size_t taken = RunIntoE4M3(ops); taken > 0) return taken;
+      LaunchNorm(on_, op.x, op.norm_weight, op.bias, op.layer_norm, op.eps, op.y);
+      return 1;
+    case OpKind::kNormHeads:
+      return NormHeads(ops);
+    case OpKind::kLinear:
+      if (const size_t taken = RunLinear(ops, 0); taken > 0) return taken;
+      return Multiply(ops);
+    case OpKind::kLowRank:
+      LaunchLowRank(on_, op.low_rank, op.weight_dtype, op.x, op.y);
+      return 1;
+    case OpKind::kAttention:
+      Attend(op.attention);
+      return 1;
+    case OpKind::kMultiplyActivated:
+      if (const size_t taken = RunIntoE4M3(ops); taken > 0) return taken;
+      LaunchMultiplyActivated(on_, op.x, op.activation, op.y);
+      return 1;
+    case OpKind::kActivate:
+      LaunchActivate(on_, op.x, op.activation);
+      return 1;
+    case OpKind::kExperts:
+      Mix(op);
+      return 1;
+    case OpKind::kAdd:
+      LaunchAdd(on_, op.x, op.y);
+      return 1;
+    case OpKind::kSoftCap:
+      LaunchSoftCap(on_, op.x, op.scale);
+      return 1;
+    case OpKind::kGatherRows:
+      if (op.y.rows > 0) LaunchGatherRows(on_, op.x, op.indices, op.y);
+      return 1;
+    case OpKind::kChooseTokens:
+      LaunchChooseTokens(on_, op.x, op.choices, op.chosen, op.chosen_ids);
+      return 1;
+    case OpKind::kAddAllRanks:
+      return AddAllRanks(ops);
+    case OpKind::kGatherColumns:
+      exchange_->GatherColumns(on_, op.borders, op.x);
+      return 1;
+    case OpKind::kChooseHighest:
+      exchange_->ChooseHighest(on_, op.x, op.first_token, op.chosen, op.chosen_ids);
+      return 1;
+    case OpKind::kSend:
+      stages_->Send(on_, op.x);
+      return 1;
+    case OpKind::kReceive:
+      stages_->Receive(on_, op.x);
+      return 1;
+  }
+  return 1;
+}
+
+size_t StepRunner::AddAllRanks(std::span<const StepOp> ops) {
+  const StepOp& op = ops.front();
+  const StepOp* norm = NextOf(ops);
+  if (norm != nullptr && norm->kind != OpKind::kNorm) norm = nullptr;
+  const StepOp* linear = norm != nullptr ? NextOf(ops.subspan(1)) : nullptr;
+  // Where the layer behind the norm takes E4M3, the norm leaves its rows in that.
+  if (norm != nullptr && (linear == nullptr || !IsInE4M3(*linear)) &&
+      exchange_->AddAllRanksAndNorm(on_, op.x, op.y,
+                                    {norm->norm_weight, norm->bias, norm->layer_norm, norm->eps, norm->y})) {
+    return 2;
+  }
+  exchange_->AddAllRanks(on_, op.x, op.y);
+  return 1;
+}
+
+size_t StepRunner::NormHeads(std::span<const StepOp> ops) {
+  const StepOp& op = ops.front();
+  Tensor x = op.x;
+  HeadsNorm next;
+  const bool two = ops.size() > 1 && LiesBehind(op, ops[1]);
+  if (two) x.cols += ops[1].x.cols, next = {ops[1].heads, ops[1].norm_weight};
+  LaunchNormHeads(on_, x, {op.heads, op.norm_weight}, next, op.eps);
+  return two ? 2 : 1;
+}
+
+size_t StepRunner::RunLinear(std::span<const StepOp> ops, size_t linear) {
+  const StepOp& op = ops[linear];
+  if (IsInE4M3(op)) return 0;
+  SkinnyLinear args = AsSkinny(op, dtype_);
+  args.fixed_order = fixed_order_;
+  if (linear > 0) {
+    TakeNorm(ops.front(), &args);
+    // A norm goes with quantised weights only where they are streamed.
+    if (args.weight_dtype != args.dtype && (fixed_order_ || !CanStream(on_, args))) return 0;
+  }
+  const auto launch = KernelFor(on_, args);
+  if (launch == nullptr) return 0;
+  size_t taken = linear + 1;
+  if (const StepOp* beside = BesideOf(ops.subspan(linear))) {
+    SkinnyLinear second = AsSkinny(*beside, dtype_);
+    if (linear > 0) TakeNorm(ops.front(), &second);
+    if (CanStreamTwoGrouped(on_, args, second)) {
+      LaunchStreamTwoGrouped(on_, args, second);
+      return taken + 1;
+    }
+  }
+  SkinnyLinear joined = args;
+  if (taken < ops.size() && TakeFollower(op, ops[taken], &joined) && KernelFor(on_, joined) == launch) {
+    args = joined;
+    ++taken;
+  }
+  launch(on_, args);
+  return taken;
+}
+
+size_t StepRunner::RunIntoE4M3(std::span<const StepOp> ops) {
+  const StepOp& op = ops.front();
+  const StepOp* linear = NextOf(ops);
+  if (linear == nullptr || !IsInE4M3(*linear)) return 0;
+  const E4M3Rows rows = RoomForE4M3(*linear);
+  if (op.kind == OpKind::kNorm) {
+    if (!CanQuantiseNorm(op.x, op.norm_weight, op.bias, op.y)) return 0;
+    LaunchNormQuantise(on_, op.x, op.norm_weight, op.bias, op.layer_norm, op.eps, op.y, rows);
+  } else {
+    if (op.activation != Activation::kSilu || !CanQuantiseSilu(op.x, op.y)) return 0;
+    LaunchSiluQuantise(on_, op.x, op.y, rows);
+  }
+  MultiplyE4M3(*linear, rows);
+  return 1 + AddBias(ops.subspan(1));
+}
+
+bool StepRunner::IsInE4M3(const StepOp& op) const {
+  if (op.kind != OpKind::kLinear || op.weight_dtype != DType::kF8E4M3 || !multiplies_in_e4m3()) return false;
+  if (op.x.rows < kFewestE4M3Rows || op.x.dtype != dtype_ || !CanQuantiseRows(op.x)) return false;
+  const auto bytes = static_cast<size_t>(op.x.rows * (QuantisedRowBytes(op.x.cols) + int64_t{sizeof(float)}));
+  return AllowsProducts(op.x, op.y) && op.y.stride % 8 == 0 && reinterpret_cast<uintptr_t>(op.y.data) % 16 == 0 &&
+         bytes <= scratch_bytes_ / 8 * 7 &&
+         std::ranges::all_of(op.outputs, [](int64_t outputs) { return outputs % 16 == 0; });
+}
+
+E4M3Rows StepRunner::RoomForE4M3(const StepOp& op) const {
+  const int64_t row_bytes = QuantisedRowBytes(op.x.cols);
+  std::byte* rows = Behind(scratch(), static_cast<size_t>(op.x.rows) * sizeof(float)).data();
+  return {{DType::kF8E4M3, rows, op.x.rows, row_bytes, row_bytes}, static_cast<float*>(scratch_)};
+}
+
+void StepRunner::MultiplyE4M3(const StepOp& op, const E4M3Rows& x) {
+  const auto* end_of_rows = static_cast<std::byte*>(x.q.data) + x.q.rows * x.q.stride;
+  const std::span<std::byte> rest = Behind(scratch(), static_cast<size_t>(end_of_rows - scratch().data()));
+  int64_t column = 0;
+  for (int i = 0; i < StepOp::kMaxWeights && op.outputs[i] > 0;) {
+    const int64_t outputs = OutputsOfRun(op, i, x.q.stride), end = column + outputs;
+    StepOp run{.kind = op.kind, .x = op.x, .y = op.y.Columns(column, outputs), .weight_dtype = op.weight_dtype};
+    run.accumulate = op.accumulate;
+    for (int j = 0; column < end; ++i, ++j) {
+      run.weights[j] = op.weights[i], run.scales[j] = op.scales[i], run.outputs[j] = op.outputs[i];
+      column += op.outputs[i];
+    }
+    if (product_.MultiplyE4M3(run.weights[0], run.scales[0], x.q, x.scales, run.y, run.accumulate)) continue;
+    MultiplyPanels(run, op.x, rest);
+  }
+}
+
+size_t StepRunner::Multiply(std::span<const StepOp> ops) {
+  const StepOp& op = ops.front();
+  if (IsInE4M3(op)) {
+    const E4M3Rows rows = RoomForE4M3(op);
+    LaunchQuantiseRows(on_, op.x, rows);
+    MultiplyE4M3(op, rows);
+    return AddBias(ops);
+  }
+  Tensor x = op.x;
+  std::span<std::byte> memory = scratch();
+  if (x.dtype != dtype_) {
+    const Tensor converted{dtype_, scratch_, x.rows, x.cols, (x.cols + 7) / 8 * 8};
+    const auto bytes = static_cast<size_t>(StorageBytes(dtype_, converted.rows * converted.stride));
+    CHECK_LE(bytes, memory.size());
+    memory = Behind(memory, bytes);
+    LaunchConvert(on_, x, converted);
+    x = converted;
+  }
+  const StepOp* next = NextOf(ops);
+  const bool gelu = next != nullptr && IsGelu(*next) && next->activation == Activation::kGeluTanh;
+  if (op.weight_dtype != dtype_) {
+    MultiplyPanels(op, x, memory);
+  } else if (MultiplyWithBias(op, x, gelu)) {
+    return gelu ? 2 : 1;
+  } else {
+    MultiplyRuns(op, x);
+  }
+  return AddBias(ops);
+}
+
+size_t StepRunner::AddBias(std::span<const StepOp> ops) {
+  const StepOp& op = ops.front();
+  const StepOp* next = NextOf(ops);
+  if (op.bias == nullptr) return 1;
+  if (next != nullptr && IsGelu(*next)) {
+    LaunchActivate(on_, op.y, next->activation, op.bias);
+    return 2;
+  }
+  if (next != nullptr && next->kind == OpKind::kNorm) {
+    LaunchNorm(on_, next->x, next->norm_weight, next->bias, next->layer_norm, next->eps, next->y, op.bias);
+    return 2;
+  }
+  LaunchAddBias(on_, op.bias, op.y);
+  return 1;
+}
+
+bool StepRunner::MultiplyWithBias(const StepOp& op, Tensor x, bool gelu) {
+  const void* bias = op.y.dtype == DType::kF32 ? op.bias : op.rounded_bias;
+  if (fixed_order_ || bias == nullptr || reinterpret_cast<uintptr_t>(bias) % 16 != 0) return false;
+  if (!AllowsProducts(x, op.y) || OutputsOfRun(op, 0, StorageBytes(dtype_, x.cols)) != op.y.cols) return false;
+  return product_.MultiplyWithBias(op.weights[0], x, bias, gelu, op.y, op.accumulate);
+}
+
+void StepRunner::MultiplyRuns(const StepOp& op, Tensor x) {
+  int64_t column = 0;
+  for (int i = 0; i < StepOp::kMaxWeights && op.outputs[i] > 0;) {
+    const int64_t end = column + OutputsOfRun(op, i, StorageBytes(dtype_, x.cols));
+    const void* first = op.weights[i];
+    const Tensor y = op.y.Columns(column, end - column);
+    while (column < end) column += op.outputs[i++];
+    MultiplyOne(op, x, first, y.cols, y);
+  }
+}
+
+void StepRunner::MultiplyPanels(const StepOp& op, Tensor x, std::span<std::byte> memory) {
+  const int64_t row_bytes = StorageBytes(dtype_, x.cols);
+  const auto most = static_cast<int64_t>(memory.size()) / row_bytes;
+  // What the L2 cache may keep, but enough of a product for every multiprocessor.
+  const int64_t enough = 2 * on_.multiprocessors * kProductTile * kProductTile / x.rows,
+                wanted = std::min(most, std::max(kCachedPanelBytes / row_bytes, enough));
+  CHECK_GT(wanted, 0);
+  const int64_t panels = (op.y.cols + wanted - 1) / wanted,
+                even = ((op.y.cols + panels - 1) / panels + kProductTile - 1) / kProductTile * kProductTile,
+                rows = std::min(even, most);
+  for (int64_t begin = 0; begin < op.y.cols; begin += rows) {
+    const int64_t end = std::min(begin + rows, op.y.cols);
+    Tensor panel{dtype_, memory.data(), end - begin, x.cols, x.cols};
+    int64_t first = 0;  // output of this weight
+    for (int i = 0; i < StepOp::kMaxWeights && first < end; first += op.outputs[i++]) {
+      const int64_t from = std::max(begin, first), to = std::min(end, first + op.outputs[i]);
+      if (from >= to) continue;
+      LaunchExpandRows(on_, op.weights[i], op.weight_dtype, op.scales[i], from - first,
+                       panel.Rows(from - begin, to - from));
+    }
+    MultiplyOne(op, x, panel.data, panel.rows, op.y.Columns(begin, panel.rows));
+  }
+}
+
+void StepRunner::MultiplyOne(const StepOp& op, Tensor x, const void* weight, int64_t outputs, Tensor y) {
+  if (!AllowsProducts(x, y)) {
+    return LaunchNaiveLinear(on_, weight, dtype_, outputs, x, y, op.accumulate);
+  }
+  if (fixed_order_ && op.weight_dtype != dtype_) {
+    StepOp panel{.x = x, .y = y, .weight_dtype = dtype_, .accumulate = op.accumulate};
+    panel.weights[0] = weight, panel.outputs[0] = outputs;
+    // A layer reads weights while the kernel before it ends, which here is the one that writes them.
+    const bool overlap = std::exchange(on_.overlap, false);
+    const size_t taken = RunLinear({&panel, 1}, 0);
+    on_.overlap = overlap;
+    if (taken > 0) return;
+  }
+  product_.Multiply(weight, x, y, op.accumulate);
+}
+
+void StepRunner::Attend(const AttentionPlan& plan) {
+  if (plan.stores == 0 && plan.asks_only == 0) LaunchStoreRows(on_, plan);
+  if (plan.heads == 0) return;
+  if (!HasTiledAttention(plan.cache, plan.head_dim)) return LaunchPlainAttention(on_, plan);
+  if (plan.chunk_count > 0 && plan.wgmma_queries > 0) LaunchWgmmaAttention(on_, plan);
+  AttentionPlan with_scratch = plan;
+  with_scratch.partial = static_cast<float*>(scratch_);
+  LaunchTiledAttention(on_, with_scratch);
+}
+
+void StepRunner::Mix(const StepOp& op) {
+  const ExpertsPlan& plan = op.experts;
+  const auto place_bytes = 3 * sizeof(float) + static_cast<size_t>(StorageBytes(dtype_, plan.widest)) +
+                           static_cast<size_t>(StorageBytes(DType::kF32, op.x.cols));
+  const size_t row_bytes = place_bytes * static_cast<size_t>(plan.taken),
+               fixed_bytes = static_cast<size_t>(plan.router.cols) * sizeof(ExpertRows) + 6 * 256;
+  CHECK_LE(fixed_bytes + row_bytes, scratch_bytes_);
+  const auto most = static_cast<int64_t>((scratch_bytes_ - fixed_bytes) / (row_bytes + sizeof(ExpertRows)));
+  for (int64_t first = 0; first < op.x.rows; first += most) {
+    const int64_t rows = std::min(most, op.x.rows - first);
+    ExpertsCall call{.plan = plan,
+                     .activation = op.activation,
+                     .x = op.x.Rows(first, rows),
+                     .y = op.y.Rows(first, rows),
+                     .group_count = static_cast<int32_t>(ExpertsCall::GroupCount(plan, rows))};
+    call.plan.router = plan.router.Rows(first, rows);
+    auto* next = static_cast<std::byte*>(scratch_);
+    const auto take = [&](auto*& pointer, int64_t bytes) {
+      pointer = reinterpret_cast<std::remove_reference_t<decltype(pointer)>>(next);
+      next += (bytes + 255) / 256 * 256;
+    };
+    const int64_t places = call.places();
+    take(call.ids, places * static_cast<int64_t>(sizeof(int32_t)));
+    take(call.weights, places * static_cast<int64_t>(sizeof(float)));
+    take(call.order, places * static_cast<int64_t>(sizeof(int32_t)));
+    take(call.groups, call.group_count * static_cast<int64_t>(sizeof(ExpertRows)));
+    take(call.parts, StorageBytes(DType::kF32, places * op.x.cols));
+    call.mid = next;
+    LaunchRouteExperts(on_, call);
+    call.few() ? LaunchFewExperts(on_, call) : LaunchManyExperts(on_, call);
+    LaunchSumParts(on_, call);
+  }
+}
+
+}  // namespace ringside::cuda
