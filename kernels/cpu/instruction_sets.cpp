@@ -43,6 +43,7 @@ const std::vector<const KernelTable*>& UsableTables() {
                         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
     const bool vnni = avx512 && __builtin_cpu_supports("avx512vnni");
     if (avx2) out.push_back(&avx2::Table());
+    if (avx2 && __builtin_cpu_supports("avxvnni")) out.push_back(&avx_vnni::Table());
     if (avx512) out.push_back(&avx512::Table());
     if (vnni) out.push_back(&avx512_vnni::Table());
     if (vnni && MayUseTiles()) out.push_back(&amx::Table());

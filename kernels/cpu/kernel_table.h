@@ -110,6 +110,9 @@ const KernelTable& Table();
 namespace avx2 {
 const KernelTable& Table();
 }
+namespace avx_vnni {
+const KernelTable& Table();
+}
 namespace avx512 {
 const KernelTable& Table();
 }

@@ -107,7 +107,8 @@ template <class F>
 void PanelTimesRowTile(const LinearPiece& piece, const uint8_t* p, int64_t panel, const ActivationBlock* x,
                        int64_t tile_rows, int64_t row) {
   int64_t i = 0;
-  if constexpr (kWideRegisters) {
+  // Where a product is one instruction, unpacking a block costs more than sums that go through memory.
+  if constexpr (kWideRegisters || kUnsignedEightBits) {
     for (; i + 16 <= tile_rows; i += 16) QuantisedTile<F, 16>(piece, p, panel, x + i, tile_rows, row + i);
     for (; i + 8 <= tile_rows; i += 8) QuantisedTile<F, 8>(piece, p, panel, x + i, tile_rows, row + i);
   }

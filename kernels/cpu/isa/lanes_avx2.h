@@ -20,7 +20,6 @@ struct U8x64 {
 };
 
 constexpr bool kWideRegisters = false;
-constexpr bool kUnsignedEightBits = false;
 
 /// All ones in the first n of 8 lanes.
 LANES_INLINE __m256i FirstEight(int64_t n) {
@@ -204,6 +203,19 @@ LANES_INLINE __m256i BroadcastFour(const int8_t* x) {
   __builtin_memcpy(&four, x, 4);
   return _mm256_set1_epi32(four);
 }
+
+#ifdef __AVXVNNI__
+constexpr bool kUnsignedEightBits = true;
+LANES_INLINE I32x16 DotOne(I32x16 s, U8x64 a, const int8_t* xa) {
+  const __m256i x = BroadcastFour(xa);
+  return {_mm256_dpbusd_avx_epi32(s.l, a.l, x), _mm256_dpbusd_avx_epi32(s.h, a.h, x)};
+}
+LANES_INLINE I32x16 DotPair(I32x16 s, U8x64 a, const int8_t* xa, U8x64 b, const int8_t* xb) {
+  return DotOne(DotOne(s, a, xa), b, xb);
+}
+LANES_INLINE I32x16 DotEightBits(I32x16 s, U8x64 a, const int8_t* xa) { return DotOne(s, a, xa); }
+#else
+constexpr bool kUnsignedEightBits = false;
 LANES_INLINE __m256i AddPairs(__m256i s, __m256i products) {
   return _mm256_add_epi32(s, _mm256_madd_epi16(products, _mm256_set1_epi16(1)));
 }
@@ -225,6 +237,7 @@ LANES_INLINE I32x16 DotEightBits(I32x16 s, U8x64 a, const int8_t* xa) {
   const __m256i x = BroadcastFour(xa);
   return {DotEightBitsHalf(s.l, a.l, x), DotEightBitsHalf(s.h, a.h, x)};
 }
+#endif
 
 }  // namespace
 }  // namespace ringside::cpu::RINGSIDE_LANES
