@@ -3,6 +3,7 @@
 // come and go beside others that decode keep every byte.
 #include "tests/engine/device_engine.h"
 
+#include <atomic>
 #include <latch>
 #include <map>
 
@@ -195,7 +196,7 @@ class DeviceSpillTest : public DeviceEngineTest {
     }
   }
   std::map<TokenId, std::pair<int64_t, ChunkHash>> rows_;  // by visitor: how many, and what they are
-  int64_t same_ = 0, different_ = 0;
+  std::atomic<int64_t> same_{0}, different_{0};
 };
 INSTANTIATE_TEST_SUITE_P(All, DeviceSpillTest, ::testing::ValuesIn(testing::EngineDeviceNames()),
                          [](const auto& info) { return info.param; });
@@ -214,7 +215,9 @@ TEST_P(DeviceSpillTest, EveryByteComesBackBesideSessionsThatDecode) {
   }
   std::vector<std::vector<TokenId>> said;
   for (uint32_t v = 0; v < kVisitors; ++v) said.push_back(Ids(100 + v, 100 + v));
-  for (int64_t done = 0; done < cycles + static_cast<int64_t>(kVisitors); done += kAtOnce) {
+  // A cache that is still on its way when its conversation goes on is computed anew, which shows nothing.
+  const int64_t enough = cycles * 9 / 10;
+  for (int64_t done = 0; done < cycles + int64_t{kVisitors} || (same_ < enough && done < 4 * cycles); done += kAtOnce) {
     std::vector<SubmittedTurn> turns;
     for (size_t k = 0; k < kAtOnce; ++k) {
       const size_t v = static_cast<size_t>(done + static_cast<int64_t>(k)) % kVisitors;
@@ -235,11 +238,11 @@ TEST_P(DeviceSpillTest, EveryByteComesBackBesideSessionsThatDecode) {
   const EngineStats stats = engine_->stats();
   engine_.reset();
   std::printf("%s: %lld turns found every byte again, %lld did not; %llu restores, %llu of them from memory\n",
-              GetParam().c_str(), static_cast<long long>(same_), static_cast<long long>(different_),
+              GetParam().c_str(), static_cast<long long>(same_.load()), static_cast<long long>(different_.load()),
               static_cast<unsigned long long>(stats.restores_host + stats.restores_disk),
               static_cast<unsigned long long>(stats.restores_host));
   EXPECT_EQ(different_, 0);
-  EXPECT_GE(same_, cycles * 9 / 10);
+  EXPECT_GE(same_, enough);
   EXPECT_GE(static_cast<int64_t>(stats.restores_host + stats.restores_disk), cycles * 8 / 10);
 }
 
