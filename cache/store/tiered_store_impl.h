@@ -170,7 +170,8 @@ class TieredStore::Impl {
   std::deque<Wanted> wanted_;                // by name, the first to be asked for first
   std::vector<std::string> flushed_;         // what Flush found, what was used last at the end: from there it is taken
   std::unordered_set<std::string> written_;  // or being written, until Flush has ended; they do not go for others
-  std::mutex room_mutex_;  // held while one goes from the disk for another, so that no writer begins with it; first
+  // Held while one goes from the disk for another, so that no writer begins with it. Taken before mutex_.
+  std::mutex room_mutex_;
   // What was asked for by name and is not on disk yet: owners, and bytes of all.
   std::unordered_multiset<std::string> saving_;
   int64_t saving_bytes_ = 0;

@@ -1,7 +1,7 @@
-// Measures the CPU backend on the shapes of a 135-million-parameter decoder with random weights, beside the read
-// bandwidth that the same threads reach in the same run: what decoding is bound by. Best and median of several rounds.
-//   kernel_bench [--threads 1,2] [--instruction-set NAME] [--layer-type Q4_1] [--head-type Q8_0] [--rounds 7]
-//                [--cpu-time]
+// Measures the CPU backend on the shapes of a decoder with random weights, beside the read bandwidth that the same
+// threads reach in the same run: what decoding is bound by. Best and median of several rounds.
+//   kernel_bench [--shape smollm2-135m|llama-1b] [--threads 1,2] [--instruction-set NAME] [--layer-type Q4_1]
+//                [--head-type Q8_0] [--rounds 7] [--cpu-time]
 #include <sys/mman.h>
 #include <time.h>
 
@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <random>
 #include <string>
 #include <thread>
@@ -21,11 +22,17 @@
 namespace ringside {
 namespace {
 
-constexpr int64_t kLayers = 30, kHidden = 576, kHeads = 9, kKvHeads = 3, kHeadDim = 64, kFfn = 1536,
-                  kVocabulary = 49152;
-constexpr int64_t kQkv = (kHeads + 2 * kKvHeads) * kHeadDim;
-constexpr double kMacsPerRow = kLayers * (kQkv * kHidden + kHidden * kHidden + 2.0 * kFfn * kHidden + kHidden * kFfn);
-
+/// Of a decoder. Two layers of a large one are enough: they fit no cache either.
+struct Sizes {
+  int64_t layers, hidden, heads, kv_heads, head_dim, ffn, vocabulary;
+  int64_t qkv() const { return (heads + 2 * kv_heads) * head_dim; }
+  double macs_per_row() const {
+    return static_cast<double>(layers * (qkv() * hidden + hidden * hidden + 3 * ffn * hidden));
+  }
+};
+const std::map<std::string, Sizes> kShapes = {{"smollm2-135m", {30, 576, 9, 3, 64, 1536, 49152}},
+                                              {"llama-1b", {2, 2048, 32, 8, 64, 8192, 128256}}};
+Sizes sizes = kShapes.at("smollm2-135m");
 bool cpu_time = false;  // count this thread's processor time: one thread on a machine that others use too
 
 double Seconds() {
@@ -88,23 +95,26 @@ Weight RandomWeight(Backend& backend, DType dtype, int64_t rows, int64_t cols) {
 class Network {
  public:
   Network(Backend& backend, DType layer_type, DType head_type, int64_t context)
-      : backend_(backend), shape_{kLayers, kKvHeads, kHeadDim, DType::kF16, 1, (context + 512 + 15) / 16} {
-    for (int64_t l = 0; l < kLayers; ++l) {
-      layers_.push_back(
-          {RandomWeight(backend, layer_type, kQkv, kHidden), RandomWeight(backend, layer_type, kHidden, kHidden),
-           RandomWeight(backend, layer_type, 2 * kFfn, kHidden), RandomWeight(backend, layer_type, kHidden, kFfn)});
+      : backend_(backend),
+        shape_{sizes.layers, sizes.kv_heads, sizes.head_dim, DType::kF16, 1, (context + 512 + 15) / 16} {
+    for (int64_t l = 0; l < sizes.layers; ++l) {
+      layers_.push_back({RandomWeight(backend, layer_type, sizes.qkv(), sizes.hidden),
+                         RandomWeight(backend, layer_type, sizes.hidden, sizes.hidden),
+                         RandomWeight(backend, layer_type, 2 * sizes.ffn, sizes.hidden),
+                         RandomWeight(backend, layer_type, sizes.hidden, sizes.ffn)});
     }
-    head_ = RandomWeight(backend, head_type, kVocabulary, kHidden);
+    head_ = RandomWeight(backend, head_type, sizes.vocabulary, sizes.hidden);
     slab_ = std::move(backend.Allocate(static_cast<size_t>(shape_.slab_bytes())).value());
-    hidden_.resize(512 * kHidden), normed_.resize(512 * kHidden), qkv_.resize(512 * kQkv),
-        attended_.resize(512 * kHidden);
-    wide_.resize(512 * 2 * kFfn), narrow_.resize(512 * kFfn), logits_.resize(kVocabulary), ones_.resize(kFfn, 1.0f);
+    hidden_.resize(512 * sizes.hidden), normed_.resize(512 * sizes.hidden), qkv_.resize(512 * sizes.qkv()),
+        attended_.resize(512 * sizes.hidden);
+    wide_.resize(512 * 2 * sizes.ffn), narrow_.resize(512 * sizes.ffn), logits_.resize(sizes.vocabulary),
+        ones_.resize(sizes.ffn, 1.0f);
     std::mt19937 g(1);
     std::normal_distribution<float> normal;
     for (float& x : hidden_) x = normal(g);
     for (float& x : qkv_) x = normal(g);
     start_ = hidden_;
-    angles_.resize(512 * kHeadDim / 2, 0.6f);
+    angles_.resize(512 * sizes.head_dim / 2, 0.6f);
   }
 
   int64_t layer_bytes() const {
@@ -118,31 +128,31 @@ class Network {
 
   void LinearLayers(int64_t rows) {
     for (const Layer& l : layers_) {
-      Multiply(normed_, kHidden, l.qkv, qkv_, kQkv, rows, false);
-      Multiply(attended_, kHidden, l.out, hidden_, kHidden, rows, true);
-      Multiply(normed_, kHidden, l.gate_up, wide_, 2 * kFfn, rows, false);
-      Multiply(narrow_, kFfn, l.down, hidden_, kHidden, rows, true);
+      Multiply(normed_, sizes.hidden, l.qkv, qkv_, sizes.qkv(), rows, false);
+      Multiply(attended_, sizes.hidden, l.out, hidden_, sizes.hidden, rows, true);
+      Multiply(normed_, sizes.hidden, l.gate_up, wide_, 2 * sizes.ffn, rows, false);
+      Multiply(narrow_, sizes.ffn, l.down, hidden_, sizes.hidden, rows, true);
     }
   }
-  void Head() { Multiply(normed_, kHidden, head_, logits_, kVocabulary, 1, false); }
+  void Head() { Multiply(normed_, sizes.hidden, head_, logits_, sizes.vocabulary, 1, false); }
   void AttentionLayers(int64_t rows, int64_t position) {
-    for (int64_t l = 0; l < kLayers; ++l) Attend(l, rows, position);
+    for (int64_t l = 0; l < sizes.layers; ++l) Attend(l, rows, position);
   }
   /// Everything a step does but choosing the token.
   void Step(int64_t rows, int64_t position) {
-    for (int64_t i = 0; i < kLayers; ++i) {
+    for (int64_t i = 0; i < sizes.layers; ++i) {
       const Layer& l = layers_[static_cast<size_t>(i)];
-      backend_.RmsNorm(View(hidden_, rows, kHidden), ones_.data(), 1e-5f, View(normed_, rows, kHidden));
-      Multiply(normed_, kHidden, l.qkv, qkv_, kQkv, rows, false);
+      backend_.RmsNorm(View(hidden_, rows, sizes.hidden), ones_.data(), 1e-5f, View(normed_, rows, sizes.hidden));
+      Multiply(normed_, sizes.hidden, l.qkv, qkv_, sizes.qkv(), rows, false);
       Attend(i, rows, position);
-      Multiply(attended_, kHidden, l.out, hidden_, kHidden, rows, true);
-      backend_.RmsNorm(View(hidden_, rows, kHidden), ones_.data(), 1e-5f, View(normed_, rows, kHidden));
-      Multiply(normed_, kHidden, l.gate_up, wide_, 2 * kFfn, rows, false);
-      backend_.MultiplyActivated(View(wide_, rows, 2 * kFfn), Activation::kSilu, View(narrow_, rows, kFfn));
-      Multiply(narrow_, kFfn, l.down, hidden_, kHidden, rows, true);
+      Multiply(attended_, sizes.hidden, l.out, hidden_, sizes.hidden, rows, true);
+      backend_.RmsNorm(View(hidden_, rows, sizes.hidden), ones_.data(), 1e-5f, View(normed_, rows, sizes.hidden));
+      Multiply(normed_, sizes.hidden, l.gate_up, wide_, 2 * sizes.ffn, rows, false);
+      backend_.MultiplyActivated(View(wide_, rows, 2 * sizes.ffn), Activation::kSilu, View(narrow_, rows, sizes.ffn));
+      Multiply(narrow_, sizes.ffn, l.down, hidden_, sizes.hidden, rows, true);
     }
     Head();
-    std::copy_n(start_.begin(), rows * kHidden, hidden_.begin());  // random weights: numbers would not stay finite
+    std::copy_n(start_.begin(), rows * sizes.hidden, hidden_.begin());  // random weights: numbers would not stay finite
   }
 
  private:
@@ -161,12 +171,12 @@ class Network {
   void Attend(int64_t layer, int64_t rows, int64_t position) {
     const std::vector<int64_t> first_live(static_cast<size_t>(rows), 1);
     const AttentionSegment segment{0, rows, position, 1, first_live.data(), slab_.data()};
-    backend_.Attention({.qkv = View(qkv_, rows, kQkv),
-                        .out = View(attended_, rows, kHidden),
+    backend_.Attention({.qkv = View(qkv_, rows, sizes.qkv()),
+                        .out = View(attended_, rows, sizes.hidden),
                         .layer = layer,
                         .shape = shape_,
-                        .heads = kHeads,
-                        .rotary = kHeadDim,
+                        .heads = sizes.heads,
+                        .rotary = sizes.head_dim,
                         .pairs = RopePairs::kAdjacent,
                         .angles = {angles_.data(), angles_.data(), angles_.data(), angles_.data()},
                         .scores = {.scale = 0.125f},
@@ -196,7 +206,7 @@ void Report(Network& net, int threads, int rounds, double bandwidth) {
     std::printf(
         "linear layers, %3ld rows: %8.3f ms (median %.3f), %5.1f GB/s = %3.0f %% of read, %6.1f GMAC/s, %.0f rows/s\n",
         static_cast<long>(rows), t.best * 1e3, t.median * 1e3, net.layer_bytes() / t.best / 1e9,
-        100 * net.layer_bytes() / t.best / bandwidth, kMacsPerRow * rows / t.best / 1e9, rows / t.best);
+        100 * net.layer_bytes() / t.best / bandwidth, sizes.macs_per_row() * rows / t.best / 1e9, rows / t.best);
   };
   for (const int64_t rows : {1, 2, 4, 8, 16, 32, 64, 512}) linear(rows);
   const Timing head = Measure(rounds, [&] { net.Head(); });
@@ -204,13 +214,13 @@ void Report(Network& net, int threads, int rounds, double bandwidth) {
               head.median * 1e3, net.head_bytes() / head.best / 1e9, 100 * net.head_bytes() / head.best / bandwidth);
   for (const int64_t context : {16, 1024, 4000}) {
     const Timing t = Measure(rounds, [&] { net.AttentionLayers(1, context); });
-    const double bytes = 2.0 * kLayers * kKvHeads * kHeadDim * 2 * static_cast<double>(context);
+    const double bytes = 2.0 * sizes.layers * sizes.kv_heads * sizes.head_dim * 2 * static_cast<double>(context);
     std::printf("attention, 1 row at %4ld: %8.3f ms (median %.3f), %5.1f GB/s\n", static_cast<long>(context),
                 t.best * 1e3, t.median * 1e3, bytes / t.best / 1e9);
   }
   for (const int64_t at : {0, 2048}) {
     const Timing t = Measure(std::min(rounds, 3), [&] { net.AttentionLayers(512, at); });
-    const double macs = 2.0 * kLayers * kHeads * kHeadDim * 512 * (256.5 + static_cast<double>(at));
+    const double macs = 2.0 * sizes.layers * sizes.heads * sizes.head_dim * 512 * (256.5 + static_cast<double>(at));
     std::printf("attention, 512 rows at %4ld: %8.3f ms, %5.1f GMAC/s\n", static_cast<long>(at), t.best * 1e3,
                 macs / t.best / 1e9);
   }
@@ -229,16 +239,18 @@ void Report(Network& net, int threads, int rounds, double bandwidth) {
 
 int main(int argc, char** argv) {
   std::vector<int> threads = {1, 2};
-  std::string set, layer_type = "Q4_1", head_type = "Q8_0";
+  std::string shape = "smollm2-135m", set, layer_type = "Q4_1", head_type = "Q8_0";
   int rounds = 7;
   CLI::App app("Measures the CPU backend");
   app.add_option("--threads", threads)->delimiter(',');
   app.add_option("--instruction-set", set);
   app.add_option("--layer-type", layer_type);
   app.add_option("--head-type", head_type);
+  app.add_option("--shape", shape, "llama-1b: two layers of it")->check(CLI::IsMember(ringside::kShapes));
   app.add_flag("--cpu-time", ringside::cpu_time, "Count processor time; only with --threads 1");
   app.add_option("--rounds", rounds)->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);
+  ringside::sizes = ringside::kShapes.at(shape);
   for (const int n : threads) {
     auto backend = ringside::MakeCpuBackend({.threads = n, .instruction_set = set});
     if (!backend.ok()) return std::fprintf(stderr, "%s\n", backend.status().ToString().c_str()), 1;
