@@ -53,6 +53,7 @@ class ActiveTurn {
   std::vector<OutputToken> held;          // with logprobs: tokens whose text has not come yet
   int64_t unheard_tokens = 0;             // since somebody listened last
   bool background = false;                // nobody need listen
+  bool replayed = false;                  // read from the journal: it ran before
   int64_t queue_position = 0;             // 0 = none was told
   std::shared_ptr<void> permit;           // of the owner's turns
 

@@ -164,6 +164,7 @@ Status Session::ApplyTurn(std::string_view payload) {
   response->tokens_evicted_before = last_report_.tokens_evicted;
   response->messages_evicted_before = last_report_.messages_evicted;
   turn.response = response;
+  turn.replayed = true;
   turn.recomputed = record.recomputed;
   turn.renumbers = record.renumbers;
   (void)turn.Recorded(Status::Ok());

@@ -337,12 +337,10 @@ void Session::Advance(ActiveTurn::Next next) {
 void Session::FailTurn(const Status& status) {
   context_->engine.Cancel(running_->id());
   AnnounceLocked();
-  const std::shared_ptr<const Response> response = running_->response;
   TurnEnd end;
   end.reason = FinishReason::kError;
   end.error = status;
   Finish(end, context_->clock.WallSeconds());
-  LogTurn(*this, *response);
 }
 
 void Session::Announce(TurnId turn) {
@@ -391,9 +389,7 @@ void Session::OnEnd(TurnId turn, const TurnEnd& end, double completed_at, const 
   if (!Runs(turn)) return;
   if (recorded.seq != 0) SetRecorded(running_->response->recorded = recorded);
   AnnounceLocked();
-  const std::shared_ptr<const Response> response = running_->response;
   Finish(end, completed_at);
-  LogTurn(*this, *response);
   ChangedLocked();
 }
 
@@ -406,9 +402,7 @@ void Session::OnLost(TurnId turn, const Status& status) {
   // What was never recorded was never acknowledged, and must not be by its end.
   if (!running_->recorded()) return FailTurn(status);
   context_->engine.Cancel(turn);
-  const std::shared_ptr<const Response> response = running_->response;
   CutTurn();
-  LogTurn(*this, *response);
 }
 
 // A pure function of the turn's records: a start after a crash and a server whose disk is full come to the same.
@@ -490,7 +484,9 @@ void Session::Finish(const TurnEnd& end, double completed_at) {
     head_ = response.id;
     last_report_ = response.report;
   }
-  running_->permit.reset();  // whoever hears of the end may begin the next
+  // Whoever hears of the end finds its line in the log, and may begin the next.
+  if (!running_->replayed) LogTurn(*this, response);
+  running_->permit.reset();
   Emit({.kind = TurnEvent::Kind::kEnded, .response = SnapshotLocked(running_->response)});
   // Logprobs are large: only the newest answer keeps them.
   for (auto it = responses_.rbegin(); it != responses_.rend(); ++it) {

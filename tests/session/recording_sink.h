@@ -10,7 +10,7 @@
 
 namespace ringside {
 
-class RecordingSink final : public EventSink {
+class RecordingSink : public EventSink {
  public:
   explicit RecordingSink(uint64_t connection = 1) : connection_(connection) {}
 

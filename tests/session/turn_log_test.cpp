@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -13,23 +14,33 @@
 namespace ringside {
 namespace {
 
+/// Logs when it is told of a turn's end.
+class LoggingSink final : public RecordingSink {
+ public:
+  void OnEvent(const TurnEvent& event) override {
+    RecordingSink::OnEvent(event);
+    if (event.kind != TurnEvent::Kind::kEnded) return;
+    WriteLog(LogLevel::kInfo, "told", {{"event", "told"}, {"response_id", event.response->id}});
+  }
+};
+
 class TurnLogTest : public ::testing::Test, protected TableFixture {
  protected:
-  /// The lines of turns that `act` logs.
+  /// What `act` logs that has one of these events.
   template <class Act>
-  std::vector<nlohmann::json> Turns(Act act) {
+  std::vector<nlohmann::json> Logged(Act act, const std::set<std::string>& events = {"turn"}) {
     ConfigureLog(LogLevel::kDebug, LogFormat::kJson);
     testing::internal::CaptureStderr();
     act();
     std::istringstream log(testing::internal::GetCapturedStderr());
     ConfigureLog(LogLevel::kInfo, LogFormat::kText);
     EXPECT_EQ(log.str().find("Albatross"), std::string::npos) << log.str();
-    std::vector<nlohmann::json> turns;
+    std::vector<nlohmann::json> lines;
     for (std::string line; std::getline(log, line);) {
       nlohmann::json parsed = nlohmann::json::parse(line);
-      if (parsed.value("event", "") == "turn") turns.push_back(std::move(parsed));
+      if (events.contains(parsed.value("event", ""))) lines.push_back(std::move(parsed));
     }
-    return turns;
+    return lines;
   }
   std::string Start() {
     TurnSpec spec;
@@ -43,7 +54,7 @@ class TurnLogTest : public ::testing::Test, protected TableFixture {
 
 TEST_F(TurnLogTest, AnAnswerIsOneLineOfFacts) {
   std::string id;
-  const auto turns = Turns([&] {
+  const auto turns = Logged([&] {
     id = Start();
     engine.AnswerLast("Albatross says.");
   });
@@ -57,7 +68,7 @@ TEST_F(TurnLogTest, AnAnswerIsOneLineOfFacts) {
 }
 
 TEST_F(TurnLogTest, SoIsOneThatFailsOrIsCancelled) {
-  const auto turns = Turns([&] {
+  const auto turns = Logged([&] {
     Start();
     engine.Start(0);
     engine.Say(0, "Albatross");
@@ -70,6 +81,29 @@ TEST_F(TurnLogTest, SoIsOneThatFailsOrIsCancelled) {
   EXPECT_EQ(turns[0].value("end", ""), "failed");
   EXPECT_EQ(turns[1].value("end", ""), "cancelled");
   for (const nlohmann::json& turn : turns) EXPECT_EQ(turn.value("trace_id", ""), me.trace.trace_id);
+}
+
+// Whoever has an answer finds its line, and who then asks for another finds that one's line behind it.
+TEST_F(TurnLogTest, IsThereBeforeAnybodyHearsOfTheEnd) {
+  sink = std::make_shared<LoggingSink>();
+  const auto lines = Logged(
+      [&] {
+        Start();
+        engine.AnswerLast("Albatross says.");
+        Start();
+        engine.Start(1);
+        engine.End(1, FinishReason::kCancelled);
+        Start();
+        engine.Start(2);
+        engine.End(2, FinishReason::kError, IoError("the device failed"));
+      },
+      {"turn", "told"});
+  ASSERT_EQ(lines.size(), 6u);
+  for (size_t i = 0; i < lines.size(); i += 2) {
+    EXPECT_EQ(lines[i].value("event", ""), "turn");
+    EXPECT_EQ(lines[i + 1].value("event", ""), "told");
+    EXPECT_EQ(lines[i].value("response_id", ""), lines[i + 1].value("response_id", ""));
+  }
 }
 
 }  // namespace
