@@ -13,7 +13,8 @@ import time
 import urllib.request
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/system"))
+SYSTEM = Path(__file__).resolve().parents[1] / "tests/system"
+sys.path[:0] = [str(SYSTEM), str(SYSTEM / "transport")]
 import crowds  # noqa: E402
 import tiny_model  # noqa: E402
 from bare_socket import BareSocket, has_ended, serve  # noqa: E402

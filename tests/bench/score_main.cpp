@@ -18,8 +18,8 @@
 #include "cache/kv_pool.h"
 #include "engine/model/model.h"
 #include "kernels/formats/row_quantisation.h"
+#include "tests/kernels/formats/quantised_weights.h"
 #include "tests/kernels/forwarding_backend.h"
-#include "tests/kernels/quantised_weights.h"
 
 namespace ringside {
 namespace {

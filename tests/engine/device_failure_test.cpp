@@ -4,7 +4,7 @@
 #include "tests/engine/engine_harness.h"
 #include "tests/engine/failing_backend.h"
 #include "tests/engine/model/model_run.h"
-#include "tests/engine/tiers_harness.h"
+#include "tests/engine/tiers/tiers_harness.h"
 
 namespace ringside {
 namespace {

@@ -8,7 +8,7 @@
 #include "tests/engine/engine_harness.h"
 #include "tests/engine/hash_network.h"
 #include "tests/engine/lagging_backend.h"
-#include "tests/engine/tiers_harness.h"
+#include "tests/engine/tiers/tiers_harness.h"
 
 namespace ringside {
 namespace {

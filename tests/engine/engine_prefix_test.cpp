@@ -3,7 +3,7 @@
 
 #include <future>
 
-#include "tests/engine/engine_tiers.h"
+#include "tests/engine/tiers/engine_tiers.h"
 
 namespace ringside {
 namespace {

@@ -14,7 +14,7 @@ namespace {
 constexpr RingWindow kLongWindow{0, 4096, Eviction::kToken};
 constexpr int64_t kRowsOfAStep = 64;
 
-class EngineSchedulingTest : public testing::TestWithParam<bool> {
+class EngineSchedulingTest : public ::testing::TestWithParam<bool> {
  protected:
   void Start(int64_t slots) {
     auto started = Engine::Start(network_, tokenizer_,
@@ -71,7 +71,7 @@ class EngineSchedulingTest : public testing::TestWithParam<bool> {
   std::unique_ptr<Engine> engine_;
 };
 
-INSTANTIATE_TEST_SUITE_P(All, EngineSchedulingTest, testing::Bool(),
+INSTANTIATE_TEST_SUITE_P(All, EngineSchedulingTest, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "Ahead" : "InStep"; });
 
 TEST_P(EngineSchedulingTest, SlotsGoToTheAccountsInTurn) {

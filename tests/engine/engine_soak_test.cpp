@@ -10,7 +10,7 @@
 
 #include "tests/engine/engine_harness.h"
 #include "tests/engine/hash_network.h"
-#include "tests/engine/tiers_harness.h"
+#include "tests/engine/tiers/tiers_harness.h"
 
 namespace ringside {
 namespace {
@@ -26,7 +26,7 @@ struct Conversation {
   bool spoken = false;
 };
 
-class EngineSoak : public testing::Test {
+class EngineSoak : public ::testing::Test {
  protected:
   void Open() {
     // Room for some two hundred conversations in memory, a thousand on disk; what the disk does not give in time is

@@ -15,7 +15,7 @@ namespace {
 constexpr RingWindow kWindow{4, 24, Eviction::kTurn};
 
 // Each test twice: the network is waited for after every step, or given the next one before its tokens are known.
-class EngineTest : public testing::TestWithParam<bool> {
+class EngineTest : public ::testing::TestWithParam<bool> {
  protected:
   std::unique_ptr<Engine> EngineOn(Network& network, EngineOptions options, int64_t memory_len) {
     options.memory_len = memory_len;
@@ -55,7 +55,7 @@ class EngineTest : public testing::TestWithParam<bool> {
   std::unique_ptr<Engine> engine_;
 };
 
-INSTANTIATE_TEST_SUITE_P(All, EngineTest, testing::Bool(),
+INSTANTIATE_TEST_SUITE_P(All, EngineTest, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "Ahead" : "InStep"; });
 
 TEST_P(EngineTest, ATurnComputesOnlyWhatItAdds) {

@@ -13,7 +13,7 @@
 
 namespace ringside {
 
-class HashEngineTest : public testing::TestWithParam<bool> {
+class HashEngineTest : public ::testing::TestWithParam<bool> {
  protected:
   static constexpr RingWindow kWindow{4, 300, Eviction::kToken};
 

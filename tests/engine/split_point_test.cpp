@@ -11,7 +11,7 @@
 #include "tests/engine/engine_harness.h"
 #include "tests/engine/forwarding_network.h"
 #include "tests/engine/model/model_run.h"
-#include "tests/engine/tiers_harness.h"
+#include "tests/engine/tiers/tiers_harness.h"
 #include "tests/sanitized.h"
 
 namespace ringside {

@@ -6,8 +6,8 @@
 #include <cstdlib>
 
 #include "tests/kernels/devices.h"
+#include "tests/kernels/formats/grouped_values.h"
 #include "tests/kernels/gated_layer.h"
-#include "tests/kernels/grouped_values.h"
 
 namespace ringside::testing {
 namespace {

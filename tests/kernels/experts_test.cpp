@@ -10,7 +10,7 @@
 #include <numeric>
 
 #include "tests/kernels/devices.h"
-#include "tests/kernels/grouped_values.h"
+#include "tests/kernels/formats/grouped_values.h"
 
 namespace ringside::testing {
 namespace {

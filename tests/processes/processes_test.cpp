@@ -10,7 +10,7 @@
 #include <functional>
 #include <thread>
 
-#include "tests/kernels/comm_checks.h"
+#include "tests/kernels/ranks/comm_checks.h"
 
 namespace ringside {
 namespace {

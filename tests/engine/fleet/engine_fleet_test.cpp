@@ -14,14 +14,14 @@
 #include "tests/engine/engine_harness.h"
 #include "tests/engine/failing_backend.h"
 #include "tests/engine/hash_network.h"
-#include "tests/engine/tiers_harness.h"
+#include "tests/engine/tiers/tiers_harness.h"
 
 namespace ringside {
 namespace {
 
 constexpr RingWindow kWindow{4, 24, Eviction::kTurn};
 
-class EngineFleetTest : public testing::Test {
+class EngineFleetTest : public ::testing::Test {
  protected:
   void Start(size_t engines, int64_t slots = 8) {
     fleet_.reset();

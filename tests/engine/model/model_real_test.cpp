@@ -6,7 +6,7 @@
 #include "engine/files/flat_json.h"
 #include "engine/sampling/sampling.h"
 #include "tests/engine/model/model_run.h"
-#include "tests/engine/sample_once.h"
+#include "tests/engine/sampling/sample_once.h"
 #include "tests/sanitized.h"
 
 namespace ringside {

@@ -8,8 +8,8 @@
 
 #include "tests/engine/model/model_run.h"
 #include "tests/kernels/devices.h"
-#include "tests/kernels/quantised_weights.h"
-#include "tests/kernels/rounded_numbers.h"
+#include "tests/kernels/formats/quantised_weights.h"
+#include "tests/kernels/formats/rounded_numbers.h"
 
 namespace ringside {
 namespace {

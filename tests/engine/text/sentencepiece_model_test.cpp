@@ -15,8 +15,8 @@
 namespace ringside {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using TokenType = TokenizerData::TokenType;
 
 std::string ReadModel(const std::string& name) {
@@ -109,7 +109,7 @@ TEST(SentencePieceModel, WhatIsWrongIsRefusedByName) {
 }
 
 TEST(SentencePieceModel, AFolderAddsItsOwnTokens) {
-  std::string pattern = testing::TempDir() + "/pieces.XXXXXX";
+  std::string pattern = ::testing::TempDir() + "/pieces.XXXXXX";
   const std::string folder = mkdtemp(pattern.data());
   EXPECT_FALSE(HasTokenizerFile(folder));
   std::ofstream(folder + "/spiece.model", std::ios::binary) << Pieces();
@@ -141,7 +141,7 @@ TEST(Charsmap, HostileRulesAreRefusedOrDoNothing) {
        {std::string("abc"), little(0), little(8) + little(0), little(3) + "abc", little(4) + little(0),
         little(4) + little(0) + "no end", little(4) + little(0) + std::string("\xFF\0", 2),
         little(4) + little(0) + std::string(257, 'x') + '\0'}) {
-    EXPECT_EQ(Charsmap::Make(wrong).status().code(), StatusCode::kInvalidArgument) << testing::PrintToString(wrong);
+    EXPECT_EQ(Charsmap::Make(wrong).status().code(), StatusCode::kInvalidArgument) << ::testing::PrintToString(wrong);
   }
   // Units that lead out of the array, in a circle, to a value that is no text, or to half a character.
   for (const uint32_t unit : {0xFFFFFFFFu, 0x00000161u, 0x00000561u, 0x7FFFFD61u, 0x80000000u}) {

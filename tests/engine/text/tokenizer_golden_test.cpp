@@ -42,7 +42,7 @@ std::string Decode(const Tokenizer& tokenizer, const std::vector<TokenId>& ids) 
 }
 
 std::string Describe(const std::string& text, const std::vector<TokenId>& ids) {
-  std::string out = testing::PrintToString(text.substr(0, 300)) + " ->";
+  std::string out = ::testing::PrintToString(text.substr(0, 300)) + " ->";
   for (size_t i = 0; i < std::min<size_t>(ids.size(), 60); ++i) out += " " + std::to_string(ids[i]);
   return out;
 }
@@ -229,7 +229,7 @@ TEST(TokenizerGolden, DecodingWithReplacementEqualsPython) {
     }
     const std::string rest = detokenizer.Finish();
     if (!half_surrogate) digest.Add(static_cast<uint32_t>(rest.size()));
-    ASSERT_EQ(digest.value(), want[i]) << i << ": " << testing::PrintToString(bytes.substr(0, 300));
+    ASSERT_EQ(digest.value(), want[i]) << i << ": " << ::testing::PrintToString(bytes.substr(0, 300));
     ASSERT_EQ(text + rest, ToValidUtf8(bytes)) << i;
   }
 }

@@ -21,10 +21,10 @@ namespace ringside {
 namespace {
 
 using Json = nlohmann::json;
-using testing::Contains;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 std::unique_ptr<Tokenizer> Qwen2() { return std::move(*MakeTokenizer(*ReadHuggingFaceTokenizer(GoldenPath("qwen2")))); }
 
@@ -46,11 +46,11 @@ TEST(Tokenizer, SpecialTokensAreReadInMarkupOnly) {
   EXPECT_EQ(tokenizer->TokenBytes(end), "");
   EXPECT_THAT(Encode(*tokenizer, {{"<|im_end|>", true}}), ElementsAre(end));
   const std::vector<TokenId> content = Encode(*tokenizer, {{"<|im_end|>", false}});
-  EXPECT_THAT(content, testing::Each(testing::Ne(end)));
+  EXPECT_THAT(content, ::testing::Each(::testing::Ne(end)));
   EXPECT_EQ(TextOf(*tokenizer, content), "<|im_end|>");
   // One that lies across a border of pieces is none.
-  EXPECT_THAT(Encode(*tokenizer, {{"<|im_", true}, {"end|>", false}}), testing::Not(Contains(end)));
-  EXPECT_THAT(Encode(*tokenizer, {{"<|im_", true}, {"end|>", true}}), testing::Not(Contains(end)));
+  EXPECT_THAT(Encode(*tokenizer, {{"<|im_", true}, {"end|>", false}}), ::testing::Not(Contains(end)));
+  EXPECT_THAT(Encode(*tokenizer, {{"<|im_", true}, {"end|>", true}}), ::testing::Not(Contains(end)));
 }
 
 TEST(Tokenizer, NoContentGivesASpecialToken) {
@@ -178,7 +178,7 @@ std::string ReadJsonText(const std::string& name) {
 class TokenizerFolder {
  public:
   TokenizerFolder() {
-    std::string pattern = testing::TempDir() + "/tokenizer.XXXXXX";
+    std::string pattern = ::testing::TempDir() + "/tokenizer.XXXXXX";
     path_ = mkdtemp(pattern.data());
   }
   ~TokenizerFolder() { std::filesystem::remove_all(path_); }
@@ -222,7 +222,7 @@ TEST(TokenizerFiles, WhatBeginsCallsIsPartOfAnAnswersText) {
   EXPECT_TRUE(tokenizer->IsSpecial(call));
   EXPECT_EQ(tokenizer->TokenBytes(call), "[TOOL_CALLS]");
   EXPECT_THAT(Encode(*tokenizer, {{"[TOOL_CALLS]", true}}), ElementsAre(call));
-  EXPECT_THAT(Encode(*tokenizer, {{"[TOOL_CALLS]", false}}), testing::Not(Contains(call)));
+  EXPECT_THAT(Encode(*tokenizer, {{"[TOOL_CALLS]", false}}), ::testing::Not(Contains(call)));
 }
 
 TEST(TokenizerFiles, TheConfigSaysWhetherTextBeginsWithBos) {

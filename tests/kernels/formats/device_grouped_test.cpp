@@ -1,0 +1,226 @@
+// Weights that a file has in blocks of 4 to 8 bits, on CUDA, where there is a device: every number of rows goes its own
+// way through the kernels, and all give the product with the matrix that the tiles stand for.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/kernels/devices.h"
+#include "tests/kernels/formats/grouped_values.h"
+#include "tests/kernels/gated_layer.h"
+
+namespace ringside::testing {
+namespace {
+
+class GroupedDevice : public DeviceTest, public ::testing::WithParamInterface<std::string> {
+ protected:
+  void SetUp() override { Use(GetParam()); }
+
+  std::vector<float> RandomRounded(int64_t n, uint32_t seed) const {
+    std::vector<float> out = RandomFloats(static_cast<size_t>(n), seed);
+    for (float& x : out) x = Rounded(type_, x);
+    return out;
+  }
+  Weight Load(const RandomWeight& w) {
+    Weight out = std::move(backend_->LoadWeight(w.host()).value());
+    EXPECT_EQ(out.dtype, *cuda::GroupedTypeOf(w.dtype));
+    return out;
+  }
+  /// Of the terms' magnitudes. Up to four rows of inputs that are not too long take the integers as they are, on top of
+  /// 128 or 1,024, in float32 sums, if there are enough inputs and the outputs end with tiles; others take weights that
+  /// are rounded to the type, and scales that are.
+  double Tolerance(int64_t rows, int64_t cols, bool tiles = true) const {
+    return rows <= 2 && cols >= 64 && cols <= 4096 && tiles ? 1e-4 : 2 * Rounding(type_);
+  }
+
+  void ExpectProducts(const RandomWeight& w, int64_t rows, DType out) {
+    const Weight weight = Load(w);
+    const Weight* const weights[] = {&weight};
+    const std::vector<float> x = RandomRounded(rows * w.cols, 12);
+    DeviceMatrix in(*backend_, type_, rows, w.cols, x),
+        y(*backend_, out, rows, w.rows, std::vector<float>(static_cast<size_t>(rows * w.rows), -7.0f));
+    backend_->Linear({.x = in.tensor(), .weights = weights, .y = y.tensor()});
+    const std::vector<float> got = y.Get();
+    for (int64_t r = 0; r<rows; r += rows> 40 ? 13 : 1) {
+      for (int64_t n = 0; n<w.rows; n += w.rows> 400 ? 7 : 1) {
+        const Product want = Multiply(x, w, r, n);
+        ASSERT_NEAR(got[At(r, w.rows, n)], want.sum,
+                    Tolerance(rows, w.cols) * want.size + Rounding(out) * std::fabs(want.sum) + 1e-6)
+            << Traits(w.dtype).name << ", " << rows << " x " << w.rows << " x " << w.cols << " at " << r << "," << n;
+      }
+    }
+  }
+};
+INSTANTIATE_TEST_SUITE_P(All, GroupedDevice, ::testing::Values("cuda_bf16", "cuda_f16"),
+                         [](const auto& info) { return info.param; });
+
+TEST_P(GroupedDevice, LinearOfEveryShape) {
+  struct Shape {
+    int64_t outputs, cols;
+  };
+  for (const DType type : kBlockTypes) {
+    for (const Shape s : {Shape{192, 512}, {70, 256}, {1000, 256}, {20, 14336}, {9, 768}}) {
+      const RandomWeight w = MakeGrouped(type, s.outputs, s.cols, 11);
+      for (const int64_t rows : {1, 2, 4, 5, 8, 17, 64, 65, 128, 129, 300, 1100}) {
+        if (rows * s.outputs * s.cols > 20'000'000) continue;
+        ExpectProducts(w, rows, rows % 2 == 0 ? DType::kF32 : type_);
+      }
+    }
+  }
+}
+
+TEST_P(GroupedDevice, ShortBlocksOfInputsThatAreNoWholeTile) {
+  for (const DType type : {DType::kQ4_1, DType::kQ5_0, DType::kQ8_0}) {
+    for (const int64_t cols : {32, 96, 576}) {
+      const RandomWeight w = MakeGrouped(type, 130, cols, 13);
+      for (const int64_t rows : {1, 3, 6, 40, 200}) ExpectProducts(w, rows, DType::kF32);
+    }
+  }
+}
+
+// Of one type and of two, of whole panels, whole tiles and neither.
+TEST_P(GroupedDevice, SeveralWeightsWithBiasAndSum) {
+  for (const auto& sizes : {std::array<int64_t, 3>{64, 128, 70}, {24, 40, 8}, {24, 7, 9}}) {
+    for (const DType last : {DType::kQ4_K, DType::kQ6_K}) {
+      for (const int64_t rows : {1, 3, 5, 40, 100, 150, 260}) {
+        const int64_t cols = 512, total = sizes[0] + sizes[1] + sizes[2];
+        std::vector<RandomWeight> random;
+        std::vector<Weight> loaded;
+        for (const int64_t n : sizes) {
+          random.push_back(
+              MakeGrouped(random.size() == 2 ? last : DType::kQ4_K, n, cols, static_cast<uint32_t>(60 + n)));
+          loaded.push_back(Load(random.back()));
+        }
+        const Weight* const weights[] = {&loaded[0], &loaded[1], &loaded[2]};
+        const std::vector<float> x = RandomRounded(rows * cols, 64), b = RandomFloats(static_cast<size_t>(total), 65);
+        DeviceMatrix in(*backend_, type_, rows, cols, x, cols + 16),
+            y(*backend_, DType::kF32, rows, total, std::vector<float>(static_cast<size_t>(rows * total), 0.5f),
+              total + 9);
+        const DeviceFloats bias(*backend_, b);
+        backend_->Linear(
+            {.x = in.tensor(), .weights = weights, .bias = bias.data(), .y = y.tensor(), .accumulate = true});
+        const std::vector<float> got = y.Get();
+        int64_t column = 0;
+        for (const RandomWeight& w : random) {
+          for (int64_t n = 0; n < w.rows; ++n, ++column) {
+            for (int64_t r = 0; r<rows; r += rows> 20 ? 9 : 1) {
+              const Product want = Multiply(x, w, r, n);
+              ASSERT_NEAR(got[At(r, total, column)], 0.5 + b[static_cast<size_t>(column)] + want.sum,
+                          Tolerance(rows, cols, sizes[1] % 8 == 0) * (want.size + 1))
+                  << rows << " rows at " << r << "," << column;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(GroupedDevice, NormLinearAndActivationInARow) {
+  constexpr int64_t kInputs = 256;
+  for (const DType type : {DType::kQ4_K, DType::kQ5_K, DType::kQ6_K, DType::kQ8_0}) {
+    for (const int64_t n : {64, 96, 100}) {
+      const RandomWeight gate = MakeGrouped(type, n, kInputs, 9), up = MakeGrouped(type, n, kInputs, 10);
+      Load(gate), Load(up);  // they stay in blocks
+      for (const int64_t rows : {1, 4, 7, 24, 33, 90, 200}) {
+        ExpectNormLinearAndActivation(*backend_, rows, gate, up, Tolerance(rows, kInputs, n % 8 == 0));
+      }
+    }
+  }
+}
+
+// As files have them: what has more bits goes by itself, or with the others.
+TEST_P(GroupedDevice, NormAndLayersOfTwoTypesInARow) {
+  constexpr int64_t kInputs = 512;
+  for (const auto& [first, second] : {std::pair(DType::kQ4_K, DType::kQ6_K),
+                                      {DType::kQ5_K, DType::kQ6_K},
+                                      {DType::kQ6_K, DType::kQ4_K},
+                                      {DType::kQ8_0, DType::kQ6_K}}) {
+    for (const int64_t n : {64, 96, 3000}) {
+      const RandomWeight gate = MakeGrouped(first, n, kInputs, 9), up = MakeGrouped(second, n, kInputs, 10);
+      for (const int64_t rows : {1, 2, 4, 7, 33}) {
+        ExpectNormLinearAndActivation(*backend_, rows, gate, up, Tolerance(rows, kInputs));
+      }
+    }
+  }
+}
+
+TEST_P(GroupedDevice, TablesStayInBlocks) {
+  for (const DType type : kBlockTypes) {
+    const RandomWeight w = MakeGrouped(type, 77, 512, 51);
+    HostTensor host = w.host();
+    host.table = true;
+    const Weight table = std::move(backend_->LoadWeight(host).value());
+    EXPECT_EQ(table.dtype, *cuda::GroupedTypeOf(type));
+    const std::vector<int32_t> ids = {76, 0, 15, 16, 64};
+    DeviceMatrix y(*backend_, DType::kF32, 5, 512, std::vector<float>(5 * 512, 3.0f));
+    backend_->Embed(table, ids, 2, y.tensor());
+    const std::vector<float> got = y.Get();
+    for (size_t i = 0; i < ids.size(); ++i) {
+      for (int64_t c = 0; c < 512; ++c) {
+        const double want = 2 * w.values[At(ids[i], 512, c)];
+        ASSERT_NEAR(got[At(static_cast<int64_t>(i), 512, c)], want, 2e-6 * (1 + std::fabs(want)))
+            << Traits(type).name << " at " << i << "," << c;
+      }
+    }
+  }
+}
+
+TEST_P(GroupedDevice, WhatWouldNotStayAsItIsIsUnpacked) {
+  std::vector<uint8_t> block(34 * 4, 0x80);
+  for (size_t b = 0; b < 4; ++b) block[b * 34] = 0, block[b * 34 + 1] = 0x3c;  // scale 1, integers -128
+  const Weight weight = std::move(backend_->LoadWeight({DType::kQ8_0, 4, 32, std::as_bytes(std::span(block))}).value());
+  EXPECT_EQ(weight.dtype, type_);
+  block[1] = 0x7c;
+  EXPECT_EQ(backend_->LoadWeight({DType::kQ8_0, 4, 32, std::as_bytes(std::span(block))}).status().code(),
+            StatusCode::kCorruption);
+}
+
+// With a fixed order a row's bits are the same alone and among others.
+TEST_P(GroupedDevice, FixedOrderGivesOneRowsBits) {
+  Use(GetParam() + "_fixed");
+  if (IsSkipped()) return;
+  const RandomWeight w = MakeGrouped(DType::kQ4_K, 150, 512, 11);
+  const Weight weight = Load(w);
+  const Weight* const weights[] = {&weight};
+  const int64_t rows = 70;
+  const std::vector<float> x = RandomRounded(rows * 512, 12), zero(static_cast<size_t>(rows * 150));
+  DeviceMatrix in(*backend_, type_, rows, 512, x), y(*backend_, DType::kF32, rows, 150, zero),
+      alone(*backend_, DType::kF32, rows, 150, zero);
+  backend_->Linear({.x = in.tensor(), .weights = weights, .y = y.tensor()});
+  for (int64_t r = 0; r < rows; ++r) {
+    backend_->Linear({.x = in.tensor().Rows(r, 1), .weights = weights, .y = alone.tensor().Rows(r, 1)});
+  }
+  EXPECT_EQ(y.Get(), alone.Get());
+}
+
+// With a fixed order weights are expanded before they are multiplied, all in one place: a product never sees those that
+// were there before.
+TEST_P(GroupedDevice, FixedOrderMultipliesWhatItExpanded) {
+  Use(GetParam() + "_fixed");
+  if (IsSkipped()) return;
+  constexpr int64_t kOutputs = 1024, kInputs = 2048;
+  const RandomWeight random[] = {MakeGrouped(DType::kQ4_K, kOutputs, kInputs, 21),
+                                 MakeGrouped(DType::kQ4_K, kOutputs, kInputs, 22)};
+  const Weight weights[] = {Load(random[0]), Load(random[1])};
+  const std::vector<float> x = RandomRounded(kInputs, 12);
+  DeviceMatrix in(*backend_, type_, 1, kInputs, x),
+      y(*backend_, DType::kF32, 1, kOutputs, std::vector<float>(kOutputs));
+  std::vector<float> first[2];
+  for (int i = 0; i < 40; ++i) {
+    const auto which = static_cast<size_t>(i % 2);
+    const Weight* const weight[] = {&weights[which]};
+    backend_->Linear({.x = in.tensor(), .weights = weight, .y = y.tensor()});
+    const std::vector<float> got = y.Get();
+    if (first[which].empty()) {
+      first[which] = got;
+      for (int64_t n = 0; n < kOutputs; n += 17) {
+        const Product want = Multiply(x, random[which], 0, n);
+        ASSERT_NEAR(got[static_cast<size_t>(n)], want.sum, 2 * Rounding(type_) * want.size + 1e-6) << i << " at " << n;
+      }
+    }
+    ASSERT_EQ(got, first[which]) << i;
+  }
+}
+
+}  // namespace
+}  // namespace ringside::testing

@@ -1,0 +1,78 @@
+// Blocks of files in tiles for a GPU: every type's values come back.
+#include "kernels/cuda/linear/grouped_packing.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "kernels/formats/file_formats.h"
+#include "tests/kernels/formats/grouped_values.h"
+
+namespace ringside::testing {
+namespace {
+
+/// Calls check(value of the tiles, value of the file, unit of the row) for every element.
+template <class F>
+void ForAllValues(const RandomWeight& w, const F& check) {
+  const PackedWeight packed = std::move(Pack(w.host()).value());
+  std::vector<float> row(static_cast<size_t>(w.cols));
+  for (int64_t r = 0; r < w.rows; ++r) {
+    ReadFileRow(w.host(), r, row.data());
+    for (int64_t c = 0; c < w.cols; ++c) {
+      check(cuda::GroupedValue(packed.dtype, packed.tiles.data(), packed.units.data(), w.cols, r, c),
+            row[static_cast<size_t>(c)], packed.units[static_cast<size_t>(r)]);
+    }
+  }
+}
+
+TEST(GroupedPacking, EveryTypesValuesComeBack) {
+  for (const DType type : kBlockTypes) {
+    const float steps =
+        cuda::GroupedTypeOf(type) == DType::kGrouped8 ? 128 : 65;  // the most that a scale counts, and 1
+    for (const auto& [rows, cols] : {std::pair{1, 256}, {70, 512}, {64, 768}}) {
+      ForAllValues(MakeBlocks(type, rows, cols, 5), [&](float got, float want, float unit) {
+        // A scale and an offset, of up to 2^8 units, are rounded to eleven bits.
+        ASSERT_NEAR(got, want, 0x1p-12 * steps * 256 * unit) << Traits(type).name;
+      });
+    }
+  }
+}
+
+TEST(GroupedPacking, ScalesOfFloat16AreExact) {
+  for (const DType type :
+       {DType::kQ4_0, DType::kQ8_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kIQ4_NL, DType::kMXFP4}) {
+    ForAllValues(MakeBlocks(type, 9, 64, 6),
+                 [&](float got, float want, float) { ASSERT_EQ(got, want) << Traits(type).name; });
+  }
+}
+
+TEST(GroupedPacking, TilesAreAsSmallAsTheFileButForScales) {
+  EXPECT_EQ(cuda::PanelBytes(DType::kGrouped4, 4096), 64 * 4096 * 5 / 8);
+  EXPECT_EQ(cuda::PanelBytes(DType::kGrouped5, 4096), 64 * 4096 * 6 / 8);
+  EXPECT_EQ(cuda::PanelBytes(DType::kGrouped6, 4096), 64 * 4096 * 7 / 8);
+  EXPECT_EQ(cuda::PanelBytes(DType::kGrouped8, 4096), 64 * 4096 * 17 / 16);
+  EXPECT_FALSE(cuda::GroupedTypeOf(DType::kBF16));
+}
+
+TEST(GroupedPacking, RefusesWhatIsNotFiniteAndWhatDoesNotFit) {
+  std::vector<uint8_t> block(34, 1);
+  const HostTensor host{DType::kQ8_0, 1, 32, std::as_bytes(std::span(block))};
+  EXPECT_TRUE(Pack(host).ok());
+  HostTensor ordered = host;
+  const std::vector<int32_t> order(32);
+  ordered.order = order;
+  EXPECT_EQ(Pack(ordered).status().code(), StatusCode::kInvalidArgument);
+  block[10] = 0x80;  // -128
+  EXPECT_EQ(Pack(host).status().code(), StatusCode::kInvalidArgument);
+  block[10] = 1, block[0] = 0x00, block[1] = 0x7c;  // an infinite scale
+  EXPECT_EQ(Pack(host).status().code(), StatusCode::kCorruption);
+  std::vector<uint8_t> power(17, 1);
+  const HostTensor of_powers{DType::kMXFP4, 1, 32, std::as_bytes(std::span(power))};
+  EXPECT_TRUE(Pack(of_powers).ok());
+  power[0] = 255;  // NaN
+  EXPECT_EQ(Pack(of_powers).status().code(), StatusCode::kCorruption);
+}
+
+}  // namespace
+}  // namespace ringside::testing

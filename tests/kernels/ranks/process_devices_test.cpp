@@ -1,0 +1,24 @@
+// Which GPUs a process of several takes; what they refuse together is in tests/system/ranks/processes_test.py.
+#include "kernels/ranks/process_devices.h"
+
+#include <gtest/gtest.h>
+
+namespace ringside {
+namespace {
+
+TEST(ProcessDevicesTest, EachTakesThoseBehindTheOnesBefore) {
+  EXPECT_EQ(FirstDeviceOf(0, 1, 8, 0), 0);
+  EXPECT_EQ(FirstDeviceOf(0, 1, 8, 3), 3);
+  EXPECT_EQ(FirstDeviceOf(0, 4, 8, 1), 4);
+  EXPECT_EQ(FirstDeviceOf(2, 2, 8, 1), 4);
+  EXPECT_EQ(FirstDeviceOf(0, 1, 2, 2), 2);  // one too many: refused, as it sees no such GPU
+}
+
+TEST(ProcessDevicesTest, WhoSeesJustWhatItNeedsTakesThat) {
+  EXPECT_EQ(FirstDeviceOf(0, 1, 1, 5), 0);
+  EXPECT_EQ(FirstDeviceOf(0, 4, 4, 1), 0);
+  EXPECT_EQ(FirstDeviceOf(0, 1, 0, 1), 0);
+}
+
+}  // namespace
+}  // namespace ringside

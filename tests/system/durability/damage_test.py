@@ -1,0 +1,139 @@
+"""One flipped byte in what is stored: who is told, which conversations it concerns, and what goes on as before.
+
+    scripts/python -m pytest tests/system/durability/damage_test.py
+"""
+
+import json
+import os
+import subprocess
+import urllib.error
+import urllib.request
+
+import pytest
+from server_process import ROOT, wait_for
+
+DAMAGED = 74
+CLIENT = os.environ.get("RINGSIDE_CLIENT") or str(ROOT / "build/cpu/bin/ringside")
+CONVERSATIONS = 8
+TEXT = "All work and no play makes Jack a dull boy. " * 400
+
+
+def sessions(server, *arguments):
+    """Exit status and output of `ringside sessions ...`."""
+    done = subprocess.run([CLIENT, "sessions", "--url", f"http://127.0.0.1:{server.port}", *arguments],
+                          capture_output=True, text=True, timeout=120)
+    return done.returncode, done.stdout + done.stderr
+
+
+def call(server, method, path, body=None):
+    """Status and decoded body."""
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(f"http://127.0.0.1:{server.port}{path}", data=data, method=method,
+                                     headers={"Content-Type": "application/json"})
+    try:
+        with urllib.request.urlopen(request, timeout=120) as response:
+            return response.status, json.loads(response.read())
+    except urllib.error.HTTPError as error:
+        return error.code, json.loads(error.read())
+
+
+def stored(server):
+    return json.loads(server.get("/readyz")[1])["stored"]
+
+
+def flip(path, at):
+    data = bytearray(path.read_bytes())
+    data[int(len(data) * at)] ^= 0x10
+    path.write_bytes(data)
+
+
+def largest(store):
+    return max((path for path in (store / "log").iterdir()), key=lambda path: path.stat().st_size)
+
+
+@pytest.fixture
+def filled(start, store):
+    """A store with some conversations, its log file empty: everything is in the database's tables."""
+    server = start("--store-path", store)
+    ids = []
+    for number in range(CONVERSATIONS):
+        status, made = call(server, "POST", "/v1/conversations",
+                            {"items": [{"role": "user", "content": f"{number} {TEXT}"}]})
+        assert status == 200, made
+        ids.append(made["id"])
+    server.stop()
+    start("--store-path", store).stop()
+    assert largest(store).suffix == ".sst"
+    return ids
+
+
+@pytest.mark.parametrize("flags", [(), ("--verify",)])
+def test_a_flipped_byte_is_told_by_everything_that_could_know(start, store, filled, flags):
+    flip(largest(store), 0.5)
+    server = start("--store-path", store, *flags)
+    if not flags:
+        wait_for(lambda: stored(server)["checked"], "the check of what is stored")
+    status, body = server.get("/readyz")
+    assert status == 200
+    counts = json.loads(body)
+    assert counts["status"] == "ok"
+    damaged = counts["stored"]["damaged"]
+    assert counts["stored"] == {"conversations": CONVERSATIONS, "chains": 0, "damaged": damaged, "checked": True}
+    assert 1 <= damaged < CONVERSATIONS
+
+    code, listed = sessions(server, "list")
+    assert code == DAMAGED, listed
+    assert all(id in listed for id in filled)
+    named = [line.split()[1] for line in listed.splitlines() if "damaged: " in line]
+    assert len(named) == damaged and set(named) <= set(filled)
+    assert f"{damaged} of {CONVERSATIONS} listed are damaged." in listed
+
+    code, verdicts = sessions(server, "verify")
+    assert code == DAMAGED, verdicts
+    assert f"{CONVERSATIONS - damaged} sound, {damaged} damaged" in verdicts
+    for id in filled:
+        assert f"{id}  {'damaged: ' if id in named else 'sound, '}" in verdicts
+    assert str(store) not in listed + verdicts
+
+    log = server.log.read_text()
+    assert f"store: {CONVERSATIONS} conversations and 0 chains, {damaged} of them damaged" in log
+    assert all(f"session {id} is damaged: " in log for id in named)
+
+    for id in filled:
+        status, answer = call(server, "GET", f"/v1/conversations/{id}/items")
+        assert status == (500 if id in named else 200)
+        if id in named:
+            assert answer["error"]["code"] == "session_damaged"
+            assert call(server, "GET", f"/v1/conversations/{id}")[1]["error"]["code"] == "session_damaged"
+            assert call(server, "DELETE", f"/v1/conversations/{id}")[0] == 200
+    assert sessions(server, "list")[0] == 0
+    assert sessions(server, "verify")[0] == 0
+    assert server.metrics()["ringside_journal_damaged_sessions"] == 0
+    server.stop()
+
+
+def test_a_sound_store_is_called_sound(start, store, filled):
+    server = start("--store-path", store)
+    wait_for(lambda: stored(server)["checked"], "the check of what is stored")
+    assert stored(server)["damaged"] == 0
+    assert sessions(server, "list")[0] == 0
+    code, verdicts = sessions(server, "verify")
+    assert code == 0 and f"{CONVERSATIONS} sound, 0 damaged" in verdicts
+    assert "damaged" not in server.log.read_text()
+    server.stop()
+
+
+@pytest.mark.parametrize("at", (0.5, 0.999))
+def test_a_log_that_cannot_be_opened_ends_the_start_with_74_and_a_sentence(start, store, filled, at):
+    """The log file, whose records are in no table yet; and what the database needs to read a table at all."""
+    if at == 0.5:
+        server = start("--store-path", store)
+        call(server, "POST", "/v1/conversations", {"items": [{"role": "user", "content": TEXT}]})
+        call(server, "POST", "/v1/conversations", {"items": [{"role": "user", "content": TEXT}]})
+        server.kill()
+        flip(max((store / "log").glob("*.log"), key=lambda path: path.stat().st_size), at)
+    else:
+        flip(largest(store), at)
+    server = start("--store-path", store, ready=False)
+    assert server.wait() == DAMAGED
+    assert f"what is stored in {store} is damaged and is not served: " in server.tail()

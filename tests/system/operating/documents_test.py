@@ -1,0 +1,82 @@
+"""What the documents say of the programs is true: every flag, every metric, every file that they name.
+
+    scripts/python -m pytest tests/system/operating/documents_test.py
+"""
+
+import os
+import re
+import subprocess
+import urllib.request
+
+import pytest
+from conversation import Conversation
+from server_process import ROOT, run, server_path
+
+DOCUMENTS = ["README.md", "OPERATING.md", "SECURITY.md", "BENCHMARKS.md", "SCALING.md"]
+
+
+def read(name):
+    return (ROOT / name).read_text()
+
+
+def flags_of_the_server():
+    help = subprocess.run([server_path(), "--help"], capture_output=True, text=True, check=True, env={}).stdout
+    spellings = [line.strip().split("  ")[0] for line in help.splitlines() if line.startswith("  -")]
+    return {flag for spelling in spellings for flag in re.findall(r"--[a-z][a-z-]*", spelling)}
+
+
+def flags_of_the_client():
+    client = os.environ.get("RINGSIDE_CLIENT") or ROOT / "build/cpu/bin/ringside"
+    verbs = (["chat"], ["run"], ["sessions", "list"], ["engines"], ["bench", "append"], ["bench", "load"], ["eval", "perplexity"],
+             ["eval", "last-word"], ["eval", "choices"], ["convert"])
+    helps = [subprocess.run([client, *verb, "--help"], capture_output=True, text=True, check=True).stdout for verb in verbs]
+    return {flag for help in helps for flag in re.findall(r"--[a-z][a-z-]*", help)}
+
+
+def test_every_flag_of_the_server_has_its_line():
+    told = set(re.findall(r"--[a-z][a-z-]*", "\n".join(line for line in read("OPERATING.md").splitlines() if line.startswith("| `-"))))
+    flags = flags_of_the_server() - {"--help", "--version", "--config"}
+    assert len(flags) > 50
+    assert told - flags == set() and flags - told == set()
+
+
+@pytest.mark.parametrize("name", ["README.md", "OPERATING.md"])
+def test_no_flag_is_named_that_is_none(name):
+    keys = {"--owner", "--expires", "--scopes", "--overlap", "--turns", "--tokens-per-minute", "--sessions", "--chains",
+            "--text-mb", "--stored-mb"}  # of `ringside keys`
+    builds = {"--peer", "--preset", "--build", "--target", "--install", "--prefix"}  # of scripts and cmake
+    # Of systemd, of what runs containers, and of Debian's tools.
+    others = {"--now", "--offline", "--cap-drop", "--file", "--format", "--read-only", "--stop-timeout", "--userspec", "--variant",
+              "--no-install-recommends"}
+    # Of mpirun and Slurm.
+    starters = {"--bind-to", "--cpus-per-task", "--enable-recovery", "--gpus-per-node", "--gpus-per-task", "--kill-on-bad-exit",
+                "--mca", "--mem", "--mpi", "--nodes", "--ntasks-per-node", "--signal"}
+    hidden = {"--describe"}  # of both programs: for tools
+    named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", read(name)))
+    assert named - flags_of_the_server() - flags_of_the_client() - keys - builds - others - starters - hidden == set()
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_what_is_named_is_there(name):
+    text = read(name)
+    files = set(re.findall(r"\]\((?!https?://)([^)#]+)(?:#[^)]*)?\)", text)) | set(re.findall(r"(?:\./)?(scripts/\w+(?:\.\w+)?)", text))
+    assert files
+    assert [file for file in files if not (ROOT / file).exists()] == []
+    headings = {re.sub(r"[^\w -]", "", line.lstrip("# ").lower()).replace(" ", "-") for line in text.splitlines() if line.startswith("#")}
+    assert [link for link in re.findall(r"\]\(#([^)]+)\)", text) if link not in headings] == []
+
+
+async def two_turns(port):
+    async with Conversation(port) as talk:
+        for _ in range(2):
+            await talk.ask("Hello.", max_output_tokens=2)
+
+
+def test_every_metric_that_is_named_is_there(start, store):
+    server = start("--store-path", store)
+    run(two_turns(server.port))
+    metrics = urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics", timeout=30).read().decode()
+    there = set(re.findall(r"^# HELP (\w+)", metrics, re.MULTILINE))
+    named = set(re.findall(r"ringside_[a-z][a-z0-9_]+", read("OPERATING.md")))
+    assert len(named) > 10 and named - there == set()
+    server.stop()

@@ -1,0 +1,126 @@
+"""What watches a server against a real one: rules and dashboard ask for figures that are there, and alerts lead to a page.
+
+    scripts/python -m pytest tests/system/operating/monitoring_test.py
+"""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+import yaml
+from conversation import Conversation
+from server_process import PATIENCE_S, ROOT, ServerProcess, run
+
+FOLDER = ROOT / "scripts/monitoring"
+RULES = FOLDER / "ringside.rules.yml"
+DASHBOARD = FOLDER / "ringside.dashboard.json"
+# Names in PromQL that are no metric: functions, operators, labels behind by (...).
+SERIES = re.compile(r"\b(ringside:[\w:]+|ringside_\w+|process_\w+)(?:\{([^}]*)\})?")
+# Whose values the server or its operator choose, from a few.
+LABELS = {"le", "cause", "source", "tier", "to", "from", "reason", "code", "status", "finished_reason", "version", "model_name", "state"}
+
+
+def promtool(*args, text=None):
+    """What promtool prints; it must be content."""
+    tool = subprocess.run([ROOT / "scripts/promtool"], capture_output=True, text=True, check=True).stdout.strip()
+    done = subprocess.run([tool, *map(str, args)], input=text, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def rules():
+    return [rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
+
+
+def dashboard_queries():
+    return [target["expr"] for panel in json.loads(DASHBOARD.read_text())["panels"] for target in panel.get("targets", [])]
+
+
+@pytest.fixture(scope="module")
+def scrape(model, tmp_path_factory):
+    """The figures of a server after two turns of one conversation."""
+    folder = tmp_path_factory.mktemp("server")
+    with ServerProcess(model, "--threads", 1, "--store-path", folder / "store", "--backup-path", folder / "backups", folder=folder) as server:
+        server.wait_until_ready()
+
+        async def ask():
+            async with Conversation(server.port) as talk:
+                for _ in range(2):
+                    await talk.ask("Hello.", max_output_tokens=3, ignore_eos=True)
+
+        run(ask())
+        yield server.get("/metrics")[1]
+
+
+@pytest.fixture(scope="module")
+def series(scrape):
+    """(name, {label: value}) of everything that is exposed."""
+    rows = (line.rsplit(" ", 1)[0] for line in scrape.splitlines() if line and not line.startswith("#"))
+    return [(row.split("{")[0], dict(re.findall(r'(\w+)="([^"]*)"', row))) for row in rows]
+
+
+def test_the_rules_are_sound_and_fire_when_they_should():
+    promtool("check", "rules", RULES)
+    assert "SUCCESS" in promtool("test", "rules", FOLDER / "ringside.rules.test.yml")
+
+
+def test_every_alert_is_tested():
+    tested = (FOLDER / "ringside.rules.test.yml").read_text()
+    for rule in rules():
+        if "alert" in rule:
+            assert rule["alert"] in tested, rule["alert"]
+
+
+def test_the_dashboard_is_what_its_script_writes():
+    written = subprocess.run([sys.executable, FOLDER / "dashboard.py"], capture_output=True, text=True, check=True).stdout
+    assert written == DASHBOARD.read_text(), "run scripts/monitoring/dashboard.py again"
+
+
+def test_the_figures_are_as_prometheus_wants_them(scrape):
+    assert promtool("check", "metrics", text=scrape) == ""
+
+
+def test_no_label_has_values_that_a_client_chooses(series):
+    labels = {label for _, labels in series for label in labels}
+    assert len(labels) > 8 and labels <= LABELS
+
+
+def test_what_is_asked_for_is_what_a_server_exposes(series):
+    recorded = {rule["record"] for rule in rules() if "record" in rule}
+    exposed = {name for name, _ in series}
+    asked = 0
+    for query in [rule["expr"] for rule in rules()] + dashboard_queries():
+        for name, selector in SERIES.findall(query):
+            asked += 1
+            assert name in (recorded if ":" in name else exposed), f"{name} in {query}"
+            wanted = {label: value for label, value in re.findall(r'(\w+)="([^"]*)"', selector) if label not in ("job", "instance")}
+            assert ":" in name or any(name == have and wanted.items() <= labels.items() for have, labels in series), f"{name}{wanted} in {query}"
+    assert asked > 60
+    # What a label is summed by or shown by is one that the series has.
+    for query in dashboard_queries():
+        for names in re.findall(r"by \(([^)]*)\)", query):
+            for label in set(names.replace(" ", "").split(",")) - {"instance"}:
+                found = SERIES.search(query).group(1)
+                assert any(have == found and label in labels for have, labels in series), f"{label} in {query}"
+
+
+def test_a_turn_is_measured_under_vllms_names(series, scrape):
+    for name in ("time_to_first_token_seconds", "inter_token_latency_seconds", "e2e_request_latency_seconds", "request_queue_time_seconds",
+                 "request_prefill_time_seconds", "request_decode_time_seconds", "request_time_per_output_token_seconds", "request_prompt_tokens",
+                 "request_generation_tokens"):
+        assert f"\nringside_{name}_count 2\n" in scrape or name == "inter_token_latency_seconds", name
+    sources = {labels["source"] for name, labels in series if name == "ringside_session_restore_seconds_count"}
+    assert sources == {"slot", "host", "disk", "recomputed"}
+    assert '\nringside_session_restore_seconds_count{source="slot"} 1\n' in scrape  # the second turn
+    assert "\nringside_ready 1\n" in scrape
+
+
+def test_every_alert_leads_to_a_section_that_is_there():
+    headings = re.findall(r"^#+ (.+)$", (ROOT / "OPERATING.md").read_text(), re.MULTILINE)
+    anchors = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    alerts = [rule for rule in rules() if "alert" in rule]
+    assert alerts
+    for alert in alerts:
+        assert re.fullmatch(r"OPERATING\.md#(.+)", alert["annotations"]["runbook"]).group(1) in anchors, alert["alert"]

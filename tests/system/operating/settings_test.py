@@ -1,0 +1,85 @@
+"""Settings that the server cannot start with: each ends it with 78 and one sentence that says what is wrong.
+
+    scripts/python -m pytest tests/system/operating/settings_test.py
+"""
+
+import pytest
+import tiny_model
+
+BAD_SETTINGS = 78
+
+
+@pytest.fixture
+def refusal(start):
+    """The sentence with which these flags are refused."""
+
+    def refusal(*flags, **options):
+        server = start(*flags, ready=False, **options)
+        assert server.wait(30) == BAD_SETTINGS, server.tail()
+        return server.tail().strip().splitlines()[-1]
+
+    return refusal
+
+
+def written(path, text, mode=0o600):
+    path.write_text(text)
+    path.chmod(mode)
+    return path
+
+
+def test_a_queue_in_which_nothing_may_wait(refusal):
+    said = refusal("--queue-limit", 0)
+    assert said == 'ringside-server: --queue-limit: "0" is not a whole number from 1 to 1024'
+
+
+def test_a_list_of_keys_without_a_key(refusal, tmp_path):
+    settings = written(tmp_path / "settings.yaml", "api-key: []\n")
+    assert refusal("--config", settings) == f"ringside-server: {settings}: api-key: the list is empty"
+
+
+def test_a_variable_that_is_no_setting(refusal, start):
+    said = refusal(environment={"RINGSIDE_SLOT": "3"})
+    assert said == "ringside-server: environment: RINGSIDE_SLOT is no setting of the server"
+    client = {"RINGSIDE_URL": "ws://127.0.0.1:1", "RINGSIDE_CHAT_COMMAND": "chat"}
+    start(environment=client).stop()
+
+
+def test_a_folder_in_place_of_the_settings(refusal, tmp_path):
+    assert refusal("--config", tmp_path) == f'ringside-server: --config: "{tmp_path}" is a folder'
+
+
+def test_a_store_where_no_folder_can_be(refusal, tmp_path):
+    file = written(tmp_path / "file", "")
+    assert refusal("--store-path", file).endswith(f'--store-path: "{file}" cannot be made: Not a directory')
+    below = file / "store"
+    assert refusal("--store-path", below).endswith(f'--store-path: "{below}" cannot be made: Not a directory')
+    nowhere = "/proc/store"
+    assert refusal("--store-path", nowhere).endswith(f'--store-path: "{nowhere}" cannot be made: No such file or directory')
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o660])
+def test_keys_that_others_may_read(refusal, tmp_path, mode):
+    keys = written(tmp_path / "keys", "secret\n", mode)
+    assert refusal("--api-key-file", keys) == (
+        f'ringside-server: --api-key-file: "{keys}" has mode {mode:04o}: nobody but its owner may read it; chmod 0400 it'
+    )
+
+
+def test_keys_in_the_service_managers_folder_of_secrets_have_its_modes(start, refusal, tmp_path):
+    """systemd lets a service's user in by an access control list, which shows as a mode that lets the group in."""
+    folder = tmp_path / "credentials"
+    (folder / "below").mkdir(parents=True)
+    environment = {"CREDENTIALS_DIRECTORY": str(folder)}
+    start("--api-key-file", written(folder / "keys", "secret\n", 0o440), environment=environment).stop()
+    for elsewhere in (folder / "below" / "keys", tmp_path / "keys"):
+        assert "has mode 0440" in refusal("--api-key-file", written(elsewhere, "secret\n", 0o440), environment=environment)
+
+
+def test_more_memory_than_there_is(refusal, tmp_path):
+    said = refusal("--host-cache-mb", 16_000_000)
+    assert "--host-cache-mb: 16000000 MiB are more than the " in said
+    assert said.endswith(" MiB of memory that this machine has")
+    # A quarter of a terabyte a slot: no system gives that, and whether one promises it is not asked.
+    model = tiny_model.make(tmp_path / "long.gguf", more={"llama.context_length": 1 << 31})
+    said = refusal("--slots", 4096, "--memory-len", 1 << 30, "--host-cache-mb", 0, model=model)
+    assert "--slots: 4096 slots of " in said and " MiB of memory that this machine has" in said

@@ -1,0 +1,100 @@
+"""What the server does when its device fails for good: the turns end with an error, /readyz says 503, the process ends with
+76, and what was acknowledged is there when a sound one starts on the same store. And when its disk does not answer: it stops
+all the same.
+
+    scripts/python -m pytest tests/system/ranks/device_test.py
+"""
+
+import contextlib
+import os
+import threading
+import urllib.request
+
+import pytest
+from conversation import Conversation
+from server_process import ROOT, run, wait_for
+from wire import TERMINAL
+
+FAILED = 76
+FAILING_SERVER = os.environ.get("RINGSIDE_FAILING_SERVER") or str(ROOT / "build/cpu/bin/failing_server")
+
+
+@pytest.mark.parametrize("shared", [(), ("--tensor-parallel-size", 2, "--tensor-parallel-force")], ids=["alone", "shared"])
+def test_a_device_that_fails_ends_the_server_with_76_and_loses_nothing_acknowledged(start, store, tmp_path, shared):
+    failure = tmp_path / "failure"
+    server = start("--store-path", store, "--device", "cuda", *shared, binary=FAILING_SERVER, environment={"FAIL_WHEN_THERE": str(failure)})
+
+    async def lose():
+        async with Conversation(server.port) as talk, Conversation(server.port) as beside:
+            answer = await talk.ask("Hello.", max_output_tokens=8, temperature=0)
+            items = await talk.items()
+            assert server.get("/readyz")[0] == 200
+            for conversation in (talk, beside):
+                await conversation.begin("Tell me.", deltas=2, max_output_tokens=1 << 18, ignore_eos=True)
+            failure.touch()
+            ends = []
+            for conversation in (talk, beside):
+                event = await conversation.socket.receive()
+                while event["type"] not in TERMINAL:
+                    event = await conversation.socket.receive()
+                ends.append((event["type"], event.get("response", {}).get("error", {})))
+            # Nothing else runs in here meanwhile: the server waits for the answers to its closes, so it is still there.
+            wait_for(lambda: server.get("/readyz")[0] == 503, "/readyz to tell of the failure")
+            return talk.id, items, answer["id"], ends
+
+    id, items, answered, ends = run(lose())
+    assert server.wait() == FAILED
+    for kind, error in ends:
+        assert kind == "response.failed" and "device has failed" in error["message"], ends
+    server = start("--store-path", store)
+
+    async def again():
+        async with Conversation(server.port, id) as talk:
+            assert await talk.items() == items
+            assert (await talk.response(answered))["status"] in ("completed", "incomplete")
+            await talk.ask("Still there?", max_output_tokens=4)
+
+    run(again())
+    server.stop()
+
+
+def test_a_device_that_fails_before_the_server_is_ready_ends_it_with_76_too(start, tmp_path):
+    (tmp_path / "failure").touch()
+    environment = {"FAIL_WHEN_THERE": str(tmp_path / "failure")}
+    server = start("--device", "cuda", ready=False, binary=FAILING_SERVER, environment=environment)
+    assert server.wait() == FAILED
+
+
+def test_a_stop_ends_although_the_disk_does_not_answer(start, store, tmp_path):
+    """A call on a worker and the journal's thread wait for it for ever."""
+    hang = tmp_path / "hang"
+    flags = ("--store-path", store, "--shutdown-timeout", 1)
+    server = start(*flags, binary=FAILING_SERVER, environment={"HANG_WHEN_THERE": str(hang)})
+
+    async def talk():
+        async with Conversation(server.port) as talk:
+            await talk.ask("Hello.", max_output_tokens=4)
+            return talk.id, await talk.items()
+
+    id, items = run(talk())
+    hang.touch()
+
+    def create():
+        with contextlib.suppress(OSError):
+            urllib.request.urlopen(f"http://127.0.0.1:{server.port}/v1/conversations", data=b"{}")
+
+    asking = threading.Thread(target=create)
+    asking.start()
+    wait_for((tmp_path / "hang.reached").exists, "a call that hangs")
+    server.terminate()
+    assert server.wait() == 0
+    asking.join()
+    hang.unlink()
+    server = start(*flags)
+
+    async def again():
+        async with Conversation(server.port, id) as talk:
+            assert await talk.items() == items
+
+    run(again())
+    server.stop()

@@ -1,0 +1,215 @@
+"""A server whose ranks are processes that mpirun has started: it answers as one process does, its caches are restored by any
+number of them, and when one dies or does not answer all end, every turn that runs with an error, and nothing acknowledged is
+lost.
+
+    scripts/python -m pytest tests/system/ranks/processes_test.py
+    RINGSIDE_RANK_KILLS=50 scripts/python -m pytest -s -k killed tests/system/ranks/processes_test.py
+"""
+
+import asyncio
+import os
+import random
+import signal
+import time
+
+import pytest
+from conversation import Conversation, answer_text, reused
+from rank_answers import GREEDY, QUESTIONS, answers_in_turn, answers_of, goes_on, lose_rank, lose_turn, run
+from rank_processes import FAILED, RankProcesses, needs_mpirun
+from server_process import ROOT, wait_for
+from wire import LOST, TERMINAL, text_of
+
+pytestmark = needs_mpirun
+KILLS = int(os.environ.get("RINGSIDE_RANK_KILLS", 3))
+TALKS = 6
+FAILING_SERVER = os.environ.get("RINGSIDE_FAILING_SERVER") or str(ROOT / "build/cpu/bin/failing_server")
+
+
+@pytest.fixture
+def start_ranks(model, tmp_path):
+    """Starts so many processes that share the model, a rank each unless a flag says otherwise."""
+    servers = []
+
+    def start(count, *flags, ready=True, **named):
+        flags = ("--tensor-parallel-size", count, "--threads", 1, *flags)
+        servers.append(RankProcesses(model, count, *flags, folder=tmp_path, **named))
+        return servers[-1].wait_until_ready() if ready else servers[-1]
+
+    yield start
+    for server in servers:
+        if server.running():
+            server.kill()
+
+
+def test_answers_and_caches_are_those_of_one_process(start, start_ranks, store):
+    want = answers_of(start("--memory-len", 128), QUESTIONS)
+    stored = ("--memory-len", 128, "--store-path", store)
+    ways = (lambda: start_ranks(2, *stored), lambda: start_ranks(3, *stored), lambda: start(*stored),
+            lambda: start_ranks(2, "--tensor-parallel-size", 2, "--pipeline-parallel-size", 2, *stored),
+            lambda: start("--tensor-parallel-size", 3, *stored))
+    assert answers_in_turn(ways, QUESTIONS) == want
+
+
+def test_many_at_once_and_caches_that_leave_their_slots(start_ranks, store):
+    """More conversations than slots: caches go to the host and come back, from all processes."""
+    server = start_ranks(2, "--slots", 2, "--store-path", store, "--session-idle-host", 1)
+
+    async def crowd():
+        async def one():
+            async with Conversation(server.port) as talk:
+                first = await talk.ask("Hello.", max_output_tokens=20, **GREEDY)
+                await asyncio.sleep(0)
+                second = await talk.ask("And then?", max_output_tokens=20, **GREEDY)
+                return answer_text(first), answer_text(second), reused(second)[0]
+
+        return await asyncio.gather(*[one() for _ in range(10)])
+
+    answers = run(crowd())
+    assert len({answer[:2] for answer in answers}) == 1, answers
+    assert "host" in {answer[2] for answer in answers}, answers
+    server.stop()
+
+
+@pytest.mark.parametrize("flags, told", [
+    (("--tensor-parallel-size", 3), "--tensor-parallel-size 3 and --pipeline-parallel-size 1 cannot be shared by 2 processes"),
+    (("--data-parallel-size", 2), "--data-parallel-size is for one process"),
+    (("--chat-template", "nobody-knows"), "--chat-template"),
+])
+def test_what_cannot_be_served_ends_all_of_them(start_ranks, flags, told):
+    server = start_ranks(2, *flags, ready=False)
+    server.wait()
+    assert server.ended()[0] == 78 and told in server.tail()
+
+
+@pytest.fixture
+def start_gpu_ranks(start_ranks):
+    """The same with a device each that plays a GPU, of those that these names are of."""
+    def start(count, gpus, *flags, environment=None, **named):
+        return start_ranks(count, "--device", "cuda", "--tensor-parallel-force", *flags, binary=FAILING_SERVER,
+                           environment={"GPUS": gpus} | (environment or {}), **named)
+
+    return start
+
+
+@pytest.mark.parametrize("count, flags", [(2, ()), (2, ("--tensor-parallel-size", 1, "--pipeline-parallel-size", 2)),
+                                          (2, ("--tensor-parallel-size", 2, "--pipeline-parallel-size", 2))])
+def test_processes_with_gpus_answer_as_one(start, start_gpu_ranks, count, flags):
+    want = answers_of(start(), QUESTIONS[:2])
+    assert answers_of(start_gpu_ranks(count, "GPU-a GPU-b GPU-c GPU-d", *flags), QUESTIONS[:2]) == want
+
+
+@pytest.mark.parametrize("count, gpus, told", [
+    (2, "GPU-a", "processes 0 and 1 would share GPU-a"),
+    (3, "GPU-a GPU-b", "process 2 would take 1 GPU from number 2 on, and sees 2"),
+    (2, "", "process 0 would take 1 GPU from number 0 on, and sees 0"),
+])
+def test_a_gpu_for_each_rank_is_demanded(start_gpu_ranks, count, gpus, told):
+    server = start_gpu_ranks(count, gpus, ready=False)
+    server.wait()
+    assert server.ended()[0] == 78 and told in server.tail()
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_gpu_of_one_process_that_fails_ends_all(start_gpu_ranks, store, tmp_path, rank):
+    failure = tmp_path / "failure"
+    stored = ("GPU-a GPU-b", "--store-path", store, "--rank-timeout", 5)
+    server = start_gpu_ranks(2, *stored, environment={"FAIL_WHEN_THERE": str(failure), "FAIL_RANK": str(rank)})
+    id, items, _ = lose_turn(server, failure.touch)
+    assert server.ended() == [FAILED, FAILED], server.tail()
+    server.wait()
+    goes_on(start_gpu_ranks(2, *stored), id, items)
+
+
+class Load:
+    """Conversations that go on and on, and what their clients were told."""
+
+    def __init__(self):
+        self.told = {}  # id: (role, text) of all that was acknowledged
+        self.errors = []  # of turns that were running when a process died
+
+    async def talk(self, port, id):
+        try:
+            async with Conversation(port, id) as talk:
+                items = self.told.setdefault(talk.id, [])
+                while True:
+                    question = f"Number {random.randrange(10**6)}?"
+                    await talk.socket.send({"type": "response.create", "conversation": talk.id, "input": question, "temperature": 0,
+                                            "ignore_eos": True, "max_output_tokens": random.randint(1, 60)})
+                    event = await talk.socket.receive()
+                    while event["type"] not in TERMINAL:
+                        event = await talk.socket.receive()
+                    if event["type"] in ("response.failed", "error"):
+                        return self.errors.append(event.get("response", event)["error"])
+                    items += [("user", question), ("assistant", text_of(event["response"]))]
+        except LOST:
+            pass
+
+    async def until_lost(self, port, kill):
+        """`kill()` comes at some moment; then until no client hears anything any more."""
+        ids = [*self.told, *[None] * (TALKS - len(self.told))]
+        talks = [asyncio.create_task(self.talk(port, id)) for id in ids]
+        await asyncio.sleep(random.uniform(0.2, 1.0))
+        kill()
+        await asyncio.gather(*talks)
+
+    async def check(self, port):
+        """What was acknowledged is there, in its order, and goes on."""
+        for id, items in self.told.items():
+            async with Conversation(port, id) as talk:
+                there = await talk.items()
+                assert there[: len(items)] == items, id
+                assert len(there) <= len(items) + 2, "no more than the turn that nobody heard the end of"
+                await talk.ask("Still there?", max_output_tokens=4, **GREEDY)
+                self.told[id] = await talk.items()
+
+
+def test_a_process_that_is_killed_ends_all_and_loses_nothing(start_ranks, store):
+    """Every one in turn."""
+    load, longest = Load(), 0
+    flags = ("--store-path", store, "--rank-timeout", 5, "--slots", 4)
+    for number in range(KILLS):
+        count = 2 + number % 2
+        victim = number // 2 % count if KILLS > 3 else (1, 2, 0)[number]
+        server = start_ranks(count, *flags)
+        run(load.check(server.port))
+        load.errors.clear()
+        pids = server.pids()
+        assert sorted(pids) == list(range(count))
+        at = []
+
+        def kill():
+            os.kill(pids[victim], signal.SIGKILL)
+            at.append(time.monotonic())
+
+        run(load.until_lost(server.port, kill))
+        ended = server.ended()
+        longest = max(longest, time.monotonic() - at[0])
+        server.wait()
+        want = [FAILED] * count
+        want[victim] = 128 + signal.SIGKILL
+        assert ended == want, server.tail()
+        assert victim == 0 or load.errors, "turns were running"
+        for error in load.errors:
+            assert "has failed" in error["message"] or error["code"] == "server_error", error
+    server = start_ranks(2, *flags)
+    run(load.check(server.port))
+    server.stop()
+    print(f"{KILLS} kills, {sum(map(len, load.told.values()))} items, all processes gone after {longest:.1f} s at most")
+
+
+def test_a_process_that_does_not_answer_ends_all(start_ranks, store):
+    server = start_ranks(2, "--store-path", store, "--rank-timeout", 5)
+    pids = server.pids()
+    id, items = lose_rank(server, lambda: os.kill(pids[1], signal.SIGSTOP))
+    wait_for(lambda: 0 not in server.pids(), "the first to end")
+    os.kill(pids[1], signal.SIGCONT)
+    assert server.ended() == [FAILED, FAILED], server.tail()
+    server.wait()
+    goes_on(start_ranks(2, "--store-path", store), id, items)
+
+
+def test_a_process_that_dies_between_turns_is_noticed(start_ranks):
+    server = start_ranks(2, "--rank-timeout", 5)
+    server.send(1, signal.SIGKILL)
+    assert server.ended() == [FAILED, 128 + signal.SIGKILL], server.tail()
+    server.wait()

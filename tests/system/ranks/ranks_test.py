@@ -1,0 +1,72 @@
+"""A model that several ranks share answers as one does, and its caches, saved by some, are restored by others.
+
+    scripts/python -m pytest tests/system/ranks/ranks_test.py
+"""
+
+import asyncio
+import functools
+import json
+
+import pytest
+from conversation import Conversation, answer_text
+from rank_answers import GREEDY, QUESTIONS, answers_in_turn, answers_of, ask, run
+
+LAYOUTS = [[(2, 1), (4, 1), (1, 1)], [(1, 2), (2, 1), (2, 2)]]  # ranks of a layer, stages: of one server after the other
+
+
+def test_answers_and_caches_are_those_of_one_rank(start, store):
+    questions = QUESTIONS[:3]
+    want = answers_of(start("--memory-len", 128), questions)
+    for number, layouts in enumerate(LAYOUTS):
+        stored = ("--memory-len", 128, "--store-path", store.with_name(f"store_{number}"))
+        ways = [functools.partial(start, "--tensor-parallel-size", ranks, "--pipeline-parallel-size", stages, *stored)
+                for ranks, stages in layouts]
+        assert answers_in_turn(ways, questions) == want
+
+
+@pytest.mark.parametrize("ranks, stages", [(2, 1), (1, 2)])
+def test_many_at_once_and_a_kill(start, store, ranks, stages):
+    shared = ("--tensor-parallel-size", ranks, "--pipeline-parallel-size", stages, "--store-path", store)
+    server = start(*shared)
+
+    async def crowd():
+        async def one():
+            async with Conversation(server.port) as talk:
+                answer = await talk.ask("Hello.", max_output_tokens=30, **GREEDY)
+                return talk.id, answer_text(answer)
+
+        return await asyncio.gather(*[one() for _ in range(12)])
+
+    answers = run(crowd())
+    assert len({text for _, text in answers}) == 1
+    server.kill()
+    server = start(*shared)
+    for id, _ in answers[:3]:
+        _, answer = run(ask(server.port, id, "Still there?", 10))
+        assert answer["usage"]["output_tokens"] == 10
+    server.stop()
+
+
+def test_what_cannot_be_shared_is_refused(start):
+    server = start("--tensor-parallel-size", 5, ready=False)
+    assert server.wait() == 78
+    assert "4 heads of a layer cannot be shared by 5 ranks" in server.tail()
+    server = start("--pipeline-parallel-size", 3, ready=False)
+    assert server.wait() == 78
+    assert "2 layers cannot be shared by 3 stages" in server.tail()
+
+
+def test_a_made_up_model_answers(start, tmp_path):
+    folder = tmp_path / "shape"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps({
+        "model_type": "llama", "hidden_act": "silu", "rms_norm_eps": 1e-5, "max_position_embeddings": 2048, "rope_theta": 10000.0,
+        "vocab_size": 512, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4,
+        "num_key_value_heads": 2}))
+    texts = []
+    for ranks in (1, 2):
+        server = start("--load-format", "dummy", "--tensor-parallel-size", ranks, model=folder)
+        _, answer = run(ask(server.port, None, "Hello.", 20))
+        texts.append(answer_text(answer))
+        server.stop()
+    assert texts[0] and texts[0] == texts[1]

@@ -1,0 +1,109 @@
+"""Hostile requests over raw sockets: each is refused once, its connection ends, and nothing behind it is taken for a request.
+
+    scripts/python -m pytest tests/system/transport/hostile_test.py
+"""
+
+import json
+import socket
+
+import hostile_requests
+import pytest
+from hostile_requests import SMUGGLED, chunked, request
+
+END = request(b"Connection: close\r\n", method=b"GET", target=b"/v1/models")
+PATIENCE_S = 20  # less than the server gives a request: what it does not understand at once is not refused, but waited for
+
+
+@pytest.fixture(scope="module")
+def server(model, tmp_path_factory):
+    from server_process import ServerProcess
+    with ServerProcess(model, "--threads", 1, folder=tmp_path_factory.mktemp("hostile")) as process:
+        yield process.wait_until_ready()
+
+
+def exchange(port, data):
+    """What the server says to these bytes until it ends the connection; None if it does not."""
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as connection:
+        said = b""
+        try:
+            connection.sendall(data)
+            while piece := connection.recv(65536):
+                said += piece
+        except TimeoutError:
+            return None
+        except ConnectionError:
+            pass
+        return said
+
+
+def answers(said):
+    """(status, body) of each answer in a stream of them."""
+    out = []
+    while said:
+        head, found, rest = said.partition(b"\r\n\r\n")
+        assert found and head.startswith(b"HTTP/1.1 "), said[:200]
+        fields = dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:])
+        length = int(fields.get(b"content-length", 0))
+        out.append((int(head.split()[1]), rest[:length]))
+        said = rest[length:]
+    return out
+
+
+def conversations(server):
+    status, body = server.get("/v1/conversations?limit=100")
+    assert status == 200, body
+    return len(json.loads(body)["data"])
+
+
+def test_every_shape_is_refused_and_nothing_is_smuggled(server):
+    shapes = list(hostile_requests.shapes())
+    assert len(shapes) >= 200 and len({data for _, data, _ in shapes}) == len(shapes), "each is another one"
+    wrong = []
+    before, answered = conversations(server), answers_by_status(server)
+    for name, data, statuses in shapes:
+        said = exchange(server.port, data)
+        if said is None:
+            wrong.append(f"{name}: the connection goes on")
+            continue
+        got = answers(said)
+        if len(got) != 1 or got[0][0] not in statuses:
+            wrong.append(f"{name}: {got}")
+        elif json.loads(got[0][1])["error"]["type"] != "invalid_request_error":
+            wrong.append(f"{name}: {got[0][1]}")
+    assert not wrong, "\n".join([f"{len(wrong)} of {len(shapes)}:", *wrong])
+    assert conversations(server) == before, "something was taken for a request that was none"
+    assert answers_by_status(server) - answered == len(shapes) + 2, "each was answered once, and the two requests of this test"
+
+
+def test_what_is_not_there_is_refused_and_the_next_request_answered(server):
+    shapes = list(hostile_requests.clean_shapes())
+    assert len({data for _, data, _ in shapes}) == len(shapes), "each is another one"
+    wrong = []
+    before, answered = conversations(server), answers_by_status(server)
+    for name, data, statuses in shapes:
+        said = exchange(server.port, data + END)
+        got = None if said is None else [status for status, _ in answers(said)]
+        if got is None or len(got) != 2 or got[0] not in statuses or got[1] != 200:
+            wrong.append(f"{name}: {got}")
+    assert not wrong, "\n".join([f"{len(wrong)} of {len(shapes)}:", *wrong])
+    assert conversations(server) == before, "something was taken for a request that was none"
+    assert answers_by_status(server) - answered == 2 * len(shapes) + 2, "every request was answered once, and the two of this test"
+
+
+def answers_by_status(server):
+    """How many answers the server has given, whatever their status; the one that tells is not among them."""
+    return sum(count for name, count in server.metrics().items() if name.startswith("ringside_http_responses_total"))
+
+
+def test_what_is_in_order_is_answered_once_each(server):
+    made = [request(b"Content-Length: 2\r\n", b"{}"), request(b"content-LENGTH:002\r\n", b"{}"), chunked(b"2\r\n{}\r\n0\r\n\r\n"), chunked(b"0002\r\n{}\r\n000\r\n\r\n"),
+            chunked(b"1\r\n{\r\n1\r\n}\r\n0\r\n\r\n"), request(b"Transfer-Encoding: \t Chunked \t\r\n", b"2\r\n{}\r\n0\r\n\r\n"),
+            request(b"Content-Length: 2\r\n", b"{}", target=b"http://localhost/v1/conversations"), request(b"Expect: 100-continue\r\nContent-Length: 2\r\n", b"{}"), SMUGGLED]
+    before = conversations(server)
+    for data in made:
+        assert [status for status, _ in answers(exchange(server.port, data + END)) if status != 100] == [200, 200], data
+    assert conversations(server) == before + len(made)
+    many = 500  # at once: they are answered one after another, and not read ahead of that
+    got = answers(exchange(server.port, SMUGGLED * many + END))
+    assert [status for status, _ in got] == [200] * (many + 1)
+    assert len({json.loads(body)["id"] for _, body in got[:-1]}) == many

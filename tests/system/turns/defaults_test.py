@@ -1,0 +1,43 @@
+"""What answers are sampled with where a request says nothing, and how long they may be.
+
+    scripts/python -m pytest tests/system/turns/defaults_test.py
+"""
+
+import tiny_model
+from conversation import Conversation
+from server_process import run
+
+
+def defaults(port):
+    """As /v1/models tells them, and the response to a request that says nothing of them, which echoes some."""
+
+    async def ask():
+        async with Conversation(port) as talk:
+            status, models = await talk.http.call("GET", "/v1/models")
+            assert status == 200, models
+            return models["data"][0]["defaults"], await talk.ask("Hello.", ignore_eos=True)
+
+    told, echo = run(ask())
+    assert (echo["temperature"], echo["top_p"]) == (told["temperature"], told["top_p"])
+    return told, echo
+
+
+def test_a_model_that_says_nothing(start):
+    told, echo = defaults(start("--session-len", 4000).port)
+    assert told == {"temperature": 0.7, "top_p": 0.9, "top_k": 0, "min_p": 0, "repetition_penalty": 1,
+                    "max_output_tokens": 1024}
+    assert echo["status"] == "incomplete" and echo["usage"]["output_tokens"] == 1024
+
+
+def test_a_model_that_recommends(start, tmp_path):
+    recommended = {"general.sampling.temp": 0.6, "general.sampling.top_k": 20, "general.sampling.top_p": 0.95,
+                   "general.sampling.min_p": 0.05, "general.sampling.penalty_repeat": 1.05}
+    model = tiny_model.make(tmp_path / "recommends.gguf", more=recommended)
+    told, _ = defaults(start("--max-output-tokens", 8, model=model).port)
+    assert told == {"temperature": 0.6, "top_p": 0.95, "top_k": 20, "min_p": 0.05, "repetition_penalty": 1.05,
+                    "max_output_tokens": 8}
+
+
+def test_the_operators_word_counts(start):
+    told, echo = defaults(start("--temperature", 0, "--top-p", 0.5, "--max-output-tokens", 3).port)
+    assert (told["temperature"], told["top_p"], echo["usage"]["output_tokens"]) == (0, 0.5, 3)

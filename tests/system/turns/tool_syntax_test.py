@@ -1,0 +1,149 @@
+"""Models whose templates have ways of their own to call tools: their calls are like any other's to a client, with a model that by
+itself says nothing of the kind.
+
+    scripts/python -m pytest tests/system/turns/tool_syntax_test.py
+"""
+
+import asyncio
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+import tiny_model
+from conversation import Conversation
+from server_process import PATIENCE_S
+from wire import Http
+
+TEMPLATES = Path(__file__).resolve().parents[2] / "golden" / "chat_template"
+LLAMA = ["<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eom_id|>", "<|eot_id|>"]
+MISTRAL = ["<s>", "[INST]", "[/INST]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]", "[TOOL_RESULTS]", "[/TOOL_RESULTS]", "[TOOL_CALLS]", "</s>"]
+FAMILIES = {"qwen3": (tiny_model.SPECIAL, 1 << 20), "llama3.1": (LLAMA, 1), "mistral_v3": (MISTRAL, 1 << 20), "mistral_tekken": (MISTRAL, 1 << 20)}
+CITY = {"type": "object", "properties": {"city": {"enum": ["Bonn", "Paris"]}, "days": {"type": "integer", "minimum": 0, "maximum": 9}},
+        "required": ["city", "days"], "additionalProperties": False}
+NOW = {"type": "object", "properties": {}, "additionalProperties": False}
+SCHEMAS = {"weather": CITY, "now": NOW}
+TOOLS = [{"type": "function", "name": name, "parameters": schema, "strict": True} for name, schema in SCHEMAS.items()]
+LIMITS = {"max_output_tokens": 300, "temperature": 1.5}
+
+
+@pytest.fixture(params=FAMILIES)
+def family(request, start, store, tmp_path):
+    """What starts a server with a tiny model of the family, and the most calls that one of its answers has."""
+    special, most = FAMILIES[request.param]
+    tokens = tiny_model.byte_tokens() + [merge.replace(" ", "") for merge in tiny_model.MERGES] + special
+    model = tiny_model.make(tmp_path / "tiny.gguf", more={
+        "tokenizer.ggml.tokens": tokens,
+        "tokenizer.ggml.token_type": [tiny_model.CONTROL if token in special else tiny_model.NORMAL for token in tokens],
+        "tokenizer.ggml.bos_token_id": len(tokens) - len(special), "tokenizer.ggml.eos_token_id": len(tokens) - 1,
+        "tokenizer.chat_template": (TEMPLATES / f"{request.param}_tools.jinja").read_text(),
+    })
+    return lambda: start("--store-path", store, "--memory-len", 4096, model=model), most
+
+
+def run(talk):
+    asyncio.run(asyncio.wait_for(talk, 2 * PATIENCE_S))
+
+
+def text_of(answer):
+    return "".join(part["text"] for item in answer["output"] if item["type"] == "message" for part in item["content"])
+
+
+def calls_of(answer):
+    """Its calls, each checked against its schema."""
+    calls = [item for item in answer["output"] if item["type"] == "function_call"]
+    for call in calls:
+        if call["status"] == "completed":
+            jsonschema.validate(json.loads(call["arguments"]), SCHEMAS[call["name"]])
+    return calls
+
+
+def test_choices_are_followed(family):
+    begin, most = family
+    server = begin()
+
+    async def talk():
+        async with Conversation(server.port) as talk:
+            for seed in range(3):
+                ask = {"tools": TOOLS, "seed": seed, **LIMITS}
+                required = await talk.ask("Which?", tool_choice="required", parallel_tool_calls=False, **ask)
+                assert required["status"] == "completed" and len(calls_of(required)) == len(required["output"]) == 1, required
+                several = await talk.ask("Which?", tool_choice="required", **ask)
+                assert 1 <= len(calls_of(several)) <= most and not text_of(several)
+                named = await talk.ask("When?", tool_choice={"type": "function", "name": "now"}, **ask)
+                assert [(call["name"], call["arguments"]) for call in calls_of(named)] == [("now", "{}")]
+                for choice in ("none", "auto"):
+                    answer = await talk.ask("Well?", tool_choice=choice, **ask)
+                    calls = calls_of(answer)
+                    assert choice == "auto" or not calls
+                    assert "TOOL_CALLS" not in text_of(answer) and "<tool_call>" not in text_of(answer)
+                    assert not text_of(answer).startswith('{"name": "')
+
+    run(talk())
+
+
+def test_results_are_told_and_what_was_there_is_found(family):
+    begin, _ = family
+    server = begin()
+
+    async def talk():
+        async with Conversation(server.port) as talk:
+            ask = {"tools": TOOLS, "parallel_tool_calls": False, "seed": 5, **LIMITS}
+            first = await talk.ask("Which?", tool_choice="required", **ask)
+            [call] = calls_of(first)
+            second = await talk.ask([{"type": "function_call_output", "call_id": call["call_id"], "output": '{"degrees": 21}'}],
+                                    tool_choice="none", **ask)
+            cached = second["usage"]["input_tokens_details"]["cached_tokens"]
+            assert cached >= first["usage"]["input_tokens"]
+            items = (await talk.http.call("GET", f"/v1/conversations/{talk.id}/items?order=asc"))[1]["data"]
+            assert [item["type"] for item in items] == ["message", "function_call", "function_call_output", "message"]
+        server.kill()
+        http = Http(begin().port)
+        again = (await http.call("GET", f"/v1/conversations/{talk.id}/items?order=asc"))[1]["data"]
+        http.close()
+        assert again == items
+
+    run(talk())
+
+
+def test_events_are_those_of_any_call(family):
+    begin, _ = family
+    server = begin()
+
+    async def talk():
+        async with Conversation(server.port) as talk:
+            events = await talk.socket.ask(conversation=talk.id, input="Which?", tools=TOOLS, tool_choice="required",
+                                           parallel_tool_calls=False, seed=2, **LIMITS)
+            types = [event["type"] for event in events]
+            done = [event for event in events if event["type"] == "response.function_call_arguments.done"]
+            deltas = "".join(event["delta"] for event in events if event["type"] == "response.function_call_arguments.delta")
+            assert len(done) == 1 and deltas == done[0]["arguments"]
+            assert types[-3:] == ["response.function_call_arguments.done", "response.output_item.done", "response.completed"]
+            assert "response.output_text.delta" not in types
+
+    run(talk())
+
+
+def test_a_client_without_a_memory_finds_its_cache(family):
+    begin, _ = family
+    server = begin()
+
+    async def talk():
+        http = Http(server.port)
+        ask = {"model": "tiny", "tools": [{"type": "function", "function": {k: v for k, v in t.items() if k != "type"}} for t in TOOLS],
+               "seed": 3, "temperature": 1.5, "max_tokens": 300}
+        messages = [{"role": "user", "content": "When?"}]
+        status, first = await http.call("POST", "/v1/chat/completions", ask | {
+            "messages": messages, "tool_choice": {"type": "function", "function": {"name": "now"}}})
+        assert status == 200 and first["choices"][0]["finish_reason"] == "tool_calls", first
+        message = first["choices"][0]["message"]
+        messages += [message, {"role": "tool", "tool_call_id": message["tool_calls"][0]["id"], "content": "12:00"}]
+        status, second = await http.call("POST", "/v1/chat/completions", ask | {"messages": messages, "tool_choice": "none"})
+        assert status == 200, second
+        usage = second["usage"]
+        # All but the result and what opens the next answer was there already.
+        assert usage["prompt_tokens"] - usage["prompt_tokens_details"]["cached_tokens"] < 150
+        assert usage["prompt_tokens_details"]["cached_tokens"] >= first["usage"]["prompt_tokens"]
+        http.close()
+
+    run(talk())
