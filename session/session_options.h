@@ -48,6 +48,7 @@ struct SessionTableOptions {
   int64_t max_input_tokens = 0;         // of one turn's new input; 0 = no limit
   int64_t turn_timeout_s = 0;           // a turn ends after so long, waiting included; 0 = never
   std::vector<TokenId> end_of_turn;     // ids that end an answer
+  std::optional<TokenId> text_begin;    // TokenizerData::text_begin
   /// Memory for what was said. Above it the oldest responses are forgotten, and chains with their last one; if the
   /// conversations alone need as much, whatever would add to them is refused (kOverloaded).
   int64_t transcript_bytes = limits::kMaxTranscriptBytes;

@@ -64,6 +64,7 @@ struct ResumeRequest {
 struct RawPrompt {
   std::string text;
   std::vector<TokenId> tokens;  // empty = of the text
+  bool begins = true;           // the text gets SessionTableOptions::text_begin in front, unless it has it
   bool scored = false;          // the response has their log probabilities, too; with sampling.logprobs
   bool cut = false;             // of more tokens than the window holds, those behind it are left out
   bool embedded = false;        // the response is the mean of their hidden states; with max_output_tokens 0

@@ -48,7 +48,8 @@ size_t CountCharacters(const std::string& text) {
 std::string LikelihoodRequest(const std::string& model, const std::vector<Prompt>& prompts) {
   Json asked = Json::array();
   for (const Prompt& prompt : prompts) asked.push_back(prompt.ids.empty() ? Json(prompt.text) : Json(prompt.ids));
-  return Json{{"model", model},  {"prompt", asked}, {"echo", true},
+  // vLLM would begin a text with special tokens, and so does ours.
+  return Json{{"model", model},  {"prompt", asked}, {"echo", true},    {"add_special_tokens", false},
               {"max_tokens", 0}, {"logprobs", 1},   {"temperature", 0}}
       .dump(-1, ' ', false, Json::error_handler_t::replace);
 }

@@ -125,7 +125,7 @@ Result<std::vector<std::pair<std::string, std::string>>> TokenizerFiles(const To
     return InvalidArgument("a SentencePiece tokenizer of a GGUF file cannot be written as tokenizer.json");
   }
   if (MergesByScore(data)) return InvalidArgument("a tokenizer without a list of merges cannot be written");
-  Json config = {{"add_bos_token", data.add_bos}}, generation = Json::object();
+  Json config = {{"add_bos_token", data.text_begin.has_value()}}, generation = Json::object();
   if (data.bos) config["bos_token"] = data.tokens[static_cast<size_t>(*data.bos)];
   if (data.eos) config["eos_token"] = data.tokens[static_cast<size_t>(*data.eos)];
   if (!chat_template.empty()) config["chat_template"] = chat_template;
@@ -175,7 +175,7 @@ Result<std::vector<GgufEntry>> GgufTokenizer(const TokenizerData& data, const st
     }
   }
   add("ggml.add_space_prefix", data.space_prefix != SpacePrefix::kNone);
-  add("ggml.add_bos_token", data.add_bos);
+  add("ggml.add_bos_token", data.text_begin.has_value());
   if (data.bos) add("ggml.bos_token_id", int64_t{*data.bos});
   if (data.eos) add("ggml.eos_token_id", int64_t{*data.eos});
   const char* const others[] = {"ggml.eot_token_id", "ggml.eom_token_id"};
@@ -208,7 +208,7 @@ std::string DifferentTokenizer(const TokenizerData& a, const TokenizerData& b) {
       {"white space", x.white_space == y.white_space},
       {"space in front of a text", x.space_prefix == y.space_prefix},
       {"tokens that swallow spaces", x.strip_left == y.strip_left && x.strip_right == y.strip_right},
-      {"first token of a text", x.bos == y.bos && x.add_bos == y.add_bos},
+      {"first token of a text", x.bos == y.bos && x.text_begin == y.text_begin},
       {"last token of a text", x.eos == y.eos},
       {"unknown token", x.unknown == y.unknown},
       {"ends of an answer", x.end_of_turn == y.end_of_turn},

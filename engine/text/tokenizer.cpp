@@ -12,11 +12,15 @@ std::vector<TokenId> Tokenizer::EncodeAll(std::span<const TextPiece> pieces) con
   return *Encode(pieces, std::numeric_limits<int64_t>::max());
 }
 
+void BeginText(std::optional<TokenId> begin, std::vector<TokenId>* ids) {
+  if (begin && (ids->empty() || ids->front() != *begin)) ids->insert(ids->begin(), *begin);
+}
+
 Result<std::unique_ptr<Tokenizer>> MakeTokenizer(TokenizerData data) {
   const auto count = static_cast<TokenId>(data.tokens.size());
   const auto known = [&](const std::optional<TokenId>& id) { return !id || (*id >= 0 && *id < count); };
-  if (!known(data.bos) || !known(data.eos) || !known(data.unknown)) {
-    return InvalidArgument("tokenizer: bos, eos or unknown lies outside the vocabulary");
+  if (!known(data.bos) || !known(data.eos) || !known(data.unknown) || !known(data.text_begin)) {
+    return InvalidArgument("tokenizer: bos, eos, unknown or what begins a text lies outside the vocabulary");
   }
   ASSIGN_OR_RETURN(Vocabulary vocabulary, Vocabulary::Make(data));
   switch (data.kind) {

@@ -27,7 +27,7 @@ class Tokenizer {
   virtual ~Tokenizer() = default;
   /// Ids of the pieces' concatenation; nothing where they would be more than `max_tokens`. Text that is too long for
   /// that even in the vocabulary's longest tokens is not looked at any further; other text up to the word that is too
-  /// much. Bytes that are not UTF-8 are encoded as U+FFFD each, as the reference does. Never adds a BOS.
+  /// much. Bytes that are not UTF-8 are encoded as U+FFFD each, as the reference does. Adds no token: see BeginText.
   virtual std::optional<std::vector<TokenId>> Encode(std::span<const TextPiece> pieces, int64_t max_tokens) const = 0;
   /// However many they are.
   std::vector<TokenId> EncodeAll(std::span<const TextPiece> pieces) const;
@@ -44,6 +44,9 @@ class Tokenizer {
   /// then loses its leading space.
   virtual bool strips_leading_space() const = 0;
 };
+
+/// Puts `begin`, if there is one, in front of `ids` that do not begin with it.
+void BeginText(std::optional<TokenId> begin, std::vector<TokenId>* ids);
 
 /// Everything a model file says of its tokenizer, from tokenizer.json or from GGUF metadata.
 struct TokenizerData {
@@ -86,9 +89,9 @@ struct TokenizerData {
   Dialect dialect = Dialect::kSentencePiece;
   // Special tokens that swallow the white space before or behind them (Phi-3).
   std::vector<TokenId> strip_left, strip_right;
-  bool add_bos = false;  // what the file says; templates decide
   std::optional<TokenId> bos, eos, unknown;
-  std::vector<TokenId> end_of_turn;  // every token that ends an answer: eos and <|im_end|>, <|eot_id|> and their like
+  std::optional<TokenId> text_begin;  // what begins a text that no template frames: bos in most families that have one
+  std::vector<TokenId> end_of_turn;   // every token that ends an answer: eos and <|im_end|>, <|eot_id|> and their like
 };
 
 /// kInvalidArgument, naming what is wrong, for inconsistent data.
@@ -97,9 +100,9 @@ Result<std::unique_ptr<Tokenizer>> MakeTokenizer(TokenizerData data);
 class GgufFile;
 /// The tokenizer of a GGUF file's metadata. kInvalidArgument if it has none or of an unknown kind or pre-tokenizer.
 Result<TokenizerData> ReadGgufTokenizer(const GgufFile& file);
-/// Of `folder`: tokenizer.json, else Mistral's tekken.json, else SentencePiece's tokenizer.model, spiece.model or
-/// sentencepiece.model, else vocab.json and merges.txt as GPT-2 reads them; and what tokenizer_ and
-/// generation_config.json say.
+/// Of `folder`: tokenizer.json, else Mistral's tekken.json, else SentencePiece's tokenizer.model, spiece.model,
+/// sentencepiece.model or, numbered as fairseq numbers its pieces (XGLM), sentencepiece.bpe.model, else vocab.json and
+/// merges.txt as GPT-2 reads them; and what tokenizer_ and generation_config.json say.
 Result<TokenizerData> ReadHuggingFaceTokenizer(const std::string& folder);
 /// True if `folder` has one of these but the last, which other tokenizers than GPT-2's have too.
 bool HasTokenizerFile(const std::string& folder);

@@ -78,6 +78,7 @@ class ChatTemplate {
   /// How the tokenizer spells the tokens that templates call bos_token and eos_token; "" where there is none.
   struct Facts {
     std::string bos, eos;
+    std::string text_begin;  // what begins a text that has no template; "" = nothing
   };
 
   /// Of a Jinja source. Where it has no format (template_format.h) it renders anew. kInvalidArgument, saying why, if it

@@ -117,9 +117,10 @@ TemplateFormat Phi4() {
 }
 
 // For models that were never given a template: a transcript that they may continue.
-TemplateFormat Plain() {
+TemplateFormat Plain(std::string begin) {
   TemplateFormat format;
   format.name = "plain";
+  format.bos = std::move(begin);
   format.system_close = "\n\n";
   format.user_open = "User: ";
   format.user_close = "\n";
@@ -182,7 +183,7 @@ std::optional<TemplateFormat> FormatByName(std::string_view name, const ChatTemp
   if (name == "zephyr") return BarRoles(name, "", eos("</s>"));
   if (name == "phi3") return BarRoles(name, "", "<|end|>");
   if (name == "phi4") return Phi4();
-  if (name == "plain") return Plain();
+  if (name == "plain") return Plain(facts.text_begin);
   return std::nullopt;
 }
 

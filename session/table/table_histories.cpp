@@ -40,6 +40,7 @@ Status SessionTable::State::ReadPrompt(TurnSpec* spec) const {
       return InvalidArgument("The prompt has more than " + std::to_string(most) + " tokens, the limit.", "input",
                              "context_length_exceeded");
     }
+    if (spec->raw->begins && !ids->empty()) BeginText(context->options.text_begin, &*ids);
     if (ids->empty()) return InvalidArgument("The prompt is empty.", "input", "invalid_value");
     tokens = *std::move(ids);
   }

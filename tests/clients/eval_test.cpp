@@ -103,6 +103,12 @@ std::string AnswerOf(const Json& offsets, const Json& tops = {nullptr, {{"x", -1
       .dump();
 }
 
+TEST(Likelihoods, NothingIsPutInFrontOfAPrompt) {
+  const Json asked = Json::parse(LikelihoodRequest("m", {{.text = "<s>a", .from = 3}}));
+  EXPECT_EQ(asked["prompt"], Json::array({"<s>a"}));
+  EXPECT_EQ(asked["add_special_tokens"], false);
+}
+
 TEST(Likelihoods, TheTokensBehindTheBorderCount) {
   const auto logprobs = [](const Prompt& prompt, const std::string& answer) {
     const auto read = ReadLikelihoods(answer, {prompt});

@@ -235,6 +235,7 @@ Status Serving::LoadModel() {
   ChatTemplate::Facts facts;
   if (data.bos) facts.bos = tokenizer_->TokenName(*data.bos);
   if (data.eos) facts.eos = tokenizer_->TokenName(*data.eos);
+  if (data.text_begin) facts.text_begin = tokenizer_->TokenName(*data.text_begin);
   // A shape alone has none of its own.
   const bool encoder = spec.encoder_layers > 0;
   const bool plain = dummy && !encoder && config_.chat_template.empty() && model().chat_template().empty();
@@ -319,6 +320,7 @@ Status Serving::OpenSessions() {
       config_.max_input_tokens.value_or(std::max<int64_t>(kMaxInputTokens, engine.memory_len + engine.pinned_max));
   options.turn_timeout_s = config_.turn_timeout_s;
   options.end_of_turn = model().tokenizer_data().end_of_turn;
+  options.text_begin = model().tokenizer_data().text_begin;
   options.durability = config_.durability == StoreDurability::kTurn ? Durability::kTurn : Durability::kToken;
   options.session_ttl_s = config_.session_ttl_s;
   options.max_turns_per_owner = config_.max_turns_per_owner;

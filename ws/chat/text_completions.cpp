@@ -20,6 +20,7 @@ namespace {
 struct TextRequest : CompletionFields {
   std::vector<RawPrompt> prompts;
   bool echo = false;
+  bool begins = true;
   int64_t logprobs = -1;
 };
 
@@ -33,6 +34,7 @@ Status ReadField(const JsonValue& value, const std::string& key, const SessionTa
                  TextRequest* request) {
   if (key == "prompt") return ReadPrompts(value, key, kMaxChoices, &request->prompts);
   if (key == "echo") return ReadBool(value, key, &request->echo);
+  if (key == "add_special_tokens") return ReadBool(value, key, &request->begins);
   if (key == "logprobs") return ReadInteger(value, key, 0, limits::kMaxTopLogprobs, &request->logprobs);
   if (key == "suffix") return RequireEmpty(value, key);
   if (key == "best_of") return ReadBestOf(value, key);
@@ -66,6 +68,7 @@ Result<TextRequest> ReadTextRequest(const HttpRequest& request, const SessionTab
     if (out.stream) return Unsupported("logprobs", "'logprobs' of an echoed prompt in a stream");
     for (RawPrompt& prompt : out.prompts) prompt.scored = true;
   }
+  for (RawPrompt& prompt : out.prompts) prompt.begins = out.begins;
   out.turn.sampling.logprobs = out.logprobs;
   RETURN_IF_ERROR(CheckBeamFields(body, &out.turn));
   return out;
@@ -92,7 +95,7 @@ class TextFormat final : public CompletionFormat {
  protected:
   void WriteWhole(JsonWriter& json, size_t choice, const Response& response) const override {
     json.Field("text", std::string(EchoOf(choice)) + response.text);
-    WriteLogprobs(json, response.tokens, 0);
+    WriteLogprobs(json, response.tokens, 0, EchoOf(choice));
   }
 
  private:
@@ -111,7 +114,9 @@ class TextFormat final : public CompletionFormat {
     const std::string_view bytes = tokenizer_.TokenBytes(id);
     return bytes.empty() ? tokenizer_.TokenName(id) : bytes;
   }
-  void WriteLogprobs(JsonWriter& json, std::span<const OutputToken> tokens, size_t offset) const {
+  /// The tokens of `echo`, if there is one, come first.
+  void WriteLogprobs(JsonWriter& json, std::span<const OutputToken> tokens, size_t offset,
+                     std::string_view echo = {}) const {
     json.Key("logprobs");
     if (!logprobs_ || tokens.empty()) {
       json.Null();
@@ -137,10 +142,14 @@ class TextFormat final : public CompletionFormat {
     json.EndArray().Key("text_offset").BeginArray();
     for (size_t i = 0; i < tokens.size(); ++i) {
       json.Value(offset);
-      const std::string_view name = NameOf(tokens[i].id);
-      // The space that the tokenizer put in front of the prompt is no character of it.
-      const bool adds_space = begins && i == 0 && tokenizer_.strips_leading_space() && name.starts_with(' ');
-      offset += CountCharacters(name) - (adds_space ? 1 : 0);
+      std::string_view text = NameOf(tokens[i].id);
+      if (!echo.empty()) {
+        // What the tokenizer put in front of the prompt, a token or a space, is no part of it.
+        if (!echo.starts_with(text) && tokenizer_.IsSpecial(tokens[i].id)) text = {};
+        if (!echo.starts_with(' ') && text.starts_with(' ')) text.remove_prefix(1);
+        echo.remove_prefix(std::min(text.size(), echo.size()));
+      }
+      offset += CountCharacters(text);
     }
     json.EndArray().EndObject();
   }

@@ -9,12 +9,15 @@
 namespace ringside {
 namespace {
 
-/// Fields that ask for special tokens around the text.
-bool AddsTokens(const std::string& key) { return key == "add_special_tokens" || key == "add_special"; }
+struct TokenizeRequest {
+  std::string text;
+  bool begins = false;  // a token goes in front of the text if the model's texts begin with one
+};
 
-Result<std::string> ReadTokenizeRequest(const HttpRequest& request, const SessionTableOptions& options) {
+Result<TokenizeRequest> ReadTokenizeRequest(const HttpRequest& request, const SessionTableOptions& options) {
   ASSIGN_OR_RETURN(const JsonValue body, ReadBody(request));
   std::optional<std::string> text;
+  std::optional<bool> begins;
   for (const auto& [key, value] : body.object()) {
     if (key == "model") {
       std::optional<std::string> any;  // adapters have the model's tokens
@@ -27,24 +30,25 @@ Result<std::string> ReadTokenizeRequest(const HttpRequest& request, const Sessio
                                "mutually_exclusive_parameters");
       }
       text = std::move(given);
-    } else if (AddsTokens(key)) {
-      RETURN_IF_ERROR(RequireEmpty(value, key));
+    } else if (key == "add_special_tokens" || key == "add_special") {
+      RETURN_IF_ERROR(ReadBool(value, key, &begins.emplace()));
     } else {
       return UnknownParameter(key.substr(0, 256));
     }
   }
   if (!text) return MissingParameter("prompt");
-  return *std::move(text);
+  return TokenizeRequest{*std::move(text), begins.value_or(body.Find("prompt") != nullptr)};
 }
 
 }  // namespace
 
 HttpResponse Tokenize(const ChatService& service, const HttpRequest& request) {
   const SessionTableOptions& options = service.table.options();
-  Result<std::string> text = ReadTokenizeRequest(request, options);
-  if (!text.ok()) return ErrorResponse(text.status());
-  const TextPiece piece{*std::move(text), /*markup=*/true};
-  const std::vector<TokenId> ids = service.table.tokenizer().EncodeAll({&piece, 1});
+  Result<TokenizeRequest> read = ReadTokenizeRequest(request, options);
+  if (!read.ok()) return ErrorResponse(read.status());
+  const TextPiece piece{std::move(read->text), /*markup=*/true};
+  std::vector<TokenId> ids = service.table.tokenizer().EncodeAll({&piece, 1});
+  if (read->begins) BeginText(options.text_begin, &ids);
   JsonWriter json;
   json.BeginObject().Field("count", ids.size()).Field("max_model_len", options.session_len);
   json.Key("tokens").BeginArray();

@@ -6,8 +6,9 @@
 
 namespace ringside {
 
-/// The text is `prompt` or, as llama.cpp calls it, `content`; special tokens in it are read as such, and none is added:
-/// the ids are what /v1/completions makes of the same prompt.
+/// The text is `prompt`, of which the ids are those that /v1/completions makes, or, as llama.cpp calls it, `content`,
+/// which gets no token in front; `add_special_tokens` or `add_special` asks for the one or the other. Special tokens in
+/// the text are read as such.
 HttpResponse Tokenize(const ChatService& service, const HttpRequest& request);
 
 }  // namespace ringside

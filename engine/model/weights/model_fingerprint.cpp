@@ -41,7 +41,7 @@ void AddTokenizer(const TokenizerData& data, Digest* digest) {
   digest->AddNumber(static_cast<int64_t>(data.dialect));
   AddIds(data.strip_left, digest);
   AddIds(data.strip_right, digest);
-  digest->AddNumber(data.add_bos);
+  digest->AddNumber(data.text_begin ? int64_t{*data.text_begin} + 1 : 0);
   for (const auto& id : {data.bos, data.eos, data.unknown}) digest->AddNumber(id ? int64_t{*id} : -1);
   AddIds(data.end_of_turn, digest);
 }

@@ -137,7 +137,7 @@ Result<TokenizerData> ReadSentencePieceModel(std::string_view bytes) {
   }
   data.bos = FindControl(data, ends.bos);
   data.eos = FindControl(data, ends.eos);
-  data.add_bos = data.kind == TokenizerData::Kind::kSentencePieceBpe && data.bos;
+  if (data.kind == TokenizerData::Kind::kSentencePieceBpe) data.text_begin = data.bos;
   return data;
 }
 

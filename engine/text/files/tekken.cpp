@@ -87,7 +87,7 @@ Result<TokenizerData> Read(const Json& json) {
   };
   data.bos = find("<s>");
   data.eos = find("</s>");
-  data.add_bos = data.bos.has_value();
+  data.text_begin = data.bos;
   return data;
 }
 

@@ -17,7 +17,8 @@ using Json = nlohmann::json;
 using TokenType = TokenizerData::TokenType;
 
 constexpr int64_t kMaxTokens = 1 << 21;
-constexpr const char* kSentencePieceFiles[] = {"tokenizer.model", "spiece.model", "sentencepiece.model"};
+constexpr const char kFairseqFile[] = "sentencepiece.bpe.model";
+constexpr const char* kSentencePieceFiles[] = {"tokenizer.model", "spiece.model", "sentencepiece.model", kFairseqFile};
 
 bool Has(const std::string& folder, const std::string& file) {
   std::error_code ignored;
@@ -105,12 +106,45 @@ Status AddTokens(const Json& config, TokenizerData* data) {
   return Status::Ok();
 }
 
+/// XGLM's ids are fairseq's, which has four tokens of its own in place of the file's first three, and seven behind all.
+Status NumberAsFairseq(TokenizerData* data) {
+  constexpr size_t kReplaced = 3;
+  constexpr int kBehind = 7;
+  const std::pair<const char*, TokenType> own[] = {{"<s>", TokenType::kControl},
+                                                   {"<pad>", TokenType::kControl},
+                                                   {"</s>", TokenType::kControl},
+                                                   {"<unk>", TokenType::kUnknown}};
+  if (data->tokens.size() < kReplaced || data->unknown.value_or(0) >= TokenId{kReplaced}) {
+    return InvalidArgument(std::string(kFairseqFile) + ": its first three pieces are not <unk>, <s> and </s>");
+  }
+  TokenizerData fairseq;
+  for (const auto& [name, type] : own) {
+    fairseq.tokens.emplace_back(name);
+    fairseq.types.push_back(type);
+  }
+  fairseq.scores.resize(std::size(own));
+  fairseq.tokens.insert(fairseq.tokens.end(), data->tokens.begin() + kReplaced, data->tokens.end());
+  fairseq.types.insert(fairseq.types.end(), data->types.begin() + kReplaced, data->types.end());
+  fairseq.scores.insert(fairseq.scores.end(), data->scores.begin() + kReplaced, data->scores.end());
+  for (int i = 0; i < kBehind; ++i) {
+    fairseq.tokens.push_back("<madeupword" + std::to_string(i) + ">");
+    fairseq.types.push_back(TokenType::kUnused);
+    fairseq.scores.push_back(0);
+  }
+  data->tokens = std::move(fairseq.tokens);
+  data->types = std::move(fairseq.types);
+  data->scores = std::move(fairseq.scores);
+  data->bos = 0;
+  data->eos = data->text_begin = 2;
+  data->unknown = 3;
+  return Status::Ok();
+}
+
 // Which tokens begin and end a text: what the configurations say, else what the tokenizer's own file does.
 void NameEnds(const Json& config, const Json& generation, TokenizerData* data) {
   const auto known = [&](std::optional<TokenId> id) {
     return id && static_cast<size_t>(*id) < data->tokens.size() ? id : std::nullopt;
   };
-  const TokenId in_front = data->add_bos ? data->bos.value_or(-1) : -1;
   if (config.is_object() && config.contains("bos_token")) data->bos = NamedToken(config, "bos_token", *data);
   if (const auto eos = NamedToken(config, "eos_token", *data)) data->eos = eos;
   data->end_of_turn = IdList(generation, "eos_token_id");
@@ -121,7 +155,8 @@ void NameEnds(const Json& config, const Json& generation, TokenizerData* data) {
   data->bos = known(data->bos);
   data->eos = known(data->eos);
   const Json* adds = Member(config, "add_bos_token");
-  data->add_bos = adds != nullptr && adds->is_boolean() ? adds->get<bool>() : data->bos && *data->bos == in_front;
+  if (adds != nullptr && adds->is_boolean()) data->text_begin = adds->get<bool>() ? data->bos : std::nullopt;
+  data->text_begin = known(data->text_begin);
   CompleteSpecialTokens(data);
 }
 
@@ -138,7 +173,10 @@ Result<TokenizerData> ReadOwnFile(const std::string& folder, const Json& config)
     if (!Has(folder, name)) continue;
     ASSIGN_OR_RETURN(const std::string bytes, ReadText(folder + "/" + name));
     ASSIGN_OR_RETURN(TokenizerData data, ReadSentencePieceModel(bytes));
+    if (name == std::string_view(kFairseqFile)) RETURN_IF_ERROR(NumberAsFairseq(&data));
     RETURN_IF_ERROR(AddTokens(config, &data));
+    const bool with_bos = data.text_begin && data.text_begin == data.bos;
+    if (with_bos && config.contains("bos_token")) data.text_begin = NamedToken(config, "bos_token", data);
     return data;
   }
   if (!Has(folder, "vocab.json")) return IoError("cannot read " + folder + "/tokenizer.json");

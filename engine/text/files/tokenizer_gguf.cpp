@@ -156,7 +156,6 @@ Result<TokenizerData> ReadGgufTokenizer(const GgufFile& file) {
   data.eos = ReadId(file, "tokenizer.ggml.eos_token_id", count);
   const bool byte_level = data.kind == TokenizerData::Kind::kByteLevelBpe;
   const bool merges_characters = data.kind == TokenizerData::Kind::kSentencePieceBpe;
-  data.add_bos = file.Bool("tokenizer.ggml.add_bos_token").value_or(merges_characters);
   if (byte_level) {
     const std::vector<std::string>* merges = file.Strings("tokenizer.ggml.merges");
     if (merges == nullptr) return InvalidArgument("tokenizer.ggml.merges is missing");
@@ -176,6 +175,9 @@ Result<TokenizerData> ReadGgufTokenizer(const GgufFile& file) {
     const bool extra = file.Bool("tokenizer.ggml.remove_extra_whitespaces").value_or(false);
     data.white_space = {.trim_front = extra, .trim_back = extra, .collapse = extra};
   }
+  // Files of Llama 3 and of Mistral's tekken leave it out, too.
+  const bool begins = merges_characters || (byte_level && data.ignore_merges);
+  if (file.Bool("tokenizer.ggml.add_bos_token").value_or(begins)) data.text_begin = data.bos;
   for (const char* key : {"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}) {
     if (const auto id = ReadId(file, key, count)) data.end_of_turn.push_back(*id);
   }

@@ -324,7 +324,7 @@ Result<TokenizerData> Assemble(const Json& json) {
   const std::string bos = processor == nullptr ? "" : FirstSpecialToken(*processor, 0);
   const auto found = std::ranges::find(data.tokens, bos);
   if (!bos.empty() && found != data.tokens.end()) data.bos = static_cast<TokenId>(found - data.tokens.begin());
-  data.add_bos = data.bos.has_value();
+  data.text_begin = data.bos;
   return data;
 }
 

@@ -55,7 +55,7 @@ TEST(ModelFingerprint, EveryFieldCounts) {
       [](TokenizerData& d) { d.dialect = TokenizerData::Dialect::kTokenizers; },
       [](TokenizerData& d) { d.strip_left = {1}; },
       [](TokenizerData& d) { d.strip_right = {1}; },
-      [](TokenizerData& d) { d.add_bos = true; },
+      [](TokenizerData& d) { d.text_begin = 0; },
       [](TokenizerData& d) { d.bos = 0; },
       [](TokenizerData& d) { d.eos = 0; },
       [](TokenizerData& d) { d.unknown = 0; },

@@ -62,7 +62,7 @@ TEST(SentencePieceModel, FieldsThatAreMissingHaveTheirDefaults) {
   EXPECT_EQ(data->unknown, 0);
   EXPECT_EQ(data->bos, 1);
   EXPECT_EQ(data->eos, 2);
-  EXPECT_FALSE(data->add_bos);
+  EXPECT_EQ(data->text_begin, std::nullopt);
   EXPECT_TRUE(data->white_space.collapse);
   EXPECT_EQ(data->space_prefix, TokenizerData::SpacePrefix::kBehindSpecials);
   const auto tokenizer = std::move(*MakeTokenizer(*data));
@@ -80,7 +80,7 @@ TEST(SentencePieceModel, ReadsWhatItIsTold) {
   EXPECT_EQ(data->kind, TokenizerData::Kind::kSentencePieceBpe);
   EXPECT_EQ(data->bos, 2);
   EXPECT_EQ(data->eos, 1);
-  EXPECT_TRUE(data->add_bos);
+  EXPECT_EQ(data->text_begin, 2);
   EXPECT_EQ(data->space_prefix, TokenizerData::SpacePrefix::kNone);
   EXPECT_THAT(Encode(**MakeTokenizer(*data), {{" ab  b", false}}), ElementsAre(6, 5, 6, 6, 4));
 }
@@ -127,6 +127,46 @@ TEST(SentencePieceModel, AFolderAddsItsOwnTokens) {
   EXPECT_THAT(Encode(**MakeTokenizer(*data), {{"bc<extra_id_0> b", true}}), ElementsAre(6, 4, 3, 9, 6, 4));
   std::ofstream(folder + "/tokenizer_config.json") << R"({"added_tokens_decoder": {"x": {"content": "y"}}})";
   EXPECT_EQ(ReadHuggingFaceTokenizer(folder).status().code(), StatusCode::kInvalidArgument);
+  std::filesystem::remove_all(folder);
+}
+
+// facebook/xglm-564M: fairseq's <s>, <pad>, </s> and <unk>, the file's pieces behind its first three, seven more words.
+TEST(SentencePieceModel, XglmsIdsAreFairseqs) {
+  std::string pattern = ::testing::TempDir() + "/pieces.XXXXXX";
+  const std::string folder = mkdtemp(pattern.data());
+  const auto copy = [&](const std::string& bytes) {
+    std::ofstream(folder + "/sentencepiece.bpe.model", std::ios::binary) << bytes;
+  };
+  copy(ReadModel("unigram"));
+  std::ofstream(folder + "/tokenizer_config.json") << R"({"bos_token": "<s>", "eos_token": "</s>"})";
+  EXPECT_TRUE(HasTokenizerFile(folder));
+  const Result<TokenizerData> data = ReadHuggingFaceTokenizer(folder);
+  const Result<TokenizerData> own = ReadSentencePieceModel(ReadModel("unigram"));
+  ASSERT_TRUE(data.ok()) << data.status().ToString();
+  EXPECT_EQ(data->tokens.size(), own->tokens.size() + 8);
+  EXPECT_THAT(std::vector(data->tokens.begin(), data->tokens.begin() + 4),
+              ElementsAre("<s>", "<pad>", "</s>", "<unk>"));
+  EXPECT_EQ(data->tokens.back(), "<madeupword6>");
+  EXPECT_EQ(data->bos, 0);
+  EXPECT_EQ(data->eos, 2);
+  EXPECT_EQ(data->text_begin, 2) << "a text begins with </s>";
+  const auto tokenizer = std::move(*MakeTokenizer(*data)), theirs = std::move(*MakeTokenizer(*own));
+  GoldenStrings strings;
+  size_t unknown = 0;
+  for (uint64_t i = strings.long_runs(); i < 2000; ++i) {
+    const std::string text = strings.Make(i);
+    std::vector<TokenId> expected = Encode(*theirs, {{text, false}});
+    for (TokenId& id : expected) {
+      unknown += id == own->unknown ? 1 : 0;
+      id = id == own->unknown ? 3 : id + 1;
+    }
+    ASSERT_EQ(Encode(*tokenizer, {{text, false}}), expected) << text;
+  }
+  EXPECT_GT(unknown, 100u);
+  copy(Piece("a", -1, 1) + Piece("b", -1, 1) + Piece("c", -1, 1) + Piece("<unk>", 0, 2));
+  EXPECT_THAT(ReadHuggingFaceTokenizer(folder).status().message(), HasSubstr("first three pieces"));
+  copy(Piece("<unk>", 0, 2));
+  EXPECT_THAT(ReadHuggingFaceTokenizer(folder).status().message(), HasSubstr("first three pieces"));
   std::filesystem::remove_all(folder);
 }
 

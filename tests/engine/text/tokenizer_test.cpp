@@ -15,6 +15,7 @@
 #include "engine/files/gguf_reader.h"
 #include "engine/text/files/tokenizer_texts.h"
 #include "engine/text/token_list.h"
+#include "tests/engine/files/gguf_file_writer.h"
 #include "tests/engine/text/tokenizer_strings.h"
 
 namespace ringside {
@@ -203,7 +204,7 @@ TEST(TokenizerFiles, EndOfTurnTokensComeFromEverywhere) {
   };
   EXPECT_EQ(data->eos, id_of("<|im_end|>"));
   EXPECT_EQ(data->bos, std::nullopt);
-  EXPECT_FALSE(data->add_bos);
+  EXPECT_EQ(data->text_begin, std::nullopt);
   EXPECT_THAT(data->end_of_turn, ElementsAre(5, 7, id_of("<|endoftext|>"), id_of("<|im_end|>")));
 }
 
@@ -225,17 +226,68 @@ TEST(TokenizerFiles, WhatBeginsCallsIsPartOfAnAnswersText) {
   EXPECT_THAT(Encode(*tokenizer, {{"[TOOL_CALLS]", false}}), ::testing::Not(Contains(call)));
 }
 
-TEST(TokenizerFiles, TheConfigSaysWhetherTextBeginsWithBos) {
-  EXPECT_TRUE(ReadHuggingFaceTokenizer(GoldenPath("llama2"))->add_bos);
-  EXPECT_EQ(ReadHuggingFaceTokenizer(GoldenPath("llama2"))->bos, 1);
-  EXPECT_EQ(ReadHuggingFaceTokenizer(GoldenPath("llama2"))->eos, 2);
+TEST(TokenizerFiles, WhatATextBeginsWithIsTheFilesOrTheConfigsWord) {
+  const Result<TokenizerData> llama2 = ReadHuggingFaceTokenizer(GoldenPath("llama2"));
+  EXPECT_EQ(llama2->text_begin, 1);
+  EXPECT_EQ(llama2->bos, 1);
+  EXPECT_EQ(llama2->eos, 2);
   Json json = Json::parse(ReadJsonText("llama3"));
-  json["post_processor"] = Json::parse(
-      R"({"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<|begin_of_text|>", "type_id": 0}}]})");
+  const auto id_of = [](const TokenizerData& data, const std::string& name) {
+    return static_cast<TokenId>(std::ranges::find(data.tokens, name) - data.tokens.begin());
+  };
+  const auto begins_with = [&](const std::string& name) {
+    json["post_processor"] = {{"type", "TemplateProcessing"},
+                              {"single", {{{"SpecialToken", {{"id", name}, {"type_id", 0}}}}}}};
+  };
   TokenizerFolder folder;
   folder.Write("tokenizer.json", json.dump());
   folder.Write("tokenizer_config.json", R"({"bos_token": "<|begin_of_text|>"})");
-  EXPECT_TRUE(folder.Read()->add_bos);
+  EXPECT_EQ(folder.Read()->text_begin, std::nullopt);
+  begins_with("<|begin_of_text|>");
+  folder.Write("tokenizer.json", json.dump());
+  Result<TokenizerData> data = folder.Read();
+  EXPECT_EQ(data->text_begin, id_of(*data, "<|begin_of_text|>"));
+  folder.Write("tokenizer_config.json", R"({"bos_token": "<|begin_of_text|>", "add_bos_token": false})");
+  EXPECT_EQ(folder.Read()->text_begin, std::nullopt);
+  // XGLM's begin with another token than templates know by the name bos_token.
+  begins_with("<|eot_id|>");
+  folder.Write("tokenizer.json", json.dump());
+  folder.Write("tokenizer_config.json", R"({"bos_token": "<|begin_of_text|>"})");
+  data = folder.Read();
+  EXPECT_EQ(data->bos, id_of(*data, "<|begin_of_text|>"));
+  EXPECT_EQ(data->text_begin, id_of(*data, "<|eot_id|>"));
+}
+
+TEST(TokenizerFiles, SomeFamiliesBeginTextsWhereAGgufFileSaysNothing) {
+  const std::string path = ::testing::TempDir() + "/begins.gguf";
+  const auto text_begin = [&](const std::string& pre, std::optional<bool> says) {
+    GgufFileWriter file;
+    file.String("tokenizer.ggml.model", "gpt2").String("tokenizer.ggml.pre", pre);
+    file.Strings("tokenizer.ggml.tokens", {"a", "b", "ab", "<s>"}).Strings("tokenizer.ggml.merges", {"a b"});
+    file.U32("tokenizer.ggml.bos_token_id", 3);
+    if (says) file.Key("tokenizer.ggml.add_bos_token", 7, std::string(1, *says ? 1 : 0));
+    std::ofstream(path, std::ios::binary) << file.Finish();
+    return ReadGgufTokenizer(*GgufFile::Open(path))->text_begin;
+  };
+  EXPECT_EQ(text_begin("llama-bpe", std::nullopt), 3);
+  EXPECT_EQ(text_begin("tekken", std::nullopt), 3);
+  EXPECT_EQ(text_begin("llama-bpe", false), std::nullopt);
+  EXPECT_EQ(text_begin("qwen2", std::nullopt), std::nullopt);
+  EXPECT_EQ(text_begin("qwen2", true), 3);
+  EXPECT_EQ(ReadGgufTokenizer(*GgufFile::Open(GoldenPath("sentencepiece.gguf")))->text_begin, 1);
+  std::filesystem::remove(path);
+}
+
+TEST(TokenizerFiles, ATextThatBeginsAsItShouldGetsNothingInFront) {
+  std::vector<TokenId> ids = {5, 6};
+  BeginText(std::nullopt, &ids);
+  EXPECT_THAT(ids, ElementsAre(5, 6));
+  BeginText(1, &ids);
+  BeginText(1, &ids);
+  EXPECT_THAT(ids, ElementsAre(1, 5, 6));
+  ids.clear();
+  BeginText(1, &ids);
+  EXPECT_THAT(ids, ElementsAre(1));
 }
 
 TEST(TokenizerFiles, MarkupSpellingsAreSpecialWhateverTheFileSays) {
@@ -328,7 +380,7 @@ TEST(TokenizerFiles, Tekken) {
   const Result<TokenizerData> data = ReadHuggingFaceTokenizer(GoldenPath("mistral_tekken"));
   ASSERT_TRUE(data.ok()) << data.status().ToString();
   EXPECT_EQ(data->bos, 1);
-  EXPECT_TRUE(data->add_bos);
+  EXPECT_EQ(data->text_begin, 1);
   EXPECT_THAT(data->end_of_turn, ElementsAre(2));
   EXPECT_EQ(data->tokens[9], "[TOOL_CALLS]");
   EXPECT_EQ(data->tokens[29], "<SPECIAL_29>");
@@ -447,7 +499,7 @@ TEST(RealModelTokenizer, ReadsTheModelsFacts) {
   const Result<GgufFile> file = GgufFile::Open(model);
   const Result<TokenizerData> data = ReadGgufTokenizer(*file);
   ASSERT_TRUE(data.ok()) << data.status().ToString();
-  EXPECT_FALSE(data->add_bos);
+  EXPECT_EQ(data->text_begin, std::nullopt);
   EXPECT_EQ(data->bos, 1);
   EXPECT_EQ(data->eos, 2);
   EXPECT_THAT(data->end_of_turn, ElementsAre(0, 2));

@@ -322,7 +322,12 @@ TEST(ChatTemplate, NamedTemplatesTakeTheModelsOwnTokens) {
   EXPECT_EQ(chat.end_of_turn(), "<|endoftext|>");
   EXPECT_EQ(chat.Render({{{ChatRole::kUser, "Hi"}}}, TimelineEnd::kNothing, true).Text(),
             "<|user|>\nHi<|endoftext|>\n<|assistant|>\n");
-  EXPECT_THAT(ChatTemplate::Named("plain")->stop_strings(), ElementsAre("\nUser:"));
+  const ChatTemplate plain = *ChatTemplate::Named("plain", {"<s>", "</s>"});
+  EXPECT_THAT(plain.stop_strings(), ElementsAre("\nUser:"));
+  const std::vector<ChatMessage> hi = {{ChatRole::kUser, "Hi"}};
+  EXPECT_EQ(plain.Render(hi, TimelineEnd::kNothing, true).Text(), "User: Hi\nAssistant:");
+  const ChatTemplate begun = *ChatTemplate::Named("plain", {"<s>", "</s>", "<bos>"});
+  EXPECT_EQ(begun.Render(hi, TimelineEnd::kNothing, true).Text(), "<bos>User: Hi\nAssistant:");
 }
 
 TEST(RealModelChatTemplate, BordersAreTokens) {

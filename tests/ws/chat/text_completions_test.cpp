@@ -81,6 +81,64 @@ TEST_F(TextCompletionsTest, AStreamHasTextsAndTheirLogprobs) {
   EXPECT_EQ(echo.Events()[0]["choices"][0]["text"], "Once");
 }
 
+SessionTableOptions BeginningTexts() {
+  SessionTableOptions options = TableFixture::Options();
+  options.text_begin = ByteTokenizer::kImStart;
+  options.embedding_size = 4;
+  return options;
+}
+
+class BegunTextsTest : public ChatTest {
+ protected:
+  BegunTextsTest() : ChatTest(BeginningTexts()) {}
+  std::vector<TokenId> TokensOf(Json fields) {
+    const HttpResponse answer = Post("/v1/completions", fields);
+    EXPECT_NE(answer.later, nullptr) << answer.body;
+    const std::vector<TokenId> tokens = engine.last().tokens;
+    engine.AnswerLast("x");
+    return tokens;
+  }
+};
+
+TEST_F(BegunTextsTest, ATextBeginsAsTheModelsTextsDo) {
+  const std::vector<TokenId> begun = {256, 'H', 'i'};
+  EXPECT_EQ(TokensOf({{"prompt", "Hi"}}), begun);
+  EXPECT_EQ(TokensOf({{"prompt", "<|im_start|>Hi"}}), begun) << "it has it already";
+  EXPECT_EQ(TokensOf({{"prompt", {"Hi"}}}), begun);
+  EXPECT_EQ(TokensOf({{"prompt", "Hi"}, {"add_special_tokens", false}}), Bytes("Hi"));
+  EXPECT_EQ(TokensOf({{"prompt", {72, 105}}}), Bytes("Hi")) << "ids are taken as they are";
+  EXPECT_EQ(ErrorOf(Post("/v1/completions", {{"prompt", ""}}), 400)["code"], "invalid_value");
+  const auto ids = [&](const Json& body) { return Json::parse(Post("/tokenize", body).body)["tokens"]; };
+  EXPECT_EQ(ids({{"prompt", "Hi"}}), Json::array({256, 72, 105}));
+  EXPECT_EQ(ids({{"prompt", "Hi"}, {"add_special_tokens", false}}), Json::array({72, 105}));
+  EXPECT_EQ(ids({{"content", "Hi"}}), Json::array({72, 105})) << "as llama.cpp has it";
+  EXPECT_EQ(ids({{"content", "Hi"}, {"add_special", true}}), Json::array({256, 72, 105}));
+  (void)Post("/v1/embeddings", {{"input", "Hi"}, {"model", "tiny"}});
+  EXPECT_EQ(engine.last().tokens, begun);
+  (void)Post("/api/generate", {{"prompt", "Hi"}, {"raw", true}, {"model", "tiny"}});
+  EXPECT_EQ(engine.last().tokens, begun);
+}
+
+TEST_F(BegunTextsTest, WhatIsPutInFrontIsNoPartOfTheEcho) {
+  const auto echoed = [&](const Json& prompt) {
+    const HttpResponse answer =
+        Post("/v1/completions", {{"prompt", prompt}, {"echo", true}, {"logprobs", 0}, {"max_tokens", 0}});
+    const size_t turn = engine.count() - 1;
+    engine.Start(turn);
+    engine.Score(turn);
+    engine.End(turn, FinishReason::kLength);
+    return Whole(answer)["choices"][0];
+  };
+  const Json begun = echoed("Hi");
+  EXPECT_EQ(begun["text"], "Hi");
+  EXPECT_EQ(begun["logprobs"]["tokens"], Json::array({"<|im_start|>", "H", "i"}));
+  EXPECT_EQ(begun["logprobs"]["text_offset"], Json::array({0, 0, 1}));
+  EXPECT_EQ(begun["logprobs"]["token_logprobs"], Json::array({nullptr, -0.25, -0.25})) << "the text's first has one";
+  const Json written = echoed("<|im_start|>Hi");
+  EXPECT_EQ(written["text"], "<|im_start|>Hi");
+  EXPECT_EQ(written["logprobs"]["text_offset"], Json::array({0, 12, 13}));
+}
+
 TEST_F(TextCompletionsTest, AnEchoedPromptHasLogprobs) {
   const HttpResponse answer = Ask({{"prompt", "Hé!"}, {"echo", true}, {"logprobs", 1}, {"max_tokens", 0}});
   const TurnRequest request = engine.last();
@@ -132,7 +190,7 @@ TEST_F(TextCompletionsTest, TextsAreTokenised) {
       {Json::object(), "missing_required_parameter", "prompt"},
       {{{"prompt", 5}}, "invalid_type", "prompt"},
       {{{"prompt", "a"}, {"content", "b"}}, "mutually_exclusive_parameters", "content"},
-      {{{"prompt", "a"}, {"add_special_tokens", true}}, "unsupported_value", "add_special_tokens"},
+      {{{"prompt", "a"}, {"add_special_tokens", 1}}, "invalid_type", "add_special_tokens"},
       {{{"prompt", "a"}, {"x", 1}}, "unknown_parameter", "x"},
   };
   for (const auto& [body, code, param] : cases) {
