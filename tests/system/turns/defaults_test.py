@@ -41,3 +41,27 @@ def test_a_model_that_recommends(start, tmp_path):
 def test_the_operators_word_counts(start):
     told, echo = defaults(start("--temperature", 0, "--top-p", 0.5, "--max-output-tokens", 3).port)
     assert (told["temperature"], told["top_p"], echo["usage"]["output_tokens"]) == (0, 0.5, 3)
+
+
+def test_texts_that_no_template_frames_begin_as_the_models_do(start, tmp_path):
+    async def prompt_tokens(port):
+        async with Conversation(port) as talk:
+            said = []
+            for path, body in (("/v1/completions", {"prompt": "Hello."}), ("/v1/completions", {"prompt": "Hello.", "add_special_tokens": False}),
+                               ("/v1/completions", {"prompt": f"{tiny_model.SPECIAL[0]}Hello."}), ("/v1/embeddings", {"input": "Hello."}),
+                               ("/v1/chat/completions", {"messages": [{"role": "user", "content": "Hello."}]})):
+                status, answer = await talk.http.call("POST", path, {"model": "tiny"} | body | ({} if "input" in body else {"max_tokens": 1}))
+                assert status == 200, answer
+                said.append(answer["usage"]["prompt_tokens"])
+            status, told = await talk.http.call("POST", "/tokenize", {"prompt": "Hello."})
+            return said, told["tokens"]
+
+    counts, ids = {}, {}
+    for begins in (False, True):
+        model = tiny_model.make(tmp_path / "tiny.gguf", more={"tokenizer.ggml.add_bos_token": begins})
+        server = start("--chat-template", "plain", model=model)
+        counts[begins], ids[begins] = run(prompt_tokens(server.port))
+        server.stop()
+    bare, told, written, embedded, chat = counts[False]
+    assert counts[True] == [bare + 1, told, written, embedded + 1, chat + 1] and bare == told
+    assert ids[True] == [tiny_model.END_OF_TURN - 2] + ids[False]
