@@ -13,7 +13,7 @@ import llama_cpp
 
 from bench import run
 
-SCRIPTS = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
 FORMATS = {"Q4_K_M": llama_cpp.LLAMA_FTYPE_MOSTLY_Q4_K_M, "Q8_0": llama_cpp.LLAMA_FTYPE_MOSTLY_Q8_0,
            "Q6_K": llama_cpp.LLAMA_FTYPE_MOSTLY_Q6_K, "IQ4_NL": llama_cpp.LLAMA_FTYPE_MOSTLY_IQ4_NL, "F16": None}
 
@@ -25,7 +25,7 @@ def file_of(folder, name):
     part = path.with_suffix(".part")
     print(f"making {path}", file=sys.stderr, flush=True)
     if FORMATS[name] is None:
-        maker = SCRIPTS.parent / "tests" / "bench" / "make_random_gguf.py"
+        maker = HERE.parents[1] / "tests" / "bench" / "make_random_gguf.py"
         subprocess.run([sys.executable, maker, "llama-1b", "F16", part], check=True)
     else:
         how = llama_cpp.llama_model_quantize_default_params()
@@ -60,7 +60,7 @@ def main():
                     memory.append(row["gb_per_s"])
                 else:
                     rates[name, row["name"], row["context"]][0].append(row["tokens_per_s"])
-            for row in run([sys.executable, SCRIPTS / "bench_peer.py", *arguments]):
+            for row in run([sys.executable, HERE / "bench_peer.py", *arguments]):
                 rates[name, row["name"], row["context"]][1].append(row["tokens_per_s"])
 
     columns = sorted({key[1:] for key in rates})

@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/system"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests/system"))
 import tiny_model  # noqa: E402
 from conversation import Conversation  # noqa: E402
 from server_process import ServerProcess  # noqa: E402

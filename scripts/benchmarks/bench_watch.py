@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/system"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests/system"))
 from conversation import Conversation  # noqa: E402
 from wire import Http  # noqa: E402
 

@@ -13,7 +13,7 @@ import time
 import urllib.request
 from pathlib import Path
 
-SYSTEM = Path(__file__).resolve().parents[1] / "tests/system"
+SYSTEM = Path(__file__).resolve().parents[2] / "tests/system"
 sys.path[:0] = [str(SYSTEM), str(SYSTEM / "transport")]
 import crowds  # noqa: E402
 import tiny_model  # noqa: E402

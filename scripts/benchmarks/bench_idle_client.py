@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/system"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests/system"))
 from bare_socket import BareSocket  # noqa: E402
 
 BURST = 200  # handshakes under way at once

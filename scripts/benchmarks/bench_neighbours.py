@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/system"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests/system"))
 import tiny_model  # noqa: E402
 from bench_watch import beside, percentile, prepare, watch  # noqa: E402
 from conversation import Conversation  # noqa: E402

@@ -6,7 +6,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests/system"), str(ROOT / "tests/page")]
 import tiny_model  # noqa: E402
 from chat_page import ChatPage  # noqa: E402

@@ -14,7 +14,7 @@ import time
 import urllib.request
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/system"))
 import tiny_model  # noqa: E402
 from bare_socket import TEXT, frame, upgrade  # noqa: E402
