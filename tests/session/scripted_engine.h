@@ -29,6 +29,7 @@ class ByteTokenizer : public Tokenizer {
   std::optional<std::vector<TokenId>> Encode(std::span<const TextPiece> pieces, int64_t max_tokens) const override {
     if (const auto call = std::exchange(on_next_encode, nullptr)) call();
     std::vector<TokenId> ids;
+    if (adds_space) ids.push_back(first_id_ + ' ');
     for (const TextPiece& piece : pieces) {
       std::string_view rest = piece.text;
       while (!rest.empty()) {
@@ -71,10 +72,13 @@ class ByteTokenizer : public Tokenizer {
     return std::nullopt;
   }
   int64_t vocab_size() const override { return first_id_ + 258; }
-  bool strips_leading_space() const override { return false; }
+  bool strips_leading_space() const override { return adds_space; }
 
   /// Called once, on the thread that asks for ids next: what happens while a text is tokenised.
   mutable std::function<void()> on_next_encode;
+
+  /// In front of each text, as Llama 2's does.
+  bool adds_space = false;
 
   /// By all calls, those that came to nothing included.
   int64_t tokens_made() const { return *tokens_made_; }

@@ -114,7 +114,7 @@ class TextFormat final : public CompletionFormat {
     const std::string_view bytes = tokenizer_.TokenBytes(id);
     return bytes.empty() ? tokenizer_.TokenName(id) : bytes;
   }
-  /// The tokens of `echo`, if there is one, come first.
+  /// Those of `echo`, if there is one, come first.
   void WriteLogprobs(JsonWriter& json, std::span<const OutputToken> tokens, size_t offset,
                      std::string_view echo = {}) const {
     json.Key("logprobs");
@@ -122,16 +122,18 @@ class TextFormat final : public CompletionFormat {
       json.Null();
       return;
     }
-    const bool begins = !echoes_.empty();  // the first token is an echoed prompt's: nothing precedes it
+    const bool echoes = !echoes_.empty();  // the first token is an echoed prompt's: nothing precedes it
+    const bool begun = echoes && tokenizer_.IsSpecial(tokens[0].id) && !echo.starts_with(NameOf(tokens[0].id));
+    const size_t first = begun ? 1 : 0;  // the prompt's own
     json.BeginObject().Key("tokens").BeginArray();
     for (const OutputToken& token : tokens) json.Value(NameOf(token.id));
     json.EndArray().Key("token_logprobs").BeginArray();
     for (size_t i = 0; i < tokens.size(); ++i) {
-      begins&& i == 0 ? json.Null() : json.Value(Finite(tokens[i].logprob));
+      echoes&& i == 0 ? json.Null() : json.Value(Finite(tokens[i].logprob));
     }
     json.EndArray().Key("top_logprobs").BeginArray();
     for (size_t i = 0; i < tokens.size(); ++i) {
-      if (begins && i == 0) {
+      if (echoes && i == 0) {
         json.Null();
         continue;
       }
@@ -143,12 +145,9 @@ class TextFormat final : public CompletionFormat {
     for (size_t i = 0; i < tokens.size(); ++i) {
       json.Value(offset);
       std::string_view text = NameOf(tokens[i].id);
-      if (!echo.empty()) {
-        // What the tokenizer put in front of the prompt, a token or a space, is no part of it.
-        if (!echo.starts_with(text) && tokenizer_.IsSpecial(tokens[i].id)) text = {};
-        if (!echo.starts_with(' ') && text.starts_with(' ')) text.remove_prefix(1);
-        echo.remove_prefix(std::min(text.size(), echo.size()));
-      }
+      // What is put in front of the prompt, a token or a space or both, is no part of it.
+      if (i < first) text = {};
+      if (echoes && i == first && tokenizer_.strips_leading_space() && text.starts_with(' ')) text.remove_prefix(1);
       offset += CountCharacters(text);
     }
     json.EndArray().EndObject();

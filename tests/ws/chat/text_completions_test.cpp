@@ -91,6 +91,15 @@ SessionTableOptions BeginningTexts() {
 class BegunTextsTest : public ChatTest {
  protected:
   BegunTextsTest() : ChatTest(BeginningTexts()) {}
+  Json Echoed(const Json& prompt) {
+    const HttpResponse answer =
+        Post("/v1/completions", {{"prompt", prompt}, {"echo", true}, {"logprobs", 0}, {"max_tokens", 0}});
+    const size_t turn = engine.count() - 1;
+    engine.Start(turn);
+    engine.Score(turn);
+    engine.End(turn, FinishReason::kLength);
+    return Whole(answer)["choices"][0];
+  }
   std::vector<TokenId> TokensOf(Json fields) {
     const HttpResponse answer = Post("/v1/completions", fields);
     EXPECT_NE(answer.later, nullptr) << answer.body;
@@ -120,23 +129,17 @@ TEST_F(BegunTextsTest, ATextBeginsAsTheModelsTextsDo) {
 }
 
 TEST_F(BegunTextsTest, WhatIsPutInFrontIsNoPartOfTheEcho) {
-  const auto echoed = [&](const Json& prompt) {
-    const HttpResponse answer =
-        Post("/v1/completions", {{"prompt", prompt}, {"echo", true}, {"logprobs", 0}, {"max_tokens", 0}});
-    const size_t turn = engine.count() - 1;
-    engine.Start(turn);
-    engine.Score(turn);
-    engine.End(turn, FinishReason::kLength);
-    return Whole(answer)["choices"][0];
-  };
-  const Json begun = echoed("Hi");
+  const Json begun = Echoed("Hi");
   EXPECT_EQ(begun["text"], "Hi");
   EXPECT_EQ(begun["logprobs"]["tokens"], Json::array({"<|im_start|>", "H", "i"}));
   EXPECT_EQ(begun["logprobs"]["text_offset"], Json::array({0, 0, 1}));
   EXPECT_EQ(begun["logprobs"]["token_logprobs"], Json::array({nullptr, -0.25, -0.25})) << "the text's first has one";
-  const Json written = echoed("<|im_start|>Hi");
+  const Json written = Echoed("<|im_start|>Hi");
   EXPECT_EQ(written["text"], "<|im_start|>Hi");
   EXPECT_EQ(written["logprobs"]["text_offset"], Json::array({0, 12, 13}));
+  tokenizer.adds_space = true;
+  EXPECT_EQ(Echoed("Hi")["logprobs"]["text_offset"], Json::array({0, 0, 0, 1}));
+  EXPECT_EQ(Echoed(" Hi")["logprobs"]["text_offset"], Json::array({0, 0, 0, 1, 2})) << "one space is the prompt's";
 }
 
 TEST_F(TextCompletionsTest, AnEchoedPromptHasLogprobs) {
@@ -156,6 +159,18 @@ TEST_F(TextCompletionsTest, AnEchoedPromptHasLogprobs) {
   EXPECT_EQ(logprobs["top_logprobs"][0], nullptr);
   EXPECT_EQ(logprobs["top_logprobs"][3], Json({{"a", -0.125}}));
   EXPECT_EQ(logprobs["text_offset"], Json::array({0, 1, 2, 2}));
+}
+
+// The echo of a byte that is no character is longer than its token.
+TEST_F(TextCompletionsTest, OffsetsAreThoseOfTheTokensCharacters) {
+  const HttpResponse answer =
+      Ask({{"prompt", {0xFF, 'a', ' ', 'b'}}, {"echo", true}, {"logprobs", 0}, {"max_tokens", 0}});
+  engine.Start(0);
+  engine.Score(0);
+  engine.End(0, FinishReason::kLength);
+  const Json choice = Whole(answer)["choices"][0];
+  EXPECT_EQ(choice["text"], "\uFFFDa b");
+  EXPECT_EQ(choice["logprobs"]["text_offset"], Json::array({0, 1, 2, 3}));
 }
 
 TEST_F(TextCompletionsTest, AScoredPromptIsComputedAnewAndAnAnswerGoesOnBehindIt) {
