@@ -40,8 +40,8 @@ Status SessionTable::State::ReadPrompt(TurnSpec* spec) const {
       return InvalidArgument("The prompt has more than " + std::to_string(most) + " tokens, the limit.", "input",
                              "context_length_exceeded");
     }
-    if (spec->raw->begins && !ids->empty()) BeginText(context->options.text_begin, &*ids);
     if (ids->empty()) return InvalidArgument("The prompt is empty.", "input", "invalid_value");
+    if (spec->raw->begins) BeginText(context->options.text_begin, &*ids);
     tokens = *std::move(ids);
   }
   const auto window = static_cast<size_t>(context->options.memory_len);

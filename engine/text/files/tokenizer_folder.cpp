@@ -108,35 +108,29 @@ Status AddTokens(const Json& config, TokenizerData* data) {
 
 /// XGLM's ids are fairseq's, which has four tokens of its own in place of the file's first three, and seven behind all.
 Status NumberAsFairseq(TokenizerData* data) {
+  constexpr const char* kOwn[] = {"<s>", "<pad>", "</s>", "<unk>"};
   constexpr size_t kReplaced = 3;
   constexpr int kBehind = 7;
-  const std::pair<const char*, TokenType> own[] = {{"<s>", TokenType::kControl},
-                                                   {"<pad>", TokenType::kControl},
-                                                   {"</s>", TokenType::kControl},
-                                                   {"<unk>", TokenType::kUnknown}};
   if (data->tokens.size() < kReplaced || data->unknown.value_or(0) >= TokenId{kReplaced}) {
     return InvalidArgument(std::string(kFairseqFile) + ": its first three pieces are not <unk>, <s> and </s>");
   }
-  TokenizerData fairseq;
-  for (const auto& [name, type] : own) {
-    fairseq.tokens.emplace_back(name);
-    fairseq.types.push_back(type);
+  data->tokens.emplace(data->tokens.begin());
+  data->types.emplace(data->types.begin());
+  data->scores.emplace(data->scores.begin());
+  for (size_t id = 0; id < std::size(kOwn); ++id) {
+    data->tokens[id] = kOwn[id];
+    data->types[id] = TokenType::kControl;
+    data->scores[id] = 0;
   }
-  fairseq.scores.resize(std::size(own));
-  fairseq.tokens.insert(fairseq.tokens.end(), data->tokens.begin() + kReplaced, data->tokens.end());
-  fairseq.types.insert(fairseq.types.end(), data->types.begin() + kReplaced, data->types.end());
-  fairseq.scores.insert(fairseq.scores.end(), data->scores.begin() + kReplaced, data->scores.end());
   for (int i = 0; i < kBehind; ++i) {
-    fairseq.tokens.push_back("<madeupword" + std::to_string(i) + ">");
-    fairseq.types.push_back(TokenType::kUnused);
-    fairseq.scores.push_back(0);
+    data->tokens.push_back("<madeupword" + std::to_string(i) + ">");
+    data->types.push_back(TokenType::kUnused);
+    data->scores.push_back(0);
   }
-  data->tokens = std::move(fairseq.tokens);
-  data->types = std::move(fairseq.types);
-  data->scores = std::move(fairseq.scores);
   data->bos = 0;
   data->eos = data->text_begin = 2;
   data->unknown = 3;
+  data->types[3] = TokenType::kUnknown;
   return Status::Ok();
 }
 

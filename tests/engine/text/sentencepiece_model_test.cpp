@@ -4,12 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <bit>
-#include <filesystem>
 #include <fstream>
 #include <sstream>
 
 #include "engine/text/files/tokenizer_texts.h"
 #include "engine/text/sentencepiece/charsmap.h"
+#include "tests/engine/text/tokenizer_folder.h"
 #include "tests/engine/text/tokenizer_strings.h"
 
 namespace ringside {
@@ -109,15 +109,14 @@ TEST(SentencePieceModel, WhatIsWrongIsRefusedByName) {
 }
 
 TEST(SentencePieceModel, AFolderAddsItsOwnTokens) {
-  std::string pattern = ::testing::TempDir() + "/pieces.XXXXXX";
-  const std::string folder = mkdtemp(pattern.data());
-  EXPECT_FALSE(HasTokenizerFile(folder));
-  std::ofstream(folder + "/spiece.model", std::ios::binary) << Pieces();
-  std::ofstream(folder + "/tokenizer_config.json") << R"({"bos_token": null, "eos_token": "</s>",
+  TokenizerFolder folder;
+  EXPECT_FALSE(HasTokenizerFile(folder.path()));
+  folder.Write("spiece.model", Pieces());
+  folder.Write("tokenizer_config.json", R"({"bos_token": null, "eos_token": "</s>",
       "added_tokens_decoder": {"0": {"content": "<unk>", "special": true}, "3": {"content": "c", "special": false},
-                               "9": {"content": "<extra_id_0>", "special": true, "rstrip": true}}})";
-  EXPECT_TRUE(HasTokenizerFile(folder));
-  const Result<TokenizerData> data = ReadHuggingFaceTokenizer(folder);
+                               "9": {"content": "<extra_id_0>", "special": true, "rstrip": true}}})");
+  EXPECT_TRUE(HasTokenizerFile(folder.path()));
+  const Result<TokenizerData> data = folder.Read();
   ASSERT_TRUE(data.ok()) << data.status().ToString();
   EXPECT_EQ(data->bos, std::nullopt);
   EXPECT_EQ(data->types[0], TokenType::kUnknown);
@@ -125,22 +124,18 @@ TEST(SentencePieceModel, AFolderAddsItsOwnTokens) {
   EXPECT_EQ(data->types[8], TokenType::kUnused);
   EXPECT_THAT(data->end_of_turn, ElementsAre(2));
   EXPECT_THAT(Encode(**MakeTokenizer(*data), {{"bc<extra_id_0> b", true}}), ElementsAre(6, 4, 3, 9, 6, 4));
-  std::ofstream(folder + "/tokenizer_config.json") << R"({"added_tokens_decoder": {"x": {"content": "y"}}})";
-  EXPECT_EQ(ReadHuggingFaceTokenizer(folder).status().code(), StatusCode::kInvalidArgument);
-  std::filesystem::remove_all(folder);
+  folder.Write("tokenizer_config.json", R"({"added_tokens_decoder": {"x": {"content": "y"}}})");
+  EXPECT_EQ(folder.Read().status().code(), StatusCode::kInvalidArgument);
 }
 
 // facebook/xglm-564M: fairseq's <s>, <pad>, </s> and <unk>, the file's pieces behind its first three, seven more words.
 TEST(SentencePieceModel, XglmsIdsAreFairseqs) {
-  std::string pattern = ::testing::TempDir() + "/pieces.XXXXXX";
-  const std::string folder = mkdtemp(pattern.data());
-  const auto copy = [&](const std::string& bytes) {
-    std::ofstream(folder + "/sentencepiece.bpe.model", std::ios::binary) << bytes;
-  };
+  TokenizerFolder folder;
+  const auto copy = [&](const std::string& bytes) { folder.Write("sentencepiece.bpe.model", bytes); };
   copy(ReadModel("unigram"));
-  std::ofstream(folder + "/tokenizer_config.json") << R"({"bos_token": "<s>", "eos_token": "</s>"})";
-  EXPECT_TRUE(HasTokenizerFile(folder));
-  const Result<TokenizerData> data = ReadHuggingFaceTokenizer(folder);
+  folder.Write("tokenizer_config.json", R"({"bos_token": "<s>", "eos_token": "</s>"})");
+  EXPECT_TRUE(HasTokenizerFile(folder.path()));
+  const Result<TokenizerData> data = folder.Read();
   const Result<TokenizerData> own = ReadSentencePieceModel(ReadModel("unigram"));
   ASSERT_TRUE(data.ok()) << data.status().ToString();
   EXPECT_EQ(data->tokens.size(), own->tokens.size() + 8);
@@ -164,10 +159,9 @@ TEST(SentencePieceModel, XglmsIdsAreFairseqs) {
   }
   EXPECT_GT(unknown, 100u);
   copy(Piece("a", -1, 1) + Piece("b", -1, 1) + Piece("c", -1, 1) + Piece("<unk>", 0, 2));
-  EXPECT_THAT(ReadHuggingFaceTokenizer(folder).status().message(), HasSubstr("first three pieces"));
+  EXPECT_THAT(folder.Read().status().message(), HasSubstr("first three pieces"));
   copy(Piece("<unk>", 0, 2));
-  EXPECT_THAT(ReadHuggingFaceTokenizer(folder).status().message(), HasSubstr("first three pieces"));
-  std::filesystem::remove_all(folder);
+  EXPECT_THAT(folder.Read().status().message(), HasSubstr("first three pieces"));
 }
 
 TEST(Charsmap, HostileRulesAreRefusedOrDoNothing) {

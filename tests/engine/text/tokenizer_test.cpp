@@ -16,6 +16,7 @@
 #include "engine/text/files/tokenizer_texts.h"
 #include "engine/text/token_list.h"
 #include "tests/engine/files/gguf_file_writer.h"
+#include "tests/engine/text/tokenizer_folder.h"
 #include "tests/engine/text/tokenizer_strings.h"
 
 namespace ringside {
@@ -175,22 +176,6 @@ std::string ReadJsonText(const std::string& name) {
   bytes << file.rdbuf();
   return bytes.str();
 }
-
-class TokenizerFolder {
- public:
-  TokenizerFolder() {
-    std::string pattern = ::testing::TempDir() + "/tokenizer.XXXXXX";
-    path_ = mkdtemp(pattern.data());
-  }
-  ~TokenizerFolder() { std::filesystem::remove_all(path_); }
-  void Write(const std::string& name, const std::string& text) {
-    std::ofstream(path_ + "/" + name, std::ios::binary) << text;
-  }
-  Result<TokenizerData> Read() const { return ReadHuggingFaceTokenizer(path_); }
-
- private:
-  std::string path_;
-};
 
 TEST(TokenizerFiles, EndOfTurnTokensComeFromEverywhere) {
   TokenizerFolder folder;
