@@ -6,9 +6,11 @@
 // rows of W are the left operand and x is the right one, repeated where there are fewer than 8 rows; the scales
 // multiply the products of each group of inputs, and the offsets the sums of these inputs, which a block finds before.
 //
-// Measured on an H200, layers of an 8B model in Q4_K at one row: tiles come at 4.4 TB/s, and each layer takes 4.5 us
-// besides: 2 to 3 until the rows of x are there, 1 for the sums at the end. Without effect there: fewer operations for
-// each weight, half the warps, the next layer's weights fetched into the L2 cache meanwhile (from 16 MB on, worse).
+// Measured on an H200, layers of an 8B model in Q4_K at one row: tiles come at 4.2 TB/s, and each layer takes 4.5 us
+// besides: 2 to 3 until the rows of x are there, 1 for the sums at the end. Of two blocks on a multiprocessor the
+// second is slower by a fifth, for issuing instructions is what warps wait for: 16 of them are just enough for the
+// memory. Left: the next layer's weights fetched into the L2 cache meanwhile; several layers in one launch
+// (BENCHMARKS.md).
 //
 // In front and behind: as in stream_linear.cuh.
 #pragma once
