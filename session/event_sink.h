@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "engine/token_sink.h"
-#include "session/event_numbers.h"
 #include "session/journal/journal.h"
-#include "session/response.h"
+#include "session/turn/event_numbers.h"
+#include "session/turn/response.h"
 
 namespace ringside {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "session/turn_spec.h"
+#include "session/turn/turn_spec.h"
 
 namespace ringside {
 

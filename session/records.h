@@ -16,8 +16,8 @@
 #include "base/status.h"
 #include "session/chat/timeline.h"
 #include "session/journal/journal.h"
-#include "session/response.h"
-#include "session/turn_spec.h"
+#include "session/turn/response.h"
+#include "session/turn/turn_spec.h"
 
 namespace ringside {
 

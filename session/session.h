@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "session/active_turn.h"
 #include "session/bytes_by_owner.h"
 #include "session/gathered.h"
 #include "session/listeners.h"
@@ -22,7 +21,8 @@
 #include "session/session_info.h"
 #include "session/session_options.h"
 #include "session/tokens_by_owner.h"
-#include "session/turn_engine.h"
+#include "session/turn/active_turn.h"
+#include "session/turn/turn_engine.h"
 
 namespace ringside {
 

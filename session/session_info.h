@@ -8,7 +8,7 @@
 
 #include "engine/token_sink.h"
 #include "session/journal/journal.h"
-#include "session/turn_spec.h"
+#include "session/turn/turn_spec.h"
 
 namespace ringside {
 

@@ -7,7 +7,7 @@
 #include "engine/text/detokenizer.h"
 #include "session/ids.h"
 #include "session/session.h"
-#include "session/turn_input.h"
+#include "session/turn/turn_input.h"
 
 namespace ringside {
 namespace {

@@ -9,8 +9,8 @@
 
 #include "clients/chat/chat_client.h"
 #include "clients/chat/remembered.h"
+#include "clients/chat/repl/transcript.h"
 #include "clients/chat/session_list.h"
-#include "clients/chat/transcript.h"
 #include "clients/terminal/sanitiser.h"
 #include "clients/terminal/terminal.h"
 #include "clients/terminal/text_width.h"

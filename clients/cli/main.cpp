@@ -11,7 +11,7 @@
 
 #include "clients/bench/bench.h"
 #include "clients/chat/one_shot.h"
-#include "clients/chat/repl.h"
+#include "clients/chat/repl/repl.h"
 #include "clients/cli/backup.h"
 #include "clients/cli/engines.h"
 #include "clients/cli/health.h"

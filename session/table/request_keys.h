@@ -6,7 +6,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "session/turn_spec.h"
+#include "session/turn/turn_spec.h"
 
 namespace ringside {
 

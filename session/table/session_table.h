@@ -21,8 +21,8 @@
 #include "session/session_info.h"
 #include "session/session_options.h"
 #include "session/tokens_by_owner.h"
-#include "session/turn_engine.h"
-#include "session/turn_spec.h"
+#include "session/turn/turn_engine.h"
+#include "session/turn/turn_spec.h"
 
 namespace ringside {
 

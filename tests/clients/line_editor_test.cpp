@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "clients/chat/completion.h"
+#include "clients/chat/repl/completion.h"
 #include "tests/clients/virtual_screen.h"
 
 namespace ringside::client {

@@ -4,8 +4,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "clients/chat/multi_line.h"
-#include "clients/chat/transcript.h"
+#include "clients/chat/repl/multi_line.h"
+#include "clients/chat/repl/transcript.h"
 #include "clients/terminal/line_layout.h"
 #include "clients/terminal/sanitiser.h"
 #include "clients/terminal/text_width.h"

@@ -1,5 +1,5 @@
 // New input against the window: what is refused, with which numbers, and what slides.
-#include "session/turn_input.h"
+#include "session/turn/turn_input.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -9,7 +9,7 @@
 #include <string>
 #include <unordered_set>
 
-#include "session/turn_engine.h"
+#include "session/turn/turn_engine.h"
 
 namespace ringside {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "session/event_sink.h"
-#include "session/response.h"
+#include "session/turn/response.h"
 #include "ws/transport/http/http.h"
 
 namespace ringside {

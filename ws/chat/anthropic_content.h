@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "session/turn_spec.h"
+#include "session/turn/turn_spec.h"
 #include "ws/json/json_value.h"
 
 namespace ringside {

@@ -7,7 +7,7 @@
 
 #include "base/status.h"
 #include "session/session_options.h"
-#include "session/turn_spec.h"
+#include "session/turn/turn_spec.h"
 #include "ws/json/json_value.h"
 
 namespace ringside {

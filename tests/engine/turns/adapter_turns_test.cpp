@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/engine/engine_harness.h"
-#include "tests/engine/model/made_adapter.h"
+#include "tests/engine/model/adapters/made_adapter.h"
 #include "tests/engine/model/model_run.h"
 #include "tests/engine/tiers/tiers_harness.h"
 #include "tests/kernels/devices.h"

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/engine/engine_harness.h"
-#include "tests/engine/model/made_adapter.h"
+#include "tests/engine/model/adapters/made_adapter.h"
 #include "tests/engine/model/model_run.h"
 #include "tests/engine/tiers/tiers_harness.h"
 #include "tests/kernels/devices.h"
@@ -12,7 +12,7 @@
 namespace ringside {
 namespace {
 
-constexpr RingWindow kWindow{4, 60, Eviction::kTurn};
+constexpr RingWindow kPromptWindow{4, 60, Eviction::kTurn};
 constexpr int64_t kAnswer = 6, kRoom = 64 << 20, kMinute = 60'000;
 
 /// On devices that compute a row with the same bits whatever else is in the step.
@@ -31,7 +31,7 @@ class SoftPromptTurns : public testing::DeviceTest, public ::testing::WithParamI
     tokenizer_ = std::make_unique<LetterTokenizer>(model_->spec().vocab);
     auto engine = Engine::Start(*model_, *tokenizer_,
                                 {.slots = 6,
-                                 .memory_len = kWindow.memory_len,
+                                 .memory_len = kPromptWindow.memory_len,
                                  .pinned_max = 4,  // the prompt's rows come on top
                                  .session_len = 500,
                                  .prefill_chunk = 16,
@@ -49,7 +49,7 @@ class SoftPromptTurns : public testing::DeviceTest, public ::testing::WithParamI
   }
   static std::vector<TokenId> Prompt(size_t count = 30) { return ScatteredIds(count, 90, 5); }
   SubmittedTurn Under(int adapter, TimelineId timeline, const std::vector<TokenId>& tokens) {
-    SubmittedTurn turn = GreedyTurn(++last_turn_, timeline, tokens, {0}, kWindow, kAnswer);
+    SubmittedTurn turn = GreedyTurn(++last_turn_, timeline, tokens, {0}, kPromptWindow, kAnswer);
     turn.request.adapter = adapter;
     turn.request.owner = "conv_" + std::to_string(timeline);
     turn.request.sampling.logprobs = 0;

@@ -10,9 +10,9 @@
 #include <string_view>
 
 #include "engine/text/tokenizer.h"
-#include "session/event_numbers.h"
 #include "session/event_sink.h"
-#include "session/response.h"
+#include "session/turn/event_numbers.h"
+#include "session/turn/response.h"
 
 namespace ringside {
 

@@ -11,7 +11,7 @@
 #include "engine/text/tokenizer.h"
 #include "session/chat/timeline.h"
 #include "session/journal/journal.h"
-#include "session/response.h"
+#include "session/turn/response.h"
 #include "ws/json/json_writer.h"
 
 namespace ringside {

@@ -1,0 +1,154 @@
+#include "clients/chat/repl/commands.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace ringside::client {
+namespace {
+
+using Name = Command::Name;
+
+struct Entry {
+  const char* spelling;
+  Name name;
+  const char* takes;
+  const char* help;  // null: another spelling of the one before
+};
+
+constexpr Entry kCommands[] = {
+    {"/help", Name::kHelp, "", "this list"},
+    {"/?", Name::kHelp, "", nullptr},
+    {"/regen", Name::kRegen, "", "answer the last message again"},
+    {"/continue", Name::kContinue, "", "let an answer that was cut go on where it stopped, as one message"},
+    {"/undo", Name::kUndo, "", "take back the last message and its answer"},
+    {"/rewind", Name::kRewind, " N", "take back the last N messages and their answers"},
+    {"/fork", Name::kFork, "", "go on in a copy; this conversation stays as it is"},
+    {"/new", Name::kNew, "", "a new conversation"},
+    {"/system", Name::kSystem, " TEXT", "a new conversation with this system message"},
+    {"/set", Name::kSet, " NAME VALUE", "how answers are sampled; alone: show all; VALUE default: the server's"},
+    {"/stats", Name::kStats, " [on|off]", "what an answer cost; on: after every answer"},
+    {"/sessions", Name::kSessions, "", "the conversations on the server"},
+    {"/resume", Name::kResume, " ID", "go on with one of them (its id, or its number in /sessions)"},
+    {"/title", Name::kTitle, " TEXT", "what the conversation is listed by"},
+    {"/edit", Name::kEdit, " [TEXT]", "write a message in your editor (VISUAL, EDITOR)"},
+    {"/save", Name::kSave, " FILE.md", "write the conversation to a new file, to be read"},
+    {"/export", Name::kExport, " FILE.json", "write it to a new file, for programs"},
+    {"/history", Name::kHistory, " on|off", "remember what is typed, or not"},
+    {"/bye", Name::kBye, "", "leave (as Ctrl-D); the conversation stays on the server"},
+    {"/exit", Name::kBye, "", nullptr},
+    {"/quit", Name::kBye, "", nullptr},
+};
+
+constexpr std::string_view kKeysHelp =
+    "\n"
+    "  \"\"\"                   begins and ends a message of several lines; so does \\ at the end of a line, pasting, "
+    "or\n"
+    "                        Alt-Enter\n"
+    "  //...                 sends a message that begins with a slash\n"
+    "  Ctrl-C                stops the answer and keeps the conversation\n"
+    "  Ctrl-D                leaves\n"
+    "  Tab                   completes commands, settings, conversations and file names\n"
+    "  Up, Down, Ctrl-R      walks and searches what was typed before";
+
+/// Commands of other chats, and what does the same here.
+constexpr std::pair<std::string_view, std::string_view> kElsewhere[] = {
+    {"/show", "/set shows the settings, /system the next system message, /stats what the last answer cost."},
+    {"/load", "/resume ID goes on with a conversation; another model is another server (ringside-server --model)."},
+    {"/clear", "/new begins a new conversation and keeps this one; Ctrl-L clears the screen."},
+    {"/reset", "/new begins a new conversation and keeps this one."},
+    {"/list", "/sessions lists the conversations."},
+    {"/retry", "/regen answers the last message again."},
+    {"/read", "A file is put before a question by a pipe: ringside chat \"Explain this.\" < FILE."},
+    {"/copy", "/save FILE.md writes the conversation to a file."},
+};
+
+std::string_view Trim(std::string_view text) {
+  const size_t first = text.find_first_not_of(" \t");
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
+}
+
+/// Levenshtein's distance.
+size_t Distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (size_t j = 0; j < b.size(); ++j) {
+      const size_t above = row[j + 1];
+      row[j + 1] = std::min({above + 1, row[j] + 1, diagonal + (a[i] == b[j] ? 0 : 1)});
+      diagonal = above;
+    }
+  }
+  return row[b.size()];
+}
+
+std::string HintFor(std::string_view word) {
+  const Entry* nearest = nullptr;
+  size_t least = 3;  // further away is no misspelling
+  for (const Entry& entry : kCommands) {
+    const size_t distance = Distance(word, entry.spelling);
+    if (distance < least) {
+      least = distance;
+      nearest = &entry;
+    }
+  }
+  std::string hint = "There is no command " + std::string(word) + ".";
+  if (nearest != nullptr) hint += std::string(" Did you mean ") + nearest->spelling + "?";
+  return hint + " /help lists the commands; begin with // to send a message that begins with a slash.";
+}
+
+}  // namespace
+
+Command ParseCommand(const std::string& input) {
+  Command command;
+  if (!input.starts_with('/') || input.find('\n') != std::string::npos) {
+    command.text = input;
+    return command;
+  }
+  if (input.starts_with("//")) {
+    command.text = input.substr(1);
+    return command;
+  }
+  const std::string_view line = Trim(input);
+  const size_t blank = line.find_first_of(" \t");
+  const std::string_view word = line.substr(0, blank);
+  if (blank != std::string_view::npos) command.text = Trim(line.substr(blank));
+  for (const Entry& entry : kCommands) {
+    if (word == entry.spelling) {
+      command.name = entry.name;
+      return command;
+    }
+  }
+  command.name = Name::kUnknown;
+  for (const auto& [other, hint] : kElsewhere) {
+    if (word == other) command.hint = hint;
+  }
+  if (command.hint.empty()) command.hint = HintFor(word);
+  return command;
+}
+
+std::vector<std::string> CompleteCommand(std::string_view line) {
+  std::vector<std::string> found;
+  if (!line.starts_with('/')) return found;
+  for (const Entry& entry : kCommands) {
+    if (!std::string_view(entry.spelling).starts_with(line)) continue;
+    found.push_back(std::string(entry.spelling) + (entry.takes[0] != '\0' ? " " : ""));
+  }
+  return found;
+}
+
+std::string CommandHelp() {
+  std::string text;
+  for (const Entry& entry : kCommands) {
+    if (entry.help == nullptr) continue;
+    std::string line = std::string("  ") + entry.spelling + entry.takes;
+    line.resize(std::max<size_t>(line.size() + 1, 24), ' ');
+    text += line + entry.help + "\n";
+  }
+  return text + std::string(kKeysHelp.substr(1));
+}
+
+}  // namespace ringside::client

@@ -1,0 +1,128 @@
+// The interactive chat: prompt, commands, streaming answers. Owns the conversation that is being talked in; the
+// conversation itself lives on the server and outlives this. Main thread only.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "clients/chat/chat_client.h"
+#include "clients/chat/chat_options.h"
+#include "clients/chat/conversation_watch.h"
+#include "clients/chat/repl/commands.h"
+#include "clients/chat/repl/multi_line.h"
+#include "clients/terminal/history.h"
+#include "clients/terminal/key_decoder.h"
+#include "clients/terminal/line_editor.h"
+#include "clients/terminal/markdown.h"
+#include "clients/terminal/sanitiser.h"
+#include "clients/terminal/screen.h"
+#include "clients/terminal/terminal.h"
+
+namespace ringside::client {
+
+class Repl {
+ public:
+  Repl(const ServerAccess& server, const ChatOptions& options, Terminal& terminal);
+
+  /// Until the user leaves. Returns the process's exit code: 0, or 1 if the server cannot be reached at the start.
+  int Run();
+
+ private:
+  enum class Input { kText, kInterrupted, kEnd };
+
+  // Input (repl.cpp).
+  Input ReadLine(const std::string& prompt, std::string& line);
+  Input ReadEditedLine(const std::string& prompt, std::string& line);
+  Input ReadPlainLine(const std::string& prompt, std::string& line);
+  std::optional<Input> HandleKey(const Key& key, std::string& line);
+  Input ReadInput(std::string& input);
+  void ShowCandidates();
+  /// What others said while the user sat before the prompt.
+  void FollowOthers();
+
+  // Answers (repl_answer.cpp).
+  void Ask(const std::string& text);
+  /// `goes_on`: with the last answer, which stays one message.
+  void RunTurn(TurnRequest turn, bool goes_on = false);
+  void WaitForTurn();
+  bool OnLinkEvent(const LinkEvent& event);
+  void OnFinished(const ServerEvent& response);
+  void BeginAnswer();
+  void ShowText(std::string_view text);
+  void Show(const std::string& safe);
+  void EndAnswer();
+  void AskHowItEnded(const std::string& response_id);
+  void Interrupt();
+  /// Waits for the end of a rewind or fork; nothing (and the reason shown) if it failed.
+  std::optional<ServerEvent> WaitForVerb();
+
+  // Conversations (repl_conversations.cpp).
+  bool Start();
+  bool Attach(const std::string& name);
+  bool EnsureConversation(const std::string& first_message);
+  void ShowLastMessages();
+  void ShowMessages(const std::vector<InputMessage>& items, size_t first);
+  /// Shows what others have said or taken back since the conversation was looked at last.
+  void CatchUp();
+  void CatchUpIfChanged();
+  void Fork();
+  void StartNew(std::optional<std::string> system);
+  void ListSessions();
+  void Resume(const std::string& argument);
+  void Retitle(const std::string& title);
+  void DeleteEphemeral();
+  bool ephemeral() const { return options_.ephemeral.value_or(false); }
+  std::optional<std::vector<InputMessage>> Items();
+  std::string ResumeLine() const;
+
+  // Commands (repl_commands.cpp).
+  void Execute(const Command& command);
+  void Regenerate();
+  void Continue();
+  void Rewind(const std::string& argument);
+  bool TakeBack(size_t exchanges);
+  void SetSystem(const std::string& text);
+  void SetSetting(const std::string& argument);
+  void SetStats(const std::string& argument);
+  void SetHistory(const std::string& argument);
+  void Save(const std::string& argument);
+  void Export(const std::string& argument);
+  void WriteConversation(const std::string& path,
+                         std::string (*form)(const ConversationSummary&, const std::vector<InputMessage>&));
+  void Edit(const std::string& argument);
+
+  const ServerAccess& server_;
+  const ChatOptions& options_;
+  Terminal& terminal_;
+  const bool escapes_;
+  Screen screen_;
+  ChatClient client_;
+  History history_;
+  LineEditor editor_;
+  KeyDecoder keys_;
+  MultiLine multi_line_;
+  std::vector<Key> typed_ahead_;
+  std::string plain_input_;
+  bool leaving_ = false;
+
+  std::string conversation_;           // "" = made with the first message
+  std::optional<std::string> system_;  // for the first message
+  Settings settings_;
+  bool stats_;
+  std::optional<TurnReport> last_report_;
+  std::vector<std::string> listed_;  // ids as they were last numbered
+  std::vector<std::string> made_;    // ids of conversations that this chat has begun
+  std::optional<size_t> seen_;       // messages of the conversation that the user has seen; none = not known
+  ConversationWatch watch_;
+
+  // The answer that is running.
+  Sanitiser sanitiser_;
+  std::optional<Markdown> markdown_;
+  std::string answer_;    // raw text so far
+  size_t added_ = 0;      // messages that the turn adds before the answer
+  bool goes_on_ = false;  // the answer is no further message
+  bool cancelling_ = false;
+};
+
+}  // namespace ringside::client

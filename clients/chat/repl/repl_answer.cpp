@@ -1,0 +1,203 @@
+// How the chat asks and shows the answer.
+#include <utility>
+
+#include "clients/chat/repl/repl.h"
+
+namespace ringside::client {
+namespace {
+
+constexpr char kCtrlC = 0x03;
+constexpr int kVerbTimeoutMs = 30000;
+
+std::string Seconds(std::chrono::milliseconds delay) {
+  const int64_t tenths = (delay.count() + 99) / 100;
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " s";
+}
+
+std::string WhyCut(const std::string& reason) {
+  if (reason == "interrupted") return "[the server ended in the middle of this answer; /continue lets it go on]";
+  if (reason == "detached") return "[stopped, because nobody listened; /continue lets it go on]";
+  if (reason.empty() || reason == "max_output_tokens") return "[cut off: the longest answer is reached]";
+  if (reason == "turn_timeout") return "[cut off: the answer took too long; /continue lets it go on]";
+  return "[cut off: " + reason + "]";
+}
+
+}  // namespace
+
+void Repl::Ask(const std::string& text) {
+  CatchUpIfChanged();
+  if (!EnsureConversation(text)) return;
+  TurnRequest turn;
+  turn.conversation = conversation_;
+  turn.input = {{"user", text}};
+  turn.instructions = system_;
+  RunTurn(std::move(turn));
+}
+
+void Repl::RunTurn(TurnRequest turn, bool goes_on) {
+  added_ = turn.input.size();
+  goes_on_ = goes_on;
+  turn.fields = settings_.Fields();
+  turn.request_id = MakeRequestId();
+  BeginAnswer();
+  cancelling_ = false;
+  client_.link().StartTurn(std::move(turn));
+  WaitForTurn();
+}
+
+void Repl::WaitForTurn() {
+  while (true) {
+    while (const std::optional<LinkEvent> event = client_.events().Take()) {
+      if (OnLinkEvent(*event)) return;
+    }
+    Wake wake = terminal_.Wait(client_.events().fd(), -1);
+    if (wake.input.find(kCtrlC) != std::string::npos) {
+      // What was typed before Ctrl-C is meant to be dropped with it, as shells do.
+      wake.input.erase(0, wake.input.rfind(kCtrlC) + 1);
+      typed_ahead_.clear();
+      wake.interrupted = true;
+    }
+    if (escapes_) {
+      for (Key& key : keys_.Push(wake.input)) typed_ahead_.push_back(std::move(key));
+    } else {
+      plain_input_ += wake.input;
+    }
+    if (wake.interrupted) Interrupt();
+    if (wake.terminated || (wake.end_of_input && escapes_)) {
+      leaving_ = true;  // the answer goes on at the server
+      EndAnswer();
+      return;
+    }
+  }
+}
+
+void Repl::Interrupt() {
+  if (cancelling_) {
+    client_.link().Abandon();
+    return;
+  }
+  cancelling_ = true;
+  client_.link().Cancel();
+}
+
+void Repl::BeginAnswer() {
+  answer_.clear();
+  sanitiser_ = Sanitiser();
+  markdown_.reset();
+  // Its marks would be gone without a style in their place.
+  if (screen_.colour() && !options_.plain) markdown_.emplace();
+}
+
+void Repl::ShowText(std::string_view text) {
+  answer_ += text;
+  Show(sanitiser_.Push(text));
+}
+
+void Repl::Show(const std::string& safe) {
+  if (!markdown_) return screen_.Answer({safe});
+  for (const StyledText& piece : markdown_->Push(safe)) screen_.Answer(piece);
+}
+
+void Repl::EndAnswer() {
+  Show(sanitiser_.Finish());
+  if (markdown_) {
+    for (const StyledText& piece : markdown_->Finish()) screen_.Answer(piece);
+  }
+  screen_.EndAnswer();
+}
+
+bool Repl::OnLinkEvent(const LinkEvent& event) {
+  switch (event.kind) {
+    case LinkEvent::Kind::kStarted:
+      system_.reset();  // it is part of the conversation now
+      break;
+    case LinkEvent::Kind::kText:
+      ShowText(event.text);
+      break;
+    case LinkEvent::Kind::kRestarted:
+      EndAnswer();
+      screen_.Notice("The answer from its beginning:");
+      BeginAnswer();
+      ShowText(event.text);
+      break;
+    case LinkEvent::Kind::kFinished:
+      OnFinished(event.server);
+      break;
+    case LinkEvent::Kind::kUnknown:
+      AskHowItEnded(event.server.response_id);
+      break;
+    case LinkEvent::Kind::kLost:
+      seen_.reset();
+      [[fallthrough]];
+    case LinkEvent::Kind::kRefused:
+    case LinkEvent::Kind::kVerbFailed:
+      EndAnswer();
+      screen_.Error(event.message);
+      break;
+    case LinkEvent::Kind::kRetrying:
+      screen_.ShowBanner("[connection lost (" + event.message + "); attempt " + std::to_string(event.attempt) + " in " +
+                         Seconds(event.delay) + "; Ctrl-C gives up]");
+      break;
+    case LinkEvent::Kind::kRestored:
+      screen_.ClearBanner();
+      break;
+    case LinkEvent::Kind::kNotice:
+      if (event.server.kind == ServerEvent::Kind::kDraining) screen_.Notice("[the server is about to restart]");
+      if (event.server.kind == ServerEvent::Kind::kQueued) {
+        screen_.ShowBanner("[the server is busy; number " + std::to_string(event.server.position) + " in line]");
+      }
+      break;
+    case LinkEvent::Kind::kVerbDone:
+      seen_ = static_cast<size_t>(event.server.items);
+      break;
+  }
+  return event.ends();
+}
+
+void Repl::OnFinished(const ServerEvent& response) {
+  EndAnswer();
+  if (seen_ && response.status != "failed") {
+    *seen_ += added_ + (response.report.output_tokens > 0 && !goes_on_ ? 1 : 0);
+  }
+  last_report_ = response.report;
+  if (response.status == "failed") {
+    screen_.Error(response.error.message.empty() ? "The answer failed." : response.error.message);
+  } else if (response.status == "cancelled") {
+    screen_.Notice("[stopped]");
+  } else if (response.status == "incomplete") {
+    screen_.Notice(WhyCut(response.incomplete_reason));
+  }
+  if (response.report.messages_evicted > 0 && !stats_) {
+    screen_.Notice("[" + std::to_string(response.report.messages_evicted) +
+                   " of the oldest messages are out of the model's sight now]");
+  }
+  if (stats_) screen_.Notice("[" + DescribeReport(response.report) + "]");
+}
+
+void Repl::AskHowItEnded(const std::string& response_id) {
+  const Outcome<ServerEvent> response = GetResponse(client_.http(), response_id);
+  if (response && response->kind == ServerEvent::Kind::kFinished && response->text.starts_with(answer_)) {
+    ShowText(response->text.substr(answer_.size()));
+    OnFinished(*response);
+  } else {
+    EndAnswer();
+    seen_.reset();
+    screen_.Error("The end of this answer was lost with the connection. /regen asks for another.");
+  }
+}
+
+std::optional<ServerEvent> Repl::WaitForVerb() {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(kVerbTimeoutMs);
+  while (true) {
+    while (const std::optional<LinkEvent> event = client_.events().Take()) {
+      if (!OnLinkEvent(*event)) continue;
+      return event->kind == LinkEvent::Kind::kVerbDone ? std::optional(event->server) : std::nullopt;
+    }
+    const Wake wake = terminal_.Wait(client_.events().fd(), 1000);
+    if (wake.terminated || wake.end_of_input) leaving_ = true;
+    const bool interrupted = wake.interrupted || wake.input.find(kCtrlC) != std::string::npos;
+    if (interrupted || leaving_ || std::chrono::steady_clock::now() > deadline) client_.link().Abandon();
+  }
+}
+
+}  // namespace ringside::client

@@ -1,0 +1,196 @@
+// What the chat's commands do.
+#include <charconv>
+#include <utility>
+
+#include "clients/chat/repl/own_editor.h"
+#include "clients/chat/repl/repl.h"
+#include "clients/chat/repl/transcript.h"
+#include "clients/wire/models.h"
+
+namespace ringside::client {
+namespace {
+
+bool ParseCount(const std::string& text, size_t& count) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  return error == std::errc() && end == text.data() + text.size() && count > 0;
+}
+
+}  // namespace
+
+void Repl::Execute(const Command& command) {
+  using Name = Command::Name;
+  switch (command.name) {
+    case Name::kNone:
+      return;
+    case Name::kUnknown:
+      return screen_.Notice(command.hint);
+    case Name::kHelp:
+      return screen_.Line(CommandHelp());
+    case Name::kRegen:
+      return Regenerate();
+    case Name::kContinue:
+      return Continue();
+    case Name::kUndo:
+      return static_cast<void>(TakeBack(1));
+    case Name::kRewind:
+      return Rewind(command.text);
+    case Name::kFork:
+      return Fork();
+    case Name::kNew:
+      return StartNew(std::nullopt);
+    case Name::kSystem:
+      return SetSystem(command.text);
+    case Name::kSet:
+      return SetSetting(command.text);
+    case Name::kStats:
+      return SetStats(command.text);
+    case Name::kSessions:
+      return ListSessions();
+    case Name::kResume:
+      return Resume(command.text);
+    case Name::kTitle:
+      return Retitle(command.text);
+    case Name::kEdit:
+      return Edit(command.text);
+    case Name::kSave:
+      return Save(command.text);
+    case Name::kExport:
+      return Export(command.text);
+    case Name::kHistory:
+      return SetHistory(command.text);
+    case Name::kBye:
+      leaving_ = true;
+      return;
+  }
+}
+
+void Repl::Regenerate() {
+  const std::optional<std::vector<InputMessage>> items = Items();
+  if (!items) return;
+  if (items->empty()) return screen_.Notice("There is nothing to answer yet.");
+  size_t keep = items->size();
+  while (keep > 0 && (*items)[keep - 1].role == "assistant") --keep;
+  if (keep < items->size()) {
+    client_.link().Rewind(conversation_, static_cast<int64_t>(keep));
+    if (!WaitForVerb()) return;
+  }
+  TurnRequest turn;
+  turn.conversation = conversation_;
+  RunTurn(std::move(turn));
+}
+
+void Repl::Continue() {
+  const std::optional<std::vector<InputMessage>> items = Items();
+  if (!items) return;
+  if (items->empty() || items->back().role != "assistant" || items->back().complete) {
+    return screen_.Notice("The last answer is whole; there is nothing to go on with.");
+  }
+  TurnRequest turn;
+  turn.conversation = conversation_;
+  RunTurn(std::move(turn), /*goes_on=*/true);
+}
+
+bool Repl::TakeBack(size_t exchanges) {
+  const std::optional<std::vector<InputMessage>> items = Items();
+  if (!items) return false;
+  size_t keep = items->size(), found = 0;
+  while (keep > 0 && found < exchanges) {
+    if ((*items)[--keep].role == "user") ++found;
+  }
+  if (found < exchanges) {
+    screen_.Notice(found == 0 ? "There is nothing to take back."
+                              : "There are only " + std::to_string(found) + " messages of yours to take back.");
+    return false;
+  }
+  client_.link().Rewind(conversation_, static_cast<int64_t>(keep));
+  if (!WaitForVerb()) return false;
+  screen_.Notice("Taken back: " + FirstLine((*items)[keep].text));
+  return true;
+}
+
+void Repl::Rewind(const std::string& argument) {
+  size_t exchanges = 0;
+  if (!ParseCount(argument, exchanges)) {
+    return screen_.Notice("/rewind N takes back the last N messages and their answers.");
+  }
+  TakeBack(exchanges);
+}
+
+void Repl::SetSystem(const std::string& text) {
+  if (text.empty()) {
+    const Outcome<ConversationSummary> now =
+        conversation_.empty() ? Failure{} : GetConversation(client_.http(), conversation_);
+    if (now && now->instructions) screen_.Notice("System message of this conversation: " + *now->instructions);
+    return screen_.Notice(system_ ? "System message of the next conversation: " + *system_
+                                  : "/system TEXT starts a new conversation with this system message.");
+  }
+  StartNew(text);
+  screen_.Notice("Its system message is pinned with its first token and stays as it is from then on.");
+}
+
+void Repl::SetSetting(const std::string& argument) {
+  if (argument.empty()) {
+    const Outcome<ServedModel> model = GetModel(client_.http());
+    return screen_.Line(settings_.Describe(model ? model->defaults : std::map<std::string, std::string>()));
+  }
+  const size_t blank = argument.find_first_of(" \t=");
+  const std::string name = argument.substr(0, blank);
+  const size_t value_at = blank == std::string::npos ? blank : argument.find_first_not_of(" \t=", blank);
+  if (value_at == std::string::npos) return screen_.Notice("/set NAME VALUE; /set alone shows all.");
+  const std::string value = argument.substr(value_at);
+  if (name == "history") return SetHistory(value);
+  if (name == "parameter") return SetSetting(value);  // as other chats spell it
+  if (name == "system") {
+    return screen_.Notice("A system message is no setting: /system TEXT starts a new conversation with it.");
+  }
+  const Outcome<Done> set = settings_.Set(name, value);
+  if (!set) return screen_.Notice(set.failure().message);
+  screen_.Notice(name + " = " + value);
+}
+
+void Repl::SetHistory(const std::string& argument) {
+  if (argument == "on" || argument == "off") history_.set_on(argument == "on");
+  screen_.Notice(history_.on() ? "What is typed is remembered." : "What is typed is not remembered.");
+}
+
+void Repl::SetStats(const std::string& argument) {
+  if (argument == "on" || argument == "off") {
+    stats_ = argument == "on";
+    return screen_.Notice(stats_ ? "After every answer: what it cost." : "Costs are no longer shown.");
+  }
+  if (!argument.empty()) return screen_.Notice("/stats, /stats on or /stats off.");
+  screen_.Notice(last_report_ ? DescribeReport(*last_report_) : "There is no answer to tell of yet.");
+}
+
+void Repl::Save(const std::string& argument) {
+  if (argument.empty()) return screen_.Notice("/save FILE.md writes the conversation to a new file.");
+  WriteConversation(argument, TranscriptMarkdown);
+}
+
+void Repl::Export(const std::string& argument) {
+  if (argument.empty()) return screen_.Notice("/export FILE.json writes the conversation to a new file.");
+  WriteConversation(argument, TranscriptJson);
+}
+
+void Repl::WriteConversation(const std::string& path,
+                             std::string (*form)(const ConversationSummary&, const std::vector<InputMessage>&)) {
+  if (conversation_.empty()) return screen_.Notice("There is nothing to write yet.");
+  const Outcome<ConversationSummary> conversation = GetConversation(client_.http(), conversation_);
+  if (!conversation) return screen_.Error(conversation.failure().message);
+  const std::optional<std::vector<InputMessage>> items = Items();
+  if (!items) return;
+  const Outcome<Done> written = WriteNewFile(path, form(*conversation, *items));
+  if (!written) return screen_.Error(written.failure().message);
+  screen_.Notice("Wrote " + std::to_string(items->size()) + " messages to " + path + ".");
+}
+
+void Repl::Edit(const std::string& argument) {
+  const Outcome<std::string> text = WriteInEditor(terminal_, argument);
+  if (!text) return screen_.Error(text.failure().message);
+  if (text->find_first_not_of(" \t\n") == std::string::npos) return screen_.Notice("Nothing was written.");
+  screen_.Line(*text);
+  history_.Add(*text);
+  Ask(*text);
+}
+
+}  // namespace ringside::client

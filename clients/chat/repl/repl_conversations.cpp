@@ -1,0 +1,181 @@
+// The conversation that the chat is in: begun, found, left, followed when others speak in it.
+#include <utility>
+
+#include "clients/chat/remembered.h"
+#include "clients/chat/repl/repl.h"
+#include "clients/chat/repl/transcript.h"
+#include "clients/chat/session_list.h"
+#include "clients/wire/models.h"
+
+namespace ringside::client {
+namespace {
+
+constexpr size_t kListed = 20;
+constexpr size_t kShownMessages = 4;
+
+}  // namespace
+
+std::string Repl::ResumeLine() const {
+  // A command that starts the server itself has an address of its own each time.
+  if (!options_.command.empty()) return options_.command + " --session " + conversation_;
+  std::string line = "ringside chat --session " + conversation_;
+  if (!server_.url_text.empty()) line += " --url " + server_.url_text;
+  return line;
+}
+
+bool Repl::Start() {
+  std::string wanted = options_.session;
+  if (options_.continue_last) {
+    const Outcome<std::string> last = FindLastConversation(client_.http());
+    if (!last) {
+      screen_.Error(last.failure().message);
+      return false;
+    }
+    wanted = *last;
+  }
+  if (!wanted.empty()) return Attach(wanted);
+  const Outcome<ServedModel> model = GetModel(client_.http());
+  if (!model) {
+    screen_.Error(model.failure().message);
+    if (model.failure().http_status == 0) screen_.Error("Start it with ringside-server, or name another with --url.");
+    return false;
+  }
+  screen_.Notice("ringside · " + model->name + " · /help for commands, Ctrl-D to leave");
+  return true;
+}
+
+bool Repl::Attach(const std::string& name) {
+  const Outcome<std::string> named = FindConversation(client_.http(), name);
+  if (!named) {
+    screen_.Error(named.failure().message);
+    return false;
+  }
+  const std::string id = *named;
+  const Outcome<ConversationSummary> found = GetConversation(client_.http(), id);
+  if (!found) {
+    const bool unknown = found.failure().http_status == 404;
+    screen_.Error(unknown ? "The server has no conversation " + id + "." : found.failure().message);
+    return false;
+  }
+  conversation_ = id;
+  system_.reset();
+  last_report_.reset();
+  RememberLastConversation(server_.url, conversation_);
+  ShowLastMessages();
+  return true;
+}
+
+void Repl::ShowLastMessages() {
+  const std::optional<std::vector<InputMessage>> items = Items();
+  if (!items) return;
+  screen_.Notice("Going on with " + conversation_ + ", " + std::to_string(items->size()) + " messages.");
+  ShowMessages(*items, items->size() > kShownMessages ? items->size() - kShownMessages : 0);
+  seen_ = items->size();
+  if (!items->empty() && items->back().role == "assistant" && !items->back().complete) {
+    screen_.Notice("[this answer was cut; /continue lets it go on]");
+  }
+}
+
+void Repl::ShowMessages(const std::vector<InputMessage>& items, size_t first) {
+  for (size_t i = first; i < items.size(); ++i) {
+    const InputMessage& message = items[i];
+    screen_.Notice((message.role == "user"        ? ">>> "
+                    : message.role == "assistant" ? ""
+                                                  : message.role + ": ") +
+                   message.text);
+  }
+}
+
+void Repl::CatchUp() {
+  const std::optional<std::vector<InputMessage>> items = Items();
+  if (!items) return;
+  if (seen_ && items->size() > *seen_) {
+    screen_.Notice("[said meanwhile from elsewhere:]");
+    ShowMessages(*items, *seen_);
+  } else if (seen_ && items->size() < *seen_) {
+    screen_.Notice("[taken back meanwhile from elsewhere: " + std::to_string(items->size()) + " messages are left]");
+  }
+  seen_ = items->size();
+}
+
+void Repl::CatchUpIfChanged() {
+  if (conversation_.empty()) return;
+  const Outcome<ConversationSummary> now = GetConversation(client_.http(), conversation_);
+  const bool same = now && seen_ && now->messages == static_cast<int64_t>(*seen_);
+  if (now && !same) CatchUp();
+}
+
+bool Repl::EnsureConversation(const std::string& first_message) {
+  if (!conversation_.empty()) return true;
+  const Outcome<std::string> made = CreateConversation(client_.http(), TitleOf(first_message));
+  if (!made) {
+    screen_.Error(made.failure().message);
+    return false;
+  }
+  conversation_ = *made;
+  made_.push_back(conversation_);
+  seen_ = 0;
+  if (!ephemeral()) RememberLastConversation(server_.url, conversation_);
+  return true;
+}
+
+std::optional<std::vector<InputMessage>> Repl::Items() {
+  if (conversation_.empty()) return std::vector<InputMessage>();
+  Outcome<std::vector<InputMessage>> items = GetItems(client_.http(), conversation_);
+  if (!items) {
+    screen_.Error(items.failure().message);
+    return std::nullopt;
+  }
+  return std::move(*items);
+}
+
+void Repl::Fork() {
+  if (conversation_.empty()) return screen_.Notice("There is nothing to copy yet.");
+  client_.link().Fork(conversation_, std::nullopt);
+  const std::optional<ServerEvent> forked = WaitForVerb();
+  if (!forked) return;
+  const std::string before = std::exchange(conversation_, forked->session);
+  made_.push_back(conversation_);
+  if (!ephemeral()) RememberLastConversation(server_.url, conversation_);
+  screen_.Notice("Going on in the copy " + conversation_ + "; /resume " + before + " goes back.");
+}
+
+void Repl::StartNew(std::optional<std::string> system) {
+  const std::string before = std::exchange(conversation_, "");
+  seen_.reset();
+  system_ = std::move(system);
+  last_report_.reset();
+  screen_.Notice("A new conversation" + (before.empty() ? "." : "; /resume " + before + " goes back."));
+}
+
+void Repl::ListSessions() {
+  const Outcome<std::vector<ConversationSummary>> sessions = ListConversations(client_.http(), kListed);
+  if (!sessions) return screen_.Error(sessions.failure().message);
+  listed_.clear();
+  for (const ConversationSummary& session : *sessions) listed_.push_back(session.id);
+  RememberListed(server_.url, listed_);
+  screen_.Line(DescribeSessions(*sessions, conversation_));
+}
+
+void Repl::Resume(const std::string& argument) {
+  if (argument.empty()) return screen_.Notice("/resume ID; /sessions lists the conversations.");
+  Attach(argument);
+}
+
+void Repl::Retitle(const std::string& title) {
+  if (conversation_.empty()) return screen_.Notice("The first message gives a conversation its title.");
+  if (title.empty()) return screen_.Notice("/title TEXT is what the conversation is listed by.");
+  const Outcome<Done> set = SetTitle(client_.http(), conversation_, title);
+  if (!set) return screen_.Error(set.failure().message);
+  screen_.Notice("Listed as: " + title);
+}
+
+void Repl::DeleteEphemeral() {
+  for (const std::string& id : made_) {
+    const Outcome<Done> deleted = DeleteConversation(client_.http(), id);
+    if (!deleted) screen_.Error("The conversation " + id + " is still on the server: " + deleted.failure().message);
+  }
+  if (!made_.empty()) screen_.Notice("The conversation is deleted.");
+}
+
+}  // namespace ringside::client

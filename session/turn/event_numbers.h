@@ -1,0 +1,51 @@
+// What has happened in a session, counted by kind, so that every wire can number its own events: one thing that happens
+// may be several events of one wire and none of another.
+#pragma once
+
+#include <cstdint>
+
+namespace ringside {
+
+/// How often each thing has happened.
+struct EventCounts {
+  uint64_t answers = 0;        // begun
+  uint64_t warm_ups = 0;       // begun
+  uint64_t opened = 0;         // answers whose message began
+  uint64_t pieces = 0;         // of text
+  uint64_t message_ended = 0;  // messages that ended before a tool call
+  uint64_t calls = 0;          // tool calls begun
+  uint64_t call_pieces = 0;    // of their arguments
+  uint64_t calls_ended = 0;
+  uint64_t ended = 0;       // responses with a message that ended with them
+  uint64_t ended_bare = 0;  // other responses
+
+  EventCounts& operator+=(const EventCounts& other) {
+    answers += other.answers;
+    warm_ups += other.warm_ups;
+    opened += other.opened;
+    pieces += other.pieces;
+    message_ended += other.message_ended;
+    calls += other.calls;
+    call_pieces += other.call_pieces;
+    calls_ended += other.calls_ended;
+    ended += other.ended;
+    ended_bare += other.ended_bare;
+    return *this;
+  }
+  friend EventCounts operator+(EventCounts a, const EventCounts& b) { return a += b; }
+};
+
+/// How many events of one wire each thing stands for.
+struct EventNumbers {
+  uint64_t answer = 1, warm_up = 1, opened = 1, piece = 1, message_ended = 1, call = 1, call_piece = 1, call_ended = 1,
+           ended = 1, ended_bare = 1;
+
+  /// The number of the event that follows all of these, counted from 0.
+  uint64_t Of(const EventCounts& counts) const {
+    return answer * counts.answers + warm_up * counts.warm_ups + opened * counts.opened + piece * counts.pieces +
+           message_ended * counts.message_ended + call * counts.calls + call_piece * counts.call_pieces +
+           call_ended * counts.calls_ended + ended * counts.ended + ended_bare * counts.ended_bare;
+  }
+};
+
+}  // namespace ringside

@@ -1,0 +1,144 @@
+// What the server remembers of one answer: who may see it, what was asked, the text so far, how it ended. Owned by its
+// Session and read or changed under the session's lock only.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "base/trace_context.h"
+#include "engine/token_sink.h"
+#include "session/chat/shared_text.h"
+#include "session/journal/journal.h"
+#include "session/tools/tool_calls.h"
+#include "session/turn/event_numbers.h"
+
+namespace ringside {
+
+enum class ResponseStatus { kInProgress, kCompleted, kIncomplete, kCancelled, kFailed };
+
+/// What of a session's own settings is more than this server has: the server's limits, which hold instead.
+struct ClampedLimits {
+  std::optional<int64_t> memory_len, session_len, pinned;
+  bool any() const { return memory_len || session_len || pinned; }
+};
+
+/// Something that happened to a tool call of an answer: to the `call`-th one, which had bytes [begin, end) of the text.
+struct CallStep {
+  enum class Kind : uint8_t { kBegun, kArguments, kWhole, kCut };
+  Kind kind;
+  uint32_t call = 0, begin = 0, end = 0;
+  bool ends() const { return kind == Kind::kWhole || kind == Kind::kCut; }
+};
+
+struct Response {
+  std::string id;               // "resp_..."
+  std::string item_id;          // "msg_...", of the assistant's message
+  std::string conversation_id;  // "conv_..."; "" for a chain
+  std::string previous_id;      // the response that this one continues
+  std::string adapter;          // of the model, by its name; "" = none
+  std::string echo;             // the request's fields as the wire repeats them; opaque to this layer
+  std::string request_key;      // client request id and digest, for re-attaching; "" = none
+  uint64_t connection = 0;      // not stored: visible to this connection only; 0 = to its owner
+  bool stored = true;           // false: gone with its connection
+  bool warm_up = false;         // prefill only
+  bool logprobs = false;
+  TraceContext trace;  // of the request that asked for it; not stored
+
+  double created_at = 0;    // seconds since 1970
+  double completed_at = 0;  // 0 = running
+  ResponseStatus status = ResponseStatus::kInProgress;
+  FinishReason reason = FinishReason::kStop;
+  /// For kIncomplete, where `reason` does not say it: "interrupted" (the server died in mid answer; the answer can be
+  /// continued), "detached" (nobody heard it for too long).
+  std::string incomplete_reason;
+  std::string stop_string;  // that ended it, if one did
+  Status error;
+  JournalPosition recorded;  // finished and durable: the journal's last record of it
+
+  EventCounts before;    // what had happened in its session when it began
+  bool begun = false;    // it was announced
+  bool started = false;  // its computing began
+  bool opened = false;   // its message began; calls may come without one
+  /// With its tool calls. Of an answer that goes on: what is new, and before it, `begun_bytes` of them, the calls that
+  /// it had begun, which are told anew, or what may become one and was told as text.
+  std::string text;
+  size_t begun_bytes = 0;
+  std::vector<uint32_t> piece_ends;        // offset in `text` behind each piece of the message, as it came
+  std::vector<OutputToken> tokens;         // with logprobs asked for: every token of the text, until a newer turn ends;
+  size_t scored_tokens = 0;                // before them so many of the prompt, where that was scored
+  std::vector<uint32_t> piece_token_ends;  // offset in `tokens` behind each piece
+  std::vector<float> embedding;            // where that was asked for: TokenSink::OnEmbedded
+
+  CallPlace calls = CallPlace::kNone;               // where in `text` tool calls are looked for
+  ToolSyntaxName syntax = ToolSyntaxName::kHermes;  // of these
+  std::vector<CallStep> call_steps;                 // what came of them
+  SharedText form;                                  // what Encode(AnswerForm) makes of how it was asked for
+
+  size_t items_before = 0;     // items of the timeline before this turn's input
+  size_t items_end = 0;        // items of the timeline after this response; what it continues from
+  size_t input_items_end = 0;  // of these, the input ends here
+  int64_t input_tokens = 0;    // the whole context of the answer
+  int64_t output_tokens = 0;
+  CacheReport report;
+  bool retokenised = false;  // the history's ids were another tokenizer's or template's: they were made anew
+  ClampedLimits clamped;
+  int64_t tokens_evicted_before = 0, messages_evicted_before = 0;  // what the turn before had reported
+  TurnTimes times;
+
+  /// Memory held, about.
+  int64_t bytes() const {
+    size_t sum = sizeof(Response) + text.size() + adapter.size() + echo.size() + request_key.size() + form.size();
+    sum += (piece_ends.size() + piece_token_ends.size()) * sizeof(uint32_t) + call_steps.size() * sizeof(CallStep);
+    sum += embedding.size() * sizeof(float);
+    for (const OutputToken& token : tokens) sum += sizeof(OutputToken) + token.top.size() * sizeof(TokenLogprob);
+    return static_cast<int64_t>(sum);
+  }
+  bool running() const { return status == ResponseStatus::kInProgress; }
+  /// What has happened to it so far.
+  EventCounts events() const {
+    const bool ended = begun && !running(), message_open = opened && call_steps.empty();
+    const uint64_t calls_ended = call_steps.empty() ? 0 : call_steps.back().call + call_steps.back().ends();
+    const uint64_t calls_begun = call_steps.empty() ? 0 : call_steps.back().call + 1;
+    return {.answers = begun && !warm_up,
+            .warm_ups = begun && warm_up,
+            .opened = opened,
+            .pieces = piece_ends.size(),
+            .message_ended = opened && !message_open,
+            .calls = calls_begun,
+            .call_pieces = call_steps.size() - calls_begun - calls_ended,
+            .calls_ended = calls_ended,
+            .ended = ended && message_open,
+            .ended_bare = ended && !message_open};
+  }
+  /// The message's text: all of it, but for the tool calls.
+  std::string_view message() const {
+    return piece_ends.empty() ? std::string_view() : Between(begun_bytes, piece_ends.back());
+  }
+  std::string_view bytes_of(const CallStep& step) const { return Between(step.begin, step.end); }
+  /// The tool calls so far.
+  std::vector<ToolCall> tool_calls() const {
+    std::vector<ToolCall> calls;
+    for (const CallStep& step : call_steps) {
+      if (step.kind == CallStep::Kind::kBegun) calls.push_back({std::string(bytes_of(step)), "", false});
+      if (step.kind == CallStep::Kind::kArguments) calls.back().arguments += bytes_of(step);
+      if (step.kind == CallStep::Kind::kWhole) calls.back().complete = true;
+    }
+    return calls;
+  }
+  /// The i-th piece of the text.
+  std::string_view piece(size_t i) const { return Between(i > 0 ? piece_ends[i - 1] : begun_bytes, piece_ends[i]); }
+  /// Its tokens, where they are kept.
+  std::span<const OutputToken> piece_tokens(size_t i) const {
+    if (i >= piece_token_ends.size()) return {};
+    const size_t begin = i > 0 ? piece_token_ends[i - 1] : scored_tokens;
+    return std::span(tokens).subspan(begin, piece_token_ends[i] - begin);
+  }
+  std::string_view Between(size_t begin, size_t end) const { return std::string_view(text).substr(begin, end - begin); }
+};
+
+}  // namespace ringside

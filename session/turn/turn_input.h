@@ -1,0 +1,39 @@
+// What a turn makes of the timeline that its session has, how much that adds, and whether it is allowed. Takes as long
+// as the new text is long. Pure; any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/status.h"
+#include "cache/ring.h"
+#include "session/chat/timeline.h"
+#include "session/turn/turn_spec.h"
+
+namespace ringside {
+
+struct InputLimits {
+  int64_t session_len = 0;       // tokens of the whole session
+  int64_t max_input_tokens = 0;  // that one turn may render; 0 = no limit
+};
+
+struct TurnInput {
+  Timeline next;            // rendered, with the answer opened
+  size_t first_new = 0;     // index of its first item that was not rendered before: what follows is new input
+  bool recomputed = false;  // ids of the history changed
+};
+
+/// Adds `items`, which are the turn's own, behind `base` and renders what is not rendered yet. Where the ids of `base`
+/// were forgotten nobody knows what was computed before: new are the turn's own items alone, and only they are held to
+/// max_input_tokens. A history that comes with its request is held to that as a whole, and new is what stands behind
+/// its last answer. kInvalidArgument: there is nothing to answer, or (context_length_exceeded) it is too long by one of
+/// the limits; no more is tokenised then than fits.
+Result<TurnInput> RenderInput(const TurnSpec& spec, std::vector<Item> items, const Timeline& base, const Codec& codec,
+                              const InputLimits& limits);
+
+/// kInvalidArgument (context_length_exceeded), naming both numbers, if the new input alone has more tokens than
+/// `window` shows, unless the turn truncates.
+Status CheckShown(const TurnSpec& spec, const TurnInput& input, const RingWindow& window);
+
+}  // namespace ringside
