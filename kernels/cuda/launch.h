@@ -156,6 +156,14 @@ bool CanQuantiseNorm(const Tensor& x, const float* weight, const float* bias, co
 void LaunchNormQuantise(const Launcher& on, Tensor x, const float* weight, const float* bias, bool layer, float eps,
                         Tensor y, const E4M3Rows& to);
 
+// ---- linear/e4m3_linear.cu
+/// Whether LaunchE4M3Linear takes it: up to 128 rows on compute capability 9.0, y four outputs at a time.
+bool CanMultiplyE4M3(const Launcher& on, const void* weight, const float* weight_scales, const E4M3Rows& x, Tensor y,
+                     bool accumulate);
+/// y (+)= x W^T; W [y.cols, as x.q] and its rows' scales lie as x's.
+void LaunchE4M3Linear(const Launcher& on, const void* weight, const float* weight_scales, const E4M3Rows& x, Tensor y,
+                      bool accumulate);
+
 // ---- linear/batch_linear.cu
 /// Whether LaunchBatchLinear takes it: 5 to 64 rows, or fewer that LaunchStreamLinear does not take; weights that lie
 /// side by side, not both narrow and small; no norm in front.

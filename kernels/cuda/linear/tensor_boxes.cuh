@@ -84,6 +84,23 @@ struct Wgmma;
                RINGSIDE_C16(c, 16), RINGSIDE_C16(c, 32), RINGSIDE_C16(c, 48))
 RINGSIDE_ADDS(__nv_bfloat16, "bf16")
 RINGSIDE_ADDS(__half, "f16")
+/// c [64, N] += a [64, 32] b [N, 32]^T likewise, both of E4M3; boxes have 128 inputs to a row.
+template <int kN>
+struct WgmmaE4M3;
+#define RINGSIDE_ADD_E4M3(n, registers, a_place, b_place, ...)                                                       \
+  template <>                                                                                                        \
+  struct WgmmaE4M3<n> {                                                                                              \
+    __device__ static __forceinline__ void Add(float* c, uint64_t a, uint64_t b) {                                   \
+      asm volatile("wgmma.mma_async.sync.aligned.m64n" #n "k32.f32.e4m3.e4m3 {" registers "}, " a_place ", " b_place \
+                   ", 1, 1, 1;"                                                                                      \
+                   : __VA_ARGS__                                                                                     \
+                   : "l"(a), "l"(b));                                                                                \
+    }                                                                                                                \
+  };
+RINGSIDE_ADD_E4M3(64, RINGSIDE_R32, "%32", "%33", RINGSIDE_C16(c, 0), RINGSIDE_C16(c, 16))
+RINGSIDE_ADD_E4M3(128, RINGSIDE_R64, "%64", "%65", RINGSIDE_C16(c, 0), RINGSIDE_C16(c, 16), RINGSIDE_C16(c, 32),
+                  RINGSIDE_C16(c, 48))
+#undef RINGSIDE_ADD_E4M3
 #undef RINGSIDE_ADDS
 #undef RINGSIDE_ADD
 #undef RINGSIDE_R64

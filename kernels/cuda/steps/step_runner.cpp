@@ -306,6 +306,10 @@ void StepRunner::MultiplyE4M3(const StepOp& op, const E4M3Rows& x) {
       run.weights[j] = op.weights[i], run.scales[j] = op.scales[i], run.outputs[j] = op.outputs[i];
       column += op.outputs[i];
     }
+    if (CanMultiplyE4M3(on_, run.weights[0], run.scales[0], x, run.y, run.accumulate)) {
+      LaunchE4M3Linear(on_, run.weights[0], run.scales[0], x, run.y, run.accumulate);
+      continue;
+    }
     if (product_.MultiplyE4M3(run.weights[0], run.scales[0], x.q, x.scales, run.y, run.accumulate)) continue;
     MultiplyPanels(run, op.x, rest);
   }

@@ -74,7 +74,9 @@ TEST_P(E4M3Device, RowsOfEveryNumber) {
     std::vector<int64_t> outputs;
     int64_t cols;
   };
-  const Shape shapes[] = {{{192, 64, 64}, 576}, {{48, 16, 16}, 264}, {{512}, 4096}, {{128, 128}, 4096}, {{64}, 14336}};
+  // The last ones: of every number of outputs to a block, and of a last block that has fewer.
+  const Shape shapes[] = {{{192, 64, 64}, 576}, {{48, 16, 16}, 264}, {{512}, 4096},  {{128, 128}, 4096}, {{64}, 14336},
+                          {{1040}, 512},        {{4096}, 4096},      {{6144}, 4096}, {{28672}, 256}};
   double worst = 0;
   for (const Shape& shape : shapes) {
     const Layer layer = MakeLayer(shape.outputs, shape.cols);
@@ -105,13 +107,16 @@ TEST_P(E4M3Device, RowsOfEveryNumber) {
 }
 
 TEST_P(E4M3Device, AddsToWhatIsThere) {
-  const int64_t rows = 130, cols = 512;
+  const int64_t cols = 512;
   const Layer layer = MakeLayer({256}, cols);
-  const std::vector<float> x = RandomRounded(rows * cols, 21), half(256, 0.5f);
-  const DeviceMatrix in(*backend_, type_, rows, cols, x),
-      y(*backend_, DType::kF32, rows, 256, std::vector<float>(static_cast<size_t>(rows * 256), 0.5f));
-  backend_->Linear({.x = in.tensor(), .weights = layer.pointers, .y = y.tensor(), .accumulate = true});
-  ExpectProducts(y.Get(), RoundedToE4M3(x, cols), layer, rows, DType::kF32, half);
+  const std::vector<float> half(256, 0.5f);
+  for (const int64_t rows : {20, 128, 130}) {
+    const std::vector<float> x = RandomRounded(rows * cols, 21);
+    const DeviceMatrix in(*backend_, type_, rows, cols, x),
+        y(*backend_, DType::kF32, rows, 256, std::vector<float>(static_cast<size_t>(rows * 256), 0.5f));
+    backend_->Linear({.x = in.tensor(), .weights = layer.pointers, .y = y.tensor(), .accumulate = true});
+    ExpectProducts(y.Get(), RoundedToE4M3(x, cols), layer, rows, DType::kF32, half);
+  }
 }
 
 // As QuantiseRow has it: zeros stay zeros, a value that is no number makes its row none, and no other.

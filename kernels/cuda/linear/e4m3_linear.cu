@@ -1,0 +1,261 @@
+// y (+)= x W^T where rows of both are in E4M3 and have a scale each (quantise_rows.cu), up to 128 rows of x, on compute
+// capability 9.0: bound by reading W once. A block has 64 to 256 outputs, and one or two warp groups with 64 rows each;
+// the rows are the left operand of warp group products, the outputs the right one. The tensor memory accelerator copies
+// boxes of 128 inputs of both into a ring of slots, which one thread keeps full; weights come without waiting for the
+// step before. Where there are too few outputs for the device, the inputs are split over the blocks of a cluster, whose
+// parts are added in one order. By cuBLASLt, which these layers went to, every layer waits for the one before it.
+#include <algorithm>
+
+#include "kernels/cuda/cluster.cuh"
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/linear/tensor_boxes.cuh"
+#include "kernels/cuda/tensor_map.h"
+
+namespace ringside::cuda {
+namespace {
+
+constexpr int kBoxBytes = 128;  // of a row: as many inputs
+constexpr int kGroupRows = 64;  // of a warp group
+constexpr int kMostE4M3Slots = 8;
+constexpr size_t kE4M3StaticBytes = 1024;  // at most what a block has beside what it is launched with
+
+struct E4M3Layer {
+  int chunks, slots, slot_bytes;  // chunks of inputs; slots of the ring
+  int total, rows;
+  const float *w_scales, *x_scales;
+  void* y;
+  DType y_dtype;
+  int64_t y_stride;
+  bool accumulate;
+};
+
+/// kN outputs, by kGroups warp groups and a warp that copies.
+template <int kN, int kGroups>
+struct E4M3Kernel {
+  static constexpr int kThreads = kGroups * 128;  // that multiply
+  static constexpr int kWeightBytes = kN * kBoxBytes;
+  static constexpr int kStep = kN % 128 == 0 ? 128 : 64;  // outputs of one product
+  static constexpr int kSumsStride = kN + 8;              // floats: eight banks from row to row
+
+  const E4M3Layer& a;
+  const uint32_t ring, full, empty;  // shared addresses: the slots, and two barriers a slot
+  int first_chunk, end_chunk, first_output;
+
+  __device__ __forceinline__ E4M3Kernel(const E4M3Layer& layer, uint32_t ring_at, uint32_t barriers)
+      : a(layer), ring(ring_at), full(barriers), empty(barriers + kMostE4M3Slots * 8) {
+    const int blocks = ClusterBlocks(), rank = ClusterRank();
+    first_chunk = rank * a.chunks / blocks, end_chunk = (rank + 1) * a.chunks / blocks;
+    first_output = static_cast<int>(blockIdx.x) / blocks * kN;
+  }
+
+  /// One thread: fills the slots.
+  __device__ __forceinline__ void Copy(const CUtensorMap& w, const CUtensorMap& x) const {
+    const auto copy_weights = [&](int chunk, int slot) {
+      ArriveAtExpecting(full + slot * 8, a.slot_bytes);
+      CopyBox(ring + slot * a.slot_bytes, w, chunk * kBoxColumns, first_output, full + slot * 8, kReadOnce);
+    };
+    const auto copy_rows = [&](int chunk, int slot) {
+      CopyBox(ring + slot * a.slot_bytes + kWeightBytes, x, chunk * kBoxColumns, 0, full + slot * 8, kReadAgain);
+    };
+    const int ahead = min(a.slots, end_chunk - first_chunk);
+    for (int i = 0; i < ahead; ++i) copy_weights(first_chunk + i, i);
+    PrefetchMap(x);
+    WaitForStep();  // weights do not wait for the step before
+    for (int i = 0; i < ahead; ++i) copy_rows(first_chunk + i, i);
+    int slot = 0, parity = 0;
+    for (int chunk = first_chunk + ahead; chunk < end_chunk; ++chunk) {
+      WaitAt(empty + slot * 8, parity);
+      copy_weights(chunk, slot);
+      copy_rows(chunk, slot);
+      if (++slot == a.slots) slot = 0, parity ^= 1;
+    }
+  }
+
+  /// The warp groups: sums to [rows][kSumsStride], where the ring was. What lies behind the rows of a slot is taken as
+  /// rows that are not there.
+  __device__ __forceinline__ void Multiply(float* sums) const {
+    const int group = threadIdx.x / 128, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    float c[kN / 2];
+#pragma unroll
+    for (int i = 0; i < kN / 2; ++i) c[i] = 0;
+    int slot = 0, parity = 0, before = -1;
+    for (int chunk = first_chunk; chunk < end_chunk; ++chunk) {
+      WaitAt(full + slot * 8, parity);
+      const uint64_t weights = BoxDescriptor(ring + slot * a.slot_bytes),
+                     rows = BoxDescriptor(ring + slot * a.slot_bytes + kWeightBytes + group * kGroupRows * kBoxBytes);
+      BeginProducts();
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {  // 32 inputs
+#pragma unroll
+        for (int n = 0; n < kN / kStep; ++n) {
+          WgmmaE4M3<kStep>::Add(c + n * kStep / 2, rows + k * 2, weights + n * (kStep * kBoxBytes / 16) + k * 2);
+        }
+      }
+      CommitProducts();
+      if (before >= 0) {
+        WaitForProducts<1>();
+        if (lane == 0) ArriveAt(empty + before * 8);
+      }
+      before = slot;
+      if (++slot == a.slots) slot = 0, parity ^= 1;
+    }
+    WaitForProducts<0>(c);
+    asm volatile("bar.sync 1, %0;" ::"n"(kThreads) : "memory");  // the ring has been read
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int row = warp * 16 + h * 8 + lane / 4;
+      if (row >= a.rows) continue;
+#pragma unroll
+      for (int j = 0; j < kN / 8; ++j) {
+        *reinterpret_cast<float2*>(sums + row * kSumsStride + j * 8 + lane % 4 * 2) =
+            float2{c[j * 4 + h * 2], c[j * 4 + h * 2 + 1]};
+      }
+    }
+  }
+
+  /// Four outputs at a time; the blocks of a cluster share them out, and each adds the parts in the order of the
+  /// inputs.
+  __device__ __forceinline__ void Finish(const float* sums) const {
+    constexpr int kFours = kN / 4;
+    const int blocks = ClusterBlocks();
+    for (int i = ClusterRank() * kThreads + static_cast<int>(threadIdx.x); i < a.rows * kFours;
+         i += blocks * kThreads) {
+      const int row = i / kFours, place = i % kFours * 4, output = first_output + place;
+      if (output >= a.total) continue;
+      const int64_t at = row * a.y_stride + output;
+      const float4 old = a.accumulate ? LoadFour(a.y, a.y_dtype, at) : float4{0, 0, 0, 0};
+      const float4 scale = *reinterpret_cast<const float4*>(a.w_scales + output);
+      const float of_row = a.x_scales[row], *from = sums + row * kSumsStride + place;
+      float4 parts[8];  // all on their way at a time
+#pragma unroll
+      for (int b = 0; b < 8; ++b) {
+        if (b < blocks) parts[b] = *reinterpret_cast<const float4*>(OfBlock(from, b));
+      }
+      float4 sum = parts[0];
+#pragma unroll
+      for (int b = 1; b < 8; ++b) {
+        if (b < blocks) sum.x += parts[b].x, sum.y += parts[b].y, sum.z += parts[b].z, sum.w += parts[b].w;
+      }
+      StoreFour(a.y, a.y_dtype, at,
+                {old.x + sum.x * of_row * scale.x, old.y + sum.y * of_row * scale.y, old.z + sum.z * of_row * scale.z,
+                 old.w + sum.w * of_row * scale.w});
+    }
+  }
+};
+
+template <int kN, int kGroups>
+__global__ void __launch_bounds__(E4M3Kernel<kN, kGroups>::kThreads + 32, 1)
+    RunE4M3Linear(const __grid_constant__ CUtensorMap w, const __grid_constant__ CUtensorMap x, E4M3Layer a) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  using Kernel = E4M3Kernel<kN, kGroups>;
+  extern __shared__ __align__(1024) unsigned char shared[];
+  __shared__ alignas(8) uint64_t barriers[2 * kMostE4M3Slots];
+  LetNextStart();
+  const Kernel kernel(a, SharedAddress(shared), SharedAddress(barriers));
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < a.slots; ++i) {
+      InitBarrier(kernel.full + i * 8, 1), InitBarrier(kernel.empty + i * 8, Kernel::kThreads / 32);
+    }
+    FenceBarriers();
+  }
+  __syncthreads();
+  const bool multiplies = threadIdx.x < Kernel::kThreads;
+  float* sums = reinterpret_cast<float*>(shared);
+  if (threadIdx.x == Kernel::kThreads) {
+    kernel.Copy(w, x);
+  } else if (multiplies) {
+    WaitForStep();
+    kernel.Multiply(sums);
+  }
+  __syncwarp();
+  ClusterSync();
+  if (multiplies) kernel.Finish(sums);
+  ClusterSync();  // nobody ends while others read its sums
+#endif
+}
+
+/// How a layer is divided: outputs of a block, blocks of a cluster.
+struct Division {
+  int outputs, cluster;
+};
+
+/// The least bytes that a block waits for, one after the other: its weights, the rows, and the parts of sums.
+Division Divide(const Launcher& on, int64_t total, int64_t k, int64_t rows) {
+  Division best = {};
+  int64_t least = 0;
+  for (const int outputs : {64, 128, 192, 256}) {
+    for (int cluster = 1; cluster <= std::min(kMostOfCluster, on.largest_cluster); cluster *= 2) {
+      const int64_t tiles = (total + outputs - 1) / outputs,
+                    there = cluster == 1 ? on.multiprocessors : on.clusters[static_cast<size_t>(cluster)];
+      if (there == 0) continue;
+      const int64_t chunks = (k + kBoxBytes - 1) / kBoxBytes, own = (chunks + cluster - 1) / cluster * kBoxBytes;
+      const int64_t bytes =
+          (tiles + there - 1) / there * ((outputs + rows) * own + rows * outputs * (cluster == 1 ? 2 : 8));
+      if (least == 0 || bytes < least) least = bytes, best = {outputs, cluster};
+    }
+  }
+  return best;
+}
+
+template <int kN, int kGroups>
+void LaunchOf(const Launcher& on, const void* weight, const E4M3Rows& x, int64_t k, E4M3Layer a, int cluster) {
+  using Kernel = E4M3Kernel<kN, kGroups>;
+  const int box_rows = (a.rows + 7) / 8 * 8;
+  a.slot_bytes = Kernel::kWeightBytes + box_rows * kBoxBytes;
+  // What is behind the last slot is read as rows that are not there.
+  const int behind = (kGroups * kGroupRows - box_rows) * kBoxBytes;
+  const int room = static_cast<int>(SharedBytes(on.large) - kE4M3StaticBytes) - behind;
+  a.slots = std::min({kMostE4M3Slots, room / a.slot_bytes, (a.chunks + cluster - 1) / cluster});
+  const size_t bytes = std::max(static_cast<size_t>(a.slots * a.slot_bytes + behind),
+                                sizeof(float) * static_cast<size_t>(a.rows * Kernel::kSumsStride));
+  // Two bytes of E4M3 are copied as one element of 16 bits.
+  const CUtensorMap w = MapRows(DType::kBF16, weight, a.total, k / 2, k / 2, kN),
+                    rows = MapRows(DType::kBF16, x.q.data, x.q.rows, k / 2, x.q.stride / 2, box_rows);
+  Launcher clustered = on;
+  clustered.cluster = cluster;
+  Launch(clustered, RunE4M3Linear<kN, kGroups>, Grid((a.total + kN - 1) / kN * cluster), Kernel::kThreads + 32, bytes,
+         w, rows, a);
+}
+
+template <int kGroups>
+void LaunchOfGroups(const Launcher& on, const void* weight, const E4M3Rows& x, int64_t k, const E4M3Layer& a) {
+  const Division by = Divide(on, a.total, k, a.rows);
+  switch (by.outputs) {
+    case 64:
+      return LaunchOf<64, kGroups>(on, weight, x, k, a, by.cluster);
+    case 128:
+      return LaunchOf<128, kGroups>(on, weight, x, k, a, by.cluster);
+    case 192:
+      return LaunchOf<192, kGroups>(on, weight, x, k, a, by.cluster);
+    default:
+      LaunchOf<256, kGroups>(on, weight, x, k, a, by.cluster);
+  }
+}
+
+}  // namespace
+
+bool CanMultiplyE4M3(const Launcher& on, const void* weight, const float* weight_scales, const E4M3Rows& x, Tensor y,
+                     bool accumulate) {
+#ifdef RINGSIDE_SM90A
+  return on.hopper && x.q.rows <= 2 * kGroupRows && CanMap(weight, x.q.stride / 2) &&
+         CanMap(x.q.data, x.q.stride / 2) && Aligned(weight_scales) && AllowsFours(y) &&
+         (!accumulate || y.dtype == DType::kF32);
+#else
+  (void)on, (void)weight, (void)weight_scales, (void)x, (void)y, (void)accumulate;
+  return false;
+#endif
+}
+
+void LaunchE4M3Linear(const Launcher& on, const void* weight, const float* weight_scales, const E4M3Rows& x, Tensor y,
+                      bool accumulate) {
+  CHECK(CanMultiplyE4M3(on, weight, weight_scales, x, y, accumulate));
+  E4M3Layer a = {};
+  a.chunks = static_cast<int>((x.q.stride + kBoxBytes - 1) / kBoxBytes);
+  a.total = static_cast<int>(y.cols), a.rows = static_cast<int>(x.q.rows);
+  a.w_scales = weight_scales, a.x_scales = x.scales;
+  a.y = y.data, a.y_dtype = y.dtype, a.y_stride = y.stride, a.accumulate = accumulate;
+  a.rows <= kGroupRows ? LaunchOfGroups<1>(on, weight, x, x.q.stride, a)
+                       : LaunchOfGroups<2>(on, weight, x, x.q.stride, a);
+}
+
+}  // namespace ringside::cuda
