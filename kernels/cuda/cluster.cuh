@@ -37,6 +37,21 @@ __device__ __forceinline__ const T* OfBlock(const T* own, int) {
 }
 #endif
 
+/// `sum` + the four floats at `from` in each of a cluster's blocks, in their order.
+__device__ __forceinline__ float4 AddFoursOfCluster(const float* from, int blocks, float4 sum) {
+  constexpr int kMost = 8;
+  float4 parts[kMost];  // all on their way at a time
+#pragma unroll
+  for (int b = 0; b < kMost; ++b) {
+    if (b < blocks) parts[b] = *reinterpret_cast<const float4*>(OfBlock(from, b));
+  }
+#pragma unroll
+  for (int b = 0; b < kMost; ++b) {
+    if (b < blocks) sum.x += parts[b].x, sum.y += parts[b].y, sum.z += parts[b].z, sum.w += parts[b].w;
+  }
+  return sum;
+}
+
 /// The barrier of a thread block cluster, in two halves: what a thread wrote before it arrived is visible, in any block
 /// of the cluster, to a thread that has waited. Every thread of every block takes part each time.
 __device__ __forceinline__ void ArriveAtCluster() {

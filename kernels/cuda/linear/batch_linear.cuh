@@ -185,16 +185,7 @@ struct BatchKernel {
       const auto sum_of = [&](int at, float4 sum) {
         const float* from = sums + four.row * kSumsStride + at;
         if (blocks == 1) return Add(*reinterpret_cast<const float4*>(from), sum);
-        float4 parts[8];  // all on their way at a time
-#pragma unroll
-        for (int b = 0; b < 8; ++b) {
-          if (b < blocks) parts[b] = *reinterpret_cast<const float4*>(OfBlock(from, b));
-        }
-#pragma unroll
-        for (int b = 0; b < 8; ++b) {
-          if (b < blocks) sum = Add(sum, parts[b]);
-        }
-        return sum;
+        return AddFoursOfCluster(from, blocks, sum);
       };
       const auto round = [&](float4 v) {
         return float4{RoundTo(a.y_dtype, v.x), RoundTo(a.y_dtype, v.y), RoundTo(a.y_dtype, v.z),

@@ -126,16 +126,7 @@ struct E4M3Kernel {
       const float4 old = a.accumulate ? LoadFour(a.y, a.y_dtype, at) : float4{0, 0, 0, 0};
       const float4 scale = *reinterpret_cast<const float4*>(a.w_scales + output);
       const float of_row = a.x_scales[row], *from = sums + row * kSumsStride + place;
-      float4 parts[8];  // all on their way at a time
-#pragma unroll
-      for (int b = 0; b < 8; ++b) {
-        if (b < blocks) parts[b] = *reinterpret_cast<const float4*>(OfBlock(from, b));
-      }
-      float4 sum = parts[0];
-#pragma unroll
-      for (int b = 1; b < 8; ++b) {
-        if (b < blocks) sum.x += parts[b].x, sum.y += parts[b].y, sum.z += parts[b].z, sum.w += parts[b].w;
-      }
+      const float4 sum = AddFoursOfCluster(from, blocks, {});
       StoreFour(a.y, a.y_dtype, at,
                 {old.x + sum.x * of_row * scale.x, old.y + sum.y * of_row * scale.y, old.z + sum.z * of_row * scale.z,
                  old.w + sum.w * of_row * scale.w});

@@ -190,8 +190,9 @@ struct GroupedKernel {
       for (int i = 0; i < kAtOnce; ++i) {
         const int row = first + i * step;
         if (row >= rows) break;
-        sum[i] = SumOf(sums + row * kGroupedSumsStride + place, blocks);
-        if constexpr (kPairs) up_sum[i] = SumOf(sums + row * kGroupedSumsStride + kResults + place, blocks);
+        sum[i] = AddFoursOfCluster(sums + row * kGroupedSumsStride + place, blocks, {});
+        if constexpr (kPairs)
+          up_sum[i] = AddFoursOfCluster(sums + row * kGroupedSumsStride + kResults + place, blocks, {});
         old[i] = a.accumulate ? own.Old(a, first_row + row) : float4{0, 0, 0, 0};
       }
 #pragma unroll
@@ -205,19 +206,6 @@ struct GroupedKernel {
         }
       }
     }
-  }
-  static __device__ __forceinline__ float4 SumOf(const float* from, int blocks) {
-    float4 parts[8];  // all on their way at a time
-#pragma unroll
-    for (int b = 0; b < 8; ++b) {
-      if (b < blocks) parts[b] = *reinterpret_cast<const float4*>(OfBlock(from, b));
-    }
-    float4 sum = {};
-#pragma unroll
-    for (int b = 0; b < 8; ++b) {
-      if (b < blocks) sum.x += parts[b].x, sum.y += parts[b].y, sum.z += parts[b].z, sum.w += parts[b].w;
-    }
-    return sum;
   }
 };
 
