@@ -44,6 +44,12 @@ __device__ __forceinline__ void WaitAt(uint32_t barrier, int phase) {
       "r"(phase)
       : "memory");
 }
+/// Whether the thread is the one of its warp, whose threads all call it, that is to do what one does.
+__device__ __forceinline__ bool IsElected() {
+  uint32_t elected = 0;
+  RINGSIDE_WGMMA("{ .reg .pred one; elect.sync _|one, 0xffffffff; selp.u32 %0, 1, 0, one; }" : "=r"(elected));
+  return elected != 0;
+}
 /// What threads wrote to shared memory, and are known to have written, becomes visible to wgmma.
 __device__ __forceinline__ void ShowToWgmma() { RINGSIDE_WGMMA("fence.proxy.async.shared::cta;" ::: "memory"); }
 

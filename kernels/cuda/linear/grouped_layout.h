@@ -3,10 +3,11 @@
 // inputs, those that the tensor cores' left operand of 16 bits wants of it: 8 i + 2 j and 8 i + 2 j + 1, i in 0..3, j =
 // l % 4.
 //
-//   low halves (512 bytes)  bits 4 i ... of word g of a lane: the low four bits of input 32 g + 8 i + 2 j; 16 further
-//                           on those of the next input. A lane's four words lie side by side.
-//   fifth bits (128)        bit 4 g + i of a lane's word, and 16 further on
-//   high pairs (256)        bits 8 (g % 2) + 2 i ... of word g / 2 of a lane's two, and 16 further on
+//   low halves (512 bytes)  bits 8 (i % 2) + 4 (i / 2) ... of word g of a lane: the low four bits of input 32 g + 8 i +
+//                           2 j; 16 further on those of the next input. So every second four bits are bytes of the
+//                           same half of a group. A lane's four words lie side by side.
+//   fifth bits (128)        bit 8 (i % 2) + 2 g + i / 2 of a lane's word, and 16 further on
+//   high pairs (256)        bits 8 (i % 2) + 4 (g % 2) + 2 (i / 2) ... of word g / 2 of a lane's two, and 16 further on
 //   bytes (1,024)           instead of the low halves, signed: a group's 32 inputs as two groups of quantised_layout.h,
 //                           of which word j is lane j's; first the words of two groups of 32, then those of the others
 //

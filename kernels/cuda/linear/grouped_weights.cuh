@@ -103,13 +103,23 @@ struct LaneTile {
       const uint32_t word = low[g * 2 + i / 2];
       return i % 2 == 0 ? LowPair(word, Int8(), T()) : HighPair(word, Int8(), T());
     } else {
-      const uint32_t pair = MaskedOr(low[g] >> (i * 4), 0x000f000fu, BasePair(T()));
-      if constexpr (kBits == 5) return MaskedOr(Shifted(high[0], g * 4 + i - 4), 0x00100010u, pair);
+      const int byte = i % 2 * 8, half = i / 2;
+      const uint32_t pair = MaskedOr(low[g] >> (byte + half * 4), 0x000f000fu, BasePair(T()));
+      if constexpr (kBits == 5) return MaskedOr(Shifted(high[0], byte + g * 2 + half - 4), 0x00100010u, pair);
       if constexpr (kBits == 6) {
-        return MaskedOr(Shifted(high[g / 2], g % 2 * 8 + i * 2 - 4), 0x00300030u, pair);
+        return MaskedOr(Shifted(high[g / 2], byte + g % 2 * 4 + half * 2 - 4), 0x00300030u, pair);
       }
       return pair;
     }
+  }
+  /// The lane's four integers of half h of group g, of up to 6 bits, as bytes: of inputs 16 h + 2 j, 16 h + 8 + 2 j and
+  /// those behind these two.
+  __device__ __forceinline__ uint32_t Bytes(int g, int h) const {
+    static_assert(kBits <= 6);
+    const uint32_t bytes = (low[g] >> (h * 4)) & 0x0f0f0f0fu;
+    if constexpr (kBits == 5) return MaskedOr(Shifted(high[0], g * 2 + h - 4), 0x10101010u, bytes);
+    if constexpr (kBits == 6) return MaskedOr(Shifted(high[g / 2], g % 2 * 4 + h * 2 - 4), 0x30303030u, bytes);
+    return bytes;
   }
   /// Of group g, and of 6 bits of its half: pairs 2 half and 2 half + 1.
   template <class T>

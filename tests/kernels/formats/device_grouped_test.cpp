@@ -77,6 +77,55 @@ TEST_P(GroupedDevice, ShortBlocksOfInputsThatAreNoWholeTile) {
   }
 }
 
+// A few rows of x become integers: in each group of inputs by its own largest, and zeros stay zeros.
+TEST_P(GroupedDevice, InputsOfAnyMagnitude) {
+  constexpr int64_t kOutputs = 80, kInputs = 512, kGroup = 32;
+  const float small = type_ == DType::kF16 ? 1e-3f : 1e-30f, large = type_ == DType::kF16 ? 1e2f : 1e25f;
+  for (const DType type : {DType::kQ4_K, DType::kQ5_0, DType::kQ6_K, DType::kQ8_0}) {
+    const RandomWeight w = MakeGrouped(type, kOutputs, kInputs, 17);
+    const Weight weight = Load(w);
+    const Weight* const weights[] = {&weight};
+    for (const int64_t rows : {1, 2, 3, 4}) {
+      std::vector<float> x = RandomRounded(rows * kInputs, 18);
+      for (size_t i = 0; i < x.size(); ++i) {  // row r has the groups from its first on, all of one magnitude
+        const int64_t r = static_cast<int64_t>(i) / kInputs, group = static_cast<int64_t>(i) % kInputs / kGroup;
+        x[i] = group < r * 5 ? 0 : Rounded(type_, x[i] * (r % 2 == 0 ? small : large));
+      }
+      DeviceMatrix in(*backend_, type_, rows, kInputs, x),
+          y(*backend_, DType::kF32, rows, kOutputs, std::vector<float>(static_cast<size_t>(rows * kOutputs)));
+      backend_->Linear({.x = in.tensor(), .weights = weights, .y = y.tensor()});
+      const std::vector<float> got = y.Get();
+      for (int64_t r = 0; r < rows; ++r) {
+        for (int64_t n = 0; n < kOutputs; ++n) {
+          const Product want = Multiply(x, w, r, n);
+          ASSERT_NEAR(got[At(r, kOutputs, n)], want.sum, Tolerance(rows, kInputs) * want.size)
+              << Traits(type).name << ", " << rows << " rows, at " << r << "," << n;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(GroupedDevice, WhatIsNoNumberStaysInItsRow) {
+  constexpr int64_t kOutputs = 48, kInputs = 512, kRows = 3;
+  for (const DType type : {DType::kQ4_K, DType::kQ6_K, DType::kQ8_0}) {
+    const RandomWeight w = MakeGrouped(type, kOutputs, kInputs, 19);
+    const Weight weight = Load(w);
+    const Weight* const weights[] = {&weight};
+    for (const float no_number : {NAN, INFINITY}) {
+      std::vector<float> x = RandomRounded(kRows * kInputs, 20);
+      x[kInputs + 77] = no_number;
+      DeviceMatrix in(*backend_, type_, kRows, kInputs, x),
+          y(*backend_, DType::kF32, kRows, kOutputs, std::vector<float>(kRows * kOutputs));
+      backend_->Linear({.x = in.tensor(), .weights = weights, .y = y.tensor()});
+      const std::vector<float> got = y.Get();
+      for (int64_t i = 0; i < kRows * kOutputs; ++i) {
+        ASSERT_EQ(std::isfinite(got[static_cast<size_t>(i)]), i / kOutputs != 1) << Traits(type).name << " at " << i;
+      }
+    }
+  }
+}
+
 // Of one type and of two, of whole panels, whole tiles and neither.
 TEST_P(GroupedDevice, SeveralWeightsWithBiasAndSum) {
   for (const auto& sizes : {std::array<int64_t, 3>{64, 128, 70}, {24, 40, 8}, {24, 7, 9}}) {

@@ -1,4 +1,4 @@
-// Rows of x for the streaming kernel of weights in tiles (stream_grouped.cuh). Included by it only.
+// Rows of x for the streaming kernel of weights in tiles (stream_grouped.cuh), for those of bytes. Included by it only.
 #pragma once
 
 #include "kernels/cuda/linear/grouped_weights.cuh"
@@ -6,21 +6,14 @@
 
 namespace ringside::cuda {
 
-/// Inputs that are summed for the offsets: as many as have one scale.
-template <int kBits>
-constexpr int kSumInputs = kBits == 6 ? 16 : 32;
 constexpr int kPortionChunks = 2, kPortionInputs = kPortionChunks * kTileInputs;
 
-/// The rows of x in shared memory as the products want them, and the sums of each kSumInputs of their inputs, one row's
-/// behind the other's. By the whole block.
-template <class T, int kBits>
+/// The rows of x in shared memory as products with bytes want them: as they are. By the whole block.
+template <class T>
 class PortionInputs {
  public:
-  __device__ __forceinline__ PortionInputs(const Skinny& a, T* shared_x, float* sums)
-      : a_(a),
-        shared_x_(shared_x),
-        sums_(sums),
-        padded_((a.k + kPortionInputs - 1) / kPortionInputs * kPortionInputs) {}
+  __device__ __forceinline__ PortionInputs(const Skinny& a, T* shared_x)
+      : a_(a), shared_x_(shared_x), padded_((a.k + kPortionInputs - 1) / kPortionInputs * kPortionInputs) {}
 
   /// Of x itself.
   __device__ __forceinline__ void Load() const {
@@ -52,17 +45,6 @@ class PortionInputs {
   /// So many inputs of row r from c on, by each lane of a warp.
   template <int kCount>
   __device__ __forceinline__ void Take(int r, int c, Run<kCount> run) const {
-    if constexpr (kHasOffsets<Grouped<kBits>>) {
-      constexpr int kLanes = kSumInputs<kBits> / kCount;
-      float sum = 0;
-#pragma unroll
-      for (const T& x : run.x) sum += ToFloat(x);
-#pragma unroll
-      for (int step = 1; step < kLanes; step *= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
-      if (threadIdx.x % kLanes == 0) {
-        sums_[r * (a_.x_shared_stride / kSumInputs<kBits>)+c / kSumInputs<kBits>] = sum;
-      }
-    }
     *reinterpret_cast<Run<kCount>*>(shared_x_ + r * a_.x_shared_stride + c) = run;
   }
   /// kOne: there is one row.
@@ -114,17 +96,11 @@ class PortionInputs {
       }
     }
     NormToShared<T>(a_, vectors, shared_x_, shared);
-    for (int r = 0; r < a_.rows; ++r) {
-      for (int c = static_cast<int>(threadIdx.x) * 4; c < padded_; c += kBlockThreads * 4) {
-        Take(r, c, *reinterpret_cast<const Run<4>*>(shared_x_ + r * a_.x_shared_stride + c));
-      }
-    }
     __syncthreads();
   }
 
   const Skinny& a_;
   T* const shared_x_;
-  float* const sums_;
   const int padded_;
 };
 

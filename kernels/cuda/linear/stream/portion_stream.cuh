@@ -36,6 +36,16 @@ struct PortionRuns {
   __device__ __forceinline__ int Tile(int i) const { return at.block + i * at.blocks; }
 };
 
+/// A warp's run: how many portions, and where it begins.
+struct PortionRun {
+  int left, place, portion;  // the tile, of the block's; of it
+
+  __device__ __forceinline__ PortionRun(const PortionRuns& runs, int warp)
+      : left(runs.Begin(warp + 1) - runs.Begin(warp)),
+        place(runs.Begin(warp) / runs.portions),
+        portion(runs.Begin(warp) - place * runs.portions) {}
+};
+
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 constexpr bool kBulkCopies = true;
 #else
@@ -50,24 +60,25 @@ class PortionStream {
   using W = Grouped<kBits>;
 
   /// `barriers`: of the slots.
-  __device__ __forceinline__ PortionStream(const Skinny& a, const PortionRuns& runs, int warp, uint32_t ring,
-                                           uint32_t barriers, int slots)
+  __device__ __forceinline__ PortionStream(const Skinny& a, const PortionRuns& runs, const PortionRun& run,
+                                           uint32_t ring, uint32_t barriers, int slots)
       : a_(a),
         runs_(runs),
         ring_(ring),
         barriers_(barriers),
         slots_(slots),
-        left_(runs.Begin(warp + 1) - runs.Begin(warp)) {
+        left_(run.left),
+        place_(run.place),
+        portion_(run.portion) {
     if (kBulkCopies) {
-      if (threadIdx.x % 32 == 0) {
+      if (IsElected()) {
+#pragma unroll 1
         for (int i = 0; i < slots; ++i) InitBarrier(barriers + i * 8, 1);
         FenceBarriers();
       }
       __syncwarp();
     }
-    if (left_ == 0) return;
-    place_ = runs.Begin(warp) / runs.portions, portion_ = runs.Begin(warp) % runs.portions;
-    FindTile();
+    if (left_ > 0) FindTile();
   }
   /// Starts the copies of the next portion, or of nothing behind the last. Where the inputs end in a portion's middle,
   /// its second half is the first again, and finds no inputs.
@@ -79,7 +90,7 @@ class PortionStream {
       } else {
         CopyPieces(whole);
       }
-      from_ += kPortionChunks * kChunkBytes;
+      for (const unsigned char*& from : from_) from += kPortionChunks * kChunkBytes;
       --left_;
       if (++portion_ == runs_.portions) {
         portion_ = 0, ++place_;
@@ -105,25 +116,27 @@ class PortionStream {
 
  private:
   static constexpr int kTileBytes = W::Tile::kBytes, kTiles = 2 * kPortionChunks;
-  static constexpr int kChunkBytes = kPanelTiles * kTileBytes;  // from a row's tile to its next
-  // A lane copies one tile whole, or 16 lanes 16 bytes each of one of the two, a round after the other.
-  static constexpr int kLanes = kBulkCopies ? 1 : 16, kTilePieces = kTileBytes / 16;
+  static constexpr int kChunkBytes = kPanelTiles * kTileBytes;      // from a row's tile to its next
+  static constexpr int kLanes = 16, kTilePieces = kTileBytes / 16;  // of a tile, where each lane copies 16 bytes
 
   static __device__ __forceinline__ int Lane() { return static_cast<int>(threadIdx.x) % 32; }
-  static __device__ __forceinline__ int Half() { return Lane() / kLanes % 2; }
 
+  /// By one lane, which the compiler knows to be alone: else it takes all lanes' addresses in turn.
   __device__ __forceinline__ void CopyTiles(bool whole) const {
-    const uint32_t barrier = barriers_ + fetch_slot_ * 8;
-    if (Lane() == 0) ArriveAtExpecting(barrier, kPortionBytes<kBits>);
-    if (Lane() >= kTiles) return;
-    CopyRun(ring_ + fetch_slot_ * kPortionBytes<kBits> + Lane() * kTileBytes,
-            from_ + (whole && Lane() >= 2 ? kChunkBytes : 0), kTileBytes, barrier, kReadOnce);
+    if (!IsElected()) return;
+    const uint32_t barrier = barriers_ + fetch_slot_ * 8, to = ring_ + fetch_slot_ * kPortionBytes<kBits>;
+    ArriveAtExpecting(barrier, kPortionBytes<kBits>);
+#pragma unroll
+    for (int i = 0; i < kTiles; ++i) {
+      CopyRun(to + i * kTileBytes, from_[i % 2] + (whole ? i / 2 * kChunkBytes : 0), kTileBytes, barrier, kReadOnce);
+    }
   }
   __device__ __forceinline__ void CopyPieces(bool whole) const {
-    const uint32_t to = ring_ + fetch_slot_ * kPortionBytes<kBits> + Half() * kTileBytes;
+    const int half = Lane() / kLanes;
+    const uint32_t to = ring_ + fetch_slot_ * kPortionBytes<kBits> + half * kTileBytes;
 #pragma unroll
     for (int chunk = 0; chunk < kPortionChunks; ++chunk) {
-      const unsigned char* from = from_ + (whole ? chunk * kChunkBytes : 0);
+      const unsigned char* from = (half == 0 ? from_[0] : from_[1]) + (whole ? chunk * kChunkBytes : 0);
       for (int i = Lane() % kLanes; i < kTilePieces; i += kLanes) {
         CopyAsync(to + chunk * kPairOfTiles<kBits> + i * 16, from + i * 16);
       }
@@ -144,17 +157,17 @@ class PortionStream {
   }
   __device__ __forceinline__ void FindTile() {
     const int first = runs_.Tile(place_) * kPortionOutputs<kPairs>;
-    const unsigned char* tile = WeightTile<W>(a_, first + Half() * (kPairs ? a_.total / 2 : kTileRows));
-    if (tile == nullptr) tile = WeightTile<W>(a_, first);  // what comes of outputs that are not there is not used
-    from_ = tile + portion_ * kPortionChunks * static_cast<int64_t>(kChunkBytes);
+    from_[0] = WeightTile<W>(a_, first), from_[1] = WeightTile<W>(a_, first + (kPairs ? a_.total / 2 : kTileRows));
+    if (from_[1] == nullptr) from_[1] = from_[0];  // what comes of outputs that are not there is not used
+    for (const unsigned char*& from : from_) from += portion_ * kPortionChunks * static_cast<int64_t>(kChunkBytes);
   }
 
   const Skinny& a_;
   const PortionRuns& runs_;
   const uint32_t ring_, barriers_;
   const int slots_;
-  int left_, place_ = 0, portion_ = 0, fetch_slot_ = 0, slot_ = 0, phase_ = 0;
-  const unsigned char* from_ = nullptr;  // the tile of the lane's half in the next portion's first chunk
+  int left_, place_, portion_, fetch_slot_ = 0, slot_ = 0, phase_ = 0;
+  const unsigned char* from_[2] = {};  // the two tiles of the next portion's first chunk
 };
 
 }  // namespace ringside::cuda

@@ -1,6 +1,7 @@
 // Products of weights in tiles with rows of x (stream_grouped.cuh). Included by it only.
 #pragma once
 
+#include "kernels/cuda/linear/stream/integer_inputs.cuh"
 #include "kernels/cuda/linear/stream/portion_stream.cuh"
 #include "kernels/cuda/linear/stream/stream_results.cuh"
 
@@ -10,120 +11,221 @@ namespace ringside::cuda {
 template <int kBits>
 struct LanePlaces {
   using Tile = TileOf<kBits>;
-  uint32_t low, high, scales, offsets;
+  uint32_t low, high, scales;
 
   __device__ __forceinline__ explicit LanePlaces(uint32_t ring) {
     const int lane = threadIdx.x % 32;
     low = ring + lane * 16;
     high = ring + Tile::kHigh + lane * (kBits == 5 ? 4 : 8);
     scales = ring + Tile::kScales + lane / 4 * Tile::kRowScales;
-    offsets = ring + Tile::kScales + lane * 4;
-    asm volatile("" : "+r"(low), "+r"(high), "+r"(scales), "+r"(offsets));
+    asm volatile("" : "+r"(low), "+r"(high), "+r"(scales));
   }
+  /// The integers.
   __device__ __forceinline__ void Load(LaneTile<kBits>* tile, uint32_t at) const {
     LoadSharedFour(tile->low, low + at);
     if constexpr (kBits == 8) LoadSharedFour(tile->low + 4, low + at + 512);
     if constexpr (kBits == 5) tile->high[0] = LoadSharedWord(high + at);
     if constexpr (kBits == 6) LoadSharedTwo(tile->high, high + at);
-    if constexpr (kBits == 8) {
-      LoadSharedTwo(tile->scales, scales + at);
-    } else {
-      LoadSharedFour(tile->scales, scales + at);
-    }
-  }
-  /// The offsets of group lane % 4 of the lane's row: of 6 bits those of its halves, otherwise one twice.
-  template <class T>
-  __device__ __forceinline__ float2 Offsets(uint32_t at) const {
-    return LaneTile<kBits>::template OffsetsOf<T>(HalvesOf(LoadSharedWord(offsets + at)));
   }
 };
 
-/// A warp's sums of two tiles: W on the left times x, as two chains.
-template <class T, int kBits>
-struct PortionSums {
-  using W = Grouped<kBits>;
-  static constexpr int kTileBytes = W::Tile::kBytes;
+/// A warp's sums of two tiles of bytes times up to 4 rows of x: W on the left times x, repeated where there are fewer
+/// than 8 rows, as two chains.
+template <class T>
+struct ByteSums {
+  using W = Grouped<8>;
   float c[2][4] = {};
-  // What offsets add to the two tiles of a lane's row, for each row of x: by every lane of a quad of its own groups.
-  float offsets[kHasOffsets<W> ? 2 : 1][kHasOffsets<W> ? kMostStreamRows : 1] = {};
 
-  /// Both tiles of a chunk of inputs, at `tiles` from the begin of the ring; x as LoadMatrices wants it of a lane.
-  __device__ __forceinline__ void AddProducts(uint32_t x_address, const LanePlaces<kBits>& places, uint32_t tiles) {
-    constexpr bool kHalves = kBits == 6;
-    LaneTile<kBits> first, second;
-    places.Load(&first, tiles);
-    places.Load(&second, tiles + kTileBytes);
-#pragma unroll
-    for (int g = 0; g < kTileGroups; ++g) {
-      uint32_t x[4];
-      LoadMatrices(x, x_address + g * 64);
-      float products[2][4] = {};  // of the halves, if they have their own scales
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        const uint32_t left[4] = {first.template Pair<T>(g, 2 * h), second.template Pair<T>(g, 2 * h),
-                                  first.template Pair<T>(g, 2 * h + 1), second.template Pair<T>(g, 2 * h + 1)};
-        MultiplyAdd(products[kHalves ? h : 0], left, x[2 * h], x[2 * h + 1], T());
-      }
-#pragma unroll
-      for (int h = 0; h < (kHalves ? 2 : 1); ++h) {
-        const float scales[2] = {first.template Scale<T>(g, h).scale, second.template Scale<T>(g, h).scale};
-#pragma unroll
-        for (int i = 0; i < 4; ++i) c[g % 2][i] = fmaf(scales[i / 2], products[h][i], c[g % 2][i]);
-      }
+  /// Where a lane finds x, as LoadMatrices wants it.
+  struct Places {
+    uint32_t x;
+    __device__ __forceinline__ Places(const Skinny& a, const T* shared_x) {
+      const int lane = threadIdx.x % 32;
+      x = SharedAddress(shared_x + min(lane % 8, a.rows - 1) * a.x_shared_stride + lane / 8 * 8);
+      asm volatile("" : "+r"(x));
     }
-  }
-  /// What the offsets of a portion's tiles add; `input_sums`: of the first row of x, a lane's own of the first chunk,
-  /// `row_bytes` from one row's to the next.
-  __device__ __forceinline__ void AddOffsets(int rows, uint32_t input_sums, uint32_t row_bytes,
-                                             const LanePlaces<kBits>& places, uint32_t tiles) {
-    float2 own[kPortionChunks][2];
+  };
+
+  /// The n-th portion of inputs and its tiles, at `tiles` from the begin of the ring.
+  __device__ __forceinline__ void Add(int n, const Places& own, const LanePlaces<8>& places, uint32_t tiles) {
 #pragma unroll
-    for (int i = 0; i < 2 * kPortionChunks; ++i) {
-      own[i / 2][i % 2] = places.template Offsets<T>(tiles + i * kTileBytes);
-    }
-#pragma unroll
-    for (int r = 0; r < kMostStreamRows; ++r) {
-      if (r >= rows) break;
-#pragma unroll
-      for (int chunk = 0; chunk < kPortionChunks; ++chunk) {
-        const uint32_t from = input_sums + r * row_bytes + chunk * (kTileInputs / kSumInputs<kBits> * sizeof(float));
-        uint32_t inputs[2];
-        if constexpr (kBits == 6) {
-          LoadSharedTwo(inputs, from);
-        } else {
-          inputs[0] = LoadSharedWord(from);
-        }
-#pragma unroll
-        for (int t = 0; t < 2; ++t) {
-          offsets[t][r] = fmaf(own[chunk][t].x, __uint_as_float(inputs[0]), offsets[t][r]);
-          if constexpr (kBits == 6) offsets[t][r] = fmaf(own[chunk][t].y, __uint_as_float(inputs[1]), offsets[t][r]);
-        }
-      }
-    }
-  }
-  /// Adds up what the lanes of a quad have of the offsets, and adds it to the sums.
-  __device__ __forceinline__ void JoinOffsets(int rows, int lane) {
-#pragma unroll
-    for (int r = 0; r < kMostStreamRows; ++r) {
-      if (r >= rows) break;
+    for (int chunk = 0; chunk < kPortionChunks; ++chunk) {
+      LaneTile<8> both[2];
 #pragma unroll
       for (int t = 0; t < 2; ++t) {
-        float& sum = offsets[t][r];
-        sum += __shfl_xor_sync(0xffffffffu, sum, 1);
-        sum += __shfl_xor_sync(0xffffffffu, sum, 2);
-        if (lane % 4 == r / 2) c[0][t * 2 + r % 2] += sum;
+        const uint32_t tile = tiles + chunk * kPairOfTiles<8> + t * W::Tile::kBytes;
+        places.Load(&both[t], tile);
+        LoadSharedTwo(both[t].scales, places.scales + tile);
       }
+      AddChunk(both[0], both[1], own.x + (n * kPortionInputs + chunk * kTileInputs) * static_cast<int>(sizeof(T)));
     }
   }
   /// To [row of x][row of W].
   __device__ __forceinline__ void Store(float* to, int rows, int lane) {
-    if constexpr (kHasOffsets<W>) JoinOffsets(rows, lane);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int row = lane % 4 * 2 + i % 2;
       if (row < rows) to[row * kPortionRows + lane / 4 + i / 2 * 8] = c[0][i] + c[1][i];
     }
   }
+
+ private:
+  __device__ __forceinline__ void AddChunk(const LaneTile<8>& first, const LaneTile<8>& second, uint32_t x_address) {
+#pragma unroll
+    for (int g = 0; g < kTileGroups; ++g) {
+      uint32_t x[4];
+      LoadMatrices(x, x_address + g * 64);
+      float products[4] = {};
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const uint32_t left[4] = {first.template Pair<T>(g, 2 * h), second.template Pair<T>(g, 2 * h),
+                                  first.template Pair<T>(g, 2 * h + 1), second.template Pair<T>(g, 2 * h + 1)};
+        MultiplyAdd(products, left, x[2 * h], x[2 * h + 1], T());
+      }
+      const float scales[2] = {first.template Scale<T>(g, 0).scale, second.template Scale<T>(g, 0).scale};
+#pragma unroll
+      for (int i = 0; i < 4; ++i) c[g % 2][i] = fmaf(scales[i / 2], products[i], c[g % 2][i]);
+    }
+  }
 };
+
+/// A warp's sums of two tiles of up to 6 bits times 1, 2 or up to 4 rows of x, all in integers. The right operand has a
+/// column for each row and each of several groups of inputs, with zeros where the inputs are another group's: so the
+/// sums of all these groups, which scales multiply, are there at once, those of two groups of a row in a lane, and no
+/// lane multiplies what another does. Behind a row's groups come those of the next.
+template <int kBits, int kRows>
+struct IntegerSums {
+  using Tile = TileOf<kBits>;
+  static constexpr int kGroups = kPortionChunks * kTileGroups;  // of a portion
+  static constexpr int kRowColumns = 8 / kRows, kSets = kGroups / kRowColumns;
+  static constexpr int kHalves = kBits == 6 ? 2 : 1;  // of a group, that have their own scales
+  static_assert(kGroups == 8 && kPairOfTiles<kBits> % 16 == 0);
+  float sums[2][kSets] = {};  // of a lane's row of either tile, over its two groups of each set of columns
+
+  /// Where a lane finds what it needs of x, and scales, in shared memory: kInputGroupBytes of zeros a group are where
+  /// its column has none of a group.
+  struct Places {
+    uint32_t x, zeros, sums, units, scales;
+    uint32_t there[kRowColumns];  // whether its column is that of so many a group
+
+    __device__ __forceinline__ Places(int rows, const IntegerRows<kBits>& from, const void* zero_bytes, uint32_t ring) {
+      const int lane = threadIdx.x % 32, column = lane % 8, row = column / kRowColumns, two = lane % 4;
+      zeros = SharedAddress(zero_bytes);
+      x = SharedAddress(from.bytes) + min(row, rows - 1) * from.row_bytes + lane / 8 * 16 - zeros;
+      for (int i = 0; i < kRowColumns; ++i) there[i] = row < rows && column % kRowColumns == i ? 1 : 0;
+      const int sum_row = min(two * 2 / kRowColumns, rows - 1), pair = two % (kRowColumns / 2);
+      sums = SharedAddress(from.sums + sum_row * from.row_sums() + pair * 2 * kHalves);
+      units = SharedAddress(from.units + sum_row * from.groups + pair * 2);
+      scales = ring + Tile::kScales + lane / 4 * Tile::kRowScales + ScalesOf(pair);
+      asm volatile("" : "+r"(x), "+r"(zeros), "+r"(sums), "+r"(units), "+r"(scales));
+      for (uint32_t& one : there) asm volatile("" : "+r"(one));
+    }
+  };
+
+  /// The n-th portion of inputs and its tiles, at `tiles` from the begin of the ring.
+  __device__ __forceinline__ void Add(int n, const Places& own, const LanePlaces<kBits>& places, uint32_t tiles) {
+    LaneTile<kBits> first, second;
+    const uint32_t x_address = own.x + n * (kGroups * kInputGroupBytes);
+#pragma unroll
+    for (int s = 0; s < kSets; ++s) {
+      int32_t c[2][kHalves][4] = {};  // of high and low bytes of x
+#pragma unroll
+      for (int i = 0; i < kRowColumns; ++i) {
+        const int g = s * kRowColumns + i, chunk = g / kTileGroups;
+        if (g % kTileGroups == 0) {
+          places.Load(&first, tiles + chunk * kPairOfTiles<kBits>);
+          places.Load(&second, tiles + chunk * kPairOfTiles<kBits> + Tile::kBytes);
+        }
+        uint32_t x[4];
+        LoadMatrices(x, own.there[i] * x_address + own.zeros + g * kInputGroupBytes);
+        AddProducts(c, first, second, g % kTileGroups, x);
+      }
+      AddSet(s, n, c, own, tiles);
+    }
+  }
+  /// To [row of x][row of W]; a row's sums are added up in the same order, however many rows there are.
+  __device__ __forceinline__ void Store(float* to, int rows, int lane) {
+    const int row = lane % 4 * 2 / kRowColumns;
+#pragma unroll
+    for (int t = 0; t < 2; ++t) {
+      float sum;
+      if constexpr (kRows == 1) {
+        sum = sums[t][0] + __shfl_xor_sync(0xffffffffu, sums[t][0], 1);
+        sum += __shfl_xor_sync(0xffffffffu, sum, 2);
+      } else if constexpr (kRows == 2) {
+        sum = (sums[t][0] + __shfl_xor_sync(0xffffffffu, sums[t][0], 1)) +
+              (sums[t][1] + __shfl_xor_sync(0xffffffffu, sums[t][1], 1));
+      } else {
+        sum = (sums[t][0] + sums[t][1]) + (sums[t][2] + sums[t][3]);
+      }
+      if (row < rows && lane % (kRowColumns / 2) == 0) to[row * kPortionRows + lane / 4 + t * 8] = sum;
+    }
+  }
+
+ private:
+  /// From a portion's first scales of a row to those of its pair-th two groups.
+  static __device__ __forceinline__ constexpr int ScalesOf(int pair) {
+    return pair % 2 * (Tile::kRowScales / 2) + pair / 2 * kPairOfTiles<kBits>;
+  }
+  static __device__ __forceinline__ void AddProducts(int32_t (&c)[2][kHalves][4], const LaneTile<kBits>& first,
+                                                     const LaneTile<kBits>& second, int g, const uint32_t (&x)[4]) {
+    if constexpr (kHalves == 1) {
+      const uint32_t left[4] = {first.Bytes(g, 0), second.Bytes(g, 0), first.Bytes(g, 1), second.Bytes(g, 1)};
+      MultiplyAddBytes<true>(c[0][0], left, x[0], x[1]);
+      MultiplyAddBytes<false>(c[1][0], left, x[2], x[3]);
+    } else {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const uint32_t left[2] = {first.Bytes(g, h), second.Bytes(g, h)};
+        MultiplyAddBytes<true>(c[0][h], left, x[h]);
+        MultiplyAddBytes<false>(c[1][h], left, x[2 + h]);
+      }
+    }
+  }
+  /// What a set's sums of a portion come to.
+  __device__ __forceinline__ void AddSet(int s, int n, const int32_t (&c)[2][kHalves][4], const Places& own,
+                                         uint32_t tiles) {
+    const int first = s * (kRowColumns / 2);  // pair of groups
+    uint32_t inputs[2 * kHalves], units[2];
+    const uint32_t sums_at = own.sums + (n * kGroups + first * 2) * (kHalves * static_cast<int>(sizeof(float)));
+    if constexpr (kHalves == 2) {
+      LoadSharedFour(inputs, sums_at);
+    } else {
+      LoadSharedTwo(inputs, sums_at);
+    }
+    LoadSharedTwo(units, own.units + (n * kGroups + first * 2) * static_cast<int>(sizeof(float)));
+#pragma unroll
+    for (int t = 0; t < 2; ++t) {
+      uint32_t words[2];
+      LoadSharedTwo(words, own.scales + tiles + t * Tile::kBytes + ScalesOf(first));
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        const float2 two = HalvesOf(words[e]);
+        const float unit = __uint_as_float(units[e]);
+#pragma unroll
+        for (int h = 0; h < kHalves; ++h) {
+          const float product = unit * static_cast<float>(c[0][h][2 * t + e] * 256 + c[1][h][2 * t + e]);
+          const float input = __uint_as_float(inputs[kHalves * e + h]);
+          if constexpr (kHalves == 2) {
+            sums[t][s] = fmaf(h == 0 ? two.x : two.y, product + input, sums[t][s]);
+          } else {
+            sums[t][s] = fmaf(two.x, product, fmaf(two.y, input, sums[t][s]));
+          }
+        }
+      }
+    }
+  }
+};
+
+template <class T, int kBits, int kRows>
+struct SumsOfBits {
+  using Type = IntegerSums<kBits, kRows>;
+};
+template <class T, int kRows>
+struct SumsOfBits<T, 8, kRows> {
+  using Type = ByteSums<T>;
+};
+template <class T, int kBits, int kRows>
+using SumsOf = typename SumsOfBits<T, kBits, kRows>::Type;
 
 }  // namespace ringside::cuda

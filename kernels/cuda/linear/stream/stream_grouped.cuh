@@ -2,15 +2,13 @@
 // two tiles of 256 inputs: 16 outputs, or 8 gates and their ups. A block has every n-th pair of tiles and cuts all
 // their portions into eight runs of the same length, one a warp, which come through a ring of the warp's own. A warp
 // leaves its sums of a tile, of all or some of its portions, in shared memory; at one barrier before the end they are
-// added up in the order of the warps. So a row's bits do not depend on how many rows there are. On the tensor cores 16
-// rows of W are the left operand and x is the right one, repeated where there are fewer than 8 rows; the scales
-// multiply the products of each group of inputs, and the offsets the sums of these inputs, which a block finds before.
+// added up in the order of the warps. On the tensor cores 16 rows of W are the left operand and x is the right one.
+// Weights of up to 6 bits are multiplied as the integers they are, by integers of 16 bits that rows of x become, which
+// takes fewer operations than numbers of 16 bits made of them (portion_sums.cuh); bytes become numbers.
 //
-// Measured on an H200, layers of an 8B model in Q4_K at one row: tiles come at 4.2 TB/s, and each layer takes 4.5 us
-// besides: 2 to 3 until the rows of x are there, 1 for the sums at the end. Of two blocks on a multiprocessor the
-// second is slower by a fifth, for issuing instructions is what warps wait for: 16 of them are just enough for the
-// memory. Left: the next layer's weights fetched into the L2 cache meanwhile; several layers in one launch
-// (BENCHMARKS.md).
+// Measured on an H200, an 8B model in Q4_K_M at one row: as much as the memory, a layer waits for what each warp does
+// once: finding its tiles, bringing x where products want it, the way out. Half of that was 0.15 of 2.12 ms, and fewer
+// operations for each weight alone were nothing (BENCHMARKS.md).
 //
 // In front and behind: as in stream_linear.cuh.
 #pragma once
@@ -36,9 +34,15 @@ inline int TilesOf(const Skinny& a, bool pairs) {
 }
 /// Floats that a thread's first result needs beside its sums: two scales, and what it is added to.
 constexpr int kExtras = 3;
-/// At least what a block has of shared memory beside what it is launched with: barriers, a norm's sums. Kernels of two
-/// layers have it twice.
-constexpr size_t kStaticBytes = 512;
+/// At least what a block has of shared memory beside what it is launched with: barriers, a norm's sums, zeros. Kernels
+/// of two layers have it twice.
+constexpr size_t kStaticBytes = 1024;
+
+/// Floats beside a row of x, where rows are so many elements apart.
+template <int kBits>
+RINGSIDE_HOST_DEVICE constexpr int BesideRow(int x_stride) {
+  return IntegerRows<kBits>::SumsOf(x_stride) + IntegerRows<kBits>::UnitsOf(x_stride);
+}
 
 /// Over up to so many blocks of so much shared memory, and of so many slots.
 template <int kBits>
@@ -51,7 +55,7 @@ StreamDivision DivideStream(const Skinny& a, bool pairs, int most_blocks, size_t
   const size_t beside = sizeof(float) * static_cast<size_t>(kExtras * results) +
                         static_cast<size_t>(a.rows) *
                             (sizeof(float) * kPortionRows * (own + kWarps) + sizeof(uint16_t) * a.x_shared_stride +
-                             sizeof(float) * a.x_shared_stride / kSumInputs<kBits>);
+                             sizeof(float) * BesideRow<kBits>(a.x_shared_stride));
   out.slots = beside > most_bytes ? 0 : std::min(most_slots, static_cast<int>(most_bytes - beside) / ring);
   out.shared_bytes = beside + static_cast<size_t>(out.slots) * ring;
   return out;
@@ -75,15 +79,15 @@ template <bool kPairs>
 struct StreamedPlace {
   int row, at, output;  // of x; in its tile; of the layer
   int first_sum, sums;  // in units of a tile's sums for all rows: one each for the warps that have a part of the tile
-  int first_warp;       // of these
   bool there;
 
-  __device__ __forceinline__ StreamedPlace(const Skinny& a, const PortionRuns& runs, int i) {
+  __device__ __forceinline__ StreamedPlace(const Skinny& a, int rows, const PortionRuns& runs, int i) {
     constexpr int kOutputs = kPortionOutputs<kPairs>;
-    const int tile = i / (a.rows * kOutputs), rest = i - tile * a.rows * kOutputs;
+    const int tile = i / (rows * kOutputs), rest = i - tile * rows * kOutputs;
     row = rest / kOutputs, at = rest % kOutputs, output = runs.Tile(tile) * kOutputs + at;
     there = tile < runs.tiles && output < (kPairs ? a.total / 2 : a.total);
-    first_warp = runs.WarpOf(tile * runs.portions), first_sum = tile + first_warp;
+    const int first_warp = runs.WarpOf(tile * runs.portions);
+    first_sum = tile + first_warp;
     sums = runs.WarpOf((tile + 1) * runs.portions - 1) - first_warp + 1;
   }
 };
@@ -135,130 +139,141 @@ class StreamedExtras {
   const int results_;
 };
 
-/// A block's share of a layer.
-template <class T, int kBits, bool kPairs>
+/// A block's share of a layer, of 1, 2 or up to 4 rows of x.
+template <class T, int kBits, bool kPairs, int kRows>
 class GroupedStream {
  public:
   using W = Grouped<kBits>;
   static constexpr int kOutputs = kPortionOutputs<kPairs>;
+  static constexpr bool kIntegers = IntegerRows<kBits>::kThere;
 
   template <bool kNorm>
   static __device__ __forceinline__ void Run(const Skinny& a, int slots, BlockPlace at) {
     extern __shared__ __align__(16) unsigned char shared[];
-    __shared__ float norm_sums[2 * kWarps];
+    __shared__ float norm_sums[(kIntegers ? kRows : 2) * kWarps];
     __shared__ alignas(8) uint64_t barriers[kWarps * kMostSlots];
-    static_assert(sizeof(norm_sums) + sizeof(barriers) <= kStaticBytes);
+    __shared__ uint4 zeros[kIntegers ? kPortionChunks * kTileGroups * kInputGroupBytes / sizeof(uint4) : 1];
+    static_assert(sizeof(norm_sums) + sizeof(barriers) + sizeof(zeros) <= kStaticBytes);
+    const int rows = kIntegers && kRows <= 2 ? kRows : a.rows;
     const int warp = threadIdx.x / 32, all = kPairs ? a.total / 2 : a.total;
     const uint32_t ring = SharedAddress(shared + warp * slots * kPortionBytes<kBits>);
     const PortionRuns runs(a, (all + kOutputs - 1) / kOutputs, at);
-    T* x = reinterpret_cast<T*>(shared + kWarps * slots * kPortionBytes<kBits>);
-    float* sums = reinterpret_cast<float*>(x + a.rows * a.x_shared_stride);
-    float* input_sums = sums + (runs.tiles + kWarps) * a.rows * kPortionRows;
-
-    NormVectors<kNormVectors> vectors;
-    if constexpr (kNorm) vectors.Load(a.norm_weight, a.norm_bias, a.k, a.layer_norm);
-    Stream stream(a, runs, warp, ring, SharedAddress(barriers + warp * kMostSlots), slots);
+    const PortionRun run(runs, warp);
+    Stream stream(a, runs, run, ring, SharedAddress(barriers + warp * kMostSlots), slots);
+#pragma unroll 1
     for (int n = 0; n < slots - 1; ++n) stream.Fetch();  // weights do not wait for the step before
-    const PortionInputs<T, kBits> inputs(a, x, input_sums);
-    StreamedPlace<kPairs> own(a, runs, threadIdx.x);
+
+    T* x = reinterpret_cast<T*>(shared + kWarps * slots * kPortionBytes<kBits>);
+    float* sums = reinterpret_cast<float*>(x + rows * a.x_shared_stride);
+    float* beside_x = sums + (runs.tiles + kWarps) * rows * kPortionRows;
+    StreamedPlace<kPairs> own(a, rows, runs, threadIdx.x);
     asm volatile("" : "+r"(own.row), "+r"(own.at), "+r"(own.output), "+r"(own.first_sum), "+r"(own.sums));  // now
-    const StreamedExtras<T, W, kPairs> extras(a, input_sums + a.rows * (a.x_shared_stride / kSumInputs<kBits>),
-                                              min(runs.tiles * a.rows * kOutputs, kBlockThreads));
+    const StreamedExtras<T, W, kPairs> extras(a, beside_x + rows * BesideRow<kBits>(a.x_shared_stride),
+                                              min(runs.tiles * rows * kOutputs, kBlockThreads));
     extras.AskForScales(own);
-    WaitForStep();
-    if constexpr (kNorm) {
-      inputs.LoadNormed(vectors, norm_sums);
+    const LanePlaces<kBits> places(ring);
+    if constexpr (kIntegers) {
+      if (threadIdx.x < sizeof zeros / sizeof *zeros) zeros[threadIdx.x] = {0, 0, 0, 0};
+      const IntegerRows<kBits> integers(rows, a.x_shared_stride, x, beside_x);
+      const typename Sums::Places own_x(rows, integers, zeros, ring);
+      IntegerInputs<T, kBits, kRows> inputs(a, integers);
+      if constexpr (kNorm) inputs.LoadNormWeights();
+      WaitForStep();
+      kNorm ? inputs.LoadNormed(norm_sums) : inputs.Load();
+      extras.AskForOld(own);
+      Multiply(rows, runs, run, stream, places, own_x, sums);
     } else {
-      inputs.Load();
+      const typename Sums::Places own_x(a, x);
+      NormVectors<kNormVectors> vectors;
+      if constexpr (kNorm) vectors.Load(a.norm_weight, a.norm_bias, a.k, a.layer_norm);
+      const PortionInputs<T> inputs(a, x);
+      WaitForStep();
+      kNorm ? inputs.LoadNormed(vectors, norm_sums) : inputs.Load();
+      extras.AskForOld(own);
+      Multiply(rows, runs, run, stream, places, own_x, sums);
     }
-    extras.AskForOld(own);
-    Multiply(a, runs, stream, ring, x, input_sums, sums);
     extras.Wait();
     __syncthreads();
-    if (own.there) Finish(a, runs, extras, own, true, sums);
-    for (int i = threadIdx.x + kBlockThreads; i < runs.tiles * a.rows * kOutputs; i += kBlockThreads) {
-      const StreamedPlace<kPairs> place(a, runs, i);
-      if (place.there) Finish(a, runs, extras, place, false, sums);
+    if (own.there) Finish(rows, extras, own, true, sums);
+#pragma unroll 1
+    for (int i = threadIdx.x + kBlockThreads; i < runs.tiles * rows * kOutputs; i += kBlockThreads) {
+      const StreamedPlace<kPairs> place(a, rows, runs, i);
+      if (place.there) Finish(rows, extras, place, false, sums);
     }
   }
 
  private:
   using Stream = PortionStream<kBits, kPairs>;
+  using Sums = SumsOf<T, kBits, kRows>;
 
   /// A warp's run. Its sums of a tile go to a place for each that a tile and a warp have in common: from one such place
-  /// to the next, one of the two goes on.
-  static __device__ __forceinline__ void Multiply(const Skinny& a, const PortionRuns& runs, Stream& stream,
-                                                  uint32_t ring, const T* x, const float* input_sums, float* sums) {
+  /// to the next, one of the two goes on. A warp without portions has zeros for the tile where its run would begin.
+  static __device__ __forceinline__ void Multiply(int rows, const PortionRuns& runs, PortionRun run, Stream& stream,
+                                                  const LanePlaces<kBits>& places, const typename Sums::Places& own,
+                                                  float* sums) {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const LanePlaces<kBits> places(ring);
-    const uint32_t row_sums_bytes = a.x_shared_stride / kSumInputs<kBits> * sizeof(float);
-    uint32_t own_x = SharedAddress(x + min(lane % 8, a.rows - 1) * a.x_shared_stride + lane / 8 * 8),
-             own_inputs = SharedAddress(input_sums + lane % 4 * (32 / kSumInputs<kBits>));
-    asm volatile("" : "+r"(own_x), "+r"(own_inputs));
-    int left = runs.Begin(warp + 1) - runs.Begin(warp);
-    int place = runs.Begin(warp) / runs.portions, portion = runs.Begin(warp) % runs.portions;
-    while (left > 0) {
-      PortionSums<T, kBits> own_sums;
-      for (; left > 0 && portion < runs.portions; ++portion, --left) {
+    do {
+      Sums own_sums;
+#pragma unroll 1
+      for (; run.left > 0 && run.portion < runs.portions; ++run.portion, --run.left) {
         const uint32_t tiles = stream.Next();
         stream.Fetch();
-        const uint32_t portion_x = own_x + portion * (kPortionInputs * sizeof(T));
-#pragma unroll
-        for (int chunk = 0; chunk < kPortionChunks; ++chunk) {
-          own_sums.AddProducts(portion_x + chunk * (kTileInputs * sizeof(T)), places,
-                               tiles + chunk * kPairOfTiles<kBits>);
-        }
-        if constexpr (kHasOffsets<W>) {
-          own_sums.AddOffsets(a.rows, own_inputs + portion * (kPortionInputs / kSumInputs<kBits> * sizeof(float)),
-                              row_sums_bytes, places, tiles);
-        }
+        own_sums.Add(run.portion, own, places, tiles);
       }
-      own_sums.Store(sums + (place + warp) * a.rows * kPortionRows, a.rows, lane);
-      portion = 0, ++place;
-    }
+      own_sums.Store(sums + (run.place + warp) * rows * kPortionRows, rows, lane);
+      run.portion = 0, ++run.place;
+    } while (run.left > 0);
   }
-  static __device__ __forceinline__ void Finish(const Skinny& a, const PortionRuns& runs,
-                                                const StreamedExtras<T, W, kPairs>& extras,
+  static __device__ __forceinline__ void Finish(int rows, const StreamedExtras<T, W, kPairs>& extras,
                                                 const StreamedPlace<kPairs>& place, bool own, const float* sums) {
-    const bool few = runs.tiles * runs.portions < kWarps;  // some warps have none
     extras.Finish(place, own, [&](int at) {
-      const float* from = sums + (place.first_sum * a.rows + place.row) * kPortionRows + at;
+      const float* from = sums + (place.first_sum * rows + place.row) * kPortionRows + at;
       float sum = 0;
-      for (int i = 0; i < place.sums; ++i) {
-        if (few && runs.Begin(place.first_warp + i) == runs.Begin(place.first_warp + i + 1)) continue;
-        sum += from[i * a.rows * kPortionRows];
+#pragma unroll
+      for (int i = 0; i < kWarps; ++i) {
+        if (i < place.sums) sum += from[i * rows * kPortionRows];
       }
       return sum;
     });
   }
 };
 
-template <class T, int kBits, bool kNorm, bool kPairs>
+template <class T, int kBits, bool kNorm, bool kPairs, int kRows>
 __global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor) StreamGroupedKernel(Skinny a, int slots) {
   // At once: what comes next fetches its own weights meanwhile, as far as a multiprocessor has room.
   LetNextStart();
-  GroupedStream<T, kBits, kPairs>::template Run<kNorm>(a, slots,
-                                                       {static_cast<int>(blockIdx.x), static_cast<int>(gridDim.x)});
+  GroupedStream<T, kBits, kPairs, kRows>::template Run<kNorm>(
+      a, slots, {static_cast<int>(blockIdx.x), static_cast<int>(gridDim.x)});
 }
 /// Two layers of the same rows; the first `blocks` blocks are the first's.
-template <class T, int kBits, int kNextBits, bool kNorm>
+template <class T, int kBits, int kNextBits, bool kNorm, int kRows>
 __global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor)
     StreamTwoGroupedKernel(Skinny a, Skinny next, int slots, int next_slots, int blocks) {
   LetNextStart();
   const int block = static_cast<int>(blockIdx.x);
   if (block < blocks) {
-    GroupedStream<T, kBits, false>::template Run<kNorm>(a, slots, {block, blocks});
+    GroupedStream<T, kBits, false, kRows>::template Run<kNorm>(a, slots, {block, blocks});
   } else {
-    GroupedStream<T, kNextBits, false>::template Run<kNorm>(next, next_slots,
-                                                            {block - blocks, static_cast<int>(gridDim.x) - blocks});
+    GroupedStream<T, kNextBits, false, kRows>::template Run<kNorm>(
+        next, next_slots, {block - blocks, static_cast<int>(gridDim.x) - blocks});
   }
 }
 
+/// Calls body with the rows that a kernel for these is made for: bytes are multiplied by one for all.
+template <int kBits, class Body>
+void WithRows(int rows, const Body& body) {
+  if (!IntegerRows<kBits>::kThere || rows > 2) return body(std::integral_constant<int, kMostStreamRows>());
+  if constexpr (IntegerRows<kBits>::kThere) {
+    rows == 1 ? body(std::integral_constant<int, 1>()) : body(std::integral_constant<int, 2>());
+  }
+}
 template <class T, int kBits, bool kNorm, bool kPairs>
 void LaunchStreamGroupedOf(const Launcher& on, const Skinny& a) {
   const StreamDivision division = DivideStream<kBits>(on, a, kPairs);
-  Launch(on, StreamGroupedKernel<T, kBits, kNorm, kPairs>, Grid(division.blocks), kBlockThreads, division.shared_bytes,
-         a, division.slots);
+  WithRows<kBits>(a.rows, [&](auto rows) {
+    Launch(on, StreamGroupedKernel<T, kBits, kNorm, kPairs, rows()>, Grid(division.blocks), kBlockThreads,
+           division.shared_bytes, a, division.slots);
+  });
 }
 template <class T, int kBits>
 void LaunchStreamGrouped(const Launcher& on, const SkinnyLinear& args) {
@@ -285,10 +300,12 @@ template <class T, int kBits, int kNextBits>
 void LaunchStreamTwoGroupedOf(const Launcher& on, const SkinnyLinear& args, const SkinnyLinear& next_args) {
   const Skinny a = NarrowForStream(args, kPortionInputs), next = NarrowForStream(next_args, kPortionInputs);
   const auto [own, other] = DivideTwo<kBits, kNextBits>(on, a, next);
-  const auto kernel = args.norm ? StreamTwoGroupedKernel<T, kBits, kNextBits, true>
-                                : StreamTwoGroupedKernel<T, kBits, kNextBits, false>;
-  Launch(on, kernel, Grid(own.blocks + other.blocks), kBlockThreads, std::max(own.shared_bytes, other.shared_bytes), a,
-         next, own.slots, other.slots, own.blocks);
+  WithRows<kBits>(a.rows, [&](auto rows) {
+    const auto kernel = args.norm ? StreamTwoGroupedKernel<T, kBits, kNextBits, true, rows()>
+                                  : StreamTwoGroupedKernel<T, kBits, kNextBits, false, rows()>;
+    Launch(on, kernel, Grid(own.blocks + other.blocks), kBlockThreads, std::max(own.shared_bytes, other.shared_bytes),
+           a, next, own.slots, other.slots, own.blocks);
+  });
 }
 
 }  // namespace ringside::cuda
