@@ -37,6 +37,12 @@ struct TileOf {
   static constexpr int kBytes = kScales + kTileRows * kRowScales;
 };
 
+/// Where the bits of pair i of group g begin in their words, those of its first input: the low four bits, the fifth,
+/// the two high ones.
+RINGSIDE_HOST_DEVICE constexpr int LowShift(int i) { return i % 2 * 8 + i / 2 * 4; }
+RINGSIDE_HOST_DEVICE constexpr int FifthShift(int g, int i) { return i % 2 * 8 + g * 2 + i / 2; }
+RINGSIDE_HOST_DEVICE constexpr int HighShift(int g, int i) { return i % 2 * 8 + g % 2 * 4 + i / 2 * 2; }
+
 constexpr int BitsOf(DType grouped) {
   return grouped == DType::kGrouped4 ? 4 : grouped == DType::kGrouped5 ? 5 : grouped == DType::kGrouped6 ? 6 : 8;
 }

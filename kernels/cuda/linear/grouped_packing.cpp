@@ -96,14 +96,8 @@ uint32_t Bits(const uint8_t* words, int word, int shift) {
 /// Where input i of a group of 32 is: which lane of its row, which of that lane's four pairs, which of the two.
 struct Place {
   int lane, pair, second;
-  int byte() const { return pair % 2 * 8 + second * 16; }  // its begin in a word of bytes of its half of the group
-  int half() const { return pair / 2; }
 };
 Place PlaceOf(int i) { return {i % 8 / 2, i / 8, i % 2}; }
-// Where the bits of group g begin.
-int LowShift(const Place& at) { return at.byte() + at.half() * 4; }
-int FifthShift(const Place& at, int g) { return at.byte() + g * 2 + at.half(); }
-int HighShift(const Place& at, int g) { return at.byte() + g % 2 * 4 + at.half() * 2; }
 
 /// Byte 16 (g % 2) ... of the half of `bytes` that holds group g: four words a lane, two of a group.
 uint8_t* WordsOfBytes(uint8_t* tile, int g, int lane) { return tile + g / 2 * 512 + lane * 16 + g % 2 * 8; }
@@ -120,10 +114,10 @@ void PackIntegers(const Group& group, int bits, int row, int g, uint8_t* tile) {
   uint8_t* high = tile + TileOf<4>::kHigh;
   for (int i = 0; i < 32; ++i) {
     const Place at = PlaceOf(i);
-    const int lane = row * 4 + at.lane;
-    Set(tile, lane * 4 + g, LowShift(at), group.q[i] & 15);
-    if (bits == 5) Set(high, lane, FifthShift(at, g), group.q[i] >> 4);
-    if (bits == 6) Set(high, lane * 2 + g / 2, HighShift(at, g), group.q[i] >> 4);
+    const int lane = row * 4 + at.lane, second = at.second * 16;
+    Set(tile, lane * 4 + g, LowShift(at.pair) + second, group.q[i] & 15);
+    if (bits == 5) Set(high, lane, FifthShift(g, at.pair) + second, group.q[i] >> 4);
+    if (bits == 6) Set(high, lane * 2 + g / 2, HighShift(g, at.pair) + second, group.q[i] >> 4);
   }
 }
 
@@ -211,17 +205,17 @@ float GroupedValue(DType grouped, const uint8_t* tiles, const float* units, int6
   const uint8_t* tile = tiles + TileNumber(row, col / kTileInputs, TilesAcross(cols)) * TileBytes(grouped);
   const uint8_t* scales = tile + ScalesAt(grouped, tile_row);
   const Place at = PlaceOf(i);
-  const int lane = tile_row * 4 + at.lane;
+  const int lane = tile_row * 4 + at.lane, second = at.second * 16;
   if (bits == 8) {
     const uint8_t* word = tile + g / 2 * 512 + lane * 16 + g % 2 * 8 + i / 16 * 4;
     const int byte = QuantisedPlace(i % 16) % 4;
     const auto magnitude = static_cast<float>(word[byte] & 0x7f);
     return units[row] * HalfToFloat(Get(scales + g * 2)) * ((word[byte ^ 1] & 0x80) != 0 ? -magnitude : magnitude);
   }
-  uint32_t q = Bits(tile, lane * 4 + g, LowShift(at)) & 15;
+  uint32_t q = Bits(tile, lane * 4 + g, LowShift(at.pair) + second) & 15;
   const uint8_t* high = tile + TileOf<4>::kHigh;
-  if (bits == 5) q |= (Bits(high, lane, FifthShift(at, g)) & 1) << 4;
-  if (bits == 6) q |= (Bits(high, lane * 2 + g / 2, HighShift(at, g)) & 3) << 4;
+  if (bits == 5) q |= (Bits(high, lane, FifthShift(g, at.pair) + second) & 1) << 4;
+  if (bits == 6) q |= (Bits(high, lane * 2 + g / 2, HighShift(g, at.pair) + second) & 3) << 4;
   const float first = HalfToFloat(Get(scales + g * 4)), other = HalfToFloat(Get(scales + g * 4 + 2));
   if (bits == 6) return units[row] * (i < 16 ? first : other) * (static_cast<float>(q) - 32);
   return units[row] * (first * static_cast<float>(q) + other);

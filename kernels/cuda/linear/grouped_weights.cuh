@@ -23,11 +23,6 @@ template <class W>
 constexpr bool kIsGrouped = false;
 template <int kBits>
 constexpr bool kIsGrouped<Grouped<kBits>> = true;
-/// Whether something is to be added for each group of inputs: bytes are signed and have their scale alone.
-template <class W>
-constexpr bool kHasOffsets = false;
-template <int kBits>
-constexpr bool kHasOffsets<Grouped<kBits>> = kBits != 8;
 
 /// The power of two that integers come on top of, and a pair of it.
 template <class T>
@@ -103,12 +98,9 @@ struct LaneTile {
       const uint32_t word = low[g * 2 + i / 2];
       return i % 2 == 0 ? LowPair(word, Int8(), T()) : HighPair(word, Int8(), T());
     } else {
-      const int byte = i % 2 * 8, half = i / 2;
-      const uint32_t pair = MaskedOr(low[g] >> (byte + half * 4), 0x000f000fu, BasePair(T()));
-      if constexpr (kBits == 5) return MaskedOr(Shifted(high[0], byte + g * 2 + half - 4), 0x00100010u, pair);
-      if constexpr (kBits == 6) {
-        return MaskedOr(Shifted(high[g / 2], byte + g % 2 * 4 + half * 2 - 4), 0x00300030u, pair);
-      }
+      const uint32_t pair = MaskedOr(low[g] >> LowShift(i), 0x000f000fu, BasePair(T()));
+      if constexpr (kBits == 5) return MaskedOr(Shifted(high[0], FifthShift(g, i) - 4), 0x00100010u, pair);
+      if constexpr (kBits == 6) return MaskedOr(Shifted(high[g / 2], HighShift(g, i) - 4), 0x00300030u, pair);
       return pair;
     }
   }
@@ -116,9 +108,9 @@ struct LaneTile {
   /// those behind these two.
   __device__ __forceinline__ uint32_t Bytes(int g, int h) const {
     static_assert(kBits <= 6);
-    const uint32_t bytes = (low[g] >> (h * 4)) & 0x0f0f0f0fu;
-    if constexpr (kBits == 5) return MaskedOr(Shifted(high[0], g * 2 + h - 4), 0x10101010u, bytes);
-    if constexpr (kBits == 6) return MaskedOr(Shifted(high[g / 2], g % 2 * 4 + h * 2 - 4), 0x30303030u, bytes);
+    const uint32_t bytes = (low[g] >> LowShift(2 * h)) & 0x0f0f0f0fu;
+    if constexpr (kBits == 5) return MaskedOr(Shifted(high[0], FifthShift(g, 2 * h) - 4), 0x10101010u, bytes);
+    if constexpr (kBits == 6) return MaskedOr(Shifted(high[g / 2], HighShift(g, 2 * h) - 4), 0x30303030u, bytes);
     return bytes;
   }
   /// Of group g, and of 6 bits of its half: pairs 2 half and 2 half + 1.

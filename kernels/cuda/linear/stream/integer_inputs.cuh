@@ -6,6 +6,9 @@
 
 namespace ringside::cuda {
 
+/// Whether weights are multiplied as integers: bytes become numbers of 16 bits.
+template <int kBits>
+constexpr bool kTakesIntegers = kBits != 8;
 /// Inputs that are summed for what is added to all weights of a scale: as many as have one.
 template <int kBits>
 constexpr int kSumInputs = kBits == 6 ? 16 : 32;
@@ -17,7 +20,6 @@ constexpr int kInputGroupBytes = 64, kHighToLow = 32;
 /// largest. What that rounds is 2^-15 of the largest, less than the type of x has rounded of it.
 template <int kBits>
 struct IntegerRows {
-  static constexpr bool kThere = kBits != 8;
   unsigned char* bytes;  // kInputGroupBytes a group
   float* sums;           // of each kSumInputs; of 6 bits times -32, which integers of these are more
   float* units;
@@ -31,7 +33,7 @@ struct IntegerRows {
         groups(UnitsOf(x_stride)) {}
   __device__ __forceinline__ int row_sums() const { return groups * (32 / kSumInputs<kBits>); }
   /// Of a row, where rows are so many elements apart.
-  static RINGSIDE_HOST_DEVICE constexpr int UnitsOf(int x_stride) { return kThere ? x_stride / 32 : 0; }
+  static RINGSIDE_HOST_DEVICE constexpr int UnitsOf(int x_stride) { return kTakesIntegers<kBits> ? x_stride / 32 : 0; }
   static RINGSIDE_HOST_DEVICE constexpr int SumsOf(int x_stride) {
     return UnitsOf(x_stride) * (32 / kSumInputs<kBits>);
   }
@@ -159,7 +161,7 @@ class IntegerInputs {
     uint32_t largest = 0;
 #pragma unroll
     for (const uint32_t pair : pairs) {
-      const float2 two = FloatsOf(pair, T());
+      const float2 two = LaneTile<kBits>::Floats(pair, T());
       largest = max(largest, max(__float_as_uint(two.x) & 0x7fffffffu, __float_as_uint(two.y) & 0x7fffffffu));
     }
     largest = max(largest, __shfl_xor_sync(0xffffffffu, largest, 1));
@@ -172,7 +174,7 @@ class IntegerInputs {
     int sum = 0;
 #pragma unroll
     for (int i = 0; i < kUnit / 2; ++i) {
-      const float2 two = FloatsOf(pairs[i], T());
+      const float2 two = LaneTile<kBits>::Floats(pairs[i], T());
       integers[i] =
           __byte_perm(__float_as_uint(fmaf(two.x, by, kOnTop)), __float_as_uint(fmaf(two.y, by, kOnTop)), 0x5410);
       sum = __dp2a_lo(static_cast<int>(integers[i]), 0x0101, sum);
@@ -195,10 +197,6 @@ class IntegerInputs {
       to_.sums[r * to_.row_sums() + u / 2] = total;
     }
     if (u % 2 == 0) to_.units[r * to_.groups + u / 2] = unit;
-  }
-  static __device__ __forceinline__ float2 FloatsOf(uint32_t pair, __half) { return HalvesOf(pair); }
-  static __device__ __forceinline__ float2 FloatsOf(uint32_t pair, __nv_bfloat16) {
-    return {__uint_as_float(pair << 16), __uint_as_float(pair & 0xffff0000u)};
   }
 
   const Skinny& a_;

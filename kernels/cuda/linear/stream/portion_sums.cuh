@@ -1,6 +1,8 @@
 // Products of weights in tiles with rows of x (stream_grouped.cuh). Included by it only.
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/cuda/linear/stream/integer_inputs.cuh"
 #include "kernels/cuda/linear/stream/portion_stream.cuh"
 #include "kernels/cuda/linear/stream/stream_results.cuh"
@@ -218,14 +220,6 @@ struct IntegerSums {
 };
 
 template <class T, int kBits, int kRows>
-struct SumsOfBits {
-  using Type = IntegerSums<kBits, kRows>;
-};
-template <class T, int kRows>
-struct SumsOfBits<T, 8, kRows> {
-  using Type = ByteSums<T>;
-};
-template <class T, int kBits, int kRows>
-using SumsOf = typename SumsOfBits<T, kBits, kRows>::Type;
+using SumsOf = std::conditional_t<kTakesIntegers<kBits>, IntegerSums<kBits, kRows>, ByteSums<T>>;
 
 }  // namespace ringside::cuda

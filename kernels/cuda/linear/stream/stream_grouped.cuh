@@ -61,11 +61,11 @@ StreamDivision DivideStream(const Skinny& a, bool pairs, int most_blocks, size_t
   return out;
 }
 /// Over the whole device: two blocks a multiprocessor, or one where x leaves no room for two. Portions of one or two
-/// rows, and those without offsets, are computed sooner than they come: there one block with more of them under way is
+/// rows, and those of bytes, are computed sooner than they come: there one block with more of them under way is
 /// better than two with one each.
 template <int kBits>
 StreamDivision DivideStream(const Launcher& on, const Skinny& a, bool pairs) {
-  const int wanted = a.rows <= 2 || !kHasOffsets<Grouped<kBits>> ? kSlotsOfTwo : kFewestSlots;
+  const int wanted = a.rows <= 2 || !kTakesIntegers<kBits> ? kSlotsOfTwo : kFewestSlots;
   const StreamDivision two = DivideStream<kBits>(a, pairs, kBlocksPerProcessor * on.multiprocessors,
                                                  MostStreamBytes(on.large) - kStaticBytes, kSlotsOfTwo);
   if (two.slots >= wanted) return two;
@@ -145,7 +145,7 @@ class GroupedStream {
  public:
   using W = Grouped<kBits>;
   static constexpr int kOutputs = kPortionOutputs<kPairs>;
-  static constexpr bool kIntegers = IntegerRows<kBits>::kThere;
+  static constexpr bool kIntegers = kTakesIntegers<kBits>;
 
   template <bool kNorm>
   static __device__ __forceinline__ void Run(const Skinny& a, int slots, BlockPlace at) {
@@ -262,8 +262,8 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor)
 /// Calls body with the rows that a kernel for these is made for: bytes are multiplied by one for all.
 template <int kBits, class Body>
 void WithRows(int rows, const Body& body) {
-  if (!IntegerRows<kBits>::kThere || rows > 2) return body(std::integral_constant<int, kMostStreamRows>());
-  if constexpr (IntegerRows<kBits>::kThere) {
+  if (!kTakesIntegers<kBits> || rows > 2) return body(std::integral_constant<int, kMostStreamRows>());
+  if constexpr (kTakesIntegers<kBits>) {
     rows == 1 ? body(std::integral_constant<int, 1>()) : body(std::integral_constant<int, 2>());
   }
 }
