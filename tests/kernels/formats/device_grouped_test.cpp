@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <span>
 
 #include "tests/kernels/devices.h"
 #include "tests/kernels/formats/grouped_values.h"
@@ -10,6 +11,20 @@
 
 namespace ringside::testing {
 namespace {
+
+/// A row's layer norm, or without `shift` its RMS norm.
+std::vector<double> Normed(std::span<const float> row, const std::vector<float>& scale,
+                           const std::vector<float>* shift) {
+  const auto n = static_cast<double>(row.size());
+  double mean = 0, square = 0;
+  for (const float x : row) mean += shift != nullptr ? x / n : 0;
+  for (const float x : row) square += std::pow(x - mean, 2) / n;
+  std::vector<double> out(row.size());
+  for (size_t i = 0; i < row.size(); ++i) {
+    out[i] = (row[i] - mean) / std::sqrt(square + 1e-5) * scale[i] + (shift != nullptr ? (*shift)[i] : 0.0f);
+  }
+  return out;
+}
 
 class GroupedDevice : public DeviceTest, public ::testing::WithParamInterface<std::string> {
  protected:
@@ -172,6 +187,50 @@ TEST_P(GroupedDevice, NormLinearAndActivationInARow) {
       Load(gate), Load(up);  // they stay in blocks
       for (const int64_t rows : {1, 4, 7, 24, 33, 90, 200}) {
         ExpectNormLinearAndActivation(*backend_, rows, gate, up, Tolerance(rows, kInputs, n % 8 == 0));
+      }
+    }
+  }
+}
+
+// Norms of both kinds, of rows that a block takes at once and of longer ones, in one kernel with the layer or by
+// themselves.
+TEST_P(GroupedDevice, NormsOfBothKindsBeforeRowsOfEveryLength) {
+  constexpr int64_t kOutputs = 40;
+  for (const DType type : {DType::kQ4_K, DType::kQ6_K, DType::kQ8_0}) {
+    for (const int64_t cols : {512, 4096, 8192, 16384}) {
+      const RandomWeight w = MakeGrouped(type, kOutputs, cols, 21);
+      const Weight weight = Load(w);
+      const Weight* const weights[] = {&weight};
+      const std::vector<float> scale = RandomFloats(static_cast<size_t>(cols), 22),
+                               shift = RandomFloats(static_cast<size_t>(cols), 23);
+      const DeviceFloats by(*backend_, scale), plus(*backend_, shift);
+      for (const int64_t rows : {1, 2, 3, 4}) {
+        for (const bool layer_norm : {false, true}) {
+          const std::vector<float> x = RandomFloats(static_cast<size_t>(rows * cols), 24);
+          DeviceMatrix stream(*backend_, DType::kF32, rows, cols, x), normed(*backend_, type_, rows, cols, x),
+              y(*backend_, DType::kF32, rows, kOutputs, std::vector<float>(static_cast<size_t>(rows * kOutputs)));
+          if (layer_norm) {
+            backend_->LayerNorm(stream.tensor(), by.data(), plus.data(), 1e-5f, normed.tensor());
+          } else {
+            backend_->RmsNorm(stream.tensor(), by.data(), 1e-5f, normed.tensor());
+          }
+          backend_->Linear({.x = normed.tensor(), .weights = weights, .y = y.tensor()});
+          const std::vector<float> got = y.Get(), got_normed = normed.Get();
+          for (int64_t r = 0; r < rows; ++r) {
+            const auto row = std::span(x).subspan(At(r, cols, 0), static_cast<size_t>(cols));
+            const std::vector<double> want = Normed(row, scale, layer_norm ? &shift : nullptr);
+            for (int64_t i = 0; i < cols; ++i) {
+              const double value = want[static_cast<size_t>(i)];
+              ASSERT_NEAR(got_normed[At(r, cols, i)], value, Rounding(type_) * std::fabs(value) + 1e-5)
+                  << rows << " rows of " << cols << ", at " << r << "," << i;
+            }
+            for (int64_t n = 0; n < kOutputs; ++n) {
+              const Product product = Multiply(got_normed, w, r, n);
+              ASSERT_NEAR(got[At(r, kOutputs, n)], product.sum, Tolerance(rows, cols) * product.size + 1e-6)
+                  << Traits(type).name << ", " << rows << " rows of " << cols << ", at " << r << "," << n;
+            }
+          }
+        }
       }
     }
   }

@@ -16,6 +16,15 @@ constexpr int kSumInputs = kBits == 6 ? 16 : 32;
 /// behind the other 16, then their low bytes.
 constexpr int kInputGroupBytes = 64, kHighToLow = 32;
 
+/// Zeros in shared memory that are read in the place of a portion's inputs, together with those of other rows. Where
+/// these begin at a multiple of 128, no load finds both in the same banks.
+struct alignas(128) ZeroInputs {
+  static constexpr int kBank = 7;  // of sixteen bytes each
+  static constexpr int kSixteens = kPortionChunks * kTileGroups * kInputGroupBytes / static_cast<int>(sizeof(uint4));
+  uint4 room[kBank + kSixteens];
+  __device__ __forceinline__ uint4* sixteens() { return room + kBank; }
+};
+
 /// Rows of x in shared memory: integers of 16 bits, each 32 of which have a unit of their own, a power of two by their
 /// largest. What that rounds is 2^-15 of the largest, less than the type of x has rounded of it.
 template <int kBits>

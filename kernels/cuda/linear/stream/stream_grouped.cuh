@@ -36,7 +36,7 @@ inline int TilesOf(const Skinny& a, bool pairs) {
 constexpr int kExtras = 3;
 /// At least what a block has of shared memory beside what it is launched with: barriers, a norm's sums, zeros. Kernels
 /// of two layers have it twice.
-constexpr size_t kStaticBytes = 1024;
+constexpr size_t kStaticBytes = 1152;
 
 /// Floats beside a row of x, where rows are so many elements apart.
 template <int kBits>
@@ -149,10 +149,11 @@ class GroupedStream {
 
   template <bool kNorm>
   static __device__ __forceinline__ void Run(const Skinny& a, int slots, BlockPlace at) {
-    extern __shared__ __align__(16) unsigned char shared[];
+    // Bulk copies to other addresses than multiples of 128 come at three quarters of the memory's rate.
+    extern __shared__ __align__(128) unsigned char shared[];
     __shared__ float norm_sums[(kIntegers ? kRows : 2) * kWarps];
     __shared__ alignas(8) uint64_t barriers[kWarps * kMostSlots];
-    __shared__ uint4 zeros[kIntegers ? kPortionChunks * kTileGroups * kInputGroupBytes / sizeof(uint4) : 1];
+    __shared__ ZeroInputs zeros;
     static_assert(sizeof(norm_sums) + sizeof(barriers) + sizeof(zeros) <= kStaticBytes);
     const int rows = kIntegers && kRows <= 2 ? kRows : a.rows;
     const int warp = threadIdx.x / 32, all = kPairs ? a.total / 2 : a.total;
@@ -173,9 +174,9 @@ class GroupedStream {
     extras.AskForScales(own);
     const LanePlaces<kBits> places(ring);
     if constexpr (kIntegers) {
-      if (threadIdx.x < sizeof zeros / sizeof *zeros) zeros[threadIdx.x] = {0, 0, 0, 0};
+      if (threadIdx.x < ZeroInputs::kSixteens) zeros.sixteens()[threadIdx.x] = {0, 0, 0, 0};
       const IntegerRows<kBits> integers(rows, a.x_shared_stride, x, beside_x);
-      const typename Sums::Places own_x(rows, integers, zeros, ring);
+      const typename Sums::Places own_x(rows, integers, zeros.sixteens(), ring);
       IntegerInputs<T, kBits, kRows> inputs(a, integers);
       if constexpr (kNorm) inputs.LoadNormWeights();
       WaitForStep();
