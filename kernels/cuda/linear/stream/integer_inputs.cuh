@@ -48,72 +48,99 @@ struct IntegerRows {
   }
 };
 
-/// Brings them there. By the whole block, 16 inputs a thread at a time, half a group.
+/// Brings them there. By the whole block, 16 inputs a thread at a time, half a group: a unit. All rows' units are one
+/// sequence, of which every thread has each kBlockThreads-th.
 template <class T, int kBits, int kRows>
 class IntegerInputs {
  public:
   __device__ __forceinline__ IntegerInputs(const Skinny& a, const IntegerRows<kBits>& to)
-      : a_(a), to_(to), units_((a.k + kPortionInputs - 1) / kPortionInputs * (kPortionInputs / kUnit)) {}
+      : a_(a), to_(to), row_units_((a.k + kPortionInputs - 1) / kPortionInputs * (kPortionInputs / kUnit)) {}
 
-  /// The weights of the norm in front for the thread's first inputs: no part of a step, which need not wait for it.
+  /// The weights of the norm in front for the thread's first unit: no part of a step, which need not wait for it.
   __device__ __forceinline__ void LoadNormWeights() {
-    if (First() * kUnit < a_.k) LoadFloats(a_.norm_weight + First() * kUnit, weight_);
+    const Place own = At(First());
+    if (own.there) LoadFloats(a_.norm_weight + own.unit * kUnit, weight_);
   }
-  /// Of x itself.
+  /// Of x itself. Two units are on their way while one is taken.
   __device__ __forceinline__ void Load() const {
-    for (int r = 0; r < rows(); ++r) {
+    Pairs next = LoadPairs(First()), behind = LoadPairs(First() + kBlockThreads);
 #pragma unroll 1
-      for (int u = First(); WarpHas(u); u += kBlockThreads) {
-        uint32_t pairs[kUnit / 2] = {};
-        if (u * kUnit < a_.k) {
-          const auto* from = reinterpret_cast<const uint4*>(static_cast<const T*>(a_.x) + r * a_.x_stride + u * kUnit);
-          const uint4 low = from[0], high = from[1];
-          pairs[0] = low.x, pairs[1] = low.y, pairs[2] = low.z, pairs[3] = low.w;
-          pairs[4] = high.x, pairs[5] = high.y, pairs[6] = high.z, pairs[7] = high.w;
-        }
-        Take(r, u, pairs);
-      }
+    for (int n = First(); WarpHas(n); n += kBlockThreads) {
+      const Pairs own = next;
+      next = behind, behind = LoadPairs(n + 2 * kBlockThreads);
+      Take(n, own);
     }
     __syncthreads();
   }
   /// Of the norm in front (RMS, Zhang and Sennrich 2019, or layer norm, Ba et al. 2016); block 0 also stores them, as
-  /// the norm by itself would. `shared` holds kRows floats a warp.
+  /// the norm by itself would. `shared` holds kRows floats a warp. Where rows are no multiple of 512 inputs, a row's last
+  /// bits may depend on how many there are.
   __device__ __forceinline__ void LoadNormed(float* shared) const {
-    float means[kRows] = {}, factors[kRows], own[kUnit] = {};
+    float own[kHeld][kUnit];
+#pragma unroll
+    for (int h = 0; h < kHeld; ++h) LoadNormedFrom(At(First() + h * kBlockThreads), own[h]);
+    float means[kRows] = {}, factors[kRows] = {};
     if (a_.layer_norm) {
-      for (int r = 0; r < rows(); ++r) {
-        ForOwn(r, own, [&](float x) { means[r] += x; });
-      }
-      BlockSums(means, shared);
+      AddUp(
+          own, [](int, float x) { return x; }, means, shared);
+#pragma unroll
       for (float& mean : means) mean /= static_cast<float>(a_.k);
     }
+    AddUp(
+        own, [&](int row, float x) { return (x - OfRow(means, row)) * (x - OfRow(means, row)); }, factors, shared);
 #pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-      factors[r] = 0;
-      if (r < rows()) ForOwn(r, own, [&](float x) { factors[r] = fmaf(x - means[r], x - means[r], factors[r]); });
+    for (float& factor : factors) factor = rsqrtf(factor / static_cast<float>(a_.k) + a_.norm_eps);
+#pragma unroll
+    for (int h = 0; h < kHeld; ++h) {
+      const int n = First() + h * kBlockThreads;
+      if (WarpHas(n)) Take(n, Normed(At(n), own[h], means, factors));
     }
-    BlockSums(factors, shared);
-#pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-      if (r >= rows()) break;
-      const float factor = rsqrtf(factors[r] / static_cast<float>(a_.k) + a_.norm_eps);
 #pragma unroll 1
-      for (int u = First(); WarpHas(u); u += kBlockThreads) {
-        uint32_t pairs[kUnit / 2] = {};
-        if (u * kUnit < a_.k) Norm(r, u, own, means[r], factor, pairs);
-        Take(r, u, pairs);
-      }
+    for (int n = First() + kHeld * kBlockThreads; WarpHas(n); n += kBlockThreads) {
+      float x[kUnit];
+      LoadNormedFrom(At(n), x);
+      Take(n, Normed(At(n), x, means, factors));
     }
     __syncthreads();
   }
 
  private:
-  static constexpr int kUnit = 16;  // inputs
+  static constexpr int kUnit = 16;                  // inputs
+  static constexpr int kHeld = kRows == 1 ? 1 : 2;  // a thread's first units of what is normed: mostly all of them
+  struct Pairs {
+    uint32_t of[kUnit / 2];
+  };
+  /// Where a unit lies, and whether it has inputs: behind a row's last ones there are zeros.
+  struct Place {
+    int row, unit;
+    bool there;
+  };
   static __device__ __forceinline__ int First() { return static_cast<int>(threadIdx.x); }
-  /// Whether there is one of this number for the first lane of a warp.
-  __device__ __forceinline__ bool WarpHas(int u) const { return u - static_cast<int>(threadIdx.x) % 32 < units_; }
   __device__ __forceinline__ int rows() const { return kRows <= 2 ? kRows : a_.rows; }
+  /// Whether the first lane of the thread's warp has a unit where the thread has its n-th.
+  __device__ __forceinline__ bool WarpHas(int n) const { return n - First() % 32 < rows() * row_units_; }
+  __device__ __forceinline__ Place At(int n) const {
+    int row = 0;
+#pragma unroll
+    for (int r = 1; r < kRows; ++r) row += n >= r * row_units_ ? 1 : 0;
+    const int unit = n - row * row_units_;
+    return {row, unit, row < rows() && unit * kUnit < a_.k};
+  }
+  static __device__ __forceinline__ float OfRow(const float (&values)[kRows], int row) {
+    float out = values[0];
+#pragma unroll
+    for (int r = 1; r < kRows; ++r) out = row == r ? values[r] : out;
+    return out;
+  }
 
+  __device__ __forceinline__ Pairs LoadPairs(int n) const {
+    const Place place = At(n);
+    if (!place.there) return {};
+    const T* row = static_cast<const T*>(a_.x) + place.row * a_.x_stride;
+    const auto* from = reinterpret_cast<const uint4*>(row + place.unit * kUnit);
+    const uint4 low = from[0], high = from[1];
+    return {{low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w}};
+  }
   static __device__ __forceinline__ void LoadFloats(const float* from, float (&to)[kUnit]) {
     if (AllowsVectors(from)) {
 #pragma unroll
@@ -126,50 +153,61 @@ class IntegerInputs {
       for (int i = 0; i < kUnit; ++i) to[i] = from[i];
     }
   }
-  /// Calls body with each of the thread's values of row r of what is normed; `own` is left with the first of the last
-  /// row.
-  template <class Body>
-  __device__ __forceinline__ void ForOwn(int r, float (&own)[kUnit], const Body& body) const {
-    const float* row = a_.normed_from + r * a_.normed_from_stride;
-    if (First() * kUnit < a_.k) {
-      LoadFloats(row + First() * kUnit, own);
-#pragma unroll
-      for (const float x : own) body(x);
-    }
-#pragma unroll 1
-    for (int u = First() + kBlockThreads; u * kUnit < a_.k; u += kBlockThreads) {
-      float more[kUnit];
-      LoadFloats(row + u * kUnit, more);
-#pragma unroll
-      for (const float x : more) body(x);
-    }
+  __device__ __forceinline__ void LoadNormedFrom(const Place& place, float (&to)[kUnit]) const {
+    if (place.there) LoadFloats(a_.normed_from + place.row * a_.normed_from_stride + place.unit * kUnit, to);
   }
-  /// A unit's normed inputs; the first of a row that is alone is there already.
-  __device__ __forceinline__ void Norm(int r, int u, const float (&own)[kUnit], float mean, float factor,
-                                       uint32_t (&pairs)[kUnit / 2]) const {
-    float x[kUnit], weight[kUnit], bias[kUnit] = {};
-    const bool is_first = u == First();
+  /// The sums over each row of term(row, x) of what is normed, known to all threads; the thread's first units are
+  /// there.
+  template <class Term>
+  __device__ __forceinline__ void AddUp(const float (&own)[kHeld][kUnit], const Term& term, float (&sums)[kRows],
+                                        float* shared) const {
+    const auto add = [&](const Place& place, const float(&x)[kUnit]) {
+      if (!place.there) return;
+      float sum = 0;
 #pragma unroll
-    for (int i = 0; i < kUnit; ++i) x[i] = own[i], weight[i] = weight_[i];
-    if (kRows > 1 || !is_first) LoadFloats(a_.normed_from + r * a_.normed_from_stride + u * kUnit, x);
-    if (!is_first) LoadFloats(a_.norm_weight + u * kUnit, weight);
-    if (a_.layer_norm && a_.norm_bias != nullptr) LoadFloats(a_.norm_bias + u * kUnit, bias);
+      for (int i = 0; i < kUnit; ++i) sum += term(place.row, x[i]);
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) sums[r] += place.row == r ? sum : 0;
+    };
+#pragma unroll
+    for (int h = 0; h < kHeld; ++h) add(At(First() + h * kBlockThreads), own[h]);
+#pragma unroll 1
+    for (int n = First() + kHeld * kBlockThreads; WarpHas(n); n += kBlockThreads) {
+      float x[kUnit];
+      LoadNormedFrom(At(n), x);
+      add(At(n), x);
+    }
+    BlockSums(sums, shared);
+  }
+  /// A unit's normed inputs; block 0 stores them.
+  __device__ __forceinline__ Pairs Normed(const Place& place, const float (&x)[kUnit], const float (&means)[kRows],
+                                          const float (&factors)[kRows]) const {
+    if (!place.there) return {};
+    float weight[kUnit], bias[kUnit] = {};
+#pragma unroll
+    for (int i = 0; i < kUnit; ++i) weight[i] = weight_[i];
+    if (place.unit != At(First()).unit) LoadFloats(a_.norm_weight + place.unit * kUnit, weight);
+    if (a_.layer_norm && a_.norm_bias != nullptr) LoadFloats(a_.norm_bias + place.unit * kUnit, bias);
+    const float mean = OfRow(means, place.row), factor = OfRow(factors, place.row);
+    Pairs out;
 #pragma unroll
     for (int i = 0; i < kUnit; i += 2) {
-      pairs[i / 2] = Pack(fmaf((x[i] - mean) * factor, weight[i], bias[i]),
-                          fmaf((x[i + 1] - mean) * factor, weight[i + 1], bias[i + 1]), T());
+      out.of[i / 2] = Pack(fmaf((x[i] - mean) * factor, weight[i], bias[i]),
+                           fmaf((x[i + 1] - mean) * factor, weight[i + 1], bias[i + 1]), T());
     }
-    if (blockIdx.x != 0) return;
-    auto* to = reinterpret_cast<uint4*>(static_cast<T*>(a_.x) + r * a_.x_stride + u * kUnit);
-    to[0] = {pairs[0], pairs[1], pairs[2], pairs[3]}, to[1] = {pairs[4], pairs[5], pairs[6], pairs[7]};
+    if (blockIdx.x == 0) {
+      auto* to = reinterpret_cast<uint4*>(static_cast<T*>(a_.x) + place.row * a_.x_stride + place.unit * kUnit);
+      to[0] = {out.of[0], out.of[1], out.of[2], out.of[3]}, to[1] = {out.of[4], out.of[5], out.of[6], out.of[7]};
+    }
+    return out;
   }
 
   /// Pairs of T to integers: those of two inputs are 16 bits each of a word. A thread has the inputs 16 h ... of a
   /// group; of inputs 2 j, 8 + 2 j and those behind these two, word 4 h + j has the bytes.
-  __device__ __forceinline__ void Take(int r, int u, const uint32_t (&pairs)[kUnit / 2]) const {
+  __device__ __forceinline__ void Take(int n, const Pairs& own) const {
     uint32_t largest = 0;
 #pragma unroll
-    for (const uint32_t pair : pairs) {
+    for (const uint32_t pair : own.of) {
       const float2 two = LaneTile<kBits>::Floats(pair, T());
       largest = max(largest, max(__float_as_uint(two.x) & 0x7fffffffu, __float_as_uint(two.y) & 0x7fffffffu));
     }
@@ -183,13 +221,14 @@ class IntegerInputs {
     int sum = 0;
 #pragma unroll
     for (int i = 0; i < kUnit / 2; ++i) {
-      const float2 two = LaneTile<kBits>::Floats(pairs[i], T());
+      const float2 two = LaneTile<kBits>::Floats(own.of[i], T());
       integers[i] =
           __byte_perm(__float_as_uint(fmaf(two.x, by, kOnTop)), __float_as_uint(fmaf(two.y, by, kOnTop)), 0x5410);
       sum = __dp2a_lo(static_cast<int>(integers[i]), 0x0101, sum);
     }
     if constexpr (kSumInputs<kBits> == 32) sum += __shfl_xor_sync(0xffffffffu, sum, 1);
-    if (u >= units_) return;
+    if (n >= rows() * row_units_) return;
+    const auto [r, u, there] = At(n);
     auto* to = reinterpret_cast<uint4*>(to_.bytes + r * to_.row_bytes + u / 2 * kInputGroupBytes + u % 2 * kUnit);
     uint32_t high[4], low[4];
 #pragma unroll
@@ -210,7 +249,7 @@ class IntegerInputs {
 
   const Skinny& a_;
   const IntegerRows<kBits>& to_;
-  const int units_;  // of a row, those of a last portion that are not there included
+  const int row_units_;  // an even number, those of a last portion that have no inputs included
   float weight_[kUnit] = {};
 };
 
