@@ -13,8 +13,8 @@ constexpr int kPortionBytes = kPortionChunks* kPairOfTiles<kBits>;
 constexpr int kPortionRows = 16;  // of W
 template <bool kPairs>
 constexpr int kPortionOutputs = kPortionRows / (kPairs ? 2 : 1);
-// Of a warp's ring, a portion each; kSlotsOfTwo: where two blocks share a multiprocessor.
-constexpr int kFewestSlots = 2, kMostSlots = 5, kSlotsOfTwo = 3;
+// Of a warp's ring, a portion each; kSlotsForTwo: with fewer a block has a multiprocessor to itself, and more of them.
+constexpr int kFewestSlots = 2, kMostSlots = 5, kSlotsForTwo = 3;
 
 /// A block's place among those of a layer.
 struct BlockPlace {
@@ -58,6 +58,7 @@ template <int kBits, bool kPairs>
 class PortionStream {
  public:
   using W = Grouped<kBits>;
+  static_assert(kPortionBytes<kBits> % 128 == 0, "slots of a ring begin at multiples of 128");
 
   /// `barriers`: of the slots.
   __device__ __forceinline__ PortionStream(const Skinny& a, const PortionRuns& runs, const PortionRun& run,

@@ -6,9 +6,9 @@
 // Weights of up to 6 bits are multiplied as the integers they are, by integers of 16 bits that rows of x become, which
 // takes fewer operations than numbers of 16 bits made of them (portion_sums.cuh); bytes become numbers.
 //
-// Measured on an H200, an 8B model in Q4_K_M at one row: as much as the memory, a layer waits for what each warp does
-// once: finding its tiles, bringing x where products want it, the way out. Half of that was 0.15 of 2.12 ms, and fewer
-// operations for each weight alone were nothing (BENCHMARKS.md).
+// Measured on an H200, an 8B model in Q4_K_M at one row: a layer's five kernels take 4 us each beside the time of their
+// bytes, from the end of the one before to x where products want it, and on the way out. Products come for nothing
+// (BENCHMARKS.md).
 //
 // In front and behind: as in stream_linear.cuh.
 #pragma once
@@ -44,9 +44,9 @@ RINGSIDE_HOST_DEVICE constexpr int BesideRow(int x_stride) {
   return IntegerRows<kBits>::SumsOf(x_stride) + IntegerRows<kBits>::UnitsOf(x_stride);
 }
 
-/// Over up to so many blocks of so much shared memory, and of so many slots.
+/// Over up to so many blocks of so much shared memory.
 template <int kBits>
-StreamDivision DivideStream(const Skinny& a, bool pairs, int most_blocks, size_t most_bytes, int most_slots) {
+StreamDivision DivideStream(const Skinny& a, bool pairs, int most_blocks, size_t most_bytes) {
   StreamDivision out;
   const int tiles = TilesOf(a, pairs), ring = kWarps * kPortionBytes<kBits>;
   out.blocks = std::min(tiles, most_blocks);
@@ -56,7 +56,7 @@ StreamDivision DivideStream(const Skinny& a, bool pairs, int most_blocks, size_t
                         static_cast<size_t>(a.rows) *
                             (sizeof(float) * kPortionRows * (own + kWarps) + sizeof(uint16_t) * a.x_shared_stride +
                              sizeof(float) * BesideRow<kBits>(a.x_shared_stride));
-  out.slots = beside > most_bytes ? 0 : std::min(most_slots, static_cast<int>(most_bytes - beside) / ring);
+  out.slots = beside > most_bytes ? 0 : std::min(kMostSlots, static_cast<int>(most_bytes - beside) / ring);
   out.shared_bytes = beside + static_cast<size_t>(out.slots) * ring;
   return out;
 }
@@ -65,12 +65,11 @@ StreamDivision DivideStream(const Skinny& a, bool pairs, int most_blocks, size_t
 /// better than two with one each.
 template <int kBits>
 StreamDivision DivideStream(const Launcher& on, const Skinny& a, bool pairs) {
-  const int wanted = a.rows <= 2 || !kTakesIntegers<kBits> ? kSlotsOfTwo : kFewestSlots;
-  const StreamDivision two = DivideStream<kBits>(a, pairs, kBlocksPerProcessor * on.multiprocessors,
-                                                 MostStreamBytes(on.large) - kStaticBytes, kSlotsOfTwo);
+  const int wanted = a.rows <= 2 || !kTakesIntegers<kBits> ? kSlotsForTwo : kFewestSlots;
+  const StreamDivision two =
+      DivideStream<kBits>(a, pairs, kBlocksPerProcessor * on.multiprocessors, MostStreamBytes(on.large) - kStaticBytes);
   if (two.slots >= wanted) return two;
-  const StreamDivision one =
-      DivideStream<kBits>(a, pairs, on.multiprocessors, SharedBytes(on.large) - kStaticBytes, kMostSlots);
+  const StreamDivision one = DivideStream<kBits>(a, pairs, on.multiprocessors, SharedBytes(on.large) - kStaticBytes);
   return one.slots > two.slots ? one : two;
 }
 
@@ -149,7 +148,7 @@ class GroupedStream {
 
   template <bool kNorm>
   static __device__ __forceinline__ void Run(const Skinny& a, int slots, BlockPlace at) {
-    // Bulk copies to other addresses than multiples of 128 come at three quarters of the memory's rate.
+    // At other addresses than multiples of 128 bulk copies arrive at three quarters of the memory's rate.
     extern __shared__ __align__(128) unsigned char shared[];
     __shared__ float norm_sums[(kIntegers ? kRows : 2) * kWarps];
     __shared__ alignas(8) uint64_t barriers[kWarps * kMostSlots];
@@ -294,8 +293,7 @@ std::pair<StreamDivision, StreamDivision> DivideTwo(const Launcher& on, const Sk
             next_bytes = TilesOf(next, false) * TileOf<kNextBits>::kBytes;
   const int blocks = std::clamp(static_cast<int>(int64_t{all} * own_bytes / (own_bytes + next_bytes)), 1, all - 1);
   const size_t most = MostStreamBytes(on.large) - 2 * kStaticBytes;
-  return {DivideStream<kBits>(a, false, blocks, most, kSlotsOfTwo),
-          DivideStream<kNextBits>(next, false, all - blocks, most, kSlotsOfTwo)};
+  return {DivideStream<kBits>(a, false, blocks, most), DivideStream<kNextBits>(next, false, all - blocks, most)};
 }
 template <class T, int kBits, int kNextBits>
 void LaunchStreamTwoGroupedOf(const Launcher& on, const SkinnyLinear& args, const SkinnyLinear& next_args) {
