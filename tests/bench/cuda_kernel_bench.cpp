@@ -26,7 +26,8 @@ struct Shape {
 const Shape kShapes[] = {{"smollm2", 576, 1536, 9, 3, 64, 49152, true},
                          {"gpt2", 1024, 4096, 16, 16, 64, 50257, false},
                          {"llama-1b", 2048, 8192, 32, 8, 64, 128256, true},
-                         {"llama-8b", 4096, 14336, 32, 8, 128, 128256, true}};
+                         {"llama-8b", 4096, 14336, 32, 8, 128, 128256, true},
+                         {"llama-70b", 8192, 28672, 64, 8, 128, 128256, true}};
 
 constexpr int64_t kColdBytes = int64_t{200} << 20;  // what a chain reads before it comes back to the same bytes
 constexpr int kRounds = 5;

@@ -3,11 +3,13 @@
     python3 tests/bench/make_random_gguf.py llama-1b|llama-8b|llama-70b|qwen3-30b-a3b Q4_K_M|TYPE FILE
 
 Needs numpy. TYPE is one of TYPES below. Integers of blocks are random bits; scales are such that weights are about
-N(0, 0.02): never zeros, on which a GPU runs faster. Q4_K_M has in Q6_K what llama.cpp's quantiser has: the head, and of
-every second layer or so the values and what comes out of the MLP. There is no vocabulary: programs that only measure
-need none.
+N(0, 0.02): never zeros, on which a GPU runs faster. Matrices of one size are alike, and long ones repeat themselves
+every 64 million weights, so that a file is written as fast as the disk takes it; routers differ. Q4_K_M has in Q6_K
+what llama.cpp's quantiser has: the head, and of every second layer or so the values and what comes out of the MLP.
+There is no vocabulary: programs that only measure need none.
 """
 
+import functools
 import math
 import struct
 import sys
@@ -103,6 +105,11 @@ def blocks(rng, count, kind):
     return data.tobytes()
 
 
+@functools.cache
+def same_blocks(count, kind):
+    return blocks(numpy.random.default_rng(count), count, kind)
+
+
 def main():
     name, kind, path = sys.argv[1:]
     shape, plan = SHAPES[name], list(tensors(name, SHAPES[name], kind))
@@ -118,7 +125,8 @@ def main():
             file.write(b"\0" * (-file.tell() % ALIGNMENT))
             left, step = math.prod(sizes), (64 << 20) // sizes[-1] * sizes[-1]
             while left > 0:
-                file.write(blocks(rng, min(step, left), of))
+                count = min(step, left)
+                file.write(blocks(rng, count, of) if of == "ROUTER" else same_blocks(count, of))
                 left -= step
 
 
