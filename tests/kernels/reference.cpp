@@ -139,6 +139,21 @@ double HalfValue(uint16_t bits) {
   return bits & 0x8000 ? -magnitude : magnitude;
 }
 
+std::vector<double> Normed(const std::vector<float>& x, int64_t rows, const std::vector<float>& weight,
+                           const std::vector<float>* bias) {
+  const size_t n = weight.size();
+  std::vector<double> out(x.size());
+  for (size_t begin = 0; begin < static_cast<size_t>(rows) * n; begin += n) {
+    double mean = 0, var = 0;
+    for (size_t i = 0; bias != nullptr && i < n; ++i) mean += x[begin + i] / static_cast<double>(n);
+    for (size_t i = 0; i < n; ++i) var += std::pow(x[begin + i] - mean, 2) / static_cast<double>(n);
+    for (size_t i = 0; i < n; ++i) {
+      out[begin + i] = (x[begin + i] - mean) / std::sqrt(var + 1e-5) * weight[i] + (bias != nullptr ? (*bias)[i] : 0);
+    }
+  }
+  return out;
+}
+
 std::vector<float> RandomFloats(size_t n, uint32_t seed, float scale) {
   std::mt19937 g(seed);
   std::normal_distribution<float> normal(0, scale);

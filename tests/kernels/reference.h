@@ -43,6 +43,10 @@ Product Multiply(const std::vector<float>& x, const RandomWeight& w, int64_t row
 double HalfValue(uint16_t bits);
 
 std::vector<float> RandomFloats(size_t n, uint32_t seed, float scale = 1.0f);
+
+/// The layer norm of every row of x, or without `bias` its RMS norm, in double; epsilon is 1e-5.
+std::vector<double> Normed(const std::vector<float>& x, int64_t rows, const std::vector<float>& weight,
+                           const std::vector<float>* bias);
 inline Tensor AsTensor(std::vector<float>& v, int64_t rows, int64_t cols) {
   return {DType::kF32, v.data(), rows, cols, cols};
 }

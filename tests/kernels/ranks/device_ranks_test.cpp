@@ -78,24 +78,6 @@ TEST_P(DeviceRanksTest, SumsOfAllRanks) {
   }
 }
 
-/// A norm of every row in double.
-std::vector<double> Normed(const std::vector<float>& x, int64_t rows, const std::vector<float>& weight,
-                           const std::vector<float>* bias) {
-  const auto n = std::ssize(weight);
-  std::vector<double> out(x.size());
-  for (int64_t r = 0; r < rows; ++r) {
-    double mean = 0, var = 0;
-    for (int64_t i = 0; bias != nullptr && i < n; ++i) mean += x[At(r, n, i)] / static_cast<double>(n);
-    for (int64_t i = 0; i < n; ++i) var += std::pow(x[At(r, n, i)] - mean, 2) / static_cast<double>(n);
-    for (int64_t i = 0; i < n; ++i) {
-      const auto c = static_cast<size_t>(i);
-      out[At(r, n, i)] =
-          (x[At(r, n, i)] - mean) / std::sqrt(var + 1e-5) * weight[c] + (bias != nullptr ? (*bias)[c] : 0);
-    }
-  }
-  return out;
-}
-
 // A norm behind a sum goes with it where rows are few. Where ranks share a device, memory that comes or goes and a
 // kernel that is loaded wait for what waits for another rank: all are there before the first sum.
 TEST_P(DeviceRanksTest, NormsOfSums) {
