@@ -125,6 +125,9 @@ void LaunchStreamTwoGrouped(const Launcher& on, const SkinnyLinear& args, const 
 /// Whether LaunchGroupedLinear takes it, weights in tiles: 1 to 1,024 rows on compute capability 9.0; no norm in front.
 bool CanGroup(const Launcher& on, const SkinnyLinear& args);
 void LaunchGroupedLinear(const Launcher& on, const SkinnyLinear& args);
+/// As LaunchStreamTwoGrouped, of so many rows.
+bool CanGroupTwo(const Launcher& on, const SkinnyLinear& args, const SkinnyLinear& next);
+void LaunchTwoGroupedLinear(const Launcher& on, const SkinnyLinear& args, const SkinnyLinear& next);
 
 // ---- linear/quantised_linear.cu
 /// Weights of one byte, up to SkinnyLinear::kMaxQuantisedRows rows; no norm in front.

@@ -43,6 +43,10 @@ RINGSIDE_HOST_DEVICE constexpr int LowShift(int i) { return i % 2 * 8 + i / 2 * 
 RINGSIDE_HOST_DEVICE constexpr int FifthShift(int g, int i) { return i % 2 * 8 + g * 2 + i / 2; }
 RINGSIDE_HOST_DEVICE constexpr int HighShift(int g, int i) { return i % 2 * 8 + g % 2 * 4 + i / 2 * 2; }
 
+/// Of the second of two layers of the same rows that share a launch: in files values have six bits where queries and
+/// keys have fewer.
+constexpr int kNextBits = 6;
+
 constexpr int BitsOf(DType grouped) {
   return grouped == DType::kGrouped4 ? 4 : grouped == DType::kGrouped5 ? 5 : grouped == DType::kGrouped6 ? 6 : 8;
 }

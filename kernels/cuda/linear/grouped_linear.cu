@@ -1,10 +1,13 @@
 // y (+)= x W^T + bias for up to 1,024 rows of x and weights in tiles (grouped_layout.h), on compute capability 9.0:
 // bound by reading W once, and from some 64 rows on by the products. A block has 256 outputs, the left operand of warp
-// group products, and up to 128 rows of x, the right one. One of its threads keeps a ring of slots full, a panel's
-// tiles as one run of bytes and x as boxes; its four warp groups make their weights T in registers - each rounded once,
-// as if the weight lay in T in memory - while the products before are under way. Where there are too few outputs for
-// the device, the inputs are split over the blocks of a cluster. A row's bits depend on how many rows there are by the
-// choice of this kernel and by that split.
+// group products, and up to 128 rows of x, the right one. A thread keeps a ring of slots full, a panel's tiles as one
+// run of bytes and x as boxes; its four warp groups make their weights T in registers - each rounded once, as if the
+// weight lay in T in memory - while the products before are under way. Where there are too few outputs for the device,
+// the inputs are split over the blocks of a cluster. A row's bits depend on how many rows there are by the choice of
+// this kernel and by that split.
+//
+// Two layers of the same rows, as files mix types in one, share a launch: each alone has too few blocks for the device,
+// and its beginning and end take longer than its bytes.
 //
 // Behind: bias, GELU, or SiLU times up.
 #include <algorithm>
@@ -37,41 +40,70 @@ int SplitsOf(const Launcher& on, int tiles, int k) {
   return best;
 }
 
+int TilesOf(const SkinnyLinear& args, bool pairs, int row_tiles) {
+  const int outputs = kGroupedOutputs / (pairs ? 2 : 1), all = pairs ? args.total / 2 : args.total;
+  return (all + outputs - 1) / outputs * row_tiles;
+}
+
+template <class Kernel, int kN>
+GroupedDivision Divide(int rows) {
+  GroupedDivision out;
+  out.row_tiles = (rows + kN - 1) / kN;
+  out.box_rows = (std::min(rows, kN) + 7) / 8 * 8;
+  out.slot_bytes = out.box_rows * kTileInputs * 2 + Kernel::kWeightBytes;
+  out.slots = std::min(kMostGroupedSlots, static_cast<int>(kRingBytes / static_cast<size_t>(out.slot_bytes)));
+  const int sums = static_cast<int>(sizeof(float)) * std::min(rows, kN) * kGroupedSumsStride;
+  out.barriers = (std::max(out.slots * out.slot_bytes, sums) + 7) / 8 * 8;
+  return out;
+}
+size_t BytesOf(const GroupedDivision& division) {
+  return static_cast<size_t>(division.barriers) + 2 * kMostGroupedSlots * sizeof(uint64_t);
+}
+CUtensorMap MapOf(const SkinnyLinear& args, const GroupedDivision& division) {
+  return MapRows(args.dtype, args.x.data, args.x.rows, args.k, args.x.stride, division.box_rows);
+}
+
 template <class T, int kBits, int kN, bool kPairs>
 void LaunchTiles(const Launcher& on, const SkinnyLinear& args) {
   using Kernel = GroupedKernel<T, kBits, kN, kPairs>;
-  const Skinny a = Narrow(args);
-  GroupedDivision division;
-  division.row_tiles = (a.rows + kN - 1) / kN;
-  division.box_rows = (std::min(a.rows, kN) + 7) / 8 * 8;
-  division.slot_bytes = division.box_rows * kTileInputs * 2 + Kernel::kWeightBytes;
-  division.slots = std::min(kMostGroupedSlots, static_cast<int>(kRingBytes / static_cast<size_t>(division.slot_bytes)));
-  const int outputs = kGroupedOutputs / (kPairs ? 2 : 1), all = kPairs ? a.total / 2 : a.total;
-  const int tiles = (all + outputs - 1) / outputs * division.row_tiles, splits = SplitsOf<kN>(on, tiles, a.k);
-  division.barriers = std::max(division.slots * division.slot_bytes,
-                               static_cast<int>(sizeof(float)) * std::min(a.rows, kN) * kGroupedSumsStride);
-  division.barriers = (division.barriers + 7) / 8 * 8;
-  const size_t shared = static_cast<size_t>(division.barriers) + 2 * kMostGroupedSlots * sizeof(uint64_t);
-  const CUtensorMap x = MapRows(args.dtype, args.x.data, args.x.rows, args.k, args.x.stride, division.box_rows);
+  const GroupedDivision division = Divide<Kernel, kN>(static_cast<int>(args.x.rows));
+  const int tiles = TilesOf(args, kPairs, division.row_tiles), splits = SplitsOf<kN>(on, tiles, args.k);
   Launcher in_clusters = on;
   in_clusters.cluster = splits;
-  Launch(in_clusters, RunGroupedLinear<T, kBits, kN, kPairs>, Grid(tiles * splits), kGroupedThreads, shared, x, a,
-         division);
+  Launch(in_clusters, RunGroupedLinear<T, kBits, kN, kPairs>, Grid(tiles * splits), Kernel::kThreads, BytesOf(division),
+         MapOf(args, division), Narrow(args), division);
+}
+
+template <class T, int kBits, int kN>
+void LaunchTwoTiles(const Launcher& on, const SkinnyLinear& args, const SkinnyLinear& next) {
+  using Kernel = GroupedKernel<T, kBits, kN, false>;
+  const auto rows = static_cast<int>(args.x.rows);
+  const GroupedDivision division = Divide<Kernel, kN>(rows),
+                        next_division = Divide<GroupedKernel<T, kNextBits, kN, false>, kN>(rows);
+  const int tiles = TilesOf(args, false, division.row_tiles), next_tiles = TilesOf(next, false, division.row_tiles);
+  const int splits = SplitsOf<kN>(on, tiles + next_tiles, args.k);
+  Launcher in_clusters = on;
+  in_clusters.cluster = splits;
+  Launch(in_clusters, RunTwoGroupedLinear<T, kBits, kNextBits, kN>, Grid((tiles + next_tiles) * splits),
+         Kernel::kThreads, std::max(BytesOf(division), BytesOf(next_division)), MapOf(args, division), Narrow(args),
+         division, Narrow(next), next_division, tiles * splits);
+}
+
+/// Calls body with the rows of a tile as a constant.
+template <class Body>
+void WithTileRows(int64_t rows, const Body& body) {
+  if (rows <= 16) return body(std::integral_constant<int, 16>());
+  if (rows <= 32) return body(std::integral_constant<int, 32>());
+  if (rows <= 64) return body(std::integral_constant<int, 64>());
+  body(std::integral_constant<int, 128>());
 }
 
 template <class T, int kBits>
 void LaunchOfBits(const Launcher& on, const SkinnyLinear& args) {
-  const int64_t rows = args.x.rows;
-  if (args.after == AfterLinear::kSiluMultiply) {
-    return rows <= 16   ? LaunchTiles<T, kBits, 16, true>(on, args)
-           : rows <= 32 ? LaunchTiles<T, kBits, 32, true>(on, args)
-           : rows <= 64 ? LaunchTiles<T, kBits, 64, true>(on, args)
-                        : LaunchTiles<T, kBits, 128, true>(on, args);
-  }
-  rows <= 16   ? LaunchTiles<T, kBits, 16, false>(on, args)
-  : rows <= 32 ? LaunchTiles<T, kBits, 32, false>(on, args)
-  : rows <= 64 ? LaunchTiles<T, kBits, 64, false>(on, args)
-               : LaunchTiles<T, kBits, 128, false>(on, args);
+  WithTileRows(args.x.rows, [&](auto rows) {
+    if (args.after == AfterLinear::kSiluMultiply) return LaunchTiles<T, kBits, rows(), true>(on, args);
+    LaunchTiles<T, kBits, rows(), false>(on, args);
+  });
 }
 
 /// Whether panels of 64 outputs do not go beyond a matrix that others follow.
@@ -103,6 +135,23 @@ void LaunchGroupedLinear(const Launcher& on, const SkinnyLinear& args) {
     if (args.dtype == DType::kF16) return LaunchOfBits<__half, bits()>(on, args);
     LaunchOfBits<__nv_bfloat16, bits()>(on, args);
   });
+}
+
+bool CanGroupTwo(const Launcher& on, const SkinnyLinear& args, const SkinnyLinear& next) {
+  return CanGroup(on, args) && CanGroup(on, next) && args.after == AfterLinear::kNothing &&
+         next.after == AfterLinear::kNothing && BitsOf(args.weight_dtype) < kNextBits &&
+         BitsOf(next.weight_dtype) == kNextBits;
+}
+
+void LaunchTwoGroupedLinear(const Launcher& on, const SkinnyLinear& args, const SkinnyLinear& next) {
+  CHECK(CanGroupTwo(on, args, next));
+  const auto launch = [&](auto bits) {
+    WithTileRows(args.x.rows, [&](auto rows) {
+      if (args.dtype == DType::kF16) return LaunchTwoTiles<__half, bits(), rows()>(on, args, next);
+      LaunchTwoTiles<__nv_bfloat16, bits(), rows()>(on, args, next);
+    });
+  };
+  BitsOf(args.weight_dtype) == 4 ? launch(std::integral_constant<int, 4>()) : launch(std::integral_constant<int, 5>());
 }
 
 }  // namespace ringside::cuda

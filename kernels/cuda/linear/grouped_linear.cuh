@@ -11,7 +11,7 @@
 namespace ringside::cuda {
 
 constexpr int kGroupedWarpGroups = 4;                             // each multiplies a panel of 64 outputs
-constexpr int kGroupedThreads = kGroupedWarpGroups * 128;         // with registers for 128 rows
+constexpr int kGroupedThreads = kGroupedWarpGroups * 128;         // that multiply
 constexpr int kGroupedOutputs = kGroupedWarpGroups * kPanelRows;  // of a block; with pairs half as many, and their ups
 constexpr int kGroupedSumsStride = kGroupedOutputs + 4;           // floats from row to row of the sums
 constexpr int kMostGroupedSlots = 16;
@@ -24,10 +24,14 @@ struct GroupedDivision {
   int barriers;           // where they lie, in bytes from the start of the ring
 };
 
-/// A tile of up to kN rows of x times 256 outputs, by one block or a cluster whose blocks share the inputs out.
+/// A tile of up to kN rows of x times 256 outputs, by one block or a cluster whose blocks share the inputs out. A warp
+/// of its own keeps the ring full; where sums of 128 rows leave no registers for one, the first thread that multiplies
+/// does.
 template <class T, int kBits, int kN, bool kPairs>
 struct GroupedKernel {
   using W = Grouped<kBits>;
+  static constexpr bool kOwnWarpCopies = kN <= 64;
+  static constexpr int kThreads = kGroupedThreads + (kOwnWarpCopies ? 32 : 0);
   static constexpr int kPanelChunk = kPanelTiles * W::Tile::kBytes;  // a panel's tiles of the same inputs
   static constexpr int kWeightBytes = kGroupedWarpGroups * kPanelChunk;
 
@@ -39,17 +43,17 @@ struct GroupedKernel {
   int first_chunk, end_chunk, tile, first_row, rows;
 
   __device__ __forceinline__ GroupedKernel(const Skinny& args, const GroupedDivision& by, unsigned char* shared,
-                                           uint32_t barriers)
+                                           int block)
       : a(args),
         division(by),
-        full(barriers),
-        empty(barriers + kMostGroupedSlots * 8),
+        full(SharedAddress(shared) + by.barriers),
+        empty(full + kMostGroupedSlots * 8),
         ring(SharedAddress(shared)),
         ring_data(shared) {
     const int blocks = ClusterBlocks(), rank = ClusterRank();
     const int chunks = (a.k + kTileInputs - 1) / kTileInputs;
     first_chunk = rank * chunks / blocks, end_chunk = (rank + 1) * chunks / blocks;
-    const int place = static_cast<int>(blockIdx.x) / blocks;
+    const int place = block / blocks;
     tile = place / division.row_tiles, first_row = place % division.row_tiles * kN;
     rows = min(kN, a.rows - first_row);
   }
@@ -94,23 +98,42 @@ struct GroupedKernel {
     }
   }
 
-  /// A warp group: the sums of its panel. The first thread of the block also keeps the slots full: that of the chunk
-  /// before the last one is filled again, which the other warp groups have read by then or are about to.
+  /// All slots for the first time: by the thread that copies, before it does anything else.
+  __device__ __forceinline__ Copies FillSlots(const CUtensorMap& x) const {
+    const Copies copies = FindPanels();
+    const int ahead = min(division.slots, end_chunk - first_chunk);
+    for (int i = 0; i < ahead; ++i) CopyWeights(copies, first_chunk + i, i);
+    PrefetchMap(x);
+    WaitForStep();  // weights do not wait for the step before
+    for (int i = 0; i < ahead; ++i) CopyRows(x, first_chunk + i, i);
+    return copies;
+  }
+  /// One of them, once it has been read.
+  __device__ __forceinline__ void FillAgain(const CUtensorMap& x, const Copies& copies, int chunk, int slot,
+                                            int parity) const {
+    WaitAt(empty + slot * 8, parity);
+    CopyWeights(copies, chunk, slot);
+    CopyRows(x, chunk, slot);
+  }
+  /// The thread of a warp that does nothing else.
+  __device__ __forceinline__ void Copy(const CUtensorMap& x) const {
+    const Copies copies = FillSlots(x);
+    int slot = 0, parity = 0;
+    for (int chunk = first_chunk + division.slots; chunk < end_chunk; ++chunk) {
+      FillAgain(x, copies, chunk, slot, parity);
+      if (++slot == division.slots) slot = 0, parity ^= 1;
+    }
+  }
+
+  /// A warp group: the sums of its panel. A first thread that copies, too, fills the slot of the chunk before the last
+  /// one again, which the other warp groups have read by then or are about to.
   __device__ __forceinline__ void Multiply(const CUtensorMap& x, float* sums) const {
     const int group = threadIdx.x / 128, warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
-    const bool copies_too = threadIdx.x == 0;
+    const bool copies_too = !kOwnWarpCopies && threadIdx.x == 0;
     const int own_tiles = boxes_bytes() + group * kPanelChunk + warp * 2 * W::Tile::kBytes;
     Copies copies = {};
-    LetNextStart();
-    if (copies_too) {
-      copies = FindPanels();
-      for (int i = 0; i < min(division.slots, end_chunk - first_chunk); ++i) CopyWeights(copies, first_chunk + i, i);
-      PrefetchMap(x);
-    }
-    WaitForStep();  // weights do not wait for the step before
-    if (copies_too) {
-      for (int i = 0; i < min(division.slots, end_chunk - first_chunk); ++i) CopyRows(x, first_chunk + i, i);
-    }
+    if (copies_too) copies = FillSlots(x);
+    WaitForStep();
     float c[kN / 2];
 #pragma unroll
     for (int i = 0; i < kN / 2; ++i) c[i] = 0;
@@ -118,9 +141,7 @@ struct GroupedKernel {
     int slot = 0, parity = 0, free_slot = 0, free_parity = 0;
     for (int chunk = first_chunk; chunk < end_chunk; ++chunk) {
       if (copies_too && chunk >= first_chunk + 2 && chunk - 2 + division.slots < end_chunk) {
-        WaitAt(empty + free_slot * 8, free_parity);
-        CopyWeights(copies, chunk - 2 + division.slots, free_slot);
-        CopyRows(x, chunk - 2 + division.slots, free_slot);
+        FillAgain(x, copies, chunk - 2 + division.slots, free_slot, free_parity);
         if (++free_slot == division.slots) free_slot = 0, free_parity ^= 1;
       }
       __syncwarp();
@@ -158,7 +179,7 @@ struct GroupedKernel {
       if (lane == 0) ArriveAt(empty + slot * 8);
       if (++slot == division.slots) slot = 0, parity ^= 1;
     }
-    __syncthreads();  // the ring has been read
+    asm volatile("bar.sync 1, %0;" ::"n"(kGroupedThreads) : "memory");  // the ring has been read
     StoreSums(c, sums);
   }
 
@@ -177,7 +198,8 @@ struct GroupedKernel {
   /// Adds up what the blocks of a cluster have, in the order of the inputs. A thread has four outputs, of some rows,
   /// whose loads are on their way at a time.
   __device__ __forceinline__ void Finish(const float* sums) const {
-    constexpr int kResults = kGroupedOutputs / (kPairs ? 2 : 1), kFours = kResults / 4, kAtOnce = kPairs ? 2 : 4;
+    constexpr int kResults = kGroupedOutputs / (kPairs ? 2 : 1), kFours = kResults / 4,
+                  kAtOnce = kPairs || kOwnWarpCopies ? 2 : 4;
     const int blocks = ClusterBlocks(), all = kPairs ? a.total / 2 : a.total;
     const int thread = ClusterRank() * kGroupedThreads + static_cast<int>(threadIdx.x);
     const int place = thread % kFours * 4, output = tile * kResults + place, step = blocks * kGroupedThreads / kFours;
@@ -209,13 +231,13 @@ struct GroupedKernel {
   }
 };
 
+/// The tile of the layer's block `block`.
 template <class T, int kBits, int kN, bool kPairs>
-__global__ void __launch_bounds__(kGroupedThreads, 1)
-    RunGroupedLinear(const __grid_constant__ CUtensorMap x, Skinny a, GroupedDivision division) {
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+__device__ __forceinline__ void MultiplyGrouped(const CUtensorMap& x, const Skinny& a, const GroupedDivision& division,
+                                                int block) {
   using Kernel = GroupedKernel<T, kBits, kN, kPairs>;
   extern __shared__ __align__(1024) unsigned char shared[];
-  const Kernel kernel(a, division, shared, SharedAddress(shared) + division.barriers);
+  const Kernel kernel(a, division, shared, block);
   if (threadIdx.x == 0) {
     for (int i = 0; i < division.slots; ++i) {
       InitBarrier(kernel.full + i * 8, 1), InitBarrier(kernel.empty + i * 8, kGroupedWarpGroups * 4);
@@ -223,11 +245,37 @@ __global__ void __launch_bounds__(kGroupedThreads, 1)
     FenceBarriers();
   }
   __syncthreads();
+  LetNextStart();
   float* sums = reinterpret_cast<float*>(shared);  // in the place of the ring
-  kernel.Multiply(x, sums);
+  const bool multiplies = !Kernel::kOwnWarpCopies || threadIdx.x < kGroupedThreads;
+  if (multiplies) {
+    kernel.Multiply(x, sums);
+  } else if (threadIdx.x == kGroupedThreads) {
+    kernel.Copy(x);
+  }
+  __syncwarp();
   ClusterSync();
-  kernel.Finish(sums);
+  if (multiplies) kernel.Finish(sums);
   ClusterSync();  // nobody ends while others read its sums
+}
+
+template <class T, int kBits, int kN, bool kPairs>
+__global__ void __launch_bounds__(GroupedKernel<T, kBits, kN, kPairs>::kThreads, 1)
+    RunGroupedLinear(const __grid_constant__ CUtensorMap x, Skinny a, GroupedDivision division) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  MultiplyGrouped<T, kBits, kN, kPairs>(x, a, division, static_cast<int>(blockIdx.x));
+#endif
+}
+
+/// Two layers of the same rows: the first `blocks` blocks have the first one, the others the second.
+template <class T, int kBits, int kNextBits, int kN>
+__global__ void __launch_bounds__(GroupedKernel<T, kBits, kN, false>::kThreads, 1)
+    RunTwoGroupedLinear(const __grid_constant__ CUtensorMap x, Skinny a, GroupedDivision division, Skinny next,
+                        GroupedDivision next_division, int blocks) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  const int block = static_cast<int>(blockIdx.x);
+  if (block < blocks) return MultiplyGrouped<T, kBits, kN, false>(x, a, division, block);
+  MultiplyGrouped<T, kNextBits, kN, false>(x, next, next_division, block - blocks);
 #endif
 }
 

@@ -253,6 +253,10 @@ size_t StepRunner::RunLinear(std::span<const StepOp> ops, size_t linear) {
       LaunchStreamTwoGrouped(on_, args, second);
       return taken + 1;
     }
+    if (launch == LaunchGroupedLinear && CanGroupTwo(on_, args, second)) {
+      LaunchTwoGroupedLinear(on_, args, second);
+      return taken + 1;
+    }
   }
   SkinnyLinear joined = args;
   if (taken < ops.size() && TakeFollower(op, ops[taken], &joined) && KernelFor(on_, joined) == launch) {

@@ -229,7 +229,7 @@ TEST_P(GroupedDevice, NormAndLayersOfTwoTypesInARow) {
                                       {DType::kQ8_0, DType::kQ6_K}}) {
     for (const int64_t n : {64, 96, 3000}) {
       const RandomWeight gate = MakeGrouped(first, n, kInputs, 9), up = MakeGrouped(second, n, kInputs, 10);
-      for (const int64_t rows : {1, 2, 4, 7, 33}) {
+      for (const int64_t rows : {1, 2, 4, 7, 20, 33, 90, 150}) {
         ExpectNormLinearAndActivation(*backend_, rows, gate, up, Tolerance(rows, kInputs));
       }
     }

@@ -4,9 +4,6 @@
 namespace ringside::cuda {
 namespace {
 
-// What files mix in one layer: values have six bits where queries and keys have fewer.
-constexpr int kNextBits = 6;
-
 /// Calls body with the bits of the first of two layers as a constant.
 template <class Body>
 bool WithFirstBits(DType grouped, const Body& body) {
