@@ -50,6 +50,11 @@ __device__ __forceinline__ bool IsElected() {
   RINGSIDE_WGMMA("{ .reg .pred one; elect.sync _|one, 0xffffffff; selp.u32 %0, 1, 0, one; }" : "=r"(elected));
   return elected != 0;
 }
+/// The first kThreads threads of a block, which multiply, wait for one another, and not for a warp that copies.
+template <int kThreads>
+__device__ __forceinline__ void SyncMultipliers() {
+  RINGSIDE_WGMMA("bar.sync 1, %0;" ::"n"(kThreads) : "memory");
+}
 /// What threads wrote to shared memory, and are known to have written, becomes visible to wgmma.
 __device__ __forceinline__ void ShowToWgmma() { RINGSIDE_WGMMA("fence.proxy.async.shared::cta;" ::: "memory"); }
 

@@ -238,9 +238,9 @@ __global__ void __launch_bounds__(kBatchThreads)
       ahead = kernel.FetchAhead(tile);
       kernel.Multiply(sums);
       if (!alone) break;
-      asm volatile("bar.sync 1, 128;" ::: "memory");
+      SyncMultipliers<128>();
       kernel.Finish(sums, tile, ahead);
-      asm volatile("bar.sync 1, 128;" ::: "memory");  // the sums have been read
+      SyncMultipliers<128>();  // the sums have been read
     }
   }
   if (!alone) {

@@ -100,7 +100,7 @@ struct E4M3Kernel {
       if (++slot == a.slots) slot = 0, parity ^= 1;
     }
     WaitForProducts<0>(c);
-    asm volatile("bar.sync 1, %0;" ::"n"(kThreads) : "memory");  // the ring has been read
+    SyncMultipliers<kThreads>();  // the ring has been read
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const int row = warp * 16 + h * 8 + lane / 4;

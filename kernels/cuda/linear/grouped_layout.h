@@ -43,10 +43,6 @@ RINGSIDE_HOST_DEVICE constexpr int LowShift(int i) { return i % 2 * 8 + i / 2 * 
 RINGSIDE_HOST_DEVICE constexpr int FifthShift(int g, int i) { return i % 2 * 8 + g * 2 + i / 2; }
 RINGSIDE_HOST_DEVICE constexpr int HighShift(int g, int i) { return i % 2 * 8 + g % 2 * 4 + i / 2 * 2; }
 
-/// Of the second of two layers of the same rows that share a launch: in files values have six bits where queries and
-/// keys have fewer.
-constexpr int kNextBits = 6;
-
 constexpr int BitsOf(DType grouped) {
   return grouped == DType::kGrouped4 ? 4 : grouped == DType::kGrouped5 ? 5 : grouped == DType::kGrouped6 ? 6 : 8;
 }
@@ -68,6 +64,15 @@ RINGSIDE_HOST_DEVICE auto WithBits(int bits, const Body& body) {
 template <class Body>
 auto WithBits(DType grouped, const Body& body) {
   return WithBits(BitsOf(grouped), body);
+}
+/// Of the second of two layers of the same rows that share a launch: in files values have six bits where queries and
+/// keys have fewer.
+constexpr int kNextBits = 6;
+/// Calls body with the bits of the first of them as a constant and returns what that does; false if it has others.
+template <class Body>
+bool WithFirstBits(DType grouped, const Body& body) {
+  if (BitsOf(grouped) == 4) return body(std::integral_constant<int, 4>());
+  return BitsOf(grouped) == 5 && body(std::integral_constant<int, 5>());
 }
 inline int64_t TileBytes(DType grouped) {
   return WithBits(grouped, [](auto bits) -> int64_t { return TileOf<bits()>::kBytes; });

@@ -45,14 +45,14 @@ int TilesOf(const SkinnyLinear& args, bool pairs, int row_tiles) {
   return (all + outputs - 1) / outputs * row_tiles;
 }
 
-template <class Kernel, int kN>
-GroupedDivision Divide(int rows) {
+/// Of a kernel whose tiles have up to `tile_rows` rows, and slots so many bytes of weights.
+GroupedDivision Divide(int rows, int tile_rows, int weight_bytes) {
   GroupedDivision out;
-  out.row_tiles = (rows + kN - 1) / kN;
-  out.box_rows = (std::min(rows, kN) + 7) / 8 * 8;
-  out.slot_bytes = out.box_rows * kTileInputs * 2 + Kernel::kWeightBytes;
+  out.row_tiles = (rows + tile_rows - 1) / tile_rows;
+  out.box_rows = (std::min(rows, tile_rows) + 7) / 8 * 8;
+  out.slot_bytes = out.box_rows * kTileInputs * 2 + weight_bytes;
   out.slots = std::min(kMostGroupedSlots, static_cast<int>(kRingBytes / static_cast<size_t>(out.slot_bytes)));
-  const int sums = static_cast<int>(sizeof(float)) * std::min(rows, kN) * kGroupedSumsStride;
+  const int sums = static_cast<int>(sizeof(float)) * std::min(rows, tile_rows) * kGroupedSumsStride;
   out.barriers = (std::max(out.slots * out.slot_bytes, sums) + 7) / 8 * 8;
   return out;
 }
@@ -66,7 +66,7 @@ CUtensorMap MapOf(const SkinnyLinear& args, const GroupedDivision& division) {
 template <class T, int kBits, int kN, bool kPairs>
 void LaunchTiles(const Launcher& on, const SkinnyLinear& args) {
   using Kernel = GroupedKernel<T, kBits, kN, kPairs>;
-  const GroupedDivision division = Divide<Kernel, kN>(static_cast<int>(args.x.rows));
+  const GroupedDivision division = Divide(static_cast<int>(args.x.rows), kN, Kernel::kWeightBytes);
   const int tiles = TilesOf(args, kPairs, division.row_tiles), splits = SplitsOf<kN>(on, tiles, args.k);
   Launcher in_clusters = on;
   in_clusters.cluster = splits;
@@ -78,8 +78,8 @@ template <class T, int kBits, int kN>
 void LaunchTwoTiles(const Launcher& on, const SkinnyLinear& args, const SkinnyLinear& next) {
   using Kernel = GroupedKernel<T, kBits, kN, false>;
   const auto rows = static_cast<int>(args.x.rows);
-  const GroupedDivision division = Divide<Kernel, kN>(rows),
-                        next_division = Divide<GroupedKernel<T, kNextBits, kN, false>, kN>(rows);
+  const GroupedDivision division = Divide(rows, kN, Kernel::kWeightBytes),
+                        next_division = Divide(rows, kN, GroupedKernel<T, kNextBits, kN, false>::kWeightBytes);
   const int tiles = TilesOf(args, false, division.row_tiles), next_tiles = TilesOf(next, false, division.row_tiles);
   const int splits = SplitsOf<kN>(on, tiles + next_tiles, args.k);
   Launcher in_clusters = on;
@@ -139,19 +139,19 @@ void LaunchGroupedLinear(const Launcher& on, const SkinnyLinear& args) {
 
 bool CanGroupTwo(const Launcher& on, const SkinnyLinear& args, const SkinnyLinear& next) {
   return CanGroup(on, args) && CanGroup(on, next) && args.after == AfterLinear::kNothing &&
-         next.after == AfterLinear::kNothing && BitsOf(args.weight_dtype) < kNextBits &&
-         BitsOf(next.weight_dtype) == kNextBits;
+         next.after == AfterLinear::kNothing && BitsOf(next.weight_dtype) == kNextBits &&
+         WithFirstBits(args.weight_dtype, [](auto) { return true; });
 }
 
 void LaunchTwoGroupedLinear(const Launcher& on, const SkinnyLinear& args, const SkinnyLinear& next) {
   CHECK(CanGroupTwo(on, args, next));
-  const auto launch = [&](auto bits) {
+  WithFirstBits(args.weight_dtype, [&](auto bits) {
     WithTileRows(args.x.rows, [&](auto rows) {
       if (args.dtype == DType::kF16) return LaunchTwoTiles<__half, bits(), rows()>(on, args, next);
       LaunchTwoTiles<__nv_bfloat16, bits(), rows()>(on, args, next);
     });
-  };
-  BitsOf(args.weight_dtype) == 4 ? launch(std::integral_constant<int, 4>()) : launch(std::integral_constant<int, 5>());
+    return true;
+  });
 }
 
 }  // namespace ringside::cuda

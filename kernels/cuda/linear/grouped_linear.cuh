@@ -179,7 +179,7 @@ struct GroupedKernel {
       if (lane == 0) ArriveAt(empty + slot * 8);
       if (++slot == division.slots) slot = 0, parity ^= 1;
     }
-    asm volatile("bar.sync 1, %0;" ::"n"(kGroupedThreads) : "memory");  // the ring has been read
+    SyncMultipliers<kGroupedThreads>();  // the ring has been read
     StoreSums(c, sums);
   }
 
@@ -199,7 +199,7 @@ struct GroupedKernel {
   /// whose loads are on their way at a time.
   __device__ __forceinline__ void Finish(const float* sums) const {
     constexpr int kResults = kGroupedOutputs / (kPairs ? 2 : 1), kFours = kResults / 4,
-                  kAtOnce = kPairs || kOwnWarpCopies ? 2 : 4;
+                  kAtOnce = kPairs || kOwnWarpCopies ? 2 : 4;  // as registers allow
     const int blocks = ClusterBlocks(), all = kPairs ? a.total / 2 : a.total;
     const int thread = ClusterRank() * kGroupedThreads + static_cast<int>(threadIdx.x);
     const int place = thread % kFours * 4, output = tile * kResults + place, step = blocks * kGroupedThreads / kFours;

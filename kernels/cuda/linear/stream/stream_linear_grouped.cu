@@ -2,16 +2,6 @@
 #include "kernels/cuda/linear/stream/stream_grouped.cuh"
 
 namespace ringside::cuda {
-namespace {
-
-/// Calls body with the bits of the first of two layers as a constant.
-template <class Body>
-bool WithFirstBits(DType grouped, const Body& body) {
-  if (BitsOf(grouped) == 4) return body(std::integral_constant<int, 4>());
-  return BitsOf(grouped) == 5 && body(std::integral_constant<int, 5>());
-}
-
-}  // namespace
 
 bool CanStreamGrouped(const Launcher& on, const SkinnyLinear& args) {
   const Skinny a = NarrowForStream(args, kPortionInputs);
