@@ -3,10 +3,11 @@
     python3 tests/bench/make_random_gguf.py llama-1b|llama-8b|llama-70b|qwen3-30b-a3b Q4_K_M|TYPE FILE
 
 Needs numpy. TYPE is one of TYPES below. Integers of blocks are random bits; scales are such that weights are about
-N(0, 0.02): never zeros, on which a GPU runs faster. Matrices of one size are alike, and long ones repeat themselves
-every 64 million weights, so that a file is written as fast as the disk takes it; routers differ. Q4_K_M has in Q6_K
-what llama.cpp's quantiser has: the head, and of every second layer or so the values and what comes out of the MLP.
-There is no vocabulary: programs that only measure need none.
+N(0, 0.02): never zeros, on which a GPU runs faster, and of no mean, which would make all tokens' rows alike and have
+them take the same experts. Matrices of one size have the same blocks from different places on, and long ones repeat
+themselves every 64 million weights, so that a file is written as fast as the disk takes it; routers differ. Q4_K_M has
+in Q6_K what llama.cpp's quantiser has: the head, and of every second layer or so the values and what comes out of the
+MLP. There is no vocabulary: programs that only measure need none.
 """
 
 import functools
@@ -21,13 +22,16 @@ SHAPES = {"llama-1b": (2048, 8192, 16, 32, 8, 128256, True), "llama-8b": (4096, 
           "llama-70b": (8192, 28672, 80, 64, 8, 128256, False), "qwen3-30b-a3b": (2048, 768, 48, 32, 4, 151936, False)}
 HEAD = 128  # values of a head, but of llama-1b's
 EXPERTS, EXPERTS_USED = 128, 8  # of Qwen3's mixture
-# number of the type, values and bytes of a block, where float16 numbers lie in it, the size of these
-TYPES = {"F32": (0, 1, 4, (), 0), "ROUTER": (0, 1, 4, (), 0), "F16": (1, 1, 2, (), 0), "Q4_0": (2, 32, 18, (0,), 0.003), "Q8_0": (8, 32, 34, (0,), 0.0003),
-         "Q4_K": (12, 256, 144, (0, 2), 0.0001), "Q5_K": (13, 256, 176, (0, 2), 0.00005), "Q6_K": (14, 256, 210, (208,), 0.00002),
-         "Q2_K": (10, 256, 84, (80, 82), 0.0013), "Q3_K": (11, 256, 110, (108,), 0.0005), "IQ4_NL": (20, 32, 18, (0,), 0.0003),
-         "IQ4_XS": (23, 256, 136, (0,), 0.000015), "MXFP4": (39, 32, 17, (), 0)}
+# number of the type, values and bytes of a block, where float16 numbers lie in it, the size of these: of minima so large
+# that the mean is about zero
+TYPES = {"F32": (0, 1, 4, (), ()), "ROUTER": (0, 1, 4, (), ()), "F16": (1, 1, 2, (), ()), "Q4_0": (2, 32, 18, (0,), (0.003,)),
+         "Q8_0": (8, 32, 34, (0,), (0.0003,)), "Q4_K": (12, 256, 144, (0, 2), (0.0001, 0.00075)),
+         "Q5_K": (13, 256, 176, (0, 2), (0.00005, 0.000775)), "Q6_K": (14, 256, 210, (208,), (0.00002,)),
+         "Q2_K": (10, 256, 84, (80, 82), (0.0013, 0.00195)), "Q3_K": (11, 256, 110, (108,), (0.0005,)),
+         "IQ4_NL": (20, 32, 18, (0,), (0.0003,)), "IQ4_XS": (23, 256, 136, (0,), (0.000015,)), "MXFP4": (39, 32, 17, (), ())}
 U32, F32, STRING = 4, 6, 8
 ALIGNMENT = 32
+TURN = 977  # blocks
 
 
 def text(value):
@@ -87,7 +91,7 @@ def tensors(model, shape, kind):
 
 def blocks(rng, count, kind):
     """`count` values."""
-    _, values, size, places, scale = TYPES[kind]
+    _, values, size, places, scales = TYPES[kind]
     if kind == "F32":
         return numpy.ones(count, numpy.float32).tobytes()
     if kind == "ROUTER":
@@ -99,9 +103,10 @@ def blocks(rng, count, kind):
         data[data == 128] = 127  # which no quantiser writes
     if kind == "MXFP4":
         data[:, 0] = rng.integers(119, 122, count // values)  # exponents of two, with 127 added
-    scales = (rng.uniform(0.5, 1.5, (count // values, len(places))) * scale).astype(numpy.float16).view(numpy.uint8)
+    numbers = rng.uniform(0.5, 1.5, (count // values, len(places))) * scales
+    numbers = numbers.astype(numpy.float16).view(numpy.uint8)
     for i, place in enumerate(places):
-        data[:, place : place + 2] = scales[:, 2 * i : 2 * i + 2]
+        data[:, place : place + 2] = numbers[:, 2 * i : 2 * i + 2]
     return data.tobytes()
 
 
@@ -121,12 +126,15 @@ def main():
     count, entries = metadata(name, shape)
     with open(path, "wb") as file:
         file.write(b"GGUF" + struct.pack("<IQQ", 3, len(plan), count) + entries + b"".join(infos))
-        for _, sizes, of in plan:
+        for i, (_, sizes, of) in enumerate(plan):
             file.write(b"\0" * (-file.tell() % ALIGNMENT))
             left, step = math.prod(sizes), (64 << 20) // sizes[-1] * sizes[-1]
             while left > 0:
                 count = min(step, left)
-                file.write(blocks(rng, count, of) if of == "ROUTER" else same_blocks(count, of))
+                data = memoryview(blocks(rng, count, of) if of == "ROUTER" else same_blocks(count, of))
+                first = i * TURN * TYPES[of][2] % len(data)
+                file.write(data[first:])
+                file.write(data[:first])
                 left -= step
 
 

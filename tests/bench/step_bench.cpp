@@ -167,17 +167,22 @@ class StepBench {
     Report("append", 1, context, tokens, seconds);
   }
 
-  // Caches that all hold the same context: filled once, then copied.
+  // Caches of so many tokens. A step's time does not depend on which, so one is filled and copied. But rows that follow
+  // the same tokens take the same experts: of a mixture every conversation has its own.
   std::vector<KvCache*> Filled(int64_t batch, int64_t context) {
     std::vector<KvCache*> caches;
     for (int64_t b = 0; b < batch; ++b) caches.push_back(options_.growing ? pool_->Lend(Window()) : Acquire());
     for (KvCache* cache : caches) Grow(cache, context);
-    Feed(caches[0], 0, context, false);
-    for (size_t b = 1; b < caches.size(); ++b) {
+    const bool mixture = model_.spec().experts > 0;
+    for (size_t b = 0; b < caches.size(); ++b) {
       KvCache& cache = *caches[b];
-      cache.ring() = caches[0]->ring();
-      model_.memory().CopyOnDevice(cache.slab(), caches[0]->slab(),
-                                   static_cast<size_t>(cache.shape().HeldBytes(context, kPinned)));
+      if (b == 0 || mixture) {
+        Feed(&cache, static_cast<int64_t>(b) * 4099, context, false);
+      } else {
+        cache.ring() = caches[0]->ring();
+        model_.memory().CopyOnDevice(cache.slab(), caches[0]->slab(),
+                                     static_cast<size_t>(cache.shape().HeldBytes(context, kPinned)));
+      }
     }
     return caches;
   }
