@@ -30,11 +30,21 @@ Status CheckExpert(const Expert& expert, DType dtype, int64_t hidden, int64_t in
       fmt::format("experts' weights are computed with as {} and in blocks of a file only", Traits(dtype).name));
 }
 
+int32_t BitsIn(DType dtype) { return HasGroupScales(dtype) ? BitsOf(dtype) : 16; }
+
+/// Of a matrix of each expert, whose type `type` says; 0 if they differ.
+template <class TypeOf>
+int32_t BitsOfAll(std::span<const Expert> experts, const TypeOf& type) {
+  const DType first = type(experts.front());
+  const bool same = std::ranges::all_of(experts, [&](const Expert& expert) { return type(expert) == first; });
+  return same ? BitsIn(first) : 0;
+}
+
 PlacedMatrix Place(const Weight& weight, int64_t first_row) {
   return {.data = weight.data.data(),
           .units = static_cast<const float*>(weight.scales.data()),
           .first_row = static_cast<int32_t>(first_row),
-          .bits = HasGroupScales(weight.dtype) ? BitsOf(weight.dtype) : 16};
+          .bits = BitsIn(weight.dtype)};
 }
 
 /// The same products of all experts are computed at once: in one way.
@@ -86,10 +96,11 @@ void CudaBackend::Experts(const ExpertsArgs& args) {
                 .used = used,
                 .taken = used + (args.shared ? 1 : 0),
                 .normalised = args.normalised,
-                // All but the shared one are alike.
-                .widest = std::max(args.experts.front().out->cols, args.experts.back().out->cols),
-                .in_tiles = HasGroupScales(args.experts.front().in.front().dtype),
-                .out_tiles = HasGroupScales(args.experts.front().out->dtype)};
+                .fixed = options_.deterministic,
+                .inner = args.experts.front().out->cols,
+                .last_inner = args.experts.back().out->cols,
+                .in_bits = BitsOfAll(args.experts, [](const Expert& expert) { return expert.in.front().dtype; }),
+                .out_bits = BitsOfAll(args.experts, [](const Expert& expert) { return expert.out->dtype; })};
   if (!options_.deterministic) return Record(op, x.rows);
   for (int64_t first = 0; first < x.rows; first += kFewExpertRows) {
     const int64_t rows = std::min(kFewExpertRows, x.rows - first);

@@ -203,7 +203,12 @@ void LaunchPlainAttention(const Launcher& on, const AttentionPlan& plan);
 // ---- experts/
 /// Fills in weights, order and groups, and ids of many rows.
 void LaunchRouteExperts(const Launcher& on, const ExpertsCall& call);
-/// The parts, from all of these; by which of the two, call.few() says.
+/// What is fastest on an H200 where rows take experts by chance. `hidden`: D.
+ExpertsWay WayOfExperts(const Launcher& on, const ExpertsPlan& plan, int64_t hidden, int64_t rows);
+/// Whether all experts' weights are in tiles that a way takes, and it has room.
+bool CanTakeExpertsInTiles(const Launcher& on, const ExpertsPlan& plan, ExpertsWay way, int64_t hidden, int64_t rows);
+/// The parts, from all of these, in call.way: with weights in tiles, few rows with weights of 16 bits, and many rows.
+void LaunchTiledExperts(const Launcher& on, const ExpertsCall& call);
 void LaunchFewExperts(const Launcher& on, const ExpertsCall& call);
 void LaunchManyExperts(const Launcher& on, const ExpertsCall& call);
 /// y += the parts times their weights.

@@ -48,26 +48,25 @@ struct ExpertProduct {
   /// The i-th of the group's rows; null past the last.
   __device__ __forceinline__ const T* InputRow(int i) const {
     if (i >= rows.count) return nullptr;
-    if constexpr (!kIn) return static_cast<const T*>(a.mid) + (rows.first + i) * a.plan.widest;
+    if constexpr (!kIn) return static_cast<const T*>(a.mid) + (rows.first + i) * a.plan.widest();
     return static_cast<const T*>(a.x.data) + a.order[rows.first + i] / a.plan.taken * a.x.stride;
   }
-  /// Results of the i-th row: `value` is the gate's where there is an `up`.
-  __device__ __forceinline__ void Store(int i, int output, float value, float up) const {
-    if constexpr (kIn) {
-      value *= UnitOf(expert.gate, output), up *= UnitOf(expert.up, output);
-      if (expert.in_bias != nullptr) value += expert.in_bias[output], up += expert.in_bias[outputs + output];
-      static_cast<T*>(a.mid)[(rows.first + i) * a.plan.widest + output] =
-          FromFloat<T>(MultipliedOf(value, up, a.activation));
-    } else {
-      value *= UnitOf(expert.out, output);
-      if (expert.out_bias != nullptr) value += expert.out_bias[output];
-      a.parts[static_cast<int64_t>(a.order[rows.first + i]) * outputs + output] = value;
-    }
-  }
-
- private:
-  static __device__ __forceinline__ float UnitOf(const PlacedMatrix& matrix, int output) {
+  /// Where results of the i-th row go: the row of mid, or the place.
+  __device__ __forceinline__ int Target(int i) const { return kIn ? rows.first + i : a.order[rows.first + i]; }
+  /// What an output's sums are times; `up`: of its up.
+  __device__ __forceinline__ float UnitOf(int output, bool up) const {
+    const PlacedMatrix& matrix = Matrix(up);
     return matrix.units == nullptr ? 1.0f : matrix.units[matrix.first_row + output];
+  }
+  /// A result to its target: `value` is the gate's where there is an `up`.
+  __device__ __forceinline__ void Store(int target, int output, float value, float up) const {
+    if constexpr (kIn) {
+      if (expert.in_bias != nullptr) value += expert.in_bias[output], up += expert.in_bias[outputs + output];
+      static_cast<T*>(a.mid)[target * a.plan.widest() + output] = FromFloat<T>(MultipliedOf(value, up, a.activation));
+    } else {
+      if (expert.out_bias != nullptr) value += expert.out_bias[output];
+      a.parts[static_cast<int64_t>(target) * outputs + output] = value;
+    }
   }
 };
 

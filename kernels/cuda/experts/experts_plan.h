@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "kernels/activation.h"
+#include "kernels/cuda/host_device.h"
 #include "kernels/tensor.h"
 
 namespace ringside::cuda {
@@ -32,8 +33,15 @@ struct ExpertsPlan {
   const PlacedExpert* placed = nullptr;  // [experts]
   int32_t used = 0, taken = 0;           // experts of a row: that the router chooses, and with the shared one
   bool normalised = false;
-  int64_t widest = 0;                        // F of the widest
-  bool in_tiles = false, out_tiles = false;  // of all experts: whether gate and up, and out, are tiles
+  bool fixed = false;  // a row's bits must depend on nothing but the row: then calls have up to kFewExpertRows
+  int64_t inner = 0, last_inner = 0;  // F of each but the last, which may be the shared one
+  // Of all gates and ups, and of all that comes out, as in PlacedMatrix; 0: they differ.
+  int32_t in_bits = 16, out_bits = 16;
+
+  bool in_tiles() const { return in_bits != 16; }
+  bool out_tiles() const { return out_bits != 16; }
+  /// F of the widest.
+  RINGSIDE_HOST_DEVICE int64_t widest() const { return inner > last_inner ? inner : last_inner; }
 
   friend bool operator==(const ExpertsPlan&, const ExpertsPlan&) = default;
 };
@@ -43,13 +51,19 @@ struct ExpertRows {
   int32_t expert, first, count, reserved;
 };
 
-/// Up to so many rows go to kernels that read weights once for all of them, more go by tiles of kExpertTileRows: a step's
-/// rows often take the same experts.
-constexpr int64_t kFewExpertRows = 16, kExpertTileRows = 64;
+/// How products are computed, and the rows of an expert that read its weights once.
+enum class ExpertsWay : int32_t {
+  kIntegers,  // kIntegerExpertRows; with weights in tiles of up to 6 bits, as integers
+  kFew,       // kFewExpertRows
+  kSeveral,   // as many; with weights in tiles, of which each is a warp's own
+  kMany,      // kManyExpertRows
+};
+constexpr int64_t kIntegerExpertRows = 4, kFewExpertRows = 16, kManyExpertRows = 64;
 
 /// A call of some rows. What a row takes is a place: row * taken + i, its i-th expert.
 struct ExpertsCall {
   ExpertsPlan plan;
+  ExpertsWay way = ExpertsWay::kFew;
   Activation activation = Activation::kSilu;
   Tensor x, y;               // [T, D]; x of 16 bits, y float32
   int32_t* ids = nullptr;    // [places], ascending in each row; of many rows
@@ -61,12 +75,13 @@ struct ExpertsCall {
   float* parts = nullptr;   // [places, D]: what the experts give
 
   int64_t places() const { return x.rows * plan.taken; }
-  bool few() const { return x.rows <= kFewExpertRows; }
-
-  /// Of groups, in the way of few rows or of many.
-  static int64_t GroupCount(const ExpertsPlan& plan, int64_t rows) {
-    const int64_t places = rows * plan.taken;
-    return rows <= kFewExpertRows ? std::min(plan.router.cols, places) : places / kExpertTileRows + plan.router.cols;
+  static int64_t GroupRows(ExpertsWay way) {
+    if (way == ExpertsWay::kIntegers) return kIntegerExpertRows;
+    return way == ExpertsWay::kMany ? kManyExpertRows : kFewExpertRows;
+  }
+  static int64_t GroupCount(const ExpertsPlan& plan, ExpertsWay way, int64_t rows) {
+    const int64_t places = rows * plan.taken, most = places / GroupRows(way) + plan.router.cols;
+    return rows <= kFewExpertRows ? std::min(most, places) : most;
   }
 };
 

@@ -1,10 +1,9 @@
-// Experts' products of few rows: bound by reading the weights of those that are taken, each once. The work is tiles of
-// 16 rows of an expert's weights: 8 gates and their ups, or 16 outputs. As many blocks as multiprocessors hold go from
-// tile to tile, a grid apart, by lists that they make first. A block's 8 warps each take every eighth unit of a tile's
-// inputs through a ring of slots of their own, which does not stop between tiles, and their sums are added in warp
-// order: a row's bits depend on nothing but the row. On the tensor cores a tile is the left operand and up to 16 rows
-// of x, by way of the L1 cache, are the right one. (In the ring, too, rows cost more than they do so: 4.8 ms a step of
-// 8 rows instead of 4.2.)
+// Experts' products with weights of 16 bits, of few rows each: bound by reading the weights of those that are taken,
+// each once. The work is tiles of 16 rows of an expert's weights: 8 gates and their ups, or 16 outputs. As many blocks
+// as multiprocessors hold go from tile to tile, a grid apart, by lists that they make first. A block's 8 warps each
+// take every eighth unit of a tile's inputs through a ring of slots of their own, which does not stop between tiles,
+// and their sums are added in warp order: a row's bits depend on nothing but the row. On the tensor cores a tile is the
+// left operand and up to 16 rows of x, by way of the L1 cache, are the right one.
 #include <algorithm>
 
 #include "kernels/cuda/experts/expert_products_inl.cuh"
@@ -13,23 +12,12 @@
 namespace ringside::cuda {
 namespace {
 
-constexpr int kWarps = kBlockThreads / 32;
+constexpr int kWarps = kBlockThreads / 32, kBlocksPerProcessor = 3;
 constexpr int kTileWeights = 16;  // rows of a tile: the second eight are the ups, or what follows
 constexpr int kColumns = 8, kSets = kFewExpertRows / kColumns;  // rows of x that an operation takes, and such
 constexpr int kSumsRow = kTileWeights + 1;                      // floats, odd against bank conflicts
-/// Lanes need twice the registers for tiles of blocks.
-template <bool kTiled>
-constexpr int kBlocksPerProcessor = kTiled ? 2 : 3;
-template <bool kTiled>
-RINGSIDE_HOST_DEVICE constexpr int FewSlots(bool large) {
-  return !large ? 2 : kTiled ? 4 : 3;
-}
-/// Inputs of a unit, and the bytes of a slot that holds it: 128 of each of 16 rows, or two tiles of blocks of the most
-/// bits.
-template <bool kTiled>
-constexpr int kUnitInputs = kTiled ? kTileInputs : 64;
-template <bool kTiled>
-constexpr int kSlotBytes = kTiled ? 2 * TileOf<8>::kBytes : kTileWeights* kUnitInputs<false> * 2;
+RINGSIDE_HOST_DEVICE constexpr int FewSlots(bool large) { return large ? 3 : 2; }
+constexpr int kUnitInputs = 64, kSlotBytes = kTileWeights * kUnitInputs * 2;
 
 template <bool kIn>
 constexpr int kTileOutputs = kIn ? kTileWeights / 2 : kTileWeights;
@@ -40,28 +28,23 @@ struct ListedTile {
   const unsigned char* eight[2];  // where its first eight rows begin and its second, or null
   ExpertRows rows;
   PlacedExpert expert;
-  int32_t inputs, bits, first_output;
+  int32_t inputs, first_output;
   int32_t row_at[kFewExpertRows];  // of the group's rows: which of x, or of mid
 };
 
 template <bool kIn>
 RINGSIDE_HOST_DEVICE int64_t TilesOf(const ExpertsCall& call) {
-  return ((kIn ? call.plan.widest : call.x.cols) + kTileOutputs<kIn> - 1) / kTileOutputs<kIn>;
+  return ((kIn ? call.plan.widest() : call.x.cols) + kTileOutputs<kIn> - 1) / kTileOutputs<kIn>;
 }
 
 /// A unit of rows of 16 bits.
 template <class T>
 struct RowUnit {
-  static constexpr int kInputs = kUnitInputs<false>;
   /// Where 16 bytes of a row lie: two rows that are read together lie in different banks.
   static __device__ __forceinline__ int PlaceOf(int row, int piece) { return row * 128 + (piece ^ row % 2 * 4) * 16; }
 
-  template <bool kIn>
-  static __device__ __forceinline__ const void* Begin(const ExpertProduct<T, kIn>& product, int output, bool up) {
-    return product.WeightRow(output, up);
-  }
   static __device__ __forceinline__ void Copy(const ListedTile& tile, int unit, uint32_t slot, uint64_t policy) {
-    const int lane = threadIdx.x % 32, piece = lane % 8, input = unit * kInputs + piece * 8;
+    const int lane = threadIdx.x % 32, piece = lane % 8, input = unit * kUnitInputs + piece * 8;
 #pragma unroll
     for (int i = 0; i < kTileWeights / 4; ++i) {
       const int row = i * 4 + lane / 8;
@@ -75,8 +58,8 @@ struct RowUnit {
   static __device__ __forceinline__ void LoadInputs(Inputs& x, const T* row, int unit, int inputs) {
 #pragma unroll
     for (int k = 0; k < 2; ++k) {
-      const int input = unit * kInputs + k * 32 + static_cast<int>(threadIdx.x) % 4 * 8;
-      x[k] = row != nullptr && input < inputs ? *reinterpret_cast<const uint4*>(row + input) : uint4{0, 0, 0, 0};
+      const int input = unit * kUnitInputs + k * 32 + static_cast<int>(threadIdx.x) % 4 * 8;
+      x[k] = input < inputs ? *reinterpret_cast<const uint4*>(row + input) : uint4{0, 0, 0, 0};
     }
   }
   static __device__ __forceinline__ void Multiply(const unsigned char* slot, const Inputs (&x)[kSets], int sets,
@@ -97,76 +80,10 @@ struct RowUnit {
   }
 };
 
-/// A unit of two tiles of blocks.
-template <class T, int kBits>
-struct TileUnit {
-  static constexpr int kInputs = kUnitInputs<true>, kBytes = TileOf<kBits>::kBytes;
+__device__ __forceinline__ int UnitsOf(int inputs) { return (inputs + kUnitInputs - 1) / kUnitInputs; }
 
-  template <bool kIn>
-  static __device__ __forceinline__ const void* Begin(const ExpertProduct<T, kIn>& product, int output, bool up) {
-    return product.template Tile<kBits>(output, up, 0);
-  }
-  static __device__ __forceinline__ void Copy(const ListedTile& tile, int unit, uint32_t slot, uint64_t policy) {
-    const int64_t begin = static_cast<int64_t>(unit) * (kPanelTiles * kBytes);
-#pragma unroll
-    for (int i = 0; i < (2 * kBytes + 511) / 512; ++i) {
-      const int at = (i * 32 + static_cast<int>(threadIdx.x) % 32) * 16;
-      if (at >= 2 * kBytes) break;
-      const unsigned char* from = at < kBytes ? tile.eight[0] : tile.eight[1];
-      const bool real = from != nullptr;
-      CopyAsyncOrZero(slot + at, real ? from + begin + at % kBytes : tile.eight[0], real, policy);
-    }
-  }
-  using Inputs = uint32_t[kTileGroups][4];
-  static __device__ __forceinline__ void LoadInputs(Inputs& x, const T* row, int unit, int inputs) {
-#pragma unroll
-    for (int g = 0; g < kTileGroups; ++g) {
-      const int input = unit * kInputs + g * 32 + static_cast<int>(threadIdx.x) % 4 * 2;
-      const bool real = row != nullptr && input < inputs;  // groups are whole
-#pragma unroll
-      for (int i = 0; i < 4; ++i) x[g][i] = real ? *reinterpret_cast<const uint32_t*>(row + input + i * 8) : 0;
-    }
-  }
-  static __device__ __forceinline__ void Multiply(const unsigned char* slot, const Inputs (&x)[kSets], int sets,
-                                                  float (&c)[kSets][4]) {
-    LaneTile<kBits> first, second;
-    first.Load(slot, threadIdx.x % 32);
-    second.Load(slot + kBytes, threadIdx.x % 32);
-#pragma unroll
-    for (int g = 0; g < kTileGroups; ++g) {
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        const auto a = first.template ScaleInType<T>(g, h), b = second.template ScaleInType<T>(g, h);
-        const uint32_t left[4] = {first.template Rounded<T>(g, 2 * h, a), second.template Rounded<T>(g, 2 * h, b),
-                                  first.template Rounded<T>(g, 2 * h + 1, a),
-                                  second.template Rounded<T>(g, 2 * h + 1, b)};
-#pragma unroll
-        for (int n = 0; n < kSets; ++n) {
-          if (n >= sets) break;
-          MultiplyAdd(c[n], left, x[n][g][2 * h], x[n][g][2 * h + 1], T());
-        }
-      }
-    }
-  }
-};
-
-/// Calls body with the kind of unit that weights of so many bits come in.
-template <class T, bool kTiled, class Body>
-__device__ __forceinline__ void WithUnit(int bits, const Body& body) {
-  if constexpr (kTiled) {
-    WithBits(bits, [&](auto constant) { body(TileUnit<T, decltype(constant)::value>()); });
-  } else {
-    body(RowUnit<T>());
-  }
-}
-
-template <bool kTiled>
-__device__ __forceinline__ int UnitsOf(int inputs) {
-  return (inputs + kUnitInputs<kTiled> - 1) / kUnitInputs<kTiled>;
-}
-
-/// The block's list: a thread a tile, so that none waits for the tiles before. The groups of no rows come last.
-template <class T, bool kIn, bool kTiled>
+/// The block's list: a thread a tile, so that none waits for the tiles before.
+template <class T, bool kIn>
 __device__ __forceinline__ void ListTiles(const ExpertsCall& a, ListedTile* list, int listed) {
   const int across = static_cast<int>(TilesOf<kIn>(a));
 #pragma unroll 1
@@ -178,25 +95,23 @@ __device__ __forceinline__ void ListTiles(const ExpertsCall& a, ListedTile* list
     tile.first_output = at % across * kTileOutputs<kIn>;
     const ExpertProduct<T, kIn> product(a, tile.rows, tile.expert);
     const bool there = tile.rows.count > 0 && tile.first_output < product.outputs;  // some experts are narrower
-    tile.inputs = there ? product.inputs : 0, tile.bits = product.Matrix(false).bits;
+    tile.inputs = there ? product.inputs : 0;
 #pragma unroll 1
     for (int r = 0; r < tile.rows.count; ++r) {
       const int place = tile.rows.first + r;
       tile.row_at[r] = kIn ? a.order[place] / a.plan.taken : place;
     }
-    WithUnit<T, kTiled>(tile.bits, [&](auto unit) {
 #pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        const int output = tile.first_output + (kIn ? 0 : 8 * h);
-        tile.eight[h] = static_cast<const unsigned char*>(unit.Begin(product, output, kIn && h == 1));
-      }
-    });
+    for (int h = 0; h < 2; ++h) {
+      const int output = tile.first_output + (kIn ? 0 : 8 * h);
+      tile.eight[h] = reinterpret_cast<const unsigned char*>(product.WeightRow(output, kIn && h == 1));
+    }
   }
   __syncthreads();
 }
 
 /// A warp's units of all its block's tiles on their way, as far ahead as its slots reach.
-template <class T, bool kTiled, int kSlots>
+template <class T, int kSlots>
 class UnitStream {
  public:
   __device__ __forceinline__ UnitStream(const ListedTile* list, int listed, const unsigned char* slots)
@@ -206,27 +121,35 @@ class UnitStream {
   /// Starts the copies of the next unit, or of nothing behind the last.
   __device__ __forceinline__ void Fetch() {
     if (tile_ < end_) {
-      WithUnit<T, kTiled>(tile_->bits,
-                          [&](auto kind) { kind.Copy(*tile_, unit_, slots_ + slot_ * kSlotBytes<kTiled>, policy_); });
+      RowUnit<T>::Copy(*tile_, unit_, slots_ + fetched_ * kSlotBytes, policy_);
       unit_ += kWarps;
       FindTile();
     }
     CommitCopies();
+    fetched_ = fetched_ + 1 == kSlots ? 0 : fetched_ + 1;
+  }
+  /// Until the unit that was asked for first is there; returns its slot. All but one slot are under way.
+  __device__ __forceinline__ int Await() {
+    WaitForCopies<kSlots - 2>();
+    __syncwarp();
+    const int slot = slot_;
     slot_ = slot_ + 1 == kSlots ? 0 : slot_ + 1;
+    return slot;
   }
 
  private:
   /// The next that has units left for this warp.
   __device__ __forceinline__ void FindTile() {
-    while (tile_ < end_ && unit_ >= UnitsOf<kTiled>(tile_->inputs)) {
-      tile_ = tile_->rows.count > 0 ? tile_ + 1 : end_;
+    while (tile_ < end_ && unit_ >= UnitsOf(tile_->inputs)) {
+      ++tile_;
       unit_ = static_cast<int>(threadIdx.x) / 32;
     }
   }
+
   const ListedTile *tile_, *const end_;
   const uint64_t policy_ = EvictFirst();
   const uint32_t slots_;
-  int unit_, slot_ = 0;
+  int unit_, fetched_ = 0, slot_ = 0;
 };
 
 /// The results of a tile, by one warp, from what each warp has of its sums: [warp][row of the group][kSumsRow].
@@ -243,59 +166,56 @@ __device__ __forceinline__ void FinishTile(const ExpertProduct<T, kIn>& product,
       for (int v = 0; v < kWarps; ++v) sum += sums[(v * rows + own) * kSumsRow + at];
       return sum;
     };
-    product.Store(own, first_output + place, sum_of(place), kIn ? sum_of(8 + place) : 0.0f);
+    product.Store(product.Target(own), first_output + place, sum_of(place), kIn ? sum_of(8 + place) : 0.0f);
   }
 }
 
-template <class T, bool kIn, bool kTiled>
-__global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor<kTiled>) FewExpertsKernel(ExpertsCall a) {
-  constexpr int kSlots = FewSlots<kTiled>(kLargeSet);
-  extern __shared__ __align__(16) unsigned char shared[];
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, rows = static_cast<int>(a.x.rows);
+template <class T, bool kIn>
+__global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor) FewExpertsKernel(ExpertsCall a) {
+  constexpr int kSlots = FewSlots(kLargeSet);
+  extern __shared__ __align__(128) unsigned char shared[];
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, rows = static_cast<int>(min(a.x.rows, kFewExpertRows));
   const int all = static_cast<int>(TilesOf<kIn>(a)) * a.group_count, blocks = static_cast<int>(gridDim.x),
             listed = (all - static_cast<int>(blockIdx.x) + blocks - 1) / blocks;
-  unsigned char* slots = shared + warp * kSlots * kSlotBytes<kTiled>;
-  auto* sums = reinterpret_cast<float*>(shared + kWarps * kSlots * kSlotBytes<kTiled>);
+  unsigned char* slots = shared + warp * kSlots * kSlotBytes;
+  auto* sums = reinterpret_cast<float*>(shared + kWarps * kSlots * kSlotBytes);
   auto* list = reinterpret_cast<ListedTile*>(sums + 2 * kWarps * rows * kSumsRow);
   // The choice of experts has ended when the second product's blocks come: the first lets them only afterwards.
   if constexpr (kIn) WaitForStep();
   LetNextStart();
-  ListTiles<T, kIn, kTiled>(a, list, listed);
-  UnitStream<T, kTiled, kSlots> stream(list, listed, slots);
+  ListTiles<T, kIn>(a, list, listed);
+  UnitStream<T, kSlots> stream(list, listed, slots);
 #pragma unroll 1
   for (int n = 0; n < kSlots - 1; ++n) stream.Fetch();
   if constexpr (!kIn) WaitForStep();
 
   const T* x = static_cast<const T*>(kIn ? a.x.data : a.mid);
-  const int64_t x_stride = kIn ? a.x.stride : a.plan.widest;
-  int slot = 0, turn = 0;
+  const int64_t x_stride = kIn ? a.x.stride : a.plan.widest();
+  int turn = 0;
 #pragma unroll 1
-  for (const ListedTile* tile = list; tile < list + listed && tile->rows.count > 0; ++tile) {
+  for (const ListedTile* tile = list; tile < list + listed; ++tile) {
     if (tile->inputs == 0) continue;
     const int count = tile->rows.count, sets = (count + kColumns - 1) / kColumns;
     const T* x_rows[kSets];
 #pragma unroll
     for (int n = 0; n < kSets; ++n) {
       const int row = n * kColumns + lane / 4;
-      x_rows[n] = row < count ? x + tile->row_at[row] * x_stride : nullptr;
+      x_rows[n] =
+          x + tile->row_at[min(row, count - 1)] * x_stride;  // what comes of rows that are not there is not used
     }
     float c[kSets][4] = {};
-    WithUnit<T, kTiled>(tile->bits, [&](auto kind) {
-      const int inputs = tile->inputs, units = UnitsOf<kTiled>(inputs);
+    const int inputs = tile->inputs, units = UnitsOf(inputs);
 #pragma unroll 1
-      for (int unit = warp; unit < units; unit += kWarps) {
-        typename decltype(kind)::Inputs own[kSets];
+    for (int unit = warp; unit < units; unit += kWarps) {
+      typename RowUnit<T>::Inputs own[kSets];
 #pragma unroll
-        for (int n = 0; n < kSets; ++n) {
-          if (n < sets) kind.LoadInputs(own[n], x_rows[n], unit, inputs);
-        }
-        WaitForCopies<kSlots - 2>();
-        __syncwarp();
-        stream.Fetch();
-        kind.Multiply(slots + slot * kSlotBytes<kTiled>, own, sets, c);
-        slot = slot + 1 == kSlots ? 0 : slot + 1;
+      for (int n = 0; n < kSets; ++n) {
+        if (n < sets) RowUnit<T>::LoadInputs(own[n], x_rows[n], unit, inputs);
       }
-    });
+      const int slot = stream.Await();
+      stream.Fetch();
+      RowUnit<T>::Multiply(slots + slot * kSlotBytes, own, sets, c);
+    }
     // Two places for sums in turn: one barrier a tile.
     float* to = sums + turn % 2 * kWarps * rows * kSumsRow;
 #pragma unroll
@@ -313,21 +233,22 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor<kTiled>) Fe
   WaitForCopies<0>();
 }
 
-template <class T, bool kIn, bool kTiled>
+template <class T, bool kIn>
 void LaunchKernel(const Launcher& on, const ExpertsCall& call) {
   const int64_t tiles = TilesOf<kIn>(call) * call.group_count,
-                there = std::min<int64_t>(tiles, kBlocksPerProcessor<kTiled> * on.multiprocessors),
+                there = std::min<int64_t>(tiles, kBlocksPerProcessor * on.multiprocessors),
                 blocks = std::max(there, (tiles + kMostListed - 1) / kMostListed);
-  const size_t bytes = static_cast<size_t>(kWarps * FewSlots<kTiled>(on.large) * kSlotBytes<kTiled>) +
-                       sizeof(float) * static_cast<size_t>(2 * kWarps * kSumsRow * call.x.rows) +
-                       sizeof(ListedTile) * static_cast<size_t>((tiles + blocks - 1) / blocks);
-  Launch(on, FewExpertsKernel<T, kIn, kTiled>, Grid(blocks), kBlockThreads, bytes, call);
+  const size_t bytes =
+      static_cast<size_t>(kWarps * FewSlots(on.large) * kSlotBytes) +
+      sizeof(float) * static_cast<size_t>(2 * kWarps * kSumsRow * std::min(call.x.rows, kFewExpertRows)) +
+      sizeof(ListedTile) * static_cast<size_t>((tiles + blocks - 1) / blocks);
+  Launch(on, FewExpertsKernel<T, kIn>, Grid(blocks), kBlockThreads, bytes, call);
 }
 
 template <class T>
 void LaunchOfType(const Launcher& on, const ExpertsCall& call) {
-  call.plan.in_tiles ? LaunchKernel<T, true, true>(on, call) : LaunchKernel<T, true, false>(on, call);
-  call.plan.out_tiles ? LaunchKernel<T, false, true>(on, call) : LaunchKernel<T, false, false>(on, call);
+  LaunchKernel<T, true>(on, call);
+  LaunchKernel<T, false>(on, call);
 }
 
 }  // namespace

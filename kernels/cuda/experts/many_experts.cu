@@ -7,7 +7,7 @@
 namespace ringside::cuda {
 namespace {
 
-constexpr int kRows = kExpertTileRows, kOutputs = 128, kInputs = 64, kStages = 3;
+constexpr int kRows = kManyExpertRows, kOutputs = 128, kInputs = 64, kStages = 3;
 constexpr int kRowsAtATime = kBlockThreads / 8;  // that a block copies: a thread takes 16 of a row's 128 bytes
 constexpr int kStageRows = kRows + kOutputs, kStageBytes = kStageRows * kInputs * 2;
 
@@ -195,7 +195,8 @@ __global__ void __launch_bounds__(kBlockThreads, 2) ManyExpertsKernel(ExpertsCal
       for (int i = 0; i < 4; ++i) {
         const int row = Own::Row() + 16 * m + lane / 4 + i / 2 * 8, output = own_output + 8 * n + lane % 4 * 2 + i % 2;
         if (row >= product.rows.count || output >= product.outputs) continue;
-        product.Store(row, output, c[m][n][i], kIn ? c[m][n + kTilesOut][i] : 0.0f);
+        const float up = kIn ? c[m][n + kTilesOut][i] * product.UnitOf(output, true) : 0.0f;
+        product.Store(product.Target(row), output, c[m][n][i] * product.UnitOf(output, false), up);
       }
     }
   }
@@ -203,14 +204,14 @@ __global__ void __launch_bounds__(kBlockThreads, 2) ManyExpertsKernel(ExpertsCal
 
 template <class T, bool kIn>
 void LaunchProduct(const Launcher& on, const ExpertsCall& call, int64_t blocks) {
-  const bool tiled = kIn ? call.plan.in_tiles : call.plan.out_tiles;
+  const bool tiled = kIn ? call.plan.in_tiles() : call.plan.out_tiles();
   Launch(on, tiled ? ManyExpertsKernel<T, kIn, true> : ManyExpertsKernel<T, kIn, false>, Grid(blocks, call.group_count),
          kBlockThreads, kStages * (tiled ? kMostStageBytes : kStageBytes), call);
 }
 
 template <class T>
 void LaunchOfType(const Launcher& on, const ExpertsCall& call) {
-  LaunchProduct<T, true>(on, call, (call.plan.widest + kOutputs / 2 - 1) / (kOutputs / 2));
+  LaunchProduct<T, true>(on, call, (call.plan.widest() + kOutputs / 2 - 1) / (kOutputs / 2));
   LaunchProduct<T, false>(on, call, (call.x.cols + kOutputs - 1) / kOutputs);
 }
 

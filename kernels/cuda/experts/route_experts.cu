@@ -74,7 +74,7 @@ struct Run {
 /// A warp's expert: its places, side by side in `order`.
 __device__ __forceinline__ Run GroupRows(const ExpertsCall& a, int places, int expert, int lane) {
   constexpr int kAtATime = 4;  // loads of 32 places
-  const auto load = [&](int first, int (&ids)[kAtATime]) {
+  const auto load = [&](int first, int(&ids)[kAtATime]) {
 #pragma unroll
     for (int n = 0; n < kAtATime; ++n) {
       const int i = first + n * 32 + lane;
@@ -104,9 +104,10 @@ __device__ __forceinline__ Run GroupRows(const ExpertsCall& a, int places, int e
   return run;
 }
 
-/// Few rows, by one block, a warp a row: a group for every expert that some row takes. Shared memory: for each expert
-/// which rows take it and where its places begin in `order`; and for each place its expert.
-template <int kOwn>
+/// Few rows, by one block, a warp a row: groups of up to kRows for every expert that some row takes, those of no rows
+/// last. Shared memory: for each expert which rows take it and where its places begin in `order`; and for each place
+/// its expert.
+template <int kOwn, int kRows>
 __global__ void __launch_bounds__(32 * kFewExpertRows) RouteFewKernel(ExpertsCall a) {
   extern __shared__ uint32_t few_shared[];
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -130,18 +131,23 @@ __global__ void __launch_bounds__(32 * kFewExpertRows) RouteFewKernel(ExpertsCal
     int group = 0, place = 0;
 #pragma unroll 1
     for (int first = 0; first < experts; first += 32) {
-      const int expert = first + lane, count = expert < experts ? __popc(takers[expert]) : 0;
-      int end = count;  // of its places, from this round's first on
+      const int expert = first + lane, count = expert < experts ? __popc(takers[expert]) : 0,
+                groups = (count + kRows - 1) / kRows;
+      int ends = groups << 16 | count;  // of its groups and places, from this round's first on
       for (int step = 1; step < 32; step *= 2) {
-        const int before = __shfl_up_sync(0xffffffffu, end, step);
-        if (lane >= step) end += before;
+        const int before = __shfl_up_sync(0xffffffffu, ends, step);
+        if (lane >= step) ends += before;
       }
-      const uint32_t all = __ballot_sync(0xffffffffu, count > 0);
       if (count > 0) {
-        begins[expert] = place + end - count;
-        a.groups[group + __popc(all & ((1u << lane) - 1))] = {expert, place + end - count, count, 0};
+        const int begin = place + (ends & 0xffff) - count, own = group + (ends >> 16) - groups;
+        begins[expert] = begin;
+#pragma unroll 1
+        for (int g = 0; g < groups; ++g) {
+          a.groups[own + g] = {expert, begin + g * kRows, min(kRows, count - g * kRows), 0};
+        }
       }
-      group += __popc(all), place += __shfl_sync(0xffffffffu, end, 31);
+      const int all = __shfl_sync(0xffffffffu, ends, 31);
+      group += all >> 16, place += all & 0xffff;
     }
 #pragma unroll 1
     for (int i = group + lane; i < a.group_count; i += 32) a.groups[i] = {0, 0, 0, 0};
@@ -165,10 +171,10 @@ __global__ void __launch_bounds__(kBlockThreads) RouteManyKernel(ExpertsCall a) 
   });
 }
 
-/// Many rows: groups of up to kExpertTileRows. Those of an expert begin at its first place / kExpertTileRows + its
-/// number, so that no expert needs to know of the others' groups; some are empty.
+/// Many rows: groups of up to kRows. Those of an expert begin at its first place / kRows + its number, so that no
+/// expert needs to know of the others' groups; some are empty.
+template <int kRows>
 __global__ void __launch_bounds__(kBlockThreads) GroupManyKernel(ExpertsCall a) {
-  constexpr int kRows = kExpertTileRows;
   StartStep();
   const int expert = blockIdx.x * (kBlockThreads / 32) + threadIdx.x / 32, lane = threadIdx.x % 32;
   if (expert >= a.plan.router.cols) return;
@@ -200,16 +206,28 @@ __global__ void __launch_bounds__(kBlockThreads) SumPartsKernel(ExpertsCall a) {
   *at = sum;
 }
 
-template <int kOwn>
+template <int kOwn, int kRows>
 void LaunchRoute(const Launcher& on, const ExpertsCall& call) {
   constexpr int kWarps = kBlockThreads / 32;
-  if (call.few()) {
+  if (call.x.rows <= kFewExpertRows) {
     const auto words = static_cast<size_t>(2 * call.plan.router.cols + call.places());
-    return Launch(on, RouteFewKernel<kOwn>, Grid(1), 32 * static_cast<int>(call.x.rows), words * sizeof(uint32_t),
-                  call);
+    return Launch(on, RouteFewKernel<kOwn, kRows>, Grid(1), 32 * static_cast<int>(call.x.rows),
+                  words * sizeof(uint32_t), call);
   }
   Launch(on, RouteManyKernel<kOwn>, Grid((call.x.rows + kWarps - 1) / kWarps), kBlockThreads, 0, call);
-  Launch(on, GroupManyKernel, Grid((call.plan.router.cols + kWarps - 1) / kWarps), kBlockThreads, 0, call);
+  Launch(on, GroupManyKernel<kRows>, Grid((call.plan.router.cols + kWarps - 1) / kWarps), kBlockThreads, 0, call);
+}
+template <int kOwn>
+void LaunchRouteOfWay(const Launcher& on, const ExpertsCall& call) {
+  switch (call.way) {
+    case ExpertsWay::kIntegers:
+      return LaunchRoute<kOwn, kIntegerExpertRows>(on, call);
+    case ExpertsWay::kFew:
+    case ExpertsWay::kSeveral:
+      return LaunchRoute<kOwn, kFewExpertRows>(on, call);
+    case ExpertsWay::kMany:
+      return LaunchRoute<kOwn, kManyExpertRows>(on, call);
+  }
 }
 
 }  // namespace
@@ -217,9 +235,9 @@ void LaunchRoute(const Launcher& on, const ExpertsCall& call) {
 void LaunchRouteExperts(const Launcher& on, const ExpertsCall& call) {
   const int64_t among = call.plan.router.cols - (call.plan.taken > call.plan.used ? 1 : 0);
   CHECK_LE(among, 1024);
-  if (among <= 128) return LaunchRoute<4>(on, call);
-  if (among <= 512) return LaunchRoute<16>(on, call);
-  LaunchRoute<32>(on, call);
+  if (among <= 128) return LaunchRouteOfWay<4>(on, call);
+  if (among <= 512) return LaunchRouteOfWay<16>(on, call);
+  LaunchRouteOfWay<32>(on, call);
 }
 
 void LaunchSumParts(const Launcher& on, const ExpertsCall& call) {

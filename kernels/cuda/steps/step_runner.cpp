@@ -435,19 +435,22 @@ void StepRunner::Attend(const AttentionPlan& plan) {
 
 void StepRunner::Mix(const StepOp& op) {
   const ExpertsPlan& plan = op.experts;
-  const auto place_bytes = 3 * sizeof(float) + static_cast<size_t>(StorageBytes(dtype_, plan.widest)) +
+  const auto place_bytes = 3 * sizeof(float) + sizeof(ExpertRows) / kIntegerExpertRows +
+                           static_cast<size_t>(StorageBytes(dtype_, plan.widest())) +
                            static_cast<size_t>(StorageBytes(DType::kF32, op.x.cols));
   const size_t row_bytes = place_bytes * static_cast<size_t>(plan.taken),
                fixed_bytes = static_cast<size_t>(plan.router.cols) * sizeof(ExpertRows) + 6 * 256;
   CHECK_LE(fixed_bytes + row_bytes, scratch_bytes_);
-  const auto most = static_cast<int64_t>((scratch_bytes_ - fixed_bytes) / (row_bytes + sizeof(ExpertRows)));
+  const auto most = static_cast<int64_t>((scratch_bytes_ - fixed_bytes) / row_bytes);
   for (int64_t first = 0; first < op.x.rows; first += most) {
     const int64_t rows = std::min(most, op.x.rows - first);
+    const ExpertsWay way = WayOfExperts(on_, plan, op.x.cols, rows);
     ExpertsCall call{.plan = plan,
+                     .way = way,
                      .activation = op.activation,
                      .x = op.x.Rows(first, rows),
                      .y = op.y.Rows(first, rows),
-                     .group_count = static_cast<int32_t>(ExpertsCall::GroupCount(plan, rows))};
+                     .group_count = static_cast<int32_t>(ExpertsCall::GroupCount(plan, way, rows))};
     call.plan.router = plan.router.Rows(first, rows);
     auto* next = static_cast<std::byte*>(scratch_);
     const auto take = [&](auto*& pointer, int64_t bytes) {
@@ -462,7 +465,10 @@ void StepRunner::Mix(const StepOp& op) {
     take(call.parts, StorageBytes(DType::kF32, places * op.x.cols));
     call.mid = next;
     LaunchRouteExperts(on_, call);
-    call.few() ? LaunchFewExperts(on_, call) : LaunchManyExperts(on_, call);
+    const auto launch = way == ExpertsWay::kMany ? LaunchManyExperts
+                        : plan.in_tiles()        ? LaunchTiledExperts
+                                                 : LaunchFewExperts;
+    launch(on_, call);
     LaunchSumParts(on_, call);
   }
 }

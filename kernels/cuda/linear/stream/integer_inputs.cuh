@@ -46,14 +46,23 @@ struct IntegerRows {
   static RINGSIDE_HOST_DEVICE constexpr int SumsOf(int x_stride) {
     return UnitsOf(x_stride) * (32 / kSumInputs<kBits>);
   }
+  /// Floats beside a row.
+  static RINGSIDE_HOST_DEVICE constexpr int BesideRow(int x_stride) { return SumsOf(x_stride) + UnitsOf(x_stride); }
 };
 
-/// Brings them there. By the whole block, 16 inputs a thread at a time, half a group: a unit. All rows' units are one
-/// sequence, of which every thread has each kBlockThreads-th.
-template <class T, int kBits, int kRows>
+/// Where a row of x begins.
+template <class T>
+__device__ __forceinline__ const T* InputRow(const Skinny& a, int row) {
+  return static_cast<const T*>(a.x) + row * a.x_stride;
+}
+
+/// Brings them there from a layer's arguments or others that have rows of k inputs (InputRow). By the whole block, 16
+/// inputs a thread at a time, half a group: a unit. All rows' units are one sequence, of which every thread has each
+/// kBlockThreads-th.
+template <class T, int kBits, int kRows, class From = Skinny>
 class IntegerInputs {
  public:
-  __device__ __forceinline__ IntegerInputs(const Skinny& a, const IntegerRows<kBits>& to)
+  __device__ __forceinline__ IntegerInputs(const From& a, const IntegerRows<kBits>& to)
       : a_(a), to_(to), row_units_((a.k + kPortionInputs - 1) / kPortionInputs * (kPortionInputs / kUnit)) {}
 
   /// The weights of the norm in front for the thread's first unit: no part of a step, which need not wait for it.
@@ -73,8 +82,8 @@ class IntegerInputs {
     __syncthreads();
   }
   /// Of the norm in front (RMS, Zhang and Sennrich 2019, or layer norm, Ba et al. 2016); block 0 also stores them, as
-  /// the norm by itself would. `shared` holds kRows floats a warp. Where rows are no multiple of 512 inputs, a row's last
-  /// bits may depend on how many there are.
+  /// the norm by itself would. `shared` holds kRows floats a warp. Where rows are no multiple of 512 inputs, a row's
+  /// last bits may depend on how many there are.
   __device__ __forceinline__ void LoadNormed(float* shared) const {
     float own[kHeld][kUnit];
 #pragma unroll
@@ -136,8 +145,7 @@ class IntegerInputs {
   __device__ __forceinline__ Pairs LoadPairs(int n) const {
     const Place place = At(n);
     if (!place.there) return {};
-    const T* row = static_cast<const T*>(a_.x) + place.row * a_.x_stride;
-    const auto* from = reinterpret_cast<const uint4*>(row + place.unit * kUnit);
+    const auto* from = reinterpret_cast<const uint4*>(InputRow<T>(a_, place.row) + place.unit * kUnit);
     const uint4 low = from[0], high = from[1];
     return {{low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w}};
   }
@@ -247,7 +255,7 @@ class IntegerInputs {
     if (u % 2 == 0) to_.units[r * to_.groups + u / 2] = unit;
   }
 
-  const Skinny& a_;
+  const From& a_;
   const IntegerRows<kBits>& to_;
   const int row_units_;  // an even number, those of a last portion that have no inputs included
   float weight_[kUnit] = {};

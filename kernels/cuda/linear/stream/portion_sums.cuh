@@ -1,4 +1,4 @@
-// Products of weights in tiles with rows of x (stream_grouped.cuh). Included by it only.
+// Products of weights in tiles with rows of x (stream_grouped.cuh, experts). Included by .cu files only.
 #pragma once
 
 #include <type_traits>

@@ -38,12 +38,6 @@ constexpr int kExtras = 3;
 /// of two layers have it twice.
 constexpr size_t kStaticBytes = 1152;
 
-/// Floats beside a row of x, where rows are so many elements apart.
-template <int kBits>
-RINGSIDE_HOST_DEVICE constexpr int BesideRow(int x_stride) {
-  return IntegerRows<kBits>::SumsOf(x_stride) + IntegerRows<kBits>::UnitsOf(x_stride);
-}
-
 /// Over up to so many blocks of so much shared memory.
 template <int kBits>
 StreamDivision DivideStream(const Skinny& a, bool pairs, int most_blocks, size_t most_bytes) {
@@ -55,7 +49,7 @@ StreamDivision DivideStream(const Skinny& a, bool pairs, int most_blocks, size_t
   const size_t beside = sizeof(float) * static_cast<size_t>(kExtras * results) +
                         static_cast<size_t>(a.rows) *
                             (sizeof(float) * kPortionRows * (own + kWarps) + sizeof(uint16_t) * a.x_shared_stride +
-                             sizeof(float) * BesideRow<kBits>(a.x_shared_stride));
+                             sizeof(float) * IntegerRows<kBits>::BesideRow(a.x_shared_stride));
   out.slots = beside > most_bytes ? 0 : std::min(kMostSlots, static_cast<int>(most_bytes - beside) / ring);
   out.shared_bytes = beside + static_cast<size_t>(out.slots) * ring;
   return out;
@@ -168,7 +162,7 @@ class GroupedStream {
     float* beside_x = sums + (runs.tiles + kWarps) * rows * kPortionRows;
     StreamedPlace<kPairs> own(a, rows, runs, threadIdx.x);
     asm volatile("" : "+r"(own.row), "+r"(own.at), "+r"(own.output), "+r"(own.first_sum), "+r"(own.sums));  // now
-    const StreamedExtras<T, W, kPairs> extras(a, beside_x + rows * BesideRow<kBits>(a.x_shared_stride),
+    const StreamedExtras<T, W, kPairs> extras(a, beside_x + rows * IntegerRows<kBits>::BesideRow(a.x_shared_stride),
                                               min(runs.tiles * rows * kOutputs, kBlockThreads));
     extras.AskForScales(own);
     const LanePlaces<kBits> places(ring);

@@ -1,0 +1,181 @@
+// Rows of x that take an expert with weights in tiles, in shared memory, and a warp's sums of them (tiled_experts.cu):
+// as integers, of up to 4 rows, or as numbers of 16 bits, of up to 16. Included by it only.
+#pragma once
+
+#include "kernels/cuda/experts/tile_segments.cuh"
+#include "kernels/cuda/linear/stream/portion_sums.cuh"
+
+namespace ringside::cuda {
+
+/// The inputs of a segment's rows.
+template <class T>
+struct SegmentInputs {
+  int k, rows;
+  const T* x;
+  int64_t x_stride;
+  const int32_t* row_at;
+};
+template <class T>
+__device__ __forceinline__ const T* InputRow(const SegmentInputs<T>& from, int row) {
+  return from.x + from.row_at[row] * from.x_stride;
+}
+
+/// Up to 4 rows as integers of 16 bits (portion_sums.cuh): products cost fewest operations.
+struct IntegerWay {
+  static constexpr int kThreads = kBlockThreads, kBlocks = 2;  // of a block; of a multiprocessor
+  static constexpr int kMostParts = 8, kRoundUnits = 32;       // of a tile; parts of a round
+  static constexpr bool Takes(int bits) { return bits <= 6; }
+
+  template <class T, int kBits, int kCount>
+  using Sums = IntegerSums<kBits, kCount>;
+  template <int kBits>
+  static RINGSIDE_HOST_DEVICE constexpr int RowBytes(int x_stride) {
+    return x_stride * 2 + static_cast<int>(sizeof(float)) * IntegerRows<kBits>::BesideRow(x_stride);
+  }
+  /// Brings them there; returns where a lane finds them.
+  template <class T, int kBits, int kCount>
+  static __device__ __forceinline__ typename Sums<T, kBits, kCount>::Places Load(const SegmentInputs<T>& from,
+                                                                                 unsigned char* to, int x_stride,
+                                                                                 const void* zeros, uint32_t ring) {
+    const IntegerRows<kBits> rows(from.rows, x_stride, to, reinterpret_cast<float*>(to + from.rows * x_stride * 2));
+    const IntegerInputs<T, kBits, kCount, SegmentInputs<T>> inputs(from, rows);
+    inputs.Load();
+    return {from.rows, rows, zeros, ring};
+  }
+  /// Calls body with the rows that sums are made for.
+  template <class Body>
+  static __device__ __forceinline__ void WithCount(int rows, const Body& body) {
+    if (rows == 1) return body(std::integral_constant<int, 1>());
+    if (rows == 2) return body(std::integral_constant<int, 2>());
+    body(std::integral_constant<int, 4>());
+  }
+};
+
+/// A warp's sums of two tiles times up to 8 kSets rows of x; weights become T on the way.
+template <class T, int kBits, int kSets>
+struct ValueSums {
+  using Tile = TileOf<kBits>;
+  float c[kSets][4] = {};
+
+  /// Where a lane finds x, as LoadMatrices wants it.
+  struct Places {
+    uint32_t x[kSets];
+    __device__ __forceinline__ Places(int rows, const void* shared_x, int x_stride) {
+      const int lane = threadIdx.x % 32;
+#pragma unroll
+      for (int n = 0; n < kSets; ++n) {
+        const int row = min(n * 8 + lane % 8, rows - 1);
+        x[n] = SharedAddress(shared_x) + (row * x_stride + lane / 8 * 8) * static_cast<int>(sizeof(T));
+        asm volatile("" : "+r"(x[n]));
+      }
+    }
+  };
+
+  /// The n-th portion of inputs and its tiles, at `tiles` from the begin of the ring.
+  __device__ __forceinline__ void Add(int n, const Places& own, const LanePlaces<kBits>& places, uint32_t tiles) {
+#pragma unroll 1
+    for (int chunk = 0; chunk < kPortionChunks; ++chunk) {
+      LaneTile<kBits> both[2];
+#pragma unroll
+      for (int t = 0; t < 2; ++t) {
+        const uint32_t tile = tiles + chunk * kPairOfTiles<kBits> + t * Tile::kBytes;
+        places.Load(&both[t], tile);
+        if constexpr (kBits == 8) {
+          LoadSharedTwo(both[t].scales, places.scales + tile);
+        } else {
+          LoadSharedFour(both[t].scales, places.scales + tile);
+        }
+      }
+      const int inputs = (n * kPortionInputs + chunk * kTileInputs) * static_cast<int>(sizeof(T));
+#pragma unroll
+      for (int g = 0; g < kTileGroups; ++g) {
+        uint32_t x[kSets][4];
+#pragma unroll
+        for (int s = 0; s < kSets; ++s) LoadMatrices(x[s], own.x[s] + inputs + g * 64);
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+          const auto a = both[0].template ScaleInType<T>(g, h), b = both[1].template ScaleInType<T>(g, h);
+          const uint32_t left[4] = {both[0].template Rounded<T>(g, 2 * h, a), both[1].template Rounded<T>(g, 2 * h, b),
+                                    both[0].template Rounded<T>(g, 2 * h + 1, a),
+                                    both[1].template Rounded<T>(g, 2 * h + 1, b)};
+#pragma unroll
+          for (int s = 0; s < kSets; ++s) MultiplyAdd(c[s], left, x[s][2 * h], x[s][2 * h + 1], T());
+        }
+      }
+    }
+  }
+  /// The results of a tile of a segment, all inputs of which have been added; units: as FetchUnits has them.
+  template <bool kIn>
+  __device__ __forceinline__ void Finish(const ExpertsCall& a, const Segment& segment, int tile,
+                                         const float* units) const {
+    const ExpertProduct<T, kIn> product(a, segment.rows, segment.expert);
+    const int lane = threadIdx.x % 32, at = lane / 4, output = segment.first_output + tile * kTileOutputs<kIn> + at;
+    const float first = units[tile * kPortionRows + at], second = units[tile * kPortionRows + kTileRows + at];
+#pragma unroll
+    for (int s = 0; s < kSets; ++s) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const int row = s * 8 + lane % 4 * 2 + i;
+        if (row >= segment.rows.count) continue;
+        const int target = segment.target[row];
+        if (output < segment.outputs) product.Store(target, output, c[s][i] * first, c[s][2 + i] * second);
+        if (!kIn && output + kTileRows < segment.outputs) {
+          product.Store(target, output + kTileRows, c[s][2 + i] * second, 0);
+        }
+      }
+    }
+  }
+  /// To [row of x][row of W].
+  __device__ __forceinline__ void Store(float* to, int rows, int lane) const {
+#pragma unroll
+    for (int s = 0; s < kSets; ++s) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int row = s * 8 + lane % 4 * 2 + i % 2;
+        if (row < rows) to[row * kPortionRows + lane / 4 + i / 2 * 8] = c[s][i];
+      }
+    }
+  }
+};
+
+/// Up to 16 rows as they are.
+struct ValueWay {
+  static constexpr int kThreads = 2 * kBlockThreads, kBlocks = 1;
+  static constexpr int kMostParts = 8, kRoundUnits = 16;
+  static constexpr bool Takes(int) { return true; }
+
+  template <class T, int kBits, int kCount>
+  using Sums = ValueSums<T, kBits, kCount / 8>;
+  template <int kBits>
+  static RINGSIDE_HOST_DEVICE constexpr int RowBytes(int x_stride) {
+    return x_stride * 2;
+  }
+  template <class T, int kBits, int kCount>
+  static __device__ __forceinline__ typename Sums<T, kBits, kCount>::Places Load(const SegmentInputs<T>& from,
+                                                                                 unsigned char* to, int x_stride,
+                                                                                 const void*, uint32_t) {
+    const int pieces =
+        (from.k + kPortionInputs - 1) / kPortionInputs * (kPortionInputs / 8);  // of a row, 16 bytes each
+#pragma unroll 4
+    for (int i = threadIdx.x; i < from.rows * pieces; i += kThreads) {
+      const int row = i / pieces, piece = i - row * pieces;
+      const T* x = InputRow<T>(from, row) + piece * 8;
+      *reinterpret_cast<uint4*>(to + (row * x_stride + piece * 8) * static_cast<int>(sizeof(T))) =
+          piece * 8 < from.k ? *reinterpret_cast<const uint4*>(x) : uint4{0, 0, 0, 0};
+    }
+    __syncthreads();
+    return {from.rows, to, x_stride};
+  }
+  template <class Body>
+  static __device__ __forceinline__ void WithCount(int rows, const Body& body) {
+    if (rows <= 8) return body(std::integral_constant<int, 8>());
+    body(std::integral_constant<int, 16>());
+  }
+};
+
+/// The same where there are so many tiles that each is a warp's own.
+struct WholeWay : ValueWay {
+  static constexpr int kMostParts = 1, kRoundUnits = 0;
+};
+
+}  // namespace ringside::cuda

@@ -1,0 +1,207 @@
+// How blocks share the tiles of experts' weights (tiled_experts.cu): equal runs of all groups' tiles, of which a
+// segment is what a run has of a group. Included by it only.
+#pragma once
+
+#include "kernels/cuda/experts/expert_products_inl.cuh"
+#include "kernels/cuda/linear/stream/portion_stream.cuh"
+
+namespace ringside::cuda {
+
+template <bool kIn>
+constexpr int kTileOutputs = kPortionOutputs<kIn>;
+
+/// From one of a warp's parts to its next.
+struct PartStep {
+  int32_t tiles, parts;
+};
+
+/// Tiles side by side of an expert's, and the rows that take it.
+struct alignas(16) Segment {
+  PlacedExpert expert;
+  ExpertRows rows;
+  int32_t row_at[kFewExpertRows], target[kFewExpertRows];  // which of x, or of mid; where results go
+  const unsigned char* weights[2];                         // of a tile's first eight rows, and of its second
+  int32_t first_row[2];                                    // of the first tile, among the rows of these weights
+  int32_t first_output, tiles, before, outputs;  // before: tiles of the block's run in front; outputs: the expert's
+  int32_t inputs, across, portions, parts;  // of a tile: tiles across, portions, and parts of every parts-th portion
+  PartStep step;
+};
+
+template <bool kIn>
+__device__ __forceinline__ int TilesOf(const ExpertsCall& a, const ExpertRows& group) {
+  if (group.count == 0) return 0;
+  if (!kIn) return static_cast<int>(a.x.cols + kTileOutputs<kIn> - 1) / kTileOutputs<kIn>;
+  const int64_t inner = group.expert + 1 == a.plan.router.cols ? a.plan.last_inner : a.plan.inner;
+  return static_cast<int>(inner + kTileOutputs<kIn> - 1) / kTileOutputs<kIn>;
+}
+
+template <class T, bool kIn, int kOwnWarps, int kMostParts>
+__device__ __forceinline__ void FillSegment(const ExpertsCall& a, const ExpertRows& group, int first, int tiles,
+                                            int before, Segment& to) {
+  to.rows = group;
+  to.expert = a.plan.placed[group.expert];
+  const ExpertProduct<T, kIn> product(a, group, to.expert);
+  to.first_output = first * kTileOutputs<kIn>, to.tiles = tiles, to.before = before;
+  to.outputs = product.outputs;
+  to.inputs = product.inputs, to.across = static_cast<int>(TilesAcross(to.inputs));
+  to.portions = (to.across + kPortionChunks - 1) / kPortionChunks, to.parts = min(to.portions, kMostParts);
+  to.step = {kOwnWarps / to.parts, kOwnWarps % to.parts};
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const PlacedMatrix& matrix = product.Matrix(kIn && h == 1);
+    to.weights[h] = static_cast<const unsigned char*>(matrix.data);
+    to.first_row[h] = matrix.first_row + to.first_output + (kIn ? 0 : h * kTileRows);
+  }
+#pragma unroll 1
+  for (int r = 0; r < group.count; ++r) {
+    const int place = a.order[group.first + r];
+    to.row_at[r] = kIn ? place / a.plan.taken : group.first + r, to.target[r] = kIn ? group.first + r : place;
+  }
+}
+
+/// The segments of the block's run of tiles, in any order; returns their number. A thread has some of the groups.
+template <class T, bool kIn, int kThreads, int kMostParts>
+__device__ __forceinline__ int ListSegments(const ExpertsCall& a, Segment* list) {
+  constexpr int kOwnWarps = kThreads / 32;
+  __shared__ int warp_tiles[kOwnWarps], listed;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, each = (a.group_count + kThreads - 1) / kThreads;
+  const int first_group = static_cast<int>(threadIdx.x) * each, end_group = min(first_group + each, a.group_count);
+  ExpertRows group = {};  // the last of the thread's: mostly the only one
+  int own = 0;
+#pragma unroll 1
+  for (int g = first_group; g < end_group; ++g) own += TilesOf<kIn>(a, group = LoadGroup(a.groups + g));
+  int end = own;
+  for (int step = 1; step < 32; step *= 2) {
+    const int before = __shfl_up_sync(0xffffffffu, end, step);
+    if (lane >= step) end += before;
+  }
+  if (lane == 31) warp_tiles[warp] = end;
+  if (threadIdx.x == 0) listed = 0;
+  __syncthreads();
+  int begin = end - own, all = 0;
+#pragma unroll
+  for (int w = 0; w < kOwnWarps; ++w) {
+    if (w < warp) begin += warp_tiles[w];
+    all += warp_tiles[w];
+  }
+  const int block = static_cast<int>(blockIdx.x), blocks = static_cast<int>(gridDim.x), share = all / blocks,
+            more = all % blocks;  // blocks that have one more
+  const int run_begin = block * share + min(block, more), run_end = run_begin + share + (block < more ? 1 : 0);
+#pragma unroll 1
+  for (int g = first_group; g < end_group && begin < run_end; ++g) {
+    if (each > 1) group = LoadGroup(a.groups + g);
+    const int tiles = TilesOf<kIn>(a, group), first = max(begin, run_begin), last = min(begin + tiles, run_end);
+    if (first < last)
+      FillSegment<T, kIn, kOwnWarps, kMostParts>(a, group, first - begin, last - first, first - run_begin,
+                                                 list[atomicAdd(&listed, 1)]);
+    begin += tiles;
+  }
+  __syncthreads();
+  return listed;
+}
+
+/// A warp's place among a segment's portions: it has every kOwnWarps-th part, of all tiles' in their order.
+template <int kOwnWarps>
+struct PortionPlace {
+  int tile = 0, part = 0, portion = 0;
+
+  PortionPlace() = default;
+  __device__ __forceinline__ explicit PortionPlace(const Segment& segment) {
+    const int warp = threadIdx.x / 32;
+    tile = warp / segment.parts, part = warp - tile * segment.parts, portion = part;
+  }
+  __device__ __forceinline__ void NextPart(int parts, const PartStep& step) {
+    part += step.parts, tile += step.tiles;
+    if (part >= parts) part -= parts, ++tile;
+    portion = part;
+  }
+};
+
+/// A warp's portions of all segments on their way through its ring.
+template <bool kIn, int kBits, int kOwnWarps>
+class SegmentStream {
+ public:
+  __device__ __forceinline__ SegmentStream(const Segment* list, int segments, uint32_t ring, uint32_t barriers,
+                                           int slots)
+      : ring_(ring, barriers, slots), segment_(list), end_(list + segments) {
+    if (segment_ < end_) Enter();
+  }
+  /// Starts the copies of the next portion, or of nothing behind the last.
+  __device__ __forceinline__ void Fetch() {
+    if (segment_ < end_) {
+      const unsigned char* from[2];
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const int row = first_row_[h] + at_.tile * kTileOutputs<kIn>;
+        const uint32_t tile =
+            (row / kPanelRows * across_ + at_.portion * kPortionChunks) * kPanelTiles + row % kPanelRows / kTileRows;
+        from[h] = weights_[h] + static_cast<uint64_t>(tile) * TileOf<kBits>::kBytes;
+      }
+      ring_.Copy(from, at_.portion * kPortionChunks + 1 < across_);
+      at_.portion += segment_->parts;
+      if (at_.portion >= segment_->portions) {
+        at_.NextPart(segment_->parts, segment_->step);
+        if (at_.tile >= segment_->tiles && ++segment_ < end_) Enter();
+      }
+    }
+    ring_.Advance();
+  }
+  __device__ __forceinline__ uint32_t Next() { return ring_.Next(); }
+
+ private:
+  /// At the first segment from here on that has a part for this warp.
+  __device__ __forceinline__ void Enter() {
+    do {
+      at_ = PortionPlace<kOwnWarps>(*segment_);
+    } while (at_.tile >= segment_->tiles && ++segment_ < end_);
+    if (segment_ == end_) return;
+#pragma unroll
+    for (int h = 0; h < 2; ++h) weights_[h] = segment_->weights[h], first_row_[h] = segment_->first_row[h];
+    across_ = segment_->across;
+  }
+
+  PortionRing<kBits> ring_;
+  const Segment *segment_, *const end_;
+  PortionPlace<kOwnWarps> at_;
+  const unsigned char* weights_[2] = {};
+  int first_row_[2] = {}, across_ = 0;
+};
+
+/// Starts the copies of what results of a segment are times, [tile][kPortionRows] floats: to be there when all copies
+/// are.
+template <bool kIn, int kThreads>
+__device__ __forceinline__ void FetchUnits(const Segment& segment, float* units) {
+#pragma unroll 1
+  for (int i = threadIdx.x; i < segment.tiles * kPortionRows; i += kThreads) {
+    const int tile = i / kPortionRows, at = i % kPortionRows, h = at / kTileRows;
+    const PlacedMatrix& matrix = !kIn ? segment.expert.out : h == 0 ? segment.expert.gate : segment.expert.up;
+    const int output = segment.first_output + tile * kTileOutputs<kIn> + (kIn ? at % kTileRows : at);
+    if (kIn || output < segment.outputs) CopyFloatAsync(units + i, matrix.units + matrix.first_row + output);
+  }
+}
+
+/// The results of a round's tiles, from what each part has of its sums: [tile][part][row][kPortionRows].
+template <class T, bool kIn, int kThreads, int kMostParts>
+__device__ __forceinline__ void FinishRound(const ExpertsCall& a, const Segment& segment, int first_tile, int tiles,
+                                            const float* sums, const float* units) {
+  constexpr int kOutputs = kTileOutputs<kIn>;
+  const ExpertProduct<T, kIn> product(a, segment.rows, segment.expert);
+  const int rows = segment.rows.count, parts = segment.parts;
+#pragma unroll 1
+  for (int i = threadIdx.x; i < tiles * rows * kOutputs; i += kThreads) {
+    const int at = i % kOutputs, tile = i / kOutputs / rows, row = i / kOutputs - tile * rows;
+    const int output = segment.first_output + (first_tile + tile) * kOutputs + at;
+    if (output >= segment.outputs) continue;
+    const float* from = sums + (tile * parts * rows + row) * kPortionRows + at;
+    const float* by = units + (first_tile + tile) * kPortionRows + at;
+    float sum = 0, up_sum = 0;
+#pragma unroll
+    for (int p = 0; p < kMostParts; ++p) {
+      if (p < parts) sum += from[p * rows * kPortionRows];
+      if (kIn && p < parts) up_sum += from[p * rows * kPortionRows + kOutputs];
+    }
+    product.Store(segment.target[row], output, sum * by[0], kIn ? up_sum * by[kOutputs] : 0.0f);
+  }
+}
+
+}  // namespace ringside::cuda

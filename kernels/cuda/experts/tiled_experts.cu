@@ -1,0 +1,235 @@
+// Experts' products with weights in tiles, where none has many rows: bound by reading the weights of those that are
+// taken. The work is tiles of 16 rows of an expert's weights: 8 gates and their ups, or 16 outputs. Blocks get equal
+// runs of all groups' tiles; what a run has of a group is a segment, whose rows of x a block brings to shared memory.
+// Weights come through rings of the warps' own, which do not stop between segments. Each tile is a warp's own, or,
+// where there are few, is divided by its inputs into up to 8 parts, which warps take in turn: their sums meet in shared
+// memory after a round of some tiles and are added up in the order of the parts. A row's bits depend on nothing but the
+// row.
+//
+// Measured on an H200, 128 experts of 768 and 2,048 in Q4_K, of which each row takes 8 by chance: at 16, 64 and 128
+// rows gates and ups take 45, 82 and 102 us, their bytes 34, 53 and 53 (BENCHMARKS.md).
+#include <algorithm>
+
+#include "kernels/cuda/experts/tile_rows.cuh"
+
+namespace ringside::cuda {
+namespace {
+
+/// At least what a block has of shared memory beside what it is launched with.
+template <class Way>
+constexpr size_t kStaticBytes = Way::kThreads / 32 * (kMostSlots * 8 + 4) + sizeof(ZeroInputs) + 256;
+
+/// How the device divides a product.
+struct Division {
+  int blocks, slots, x_stride;  // of the ring; elements of a row in shared memory
+  int tiles, segments;          // of a block, at most
+  int sums;                     // floats of a round's sums
+  size_t shared_bytes;
+};
+
+/// A block's segments. In shared memory: rings, sums of two rounds, the list, what results are times, rows of x.
+template <class Way, class T, bool kIn, int kBits>
+class BlockSegments {
+ public:
+  __device__ __forceinline__ BlockSegments(const ExpertsCall& a, const Division& division, unsigned char* shared,
+                                           const void* zeros)
+      : a_(a),
+        division_(division),
+        ring_(SharedAddress(shared) + Warp() * division.slots * kPortionBytes<kBits>),
+        zeros_(zeros),
+        sums_(reinterpret_cast<float*>(shared + kOwnWarps * division.slots * kPortionBytes<kBits>)),
+        list_(reinterpret_cast<Segment*>(sums_ + 2 * division.sums)),
+        units_(reinterpret_cast<float*>(list_ + division.segments)),
+        x_(reinterpret_cast<unsigned char*>(units_ + division.tiles * kPortionRows)) {}
+
+  /// `barriers`: of all rings.
+  __device__ __forceinline__ void Run(const uint64_t* barriers) {
+    const int segments = ListSegments<T, kIn, Way::kThreads, Way::kMostParts>(a_, list_);
+    Stream stream(list_, segments, ring_, SharedAddress(barriers + Warp() * kMostSlots), division_.slots);
+#pragma unroll 1
+    for (int n = 0; n < division_.slots - 1; ++n) stream.Fetch();  // weights do not wait for the product before
+    if constexpr (!kIn) WaitForStep();
+#pragma unroll 1
+    for (const Segment* segment = list_; segment < list_ + segments; ++segment) {
+      Way::WithCount(segment->rows.count, [&](auto count) {
+        using Sums = typename Way::template Sums<T, kBits, decltype(count)::value>;
+        float* units = units_ + segment->before * kPortionRows;  // its own: others' results may still be under way
+        FetchUnits<kIn, Way::kThreads>(*segment, units);
+        const SegmentInputs<T> from{segment->inputs, segment->rows.count,
+                                    static_cast<const T*>(kIn ? a_.x.data : a_.mid),
+                                    kIn ? a_.x.stride : a_.plan.widest(), segment->row_at};
+        const auto x =
+            Way::template Load<T, kBits, decltype(count)::value>(from, x_, division_.x_stride, zeros_, ring_);
+        if constexpr (Way::kMostParts == 1) {
+          MultiplyTiles<Sums>(*segment, x, units, stream);
+        } else {
+          MultiplyParts<Sums>(*segment, x, units, stream);
+        }
+      });
+    }
+  }
+
+ private:
+  static constexpr int kOwnWarps = Way::kThreads / 32;
+  using Stream = SegmentStream<kIn, kBits, kOwnWarps>;
+
+  static __device__ __forceinline__ int Warp() { return static_cast<int>(threadIdx.x) / 32; }
+
+  /// Rounds of parts.
+  template <class Sums>
+  __device__ __forceinline__ void MultiplyParts(const Segment& segment, const typename Sums::Places& x,
+                                                const float* units, Stream& stream) {
+    const LanePlaces<kBits> places(ring_);
+    const int rows = segment.rows.count, parts = segment.parts, portions = segment.portions,
+              round_tiles = Way::kRoundUnits / parts;
+    const PartStep step = segment.step;
+    PortionPlace<kOwnWarps> at(segment);
+#pragma unroll 1
+    for (int first = 0; first < segment.tiles; first += round_tiles, ++rounds_) {
+      const int tiles = min(round_tiles, segment.tiles - first);
+      float* own = sums_ + rounds_ % 2 * division_.sums;
+#pragma unroll 1
+      while (at.tile < first + tiles) {
+        Sums part;
+#pragma unroll 1
+        for (; at.portion < portions; at.portion += parts) {
+          const uint32_t there = stream.Next();
+          stream.Fetch();
+          part.Add(at.portion, x, places, there);
+        }
+        part.Store(own + ((at.tile - first) * parts + at.part) * rows * kPortionRows, rows, threadIdx.x % 32);
+        at.NextPart(parts, step);
+      }
+      if (first == 0) WaitForAllCopies();
+      __syncthreads();
+      FinishRound<T, kIn, Way::kThreads, Way::kMostParts>(a_, segment, first, tiles, own, units);
+    }
+  }
+  /// Each tile by one warp.
+  template <class Sums>
+  __device__ __forceinline__ void MultiplyTiles(const Segment& segment, const typename Sums::Places& x,
+                                                const float* units, Stream& stream) {
+    const LanePlaces<kBits> places(ring_);
+    WaitForAllCopies();
+    __syncthreads();
+#pragma unroll 1
+    for (int tile = Warp(); tile < segment.tiles; tile += kOwnWarps) {
+      Sums sums;
+#pragma unroll 1
+      for (int portion = 0; portion < segment.portions; ++portion) {
+        const uint32_t there = stream.Next();
+        stream.Fetch();
+        sums.Add(portion, x, places, there);
+      }
+      sums.template Finish<kIn>(a_, segment, tile, units);
+    }
+    __syncthreads();  // the next segment's rows of x come to the same place
+  }
+
+  const ExpertsCall& a_;
+  const Division& division_;
+  const uint32_t ring_;  // the warp's
+  const void* const zeros_;
+  float* const sums_;
+  Segment* const list_;
+  float* const units_;
+  unsigned char* const x_;
+  int rounds_ = 0;
+};
+
+template <class Way, class T, bool kIn, int kBits>
+__global__ void __launch_bounds__(Way::kThreads, Way::kBlocks) TiledExpertsKernel(ExpertsCall a, Division division) {
+  extern __shared__ __align__(128) unsigned char shared[];
+  __shared__ alignas(8) uint64_t barriers[Way::kThreads / 32 * kMostSlots];
+  __shared__ ZeroInputs zeros;
+  if (threadIdx.x < ZeroInputs::kSixteens) zeros.sixteens()[threadIdx.x] = {0, 0, 0, 0};
+  // The choice of experts has ended when the second product's blocks come: the first lets them only afterwards.
+  if constexpr (kIn) WaitForStep();
+  LetNextStart();
+  BlockSegments<Way, T, kIn, kBits>(a, division, shared, zeros.sixteens()).Run(barriers);
+  if constexpr (!kBulkCopies) WaitForCopies<0>();
+}
+
+/// Over so many blocks of so much shared memory.
+template <class Way, bool kIn, int kBits>
+Division Divide(const ExpertsPlan& plan, ExpertsWay way, int64_t hidden, int64_t rows, int64_t most_blocks,
+                size_t most_bytes) {
+  const auto tiles_of = [](int64_t outputs) { return (outputs + kTileOutputs<kIn> - 1) / kTileOutputs<kIn>; };
+  const int64_t most = tiles_of(kIn ? plan.widest() : hidden) * ExpertsCall::GroupCount(plan, way, rows),
+                fewest = tiles_of(kIn ? std::min(plan.inner, plan.last_inner) : hidden),
+                inputs = kIn ? hidden : plan.widest();
+  const auto group_rows = static_cast<int>(std::min(rows, ExpertsCall::GroupRows(way)));
+  Division out = {};
+  out.blocks = static_cast<int>(std::min(most, most_blocks));
+  out.tiles = static_cast<int>((most + out.blocks - 1) / out.blocks);
+  out.segments = static_cast<int>(out.tiles / fewest + 2);
+  out.x_stride = static_cast<int>((inputs + kPortionInputs - 1) / kPortionInputs * kPortionInputs + 8);
+  out.sums = Way::kRoundUnits * kPortionRows * group_rows;
+  const size_t beside = static_cast<size_t>(group_rows * Way::template RowBytes<kBits>(out.x_stride)) +
+                        sizeof(Segment) * static_cast<size_t>(out.segments) +
+                        sizeof(float) * static_cast<size_t>(2 * out.sums + out.tiles * kPortionRows),
+               ring = Way::kThreads / 32 * kPortionBytes<kBits>;
+  out.slots = beside > most_bytes ? 0 : static_cast<int>(std::min<size_t>(kMostSlots, (most_bytes - beside) / ring));
+  out.shared_bytes = beside + static_cast<size_t>(out.slots) * ring;
+  return out;
+}
+/// Of so many rows in all, over the whole device: one block a multiprocessor where x leaves no room for two.
+template <class Way, bool kIn, int kBits>
+Division Divide(const Launcher& on, const ExpertsPlan& plan, ExpertsWay way, int64_t hidden, int64_t rows) {
+  if (Way::kBlocks == 2) {
+    const Division two = Divide<Way, kIn, kBits>(plan, way, hidden, rows, 2 * on.multiprocessors,
+                                                 MostStreamBytes(on.large) - kStaticBytes<Way>);
+    if (two.slots >= kFewestSlots) return two;
+  }
+  return Divide<Way, kIn, kBits>(plan, way, hidden, rows, on.multiprocessors,
+                                 SharedBytes(on.large) - kStaticBytes<Way>);
+}
+
+template <class Way, class T, bool kIn>
+void LaunchProduct(const Launcher& on, const ExpertsCall& call) {
+  WithBits(kIn ? call.plan.in_bits : call.plan.out_bits, [&](auto bits) {
+    if constexpr (Way::Takes(bits())) {
+      const auto division = Divide<Way, kIn, bits()>(on, call.plan, call.way, call.x.cols, call.x.rows);
+      Launch(on, TiledExpertsKernel<Way, T, kIn, bits()>, Grid(division.blocks), Way::kThreads, division.shared_bytes,
+             call, division);
+    }
+  });
+}
+
+template <class Way, bool kIn>
+bool Fits(const Launcher& on, const ExpertsPlan& plan, ExpertsWay way, int64_t hidden, int64_t rows) {
+  const int bits = kIn ? plan.in_bits : plan.out_bits;
+  if (bits == 0 || bits == 16) return false;
+  return WithBits(bits, [&](auto constant) {
+    if constexpr (!Way::Takes(constant())) return false;
+    return Divide<Way, kIn, constant()>(on, plan, way, hidden, rows).slots >= kFewestSlots;
+  });
+}
+
+/// Calls body with the kind of way.
+template <class Body>
+auto WithWay(ExpertsWay way, const Body& body) {
+  if (way == ExpertsWay::kIntegers) return body(IntegerWay());
+  return way == ExpertsWay::kFew ? body(ValueWay()) : body(WholeWay());
+}
+
+}  // namespace
+
+bool CanTakeExpertsInTiles(const Launcher& on, const ExpertsPlan& plan, ExpertsWay way, int64_t hidden, int64_t rows) {
+  return WithWay(way, [&](auto kind) {
+    using Way = decltype(kind);
+    return Fits<Way, true>(on, plan, way, hidden, rows) && Fits<Way, false>(on, plan, way, hidden, rows);
+  });
+}
+
+void LaunchTiledExperts(const Launcher& on, const ExpertsCall& call) {
+  WithWay(call.way, [&](auto kind) {
+    const auto launch = [&](auto type) {
+      LaunchProduct<decltype(kind), decltype(type), true>(on, call);
+      LaunchProduct<decltype(kind), decltype(type), false>(on, call);
+    };
+    call.x.dtype == DType::kF16 ? launch(__half()) : launch(__nv_bfloat16());
+  });
+}
+
+}  // namespace ringside::cuda
