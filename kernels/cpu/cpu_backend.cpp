@@ -15,9 +15,6 @@ namespace ringside {
 namespace cpu {
 namespace {
 
-// Below this many element operations a job is done before another thread has woken up.
-constexpr int64_t kWorthSharing = 16384;
-
 void CheckFloat(const Tensor& x) {
   CHECK(x.dtype == DType::kF32);
   CHECK(x.rows == 0 || x.data != nullptr);
@@ -29,19 +26,6 @@ void CheckFloat(const Tensor& x) {
 CpuBackend::~CpuBackend() {
   if (activations_ != nullptr) memory_.Free(activations_, activation_bytes_);
   if (partials_ != nullptr) memory_.Free(partials_, partial_bytes_);
-}
-
-template <class Body>
-void CpuBackend::EachRow(int64_t rows, int64_t cost_per_row, const Body& body) {
-  if (rows * cost_per_row < kWorthSharing) {
-    for (int64_t r = 0; r < rows; ++r) body(r);
-    return;
-  }
-  const int64_t per_piece = std::max<int64_t>(
-      1, std::max(kWorthSharing / 4 / std::max<int64_t>(cost_per_row, 1), rows / (8 * pool_.threads())));
-  pool_.Run((rows + per_piece - 1) / per_piece, [&](int64_t piece) {
-    for (int64_t r = piece * per_piece; r < std::min(rows, (piece + 1) * per_piece); ++r) body(r);
-  });
 }
 
 void* CpuBackend::Scratch(size_t bytes, void** data, size_t* held) {
@@ -211,10 +195,10 @@ void CpuBackend::GatherRows(Tensor x, std::span<const int64_t> rows, Tensor y) {
   CheckFloat(x), CheckFloat(y);
   CHECK_EQ(y.rows, static_cast<int64_t>(rows.size()));
   CHECK_EQ(x.cols, y.cols);
-  for (size_t i = 0; i < rows.size(); ++i) {
-    CHECK(rows[i] >= 0 && rows[i] < x.rows);
-    std::memcpy(y.f32_row(static_cast<int64_t>(i)), x.f32_row(rows[i]), static_cast<size_t>(x.cols) * sizeof(float));
-  }
+  for (const int64_t row : rows) CHECK(row >= 0 && row < x.rows);
+  EachRow(y.rows, x.cols, [&](int64_t r) {
+    std::memcpy(y.f32_row(r), x.f32_row(rows[static_cast<size_t>(r)]), static_cast<size_t>(x.cols) * sizeof(float));
+  });
 }
 
 void CpuBackend::ChooseTokens(Tensor logits, std::span<const TokenChoice> choices, std::span<ChosenToken> chosen) {

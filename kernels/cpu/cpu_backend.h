@@ -2,6 +2,7 @@
 // no conversation; its only state is scratch memory. Calls come from one thread.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "kernels/backend.h"
@@ -58,9 +59,22 @@ class CpuBackend final : public Backend {
   void ChooseHighest(Tensor logits, int64_t first, std::span<ChosenToken> chosen) override;
 
  private:
+  // Below this many element operations a job is done before another thread has woken up.
+  static constexpr int64_t kWorthSharing = 16384;
+
   /// body(r) for every row; on the pool if the rows are worth waking it.
   template <class Body>
-  void EachRow(int64_t rows, int64_t cost_per_row, const Body& body);
+  void EachRow(int64_t rows, int64_t cost_per_row, const Body& body) {
+    if (rows * cost_per_row < kWorthSharing) {
+      for (int64_t r = 0; r < rows; ++r) body(r);
+      return;
+    }
+    const int64_t per_piece = std::max<int64_t>(
+        1, std::max(kWorthSharing / 4 / std::max<int64_t>(cost_per_row, 1), rows / (8 * pool_.threads())));
+    pool_.Run((rows + per_piece - 1) / per_piece, [&](int64_t piece) {
+      for (int64_t r = piece * per_piece; r < std::min(rows, (piece + 1) * per_piece); ++r) body(r);
+    });
+  }
   /// Scratch of at least `bytes`, kept for the next call. What it held is lost.
   void* Scratch(size_t bytes, void** data, size_t* held);
   void QuantiseInput(const Tensor& x);

@@ -67,11 +67,11 @@ void CpuBackend::Experts(const ExpertsArgs& args) {
     MultiplyActivated(in, args.activation, mid);
     const Weight* down[] = {expert.out};
     Linear({.x = mid, .weights = down, .bias = expert.out_bias, .y = out});
-    for (int64_t i = 0; i < rows; ++i) {
+    EachRow(rows, y.cols, [&](int64_t i) {
       float* to = y.f32_row(expert_rows_[static_cast<size_t>(i)]);
-      const float weight = expert_weights_[static_cast<size_t>(i)];
-      for (int64_t c = 0; c < y.cols; ++c) to[c] += weight * out.f32_row(i)[c];
-    }
+      const float weight = expert_weights_[static_cast<size_t>(i)], *from = out.f32_row(i);
+      for (int64_t c = 0; c < y.cols; ++c) to[c] += weight * from[c];
+    });
   }
 }
 

@@ -1,13 +1,13 @@
 """Writes a GGUF file of random quantised weights in a model's shape, for timing files whose weights are not to be had.
 
-    python3 tests/bench/make_random_gguf.py llama-1b|llama-8b|llama-70b|qwen3-30b-a3b Q4_K_M|TYPE FILE
+    python3 tests/bench/make_random_gguf.py llama-1b|llama-8b|llama-70b|qwen3-30b-a3b Q4_K_M|TYPE FILE [LAYERS]
 
-Needs numpy. TYPE is one of TYPES below. Integers of blocks are random bits; scales are such that weights are about
-N(0, 0.02): never zeros, on which a GPU runs faster, and of no mean, which would make all tokens' rows alike and have
-them take the same experts. Matrices of one size have the same blocks from different places on, and long ones repeat
-themselves every 64 million weights, so that a file is written as fast as the disk takes it; routers differ. Q4_K_M has
-in Q6_K what llama.cpp's quantiser has: the head, and of every second layer or so the values and what comes out of the
-MLP. There is no vocabulary: programs that only measure need none.
+Needs numpy. TYPE is one of TYPES below; LAYERS are as many as the shape has if absent. Integers of blocks are random
+bits; scales are such that weights are about N(0, 0.02): never zeros, on which a GPU runs faster, and of no mean, which
+would make all tokens' rows alike and have them take the same experts. Matrices of one size have the same blocks from
+different places on, and long ones repeat themselves every 64 million weights, so that a file is written as fast as the
+disk takes it; routers differ. Q4_K_M has in Q6_K what llama.cpp's quantiser has: the head, and of every second layer or
+so the values and what comes out of the MLP. There is no vocabulary: programs that only measure need none.
 """
 
 import functools
@@ -116,8 +116,11 @@ def same_blocks(count, kind):
 
 
 def main():
-    name, kind, path = sys.argv[1:]
-    shape, plan = SHAPES[name], list(tensors(name, SHAPES[name], kind))
+    name, kind, path, *layers = sys.argv[1:]
+    shape = SHAPES[name]
+    if layers:
+        shape = (*shape[:2], int(layers[0]), *shape[3:])
+    plan = list(tensors(name, shape, kind))
     rng, offset, infos = numpy.random.default_rng(1), 0, []
     for tensor, sizes, of in plan:
         number, values, size, _, _ = TYPES[of]
