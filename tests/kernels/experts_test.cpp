@@ -270,5 +270,27 @@ TEST_P(ExpertsTest, ARowAloneIsTheRowAmongOthers) {
   }
 }
 
+TEST(CpuExperts, SameBitsForAnyThreads) {
+  // So many rows and columns that they are shared out.
+  constexpr int64_t kRows = 60, kHidden = 2048;
+  const std::vector<float> x = RandomFloats(kRows * kHidden, 7), router = RandomFloats(kRows * 4, 8, 2);
+  std::vector<float> of_one;
+  for (const int threads : {1, 3}) {
+    const auto backend = std::move(MakeCpuBackend({.threads = threads}).value());
+    std::deque<TestExpert> experts;
+    std::vector<Expert> args;
+    for (uint32_t e = 0; e < 4; ++e) {
+      experts.emplace_back(*backend, Sizes{std::nullopt, kHidden, 64, 64}, false, true, 10 * e);
+      args.push_back(experts.back().Args());
+    }
+    const DeviceMatrix in(*backend, DType::kF32, kRows, kHidden, x), logits(*backend, DType::kF32, kRows, 4, router),
+        y(*backend, DType::kF32, kRows, kHidden, std::vector<float>(kRows * kHidden, 0.5f));
+    backend->Experts(
+        {.x = in.tensor(), .router = logits.tensor(), .experts = args, .used = 3, .normalised = true, .y = y.tensor()});
+    if (threads == 1) of_one = y.Get();
+    EXPECT_EQ(y.Get(), of_one) << threads;
+  }
+}
+
 }  // namespace
 }  // namespace ringside::testing
