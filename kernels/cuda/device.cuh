@@ -132,6 +132,15 @@ __device__ __forceinline__ T SumOverWarp(T x) {
   for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(0xffffffffu, x, step);
   return x;
 }
+/// The sum over the lanes up to this one.
+template <class T>
+__device__ __forceinline__ T ScanOverWarp(T x) {
+  for (int step = 1; step < 32; step *= 2) {
+    const T before = __shfl_up_sync(0xffffffffu, x, step);
+    if (static_cast<int>(threadIdx.x % 32) >= step) x += before;
+  }
+  return x;
+}
 /// The sums over a block of kThreads, each in one fixed order, known to all of them. `shared` holds kSums times a float
 /// a warp.
 template <int kThreads = kBlockThreads, int kSums>

@@ -173,7 +173,7 @@ __device__ __forceinline__ void FinishTile(const ExpertProduct<T, kIn>& product,
 template <class T, bool kIn>
 __global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor) FewExpertsKernel(ExpertsCall a) {
   constexpr int kSlots = FewSlots(kLargeSet);
-  extern __shared__ __align__(128) unsigned char shared[];
+  extern __shared__ __align__(16) unsigned char shared[];
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, rows = static_cast<int>(min(a.x.rows, kFewExpertRows));
   const int all = static_cast<int>(TilesOf<kIn>(a)) * a.group_count, blocks = static_cast<int>(gridDim.x),
             listed = (all - static_cast<int>(blockIdx.x) + blocks - 1) / blocks;
@@ -200,8 +200,8 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor) FewExperts
 #pragma unroll
     for (int n = 0; n < kSets; ++n) {
       const int row = n * kColumns + lane / 4;
-      x_rows[n] =
-          x + tile->row_at[min(row, count - 1)] * x_stride;  // what comes of rows that are not there is not used
+      // What comes of rows that are not there is not used.
+      x_rows[n] = x + tile->row_at[min(row, count - 1)] * x_stride;
     }
     float c[kSets][4] = {};
     const int inputs = tile->inputs, units = UnitsOf(inputs);

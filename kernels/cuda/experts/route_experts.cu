@@ -74,7 +74,7 @@ struct Run {
 /// A warp's expert: its places, side by side in `order`.
 __device__ __forceinline__ Run GroupRows(const ExpertsCall& a, int places, int expert, int lane) {
   constexpr int kAtATime = 4;  // loads of 32 places
-  const auto load = [&](int first, int(&ids)[kAtATime]) {
+  const auto load = [&](int first, int (&ids)[kAtATime]) {
 #pragma unroll
     for (int n = 0; n < kAtATime; ++n) {
       const int i = first + n * 32 + lane;
@@ -133,11 +133,7 @@ __global__ void __launch_bounds__(32 * kFewExpertRows) RouteFewKernel(ExpertsCal
     for (int first = 0; first < experts; first += 32) {
       const int expert = first + lane, count = expert < experts ? __popc(takers[expert]) : 0,
                 groups = (count + kRows - 1) / kRows;
-      int ends = groups << 16 | count;  // of its groups and places, from this round's first on
-      for (int step = 1; step < 32; step *= 2) {
-        const int before = __shfl_up_sync(0xffffffffu, ends, step);
-        if (lane >= step) ends += before;
-      }
+      const int ends = ScanOverWarp(groups << 16 | count);  // of its groups and places, from this round's first on
       if (count > 0) {
         const int begin = place + (ends & 0xffff) - count, own = group + (ends >> 16) - groups;
         begins[expert] = begin;

@@ -70,11 +70,7 @@ __device__ __forceinline__ int ListSegments(const ExpertsCall& a, Segment* list)
   int own = 0;
 #pragma unroll 1
   for (int g = first_group; g < end_group; ++g) own += TilesOf<kIn>(a, group = LoadGroup(a.groups + g));
-  int end = own;
-  for (int step = 1; step < 32; step *= 2) {
-    const int before = __shfl_up_sync(0xffffffffu, end, step);
-    if (lane >= step) end += before;
-  }
+  const int end = ScanOverWarp(own);
   if (lane == 31) warp_tiles[warp] = end;
   if (threadIdx.x == 0) listed = 0;
   __syncthreads();

@@ -30,16 +30,6 @@ __device__ __forceinline__ bool IsBetter(const RankedToken& a, const RankedToken
   return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
 }
 
-/// The sum over the lanes up to this one.
-template <class T>
-__device__ __forceinline__ T ScanOverWarp(T x) {
-  for (int step = 1; step < 32; step *= 2) {
-    const T before = __shfl_up_sync(kAll, x, step);
-    if (static_cast<int>(threadIdx.x % 32) >= step) x += before;
-  }
-  return x;
-}
-
 class TokenRow {
  public:
   static constexpr int kThreads = 512, kWarps = kThreads / 32;    // of a block
