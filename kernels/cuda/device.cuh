@@ -115,6 +115,17 @@ __device__ __forceinline__ float RoundTo(DType dtype, float x) {
   return x;
 }
 
+__device__ __forceinline__ float4 RoundFourTo(DType dtype, float4 x) {
+  const auto through = [&](auto type) {
+    using T = decltype(type);
+    return float4{ToFloat(FromFloat<T>(x.x)), ToFloat(FromFloat<T>(x.y)), ToFloat(FromFloat<T>(x.z)),
+                  ToFloat(FromFloat<T>(x.w))};
+  };
+  if (dtype == DType::kF16) return through(__half());
+  if (dtype == DType::kBF16) return through(__nv_bfloat16());
+  return x;
+}
+
 /// Integers in the order of floats, above 0 but for NaN; equal for -0 and 0.
 __device__ __forceinline__ uint32_t OrderedKey(float x) {
   const uint32_t bits = __float_as_uint(x + 0.0f);

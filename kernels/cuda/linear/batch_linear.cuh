@@ -183,14 +183,9 @@ struct BatchKernel {
       if (four.row >= a.rows) return;
       if (!four.there) continue;
       const auto sum_of = [&](int at, float4 sum) {
-        const float* from = sums + four.row * kSumsStride + at;
-        if (blocks == 1) return Add(*reinterpret_cast<const float4*>(from), sum);
-        return AddFoursOfCluster(from, blocks, sum);
+        return AddFoursOfCluster(sums + four.row * kSumsStride + at, blocks, sum);
       };
-      const auto round = [&](float4 v) {
-        return float4{RoundTo(a.y_dtype, v.x), RoundTo(a.y_dtype, v.y), RoundTo(a.y_dtype, v.z),
-                      RoundTo(a.y_dtype, v.w)};
-      };
+      const auto round = [&](float4 v) { return RoundFourTo(a.y_dtype, v); };
       if constexpr (kPairs) {
         const int half = a.total / 2, gate_place = four.place / 8 * 16 + four.place % 8;
         Four up_four = four;

@@ -113,23 +113,51 @@ struct E4M3Kernel {
     }
   }
 
-  /// Four outputs at a time; the blocks of a cluster share them out, and each adds the parts in the order of the
-  /// inputs.
+  /// A thread has four outputs, of some rows; the blocks of a cluster share rows out, and each adds the parts in the
+  /// order of the inputs. What several rows need is on its way together, but few registers, so that the next kernel's
+  /// blocks have room beside.
+  template <int kBlocks>
+  __device__ __forceinline__ void FinishOf(const float* sums) const {
+    constexpr int kFours = kN / 4, kRowsAtATime = kThreads / kFours,
+                  kAtOnce = kBlocks == 1   ? (kN > 128 ? 8 : 4)
+                            : kBlocks == 2 ? 2
+                                           : 1;
+    const int thread = static_cast<int>(threadIdx.x), place = thread % kFours * 4, output = first_output + place;
+    if (thread >= kRowsAtATime * kFours || output >= a.total) return;
+    const float4 scale = *reinterpret_cast<const float4*>(a.w_scales + output);
+    constexpr int kStep = kBlocks * kRowsAtATime;
+    for (int first = ClusterRank() * kRowsAtATime + thread / kFours; first < a.rows; first += kAtOnce * kStep) {
+      float4 sum[kAtOnce], old[kAtOnce];
+      float of_row[kAtOnce];
+#pragma unroll
+      for (int j = 0; j < kAtOnce; ++j) {
+        const int row = first + j * kStep;
+        if (row >= a.rows) break;
+        of_row[j] = a.x_scales[row];
+        old[j] = a.accumulate ? LoadFour(a.y, a.y_dtype, row * a.y_stride + output) : float4{0, 0, 0, 0};
+        sum[j] = AddFoursOfCluster(sums + row * kSumsStride + place, kBlocks, {});
+      }
+#pragma unroll
+      for (int j = 0; j < kAtOnce; ++j) {
+        const int row = first + j * kStep;
+        if (row >= a.rows) break;
+        StoreFour(a.y, a.y_dtype, row * a.y_stride + output,
+                  {old[j].x + sum[j].x * of_row[j] * scale.x, old[j].y + sum[j].y * of_row[j] * scale.y,
+                   old[j].z + sum[j].z * of_row[j] * scale.z, old[j].w + sum[j].w * of_row[j] * scale.w});
+      }
+    }
+  }
+  /// Clusters are of 1, 2, 4 or 8 blocks (Divide).
   __device__ __forceinline__ void Finish(const float* sums) const {
-    constexpr int kFours = kN / 4;
-    const int blocks = ClusterBlocks();
-    for (int i = ClusterRank() * kThreads + static_cast<int>(threadIdx.x); i < a.rows * kFours;
-         i += blocks * kThreads) {
-      const int row = i / kFours, place = i % kFours * 4, output = first_output + place;
-      if (output >= a.total) continue;
-      const int64_t at = row * a.y_stride + output;
-      const float4 old = a.accumulate ? LoadFour(a.y, a.y_dtype, at) : float4{0, 0, 0, 0};
-      const float4 scale = *reinterpret_cast<const float4*>(a.w_scales + output);
-      const float of_row = a.x_scales[row], *from = sums + row * kSumsStride + place;
-      const float4 sum = AddFoursOfCluster(from, blocks, {});
-      StoreFour(a.y, a.y_dtype, at,
-                {old.x + sum.x * of_row * scale.x, old.y + sum.y * of_row * scale.y, old.z + sum.z * of_row * scale.z,
-                 old.w + sum.w * of_row * scale.w});
+    switch (ClusterBlocks()) {
+      case 1:
+        return FinishOf<1>(sums);
+      case 2:
+        return FinishOf<2>(sums);
+      case 4:
+        return FinishOf<4>(sums);
+      default:
+        FinishOf<8>(sums);
     }
   }
 };

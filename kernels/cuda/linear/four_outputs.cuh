@@ -65,10 +65,8 @@ struct FourOutputs {
 template <class T>
 __device__ __forceinline__ void FinishPairs(const Skinny& a, int row, const FourOutputs<T>& gates,
                                             const FourOutputs<T>& ups, float4 gate_sum, float4 up_sum) {
-  const auto rounded = [&](float4 x) {
-    return float4{RoundTo(a.y_dtype, x.x), RoundTo(a.y_dtype, x.y), RoundTo(a.y_dtype, x.z), RoundTo(a.y_dtype, x.w)};
-  };
-  const float4 gate = rounded(gates.WithBias(gate_sum)), up = rounded(ups.WithBias(up_sum));
+  const float4 gate = RoundFourTo(a.y_dtype, gates.WithBias(gate_sum)),
+               up = RoundFourTo(a.y_dtype, ups.WithBias(up_sum));
   const float products[4] = {SiluOf(gate.x) * up.x, SiluOf(gate.y) * up.y, SiluOf(gate.z) * up.z,
                              SiluOf(gate.w) * up.w};
   T* const to = static_cast<T*>(a.product) + row * a.product_stride + gates.first;

@@ -15,6 +15,7 @@ constexpr int kGroupedThreads = kGroupedWarpGroups * 128;         // that multip
 constexpr int kGroupedOutputs = kGroupedWarpGroups * kPanelRows;  // of a block; with pairs half as many, and their ups
 constexpr int kGroupedSumsStride = kGroupedOutputs + 4;           // floats from row to row of the sums
 constexpr int kMostGroupedSlots = 16;
+constexpr int kEarlySlots = 2;
 
 /// What the kernel reads beside Skinny.
 struct GroupedDivision {
@@ -102,10 +103,14 @@ struct GroupedKernel {
   __device__ __forceinline__ Copies FillSlots(const CUtensorMap& x) const {
     const Copies copies = FindPanels();
     const int ahead = min(division.slots, end_chunk - first_chunk);
-    for (int i = 0; i < ahead; ++i) CopyWeights(copies, first_chunk + i, i);
+    // Weights do not wait for the step before. But where that is a kernel that leaves no room beside it, as before a
+    // layer that adds to the residual stream, it has nearly ended, and all of them would only be in the way of x.
+    const int early = a.accumulate ? min(kEarlySlots, ahead) : ahead;
+    for (int i = 0; i < early; ++i) CopyWeights(copies, first_chunk + i, i);
     PrefetchMap(x);
-    WaitForStep();  // weights do not wait for the step before
-    for (int i = 0; i < ahead; ++i) CopyRows(x, first_chunk + i, i);
+    WaitForStep();
+    for (int i = 0; i < early; ++i) CopyRows(x, first_chunk + i, i);
+    for (int i = early; i < ahead; ++i) CopyWeights(copies, first_chunk + i, i), CopyRows(x, first_chunk + i, i);
     return copies;
   }
   /// One of them, once it has been read.
@@ -125,9 +130,44 @@ struct GroupedKernel {
     }
   }
 
+  static constexpr int kResults = kGroupedOutputs / (kPairs ? 2 : 1), kFours = kResults / 4,
+                       kAtOnce = kPairs || kOwnWarpCopies ? 2 : 4;  // as registers allow
+
+  /// Where a thread's four outputs lie in sums, and in which rows of the tile it has them.
+  struct FoursPlace {
+    int place, output, first_row, row_step;
+    bool there;
+  };
+  __device__ __forceinline__ FoursPlace PlaceOfFours() const {
+    const int thread = ClusterRank() * kGroupedThreads + static_cast<int>(threadIdx.x), place = thread % kFours * 4;
+    const int output = tile * kResults + place, all = kPairs ? a.total / 2 : a.total;
+    return {place, output, thread / kFours, ClusterBlocks() * kGroupedThreads / kFours, output < all};
+  }
+  /// What a thread's outputs need of memory: on its way while sums are stored and a cluster's blocks wait for one
+  /// another.
+  struct Ahead {
+    FourOutputs<T> own, up;
+    float4 old[kAtOnce];  // of its first rows
+  };
+  __device__ __forceinline__ void FetchAhead(Ahead& ahead) const {
+    const FoursPlace at = PlaceOfFours();
+    if (!at.there) return;
+    const int all = kPairs ? a.total / 2 : a.total;
+    ahead.own = FourOutputs<T>::template Of<W>(a, at.output, all);
+    if constexpr (kPairs) ahead.up = FourOutputs<T>::template Of<W>(a, all + at.output, a.total);
+    if (!kPairs && a.accumulate) FetchOld(ahead, at, at.first_row);
+  }
+  __device__ __forceinline__ void FetchOld(Ahead& ahead, const FoursPlace& at, int first) const {
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      const int row = first + i * at.row_step;
+      if (row < rows) ahead.old[i] = ahead.own.Old(a, first_row + row);
+    }
+  }
+
   /// A warp group: the sums of its panel. A first thread that copies, too, fills the slot of the chunk before the last
   /// one again, which the other warp groups have read by then or are about to.
-  __device__ __forceinline__ void Multiply(const CUtensorMap& x, float* sums) const {
+  __device__ __forceinline__ void Multiply(const CUtensorMap& x, float* sums, Ahead& ahead) const {
     const int group = threadIdx.x / 128, warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
     const bool copies_too = !kOwnWarpCopies && threadIdx.x == 0;
     const int own_tiles = boxes_bytes() + group * kPanelChunk + warp * 2 * W::Tile::kBytes;
@@ -147,6 +187,8 @@ struct GroupedKernel {
       __syncwarp();
       WaitAt(full + slot * 8, parity);
       const unsigned char* tiles = ring_data + slot * division.slot_bytes + own_tiles;
+      // Known to be the same for the whole warp, as additions to it then are, too.
+      const uint32_t first_box = __shfl_sync(0xffffffffu, BoxDescriptorLow(ring + slot * division.slot_bytes), 0);
       LaneTile<kBits> first, second;
       first.Load(tiles, lane);
       second.Load(tiles + W::Tile::kBytes, lane);
@@ -168,7 +210,7 @@ struct GroupedKernel {
         }
         Hold(own);
         BeginProducts();
-        const uint64_t boxes = BoxDescriptor(ring + slot * division.slot_bytes + g / 2 * (boxes_bytes() / 2));
+        const uint32_t boxes = first_box + static_cast<uint32_t>(g / 2 * (boxes_bytes() / 2) >> 4);
 #pragma unroll
         for (int h = 0; h < 2; ++h) Wgmma<kN, T>::Add(c, own + h * 4, boxes + (g % 2) * 4 + h * 2);
         CommitProducts();
@@ -179,6 +221,7 @@ struct GroupedKernel {
       if (lane == 0) ArriveAt(empty + slot * 8);
       if (++slot == division.slots) slot = 0, parity ^= 1;
     }
+    FetchAhead(ahead);
     SyncMultipliers<kGroupedThreads>();  // the ring has been read
     StoreSums(c, sums);
   }
@@ -197,34 +240,29 @@ struct GroupedKernel {
 
   /// Adds up what the blocks of a cluster have, in the order of the inputs. A thread has four outputs, of some rows,
   /// whose loads are on their way at a time.
-  __device__ __forceinline__ void Finish(const float* sums) const {
-    constexpr int kResults = kGroupedOutputs / (kPairs ? 2 : 1), kFours = kResults / 4,
-                  kAtOnce = kPairs || kOwnWarpCopies ? 2 : 4;  // as registers allow
-    const int blocks = ClusterBlocks(), all = kPairs ? a.total / 2 : a.total;
-    const int thread = ClusterRank() * kGroupedThreads + static_cast<int>(threadIdx.x);
-    const int place = thread % kFours * 4, output = tile * kResults + place, step = blocks * kGroupedThreads / kFours;
-    if (output >= all) return;
-    const FourOutputs<T> own = FourOutputs<T>::template Of<W>(a, output, all);
-    const FourOutputs<T> up = kPairs ? FourOutputs<T>::template Of<W>(a, all + output, a.total) : own;
-    for (int first = thread / kFours; first < rows; first += kAtOnce * step) {
-      float4 sum[kAtOnce], up_sum[kAtOnce], old[kAtOnce];
+  __device__ __forceinline__ void Finish(const float* sums, Ahead& ahead) const {
+    const FoursPlace at = PlaceOfFours();
+    if (!at.there) return;
+    const int blocks = ClusterBlocks();
+    for (int first = at.first_row; first < rows; first += kAtOnce * at.row_step) {
+      float4 sum[kAtOnce], up_sum[kAtOnce];
+      if (!kPairs && a.accumulate && first > at.first_row) FetchOld(ahead, at, first);
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {
-        const int row = first + i * step;
+        const int row = first + i * at.row_step;
         if (row >= rows) break;
-        sum[i] = AddFoursOfCluster(sums + row * kGroupedSumsStride + place, blocks, {});
-        if constexpr (kPairs)
-          up_sum[i] = AddFoursOfCluster(sums + row * kGroupedSumsStride + kResults + place, blocks, {});
-        old[i] = a.accumulate ? own.Old(a, first_row + row) : float4{0, 0, 0, 0};
+        const float* of_row = sums + row * kGroupedSumsStride + at.place;
+        sum[i] = AddFoursOfCluster(of_row, blocks, {});
+        if constexpr (kPairs) up_sum[i] = AddFoursOfCluster(of_row + kResults, blocks, {});
       }
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {
-        const int row = first + i * step;
+        const int row = first + i * at.row_step;
         if (row >= rows) break;
         if constexpr (kPairs) {
-          FinishPairs(a, first_row + row, own, up, sum[i], up_sum[i]);
+          FinishPairs(a, first_row + row, ahead.own, ahead.up, sum[i], up_sum[i]);
         } else {
-          own.Finish(a, first_row + row, sum[i], old[i]);
+          ahead.own.Finish(a, first_row + row, sum[i], a.accumulate ? ahead.old[i] : float4{0, 0, 0, 0});
         }
       }
     }
@@ -248,14 +286,15 @@ __device__ __forceinline__ void MultiplyGrouped(const CUtensorMap& x, const Skin
   LetNextStart();
   float* sums = reinterpret_cast<float*>(shared);  // in the place of the ring
   const bool multiplies = !Kernel::kOwnWarpCopies || threadIdx.x < kGroupedThreads;
+  typename Kernel::Ahead ahead;
   if (multiplies) {
-    kernel.Multiply(x, sums);
+    kernel.Multiply(x, sums, ahead);
   } else if (threadIdx.x == kGroupedThreads) {
     kernel.Copy(x);
   }
   __syncwarp();
   ClusterSync();
-  if (multiplies) kernel.Finish(sums);
+  if (multiplies) kernel.Finish(sums, ahead);
   ClusterSync();  // nobody ends while others read its sums
 }
 

@@ -141,7 +141,8 @@ __device__ __forceinline__ void FinishBlock(const Skinny& a, int first_output, i
     const auto sum_of = [&](int at) {
       float sum = 0;
       for (int s = 0; s < splits; ++s) {
-        const float* of = OfBlock(sums + row * S::kSumRow + at, s);
+        const float* own = sums + row * S::kSumRow + at;
+        const float* of = splits == 1 ? own : OfBlock(own, s);
         sum += of[0] + of[S::kRows * S::kSumRow];
       }
       return sum;

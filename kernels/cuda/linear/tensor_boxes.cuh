@@ -40,18 +40,22 @@ __device__ __forceinline__ void CopyPairsBox(uint32_t to, const CUtensorMap& map
 
 // ---- products
 
-/// What wgmma wants to know of a box at a shared address that is a multiple of 1,024: eight rows are 1,024 bytes.
+/// What wgmma wants to know of a box at a shared address that is a multiple of 1,024: eight rows are 1,024 bytes. The
+/// upper half says how all boxes lie; 16 bytes further on in a box add one to the lower half.
+constexpr uint32_t kBoxDescriptorHigh = 64u | 1u << 30;
+__device__ __forceinline__ uint32_t BoxDescriptorLow(uint32_t address) { return (address & 0x3ffff) >> 4 | 1u << 16; }
 __device__ __forceinline__ uint64_t BoxDescriptor(uint32_t address) {
-  return static_cast<uint64_t>((address & 0x3ffff) >> 4) | uint64_t{1} << 16 | uint64_t{64} << 32 | uint64_t{1} << 62;
+  return static_cast<uint64_t>(kBoxDescriptorHigh) << 32 | BoxDescriptorLow(address);
 }
 /// c [64, N] += a [64, 16] b [N, 16]^T by a warp group: thread t holds rows t / 32 * 16 + t % 32 / 4 (+ 8) and columns
-/// 8 j + t % 4 * 2 (+ 1), as c[4 j + ...]. With `left`, a is in registers, a warp's 16 rows as mma.m16n8k16 has them.
+/// 8 j + t % 4 * 2 (+ 1), as c[4 j + ...]. With `left`, a is in registers, a warp's 16 rows as mma.m16n8k16 has them,
+/// and of b's box the lower half is given: 64-bit additions would cost a quarter of what making weights does.
 template <int kN, class T>
 struct Wgmma;
 
 #define RINGSIDE_C4(c, i) "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3])
 #define RINGSIDE_C16(c, i) RINGSIDE_C4(c, i), RINGSIDE_C4(c, i + 4), RINGSIDE_C4(c, i + 8), RINGSIDE_C4(c, i + 12)
-#define RINGSIDE_ADD(n, type, name, registers, a_place, b_place, left_places, right_place, ...)                      \
+#define RINGSIDE_ADD(n, type, name, registers, a_place, b_place, left_places, right_low, right_high, ...)            \
   template <>                                                                                                        \
   struct Wgmma<n, type> {                                                                                            \
     __device__ static __forceinline__ void Add(float* c, uint64_t a, uint64_t b) {                                   \
@@ -60,11 +64,12 @@ struct Wgmma;
                    : __VA_ARGS__                                                                                     \
                    : "l"(a), "l"(b));                                                                                \
     }                                                                                                                \
-    __device__ static __forceinline__ void Add(float* c, const uint32_t* left, uint64_t b) {                         \
-      asm volatile("wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." name "." name " {" registers "}, {" left_places \
-                   "}, " right_place ", 1, 1, 1, 0;"                                                                 \
+    __device__ static __forceinline__ void Add(float* c, const uint32_t* left, uint32_t b_low) {                     \
+      asm volatile("{ .reg .b64 right; mov.b64 right, {" right_low ", " right_high "}; "                             \
+                   "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." name "." name " {" registers "}, {" left_places \
+                   "}, right, 1, 1, 1, 0; }"                                                                         \
                    : __VA_ARGS__                                                                                     \
-                   : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "l"(b));                                \
+                   : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "r"(b_low), "n"(kBoxDescriptorHigh));   \
     }                                                                                                                \
   };
 #define RINGSIDE_R16 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
@@ -74,13 +79,13 @@ struct Wgmma;
   ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55," \
   "%56,%57,%58,%59,%60,%61,%62,%63"
 #define RINGSIDE_ADDS(type, name)                                                                                \
-  RINGSIDE_ADD(8, type, name, "%0,%1,%2,%3", "%4", "%5", "%4,%5,%6,%7", "%8", RINGSIDE_C4(c, 0))                 \
-  RINGSIDE_ADD(16, type, name, "%0,%1,%2,%3,%4,%5,%6,%7", "%8", "%9", "%8,%9,%10,%11", "%12", RINGSIDE_C4(c, 0), \
-               RINGSIDE_C4(c, 4))                                                                                \
-  RINGSIDE_ADD(32, type, name, RINGSIDE_R16, "%16", "%17", "%16,%17,%18,%19", "%20", RINGSIDE_C16(c, 0))         \
-  RINGSIDE_ADD(64, type, name, RINGSIDE_R32, "%32", "%33", "%32,%33,%34,%35", "%36", RINGSIDE_C16(c, 0),         \
+  RINGSIDE_ADD(8, type, name, "%0,%1,%2,%3", "%4", "%5", "%4,%5,%6,%7", "%8", "%9", RINGSIDE_C4(c, 0))           \
+  RINGSIDE_ADD(16, type, name, "%0,%1,%2,%3,%4,%5,%6,%7", "%8", "%9", "%8,%9,%10,%11", "%12", "%13",             \
+               RINGSIDE_C4(c, 0), RINGSIDE_C4(c, 4))                                                             \
+  RINGSIDE_ADD(32, type, name, RINGSIDE_R16, "%16", "%17", "%16,%17,%18,%19", "%20", "%21", RINGSIDE_C16(c, 0))         \
+  RINGSIDE_ADD(64, type, name, RINGSIDE_R32, "%32", "%33", "%32,%33,%34,%35", "%36", "%37", RINGSIDE_C16(c, 0),         \
                RINGSIDE_C16(c, 16))                                                                              \
-  RINGSIDE_ADD(128, type, name, RINGSIDE_R64, "%64", "%65", "%64,%65,%66,%67", "%68", RINGSIDE_C16(c, 0),        \
+  RINGSIDE_ADD(128, type, name, RINGSIDE_R64, "%64", "%65", "%64,%65,%66,%67", "%68", "%69", RINGSIDE_C16(c, 0),        \
                RINGSIDE_C16(c, 16), RINGSIDE_C16(c, 32), RINGSIDE_C16(c, 48))
 RINGSIDE_ADDS(__nv_bfloat16, "bf16")
 RINGSIDE_ADDS(__half, "f16")
