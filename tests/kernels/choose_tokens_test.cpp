@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <numeric>
 #include <random>
@@ -343,6 +344,28 @@ TEST_P(ChooseTokens, WhatIsWrongWithARowTouchesNoOther) {
 }
 
 // The step that is played again takes its choices from where they are staged now.
+// Many rows have fewer blocks each.
+TEST_P(ChooseTokens, ARowsChoiceIsTheSameAmongAnyNumberOfOthers) {
+  const std::array<Part, 2> made = MakePart(5003, 0);
+  for (const Part& part : made) {
+    const std::vector<ChosenToken> alone = Choose(part.rows, part.choices);
+    for (const size_t count : {50, 100, 150}) {
+      std::vector<std::vector<float>> rows;
+      std::vector<TokenChoice> choices;
+      for (size_t i = 0; i < count; ++i) {
+        rows.push_back(part.rows[i % part.rows.size()]), choices.push_back(part.choices[i % part.rows.size()]);
+      }
+      const std::vector<ChosenToken> got = Choose(rows, choices);
+      for (size_t i = 0; i < count; ++i) {
+        const ChosenToken& want = alone[i % part.rows.size()];
+        ASSERT_EQ(got[i].outcome, want.outcome) << i << " of " << count;
+        ASSERT_EQ(got[i].id, want.id) << i << " of " << count;
+        ASSERT_EQ(std::memcmp(&got[i].logprob, &want.logprob, sizeof(float)), 0) << i << " of " << count;
+      }
+    }
+  }
+}
+
 TEST_P(ChooseTokens, RepeatedStepsTakeTheirOwnChoices) {
   std::mt19937 random(11);
   const std::vector<float> logits = MakeLogits(0, 5003, random);

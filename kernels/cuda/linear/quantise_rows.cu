@@ -1,10 +1,11 @@
 // Rows of activations in E4M3, one scale a row, for products in E4M3: value for value what QuantiseRow
 // (row_quantisation.h) makes of them, in the order in which weights of one byte lie (quantised_layout.h), since a sum
 // of products does not mind in which order both have their inputs. A block a row: it finds the largest magnitude, while
-// it makes the row if it does, and reads the row once more, from a cache.
+// it makes the row if it does, and holds the row in registers meanwhile, or reads it once more, from a cache.
 #include <cuda_fp8.h>
 
 #include <algorithm>
+#include <type_traits>
 
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/launch.cuh"
@@ -21,41 +22,91 @@ __device__ __forceinline__ uint32_t MagnitudeBits(float x) { return __float_as_u
 
 /// The largest of a block's, known to all its threads, which see behind it what the others wrote before.
 __device__ __forceinline__ uint32_t LargestOfBlock(uint32_t bits) {
-  __shared__ uint32_t shared[kMostThreads / 32];
+  static_assert(kMostThreads == 32 * 32);
+  __shared__ uint32_t shared[32];
   bits = __reduce_max_sync(0xffffffffu, bits);
   if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = bits;
   __syncthreads();
-  for (unsigned warp = 0; warp < blockDim.x / 32; ++warp) bits = max(bits, shared[warp]);
-  return bits;
+  return __reduce_max_sync(0xffffffffu, threadIdx.x % 32 < blockDim.x / 32 ? shared[threadIdx.x % 32] : 0);
 }
 
 __device__ __forceinline__ uint32_t E4M3Pair(float low, float high) {
   return __nv_cvt_float2_to_fp8x2(float2{low, high}, __NV_SATFINITE, __NV_E4M3);
 }
 
-/// A row of `cols` values whose largest magnitude has these bits, by the whole block.
-template <class T>
-__device__ __forceinline__ void QuantiseRowOf(const T* x, int cols, uint32_t largest_bits, uint8_t* q,
-                                              float* row_scale) {
-  constexpr float kSmallestNormal = 0x1p-126f;
-  const float largest = __uint_as_float(largest_bits), scale = largest / kLargestE4M3;
-  const bool finite = largest_bits < 0x7f800000u, zero = !finite || scale < kSmallestNormal;
-  const float inverse = zero ? 0.0f : kLargestE4M3 / largest;
-  if (threadIdx.x == 0) *row_scale = !finite ? __uint_as_float(0x7fc00000u) : zero ? 0.0f : scale;
-  for (int c = static_cast<int>(threadIdx.x) * kQuantisedGroup; c < cols;
-       c += static_cast<int>(blockDim.x) * kQuantisedGroup) {
+/// How a row whose largest magnitude has these bits is rounded.
+struct RowRounding {
+  float scale, inverse;
+
+  __device__ __forceinline__ explicit RowRounding(uint32_t largest_bits) {
+    constexpr float kSmallestNormal = 0x1p-126f;
+    const float largest = __uint_as_float(largest_bits);
+    const bool finite = largest_bits < 0x7f800000u, zero = !finite || largest / kLargestE4M3 < kSmallestNormal;
+    inverse = zero ? 0.0f : kLargestE4M3 / largest;
+    scale = !finite ? __uint_as_float(0x7fc00000u) : zero ? 0.0f : largest / kLargestE4M3;
+  }
+  /// 16 neighbouring values, as the tensor cores want them.
+  __device__ __forceinline__ uint4 Round(const Eight& low, const Eight& high) const {
     uint32_t words[4] = {};
-    if (!zero) {
-      const Eight low = LoadEight(x + c), high = c + 8 < cols ? LoadEight(x + c + 8) : Eight{};
+    if (inverse != 0) {
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
         words[j] = E4M3Pair(low.x[2 * j] * inverse, high.x[2 * j] * inverse) |
                    E4M3Pair(low.x[2 * j + 1] * inverse, high.x[2 * j + 1] * inverse) << 16;
       }
     }
-    *reinterpret_cast<uint4*>(q + c) = uint4{words[0], words[1], words[2], words[3]};
+    return {words[0], words[1], words[2], words[3]};
+  }
+};
+static_assert(kQuantisedGroup == 16);
+
+/// A row of `cols` values whose largest magnitude has these bits, by the whole block.
+template <class T>
+__device__ __forceinline__ void QuantiseRowOf(const T* x, int cols, uint32_t largest_bits, uint8_t* q,
+                                              float* row_scale) {
+  const RowRounding rounding(largest_bits);
+  if (threadIdx.x == 0) *row_scale = rounding.scale;
+  for (int c = static_cast<int>(threadIdx.x) * 16; c < cols; c += static_cast<int>(blockDim.x) * 16) {
+    const Eight low = LoadEight(x + c), high = c + 8 < cols ? LoadEight(x + c + 8) : Eight{};
+    *reinterpret_cast<uint4*>(q + c) = rounding.Round(low, high);
   }
 }
+
+/// What a thread holds of a block's row: kGroups times 16 neighbouring values.
+template <class T, int kGroups>
+struct HeldRow {
+  alignas(16) T x[kGroups][16] = {};
+  uint32_t bits = 0;  // of the largest magnitude
+
+  /// make(c, to) stores eight values from input c on; c < cols, a multiple of 8.
+  template <class Make>
+  __device__ __forceinline__ void Fill(int cols, const Make& make) {
+#pragma unroll
+    for (int g = 0; g < kGroups; ++g) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int c = First(g) + half * 8;
+        if (c >= cols) continue;
+        make(c, x[g] + half * 8);
+#pragma unroll
+        for (int i = 0; i < 8; ++i) bits = max(bits, MagnitudeBits(ToFloat(x[g][half * 8 + i])));
+      }
+    }
+  }
+  __device__ __forceinline__ void Quantise(int cols, const E4M3Rows& to) const {
+    const RowRounding rounding(LargestOfBlock(bits));
+    if (threadIdx.x == 0) to.scales[blockIdx.x] = rounding.scale;
+    uint8_t* q = static_cast<uint8_t*>(to.q.data) + blockIdx.x * to.q.stride;
+#pragma unroll
+    for (int g = 0; g < kGroups; ++g) {
+      if (First(g) >= cols) break;
+      *reinterpret_cast<uint4*>(q + First(g)) = rounding.Round(LoadEight(x[g]), LoadEight(x[g] + 8));
+    }
+  }
+  __device__ __forceinline__ int First(int g) const {
+    return (g * static_cast<int>(blockDim.x) + static_cast<int>(threadIdx.x)) * 16;
+  }
+};
 
 template <class T>
 __device__ __forceinline__ const T* RowOf(const Tensor& x) {
@@ -68,38 +119,38 @@ __device__ __forceinline__ void QuantiseOwnRow(const Tensor& y, uint32_t bits, c
                 static_cast<uint8_t*>(to.q.data) + blockIdx.x * to.q.stride, to.scales + blockIdx.x);
 }
 
-template <class T>
+template <class T, int kGroups>
 __global__ void __launch_bounds__(kMostThreads) QuantiseKernel(Tensor x, E4M3Rows to) {
   StartStep();
   const T* row = RowOf<T>(x);
-  uint32_t bits = 0;
-  for (int c = static_cast<int>(threadIdx.x) * 8; c < x.cols; c += static_cast<int>(blockDim.x) * 8) {
-    const Eight values = LoadEight(row + c);
-#pragma unroll
-    for (int i = 0; i < 8; ++i) bits = max(bits, MagnitudeBits(values.x[i]));
-  }
-  QuantiseOwnRow<T>(x, bits, to);
+  HeldRow<T, kGroups> held;
+  held.Fill(static_cast<int>(x.cols),
+            [&](int c, T* to) { *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(row + c); });
+  held.Quantise(static_cast<int>(x.cols), to);
 }
 
 /// y = silu(gate) * up, x being both.
-template <class T>
+template <class T, int kGroups>
 __global__ void __launch_bounds__(kMostThreads) SiluQuantiseKernel(Tensor x, Tensor y, E4M3Rows to) {
   StartStep();
   const T* __restrict__ gates = RowOf<T>(x);
   T* out = static_cast<T*>(y.data) + blockIdx.x * y.stride;
-  uint32_t bits = 0;
-#pragma unroll 2
-  for (int c = static_cast<int>(threadIdx.x) * 8; c < y.cols; c += static_cast<int>(blockDim.x) * 8) {
-    const Eight gate = LoadEight(gates + c), up = LoadEight(gates + y.cols + c);
-    alignas(16) T values[8];
+  const int cols = static_cast<int>(y.cols);
+  HeldRow<T, kGroups> held;
+  held.Fill(cols, [&](int c, T* to) {
+    const Eight gate = LoadEight(gates + c), up = LoadEight(gates + cols + c);
 #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      values[i] = FromFloat<T>(SiluOf(gate.x[i]) * up.x[i]);
-      bits = max(bits, MagnitudeBits(ToFloat(values[i])));
+    for (int i = 0; i < 8; ++i) to[i] = FromFloat<T>(SiluOf(gate.x[i]) * up.x[i]);
+  });
+  held.Quantise(cols, to);
+#pragma unroll
+  for (int g = 0; g < kGroups; ++g) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int c = held.First(g) + half * 8;
+      if (c < cols) *reinterpret_cast<uint4*>(out + c) = *reinterpret_cast<const uint4*>(held.x[g] + half * 8);
     }
-    *reinterpret_cast<uint4*>(out + c) = *reinterpret_cast<const uint4*>(values);
   }
-  QuantiseOwnRow<T>(y, bits, to);
 }
 
 template <class T, int kVectors>
@@ -129,8 +180,18 @@ __global__ void __launch_bounds__(kBlockThreads) NormQuantiseKernel(Tensor x, co
   QuantiseOwnRow<T>(y, bits, to);
 }
 
-/// A thread for eight elements, where that is not too many.
-int ThreadsFor(int64_t cols) { return static_cast<int>(std::min<int64_t>((cols / 8 + 31) / 32 * 32, kMostThreads)); }
+constexpr int64_t kMostHeld = 4 * 16 * kMostThreads;  // values of a row
+
+/// Calls launch(groups of 16 values a thread as a constant, threads) for rows of so many values.
+template <class Launch>
+void WithGroups(int64_t cols, const Launch& launch) {
+  CHECK_LE(cols, kMostHeld);
+  const int64_t groups = (cols + 15) / 16;
+  const auto threads = [&](int64_t each) { return static_cast<int>(((groups + each - 1) / each + 31) / 32 * 32); };
+  if (threads(1) <= kMostThreads) return launch(std::integral_constant<int, 1>(), threads(1));
+  if (threads(2) <= kMostThreads) return launch(std::integral_constant<int, 2>(), threads(2));
+  launch(std::integral_constant<int, 4>(), threads(4));
+}
 
 template <class T>
 void LaunchNormOfType(const Launcher& on, Tensor x, const float* weight, const float* bias, bool layer, float eps,
@@ -151,13 +212,16 @@ bool AllowsWideLoads(const Tensor& x) {
 }  // namespace
 
 bool CanQuantiseRows(const Tensor& x) {
-  return (x.dtype == DType::kF16 || x.dtype == DType::kBF16) && AllowsWideLoads(x);
+  return (x.dtype == DType::kF16 || x.dtype == DType::kBF16) && AllowsWideLoads(x) && x.cols <= kMostHeld;
 }
 
 void LaunchQuantiseRows(const Launcher& on, Tensor x, const E4M3Rows& to) {
   CHECK(CanQuantiseRows(x));
-  const auto kernel = x.dtype == DType::kF16 ? QuantiseKernel<__half> : QuantiseKernel<__nv_bfloat16>;
-  Launch(on, kernel, Grid(x.rows), ThreadsFor(x.cols), 0, x, to);
+  WithGroups(x.cols, [&](auto groups, int threads) {
+    const auto kernel =
+        x.dtype == DType::kF16 ? QuantiseKernel<__half, groups()> : QuantiseKernel<__nv_bfloat16, groups()>;
+    Launch(on, kernel, Grid(x.rows), threads, 0, x, to);
+  });
 }
 
 bool CanQuantiseSilu(const Tensor& x, const Tensor& y) {
@@ -166,8 +230,11 @@ bool CanQuantiseSilu(const Tensor& x, const Tensor& y) {
 
 void LaunchSiluQuantise(const Launcher& on, Tensor x, Tensor y, const E4M3Rows& to) {
   CHECK(CanQuantiseSilu(x, y));
-  const auto kernel = x.dtype == DType::kF16 ? SiluQuantiseKernel<__half> : SiluQuantiseKernel<__nv_bfloat16>;
-  Launch(on, kernel, Grid(y.rows), ThreadsFor(y.cols), 0, x, y, to);
+  WithGroups(y.cols, [&](auto groups, int threads) {
+    const auto kernel =
+        x.dtype == DType::kF16 ? SiluQuantiseKernel<__half, groups()> : SiluQuantiseKernel<__nv_bfloat16, groups()>;
+    Launch(on, kernel, Grid(y.rows), threads, 0, x, y, to);
+  });
 }
 
 bool CanQuantiseNorm(const Tensor& x, const float* weight, const float* bias, const Tensor& y) {

@@ -171,8 +171,10 @@ __global__ void __launch_bounds__(TokenRow::kThreads, 2)
 
 void LaunchChooseTokens(const Launcher& on, Tensor logits, const ChoiceRow* choices, ChosenToken* chosen,
                         int32_t* ids) {
+  // Of many rows each has fewer blocks, so that all are on the device at a time, two on a multiprocessor.
   Launcher clustered = on;
   clustered.cluster = std::min(on.largest_cluster, TokenRow::kMostBlocks);
+  while (clustered.cluster > 1 && logits.rows * clustered.cluster > 2 * on.multiprocessors) clustered.cluster /= 2;
   Launch(clustered, ChooseKernel, Grid(clustered.cluster, logits.rows), TokenRow::kThreads, 0, logits, choices, chosen,
          ids);
 }
