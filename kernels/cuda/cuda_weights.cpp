@@ -57,8 +57,14 @@ Result<Weight> CudaBackend::MakeRandomWeight(const RandomMatrix& matrix) {
 
 Result<Weight> CudaBackend::LoadWeight(const HostTensor& host) {
   RETURN_IF_ERROR(CheckWeight(host));
-  // Three bits of fraction are too few for a token's row.
-  if (options_.quantization && !host.adapter) return LoadBytes(host, host.table ? DType::kI8 : *options_.quantization);
+  if (options_.quantization && !host.adapter) {
+    if (!host.table) return LoadBytes(host, *options_.quantization);
+    // Three bits of fraction are too few for a token's row. Batches multiply a large table faster as blocks, where
+    // there is a kernel for them.
+    const bool in_blocks = IsLarge(host) && host.cols % 32 == 0 && host.order.empty() && !IsQuantised(host.dtype) &&
+                           runner_.launcher().hopper && !options_.deterministic;
+    return in_blocks ? LoadBlocks(host, DType::kGrouped8) : LoadBytes(host, DType::kI8);
+  }
   const bool keeps = options_.keeps_blocks && (host.expert || IsLarge(host) || options_.keeps_small_blocks);
   if (keeps && !host.expert && host.dtype == DType::kScaledE4M3) return LoadBytes(host, DType::kF8E4M3);
   if (const auto grouped = GroupedTypeOf(host.dtype); grouped && keeps) {

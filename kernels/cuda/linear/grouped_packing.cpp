@@ -12,6 +12,7 @@
 #include "kernels/formats/code_values.h"
 #include "kernels/formats/file_formats.h"
 #include "kernels/formats/half.h"
+#include "kernels/formats/row_quantisation.h"
 
 namespace ringside::cuda {
 namespace {
@@ -69,6 +70,19 @@ Group ReadGroup(DType file, const uint8_t* row, int64_t b) {
     default:
       out.scale[0] = out.scale[1] = d * static_cast<float>(block.scale[0]);
       out.offset = -m * static_cast<float>(block.scale[1]);
+  }
+  return out;
+}
+
+/// 32 values as whole numbers of -127 to 127 times a scale.
+Group RoundGroup(const float* values) {
+  float largest = 0;
+  for (int i = 0; i < 32; ++i) largest = std::isfinite(values[i]) ? std::max(largest, std::fabs(values[i])) : INFINITY;
+  Group out{};
+  out.scale[0] = out.scale[1] = largest / kLargestInt8;
+  if (largest == 0 || !std::isfinite(largest)) return out;
+  for (int i = 0; i < 32; ++i) {
+    out.q[i] = static_cast<uint8_t>(static_cast<int8_t>(std::nearbyint(values[i] * (kLargestInt8 / largest))));
   }
   return out;
 }
@@ -172,15 +186,19 @@ std::optional<DType> GroupedTypeOf(DType file) {
 
 Status PackPanel(const HostTensor& host, int64_t panel, uint8_t* tiles, float* units) {
   if (!host.order.empty()) return InvalidArgument("inputs have an order of their own");
-  const DType grouped = *GroupedTypeOf(host.dtype);
+  const bool has_blocks = GroupedTypeOf(host.dtype).has_value();
+  const DType grouped = has_blocks ? *GroupedTypeOf(host.dtype) : DType::kGrouped8;
   const int bits = BitsOf(grouped);
-  const int64_t tile_bytes = TileBytes(grouped), row_bytes = StorageBytes(host.dtype, host.cols);
+  const int64_t tile_bytes = TileBytes(grouped), row_bytes = has_blocks ? StorageBytes(host.dtype, host.cols) : 0;
   std::vector<Group> groups(static_cast<size_t>(host.cols / 32));
+  std::vector<float> values(has_blocks ? 0 : static_cast<size_t>(host.cols));
   for (int64_t r = 0; r < kPanelRows && panel * kPanelRows + r < host.rows; ++r) {
     const auto* row = reinterpret_cast<const uint8_t*>(host.bytes.data()) + (panel * kPanelRows + r) * row_bytes;
+    if (!has_blocks) ReadFileRow(host, panel * kPanelRows + r, values.data());
     float largest = 0;
     for (size_t b = 0; b < groups.size(); ++b) {
-      Group& group = groups[b] = ReadGroup(host.dtype, row, static_cast<int64_t>(b));
+      Group& group = groups[b] =
+          has_blocks ? ReadGroup(host.dtype, row, static_cast<int64_t>(b)) : RoundGroup(&values[b * 32]);
       for (const float x : {group.scale[0], group.scale[1], group.offset}) {
         if (!std::isfinite(x)) return Corruption("a weight holds a value that is not finite");
         largest = std::max(largest, std::fabs(x));

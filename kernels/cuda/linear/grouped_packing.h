@@ -13,7 +13,8 @@ namespace ringside::cuda {
 std::optional<DType> GroupedTypeOf(DType file);
 
 /// Packs panel `panel` (64 rows) of a checked weight of such a type, all its inputs, into PanelBytes bytes, zeroed
-/// before, and the units of its rows (at most 64 that are there). kCorruption if a scale is not finite,
+/// before, and the units of its rows (at most 64 that are there). Values that lie in no blocks, a multiple of 32 a row,
+/// are rounded to those of kGrouped8: whole numbers times a scale for each 32. kCorruption if a scale is not finite,
 /// kInvalidArgument if a value cannot be kept as it is (a byte of -128 in Q8_0) or inputs have an order of their own.
 Status PackPanel(const HostTensor& host, int64_t panel, uint8_t* tiles, float* units);
 

@@ -135,6 +135,48 @@ TEST_P(QuantisedDevice, TablesAreIntegersWhateverTheRest) {
   }
 }
 
+// As embedding and as output head, for few rows and many.
+TEST_P(QuantisedDevice, LargeTablesAreIntegersInBlocksWhereBatchesMultiplyThem) {
+  constexpr int64_t kTokens = 1500, kInputs = 1024;
+  const std::vector<float> values = RandomRounded(kTokens * kInputs, 52);
+  HostTensor host{DType::kF32, kTokens, kInputs, std::as_bytes(std::span(values))};
+  host.table = true;
+  const Weight table = std::move(backend_->LoadWeight(host).value());
+  if (weight_type_ == DType::kF8E4M3) {  // of the same devices
+    const bool has_kernel = MultipliesInE4M3(*backend_, weight_type_, 64, 64, 64);
+    EXPECT_EQ(table.dtype, has_kernel ? DType::kGrouped8 : DType::kI8);
+  }
+  float largest = 0;
+  for (const float x : values) largest = std::max(largest, std::fabs(x));
+  const float step = largest / 127;
+  const std::vector<int32_t> ids = {1499, 0, 64, 700};
+  DeviceMatrix embedded(*backend_, DType::kF32, 4, kInputs, std::vector<float>(4 * kInputs));
+  backend_->Embed(table, ids, 1, embedded.tensor());
+  const std::vector<float> got = embedded.Get();
+  for (int64_t i = 0; i < 4 * kInputs; ++i) {
+    ASSERT_NEAR(got[static_cast<size_t>(i)], values[At(ids[static_cast<size_t>(i / kInputs)], kInputs, i % kInputs)],
+                0.51f * step);
+  }
+  const Weight* const weights[] = {&table};
+  for (const int64_t rows : {1, 5, 40, 100}) {
+    const std::vector<float> x = RandomRounded(rows * kInputs, 53);
+    DeviceMatrix in(*backend_, type_, rows, kInputs, x),
+        y(*backend_, DType::kF32, rows, kTokens, std::vector<float>(static_cast<size_t>(rows * kTokens), -7.0f));
+    backend_->Linear({.x = in.tensor(), .weights = weights, .y = y.tensor()});
+    const std::vector<float> logits = y.Get();
+    double off = 0, size = 0;
+    for (int64_t r = 0; r < rows; r += 3) {
+      for (int64_t n = 0; n < kTokens; n += 7) {
+        double want = 0;
+        for (int64_t c = 0; c < kInputs; ++c) want += double{x[At(r, kInputs, c)]} * double{values[At(n, kInputs, c)]};
+        off += std::pow(logits[At(r, kTokens, n)] - want, 2), size += want * want;
+      }
+    }
+    // Roundings lie evenly within half a step, and are 0.3 of it in size; values are a quarter of the largest or more.
+    EXPECT_LT(std::sqrt(off / size), 4 * 0.3 / 127 + 2 * Rounding(type_)) << rows;
+  }
+}
+
 TEST_P(QuantisedDevice, RefusesWhatIsNotFinite) {
   std::vector<float> values(64, 1.0f);
   values[40] = INFINITY;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -45,6 +46,28 @@ TEST(GroupedPacking, ScalesOfFloat16AreExact) {
     ForAllValues(MakeBlocks(type, 9, 64, 6),
                  [&](float got, float want, float) { ASSERT_EQ(got, want) << Traits(type).name; });
   }
+}
+
+// Half a step of the 32 values' own scale, which itself is rounded to eleven bits.
+TEST(GroupedPacking, PlainValuesAreRoundedToWholeNumbersOfTheirBlock) {
+  constexpr int64_t kRows = 70, kCols = 96;
+  std::vector<float> values = RandomFloats(kRows * kCols, 7);
+  for (size_t i = 0; i < values.size(); ++i) values[i] *= static_cast<float>(1 + i / 32 % 5 * 40);
+  std::fill_n(values.begin() + 64, 32, 0.0f);
+  const HostTensor host{DType::kF32, kRows, kCols, std::as_bytes(std::span(values))};
+  const PackedWeight packed = std::move(Pack(host).value());
+  ASSERT_EQ(packed.dtype, DType::kGrouped8);
+  for (size_t block = 0; block < values.size(); block += 32) {
+    float largest = 0;
+    for (size_t i = block; i < block + 32; ++i) largest = std::max(largest, std::fabs(values[i]));
+    for (size_t i = block; i < block + 32; ++i) {
+      const auto r = static_cast<int64_t>(i) / kCols, c = static_cast<int64_t>(i) % kCols;
+      const float got = cuda::GroupedValue(packed.dtype, packed.tiles.data(), packed.units.data(), kCols, r, c);
+      ASSERT_NEAR(got, values[i], largest * (0.5f / 127 + 0x1p-11f)) << r << "," << c;
+    }
+  }
+  values[100] = NAN;
+  EXPECT_EQ(Pack(host).status().code(), StatusCode::kCorruption);
 }
 
 TEST(GroupedPacking, TilesAreAsSmallAsTheFileButForScales) {

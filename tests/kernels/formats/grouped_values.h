@@ -21,7 +21,7 @@ struct PackedWeight {
 };
 
 inline Result<PackedWeight> Pack(const HostTensor& host) {
-  const DType dtype = *cuda::GroupedTypeOf(host.dtype);
+  const DType dtype = cuda::GroupedTypeOf(host.dtype).value_or(DType::kGrouped8);
   const int64_t panels = cuda::PanelsDown(host.rows), bytes = cuda::PanelBytes(dtype, host.cols);
   PackedWeight out{dtype, std::vector<uint8_t>(static_cast<size_t>(panels * bytes)),
                    std::vector<float>(static_cast<size_t>(panels * cuda::kPanelRows))};
