@@ -187,6 +187,12 @@ int32_t ChooseSplits(const Launcher& on, const AttentionPlan& plan, bool chunk, 
   return splits;
 }
 
+/// Whether blocks would take turns on multiprocessors: then two of half the warps share one.
+bool IsPaired(const Launcher& on, const AttentionPlan& plan) {
+  const int64_t items = int64_t{plan.tile_count} * (plan.heads / plan.tile_heads);
+  return on.large && plan.splits == 1 && items > Resident(on, plan, false, 1);
+}
+
 /// How far from a row the farthest key is that one of them sees.
 int64_t FarthestKey(const AttentionArgs& args) {
   int64_t farthest = 0;
@@ -264,6 +270,7 @@ AttentionPlan CudaBackend::StageSegments(const AttentionArgs& args, const Staged
   // Unless how many others there are must not matter.
   if (tiled && args.heads > 0 && !options_.deterministic) {
     plan.splits = ChooseSplits(runner_.launcher(), plan, false, plan.tile_count, cut.most_keys[0]);
+    plan.paired = IsPaired(runner_.launcher(), plan) ? 1 : 0;
     plan.chunk_splits = ChooseSplits(runner_.launcher(), plan, true, plan.chunk_count, cut.most_keys[1]);
   }
   return plan;

@@ -281,7 +281,10 @@ struct ChunkLaunch {
 
 template <class C, int D, bool kLarge, bool kTraits>
 void LaunchOfSize(const Launcher& on, const AttentionPlan& plan) {
-  LaunchSplit<TiledLaunch<C, D, kLarge, kTraits>>(on, plan, plan.splits, plan.tiles, plan.tile_count);
+  const auto launch_tiles = [&](auto paired) {
+    LaunchSplit<TiledLaunch<C, D, kLarge, kTraits, paired()>>(on, plan, plan.splits, plan.tiles, plan.tile_count);
+  };
+  plan.paired != 0 ? launch_tiles(std::true_type()) : launch_tiles(std::false_type());
   if (plan.wgmma_queries > 0) return;
   LaunchSplit<ChunkLaunch<C, D, kLarge, kTraits>>(on, plan, plan.chunk_splits, plan.chunk_tiles, plan.chunk_count);
 }
@@ -298,7 +301,7 @@ int ResidentTiles(const Launcher& on, int splits) {
 template <class C, int D, bool kLarge>
 int ResidentOfSize(const Launcher& on, bool chunk, int splits) {
   return chunk ? ResidentTiles<ChunkLaunch<C, D, kLarge, false>>(on, splits)
-               : ResidentTiles<TiledLaunch<C, D, kLarge, false>>(on, splits);
+               : ResidentTiles<TiledLaunch<C, D, kLarge, false, false>>(on, splits);
 }
 
 /// Calls body(size, large) with the head size and the set of sizes as constants.

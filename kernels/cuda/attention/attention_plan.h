@@ -66,6 +66,7 @@ struct AttentionPlan {
   int32_t tile_heads_inverse = 65536;  // 65536 / tile_heads, rounded up
   int32_t tiles_of_group = 1;
   int32_t splits = 1;  // of a tile's keys
+  int32_t paired = 0;  // blocks of half the warps, two a multiprocessor; only with one split, on devices with clusters
   int32_t chunk_count = 0;
   int32_t chunk_splits = 1;
   int32_t wgmma_queries = 0;  // of a block, where chunks are cut for LaunchWgmmaAttention

@@ -10,6 +10,9 @@
 // global memory, and a second kernel, attention_join.cu, joins them.) Pinned keys meet the queries rotated to their
 // distance in the cache, ring keys those rotated to the row's own position: one softmax over both.
 //
+// Where there are more tiles than multiprocessors, and no splits, two blocks of half the warps share one: keys of the
+// one come while the other begins or joins its warps.
+//
 // Where every sequence has one row, the block that reads the newest tile also rotates and stores its key and value;
 // keys and values of earlier steps are then fetched while the kernel before this one still runs.
 #pragma once
@@ -26,19 +29,20 @@ namespace ringside::cuda {
 ///
 /// Warps of a block and slots of a warp for each head size. Large set: 8 warps and 3 slots of one tile, of what was
 /// tried the fastest at 1 and 32 sequences (2 tiles a unit, 4 warps and 2 to 4 slots: 3 to 30 % slower).
-template <class C, int D, bool kLarge>
+template <class C, int D, bool kLarge, bool kPaired>
 struct AttentionSizes {
-  static constexpr int kWarps = (kLarge ? 8 : 4) / (D > 128 ? 2 : 1), kSlots = kLarge && D <= 128 ? 3 : 2;
+  static constexpr int kWarps = (kLarge && !kPaired ? 8 : 4) / (D > 128 ? 2 : 1), kSlots = kLarge && D <= 128 ? 3 : 2;
   static constexpr int kSlot = CacheTile<C, D>::kBytes;                   // one tile
   static constexpr int kQueryRow = D + 8, kQueries = 2 * 16 * kQueryRow;  // one rotation of them
   static constexpr int kOwnRow = 2 * D * static_cast<int>(sizeof(C));
   static constexpr int kResultRow = D + 8;              // floats of a query's sums
   static constexpr int kResult = 16 * kResultRow + 32;  // floats of a warp: sums, running maxima, sums of probabilities
-  static constexpr int kReceived = kLarge ? 16 * D + 36 * kMostSplits : 0;  // floats from the other splits
+  static constexpr int kReceived = kLarge && !kPaired ? 16 * D + 36 * kMostSplits : 0;  // floats from the other splits
   // Results lie where the tiles were.
   static constexpr int kTiles = kWarps * kSlots * kSlot, kResults = kWarps * 4 * kResult;
   static constexpr int kBytes = 4 * kReceived + 2 * kQueries + kOwnRow + (kTiles > kResults ? kTiles : kResults);
-  static_assert(kBytes <= static_cast<int>(SharedBytes(kLarge)));
+  static constexpr int kBlocks = kLarge && kPaired ? 2 : 1;  // of a multiprocessor; each keeps 1 KiB for the system
+  static_assert(kBlocks * (kBytes + 1024) <= static_cast<int>(SharedBytes(kLarge)) + 1024);
 };
 
 /// A running softmax over the keys seen so far: queries quad and quad + 8 of the lane.
@@ -368,9 +372,11 @@ __device__ __forceinline__ void StoreBlock(const AttentionPlan& a, const StagedT
   }
 }
 
-template <class C, int D, bool kTraits>
-__global__ void __launch_bounds__(32 * AttentionSizes<C, D, kLargeSet>::kWarps) TiledAttentionKernel(AttentionPlan a) {
-  using Sizes = AttentionSizes<C, D, kLargeSet>;
+template <class C, int D, bool kTraits, bool kPaired>
+__global__ void __launch_bounds__(32 * AttentionSizes<C, D, kLargeSet, kPaired>::kWarps,
+                                  AttentionSizes<C, D, kLargeSet, kPaired>::kBlocks)
+    TiledAttentionKernel(AttentionPlan a) {
+  using Sizes = AttentionSizes<C, D, kLargeSet, kPaired>;
   using Tile = CacheTile<C, D>;
   using Q = typename Tile::Product;
   constexpr int kWarps = Sizes::kWarps, kSlots = Sizes::kSlots;
@@ -381,7 +387,8 @@ __global__ void __launch_bounds__(32 * AttentionSizes<C, D, kLargeSet>::kWarps) 
   C* own_row = reinterpret_cast<C*>(pinned_queries + 16 * Sizes::kQueryRow);
   C* all_slots = own_row + 2 * D;
   LetNextStart();
-  if (kLargeSet && a.splits > 1) ArriveAtCluster();
+  constexpr bool kClusters = kLargeSet && !kPaired;
+  if (kClusters && a.splits > 1) ArriveAtCluster();
   if (a.early == 0) WaitForStep();
 
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -447,16 +454,16 @@ __global__ void __launch_bounds__(32 * AttentionSizes<C, D, kLargeSet>::kWarps) 
   float* results = reinterpret_cast<float*>(all_slots);  // where the tiles were
   LeaveResult<C, D, Sizes>(state, queries, results + warp * Sizes::kResult, lane);
   __syncthreads();
-  if (kLargeSet && a.splits > 1) return JoinSplits<D, Sizes>(a, tile, first_head, results, received);
+  if (kClusters && a.splits > 1) return JoinSplits<D, Sizes>(a, tile, first_head, results, received);
   StoreBlock<D, Sizes>(a, tile, first_head, results);
 }
 
 /// A kernel and what it takes.
-template <class C, int D, bool kLarge, bool kTraits>
+template <class C, int D, bool kLarge, bool kTraits, bool kPaired>
 struct TiledLaunch {
-  using Sizes = AttentionSizes<C, D, kLarge>;
+  using Sizes = AttentionSizes<C, D, kLarge, kPaired>;
   static constexpr int kThreads = 32 * Sizes::kWarps, kBytes = Sizes::kBytes, kQueries = 16;
-  static constexpr auto kKernel = TiledAttentionKernel<C, D, kTraits>;
+  static constexpr auto kKernel = TiledAttentionKernel<C, D, kTraits, kPaired>;
 };
 
 /// `splits` blocks a tile and head tile: a cluster, or without clusters joined by a kernel of its own.
