@@ -64,11 +64,11 @@ class DeviceEngineTest : public testing::DeviceTest, public ::testing::WithParam
     std::vector<Backend*> backends;
     const RankLayout layout = testing::LayoutOf(GetParam());
     if (layout.ranks() > 1) {
-      // Ranks of a layer wait for one another inside their kernels: whole networks hang there if they share a GPU.
+      // Ranks wait for one another inside their kernels: whole networks hang there if they share a GPU.
       const bool cpu = GetParam().starts_with("cpu");
-      if (cpu || layout.tensor <= CountCudaDevices())
+      if (cpu || layout.ranks() <= CountCudaDevices())
         ranks_ = testing::MakeTestRanks(cpu ? "cpu" : "cuda_bf16", layout);
-      if (ranks_.empty()) GTEST_SKIP() << "no " << GetParam() << " here: a GPU for each rank of a stage";
+      if (ranks_.empty()) GTEST_SKIP() << "no " << GetParam() << " here: a GPU for each rank";
       for (const auto& rank : ranks_) backends.push_back(rank.get());
     } else {
       Use(GetParam());
