@@ -15,7 +15,7 @@ constexpr int kGroupedThreads = kGroupedWarpGroups * 128;         // that multip
 constexpr int kGroupedOutputs = kGroupedWarpGroups * kPanelRows;  // of a block; with pairs half as many, and their ups
 constexpr int kGroupedSumsStride = kGroupedOutputs + 4;           // floats from row to row of the sums
 constexpr int kMostGroupedSlots = 16;
-constexpr int kEarlySlots = 2;
+constexpr int kEarlySlots = 2;  // whose weights are asked for before x in any case
 
 /// What the kernel reads beside Skinny.
 struct GroupedDivision {
