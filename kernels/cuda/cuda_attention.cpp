@@ -190,7 +190,7 @@ int32_t ChooseSplits(const Launcher& on, const AttentionPlan& plan, bool chunk, 
 /// Whether blocks would take turns on multiprocessors: then two of half the warps share one.
 bool IsPaired(const Launcher& on, const AttentionPlan& plan) {
   const int64_t items = int64_t{plan.tile_count} * (plan.heads / plan.tile_heads);
-  return on.large && plan.splits == 1 && items > Resident(on, plan, false, 1);
+  return on.large && plan.splits == 1 && items > on.multiprocessors && items > Resident(on, plan, false, 1);
 }
 
 /// How far from a row the farthest key is that one of them sees.
