@@ -115,6 +115,7 @@ __device__ __forceinline__ float RoundTo(DType dtype, float x) {
   return x;
 }
 
+/// As RoundTo; one branch for all four.
 __device__ __forceinline__ float4 RoundFourTo(DType dtype, float4 x) {
   const auto through = [&](auto type) {
     using T = decltype(type);

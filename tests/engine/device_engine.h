@@ -68,7 +68,7 @@ class DeviceEngineTest : public testing::DeviceTest, public ::testing::WithParam
       const bool cpu = GetParam().starts_with("cpu");
       if (cpu || layout.ranks() <= CountCudaDevices())
         ranks_ = testing::MakeTestRanks(cpu ? "cpu" : "cuda_bf16", layout);
-      if (ranks_.empty()) GTEST_SKIP() << "no " << GetParam() << " here: a GPU for each rank";
+      if (ranks_.empty()) GTEST_SKIP() << GetParam() << " takes " << layout.ranks() << " GPUs";
       for (const auto& rank : ranks_) backends.push_back(rank.get());
     } else {
       Use(GetParam());

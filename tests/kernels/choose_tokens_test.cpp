@@ -343,7 +343,6 @@ TEST_P(ChooseTokens, WhatIsWrongWithARowTouchesNoOther) {
   }
 }
 
-// The step that is played again takes its choices from where they are staged now.
 // Many rows have fewer blocks each.
 TEST_P(ChooseTokens, ARowsChoiceIsTheSameAmongAnyNumberOfOthers) {
   const std::array<Part, 2> made = MakePart(5003, 0);
@@ -366,6 +365,7 @@ TEST_P(ChooseTokens, ARowsChoiceIsTheSameAmongAnyNumberOfOthers) {
   }
 }
 
+// The step that is played again takes its choices from where they are staged now.
 TEST_P(ChooseTokens, RepeatedStepsTakeTheirOwnChoices) {
   std::mt19937 random(11);
   const std::vector<float> logits = MakeLogits(0, 5003, random);

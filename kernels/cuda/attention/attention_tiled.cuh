@@ -28,7 +28,8 @@ namespace ringside::cuda {
 /// units, so that eight of them lie in different banks.
 ///
 /// Warps of a block and slots of a warp for each head size. Large set: 8 warps and 3 slots of one tile, of what was
-/// tried the fastest at 1 and 32 sequences (2 tiles a unit, 4 warps and 2 to 4 slots: 3 to 30 % slower).
+/// tried the fastest at 1 and 32 sequences (2 tiles a unit, 4 warps and 2 to 4 slots: 3 to 30 % slower), where a block
+/// has a multiprocessor to itself; kPaired: 4 warps.
 template <class C, int D, bool kLarge, bool kPaired>
 struct AttentionSizes {
   static constexpr int kWarps = (kLarge && !kPaired ? 8 : 4) / (D > 128 ? 2 : 1), kSlots = kLarge && D <= 128 ? 3 : 2;

@@ -119,9 +119,7 @@ struct E4M3Kernel {
   template <int kBlocks>
   __device__ __forceinline__ void FinishOf(const float* sums) const {
     constexpr int kFours = kN / 4, kRowsAtATime = kThreads / kFours,
-                  kAtOnce = kBlocks == 1   ? (kN > 128 ? 8 : 4)
-                            : kBlocks == 2 ? 2
-                                           : 1;
+                  kAtOnce = kBlocks > 2 ? 1 : kBlocks == 2 ? 2 : kN > 128 ? 8 : 4;
     const int thread = static_cast<int>(threadIdx.x), place = thread % kFours * 4, output = first_output + place;
     if (thread >= kRowsAtATime * kFours || output >= a.total) return;
     const float4 scale = *reinterpret_cast<const float4*>(a.w_scales + output);

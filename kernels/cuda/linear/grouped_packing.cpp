@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "kernels/cuda/linear/grouped_layout.h"
@@ -74,16 +75,10 @@ Group ReadGroup(DType file, const uint8_t* row, int64_t b) {
   return out;
 }
 
-/// 32 values as whole numbers of -127 to 127 times a scale.
-Group RoundGroup(const float* values) {
-  float largest = 0;
-  for (int i = 0; i < 32; ++i) largest = std::isfinite(values[i]) ? std::max(largest, std::fabs(values[i])) : INFINITY;
+/// Of values that lie in no blocks.
+Group RoundGroup(std::span<const float, 32> values) {
   Group out{};
-  out.scale[0] = out.scale[1] = largest / kLargestInt8;
-  if (largest == 0 || !std::isfinite(largest)) return out;
-  for (int i = 0; i < 32; ++i) {
-    out.q[i] = static_cast<uint8_t>(static_cast<int8_t>(std::nearbyint(values[i] * (kLargestInt8 / largest))));
-  }
+  out.scale[0] = out.scale[1] = QuantiseRow(DType::kI8, values, out.q);
   return out;
 }
 
@@ -186,8 +181,9 @@ std::optional<DType> GroupedTypeOf(DType file) {
 
 Status PackPanel(const HostTensor& host, int64_t panel, uint8_t* tiles, float* units) {
   if (!host.order.empty()) return InvalidArgument("inputs have an order of their own");
-  const bool has_blocks = GroupedTypeOf(host.dtype).has_value();
-  const DType grouped = has_blocks ? *GroupedTypeOf(host.dtype) : DType::kGrouped8;
+  const std::optional<DType> of_blocks = GroupedTypeOf(host.dtype);
+  const bool has_blocks = of_blocks.has_value();
+  const DType grouped = of_blocks.value_or(DType::kGrouped8);
   const int bits = BitsOf(grouped);
   const int64_t tile_bytes = TileBytes(grouped), row_bytes = has_blocks ? StorageBytes(host.dtype, host.cols) : 0;
   std::vector<Group> groups(static_cast<size_t>(host.cols / 32));
@@ -197,8 +193,8 @@ Status PackPanel(const HostTensor& host, int64_t panel, uint8_t* tiles, float* u
     if (!has_blocks) ReadFileRow(host, panel * kPanelRows + r, values.data());
     float largest = 0;
     for (size_t b = 0; b < groups.size(); ++b) {
-      Group& group = groups[b] =
-          has_blocks ? ReadGroup(host.dtype, row, static_cast<int64_t>(b)) : RoundGroup(&values[b * 32]);
+      Group& group = groups[b] = has_blocks ? ReadGroup(host.dtype, row, static_cast<int64_t>(b))
+                                            : RoundGroup(std::span(values).subspan(b * 32).first<32>());
       for (const float x : {group.scale[0], group.scale[1], group.offset}) {
         if (!std::isfinite(x)) return Corruption("a weight holds a value that is not finite");
         largest = std::max(largest, std::fabs(x));
