@@ -26,10 +26,13 @@ const DTypeTraits& Traits(DType type) {
                                             {"fp8_e4m3 with scales", 32, 36},
                                             {"int8", 1, 1},
                                             {"fp8_e4m3", 1, 1},
+                                            {"2 bits", 1024, 512},
+                                            {"3 bits", 1024, 512},
                                             {"4 bits", 1024, 640},
                                             {"5 bits", 1024, 768},
                                             {"6 bits", 1024, 896},
-                                            {"8 bits", 1024, 1088}};
+                                            {"8 bits", 1024, 1088},
+                                            {"fp4_e2m1 with scales", 1024, 576}};
   return kTraits[static_cast<size_t>(type)];
 }
 

@@ -14,7 +14,8 @@ namespace ringside {
 /// scale and a whole zero point, as AWQ and GPTQ quantise, and kScaledE4M3, 32 values of E4M3 with a float32 scale,
 /// which is their row's. No file has those behind. Of one byte an element are kI8 and kF8E4M3 (Micikevicius et al.
 /// 2022: no infinity, magnitudes up to 448), whose scales lie with the owner. Groups of inputs share a scale in
-/// kGrouped4 ... kGrouped8, of 4, 5, 6 and 8 bits an element: what a GPU makes of the blocks.
+/// kGrouped2 ... kGrouped8, of 2, 3, 4, 5, 6 and 8 bits an element, and in kGroupedE2M1, of
+/// MXFP4's codes of 4 bits: what a GPU makes of the blocks.
 enum class DType : uint8_t {
   kF32,
   kF16,
@@ -36,10 +37,13 @@ enum class DType : uint8_t {
   kScaledE4M3,
   kI8,
   kF8E4M3,
+  kGrouped2,
+  kGrouped3,
   kGrouped4,
   kGrouped5,
   kGrouped6,
   kGrouped8,
+  kGroupedE2M1,
 };
 
 struct DTypeTraits {
@@ -59,7 +63,7 @@ constexpr bool IsFileType(DType type) { return type < DType::kI8; }
 /// Types of weights whose rows have one scale each (kernels/formats/row_quantisation.h).
 inline bool HasRowScales(DType type) { return type == DType::kI8 || type == DType::kF8E4M3; }
 /// Types of weights whose groups of inputs have one each (kernels/cuda/linear/grouped_layout.h).
-constexpr bool HasGroupScales(DType type) { return type >= DType::kGrouped4; }
+constexpr bool HasGroupScales(DType type) { return type >= DType::kGrouped2; }
 
 /// A row-major matrix in host memory in its file format (a vector has one row). Borrowed.
 struct HostTensor {

@@ -32,12 +32,12 @@ Status CheckExpert(const Expert& expert, DType dtype, int64_t hidden, int64_t in
 
 int32_t BitsIn(DType dtype) { return HasGroupScales(dtype) ? BitsOf(dtype) : 16; }
 
-/// Of a matrix of each expert, whose type `type` says; 0 if they differ.
+/// Of a matrix of each expert, whose type `type` says.
 template <class TypeOf>
-int32_t BitsOfAll(std::span<const Expert> experts, const TypeOf& type) {
-  const DType first = type(experts.front());
-  const bool same = std::ranges::all_of(experts, [&](const Expert& expert) { return type(expert) == first; });
-  return same ? BitsIn(first) : 0;
+uint32_t TileTypes(std::span<const Expert> experts, const TypeOf& type) {
+  uint32_t types = 0;
+  for (const Expert& expert : experts) types |= TileTypeBit(type(expert));
+  return types;
 }
 
 PlacedMatrix Place(const Weight& weight, int64_t first_row) {
@@ -99,8 +99,8 @@ void CudaBackend::Experts(const ExpertsArgs& args) {
                 .fixed = options_.deterministic,
                 .inner = args.experts.front().out->cols,
                 .last_inner = args.experts.back().out->cols,
-                .in_bits = BitsOfAll(args.experts, [](const Expert& expert) { return expert.in.front().dtype; }),
-                .out_bits = BitsOfAll(args.experts, [](const Expert& expert) { return expert.out->dtype; })};
+                .in_types = TileTypes(args.experts, [](const Expert& expert) { return expert.in.front().dtype; }),
+                .out_types = TileTypes(args.experts, [](const Expert& expert) { return expert.out->dtype; })};
   if (!options_.deterministic) return Record(op, x.rows);
   for (int64_t first = 0; first < x.rows; first += kFewExpertRows) {
     const int64_t rows = std::min(kFewExpertRows, x.rows - first);

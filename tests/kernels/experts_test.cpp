@@ -129,7 +129,9 @@ class ExpertsTest : public DeviceTest, public ::testing::WithParamInterface<std:
     if (IsSkipped()) return;
     hidden_ = sizes.hidden;
     for (int64_t e = 0; e < kExperts; ++e) {  // the last may be the shared one, which is wider
-      experts_.emplace_back(*backend_, sizes, e + 1 == kExperts, e % 2 == 0, static_cast<uint32_t>(10 * e));
+      Sizes own = sizes;
+      if (GetParam().ends_with("_mixed") && e % 3 == 1) own.blocks = DType::kQ6_K;
+      experts_.emplace_back(*backend_, own, e + 1 == kExperts, e % 2 == 0, static_cast<uint32_t>(10 * e));
     }
     for (const TestExpert& expert : experts_) args_.push_back(expert.Args());
     placed_ = std::move(backend_->PlaceExperts(args_).value());
@@ -197,7 +199,9 @@ class ExpertsTest : public DeviceTest, public ::testing::WithParamInterface<std:
 INSTANTIATE_TEST_SUITE_P(All, ExpertsTest,
                          ::testing::Values("cpu", "cuda_bf16", "cuda_f16", "cuda_bf16_fixed", "cuda_bf16_Q4_0",
                                            "cuda_f16_Q5_1", "cuda_bf16_Q8_0", "cuda_f16_Q4_K", "cuda_bf16_Q5_K",
-                                           "cuda_f16_Q6_K", "cuda_bf16_Q4_K_fixed", "cuda_f16_Q8_0_fixed"),
+                                           "cuda_f16_Q6_K", "cuda_bf16_Q2_K", "cuda_f16_Q3_K", "cuda_bf16_MXFP4",
+                                           "cuda_f16_IQ4_NL", "cuda_bf16_Q4_K_mixed", "cuda_bf16_Q4_K_fixed",
+                                           "cuda_f16_Q8_0_fixed"),
                          [](const auto& info) { return info.param; });
 
 TEST_P(ExpertsTest, MatchNaiveLoopsForEveryWayToChoose) {
@@ -224,7 +228,8 @@ class WideExpertsTest : public ExpertsTest {
 };
 INSTANTIATE_TEST_SUITE_P(All, WideExpertsTest,
                          ::testing::Values("cuda_bf16", "cuda_bf16_Q8_0", "cuda_f16_Q4_K", "cuda_bf16_Q5_K",
-                                           "cuda_bf16_Q6_K"),
+                                           "cuda_bf16_Q6_K", "cuda_f16_Q2_K", "cuda_bf16_Q3_K", "cuda_f16_MXFP4",
+                                           "cuda_bf16_IQ4_XS"),
                          [](const auto& info) { return info.param; });
 
 TEST_P(WideExpertsTest, MatchNaiveLoops) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -17,7 +18,7 @@ struct PlacedMatrix {
   const void* data;
   const float* units;  // of tiles: a row's; else null
   int32_t first_row;   // that is the expert's: gate and up may lie in one matrix
-  int32_t bits;        // of an element: 16, or of tiles 4, 5, 6 or 8
+  int32_t bits;        // of an element: 16, or as tiles have them (TileOf)
 };
 
 /// One expert in device memory: gate and up [F, D], of the same bits, and out [D, F].
@@ -27,6 +28,18 @@ struct PlacedExpert {
   int64_t inner;                    // F
 };
 
+/// A bit for each type of tiles.
+constexpr uint32_t TileTypeBit(DType type) {
+  return HasGroupScales(type) ? 1u << (static_cast<int>(type) - static_cast<int>(DType::kGrouped2)) : 0;
+}
+/// Calls body with each type whose bit there is.
+template <class Body>
+void ForEachTileType(uint32_t types, const Body& body) {
+  for (; types != 0; types &= types - 1) {
+    body(static_cast<DType>(static_cast<int>(DType::kGrouped2) + std::countr_zero(types)));
+  }
+}
+
 /// What an operation has beside its x and y.
 struct ExpertsPlan {
   Tensor router;                         // [T, experts], float32
@@ -35,11 +48,11 @@ struct ExpertsPlan {
   bool normalised = false;
   bool fixed = false;  // a row's bits must depend on nothing but the row: then calls have up to kFewExpertRows
   int64_t inner = 0, last_inner = 0;  // F of each but the last, which may be the shared one
-  // Of all gates and ups, and of all that comes out, as in PlacedMatrix; 0: they differ.
-  int32_t in_bits = 16, out_bits = 16;
+  // The types of gates and ups, and of what comes out, that lie in tiles (TileTypeBit); 0: all have 16 bits an element.
+  uint32_t in_types = 0, out_types = 0;
 
-  bool in_tiles() const { return in_bits != 16; }
-  bool out_tiles() const { return out_bits != 16; }
+  bool in_tiles() const { return in_types != 0; }
+  bool out_tiles() const { return out_types != 0; }
   /// F of the widest.
   RINGSIDE_HOST_DEVICE int64_t widest() const { return inner > last_inner ? inner : last_inner; }
 
@@ -53,7 +66,7 @@ struct ExpertRows {
 
 /// How products are computed, and the rows of an expert that read its weights once.
 enum class ExpertsWay : int32_t {
-  kIntegers,  // kIntegerExpertRows; with weights in tiles of up to 6 bits, as integers
+  kIntegers,  // kIntegerExpertRows; with weights in tiles, not of 8 bits, as integers
   kFew,       // kFewExpertRows
   kSeveral,   // as many; with weights in tiles, of which each is a warp's own
   kMany,      // kManyExpertRows

@@ -89,7 +89,6 @@ __device__ __forceinline__ void MultiplyRows(const ExpertProduct<T, kIn>& produc
 constexpr int kBoxBytes = kRows * kInputs * 2, kStageTiles = kOutputs / kTileRows;
 template <int kBits>
 constexpr int kTileStageBytes = 2 * kBoxBytes + kStageTiles* TileOf<kBits>::kBytes;
-constexpr int kMostStageBytes = kTileStageBytes<8>;
 
 /// All inputs of weights in tiles, of the first kM tiles of rows.
 template <class T, bool kIn, int kBits, int kM>
@@ -129,6 +128,8 @@ __device__ __forceinline__ void MultiplyFirstRows(const ExpertProduct<T, kIn>& p
     CommitCopies();
   };
   for (int n = 0; n < kStages - 1; ++n) fetch(n);
+  CodeTable<kBits> table;
+  table.Hold();
   for (int chunk = 0; chunk < chunks; ++chunk) {
     WaitForCopies<kStages - 2>();
     __syncthreads();
@@ -136,6 +137,7 @@ __device__ __forceinline__ void MultiplyFirstRows(const ExpertProduct<T, kIn>& p
     const uint32_t stage = stages + chunk % kStages * kStageBytes;
     const unsigned char* tiles = shared + chunk % kStages * kStageBytes + 2 * kBoxBytes;
     LaneTile<kBits> w[Share<true>::kN];
+    for (LaneTile<kBits>& one : w) one.table = table;
 #pragma unroll
     for (int n = 0; n < Share<true>::kN; ++n) {
       w[n].Load(tiles + (Share<true>::Output() / kTileRows + n) * TileOf<kBits>::kBytes, lane);
@@ -168,7 +170,8 @@ __device__ __forceinline__ void MultiplyTiles(const ExpertProduct<T, kIn>& produ
   MultiplyFirstRows<T, kIn, kBits, Share<true>::kM>(product, first_output, shared, c);
 }
 
-template <class T, bool kIn, bool kTiled>
+/// kBits: 16, or those of tiles. Experts that have others are another launch's.
+template <class T, bool kIn, int kBits>
 __global__ void __launch_bounds__(kBlockThreads, 2) ManyExpertsKernel(ExpertsCall a) {
   extern __shared__ __align__(128) unsigned char shared[];
   StartStep();
@@ -176,12 +179,12 @@ __global__ void __launch_bounds__(kBlockThreads, 2) ManyExpertsKernel(ExpertsCal
   const ExpertProduct<T, kIn> product(a, group, a.plan.placed[group.expert]);
   constexpr int kOwn = kIn ? kOutputs / 2 : kOutputs;
   const int first_output = static_cast<int>(blockIdx.x) * kOwn, lane = threadIdx.x % 32;
-  if (product.rows.count == 0 || first_output >= product.outputs) return;
+  if (product.rows.count == 0 || first_output >= product.outputs || product.Matrix(false).bits != kBits) return;
+  constexpr bool kTiled = kBits != 16;
   using Own = Share<kTiled>;
   typename Own::Sums c = {};
   if constexpr (kTiled) {
-    WithBits(product.Matrix(false).bits,
-             [&](auto bits) { MultiplyTiles<T, kIn, decltype(bits)::value>(product, first_output, shared, c); });
+    MultiplyTiles<T, kIn, kBits>(product, first_output, shared, c);
   } else {
     MultiplyRows(product, first_output, SharedAddress(shared), c);
   }
@@ -204,9 +207,14 @@ __global__ void __launch_bounds__(kBlockThreads, 2) ManyExpertsKernel(ExpertsCal
 
 template <class T, bool kIn>
 void LaunchProduct(const Launcher& on, const ExpertsCall& call, int64_t blocks) {
-  const bool tiled = kIn ? call.plan.in_tiles() : call.plan.out_tiles();
-  Launch(on, tiled ? ManyExpertsKernel<T, kIn, true> : ManyExpertsKernel<T, kIn, false>, Grid(blocks, call.group_count),
-         kBlockThreads, kStages * (tiled ? kMostStageBytes : kStageBytes), call);
+  const uint32_t types = kIn ? call.plan.in_types : call.plan.out_types;
+  const dim3 grid = Grid(blocks, call.group_count);
+  if (types == 0) Launch(on, ManyExpertsKernel<T, kIn, 16>, grid, kBlockThreads, kStages * kStageBytes, call);
+  ForEachTileType(types, [&](DType type) {
+    WithBits(type, [&](auto bits) {
+      Launch(on, ManyExpertsKernel<T, kIn, bits()>, grid, kBlockThreads, kStages * kTileStageBytes<bits()>, call);
+    });
+  });
 }
 
 template <class T>

@@ -24,7 +24,7 @@ __device__ __forceinline__ const T* InputRow(const SegmentInputs<T>& from, int r
 struct IntegerWay {
   static constexpr int kThreads = kBlockThreads, kBlocks = 2;  // of a block; of a multiprocessor
   static constexpr int kMostParts = 8, kRoundUnits = 32;       // of a tile; parts of a round
-  static constexpr bool Takes(int bits) { return bits <= 6; }
+  static constexpr bool Takes(int bits) { return bits != 8; }
 
   template <class T, int kBits, int kCount>
   using Sums = IntegerSums<kBits, kCount>;
@@ -76,15 +76,12 @@ struct ValueSums {
 #pragma unroll 1
     for (int chunk = 0; chunk < kPortionChunks; ++chunk) {
       LaneTile<kBits> both[2];
+      both[0].table = both[1].table = places.table;
 #pragma unroll
       for (int t = 0; t < 2; ++t) {
         const uint32_t tile = tiles + chunk * kPairOfTiles<kBits> + t * Tile::kBytes;
         places.Load(&both[t], tile);
-        if constexpr (kBits == 8) {
-          LoadSharedTwo(both[t].scales, places.scales + tile);
-        } else {
-          LoadSharedFour(both[t].scales, places.scales + tile);
-        }
+        places.LoadScales(&both[t], tile);
       }
       const int inputs = (n * kPortionInputs + chunk * kTileInputs) * static_cast<int>(sizeof(T));
 #pragma unroll

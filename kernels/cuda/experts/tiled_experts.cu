@@ -187,23 +187,29 @@ Division Divide(const Launcher& on, const ExpertsPlan& plan, ExpertsWay way, int
 
 template <class Way, class T, bool kIn>
 void LaunchProduct(const Launcher& on, const ExpertsCall& call) {
-  WithBits(kIn ? call.plan.in_bits : call.plan.out_bits, [&](auto bits) {
-    if constexpr (Way::Takes(bits())) {
-      const auto division = Divide<Way, kIn, bits()>(on, call.plan, call.way, call.x.cols, call.x.rows);
-      Launch(on, TiledExpertsKernel<Way, T, kIn, bits()>, Grid(division.blocks), Way::kThreads, division.shared_bytes,
-             call, division);
-    }
+  ForEachTileType(kIn ? call.plan.in_types : call.plan.out_types, [&](DType type) {  // Fits: there is one
+    WithBits(type, [&](auto bits) {
+      if constexpr (Way::Takes(bits())) {
+        const auto division = Divide<Way, kIn, bits()>(on, call.plan, call.way, call.x.cols, call.x.rows);
+        Launch(on, TiledExpertsKernel<Way, T, kIn, bits()>, Grid(division.blocks), Way::kThreads, division.shared_bytes,
+               call, division);
+      }
+    });
   });
 }
 
 template <class Way, bool kIn>
 bool Fits(const Launcher& on, const ExpertsPlan& plan, ExpertsWay way, int64_t hidden, int64_t rows) {
-  const int bits = kIn ? plan.in_bits : plan.out_bits;
-  if (bits == 0 || bits == 16) return false;
-  return WithBits(bits, [&](auto constant) {
-    if constexpr (!Way::Takes(constant())) return false;
-    return Divide<Way, kIn, constant()>(on, plan, way, hidden, rows).slots >= kFewestSlots;
+  const uint32_t types = kIn ? plan.in_types : plan.out_types;
+  if (!std::has_single_bit(types)) return false;
+  bool fits = false;
+  ForEachTileType(types, [&](DType type) {
+    fits = WithBits(type, [&](auto bits) {
+      if constexpr (!Way::Takes(bits())) return false;
+      return Divide<Way, kIn, bits()>(on, plan, way, hidden, rows).slots >= kFewestSlots;
+    });
   });
+  return fits;
 }
 
 /// Calls body with the kind of way.

@@ -74,7 +74,7 @@ void LaunchTiles(const Launcher& on, const SkinnyLinear& args) {
          MapOf(args, division), Narrow(args), division);
 }
 
-template <class T, int kBits, int kN>
+template <class T, int kBits, int kNextBits, int kN>
 void LaunchTwoTiles(const Launcher& on, const SkinnyLinear& args, const SkinnyLinear& next) {
   using Kernel = GroupedKernel<T, kBits, kN, false>;
   const auto rows = static_cast<int>(args.x.rows);
@@ -139,16 +139,16 @@ void LaunchGroupedLinear(const Launcher& on, const SkinnyLinear& args) {
 
 bool CanGroupTwo(const Launcher& on, const SkinnyLinear& args, const SkinnyLinear& next) {
   return CanGroup(on, args) && CanGroup(on, next) && args.after == AfterLinear::kNothing &&
-         next.after == AfterLinear::kNothing && BitsOf(next.weight_dtype) == kNextBits &&
-         WithFirstBits(args.weight_dtype, [](auto) { return true; });
+         next.after == AfterLinear::kNothing &&
+         WithBitsOfTwo(args.weight_dtype, next.weight_dtype, [](auto, auto) { return true; });
 }
 
 void LaunchTwoGroupedLinear(const Launcher& on, const SkinnyLinear& args, const SkinnyLinear& next) {
   CHECK(CanGroupTwo(on, args, next));
-  WithFirstBits(args.weight_dtype, [&](auto bits) {
+  WithBitsOfTwo(args.weight_dtype, next.weight_dtype, [&](auto bits, auto next_bits) {
     WithTileRows(args.x.rows, [&](auto rows) {
-      if (args.dtype == DType::kF16) return LaunchTwoTiles<__half, bits(), rows()>(on, args, next);
-      LaunchTwoTiles<__nv_bfloat16, bits(), rows()>(on, args, next);
+      if (args.dtype == DType::kF16) return LaunchTwoTiles<__half, bits(), next_bits(), rows()>(on, args, next);
+      LaunchTwoTiles<__nv_bfloat16, bits(), next_bits(), rows()>(on, args, next);
     });
     return true;
   });

@@ -178,6 +178,8 @@ struct GroupedKernel {
 #pragma unroll
     for (int i = 0; i < kN / 2; ++i) c[i] = 0;
     uint32_t left[2][8];
+    LaneTile<kBits> first, second;
+    first.table.Hold(), second.table = first.table;
     int slot = 0, parity = 0, free_slot = 0, free_parity = 0;
     for (int chunk = first_chunk; chunk < end_chunk; ++chunk) {
       if (copies_too && chunk >= first_chunk + 2 && chunk - 2 + division.slots < end_chunk) {
@@ -189,7 +191,6 @@ struct GroupedKernel {
       const unsigned char* tiles = ring_data + slot * division.slot_bytes + own_tiles;
       // Known to be the same for the whole warp, as additions to it then are, too.
       const uint32_t first_box = __shfl_sync(0xffffffffu, BoxDescriptorLow(ring + slot * division.slot_bytes), 0);
-      LaneTile<kBits> first, second;
       first.Load(tiles, lane);
       second.Load(tiles + W::Tile::kBytes, lane);
 #pragma unroll
@@ -199,7 +200,7 @@ struct GroupedKernel {
         auto of_first = first.template ScaleInType<T>(g, 0), of_second = second.template ScaleInType<T>(g, 0);
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
-          if (kBits == 6 && h == 1) {  // halves of a group have their own
+          if (W::Tile::kHalves == 2 && h == 1) {
             of_first = first.template ScaleInType<T>(g, 1), of_second = second.template ScaleInType<T>(g, 1);
           }
 #pragma unroll

@@ -18,12 +18,13 @@
 namespace ringside::cuda {
 namespace {
 
-constexpr int kUnitSteps = 8;  // a row's largest scale is up to 2^8 of its units
-
-/// 32 inputs of a row: q as the tiles have them, and what they stand for, scale[half] q + offset.
+/// 32 inputs of a row: q as the tiles have them, and what they stand for, scale[half] q + offset[half]; of types
+/// without offsets, of q less the middle.
 struct Group {
   uint8_t q[32];
-  float scale[2], offset;
+  float scale[2], offset[2];
+
+  void SetOffset(float x) { offset[0] = offset[1] = x; }
 };
 
 Group ReadGroup(DType file, const uint8_t* row, int64_t b) {
@@ -38,18 +39,22 @@ Group ReadGroup(DType file, const uint8_t* row, int64_t b) {
       for (uint8_t& q : out.q) q ^= 0x80;  // signed
       break;
     case DType::kQ4_0:
-      out.offset = -8 * d;
+      out.SetOffset(-8 * d);
       break;
     case DType::kQ5_0:
-      out.offset = -16 * d;
+      out.SetOffset(-16 * d);
       break;
     case DType::kQ4_1:
     case DType::kQ5_1:
-      out.offset = m;
+      out.SetOffset(m);
+      break;
+    case DType::kQ2_K:
+      for (int h = 0; h < 2; ++h) {
+        out.scale[h] = d * static_cast<float>(block.scale[h] & 15);
+        out.offset[h] = -m * static_cast<float>(block.scale[h] >> 4);
+      }
       break;
     case DType::kQ3_K:
-      for (uint8_t& q : out.q) q += 32 - 4;
-      [[fallthrough]];
     case DType::kQ6_K:
       for (int h = 0; h < 2; ++h) out.scale[h] = d * static_cast<float>(static_cast<int8_t>(block.scale[h]));
       break;
@@ -60,17 +65,15 @@ Group ReadGroup(DType file, const uint8_t* row, int64_t b) {
       for (uint8_t& q : out.q) q = static_cast<uint8_t>(kIq4Values[q]);
       break;
     case DType::kMXFP4:
-      for (uint8_t& q : out.q) q = static_cast<uint8_t>(16 + kMxfp4Values[q]);
       out.scale[0] = out.scale[1] = HasFiniteScales(file, block) ? std::ldexp(1.0f, block.scale[0] - 128)
                                                                  : std::numeric_limits<float>::infinity();
-      out.offset = -16 * out.scale[0];
       break;
     case DType::kQ4_Z:
-      out.offset = -d * static_cast<float>(block.scale[0]);
+      out.SetOffset(-d * static_cast<float>(block.scale[0]));
       break;
     default:
       out.scale[0] = out.scale[1] = d * static_cast<float>(block.scale[0]);
-      out.offset = -m * static_cast<float>(block.scale[1]);
+      out.SetOffset(-m * static_cast<float>(block.scale[1]));
   }
   return out;
 }
@@ -107,12 +110,18 @@ struct Place {
   int lane, pair, second;
 };
 Place PlaceOf(int i) { return {i % 8 / 2, i / 8, i % 2}; }
+template <int kBits>
+int LowBit(const Place& at) {
+  return TileOf<kBits>::kHasCodes ? CodeShift(at.pair) + at.second * 8 : LowShift(at.pair) + at.second * 16;
+}
 
 /// Byte 16 (g % 2) ... of the half of `bytes` that holds group g: four words a lane, two of a group.
 uint8_t* WordsOfBytes(uint8_t* tile, int g, int lane) { return tile + g / 2 * 512 + lane * 16 + g % 2 * 8; }
 
-void PackIntegers(const Group& group, int bits, int row, int g, uint8_t* tile) {
-  if (bits == 8) {
+template <int kBits>
+void PackIntegers(const Group& group, int row, int g, uint8_t* tile) {
+  using Tile = TileOf<kBits>;
+  if (kBits == 8) {
     for (int h = 0; h < 2; ++h) {
       uint8_t placed[kQuantisedGroup];
       PlaceQuantisedRow(DType::kI8, {group.q + h * kQuantisedGroup, kQuantisedGroup}, placed);
@@ -120,43 +129,77 @@ void PackIntegers(const Group& group, int bits, int row, int g, uint8_t* tile) {
     }
     return;
   }
-  uint8_t* high = tile + TileOf<4>::kHigh;
   for (int i = 0; i < 32; ++i) {
     const Place at = PlaceOf(i);
     const int lane = row * 4 + at.lane, second = at.second * 16;
-    Set(tile, lane * 4 + g, LowShift(at.pair) + second, group.q[i] & 15);
-    if (bits == 5) Set(high, lane, FifthShift(g, at.pair) + second, group.q[i] >> 4);
-    if (bits == 6) Set(high, lane * 2 + g / 2, HighShift(g, at.pair) + second, group.q[i] >> 4);
+    if (Tile::kHasLow) Set(tile, lane * 4 + g, LowBit<kBits>(at), group.q[i] & 15);
+    if (Tile::kHasPair) {
+      Set(tile + Tile::kPairs, lane * 2 + g / 2, PairShift(g, at.pair) + second, group.q[i] >> Tile::kPairShift & 3);
+    }
+    if (Tile::kHasSingle) {
+      Set(tile + Tile::kSingles, lane, SingleShift(g, at.pair) + second, group.q[i] >> Tile::kSingleShift & 1);
+    }
   }
 }
 
-void PackScales(const Group& group, int bits, float unit, int g, uint8_t* scales) {
-  const auto half = [&](float x) { return FloatToHalf(x / unit); };
-  if (bits == 8) {
-    Put(scales + g * 2, half(group.scale[0]));
-  } else {
-    Put(scales + g * 4, half(group.scale[0]));
-    Put(scales + g * 4 + 2, half(bits == 6 ? group.scale[1] : group.offset));
+/// Where the scale of half h of group g of a tile's row is.
+template <int kBits>
+int64_t ScaleAt(int tile_row, int g, int h) {
+  using Tile = TileOf<kBits>;
+  return Tile::kScales + tile_row * Tile::kRowScales + (g * Tile::kHalves + h) * Tile::kScaleBytes;
+}
+template <int kBits>
+void PackScales(const Group& group, float unit, int tile_row, int g, uint8_t* tile) {
+  for (int h = 0; h < TileOf<kBits>::kHalves; ++h) {
+    uint8_t* to = tile + ScaleAt<kBits>(tile_row, g, h);
+    Put(to, FloatToHalf(group.scale[h] / unit));
+    if (TileOf<kBits>::kHasOffset) Put(to + 2, FloatToHalf(group.offset[h] / unit));
   }
 }
 
-/// A row's scales in its tile, where a row is one of the tile's eight.
-int64_t ScalesAt(DType grouped, int tile_row) {
-  return WithBits(
-      grouped, [&](auto bits) -> int64_t { return TileOf<bits()>::kScales + tile_row * TileOf<bits()>::kRowScales; });
+/// Input i of group g of a tile's row, in the row's units.
+template <int kBits>
+float ElementOf(const uint8_t* tile, int tile_row, int g, int i) {
+  using Tile = TileOf<kBits>;
+  const Place at = PlaceOf(i);
+  const int lane = tile_row * 4 + at.lane, second = at.second * 16;
+  const uint8_t* of_scale = tile + ScaleAt<kBits>(tile_row, g, i / 16 % Tile::kHalves);
+  const float scale = HalfToFloat(Get(of_scale));
+  if (kBits == 8) {
+    const uint8_t* word = tile + g / 2 * 512 + lane * 16 + g % 2 * 8 + i / 16 * 4;
+    const int byte = QuantisedPlace(i % 16) % 4;
+    const auto magnitude = static_cast<float>(word[byte] & 0x7f);
+    return scale * ((word[byte ^ 1] & 0x80) != 0 ? -magnitude : magnitude);
+  }
+  uint32_t q = 0;
+  if (Tile::kHasLow) q |= Bits(tile, lane * 4 + g, LowBit<kBits>(at)) & 15;
+  if (Tile::kHasPair) {
+    q |= (Bits(tile + Tile::kPairs, lane * 2 + g / 2, PairShift(g, at.pair) + second) & 3) << Tile::kPairShift;
+  }
+  if (Tile::kHasSingle) {
+    q |= (Bits(tile + Tile::kSingles, lane, SingleShift(g, at.pair) + second) & 1) << Tile::kSingleShift;
+  }
+  if (kBits == kE2M1) return scale * kMxfp4Values[q];
+  if (!Tile::kHasOffset) return scale * (static_cast<float>(q) - Tile::kMiddle);
+  return scale * static_cast<float>(q) + HalfToFloat(Get(of_scale + 2));
 }
 
-/// The power of two such that the row's largest number keeps within 2^kUnitSteps of it.
-float UnitOf(float largest) {
+/// The power of two such that the row's largest number keeps below 2^8 of it; of E2M1's codes, where that is a power of
+/// two, it is 1 of it: kernels multiply it by the largest one that T has (kOfCodes).
+float UnitOf(float largest, int bits) {
   int exponent = 0;
   std::frexp(largest, &exponent);
-  return largest == 0 ? 1 : std::ldexp(1.0f, std::max(exponent - kUnitSteps, -120));
+  return largest == 0 ? 1 : std::ldexp(1.0f, std::max(exponent - (bits == kE2M1 ? 1 : 8), -120));
 }
 
 }  // namespace
 
 std::optional<DType> GroupedTypeOf(DType file) {
   switch (file) {
+    case DType::kQ2_K:
+      return DType::kGrouped2;
+    case DType::kQ3_K:
+      return DType::kGrouped3;
     case DType::kQ4_0:
     case DType::kQ4_1:
     case DType::kQ4_K:
@@ -165,15 +208,15 @@ std::optional<DType> GroupedTypeOf(DType file) {
     case DType::kQ5_0:
     case DType::kQ5_1:
     case DType::kQ5_K:
-    case DType::kMXFP4:
       return DType::kGrouped5;
-    case DType::kQ3_K:
     case DType::kQ6_K:
       return DType::kGrouped6;
     case DType::kQ8_0:
     case DType::kIQ4_NL:
     case DType::kIQ4_XS:
       return DType::kGrouped8;
+    case DType::kMXFP4:
+      return DType::kGroupedE2M1;
     default:
       return std::nullopt;
   }
@@ -195,44 +238,31 @@ Status PackPanel(const HostTensor& host, int64_t panel, uint8_t* tiles, float* u
     for (size_t b = 0; b < groups.size(); ++b) {
       Group& group = groups[b] = has_blocks ? ReadGroup(host.dtype, row, static_cast<int64_t>(b))
                                             : RoundGroup(std::span(values).subspan(b * 32).first<32>());
-      for (const float x : {group.scale[0], group.scale[1], group.offset}) {
+      for (const float x : {group.scale[0], group.scale[1], group.offset[0], group.offset[1]}) {
         if (!std::isfinite(x)) return Corruption("a weight holds a value that is not finite");
         largest = std::max(largest, std::fabs(x));
       }
       if (bits == 8 && std::ranges::count(group.q, uint8_t{0x80}) > 0) return InvalidArgument("a byte of -128");
     }
-    units[r] = UnitOf(largest);
+    units[r] = UnitOf(largest, bits);
     for (size_t b = 0; b < groups.size(); ++b) {
       const auto chunk = static_cast<int64_t>(b) / kTileGroups;
       const int g = static_cast<int>(b % kTileGroups), tile_row = static_cast<int>(r % kTileRows);
       uint8_t* tile = tiles + TileNumber(r, chunk, 0) * tile_bytes;
-      PackIntegers(groups[b], bits, tile_row, g, tile);
-      PackScales(groups[b], bits, units[r], g, tile + ScalesAt(grouped, tile_row));
+      WithBits(bits, [&](auto constant) {
+        PackIntegers<constant()>(groups[b], tile_row, g, tile);
+        PackScales<constant()>(groups[b], units[r], tile_row, g, tile);
+      });
     }
   }
   return Status::Ok();
 }
 
 float GroupedValue(DType grouped, const uint8_t* tiles, const float* units, int64_t cols, int64_t row, int64_t col) {
-  const int bits = BitsOf(grouped), g = static_cast<int>(col % kTileInputs / 32), i = static_cast<int>(col % 32);
+  const int g = static_cast<int>(col % kTileInputs / 32), i = static_cast<int>(col % 32);
   const int tile_row = static_cast<int>(row % kTileRows);
   const uint8_t* tile = tiles + TileNumber(row, col / kTileInputs, TilesAcross(cols)) * TileBytes(grouped);
-  const uint8_t* scales = tile + ScalesAt(grouped, tile_row);
-  const Place at = PlaceOf(i);
-  const int lane = tile_row * 4 + at.lane, second = at.second * 16;
-  if (bits == 8) {
-    const uint8_t* word = tile + g / 2 * 512 + lane * 16 + g % 2 * 8 + i / 16 * 4;
-    const int byte = QuantisedPlace(i % 16) % 4;
-    const auto magnitude = static_cast<float>(word[byte] & 0x7f);
-    return units[row] * HalfToFloat(Get(scales + g * 2)) * ((word[byte ^ 1] & 0x80) != 0 ? -magnitude : magnitude);
-  }
-  uint32_t q = Bits(tile, lane * 4 + g, LowShift(at.pair) + second) & 15;
-  const uint8_t* high = tile + TileOf<4>::kHigh;
-  if (bits == 5) q |= (Bits(high, lane, FifthShift(g, at.pair) + second) & 1) << 4;
-  if (bits == 6) q |= (Bits(high, lane * 2 + g / 2, HighShift(g, at.pair) + second) & 3) << 4;
-  const float first = HalfToFloat(Get(scales + g * 4)), other = HalfToFloat(Get(scales + g * 4 + 2));
-  if (bits == 6) return units[row] * (i < 16 ? first : other) * (static_cast<float>(q) - 32);
-  return units[row] * (first * static_cast<float>(q) + other);
+  return units[row] * WithBits(grouped, [&](auto bits) { return ElementOf<bits()>(tile, tile_row, g, i); });
 }
 
 }  // namespace ringside::cuda

@@ -48,6 +48,50 @@ __device__ __forceinline__ float2 HalvesOf(uint32_t pair) {
   return __half22float2(*reinterpret_cast<const __half2*>(&pair));
 }
 
+/// Twice the magnitudes of E2M1's codes as bytes, in the order of their last three bits (kernels/formats/code_values.h).
+/// Nothing for other elements.
+template <int kBits>
+struct CodeTable {
+  __device__ __forceinline__ void Hold() {}
+};
+template <>
+struct CodeTable<kE2M1> {
+  uint32_t low = 0x03020100u, high = 0x0c080604u;
+
+  /// Each in a register of its own, by all lanes: constants would be moved into one for every permutation. So the
+  /// compiler must not see that they are the same: what the first lane says of itself is zero.
+  __device__ __forceinline__ void Hold() {
+    const uint32_t zero = __shfl_sync(0xffffffffu, threadIdx.x % 32, 0);
+    low |= zero, high |= zero;
+  }
+  /// Of those among the four codes in the lower half of a word that have their highest bit unset; 0 for the others, of
+  /// which the permutation repeats the highest bit of a byte of the table.
+  __device__ __forceinline__ uint32_t Pick(uint32_t codes) const {
+    uint32_t out;
+    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(out) : "r"(low), "r"(high), "r"(codes));
+    return out;
+  }
+  /// Twice what the four codes of half h of a word stand for, and 12 (TileOf<kE2M1>::kMiddle).
+  __device__ __forceinline__ uint32_t Bytes(uint32_t word, int h) const {
+    return Pick(word >> 16 * h) + TileOf<kE2M1>::kMiddle * 0x01010101u - Pick((word ^ 0x88888888u) >> 16 * h);
+  }
+};
+/// Pair i of a word of E2M1's codes as numbers of T whose bits are theirs: kOfCodes times that is twice what they stand
+/// for, below the normal numbers too.
+template <class T>
+__device__ __forceinline__ uint32_t PairOfCodes(uint32_t word, int i, T) {
+  constexpr int kExponent = std::is_same_v<T, __half> ? 9 : 6;  // where its last two bits and one of fraction begin
+  const uint32_t two = __byte_perm(word, 0, i < 2 ? 0x4140 : 0x4342);  // a half's pairs: a byte of each half of T's
+  return MaskedOr(two << (kExponent - CodeShift(i % 2)), (7u << kExponent) * 0x00010001u,
+                  (two << (12 - CodeShift(i % 2))) & 0x80008000u);
+}
+template <class T, int kBits>
+constexpr float kOfCodes = 1;
+template <>
+constexpr float kOfCodes<__nv_bfloat16, kE2M1> = 0x1p127f;
+template <>
+constexpr float kOfCodes<__half, kE2M1> = 0x1p15f;
+
 template <class T>
 struct PairTypeOf {
   using Type = __nv_bfloat162;
@@ -72,21 +116,23 @@ __device__ __forceinline__ PairType<T> PairOfValue(float x) {
 template <int kBits>
 struct LaneTile {
   using Tile = TileOf<kBits>;
-  static constexpr float kMiddle = kBits == 4 ? 8 : kBits == 5 ? 16 : 32;  // integers less it are about zero
-  uint32_t low[kBits == 8 ? 8 : 4];
-  uint32_t high[2];
-  uint32_t scales[4];
+  static constexpr float kMiddle = Tile::kMiddle;
+  uint32_t low[kBits == 8 ? 8 : 4];  // or bytes
+  uint32_t pairs[2], singles;
+  uint32_t scales[Tile::kRowScales / 4];
+  CodeTable<kBits> table;
 
   __device__ __forceinline__ void Load(const unsigned char* tile, int lane) {
-    LoadFour(low, tile + lane * 16);
+    if constexpr (kBits >= 4) LoadFour(low, tile + lane * 16);
     if constexpr (kBits == 8) LoadFour(low + 4, tile + 512 + lane * 16);
-    if constexpr (kBits == 5) high[0] = *reinterpret_cast<const uint32_t*>(tile + Tile::kHigh + lane * 4);
-    if constexpr (kBits == 6) LoadTwo(high, tile + Tile::kHigh + lane * 8);
+    if constexpr (Tile::kHasPair) LoadTwo(pairs, tile + Tile::kPairs + lane * 8);
+    if constexpr (Tile::kHasSingle) singles = *reinterpret_cast<const uint32_t*>(tile + Tile::kSingles + lane * 4);
     const unsigned char* own = tile + Tile::kScales + lane / 4 * Tile::kRowScales;
-    if constexpr (kBits == 8) {
+    if constexpr (Tile::kRowScales == 8) {
       LoadTwo(scales, own);
     } else {
-      LoadFour(scales, own);
+#pragma unroll
+      for (int i = 0; i < Tile::kRowScales; i += 16) LoadFour(scales + i / 4, own + i);
     }
   }
 
@@ -98,36 +144,25 @@ struct LaneTile {
       const uint32_t word = low[g * 2 + i / 2];
       return i % 2 == 0 ? LowPair(word, Int8(), T()) : HighPair(word, Int8(), T());
     } else {
-      const uint32_t pair = MaskedOr(low[g] >> LowShift(i), 0x000f000fu, BasePair(T()));
-      if constexpr (kBits == 5) return MaskedOr(Shifted(high[0], FifthShift(g, i) - 4), 0x00100010u, pair);
-      if constexpr (kBits == 6) return MaskedOr(Shifted(high[g / 2], HighShift(g, i) - 4), 0x00300030u, pair);
-      return pair;
+      if constexpr (Tile::kHasCodes) return PairOfCodes(low[g], i, T());
+      return Elements<0x00010001u>(g, i, BasePair(T()));
     }
   }
-  /// The lane's four integers of half h of group g, of up to 6 bits, as bytes: of inputs 16 h + 2 j, 16 h + 8 + 2 j and
-  /// those behind these two.
+  /// The lane's four integers of half h of group g, not those of 8 bits, as bytes: of inputs 16 h + 2 j, 16 h + 8 + 2 j
+  /// and those behind these two. Codes: their numbers and the middle.
   __device__ __forceinline__ uint32_t Bytes(int g, int h) const {
-    static_assert(kBits <= 6);
-    const uint32_t bytes = (low[g] >> LowShift(2 * h)) & 0x0f0f0f0fu;
-    if constexpr (kBits == 5) return MaskedOr(Shifted(high[0], FifthShift(g, 2 * h) - 4), 0x10101010u, bytes);
-    if constexpr (kBits == 6) return MaskedOr(Shifted(high[g / 2], HighShift(g, 2 * h) - 4), 0x30303030u, bytes);
-    return bytes;
+    static_assert(kBits != 8);
+    if constexpr (Tile::kHasCodes) return table.Bytes(low[g], h);
+    return Elements<0x01010101u>(g, 2 * h, 0);
   }
-  /// Of group g, and of 6 bits of its half: pairs 2 half and 2 half + 1.
+  /// Of group g, where halves have their own of its half: what pairs 2 half and 2 half + 1 are multiplied by, and what
+  /// is added, if they are taken as Pair gives them.
   template <class T>
   __device__ __forceinline__ ScaleAndOffset Scale(int g, int half) const {
-    if constexpr (kBits == 8) return {HalfScale(g) * kUnitOf<T, Int8>, 0};
-    const float2 two = HalvesOf(scales[g]), offsets = OffsetsOf<T>(two);
-    if constexpr (kBits == 6) return half == 0 ? ScaleAndOffset{two.x, offsets.x} : ScaleAndOffset{two.y, offsets.y};
-    return {two.x, offsets.x};
-  }
-  /// Of what a group's scales say, or of 6 bits those of its halves: what is to be added, if the pairs are taken as
-  /// Pair gives them.
-  template <class T>
-  static __device__ __forceinline__ float2 OffsetsOf(float2 two) {
-    if constexpr (kBits == 6) return {-(kBase<T> + 32) * two.x, -(kBase<T> + 32) * two.y};
-    const float offset = fmaf(-kBase<T>, two.x, two.y);
-    return {offset, offset};
+    const ScaleAndOffset own = Stored(g, half);
+    if constexpr (kBits == 8) return {own.scale * kUnitOf<T, Int8>, 0};
+    if constexpr (Tile::kHasCodes) return {own.scale * kOfCodes<T, kBits>, 0};
+    return {own.scale, Tile::kHasOffset ? fmaf(-kBase<T>, own.scale, own.offset) : -(kBase<T> + kMiddle) * own.scale};
   }
   /// What a group's pairs are multiplied by and what is added, in T: for Rounded.
   template <class T>
@@ -136,10 +171,9 @@ struct LaneTile {
   };
   template <class T>
   __device__ __forceinline__ InType<T> ScaleInType(int g, int half) const {
-    if constexpr (kBits == 8) return {PairOfValue<T>(HalfScale(g)), {}};
-    const float2 two = HalvesOf(scales[g]);
-    if constexpr (kBits == 6) return {PairOfValue<T>(half == 0 ? two.x : two.y), {}};
-    return {PairOfValue<T>(two.x), PairOfValue<T>(fmaf(kMiddle, two.x, two.y))};
+    const ScaleAndOffset own = Stored(g, half);
+    if constexpr (!Tile::kHasOffset) return {PairOfValue<T>(own.scale * kOfCodes<T, kBits>), {}};
+    return {PairOfValue<T>(own.scale), PairOfValue<T>(fmaf(kMiddle, own.scale, own.offset))};
   }
   /// The pair in its row's units, in T: an integer about zero, exact, times the scale, plus what is left of the offset,
   /// each of which is rounded to T.
@@ -152,9 +186,11 @@ struct LaneTile {
       if constexpr (std::is_same_v<T, __half>) x = __hmul2(x, BitsAsPair<T>(0x78007800u));   // 2^15
       x = __hmul2(x, BitsAsPair<T>(std::is_same_v<T, __half> ? 0x60006000u : 0x42804280u));  // 2^9, 2^6
       x = __hmul2(x, by.scale);
+    } else if constexpr (Tile::kHasCodes) {
+      x = __hmul2(x, by.scale);
     } else {
       x = __hsub2(x, BitsAsPair<T>(BasePair(T()) | static_cast<uint32_t>(kMiddle) * 0x10001u));
-      x = kBits == 6 ? __hmul2(x, by.scale) : __hfma2(x, by.scale, by.offset);
+      x = Tile::kHasOffset ? __hfma2(x, by.scale, by.offset) : __hmul2(x, by.scale);
     }
     return *reinterpret_cast<const uint32_t*>(&x);
   }
@@ -165,14 +201,33 @@ struct LaneTile {
   }
 
  private:
+  /// Elements of group g that begin where pair i does, wherever kOnes has a bit, on top of `with`.
+  template <uint32_t kOnes>
+  __device__ __forceinline__ uint32_t Elements(int g, int i, uint32_t with) const {
+    if constexpr (Tile::kHasLow) with = MaskedOr(low[g] >> LowShift(i), 15 * kOnes, with);
+    if constexpr (Tile::kHasPair) {
+      constexpr int kShift = Tile::kPairShift;
+      with = MaskedOr(Shifted(pairs[g / 2], PairShift(g, i) - kShift), (3u << kShift) * kOnes, with);
+    }
+    if constexpr (Tile::kHasSingle) {
+      constexpr int kShift = Tile::kSingleShift;
+      with = MaskedOr(Shifted(singles, SingleShift(g, i) - kShift), (1u << kShift) * kOnes, with);
+    }
+    return with;
+  }
+  /// As the tile has them; without offsets 0.
+  __device__ __forceinline__ ScaleAndOffset Stored(int g, int half) const {
+    const int n = g * Tile::kHalves + half % Tile::kHalves;
+    if constexpr (Tile::kHasOffset) {
+      const float2 two = HalvesOf(scales[n]);
+      return {two.x, two.y};
+    }
+    const float2 two = HalvesOf(scales[n / 2]);
+    return {n % 2 == 0 ? two.x : two.y, 0};
+  }
   template <class T>
   static __device__ __forceinline__ PairType<T> BitsAsPair(uint32_t bits) {
     return *reinterpret_cast<const PairType<T>*>(&bits);
-  }
-  /// Of group g of 8 bits.
-  __device__ __forceinline__ float HalfScale(int g) const {
-    const float2 two = HalvesOf(scales[g / 2]);
-    return g % 2 == 0 ? two.x : two.y;
   }
   static __device__ __forceinline__ uint32_t Shifted(uint32_t x, int right) {
     return right >= 0 ? x >> right : x << -right;
@@ -208,12 +263,18 @@ __device__ float LoadGroupedOf(const unsigned char* tiles, int64_t row, int64_t 
 __device__ __forceinline__ float LoadGrouped(const void* weight, DType dtype, int64_t row, int64_t c, int64_t cols) {
   const auto* tiles = static_cast<const unsigned char*>(weight);
   switch (dtype) {
+    case DType::kGrouped2:
+      return LoadGroupedOf<2>(tiles, row, c, cols);
+    case DType::kGrouped3:
+      return LoadGroupedOf<3>(tiles, row, c, cols);
     case DType::kGrouped4:
       return LoadGroupedOf<4>(tiles, row, c, cols);
     case DType::kGrouped5:
       return LoadGroupedOf<5>(tiles, row, c, cols);
     case DType::kGrouped6:
       return LoadGroupedOf<6>(tiles, row, c, cols);
+    case DType::kGroupedE2M1:
+      return LoadGroupedOf<kE2M1>(tiles, row, c, cols);
     default:
       return LoadGroupedOf<8>(tiles, row, c, cols);
   }

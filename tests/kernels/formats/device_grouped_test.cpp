@@ -69,7 +69,7 @@ TEST_P(GroupedDevice, LinearOfEveryShape) {
 }
 
 TEST_P(GroupedDevice, ShortBlocksOfInputsThatAreNoWholeTile) {
-  for (const DType type : {DType::kQ4_1, DType::kQ5_0, DType::kQ8_0}) {
+  for (const DType type : {DType::kQ4_1, DType::kQ5_0, DType::kMXFP4, DType::kIQ4_NL, DType::kQ8_0}) {
     for (const int64_t cols : {32, 96, 576}) {
       const RandomWeight w = MakeGrouped(type, 130, cols, 13);
       for (const int64_t rows : {1, 3, 6, 40, 200}) ExpectProducts(w, rows, DType::kF32);
@@ -81,7 +81,8 @@ TEST_P(GroupedDevice, ShortBlocksOfInputsThatAreNoWholeTile) {
 TEST_P(GroupedDevice, InputsOfAnyMagnitude) {
   constexpr int64_t kOutputs = 80, kInputs = 512, kGroup = 32;
   const float small = type_ == DType::kF16 ? 1e-3f : 1e-30f, large = type_ == DType::kF16 ? 1e2f : 1e25f;
-  for (const DType type : {DType::kQ4_K, DType::kQ5_0, DType::kQ6_K, DType::kQ8_0}) {
+  for (const DType type : {DType::kQ2_K, DType::kQ3_K, DType::kQ4_K, DType::kQ5_0, DType::kQ6_K, DType::kMXFP4,
+                           DType::kIQ4_NL, DType::kQ8_0}) {
     const RandomWeight w = MakeGrouped(type, kOutputs, kInputs, 17);
     const Weight weight = Load(w);
     const Weight* const weights[] = {&weight};
@@ -108,7 +109,7 @@ TEST_P(GroupedDevice, InputsOfAnyMagnitude) {
 
 TEST_P(GroupedDevice, WhatIsNoNumberStaysInItsRow) {
   constexpr int64_t kOutputs = 48, kInputs = 512, kRows = 3;
-  for (const DType type : {DType::kQ4_K, DType::kQ6_K, DType::kQ8_0}) {
+  for (const DType type : {DType::kQ2_K, DType::kQ3_K, DType::kQ4_K, DType::kQ6_K, DType::kQ8_0}) {
     const RandomWeight w = MakeGrouped(type, kOutputs, kInputs, 19);
     const Weight weight = Load(w);
     const Weight* const weights[] = {&weight};
@@ -129,14 +130,16 @@ TEST_P(GroupedDevice, WhatIsNoNumberStaysInItsRow) {
 // Of one type and of two, of whole panels, whole tiles and neither.
 TEST_P(GroupedDevice, SeveralWeightsWithBiasAndSum) {
   for (const auto& sizes : {std::array<int64_t, 3>{64, 128, 70}, {24, 40, 8}, {24, 7, 9}}) {
-    for (const DType last : {DType::kQ4_K, DType::kQ6_K}) {
+    for (const auto& [first, last] : {std::pair(DType::kQ4_K, DType::kQ4_K),
+                                      {DType::kQ4_K, DType::kQ6_K},
+                                      {DType::kQ2_K, DType::kQ4_K},
+                                      {DType::kQ3_K, DType::kQ4_K}}) {
       for (const int64_t rows : {1, 3, 5, 40, 100, 150, 260}) {
         const int64_t cols = 512, total = sizes[0] + sizes[1] + sizes[2];
         std::vector<RandomWeight> random;
         std::vector<Weight> loaded;
         for (const int64_t n : sizes) {
-          random.push_back(
-              MakeGrouped(random.size() == 2 ? last : DType::kQ4_K, n, cols, static_cast<uint32_t>(60 + n)));
+          random.push_back(MakeGrouped(random.size() == 2 ? last : first, n, cols, static_cast<uint32_t>(60 + n)));
           loaded.push_back(Load(random.back()));
         }
         const Weight* const weights[] = {&loaded[0], &loaded[1], &loaded[2]};
@@ -181,7 +184,7 @@ TEST_P(GroupedDevice, NormLinearAndActivationInARow) {
 // themselves.
 TEST_P(GroupedDevice, NormsOfBothKindsBeforeRowsOfEveryLength) {
   constexpr int64_t kOutputs = 40;
-  for (const DType type : {DType::kQ4_K, DType::kQ6_K, DType::kQ8_0}) {
+  for (const DType type : {DType::kQ2_K, DType::kQ3_K, DType::kQ4_K, DType::kQ6_K, DType::kQ8_0}) {
     for (const int64_t cols : {512, 4096, 8192, 16384}) {
       const RandomWeight w = MakeGrouped(type, kOutputs, cols, 21);
       const Weight weight = Load(w);
@@ -226,6 +229,8 @@ TEST_P(GroupedDevice, NormAndLayersOfTwoTypesInARow) {
   for (const auto& [first, second] : {std::pair(DType::kQ4_K, DType::kQ6_K),
                                       {DType::kQ5_K, DType::kQ6_K},
                                       {DType::kQ6_K, DType::kQ4_K},
+                                      {DType::kQ2_K, DType::kQ4_K},
+                                      {DType::kQ3_K, DType::kQ4_K},
                                       {DType::kQ8_0, DType::kQ6_K}}) {
     for (const int64_t n : {64, 96, 3000}) {
       const RandomWeight gate = MakeGrouped(first, n, kInputs, 9), up = MakeGrouped(second, n, kInputs, 10);

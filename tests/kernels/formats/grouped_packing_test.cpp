@@ -71,9 +71,12 @@ TEST(GroupedPacking, PlainValuesAreRoundedToWholeNumbersOfTheirBlock) {
 }
 
 TEST(GroupedPacking, TilesAreAsSmallAsTheFileButForScales) {
+  EXPECT_EQ(cuda::PanelBytes(DType::kGrouped2, 4096), 64 * 4096 * 4 / 8);
+  EXPECT_EQ(cuda::PanelBytes(DType::kGrouped3, 4096), 64 * 4096 * 4 / 8);
   EXPECT_EQ(cuda::PanelBytes(DType::kGrouped4, 4096), 64 * 4096 * 5 / 8);
   EXPECT_EQ(cuda::PanelBytes(DType::kGrouped5, 4096), 64 * 4096 * 6 / 8);
   EXPECT_EQ(cuda::PanelBytes(DType::kGrouped6, 4096), 64 * 4096 * 7 / 8);
+  EXPECT_EQ(cuda::PanelBytes(DType::kGroupedE2M1, 4096), 64 * 4096 * 9 / 16);
   EXPECT_EQ(cuda::PanelBytes(DType::kGrouped8, 4096), 64 * 4096 * 17 / 16);
   EXPECT_FALSE(cuda::GroupedTypeOf(DType::kBF16));
 }

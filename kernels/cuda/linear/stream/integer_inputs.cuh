@@ -1,5 +1,5 @@
-// Rows of x for the streaming kernel of weights in tiles (stream_grouped.cuh), for those of up to 6 bits: as integers.
-// Included by it only.
+// Rows of x for the streaming kernel of weights in tiles (stream_grouped.cuh), for those of fewer than 8 bits: as
+// integers. Included by it only.
 #pragma once
 
 #include "kernels/cuda/linear/stream/portion_inputs.cuh"
@@ -11,7 +11,7 @@ template <int kBits>
 constexpr bool kTakesIntegers = kBits != 8;
 /// Inputs that are summed for what is added to all weights of a scale: as many as have one.
 template <int kBits>
-constexpr int kSumInputs = kBits == 6 ? 16 : 32;
+constexpr int kSumInputs = 32 / TileOf<kBits>::kHalves;
 /// Bytes of a group of 32 inputs: the high bytes of all as the right operand of products of bytes wants them, 16 inputs
 /// behind the other 16, then their low bytes.
 constexpr int kInputGroupBytes = 64, kHighToLow = 32;
@@ -30,7 +30,7 @@ struct alignas(128) ZeroInputs {
 template <int kBits>
 struct IntegerRows {
   unsigned char* bytes;  // kInputGroupBytes a group
-  float* sums;           // of each kSumInputs; of 6 bits times -32, which integers of these are more
+  float* sums;           // of each kSumInputs; without offsets times what elements are less than integers
   float* units;
   int row_bytes, groups;  // from a row to the next; units of a row
 
@@ -246,7 +246,7 @@ class IntegerInputs {
     }
     to[0] = {high[0], high[1], high[2], high[3]};
     to[kHighToLow / kUnit] = {low[0], low[1], low[2], low[3]};
-    const float total = static_cast<float>(sum) * (kBits == 6 ? -32 * unit : unit);
+    const float total = static_cast<float>(sum) * (TileOf<kBits>::kHasOffset ? unit : -TileOf<kBits>::kMiddle * unit);
     if (kSumInputs<kBits> == kUnit) {
       to_.sums[r * to_.row_sums() + u] = total;
     } else if (u % 2 == 0) {

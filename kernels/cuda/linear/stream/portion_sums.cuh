@@ -13,21 +13,36 @@ namespace ringside::cuda {
 template <int kBits>
 struct LanePlaces {
   using Tile = TileOf<kBits>;
-  uint32_t low, high, scales;
+  uint32_t low, pairs, singles, scales;
+  CodeTable<kBits> table;
 
   __device__ __forceinline__ explicit LanePlaces(uint32_t ring) {
     const int lane = threadIdx.x % 32;
     low = ring + lane * 16;
-    high = ring + Tile::kHigh + lane * (kBits == 5 ? 4 : 8);
+    pairs = ring + Tile::kPairs + lane * 8;
+    singles = ring + Tile::kSingles + lane * 4;
     scales = ring + Tile::kScales + lane / 4 * Tile::kRowScales;
-    asm volatile("" : "+r"(low), "+r"(high), "+r"(scales));
+    if constexpr (kBits >= 4) asm volatile("" : "+r"(low));
+    if constexpr (Tile::kHasPair) asm volatile("" : "+r"(pairs));
+    if constexpr (Tile::kHasSingle) asm volatile("" : "+r"(singles));
+    asm volatile("" : "+r"(scales));
+    table.Hold();
   }
   /// The integers.
   __device__ __forceinline__ void Load(LaneTile<kBits>* tile, uint32_t at) const {
-    LoadSharedFour(tile->low, low + at);
+    if constexpr (kBits >= 4) LoadSharedFour(tile->low, low + at);
     if constexpr (kBits == 8) LoadSharedFour(tile->low + 4, low + at + 512);
-    if constexpr (kBits == 5) tile->high[0] = LoadSharedWord(high + at);
-    if constexpr (kBits == 6) LoadSharedTwo(tile->high, high + at);
+    if constexpr (Tile::kHasPair) LoadSharedTwo(tile->pairs, pairs + at);
+    if constexpr (Tile::kHasSingle) tile->singles = LoadSharedWord(singles + at);
+  }
+  /// All scales of the lane's row.
+  __device__ __forceinline__ void LoadScales(LaneTile<kBits>* tile, uint32_t at) const {
+    if constexpr (Tile::kRowScales == 8) {
+      LoadSharedTwo(tile->scales, scales + at);
+    } else {
+#pragma unroll
+      for (int i = 0; i < Tile::kRowScales; i += 16) LoadSharedFour(tile->scales + i / 4, scales + at + i);
+    }
   }
 };
 
@@ -57,7 +72,7 @@ struct ByteSums {
       for (int t = 0; t < 2; ++t) {
         const uint32_t tile = tiles + chunk * kPairOfTiles<8> + t * W::Tile::kBytes;
         places.Load(&both[t], tile);
-        LoadSharedTwo(both[t].scales, places.scales + tile);
+        places.LoadScales(&both[t], tile);
       }
       AddChunk(both[0], both[1], own.x + (n * kPortionInputs + chunk * kTileInputs) * static_cast<int>(sizeof(T)));
     }
@@ -91,16 +106,16 @@ struct ByteSums {
   }
 };
 
-/// A warp's sums of two tiles of up to 6 bits times 1, 2 or up to 4 rows of x, all in integers. The right operand has a
-/// column for each row and each of several groups of inputs, with zeros where the inputs are another group's: so the
-/// sums of all these groups, which scales multiply, are there at once, those of two groups of a row in a lane, and no
-/// lane multiplies what another does. Behind a row's groups come those of the next.
+/// A warp's sums of two tiles of fewer than 8 bits times 1, 2 or up to 4 rows of x, all in integers. The right operand
+/// has a column for each row and each of several groups of inputs, with zeros where the inputs are another group's: so
+/// the sums of all these groups, which scales multiply, are there at once, those of two groups of a row in a lane, and
+/// no lane multiplies what another does. Behind a row's groups come those of the next.
 template <int kBits, int kRows>
 struct IntegerSums {
   using Tile = TileOf<kBits>;
   static constexpr int kGroups = kPortionChunks * kTileGroups;  // of a portion
   static constexpr int kRowColumns = 8 / kRows, kSets = kGroups / kRowColumns;
-  static constexpr int kHalves = kBits == 6 ? 2 : 1;  // of a group, that have their own scales
+  static constexpr int kHalves = Tile::kHalves;
   static_assert(kGroups == 8 && kPairOfTiles<kBits> % 16 == 0);
   float sums[2][kSets] = {};  // of a lane's row of either tile, over its two groups of each set of columns
 
@@ -127,6 +142,7 @@ struct IntegerSums {
   /// The n-th portion of inputs and its tiles, at `tiles` from the begin of the ring.
   __device__ __forceinline__ void Add(int n, const Places& own, const LanePlaces<kBits>& places, uint32_t tiles) {
     LaneTile<kBits> first, second;
+    first.table = second.table = places.table;
     const uint32_t x_address = own.x + n * (kGroups * kInputGroupBytes);
 #pragma unroll
     for (int s = 0; s < kSets; ++s) {
@@ -198,20 +214,29 @@ struct IntegerSums {
     LoadSharedTwo(units, own.units + (n * kGroups + first * 2) * static_cast<int>(sizeof(float)));
 #pragma unroll
     for (int t = 0; t < 2; ++t) {
-      uint32_t words[2];
-      LoadSharedTwo(words, own.scales + tiles + t * Tile::kBytes + ScalesOf(first));
+      constexpr int kWords = Tile::kRowScales / 8;  // of two groups
+      uint32_t words[kWords];
+      const uint32_t words_at = own.scales + tiles + t * Tile::kBytes + ScalesOf(first);
+      if constexpr (kWords == 4) {
+        LoadSharedFour(words, words_at);
+      } else if constexpr (kWords == 2) {
+        LoadSharedTwo(words, words_at);
+      } else {
+        words[0] = LoadSharedWord(words_at);
+      }
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
-        const float2 two = HalvesOf(words[e]);
         const float unit = __uint_as_float(units[e]);
 #pragma unroll
         for (int h = 0; h < kHalves; ++h) {
           const float product = unit * static_cast<float>(c[0][h][2 * t + e] * 256 + c[1][h][2 * t + e]);
           const float input = __uint_as_float(inputs[kHalves * e + h]);
-          if constexpr (kHalves == 2) {
-            sums[t][s] = fmaf(h == 0 ? two.x : two.y, product + input, sums[t][s]);
-          } else {
+          const int scale = e * kHalves + h;
+          const float2 two = HalvesOf(words[Tile::kHasOffset ? scale : scale / 2]);
+          if constexpr (Tile::kHasOffset) {
             sums[t][s] = fmaf(two.x, product, fmaf(two.y, input, sums[t][s]));
+          } else {
+            sums[t][s] = fmaf(scale % 2 == 0 ? two.x : two.y, product + input, sums[t][s]);
           }
         }
       }

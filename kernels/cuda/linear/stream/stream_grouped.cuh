@@ -3,8 +3,8 @@
 // their portions into eight runs of the same length, one a warp, which come through a ring of the warp's own. A warp
 // leaves its sums of a tile, of all or some of its portions, in shared memory; at one barrier before the end they are
 // added up in the order of the warps. On the tensor cores 16 rows of W are the left operand and x is the right one.
-// Weights of up to 6 bits are multiplied as the integers they are, by integers of 16 bits that rows of x become, which
-// takes fewer operations than numbers of 16 bits made of them (portion_sums.cuh); bytes become numbers.
+// Weights of fewer than 8 bits are multiplied as the integers they are, by integers of 16 bits that rows of x become,
+// which takes fewer operations than numbers of 16 bits made of them (portion_sums.cuh); bytes become numbers.
 //
 // Measured on an H200, an 8B model in Q4_K_M at one row: a layer's five kernels take 4 us each beside the time of their
 // bytes, from the end of the one before to x where products want it, and on the way out. Products come for nothing

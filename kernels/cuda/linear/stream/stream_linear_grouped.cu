@@ -22,21 +22,21 @@ bool CanStreamTwoGrouped(const Launcher& on, const SkinnyLinear& args, const Ski
     return HasGroupScales(one.weight_dtype) && one.after == AfterLinear::kNothing && IsSkinny(one) &&
            CanStream(on, one);
   };
-  if (!plain(args) || !plain(next) || BitsOf(next.weight_dtype) != kNextBits) return false;
-  return WithFirstBits(args.weight_dtype, [&](auto bits) {
-    const auto [own, other] =
-        DivideTwo<bits(), kNextBits>(on, NarrowForStream(args, kPortionInputs), NarrowForStream(next, kPortionInputs));
+  if (!plain(args) || !plain(next)) return false;
+  return WithBitsOfTwo(args.weight_dtype, next.weight_dtype, [&](auto bits, auto next_bits) {
+    const auto [own, other] = DivideTwo<bits(), next_bits()>(on, NarrowForStream(args, kPortionInputs),
+                                                             NarrowForStream(next, kPortionInputs));
     return own.slots >= kFewestSlots && other.slots >= kFewestSlots;
   });
 }
 
 void LaunchStreamTwoGrouped(const Launcher& on, const SkinnyLinear& args, const SkinnyLinear& next) {
   CHECK(CanStreamTwoGrouped(on, args, next));
-  WithFirstBits(args.weight_dtype, [&](auto bits) {
+  WithBitsOfTwo(args.weight_dtype, next.weight_dtype, [&](auto bits, auto next_bits) {
     if (args.dtype == DType::kF16) {
-      LaunchStreamTwoGroupedOf<__half, bits(), kNextBits>(on, args, next);
+      LaunchStreamTwoGroupedOf<__half, bits(), next_bits()>(on, args, next);
     } else {
-      LaunchStreamTwoGroupedOf<__nv_bfloat16, bits(), kNextBits>(on, args, next);
+      LaunchStreamTwoGroupedOf<__nv_bfloat16, bits(), next_bits()>(on, args, next);
     }
     return true;
   });
