@@ -144,6 +144,7 @@ void CudaBackend::Free(void* data, size_t bytes) {
     Synchronize();
     slab_copies_.WaitForAll();
   }
+  numbers_of_orders_.erase(data);
   memory_.Give(data, std::max<size_t>(bytes, 1));
 }
 
@@ -423,10 +424,12 @@ void CudaBackend::Linear(const LinearArgs& args) {
   CHECK_EQ(args.x.rows, args.y.rows);
   CHECK(args.weights.size() <= static_cast<size_t>(StepOp::kMaxWeights));
   int64_t column = 0;
-  for (size_t first = 0; first < args.weights.size();) {  // those of one type, side by side, are one operation
+  for (size_t first = 0; first < args.weights.size();) {
+    const Weight& of = *args.weights[first];  // those of one type and order, side by side, are one operation
     size_t end = first;
     int64_t outputs = 0;
-    while (end < args.weights.size() && args.weights[end]->dtype == args.weights[first]->dtype) {
+    while (end < args.weights.size() && args.weights[end]->dtype == of.dtype &&
+           OrderOf(*args.weights[end]) == OrderOf(of)) {
       CHECK_EQ(args.weights[end]->cols, args.x.cols);
       outputs += args.weights[end++]->rows;
     }
@@ -451,14 +454,28 @@ void CudaBackend::RecordLinear(const LinearArgs& args, std::span<const Weight* c
     op.scales[i] = static_cast<const float*>(weights[i]->scales.data());
     op.outputs[i] = weights[i]->rows;
   }
-  if (!options_.deterministic) return Record(op, args.x.rows);
+  const Buffer& order = weights[0]->order;
+  const int64_t cols = args.x.cols;
+  int64_t step = std::max<int64_t>(args.x.rows, 1);
+  if (order) step = std::min(step, static_cast<int64_t>(kOrderedBytes) / StorageBytes(options_.dtype, cols));
+  if (options_.deterministic) step = std::min(step, SkinnyLinear::kMaxRows);
   const Tensor y = op.y;
-  for (int64_t first = 0; first < args.x.rows; first += SkinnyLinear::kMaxRows) {
-    const int64_t rows = std::min(SkinnyLinear::kMaxRows, args.x.rows - first);
+  for (int64_t first = 0; first < args.x.rows; first += step) {
+    const int64_t rows = std::min(step, args.x.rows - first);
     op.x = args.x.Rows(first, rows);
     op.y = y.Rows(first, rows);
+    if (order) {
+      const Tensor ordered{options_.dtype, ordered_x_, rows, cols, cols};
+      const auto* columns = static_cast<const int32_t*>(order.data());
+      Record({.kind = OpKind::kTakeColumns, .x = op.x, .y = ordered, .indices = columns}, rows);
+      op.x = ordered;
+    }
     Record(op, rows);
   }
+}
+
+int CudaBackend::OrderOf(const Weight& weight) const {
+  return weight.order ? numbers_of_orders_.at(weight.order.data()) : 0;
 }
 
 // ---- ranks

@@ -7,7 +7,9 @@
 #include <cuda_runtime_api.h>
 
 #include <cstring>
+#include <map>
 #include <span>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -125,6 +127,10 @@ class CudaBackend final : public Backend {
   [[nodiscard]] Waiting Wait() const { return {exchange_.Wait(), stages_.Wait()}; }
   /// Until the device has done everything.
   void AwaitStream();
+  /// The weight's inputs in an order, for Linear; nothing if there is none.
+  Status KeepOrder(std::span<const int32_t> order, Weight* weight);
+  /// The same number for weights whose inputs have the same order; 0: their own.
+  int OrderOf(const Weight& weight) const;
   void Record(const StepOp& op, int64_t rows);
   /// What is recorded, as a graph if such a step is likely to come again.
   void PlayPending();
@@ -164,6 +170,7 @@ class CudaBackend final : public Backend {
   void ForgetStaged() { staged_ = {}, adapted_ = {}; }
 
   static constexpr int64_t kMostChosenRows = 65536;  // of a submission
+  static constexpr size_t kOrderedBytes = size_t{32} << 20;
   static constexpr size_t kFirstSegment = 4;         // operations
   static constexpr int64_t kMostSmallRows = 64;      // of steps that become graphs whatever they have
 
@@ -186,6 +193,9 @@ class CudaBackend final : public Backend {
   size_t segment_ = kFirstSegment;  // operations of a large step to record before they are played
   StagedStep staged_;
   AdaptedStep adapted_;
+  std::map<std::vector<int32_t>, int> order_numbers_;
+  std::unordered_map<const void*, int> numbers_of_orders_;  // on the device
+  void* ordered_x_ = nullptr;  // kOrderedBytes: inputs in a weight's order, of as many rows as there is room for
   int64_t last_layer_ = -1;  // of attention in this submission; layers before it may be being written
 
   int32_t* chosen_ids_ = nullptr;  // of the last submission that chose, for Embed

@@ -67,7 +67,8 @@ Result<Weight> CudaBackend::LoadWeight(const HostTensor& host) {
   }
   const bool keeps = options_.keeps_blocks && (host.expert || IsLarge(host) || options_.keeps_small_blocks);
   if (keeps && !host.expert && host.dtype == DType::kScaledE4M3) return LoadBytes(host, DType::kF8E4M3);
-  if (const auto grouped = GroupedTypeOf(host.dtype); grouped && keeps) {
+  const bool in_order = host.expert && !host.order.empty();  // an expert's rows come as they are
+  if (const auto grouped = GroupedTypeOf(host.dtype); grouped && keeps && !in_order) {
     Result<Weight> weight = LoadBlocks(host, *grouped);
     if (weight.ok() || weight.status().code() != StatusCode::kInvalidArgument) return weight;
   }
@@ -123,6 +124,19 @@ Result<Weight> CudaBackend::TakeScaledWeight(DType dtype, int64_t rows, int64_t 
                                 bytes + scales * sizeof(float), memory_.free_bytes()));
 }
 
+Status CudaBackend::KeepOrder(std::span<const int32_t> order, Weight* weight) {
+  if (order.empty()) return Status::Ok();
+  if (ordered_x_ == nullptr) ordered_x_ = memory_.TakeHigh(kOrderedBytes);
+  if (ordered_x_ == nullptr) return Overloaded("no device memory for inputs in another order");
+  ASSIGN_OR_RETURN(weight->order, Allocate(order.size_bytes()));
+  CopyToDevice(weight->order.data(), order.data(), order.size_bytes());
+  CHECK_CUDA(cudaStreamSynchronize(stream_));
+  const auto next = static_cast<int>(order_numbers_.size()) + 1;
+  const auto known = order_numbers_.try_emplace({order.begin(), order.end()}, next).first;
+  numbers_of_orders_[weight->order.data()] = known->second;
+  return Status::Ok();
+}
+
 Result<Weight> CudaBackend::LoadBlocks(const HostTensor& host, DType dtype) {
   const auto panels = static_cast<size_t>(PanelsDown(host.rows)),
              panel_bytes = static_cast<size_t>(PanelBytes(dtype, host.cols)), units = panels * kPanelRows;
@@ -147,6 +161,7 @@ Result<Weight> CudaBackend::LoadBlocks(const HostTensor& host, DType dtype) {
   }
   CopyToDevice(weight.scales.data(), row_units.data(), weight.scales.bytes());
   CHECK_CUDA(cudaStreamSynchronize(stream_));
+  RETURN_IF_ERROR(KeepOrder(host.order, &weight));
   return weight;
 }
 

@@ -62,6 +62,8 @@ void LaunchAdd(const Launcher& on, Tensor x, Tensor y);
 /// x = cap tanh(x / cap), in place.
 void LaunchSoftCap(const Launcher& on, Tensor x, float cap);
 void LaunchGatherRows(const Launcher& on, Tensor x, const int32_t* rows, Tensor y);
+/// y[r][c] = x[r][columns[c]] in y's type.
+void LaunchTakeColumns(const Launcher& on, Tensor x, const int32_t* columns, Tensor y);
 /// y = x in y's type.
 void LaunchConvert(const Launcher& on, Tensor x, Tensor y);
 /// Pinned host memory to the device, read by the multiprocessors; multiples of 16 bytes.

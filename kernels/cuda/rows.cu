@@ -243,6 +243,14 @@ __global__ void GatherKernel(Tensor x, const int32_t* rows, Tensor y) {
   StoreElement(y.data, y.dtype, blockIdx.y * y.stride + c, LoadElement(x.data, x.dtype, row * x.stride + c));
 }
 
+__global__ void TakeColumnsKernel(Tensor x, const int32_t* columns, Tensor y) {
+  StartStep();
+  const int64_t c = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (c >= y.cols) return;
+  StoreElement(y.data, y.dtype, blockIdx.y * y.stride + c,
+               LoadElement(x.data, x.dtype, blockIdx.y * x.stride + columns[c]));
+}
+
 __global__ void AddBiasKernel(const float* bias, Tensor y) {
   StartStep();
   const int64_t c = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x, at = blockIdx.y * y.stride + c;
@@ -354,6 +362,10 @@ void LaunchSoftCap(const Launcher& on, Tensor x, float cap) {
 
 void LaunchGatherRows(const Launcher& on, Tensor x, const int32_t* rows, Tensor y) {
   Launch(on, GatherKernel, ElementGrid(y.rows, y.cols), kBlockThreads, 0, x, rows, y);
+}
+
+void LaunchTakeColumns(const Launcher& on, Tensor x, const int32_t* columns, Tensor y) {
+  Launch(on, TakeColumnsKernel, ElementGrid(y.rows, y.cols), kBlockThreads, 0, x, columns, y);
 }
 
 void LaunchConvert(const Launcher& on, Tensor x, Tensor y) { LaunchGatherRows(on, x, nullptr, y); }

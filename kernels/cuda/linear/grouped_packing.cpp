@@ -223,7 +223,6 @@ std::optional<DType> GroupedTypeOf(DType file) {
 }
 
 Status PackPanel(const HostTensor& host, int64_t panel, uint8_t* tiles, float* units) {
-  if (!host.order.empty()) return InvalidArgument("inputs have an order of their own");
   const std::optional<DType> of_blocks = GroupedTypeOf(host.dtype);
   const bool has_blocks = of_blocks.has_value();
   const DType grouped = of_blocks.value_or(DType::kGrouped8);

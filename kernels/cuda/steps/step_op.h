@@ -28,6 +28,7 @@ enum class OpKind {
   kAdd,
   kSoftCap,
   kGatherRows,
+  kTakeColumns,
   kChooseTokens,
   kAddAllRanks,
   kGatherColumns,
@@ -45,7 +46,7 @@ struct StepOp {
   const float* scales[kMaxWeights] = {};  // kEmbed, kLinear: of the rows of quantised weights
   int64_t outputs[kMaxWeights] = {};
   DType weight_dtype = DType::kBF16;   // kLowRank, too: of its matrices
-  const int32_t* indices = nullptr;    // kEmbed, kGatherRows: staged
+  const int32_t* indices = nullptr;    // kEmbed, kGatherRows: staged; kTakeColumns: a weight's order
   const float* norm_weight = nullptr;  // kNorm, kNormHeads
   const float* bias = nullptr;         // of a linear layer, or of a layer norm
   const void* rounded_bias = nullptr;  // of a linear layer, in the type of x

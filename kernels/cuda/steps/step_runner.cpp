@@ -187,6 +187,9 @@ size_t StepRunner::RunFirst(std::span<const StepOp> ops) {
     case OpKind::kGatherRows:
       if (op.y.rows > 0) LaunchGatherRows(on_, op.x, op.indices, op.y);
       return 1;
+    case OpKind::kTakeColumns:
+      LaunchTakeColumns(on_, op.x, op.indices, op.y);
+      return 1;
     case OpKind::kChooseTokens:
       LaunchChooseTokens(on_, op.x, op.choices, op.chosen, op.chosen_ids);
       return 1;

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numeric>
+#include <random>
 
 #include "tests/kernels/devices.h"
 #include "tests/kernels/formats/grouped_values.h"
@@ -236,6 +238,52 @@ TEST_P(GroupedDevice, NormAndLayersOfTwoTypesInARow) {
       const RandomWeight gate = MakeGrouped(first, n, kInputs, 9), up = MakeGrouped(second, n, kInputs, 10);
       for (const int64_t rows : {1, 2, 4, 7, 20, 33, 90, 150}) {
         ExpectNormLinearAndActivation(*backend_, rows, gate, up, Tolerance(rows, kInputs));
+      }
+    }
+  }
+}
+
+// As GPTQ orders them by their groups; weights of one order, of another and of none share a layer.
+TEST_P(GroupedDevice, InputsInAnOrderOfTheirOwn) {
+  for (const auto& [cols, some_rows] :
+       {std::pair<int64_t, std::vector<int64_t>>{512, {1, 3, 40, 200}}, {14336, {1200}}}) {
+    std::vector<int32_t> orders[2];
+    for (uint32_t i = 0; i < 2; ++i) {
+      orders[i].resize(static_cast<size_t>(cols));
+      std::iota(orders[i].begin(), orders[i].end(), 0);
+      std::shuffle(orders[i].begin(), orders[i].end(), std::mt19937(31 + i));
+    }
+    const std::span<const int32_t> of[] = {orders[0], orders[0], orders[1], {}};
+    std::vector<RandomWeight> random;
+    std::vector<Weight> loaded;
+    for (uint32_t i = 0; i < 4; ++i) {
+      random.push_back(MakeGrouped(i == 1 ? DType::kQ4_K : DType::kQ4_Z, 64, cols, 33 + i));
+      HostTensor host = random[i].host();
+      host.order = of[i];
+      loaded.push_back(std::move(backend_->LoadWeight(host).value()));
+      EXPECT_TRUE(HasGroupScales(loaded[i].dtype));
+    }
+    for (const std::vector<size_t>& some : {std::vector<size_t>{0, 1, 2}, {3, 0, 0}}) {
+      for (const int64_t rows : some_rows) {
+        std::vector<const Weight*> weights;
+        for (const size_t i : some) weights.push_back(&loaded[i]);
+        const std::vector<float> x = RandomRounded(rows * cols, 38);
+        DeviceMatrix in(*backend_, type_, rows, cols, x),
+            y(*backend_, DType::kF32, rows, 3 * 64, std::vector<float>(static_cast<size_t>(rows * 3 * 64)));
+        backend_->Linear({.x = in.tensor(), .weights = weights, .y = y.tensor()});
+        const std::vector<float> got = y.Get();
+        for (int64_t r = 0; r < rows; r += std::max<int64_t>(1, rows / 7)) {
+          for (int64_t n = 0; n < 3 * 64; n += 5) {
+            const size_t i = some[static_cast<size_t>(n / 64)];
+            std::vector<float> row(static_cast<size_t>(cols));
+            for (int64_t c = 0; c < cols; ++c) {
+              row[static_cast<size_t>(c)] = x[At(r, cols, of[i].empty() ? c : of[i][static_cast<size_t>(c)])];
+            }
+            const Product want = Multiply(row, random[i], 0, n % 64);
+            ASSERT_NEAR(got[At(r, 3 * 64, n)], want.sum, Tolerance(rows, cols) * want.size + 1e-6)
+                << rows << " rows of " << cols << " at " << r << "," << n;
+          }
+        }
       }
     }
   }
