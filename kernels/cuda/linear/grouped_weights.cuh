@@ -61,8 +61,7 @@ struct CodeTable<kE2M1> {
   /// Each in a register of its own, by all lanes: constants would be moved into one for every permutation. So the
   /// compiler must not see that they are the same: what the first lane says of itself is zero.
   __device__ __forceinline__ void Hold() {
-    const uint32_t zero = __shfl_sync(0xffffffffu, threadIdx.x % 32, 0);
-    low |= zero, high |= zero;
+    for (uint32_t* word : {&low, &high}) *word |= __shfl_sync(0xffffffffu, threadIdx.x % 32, 0);
   }
   /// Of those among the four codes in the lower half of a word that have their highest bit unset; 0 for the others, of
   /// which the permutation repeats the highest bit of a byte of the table.
