@@ -119,6 +119,10 @@ class CudaBackend final : public Backend {
   Result<Weight> LoadBytes(const HostTensor& host, DType dtype);
   /// kInvalidArgument, too, for values that would not stay as they are.
   Result<Weight> LoadBlocks(const HostTensor& host, DType dtype);
+  /// The order of a weight's inputs, for Linear; nothing if they have none.
+  Status KeepOrder(std::span<const int32_t> order, Weight* weight);
+  /// The same number for weights whose inputs have the same order; 0: none.
+  int OrderOf(const Weight& weight) const;
 
   /// While it lives this thread waits for its stream, and may wait for other ranks there.
   struct Waiting {
@@ -127,10 +131,6 @@ class CudaBackend final : public Backend {
   [[nodiscard]] Waiting Wait() const { return {exchange_.Wait(), stages_.Wait()}; }
   /// Until the device has done everything.
   void AwaitStream();
-  /// The weight's inputs in an order, for Linear; nothing if there is none.
-  Status KeepOrder(std::span<const int32_t> order, Weight* weight);
-  /// The same number for weights whose inputs have the same order; 0: their own.
-  int OrderOf(const Weight& weight) const;
   void Record(const StepOp& op, int64_t rows);
   /// What is recorded, as a graph if such a step is likely to come again.
   void PlayPending();
@@ -155,7 +155,7 @@ class CudaBackend final : public Backend {
   const ChoiceRow* StageChoices(std::span<const TokenChoice> choices);
   /// Pinned memory whose contents go to `host` when what is issued now has been waited for.
   std::byte* Land(void* host, size_t bytes);
-  /// Some of a layer's weights, all of one type: columns [column, column + outputs) of the result.
+  /// Some of a layer's weights, all of one type and order: columns [column, column + outputs) of the result.
   void RecordLinear(const LinearArgs& args, std::span<const Weight* const> weights, int64_t column, int64_t outputs);
   /// To the next stage, or from the one before, in several calls where there are many rows.
   void HandOver(OpKind kind, Tensor x);

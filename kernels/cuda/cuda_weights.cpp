@@ -67,8 +67,8 @@ Result<Weight> CudaBackend::LoadWeight(const HostTensor& host) {
   }
   const bool keeps = options_.keeps_blocks && (host.expert || IsLarge(host) || options_.keeps_small_blocks);
   if (keeps && !host.expert && host.dtype == DType::kScaledE4M3) return LoadBytes(host, DType::kF8E4M3);
-  const bool in_order = host.expert && !host.order.empty();  // an expert's rows come as they are
-  if (const auto grouped = GroupedTypeOf(host.dtype); grouped && keeps && !in_order) {
+  const bool wants_order = host.expert && !host.order.empty();  // which only Linear brings rows into
+  if (const auto grouped = GroupedTypeOf(host.dtype); grouped && keeps && !wants_order) {
     Result<Weight> weight = LoadBlocks(host, *grouped);
     if (weight.ok() || weight.status().code() != StatusCode::kInvalidArgument) return weight;
   }

@@ -32,12 +32,9 @@ struct PlacedExpert {
 constexpr uint32_t TileTypeBit(DType type) {
   return HasGroupScales(type) ? 1u << (static_cast<int>(type) - static_cast<int>(DType::kGrouped2)) : 0;
 }
-/// Calls body with each type whose bit there is.
-template <class Body>
-void ForEachTileType(uint32_t types, const Body& body) {
-  for (; types != 0; types &= types - 1) {
-    body(static_cast<DType>(static_cast<int>(DType::kGrouped2) + std::countr_zero(types)));
-  }
+/// The first type whose bit there is; there is one.
+constexpr DType FirstTileType(uint32_t types) {
+  return static_cast<DType>(static_cast<int>(DType::kGrouped2) + std::countr_zero(types));
 }
 
 /// What an operation has beside its x and y.

@@ -210,11 +210,11 @@ void LaunchProduct(const Launcher& on, const ExpertsCall& call, int64_t blocks) 
   const uint32_t types = kIn ? call.plan.in_types : call.plan.out_types;
   const dim3 grid = Grid(blocks, call.group_count);
   if (types == 0) Launch(on, ManyExpertsKernel<T, kIn, 16>, grid, kBlockThreads, kStages * kStageBytes, call);
-  ForEachTileType(types, [&](DType type) {
-    WithBits(type, [&](auto bits) {
+  for (uint32_t left = types; left != 0; left &= left - 1) {
+    WithBits(FirstTileType(left), [&](auto bits) {
       Launch(on, ManyExpertsKernel<T, kIn, bits()>, grid, kBlockThreads, kStages * kTileStageBytes<bits()>, call);
     });
-  });
+  }
 }
 
 template <class T>

@@ -187,14 +187,12 @@ Division Divide(const Launcher& on, const ExpertsPlan& plan, ExpertsWay way, int
 
 template <class Way, class T, bool kIn>
 void LaunchProduct(const Launcher& on, const ExpertsCall& call) {
-  ForEachTileType(kIn ? call.plan.in_types : call.plan.out_types, [&](DType type) {  // Fits: there is one
-    WithBits(type, [&](auto bits) {
-      if constexpr (Way::Takes(bits())) {
-        const auto division = Divide<Way, kIn, bits()>(on, call.plan, call.way, call.x.cols, call.x.rows);
-        Launch(on, TiledExpertsKernel<Way, T, kIn, bits()>, Grid(division.blocks), Way::kThreads, division.shared_bytes,
-               call, division);
-      }
-    });
+  WithBits(FirstTileType(kIn ? call.plan.in_types : call.plan.out_types), [&](auto bits) {  // the only one: Fits
+    if constexpr (Way::Takes(bits())) {
+      const auto division = Divide<Way, kIn, bits()>(on, call.plan, call.way, call.x.cols, call.x.rows);
+      Launch(on, TiledExpertsKernel<Way, T, kIn, bits()>, Grid(division.blocks), Way::kThreads, division.shared_bytes,
+             call, division);
+    }
   });
 }
 
@@ -202,14 +200,10 @@ template <class Way, bool kIn>
 bool Fits(const Launcher& on, const ExpertsPlan& plan, ExpertsWay way, int64_t hidden, int64_t rows) {
   const uint32_t types = kIn ? plan.in_types : plan.out_types;
   if (!std::has_single_bit(types)) return false;
-  bool fits = false;
-  ForEachTileType(types, [&](DType type) {
-    fits = WithBits(type, [&](auto bits) {
-      if constexpr (!Way::Takes(bits())) return false;
-      return Divide<Way, kIn, bits()>(on, plan, way, hidden, rows).slots >= kFewestSlots;
-    });
+  return WithBits(FirstTileType(types), [&](auto bits) {
+    if constexpr (!Way::Takes(bits())) return false;
+    return Divide<Way, kIn, bits()>(on, plan, way, hidden, rows).slots >= kFewestSlots;
   });
-  return fits;
 }
 
 /// Calls body with the kind of way.

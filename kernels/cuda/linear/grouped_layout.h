@@ -62,7 +62,7 @@ RINGSIDE_HOST_DEVICE constexpr int CodeShift(int i) { return i % 2 * 4 + i / 2 *
 RINGSIDE_HOST_DEVICE constexpr int PairShift(int g, int i) { return i % 2 * 8 + g % 2 * 4 + i / 2 * 2; }
 RINGSIDE_HOST_DEVICE constexpr int SingleShift(int g, int i) { return i % 2 * 8 + g * 2 + i / 2; }
 
-constexpr int BitsOf(DType grouped) {
+RINGSIDE_HOST_DEVICE constexpr int BitsOf(DType grouped) {
   switch (grouped) {
     case DType::kGrouped2:
       return 2;

@@ -244,15 +244,16 @@ Status PackPanel(const HostTensor& host, int64_t panel, uint8_t* tiles, float* u
       if (bits == 8 && std::ranges::count(group.q, uint8_t{0x80}) > 0) return InvalidArgument("a byte of -128");
     }
     units[r] = UnitOf(largest, bits);
-    for (size_t b = 0; b < groups.size(); ++b) {
-      const auto chunk = static_cast<int64_t>(b) / kTileGroups;
-      const int g = static_cast<int>(b % kTileGroups), tile_row = static_cast<int>(r % kTileRows);
-      uint8_t* tile = tiles + TileNumber(r, chunk, 0) * tile_bytes;
-      WithBits(bits, [&](auto constant) {
+    WithBits(bits, [&](auto constant) {
+      const int tile_row = static_cast<int>(r % kTileRows);
+      for (size_t b = 0; b < groups.size(); ++b) {
+        const auto chunk = static_cast<int64_t>(b) / kTileGroups;
+        const int g = static_cast<int>(b % kTileGroups);
+        uint8_t* tile = tiles + TileNumber(r, chunk, 0) * tile_bytes;
         PackIntegers<constant()>(groups[b], tile_row, g, tile);
         PackScales<constant()>(groups[b], units[r], tile_row, g, tile);
-      });
-    }
+      }
+    });
   }
   return Status::Ok();
 }

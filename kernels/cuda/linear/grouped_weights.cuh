@@ -261,22 +261,8 @@ __device__ float LoadGroupedOf(const unsigned char* tiles, int64_t row, int64_t 
 }
 __device__ __forceinline__ float LoadGrouped(const void* weight, DType dtype, int64_t row, int64_t c, int64_t cols) {
   const auto* tiles = static_cast<const unsigned char*>(weight);
-  switch (dtype) {
-    case DType::kGrouped2:
-      return LoadGroupedOf<2>(tiles, row, c, cols);
-    case DType::kGrouped3:
-      return LoadGroupedOf<3>(tiles, row, c, cols);
-    case DType::kGrouped4:
-      return LoadGroupedOf<4>(tiles, row, c, cols);
-    case DType::kGrouped5:
-      return LoadGroupedOf<5>(tiles, row, c, cols);
-    case DType::kGrouped6:
-      return LoadGroupedOf<6>(tiles, row, c, cols);
-    case DType::kGroupedE2M1:
-      return LoadGroupedOf<kE2M1>(tiles, row, c, cols);
-    default:
-      return LoadGroupedOf<8>(tiles, row, c, cols);
-  }
+  return WithBits(BitsOf(dtype),
+                  [&](auto bits) { return LoadGroupedOf<decltype(bits)::value>(tiles, row, c, cols); });
 }
 
 }  // namespace ringside::cuda
