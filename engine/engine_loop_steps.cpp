@@ -188,6 +188,7 @@ void EngineLoop::Begin(LaunchedStep& step, std::span<const StepPart> parts,
     const auto rows = std::ssize(parts[i].tokens);
     const bool decodes = awaits || turn->remaining() == 1;
     step.decoding += decodes ? 1 : 0;
+    turn->NoteRows(rows);
     (decodes ? counts_.tokens_decoded : counts_.tokens_prefilled) += static_cast<uint64_t>(rows);
     served_.Add(turn->request().account, decodes ? ServedTokens::kWritten : static_cast<double>(rows));
     if (decodes) continue;

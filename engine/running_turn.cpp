@@ -19,7 +19,9 @@ void RunningTurn::Begin(Sequence* sequence, const SyncResult& sync, const Tokeni
   // Virtual tokens are nobody's.
   const int64_t virtual_tokens = request_.virtual_tokens;
   report_.tokens_reused = std::max<int64_t>(sync.reused - virtual_tokens, 0);
-  report_.tokens_computed = sync.to_feed - std::max<int64_t>(virtual_tokens - sync.reused, 0);
+  const int64_t virtual_computed = std::max<int64_t>(virtual_tokens - sync.reused, 0);
+  report_.tokens_computed = sync.to_feed - virtual_computed;
+  rows_computed_ = -virtual_computed;
   report_.restore_ms = sync.restore_ms;
   report_.position = static_cast<int64_t>(prompt_tokens_) - virtual_tokens;
   const std::span<const TokenId> said = std::span(request_.tokens).subspan(static_cast<size_t>(virtual_tokens));
@@ -257,6 +259,7 @@ void RunningTurn::End(int64_t now_ns) {
   end.error = error_;
   end.stop_string = stop_string_;
   end.report = report_;
+  end.rows_computed = std::max<int64_t>(rows_computed_, 0);
   if (sequence_ != nullptr) {
     // A stop string swallows what was held back; any other end shows it, an unfinished character included.
     std::string rest = stop_string_.empty() ? stop_rule_->Finish() + detokenizer_->Finish() : "";

@@ -2,6 +2,7 @@
 // engine thread only.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <span>
@@ -65,7 +66,12 @@ class RunningTurn {
   /// True from Begin on, also while it waits again.
   bool begun() const { return sequence_ != nullptr; }
   /// It had lost its cache meanwhile, which has been synced again: it goes on where it was.
-  void GoOn(const SyncResult& sync) { remaining_ = sync.to_feed; }
+  void GoOn(const SyncResult& sync) {
+    rows_computed_ -= std::max<int64_t>(sync.to_feed - remaining_, 0);  // recomputed rows are not charged
+    remaining_ = sync.to_feed;
+  }
+  /// So many rows are computed for it in the step that begins.
+  void NoteRows(int64_t rows) { rows_computed_ += rows; }
   /// Its cache has come in, so long after the tiers were asked for it.
   void NoteRestored(double ms) {
     if (report_.source == CacheSource::kHost || report_.source == CacheSource::kDisk) report_.restore_ms = ms;
@@ -145,7 +151,8 @@ class RunningTurn {
   Sequence* sequence_ = nullptr;
   int64_t position_ = 0;  // in line, as told
   int64_t remaining_ = 0;
-  bool ahead_ = false;  // the token that is awaited has been fed
+  int64_t rows_computed_ = 0;  // without those that are not charged
+  bool ahead_ = false;         // the token that is awaited has been fed
   CacheReport report_;
   std::vector<OutputToken> scored_;  // of the prompt, so far; until they are told
   bool told_scores_ = false;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -54,6 +55,9 @@ struct TurnEnd {
   std::vector<TokenId> output;  // every sampled id, the stop token included: append these to the timeline
   CacheReport report;
   TurnTimes times;
+  /// Rows that the network computed for the turn, in all: the prompt's, and those of every beam in every step. Rows that
+  /// were computed once more because the turn gave its memory up are not among them. Nothing = the engine did not count.
+  std::optional<int64_t> rows_computed;
 };
 
 class TokenSink {

@@ -1,4 +1,5 @@
-// Memory that the sessions of each owner hold. Shared by a table and its sessions; any thread.
+// Bytes that each owner holds: memory of its sessions and of its requests under way, or the journal. Shared by a table,
+// its sessions and its faces; any thread.
 #pragma once
 
 #include <atomic>
@@ -7,6 +8,7 @@
 #include <mutex>
 #include <string>
 #include <unordered_map>
+#include <utility>
 
 namespace ringside {
 
@@ -23,6 +25,33 @@ class BytesByOwner {
  private:
   std::mutex mutex_;
   std::unordered_map<std::string, std::shared_ptr<std::atomic<int64_t>>> counts_;
+};
+
+/// Bytes counted for an owner and in total during its lifetime. Move-only.
+class HeldBytes {
+ public:
+  HeldBytes() = default;
+  HeldBytes(std::shared_ptr<std::atomic<int64_t>> of_owner, std::shared_ptr<std::atomic<int64_t>> of_all, int64_t bytes)
+      : of_owner_(std::move(of_owner)), of_all_(std::move(of_all)), bytes_(bytes) {
+    *of_owner_ += bytes_;
+    *of_all_ += bytes_;
+  }
+  HeldBytes(HeldBytes&& other) noexcept { *this = std::move(other); }
+  HeldBytes& operator=(HeldBytes&& other) noexcept {
+    std::swap(of_owner_, other.of_owner_);
+    std::swap(of_all_, other.of_all_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+  ~HeldBytes() {
+    if (of_owner_ == nullptr) return;
+    *of_owner_ -= bytes_;
+    *of_all_ -= bytes_;
+  }
+
+ private:
+  std::shared_ptr<std::atomic<int64_t>> of_owner_, of_all_;
+  int64_t bytes_ = 0;
 };
 
 }  // namespace ringside

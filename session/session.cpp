@@ -78,6 +78,7 @@ Session::~Session() {
 void Session::CountBytes() {
   int64_t bytes = static_cast<int64_t>(sizeof(Session)) + timeline_.bytes();
   for (const auto& response : responses_) bytes += response->bytes();
+  for (const auto& [key, value] : metadata_) bytes += static_cast<int64_t>(key.size() + value.size());
   *context_->bytes += bytes - bytes_;
   *owners_bytes_ += bytes - bytes_;
   bytes_ = bytes;
@@ -308,7 +309,10 @@ Status Session::Create() {
 Status Session::SetMetadata(Metadata metadata) {
   std::unique_lock lock(mutex_);
   JournalRecord record = EncodeMetadata(metadata);
-  return Commit(lock, {std::move(record)}, false, [&] { metadata_ = std::move(metadata); });
+  return Commit(lock, {std::move(record)}, false, [&] {
+    metadata_ = std::move(metadata);
+    CountBytes();
+  });
 }
 
 // The next timeline is made of this one, so nothing else may change it until it stands.
@@ -362,6 +366,7 @@ Result<std::vector<std::string>> Session::Rewind(uint64_t connection, int64_t it
   if (items < 0 || items > have) {
     return InvalidArgument("The conversation has " + std::to_string(have) + " items.", "to", "invalid_value");
   }
+  if (items == have) return std::vector<std::string>();  // nothing to undo, and nothing to record
   return KeepItems(lock, static_cast<size_t>(items));
 }
 

@@ -203,9 +203,13 @@ void Session::Replay(const std::shared_ptr<Response>& response, uint64_t from, c
 }
 
 void Session::Resume(const ResumeRequest& request, CacheSource cache, const std::shared_ptr<EventSink>& sink) {
+  const int64_t most_stored = context_->options.LimitsOf(owner_).stored_bytes;
   {
     std::lock_guard lock(mutex_);
-    if (!durable_) return AttachLocked(request, cache, sink);
+    // The epoch then holds until the next start, as where nothing can be written.
+    const bool may_write = most_stored <= 0 || *owners_stored_ <= most_stored;
+    if (durable_ && !may_write) ++epoch_;
+    if (!durable_ || !may_write) return AttachLocked(request, cache, sink);
   }
   JournalEntry entry;
   entry.session = key_;

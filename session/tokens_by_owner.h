@@ -21,12 +21,12 @@ struct TokenShare {
 
 class TokenBucket {
  public:
-  /// `tokens` have been computed.
+  /// `tokens` have been computed; less than none gives them back.
   void Draw(int64_t tokens, int64_t now_ns) {
     std::lock_guard lock(mutex_);
     if (per_minute_ <= 0) return;
     FillLocked(now_ns);
-    drawn_ += static_cast<double>(tokens);
+    drawn_ = std::max(0.0, drawn_ + static_cast<double>(tokens));
   }
   /// Milliseconds until the owner, who may have `per_minute` tokens a minute (0 = any number; both calls set it from
   /// now on), may draw again; 0 = now.

@@ -7,6 +7,7 @@
 #include <rocksdb/sst_file_writer.h>
 #include <rocksdb/table.h>
 #define XXH_STATIC_LINKING_ONLY  // XXH3 by that name
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <xxhash.h>
 
@@ -129,6 +130,14 @@ class NoStoreLog final : public rocksdb::Logger {
   void Logv(const char* /*format*/, va_list /*arguments*/) override {}
 };
 
+/// The rest is for sockets and the journal.
+int MaxOpenFiles() {
+  constexpr rlim_t kMost = 1024, kLeast = 64;
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return static_cast<int>(kLeast);
+  return static_cast<int>(std::clamp(files.rlim_cur / 4, kLeast, kMost));
+}
+
 rocksdb::Options MakeOptions(rocksdb::Env* env) {
   rocksdb::Options options;
   if (env != nullptr) options.env = env;
@@ -138,7 +147,7 @@ rocksdb::Options MakeOptions(rocksdb::Env* env) {
   options.compression = rocksdb::kNoCompression;
   options.write_buffer_size = size_t{4} << 20;  // manifests only: parts do not pass through memory tables
   options.max_background_jobs = 2;
-  options.max_open_files = 1024;
+  options.max_open_files = MaxOpenFiles();
   options.skip_stats_update_on_db_open = true;
   options.info_log = std::make_shared<NoStoreLog>();
   options.max_log_file_size = size_t{1} << 20;

@@ -198,6 +198,7 @@ Result<SessionPage> SessionTable::ListSessions(const Caller& caller, const std::
 
 Result<SessionInfo> SessionTable::SetMetadata(const Caller& caller, const std::string& id, Metadata metadata) {
   ASSIGN_OR_RETURN(const auto session, state_->Find(caller, id));
+  RETURN_IF_ERROR(state_->CheckDisk(caller.principal));
   RETURN_IF_ERROR(session->SetMetadata(std::move(metadata)));
   return state_->InfoOf(*session);
 }

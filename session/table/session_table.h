@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "session/bytes_by_owner.h"
 #include "session/chat/chat_template.h"
 #include "session/chat/timeline.h"
 #include "session/event_sink.h"
@@ -73,6 +74,9 @@ class SessionTable {
   /// Errors (the sink then hears nothing): kNotFound for the conversation or previous response, kBusy
   /// (conversation_busy), kInvalidArgument (context_length_exceeded, or with `param`), kOverloaded.
   Result<TurnTicket> StartTurn(const Caller& caller, TurnSpec spec, const std::shared_ptr<EventSink>& sink);
+  /// Counts the memory of a waiting request until the result is destroyed. kOverloaded at the limit of the caller, or of
+  /// all callers.
+  Result<HeldBytes> Hold(const Caller& caller, int64_t bytes);
   /// How many tokens StartTurn's answer would have before it; nothing is started. Errors likewise.
   Result<int64_t> CountInput(const Caller& caller, const TurnSpec& spec);
   /// Milliseconds until a turn of the caller's would not be refused for its tokens of this minute; 0 = now.

@@ -18,6 +18,7 @@ Result<std::string> SessionTable::ExportSession(const Caller& caller, const std:
 }
 
 Result<SessionInfo> SessionTable::ImportSession(const Caller& caller, std::string_view bytes) {
+  RETURN_IF_ERROR(state_->MakeRoom(caller.principal, static_cast<int64_t>(bytes.size())));
   const std::string& codec = state_->context->codec_name;
   const ImportRules rules{options().export_key, options().accept_foreign_imports, codec, options().session_len};
   ASSIGN_OR_RETURN(PortableSession in, DecodePortable(bytes, rules));
@@ -27,7 +28,6 @@ Result<SessionInfo> SessionTable::ImportSession(const Caller& caller, std::strin
     return InvalidArgument("These bytes are no exported conversation: they make no sense.", "body", "invalid_value");
   }
   if (!ours) timeline.ForgetTokens();
-  RETURN_IF_ERROR(state_->MakeRoom(caller.principal));
   auto session = std::make_shared<Session>(state_->context, MakeId("conv_"), caller.principal,
                                            std::move(in.created.metadata), in.created.window);
   session->Adopt(std::move(timeline), 0, {});  // there is no cache

@@ -317,19 +317,35 @@ bool SessionTable::State::IsRecent(const Found& found) const {
   });
 }
 
-Status SessionTable::State::MakeRoom(const std::string& owner) {
-  const OwnerLimits limits = context->options.LimitsOf(owner);
-  const int64_t share = limits.bytes;
+Status SessionTable::State::MakeRoom(const std::string& owner, int64_t wanted) {
+  const int64_t share = context->options.LimitsOf(owner).bytes;
   const auto owners_bytes = context->bytes_by_owner->Of(owner);
-  if (share > 0 && *owners_bytes > share) GiveUpHistories(*owners_bytes, share / 5 * 4, owner);
-  if (share > 0 && *owners_bytes > share && journal != nullptr) Unload(*owners_bytes, share / 5 * 4, owner);
-  if (share > 0 && *owners_bytes > share) {
+  const auto beyond = [wanted](const std::atomic<int64_t>& bytes, int64_t most) { return bytes + wanted > most; };
+  const auto rest = [wanted](int64_t most) { return std::max<int64_t>(most / 5 * 4 - wanted, 0); };
+  if (share > 0 && beyond(*owners_bytes, share)) GiveUpHistories(*owners_bytes, rest(share), owner);
+  if (share > 0 && beyond(*owners_bytes, share) && journal != nullptr) Unload(*owners_bytes, rest(share), owner);
+  if (share > 0 && beyond(*owners_bytes, share)) {
     return Status(StatusCode::kOverloaded,
-                  fmt::format("Your conversations hold {} MiB of text; they may hold {} (--max-text-mb-per-owner).",
-                              *owners_bytes >> 20, share >> 20),
+                  fmt::format("Your conversations and requests hold {} MiB of text, and this needs {} more; they may "
+                              "hold {} (--max-text-mb-per-owner).",
+                              *owners_bytes >> 20, wanted >> 20, share >> 20),
                   "", "rate_limit_exceeded");
   }
-  const int64_t most_stored = limits.stored_bytes;
+  RETURN_IF_ERROR(CheckDisk(owner));
+  const int64_t budget = context->options.transcript_bytes;
+  if (beyond(*context->bytes, budget)) GiveUpHistories(*context->bytes, rest(budget), std::nullopt);
+  if (beyond(*context->bytes, budget) && journal != nullptr) Unload(*context->bytes, rest(budget));
+  ForgetOldestResponses(std::max<int64_t>(budget - wanted, 0));
+  return beyond(*context->bytes, budget) ? Overloaded("The server holds as much text as it can.") : Status::Ok();
+}
+
+Result<HeldBytes> SessionTable::State::Hold(const std::string& owner, int64_t bytes) {
+  RETURN_IF_ERROR(MakeRoom(owner, bytes));
+  return HeldBytes(context->bytes_by_owner->Of(owner), context->bytes, bytes);
+}
+
+Status SessionTable::State::CheckDisk(const std::string& owner) const {
+  const int64_t most_stored = context->options.LimitsOf(owner).stored_bytes;
   if (const int64_t stored = *context->stored_by_owner->Of(owner); most_stored > 0 && stored > most_stored) {
     return Status(StatusCode::kOverloaded,
                   fmt::format("Your conversations hold {} MiB of the disk; they may hold {} "
@@ -337,11 +353,7 @@ Status SessionTable::State::MakeRoom(const std::string& owner) {
                               stored >> 20, most_stored >> 20),
                   "", "rate_limit_exceeded");
   }
-  const int64_t budget = context->options.transcript_bytes;
-  if (*context->bytes > budget) GiveUpHistories(*context->bytes, budget / 5 * 4, std::nullopt);
-  if (*context->bytes > budget && journal != nullptr) Unload(*context->bytes, budget / 5 * 4);
-  ForgetOldestResponses(budget);
-  return *context->bytes > budget ? Overloaded("The server holds as much text as it can.") : Status::Ok();
+  return Status::Ok();
 }
 
 // What the journal has can be read again.

@@ -118,7 +118,13 @@ struct SessionTable::State {
   bool IsRecent(const Found& found) const;
   /// Takes sessions that the journal has out of memory, then forgets the oldest responses of those that it has not.
   /// kOverloaded if that is not enough.
-  Status MakeRoom(const std::string& owner);
+  Status MakeRoom(const std::string& owner, int64_t wanted = 0);
+  /// kOverloaded if the owner has more in the journal than it may.
+  Status CheckDisk(const std::string& owner) const;
+  /// Makes room for `bytes` and counts them for the owner.
+  Result<HeldBytes> Hold(const std::string& owner, int64_t bytes);
+  /// Memory that the turn will hold in addition to its session, estimated before it is rendered.
+  int64_t BytesOf(const TurnSpec& spec) const;
   /// Takes sessions out of memory, of this owner's or ("") of all, until `bytes` is within the budget.
   void Unload(const std::atomic<int64_t>& bytes, int64_t budget_bytes, const std::string& owner = "");
   void ForgetOldestResponses(int64_t budget_bytes);

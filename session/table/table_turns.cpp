@@ -17,7 +17,12 @@ Status NoPreviousResponse(const std::string& id) {
 }
 
 std::string RequestKey(const Caller& caller, const TurnSpec& spec) {
-  if (spec.request_key.empty()) return "";
+  // Keys are kept for a while, also those of requests that are refused: none may be as long as a request can be.
+  constexpr size_t kMaxIdBytes = 256;  // more than any id has
+  if (spec.request_key.empty() || spec.conversation.size() > kMaxIdBytes ||
+      spec.previous_response_id.size() > kMaxIdBytes) {
+    return "";
+  }
   std::string key =
       caller.principal + '\n' + spec.conversation + '\n' + spec.previous_response_id + '\n' + spec.request_key;
   if (!spec.store) key += '\n' + std::to_string(caller.connection);  // nobody else can see the first one's answer
@@ -181,6 +186,28 @@ Status SessionTable::State::Launch(const Target& target, Session::Prepared prepa
   return Status::Ok();
 }
 
+int64_t SessionTable::State::BytesOf(const TurnSpec& spec) const {
+  // The text is kept as text and as ids, for the session and for the engine.
+  constexpr size_t kCopies = 4;
+  size_t text = 0;
+  for (const NewItem& item : spec.input) text += item.text.size();
+  size_t tokens_kept = 0;
+  if (spec.raw) {
+    text += spec.raw->text.size() + spec.raw->tokens.size() * sizeof(TokenId);
+    if (spec.raw->scored) tokens_kept += std::max(spec.raw->text.size(), spec.raw->tokens.size());
+  }
+  size_t bytes = text * kCopies;
+  if (spec.sampling.logprobs < 0) return static_cast<int64_t>(bytes);
+  const int64_t usual = std::max<int64_t>(context->options.max_output_tokens, 0);
+  tokens_kept += static_cast<size_t>(std::max<int64_t>(spec.max_output_tokens.value_or(usual), 0));
+  const size_t each = sizeof(OutputToken) + static_cast<size_t>(spec.sampling.logprobs) * sizeof(TokenLogprob);
+  return static_cast<int64_t>(bytes + tokens_kept * each);
+}
+
+Result<HeldBytes> SessionTable::Hold(const Caller& caller, int64_t bytes) {
+  return state_->Hold(caller.principal, bytes);
+}
+
 Result<TurnTicket> SessionTable::StartTurn(const Caller& caller, TurnSpec spec,
                                            const std::shared_ptr<EventSink>& sink) {
   State& state = *state_;
@@ -202,7 +229,9 @@ Result<TurnTicket> SessionTable::StartTurn(const Caller& caller, TurnSpec spec,
     if (!known.empty()) return state.Reattach(caller, known, sink);
   }
   ASSIGN_OR_RETURN(std::shared_ptr<void> permit, state.TakePermit(caller.principal));
-  RETURN_IF_ERROR(state.MakeRoom(caller.principal));
+  ASSIGN_OR_RETURN(HeldBytes held, state.Hold(caller.principal, state.BytesOf(spec)));
+  // Given back together, when the turn ends.
+  permit = std::make_shared<std::pair<std::shared_ptr<void>, HeldBytes>>(std::move(permit), std::move(held));
   if (spec.raw) RETURN_IF_ERROR(state.ReadPrompt(&spec));
   ASSIGN_OR_RETURN(State::Target target, state.FindTarget(caller, &spec, key));
   RETURN_IF_ERROR(ChooseForm(*target.session, &spec));

@@ -33,8 +33,13 @@ void TurnSink::Write(JournalRecord record, Told told) {
   if (const Status status = journal_->Append(std::move(entry), done); !status.ok()) done(status, {});
 }
 
+void TurnSink::Charge(int64_t tokens) {
+  charged_ += tokens;
+  tokens_->Draw(tokens, clock_.MonotonicNs());
+}
+
 void TurnSink::OnStart(const CacheReport& report) {
-  tokens_->Draw(report.tokens_computed, clock_.MonotonicNs());
+  Charge(report.tokens_computed);
   if (journal_ == nullptr) return session_->OnStart(turn_, report, {});
   Write(EncodeStarted(report), [session = session_, turn = turn_, report](const JournalPosition& recorded) {
     session->OnStart(turn, report, recorded);
@@ -42,7 +47,8 @@ void TurnSink::OnStart(const CacheReport& report) {
 }
 
 void TurnSink::OnTokens(const TokenDelta& delta) {
-  tokens_->Draw(static_cast<int64_t>(delta.tokens.size()), clock_.MonotonicNs());
+  written_ += static_cast<int64_t>(delta.tokens.size());
+  Charge(static_cast<int64_t>(delta.tokens.size()));
   if (journal_ == nullptr) return session_->OnTokens(turn_, delta, {});
   recorded_tokens_ += delta.tokens.size();
   JournalRecord record = Encode(TokensRecord{delta.tokens, delta.text}, logprobs_);
@@ -57,6 +63,9 @@ void TurnSink::OnTokens(const TokenDelta& delta) {
 }
 
 void TurnSink::OnEnd(const TurnEnd& end) {
+  // The last token that was written is not computed before the next turn, and is paid for all the same.
+  const int64_t unpaid = end.rows_computed.value_or(charged_) - charged_;
+  if (unpaid > 0 || written_ == 0) Charge(unpaid);
   const double now = clock_.WallSeconds();
   if (journal_ == nullptr) return session_->OnEnd(turn_, end, now, {});
   EndRecord record;

@@ -15,7 +15,9 @@ namespace ringside {
 
 class TurnSink final : public TokenSink {
  public:
-  /// `journal` is null for a session that is not durable. `tokens`: what the turn costs is drawn from there.
+  /// `journal` is null for a session that is not durable. `tokens`: the bucket that pays for the turn: for its prompt
+  /// when it starts, for its answer as it is written, and for all other rows, such as those of beams, at its end. A
+  /// turn that ends within its prompt gets the rest of the prompt back.
   TurnSink(std::shared_ptr<Session> session, TurnId turn, Journal* journal, Durability durability, bool logprobs,
            std::shared_ptr<TokenBucket> tokens, const Clock& clock);
   void OnQueued(int64_t position) override { session_->OnQueued(turn_, position); }
@@ -27,6 +29,8 @@ class TurnSink final : public TokenSink {
 
  private:
   using Told = std::function<void(const JournalPosition& recorded)>;
+  /// Draws from the owner's bucket.
+  void Charge(int64_t tokens);
   /// Calls `told` once the records, and those kept back before them, are durable.
   void Write(JournalRecord record, Told told);
 
@@ -37,6 +41,7 @@ class TurnSink final : public TokenSink {
   const bool logprobs_;
   const std::shared_ptr<TokenBucket> tokens_;
   const Clock& clock_;
+  int64_t charged_ = 0, written_ = 0;  // tokens
   size_t recorded_tokens_ = 0;
   std::vector<JournalRecord> kept_;  // Durability::kTurn: told already, written with the turn's end
   std::shared_ptr<std::atomic<int64_t>> untold_ = std::make_shared<std::atomic<int64_t>>(0);

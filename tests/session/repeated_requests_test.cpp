@@ -5,6 +5,7 @@
 
 #include "base/limits.h"
 #include "session/table/request_keys.h"
+#include "tests/held_memory.h"
 #include "tests/session/recording_sink.h"
 #include "tests/session/scripted_engine.h"
 
@@ -33,6 +34,22 @@ class RepeatedRequestsTest : public ::testing::Test, protected TableFixture {
 
   const Caller me{"me", 0};
 };
+
+// Requests are remembered before anything else is looked at: also those that name what does not exist.
+TEST_F(RepeatedRequestsTest, ALongIdIsNotKept) {
+  constexpr int kRequests = 64;
+  constexpr size_t kIdBytes = 1 << 20;
+  const std::string id(kIdBytes, 'r');
+  const int64_t before = held_memory;
+  for (int i = 0; i < kRequests; ++i) {
+    for (const bool conversation : {false, true}) {
+      TurnSpec spec = Ask(Sending::kFirst, conversation ? id : "", conversation ? "" : id);
+      spec.request_key += std::to_string(i);
+      EXPECT_FALSE(table.StartTurn(me, std::move(spec), nullptr).ok());
+    }
+  }
+  EXPECT_LT(held_memory - before, static_cast<int64_t>(kIdBytes));
+}
 
 TEST_F(RepeatedRequestsTest, ARepetitionLeadsToTheTurnThatRunsOrHasEnded) {
   const std::string conversation = NewConversation(), parent = Start(Sending::kFirst).response_id;

@@ -111,6 +111,38 @@ TEST_F(TurnLimits, NoOwnerHoldsMoreMemory) {
   EXPECT_TRUE(table.StartTurn({"another", 9}, Ask(100), sink).ok());
 }
 
+TEST_F(TurnLimits, WhatARequestWillHoldIsCountedBeforeItRuns) {
+  TurnSpec spec = Ask(10);
+  spec.max_output_tokens = 100;
+  spec.sampling.logprobs = 20;  // some 190 bytes for each token: 19 KiB for each answer
+  int running = 0;
+  Status refused;
+  for (; running < 100 && refused.ok(); running += refused.ok() ? 1 : 0) {
+    refused = table.StartTurn(me, spec, sink).status();
+  }
+  EXPECT_EQ(refused.reason(), "rate_limit_exceeded");
+  EXPECT_EQ(running, 3) << "of 64 KiB";
+  spec.sampling.logprobs = -1;
+  EXPECT_TRUE(table.StartTurn(me, spec, sink).ok()) << "there is room for one without";
+  for (size_t i = 0; i < 4; ++i) engine.End(i, FinishReason::kCancelled);
+  spec.sampling.logprobs = 20;
+  EXPECT_TRUE(table.StartTurn(me, spec, sink).ok()) << "given back";
+}
+
+TEST_F(TurnLimits, WhatAFaceHoldsIsTheOwnersToo) {
+  Result<HeldBytes> most = table.Hold(me, 60 << 10);
+  ASSERT_TRUE(most.ok());
+  EXPECT_EQ(table.Hold(me, 60 << 10).status().reason(), "rate_limit_exceeded");
+  EXPECT_TRUE(table.Hold({"another", 9}, 60 << 10).ok());
+  TurnSpec spec = Ask(150);
+  spec.input.resize(10, spec.input.front());
+  EXPECT_EQ(table.StartTurn(me, spec, sink).status().reason(), "rate_limit_exceeded");
+  const HeldBytes moved = *std::move(most);
+  EXPECT_EQ(table.Hold(me, 60 << 10).status().reason(), "rate_limit_exceeded") << "it is still held";
+  most = HeldBytes();
+  EXPECT_FALSE(table.Hold(me, 60 << 10).ok());
+}
+
 TEST(TokenBucketTest, FillsUpOverAMinuteAndMayBeOverdrawn) {
   constexpr int64_t kSecondNs = 1'000'000'000;
   TokenBucket bucket;
@@ -146,6 +178,79 @@ TEST_F(DurableSessionTest, AnOwnersTokensOfAMinuteAreComputedOnesAndComeBack) {
   EXPECT_EQ(table->TokensWaitMs({"another", 9}), 0);
   clock.AdvanceMs(wait_ms);
   EXPECT_TRUE(table->StartTurn(me, Ask("And now?", NewConversation()), sink).ok());
+}
+
+// The engine counts rows: those of every beam, and none of a prompt that was not computed.
+TEST_F(DurableSessionTest, AnOwnerPaysForWhatWasComputed) {
+  options.max_tokens_per_owner = 1'000;
+  Restart();
+  const auto left = [&] { return table->TokensOf(me).left; };
+  EXPECT_EQ(left(), 1'000);
+  const auto end = [&](FinishReason reason, int64_t rows) {
+    TurnEnd ended;
+    ended.reason = reason;
+    ended.output = Bytes(reason == FinishReason::kLength ? "Yo" : "");
+    ended.rows_computed = rows;
+    const std::shared_ptr<TokenSink> sink = engine->last().sink;
+    engine->Start(engine->count() - 1);
+    if (reason == FinishReason::kLength) sink->OnTokens({{OutputToken{'Y', 0, {}}, OutputToken{'o', 0, {}}}, "Yo"});
+    sink->OnEnd(ended);
+  };
+  Start(Ask("Hello", NewConversation()));
+  const auto prompt = static_cast<int64_t>(engine->last().tokens.size());
+  end(FinishReason::kLength, prompt + 1);
+  EXPECT_EQ(left(), 1'000 - prompt - 2) << "both tokens, though the last is not computed yet";
+  Start(Ask("Hello", NewConversation()));
+  end(FinishReason::kLength, prompt + 4 * 10);
+  EXPECT_EQ(left(), 1'000 - 2 * prompt - 42) << "four beams of ten steps, whatever the answer's length";
+  Start(Ask("Hello", NewConversation()));
+  end(FinishReason::kCancelled, 3);
+  EXPECT_EQ(left(), 1'000 - 2 * prompt - 45) << "it was cancelled within its prompt";
+  table->Flush();
+}
+
+// What a request writes is the owner's whatever its verb: beyond the limit nothing is, but for what makes room.
+TEST_F(DurableSessionTest, NoVerbWritesBeyondAnOwnersShareOfTheDisk) {
+  const std::string id = NewConversation(), full = NewConversation();
+  Turn(Ask("Hello", id), "Yo");
+  options.max_stored_bytes_per_owner = 1;
+  Restart();
+  const auto written = [&] { return journal->Last(id)->bytes; };
+  const auto before = written();
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(table->SetMetadata(me, id, {{"a", std::to_string(i)}}).status().reason(), "rate_limit_exceeded");
+    EXPECT_EQ(table->AddItems(me, id, {{ChatRole::kUser, "more"}}).status().reason(), "rate_limit_exceeded");
+    EXPECT_EQ(table->Fork(me, id, {}).status().reason(), "rate_limit_exceeded");
+    EXPECT_EQ(table->CreateSession(me, {}, {}, {}).status().reason(), "rate_limit_exceeded");
+    const auto resumed = Resume({.session = id});
+    EXPECT_TRUE(status.ok()) << "reading goes on";
+    EXPECT_FALSE(resumed->lines().empty());
+  }
+  EXPECT_EQ(written(), before);
+  EXPECT_TRUE(table->SetMetadata({"another", 9}, id, {}).status().code() == StatusCode::kNotFound);
+  EXPECT_TRUE(table->DeleteSession(me, full).ok());
+}
+
+TEST_F(DurableSessionTest, ARewindThatUndoesNothingWritesNothing) {
+  const std::string id = NewConversation();
+  Turn(Ask("Hello", id), "Yo");
+  const auto before = journal->Last(id)->bytes;
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(table->Rewind(me, id, 2).value(), 2);
+  EXPECT_EQ(journal->Last(id)->bytes, before);
+  EXPECT_EQ(table->Rewind(me, id, 0).value(), 0);
+  EXPECT_GT(journal->Last(id)->bytes, before);
+}
+
+TEST_F(DurableSessionTest, MetadataIsMemoryOfItsOwner) {
+  options.max_bytes_per_owner = 64 << 10;
+  Restart();
+  const Metadata large = [] {
+    Metadata metadata;
+    for (int i = 0; i < 16; ++i) metadata.emplace_back(std::string(60, 'k') + std::to_string(i), std::string(512, 'v'));
+    return metadata;
+  }();
+  for (int i = 0; i < 40; ++i) ASSERT_TRUE(table->CreateSession(me, large, {}, {}).ok());
+  EXPECT_GT(table->stats().unloads, 0U) << "9 KiB each";
 }
 
 TEST_F(DurableSessionTest, AnOwnerMayHaveOtherLimitsThanTheUsual) {

@@ -17,22 +17,22 @@ def frame(kind, payload, final=True):
     return bytes([(0x80 if final else 0) | kind]) + length + bytes(4) + payload
 
 
-def upgrade(path="/v1/responses"):
+def upgrade(path="/v1/responses", headers=""):
     return (f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-            "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n").encode()
+            f"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n{headers}\r\n").encode()
 
 
 class BareSocket:
     """Asks for the upgrade at once. Blocking, unless it is in a Crowd."""
 
-    def __init__(self, port, path="/v1/responses", receive_buffer=None):
-        """`receive_buffer`: of the system, in bytes: how much a slow reader is sent at least."""
+    def __init__(self, port, path="/v1/responses", receive_buffer=None, headers=""):
+        """`receive_buffer`: of the system, in bytes: how much a slow reader is sent at least. `headers`: more lines."""
         self.socket = socket.socket()
         self.socket.settimeout(PATIENCE_S)
         if receive_buffer:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         self.socket.connect(("127.0.0.1", port))
-        self.socket.sendall(upgrade(path))
+        self.socket.sendall(upgrade(path, headers))
         self.pending, self.head, self.lost = b"", None, False
 
     def fileno(self):
@@ -56,10 +56,15 @@ class BareSocket:
             self.head, self.pending = self.pending.split(b"\r\n\r\n", 1)
         return not self.lost
 
-    def open(self):
-        """Reads the answer to the upgrade; itself."""
+    def status(self):
+        """Reads the answer to the upgrade; its status."""
         while self.head is None and self.read():
             pass
+        return int(self.head.split()[1]) if self.head else None
+
+    def open(self):
+        """The same; itself."""
+        self.status()
         assert self.head is not None and self.head.startswith(b"HTTP/1.1 101"), self.head or self.pending
         return self
 

@@ -32,7 +32,8 @@ constexpr ShareField kShares[] = {
      "Chains of previous_response_id: the least recently used is deleted for one more", kMostOfAShare},
     {&OwnerShare::text_mb, "text_mb", "--text-mb", "MiB of text", "Memory for what was said, MiB", kMostMegabytes},
     {&OwnerShare::stored_mb, "stored_mb", "--stored-mb", "MiB on disk", "What conversations may hold of the disk, MiB",
-     kMostMegabytes}};
+     kMostMegabytes},
+    {&OwnerShare::connections, "connections", "--connections", "connections", "Open sockets", kMostOfAShare}};
 
 std::string Hex(std::string_view bytes) {
   std::string out;

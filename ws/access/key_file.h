@@ -33,6 +33,7 @@ struct OwnerShare {
   std::optional<int64_t> chains;             // of previous_response_id; the least recently used goes for one more
   std::optional<int64_t> text_mb;            // memory for what was said, MiB
   std::optional<int64_t> stored_mb;          // on disk, MiB
+  std::optional<int64_t> connections;        // open sockets
 
   bool empty() const;
 };

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <set>
+
 #include "ws/access/secret_file.h"
 
 namespace ringside {
@@ -46,6 +48,15 @@ bool KeyTable::IsGood(const std::string& key_id) const {
   return at != all->by_id.end() && !Expired(at->second);
 }
 
+bool KeyTable::IsGood(const Identity& identity) const {
+  const std::shared_ptr<const Keys> all = keys();
+  const auto at = all->by_id.find(identity.key_id);
+  return at != all->by_id.end() && !Expired(at->second) && PrincipalOf(at->second.owner) == identity.principal &&
+         at->second.scopes.Has(identity.scopes);
+}
+
+size_t KeyTable::owners() const { return keys()->owners; }
+
 OwnerShare KeyTable::ShareOf(const std::string& principal) const {
   const std::shared_ptr<const Keys> all = keys();
   const auto at = all->shares.find(principal);
@@ -69,10 +80,13 @@ Result<bool> KeyTable::Reload(bool anyway) {
   if (!file.ok()) return InvalidArgument("\"" + path_ + "\": " + file.status().message());
   auto keys = std::make_shared<Keys>();
   for (const auto& [owner, share] : file->owners) keys->shares[PrincipalOf(owner)] = share;
+  std::set<std::string> owners;
   for (StoredKey& key : file->keys) {
+    owners.insert(key.owner);
     std::string id = key.id;
     keys->by_id.emplace(std::move(id), std::move(key));
   }
+  keys->owners = owners.size();
   std::lock_guard lock(mutex_);
   keys_ = std::move(keys);
   return true;

@@ -31,6 +31,8 @@ class KeyTable {
   std::optional<Identity> Find(std::string_view presented) const;
   /// True if a key that was found once is still good.
   bool IsGood(const std::string& key_id) const;
+  /// The same, and the key is still the owner's and has every scope of `identity`.
+  bool IsGood(const Identity& identity) const;
   /// What an owner's share is by the file; the empty one for an owner without.
   OwnerShare ShareOf(const std::string& principal) const;
 
@@ -39,11 +41,14 @@ class KeyTable {
   Result<bool> Reload(bool anyway = false);
   /// How many keys there are, expired ones too.
   size_t size() const;
+  /// How many owners have a key.
+  size_t owners() const;
 
  private:
   struct Keys {
     std::unordered_map<std::string, StoredKey> by_id;
     std::unordered_map<std::string, OwnerShare> shares;  // by principal
+    size_t owners = 0;                                   // with a key
   };
   KeyTable(std::string path, const Clock& clock) : path_(std::move(path)), clock_(clock) {}
   std::shared_ptr<const Keys> keys() const;

@@ -203,11 +203,15 @@ Status Serving::Listen() {
   ServerOptions options;
   options.host = config_.host;
   options.port = static_cast<uint16_t>(config_.port);
+  options.max_connections = ResolveConnections(config_.max_connections, RaiseFileLimit());
+  if (config_.max_connections.value_or(0) > options.max_connections) {
+    LogWarning("--max-connections: {} do not fit the limit of open files (ulimit -n, LimitNOFILE); {} do",
+               *config_.max_connections, options.max_connections);
+  }
   RETURN_IF_ERROR(access_.Open(config_));
   access_.Apply(config_, options);
   options.io_threads = static_cast<int>(config_.io_threads);
   options.worker_threads = static_cast<int>(config_.worker_threads);
-  options.max_connections = config_.max_connections;
   options.max_connection_age = std::chrono::seconds(config_.max_connection_age_s);
   options.idle_timeout = std::chrono::seconds(config_.idle_timeout_s);
   std::shared_ptr<Service> service = MakeService();
@@ -556,6 +560,7 @@ int Serve(const ServerConfig& config, SignalWatcher& signals, Processes& process
 }  // namespace
 
 int RunServer(const ServerConfig& config, SignalWatcher& signals) {
+  RaiseFileLimit();  // before the store reads it
   std::optional<StopDeadline> deadline;  // goes last
   const auto processes = Processes::Join(std::chrono::seconds(config.rank_timeout_s));
   if (!processes.ok()) return Fail(processes.status(), kExitFailed);

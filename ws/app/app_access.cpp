@@ -1,10 +1,13 @@
 #include "ws/app/app_access.h"
 
+#include <algorithm>
+
 #include "base/log.h"
 
 namespace ringside {
 
 Status AppAccess::Open(const ServerConfig& config) {
+  flag_owners_ = config.api_keys.size();
   if (!config.keys_file.empty()) {
     Result<std::unique_ptr<KeyTable>> keys = KeyTable::Open(config.keys_file);
     if (!keys.ok()) return InvalidArgument("--keys-file: " + keys.status().message());
@@ -32,7 +35,10 @@ void AppAccess::Apply(const ServerConfig& config, ServerOptions& options) {
                     .host = config.host,
                     .allowed_hosts = config.allowed_hosts,
                     .keys = keys_.get(),
-                    .tickets = &tickets_};
+                    .tickets = &tickets_,
+                    .tls = certificate_ != nullptr};
+  options.connections_of = [this, all = options.max_connections, usual = config.max_connections_per_owner](
+                               const std::string& owner) { return ConnectionsOf(owner, all, usual); };
   options.tls = certificate_.get();
 }
 
@@ -45,6 +51,16 @@ OwnerLimits AppAccess::LimitsOf(const std::string& owner, const OwnerLimits& usu
           .tokens_per_minute = share.tokens_per_minute.value_or(usual.tokens_per_minute),
           .chains = share.chains.value_or(usual.chains),
           .stored_bytes = share.stored_mb ? *share.stored_mb << 20 : usual.stored_bytes};
+}
+
+int64_t AppAccess::ConnectionsOf(const std::string& owner, int64_t all, std::optional<int64_t> usual) const {
+  if (keys_ != nullptr) {
+    const OwnerShare share = keys_->ShareOf(owner);
+    if (share.connections) return *share.connections > 0 ? *share.connections : all;
+  }
+  if (usual) return *usual;
+  const size_t owners = flag_owners_ + (keys_ != nullptr ? keys_->owners() : 0);
+  return owners > 1 ? std::max<int64_t>(all / 2, 1) : all;
 }
 
 void AppAccess::ReadKeys(bool anyway) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "session/session_options.h"
@@ -22,6 +23,9 @@ class AppAccess {
   void Apply(const ServerConfig& config, ServerOptions& options);
   /// What an owner may use, by the keys file where it says so. Any thread.
   OwnerLimits LimitsOf(const std::string& owner, const OwnerLimits& usual) const;
+  /// How many of `all` connections an owner may have: by the keys file, else `usual`, else half of them if there are
+  /// several owners. Any thread.
+  int64_t ConnectionsOf(const std::string& owner, int64_t all, std::optional<int64_t> usual) const;
   TicketBox& tickets() { return tickets_; }
 
   /// Takes over what has changed in the keys file.
@@ -33,6 +37,7 @@ class AppAccess {
  private:
   void ReadKeys(bool anyway);
 
+  size_t flag_owners_ = 0;          // each key of --api-key is one
   std::unique_ptr<KeyTable> keys_;  // null = there is no keys file
   TicketBox tickets_;
   std::unique_ptr<TlsCertificate> certificate_;  // null = plain HTTP

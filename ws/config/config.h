@@ -46,7 +46,7 @@ struct ServerConfig {
   std::string metrics_host = "127.0.0.1";
   int64_t io_threads = 2;
   int64_t worker_threads = 2;
-  int64_t max_connections = 1024;
+  std::optional<int64_t> max_connections, max_connections_per_owner;  // nothing = what ResolveConnections says
   int64_t max_connection_age_s = 0;  // 0 = no limit
   int64_t idle_timeout_s = 0;        // likewise
   int64_t shutdown_timeout_s = 30;

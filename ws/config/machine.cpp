@@ -11,11 +11,16 @@
 #include <fstream>
 #include <limits>
 #include <sstream>
+#include <utility>
 
 namespace ringside {
 namespace {
 
 constexpr double kMiB = 1 << 20;
+constexpr int64_t kUsualFiles = 1024, kUsualConnections = 1024;
+// Of the store: its disk cache keeps a quarter of the limit open, at most 1,024; the journal, its log and a backup hold
+// a few. Then connections beyond the limit that are refused, and those that are being closed.
+constexpr int64_t kReservedFiles = 1536;
 
 /// The limit in this file; "max", which stands for none, and a file that is not there set none.
 int64_t LimitIn(const std::filesystem::path& file) {
@@ -72,6 +77,19 @@ ProcessFigures ReadProcessFigures() {
     if (line.starts_with("btime ")) figures.started_at = std::stod(line.substr(6)) + since_boot;
   }
   return figures;
+}
+
+int64_t RaiseFileLimit() {
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return kUsualFiles;
+  const rlim_t soft = std::exchange(files.rlim_cur, files.rlim_max);
+  if (setrlimit(RLIMIT_NOFILE, &files) != 0) files.rlim_cur = soft;
+  return static_cast<int64_t>(std::min<rlim_t>(files.rlim_cur, std::numeric_limits<int32_t>::max()));
+}
+
+int64_t ResolveConnections(std::optional<int64_t> asked, int64_t file_limit) {
+  const int64_t reserve = std::min(kReservedFiles, file_limit / 2);
+  return std::max<int64_t>(std::min(asked.value_or(kUsualConnections), file_limit - reserve), 1);
 }
 
 Status PrepareStoreFolder(const std::string& path) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "base/status.h"
@@ -19,6 +20,13 @@ struct ProcessFigures {
   int64_t open_files = 0, max_files = 0;   // descriptors
 };
 ProcessFigures ReadProcessFigures();
+
+/// Raises the soft limit of open files to the hard one; returns the limit that holds then.
+int64_t RaiseFileLimit();
+
+/// Most connections with `file_limit` descriptors: `asked`, or 1,024, but no more than leave the reserve for the store,
+/// backups and refusals.
+int64_t ResolveConnections(std::optional<int64_t> asked, int64_t file_limit);
 
 /// Makes the folder with its parents if it is not there. kInvalidArgument if none can be at this path or it is not this
 /// user's to write; a disk that fails is left to whoever opens the store.

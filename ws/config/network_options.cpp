@@ -151,8 +151,16 @@ std::vector<ConfigOption> NetworkSettings() {
        {},
        Kind::kValue,
        "N",
-       "most open sockets [1024]",
+       "most open sockets [1024, or what the limit of open files allows]",
        Integer(&C::max_connections, 1, limits::kMaxConnections)},
+      {"max-connections-per-owner",
+       {},
+       Kind::kValue,
+       "N",
+       "most open sockets of one owner, or of one address where no keys are set [half of --max-connections if there "
+       "are "
+       "several owners]",
+       Integer(&C::max_connections_per_owner, 1, limits::kMaxConnections)},
       {"max-connection-age",
        {},
        Kind::kValue,

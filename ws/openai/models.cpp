@@ -56,6 +56,7 @@ void AddModelRoutes(Router& router, ServedModel model) {
   });
   router.Add("GET", "/v1/models/{id}",
              [model](const HttpRequest&, const Router::Parameters& ids) { return GetModel(model, ids[0]); });
+  router.AllowEscapedSlashes("/v1/models/{id}");  // the stock SDKs write "owner%2Fname"
   // "owner/name", as Hugging Face writes them.
   router.Add("GET", "/v1/models/{owner}/{name}", [model](const HttpRequest&, const Router::Parameters& ids) {
     return GetModel(model, ids[0] + "/" + ids[1]);

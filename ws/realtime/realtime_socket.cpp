@@ -162,6 +162,10 @@ void RealtimeSocket::Work(const Event& event) {
 
 Result<bool> RealtimeSocket::Defer(const Event& event, std::string_view message) {
   const bool changes = event.type == "conversation.item.create" || event.type == "conversation.item.delete";
+  HeldBytes held;
+  if (changes || event.type == "response.create") {  // counted without the mutex: conversations may leave memory for it
+    ASSIGN_OR_RETURN(held, table_.Hold(caller_, static_cast<int64_t>(message.size())));
+  }
   std::lock_guard lock(mutex_);
   // A response behind one that runs is refused; behind items that wait it waits, too.
   const bool responds = event.type == "response.create" && sink_ == nullptr && !deferred_.empty();
@@ -172,7 +176,7 @@ Result<bool> RealtimeSocket::Defer(const Event& event, std::string_view message)
     return Overloaded("Too many events wait for the response to end.");
   }
   deferred_bytes_ += message.size();
-  deferred_.emplace_back(message);
+  deferred_.push_back({std::string(message), std::move(held)});
   return true;
 }
 
@@ -183,7 +187,7 @@ void RealtimeSocket::WorkOnDeferred() {
     {
       std::lock_guard lock(mutex_);
       if (closed_ || sink_ != nullptr || deferred_.empty()) return;
-      message = std::move(deferred_.front());
+      message = std::move(deferred_.front().message);
       deferred_.pop_front();
       deferred_bytes_ -= message.size();
     }
@@ -195,15 +199,15 @@ void RealtimeSocket::WorkOnDeferred() {
 
 // Nobody comes back for what waits.
 void RealtimeSocket::RefuseDeferred(const Status& status) {
-  std::deque<std::string> refused;
+  std::deque<Deferred> refused;
   {
     std::lock_guard lock(mutex_);
     refused.swap(deferred_);
     deferred_bytes_ = 0;
   }
-  for (const std::string& message : refused) {
+  for (const Deferred& deferred : refused) {
     Event event;
-    (void)Read(message, &event);
+    (void)Read(deferred.message, &event);
     outbox_->Push(writer_->Error(status, event.id));
   }
 }
@@ -223,7 +227,7 @@ void RealtimeSocket::OnEnded(const Response& response, bool in_conversation, con
   response_.clear();
   if (response.started && response.status != ResponseStatus::kFailed) last_item_ = LastItemOf(response);
   if (deferred_.empty()) return;
-  table_.Post([self = shared_from_this(), bytes = deferred_.front().size()] {
+  table_.Post([self = shared_from_this(), bytes = deferred_.front().message.size()] {
     const Status refused = self->Run(bytes, [self] { self->WorkOnDeferred(); });
     if (!refused.ok()) self->RefuseDeferred(refused);
   });

@@ -89,7 +89,11 @@ class RealtimeSocket : public std::enable_shared_from_this<RealtimeSocket> {
   std::shared_ptr<RealtimeSink> sink_;                           // of the conversation's running response
   std::string response_;                                         // its id, once known
   std::string last_item_;                                        // of the conversation; "" = none
-  std::deque<std::string> deferred_;                             // messages, as text: parsed they would be larger
+  struct Deferred {
+    std::string message;  // as text: parsed it would be larger
+    HeldBytes held;       // by its owner
+  };
+  std::deque<Deferred> deferred_;
   size_t deferred_bytes_ = 0;
   bool said_ = false;  // anything is in the conversation
   bool closed_ = false;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <utility>
 
 #include "base/check.h"
 
@@ -77,20 +78,33 @@ std::vector<std::string_view> SplitList(std::string_view list) {
   return items;
 }
 
-/// The key a request presents, in a header or, before an upgrade, in the query or a subprotocol.
-std::string_view PresentedKey(const AccessRequest& request) {
-  constexpr std::string_view kBearer = "bearer ";
+/// The keys and tickets that a request presents, the one that counts first: in a header or, before an upgrade, in the
+/// query or a subprotocol. What is presented where it does not count comes last.
+struct Presented {
+  std::string_view key;  // "" = none that counts
+  bool any = false, conflicting = false;
+};
+Presented PresentedKey(const AccessRequest& request) {
+  constexpr std::string_view kBearer = "bearer";
+  Presented presented;
+  std::string_view first;
+  const auto present = [&](std::string_view key, bool counts) {
+    if (key.empty()) return;
+    presented.conflicting = presented.conflicting || (presented.any && key != first);
+    if (!std::exchange(presented.any, true)) first = key;
+    if (counts && presented.key.empty()) presented.key = key;
+  };
   const std::string_view header = Trim(request.authorization);
-  if (header.size() > kBearer.size() && Lower(header.substr(0, kBearer.size())) == kBearer) {
-    return Trim(header.substr(kBearer.size()));
-  }
-  if (const std::string_view key = Trim(request.api_key); !key.empty()) return key;
-  if (!request.upgrade) return {};
-  if (TicketBox::IsTicket(request.ticket)) return request.ticket;  // no other key belongs into a URL
+  const std::string_view scheme = header.substr(0, header.find(' '));
+  const bool bearer = Lower(scheme) == kBearer;
+  present(bearer ? Trim(header.substr(scheme.size())) : header, bearer);
+  present(Trim(request.api_key), true);
+  // No other key belongs into a URL.
+  present(request.ticket, request.upgrade && TicketBox::IsTicket(request.ticket));
   for (const std::string_view item : SplitList(request.subprotocols)) {
-    if (item.starts_with(kKeySubprotocol)) return item.substr(kKeySubprotocol.size());
+    if (item.starts_with(kKeySubprotocol)) present(item.substr(kKeySubprotocol.size()), request.upgrade);
   }
-  return {};
+  return presented;
 }
 
 bool IsAddress(std::string_view name) {
@@ -110,8 +124,10 @@ bool IsLoopbackHost(std::string_view host) {
   return inet_pton(AF_INET6, name.c_str(), &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
 }
 
+bool ShowsKey(const AccessRequest& request) { return PresentedKey(request).any; }
+
 AccessPolicy::AccessPolicy(const AccessOptions& options)
-    : keys_file_(options.keys), tickets_(options.tickets), loopback_(IsLoopbackHost(options.host)) {
+    : keys_file_(options.keys), tickets_(options.tickets), tls_(options.tls), loopback_(IsLoopbackHost(options.host)) {
   for (const std::string& key : options.api_keys) {
     keys_.push_back({Sha256(kCompareDomain, key), Hex(Sha256(kPrincipalDomain, key), 16)});
   }
@@ -137,6 +153,11 @@ bool AccessPolicy::IsAllowedHost(std::string_view host) const {
   return !loopback_ && IsAddress(name);
 }
 
+bool AccessPolicy::IsOwnOrigin(std::string_view origin, std::string_view host) const {
+  const std::string lower = Lower(origin);
+  return lower.starts_with(tls_ ? "https://" : "http://") && !host.empty() && OriginAuthority(lower) == Lower(host);
+}
+
 bool AccessPolicy::IsAllowedOrigin(std::string_view origin) const {
   return any_origin_ ||
          std::find(allowed_origins_.begin(), allowed_origins_.end(), Lower(origin)) != allowed_origins_.end();
@@ -158,17 +179,23 @@ Status AccessPolicy::CheckSource(const AccessRequest& request) const {
     const bool foreign = request.fetch_site == "cross-site" || request.fetch_site == "same-site";
     return foreign && request.fetch_mode != "navigate" && !any_origin_ ? refused : Status::Ok();
   }
-  const std::string_view authority = OriginAuthority(request.origin);
-  if (!authority.empty() && Lower(authority) == host) return Status::Ok();
+  if (IsOwnOrigin(request.origin, host)) return Status::Ok();
   return IsAllowedOrigin(request.origin) ? Status::Ok() : refused;
 }
 
 Result<Identity> AccessPolicy::Authenticate(const AccessRequest& request) const {
-  const std::string_view presented = PresentedKey(request);
-  if (tickets_ != nullptr && request.upgrade && TicketBox::IsTicket(presented)) {
-    if (std::optional<Identity> identity = tickets_->Take(presented)) return std::move(*identity);
+  const auto [presented, any, conflicting] = PresentedKey(request);
+  const bool keyless = keys_.empty() && keys_file_ == nullptr;
+  // Who is in between may have taken either for the one that counts.
+  if (conflicting && !keyless) {
+    return InvalidArgument("The request presents two different keys or tickets; present one.", "",
+                           "conflicting_credentials");
   }
-  if (keys_.empty() && keys_file_ == nullptr) return Identity();
+  if (tickets_ != nullptr && request.upgrade && TicketBox::IsTicket(presented)) {
+    std::optional<Identity> identity = tickets_->Take(presented);
+    if (identity && IsGood(*identity)) return std::move(*identity);
+  }
+  if (keyless) return Identity();
   if (keys_file_ != nullptr) {
     if (std::optional<Identity> identity = keys_file_->Find(presented)) return std::move(*identity);
   }
@@ -179,13 +206,13 @@ Result<Identity> AccessPolicy::Authenticate(const AccessRequest& request) const 
     if (CRYPTO_memcmp(key.digest.data(), digest.data(), digest.size()) == 0) match = &key;
   }
   if (match != nullptr) return Identity{match->principal, Scopes::All(), ""};
-  return InvalidArgument(presented.empty() ? "No API key was given. Send it as `Authorization: Bearer KEY`."
-                                           : "The API key is not one of this server's.",
+  return InvalidArgument(!any ? "No API key was given. Send it as `Authorization: Bearer KEY`."
+                              : "The API key is not one of this server's.",
                          "", "invalid_api_key");
 }
 
 bool AccessPolicy::IsForeignAllowed(std::string_view origin, std::string_view host) const {
-  return Lower(OriginAuthority(origin)) != Lower(host) && IsAllowedOrigin(origin);
+  return !IsOwnOrigin(origin, host) && IsAllowedOrigin(origin);
 }
 
 std::string SelectSubprotocol(std::string_view offered) {

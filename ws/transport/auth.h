@@ -28,6 +28,7 @@ struct AccessOptions {
   std::vector<std::string> allowed_hosts;    // names, without a port, or "*"
   const KeyTable* keys = nullptr;            // outlive the policy; null = there is no keys file
   TicketBox* tickets = nullptr;              // likewise; null = no tickets are taken
+  bool tls = false;                          // pages of this server have https origins
 };
 
 /// What of a request decides about access.
@@ -41,6 +42,9 @@ struct AccessRequest {
       fetch_mode;  // Sec-Fetch-Site and -Mode, by which browsers say where a request comes from
 };
 
+/// True if the request presents any key or ticket, good or not.
+bool ShowsKey(const AccessRequest& request);
+
 class AccessPolicy {
  public:
   explicit AccessPolicy(const AccessOptions& options);
@@ -51,11 +55,11 @@ class AccessPolicy {
   /// origin_not_allowed. No Origin is no browser, or one that loads what it may not read; the latter is refused, too.
   Status CheckSource(const AccessRequest& request) const;
   /// Who asks: the owner of the key presented; where no keys are configured everyone is the same, "". kInvalidArgument,
-  /// invalid_api_key, for a wrong, expired or missing key. Takes the same time for every wrong key. A ticket is used
-  /// up.
+  /// invalid_api_key, for a wrong, expired or missing key; conflicting_credentials for two different ones. Takes the
+  /// same time for every wrong key. A ticket is used up; it is good for as long as the key that it was issued for.
   Result<Identity> Authenticate(const AccessRequest& request) const;
-  /// False once the key of this id, which was good, is revoked or has expired. "" = nothing that ever is.
-  bool IsGood(const std::string& key_id) const { return key_id.empty() || keys_file_->IsGood(key_id); }
+  /// False once the key that a request was admitted with is revoked, has expired or lost a scope.
+  bool IsGood(const Identity& identity) const { return identity.key_id.empty() || keys_file_->IsGood(identity); }
   /// True if `origin` is no own origin but an allowed one: the answer then needs CORS headers.
   bool IsForeignAllowed(std::string_view origin, std::string_view host) const;
 
@@ -66,6 +70,8 @@ class AccessPolicy {
     std::string principal;
   };
   bool IsAllowedHost(std::string_view host) const;
+  /// True for an origin of this server under the name `host`.
+  bool IsOwnOrigin(std::string_view origin, std::string_view host) const;
   bool IsAllowedOrigin(std::string_view origin) const;
 
   std::vector<Key> keys_;
@@ -74,6 +80,7 @@ class AccessPolicy {
   std::vector<std::string> allowed_origins_;
   std::set<std::string, std::less<>> allowed_hosts_;
   bool any_origin_ = false, any_host_ = false;
+  bool tls_ = false;
   bool loopback_ = false;  // nobody but this machine can reach the server, under this machine's names
 };
 

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "ws/transport/connection_guard.h"
 #include "ws/transport/frame_watch.h"
+#include "ws/transport/http/http_refusals.h"
 
 namespace ringside {
 namespace {
@@ -33,6 +34,8 @@ constexpr size_t kMaxReasonBytes = 123;
 constexpr int64_t kFreePieces = 1024;
 constexpr int64_t kLeastPieceBytes = 32;
 constexpr uint16_t kLost = 1006;
+constexpr uint16_t kEvicted = 4429;
+constexpr char kEvictedReason[] = "idle, and its place was needed";
 constexpr std::chrono::milliseconds kTeardownTime{1'000};
 constexpr std::chrono::milliseconds kRetryTime{50};  // until the workers are asked again
 
@@ -88,24 +91,28 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // ---- opening and reading ----------------------------------------------------------------------------------------
   void Open(const SocketRoute& route, const HttpRequest& asked) {
     answers_in_kind_ = route.answers_in_kind;
-    outbox_ = std::make_shared<Outbox>([weak = weak_from_this()] {
-      // Any thread. The face is never entered from here, only the strand's queue.
-      if (auto self = weak.lock()) {
-        const auto executor = self->stream_.get_executor();
-        asio::post(executor, [self = std::move(self)] { self->Flush(); });
-      }
-    });
+    outbox_ = std::make_shared<Outbox>(
+        [weak = weak_from_this()] {
+          // Any thread. The face is never entered from here, only the strand's queue.
+          if (auto self = weak.lock()) {
+            const auto executor = self->stream_.get_executor();
+            asio::post(executor, [self = std::move(self)] { self->Flush(); });
+          }
+        },
+        context_.outboxes.Of(asked.principal));
     SetTimeouts(context_.options.close_timeout);
     stream_.next_layer().OnTeardown([this] { OnTeardown(); });
     stream_.next_layer().OnBytes([this](std::string_view bytes) { Watch(bytes); });
     context_.counters.WebSocketOpened();
     open_ = true;
+    identity_ = IdentityOf(asked);
+    identity_.scopes = Scopes::Chat();  // a WebSocket needs no other
     member_ = context_.Join({.end = EndOf(outbox_),
                              .abandon =
                                  [weak = weak_from_this()] {
                                    if (const auto self = weak.lock()) self->Abandon();
                                  },
-                             .key_id = asked.key_id,
+                             .identity = identity_,
                              .outbox = outbox_});
     face_ = std::make_shared<SocketFace>(route.open(asked, outbox_));
     opening_ = face_->on_opened != nullptr;
@@ -137,12 +144,17 @@ class Connection : public std::enable_shared_from_this<Connection> {
     if (error) return OnLost(error);
     if (closing_ || refused_) return;  // the close handshake reads from here on
     stream_.next_layer().Progress();
+    if (!waiting_share_.Hold(identity_.principal, waiting_bytes_ + buffer_.size())) {
+      outbox_->Push(ErrorEvent(TooManyBodies()));
+      return BeginClose(1013, "too much waits");
+    }
     ++pieces_;
     if (pieces_ > kFreePieces + static_cast<int64_t>(buffer_.size()) / kLeastPieceBytes) {
       return BeginClose(1008, "message in too many pieces");
     }
     if (stream_.is_message_done()) {
       if (!messages_.Allow()) return BeginClose(1008, "too many messages");
+      if (!ticket_.SetBusy()) return BeginClose(kEvicted, kEvictedReason);
       last_message_ = std::chrono::steady_clock::now();
       if (answers_in_kind_) stream_.text(stream_.got_text());
       const auto data = buffer_.data();
@@ -166,6 +178,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   /// waits: what it says only the face can tell, and so only the face could refuse it.
   void Deliver() {
     if (working_ || finished_) return;
+    // The key may have ended since the last message.
+    if (!context_.access.IsGood(identity_)) return EndOf(outbox_)(ServerContext::End::kKeyRevoked);
     if (opening_) {
       opening_ = !Submit(0, [face = face_] { face->on_opened(); });
     } else if (!messages_waiting_.empty()) {
@@ -173,6 +187,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
       if (!Submit(message->size(), [face = face_, message] { face->on_message(*message); })) return;
       messages_waiting_.pop_front();
       waiting_bytes_ -= message->size();
+      (void)waiting_share_.Hold(identity_.principal, waiting_bytes_ + buffer_.size());  // less than before
     }
   }
 
@@ -258,9 +273,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
     if (pending_close_) return BeginClose(pending_close_->code, pending_close_->reason);
     if (std::optional<std::string> message = outbox_->Take()) {
       written_ = std::move(*message);
+      if (!written_share_.Hold(identity_.principal, written_.size())) return BeginClose(1013, "slow reader");
       writing_ = true;
       stream_.async_write(asio::buffer(written_), [self = shared_from_this()](error_code error, size_t) {
         self->writing_ = false;
+        self->written_ = std::string();  // it may have been large
+        self->written_share_.GiveBack();
         if (!error) self->Flush();  // an error ends the pending read as well
       });
       return;
@@ -339,6 +357,15 @@ class Connection : public std::enable_shared_from_this<Connection> {
     });
   }
 
+  /// A socket that has had nothing to do for a ping interval gives way to another of its owner, if there is no room.
+  void WatchIdleness(std::chrono::steady_clock::time_point now) {
+    if (Busy()) {
+      if (!ticket_.SetBusy()) outbox_->Close(kEvicted, kEvictedReason);
+    } else if (now - last_message_ >= context_.options.ping_interval) {
+      ticket_.SetIdle([outbox = outbox_] { outbox->Close(kEvicted, kEvictedReason); });
+    }
+  }
+
   bool PeerIsGone() { return stream_.next_layer().next_layer().PeerIsGone(context_.options.gone_timeout); }
 
   void ArmPing() {
@@ -347,6 +374,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
       const auto self = weak.lock();
       if (cancelled || !self || self->finished_ || self->closing_) return;
       const auto now = std::chrono::steady_clock::now();
+      self->WatchIdleness(now);
       if (self->Busy()) self->heard_ = now;  // it may not have been listened to
       if (now - self->heard_ > self->context_.options.silence_timeout || self->PeerIsGone()) return self->Finish(kLost);
       // Behind an answer that is not taken a ping waits; one is enough.
@@ -400,6 +428,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   RateLimit controls_{10, 64};
   std::shared_ptr<Outbox> outbox_;
   std::shared_ptr<SocketFace> face_;
+  Identity identity_;     // with which it was opened
   std::string client_;    // in whose name workers are asked for
   TraceContext trace_;    // of the request that it was opened with
   bool opening_ = false;  // the face has yet to be told of its opening
@@ -408,6 +437,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::atomic<bool> gone_{false};  // what has not been begun is not to be
   boost::beast::flat_buffer buffer_;
   std::string written_;
+  BodyShare waiting_share_{context_.bodies}, written_share_{context_.answers};
   std::optional<Outbox::Closing> pending_close_;
   uint64_t member_ = 0;
   int64_t pieces_ = 0;  // of the message being read

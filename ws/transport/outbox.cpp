@@ -64,8 +64,10 @@ void Outbox::Push(std::unique_ptr<OutboxEntry> entry) {
       entries_.push_back(std::move(entry));
     }
     if (allowed) allowance_ = bytes_;
+    Count();
+    const bool over = share_ != nullptr && share_->over() && bytes_ > kSoftBytes;
     // One message larger than the limit is no sign of a slow reader; one behind others is.
-    if (slow && bytes_ > kHardBytes + allowance_) {
+    if (over || (slow && bytes_ > kHardBytes + allowance_)) {
       dropped = Drop();
       closing_ = Closing{1013, "slow reader"};
       wake = wake_;
@@ -78,6 +80,7 @@ void Outbox::Push(std::unique_ptr<OutboxEntry> entry) {
 
 Outbox::Entries Outbox::Drop() {
   bytes_ = open_bytes_ = allowance_ = 0;
+  Count();
   return std::exchange(entries_, {});
 }
 
@@ -123,6 +126,7 @@ std::optional<std::string> Outbox::Take() {
     bytes_ = bytes_ - open_bytes_ + left;
     open_bytes_ = left;
     allowance_ = std::min(allowance_, bytes_);
+    Count();
   }
   if (done) open_.reset();
   return message;

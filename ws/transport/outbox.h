@@ -13,6 +13,8 @@
 #include <optional>
 #include <string>
 
+#include "ws/transport/outbox_budget.h"
+
 namespace ringside {
 
 /// One or more messages that wait. Made on any thread, written out on the strand.
@@ -40,7 +42,10 @@ class Outbox {
   static constexpr uint16_t kEndOfBody = 1000;
 
   /// `wake` is called, without the lock, when there is something to take; it must be safe from any thread.
-  explicit Outbox(std::function<void()> wake) : wake_(std::move(wake)) {}
+  /// `share`, if any, counts what waits: while its owner, or all, have more waiting than they may, an outbox above the
+  /// soft limit is closed as one above the hard limit is.
+  explicit Outbox(std::function<void()> wake, std::unique_ptr<OutboxShare> share = nullptr)
+      : wake_(std::move(wake)), share_(std::move(share)) {}
 
   void Push(std::unique_ptr<OutboxEntry> entry);
   /// One message that is text already.
@@ -64,10 +69,15 @@ class Outbox {
   using Entries = std::deque<std::unique_ptr<OutboxEntry>>;
   /// Under the lock. The entries are to be destroyed without it.
   Entries Drop();
+  /// Under the lock, after `bytes_` has changed.
+  void Count() {
+    if (share_ != nullptr) share_->Set(bytes_);
+  }
 
   mutable std::mutex mutex_;
   std::function<void()> wake_;
-  Entries entries_;  // behind `open_`
+  const std::unique_ptr<OutboxShare> share_;
+  Entries entries_;                    // behind `open_`
   std::unique_ptr<OutboxEntry> open_;  // of which some messages have been taken. Strand only
   std::optional<Closing> closing_;
   size_t bytes_ = 0;       // of all entries

@@ -1,5 +1,6 @@
 #include "ws/transport/server.h"
 
+#include <algorithm>
 #include <boost/asio/basic_socket_acceptor.hpp>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/ip/v6_only.hpp>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "ws/transport/client_address.h"
 #include "ws/transport/http/http_connection.h"
 #include "ws/transport/server_context.h"
 #include "ws/transport/tls.h"
@@ -23,8 +25,10 @@ using tcp = asio::ip::tcp;
 using Acceptor = asio::basic_socket_acceptor<tcp, Strand>;
 
 // Sockets beyond the limit that still get an answer instead of a cut.
-constexpr int64_t kRefusalRoom = 64;
-constexpr std::chrono::milliseconds kAcceptPause{100};
+constexpr int64_t kLeastRefusalRoom = 8, kRefusalRoom = 64;
+constexpr std::chrono::milliseconds kAcceptPause{50};
+constexpr int kCutsWithoutFiles = 16;
+constexpr std::chrono::seconds kAcceptLogInterval{10};
 
 Result<tcp::endpoint> ResolveAddress(const std::string& host, uint16_t port) {
   error_code error;
@@ -48,6 +52,7 @@ struct Server::State {
   Status Open(const tcp::endpoint& endpoint);
   void Accept();
   void OnSocket(error_code error, Socket socket);
+  void OnAcceptFailure(const error_code& error);
   void RunThread();
 
   ServerContext context;  // before io: pending operations refer to it when io is destroyed
@@ -57,6 +62,7 @@ struct Server::State {
   std::optional<asio::executor_work_guard<asio::io_context::executor_type>> work;
   std::vector<std::thread> threads;
   tcp::endpoint local;
+  std::chrono::steady_clock::time_point next_accept_log{};
   bool stopped = false;
 };
 
@@ -81,17 +87,12 @@ void Server::State::Accept() {
 
 void Server::State::OnSocket(error_code error, Socket socket) {
   if (error == asio::error::operation_aborted || !acceptor.is_open()) return;
-  if (error) {
-    // Most likely no file descriptor is left: trying again at once would spin.
-    LogWarning("accept failed: {}", error.message());
-    pause.expires_after(kAcceptPause);
-    pause.async_wait([this](error_code cancelled) {
-      if (!cancelled) Accept();
-    });
-    return;
-  }
-  ConnectionTicket ticket(context);
-  const bool full = ticket.number() > context.options.max_connections + kRefusalRoom;
+  if (error) return OnAcceptFailure(error);
+  error_code gone;
+  const tcp::endpoint peer = socket.remote_endpoint(gone);
+  ConnectionTicket ticket(context, gone ? "" : ClientAddress(peer.address()));
+  const int64_t most = context.options.max_connections;
+  const bool full = ticket.number() > most + std::clamp(most / 8, kLeastRefusalRoom, kRefusalRoom);
   if (!full || context.handshakes.CutOldest() || context.silent.CutOldest()) {
     error_code ignored;
     socket.set_option(tcp::no_delay(true), ignored);
@@ -102,6 +103,22 @@ void Server::State::OnSocket(error_code error, Socket socket) {
     }
   }
   Accept();
+}
+
+void Server::State::OnAcceptFailure(const error_code& error) {
+  // Most likely no file descriptor is left: trying again at once would spin. Who is silent makes room.
+  for (int i = 0; i < kCutsWithoutFiles; ++i) {
+    if (!context.handshakes.CutOldest() && !context.silent.CutOldest()) break;
+  }
+  const auto now = std::chrono::steady_clock::now();
+  if (now >= next_accept_log) {
+    next_accept_log = now + kAcceptLogInterval;
+    LogWarning("accept failed: {}; trying again every {} ms", error.message(), kAcceptPause.count());
+  }
+  pause.expires_after(kAcceptPause);
+  pause.async_wait([this](error_code cancelled) {
+    if (!cancelled) Accept();
+  });
 }
 
 void Server::State::RunThread() {
@@ -169,7 +186,7 @@ void Server::Stop(std::chrono::milliseconds patience) {
 
 void Server::CloseRevoked() {
   for (const ServerContext::Member& member : state_->context.members()) {
-    if (!state_->context.access.IsGood(member.key_id)) member.end(ServerContext::End::kKeyRevoked);
+    if (!state_->context.access.IsGood(member.identity)) member.end(ServerContext::End::kKeyRevoked);
   }
 }
 

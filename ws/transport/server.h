@@ -56,9 +56,15 @@ struct ServerOptions {
   int io_threads = 2;                   // read, write and frame; wait for nothing
   int worker_threads = 2;               // do everything else
   int64_t max_connections = 1024;
+  /// How many of them an owner may have: a principal, or "address " and an address where there are no keys. Null = all.
+  /// Called for every request; must not block.
+  std::function<int64_t(const std::string& owner)> connections_of = nullptr;
   int64_t max_message_bytes = limits::kMaxMessageBytes;  // one WebSocket message or HTTP body
-  int64_t bodies_bytes = 256 << 20;   // of all HTTP requests being read or answered, beyond 64 KiB of each
-  int64_t messages_per_second = 200;  // of one WebSocket, beyond a burst of ten times as many
+  // HTTP requests being read or answered and waiting WebSocket messages; answers being written. 64 KiB of each are not
+  // counted, and an owner with a key has half.
+  int64_t bodies_bytes = 256 << 20, answers_bytes = 256 << 20;
+  int64_t outboxes_bytes = 512 << 20;  // of all outboxes; an owner with a key has half
+  int64_t messages_per_second = 200;   // of one WebSocket, beyond a burst of ten times as many
   // A whole HTTP request, but for a large body, each part of which has as long (see OPERATING.md).
   std::chrono::milliseconds request_timeout{limits::kHandshakeSeconds * 1000};
   std::chrono::milliseconds keep_alive_timeout{75'000};                      // between two requests

@@ -16,7 +16,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/log.h"
 #include "ws/transport/body_budget.h"
+#include "ws/transport/connection_places.h"
+#include "ws/transport/failed_keys.h"
 #include "ws/transport/server.h"
 #include "ws/transport/silent_peers.h"
 #include "ws/transport/worker_pool.h"
@@ -34,6 +37,7 @@ struct ServerContext {
       : options(server_options),
         access(server_options.access),
         counters(transport_counters),
+        places(server_options.max_connections, server_options.connections_of),
         service_(std::move(first)) {}
 
   /// Why the server ends a connection: it stops, and what is queued still goes out; or the key is no longer good.
@@ -42,7 +46,7 @@ struct ServerContext {
   struct Member {
     std::function<void(End)> end;              // any thread
     std::function<void()> abandon;             // io threads have ended: finish without them
-    std::string key_id;                        // with which it was opened; "" = it cannot be revoked
+    Identity identity;                         // with which it was opened
     std::shared_ptr<Outbox> outbox = nullptr;  // for what concerns everyone; null = it is not told
   };
 
@@ -98,12 +102,14 @@ struct ServerContext {
   const ServerOptions options;
   const AccessPolicy access;
   TransportCounters& counters;
-  BodyBudget bodies{options.bodies_bytes};
+  BodyBudget bodies{options.bodies_bytes}, answers{options.answers_bytes};
+  OutboxBudget outboxes{options.outboxes_bytes};
   WorkerPool workers{{.threads = options.worker_threads}};
   std::atomic<bool> draining{false};
   std::atomic<bool> stopping{false};    // what waits or runs is ended
   std::atomic<int64_t> connections{0};  // sockets of either kind
-  std::atomic<int64_t> admitted{0};     // of these, who have asked for something and may
+  ConnectionPlaces places;              // of those that were admitted
+  FailedKeys failed_keys{[](const std::string& line) { LogWarning("{}", line); }};
   std::atomic<uint64_t> sockets_seen{0};
   SilentPeers handshakes;  // of TLS, begun and not ended
   SilentPeers silent;      // HTTP connections that wait for a request and are not admitted
@@ -125,32 +131,41 @@ inline std::function<void(ServerContext::End)> EndOf(std::shared_ptr<Outbox> out
   };
 }
 
-/// Counts one socket for as long as it lives; handed from the HTTP connection to the WebSocket it becomes.
+/// The identity that a request was admitted with.
+inline Identity IdentityOf(const HttpRequest& request) {
+  return {request.principal, request.scopes, request.key_id, ""};
+}
+
+/// Counts one socket during its lifetime; handed from the HTTP connection to the WebSocket it becomes. On the
+/// connection's strand.
 class ConnectionTicket {
  public:
-  explicit ConnectionTicket(ServerContext& context)
-      : context_(&context), number_(++context.connections), id_(++context.sockets_seen) {}
+  ConnectionTicket(ServerContext& context, std::string address)
+      : context_(&context), number_(++context.connections), id_(++context.sockets_seen), address_(std::move(address)) {}
   ConnectionTicket(ConnectionTicket&& other) noexcept
       : context_(std::exchange(other.context_, nullptr)),
         number_(other.number_),
         id_(other.id_),
-        admitted_(other.admitted_) {}
+        address_(std::move(other.address_)),
+        place_(std::exchange(other.place_, 0)) {}
   ConnectionTicket& operator=(ConnectionTicket&&) = delete;
   ~ConnectionTicket() {
     if (context_ == nullptr) return;
-    if (admitted_) --context_->admitted;
+    context_->places.GiveBack(place_);
     --context_->connections;
   }
   /// How many sockets were open when this one came, itself included.
   int64_t number() const { return number_; }
-  bool admitted() const { return admitted_; }
-  /// Takes one of the places that there are for those who have asked for something; false if all are taken.
-  bool Admit() {
-    if (admitted_) return true;
-    admitted_ = ++context_->admitted <= context_->options.max_connections;
-    if (!admitted_) --context_->admitted;
-    return admitted_;
+  /// Of the peer; see ClientAddress.
+  const std::string& address() const { return address_; }
+  bool admitted() const { return place_ != 0; }
+  /// Takes one of the places for connections of `principal`, or of the peer's address where no key tells clients apart.
+  ConnectionPlaces::Verdict Admit(const std::string& principal) {
+    return context_->places.Take(principal.empty() ? "address " + address_ : principal, &place_);
   }
+  /// As ConnectionPlaces, for an admitted one.
+  void SetIdle(std::function<void()> evict) { context_->places.SetIdle(place_, std::move(evict)); }
+  bool SetBusy() { return context_->places.SetBusy(place_); }
   /// Who asks, for a fair share of the workers: the principal, or this socket where no key tells clients apart.
   std::string Client(const std::string& principal) const {
     return principal.empty() ? "socket " + std::to_string(id_) : principal;
@@ -160,7 +175,8 @@ class ConnectionTicket {
   ServerContext* context_;
   int64_t number_;
   uint64_t id_;  // like no other's
-  bool admitted_ = false;
+  std::string address_;
+  uint64_t place_ = 0;  // 0 = not admitted
 };
 
 }  // namespace ringside

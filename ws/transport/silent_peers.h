@@ -1,12 +1,14 @@
 // Connections that have yet to say who they are and what they want: TLS has not been agreed on, or no request has been
 // let in. Whoever opens many and says nothing would take the places of those who speak; so where there is no place
-// left, the one that has been silent for longest gives way. Owned by the ServerContext; any thread.
+// left, the longest silent one of the address that has the most gives way. Owned by the ServerContext; any thread.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <mutex>
+#include <string>
+#include <unordered_map>
 #include <utility>
 
 namespace ringside {
@@ -15,33 +17,53 @@ class SilentPeers {
  public:
   /// `cut` is called at most once, by CutOldest, on any thread, without the lock; it must not block. Returns the number
   /// to Remove with, never 0.
-  uint64_t Add(std::function<void()> cut) {
+  uint64_t Add(const std::string& address, std::function<void()> cut) {
     std::lock_guard lock(mutex_);
-    peers_.emplace_hint(peers_.end(), ++last_, std::move(cut));
+    addresses_[address].emplace_hint(addresses_[address].end(), ++last_, std::move(cut));
+    ++size_;
     return last_;
   }
-  void Remove(uint64_t number) {
-    std::unique_lock lock(mutex_);
-    const auto removed = peers_.extract(number);
-    lock.unlock();  // what is let go of may call anything
+  void Remove(const std::string& address, uint64_t number) {
+    std::function<void()> removed;  // destroyed without the lock: it may own what calls back here
+    std::lock_guard lock(mutex_);
+    if (const auto peers = addresses_.find(address); peers != addresses_.end()) {
+      removed = TakeLocked(peers, peers->second.find(number));
+    }
   }
   /// False if nobody is silent.
   bool CutOldest() {
     std::unique_lock lock(mutex_);
-    if (peers_.empty()) return false;
-    const auto oldest = peers_.extract(peers_.begin());
+    auto most = addresses_.begin();
+    for (auto at = addresses_.begin(); at != addresses_.end(); ++at) {
+      if (at->second.size() > most->second.size()) most = at;
+    }
+    if (most == addresses_.end()) return false;
+    const std::function<void()> cut = TakeLocked(most, most->second.begin());
     lock.unlock();
-    oldest.mapped()();
+    cut();
     return true;
   }
   int64_t size() const {
     std::lock_guard lock(mutex_);
-    return static_cast<int64_t>(peers_.size());
+    return size_;
   }
 
  private:
+  using Peers = std::map<uint64_t, std::function<void()>>;  // by when they came
+  using Addresses = std::unordered_map<std::string, Peers>;
+
+  std::function<void()> TakeLocked(Addresses::iterator peers, Peers::iterator peer) {
+    if (peer == peers->second.end()) return nullptr;
+    std::function<void()> cut = std::move(peer->second);
+    peers->second.erase(peer);
+    if (peers->second.empty()) addresses_.erase(peers);
+    --size_;
+    return cut;
+  }
+
   mutable std::mutex mutex_;
-  std::map<uint64_t, std::function<void()>> peers_;  // by when they came
+  Addresses addresses_;  // with at least one peer
+  int64_t size_ = 0;
   uint64_t last_ = 0;
 };
 
@@ -53,17 +75,19 @@ class SilentPeer {
   SilentPeer(const SilentPeer&) = delete;
   SilentPeer& operator=(const SilentPeer&) = delete;
 
-  void BeSilent(std::function<void()> cut) {
+  void BeSilent(const std::string& address, std::function<void()> cut) {
     Speak();
-    number_ = peers_.Add(std::move(cut));
+    address_ = address;
+    number_ = peers_.Add(address_, std::move(cut));
   }
   void Speak() {
-    if (number_ != 0) peers_.Remove(std::exchange(number_, 0));
+    if (number_ != 0) peers_.Remove(address_, std::exchange(number_, 0));
   }
   bool silent() const { return number_ != 0; }
 
  private:
   SilentPeers& peers_;
+  std::string address_;
   uint64_t number_ = 0;
 };
 

@@ -25,7 +25,7 @@ class TlsHandshake : public std::enable_shared_from_this<TlsHandshake> {
         stream_(std::move(socket), *context.options.tls->current()) {}
 
   void Start() {
-    silence_.BeSilent([weak = weak_from_this(), executor = stream_.get_executor()] {
+    silence_.BeSilent(ticket_.address(), [weak = weak_from_this(), executor = stream_.get_executor()] {
       if (const auto self = weak.lock()) boost::asio::post(executor, [self] { self->Cut(); });
     });
     if (context_.handshakes.size() > kMostHandshakes) context_.handshakes.CutOldest();

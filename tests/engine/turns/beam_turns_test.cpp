@@ -104,6 +104,10 @@ class BeamTurnsTest : public ::testing::TestWithParam<std::string> {
     }
     return engine_->stats();
   }
+  TurnEnd EndOf(const SubmittedTurn& turn) const {
+    EXPECT_TRUE(engine_->Submit(turn.request).ok());
+    return turn.sink->Wait();
+  }
   void ExpectNothingHeld(int64_t timelines) {
     for (TimelineId timeline = 1; timeline <= static_cast<TimelineId>(timelines); ++timeline) engine_->Close(timeline);
     const EngineStats stats = Stats();
@@ -154,6 +158,20 @@ TEST_P(BeamTurnsTest, FindWhatTheReferenceFinds) {
     if (ended) want.pop_back();
     EXPECT_EQ(turn.sink->ids(), want) << search;
   }
+}
+
+TEST_P(BeamTurnsTest, EveryRowIsCounted) {
+  Load("llama");
+  Start(8);
+  constexpr int64_t kPrompt = 30, kWidth = 4, kTokens = 12;
+  const TurnEnd plain = EndOf(Plain(1, Ids(kPrompt, 1), kTokens));
+  EXPECT_GE(plain.rows_computed, kPrompt + kTokens - 1);
+  EXPECT_LE(plain.rows_computed, kPrompt + kTokens) << "the last token may have been fed ahead";
+  SubmittedTurn beams = Beams(2, Ids(kPrompt, 2), kWidth, kTokens);
+  beams.request.stop_ids = {};
+  // All beams are fed in every step but the first, whose logits are the prompt's.
+  EXPECT_EQ(EndOf(beams).rows_computed, kPrompt + kWidth * (kTokens - 1));
+  EXPECT_EQ(EndOf(Plain(2, Ids(kPrompt, 2), 0)).rows_computed, 0) << "it was found in the cache";
 }
 
 // Every letter has several ids here, all of which end an answer.

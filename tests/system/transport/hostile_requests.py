@@ -80,7 +80,7 @@ def first_lines():
                  b"GET /\xff HTTP/1.1", b"GET / a HTTP/1.1", b"GET /a\x0bb HTTP/1.1", b"GET /\r/ HTTP/1.1", b"GET /\n/ HTTP/1.1", b"\xef\xbb\xbfGET / HTTP/1.1",
                  b"\x00", b"\r", b"\n", b"HTTP/1.1 200 OK"):
         yield f"first line {name_of(line)}", line + rest, BAD
-    for target in (b"*", b"v1/models", b"localhost:80", b"?", b"#", b"%2fv1", b"/%", b"/%z", b"/%zz", b"/%0", b"/%00", b"/v1/models?%0g", b"/v1/models?a=%00", b"http://",
+    for target in (b"*", b"v1/models", b"localhost:80", b"?", b"#", b"%2fv1", b"/%", b"/%u002f", b"/v1/models%2", b"/%z", b"/%zz", b"/%0", b"/%00", b"/v1/models?%0g", b"/v1/models?a=%00", b"http://",
                    b"http://localhost", b"http:///v1/models", b"http://evil.example/v1/models", b"https://evil.example/v1/models", b"ftp://localhost/v1/models",
                    b"http://localhost@evil.example/v1/models", b"HTTP://localhost/v1/models", b"javascript:alert(1)"):
         yield f"target {name_of(target)}", b"GET " + target + b" HTTP/1.1" + rest, BAD
@@ -128,7 +128,7 @@ def headers():
 
 
 def chunks():
-    sizes = [b"", b"g", b"-2", b"+2", b"0x2", b" 2", b"2 ", b"2\t", b"2;", b"2;a", b"2;a=b", b'2;a="x"', b"2 ;a", b"fffffffffffffffff", b"10000000000000000", b"10000000000000002",
+    sizes = [b"", b"g", b"-2", b"+2", b"0x2", b" 2", b"2 ", b"2\t", b"2;", b"2;;a", b'2;a="x', b"2 a", b"2;a\rb", b"fffffffffffffffff", b"10000000000000000", b"10000000000000002",
              b"2\x00", b"1_0", b"2,2", b"\xff", b"two", b"2\r", b"2\n2", b"2;\x00", b"2;a\nb", b"2;" + b"a" * 20000, b"z" * 100]
     for size in sizes:
         yield f"chunk size {name_of(size)}", chunked(size + b"\r\n{}\r\n0\r\n\r\n" + SMUGGLED), BAD | {413}
@@ -163,7 +163,8 @@ def clean_shapes():
         return request(head, method=method, target=target)
     for target in (b"/%2e%2e/v1/models", b"/v1/../v1/models", b"/v1/./models", b"//v1/models", b"/v1//models", b"/v1/models/", b"/v1%5cmodels", b"/v1/models%20", b"/v1/models%09", b"/v1/models%0d%0aX:%20y", b"/v1/models%3fa=b", b"/v1/models;a=b", b"/V1/models", b"/v1/MODELS", b"/v1/models%23",
                    b"/etc/passwd", b"/../../etc/passwd", b"/.git/config", b"/index.html%2500", b"/v1/conversations/../models", b"/v1/conversations/conv_x/",
-                   b"/v1/conversations/conv_%2e%2e", b"/v1/responses/resp_x/input_items/..", b"/v1/responses/resp_%0a", b"/a=%3Cscript%3E", b"/$(reboot)", b"/`id`", b"/%7b%7b7*7%7d%7d",
+                   b"/v1/conversations/conv_%2e%2e", b"/v1/responses/resp_x/input_items/..", b"/v1/responses/resp_%0a", b"/a=%3Cscript%3E", b"/v1%2fmodels", b"/v1%2Fmodels", b"/%76%31/models", b"/v1/%6dodels", b"/v1%252fmodels", b"/v1/models%2f",
+                   b"/v1%5Cmodels", b"/v1/x%2f..%2fmodels", b"/v1/%2e/models", b"/$(reboot)", b"/`id`", b"/%7b%7b7*7%7d%7d",
                    b"/%F0%9F%98%80", b"/v1/models/%c3%a9"):
         yield f"target {name_of(target)}", get(target), {404}
     for target in (b"/%ff", b"/%c0%ae%c0%ae/v1/models", b"/%c0%af", b"/%ed%a0%80", b"/%f5%80%80%80"):

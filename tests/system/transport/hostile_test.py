@@ -97,7 +97,7 @@ def answers_by_status(server):
 
 def test_what_is_in_order_is_answered_once_each(server):
     made = [request(b"Content-Length: 2\r\n", b"{}"), request(b"content-LENGTH:002\r\n", b"{}"), chunked(b"2\r\n{}\r\n0\r\n\r\n"), chunked(b"0002\r\n{}\r\n000\r\n\r\n"),
-            chunked(b"1\r\n{\r\n1\r\n}\r\n0\r\n\r\n"), request(b"Transfer-Encoding: \t Chunked \t\r\n", b"2\r\n{}\r\n0\r\n\r\n"),
+            chunked(b"1\r\n{\r\n1\r\n}\r\n0\r\n\r\n"), chunked(b"2;a=1\r\n{}\r\n0;b\r\n\r\n"), chunked(b'2 ;a="x; y"\r\n{}\r\n0\r\n\r\n'), request(b"Transfer-Encoding: \t Chunked \t\r\n", b"2\r\n{}\r\n0\r\n\r\n"),
             request(b"Content-Length: 2\r\n", b"{}", target=b"http://localhost/v1/conversations"), request(b"Expect: 100-continue\r\nContent-Length: 2\r\n", b"{}"), SMUGGLED]
     before = conversations(server)
     for data in made:

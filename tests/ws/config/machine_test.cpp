@@ -2,8 +2,10 @@
 #include "ws/config/machine.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -11,6 +13,29 @@ namespace ringside {
 namespace {
 
 constexpr int64_t kMiB = 1 << 20;
+
+TEST(MachineTest, ConnectionsLeaveDescriptorsToTheStore) {
+  EXPECT_EQ(ResolveConnections({}, 1 << 20), 1024);
+  EXPECT_EQ(ResolveConnections({}, 2048), 1024);
+  EXPECT_EQ(ResolveConnections({}, 1024), 512);
+  EXPECT_EQ(ResolveConnections(5000, 1 << 20), 5000);
+  EXPECT_EQ(ResolveConnections(5000, 4096), 4096 - 1536);
+  EXPECT_EQ(ResolveConnections(3, 1024), 3);
+  EXPECT_EQ(ResolveConnections({}, 1), 1);
+}
+
+TEST(MachineTest, TheSoftLimitOfFilesIsRaisedToTheHardOne) {
+  rlimit files{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &files), 0);
+  rlimit less = files;
+  less.rlim_cur = std::min<rlim_t>(files.rlim_max, 512);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &less), 0);
+  EXPECT_EQ(RaiseFileLimit(), static_cast<int64_t>(std::min<rlim_t>(files.rlim_max, 0x7FFFFFFF)));
+  rlimit raised{};
+  getrlimit(RLIMIT_NOFILE, &raised);
+  EXPECT_EQ(raised.rlim_cur, files.rlim_max);
+  setrlimit(RLIMIT_NOFILE, &files);
+}
 
 TEST(Machine, MemoryHoldsCachesSlotsAndWeights) {
   EXPECT_TRUE(CheckMemory({.host_cache_mb = 1024}, 1024 * kMiB).ok());

@@ -57,6 +57,29 @@ TEST_F(OutboxTest, WhatComesAtOnceIsNoSlownessButWhatComesBehindItIs) {
   ASSERT_TRUE(outbox_.TakeClose().has_value());
 }
 
+TEST_F(OutboxTest, ManyOutboxesOfAnOwnerTogetherHoldNoMoreThanOne) {
+  OutboxBudget budget(static_cast<int64_t>(4 * kHard));
+  std::vector<std::unique_ptr<Outbox>> hers;
+  for (int i = 0; i < 100; ++i) hers.push_back(std::make_unique<Outbox>([] {}, budget.Of("her")));
+  Outbox his([] {}, budget.Of("him"));
+  for (const auto& outbox : hers) outbox->Push(std::string(kSoft, 'a'));
+  size_t held = 0, closed = 0;
+  for (const auto& outbox : hers) {
+    outbox->Push(std::string(kSoft, 'b'));
+    closed += outbox->TakeClose() ? 1 : 0;
+    held += outbox->queued_bytes();
+  }
+  EXPECT_GT(closed, 0U);
+  EXPECT_LE(held, 2 * kHard + 2 * kSoft) << "half of the budget, and the push that found it full";
+  his.Push(std::string(2 * kSoft, 'c'));
+  his.Push(std::string(kSoft, 'd'));
+  EXPECT_FALSE(his.TakeClose()) << "he has his own half";
+  hers.clear();
+  Outbox another([] {}, budget.Of("her"));
+  another.Push(std::string(2 * kSoft, 'e'));
+  EXPECT_FALSE(another.TakeClose()) << "what is gone is given back";
+}
+
 TEST_F(OutboxTest, OneHeapAfterTheOtherWithoutReadingIsSlowness) {
   outbox_.Push(std::make_unique<Bulk>(kHard / 100'000 + 1, 100'000));
   EXPECT_GT(outbox_.queued_bytes(), kHard);

@@ -205,6 +205,31 @@ TEST(HttpTextTest, ParsesTargets) {
   }
 }
 
+TEST(HttpTextTest, EscapesThatCanBeReadInTwoWaysFitNoRoute) {
+  for (const char* written : {"/v1%2fmodels", "/v1%2Fmodels", "/v1%5cmodels", "/%2e%2e/a", "/a%252fb", "/a%0d%0ab",
+                              "/%761/models", "/a%7fb"}) {
+    EXPECT_EQ(ParseTarget(written)->path, written);
+  }
+  EXPECT_EQ(ParseTarget("/a%3ab%C3%A4%20")->path, "/a:b\xC3\xA4 ");
+  for (const char* bad : {"/%", "/a%2", "/%2%66", "/%00", "/%u002f", "/%-1"}) {
+    EXPECT_FALSE(ParseTarget(bad).has_value()) << bad;
+  }
+}
+
+TEST(HttpTextTest, StreamsAreNotBufferedOnTheirWay) {
+  HttpResponse stream, lines, whole;
+  stream.content_type = "text/event-stream";
+  stream.stream = [](const std::shared_ptr<Outbox>& outbox) { return outbox; };
+  lines.content_type = "application/x-ndjson";
+  for (const HttpResponse& response : {stream, lines}) {
+    const std::string head = WriteHead(response, {.body = AnswerStyle::Body::kChunks});
+    EXPECT_NE(head.find("X-Accel-Buffering: no\r\n"), std::string::npos);
+    EXPECT_NE(head.find("Cache-Control: no-cache, no-store\r\n"), std::string::npos);
+  }
+  EXPECT_EQ(WriteHead(whole, {}).find("X-Accel-Buffering"), std::string::npos);
+  EXPECT_NE(WriteHead(whole, {}).find("Cache-Control: no-store\r\n"), std::string::npos);
+}
+
 TEST(HttpTextTest, NoHeaderCanBeSmuggledIntoAnAnswer) {
   HttpResponse response;
   response.headers = {{"X-Good", "1"}, {"X-Bad", "1\r\nSet-Cookie: a"}};
@@ -230,6 +255,8 @@ TEST(ModelsTest, ListsTheOneModel) {
   EXPECT_EQ(list["data"][0]["defaults"]["top_p"], 0.9);
   EXPECT_EQ(list["data"][0]["defaults"]["max_output_tokens"], 64);
   EXPECT_EQ(nlohmann::json::parse(Ask(router, "GET", "/v1/models/owner/name").body), list["data"][0]);
+  EXPECT_EQ(nlohmann::json::parse(Ask(router, "GET", "/v1/models/owner%2Fname").body), list["data"][0]);
+  EXPECT_EQ(Ask(router, "GET", "/v1/models/owner%5Cname").status, 404);
   const HttpResponse missing = Ask(router, "GET", "/v1/models/other");
   EXPECT_EQ(missing.status, 404);
   EXPECT_EQ(nlohmann::json::parse(missing.body)["error"]["code"], "model_not_found");

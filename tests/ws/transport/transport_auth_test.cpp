@@ -76,6 +76,32 @@ TEST(TransportAuthRules, OriginsMustBeOwnOrAllowed) {
   EXPECT_TRUE(AccessPolicy({{}, {"*"}, "127.0.0.1"}).CheckSource(FromOrigin("127.0.0.1", "http://a.b")).ok());
 }
 
+TEST(TransportAuthRules, AnOriginHasTheServersScheme) {
+  const AccessPolicy plain({}), secure({.tls = true});
+  EXPECT_TRUE(plain.CheckSource(FromOrigin("127.0.0.1:80", "http://127.0.0.1:80")).ok());
+  EXPECT_EQ(plain.CheckSource(FromOrigin("127.0.0.1:80", "https://127.0.0.1:80")).reason(), "origin_not_allowed");
+  EXPECT_TRUE(secure.CheckSource(FromOrigin("127.0.0.1:80", "https://127.0.0.1:80")).ok());
+  EXPECT_EQ(secure.CheckSource(FromOrigin("127.0.0.1:80", "http://127.0.0.1:80")).reason(), "origin_not_allowed");
+  // A proxy terminates TLS: the operator allows its origin.
+  const AccessPolicy behind({.allowed_origins = {"https://chat.example.org"}});
+  EXPECT_TRUE(behind.CheckSource(FromOrigin("chat.example.org", "https://chat.example.org")).ok());
+  EXPECT_FALSE(behind.CheckSource(FromOrigin("localhost", "https://localhost")).ok());
+}
+
+TEST(TransportAuthRules, TwoDifferentKeysAreRefusedWhereTheyDecide) {
+  AccessRequest request;
+  request.authorization = "Bearer a";
+  request.api_key = "b";
+  EXPECT_EQ(AccessPolicy({.api_keys = {"a", "b"}}).Authenticate(request).status().reason(), "conflicting_credentials");
+  EXPECT_TRUE(AccessPolicy({}).Authenticate(request).ok()) << "keys mean nothing here";
+  request.authorization = "Basic YTpi";
+  EXPECT_EQ(AccessPolicy({.api_keys = {"b"}}).Authenticate(request).status().reason(), "conflicting_credentials");
+  request.authorization = "Bearer ";
+  EXPECT_TRUE(AccessPolicy({.api_keys = {"b"}}).Authenticate(request).ok()) << "none is shown there";
+  request.authorization = "bearer  b ";
+  EXPECT_TRUE(AccessPolicy({.api_keys = {"b"}}).Authenticate(request).ok()) << "twice the same";
+}
+
 TEST(TransportAuthRules, KeysMakePrincipals) {
   const AccessPolicy open({{}, {}, "127.0.0.1"});
   EXPECT_EQ(open.Authenticate({})->principal, "");

@@ -44,6 +44,80 @@ TEST_F(TransportBodiesTest, TogetherTheyAreBounded) {
   EXPECT_EQ(Post(kLarge + BodyShare::kFreeBytes).value().status, 200) << "what was answered holds nothing any more";
 }
 
+TEST_F(TransportBodiesTest, OneOwnerLeavesHalfToTheOthers) {
+  options_.access.api_keys = {"hers", "his"};
+  Start();
+  const auto request = [](const std::string& key, size_t bytes) {
+    return "GET /block HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + key +
+           "\r\nContent-Length: " + std::to_string(bytes + BodyShare::kFreeBytes) + "\r\n\r\n" +
+           std::string(bytes + BodyShare::kFreeBytes, 'a');
+  };
+  WireClient first(port()), second(port()), his(port());
+  first.Send(request("hers", 240'000));
+  gate_.WaitFor(1);
+  second.Send(request("hers", 20'000));
+  EXPECT_EQ(second.ReadAnswer()->status, 503);
+  his.Send(request("his", 240'000));
+  gate_.WaitFor(2);
+  gate_.Open();
+  EXPECT_EQ(his.ReadAnswer()->status, 200);
+}
+
+TEST_F(TransportBodiesTest, AnswersThatAreNotReadAreBounded) {
+  constexpr size_t kAnswer = 16 << 20;  // more than the kernel keeps for a socket
+  options_.answers_bytes = 3 * kAnswer;
+  auto service = MakeService();
+  service->router.Add("GET", "/large", [](const HttpRequest&, const Router::Parameters&) {
+    HttpResponse response;
+    response.body = std::string(kAnswer, 'x');
+    return response;
+  });
+  Start(std::move(service));
+  std::vector<std::unique_ptr<WireClient>> readers;
+  size_t whole = 0, refused = 0;
+  for (int i = 0; i < 8; ++i) {
+    readers.push_back(std::make_unique<WireClient>(port(), /*receive_buffer_bytes=*/4096));
+    readers.back()->Send("GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    const std::string head = readers.back()->ReadSome().value();
+    whole += head.starts_with("HTTP/1.1 200") ? 1 : 0;
+    refused += head.starts_with("HTTP/1.1 503") ? 1 : 0;
+  }
+  EXPECT_EQ(whole, 3U);
+  EXPECT_EQ(refused, 5U);
+  ExpectAlive();
+  readers.clear();
+  for (;;) {  // until the server has noticed that they are gone
+    const auto answer = WireClient(port()).Get("/large");
+    if (answer && answer->status == 200) break;
+  }
+}
+
+TEST_F(TransportBodiesTest, MessagesThatWaitOfAllSocketsAreBounded) {
+  options_.max_message_bytes = 300'000;
+  options_.worker_threads = 5;
+  Start();
+  std::vector<std::unique_ptr<WireClient>> sockets;
+  size_t closed = 0;
+  for (int i = 0; i < 4; ++i) {
+    sockets.push_back(std::make_unique<WireClient>(port()));
+    ASSERT_EQ(sockets.back()->Upgrade("/ws")->status, 101);
+    sockets.back()->SendText("block");
+  }
+  gate_.WaitFor(4);
+  for (const auto& socket : sockets) socket->SendText(std::string(250'000, 'm'));
+  gate_.Open();
+  for (const auto& socket : sockets) {
+    std::string last;
+    while (const auto text = socket->ReadText()) {
+      last = *text;
+      if (last.size() == 250'000) break;
+    }
+    closed += last.size() == 250'000 ? 0 : 1;
+  }
+  EXPECT_GE(closed, 2U) << "of 186 kB that count, of each, two fit";
+  ExpectAlive();
+}
+
 TEST_F(TransportBodiesTest, WhatIsAnnouncedAndDoesNotComeTakesNothing) {
   Start();
   WireClient announcing(port());

@@ -42,8 +42,7 @@ TEST_F(TransportHttpTest, DecodesPathAndQueryAndReadsTheBody) {
   Start();
   WireClient client(port());
   client.Send("POST /echo/a%20b%2Fc?x=1&q=%C3%A4+%26 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\nbody");
-  // An escaped slash is a slash to the router.
-  EXPECT_EQ(client.ReadAnswer()->status, 404);
+  EXPECT_EQ(client.ReadAnswer()->status, 404) << "an escaped slash is no part of an id";
   client.Send("POST /echo/a%20b?x=1&q=%C3%A4+%26 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\nbody");
   EXPECT_EQ(client.ReadAnswer()->body, "a b|\xC3\xA4 &|body");
 }
@@ -54,6 +53,17 @@ TEST_F(TransportHttpTest, ReadsChunkedBodies) {
   client.Send("POST /echo/x HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n");
   client.Send("2\r\nde\r\n0\r\n\r\n");
   EXPECT_EQ(client.ReadAnswer()->body, "x||abcde");
+}
+
+TEST_F(TransportHttpTest, IgnoresTheExtensionsOfChunks) {
+  Start();
+  WireClient client(port());
+  const std::string post = "POST /echo/x HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n";
+  client.Send(post + "3;a=1\r\nabc\r\n2;b=\"c;\\\"d\";e\r\nde\r\n0;f\r\n\r\n");
+  EXPECT_EQ(client.ReadAnswer()->body, "x||abcde");
+  client.Send(post + "3;a=1\nabc\r\n0\r\n\r\n");
+  EXPECT_EQ(client.ReadAnswer()->status, 400);
+  EXPECT_TRUE(client.PeerCloses());
 }
 
 TEST_F(TransportHttpTest, APathMayAllowLargerBodiesThanOthers) {

@@ -3,6 +3,7 @@
 
 #include "tests/ws/transport/transport_fixture.h"
 #include "ws/access/key_editor.h"
+#include "ws/transport/failed_keys.h"
 
 namespace ringside::testing {
 namespace {
@@ -20,6 +21,7 @@ class TransportKeysTest : public TransportTest {
     Edit([&](KeysFile& file) { file.keys = {alice_.stored, bob_.stored, monitor_.stored}; });
     keys_ = std::move(*KeyTable::Open(path_));
     options_.access.keys = keys_.get();
+    options_.access.tickets = &tickets_;
     auto service = MakeService();
     service->router.Add(
         "GET", "/figures", [](const HttpRequest&, const Router::Parameters&) { return HttpResponse(); },
@@ -65,6 +67,7 @@ class TransportKeysTest : public TransportTest {
   std::string path_;
   NewKey alice_, bob_, monitor_;
   std::unique_ptr<KeyTable> keys_;
+  TicketBox tickets_;
   std::atomic<int> asked_{0};
 };
 
@@ -107,6 +110,88 @@ TEST_F(TransportKeysTest, WhatWasOpenedWithARevokedKeyEnds) {
   EXPECT_EQ(kept.Get("/hello", Header(alice_))->status, 401) << "on a connection that was let in before";
   his.SendText("still there?");
   EXPECT_EQ(his.ReadText(), "still there?");
+}
+
+TEST_F(TransportKeysTest, AKeyThatEndsWhileTheBodyComesOpensNothing) {
+  WireClient slow(port());
+  slow.Send("POST /echo/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8\r\n" + Header(alice_) + "\r\nhalf");
+  EXPECT_EQ(WireClient(port()).Get("/who", Header(alice_))->status, 200);
+  Revoke(alice_);
+  slow.Send("half");
+  const auto answer = slow.ReadAnswer();
+  ASSERT_TRUE(answer.has_value());
+  EXPECT_EQ(answer->status, 401);
+  EXPECT_EQ(ErrorCode(answer->body), "invalid_api_key");
+}
+
+TEST_F(TransportKeysTest, AnOpenSocketIsAskedForItsKeyAtEachMessage) {
+  WireClient socket(port());
+  ASSERT_EQ(socket.Upgrade("/ws", Header(alice_))->status, 101);
+  socket.SendText("one");
+  EXPECT_EQ(socket.ReadText(), "one");
+  Edit([&](KeysFile& file) { file.keys = {bob_.stored}; });
+  ASSERT_TRUE(keys_->Reload(true).value());
+  socket.SendText("two");
+  EXPECT_EQ(socket.ReadClose(), 4401) << "before anything looks through the sockets";
+}
+
+TEST_F(TransportKeysTest, AKeyThatLosesAScopeLosesWhatItOpened) {
+  WireClient socket(port()), kept(port()), late(port());
+  ASSERT_EQ(socket.Upgrade("/ws", Header(bob_))->status, 101);
+  EXPECT_EQ(kept.Get("/figures", Header(bob_))->status, 200);
+  late.Send("GET /late HTTP/1.1\r\nHost: localhost\r\n" + Header(bob_) + "\r\n");
+  while (server_->open_sockets() < 2) std::this_thread::yield();
+  bob_.stored.scopes = Scopes::Chat();
+  Edit([&](KeysFile& file) { file.keys = {bob_.stored}; });
+  ASSERT_TRUE(keys_->Reload(true).value());
+  server_->CloseRevoked();
+  EXPECT_EQ(late.ReadAnswer()->status, 401) << "it was admitted with both scopes";
+  EXPECT_EQ(kept.Get("/figures", Header(bob_))->status, 404);
+  socket.SendText("still there?");
+  EXPECT_EQ(socket.ReadText(), "still there?") << "it needs the scope that is left";
+  bob_.stored.scopes = Scopes::Metrics();
+  Edit([&](KeysFile& file) { file.keys = {bob_.stored}; });
+  ASSERT_TRUE(keys_->Reload(true).value());
+  server_->CloseRevoked();
+  EXPECT_EQ(socket.ReadClose(), 4401);
+}
+
+TEST_F(TransportKeysTest, ATicketIsGoodForAsLongAsItsKey) {
+  const std::string of_alice = tickets_.Issue({"owner:alice", Scopes::Chat(), alice_.stored.id}, 60).value();
+  const std::string of_bob = tickets_.Issue({"owner:bob", Scopes::Chat(), bob_.stored.id}, 60).value();
+  Revoke(alice_);
+  EXPECT_EQ(WireClient(port()).Upgrade("/ws?ticket=" + of_alice)->status, 401);
+  EXPECT_EQ(WireClient(port()).Upgrade("/ws?ticket=" + of_bob)->status, 101);
+  const std::string another = tickets_.Issue({"owner:bob", Scopes::Chat(), bob_.stored.id}, 60).value();
+  bob_.stored.scopes = Scopes::Metrics();
+  Edit([&](KeysFile& file) { file.keys = {bob_.stored}; });
+  ASSERT_TRUE(keys_->Reload(true).value());
+  EXPECT_EQ(WireClient(port()).Upgrade("/ws", "Authorization: Bearer " + another + "\r\n")->status, 401);
+}
+
+TEST_F(TransportKeysTest, WhoShowsTwoKeysIsRefused) {
+  const std::string hers = Header(alice_), his = "x-api-key: " + bob_.text + "\r\n";
+  const auto refused = WireClient(port()).Get("/who", hers + his);
+  EXPECT_EQ(refused->status, 400);
+  EXPECT_EQ(ErrorCode(refused->body), "conflicting_credentials");
+  EXPECT_EQ(WireClient(port()).Get("/who", hers + "x-api-key: " + alice_.text + "\r\n")->body, "owner:alice");
+  const std::string ticket = tickets_.Issue({"owner:bob", Scopes::Chat(), bob_.stored.id}, 60).value();
+  EXPECT_EQ(WireClient(port()).Upgrade("/ws?ticket=" + ticket, hers)->status, 400);
+  EXPECT_EQ(WireClient(port()).Upgrade("/ws?ticket=a&ticket=b", hers)->status, 400);
+  const std::string offered = "Sec-WebSocket-Protocol: realtime, " + std::string(kKeySubprotocol);
+  EXPECT_EQ(WireClient(port()).Upgrade("/ws", hers + offered + bob_.text + "\r\n")->status, 400);
+  EXPECT_EQ(WireClient(port()).Upgrade("/ws", hers + offered + alice_.text + "\r\n")->status, 101);
+}
+
+TEST_F(TransportKeysTest, WrongKeysAreAnsweredLateAndGoodOnesAtOnce) {
+  // The burst and a few more, which are delayed; every request is answered.
+  std::vector<std::unique_ptr<WireClient>> wrong;
+  for (int64_t i = 0; i < FailedKeys::kBurst + 4; ++i) {
+    wrong.push_back(std::make_unique<WireClient>(port()));
+    wrong.back()->Send("GET /who HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer wrong\r\n\r\n");
+    EXPECT_EQ(WireClient(port()).Get("/who", Header(alice_))->status, 200);
+  }
+  for (const auto& client : wrong) EXPECT_EQ(client->ReadAnswer()->status, 401);
 }
 
 }  // namespace

@@ -109,6 +109,19 @@ void ResponsesSocket::Impl::Create(const JsonValue& body, std::string_view messa
   const Result<std::string> stream = StreamId(body);
   if (!stream.ok()) return PushError(stream.status(), "");
   std::shared_ptr<LaneSink> sink;
+  bool waits = false;
+  {
+    std::lock_guard lock(mutex_);
+    const auto lane = lanes_.find(*stream);
+    waits = in_flight_ >= static_cast<size_t>(limits::kMaxTurnsInFlightPerConnection) ||
+            (lane != lanes_.end() && (lane->second.running || !lane->second.queue.empty()));
+  }
+  HeldBytes held;
+  if (waits) {  // counted without the mutex: that may take conversations out of memory
+    Result<HeldBytes> counted = table_.Hold(caller_, static_cast<int64_t>(message.size()));
+    if (!counted.ok()) return PushError(counted.status(), *stream);
+    held = *std::move(counted);
+  }
   {
     std::lock_guard lock(mutex_);
     if (closed_) return;
@@ -129,7 +142,7 @@ void ResponsesSocket::Impl::Create(const JsonValue& body, std::string_view messa
     Lane& lane = lanes_[*stream];
     if (lane.queue.empty()) sink = Occupy(*stream, lane);
     if (sink == nullptr) {
-      lane.queue.emplace_back(message);
+      lane.queue.push_back({std::string(message), std::move(held)});
       queued_bytes_ += message.size();
     }
   }
@@ -152,7 +165,7 @@ bool ResponsesSocket::Impl::StartNext(const std::string& name) {
     Lane& lane = lanes_[name];
     if (!lane.queue.empty()) sink = Occupy(name, lane);
     if (sink == nullptr) return false;
-    next = std::move(lane.queue.front());
+    next = std::move(lane.queue.front().message);
     lane.queue.pop_front();
     queued_bytes_ -= next.size();
   }
@@ -270,7 +283,7 @@ void ResponsesSocket::Impl::PumpOnWorker(const std::string& name) {
     std::lock_guard lock(mutex_);
     const auto at = lanes_.find(name);
     if (closed_) return;
-    if (at != lanes_.end() && !at->second.queue.empty()) bytes = at->second.queue.front().size();
+    if (at != lanes_.end() && !at->second.queue.empty()) bytes = at->second.queue.front().message.size();
   }
   const std::string& principal = caller_.principal;
   const std::string client = principal.empty() ? "lanes of " + std::to_string(caller_.connection) : principal;
@@ -288,7 +301,7 @@ void ResponsesSocket::Impl::RefuseWaiting(const std::string& name, const Status&
     for (const std::string& each : left) {
       const auto at = lanes_.find(each);
       if (at == lanes_.end() || at->second.running || (at->second.waiting && in_flight_ > 0)) continue;
-      for (const std::string& text : at->second.queue) queued_bytes_ -= text.size();
+      for (const Queued& queued : at->second.queue) queued_bytes_ -= queued.message.size();
       refused.insert(refused.end(), at->second.queue.size(), each);
       at->second.queue.clear();
       at->second.waiting = false;

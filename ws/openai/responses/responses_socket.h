@@ -31,8 +31,12 @@ class ResponsesSocket::Impl : public std::enable_shared_from_this<ResponsesSocke
   class LaneSink;
   class ResumeSink;
   /// Creates that share a stream_id: one after another. "" is the default lane.
+  struct Queued {
+    std::string message;  // as it came: parsed, it could take many times as much
+    HeldBytes held;       // by its owner
+  };
   struct Lane {
-    std::deque<std::string> queue;   // as they came: parsed, they could take many times as much
+    std::deque<Queued> queue;
     std::shared_ptr<LaneSink> sink;  // of the running turn
     bool running = false;
     bool waiting = false;       // in line for a place among the connection's turns

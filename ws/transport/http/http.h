@@ -20,7 +20,7 @@ namespace ringside {
 
 struct HttpRequest {
   std::string method;  // "GET"
-  std::string path;    // percent-decoded, without the query: "/v1/conversations/conv_x"
+  std::string path;    // decoded as HttpTarget's, without the query: "/v1/conversations/conv_x"
   std::vector<std::pair<std::string, std::string>> query;    // decoded, in order
   std::vector<std::pair<std::string, std::string>> headers;  // names in lower case
   std::string body;
@@ -103,6 +103,9 @@ class Router {
 
   /// For a request without `scope` there is no such route.
   void Add(std::string method, std::string pattern, Handler handler, Scopes scope = Scopes::Chat());
+  /// Values of the braces of this pattern, which was added, may hold slashes, written as "%2F". Elsewhere a value with
+  /// an escape that could be read in two ways fits nothing.
+  void AllowEscapedSlashes(const std::string& pattern);
   /// Requests of this very path may have bodies of so many bytes, whatever the limit of others is.
   void AllowBody(std::string path, int64_t bytes) { body_bytes_[std::move(path)] = bytes; }
   /// Requests of this very path are answered on the io threads: their handlers wait for nothing. All others run on the
@@ -125,7 +128,10 @@ class Router {
     std::vector<std::string> segments;
     Handler handler;
     Scopes scope;
+    bool escaped_slashes = false;
   };
+  /// Sets the values of the braces if the path fits.
+  static bool Match(const Entry& entry, const std::vector<std::string>& path, Parameters& values);
   std::vector<Entry> entries_;
   std::map<std::string, int64_t> body_bytes_;
   std::set<std::string> at_once_;

@@ -1,5 +1,6 @@
 #include "ws/transport/http/http_connection.h"
 
+#include <algorithm>
 #include <array>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/dispatch.hpp>
@@ -8,15 +9,14 @@
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/error.hpp>
 #include <boost/beast/http/parser.hpp>
-#include <boost/beast/http/rfc7230.hpp>
 #include <boost/beast/http/string_body.hpp>
-#include <boost/beast/websocket/rfc6455.hpp>
-#include <cctype>
 #include <new>
 #include <optional>
 
 #include "base/log.h"
 #include "ws/transport/connection.h"
+#include "ws/transport/http/chunk_lines.h"
+#include "ws/transport/http/head_check.h"
 #include "ws/transport/http/http_refusals.h"
 #include "ws/transport/http/http_stream.h"
 #include "ws/transport/http/http_text.h"
@@ -30,8 +30,9 @@ namespace http = boost::beast::http;
 using boost::system::error_code;
 using Parser = http::request_parser<http::string_body>;
 
-constexpr size_t kMaxTargetBytes = 4 << 10;
-constexpr size_t kMaxChunkLineBytes = 16 << 10;
+constexpr size_t kMaxChunkLineBytes = ChunkLines::kMaxExtensionBytes + 64;
+// A request to an open path needs no body, and no owner pays for one.
+constexpr int64_t kMaxOpenBodyBytes = 1024;
 constexpr size_t kReadBytes = 16 << 10;
 // Read and thrown away after a refusal, so that the peer gets to read the answer instead of a reset.
 constexpr size_t kMaxLingerBytes = 16 << 20;
@@ -40,21 +41,6 @@ constexpr std::chrono::milliseconds kLingerTime{2'000};
 constexpr size_t kSlowestBytesASecond = 64 << 10;
 // Of a body that comes: this much of it must come in each time of a request.
 constexpr int64_t kSlowestUploadBytesASecond = 8 << 10;
-
-std::string_view View(boost::beast::string_view text) { return {text.data(), text.size()}; }
-
-std::string Lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return out;
-}
-
-/// 16 bytes in base64.
-bool IsSocketKey(std::string_view key) {
-  constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  return key.size() == 24 && key.ends_with("==") &&
-         key.substr(0, 22).find_first_not_of(kAlphabet) == std::string_view::npos;
-}
 
 Status ParseFailure(const error_code& error) {
   if (error == http::error::body_limit) return TooLarge();
@@ -78,8 +64,10 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     parser_.emplace();
     parser_->header_limit(2 * RequestHead::kMaxBytes);  // ours is read before
     parser_->body_limit(boost::none);                   // set once the path is known
-    parser_->on_chunk_header(chunk_header_);
     head_ = RequestHead();
+    chunks_ = ChunkLines();
+    chunked_ = false;
+    chunk_bytes_ = 0;
     header_checked_ = false;
     allowed_bytes_ = 0;
     request_begun_ = buffer_.size() > 0;
@@ -87,19 +75,22 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     JoinTrace("");
     allow_origin_.clear();
     Arm(first || request_begun_ ? context_.options.request_timeout : context_.options.keep_alive_timeout);
-    if (!ticket_.admitted()) BeSilent();
+    WaitInLine();
     request_begun_ ? Parse() : Read();
   }
 
-  /// Until a head has come this connection gives way if there is no place for another.
-  void BeSilent() {
-    silence_.BeSilent([weak = weak_from_this(), executor = socket_.get_executor()] {
-      const auto self = weak.lock();
-      if (!self) return;
-      asio::post(executor, [self] {
-        if (self->silence_.silent()) self->Cut();
-      });
-    });
+  /// An admitted connection may be evicted until a head has come; every other until it is admitted.
+  void WaitInLine() {
+    const auto cut = [weak = weak_from_this(), executor = socket_.get_executor()](auto may_cut) {
+      if (const auto self = weak.lock()) {
+        asio::post(executor, [self, may_cut] {
+          if (may_cut(*self)) self->Cut();
+        });
+      }
+    };
+    if (ticket_.admitted()) return ticket_.SetIdle([cut] { cut([](const HttpConnection&) { return true; }); });
+    silence_.BeSilent(ticket_.address(),
+                      [cut] { cut([](const HttpConnection& self) { return self.silence_.silent(); }); });
   }
 
   void Read() {
@@ -120,6 +111,16 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
       Arm(context_.options.request_timeout);
     }
     Parse();
+  }
+
+  /// Reads the framing of the body bytes that have not been read yet.
+  bool ChunksAreGood() {
+    const auto bytes = buffer_.data();
+    const uint64_t before = chunks_.bytes();
+    const auto verdict =
+        chunks_.Read(std::string_view(static_cast<const char*>(bytes.data()), bytes.size()).substr(chunk_bytes_));
+    chunk_bytes_ += chunks_.bytes() - before;
+    return verdict != ChunkLines::Verdict::kBad;
   }
 
   /// True once the parser may have the head; else it has been refused or is read on.
@@ -146,14 +147,15 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     for (;;) {
       if (parser_->is_header_done() && !header_checked_) {
         header_checked_ = true;
-        silence_.Speak();
+        if (ticket_.admitted() && !ticket_.SetBusy()) return Cut();
         if (Status status = CheckHeader(); !status.ok()) return Refuse(status);
-        if (std::optional<HttpResponse> refusal = Admit()) return Answer(std::move(*refusal));
+        if (std::optional<HttpResponse> refusal = Admit()) return Delay(std::move(*refusal));
         if (Status status = LimitBody(); !status.ok()) return Refuse(status);
         if (WantsContinue()) return SendContinue();
       }
       if (parser_->is_done()) return Dispatch();
       if (buffer_.size() == 0) return Read();
+      if (chunked_ && !ChunksAreGood()) return Refuse(BadRequest(chunks_.trouble()));
       error_code error;
       size_t used = 0;
       try {
@@ -165,7 +167,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
         return Refuse(BadRequest("This is no HTTP request."));
       }
       buffer_.consume(used);
-      if (!body_share_.Grow(parser_->get().body().size())) return Refuse(TooManyBodies());
+      chunk_bytes_ -= std::min(chunk_bytes_, used);
+      if (!body_share_.Hold(request_.principal, parser_->get().body().size())) return Refuse(TooManyBodies());
       AllowForBody();
       if (error == http::error::need_more) {
         if (buffer_.size() > kMaxChunkLineBytes) return Refuse(BadRequest("A line between chunks is too long."));
@@ -175,39 +178,12 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     }
   }
 
-  /// What this version of Beast lets pass and we do not.
   Status CheckHeader() {
     const auto& request = parser_->get();
-    if (request.target().size() > kMaxTargetBytes) {
-      return InvalidArgument("The request's path is too long.", "", "uri_too_long");
-    }
-    if (request.version() == 11 && request.count(http::field::host) == 0) {
-      return BadRequest("A request has exactly one Host header.");
-    }
-    // Who presents two keys, or comes from two places, may mean either.
-    for (const auto once : {http::field::origin, http::field::authorization, http::field::content_type}) {
-      if (request.count(once) > 1)
-        return BadRequest("A request has at most one " + std::string(View(to_string(once))) + " header.");
-    }
-    if (request.count("x-api-key") > 1) return BadRequest("A request has at most one x-api-key header.");
     // One that is repeated names no trace.
     if (request.count("traceparent") == 1) JoinTrace(View(request["traceparent"]));
-    target_ = ParseTarget(View(request.target()));
-    if (!target_) return BadRequest("The request's path cannot be read.");
-    if (!target_->authority.empty() && Lower(target_->authority) != Lower(View(request[http::field::host]))) {
-      return BadRequest("The request's path names another host than the Host header.");
-    }
-    if (request.version() == 11 && request.count(http::field::expect) > 0 && !ExpectsContinue()) {
-      return InvalidArgument("The only expectation that is met here is 100-continue.", "", "expectation_failed");
-    }
-    if (request.version() != 11 && request.count(http::field::transfer_encoding) > 0) {
-      return BadRequest("HTTP/1.0 has no Transfer-Encoding.");
-    }
-    fields_ = std::distance(request.begin(), request.end());
-    const std::string encoding = Lower(View(request[http::field::content_encoding]));
-    if (!encoding.empty() && encoding != "identity") {
-      return InvalidArgument("Compressed bodies are not accepted.", "", "unsupported_media_type");
-    }
+    ASSIGN_OR_RETURN(target_, CheckHead(request));
+    chunked_ = request.chunked();
     return Status::Ok();
   }
 
@@ -218,7 +194,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   }
 
   Status LimitBody() {
-    const auto limit = static_cast<uint64_t>(service_->router.BodyLimit(request_, context_.options.max_message_bytes));
+    const auto limit = static_cast<uint64_t>(
+        open_path_ ? kMaxOpenBodyBytes : service_->router.BodyLimit(request_, context_.options.max_message_bytes));
     if (parser_->content_length().value_or(0) > limit) return TooLarge();
     parser_->body_limit(limit);
     return Status::Ok();
@@ -234,12 +211,9 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     Arm(time);
   }
 
-  bool ExpectsContinue() const {
-    const auto& request = parser_->get();
-    return request.count(http::field::expect) == 1 && Lower(View(request[http::field::expect])) == "100-continue";
+  bool WantsContinue() const {
+    return !parser_->is_done() && parser_->get().version() == 11 && ExpectsContinue(parser_->get());
   }
-
-  bool WantsContinue() const { return !parser_->is_done() && parser_->get().version() == 11 && ExpectsContinue(); }
 
   void SendContinue() {
     static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
@@ -251,27 +225,11 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   /// Decides, before any body is read, whether the request may be made at all; the answer if not.
   std::optional<HttpResponse> Admit() {
     const auto& message = parser_->get();
-    request_ = HttpRequest();
-    request_.method = std::string(View(message.method_string()));
+    std::string ticket;
+    request_ = MakeRequest(message, std::move(target_), &ticket);
     request_.trace = trace_;
-    request_.path = std::move(target_->path);
-    request_.query = std::move(target_->query);
-    for (const auto& field : message) {
-      request_.headers.emplace_back(Lower(View(field.name_string())), std::string(View(field.value())));
-    }
-    upgrade_ = boost::beast::websocket::is_upgrade(message);
-    AccessRequest access;
-    access.host = request_.Header("host");
-    access.origin = request_.Header("origin");
-    access.has_origin = message.count(http::field::origin) > 0;
-    access.authorization = request_.Header("authorization");
-    access.subprotocols = request_.Header("sec-websocket-protocol");
-    access.upgrade = upgrade_;
-    access.api_key = request_.Header("x-api-key");
-    const std::string ticket = TakeTicket();
-    access.ticket = ticket;
-    access.fetch_site = request_.Header("sec-fetch-site");
-    access.fetch_mode = request_.Header("sec-fetch-mode");
+    const AccessRequest access = MakeAccessRequest(message, request_, ticket);
+    upgrade_ = access.upgrade;
     if (Status status = context_.access.CheckSource(access); !status.ok()) return ErrorResponse(status);
     if (access.has_origin && context_.access.IsForeignAllowed(access.origin, access.host)) {
       allow_origin_ = access.origin;
@@ -280,13 +238,10 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     if (request_.method == "OPTIONS" && !allow_origin_.empty()) return PreflightAnswer();
 
     service_ = context_.service();
-    if (service_->open_paths.contains(request_.path)) return std::nullopt;
+    open_path_ = service_->open_paths.contains(request_.path);
+    if (open_path_) return std::nullopt;
     Result<Identity> identity = context_.access.Authenticate(access);
-    if (!identity.ok()) {
-      HttpResponse response = ErrorResponse(identity.status());
-      response.headers.emplace_back("WWW-Authenticate", "Bearer");
-      return response;
-    }
+    if (!identity.ok()) return Unauthorized(identity.status(), ShowsKey(access));
     request_.principal = std::move(identity->principal);
     request_.scopes = identity->scopes;
     request_.key_id = std::move(identity->key_id);
@@ -297,31 +252,34 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     return std::nullopt;
   }
 
-  /// The ticket of the query, which nobody else gets to see.
-  std::string TakeTicket() {
-    std::string ticket;
-    std::erase_if(request_.query, [&ticket](auto& parameter) {
-      if (parameter.first != "ticket") return false;
-      ticket = std::move(parameter.second);
-      return true;
+  HttpResponse Unauthorized(const Status& why, bool shows_key) {
+    if (shows_key) refusal_delay_ = context_.failed_keys.Count(ticket_.address());
+    HttpResponse response = ErrorResponse(why);
+    if (response.status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
+    return response;
+  }
+
+  /// Answers a request with a wrong key. The connection gives way to others meanwhile.
+  void Delay(HttpResponse refusal) {
+    const auto time = std::exchange(refusal_delay_, std::chrono::milliseconds(0));
+    if (time.count() == 0) return Answer(std::move(refusal));
+    timer_.expires_after(time);
+    timer_.async_wait([self = shared_from_this(), refusal = std::move(refusal)](error_code cancelled) mutable {
+      if (!cancelled) self->Answer(std::move(refusal));
     });
-    return ticket;
   }
 
   Status CheckRoom() {
     if (context_.draining) return Unavailable("The server is stopping.");
     if (!service_->starting.empty()) return Unavailable(service_->starting);
-    if (!ticket_.Admit()) {
-      return InvalidArgument("The server has no room for another connection.", "", "too_many_connections");
-    }
-    return Status::Ok();
+    // Answered without a worker, and so without a place: figures are wanted most when all places are taken.
+    if (service_->router.IsAnsweredAtOnce(request_.path)) return Status::Ok();
+    const Status admitted = AdmissionStatus(ticket_.Admit(request_.principal));
+    if (admitted.ok()) silence_.Speak();
+    return admitted;
   }
 
   void Dispatch() {
-    // They could change what has been decided already.
-    if (std::distance(parser_->get().begin(), parser_->get().end()) != fields_) {
-      return Refuse(BadRequest("Trailers are not accepted."));
-    }
     if (upgrade_) return Upgrade();
     request_.body = std::move(parser_->get().body());
     if (service_->router.IsAnsweredAtOnce(request_.path)) return Answer(Route());
@@ -341,7 +299,11 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     if (!accepted.ok()) Answer(ErrorResponse(accepted));
   }
 
+  /// The key may have been revoked, or have expired, while the body came or the request waited for a worker.
+  bool IsKeyGood() const { return context_.access.IsGood(IdentityOf(request_)); }
+
   HttpResponse Route() const {
+    if (!IsKeyGood()) return RevokedAnswer();
     return Guarded([this] {
       HttpResponse response = service_->router.Route(request_);
       response.held = context_.Keep(std::move(response.held));
@@ -375,18 +337,20 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     if (route == service_->sockets.end() || !request_.scopes.Has(Scopes::Chat())) {
       return Answer(ErrorResponse(NotFound("There is no WebSocket at " + request_.path + ".")));
     }
-    if (parser_->get().count(http::field::sec_websocket_key) != 1 ||
-        !IsSocketKey(request_.Header("sec-websocket-key"))) {
+    if (!HasSocketKey(parser_->get())) {
       return Refuse(BadRequest("A Sec-WebSocket-Key is 16 bytes in base64."));
     }
     // Frames before the answer could be a second request in disguise, and so could a body.
     if (buffer_.size() > 0) return Refuse(BadRequest("Wait for the upgrade."));
     if (!parser_->get().body().empty()) return Refuse(BadRequest("An upgrade has no body."));
-    if (!route->second.admit) return Open(route->second);
+    if (!route->second.admit) return OpenIf(Status::Ok(), route->second);
     OnWorker([&route = route->second](const HttpConnection& self) { return self.AdmitSocket(route); },
-             [&route = route->second](HttpConnection& self, const Status& status) {
-               status.ok() ? self.Open(route) : self.Answer(ErrorResponse(status));
-             });
+             [&route = route->second](HttpConnection& self, const Status& status) { self.OpenIf(status, route); });
+  }
+
+  void OpenIf(const Status& admitted, const SocketRoute& route) {
+    if (!IsKeyGood()) return Answer(RevokedAnswer());
+    admitted.ok() ? Open(route) : Answer(ErrorResponse(admitted));
   }
 
   void Open(const SocketRoute& route) {
@@ -426,8 +390,11 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     style.traceparent = traceparent_;
     style.allow_origin = allow_origin_;
     if (response.stream) style.body = AnswerStyle::Body::kChunks;
-    context_.counters.HttpAnswered(response.status);
     if (response.stream && !style.without_body) return Stream(std::move(response), style);
+    if (HasBody(response, style) && !answer_share_.Hold(request_.principal, response.body.size())) {
+      return Answer(ErrorResponse(TooManyAnswers(), ScatteredRetryMs()));
+    }
+    context_.counters.HttpAnswered(response.status);
     answer_ = WriteHead(response, style);
     body_ = HasBody(response, style) ? std::move(response.body) : std::string();
     Arm(context_.options.request_timeout + std::chrono::seconds(body_.size() / kSlowestBytesASecond));
@@ -438,6 +405,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   /// The answer takes the connection with it.
   void Stream(HttpResponse response, AnswerStyle style) {
     timer_.cancel();
+    context_.counters.HttpAnswered(response.status);
     if (parser_->get().version() != 11) style.body = AnswerStyle::Body::kUntilClose;
     StartHttpStream(std::move(socket_), std::move(ticket_), context_, request_, std::move(response), style);
   }
@@ -455,7 +423,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
                                  [weak = weak_from_this()] {
                                    if (const auto self = weak.lock()) self->Cut();
                                  },
-                             .key_id = request_.key_id});
+                             .identity = IdentityOf(request_)});
     late_->Await([weak = weak_from_this()] {
       if (auto self = weak.lock()) {
         const auto executor = self->socket_.get_executor();
@@ -506,6 +474,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     if (error) return Cut();
     answer_.clear();
     body_ = std::string();  // it may have been large
+    answer_share_.GiveBack();
     if (keep_alive_) return NextRequest(false);
     // Closing with unread bytes would reset the connection and could take the answer with it.
     Arm(kLingerTime);
@@ -558,24 +527,21 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   Timer timer_;
   boost::beast::flat_buffer buffer_;
   std::optional<Parser> parser_;
-  /// Called for each chunk: its extensions mean nothing here, and others may take them for something.
-  std::function<void(uint64_t, boost::beast::string_view, error_code&)> chunk_header_ =
-      [](uint64_t, boost::beast::string_view extensions, error_code& error) {
-        if (!extensions.empty()) error = http::error::bad_chunk_extension;
-      };
   RequestHead head_;
-  std::ptrdiff_t fields_ = 0;  // of the head
+  ChunkLines chunks_;
+  size_t chunk_bytes_ = 0;  // of the buffer, that `chunks_` has read
+  bool chunked_ = false;
   bool header_checked_ = false;
   size_t allowed_bytes_ = 0;    // of the body, when the clock was last set
   bool reading_ = false;        // more of the request
   bool timed_out_ = false;      // which has not come in time
   bool request_begun_ = false;  // its first byte has come
   bool keep_alive_ = true;
-  bool upgrade_ = false;
+  bool upgrade_ = false, open_path_ = false;
   std::shared_ptr<const Service> service_;  // the one that admitted the request
-  std::optional<HttpTarget> target_;
+  HttpTarget target_;
   HttpRequest request_;
-  BodyShare body_share_{context_.bodies};
+  BodyShare body_share_{context_.bodies}, answer_share_{context_.answers};
   TraceContext trace_;
   std::string request_digits_, request_id_, traceparent_, allow_origin_, answer_, body_;
   std::shared_ptr<LateAnswer> late_;      // not null: it is awaited
@@ -583,8 +549,9 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   std::shared_ptr<HttpConnection> self_;  // while it is awaited: no operation need be pending then
   uint64_t member_ = 0;
   SilentPeer silence_{context_.silent};
-  bool watching_ = false;  // a read is pending while the answer is awaited
-  bool given_ = false;     // the answer has come, and waits for that read to end
+  std::chrono::milliseconds refusal_delay_{0};  // of a wrong key
+  bool watching_ = false;                       // a read is pending while the answer is awaited
+  bool given_ = false;                          // the answer has come, and waits for that read to end
   size_t lingered_bytes_ = 0;
 };
 

@@ -8,11 +8,27 @@ Status TooLarge() { return InvalidArgument("The request's body is too large.", "
 
 Status TooManyBodies() { return Unavailable("Too many large requests are being read."); }
 
+Status TooManyAnswers() { return Unavailable("Too many large answers wait to be read."); }
+
 Status OutOfMemory() { return Unavailable("The server has no memory left for this request."); }
 
 Status BadRequest(std::string why) { return InvalidArgument(std::move(why), "", "bad_request"); }
 
 Status HeadersTooLarge() { return InvalidArgument("The request's headers are too large.", "", "headers_too_large"); }
+
+Status AdmissionStatus(ConnectionPlaces::Verdict verdict) {
+  switch (verdict) {
+    case ConnectionPlaces::Verdict::kTaken:
+      return Status::Ok();
+    case ConnectionPlaces::Verdict::kOwnerFull:
+      return Status(StatusCode::kOverloaded,
+                    "All connections that this key's owner may have open are busy; close one or wait.", "",
+                    "connection_limit_exceeded");
+    case ConnectionPlaces::Verdict::kFull:
+      break;
+  }
+  return InvalidArgument("The server has no room for another connection.", "", "too_many_connections");
+}
 
 int64_t ScatteredRetryMs() {
   static std::atomic<uint32_t> last{0};

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/status.h"
+#include "ws/transport/connection_places.h"
 #include "ws/transport/http/http.h"
 
 namespace ringside {
@@ -12,8 +13,11 @@ namespace ringside {
 Status TooLarge();
 Status HeadersTooLarge();
 Status TooManyBodies();
+Status TooManyAnswers();
 Status OutOfMemory();
 Status BadRequest(std::string why);
+/// Ok for kTaken.
+Status AdmissionStatus(ConnectionPlaces::Verdict verdict);
 
 /// Milliseconds, another number at each call: those who come all at once, after a restart perhaps, shall not come back
 /// all at once.

@@ -31,18 +31,21 @@ class HttpStream : public std::enable_shared_from_this<HttpStream> {
 
   void Start(const HttpRequest& asked, const HttpResponse& response, AnswerStyle style) {
     held_ = response.held;
-    outbox_ = std::make_shared<Outbox>([weak = weak_from_this()] {
-      if (auto self = weak.lock()) {
-        const auto executor = self->socket_.get_executor();
-        asio::post(executor, [self = std::move(self)] { self->Flush(); });
-      }
-    });
+    outbox_ = std::make_shared<Outbox>(
+        [weak = weak_from_this()] {
+          if (auto self = weak.lock()) {
+            const auto executor = self->socket_.get_executor();
+            asio::post(executor, [self = std::move(self)] { self->Flush(); });
+          }
+        },
+        context_.outboxes.Of(asked.principal));
+    owner_ = asked.principal;
     member_ = context_.Join({.end = EndOf(outbox_),
                              .abandon =
                                  [weak = weak_from_this()] {
                                    if (const auto self = weak.lock()) self->Finish();
                                  },
-                             .key_id = asked.key_id});
+                             .identity = IdentityOf(asked)});
     style.keep_alive = false;
     comments_ = response.content_type == "text/event-stream";
     chunks_ = style.body == AnswerStyle::Body::kChunks;
@@ -115,11 +118,16 @@ class HttpStream : public std::enable_shared_from_this<HttpStream> {
   }
 
   void Write() {
+    if (!written_share_.Hold(owner_, written_.size())) {
+      context_.counters.SlowReader();
+      return Finish();
+    }
     writing_ = said_ = true;
     ArmDeadline(context_.options.silence_timeout);
     asio::async_write(socket_, asio::buffer(written_), [self = shared_from_this()](error_code error, size_t) {
       self->writing_ = false;
-      self->written_.clear();
+      self->written_ = std::string();  // it may have been large
+      self->written_share_.GiveBack();
       if (error) return self->Finish();
       self->deadline_.cancel();
       self->ended_ ? self->End() : self->Flush();
@@ -187,7 +195,8 @@ class HttpStream : public std::enable_shared_from_this<HttpStream> {
   std::shared_ptr<void> source_;  // what pushes into the outbox
   std::shared_ptr<void> held_;    // by the answer
   std::optional<Outbox::Closing> close_;
-  std::string written_;
+  std::string written_, owner_;
+  BodyShare written_share_{context_.answers};
   std::array<char, 1024> read_{};
   size_t read_bytes_ = 0;
   uint64_t member_ = 0;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cctype>
 #include <random>
 
 namespace ringside {
@@ -87,8 +88,37 @@ bool Decode(std::string_view text, bool plus_is_space, std::string& out) {
   return true;
 }
 
+/// Decodes the escapes of a path, but for those that another reader may take for something else: a path separator, a
+/// dot of a dot segment, a second escape, a letter that needs none. They are left as they are written, so that they fit
+/// no route.
+bool DecodePath(std::string_view text, std::string& out) {
+  out.clear();
+  std::string decoded;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      out += text[i];
+      continue;
+    }
+    const std::string_view escape = text.substr(i, 3);
+    if (!Decode(escape, false, decoded)) return false;
+    const auto c = static_cast<unsigned char>(decoded.front());
+    constexpr std::string_view kAmbiguous = "/\\%.-_~";
+    const bool ambiguous = c < ' ' || c == 127 || (c < 128 && std::isalnum(c) != 0) ||
+                           kAmbiguous.find(decoded.front()) != std::string_view::npos;
+    out += ambiguous ? escape : std::string_view(decoded);
+    i += 2;
+  }
+  return true;
+}
+
 /// Answers that have no body by their status.
 bool IsBodiless(int status) { return status == 204 || status == 304; }
+
+/// Also one that is whole already.
+bool IsStream(const HttpResponse& response) {
+  return response.stream || response.content_type == "text/event-stream" ||
+         response.content_type == "application/x-ndjson";
+}
 
 /// Nothing that a handler puts into a header may end it.
 bool IsHeaderText(std::string_view text) {
@@ -111,7 +141,7 @@ std::optional<HttpTarget> ParseTarget(std::string_view target) {
   }
   if (!target.starts_with('/')) return std::nullopt;
   const size_t mark = target.find('?');
-  if (!Decode(target.substr(0, mark), false, out.path)) return std::nullopt;
+  if (!DecodePath(target.substr(0, mark), out.path)) return std::nullopt;
   std::string_view query = mark == std::string_view::npos ? std::string_view() : target.substr(mark + 1);
   query = query.substr(0, query.find('#'));
   while (!query.empty()) {
@@ -143,7 +173,13 @@ std::string WriteHead(const HttpResponse& response, const AnswerStyle& style) {
     if (style.body == AnswerStyle::Body::kChunks) add("Transfer-Encoding", "chunked");
   }
   add("Connection", style.keep_alive ? "keep-alive" : "close");
-  add("Cache-Control", response.cache_control);
+  if (IsStream(response)) {
+    // A proxy that buffers, as nginx does by default, would hold a stream back.
+    add("X-Accel-Buffering", "no");
+    add("Cache-Control", "no-cache, no-store");
+  } else {
+    add("Cache-Control", response.cache_control);
+  }
   add("X-Content-Type-Options", "nosniff");
   add("x-request-id", style.request_id);
   add("traceparent", style.traceparent);

@@ -18,7 +18,8 @@ struct HttpTarget {
   std::vector<std::pair<std::string, std::string>> query;
 };
 /// Splits and percent-decodes a request target: "/path?query", or the absolute form of it. Nothing for a target that is
-/// neither, has a bad escape or hides a NUL.
+/// neither, has a bad escape or hides a NUL. Escapes in the path that two readers could take differently (%2F, %5C,
+/// %2E, %25, letters and digits, control characters) stay encoded.
 std::optional<HttpTarget> ParseTarget(std::string_view target);
 
 struct AnswerStyle {

@@ -20,14 +20,27 @@ bool IsParameter(const std::string& segment) {
   return segment.size() >= 2 && segment.front() == '{' && segment.back() == '}';
 }
 
-/// The parameters' values if the path fits the pattern.
-bool Match(const std::vector<std::string>& pattern, const std::vector<std::string>& path, Router::Parameters& values) {
+/// False for a value that holds what HttpTarget leaves encoded, but for slashes where they are allowed.
+bool DecodeValue(bool escaped_slashes, std::string& value) {
+  for (size_t at = value.find('%'); at != std::string::npos; at = value.find('%', at + 1)) {
+    const std::string_view escape = std::string_view(value).substr(at, 3);
+    if (!escaped_slashes || (escape != "%2F" && escape != "%2f")) return false;
+    value.replace(at, escape.size(), "/");
+  }
+  return true;
+}
+
+}  // namespace
+
+bool Router::Match(const Entry& entry, const std::vector<std::string>& path, Parameters& values) {
+  const std::vector<std::string>& pattern = entry.segments;
   values.clear();
   if (pattern.size() != path.size()) return false;
   for (size_t i = 0; i < pattern.size(); ++i) {
     if (IsParameter(pattern[i])) {
       if (path[i].empty()) return false;
       values.push_back(path[i]);
+      if (!DecodeValue(entry.escaped_slashes, values.back())) return false;
     } else if (pattern[i] != path[i]) {
       return false;
     }
@@ -35,12 +48,14 @@ bool Match(const std::vector<std::string>& pattern, const std::vector<std::strin
   return true;
 }
 
-}  // namespace
+void Router::AllowEscapedSlashes(const std::string& pattern) {
+  for (Entry& entry : entries_) entry.escaped_slashes = entry.escaped_slashes || entry.pattern == pattern;
+}
 
 void Router::Add(std::string method, std::string pattern, Handler handler, Scopes scope) {
   CHECK(!pattern.empty() && pattern.front() == '/');
   std::vector<std::string> segments = SplitPath(pattern);
-  entries_.push_back({std::move(method), std::move(pattern), std::move(segments), std::move(handler), scope});
+  entries_.push_back({std::move(method), std::move(pattern), std::move(segments), std::move(handler), scope, false});
 }
 
 int64_t Router::BodyLimit(const HttpRequest& request, int64_t others) const {
@@ -48,8 +63,8 @@ int64_t Router::BodyLimit(const HttpRequest& request, int64_t others) const {
   if (at == body_bytes_.end()) return others;
   const std::vector<std::string> path = SplitPath(request.path);
   Parameters values;
-  const auto first = std::find_if(entries_.begin(), entries_.end(),
-                                  [&](const Entry& entry) { return Match(entry.segments, path, values); });
+  const auto first =
+      std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) { return Match(entry, path, values); });
   return first != entries_.end() && request.scopes.Has(first->scope) ? at->second : others;
 }
 
@@ -70,7 +85,7 @@ HttpResponse Router::Route(const HttpRequest& request) const {
   Parameters values;
   for (const Entry& entry : entries_) {
     if (!request.scopes.Has(entry.scope)) continue;
-    if (pattern != nullptr ? entry.segments != *pattern : !Match(entry.segments, path, values)) continue;
+    if (pattern != nullptr ? entry.segments != *pattern : !Match(entry, path, values)) continue;
     pattern = &entry.segments;
     if (entry.method == method) return entry.handler(request, values);
     if (std::find(allowed.begin(), allowed.end(), entry.method) == allowed.end()) allowed.push_back(entry.method);

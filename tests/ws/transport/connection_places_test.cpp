@@ -1,0 +1,128 @@
+// Which connection gets a place, and which one gives its own up.
+#include "ws/transport/connection_places.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace ringside::testing {
+namespace {
+
+using Verdict = ConnectionPlaces::Verdict;
+
+/// Places with a record of who was evicted.
+class ConnectionPlacesTest : public ::testing::Test {
+ protected:
+  ConnectionPlaces places_{6, [](const std::string& owner) { return owner == "small" ? 2 : 4; }};
+  std::vector<uint64_t> evicted_;
+
+  Verdict Take(const std::string& owner, uint64_t* place) { return places_.Take(owner, place); }
+  uint64_t Taken(const std::string& owner) {
+    uint64_t place = 0;
+    EXPECT_EQ(Take(owner, &place), Verdict::kTaken);
+    EXPECT_NE(place, 0U);
+    return place;
+  }
+  Verdict Refused(const std::string& owner) {
+    uint64_t place = 0;
+    const Verdict verdict = Take(owner, &place);
+    EXPECT_EQ(place, 0U);
+    return verdict;
+  }
+  void SetIdle(uint64_t place) {
+    places_.SetIdle(place, [this, place] { evicted_.push_back(place); });
+  }
+};
+
+TEST_F(ConnectionPlacesTest, AnOwnerHasItsShareAndLeavesTheRest) {
+  for (int i = 0; i < 4; ++i) Taken("large");
+  EXPECT_EQ(Refused("large"), Verdict::kOwnerFull);
+  Taken("small");
+  Taken("small");
+  EXPECT_EQ(Refused("small"), Verdict::kOwnerFull);
+  EXPECT_EQ(Refused("other"), Verdict::kFull);
+  EXPECT_EQ(places_.taken(), 6);
+  EXPECT_EQ(places_.taken_by("large"), 4);
+}
+
+TEST_F(ConnectionPlacesTest, TheLongestIdleOneOfAFullOwnerGivesWay) {
+  const uint64_t busy = Taken("small"), idle = Taken("small");
+  SetIdle(idle);
+  const uint64_t next = Taken("small");
+  EXPECT_EQ(evicted_, std::vector<uint64_t>{idle});
+  EXPECT_FALSE(places_.SetBusy(idle)) << "its place is gone";
+  SetIdle(busy);
+  SetIdle(next);
+  SetIdle(busy);  // idle already: it keeps its time
+  Taken("small");
+  EXPECT_EQ(evicted_.back(), busy);
+  EXPECT_EQ(places_.taken_by("small"), 2);
+  EXPECT_EQ(places_.evicted(), 2U);
+}
+
+TEST_F(ConnectionPlacesTest, WorkTakesAConnectionOutOfTheLine) {
+  const uint64_t first = Taken("small"), second = Taken("small");
+  SetIdle(first);
+  EXPECT_TRUE(places_.SetBusy(first));
+  EXPECT_EQ(Refused("small"), Verdict::kOwnerFull);
+  SetIdle(second);
+  Taken("small");
+  EXPECT_EQ(evicted_, std::vector<uint64_t>{second});
+}
+
+TEST_F(ConnectionPlacesTest, AFullServerTakesThePlaceFromTheOwnerWithTheMost) {
+  std::vector<uint64_t> large;
+  for (int i = 0; i < 4; ++i) large.push_back(Taken("large"));
+  const uint64_t small = Taken("small");
+  Taken("small");
+  SetIdle(small);
+  SetIdle(large[2]);
+  Taken("other");
+  EXPECT_EQ(evicted_, std::vector<uint64_t>{large[2]}) << "though another one has been idle for longer";
+  EXPECT_EQ(places_.taken(), 6);
+}
+
+TEST_F(ConnectionPlacesTest, OwnersWithAsManyPlacesTakeNoneFromEachOther) {
+  const uint64_t first = Taken("a"), second = Taken("a");
+  Taken("b");
+  Taken("b");
+  Taken("c");
+  Taken("c");
+  SetIdle(first);
+  EXPECT_EQ(Refused("b"), Verdict::kFull);
+  EXPECT_EQ(Refused("c"), Verdict::kFull);
+  Taken("a");
+  EXPECT_EQ(evicted_, std::vector<uint64_t>{first}) << "its own";
+  SetIdle(second);
+  Taken("d");
+  EXPECT_EQ(evicted_.back(), second);
+}
+
+TEST_F(ConnectionPlacesTest, APlaceChangesItsOwnerWithTheRequestsOfAProxy) {
+  uint64_t place = Taken("small");
+  EXPECT_EQ(Take("small", &place), Verdict::kTaken);
+  EXPECT_EQ(places_.taken(), 1) << "the same one";
+  EXPECT_EQ(Take("large", &place), Verdict::kTaken);
+  EXPECT_EQ(places_.taken_by("small"), 0);
+  EXPECT_EQ(places_.taken_by("large"), 1);
+  Taken("small");
+  Taken("small");
+  EXPECT_EQ(Take("small", &place), Verdict::kOwnerFull);
+  EXPECT_EQ(place, 0U);
+  EXPECT_EQ(places_.taken_by("large"), 0) << "a refused connection holds no place";
+}
+
+TEST_F(ConnectionPlacesTest, WhatWasGivenBackIsTakenAgain) {
+  for (int round = 0; round < 100; ++round) {
+    const uint64_t first = Taken("small"), second = Taken("small");
+    SetIdle(second);
+    places_.GiveBack(first);
+    places_.GiveBack(second);
+    places_.GiveBack(second);
+  }
+  EXPECT_EQ(places_.taken(), 0);
+  EXPECT_TRUE(evicted_.empty());
+}
+
+}  // namespace
+}  // namespace ringside::testing
