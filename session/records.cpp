@@ -416,6 +416,7 @@ JournalRecord Encode(const EndRecord& record) {
   for (const double ms : {record.times.queue_ms, record.times.prefill_ms, record.times.decode_ms}) out.Double(ms);
   out.Double(record.completed_at);
   for (const double ms : {record.times.slot_ms, record.times.others_ms}) out.Double(ms);
+  out.Double(record.ended_s);
   return Make(RecordType::kEnd, out);
 }
 Result<EndRecord> DecodeEnd(std::string_view bytes) {
@@ -433,6 +434,7 @@ Result<EndRecord> DecodeEnd(std::string_view bytes) {
   record.completed_at = in.Double();
   if (in.done()) return record;  // an older version's ends here
   for (double* ms : {&record.times.slot_ms, &record.times.others_ms}) *ms = in.Double();
+  if (!in.done()) record.ended_s = in.Double();
   return Checked(in, std::move(record), "end");
 }
 
@@ -478,7 +480,8 @@ std::string Encode(const SessionSummary& summary) {
     out.Signed(number);
   }
   out.Unsigned(summary.epoch);
-  WriteAdapter(out, summary.window.adapter);
+  out.String(summary.window.adapter);  // absent in older versions' where it is empty
+  out.Double(summary.used_s);
   return out.Take();
 }
 Result<SessionSummary> DecodeSummary(std::string_view bytes) {
@@ -497,6 +500,7 @@ Result<SessionSummary> DecodeSummary(std::string_view bytes) {
   }
   summary.epoch = in.Unsigned();
   summary.window.adapter = ReadAdapter(in);
+  if (!in.done()) summary.used_s = in.Double();
   return Checked(in, std::move(summary), "summary");
 }
 

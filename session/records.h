@@ -81,6 +81,7 @@ struct EndRecord {
   CacheReport report;
   TurnTimes times;
   double completed_at = 0;
+  double ended_s = 0;  // by uptime
 };
 
 struct AttachedRecord {
@@ -98,6 +99,7 @@ struct SessionSummary {
   WindowOverrides window;
   int64_t items = 0, tokens = 0, position = 0, pinned = 0, tokens_evicted = 0;
   uint64_t epoch = 0;
+  double used_s = 0;  // by uptime; 0 in what an older version wrote
 };
 
 /// True if token ids stored under the codec's name `stored` are those of `ours`. A name says the vocabulary and, behind

@@ -6,6 +6,7 @@
 
 #include "base/defect.h"
 #include "base/limits.h"
+#include "base/worker_pool.h"
 #include "cache/store/tiered_store.h"
 #include "session/ids.h"
 
@@ -58,6 +59,7 @@ Session::Session(std::shared_ptr<const SessionContext> context, std::string key,
       owner_(std::move(owner)),
       created_at_(context_->clock.WallSeconds()),
       updated_at_(created_at_),
+      used_s_(context_->uptime_s()),
       metadata_(std::move(metadata)),
       window_(window),
       adapter_(window.adapter),
@@ -233,7 +235,8 @@ SessionSummary Session::Summary(uint64_t seq) const {
           .position = last_report_.position,
           .pinned = timeline_.pinned(),
           .tokens_evicted = last_report_.tokens_evicted,
-          .epoch = epoch_};
+          .epoch = epoch_,
+          .used_s = used_s_};
 }
 
 void Session::SetRecorded(const JournalPosition& last) {
@@ -294,8 +297,11 @@ Status Session::Commit(std::unique_lock<std::mutex>& lock, std::vector<JournalRe
     told->set_value(status);
   };
   lock.unlock();
-  Status status = context_->journal->Append(std::move(entry), done);
-  if (status.ok()) status = told->get_future().get();
+  const Status status = [&]() -> Status {
+    ASSIGN_OR_RETURN(const DiskWait wait, DiskWait::Begin());
+    RETURN_IF_ERROR(context_->journal->Append(std::move(entry), done));
+    return told->get_future().get();
+  }();
   lock.lock();
   return status;
 }

@@ -45,6 +45,10 @@ struct SessionContext {
   TurnEngine& engine;
   std::shared_ptr<GrammarCache> grammars;  // of answers' formats
   uint64_t epoch;                          // what sessions begin with: below 2^52, exact in JSON
+  /// The time by which sessions and answers age: Journal::UptimeSeconds, or the steady clock where nothing is stored.
+  double uptime_s() const {
+    return journal != nullptr ? journal->UptimeSeconds() : static_cast<double>(clock.MonotonicNs()) * 1e-9;
+  }
   // Added to by sessions, on any thread; taken by the table.
   std::shared_ptr<Gathered<RetiredTimeline>> retired = std::make_shared<Gathered<RetiredTimeline>>();
   std::shared_ptr<Gathered<std::weak_ptr<Session>>> changed = std::make_shared<Gathered<std::weak_ptr<Session>>>();
@@ -99,9 +103,9 @@ class Session : public std::enable_shared_from_this<Session> {
   /// Of its last answer, if that was cut: what Encode(AnswerForm) makes of how it was asked for.
   SharedText FormOfCut() const;
 
-  // Changes. Each waits until it is durable; not from a sink, not from the journal's thread. kBusy while a turn runs or
-  // another change is on its way, and (superseded) for a connection that another one has taken the session from.
-  // kUnavailable (storage_full), kIo: it could not be made durable and nothing has changed.
+  // Changes. Each waits until it is durable (DiskWait); not from a sink, not from the journal's thread. kBusy while a
+  // turn runs or another change is on its way, and (superseded) for a connection that another one has taken the session
+  // from. kUnavailable (storage_full, or the disk does not keep up), kIo: nothing has changed.
   /// Makes a new session durable, if there is a journal.
   Status Create();
   Status SetMetadata(Metadata metadata);
@@ -292,6 +296,7 @@ class Session : public std::enable_shared_from_this<Session> {
 
   mutable std::mutex mutex_;
   double created_at_, updated_at_;
+  double used_s_;  // by uptime, when it was made or its last turn began
   bool durable_ = false;
   bool changing_ = false;  // a turn is being rendered, or a change of the timeline waits for the journal
   bool changed_ = false;   // since its summary was written

@@ -40,6 +40,9 @@ Result<std::shared_ptr<Session>> Session::FromRecords(std::shared_ptr<const Sess
   std::lock_guard lock(session->mutex_);
   session->durable_ = true;
   session->created_at_ = session->updated_at_ = created->created_at;
+  // Without a summary of its last record, it was used until now as far as is known.
+  const Result<SessionSummary> summary = DecodeSummary(transcript.summary);
+  if (summary.ok() && summary->seq == transcript.last.seq) session->used_s_ = summary->used_s;
   session->epoch_ = session->first_epoch_ = created->epoch;
   session->recorded_ = transcript.last;
   session->recorded_codec_ = std::move(created->codec);
@@ -201,6 +204,9 @@ Status Session::ApplyEnd(std::string_view payload) {
   end.report = record.report;
   end.times = record.times;
   running_->response->incomplete_reason = std::move(record.incomplete_reason);
+  const TurnTimes& times = record.times;
+  running_->response->ended_s = record.ended_s;
+  running_->response->begun_s = record.ended_s - (times.queue_ms + times.prefill_ms + times.decode_ms) * 1e-3;
   AnnounceLocked();
   Finish(end, record.completed_at);
   return Status::Ok();

@@ -262,6 +262,7 @@ Result<Session::Prepared> Session::Begin(const TurnSpec& spec, const Caller& cal
 
   ActiveTurn& running = running_.emplace(std::move(begun->turn));
   updated_at_ = running.response->created_at;
+  used_s_ = running.response->begun_s = context_->uptime_s();
   running.response->tokens_evicted_before = last_report_.tokens_evicted;
   running.response->messages_evicted_before = last_report_.messages_evicted;
   running.record = TurnEntry(spec.store, std::move(begun->record));
@@ -453,6 +454,7 @@ void Session::Finish(const TurnEnd& end, double completed_at) {
   response.times = end.times;
   if (running_->recomputed) response.report.source = CacheSource::kRecomputed;
   response.completed_at = completed_at;
+  if (response.ended_s == 0) response.ended_s = running_->replayed ? used_s_ : context_->uptime_s();
   if (end.reason != FinishReason::kError) EndText();
   if (end.reason == FinishReason::kError) {
     // As if the turn had never been: it can be asked for again.

@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "base/log.h"
+#include "base/worker_pool.h"
 #include "ws/json/json_writer.h"
 
 namespace ringside {
@@ -66,6 +67,7 @@ Status Backups::Fill(const std::string& folder) const {
 }
 
 Result<Backup> Backups::Make() {
+  ASSIGN_OR_RETURN(const DiskWait wait, DiskWait::Begin());
   const std::unique_lock one(making_, std::try_to_lock);
   if (!one) return Status(StatusCode::kBusy, "A backup is being made.");
   std::error_code error;

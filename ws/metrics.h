@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/worker_pool.h"
 #include "cache/store/tiered_store.h"
 #include "engine/fleet/engine_fleet.h"
 #include "engine/token_sink.h"
@@ -16,7 +17,6 @@
 #include "session/session_info.h"
 #include "ws/config/machine.h"
 #include "ws/transport/transport_counters.h"
-#include "ws/transport/worker_pool.h"
 
 namespace ringside {
 

@@ -92,6 +92,15 @@ constexpr Row kGauges[] = {
     {.name = "ringside_worker_queue_bytes",
      .help = "Bytes of these",
      .read = [](Now now) { return Plain(now.workers.bytes); }},
+    {.name = "ringside_worker_disk_waits",
+     .help = "Requests and messages that wait for the disk",
+     .read = [](Now now) { return Plain(now.workers.disk_waits); }},
+    {.name = "ringside_worker_stalled_seconds",
+     .help = "Time since a worker was last free; 0 = one is free",
+     .read = [](Now now) { return Plain(now.workers.stalled_ms) * 1e-3; }},
+    {.name = "ringside_worker_longest_call_seconds",
+     .help = "Age of the oldest call that runs on a worker, waits for the disk not counted",
+     .read = [](Now now) { return Plain(now.workers.longest_call_ms) * 1e-3; }},
     {.name = "process_resident_memory_bytes",
      .help = "Memory of this process that is not swapped out",
      .read = [](Now now) { return Plain(now.process.resident_bytes); }},
@@ -166,6 +175,9 @@ constexpr Row kGauges[] = {
     {.name = "ringside_journal_sync_seconds_max",
      .help = "Longest sync so far",
      .read = [](Now now) { return now.journal.sync_ms_max * 1e-3; }},
+    {.name = "ringside_journal_write_seconds",
+     .help = "Age of the journal's write that runs now; 0 = none runs",
+     .read = [](Now now) { return Plain(now.journal.writing_ms) * 1e-3; }},
 };
 
 constexpr char kSpillsHelp[] = "Caches moved down from a slot or from memory";

@@ -6,10 +6,8 @@
 #include <rocksdb/file_system.h>
 #include <rocksdb/sst_file_writer.h>
 #include <rocksdb/table.h>
-#define XXH_STATIC_LINKING_ONLY  // XXH3 by that name
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <xxhash.h>
 
 #include <algorithm>
 #include <array>
@@ -28,6 +26,7 @@
 #include "base/check.h"
 #include "base/defect.h"
 #include "base/log.h"
+#include "cache/store/index_row.h"
 #include "cache/store/sealed_object.h"
 #include "cache/store/torn_log.h"
 
@@ -51,15 +50,6 @@ Status ToStatus(const rocksdb::Status& status) {
   if (status.IsCorruption() || status.IsNotSupported() || status.IsInvalidArgument()) return Corruption(text);
   if (status.IsNoSpace()) return Overloaded(text);
   return IoError(text);
-}
-
-void PutNumber(std::string& out, uint64_t number) {
-  for (int shift = 0; shift < 64; shift += 8) out.push_back(static_cast<char>(number >> shift));
-}
-uint64_t GetNumber(std::string_view bytes) {
-  uint64_t number = 0;
-  for (size_t i = 8; i-- > 0;) number = number << 8 | static_cast<uint8_t>(bytes[i]);
-  return number;
 }
 
 std::string Row(char kind, std::string_view owner) { return std::string(1, kind).append(owner); }
@@ -86,41 +76,6 @@ std::string PieceKey(std::string part_key, size_t piece) {
   part_key.push_back(static_cast<char>(piece >> 8));
   part_key.push_back(static_cast<char>(piece));
   return part_key;
-}
-
-// size, seconds since 1970, and the keys and sizes of the parts: what a Put must know of the object before.
-struct IndexRow {
-  int64_t bytes = 0;
-  double used_at = 0;
-  std::vector<ChunkHash> parts;  // ascending
-};
-
-std::string EncodeIndex(const std::string& owner, const IndexRow& row) {
-  std::string out;
-  PutNumber(out, static_cast<uint64_t>(row.bytes));
-  PutNumber(out, static_cast<uint64_t>(std::max(0.0, row.used_at)));
-  for (const ChunkHash& part : row.parts) {
-    PutNumber(out, part.high);
-    PutNumber(out, part.low);
-  }
-  XXH3_state_t state;
-  XXH3_64bits_reset(&state);
-  XXH3_64bits_update(&state, owner.data(), owner.size());
-  XXH3_64bits_update(&state, out.data(), out.size());
-  PutNumber(out, XXH3_64bits_digest(&state));
-  return out;
-}
-
-Result<IndexRow> DecodeIndex(const std::string& owner, std::string_view value) {
-  if (value.size() < 24 || value.size() % 16 != 8) return Corruption("disk tier: damaged index");
-  IndexRow row;
-  row.bytes = static_cast<int64_t>(GetNumber(value));
-  row.used_at = static_cast<double>(GetNumber(value.substr(8)));
-  for (size_t at = 16; at + 16 < value.size(); at += 16) {
-    row.parts.push_back({GetNumber(value.substr(at)), GetNumber(value.substr(at + 8))});
-  }
-  if (row.bytes < 0 || EncodeIndex(owner, row) != value) return Corruption("disk tier: damaged index");
-  return row;
 }
 
 /// RocksDB's own log file stands on the same disk: where that is full, a second failed write to it aborts the process.
@@ -168,6 +123,10 @@ rocksdb::ColumnFamilyOptions PartsOptions(const rocksdb::Options& options) {
   parts.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
   parts.target_file_size_base = uint64_t{256} << 20;
   parts.level0_file_num_compaction_trigger = 16;
+  // Files of several owners overlap and stay on level 0 for a while. Nothing but these files is written to this family,
+  // and the limits would hold up the manifests.
+  parts.level0_slowdown_writes_trigger = parts.level0_stop_writes_trigger = std::numeric_limits<int>::max();
+  parts.soft_pending_compaction_bytes_limit = parts.hard_pending_compaction_bytes_limit = 0;
   return parts;
 }
 
@@ -187,7 +146,7 @@ class RocksDbStore::Impl {
   ~Impl() { Close(); }
 
   Status Open();
-  Status Put(const std::string& owner, StoreObject object);
+  std::vector<Status> PutAll(std::vector<NamedObject> objects);
   Result<std::string> GetManifest(const std::string& owner);
   Result<Blob> GetPart(const std::string& owner, const ChunkHash& key, size_t bytes);
   Status Erase(const std::string& owner);
@@ -209,11 +168,25 @@ class RocksDbStore::Impl {
   std::string_view schema() const { return options_.key_of ? kSealedSchema : kSchema; }
   Result<IndexRow> ReadIndex(const std::string& owner);
   Status Promise(int64_t new_bytes, int64_t grows_by);
-  Status Commit(const std::string& owner, const ObjectKey& key, StoreObject& object,
-                const std::vector<StorePart>& added, const IndexRow& before, const IndexRow& after);
-  Status WriteParts(const std::string& owner, const ObjectKey& key, const std::vector<StorePart>& parts);
+  struct Draft {  // an object that is to be written
+    std::string owner;
+    ObjectKey key;
+    std::string manifest;
+    std::vector<StorePart> added;  // ascending
+    IndexRow before, after;
+    int64_t new_bytes = 0;  // promised
+  };
+  Result<Draft> MakeDraft(NamedObject named);
+  /// All or none. Their order changes.
+  Status Commit(std::vector<Draft>& drafts);
+  Status WriteParts(std::vector<Draft>& drafts);
+  rocksdb::Status WriteParts(rocksdb::SstFileWriter& writer, const Draft& draft) const;
+  double UptimeSeconds() const {
+    return options_.uptime_s ? options_.uptime_s() : static_cast<double>(clock_.MonotonicNs()) * 1e-9;
+  }
+  static Status Stopped() { return Unavailable("disk tier: stopped after a failed write"); }
   std::string name() const { return options_.path + "/kv"; }
-  std::string drafts() const { return options_.path + "/kv.new"; }
+  std::string drafts_folder() const { return options_.path + "/kv.new"; }
 
   const RocksDbStoreOptions options_;
   const Clock& clock_;
@@ -221,14 +194,12 @@ class RocksDbStore::Impl {
   std::unique_ptr<rocksdb::DB> db_;
   rocksdb::ColumnFamilyHandle* rows_ = nullptr;
   rocksdb::ColumnFamilyHandle* parts_ = nullptr;
-  std::mutex& MutexOf(const std::string& owner) {
-    return owner_mutexes_[std::hash<std::string>()(owner) % owner_mutexes_.size()];
-  }
+  size_t StripeOf(const std::string& owner) const { return std::hash<std::string>()(owner) % owner_mutexes_.size(); }
 
   std::array<std::mutex, 64> owner_mutexes_;  // one Put or Erase of an owner at a time
   std::mutex promised_mutex_;
   int64_t promised_bytes_ = 0;  // of objects that are being written
-  std::atomic<uint64_t> drafts_made_{0};
+  std::atomic<uint64_t> files_made_{0};
 };
 
 void RocksDbStore::Impl::Close() {
@@ -265,9 +236,9 @@ Status RocksDbStore::Impl::Open() {
 
 Status RocksDbStore::Impl::OpenOnce() {
   std::error_code error;
-  std::filesystem::remove_all(drafts(), error);
-  if (!error) std::filesystem::create_directories(drafts(), error);
-  if (error) return IoError("disk tier: " + drafts() + ": " + error.message());
+  std::filesystem::remove_all(drafts_folder(), error);
+  if (!error) std::filesystem::create_directories(drafts_folder(), error);
+  if (error) return IoError("disk tier: " + drafts_folder() + ": " + error.message());
   const std::vector<rocksdb::ColumnFamilyDescriptor> families = {
       {rocksdb::kDefaultColumnFamilyName, rocksdb::ColumnFamilyOptions(settings_)}, {"parts", PartsOptions(settings_)}};
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
@@ -312,13 +283,18 @@ Status RocksDbStore::Impl::Load() {
     return Mismatch(
         "disk tier: written by another version of the server, or with encryption and now without, or the reverse");
   }
-  // What was used before this start keeps its order and, if the clock makes sense, its age.
-  std::sort(found.begin(), found.end());
+  // What was used before this start keeps its order and its age. Older versions wrote seconds since 1970, which no
+  // uptime reaches: what they wrote counts as old as the oldest of the others.
   const int64_t now_ns = clock_.MonotonicNs();
-  const double now = clock_.WallSeconds();
-  constexpr double kMostAge = 10.0 * 365 * 86400;
+  const double now = UptimeSeconds();
+  constexpr double kSince1970 = 1e9;
+  const auto is_since_1970 = [](const auto& entry) { return entry.first >= kSince1970; };
+  std::sort(found.begin(), found.end());
+  std::rotate(found.begin(), std::find_if(found.begin(), found.end(), is_since_1970), found.end());
+  const auto oldest = std::find_if_not(found.begin(), found.end(), is_since_1970);
+  const double most_age = oldest == found.end() ? 0 : std::max(0.0, now - oldest->first);
   for (const auto& [used_at, object] : found) {
-    const double age = std::clamp(now - used_at, 0.0, kMostAge);
+    const double age = used_at >= kSince1970 ? most_age : std::max(0.0, now - used_at);
     index.Set(object.first, object.second, now_ns - static_cast<int64_t>(age * 1e9));
   }
   for (const std::string& owner : half_written) RETURN_IF_ERROR(Sweep(owner));
@@ -360,39 +336,60 @@ Result<IndexRow> RocksDbStore::Impl::ReadIndex(const std::string& owner) {
   return DecodeIndex(owner, value);
 }
 
-Status RocksDbStore::Impl::Put(const std::string& owner, StoreObject object) {
-  CHECK(!owner.empty() && owner.size() <= kMaxOwnerBytes);
-  std::lock_guard lock(MutexOf(owner));
-  if (!healthy) return Unavailable("disk tier: stopped after a failed write");
-  ASSIGN_OR_RETURN(const ObjectKey key, KeyOf(owner));
-  IndexRow before, after;
-  if (auto row = ReadIndex(owner); row.ok()) {
-    before = std::move(*row);
+Result<RocksDbStore::Impl::Draft> RocksDbStore::Impl::MakeDraft(NamedObject named) {
+  CHECK(!named.owner.empty() && named.owner.size() <= kMaxOwnerBytes);
+  ASSIGN_OR_RETURN(const ObjectKey key, KeyOf(named.owner));
+  Draft draft{.owner = std::move(named.owner), .key = key};
+  if (auto row = ReadIndex(draft.owner); row.ok()) {
+    draft.before = std::move(*row);
   } else if (row.status().code() != StatusCode::kNotFound) {
     return row.status();
   }
-  after.bytes = static_cast<int64_t>(object.manifest.size());
-  after.used_at = clock_.WallSeconds();
-  for (StorePart& part : object.parts) part.key = StoredName(key, part.key);
-  std::sort(object.parts.begin(), object.parts.end(), [](const auto& a, const auto& b) { return a.key < b.key; });
+  IndexRow& after = draft.after;
+  after.bytes = draft.new_bytes = static_cast<int64_t>(named.object.manifest.size());
+  after.used_at = UptimeSeconds();
+  draft.manifest = std::move(named.object.manifest);
+  std::vector<StorePart>& parts = named.object.parts;
+  for (StorePart& part : parts) part.key = StoredName(key, part.key);
+  std::sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.key < b.key; });
   const auto same = [](const StorePart& a, const StorePart& b) { return a.key == b.key; };
-  object.parts.erase(std::unique(object.parts.begin(), object.parts.end(), same), object.parts.end());
-  int64_t new_bytes = after.bytes;
-  std::vector<StorePart> added;
-  for (StorePart& part : object.parts) {
+  parts.erase(std::unique(parts.begin(), parts.end(), same), parts.end());
+  for (StorePart& part : parts) {
     const auto bytes = static_cast<int64_t>(part.bytes.size());
     after.parts.push_back(part.key);
     after.bytes += bytes;
-    if (std::binary_search(before.parts.begin(), before.parts.end(), part.key)) continue;
-    new_bytes += bytes;
-    added.push_back(std::move(part));
+    if (std::binary_search(draft.before.parts.begin(), draft.before.parts.end(), part.key)) continue;
+    draft.new_bytes += bytes;
+    draft.added.push_back(std::move(part));
   }
-  RETURN_IF_ERROR(Promise(new_bytes, after.bytes - before.bytes));
-  const Status committed = Commit(owner, key, object, added, before, after);
+  RETURN_IF_ERROR(Promise(draft.new_bytes, after.bytes - draft.before.bytes));
+  return draft;
+}
+
+std::vector<Status> RocksDbStore::Impl::PutAll(std::vector<NamedObject> objects) {
+  std::set<size_t> stripes;  // in ascending order, so that two of these never wait for one another
+  for (const NamedObject& named : objects) stripes.insert(StripeOf(named.owner));
+  std::vector<std::unique_lock<std::mutex>> locks;
+  for (const size_t stripe : stripes) locks.emplace_back(owner_mutexes_[stripe]);
+  std::vector<Status> out(objects.size());
+  std::vector<Draft> drafts;
+  std::vector<size_t> places;  // of each draft, in `out`
+  for (size_t i = 0; i < objects.size(); ++i) {
+    Result<Draft> draft = healthy ? MakeDraft(std::move(objects[i])) : Stopped();
+    out[i] = draft.status();
+    if (!draft.ok()) continue;
+    drafts.push_back(std::move(*draft));
+    places.push_back(i);
+  }
+  if (drafts.empty()) return out;
+  const Status committed = Commit(drafts);
   std::lock_guard promised(promised_mutex_);
-  promised_bytes_ -= new_bytes;
-  if (committed.ok()) index.Set(owner, after.bytes, clock_.MonotonicNs());
-  return committed;
+  for (size_t i = 0; i < drafts.size(); ++i) {
+    promised_bytes_ -= drafts[i].new_bytes;
+    out[places[i]] = committed;
+    if (committed.ok()) index.Set(drafts[i].owner, drafts[i].after.bytes, clock_.MonotonicNs());
+  }
+  return out;
 }
 
 /// Room for an object that has so many bytes that are not there yet, and is so much larger than the one before it.
@@ -410,58 +407,78 @@ Status RocksDbStore::Impl::Promise(int64_t new_bytes, int64_t grows_by) {
   return Status::Ok();
 }
 
-Status RocksDbStore::Impl::Commit(const std::string& owner, const ObjectKey& key, StoreObject& object,
-                                  const std::vector<StorePart>& added, const IndexRow& before, const IndexRow& after) {
+Status RocksDbStore::Impl::Commit(std::vector<Draft>& drafts) {
   if (RINGSIDE_DEFECT("manifest_before_parts")) {
-    RETURN_IF_ERROR(ToStatus(db_->Put(Synced(), rows_, Row(kIndex, owner), EncodeIndex(owner, after))));
-    RETURN_IF_ERROR(ToStatus(db_->Put(Synced(), rows_, Row(kManifest, owner), object.manifest)));
+    for (const Draft& draft : drafts) {
+      RETURN_IF_ERROR(
+          ToStatus(db_->Put(Synced(), rows_, Row(kIndex, draft.owner), EncodeIndex(draft.owner, draft.after))));
+      RETURN_IF_ERROR(ToStatus(db_->Put(Synced(), rows_, Row(kManifest, draft.owner), draft.manifest)));
+    }
   }
-  if (!added.empty()) {
-    const rocksdb::Status noted = db_->Put(Synced(), rows_, Row(kWriting, owner), rocksdb::Slice());
+  rocksdb::WriteBatch notes;
+  for (const Draft& draft : drafts) {
+    if (!draft.added.empty()) notes.Put(rows_, Row(kWriting, draft.owner), rocksdb::Slice()).PermitUncheckedError();
+  }
+  if (notes.Count() > 0) {
+    const rocksdb::Status noted = db_->Write(Synced(), &notes);
     if (!noted.ok()) return Refuse(noted);
-    RETURN_IF_ERROR(WriteParts(owner, key, added));
+    RETURN_IF_ERROR(WriteParts(drafts));
   }
   rocksdb::WriteBatch batch;
-  batch.Put(rows_, Row(kManifest, owner), SealManifest(key, owner, std::move(object.manifest))).PermitUncheckedError();
-  batch.Put(rows_, Row(kIndex, owner), EncodeIndex(owner, after)).PermitUncheckedError();
-  batch.Delete(rows_, Row(kWriting, owner)).PermitUncheckedError();
-  for (const ChunkHash& part : before.parts) {
-    if (std::binary_search(after.parts.begin(), after.parts.end(), part)) continue;
-    const std::string row = PartKey(owner, part);
-    batch.DeleteRange(parts_, row, PrefixEnd(row)).PermitUncheckedError();
+  for (Draft& draft : drafts) {
+    const std::string& owner = draft.owner;
+    std::string manifest = SealManifest(draft.key, owner, std::move(draft.manifest));
+    batch.Put(rows_, Row(kManifest, owner), manifest).PermitUncheckedError();
+    batch.Put(rows_, Row(kIndex, owner), EncodeIndex(owner, draft.after)).PermitUncheckedError();
+    batch.Delete(rows_, Row(kWriting, owner)).PermitUncheckedError();
+    for (const ChunkHash& part : draft.before.parts) {
+      if (std::binary_search(draft.after.parts.begin(), draft.after.parts.end(), part)) continue;
+      const std::string row = PartKey(owner, part);
+      batch.DeleteRange(parts_, row, PrefixEnd(row)).PermitUncheckedError();
+    }
   }
-  if (!healthy) return Unavailable("disk tier: stopped after a failed write");  // meanwhile
+  if (!healthy) return Stopped();  // meanwhile
   const rocksdb::Status committed = db_->Write(Synced(), &batch);
   return committed.ok() ? Status::Ok() : Refuse(committed);
 }
 
-Status RocksDbStore::Impl::WriteParts(const std::string& owner, const ObjectKey& key,
-                                      const std::vector<StorePart>& parts) {
-  rocksdb::Options settings(settings_);
-  static_cast<rocksdb::ColumnFamilyOptions&>(settings) = PartsOptions(settings_);
-  rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), settings, parts_);
-  const std::string draft = drafts() + "/" + std::to_string(drafts_made_++) + ".sst";
-  rocksdb::Status status = writer.Open(draft);
-  for (const StorePart& part : parts) {
-    const std::string row = PartKey(owner, part.key);
+rocksdb::Status RocksDbStore::Impl::WriteParts(rocksdb::SstFileWriter& writer, const Draft& draft) const {
+  rocksdb::Status status;
+  for (const StorePart& part : draft.added) {
+    const std::string row = PartKey(draft.owner, part.key);
     const std::string_view bytes(reinterpret_cast<const char*>(part.bytes.data()), part.bytes.size());
     CHECK_LT(bytes.size() / kPieceBytes, kMaxPieces);
     for (size_t piece = 0; status.ok() && piece * kPieceBytes < bytes.size(); ++piece) {
       const std::string_view plain = bytes.substr(piece * kPieceBytes, kPieceBytes);
-      const std::string sealed = key ? SealPiece(*key, owner, part.key, piece, plain) : std::string();
-      status = writer.Put(PieceKey(row, piece), ToSlice(key ? sealed : plain));
+      const std::string sealed = draft.key ? SealPiece(*draft.key, draft.owner, part.key, piece, plain) : std::string();
+      status = writer.Put(PieceKey(row, piece), ToSlice(draft.key ? sealed : plain));
     }
+  }
+  return status;
+}
+
+Status RocksDbStore::Impl::WriteParts(std::vector<Draft>& drafts) {
+  // The rows of a sorted file ascend.
+  std::sort(drafts.begin(), drafts.end(),
+            [](const Draft& a, const Draft& b) { return PartsPrefix(a.owner) < PartsPrefix(b.owner); });
+  rocksdb::Options settings(settings_);
+  static_cast<rocksdb::ColumnFamilyOptions&>(settings) = PartsOptions(settings_);
+  rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), settings, parts_);
+  const std::string file = drafts_folder() + "/" + std::to_string(files_made_++) + ".sst";
+  rocksdb::Status status = writer.Open(file);
+  for (const Draft& draft : drafts) {
+    if (status.ok()) status = WriteParts(writer, draft);
   }
   if (status.ok()) status = writer.Finish();  // synced
   if (!status.ok()) {                         // a file that nobody will look at: the store itself is sound
-    settings_.env->DeleteFile(draft).PermitUncheckedError();
+    settings_.env->DeleteFile(file).PermitUncheckedError();
     return ToStatus(status);
   }
   rocksdb::IngestExternalFileOptions take;
   take.move_files = true;
   take.write_global_seqno = false;
   take.snapshot_consistency = false;
-  status = db_->IngestExternalFile(parts_, {draft}, take);
+  status = db_->IngestExternalFile(parts_, {file}, take);
   return status.ok() ? Status::Ok() : Refuse(status);
 }
 
@@ -497,10 +514,10 @@ Result<Blob> RocksDbStore::Impl::GetPart(const std::string& owner, const ChunkHa
 }
 
 Status RocksDbStore::Impl::Erase(const std::string& owner) {
-  std::lock_guard lock(MutexOf(owner));
+  std::lock_guard lock(owner_mutexes_[StripeOf(owner)]);
   if (!index.Find(owner)) return Status::Ok();
   index.Remove(owner);  // whatever the disk says, it is not found any more
-  if (!healthy) return Unavailable("disk tier: stopped after a failed write");
+  if (!healthy) return Stopped();
   const std::string from = PartsPrefix(owner), to = PrefixEnd(from);
   rocksdb::WriteBatch batch;
   batch.Delete(rows_, Row(kManifest, owner)).PermitUncheckedError();
@@ -532,7 +549,12 @@ Result<std::unique_ptr<RocksDbStore>> RocksDbStore::Open(const RocksDbStoreOptio
 }
 RocksDbStore::RocksDbStore(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 RocksDbStore::~RocksDbStore() = default;
-Status RocksDbStore::Put(const std::string& owner, StoreObject object) { return impl_->Put(owner, std::move(object)); }
+Status RocksDbStore::Put(const std::string& owner, StoreObject object) {
+  std::vector<NamedObject> one;
+  one.push_back({owner, std::move(object)});
+  return impl_->PutAll(std::move(one)).front();
+}
+std::vector<Status> RocksDbStore::PutAll(std::vector<NamedObject> objects) { return impl_->PutAll(std::move(objects)); }
 Result<std::string> RocksDbStore::GetManifest(const std::string& owner) { return impl_->GetManifest(owner); }
 Result<Blob> RocksDbStore::GetPart(const std::string& owner, const ChunkHash& key, size_t bytes) {
   return impl_->GetPart(owner, key, bytes);

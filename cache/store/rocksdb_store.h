@@ -2,8 +2,9 @@
 // again: what is found damaged at start is thrown away. Thread-safe; calls block on the disk, those of different owners
 // beside one another.
 //
-// An object's parts are written to a sorted file of their own, synced and taken in whole (no log, no memory table, no
-// compression); then its manifest is committed with a synced log, and only then is the object there. Manifests stand in
+// The parts of one object, or of several small ones, are written to one sorted file, synced and ingested whole (no log,
+// no memory table, no compression); then the manifests are committed in one write with a synced log, and only then are
+// the objects there. Manifests are stored in
 // this instance, not in the journal's: a full disk or a damaged file here must not reach the transcripts, and losing a
 // manifest costs a recomputation, nothing else. The transcript stays the judge, because a manifest names the tokens
 // that its rows belong to.
@@ -35,6 +36,8 @@ struct RocksDbStoreOptions {
   int64_t min_free_bytes = int64_t{256} << 20;  // with less free space on the disk nothing is written
   /// The key of an owner's objects; any thread, may block. Empty = nothing is encrypted.
   std::function<Result<std::optional<SealKey>>(const std::string& owner)> key_of;
+  /// The time by which objects age: it continues after a restart and does not jump. Empty = the clock's steady time.
+  std::function<double()> uptime_s;
   rocksdb::Env* env = nullptr;  // where the files are; null = the machine's file system
 };
 
@@ -48,6 +51,8 @@ class RocksDbStore final : public Store {
   ~RocksDbStore() override;
 
   Status Put(const std::string& owner, StoreObject object) override;
+  /// Few syncs, however many objects: the parts of all are one file, and the manifests of all are one write.
+  std::vector<Status> PutAll(std::vector<NamedObject> objects) override;
   Result<std::string> GetManifest(const std::string& owner) override;
   Result<Blob> GetPart(const std::string& owner, const ChunkHash& key, size_t bytes) override;
   Status Erase(const std::string& owner) override;

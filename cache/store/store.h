@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -23,6 +24,10 @@ struct StoreObject {
   std::string manifest;
   std::vector<StorePart> parts;
 };
+struct NamedObject {
+  std::string owner;
+  StoreObject object;
+};
 
 class Store {
  public:
@@ -32,6 +37,12 @@ class Store {
   /// object that was there before stays until then. kOverloaded: over the budget or the disk is full (nothing was
   /// written; make room); kIo, kUnavailable: the store no longer takes anything.
   virtual Status Put(const std::string& owner, StoreObject object) = 0;
+  /// Put for each, of different owners; the statuses in that order. A store that syncs shares the syncs between them.
+  virtual std::vector<Status> PutAll(std::vector<NamedObject> objects) {
+    std::vector<Status> out;
+    for (NamedObject& each : objects) out.push_back(Put(each.owner, std::move(each.object)));
+    return out;
+  }
   /// kNotFound, kIo, kCorruption.
   virtual Result<std::string> GetManifest(const std::string& owner) = 0;
   /// `bytes` long. kNotFound, kIo, kCorruption; the bytes themselves are not checked against the key.

@@ -32,6 +32,8 @@ struct TieredStoreOptions {
   int64_t disk_idle_ms = int64_t{7} * 24 * 3600 * 1000;  // unused for so long on disk: gone
   int64_t sweep_ms = 1000;  // how often idle times are looked at; 0 = only when Sweep is called
   int64_t queue = 1024;     // most snapshots waiting to be stored
+  // Bytes of small objects that Flush writes in one Store::PutAll: a sync costs more than they do.
+  int64_t batch_bytes = int64_t{8} << 20;
   // A host tier with a smaller budget, or none, lets so much wait for the disk.
   int64_t least_waiting_bytes = limits::kLeastWaitingSnapshotBytes;
   bool own_threads = true;  // false: what is asked is done where RunQueued is called, all on one thread
@@ -96,8 +98,9 @@ class TieredStore {
   void Fork(std::string from, std::string to, Done done);
   // Before a restart. What is on disk then goes first where memory is needed.
 
-  /// Copies what is in memory only to disk, where it may be there: what was used last comes first, kWriters at a time.
-  /// Nothing that was written so goes for the room of what comes behind it. `done`: Ok = all of it is there.
+  /// Copies objects that are in memory only to disk, unless they are kMemoryOnly: the most recently used first,
+  /// kWriters batches of batch_bytes at a time. Nothing that was written so goes for the room of what comes behind it.
+  /// `done`: Ok = all of it is there.
   void Flush(Done done);
   /// The same for what memory has of this owner, before anything that is there because of Flush.
   void SaveToDisk(std::string owner, Done done);

@@ -4,6 +4,11 @@
 #include "cache/store/tiered_store_impl.h"
 
 namespace ringside {
+namespace {
+
+constexpr size_t kMostOfABatch = 256;  // of objects so small that their headers weigh more
+
+}  // namespace
 
 void TieredStore::Impl::Flush(Done done) {
   Answer([this, done = std::move(done)] {
@@ -52,20 +57,23 @@ Status TieredStore::Impl::RunWriters() {
   std::mutex first_mutex;
   Status first;
   const auto write = [&] {
-    while (const std::optional<Wanted> wanted = TakeWanted()) {
-      // Every copy is a sync; whoever ends the store has waited for them as long as it would.
-      const Status status =
-          closing_ ? Unavailable("tiers: closed before everything was on disk") : WriteToDisk(wanted->owner);
+    for (std::vector<Wanted> batch = TakeWanted(); !batch.empty(); batch = TakeWanted()) {
+      const std::vector<Status> statuses = WriteToDisk(batch);
       {
         std::lock_guard lock(mutex_);
         --writers_at_work_;
-        saving_bytes_ -= wanted->bytes;
-        if (wanted->named) saving_.erase(saving_.find(wanted->owner));
+        for (const Wanted& wanted : batch) {
+          if (!wanted.named) continue;
+          saving_bytes_ -= wanted.bytes;
+          saving_.erase(saving_.find(wanted.owner));
+        }
       }
       writers_wake_.notify_all();
-      if (wanted->done) wanted->done(status);
-      std::lock_guard lock(first_mutex);
-      if (!wanted->named && first.ok() && status.code() != StatusCode::kNotFound) first = status;
+      for (size_t i = 0; i < batch.size(); ++i) {
+        if (batch[i].done) batch[i].done(statuses[i]);
+        std::lock_guard lock(first_mutex);
+        if (!batch[i].named && first.ok() && statuses[i].code() != StatusCode::kNotFound) first = statuses[i];
+      }
     }
   };
   std::vector<std::thread> beside;
@@ -75,9 +83,21 @@ Status TieredStore::Impl::RunWriters() {
   return first;
 }
 
-std::optional<TieredStore::Impl::Wanted> TieredStore::Impl::TakeWanted() {
+std::vector<TieredStore::Impl::Wanted> TieredStore::Impl::TakeWanted() {
   std::unique_lock lock(mutex_);
   writers_wake_.wait(lock, [&] { return !wanted_.empty() || !flushed_.empty() || writers_at_work_ == 0; });
+  std::vector<Wanted> batch;
+  for (int64_t bytes = 0; batch.empty() || (bytes < options_.batch_bytes && batch.size() < kMostOfABatch);) {
+    std::optional<Wanted> next = TakeNext();
+    if (!next) break;
+    bytes += next->bytes;
+    batch.push_back(*std::move(next));
+  }
+  if (!batch.empty()) ++writers_at_work_;
+  return batch;
+}
+
+std::optional<TieredStore::Impl::Wanted> TieredStore::Impl::TakeNext() {
   // Not what somebody is at already.
   while (!flushed_.empty() && writing_.contains(flushed_.back())) flushed_.pop_back();
   Wanted next;
@@ -87,11 +107,67 @@ std::optional<TieredStore::Impl::Wanted> TieredStore::Impl::TakeWanted() {
   } else if (!flushed_.empty()) {
     next.owner = std::move(flushed_.back());
     flushed_.pop_back();
+    if (const auto entry = host_->index().Find(next.owner)) next.bytes = entry->bytes;
   } else {
     return std::nullopt;
   }
-  ++writers_at_work_;
   return next;
+}
+
+std::vector<Status> TieredStore::Impl::WriteToDisk(const std::vector<Wanted>& batch) {
+  std::vector<std::optional<Status>> told(batch.size());
+  if (batch.size() > 1 && disk_ != nullptr && !closing_) {
+    std::vector<Copy> copies = BeginCopies(batch);
+    std::vector<NamedObject> objects;
+    int64_t bytes = 0;
+    for (const Copy& copy : copies) {
+      objects.push_back({batch[copy.place].owner, StoreObjectOf(copy.snapshot)});
+      bytes += copy.snapshot.chunk_bytes();
+    }
+    const auto begin = std::chrono::steady_clock::now();
+    const std::vector<Status> put = disk_->PutAll(std::move(objects));
+    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+    std::lock_guard lock(mutex_);
+    write_rate_.Add(bytes, time.count());
+    for (size_t i = 0; i < copies.size(); ++i) {
+      const std::string& owner = batch[copies[i].place].owner;
+      writing_.erase(owner);
+      if (!put[i].ok()) written_.erase(owner);
+      if (put[i].ok()) NoteOnDisk(owner, copies[i].snapshot);
+      // Where there is no room, it is made below.
+      if (put[i].code() != StatusCode::kOverloaded) told[copies[i].place] = put[i];
+    }
+  }
+  std::vector<Status> out;
+  for (size_t i = 0; i < batch.size(); ++i) {
+    // Every copy is a sync, and the caller that closes the store waits for no more.
+    if (!told[i] && closing_) told[i] = Unavailable("tiers: closed before everything was on disk");
+    out.push_back(told[i] ? *told[i] : WriteToDisk(batch[i].owner));
+  }
+  return out;
+}
+
+std::vector<TieredStore::Impl::Copy> TieredStore::Impl::BeginCopies(const std::vector<Wanted>& batch) {
+  std::vector<Copy> copies;
+  std::scoped_lock lock(room_mutex_, mutex_);
+  for (size_t i = 0; i < batch.size(); ++i) {
+    const std::string& owner = batch[i].owner;
+    const bool elsewhere = StaysInMemory(owner) || waiting_.Find(owner) != nullptr || erasing_.contains(owner);
+    if (elsewhere || writing_.contains(owner)) continue;
+    Result<Snapshot> snapshot = LoadSnapshot(*host_, owner, false);
+    if (!snapshot.ok() || IsOnDisk(owner, snapshot->header().id)) continue;
+    writing_.insert(owner);
+    written_.insert(owner);
+    copies.push_back({i, std::move(*snapshot)});
+  }
+  return copies;
+}
+
+void TieredStore::Impl::NoteOnDisk(const std::string& owner, const Snapshot& snapshot) {
+  disk_ids_[owner] = snapshot.header().id;
+  host_->index().SetSpare(owner, true);
+  ++stats_.demoted;
+  stats_.demoted_bytes += static_cast<uint64_t>(snapshot.chunk_bytes());
 }
 
 Status TieredStore::Impl::WriteToDisk(const std::string& owner) {

@@ -132,13 +132,24 @@ class TieredStore::Impl {
     std::string owner;
     Done done = nullptr;
     bool named = false;  // in place of what Flush found: it and its bytes are counted in saving_
-    int64_t bytes = 0;
+    int64_t bytes = 0;   // in the host tier
   };
   /// Writes what is wanted until nothing is, and returns the first error of what Flush found.
   Status RunWriters();
-  /// What is to be written next; waits while others write, for they may lead to more. nullopt = nothing is left.
-  std::optional<Wanted> TakeWanted();
+  /// What is to be written next; waits while others write, for they may lead to more. Empty = nothing is left.
+  std::vector<Wanted> TakeWanted();
+  /// The next one alone, nullopt if nothing is left; mutex_ held.
+  std::optional<Wanted> TakeNext();
+  /// The statuses, in that order.
+  std::vector<Status> WriteToDisk(const std::vector<Wanted>& batch);
   Status WriteToDisk(const std::string& owner);
+  /// Reads the objects that are in the host tier only, and notes them as being written.
+  struct Copy {
+    size_t place;  // in `batch`
+    Snapshot snapshot;
+  };
+  std::vector<Copy> BeginCopies(const std::vector<Wanted>& batch);
+  void NoteOnDisk(const std::string& owner, const Snapshot& snapshot);  // mutex_ held
 
   static bool StaysInMemory(const std::string& owner) { return owner.starts_with(kMemoryOnly); }
   bool IsOnDisk(const std::string& owner, uint64_t id) const;  // mutex_ held

@@ -149,11 +149,14 @@ void TieredStore::Impl::ApplyIdleTimes() {
     DropFromHost(idle, id);
   }
   if (disk_ == nullptr) return;
-  while (const auto idle = disk_->index().Oldest(now - options_.disk_idle_ms * 1'000'000)) {
+  int64_t expired = 0;
+  for (; const auto idle = disk_->index().Oldest(now - options_.disk_idle_ms * 1'000'000); ++expired) {
     if (closing_ || !EraseFromDisk(*idle).ok()) break;
     std::lock_guard lock(mutex_);
     ++stats_.expired;
   }
+  if (expired > 0)
+    LogInfo("{} caches are deleted from the disk: unused for {} s", expired, options_.disk_idle_ms / 1000);
 }
 
 Status TieredStore::Impl::EraseFromDisk(const std::string& owner) {

@@ -25,13 +25,23 @@ namespace {
 
 namespace format = journal_format;
 
-constexpr std::string_view kHeadRest("\0", 1);  // what follows the id in the key of a head
+constexpr std::string_view kHeadRest("\0", 1);              // what follows the id in the key of a head
+constexpr int64_t kNoteMs = 60'000, kNoteIdleMs = 600'000;  // between notes of the uptime
 
 /// What the disk said is in the log.
 Status Failed() {
   return {StatusCode::kIo, "The disk has failed: nothing more can be recorded.", "", "storage_failed"};
 }
+Status Lost() {
+  return {StatusCode::kIo, "The store was deleted, moved or replaced: nothing more can be recorded.", "",
+          "storage_failed"};
+}
 Status Full() { return {StatusCode::kUnavailable, "journal: the disk is full", "", "storage_full"}; }
+Status ReadOnly() { return {StatusCode::kUnavailable, "The store's folder cannot be written.", "", "storage_failed"}; }
+int64_t SteadyMs() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
 bool In(const JournalCursor& cursor, char region) { return cursor.Valid() && cursor.key().starts_with(region); }
 Status CheckId(std::string_view session) {
   if (!session.empty() && session.size() <= kMaxJournalSessionBytes) return Status::Ok();
@@ -50,12 +60,15 @@ class Journal::Impl {
   Status Append(JournalEntry entry, JournalDone done);
   Status Erase(std::string session, JournalDone done);
   void Flush();
+  int64_t UptimeMs() const { return earlier_uptime_ms_ + (options_.clock->MonotonicNs() - opened_ns_) / 1'000'000; }
+  void NoteUptime();
   const JournalReader& reader() const { return *reader_; }
   Status Purge();
   Status Backup(const std::string& folder);
   JournalStats stats() const;
   bool healthy() const { return healthy_; }
-  bool full() { return DiskIsFull(false); }
+  bool lost() const { return lost_; }
+  Status Check();
 
  private:
   using Operation = JournalOperation;
@@ -65,7 +78,8 @@ class Journal::Impl {
     std::optional<DataKey> key = {};  // once it was needed
   };
 
-  explicit Impl(const JournalOptions& options) : options_(options), keys_(options.master_key) {}
+  explicit Impl(const JournalOptions& options)
+      : options_(options), keys_(options.master_key), opened_ns_(options.clock->MonotonicNs()) {}
   Status Start();
   Status CheckSchema();
   Status LoadHeads();
@@ -73,8 +87,14 @@ class Journal::Impl {
   void Commit(std::vector<Operation> operations);
   Status Stage(Operation& operation, std::vector<RowChange>& changes);
   Status StageErase(const std::string& session, std::vector<RowChange>& changes);
+  /// Stops if the store is lost.
+  Status CheckPlace();
+  RowChange UptimeRow();
   void Stop(const Status& status);
-  bool DiskIsFull(bool look_now);
+  Status StoppedStatus() const { return lost_ ? Lost() : Failed(); }
+  /// Why entries are refused, as of the last look at the file system.
+  Status Refusal() const;
+  void Look();
 
   const JournalOptions options_;
   const JournalKeys keys_;
@@ -83,14 +103,18 @@ class Journal::Impl {
   std::unique_ptr<JournalLog> log_;
   std::unique_ptr<JournalReader> reader_;
   uint64_t boot_ = 0, clean_boot_ = 0;
+  const int64_t opened_ns_;
+  int64_t earlier_uptime_ms_ = 0;            // of the servers before
+  std::atomic<int64_t> noted_uptime_ms_{0};  // as written last, or about to be
   std::unordered_map<std::string, Known> sessions_;
   std::vector<std::string> changed_;  // sessions whose head the batch must write
-  std::atomic<bool> healthy_{true};
+  std::atomic<bool> healthy_{true}, lost_{false};
   std::atomic<size_t> queued_entries_{0}, queued_bytes_{0};
-  std::atomic<bool> full_{false};         // as of the last look at the free space
-  std::atomic<int64_t> free_bytes_{0};    // likewise
-  std::atomic<int64_t> next_look_ms_{0};  // on the steady clock
-  mutable std::mutex mutex_;              // of what follows
+  std::atomic<bool> full_{false}, read_only_{false};  // as of the last look at the file system
+  std::atomic<int64_t> free_bytes_{0};                // as of that look
+  std::atomic<int64_t> next_look_ms_{0};              // on the steady clock
+  std::atomic<int64_t> write_began_ms_{0};            // on the steady clock; 0 = none runs
+  mutable std::mutex mutex_;                          // of what follows
   JournalStats stats_;
   std::thread thread_;
 };
@@ -111,7 +135,8 @@ Journal::Impl::~Impl() {
   if (!thread_.joinable()) return;  // was never started
   thread_.join();
   if (!healthy_) return;
-  const Status status = log_->Commit({{RowChange::Kind::kPut, format::kCleanKey, format::EncodeNumber(boot_)}});
+  const Status status =
+      log_->Commit({{RowChange::Kind::kPut, format::kCleanKey, format::EncodeNumber(boot_)}, UptimeRow()});
   if (!status.ok()) LogError("{}", status.message());
 }
 
@@ -137,6 +162,8 @@ Status Journal::Impl::CheckSchema() {
   RETURN_IF_ERROR(keys_.Check(cursor));
   boot_ = format::DecodeNumber(value(format::kBootKey).value_or("")).value_or(0);
   clean_boot_ = format::DecodeNumber(value(format::kCleanKey).value_or("")).value_or(0);
+  earlier_uptime_ms_ = static_cast<int64_t>(format::DecodeNumber(value(format::kUptimeKey).value_or("")).value_or(0));
+  noted_uptime_ms_ = earlier_uptime_ms_;
   return cursor.status();
 }
 
@@ -163,14 +190,15 @@ Status Journal::Impl::Append(JournalEntry entry, JournalDone done) {
     if (record.payload.size() > limits::kMaxJournalRecordBytes) return InvalidArgument("journal: a record is too long");
     bytes += record.payload.size();
   }
-  if (!healthy_) return Failed();
+  if (!healthy_) return StoppedStatus();
   const auto refused = [this](Status status) {
     std::lock_guard lock(mutex_);
     ++stats_.refused;
     return status;
   };
-  if (full()) return refused(Full());
   const bool urgent = entry.urgent;
+  // The engine's thread must not wait for a file system that does not answer.
+  if (Status refusal = urgent ? Refusal() : Check(); !refusal.ok()) return refused(std::move(refusal));
   const size_t entries = queued_entries_.fetch_add(1), queued = queued_bytes_.fetch_add(bytes);
   if (urgent || (entries < options_.queue_entries && (queued == 0 || queued + bytes <= options_.queue_bytes))) {
     if (queue_.PushUrgent({.entry = std::move(entry), .done = std::move(done), .bytes = bytes})) return Status::Ok();
@@ -183,13 +211,26 @@ Status Journal::Impl::Append(JournalEntry entry, JournalDone done) {
 
 Status Journal::Impl::Erase(std::string session, JournalDone done) {
   RETURN_IF_ERROR(CheckId(session));
-  if (!healthy_) return Failed();
+  if (!healthy_) return StoppedStatus();
   JournalEntry entry;
   entry.session = std::move(session);
   ++queued_entries_;
   if (queue_.PushUrgent({.kind = Operation::Kind::kErase, .entry = std::move(entry), .done = std::move(done)}))
     return Status::Ok();
   return Unavailable("journal: closed");
+}
+
+void Journal::Impl::NoteUptime() {
+  const int64_t noted_ms = noted_uptime_ms_;
+  if (!healthy_ || UptimeMs() - noted_ms < kNoteIdleMs) return;
+  noted_uptime_ms_ = UptimeMs();  // asked for: not again before it is due again
+  ++queued_entries_;
+  if (!queue_.PushUrgent({.kind = Operation::Kind::kNote})) --queued_entries_;
+}
+
+RowChange Journal::Impl::UptimeRow() {
+  noted_uptime_ms_ = UptimeMs();
+  return {RowChange::Kind::kPut, format::kUptimeKey, format::EncodeNumber(static_cast<uint64_t>(noted_uptime_ms_))};
 }
 
 void Journal::Impl::Flush() {
@@ -200,35 +241,52 @@ void Journal::Impl::Flush() {
   told->get_future().wait();
 }
 
-bool Journal::Impl::DiskIsFull(bool look_now) {
-  const int64_t now_ms =
-      std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now().time_since_epoch())
-          .count();
-  if (look_now || now_ms >= next_look_ms_) {
-    next_look_ms_ = now_ms + options_.space_look_ms;
-    free_bytes_ = log_->FreeBytes();
-    full_ = free_bytes_ < options_.min_free_bytes;
-  }
-  return full_;
+Status Journal::Impl::Refusal() const {
+  if (!healthy_) return StoppedStatus();
+  if (read_only_) return ReadOnly();
+  return full_ ? Full() : Status::Ok();
+}
+
+void Journal::Impl::Look() {
+  next_look_ms_ = SteadyMs() + options_.space_look_ms;
+  free_bytes_ = log_->FreeBytes();
+  full_ = free_bytes_ < options_.min_free_bytes;
+  read_only_ = CheckPlace().code() == StatusCode::kUnavailable;
+}
+
+Status Journal::Impl::Check() {
+  if (healthy_ && SteadyMs() >= next_look_ms_) Look();
+  return Refusal();
+}
+
+Status Journal::Impl::CheckPlace() {
+  const Status place = log_->CheckPlace();
+  if (place.code() != StatusCode::kIo) return place;
+  lost_ = true;
+  Stop(place);
+  return place;
 }
 
 void Journal::Impl::Run() {
   for (;;) {
     if (line_.wants_more()) line_.Add(queue_.Drain(line_.empty()));
     if (line_.empty()) return;  // closed
+    write_began_ms_ = SteadyMs();
     Commit(line_.Take());
+    write_began_ms_ = 0;
   }
 }
 
 void Journal::Impl::Commit(std::vector<Operation> operations) {
   std::vector<RowChange> changes;
-  const bool full = healthy_ && DiskIsFull(true);
+  if (healthy_) Look();
+  const Status refusal = Refusal();
   for (Operation& operation : operations) {
     if (operation.kind == Operation::Kind::kFlush) continue;
-    if (!healthy_) {
-      operation.status = Failed();
-    } else if (full && operation.kind == Operation::Kind::kAppend) {
-      operation.status = Full();
+    if (refusal.code() == StatusCode::kIo || (!refusal.ok() && operation.kind == Operation::Kind::kAppend)) {
+      operation.status = refusal;
+    } else if (operation.kind == Operation::Kind::kNote) {
+      changes.push_back(UptimeRow());
     } else {
       operation.status = Stage(operation, changes);
     }
@@ -242,6 +300,7 @@ void Journal::Impl::Commit(std::vector<Operation> operations) {
     changes.push_back({RowChange::Kind::kPut, std::move(key), std::move(value)});
   }
   changed_.clear();
+  if (!changes.empty() && UptimeMs() - noted_uptime_ms_ >= kNoteMs) changes.push_back(UptimeRow());
   if (RINGSIDE_DEFECT("ack_before_sync")) {
     for (Operation& operation : operations) {
       if (operation.status.ok() && operation.done) std::exchange(operation.done, {})(Status::Ok(), operation.last);
@@ -249,11 +308,12 @@ void Journal::Impl::Commit(std::vector<Operation> operations) {
   }
   if (!changes.empty()) {
     const auto begin = std::chrono::steady_clock::now();
-    const Status written = log_->Commit(changes);
+    Status written = log_->Commit(changes);
     const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
     if (!written.ok()) Stop(written);
+    if (written.ok() && CheckPlace().code() == StatusCode::kIo) written = Lost();
     for (Operation& operation : operations) {
-      if (operation.status.ok() && !written.ok()) operation.status = Failed();
+      if (operation.status.ok() && !written.ok()) operation.status = StoppedStatus();
     }
     std::lock_guard lock(mutex_);
     if (written.ok()) ++stats_.commits;
@@ -336,8 +396,7 @@ Status Journal::Impl::StageErase(const std::string& session, std::vector<RowChan
 
 void Journal::Impl::Stop(const Status& status) {
   if (RINGSIDE_DEFECT("retry_after_failed_sync")) return;
-  healthy_ = false;
-  LogError("{}; nothing more is written", status.message());
+  if (healthy_.exchange(false)) LogError("{}; nothing more is written", status.message());
 }
 
 Status Journal::Impl::Purge() {
@@ -366,8 +425,7 @@ Status Journal::Impl::Purge() {
 }
 
 Status Journal::Impl::Backup(const std::string& folder) {
-  if (!healthy_) return Failed();
-  if (full()) return Full();  // what is in memory goes to the disk first
+  RETURN_IF_ERROR(Check());  // not on a full disk: memory tables are flushed first
   return log_->Backup(folder);
 }
 
@@ -377,6 +435,7 @@ JournalStats Journal::Impl::stats() const {
   out.damaged_sessions = reader_->damaged();
   out.queued = static_cast<int64_t>(queued_entries_);
   out.free_bytes = free_bytes_;
+  if (const int64_t began_ms = write_began_ms_; began_ms != 0) out.writing_ms = SteadyMs() - began_ms;
   return out;
 }
 
@@ -398,6 +457,8 @@ Status Journal::Erase(std::string session, JournalDone done) {
   return impl_->Erase(std::move(session), std::move(done));
 }
 void Journal::Flush() { impl_->Flush(); }
+double Journal::UptimeSeconds() const { return static_cast<double>(impl_->UptimeMs()) * 1e-3; }
+void Journal::NoteUptime() { impl_->NoteUptime(); }
 Result<JournalTranscript> Journal::Read(const std::string& session) const { return impl_->reader().Read(session); }
 Result<JournalSummary> Journal::Summary(const std::string& session) const { return impl_->reader().Summary(session); }
 Result<JournalPosition> Journal::Last(const std::string& session) const { return impl_->reader().Last(session); }
@@ -420,7 +481,8 @@ void Journal::MarkDamaged(const std::string& session, std::string_view what) con
 Status Journal::Purge() { return impl_->Purge(); }
 Status Journal::Backup(const std::string& folder) { return impl_->Backup(folder); }
 bool Journal::healthy() const { return impl_->healthy(); }
-bool Journal::full() const { return impl_->full(); }
+bool Journal::lost() const { return impl_->lost(); }
+Status Journal::Check() const { return impl_->Check(); }
 JournalStats Journal::stats() const { return impl_->stats(); }
 
 }  // namespace ringside

@@ -5,7 +5,8 @@
 //
 // What holds: a record whose callback said Ok is there after any crash, once, in order, and its chain verifies; one
 // that was not acknowledged may be there or not, never in part. After a failed write or sync nothing is retried: the
-// journal is stopped for good (kIo from everything) and a restart is the recovery.
+// journal is stopped for good (kIo from everything) and a restart is the recovery. It also stops once the folder, the
+// log or its newest file is deleted, moved or replaced: it looks for that after each sync, before the acknowledgement.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/limits.h"
 #include "base/sealed_box.h"
 #include "base/status.h"
@@ -99,7 +101,8 @@ struct JournalOptions {
   /// With a key what sessions hold is encrypted (session/journal/journal_format.h). A log is encrypted from its making
   /// on, or never.
   std::optional<SealKey> master_key;
-  rocksdb::Env* env = nullptr;  // where the files are; null = the machine's file system
+  rocksdb::Env* env = nullptr;                    // where the files are; null = the machine's file system
+  const Clock* clock = &SystemClock::Instance();  // outlives the journal; its steady time only
 };
 
 struct JournalStats {
@@ -112,6 +115,7 @@ struct JournalStats {
   int64_t sessions = 0, damaged_sessions = 0, erased_unpurged = 0;
   int64_t queued = 0;
   int64_t free_bytes = 0;  // on the disk, as of the last look
+  int64_t writing_ms = 0;  // since the write that runs now has begun; 0 = none runs
 };
 
 class Journal {
@@ -138,6 +142,13 @@ class Journal {
   Status Erase(std::string session, JournalDone done);
   /// Returns when everything accepted before has been told. Any thread but the journal's.
   void Flush();
+
+  /// Seconds that servers have run on this log, by the steady clock: the time by which stored objects age. Neither a
+  /// change of the wall clock nor time without a server adds to it. A crash may take back the time since the last note:
+  /// up to a minute while entries are written, ten minutes on an idle journal. THREAD: any.
+  double UptimeSeconds() const;
+  /// Notes it where nothing was written for ten minutes; to be called about once a second. Does not wait.
+  void NoteUptime();
 
   /// Every record of a session, its chain verified. kNotFound; DamagedSession (others are unaffected); kIo.
   Result<JournalTranscript> Read(const std::string& session) const;
@@ -171,10 +182,13 @@ class Journal {
   /// the journal's. Everything else goes on.
   Status Backup(const std::string& folder);
 
-  /// False once a write has failed: nothing will be acknowledged any more.
+  /// False once a write has failed, or the store is lost: nothing will be acknowledged any more.
   bool healthy() const;
-  /// True while entries are refused for want of space. Asks the file system, every space_look_ms at most.
-  bool full() const;
+  /// True once the folder, the log or its newest file was deleted, moved or replaced.
+  bool lost() const;
+  /// Why entries are refused now: kIo, for good; kUnavailable, until the disk has space (storage_full) or the folder
+  /// can be written again. Asks the file system, every space_look_ms at most.
+  Status Check() const;
   JournalStats stats() const;
 
  private:

@@ -2,7 +2,7 @@
 // functions; any thread. Numbers in keys are big-endian, so that rows sort by them; numbers in values little-endian.
 //
 //   key                                  value
-//   'm' name                             a number or a name: schema, boot, clean boot; "key": see below
+//   'm' name                             a number or a name: schema, boot, clean boot, uptime; "key": see below
 //   'h' length(id) id 0x00               head: seq u64, chain 16 bytes, boot u64, check u64
 //   'h' length(id) id 0x01               summary: the session layer's bytes, check u64
 //   'h' length(id) id 0x02               data key, sealed with the master key (an encrypted log only)
@@ -33,7 +33,8 @@ inline constexpr char kSchemaKey[] = "mschema";
 inline constexpr char kBootKey[] = "mboot";    // number of the last start
 inline constexpr char kCleanKey[] = "mclean";  // number of the last start that was closed in order
 
-inline constexpr char kKeyCheckKey[] = "mkey";  // only in an encrypted log
+inline constexpr char kUptimeKey[] = "muptime";  // milliseconds that servers have run on this log
+inline constexpr char kKeyCheckKey[] = "mkey";      // only in an encrypted log
 
 inline constexpr char kHeads = 'h', kRecords = 'r', kErased = 'x';
 

@@ -14,7 +14,7 @@
 namespace ringside {
 
 struct JournalOperation {
-  enum class Kind { kAppend, kErase, kFlush };
+  enum class Kind { kAppend, kErase, kNote, kFlush };  // kNote: of the uptime, nothing else
   Kind kind = Kind::kAppend;
   JournalEntry entry;
   JournalDone done;

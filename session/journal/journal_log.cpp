@@ -28,6 +28,7 @@
 #include "base/log.h"
 #include "cache/store/torn_log.h"
 #include "session/journal/journal_format.h"
+#include "session/journal/store_place.h"
 
 namespace ringside {
 namespace {
@@ -309,6 +310,7 @@ class JournalLog::Impl {
   const std::shared_ptr<DamagedTables> damaged_tables = std::make_shared<DamagedTables>();
   rocksdb::Env* env = nullptr;
   std::unique_ptr<rocksdb::DB> db;
+  std::optional<StorePlace> place;  // always, once Open has returned
 };
 
 Result<std::unique_ptr<JournalLog>> JournalLog::Open(const JournalOptions& options,
@@ -353,6 +355,9 @@ Result<std::unique_ptr<JournalLog>> JournalLog::Open(const JournalOptions& optio
                                   name, reached, *known));
   }
   impl->tip.Write(reached);
+  std::vector<std::string> paths = {options.path, options.path + "/lock"};
+  if (options.env == nullptr) paths.push_back(name);
+  ASSIGN_OR_RETURN(impl->place, StorePlace::Of(std::move(paths)));
   return std::unique_ptr<JournalLog>(new JournalLog(std::move(impl)));
 }
 
@@ -364,6 +369,15 @@ Status JournalLog::Commit(const std::vector<RowChange>& changes) {
   RETURN_IF_ERROR(RunStatus(Write(*impl_->db, changes)));
   impl_->tip.Write(impl_->db->GetLatestSequenceNumber());
   return Status::Ok();
+}
+
+Status JournalLog::CheckPlace() const {
+  const Status place = impl_->place->Check();
+  if (place.code() == StatusCode::kIo) return place;
+  std::unique_ptr<rocksdb::LogFile> file;
+  const rocksdb::Status found = impl_->db->GetCurrentWalFile(&file);
+  if (found.IsPathNotFound() || found.IsNotFound()) return IoError("journal: the log file was deleted");
+  return place;
 }
 
 JournalCursor JournalLog::Cursor() const {

@@ -54,6 +54,9 @@ class JournalLog {
 
   /// Writes the changes as one, synced. After a failure nothing may be committed any more.
   Status Commit(const std::vector<RowChange>& changes);
+  /// Whether Open's path still leads to the files that Commit writes: kIo = no longer; kUnavailable = the folder cannot
+  /// be written now.
+  Status CheckPlace() const;
   JournalCursor Cursor() const;
   /// Free bytes on the disk; a large number if that is unknown.
   int64_t FreeBytes() const;

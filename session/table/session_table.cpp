@@ -3,6 +3,7 @@
 #include <xxhash.h>
 
 #include "base/limits.h"
+#include "base/worker_pool.h"
 #include "engine/grammar/grammar_cache.h"
 #include "session/ids.h"
 #include "session/table/table_state.h"
@@ -66,9 +67,7 @@ SessionTable::State::State(SessionTableOptions options, const Tokenizer& tokeniz
                            TurnEngine& the_engine, Journal* the_journal, const Clock& clock)
     : context(MakeContext(std::move(options), tokenizer, chat, the_engine, the_journal, clock)),
       engine(the_engine),
-      journal(the_journal),
-      opened_wall_s(clock.WallSeconds()),
-      opened_ns(clock.MonotonicNs()) {}
+      journal(the_journal) {}
 
 SessionTable::SessionTable(SessionTableOptions options, const Tokenizer& tokenizer, const ChatTemplate& chat,
                            TurnEngine& engine, Journal* journal, const Clock& clock)
@@ -185,6 +184,7 @@ Result<SessionPage> SessionTable::ListSessions(const Caller& caller, const std::
       page.has_more = at != own.rend();
     }
   }
+  ASSIGN_OR_RETURN(const DiskWait wait, DiskWait::Begin());
   for (const std::string& id : found) {
     Result<SessionInfo> info = state_->ListEntry(id, caller.principal);
     if (info.ok()) {

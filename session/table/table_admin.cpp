@@ -1,4 +1,5 @@
 // What an operator does with single sessions: take one out, bring one in, look whether one is whole.
+#include "base/worker_pool.h"
 #include "session/ids.h"
 #include "session/table/portable_session.h"
 #include "session/table/table_state.h"
@@ -44,6 +45,7 @@ Result<SessionVerdict> SessionTable::VerifySession(const Caller& caller, const s
     }
   }
   if (state_->journal == nullptr) return SessionVerdict{true, 0, "It is in memory only."};
+  ASSIGN_OR_RETURN(const DiskWait wait, DiskWait::Begin());
   const Result<uint64_t> records = state_->CheckStored(id);
   if (records.ok()) return SessionVerdict{true, *records, ""};
   if (records.status().code() != StatusCode::kCorruption) return records.status();

@@ -119,7 +119,7 @@ void SessionTable::State::GiveUp(const std::vector<std::string>& keys) {
       const auto at = sessions.find(key);
       if (at == sessions.end() || !at->second.session->idle()) continue;
     }
-    if (const Status status = Delete(key); !status.ok()) LogWarning("session {}: {}", key, status.message());
+    DeleteLater(key);
   }
 }
 

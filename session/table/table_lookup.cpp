@@ -2,12 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <future>
 
 #include "base/defect.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/worker_pool.h"
 #include "session/ids.h"
 #include "session/table/table_state.h"
 
@@ -23,9 +23,10 @@ Status SessionTable::Open() {
   if (state.journal == nullptr) return Status::Ok();
   std::vector<std::pair<double, std::pair<std::string, State::Known>>> found;
   std::vector<std::string> senseless;
+  const double now_s = state.context->uptime_s();
   RETURN_IF_ERROR(state.journal->ForEachHead([&](const JournalHead& head) {
-    // Nobody's, and to expire like one that is made now, where that cannot be read.
-    SessionSummary summary{.owner = "", .created_at = 0, .updated_at = state.opened_wall_s};
+    // An unreadable summary leaves the session without an owner. One of an earlier record says nothing of its last use.
+    SessionSummary summary;
     auto read = DecodeSummary(head.summary);
     if (read.ok()) {
       summary = *std::move(read);
@@ -35,7 +36,7 @@ Status SessionTable::Open() {
     State::Known known;
     *state.context->stored_by_owner->Of(summary.owner) += static_cast<int64_t>(head.last.bytes);
     known.owner = std::move(summary.owner);
-    known.updated_at = summary.updated_at;
+    known.used_s = read.ok() && summary.seq == head.last.seq ? summary.used_s : now_s;
     found.push_back({summary.created_at, {std::string(head.session), std::move(known)}});
   }));
   for (const std::string& session : senseless) state.journal->MarkDamaged(session, kSenselessSummary);
@@ -44,7 +45,7 @@ Status SessionTable::Open() {
   for (auto& [created_at, session] : found) session.second.ordinal = state.next_ordinal++;
   // What is added first counts as used least recently.
   std::sort(found.begin(), found.end(),
-            [](const auto& a, const auto& b) { return a.second.second.updated_at < b.second.second.updated_at; });
+            [](const auto& a, const auto& b) { return a.second.second.used_s < b.second.second.used_s; });
   for (auto& [created_at, session] : found) state.AddKnownLocked(session.first, std::move(session.second));
   return Status::Ok();
 }
@@ -96,6 +97,7 @@ Result<std::shared_ptr<Session>> SessionTable::State::Get(const std::string& key
 }
 
 Result<std::shared_ptr<Session>> SessionTable::State::Load(const std::string& key) {
+  ASSIGN_OR_RETURN(DiskWait wait, DiskWait::Begin());  // for the lock as well: its holder reads the disk
   std::lock_guard one(loading[std::hash<std::string>()(key) % loading.size()]);
   {
     std::lock_guard lock(mutex);
@@ -105,6 +107,7 @@ Result<std::shared_ptr<Session>> SessionTable::State::Load(const std::string& ke
   }
   if (const auto damage = journal->DamageOf(key)) return DamagedSession(key, *damage);
   ASSIGN_OR_RETURN(const JournalTranscript transcript, ReadTranscript(key));
+  wait.End();
   auto session = Session::Load(context, key, transcript);
   if (!session.ok()) return Senseless(key, session.status());
   std::lock_guard lock(mutex);
@@ -142,7 +145,7 @@ void SessionTable::State::RegisterLoaded(const std::string& key, const std::shar
   size_t registered = 0;
   for (const std::shared_ptr<Response>& response : session->Responses()) {
     if (!response->stored) continue;
-    if (!response->request_key.empty()) request_keys.Load(response->request_key, response->id, response->created_at);
+    if (!response->request_key.empty()) request_keys.Load(response->request_key, response->id, response->begun_s);
     responses.emplace(response->id, Entry{key, session, response, response->request_key});
     ++registered;
   }
@@ -201,14 +204,27 @@ Status SessionTable::State::AddSession(const std::shared_ptr<Session>& session) 
   std::lock_guard lock(mutex);
   if (--being_made[session->owner()] == 0) being_made.erase(session->owner());
   RETURN_IF_ERROR(created);
-  AddKnownLocked(session->key(), {.ordinal = next_ordinal++,
-                                  .owner = session->owner(),
-                                  .updated_at = context->clock.WallSeconds(),
-                                  .session = session});
+  AddKnownLocked(
+      session->key(),
+      {.ordinal = next_ordinal++, .owner = session->owner(), .used_s = context->uptime_s(), .session = session});
   return Status::Ok();
 }
 
 Status SessionTable::State::Delete(const std::string& key) {
+  ASSIGN_OR_RETURN(const DiskWait wait, DiskWait::Begin());
+  const auto told = std::make_shared<std::promise<Status>>();
+  RETURN_IF_ERROR(Remove(key, [told](const Status& status, const JournalPosition&) { told->set_value(status); }));
+  return told->get_future().get();
+}
+
+void SessionTable::State::DeleteLater(const std::string& key) {
+  const auto log = [key](const Status& status) {
+    if (!status.ok()) LogWarning("session {}: {}", key, status.message());
+  };
+  log(Remove(key, [log](const Status& status, const JournalPosition&) { log(status); }));
+}
+
+Status SessionTable::State::Remove(const std::string& key, const JournalDone& done) {
   std::shared_ptr<Session> session;
   std::string owner;
   {
@@ -232,11 +248,9 @@ Status SessionTable::State::Delete(const std::string& key) {
     timeline = session->engine_timeline();
   }
   engine.Erase(timeline, key);
-  if (journal == nullptr || (session != nullptr && !session->durable())) return Status::Ok();
-  const auto told = std::make_shared<std::promise<Status>>();
-  RETURN_IF_ERROR(
-      journal->Erase(key, [told](const Status& status, const JournalPosition&) { told->set_value(status); }));
-  return told->get_future().get();
+  if (journal != nullptr && (session == nullptr || session->durable())) return journal->Erase(key, done);
+  done(Status::Ok(), {});
+  return Status::Ok();
 }
 
 bool SessionTable::State::ForgetLocked(const std::string& id) {
@@ -252,6 +266,10 @@ bool SessionTable::State::ForgetLocked(const std::string& id) {
 }
 
 void SessionTable::State::Forget(const std::vector<std::string>& ids) {
+  for (const std::string& key : ForgetAll(ids)) DeleteLater(key);
+}
+
+std::vector<std::string> SessionTable::State::ForgetAll(const std::vector<std::string>& ids) {
   std::vector<std::string> orphans;
   {
     std::lock_guard lock(mutex);
@@ -261,9 +279,7 @@ void SessionTable::State::Forget(const std::vector<std::string>& ids) {
       if (ForgetLocked(id)) orphans.push_back(std::move(key));
     }
   }
-  for (const std::string& key : orphans) {
-    if (const Status status = Delete(key); !status.ok()) LogWarning("session {}: {}", key, status.message());
-  }
+  return orphans;
 }
 
 Result<std::string> SessionTable::State::Register(const std::shared_ptr<Session>& session, bool fresh, Entry entry) {
@@ -278,7 +294,7 @@ Result<std::string> SessionTable::State::Register(const std::shared_ptr<Session>
     AddKnownLocked(entry.key, {.ordinal = next_ordinal++, .owner = session->owner(), .session = session});
   }
   Known& known = sessions.at(entry.key);
-  known.updated_at = context->clock.WallSeconds();
+  known.used_s = context->uptime_s();
   ++known.responses;
   if (response->connection != 0) local_responses[response->connection].push_back(response->id);
   responses.emplace(response->id, std::move(entry));
@@ -308,12 +324,12 @@ std::string SessionTable::State::FindRequest(const Caller& caller, const TurnSpe
 }
 
 bool SessionTable::State::IsRecent(const Found& found) const {
-  const double now = context->clock.WallSeconds();
+  const double now_s = context->uptime_s();
   return found.session->Locked([&] {
     const Response& response = *found.response;
     if (response.running()) return true;
     return response.status != ResponseStatus::kFailed &&
-           now - response.completed_at <= static_cast<double>(limits::kRepeatSeconds);
+           now_s - response.ended_s <= static_cast<double>(limits::kRepeatSeconds);
   });
 }
 
@@ -426,9 +442,7 @@ void SessionTable::State::TrimChains(const std::string& owner) {
       if (session == nullptr || (session.use_count() == 1 && session->idle())) beyond.push_back(at->second);
     }
   }
-  for (const std::string& key : beyond) {
-    if (const Status status = Delete(key); !status.ok()) LogWarning("session {}: {}", key, status.message());
-  }
+  for (const std::string& key : beyond) DeleteLater(key);
 }
 
 void SessionTable::State::CloseRetired() {
@@ -436,32 +450,30 @@ void SessionTable::State::CloseRetired() {
 }
 
 void SessionTable::State::DeleteExpired() {
-  const double ttl_s = static_cast<double>(context->options.session_ttl_s);
-  const double now = context->clock.WallSeconds();
-  const double elapsed_s = static_cast<double>(context->clock.MonotonicNs() - opened_ns) * 1e-9;
-  constexpr double kJump_s = 600, kInterval_s = 60;
+  const double ttl_s = static_cast<double>(context->options.session_ttl_s), now_s = context->uptime_s();
+  constexpr double kInterval_s = 60;
   std::vector<std::string> expired;
   {
     std::lock_guard lock(mutex);
-    if (ttl_s <= 0 || elapsed_s < next_expiry_s) return;
-    next_expiry_s = elapsed_s + std::min(kInterval_s, ttl_s / 4);
-    if (std::abs(now - (opened_wall_s + elapsed_s)) > kJump_s) {
-      return LogWarning("the clock was set: nothing expires until it agrees with itself again");
-    }
+    if (ttl_s <= 0 || now_s < next_expiry_s) return;
+    next_expiry_s = now_s + std::min(kInterval_s, ttl_s / 4);
     for (const auto& [key, known] : sessions) {
       const bool idle = known.session == nullptr || (known.session.use_count() == 1 && known.session->idle());
-      if (known.updated_at + ttl_s < now && idle) expired.push_back(key);
+      if (known.used_s + ttl_s < now_s && idle) expired.push_back(key);
     }
     counts.expired += expired.size();
   }
-  for (const std::string& key : expired) {
-    if (const Status status = Delete(key); !status.ok()) LogWarning("session {}: {}", key, status.message());
+  if (!expired.empty()) {
+    LogInfo("{} conversations and chains are deleted: unused for {} s of this store's uptime (--session-ttl)",
+            expired.size(), context->options.session_ttl_s);
   }
+  for (const std::string& key : expired) DeleteLater(key);
 }
 
 void SessionTable::Sweep() {
   state_->CloseRetired();
   state_->WriteSummaries();
+  if (state_->journal != nullptr) state_->journal->NoteUptime();
   state_->DeleteExpired();
   state_->GiveUpIdleHistories();
   state_->EndLateTurns();

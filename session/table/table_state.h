@@ -37,7 +37,7 @@ struct SessionTable::State {
   struct Known {  // a session, in memory or in the journal only
     uint64_t ordinal = 0;
     std::string owner;
-    double updated_at = 0;
+    double used_s = 0;                 // by SessionContext::uptime_s
     std::shared_ptr<Session> session;  // null = not in memory
     uint64_t last_used = 0;
     size_t responses = 0;  // of them in `responses`
@@ -71,9 +71,7 @@ struct SessionTable::State {
   };
   const std::shared_ptr<Turns> turns = std::make_shared<Turns>();
 
-  // For expiry: the wall clock is believed as long as it agrees with the monotonic one.
-  double opened_wall_s = 0, next_expiry_s = 0;
-  int64_t opened_ns = 0;
+  double next_expiry_s = 0;  // by SessionContext::uptime_s
 
   struct StartedTurn {
     TurnId turn = 0;
@@ -104,10 +102,17 @@ struct SessionTable::State {
   void AddKnownLocked(const std::string& key, Known known);
   void RemoveKnownLocked(const std::string& key);
   void UseLocked(const std::string& key, Known& known);
-  /// Takes a session away everywhere and, durably, from the journal.
+  /// Takes a session away everywhere and waits until the journal has done so durably.
   Status Delete(const std::string& key);
+  /// As Delete, without a wait. Failures are logged.
+  void DeleteLater(const std::string& key);
+  /// `done` is called, on the journal's thread or this one, if Ok is returned. kNotFound.
+  Status Remove(const std::string& key, const JournalDone& done);
   /// Under the mutex. True if the session is a chain that nothing leads to any more.
   bool ForgetLocked(const std::string& id);
+  /// Returns the chains that nothing leads to any more, for the caller to delete.
+  [[nodiscard]] std::vector<std::string> ForgetAll(const std::vector<std::string>& ids);
+  /// Deletes such chains, without a wait.
   void Forget(const std::vector<std::string>& ids);
   /// The response that the entry's request key stands for already, or the entry's own from now on. A `fresh` session is
   /// known from now on, too; kNotFound: another one has been deleted meanwhile.

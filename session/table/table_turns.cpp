@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/worker_pool.h"
 #include "engine/grammar/grammar_cache.h"
 #include "session/ids.h"
 #include "session/table/table_state.h"
@@ -223,7 +224,7 @@ Result<TurnTicket> SessionTable::StartTurn(const Caller& caller, TurnSpec spec,
   if (!key.empty()) {
     {
       std::lock_guard lock(state.mutex);
-      asked = state.request_keys.Asked(key, spec.sending, state.context->clock.WallSeconds());
+      asked = state.request_keys.Asked(key, spec.sending, state.context->uptime_s());
     }
     const std::string known = state.FindRequest(caller, spec, key);
     if (!known.empty()) return state.Reattach(caller, known, sink);
@@ -327,7 +328,7 @@ Status SessionTable::DeleteResponse(const Caller& caller, const std::string& id)
   ASSIGN_OR_RETURN(const State::Found found, state_->FindResponse(caller, id));
   if (const TurnId turn = found.session->Running(id); turn != 0) state_->engine.Cancel(turn);
   RETURN_IF_ERROR(found.session->Forget(id, found.response->stored));
-  state_->Forget({id});
+  for (const std::string& chain : state_->ForgetAll({id})) RETURN_IF_ERROR(state_->Delete(chain));
   return Status::Ok();
 }
 
@@ -371,6 +372,7 @@ Status SessionTable::Resume(const Caller& caller, const ResumeRequest& request,
   if (!found.ok()) return found.status();
   Session& session = **found;
   if (request.known && request.known->seq > 0 && session.durable()) {
+    ASSIGN_OR_RETURN(const DiskWait wait, DiskWait::Begin());
     const auto chain = state_->journal->ChainAt(session.key(), request.known->seq);
     if (!chain.ok() && chain.status().code() != StatusCode::kNotFound) return chain.status();
     if (!chain.ok() || !(*chain == request.known->chain)) {

@@ -77,6 +77,7 @@ void TurnSink::OnEnd(const TurnEnd& end) {
   record.report = end.report;
   record.times = end.times;
   record.completed_at = now;
+  record.ended_s = journal_->UptimeSeconds();
   Write(Encode(record), [session = session_, turn = turn_, end, now](const JournalPosition& recorded) {
     session->OnEnd(turn, end, now, recorded);
   });

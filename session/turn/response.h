@@ -49,8 +49,9 @@ struct Response {
   bool logprobs = false;
   TraceContext trace;  // of the request that asked for it; not stored
 
-  double created_at = 0;    // seconds since 1970
-  double completed_at = 0;  // 0 = running
+  double created_at = 0;            // seconds since 1970
+  double completed_at = 0;          // 0 = running
+  double begun_s = 0, ended_s = 0;  // by SessionContext::uptime_s
   ResponseStatus status = ResponseStatus::kInProgress;
   FinishReason reason = FinishReason::kStop;
   /// For kIncomplete, where `reason` does not say it: "interrupted" (the server died in mid answer; the answer can be

@@ -43,9 +43,20 @@ void ChangeTheStore(Store& store, uint32_t seed) {
     } else if (dice < 4) {
       if (VersionIn(store, owner) < kNoObject) Fail("read", Corruption(owner));
     } else {
-      const int version = std::max(0, VersionIn(store, owner) + 1);
-      Say('p', static_cast<uint64_t>(version), owner);
-      if (store.Put(owner, ExpectedObject(owner, version)).ok()) Say('P', static_cast<uint64_t>(version), owner);
+      std::vector<std::string> owners = {owner};
+      if (dice > 6) owners.push_back(owner == "f" ? "a" : std::string(1, static_cast<char>(owner[0] + 1)));
+      std::vector<NamedObject> objects;
+      std::vector<uint64_t> versions;
+      for (const std::string& each : owners) {
+        const int version = std::max(0, VersionIn(store, each) + 1);
+        versions.push_back(static_cast<uint64_t>(version));
+        Say('p', versions.back(), each);
+        objects.push_back({each, ExpectedObject(each, version)});
+      }
+      const std::vector<Status> put = store.PutAll(std::move(objects));
+      for (size_t i = 0; i < owners.size(); ++i) {
+        if (put[i].ok()) Say('P', versions[i], owners[i]);
+      }
     }
   }
 }

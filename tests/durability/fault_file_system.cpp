@@ -147,7 +147,7 @@ std::unique_ptr<rocksdb::Env> MakeFaultEnv(const std::shared_ptr<FaultFileSystem
 
 void FaultFileSystem::FailAt(uint64_t k, bool for_good) {
   std::lock_guard lock(mutex_);
-  calls_ = 0;
+  calls_ = syncs_ = 0;
   fail_at_ = k;
   for_good_ = for_good;
   failed_ = false;
@@ -155,6 +155,10 @@ void FaultFileSystem::FailAt(uint64_t k, bool for_good) {
 uint64_t FaultFileSystem::calls() const {
   std::lock_guard lock(mutex_);
   return calls_;
+}
+uint64_t FaultFileSystem::syncs() const {
+  std::lock_guard lock(mutex_);
+  return syncs_;
 }
 bool FaultFileSystem::failed() const {
   std::lock_guard lock(mutex_);
@@ -192,10 +196,12 @@ void FaultFileSystem::Wrote(const std::string& name, uint64_t size) {
 }
 void FaultFileSystem::Synced(const std::string& name) {
   std::lock_guard lock(mutex_);
+  ++syncs_;
   files_[name].synced = files_[name].size;
 }
 void FaultFileSystem::SyncedFolder(const std::string& name) {
   std::lock_guard lock(mutex_);
+  ++syncs_;
   new_names_.erase(name);
   std::erase_if(replaced_, [&](const auto& entry) { return Folder(entry.first) == name; });
 }

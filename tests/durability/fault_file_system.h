@@ -32,6 +32,8 @@ class FaultFileSystem final : public rocksdb::FileSystemWrapper {
   void FailNever() { FailAt(0, false); }
   /// Calls since the last FailAt.
   uint64_t calls() const;
+  /// Files and folders synced since the last FailAt.
+  uint64_t syncs() const;
   /// True if a call was made to fail since the last FailAt.
   bool failed() const;
 
@@ -81,7 +83,7 @@ class FaultFileSystem final : public rocksdb::FileSystemWrapper {
   void Made(const std::string& name, uint64_t size, bool is_new);
 
   mutable std::mutex mutex_;
-  uint64_t calls_ = 0, fail_at_ = 0;
+  uint64_t calls_ = 0, syncs_ = 0, fail_at_ = 0;
   bool for_good_ = false, failed_ = false, stopped_ = false;
   std::optional<uint64_t> free_space_;
   std::map<std::string, File> files_;

@@ -76,6 +76,35 @@ TEST_P(StoreKthCallTest, LosesNothingAcknowledged) {
 INSTANTIATE_TEST_SUITE_P(, StoreKthCallTest, testing::Bool(),
                          [](const auto& info) { return std::string(info.param ? "ForGood" : "Once"); });
 
+TEST_F(StoreCrashTest, ThousandsOfSmallObjectsShareTheirSyncs) {
+  const auto files = std::make_shared<FaultFileSystem>();
+  const std::unique_ptr<rocksdb::Env> env = MakeFaultEnv(files);
+  options_.env = env.get();
+  const auto put = [&](Store& store, size_t objects, const std::string& prefix) {
+    files->FailNever();  // resets the count
+    std::vector<NamedObject> all;
+    for (size_t i = 0; i < objects; ++i) {
+      std::string owner = prefix + std::to_string(i);
+      StoreObject object = ExpectedObject(owner, 3);  // of small parts
+      all.push_back({std::move(owner), std::move(object)});
+    }
+    for (const Status& status : store.PutAll(std::move(all))) EXPECT_TRUE(status.ok()) << status.ToString();
+    return files->syncs();
+  };
+  {
+    auto store = RocksDbStore::Open(options_);
+    ASSERT_TRUE(store.ok());
+    const uint64_t of_one = put(**store, 1, "one");
+    EXPECT_GT(of_one, 0U);
+    for (const std::string batch : {"a", "b", "c", "d"}) EXPECT_LE(put(**store, 500, batch), 2 * of_one);
+  }
+  auto store = RocksDbStore::Open(options_);
+  ASSERT_TRUE(store.ok());
+  for (const std::string batch : {"a", "b", "c", "d"}) {
+    for (int i = 0; i < 500; ++i) EXPECT_EQ(VersionIn(**store, batch + std::to_string(i)), 3);
+  }
+}
+
 TEST_F(StoreCrashTest, DamagedFilesAreFoundWhereverTheyAreDamaged) {
   {
     auto store = RocksDbStore::Open(options_);

@@ -89,12 +89,20 @@ int ChangeStore(Store& store, StoreOracle& oracle, std::mt19937& random, int cha
       }
       continue;
     }
-    const int version = oracle.NextVersion(owner);
-    oracle.PutIssued(owner, version);
-    if (store.Put(owner, ExpectedObject(owner, version)).ok()) {
-      oracle.PutDone(owner, version);
-    } else {
-      ++failed;
+    // One alone, or some together.
+    std::vector<std::string> owners = {owner};
+    if (random() % 3 == 0) owners = {"f", owner == "f" ? "e" : owner, "b" + std::string(1, owner[0])};
+    std::vector<NamedObject> objects;
+    std::vector<int> versions;
+    for (const std::string& each : owners) {
+      versions.push_back(oracle.NextVersion(each));
+      oracle.PutIssued(each, versions.back());
+      objects.push_back({each, ExpectedObject(each, versions.back())});
+    }
+    const std::vector<Status> put = store.PutAll(std::move(objects));
+    for (size_t i = 0; i < owners.size(); ++i) {
+      if (put[i].ok()) oracle.PutDone(owners[i], versions[i]);
+      if (!put[i].ok()) ++failed;
     }
   }
   return failed;

@@ -31,6 +31,7 @@ class DurableSessionTest : public ::testing::Test {
   void Open() {
     JournalOptions log = journal_options;
     log.path = path;
+    log.clock = &clock;
     auto opened = Journal::Open(log);
     ASSERT_TRUE(opened.ok()) << opened.status().ToString();
     journal = std::move(*opened);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "base/bytes.h"
+#include "base/limits.h"
 #include "tests/session/durable_fixture.h"
 
 namespace ringside {
@@ -148,31 +149,129 @@ TEST_F(StoredSessionsTest, WhatIsUnusedForTooLongIsDeleted) {
   EXPECT_EQ(journal->stats().sessions, 1);
 }
 
-// Its wall clock can be set without time passing.
-class JumpingClock final : public Clock {
+TEST_F(StoredSessionsTest, WhatAnOlderVersionWroteIsUnusedSinceTheFirstStart) {
+  options.session_ttl_s = 1000;
+  const std::string id = NewConversation();
+  SessionSummary summary = DecodeSummary(journal->Summary(id)->summary).value();
+  std::string bytes = Encode(summary);
+  JournalEntry older;
+  older.session = id;
+  older.summary = bytes.substr(0, bytes.size() - sizeof(double));
+  ASSERT_TRUE(journal->Append(older, nullptr).ok());
+  Restart();
+  table->Sweep();
+  EXPECT_EQ(table->stats().conversations, 1);
+  clock.AdvanceMs(1'100'000);
+  table->Sweep();
+  EXPECT_EQ(table->stats().conversations, 0);
+}
+
+TEST_F(StoredSessionsTest, WhatWasUsedBehindItsSummaryIsNotOld) {
+  options.session_ttl_s = 1000;
+  Restart();
+  const std::string id = NewConversation();
+  clock.AdvanceMs(900'000);
+  JournalEntry behind;  // a process that was killed before it wrote the summary
+  behind.session = id;
+  behind.records = {EncodeMetadata({{"k", "v"}})};
+  ASSERT_TRUE(journal->Append(behind, nullptr).ok());
+  clock.AdvanceMs(200'000);
+  Restart();
+  table->Sweep();
+  EXPECT_EQ(table->stats().conversations, 1);
+}
+
+// The wall clock can be set without time passing; the steady clock restarts at 0 with the machine.
+class MachineClock final : public Clock {
  public:
-  int64_t MonotonicNs() const override { return now_s * 1'000'000'000; }
-  double WallSeconds() const override { return static_cast<double>(now_s + offset_s); }
-  int64_t now_s = 0, offset_s = 0;
+  int64_t MonotonicNs() const override { return up_s * 1'000'000'000; }
+  double WallSeconds() const override { return static_cast<double>(wall_s); }
+  void Advance(int64_t seconds) { up_s += seconds, wall_s += seconds; }
+  int64_t up_s = 0, wall_s = 1'700'000'000;
 };
 
-TEST_F(StoredSessionsTest, ASetClockDeletesNothing) {
-  options.session_ttl_s = 1000;
-  JumpingClock jumping;
-  Close();
-  auto opened = Journal::Open({.path = path});
-  ASSERT_TRUE(opened.ok());
-  ScriptedEngine scripted;
-  SessionTable other(options, tokenizer, *chat, scripted, opened->get(), jumping);
-  const std::string id = other.CreateSession(me, {}, {}, {})->id;
-  jumping.now_s = 300;
-  jumping.offset_s = 100'000;
-  other.Sweep();
-  EXPECT_TRUE(other.GetSession(me, id).ok());
-  jumping.offset_s = 0;
-  jumping.now_s = 2000;
-  other.Sweep();
-  EXPECT_FALSE(other.GetSession(me, id).ok());
+class WallClockTest : public StoredSessionsTest {
+ protected:
+  void SetUp() override {
+    StoredSessionsTest::SetUp();
+    options.session_ttl_s = 1000;
+    Boot();
+  }
+  /// The machine starts again.
+  void Boot() {
+    Close();
+    machine.up_s = 0;
+    JournalOptions log;
+    log.path = path;
+    log.clock = &machine;
+    journal = std::move(Journal::Open(log).value());
+    engine = std::make_unique<ScriptedEngine>(tokenizer.first_id());
+    table = std::make_unique<SessionTable>(options, tokenizer, *chat, *engine, journal.get(), machine);
+    ASSERT_TRUE(table->Open().ok());
+  }
+  TurnTicket Send(TurnSpec::Sending sending, const std::string& conversation) {
+    TurnSpec spec = Ask("Go on", conversation);
+    spec.request_key = "digest";
+    spec.sending = sending;
+    return table->StartTurn(me, spec, nullptr).value();
+  }
+  MachineClock machine;
+  static constexpr int64_t kYear_s = 365 * 86400;
+};
+
+TEST_F(WallClockTest, NoJumpDeletesAnythingWhileTheServerRuns) {
+  const std::string id = NewConversation();
+  for (const int64_t jump_s : {10 * kYear_s, -20 * kYear_s, 3000 * int64_t{1}, -86'400 * int64_t{1}}) {
+    machine.wall_s += jump_s;
+    machine.Advance(200);
+    table->Sweep();
+    EXPECT_TRUE(table->GetSession(me, id).ok()) << jump_s;
+  }
+  machine.Advance(300);
+  table->Sweep();
+  EXPECT_FALSE(table->GetSession(me, id).ok());
+  EXPECT_EQ(table->stats().expired, 1U);
+}
+
+TEST_F(WallClockTest, NoJumpAtAStartDeletesAnything) {
+  const std::string id = NewConversation();
+  for (const int64_t jump_s : {10 * kYear_s, -20 * kYear_s, 3000 * int64_t{1}}) {
+    machine.Advance(200);
+    machine.wall_s += jump_s;
+    Boot();
+    table->Sweep();
+    EXPECT_TRUE(table->GetSession(me, id).ok()) << jump_s;
+  }
+  // The time that servers have run counts through all of these starts.
+  machine.Advance(500);
+  table->Sweep();
+  EXPECT_FALSE(table->GetSession(me, id).ok());
+}
+
+TEST_F(WallClockTest, WhatIsMadeWhileTheClockIsWrongAgesAsAllElse) {
+  machine.wall_s += 10 * kYear_s;
+  const std::string id = NewConversation();
+  machine.wall_s -= 10 * kYear_s;
+  Boot();
+  machine.Advance(1100);
+  table->Sweep();
+  EXPECT_FALSE(table->GetSession(me, id).ok());
+}
+
+TEST_F(WallClockTest, NoJumpMakesARepetitionANewRequest) {
+  using Sending = TurnSpec::Sending;
+  const std::string id = NewConversation();
+  const std::string first = Send(Sending::kFirst, id).response_id;
+  engine->AnswerLast("Yo");
+  table->Flush();
+  for (const int64_t jump_s : {10 * kYear_s, -20 * kYear_s}) {
+    machine.wall_s += jump_s;
+    EXPECT_EQ(Send(Sending::kAgain, id).response_id, first) << jump_s;
+    Boot();
+    EXPECT_EQ(Send(Sending::kAgain, id).response_id, first) << jump_s << ", at a start";
+  }
+  machine.Advance(limits::kRepeatSeconds + 1);
+  EXPECT_NE(Send(Sending::kAgain, id).response_id, first);
 }
 
 TEST_F(StoredSessionsTest, AFullDiskRefusesWhatIsNewAndNothingElse) {
@@ -384,12 +483,19 @@ TEST(EndRecordTest, KeepsWhatATurnWaitedForAndAnOlderOneIsRead) {
   EndRecord record;
   record.times = {.queue_ms = 1, .slot_ms = 2, .prefill_ms = 3, .others_ms = 4, .decode_ms = 5};
   record.completed_at = 6;
+  record.ended_s = 7;
   const std::string payload = Encode(record).payload;
   const EndRecord read = DecodeEnd(payload).value();
   EXPECT_EQ(read.times.slot_ms, 2);
   EXPECT_EQ(read.times.others_ms, 4);
-  // Older versions wrote neither.
-  const EndRecord older = DecodeEnd(std::string_view(payload).substr(0, payload.size() - 2 * sizeof(double))).value();
+  EXPECT_EQ(read.ended_s, 7);
+  // Older versions wrote none of these.
+  const auto without = [&](size_t doubles) {
+    return DecodeEnd(std::string_view(payload).substr(0, payload.size() - doubles * sizeof(double))).value();
+  };
+  EXPECT_EQ(without(1).times.others_ms, 4);
+  EXPECT_EQ(without(1).ended_s, 0);
+  const EndRecord older = without(3);
   EXPECT_EQ(older.times.prefill_ms, 3);
   EXPECT_EQ(older.times.slot_ms, 0);
   EXPECT_EQ(older.completed_at, 6);

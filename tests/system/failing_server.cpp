@@ -1,13 +1,14 @@
-// The server on a device that fails for good in the first step after a file appears, which FAIL_WHEN_THERE names, and
-// that stands still for as long as the file is there that STALL_WHILE_THERE names: the CPU in a GPU's place, of which
-// GPUS names those that a process sees; and on a disk that does not answer any more once the file that HANG_WHEN_THERE
-// names is there. These definitions of MakeCudaBackend, CudaDeviceIds and of the disk's calls come before the
-// libraries'.
+// The server with faults that files switch on. FAIL_WHEN_THERE: the device fails for good in the next step.
+// STALL_WHILE_THERE: the device does not answer while the file exists. HANG_WHEN_THERE: syncs of the disk do not return
+// while the file exists. WALL_CLOCK_OFFSET: the file has the seconds that are added to the wall clock. The CPU takes a
+// GPU's place; GPUS names those that a process sees. These definitions of MakeCudaBackend, CudaDeviceIds, of the disk's
+// calls and of the clock come before the libraries'.
 #include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <ctime>
 #include <sstream>
 #include <string>
 
@@ -24,9 +25,19 @@ static const char* FileThere(const char* variable) {
 static int Sync(long number, int file) {
   if (const char* name = FileThere("HANG_WHEN_THERE")) {
     close(open((std::string(name) + ".reached").c_str(), O_CREAT | O_WRONLY, 0600));
-    for (;;) pause();
+    while (FileThere("HANG_WHEN_THERE") != nullptr) usleep(1000);
   }
   return static_cast<int>(syscall(number, file));
+}
+extern "C" int clock_gettime(clockid_t clock, timespec* time) {
+  const long status = syscall(SYS_clock_gettime, clock, time);
+  const char* const name = clock == CLOCK_REALTIME ? FileThere("WALL_CLOCK_OFFSET") : nullptr;
+  if (const int file = name == nullptr ? -1 : open(name, O_RDONLY); file >= 0) {
+    char text[32] = {};
+    if (read(file, text, sizeof(text) - 1) > 0) time->tv_sec += std::strtol(text, nullptr, 10);
+    close(file);
+  }
+  return static_cast<int>(status);
 }
 extern "C" int fsync(int file) { return Sync(SYS_fsync, file); }
 extern "C" int fdatasync(int file) { return Sync(SYS_fdatasync, file); }

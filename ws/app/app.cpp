@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <future>
+#include <mutex>
 #include <optional>
 #include <thread>
 
@@ -20,6 +21,7 @@
 #include "ws/app/app_follower.h"
 #include "ws/app/app_models.h"
 #include "ws/app/app_progress.h"
+#include "ws/app/app_readiness.h"
 #include "ws/app/app_storage.h"
 #include "ws/app/app_template.h"
 #include "ws/app/app_watchdog.h"
@@ -76,8 +78,10 @@ class Serving {
   std::vector<Watchdog::Part> WatchedParts();
   /// One line for a person.
   std::string Describe() const;
-  /// False once nothing can be recorded any more.
-  bool storage_healthy() const { return storage_->healthy(); }
+  /// True once nothing can be recorded any more and a restart is the recovery.
+  bool storage_failed() const { return !storage_->healthy() && !storage_->lost(); }
+  /// The store is gone: the conversations are in memory only, so the process stays until they are exported.
+  bool storage_lost() const { return storage_->lost(); }
   /// What is to be done about once a second.
   void Tend();
   /// Reads again what may be changed while the server runs: keys, certificate.
@@ -100,6 +104,8 @@ class Serving {
   /// Reads everything that is stored, as verify does, and logs what comes of it.
   void CheckStored(const std::stop_token& stop);
   void LogStored() const;
+  /// Why turns would not be answered; "" = they would. Waits for nothing.
+  std::string Trouble() const;
   void Publish();
   Status ServeMetrics();
   void SaveCaches(std::chrono::steady_clock::duration time);
@@ -111,7 +117,8 @@ class Serving {
   TransportCounters transport_;
   Metrics metrics_{transport_, static_cast<size_t>(config_.data_parallel_size)};
   Health health_{"starting"};
-  std::atomic<bool> disk_full_{false};  // as of the last Tend: who asks whether the server is ready waits for no disk
+  mutable std::mutex storage_check_mutex_;
+  Status storage_check_;  // as of the last Tend: a readiness probe waits for no disk
   int exit_code_ = kExitFailed;
   AppAccess access_;
   std::unique_ptr<Storage> storage_;
@@ -380,6 +387,9 @@ std::vector<Watchdog::Part> Serving::WatchedParts() {
                      [this, i](std::function<void()> alive) { engines_->engine(i).Ping(std::move(alive)); }});
   }
   parts.push_back({"the io threads", [this](std::function<void()> alive) { server_->Ping(std::move(alive)); }});
+  parts.push_back({"the workers", [this](const std::function<void()>& alive) {
+                     if (server_->workers().stalled_ms < kLongestStallMs) alive();
+                   }});
   return parts;
 }
 
@@ -399,7 +409,11 @@ void Serving::Tend() {
   server_->CloseRevoked();
   engines_->Tend();
   sessions_->Sweep();
-  disk_full_ = storage_->full();
+  Status check = storage_->Check();
+  {
+    std::lock_guard lock(storage_check_mutex_);
+    storage_check_ = std::move(check);
+  }
   if (storage_->journal() == nullptr) return;
   const SessionTableStats stored = sessions_->stats();
   health_.SetStored({.conversations = stored.conversations,
@@ -459,11 +473,19 @@ void Serving::Publish() {
       CheckStored(stop);
     });
   }
-  health_.SetReady([this]() -> std::string {
-    if (!healthy()) return engines_->size() == 1 ? "the engine has failed" : "all engines have failed";
-    if (!storage_->healthy()) return "the disk has failed";
-    return disk_full_ ? "the disk is full" : "";
-  });
+  health_.SetReady([this] { return Trouble(); });
+}
+
+std::string Serving::Trouble() const {
+  if (!healthy()) return engines_->size() == 1 ? "the engine has failed" : "all engines have failed";
+  if (storage_->lost()) return "the store was deleted, moved or replaced";
+  if (!storage_->healthy()) return "the disk has failed";
+  if (storage_->journal() != nullptr) {
+    std::lock_guard lock(storage_check_mutex_);
+    if (std::string trouble = StoreTrouble(storage_check_, storage_->journal()->stats()); !trouble.empty())
+      return trouble;
+  }
+  return WorkersTrouble(server_->workers());
 }
 
 void Serving::Drain() {
@@ -543,7 +565,7 @@ int Serve(const ServerConfig& config, SignalWatcher& signals, Processes& process
       serving.Reload();
       NotifyReady(serving.Describe());
     }
-    if (!serving.storage_healthy()) {
+    if (serving.storage_failed()) {
       LogError("nothing more can be recorded: ending, so that a service manager can start anew");
       return stop(kExitStorageFailed);
     }
@@ -552,7 +574,7 @@ int Serve(const ServerConfig& config, SignalWatcher& signals, Processes& process
       return stop(kExitDeviceFailed);
     }
   }
-  const int exit_code = stop(kExitOk);
+  const int exit_code = stop(serving.storage_lost() ? kExitStorageFailed : kExitOk);
   LogInfo("stopped");
   return exit_code;
 }

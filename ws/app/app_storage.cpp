@@ -46,6 +46,7 @@ Result<std::unique_ptr<Storage>> Storage::Open(const ServerConfig& config) {
     if (!config.encryption_key.empty()) log.master_key = SealKey(config.encryption_key);
     ASSIGN_OR_RETURN(storage->journal_, Journal::Open(log));
     RocksDbStoreOptions kv;
+    kv.uptime_s = [journal = storage->journal_.get()] { return journal->UptimeSeconds(); };
     if (log.master_key) {
       kv.key_of = [journal = storage->journal_.get()](const std::string& owner) { return journal->KeyOf(owner); };
     }

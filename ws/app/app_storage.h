@@ -39,10 +39,12 @@ class Storage {
   EngineStorage ForEngine(const Model& model) const;
   /// Erases the caches of sessions that `exists` does not know: a crash may have come between. Blocks.
   void Forget(const std::function<bool(const std::string& session)>& exists) { tiers_->Reconcile(exists); }
-  /// False once a write of the journal has failed.
+  /// False once a write of the journal has failed, or its files are lost.
   bool healthy() const { return journal_ == nullptr || journal_->healthy(); }
-  /// True while turns are refused for want of space. Asks the file system.
-  bool full() const { return journal_ != nullptr && journal_->full(); }
+  /// True once the journal's files were deleted, moved or replaced.
+  bool lost() const { return journal_ != nullptr && journal_->lost(); }
+  /// Why turns are refused now, as Journal::Check. Asks the file system.
+  Status Check() const { return journal_ == nullptr ? Status::Ok() : journal_->Check(); }
 
  private:
   explicit Storage(const ServerConfig& config) : config_(config) {}

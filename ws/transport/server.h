@@ -13,11 +13,11 @@
 
 #include "base/limits.h"
 #include "base/status.h"
+#include "base/worker_pool.h"
 #include "ws/transport/auth.h"
 #include "ws/transport/http/http.h"
 #include "ws/transport/outbox.h"
 #include "ws/transport/transport_counters.h"
-#include "ws/transport/worker_pool.h"
 
 namespace ringside {
 
@@ -96,8 +96,8 @@ class Server {
   std::string url() const;
   void Publish(std::shared_ptr<const Service> service);
 
-  /// From now on new sockets and requests other than health checks are refused with 503; `announcement` is sent to
-  /// every open WebSocket.
+  /// From now on new WebSockets and requests that are no reads are refused with 503, but for those of
+  /// Router::AnswerWhileDraining; `announcement` is sent to every open WebSocket.
   void Drain(const std::string& announcement);
   /// Closes every WebSocket with 1012 (and cuts every running HTTP answer) behind what waits to be written, answers
   /// 503 where an answer is still awaited, waits at most `patience` for the peers' answers, then cuts what is left and

@@ -17,12 +17,12 @@
 #include <vector>
 
 #include "base/log.h"
+#include "base/worker_pool.h"
 #include "ws/transport/body_budget.h"
 #include "ws/transport/connection_places.h"
 #include "ws/transport/failed_keys.h"
 #include "ws/transport/server.h"
 #include "ws/transport/silent_peers.h"
-#include "ws/transport/worker_pool.h"
 
 namespace ringside {
 

@@ -53,6 +53,15 @@ class HeldDisk final : public Store {
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [&] { return !stored_held_; });
     }
+    /// How many objects each PutAll had.
+    std::vector<size_t> batches() const {
+      std::lock_guard lock(mutex_);
+      return batches_;
+    }
+    void NoteBatch(size_t objects) {
+      std::lock_guard lock(mutex_);
+      batches_.push_back(objects);
+    }
     void Pass(const std::string& owner) {
       std::unique_lock lock(mutex_);
       ++begun_;
@@ -68,6 +77,7 @@ class HeldDisk final : public Store {
     int64_t begun_ = 0, allowed_ = 0;
     bool stored_held_ = false;
     std::vector<std::string> owners_;
+    std::vector<size_t> batches_;
   };
 
   explicit HeldDisk(std::shared_ptr<Gate> gate, int64_t budget_bytes = int64_t{1} << 40)
@@ -78,6 +88,10 @@ class HeldDisk final : public Store {
     const Status status = inner_.Put(owner, std::move(object));
     if (status.ok()) gate_->Return();
     return status;
+  }
+  std::vector<Status> PutAll(std::vector<NamedObject> objects) override {
+    gate_->NoteBatch(objects.size());
+    return Store::PutAll(std::move(objects));
   }
   Result<std::string> GetManifest(const std::string& owner) override { return inner_.GetManifest(owner); }
   Result<Blob> GetPart(const std::string& owner, const ChunkHash& key, size_t bytes) override {

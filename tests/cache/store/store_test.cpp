@@ -67,6 +67,29 @@ TEST_P(StoreTest, PutReplacesTheWholeObject) {
   EXPECT_EQ(store->GetManifest("c").status().code(), StatusCode::kNotFound);
 }
 
+TEST_P(StoreTest, SeveralArePutTogether) {
+  auto store = Make(100);
+  ASSERT_TRUE(store->Put("b", {"old", {Part("x"), Part("y")}}).ok());
+  std::vector<NamedObject> objects;
+  objects.push_back({"long name", {"m1", {Part("x")}}});
+  objects.push_back({"too large", {"m2", {Part(std::string(100, 'l'))}}});
+  objects.push_back({"b", {"new", {Part("y"), Part("z")}}});
+  objects.push_back({"a", {"m3", {}}});
+  const std::vector<Status> put = store->PutAll(std::move(objects));
+  ASSERT_EQ(put.size(), 4U);
+  EXPECT_EQ(put[1].code(), StatusCode::kOverloaded);
+  for (const size_t i : {0, 2, 3}) EXPECT_TRUE(put[i].ok()) << i;
+  EXPECT_EQ(*store->GetManifest("long name"), "m1");
+  EXPECT_EQ(Text(*store->GetPart("long name", KeyOf("x"), 1)), "x");
+  EXPECT_EQ(store->GetManifest("too large").status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(*store->GetManifest("b"), "new");
+  EXPECT_EQ(Text(*store->GetPart("b", KeyOf("z"), 1)), "z");
+  EXPECT_EQ(store->GetPart("b", KeyOf("x"), 1).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(*store->GetManifest("a"), "m3");
+  EXPECT_EQ(store->index().bytes(), 3 + 5 + 2);
+  EXPECT_TRUE(store->PutAll({}).empty());
+}
+
 TEST_P(StoreTest, OwnersArePutAndErasedBesideOneAnother) {
   auto store = Make(1 << 20);
   constexpr int kThreads = 4, kRounds = 20;
@@ -220,6 +243,29 @@ TEST_F(RocksDbStoreTest, KeepsObjectsSizesAndOrderAcrossAStart) {
   EXPECT_EQ(*store->GetManifest("b"), "new");
   EXPECT_EQ(Text(*store->GetPart("b", KeyOf(std::string(50, 'b')), 50)), std::string(50, 'b'));
   EXPECT_EQ(store->GetManifest("c").status().code(), StatusCode::kNotFound);
+}
+
+TEST_F(RocksDbStoreTest, AgesContinueByUptimeWhateverTheClocksDo) {
+  double uptime_s = 1.7e9;
+  options_.uptime_s = [&] { return uptime_s; };
+  ASSERT_TRUE(Make()->Put("of an older version", {"m", {Part("x")}}).ok());  // by the wall clock
+  uptime_s = 1000;
+  {
+    auto store = Make();
+    ASSERT_TRUE(store->Put("a", {"m", {Part("x")}}).ok());
+    uptime_s += 100;
+    ASSERT_TRUE(store->Put("b", {"m", {Part("x")}}).ok());
+  }
+  uptime_s += 50;
+  clock_.AdvanceMs(3'600'000);
+  auto store = Make();
+  EXPECT_EQ(store->index().Owners(), (std::vector<std::string>{"of an older version", "a", "b"}));
+  const auto age_s = [&](const std::string& owner) {
+    return (clock_.MonotonicNs() - store->index().Find(owner)->used_ns) / 1'000'000'000;
+  };
+  EXPECT_EQ(age_s("of an older version"), 150);
+  EXPECT_EQ(age_s("a"), 150);
+  EXPECT_EQ(age_s("b"), 50);
 }
 
 TEST_F(RocksDbStoreTest, FilesAreForTheOwnerOnly) {

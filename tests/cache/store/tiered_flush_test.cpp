@@ -22,10 +22,10 @@ class TieredFlushTest : public SnapshotCacheTest {
   static constexpr int kOwners = 8;
 
   /// Memory has what "0" to "7" saved, in that order.
-  void Open(int64_t disk_budget = int64_t{1} << 40) {
+  void Open(int64_t disk_budget = int64_t{1} << 40, int64_t batch_bytes = 0) {
     tiers_ = std::make_unique<TieredStore>(std::make_unique<RamStore>(1 << 24),
                                            std::make_unique<HeldDisk>(gate_, disk_budget),
-                                           TieredStoreOptions{.sweep_ms = 0});
+                                           TieredStoreOptions{.sweep_ms = 0, .batch_bytes = batch_bytes});
     for (int i = 0; i < kOwners; ++i) {
       std::promise<void> stored;
       ASSERT_TRUE(
@@ -124,6 +124,37 @@ TEST_F(TieredFlushTest, WhatHasJustComeToTheDiskDoesNotGoForAnother) {
   EXPECT_EQ(tiers_->stats().dropped, 0u);
   EXPECT_EQ(tiers_->stats().disk_objects, 1);
   EXPECT_EQ(tiers_->unsaved().caches, kOwners - 1);
+}
+
+TEST_F(TieredFlushTest, SmallOnesAreWrittenTogether) {
+  Open(int64_t{1} << 40, /*batch_bytes=*/int64_t{1} << 20);
+  gate_->LetAllThrough();
+  EXPECT_TRUE(Flush().get().ok());
+  EXPECT_EQ(gate_->batches(), (std::vector<size_t>{kOwners}));
+  EXPECT_EQ(Begun(kOwners), (std::vector<std::string>{"7", "6", "5", "4", "3", "2", "1", "0"}));
+  EXPECT_EQ(tiers_->unsaved().caches, 0);
+  EXPECT_EQ(tiers_->stats().demoted, static_cast<uint64_t>(kOwners));
+  EXPECT_TRUE(Flush().get().ok());
+  EXPECT_EQ(gate_->puts(), kOwners) << "each once";
+}
+
+TEST_F(TieredFlushTest, ABatchIsBoundedByItsBytes) {
+  Open(int64_t{1} << 40, /*batch_bytes=*/2 * bytes_);
+  gate_->LetAllThrough();
+  EXPECT_TRUE(Flush().get().ok());
+  const std::vector<size_t> batches = gate_->batches();
+  EXPECT_EQ(batches.size(), static_cast<size_t>(kOwners / 2));
+  for (const size_t size : batches) EXPECT_LE(size, 2U);
+}
+
+TEST_F(TieredFlushTest, WhereABatchDoesNotFitWhatWasUsedLastStays) {
+  Open(/*disk_budget=*/3 * (bytes_ + bytes_ / 2), /*batch_bytes=*/int64_t{1} << 20);
+  gate_->LetAllThrough();
+  EXPECT_EQ(Flush().get().code(), StatusCode::kOverloaded);
+  EXPECT_GE(tiers_->stats().disk_objects, 3);
+  EXPECT_EQ(tiers_->stats().dropped, 0u) << "none went for another";
+  EXPECT_EQ(tiers_->unsaved().caches, kOwners - tiers_->stats().disk_objects);
+  tiers_->Fetch("7", [](const Result<FetchedSnapshot>& fetched) { EXPECT_TRUE(fetched.ok()); });
 }
 
 TEST_F(TieredFlushTest, ClosingWaitsForThePutsUnderWayAndBeginsNoOther) {

@@ -17,64 +17,12 @@
 
 #include "session/journal/journal_format.h"
 #include "session/journal/journal_log.h"
+#include "tests/session/journal/journal_fixture.h"
 
 namespace ringside {
 namespace {
 
 namespace fs = std::filesystem;
-
-class JournalTest : public testing::Test {
- protected:
-  JournalTest() {
-    std::string name = (fs::temp_directory_path() / "journal_test.XXXXXX").string();
-    CHECK(mkdtemp(name.data()) != nullptr);
-    options_.path = folder_ = name;
-    options_.path += "/data";
-    options_.min_free_bytes = 0;
-  }
-  ~JournalTest() override { fs::remove_all(folder_); }
-
-  std::unique_ptr<Journal> MustOpen() {
-    auto journal = Journal::Open(options_);
-    EXPECT_TRUE(journal.ok()) << journal.status().ToString();
-    return journal.ok() ? std::move(*journal) : nullptr;
-  }
-  StatusCode OpenCode() {
-    const auto journal = Journal::Open(options_);
-    return journal.ok() ? StatusCode::kOk : journal.status().code();
-  }
-
-  fs::path folder_;
-  JournalOptions options_;
-};
-
-struct Told {
-  Status status;
-  JournalPosition last;
-};
-
-std::future<Told> Append(Journal& journal, JournalEntry entry) {
-  auto promise = std::make_shared<std::promise<Told>>();
-  const Status accepted =
-      journal.Append(std::move(entry), [promise](const Status& status, const JournalPosition& last) {
-        promise->set_value({status, last});
-      });
-  if (!accepted.ok()) promise->set_value({accepted, {}});
-  return promise->get_future();
-}
-Told Erase(Journal& journal, const std::string& session) {
-  std::promise<Told> promise;
-  const Status accepted = journal.Erase(session, [&](const Status& status, const JournalPosition& last) {
-    promise.set_value({status, last});
-  });
-  return accepted.ok() ? promise.get_future().get() : Told{accepted, {}};
-}
-
-JournalEntry Entry(std::string session, std::vector<std::string> payloads, bool create = false) {
-  JournalEntry entry{.session = std::move(session), .create = create, .records = {}, .summary = {}};
-  for (std::string& payload : payloads) entry.records.push_back({7, std::move(payload)});
-  return entry;
-}
 
 TEST(JournalFormat, AHeadOfAnOlderVersionHasNoBytes) {
   const std::string head = journal_format::EncodeHead("key", {{7, {2, 3}, 100}, 4});

@@ -51,6 +51,29 @@ TEST(RouterTest, FindsTheHandlerAndItsParameters) {
   EXPECT_EQ(Ask(router, "HEAD", "/things").body, "list");
 }
 
+TEST(RouterTest, ReadsAndWhatIsNamedAreAnsweredWhileDraining) {
+  Router router;
+  router.Add("POST", "/things/import", Join("import"));
+  router.Add("GET", "/things/{id}", Join("get"));
+  router.Add("POST", "/things/{id}", Join("post"));
+  router.Add("POST", "/things/{id}/cancel", Join("cancel"));
+  router.AnswerWhileDraining("POST", "/things/{id}/cancel");
+  const auto answered = [&](const std::string& method, const std::string& path) {
+    HttpRequest request;
+    request.method = method;
+    request.path = path;
+    return router.IsAnsweredWhileDraining(request);
+  };
+  EXPECT_TRUE(answered("GET", "/things/a"));
+  EXPECT_TRUE(answered("HEAD", "/things/a"));
+  EXPECT_TRUE(answered("GET", "/nothing"));  // by 404
+  EXPECT_TRUE(answered("POST", "/things/a/cancel"));
+  EXPECT_FALSE(answered("DELETE", "/things/a/cancel"));
+  EXPECT_FALSE(answered("POST", "/things/a"));
+  EXPECT_FALSE(answered("POST", "/things/import"));
+  EXPECT_FALSE(answered("POST", "/nothing"));
+}
+
 TEST(RouterTest, WithoutItsScopeARouteIsNotThere) {
   Router router;
   router.Add("POST", "/things/all", Join("admin"), Scopes::Admin());

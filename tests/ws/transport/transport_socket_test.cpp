@@ -442,8 +442,15 @@ TEST_F(TransportSocketTest, DrainAnnouncesRefusesAndEndsWith1012) {
   {
     WireClient late(port());
     EXPECT_EQ(late.Upgrade("/ws")->status, 503);
-    EXPECT_EQ(WireClient(port()).Get("/hello")->status, 503);
     EXPECT_EQ(WireClient(port()).Get("/healthz")->status, 200);
+    const auto read = WireClient(port()).Get("/hello");
+    EXPECT_EQ(read->status, 200);
+    EXPECT_EQ(read->Header("connection"), "close");
+    WireClient work(port());
+    work.Send("POST /hello HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n");
+    const auto refused = work.ReadAnswer();
+    EXPECT_EQ(refused->status, 503);
+    EXPECT_NE(refused->Header("retry-after"), "");
   }
   // `first` answers the close; `second` never reads again and is cut.
   std::thread reader([&] {

@@ -70,6 +70,7 @@ void RegisterResponseRoutes(Router& router, SessionTable& table, const RetryAfte
     if (!cancelled.ok()) return ErrorResponse(cancelled);
     return AwaitEnd(table, CallerOf(r), ids[0], WhenFailed::kTellResponse);
   });
+  router.AnswerWhileDraining("POST", one + "/cancel");
   router.Add("GET", one + "/input_items", [&table](const HttpRequest& r, const Ids& ids) {
     Result<std::string> list = ListInput(table, r, ids[0]);
     return list.ok() ? Json(std::move(*list)) : ErrorResponse(list.status());

@@ -112,6 +112,9 @@ class Router {
   /// workers.
   void AnswerAtOnce(std::string path) { at_once_.insert(std::move(path)); }
   bool IsAnsweredAtOnce(const std::string& path) const { return at_once_.contains(path); }
+  /// Requests of this method and pattern, added before, are answered while the server drains, as reads (GET, HEAD) are.
+  void AnswerWhileDraining(std::string_view method, std::string_view pattern);
+  bool IsAnsweredWhileDraining(const HttpRequest& request) const;
   /// The largest body of this request; `others` where nothing else is allowed.
   int64_t BodyLimit(const HttpRequest& request, int64_t others) const;
   /// The handler's answer; 404 for an unknown path, 405 with Allow for an unknown method. The first pattern that fits
@@ -129,9 +132,12 @@ class Router {
     Handler handler;
     Scopes scope;
     bool escaped_slashes = false;
+    bool while_draining = false;
   };
   /// Sets the values of the braces if the path fits.
   static bool Match(const Entry& entry, const std::vector<std::string>& path, Parameters& values);
+  /// The first entry whose pattern fits the path, whatever its method; entries_.end() if there is none.
+  std::vector<Entry>::const_iterator FirstFor(const HttpRequest& request) const;
   std::vector<Entry> entries_;
   std::map<std::string, int64_t> body_bytes_;
   std::set<std::string> at_once_;

@@ -270,7 +270,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   }
 
   Status CheckRoom() {
-    if (context_.draining) return Unavailable("The server is stopping.");
+    const bool is_work = upgrade_ || !service_->router.IsAnsweredWhileDraining(request_);
+    if (context_.draining && is_work) return Unavailable("The server is stopping.");
     if (!service_->starting.empty()) return Unavailable(service_->starting);
     // Answered without a worker, and so without a place: figures are wanted most when all places are taken.
     if (service_->router.IsAnsweredAtOnce(request_.path)) return Status::Ok();

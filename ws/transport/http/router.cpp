@@ -55,16 +55,36 @@ void Router::AllowEscapedSlashes(const std::string& pattern) {
 void Router::Add(std::string method, std::string pattern, Handler handler, Scopes scope) {
   CHECK(!pattern.empty() && pattern.front() == '/');
   std::vector<std::string> segments = SplitPath(pattern);
-  entries_.push_back({std::move(method), std::move(pattern), std::move(segments), std::move(handler), scope, false});
+  entries_.push_back({std::move(method), std::move(pattern), std::move(segments), std::move(handler), scope, false, false});
+}
+
+std::vector<Router::Entry>::const_iterator Router::FirstFor(const HttpRequest& request) const {
+  const std::vector<std::string> path = SplitPath(request.path);
+  Parameters values;
+  return std::find_if(entries_.begin(), entries_.end(),
+                      [&](const Entry& entry) { return Match(entry, path, values); });
+}
+
+void Router::AnswerWhileDraining(std::string_view method, std::string_view pattern) {
+  const auto entry = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& added) {
+    return added.method == method && added.pattern == pattern;
+  });
+  CHECK(entry != entries_.end());
+  entry->while_draining = true;
+}
+
+bool Router::IsAnsweredWhileDraining(const HttpRequest& request) const {
+  if (request.method == "GET" || request.method == "HEAD") return true;
+  const auto first = FirstFor(request);
+  return first != entries_.end() && std::any_of(first, entries_.end(), [&](const Entry& entry) {
+           return entry.while_draining && entry.method == request.method && entry.segments == first->segments;
+         });
 }
 
 int64_t Router::BodyLimit(const HttpRequest& request, int64_t others) const {
   const auto at = body_bytes_.find(request.path);
   if (at == body_bytes_.end()) return others;
-  const std::vector<std::string> path = SplitPath(request.path);
-  Parameters values;
-  const auto first =
-      std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) { return Match(entry, path, values); });
+  const auto first = FirstFor(request);
   return first != entries_.end() && request.scopes.Has(first->scope) ? at->second : others;
 }
 

@@ -1,4 +1,4 @@
-#include "ws/transport/worker_pool.h"
+#include "base/worker_pool.h"
 
 #include <gtest/gtest.h>
 
@@ -159,6 +159,96 @@ TEST(WorkerPoolTest, WhatWaitsIsBoundedForAllAndForEach) {
   gate.Open();
   // Room comes back with the work that is done.
   while (!pool.Submit("d", 1'000, [] {}).ok()) std::this_thread::yield();
+}
+
+/// A call that waits for the disk until the gate opens; ++refused where it may not.
+std::function<void()> WaitForDisk(Gate& gate, std::atomic<int>& refused) {
+  return [pass = gate.Call(), &refused] {
+    const Result<DiskWait> wait = DiskWait::Begin();
+    wait.ok() ? pass() : void(++refused);
+  };
+}
+
+TEST(WorkerPoolTest, CallsThatWaitForTheDiskLeaveTheirPlaces) {
+  WorkerPool pool({.threads = 2});
+  Gate disk;
+  std::atomic<int> refused{0};
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(pool.Submit("writer", 0, WaitForDisk(disk, refused)).ok());
+  disk.WaitEntered(20);
+  EXPECT_EQ(pool.stats().disk_waits, 20U);
+  for (const char* client : {"writer", "reader"}) {
+    std::promise<void> done;
+    ASSERT_TRUE(pool.Submit(client, 0, [&] { done.set_value(); }).ok());
+    done.get_future().wait();
+  }
+  EXPECT_EQ(pool.stats().stalled_ms, 0);
+  disk.Open();
+  while (pool.stats().disk_waits > 0) std::this_thread::yield();
+  EXPECT_EQ(refused, 0);
+}
+
+TEST(WorkerPoolTest, WaitsForADiskThatDoesNotAnswerAreBoundedForAllAndForEach) {
+  WorkerPool pool({.threads = 1, .disk_waits = 4, .disk_patience = std::chrono::milliseconds(0)});
+  Gate disk;
+  std::atomic<int> refused{0};
+  const auto submit = [&](const char* client) { ASSERT_TRUE(pool.Submit(client, 0, WaitForDisk(disk, refused)).ok()); };
+  submit("a");
+  submit("a");
+  disk.WaitEntered(2);
+  submit("a");
+  while (refused < 1) std::this_thread::yield();
+  submit("b");
+  submit("b");
+  disk.WaitEntered(4);
+  submit("c");
+  while (refused < 2) std::this_thread::yield();
+  EXPECT_EQ(pool.stats().refused, 2U);
+  disk.Open();
+  while (pool.stats().disk_waits > 0) std::this_thread::yield();
+  submit("c");
+  disk.WaitEntered(5);
+}
+
+TEST(WorkerPoolTest, AWaitForADiskThatAnswersFindsAPlaceLater) {
+  WorkerPool pool({.threads = 1, .disk_waits = 2, .disk_patience = std::chrono::hours(1)});
+  Gate first, second;
+  std::atomic<int> refused{0};
+  ASSERT_TRUE(pool.Submit("a", 0, WaitForDisk(first, refused)).ok());
+  ASSERT_TRUE(pool.Submit("b", 0, WaitForDisk(first, refused)).ok());
+  first.WaitEntered(2);
+  ASSERT_TRUE(pool.Submit("c", 0, WaitForDisk(second, refused)).ok());
+  first.Open();
+  second.WaitEntered(1);
+  EXPECT_EQ(refused, 0);
+  second.Open();
+}
+
+TEST(WorkerPoolTest, AWaitInsideAWaitAndOneOutsideOfThePoolDoNothing) {
+  WorkerPool pool({.threads = 1, .disk_waits = 2});
+  std::promise<size_t> inner;
+  ASSERT_TRUE(pool.Submit("a", 0,
+                          [&] {
+                            const auto outer_wait = DiskWait::Begin();
+                            { const auto inner_wait = DiskWait::Begin(); }
+                            inner.set_value(pool.stats().disk_waits);
+                          })
+                  .ok());
+  EXPECT_EQ(inner.get_future().get(), 1U);
+  while (pool.stats().disk_waits > 0) std::this_thread::yield();
+  EXPECT_TRUE(DiskWait::Begin().ok());
+}
+
+TEST(WorkerPoolTest, WorkersThatNeverBecomeFreeAreSeen) {
+  WorkerPool pool({.threads = 2});
+  Gate gate;
+  ASSERT_TRUE(pool.Submit("a", 0, gate.Call()).ok());
+  gate.WaitEntered(1);
+  while (pool.stats().longest_call_ms == 0) std::this_thread::yield();
+  EXPECT_EQ(pool.stats().stalled_ms, 0);  // one is free
+  ASSERT_TRUE(pool.Submit("b", 0, gate.Call()).ok());
+  while (pool.stats().stalled_ms == 0) std::this_thread::yield();
+  gate.Open();
+  while (pool.stats().longest_call_ms > 0 || pool.stats().stalled_ms > 0) std::this_thread::yield();
 }
 
 TEST(WorkerPoolTest, AnExceptionCostsOneCall) {

@@ -1,14 +1,17 @@
-// The threads that do what may take long, so that no io thread does: reading and parsing requests, tokenising, looking
-// up what is stored, waiting for a sync. No client holds all of them, nor all of the queue. Owned by the Server; any
-// thread.
+// The threads that parse requests, tokenise and look up stored conversations, so that no io thread does. A call that
+// waits for the disk (DiskWait) leaves its place to another call, so that a slow disk does not hold up calls that need
+// none. No client holds all threads, all of the queue, or all waits. Owned by the Server; any thread.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -24,11 +27,36 @@ struct WorkerPoolOptions {
   size_t queue_calls = 1024;  // that wait; of one client half as many
   size_t queue_bytes = 256 << 20;
   size_t large_bytes = 64 << 10;  // larger calls leave a worker to others
+  size_t disk_waits = 64;         // calls that wait for the disk at once; one client may have half
+  // Beyond disk_waits another wait is refused once the oldest has lasted this long; until then it waits for a place.
+  std::chrono::milliseconds disk_patience{1'000};
 };
 
 struct WorkerPoolStats {
   size_t calls = 0, bytes = 0;  // that wait now
-  uint64_t refused = 0;         // calls, since the start
+  uint64_t refused = 0;         // calls and waits for the disk, since the start
+  size_t disk_waits = 0;        // calls that wait for the disk now
+  int64_t longest_call_ms = 0;  // of the calls that run, waits for the disk not counted
+  int64_t stalled_ms = 0;       // time since a worker was last free, while all are busy
+};
+
+class WorkerPool;
+
+/// A wait for the disk inside a call of a WorkerPool: another call runs in its place while it lives. Does nothing on
+/// other threads, and inside another wait.
+class DiskWait {
+ public:
+  /// ERRORS: kUnavailable, before anything is waited for: too many calls, of this client or of all, wait for a disk
+  /// that does not answer. Blocks for WorkerPoolOptions::disk_patience at most.
+  static Result<DiskWait> Begin();
+  DiskWait(DiskWait&& other) noexcept : pool_(std::exchange(other.pool_, nullptr)) {}
+  DiskWait& operator=(DiskWait&&) = delete;
+  ~DiskWait() { End(); }
+  void End();
+
+ private:
+  explicit DiskWait(WorkerPool* pool) : pool_(pool) {}
+  WorkerPool* pool_;
 };
 
 class WorkerPool {
@@ -49,6 +77,8 @@ class WorkerPool {
   WorkerPoolStats stats() const;
 
  private:
+  friend class DiskWait;
+  using TimePoint = std::chrono::steady_clock::time_point;
   struct Call {
     size_t bytes;
     std::function<void()> run;
@@ -57,10 +87,28 @@ class WorkerPool {
     std::deque<Call> waiting;
     size_t bytes = 0;  // of what waits
     int running = 0;
+    size_t disk_waits = 0;
     uint64_t share = 0;  // on the clock, what its calls up to the next one come to
+    bool gone() const { return waiting.empty() && running == 0 && disk_waits == 0; }
   };
+  /// The call that a thread runs; on its stack.
+  struct Running {
+    WorkerPool* pool;
+    const std::string client;
+    const bool large;
+    bool waits = false;  // for the disk
+    std::multiset<TimePoint>::iterator since = {};
+  };
+  static thread_local Running* running_here_;
 
   bool IsLarge(size_t bytes) const { return bytes > options_.large_bytes; }
+  /// REQUIRES: mutex_, for these three.
+  void StartThread();
+  void Occupy(Running& call);
+  void Release(Running& call);
+  /// For the call that the calling thread runs.
+  Status BeginDiskWait();
+  void EndDiskWait();
   void Work();
   /// Puts the client into the line for the call that it has in front.
   void StandInLine(const std::string& name, Client& client);
@@ -75,11 +123,14 @@ class WorkerPool {
   std::map<std::pair<uint64_t, uint64_t>, std::string> line_;  // clients with waiting calls, by share and arrival
   uint64_t clock_ = 0;                                         // the share of the call that was begun last
   uint64_t arrivals_ = 0;
-  int large_running_ = 0;
+  int running_ = 0, large_running_ = 0;
+  std::multiset<TimePoint> running_since_, waits_since_;
+  std::optional<TimePoint> busy_since_;  // since when no worker has been free
+  std::condition_variable wait_ended_;
   size_t calls_ = 0, bytes_ = 0;  // that wait
   uint64_t refused_ = 0;
   bool stopping_ = false;
-  std::vector<std::thread> threads_;
+  std::vector<std::thread> threads_;  // one more for each call that has waited for the disk at once
 };
 
 }  // namespace ringside

@@ -1,0 +1,32 @@
+// The files of a store as they were when it was opened. Writes to an open file succeed after its folder was deleted or
+// moved, and nothing finds them again; so the journal compares the paths with the open files before it acknowledges
+// anything. Owned by the JournalLog; any thread.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+
+namespace ringside {
+
+class StorePlace {
+ public:
+  /// Records the files and folders at `paths`. ERRORS: kIo if a path does not exist.
+  static Result<StorePlace> Of(std::vector<std::string> paths);
+  /// ERRORS: kIo if a path leads nowhere or to another file; kUnavailable if a folder is not writable now.
+  Status Check() const;
+
+ private:
+  struct Entry {
+    std::string path;
+    dev_t device;
+    ino_t inode;
+    bool folder;
+  };
+  std::vector<Entry> entries_;
+};
+
+}  // namespace ringside

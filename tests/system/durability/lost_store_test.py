@@ -1,0 +1,113 @@
+"""A store that is deleted, moved, replaced or made read-only under a running server: nothing is acknowledged any more.
+
+    scripts/python -m pytest tests/system/durability/lost_store_test.py
+"""
+
+import json
+import os
+import shutil
+import subprocess
+
+import pytest
+from conversation import Conversation
+from server_process import run, wait_for
+
+FAILED = 75
+SHORT = {"max_output_tokens": 4}
+
+
+def delete(store):
+    shutil.rmtree(store)
+
+
+def replace(store):
+    store.rename(store.with_name("moved"))
+    store.mkdir(mode=0o700)
+
+
+def move(store):
+    store.rename(store.with_name("moved"))
+
+
+def delete_log(store):
+    shutil.rmtree(store / "log")
+
+
+def delete_newest_log_file(store):
+    for path in (store / "log").glob("*.log"):
+        path.unlink()
+
+
+def not_ready(server, reason):
+    """Waits until /readyz is 503 for this reason."""
+    def look():
+        status, answer = server.get("/readyz")
+        return status == 503 and reason in json.loads(answer)["reason"]
+
+    wait_for(look, f"/readyz to say: {reason}")
+
+
+@pytest.mark.parametrize("lose", (delete, replace, move, delete_log, delete_newest_log_file))
+def test_nothing_is_acknowledged_on_a_store_that_is_gone(start, store, lose):
+    server = start("--store-path", store)
+
+    async def talk_on():
+        async with Conversation(server.port) as talk:
+            await talk.ask("Hello.", **SHORT)
+            lose(store)
+            events = await talk.socket.ask(conversation=talk.id, input="Lost?", **SHORT)
+            # The turn's first record may have been on its way; no part of the answer is sent.
+            kinds = [event["type"] for event in events]
+            assert kinds[-1] in ("error", "response.failed"), kinds
+            assert "response.output_text.delta" not in kinds, kinds
+            assert (await talk.refused("Again?", **SHORT))["error"]["code"] == "storage_failed"
+            status, answer = await talk.http.call("POST", "/v1/conversations", {})
+            assert status == 503 and answer["error"]["code"] == "storage_failed", answer
+            # What is in memory can still be read and carried away, and what stores nothing is answered.
+            assert (await talk.items())[0] == ("user", "Hello.")
+            assert (await talk.http.call("GET", f"/v1/conversations/{talk.id}/export"))[0] == 200
+            chat = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 1}
+            assert (await talk.http.call("POST", "/v1/chat/completions", chat))[0] == 200
+
+    run(talk_on())
+    not_ready(server, "deleted, moved or replaced")
+    server.terminate()
+    assert server.wait() == FAILED
+
+
+@pytest.mark.parametrize("lose", (delete, replace))
+def test_an_idle_server_sees_that_its_store_is_gone(start, store, lose):
+    server = start("--store-path", store)
+    lose(store)
+    not_ready(server, "deleted, moved or replaced")
+
+
+@pytest.fixture
+def read_only(store):
+    """Makes the store's folder read-only, and writable again, for whoever opens it by its path."""
+    store.mkdir(mode=0o700)
+    if os.geteuid() != 0 or subprocess.run(["mount", "--bind", store, store], capture_output=True).returncode != 0:
+        pytest.skip("only root may mount a folder read-only")
+
+    def set(how):
+        subprocess.run(["mount", "-o", f"remount,bind,{how}", store], check=True)
+
+    yield set
+    subprocess.run(["umount", "-l", store], check=True)
+
+
+def test_a_store_that_cannot_be_written_refuses_turns_until_it_can(start, store, read_only):
+    server = start("--store-path", store)
+
+    async def talk_on():
+        async with Conversation(server.port) as talk:
+            await talk.ask("Hello.", **SHORT)
+            read_only("ro")
+            not_ready(server, "cannot be written")
+            assert (await talk.refused("Now?", **SHORT))["error"]["code"] == "storage_failed"
+            read_only("rw")
+            wait_for(lambda: server.get("/readyz")[0] == 200, "/readyz to recover")
+            await talk.ask("And now?", **SHORT)
+
+    run(talk_on())
+    server.stop()
