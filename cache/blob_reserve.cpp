@@ -1,6 +1,7 @@
 #include "cache/blob_reserve.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/limits.h"
@@ -31,6 +32,7 @@ BlobReserve::Cell BlobReserve::TakeCell(size_t bytes) {
 
 void BlobReserve::Lend(std::byte* cells, size_t cell_bytes, size_t count) {
   std::lock_guard lock(mutex_);
+  lent_[cells] = cell_bytes * count;
   for (size_t i = count; i > 0; --i) cells_[cell_bytes].push_back(cells + (i - 1) * cell_bytes);
 }
 
@@ -38,6 +40,18 @@ size_t BlobReserve::free_cells(size_t bytes) const {
   std::lock_guard lock(mutex_);
   const auto cells = cells_.lower_bound(bytes);
   return cells == cells_.end() || bytes < cells->first / kPart ? 0 : cells->second.size();
+}
+
+bool BlobReserve::has_cells(size_t bytes) const {
+  std::lock_guard lock(mutex_);
+  const auto cells = cells_.lower_bound(bytes);  // the sizes stay when all of one are taken
+  return cells != cells_.end() && bytes >= cells->first / kPart;
+}
+
+bool BlobReserve::IsInCell(const std::byte* data) const {
+  std::lock_guard lock(mutex_);
+  const auto after = lent_.upper_bound(data);
+  return after != lent_.begin() && data < std::prev(after)->first + std::prev(after)->second;
 }
 
 std::shared_ptr<std::byte[]> BlobReserve::Take(size_t bytes) {

@@ -28,6 +28,10 @@ class BlobReserve {
   void Lend(std::byte* cells, size_t cell_bytes, size_t count);
   /// Cells that blobs of so many bytes may still take.
   size_t free_cells(size_t bytes) const;
+  /// Whether there are cells for blobs of this size, free or in use.
+  bool has_cells(size_t bytes) const;
+  /// Whether this is memory of a cell.
+  bool IsInCell(const std::byte* data) const;
   /// Bytes of all blobs that are in use, in cells too.
   size_t taken_bytes() const { return taken_bytes_; }
   /// What waits here, cells apart: at most limits::kBlobReserveBytes.
@@ -49,6 +53,7 @@ class BlobReserve {
   std::unordered_map<size_t, std::vector<Block>> blocks_;  // by size
   size_t waiting_bytes_ = 0;
   std::map<size_t, std::vector<std::byte*>> cells_;  // by size
+  std::map<const std::byte*, size_t> lent_;          // ranges of cells, by their beginning
 };
 
 }  // namespace ringside

@@ -60,6 +60,23 @@ int64_t SnapshotChunkBytes(const KvShape& shape, const SlabMemory& memory) {
   return TilesPerChunk(shape, memory) * shape.tile_bytes();
 }
 
+CaptureSize SizeOfCapture(const KvCache& cache, const SlabMemory& memory, const Snapshot* base) {
+  const Ring& ring = cache.ring();
+  const int64_t per_chunk = TilesPerChunk(cache.shape(), memory), pinned = ring.window().pinned;
+  const auto chunks = [&](int64_t first, int64_t end) {  // rows of a region
+    const int64_t chunk_rows = per_chunk * kTile;
+    return end <= first ? 0 : (end - 1) / chunk_rows - first / chunk_rows + 1;
+  };
+  const auto from = [&](int64_t row) {
+    return chunks(row, std::min(pinned, ring.next())) +
+           chunks(std::max(row, ring.resident()) - pinned, ring.next() - pinned);
+  };
+  const bool based = base != nullptr && cache.snapshot() != 0 && base->header().id == cache.snapshot();
+  const int64_t rows = std::min(ring.next(), pinned + ring.rows());
+  return {from(based ? ring.unchanged() : 0),
+          (rows + kTile - 1) / kTile * cache.shape().tile_bytes() + (pinned % kTile == 0 ? 0 : cache.shape().tile_bytes())};
+}
+
 Snapshot::TileRange Snapshot::RingTiles(int64_t resident) const {
   const int64_t pinned = header_.window.pinned;
   if (header_.next <= resident) return {};

@@ -161,6 +161,13 @@ struct PendingRestore {
 /// Bytes of a chunk of a cache of this shape that this memory saves, the last one of a region apart.
 int64_t SnapshotChunkBytes(const KvShape& shape, const SlabMemory& memory);
 
+/// The size of a capture of this cache; `all_bytes` may be a little less.
+struct CaptureSize {
+  int64_t chunks = 0;     // to be copied, each into one block of host memory
+  int64_t all_bytes = 0;  // of the snapshot, chunks shared with its base included
+};
+CaptureSize SizeOfCapture(const KvCache& cache, const SlabMemory& memory, const Snapshot* base);
+
 /// The XXH3-128 of these bytes.
 ChunkHash HashOf(std::span<const std::byte> bytes);
 

@@ -6,8 +6,10 @@
 #include <bit>
 
 #include "base/limits.h"
+#include "base/log.h"
 #include "engine/engine_loop.h"
 #include "engine/model/model.h"
+#include "engine/slot_plan.h"
 #include "kernels/slab_memory.h"
 
 namespace ringside {
@@ -24,35 +26,6 @@ Engine::Engine(std::unique_ptr<EngineLoop> loop) : loop_(std::move(loop)) {}
 Engine::~Engine() = default;
 
 namespace {
-
-constexpr int64_t kMostSlots = 4096;
-constexpr int64_t kUsualTokens = 1024;  // of a cache: for so many of them there are slots, if nothing else is said
-
-KvShape CacheShape(const NetworkShape& network, const EngineOptions& options) {
-  return MakeKvShape(network.layers, network.kv_heads, network.head_dim, options.kv_dtype,
-                     options.pinned_max + network.most_virtual_tokens, options.memory_len,
-                     std::min(options.prefill_chunk, limits::kMaxFullRingChunkTokens));
-}
-
-/// Fills in how many slots there are and how much memory.
-Status PlanMemory(const SlabMemory& memory, const KvShape& shape, EngineOptions* options) {
-  const int64_t slab_bytes = KvPool::SlabBytes(memory, shape), asked = options->kv_bytes;
-  const std::optional<size_t> free = memory.free_bytes();
-  const int64_t least_slots = options->slots > 0 ? options->slots : EngineOptions().slots;
-  if (asked == 0)
-    options->kv_bytes = free && options->slots == 0 ? static_cast<int64_t>(*free) : least_slots * slab_bytes;
-  if (free) options->kv_bytes = std::min(options->kv_bytes, static_cast<int64_t>(*free));
-  if (options->kv_bytes < std::max(asked, slab_bytes)) {
-    return Overloaded(fmt::format(
-        "{} bytes for caches do not fit: {} are free on {} (--kv-cache-mb, --memory-len, "
-        "--pinned-max)",
-        std::max(asked, slab_bytes), free.value_or(static_cast<size_t>(options->kv_bytes)), memory.Describe()));
-  }
-  if (options->slots > 0) return Status::Ok();
-  const int64_t usual = std::min(shape.HeldBytes(kUsualTokens, 0), slab_bytes);
-  options->slots = free || asked > 0 ? std::clamp<int64_t>(options->kv_bytes / usual, 1, kMostSlots) : least_slots;
-  return Status::Ok();
-}
 
 /// Prompts of every power of two of rows up to a chunk, and of a chunk, and a step behind the first, all forgotten
 /// again: on a device that runs ahead kernels are loaded and chosen by their times when they are first used, which the
@@ -96,10 +69,14 @@ Result<std::unique_ptr<Engine>> Engine::Start(Network& network, const Tokenizer&
   SlabMemory& memory = network.memory();
   memory.UseOnThisThread();
   EngineOptions made = options;
-  RETURN_IF_ERROR(PlanMemory(memory, shape, &made));
+  RETURN_IF_ERROR(PlanSlots(memory, network.shape(), &made));
+  if (made.slots == MostSlots(network.shape(), shape, KvPool::SlabBytes(memory, shape))) {
+    LogInfo("{} slots: the device has no addresses for more windows of {} tokens (--memory-len)", made.slots,
+            made.memory_len);
+  }
   ASSIGN_OR_RETURN(KvPool pool, KvPool::Make(memory, shape, made.slots, made.kv_bytes));
   made.kv_bytes = pool.memory_bytes();
-  pool.Prepare(shape.HeldBytes(kUsualTokens, 0));
+  pool.Prepare(shape.HeldBytes(EngineOptions::kUsualTokens, 0));
   auto loop = std::make_unique<EngineLoop>(network, tokenizer, made, std::move(pool), storage, clock);
   return std::unique_ptr<Engine>(new Engine(std::move(loop)));
 }
@@ -110,7 +87,7 @@ Result<std::unique_ptr<Engine>> Engine::Start(Model& model, const Tokenizer& tok
   network.memory().UseOnThisThread();
   // A step has at most these rows. What they take leaves room for fewer slots, not for more rows.
   EngineOptions most = options;
-  RETURN_IF_ERROR(PlanMemory(network.memory(), CacheShape(network.shape(), options), &most));
+  RETURN_IF_ERROR(PlanSlots(network.memory(), network.shape(), &most));
   const int64_t input = network.shape().encodes ? options.pinned_max : 0;  // read in one piece
   RETURN_IF_ERROR(model.Reserve(std::max(most.slots + options.step_tokens, input)));
   if (network.runs_ahead()) RETURN_IF_ERROR(WarmUp(network, options));
@@ -129,8 +106,8 @@ void Engine::Park(TimelineId timeline) { loop_->Park(timeline); }
 void Engine::Erase(TimelineId timeline, std::string owner, Done done) {
   loop_->Erase(timeline, std::move(owner), std::move(done));
 }
-void Engine::Fork(TimelineId from, TimelineId to, std::string from_owner, std::string to_owner, bool to_branch) {
-  loop_->Fork(from, to, std::move(from_owner), std::move(to_owner), to_branch);
+void Engine::Fork(TimelineId from, TimelineId to, std::string from_owner, std::string to_owner) {
+  loop_->Fork(from, to, std::move(from_owner), std::move(to_owner));
 }
 void Engine::Prefetch(const std::string& owner) { loop_->Prefetch(owner); }
 void Engine::SaveAll(Done done) { loop_->SaveAll(std::move(done)); }

@@ -93,8 +93,7 @@ class Engine {
   void Erase(TimelineId timeline, std::string owner, Done done);
   /// Lets `to_owner` find what `from` holds in its slot, or else what the tiers have of `from_owner`, sharing the
   /// bytes. Either owner may be "" (there is nothing to share with, or of, an owner without a name). Best effort.
-  /// `to_branch`: the next turn of `to` may branch (TurnRequest::may_branch), so that nothing is copied of a slot.
-  void Fork(TimelineId from, TimelineId to, std::string from_owner, std::string to_owner, bool to_branch = false);
+  void Fork(TimelineId from, TimelineId to, std::string from_owner, std::string to_owner);
   /// Brings what is on disk of this owner into memory, as far as there is room: its next turn will want it.
   void Prefetch(const std::string& owner);
   /// Saves every cache in a slot whose turns had an owner, those of running turns too, and moves everything that is in

@@ -11,6 +11,12 @@
 #include "kernels/slab_memory.h"
 
 namespace ringside {
+namespace {
+
+// Pinned memory for caches that are copied while the host tier is full, where windows are long and the tier is small.
+constexpr int64_t kMostOnItsWay = int64_t{4} << 30;
+
+}  // namespace
 
 EngineLoop::EngineLoop(Network& network, const Tokenizer& tokenizer, const EngineOptions& options, KvPool pool,
                        const EngineStorage& storage, const Clock& clock, Driver driver)
@@ -26,12 +32,16 @@ EngineLoop::EngineLoop(Network& network, const Tokenizer& tokenizer, const Engin
   counts_.slots = pool_.slots();
   counts_.kv_bytes = pool_.memory_bytes();
   if (storage_.tiers != nullptr && storage_.pinned_bytes > 0) {
-    // What is on its way out of a slot or two comes on top of what the tiers hold.
+    // What is on its way out of a slot or two comes on top of what the tiers hold, with long windows a part of that.
+    const int64_t on_its_way = std::min(2 * slot_bytes(), std::max(storage_.pinned_bytes, kMostOnItsWay));
     host_arena_.Start(network_.memory(), static_cast<size_t>(SnapshotChunkBytes(pool_.shape(), network_.memory())),
-                      static_cast<size_t>(storage_.pinned_bytes + 2 * slot_bytes()));
+                      static_cast<size_t>(storage_.pinned_bytes + on_its_way));
   }
   PublishStats();
-  if (driver == Driver::kCaller) return;
+  if (driver == Driver::kCaller) {
+    host_arena_.Wait();
+    return;
+  }
   thread_ = std::thread([this] { Run(); });
   pthread_setname_np(thread_.native_handle(), "engine");
 }
@@ -193,10 +203,12 @@ void EngineLoop::Run() {
 }
 
 void EngineLoop::Round(std::vector<Message> messages) {
+  sequence_storage_.BeginRound();
   for (Message& message : messages) Handle(std::move(message));
   FinishCopies(/*wait=*/false);
   RetireFinished();
   AdmitWaiting();
+  PreemptChosen();
   RetireFinished();
   if (!running_.empty()) Step();
   RetireFinished();
@@ -330,18 +342,21 @@ bool EngineLoop::Admit(std::unique_ptr<RunningTurn>& turn) {
     Slot* donor = history != nullptr ? history : FindDonor(slot, *turn);
     if (donor != nullptr) donor->last_used = counts_.steps;  // others may want it, too
   }
+  const bool has_source = HasSourceInSlot(turn->request());
   if (Status given = GiveMemory(slot, *turn, history); !given.ok()) {
     if (given.code() == StatusCode::kOverloaded) return false;
     --slot.waiting;
     End(std::move(turn), FinishReason::kError, std::move(given));
     return true;
   }
+  if (has_source && !HasSourceInSlot(turn->request()) && turn->branches() == 0) {
+    DropCache(slot);  // the source has left for it: the tiers have it now
+    return false;
+  }
   if (history != nullptr) {
     BranchOff(slot, *turn, *history);
   } else if (restores) {
-    restore_ms = RestoreCache(slot, turn->request());
-    const Slot* donor = restore_ms ? nullptr : FindDonor(slot, *turn);  // it may have gone for this slot
-    if (donor != nullptr) SharePrefix(slot, *turn, *donor);
+    restore_ms = FillCache(slot, *turn);
   }
   slot.account = turn->request().account;
   --slot.waiting;
@@ -353,6 +368,7 @@ bool EngineLoop::Admit(std::unique_ptr<RunningTurn>& turn) {
   counts_.tokens_reused += static_cast<uint64_t>(sync.reused);
   counts_.rebuilds += sync.rebuilt || sync.source == CacheSource::kRecomputed ? 1 : 0;
   slot.turn = turn.get();
+  slot.steps = slot.prompt_steps = 0;
   slot.leaving = Leaving::kNo;
   slot.last_used = counts_.steps;
   if (turn->begun()) {
@@ -367,6 +383,8 @@ bool EngineLoop::Admit(std::unique_ptr<RunningTurn>& turn) {
 }
 
 void EngineLoop::AdmitWaiting() {
+  preempted_.clear();
+  expected_.clear();
   if (waiting_.empty()) return;
   wanting_ = wanting_bytes_ = 0;
   none_idle_ = false;

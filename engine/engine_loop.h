@@ -11,6 +11,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <unordered_map>
 #include <variant>
@@ -42,7 +43,7 @@ class EngineLoop {
   void Close(TimelineId timeline) { inbox_->PushUrgent(CloseMessage{timeline}); }
   void Park(TimelineId timeline) { inbox_->PushUrgent(ParkMessage{timeline}); }
   void Erase(TimelineId timeline, std::string owner, Engine::Done done);
-  void Fork(TimelineId from, TimelineId to, std::string from_owner, std::string to_owner, bool to_branch = false);
+  void Fork(TimelineId from, TimelineId to, std::string from_owner, std::string to_owner);
   void Prefetch(const std::string& owner);
   void SaveAll(Engine::Done done);
   void Ping(std::function<void()> alive) { inbox_->PushUrgent(PingMessage{std::move(alive)}); }
@@ -83,7 +84,6 @@ class EngineLoop {
   struct ForkMessage {
     TimelineId from, to;
     std::string from_owner, to_owner;
-    bool to_branch;
   };
   struct SavingAll {  // a SaveAll under way
     Engine::Done done;
@@ -122,6 +122,7 @@ class EngineLoop {
     RunningTurn* turn = nullptr;  // running, not waiting
     int64_t waiting = 0;          // turns of it that wait
     uint64_t last_used = 0;       // step number
+    int64_t steps = 0, prompt_steps = 0;  // of its turn since that got the slot; those that computed its prompt
     int64_t idle_since_ns = 0;
     bool parked = false;                // to be saved and forgotten once it is no longer busy
     int64_t write_back_ns = 0;          // when its cache may be written back, if it is idle
@@ -176,11 +177,19 @@ class EngineLoop {
   Status GiveBranches(RunningTurn& turn);
   /// Whether so much memory, and so many slots, are free beside what those that run may want next and what turns before
   /// this one in line wait for; what is idle leaves until so much is on its way.
-  bool MakeRoom(const Slot& slot, int64_t bytes, int64_t wanted);
+  bool MakeRoom(const Slot& slot, const RunningTurn& turn, int64_t bytes, int64_t wanted);
+  /// Whether these slots and bytes would be free once all caches have left that are leaving.
+  bool WillHave(int64_t slots, int64_t bytes) const;
+  /// The running turn of an account above its fair share that gives its slot to this one, which waits; null = none.
+  RunningTurn* NextToPreempt(const RunningTurn& turn) const;
+  /// Preempts the turns that AdmitWaiting has chosen, when the step under way is over, and admits those that wait if
+  /// slots are free at once.
+  void PreemptChosen();
   /// The least recently used of those that are idle, or of those whose turns wait; null if there is none.
   Slot* NextToLeave(const Slot* but, bool waiting);
-  /// Saves its cache and takes its slot for others, also if turns of it wait.
-  void MakeLeave(Slot& slot);
+  /// Evicts its cache for others, also if its turns wait: when it has been saved, or at once if no tier would keep it.
+  /// False: in the next round.
+  bool MakeLeave(Slot& slot);
   /// Memory of caches that are on their way out.
   int64_t LeavingBytes() const;
   /// Gives every running turn the memory of its next step and one ahead of it, the oldest first; where there is none
@@ -199,13 +208,18 @@ class EngineLoop {
   /// Of a beam whose answer has at most so many, and what shares a tile with the history's end.
   int64_t BeamBytes(int64_t max_tokens) const { return BranchBytes(max_tokens + KvShape::kTile); }
   bool HasMemory(const RunningTurn& turn) const;
-  /// The turn waits again, first in line, and its cache leaves.
-  void GiveWay(RunningTurn& turn);
+  /// Preempts the turn: it waits again, first of its account, and its cache leaves. Counted in `count`.
+  void Preempt(RunningTurn& turn, uint64_t* count);
+  void GiveWay(RunningTurn& turn) { Preempt(turn, &counts_.turns_gave_way); }
 
   // engine_loop_storage.cpp
+  /// Gives the tiers' copies of forked timelines their second owners, unless a save is still under way.
+  void MakeForks();
   /// Asks the tiers for the cache of a turn that waits, once, if it may be there.
   void AskForCache(Slot& slot, const TurnRequest& request);
   bool AwaitsCache(const Slot& slot) const;
+  /// Whether the timeline that it was forked off is in a slot.
+  bool HasSourceInSlot(const TurnRequest& request) const;
   /// What was asked for is no longer wanted.
   void ForgetFetch(Slot& slot);
   /// Gives the timeline an empty cache and fills it with what the tiers answered, if they did.
@@ -213,6 +227,10 @@ class EngineLoop {
   std::optional<double> RestoreCache(Slot& slot, const TurnRequest& request);
 
   // engine_loop_prefix.cpp
+  /// How many of the turn's first tokens may be taken over from the other's slot.
+  int64_t SharedWith(const Slot& other, const Slot& slot, const RunningTurn& turn) const;
+  /// How many of the turn's first tokens the tiers' answer has.
+  int64_t StoredOf(const Slot& slot, const RunningTurn& turn) const;
   /// The timeline in a slot, of the same account, that begins with the most tokens of a turn; null = with too few.
   Slot* FindDonor(const Slot& slot, const RunningTurn& turn);
   /// Whether a turn that runs is about to compute many more of a turn's first tokens than any slot has.
@@ -227,15 +245,19 @@ class EngineLoop {
   const RunningTurn* HistoryOf(const RunningTurn& turn) const;
   /// The branches that see rows which the next step overwrites in their histories: they must give way before it.
   std::vector<RunningTurn*> OvertakenBranches() const;
+  /// Fills the timeline's empty cache: from another slot or with what the tiers answered, whichever has more of the
+  /// turn's tokens. Returns how long a restore took, if there was one.
+  std::optional<double> FillCache(Slot& slot, const RunningTurn& turn);
   /// Copies what the donor has of the turn's first tokens into the timeline's empty cache.
-  void SharePrefix(Slot& slot, const RunningTurn& turn, const Slot& donor);
+  void SharePrefix(Slot& slot, const RunningTurn& turn, const Slot& donor, bool own);
   /// Gives the cache back to the pool. Turns whose caches are branches of it give way.
   void DropCache(Slot& slot);
   void SetOwner(Slot& slot, const std::string& owner);
   /// One slot more, or less, of this owner: the tiers are told whether there is any.
   void CountIn(const std::string& owner);
   void CountOut(const std::string& owner);
-  /// Saves the cache and then gives it back: at once, or when the copy is done.
+  /// Saves the cache and then gives it back: at once where the tiers have it or would not keep it, or when the copy is
+  /// done.
   void SaveAndDropCache(Slot& slot, Leaving leaving);
   void AfterSave(Slot& slot, SequenceStorage::Saved saved);
   /// What a SaveAll saves next: the cache that was used last; null if all have been given to the tiers.
@@ -333,8 +355,11 @@ class EngineLoop {
   int64_t wanting_ = 0;        // turns that found no slot in this round of admissions,
   int64_t wanting_bytes_ = 0;  // and what they wait for
   bool none_idle_ = false;     // nor is there one to be had
+  std::vector<RunningTurn*> preempted_;     // chosen in this round of admissions, still running
+  std::vector<std::string_view> expected_;  // accounts of turns for which room is on its way
   uint64_t last_ticket_ = 0;
   int64_t fetches_ = 0;  // asked for and not yet used or forgotten
+  std::vector<ForkMessage> forks_;  // whose sources are still being saved
   std::deque<std::unique_ptr<RunningTurn>> waiting_;
   std::vector<std::unique_ptr<RunningTurn>> running_;
   std::optional<LaunchedStep> launched_;

@@ -1,7 +1,9 @@
 // The engine loop's memory: how much of it a turn is given before it begins, where it comes from, and who gives way
 // when there is none.
 #include <algorithm>
+#include <string_view>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 
 #include "base/check.h"
@@ -28,7 +30,7 @@ Status EngineLoop::GiveMemory(Slot& slot, RunningTurn& turn, const Slot* history
   if (slot.sequence->has_cache()) {
     KvCache* cache = slot.sequence->cache();
     const int64_t more = std::max<int64_t>(0, bytes - pool_.promised_bytes(*cache)) + branch_bytes;
-    if (more > 0 && !MakeRoom(slot, more, branches)) return Overloaded("no memory yet");
+    if (more > 0 && !MakeRoom(slot, turn, more, branches)) return Overloaded("no memory yet");
     RETURN_IF_ERROR(Given(pool_.Grow(cache, bytes)));
     return GiveBranches(turn);
   }
@@ -41,7 +43,7 @@ Status EngineLoop::GiveMemory(Slot& slot, RunningTurn& turn, const Slot* history
     const int64_t tokens = history->sequence->BranchPoint(turn.timeline(), turn.most_reused());
     bytes = BranchBytes(turn.most_tokens() + 1 - KvCache::BranchAt(tokens, window.pinned));
   }
-  if (!MakeRoom(slot, bytes + branch_bytes, 1 + branches)) return Overloaded("no slot yet");
+  if (!MakeRoom(slot, turn, bytes + branch_bytes, 1 + branches)) return Overloaded("no slot yet");
   // That one may have had the only slot.
   if (history != nullptr && (!history->sequence->has_cache() || history->leaves()))
     return Overloaded("what it was to branch off has left");
@@ -68,29 +70,76 @@ Status EngineLoop::GiveBranches(RunningTurn& turn) {
   return given;
 }
 
-bool EngineLoop::MakeRoom(const Slot& slot, int64_t bytes, int64_t wanted) {
+bool EngineLoop::MakeRoom(const Slot& slot, const RunningTurn& turn, int64_t bytes, int64_t wanted) {
   const int64_t slots = wanting_ + wanted;
   const bool may_lack = pool_.overcommitted() && !running_.empty();
   const int64_t all_bytes =
       bytes + wanting_bytes_ + (may_lack ? std::min(bytes, pool_.memory_bytes() / kShareOfRunning) : 0);
-  const auto has = [&](int64_t leaving_slots, int64_t leaving_bytes) {
-    return pool_.slots() - pool_.used() + leaving_slots >= slots && pool_.free_bytes() + leaving_bytes >= all_bytes;
-  };
-  while (!has(0, 0)) {
+  const auto has = [&] { return pool_.slots() - pool_.used() >= slots && pool_.free_bytes() >= all_bytes; };
+  while (!has()) {
     // What is being copied out comes free soon: no more of it than is wanted.
-    if (has(std::ranges::count_if(cached_, &Slot::leaves), LeavingBytes())) break;
+    if (WillHave(slots, all_bytes)) break;
     Slot* next = NextToLeave(&slot, /*waiting=*/false);
     // Turns whose caches wait with them must not keep each other from beginning.
     const bool first = running_.empty() && wanting_ == 0 && wanting_bytes_ == 0;
     if (next == nullptr && first) next = NextToLeave(&slot, /*waiting=*/true);
-    none_idle_ = next == nullptr;
+    if (next != nullptr) {
+      if (!MakeLeave(*next)) break;
+      continue;
+    }
+    RunningTurn* const victim = NextToPreempt(turn);
+    none_idle_ = victim == nullptr;
     if (none_idle_) break;
-    MakeLeave(*next);
+    preempted_.push_back(victim);
   }
-  if (has(0, 0)) return true;
+  if (has()) return true;
   wanting_ = slots;
   wanting_bytes_ += bytes;
+  if (WillHave(slots, all_bytes)) expected_.push_back(turn.request().account);
   return false;
+}
+
+bool EngineLoop::WillHave(int64_t slots, int64_t bytes) const {
+  int64_t leaving_bytes = LeavingBytes();
+  for (const RunningTurn* turn : preempted_) leaving_bytes += pool_.promised_bytes(*turn->sequence()->cache());
+  return pool_.slots() - pool_.used() + std::ranges::count_if(cached_, &Slot::leaves) + std::ssize(preempted_) >=
+             slots &&
+         pool_.free_bytes() + leaving_bytes >= bytes;
+}
+
+RunningTurn* EngineLoop::NextToPreempt(const RunningTurn& turn) const {
+  // Beams wait until they have all their slots: one that comes before the others is of no use.
+  if (turn.branches() > 0) return nullptr;
+  std::unordered_map<std::string_view, size_t> accounts;
+  const auto index = [&](std::string_view account) { return accounts.try_emplace(account, accounts.size()).first->second; };
+  std::vector<SlotHolder> holders;
+  for (const auto& running : running_) {
+    SlotHolder& holder = holders.emplace_back();
+    const bool chosen = std::ranges::count(preempted_, running.get()) > 0;
+    holder.account = index(chosen ? "\n" : running->request().account);  // it holds its slot for somebody else
+    const Slot& slot = timelines_.at(running->timeline_id());
+    const KvCache& cache = *slot.sequence->cache();
+    holder.rows = cache.ring().next() - (cache.snapshot() == 0 ? 0 : cache.ring().unchanged());
+    holder.may_leave = !chosen && !running->finished() && running->branches() == 0 && BranchOf(slot) == nullptr;
+    holder.is_kept = sequence_storage_.Keeps(slot.owner, cache);
+    // What is computed again must have been worth its computing.
+    holder.steps = slot.steps - (holder.is_kept ? 0 : 2 * slot.prompt_steps);
+  }
+  for (const std::string_view account : expected_) holders.push_back({.account = index(account), .may_leave = false});
+  const std::optional<size_t> victim = PickVictim(holders, index(turn.request().account));
+  return victim ? running_[*victim].get() : nullptr;
+}
+
+void EngineLoop::PreemptChosen() {
+  if (preempted_.empty()) return;
+  ConcludeLaunched();
+  RetireFinished();  // a chosen turn may have ended
+  for (const RunningTurn* chosen : std::exchange(preempted_, {})) {
+    const auto turn = std::ranges::find_if(running_, [&](const auto& running) { return running.get() == chosen; });
+    if (turn != running_.end()) Preempt(**turn, &counts_.turns_preempted);
+  }
+  AdmitWaiting();
+  preempted_.clear();  // others, in the next round
 }
 
 EngineLoop::Slot* EngineLoop::NextToLeave(const Slot* but, bool waiting) {
@@ -105,9 +154,11 @@ EngineLoop::Slot* EngineLoop::NextToLeave(const Slot* but, bool waiting) {
   return oldest;
 }
 
-void EngineLoop::MakeLeave(Slot& slot) {
+bool EngineLoop::MakeLeave(Slot& slot) {
+  if (!slot.sequence->cache()->saved() && !sequence_storage_.MayCopyMore()) return false;
   ++counts_.slots_taken;
   SaveAndDropCache(slot, slot.busy() ? Leaving::kForced : Leaving::kAnyway);
+  return true;
 }
 
 int64_t EngineLoop::LeavingBytes() const {
@@ -165,10 +216,7 @@ bool EngineLoop::TakeMemory(const RunningTurn& turn, std::vector<RunningTurn*>* 
   if (wanted <= pool_.free_bytes() + LeavingBytes()) return false;
   Slot* next = NextToLeave(nullptr, /*waiting=*/false);
   if (next == nullptr) next = NextToLeave(nullptr, /*waiting=*/true);
-  if (next != nullptr) {
-    MakeLeave(*next);
-    return true;
-  }
+  if (next != nullptr) return MakeLeave(*next);
   // A turn with beams has all it will need, and ends.
   auto last = running->end();
   while ((*--last)->branches() > 0) CHECK(last != running->begin());
@@ -182,8 +230,8 @@ bool EngineLoop::GrowAhead() {
          std::ranges::all_of(running_, [&](const auto& turn) { return GrowTurn(*turn) && !turn->finished(); });
 }
 
-void EngineLoop::GiveWay(RunningTurn& turn) {
-  ++counts_.turns_gave_way;
+void EngineLoop::Preempt(RunningTurn& turn, uint64_t* count) {
+  ++*count;
   Slot& slot = timelines_.at(turn.timeline_id());
   const auto found = std::ranges::find_if(running_, [&](const auto& other) { return other.get() == &turn; });
   waiting_.push_front(std::move(*found));

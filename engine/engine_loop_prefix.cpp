@@ -10,20 +10,25 @@
 namespace ringside {
 namespace {
 
-// Fewer tokens are computed as fast as they are looked for.
-constexpr int64_t kLeastShared = 64;
+// A copy moves whole tiles and costs the launch of one kernel: less than the rows of one tile cost on any device.
+constexpr int64_t kLeastShared = KvShape::kTile;
 // A turn waits for another that computes what it would compute, too, if that is so much more than there is already.
 constexpr int64_t kWorthWaiting = 256;
 
 }  // namespace
 
+int64_t EngineLoop::SharedWith(const Slot& other, const Slot& slot, const RunningTurn& turn) const {
+  if (&other == &slot || other.account != turn.request().account) return 0;
+  const int64_t shared = other.sequence->SharedPrefix(turn.timeline(), turn.most_reused());
+  // The rows of a cache that is being loaded are not there yet.
+  return shared == 0 || sequence_storage_.Loads(other.sequence->cache()) ? 0 : shared;
+}
+
 EngineLoop::Slot* EngineLoop::FindDonor(const Slot& slot, const RunningTurn& turn) {
   Slot* donor = nullptr;
   int64_t most = kLeastShared - 1;
   for (Slot* other : cached_) {
-    if (other == &slot || other->account != turn.request().account) continue;
-    if (sequence_storage_.Loads(other->sequence->cache())) continue;  // its rows are still to come
-    const int64_t shared = std::min(other->sequence->SharedPrefix(turn.timeline()), turn.most_reused());
+    const int64_t shared = SharedWith(*other, slot, turn);
     if (shared > most) donor = other, most = shared;
   }
   return donor;
@@ -47,8 +52,12 @@ bool EngineLoop::AwaitsPrefix(const Slot& slot, const RunningTurn& turn) {
     if (static_cast<int64_t>(computed) < common) promised = std::max(promised, common);
   }
   if (promised < kWorthWaiting) return false;
-  const Slot* donor = FindDonor(slot, turn);
-  return promised >= kWorthWaiting + (donor == nullptr ? 0 : donor->sequence->SharedPrefix(turn.timeline()));
+  // A prefix under way is awaited until it is complete: the last rows take a step or two.
+  int64_t there = 0;
+  for (const Slot* other : cached_) {
+    if (other->turn == nullptr || !other->turn->computes_prompt()) there = std::max(there, SharedWith(*other, slot, turn));
+  }
+  return promised >= kWorthWaiting + there;
 }
 
 EngineLoop::Slot* EngineLoop::FindHistory(const Slot& slot, const RunningTurn& turn) {
@@ -100,9 +109,26 @@ std::vector<RunningTurn*> EngineLoop::OvertakenBranches() const {
   return overtaken;
 }
 
-void EngineLoop::SharePrefix(Slot& slot, const RunningTurn& turn, const Slot& donor) {
-  const int64_t shared = std::min(donor.sequence->SharedPrefix(turn.timeline()), turn.most_reused());
-  const size_t bytes = slot.sequence->Adopt(*donor.sequence, shared);
+int64_t EngineLoop::StoredOf(const Slot& slot, const RunningTurn& turn) const {
+  if (!slot.fetch || !slot.fetch->answer || !slot.fetch->answer->ok()) return 0;
+  const SnapshotHeader& stored = (*slot.fetch->answer)->snapshot.header();
+  const TimelineView timeline = turn.timeline();
+  return std::min(CommonPrefix(stored.tokens, stored.message_starts, timeline.tokens, timeline.message_starts),
+                  turn.most_reused());
+}
+
+std::optional<double> EngineLoop::FillCache(Slot& slot, const RunningTurn& turn) {
+  const Slot* donor = FindDonor(slot, turn);
+  const int64_t stored = StoredOf(slot, turn);
+  std::optional<double> restore_ms;
+  if (donor == nullptr || SharedWith(*donor, slot, turn) < stored) restore_ms = RestoreCache(slot, turn.request());
+  if (donor != nullptr && !restore_ms) SharePrefix(slot, turn, *donor, turn.request().forked_from != 0 || stored > 0);
+  return restore_ms;
+}
+
+void EngineLoop::SharePrefix(Slot& slot, const RunningTurn& turn, const Slot& donor, bool own) {
+  const int64_t shared = SharedWith(donor, slot, turn);
+  const size_t bytes = slot.sequence->Adopt(*donor.sequence, shared, own);
   network_.memory().CopyOnDevice(slot.sequence->cache()->slab(), donor.sequence->cache()->slab(), bytes);
   counts_.tokens_shared += static_cast<uint64_t>(shared);
 }

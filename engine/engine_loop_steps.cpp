@@ -33,8 +33,12 @@ void EngineLoop::OrderWaiting() {
   std::vector<double> served;
   IndexAccounts(waiting_, served_, accounts, served);
   if (served.size() < 2) return;
+  std::unordered_map<std::string_view, int64_t> turns;
+  for (const auto& turn : running_) ++turns[turn->request().account];
+  std::vector<int64_t> running(served.size());
+  for (size_t i = 0; i < accounts.size(); ++i) running[accounts[i]] = turns[waiting_[i]->request().account];
   std::deque<std::unique_ptr<RunningTurn>> ordered;
-  for (const size_t i : SlotOrder(accounts, std::move(served))) ordered.push_back(std::move(waiting_[i]));
+  for (const size_t i : SlotOrder(accounts, std::move(served), std::move(running))) ordered.push_back(std::move(waiting_[i]));
   waiting_ = std::move(ordered);
 }
 
@@ -192,6 +196,7 @@ void EngineLoop::Begin(LaunchedStep& step, std::span<const StepPart> parts,
     (decodes ? counts_.tokens_decoded : counts_.tokens_prefilled) += static_cast<uint64_t>(rows);
     served_.Add(turn->request().account, decodes ? ServedTokens::kWritten : static_cast<double>(rows));
     if (decodes) continue;
+    ++timelines_[turn->timeline_id()].prompt_steps;
     step.prompt_rows += rows;
     step.prompt_work += static_cast<double>(rows) * Work(turn->sequence()->computed() + rows / 2);
   }
@@ -201,7 +206,9 @@ void EngineLoop::Begin(LaunchedStep& step, std::span<const StepPart> parts,
     const auto [turn, awaits] = turns[i];
     if (awaits) turn->RunAhead();
     if (!awaits && !turn->has_beams()) turn->Fed(parts[i].tokens);
-    timelines_[turn->timeline_id()].last_used = counts_.steps;
+    Slot& slot = timelines_[turn->timeline_id()];
+    slot.last_used = counts_.steps;
+    ++slot.steps;
   }
 }
 

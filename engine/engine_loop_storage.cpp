@@ -23,8 +23,8 @@ void EngineLoop::Erase(TimelineId timeline, std::string owner, Engine::Done done
   }
 }
 
-void EngineLoop::Fork(TimelineId from, TimelineId to, std::string from_owner, std::string to_owner, bool to_branch) {
-  inbox_->PushUrgent(ForkMessage{from, to, std::move(from_owner), std::move(to_owner), to_branch});
+void EngineLoop::Fork(TimelineId from, TimelineId to, std::string from_owner, std::string to_owner) {
+  inbox_->PushUrgent(ForkMessage{from, to, std::move(from_owner), std::move(to_owner)});
 }
 
 void EngineLoop::Prefetch(const std::string& owner) {
@@ -77,6 +77,7 @@ void EngineLoop::Handle(EraseMessage message) {
   if (message.owner.empty()) timelines = {message.timeline};
   for (const TimelineId timeline : timelines) Handle(CloseMessage{timeline});
   if (!message.owner.empty()) sequence_storage_.Forget(message.owner, nullptr);
+  std::erase_if(forks_, [&](const ForkMessage& fork) { return fork.to_owner == message.owner; });
   if (storage_.tiers == nullptr || !IsOwner(message.owner)) return Tell(message.done, Status::Ok());
   storage_.tiers->Erase(std::move(message.owner), std::move(message.done));
 }
@@ -125,7 +126,7 @@ void EngineLoop::Handle(SaveAllMessage message) {
     });
   } else if (saving->writing == 0 ||
              (saving->writing < kMostWriting && storage_.tiers->saving_room() >= RowsBytes(*next->sequence->cache()))) {
-    sequence_storage_.Save(next->owner, *next->sequence);
+    sequence_storage_.Save(next->owner, *next->sequence, SequenceStorage::Effort::kAlways);
     sequence_storage_.TakeSaved(/*wait=*/true);
     saving->begun.insert(next->id);
     ++saving->writing;
@@ -136,18 +137,24 @@ void EngineLoop::Handle(SaveAllMessage message) {
 
 void EngineLoop::Handle(ForkMessage message) {
   if (storage_.tiers == nullptr || !IsOwner(message.to_owner) || message.to_owner == message.from_owner) return;
-  const auto find_source = [&]() -> Slot* {
-    const auto from = timelines_.find(message.from);
-    return from != timelines_.end() && from->second.sequence->has_cache() ? &from->second : nullptr;
-  };
-  if (message.to_branch && has_branches_ && find_source() != nullptr) return;
-  FinishCopies(/*wait=*/true);  // whoever asks for the fork finds it at once
-  Slot* const source = find_source();
-  const bool shares = IsOwner(message.from_owner);
-  if (source != nullptr && shares) sequence_storage_.Save(message.from_owner, *source->sequence);
-  if (source != nullptr && !shares) sequence_storage_.SaveCopy(message.to_owner, *source->sequence);
-  sequence_storage_.TakeSaved(/*wait=*/true);
-  if (shares) storage_.tiers->Fork(std::move(message.from_owner), std::move(message.to_owner), nullptr);
+  const auto from = timelines_.find(message.from);
+  Sequence* const source =
+      from != timelines_.end() && from->second.sequence->has_cache() ? from->second.sequence.get() : nullptr;
+  if (!IsOwner(message.from_owner)) {
+    if (source != nullptr) sequence_storage_.SaveCopy(message.to_owner, *source);
+    return;
+  }
+  if (source != nullptr) sequence_storage_.Save(message.from_owner, *source);
+  forks_.push_back(std::move(message));
+  MakeForks();
+}
+
+void EngineLoop::MakeForks() {
+  std::erase_if(forks_, [this](const ForkMessage& fork) {
+    if (sequence_storage_.Saves(fork.from_owner)) return false;
+    storage_.tiers->Fork(fork.from_owner, fork.to_owner, nullptr);
+    return true;
+  });
 }
 
 void EngineLoop::Handle(FetchedMessage message) {
@@ -160,14 +167,20 @@ void EngineLoop::Handle(FetchedMessage message) {
 void EngineLoop::AskForCache(Slot& slot, const TurnRequest& request) {
   if (slot.turn != nullptr || slot.sequence->has_cache()) return;
   if (slot.fetch && (slot.fetch->ticket != 0 || slot.fetch->answer)) return;
+  const bool forked = request.forked_from != 0 && IsOwner(request.forked_owner) && IsOwner(request.owner);
+  if (HasSourceInSlot(request)) return;  // it is taken over from there
   const bool first = !slot.fetch;
   if (first) slot.fetch = PendingFetch{};
-  if (sequence_storage_.Saves(request.owner)) return;  // the tiers have it in a moment
+  // The tiers have it in a moment.
+  const auto comes = [&](const ForkMessage& fork) { return fork.to_owner == request.owner; };
+  if (sequence_storage_.Saves(request.owner) || std::ranges::any_of(forks_, comes)) return;
+  if (forked && sequence_storage_.Saves(request.forked_owner)) return;
   // What is brought for turns that wait is memory beyond every budget: not more than the slots hold, all full.
   if (fetches_ >= std::min(pool_.slots(), pool_.memory_bytes() / pool_.shape().slab_bytes())) {
     if (first) Prefetch(request.owner);
     return;
   }
+  if (forked && storage_.tiers != nullptr) storage_.tiers->Fork(request.forked_owner, request.owner, nullptr);
   const auto length = static_cast<int64_t>(request.tokens.size());
   const int64_t reach = network_.shape().layers * (request.window.memory_len - 1);
   const auto plan = sequence_storage_.PlanFetch(request.owner, std::min(length, request.window.pinned + reach + 1));
@@ -182,6 +195,12 @@ void EngineLoop::AskForCache(Slot& slot, const TurnRequest& request) {
   storage_.tiers->Fetch(request.owner, [inbox = inbox_, timeline = slot.id, ticket = last_ticket_](auto fetched) {
     inbox->PushUrgent(FetchedMessage{timeline, ticket, std::move(fetched)});
   });
+}
+
+bool EngineLoop::HasSourceInSlot(const TurnRequest& request) const {
+  if (request.forked_from == 0) return false;
+  const auto source = timelines_.find(request.forked_from);
+  return source != timelines_.end() && source->second.sequence->has_cache();
 }
 
 bool EngineLoop::AwaitsCache(const Slot& slot) const {
@@ -242,9 +261,8 @@ void EngineLoop::SetOwner(Slot& slot, const std::string& owner) {
 
 void EngineLoop::SaveAndDropCache(Slot& slot, Leaving leaving) {
   slot.leaving = std::max(slot.leaving, leaving);
-  if (!sequence_storage_.Saves(slot.sequence->cache())) {
-    AfterSave(slot, sequence_storage_.Save(slot.owner, *slot.sequence));
-  }
+  if (sequence_storage_.Saves(slot.sequence->cache())) return;
+  AfterSave(slot, sequence_storage_.Save(slot.owner, *slot.sequence));
 }
 
 void EngineLoop::AfterSave(Slot& slot, SequenceStorage::Saved saved) {
@@ -255,6 +273,7 @@ void EngineLoop::AfterSave(Slot& slot, SequenceStorage::Saved saved) {
     slot.idle_since_ns = clock_.MonotonicNs();
     return;
   }
+  if (saved == SequenceStorage::Saved::kRefused) ++counts_.caches_dropped;
   DropCache(slot);
 }
 
@@ -271,6 +290,7 @@ void EngineLoop::FinishCopies(bool wait) {
     }
     Settle(slot.id);
   }
+  MakeForks();
   for (const SequenceStorage::Loaded& loaded : sequence_storage_.TakeLoaded()) {
     for (const auto& turn : running_) {
       if (turn->sequence()->cache() == loaded.cache) turn->NoteRestored(loaded.ms);

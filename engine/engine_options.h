@@ -8,6 +8,8 @@
 namespace ringside {
 
 struct EngineOptions {
+  static constexpr int64_t kUsualTokens = 1024;  // tokens of a usual cache: decides the default number of slots
+
   int64_t slots = 8;              // most caches at once; 0 = what the memory holds of 1,024 tokens each
   int64_t kv_bytes = 0;           // memory of all caches; 0 = what is free, or where nobody knows or it is less, whole
                                   // windows in every slot
@@ -31,11 +33,13 @@ struct EngineStats {
   int64_t kv_bytes = 0;                    // memory of all caches
   int64_t kv_bytes_used = 0;               // of it, promised to those in slots
   uint64_t turns_gave_way = 0;             // times that a running turn's cache had to leave for want of memory
+  uint64_t turns_preempted = 0;            // times that one gave its slot to an account with fewer running turns
 
   uint64_t written_back = 0;                  // caches copied in the background, before their slots were wanted
   uint64_t captures = 0, captured_bytes = 0;  // caches copied from their slots, and what had to be copied for them
   double capture_ms = 0;                      // of all captures: what they took of the engine's time
   int64_t unsaved = 0, unsaved_bytes = 0;     // of the last SaveAll: caches that the tiers have not been given yet
+  uint64_t caches_dropped = 0;                // left their slots unsaved: nothing had room for them
   uint64_t saves_refused = 0;                 // the tiers had too much to do; that cache was not saved
   uint64_t restores_host = 0, restores_disk = 0, restored_bytes = 0;
   double restore_ms = 0;                 // of all restores: from asking the tiers to the end of the copy into the slot

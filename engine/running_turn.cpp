@@ -10,6 +10,7 @@ namespace ringside {
 void RunningTurn::Begin(Sequence* sequence, const SyncResult& sync, const Tokenizer& tokenizer, int64_t vocab,
                         int64_t session_len, int64_t now_ns) {
   sequence_ = sequence;
+  request_.forked_from = 0;  // its cache is its own now
   session_len_ = session_len;
   prompt_tokens_ = request_.tokens.size();
   if (request_.scored) scored_.push_back({.id = request_.tokens.front()});

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <tuple>
+#include <utility>
 
 #include "base/check.h"
 
@@ -55,16 +57,42 @@ std::vector<int64_t> PlanStep(std::span<const StepTurn> turns, std::vector<doubl
   return take;
 }
 
-std::vector<size_t> SlotOrder(std::span<const size_t> accounts, std::vector<double> served) {
+std::vector<size_t> SlotOrder(std::span<const size_t> accounts, std::vector<double> served,
+                              std::vector<int64_t> running) {
   std::vector<size_t> order, left(accounts.size());
   std::iota(left.begin(), left.end(), size_t{0});
   while (!left.empty()) {
-    const auto next = std::ranges::min_element(left, {}, [&](size_t i) { return ServedClass(served[accounts[i]]); });
+    const auto next = std::ranges::min_element(
+        left, {}, [&](size_t i) { return std::pair(running[accounts[i]], ServedClass(served[accounts[i]])); });
     served[accounts[*next]] += kAboutTheSame;
+    ++running[accounts[*next]];
     order.push_back(*next);
     left.erase(next);
   }
   return order;
+}
+
+std::optional<size_t> PickVictim(std::span<const SlotHolder> holders, size_t account) {
+  std::map<size_t, int64_t> running;
+  for (const SlotHolder& holder : holders) ++running[holder.account];
+  const int64_t own = running[account];
+  // The cheapest turn of the account with the most; among accounts with one turn each, the turn that ran longest.
+  const auto rank = [&](size_t i) {
+    const SlotHolder& holder = holders[i];
+    const bool over = running[holder.account] >= own + 2;
+    return std::tuple(holder.is_kept, running[holder.account], holder.steps >= kQuantumSteps,
+                      over ? -holder.rows : holder.steps);
+  };
+  std::optional<size_t> victim;
+  for (size_t i = 0; i < holders.size(); ++i) {
+    const SlotHolder& holder = holders[i];
+    if (!holder.may_leave || holder.account == account) continue;
+    const bool over = running[holder.account] >= own + 2, ran = holder.steps >= kQuantumSteps;
+    if (!ran && (!over || !holder.is_kept)) continue;
+    if (!over && own > 0) continue;
+    if (!victim || rank(i) > rank(*victim)) victim = i;
+  }
+  return victim;
 }
 
 int64_t PromptDeadline(int64_t submitted_ns, double computing_ns) {
@@ -81,7 +109,7 @@ void ServedTokens::Enter(const std::string& account) {
     least = others ? std::min(least, other.served) : other.served;
     others = true;
   }
-  own.served = std::max(own.served, others ? least : least_);
+  own.served = std::max(own.served, (others ? least : least_) - kAboutTheSame);
 }
 
 void ServedTokens::Leave(const std::string& account) {
@@ -93,8 +121,9 @@ void ServedTokens::Leave(const std::string& account) {
     if (other.turns > 0) least = std::min(least, other.served);
   }
   least_ = least;
-  // Whoever is not ahead of the others has nothing to be remembered for.
-  std::erase_if(accounts_, [&](const auto& entry) { return entry.second.turns == 0 && entry.second.served <= least_; });
+  // Whoever would begin there anyway has nothing to be remembered for.
+  const double begin = least_ - kAboutTheSame;
+  std::erase_if(accounts_, [&](const auto& entry) { return entry.second.turns == 0 && entry.second.served <= begin; });
 }
 
 void ServedTokens::Add(const std::string& account, double tokens) {

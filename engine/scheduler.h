@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -31,16 +32,35 @@ struct StepLimits {
 /// unused while a prompt could take it.
 std::vector<int64_t> PlanStep(std::span<const StepTurn> turns, std::vector<double> served, const StepLimits& limits);
 
-/// The order in which turns that wait, oldest first, get slots: each goes to the account that has been served least,
-/// those that are given away before counted like a turn. accounts[i] is an index of `served`.
-std::vector<size_t> SlotOrder(std::span<const size_t> accounts, std::vector<double> served);
+/// The order in which turns that wait, oldest first, get slots: each goes to the account with the fewest running turns,
+/// of these to the one that has been served least, slots that are given away before counted. accounts[i] is an index of
+/// `served` and `running`.
+std::vector<size_t> SlotOrder(std::span<const size_t> accounts, std::vector<double> served,
+                              std::vector<int64_t> running);
+
+/// A running turn that may give its slot to another account's.
+struct SlotHolder {
+  size_t account = 0;
+  int64_t steps = 0;     // since it was given the slot
+  int64_t rows = 0;      // to be copied before the slot is free
+  bool may_leave = true;
+  bool is_kept = true;  // a tier would keep its cache, so nothing is computed again
+};
+/// Steps that a turn runs before its slot goes around among accounts that are more than the slots, and before a turn
+/// whose cache cannot be saved is preempted at all.
+constexpr int64_t kQuantumSteps = 32;
+/// The running turn to be preempted for a turn of `account` that waits; nullopt = none. An account is above its fair
+/// share if it has two running turns more than the one that waits: it gives one at once. Where the one that waits has
+/// none, any turn gives way whose quantum is over.
+std::optional<size_t> PickVictim(std::span<const SlotHolder> holders, size_t account);
 
 /// When a prompt should have been computed: as its turn came, and a few times as long as computing takes later, so that
 /// a short one passes longer ones that came little earlier, and nobody waits forever.
 int64_t PromptDeadline(int64_t submitted_ns, double computing_ns);
 
-/// Tokens served to each account, for turns that wait or run. An account that comes back after a pause has saved
-/// nothing up: it begins where the least served of the others stand.
+/// Tokens served to each account, for turns that wait or run. An account that returns after a pause is counted a little
+/// below the least served of the others, so that its short turn comes first; it gains no more by a longer pause. The
+/// tokens that it is served are remembered: many short visits get no more than one long visit.
 class ServedTokens {
  public:
   /// A token that is written costs as much as so many that are read.
@@ -57,7 +77,7 @@ class ServedTokens {
     double served = 0;
     int64_t turns = 0;
   };
-  std::map<std::string, Account> accounts_;  // with turns, or ahead of those that have some
+  std::map<std::string, Account> accounts_;  // with turns, or ahead of where they would begin
   double least_ = 0;                         // served to an account with turns when there last was one
 };
 

@@ -40,33 +40,29 @@ void Sequence::Restored(std::span<const TokenId> tokens, int64_t replay_start, i
   restored_ = source;
 }
 
-int64_t Sequence::SharedPrefix(const TimelineView& timeline) const {
+int64_t Sequence::SharedPrefix(const TimelineView& timeline, int64_t most) const {
   if (cache_ == nullptr || cache_->history() != nullptr) return 0;
-  const Ring& ring = cache_->ring();
-  const int64_t pinned = ring.window().pinned;
-  if (!(ring.window() == timeline.window) || adapter_ != timeline.adapter) return 0;
-  if (ring.resident() > pinned || replay_start_ > pinned) return 0;
-  return CommonWith(timeline);
+  if (!(cache_->ring().window() == timeline.window) || adapter_ != timeline.adapter) return 0;
+  const int64_t tokens = std::min(CommonWith(timeline), most);
+  return CanContinueFrom(tokens) ? tokens : 0;
 }
 
-size_t Sequence::Adopt(const Sequence& from, int64_t tokens) {
+size_t Sequence::Adopt(const Sequence& from, int64_t tokens, bool own) {
   const Ring& other = from.cache_->ring();
   const auto starts = other.message_starts();
   const auto end = std::ranges::lower_bound(starts, tokens);
   const int64_t pinned = other.window().pinned;
-  CHECK(cache_->ring().Restore(tokens, pinned, {starts.begin(), end}).ok());
+  CHECK(cache_->ring().Restore(tokens, tokens > pinned ? other.resident() : pinned, {starts.begin(), end}).ok());
   tokens_.assign(from.tokens_.begin(), from.tokens_.begin() + tokens);
-  replay_start_ = 0;
+  replay_start_ = tokens > pinned ? from.replay_start_ : 0;
   adapter_ = from.adapter_;
-  adopted_ = true;
+  adopted_ = !own;
   return static_cast<size_t>(cache_->shape().HeldBytes(tokens, pinned));
 }
 
 int64_t Sequence::BranchPoint(const TimelineView& timeline, int64_t most) const {
-  if (cache_ == nullptr || cache_->history() != nullptr) return 0;
-  if (!(cache_->ring().window() == timeline.window) || adapter_ != timeline.adapter) return 0;
-  const int64_t tokens = std::min(CommonWith(timeline), most);
-  return tokens > timeline.window.pinned && CanContinueFrom(tokens) ? tokens : 0;
+  const int64_t tokens = SharedPrefix(timeline, most);
+  return tokens > timeline.window.pinned ? tokens : 0;
 }
 
 void Sequence::BranchedOff(const Sequence& from, int64_t tokens) {

@@ -52,12 +52,13 @@ class Sequence {
   KvCache* Detach();
   /// Notes that the cache now holds these tokens (as many as its ring says), brought back from where `source` says.
   void Restored(std::span<const TokenId> tokens, int64_t replay_start, int adapter, CacheSource source);
-  /// How many tokens of `timeline` the cache holds from its beginning, with the same window, adapter, message starts,
-  /// and every row: so many another cache may take over.
-  int64_t SharedPrefix(const TimelineView& timeline) const;
-  /// Notes that the cache now holds the first `tokens` tokens of another one, whose SharedPrefix is no shorter; returns
-  /// the bytes at the beginning of its slab that must be copied from the other's for that to be true.
-  size_t Adopt(const Sequence& from, int64_t tokens);
+  /// How many of the first `most` tokens of `timeline` another cache may take over from this one: they have the same
+  /// window, adapter and message starts, and every row that the token after them sees is still there. 0 = none.
+  int64_t SharedPrefix(const TimelineView& timeline, int64_t most) const;
+  /// Notes that the cache now holds the first `tokens` tokens of another one, its SharedPrefix; returns the bytes at the
+  /// beginning of its slab that must be copied from the other's for that to be true. `own`: the timeline's own tokens
+  /// were computed there, so that its report finds them in a slot.
+  size_t Adopt(const Sequence& from, int64_t tokens, bool own);
   /// How many of the first `most` tokens of `timeline` a branch of this cache would begin with; 0 = it cannot have one.
   int64_t BranchPoint(const TimelineView& timeline, int64_t most) const;
   /// Notes that the cache has been made a branch of so many tokens of another one.

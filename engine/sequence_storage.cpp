@@ -16,6 +16,8 @@ namespace {
 constexpr int64_t kLeastWaitMs = 100, kUnmeasuredWaitMs = 5000;
 // A step of fewer rows says little of how fast a long prefill is.
 constexpr int64_t kMeasuredRows = 16;
+// What one round copies where copies are made by the engine's thread: about 10 ms.
+constexpr int64_t kMostCopiedInRound = 32 << 20;
 
 int64_t CopiedBytes(const Snapshot& snapshot, const Snapshot* base) {
   std::set<const std::byte*> shared;
@@ -29,9 +31,36 @@ int64_t CopiedBytes(const Snapshot& snapshot, const Snapshot* base) {
   return bytes;
 }
 
+// Bytes of a snapshot that a device, if it copies from pinned memory, would have to copy from other memory.
+int64_t PageableBytes(const Snapshot& snapshot, size_t cell_bytes) {
+  const BlobReserve& reserve = BlobReserve::Instance();
+  int64_t bytes = 0;
+  if (!reserve.has_cells(cell_bytes)) return bytes;
+  for (const SnapshotChunk& chunk : snapshot.chunks()) {
+    if (!reserve.IsInCell(chunk.bytes.data())) bytes += static_cast<int64_t>(chunk.bytes.size());
+  }
+  return bytes;
+}
+
 }  // namespace
 
-SequenceStorage::Saved SequenceStorage::Save(const std::string& owner, Sequence& sequence) {
+bool SequenceStorage::MayCopyMore() const { return copied_in_round_ < kMostCopiedInRound; }
+
+bool SequenceStorage::HasRoomFor(const std::string& owner, const KvCache& cache, const Snapshot* base) const {
+  const CaptureSize size = SizeOfCapture(cache, memory_, base);
+  if (!storage_.tiers->WouldKeep(owner, size.all_bytes, saving_bytes_)) return false;
+  const auto chunk_bytes = static_cast<size_t>(SnapshotChunkBytes(cache.shape(), memory_));
+  const BlobReserve& reserve = BlobReserve::Instance();
+  return !reserve.has_cells(chunk_bytes) || static_cast<int64_t>(reserve.free_cells(chunk_bytes)) >= size.chunks;
+}
+
+bool SequenceStorage::Keeps(const std::string& owner, const KvCache& cache) const {
+  if (cache.ring().next() == 0) return true;  // there is nothing to lose
+  return storage_.tiers != nullptr && !owner.empty() && Snapshot::CanCapture(cache) &&
+         HasRoomFor(owner, cache, nullptr);
+}
+
+SequenceStorage::Saved SequenceStorage::Save(const std::string& owner, Sequence& sequence, Effort effort) {
   if (storage_.tiers == nullptr || owner.empty() || !memory_.status().ok()) return Saved::kNothing;
   const KvCache& cache = *sequence.cache();
   std::optional<Snapshot> base;
@@ -39,28 +68,35 @@ SequenceStorage::Saved SequenceStorage::Save(const std::string& owner, Sequence&
   const bool same = base && base->header().id == cache.snapshot();
   // A cache that was only rolled back since is a prefix of what memory has.
   if (same && cache.ring().unchanged() == cache.ring().next() && cache.ring().next() > 0) return Saved::kYes;
-  return Offer(owner, sequence, base ? &*base : nullptr);
+  return Offer(owner, sequence, base ? &*base : nullptr, effort);
 }
 
 SequenceStorage::Saved SequenceStorage::SaveCopy(const std::string& owner, Sequence& sequence) {
   if (storage_.tiers == nullptr || owner.empty()) return Saved::kNothing;
-  const Saved saved = Offer(owner, sequence, nullptr);
-  sequence.cache()->set_snapshot(0);
+  const Saved saved = Offer(owner, sequence, nullptr, Effort::kIfRoom);
+  if (saved != Saved::kRefused) sequence.cache()->set_snapshot(0);
   return saved;
 }
 
-SequenceStorage::Saved SequenceStorage::Offer(const std::string& owner, Sequence& sequence, const Snapshot* base) {
+SequenceStorage::Saved SequenceStorage::Offer(const std::string& owner, Sequence& sequence, const Snapshot* base,
+                                              Effort effort) {
   KvCache& cache = *sequence.cache();
   if (cache.ring().next() == 0 || !Snapshot::CanCapture(cache)) return Saved::kNothing;
+  if (effort == Effort::kIfRoom && !HasRoomFor(owner, cache, base)) return Saved::kRefused;
   const int64_t begin = clock_.MonotonicNs();
   const SnapshotProof proof{storage_.FingerprintUnder(sequence.adapter())};
   PendingSave save{owner, &cache, 0,
                    Snapshot::BeginCapture(cache, memory_, proof, sequence.tokens(), sequence.replay_start(), base)};
   save.snapshot = save.capture.snapshot.header().id;
   ++counts_.captures;
-  counts_.captured_bytes += static_cast<uint64_t>(CopiedBytes(save.capture.snapshot, base));
+  const int64_t copied = CopiedBytes(save.capture.snapshot, base);
+  counts_.captured_bytes += static_cast<uint64_t>(copied);
+  if (!BlobReserve::Instance().has_cells(static_cast<size_t>(SnapshotChunkBytes(cache.shape(), memory_)))) {
+    copied_in_round_ += copied;
+  }
   counts_.capture_ms += static_cast<double>(clock_.MonotonicNs() - begin) * 1e-6;
   if (save.capture.ticket == 0) return Store(std::move(save));
+  saving_bytes_ += save.capture.snapshot.chunk_bytes();
   saves_.push_back(std::move(save));
   return Saved::kCopying;
 }
@@ -111,6 +147,7 @@ std::vector<SequenceStorage::Outcome> SequenceStorage::TakeSaved(bool wait) {
   while (!saves_.empty() && (wait || memory_.CopyDone(saves_.front().capture.ticket))) {
     PendingSave save = std::move(saves_.front());
     saves_.erase(saves_.begin());
+    saving_bytes_ -= save.capture.snapshot.chunk_bytes();
     const KvCache* cache = save.cache;
     const bool current =
         cache != nullptr && cache->snapshot() == save.snapshot && cache->ring().unchanged() == cache->ring().next();
@@ -175,6 +212,11 @@ std::optional<double> SequenceStorage::Restore(const Result<FetchedSnapshot>& fe
   const int64_t begin = clock_.MonotonicNs();
   Status status = fetched.status();
   if (status.ok() && !(fetched->snapshot.header().window == window)) status = Mismatch("snapshot: of another window");
+  // Out of other memory the engine's thread copies, and everybody waits: computing leaves them their steps.
+  const auto cell_bytes = static_cast<size_t>(SnapshotChunkBytes(sequence.cache()->shape(), memory_));
+  if (status.ok() && PageableBytes(fetched->snapshot, cell_bytes) > kMostCopiedInRound) {
+    status = Overloaded("snapshot: there was no pinned memory for it");
+  }
   PendingLoad load{sequence.cache(), false, 0, 0, {}};
   if (status.ok()) {
     auto begun = fetched->snapshot.BeginRestore(*sequence.cache(), memory_, {storage_.FingerprintUnder(adapter)});

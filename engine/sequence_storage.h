@@ -23,14 +23,22 @@ class SequenceStorage {
   enum class Saved {
     kYes,
     kNothing,  // no tiers, no owner, an empty cache or the first window of a shortened replay
-    kRefused,  // the tiers have too much to do
+    kRefused,  // the tiers would not keep it or have too much to do, or there is no pinned memory to copy it into
     kCopying,  // begun: TakeSaved tells
   };
+  /// The engine's thread starts another round.
+  void BeginRound() { copied_in_round_ = 0; }
+  /// False where the engine's thread makes the copies itself and has reached this round's limit.
+  bool MayCopyMore() const;
   /// Puts what the sequence's cache holds where `owner` can find it, copying only what has changed since the last time.
-  /// Waits neither for the copy from the device nor for storage; the sequence may go on meanwhile.
-  Saved Save(const std::string& owner, Sequence& sequence);
+  /// Waits neither for the copy from the device nor for storage; the sequence may be used at once. kAlways copies it even
+  /// if there is no room: the process is about to end.
+  enum class Effort { kIfRoom, kAlways };
+  Saved Save(const std::string& owner, Sequence& sequence, Effort effort = Effort::kIfRoom);
   /// As Save, under a name that is not the cache's own: the next Save to its own copies everything again.
   Saved SaveCopy(const std::string& owner, Sequence& sequence);
+  /// Whether a save of this cache now would be kept.
+  bool Keeps(const std::string& owner, const KvCache& cache) const;
   /// True while a copy out of this cache, or for this owner, is under way.
   bool Saves(const KvCache* cache) const;
   bool Saves(const std::string& owner) const;
@@ -87,7 +95,10 @@ class SequenceStorage {
     int64_t begin_ns;  // of the copies
     PendingRestore restore;
   };
-  Saved Offer(const std::string& owner, Sequence& sequence, const Snapshot* base);
+  Saved Offer(const std::string& owner, Sequence& sequence, const Snapshot* base, Effort effort);
+  /// Whether the tiers would keep a copy of this cache and, where the device copies into pinned memory, there is enough
+  /// of that: a copy into other memory holds up the engine's thread.
+  bool HasRoomFor(const std::string& owner, const KvCache& cache, const Snapshot* base) const;
   Saved Store(PendingSave save);
   void NoteLoaded(const PendingLoad& load, double ms);
 
@@ -99,6 +110,8 @@ class SequenceStorage {
   std::vector<PendingLoad> loads_;  // oldest first; one copy at a time is made
   int64_t loaded_ns_ = 0;           // when the last one was done
   double bytes_per_ns_ = 0;         // of the fastest
+  int64_t saving_bytes_ = 0;        // of all snapshots in saves_
+  int64_t copied_in_round_ = 0;     // out of slots
 };
 
 }  // namespace ringside

@@ -26,6 +26,10 @@ struct TurnRequest {
   /// True if earlier tokens of the conversation were computed before, by an earlier process perhaps: a cache that is
   /// not found was lost then, and is reported as recomputed.
   bool continues = false;
+  /// The timeline that this new one was forked off, and its owner; 0 = none. Its rows in a slot are taken over on the
+  /// device, after its prompt has been computed if that is under way; its stored cache gets this one as a second owner.
+  TimelineId forked_from = 0;
+  std::string forked_owner;
   bool goes_on = false;  // `tokens` end in the middle of the answer, so that a space at the output's beginning is text
   /// The whole timeline before the answer: history and new input. The engine makes the cache equal it, reusing what it
   /// has: a longest common prefix in the slot, rolled back where the ring still allows, else rebuilt.

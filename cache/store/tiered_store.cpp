@@ -514,6 +514,9 @@ void TieredStore::Sweep() { impl_->Sweep(); }
 void TieredStore::RunQueued() { impl_->RunQueued(); }
 void TieredStore::Reconcile(const std::function<bool(const std::string&)>& exists) { impl_->Reconcile(exists); }
 int64_t TieredStore::host_room() const { return impl_->host_room(); }
+bool TieredStore::WouldKeep(const std::string& owner, int64_t bytes, int64_t coming) const {
+  return impl_->WouldKeep(owner, bytes, coming);
+}
 TieredStoreStats TieredStore::stats() const { return impl_->stats(); }
 
 }  // namespace ringside

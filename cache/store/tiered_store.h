@@ -135,6 +135,9 @@ class TieredStore {
   TieredStoreStats stats() const;
   /// Bytes that memory takes without giving anything away for them.
   int64_t host_room() const;
+  /// Whether a snapshot of `bytes` would be kept if it were offered after others of `coming` bytes: memory has room for
+  /// all snapshots that are not stored yet, or they may wait for the disk.
+  bool WouldKeep(const std::string& owner, int64_t bytes, int64_t coming) const;
 
  private:
   class Impl;

@@ -68,6 +68,7 @@ class TieredStore::Impl {
   void Reconcile(const std::function<bool(const std::string&)>& exists);
   TieredStoreStats stats() const;
   int64_t host_room() const;
+  bool WouldKeep(const std::string& owner, int64_t bytes, int64_t coming) const;
 
  private:
   using Work = std::function<void()>;

@@ -123,6 +123,14 @@ int64_t TieredStore::Impl::host_room() const {
   return high - host_->index().bytes() - waiting_.bytes();
 }
 
+bool TieredStore::Impl::WouldKeep(const std::string& owner, int64_t bytes, int64_t coming) const {
+  std::lock_guard lock(mutex_);
+  const int64_t waiting = waiting_.bytes() + coming;
+  if (waiting + bytes <= host_->budget_bytes()) return true;
+  if (disk_ == nullptr || StaysInMemory(owner) || bytes > disk_->budget_bytes()) return false;
+  return waiting == 0 || waiting + bytes <= WaitingBound();
+}
+
 void TieredStore::Impl::ApplyIdleTimes() {
   const int64_t now = clock_.MonotonicNs();
   const auto high = static_cast<int64_t>(kHighWater * static_cast<double>(host_->budget_bytes()));

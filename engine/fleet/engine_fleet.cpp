@@ -27,12 +27,14 @@ void Add(EngineStats& sum, const EngineStats& one) {
   sum.kv_bytes += one.kv_bytes;
   sum.kv_bytes_used += one.kv_bytes_used;
   sum.turns_gave_way += one.turns_gave_way;
+  sum.turns_preempted += one.turns_preempted;
   sum.written_back += one.written_back;
   sum.captures += one.captures;
   sum.captured_bytes += one.captured_bytes;
   sum.capture_ms += one.capture_ms;
   sum.unsaved += one.unsaved;
   sum.unsaved_bytes += one.unsaved_bytes;
+  sum.caches_dropped += one.caches_dropped;
   sum.saves_refused += one.saves_refused;
   sum.restores_host += one.restores_host;
   sum.restores_disk += one.restores_disk;
@@ -116,7 +118,7 @@ size_t EngineFleet::Choose(const TurnRequest& request) const {
 Status EngineFleet::Submit(TurnRequest request) {
   if (engines_.size() == 1) return engines_.front()->Submit(std::move(request));
   const TimelineId timeline = request.timeline;
-  size_t engine = 0;
+  size_t engine = 0, source = 0;
   {
     std::lock_guard lock(mutex_);
     TakeOutFailed();
@@ -126,6 +128,11 @@ Status EngineFleet::Submit(TurnRequest request) {
     if (before != nullptr && before->engine != engine) engines_[before->engine]->Close(timeline);
     placement_.Begin(timeline, engine, request.owner);
     MoveIdle(engine);
+    source = request.forked_from == 0 ? engine : SourceOf(request.forked_from, request.forked_owner);
+  }
+  if (source != engine) {  // the cache comes through the tiers
+    engines_[source]->Fork(request.forked_from, timeline, request.forked_owner, request.owner);
+    request.forked_from = 0;
   }
   request.sink = std::make_shared<PinnedSink>(std::move(request.sink), *this, timeline, engine);
   Status status = engines_[engine]->Submit(std::move(request));
@@ -212,18 +219,21 @@ void EngineFleet::Erase(TimelineId timeline, const std::string& owner, Engine::D
   for (const auto& engine : engines_) engine->Erase(timeline, owner, told);
 }
 
-void EngineFleet::Fork(TimelineId from, TimelineId to, const std::string& from_owner, const std::string& to_owner,
-                       bool to_branch) {
+size_t EngineFleet::SourceOf(TimelineId from, const std::string& from_owner) const {
+  if (const Placement::Pin* pin = placement_.Find(from)) return pin->engine;
+  for (size_t i = 1; i < engines_.size(); ++i) {
+    if (InSlot(i, from_owner)) return i;
+  }
+  return 0;
+}
+
+void EngineFleet::Fork(TimelineId from, TimelineId to, const std::string& from_owner, const std::string& to_owner) {
   size_t engine = 0;
   {
     std::lock_guard lock(mutex_);
-    for (size_t i = 1; i < engines_.size(); ++i) {
-      if (InSlot(i, from_owner)) engine = i;
-    }
-    if (const Placement::Pin* pin = placement_.Find(from)) engine = pin->engine;
+    engine = SourceOf(from, from_owner);
   }
-  // The turn may come to another engine.
-  engines_[engine]->Fork(from, to, from_owner, to_owner, to_branch && engines_.size() == 1);
+  engines_[engine]->Fork(from, to, from_owner, to_owner);
 }
 
 void EngineFleet::SaveAll(Engine::Done done) {

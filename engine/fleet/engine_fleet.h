@@ -42,7 +42,7 @@ class EngineFleet {
   void Close(TimelineId timeline);
   void Park(TimelineId timeline);
   void Erase(TimelineId timeline, const std::string& owner, Engine::Done done);
-  void Fork(TimelineId from, TimelineId to, const std::string& from_owner, const std::string& to_owner, bool to_branch);
+  void Fork(TimelineId from, TimelineId to, const std::string& from_owner, const std::string& to_owner);
   void Prefetch(const std::string& owner) { engines_.front()->Prefetch(owner); }
   void SaveAll(Engine::Done done);
   std::optional<CacheSource> Where(const std::string& owner) const;

@@ -41,10 +41,15 @@ NetworkShape Model::shape() const {
   const ModelSpec& spec = state_->spec;
   int64_t most_virtual = 0;
   for (const int64_t tokens : state_->virtual_tokens) most_virtual = std::max(most_virtual, tokens);
+  int64_t most_heads = 0;
+  for (const Shard& shard : state_->shards) {
+    most_heads = std::max(most_heads, shard.layers.size() * shard.kv_heads.size());
+  }
   return {.layers = spec.layers,
           .kv_heads = spec.kv_heads,
           .head_dim = spec.head_dim,
           .vocab = spec.vocab,
+          .most_heads = most_heads,
           .position_limit = spec.learned_positions ? spec.trained_context : 0,
           // Products of a row with all weights of the layers; with one key and one value of every head.
           .attention_context = static_cast<double>(spec.layer_weights()) /

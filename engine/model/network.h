@@ -31,6 +31,7 @@ struct StepPart {
 /// What the engine must know of a network to make its caches and to refuse what it cannot run.
 struct NetworkShape {
   int64_t layers = 0, kv_heads = 0, head_dim = 0, vocab = 0;
+  int64_t most_heads = 0;      // key/value heads, of all layers together, that one device has; 0 = every one
   int64_t position_limit = 0;  // learned positions: no token may stand at or after it; 0 = none
   // Attending to so many tokens costs a row as much as all the rest of it; 0 = attention costs nothing.
   double attention_context = 0;

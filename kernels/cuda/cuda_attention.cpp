@@ -228,7 +228,7 @@ AttentionPlan CudaBackend::StageSegments(const AttentionArgs& args, const Staged
     plan.wgmma_queries = WgmmaQueries(args, window, tile_heads);
   }
   if (plan.wgmma_queries > 0) {  // they take the memory as an array of half tiles
-    CHECK_LE(plan.memory_bytes / plan.half_tile_bytes, int64_t{INT32_MAX});
+    CHECK_LE(plan.memory_bytes / plan.half_tile_bytes, int64_t{INT32_MAX});  // kMostHalfTiles, and a page
     for (const AttentionSegment& s : args.segments) {
       const std::byte* slab = static_cast<std::byte*>(s.slab);
       CHECK(slab >= range.begin && slab < range.begin + range.bytes);

@@ -196,7 +196,8 @@ std::byte* CudaBackend::Land(void* host, size_t bytes) {
 void CudaBackend::CopyOnDevice(void* to, const void* from, size_t bytes) {
   memory_.Await(to, bytes), memory_.Await(from, bytes);
   Flush();
-  for (const void* place : {static_cast<const void*>(to), from}) slab_copies_.Await(place, stream_);
+  slab_copies_.Await(to, stream_);
+  slab_copies_.Await(from, stream_, /*only_reads=*/true);
   CHECK_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_));
 }
 

@@ -79,7 +79,8 @@ CopyTicket SlabCopies::Begin(bool to_host, const KvShape& shape, std::byte* slab
   for (const Copy& copy : copies_) {
     if (copy.slab == slab) CHECK_CUDA(cudaStreamWaitEvent(stream, copy.events.back(), 0));
   }
-  Copy copy{++last_ticket_, slab, shape.slab_bytes(), to_host ? shape.layers : LayersPerPart(shape, runs), {}};
+  const int64_t layers_per_event = to_host ? shape.layers : LayersPerPart(shape, runs);
+  Copy copy{++last_ticket_, slab, shape.slab_bytes(), to_host, layers_per_event, {}};
   const auto tile_bytes = static_cast<size_t>(shape.tile_bytes());
   for (int64_t layer = 0; layer < shape.layers; layer += copy.layers_per_event) {
     const int64_t layers = std::min(copy.layers_per_event, shape.layers - layer);
@@ -149,10 +150,11 @@ void SlabCopies::Await(const void* slab, int64_t layer, cudaStream_t step) {
   }
 }
 
-void SlabCopies::Await(const void* place, cudaStream_t step) {
+void SlabCopies::Await(const void* place, cudaStream_t step, bool only_reads) {
   const auto* at = static_cast<const std::byte*>(place);
   for (const Copy& copy : copies_) {
     const auto* slab = static_cast<const std::byte*>(copy.slab);
+    if (only_reads && copy.to_host) continue;
     if (at >= slab && at < slab + copy.slab_bytes) CHECK_CUDA(cudaStreamWaitEvent(step, copy.events.back(), 0));
   }
 }

@@ -250,7 +250,7 @@ Result<SessionInfo> SessionTable::State::AddFork(const Caller& caller, const Ses
   const bool rendered = !timeline.tokens().empty();
   session->Adopt(std::move(timeline), own, from.cache_window());
   RETURN_IF_ERROR(AddSession(session));
-  if (rendered) engine.Fork(from.engine_timeline(), own, from.cache_owner(), session->cache_owner(), false);
+  if (rendered) engine.Fork(from.engine_timeline(), own, from.cache_owner(), session->cache_owner());
   return InfoOf(*session);
 }
 

@@ -175,7 +175,8 @@ Status SessionTable::State::Launch(const Target& target, Session::Prepared prepa
     return Status::Ok();
   }
   if (target.fork_to != 0 && request.timeline == target.fork_to) {
-    engine.Fork(target.fork_from, target.fork_to, target.parent->cache_owner(), request.owner, request.may_branch);
+    request.forked_from = target.fork_from;
+    request.forked_owner = target.parent->cache_owner();
   }
   request.sink = turn_sink;
   if (context->options.turn_timeout_s > 0) {

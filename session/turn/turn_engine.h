@@ -18,10 +18,9 @@ class TurnEngine {
   virtual void Cancel(TurnId turn) = 0;
   virtual void Close(TimelineId timeline) = 0;
   virtual void Park(TimelineId timeline) = 0;
-  /// `from` and `to` are 0 where there is no timeline; the owners are the sessions' keys, "" where there is none.
-  /// `to_branch`: the next turn of `to` is one that may branch.
-  virtual void Fork(TimelineId from, TimelineId to, const std::string& from_owner, const std::string& to_owner,
-                    bool to_branch) = 0;
+  /// `from` and `to` are 0 where there is no timeline; the owners are the sessions' keys, "" where there is none. Where
+  /// the first turn of `to` comes at once TurnRequest::forked_from does without a copy in the tiers.
+  virtual void Fork(TimelineId from, TimelineId to, const std::string& from_owner, const std::string& to_owner) = 0;
   virtual void Erase(TimelineId timeline, const std::string& owner) = 0;
   virtual void Prefetch(const std::string& owner) = 0;
   virtual std::optional<CacheSource> Where(const std::string& owner) const = 0;

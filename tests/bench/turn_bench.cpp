@@ -75,9 +75,8 @@ class DirectEngine final : public TurnEngine {
   void Cancel(TurnId turn) override { engine_.Cancel(turn); }
   void Close(TimelineId timeline) override { engine_.Close(timeline); }
   void Park(TimelineId timeline) override { engine_.Park(timeline); }
-  void Fork(TimelineId from, TimelineId to, const std::string& from_owner, const std::string& to_owner,
-            bool to_branch) override {
-    engine_.Fork(from, to, from_owner, to_owner, to_branch);
+  void Fork(TimelineId from, TimelineId to, const std::string& from_owner, const std::string& to_owner) override {
+    engine_.Fork(from, to, from_owner, to_owner);
   }
   void Erase(TimelineId timeline, const std::string& owner) override { engine_.Erase(timeline, owner, nullptr); }
   void Prefetch(const std::string& owner) override { engine_.Prefetch(owner); }

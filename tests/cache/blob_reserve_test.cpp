@@ -83,8 +83,12 @@ TEST(BlobReserve, CellsThatWereLentComeFirstAndComeBack) {
     return blob.data() >= memory.data() && blob.data() < memory.data() + memory.size();
   };
   EXPECT_FALSE(inside(Blob::Make(kCell)));
+  EXPECT_FALSE(reserve.has_cells(kCell));
   reserve.Lend(memory.data(), kCell, 2);
   EXPECT_EQ(reserve.free_cells(kCell), 2u);
+  for (const size_t at : {size_t{0}, kCell, 2 * kCell - 1}) EXPECT_TRUE(reserve.IsInCell(memory.data() + at));
+  EXPECT_FALSE(reserve.IsInCell(memory.data() + 2 * kCell));
+  EXPECT_FALSE(reserve.IsInCell(nullptr));
   {
     const Blob whole = Blob::Make(kCell), part = Blob::Make(kCell / 8), third = Blob::Make(kCell);
     EXPECT_TRUE(inside(whole));
@@ -92,6 +96,7 @@ TEST(BlobReserve, CellsThatWereLentComeFirstAndComeBack) {
     EXPECT_NE(whole.data(), part.data());
     EXPECT_FALSE(inside(third)) << "there were two";
     EXPECT_EQ(reserve.free_cells(kCell), 0u);
+    EXPECT_TRUE(reserve.has_cells(kCell)) << "they are taken, and there";
   }
   EXPECT_EQ(reserve.free_cells(kCell), 2u);
   EXPECT_EQ(reserve.free_cells(kCell + 1), 0u);

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <random>
 
@@ -281,6 +282,29 @@ TEST_P(SnapshotTest, ChunksHaveTheSizeThatTheSavingBackendAsksFor) {
     KvCache& once_more = Fresh(0, window);
     ASSERT_TRUE(again.Restore(once_more, *backend_, proof_).ok());
     ExpectSame(restored, once_more);
+  }
+}
+
+TEST_P(SnapshotTest, HowMuchACaptureTakesIsKnownBefore) {
+  for (const int64_t pinned : {0, 5, 16, 20}) {
+    KvCache& cache = Fresh(0, {pinned, 32, Eviction::kToken});
+    Snapshot base;
+    for (const int64_t more : {1, 3, 12, 30, 1, 40, 100}) {
+      Grow(cache, more);
+      const CaptureSize size = SizeOfCapture(cache, *backend_, &base);
+      const uint64_t before = cache.snapshot();
+      EXPECT_GE(SizeOfCapture(cache, *backend_, nullptr).chunks, size.chunks);
+      Snapshot next = Capture(cache, &base);
+      int64_t copied = 0;
+      for (const SnapshotChunk& chunk : next.chunks()) {
+        const auto same = [&](const SnapshotChunk& other) { return other.bytes.data() == chunk.bytes.data(); };
+        copied += before != 0 && std::ranges::any_of(base.chunks(), same) ? 0 : 1;
+      }
+      EXPECT_EQ(size.chunks, copied) << pinned << " pinned, " << cache.ring().next() << " in all";
+      EXPECT_LE(size.all_bytes, next.chunk_bytes() + cache.shape().tile_bytes());
+      EXPECT_GE(size.all_bytes + next.header().tiles_per_chunk * cache.shape().tile_bytes(), next.chunk_bytes());
+      base = std::move(next);
+    }
   }
 }
 

@@ -1,6 +1,7 @@
 // Conversations that begin alike: what one has computed is copied to others of the same account, and to nobody else.
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <future>
 
 #include "tests/engine/tiers/engine_tiers.h"
@@ -12,14 +13,19 @@ class EnginePrefixTest : public EngineTiersTest {
  protected:
   static constexpr RingWindow kLong{4, 600, Eviction::kTurn};
 
-  void StartLong(int64_t slots, int64_t step_tokens = 256) {
+  void StartLong(int64_t slots, int64_t step_tokens = 256, bool with_tiers = false) {
+    if (with_tiers) {
+      tiers_ = std::make_unique<TieredStore>(std::make_unique<RamStore>(64 << 20), nullptr,
+                                             TieredStoreOptions{.host_idle_ms = 0, .sweep_ms = 0});
+    }
     auto started = Engine::Start(network_, tokenizer_,
                                  {.slots = slots,
                                   .memory_len = kLong.memory_len,
                                   .pinned_max = 8,
                                   .prefill_chunk = step_tokens,
                                   .step_tokens = step_tokens,
-                                  .kv_dtype = DType::kF32});
+                                  .kv_dtype = DType::kF32},
+                                 {.tiers = tiers_.get(), .fetch_deadline_ms = kMinute});
     ASSERT_TRUE(started.ok()) << started.status().ToString();
     engine_ = std::move(*started);
   }
@@ -85,10 +91,16 @@ TEST_P(EnginePrefixTest, AnotherWindowOrAnOverwrittenRingIsNotShared) {
   EXPECT_EQ(RunRight(Begin(3, 200)).report.tokens_reused, 0);
 }
 
-TEST_P(EnginePrefixTest, OfAFewTokensNothingIsCopied) {
+TEST_P(EnginePrefixTest, ATileOfTokensIsWorthACopyAndLessIsNot) {
   StartLong(4);
-  RunRight(Begin(1, 20));
-  EXPECT_EQ(RunRight(Begin(2, 20)).report.tokens_reused, 0);
+  TimelineId timeline = 1;
+  for (const size_t shared : {15, 16, 40, 63}) {
+    const std::string account = std::to_string(shared);
+    RunRight(Begin(timeline, shared, 10, account));
+    const TurnEnd end = RunRight(Begin(timeline + 1, shared, 10, account));
+    EXPECT_EQ(end.report.tokens_reused, shared < 16 ? 0 : static_cast<int64_t>(shared));
+    timeline += 2;
+  }
 }
 
 TEST_P(EnginePrefixTest, ManyThatComeAtOnceComputeWhatTheyShareOnce) {
@@ -108,9 +120,135 @@ TEST_P(EnginePrefixTest, ManyThatComeAtOnceComputeWhatTheyShareOnce) {
   }
   gate.set_value();
   for (const SubmittedTurn& turn : turns) ExpectRightAnswer(turn, turn.sink->Wait());
-  // They wait until what is left is hardly worth it, less than 256 tokens.
-  EXPECT_GT(SettledStats().tokens_shared, 7u * (500 - 256));
-  EXPECT_LT(engine_->stats().tokens_prefilled, 8u * (256 + 10) + 244);
+  EXPECT_EQ(SettledStats().tokens_shared, 7u * 500);
+  EXPECT_EQ(engine_->stats().tokens_prefilled, 500u + 8 * 10);
+}
+
+// A timeline that was forked off the first one's, while that has its prompt computed.
+class EngineForkTest : public EnginePrefixTest {
+ protected:
+  static SubmittedTurn Fork(TimelineId timeline, size_t shared, size_t own = 10) {
+    SubmittedTurn turn = Begin(timeline, shared, own);
+    turn.request.owner = Owner(timeline);
+    turn.request.continues = true;
+    turn.request.forked_from = 1;
+    turn.request.forked_owner = Owner(1);
+    return turn;
+  }
+  static SubmittedTurn Source(size_t shared, size_t own = 10) {
+    SubmittedTurn turn = Begin(1, shared, own);
+    turn.request.owner = Owner(1);
+    return turn;
+  }
+  /// Runs the source, and submits the others while its n-th step runs.
+  void SubmitAtStep(int n, const SubmittedTurn& source, const std::vector<SubmittedTurn>& others,
+                    const std::function<void()>& act = nullptr) {
+    network_.OnStep([&, n, act]() mutable {
+      if (--n != 0) return;
+      for (const SubmittedTurn& turn : others) EXPECT_TRUE(engine_->Submit(turn.request).ok());
+      if (act) act();
+    });
+    ASSERT_TRUE(engine_->Submit(source.request).ok());
+    source.sink->Wait();
+  }
+  /// No cache was copied between slots and host memory.
+  void ExpectNoCopies() {
+    const EngineStats stats = SettledStats();
+    EXPECT_EQ(stats.captures, 0u);
+    EXPECT_EQ(stats.restores_host + stats.restores_disk, 0u);
+  }
+};
+INSTANTIATE_TEST_SUITE_P(All, EngineForkTest, ::testing::Bool(),
+                         [](const auto& info) { return info.param ? "Ahead" : "InStep"; });
+
+TEST_P(EngineForkTest, ForksOfAPromptThatIsBeingComputedWaitForItsEnd) {
+  for (const int step : {1, 3, 7}) {
+    StartLong(8, 64, /*with_tiers=*/true);
+    const SubmittedTurn source = Source(500);
+    std::vector<SubmittedTurn> forks;
+    for (TimelineId timeline = 2; timeline <= 8; ++timeline) forks.push_back(Fork(timeline, 500));
+    const int64_t before = network_.rows_computed();
+    SubmitAtStep(step, source, forks);
+    for (const SubmittedTurn& fork : forks) {
+      const TurnEnd end = fork.sink->Wait();
+      ExpectRightAnswer(fork, end);
+      EXPECT_EQ(end.report.tokens_reused, 500) << "after step " << step;
+      EXPECT_EQ(end.report.source, CacheSource::kSlot);
+    }
+    EXPECT_EQ(network_.rows_computed() - before, 500 + 8 * 14);
+    ExpectNoCopies();
+    engine_.reset();
+  }
+}
+
+TEST_P(EngineForkTest, WhereItsSourceIsCancelledOneOfThemComputesForAll) {
+  StartLong(8, 64, /*with_tiers=*/true);
+  const SubmittedTurn source = Source(500);
+  std::vector<SubmittedTurn> forks;
+  for (TimelineId timeline = 2; timeline <= 8; ++timeline) forks.push_back(Fork(timeline, 500));
+  const int64_t before = network_.rows_computed();
+  SubmitAtStep(3, source, forks, [&] { engine_->Cancel(source.request.turn); });
+  for (const SubmittedTurn& fork : forks) ExpectRightAnswer(fork, fork.sink->Wait());
+  EXPECT_LE(network_.rows_computed() - before, 500 + 64 + 8 * 14);
+  ExpectNoCopies();
+}
+
+TEST_P(EngineForkTest, WhereItsSourceFailsNothingOfItIsUsed) {
+  StartLong(8, 64, /*with_tiers=*/true);
+  const SubmittedTurn source = Source(500), fork = Fork(2, 500);
+  // The eighth step is the one that gives the source its first token.
+  int step = 0;
+  network_.OnStep([&] {
+    ++step;
+    if (step == 3) {
+      EXPECT_TRUE(engine_->Submit(fork.request).ok());
+    }
+    network_.PoisonLogits(step == 8);
+  });
+  ASSERT_TRUE(engine_->Submit(source.request).ok());
+  EXPECT_EQ(source.sink->Wait().reason, FinishReason::kError);
+  const TurnEnd end = fork.sink->Wait();
+  ExpectRightAnswer(fork, end);
+  EXPECT_EQ(end.report.tokens_reused, 0);
+}
+
+TEST_P(EngineForkTest, ARingThatHasTurnedIsCopiedToo) {
+  StartLong(4, 64, /*with_tiers=*/true);
+  const SubmittedTurn source = Source(1500, 40);
+  const TurnEnd first = RunRight(source);
+  std::vector<TokenId> tokens = source.request.tokens;
+  tokens.insert(tokens.end(), first.output.begin(), first.output.end());
+  SubmittedTurn fork = Fork(2, 1500);
+  fork.request.message_starts = {0, 1500, static_cast<int64_t>(tokens.size())};
+  const std::vector<TokenId> rest = Tokens(20, 77);
+  tokens.insert(tokens.end(), rest.begin(), rest.end());
+  fork.request.tokens = tokens;
+  const TurnEnd end = RunRight(fork);
+  EXPECT_EQ(end.report.source, CacheSource::kSlot);
+  EXPECT_EQ(end.report.tokens_computed, 21);
+  ExpectNoCopies();
+}
+
+TEST_P(EngineForkTest, OneWhoseSourceHasLeftItsSlotFindsItInTheTiers) {
+  StartLong(1, 64, /*with_tiers=*/true);
+  RunRight(Source(500));
+  const TurnEnd end = RunRight(Fork(2, 500));  // the source leaves for it
+  EXPECT_EQ(end.report.tokens_reused, 500);
+  EXPECT_EQ(end.report.source, CacheSource::kHost);
+  const TurnEnd again = RunRight(Fork(3, 500));
+  EXPECT_EQ(again.report.tokens_reused, 500);
+}
+
+TEST_P(EngineForkTest, AForkThatWasMadeBeforeItsTurnIsTakenOutOfTheSlotToo) {
+  StartLong(4, 64, /*with_tiers=*/true);
+  RunRight(Source(500));
+  engine_->Fork(1, 2, Owner(1), Owner(2));
+  SubmittedTurn fork = Fork(2, 500);
+  fork.request.forked_from = 0;
+  const TurnEnd end = RunRight(fork);
+  EXPECT_EQ(end.report.tokens_reused, 500);
+  EXPECT_EQ(end.report.source, CacheSource::kSlot);
+  EXPECT_EQ(SettledStats().restores_host, 0u);
 }
 
 TEST_P(EnginePrefixTest, TheOneThatComputesForOthersMayBeCancelled) {

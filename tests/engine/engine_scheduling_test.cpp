@@ -80,8 +80,8 @@ TEST_P(EngineSchedulingTest, SlotsGoToTheAccountsInTurn) {
   const SubmittedTurn second = Submit("many", 10, 3), third = Submit("many", 10, 3), other = Submit("one", 10, 3);
   Go();
   for (const SubmittedTurn* turn : {&first, &second, &third, &other}) ExpectRight(*turn, turn->sink->Wait());
-  EXPECT_EQ(second.sink->positions(), (std::vector<int64_t>{1}));
-  EXPECT_EQ(other.sink->positions(), (std::vector<int64_t>{2, 1}));
+  EXPECT_EQ(other.sink->positions(), (std::vector<int64_t>{1})) << "it has no turn that runs";
+  EXPECT_EQ(second.sink->positions(), (std::vector<int64_t>{2, 1}));
   EXPECT_EQ(third.sink->positions(), (std::vector<int64_t>{3, 2, 1}));
 }
 
@@ -92,7 +92,7 @@ TEST_P(EngineSchedulingTest, AnAccountThatWasServedMuchLetsAnotherPass) {
   Go();
   for (const SubmittedTurn* turn : {&first, &second, &other}) ExpectRight(*turn, turn->sink->Wait());
   EXPECT_EQ(other.sink->positions().back(), 1);
-  EXPECT_EQ(second.sink->positions(), (std::vector<int64_t>{1, 2, 1}));
+  EXPECT_EQ(second.sink->positions(), (std::vector<int64_t>{2, 1}));
 }
 
 TEST_P(EngineSchedulingTest, AShortPromptPassesALongOne) {

@@ -84,29 +84,88 @@ TEST(Scheduler, FewRowsBeyondWholeTilesWait) {
 }
 
 TEST(Scheduler, SlotsGoToTheAccountsInTurn) {
-  EXPECT_EQ(SlotOrder(std::vector<size_t>{0, 0, 0, 1}, {0, 0}), (std::vector<size_t>{0, 3, 1, 2}));
-  EXPECT_EQ(SlotOrder(std::vector<size_t>{0, 0, 0, 1}, {9999, 0}), (std::vector<size_t>{3, 0, 1, 2}));
-  EXPECT_EQ(SlotOrder(std::vector<size_t>{0, 0, 0}, {0}), (std::vector<size_t>{0, 1, 2}));
+  EXPECT_EQ(SlotOrder(std::vector<size_t>{0, 0, 0, 1}, {0, 0}, {0, 0}), (std::vector<size_t>{0, 3, 1, 2}));
+  EXPECT_EQ(SlotOrder(std::vector<size_t>{0, 0, 0, 1}, {9999, 0}, {0, 0}), (std::vector<size_t>{3, 0, 1, 2}));
+  EXPECT_EQ(SlotOrder(std::vector<size_t>{0, 0, 0}, {0}, {7}), (std::vector<size_t>{0, 1, 2}));
 }
 
-TEST(Scheduler, WhoComesBackHasSavedNothingUpAndOwesWhatHeOwed) {
+TEST(Scheduler, SlotsGoFirstToTheAccountWithTheFewestRunningTurns) {
+  EXPECT_EQ(SlotOrder(std::vector<size_t>{0, 0, 1, 1}, {0, 9999}, {2, 0}), (std::vector<size_t>{2, 3, 0, 1}));
+}
+
+std::vector<SlotHolder> Holders(const std::vector<int64_t>& of_accounts, int64_t steps) {
+  std::vector<SlotHolder> holders;
+  for (size_t account = 0; account < of_accounts.size(); ++account) {
+    holders.insert(holders.end(), static_cast<size_t>(of_accounts[account]), {.account = account, .steps = steps});
+  }
+  return holders;
+}
+
+TEST(Scheduler, AnAccountAboveItsShareGivesASlotAtOnceAndNoneBelowIt) {
+  for (int64_t held = 0; held <= 9; ++held) {
+    const auto victim = PickVictim(Holders({held, 8 - std::min<int64_t>(held, 8)}, 0), 1);
+    EXPECT_EQ(victim.has_value(), held >= 8 - std::min<int64_t>(held, 8) + 2) << held;
+  }
+  // Among three accounts, the one with the most turns.
+  const std::vector<SlotHolder> holders = Holders({2, 3, 0}, 0);
+  EXPECT_EQ(holders[*PickVictim(holders, 2)].account, 1u);
+}
+
+TEST(Scheduler, OfAnAccountTheTurnThatCostsLeastGivesWay) {
+  std::vector<SlotHolder> holders = Holders({4}, kQuantumSteps);
+  for (size_t i = 0; i < holders.size(); ++i) holders[i].rows = 100 - static_cast<int64_t>(i);
+  EXPECT_EQ(PickVictim(holders, 1), 3u);
+  holders[3].may_leave = false;  // beams
+  EXPECT_EQ(PickVictim(holders, 1), 2u);
+  holders[2].steps = 0;  // it has just got its slot
+  EXPECT_EQ(PickVictim(holders, 1), 1u);
+  holders[1].is_kept = false;  // it would be computed again
+  EXPECT_EQ(PickVictim(holders, 1), 0u);
+  for (SlotHolder& holder : holders) holder.is_kept = false;
+  EXPECT_EQ(PickVictim(holders, 1), 1u) << "nothing can be saved: the cheapest after its quantum";
+  for (SlotHolder& holder : holders) holder.steps = 0;
+  EXPECT_EQ(PickVictim(holders, 1), std::nullopt);
+}
+
+TEST(Scheduler, WithMoreAccountsThanSlotsTheyTakeTurnsByQuanta) {
+  std::vector<SlotHolder> holders = Holders({1, 1, 1, 0}, kQuantumSteps - 1);
+  EXPECT_EQ(PickVictim(holders, 3), std::nullopt);
+  for (size_t i = 0; i < holders.size(); ++i) holders[i].steps = kQuantumSteps + static_cast<int64_t>(i % 2);
+  EXPECT_EQ(PickVictim(holders, 3), 1u) << "who ran longest";
+  EXPECT_EQ(PickVictim(holders, 0), std::nullopt) << "who has a slot takes nobody else's only one";
+}
+
+TEST(Scheduler, WhoComesBackIsALittleBehindAndOwesWhatHeOwed) {
+  constexpr double kBehind = 2048;
   ServedTokens served;
   served.Enter("a");
   served.Enter("b");
   served.Add("a", 10'000);
   served.Add("b", 9'000);
   served.Enter("new");
-  EXPECT_EQ(served.Of("new"), 9'000);
+  EXPECT_EQ(served.Of("new"), 9'000 - kBehind);
   served.Leave("new");
   served.Leave("a");
   served.Add("b", 500);
   served.Enter("new");
-  EXPECT_EQ(served.Of("new"), 9'500);
+  EXPECT_EQ(served.Of("new"), 9'500 - kBehind);
   served.Enter("a");
   EXPECT_EQ(served.Of("a"), 10'000);
   for (const char* name : {"a", "b", "new"}) served.Leave(name);
   served.Enter("later");  // nobody is there: it begins where the last one stood
-  EXPECT_GE(served.Of("later"), 9'500);
+  EXPECT_GE(served.Of("later"), 9'500 - kBehind);
+}
+
+TEST(Scheduler, ManyShortVisitsAreServedNoMoreThanOneLongOne) {
+  ServedTokens served;
+  served.Enter("stays");
+  served.Add("stays", 100'000);
+  for (int visit = 0; visit < 100; ++visit) {
+    served.Enter("visits");
+    EXPECT_GE(served.Of("visits"), 100'000 - 2048 + 100 * visit);
+    served.Add("visits", 100);
+    served.Leave("visits");
+  }
 }
 
 TEST(Scheduler, RandomPlansKeepTheirLimitsAndNobodyStarves) {

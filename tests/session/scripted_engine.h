@@ -109,6 +109,7 @@ class ScriptedEngine final : public TurnEngine {
   Status Submit(TurnRequest request) override {
     std::lock_guard lock(mutex_);
     if (!refusal_.ok()) return refusal_;
+    if (request.forked_from != 0) forks_.emplace_back(request.forked_from, request.timeline);
     requests_.push_back(std::move(request));
     outputs_.emplace_back();
     return Status::Ok();
@@ -125,7 +126,7 @@ class ScriptedEngine final : public TurnEngine {
     std::lock_guard lock(mutex_);
     parked_.push_back(timeline);
   }
-  void Fork(TimelineId from, TimelineId to, const std::string&, const std::string&, bool) override {
+  void Fork(TimelineId from, TimelineId to, const std::string&, const std::string&) override {
     std::lock_guard lock(mutex_);
     forks_.emplace_back(from, to);
   }

@@ -9,6 +9,13 @@ namespace {
 
 int64_t Ns(double ms) { return static_cast<int64_t>(ms * 1e6); }
 
+// Through a driver's staging buffers, into memory without pages.
+constexpr double kPageableBytesPerMs = 1.6e6;
+
+// Ranges of host memory, by their beginning.
+std::mutex pinned_mutex;
+std::map<const std::byte*, size_t> pinned;
+
 std::unique_ptr<Backend> MakeHost() {
   auto made = MakeCpuBackend({.threads = 1});
   CHECK(made.ok());
@@ -37,27 +44,59 @@ StepWork WorkOf(std::span<const StepPart> parts) {
 SimBackend::SimBackend(const CostModel& cost, double scale, ManualClock& clock)
     : LaggingBackend(MakeHost()), cost_(cost), scale_(scale), clock_(clock) {}
 
-double SimBackend::Bytes(const KvShape& shape, std::span<const SlabRun> runs) const {
+bool SimBackend::PinHost(void* data, size_t bytes) {
+  pins_ = true;
+  std::lock_guard lock(pinned_mutex);
+  pinned[static_cast<std::byte*>(data)] = bytes;
+  return true;
+}
+
+double SimBackend::Bytes(std::span<const SlabRun> runs) const {
   int64_t bytes = 0;
-  for (const SlabRun& run : runs) bytes += run.bytes * shape.layers;
+  for (const SlabRun& run : runs) bytes += run.bytes;
   return scale_ * static_cast<double>(bytes);
 }
 
-CopyTicket SimBackend::Queue(CopyTicket ticket, const void* slab, double ms, int64_t* free_ns) {
+double SimBackend::PageableBytes(std::span<const SlabRun> runs) const {
+  if (!pins_) return 0;  // an engine without pinned memory: its load is not about this
+  std::lock_guard lock(pinned_mutex);
+  int64_t bytes = 0;
+  for (const SlabRun& run : runs) {
+    const auto after = pinned.upper_bound(run.host);
+    const bool is_pinned =
+        after != pinned.begin() && run.host + run.bytes <= std::prev(after)->first + std::prev(after)->second;
+    if (!is_pinned) bytes += run.bytes;
+  }
+  return scale_ * static_cast<double>(bytes);
+}
+
+CopyTicket SimBackend::Queue(CopyTicket ticket, Copy copy, double ms, double pageable, int64_t* free_ns) {
   // It sees what the steps before it have written.
-  *free_ns = std::max({*free_ns, step_free_ns_, clock_.MonotonicNs()}) + Ns(ms);
-  copies_[ticket] = {slab, *free_ns};
+  *free_ns = std::max({*free_ns, step_free_ns_, clock_.MonotonicNs()}) + Ns(ms + pageable / kPageableBytesPerMs);
+  copy.end_ns = *free_ns;
+  copies_[ticket] = copy;
+  int64_t saving = 0;
+  for (const auto& [other, one] : copies_) saving += one.end_ns > clock_.MonotonicNs() ? one.saved_bytes : 0;
+  counts_.most_saving_bytes = std::max(counts_.most_saving_bytes, saving);
+  counts_.pageable_bytes += static_cast<int64_t>(pageable);
+  if (pageable > 0) Block(copy.end_ns);
   return ticket;
 }
 
+void SimBackend::Block(int64_t until_ns) {
+  counts_.blocked_ns += std::max<int64_t>(0, until_ns - clock_.MonotonicNs());
+  AdvanceTo(clock_, until_ns);
+}
+
 CopyTicket SimBackend::SaveSlab(const KvShape& shape, const void* slab, std::span<const SlabRun> runs) {
-  const double ms = cost_.save_ms + Bytes(shape, runs) / cost_.save_bytes_per_ms;
-  return Queue(LaggingBackend::SaveSlab(shape, slab, runs), slab, ms, &save_free_ns_);
+  const double ms = cost_.save_ms + Bytes(runs) / cost_.save_bytes_per_ms;
+  const Copy copy{slab, 0, static_cast<int64_t>(Bytes(runs))};
+  return Queue(LaggingBackend::SaveSlab(shape, slab, runs), copy, ms, PageableBytes(runs), &save_free_ns_);
 }
 
 CopyTicket SimBackend::LoadSlab(const KvShape& shape, void* slab, std::span<const SlabRun> runs) {
-  const double ms = cost_.load_ms + Bytes(shape, runs) / cost_.load_bytes_per_ms;
-  return Queue(LaggingBackend::LoadSlab(shape, slab, runs), slab, ms, &load_free_ns_);
+  const double ms = cost_.load_ms + Bytes(runs) / cost_.load_bytes_per_ms;
+  return Queue(LaggingBackend::LoadSlab(shape, slab, runs), {slab, 0, 0}, ms, PageableBytes(runs), &load_free_ns_);
 }
 
 bool SimBackend::CopyDone(CopyTicket ticket) {
@@ -70,7 +109,7 @@ bool SimBackend::CopyDone(CopyTicket ticket) {
 }
 
 void SimBackend::WaitForCopy(CopyTicket ticket) {
-  if (const auto copy = copies_.find(ticket); copy != copies_.end()) AdvanceTo(clock_, copy->second.end_ns);
+  if (const auto copy = copies_.find(ticket); copy != copies_.end()) Block(copy->second.end_ns);
   CHECK(CopyDone(ticket));
 }
 

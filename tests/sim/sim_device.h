@@ -3,9 +3,11 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <deque>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "base/clock.h"
@@ -19,8 +21,15 @@ inline void AdvanceTo(ManualClock& clock, int64_t ns) {
   clock.AdvanceNs(std::max<int64_t>(0, ns - clock.MonotonicNs()));
 }
 
-/// A CPU backend whose slab copies take a device's time. Slabs are small: `scale` bytes of the device stand behind
-/// each.
+/// Copies that blocked the engine's thread, and the most that were under way at one time.
+struct SimCopies {
+  int64_t pageable_bytes = 0;  // copied to or from host memory that is not pinned
+  int64_t most_saving_bytes = 0;
+  int64_t blocked_ns = 0;  // time that the calling thread spent in copies
+};
+
+/// A CPU backend whose slab copies take a device's time: beside the steps where the host memory is pinned, in the call
+/// where it is pageable. Slabs are small: one byte represents `scale` bytes of the device.
 class SimBackend final : public LaggingBackend {
  public:
   SimBackend(const CostModel& cost, double scale, ManualClock& clock);
@@ -29,25 +38,35 @@ class SimBackend final : public LaggingBackend {
   CopyTicket LoadSlab(const KvShape& shape, void* slab, std::span<const SlabRun> runs) override;
   bool CopyDone(CopyTicket ticket) override;
   void WaitForCopy(CopyTicket ticket) override;
+  /// Pinned memory stays pinned for the life of the process, like its cells. Any thread.
+  bool PinHost(void* data, size_t bytes) override;
   /// As CUDA's, so that a copy is cut into as many pieces.
   int64_t slab_piece_bytes() const override { return static_cast<int64_t>((8 << 20) / scale_); }
 
   /// A step that will take `ms` has been sent: when it ends.
   int64_t RunStep(double ms, std::span<const StepPart> parts);
+  /// In bytes of the device.
+  const SimCopies& counts() const { return counts_; }
 
  private:
   struct Copy {
     const void* slab;
     int64_t end_ns;
+    int64_t saved_bytes;
   };
-  CopyTicket Queue(CopyTicket ticket, const void* slab, double ms, int64_t* free_ns);
-  double Bytes(const KvShape& shape, std::span<const SlabRun> runs) const;
+  CopyTicket Queue(CopyTicket ticket, Copy copy, double ms, double pageable, int64_t* free_ns);
+  double Bytes(std::span<const SlabRun> runs) const;
+  /// Bytes of the runs whose host memory is not pinned.
+  double PageableBytes(std::span<const SlabRun> runs) const;
+  void Block(int64_t until_ns);
 
   const CostModel& cost_;
   const double scale_;
   ManualClock& clock_;
   std::map<CopyTicket, Copy> copies_;
   int64_t step_free_ns_ = 0, save_free_ns_ = 0, load_free_ns_ = 0;
+  SimCopies counts_;
+  std::atomic<bool> pins_{false};
 };
 
 /// Runs another network's steps in a device's time, the host's part included.

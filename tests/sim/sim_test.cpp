@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 
 #include "tests/sim/report.h"
@@ -93,6 +94,39 @@ TEST(Simulation, SlotsAndTheHostTogetherHoldWhatNeitherDoes) {
   EXPECT_EQ(report.recomputed, 0);
   EXPECT_GT(report.from_slot, 40);
   EXPECT_GT(report.from_host, 60);
+}
+
+// 48 GiB are full of idle caches when 200 turns want them at once, and a short turn of another user follows.
+class FullMemory : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(HostCacheMb, FullMemory, testing::Values("0", "1024", "8192"));
+
+TEST_P(FullMemory, ABurstNeverStopsTheEngineForCopies) {
+  const LoadOptions burst{.conversations = 401,
+                          .turns = 1,
+                          .arrivals = "bursts",
+                          .spread_ms = 20'000,
+                          .burst = 200,
+                          .first = 2048,
+                          .write = 16};
+  auto plan = PlanLoad(burst);
+  ASSERT_TRUE(plan.ok());
+  plan->back().begin_ms = 20'300;
+  plan->back().user = 1;
+  plan->back().turns[0].input = 128;
+  const auto config = SimulatedServer({"--slots", "800", "--kv-cache-mb", "49152", "--memory-len", "4096",
+                                       "--host-cache-mb", GetParam(), "--disk-cache-mb", "0"});
+  ASSERT_TRUE(config.ok()) << config.status().ToString();
+  const auto result = Simulate(Costs("llama-3-8b.h200"), *config, kMeasuredClient, *plan);
+  ASSERT_TRUE(result.ok()) << result.status().ToString();
+  EXPECT_EQ(result->copies.pageable_bytes, 0);
+  EXPECT_LE(result->longest_pause_ms, 20);
+  // No more on its way than memory keeps.
+  EXPECT_LE(result->copies.most_saving_bytes, (std::atoll(GetParam()) + 256) << 20);
+  EXPECT_GT(result->engine.caches_dropped, 100u);
+  const SimTurn& other = result->turns.back();
+  ASSERT_EQ(other.user, 1);
+  EXPECT_LE(other.begun_ms - other.sent_ms, 20);
+  EXPECT_LE(other.first_ms - other.sent_ms, 200);
 }
 
 TEST(Simulation, ATurnThatWaitsForMemoryOnItsWayOutLetsTimePass) {

@@ -12,7 +12,6 @@
 #include "cache/store/ram_store.h"
 #include "engine/engine_loop.h"
 #include "tests/engine/letter_tokenizer.h"
-#include "tests/sim/sim_device.h"
 
 namespace ringside {
 namespace {
@@ -181,12 +180,15 @@ class Tiers {
 };
 
 /// Runs rounds until nothing is left to do, moving the clock from one thing to the next.
-Status RunAll(Clients& clients, EngineLoop& loop, Tiers& tiers, ManualClock& clock) {
+Status RunAll(Clients& clients, EngineLoop& loop, Tiers& tiers, const SimCopies& copies, ManualClock& clock,
+              int64_t* longest_pause_ns) {
   constexpr int64_t kMostRoundsAtOnce = 1000;  // in which no time passes
   int64_t at_once = 0, last_ns = 0;
   for (;;) {
     RETURN_IF_ERROR(clients.Submit(loop));
+    const int64_t blocked_ns = copies.blocked_ns;
     loop.RunRound();
+    *longest_pause_ns = std::max(*longest_pause_ns, copies.blocked_ns - blocked_ns);
     tiers.Work();
     const std::optional<int64_t> asks = clients.next_ns();
     if (!asks && clients.answering() == 0) return Status::Ok();
@@ -233,10 +235,14 @@ Result<SimResult> Simulate(const CostModel& cost, const ServerConfig& config, co
                    options.slots, scaled(options.kv_bytes)));
   Clients clients(client, load, {.pinned = 4, .memory_len = options.memory_len}, clock);
   EngineLoop loop(timed, tokenizer, options, std::move(pool),
-                  {.tiers = &tiers.store(), .idle_ms = config.session_idle_host_ms}, clock,
-                  EngineLoop::Driver::kCaller);
-  RETURN_IF_ERROR(RunAll(clients, loop, tiers, clock));
-  SimResult result{std::move(clients.turns()), 0, timed.device_busy_ms(), loop.stats()};
+                  {.tiers = &tiers.store(),
+                   .idle_ms = config.session_idle_host_ms,
+                   .pinned_bytes = scaled(config.host_cache_mb << 20)},
+                  clock, EngineLoop::Driver::kCaller);
+  int64_t longest_pause_ns = 0;
+  RETURN_IF_ERROR(RunAll(clients, loop, tiers, backend.counts(), clock, &longest_pause_ns));
+  SimResult result{std::move(clients.turns()), 0, timed.device_busy_ms(), backend.counts(),
+                   static_cast<double>(longest_pause_ns) * 1e-6, loop.stats()};
   for (const SimTurn& turn : result.turns) result.ms = std::max(result.ms, turn.end_ms - result.turns[0].sent_ms);
   return result;
 }

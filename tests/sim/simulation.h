@@ -10,6 +10,7 @@
 #include "engine/engine.h"
 #include "tests/sim/cost_model.h"
 #include "tests/sim/load.h"
+#include "tests/sim/sim_device.h"
 #include "ws/config/config.h"
 
 namespace ringside {
@@ -46,6 +47,8 @@ struct SimResult {
   std::vector<SimTurn> turns;  // in the order in which they were sent
   double ms = 0;               // from the first to the end of the last
   double device_ms = 0;        // of it the device had steps
+  SimCopies copies;
+  double longest_pause_ms = 0;  // that copies made in one round of the engine's thread
   EngineStats engine;
 };
 

@@ -232,6 +232,8 @@ TEST(MetricsTest, FollowsTheEnginesFigures) {
   engine.kv_bytes = 4096;
   engine.kv_bytes_used = 1024;
   engine.turns_gave_way = 6;
+  engine.turns_preempted = 5;
+  engine.caches_dropped = 11;
   engine.turns_running = 2;
   engine.turns_waiting = 1;
   engine.tokens_prefilled = 100;
@@ -245,6 +247,8 @@ TEST(MetricsTest, FollowsTheEnginesFigures) {
   EXPECT_EQ(Sample(metrics, "ringside_kv_bytes"), "4096");
   EXPECT_EQ(Sample(metrics, "ringside_kv_used_bytes"), "1024");
   EXPECT_EQ(Sample(metrics, "ringside_turns_gave_way_total"), "6");
+  EXPECT_EQ(Sample(metrics, "ringside_turns_preempted_total"), "5");
+  EXPECT_EQ(Sample(metrics, "ringside_caches_dropped_total"), "11");
   EXPECT_EQ(Sample(metrics, "ringside_num_requests_running"), "2");
   EXPECT_EQ(Sample(metrics, "ringside_num_requests_waiting"), "1");
   EXPECT_EQ(Sample(metrics, "ringside_sessions"), "4");

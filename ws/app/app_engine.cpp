@@ -55,9 +55,8 @@ Status AppEngine::Submit(TurnRequest request) {
 void AppEngine::Cancel(TurnId turn) { engines_.Cancel(turn); }
 void AppEngine::Close(TimelineId timeline) { engines_.Close(timeline); }
 void AppEngine::Park(TimelineId timeline) { engines_.Park(timeline); }
-void AppEngine::Fork(TimelineId from, TimelineId to, const std::string& from_owner, const std::string& to_owner,
-                     bool to_branch) {
-  engines_.Fork(from, to, from_owner, to_owner, to_branch);
+void AppEngine::Fork(TimelineId from, TimelineId to, const std::string& from_owner, const std::string& to_owner) {
+  engines_.Fork(from, to, from_owner, to_owner);
 }
 void AppEngine::Erase(TimelineId timeline, const std::string& owner) { engines_.Erase(timeline, owner, nullptr); }
 void AppEngine::Prefetch(const std::string& owner) { engines_.Prefetch(owner); }

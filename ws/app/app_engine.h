@@ -28,8 +28,7 @@ class AppEngine final : public TurnEngine {
   void Cancel(TurnId turn) override;
   void Close(TimelineId timeline) override;
   void Park(TimelineId timeline) override;
-  void Fork(TimelineId from, TimelineId to, const std::string& from_owner, const std::string& to_owner,
-            bool to_branch) override;
+  void Fork(TimelineId from, TimelineId to, const std::string& from_owner, const std::string& to_owner) override;
   void Erase(TimelineId timeline, const std::string& owner) override;
   void Prefetch(const std::string& owner) override;
   std::optional<CacheSource> Where(const std::string& owner) const override;

@@ -2,6 +2,9 @@
 
 #include <pthread.h>
 
+#include <algorithm>
+
+#include "base/limits.h"
 #include "base/log.h"
 #include "cache/store/ram_store.h"
 #include "engine/model/model.h"
@@ -87,7 +90,9 @@ EngineStorage Storage::ForEngine(const Model& model) const {
           .adapter_fingerprints = model.adapter_fingerprints(),
           .idle_ms = config_.session_idle_host_ms,
           .write_back_ms = kWriteBackMs,
-          .pinned_bytes = config_.host_cache_mb << 20};
+          // Without a host tier: what passes it on its way to the disk.
+          .pinned_bytes = std::max(config_.host_cache_mb << 20,
+                                   config_.disk_cache_mb > 0 ? limits::kLeastWaitingSnapshotBytes : int64_t{0})};
 }
 
 void Storage::PurgeNowAndThen() {

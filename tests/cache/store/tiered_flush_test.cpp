@@ -157,6 +157,31 @@ TEST_F(TieredFlushTest, WhereABatchDoesNotFitWhatWasUsedLastStays) {
   tiers_->Fetch("7", [](const Result<FetchedSnapshot>& fetched) { EXPECT_TRUE(fetched.ok()); });
 }
 
+TEST_F(TieredFlushTest, WhatWouldBeKeptIsKnownBefore) {
+  constexpr int64_t kHost = 1 << 24, kDisk = 1 << 29;
+  Open(kDisk);
+  // Stored snapshots are displaced by new ones; new ones do not displace each other.
+  EXPECT_TRUE(tiers_->WouldKeep("new", kHost, 0));
+  EXPECT_TRUE(tiers_->WouldKeep("new", kHost / 2, kHost / 2));
+  EXPECT_TRUE(tiers_->WouldKeep("new", kHost / 2 + 1, kHost / 2)) << "it may wait for the disk";
+  EXPECT_FALSE(tiers_->WouldKeep("ram_new", kHost / 2 + 1, kHost / 2));
+  // What is too large for memory is kept by the disk, alone.
+  EXPECT_TRUE(tiers_->WouldKeep("new", kDisk, 0));
+  EXPECT_FALSE(tiers_->WouldKeep("new", kDisk, 1));
+  EXPECT_FALSE(tiers_->WouldKeep("new", kDisk + 1, 0));
+  EXPECT_FALSE(tiers_->WouldKeep("ram_new", kHost + 1, 0)) << "the disk has none of these";
+}
+
+TEST_F(TieredFlushTest, WithoutMemoryTheDiskKeepsWhatMayWaitForItAndWithoutADiskNothingIs) {
+  TieredStore direct(std::make_unique<RamStore>(0), std::make_unique<RamStore>(1 << 20),
+                     {.sweep_ms = 0, .least_waiting_bytes = 1000});
+  EXPECT_TRUE(direct.WouldKeep("a", 400, 600));
+  EXPECT_FALSE(direct.WouldKeep("a", 401, 600));
+  EXPECT_TRUE(direct.WouldKeep("a", 5000, 0));
+  TieredStore none(std::make_unique<RamStore>(0), nullptr, {.sweep_ms = 0});
+  EXPECT_FALSE(none.WouldKeep("a", 1, 0));
+}
+
 TEST_F(TieredFlushTest, ClosingWaitsForThePutsUnderWayAndBeginsNoOther) {
   Open();
   std::future<Status> flushed = Flush();

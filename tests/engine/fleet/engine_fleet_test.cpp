@@ -321,7 +321,7 @@ TEST_F(EngineFleetTest, EraseForkParkAndSaveAllReachTheEngineThatHasIt) {
   for (const TimelineId from : {1, 2}) {  // on either engine
     const TimelineId to = 10 + from;
     said_[to] = said_[from];
-    fleet_->Fork(from, to, Owner(from), Owner(to), false);
+    fleet_->Fork(from, to, Owner(from), Owner(to));
     const TurnEnd end = Say(to);
     EXPECT_EQ(end.report.source, CacheSource::kHost);
     EXPECT_EQ(end.report.tokens_computed, 3);

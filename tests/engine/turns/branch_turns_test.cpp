@@ -147,11 +147,11 @@ TEST_P(BranchTurnsTest, ForkingForABranchCopiesNothing) {
                     TieredStoreOptions{.host_idle_ms = 0, .sweep_ms = 0});
   for (const int64_t slots : {1, 3}) {  // with one slot there are no branches
     Start(slots, 0, &tiers);
-    const SubmittedTurn first = Turn(1, Tokens(30, 1), 60), second = Turn(2, Tokens(30, 1), 20, true);
-    SubmitAndAct(first, 3, [&] {
-      engine_->Fork(1, 2, Owner(1), Owner(2), /*to_branch=*/true);
-      Submit(second);
-    });
+    const SubmittedTurn first = Turn(1, Tokens(30, 1), 60);
+    SubmittedTurn second = Turn(2, Tokens(30, 1), 20, true);
+    second.request.forked_from = 1;
+    second.request.forked_owner = Owner(1);
+    SubmitAndAct(first, 3, [&] { Submit(second); });
     ExpectRight(second);
     ExpectRight(first);
     EXPECT_EQ(second.sink->start().tokens_reused, 29);

@@ -1,0 +1,55 @@
+#include "engine/slot_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/limits.h"
+#include "cache/kv_pool.h"
+#include "kernels/half_tiles.h"
+#include "kernels/slab_memory.h"
+
+namespace ringside {
+namespace {
+
+constexpr int64_t kMostSlots = 4096;  // if nothing else is said
+
+}  // namespace
+
+KvShape CacheShape(const NetworkShape& network, const EngineOptions& options) {
+  return MakeKvShape(network.layers, network.kv_heads, network.head_dim, options.kv_dtype,
+                     options.pinned_max + network.most_virtual_tokens, options.memory_len,
+                     std::min(options.prefill_chunk, limits::kMaxFullRingChunkTokens));
+}
+
+int64_t MostSlots(const NetworkShape& network, const KvShape& shape, int64_t slab_bytes) {
+  const int64_t heads = network.layers * network.kv_heads;
+  const int64_t of_device = network.most_heads > 0 ? network.most_heads : heads;
+  const int64_t half_tiles = slab_bytes / shape.half_tile_bytes() + 1;
+  return std::max<int64_t>(1, kMostHalfTiles / ((half_tiles * of_device + heads - 1) / heads));
+}
+
+Status PlanSlots(const SlabMemory& memory, const NetworkShape& network, EngineOptions* options) {
+  const KvShape shape = CacheShape(network, *options);
+  const int64_t slab_bytes = KvPool::SlabBytes(memory, shape), asked = options->kv_bytes;
+  const int64_t most_slots = MostSlots(network, shape, slab_bytes);
+  const std::optional<size_t> free = memory.free_bytes();
+  const int64_t least_slots = options->slots > 0 ? options->slots : EngineOptions().slots;
+  if (asked == 0)
+    options->kv_bytes = free && options->slots == 0 ? static_cast<int64_t>(*free) : least_slots * slab_bytes;
+  if (free) options->kv_bytes = std::min(options->kv_bytes, static_cast<int64_t>(*free));
+  if (options->kv_bytes < std::max(asked, slab_bytes)) {
+    return Overloaded(fmt::format(
+        "{} bytes for caches do not fit: {} are free on {} (--kv-cache-mb, --memory-len, "
+        "--pinned-max)",
+        std::max(asked, slab_bytes), free.value_or(static_cast<size_t>(options->kv_bytes)), memory.Describe()));
+  }
+  if (options->slots == 0) {
+    const int64_t usual = std::min(shape.HeldBytes(EngineOptions::kUsualTokens, 0), slab_bytes);
+    options->slots = free || asked > 0 ? std::clamp<int64_t>(options->kv_bytes / usual, 1, kMostSlots) : least_slots;
+  }
+  options->slots = std::min(options->slots, most_slots);
+  return Status::Ok();
+}
+
+}  // namespace ringside

@@ -1,0 +1,92 @@
+// Every model of the documents starts with all defaults and its trained context as the window: kernels can number the
+// half tiles of all slots.
+#include "engine/slot_plan.h"
+
+#include <gtest/gtest.h>
+
+#include "cache/kv_pool.h"
+#include "kernels/half_tiles.h"
+#include "tests/kernels/forwarding_backend.h"
+
+namespace ringside {
+namespace {
+
+constexpr int64_t kGiB = int64_t{1} << 30;
+
+// A GPU's pages and free memory; nothing is reserved.
+class PlannedMemory final : public ForwardingBackend {
+ public:
+  explicit PlannedMemory(int64_t free) : ForwardingBackend(std::move(*MakeCpuBackend({.threads = 1}))), free_(free) {}
+  std::optional<size_t> free_bytes() const override { return static_cast<size_t>(free_); }
+  int64_t page_bytes(int64_t) const override { return 2 << 20; }
+
+ private:
+  const int64_t free_;
+};
+
+struct Shape {
+  const char* name;
+  int64_t layers, kv_heads, head_dim, trained;
+  int64_t weights_gib, devices = 1;
+};
+
+constexpr Shape kShapes[] = {
+    {"SmolLM2-135M", 30, 3, 64, 8192, 1},        {"SmolLM3-3B", 36, 4, 128, 65536, 7},
+    {"Llama-3.2-1B", 16, 8, 64, 131072, 3},      {"Llama-3.2-3B", 28, 8, 128, 131072, 7},
+    {"Llama-3-8B", 32, 8, 128, 8192, 16},        {"Llama-3.1-8B", 32, 8, 128, 131072, 16},
+    {"Llama-3-70B", 80, 8, 128, 131072, 132, 8}, {"Qwen2.5-7B", 28, 4, 128, 131072, 15},
+    {"Qwen3-0.6B", 28, 8, 128, 40960, 2},        {"Qwen3-30B-A3B", 48, 4, 128, 40960, 57},
+    {"Mistral-7B", 32, 8, 128, 32768, 15},       {"Ministral-8B", 36, 8, 128, 131072, 16},
+    {"Gemma-3-1B", 26, 1, 256, 32768, 2},        {"Gemma-3-27B", 62, 16, 128, 131072, 55},
+    {"Phi-4-mini", 32, 8, 128, 131072, 8},       {"Phi-2", 32, 32, 80, 2048, 6},
+    {"gpt-oss-20b", 24, 8, 64, 131072, 13},      {"gpt-oss-120b", 36, 8, 64, 131072, 61},
+    {"Command-R7B", 32, 8, 128, 131072, 15},     {"OLMo-2-7B", 32, 32, 128, 4096, 14},
+    {"Granite-3.3-8B", 40, 8, 128, 131072, 16},  {"StarCoder2-3B", 30, 2, 128, 16384, 6},
+    {"Falcon-7B", 32, 1, 64, 2048, 14},          {"GPT-2", 12, 12, 64, 1024, 1},
+};
+
+TEST(SlotPlan, EveryShapeStartsWithItsTrainedContextAndAllDefaults) {
+  for (const Shape& shape : kShapes) {
+    for (const int64_t gib : {24, 80, 141}) {
+      const int64_t free = (gib * 9 / 10 * shape.devices - shape.weights_gib) * kGiB;
+      if (free < 50 * kGiB && gib < 141) continue;  // a window of the largest does not fit
+      const PlannedMemory memory(free);
+      const NetworkShape network{.layers = shape.layers,
+                                 .kv_heads = shape.kv_heads,
+                                 .head_dim = shape.head_dim,
+                                 .most_heads = shape.layers * shape.kv_heads / shape.devices};
+      EngineOptions options{.slots = 0, .memory_len = shape.trained - std::min<int64_t>(256, shape.trained / 4)};
+      options.prefill_chunk = options.step_tokens = 2048;
+      const Status planned = PlanSlots(memory, network, &options);
+      ASSERT_TRUE(planned.ok()) << shape.name << ": " << planned.ToString();
+      const KvShape cache = CacheShape(network, options);
+      const int64_t of_device = options.slots * KvPool::SlabBytes(memory, cache) / shape.devices;
+      EXPECT_LE(of_device / cache.half_tile_bytes(), kMostHalfTiles) << shape.name << ", " << options.slots << " slots";
+      EXPECT_GE(options.slots, 64) << shape.name;
+    }
+  }
+}
+
+TEST(SlotPlan, TheBoundIsReachedAndNotExceededAlsoBySlotsThatWereAskedFor) {
+  const NetworkShape network{.layers = 16, .kv_heads = 8, .head_dim = 64};
+  const PlannedMemory memory(120 * kGiB);
+  EngineOptions options{.slots = 0, .memory_len = 49152};
+  ASSERT_TRUE(PlanSlots(memory, network, &options).ok());
+  const int64_t slab_bytes = KvPool::SlabBytes(memory, CacheShape(network, options));
+  EXPECT_EQ(options.slots, MostSlots(network, CacheShape(network, options), slab_bytes));
+  EXPECT_LE(options.slots * slab_bytes / 2048, kMostHalfTiles);
+  EXPECT_GT((options.slots + 2) * slab_bytes / 2048, kMostHalfTiles);
+  EngineOptions asked{.slots = 4000, .memory_len = 49152};
+  ASSERT_TRUE(PlanSlots(memory, network, &asked).ok());
+  EXPECT_EQ(asked.slots, options.slots);
+  EngineOptions few{.slots = 7, .memory_len = 49152};
+  ASSERT_TRUE(PlanSlots(memory, network, &few).ok());
+  EXPECT_EQ(few.slots, 7);
+  // A device with an eighth of the heads has addresses for eight times as many.
+  const NetworkShape shared{.layers = 16, .kv_heads = 8, .head_dim = 64, .most_heads = 16};
+  EXPECT_NEAR(static_cast<double>(MostSlots(shared, CacheShape(shared, options), slab_bytes)),
+              static_cast<double>(8 * options.slots), 16);
+}
+
+}  // namespace
+}  // namespace ringside

@@ -1,0 +1,223 @@
+// Accounts that take all slots: another's turn preempts one of theirs, which goes on with its next token and computes
+// nothing again. Steps are counted, not time.
+#include <map>
+
+#include "tests/engine/lagging_backend.h"
+#include "tests/engine/tiers/engine_tiers.h"
+
+namespace ringside {
+namespace {
+
+/// Counts the steps of the engine until a turn's first token.
+class CountingSink final : public TokenSink {
+ public:
+  CountingSink(const std::atomic<int64_t>& steps, std::shared_ptr<TokenSink> next)
+      : steps_(steps), next_(std::move(next)) {}
+  void OnQueued(int64_t position) override { next_->OnQueued(position); }
+  void OnStart(const CacheReport& report) override { next_->OnStart(report); }
+  void OnTokens(const TokenDelta& delta) override {
+    if (first_ < 0) first_ = steps_;
+    next_->OnTokens(delta);
+  }
+  void OnEnd(const TurnEnd& end) override { next_->OnEnd(end); }
+  /// How many had begun when the first token came.
+  int64_t first() const { return first_; }
+
+ private:
+  const std::atomic<int64_t>& steps_;
+  const std::shared_ptr<TokenSink> next_;
+  std::atomic<int64_t> first_{-1};
+};
+
+class EngineFairnessTest : public EngineTiersTest {
+ protected:
+  static constexpr int64_t kSlots = 4;
+
+  void SetUp() override {
+    network_.OnStep([this] { Step(); });
+  }
+  void TearDown() override { engine_.reset(); }  // before what it calls
+  void Step() {
+    const int64_t step = ++steps_;
+    std::function<void()> call;
+    {
+      std::lock_guard lock(mutex_);
+      const auto found = at_step_.find(step);
+      if (found != at_step_.end()) call = found->second;
+    }
+    if (call) call();
+  }
+  /// Runs on the engine's thread in that step: what it submits is looked at when the next one is planned.
+  void AtStep(int64_t step, std::function<void()> call) {
+    std::lock_guard lock(mutex_);
+    at_step_[step] = std::move(call);
+  }
+  SubmittedTurn Make(const std::string& account, size_t prompt, int64_t max_tokens) {
+    ++turns_;
+    SubmittedTurn turn = Turn(turns_, turns_, Tokens(prompt, static_cast<uint32_t>(turns_)), max_tokens);
+    turn.request.account = account;
+    return turn;
+  }
+  void Submit(const SubmittedTurn& turn) { EXPECT_TRUE(engine_->Submit(turn.request).ok()); }
+  /// Submits and notes when its first token comes: `*first` steps later.
+  SubmittedTurn MakeCounted(const std::string& account, size_t prompt, int64_t max_tokens) {
+    SubmittedTurn turn = Make(account, prompt, max_tokens);
+    counting_.push_back(std::make_shared<CountingSink>(steps_, turn.request.sink));
+    turn.request.sink = counting_.back();
+    return turn;
+  }
+  void ExpectRightTurn(const SubmittedTurn& turn) {
+    const TurnEnd end = turn.sink->Wait();
+    EXPECT_EQ(end.reason, FinishReason::kLength) << end.error.ToString();
+    EXPECT_EQ(turn.sink->ids(), end.output) << "each token once";
+    ExpectRight(turn.request.tokens, end);
+  }
+  static int64_t Length(const SubmittedTurn& turn) {
+    return std::ssize(turn.request.tokens) + turn.request.max_tokens;
+  }
+
+  std::atomic<int64_t> steps_{0};
+  TurnId turns_ = 0;
+  std::vector<std::shared_ptr<CountingSink>> counting_;
+
+ private:
+  std::mutex mutex_;
+  std::map<int64_t, std::function<void()>> at_step_;
+};
+INSTANTIATE_TEST_SUITE_P(All, EngineFairnessTest, ::testing::Bool(),
+                         [](const auto& info) { return info.param ? "Ahead" : "InStep"; });
+
+TEST_P(EngineFairnessTest, AShortTurnOfAnotherAccountHasItsFirstTokenAfterTwoSteps) {
+  StartInMemory({.slots = kSlots, .prefill_chunk = 64, .step_tokens = 64});
+  std::vector<SubmittedTurn> many;
+  for (int i = 0; i < 12; ++i) many.push_back(Make("many", 20, 300));
+  const SubmittedTurn other = MakeCounted("one", 20, 8);
+  constexpr int64_t kComes = 60;
+  AtStep(kComes, [&] { Submit(other); });
+  for (const SubmittedTurn& turn : many) Submit(turn);
+  ExpectRightTurn(other);
+  EXPECT_LE(counting_[0]->first(), kComes + 2 + (GetParam() ? 1 : 0)) << "the one under way, and its own";
+  for (const SubmittedTurn& turn : many) ExpectRightTurn(turn);
+  const EngineStats stats = SettledStats();
+  EXPECT_EQ(stats.turns_preempted, 1u);
+  EXPECT_EQ(stats.turns_gave_way, 0u);
+  // Nothing is computed again, but for the token that the preempted turn had not fed.
+  int64_t rows = Length(other);
+  for (const SubmittedTurn& turn : many) rows += Length(turn);
+  EXPECT_LE(network_.rows_computed(), rows + 4);
+}
+
+TEST_P(EngineFairnessTest, LongPromptsOfOneAccountDelayNobodyElse) {
+  StartInMemory({.slots = kSlots, .prefill_chunk = 8, .step_tokens = 16});
+  std::vector<SubmittedTurn> many;
+  for (int i = 0; i < 12; ++i) many.push_back(Make("many", 400, 2));
+  const SubmittedTurn other = MakeCounted("one", 8, 4);
+  constexpr int64_t kComes = 30;
+  AtStep(kComes, [&] { Submit(other); });
+  for (const SubmittedTurn& turn : many) Submit(turn);
+  ExpectRightTurn(other);
+  EXPECT_LE(counting_[0]->first(), kComes + 2 + (GetParam() ? 1 : 0));
+  for (const SubmittedTurn& turn : many) ExpectRightTurn(turn);
+}
+
+TEST_P(EngineFairnessTest, SlotsAreSharedEquallyAndNoMoreIsPreempted) {
+  StartInMemory({.slots = kSlots, .prefill_chunk = 64, .step_tokens = 64});
+  std::vector<SubmittedTurn> turns;
+  for (int i = 0; i < 8; ++i) turns.push_back(Make("many", 10, 200));
+  for (int i = 0; i < 8; ++i) turns.push_back(Make("others", 10, 200));
+  AtStep(40, [&] {
+    for (size_t i = 8; i < 16; ++i) Submit(turns[i]);
+  });
+  for (size_t i = 0; i < 8; ++i) Submit(turns[i]);
+  for (const SubmittedTurn& turn : turns) ExpectRightTurn(turn);
+  EXPECT_EQ(SettledStats().turns_preempted, 2u) << "of four slots each account has two";
+}
+
+TEST_P(EngineFairnessTest, MoreAccountsThanSlotsTakeTurnsByQuanta) {
+  StartInMemory({.slots = 2, .prefill_chunk = 64, .step_tokens = 64});
+  constexpr int64_t kTokens = 150;
+  std::vector<SubmittedTurn> turns;
+  for (const char* account : {"a", "b", "c", "d", "e"}) turns.push_back(MakeCounted(account, 10, kTokens));
+  for (const SubmittedTurn& turn : turns) Submit(turn);
+  for (const SubmittedTurn& turn : turns) ExpectRightTurn(turn);
+  // Two at a time, each for a quantum before others.
+  for (size_t i = 0; i < turns.size(); ++i) {
+    EXPECT_LE(counting_[i]->first(), static_cast<int64_t>(i / 2 + 1) * (kQuantumSteps + 8)) << i;
+  }
+  const auto preempted = static_cast<int64_t>(SettledStats().turns_preempted);
+  EXPECT_GE(preempted, 3);
+  EXPECT_LE(preempted, std::ssize(turns) * kTokens / kQuantumSteps + 2);
+}
+
+TEST_P(EngineFairnessTest, WhereNothingCanBeSavedATurnRunsLongerThanItIsComputedAgain) {
+  Start({.slots = 1, .prefill_chunk = 8, .step_tokens = 8}, {});
+  const SubmittedTurn first = MakeCounted("a", 400, 60), second = MakeCounted("b", 400, 60);
+  Submit(first);
+  Submit(second);
+  ExpectRightTurn(first);
+  ExpectRightTurn(second);
+  EXPECT_LE(network_.rows_computed(), 3 * Length(first));
+}
+
+TEST_P(EngineFairnessTest, APreemptedTurnMayBeCancelledOrClosed) {
+  StartInMemory({.slots = 2, .prefill_chunk = 64, .step_tokens = 64});
+  std::vector<SubmittedTurn> many = {Make("many", 10, 4000), Make("many", 10, 4000)};
+  const SubmittedTurn other = Make("one", 10, 500);
+  AtStep(20, [&] { Submit(other); });
+  AtStep(60, [&] {
+    engine_->Cancel(many[0].request.turn);
+    engine_->Close(many[1].request.timeline);
+  });
+  for (const SubmittedTurn& turn : many) Submit(turn);
+  for (const SubmittedTurn& turn : many) {
+    const TurnEnd end = turn.sink->Wait();
+    EXPECT_EQ(end.reason, FinishReason::kCancelled);
+    ExpectRight(turn.request.tokens, end);
+  }
+  ExpectRightTurn(other);
+  EXPECT_EQ(SettledStats().turns_preempted, 1u);
+}
+
+// Many accounts, few slots, slow copies.
+class LaggingFairnessTest : public EngineFairnessTest {
+ protected:
+  void StartLagging(EngineOptions options) {
+    tiers_ = std::make_unique<TieredStore>(std::make_unique<RamStore>(1 << 20), nullptr,
+                                           TieredStoreOptions{.host_idle_ms = 0, .sweep_ms = 0});
+    options.memory_len = kWindow.memory_len;
+    options.pinned_max = 8;
+    options.kv_dtype = DType::kF32;
+    hashes_.OnStep([this] { Step(); });
+    auto started =
+        Engine::Start(lagging_network_, tokenizer_, options, {.tiers = tiers_.get(), .fetch_deadline_ms = kMinute});
+    ASSERT_TRUE(started.ok()) << started.status().ToString();
+    engine_ = std::move(*started);
+  }
+
+  LaggingBackend lagging_{std::move(*MakeCpuBackend({.threads = 1}))};
+  HashNetwork hashes_{lagging_, GetParam()};
+  LaggingNetwork lagging_network_{lagging_, hashes_};
+};
+INSTANTIATE_TEST_SUITE_P(All, LaggingFairnessTest, ::testing::Bool(),
+                         [](const auto& info) { return info.param ? "Ahead" : "InStep"; });
+
+TEST_P(LaggingFairnessTest, EveryTokenIsRightAmongAccountsThatPreemptEachOther) {
+  StartLagging({.slots = 3, .prefill_chunk = 16, .step_tokens = 16});
+  std::vector<SubmittedTurn> turns{MakeCounted("a", 5, 400)};  // it keeps the steps coming
+  std::mt19937 random(3);
+  for (int64_t i = 1; i < 60; ++i) {
+    turns.push_back(MakeCounted(std::string(1, static_cast<char>('a' + random() % 5)), 5 + random() % 40,
+                                1 + static_cast<int64_t>(random() % 90)));
+    AtStep(4 * i, [&turns, i, this] { Submit(turns[static_cast<size_t>(i)]); });
+  }
+  Submit(turns[0]);
+  for (const SubmittedTurn& turn : turns) ExpectRightTurn(turn);
+  EXPECT_GT(SettledStats().turns_preempted, 5u);
+  EXPECT_EQ(lagging_.waits(), 0) << "the engine's thread waited for a copy";
+  int64_t rows = 0;
+  for (const SubmittedTurn& turn : turns) rows += Length(turn);
+  EXPECT_LE(hashes_.rows_computed(), rows + static_cast<int64_t>(SettledStats().turns_preempted) * 2);
+}
+
+}  // namespace
+}  // namespace ringside
